@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+# `make help` lists the targets. Output goes to $(B); nothing is written elsewhere.
+
+B ?= build
+CC ?= cc
+CLANG ?= clang
+BPFTOOL ?= bpftool
+CFLAGS ?= -O2 -g
+LDFLAGS ?=
+SAN ?=
+PREFIX ?= /usr/local
+DESTDIR ?=
+V ?= 0
+WERROR ?= $(if $(CI),1,0)
+VERSION := 0.1.0
+
+ARCH := $(shell uname -m)
+BPF_ARCH := $(patsubst aarch64,arm64,$(patsubst x86_64,x86,$(ARCH)))
+
+ifeq ($(V),1)
+Q :=
+msg = @:
+else
+Q := @
+msg = @printf '  %-8s %s\n' '$(1)' '$(2)';
+endif
+
+WARNINGS := -Wall -Wextra -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wvla -Wformat=2 \
+	$(if $(filter 1,$(WERROR)),-Werror)
+ALL_CFLAGS := -std=gnu11 -D_GNU_SOURCE -DBPFPROF_VERSION='"$(VERSION)"' $(WARNINGS) \
+	-fno-omit-frame-pointer -MMD -MP -Iuser -Ibpf -I$(B) \
+	$(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all) $(CFLAGS)
+ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
+LIBS := -lbpf -lelf -lz -llzma -liberty -lpthread
+
+BPF_SRC := $(wildcard bpf/*.bpf.c)
+BPF_OBJ := $(BPF_SRC:%.bpf.c=$(B)/%.bpf.o)
+SKEL := $(B)/bpfprof.skel.h
+LIB_SRC := $(filter-out user/cli/main.c,$(wildcard user/*/*.c))
+LIB_OBJ := $(LIB_SRC:%.c=$(B)/%.o)
+LIB := $(B)/libbpfprof.a
+UNIT_SRC := $(wildcard tests/unit/*.c)
+UNIT_OBJ := $(UNIT_SRC:%.c=$(B)/%.o)
+HOSTBPF_SRC := $(wildcard tests/hostbpf/*.c)
+HOSTBPF_OBJ := $(HOSTBPF_SRC:%.c=$(B)/%.o)
+
+.DELETE_ON_ERROR:
+.SUFFIXES:
+.PHONY: all deps demo check check-heavy unit hostbpf system kernels fuzz-smoke fuzz bench lint format \
+	install uninstall clean help vmlinux
+all: $(B)/bpfprof
+
+$(B)/bpfprof: $(B)/user/cli/main.o $(LIB)
+	$(call msg,LINK,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+
+$(LIB): $(LIB_OBJ)
+	$(call msg,AR,$@)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+$(filter $(B)/user/kernel/%,$(LIB_OBJ)): | $(SKEL)
+$(B)/%.o: %.c
+	$(call msg,CC,$<)
+	$(Q)mkdir -p $(@D) && $(CC) $(ALL_CFLAGS) -c -o $@ $<
+
+# The BPF side: each file by itself, linked into one object, then one skeleton header.
+$(B)/bpf/%.bpf.o: bpf/%.bpf.c
+	$(call msg,BPF,$<)
+	$(Q)mkdir -p $(@D) && $(CLANG) -g -O2 -target bpf -mcpu=v3 -D__TARGET_ARCH_$(BPF_ARCH) -Wall \
+		$(if $(filter 1,$(WERROR)),-Werror) -MMD -MP -Ivmlinux/$(ARCH) -Ibpf -c -o $@ $<
+
+$(B)/bpfprof.bpf.o: $(BPF_OBJ)
+	$(call msg,GEN,$@)
+	$(Q)$(BPFTOOL) gen object $@ $^
+
+$(SKEL): $(B)/bpfprof.bpf.o
+	$(call msg,SKEL,$@)
+	$(Q)$(BPFTOOL) gen skeleton $< name bpfprof_bpf > $@
+
+# Tests.
+$(B)/unit: $(UNIT_OBJ) $(LIB)
+	$(call msg,LINK,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS) -lcriterion -ldw
+
+$(B)/hostbpf: $(HOSTBPF_OBJ) $(LIB)
+	$(call msg,LINK,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS) -lcriterion -ldw
+
+-include $(shell find $(B) -name '*.d' 2>/dev/null)
+
+deps: ; @tests/install-deps
+demo: ; @tests/install-deps build && $(MAKE) --no-print-directory all && demo/run
+check: deps ; @tests/run-all
+check-heavy: deps ; @tests/run-heavy
+unit: $(B)/unit ; @tests/run-criterion $(B)/unit
+hostbpf: $(B)/hostbpf ; @tests/run-criterion $(B)/hostbpf
+system: all ; @tests/system/run
+kernels: all ; @tests/kernels/run
+fuzz: ; @tests/fuzz/run $(FUZZ)
+fuzz-smoke: ; @FUZZ_SECONDS=20 tests/fuzz/run
+bench: all ; @tests/bench/run
+lint: ; @tests/lint
+format: ; @git ls-files 'bpf/*.[ch]' 'user/*.[ch]' 'tests/*.[ch]' | xargs clang-format -i
+vmlinux: ; @vmlinux/generate
+
+install: all
+	install -D -m 755 $(B)/bpfprof $(DESTDIR)$(PREFIX)/bin/bpfprof
+	install -D -m 644 man/bpfprof.1 $(DESTDIR)$(PREFIX)/share/man/man1/bpfprof.1
+uninstall: ; rm -f $(DESTDIR)$(PREFIX)/bin/bpfprof $(DESTDIR)$(PREFIX)/share/man/man1/bpfprof.1
+clean: ; rm -rf $(B)
+
+help:
+	@printf '%s\n' \
+	'make              build $(B)/bpfprof (installs nothing)' \
+	'make demo         install what is needed, build, profile a small workload, write demo/' \
+	'make check        install what is needed, build, run every test' \
+	'make check-heavy  the tests that need gigabytes of packages' \
+	'make unit hostbpf system kernels fuzz-smoke lint    parts of check' \
+	'make fuzz FUZZ=NAME   fuzz one parser until stopped' \
+	'make bench        measure costs side by side with perf' \
+	'make install      PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)' \
+	'make format vmlinux clean'

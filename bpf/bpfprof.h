@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+#ifndef BPFPROF_BPF_BPFPROF_H
+#define BPFPROF_BPF_BPFPROF_H
+
+/*
+ * The wire contract between the BPF programs and user space: ring buffer
+ * records, the values of the shared maps, limits and counters. Fixed-width
+ * types only, explicit padding, append-only enums with 0 invalid. User space
+ * decodes these in user/kernel/ and nowhere else.
+ */
+
+#ifndef __VMLINUX_H__
+#include <linux/types.h>
+#endif
+
+/* Limits. */
+#define BPFPROF_COMM_LEN 16
+#define BPFPROF_MAX_KERNEL_FRAMES 127
+#define BPFPROF_MAX_USER_FRAMES 512
+#define BPFPROF_MAX_FRAMES 640 /* kernel + user, rounded up */
+#define BPFPROF_STACK_BYTES 65536 /* copy of the stack that a miss sends, a power of two */
+#define BPFPROF_NR_REGS 17 /* DWARF order on x86-64: rax rdx rcx rbx rsi rdi rbp rsp r8-r15 rip */
+#define BPFPROF_PATH_MAX 4096
+#define BPFPROF_PAGE_SHIFT 16 /* a page of unwind rows covers 64 KiB of file */
+
+/*
+ * A frame is 8 bytes, the kind in the top 4 bits:
+ *   KERNEL     60 bits: kernel address, sign-extended from bit 59
+ *   NATIVE     20 bits image id, 40 bits file offset of the instruction
+ *   NATIVE_VA  60 bits: user address outside every file (JIT code, vsyscall)
+ *   MARKER     enum bpfprof_stop: why the stack ends here
+ * A caller's address is its return address minus one, so that it lies inside
+ * the call; a leaf's, and one below a signal frame, is exact.
+ */
+enum bpfprof_frame_kind {
+	BPFPROF_FRAME_INVALID = 0,
+	BPFPROF_FRAME_KERNEL = 1,
+	BPFPROF_FRAME_NATIVE = 2,
+	BPFPROF_FRAME_NATIVE_VA = 3,
+	BPFPROF_FRAME_PYTHON = 4,
+	BPFPROF_FRAME_MARKER = 5,
+};
+
+#define BPFPROF_FRAME_SHIFT 60
+#define BPFPROF_FRAME_MASK ((1ULL << BPFPROF_FRAME_SHIFT) - 1)
+#define BPFPROF_OFF_BITS 40
+#define BPFPROF_OFF_MASK ((1ULL << BPFPROF_OFF_BITS) - 1)
+#define BPFPROF_MAX_IMAGES (1U << 20)
+
+/* Image ids below this are not files. */
+enum bpfprof_image {
+	BPFPROF_IMAGE_NONE = 0, /* anonymous executable memory */
+	BPFPROF_IMAGE_VDSO = 1,
+	BPFPROF_IMAGE_FIRST_FILE = 2,
+};
+
+/* Why a user stack ended. COMPLETE and NO_USER are good ends. */
+enum bpfprof_stop {
+	BPFPROF_STOP_INVALID = 0,
+	BPFPROF_STOP_COMPLETE = 1, /* reached _start, a thread's start or a coroutine's */
+	BPFPROF_STOP_NO_USER = 2, /* kernel thread, or a task without memory */
+	BPFPROF_STOP_COMPAT32 = 3, /* 32-bit code: named, not walked */
+	BPFPROF_STOP_DEPTH = 4, /* more than BPFPROF_MAX_USER_FRAMES */
+	BPFPROF_STOP_READ_FAULT = 5, /* stack memory not readable now (paged out, unmapped) */
+	BPFPROF_STOP_NO_PROCESS = 6, /* mappings not known to the kernel side: a miss */
+	BPFPROF_STOP_NO_MAPPING = 7, /* pc in no known mapping: a miss */
+	BPFPROF_STOP_NO_PAGE = 8, /* unwind rows of this page not resident: a miss */
+	BPFPROF_STOP_RARE_RULE = 9, /* rule that no row can hold: a miss */
+	BPFPROF_STOP_STALE = 10, /* slice replaced while it was searched: a miss */
+	BPFPROF_STOP_BAD_FRAME = 11, /* cfa not above sp, or frame pointer chain broken */
+	BPFPROF_STOP_NO_TABLE = 12, /* code without unwind rule, and no frame pointer to follow */
+	BPFPROF_STOP_MISS_WINDOW = 13, /* user space: what lies above the copied stack */
+	BPFPROF_STOP_MISS_RATE = 14, /* a miss that was not sent: over the rate or ring too full */
+	BPFPROF_STOP_MISS_GONE = 15, /* user space: process gone before its mappings were read */
+	BPFPROF_STOP_MISS_FILE =
+		16, /* user space: file not readable, blocked or not the mapped one */
+	BPFPROF_STOP_BAD_CFI = 17, /* malformed or hostile .eh_frame */
+	BPFPROF_STOP_REG_LOST = 18, /* rule needs a register that is no longer known */
+	BPFPROF_STOP_BUSY = 19, /* scratch of this CPU in use */
+	BPFPROF_NR_STOPS,
+};
+
+/* Per-CPU counters (map counters, one __u64 each). */
+enum bpfprof_counter {
+	BPFPROF_COUNT_INVALID = 0,
+	BPFPROF_COUNT_TICKS = 1, /* program runs of the sampling clock */
+	BPFPROF_COUNT_IDLE = 2, /* of which the CPU was idle */
+	BPFPROF_COUNT_FILTERED = 3, /* of which the process was not asked for */
+	BPFPROF_COUNT_SAMPLES = 4, /* samples sent, misses included */
+	BPFPROF_COUNT_MISSES = 5, /* samples sent with a copy of the stack */
+	BPFPROF_COUNT_RING_FULL = 6, /* samples lost: ring buffer full */
+	BPFPROF_COUNT_EVENT_LOST = 7, /* process events lost: ring buffer full */
+	BPFPROF_COUNT_SCRATCH_BUSY = 8, /* samples lost: scratch in use */
+	BPFPROF_COUNT_KSOFTIRQD = 9, /* timer ticks that landed in ksoftirqd */
+	BPFPROF_COUNT_TIMER_MOVED = 10, /* timer ticks on another CPU than armed on */
+	BPFPROF_COUNT_TIMER_ERROR = 11, /* timer could not be armed again */
+	BPFPROF_COUNT_SELF_NS = 12, /* time of the timed samples */
+	BPFPROF_COUNT_SELF_RUNS = 13, /* number of timed samples */
+	BPFPROF_COUNT_PC_CACHE_HIT = 14,
+	BPFPROF_COUNT_PC_CACHE_MISS = 15,
+	BPFPROF_COUNT_STALE = 16, /* searches repeated or given up: slice replaced meanwhile */
+	BPFPROF_COUNT_TARGET_LOST = 17, /* child of a target could not be added to the filter */
+	BPFPROF_NR_COUNTERS = 24,
+};
+
+enum bpfprof_kind {
+	BPFPROF_KIND_INVALID = 0,
+	BPFPROF_KIND_SAMPLE = 1,
+	BPFPROF_KIND_MISS = 2,
+	BPFPROF_KIND_EXEC = 3,
+	BPFPROF_KIND_FORK = 4,
+	BPFPROF_KIND_EXIT = 5,
+	BPFPROF_KIND_RENAME = 6,
+	BPFPROF_KIND_MMAP = 7, /* a range that may hold a new file mapping was handed out */
+};
+
+struct bpfprof_record {
+	__u32 kind; /* enum bpfprof_kind */
+	__u32 size; /* whole record, bytes */
+	__u64 ts_ns; /* CLOCK_MONOTONIC */
+	__u32 cpu;
+	__u32 pad;
+};
+
+/* Names one incarnation of an address space: pids and addresses are reused. */
+struct bpfprof_task_id {
+	__u32 pid; /* tgid */
+	__u32 tid;
+	__u64 start_ns; /* of the thread group leader, CLOCK_BOOTTIME */
+	__u64 exec_id; /* rises with every exec */
+};
+
+#define BPFPROF_SAMPLE_USER_MODE 1U /* the tick interrupted user code */
+#define BPFPROF_SAMPLE_KTHREAD 2U
+#define BPFPROF_SAMPLE_TIMER 4U /* taken by the timer clock */
+#define BPFPROF_SAMPLE_VMA 8U /* leaf_vma of the miss is filled in */
+#define BPFPROF_SAMPLE_KSOFTIRQD 16U /* timer tick misplaced into ksoftirqd */
+
+struct bpfprof_sample {
+	struct bpfprof_record rec;
+	struct bpfprof_task_id task;
+	__u64 period_ns; /* time that this sample stands for */
+	__u32 asid; /* address space id used for the walk, 0 = process unknown */
+	__u32 flags;
+	__u16 nr_kernel; /* frames[] starts with this many raw kernel addresses, leaf first */
+	__u16 nr_user; /* then this many frames */
+	__u16 stop; /* enum bpfprof_stop */
+	__u16 skip; /* of nr_kernel: the sampler's own interrupt, to be left out */
+	char comm[BPFPROF_COMM_LEN]; /* of the thread */
+	char leader_comm[BPFPROF_COMM_LEN];
+	/* __u64 frames[] follow, both parts leaf first */
+};
+
+/* One executable mapping as the kernel knows it. */
+struct bpfprof_vma {
+	__u64 start;
+	__u64 end;
+	__u64 off; /* file offset of start, bytes */
+	__u64 ino; /* of the real file (f_inode); 0 = anonymous */
+	__u64 size; /* of the file, bytes */
+	__u32 dev; /* kernel's dev_t of the real file's file system */
+	__u32 ino_gen; /* i_generation: with ino and dev it names the file for ever */
+	__u32 flags; /* BPFPROF_VMA_* */
+	__u32 path_len; /* with the NUL; 0 = no path */
+	__s64 mtime_sec;
+};
+
+#define BPFPROF_VMA_VDSO 1U
+#define BPFPROF_VMA_OVERLAY 2U /* the path belongs to an overlay file system */
+#define BPFPROF_VMA_UNLINKED 4U /* no directory entry is left */
+
+/*
+ * A miss: the sample so far, then the registers at the point where the walk
+ * stopped, then the stack above sp at that point. Fixed offsets: the frame
+ * area is always sent whole.
+ */
+struct bpfprof_miss {
+	struct bpfprof_sample sample;
+	__u64 frames[BPFPROF_MAX_FRAMES];
+	__u64 regs[BPFPROF_NR_REGS];
+	__u32 regs_valid; /* bit n: regs[n] is known */
+	__u32 pc_exact; /* 1: pc is the interrupted instruction, not a return address */
+	__u64 stack_va; /* address of stack[0] */
+	__u32 stack_len; /* valid bytes of stack */
+	__u32 pad;
+	struct bpfprof_vma leaf_vma; /* with BPFPROF_SAMPLE_VMA: mapping of the missed pc */
+	__u8 stack[BPFPROF_STACK_BYTES];
+};
+
+struct bpfprof_process_event { /* EXEC, EXIT, RENAME, MMAP */
+	struct bpfprof_record rec;
+	struct bpfprof_task_id task;
+	char comm[BPFPROF_COMM_LEN];
+	__u64 va; /* MMAP: range handed out; EXIT: exit code */
+	__u64 len;
+	__u64 cpu_ns; /* EXIT of the last thread: CPU time of the thread group */
+	__u32 flags; /* EXIT: 1 = last thread of its group; MMAP: 1 = overlaps a known mapping */
+	__u32 pad;
+};
+
+struct bpfprof_fork_event {
+	struct bpfprof_record rec;
+	struct bpfprof_task_id parent;
+	struct bpfprof_task_id child;
+	char comm[BPFPROF_COMM_LEN];
+};
+
+/* What the VMA iterator writes: this header, then path_len bytes, padded to 8. */
+struct bpfprof_vma_record {
+	struct bpfprof_task_id task;
+	char comm[BPFPROF_COMM_LEN]; /* of the leader */
+	struct bpfprof_vma vma;
+};
+
+/* Value of the map procs; key __u32 pid. Written by user space. */
+struct bpfprof_proc {
+	__u64 start_ns;
+	__u64 exec_id;
+	__u32 asid; /* never reused; changes with every change of the mappings */
+	__u32 first; /* slice header's index in the map mappings */
+	__u32 nr; /* mappings after the header, sorted by start */
+	__u32 pad;
+};
+
+/*
+ * Value of the map mappings (array). The first of a slice is its header: asid in
+ * image; start is set to 1 by BPF when a range in the slice is handed out again (the slice
+ * is void from then on); off is set to 1 by BPF when it sent an MMAP event, to 0 by
+ * user space before it reads the mappings again.
+ */
+struct bpfprof_mapping {
+	__u64 start;
+	__u64 off; /* file offset of start */
+	__u32 nr_pages; /* length in 4 KiB pages */
+	__u32 image;
+};
+
+/* Key and value of the map pages: unwind rows of 64 KiB of one file. */
+struct bpfprof_page_key {
+	__u32 image;
+	__u32 page; /* file offset >> BPFPROF_PAGE_SHIFT */
+};
+
+struct bpfprof_page {
+	__u32 first; /* slice header's index in the map rows; header = generation */
+	__u32 nr; /* rows after the header, sorted; 0: no code here has a table */
+	__u64 generation; /* 0 never */
+};
+
+/* Read-only configuration of the BPF programs, fixed when they are loaded. */
+struct bpfprof_cfg {
+	__u64 period_ns; /* nominal */
+	__u64 ring_bytes;
+	__u64 miss_bytes_per_ms; /* per CPU */
+	__u64 irq_start, irq_end; /* timer clock: text of the interrupt entries */
+	__u64 softirq_start, softirq_end; /* timer clock: do_softirq */
+	__u32 filter; /* 1: only processes in the map targets */
+	__u32 follow; /* 1: children of targets are targets */
+	__u32 period_is_ns; /* 1: the event's period is in nanoseconds */
+	__u32 timer_pin; /* 1: BPF_F_TIMER_CPU_PIN is known to this kernel */
+	__u32 jitter; /* timer clock: +- this many 1/1024 of the period */
+	__u32 mmap_nr; /* system call number of mmap */
+};
+
+/* Entry of the per-CPU pc cache. */
+struct bpfprof_cached_pc {
+	__u64 pc; /* address looked up */
+	__u64 row;
+	__u64 frame;
+	__u32 asid;
+	__u32 flags;
+};
+
+_Static_assert(sizeof(struct bpfprof_record) == 24, "wire");
+_Static_assert(sizeof(struct bpfprof_task_id) == 24, "wire");
+_Static_assert(sizeof(struct bpfprof_sample) == 104, "wire");
+_Static_assert(sizeof(struct bpfprof_vma) == 64, "wire");
+_Static_assert(sizeof(struct bpfprof_mapping) == 24, "wire");
+_Static_assert(sizeof(struct bpfprof_proc) == 32, "wire");
+_Static_assert(sizeof(struct bpfprof_page) == 16, "wire");
+_Static_assert(sizeof(struct bpfprof_cached_pc) == 32, "wire");
+
+#endif

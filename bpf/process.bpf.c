@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Life of processes: exec, fork, exit, and address ranges that are handed out. */
+#include "maps.bpf.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+#define MAP_ANONYMOUS 0x20
+
+static __always_inline bool is_target(__u32 pid)
+{
+	return !cfg.filter || bpf_map_lookup_elem(&targets, &pid);
+}
+
+static __always_inline struct bpfprof_process_event *event_new(__u32 kind, struct task_struct *task)
+{
+	struct bpfprof_process_event *e = bpf_ringbuf_reserve(&ring, sizeof(*e), 0);
+
+	if (!e) {
+		count_add(BPFPROF_COUNT_EVENT_LOST, 1);
+		return NULL;
+	}
+	record_fill(&e->rec, kind, sizeof(*e));
+	task_id_fill(&e->task, task);
+	BPF_CORE_READ_STR_INTO(&e->comm, task, comm);
+	e->va = 0;
+	e->len = 0;
+	e->cpu_ns = 0;
+	e->flags = 0;
+	e->pad = 0;
+	return e;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(process_exec, struct task_struct *task)
+{
+	struct bpfprof_process_event *e;
+
+	if (!is_target(task->tgid))
+		return 0;
+	e = event_new(BPFPROF_KIND_EXEC, task);
+	if (e)
+		bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child)
+{
+	struct bpfprof_fork_event *e;
+	__u32 pid = child->tgid, parent_pid = parent->tgid, one = 1;
+
+	if (child->pid != child->tgid)
+		return 0;
+	if (cfg.follow && bpf_map_lookup_elem(&targets, &parent_pid) &&
+	    bpf_map_update_elem(&targets, &pid, &one, BPF_ANY))
+		count_add(BPFPROF_COUNT_TARGET_LOST, 1);
+	if (!is_target(pid))
+		return 0;
+	e = bpf_ringbuf_reserve(&ring, sizeof(*e), 0);
+	if (!e) {
+		count_add(BPFPROF_COUNT_EVENT_LOST, 1);
+		return 0;
+	}
+	record_fill(&e->rec, BPFPROF_KIND_FORK, sizeof(*e));
+	task_id_fill(&e->parent, parent);
+	task_id_fill(&e->child, child);
+	BPF_CORE_READ_STR_INTO(&e->comm, child, comm);
+	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(process_exit, struct task_struct *task)
+{
+	struct bpfprof_process_event *e;
+	struct signal_struct *signal = task->signal;
+	__u32 pid = task->tgid;
+
+	/* do_exit() has counted this thread down already. */
+	if (signal->live.counter > 0 || !is_target(pid))
+		return 0;
+	e = event_new(BPFPROF_KIND_EXIT, task);
+	if (e) {
+		e->cpu_ns = signal->sum_sched_runtime + task->se.sum_exec_runtime;
+		e->va = task->exit_code;
+		e->flags = 1;
+		bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+	}
+	return 0;
+}
+
+/*
+ * A range is about to be handed out by mmap, mremap, shmat. If executable
+ * mappings that we know lie in it, they are gone: samples must not use them from now on.
+ * If it is for a file, user space has a look a little later, when it is mapped.
+ */
+SEC("tp_btf/vm_unmapped_area")
+int BPF_PROG(range_handed_out, unsigned long addr, struct vm_unmapped_area_info *info)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct bpfprof_process_event *e;
+	struct bpfprof_mapping *m, *header;
+	struct bpfprof_proc *proc;
+	struct pt_regs *regs;
+	__u32 pid = task->tgid, at, first;
+	__u64 len = info->length;
+	bool overlaps;
+
+	proc = bpf_map_lookup_elem(&procs, &pid);
+	if (!proc || (long)addr < 0) /* an error code: nothing was handed out */
+		return 0;
+	first = proc->first;
+	header = bpf_map_lookup_elem(&mappings, &first);
+	if (!header || header->image != proc->asid)
+		return 0;
+	at = mapping_upper(first, proc->nr, addr + len - 1) - 1;
+	m = at > first ? bpf_map_lookup_elem(&mappings, &at) : NULL;
+	overlaps = m && m->start + ((__u64)m->nr_pages << 12) > addr;
+	if (overlaps) {
+		header->start = 1;
+	} else {
+		regs = (struct pt_regs *)bpf_task_pt_regs(task);
+		if (regs->orig_ax == cfg.mmap_nr &&
+		    PT_REGS_PARM4_CORE_SYSCALL(regs) & MAP_ANONYMOUS)
+			return 0;
+		if (header->off)
+			return 0;
+	}
+	e = event_new(BPFPROF_KIND_MMAP, task);
+	if (!e)
+		return 0;
+	header->off = 1;
+	e->va = addr;
+	e->len = len;
+	e->flags = overlaps;
+	bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
+	return 0;
+}

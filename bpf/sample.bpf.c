@@ -1,0 +1,667 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * One sample: who runs, its kernel stack, its user stack unwound without frame
+ * pointers, sent as frames that mean something without the process.
+ *
+ * What costs time here are helper calls that touch user memory (some 60 ns each
+ * and more), not arithmetic. So the stack above sp is copied once, in growing
+ * pieces as the walk gets there, and rules are found in a direct-mapped cache
+ * of this CPU: a pc seen before costs a few ns. The copy is also what a miss sends to
+ * user space: the rest of the walk is done there, with the same code.
+ *
+ * Two clocks run the same code: a perf event per CPU (sample_perf), or where
+ * that is refused a BPF timer per CPU (timer_tick, armed by arm_timer).
+ */
+#include "vma.bpf.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+#define PF_KTHREAD 0x00200000
+#define USER32_CS 0x23
+#define REGS_CS __builtin_offsetof(struct pt_regs, cs)
+#define CACHE_SLOTS 2048
+#define WINDOW_FIRST 2048 /* most stacks end within it */
+#define WINDOW_MAX_STEP 16384
+#define MAX_IRQ_FRAMES 24
+#define MISS_SAVED_MS 200
+#define SELF_TIMED_EVERY 64
+#define BPF_F_TIMER_CPU_PIN 2 /* since 6.7 */
+#define CLOCK_MONOTONIC 1
+
+struct unwind_reader;
+static __always_inline int unwind_read(struct unwind_reader *r, __u64 va, void *dst, __u32 len);
+static __always_inline int unwind_read_u64(struct unwind_reader *r, __u64 va, __u64 *dst);
+#include "unwind_native.h"
+
+/* All that one sample on one CPU needs; the reader of unwind_native.h. */
+struct unwind_reader {
+	__u32 busy;
+	__u32 nr_runs;
+	__u32 asid;
+	__u32 first; /* mappings slice of the process */
+	__u32 nr;
+	__u32 stop;
+	__u64 miss_ms; /* what misses may still send, accounted per millisecond */
+	__u64 miss_bytes;
+	__u64 last_row; /* result of look_up */
+	__u64 last_frame;
+	struct unwind_state state;
+	struct bpfprof_cached_pc cache[CACHE_SLOTS];
+	struct bpfprof_miss rec;
+	__u8 slack
+		[WINDOW_MAX_STEP]; /* lets the verifier accept a read at the very end of rec.stack */
+};
+
+/* Key: CPU. An array, since a per-CPU value may not be this large. Set at load: possible CPUs. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct unwind_reader);
+} scratches SEC(".maps");
+
+/* Arena of unwind rows; a slice starts with its generation. Writer: user space. Set at load. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1 << 21);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, __u64);
+} rows SEC(".maps");
+
+/* (image, 64 KiB of its file) -> slice of rows. Writer: user space. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 32768);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct bpfprof_page_key);
+	__type(value, struct bpfprof_page);
+} pages SEC(".maps");
+
+struct tick_timer {
+	struct bpf_timer timer;
+	__u32 armed;
+	__u32 pad;
+	__u64 period_ns; /* of the tick to come */
+};
+
+/* Key: CPU. Writer: BPF. Set at load: possible CPUs. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct tick_timer);
+} timers SEC(".maps");
+
+/* Copies on from the end of the window; 0 if at least one byte was added. */
+static __noinline int window_grow(struct unwind_reader *r)
+{
+	__u32 len = r->rec.stack_len, step;
+	__u64 va = r->rec.stack_va + len;
+
+	if (len >= BPFPROF_STACK_BYTES)
+		return -1;
+	step = len < WINDOW_FIRST ? WINDOW_FIRST : len < 8192 ? 8192 : WINDOW_MAX_STEP;
+	if (step > BPFPROF_STACK_BYTES - len)
+		step = BPFPROF_STACK_BYTES - len;
+	len &= BPFPROF_STACK_BYTES - 1;
+	if (step > WINDOW_MAX_STEP)
+		return -1;
+	if (bpf_probe_read_user(r->rec.stack + len, step, (void *)va)) {
+		/* Something in it is not there: up to the end of this page then. */
+		step = 4096 - (va & 4095);
+		if (step > BPFPROF_STACK_BYTES - len)
+			step = BPFPROF_STACK_BYTES - len;
+		if (step > 4096 || bpf_probe_read_user(r->rec.stack + len, step, (void *)va))
+			return -1;
+	}
+	r->rec.stack_len = len + step;
+	return 0;
+}
+
+/* Is [va, va + len) in the window, or can it be had there? */
+static __always_inline bool window_has(struct unwind_reader *r, __u64 va, __u32 len)
+{
+	__u64 off = va - r->rec.stack_va;
+	int i;
+
+	if (off + len <= r->rec.stack_len && off < BPFPROF_STACK_BYTES)
+		return true;
+	if (off >= BPFPROF_STACK_BYTES - 256)
+		return false;
+	for (i = 0; i < 4; i++) {
+		if (window_grow(r))
+			return false;
+		if (off + len <= r->rec.stack_len)
+			return true;
+	}
+	return false;
+}
+
+static __always_inline int unwind_read_u64(struct unwind_reader *r, __u64 va, __u64 *dst)
+{
+	if (window_has(r, va, 8)) {
+		*dst = *(__u64 *)(r->rec.stack +
+				  ((va - r->rec.stack_va) & (BPFPROF_STACK_BYTES - 1)));
+		return 0;
+	}
+	return bpf_probe_read_user(dst, 8, (void *)va);
+}
+
+/* Longer reads are rare (signal frames, frame pointers): straight from the process. */
+static __always_inline int unwind_read(struct unwind_reader *r, __u64 va, void *dst, __u32 len)
+{
+	return bpf_probe_read_user(dst, len, (void *)va);
+}
+
+/* The row that rules file offset low16 in the slice; *next_low = address of the row after it. */
+static __always_inline int row_find(const struct bpfprof_page *page, __u32 low, __u64 *ret_row,
+				    __u32 *ret_next_low)
+{
+	__u32 lo = page->first + 1, hi = lo + page->nr, end = hi, mid, i;
+	__u64 *row;
+
+	for (i = 0; i < 15 && lo < hi; i++) {
+		mid = lo + (hi - lo) / 2;
+		row = bpf_map_lookup_elem(&rows, &mid);
+		if (!row)
+			return -1;
+		if (unwind_row_low(*row) <= low)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	*ret_next_low = 0x10000;
+	if (lo < end) {
+		row = bpf_map_lookup_elem(&rows, &lo);
+		if (row)
+			*ret_next_low = unwind_row_low(*row);
+	}
+	lo--;
+	row = bpf_map_lookup_elem(&rows, &lo);
+	if (!row || lo <= page->first)
+		return -1;
+	*ret_row = *row;
+	return 0;
+}
+
+static __always_inline bool slice_is(__u32 first, __u64 generation)
+{
+	__u64 *header = bpf_map_lookup_elem(&rows, &first);
+
+	return header && *(volatile __u64 *)header == generation;
+}
+
+/* Row of (image, off), or a stop. */
+static __always_inline int page_look_up(struct unwind_reader *r, __u32 image, __u64 off)
+{
+	struct bpfprof_page_key key = { .image = image, .page = off >> BPFPROF_PAGE_SHIFT };
+	struct bpfprof_page *found = bpf_map_lookup_elem(&pages, &key), page;
+	__u32 next_low = 0;
+	__u64 row = 0;
+
+	if (!found)
+		return BPFPROF_STOP_NO_PAGE;
+	page = *found;
+	if (!page.nr) {
+		r->last_row = unwind_row_make(0, ROW_NONE, 0, 0, 0, 0, 0);
+		return 0;
+	}
+	if (!slice_is(page.first, page.generation))
+		return BPFPROF_STOP_STALE;
+	if (row_find(&page, off & 0xffff, &row, &next_low))
+		return BPFPROF_STOP_STALE;
+	if (!slice_is(page.first, page.generation))
+		return BPFPROF_STOP_STALE;
+	/*
+	 * A return address that is the first byte of a function, with nothing
+	 * before it, was never pushed by a call: a trampoline that starts a stack
+	 * (makecontext).
+	 */
+	if (unwind_row_kind(row) == ROW_NONE && !r->state.exact && next_low == (off & 0xffff) + 1)
+		row = unwind_row_make(0, ROW_END, 0, 0, 0, 0, 0);
+	r->last_row = row;
+	return 0;
+}
+
+/* Rule and frame of pc into r->last_*, through mappings, pages and rows. 0 or a stop. */
+static __noinline int look_up_slow(struct unwind_reader *r, __u64 pc)
+{
+	struct bpfprof_mapping *m, *header;
+	__u32 first = r->first, at, image, asid = r->asid;
+	__u64 start, off;
+	int stop;
+
+	at = mapping_upper(first, r->nr, pc) - 1;
+	if (at <= first)
+		return BPFPROF_STOP_NO_MAPPING;
+	m = bpf_map_lookup_elem(&mappings, &at);
+	if (!m)
+		return BPFPROF_STOP_NO_MAPPING;
+	start = m->start;
+	off = pc - start;
+	image = m->image;
+	if (off >> 12 >= m->nr_pages)
+		return BPFPROF_STOP_NO_MAPPING;
+	off += m->off;
+	header = bpf_map_lookup_elem(&mappings, &first);
+	if (!header || *(volatile __u32 *)&header->image != asid) {
+		count_add(BPFPROF_COUNT_STALE, 1);
+		return BPFPROF_STOP_STALE;
+	}
+	if (image == BPFPROF_IMAGE_NONE) {
+		r->last_row = unwind_row_make(0, ROW_NONE, 0, 0, 0, 0, 0);
+		r->last_frame = (__u64)BPFPROF_FRAME_NATIVE_VA << BPFPROF_FRAME_SHIFT |
+				(pc & BPFPROF_FRAME_MASK);
+		return 0;
+	}
+	r->last_frame = (__u64)BPFPROF_FRAME_NATIVE << BPFPROF_FRAME_SHIFT |
+			(__u64)image << BPFPROF_OFF_BITS | (off & BPFPROF_OFF_MASK);
+	stop = page_look_up(r, image, off);
+	if (stop == BPFPROF_STOP_STALE)
+		count_add(BPFPROF_COUNT_STALE, 1);
+	return stop;
+}
+
+static __always_inline int look_up(struct unwind_reader *r, __u64 pc)
+{
+	__u64 hash = (pc ^ (__u64)r->asid << 32) * 0x9e3779b97f4a7c15ULL;
+	struct bpfprof_cached_pc *c = &r->cache[(hash >> 40) & (CACHE_SLOTS - 1)];
+	int stop;
+
+	if (c->pc == pc && c->asid == r->asid) {
+		r->last_row = c->row;
+		r->last_frame = c->frame;
+		return 0;
+	}
+	stop = look_up_slow(r, pc);
+	if (stop)
+		return stop;
+	c->pc = pc;
+	c->asid = r->asid;
+	c->row = r->last_row;
+	c->frame = r->last_frame;
+	return 0;
+}
+
+struct walk_ctx {
+	struct unwind_reader *r;
+};
+
+/* One frame: look it up, note it, step over it. 1 = the walk is over. */
+static long walk_frame(__u32 i, struct walk_ctx *ctx)
+{
+	struct unwind_reader *r = ctx->r;
+	__u32 at = r->rec.sample.nr_kernel + r->rec.sample.nr_user;
+	int stop;
+
+	if (at >= BPFPROF_MAX_FRAMES) {
+		r->stop = BPFPROF_STOP_DEPTH;
+		return 1;
+	}
+	stop = look_up(r, unwind_lookup_pc(&r->state));
+	if (!stop && unwind_row_kind(r->last_row) == ROW_RARE)
+		stop = BPFPROF_STOP_RARE_RULE;
+	if (stop) {
+		r->stop = stop;
+		return 1;
+	}
+	r->rec.frames[at] = r->last_frame;
+	r->rec.sample.nr_user++;
+	stop = unwind_step(&r->state, r->last_row, r);
+	if (stop) {
+		r->stop = stop;
+		return 1;
+	}
+	return 0;
+}
+
+static __always_inline void registers_take(struct unwind_state *s, struct pt_regs *regs)
+{
+	s->regs[0] = regs->ax;
+	s->regs[1] = regs->dx;
+	s->regs[2] = regs->cx;
+	s->regs[3] = regs->bx;
+	s->regs[4] = regs->si;
+	s->regs[5] = regs->di;
+	s->regs[6] = regs->bp;
+	s->regs[7] = regs->sp;
+	s->regs[8] = regs->r8;
+	s->regs[9] = regs->r9;
+	s->regs[10] = regs->r10;
+	s->regs[11] = regs->r11;
+	s->regs[12] = regs->r12;
+	s->regs[13] = regs->r13;
+	s->regs[14] = regs->r14;
+	s->regs[15] = regs->r15;
+	s->regs[16] = regs->ip;
+	s->valid = UNWIND_ALL_REGS;
+	/*
+	 * The syscall instruction leaves rip in rcx and rflags in r11; then rip is
+	 * the instruction after it, which may belong to no function or another one.
+	 */
+	s->exact = !(regs->cx == regs->ip && regs->r11 == regs->flags && (long)regs->orig_ax >= 0);
+}
+
+static __always_inline bool is_miss(__u32 stop)
+{
+	return (stop >= BPFPROF_STOP_NO_PROCESS && stop <= BPFPROF_STOP_STALE) ||
+	       stop == BPFPROF_STOP_REG_LOST;
+}
+
+/* Walks the user stack of the current task; sets r->stop. */
+static __always_inline void user_walk(struct unwind_reader *r, struct task_struct *task)
+{
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	struct bpfprof_sample *s = &r->rec.sample;
+	struct walk_ctx ctx = { .r = r };
+	struct bpfprof_mapping *header;
+	struct bpfprof_proc *proc;
+	__u32 pid = s->task.pid;
+
+	if (regs->cs == USER32_CS) {
+		r->stop = BPFPROF_STOP_COMPAT32;
+		return;
+	}
+	registers_take(&r->state, regs);
+	r->rec.stack_va = r->state.regs[UNWIND_RSP];
+	r->rec.stack_len = 0;
+	proc = bpf_map_lookup_elem(&procs, &pid);
+	if (!proc || proc->start_ns != s->task.start_ns || proc->exec_id != s->task.exec_id) {
+		r->stop = BPFPROF_STOP_NO_PROCESS;
+		return;
+	}
+	r->asid = proc->asid;
+	r->first = proc->first;
+	r->nr = proc->nr;
+	header = bpf_map_lookup_elem(&mappings, &r->first);
+	if (!header || header->image != r->asid || header->start) {
+		r->stop = BPFPROF_STOP_NO_PROCESS;
+		return;
+	}
+	s->asid = r->asid;
+	r->stop = BPFPROF_STOP_DEPTH;
+	bpf_loop(BPFPROF_MAX_USER_FRAMES, walk_frame, &ctx, 0);
+}
+
+struct vma_ctx {
+	struct unwind_reader *r;
+};
+
+static long vma_found(struct task_struct *task, struct vm_area_struct *vma, struct vma_ctx *ctx)
+{
+	if (vma->vm_flags & VM_EXEC) {
+		vma_fill(&ctx->r->rec.leaf_vma, vma);
+		ctx->r->rec.sample.flags |= BPFPROF_SAMPLE_VMA;
+	}
+	return 0;
+}
+
+static long window_fill(__u32 i, struct walk_ctx *ctx)
+{
+	return window_grow(ctx->r) ? 1 : 0;
+}
+
+/* May this CPU send another miss? A steady allowance, some of which can be saved up. */
+static __always_inline bool miss_allowed(struct unwind_reader *r, __u64 now)
+{
+	__u64 ms = now / 1000000, passed = ms - r->miss_ms;
+	__u64 cap = cfg.miss_bytes_per_ms * MISS_SAVED_MS;
+
+	if (passed > MISS_SAVED_MS)
+		passed = MISS_SAVED_MS;
+	r->miss_ms = ms;
+	r->miss_bytes += passed * cfg.miss_bytes_per_ms;
+	if (r->miss_bytes > cap)
+		r->miss_bytes = cap;
+	if (r->miss_bytes < sizeof(struct bpfprof_miss) / 4)
+		return false;
+	return bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) < cfg.ring_bytes / 2;
+}
+
+static __always_inline void miss_prepare(struct unwind_reader *r, struct task_struct *task)
+{
+	struct walk_ctx walk = { .r = r };
+	struct vma_ctx vma = { .r = r };
+	__u64 sp = r->state.regs[UNWIND_RSP], off = sp - r->rec.stack_va;
+	int i;
+
+	/*
+	 * Rows follow rsp and rbp alone. Where a rule builds on another register (ld.so's
+	 * resolver on rbx), user space walks again from the leaf, following all of them.
+	 */
+	if (r->stop == BPFPROF_STOP_REG_LOST) {
+		registers_take(&r->state, (struct pt_regs *)bpf_task_pt_regs(task));
+		r->rec.sample.nr_user = 0;
+		sp = r->state.regs[UNWIND_RSP];
+		off = sp - r->rec.stack_va;
+	}
+	for (i = 0; i < BPFPROF_NR_REGS; i++)
+		r->rec.regs[i] = r->state.regs[i];
+	r->rec.regs_valid = r->state.valid;
+	r->rec.pc_exact = r->state.exact;
+	/* A walk that went far up, or to another stack, is copied from where it stands. */
+	if (off > BPFPROF_STACK_BYTES / 4) {
+		r->rec.stack_va = sp;
+		r->rec.stack_len = 0;
+	}
+	bpf_loop(24, window_fill, &walk, 0);
+	if (r->stop == BPFPROF_STOP_NO_PROCESS || r->stop == BPFPROF_STOP_NO_MAPPING)
+		bpf_find_vma(task, unwind_lookup_pc(&r->state), vma_found, &vma, 0);
+}
+
+/* Sends what was gathered; counts it sent or lost. */
+static __always_inline void sample_send(struct unwind_reader *r, struct task_struct *task)
+{
+	struct bpfprof_sample *s = &r->rec.sample;
+	__u64 avail = bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA), size, flags;
+	__u32 nr = s->nr_kernel + s->nr_user, len;
+
+	flags = avail > cfg.ring_bytes / 8 ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+	if (is_miss(r->stop) && miss_allowed(r, s->rec.ts_ns)) {
+		miss_prepare(r, task);
+		len = r->rec.stack_len;
+		if (len > BPFPROF_STACK_BYTES)
+			len = BPFPROF_STACK_BYTES;
+		size = __builtin_offsetof(struct bpfprof_miss, stack) + len;
+		s->rec.kind = BPFPROF_KIND_MISS;
+		flags = BPF_RB_FORCE_WAKEUP;
+		r->miss_bytes -= size < r->miss_bytes ? size : r->miss_bytes;
+		count_add(BPFPROF_COUNT_MISSES, 1);
+	} else {
+		if (is_miss(r->stop))
+			r->stop = BPFPROF_STOP_MISS_RATE;
+		if (nr > BPFPROF_MAX_FRAMES)
+			nr = BPFPROF_MAX_FRAMES;
+		size = sizeof(*s) + nr * 8;
+	}
+	s->stop = r->stop;
+	s->rec.size = size;
+	if (avail + size + 4096 > cfg.ring_bytes || bpf_ringbuf_output(&ring, &r->rec, size, flags))
+		count_add(BPFPROF_COUNT_RING_FULL, 1);
+	else
+		count_add(BPFPROF_COUNT_SAMPLES, 1);
+}
+
+/* Idle and unasked-for tasks end here. The scratch of this CPU, marked busy, or NULL. */
+static __always_inline struct unwind_reader *sample_begin(struct task_struct *task)
+{
+	__u32 cpu = bpf_get_smp_processor_id(), pid = task->tgid;
+	struct unwind_reader *r;
+
+	count_add(BPFPROF_COUNT_TICKS, 1);
+	if (!task->pid) {
+		count_add(BPFPROF_COUNT_IDLE, 1);
+		return NULL;
+	}
+	if (cfg.filter && !bpf_map_lookup_elem(&targets, &pid)) {
+		count_add(BPFPROF_COUNT_FILTERED, 1);
+		return NULL;
+	}
+	r = bpf_map_lookup_elem(&scratches, &cpu);
+	if (!r || r->busy) {
+		count_add(BPFPROF_COUNT_SCRATCH_BUSY, 1);
+		return NULL;
+	}
+	r->busy = 1;
+	return r;
+}
+
+static __always_inline void sample_fill(struct unwind_reader *r, struct task_struct *task,
+					__u64 period_ns, __u32 flags)
+{
+	struct bpfprof_sample *s = &r->rec.sample;
+
+	record_fill(&s->rec, BPFPROF_KIND_SAMPLE, 0);
+	task_id_fill(&s->task, task);
+	s->period_ns = period_ns;
+	s->asid = 0;
+	s->flags = flags;
+	s->nr_kernel = 0;
+	s->nr_user = 0;
+	s->skip = 0;
+	__builtin_memcpy(s->comm, task->comm, sizeof(s->comm));
+	__builtin_memcpy(s->leader_comm, task->group_leader->comm, sizeof(s->leader_comm));
+}
+
+static __always_inline void sample_finish(struct unwind_reader *r, struct task_struct *task)
+{
+	__u64 start = r->rec.sample.rec.ts_ns;
+
+	if (task->flags & PF_KTHREAD || !task->mm) {
+		r->rec.sample.flags |= BPFPROF_SAMPLE_KTHREAD;
+		r->stop = BPFPROF_STOP_NO_USER;
+	} else {
+		user_walk(r, task);
+		/* Half way through exec the old stack is gone and no new one is there yet. */
+		if (r->stop != BPFPROF_STOP_COMPLETE &&
+		    !(r->rec.sample.flags & BPFPROF_SAMPLE_USER_MODE) &&
+		    BPF_CORE_READ_BITFIELD(task, in_execve)) {
+			r->rec.sample.nr_user = 0;
+			r->stop = BPFPROF_STOP_NO_USER;
+		}
+	}
+	sample_send(r, task);
+	if (!(r->nr_runs++ % SELF_TIMED_EVERY)) {
+		count_add(BPFPROF_COUNT_SELF_NS, bpf_ktime_get_ns() - start);
+		count_add(BPFPROF_COUNT_SELF_RUNS, 1);
+	}
+	r->busy = 0;
+}
+
+SEC("?perf_event")
+int sample_perf(struct bpf_perf_event_data *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	/* The context is read by whole words; struct pt_regs comes first in it. */
+	bool user = (*(volatile __u64 *)((void *)ctx + REGS_CS) & 3) == 3;
+	struct unwind_reader *r = sample_begin(task);
+	long len;
+
+	if (!r)
+		return 0;
+	sample_fill(r, task, cfg.period_is_ns ? ctx->sample_period : cfg.period_ns,
+		    user ? BPFPROF_SAMPLE_USER_MODE : 0);
+	if (!user) {
+		len = bpf_get_stack(ctx, r->rec.frames, BPFPROF_MAX_KERNEL_FRAMES * 8, 0);
+		if (len > 0)
+			r->rec.sample.nr_kernel = (__u64)len / 8;
+	}
+	sample_finish(r, task);
+	return 0;
+}
+
+/*
+ * The timer's own interrupt is the leaf end of the stack that
+ * bpf_get_task_stack() gives: it ends with the interrupt entry or, when the timer ran at
+ * the end of a section that had bottom halves disabled, with do_softirq.
+ */
+static __always_inline __u32 own_frames(struct unwind_reader *r, __u32 nr)
+{
+	__u32 i, softirq = 0;
+	__u64 va;
+
+	for (i = 0; i < MAX_IRQ_FRAMES && i < nr; i++) {
+		va = r->rec.frames[i];
+		if (va >= cfg.irq_start && va < cfg.irq_end)
+			return i + 1;
+		if (va >= cfg.softirq_start && va < cfg.softirq_end)
+			softirq = i + 1;
+	}
+	return softirq;
+}
+
+static __always_inline void timer_sample(struct task_struct *task, __u64 period_ns)
+{
+	struct unwind_reader *r = sample_begin(task);
+	__u32 nr = 0, skip;
+	long len;
+
+	if (!r)
+		return;
+	sample_fill(r, task, period_ns, BPFPROF_SAMPLE_TIMER);
+	len = bpf_get_task_stack(task, r->rec.frames, BPFPROF_MAX_KERNEL_FRAMES * 8, 0);
+	if (len > 0)
+		nr = (__u64)len / 8;
+	skip = own_frames(r, nr);
+	if (skip == nr) {
+		r->rec.sample.flags |= BPFPROF_SAMPLE_USER_MODE;
+	} else {
+		r->rec.sample.nr_kernel = nr;
+		r->rec.sample.skip = skip;
+	}
+	if (task->flags & PF_KTHREAD && task->comm[0] == 'k' && task->comm[1] == 's' &&
+	    task->comm[2] == 'o' && task->comm[3] == 'f') {
+		r->rec.sample.flags |= BPFPROF_SAMPLE_KSOFTIRQD;
+		count_add(BPFPROF_COUNT_KSOFTIRQD, 1);
+	}
+	sample_finish(r, task);
+}
+
+static __always_inline int timer_start(struct tick_timer *t)
+{
+	__u64 spread = cfg.period_ns / 1024 * cfg.jitter;
+	__u64 period = cfg.period_ns;
+
+	if (spread)
+		period += bpf_get_prandom_u32() % (2 * spread) - spread;
+	t->period_ns = period;
+	return bpf_timer_start(&t->timer, period, cfg.timer_pin ? BPF_F_TIMER_CPU_PIN : 0);
+}
+
+static int timer_tick(void *map, __u32 *cpu, struct tick_timer *t)
+{
+	if (bpf_get_smp_processor_id() != *cpu) {
+		/* Before 6.7 a timer may be moved: arm_timer starts it anew where it belongs. */
+		count_add(BPFPROF_COUNT_TIMER_MOVED, 1);
+		t->armed = 0;
+		return 0;
+	}
+	timer_sample(bpf_get_current_task_btf(), t->period_ns);
+	if (timer_start(t)) {
+		count_add(BPFPROF_COUNT_TIMER_ERROR, 1);
+		t->armed = 0;
+	}
+	return 0;
+}
+
+/* Attached until every online CPU has its timer; again after hotplug and moves. */
+SEC("?tp_btf/sched_switch")
+int BPF_PROG(arm_timer)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct tick_timer *t = bpf_map_lookup_elem(&timers, &cpu);
+	long err;
+
+	if (!t || t->armed)
+		return 0;
+	err = bpf_timer_init(&t->timer, &timers, CLOCK_MONOTONIC);
+	if (err && err != -16) /* EBUSY: it exists already */
+		return 0;
+	if (bpf_timer_set_callback(&t->timer, timer_tick))
+		return 0;
+	t->armed = 1;
+	if (timer_start(t))
+		t->armed = 0;
+	return 0;
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+#ifndef BPFPROF_BPF_UNWIND_NATIVE_H
+#define BPFPROF_BPF_UNWIND_NATIVE_H
+
+/*
+ * One step up a native stack. Plain C, compiled into the BPF programs, into
+ * user space (misses, dump) and into the tests. The includer brings the reader:
+ *
+ *	static int unwind_read(struct unwind_reader *reader, __u64 va, void *dst, __u32 len);
+ *	static int unwind_read_u64(struct unwind_reader *reader, __u64 va, __u64 *dst);
+ *
+ * (0 or negative), where struct unwind_reader is whatever the includer needs.
+ *
+ * The rules come from rows, 8 bytes each: .eh_frame boiled down to what code
+ * compiled for x86-64 uses (System V ABI, AMD64 supplement, 3.7; the return
+ * address is always at cfa - 8). What no row can say is ROW_RARE and is left
+ * to user space. A row rules from its address to that of the next row.
+ *
+ *	bits  0-15  file offset & 0xffff: rows are sorted by it within a page
+ *	bits 16-19  kind
+ *	bits 20-23  register that the cfa is built on (DWARF number)
+ *	bits 24-39  cfa offset / 8, signed
+ *	bits 40-41  rule of rbp
+ *	bits 42-55  offset of the saved rbp / 8, signed
+ *	bits 56-63  second number, signed: addend / 8 of ROW_DEREF and ROW_INDEX, pc threshold
+ *	            of ROW_PLT
+ */
+
+#include "bpfprof.h"
+
+enum unwind_row_kind {
+	ROW_INVALID = 0,
+	ROW_CFA = 1, /* cfa = reg + off */
+	ROW_PLT = 2, /* cfa = rsp + off + ((pc & 15) >= second ? 8 : 0) */
+	ROW_DEREF = 3, /* cfa = *(reg + off) + second */
+	ROW_SIGNAL = 4, /* signal frame: the registers lie at rsp + off (uc_mcontext) */
+	ROW_END = 5, /* return address undefined: outermost frame */
+	ROW_NONE = 6, /* code without a rule: follow the frame pointer */
+	ROW_RARE = 7, /* a rule that a row cannot hold */
+	ROW_UNREADABLE = 8, /* the file could not be read: nothing is known of this code */
+	ROW_INDEX = 9, /* cfa = *(rsp + 8 * reg + off) + second (OpenSSL's multiplications) */
+};
+
+enum unwind_bp_rule {
+	BP_SAME = 0,
+	BP_AT_CFA = 1, /* saved at cfa + off */
+	BP_AT_BP = 2, /* saved at rbp + off (functions that realign their stack) */
+	BP_LOST = 3,
+};
+
+enum {
+	UNWIND_RAX = 0,
+	UNWIND_RBX = 3,
+	UNWIND_RBP = 6,
+	UNWIND_RSP = 7,
+	UNWIND_RIP = 16,
+};
+
+#define UNWIND_ALL_REGS ((1U << BPFPROF_NR_REGS) - 1)
+#define UNWIND_FRAME_REGS ((1U << UNWIND_RBP) | (1U << UNWIND_RSP) | (1U << UNWIND_RIP))
+#define UNWIND_MAX_FRAME_BYTES (16U << 20) /* a frame pointer further up than this is none */
+
+struct unwind_state {
+	__u64 regs[BPFPROF_NR_REGS];
+	__u32 valid; /* bit n: regs[n] is known */
+	__u32 exact; /* 1: rip is an interrupted instruction; 0: a return address */
+};
+
+static inline __u64 unwind_row_make(__u32 low, __u32 kind, __u32 reg, __s32 off8, __u32 bp_rule,
+				    __s32 bp_off8, __s32 second)
+{
+	return (__u64)(low & 0xffff) | (__u64)(kind & 15) << 16 | (__u64)(reg & 15) << 20 |
+	       (__u64)(off8 & 0xffff) << 24 | (__u64)(bp_rule & 3) << 40 |
+	       (__u64)(bp_off8 & 0x3fff) << 42 | (__u64)(second & 0xff) << 56;
+}
+
+static inline __u32 unwind_row_low(__u64 row)
+{
+	return row & 0xffff;
+}
+
+static inline __u32 unwind_row_kind(__u64 row)
+{
+	return (row >> 16) & 15;
+}
+
+static inline __u32 unwind_row_reg(__u64 row)
+{
+	return (row >> 20) & 15;
+}
+
+static inline __s64 unwind_row_off(__u64 row)
+{
+	return (__s64)(__s16)(row >> 24) * 8;
+}
+
+static inline __u32 unwind_row_bp_rule(__u64 row)
+{
+	return (row >> 40) & 3;
+}
+
+static inline __s64 unwind_row_bp_off(__u64 row)
+{
+	return ((__s64)(row << 8) >> 50) * 8;
+}
+
+static inline __s64 unwind_row_second(__u64 row)
+{
+	return (__s64)row >> 56;
+}
+
+/* The address to look up for the frame that s stands in. */
+static inline __u64 unwind_lookup_pc(const struct unwind_state *s)
+{
+	return s->exact ? s->regs[UNWIND_RIP] : s->regs[UNWIND_RIP] - 1;
+}
+
+/*
+ * struct rt_sigframe after the handler's ret: rsp + off = uc_mcontext, whose
+ * gregs are r8-r15 rdi rsi rbp rbx rdx rax rcx rsp rip (asm/sigcontext.h).
+ */
+static inline int unwind_signal_frame(struct unwind_state *s, __u64 va,
+				      struct unwind_reader *reader)
+{
+	__u64 gregs[17];
+
+	if (unwind_read(reader, va, gregs, sizeof(gregs)))
+		return BPFPROF_STOP_READ_FAULT;
+	s->regs[8] = gregs[0];
+	s->regs[9] = gregs[1];
+	s->regs[10] = gregs[2];
+	s->regs[11] = gregs[3];
+	s->regs[12] = gregs[4];
+	s->regs[13] = gregs[5];
+	s->regs[14] = gregs[6];
+	s->regs[15] = gregs[7];
+	s->regs[5] = gregs[8];
+	s->regs[4] = gregs[9];
+	s->regs[6] = gregs[10];
+	s->regs[3] = gregs[11];
+	s->regs[1] = gregs[12];
+	s->regs[0] = gregs[13];
+	s->regs[2] = gregs[14];
+	s->regs[7] = gregs[15];
+	s->regs[16] = gregs[16];
+	s->valid = UNWIND_ALL_REGS;
+	s->exact = 1;
+	return s->regs[UNWIND_RIP] ? 0 : BPFPROF_STOP_COMPLETE;
+}
+
+static inline int unwind_frame_pointer(struct unwind_state *s, struct unwind_reader *reader)
+{
+	__u64 bp = s->regs[UNWIND_RBP], sp = s->regs[UNWIND_RSP];
+	__u64 saved[2];
+
+	if (!(s->valid & 1U << UNWIND_RBP))
+		return BPFPROF_STOP_REG_LOST;
+	if (!bp) /* the ABI's mark of the outermost frame */
+		return BPFPROF_STOP_COMPLETE;
+	if (bp < sp || bp & 7 || bp - sp > UNWIND_MAX_FRAME_BYTES)
+		return BPFPROF_STOP_NO_TABLE;
+	if (unwind_read(reader, bp, saved, sizeof(saved)))
+		return BPFPROF_STOP_READ_FAULT;
+	s->regs[UNWIND_RBP] = saved[0];
+	s->regs[UNWIND_RSP] = bp + 16;
+	s->regs[UNWIND_RIP] = saved[1];
+	s->valid = UNWIND_FRAME_REGS;
+	s->exact = 0;
+	return saved[1] ? 0 : BPFPROF_STOP_COMPLETE;
+}
+
+/*
+ * Moves s one frame up by row. 0, or enum bpfprof_stop; after COMPLETE and
+ * failures s is of no further use, except that after RARE_RULE and READ_FAULT
+ * it is as before.
+ */
+static inline int unwind_step(struct unwind_state *s, __u64 row, struct unwind_reader *reader)
+{
+	__u32 kind = unwind_row_kind(row), reg = unwind_row_reg(row) & 15;
+	__u64 cfa, ra, bp = s->regs[UNWIND_RBP];
+	__u32 bp_valid = s->valid & 1U << UNWIND_RBP;
+
+	if (kind == ROW_END)
+		return BPFPROF_STOP_COMPLETE;
+	if (kind == ROW_NONE)
+		return unwind_frame_pointer(s, reader);
+	if (kind == ROW_UNREADABLE)
+		return BPFPROF_STOP_MISS_FILE;
+	if (kind == ROW_SIGNAL)
+		return unwind_signal_frame(s, s->regs[UNWIND_RSP] + unwind_row_off(row), reader);
+	if (kind == ROW_PLT) {
+		cfa = s->regs[UNWIND_RSP] + unwind_row_off(row);
+		if ((s->regs[UNWIND_RIP] & 15) >= (__u64)unwind_row_second(row))
+			cfa += 8;
+	} else if (kind == ROW_CFA || kind == ROW_DEREF || kind == ROW_INDEX) {
+		if (!(s->valid & 1U << reg))
+			return BPFPROF_STOP_REG_LOST;
+		cfa = s->regs[reg];
+		if (kind == ROW_INDEX)
+			cfa = s->regs[UNWIND_RSP] + cfa * 8;
+		cfa += unwind_row_off(row);
+		if (kind != ROW_CFA) {
+			if (unwind_read_u64(reader, cfa, &cfa))
+				return BPFPROF_STOP_READ_FAULT;
+			cfa += unwind_row_second(row) * 8;
+		}
+	} else {
+		return BPFPROF_STOP_RARE_RULE;
+	}
+	if (cfa <= s->regs[UNWIND_RSP])
+		return BPFPROF_STOP_BAD_FRAME;
+	if (unwind_read_u64(reader, cfa - 8, &ra))
+		return BPFPROF_STOP_READ_FAULT;
+	switch (unwind_row_bp_rule(row)) {
+	case BP_AT_CFA:
+		if (unwind_read_u64(reader, cfa + unwind_row_bp_off(row), &bp))
+			return BPFPROF_STOP_READ_FAULT;
+		bp_valid = 1;
+		break;
+	case BP_AT_BP:
+		if (!bp_valid)
+			return BPFPROF_STOP_REG_LOST;
+		if (unwind_read_u64(reader, bp + unwind_row_bp_off(row), &bp))
+			return BPFPROF_STOP_READ_FAULT;
+		break;
+	case BP_LOST:
+		bp_valid = 0;
+		break;
+	}
+	s->regs[UNWIND_RBP] = bp;
+	s->regs[UNWIND_RSP] = cfa;
+	s->regs[UNWIND_RIP] = ra;
+	s->valid = (UNWIND_FRAME_REGS & ~(1U << UNWIND_RBP)) | (bp_valid ? 1U << UNWIND_RBP : 0);
+	s->exact = 0;
+	return ra ? 0 : BPFPROF_STOP_COMPLETE;
+}
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef BPFPROF_BPF_VMA_BPF_H
+#define BPFPROF_BPF_VMA_BPF_H
+
+/* What a struct vm_area_struct says, in the wire's form. */
+
+#include "maps.bpf.h"
+
+#define VM_EXEC 4
+#define OVERLAYFS_SUPER_MAGIC 0x794c7630
+#define PAGE_SHIFT 12
+
+/* Modification time: i_mtime until 6.6 (13bc24457850), __i_mtime until 6.11 (3aa63a569c64). */
+struct inode___6_1 {
+	struct timespec64 i_mtime;
+} __attribute__((preserve_access_index));
+
+struct inode___6_6 {
+	struct timespec64 __i_mtime;
+} __attribute__((preserve_access_index));
+
+struct inode___6_11 {
+	__s64 i_mtime_sec;
+} __attribute__((preserve_access_index));
+
+static __always_inline __s64 inode_mtime_sec(struct inode *inode)
+{
+	struct inode___6_11 *newest = (void *)inode;
+	struct inode___6_6 *newer = (void *)inode;
+	struct inode___6_1 *old = (void *)inode;
+
+	if (bpf_core_field_exists(newest->i_mtime_sec))
+		return BPF_CORE_READ(newest, i_mtime_sec);
+	if (bpf_core_field_exists(newer->__i_mtime))
+		return BPF_CORE_READ(newer, __i_mtime.tv_sec);
+	return BPF_CORE_READ(old, i_mtime.tv_sec);
+}
+
+static __always_inline void vma_fill(struct bpfprof_vma *dst, struct vm_area_struct *vma)
+{
+	struct file *file = vma->vm_file;
+	struct inode *inode;
+
+	dst->start = vma->vm_start;
+	dst->end = vma->vm_end;
+	dst->off = vma->vm_pgoff << PAGE_SHIFT;
+	dst->ino = 0;
+	dst->size = 0;
+	dst->dev = 0;
+	dst->ino_gen = 0;
+	dst->flags = 0;
+	dst->path_len = 0;
+	dst->mtime_sec = 0;
+	if (!file) {
+		if ((__u64)BPF_CORE_READ(vma, vm_mm, context.vdso) == vma->vm_start)
+			dst->flags = BPFPROF_VMA_VDSO;
+		return;
+	}
+	inode = file->f_inode;
+	dst->ino = BPF_CORE_READ(inode, i_ino);
+	dst->dev = BPF_CORE_READ(inode, i_sb, s_dev);
+	dst->ino_gen = BPF_CORE_READ(inode, i_generation);
+	dst->size = BPF_CORE_READ(inode, i_size);
+	dst->mtime_sec = inode_mtime_sec(inode);
+	if (!BPF_CORE_READ(inode, i_nlink))
+		dst->flags |= BPFPROF_VMA_UNLINKED;
+	if (BPF_CORE_READ(file, f_path.dentry, d_sb, s_magic) == OVERLAYFS_SUPER_MAGIC)
+		dst->flags |= BPFPROF_VMA_OVERLAY;
+}
+
+#endif

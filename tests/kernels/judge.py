@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the recordings made in an emulated machine have to look like."""
+
+import json
+import re
+
+# Chains, root first. libc has no symbol table there, so what it does before main is an offset.
+START = r"_start;(?:(?:libc\.so\.6\+0x[0-9a-f]+|__libc_start[a-z_]*(?:@+[\w.]+)?);){1,3}main"
+KERNEL = r"(?:;[^;]+_\[k\])*$"
+CHAIN = (r"(?:;chain_1(?:;chain_2(?:;chain_3(?:;(?:chain_4@plt|boxed_chain\+0x[0-9a-f]+|"
+         r"chain_dynamic\+0x[0-9a-f]+)|;chain_4(?:;chain_5(?:;chain_6)?)?)?)?)?)?")
+EXPECTED = {
+    "chain": re.compile("^[^;]+;" + START + CHAIN + KERNEL),
+    "dive": re.compile("^[^;]+;" + START + r"(?:;dive){0,299}(?:;dive(?:;bottom)?)?" + KERNEL),
+}
+PARTS = "abcdef"
+MIN_COMPLETE = 99.0
+MIN_EXACT = 99.0
+MAX_SHARE_POINTS = 1.0
+
+
+class Recording:
+    """One case: exit status, stacks with counts, and the statistics."""
+
+    def __init__(self, results, case):
+        self.case = case
+        self.status = int(results.facts.get(case + ".rc") or -1)
+        self.out = [line for line in results.files.get(case + ".out", []) if line.strip()]
+        self.stacks = []
+        for line in results.files.get(case + ".folded", []):
+            stack, _, count = line.rpartition(" ")
+            if stack and count.isdigit() and not line.startswith("#"):
+                self.stacks.append((stack, int(count)))
+        try:
+            self.stats = json.loads("\n".join(results.files.get(case + ".json", [])))
+        except ValueError:
+            self.stats = {}
+
+    def number(self, *path):
+        value = self.stats
+        for key in path:
+            value = value.get(key, 0) if isinstance(value, dict) else 0
+        return value
+
+    @property
+    def samples(self):
+        return sum(count for _, count in self.stacks)
+
+    @property
+    def clock(self):
+        return self.number("clock", "name") or "?"
+
+    def complete_percent(self):
+        whole = self.number("stacks", "complete")
+        all_stacks = whole + self.number("stacks", "truncated")
+        return 100.0 * whole / all_stacks if all_stacks else 0.0
+
+    def share_percent(self, pattern):
+        hits = sum(count for stack, count in self.stacks if pattern.search(stack))
+        return 100.0 * hits / self.samples if self.samples else 0.0
+
+
+class Check:
+    """One line of the table; problem is None when all is well."""
+
+    def __init__(self, case, recording=None, exact=None, problem=None, note="", skip=None):
+        self.case = case
+        self.recording = recording
+        self.exact = exact
+        self.problem = problem
+        self.note = note
+        self.skip = skip
+
+
+def first_error(recording):
+    for line in recording.out:
+        if re.search(r"error|cannot|fail|denied|refused|invalid|needs?\b", line, re.IGNORECASE):
+            return line
+    return recording.out[-1] if recording.out else "no output"
+
+
+def judge_recording(results, case, clock, seconds, chain, hz=99):
+    """A target that is always busy: enough samples, complete, the expected chain, the right clock."""
+    got = Recording(results, case)
+    if got.status != 0:
+        return Check(case, got, problem=f"exit {got.status}: {first_error(got)}")
+    exact = got.share_percent(EXPECTED[chain])
+    note = []
+    problem = None
+    if got.clock != clock:
+        problem = f"clock {got.clock}, not {clock}"
+    elif got.samples < seconds * hz / 2:
+        problem = f"{got.samples} samples of {seconds * hz}"
+    elif got.complete_percent() < MIN_COMPLETE:
+        problem = f"complete {got.complete_percent():.2f}%: {got.number('stacks', 'reasons')}"
+    elif exact < MIN_EXACT:
+        wrong = max(((n, s) for s, n in got.stacks if not EXPECTED[chain].search(s)),
+                    default=(0, ""))
+        problem = f"exact {exact:.2f}%, not so: {wrong[0]} x {wrong[1][:160]}"
+    elif clock == "timer" and "ticks_misplaced" not in got.number("clock"):
+        problem = "ticks_misplaced is not among the counters"
+    lost = sum((got.number("lost") or {}).values())
+    if lost:
+        note.append(f"lost {lost}")
+    if clock == "timer":
+        note.append(f"misplaced {got.number('clock', 'ticks_misplaced')}")
+    return Check(case, got, exact, problem, ", ".join(note))
+
+
+def judge_shares(results):
+    """Both clocks on one program at the same time."""
+    perf = Recording(results, "shares-perf")
+    timer = Recording(results, "shares-timer")
+    checks = []
+    for got, clock in ((perf, "perf"), (timer, "timer")):
+        problem = None
+        if got.status != 0:
+            problem = f"exit {got.status}: {first_error(got)}"
+        elif got.clock != clock:
+            problem = f"clock {got.clock}, not {clock}"
+        elif got.samples < 2000:
+            problem = f"{got.samples} samples are too few"
+        checks.append(Check(got.case, got, problem=problem))
+    if checks[0].problem or checks[1].problem:
+        return checks
+    took = {}
+    for line in results.files.get("shares-perf.truth", []):
+        words = line.split()
+        if len(words) == 2:
+            took[words[0]] = int(words[1])
+    whole = sum(took.values()) or 1
+    apart, from_truth = 0.0, {"shares-perf": 0.0, "shares-timer": 0.0}
+    for part in PARTS:
+        pattern = re.compile(rf";share_{part}(;|$)")
+        shares = [got.share_percent(pattern) for got in (perf, timer)]
+        true = 100.0 * took.get("share_" + part, 0) / whole
+        apart = max(apart, abs(shares[0] - shares[1]))
+        for check, share in zip(checks, shares):
+            from_truth[check.case] = max(from_truth[check.case], abs(share - true))
+    for check in checks:
+        check.note = f"at most {from_truth[check.case]:.2f} points from the truth"
+    checks[1].note += f", {apart:.2f} from perf"
+    if apart > MAX_SHARE_POINTS:
+        checks[1].problem = f"shares {apart:.2f} points from the perf clock's"
+    return checks
+
+
+def judge_hotplug(results, seconds=8, gone=1):
+    """Two busy programs, two CPUs, one of them away for a second: it has to be sampled again."""
+    checks = []
+    for case in ("hotplug-perf", "hotplug-timer"):
+        got = Recording(results, case)
+        problem = None
+        pattern = re.compile(r"^chain_static;")
+        busy = sum(count for stack, count in got.stacks if pattern.search(stack))
+        asked = 99 * (2 * seconds - gone)
+        if got.status != 0:
+            problem = f"exit {got.status}: {first_error(got)}"
+        elif results.facts.get("hotplug.offline") != "0":
+            problem = "CPU 1 did not go away"
+        elif busy < 0.8 * asked:  # were CPU 1 forgotten, it would be 60%
+            problem = f"{busy} samples of {asked}"
+        checks.append(Check(case, got, problem=problem, note=f"{busy} of {asked} ticks"))
+    return checks
+
+
+def judge_machine(results, clock):
+    got = Recording(results, "machine-caps")
+    mine = re.compile(r"^chain_dynamic;")
+    share = got.share_percent(mine)
+    problem = None
+    if got.status != 0:
+        problem = f"exit {got.status}: {first_error(got)}"
+    elif got.clock != clock:
+        problem = f"clock {got.clock}, not {clock}"
+    elif share < 60:
+        problem = f"the busy program has {share:.0f}% of the samples"
+    elif got.complete_percent() < 95:
+        problem = f"complete {got.complete_percent():.2f}%: {got.number('stacks', 'reasons')}"
+    return Check("machine-caps", got, problem=problem, note=f"busy program {share:.0f}%")
+
+
+def judge_doctor(results, who):
+    case = "doctor-" + who
+    status = int(results.facts.get(case + ".rc") or -1)
+    lines = results.files.get(case + ".out", [])
+    fails = [line.strip() for line in lines if re.search(r"\bfail\b", line)]
+    problem = None
+    if status != 0:
+        problem = f"exit {status}: {'; '.join(fails) or (lines or ['no output'])[0]}"
+    return Check(case, problem=problem)
+
+
+def judge_refused(results):
+    """Too old: one sentence that says so, exit 3, and doctor says it too."""
+    record = Recording(results, "refused-record")
+    checks = []
+    problem = None
+    if record.status != 3:
+        problem = f"exit {record.status}, not 3: {first_error(record)}"
+    elif len(record.out) != 1:
+        problem = f"{len(record.out)} lines, not one: {' | '.join(record.out)[:300]}"
+    elif not re.search(r"too old|6\.1", record.out[0]):
+        problem = f"does not say that the kernel is too old: {record.out[0]}"
+    checks.append(Check("refused-record", problem=problem,
+                        note=record.out[0][:120] if record.out else ""))
+    doctor = Recording(results, "refused-doctor")
+    problem = None if doctor.status == 3 else f"exit {doctor.status}, not 3"
+    checks.append(Check("refused-doctor", problem=problem))
+    return checks

@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the system tests share: named tests, the two ways of privilege, processes.
+
+A test is a function with @test(); it gets a Context and passes by returning,
+raises Skip(reason), or fails by check() or any other exception.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import traceback
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BPFPROF = os.path.abspath(os.environ.get("BPFPROF") or
+                          os.path.join(ROOT, os.environ.get("B", "build"), "bpfprof"))
+NOBODY = 65534
+# Exactly the four capabilities that the program is promised to need.
+FOUR_CAPS = ["setpriv", "--bounding-set", "-all,+bpf,+perfmon,+dac_read_search,+syslog",
+             "--inh-caps", "-all"]
+MODES = ("root", "caps")
+
+
+class Skip(Exception):
+    """The reason why a test could not be run here."""
+
+
+class Failure(Exception):
+    """What a test found to be wrong."""
+
+
+def check(condition, text):
+    if not condition:
+        raise Failure(text)
+
+
+class Test:
+    def __init__(self, name, run, modes):
+        self.name = name
+        self.run = run
+        self.modes = modes
+
+
+TESTS = []
+
+
+def test(modes=MODES):
+    """Registers a function; its name in the report is MODULE.FUNCTION."""
+    def register(run):
+        module = run.__module__.removeprefix("test_")
+        TESTS.append(Test("%s.%s" % (module, run.__name__), run, modes))
+        return run
+    return register
+
+
+class Run:
+    """A finished command."""
+
+    def __init__(self, argv, status, out, err, seconds):
+        self.argv = argv
+        self.status = status
+        self.out = out
+        self.err = err
+        self.seconds = seconds
+
+    @property
+    def text(self):
+        return self.out.decode("utf-8", "replace") + self.err.decode("utf-8", "replace")
+
+    def expect(self, status):
+        check(self.status == status, "exit status %s, %s expected, of: %s\n%s" %
+              (self.status, status, " ".join(map(str, self.argv)), self.text[-3000:]))
+        return self
+
+
+class Context:
+    """One test in one mode: its folder, its processes, all gone at its end."""
+
+    def __init__(self, mode, builder):
+        self.mode = mode
+        self.builder = builder  # of the targets
+        self.notes = []
+        self.stack = contextlib.ExitStack()
+        self.dir = tempfile.mkdtemp(prefix="bpfprof-test-")
+        os.chmod(self.dir, 0o755)
+        self.stack.callback(shutil.rmtree, self.dir, ignore_errors=True)
+
+    def close(self):
+        self.stack.close()
+
+    def note(self, text):
+        """Figures worth showing beside a pass."""
+        self.notes.append(text)
+
+    def path(self, *names):
+        return os.path.join(self.dir, *names)
+
+    def target(self, name):
+        """A built target by name, or Skip with the reason why it is missing."""
+        for target in self.builder.targets:
+            if target.name == name:
+                return target
+        for skipped, reason in self.builder.skipped:
+            if skipped.startswith(name):
+                raise Skip("%s: %s" % (skipped, reason))
+        raise Skip("no target " + name)
+
+    def helper(self, name, source, *flags, cc="gcc"):
+        """Compiles a helper program of targets/ into the folder of the targets."""
+        out = self.builder.out(name)
+        source = os.path.join(ROOT, "tests", "system", "targets", source)
+        if not self.builder.command(out, [cc, "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra",
+                                          "-fno-optimize-sibling-calls", source, *flags,
+                                          "-o", out]):
+            raise Skip("%s: %s" % self.builder.skipped[-1])
+        return out
+
+    def as_bpfprof(self, argv):
+        """The command line that runs argv with the privileges of this mode."""
+        return [*(FOUR_CAPS if self.mode == "caps" else []), *map(str, argv)]
+
+    def start(self, *args, **kwargs):
+        """Starts bpfprof with these arguments; the caller waits by finish()."""
+        kwargs.setdefault("stdout", subprocess.PIPE)
+        kwargs.setdefault("stderr", subprocess.PIPE)
+        kwargs.setdefault("cwd", self.dir)
+        process = subprocess.Popen(self.as_bpfprof([BPFPROF, *args]), **kwargs)
+        process.started = time.monotonic()
+        self.stack.callback(stop, process)
+        return process
+
+    def finish(self, process, timeout):
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, err = process.communicate()
+            raise Failure("still running after %.0f s: %s\n%s" % (
+                timeout, " ".join(process.args),
+                (out or b"").decode("utf-8", "replace")[-1500:] +
+                (err or b"").decode("utf-8", "replace")[-1500:])) from None
+        return Run(process.args, process.returncode, out or b"", err or b"",
+                   time.monotonic() - process.started)
+
+    def bpfprof(self, *args, timeout=60, **kwargs):
+        return self.finish(self.start(*args, **kwargs), timeout)
+
+    def sampling(self, process, timeout=10):
+        """Waits until a recording has begun: a BPF program of it is loaded, then a moment."""
+        end = time.monotonic() + timeout
+        while time.monotonic() < end and process.poll() is None:
+            for pid in descendants(process.pid):
+                try:
+                    names = os.listdir("/proc/%d/fd" % pid)
+                    links = [os.readlink("/proc/%d/fd/%s" % (pid, name)) for name in names]
+                except OSError:
+                    continue
+                if any("bpf_link" in link or "perf_event" in link for link in links):
+                    time.sleep(0.5)
+                    return
+            time.sleep(0.05)
+
+    def spawn(self, argv, env=None, plain=False, **kwargs):
+        """
+        Starts a target. In the mode of four capabilities it belongs to another user
+        and cannot be dumped (unless plain).
+        """
+        environment = dict(os.environ, **(env or {}))
+        if self.mode == "caps" and not plain:
+            environment["TARGET_NONDUMPABLE"] = "1"
+            kwargs.update(user=NOBODY, group=NOBODY, extra_groups=[])
+        kwargs.setdefault("stdin", subprocess.DEVNULL)
+        kwargs.setdefault("stdout", subprocess.DEVNULL)
+        process = subprocess.Popen(list(map(str, argv)), env=environment, **kwargs)
+        self.stack.callback(stop, process)
+        return process
+
+    def scratch(self, name, mode=0o777):
+        """A folder that targets of any user can write."""
+        path = self.path(name)
+        os.makedirs(path, exist_ok=True)
+        os.chmod(path, mode)
+        return path
+
+    def read(self, name):
+        with open(self.path(name), "rb") as file:
+            return file.read()
+
+    def text(self, name):
+        return self.read(name).decode("utf-8")
+
+    def json(self, name):
+        return json.loads(self.text(name))
+
+
+def descendants(pid):
+    """pid and the processes below it."""
+    found = [pid]
+    for parent in found:
+        try:
+            with open("/proc/%d/task/%d/children" % (parent, parent), encoding="ascii") as file:
+                found += map(int, file.read().split())
+        except OSError:
+            pass
+    return found
+
+
+def stop(process):
+    if process.poll() is None:
+        process.kill()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=10)
+    for stream in (process.stdout, process.stderr):
+        if stream:
+            stream.close()
+
+
+def sysctl(name, value=None):
+    """Reads, or writes, one; the old value is returned."""
+    path = "/proc/sys/" + name.replace(".", "/")
+    with open(path, encoding="ascii") as file:
+        old = file.read().strip()
+    if value is not None:
+        with open(path, "w", encoding="ascii") as file:
+            file.write(str(value))
+    return old
+
+
+def run_all(names, builder):
+    """Runs the registered tests that match names in every mode. True if none failed."""
+    passed, failed, skipped = 0, [], []
+    for mode in MODES:
+        for one in TESTS:
+            label = "%s [%s]" % (one.name, mode)
+            if mode not in one.modes or names and not any(name in label for name in names):
+                continue
+            began = time.monotonic()
+            context = Context(mode, builder)
+            try:
+                one.run(context)
+                verdict = "ok"
+                passed += 1
+            except Skip as reason:
+                verdict = "SKIP"
+                skipped.append("%s: %s" % (label, reason))
+            except Failure as failure:
+                verdict = "FAIL"
+                failed.append((label, str(failure)))
+            except Exception:  # pylint: disable=broad-except
+                verdict = "FAIL"
+                failed.append((label, traceback.format_exc()))
+            finally:
+                context.close()
+            print("%-5s%s (%.1f s)" % (verdict, label, time.monotonic() - began), flush=True)
+            for note in context.notes:
+                print("       " + note.replace("\n", "\n       "), flush=True)
+            if verdict == "FAIL":
+                print("    " + failed[-1][1].strip().replace("\n", "\n    "), flush=True)
+    if failed:
+        print("failed:\n    " + "\n    ".join(label for label, _ in failed))
+    if skipped:
+        print("skipped:\n    " + "\n    ".join(skipped))
+    print("system: %d passed, %d failed, %d skipped" % (passed, len(failed), len(skipped)))
+    return not failed
+
+

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A reader of pprof files (profile.proto of github.com/google/pprof) for the tests."""
+
+import gzip
+
+
+def fields(data):
+    """(number, value) of every field of a protobuf message."""
+    at = 0
+    while at < len(data):
+        key, at = varint(data, at)
+        kind = key & 7
+        if kind == 0:
+            value, at = varint(data, at)
+        elif kind == 2:
+            size, at = varint(data, at)
+            if at + size > len(data):
+                raise ValueError("field beyond the end")
+            value, at = data[at:at + size], at + size
+        elif kind == 1:
+            value, at = data[at:at + 8], at + 8
+        else:
+            raise ValueError("wire type %d" % kind)
+        yield key >> 3, value
+
+
+def varint(data, at):
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7f) << shift
+        shift += 7
+        if byte < 0x80:
+            return value, at
+
+
+def numbers(value):
+    """A repeated number: one, or packed."""
+    if isinstance(value, int):
+        return [value]
+    out, at = [], 0
+    while at < len(value):
+        number, at = varint(value, at)
+        out.append(number)
+    return out
+
+
+class Pprof:
+    """Sample types, samples with their stacks and labels, mappings, comments."""
+
+    def __init__(self, packed):
+        raw = list(fields(gzip.decompress(packed)))
+        self.strings = [value.decode("utf-8") for number, value in raw if number == 6]
+        text = self.strings
+        self.sample_types = [self.value_type(value) for number, value in raw if number == 1]
+        self.period_type = next((self.value_type(v) for n, v in raw if n == 11), None)
+        self.scalars = {n: v for n, v in raw if n in (9, 10, 12, 14)}
+        self.default_type = text[self.scalars.get(14, 0)]
+        self.comments = [text[i] for n, v in raw if n == 13 for i in numbers(v)]
+        self.mappings = {}
+        for number, value in raw:
+            if number == 3:
+                m = dict(fields(value))
+                self.mappings[m[1]] = {"start": m.get(2, 0), "limit": m.get(3, 0),
+                                       "path": text[m.get(5, 0)], "build_id": text[m.get(6, 0)]}
+        functions = {}
+        for number, value in raw:
+            if number == 5:
+                f = dict(fields(value))
+                functions[f[1]] = text[f.get(2, 0)]
+        self.locations = {}
+        for number, value in raw:
+            if number == 4:
+                parts = list(fields(value))
+                m = dict(parts)
+                lines = [dict(fields(v)) for n, v in parts if n == 4]
+                self.locations[m[1]] = {"mapping": m.get(2, 0), "address": m.get(3, 0),
+                                        "functions": [functions[line[1]] for line in lines]}
+        self.samples = []
+        for number, value in raw:
+            if number == 2:
+                sample = {"stack": [], "values": [], "labels": {}}
+                for n, v in fields(value):
+                    if n == 1:
+                        sample["stack"] += numbers(v)
+                    elif n == 2:
+                        sample["values"] += numbers(v)
+                    elif n == 3:
+                        label = dict(fields(v))
+                        sample["labels"][text[label[1]]] = (text[label[2]] if 2 in label
+                                                            else label.get(3, 0))
+                self.samples.append(sample)
+
+    def value_type(self, value):
+        m = dict(fields(value))
+        return "%s/%s" % (self.strings[m.get(1, 0)], self.strings[m.get(2, 0)])

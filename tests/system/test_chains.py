@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stacks of all targets are exactly the chains that they can have."""
+
+import os
+import shutil
+import time
+
+import chains
+from harness import NOBODY, ROOT, check, test
+
+BATCH = 40
+SECONDS = 12
+HZ = 997
+
+
+def start(context, target):
+    """Starts one target as its action says."""
+    path, env, kwargs = target.path, {}, {}
+    if target.action in ("delete", "replace"):
+        path = context.path(target.name)
+        shutil.copy(target.path, path)
+    elif target.action == "memfd":
+        fd = os.memfd_create(target.name)
+        with open(target.path, "rb") as file:
+            os.write(fd, file.read())
+        env["TARGET_COMM"] = target.name
+        kwargs = {"executable": "/proc/self/fd/%d" % fd, "pass_fds": [fd]}
+    elif target.action == "setuid":
+        path = context.path(target.name)
+        shutil.copy(target.path, path)
+        os.chown(path, 0, 0)
+        os.chmod(path, 0o4755)
+        kwargs = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+    elif target.action == "nondumpable":
+        env["TARGET_NONDUMPABLE"] = "1"
+    process = context.spawn([path, "60", *target.args], env=env, **kwargs)
+    if target.action == "memfd":
+        os.close(fd)
+    elif target.action == "delete":
+        time.sleep(0.1)
+        os.unlink(path)
+    elif target.action == "replace":
+        time.sleep(0.1)
+        shutil.copy("/bin/true", path + ".new")
+        os.rename(path + ".new", path)
+    return process
+
+
+def record(context, batch, number):
+    """Half of the batch runs before the recording begins, half begins within it."""
+    running = [start(context, target) for target in batch[::2]]
+    recording = context.start("record", "-F", HZ, "-d", SECONDS, "-o", "%d.folded" % number,
+                              "--stats", "%d.json" % number)
+    context.sampling(recording)
+    running += [start(context, target) for target in batch[1::2]]
+    context.finish(recording, SECONDS + 30).expect(0)
+    for process in running:
+        process.kill()
+    for process in running:
+        process.wait()
+    return context.text("%d.folded" % number), context.json("%d.json" % number)
+
+
+@test()
+def all_variants(context):
+    """Every target: at least 99.9% of all stacks exact, no program under 99%."""
+    targets = context.builder.targets
+    results, reasons = {}, {}
+    for number, first in enumerate(range(0, len(targets), BATCH)):
+        batch = targets[first:first + BATCH]
+        folded, stats = record(context, batch, number)
+        results.update(chains.check(batch, folded))
+        for reason, count in stats["stacks"]["reasons"].items():
+            reasons[reason] = reasons.get(reason, 0) + count
+    report = chains.table(results) + "\nreasons, of everything on the machine: %s\n" % reasons
+    path = os.path.join(ROOT, "build", "system-chains-%s.txt" % context.mode)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(report)
+    judged = {name: result for name, result in results.items()
+              if result.expectation.may_truncate < 100}
+    total = sum(result.samples for result in judged.values())
+    exact = sum(result.counts["exact"] for result in judged.values())
+    context.note("%d programs, %d samples, %.3f%% exact; %s" % (
+        len(judged), total, 100.0 * exact / max(1, total), os.path.relpath(path, ROOT)))
+    problems = []
+    for name, result in results.items():
+        if result.samples < 50:
+            problems.append("%s: only %d samples" % (name, result.samples))
+            continue
+        problems += result.missing()
+        if name in judged and result.percent("exact") < 99:
+            problems.append("%s: %.2f%% of %d samples exact" % (name, result.percent("exact"),
+                                                                 result.samples))
+            problems += ["    %6d %s" % (count, chains.shorten(stack))
+                         for stack, count in result.worst()]
+    if exact < 0.999 * total:
+        problems.append("%.3f%% of all stacks exact, 99.9%% expected" % (100.0 * exact / total))
+        bad = [(count, name, stack) for name, result in judged.items()
+               for stack, count in result.worst(1)]
+        problems += ["    %6d %s: %s" % (count, name, chains.shorten(stack))
+                     for count, name, stack in sorted(bad, reverse=True)[:20]]
+    check(not problems, "\n".join(problems))

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernel frames: named, and honest where the names are not to be had."""
+
+import re
+import subprocess
+
+from harness import BPFPROF, check, sysctl, test
+
+HZ = 499
+
+
+@test()
+def named(context):
+    """System calls of a target show the kernel's functions above its own."""
+    target = context.spawn(["dd", "if=/dev/zero", "of=/dev/null", "bs=1M"],
+                           stderr=subprocess.DEVNULL)
+    context.bpfprof("record", "-F", HZ, "-d", "2", "-p", target.pid, "-o", "x.folded").expect(0)
+    text = context.text("x.folded")
+    check(re.search(r"^dd;_start;.*;do_syscall_64_\[k\];.*_\[k\]", text, re.MULTILINE),
+          "no kernel frames above the user's:\n" + text[:1500])
+    check("[kernel]_[k]" not in text, "frames without a name")
+
+
+@test()
+def hidden(context):
+    """kptr_restrict=2 hides them even from root: said, and shown as [kernel]_[k]."""
+    old = sysctl("kernel.kptr_restrict", 2)
+    try:
+        target = context.spawn(["dd", "if=/dev/zero", "of=/dev/null", "bs=1M"],
+                               stderr=subprocess.DEVNULL)
+        done = context.bpfprof("record", "-F", HZ, "-d", "2", "-p", target.pid, "-o",
+                               "x.folded").expect(0)
+    finally:
+        sysctl("kernel.kptr_restrict", old)
+    text = context.text("x.folded")
+    check("[kernel]_[k]" in text, "no [kernel]_[k]:\n" + text[:1500])
+    check("do_syscall_64" not in text, "names that cannot be known")
+    check("kptr_restrict" in done.text, "not said:\n" + done.text)
+
+
+@test(modes=("caps",))
+def no_syslog(context):
+    """Without CAP_SYSLOG: the same, with that capability named."""
+    target = context.spawn(["dd", "if=/dev/zero", "of=/dev/null", "bs=1M"],
+                           stderr=subprocess.DEVNULL)
+    old = sysctl("kernel.kptr_restrict", 1)
+    try:
+        done = subprocess.run(["setpriv", "--bounding-set",
+                               "-all,+bpf,+perfmon,+dac_read_search", "--inh-caps", "-all",
+                               BPFPROF, "record", "-F", str(HZ), "-d", "2", "-p", str(target.pid),
+                               "-o", "x.folded"], cwd=context.dir, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=30, check=False)
+    finally:
+        sysctl("kernel.kptr_restrict", old)
+    said = done.stdout.decode("utf-8", "replace")
+    check(done.returncode == 0, "exit %d:\n%s" % (done.returncode, said))
+    check("[kernel]_[k]" in context.text("x.folded"), "no [kernel]_[k]")
+    check("CAP_SYSLOG" in said, "not said:\n" + said)

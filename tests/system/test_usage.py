@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bad input and missing privilege: one sentence and the right exit status."""
+
+import os
+import subprocess
+import time
+
+from harness import BPFPROF, Skip, check, test
+
+WRONG = [
+    ["record", "--no-such-flag"],
+    ["record", "-F", "0"],
+    ["record", "-F", "10001"],
+    ["record", "-F", "-5"],
+    ["record", "-F", "99.5"],
+    ["record", "-F", "abc"],
+    ["record", "-r", ""],
+    ["record", "-F"],
+    ["record", "-d", "0"],
+    ["record", "-d", "-1"],
+    ["record", "-d", "5x"],
+    ["record", "-d", "1e999"],
+    ["record", "-d", ""],
+    ["record", "-p", "abc"],
+    ["record", "-p", "0"],
+    ["record", "-p", "-1"],
+    ["record", "-p", "99999999999999999999"],
+    ["record", "-p", ""],
+    ["record", "--comm", ""],
+    ["record", "--clock", "sundial"],
+    ["record", "--event", "lunar"],
+    ["record", "--split", "hairs"],
+    ["record", "--format", "png"],
+    ["record", "-o", "x.png"],
+    ["record", "-o", ""],
+    ["record", "-o", "-"],
+    ["record", "-o", "%q.folded"],
+    ["record", "-o", "%{.folded"],
+    ["record", "-o", "x.folded", "-o", "x.folded"],
+    ["record", "stray"],
+    ["record", "--"],
+    ["record", "--host-root", "/no/such/folder"],
+    ["no-such-command"],
+    [],
+]
+
+
+def one_sentence(done):
+    """What a user reads: a single line on standard error, nothing else."""
+    lines = done.err.decode("utf-8").strip().splitlines()
+    check(len(lines) == 1, "not one sentence but %d lines:\n%s" % (len(lines), done.text))
+    check(not done.out, "output beside the message: %r" % done.out)
+    check(len(lines[0]) > 20 and " " in lines[0], "says nothing: " + lines[0])
+    return lines[0]
+
+
+@test()
+def wrong_arguments(context):
+    problems = []
+    for arguments in WRONG:
+        done = context.bpfprof(*arguments, timeout=10)
+        try:
+            done.expect(2)
+            if arguments:
+                one_sentence(done)
+        except Exception as failure:  # pylint: disable=broad-except
+            problems.append("%s: %s" % (arguments, failure))
+    check(not os.listdir(context.dir), "files were made: %s" % os.listdir(context.dir))
+    check(not problems, "\n".join(problems))
+
+
+@test()
+def help_texts(context):
+    for arguments in (["--help"], ["record", "--help"], ["doctor", "--help"]):
+        done = context.bpfprof(*arguments, timeout=10).expect(0)
+        check(len(done.out) > 200, "%s says too little" % arguments)
+    check(b"bpfprof record" in context.bpfprof("record", "--help").out, "no examples")
+
+
+@test()
+def environment_twin(context):
+    """A flag's environment twin works, and its mistakes are told as such."""
+    env = dict(os.environ, BPFPROF_RATE="lots")
+    sentence = one_sentence(context.bpfprof("record", "-d", "1", "-o", "x.folded",
+                                            env=env).expect(2))
+    check("BPFPROF_RATE" in sentence or "rate" in sentence.lower(), sentence)
+
+
+@test(modes=("root",))
+def missing_privilege(context):
+    """Without each of the capabilities: which one, and how to get it; exit 3."""
+    everything = ["bpf", "perfmon", "dac_read_search", "syslog"]
+    for missing in ("bpf", "perfmon"):
+        rest = ",".join("+" + cap for cap in everything if cap != missing)
+        done = subprocess.run(["setpriv", "--bounding-set", "-all," + rest, "--inh-caps", "-all",
+                               BPFPROF, "record", "-d", "1", "-o", "x.folded"], cwd=context.dir,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=20,
+                              check=False)
+        text = done.stderr.decode()
+        check(done.returncode == 3, "without %s: exit %d\n%s" % (missing, done.returncode, text))
+        check("CAP_" + missing.upper() in text, "without %s: %s" % (missing, text))
+    done = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
+                           "--inh-caps=-all", BPFPROF, "record", "-d", "1", "-o",
+                           "/tmp/bpfprof-never.folded"], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, timeout=20, check=False)
+    if b"Permission denied" in done.stderr and done.returncode in (126, 127):
+        raise Skip("the program's folder cannot be entered by another user")
+    check(done.returncode == 3, "as nobody: exit %d\n%s" % (done.returncode, done.stderr.decode()))
+    check(b"CAP_BPF" in done.stderr, done.stderr.decode())
+
+
+@test()
+def no_such_pid(context):
+    done = context.bpfprof("record", "-d", "1", "-p", "4194303", "-o", "x.folded",
+                           timeout=10).expect(4)
+    check("4194303" in one_sentence(done), done.text)
+    zombie = subprocess.Popen(["true"])
+    time.sleep(0.3)
+    done = context.bpfprof("record", "-d", "1", "-p", zombie.pid, "-o", "x.folded", timeout=10)
+    zombie.wait()
+    done.expect(4)
+
+
+@test()
+def unwritable(context):
+    """An output that cannot be written is told before sampling starts."""
+    os.mkdir(context.path("folder.folded"))
+    with open(context.path("file"), "w", encoding="ascii"):
+        pass
+    outputs = [["-o", "/proc/no/x.folded"], ["-o", "file/x.folded"], ["-o", "folder.folded"],
+               ["-o", "x.folded", "--stats", "/proc/no/x.json"]]
+    for arguments in outputs:
+        began = time.monotonic()
+        done = context.bpfprof("record", "-d", "8", *arguments, timeout=20).expect(1)
+        check(time.monotonic() - began < 4, "%s: said after sampling" % arguments)
+        one_sentence(done)
+    check(not os.path.exists(context.path("x.folded")), "x.folded was left")
+
+
+@test()
+def disk_full(context):
+    """A disk that fills up leaves no half file and no old file harmed."""
+    mount = context.path("small")
+    os.mkdir(mount)
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", mount],
+                      check=False).returncode:
+        raise Skip("no tmpfs can be mounted")
+    context.stack.callback(subprocess.run, ["umount", "-l", mount], check=False)
+    with open(os.path.join(mount, "x.html"), "w", encoding="ascii") as file:
+        file.write("the old one")
+    context.spawn([context.target("recurse_gO2").path, "30"])
+    recording = context.start("record", "-F", "997", "-d", "2", "-o", "small/x.html", "-o",
+                              "good.folded")
+    context.sampling(recording)
+    with open(os.path.join(mount, "filler"), "wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(b"x" * 4096)
+        except OSError:
+            pass
+    done = context.finish(recording, 30).expect(1)
+    check("x.html" in done.text and "space" in done.text, "not said:\n" + done.text)
+    check(sorted(os.listdir(mount)) == ["filler", "x.html"], "left: %s" % os.listdir(mount))
+    with open(os.path.join(mount, "x.html"), encoding="ascii") as file:
+        check(file.read() == "the old one", "the old file was harmed")
+    check("recurse_gO2" in context.text("good.folded"), "the other output was not written")

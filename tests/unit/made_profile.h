@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_TESTS_MADE_PROFILE_H
+#define BPFPROF_TESTS_MADE_PROFILE_H
+
+/* Profiles made by hand, for the tests of the writers. Out of memory aborts. */
+
+#include "profile/profile.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct profile *made_new(void); /* 99 Hz, 10 s, host "node-1", 2024-01-31 12:00:00 UTC; profile_free() */
+uint32_t made_process(struct profile *profile, uint32_t pid, const char *comm, const char *cmdline);
+uint32_t made_mapping(struct profile *profile, const char *path, const char *build_id,
+		      uint64_t start, uint64_t limit);
+/* Indexes of locations. */
+uint32_t made_python(struct profile *profile, const char *name, const char *file,
+		     const char *short_file, uint32_t line, uint32_t start_line);
+uint32_t made_native(struct profile *profile, const char *name, uint32_t mapping, uint64_t address);
+uint32_t made_unknown(struct profile *profile, const char *name, uint32_t mapping,
+		      uint64_t address);
+uint32_t made_kernel(struct profile *profile, const char *name, uint64_t address);
+uint32_t made_marker(struct profile *profile, const char *name);
+/* Leaf first. */
+uint32_t made_stack(struct profile *profile, const uint32_t *locations, uint32_t nr);
+/* value_ns is count * 10 ms. */
+struct profile_sample *made_sample(struct profile *profile, uint32_t process, uint32_t stack,
+				   uint64_t count);
+/* A sample of one stack in one go. */
+#define made_add(profile, process, count, ...)                                                     \
+	made_sample(profile, process,                                                              \
+		    made_stack(profile, (const uint32_t[]){ __VA_ARGS__ },                         \
+			       sizeof((const uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t)),      \
+		    count)
+
+/* The profile that the golden tests share: kernel, native, unknown, Python and marker frames. */
+struct profile *made_golden(void);
+
+/* What a writer makes of it; free(). *ret_len may be NULL. */
+struct output_options;
+char *made_text(int (*write)(FILE *out, const struct profile *profile,
+			     const struct output_options *options),
+		const struct profile *profile, const struct output_options *options,
+		size_t *ret_len);
+
+/* Runs a shell command with input, gives what it printed (both streams); free(). */
+char *made_run(const char *command, const void *input, size_t len, int *ret_status);
+
+#endif

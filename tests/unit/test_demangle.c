@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "symbol/demangle.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "test_elf_fixture.h"
+
+/* Expected texts: the examples of the Itanium C++ ABI and of Rust RFC 2603, without parameters. */
+Test(demangle, names)
+{
+	static const struct {
+		const char *name, *want;
+	} cases[] = {
+		{ "main", "main" },
+		{ "_Z3foov", "foo" },
+		{ "_ZN2ns5Class6methodEiPKc", "ns::Class::method" },
+		{ "_ZNK2ns5ClasscvbEv", "ns::Class::operator bool" },
+		{ "_ZN2ns5ClassC1Ev", "ns::Class::Class" },
+		{ "_ZN2ns5ClassD0Ev", "ns::Class::~Class" },
+		{ "_Z3addIiET_S0_S0_", "add<int>" },
+		{ "_ZNSt6vectorIiSaIiEE9push_backEOi",
+		  "std::vector<int, std::allocator<int> >::push_back" },
+		{ "_ZZ4mainENKUlvE_clEv", "main::{lambda()#1}::operator()" },
+		{ "_ZN12_GLOBAL__N_16hiddenEv", "(anonymous namespace)::hidden" },
+		{ "_Z3foov.cold", "foo.cold" },
+		{ "_Z3foov.part.0", "foo.part.0" },
+		{ "_Z3foov.constprop.0.isra.1", "foo.constprop.0.isra.1" },
+		{ "_Z3foov.llvm.1234567890", "foo" },
+		{ "plain.cold", "plain.cold" },
+		{ "_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE",
+		  "core::fmt::Write::write_fmt" },
+		{ "_ZN71_$LT$Test$u20$$u2b$$u20$$u27$static$u20$as$u20$foo..Bar$LT$Test$GT$$GT$3bar"
+		  "17h930b740aa94f1d3aE",
+		  "<Test + 'static as foo::Bar<Test>>::bar" },
+		{ "_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE.llvm.77",
+		  "core::fmt::Write::write_fmt" },
+		{ "_RNvCs1234_7mycrate3foo", "mycrate::foo" },
+		{ "_RNvNtCs1234_7mycrate3bar3foo.llvm.77", "mycrate::bar::foo" },
+		{ "_RINvNtC3std3mem8align_ofdE", "std::mem::align_of::<f64>" },
+		{ "_RNqCs4fqI2P2rA04_11utf8_identsu30____7hkackfecea1cbdathfdh9hlq6y",
+		  "utf8_idents::\u10e1\u10d0\u10ed\u10db\u10d4\u10da\u10d0\u10d3_"
+		  "\u10d2\u10d4\u10db\u10e0\u10d8\u10d4\u10da\u10d8_"
+		  "\u10e1\u10d0\u10d3\u10d8\u10da\u10d8" },
+		{ "_Z", "_Z" },
+		{ "_ZN", "_ZN" },
+		{ "_Z3fo", "_Z3fo" },
+		{ "_R", "_R" },
+		{ "_Rubbish", "_Rubbish" },
+		{ "", "?" },
+		{ ".", "." },
+		{ "a\nb\tc\033d\177", "a?b?c?d?" },
+		{ "caf\xc3\xa9", "caf\xc3\xa9" },
+		{ "bad\xff\xc3utf", "bad??utf" },
+		{ "long\xc0\x80surrogate\xed\xa0\x80", "long??surrogate???" },
+		{ "c1\xc2\x9b", "c1??" },
+		{ "\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80" },
+		{ "\xf4\x90\x80\x80", "????" },
+	};
+	char dst[DEMANGLE_MAX_OUTPUT];
+	size_t i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		memset(dst, 'x', sizeof(dst));
+		demangle(cases[i].name, dst);
+		cr_assert_str_eq(dst, cases[i].want, "case %zu: %s", i, dst);
+	}
+}
+
+Test(demangle, long_names_are_cut_visibly)
+{
+	size_t lengths[] = { 1022, 1023, 1024, 4095, 4096, 100000 }, i;
+	char *name = malloc(200000), dst[DEMANGLE_MAX_OUTPUT];
+
+	for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		memset(name, 'n', lengths[i]);
+		name[lengths[i]] = 0;
+		demangle(name, dst);
+		cr_assert_eq(strlen(dst), lengths[i] < 1024 ? lengths[i] : 1023);
+		cr_assert_eq(!strcmp(dst + strlen(dst) - 3, "..."), lengths[i] >= 1024);
+		sprintf(name, "_ZN%zu", lengths[i]);
+		memset(name + strlen(name), 'n', lengths[i]);
+		sprintf(name + 3 + (size_t)snprintf(NULL, 0, "%zu", lengths[i]) + lengths[i],
+			"1fEv");
+		demangle(name, dst);
+		cr_assert_leq(strlen(dst), 1023);
+	}
+	/* Never within a character. */
+	for (i = 0; i < 2000; i += 2)
+		memcpy(name + i, "\xc3\xa9", 2);
+	name[i] = 0;
+	demangle(name, dst);
+	cr_assert(!strcmp(dst + strlen(dst) - 3, "...") && (strlen(dst) - 3) % 2 == 0);
+	free(name);
+}
+
+/* Each level names the one before twice: 2^40 characters if it were written out. */
+Test(demangle, doubling_names_end_soon, .timeout = 20)
+{
+	char name[4000], dst[DEMANGLE_MAX_OUTPUT];
+	clock_t start = clock();
+	size_t len, i;
+
+	len = (size_t)sprintf(name, "_Z1fI1AIiiE");
+	for (i = 0; i < 40; i++)
+		len += (size_t)sprintf(name + len, "S_IS%c_S%c_E",
+				       i < 10 ? '0' + (int)i : 'A' + (int)i - 10,
+				       i < 10 ? '0' + (int)i : 'A' + (int)i - 10);
+	sprintf(name + len, "Evv");
+	demangle(name, dst);
+	cr_assert_leq(strlen(dst), DEMANGLE_MAX_OUTPUT - 1);
+	/* Rust: a tuple of two back references to the tuple before. */
+	len = (size_t)sprintf(name, "_RINvC1a1fTlE");
+	for (i = 0; i < 40; i++)
+		len += (size_t)sprintf(name + len, "TB%zx_B%zx_E", i, i);
+	sprintf(name + len, "E");
+	demangle(name, dst);
+	/* Deeper than the stack would bear. */
+	strcpy(name, "_Z1f");
+	memset(name + 4, 'P', 3900);
+	strcpy(name + 3904, "i");
+	demangle(name, dst);
+	cr_assert_lt(clock() - start, 5 * CLOCKS_PER_SEC);
+}
+
+/* All functions of libstdc++ as c++filt prints them without parameters, and in short (std::istream). */
+Test(demangle, libstdcxx_as_cxxfilt, .timeout = 60)
+{
+	char *mangled, *plain, *a, *b, *a_end, *b_end, dst[DEMANGLE_MAX_OUTPUT];
+	size_t len, nr = 0, nr_same = 0;
+
+	fixture_run("nm -D --defined-only --format=posix /usr/lib/x86_64-linux-gnu/libstdc++.so.6 |"
+		    "awk '$2 ~ /[TtWw]/ { sub(/@.*/, \"\", $1); if (length($1) < 500) print $1 }' "
+		    "> mangled;"
+		    "c++filt -p -i < mangled > plain");
+	mangled = fixture_read("mangled", &len);
+	plain = fixture_read("plain", &len);
+	for (a = mangled, b = plain; *a && *b; a = a_end + 1, b = b_end + 1) {
+		a_end = strchr(a, '\n');
+		b_end = strchr(b, '\n');
+		*a_end = *b_end = 0;
+		demangle(a, dst);
+		nr++;
+		nr_same += !strcmp(dst, b);
+		cr_assert(!strcmp(dst, b) || strlen(dst) == DEMANGLE_MAX_OUTPUT - 1,
+			  "%s: %s, not %s", a, dst, b);
+	}
+	cr_assert_gt(nr, 3000);
+	cr_assert_gt(nr_same, nr - 10);
+	free(mangled);
+	free(plain);
+}

@@ -1,0 +1,485 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "cli/flags.h"
+#include "cli/options.h"
+
+#define MAX_WORDS 16
+#define SECOND 1000000000ULL
+
+/* A command line: "record" and the words, to be split at blanks. */
+struct line {
+	char text[512];
+	char *argv[MAX_WORDS + 2];
+	int argc;
+};
+
+static void line_split(struct line *line, const char *words)
+{
+	char *word = line->text;
+
+	*line = (struct line){ .argv = { (char *)"record" }, .argc = 1 };
+	strncpy(line->text, words, sizeof(line->text) - 1);
+	while (*word && line->argc <= MAX_WORDS) {
+		line->argv[line->argc++] = word;
+		word += strcspn(word, " ");
+		if (*word)
+			*word++ = 0;
+	}
+}
+
+static int parse(struct line *line, const char *words, struct record_options *options,
+		 struct buf *error)
+{
+	buf_init(error, 4096);
+	line_split(line, words);
+	return record_options_parse(options, line->argc, line->argv, error);
+}
+
+/* Parses what must be right. */
+static void parse_good(struct line *line, const char *words, struct record_options *options)
+{
+	struct buf error;
+	int err = parse(line, words, options, &error);
+
+	cr_assert_eq(err, OPTIONS_RUN, "'%s': %d %s", words, err, error.data ? error.data : "");
+	cr_assert_eq(error.len, 0, "'%s': %s", words, error.data);
+	buf_fini(&error);
+}
+
+/* Parses what must be refused: one sentence, beginning as said, holding what is said. */
+static void expect_refused(const char *words, const char *begin, const char *holds)
+{
+	struct record_options options;
+	struct line line;
+	struct buf error;
+	int err = parse(&line, words, &options, &error);
+
+	cr_assert_eq(err, -EINVAL, "'%s': %d", words, err);
+	cr_assert_eq(buf_error(&error), 0);
+	cr_expect_eq(strncmp(error.data, begin, strlen(begin)), 0, "'%s': %s", words, error.data);
+	cr_expect_neq(strstr(error.data, holds), NULL, "'%s': %s", words, error.data);
+	cr_expect_eq(strpbrk(error.data, "\n\r\t\033"), NULL, "'%s': more than one line", words);
+	buf_fini(&error);
+}
+
+Test(options, defaults)
+{
+	struct record_options options;
+	struct line line;
+
+	parse_good(&line, "", &options);
+	cr_expect_eq(options.nr_pids, 0);
+	cr_expect_eq(options.nr_comms, 0);
+	cr_expect_null(options.command);
+	cr_expect_eq(options.hz, 99);
+	cr_expect_eq(options.duration_ns, 0);
+	cr_expect_eq(options.clock, RECORD_CLOCK_AUTO);
+	cr_expect_eq(options.event, RECORD_EVENT_CPU_CLOCK);
+	cr_expect_eq(options.split, RECORD_SPLIT_NODE);
+	cr_assert_eq(options.nr_outputs, 1);
+	cr_expect_str_eq(options.outputs[0].path, "bpfprof-%t.html");
+	cr_expect_eq(options.outputs[0].format, OUTPUT_HTML);
+	cr_expect_not(options.native || options.threads || options.verbose ||
+		      options.no_subprocesses);
+	cr_expect_null(options.stats_path);
+	cr_expect_null(options.host_root);
+	cr_expect_eq(options.test_ring_bytes, 0);
+	cr_expect_eq(options.test_row_slots, 0);
+	record_options_fini(&options);
+}
+
+Test(options, everything)
+{
+	struct record_options options;
+	struct line line;
+
+	parse_good(&line,
+		   "-p 17 --pid=42 -p 17 --comm py* --comm cc1 --no-subprocesses -F 997 -d 1.5m "
+		   "--clock timer",
+		   &options);
+	cr_assert_eq(options.nr_pids, 2);
+	cr_expect_eq(options.pids[0], 17);
+	cr_expect_eq(options.pids[1], 42);
+	cr_assert_eq(options.nr_comms, 2);
+	cr_expect_str_eq(options.comms[0], "py*");
+	cr_expect_str_eq(options.comms[1], "cc1");
+	cr_expect(options.no_subprocesses);
+	cr_expect_eq(options.hz, 997);
+	cr_expect_eq(options.duration_ns, 90 * SECOND);
+	cr_expect_eq(options.clock, RECORD_CLOCK_TIMER);
+	record_options_fini(&options);
+
+	parse_good(&line,
+		   "--event cycles --clock perf --native --threads --split process -v "
+		   "--stats s.json --host-root /",
+		   &options);
+	cr_expect_eq(options.event, RECORD_EVENT_CYCLES);
+	cr_expect_eq(options.clock, RECORD_CLOCK_PERF);
+	cr_expect(options.native && options.threads && options.verbose);
+	cr_expect_eq(options.split, RECORD_SPLIT_PROCESS);
+	cr_expect_str_eq(options.stats_path, "s.json");
+	cr_expect_str_eq(options.host_root, "/");
+	record_options_fini(&options);
+}
+
+Test(options, ways_to_give_a_value)
+{
+	static const char *const lines[] = { "-F 250",	    "-F250",	  "-r 250", "-r250",
+					     "--rate 250",  "--rate=250", "-vF250", "-vF 250",
+					     "-F 1 -r 250", "-F 0250" };
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		struct record_options options;
+		struct line line;
+
+		parse_good(&line, lines[i], &options);
+		cr_expect_eq(options.hz, 250, "%s: %u", lines[i], options.hz);
+		record_options_fini(&options);
+	}
+}
+
+Test(options, several_pids_in_one_value)
+{
+	struct record_options options;
+	struct line line;
+
+	parse_good(&line, "-p 3,2,3 -p 1", &options);
+	cr_assert_eq(options.nr_pids, 3);
+	cr_expect_eq(options.pids[0], 3);
+	cr_expect_eq(options.pids[1], 2);
+	cr_expect_eq(options.pids[2], 1);
+	record_options_fini(&options);
+}
+
+Test(options, command)
+{
+	struct record_options options;
+	struct line line;
+
+	parse_good(&line, "-F 49 -- make -F 0 --help", &options);
+	cr_assert_not_null(options.command);
+	cr_expect_str_eq(options.command[0], "make");
+	cr_expect_str_eq(options.command[1], "-F");
+	cr_expect_str_eq(options.command[3], "--help");
+	cr_expect_null(options.command[4]);
+	cr_expect_eq(options.hz, 49);
+	record_options_fini(&options);
+}
+
+Test(options, formats)
+{
+	static const struct {
+		const char *words;
+		const char *path;
+		enum output_format format;
+	} cases[] = {
+		{ "-o a.pb.gz", "a.pb.gz", OUTPUT_PPROF },
+		{ "-o a.folded", "a.folded", OUTPUT_FOLDED },
+		{ "-o d/a.html", "d/a.html", OUTPUT_HTML },
+		{ "-o a.svg", "a.svg", OUTPUT_SVG },
+		{ "-o a.speedscope.json", "a.speedscope.json", OUTPUT_SPEEDSCOPE },
+		{ "-o a.raw", "a.raw", OUTPUT_RAW },
+		{ "-o %h/%p-%t-%w-%%.raw", "%h/%p-%t-%w-%%.raw", OUTPUT_RAW },
+		{ "-o - --format pprof", "-", OUTPUT_PPROF },
+		{ "-o out.txt --format folded", "out.txt", OUTPUT_FOLDED },
+		{ "--format speedscope -o out.json", "out.json", OUTPUT_SPEEDSCOPE },
+		{ "--format raw", "bpfprof-%t.raw", OUTPUT_RAW },
+		{ "--format pprof", "bpfprof-%t.pb.gz", OUTPUT_PPROF },
+		{ "-o a.html --format folded", "a.html", OUTPUT_FOLDED },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct record_options options;
+		struct line line;
+
+		parse_good(&line, cases[i].words, &options);
+		cr_assert_eq(options.nr_outputs, 1, "%s", cases[i].words);
+		cr_expect_str_eq(options.outputs[0].path, cases[i].path, "%s", cases[i].words);
+		cr_expect_eq(options.outputs[0].format, cases[i].format, "%s: %d", cases[i].words,
+			     (int)options.outputs[0].format);
+		record_options_fini(&options);
+	}
+}
+
+Test(options, several_outputs_keep_their_suffix)
+{
+	struct record_options options;
+	struct line line;
+
+	parse_good(&line, "-o a.html -o - -o b.txt --format folded", &options);
+	cr_assert_eq(options.nr_outputs, 3);
+	cr_expect_eq(options.outputs[0].format, OUTPUT_HTML);
+	cr_expect_eq(options.outputs[1].format, OUTPUT_FOLDED);
+	cr_expect_eq(options.outputs[2].format, OUTPUT_FOLDED);
+	record_options_fini(&options);
+}
+
+Test(options, names_that_only_look_alike)
+{
+	static const char *const lines[] = { "-o a.raw -o a.raw.raw", "-o a.raw -o /a.raw",
+					     "-o a.raw -o ../a.raw", "-o a.raw -o d/a.raw",
+					     "-o .a.raw -o a.raw" };
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		struct record_options options;
+		struct line line;
+
+		parse_good(&line, lines[i], &options);
+		cr_expect_eq(options.nr_outputs, 2, "%s", lines[i]);
+		record_options_fini(&options);
+	}
+}
+
+Test(options, nearest_word)
+{
+	static const char *const words[] = { "record", "recoil", "recorder", "doctor" };
+
+	cr_expect_str_eq(word_nearest("recor", words, 4), "record");
+	cr_expect_str_eq(word_nearest("dcotor", words, 4), "doctor");
+	cr_expect_str_eq(word_nearest("recorders", words, 4), "recorder");
+	cr_expect_null(word_nearest("frobnicate", words, 4));
+	cr_expect_null(word_nearest("", words, 4));
+	cr_expect_null(word_nearest("a word that is much longer than any flag", words, 4));
+}
+
+Test(options, refusals)
+{
+	static const struct {
+		const char *words;
+		const char *begin;
+		const char *holds;
+	} cases[] = {
+		{ "-F 0", "-F 0: ", "between 1 and 10000 Hz" },
+		{ "-F 10001", "-F 10001: ", "between 1 and 10000 Hz" },
+		{ "-r 99.5", "-r 99.5: ", "between 1 and 10000 Hz" },
+		{ "-F -1", "-F -1: ", "between 1 and 10000 Hz" },
+		{ "-F 18446744073709551617", "-F 1844", "between 1 and 10000 Hz" },
+		{ "--rate=abc", "--rate=abc: ", "between 1 and 10000 Hz" },
+		{ "--rate=", "--rate=: ", "between 1 and 10000 Hz" },
+		{ "-F", "-F: ", "value is missing" },
+		{ "--output", "--output: ", "value is missing" },
+		{ "-p abc", "-p abc: ", "process id" },
+		{ "-p -3", "-p -3: ", "process id" },
+		{ "-p 0", "-p 0: ", "process id" },
+		{ "-p 2147483648", "-p 2147483648: ", "process id" },
+		{ "-p 1,", "-p 1,: ", "process id" },
+		{ "-p 1,x", "-p 1,x: ", "process id" },
+		{ "--comm=", "--comm=: ", "process name" },
+		{ "-d -1", "-d -1: ", "30s, 5m, 2h" },
+		{ "-d 5x", "-d 5x: ", "30s, 5m, 2h" },
+		{ "-d 0", "-d 0: ", "leave -d out" },
+		{ "-d 9999h", "-d 9999h: ", "at most 366 days" },
+		{ "--clock cpu", "--clock cpu: ", "auto, perf or timer" },
+		{ "--event instructions", "--event instructions: ", "cpu-clock or cycles" },
+		{ "--event cycles --clock timer", "--event cycles: ", "--clock timer" },
+		{ "--format json",
+		  "--format json: ", "pprof, folded, html, svg, speedscope or raw" },
+		{ "--split pod", "--split pod: ", "node or process" },
+		{ "--split thread", "--split thread: ", "node or process" },
+		{ "-o x.txt", "-o x.txt: ", ".pb.gz" },
+		{ "-o x", "-o x: ", "--format" },
+		{ "-o dir/", "-o dir/: ", "--format" },
+		{ "-o -", "-o -: ", "--format" },
+		{ "-o - -o - --format raw", "-o -: ", "once" },
+		{ "-o a.html -o a.html", "-o a.html: ", "already" },
+		{ "-o a.html -o .//a.html", "-o .//a.html: ", "already" },
+		{ "-o d/a.html -o d/./a.html", "-o d/./a.html: ", "already" },
+		{ "-o /d/a.html -o //d/a.html", "-o //d/a.html: ", "already" },
+		{ "-o a.html --stats ./a.html", "--stats ./a.html: ", "already" },
+		{ "-o - --format raw --stats -", "--stats -: ", "already" },
+		{ "-o a%q.html", "-o a%q.html: ", "%" },
+		{ "-o a.html%", "-o a.html%: ", "%" },
+		{ "-o %{BPFPROF_NOT_SET}.html", "-o %{BPFPROF_NOT_SET}.html: ", "not set" },
+		{ "--output=", "--output=: ", "file name" },
+		{ "--stats s%q", "--stats s%q: ", "%" },
+		{ "--split process -o - --format raw", "-o -: ", "--split process" },
+		{ "--host-root host", "--host-root host: ", "absolute" },
+		{ "--host-root /dev/null", "--host-root /dev/null: ", "folder" },
+		{ "--host-root /does/not/exist", "--host-root /does/not/exist: ", "No such file" },
+		{ "--native=1", "--native: ", "no value" },
+		{ "17", "17: ", "-p" },
+		{ "make", "make: ", "--" },
+		{ "-", "-: ", "no such argument" },
+		{ "-d 5 extra", "extra: ", "no such argument" },
+		{ "--", "--: ", "missing" },
+		{ "--durration 5", "--durration: ", "did you mean --duration?" },
+		{ "--thread", "--thread: ", "did you mean --threads?" },
+		{ "--dur 5", "--dur: ", "no such flag" },
+		{ "-z", "-z: ", "no such flag" },
+		{ "-vz", "-z: ", "no such flag" },
+		{ "--container x", "--container: ", "no such flag" },
+		{ "--pod a/b", "--pod: ", "no such flag" },
+		{ "--worker w", "--worker: ", "no such flag" },
+		{ "--wall", "--wall: ", "no such flag" },
+		{ "--off-cpu", "--off-cpu: ", "no such flag" },
+		{ "--gil", "--gil: ", "no such flag" },
+		{ "--gpu", "--gpu: ", "no such flag" },
+		{ "--steps 3:5", "--steps: ", "no such flag" },
+		{ "--by rank", "--by: ", "no such flag" },
+		{ "--x=1", "--x: ", "no such flag" },
+		{ "-o a\nb", "-o a?b: ", "--format" },
+		{ "--\033[1m", "--?[1m: ", "no such flag" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		expect_refused(cases[i].words, cases[i].begin, cases[i].holds);
+}
+
+Test(options, long_value_is_cut)
+{
+	char words[400];
+
+	memset(words, 'x', sizeof(words) - 1);
+	words[sizeof(words) - 1] = 0;
+	memcpy(words, "-p ", 3);
+	expect_refused(words, "-p xxx", "xxx...: must be a process id");
+}
+
+Test(options, long_file_name)
+{
+	char words[400];
+
+	memset(words, 'x', sizeof(words));
+	memcpy(words, "-o d/", 5);
+	memcpy(words + 5 + 251, ".html", 6); /* 256 bytes, one more than a name may have */
+	expect_refused(words, "-o d/xxx", "too long");
+}
+
+Test(options, help_wins_before_a_mistake)
+{
+	static const char *const lines[] = { "--help", "-h", "-vh", "-F 5 --help", "--help -F 0" };
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		struct record_options options;
+		struct line line;
+		struct buf error;
+
+		cr_expect_eq(parse(&line, lines[i], &options, &error), OPTIONS_HELP, "%s",
+			     lines[i]);
+		buf_fini(&error);
+	}
+	expect_refused("-F 0 --help", "-F 0: ", "rate");
+}
+
+Test(options, environment)
+{
+	struct record_options options;
+	struct line line;
+
+	setenv("BPFPROF_RATE", "250", 1);
+	setenv("BPFPROF_DURATION", "5m", 1);
+	setenv("BPFPROF_PID", "5,,7", 1);
+	setenv("BPFPROF_OUTPUT", "a.html,b.raw", 1);
+	setenv("BPFPROF_NO_SUBPROCESSES", "yes", 1);
+	setenv("BPFPROF_NATIVE", "0", 1);
+	setenv("BPFPROF_THREADS", "", 1);
+	setenv("BPFPROF_HOST_ROOT", "/", 1);
+	setenv("BPFPROF_TEST_RING_BYTES", "65536", 1);
+	setenv("BPFPROF_TEST_ROW_SLOTS", "1024", 1);
+	setenv("BPFPROF_SERVICE_HOST", "10.0.0.1", 1); /* what Kubernetes sets for a service */
+	parse_good(&line, "", &options);
+	cr_expect_eq(options.hz, 250);
+	cr_expect_eq(options.duration_ns, 300 * SECOND);
+	cr_assert_eq(options.nr_pids, 2);
+	cr_expect_eq(options.pids[1], 7);
+	cr_assert_eq(options.nr_outputs, 2);
+	cr_expect_str_eq(options.outputs[1].path, "b.raw");
+	cr_expect(options.no_subprocesses);
+	cr_expect_not(options.native || options.threads);
+	cr_expect_str_eq(options.host_root, "/");
+	cr_expect_eq(options.test_ring_bytes, 65536);
+	cr_expect_eq(options.test_row_slots, 1024);
+	record_options_fini(&options);
+}
+
+Test(options, command_line_beats_environment)
+{
+	struct record_options options;
+	struct line line;
+
+	setenv("BPFPROF_RATE", "wrong, but not looked at", 1);
+	setenv("BPFPROF_PID", "5", 1);
+	setenv("BPFPROF_OUTPUT", "a.html", 1);
+	parse_good(&line, "-r 49 -p 9 -o b.html", &options);
+	cr_expect_eq(options.hz, 49);
+	cr_assert_eq(options.nr_pids, 1);
+	cr_expect_eq(options.pids[0], 9);
+	cr_assert_eq(options.nr_outputs, 1);
+	cr_expect_str_eq(options.outputs[0].path, "b.html");
+	record_options_fini(&options);
+}
+
+Test(options, environment_refusals)
+{
+	static const struct {
+		const char *name, *value, *begin, *holds;
+	} cases[] = {
+		{ "BPFPROF_RATE", "x", "BPFPROF_RATE=x: ", "Hz" },
+		{ "BPFPROF_PID", "1,x", "BPFPROF_PID=x: ", "process id" },
+		{ "BPFPROF_NATIVE", "maybe", "BPFPROF_NATIVE=maybe: ", "1 or 0" },
+		{ "BPFPROF_TEST_RING_BYTES", "5000",
+		  "BPFPROF_TEST_RING_BYTES=5000: ", "power of two" },
+		{ "BPFPROF_TEST_RING_BYTES", "2048",
+		  "BPFPROF_TEST_RING_BYTES=2048: ", "from 4096 on" },
+		{ "BPFPROF_TEST_ROW_SLOTS", "0", "BPFPROF_TEST_ROW_SLOTS=0: ", "power of two" },
+		{ "BPFPROF_TEST_ROW_SLOTS", "1000",
+		  "BPFPROF_TEST_ROW_SLOTS=1000: ", "power of two" },
+		{ "BPFPROF_TEST_ROW_SLOTS", "32", "BPFPROF_TEST_ROW_SLOTS=32: ", "from 64 on" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		setenv(cases[i].name, cases[i].value, 1);
+		expect_refused("", cases[i].begin, cases[i].holds);
+		unsetenv(cases[i].name);
+	}
+}
+
+/* Every flag is in --help, which fits a terminal. */
+Test(options, help_text)
+{
+	static const char *const flags[] = {
+		"-p, --pid PID",  "--comm GLOB", "--no-subprocesses", "-F, -r, --rate HZ",
+		"-d, --duration", "--clock",	 "--event",	      "-o, --output FILE",
+		"--format",	  "--native",	 "--threads",	      "--split",
+		"--stats FILE",	  "--host-root", "-v, --verbose",     "--help",
+		"Exit status",	  "Examples",	 "BPFPROF_RATE",
+	};
+	struct buf text;
+
+	buf_init(&text, 65536);
+	record_help(&text);
+	cr_assert_eq(buf_error(&text), 0);
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+		cr_expect_neq(strstr(text.data, flags[i]), NULL, "%s", flags[i]);
+	for (const char *row = text.data; *row; row += strcspn(row, "\n") + 1)
+		cr_expect_leq(strcspn(row, "\n"), 90, "%.90s", row);
+	buf_fini(&text);
+}
+
+Test(options, doctor)
+{
+	struct doctor_options options;
+	struct line line;
+	struct buf error;
+
+	buf_init(&error, 4096);
+	line_split(&line, "--pid 17 --json");
+	cr_assert_eq(doctor_options_parse(&options, line.argc, line.argv, &error), OPTIONS_RUN);
+	cr_expect_eq(options.pid, 17);
+	cr_expect(options.json);
+	doctor_options_fini(&options);
+
+	line_split(&line, "--jsno");
+	cr_assert_eq(doctor_options_parse(&options, line.argc, line.argv, &error), -EINVAL);
+	cr_expect_str_eq(error.data, "--jsno: no such flag, did you mean --json?");
+	buf_reset(&error);
+	line_split(&line, "-- true");
+	cr_assert_eq(doctor_options_parse(&options, line.argc, line.argv, &error), -EINVAL);
+	cr_expect_str_eq(error.data, "--: no such argument; a process id goes after --pid");
+	buf_fini(&error);
+}

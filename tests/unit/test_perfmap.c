@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "symbol/perfmap.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/strtab.h"
+#include "elf/image.h"
+
+static struct strtab *names;
+
+static void setup(void)
+{
+	cr_assert(!strtab_new(&names, 1 << 20));
+}
+
+static void teardown(void)
+{
+	strtab_free(names);
+}
+
+TestSuite(perfmap, .init = setup, .fini = teardown, .timeout = 60);
+
+struct text {
+	const char *data;
+	int nr_closed;
+	int error;
+};
+
+static ssize_t text_read(void *arg, void *dst, size_t len, uint64_t off)
+{
+	struct text *text = arg;
+
+	if (text->error)
+		return text->error;
+	memcpy(dst, text->data + off, len);
+	return (ssize_t)len;
+}
+
+static void text_close(void *arg)
+{
+	((struct text *)arg)->nr_closed++;
+}
+
+static int resolve(const char *data, size_t len, struct perfmap_query *queries, size_t nr)
+{
+	struct text text = { .data = data };
+	struct elf_source source = { text_read, text_close, &text, len };
+	int err = perfmap_resolve(&source, names, queries, nr);
+
+	cr_assert_eq(text.nr_closed, 1);
+	return err;
+}
+
+static const char *name_of(const char *data, uint64_t va)
+{
+	struct perfmap_query query = { .va = va };
+
+	cr_assert_eq(resolve(data, strlen(data), &query, 1), 0);
+	return strtab_get(names, query.name);
+}
+
+Test(perfmap, lines)
+{
+	static const struct {
+		const char *text;
+		uint64_t va;
+		const char *want;
+	} cases[] = {
+		{ "1000 10 plain\n", 0x1000, "plain" },
+		{ "1000 10 plain\n", 0x100f, "plain" },
+		{ "1000 10 plain\n", 0x1010, "" },
+		{ "1000 10 plain\n", 0xfff, "" },
+		{ "1000 10 no newline", 0x1000, "no newline" },
+		{ "0x1000 0x10 prefixed\n", 0x1001, "prefixed" },
+		{ "1000 10 LazyCompile:~f /a b.js:1\n", 0x1001, "LazyCompile:~f /a b.js:1" },
+		{ "1000\t10\ttabs\r\n", 0x1001, "tabs" },
+		{ "1000  10   blanks  \n", 0x1001, "blanks" },
+		{ "ABCDEF 10 Upper\n", 0xabcdef, "Upper" },
+		{ "7f0123456789 1000 py::f:/a.py\n", 0x7f0123456abc, "py::f:/a.py" },
+		{ "1000 10 old\n1000 10 new\n", 0x1004, "new" },
+		{ "1000 100 outer\n1010 10 inner\n", 0x1014, "inner" },
+		{ "1000 100 outer\n1010 10 inner\n", 0x1024, "outer" },
+		{ "1010 10 inner\n1000 100 outer\n", 0x1014, "outer" },
+		{ "1000 0 empty\n", 0x1000, "" },
+		{ "1000 10 \n", 0x1000, "" },
+		{ "1000 10\n", 0x1000, "" },
+		{ "1000\n\n \nx y z\n1000 10 after\n", 0x1000, "after" },
+		{ "-1000 10 negative\n", 0x1000, "" },
+		{ "1000 -10 negative\n", 0x1000, "" },
+		{ "1000 1g bad\n", 0x1000, "" },
+		{ "10000000000001000 10 wide\n", 0x1000, "" },
+		{ "ffffffffffffff00 200 wraps\n", 0xffffffffffffff80, "" },
+		{ "ffffffffffffff00 100 top\n", UINT64_MAX, "top" },
+		{ "", 0x1000, "" },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		cr_assert_str_eq(name_of(cases[i].text, cases[i].va), cases[i].want, "case %zu", i);
+}
+
+Test(perfmap, long_lines_are_passed_over)
+{
+	size_t lengths[] = { 1000, 2000, 3000, 32768, 40000, 70000 }, i, n;
+	char *data = malloc(100000);
+
+	for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		n = (size_t)sprintf(data, "1000 10 first\n2000 10 ");
+		memset(data + n, 'x', lengths[i]);
+		n += lengths[i];
+		sprintf(data + n, "\n3000 10 last\n");
+		cr_assert_str_eq(name_of(data, 0x1000), "first");
+		cr_assert_str_eq(name_of(data, 0x3000), "last", "%zu", lengths[i]);
+		cr_assert_eq(strlen(name_of(data, 0x2000)), lengths[i] == 1000	 ? 1000
+							    : lengths[i] == 2000 ? 1024
+										 : 0);
+	}
+	free(data);
+}
+
+/* As a JIT writes them: many, over several blocks; each query its own. */
+Test(perfmap, many_lines_many_queries)
+{
+	struct perfmap_query *queries = calloc(10000, sizeof(*queries));
+	char *data = malloc(1 << 20), want[32];
+	size_t len = 0, i;
+
+	for (i = 0; i < 10000; i++) {
+		len += (size_t)sprintf(data + len, "%zx 20 function_%zu\n", 0x10000 + i * 0x40, i);
+		queries[i].va = 0x10000 + i * 0x20;
+	}
+	cr_assert_eq(resolve(data, len, queries, 10000), 0);
+	for (i = 0; i < 10000; i++) {
+		sprintf(want, "function_%zu", i / 2);
+		cr_assert_str_eq(strtab_get(names, queries[i].name), i % 2 ? "" : want);
+		if (!(i % 2))
+			cr_assert_eq(queries[i].start, queries[i].va);
+	}
+	free(data);
+	free(queries);
+}
+
+Test(perfmap, only_the_end_of_a_huge_file)
+{
+	size_t len = PERFMAP_MAX_BYTES + 4096, i;
+	struct perfmap_query queries[2] = { { .va = 0x1000 }, { .va = 0x2000 } };
+	char *data = malloc(len);
+
+	memset(data, '\n', len);
+	memcpy(data, "1000 10 first\n", 14);
+	for (i = 4000; i < 4200; i += 20) /* around the cut */
+		memcpy(data + i, "1000 10 near_the_cut\n", 20);
+	memset(data + 4080, 'a', 100); /* a line that begins before it */
+	memcpy(data + 4180, " 10 half\n", 9);
+	memcpy(data + len - 14, "2000 10 last_\n", 14);
+	cr_assert_eq(resolve(data, len, queries, 2), 0);
+	cr_assert_str_eq(strtab_get(names, queries[0].name), "");
+	cr_assert_str_eq(strtab_get(names, queries[1].name), "last_");
+	free(data);
+}
+
+/* A file of lines that all cover everything: bounded work, one name kept. */
+Test(perfmap, hostile_overlap)
+{
+	struct perfmap_query *queries = calloc(4096, sizeof(*queries));
+	size_t len = 0, i;
+	char *data = malloc(2 << 20);
+
+	for (i = 0; i < 4096; i++)
+		queries[i].va = 0x1000 + i;
+	for (i = 0; i < 50000; i++)
+		len += (size_t)sprintf(data + len, "0 ffffffff name_%zu\n", i);
+	cr_assert_eq(resolve(data, len, queries, 4096), -E2BIG);
+	cr_assert_neq(queries[0].name, 0);
+	cr_assert_leq(strtab_count(names), 4);
+	free(data);
+	free(queries);
+}
+
+Test(perfmap, errors_of_the_source)
+{
+	struct text text = { .data = "1000 10 f\n", .error = -EIO };
+	struct elf_source source = { text_read, text_close, &text, 10 };
+	struct perfmap_query query = { .va = 0x1000 };
+
+	cr_assert_eq(perfmap_resolve(&source, names, &query, 1), -EIO);
+	cr_assert_eq(query.name, 0);
+	cr_assert_eq(perfmap_resolve(&source, names, &query, 0), 0);
+	cr_assert_eq(text.nr_closed, 2);
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/stats.h"
+
+#include <criterion/criterion.h>
+#include <locale.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "made_profile.h"
+
+TestSuite(stats, .timeout = 60);
+
+static void fill(struct run_stats *stats)
+{
+	*stats = (struct run_stats){
+		.samples = 1000,
+		.user = 900,
+		.kernel_only = 100,
+		.python = 400,
+		.complete = 970,
+		.truncated = 27,
+		.unmerged = 3,
+		.startup_seconds = 0.25,
+		.cpu_seconds = 1.5,
+		.rss_bytes = 20 << 20,
+		.peak_rss_bytes = 30 << 20,
+		.bpf_map_bytes = 10 << 20,
+		.memory_bytes = 25 << 20,
+		.bpf_runs = 2000,
+		.bpf_ns = 20000000,
+		.bpf_ns_source = "kernel",
+		.clock_name = "timer",
+		.duration_seconds = 10.25,
+	};
+	stats_add(&stats->lost, "ring_full", 8);
+	stats_add(&stats->lost, "scratch_busy", 0);
+	stats_add(&stats->stack_reasons, "miss_window", 27);
+	stats_add(&stats->clock, "cpus_unarmed", 1);
+	stats_add(&stats->files, "malformed", 2);
+}
+
+Test(stats, add_sums_equal_names)
+{
+	struct stats_reasons reasons = { .nr = 0 };
+
+	stats_add(&reasons, "a", 1);
+	stats_add(&reasons, "b", 2);
+	stats_add(&reasons, "a", 4);
+	cr_assert_eq(reasons.nr, 2);
+	cr_assert_eq(reasons.reasons[0].count, 5);
+	cr_assert_eq(stats_total(&reasons), 7);
+}
+
+Test(stats, add_past_the_end_goes_to_other)
+{
+	struct stats_reasons reasons = { .nr = 0 };
+	static char names[STATS_MAX_REASONS + 10][16];
+	size_t i;
+
+	for (i = 0; i < STATS_MAX_REASONS + 10; i++) {
+		snprintf(names[i], sizeof(names[i]), "reason_%zu", i);
+		stats_add(&reasons, names[i], 1);
+	}
+	cr_assert_eq(reasons.nr, STATS_MAX_REASONS);
+	cr_assert_str_eq(reasons.reasons[STATS_MAX_REASONS - 1].name, "other");
+	cr_assert_eq(reasons.reasons[STATS_MAX_REASONS - 1].count, 11);
+	stats_add(&reasons, "reason_0", 1);
+	cr_assert_eq(reasons.reasons[0].count, 2);
+	cr_assert_eq(stats_total(&reasons), STATS_MAX_REASONS + 11);
+}
+
+static const char golden_json[] =
+	"{\"samples\":{\"total\":1000,\"user\":900,\"kernel_only\":100,\"python\":400},"
+	"\"lost\":{\"ring_full\":8,\"scratch_busy\":0},"
+	"\"stacks\":{\"complete\":970,\"truncated\":27,\"unmerged\":3,"
+	"\"reasons\":{\"miss_window\":27}},"
+	"\"agent\":{\"startup_seconds\":0.250000,\"cpu_seconds\":1.500000,\"rss_bytes\":20971520,"
+	"\"peak_rss_bytes\":31457280,\"bpf_map_bytes\":10485760,\"memory_bytes\":26214400,"
+	"\"bpf_runs\":2000,\"bpf_ns\":20000000,\"bpf_ns_source\":\"kernel\"},"
+	"\"clock\":{\"name\":\"timer\",\"cpus_unarmed\":1},\"files\":{\"malformed\":2},"
+	"\"duration_seconds\":10.250000}";
+
+Test(stats, json)
+{
+	struct run_stats stats;
+	struct buf json;
+
+	fill(&stats);
+	buf_init(&json, 1 << 16);
+	stats_json(&json, &stats);
+	cr_assert_str_eq(json.data, golden_json);
+	buf_fini(&json);
+}
+
+Test(stats, json_is_json_whatever_the_numbers)
+{
+	struct run_stats stats = {
+		.startup_seconds = NAN, .cpu_seconds = INFINITY, .duration_seconds = -1
+	};
+	struct buf json;
+	int status;
+	char *text;
+
+	buf_init(&json, 1 << 16);
+	stats_json(&json, &stats);
+	text = made_run("python3 -c 'import json,sys; d=json.load(sys.stdin); "
+			"print(d[\"agent\"][\"cpu_seconds\"], d[\"duration_seconds\"], "
+			"d[\"clock\"][\"name\"])'",
+			json.data, json.len, &status);
+	cr_assert_eq(status, 0, "%s", text);
+	cr_assert_str_eq(text, "0.0 0.0 \n");
+	free(text);
+	buf_fini(&json);
+}
+
+Test(stats, json_does_not_follow_the_locale)
+{
+	struct run_stats stats;
+	struct buf json;
+	const char *set = setlocale(LC_ALL, "de_DE.UTF-8");
+
+	if (!set)
+		set = setlocale(LC_ALL, "de_DE");
+	if (!set)
+		cr_skip_test("no locale with a decimal comma");
+	fill(&stats);
+	buf_init(&json, 1 << 16);
+	stats_json(&json, &stats);
+	cr_assert_str_eq(json.data, golden_json);
+	buf_fini(&json);
+}
+
+Test(stats, lines_are_the_counters_that_are_not_zero)
+{
+	struct run_stats stats;
+	struct buf text;
+
+	fill(&stats);
+	buf_init(&text, 1 << 16);
+	stats_lines(&text, &stats);
+	cr_assert_str_eq(text.data, "samples.total: 1000\nsamples.user: 900\n"
+				    "samples.kernel_only: 100\nsamples.python: 400\n"
+				    "lost.ring_full: 8\nstacks.complete: 970\n"
+				    "stacks.truncated: 27\nstacks.unmerged: 3\n"
+				    "stacks.reasons.miss_window: 27\nclock.cpus_unarmed: 1\n"
+				    "files.malformed: 2\n");
+	buf_fini(&text);
+}
+
+Test(stats, text)
+{
+	struct run_stats stats;
+	struct buf text;
+
+	fill(&stats);
+	buf_init(&text, 1 << 16);
+	stats_text(&text, &stats);
+	cr_assert_str_eq(
+		text.data,
+		"Samples: 1000 in 10.2 s: 900 user (400 Python), 100 kernel only\n"
+		"Lost: 8 (0.8%; ring full 8)\n"
+		"Stacks: 97.0% complete, 27 truncated, 3 not merged (miss window 27)\n"
+		"Clock: cpus unarmed 1\n"
+		"Files: malformed 2\n"
+		"Profiler: 1.50 s CPU, 25.0 MiB, 10.0 us per sample in the kernel\n");
+	buf_fini(&text);
+}
+
+Test(stats, text_of_nothing)
+{
+	struct run_stats stats = { .duration_seconds = 2 };
+	struct buf text;
+
+	buf_init(&text, 1 << 16);
+	stats_text(&text, &stats);
+	cr_assert_str_eq(text.data, "Samples: 0 in 2.0 s\nLost: none\n");
+	buf_fini(&text);
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/deadline.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define STACK_BYTES (256 * 1024)
+
+enum call_state { CALL_NONE, CALL_WAITING, CALL_DONE, CALL_ABANDONED };
+
+/* One thread. Freed by whichever side lets go last: the thread itself once abandoned. */
+struct worker {
+	pthread_mutex_t lock;
+	pthread_cond_t to_worker, to_caller;
+	enum call_state state;
+	int quit;
+	long (*fn)(void *job);
+	void (*abandon)(void *job);
+	void *job;
+	size_t cap;
+	long result;
+	atomic_uint *nr_stuck;
+};
+
+struct deadline_runner {
+	struct worker *worker; /* idle, or NULL */
+	atomic_uint *nr_stuck; /* outlives us while threads hang */
+};
+
+static void worker_free(struct worker *w)
+{
+	pthread_mutex_destroy(&w->lock);
+	pthread_cond_destroy(&w->to_worker);
+	pthread_cond_destroy(&w->to_caller);
+	free(w->job);
+	free(w);
+}
+
+static void *worker_main(void *arg)
+{
+	struct worker *w = arg;
+	int abandoned;
+
+	pthread_mutex_lock(&w->lock);
+	for (;;) {
+		while (w->state != CALL_WAITING && !w->quit)
+			pthread_cond_wait(&w->to_worker, &w->lock);
+		if (w->quit)
+			break;
+		pthread_mutex_unlock(&w->lock);
+		w->result = w->fn(w->job);
+		pthread_mutex_lock(&w->lock);
+		abandoned = w->state == CALL_ABANDONED;
+		if (abandoned)
+			break;
+		w->state = CALL_DONE;
+		pthread_cond_signal(&w->to_caller);
+	}
+	abandoned = w->state == CALL_ABANDONED;
+	pthread_mutex_unlock(&w->lock);
+	if (abandoned) {
+		if (w->abandon)
+			w->abandon(w->job);
+		atomic_fetch_sub(w->nr_stuck, 1);
+	}
+	worker_free(w);
+	return NULL;
+}
+
+static struct worker *worker_new(atomic_uint *nr_stuck)
+{
+	struct worker *w = calloc(1, sizeof(*w));
+	pthread_condattr_t monotonic;
+	pthread_attr_t attr;
+	pthread_t thread;
+	int err;
+
+	if (!w)
+		return NULL;
+	w->nr_stuck = nr_stuck;
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_mutex_init(&w->lock, NULL);
+	pthread_cond_init(&w->to_worker, NULL);
+	pthread_cond_init(&w->to_caller, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	err = pthread_create(&thread, &attr, worker_main, w);
+	pthread_attr_destroy(&attr);
+	if (err) {
+		worker_free(w);
+		return NULL;
+	}
+	return w;
+}
+
+int deadline_runner_new(struct deadline_runner **ret)
+{
+	struct deadline_runner *runner = calloc(1, sizeof(*runner));
+
+	if (!runner)
+		return -ENOMEM;
+	runner->nr_stuck = calloc(1, sizeof(*runner->nr_stuck));
+	if (!runner->nr_stuck) {
+		free(runner);
+		return -ENOMEM;
+	}
+	*ret = runner;
+	return 0;
+}
+
+void deadline_runner_free(struct deadline_runner *runner)
+{
+	if (!runner)
+		return;
+	if (runner->worker) {
+		pthread_mutex_lock(&runner->worker->lock);
+		runner->worker->quit = 1;
+		pthread_cond_signal(&runner->worker->to_worker);
+		pthread_mutex_unlock(&runner->worker->lock);
+	}
+	/* Threads that still hang count down there when they return: left to them. */
+	if (!atomic_load(runner->nr_stuck))
+		free(runner->nr_stuck);
+	free(runner);
+}
+
+static int worker_take_job(struct worker *w, const void *job, size_t bytes)
+{
+	void *copy;
+
+	if (bytes > w->cap) {
+		copy = realloc(w->job, bytes);
+		if (!copy)
+			return -ENOMEM;
+		w->job = copy;
+		w->cap = bytes;
+	}
+	memcpy(w->job, job, bytes);
+	return 0;
+}
+
+static struct timespec time_after_ms(unsigned int ms)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	t.tv_sec += ms / 1000;
+	t.tv_nsec += (long)(ms % 1000) * 1000000;
+	if (t.tv_nsec >= 1000000000) {
+		t.tv_sec++;
+		t.tv_nsec -= 1000000000;
+	}
+	return t;
+}
+
+long deadline_run(struct deadline_runner *runner, long (*fn)(void *job), void (*abandon)(void *job),
+		  void *job, size_t bytes, unsigned int timeout_ms)
+{
+	struct timespec end = time_after_ms(timeout_ms);
+	struct worker *w = runner->worker;
+	long result;
+	int err = 0;
+
+	if (atomic_load(runner->nr_stuck) >= DEADLINE_MAX_STUCK)
+		return -EBUSY;
+	if (!w) {
+		w = worker_new(runner->nr_stuck);
+		if (!w)
+			return -ENOMEM;
+		runner->worker = w;
+	}
+	pthread_mutex_lock(&w->lock);
+	if (worker_take_job(w, job, bytes)) {
+		pthread_mutex_unlock(&w->lock);
+		return -ENOMEM;
+	}
+	w->fn = fn;
+	w->abandon = abandon;
+	w->state = CALL_WAITING;
+	pthread_cond_signal(&w->to_worker);
+	while (w->state != CALL_DONE && !err)
+		err = pthread_cond_timedwait(&w->to_caller, &w->lock, &end);
+	if (w->state != CALL_DONE) {
+		w->state = CALL_ABANDONED;
+		atomic_fetch_add(runner->nr_stuck, 1);
+		pthread_mutex_unlock(&w->lock);
+		runner->worker = NULL;
+		return -ETIMEDOUT;
+	}
+	memcpy(job, w->job, bytes);
+	result = w->result;
+	w->state = CALL_NONE;
+	pthread_mutex_unlock(&w->lock);
+	return result;
+}
+
+unsigned int deadline_nr_stuck(const struct deadline_runner *runner)
+{
+	return atomic_load(runner->nr_stuck);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_BASE_DEADLINE_H
+#define BPFPROF_BASE_DEADLINE_H
+
+/*
+ * Calls that may block for ever (a file on a dead FUSE or NFS server, a
+ * process whose mmap_lock is held) are made in a thread of their own and given up when
+ * they take too long. The thread that hangs keeps what it needs, is forgotten
+ * and ends by itself if the call ever returns. At most DEADLINE_MAX_STUCK hang at once;
+ * then everything is refused until one returns. To be used from one thread.
+ */
+
+#include <stddef.h>
+
+#define DEADLINE_MAX_STUCK 8
+
+struct deadline_runner;
+
+int deadline_runner_new(struct deadline_runner **ret); /* 0 or -errno */
+void deadline_runner_free(struct deadline_runner *runner);
+
+/*
+ * Runs fn(job) on a copy of job[bytes] and copies it back when it has returned in
+ * time. Its result, or -ETIMEDOUT, -EBUSY (too many hang), -ENOMEM. fn must not touch anything but
+ * its job; abandon(job) is called in fn's thread when a call that was given up
+ * returns after all, to release what it got (NULL is fine).
+ */
+long deadline_run(struct deadline_runner *runner, long (*fn)(void *job), void (*abandon)(void *job),
+		  void *job, size_t bytes, unsigned int timeout_ms);
+
+unsigned int deadline_nr_stuck(const struct deadline_runner *runner);
+
+#endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_CLI_OPTIONS_H
+#define BPFPROF_CLI_OPTIONS_H
+
+/*
+ * What the command line and the environment ask for, parsed and checked. Every
+ * flag has a twin in the environment, BPFPROF_<FLAG>; the command line wins.
+ * Nothing here prints: a mistake becomes one sentence that names the flag, the
+ * value and what would be right. The caller owns the structs; their strings
+ * live until the fini call, those of command until argv goes.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "output/output.h"
+
+struct buf;
+
+#define RECORD_HZ_DEFAULT 99U
+#define RECORD_HZ_MAX 10000U
+
+enum record_clock { RECORD_CLOCK_AUTO, RECORD_CLOCK_PERF, RECORD_CLOCK_TIMER };
+enum record_event { RECORD_EVENT_CPU_CLOCK, RECORD_EVENT_CYCLES };
+enum record_split { RECORD_SPLIT_NODE, RECORD_SPLIT_PROCESS };
+
+struct record_output {
+	char *path; /* pattern with % forms, or "-"; never empty */
+	enum output_format format; /* never OUTPUT_INVALID */
+};
+
+/*
+ * Filters add up: a process is recorded if a pid, a comm glob or the command names
+ * it; without any of the three, all are.
+ */
+struct record_options {
+	pid_t *pids; /* -p, each once */
+	size_t nr_pids;
+	char **comms; /* --comm, fnmatch(3) patterns */
+	size_t nr_comms;
+	char **command; /* after "--": borrowed from argv, ends with NULL; or NULL */
+	bool no_subprocesses;
+	uint32_t hz;
+	uint64_t duration_ns; /* 0: until Ctrl-C, or until the command has exited */
+	enum record_clock clock;
+	enum record_event event;
+	struct record_output
+		*outputs; /* never empty: "bpfprof-%t.html" where nothing was asked for */
+	size_t nr_outputs;
+	bool native; /* .raw: native frames too */
+	bool threads;
+	enum record_split split;
+	char *stats_path; /* or NULL; "-" is standard output */
+	char *host_root; /* or NULL; absolute */
+	bool verbose;
+	/* For tests only, from BPFPROF_TEST_RING_BYTES and BPFPROF_TEST_ROW_SLOTS; 0: the defaults. */
+	uint32_t test_ring_bytes; /* a power of two, at least a page */
+	uint32_t test_row_slots; /* entries of the row arena, a power of two */
+};
+
+struct doctor_options {
+	pid_t pid; /* 0: none asked for */
+	bool json;
+	char *host_root;
+	bool verbose;
+};
+
+enum options_result {
+	OPTIONS_RUN = 0,
+	OPTIONS_HELP = 1, /* --help was asked for; the struct holds nothing useful */
+};
+
+/*
+ * argv[0] is the name of the subcommand. OPTIONS_RUN, OPTIONS_HELP, -EINVAL with a sentence
+ * without newline added to error, or -ENOMEM. Needs no fini unless it returns OPTIONS_RUN.
+ */
+int record_options_parse(struct record_options *options, int argc, char *const argv[],
+			 struct buf *error);
+void record_options_fini(struct record_options *options);
+
+int doctor_options_parse(struct doctor_options *options, int argc, char *const argv[],
+			 struct buf *error);
+void doctor_options_fini(struct doctor_options *options);
+
+/* The texts of `bpfprof record --help` and `bpfprof doctor --help`. */
+void record_help(struct buf *dst);
+void doctor_help(struct buf *dst);
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_CLI_RECORDING_H
+#define BPFPROF_CLI_RECORDING_H
+
+/* The state of one `bpfprof record`, shared by record*.c and nobody else. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <uthash.h>
+
+#include "kernel/session.h"
+#include "kernel/walk.h"
+#include "profile/profile.h"
+#include "profile/stats.h"
+
+struct aggregate;
+struct clock;
+struct deadline_runner;
+struct images;
+struct processes;
+struct record_options;
+struct stream;
+struct tables;
+
+/* What /proc said of a process when it was first seen; key: (pid, start). */
+struct seen_key {
+	uint64_t start_ns;
+	uint32_t pid;
+	uint32_t pad;
+};
+
+struct seen_process {
+	UT_hash_handle hh;
+	struct seen_key key;
+	uint64_t cpu_ns, rss_bytes; /* at the beginning of the recording */
+	bool baseline; /* they are known */
+	char *cmdline; /* NULL if not known */
+};
+
+#define RECORDING_MAX_SEEN 4096
+
+struct recording {
+	const struct record_options *options;
+	struct session session;
+	struct walker walker;
+	struct deadline_runner *runner;
+	struct processes *processes;
+	struct images *images;
+	struct tables *tables;
+	struct stream *stream;
+	struct aggregate *aggregate;
+	struct clock *clock;
+	struct seen_process *seen;
+	pid_t command_pid; /* child started for `-- CMD`, 0 = none */
+	int command_go_fd; /* closed to let it exec */
+	bool command_done;
+	uint64_t start_mono_ns, end_mono_ns, start_wall_ns;
+	struct run_stats stats;
+};
+
+/* record_stats.c */
+void recording_see(struct recording *rec, uint32_t pid, uint64_t start_ns);
+void recording_forget(struct recording *rec);
+void recording_usage(struct recording *rec, struct profile *profile);
+/* After sampling has stopped. */
+void recording_stats(struct recording *rec);
+
+/* record_files.c: said and EXIT_FAILED if some output cannot be written. */
+int recording_check_outputs(const struct record_options *options);
+int recording_write(struct recording *rec, const struct profile *profile);
+
+#endif

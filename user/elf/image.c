@@ -1,0 +1,484 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "elf/image.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define WINDOW_BYTES 16384
+#define NR_WINDOWS 4
+#define MAX_NOTE_BYTES 65536
+
+struct window {
+	uint64_t off;
+	uint32_t len; /* 0 = holds nothing */
+	uint32_t used; /* when it was last used, see elf_image.clock */
+	uint8_t *data;
+};
+
+struct elf_image {
+	struct elf_source source;
+	uint32_t clock;
+	uint16_t machine;
+	uint16_t shnum, shentsize, shstrndx; /* as in the file header */
+	uint64_t shoff;
+	bool sections_read;
+	size_t nr_segments, nr_sections;
+	struct elf_segment *segments;
+	struct elf_section *sections;
+	struct window windows[NR_WINDOWS];
+};
+
+/* The window that holds off, filled if needed; the least recently used one makes room. */
+static int window_get(struct elf_image *img, uint64_t off, struct window **ret)
+{
+	struct window *w, *oldest = &img->windows[0];
+	uint64_t start = off - off % WINDOW_BYTES;
+	size_t want = WINDOW_BYTES;
+	ssize_t got;
+
+	img->clock++;
+	for (w = img->windows; w < img->windows + NR_WINDOWS; w++) {
+		if (w->len && w->off == start)
+			goto found;
+		if (img->clock - w->used > img->clock - oldest->used)
+			oldest = w;
+	}
+	w = oldest;
+	if (!w->data) {
+		w->data = malloc(WINDOW_BYTES);
+		if (!w->data)
+			return -ENOMEM;
+	}
+	w->len = 0;
+	if (img->source.size - start < want)
+		want = img->source.size - start;
+	got = img->source.read(img->source.arg, w->data, want, start);
+	if (got < 0)
+		return (int)got;
+	w->off = start;
+	w->len = (size_t)got < want ? (uint32_t)got : (uint32_t)want;
+found:
+	w->used = img->clock;
+	*ret = w;
+	return 0;
+}
+
+int elf_image_read(struct elf_image *img, uint64_t off, void *dst, size_t len)
+{
+	uint8_t *out = dst;
+	struct window *w = NULL;
+	size_t skip, part;
+	ssize_t got;
+	int err;
+
+	if (off > img->source.size || len > img->source.size - off)
+		return -EBADMSG;
+	if (len >= WINDOW_BYTES) {
+		got = img->source.read(img->source.arg, dst, len, off);
+		return got < 0 ? (int)got : (size_t)got < len ? -EBADMSG : 0;
+	}
+	while (len) {
+		err = window_get(img, off, &w);
+		if (err)
+			return err;
+		skip = off - w->off;
+		if (skip >= w->len) /* shorter than its size said: truncated since */
+			return -EBADMSG;
+		part = w->len - skip < len ? w->len - skip : len;
+		memcpy(out, w->data + skip, part);
+		out += part;
+		off += part;
+		len -= part;
+	}
+	return 0;
+}
+
+void elf_image_drop_cache(struct elf_image *img)
+{
+	struct window *w;
+
+	for (w = img->windows; w < img->windows + NR_WINDOWS; w++) {
+		free(w->data);
+		*w = (struct window){ 0 };
+	}
+}
+
+static int header_read(struct elf_image *img, Elf64_Ehdr *eh)
+{
+	int err;
+
+	if (img->source.size < sizeof(*eh))
+		return -ENOEXEC;
+	err = elf_image_read(img, 0, eh, sizeof(*eh));
+	if (err)
+		return err;
+	if (memcmp(eh->e_ident, ELFMAG, SELFMAG) || eh->e_ident[EI_CLASS] != ELFCLASS64 ||
+	    eh->e_ident[EI_DATA] != ELFDATA2LSB || eh->e_ident[EI_VERSION] != EV_CURRENT)
+		return -ENOEXEC;
+	if (eh->e_type != ET_EXEC && eh->e_type != ET_DYN)
+		return -ENOEXEC;
+	if (eh->e_machine != EM_X86_64 && eh->e_machine != EM_AARCH64)
+		return -ENOEXEC;
+	img->machine = eh->e_machine;
+	img->shoff = eh->e_shoff;
+	img->shnum = eh->e_shnum;
+	img->shentsize = eh->e_shentsize;
+	img->shstrndx = eh->e_shstrndx;
+	return 0;
+}
+
+static int section_header_read(struct elf_image *img, uint64_t index, Elf64_Shdr *sh)
+{
+	uint64_t off;
+
+	if (!img->shoff || img->shentsize != sizeof(*sh))
+		return -EBADMSG;
+	if (__builtin_mul_overflow(index, sizeof(*sh), &off) ||
+	    __builtin_add_overflow(off, img->shoff, &off))
+		return -EBADMSG;
+	return elf_image_read(img, off, sh, sizeof(*sh));
+}
+
+static bool segment_valid(const Elf64_Phdr *ph)
+{
+	uint64_t end;
+
+	if (ph->p_type == PT_LOAD && ph->p_filesz > ph->p_memsz)
+		return false;
+	return !__builtin_add_overflow(ph->p_offset, ph->p_filesz, &end) &&
+	       !__builtin_add_overflow(ph->p_vaddr, ph->p_memsz, &end) &&
+	       !__builtin_add_overflow(ph->p_vaddr, ph->p_filesz, &end);
+}
+
+static int segments_read(struct elf_image *img, const Elf64_Ehdr *eh)
+{
+	uint64_t nr = eh->e_phnum, i, off;
+	struct elf_segment *seg;
+	Elf64_Phdr ph;
+	Elf64_Shdr sh;
+	int err;
+
+	if (nr == PN_XNUM) { /* gABI: the true number is in sh_info of section 0 */
+		err = section_header_read(img, 0, &sh);
+		if (err)
+			return err;
+		nr = sh.sh_info;
+	}
+	if (!nr)
+		return 0;
+	if (nr > ELF_IMAGE_MAX_SEGMENTS)
+		return -E2BIG;
+	if (eh->e_phentsize != sizeof(ph))
+		return -EBADMSG;
+	img->segments = calloc(nr, sizeof(*img->segments));
+	if (!img->segments)
+		return -ENOMEM;
+	for (i = 0; i < nr; i++) {
+		if (__builtin_add_overflow(eh->e_phoff, i * sizeof(ph), &off))
+			return -EBADMSG;
+		err = elf_image_read(img, off, &ph, sizeof(ph));
+		if (err)
+			return err;
+		if (!segment_valid(&ph))
+			return -EBADMSG;
+		seg = &img->segments[img->nr_segments++];
+		*seg = (struct elf_segment){
+			.type = ph.p_type,
+			.flags = ph.p_flags,
+			.off = ph.p_offset,
+			.va = ph.p_vaddr,
+			.file_bytes = ph.p_filesz,
+			.mem_bytes = ph.p_memsz,
+			.align = ph.p_align,
+		};
+	}
+	return 0;
+}
+
+int elf_image_new(struct elf_image **ret, const struct elf_source *source)
+{
+	struct elf_image *img = calloc(1, sizeof(*img));
+	Elf64_Ehdr eh;
+	int err;
+
+	if (!img) {
+		if (source->close)
+			source->close(source->arg);
+		return -ENOMEM;
+	}
+	img->source = *source;
+	err = header_read(img, &eh);
+	if (!err)
+		err = segments_read(img, &eh);
+	if (err) {
+		elf_image_free(img);
+		return err;
+	}
+	*ret = img;
+	return 0;
+}
+
+void elf_image_free(struct elf_image *img)
+{
+	if (!img)
+		return;
+	if (img->source.close)
+		img->source.close(img->source.arg);
+	elf_image_drop_cache(img);
+	free(img->segments);
+	free(img->sections);
+	free(img);
+}
+
+static ssize_t fd_read(void *arg, void *dst, size_t len, uint64_t off)
+{
+	size_t done = 0;
+	ssize_t got;
+
+	while (done < len) {
+		got = pread((int)(intptr_t)arg, (char *)dst + done, len - done,
+			    (off_t)(off + done));
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return -errno;
+		if (!got)
+			break;
+		done += (size_t)got;
+	}
+	return (ssize_t)done;
+}
+
+static void fd_close(void *arg)
+{
+	close((int)(intptr_t)arg);
+}
+
+int elf_image_open_fd(struct elf_image **ret, int fd)
+{
+	struct elf_source source = { .read = fd_read,
+				     .close = fd_close,
+				     .arg = (void *)(intptr_t)fd };
+	struct stat st;
+	int err = 0;
+
+	if (fstat(fd, &st))
+		err = -errno;
+	else if (!S_ISREG(st.st_mode) || st.st_size < 0)
+		err = -ENOEXEC;
+	if (err) {
+		close(fd);
+		return err;
+	}
+	source.size = (uint64_t)st.st_size;
+	return elf_image_new(ret, &source);
+}
+
+static ssize_t memory_read(void *arg, void *dst, size_t len, uint64_t off)
+{
+	memcpy(dst, (const char *)arg + off, len);
+	return (ssize_t)len;
+}
+
+/* elf_image_read() has checked off and len against size before memory_read() is called. */
+int elf_image_open_memory(struct elf_image **ret, const void *data, size_t len)
+{
+	struct elf_source source = { .read = memory_read, .arg = (void *)data, .size = len };
+
+	return elf_image_new(ret, &source);
+}
+
+uint64_t elf_image_size(const struct elf_image *img)
+{
+	return img->source.size;
+}
+
+uint16_t elf_image_machine(const struct elf_image *img)
+{
+	return img->machine;
+}
+
+const struct elf_segment *elf_image_segments(const struct elf_image *img, size_t *ret_nr)
+{
+	*ret_nr = img->nr_segments;
+	return img->segments;
+}
+
+/* The name at off of the string table strings; what does not fit or cannot be read is cut. */
+static void section_name_read(struct elf_image *img, const Elf64_Shdr *strings, uint64_t off,
+			      char name[32])
+{
+	size_t len = 31;
+
+	memset(name, 0, 32);
+	if (strings->sh_type != SHT_STRTAB || off >= strings->sh_size)
+		return;
+	if (strings->sh_size - off < len)
+		len = strings->sh_size - off;
+	if (__builtin_add_overflow(off, strings->sh_offset, &off) ||
+	    elf_image_read(img, off, name, len))
+		memset(name, 0, 32);
+}
+
+static int sections_read(struct elf_image *img)
+{
+	Elf64_Shdr sh, strings = { 0 };
+	uint64_t nr = img->shnum, strndx = img->shstrndx, i;
+	struct elf_section *sections;
+
+	if (section_header_read(img, 0, &sh))
+		return -EBADMSG;
+	if (!nr) /* gABI: more than fit are counted in section 0 */
+		nr = sh.sh_size;
+	if (strndx == SHN_XINDEX)
+		strndx = sh.sh_link;
+	if (!nr || nr > ELF_IMAGE_MAX_SECTIONS)
+		return -E2BIG;
+	if (strndx < nr && section_header_read(img, strndx, &strings))
+		return -EBADMSG;
+	sections = calloc(nr, sizeof(*sections));
+	if (!sections)
+		return -ENOMEM;
+	for (i = 0; i < nr; i++) {
+		if (section_header_read(img, i, &sh)) {
+			free(sections);
+			return -EBADMSG;
+		}
+		sections[i] = (struct elf_section){
+			.type = sh.sh_type,
+			.link = sh.sh_link,
+			.flags = sh.sh_flags,
+			.va = sh.sh_addr,
+			.off = sh.sh_offset,
+			.bytes = sh.sh_size,
+			.entry_bytes = sh.sh_entsize,
+			.align = sh.sh_addralign,
+		};
+		section_name_read(img, &strings, sh.sh_name, sections[i].name);
+	}
+	img->sections = sections;
+	img->nr_sections = nr;
+	return 0;
+}
+
+const struct elf_section *elf_image_sections(struct elf_image *img, size_t *ret_nr)
+{
+	if (!img->sections_read) {
+		img->sections_read = true;
+		sections_read(img); /* what fails leaves 0 sections, as the header promises */
+	}
+	*ret_nr = img->nr_sections;
+	return img->sections;
+}
+
+const struct elf_section *elf_image_section(struct elf_image *img, const char *name)
+{
+	const struct elf_section *sections;
+	size_t nr, i;
+
+	sections = elf_image_sections(img, &nr);
+	for (i = 0; i < nr; i++)
+		if (!strcmp(sections[i].name, name))
+			return &sections[i];
+	return NULL;
+}
+
+/* The segment whose file bytes hold off; executable ones first: data may share a page with code. */
+int elf_image_off_to_rva(const struct elf_image *img, uint64_t off, uint64_t *ret_rva)
+{
+	const struct elf_segment *seg, *best = NULL;
+	size_t i;
+
+	for (i = 0; i < img->nr_segments; i++) {
+		seg = &img->segments[i];
+		if (seg->type != PT_LOAD || off < seg->off || off - seg->off >= seg->file_bytes)
+			continue;
+		if (!best || (!(best->flags & PF_X) && (seg->flags & PF_X)))
+			best = seg;
+	}
+	if (!best)
+		return -ENOENT;
+	*ret_rva = best->va + (off - best->off);
+	return 0;
+}
+
+int elf_image_rva_to_off(const struct elf_image *img, uint64_t rva, uint64_t *ret_off)
+{
+	const struct elf_segment *seg;
+	size_t i;
+
+	for (i = 0; i < img->nr_segments; i++) {
+		seg = &img->segments[i];
+		if (seg->type != PT_LOAD || rva < seg->va || rva - seg->va >= seg->file_bytes)
+			continue;
+		*ret_off = seg->off + (rva - seg->va);
+		return 0;
+	}
+	return -ENOENT;
+}
+
+static uint64_t align_up(uint64_t value, uint64_t align)
+{
+	return (value + align - 1) & ~(align - 1);
+}
+
+/* The build id among the notes at off, or -ENODATA. Sizes are 32 bits: no sum here overflows. */
+static int notes_find_build_id(struct elf_image *img, uint64_t off, uint64_t bytes, uint64_t align,
+			       uint8_t id[ELF_BUILD_ID_MAX])
+{
+	uint64_t pos = 0, desc;
+	Elf64_Nhdr nh;
+	char name[4];
+	int err;
+
+	if (bytes > MAX_NOTE_BYTES)
+		bytes = MAX_NOTE_BYTES;
+	align = align == 8 ? 8 : 4;
+	while (pos + sizeof(nh) <= bytes) {
+		if (elf_image_read(img, off + pos, &nh, sizeof(nh)))
+			return -ENODATA;
+		desc = align_up(pos + sizeof(nh) + nh.n_namesz, align);
+		if (desc + nh.n_descsz > bytes)
+			return -ENODATA;
+		if (nh.n_type == NT_GNU_BUILD_ID && nh.n_namesz == sizeof(name) && nh.n_descsz &&
+		    nh.n_descsz <= ELF_BUILD_ID_MAX &&
+		    !elf_image_read(img, off + pos + sizeof(nh), name, sizeof(name)) &&
+		    !memcmp(name, ELF_NOTE_GNU, sizeof(name))) {
+			err = elf_image_read(img, off + desc, id, nh.n_descsz);
+			return err ? -ENODATA : (int)nh.n_descsz;
+		}
+		pos = align_up(desc + nh.n_descsz, align);
+	}
+	return -ENODATA;
+}
+
+int elf_image_build_id(struct elf_image *img, uint8_t id[ELF_BUILD_ID_MAX])
+{
+	const struct elf_section *sec;
+	const struct elf_segment *seg;
+	size_t nr, i;
+	int len;
+
+	for (i = 0; i < img->nr_segments; i++) {
+		seg = &img->segments[i];
+		if (seg->type != PT_NOTE)
+			continue;
+		len = notes_find_build_id(img, seg->off, seg->file_bytes, seg->align, id);
+		if (len > 0)
+			return len;
+	}
+	/* Separate debug files keep the section but not always the segment. */
+	sec = elf_image_sections(img, &nr);
+	for (i = 0; i < nr; i++) {
+		if (sec[i].type != SHT_NOTE)
+			continue;
+		len = notes_find_build_id(img, sec[i].off, sec[i].bytes, sec[i].align, id);
+		if (len > 0)
+			return len;
+	}
+	return -ENODATA;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_ELF_IMAGE_H
+#define BPFPROF_ELF_IMAGE_H
+
+/*
+ * One ELF file, read by bounded preads: never mapped (a tenant who truncates
+ * it would kill us by SIGBUS), nothing in it believed. Headers are checked and
+ * kept by elf_image_new(), everything else is read when asked for. 64-bit
+ * little-endian x86-64 (and AArch64) only.
+ * Errors: -ENOEXEC not such an ELF file, -EBADMSG malformed or truncated,
+ * -E2BIG over our limits, -EIO and others from the source. Not thread-safe.
+ * Reference: System V gABI chapters 4 and 5; LSB for .gnu_* sections.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define ELF_IMAGE_MAX_SEGMENTS 64
+#define ELF_IMAGE_MAX_SECTIONS 4096
+#define ELF_BUILD_ID_MAX 64
+
+/* Where the bytes come from; read returns bytes read (short at the end) or -errno. */
+struct elf_source {
+	ssize_t (*read)(void *arg, void *dst, size_t len, uint64_t off);
+	void (*close)(void *arg); /* NULL is fine */
+	void *arg;
+	uint64_t size;
+};
+
+struct elf_segment { /* program header */
+	uint32_t type;
+	uint32_t flags;
+	uint64_t off;
+	uint64_t va; /* image-relative address: as written in the file */
+	uint64_t file_bytes;
+	uint64_t mem_bytes;
+	uint64_t align;
+};
+
+struct elf_section {
+	uint32_t type;
+	uint32_t link;
+	uint64_t flags;
+	uint64_t va;
+	uint64_t off;
+	uint64_t bytes;
+	uint64_t entry_bytes;
+	uint64_t align;
+	char name[32]; /* cut if longer */
+};
+
+struct elf_image;
+
+/* The image owns the source from here on, also when this fails. */
+int elf_image_new(struct elf_image **ret, const struct elf_source *source);
+int elf_image_open_fd(struct elf_image **ret,
+		      int fd); /* takes fd; regular files only, else -ENOEXEC */
+int elf_image_open_memory(struct elf_image **ret, const void *data, size_t len); /* borrows data */
+void elf_image_free(struct elf_image *img);
+
+/*
+ * Exactly len bytes at off: 0, or -EBADMSG past the end. Small reads go through a few cached
+ * windows (at most 64 KiB in all, allocated when first used).
+ */
+int elf_image_read(struct elf_image *img, uint64_t off, void *dst, size_t len);
+void elf_image_drop_cache(struct elf_image *img); /* gives the windows' memory back */
+uint64_t elf_image_size(const struct elf_image *img);
+uint16_t elf_image_machine(const struct elf_image *img); /* EM_* */
+
+const struct elf_segment *elf_image_segments(const struct elf_image *img, size_t *ret_nr);
+/* Section headers are read on the first call; 0 sections when stripped of them or malformed. */
+const struct elf_section *elf_image_sections(struct elf_image *img, size_t *ret_nr);
+const struct elf_section *elf_image_section(struct elf_image *img, const char *name);
+
+/* Between file offsets and image-relative addresses, by PT_LOAD. -ENOENT outside of all of them. */
+int elf_image_off_to_rva(const struct elf_image *img, uint64_t off, uint64_t *ret_rva);
+int elf_image_rva_to_off(const struct elf_image *img, uint64_t rva, uint64_t *ret_off);
+
+/* Length of the GNU build id copied to id, -ENODATA without one. */
+int elf_image_build_id(struct elf_image *img, uint8_t id[ELF_BUILD_ID_MAX]);
+
+#endif

@@ -1,0 +1,486 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "elf/symtab.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/strtab.h"
+#include "elf/image.h"
+#include "elf/symbols.h"
+
+/*
+ * A symbol with a size covers an address or does not. One without (crt code, hand-written
+ * assembly) covers what lies between it and the next symbol of its section, but only if the
+ * table can be trusted to name everything that might follow: it holds local
+ * symbols, and the symbol is not a label inside of a function that has a
+ * size (else the code after that function would get the label's name).
+ */
+
+#define CHUNK_SYMBOLS 1024
+#define MAX_OFFERS (64U << 20) /* bounds nested symbols: symbols x addresses covered */
+#define MAX_TIES (1U << 18) /* names read only to see which is shorter */
+#define MAX_UNSIZED_BYTES 65536
+#define UNKNOWN_LEN UINT32_MAX
+
+struct candidate {
+	uint64_t value;
+	uint64_t bytes; /* 0 = none, but in struct scan's prev */
+	uint32_t name;
+	uint32_t name_len; /* or UNKNOWN_LEN */
+	uint8_t rank; /* lower is better */
+	bool unsized; /* in prev: the symbol has no size and may be a function */
+	bool set;
+};
+
+struct scan {
+	const struct symtab *tab;
+	struct elf_image *img;
+	const struct elf_symbol *syms;
+	size_t nr;
+	struct candidate *best; /* of syms[i], symbols with a size */
+	struct candidate
+		*prev; /* last symbol of any kind after syms[i - 1].rva, up to syms[i].rva */
+	const struct elf_section *sections;
+	size_t nr_sections;
+	uint32_t nr_offers;
+	uint32_t nr_ties;
+	bool has_locals;
+};
+
+int symtab_name(const struct symtab *tab, struct elf_image *img, uint32_t off,
+		char name[SYMTAB_MAX_NAME])
+{
+	size_t len = 0, part, i;
+	uint64_t left;
+	int err;
+
+	name[0] = 0;
+	if (off >= tab->strings_bytes)
+		return 0;
+	left = tab->strings_bytes - off;
+	if (left > SYMTAB_MAX_NAME - 1)
+		left = SYMTAB_MAX_NAME - 1;
+	while (len < left) {
+		part = left - len < 64 ? left - len : 64;
+		err = elf_image_read(img, tab->strings_off + off + len, name + len, part);
+		if (err) {
+			name[0] = 0;
+			return err;
+		}
+		for (i = 0; i < part; i++, len++)
+			if (!name[len] || (name[len] == '@' && len))
+				goto out;
+	}
+out:
+	name[len] = 0;
+	return (int)len;
+}
+
+static uint32_t name_len(struct scan *s, struct candidate *c)
+{
+	char name[SYMTAB_MAX_NAME];
+	int len;
+
+	if (c->name_len == UNKNOWN_LEN) {
+		s->nr_ties++;
+		len = symtab_name(s->tab, s->img, c->name, name);
+		c->name_len = len > 0 ? (uint32_t)len : SYMTAB_MAX_NAME;
+	}
+	return c->name_len;
+}
+
+/* Innermost, functions before untyped symbols, global before weak before local, shorter name. */
+static bool candidate_better(struct scan *s, struct candidate *a, struct candidate *b)
+{
+	if (a->value != b->value)
+		return a->value > b->value;
+	if (a->bytes != b->bytes)
+		return a->bytes < b->bytes;
+	if (a->rank != b->rank)
+		return a->rank < b->rank;
+	if (a->name == b->name || s->nr_ties >= MAX_TIES)
+		return false;
+	return name_len(s, a) < name_len(s, b);
+}
+
+static size_t lower_bound(const struct elf_symbol *syms, size_t nr, uint64_t rva)
+{
+	size_t low = 0, high = nr, mid;
+
+	while (low < high) {
+		mid = low + (high - low) / 2;
+		if (syms[mid].rva < rva)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+/* No function reaches into the next section: .init into .plt, .text into .fini. */
+static uint64_t clip_to_section(const struct scan *s, const Elf64_Sym *sym, uint64_t bytes)
+{
+	const struct elf_section *sec;
+	uint64_t skip;
+
+	if (sym->st_shndx >= s->nr_sections)
+		return bytes;
+	sec = &s->sections[sym->st_shndx];
+	skip = sym->st_value - sec->va;
+	if (sym->st_value < sec->va || skip >= sec->bytes)
+		return bytes;
+	return bytes < sec->bytes - skip ? bytes : sec->bytes - skip;
+}
+
+static void offer_sized(struct scan *s, struct candidate *c, size_t first)
+{
+	uint64_t end = c->value + c->bytes;
+	size_t i;
+
+	for (i = first; i < s->nr && s->syms[i].rva < end && s->nr_offers < MAX_OFFERS; i++) {
+		s->nr_offers++;
+		if (s->syms[i].name)
+			continue;
+		if (!s->best[i].set || candidate_better(s, c, &s->best[i]))
+			s->best[i] = *c;
+	}
+}
+
+static void offer_prev(struct scan *s, struct candidate *c, size_t i)
+{
+	struct candidate *prev;
+
+	if (!s->prev || i >= s->nr)
+		return;
+	prev = &s->prev[i];
+	if (!prev->set || c->value > prev->value ||
+	    (c->value == prev->value && c->unsized &&
+	     (!prev->unsized || candidate_better(s, c, prev))))
+		*prev = *c;
+}
+
+static void offer_symbol(struct scan *s, const Elf64_Sym *sym)
+{
+	unsigned int type = ELF64_ST_TYPE(sym->st_info), bind = ELF64_ST_BIND(sym->st_info);
+	bool function = type == STT_FUNC || type == STT_GNU_IFUNC;
+	struct candidate c = {
+		.value = sym->st_value, .name = sym->st_name, .name_len = UNKNOWN_LEN, .set = true
+	};
+	size_t first;
+
+	if (bind == STB_LOCAL && sym->st_name && type != STT_SECTION && type != STT_FILE)
+		s->has_locals = true;
+	if (sym->st_shndx == SHN_UNDEF || sym->st_shndx == SHN_ABS || sym->st_shndx == SHN_COMMON)
+		return;
+	if (!function && type != STT_NOTYPE && type != STT_OBJECT)
+		return;
+	/* AArch64's $x and $d mark places, they name nothing. */
+	if (!sym->st_size && type == STT_NOTYPE && bind == STB_LOCAL &&
+	    elf_image_machine(s->img) == EM_AARCH64)
+		return;
+	first = lower_bound(s->syms, s->nr, sym->st_value);
+	c.rank = (function ? 0 : 4) + (bind == STB_LOCAL ? 2 : bind == STB_WEAK ? 1 : 0);
+	c.unsized = !sym->st_size && sym->st_name && type != STT_OBJECT;
+	offer_prev(s, &c, first);
+	if (!sym->st_size || !sym->st_name || type == STT_OBJECT)
+		return;
+	c.bytes = clip_to_section(s, sym, sym->st_size);
+	if (c.value + c.bytes > c.value)
+		offer_sized(s, &c, first);
+}
+
+static int scan_table(struct scan *s)
+{
+	__cleanup(free_mem) Elf64_Sym *chunk = malloc(CHUNK_SYMBOLS * sizeof(*chunk));
+	uint64_t i, nr;
+	size_t k;
+	int err;
+
+	if (!chunk)
+		return -ENOMEM;
+	for (i = 0; i < s->tab->nr; i += nr) {
+		nr = s->tab->nr - i < CHUNK_SYMBOLS ? s->tab->nr - i : CHUNK_SYMBOLS;
+		err = elf_image_read(s->img, s->tab->off + i * sizeof(*chunk), chunk,
+				     nr * sizeof(*chunk));
+		if (err)
+			return err;
+		for (k = 0; k < nr; k++)
+			offer_symbol(s, &chunk[k]);
+		if (s->nr_offers >= MAX_OFFERS)
+			return -E2BIG;
+	}
+	return 0;
+}
+
+/* The names of the winners; neighbours often lie in the same function. */
+static int commit_sized(struct scan *s, struct strtab *names, struct elf_symbol *syms)
+{
+	uint32_t last = 0, last_id = 0;
+	char name[SYMTAB_MAX_NAME];
+	int len, err = 0;
+	size_t i;
+
+	for (i = 0; i < s->nr; i++) {
+		if (syms[i].name || !s->best[i].set)
+			continue;
+		if (!last || s->best[i].name != last) {
+			len = symtab_name(s->tab, s->img, s->best[i].name, name);
+			if (len < 0)
+				err = len;
+			last = s->best[i].name;
+			last_id = len > 0 ? strtab_add_len(names, name, (size_t)len) : 0;
+		}
+		if (!last_id)
+			continue;
+		syms[i].name = last_id;
+		syms[i].value = s->best[i].value;
+		syms[i].bytes = s->best[i].bytes;
+	}
+	return err;
+}
+
+/* Whether a and b lie in one section of code. */
+static bool same_code_section(const struct scan *s, uint64_t a, uint64_t b)
+{
+	const struct elf_section *sec;
+	size_t i;
+
+	for (i = 0; i < s->nr_sections; i++) {
+		sec = &s->sections[i];
+		if ((sec->flags & SHF_EXECINSTR) && a >= sec->va && a - sec->va < sec->bytes &&
+		    b >= sec->va && b - sec->va < sec->bytes)
+			return true;
+	}
+	return false;
+}
+
+/* Candidates without a size for what is still unnamed, as look-ups of their own: sorted by rva. */
+static size_t collect_unsized(struct scan *s, struct elf_symbol *starts, size_t *owners)
+{
+	struct candidate prev = { 0 };
+	size_t i, nr = 0;
+	uint64_t rva;
+
+	for (i = 0; i < s->nr; i++) {
+		if (s->prev[i].set)
+			prev = s->prev[i];
+		rva = s->syms[i].rva;
+		if (s->syms[i].name || !prev.unsized || rva - prev.value >= MAX_UNSIZED_BYTES ||
+		    !same_code_section(s, prev.value, rva))
+			continue;
+		s->prev[i] = prev;
+		starts[nr] = (struct elf_symbol){ .rva = prev.value };
+		owners[nr++] = i;
+	}
+	return nr;
+}
+
+static int resolve_unsized(struct scan *s, struct strtab *names, struct elf_symbol *syms)
+{
+	__cleanup(free_mem) struct elf_symbol *starts = calloc(s->nr, sizeof(*starts));
+	__cleanup(free_mem) struct candidate *inside = calloc(s->nr, sizeof(*inside));
+	__cleanup(free_mem) size_t *owners = calloc(s->nr, sizeof(*owners));
+	struct scan cover = *s;
+	char name[SYMTAB_MAX_NAME];
+	struct elf_symbol *sym;
+	size_t i;
+	int err, len;
+
+	if (!starts || !inside || !owners)
+		return -ENOMEM;
+	cover.nr = collect_unsized(s, starts, owners);
+	if (!cover.nr)
+		return 0;
+	cover.syms = starts;
+	cover.best = inside;
+	cover.prev = NULL;
+	cover.nr_offers = 0;
+	err = scan_table(&cover);
+	if (err)
+		return err;
+	for (i = 0; i < cover.nr; i++) {
+		sym = &syms[owners[i]];
+		if (inside[i].set)
+			continue;
+		len = symtab_name(s->tab, s->img, s->prev[owners[i]].name, name);
+		if (len <= 0)
+			continue;
+		sym->name = strtab_add_len(names, name, (size_t)len);
+		sym->value = starts[i].rva;
+		sym->bytes = 0;
+	}
+	return 0;
+}
+
+int symtab_resolve(const struct symtab *tab, struct elf_image *img, struct strtab *names,
+		   struct elf_symbol *syms, size_t nr)
+{
+	__cleanup(free_mem) struct candidate *best = NULL;
+	__cleanup(free_mem) struct candidate *prev = NULL;
+	struct scan s = { .tab = tab, .img = img, .syms = syms, .nr = nr };
+	int err, name_err;
+
+	if (!nr)
+		return 0;
+	s.best = best = calloc(nr, sizeof(*best));
+	s.prev = prev = calloc(nr, sizeof(*prev));
+	if (!best || !prev)
+		return -ENOMEM;
+	s.sections = elf_image_sections(img, &s.nr_sections);
+	err = scan_table(&s);
+	name_err = commit_sized(&s, names, syms);
+	if (err || name_err)
+		return err ? err : name_err;
+	if (tab->partial || !s.has_locals)
+		return 0;
+	return resolve_unsized(&s, names, syms);
+}
+
+/* Reading a 64-bit word at a va of the image. */
+static int read_va(struct elf_image *img, uint64_t va, void *dst, size_t len)
+{
+	uint64_t off;
+
+	if (elf_image_rva_to_off(img, va, &off))
+		return -EBADMSG;
+	return elf_image_read(img, off, dst, len);
+}
+
+/* gABI 5, "Hash Table": nchain is the number of symbols. */
+static int count_by_hash(struct elf_image *img, uint64_t va, uint64_t *ret)
+{
+	uint32_t head[2];
+	int err = read_va(img, va, head, sizeof(head));
+
+	if (!err)
+		*ret = head[1];
+	return err;
+}
+
+/* .gnu.hash: the chain of the highest bucket ends, by its lowest bit, with the last symbol. */
+static int count_by_gnu_hash(struct elf_image *img, uint64_t va, uint64_t *ret)
+{
+	uint32_t head[4], bucket, last = 0, i;
+	uint64_t buckets;
+	int err = read_va(img, va, head, sizeof(head));
+
+	if (err)
+		return err;
+	if (head[0] > SYMTAB_MAX_SYMBOLS || head[2] > SYMTAB_MAX_SYMBOLS)
+		return -E2BIG;
+	buckets = va + sizeof(head) + (uint64_t)head[2] * 8;
+	for (i = 0; i < head[0]; i++) {
+		err = read_va(img, buckets + (uint64_t)i * 4, &bucket, sizeof(bucket));
+		if (err)
+			return err;
+		if (bucket > last)
+			last = bucket;
+	}
+	if (last < head[1]) { /* nothing is exported */
+		*ret = head[1];
+		return 0;
+	}
+	va = buckets + (uint64_t)head[0] * 4;
+	for (i = last; i < SYMTAB_MAX_SYMBOLS; i++) {
+		err = read_va(img, va + (uint64_t)(i - head[1]) * 4, &bucket, sizeof(bucket));
+		if (err)
+			return err;
+		if (bucket & 1) {
+			*ret = (uint64_t)i + 1;
+			return 0;
+		}
+	}
+	return -E2BIG;
+}
+
+/* Without section headers (stripped of them, or read from memory): what the loader uses. */
+static int open_dynamic(struct symtab *ret, struct elf_image *img)
+{
+	uint64_t symtab = 0, strings = 0, strings_bytes = 0, hash = 0, gnu_hash = 0, nr = 0, i;
+	const struct elf_segment *seg;
+	size_t nr_segments, k;
+	Elf64_Dyn dyn;
+	int err;
+
+	seg = elf_image_segments(img, &nr_segments);
+	for (k = 0; k < nr_segments && seg[k].type != PT_DYNAMIC; k++)
+		;
+	if (k == nr_segments)
+		return -ENODATA;
+	for (i = 0; i < seg[k].file_bytes / sizeof(dyn) && i < 1024; i++) {
+		err = elf_image_read(img, seg[k].off + i * sizeof(dyn), &dyn, sizeof(dyn));
+		if (err)
+			return err;
+		if (dyn.d_tag == DT_NULL)
+			break;
+		if (dyn.d_tag == DT_SYMTAB)
+			symtab = dyn.d_un.d_ptr;
+		else if (dyn.d_tag == DT_STRTAB)
+			strings = dyn.d_un.d_ptr;
+		else if (dyn.d_tag == DT_STRSZ)
+			strings_bytes = dyn.d_un.d_val;
+		else if (dyn.d_tag == DT_HASH)
+			hash = dyn.d_un.d_ptr;
+		else if (dyn.d_tag == DT_GNU_HASH)
+			gnu_hash = dyn.d_un.d_ptr;
+	}
+	if (!symtab || !strings || (!hash && !gnu_hash))
+		return -ENODATA;
+	err = hash ? count_by_hash(img, hash, &nr) : count_by_gnu_hash(img, gnu_hash, &nr);
+	if (err)
+		return err;
+	ret->nr = nr;
+	ret->strings_bytes = strings_bytes;
+	if (elf_image_rva_to_off(img, symtab, &ret->off) ||
+	    elf_image_rva_to_off(img, strings, &ret->strings_off))
+		return -EBADMSG;
+	return 0;
+}
+
+static int open_section(struct symtab *ret, struct elf_image *img, uint32_t type)
+{
+	const struct elf_section *sec, *strings;
+	size_t nr, i;
+
+	sec = elf_image_sections(img, &nr);
+	for (i = 0; i < nr && sec[i].type != type; i++)
+		;
+	if (i == nr)
+		return -ENODATA;
+	if (sec[i].entry_bytes != sizeof(Elf64_Sym) || sec[i].link >= nr)
+		return -EBADMSG;
+	strings = &sec[sec[i].link];
+	if (strings->type != SHT_STRTAB)
+		return -EBADMSG;
+	ret->off = sec[i].off;
+	ret->nr = sec[i].bytes / sizeof(Elf64_Sym);
+	ret->strings_off = strings->off;
+	ret->strings_bytes = strings->bytes;
+	return 0;
+}
+
+int symtab_open(struct symtab *ret, struct elf_image *img, uint32_t type)
+{
+	struct symtab tab = { .partial = type == SHT_DYNSYM };
+	uint64_t end;
+	size_t nr;
+	int err;
+
+	elf_image_sections(img, &nr);
+	if (nr)
+		err = open_section(&tab, img, type);
+	else
+		err = type == SHT_DYNSYM ? open_dynamic(&tab, img) : -ENODATA;
+	if (err)
+		return err;
+	if (tab.nr > SYMTAB_MAX_SYMBOLS)
+		return -E2BIG;
+	if (__builtin_add_overflow(tab.off, tab.nr * sizeof(Elf64_Sym), &end) ||
+	    __builtin_add_overflow(tab.strings_off, tab.strings_bytes, &end))
+		return -EBADMSG;
+	*ret = tab;
+	return 0;
+}

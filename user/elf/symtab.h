@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_ELF_SYMTAB_H
+#define BPFPROF_ELF_SYMTAB_H
+
+/*
+ * One symbol table of an ELF image, streamed: what symbols.h needs from .symtab and
+ * .dynsym. At most SYMTAB_MAX_SYMBOLS are read of a table and one name is
+ * at most SYMTAB_MAX_NAME - 1 bytes; the rest of it is cut.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SYMTAB_MAX_SYMBOLS (8U << 20)
+#define SYMTAB_MAX_NAME 4096
+
+struct elf_image;
+struct elf_symbol;
+struct strtab;
+
+struct symtab {
+	uint64_t off; /* of the symbols in the file */
+	uint64_t nr;
+	uint64_t strings_off;
+	uint64_t strings_bytes;
+	bool partial; /* .dynsym: functions without a name may follow any of its symbols */
+};
+
+/* Finds the table of this section type (SHT_SYMTAB, SHT_DYNSYM). 0, -ENODATA, -EBADMSG, -E2BIG. */
+int symtab_open(struct symtab *ret, struct elf_image *img, uint32_t type);
+
+/*
+ * Fills in every entry of syms[0..nr), sorted by rva, that has no name yet. 0; -EBADMSG, -E2BIG or
+ * the error of a read after filling in what was found until then; -ENOMEM.
+ */
+int symtab_resolve(const struct symtab *tab, struct elf_image *img, struct strtab *names,
+		   struct elf_symbol *syms, size_t nr);
+
+/*
+ * The name at off of the table's strings, without the `@VERSION` that linkers append.
+ * Length (>= 0; 0 also where off is outside) or -errno.
+ */
+int symtab_name(const struct symtab *tab, struct elf_image *img, uint32_t off,
+		char name[SYMTAB_MAX_NAME]);
+
+#endif

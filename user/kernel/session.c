@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/session.h"
+
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "symbol/kallsyms.h"
+#include "bpfprof.skel.h"
+
+#define RING_BYTES (4U << 20)
+#define NR_ROWS (1U << 21) /* 16 MiB */
+#define NR_MAPPINGS (1U << 16) /* 1.5 MiB */
+#define MISS_BYTES_PER_MS 25000 /* per node */
+#define JITTER_1024 102 /* +- 10% */
+
+static int maps_size(struct session *session)
+{
+	struct bpfprof_bpf *skel = session->skel;
+	uint32_t ring_bytes =
+		session->options.ring_bytes ? session->options.ring_bytes : RING_BYTES;
+
+	session->nr_rows = session->options.nr_rows ? session->options.nr_rows : NR_ROWS;
+	session->nr_mappings = NR_MAPPINGS;
+	skel->rodata->cfg.ring_bytes = ring_bytes;
+	if (bpf_map__set_max_entries(skel->maps.ring, ring_bytes) ||
+	    bpf_map__set_max_entries(skel->maps.rows, session->nr_rows) ||
+	    bpf_map__set_max_entries(skel->maps.mappings, session->nr_mappings) ||
+	    bpf_map__set_max_entries(skel->maps.scratches, session->nr_cpus) ||
+	    bpf_map__set_max_entries(skel->maps.timers, session->nr_cpus))
+		return -EINVAL;
+	return 0;
+}
+
+/* Where the timer's own interrupt ends in a kernel stack. Without kallsyms it stays unknown. */
+static void find_interrupt_text(struct bpfprof_cfg *cfg)
+{
+	static const char *const entries[] = { "asm_sysvec_apic_timer_interrupt",
+					       "asm_common_interrupt", "asm_sysvec_reschedule_ipi",
+					       "asm_sysvec_call_function",
+					       "asm_sysvec_call_function_single" };
+	uint64_t start, end;
+	size_t i;
+
+	/* The entries lie one after another, each some dozen bytes long. */
+	for (i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
+		if (kallsyms_find("/proc/kallsyms", entries[i], &start, &end))
+			continue;
+		if (!cfg->irq_start || start < cfg->irq_start)
+			cfg->irq_start = start;
+		if (end > cfg->irq_end)
+			cfg->irq_end = end;
+	}
+	if (!kallsyms_find("/proc/kallsyms", "do_softirq", &start, &end)) {
+		cfg->softirq_start = start;
+		cfg->softirq_end = end;
+	}
+}
+
+static bool timer_can_pin(void)
+{
+	struct btf *btf = btf__load_vmlinux_btf();
+	const struct btf_type *type;
+	const struct btf_enum *e;
+	bool found = false;
+	int id, i, n;
+
+	if (!btf)
+		return false;
+	n = (int)btf__type_cnt(btf);
+	/* The flag is in an anonymous enum: the one that also has BPF_F_TIMER_ABS. */
+	for (id = 1; id < n && !found; id++) {
+		type = btf__type_by_id(btf, (__u32)id);
+		if (!btf_is_enum(type) || type->name_off || btf_vlen(type) > 4)
+			continue;
+		e = btf_enum(type);
+		for (i = 0; i < btf_vlen(type); i++)
+			found |= !strcmp(btf__name_by_offset(btf, e[i].name_off),
+					 "BPF_F_TIMER_CPU_PIN");
+	}
+	btf__free(btf);
+	return found;
+}
+
+static void config_set(struct session *session)
+{
+	struct bpfprof_cfg *cfg = &session->skel->rodata->cfg;
+	const struct session_options *options = &session->options;
+
+	cfg->period_ns = 1000000000ULL / options->hz;
+	cfg->miss_bytes_per_ms = MISS_BYTES_PER_MS / session->nr_cpus;
+	cfg->filter = options->filter;
+	cfg->follow = options->follow;
+	cfg->period_is_ns = !options->cycles;
+	cfg->jitter = JITTER_1024;
+	cfg->mmap_nr = SYS_mmap;
+	if (options->clock == SESSION_CLOCK_TIMER) {
+		find_interrupt_text(cfg);
+		cfg->timer_pin = timer_can_pin();
+	}
+}
+
+static void *array_map(struct bpf_map *map)
+{
+	size_t bytes = (size_t)bpf_map__max_entries(map) * bpf_map__value_size(map);
+	void *mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(map), 0);
+
+	return mem == MAP_FAILED ? NULL : mem;
+}
+
+int session_open(struct session *session, const struct session_options *options)
+{
+	bool timer = options->clock == SESSION_CLOCK_TIMER;
+	int err;
+
+	*session = (struct session){ .options = *options };
+	err = libbpf_num_possible_cpus();
+	if (err < 0)
+		return err;
+	session->nr_cpus = (uint32_t)err;
+	session->skel = bpfprof_bpf__open();
+	if (!session->skel)
+		return -errno;
+	bpf_program__set_autoload(session->skel->progs.sample_perf, !timer);
+	bpf_program__set_autoload(session->skel->progs.arm_timer, timer);
+	bpf_map__set_autocreate(session->skel->maps.timers, timer);
+	err = maps_size(session);
+	if (!err) {
+		config_set(session);
+		err = bpfprof_bpf__load(session->skel);
+	}
+	if (err)
+		goto fail;
+	session->rows = array_map(session->skel->maps.rows);
+	session->mappings = array_map(session->skel->maps.mappings);
+	err = session->rows && session->mappings ? 0 : -ENOMEM;
+	if (err)
+		goto fail;
+	return 0;
+fail:
+	session_close(session);
+	return err;
+}
+
+int session_attach(struct session *session)
+{
+	struct bpfprof_bpf *skel = session->skel;
+
+	skel->links.process_exec = bpf_program__attach(skel->progs.process_exec);
+	skel->links.process_fork = bpf_program__attach(skel->progs.process_fork);
+	skel->links.process_exit = bpf_program__attach(skel->progs.process_exit);
+	skel->links.range_handed_out = bpf_program__attach(skel->progs.range_handed_out);
+	if (!skel->links.process_exec || !skel->links.process_fork || !skel->links.process_exit ||
+	    !skel->links.range_handed_out)
+		return -errno;
+	return 0;
+}
+
+void session_close(struct session *session)
+{
+	if (session->rows)
+		munmap(session->rows, session->nr_rows * sizeof(*session->rows));
+	if (session->mappings)
+		munmap(session->mappings, session->nr_mappings * sizeof(*session->mappings));
+	bpfprof_bpf__destroy(session->skel);
+	*session = (struct session){ 0 };
+}
+
+int session_target_add(struct session *session, pid_t pid)
+{
+	uint32_t key = (uint32_t)pid, one = 1;
+
+	return bpf_map__update_elem(session->skel->maps.targets, &key, sizeof(key), &one,
+				    sizeof(one), BPF_ANY);
+}
+
+bool session_is_target(const struct session *session, pid_t pid)
+{
+	uint32_t key = (uint32_t)pid, value;
+
+	return !bpf_map__lookup_elem(session->skel->maps.targets, &key, sizeof(key), &value,
+				     sizeof(value), 0);
+}
+
+void session_counters(const struct session *session, uint64_t counters[BPFPROF_NR_COUNTERS])
+{
+	uint32_t key = 0, cpu, i;
+	__cleanup(free_mem) uint64_t *values = NULL;
+
+	memset(counters, 0, BPFPROF_NR_COUNTERS * sizeof(*counters));
+	values = calloc((size_t)session->nr_cpus * BPFPROF_NR_COUNTERS, sizeof(*values));
+	if (!values || bpf_map_lookup_elem(bpf_map__fd(session->skel->maps.counters), &key, values))
+		return;
+	for (cpu = 0; cpu < session->nr_cpus; cpu++)
+		for (i = 0; i < BPFPROF_NR_COUNTERS; i++)
+			counters[i] += values[cpu * BPFPROF_NR_COUNTERS + i];
+}
+
+/* The number after `key:` in the fdinfo of a map or program of ours. */
+static uint64_t fdinfo_read(int fd, const char *key)
+{
+	__cleanup(close_file) FILE *file = NULL;
+	size_t len = strlen(key);
+	char path[48], line[256];
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	file = fopen(path, "re");
+	while (file && fgets(line, sizeof(line), file))
+		if (!strncmp(line, key, len) && line[len] == ':')
+			return strtoull(line + len + 1, NULL, 10);
+	return 0;
+}
+
+uint64_t session_map_bytes(const struct session *session)
+{
+	struct bpf_map *map;
+	uint64_t bytes = 0;
+
+	bpf_object__for_each_map(map, session->skel->obj) if (bpf_map__fd(map) >= 0) bytes +=
+		fdinfo_read(bpf_map__fd(map), "memlock");
+	return bytes;
+}
+
+bool session_run_stats(const struct session *session, uint64_t *ret_runs, uint64_t *ret_ns)
+{
+	struct bpf_prog_info info = { 0 };
+	__u32 len = sizeof(info);
+	int fd = bpf_program__fd(session->skel->progs.sample_perf);
+
+	if (session->options.clock != SESSION_CLOCK_PERF || fd < 0 ||
+	    bpf_obj_get_info_by_fd(fd, &info, &len) || !info.run_cnt)
+		return false;
+	*ret_runs = info.run_cnt;
+	*ret_ns = info.run_time_ns;
+	return true;
+}

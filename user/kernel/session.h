@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_KERNEL_SESSION_H
+#define BPFPROF_KERNEL_SESSION_H
+
+/*
+ * The loaded BPF programs and their maps: opened for one set of options,
+ * attached once, closed with everything in the kernel gone. Sizes of the maps
+ * are chosen here, within the memory budget of design.md P5.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "bpfprof.h"
+
+struct bpfprof_bpf;
+struct deadline_runner;
+
+enum session_clock { SESSION_CLOCK_PERF, SESSION_CLOCK_TIMER };
+
+struct session_options {
+	uint32_t hz;
+	enum session_clock clock;
+	bool cycles; /* hardware event instead of the CPU clock */
+	bool filter; /* only the pids given to session_target_add(), */
+	bool follow; /* and their children */
+	uint32_t ring_bytes; /* 0: default */
+	uint32_t nr_rows; /* entries of the row arena, power of two; 0: default */
+};
+
+struct session {
+	struct bpfprof_bpf *skel;
+	struct session_options options;
+	uint32_t nr_cpus; /* possible */
+	uint32_t nr_rows, nr_mappings;
+	uint64_t *rows; /* the row arena, memory-mapped */
+	struct bpfprof_mapping *mappings;
+};
+
+/*
+ * Loads everything; process events flow from session_attach() on.
+ * 0, -EPERM, -EOPNOTSUPP (kernel too old or without BTF), or other -errno of the load.
+ */
+int session_open(struct session *session, const struct session_options *options);
+int session_attach(struct session *session);
+void session_close(struct session *session);
+
+int session_target_add(struct session *session, pid_t pid);
+bool session_is_target(const struct session *session, pid_t pid);
+
+/* Counters summed over all CPUs. */
+void session_counters(const struct session *session, uint64_t counters[BPFPROF_NR_COUNTERS]);
+/* Memory that our maps are charged with (memlock of fdinfo). */
+uint64_t session_map_bytes(const struct session *session);
+/* BPF run-time statistics of all our programs; false if the kernel does not keep them for us. */
+bool session_run_stats(const struct session *session, uint64_t *ret_runs, uint64_t *ret_ns);
+
+#endif

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/stream.h"
+
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/time.h"
+#include "kernel/session.h"
+#include "kernel/tables.h"
+#include "kernel/walk.h"
+#include "proc/processes.h"
+#include "bpfprof.skel.h"
+
+#define POLL_MS 50
+#define REREAD_DELAY_NS 1000000ULL /* a mapping is announced just before it is made */
+#define VERIFY_EVERY_NS 10000000000ULL
+#define VERIFY_PER_SECOND 100
+#define MAX_DUE 1024
+
+struct stream {
+	struct session *session;
+	struct walker *walker;
+	struct stream_handlers handlers;
+	struct ring_buffer *ring;
+	uint64_t now_ns;
+	uint64_t verified_ns;
+	uint64_t nr_malformed;
+	uint32_t due[MAX_DUE]; /* pids whose mappings are to be read again */
+	size_t nr_due;
+	uint64_t frames[BPFPROF_MAX_FRAMES + BPFPROF_MAX_USER_FRAMES];
+};
+
+static void reread_later(struct stream *stream, struct process *process, uint64_t delay_ns)
+{
+	if (process->reread_ns)
+		return;
+	if (stream->nr_due == MAX_DUE) /* verified within 10 s, or when a sample misses */
+		return;
+	process->reread_ns = stream->now_ns + delay_ns;
+	stream->due[stream->nr_due++] = process->pid;
+}
+
+static void run_due(struct stream *stream)
+{
+	struct process *process;
+	size_t i, kept = 0;
+
+	for (i = 0; i < stream->nr_due; i++) {
+		process = processes_find(stream->walker->processes, stream->due[i]);
+		if (!process || process->dead || !process->reread_ns)
+			continue;
+		if (process->reread_ns > stream->now_ns)
+			stream->due[kept++] = stream->due[i];
+		else
+			walker_refresh(stream->walker, process, stream->now_ns);
+	}
+	stream->nr_due = kept;
+}
+
+/* Mappings made over others by MAP_FIXED send no event: look again every 10 s. */
+static void run_verify(struct stream *stream)
+{
+	struct process *process;
+	int nr = 0;
+
+	if (stream->now_ns - stream->verified_ns < NS_PER_SECOND)
+		return;
+	stream->verified_ns = stream->now_ns;
+	processes_expire(stream->walker->processes, stream->now_ns);
+	for (process = processes_first(stream->walker->processes);
+	     process && nr < VERIFY_PER_SECOND; process = process->hh.next) {
+		if (process->dead || !process->sampled ||
+		    stream->now_ns - process->read_ns < VERIFY_EVERY_NS)
+			continue;
+		process->sampled = false;
+		walker_refresh(stream->walker, process, stream->now_ns);
+		nr++;
+	}
+}
+
+static void pages_mark_used(struct stream *stream, const struct sample_view *view)
+{
+	uint64_t frame, off;
+	size_t i;
+
+	for (i = 0; i < view->nr_user; i++) {
+		frame = view->user[i];
+		if (frame >> BPFPROF_FRAME_SHIFT != BPFPROF_FRAME_NATIVE)
+			continue;
+		off = frame & BPFPROF_OFF_MASK;
+		tables_page_used(stream->walker->tables,
+				 (uint32_t)((frame & BPFPROF_FRAME_MASK) >> BPFPROF_OFF_BITS),
+				 (uint32_t)(off >> BPFPROF_PAGE_SHIFT), stream->now_ns);
+	}
+}
+
+static void on_sample(struct stream *stream, const struct bpfprof_sample *sample, size_t size)
+{
+	const struct bpfprof_miss *miss = NULL;
+	const uint64_t *frames = (const uint64_t *)(sample + 1);
+	struct sample_view view = { .sample = sample, .stop = sample->stop };
+	size_t nr = (size_t)sample->nr_kernel + sample->nr_user;
+	struct process *process;
+
+	if (nr > BPFPROF_MAX_FRAMES || sample->skip > sample->nr_kernel ||
+	    sizeof(*sample) + nr * sizeof(*frames) > size) {
+		stream->nr_malformed++;
+		return;
+	}
+	view.kernel = frames + sample->skip;
+	view.nr_kernel = sample->nr_kernel - (size_t)sample->skip;
+	view.user = frames + sample->nr_kernel;
+	view.nr_user = sample->nr_user;
+	if (sample->rec.kind == BPFPROF_KIND_MISS) {
+		miss = (const struct bpfprof_miss *)sample;
+		if (size < offsetof(struct bpfprof_miss, stack) ||
+		    miss->stack_len > size - offsetof(struct bpfprof_miss, stack)) {
+			stream->nr_malformed++;
+			return;
+		}
+		memcpy(stream->frames, view.user, view.nr_user * sizeof(*frames));
+		view.user = stream->frames;
+		view.nr_user =
+			walker_finish(stream->walker, miss, stream->frames, (uint32_t)view.nr_user,
+				      BPFPROF_MAX_USER_FRAMES, &view.stop, stream->now_ns);
+	} else {
+		pages_mark_used(stream, &view);
+	}
+	process = processes_find(stream->walker->processes, sample->task.pid);
+	if (process)
+		process->sampled = true;
+	stream->handlers.sample(stream->handlers.arg, &view);
+}
+
+static void on_event(struct stream *stream, const struct bpfprof_process_event *e)
+{
+	struct processes *processes = stream->walker->processes;
+	struct process *process;
+
+	switch (e->rec.kind) {
+	case BPFPROF_KIND_EXEC:
+		process = processes_get(processes, &e->task);
+		if (!process)
+			return;
+		walker_refresh(stream->walker, process, stream->now_ns);
+		/* By now only the program and its loader are mapped; the libraries follow. */
+		reread_later(stream, process, 2 * REREAD_DELAY_NS);
+		break;
+	case BPFPROF_KIND_MMAP:
+		process = processes_find(processes, e->task.pid);
+		if (process && process->start_ns == e->task.start_ns)
+			reread_later(stream, process, REREAD_DELAY_NS);
+		break;
+	case BPFPROF_KIND_EXIT:
+		processes_exit(processes, &e->task, stream->now_ns);
+		if (stream->handlers.exit)
+			stream->handlers.exit(stream->handlers.arg, &e->task, e->comm, e->cpu_ns);
+		break;
+	}
+}
+
+static int on_record(void *arg, void *data, size_t size)
+{
+	struct stream *stream = arg;
+	const struct bpfprof_record *rec = data;
+
+	if (size < sizeof(*rec))
+		goto malformed;
+	switch (rec->kind) {
+	case BPFPROF_KIND_SAMPLE:
+	case BPFPROF_KIND_MISS:
+		if (size < sizeof(struct bpfprof_sample))
+			goto malformed;
+		/* Reading mappings and files takes its time: "now" moves on. */
+		if (rec->kind == BPFPROF_KIND_MISS)
+			stream->now_ns = time_monotonic_ns();
+		on_sample(stream, data, size);
+		return 0;
+	case BPFPROF_KIND_EXEC:
+	case BPFPROF_KIND_EXIT:
+	case BPFPROF_KIND_MMAP:
+		if (size < sizeof(struct bpfprof_process_event))
+			goto malformed;
+		on_event(stream, data);
+		return 0;
+	case BPFPROF_KIND_FORK:
+		if (size < sizeof(struct bpfprof_fork_event))
+			goto malformed;
+		processes_fork(stream->walker->processes,
+			       &((const struct bpfprof_fork_event *)data)->parent,
+			       &((const struct bpfprof_fork_event *)data)->child);
+		return 0;
+	}
+malformed:
+	stream->nr_malformed++;
+	return 0;
+}
+
+int stream_new(struct stream **ret, struct session *session, struct walker *walker,
+	       const struct stream_handlers *handlers)
+{
+	struct stream *stream = calloc(1, sizeof(*stream));
+
+	if (!stream)
+		return -ENOMEM;
+	stream->session = session;
+	stream->walker = walker;
+	stream->handlers = *handlers;
+	stream->ring =
+		ring_buffer__new(bpf_map__fd(session->skel->maps.ring), on_record, stream, NULL);
+	if (!stream->ring) {
+		free(stream);
+		return -errno;
+	}
+	*ret = stream;
+	return 0;
+}
+
+void stream_free(struct stream *stream)
+{
+	if (!stream)
+		return;
+	ring_buffer__free(stream->ring);
+	free(stream);
+}
+
+int stream_fd(const struct stream *stream)
+{
+	return ring_buffer__epoll_fd(stream->ring);
+}
+
+int stream_run(struct stream *stream)
+{
+	stream->now_ns = time_monotonic_ns();
+	ring_buffer__consume(stream->ring);
+	stream->now_ns = time_monotonic_ns();
+	run_due(stream);
+	run_verify(stream);
+	return stream->nr_due ? 1 : POLL_MS;
+}
+
+uint64_t stream_nr_malformed(const struct stream *stream)
+{
+	return stream->nr_malformed;
+}

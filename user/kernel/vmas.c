@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/vmas.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/deadline.h"
+#include "kernel/session.h"
+#include "bpfprof.skel.h"
+
+#define READ_BYTES (64 * 1024)
+
+struct vmas_job {
+	int prog_fd;
+	uint32_t pid;
+	char *data; /* result */
+	size_t len;
+	bool cut;
+};
+
+static int read_all(struct vmas_job *job, int fd)
+{
+	size_t cap = 0;
+	ssize_t n;
+	char *tmp;
+
+	for (;;) {
+		if (cap - job->len < READ_BYTES) {
+			cap = job->len + READ_BYTES;
+			tmp = realloc(job->data, cap);
+			if (!tmp)
+				return -ENOMEM;
+			job->data = tmp;
+		}
+		n = read(fd, job->data + job->len, READ_BYTES);
+		if (n < 0 && (errno == EINTR || errno == EAGAIN))
+			continue;
+		if (n < 0)
+			return -errno;
+		if (!n)
+			return 0;
+		job->len += (size_t)n;
+		if (job->len > VMAS_MAX_BYTES) {
+			job->cut = true;
+			return 0;
+		}
+	}
+}
+
+static long vmas_run(void *arg)
+{
+	struct vmas_job *job = arg;
+	union bpf_iter_link_info info = { .task.tid = job->pid };
+	LIBBPF_OPTS(bpf_link_create_opts, options, .iter_info = &info,
+		    .iter_info_len = sizeof(info));
+	__cleanup(close_fd) int link_fd = -1;
+	__cleanup(close_fd) int iter_fd = -1;
+
+	link_fd = bpf_link_create(job->prog_fd, 0, BPF_TRACE_ITER, &options);
+	if (link_fd < 0)
+		return link_fd;
+	iter_fd = bpf_iter_create(link_fd);
+	if (iter_fd < 0)
+		return iter_fd;
+	return read_all(job, iter_fd);
+}
+
+static void vmas_abandon(void *arg)
+{
+	struct vmas_job *job = arg;
+
+	free(job->data);
+}
+
+int vmas_read(struct session *session, struct deadline_runner *runner, uint32_t pid, vma_fn fn,
+	      void *arg)
+{
+	struct vmas_job job = { .prog_fd = bpf_program__fd(session->skel->progs.task_vmas),
+				.pid = pid };
+	struct bpfprof_vma_record record;
+	size_t at = 0, path_len;
+	const char *path;
+	long err;
+	int nr = 0;
+
+	err = deadline_run(runner, vmas_run, vmas_abandon, &job, sizeof(job), VMAS_DEADLINE_MS);
+	if (err == -ETIMEDOUT || err == -EBUSY)
+		return (int)err;
+	while (!err && job.len - at >= sizeof(record)) {
+		memcpy(&record, job.data + at, sizeof(record));
+		at += sizeof(record);
+		path_len = (record.vma.path_len + 7) & ~(size_t)7;
+		if (path_len > job.len - at)
+			break;
+		path = path_len ? job.data + at : "";
+		if (path_len)
+			job.data[at + path_len - 1] = 0;
+		at += path_len;
+		fn(arg, &record, path);
+		nr++;
+	}
+	free(job.data);
+	if (err)
+		return (int)err;
+	return job.cut ? -E2BIG : nr ? nr : -ESRCH;
+}

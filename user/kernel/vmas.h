@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_KERNEL_VMAS_H
+#define BPFPROF_KERNEL_VMAS_H
+
+/*
+ * The executable mappings of a process, read by a BPF iterator: needs neither ptrace nor
+ * /proc/PID/maps. Under a deadline, since it waits for the process's mmap_lock.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bpfprof.h"
+
+struct deadline_runner;
+struct session;
+
+#define VMAS_DEADLINE_MS 200
+#define VMAS_MAX_BYTES (4U << 20)
+
+/* path is "" where there is none. Pointers are good during the call only. */
+typedef void (*vma_fn)(void *arg, const struct bpfprof_vma_record *record, const char *path);
+
+/*
+ * Calls fn for every executable mapping of pid. Number of them; -ESRCH no such
+ * process, or one without memory; -ETIMEDOUT; -E2BIG after the first VMAS_MAX_BYTES were passed to fn; -errno.
+ */
+int vmas_read(struct session *session, struct deadline_runner *runner, uint32_t pid, vma_fn fn,
+	      void *arg);
+
+#endif

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/walk.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/time.h"
+#include "bpfprof.h"
+#include "kernel/session.h"
+#include "kernel/tables.h"
+#include "kernel/vmas.h"
+#include "proc/images.h"
+#include "proc/processes.h"
+#include "unwind/cfi.h"
+#include "unwind/reader.h"
+#include "unwind_native.h"
+
+#define REFRESH_COST_FACTOR 50 /* reading mappings takes at most 1/50 of our time per process */
+#define UNREADABLE_NS 5000000000ULL
+
+int walker_init(struct walker *walker)
+{
+	walker->row_buffer = malloc(CFI_PAGE_MAX_ROWS * sizeof(*walker->row_buffer));
+	return walker->row_buffer ? 0 : -ENOMEM;
+}
+
+void walker_fini(struct walker *walker)
+{
+	free(walker->row_buffer);
+	walker->row_buffer = NULL;
+}
+
+/* Mappings as the iterator brings them. */
+struct collected {
+	struct images *images;
+	struct process_mapping *mappings;
+	size_t nr, cap;
+	struct bpfprof_task_id task;
+	bool too_many;
+};
+
+static struct process_mapping mapping_of(struct images *images, const struct bpfprof_vma *vma,
+					 const char *path)
+{
+	return (struct process_mapping){
+		.start = vma->start,
+		.end = vma->end,
+		.off = vma->flags & BPFPROF_VMA_VDSO ? 0 : vma->off,
+		.image = images_add(images, vma, path),
+	};
+}
+
+static void collect(void *arg, const struct bpfprof_vma_record *record, const char *path)
+{
+	struct collected *c = arg;
+	struct process_mapping *tmp;
+	size_t cap;
+
+	c->task = record->task;
+	if (c->nr >= PROCESS_MAX_MAPPINGS) {
+		c->too_many = true;
+		return;
+	}
+	if (c->nr == c->cap) {
+		cap = c->cap ? c->cap * 2 : 64;
+		tmp = realloc(c->mappings, cap * sizeof(*tmp));
+		if (!tmp) {
+			c->too_many = true;
+			return;
+		}
+		c->mappings = tmp;
+		c->cap = cap;
+	}
+	c->mappings[c->nr++] = mapping_of(c->images, &record->vma, path);
+}
+
+/* Files are opened when they are first mapped: they may be gone when they are needed. */
+static void open_images(struct walker *walker, const struct process *process, uint64_t now_ns)
+{
+	struct image *image;
+	size_t i;
+
+	for (i = 0; i < process->nr_mappings; i++) {
+		image = images_get(walker->images, (uint32_t)process->mappings[i].image);
+		if (image && image->id != BPFPROF_IMAGE_NONE && image->state == IMAGE_UNOPENED)
+			images_open(walker->images, image, now_ns);
+	}
+}
+
+int walker_refresh(struct walker *walker, struct process *process, uint64_t now_ns)
+{
+	struct collected c = { .images = walker->images };
+	bool was_void = tables_is_void(walker->tables, process), differ;
+	uint64_t start_ns = time_monotonic_ns();
+	int err;
+
+	process->reread_ns = 0;
+	process->read_ns = start_ns;
+	tables_watch(walker->tables, process);
+	walker->vma_reads++;
+	err = vmas_read(walker->session, walker->runner, process->pid, collect, &c);
+	process->read_cost_ns = time_monotonic_ns() - start_ns;
+	if (err == -ETIMEDOUT)
+		walker->vma_timeouts++;
+	if (c.too_many || err == -E2BIG)
+		walker->vmas_too_many++;
+	/* The number may belong to another process by now. */
+	if ((err > 0 || err == -E2BIG) && c.task.start_ns == process->start_ns &&
+	    c.task.exec_id == process->exec_id) {
+		differ = process_mappings_set(process, c.mappings, c.nr);
+		err = 0;
+		if (differ)
+			open_images(walker, process, now_ns);
+		if (differ || was_void)
+			err = tables_publish(walker->tables, process, now_ns);
+	} else if (err >= 0) {
+		err = -ESRCH;
+	}
+	free(c.mappings);
+	return err;
+}
+
+/* The reader over the copy of the stack. */
+struct copy_reader {
+	struct unwind_reader reader; /* first */
+	uint64_t va;
+	uint32_t len;
+	bool beyond; /* something above the copy was asked for */
+	bool all_registers; /* walk by the complete rules, not by rows */
+	const uint8_t *data;
+};
+
+static int copy_read(struct unwind_reader *reader, __u64 va, void *dst, __u32 len)
+{
+	struct copy_reader *copy = (struct copy_reader *)reader;
+	uint64_t off = va - copy->va;
+
+	if (off >= copy->len || len > copy->len - off) {
+		copy->beyond = true;
+		return -EFAULT;
+	}
+	memcpy(dst, copy->data + off, len);
+	return 0;
+}
+
+static uint64_t row_in(const uint64_t *rows, uint32_t nr, uint32_t low, bool exact)
+{
+	uint32_t lo = 0, hi = nr, mid;
+	uint64_t row;
+
+	while (lo < hi) {
+		mid = lo + (hi - lo) / 2;
+		if (unwind_row_low(rows[mid]) <= low)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (!lo)
+		return unwind_row_make(0, ROW_NONE, 0, 0, 0, 0, 0);
+	row = rows[lo - 1];
+	/* As in bpf/sample.bpf.c: a "return address" that no call pushed starts a stack. */
+	if (unwind_row_kind(row) == ROW_NONE && !exact && lo < nr &&
+	    unwind_row_low(rows[lo]) == low + 1)
+		return unwind_row_make(0, ROW_END, 0, 0, 0, 0, 0);
+	return row;
+}
+
+/* Builds the rows of a page and makes them resident; what cannot be had becomes a row that says so. */
+static int page_build(struct walker *walker, struct image *image, uint32_t page, uint64_t now_ns)
+{
+	uint64_t unreadable = unwind_row_make(0, ROW_UNREADABLE, 0, 0, 0, 0, 0);
+	uint64_t *rows = walker->row_buffer, expire_ns = 0;
+	int nr = images_open_cfi(walker->images, image, now_ns);
+
+	if (!nr) {
+		nr = cfi_build_page(image->cfi, page, rows);
+		if (nr < 0 && nr != -ENODATA)
+			images_fail(walker->images, image, nr, now_ns);
+	}
+	if (nr == -ENODATA) {
+		nr = 0;
+	} else if (nr < 0) {
+		rows[0] = unreadable;
+		nr = 1;
+		expire_ns = now_ns + UNREADABLE_NS;
+	}
+	/* No room in the kernel's arena is no reason not to finish this walk. */
+	tables_page_add(walker->tables, image->id, page, rows, (uint32_t)nr, now_ns, expire_ns);
+	return nr;
+}
+
+static uint64_t row_look_up(struct walker *walker, struct image *image, uint64_t off, bool exact,
+			    uint64_t now_ns)
+{
+	uint32_t page = (uint32_t)(off >> BPFPROF_PAGE_SHIFT), nr = 0;
+	const uint64_t *rows = tables_page(walker->tables, image->id, page, now_ns, &nr);
+
+	if (!rows) {
+		nr = (uint32_t)page_build(walker, image, page, now_ns);
+		rows = walker->row_buffer;
+	}
+	return row_in(rows, nr, off & 0xffff, exact);
+}
+
+static bool has_rule(uint64_t row)
+{
+	return unwind_row_kind(row) == ROW_CFA || unwind_row_kind(row) == ROW_PLT ||
+	       unwind_row_kind(row) == ROW_DEREF || unwind_row_kind(row) == ROW_SIGNAL;
+}
+
+/* May the mappings be read again for this sample: is it newer than they are, and not too dear? */
+static bool may_refresh(const struct process *process, uint64_t sample_ns, uint64_t now_ns)
+{
+	return !process->dead && sample_ns > process->read_ns &&
+	       now_ns - process->read_ns >= process->read_cost_ns * REFRESH_COST_FACTOR;
+}
+
+/* The mapping of pc; the process is asked again if it is not known. */
+static const struct process_mapping *mapping_need(struct walker *walker, struct process *process,
+						  uint64_t pc, uint64_t sample_ns, uint64_t now_ns)
+{
+	const struct process_mapping *m = process_mapping_find(process, pc);
+
+	if (m || !may_refresh(process, sample_ns, now_ns))
+		return m;
+	walker_refresh(walker, process, now_ns);
+	return process_mapping_find(process, pc);
+}
+
+/* One frame: 0 = go on. */
+static uint32_t walk_one(struct walker *walker, struct process *process, struct unwind_state *state,
+			 struct copy_reader *copy, uint64_t sample_ns, uint64_t *ret_frame,
+			 uint64_t now_ns)
+{
+	uint64_t pc = unwind_lookup_pc(state), off, row;
+	const struct process_mapping *m = mapping_need(walker, process, pc, sample_ns, now_ns);
+	struct image *image;
+
+	*ret_frame = 0;
+	if (!m)
+		return process->dead || !process->mappings_known ? BPFPROF_STOP_MISS_GONE
+								 : BPFPROF_STOP_BAD_FRAME;
+	if (m->image == BPFPROF_IMAGE_NONE) {
+		*ret_frame = (uint64_t)BPFPROF_FRAME_NATIVE_VA << BPFPROF_FRAME_SHIFT |
+			     (pc & BPFPROF_FRAME_MASK);
+		return (uint32_t)unwind_step(state, unwind_row_make(0, ROW_NONE, 0, 0, 0, 0, 0),
+					     &copy->reader);
+	}
+	off = pc - m->start + m->off;
+	*ret_frame = (uint64_t)BPFPROF_FRAME_NATIVE << BPFPROF_FRAME_SHIFT |
+		     m->image << BPFPROF_OFF_BITS | (off & BPFPROF_OFF_MASK);
+	image = images_get(walker->images, (uint32_t)m->image);
+	row = row_look_up(walker, image, off, state->exact, now_ns);
+	/* A table rule that rows cannot say, or one of a walk that must not lose any register. */
+	if (unwind_row_kind(row) != ROW_RARE && !(copy->all_registers && has_rule(row)))
+		return (uint32_t)unwind_step(state, row, &copy->reader);
+	if (images_open_cfi(walker->images, image, now_ns))
+		return BPFPROF_STOP_MISS_FILE;
+	return (uint32_t)cfi_step(image->cfi, off, state, &copy->reader);
+}
+
+/* Makes sure that the mapping of pc is known, if there is any way to know it. */
+static struct process *process_prepare(struct walker *walker, const struct bpfprof_miss *miss,
+				       uint64_t pc, uint64_t now_ns)
+{
+	struct process *process = processes_get(walker->processes, &miss->sample.task);
+	struct process_mapping found;
+	bool void_now;
+
+	if (!process)
+		return NULL;
+	void_now = !process->mappings_known || tables_is_void(walker->tables, process) ||
+		   miss->sample.stop == BPFPROF_STOP_NO_PROCESS;
+	if (void_now && may_refresh(process, miss->sample.rec.ts_ns, now_ns))
+		walker_refresh(walker, process, now_ns);
+	else
+		mapping_need(walker, process, pc, miss->sample.rec.ts_ns, now_ns);
+	if (miss->sample.flags & BPFPROF_SAMPLE_VMA && !process_mapping_find(process, pc)) {
+		found = mapping_of(walker->images, &miss->leaf_vma, NULL);
+		process_mapping_add(process, &found);
+	}
+	return process;
+}
+
+uint32_t walker_finish(struct walker *walker, const struct bpfprof_miss *miss, uint64_t *frames,
+		       uint32_t nr, uint32_t cap, uint32_t *stop, uint64_t now_ns)
+{
+	struct copy_reader copy = { .reader.read = copy_read,
+				    .va = miss->stack_va,
+				    .len = miss->stack_len,
+				    .data = miss->stack };
+	struct unwind_state state = { .valid = miss->regs_valid, .exact = miss->pc_exact };
+	struct process *process;
+	uint64_t frame;
+	uint32_t why = 0;
+
+	copy.all_registers = miss->sample.stop == BPFPROF_STOP_REG_LOST;
+	memcpy(state.regs, miss->regs, sizeof(state.regs));
+	process = process_prepare(walker, miss, unwind_lookup_pc(&state), now_ns);
+	if (!process) {
+		*stop = BPFPROF_STOP_MISS_GONE;
+		return nr;
+	}
+	while (!why) {
+		if (nr == cap) {
+			why = BPFPROF_STOP_DEPTH;
+			break;
+		}
+		why = walk_one(walker, process, &state, &copy, miss->sample.rec.ts_ns, &frame,
+			       now_ns);
+		if (frame)
+			frames[nr++] = frame;
+	}
+	if (why == BPFPROF_STOP_READ_FAULT && copy.beyond)
+		why = BPFPROF_STOP_MISS_WINDOW;
+	*stop = why;
+	return nr;
+}

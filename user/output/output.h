@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_OUTPUT_OUTPUT_H
+#define BPFPROF_OUTPUT_OUTPUT_H
+
+/*
+ * The files that a profile becomes. Formats and frame text: design.md
+ * section 5. Files are written whole or not at all: a temporary file in the same folder,
+ * fsync, rename. Writers stream; none of them keeps a second copy of the profile.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct buf;
+struct profile;
+
+enum output_format {
+	OUTPUT_INVALID = 0,
+	OUTPUT_PPROF, /* .pb.gz */
+	OUTPUT_FOLDED, /* .folded */
+	OUTPUT_HTML, /* .html */
+	OUTPUT_SVG, /* .svg */
+	OUTPUT_SPEEDSCOPE, /* .speedscope.json */
+	OUTPUT_RAW, /* .raw: py-spy raw */
+};
+
+struct output_options {
+	bool threads; /* THREAD-TID frames in collapsed stacks */
+	bool native; /* .raw: native frames too */
+	bool several; /* .raw: several processes: root frames `process PID:"CMDLINE"` */
+	const char *title; /* flame graph's heading; NULL = made from the profile */
+};
+
+/* By name (pprof folded html svg speedscope raw) or by the suffix of path. OUTPUT_INVALID if unknown. */
+enum output_format output_format_by_name(const char *name);
+enum output_format output_format_by_path(const char *path);
+
+/* Values for the % forms of file names. */
+struct output_names {
+	const char *host; /* %h */
+	uint32_t pid; /* %p */
+	uint64_t time_ns; /* %t as yyyymmddThhmmssZ */
+	const char *worker; /* %w */
+};
+
+/*
+ * Expands %h %p %t %w %{NAME} (environment) %%; anything else after % is -EINVAL.
+ * Slashes in values become '_'.
+ */
+int output_expand_path(struct buf *dst, const char *pattern, const struct output_names *names);
+
+/*
+ * Can path be written (parents made as needed)? Tried by making and removing a
+ * temporary file there. 0 or -errno. "-" is always fine.
+ */
+int output_check(const char *path);
+
+/* Writes one file, or standard output for "-". 0 or -errno; after a failure nothing is left behind. */
+int output_write(const char *path, enum output_format format, const struct profile *profile,
+		 const struct output_options *options);
+/* The same for ready bytes (--stats). */
+int output_write_bytes(const char *path, const void *data, size_t len);
+
+/* The writers themselves: 0 or -errno; stream errors are checked by the caller (ferror). */
+int pprof_write(FILE *out, const struct profile *profile, const struct output_options *options);
+int folded_write(FILE *out, const struct profile *profile, const struct output_options *options);
+int html_write(FILE *out, const struct profile *profile, const struct output_options *options);
+int svg_write(FILE *out, const struct profile *profile, const struct output_options *options);
+int speedscope_write(FILE *out, const struct profile *profile,
+		     const struct output_options *options);
+int raw_write(FILE *out, const struct profile *profile, const struct output_options *options);
+
+/* Text of one frame as .folded, .html and .svg show it; `;` and control characters replaced. */
+struct profile_location;
+void frame_text(struct buf *dst, const struct profile *profile,
+		const struct profile_location *location);
+
+/* The run's last words: top functions by own and total time, then per process lines. */
+void top_text(struct buf *dst, const struct profile *profile, size_t rows);
+
+#endif

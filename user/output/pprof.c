@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * pprof's profile.proto, gzipped. The outermost message has no length in front
+ * and its fields may come in any order, so each sample, location and function
+ * is encoded, compressed and forgotten, and the string table comes last.
+ * Encoding: https://protobuf.dev/programming-guides/encoding/
+ */
+#include "output/output.h"
+
+#include "base/buf.h"
+#include "base/strtab.h"
+#include "output/text.h"
+#include "profile/profile.h"
+#include "profile/stats.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#define MAX_MESSAGE_BYTES (16U << 20)
+#define MAX_STRING_BYTES (64U << 20)
+
+/* Field numbers of profile.proto. */
+enum {
+	PROFILE_SAMPLE_TYPE = 1,
+	PROFILE_SAMPLE = 2,
+	PROFILE_MAPPING = 3,
+	PROFILE_LOCATION = 4,
+	PROFILE_FUNCTION = 5,
+	PROFILE_STRING_TABLE = 6,
+	PROFILE_TIME_NANOS = 9,
+	PROFILE_DURATION_NANOS = 10,
+	PROFILE_PERIOD_TYPE = 11,
+	PROFILE_PERIOD = 12,
+	PROFILE_COMMENT = 13,
+	PROFILE_DEFAULT_SAMPLE_TYPE = 14,
+	VALUE_TYPE_TYPE = 1,
+	VALUE_TYPE_UNIT = 2,
+	SAMPLE_LOCATION_ID = 1,
+	SAMPLE_VALUE = 2,
+	SAMPLE_LABEL = 3,
+	LABEL_KEY = 1,
+	LABEL_STR = 2,
+	LABEL_NUM = 3,
+	MAPPING_ID = 1,
+	MAPPING_START = 2,
+	MAPPING_LIMIT = 3,
+	MAPPING_OFFSET = 4,
+	MAPPING_FILENAME = 5,
+	MAPPING_BUILD_ID = 6,
+	MAPPING_HAS_FUNCTIONS = 7,
+	LOCATION_ID = 1,
+	LOCATION_MAPPING_ID = 2,
+	LOCATION_ADDRESS = 3,
+	LOCATION_LINE = 4,
+	LINE_FUNCTION_ID = 1,
+	LINE_LINE = 2,
+	FUNCTION_ID = 1,
+	FUNCTION_NAME = 2,
+	FUNCTION_SYSTEM_NAME = 3,
+	FUNCTION_FILENAME = 4,
+	FUNCTION_START_LINE = 5,
+};
+
+#define WIRE_VARINT 0
+#define WIRE_BYTES 2
+
+/* Equal functions of many locations are written once. */
+struct function {
+	uint32_t name, system_name, filename, start_line; /* strings of the output */
+};
+
+struct pprof {
+	FILE *out;
+	z_stream zip;
+	int error;
+	const struct profile *profile;
+	struct strtab *strings; /* string table of the output */
+	struct buf text;
+	struct buf message; /* one field of the outermost message */
+	struct buf part; /* one inside it */
+	struct function *functions; /* ids are index + 1 */
+	uint32_t nr_functions;
+	uint32_t *slots; /* open addressing: function id, 0 = free */
+	uint32_t nr_slots; /* power of two */
+};
+
+static void zip_bytes(struct pprof *w, const void *data, size_t len, int flush)
+{
+	unsigned char chunk[16384];
+	int ret;
+
+	if (w->error)
+		return;
+	w->zip.next_in = (unsigned char *)data;
+	w->zip.avail_in = (unsigned int)len;
+	do {
+		w->zip.next_out = chunk;
+		w->zip.avail_out = sizeof(chunk);
+		ret = deflate(&w->zip, flush);
+		if (ret == Z_STREAM_ERROR) {
+			w->error = -EIO;
+			return;
+		}
+		fwrite(chunk, 1, sizeof(chunk) - w->zip.avail_out, w->out);
+	} while (w->zip.avail_out == 0 || (flush == Z_FINISH && ret != Z_STREAM_END));
+}
+
+static size_t encode_varint(unsigned char dst[10], uint64_t value)
+{
+	size_t len = 0;
+
+	while (value >= 0x80) {
+		dst[len++] = (unsigned char)(value | 0x80);
+		value >>= 7;
+	}
+	dst[len++] = (unsigned char)value;
+	return len;
+}
+
+static void add_varint(struct buf *dst, uint64_t value)
+{
+	unsigned char bytes[10];
+
+	buf_add(dst, bytes, encode_varint(bytes, value));
+}
+
+/* Zero is the default and not written. */
+static void add_number(struct buf *dst, unsigned int field, uint64_t value)
+{
+	if (!value)
+		return;
+	add_varint(dst, field << 3 | WIRE_VARINT);
+	add_varint(dst, value);
+}
+
+static void add_bytes(struct buf *dst, unsigned int field, const void *data, size_t len)
+{
+	add_varint(dst, field << 3 | WIRE_BYTES);
+	add_varint(dst, len);
+	buf_add(dst, data, len);
+}
+
+static void write_bytes(struct pprof *w, unsigned int field, const void *data, size_t len)
+{
+	unsigned char head[20];
+	size_t head_len = encode_varint(head, field << 3 | WIRE_BYTES);
+
+	head_len += encode_varint(head + head_len, len);
+	zip_bytes(w, head, head_len, Z_NO_FLUSH);
+	if (len)
+		zip_bytes(w, data, len, Z_NO_FLUSH);
+}
+
+/* Writes w->message as one field of the outermost message, and empties it. */
+static void write_message(struct pprof *w, unsigned int field)
+{
+	if (buf_error(&w->message) && !w->error)
+		w->error = buf_error(&w->message);
+	write_bytes(w, field, w->message.data, w->message.len);
+	buf_reset(&w->message);
+}
+
+static void write_number(struct pprof *w, unsigned int field, uint64_t value)
+{
+	unsigned char bytes[20];
+	size_t len;
+
+	if (!value)
+		return;
+	len = encode_varint(bytes, field << 3 | WIRE_VARINT);
+	len += encode_varint(bytes + len, value);
+	zip_bytes(w, bytes, len, Z_NO_FLUSH);
+}
+
+/* Index in the output's string table; protobuf strings must be UTF-8. */
+static uint32_t string_index(struct pprof *w, const char *str, const char *suffix)
+{
+	buf_reset(&w->text);
+	text_add(&w->text, str);
+	buf_add_str(&w->text, suffix);
+	if (buf_error(&w->text) && !w->error)
+		w->error = buf_error(&w->text);
+	return w->error ? 0 : strtab_add_len(w->strings, w->text.data, w->text.len);
+}
+
+static uint32_t profile_string(struct pprof *w, uint32_t id)
+{
+	return id ? string_index(w, strtab_get(w->profile->strings, id), "") : 0;
+}
+
+static void write_value_type(struct pprof *w, unsigned int field, const char *type,
+			     const char *unit)
+{
+	add_number(&w->message, VALUE_TYPE_TYPE, string_index(w, type, ""));
+	add_number(&w->message, VALUE_TYPE_UNIT, string_index(w, unit, ""));
+	write_message(w, field);
+}
+
+static void write_comment(struct pprof *w, const char *text, size_t len)
+{
+	write_number(w, PROFILE_COMMENT, strtab_add_len(w->strings, text, len));
+}
+
+/* A line per counter, then all of them as JSON. */
+static void write_comments(struct pprof *w)
+{
+	const char *line, *end;
+	struct buf text;
+
+	if (!w->profile->stats)
+		return;
+	buf_init(&text, MAX_MESSAGE_BYTES);
+	stats_lines(&text, w->profile->stats);
+	for (line = text.data; line && (end = strchr(line, '\n')); line = end + 1)
+		write_comment(w, line, (size_t)(end - line));
+	buf_reset(&text);
+	stats_json(&text, w->profile->stats);
+	if (!buf_error(&text))
+		write_comment(w, text.data, text.len);
+	else if (!w->error)
+		w->error = buf_error(&text);
+	buf_fini(&text);
+}
+
+static void write_head(struct pprof *w)
+{
+	const struct profile *profile = w->profile;
+
+	write_value_type(w, PROFILE_SAMPLE_TYPE, "samples", "count");
+	write_value_type(w, PROFILE_SAMPLE_TYPE, "cpu", "nanoseconds");
+	write_value_type(w, PROFILE_PERIOD_TYPE, "cpu", "nanoseconds");
+	write_number(w, PROFILE_PERIOD, profile->hz ? 1000000000 / profile->hz : 0);
+	write_number(w, PROFILE_DEFAULT_SAMPLE_TYPE, string_index(w, "cpu", ""));
+	write_number(w, PROFILE_TIME_NANOS, profile->time_ns);
+	write_number(w, PROFILE_DURATION_NANOS, profile->duration_ns);
+	write_comments(w);
+}
+
+static void write_mappings(struct pprof *w)
+{
+	const struct profile_mapping *mapping;
+	size_t i;
+
+	for (i = 0; i < w->profile->nr_mappings; i++) {
+		mapping = &w->profile->mappings[i];
+		add_number(&w->message, MAPPING_ID, i + 1);
+		add_number(&w->message, MAPPING_START, mapping->start);
+		add_number(&w->message, MAPPING_LIMIT, mapping->limit);
+		add_number(&w->message, MAPPING_OFFSET, mapping->off);
+		add_number(&w->message, MAPPING_FILENAME, profile_string(w, mapping->path));
+		add_number(&w->message, MAPPING_BUILD_ID, profile_string(w, mapping->build_id));
+		add_number(&w->message, MAPPING_HAS_FUNCTIONS, mapping->has_functions);
+		write_message(w, PROFILE_MAPPING);
+	}
+}
+
+static void write_function(struct pprof *w, const struct function *function, uint32_t id)
+{
+	add_number(&w->message, FUNCTION_ID, id);
+	add_number(&w->message, FUNCTION_NAME, function->name);
+	add_number(&w->message, FUNCTION_SYSTEM_NAME, function->system_name);
+	add_number(&w->message, FUNCTION_FILENAME, function->filename);
+	add_number(&w->message, FUNCTION_START_LINE, function->start_line);
+	write_message(w, PROFILE_FUNCTION);
+}
+
+/*
+ * pprof takes a name equal to its system name for one still to be demangled and,
+ * if it looks like C++, drops what stands in brackets: `<module>` would vanish.
+ */
+static bool is_spoiled_by_demangler(const char *name)
+{
+	return strpbrk(name, "<>()[]") || strstr(name, "::");
+}
+
+/* Id of the location's function; one not met before is written. */
+static uint32_t function_id(struct pprof *w, const struct profile_location *location)
+{
+	const char *name = strtab_get(w->profile->strings, location->name);
+	struct function function = {
+		.name = string_index(w, name, location->kind == LOCATION_KERNEL ? "_[k]" : ""),
+		.system_name = profile_string(w, location->system_name ? location->system_name :
+									 location->name),
+		.filename = profile_string(w, location->file),
+		.start_line = location->start_line,
+	};
+	uint32_t slot, id;
+
+	if (function.system_name == function.name && is_spoiled_by_demangler(name))
+		function.system_name = 0;
+	slot = (uint32_t)XXH3_64bits(&function, sizeof(function));
+	for (slot &= w->nr_slots - 1; w->slots[slot]; slot = (slot + 1) & (w->nr_slots - 1)) {
+		id = w->slots[slot];
+		if (!memcmp(&w->functions[id - 1], &function, sizeof(function)))
+			return id;
+	}
+	w->functions[w->nr_functions++] = function;
+	w->slots[slot] = w->nr_functions;
+	write_function(w, &function, w->nr_functions);
+	return w->nr_functions;
+}
+
+static void write_locations(struct pprof *w)
+{
+	const struct profile_location *location;
+	uint32_t function;
+	size_t i;
+
+	for (i = 0; i < w->profile->nr_locations; i++) {
+		location = &w->profile->locations[i];
+		function = function_id(w, location);
+		buf_reset(&w->part);
+		add_number(&w->part, LINE_FUNCTION_ID, function);
+		add_number(&w->part, LINE_LINE, location->line);
+		add_number(&w->message, LOCATION_ID, i + 1);
+		add_number(&w->message, LOCATION_MAPPING_ID, location->mapping);
+		add_number(&w->message, LOCATION_ADDRESS, location->address);
+		add_bytes(&w->message, LOCATION_LINE, w->part.data, w->part.len);
+		write_message(w, PROFILE_LOCATION);
+	}
+}
+
+static void add_label(struct pprof *w, uint32_t key, uint32_t str, uint64_t num)
+{
+	if (!str && !num)
+		return;
+	buf_reset(&w->part);
+	add_number(&w->part, LABEL_KEY, key);
+	add_number(&w->part, LABEL_STR, str);
+	add_number(&w->part, LABEL_NUM, num);
+	add_bytes(&w->message, SAMPLE_LABEL, w->part.data, w->part.len);
+}
+
+static void write_samples(struct pprof *w)
+{
+	const struct profile *profile = w->profile;
+	const uint32_t comm_key = string_index(w, "comm", ""), pid_key = string_index(w, "pid", "");
+	const uint32_t host_key = string_index(w, "host", ""), host = profile_string(w, profile->host);
+	const uint32_t thread_key = profile->threads ? string_index(w, "thread", "") : 0;
+	const uint32_t tid_key = profile->threads ? string_index(w, "tid", "") : 0;
+	const struct profile_process *process;
+	const struct profile_sample *sample;
+	const struct profile_stack *stack;
+	size_t i;
+	uint32_t j;
+
+	for (i = 0; i < profile->nr_samples; i++) {
+		sample = &profile->samples[i];
+		stack = &profile->stacks[sample->stack];
+		process = &profile->processes[sample->process];
+		buf_reset(&w->part);
+		for (j = 0; j < stack->nr; j++)
+			add_varint(&w->part, profile->stack_locations[stack->first + j] + 1ULL);
+		add_bytes(&w->message, SAMPLE_LOCATION_ID, w->part.data, w->part.len);
+		buf_reset(&w->part);
+		add_varint(&w->part, sample->count);
+		add_varint(&w->part, sample->value_ns);
+		add_bytes(&w->message, SAMPLE_VALUE, w->part.data, w->part.len);
+		add_label(w, comm_key, profile_string(w, process->comm), 0);
+		add_label(w, pid_key, 0, process->pid);
+		add_label(w, host_key, host, 0);
+		if (profile->threads) {
+			add_label(w, thread_key, profile_string(w, sample->thread), 0);
+			add_label(w, tid_key, 0, sample->tid);
+		}
+		write_message(w, PROFILE_SAMPLE);
+	}
+}
+
+static void write_strings(struct pprof *w)
+{
+	uint32_t nr = strtab_count(w->strings), i;
+	const char *str;
+
+	for (i = 0; i < nr; i++) {
+		str = strtab_get(w->strings, i);
+		write_bytes(w, PROFILE_STRING_TABLE, str, strlen(str));
+	}
+}
+
+static int pprof_init(struct pprof *w, FILE *out, const struct profile *profile)
+{
+	*w = (struct pprof){ .out = out, .profile = profile, .nr_slots = 64 };
+	buf_init(&w->text, MAX_MESSAGE_BYTES);
+	buf_init(&w->message, MAX_MESSAGE_BYTES);
+	buf_init(&w->part, MAX_MESSAGE_BYTES);
+	while (w->nr_slots < 2 * profile->nr_locations)
+		w->nr_slots *= 2;
+	w->functions = calloc(profile->nr_locations + 1, sizeof(*w->functions));
+	w->slots = calloc(w->nr_slots, sizeof(*w->slots));
+	if (!w->functions || !w->slots || strtab_new(&w->strings, MAX_STRING_BYTES))
+		return -ENOMEM;
+	/* 16 + MAX_WBITS: with a gzip header. */
+	if (deflateInit2(&w->zip, 6, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+		return -ENOMEM;
+	return 0;
+}
+
+static void pprof_fini(struct pprof *w)
+{
+	deflateEnd(&w->zip);
+	strtab_free(w->strings);
+	free(w->functions);
+	free(w->slots);
+	buf_fini(&w->text);
+	buf_fini(&w->message);
+	buf_fini(&w->part);
+}
+
+int pprof_write(FILE *out, const struct profile *profile, const struct output_options *options)
+{
+	struct pprof w;
+	int err;
+
+	(void)options;
+	err = pprof_init(&w, out, profile);
+	if (!err) {
+		write_head(&w);
+		write_mappings(&w);
+		write_locations(&w);
+		write_samples(&w);
+		write_strings(&w);
+		zip_bytes(&w, NULL, 0, Z_FINISH);
+		err = w.error;
+	}
+	pprof_fini(&w);
+	return err;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_OUTPUT_TEXT_H
+#define BPFPROF_OUTPUT_TEXT_H
+
+/*
+ * Names that targets chose, made safe to write. Invalid UTF-8 becomes U+FFFD;
+ * what controls a terminal or the direction of text becomes a blank. Names
+ * longer than TEXT_MAX bytes are cut and end in "...".
+ */
+
+#include <stddef.h>
+#include <stdio.h>
+
+#define TEXT_MAX 4096
+
+struct buf;
+struct profile;
+struct profile_location;
+struct profile_process;
+
+void text_add(struct buf *dst, const char *str);
+/* The same for a part of a collapsed stack: `;` becomes `:`. */
+void text_add_part(struct buf *dst, const char *str);
+/* A JSON string with its quotes; also safe inside <script>. */
+void text_json(FILE *out, const char *str);
+/* Content of an HTML or XML element or attribute. */
+void text_xml(FILE *out, const char *str);
+
+/* Last part of a path. */
+const char *text_base_name(const char *path);
+
+/* What the first frame of a collapsed stack says of a process and, with --threads, the second. */
+void process_text(struct buf *dst, const struct profile *profile,
+		  const struct profile_process *process);
+void thread_text(struct buf *dst, const char *name, unsigned int tid);
+
+/* "host · 2024-01-31 12:00:00 UTC · 10.0 s at 99 Hz" */
+void profile_caption(struct buf *dst, const struct profile *profile);
+
+#endif

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "proc/image_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <linux/openat2.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/deadline.h"
+#include "bpfprof.h"
+#include "elf/image.h"
+
+#define XFS_MAGIC 0x58465342
+#define ZFS_MAGIC 0x2fc12fc1
+#define F2FS_MAGIC 0xF2F52010
+#define EROFS_MAGIC 0xE0F5E1E2
+#define READ_CHUNK 65536
+#define MAX_LINE 8192
+
+/* Types of file handles (linux/exportfs.h, fs/xfs/xfs_export.h). */
+#define FILEID_INO32_GEN 1
+#define FILEID_XFS_64 0x81
+
+struct open_job {
+	char root[BPFPROF_PATH_MAX];
+	char path[BPFPROF_PATH_MAX];
+	struct image_identity identity;
+	int fd; /* result */
+	uint64_t size; /* result */
+	bool may_block; /* result */
+};
+
+/* The kernel's dev_t (12 bits major, 20 bits minor) as stat shows it. */
+static dev_t dev_of(uint32_t kernel_dev)
+{
+	return makedev(kernel_dev >> 20, kernel_dev & 0xfffff);
+}
+
+/*
+ * Overlay and btrfs show other device numbers than the inode's super block has, so
+ * there the inode number, size and time have to do.
+ */
+static bool is_the_one(const struct stat *st, const struct image_identity *id, bool any_dev)
+{
+	if (!S_ISREG(st->st_mode))
+		return false;
+	if (!id->ino)
+		return true;
+	if (st->st_ino != id->ino)
+		return false;
+	if (st->st_dev == dev_of(id->dev))
+		return true;
+	return any_dev && (uint64_t)st->st_size == id->size && st->st_mtim.tv_sec == id->mtime_sec;
+}
+
+static bool fs_may_block(int fd)
+{
+	struct statfs fs;
+
+	if (fstatfs(fd, &fs))
+		return true;
+	switch ((unsigned long)fs.f_type) {
+	case EXT4_SUPER_MAGIC:
+	case XFS_MAGIC:
+	case BTRFS_SUPER_MAGIC:
+	case TMPFS_MAGIC:
+	case RAMFS_MAGIC:
+	case SQUASHFS_MAGIC:
+	case EROFS_MAGIC:
+	case F2FS_MAGIC:
+	case ZFS_MAGIC:
+	case ISOFS_SUPER_MAGIC:
+	case MSDOS_SUPER_MAGIC:
+		return false;
+	default:
+		return true;
+	}
+}
+
+static bool has_own_devices(int fd)
+{
+	struct statfs fs;
+
+	return !fstatfs(fd, &fs) && ((unsigned long)fs.f_type == OVERLAYFS_SUPER_MAGIC ||
+				     (unsigned long)fs.f_type == BTRFS_SUPER_MAGIC);
+}
+
+/* Opens for reading what an O_PATH descriptor stands for. */
+static int reopen(int path_fd)
+{
+	char self[40];
+
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", path_fd);
+	return open(self, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+}
+
+static int open_path(const char *root, const char *path)
+{
+	struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT };
+	__cleanup(close_fd) int root_fd = -1;
+
+	if (!root[0])
+		return open(path, O_PATH | O_CLOEXEC);
+	root_fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (root_fd < 0)
+		return -1;
+	return (int)syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
+}
+
+/* A descriptor of some mount of the file system dev, or -1. */
+static int open_mount(dev_t dev)
+{
+	__cleanup(close_file) FILE *file = fopen("/proc/self/mountinfo", "re");
+	char line[MAX_LINE], want[32], number[32], mount_point[BPFPROF_PATH_MAX];
+	struct stat st;
+	int fd;
+
+	if (!file)
+		return -1;
+	snprintf(want, sizeof(want), "%u:%u", major(dev), minor(dev));
+	while (fgets(line, sizeof(line), file)) {
+		/* ID PARENT MAJOR:MINOR ROOT MOUNTPOINT ... ; our own mounts, written by the kernel. */
+		if (sscanf(line, "%*u %*u %31s %*s %4095s", number, mount_point) != 2 ||
+		    strcmp(number, want))
+			continue;
+		fd = open(mount_point, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+		if (fd < 0)
+			continue;
+		if (!fstat(fd, &st) && st.st_dev == dev)
+			return fd;
+		close(fd);
+	}
+	return -1;
+}
+
+static int open_handle(int mount_fd, int type, const uint32_t *words, unsigned int nr)
+{
+	union {
+		struct file_handle head;
+		char room[sizeof(struct file_handle) + 4 * sizeof(uint32_t)];
+	} handle;
+
+	handle.head.handle_type = type;
+	handle.head.handle_bytes = nr * (unsigned int)sizeof(uint32_t);
+	memcpy(handle.head.f_handle, words, nr * sizeof(uint32_t));
+	return open_by_handle_at(mount_fd, &handle.head, O_PATH | O_CLOEXEC);
+}
+
+/* The inode itself, whatever became of its names. */
+static int open_inode(const struct image_identity *id)
+{
+	uint32_t lo = (uint32_t)id->ino, hi = (uint32_t)(id->ino >> 32);
+	const uint32_t ino32_gen[] = { lo, id->ino_gen };
+	const uint32_t xfs[] = { lo, hi, id->ino_gen };
+	const uint32_t tmpfs[] = { id->ino_gen, lo, hi };
+	__cleanup(close_fd) int mount_fd = open_mount(dev_of(id->dev));
+	int fd = -1;
+
+	if (mount_fd < 0)
+		return -1;
+	if (!hi)
+		fd = open_handle(mount_fd, FILEID_INO32_GEN, ino32_gen, 2);
+	if (fd < 0)
+		fd = open_handle(mount_fd, FILEID_XFS_64, xfs, 3);
+	if (fd < 0)
+		fd = open_handle(mount_fd, FILEID_INO32_GEN, tmpfs, 3);
+	return fd;
+}
+
+static long open_run(void *arg)
+{
+	struct open_job *job = arg;
+	__cleanup(close_fd) int path_fd = -1;
+	struct stat st;
+	int err = -ESTALE;
+
+	if (job->path[0] == '/') {
+		path_fd = open_path(job->root, job->path);
+		if (path_fd < 0)
+			err = -errno;
+	}
+	if (path_fd < 0 || fstat(path_fd, &st) ||
+	    !is_the_one(&st, &job->identity, has_own_devices(path_fd))) {
+		if (path_fd >= 0)
+			close(path_fd);
+		path_fd = job->identity.ino ? open_inode(&job->identity) : -1;
+		if (path_fd < 0)
+			return err;
+		if (fstat(path_fd, &st) || !is_the_one(&st, &job->identity, false))
+			return -ESTALE;
+	}
+	job->fd = reopen(path_fd);
+	if (job->fd < 0)
+		return -errno;
+	job->size = (uint64_t)st.st_size;
+	job->may_block = fs_may_block(job->fd);
+	return 0;
+}
+
+static void open_abandon(void *arg)
+{
+	struct open_job *job = arg;
+
+	if (job->fd >= 0)
+		close(job->fd);
+}
+
+/* What a source reads from. */
+struct image_file {
+	int fd;
+	bool may_block;
+	struct deadline_runner *runner;
+};
+
+struct read_job {
+	int fd;
+	uint32_t len;
+	uint64_t off;
+	uint8_t data[READ_CHUNK];
+};
+
+static long read_run(void *arg)
+{
+	struct read_job *job = arg;
+	ssize_t n = pread(job->fd, job->data, job->len, (off_t)job->off);
+
+	return n < 0 ? -errno : n;
+}
+
+static void read_abandon(void *arg)
+{
+	struct read_job *job = arg;
+
+	close(job->fd);
+}
+
+static ssize_t read_direct(int fd, void *dst, size_t len, uint64_t off)
+{
+	size_t done = 0;
+	ssize_t n;
+
+	while (done < len) {
+		n = pread(fd, (char *)dst + done, len - done, (off_t)(off + done));
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (!n)
+			break;
+		done += (size_t)n;
+	}
+	return (ssize_t)done;
+}
+
+static ssize_t read_under_deadline(struct image_file *file, void *dst, size_t len, uint64_t off)
+{
+	__cleanup(free_mem) struct read_job *job = malloc(sizeof(*job));
+	size_t done = 0;
+	long n = 1;
+
+	if (!job)
+		return -ENOMEM;
+	while (done < len && n > 0) {
+		job->fd = file->fd;
+		job->off = off + done;
+		job->len = len - done < READ_CHUNK ? (uint32_t)(len - done) : READ_CHUNK;
+		n = deadline_run(file->runner, read_run, read_abandon, job, sizeof(*job),
+				 IMAGE_FILE_DEADLINE_MS);
+		if (n == -ETIMEDOUT)
+			file->fd = -1; /* closed by the thread that hangs in it */
+		if (n < 0)
+			return n;
+		memcpy((char *)dst + done, job->data, (size_t)n);
+		done += (size_t)n;
+	}
+	return (ssize_t)done;
+}
+
+static ssize_t image_file_read(void *arg, void *dst, size_t len, uint64_t off)
+{
+	struct image_file *file = arg;
+
+	if (file->fd < 0)
+		return -ETIMEDOUT;
+	if (!file->may_block)
+		return read_direct(file->fd, dst, len, off);
+	return read_under_deadline(file, dst, len, off);
+}
+
+static void image_file_close(void *arg)
+{
+	struct image_file *file = arg;
+
+	if (file->fd >= 0)
+		close(file->fd);
+	free(file);
+}
+
+int image_file_open(struct elf_source *ret, struct deadline_runner *runner, const char *root,
+		    const char *path, const struct image_identity *identity)
+{
+	__cleanup(free_mem) struct open_job *job = calloc(1, sizeof(*job));
+	struct image_file *file;
+	long err;
+
+	if (!job)
+		return -ENOMEM;
+	job->fd = -1;
+	job->identity = *identity;
+	snprintf(job->root, sizeof(job->root), "%s", root ? root : "");
+	snprintf(job->path, sizeof(job->path), "%s", path);
+	err = deadline_run(runner, open_run, open_abandon, job, sizeof(*job),
+			   IMAGE_FILE_DEADLINE_MS);
+	if (err)
+		return (int)err;
+	file = malloc(sizeof(*file));
+	if (!file) {
+		close(job->fd);
+		return -ENOMEM;
+	}
+	file->fd = job->fd;
+	file->may_block = job->may_block;
+	file->runner = runner;
+	*ret = (struct elf_source){
+		.read = image_file_read,
+		.close = image_file_close,
+		.arg = file,
+		.size = job->size,
+	};
+	return 0;
+}

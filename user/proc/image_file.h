@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_PROC_IMAGE_FILE_H
+#define BPFPROF_PROC_IMAGE_FILE_H
+
+/*
+ * Opening and reading one file of a target, never longer than a deadline. The file is
+ * first opened with O_PATH, looked at, and only then for real if it is the regular
+ * file that was mapped: a FIFO or a device in its place is never touched.
+ */
+
+#include <stdint.h>
+
+struct deadline_runner;
+struct elf_source;
+
+#define IMAGE_FILE_DEADLINE_MS 200
+
+struct image_identity {
+	uint64_t ino; /* 0: any regular file will do */
+	uint64_t size;
+	int64_t mtime_sec;
+	uint32_t dev; /* kernel's encoding */
+	uint32_t ino_gen;
+};
+
+/*
+ * Source over the file at path, which must be the one identified, or else over the
+ * inode itself. root: folder that path is resolved in, or NULL.
+ * 0, -ETIMEDOUT, -ESTALE (another file is there, and the inode cannot be had), -EBUSY, -errno of open.
+ */
+int image_file_open(struct elf_source *ret, struct deadline_runner *runner, const char *root,
+		    const char *path, const struct image_identity *identity);
+
+#endif

@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "proc/images.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <uthash.h>
+
+#include "elf/image.h"
+#include "proc/image_file.h"
+#include "unwind/cfi.h"
+
+#define RETRY_NS 5000000000ULL
+#define BLOCKED_NS 10000000000ULL
+#define MAX_BLOCKED_DEVS 16
+#define MAX_PATH_BYTES (16U << 20) /* of all paths together */
+
+struct image_key {
+	uint64_t ino;
+	uint32_t dev, ino_gen;
+};
+
+struct image_entry {
+	UT_hash_handle hh;
+	struct image_key key;
+	struct image image;
+};
+
+struct blocked_dev {
+	uint32_t dev;
+	uint64_t until_ns;
+};
+
+struct images {
+	struct deadline_runner *runner;
+	char *host_root;
+	struct image_entry *by_key;
+	struct image_entry **by_id;
+	uint32_t nr, cap_ids;
+	uint32_t nr_open, max_open;
+	size_t path_bytes;
+	struct blocked_dev blocked[MAX_BLOCKED_DEVS];
+	uint32_t next_blocked;
+	uint64_t nr_problem[IMAGE_NR_PROBLEMS];
+};
+
+static int entry_add(struct images *images, struct image_entry *entry)
+{
+	uint32_t cap = images->cap_ids ? images->cap_ids * 2 : 256;
+	struct image_entry **by_id;
+
+	if (images->nr >= BPFPROF_MAX_IMAGES)
+		return -E2BIG;
+	if (images->nr == images->cap_ids) {
+		by_id = realloc(images->by_id, cap * sizeof(struct image_entry *));
+		if (!by_id)
+			return -ENOMEM;
+		images->by_id = by_id;
+		images->cap_ids = cap;
+	}
+	entry->image.id = images->nr;
+	images->by_id[images->nr++] = entry;
+	return 0;
+}
+
+/* The ids that are not files: BPFPROF_IMAGE_NONE and BPFPROF_IMAGE_VDSO. */
+static int add_fixed(struct images *images, const char *path)
+{
+	struct image_entry *entry = calloc(1, sizeof(*entry));
+
+	if (!entry)
+		return -ENOMEM;
+	entry->image.path = strdup(path);
+	if (!entry->image.path || entry_add(images, entry)) {
+		free(entry->image.path);
+		free(entry);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+int images_new(struct images **ret, struct deadline_runner *runner, const char *host_root,
+	       uint32_t cap)
+{
+	struct images *images = calloc(1, sizeof(*images));
+
+	if (!images)
+		return -ENOMEM;
+	images->runner = runner;
+	images->max_open = cap;
+	if (host_root) {
+		images->host_root = strdup(host_root);
+		if (!images->host_root)
+			goto fail;
+	}
+	if (add_fixed(images, "") || add_fixed(images, "[vdso]"))
+		goto fail;
+	*ret = images;
+	return 0;
+fail:
+	images_free(images);
+	return -ENOMEM;
+}
+
+static void image_close(struct images *images, struct image *image)
+{
+	if (image->state != IMAGE_OPEN)
+		return;
+	cfi_free(image->cfi);
+	elf_image_free(image->elf);
+	image->cfi = NULL;
+	image->elf = NULL;
+	image->state = IMAGE_UNOPENED;
+	images->nr_open--;
+}
+
+void images_free(struct images *images)
+{
+	uint32_t i;
+
+	if (!images)
+		return;
+	HASH_CLEAR(hh, images->by_key);
+	for (i = 0; i < images->nr; i++) {
+		image_close(images, &images->by_id[i]->image);
+		free(images->by_id[i]->image.path);
+		free(images->by_id[i]);
+	}
+	free(images->by_id);
+	free(images->host_root);
+	free(images);
+}
+
+static char *path_copy(struct images *images, const char *path)
+{
+	static const char deleted[] = " (deleted)";
+	size_t len = path ? strlen(path) : 0;
+	char *copy;
+
+	if (len >= sizeof(deleted) && !strcmp(path + len - (sizeof(deleted) - 1), deleted))
+		len -= sizeof(deleted) - 1;
+	if (images->path_bytes + len > MAX_PATH_BYTES)
+		len = 0;
+	copy = strndup(path ? path : "", len);
+	if (copy)
+		images->path_bytes += len;
+	return copy;
+}
+
+uint32_t images_add(struct images *images, const struct bpfprof_vma *vma, const char *path)
+{
+	struct image_key key = { .ino = vma->ino, .dev = vma->dev, .ino_gen = vma->ino_gen };
+	struct image_entry *entry;
+	char *copy;
+
+	if (vma->flags & BPFPROF_VMA_VDSO)
+		return BPFPROF_IMAGE_VDSO;
+	if (!vma->ino)
+		return BPFPROF_IMAGE_NONE;
+	HASH_FIND(hh, images->by_key, &key, sizeof(key), entry);
+	if (!entry) {
+		entry = calloc(1, sizeof(*entry));
+		if (!entry || entry_add(images, entry)) {
+			free(entry);
+			return BPFPROF_IMAGE_NONE;
+		}
+		entry->key = key;
+		entry->image.ino = vma->ino;
+		entry->image.dev = vma->dev;
+		entry->image.ino_gen = vma->ino_gen;
+		HASH_ADD(hh, images->by_key, key, sizeof(key), entry);
+	}
+	if (path && path[0] && (!entry->image.path || !entry->image.path[0])) {
+		copy = path_copy(images, path);
+		if (copy) {
+			free(entry->image.path);
+			entry->image.path = copy;
+		}
+	}
+	if (!entry->image.path)
+		entry->image.path = path_copy(images, NULL);
+	entry->image.size = vma->size;
+	entry->image.mtime_sec = vma->mtime_sec;
+	entry->image.vma_flags = vma->flags;
+	return entry->image.id;
+}
+
+struct image *images_get(struct images *images, uint32_t id)
+{
+	return id < images->nr ? &images->by_id[id]->image : NULL;
+}
+
+uint32_t images_count(const struct images *images)
+{
+	return images->nr;
+}
+
+static enum image_problem problem_of(int err)
+{
+	switch (err) {
+	case -ETIMEDOUT:
+	case -EBUSY:
+		return IMAGE_BLOCKED;
+	case -ESTALE:
+	case -ENOENT:
+	case -ENOTDIR:
+	case -ELOOP:
+		return IMAGE_GONE;
+	case -ENOEXEC:
+	case -EBADMSG:
+	case -E2BIG:
+		return IMAGE_MALFORMED;
+	default:
+		return IMAGE_UNREADABLE;
+	}
+}
+
+static bool dev_is_blocked(const struct images *images, uint32_t dev, uint64_t now_ns)
+{
+	uint32_t i;
+
+	for (i = 0; i < MAX_BLOCKED_DEVS; i++)
+		if (images->blocked[i].until_ns > now_ns && images->blocked[i].dev == dev)
+			return true;
+	return false;
+}
+
+static void set_problem(struct images *images, struct image *image, enum image_problem problem)
+{
+	if (image->problem == IMAGE_FINE)
+		images->nr_problem[problem]++;
+	image->problem = problem;
+}
+
+void images_fail(struct images *images, struct image *image, int err, uint64_t now_ns)
+{
+	struct blocked_dev *blocked;
+
+	image_close(images, image);
+	set_problem(images, image, problem_of(err));
+	image->state = IMAGE_FAILED;
+	image->retry_ns = now_ns + RETRY_NS;
+	if (err == -ETIMEDOUT && !dev_is_blocked(images, image->dev, now_ns)) {
+		blocked = &images->blocked[images->next_blocked++ % MAX_BLOCKED_DEVS];
+		blocked->dev = image->dev;
+		blocked->until_ns = now_ns + BLOCKED_NS;
+	}
+}
+
+static void close_oldest(struct images *images)
+{
+	struct image *oldest = NULL, *image;
+	uint32_t i;
+
+	for (i = BPFPROF_IMAGE_FIRST_FILE; i < images->nr; i++) {
+		image = &images->by_id[i]->image;
+		if (image->state == IMAGE_OPEN && (!oldest || image->used_ns < oldest->used_ns))
+			oldest = image;
+	}
+	if (oldest)
+		image_close(images, oldest);
+}
+
+static int open_vdso(struct elf_image **ret)
+{
+	const Elf64_Ehdr *vdso = (const Elf64_Ehdr *)getauxval(AT_SYSINFO_EHDR);
+
+	if (!vdso)
+		return -ENOENT;
+	/* The kernel's own file: the section headers come last. */
+	return elf_image_open_memory(ret, vdso,
+				     vdso->e_shoff + (size_t)vdso->e_shnum * vdso->e_shentsize);
+}
+
+static int open_file(struct images *images, const struct image *image, struct elf_image **ret)
+{
+	struct image_identity identity = {
+		.ino = image->ino,
+		.size = image->size,
+		.mtime_sec = image->mtime_sec,
+		.dev = image->dev,
+		.ino_gen = image->ino_gen,
+	};
+	struct elf_source source;
+	int err;
+
+	err = image_file_open(&source, images->runner, images->host_root, image->path, &identity);
+	return err ? err : elf_image_new(ret, &source);
+}
+
+int images_open(struct images *images, struct image *image, uint64_t now_ns)
+{
+	struct elf_image *elf = NULL;
+	int err;
+
+	image->used_ns = now_ns;
+	if (image->state == IMAGE_OPEN)
+		return 0;
+	if (image->state == IMAGE_FAILED && now_ns < image->retry_ns)
+		return -EIO;
+	if (image->id == BPFPROF_IMAGE_NONE || dev_is_blocked(images, image->dev, now_ns)) {
+		set_problem(images, image, IMAGE_BLOCKED);
+		return -EIO;
+	}
+	if (images->nr_open >= images->max_open)
+		close_oldest(images);
+	err = image->id == BPFPROF_IMAGE_VDSO ? open_vdso(&elf) : open_file(images, image, &elf);
+	if (err) {
+		images_fail(images, image, err, now_ns);
+		return -EIO;
+	}
+	image->elf = elf;
+	image->state = IMAGE_OPEN;
+	images->nr_open++;
+	return 0;
+}
+
+int images_open_cfi(struct images *images, struct image *image, uint64_t now_ns)
+{
+	int err = images_open(images, image, now_ns);
+
+	if (err || image->cfi)
+		return err;
+	if (image->no_cfi)
+		return -ENODATA;
+	err = cfi_new(&image->cfi, image->elf);
+	if (err == -ENODATA) {
+		image->no_cfi = true;
+		return err;
+	}
+	if (err) {
+		images_fail(images, image, err, now_ns);
+		return -EIO;
+	}
+	return 0;
+}
+
+uint64_t images_nr_problem(const struct images *images, enum image_problem problem)
+{
+	return images->nr_problem[problem];
+}
+
+const char *image_problem_name(enum image_problem problem)
+{
+	static const char *const names[IMAGE_NR_PROBLEMS] = {
+		[IMAGE_FINE] = "fine",
+		[IMAGE_GONE] = "file_gone",
+		[IMAGE_UNREADABLE] = "file_unreadable",
+		[IMAGE_BLOCKED] = "file_blocked",
+		[IMAGE_MALFORMED] = "file_malformed",
+		[IMAGE_FOREIGN] = "file_foreign",
+	};
+
+	return names[problem];
+}
+
+int images_open_source(struct images *images, const char *path, struct elf_source *ret)
+{
+	struct image_identity any = { 0 };
+
+	return image_file_open(ret, images->runner, images->host_root, path, &any);
+}
+
+struct elf_image *images_open_path(struct images *images, const char *path)
+{
+	struct elf_image *elf = NULL;
+	struct elf_source source;
+
+	if (images_open_source(images, path, &source) || elf_image_new(&elf, &source))
+		return NULL;
+	return elf;
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "proc/processes.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct processes {
+	struct process *by_pid;
+	process_retire_fn retire;
+	void *arg;
+};
+
+int processes_new(struct processes **ret, process_retire_fn retire, void *arg)
+{
+	struct processes *processes = calloc(1, sizeof(*processes));
+
+	if (!processes)
+		return -ENOMEM;
+	processes->retire = retire;
+	processes->arg = arg;
+	*ret = processes;
+	return 0;
+}
+
+static void process_remove(struct processes *processes, struct process *process)
+{
+	processes->retire(processes->arg, process);
+	HASH_DEL(processes->by_pid, process);
+	free(process->mappings);
+	free(process);
+}
+
+void processes_free(struct processes *processes)
+{
+	if (!processes)
+		return;
+	while (processes->by_pid)
+		process_remove(processes, processes->by_pid);
+	free(processes);
+}
+
+struct process *processes_find(struct processes *processes, uint32_t pid)
+{
+	struct process *process;
+
+	HASH_FIND(hh, processes->by_pid, &pid, sizeof(pid), process);
+	return process;
+}
+
+/* Another program, or another process under the same number: nothing known of it holds any more. */
+static void process_start_over(struct processes *processes, struct process *process,
+			       const struct bpfprof_task_id *task)
+{
+	processes->retire(processes->arg, process);
+	process->start_ns = task->start_ns;
+	process->exec_id = task->exec_id;
+	process->nr_mappings = 0;
+	process->mappings_known = false;
+	process->read_ns = 0;
+	process->read_cost_ns = 0;
+	process->reread_ns = 0;
+	process->dead = false;
+}
+
+struct process *processes_get(struct processes *processes, const struct bpfprof_task_id *task)
+{
+	struct process *process = processes_find(processes, task->pid);
+
+	if (!process) {
+		process = calloc(1, sizeof(*process));
+		if (!process)
+			return NULL;
+		process->pid = task->pid;
+		process->start_ns = task->start_ns;
+		process->exec_id = task->exec_id;
+		HASH_ADD(hh, processes->by_pid, pid, sizeof(process->pid), process);
+	} else if (process->start_ns != task->start_ns || process->exec_id != task->exec_id) {
+		process_start_over(processes, process, task);
+	}
+	return process;
+}
+
+void processes_fork(struct processes *processes, const struct bpfprof_task_id *parent,
+		    const struct bpfprof_task_id *child)
+{
+	struct process *from = processes_find(processes, parent->pid), *to;
+
+	if (!from || !from->mappings_known || from->start_ns != parent->start_ns ||
+	    from->exec_id != parent->exec_id)
+		return;
+	to = processes_get(processes, child);
+	if (!to || to->mappings_known)
+		return;
+	free(to->mappings);
+	to->cap_mappings = 0;
+	to->nr_mappings = 0;
+	to->mappings = malloc((from->nr_mappings + 1) * sizeof(*to->mappings));
+	if (!to->mappings)
+		return;
+	memcpy(to->mappings, from->mappings, from->nr_mappings * sizeof(*to->mappings));
+	to->nr_mappings = from->nr_mappings;
+	to->cap_mappings = from->nr_mappings + 1;
+	to->mappings_known = true;
+}
+
+void processes_exit(struct processes *processes, const struct bpfprof_task_id *task,
+		    uint64_t now_ns)
+{
+	struct process *process = processes_find(processes, task->pid);
+
+	if (!process || process->start_ns != task->start_ns)
+		return;
+	process->dead = true;
+	process->dead_ns = now_ns;
+	process->reread_ns = 0;
+}
+
+void processes_expire(struct processes *processes, uint64_t now_ns)
+{
+	struct process *process, *next;
+
+	HASH_ITER(hh, processes->by_pid, process, next) {
+		if (process->dead && now_ns - process->dead_ns > PROCESS_KEEP_DEAD_NS)
+			process_remove(processes, process);
+	}
+}
+
+struct process *processes_first(const struct processes *processes)
+{
+	return processes->by_pid;
+}
+
+size_t processes_count(const struct processes *processes)
+{
+	return HASH_COUNT(processes->by_pid);
+}
+
+/* Index of the first mapping that ends above va. */
+static size_t mapping_index(const struct process *process, uint64_t va)
+{
+	size_t lo = 0, hi = process->nr_mappings, mid;
+
+	while (lo < hi) {
+		mid = lo + (hi - lo) / 2;
+		if (process->mappings[mid].end <= va)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+const struct process_mapping *process_mapping_find(const struct process *process, uint64_t va)
+{
+	size_t i = mapping_index(process, va);
+
+	if (i < process->nr_mappings && process->mappings[i].start <= va)
+		return &process->mappings[i];
+	return NULL;
+}
+
+int process_mapping_add(struct process *process, const struct process_mapping *mapping)
+{
+	size_t first = mapping_index(process, mapping->start), last = first, cap;
+	struct process_mapping *tmp;
+
+	while (last < process->nr_mappings && process->mappings[last].start < mapping->end)
+		last++;
+	if (first == last && process->nr_mappings >= PROCESS_MAX_MAPPINGS)
+		return -E2BIG;
+	if (process->nr_mappings + 1 > process->cap_mappings) {
+		cap = process->cap_mappings ? process->cap_mappings * 2 : 16;
+		tmp = realloc(process->mappings, cap * sizeof(*tmp));
+		if (!tmp)
+			return -ENOMEM;
+		process->mappings = tmp;
+		process->cap_mappings = cap;
+	}
+	tmp = process->mappings;
+	memmove(tmp + first + 1, tmp + last, (process->nr_mappings - last) * sizeof(*tmp));
+	tmp[first] = *mapping;
+	process->nr_mappings += 1 + first - last;
+	return 0;
+}
+
+static int mapping_compare(const void *a, const void *b)
+{
+	const struct process_mapping *x = a, *y = b;
+
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+bool process_mappings_set(struct process *process, struct process_mapping *mappings, size_t nr)
+{
+	bool same;
+
+	qsort(mappings, nr, sizeof(*mappings), mapping_compare);
+	process->mappings_known = true;
+	same = nr == process->nr_mappings &&
+	       (!nr || !memcmp(mappings, process->mappings, nr * sizeof(*mappings)));
+	if (same)
+		return false;
+	if (nr > process->cap_mappings) {
+		free(process->mappings);
+		process->mappings = malloc(nr * sizeof(*mappings));
+		process->cap_mappings = process->mappings ? nr : 0;
+		process->nr_mappings = 0;
+		if (!process->mappings)
+			return true;
+	}
+	if (nr)
+		memcpy(process->mappings, mappings, nr * sizeof(*mappings));
+	process->nr_mappings = nr;
+	return true;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_PROC_PROCESSES_H
+#define BPFPROF_PROC_PROCESSES_H
+
+/*
+ * The processes that samples came from, and their executable mappings. One entry per
+ * pid; a new incarnation (other start time) takes the place of the old one. Entries of processes
+ * that have exited are kept for a few seconds, for samples still under way, then
+ * freed by processes_expire(). Mappings: sorted, not overlapping, at most PROCESS_MAX_MAPPINGS.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <uthash.h>
+
+#include "bpfprof.h"
+
+#define PROCESS_MAX_MAPPINGS 8192
+#define PROCESS_KEEP_DEAD_NS 3000000000ULL
+
+struct process_mapping {
+	uint64_t start;
+	uint64_t end;
+	uint64_t off; /* file offset of start */
+	uint64_t image; /* id; 64 bits so that there is no padding to compare */
+};
+
+struct process {
+	UT_hash_handle hh;
+	uint32_t pid;
+	uint64_t start_ns;
+	uint64_t exec_id;
+	struct process_mapping *mappings;
+	size_t nr_mappings, cap_mappings;
+	bool mappings_known; /* read from the kernel, or taken over from the parent */
+	uint64_t read_ns; /* when they were read last, 0 never */
+	uint64_t read_cost_ns; /* how long that took */
+	uint64_t reread_ns; /* when they are to be read again, 0 not yet */
+	bool sampled; /* since the mappings were verified last */
+	bool dead;
+	uint64_t dead_ns;
+	/* The BPF side's copy (user/kernel/tables.c). */
+	bool published;
+	uint32_t asid;
+	uint32_t slice; /* first entry in the map mappings */
+};
+
+struct processes;
+
+/* Called before a process is freed or starts over, to take back its published tables. */
+typedef void (*process_retire_fn)(void *arg, struct process *process);
+
+int processes_new(struct processes **ret, process_retire_fn retire, void *arg);
+void processes_free(struct processes *processes);
+
+/* The entry of this very incarnation, made or started over as needed; NULL if out of memory. */
+struct process *processes_get(struct processes *processes, const struct bpfprof_task_id *task);
+struct process *processes_find(struct processes *processes, uint32_t pid); /* NULL if unknown */
+/* Child of fork: has its parent's mappings until told otherwise. */
+void processes_fork(struct processes *processes, const struct bpfprof_task_id *parent,
+		    const struct bpfprof_task_id *child);
+void processes_exit(struct processes *processes, const struct bpfprof_task_id *task,
+		    uint64_t now_ns);
+void processes_expire(struct processes *processes, uint64_t now_ns);
+
+/* First process of the table; on with process->hh.next. */
+struct process *processes_first(const struct processes *processes);
+size_t processes_count(const struct processes *processes);
+
+/* The mapping that holds va, or NULL. */
+const struct process_mapping *process_mapping_find(const struct process *process, uint64_t va);
+/* Adds one found by a sample; whatever overlaps it goes. 0, -E2BIG, -ENOMEM. */
+int process_mapping_add(struct process *process, const struct process_mapping *mapping);
+/* Puts nr mappings (any order) in the place of the old ones. True if they differ from those. */
+bool process_mappings_set(struct process *process, struct process_mapping *mappings, size_t nr);
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_PROC_SELF_H
+#define BPFPROF_PROC_SELF_H
+
+/* What we cost ourselves. */
+
+#include <stdint.h>
+
+struct self_usage {
+	uint64_t rss_bytes, peak_rss_bytes;
+	/* Anonymous, shared and private file memory, without memory-mapped BPF maps. */
+	uint64_t own_bytes;
+	double cpu_seconds;
+	double age_seconds; /* since exec, to the resolution of clock ticks */
+};
+
+int self_usage_read(struct self_usage *ret); /* 0 or -errno */
+
+#endif

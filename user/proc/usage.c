@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "proc/usage.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+/* Fields of /proc/PID/stat, counted from the state as 0 (proc(5) counts it as 3). */
+enum {
+	STAT_PARENT = 1,
+	STAT_FLAGS = 6,
+	STAT_UTIME = 11,
+	STAT_STIME = 12,
+	STAT_THREADS = 17,
+	STAT_START = 19,
+	STAT_RSS = 21,
+	STAT_NR,
+};
+
+static ssize_t proc_read(char *dst, size_t cap, pid_t pid, const char *name)
+{
+	__cleanup(close_fd) int fd = -1;
+	char path[64];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? -ESRCH : -errno;
+	n = read(fd, dst, cap - 1);
+	if (n < 0)
+		return -errno;
+	dst[n] = 0;
+	return n;
+}
+
+static uint64_t ticks_to_ns(uint64_t ticks)
+{
+	long per_second = sysconf(_SC_CLK_TCK);
+
+	return ticks * (1000000000ULL / (uint64_t)(per_second > 0 ? per_second : 100));
+}
+
+int proc_usage_read(struct proc_usage *ret, pid_t pid)
+{
+	unsigned long long fields[STAT_NR] = { 0 };
+	char text[1024], *name, *at;
+	ssize_t n = proc_read(text, sizeof(text), pid, "stat");
+	int i;
+
+	if (n < 0)
+		return (int)n;
+	/* The name may hold anything, parentheses too: its end is the last one. */
+	name = strchr(text, '(');
+	at = strrchr(text, ')');
+	if (!name || !at || at < name || at[1] != ' ' || !at[2])
+		return -EBADMSG;
+	*at = 0;
+	*ret = (struct proc_usage){ .state = at[2] };
+	snprintf(ret->comm, sizeof(ret->comm), "%s", name + 1);
+	at += 3;
+	for (i = 1; i < STAT_NR; i++)
+		fields[i] = strtoull(at, &at, 10);
+	ret->parent = (pid_t)fields[STAT_PARENT];
+	ret->flags = (uint32_t)fields[STAT_FLAGS];
+	ret->cpu_ns = ticks_to_ns(fields[STAT_UTIME] + fields[STAT_STIME]);
+	ret->nr_threads = (uint32_t)fields[STAT_THREADS];
+	ret->start_ns = ticks_to_ns(fields[STAT_START]);
+	ret->rss_bytes = fields[STAT_RSS] * (uint64_t)sysconf(_SC_PAGESIZE);
+	return 0;
+}
+
+int proc_cmdline_read(char *dst, size_t cap, pid_t pid)
+{
+	ssize_t n = proc_read(dst, cap, pid, "cmdline"), i;
+
+	if (n < 0)
+		return (int)n;
+	while (n > 0 && !dst[n - 1])
+		n--;
+	for (i = 0; i < n; i++)
+		if (!dst[i])
+			dst[i] = ' ';
+	dst[n] = 0;
+	return 0;
+}

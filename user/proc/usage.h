@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_PROC_USAGE_H
+#define BPFPROF_PROC_USAGE_H
+
+/* What /proc tells of a process without asking for ptrace rights: stat and cmdline. */
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct proc_usage {
+	uint64_t cpu_ns; /* user and system, all threads, dead ones too */
+	uint64_t rss_bytes;
+	uint64_t start_ns; /* since boot, in clock ticks' resolution */
+	uint32_t nr_threads;
+	char state; /* R S D Z T ... */
+	uint32_t flags; /* PF_* */
+	pid_t parent;
+	char comm[64];
+};
+
+#define PROC_PF_KTHREAD 0x00200000U
+
+/* 0, -ESRCH, -EBADMSG or -errno. */
+int proc_usage_read(struct proc_usage *ret, pid_t pid);
+
+/* Arguments with blanks between them, cut at cap - 1. 0 or -errno. Empty for kernel threads. */
+int proc_cmdline_read(char *dst, size_t cap, pid_t pid);
+
+#endif

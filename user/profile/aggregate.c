@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/aggregate.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#define MAX_STACK (BPFPROF_MAX_FRAMES + BPFPROF_MAX_USER_FRAMES + 1)
+#define FIRST_SLOTS 1024
+
+/* Open addressing: slots hold index + 1, 0 = free. Keys are compared by the caller. */
+struct index {
+	uint32_t *slots;
+	uint32_t nr_slots; /* power of two */
+	uint32_t nr;
+};
+
+struct vec {
+	void *data;
+	size_t nr, cap;
+};
+
+struct aggregate {
+	bool threads;
+	size_t bytes, max_bytes;
+	struct vec processes, frames, stacks, samples, thread_names, thread_set;
+	struct vec process_hashes, stack_hashes, sample_hashes, name_hashes, set_hashes;
+	struct index process_index, stack_index, sample_index, name_index, set_index;
+	uint64_t nr_taken, nr_user, nr_kernel_only, nr_table_full;
+	uint64_t stops[BPFPROF_NR_STOPS];
+};
+
+struct thread_key {
+	uint32_t process, tid;
+};
+
+/* Room for n more; counts against the budget. */
+static int vec_reserve(struct aggregate *aggregate, struct vec *vec, size_t n, size_t size)
+{
+	size_t cap = vec->cap ? vec->cap * 2 : 64;
+	void *tmp;
+
+	if (vec->nr + n <= vec->cap)
+		return 0;
+	while (cap < vec->nr + n)
+		cap *= 2;
+	if (aggregate->bytes + (cap - vec->cap) * size > aggregate->max_bytes)
+		return -E2BIG;
+	tmp = realloc(vec->data, cap * size);
+	if (!tmp)
+		return -ENOMEM;
+	aggregate->bytes += (cap - vec->cap) * size;
+	vec->data = tmp;
+	vec->cap = cap;
+	return 0;
+}
+
+static int index_grow(struct aggregate *aggregate, struct index *index, const struct vec *hashes)
+{
+	uint32_t nr = index->nr_slots ? index->nr_slots * 2 : FIRST_SLOTS, i, slot;
+	const uint64_t *hash = hashes->data;
+	uint32_t *slots;
+
+	if ((uint64_t)index->nr * 4 < (uint64_t)index->nr_slots * 3)
+		return 0;
+	if (aggregate->bytes + nr / 2 * sizeof(*slots) > aggregate->max_bytes)
+		return -E2BIG;
+	slots = calloc(nr, sizeof(*slots));
+	if (!slots)
+		return -ENOMEM;
+	for (i = 0; i < index->nr; i++) {
+		for (slot = (uint32_t)hash[i] & (nr - 1); slots[slot]; slot = (slot + 1) & (nr - 1))
+			;
+		slots[slot] = i + 1;
+	}
+	aggregate->bytes += nr / 2 * sizeof(*slots);
+	free(index->slots);
+	index->slots = slots;
+	index->nr_slots = nr;
+	return 0;
+}
+
+/* Walks the chain of hash: *slot is the next to look at; false at its end. */
+static bool index_next(const struct index *index, const struct vec *hashes, uint64_t hash,
+		       uint32_t *slot, uint32_t *ret)
+{
+	const uint64_t *all = hashes->data;
+	uint32_t at;
+
+	for (at = *slot; index->slots[at]; at = (at + 1) & (index->nr_slots - 1)) {
+		if (all[index->slots[at] - 1] != hash)
+			continue;
+		*ret = index->slots[at] - 1;
+		*slot = (at + 1) & (index->nr_slots - 1);
+		return true;
+	}
+	*slot = at;
+	return false;
+}
+
+/* Notes that the element just appended to its vec has hash; slot is where index_next() ended. */
+static void index_put(struct index *index, struct vec *hashes, uint64_t hash, uint32_t slot)
+{
+	((uint64_t *)hashes->data)[hashes->nr++] = hash;
+	index->slots[slot] = ++index->nr;
+}
+
+static uint32_t slot_of(const struct index *index, uint64_t hash)
+{
+	return (uint32_t)hash & (index->nr_slots - 1);
+}
+
+static int make_room(struct aggregate *aggregate, struct vec *vec, size_t size, struct vec *hashes,
+		     struct index *index)
+{
+	int err = vec_reserve(aggregate, vec, 1, size);
+
+	if (!err)
+		err = vec_reserve(aggregate, hashes, 1, sizeof(uint64_t));
+	return err ? err : index_grow(aggregate, index, hashes);
+}
+
+static int64_t process_get(struct aggregate *a, const struct bpfprof_sample *s)
+{
+	struct aggregate_process key = { .pid = s->task.pid, .start_ns = s->task.start_ns };
+	struct aggregate_process *all;
+	uint64_t hash;
+	uint32_t slot, i;
+
+	memcpy(key.comm, s->leader_comm, sizeof(key.comm));
+	key.comm[sizeof(key.comm) - 1] = 0;
+	hash = XXH3_64bits(&key, sizeof(key));
+	if (make_room(a, &a->processes, sizeof(key), &a->process_hashes, &a->process_index))
+		return -ENOMEM;
+	all = a->processes.data;
+	slot = slot_of(&a->process_index, hash);
+	while (index_next(&a->process_index, &a->process_hashes, hash, &slot, &i))
+		if (all[i].pid == key.pid && all[i].start_ns == key.start_ns &&
+		    !memcmp(all[i].comm, key.comm, sizeof(key.comm)))
+			return i;
+	all[a->processes.nr++] = key;
+	index_put(&a->process_index, &a->process_hashes, hash, slot);
+	return (int64_t)a->processes.nr - 1;
+}
+
+static int64_t name_get(struct aggregate *a, const char *comm)
+{
+	char name[BPFPROF_COMM_LEN] = { 0 };
+	char(*all)[BPFPROF_COMM_LEN];
+	uint64_t hash;
+	uint32_t slot, i;
+
+	memcpy(name, comm, strnlen(comm, sizeof(name) - 1));
+	hash = XXH3_64bits(name, sizeof(name));
+	if (make_room(a, &a->thread_names, sizeof(name), &a->name_hashes, &a->name_index))
+		return -ENOMEM;
+	all = a->thread_names.data;
+	slot = slot_of(&a->name_index, hash);
+	while (index_next(&a->name_index, &a->name_hashes, hash, &slot, &i))
+		if (!memcmp(all[i], name, sizeof(name)))
+			return i;
+	memcpy(all[a->thread_names.nr++], name, sizeof(name));
+	index_put(&a->name_index, &a->name_hashes, hash, slot);
+	return (int64_t)a->thread_names.nr - 1;
+}
+
+/* Counts a thread of the process the first time it is seen. */
+static void thread_note(struct aggregate *a, uint32_t process, uint32_t tid)
+{
+	struct thread_key key = { .process = process, .tid = tid }, *all;
+	uint64_t hash = XXH3_64bits(&key, sizeof(key));
+	uint32_t slot, i;
+
+	if (make_room(a, &a->thread_set, sizeof(key), &a->set_hashes, &a->set_index))
+		return;
+	all = a->thread_set.data;
+	slot = slot_of(&a->set_index, hash);
+	while (index_next(&a->set_index, &a->set_hashes, hash, &slot, &i))
+		if (all[i].process == process && all[i].tid == tid)
+			return;
+	all[a->thread_set.nr++] = key;
+	index_put(&a->set_index, &a->set_hashes, hash, slot);
+	((struct aggregate_process *)a->processes.data)[process].nr_threads++;
+}
+
+static int64_t stack_get(struct aggregate *a, const uint64_t *frames, size_t nr)
+{
+	uint64_t hash = XXH3_64bits(frames, nr * sizeof(*frames));
+	const struct aggregate_stack *all;
+	struct aggregate_stack stack;
+	uint32_t slot, i;
+
+	if (make_room(a, &a->stacks, sizeof(stack), &a->stack_hashes, &a->stack_index))
+		return -ENOMEM;
+	all = a->stacks.data;
+	slot = slot_of(&a->stack_index, hash);
+	while (index_next(&a->stack_index, &a->stack_hashes, hash, &slot, &i))
+		if (all[i].nr == nr && !memcmp((uint64_t *)a->frames.data + all[i].first, frames,
+					       nr * sizeof(*frames)))
+			return i;
+	if (a->frames.nr + nr > UINT32_MAX || vec_reserve(a, &a->frames, nr, sizeof(*frames)))
+		return -E2BIG;
+	stack.first = (uint32_t)a->frames.nr;
+	stack.nr = (uint32_t)nr;
+	if (nr)
+		memcpy((uint64_t *)a->frames.data + a->frames.nr, frames, nr * sizeof(*frames));
+	a->frames.nr += nr;
+	((struct aggregate_stack *)a->stacks.data)[a->stacks.nr++] = stack;
+	index_put(&a->stack_index, &a->stack_hashes, hash, slot);
+	return (int64_t)a->stacks.nr - 1;
+}
+
+static int sample_count(struct aggregate *a, const struct aggregate_sample *key, uint64_t value_ns)
+{
+	struct aggregate_sample *all;
+	uint32_t id[4] = { key->process, key->stack, key->tid, key->thread };
+	uint64_t hash = XXH3_64bits(id, sizeof(id));
+	uint32_t slot, i;
+
+	if (make_room(a, &a->samples, sizeof(*key), &a->sample_hashes, &a->sample_index))
+		return -ENOMEM;
+	all = a->samples.data;
+	slot = slot_of(&a->sample_index, hash);
+	while (index_next(&a->sample_index, &a->sample_hashes, hash, &slot, &i)) {
+		if (all[i].process == key->process && all[i].stack == key->stack &&
+		    all[i].tid == key->tid && all[i].thread == key->thread) {
+			all[i].count++;
+			all[i].value_ns += value_ns;
+			return 0;
+		}
+	}
+	all[a->samples.nr] = *key;
+	all[a->samples.nr].count = 1;
+	all[a->samples.nr++].value_ns = value_ns;
+	index_put(&a->sample_index, &a->sample_hashes, hash, slot);
+	return 0;
+}
+
+static uint64_t kernel_frame(uint64_t va, bool caller)
+{
+	return (uint64_t)BPFPROF_FRAME_KERNEL << BPFPROF_FRAME_SHIFT |
+	       ((va - caller) & BPFPROF_FRAME_MASK);
+}
+
+static uint64_t user_frame(uint64_t frame, uint32_t process)
+{
+	if (frame >> BPFPROF_FRAME_SHIFT != BPFPROF_FRAME_NATIVE_VA)
+		return frame;
+	return (frame & ~BPFPROF_FRAME_MASK) | (frame & AGGREGATE_VA_MASK) |
+	       (process < AGGREGATE_MAX_VA_PROCESSES ? (uint64_t)(process + 1) << AGGREGATE_VA_BITS
+						     : 0);
+}
+
+/* The whole stack as one list, leaf first, with a marker at the root if it is not complete. */
+static size_t stack_join(const struct aggregate_input *input, uint32_t process, uint64_t *frames)
+{
+	size_t nr = 0, i;
+
+	for (i = 0; i < input->nr_kernel && nr < MAX_STACK - 1; i++)
+		frames[nr++] = kernel_frame(input->kernel[i], i > 0);
+	for (i = 0; i < input->nr_user && nr < MAX_STACK - 1; i++)
+		frames[nr++] = user_frame(input->user[i], process);
+	if (input->stop != BPFPROF_STOP_COMPLETE && input->stop != BPFPROF_STOP_NO_USER)
+		frames[nr++] = (uint64_t)BPFPROF_FRAME_MARKER << BPFPROF_FRAME_SHIFT | input->stop;
+	return nr;
+}
+
+void aggregate_add(struct aggregate *a, const struct aggregate_input *input)
+{
+	const struct bpfprof_sample *s = input->sample;
+	struct aggregate_sample key = { 0 };
+	uint64_t frames[MAX_STACK];
+	int64_t process, stack, name = 0;
+	size_t nr;
+
+	a->nr_taken++;
+	if (input->stop < BPFPROF_NR_STOPS)
+		a->stops[input->stop]++;
+	if (input->stop == BPFPROF_STOP_NO_USER)
+		a->nr_kernel_only++;
+	else
+		a->nr_user++;
+	process = process_get(a, s);
+	if (process < 0) {
+		a->nr_table_full++;
+		return;
+	}
+	((struct aggregate_process *)a->processes.data)[process].samples++;
+	thread_note(a, (uint32_t)process, s->task.tid);
+	nr = stack_join(input, (uint32_t)process, frames);
+	stack = stack_get(a, frames, nr);
+	if (stack < 0) {
+		a->nr_table_full++;
+		stack = 0; /* the empty one, see aggregate_new() */
+	}
+	key.process = (uint32_t)process;
+	key.stack = (uint32_t)stack;
+	if (a->threads) {
+		name = name_get(a, s->comm);
+		key.tid = s->task.tid;
+		key.thread = name < 0 ? 0 : (uint32_t)name;
+	}
+	if (sample_count(a, &key, s->period_ns))
+		a->nr_table_full++;
+}
+
+void aggregate_exit(struct aggregate *a, const struct bpfprof_task_id *task, uint64_t cpu_ns)
+{
+	struct aggregate_process *all = a->processes.data;
+	size_t i;
+
+	/* The newest come last; a pid is looked for once, when its process ends. */
+	for (i = a->processes.nr; i-- > 0;)
+		if (all[i].pid == task->pid && all[i].start_ns == task->start_ns) {
+			all[i].exit_cpu_ns = cpu_ns;
+			return;
+		}
+}
+
+int aggregate_new(struct aggregate **ret, bool threads, size_t max_bytes)
+{
+	struct aggregate *a = calloc(1, sizeof(*a));
+
+	if (!a)
+		return -ENOMEM;
+	a->threads = threads;
+	a->max_bytes = max_bytes;
+	/* Stack 0 is empty, thread name 0 is "": what is left when there is no room. */
+	if (stack_get(a, NULL, 0) || name_get(a, "")) {
+		aggregate_free(a);
+		return -ENOMEM;
+	}
+	*ret = a;
+	return 0;
+}
+
+void aggregate_free(struct aggregate *a)
+{
+	if (!a)
+		return;
+	free(a->processes.data);
+	free(a->frames.data);
+	free(a->stacks.data);
+	free(a->samples.data);
+	free(a->thread_names.data);
+	free(a->thread_set.data);
+	free(a->process_hashes.data);
+	free(a->stack_hashes.data);
+	free(a->sample_hashes.data);
+	free(a->name_hashes.data);
+	free(a->set_hashes.data);
+	free(a->process_index.slots);
+	free(a->stack_index.slots);
+	free(a->sample_index.slots);
+	free(a->name_index.slots);
+	free(a->set_index.slots);
+	free(a);
+}
+
+void aggregate_view_get(const struct aggregate *a, struct aggregate_view *view)
+{
+	*view = (struct aggregate_view){
+		.processes = a->processes.data,
+		.nr_processes = a->processes.nr,
+		.frames = a->frames.data,
+		.nr_frames = a->frames.nr,
+		.stacks = a->stacks.data,
+		.nr_stacks = a->stacks.nr,
+		.samples = a->samples.data,
+		.nr_samples = a->samples.nr,
+		.threads = (const char(*)[BPFPROF_COMM_LEN])a->thread_names.data,
+		.nr_threads = a->thread_names.nr,
+		.nr_taken = a->nr_taken,
+		.nr_user = a->nr_user,
+		.nr_kernel_only = a->nr_kernel_only,
+		.nr_table_full = a->nr_table_full,
+	};
+	memcpy(view->stops, a->stops, sizeof(view->stops));
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_PROFILE_AGGREGATE_H
+#define BPFPROF_PROFILE_AGGREGATE_H
+
+/*
+ * Samples of one interval, counted per (process, thread, stack). Stacks are kept
+ * once, found by hash. Bounded by max_bytes: when that is reached, new stacks are
+ * counted under their process with an empty stack, reason `stack_table_full`.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bpfprof.h"
+
+struct aggregate;
+
+struct aggregate_process {
+	uint32_t pid;
+	uint64_t start_ns;
+	char comm[BPFPROF_COMM_LEN]; /* of the leader */
+	uint64_t exit_cpu_ns; /* CPU time of its whole life, 0 while it lives */
+	uint32_t nr_threads; /* sampled */
+	uint64_t samples;
+};
+
+struct aggregate_stack {
+	uint32_t first, nr; /* in frames */
+};
+
+struct aggregate_sample {
+	uint32_t process, stack;
+	uint32_t tid; /* 0 unless threads are kept apart */
+	uint32_t thread; /* index of its name */
+	uint64_t count, value_ns;
+};
+
+/* What is there, as plain arrays; borrowed until the next call that changes the aggregate. */
+struct aggregate_view {
+	const struct aggregate_process *processes;
+	size_t nr_processes;
+	const uint64_t
+		*frames; /* wire frames, leaf first; kernel frames tagged, callers minus one */
+	size_t nr_frames;
+	const struct aggregate_stack *stacks;
+	size_t nr_stacks;
+	const struct aggregate_sample *samples;
+	size_t nr_samples;
+	const char (*threads)[BPFPROF_COMM_LEN];
+	size_t nr_threads;
+	uint64_t nr_taken, nr_user, nr_kernel_only; /* samples */
+	uint64_t stops[BPFPROF_NR_STOPS]; /* samples by end of their user stack */
+	uint64_t nr_table_full;
+};
+
+/* One sample, decoded. kernel: addresses as on the stack. Leaf first. */
+struct aggregate_input {
+	const struct bpfprof_sample *sample;
+	const uint64_t *kernel;
+	size_t nr_kernel;
+	const uint64_t *user;
+	size_t nr_user;
+	uint32_t stop;
+};
+
+/*
+ * NATIVE_VA frames mean something only within their process: their upper bits
+ * get the index of the process + 1 (0 = one past the limit).
+ */
+#define AGGREGATE_VA_BITS 47
+#define AGGREGATE_VA_MASK ((1ULL << AGGREGATE_VA_BITS) - 1)
+#define AGGREGATE_MAX_VA_PROCESSES 8190
+
+int aggregate_new(struct aggregate **ret, bool threads, size_t max_bytes);
+void aggregate_free(struct aggregate *aggregate);
+void aggregate_add(struct aggregate *aggregate, const struct aggregate_input *input);
+/* The process ended, having used cpu_ns in all. */
+void aggregate_exit(struct aggregate *aggregate, const struct bpfprof_task_id *task,
+		    uint64_t cpu_ns);
+void aggregate_view_get(const struct aggregate *aggregate, struct aggregate_view *view);
+
+#endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_PROFILE_PROFILE_H
+#define BPFPROF_PROFILE_PROFILE_H
+
+/*
+ * One finished, symbolized profile: what the writers of output/ read. Plain
+ * arrays joined by indexes; strings are ids of the profile's strtab (0 = "").
+ * Owned by whoever made it; writers borrow it and change nothing.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct strtab;
+struct run_stats;
+
+enum location_kind {
+	LOCATION_INVALID = 0,
+	LOCATION_KERNEL = 1,
+	LOCATION_NATIVE = 2,
+	LOCATION_PYTHON = 3,
+	LOCATION_MARKER = 4, /* "[truncated]", "[unmerged]" */
+};
+
+struct profile_mapping {
+	uint32_t path; /* as the target sees it; "[kernel.kallsyms]", "[vdso]" */
+	uint32_t build_id; /* hex */
+	uint64_t start; /* image-relative (or kernel) address of the first byte of code */
+	uint64_t limit;
+	uint64_t off; /* file offset of start */
+	bool has_functions;
+};
+
+/* One frame of some stack; equal frames share one location. */
+struct profile_location {
+	uint8_t kind; /* enum location_kind */
+	bool has_symbol; /* false: name is `libfoo.so.1+0x1f2e` or `[kernel]` */
+	uint32_t name; /* without `_[k]` and without (file:line): the writers add them */
+	uint32_t system_name; /* mangled; Python: name */
+	uint32_t file; /* full path of the source; Python: co_filename */
+	uint32_t short_file; /* Python only: design's short form */
+	uint32_t line; /* Python: the line executed now; 0 = unknown */
+	uint32_t start_line;
+	uint32_t mapping; /* index + 1, 0 = none */
+	uint64_t address; /* image-relative or kernel address (callers minus one) */
+};
+
+struct profile_process {
+	uint32_t pid;
+	uint32_t comm; /* of the thread group leader */
+	uint32_t title; /* what PROCESS is in collapsed files: comm, or a Ray title */
+	uint32_t cmdline; /* blanks between the arguments; "" if not known */
+	uint64_t cpu_ns; /* CPU time in the interval as the kernel counts it, 0 = not known */
+	uint32_t nr_threads; /* threads that were sampled */
+	int64_t rss_growth_bytes;
+	bool rss_known;
+	bool asked_for; /* named by -p */
+};
+
+struct profile_stack {
+	uint32_t first; /* in stack_locations */
+	uint32_t nr;
+};
+
+struct profile_sample {
+	uint32_t process; /* index */
+	uint32_t stack; /* index */
+	uint32_t tid; /* 0 unless threads are kept apart */
+	uint32_t thread; /* its name */
+	uint64_t count;
+	uint64_t value_ns; /* CPU time that the samples stand for */
+};
+
+struct profile {
+	struct strtab *strings;
+	struct profile_mapping *mappings;
+	size_t nr_mappings;
+	struct profile_location *locations;
+	size_t nr_locations;
+	uint32_t *stack_locations; /* indexes of locations, leaf first */
+	struct profile_stack *stacks;
+	size_t nr_stacks;
+	struct profile_process *processes;
+	size_t nr_processes;
+	struct profile_sample *samples;
+	size_t nr_samples;
+	uint64_t time_ns; /* start, Unix time */
+	uint64_t duration_ns;
+	uint32_t hz;
+	bool threads; /* --threads */
+	uint32_t host;
+	const struct run_stats *stats; /* borrowed; may be NULL */
+};
+
+/* Frees what the arrays and the strtab hold, not the struct itself. */
+void profile_fini(struct profile *profile);
+
+#endif

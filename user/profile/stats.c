@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/stats.h"
+
+#include "base/buf.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define OTHER "other"
+
+void stats_add(struct stats_reasons *reasons, const char *name, uint64_t count)
+{
+	size_t i;
+
+	for (i = 0; i < reasons->nr; i++)
+		if (!strcmp(reasons->reasons[i].name, name))
+			break;
+	if (i == STATS_MAX_REASONS) /* the last one is "other" by now */
+		i = STATS_MAX_REASONS - 1;
+	if (i == reasons->nr) {
+		reasons->reasons[i].name = i == STATS_MAX_REASONS - 1 ? OTHER : name;
+		reasons->reasons[i].count = 0;
+		reasons->nr++;
+	}
+	reasons->reasons[i].count += count;
+}
+
+uint64_t stats_total(const struct stats_reasons *reasons)
+{
+	uint64_t total = 0;
+	size_t i;
+
+	for (i = 0; i < reasons->nr; i++)
+		total += reasons->reasons[i].count;
+	return total;
+}
+
+/* Not %f: a locale's decimal comma, nan and inf are no JSON. */
+static void add_seconds(struct buf *dst, double seconds)
+{
+	uint64_t us = 0;
+
+	if (seconds > 0 && seconds < 1e12)
+		us = (uint64_t)(seconds * 1e6 + 0.5);
+	buf_printf(dst, "%" PRIu64 ".%06" PRIu64, us / 1000000, us % 1000000);
+}
+
+static void add_string(struct buf *dst, const char *str)
+{
+	buf_add_char(dst, '"');
+	for (; str && *str; str++) {
+		if (*str == '"' || *str == '\\')
+			buf_add_char(dst, '\\');
+		/* Names are our own: other than printable ASCII is a bug, but still valid JSON. */
+		buf_add_char(dst, *str >= ' ' && *str <= '~' ? *str : '?');
+	}
+	buf_add_char(dst, '"');
+}
+
+static void add_count(struct buf *dst, const char *key, uint64_t count)
+{
+	buf_printf(dst, "\"%s\":%" PRIu64, key, count);
+}
+
+/* The members of an object, without its braces. */
+static void add_members(struct buf *dst, const struct stats_reasons *reasons)
+{
+	size_t i;
+
+	for (i = 0; i < reasons->nr; i++) {
+		if (i)
+			buf_add_char(dst, ',');
+		add_string(dst, reasons->reasons[i].name);
+		buf_printf(dst, ":%" PRIu64, reasons->reasons[i].count);
+	}
+}
+
+static void add_agent(struct buf *dst, const struct run_stats *stats)
+{
+	buf_add_str(dst, "\"agent\":{\"startup_seconds\":");
+	add_seconds(dst, stats->startup_seconds);
+	buf_add_str(dst, ",\"cpu_seconds\":");
+	add_seconds(dst, stats->cpu_seconds);
+	buf_add_char(dst, ',');
+	add_count(dst, "rss_bytes", stats->rss_bytes);
+	buf_add_char(dst, ',');
+	add_count(dst, "peak_rss_bytes", stats->peak_rss_bytes);
+	buf_add_char(dst, ',');
+	add_count(dst, "bpf_map_bytes", stats->bpf_map_bytes);
+	buf_add_char(dst, ',');
+	add_count(dst, "memory_bytes", stats->memory_bytes);
+	buf_add_char(dst, ',');
+	add_count(dst, "bpf_runs", stats->bpf_runs);
+	buf_add_char(dst, ',');
+	add_count(dst, "bpf_ns", stats->bpf_ns);
+	buf_add_str(dst, ",\"bpf_ns_source\":");
+	add_string(dst, stats->bpf_ns_source ? stats->bpf_ns_source : "self");
+	buf_add_char(dst, '}');
+}
+
+void stats_json(struct buf *dst, const struct run_stats *stats)
+{
+	buf_add_str(dst, "{\"samples\":{");
+	add_count(dst, "total", stats->samples);
+	buf_add_char(dst, ',');
+	add_count(dst, "user", stats->user);
+	buf_add_char(dst, ',');
+	add_count(dst, "kernel_only", stats->kernel_only);
+	buf_add_char(dst, ',');
+	add_count(dst, "python", stats->python);
+	buf_add_str(dst, "},\"lost\":{");
+	add_members(dst, &stats->lost);
+	buf_add_str(dst, "},\"stacks\":{");
+	add_count(dst, "complete", stats->complete);
+	buf_add_char(dst, ',');
+	add_count(dst, "truncated", stats->truncated);
+	buf_add_char(dst, ',');
+	add_count(dst, "unmerged", stats->unmerged);
+	buf_add_str(dst, ",\"reasons\":{");
+	add_members(dst, &stats->stack_reasons);
+	buf_add_str(dst, "}},");
+	add_agent(dst, stats);
+	buf_add_str(dst, ",\"clock\":{\"name\":");
+	add_string(dst, stats->clock_name);
+	if (stats->clock.nr)
+		buf_add_char(dst, ',');
+	add_members(dst, &stats->clock);
+	buf_add_str(dst, "},\"files\":{");
+	add_members(dst, &stats->files);
+	buf_add_str(dst, "},\"duration_seconds\":");
+	add_seconds(dst, stats->duration_seconds);
+	buf_add_char(dst, '}');
+}
+
+static void counter_line(struct buf *dst, const char *group, const char *name, uint64_t count)
+{
+	if (count)
+		buf_printf(dst, "%s.%s: %" PRIu64 "\n", group, name, count);
+}
+
+static void counter_lines(struct buf *dst, const char *group, const struct stats_reasons *reasons)
+{
+	size_t i;
+
+	for (i = 0; i < reasons->nr; i++)
+		counter_line(dst, group, reasons->reasons[i].name, reasons->reasons[i].count);
+}
+
+void stats_lines(struct buf *dst, const struct run_stats *stats)
+{
+	counter_line(dst, "samples", "total", stats->samples);
+	counter_line(dst, "samples", "user", stats->user);
+	counter_line(dst, "samples", "kernel_only", stats->kernel_only);
+	counter_line(dst, "samples", "python", stats->python);
+	counter_lines(dst, "lost", &stats->lost);
+	counter_line(dst, "stacks", "complete", stats->complete);
+	counter_line(dst, "stacks", "truncated", stats->truncated);
+	counter_line(dst, "stacks", "unmerged", stats->unmerged);
+	counter_lines(dst, "stacks.reasons", &stats->stack_reasons);
+	counter_lines(dst, "clock", &stats->clock);
+	counter_lines(dst, "files", &stats->files);
+}
+
+/* "; ring full 10, tick skipped 2" in the order of the list, zeros left out. */
+static void add_words(struct buf *dst, const char *before, const struct stats_reasons *reasons,
+		      const char *after)
+{
+	const char *separator = before, *c;
+	size_t i;
+
+	for (i = 0; i < reasons->nr; i++) {
+		if (!reasons->reasons[i].count)
+			continue;
+		buf_add_str(dst, separator);
+		separator = ", ";
+		for (c = reasons->reasons[i].name; *c; c++)
+			buf_add_char(dst, *c == '_' ? ' ' : *c);
+		buf_printf(dst, " %" PRIu64, reasons->reasons[i].count);
+	}
+	if (separator != before)
+		buf_add_str(dst, after);
+}
+
+static double percent(uint64_t part, uint64_t whole)
+{
+	return whole ? 100.0 * (double)part / (double)whole : 0;
+}
+
+static void samples_text(struct buf *dst, const struct run_stats *stats)
+{
+	uint64_t lost = stats_total(&stats->lost);
+
+	buf_printf(dst, "Samples: %" PRIu64 " in %.1f s", stats->samples, stats->duration_seconds);
+	if (stats->samples) {
+		buf_printf(dst, ": %" PRIu64 " user", stats->user);
+		if (stats->python)
+			buf_printf(dst, " (%" PRIu64 " Python)", stats->python);
+		buf_printf(dst, ", %" PRIu64 " kernel only", stats->kernel_only);
+	}
+	buf_add_char(dst, '\n');
+	if (!lost) {
+		buf_add_str(dst, "Lost: none\n");
+		return;
+	}
+	buf_printf(dst, "Lost: %" PRIu64 " (%.1f%%", lost, percent(lost, stats->samples + lost));
+	add_words(dst, "; ", &stats->lost, "");
+	buf_add_str(dst, ")\n");
+}
+
+static void stacks_text(struct buf *dst, const struct run_stats *stats)
+{
+	uint64_t all = stats->complete + stats->truncated + stats->unmerged;
+
+	if (!all)
+		return;
+	buf_printf(dst, "Stacks: %.1f%% complete", percent(stats->complete, all));
+	if (stats->truncated)
+		buf_printf(dst, ", %" PRIu64 " truncated", stats->truncated);
+	if (stats->unmerged)
+		buf_printf(dst, ", %" PRIu64 " not merged", stats->unmerged);
+	add_words(dst, " (", &stats->stack_reasons, ")");
+	buf_add_char(dst, '\n');
+}
+
+void stats_text(struct buf *dst, const struct run_stats *stats)
+{
+	samples_text(dst, stats);
+	stacks_text(dst, stats);
+	add_words(dst, "Clock: ", &stats->clock, "\n");
+	add_words(dst, "Files: ", &stats->files, "\n");
+	if (stats->memory_bytes || stats->cpu_seconds > 0) {
+		buf_printf(dst, "Profiler: %.2f s CPU, %.1f MiB", stats->cpu_seconds,
+			   (double)stats->memory_bytes / (1 << 20));
+		if (stats->bpf_runs)
+			buf_printf(dst, ", %.1f us per sample in the kernel",
+				   (double)stats->bpf_ns / (double)stats->bpf_runs / 1000);
+		buf_add_char(dst, '\n');
+	}
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_PROFILE_STATS_H
+#define BPFPROF_PROFILE_STATS_H
+
+/*
+ * Everything counted in one run: what was taken, lost and cut short, and what we
+ * cost. Its JSON form is that of --stats (design.md section 5), also used as
+ * the first line of .folded files, as pprof comments and in the flame graph's footer.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct buf;
+
+#define STATS_MAX_REASONS 48
+
+struct stats_reason {
+	const char *name; /* static string, snake_case */
+	uint64_t count;
+};
+
+struct stats_reasons {
+	struct stats_reason reasons[STATS_MAX_REASONS];
+	size_t nr;
+};
+
+struct run_stats {
+	uint64_t samples, user, kernel_only, python;
+	struct stats_reasons lost; /* reason: samples */
+	uint64_t complete, truncated, unmerged; /* stacks */
+	struct stats_reasons stack_reasons; /* why stacks are truncated or unmerged */
+	struct stats_reasons clock; /* cpus_unarmed, ticks_misplaced, ... */
+	struct stats_reasons walk; /* misses, table pages, mapping reads: how the unwinder fared */
+	struct stats_reasons files; /* malformed, blocked, unreadable: problems of images */
+	double startup_seconds;
+	double cpu_seconds; /* of ourselves, user and system */
+	uint64_t rss_bytes, peak_rss_bytes, bpf_map_bytes, memory_bytes;
+	uint64_t bpf_runs, bpf_ns;
+	const char *bpf_ns_source; /* "kernel" or "self" */
+	const char *clock_name; /* "perf" or "timer" */
+	double duration_seconds;
+};
+
+/* Adds count to the reason of that name. Past STATS_MAX_REASONS names: to the last, "other". */
+void stats_add(struct stats_reasons *reasons, const char *name, uint64_t count);
+uint64_t stats_total(const struct stats_reasons *reasons);
+void stats_json(struct buf *dst, const struct run_stats *stats); /* one line, no newline */
+/* One line "group.name: count" per counter that is not zero. */
+void stats_lines(struct buf *dst, const struct run_stats *stats);
+/* For people: a few lines, only what is not zero. */
+void stats_text(struct buf *dst, const struct run_stats *stats);
+
+#endif

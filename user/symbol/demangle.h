@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_SYMBOL_DEMANGLE_H
+#define BPFPROF_SYMBOL_DEMANGLE_H
+
+#include <stddef.h>
+
+#define DEMANGLE_MAX_INPUT 4096
+#define DEMANGLE_MAX_OUTPUT 1024 /* longer names are cut and end in "..." */
+
+/*
+ * C++ (Itanium) and Rust (legacy and v0) names, demangled without parameters and
+ * return type, `[clone .cold]`-like suffixes kept as gcc wrote them (".cold"),
+ * Rust's hash dropped. dst always gets a printable name: the demangled one, or name itself.
+ */
+void demangle(const char *name, char dst[DEMANGLE_MAX_OUTPUT]);
+
+#endif

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "symbol/kallsyms.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/strtab.h"
+#include "symbol/lines.h"
+
+/*
+ * The file has no sizes and is not sorted (modules and BPF programs follow the
+ * kernel), so a function ends where the next symbol of any type begins. Each symbol is kept at the
+ * first query at or above it, if it is the greatest there; what is left over
+ * is carried forward to the queries behind.
+ */
+
+#define MAX_NAME 512 /* KSYM_NAME_LEN */
+#define MAX_MODULE 64
+/* No function is larger; what lies farther off was left without a symbol. */
+#define MAX_KERNEL_BYTES (1U << 20)
+#define MAX_MODULE_BYTES (64U << 10)
+
+struct ksym {
+	uint64_t va;
+	char type;
+	const char *name;
+	size_t name_len;
+	const char *module;
+	size_t module_len;
+};
+
+/* Better the lower: among symbols of one address. */
+enum rank { RANK_GLOBAL, RANK_WEAK, RANK_LOCAL, RANK_NAMELESS, RANK_NONE };
+
+struct slot {
+	uint64_t va;
+	uint32_t
+		rank; /* enum rank << 16 | leading underscores << 12 | length, RANK_NONE << 16 = free */
+	uint16_t name_len, module_len;
+	char *text; /* name, then module, both without NUL */
+};
+
+static ssize_t fd_read(void *arg, void *dst, size_t len, uint64_t off)
+{
+	ssize_t got;
+
+	(void)off;
+	do
+		got = read(*(int *)arg, dst, len);
+	while (got < 0 && errno == EINTR);
+	return got < 0 ? -errno : got;
+}
+
+/* `ADDRESS TYPE NAME`, or with a tab and `[MODULE]` behind it. */
+static bool line_parse(const char *line, size_t len, struct ksym *sym)
+{
+	size_t pos = 0, end;
+	const char *tab;
+
+	if (!line_hex(line, len, &pos, &sym->va) || len - pos < 3 || line[pos + 1] != ' ')
+		return false;
+	sym->type = line[pos];
+	sym->name = line + pos + 2;
+	tab = memchr(sym->name, '\t', len - pos - 2);
+	end = tab ? (size_t)(tab - line) : len;
+	sym->name_len = end - pos - 2;
+	sym->module = NULL;
+	sym->module_len = 0;
+	if (tab && len - end >= 4 && tab[1] == '[' && line[len - 1] == ']') {
+		sym->module = tab + 2;
+		sym->module_len = len - end - 3;
+	}
+	return sym->name_len && sym->name_len < MAX_NAME && sym->module_len < MAX_MODULE;
+}
+
+static bool has_suffix(const struct ksym *sym, const char *suffix)
+{
+	size_t len = strlen(suffix);
+
+	return sym->name_len >= len && !memcmp(sym->name + sym->name_len - len, suffix, len);
+}
+
+/* Borders of the linker script: they stand where a function does but are none. */
+static bool is_border(const struct ksym *sym)
+{
+	static const char *const borders[] = { "_text",	     "_stext",	   "_etext",
+					       "_sinittext", "_einittext", "__init_begin" };
+	size_t i;
+
+	if (sym->module || sym->name[0] != '_')
+		return false;
+	for (i = 0; i < sizeof(borders) / sizeof(borders[0]); i++)
+		if (sym->name_len == strlen(borders[i]) && has_suffix(sym, borders[i]))
+			return true;
+	return has_suffix(sym, "text_start") || has_suffix(sym, "text_end");
+}
+
+static uint32_t ksym_rank(const struct ksym *sym)
+{
+	enum rank rank = RANK_NAMELESS;
+	uint32_t underscores = 0;
+
+	if (is_border(sym))
+		rank = RANK_NAMELESS;
+	else if (sym->type == 'T')
+		rank = RANK_GLOBAL;
+	else if (sym->type == 'w' || sym->type == 'W')
+		rank = RANK_WEAK;
+	else if (sym->type == 't')
+		rank = RANK_LOCAL;
+	while (underscores < 15 && underscores < sym->name_len && sym->name[underscores] == '_')
+		underscores++;
+	return (uint32_t)rank << 16 | underscores << 12 | (uint32_t)sym->name_len;
+}
+
+static int offer_symbol(const struct ksym *sym, const struct kallsyms_query *queries, size_t nr,
+			struct slot *slots)
+{
+	size_t low = 0, high = nr, mid;
+	uint32_t rank = ksym_rank(sym);
+	struct slot *slot;
+	char *text;
+
+	while (low < high) {
+		mid = low + (high - low) / 2;
+		if (queries[mid].va < sym->va)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	if (low == nr)
+		return 0;
+	slot = &slots[low];
+	if (slot->rank != RANK_NONE << 16 &&
+	    (sym->va < slot->va || (sym->va == slot->va && rank >= slot->rank)))
+		return 0;
+	text = realloc(slot->text, sym->name_len + sym->module_len);
+	if (!text)
+		return -ENOMEM;
+	memcpy(text, sym->name, sym->name_len);
+	if (sym->module_len)
+		memcpy(text + sym->name_len, sym->module, sym->module_len);
+	*slot = (struct slot){ .va = sym->va,
+			       .rank = rank,
+			       .name_len = (uint16_t)sym->name_len,
+			       .module_len = (uint16_t)sym->module_len,
+			       .text = text };
+	return 0;
+}
+
+/* A callback for each symbol; it stops the pass by a return value other than 0. */
+typedef int (*ksym_fn)(const struct ksym *sym, void *arg);
+
+/* 0, what fn returned, -EACCES if there were symbols but no addresses, or -errno. */
+static int kallsyms_scan(const char *path, ksym_fn fn, void *arg)
+{
+	__cleanup(free_mem) struct lines *lines = calloc(1, sizeof(*lines));
+	__cleanup(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
+	bool any = false, any_va = false;
+	struct ksym sym;
+	const char *line;
+	uint64_t off;
+	size_t len;
+	int err;
+
+	if (fd < 0)
+		return -errno;
+	if (!lines)
+		return -ENOMEM;
+	lines->read = fd_read;
+	lines->arg = &fd;
+	while ((err = lines_next(lines, &line, &len, &off)) > 0) {
+		if (!line_parse(line, len, &sym))
+			continue;
+		any = true;
+		/* Absolute symbols: offsets of per-CPU variables, no places. */
+		if (!sym.va || sym.type == 'a' || sym.type == 'A')
+			continue;
+		any_va = true;
+		err = fn(&sym, arg);
+		if (err)
+			return err;
+	}
+	if (err)
+		return err;
+	return any && !any_va ? -EACCES : 0;
+}
+
+struct resolve {
+	struct kallsyms_query *queries;
+	size_t nr;
+	struct slot *slots;
+};
+
+static int resolve_symbol(const struct ksym *sym, void *arg)
+{
+	struct resolve *r = arg;
+
+	return offer_symbol(sym, r->queries, r->nr, r->slots);
+}
+
+static void commit(const struct resolve *r, struct strtab *names)
+{
+	const struct slot *slot = NULL;
+	struct kallsyms_query *query;
+	bool kernel;
+	size_t i;
+
+	for (i = 0; i < r->nr; i++) {
+		if (r->slots[i].rank != RANK_NONE << 16)
+			slot = &r->slots[i];
+		if (!slot || slot->rank >> 16 >= RANK_NAMELESS)
+			continue;
+		query = &r->queries[i];
+		kernel = !slot->module_len ||
+			 (slot->module_len == 3 && !memcmp(slot->text + slot->name_len, "bpf", 3));
+		if (query->va - slot->va >= (kernel ? MAX_KERNEL_BYTES : MAX_MODULE_BYTES))
+			continue;
+		query->name = strtab_add_len(names, slot->text, slot->name_len);
+		query->module = slot->module_len
+					? strtab_add_len(names, slot->text + slot->name_len,
+							 slot->module_len)
+					: 0;
+		query->start = slot->va;
+	}
+}
+
+int kallsyms_resolve(const char *path, struct strtab *names, struct kallsyms_query *queries,
+		     size_t nr)
+{
+	struct resolve r = { .queries = queries, .nr = nr };
+	size_t i;
+	int err;
+
+	if (!nr)
+		return 0;
+	r.slots = calloc(nr, sizeof(*r.slots));
+	if (!r.slots)
+		return -ENOMEM;
+	for (i = 0; i < nr; i++)
+		r.slots[i].rank = RANK_NONE << 16;
+	err = kallsyms_scan(path, resolve_symbol, &r);
+	if (!err)
+		commit(&r, names);
+	for (i = 0; i < nr; i++)
+		free(r.slots[i].text);
+	free(r.slots);
+	return err;
+}
+
+struct find {
+	const char *name;
+	uint64_t start, end; /* 0 = not (yet) found */
+};
+
+static int find_start(const struct ksym *sym, void *arg)
+{
+	struct find *find = arg;
+
+	if (sym->name_len != strlen(find->name) || memcmp(sym->name, find->name, sym->name_len))
+		return 0;
+	find->start = sym->va;
+	return 1;
+}
+
+static int find_end(const struct ksym *sym, void *arg)
+{
+	struct find *find = arg;
+
+	if (sym->va > find->start && (!find->end || sym->va < find->end))
+		find->end = sym->va;
+	return 0;
+}
+
+/* Two passes: the file is not sorted, the next symbol may stand before. */
+int kallsyms_find(const char *path, const char *name, uint64_t *ret_start, uint64_t *ret_end)
+{
+	struct find find = { .name = name };
+	int err = kallsyms_scan(path, find_start, &find);
+
+	if (err < 0)
+		return err;
+	if (!find.start)
+		return -ENOENT;
+	err = kallsyms_scan(path, find_end, &find);
+	if (err)
+		return err;
+	*ret_start = find.start;
+	*ret_end = find.end ? find.end : UINT64_MAX;
+	return 0;
+}

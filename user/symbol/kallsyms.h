@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_SYMBOL_KALLSYMS_H
+#define BPFPROF_SYMBOL_KALLSYMS_H
+
+/*
+ * Kernel function names from /proc/kallsyms (modules and BPF programs
+ * included) in one streaming pass: memory follows the number of addresses.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct strtab;
+
+struct kallsyms_query {
+	uint64_t va; /* ascending */
+	uint32_t name; /* id in names; 0 = unknown */
+	uint32_t module; /* id in names; 0 = the kernel itself */
+	uint64_t start; /* of the symbol */
+};
+
+/*
+ * path is normally /proc/kallsyms. 0; -EACCES if every address there reads as
+ * zero (no CAP_SYSLOG, or kptr_restrict=2); -errno of open and read; -ENOMEM.
+ */
+int kallsyms_resolve(const char *path, struct strtab *names, struct kallsyms_query *queries,
+		     size_t nr);
+
+/* Start and end (start of the next symbol) of one symbol. 0, -ENOENT, -EACCES as above. */
+int kallsyms_find(const char *path, const char *name, uint64_t *ret_start, uint64_t *ret_end);
+
+#endif

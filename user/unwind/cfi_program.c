@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "unwind/cfi_program.h"
+
+#include <dwarf.h>
+#include <errno.h>
+#include <string.h>
+
+static int rule_set(struct cfi_state *state, uint64_t reg, uint32_t kind, int64_t value)
+{
+	if (reg < CFI_NR_RULES) /* vector registers and the like do not matter here */
+		state->regs[reg] = (struct cfi_rule){ .kind = kind, .value = value };
+	return 0;
+}
+
+static int rule_set_factored(struct cfi_program *prog, uint64_t reg, uint32_t kind, int64_t factored)
+{
+	int64_t value;
+
+	if (__builtin_mul_overflow(factored, prog->cie->data_align, &value))
+		return -EBADMSG;
+	return rule_set(&prog->state, reg, kind, value);
+}
+
+static int rule_set_unsigned(struct cfi_program *prog, uint64_t reg, uint32_t kind,
+			     uint64_t factored)
+{
+	return factored > INT64_MAX ? -EBADMSG :
+				      rule_set_factored(prog, reg, kind, (int64_t)factored);
+}
+
+/* DW_CFA_GNU_negative_offset_extended: the offset is subtracted. */
+static int rule_set_negative(struct cfi_program *prog, uint64_t reg, uint64_t factored)
+{
+	return factored > INT64_MAX ?
+		       -EBADMSG :
+		       rule_set_factored(prog, reg, RULE_OFFSET, -(int64_t)factored);
+}
+
+static int rule_set_register(struct cfi_program *prog, uint64_t reg, uint64_t from)
+{
+	return from > INT64_MAX ? -EBADMSG :
+				  rule_set(&prog->state, reg, RULE_REGISTER, (int64_t)from);
+}
+
+static int rule_set_expression(struct cfi_program *prog, uint64_t reg, uint32_t kind)
+{
+	uint64_t len = cursor_uleb(&prog->cur);
+	uint64_t off = cursor_block(&prog->cur, len);
+
+	if (len > UINT32_MAX || off > INT64_MAX)
+		return -EBADMSG;
+	if (reg < CFI_NR_RULES)
+		prog->state.regs[reg] = (struct cfi_rule){
+			.kind = kind, .len = (uint32_t)len, .value = (int64_t)off
+		};
+	return 0;
+}
+
+static int rule_restore(struct cfi_program *prog, uint64_t reg)
+{
+	if (prog->initial) /* there is nothing to go back to */
+		return -EBADMSG;
+	if (reg < CFI_NR_RULES)
+		prog->state.regs[reg] = prog->cie->initial.regs[reg];
+	return 0;
+}
+
+static int cfa_set(struct cfi_program *prog, uint64_t reg, int64_t off)
+{
+	prog->state.cfa.reg = reg;
+	prog->state.cfa.rule = (struct cfi_rule){ .kind = RULE_REGISTER, .value = off };
+	return 0;
+}
+
+static int cfa_set_unsigned(struct cfi_program *prog, uint64_t reg, uint64_t off)
+{
+	return off > INT64_MAX ? -EBADMSG : cfa_set(prog, reg, (int64_t)off);
+}
+
+static int cfa_set_factored(struct cfi_program *prog, uint64_t reg, int64_t factored)
+{
+	int64_t off;
+
+	if (__builtin_mul_overflow(factored, prog->cie->data_align, &off))
+		return -EBADMSG;
+	return cfa_set(prog, reg, off);
+}
+
+static int cfa_set_expression(struct cfi_program *prog)
+{
+	uint64_t len = cursor_uleb(&prog->cur);
+	uint64_t off = cursor_block(&prog->cur, len);
+
+	if (len > UINT32_MAX || off > INT64_MAX)
+		return -EBADMSG;
+	prog->state.cfa.rule = (struct cfi_rule){
+		.kind = RULE_VAL_EXPRESSION, .len = (uint32_t)len, .value = (int64_t)off
+	};
+	return 0;
+}
+
+static int state_remember(struct cfi_program *prog)
+{
+	if (prog->nr_remembered == CFI_MAX_REMEMBERED)
+		return -EBADMSG;
+	prog->remembered[prog->nr_remembered++] = prog->state;
+	return 0;
+}
+
+static int state_restore(struct cfi_program *prog)
+{
+	if (!prog->nr_remembered)
+		return -EBADMSG;
+	prog->state = prog->remembered[--prog->nr_remembered];
+	return 0;
+}
+
+static int location_set(struct cfi_program *prog, uint64_t next)
+{
+	if (prog->initial || next < prog->next)
+		return -EBADMSG;
+	prog->next = next;
+	return 0;
+}
+
+static int location_advance(struct cfi_program *prog, uint64_t factored)
+{
+	uint64_t delta, next;
+
+	if (__builtin_mul_overflow(factored, prog->cie->code_align, &delta) ||
+	    __builtin_add_overflow(prog->next, delta, &next))
+		return -EBADMSG;
+	return location_set(prog, next);
+}
+
+/* The instructions that change how the cfa is computed, or the place in the code. */
+static int instruction_run_cfa(struct cfi_program *prog, uint8_t op)
+{
+	struct frame_cursor *cur = &prog->cur;
+	bool by_reg = prog->state.cfa.rule.kind == RULE_REGISTER;
+	uint64_t reg;
+
+	switch (op) {
+	case DW_CFA_set_loc:
+		return location_set(prog, cursor_pointer(cur, prog->cie->pointer_enc, 0));
+	case DW_CFA_advance_loc1:
+		return location_advance(prog, cursor_u8(cur));
+	case DW_CFA_advance_loc2:
+		return location_advance(prog, cursor_uint(cur, 2));
+	case DW_CFA_advance_loc4:
+		return location_advance(prog, cursor_uint(cur, 4));
+	case DW_CFA_def_cfa:
+		reg = cursor_uleb(cur);
+		return cfa_set_unsigned(prog, reg, cursor_uleb(cur));
+	case DW_CFA_def_cfa_sf:
+		reg = cursor_uleb(cur);
+		return cfa_set_factored(prog, reg, cursor_sleb(cur));
+	case DW_CFA_def_cfa_register:
+		if (!by_reg)
+			return -EBADMSG;
+		return cfa_set(prog, cursor_uleb(cur), prog->state.cfa.rule.value);
+	case DW_CFA_def_cfa_offset:
+		if (!by_reg)
+			return -EBADMSG;
+		return cfa_set_unsigned(prog, prog->state.cfa.reg, cursor_uleb(cur));
+	case DW_CFA_def_cfa_offset_sf:
+		if (!by_reg)
+			return -EBADMSG;
+		return cfa_set_factored(prog, prog->state.cfa.reg, cursor_sleb(cur));
+	case DW_CFA_def_cfa_expression:
+		return cfa_set_expression(prog);
+	}
+	return -EBADMSG;
+}
+
+static int instruction_run(struct cfi_program *prog)
+{
+	struct frame_cursor *cur = &prog->cur;
+	uint8_t op = cursor_u8(cur), low = op & 0x3f;
+	uint64_t reg;
+
+	switch (op & 0xc0) {
+	case DW_CFA_advance_loc:
+		return location_advance(prog, low);
+	case DW_CFA_offset:
+		return rule_set_unsigned(prog, low, RULE_OFFSET, cursor_uleb(cur));
+	case DW_CFA_restore:
+		return rule_restore(prog, low);
+	}
+	switch (op) {
+	case DW_CFA_nop:
+		return 0;
+	case DW_CFA_offset_extended:
+		reg = cursor_uleb(cur);
+		return rule_set_unsigned(prog, reg, RULE_OFFSET, cursor_uleb(cur));
+	case DW_CFA_offset_extended_sf:
+		reg = cursor_uleb(cur);
+		return rule_set_factored(prog, reg, RULE_OFFSET, cursor_sleb(cur));
+	case DW_CFA_GNU_negative_offset_extended:
+		reg = cursor_uleb(cur);
+		return rule_set_negative(prog, reg, cursor_uleb(cur));
+	case DW_CFA_val_offset:
+		reg = cursor_uleb(cur);
+		return rule_set_unsigned(prog, reg, RULE_VAL_OFFSET, cursor_uleb(cur));
+	case DW_CFA_val_offset_sf:
+		reg = cursor_uleb(cur);
+		return rule_set_factored(prog, reg, RULE_VAL_OFFSET, cursor_sleb(cur));
+	case DW_CFA_restore_extended:
+		return rule_restore(prog, cursor_uleb(cur));
+	case DW_CFA_undefined:
+		return rule_set(&prog->state, cursor_uleb(cur), RULE_UNDEFINED, 0);
+	case DW_CFA_same_value:
+		return rule_set(&prog->state, cursor_uleb(cur), RULE_SAME, 0);
+	case DW_CFA_register:
+		reg = cursor_uleb(cur);
+		return rule_set_register(prog, reg, cursor_uleb(cur));
+	case DW_CFA_expression:
+		return rule_set_expression(prog, cursor_uleb(cur), RULE_EXPRESSION);
+	case DW_CFA_val_expression:
+		return rule_set_expression(prog, cursor_uleb(cur), RULE_VAL_EXPRESSION);
+	case DW_CFA_remember_state:
+		return state_remember(prog);
+	case DW_CFA_restore_state:
+		return state_restore(prog);
+	case DW_CFA_GNU_args_size: /* pushed arguments: matters to those who throw */
+		cursor_uleb(cur);
+		return 0;
+	}
+	return instruction_run_cfa(prog, op);
+}
+
+static int program_step(struct cfi_program *prog)
+{
+	int err = frame_blocks_work(prog->cur.blocks, 1);
+
+	if (!err)
+		err = instruction_run(prog);
+	return prog->cur.error ? prog->cur.error : err;
+}
+
+int cfi_program_run_cie(struct cfi_program *prog, const struct frame_cursor *cur,
+			struct cfi_cie *cie)
+{
+	int err = 0;
+
+	prog->cur = *cur;
+	prog->cie = cie;
+	prog->initial = true;
+	prog->nr_remembered = 0;
+	memset(&prog->state, 0, sizeof(prog->state));
+	prog->state.cfa.rule.kind = RULE_UNDEFINED;
+	while (!err && prog->cur.off < prog->cur.end)
+		err = program_step(prog);
+	if (!err)
+		cie->initial = prog->state;
+	return err;
+}
+
+void cfi_program_init(struct cfi_program *prog, const struct frame_cursor *cur,
+		      const struct cfi_cie *cie, uint64_t start, uint64_t limit)
+{
+	prog->cur = *cur;
+	prog->cie = cie;
+	prog->start = prog->end = prog->next = start;
+	prog->limit = limit;
+	prog->initial = false;
+	prog->nr_remembered = 0;
+	prog->state = cie->initial;
+}
+
+int cfi_program_next(struct cfi_program *prog)
+{
+	int err;
+
+	if (prog->end >= prog->limit)
+		return 0;
+	prog->start = prog->end;
+	while (prog->next == prog->start && prog->cur.off < prog->cur.end) {
+		err = program_step(prog);
+		if (err)
+			return err;
+	}
+	prog->end = prog->next > prog->start && prog->next < prog->limit ? prog->next : prog->limit;
+	return 1;
+}

@@ -1,0 +1,599 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "unwind/eh_frame.h"
+
+#include <dwarf.h>
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "elf/image.h"
+
+#define HDR_WORK (1 << 16)
+#define INDEX_WORK (1 << 25)
+#define WORK_PER_RECORD 8
+#define MAX_AUGMENTATION 16
+#define MAX_SCAN_BYTES (64U << 20)
+
+void eh_pass_init(struct eh_pass *pass, const struct eh_frame *frame, int64_t work)
+{
+	frame_blocks_init(&pass->blocks, frame->img, work);
+	pass->nr_cies = pass->next_cie = 0;
+}
+
+/* One record: the common head of CIEs and FDEs. */
+struct eh_record {
+	struct frame_cursor cur; /* after the id, up to the end of the record */
+	uint64_t id_off;
+	uint64_t id; /* 0: a CIE; else how far its CIE lies before id_off */
+};
+
+/* -ENODATA at a terminator, after which *next is set too. */
+static int record_open(const struct eh_frame *frame, struct eh_pass *pass, uint64_t off,
+		       struct eh_record *rec, uint64_t *next)
+{
+	struct frame_cursor *cur = &rec->cur, peek;
+	uint64_t len;
+	bool wide;
+
+	if (frame_blocks_work(&pass->blocks, WORK_PER_RECORD))
+		return -E2BIG;
+	cursor_init(cur, &pass->blocks, off, frame->end, frame->va_delta);
+	len = cursor_uint(cur, 4);
+	wide = len == UINT32_MAX;
+	if (wide)
+		len = cursor_uint(cur, 8);
+	if (cur->error)
+		return cur->error;
+	if (len > cur->end - cur->off)
+		return -EBADMSG;
+	cur->end = *next = cur->off + len;
+	if (!len)
+		return -ENODATA;
+	rec->id_off = cur->off;
+	rec->id = cursor_uint(cur, 4);
+	/*
+	 * LSB has 4 bytes of id also in the 64-bit form, other tools 8: then the high half is 0,
+	 * where otherwise a version or the start of a function stands.
+	 */
+	peek = *cur;
+	if (wide && !cursor_uint(&peek, 4) && !peek.error)
+		*cur = peek;
+	return cur->error;
+}
+
+static int cie_parse_augmentation_data(struct frame_cursor *cur, const char *letters,
+				       struct cfi_cie *cie)
+{
+	uint64_t len = cursor_uleb(cur), start = cur->off;
+	uint8_t enc;
+
+	cursor_skip(cur, len);
+	if (cur->error)
+		return cur->error;
+	struct frame_cursor data = *cur;
+
+	data.off = start;
+	data.end = cur->off;
+	for (; *letters; letters++) {
+		switch (*letters) {
+		case 'R':
+			cie->pointer_enc = cursor_u8(&data);
+			break;
+		case 'P':
+			enc = cursor_u8(&data);
+			cursor_pointer(&data, enc & ~DW_EH_PE_indirect, 0);
+			break;
+		case 'L':
+			cursor_u8(&data);
+			break;
+		case 'S':
+			cie->signal = true;
+			break;
+		case 'B': /* AArch64: return addresses signed with key B; memory tags */
+		case 'G':
+			break;
+		default: /* what follows cannot be known, but its length is */
+			return data.error;
+		}
+	}
+	return data.error;
+}
+
+static int cie_parse(struct eh_pass *pass, struct eh_record *rec, struct cfi_cie *cie)
+{
+	struct frame_cursor *cur = &rec->cur;
+	char letters[MAX_AUGMENTATION] = "";
+	uint8_t version = cursor_u8(cur);
+	size_t n = 0;
+	int err;
+
+	if (rec->id || (version != 1 && version != 3 && version != 4))
+		return -EBADMSG;
+	while ((letters[n] = (char)cursor_u8(cur)))
+		if (++n == sizeof(letters))
+			return -EBADMSG;
+	if (version == 4 && (cursor_u8(cur) != 8 || cursor_u8(cur) != 0))
+		return -EBADMSG; /* size of an address, of a segment selector */
+	if (!strcmp(letters, "eh")) /* gcc 2: a pointer to its exception table */
+		cursor_skip(cur, 8);
+	else if (letters[0] && letters[0] != 'z')
+		return -EBADMSG;
+	cie->code_align = cursor_uleb(cur);
+	cie->data_align = cursor_sleb(cur);
+	cie->ra_reg = version == 1 ? cursor_u8(cur) : cursor_uleb(cur);
+	cie->pointer_enc = DW_EH_PE_absptr;
+	cie->has_augmentation_data = letters[0] == 'z';
+	cie->signal = false;
+	if (cie->has_augmentation_data) {
+		err = cie_parse_augmentation_data(cur, letters + 1, cie);
+		if (err)
+			return err;
+	}
+	if (cur->error)
+		return cur->error;
+	return cfi_program_run_cie(&pass->prog, cur, cie);
+}
+
+static int cie_get(const struct eh_frame *frame, struct eh_pass *pass, uint64_t off,
+		   const struct cfi_cie **ret)
+{
+	struct cfi_cie *cie;
+	struct eh_record rec;
+	uint64_t next;
+	int err;
+
+	for (uint32_t i = 0; i < pass->nr_cies; i++) {
+		if (pass->cies[i].off == off) {
+			*ret = &pass->cies[i];
+			return 0;
+		}
+	}
+	cie = &pass->cies[pass->next_cie];
+	cie->off = UINT64_MAX; /* nobody finds it half-made */
+	err = record_open(frame, pass, off, &rec, &next);
+	if (err)
+		return err == -ENODATA ? -EBADMSG : err;
+	err = cie_parse(pass, &rec, cie);
+	if (err)
+		return err;
+	cie->off = off;
+	pass->next_cie = (pass->next_cie + 1) % EH_FRAME_NR_CIES;
+	if (pass->nr_cies < EH_FRAME_NR_CIES)
+		pass->nr_cies++;
+	*ret = cie;
+	return 0;
+}
+
+static int pointer_follow(const struct eh_frame *frame, struct eh_pass *pass, uint64_t *va)
+{
+	struct frame_cursor cur;
+	uint64_t off, value;
+
+	if (elf_image_rva_to_off(frame->img, *va, &off))
+		return -EBADMSG;
+	cursor_init(&cur, &pass->blocks, off, elf_image_size(frame->img), 0);
+	value = cursor_uint(&cur, 8);
+	if (cur.error)
+		return cur.error;
+	*va = value;
+	return 0;
+}
+
+static int fde_parse(const struct eh_frame *frame, struct eh_pass *pass, struct eh_record *rec,
+		     struct eh_fde *fde)
+{
+	struct frame_cursor *cur = &rec->cur;
+	uint64_t start, bytes;
+	uint8_t enc;
+	int err;
+
+	if (!rec->id || rec->id > rec->id_off - frame->off)
+		return -EBADMSG;
+	err = cie_get(frame, pass, rec->id_off - rec->id, &fde->cie);
+	if (err)
+		return err;
+	enc = fde->cie->pointer_enc;
+	if ((enc & 0x70) == DW_EH_PE_datarel) /* from the GOT, which x86-64 does not do */
+		return -EBADMSG;
+	start = cursor_pointer(cur, enc & ~DW_EH_PE_indirect, 0);
+	if (enc & DW_EH_PE_indirect && !cur->error) {
+		err = pointer_follow(frame, pass, &start);
+		if (err)
+			return err;
+	}
+	bytes = cursor_pointer(cur, enc & 0x0f, 0);
+	if (fde->cie->has_augmentation_data)
+		cursor_skip(cur, cursor_uleb(cur));
+	if (cur->error)
+		return cur->error;
+	if (bytes > UINT64_MAX - start)
+		return -EBADMSG;
+	fde->start = start;
+	fde->end = start + bytes;
+	fde->program = *cur;
+	return 0;
+}
+
+/* The record must be an FDE. */
+static int fde_get(const struct eh_frame *frame, struct eh_pass *pass, uint64_t off,
+		   struct eh_fde *fde)
+{
+	struct eh_record rec;
+	uint64_t next;
+	int err = record_open(frame, pass, off, &rec, &next);
+
+	if (err)
+		return err == -ENODATA ? -EBADMSG : err;
+	return fde_parse(frame, pass, &rec, fde);
+}
+
+/* Where and at which address the records are, from an address in them. */
+static int frame_set_va(struct eh_frame *frame, uint64_t va)
+{
+	size_t nr;
+	const struct elf_segment *segs = elf_image_segments(frame->img, &nr);
+
+	for (size_t i = 0; i < nr; i++) {
+		if (segs[i].type != PT_LOAD || va < segs[i].va ||
+		    va - segs[i].va >= segs[i].file_bytes)
+			continue;
+		frame->off = segs[i].off + (va - segs[i].va);
+		frame->end = segs[i].off + segs[i].file_bytes;
+		frame->va_delta = segs[i].va - segs[i].off;
+		frame->to_terminator = true;
+		return 0;
+	}
+	return -EBADMSG;
+}
+
+/* .eh_frame_hdr: LSB 10.6.2. */
+static int hdr_parse(struct eh_frame *frame, struct eh_pass *pass, const struct elf_segment *hdr)
+{
+	struct frame_cursor cur;
+	uint8_t frame_enc, count_enc, table_enc;
+	uint64_t va, count, entry_bytes;
+
+	cursor_init(&cur, &pass->blocks, hdr->off, hdr->off + hdr->file_bytes, hdr->va - hdr->off);
+	if (cursor_u8(&cur) != 1)
+		return -EBADMSG;
+	frame_enc = cursor_u8(&cur);
+	count_enc = cursor_u8(&cur);
+	table_enc = cursor_u8(&cur);
+	if (frame_enc == DW_EH_PE_omit)
+		return -EBADMSG;
+	va = cursor_pointer(&cur, frame_enc, hdr->va);
+	if (cur.error || frame_set_va(frame, va))
+		return -EBADMSG;
+	if (count_enc == DW_EH_PE_omit || table_enc == DW_EH_PE_omit)
+		return 0;
+	count = cursor_pointer(&cur, count_enc & 0x0f, 0);
+	entry_bytes = 2 * frame_pointer_bytes(table_enc);
+	if (cur.error || !count || !entry_bytes || table_enc & DW_EH_PE_indirect ||
+	    table_enc == DW_EH_PE_aligned || count > (cur.end - cur.off) / entry_bytes)
+		return 0; /* a table that cannot be searched is none */
+	frame->table_off = cur.off;
+	frame->table_delta = cur.va_delta;
+	frame->table_va = hdr->va;
+	frame->table_enc = table_enc;
+	frame->nr = count;
+	return 0;
+}
+
+static int frame_find_by_hdr(struct eh_frame *frame, struct eh_pass *pass)
+{
+	size_t nr;
+	const struct elf_segment *segs = elf_image_segments(frame->img, &nr);
+
+	for (size_t i = 0; i < nr; i++) {
+		if (segs[i].type == PT_GNU_EH_FRAME && segs[i].file_bytes)
+			return hdr_parse(frame, pass, &segs[i]);
+	}
+	return -ENODATA;
+}
+
+static int frame_find_by_section(struct eh_frame *frame)
+{
+	const struct elf_section *sec = elf_image_section(frame->img, ".eh_frame");
+
+	if (!sec || sec->type == SHT_NOBITS || !(sec->flags & SHF_ALLOC) || !sec->bytes)
+		return -ENODATA;
+	if (sec->off > elf_image_size(frame->img) ||
+	    sec->bytes > elf_image_size(frame->img) - sec->off)
+		return -EBADMSG;
+	frame->off = sec->off;
+	frame->end = sec->off + sec->bytes;
+	frame->va_delta = sec->va - sec->off;
+	frame->to_terminator = false;
+	return 0;
+}
+
+static bool code_has(const struct eh_frame *frame, uint64_t va)
+{
+	size_t nr;
+	const struct elf_segment *segs = elf_image_segments(frame->img, &nr);
+
+	for (size_t i = 0; i < nr; i++)
+		if (segs[i].type == PT_LOAD && segs[i].flags & PF_X && va >= segs[i].va &&
+		    va - segs[i].va < segs[i].file_bytes)
+			return true;
+	return false;
+}
+
+/* Is there a CIE at frame->off, and an FDE for code of this image after it? */
+static bool frame_starts_here(const struct eh_frame *frame, struct eh_pass *pass)
+{
+	const struct cfi_cie *cie;
+	struct eh_record rec;
+	struct eh_fde fde;
+	uint64_t next;
+
+	pass->nr_cies = pass->next_cie = 0;
+	return !cie_get(frame, pass, frame->off, &cie) && cie->data_align == -8 &&
+	       cie->ra_reg == 16 && !record_open(frame, pass, frame->off, &rec, &next) &&
+	       !fde_get(frame, pass, next, &fde) && fde.cie->off == frame->off &&
+	       code_has(frame, fde.start);
+}
+
+/*
+ * Files without any headers for it (gcc -static, then stripped of section headers): the
+ * records begin with a CIE, which looks alike everywhere: length, 0, version, "z".
+ */
+static int frame_scan_segment(struct eh_frame *frame, struct eh_pass *pass,
+			      const struct elf_segment *seg, uint64_t *scan_left)
+{
+	uint8_t data[FRAME_BLOCK_BYTES];
+	uint64_t end = seg->off + seg->file_bytes;
+	uint32_t id, len, step;
+	int err;
+
+	frame->va_delta = seg->va - seg->off;
+	frame->end = end;
+	for (uint64_t off = seg->off & ~3ULL; off < end && end - off > 16; off += step) {
+		len = end - off < sizeof(data) ? (uint32_t)(end - off) : sizeof(data);
+		step = len > 32 ? (len - 12) & ~3U : len;
+		if (*scan_left < len)
+			return -ENODATA;
+		*scan_left -= len;
+		err = elf_image_read(frame->img, off, data, len);
+		if (err)
+			return err;
+		for (uint32_t i = 0; i < step && i + 12 <= len; i += 4) {
+			memcpy(&id, data + i + 4, sizeof(id));
+			if (id || (data[i + 8] != 1 && data[i + 8] != 3) || data[i + 9] != 'z')
+				continue;
+			frame->off = off + i;
+			if (frame_starts_here(frame, pass))
+				return 0;
+		}
+	}
+	return -ENODATA;
+}
+
+static int frame_find_by_scan(struct eh_frame *frame, struct eh_pass *pass)
+{
+	uint64_t scan_left = MAX_SCAN_BYTES;
+	size_t nr, nr_sections;
+	const struct elf_segment *segs = elf_image_segments(frame->img, &nr);
+	int err;
+
+	elf_image_sections(frame->img, &nr_sections);
+	if (nr_sections)
+		return -ENODATA;
+	frame->to_terminator = true;
+	for (size_t i = 0; i < nr; i++) {
+		if (segs[i].type != PT_LOAD || !(segs[i].flags & PF_R))
+			continue;
+		err = frame_scan_segment(frame, pass, &segs[i], &scan_left);
+		if (err != -ENODATA)
+			return err;
+	}
+	return -ENODATA;
+}
+
+int eh_frame_init(struct eh_frame *frame, struct elf_image *img)
+{
+	struct eh_pass *pass = malloc(sizeof(*pass));
+	size_t nr;
+	const struct elf_segment *segs = elf_image_segments(img, &nr);
+	int err;
+
+	if (!pass)
+		return -ENOMEM;
+	*frame = (struct eh_frame){ .img = img, .code_va = UINT64_MAX };
+	for (size_t i = 0; i < nr; i++)
+		if (segs[i].type == PT_LOAD && segs[i].flags & PF_X && segs[i].va < frame->code_va)
+			frame->code_va = segs[i].va;
+	eh_pass_init(pass, frame, HDR_WORK);
+	err = frame_find_by_hdr(frame, pass);
+	if (err == -ENODATA || err == -EBADMSG) {
+		int section_err = frame_find_by_section(frame);
+
+		if (section_err == -ENODATA && err == -ENODATA)
+			section_err = frame_find_by_scan(frame, pass);
+		if (section_err != -ENODATA || err == -ENODATA)
+			err = section_err;
+	}
+	free(pass);
+	return err;
+}
+
+void eh_frame_fini(struct eh_frame *frame)
+{
+	free(frame->index);
+	frame->index = NULL;
+}
+
+static int index_add(struct eh_frame *frame, size_t *cap, const struct eh_fde *fde, uint64_t off)
+{
+	uint64_t start = fde->start - frame->code_va;
+	uint64_t *grown;
+	size_t n;
+
+	if (fde->end == fde->start || fde->start < frame->code_va || !code_has(frame, fde->start))
+		return 0; /* of code that the linker threw away */
+	if (start > UINT32_MAX || off - frame->off > UINT32_MAX || frame->nr == EH_FRAME_MAX_INDEX)
+		return -E2BIG;
+	if (frame->nr == *cap) {
+		n = *cap ? *cap * 2 : 256;
+		grown = realloc(frame->index, n * sizeof(*grown));
+		if (!grown)
+			return -ENOMEM;
+		frame->index = grown;
+		*cap = n;
+	}
+	frame->index[frame->nr++] = start << 32 | (off - frame->off);
+	return 0;
+}
+
+static int index_compare(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Ends at the terminator or where records can no longer be told apart. */
+static int index_fill(struct eh_frame *frame, struct eh_pass *pass)
+{
+	uint64_t off = frame->off, next;
+	struct eh_record rec;
+	struct eh_fde fde;
+	size_t cap = 0;
+	int err;
+
+	for (; off < frame->end; off = next) {
+		err = record_open(frame, pass, off, &rec, &next);
+		if (err == -EBADMSG || (err == -ENODATA && frame->to_terminator))
+			break;
+		if (err == -ENODATA || (!err && !rec.id))
+			continue;
+		if (!err)
+			err = fde_parse(frame, pass, &rec, &fde);
+		if (err == -EBADMSG)
+			continue;
+		if (!err)
+			err = index_add(frame, &cap, &fde, off);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+int eh_frame_prepare(struct eh_frame *frame)
+{
+	struct eh_pass *pass;
+	int err;
+
+	if (frame->table_off || frame->index)
+		return 0;
+	pass = malloc(sizeof(*pass));
+	if (!pass)
+		return -ENOMEM;
+	eh_pass_init(pass, frame, INDEX_WORK);
+	err = index_fill(frame, pass);
+	free(pass);
+	if (!err && !frame->nr)
+		err = -ENODATA;
+	if (err) {
+		eh_frame_fini(frame);
+		frame->nr = 0;
+		return err;
+	}
+	qsort(frame->index, frame->nr, sizeof(*frame->index), index_compare);
+	return 0;
+}
+
+static int entry_get(const struct eh_frame *frame, struct eh_pass *pass, size_t nr,
+		     uint64_t *ret_start, uint64_t *ret_off)
+{
+	uint32_t bytes = 2 * frame_pointer_bytes(frame->table_enc);
+	struct frame_cursor cur;
+	uint64_t off;
+
+	if (frame->index) {
+		*ret_start = frame->code_va + (frame->index[nr] >> 32);
+		*ret_off = frame->off + (uint32_t)frame->index[nr];
+		return 0;
+	}
+	off = frame->table_off + nr * bytes;
+	cursor_init(&cur, &pass->blocks, off, off + bytes, frame->table_delta);
+	*ret_start = cursor_pointer(&cur, frame->table_enc, frame->table_va);
+	*ret_off = cursor_pointer(&cur, frame->table_enc, frame->table_va) - frame->va_delta;
+	return cur.error;
+}
+
+int eh_frame_find(const struct eh_frame *frame, struct eh_pass *pass, uint64_t rva, size_t *ret_nr)
+{
+	size_t low = 0, high = frame->nr, mid;
+	uint64_t start, off, found;
+	int err;
+
+	while (low < high) {
+		mid = low + (high - low) / 2;
+		err = entry_get(frame, pass, mid, &start, &off);
+		if (err)
+			return err;
+		if (start <= rva)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	if (low) {
+		err = entry_get(frame, pass, --low, &found, &off);
+		while (!err && low) {
+			err = frame_blocks_work(&pass->blocks, WORK_PER_RECORD);
+			if (!err)
+				err = entry_get(frame, pass, low - 1, &start, &off);
+			if (err || start != found)
+				break;
+			low--;
+		}
+		if (err)
+			return err;
+	}
+	*ret_nr = low;
+	return 0;
+}
+
+int eh_frame_get(const struct eh_frame *frame, struct eh_pass *pass, size_t *nr, struct eh_fde *fde,
+		 uint64_t *ret_start, uint64_t *ret_next)
+{
+	uint64_t first, start, off;
+	bool found = false;
+	int err, verdict = 0;
+	size_t i = *nr;
+
+	*ret_start = *ret_next = 0;
+	err = entry_get(frame, pass, i, &first, &off);
+	if (err)
+		return err;
+	*fde = (struct eh_fde){ .start = first, .end = first };
+	*ret_start = *ret_next = start = first;
+	while (start == first) {
+		if (!found) { /* several with one start: all but one are empty */
+			err = off < frame->off || off >= frame->end ?
+				      -EBADMSG :
+				      fde_get(frame, pass, off, fde);
+			if (!err && fde->start != start)
+				err = -EBADMSG;
+			if (err && err != -EBADMSG)
+				return err;
+			found = !err && fde->end > fde->start;
+			verdict = found ? 0 : err ? err : verdict;
+		}
+		start = UINT64_MAX;
+		if (++i == frame->nr)
+			break;
+		err = frame_blocks_work(&pass->blocks, WORK_PER_RECORD);
+		if (!err)
+			err = entry_get(frame, pass, i, &start, &off);
+		if (err)
+			return err;
+		if (start < first) /* not sorted */
+			return -EBADMSG;
+	}
+	*nr = i;
+	*ret_next = start;
+	return verdict;
+}

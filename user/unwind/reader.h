@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_UNWIND_READER_H
+#define BPFPROF_UNWIND_READER_H
+
+/*
+ * How user space brings memory of a target to bpf/unwind_native.h: embed
+ * struct unwind_reader as the first member of what the function needs.
+ */
+
+#include <linux/types.h>
+
+struct unwind_reader {
+	/* Exactly len bytes at va: 0, or negative when any of them cannot be read. */
+	int (*read)(struct unwind_reader *reader, __u64 va, void *dst, __u32 len);
+};
+
+static inline int unwind_read(struct unwind_reader *reader, __u64 va, void *dst, __u32 len)
+{
+	return reader->read(reader, va, dst, len);
+}
+
+static inline int unwind_read_u64(struct unwind_reader *reader, __u64 va, __u64 *dst)
+{
+	return reader->read(reader, va, dst, sizeof(*dst));
+}
+
+#endif
