@@ -257,9 +257,9 @@ struct bpfprof_cfg {
 	__u32 filter; /* 1: only processes in the map targets */
 	__u32 follow; /* 1: children of targets are targets */
 	__u32 period_is_ns; /* 1: the event's period is in nanoseconds */
-	__u32 timer_pin; /* 1: BPF_F_TIMER_CPU_PIN is known to this kernel */
 	__u32 jitter; /* timer clock: +- this many 1/1024 of the period */
 	__u32 mmap_nr; /* system call number of mmap */
+	__u32 pad;
 };
 
 /* Entry of the per-CPU pc cache. */

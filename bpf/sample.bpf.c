@@ -21,7 +21,9 @@ char LICENSE[] SEC("license") = "GPL";
 #define REGS_CS __builtin_offsetof(struct pt_regs, cs)
 #define CACHE_SLOTS 2048
 #define WINDOW_FIRST 2048 /* most stacks end within it */
+#define WINDOW_NEXT 8192
 #define WINDOW_MAX_STEP 16384
+#define PAGE_BYTES 4096
 #define MAX_IRQ_FRAMES 24
 #define MISS_SAVED_MS 200
 #define SELF_TIMED_EVERY 64
@@ -93,29 +95,39 @@ struct {
 	__type(value, struct tick_timer);
 } timers SEC(".maps");
 
-/* Copies on from the end of the window; 0 if at least one byte was added. */
+/*
+ * Copies on from the end of the window; 0 if at least one byte was added. Constant sizes,
+ * since the verifier of 6.1 loses the bounds of a computed one.
+ */
 static __noinline int window_grow(struct unwind_reader *r)
 {
 	__u32 len = r->rec.stack_len, step;
 	__u64 va = r->rec.stack_va + len;
+	__u8 *dst;
+	long err;
 
 	if (len >= BPFPROF_STACK_BYTES)
 		return -1;
-	step = len < WINDOW_FIRST ? WINDOW_FIRST : len < 8192 ? 8192 : WINDOW_MAX_STEP;
-	if (step > BPFPROF_STACK_BYTES - len)
-		step = BPFPROF_STACK_BYTES - len;
-	len &= BPFPROF_STACK_BYTES - 1;
-	if (step > WINDOW_MAX_STEP)
-		return -1;
-	if (bpf_probe_read_user(r->rec.stack + len, step, (void *)va)) {
-		/* Something in it is not there: up to the end of this page then. */
-		step = 4096 - (va & 4095);
-		if (step > BPFPROF_STACK_BYTES - len)
-			step = BPFPROF_STACK_BYTES - len;
-		if (step > 4096 || bpf_probe_read_user(r->rec.stack + len, step, (void *)va))
-			return -1;
+	dst = r->rec.stack + (len & (BPFPROF_STACK_BYTES - 1));
+	if (len < WINDOW_FIRST) {
+		step = WINDOW_FIRST;
+		err = bpf_probe_read_user(dst, WINDOW_FIRST, (void *)va);
+	} else if (len < WINDOW_NEXT) {
+		step = WINDOW_NEXT;
+		err = bpf_probe_read_user(dst, WINDOW_NEXT, (void *)va);
+	} else {
+		step = WINDOW_MAX_STEP;
+		err = bpf_probe_read_user(dst, WINDOW_MAX_STEP, (void *)va);
 	}
-	r->rec.stack_len = len + step;
+	if (err) {
+		/* Something in it is not there: up to the end of this page then. */
+		step = PAGE_BYTES - (va & (PAGE_BYTES - 1));
+		err = bpf_probe_read_user(dst, step, (void *)va);
+	}
+	if (err)
+		return -1;
+	len += step;
+	r->rec.stack_len = len < BPFPROF_STACK_BYTES ? len : BPFPROF_STACK_BYTES;
 	return 0;
 }
 
@@ -427,21 +439,20 @@ static __always_inline void miss_prepare(struct unwind_reader *r, struct task_st
 	int i;
 
 	/*
-	 * Rows follow rsp and rbp alone. Where a rule builds on another register (ld.so's
-	 * resolver on rbx), user space walks again from the leaf, following all of them.
+	 * Rows follow rsp and rbp alone; some rules build on another register (ld.so's
+	 * resolver on rbx). So user space walks again from the leaf, where all are known, unless
+	 * the walk has gone so far up, or to another stack, that the copy would not reach.
 	 */
-	if (r->stop == BPFPROF_STOP_REG_LOST) {
+	if (off <= BPFPROF_STACK_BYTES / 4 || r->stop == BPFPROF_STOP_REG_LOST) {
 		registers_take(&r->state, (struct pt_regs *)bpf_task_pt_regs(task));
 		r->rec.sample.nr_user = 0;
 		sp = r->state.regs[UNWIND_RSP];
-		off = sp - r->rec.stack_va;
 	}
 	for (i = 0; i < BPFPROF_NR_REGS; i++)
 		r->rec.regs[i] = r->state.regs[i];
 	r->rec.regs_valid = r->state.valid;
 	r->rec.pc_exact = r->state.exact;
-	/* A walk that went far up, or to another stack, is copied from where it stands. */
-	if (off > BPFPROF_STACK_BYTES / 4) {
+	if (r->rec.stack_va != sp) {
 		r->rec.stack_va = sp;
 		r->rec.stack_len = 0;
 	}
@@ -626,7 +637,9 @@ static __always_inline int timer_start(struct tick_timer *t)
 	if (spread)
 		period += bpf_get_prandom_u32() % (2 * spread) - spread;
 	t->period_ns = period;
-	return bpf_timer_start(&t->timer, period, cfg.timer_pin ? BPF_F_TIMER_CPU_PIN : 0);
+	if (!bpf_timer_start(&t->timer, period, BPF_F_TIMER_CPU_PIN))
+		return 0;
+	return bpf_timer_start(&t->timer, period, 0);
 }
 
 static int timer_tick(void *map, __u32 *cpu, struct tick_timer *t)

@@ -23,7 +23,11 @@
  *	bits 40-41  rule of rbp
  *	bits 42-55  offset of the saved rbp / 8, signed
  *	bits 56-63  second number, signed: addend / 8 of ROW_DEREF and ROW_INDEX, pc threshold
- *	            of ROW_PLT
+ *	            of ROW_PLT; of ROW_CFA the rule of rbx: offset from the cfa / 8 of the saved
+ *	            one, 0 = same, 1 = lost
+ *
+ * rbx is followed because the loader's _dl_runtime_resolve builds its frame on it; only
+ * where it lies, so that a frame costs no read for it.
  */
 
 #include "bpfprof.h"
@@ -57,12 +61,13 @@ enum {
 };
 
 #define UNWIND_ALL_REGS ((1U << BPFPROF_NR_REGS) - 1)
+#define UNWIND_RBX_SAVED (1U << 17) /* in valid, instead of bit 3: regs[3] is where rbx lies */
 #define UNWIND_FRAME_REGS ((1U << UNWIND_RBP) | (1U << UNWIND_RSP) | (1U << UNWIND_RIP))
 #define UNWIND_MAX_FRAME_BYTES (16U << 20) /* a frame pointer further up than this is none */
 
 struct unwind_state {
 	__u64 regs[BPFPROF_NR_REGS];
-	__u32 valid; /* bit n: regs[n] is known */
+	__u32 valid; /* bit n: regs[n] is known; UNWIND_RBX_SAVED */
 	__u32 exact; /* 1: rip is an interrupted instruction; 0: a return address */
 };
 
@@ -169,16 +174,29 @@ static inline int unwind_frame_pointer(struct unwind_state *s, struct unwind_rea
 	return saved[1] ? 0 : BPFPROF_STOP_COMPLETE;
 }
 
+/* Reads rbx if only its place is known: 0, or -1 if that cannot be read (then it is lost). */
+static inline int unwind_settle(struct unwind_state *s, struct unwind_reader *reader)
+{
+	if (!(s->valid & UNWIND_RBX_SAVED))
+		return 0;
+	s->valid &= ~UNWIND_RBX_SAVED;
+	if (unwind_read_u64(reader, s->regs[UNWIND_RBX], &s->regs[UNWIND_RBX]))
+		return -1;
+	s->valid |= 1U << UNWIND_RBX;
+	return 0;
+}
+
 /*
  * Moves s one frame up by row. 0, or enum bpfprof_stop; after COMPLETE and
  * failures s is of no further use, except that after RARE_RULE and READ_FAULT
- * it is as before.
+ * it is as before (rbx perhaps settled).
  */
 static inline int unwind_step(struct unwind_state *s, __u64 row, struct unwind_reader *reader)
 {
 	__u32 kind = unwind_row_kind(row), reg = unwind_row_reg(row) & 15;
 	__u64 cfa, ra, bp = s->regs[UNWIND_RBP];
 	__u32 bp_valid = s->valid & 1U << UNWIND_RBP;
+	__s64 bx_rule = 0;
 
 	if (kind == ROW_END)
 		return BPFPROF_STOP_COMPLETE;
@@ -193,6 +211,8 @@ static inline int unwind_step(struct unwind_state *s, __u64 row, struct unwind_r
 		if ((s->regs[UNWIND_RIP] & 15) >= (__u64)unwind_row_second(row))
 			cfa += 8;
 	} else if (kind == ROW_CFA || kind == ROW_DEREF || kind == ROW_INDEX) {
+		if (reg == UNWIND_RBX && unwind_settle(s, reader))
+			return BPFPROF_STOP_READ_FAULT;
 		if (!(s->valid & 1U << reg))
 			return BPFPROF_STOP_REG_LOST;
 		cfa = s->regs[reg];
@@ -203,6 +223,9 @@ static inline int unwind_step(struct unwind_state *s, __u64 row, struct unwind_r
 			if (unwind_read_u64(reader, cfa, &cfa))
 				return BPFPROF_STOP_READ_FAULT;
 			cfa += unwind_row_second(row) * 8;
+			bx_rule = 1;
+		} else {
+			bx_rule = unwind_row_second(row);
 		}
 	} else {
 		return BPFPROF_STOP_RARE_RULE;
@@ -230,7 +253,12 @@ static inline int unwind_step(struct unwind_state *s, __u64 row, struct unwind_r
 	s->regs[UNWIND_RBP] = bp;
 	s->regs[UNWIND_RSP] = cfa;
 	s->regs[UNWIND_RIP] = ra;
-	s->valid = (UNWIND_FRAME_REGS & ~(1U << UNWIND_RBP)) | (bp_valid ? 1U << UNWIND_RBP : 0);
+	s->valid = 1U << UNWIND_RSP | 1U << UNWIND_RIP | (bp_valid ? 1U << UNWIND_RBP : 0) |
+		   (bx_rule ? 0 : s->valid & (1U << UNWIND_RBX | UNWIND_RBX_SAVED));
+	if (bx_rule < 0) {
+		s->regs[UNWIND_RBX] = cfa + bx_rule * 8;
+		s->valid |= UNWIND_RBX_SAVED;
+	}
 	s->exact = 0;
 	return ra ? 0 : BPFPROF_STOP_COMPLETE;
 }

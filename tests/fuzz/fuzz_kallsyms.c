@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static char path[64];
 	static int fd = -1;
 	struct strtab *names;
-	uint64_t start, end;
+	struct kallsyms_range range;
 	size_t i;
 	int err;
 
@@ -41,8 +41,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			abort();
 		if (one.name && one.start > one.va)
 			abort();
-		if (i == 0 && one.name && !one.module &&
-		    !kallsyms_find(path, strtab_get(names, one.name), &start, &end) && start >= end)
+		range = (struct kallsyms_range){ .name = strtab_get(names, one.name) };
+		if (i == 0 && one.name && !kallsyms_find(path, &range, 1) && range.start &&
+		    range.start >= range.end)
 			abort();
 	}
 	strtab_free(names);

@@ -3,8 +3,10 @@
 #define BPFPROF_TESTS_LIBDW_DIFF_H
 
 /*
- * Compares the unwind rows of an ELF file with what libdw says about the same
- * addresses: wherever either of the two changes its mind.
+ * Compares, for an ELF file, what a walk by rows and what a walk by the
+ * complete rules gives with what libdw says about the same addresses: at the
+ * start, in the middle and at the end of every row, and wherever libdw changes
+ * its mind, over made-up registers and memory.
  */
 
 #include <stdint.h>
@@ -12,15 +14,19 @@
 struct diff_result {
 	uint64_t nr_pages;
 	uint64_t nr_rows;
-	uint64_t nr_compared; /* ranges of addresses */
+	uint64_t nr_compared; /* addresses */
 	uint64_t nr_wrong; /* of which the two disagree; the first few go to stderr */
 	uint64_t code_bytes; /* with a rule of any kind */
 	uint64_t rare_bytes;
+	uint64_t other_reg_bytes; /* cfa on another register than rsp or rbp */
 	uint64_t nr_kind[16]; /* rows by enum unwind_row_kind */
-	uint64_t build_ns, worst_build_ns; /* whole, and of the slowest page */
+	uint64_t build_ns, worst_build_ns; /* all pages; the slowest one */
 };
 
-/* Every page_step-th page, at most max_pages. 0 or -errno (-ENODATA: no table). */
+/*
+ * Every page_step-th page of the code, at most max_pages. 0; -ENODATA no table; -EPROTO rows
+ * not sorted, not merged or not starting with the page; and other -errno.
+ */
 int diff_run(const char *path, uint32_t page_step, uint32_t max_pages, struct diff_result *ret);
 
 #endif

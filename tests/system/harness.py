@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -127,6 +128,7 @@ class Context:
         kwargs.setdefault("stdout", subprocess.PIPE)
         kwargs.setdefault("stderr", subprocess.PIPE)
         kwargs.setdefault("cwd", self.dir)
+        kwargs.setdefault("start_new_session", True)
         process = subprocess.Popen(self.as_bpfprof([BPFPROF, *args]), **kwargs)
         process.started = time.monotonic()
         self.stack.callback(stop, process)
@@ -136,12 +138,10 @@ class Context:
         try:
             out, err = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
-            process.kill()
-            out, err = process.communicate()
+            out, err = abandon(process)
             raise Failure("still running after %.0f s: %s\n%s" % (
                 timeout, " ".join(process.args),
-                (out or b"").decode("utf-8", "replace")[-1500:] +
-                (err or b"").decode("utf-8", "replace")[-1500:])) from None
+                (out + err).decode("utf-8", "replace")[-1500:])) from None
         return Run(process.args, process.returncode, out or b"", err or b"",
                    time.monotonic() - process.started)
 
@@ -206,6 +206,17 @@ def descendants(pid):
         except OSError:
             pass
     return found
+
+
+def abandon(process):
+    """Kills a recording that hangs, and all that it started. What it had said."""
+    with contextlib.suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL)
+    try:
+        out, err = process.communicate(timeout=10)
+    except subprocess.TimeoutExpired:
+        return b"", b"(it cannot even be killed)"
+    return out or b"", err or b""
 
 
 def stop(process):

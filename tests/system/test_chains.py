@@ -8,9 +8,9 @@ import time
 import chains
 from harness import NOBODY, ROOT, check, test
 
-BATCH = 40
+BATCH = 30
 SECONDS = 12
-HZ = 997
+HZ = 1999
 
 
 def start(context, target):

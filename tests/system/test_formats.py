@@ -46,7 +46,7 @@ def all_at_once(context):
     stats = context.json("x.json")
     check_stats(stats)
     total = stats["samples"]["total"]
-    check(total > HZ * 3, "only %d samples of two busy programs in 3 s" % total)
+    check(total > 100, "only %d samples of two busy programs in 3 s" % total)
     check(abs(stats["duration_seconds"] - 3) < 0.5, "duration %s" % stats["duration_seconds"])
     check("spin" in done.text, "the top functions are not printed:\n" + done.text)
     for one_check in (check_folded, check_pprof, check_html, check_svg, check_speedscope,

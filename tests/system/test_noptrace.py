@@ -36,6 +36,8 @@ def system_calls(context):
         call = re.match(r"\d+\s+(\w+)\(", line)
         if call and call.group(1) in FORBIDDEN_CALLS:
             bad.append(line)
+        if re.search(r'openat2?\(\d+, "(%s)[/"]' % "|".join(FORBIDDEN_FILES), line):
+            bad.append(line)
         for pid, name in re.findall(r"/proc/(\d+)/(?:task/\d+/)?(\w+)", line):
             if pid not in own and name in FORBIDDEN_FILES and " execve(" not in line:
                 bad.append(line)

@@ -4,9 +4,11 @@
 #include "base/strtab.h"
 #include "output/output.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,6 +38,12 @@ struct profile *made_new(void)
 	profile->duration_ns = 10ULL * 1000000000;
 	profile->host = strtab_add(profile->strings, "node-1");
 	return profile;
+}
+
+void made_free(struct profile *profile)
+{
+	profile_fini(profile);
+	free(profile);
 }
 
 uint32_t made_process(struct profile *profile, uint32_t pid, const char *comm, const char *cmdline)
@@ -156,13 +164,14 @@ struct profile *made_golden(void)
 	struct profile *profile = made_new();
 	uint32_t python = made_process(profile, 42, "python3", "python3 train.py --fast");
 	uint32_t dd = made_process(profile, 77, "dd", "dd if=/dev/zero");
-	uint32_t exe = made_mapping(profile, "/usr/bin/python3.11", "abcdef0123456789", 0x1000,
-				    0x90000);
-	uint32_t libc = made_mapping(profile, "/lib/libfoo.so.1", "00112233445566778899", 0x1000,
-				     0x8000);
+	uint32_t exe =
+		made_mapping(profile, "/usr/bin/python3.11", "abcdef0123456789", 0x1000, 0x90000);
+	uint32_t libc =
+		made_mapping(profile, "/lib/libfoo.so.1", "00112233445566778899", 0x1000, 0x8000);
 	uint32_t kernel = made_mapping(profile, "[kernel.kallsyms]", "", 0xffffffff81000000,
 				       0xffffffff82000000);
-	uint32_t main_frame = made_python(profile, "<module>", "/srv/app/train.py", "train.py", 90, 1);
+	uint32_t main_frame =
+		made_python(profile, "<module>", "/srv/app/train.py", "train.py", 90, 1);
 	uint32_t fit = made_python(profile, "Trainer.fit", "/srv/app/trainer/loop.py",
 				   "trainer/loop.py", 31, 25);
 	uint32_t fit_later = made_python(profile, "Trainer.fit", "/srv/app/trainer/loop.py",
@@ -202,28 +211,61 @@ char *made_text(int (*write_fn)(FILE *out, const struct profile *profile,
 	return text;
 }
 
+static char *read_all(int fd, size_t *ret_len)
+{
+	char *text = NULL, chunk[4096];
+	size_t len = 0;
+	FILE *out = open_memstream(&text, &len);
+	ssize_t ret;
+
+	if (!out)
+		abort();
+	while ((ret = read(fd, chunk, sizeof(chunk))) > 0)
+		fwrite(chunk, 1, (size_t)ret, out);
+	if (fclose(out))
+		abort();
+	if (ret_len)
+		*ret_len = len;
+	return text;
+}
+
+char *made_read(const char *path, size_t *ret_len)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char *text;
+
+	if (fd < 0)
+		return NULL;
+	text = read_all(fd, ret_len);
+	close(fd);
+	return text;
+}
+
 char *made_run(const char *command, const void *input, size_t len, int *ret_status)
 {
-	char name[] = "/tmp/bpfprof-test-XXXXXX", *line, *text = NULL;
-	int fd = mkstemp(name), status;
-	size_t text_len = 0, done;
-	char chunk[4096];
-	FILE *out, *pipe;
+	int in = memfd_create("input", MFD_CLOEXEC), out[2], status;
+	char *text;
+	pid_t pid;
 
-	if (fd < 0 || write(fd, input, len) != (ssize_t)len || close(fd))
+	if (in < 0 || write(in, input, len) != (ssize_t)len || lseek(in, 0, SEEK_SET) ||
+	    pipe2(out, O_CLOEXEC))
 		abort();
-	if (asprintf(&line, "{ %s ; } <%s 2>&1", command, name) < 0)
+	pid = fork();
+	if (pid < 0)
 		abort();
-	out = open_memstream(&text, &text_len);
-	pipe = popen(line, "r");
-	if (!out || !pipe)
+	if (!pid) {
+		dup2(in, STDIN_FILENO);
+		dup2(out[1], STDOUT_FILENO);
+		dup2(out[1], STDERR_FILENO);
+		execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+		_exit(127);
+	}
+	close(in);
+	close(out[1]);
+	text = read_all(out[0], NULL);
+	close(out[0]);
+	if (waitpid(pid, &status, 0) != pid)
 		abort();
-	while ((done = fread(chunk, 1, sizeof(chunk), pipe)) > 0)
-		fwrite(chunk, 1, done, out);
-	status = pclose(pipe);
-	fclose(out);
-	unlink(name);
-	free(line);
 	if (ret_status)
 		*ret_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 	return text;

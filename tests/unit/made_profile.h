@@ -10,7 +10,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-struct profile *made_new(void); /* 99 Hz, 10 s, host "node-1", 2024-01-31 12:00:00 UTC; profile_free() */
+/* 99 Hz, 10 s, host "node-1", 2024-01-31 12:00:00 UTC. */
+struct profile *made_new(void);
+void made_free(struct profile *profile);
 uint32_t made_process(struct profile *profile, uint32_t pid, const char *comm, const char *cmdline);
 uint32_t made_mapping(struct profile *profile, const char *path, const char *build_id,
 		      uint64_t start, uint64_t limit);
@@ -44,7 +46,10 @@ char *made_text(int (*write)(FILE *out, const struct profile *profile,
 		const struct profile *profile, const struct output_options *options,
 		size_t *ret_len);
 
-/* Runs a shell command with input, gives what it printed (both streams); free(). */
+/* Runs a shell command on input, gives what it printed to both streams; free(). */
 char *made_run(const char *command, const void *input, size_t len, int *ret_status);
+
+/* Whole file; NULL if it cannot be read; free(). */
+char *made_read(const char *path, size_t *ret_len);
 
 #endif

@@ -501,33 +501,33 @@ Test(elf_symbols, separate_debug_files)
 	};
 	uint64_t hidden;
 
-	snprintf(root, sizeof(root), "%s/root", fixture_dir());
+	snprintf(root, sizeof(root), "%s/debug", fixture_dir());
 	fixture_write("a.c", two_functions);
 	fixture_run("gcc -g -O1 -Wl,--build-id=0xabcdef0123 -o full a.c; objcopy --only-keep-debug "
 		    "full x.debug;"
 		    "strip -o a full; objcopy --add-gnu-debuglink=x.debug a linked;"
-		    "mkdir -p root/.build-id/ab .debug");
+		    "mkdir -p debug/.build-id/ab .debug");
 	hidden = fixture_value("full", "hidden");
 	/* Beside the image. */
 	cr_assert_str_eq(name_of("linked", &paths, hidden), "hidden");
-	cr_assert_str_eq(opened.paths, "/root/.build-id/ab/cdef0123.debug\n/x.debug\n");
+	cr_assert_str_eq(opened.paths, "/debug/.build-id/ab/cdef0123.debug\n/x.debug\n");
 	cr_assert_str_eq(name_of("linked", NULL, hidden), "");
 	cr_assert_str_eq(name_of("a", &paths, hidden), "");
 	/* .debug, root/dir, .build-id */
 	fixture_run("mv x.debug .debug/");
 	cr_assert_str_eq(name_of("linked", &paths, hidden), "hidden");
-	snprintf(script, sizeof(script), "mkdir -p root%s; mv .debug/x.debug root%s/",
+	snprintf(script, sizeof(script), "mkdir -p debug%s; mv .debug/x.debug debug%s/",
 		 fixture_dir(), fixture_dir());
 	fixture_run(script);
 	cr_assert_str_eq(name_of("linked", &paths, hidden), "hidden");
-	snprintf(script, sizeof(script), "mv root%s/x.debug root/.build-id/ab/cdef0123.debug",
+	snprintf(script, sizeof(script), "mv debug%s/x.debug debug/.build-id/ab/cdef0123.debug",
 		 fixture_dir());
 	fixture_run(script);
 	cr_assert_str_eq(name_of("a", &paths, hidden), "hidden");
 	cr_assert_str_eq(name_of("linked", &paths, hidden), "hidden");
 	/* Another build's file is not believed, wherever it lies. */
 	fixture_run("gcc -g -O1 -Wl,--build-id=0xabcdef0124 -o other a.c; cp other x.debug;"
-		    "cp other root/.build-id/ab/cdef0123.debug");
+		    "cp other debug/.build-id/ab/cdef0123.debug");
 	cr_assert_str_eq(name_of("linked", &paths, hidden), "");
 	cr_assert_str_eq(name_of("a", &paths, hidden), "");
 }

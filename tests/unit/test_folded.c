@@ -70,8 +70,7 @@ Test(folded, frame_texts)
 		/* Not UTF-8: a stray byte, an overlong slash, a surrogate, a cut sequence. */
 		{ "\xff", "x.py", "", 1, "\xef\xbf\xbd (x.py:1)" },
 		{ "\xc0\xaf", "x.py", "", 1, "\xef\xbf\xbd\xef\xbf\xbd (x.py:1)" },
-		{ "\xed\xa0\x80", "x.py", "", 1,
-		  "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd (x.py:1)" },
+		{ "\xed\xa0\x80", "x.py", "", 1, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd (x.py:1)" },
 		{ "a\xe2\x82", "x.py", "", 1, "a\xef\xbf\xbd\xef\xbf\xbd (x.py:1)" },
 		{ "\xf4\x90\x80\x80", "x.py", "", 1,
 		  "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd (x.py:1)" },
@@ -109,7 +108,8 @@ Test(folded, long_names_are_cut)
 	memset(name, 'x', 100000);
 	name[100000] = 0;
 	buf_init(&text, 1 << 20);
-	frame_text(&text, profile, &profile->locations[made_native(profile, name, 0, 0)]);
+	made_native(profile, name, 0, 0);
+	frame_text(&text, profile, &profile->locations[0]);
 	cr_assert_eq(text.len, 4096 + 3);
 	cr_assert_str_eq(text.data + 4096, "...");
 	buf_fini(&text);
@@ -120,7 +120,8 @@ Test(folded, long_names_are_cut)
 Test(folded, equal_texts_are_one_line)
 {
 	struct profile *profile = made_new();
-	uint32_t one = made_process(profile, 1, "worker", ""), two = made_process(profile, 2, "worker", "");
+	uint32_t one = made_process(profile, 1, "worker", ""),
+		 two = made_process(profile, 2, "worker", "");
 	uint32_t f = made_native(profile, "f", 0, 0x10), g = made_native(profile, "f", 0, 0x20);
 	char *text;
 
@@ -136,7 +137,8 @@ Test(folded, names_of_processes)
 {
 	struct profile *profile = made_new();
 	uint32_t hostile = made_process(profile, 1, "a;b\nc 9", "");
-	uint32_t none = made_process(profile, 2, "", ""), ray = made_process(profile, 3, "python", "");
+	uint32_t none = made_process(profile, 2, "", ""),
+		 ray = made_process(profile, 3, "python", "");
 	uint32_t f = made_native(profile, "f", 0, 0x10);
 	char *text;
 
@@ -187,8 +189,8 @@ static void fill_random(struct profile *profile, uint64_t *ret_total)
 
 	for (i = 0; i < 30; i++) {
 		snprintf(name, sizeof(name), "f%u", i % 20);
-		frames[i] = i % 3 ? made_native(profile, name, 0, i) :
-				    made_python(profile, name, "x.py", "x.py", i, 1);
+		frames[i] = i % 3 ? made_native(profile, name, 0, i)
+				  : made_python(profile, name, "x.py", "x.py", i, 1);
 	}
 	for (i = 0; i < 3; i++)
 		process[i] = made_process(profile, i, i ? "one" : "two", "");

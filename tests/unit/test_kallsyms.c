@@ -124,14 +124,14 @@ Test(kallsyms, one_by_one_and_all_together)
 Test(kallsyms, hidden_addresses_and_missing_files)
 {
 	struct kallsyms_query query = { .va = 1, .name = 77 };
-	uint64_t start = 5, end = 6;
+	struct kallsyms_range range = { .name = "secret" };
 	char *path;
 
 	fixture_write("hidden", "0000000000000000 T _stext\n0000000000000000 t secret\t[mod]\n");
 	path = fixture_path("hidden");
 	cr_assert_eq(kallsyms_resolve(path, names, &query, 1), -EACCES);
-	cr_assert_eq(kallsyms_find(path, "secret", &start, &end), -EACCES);
-	cr_assert(start == 5 && end == 6 && query.name == 77);
+	cr_assert_eq(kallsyms_find(path, &range, 1), -EACCES);
+	cr_assert_eq(query.name, 77);
 	cr_assert_eq(kallsyms_resolve("/nonexistent", names, &query, 1), -ENOENT);
 	cr_assert_eq(kallsyms_resolve("/", names, &query, 1), -EISDIR);
 	free(path);
@@ -139,19 +139,22 @@ Test(kallsyms, hidden_addresses_and_missing_files)
 
 Test(kallsyms, find_by_name)
 {
-	uint64_t start = 5, end = 6;
+	struct kallsyms_range ranges[] = {
+		{ .name = "aliased" },
+		{ .name = "mod_a_last" },
+		{ .name = "alias" },
+		{ .name = "" },
+		{ .name = "bpf_prog_6deef7357e7b4530_sample" },
+	};
 	char *path;
 
 	fixture_write("kallsyms", text);
 	path = fixture_path("kallsyms");
-	cr_assert_eq(kallsyms_find(path, "aliased", &start, &end), 0);
-	cr_assert(start == 0xffffffff81000080 && end == 0xffffffff810000c0);
-	cr_assert_eq(kallsyms_find(path, "mod_a_last", &start, &end), 0);
-	cr_assert(start == 0xffffffffc0000080 && end == 0xffffffffc0100000);
-	cr_assert_eq(kallsyms_find(path, "bpf_prog_6deef7357e7b4530_sample", &start, &end), 0);
-	cr_assert(end == UINT64_MAX);
-	cr_assert_eq(kallsyms_find(path, "alias", &start, &end), -ENOENT);
-	cr_assert_eq(kallsyms_find(path, "", &start, &end), -ENOENT);
+	cr_assert_eq(kallsyms_find(path, ranges, 5), 0);
+	cr_assert(ranges[0].start == 0xffffffff81000080 && ranges[0].end == 0xffffffff810000c0);
+	cr_assert(ranges[1].start == 0xffffffffc0000080 && ranges[1].end == 0xffffffffc0200000);
+	cr_assert(!ranges[2].start && !ranges[2].end && !ranges[3].start && !ranges[3].end);
+	cr_assert(ranges[4].start && ranges[4].end == UINT64_MAX);
 	free(path);
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/strtab.h"
 #include "elf/image.h"
 
@@ -106,41 +107,44 @@ Test(perfmap, lines)
 Test(perfmap, long_lines_are_passed_over)
 {
 	size_t lengths[] = { 1000, 2000, 3000, 32768, 40000, 70000 }, i, n;
-	char *data = malloc(100000);
+	struct buf data;
 
+	buf_init(&data, 100000);
 	for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
-		n = (size_t)sprintf(data, "1000 10 first\n2000 10 ");
-		memset(data + n, 'x', lengths[i]);
-		n += lengths[i];
-		sprintf(data + n, "\n3000 10 last\n");
-		cr_assert_str_eq(name_of(data, 0x1000), "first");
-		cr_assert_str_eq(name_of(data, 0x3000), "last", "%zu", lengths[i]);
-		cr_assert_eq(strlen(name_of(data, 0x2000)), lengths[i] == 1000	 ? 1000
-							    : lengths[i] == 2000 ? 1024
-										 : 0);
+		buf_reset(&data);
+		buf_add_str(&data, "1000 10 first\n2000 10 ");
+		for (n = 0; n < lengths[i]; n++)
+			buf_add_char(&data, 'x');
+		buf_add_str(&data, "\n3000 10 last\n");
+		cr_assert_str_eq(name_of(data.data, 0x1000), "first");
+		cr_assert_str_eq(name_of(data.data, 0x3000), "last", "%zu", lengths[i]);
+		n = lengths[i] == 1000 ? 1000 : lengths[i] == 2000 ? 1024 : 0;
+		cr_assert_eq(strlen(name_of(data.data, 0x2000)), n);
 	}
-	free(data);
+	buf_fini(&data);
 }
 
 /* As a JIT writes them: many, over several blocks; each query its own. */
 Test(perfmap, many_lines_many_queries)
 {
 	struct perfmap_query *queries = calloc(10000, sizeof(*queries));
-	char *data = malloc(1 << 20), want[32];
-	size_t len = 0, i;
+	struct buf data;
+	char want[32];
+	size_t i;
 
+	buf_init(&data, 1 << 20);
 	for (i = 0; i < 10000; i++) {
-		len += (size_t)sprintf(data + len, "%zx 20 function_%zu\n", 0x10000 + i * 0x40, i);
+		buf_printf(&data, "%zx 20 function_%zu\n", 0x10000 + i * 0x40, i);
 		queries[i].va = 0x10000 + i * 0x20;
 	}
-	cr_assert_eq(resolve(data, len, queries, 10000), 0);
+	cr_assert_eq(resolve(data.data, data.len, queries, 10000), 0);
 	for (i = 0; i < 10000; i++) {
-		sprintf(want, "function_%zu", i / 2);
+		snprintf(want, sizeof(want), "function_%zu", i / 2);
 		cr_assert_str_eq(strtab_get(names, queries[i].name), i % 2 ? "" : want);
 		if (!(i % 2))
 			cr_assert_eq(queries[i].start, queries[i].va);
 	}
-	free(data);
+	buf_fini(&data);
 	free(queries);
 }
 
@@ -167,17 +171,18 @@ Test(perfmap, only_the_end_of_a_huge_file)
 Test(perfmap, hostile_overlap)
 {
 	struct perfmap_query *queries = calloc(4096, sizeof(*queries));
-	size_t len = 0, i;
-	char *data = malloc(2 << 20);
+	struct buf data;
+	size_t i;
 
+	buf_init(&data, 2 << 20);
 	for (i = 0; i < 4096; i++)
 		queries[i].va = 0x1000 + i;
 	for (i = 0; i < 50000; i++)
-		len += (size_t)sprintf(data + len, "0 ffffffff name_%zu\n", i);
-	cr_assert_eq(resolve(data, len, queries, 4096), -E2BIG);
+		buf_printf(&data, "0 ffffffff name_%zu\n", i);
+	cr_assert_eq(resolve(data.data, data.len, queries, 4096), -E2BIG);
 	cr_assert_neq(queries[0].name, 0);
 	cr_assert_leq(strtab_count(names), 4);
-	free(data);
+	buf_fini(&data);
 	free(queries);
 }
 

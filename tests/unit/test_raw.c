@@ -50,7 +50,8 @@ Test(raw, native)
 		text,
 		"Py_RunMain (python3.11:0);<module> (train.py:90);Trainer.fit (trainer/loop.py:31);"
 		"at::native::add (libfoo.so.1:0) 5\n"
-		"Py_RunMain (python3.11:0);<module> (train.py:90);Trainer.fit (trainer/loop.py:33) 1\n"
+		"Py_RunMain (python3.11:0);<module> (train.py:90);Trainer.fit (trainer/loop.py:33) "
+		"1\n"
 		"at::native::add (libfoo.so.1:0) 4\n");
 	free(text);
 	made_free(profile);

@@ -52,7 +52,7 @@ Test(speedscope, golden)
 	expect(profile, "d[\"profiles\"][0][\"samples\"]",
 	       "[[3, 0, 1, 4], [3, 0, 1, 4, 5], [3, 0, 2], [8, 4]]\n");
 	expect(profile, "d[\"profiles\"][0][\"weights\"], d[\"profiles\"][0][\"endValue\"]",
-	       "([30000000, 20000000, 10000000, 40000000], 100000000)\n");
+	       "[30000000, 20000000, 10000000, 40000000] 100000000\n");
 	expect(profile, "{p[\"type\"] + p[\"unit\"] for p in d[\"profiles\"]}",
 	       "{'samplednanoseconds'}\n");
 	made_free(profile);
@@ -71,7 +71,8 @@ Test(speedscope, threads_apart)
 	made_add(profile, process, 2, f)->tid = 6;
 	made_add(profile, process, 3, f)->tid = 7;
 	expect(profile, "[(p[\"name\"], p[\"weights\"]) for p in d[\"profiles\"]]",
-	       "[('app (pid 5) thread-6', [20000000]), ('app (pid 5) io-7', [10000000, 30000000])]\n");
+	       "[('app (pid 5) thread-6', [20000000]), ('app (pid 5) io-7', [10000000, "
+	       "30000000])]\n");
 	made_free(profile);
 }
 
@@ -80,8 +81,7 @@ Test(speedscope, hostile_names_are_strings)
 	struct profile *profile = made_new();
 	uint32_t process = made_process(profile, 5, "\"},{\\", "");
 
-	made_add(profile, process, 1,
-		 made_native(profile, "a\"b\\c\x01\xff</script>", 0, 0));
+	made_add(profile, process, 1, made_native(profile, "a\"b\\c\x01\xff</script>", 0, 0));
 	expect(profile, "ascii(d[\"shared\"][\"frames\"][0][\"name\"])",
 	       "'a\"b\\\\c \\ufffd</script>'\n");
 	expect(profile, "d[\"profiles\"][0][\"name\"]", "\"},{\\ (pid 5)\n");
@@ -95,7 +95,8 @@ Test(speedscope, empty)
 
 	profile->stats = &stats;
 	stats_add(&stats.lost, "ring_full", 3);
-	expect(profile, "len(d[\"profiles\"]), d[\"profiles\"][0][\"samples\"], d[\"bpfprof\"][\"lost\"]",
-	       "(1, [], {'ring_full': 3})\n");
+	expect(profile,
+	       "len(d[\"profiles\"]), d[\"profiles\"][0][\"samples\"], d[\"bpfprof\"][\"lost\"]",
+	       "1 [] {'ring_full': 3}\n");
 	made_free(profile);
 }

@@ -29,12 +29,12 @@ Test(strtab, each_string_once_with_dense_ids)
 	cr_assert(!strtab_new(&tab, 10 << 20));
 	base = strtab_count(tab);
 	for (i = 0; i < 100000; i++) {
-		sprintf(name, "name %u", i);
+		snprintf(name, sizeof(name), "name %u", i);
 		cr_assert_eq(strtab_add(tab, name), base + i);
 	}
 	first = strtab_get(tab, base);
 	for (i = 0; i < 100000; i++) {
-		sprintf(name, "name %u", i);
+		snprintf(name, sizeof(name), "name %u", i);
 		cr_assert_eq(strtab_add_len(tab, name, strlen(name)), base + i);
 		cr_assert_str_eq(strtab_get(tab, base + i), name);
 	}

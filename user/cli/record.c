@@ -101,7 +101,7 @@ static void on_retire(void *arg, struct process *process)
 	tables_retire(rec->tables, process, time_monotonic_ns());
 }
 
-/* Every pid named must be a live process; its leader's pid is what is recorded. */
+/* Every pid named must be a live process, not one of its other threads. */
 static int check_targets(const struct record_options *options)
 {
 	struct target target;
@@ -300,41 +300,64 @@ static int setup_targets(struct recording *rec)
 	return err;
 }
 
+/* In the child: waits until sampling runs, then becomes the command. */
+static void command_exec(char **command, int go_fd, int error_fd, const sigset_t *old_signals)
+{
+	char byte;
+	int err;
+
+	sigprocmask(SIG_SETMASK, old_signals, NULL);
+	if (read(go_fd, &byte, 1) == 1) /* told to give up */
+		_exit(0);
+	execvp(command[0], command);
+	err = errno;
+	if (write(error_fd, &err, sizeof(err)) != sizeof(err))
+		_exit(CANNOT_EXEC - 1);
+	_exit(CANNOT_EXEC);
+}
+
 /* The command waits for the pipe's other end to close, so that nothing of it is missed. */
 static int command_fork(struct recording *rec, const sigset_t *old_signals)
 {
-	int pipe_fds[2];
-	char byte;
+	int go[2], error[2];
 	pid_t pid;
 
-	if (pipe2(pipe_fds, O_CLOEXEC))
+	if (pipe2(go, O_CLOEXEC))
 		return -errno;
+	if (pipe2(error, O_CLOEXEC)) {
+		close(go[0]);
+		close(go[1]);
+		return -errno;
+	}
 	pid = fork();
-	if (pid < 0) {
-		close(pipe_fds[0]);
-		close(pipe_fds[1]);
-		return -errno;
-	}
 	if (!pid) {
-		close(pipe_fds[1]);
-		sigprocmask(SIG_SETMASK, old_signals, NULL);
-		if (read(pipe_fds[0], &byte, 1) == 1) /* told to give up */
-			_exit(0);
-		execvp(rec->options->command[0], rec->options->command);
-		fprintf(stderr, "bpfprof: %s: %s\n", rec->options->command[0], strerror(errno));
-		_exit(CANNOT_EXEC);
+		close(go[1]);
+		close(error[0]);
+		command_exec(rec->options->command, go[0], error[1], old_signals);
 	}
-	close(pipe_fds[0]);
-	rec->command_pid = pid;
-	rec->command_go_fd = pipe_fds[1];
-	return 0;
+	close(go[0]);
+	close(error[1]);
+	rec->command_pid = pid > 0 ? pid : 0;
+	rec->command_go_fd = go[1];
+	rec->command_error_fd = error[0];
+	return pid < 0 ? -EAGAIN : 0;
 }
 
-static void command_release(struct recording *rec)
+/* Lets the command run. 0, or why it could not be executed. */
+static int command_release(struct recording *rec)
 {
-	if (rec->command_go_fd >= 0)
-		close(rec->command_go_fd);
+	int err = 0;
+
+	if (rec->command_go_fd < 0)
+		return 0;
+	close(rec->command_go_fd);
 	rec->command_go_fd = -1;
+	/* The other end closes with exec. */
+	if (read(rec->command_error_fd, &err, sizeof(err)) != sizeof(err))
+		err = 0;
+	close(rec->command_error_fd);
+	rec->command_error_fd = -1;
+	return -err;
 }
 
 /* Has the command ended? */
@@ -449,6 +472,8 @@ static void teardown(struct recording *rec)
 			log_debug("the command had gone already");
 		close(rec->command_go_fd);
 	}
+	if (rec->command_error_fd >= 0)
+		close(rec->command_error_fd);
 	clock_free(rec->clock);
 	stream_free(rec->stream);
 	walker_fini(&rec->walker);
@@ -481,7 +506,11 @@ static int start(struct recording *rec)
 	rec->start_wall_ns = time_wall_ns();
 	if (!self_usage_read(&self))
 		rec->stats.startup_seconds = self.age_seconds;
-	command_release(rec);
+	err = command_release(rec);
+	if (err) {
+		log_error("%s: cannot be run: %s", rec->options->command[0], strerror(-err));
+		return EXIT_FAILED;
+	}
 	return EXIT_DONE;
 }
 
@@ -509,7 +538,9 @@ static int run(struct recording *rec, int signal_fd)
 
 int record_run(const struct record_options *options)
 {
-	struct recording rec = { .options = options, .command_go_fd = -1 };
+	struct recording rec = { .options = options,
+				 .command_go_fd = -1,
+				 .command_error_fd = -1 };
 	__cleanup(close_fd) int signal_fd = -1;
 	__cleanup(buf_fini) struct buf message = { .max = MESSAGE_MAX };
 	sigset_t signals, old_signals;

@@ -56,6 +56,7 @@ struct recording {
 	struct seen_process *seen;
 	pid_t command_pid; /* child started for `-- CMD`, 0 = none */
 	int command_go_fd; /* closed to let it exec */
+	int command_error_fd; /* brings errno if it cannot */
 	bool command_done;
 	uint64_t start_mono_ns, end_mono_ns, start_wall_ns;
 	struct run_stats stats;

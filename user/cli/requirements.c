@@ -22,6 +22,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "cli/bpf_features.h"
+#include "cli/memory_limit.h"
 #include "cli/target.h"
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
@@ -134,7 +135,7 @@ static bool namespace_is(const char *path, ino_t first)
 	return stat(path, &st) || st.st_ino == first;
 }
 
-static long seccomp_mode(void)
+static unsigned long seccomp_mode(void)
 {
 	char status[8192];
 	const char *field;
@@ -145,7 +146,7 @@ static long seccomp_mode(void)
 		return 0;
 	status[len] = 0;
 	field = strstr(status, "\nSeccomp:");
-	return field ? strtol(field + sizeof("\nSeccomp:") - 1, NULL, 10) : 0;
+	return field ? strtoul(field + sizeof("\nSeccomp:") - 1, NULL, 10) : 0;
 }
 
 /* What keeps bpf(2) from us although we have the capability. */
@@ -260,7 +261,7 @@ static const char *perf_remedy(const char *paranoid)
 {
 	if (!has_capability(CAP_PERFMON))
 		return capability_remedy(CAP_PERFMON);
-	if (seccomp_mode() && strtol(paranoid, NULL, 10) <= 2)
+	if (seccomp_mode() && strtoul(paranoid, NULL, 10) <= 2)
 		return TIMER_REMEDY "docker run --security-opt seccomp=unconfined";
 	return TIMER_REMEDY "sysctl -w kernel.perf_event_paranoid=2";
 }
@@ -341,21 +342,35 @@ static void probe_bpf(struct requirements *reqs, bool with_btf)
 		    "off: samples cost several times as much");
 }
 
+/* 1: addresses are shown; 0: hidden; -errno. The first symbols may rightly be at 0. */
+static int kallsyms_shown(void)
+{
+	__cleanup(close_file) FILE *file = fopen("/proc/kallsyms", "re");
+	char line[512];
+
+	if (!file)
+		return -errno;
+	for (int i = 0; i < 64 && fgets(line, sizeof(line), file); i++) {
+		if (strtoull(line, NULL, 16))
+			return 1;
+	}
+	return 0;
+}
+
 static void probe_kallsyms(struct requirements *reqs)
 {
-	char symbol[256], kptr[32];
-	int err = line_read("/proc/kallsyms", symbol, sizeof(symbol));
+	int shown = kallsyms_shown();
+	char kptr[32];
 
 	if (line_read("/proc/sys/kernel/kptr_restrict", kptr, sizeof(kptr)))
 		snprintf(kptr, sizeof(kptr), "unknown");
-	if (!err && strtoull(symbol, NULL, 16))
+	if (shown > 0)
 		add(reqs, "kernel_symbols", REQUIREMENT_OK, NULL, "readable, kptr_restrict %s",
 		    kptr);
-	else if (err || !*symbol)
+	else if (shown < 0)
 		add(reqs, "kernel_symbols", REQUIREMENT_WARN,
 		    "boot a kernel with CONFIG_KALLSYMS=y",
-		    "/proc/kallsyms: %s; kernel functions stay without names",
-		    err ? strerror(-err) : "empty");
+		    "/proc/kallsyms: %s; kernel functions stay without names", strerror(-shown));
 	else
 		add(reqs, "kernel_symbols", REQUIREMENT_WARN,
 		    *kptr == '2' ? "sysctl -w kernel.kptr_restrict=1"
@@ -380,10 +395,9 @@ static void probe_lockdown(struct requirements *reqs)
 static void probe_seccomp(struct requirements *reqs)
 {
 	static const char *const modes[] = { "off", "strict", "a filter is set" };
-	long mode = seccomp_mode();
+	unsigned long mode = seccomp_mode();
 
-	add(reqs, "seccomp", REQUIREMENT_OK, NULL, "%s%s",
-	    mode >= 0 && mode <= 2 ? modes[mode] : "unknown",
+	add(reqs, "seccomp", REQUIREMENT_OK, NULL, "%s%s", mode <= 2 ? modes[mode] : "unknown",
 	    mode ? "; bpf and perf_events above say what it lets through" : "");
 }
 
@@ -406,63 +420,11 @@ static void probe_pid_namespace(struct requirements *reqs)
 	}
 }
 
-/* The lowest limit from the cgroup of ours up to the root. */
-static uint64_t cgroup_limit(const char *mount, const char *cgroup, const char *name)
-{
-	char path[4096 + 128], text[64];
-	uint64_t limit = UINT64_MAX;
-	int len = snprintf(path, sizeof(path), "%s%s", mount, cgroup);
-	size_t root = strlen(mount);
-
-	if (len < 0 || (size_t)len >= sizeof(path) - 64)
-		return limit;
-	for (;;) {
-		char *slash;
-		size_t end = strlen(path);
-
-		snprintf(path + end, sizeof(path) - end, "/%s", name);
-		if (!line_read(path, text, sizeof(text)) && *text >= '0' && *text <= '9') {
-			uint64_t value = strtoull(text, NULL, 10);
-
-			if (value < limit)
-				limit = value;
-		}
-		path[end] = 0;
-		slash = strrchr(path, '/');
-		if (!slash || (size_t)(slash - path) < root)
-			return limit;
-		*slash = 0;
-	}
-}
-
-static uint64_t memory_limit(void)
-{
-	__cleanup(close_file) FILE *file = fopen("/proc/self/cgroup", "re");
-	uint64_t limit = UINT64_MAX;
-	char line[4096];
-
-	while (file && fgets(line, sizeof(line), file)) {
-		const char *list = strchr(line, ':'), *cgroup = list ? strchr(list + 1, ':') : NULL;
-		uint64_t found = UINT64_MAX;
-
-		if (!cgroup)
-			continue;
-		line[strcspn(line, "\n")] = 0;
-		if (!strncmp(line, "0::", 3))
-			found = cgroup_limit("/sys/fs/cgroup", cgroup + 1, "memory.max");
-		else if (!strncmp(list, ":memory:", 8))
-			found = cgroup_limit("/sys/fs/cgroup/memory", cgroup + 1,
-					     "memory.limit_in_bytes");
-		if (found < limit)
-			limit = found;
-	}
-	return limit;
-}
-
 static void probe_memory(struct requirements *reqs)
 {
 	int cpus = libbpf_num_possible_cpus();
-	unsigned long long budget = MEMORY_BUDGET, limit = memory_limit();
+	unsigned long long budget = MEMORY_BUDGET,
+			   limit = memory_limit("/proc/self/cgroup", "/sys/fs/cgroup");
 
 	if (cpus > 32)
 		budget += (unsigned long long)(cpus - 32) * MEMORY_PER_CPU;
@@ -629,7 +591,7 @@ static int libbpf_print(enum libbpf_print_level level, const char *fmt, va_list 
 
 static int libbpf_print(enum libbpf_print_level level, const char *fmt, va_list ap)
 {
-	__cleanup(free_cleanup) char *text = NULL;
+	__cleanup(free_mem) char *text = NULL;
 	int len;
 
 	(void)level;
@@ -637,6 +599,8 @@ static int libbpf_print(enum libbpf_print_level level, const char *fmt, va_list 
 		return 0;
 	/* The verifier's log comes as one message of many lines. */
 	len = vasprintf(&text, fmt, ap);
+	if (len < 0)
+		text = NULL;
 	if (len > 0) {
 		if (text[len - 1] == '\n')
 			text[len - 1] = 0;

@@ -104,7 +104,7 @@ int target_probe(pid_t pid, struct target *ret)
 	leader = status_field(status, "Tgid");
 	copy_name(target.name, sizeof(target.name), status_field(status, "Name"));
 	target.zombie = state && (*state == 'Z' || *state == 'X');
-	target.leader = leader ? (pid_t)strtol(leader, NULL, 10) : pid;
+	target.leader = leader ? (pid_t)strtoul(leader, NULL, 10) : pid;
 	target.kernel_thread = stat_is_kernel_thread(stat);
 	if (!target.zombie && !target.kernel_thread)
 		target.bits = auxv_bits(pid);

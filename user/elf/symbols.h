@@ -23,7 +23,7 @@ struct elf_symbol {
 	uint64_t rva; /* what is asked for, ascending */
 	uint32_t name; /* id in names, mangled as in the file; 0 = no symbol covers rva */
 	uint64_t value; /* start of the symbol */
-	uint64_t bytes;
+	uint64_t bytes; /* 0 = the symbol has no size: only rva itself is known to be in it */
 };
 
 /* How a separate debug file is opened: an image, or NULL. */
@@ -38,8 +38,8 @@ struct elf_debug_paths {
 
 /*
  * Fills in name, value and bytes of syms[0..nr). paths may be NULL (no separate
- * files). 0 also when nothing was found; -EBADMSG if a table was malformed (what was found
- * before stays), -ENOMEM.
+ * files). 0 also when nothing was found; -EBADMSG if a table was malformed, -E2BIG over our
+ * limits (what was found before stays), -ENOMEM. Entries that have a name already are left alone.
  */
 int elf_symbols_resolve(struct elf_image *img, const struct elf_debug_paths *paths,
 			struct strtab *names, struct elf_symbol *syms, size_t nr);

@@ -2,7 +2,6 @@
 #include "kernel/session.h"
 
 #include <bpf/bpf.h>
-#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <stdio.h>
@@ -20,6 +19,7 @@
 #define NR_ROWS (1U << 21) /* 16 MiB */
 #define NR_MAPPINGS (1U << 16) /* 1.5 MiB */
 #define MISS_BYTES_PER_MS 25000 /* per node */
+#define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 #define JITTER_1024 102 /* +- 10% */
 
 static int maps_size(struct session *session)
@@ -43,51 +43,27 @@ static int maps_size(struct session *session)
 /* Where the timer's own interrupt ends in a kernel stack. Without kallsyms it stays unknown. */
 static void find_interrupt_text(struct bpfprof_cfg *cfg)
 {
-	static const char *const entries[] = { "asm_sysvec_apic_timer_interrupt",
-					       "asm_common_interrupt", "asm_sysvec_reschedule_ipi",
-					       "asm_sysvec_call_function",
-					       "asm_sysvec_call_function_single" };
-	uint64_t start, end;
+	struct kallsyms_range ranges[] = { { .name = "do_softirq" },
+					   { .name = "asm_sysvec_apic_timer_interrupt" },
+					   { .name = "asm_common_interrupt" },
+					   { .name = "asm_sysvec_reschedule_ipi" },
+					   { .name = "asm_sysvec_call_function" },
+					   { .name = "asm_sysvec_call_function_single" } };
 	size_t i;
 
+	if (kallsyms_find("/proc/kallsyms", ranges, ARRAY_SIZE(ranges)))
+		return;
+	cfg->softirq_start = ranges[0].start;
+	cfg->softirq_end = ranges[0].end;
 	/* The entries lie one after another, each some dozen bytes long. */
-	for (i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
-		if (kallsyms_find("/proc/kallsyms", entries[i], &start, &end))
+	for (i = 1; i < ARRAY_SIZE(ranges); i++) {
+		if (!ranges[i].start)
 			continue;
-		if (!cfg->irq_start || start < cfg->irq_start)
-			cfg->irq_start = start;
-		if (end > cfg->irq_end)
-			cfg->irq_end = end;
+		if (!cfg->irq_start || ranges[i].start < cfg->irq_start)
+			cfg->irq_start = ranges[i].start;
+		if (ranges[i].end > cfg->irq_end)
+			cfg->irq_end = ranges[i].end;
 	}
-	if (!kallsyms_find("/proc/kallsyms", "do_softirq", &start, &end)) {
-		cfg->softirq_start = start;
-		cfg->softirq_end = end;
-	}
-}
-
-static bool timer_can_pin(void)
-{
-	struct btf *btf = btf__load_vmlinux_btf();
-	const struct btf_type *type;
-	const struct btf_enum *e;
-	bool found = false;
-	int id, i, n;
-
-	if (!btf)
-		return false;
-	n = (int)btf__type_cnt(btf);
-	/* The flag is in an anonymous enum: the one that also has BPF_F_TIMER_ABS. */
-	for (id = 1; id < n && !found; id++) {
-		type = btf__type_by_id(btf, (__u32)id);
-		if (!btf_is_enum(type) || type->name_off || btf_vlen(type) > 4)
-			continue;
-		e = btf_enum(type);
-		for (i = 0; i < btf_vlen(type); i++)
-			found |= !strcmp(btf__name_by_offset(btf, e[i].name_off),
-					 "BPF_F_TIMER_CPU_PIN");
-	}
-	btf__free(btf);
-	return found;
 }
 
 static void config_set(struct session *session)
@@ -102,10 +78,8 @@ static void config_set(struct session *session)
 	cfg->period_is_ns = !options->cycles;
 	cfg->jitter = JITTER_1024;
 	cfg->mmap_nr = SYS_mmap;
-	if (options->clock == SESSION_CLOCK_TIMER) {
+	if (options->clock == SESSION_CLOCK_TIMER)
 		find_interrupt_text(cfg);
-		cfg->timer_pin = timer_can_pin();
-	}
 }
 
 static void *array_map(struct bpf_map *map)

@@ -17,7 +17,12 @@
 #include "unwind/reader.h"
 #include "unwind_native.h"
 
-#define REFRESH_COST_FACTOR 50 /* reading mappings takes at most 1/50 of our time per process */
+/*
+ * A process with very many mappings is read less often than its samples ask for: 2% of the
+ * time may go into that. An ordinary one takes some 50 us and is read at once.
+ */
+#define REFRESH_DEAR_NS 1000000ULL
+#define REFRESH_DEAR_FACTOR 50
 #define UNREADABLE_NS 5000000000ULL
 
 int walker_init(struct walker *walker)
@@ -118,6 +123,8 @@ int walker_refresh(struct walker *walker, struct process *process, uint64_t now_
 	} else if (err >= 0) {
 		err = -ESRCH;
 	}
+	if (err == -ESRCH) /* half way through exec: the next sample may ask again */
+		process->read_ns = 0;
 	free(c.mappings);
 	return err;
 }
@@ -213,8 +220,10 @@ static bool has_rule(uint64_t row)
 /* May the mappings be read again for this sample: is it newer than they are, and not too dear? */
 static bool may_refresh(const struct process *process, uint64_t sample_ns, uint64_t now_ns)
 {
-	return !process->dead && sample_ns > process->read_ns &&
-	       now_ns - process->read_ns >= process->read_cost_ns * REFRESH_COST_FACTOR;
+	if (process->dead || sample_ns <= process->read_ns)
+		return false;
+	return process->read_cost_ns < REFRESH_DEAR_NS ||
+	       now_ns - process->read_ns >= process->read_cost_ns * REFRESH_DEAR_FACTOR;
 }
 
 /* The mapping of pc; the process is asked again if it is not known. */
@@ -284,25 +293,21 @@ static struct process *process_prepare(struct walker *walker, const struct bpfpr
 	return process;
 }
 
-uint32_t walker_finish(struct walker *walker, const struct bpfprof_miss *miss, uint64_t *frames,
-		       uint32_t nr, uint32_t cap, uint32_t *stop, uint64_t now_ns)
+/* From the registers of the miss to the end. Returns the new number of frames. */
+static uint32_t walk(struct walker *walker, struct process *process,
+		     const struct bpfprof_miss *miss, bool all_registers, uint64_t *frames,
+		     uint32_t nr, uint32_t cap, uint32_t *stop, uint64_t now_ns)
 {
 	struct copy_reader copy = { .reader.read = copy_read,
 				    .va = miss->stack_va,
 				    .len = miss->stack_len,
+				    .all_registers = all_registers,
 				    .data = miss->stack };
 	struct unwind_state state = { .valid = miss->regs_valid, .exact = miss->pc_exact };
-	struct process *process;
-	uint64_t frame;
 	uint32_t why = 0;
+	uint64_t frame;
 
-	copy.all_registers = miss->sample.stop == BPFPROF_STOP_REG_LOST;
 	memcpy(state.regs, miss->regs, sizeof(state.regs));
-	process = process_prepare(walker, miss, unwind_lookup_pc(&state), now_ns);
-	if (!process) {
-		*stop = BPFPROF_STOP_MISS_GONE;
-		return nr;
-	}
 	while (!why) {
 		if (nr == cap) {
 			why = BPFPROF_STOP_DEPTH;
@@ -317,4 +322,23 @@ uint32_t walker_finish(struct walker *walker, const struct bpfprof_miss *miss, u
 		why = BPFPROF_STOP_MISS_WINDOW;
 	*stop = why;
 	return nr;
+}
+
+uint32_t walker_finish(struct walker *walker, const struct bpfprof_miss *miss, uint64_t *frames,
+		       uint32_t nr, uint32_t cap, uint32_t *stop, uint64_t now_ns)
+{
+	bool all_registers = miss->sample.stop == BPFPROF_STOP_REG_LOST;
+	uint64_t pc = miss->regs[UNWIND_RIP] - !miss->pc_exact;
+	struct process *process = process_prepare(walker, miss, pc, now_ns);
+	uint32_t total;
+
+	if (!process) {
+		*stop = BPFPROF_STOP_MISS_GONE;
+		return nr;
+	}
+	total = walk(walker, process, miss, all_registers, frames, nr, cap, stop, now_ns);
+	/* Rows are quicker but lose registers: where one was missing, follow all of them. */
+	if (*stop == BPFPROF_STOP_REG_LOST && !all_registers)
+		total = walk(walker, process, miss, true, frames, nr, cap, stop, now_ns);
+	return total;
 }

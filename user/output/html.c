@@ -186,8 +186,8 @@ int html_write(FILE *out, const struct profile *profile, const struct output_opt
 	if (!err)
 		err = stack_order_init(&order, profile, &rules);
 	if (!err) {
-		write_page(out, profile, &order, options->title ? options->title : "CPU flame graph",
-			   caption.data);
+		write_page(out, profile, &order,
+			   options->title ? options->title : "CPU flame graph", caption.data);
 		stack_order_fini(&order);
 	}
 	buf_fini(&caption);

@@ -24,6 +24,7 @@
 
 #define MAX_MESSAGE_BYTES (16U << 20)
 #define MAX_STRING_BYTES (64U << 20)
+#define NO_NAME "[unknown]"
 
 /* Field numbers of profile.proto. */
 enum {
@@ -284,9 +285,10 @@ static uint32_t function_id(struct pprof *w, const struct profile_location *loca
 {
 	const char *name = strtab_get(w->profile->strings, location->name);
 	struct function function = {
-		.name = string_index(w, name, location->kind == LOCATION_KERNEL ? "_[k]" : ""),
-		.system_name = profile_string(w, location->system_name ? location->system_name :
-									 location->name),
+		.name = string_index(w, *name ? name : NO_NAME,
+				     location->kind == LOCATION_KERNEL ? "_[k]" : ""),
+		.system_name = profile_string(w, location->system_name ? location->system_name
+								       : location->name),
 		.filename = profile_string(w, location->file),
 		.start_line = location->start_line,
 	};
@@ -306,23 +308,33 @@ static uint32_t function_id(struct pprof *w, const struct profile_location *loca
 	return w->nr_functions;
 }
 
+static void write_location(struct pprof *w, const struct profile_location *location, uint64_t id)
+{
+	const uint32_t function = function_id(w, location);
+
+	buf_reset(&w->part);
+	add_number(&w->part, LINE_FUNCTION_ID, function);
+	add_number(&w->part, LINE_LINE, location->line);
+	add_number(&w->message, LOCATION_ID, id);
+	add_number(&w->message, LOCATION_MAPPING_ID, location->mapping);
+	add_number(&w->message, LOCATION_ADDRESS, location->address);
+	add_bytes(&w->message, LOCATION_LINE, w->part.data, w->part.len);
+	write_message(w, PROFILE_LOCATION);
+}
+
+/* The last one stands for the frames of a stack that has none: pprof would drop the sample. */
 static void write_locations(struct pprof *w)
 {
-	const struct profile_location *location;
-	uint32_t function;
+	const struct profile_location no_frames = { .kind = LOCATION_MARKER };
 	size_t i;
 
-	for (i = 0; i < w->profile->nr_locations; i++) {
-		location = &w->profile->locations[i];
-		function = function_id(w, location);
-		buf_reset(&w->part);
-		add_number(&w->part, LINE_FUNCTION_ID, function);
-		add_number(&w->part, LINE_LINE, location->line);
-		add_number(&w->message, LOCATION_ID, i + 1);
-		add_number(&w->message, LOCATION_MAPPING_ID, location->mapping);
-		add_number(&w->message, LOCATION_ADDRESS, location->address);
-		add_bytes(&w->message, LOCATION_LINE, w->part.data, w->part.len);
-		write_message(w, PROFILE_LOCATION);
+	for (i = 0; i < w->profile->nr_locations; i++)
+		write_location(w, &w->profile->locations[i], i + 1);
+	for (i = 0; i < w->profile->nr_samples; i++) {
+		if (w->profile->stacks[w->profile->samples[i].stack].nr)
+			continue;
+		write_location(w, &no_frames, w->profile->nr_locations + 1);
+		break;
 	}
 }
 
@@ -341,7 +353,8 @@ static void write_samples(struct pprof *w)
 {
 	const struct profile *profile = w->profile;
 	const uint32_t comm_key = string_index(w, "comm", ""), pid_key = string_index(w, "pid", "");
-	const uint32_t host_key = string_index(w, "host", ""), host = profile_string(w, profile->host);
+	const uint32_t host_key = string_index(w, "host", ""),
+		       host = profile_string(w, profile->host);
 	const uint32_t thread_key = profile->threads ? string_index(w, "thread", "") : 0;
 	const uint32_t tid_key = profile->threads ? string_index(w, "tid", "") : 0;
 	const struct profile_process *process;
@@ -357,6 +370,8 @@ static void write_samples(struct pprof *w)
 		buf_reset(&w->part);
 		for (j = 0; j < stack->nr; j++)
 			add_varint(&w->part, profile->stack_locations[stack->first + j] + 1ULL);
+		if (!stack->nr)
+			add_varint(&w->part, profile->nr_locations + 1);
 		add_bytes(&w->message, SAMPLE_LOCATION_ID, w->part.data, w->part.len);
 		buf_reset(&w->part);
 		add_varint(&w->part, sample->count);
@@ -390,7 +405,7 @@ static int pprof_init(struct pprof *w, FILE *out, const struct profile *profile)
 	buf_init(&w->text, MAX_MESSAGE_BYTES);
 	buf_init(&w->message, MAX_MESSAGE_BYTES);
 	buf_init(&w->part, MAX_MESSAGE_BYTES);
-	while (w->nr_slots < 2 * profile->nr_locations)
+	while (w->nr_slots < 2 * (profile->nr_locations + 1))
 		w->nr_slots *= 2;
 	w->functions = calloc(profile->nr_locations + 1, sizeof(*w->functions));
 	w->slots = calloc(w->nr_slots, sizeof(*w->slots));

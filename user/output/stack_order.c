@@ -254,8 +254,7 @@ bool stack_order_next(const struct stack_order *order, size_t *pos, struct stack
 		ret->count += samples[order->samples[i]].count;
 		ret->value_ns += samples[order->samples[i]].value_ns;
 		i++;
-	} while (i < order->nr_samples &&
-		 !compare_paths(order, first, order->samples[i], &shared));
+	} while (i < order->nr_samples && !compare_paths(order, first, order->samples[i], &shared));
 	*pos = i;
 	return true;
 }

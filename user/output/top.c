@@ -12,7 +12,7 @@
 
 #define COLUMNS 80
 #define FUNCTION_INDENT 37
-#define PROCESS_INDENT 48
+#define PROCESS_INDENT 50
 #define MAX_TEXT_BYTES (16U << 20)
 #define ELLIPSIS "\xe2\x80\xa6"
 /* A process asked for that ran less than this share of the time is waiting for something. */
@@ -169,7 +169,8 @@ static void write_functions(struct top *top, struct buf *dst, size_t rows)
 		buf_add_char(dst, '\n');
 	}
 	if (left)
-		buf_printf(dst, "%*s%zu more function%s\n", FUNCTION_INDENT, "", left, left == 1 ? "" : "s");
+		buf_printf(dst, "%*s%zu more function%s\n", FUNCTION_INDENT, "", left,
+			   left == 1 ? "" : "s");
 }
 
 /* CPU time as the kernel counts it, else as sampled. */
@@ -186,7 +187,8 @@ static int compare_processes(const void *a, const void *b, void *arg)
 	uint32_t index_a = *(const uint32_t *)a, index_b = *(const uint32_t *)b;
 	uint64_t ns_a = process_cpu_ns(top, index_a), ns_b = process_cpu_ns(top, index_b);
 
-	if (top->profile->processes[index_a].asked_for != top->profile->processes[index_b].asked_for)
+	if (top->profile->processes[index_a].asked_for !=
+	    top->profile->processes[index_b].asked_for)
 		return top->profile->processes[index_a].asked_for ? -1 : 1;
 	if (ns_a != ns_b)
 		return ns_a > ns_b ? -1 : 1;
@@ -227,7 +229,8 @@ static void write_process(const struct top *top, struct buf *dst, uint32_t index
 	buf_add_char(dst, '\n');
 	buf_fini(&name);
 	if (process->asked_for && cpu < seconds * WAITING_SHARE)
-		buf_printf(dst, "         %.2f s on CPU in %.0f s: dump -p %u shows where it waits\n",
+		buf_printf(dst,
+			   "         %.2f s on CPU in %.0f s: dump -p %u shows where it waits\n",
 			   cpu, seconds, process->pid);
 }
 
@@ -252,7 +255,8 @@ static void write_processes(struct top *top, struct buf *dst, size_t rows)
 		write_process(top, dst, order[i]);
 	}
 	if (left)
-		buf_printf(dst, "%*s%zu more process%s\n", PROCESS_INDENT, "", left, left == 1 ? "" : "es");
+		buf_printf(dst, "%*s%zu more process%s\n", PROCESS_INDENT, "", left,
+			   left == 1 ? "" : "es");
 	free(order);
 }
 

@@ -306,7 +306,35 @@ static uint64_t frame_group(uint64_t frame)
 	}
 }
 
-static int locations_resolve(struct symbolizer *s)
+static int group_resolve(struct symbolizer *s, size_t first, size_t nr)
+{
+	switch (frame_kind(s->frames[first])) {
+	case BPFPROF_FRAME_KERNEL:
+		return kernel_resolve(s, first, nr);
+	case BPFPROF_FRAME_NATIVE:
+		return image_resolve(s, first, nr);
+	case BPFPROF_FRAME_NATIVE_VA:
+		return va_resolve(s, first, nr);
+	default:
+		return marker_resolve(s, first, nr);
+	}
+}
+
+/* Mappings are numbered in this order, since pprof takes the first for the program. */
+enum { RANK_FILES, RANK_OTHERS, RANK_KERNEL, NR_RANKS };
+
+static int frame_rank(uint64_t frame)
+{
+	if (frame_kind(frame) == BPFPROF_FRAME_KERNEL)
+		return RANK_KERNEL;
+	if (frame_kind(frame) == BPFPROF_FRAME_NATIVE &&
+	    frame_image(frame) >= BPFPROF_IMAGE_FIRST_FILE)
+		return RANK_FILES;
+	return RANK_OTHERS;
+}
+
+/* All frames of that rank, group by group. */
+static int locations_resolve(struct symbolizer *s, int rank)
 {
 	size_t first, end;
 	int err = 0;
@@ -316,19 +344,8 @@ static int locations_resolve(struct symbolizer *s)
 			if (frame_kind(s->frames[end]) != frame_kind(s->frames[first]) ||
 			    frame_group(s->frames[end]) != frame_group(s->frames[first]))
 				break;
-		switch (frame_kind(s->frames[first])) {
-		case BPFPROF_FRAME_KERNEL:
-			err = kernel_resolve(s, first, end - first);
-			break;
-		case BPFPROF_FRAME_NATIVE:
-			err = image_resolve(s, first, end - first);
-			break;
-		case BPFPROF_FRAME_NATIVE_VA:
-			err = va_resolve(s, first, end - first);
-			break;
-		default:
-			err = marker_resolve(s, first, end - first);
-		}
+		if (frame_rank(s->frames[first]) == rank)
+			err = group_resolve(s, first, end - first);
 	}
 	return err;
 }
@@ -389,7 +406,7 @@ int symbolize(struct profile *ret, const struct aggregate_view *view, struct ima
 				.images = images,
 				.options = options,
 				.files = files };
-	int err;
+	int err, rank;
 
 	err = strtab_new(&profile.strings, MAX_STRING_BYTES);
 	if (!err)
@@ -397,8 +414,10 @@ int symbolize(struct profile *ret, const struct aggregate_view *view, struct ima
 	if (!err) {
 		profile.locations = calloc(s.nr + 1, sizeof(*profile.locations));
 		profile.nr_locations = profile.locations ? s.nr : 0;
-		err = profile.locations ? locations_resolve(&s) : -ENOMEM;
+		err = profile.locations ? 0 : -ENOMEM;
 	}
+	for (rank = 0; rank < NR_RANKS && !err; rank++)
+		err = locations_resolve(&s, rank);
 	if (!err)
 		err = stacks_copy(&s);
 	free(s.frames);

@@ -4,19 +4,26 @@
 #include <setjmp.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <libiberty/demangle.h>
 
 /*
- * libiberty limits its recursion but not its output: back references double a name at each
- * level, and a 100 byte symbol can keep it busy for years. Its callback cannot say
- * "enough", so it leaves by longjmp() as soon as dst is full; the printers for
- * Itanium names keep everything on the stack, so nothing is lost by that.
+ * libiberty limits its recursion, but neither its output nor its time, and names come from
+ * targets. Back references double a name at each level: 2^40 characters from a symbol of 200. So:
+ * - Its callback cannot say "enough": it leaves by longjmp() as soon as dst is full. The printers
+ *   keep everything on the stack, so nothing is lost by that (but for Punycode).
+ * - Looking for the parameter pack of an expansion walks shared parts again for each reference
+ *   to them, without output: such names are parsed first and their tree is measured.
+ * - A template parameter with arguments in a conversion operator is parsed twice, at each level.
  */
 
-#define MAX_STACK_PRODUCT 16384
+#define MAX_STACK_PRODUCT 16384 /* of templates and references to template parameters */
 #define MAX_RUST_BACKREFS 24
+#define MAX_CONVERSION_LEVELS 8
+#define MAX_TREE_PATHS 65536
+#define MAX_CALLBACK_INPUT 1023 /* over that, cplus_demangle_v3_callback() refuses */
 
 struct output {
 	char *dst;
@@ -114,13 +121,29 @@ static size_t count_pairs(const char *name, const char *first, char second)
 }
 
 /*
- * The printer's arrays on the stack: one entry for each pair of a template and a reference
- * to a template parameter.
+ * The printer's array on the stack has an entry for each pair of a template and a reference
+ * to a template parameter (which may be a substitution).
  */
 static bool fits_stack(const char *name)
 {
-	return (count_pairs(name, "I", 0) + 1) * (count_pairs(name, "RO", 'T') + 1) <=
-	       MAX_STACK_PRODUCT;
+	size_t refs = count_pairs(name, "RO", 'T') + count_pairs(name, "RO", 'S');
+
+	return (count_pairs(name, "I", 0) + 1) * (refs + 1) <= MAX_STACK_PRODUCT;
+}
+
+/* `T_I` or `T<number>_I` anywhere behind a conversion operator. */
+static bool parses_fast(const char *name)
+{
+	size_t levels = 0;
+
+	for (name = strstr(name, "cv"); name && *name; name++) {
+		if (*name != 'T')
+			continue;
+		name += strspn(name + 1, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+		if (name[1] == '_' && name[2] == 'I' && ++levels > MAX_CONVERSION_LEVELS)
+			return false;
+	}
+	return true;
 }
 
 static bool has_punycode(const char *name)
@@ -145,27 +168,129 @@ static size_t mangled_len(const char *name, size_t len)
 	return n ? n : strcspn(name, ".");
 }
 
-static bool demangle_mangled(const char *name, struct output *out)
-{
-	bool rust = !strncmp(name, "_R", 2);
+/* A name as a graph: parts that are referred to again are shared. */
+struct tree {
+	const struct demangle_component *parts;
+	uint32_t *paths; /* through parts[i] downward, 0 = not counted yet */
+	size_t nr;
+	bool unsafe;
+};
 
-	if (!fits_stack(name))
+static uint32_t count_paths(struct tree *tree, const struct demangle_component *part)
+{
+	size_t i = part ? (size_t)(part - tree->parts) : tree->nr;
+	uint64_t paths = 1;
+
+	if (i >= tree->nr || tree->unsafe)
+		return 0;
+	if (tree->paths[i])
+		return tree->paths[i];
+	switch (part->type) {
+	case DEMANGLE_COMPONENT_NAME:
+	case DEMANGLE_COMPONENT_TAGGED_NAME:
+	case DEMANGLE_COMPONENT_LAMBDA:
+	case DEMANGLE_COMPONENT_OPERATOR:
+	case DEMANGLE_COMPONENT_BUILTIN_TYPE:
+	case DEMANGLE_COMPONENT_EXTENDED_BUILTIN_TYPE:
+	case DEMANGLE_COMPONENT_SUB_STD:
+	case DEMANGLE_COMPONENT_CHARACTER:
+	case DEMANGLE_COMPONENT_TEMPLATE_PARAM:
+	case DEMANGLE_COMPONENT_FUNCTION_PARAM:
+	case DEMANGLE_COMPONENT_UNNAMED_TYPE:
+	case DEMANGLE_COMPONENT_DEFAULT_ARG:
+	case DEMANGLE_COMPONENT_NUMBER:
+		break;
+	case DEMANGLE_COMPONENT_FIXED_TYPE:
+		/* libiberty takes its flags for a pointer when it looks for a pack. */
+		tree->unsafe = true;
+		return 0;
+	case DEMANGLE_COMPONENT_EXTENDED_OPERATOR:
+		paths += count_paths(tree, part->u.s_extended_operator.name);
+		break;
+	case DEMANGLE_COMPONENT_CTOR:
+		paths += count_paths(tree, part->u.s_ctor.name);
+		break;
+	case DEMANGLE_COMPONENT_DTOR:
+		paths += count_paths(tree, part->u.s_dtor.name);
+		break;
+	default:
+		paths += count_paths(tree, part->u.s_binary.left);
+		paths += count_paths(tree, part->u.s_binary.right);
+	}
+	if (paths > MAX_TREE_PATHS)
+		tree->unsafe = true;
+	return tree->paths[i] = (uint32_t)paths;
+}
+
+/* Parsed to a tree that is printed if that is sure to end soon. */
+static bool demangle_tree(const char *name, struct output *out)
+{
+	struct tree tree = { .nr = 2 * strlen(name) };
+	struct demangle_component *root;
+	void *volatile parts = NULL;
+	void *mem = NULL;
+	bool ok = false;
+
+	root = cplus_demangle_v3_components(name, DMGL_AUTO, &mem);
+	if (!root)
 		return false;
+	parts = mem;
+	tree.parts = mem;
+	tree.paths = calloc(tree.nr, sizeof(*tree.paths));
+	if (tree.paths)
+		count_paths(&tree, root);
+	else
+		tree.unsafe = true;
+	free(tree.paths);
+	if (!tree.unsafe) {
+		if (setjmp(out->jump))
+			ok = true;
+		else
+			ok = cplus_demangle_print_callback(DMGL_AUTO, root, output_add, out);
+	}
+	free(parts);
+	return ok;
+}
+
+static bool may_hold_pack(const char *name)
+{
+	return strstr(name, "Dp") || strstr(name, "sp") || strstr(name, "sZ") || strstr(name, "sP");
+}
+
+static bool demangle_cxx(const char *name, struct output *out)
+{
+	out->may_jump = true;
+	if (!fits_stack(name) || !parses_fast(name))
+		return false;
+	if (may_hold_pack(name) || strlen(name) > MAX_CALLBACK_INPUT)
+		return demangle_tree(name, out);
+	if (setjmp(out->jump))
+		return true;
+	return cplus_demangle_v3_callback(name, DMGL_AUTO, output_add, out);
+}
+
+static bool demangle_rust(const char *name, struct output *out)
+{
 	/* Decoding Punycode allocates: no jump out of that, so it must be short by itself. */
-	out->may_jump = !rust || !has_punycode(name);
+	out->may_jump = !has_punycode(name);
 	if (!out->may_jump && count_pairs(name, "B", 0) > MAX_RUST_BACKREFS)
 		return false;
 	if (setjmp(out->jump))
 		return true;
-	if (rust || rust_legacy_len(name, strlen(name))) {
-		if (rust_demangle_callback(name, DMGL_AUTO, output_add, out))
+	return rust_demangle_callback(name, DMGL_AUTO, output_add, out);
+}
+
+static bool demangle_mangled(const char *name, struct output *out)
+{
+	if (!strncmp(name, "_R", 2))
+		return demangle_rust(name, out);
+	if (rust_legacy_len(name, strlen(name))) {
+		if (demangle_rust(name, out))
 			return true;
-		if (rust)
-			return false;
 		out->len = 0;
 		out->full = false;
 	}
-	return cplus_demangle_v3_callback(name, DMGL_AUTO, output_add, out);
+	return demangle_cxx(name, out);
 }
 
 void demangle(const char *name, char dst[DEMANGLE_MAX_OUTPUT])

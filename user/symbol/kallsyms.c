@@ -255,43 +255,42 @@ int kallsyms_resolve(const char *path, struct strtab *names, struct kallsyms_que
 }
 
 struct find {
-	const char *name;
-	uint64_t start, end; /* 0 = not (yet) found */
+	struct kallsyms_range *ranges;
+	size_t nr;
+	size_t nr_open; /* ranges without a start or without an end */
 };
 
-static int find_start(const struct ksym *sym, void *arg)
+/*
+ * A symbol ends where the next higher one starts. The kernel's own come in order of
+ * their addresses, so the first higher one after it is the next; modules' symbols
+ * come in no order, there the lowest higher one that follows has to do.
+ */
+static int find_ranges(const struct ksym *sym, void *arg)
 {
 	struct find *find = arg;
+	struct kallsyms_range *range;
 
-	if (sym->name_len != strlen(find->name) || memcmp(sym->name, find->name, sym->name_len))
-		return 0;
-	find->start = sym->va;
-	return 1;
+	for (range = find->ranges; range < find->ranges + find->nr; range++) {
+		if (range->start && sym->va > range->start && sym->va < range->end) {
+			find->nr_open -= range->end == UINT64_MAX;
+			range->end = sym->va;
+		} else if (!range->start && sym->name_len == strlen(range->name) &&
+			   !memcmp(sym->name, range->name, sym->name_len)) {
+			range->start = sym->va;
+			range->end = UINT64_MAX;
+		}
+	}
+	return !find->nr_open;
 }
 
-static int find_end(const struct ksym *sym, void *arg)
+int kallsyms_find(const char *path, struct kallsyms_range *ranges, size_t nr)
 {
-	struct find *find = arg;
+	struct find find = { .ranges = ranges, .nr = nr, .nr_open = nr };
+	int err;
+	size_t i;
 
-	if (sym->va > find->start && (!find->end || sym->va < find->end))
-		find->end = sym->va;
-	return 0;
-}
-
-/* Two passes: the file is not sorted, the next symbol may stand before. */
-int kallsyms_find(const char *path, const char *name, uint64_t *ret_start, uint64_t *ret_end)
-{
-	struct find find = { .name = name };
-	int err = kallsyms_scan(path, find_start, &find);
-
-	if (err < 0)
-		return err;
-	if (!find.start)
-		return -ENOENT;
-	err = kallsyms_scan(path, find_end, &find);
-	if (err)
-		return err;
-	*ret_start = find.start;
-	*ret_end = find.end ? find.end : UINT64_MAX;
-	return 0;
+	for (i = 0; i < nr; i++)
+		ranges[i].start = ranges[i].end = 0;
+	err = kallsyms_scan(path, find_ranges, &find);
+	return err < 0 ? err : 0;
 }

@@ -26,7 +26,16 @@ struct kallsyms_query {
 int kallsyms_resolve(const char *path, struct strtab *names, struct kallsyms_query *queries,
 		     size_t nr);
 
-/* Start and end (start of the next symbol) of one symbol. 0, -ENOENT, -EACCES as above. */
-int kallsyms_find(const char *path, const char *name, uint64_t *ret_start, uint64_t *ret_end);
+struct kallsyms_range {
+	const char *name;
+	uint64_t start, end; /* end: start of the next symbol; both 0 if there is no such symbol */
+};
+
+/*
+ * Fills in several symbols in one pass, which ends when all are found: the next symbol is the
+ * lowest higher one that follows in the file, exact for the kernel's own, which come sorted.
+ * 0, -EACCES as above, -errno.
+ */
+int kallsyms_find(const char *path, struct kallsyms_range *ranges, size_t nr);
 
 #endif

@@ -19,9 +19,12 @@ struct perfmap_query {
 	uint64_t start;
 };
 
-#define PERFMAP_MAX_BYTES (64U << 20)
+#define PERFMAP_MAX_BYTES (64U << 20) /* of a larger file, the last ones */
 
-/* 0 or -errno of the source; malformed lines are passed over. Takes the source. */
+/*
+ * 0, -E2BIG (too many lines that cover each other; what was found stays) or -errno of the
+ * source; malformed lines are passed over. Takes the source.
+ */
 int perfmap_resolve(const struct elf_source *source, struct strtab *names,
 		    struct perfmap_query *queries, size_t nr);
 

@@ -18,8 +18,8 @@
 #define ROW_OFF_MAX (0x7fff * 8)
 #define ROW_BP_OFF_MIN (-0x2000 * 8)
 #define ROW_BP_OFF_MAX (0x1fff * 8)
-#define ROW_ADDEND_MIN (-0x80 * 8)
-#define ROW_ADDEND_MAX (0x7f * 8)
+#define ROW_SECOND_MIN (-0x80 * 8)
+#define ROW_SECOND_MAX (0x7f * 8)
 
 struct cfi {
 	struct elf_image *img;
@@ -165,9 +165,9 @@ static int cfa_shape(const struct cfi_program *prog, struct cfi_expr_shape *shap
 
 	switch (cfa->rule.kind) {
 	case RULE_REGISTER:
-		*shape = (struct cfi_expr_shape){
-			.kind = EXPR_REG, .reg = cfa->reg, .off = cfa->rule.value
-		};
+		*shape = (struct cfi_expr_shape){ .kind = EXPR_REG,
+						  .reg = cfa->reg,
+						  .off = cfa->rule.value };
 		return 0;
 	case RULE_VAL_EXPRESSION:
 		return expr_shape(prog, &cfa->rule, shape);
@@ -222,6 +222,18 @@ static int bp_rule(const struct cfi_program *prog, const struct cfi_expr_shape *
 	return !fits(*ret_off, ROW_BP_OFF_MIN, ROW_BP_OFF_MAX);
 }
 
+/* The rule of rbx as ROW_CFA has it in its second number. */
+static int64_t bx_rule(const struct cfi_state *state)
+{
+	const struct cfi_rule *rule = &state->regs[UNWIND_RBX];
+
+	if (rule->kind == RULE_UNSPECIFIED || rule->kind == RULE_SAME)
+		return 0;
+	if (rule->kind == RULE_OFFSET && fits(rule->value, ROW_SECOND_MIN, -8))
+		return rule->value / 8;
+	return 1;
+}
+
 /* Is the caller's rsp the cfa, as nearly everywhere? */
 static bool sp_is_cfa(const struct cfi_state *state)
 {
@@ -263,10 +275,11 @@ static int row_make(const struct cfi_program *prog, uint64_t *row)
 	switch (cfa.kind) {
 	case EXPR_REG:
 		kind = ROW_CFA;
+		second = bx_rule(state);
 		break;
 	case EXPR_DEREF:
 	case EXPR_INDEX:
-		if (!fits(cfa.second, ROW_ADDEND_MIN, ROW_ADDEND_MAX))
+		if (!fits(cfa.second, ROW_SECOND_MIN, ROW_SECOND_MAX))
 			return 0;
 		kind = cfa.kind == EXPR_DEREF ? ROW_DEREF : ROW_INDEX;
 		second = cfa.second / 8;
@@ -388,9 +401,9 @@ static int page_add_segment(struct page_build *b, const struct elf_segment *seg,
 
 int cfi_build_page(struct cfi *cfi, uint32_t page, uint64_t *rows)
 {
-	struct page_build b = {
-		.cfi = cfi, .rows = rows, .pos = (uint64_t)page << BPFPROF_PAGE_SHIFT
-	};
+	struct page_build b = { .cfi = cfi,
+				.rows = rows,
+				.pos = (uint64_t)page << BPFPROF_PAGE_SHIFT };
 	uint64_t page_end = b.pos + PAGE_BYTES;
 	int err;
 
@@ -581,6 +594,7 @@ int cfi_step(struct cfi *cfi, uint64_t off, struct unwind_state *state,
 	err = pass_new(cfi, &pass);
 	if (err)
 		return err == -ENODATA ? BPFPROF_STOP_NO_TABLE : BPFPROF_STOP_MISS_FILE;
+	unwind_settle(&old, reader);
 	eval.prog = &pass->prog;
 	eval.env.bias = unwind_lookup_pc(state) - rva;
 	err = program_find(cfi, pass, rva);

@@ -79,9 +79,8 @@ static bool expr_skip_index(struct frame_cursor *cur, uint64_t *ret_reg)
 	uint64_t reg;
 	int64_t off;
 
-	if (!expr_breg(&at, cursor_u8(&at), &reg, &off) || off ||
-	    cursor_u8(&at) != DW_OP_lit8 || cursor_u8(&at) != DW_OP_mul ||
-	    cursor_u8(&at) != DW_OP_plus || at.error)
+	if (!expr_breg(&at, cursor_u8(&at), &reg, &off) || off || cursor_u8(&at) != DW_OP_lit8 ||
+	    cursor_u8(&at) != DW_OP_mul || cursor_u8(&at) != DW_OP_plus || at.error)
 		return false;
 	*cur = at;
 	*ret_reg = reg;

@@ -12,34 +12,16 @@ static int rule_set(struct cfi_state *state, uint64_t reg, uint32_t kind, int64_
 	return 0;
 }
 
-static int rule_set_factored(struct cfi_program *prog, uint64_t reg, uint32_t kind, int64_t factored)
+/* Offsets wrap, as in other readers: clang writes negative ones as unsigned numbers. */
+static int64_t factored(const struct cfi_program *prog, uint64_t value)
 {
-	int64_t value;
-
-	if (__builtin_mul_overflow(factored, prog->cie->data_align, &value))
-		return -EBADMSG;
-	return rule_set(&prog->state, reg, kind, value);
-}
-
-static int rule_set_unsigned(struct cfi_program *prog, uint64_t reg, uint32_t kind,
-			     uint64_t factored)
-{
-	return factored > INT64_MAX ? -EBADMSG :
-				      rule_set_factored(prog, reg, kind, (int64_t)factored);
-}
-
-/* DW_CFA_GNU_negative_offset_extended: the offset is subtracted. */
-static int rule_set_negative(struct cfi_program *prog, uint64_t reg, uint64_t factored)
-{
-	return factored > INT64_MAX ?
-		       -EBADMSG :
-		       rule_set_factored(prog, reg, RULE_OFFSET, -(int64_t)factored);
+	return (int64_t)(value * (uint64_t)prog->cie->data_align);
 }
 
 static int rule_set_register(struct cfi_program *prog, uint64_t reg, uint64_t from)
 {
-	return from > INT64_MAX ? -EBADMSG :
-				  rule_set(&prog->state, reg, RULE_REGISTER, (int64_t)from);
+	return from > INT64_MAX ? -EBADMSG
+				: rule_set(&prog->state, reg, RULE_REGISTER, (int64_t)from);
 }
 
 static int rule_set_expression(struct cfi_program *prog, uint64_t reg, uint32_t kind)
@@ -50,9 +32,9 @@ static int rule_set_expression(struct cfi_program *prog, uint64_t reg, uint32_t 
 	if (len > UINT32_MAX || off > INT64_MAX)
 		return -EBADMSG;
 	if (reg < CFI_NR_RULES)
-		prog->state.regs[reg] = (struct cfi_rule){
-			.kind = kind, .len = (uint32_t)len, .value = (int64_t)off
-		};
+		prog->state.regs[reg] = (struct cfi_rule){ .kind = kind,
+							   .len = (uint32_t)len,
+							   .value = (int64_t)off };
 	return 0;
 }
 
@@ -72,20 +54,6 @@ static int cfa_set(struct cfi_program *prog, uint64_t reg, int64_t off)
 	return 0;
 }
 
-static int cfa_set_unsigned(struct cfi_program *prog, uint64_t reg, uint64_t off)
-{
-	return off > INT64_MAX ? -EBADMSG : cfa_set(prog, reg, (int64_t)off);
-}
-
-static int cfa_set_factored(struct cfi_program *prog, uint64_t reg, int64_t factored)
-{
-	int64_t off;
-
-	if (__builtin_mul_overflow(factored, prog->cie->data_align, &off))
-		return -EBADMSG;
-	return cfa_set(prog, reg, off);
-}
-
 static int cfa_set_expression(struct cfi_program *prog)
 {
 	uint64_t len = cursor_uleb(&prog->cur);
@@ -93,9 +61,9 @@ static int cfa_set_expression(struct cfi_program *prog)
 
 	if (len > UINT32_MAX || off > INT64_MAX)
 		return -EBADMSG;
-	prog->state.cfa.rule = (struct cfi_rule){
-		.kind = RULE_VAL_EXPRESSION, .len = (uint32_t)len, .value = (int64_t)off
-	};
+	prog->state.cfa.rule = (struct cfi_rule){ .kind = RULE_VAL_EXPRESSION,
+						  .len = (uint32_t)len,
+						  .value = (int64_t)off };
 	return 0;
 }
 
@@ -151,10 +119,10 @@ static int instruction_run_cfa(struct cfi_program *prog, uint8_t op)
 		return location_advance(prog, cursor_uint(cur, 4));
 	case DW_CFA_def_cfa:
 		reg = cursor_uleb(cur);
-		return cfa_set_unsigned(prog, reg, cursor_uleb(cur));
+		return cfa_set(prog, reg, (int64_t)cursor_uleb(cur));
 	case DW_CFA_def_cfa_sf:
 		reg = cursor_uleb(cur);
-		return cfa_set_factored(prog, reg, cursor_sleb(cur));
+		return cfa_set(prog, reg, factored(prog, (uint64_t)cursor_sleb(cur)));
 	case DW_CFA_def_cfa_register:
 		if (!by_reg)
 			return -EBADMSG;
@@ -162,11 +130,12 @@ static int instruction_run_cfa(struct cfi_program *prog, uint8_t op)
 	case DW_CFA_def_cfa_offset:
 		if (!by_reg)
 			return -EBADMSG;
-		return cfa_set_unsigned(prog, prog->state.cfa.reg, cursor_uleb(cur));
+		return cfa_set(prog, prog->state.cfa.reg, (int64_t)cursor_uleb(cur));
 	case DW_CFA_def_cfa_offset_sf:
 		if (!by_reg)
 			return -EBADMSG;
-		return cfa_set_factored(prog, prog->state.cfa.reg, cursor_sleb(cur));
+		return cfa_set(prog, prog->state.cfa.reg,
+			       factored(prog, (uint64_t)cursor_sleb(cur)));
 	case DW_CFA_def_cfa_expression:
 		return cfa_set_expression(prog);
 	}
@@ -176,6 +145,7 @@ static int instruction_run_cfa(struct cfi_program *prog, uint8_t op)
 static int instruction_run(struct cfi_program *prog)
 {
 	struct frame_cursor *cur = &prog->cur;
+	struct cfi_state *state = &prog->state;
 	uint8_t op = cursor_u8(cur), low = op & 0x3f;
 	uint64_t reg;
 
@@ -183,7 +153,7 @@ static int instruction_run(struct cfi_program *prog)
 	case DW_CFA_advance_loc:
 		return location_advance(prog, low);
 	case DW_CFA_offset:
-		return rule_set_unsigned(prog, low, RULE_OFFSET, cursor_uleb(cur));
+		return rule_set(state, low, RULE_OFFSET, factored(prog, cursor_uleb(cur)));
 	case DW_CFA_restore:
 		return rule_restore(prog, low);
 	}
@@ -192,25 +162,27 @@ static int instruction_run(struct cfi_program *prog)
 		return 0;
 	case DW_CFA_offset_extended:
 		reg = cursor_uleb(cur);
-		return rule_set_unsigned(prog, reg, RULE_OFFSET, cursor_uleb(cur));
+		return rule_set(state, reg, RULE_OFFSET, factored(prog, cursor_uleb(cur)));
 	case DW_CFA_offset_extended_sf:
 		reg = cursor_uleb(cur);
-		return rule_set_factored(prog, reg, RULE_OFFSET, cursor_sleb(cur));
+		return rule_set(state, reg, RULE_OFFSET,
+				factored(prog, (uint64_t)cursor_sleb(cur)));
 	case DW_CFA_GNU_negative_offset_extended:
 		reg = cursor_uleb(cur);
-		return rule_set_negative(prog, reg, cursor_uleb(cur));
+		return rule_set(state, reg, RULE_OFFSET, factored(prog, -cursor_uleb(cur)));
 	case DW_CFA_val_offset:
 		reg = cursor_uleb(cur);
-		return rule_set_unsigned(prog, reg, RULE_VAL_OFFSET, cursor_uleb(cur));
+		return rule_set(state, reg, RULE_VAL_OFFSET, factored(prog, cursor_uleb(cur)));
 	case DW_CFA_val_offset_sf:
 		reg = cursor_uleb(cur);
-		return rule_set_factored(prog, reg, RULE_VAL_OFFSET, cursor_sleb(cur));
+		return rule_set(state, reg, RULE_VAL_OFFSET,
+				factored(prog, (uint64_t)cursor_sleb(cur)));
 	case DW_CFA_restore_extended:
 		return rule_restore(prog, cursor_uleb(cur));
 	case DW_CFA_undefined:
-		return rule_set(&prog->state, cursor_uleb(cur), RULE_UNDEFINED, 0);
+		return rule_set(state, cursor_uleb(cur), RULE_UNDEFINED, 0);
 	case DW_CFA_same_value:
-		return rule_set(&prog->state, cursor_uleb(cur), RULE_SAME, 0);
+		return rule_set(state, cursor_uleb(cur), RULE_SAME, 0);
 	case DW_CFA_register:
 		reg = cursor_uleb(cur);
 		return rule_set_register(prog, reg, cursor_uleb(cur));

@@ -572,9 +572,9 @@ int eh_frame_get(const struct eh_frame *frame, struct eh_pass *pass, size_t *nr,
 	*ret_start = *ret_next = start = first;
 	while (start == first) {
 		if (!found) { /* several with one start: all but one are empty */
-			err = off < frame->off || off >= frame->end ?
-				      -EBADMSG :
-				      fde_get(frame, pass, off, fde);
+			err = off < frame->off || off >= frame->end
+				      ? -EBADMSG
+				      : fde_get(frame, pass, off, fde);
 			if (!err && fde->start != start)
 				err = -EBADMSG;
 			if (err && err != -EBADMSG)

@@ -46,7 +46,7 @@ NOINLINE unsigned long realign_one(unsigned long a)
 
 	p[a & 255] = 3;
 	sum = realign_two(a + p[a & 255]);
-	for (int i = 0; i < 200; i++)
+	for (int i = 0; i < 12; i++)
 		sum += realign_small(sum);
 	BARRIER();
 	return sum + w.v[a & 7];

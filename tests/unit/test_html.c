@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "output/output.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/strtab.h"
+#include "made_profile.h"
+#include "profile/stats.h"
+
+TestSuite(html, .timeout = 120);
+TestSuite(svg, .timeout = 120);
+
+#define READER "tests/unit/read_flame_graph.py"
+
+static char *read_back(const char *form, const struct profile *profile,
+		       const struct output_options *options)
+{
+	char command[128], *page, *text;
+	size_t len;
+	int status;
+
+	if (access(READER, R_OK))
+		cr_skip_test("not run from the root of the source tree");
+	page = made_text(*form == 's' ? svg_write : html_write, profile, options, &len);
+	snprintf(command, sizeof(command), "python3 " READER " %s", form);
+	text = made_run(command, page, len, &status);
+	cr_assert_eq(status, 0, "%s", text);
+	free(page);
+	return text;
+}
+
+static void expect(const char *text, const char *part)
+{
+	cr_expect(strstr(text, part), "no '%s' in:\n%s", part, text);
+}
+
+static const char golden[] =
+	"dd;[kernel]_[k];ksys_write_[k] 5 011\n"
+	"python3;Py_RunMain;<module> (train.py:90);Trainer.fit (trainer/loop.py:31);"
+	"at::native::add 3 02332\n"
+	"python3;Py_RunMain;<module> (train.py:90);Trainer.fit (trainer/loop.py:31);"
+	"at::native::add;libfoo.so.1+0x1f2e 2 023322\n"
+	"python3;Py_RunMain;<module> (train.py:90);Trainer.fit (trainer/loop.py:33) 1 0233\n"
+	"python3;[truncated];at::native::add 4 042\n";
+
+Test(html, stacks)
+{
+	struct profile *profile = made_golden();
+	char *text = read_back("html", profile, NULL);
+
+	cr_expect(!strncmp(text, golden, strlen(golden)), "%s", text);
+	expect(text, "\nscripts 2, ns 150000000, lost None\n");
+	expect(text, "\nCPU flame graph\nnode-1 \xc2\xb7 2024-01-31 12:00:00 UTC \xc2\xb7 "
+		     "10.0 s at 99 Hz\n");
+	free(text);
+	made_free(profile);
+}
+
+Test(html, title_and_counters)
+{
+	const struct output_options options = { .title = "train <1> & \"2\"" };
+	struct run_stats stats = { .samples = 15, .user = 15, .duration_seconds = 10 };
+	struct profile *profile = made_golden();
+	char *text;
+
+	stats_add(&stats.lost, "ring_full", 5);
+	profile->stats = &stats;
+	text = read_back("html", profile, &options);
+	expect(text, "\ntrain <1> & \"2\"\n");
+	expect(text, "\nSamples: 15 in 10.0 s: 15 user, 0 kernel only\n");
+	expect(text, "\nLost: 5 (25.0%; ring full 5)\n");
+	expect(text, ", lost {'ring_full': 5}\n");
+	free(text);
+	made_free(profile);
+}
+
+Test(html, threads)
+{
+	const struct output_options options = { .threads = true };
+	struct profile *profile = made_new();
+	struct profile_sample *sample;
+	char *text;
+
+	made_process(profile, 1, "app", "");
+	sample = made_add(profile, 0, 1, made_native(profile, "f", 0, 0));
+	sample->tid = 12;
+	sample->thread = strtab_add(profile->strings, "io");
+	text = read_back("html", profile, &options);
+	expect(text, "app;io-12;f 1 052\n");
+	free(text);
+	made_free(profile);
+}
+
+/* Names of every place where one can leave the page's data or its markup. */
+static const char *const hostile[] = {
+	"</script><script>alert(1)</script>",
+	"<!--<script>",
+	"]]></text><a href='x'>",
+	"\"'&<>\\",
+	"\xff\xfe<\x01",
+};
+
+Test(html, hostile_names_are_data)
+{
+	struct profile *profile;
+	char *text, want[128];
+	size_t i;
+
+	for (i = 0; i < 4; i++) {
+		profile = made_new();
+		profile->host = strtab_add(profile->strings, hostile[i]);
+		made_process(profile, 1, hostile[i], "");
+		made_add(profile, 0, 1, made_native(profile, hostile[i], 0, 0));
+		text = read_back("html", profile, NULL);
+		snprintf(want, sizeof(want), "%s;%s 1 02\nscripts 2, ns", hostile[i], hostile[i]);
+		expect(text, want);
+		snprintf(want, sizeof(want), "\n%s \xc2\xb7 2024", hostile[i]);
+		expect(text, want);
+		free(text);
+		made_free(profile);
+	}
+}
+
+Test(html, large_numbers)
+{
+	struct profile *profile = made_new();
+	char *text;
+
+	made_process(profile, 1, "app", "");
+	made_add(profile, 0, 1, made_native(profile, "f", 0, 0))->count = 1ULL << 52;
+	text = read_back("html", profile, NULL);
+	expect(text, "app;f 4503599627370496 02\n");
+	free(text);
+	made_free(profile);
+}
+
+Test(html, empty)
+{
+	struct profile *profile = made_new();
+	char *text = read_back("html", profile, NULL);
+
+	cr_expect(!strncmp(text, "scripts 2, ns 0, lost None\n", 27), "%s", text);
+	free(text);
+	made_free(profile);
+}
+
+Test(html, nothing_from_the_network)
+{
+	struct profile *profile = made_golden();
+	char *page = made_text(html_write, profile, NULL, NULL);
+
+	cr_expect(!strstr(page, "http:") && !strstr(page, "https:"));
+	expect(page, "default-src 'none'");
+	cr_expect(!strstr(page, "innerHTML"));
+	free(page);
+	made_free(profile);
+}
+
+/* Children come before their parents; 1180 of 1200 units are 15 samples. */
+static const char golden_svg[] =
+	"6 10.00 393.33 k ksys_write_[k] | ksys_write_[k] | 5 samples, 0.050 s, 33.33%; own 5\n"
+	"5 10.00 393.33 k [kernel]_[k] | [kernel]_[k] | 5 samples, 0.050 s, 33.33%; own 0\n"
+	"4 10.00 393.33 p dd | dd | 5 samples, 0.050 s, 33.33%; own 0\n"
+	"9 639.33 157.34 n libfoo.so.1+0x1f2e | libfoo.so.1+0x1f2e | 2 samples, 0.020 s, 13.33%;"
+	" own 2\n"
+	"8 403.33 393.34 n at::native::add | at::native::add | 5 samples, 0.050 s, 33.33%; own 3\n";
+
+Test(svg, frames)
+{
+	struct profile *profile = made_golden();
+	char *text = read_back("svg", profile, NULL);
+
+	cr_expect(!strncmp(text, golden_svg, strlen(golden_svg)), "%s", text);
+	expect(text,
+	       "\n7 796.67 78.66 y Trainer.f\xe2\x80\xa6 | Trainer.fit (trainer/loop.py:33) | "
+	       "1 samples, 0.010 s, 6.67%; own 1\n");
+	expect(text, "\n3 10.00 1180.00 a all | all | 15 samples, 0.150 s, 100.00%; own 0\n"
+		     "scripts 1\nCPU flame graph\nnode-1 \xc2\xb7 2024-01-31");
+	free(text);
+	made_free(profile);
+}
+
+Test(svg, narrow_frames_are_left_out)
+{
+	struct profile *profile = made_new();
+	uint32_t f = made_native(profile, "wide", 0, 0), g = made_native(profile, "narrow", 0, 1);
+	char *text;
+
+	made_process(profile, 1, "app", "");
+	made_add(profile, 0, 2000, f);
+	made_add(profile, 0, 1, g);
+	text = read_back("svg", profile, NULL);
+	expect(text, "wide |");
+	cr_expect(!strstr(text, "narrow"));
+	free(text);
+	made_free(profile);
+}
+
+Test(svg, hostile_names_are_text)
+{
+	struct profile *profile;
+	char *text, want[256];
+	size_t i;
+
+	for (i = 0; i < sizeof(hostile) / sizeof(hostile[0]); i++) {
+		profile = made_new();
+		made_process(profile, 1, hostile[i], "");
+		made_add(profile, 0, 1, made_native(profile, hostile[i], 0, 0));
+		text = read_back("svg", profile, NULL);
+		snprintf(want, sizeof(want), "%s | 1 samples",
+			 i == 4 ? "\xef\xbf\xbd\xef\xbf\xbd< " : hostile[i]);
+		expect(text, want);
+		expect(text, "\nscripts 1\n");
+		free(text);
+		made_free(profile);
+	}
+}
+
+Test(svg, empty)
+{
+	struct run_stats stats = { .duration_seconds = 3 };
+	struct profile *profile = made_new();
+	char *text;
+
+	profile->stats = &stats;
+	text = read_back("svg", profile, NULL);
+	expect(text, "\nNo samples: nothing that was watched ran on a CPU.\n"
+		     "Samples: 0 in 3.0 s\nLost: none\n");
+	free(text);
+	made_free(profile);
+}

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "output/output.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/strtab.h"
+#include "made_profile.h"
+#include "profile/stats.h"
+
+TestSuite(pprof, .timeout = 120);
+
+#define PROTO "tests/unit/pprof.proto"
+
+/* What protoc makes of it: one field a line, the outermost messages in the order written. */
+static char *decode(const struct profile *profile, const struct output_options *options)
+{
+	char *packed, *text;
+	int status;
+	size_t len;
+
+	if (access(PROTO, R_OK))
+		cr_skip_test("not run from the root of the source tree");
+	text = made_run("command -v protoc", NULL, 0, &status);
+	free(text);
+	if (status)
+		cr_skip_test("no protoc");
+	packed = made_text(pprof_write, profile, options, &len);
+	text = made_run("gzip -dc | protoc --decode=Profile -I tests/unit " PROTO, packed, len,
+			&status);
+	cr_assert_eq(status, 0, "%s", text);
+	free(packed);
+	return text;
+}
+
+static char *go_pprof(const struct profile *profile, const char *flag)
+{
+	char *packed, *text, command[256];
+	size_t len;
+	int status;
+
+	text = made_run("go tool pprof -h", NULL, 0, &status);
+	if (!strstr(text, "usage"))
+		cr_skip_test("no go tool pprof");
+	free(text);
+	packed = made_text(pprof_write, profile, NULL, &len);
+	snprintf(command, sizeof(command),
+		 "f=$(mktemp) && cat >$f && TZ=UTC HOME=/nonexistent PPROF_TMPDIR=/tmp "
+		 "go tool pprof %s $f; s=$?; rm -f $f; exit $s",
+		 flag);
+	text = made_run(command, packed, len, &status);
+	cr_assert_eq(status, 0, "%s", text);
+	free(packed);
+	return text;
+}
+
+static void expect(const char *text, const char *part)
+{
+	cr_expect(strstr(text, part), "no '%s' in:\n%s", part, text);
+}
+
+static void expect_not(const char *text, const char *part)
+{
+	cr_expect(!strstr(text, part), "'%s' in:\n%s", part, text);
+}
+
+/* The whole of a small profile, decoded by protoc. */
+static const char golden[] =
+	"sample_type {\n  type: 2\n  unit: 3\n}\n"
+	"sample_type {\n  type: 4\n  unit: 5\n}\n"
+	"sample {\n  location_id: 1\n  value: 3\n  value: 30000000\n"
+	"  label {\n    key: 10\n    str: 14\n  }\n"
+	"  label {\n    key: 11\n    num: 42\n  }\n"
+	"  label {\n    key: 12\n    str: 13\n  }\n}\n"
+	"mapping {\n  id: 1\n  memory_start: 4096\n  memory_limit: 8192\n  file_offset: 512\n"
+	"  filename: 6\n  build_id: 7\n  has_functions: true\n}\n"
+	"location {\n  id: 1\n  mapping_id: 1\n  address: 4660\n"
+	"  line {\n    function_id: 1\n    line: 7\n  }\n}\n"
+	"function {\n  id: 1\n  name: 8\n  system_name: 9\n  start_line: 5\n}\n"
+	"string_table: \"\"\nstring_table: \"(too many names)\"\n"
+	"string_table: \"samples\"\nstring_table: \"count\"\n"
+	"string_table: \"cpu\"\nstring_table: \"nanoseconds\"\n"
+	"string_table: \"/lib/libfoo.so\"\nstring_table: \"abcd\"\n"
+	"string_table: \"ns::f\"\nstring_table: \"_ZN2ns1fEv\"\n"
+	"string_table: \"comm\"\nstring_table: \"pid\"\nstring_table: \"host\"\n"
+	"string_table: \"node-1\"\nstring_table: \"app\"\n"
+	"time_nanos: 1706702400000000000\nduration_nanos: 10000000000\n"
+	"period_type {\n  type: 4\n  unit: 5\n}\n"
+	"period: 10101010\ndefault_sample_type: 4\n";
+
+Test(pprof, golden)
+{
+	struct profile *profile = made_new();
+	uint32_t process = made_process(profile, 42, "app", "");
+	uint32_t mapping = made_mapping(profile, "/lib/libfoo.so", "abcd", 0x1000, 0x2000);
+	uint32_t f = made_native(profile, "ns::f", mapping, 0x1234);
+	char *text;
+
+	profile->mappings[mapping - 1].off = 512;
+	profile->locations[f].system_name = strtab_add(profile->strings, "_ZN2ns1fEv");
+	profile->locations[f].line = 7;
+	profile->locations[f].start_line = 5;
+	made_add(profile, process, 3, f);
+	text = decode(profile, NULL);
+	/* protoc shows the fields of the outermost message by number, whatever their order. */
+	cr_assert_str_eq(text, golden);
+	free(text);
+	made_free(profile);
+}
+
+Test(pprof, large_numbers)
+{
+	struct profile *profile = made_new();
+	struct profile_sample *sample;
+	char *text;
+
+	made_process(profile, 1, "app", "");
+	sample = made_add(profile, 0, 0, made_kernel(profile, "f", UINT64_MAX));
+	sample->count = 1ULL << 62;
+	sample->value_ns = 127;
+	text = decode(profile, NULL);
+	expect(text, "value: 4611686018427387904\n");
+	expect(text, "value: 127\n");
+	expect(text, "address: 18446744073709551615\n");
+	free(text);
+	made_free(profile);
+}
+
+Test(pprof, functions_are_shared_by_their_lines)
+{
+	struct profile *profile = made_golden();
+	char *text = decode(profile, NULL);
+	const char *at = text;
+	size_t nr = 0;
+
+	while ((at = strstr(at, "\nfunction {")) && at++)
+		nr++;
+	cr_assert_eq(nr, 8, "9 locations, of which 2 in one function: %zu", nr);
+	free(text);
+	made_free(profile);
+}
+
+Test(pprof, threads_are_labels)
+{
+	struct profile *profile = made_new();
+	struct profile_sample *sample;
+	char *text;
+
+	profile->threads = true;
+	made_process(profile, 42, "app", "");
+	sample = made_add(profile, 0, 1, made_native(profile, "f", 0, 0));
+	sample->tid = 77;
+	sample->thread = strtab_add(profile->strings, "io");
+	text = go_pprof(profile, "-raw");
+	expect(text, "comm:[app] host:[node-1] thread:[io]\n");
+	expect(text, "pid:[42] tid:[77]\n");
+	free(text);
+	profile->threads = false;
+	text = go_pprof(profile, "-raw");
+	expect_not(text, "thread:");
+	expect_not(text, "tid:");
+	free(text);
+	made_free(profile);
+}
+
+Test(pprof, go_raw)
+{
+	struct profile *profile = made_golden();
+	char *text = go_pprof(profile, "-raw");
+
+	expect(text, "PeriodType: cpu nanoseconds\nPeriod: 10101010\n");
+	expect(text, "Time: 2024-01-31 12:00:00 +0000 UTC\nDuration: 10s\n");
+	expect(text, "samples/count cpu/nanoseconds[dflt]\n");
+	expect(text, "          2   20000000: 5 1 2 3 4 \n");
+	expect(text, "s=0(_ZN2at6native3addERKNS_6TensorE)\n");
+	expect(text, "0x0 Trainer.fit /srv/app/trainer/loop.py:31 s=25\n");
+	expect(text, "0x0 Trainer.fit /srv/app/trainer/loop.py:33 s=25\n");
+	expect(text, "0x0 <module> /srv/app/train.py:90 s=1()\n");
+	expect(text, "0x1f2e M=2 libfoo.so.1+0x1f2e :0 s=0\n");
+	expect(text, "0xffffffff81234567 M=3 ksys_write_[k] :0 s=0(ksys_write)\n");
+	expect(text, "1: 0x1000/0x90000/0x0 /usr/bin/python3.11 abcdef0123456789 [FN]\n");
+	expect(text, "3: 0xffffffff81000000/0xffffffff82000000/0x0 [kernel.kallsyms]  [FN]");
+	free(text);
+	made_free(profile);
+}
+
+Test(pprof, go_top)
+{
+	struct profile *profile = made_golden();
+	char *text = go_pprof(profile, "-top");
+
+	expect(text, "Type: cpu\n");
+	expect(text, "Duration: 10s, Total samples = 150ms");
+	expect(text, "      70ms 46.67% 46.67%       90ms 60.00%  at::native::add\n");
+	expect(text, "      10ms  6.67%   100%       60ms 40.00%  Trainer.fit\n");
+	expect(text, "60ms 40.00%  <module>\n");
+	free(text);
+	made_free(profile);
+}
+
+/* pprof takes such names for C++ to be shortened, unless they are marked as final. */
+Test(pprof, names_survive_the_demangler)
+{
+	static const char *const names[] = { "<lambda>", "f.<locals>.<listcomp>", "a<b>::c(int)",
+					     "[kernel]", "[truncated]" };
+	struct profile *profile = made_new();
+	char *text, want[64];
+	size_t i;
+
+	made_process(profile, 1, "app", "");
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		made_add(profile, 0, 1, made_native(profile, names[i], 0, i + 1));
+	text = go_pprof(profile, "-top");
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		snprintf(want, sizeof(want), "  %s\n", names[i]);
+		expect(text, want);
+	}
+	free(text);
+	made_free(profile);
+}
+
+Test(pprof, counters_are_comments)
+{
+	struct run_stats stats = { .samples = 9, .complete = 8, .truncated = 1 };
+	struct profile *profile = made_golden();
+	char *text;
+
+	stats_add(&stats.lost, "ring_full", 2);
+	stats_add(&stats.lost, "scratch_busy", 0);
+	profile->stats = &stats;
+	text = go_pprof(profile, "-raw");
+	expect(text, "Comment: samples.total: 9\n");
+	expect(text, "Comment: lost.ring_full: 2\n");
+	expect_not(text, "Comment: lost.scratch_busy");
+	expect(text, "Comment: {\"samples\":{\"total\":9,");
+	free(text);
+	made_free(profile);
+}
+
+/* protobuf demands UTF-8; protoc prints other bytes as octal numbers. */
+Test(pprof, hostile_strings)
+{
+	struct profile *profile = made_new();
+	char *text;
+
+	made_process(profile, 1, "co\xffmm", "");
+	made_mapping(profile, "/a\n\x1b/b", "\xfe", 0, 1);
+	made_add(profile, 0, 1, made_python(profile, "f\xc3(", "/x\xed\xa0\x80.py", "", 1, 1));
+	text = decode(profile, NULL);
+	expect(text, "string_table: \"co\\357\\277\\275mm\"\n");
+	expect(text, "string_table: \"/a  /b\"\n");
+	expect(text, "string_table: \"f\\357\\277\\275(\"\n");
+	expect_not(text, "\\377");
+	expect_not(text, "\\376");
+	expect_not(text, "\\355");
+	free(text);
+	made_free(profile);
+}
+
+Test(pprof, empty)
+{
+	struct profile *profile = made_new();
+	char *text = go_pprof(profile, "-raw");
+
+	expect(text, "samples/count cpu/nanoseconds[dflt]\n");
+	free(text);
+	made_free(profile);
+}
+
+Test(pprof, stack_without_frames)
+{
+	struct profile *profile = made_new();
+	char *text;
+
+	made_process(profile, 1, "app", "");
+	made_sample(profile, 0, made_stack(profile, NULL, 0), 3);
+	text = go_pprof(profile, "-raw");
+	expect(text, "          3   30000000: 1 \n");
+	expect(text, " [unknown] :0 s=0()\n");
+	free(text);
+	made_free(profile);
+}
