@@ -63,6 +63,10 @@ $(B)/%.o: %.c
 	$(call msg,CC,$<)
 	$(Q)mkdir -p $(@D) && $(CC) $(ALL_CFLAGS) -c -o $@ $<
 
+# Embedded by .incbin, which -MMD does not see.
+$(B)/user/output/html.o: user/output/flame.css user/output/flame.js
+$(B)/user/output/svg.o: user/output/svg.css user/output/svg.js
+
 # The BPF side: each file by itself, linked into one object, then one skeleton header.
 $(B)/bpf/%.bpf.o: bpf/%.bpf.c
 	$(call msg,BPF,$<)

@@ -24,6 +24,7 @@ char LICENSE[] SEC("license") = "GPL";
 #define WINDOW_NEXT 8192
 #define WINDOW_MAX_STEP 16384
 #define PAGE_BYTES 4096
+#define RED_ZONE_BYTES 128
 #define MAX_IRQ_FRAMES 24
 #define MISS_SAVED_MS 200
 #define SELF_TIMED_EVERY 64
@@ -94,6 +95,18 @@ struct {
 	__type(key, __u32);
 	__type(value, struct tick_timer);
 } timers SEC(".maps");
+
+/*
+ * Begins a window at sp. In an epilogue the rules still read registers just popped,
+ * below sp: some of that belongs to it, as far as it lies in the same page.
+ */
+static __always_inline void window_begin(struct unwind_reader *r, __u64 sp)
+{
+	__u64 below = sp & (PAGE_BYTES - 1);
+
+	r->rec.stack_va = sp - (below < RED_ZONE_BYTES ? below : RED_ZONE_BYTES);
+	r->rec.stack_len = 0;
+}
 
 /*
  * Copies on from the end of the window; 0 if at least one byte was added. Constant sizes,
@@ -376,8 +389,7 @@ static __always_inline void user_walk(struct unwind_reader *r, struct task_struc
 		return;
 	}
 	registers_take(&r->state, regs);
-	r->rec.stack_va = r->state.regs[UNWIND_RSP];
-	r->rec.stack_len = 0;
+	window_begin(r, r->state.regs[UNWIND_RSP]);
 	proc = bpf_map_lookup_elem(&procs, &pid);
 	if (!proc || proc->start_ns != s->task.start_ns || proc->exec_id != s->task.exec_id) {
 		r->stop = BPFPROF_STOP_NO_PROCESS;
@@ -452,10 +464,8 @@ static __always_inline void miss_prepare(struct unwind_reader *r, struct task_st
 		r->rec.regs[i] = r->state.regs[i];
 	r->rec.regs_valid = r->state.valid;
 	r->rec.pc_exact = r->state.exact;
-	if (r->rec.stack_va != sp) {
-		r->rec.stack_va = sp;
-		r->rec.stack_len = 0;
-	}
+	if (sp - r->rec.stack_va > RED_ZONE_BYTES)
+		window_begin(r, sp);
 	bpf_loop(24, window_fill, &walk, 0);
 	if (r->stop == BPFPROF_STOP_NO_PROCESS || r->stop == BPFPROF_STOP_NO_MAPPING)
 		bpf_find_vma(task, unwind_lookup_pc(&r->state), vma_found, &vma, 0);

@@ -115,8 +115,16 @@ def many_mappings(context):
     done = context.bpfprof("record", "-F", HZ, "-d", "6", "-o", "x.folded", "--stats",
                            "x.json").expect(0)
     check(done.seconds < 20, "took %.1f s" % done.seconds)
-    check_exact(context, [near, Watched("manymaps", program, "manymaps")], least=98)
+    check_exact(context, [near])
     stats = context.json("x.json")
+    # More than is kept of one process: walked as far as known, never wrong, and counted.
+    many = chains.check([Watched("manymaps", program, "manymaps")], context.text("x.folded"))
+    many = many["manymaps"]
+    context.note("%.1f%% of its own stacks complete" % many.percent("exact"))
+    check(many.samples >= 100 and not many.missing() and many.percent("wrong") < 1,
+          chains.table({"manymaps": many}))
+    check(many.counts["truncated"] <= sum(stats["stacks"]["reasons"].values()),
+          "truncated without a reason: %s" % stats)
     check(stats["agent"]["memory_bytes"] <= 64 << 20,
           "memory_bytes %d" % stats["agent"]["memory_bytes"])
 

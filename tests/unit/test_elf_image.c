@@ -362,8 +362,10 @@ static ssize_t counting_read(void *arg, void *dst, size_t len, uint64_t off)
 	struct counting *c = arg;
 
 	c->nr_reads++;
-	if (c->limit < 0)
+	if (c->limit < 0) {
+		memset(dst, 0xee, len); /* half done when it failed */
 		return c->limit;
+	}
 	if (off >= (uint64_t)c->limit)
 		return 0;
 	if (len > (uint64_t)c->limit - off)
@@ -448,6 +450,28 @@ Test(elf_image, source_is_closed_once_and_its_errors_are_told)
 	cr_assert_eq(elf_image_read(img, 0, got, sizeof(got)), -ESTALE);
 	elf_image_free(img);
 	cr_assert_eq(c->nr_closed, 2);
+	free(c);
+}
+
+Test(elf_image, failed_read_leaves_nothing_in_the_cache)
+{
+	struct elf_source source;
+	struct counting *c = counting_new(&source);
+	struct elf_image *img;
+	uint64_t off;
+	char got[8];
+
+	cr_assert_eq(elf_image_new(&img, &source), 0);
+	for (off = 0; off < 65536; off += 4096)
+		cr_assert_eq(elf_image_read(img, off, got, 8), 0);
+	c->limit = -EIO;
+	cr_assert_eq(elf_image_read(img, 150000, got, 8), -EIO);
+	c->limit = sizeof(c->data);
+	for (off = 0; off < 65536; off += 4096) {
+		cr_assert_eq(elf_image_read(img, off, got, 8), 0);
+		cr_assert(!memcmp(got, c->data + off, 8), "%lu", off);
+	}
+	elf_image_free(img);
 	free(c);
 }
 

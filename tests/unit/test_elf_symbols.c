@@ -238,15 +238,16 @@ static size_t compare_with_objdump(const char *file)
 
 Test(elf_symbols, plt_as_objdump_names_it)
 {
-	fixture_write("a.c",
-		      "#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n"
-		      "int main(int n, char **v) { void (*f)(void) = (void (*)(void))getpid;\n"
-		      "puts(v[0]); printf(\"%d %p\", rand(), (void *)f);\n"
-		      "return getpid() + abs(n) + (int)write(1, v[0], 1); }\n");
+	fixture_write(
+		"a.c",
+		"#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n"
+		"int main(int n, char **v) { void (*volatile f)(void) = (void (*)(void))getpid;\n"
+		"puts(v[0]); printf(\"%d %p\", rand(), (void *)f);\n"
+		"return getpid() + abs(n) + (int)write(1, v[0], 1); }\n");
 	fixture_run("gcc -o plain a.c; gcc -Wl,-z,now -o now a.c; gcc -Wl,-z,lazy -o lazy a.c;"
 		    "gcc -fcf-protection -Wl,-z,ibtplt,-z,lazy -o ibt a.c;"
 		    "gcc -fcf-protection -Wl,-z,ibtplt,-z,now -o ibtnow a.c;"
-		    "gcc -no-pie -o nopie a.c; gcc -static -o static a.c;"
+		    "gcc -fno-pie -no-pie -o nopie a.c; gcc -static -o static a.c;"
 		    "gcc -fuse-ld=gold -o gold a.c; strip -o stripped plain");
 	cr_assert_geq(compare_with_objdump("plain"), 4);
 	cr_assert_geq(compare_with_objdump("now"), 4);
@@ -315,11 +316,15 @@ static uint64_t section_va(const char *file, const char *section)
 Test(elf_symbols, plt_header_is_not_init)
 {
 	fixture_write("a.c", "#include <stdio.h>\nint main(void) { puts(\"\"); }\n");
-	fixture_run("gcc -Wl,-z,lazy -o a a.c; strip -o stripped a; objdump -h a > sections");
+	fixture_run("gcc -Wl,-z,lazy -o a a.c; strip -o stripped a;"
+		    "gcc -fcf-protection -Wl,-z,ibtplt,-z,lazy -o ibt a.c");
 	cr_assert_str_eq(name_of("a", NULL, section_va("a", ".plt")), "");
 	cr_assert_str_eq(name_of("a", NULL, section_va("a", ".plt") + 8), "");
 	cr_assert_str_eq(name_of("a", NULL, section_va("a", ".plt") + 16), "puts@plt");
 	cr_assert_str_eq(name_of("a", NULL, section_va("a", ".init") + 4), "_init");
+	cr_assert_str_eq(name_of("ibt", NULL, section_va("ibt", ".plt") + 4), "");
+	cr_assert_str_eq(name_of("ibt", NULL, section_va("ibt", ".plt") + 20), "puts@plt");
+	cr_assert_str_eq(name_of("ibt", NULL, section_va("ibt", ".plt.sec") + 4), "puts@plt");
 	cr_assert_str_eq(name_of("stripped", NULL, section_va("a", ".plt") + 16), "puts@plt");
 	cr_assert_str_eq(name_of("stripped", NULL, section_va("a", ".init") + 4), "");
 }
@@ -346,7 +351,12 @@ static const char assembly[] =
 	"longer: short: .skip 16\n" /* 112 */
 	".size longer,16; .size short,16\n"
 	".globl untyped; untyped: .skip 16; .size untyped,16\n" /* 128 */
-	".globl last; .type last,@function; last: .skip 16\n" /* 144 */
+	".globl big; .type big,@function; .type small,@function\n"
+	"big: small: .skip 16; .size big,16; .size small,8\n" /* 144 */
+	".type first_one,@function; .type o,@function; .type last_one,@function\n"
+	"first_one: o: last_one: .skip 16\n" /* 160 */
+	".size first_one,16; .size o,16; .size last_one,16\n"
+	".globl last; .type last,@function; last: .skip 16\n" /* 176 */
 	".section .other,\"ax\",@progbits\n"
 	".skip 64\n"
 	".globl huge; .type huge,@function; huge: .skip 16; .size huge,4096\n";
@@ -362,8 +372,9 @@ Test(elf_symbols, sizes_labels_and_ranks)
 		{ 63, "unsized" },  { 64, "" },		 { 79, "" },	   { 80, "outer" },
 		{ 84, "nested" },   { 87, "nested" },	 { 88, "outer" },  { 95, "outer" },
 		{ 96, "a_global" }, { 111, "a_global" }, { 112, "short" }, { 127, "short" },
-		{ 128, "untyped" }, { 143, "untyped" },	 { 144, "last" },  { 159, "last" },
-		{ 160, "" },
+		{ 128, "untyped" }, { 143, "untyped" },	 { 144, "small" }, { 152, "big" },
+		{ 160, "o" },	    { 175, "o" },	 { 176, "last" },  { 191, "last" },
+		{ 192, "" },
 	};
 	uint64_t base, other;
 	size_t i;
@@ -383,7 +394,7 @@ Test(elf_symbols, sizes_labels_and_ranks)
 	/* Local symbols were removed: anything may follow a label now. */
 	cr_assert_str_eq(name_of("globals", NULL, base + 16), "sized");
 	cr_assert_str_eq(name_of("globals", NULL, base + 48), "");
-	cr_assert_str_eq(name_of("globals", NULL, base + 150), "");
+	cr_assert_str_eq(name_of("globals", NULL, base + 180), "");
 }
 
 /* Queries in one call or one by one: the same; entries with a name are left alone. */
@@ -411,7 +422,10 @@ Test(elf_symbols, many_at_once_and_named_ones)
 static const char two_functions[] =
 	"static __attribute__((noinline)) int hidden(int n) { return n * 3 + 1; }\n"
 	"__attribute__((noinline)) int exported(int n) { return hidden(n) * 5; }\n"
-	"int main(int n, char **v) { (void)v; return exported(n); }\n";
+	"int main(int n, char **v) { (void)v; return exported(n); }\n"
+	"asm(\".text\\n.type bare,@function\\nbare: .skip 16\\n.globl shown\\n.type "
+	"shown,@function\\n\"\n"
+	"    \"shown: .skip 16\\n.size shown,16\\n.skip 16\");\n";
 
 /* The recipe of Fedora's find-debuginfo: functions that .dynsym lacks, xz, one section. */
 static const char minidebuginfo[] =
@@ -432,6 +446,11 @@ Test(elf_symbols, debugdata_inside_the_file)
 	hidden = fixture_value("full", "hidden");
 	cr_assert_str_eq(name_of("a", NULL, hidden), "hidden");
 	cr_assert_str_eq(name_of("a", NULL, fixture_value("full", "exported") + 1), "exported");
+	/* Its symbols do not border on those of .dynsym: no names for what has no size. */
+	cr_assert_str_eq(name_of("full", NULL, fixture_value("full", "bare") + 1), "bare");
+	cr_assert_str_eq(name_of("a", NULL, fixture_value("full", "bare") + 1), "");
+	cr_assert_str_eq(name_of("a", NULL, fixture_value("full", "shown") + 1), "shown");
+	cr_assert_str_eq(name_of("a", NULL, fixture_value("full", "shown") + 20), "");
 	fixture_run("strip -R .gnu_debugdata -o none a");
 	cr_assert_str_eq(name_of("none", NULL, hidden), "");
 	cr_assert_str_eq(name_of("none", NULL, fixture_value("full", "exported") + 1), "exported");
@@ -573,6 +592,16 @@ Test(elf_symbols, debuglink_cannot_lead_elsewhere)
 	cr_assert_str_eq(name_of("empty", &paths, hidden), "");
 	cr_assert_str_eq(name_of("unended", &paths, hidden), "");
 	cr_assert_str_eq(opened.paths, "");
+}
+
+Test(elf_symbols, versions_are_no_part_of_a_name)
+{
+	fixture_write("a.c", "__attribute__((noinline)) int impl(int n) { return n; }\n"
+			     "asm(\".symver impl,versioned@@V1\");\n");
+	fixture_run("echo 'V1 { global: versioned; local: *; };' > map;"
+		    "gcc -shared -fPIC -O0 -Wl,--version-script=map -o a.so a.c; nm a.so | grep "
+		    "versioned@@V1");
+	cr_assert_str_eq(name_of("a.so", NULL, fixture_value("a.so", "versioned")), "versioned");
 }
 
 /* As in the memory of a process, or after `strip --strip-section-headers`. */

@@ -121,6 +121,14 @@ Test(perfmap, long_lines_are_passed_over)
 		n = lengths[i] == 1000 ? 1000 : lengths[i] == 2000 ? 1024 : 0;
 		cr_assert_eq(strlen(name_of(data.data, 0x2000)), n);
 	}
+	/* Nor is the end of a long line a line. */
+	for (i = 0; i < 2; i++) {
+		buf_reset(&data);
+		buf_add_str(&data, i ? "y" : "yy");
+		for (n = 0; n < 17000; n++)
+			buf_add_str(&data, "1 ");
+		cr_assert_str_eq(name_of(data.data, 1), "");
+	}
 	buf_fini(&data);
 }
 

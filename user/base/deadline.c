@@ -12,6 +12,13 @@
 
 enum call_state { CALL_NONE, CALL_WAITING, CALL_DONE, CALL_ABANDONED };
 
+/* The calls that hang. Outlives the runner while threads hang: the last one frees it. */
+struct stuck_calls {
+	atomic_uint nr_users; /* the runner, and the threads that hang */
+	atomic_uint nr;
+	_Atomic uint64_t calls[DEADLINE_MAX_STUCK]; /* their numbers; 0: free */
+};
+
 /* One thread. Freed by whichever side lets go last: the thread itself once abandoned. */
 struct worker {
 	pthread_mutex_t lock;
@@ -23,13 +30,21 @@ struct worker {
 	void *job;
 	size_t cap;
 	long result;
-	atomic_uint *nr_stuck;
+	struct stuck_calls *stuck;
+	_Atomic uint64_t *stuck_call; /* our place in it, once abandoned */
 };
 
 struct deadline_runner {
 	struct worker *worker; /* idle, or NULL */
-	atomic_uint *nr_stuck; /* outlives us while threads hang */
+	struct stuck_calls *stuck;
+	uint64_t last_stuck;
 };
+
+static void stuck_put(struct stuck_calls *stuck)
+{
+	if (atomic_fetch_sub(&stuck->nr_users, 1) == 1)
+		free(stuck);
+}
 
 static void worker_free(struct worker *w)
 {
@@ -65,13 +80,15 @@ static void *worker_main(void *arg)
 	if (abandoned) {
 		if (w->abandon)
 			w->abandon(w->job);
-		atomic_fetch_sub(w->nr_stuck, 1);
+		atomic_store(w->stuck_call, 0);
+		atomic_fetch_sub(&w->stuck->nr, 1);
+		stuck_put(w->stuck);
 	}
 	worker_free(w);
 	return NULL;
 }
 
-static struct worker *worker_new(atomic_uint *nr_stuck)
+static struct worker *worker_new(struct stuck_calls *stuck)
 {
 	struct worker *w = calloc(1, sizeof(*w));
 	pthread_condattr_t monotonic;
@@ -81,7 +98,7 @@ static struct worker *worker_new(atomic_uint *nr_stuck)
 
 	if (!w)
 		return NULL;
-	w->nr_stuck = nr_stuck;
+	w->stuck = stuck;
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_mutex_init(&w->lock, NULL);
@@ -106,11 +123,12 @@ int deadline_runner_new(struct deadline_runner **ret)
 
 	if (!runner)
 		return -ENOMEM;
-	runner->nr_stuck = calloc(1, sizeof(*runner->nr_stuck));
-	if (!runner->nr_stuck) {
+	runner->stuck = calloc(1, sizeof(*runner->stuck));
+	if (!runner->stuck) {
 		free(runner);
 		return -ENOMEM;
 	}
+	runner->stuck->nr_users = 1;
 	*ret = runner;
 	return 0;
 }
@@ -125,9 +143,7 @@ void deadline_runner_free(struct deadline_runner *runner)
 		pthread_cond_signal(&runner->worker->to_worker);
 		pthread_mutex_unlock(&runner->worker->lock);
 	}
-	/* Threads that still hang count down there when they return: left to them. */
-	if (!atomic_load(runner->nr_stuck))
-		free(runner->nr_stuck);
+	stuck_put(runner->stuck);
 	free(runner);
 }
 
@@ -160,6 +176,22 @@ static struct timespec time_after_ms(unsigned int ms)
 	return t;
 }
 
+/* With the worker's lock held. */
+static void worker_abandon(struct deadline_runner *runner, struct worker *w)
+{
+	uint32_t i;
+
+	/* There is a free place: fewer than all were taken when this call began. */
+	for (i = 0; i < DEADLINE_MAX_STUCK - 1 && atomic_load(&runner->stuck->calls[i]); i++)
+		;
+	w->stuck_call = &runner->stuck->calls[i];
+	atomic_store(w->stuck_call, ++runner->last_stuck);
+	atomic_fetch_add(&runner->stuck->nr, 1);
+	atomic_fetch_add(&runner->stuck->nr_users, 1);
+	w->state = CALL_ABANDONED;
+	runner->worker = NULL;
+}
+
 long deadline_run(struct deadline_runner *runner, long (*fn)(void *job), void (*abandon)(void *job),
 		  void *job, size_t bytes, unsigned int timeout_ms)
 {
@@ -168,10 +200,10 @@ long deadline_run(struct deadline_runner *runner, long (*fn)(void *job), void (*
 	long result;
 	int err = 0;
 
-	if (atomic_load(runner->nr_stuck) >= DEADLINE_MAX_STUCK)
+	if (atomic_load(&runner->stuck->nr) >= DEADLINE_MAX_STUCK)
 		return -EBUSY;
 	if (!w) {
-		w = worker_new(runner->nr_stuck);
+		w = worker_new(runner->stuck);
 		if (!w)
 			return -ENOMEM;
 		runner->worker = w;
@@ -188,10 +220,8 @@ long deadline_run(struct deadline_runner *runner, long (*fn)(void *job), void (*
 	while (w->state != CALL_DONE && !err)
 		err = pthread_cond_timedwait(&w->to_caller, &w->lock, &end);
 	if (w->state != CALL_DONE) {
-		w->state = CALL_ABANDONED;
-		atomic_fetch_add(runner->nr_stuck, 1);
+		worker_abandon(runner, w);
 		pthread_mutex_unlock(&w->lock);
-		runner->worker = NULL;
 		return -ETIMEDOUT;
 	}
 	memcpy(job, w->job, bytes);
@@ -203,5 +233,20 @@ long deadline_run(struct deadline_runner *runner, long (*fn)(void *job), void (*
 
 unsigned int deadline_nr_stuck(const struct deadline_runner *runner)
 {
-	return atomic_load(runner->nr_stuck);
+	return atomic_load(&runner->stuck->nr);
+}
+
+uint64_t deadline_last_stuck(const struct deadline_runner *runner)
+{
+	return runner->last_stuck;
+}
+
+bool deadline_is_stuck(const struct deadline_runner *runner, uint64_t call)
+{
+	uint32_t i;
+
+	for (i = 0; call && i < DEADLINE_MAX_STUCK; i++)
+		if (atomic_load(&runner->stuck->calls[i]) == call)
+			return true;
+	return false;
 }

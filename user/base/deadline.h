@@ -10,7 +10,9 @@
  * then everything is refused until one returns. To be used from one thread.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define DEADLINE_MAX_STUCK 8
 
@@ -22,12 +24,19 @@ void deadline_runner_free(struct deadline_runner *runner);
 /*
  * Runs fn(job) on a copy of job[bytes] and copies it back when it has returned in
  * time. Its result, or -ETIMEDOUT, -EBUSY (too many hang), -ENOMEM. fn must not touch anything but
- * its job; abandon(job) is called in fn's thread when a call that was given up
+ * its job, and must not return -ETIMEDOUT itself; abandon(job) is called in fn's thread when a call that was given up
  * returns after all, to release what it got (NULL is fine).
  */
 long deadline_run(struct deadline_runner *runner, long (*fn)(void *job), void (*abandon)(void *job),
 		  void *job, size_t bytes, unsigned int timeout_ms);
 
 unsigned int deadline_nr_stuck(const struct deadline_runner *runner);
+
+/*
+ * So that what hung once is not asked again while it still hangs: the number of the
+ * call that was given up last (0: none ever was), and whether that call still hangs.
+ */
+uint64_t deadline_last_stuck(const struct deadline_runner *runner);
+bool deadline_is_stuck(const struct deadline_runner *runner, uint64_t call);
 
 #endif

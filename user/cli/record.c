@@ -6,12 +6,14 @@
 #include <fnmatch.h>
 #include <malloc.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,6 +41,7 @@
 #define AGGREGATE_BYTES (16U << 20)
 #define MAX_OPEN_IMAGES 1024
 #define TICK_NS NS_PER_SECOND
+#define SHORT_SLICE_NS 100000ULL
 #define MESSAGE_MAX 4096
 #define CANNOT_EXEC 127
 
@@ -175,6 +178,24 @@ static uint32_t max_open_images(void)
 	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur / 2 > MAX_OPEN_IMAGES)
 		return MAX_OPEN_IMAGES;
 	return (uint32_t)limit.rlim_cur / 2;
+}
+
+/*
+ * We run rarely and shortly, but mappings must be read before a short process is gone:
+ * a short slice (Linux 6.12) gets us a CPU sooner without any more of it.
+ */
+static void ask_short_slice(void)
+{
+	struct {
+		uint32_t size, policy;
+		uint64_t flags;
+		int32_t nice;
+		uint32_t priority;
+		uint64_t runtime, deadline, period;
+	} attr = { .size = sizeof(attr), .policy = SCHED_OTHER, .runtime = SHORT_SLICE_NS };
+
+	if (syscall(SYS_sched_setattr, 0, &attr, 0))
+		log_debug("no short slice: %s", strerror(errno));
 }
 
 static int open_session(struct recording *rec, enum session_clock clock)
@@ -567,6 +588,7 @@ int record_run(const struct record_options *options)
 		log_error("%s", strerror(errno));
 		return EXIT_FAILED;
 	}
+	ask_short_slice(); /* not before the fork: the command must not inherit it */
 	status = run(&rec, signal_fd);
 	teardown(&rec);
 	return status;

@@ -114,7 +114,8 @@ static void wake_rested(struct arena *arena, uint64_t now_ns)
 	uint32_t b;
 
 	while ((b = arena->rest_head) != NONE) {
-		if (now_ns - arena->blocks[b].freed_ns < ARENA_REST_NS)
+		/* Callers' clocks may lag behind one another: no subtraction. */
+		if (now_ns < arena->blocks[b].freed_ns + ARENA_REST_NS)
 			return;
 		arena->rest_head = arena->blocks[b].next;
 		if (arena->rest_head == NONE)

@@ -108,6 +108,8 @@ int tables_publish(struct tables *tables, struct process *process, uint64_t now_
 
 	first = arena_take(tables->mappings, nr + 1, now_ns);
 	if (first < 0) {
+		/* What is in force is out of date: better none, which is a miss. */
+		tables_retire(tables, process, now_ns);
 		tables->counts.mappings_full++;
 		return (int)first;
 	}
@@ -130,6 +132,7 @@ int tables_publish(struct tables *tables, struct process *process, uint64_t now_
 	err = bpf_map_update_elem(fd, &process->pid, &value, BPF_ANY);
 	if (err) {
 		slice_clear(tables, (uint32_t)first, now_ns);
+		tables_retire(tables, process, now_ns);
 		tables->counts.mappings_full++;
 		return err;
 	}
@@ -244,7 +247,9 @@ void tables_page_used(struct tables *tables, uint32_t image, uint32_t page_nr, u
 {
 	struct page *page = page_find(tables, image, page_nr);
 
-	if (page)
+	if (page && page->expire_ns && now_ns >= page->expire_ns)
+		page_remove(tables, page, now_ns); /* the next walk misses, and it is built anew */
+	else if (page)
 		page_touch(tables, page, now_ns);
 }
 

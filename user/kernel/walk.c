@@ -318,7 +318,7 @@ static uint32_t walk(struct walker *walker, struct process *process,
 		if (frame)
 			frames[nr++] = frame;
 	}
-	if (why == BPFPROF_STOP_READ_FAULT && copy.beyond)
+	if (why == BPFPROF_STOP_READ_FAULT && copy.beyond && copy.len)
 		why = BPFPROF_STOP_MISS_WINDOW;
 	*stop = why;
 	return nr;

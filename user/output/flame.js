@@ -362,6 +362,8 @@ function search() {
 			}
 		}
 		output.textContent = sum ? percent(sum, all) + " matched" : "no match";
+		if (!sum)
+			matches = null;
 	}
 	redraw();
 }

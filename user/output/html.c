@@ -108,10 +108,11 @@ static void write_footer(FILE *out, const struct run_stats *stats)
 	char *line, *end;
 	struct buf text;
 
-	fputs("<footer>\n", out);
+	if (!stats)
+		return;
 	buf_init(&text, MAX_TEXT_BYTES);
-	if (stats)
-		stats_text(&text, stats);
+	stats_text(&text, stats);
+	fputs("<footer>\n", out);
 	for (line = text.data; line && (end = strchr(line, '\n')); line = end + 1) {
 		*end = 0;
 		fputs("<span>", out);

@@ -3,12 +3,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -47,8 +49,8 @@ static dev_t dev_of(uint32_t kernel_dev)
 }
 
 /*
- * Overlay and btrfs show other device numbers than the inode's super block has, so
- * there the inode number, size and time have to do.
+ * Inode numbers are used again at once when a file is deleted, hence size and time. Overlay and
+ * btrfs show other device numbers than the inode's super block has.
  */
 static bool is_the_one(const struct stat *st, const struct image_identity *id, bool any_dev)
 {
@@ -58,9 +60,40 @@ static bool is_the_one(const struct stat *st, const struct image_identity *id, b
 		return true;
 	if (st->st_ino != id->ino)
 		return false;
-	if (st->st_dev == dev_of(id->dev))
+	if (st->st_dev != dev_of(id->dev) && !any_dev)
+		return false;
+	return (uint64_t)st->st_size == id->size && st->st_mtim.tv_sec == id->mtime_sec;
+}
+
+/* Another file under the same number? Asked of file systems that are known to tell. */
+static bool is_later_file(int fd, const struct image_identity *id)
+{
+	uint32_t generation[2] = { 0 }; /* declared as long, written as int */
+
+	return id->ino && !ioctl(fd, FS_IOC_GETVERSION, generation) &&
+	       generation[0] != id->ino_gen;
+}
+
+/* Files of the kernel's own: reading them can do things, and no program lies there. */
+static bool fs_is_pseudo(int fd)
+{
+	struct statfs fs;
+
+	if (fstatfs(fd, &fs))
 		return true;
-	return any_dev && (uint64_t)st->st_size == id->size && st->st_mtim.tv_sec == id->mtime_sec;
+	switch ((unsigned long)fs.f_type) {
+	case PROC_SUPER_MAGIC:
+	case SYSFS_MAGIC:
+	case DEBUGFS_MAGIC:
+	case TRACEFS_MAGIC:
+	case SECURITYFS_MAGIC:
+	case CGROUP_SUPER_MAGIC:
+	case CGROUP2_SUPER_MAGIC:
+	case BPF_FS_MAGIC:
+		return true;
+	default:
+		return false;
+	}
 }
 
 static bool fs_may_block(int fd)
@@ -95,13 +128,16 @@ static bool has_own_devices(int fd)
 				     (unsigned long)fs.f_type == BTRFS_SUPER_MAGIC);
 }
 
-/* Opens for reading what an O_PATH descriptor stands for. */
+/*
+ * Opens for reading what an O_PATH descriptor stands for. O_NONBLOCK: a tenant's
+ * lease on the file (fcntl(2)) would hold us up for 45 seconds.
+ */
 static int reopen(int path_fd)
 {
 	char self[40];
 
 	snprintf(self, sizeof(self), "/proc/self/fd/%d", path_fd);
-	return open(self, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	return open(self, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 }
 
 static int open_path(const char *root, const char *path)
@@ -123,7 +159,7 @@ static int open_mount(dev_t dev)
 	__cleanup(close_file) FILE *file = fopen("/proc/self/mountinfo", "re");
 	char line[MAX_LINE], want[32], number[32], mount_point[BPFPROF_PATH_MAX];
 	struct stat st;
-	int fd;
+	int fd, path_fd;
 
 	if (!file)
 		return -1;
@@ -133,12 +169,16 @@ static int open_mount(dev_t dev)
 		if (sscanf(line, "%*u %*u %31s %*s %4095s", number, mount_point) != 2 ||
 		    strcmp(number, want))
 			continue;
-		fd = open(mount_point, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-		if (fd < 0)
+		path_fd = open(mount_point, O_PATH | O_CLOEXEC);
+		if (path_fd < 0)
 			continue;
-		if (!fstat(fd, &st) && st.st_dev == dev)
+		fd = -1;
+		if (!fstat(path_fd, &st) && st.st_dev == dev &&
+		    (S_ISDIR(st.st_mode) || S_ISREG(st.st_mode)))
+			fd = reopen(path_fd);
+		close(path_fd);
+		if (fd >= 0)
 			return fd;
-		close(fd);
 	}
 	return -1;
 }
@@ -187,7 +227,7 @@ static long open_run(void *arg)
 	if (job->path[0] == '/') {
 		path_fd = open_path(job->root, job->path);
 		if (path_fd < 0)
-			err = -errno;
+			err = errno == ETIMEDOUT ? -EIO : -errno;
 	}
 	if (path_fd < 0 || fstat(path_fd, &st) ||
 	    !is_the_one(&st, &job->identity, has_own_devices(path_fd))) {
@@ -199,11 +239,18 @@ static long open_run(void *arg)
 		if (fstat(path_fd, &st) || !is_the_one(&st, &job->identity, false))
 			return -ESTALE;
 	}
+	if (fs_is_pseudo(path_fd))
+		return -EACCES;
 	job->fd = reopen(path_fd);
 	if (job->fd < 0)
-		return -errno;
-	job->size = (uint64_t)st.st_size;
+		return errno == ETIMEDOUT ? -EIO : -errno;
 	job->may_block = fs_may_block(job->fd);
+	if (!job->may_block && is_later_file(job->fd, &job->identity)) {
+		close(job->fd);
+		job->fd = -1;
+		return -ESTALE;
+	}
+	job->size = (uint64_t)st.st_size;
 	return 0;
 }
 
@@ -234,7 +281,10 @@ static long read_run(void *arg)
 	struct read_job *job = arg;
 	ssize_t n = pread(job->fd, job->data, job->len, (off_t)job->off);
 
-	return n < 0 ? -errno : n;
+	/* -ETIMEDOUT means that the job was left to its thread: a file server may not say so. */
+	if (n < 0)
+		return errno == ETIMEDOUT ? -EIO : -errno;
+	return n;
 }
 
 static void read_abandon(void *arg)

@@ -8,6 +8,7 @@
 #include <sys/auxv.h>
 #include <uthash.h>
 
+#include "base/deadline.h"
 #include "elf/image.h"
 #include "proc/image_file.h"
 #include "unwind/cfi.h"
@@ -15,6 +16,8 @@
 #define RETRY_NS 5000000000ULL
 #define BLOCKED_NS 10000000000ULL
 #define MAX_BLOCKED_DEVS 16
+#define MAX_WARM 48 /* images that may keep read windows and tables in memory */
+#define MAX_CFI_BYTES (12U << 20) /* of all tables together */
 #define MAX_PATH_BYTES (16U << 20) /* of all paths together */
 
 struct image_key {
@@ -31,6 +34,7 @@ struct image_entry {
 struct blocked_dev {
 	uint32_t dev;
 	uint64_t until_ns;
+	uint64_t call; /* the one that hung there */
 };
 
 struct images {
@@ -43,6 +47,8 @@ struct images {
 	size_t path_bytes;
 	struct blocked_dev blocked[MAX_BLOCKED_DEVS];
 	uint32_t next_blocked;
+	struct image *warm[MAX_WARM + 1]; /* latest first */
+	uint32_t nr_warm;
 	uint64_t nr_problem[IMAGE_NR_PROBLEMS];
 };
 
@@ -51,8 +57,10 @@ static int entry_add(struct images *images, struct image_entry *entry)
 	uint32_t cap = images->cap_ids ? images->cap_ids * 2 : 256;
 	struct image_entry **by_id;
 
-	if (images->nr >= BPFPROF_MAX_IMAGES)
+	if (images->nr >= BPFPROF_IMAGE_FIRST_FILE + IMAGES_MAX_FILES) {
+		images->nr_problem[IMAGE_TOO_MANY]++;
 		return -E2BIG;
+	}
 	if (images->nr == images->cap_ids) {
 		by_id = realloc(images->by_id, cap * sizeof(struct image_entry *));
 		if (!by_id)
@@ -104,10 +112,51 @@ fail:
 	return -ENOMEM;
 }
 
+/* Gives back what can be read again. */
+static void image_cool(struct images *images, uint32_t at)
+{
+	struct image *image = images->warm[at];
+
+	memmove(images->warm + at, images->warm + at + 1,
+		(images->nr_warm - at - 1) * sizeof(struct image *));
+	images->nr_warm--;
+	cfi_free(image->cfi);
+	image->cfi = NULL;
+	if (image->elf)
+		elf_image_drop_cache(image->elf);
+}
+
+static void image_warm(struct images *images, struct image *image)
+{
+	size_t bytes = 0;
+	uint32_t i, at;
+
+	for (at = 0; at < images->nr_warm && images->warm[at] != image; at++)
+		;
+	images->nr_warm += at == images->nr_warm;
+	memmove(images->warm + 1, images->warm, at * sizeof(struct image *));
+	images->warm[0] = image;
+	for (i = 0; i < images->nr_warm; i++)
+		bytes += images->warm[i]->cfi ? cfi_bytes(images->warm[i]->cfi) : 0;
+	while (images->nr_warm > 1 && (images->nr_warm > MAX_WARM || bytes > MAX_CFI_BYTES)) {
+		image = images->warm[images->nr_warm - 1];
+		bytes -= image->cfi ? cfi_bytes(image->cfi) : 0;
+		image_cool(images, images->nr_warm - 1);
+	}
+}
+
 static void image_close(struct images *images, struct image *image)
 {
+	uint32_t at;
+
 	if (image->state != IMAGE_OPEN)
 		return;
+	for (at = 0; at < images->nr_warm; at++) {
+		if (images->warm[at] == image) {
+			image_cool(images, at);
+			break;
+		}
+	}
 	cfi_free(image->cfi);
 	elf_image_free(image->elf);
 	image->cfi = NULL;
@@ -149,6 +198,49 @@ static char *path_copy(struct images *images, const char *path)
 	return copy;
 }
 
+static void set_problem(struct images *images, struct image *image, enum image_problem problem)
+{
+	if (image->problem == IMAGE_FINE)
+		images->nr_problem[problem]++;
+	image->problem = problem;
+}
+
+/* NULL if out of memory, or too many. */
+static struct image_entry *file_add(struct images *images, const struct image_key *key,
+				    const char *path)
+{
+	struct image_entry *entry = calloc(1, sizeof(*entry));
+
+	if (!entry)
+		return NULL;
+	entry->image.path = path_copy(images, path);
+	if (!entry->image.path || entry_add(images, entry)) {
+		free(entry->image.path);
+		free(entry);
+		return NULL;
+	}
+	entry->key = *key;
+	entry->image.ino = key->ino;
+	entry->image.dev = key->dev;
+	entry->image.ino_gen = key->ino_gen;
+	HASH_ADD(hh, images->by_key, key, sizeof(entry->key), entry);
+	return entry;
+}
+
+/* The file was written anew: what is known of its old self holds for old frames only. */
+static struct image_entry *file_supersede(struct images *images, struct image_entry *old)
+{
+	struct image_entry *entry;
+
+	HASH_DEL(images->by_key, old);
+	entry = file_add(images, &old->key, old->image.path);
+	image_close(images, &old->image);
+	set_problem(images, &old->image, IMAGE_GONE);
+	old->image.state = IMAGE_FAILED;
+	old->image.retry_ns = UINT64_MAX;
+	return entry;
+}
+
 uint32_t images_add(struct images *images, const struct bpfprof_vma *vma, const char *path)
 {
 	struct image_key key = { .ino = vma->ino, .dev = vma->dev, .ino_gen = vma->ino_gen };
@@ -160,27 +252,20 @@ uint32_t images_add(struct images *images, const struct bpfprof_vma *vma, const 
 	if (!vma->ino)
 		return BPFPROF_IMAGE_NONE;
 	HASH_FIND(hh, images->by_key, &key, sizeof(key), entry);
-	if (!entry) {
-		entry = calloc(1, sizeof(*entry));
-		if (!entry || entry_add(images, entry)) {
-			free(entry);
-			return BPFPROF_IMAGE_NONE;
-		}
-		entry->key = key;
-		entry->image.ino = vma->ino;
-		entry->image.dev = vma->dev;
-		entry->image.ino_gen = vma->ino_gen;
-		HASH_ADD(hh, images->by_key, key, sizeof(key), entry);
-	}
-	if (path && path[0] && (!entry->image.path || !entry->image.path[0])) {
+	if (!entry)
+		entry = file_add(images, &key, path);
+	else if (entry->image.was_open &&
+		 (entry->image.size != vma->size || entry->image.mtime_sec != vma->mtime_sec))
+		entry = file_supersede(images, entry);
+	if (!entry)
+		return BPFPROF_IMAGE_NONE;
+	if (path && path[0] && !entry->image.path[0]) {
 		copy = path_copy(images, path);
 		if (copy) {
 			free(entry->image.path);
 			entry->image.path = copy;
 		}
 	}
-	if (!entry->image.path)
-		entry->image.path = path_copy(images, NULL);
 	entry->image.size = vma->size;
 	entry->image.mtime_sec = vma->mtime_sec;
 	entry->image.vma_flags = vma->flags;
@@ -222,31 +307,34 @@ static bool dev_is_blocked(const struct images *images, uint32_t dev, uint64_t n
 	uint32_t i;
 
 	for (i = 0; i < MAX_BLOCKED_DEVS; i++)
-		if (images->blocked[i].until_ns > now_ns && images->blocked[i].dev == dev)
+		if (images->blocked[i].dev == dev &&
+		    (images->blocked[i].until_ns > now_ns ||
+		     deadline_is_stuck(images->runner, images->blocked[i].call)))
 			return true;
 	return false;
 }
 
-static void set_problem(struct images *images, struct image *image, enum image_problem problem)
+/* A file system that hangs must not take up more than one of the runner's threads. */
+static void dev_block(struct images *images, uint32_t dev, uint64_t now_ns)
 {
-	if (image->problem == IMAGE_FINE)
-		images->nr_problem[problem]++;
-	image->problem = problem;
+	struct blocked_dev *blocked;
+
+	do /* fewer calls hang than there are places */
+		blocked = &images->blocked[images->next_blocked++ % MAX_BLOCKED_DEVS];
+	while (deadline_is_stuck(images->runner, blocked->call));
+	blocked->dev = dev;
+	blocked->until_ns = now_ns + BLOCKED_NS;
+	blocked->call = deadline_last_stuck(images->runner);
 }
 
 void images_fail(struct images *images, struct image *image, int err, uint64_t now_ns)
 {
-	struct blocked_dev *blocked;
-
 	image_close(images, image);
 	set_problem(images, image, problem_of(err));
 	image->state = IMAGE_FAILED;
 	image->retry_ns = now_ns + RETRY_NS;
-	if (err == -ETIMEDOUT && !dev_is_blocked(images, image->dev, now_ns)) {
-		blocked = &images->blocked[images->next_blocked++ % MAX_BLOCKED_DEVS];
-		blocked->dev = image->dev;
-		blocked->until_ns = now_ns + BLOCKED_NS;
-	}
+	if (err == -ETIMEDOUT && !dev_is_blocked(images, image->dev, now_ns))
+		dev_block(images, image->dev, now_ns);
 }
 
 static void close_oldest(struct images *images)
@@ -296,8 +384,10 @@ int images_open(struct images *images, struct image *image, uint64_t now_ns)
 	int err;
 
 	image->used_ns = now_ns;
-	if (image->state == IMAGE_OPEN)
+	if (image->state == IMAGE_OPEN) {
+		image_warm(images, image);
 		return 0;
+	}
 	if (image->state == IMAGE_FAILED && now_ns < image->retry_ns)
 		return -EIO;
 	if (image->id == BPFPROF_IMAGE_NONE || dev_is_blocked(images, image->dev, now_ns)) {
@@ -313,7 +403,9 @@ int images_open(struct images *images, struct image *image, uint64_t now_ns)
 	}
 	image->elf = elf;
 	image->state = IMAGE_OPEN;
+	image->was_open = true;
 	images->nr_open++;
+	image_warm(images, image);
 	return 0;
 }
 
@@ -351,6 +443,7 @@ const char *image_problem_name(enum image_problem problem)
 		[IMAGE_BLOCKED] = "file_blocked",
 		[IMAGE_MALFORMED] = "file_malformed",
 		[IMAGE_FOREIGN] = "file_foreign",
+		[IMAGE_TOO_MANY] = "file_too_many",
 	};
 
 	return names[problem];

@@ -4,13 +4,15 @@
 
 /*
  * Every file that some process maps executable, known by its real inode: file
- * system, inode number, generation. Ids are dense, never reused, and are what frames
+ * system, inode number, generation. One that is written anew in place (other size or time)
+ * gets a new id. Ids are dense, never reused, and are what frames
  * carry. A file is opened when it is first mapped, so that it can still be read when
  * its process is gone and the file deleted: by path if the path still leads to
  * that inode, else by inode (open_by_handle_at needs CAP_DAC_READ_SEARCH, which we
  * have). At most cap descriptors stay open; the least recently used are closed.
  * Files that may block (anything but the kernel's own disk file systems) are read under a
- * deadline; a file system that misses one is left alone for a while.
+ * deadline; a file system that misses one is left alone for a while, and for as long as
+ * the call hangs. At most IMAGES_MAX_FILES files: what comes after them is taken for anonymous memory.
  * Only the vDSO is not a file: it is the same for all, and read from ourselves.
  */
 
@@ -19,6 +21,8 @@
 #include <sys/types.h>
 
 #include "bpfprof.h"
+
+#define IMAGES_MAX_FILES 65536
 
 struct cfi;
 struct deadline_runner;
@@ -38,6 +42,7 @@ enum image_problem {
 	IMAGE_BLOCKED, /* its file system did not answer in time */
 	IMAGE_MALFORMED, /* not an ELF file, or a broken one */
 	IMAGE_FOREIGN, /* 32-bit, or for another machine */
+	IMAGE_TOO_MANY, /* over IMAGES_MAX_FILES; counted each time it is met */
 	IMAGE_NR_PROBLEMS,
 };
 
@@ -51,6 +56,7 @@ struct image {
 	enum image_state state;
 	enum image_problem problem;
 	bool no_cfi; /* opened, and has no unwind tables */
+	bool was_open; /* rows and names may have been taken from it */
 	uint64_t used_ns, retry_ns;
 	struct elf_image *elf; /* while IMAGE_OPEN */
 	struct cfi *cfi; /* made on first use, goes with elf */

@@ -9,6 +9,7 @@ struct processes {
 	struct process *by_pid;
 	process_retire_fn retire;
 	void *arg;
+	size_t nr_mappings; /* room for so many is allocated, in all */
 };
 
 int processes_new(struct processes **ret, process_retire_fn retire, void *arg)
@@ -23,11 +24,54 @@ int processes_new(struct processes **ret, process_retire_fn retire, void *arg)
 	return 0;
 }
 
+static void mappings_free(struct process *process)
+{
+	process->processes->nr_mappings -= process->cap_mappings;
+	free(process->mappings);
+	process->mappings = NULL;
+	process->nr_mappings = process->cap_mappings = 0;
+}
+
+/* Room for cap mappings at least. What is there stays, also when this fails. */
+static int mappings_reserve(struct process *process, size_t cap)
+{
+	struct process_mapping *tmp;
+
+	if (cap <= process->cap_mappings)
+		return 0;
+	tmp = realloc(process->mappings, cap * sizeof(*tmp));
+	if (!tmp)
+		return -ENOMEM;
+	process->processes->nr_mappings += cap - process->cap_mappings;
+	process->mappings = tmp;
+	process->cap_mappings = cap;
+	return 0;
+}
+
+/* Keeps the sum of all mappings within bounds, with some room so that it is seldom done; keep stays. */
+static void mappings_trim(struct processes *processes, const struct process *keep)
+{
+	size_t max = PROCESSES_MAX_MAPPINGS - PROCESSES_MAX_MAPPINGS / 8;
+	struct process *process;
+
+	if (processes->nr_mappings <= PROCESSES_MAX_MAPPINGS)
+		return;
+	for (process = processes->by_pid; process && processes->nr_mappings > max;
+	     process = process->hh.next) {
+		if (process == keep || !process->cap_mappings)
+			continue;
+		processes->retire(processes->arg, process);
+		mappings_free(process);
+		process->mappings_known = false;
+		process->read_ns = 0;
+	}
+}
+
 static void process_remove(struct processes *processes, struct process *process)
 {
 	processes->retire(processes->arg, process);
 	HASH_DEL(processes->by_pid, process);
-	free(process->mappings);
+	mappings_free(process);
 	free(process);
 }
 
@@ -60,7 +104,16 @@ static void process_start_over(struct processes *processes, struct process *proc
 	process->read_ns = 0;
 	process->read_cost_ns = 0;
 	process->reread_ns = 0;
+	process->sampled = false;
 	process->dead = false;
+}
+
+/* Start times and numbers of exec only rise. */
+static bool is_earlier(const struct bpfprof_task_id *task, const struct process *process)
+{
+	if (task->start_ns != process->start_ns)
+		return task->start_ns < process->start_ns;
+	return task->exec_id < process->exec_id;
 }
 
 struct process *processes_get(struct processes *processes, const struct bpfprof_task_id *task)
@@ -71,10 +124,15 @@ struct process *processes_get(struct processes *processes, const struct bpfprof_
 		process = calloc(1, sizeof(*process));
 		if (!process)
 			return NULL;
+		if (HASH_COUNT(processes->by_pid) >= PROCESSES_MAX)
+			process_remove(processes, processes->by_pid);
+		process->processes = processes;
 		process->pid = task->pid;
 		process->start_ns = task->start_ns;
 		process->exec_id = task->exec_id;
 		HASH_ADD(hh, processes->by_pid, pid, sizeof(process->pid), process);
+	} else if (is_earlier(task, process)) {
+		return NULL;
 	} else if (process->start_ns != task->start_ns || process->exec_id != task->exec_id) {
 		process_start_over(processes, process, task);
 	}
@@ -92,16 +150,16 @@ void processes_fork(struct processes *processes, const struct bpfprof_task_id *p
 	to = processes_get(processes, child);
 	if (!to || to->mappings_known)
 		return;
-	free(to->mappings);
-	to->cap_mappings = 0;
-	to->nr_mappings = 0;
-	to->mappings = malloc((from->nr_mappings + 1) * sizeof(*to->mappings));
-	if (!to->mappings)
+	/* That may have freed the parent's. */
+	if (processes_find(processes, parent->pid) != from || from == to)
 		return;
-	memcpy(to->mappings, from->mappings, from->nr_mappings * sizeof(*to->mappings));
+	if (mappings_reserve(to, from->nr_mappings + 1))
+		return;
+	if (from->nr_mappings)
+		memcpy(to->mappings, from->mappings, from->nr_mappings * sizeof(*to->mappings));
 	to->nr_mappings = from->nr_mappings;
-	to->cap_mappings = from->nr_mappings + 1;
 	to->mappings_known = true;
+	mappings_trim(processes, to);
 }
 
 void processes_exit(struct processes *processes, const struct bpfprof_task_id *task,
@@ -162,7 +220,7 @@ const struct process_mapping *process_mapping_find(const struct process *process
 
 int process_mapping_add(struct process *process, const struct process_mapping *mapping)
 {
-	size_t first = mapping_index(process, mapping->start), last = first, cap;
+	size_t first = mapping_index(process, mapping->start), last = first;
 	struct process_mapping *tmp;
 
 	while (last < process->nr_mappings && process->mappings[last].start < mapping->end)
@@ -170,12 +228,10 @@ int process_mapping_add(struct process *process, const struct process_mapping *m
 	if (first == last && process->nr_mappings >= PROCESS_MAX_MAPPINGS)
 		return -E2BIG;
 	if (process->nr_mappings + 1 > process->cap_mappings) {
-		cap = process->cap_mappings ? process->cap_mappings * 2 : 16;
-		tmp = realloc(process->mappings, cap * sizeof(*tmp));
-		if (!tmp)
+		if (mappings_reserve(process,
+				     process->cap_mappings ? process->cap_mappings * 2 : 16))
 			return -ENOMEM;
-		process->mappings = tmp;
-		process->cap_mappings = cap;
+		mappings_trim(process->processes, process);
 	}
 	tmp = process->mappings;
 	memmove(tmp + first + 1, tmp + last, (process->nr_mappings - last) * sizeof(*tmp));
@@ -191,23 +247,36 @@ static int mapping_compare(const void *a, const void *b)
 	return x->start < y->start ? -1 : x->start > y->start;
 }
 
+/* Mappings that moved while they were read can come twice: the first one stays. */
+static size_t mappings_clean(struct process_mapping *mappings, size_t nr)
+{
+	size_t i, kept = 0;
+
+	for (i = 0; i < nr; i++)
+		if (mappings[i].start < mappings[i].end &&
+		    (!kept || mappings[i].start >= mappings[kept - 1].end))
+			mappings[kept++] = mappings[i];
+	return kept;
+}
+
 bool process_mappings_set(struct process *process, struct process_mapping *mappings, size_t nr)
 {
 	bool same;
 
-	qsort(mappings, nr, sizeof(*mappings), mapping_compare);
+	if (nr)
+		qsort(mappings, nr, sizeof(*mappings), mapping_compare);
+	nr = mappings_clean(mappings, nr);
 	process->mappings_known = true;
 	same = nr == process->nr_mappings &&
 	       (!nr || !memcmp(mappings, process->mappings, nr * sizeof(*mappings)));
 	if (same)
 		return false;
-	if (nr > process->cap_mappings) {
-		free(process->mappings);
-		process->mappings = malloc(nr * sizeof(*mappings));
-		process->cap_mappings = process->mappings ? nr : 0;
-		process->nr_mappings = 0;
-		if (!process->mappings)
+	/* Not a tenant's high-water mark for ever. */
+	if (nr > process->cap_mappings || nr < process->cap_mappings / 4) {
+		mappings_free(process);
+		if (nr && mappings_reserve(process, nr))
 			return true;
+		mappings_trim(process->processes, process);
 	}
 	if (nr)
 		memcpy(process->mappings, mappings, nr * sizeof(*mappings));

@@ -7,6 +7,8 @@
  * pid; a new incarnation (other start time) takes the place of the old one. Entries of processes
  * that have exited are kept for a few seconds, for samples still under way, then
  * freed by processes_expire(). Mappings: sorted, not overlapping, at most PROCESS_MAX_MAPPINGS.
+ * Bounded: past PROCESSES_MAX entries the one added first goes; past PROCESSES_MAX_MAPPINGS mappings
+ * of all together, those added first lose theirs and are read again when a sample wants them.
  */
 
 #include <stdbool.h>
@@ -18,6 +20,8 @@
 #include "bpfprof.h"
 
 #define PROCESS_MAX_MAPPINGS 8192
+#define PROCESSES_MAX 16384 /* as many as the map procs holds */
+#define PROCESSES_MAX_MAPPINGS (1U << 18) /* 8 MiB */
 #define PROCESS_KEEP_DEAD_NS 3000000000ULL
 
 struct process_mapping {
@@ -27,8 +31,11 @@ struct process_mapping {
 	uint64_t image; /* id; 64 bits so that there is no padding to compare */
 };
 
+struct processes;
+
 struct process {
 	UT_hash_handle hh;
+	struct processes *processes; /* that it is one of */
 	uint32_t pid;
 	uint64_t start_ns;
 	uint64_t exec_id;
@@ -47,15 +54,16 @@ struct process {
 	uint32_t slice; /* first entry in the map mappings */
 };
 
-struct processes;
-
 /* Called before a process is freed or starts over, to take back its published tables. */
 typedef void (*process_retire_fn)(void *arg, struct process *process);
 
 int processes_new(struct processes **ret, process_retire_fn retire, void *arg);
 void processes_free(struct processes *processes);
 
-/* The entry of this very incarnation, made or started over as needed; NULL if out of memory. */
+/*
+ * The entry of this very incarnation, made or started over as needed; NULL if out of memory, or
+ * if a later one is known already. May free another entry.
+ */
 struct process *processes_get(struct processes *processes, const struct bpfprof_task_id *task);
 struct process *processes_find(struct processes *processes, uint32_t pid); /* NULL if unknown */
 /* Child of fork: has its parent's mappings until told otherwise. */

@@ -22,7 +22,7 @@ enum {
 	STAT_NR,
 };
 
-static ssize_t proc_read(char *dst, size_t cap, pid_t pid, const char *name)
+ssize_t proc_file_read(char *dst, size_t cap, pid_t pid, const char *name)
 {
 	__cleanup(close_fd) int fd = -1;
 	char path[64];
@@ -50,7 +50,7 @@ int proc_usage_read(struct proc_usage *ret, pid_t pid)
 {
 	unsigned long long fields[STAT_NR] = { 0 };
 	char text[1024], *name, *at;
-	ssize_t n = proc_read(text, sizeof(text), pid, "stat");
+	ssize_t n = proc_file_read(text, sizeof(text), pid, "stat");
 	int i;
 
 	if (n < 0)
@@ -77,7 +77,7 @@ int proc_usage_read(struct proc_usage *ret, pid_t pid)
 
 int proc_cmdline_read(char *dst, size_t cap, pid_t pid)
 {
-	ssize_t n = proc_read(dst, cap, pid, "cmdline"), i;
+	ssize_t n = proc_file_read(dst, cap, pid, "cmdline"), i;
 
 	if (n < 0)
 		return (int)n;

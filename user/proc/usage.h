@@ -24,6 +24,12 @@ struct proc_usage {
 /* 0, -ESRCH, -EBADMSG or -errno. */
 int proc_usage_read(struct proc_usage *ret, pid_t pid);
 
+/*
+ * A small file of /proc/PID in one read of at most cap - 1 bytes, with a NUL behind it.
+ * Bytes, -ESRCH or -errno.
+ */
+ssize_t proc_file_read(char *dst, size_t cap, pid_t pid, const char *name);
+
 /* Arguments with blanks between them, cut at cap - 1. 0 or -errno. Empty for kernel threads. */
 int proc_cmdline_read(char *dst, size_t cap, pid_t pid);
 

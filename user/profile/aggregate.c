@@ -4,12 +4,14 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #define MAX_STACK (BPFPROF_MAX_FRAMES + BPFPROF_MAX_USER_FRAMES + 1)
 #define FIRST_SLOTS 1024
+#define MAX_NAMES 64
 
 /* Open addressing: slots hold index + 1, 0 = free. Keys are compared by the caller. */
 struct index {
@@ -25,11 +27,12 @@ struct vec {
 
 struct aggregate {
 	bool threads;
+	uint64_t seed; /* of the hashes: targets choose what is hashed */
 	size_t bytes, max_bytes;
 	struct vec processes, frames, stacks, samples, thread_names, thread_set;
 	struct vec process_hashes, stack_hashes, sample_hashes, name_hashes, set_hashes;
 	struct index process_index, stack_index, sample_index, name_index, set_index;
-	uint64_t nr_taken, nr_user, nr_kernel_only, nr_table_full;
+	uint64_t nr_taken, nr_user, nr_kernel_only, nr_table_full, nr_lost;
 	uint64_t stops[BPFPROF_NR_STOPS];
 };
 
@@ -113,34 +116,64 @@ static uint32_t slot_of(const struct index *index, uint64_t hash)
 	return (uint32_t)hash & (index->nr_slots - 1);
 }
 
-static int make_room(struct aggregate *aggregate, struct vec *vec, size_t size, struct vec *hashes,
-		     struct index *index)
+static uint64_t process_hash(const struct aggregate *a, const struct bpfprof_task_id *task)
 {
+	uint64_t key[2] = { task->pid, task->start_ns };
+
+	return XXH3_64bits_withSeed(key, sizeof(key), a->seed);
+}
+
+/* First place to look at for hash; before anything was put there, there is none. */
+static bool index_start(const struct index *index, uint64_t hash, uint32_t *slot)
+{
+	*slot = index->nr_slots ? slot_of(index, hash) : 0;
+	return index->nr_slots;
+}
+
+/* Room for one more element of vec, after none was found; *slot is where it goes. */
+static int make_room(struct aggregate *aggregate, struct vec *vec, size_t size, struct vec *hashes,
+		     struct index *index, uint64_t hash, uint32_t *slot)
+{
+	uint32_t nr_slots = index->nr_slots, found;
 	int err = vec_reserve(aggregate, vec, 1, size);
 
 	if (!err)
 		err = vec_reserve(aggregate, hashes, 1, sizeof(uint64_t));
-	return err ? err : index_grow(aggregate, index, hashes);
+	if (!err)
+		err = index_grow(aggregate, index, hashes);
+	if (err || index->nr_slots == nr_slots)
+		return err;
+	*slot = slot_of(index, hash);
+	while (index_next(index, hashes, hash, slot, &found))
+		;
+	return 0;
 }
 
+/*
+ * Hashed without the name, so that aggregate_exit() finds it too. One process may have
+ * MAX_NAMES names; what it calls itself after that goes to the last of them.
+ */
 static int64_t process_get(struct aggregate *a, const struct bpfprof_sample *s)
 {
 	struct aggregate_process key = { .pid = s->task.pid, .start_ns = s->task.start_ns };
-	struct aggregate_process *all;
-	uint64_t hash;
-	uint32_t slot, i;
+	struct aggregate_process *all = a->processes.data;
+	uint32_t slot, i, nr_names = 0;
+	uint64_t hash = process_hash(a, &s->task);
 
-	memcpy(key.comm, s->leader_comm, sizeof(key.comm));
-	key.comm[sizeof(key.comm) - 1] = 0;
-	hash = XXH3_64bits(&key, sizeof(key));
-	if (make_room(a, &a->processes, sizeof(key), &a->process_hashes, &a->process_index))
+	memcpy(key.comm, s->leader_comm, strnlen(s->leader_comm, sizeof(key.comm) - 1));
+	if (index_start(&a->process_index, hash, &slot)) {
+		while (index_next(&a->process_index, &a->process_hashes, hash, &slot, &i)) {
+			if (all[i].pid != key.pid || all[i].start_ns != key.start_ns)
+				continue;
+			if (!memcmp(all[i].comm, key.comm, sizeof(key.comm)) ||
+			    ++nr_names == MAX_NAMES)
+				return i;
+		}
+	}
+	if (make_room(a, &a->processes, sizeof(key), &a->process_hashes, &a->process_index, hash,
+		      &slot))
 		return -ENOMEM;
 	all = a->processes.data;
-	slot = slot_of(&a->process_index, hash);
-	while (index_next(&a->process_index, &a->process_hashes, hash, &slot, &i))
-		if (all[i].pid == key.pid && all[i].start_ns == key.start_ns &&
-		    !memcmp(all[i].comm, key.comm, sizeof(key.comm)))
-			return i;
 	all[a->processes.nr++] = key;
 	index_put(&a->process_index, &a->process_hashes, hash, slot);
 	return (int64_t)a->processes.nr - 1;
@@ -149,19 +182,20 @@ static int64_t process_get(struct aggregate *a, const struct bpfprof_sample *s)
 static int64_t name_get(struct aggregate *a, const char *comm)
 {
 	char name[BPFPROF_COMM_LEN] = { 0 };
-	char(*all)[BPFPROF_COMM_LEN];
+	char(*all)[BPFPROF_COMM_LEN] = a->thread_names.data;
 	uint64_t hash;
 	uint32_t slot, i;
 
 	memcpy(name, comm, strnlen(comm, sizeof(name) - 1));
-	hash = XXH3_64bits(name, sizeof(name));
-	if (make_room(a, &a->thread_names, sizeof(name), &a->name_hashes, &a->name_index))
+	hash = XXH3_64bits_withSeed(name, sizeof(name), a->seed);
+	if (index_start(&a->name_index, hash, &slot))
+		while (index_next(&a->name_index, &a->name_hashes, hash, &slot, &i))
+			if (!memcmp(all[i], name, sizeof(name)))
+				return i;
+	if (make_room(a, &a->thread_names, sizeof(name), &a->name_hashes, &a->name_index, hash,
+		      &slot))
 		return -ENOMEM;
 	all = a->thread_names.data;
-	slot = slot_of(&a->name_index, hash);
-	while (index_next(&a->name_index, &a->name_hashes, hash, &slot, &i))
-		if (!memcmp(all[i], name, sizeof(name)))
-			return i;
 	memcpy(all[a->thread_names.nr++], name, sizeof(name));
 	index_put(&a->name_index, &a->name_hashes, hash, slot);
 	return (int64_t)a->thread_names.nr - 1;
@@ -170,41 +204,30 @@ static int64_t name_get(struct aggregate *a, const char *comm)
 /* Counts a thread of the process the first time it is seen. */
 static void thread_note(struct aggregate *a, uint32_t process, uint32_t tid)
 {
-	struct thread_key key = { .process = process, .tid = tid }, *all;
-	uint64_t hash = XXH3_64bits(&key, sizeof(key));
+	struct thread_key key = { .process = process, .tid = tid }, *all = a->thread_set.data;
+	uint64_t hash = XXH3_64bits_withSeed(&key, sizeof(key), a->seed);
 	uint32_t slot, i;
 
-	if (make_room(a, &a->thread_set, sizeof(key), &a->set_hashes, &a->set_index))
+	if (index_start(&a->set_index, hash, &slot))
+		while (index_next(&a->set_index, &a->set_hashes, hash, &slot, &i))
+			if (all[i].process == process && all[i].tid == tid)
+				return;
+	if (make_room(a, &a->thread_set, sizeof(key), &a->set_hashes, &a->set_index, hash, &slot))
 		return;
 	all = a->thread_set.data;
-	slot = slot_of(&a->set_index, hash);
-	while (index_next(&a->set_index, &a->set_hashes, hash, &slot, &i))
-		if (all[i].process == process && all[i].tid == tid)
-			return;
 	all[a->thread_set.nr++] = key;
 	index_put(&a->set_index, &a->set_hashes, hash, slot);
 	((struct aggregate_process *)a->processes.data)[process].nr_threads++;
 }
 
-static int64_t stack_get(struct aggregate *a, const uint64_t *frames, size_t nr)
+static int64_t stack_add(struct aggregate *a, const uint64_t *frames, size_t nr, uint64_t hash,
+			 uint32_t slot)
 {
-	uint64_t hash = XXH3_64bits(frames, nr * sizeof(*frames));
-	const struct aggregate_stack *all;
-	struct aggregate_stack stack;
-	uint32_t slot, i;
+	struct aggregate_stack stack = { .first = (uint32_t)a->frames.nr, .nr = (uint32_t)nr };
 
-	if (make_room(a, &a->stacks, sizeof(stack), &a->stack_hashes, &a->stack_index))
-		return -ENOMEM;
-	all = a->stacks.data;
-	slot = slot_of(&a->stack_index, hash);
-	while (index_next(&a->stack_index, &a->stack_hashes, hash, &slot, &i))
-		if (all[i].nr == nr && !memcmp((uint64_t *)a->frames.data + all[i].first, frames,
-					       nr * sizeof(*frames)))
-			return i;
-	if (a->frames.nr + nr > UINT32_MAX || vec_reserve(a, &a->frames, nr, sizeof(*frames)))
+	if (a->frames.nr + nr > UINT32_MAX || vec_reserve(a, &a->frames, nr, sizeof(*frames)) ||
+	    make_room(a, &a->stacks, sizeof(stack), &a->stack_hashes, &a->stack_index, hash, &slot))
 		return -E2BIG;
-	stack.first = (uint32_t)a->frames.nr;
-	stack.nr = (uint32_t)nr;
 	if (nr)
 		memcpy((uint64_t *)a->frames.data + a->frames.nr, frames, nr * sizeof(*frames));
 	a->frames.nr += nr;
@@ -213,25 +236,48 @@ static int64_t stack_get(struct aggregate *a, const uint64_t *frames, size_t nr)
 	return (int64_t)a->stacks.nr - 1;
 }
 
+static int64_t stack_get(struct aggregate *a, const uint64_t *frames, size_t nr)
+{
+	uint64_t hash = XXH3_64bits_withSeed(frames, nr * sizeof(*frames), a->seed);
+	const struct aggregate_stack *all = a->stacks.data;
+	size_t max_bytes = a->max_bytes;
+	uint32_t slot, i;
+	int64_t stack;
+
+	if (index_start(&a->stack_index, hash, &slot))
+		while (index_next(&a->stack_index, &a->stack_hashes, hash, &slot, &i))
+			if (all[i].nr == nr &&
+			    (!nr || !memcmp((uint64_t *)a->frames.data + all[i].first, frames,
+					    nr * sizeof(*frames))))
+				return i;
+	/* The rest is for counting what has no stack then. */
+	a->max_bytes -= a->max_bytes / 8;
+	stack = stack_add(a, frames, nr, hash, slot);
+	a->max_bytes = max_bytes;
+	return stack;
+}
+
 static int sample_count(struct aggregate *a, const struct aggregate_sample *key, uint64_t value_ns)
 {
-	struct aggregate_sample *all;
 	uint32_t id[4] = { key->process, key->stack, key->tid, key->thread };
-	uint64_t hash = XXH3_64bits(id, sizeof(id));
+	uint64_t hash = XXH3_64bits_withSeed(id, sizeof(id), a->seed);
+	struct aggregate_sample *all = a->samples.data;
 	uint32_t slot, i;
 
-	if (make_room(a, &a->samples, sizeof(*key), &a->sample_hashes, &a->sample_index))
-		return -ENOMEM;
-	all = a->samples.data;
-	slot = slot_of(&a->sample_index, hash);
-	while (index_next(&a->sample_index, &a->sample_hashes, hash, &slot, &i)) {
-		if (all[i].process == key->process && all[i].stack == key->stack &&
-		    all[i].tid == key->tid && all[i].thread == key->thread) {
-			all[i].count++;
-			all[i].value_ns += value_ns;
-			return 0;
+	if (index_start(&a->sample_index, hash, &slot)) {
+		while (index_next(&a->sample_index, &a->sample_hashes, hash, &slot, &i)) {
+			if (all[i].process == key->process && all[i].stack == key->stack &&
+			    all[i].tid == key->tid && all[i].thread == key->thread) {
+				all[i].count++;
+				all[i].value_ns += value_ns;
+				return 0;
+			}
 		}
 	}
+	if (make_room(a, &a->samples, sizeof(*key), &a->sample_hashes, &a->sample_index, hash,
+		      &slot))
+		return -ENOMEM;
+	all = a->samples.data;
 	all[a->samples.nr] = *key;
 	all[a->samples.nr].count = 1;
 	all[a->samples.nr++].value_ns = value_ns;
@@ -285,7 +331,7 @@ void aggregate_add(struct aggregate *a, const struct aggregate_input *input)
 		a->nr_user++;
 	process = process_get(a, s);
 	if (process < 0) {
-		a->nr_table_full++;
+		a->nr_lost++;
 		return;
 	}
 	((struct aggregate_process *)a->processes.data)[process].samples++;
@@ -303,21 +349,30 @@ void aggregate_add(struct aggregate *a, const struct aggregate_input *input)
 		key.tid = s->task.tid;
 		key.thread = name < 0 ? 0 : (uint32_t)name;
 	}
+	if (!sample_count(a, &key, s->period_ns))
+		return;
+	/* Its stack is known, but not with this process or thread. */
+	a->nr_table_full += key.stack != 0;
+	key.stack = 0;
 	if (sample_count(a, &key, s->period_ns))
-		a->nr_table_full++;
+		a->nr_lost++;
 }
 
 void aggregate_exit(struct aggregate *a, const struct bpfprof_task_id *task, uint64_t cpu_ns)
 {
-	struct aggregate_process *all = a->processes.data;
-	size_t i;
+	struct aggregate_process *all = a->processes.data, *last = NULL;
+	uint64_t hash = process_hash(a, task);
+	uint32_t slot, i;
 
-	/* The newest come last; a pid is looked for once, when its process ends. */
-	for (i = a->processes.nr; i-- > 0;)
-		if (all[i].pid == task->pid && all[i].start_ns == task->start_ns) {
-			all[i].exit_cpu_ns = cpu_ns;
-			return;
-		}
+	if (!index_start(&a->process_index, hash, &slot))
+		return;
+	/* Under the name that it had last. */
+	while (index_next(&a->process_index, &a->process_hashes, hash, &slot, &i))
+		if (all[i].pid == task->pid && all[i].start_ns == task->start_ns &&
+		    (!last || &all[i] > last))
+			last = &all[i];
+	if (last)
+		last->exit_cpu_ns = cpu_ns;
 }
 
 int aggregate_new(struct aggregate **ret, bool threads, size_t max_bytes)
@@ -328,6 +383,9 @@ int aggregate_new(struct aggregate **ret, bool threads, size_t max_bytes)
 		return -ENOMEM;
 	a->threads = threads;
 	a->max_bytes = max_bytes;
+	/* Without randomness: targets that know how could slow us down. */
+	if (getrandom(&a->seed, sizeof(a->seed), GRND_NONBLOCK) != sizeof(a->seed))
+		a->seed = 0;
 	/* Stack 0 is empty, thread name 0 is "": what is left when there is no room. */
 	if (stack_get(a, NULL, 0) || name_get(a, "")) {
 		aggregate_free(a);
@@ -377,6 +435,7 @@ void aggregate_view_get(const struct aggregate *a, struct aggregate_view *view)
 		.nr_user = a->nr_user,
 		.nr_kernel_only = a->nr_kernel_only,
 		.nr_table_full = a->nr_table_full,
+		.nr_lost = a->nr_lost,
 	};
 	memcpy(view->stops, a->stops, sizeof(view->stops));
 }

@@ -4,8 +4,9 @@
 
 /*
  * Samples of one interval, counted per (process, thread, stack). Stacks are kept
- * once, found by hash. Bounded by max_bytes: when that is reached, new stacks are
- * counted under their process with an empty stack, reason `stack_table_full`.
+ * once, found by hash. Bounded by max_bytes: when that is reached (stacks are stopped at 7/8 of
+ * it), new stacks are counted under their process with an empty stack, nr_table_full; only
+ * samples of processes that there is no room for are in no stack at all, nr_lost.
  */
 
 #include <stdbool.h>
@@ -51,7 +52,8 @@ struct aggregate_view {
 	size_t nr_threads;
 	uint64_t nr_taken, nr_user, nr_kernel_only; /* samples */
 	uint64_t stops[BPFPROF_NR_STOPS]; /* samples by end of their user stack */
-	uint64_t nr_table_full;
+	uint64_t nr_table_full; /* samples that have the empty stack for want of room */
+	uint64_t nr_lost; /* samples that are counted nowhere for want of room */
 };
 
 /* One sample, decoded. kernel: addresses as on the stack. Leaf first. */

@@ -226,7 +226,11 @@ void stats_text(struct buf *dst, const struct run_stats *stats)
 {
 	samples_text(dst, stats);
 	stacks_text(dst, stats);
-	add_words(dst, "Clock: ", &stats->clock, "\n");
+	if (stats->clock_name) {
+		buf_printf(dst, "Clock: %s", stats->clock_name);
+		add_words(dst, "; ", &stats->clock, "");
+		buf_add_char(dst, '\n');
+	}
 	add_words(dst, "Files: ", &stats->files, "\n");
 	if (stats->memory_bytes || stats->cpu_seconds > 0) {
 		buf_printf(dst, "Profiler: %.2f s CPU, %.1f MiB", stats->cpu_seconds,

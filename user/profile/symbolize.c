@@ -24,6 +24,7 @@
 #include "symbol/perfmap.h"
 
 #define MAX_STRING_BYTES (32U << 20)
+#define MAX_PERFMAP_BYTES (4ULL * PERFMAP_MAX_BYTES) /* of all processes: parsing takes time */
 #define DEBUG_ROOT "/usr/lib/debug"
 
 struct symbolizer {
@@ -34,6 +35,7 @@ struct symbolizer {
 	struct stats_reasons *files;
 	uint64_t *frames; /* distinct, ascending: locations[i] is frames[i] */
 	size_t nr;
+	uint64_t perfmap_bytes; /* read so far */
 	int kernel_names_hidden;
 };
 
@@ -128,6 +130,8 @@ static int kernel_resolve(struct symbolizer *s, size_t first, size_t nr)
 	err = kallsyms_resolve(s->options->kallsyms, s->profile->strings, queries, nr);
 	if (err == -EACCES)
 		s->kernel_names_hidden = 1;
+	else if (err)
+		stats_add(s->files, "kallsyms_unreadable", 1);
 	mapping.path = strtab_add(s->profile->strings, "[kernel.kallsyms]");
 	mapping.start = queries[0].va & ~0xfffULL;
 	mapping.limit = (queries[nr - 1].va | 0xfff) + 1;
@@ -231,7 +235,9 @@ static int image_resolve(struct symbolizer *s, size_t first, size_t nr)
 		paths.dir = dir ? dirname(dir) : NULL;
 		err = elf_symbols_resolve(image->elf, &paths, s->profile->strings, symbols, nr);
 		free(dir);
-		if (err)
+		if (err == -ETIMEDOUT)
+			images_fail(s->images, image, err, s->options->now_ns);
+		else if (err)
 			stats_add(s->files, "symbols_malformed", 1);
 	}
 	if (!image)
@@ -248,6 +254,19 @@ static int image_resolve(struct symbolizer *s, size_t first, size_t nr)
 }
 
 /* JIT code: /tmp/perf-PID.map of the process, if it wrote one. */
+
+static void perfmap_read(struct symbolizer *s, const struct elf_source *source,
+			 struct perfmap_query *queries, size_t nr)
+{
+	s->perfmap_bytes += source->size < PERFMAP_MAX_BYTES ? source->size : PERFMAP_MAX_BYTES;
+	if (s->perfmap_bytes <= MAX_PERFMAP_BYTES) {
+		if (perfmap_resolve(source, s->profile->strings, queries, nr))
+			stats_add(s->files, "perfmap_unreadable", 1);
+		return;
+	}
+	stats_add(s->files, "perfmap_too_big", 1);
+	source->close(source->arg);
+}
 
 static int va_resolve(struct symbolizer *s, size_t first, size_t nr)
 {
@@ -266,7 +285,7 @@ static int va_resolve(struct symbolizer *s, size_t first, size_t nr)
 		snprintf(path, sizeof(path), "/tmp/perf-%u.map",
 			 s->view->processes[process - 1].pid);
 		if (!images_open_source(s->images, path, &source))
-			perfmap_resolve(&source, s->profile->strings, queries, nr);
+			perfmap_read(s, &source, queries, nr);
 	}
 	for (i = 0; i < nr; i++) {
 		loc = &s->profile->locations[first + i];

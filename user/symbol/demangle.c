@@ -201,7 +201,7 @@ static uint32_t count_paths(struct tree *tree, const struct demangle_component *
 	case DEMANGLE_COMPONENT_NUMBER:
 		break;
 	case DEMANGLE_COMPONENT_FIXED_TYPE:
-		/* libiberty takes its flags for a pointer when it looks for a pack. */
+		/* libiberty before 2.40 follows its flags as a pointer when it looks for a pack. */
 		tree->unsafe = true;
 		return 0;
 	case DEMANGLE_COMPONENT_EXTENDED_OPERATOR:

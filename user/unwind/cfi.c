@@ -72,6 +72,11 @@ void cfi_free(struct cfi *cfi)
 	free(cfi);
 }
 
+size_t cfi_bytes(const struct cfi *cfi)
+{
+	return sizeof(*cfi) + (cfi->frame.index ? cfi->frame.nr * sizeof(*cfi->frame.index) : 0);
+}
+
 /* Working memory for one call, with the FDEs ready to be looked up. */
 static int pass_new(struct cfi *cfi, struct eh_pass **ret)
 {

@@ -27,6 +27,7 @@ struct cfi;
 
 int cfi_new(struct cfi **ret, struct elf_image *img); /* borrows img */
 void cfi_free(struct cfi *cfi);
+size_t cfi_bytes(const struct cfi *cfi); /* memory that it holds at the moment */
 
 /*
  * The rows of the file offsets [page << 16, (page + 1) << 16), sorted, the first one always at

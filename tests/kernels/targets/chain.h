@@ -10,11 +10,11 @@
 #define CHAIN_FUNCTION __attribute__((noinline, noclone))
 
 /* Calls next a few times, and is not turned into a tail call. */
-#define CHAIN_CALL(next, times)                                  \
-	do {                                                     \
-		for (int chain_i = 0; chain_i < (times); chain_i++) \
-			chain_sink += next(n + chain_i);         \
-		return (int)chain_sink;                          \
+#define CHAIN_CALL(next, times)                                                                    \
+	do {                                                                                       \
+		for (int chain_i = 0; chain_i < (times); chain_i++)                                \
+			chain_sink += next(n + chain_i);                                           \
+		return (int)chain_sink;                                                            \
 	} while (0)
 
 int chain_1(int n);

@@ -17,15 +17,15 @@ static void on_term(int sig)
 	stop = 1;
 }
 
-#define SHARE(name, parts)                                                \
-	__attribute__((noinline, noclone)) static void name(void)         \
-	{                                                                 \
-		unsigned int n = sink;                                    \
-		int i;                                                    \
-                                                                          \
-		for (i = 0; i < (parts) * 40000; i++)                     \
-			n = n * 1664525u + 1013904223u + sink;            \
-		sink = n;                                                 \
+#define SHARE(name, parts)                                                                         \
+	__attribute__((noinline, noclone)) static void name(void)                                  \
+	{                                                                                          \
+		unsigned int n = sink;                                                             \
+		int i;                                                                             \
+                                                                                                   \
+		for (i = 0; i < (parts)*40000; i++)                                                \
+			n = n * 1664525u + 1013904223u + sink;                                     \
+		sink = n;                                                                          \
 	}
 
 SHARE(share_a, 5)

@@ -29,12 +29,14 @@ NOINLINE unsigned long call_beta(unsigned long (*outer)(unsigned long))
 	return sum;
 }
 
-NOINLINE void *load_library(const char *path, const char *name, void **ret_outer)
+NOINLINE void *load_library(const char *path, const char *name, void **ret_outer, void **ret_base)
 {
 	void *handle = dlopen(path, RTLD_NOW);
+	Dl_info info;
 
-	if (!handle || !(*ret_outer = dlsym(handle, name)))
+	if (!handle || !(*ret_outer = dlsym(handle, name)) || !dladdr(*ret_outer, &info))
 		exit(1);
+	*ret_base = info.dli_fbase;
 	return handle;
 }
 
@@ -47,7 +49,7 @@ NOINLINE void close_library(void *handle)
 int main(int argc, char **argv)
 {
 	unsigned long same = 0, rounds;
-	void *outer, *handle, *before = NULL;
+	void *outer, *handle, *base, *before = NULL;
 	FILE *out;
 
 	target_init(argc, argv);
@@ -55,14 +57,14 @@ int main(int argc, char **argv)
 		return 2;
 	rounds = strtoul(argv[4], NULL, 10);
 	for (unsigned long i = 0; i < rounds; i++) {
-		handle = load_library(argv[2], "alpha_outer", &outer);
-		same += outer == before;
-		before = outer;
+		handle = load_library(argv[2], "alpha_outer", &outer, &base);
+		same += base == before;
+		before = base;
 		target_sink += call_alpha((unsigned long (*)(unsigned long))outer);
 		close_library(handle);
-		handle = load_library(argv[3], "beta_outer", &outer);
-		same += outer == before;
-		before = outer;
+		handle = load_library(argv[3], "beta_outer", &outer, &base);
+		same += base == before;
+		before = base;
 		target_sink += call_beta((unsigned long (*)(unsigned long))outer);
 		close_library(handle);
 	}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+/* fuzz: max_len=16384 */
+#include "elf/image.h"
+#include "unwind/cfi.h"
+#include "unwind/reader.h"
+#include "unwind_native.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static int read_bytes(struct unwind_reader *reader, __u64 va, void *dst, __u32 len)
+{
+	(void)reader;
+	if (va % 16 == 15)
+		return -1;
+	memset(dst, (int)(va * 31), len);
+	return 0;
+}
+
+/* A whole file: every page of it, and a step at some places. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static uint64_t rows[CFI_PAGE_MAX_ROWS];
+	struct unwind_reader reader = { .read = read_bytes };
+	struct elf_image *img;
+	struct cfi *cfi;
+
+	if (elf_image_open_memory(&img, data, size))
+		return 0;
+	if (!cfi_new(&cfi, img)) {
+		for (uint32_t page = 0; page <= size >> 16; page++) {
+			int nr = cfi_build_page(cfi, page, rows);
+
+			if (!nr || nr > CFI_PAGE_MAX_ROWS || (nr > 0 && rows[0] & 0xffff))
+				abort();
+			for (int i = 0; i < nr; i++)
+				if (i && (unwind_row_low(rows[i]) <= unwind_row_low(rows[i - 1]) ||
+					  !((rows[i] ^ rows[i - 1]) >> 16)))
+					abort();
+		}
+		for (uint64_t i = 0; i < 16; i++) {
+			struct unwind_state s = { .valid = UNWIND_ALL_REGS, .exact = i & 1 };
+			int stop;
+
+			for (uint64_t reg = 0; reg < BPFPROF_NR_REGS; reg++)
+				s.regs[reg] = (i + 1) * 0x1000 + reg * 8;
+			stop = cfi_step(cfi, i * size / 16, &s, &reader);
+			if (stop < 0 || stop >= BPFPROF_NR_STOPS)
+				abort();
+		}
+		cfi_free(cfi);
+	}
+	elf_image_free(img);
+	return 0;
+}
