@@ -13,6 +13,8 @@ DESTDIR ?=
 V ?= 0
 WERROR ?= $(if $(CI),1,0)
 VERSION := 0.1.0
+# bpftool lies there, where not everybody looks.
+export PATH := $(PATH):/usr/sbin:/sbin
 
 ARCH := $(shell uname -m)
 BPF_ARCH := $(patsubst aarch64,arm64,$(patsubst x86_64,x86,$(ARCH)))

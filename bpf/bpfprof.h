@@ -100,6 +100,7 @@ enum bpfprof_counter {
 	BPFPROF_COUNT_PC_CACHE_MISS = 15,
 	BPFPROF_COUNT_STALE = 16, /* searches repeated or given up: slice replaced meanwhile */
 	BPFPROF_COUNT_TARGET_LOST = 17, /* child of a target could not be added to the filter */
+	BPFPROF_COUNT_TIMER_LATE = 18, /* timer ticks left out because the one before came late */
 	BPFPROF_NR_COUNTERS = 24,
 };
 

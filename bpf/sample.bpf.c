@@ -30,6 +30,7 @@ char LICENSE[] SEC("license") = "GPL";
 #define SELF_TIMED_EVERY 64
 #define BPF_F_TIMER_CPU_PIN 2 /* since 6.7 */
 #define CLOCK_MONOTONIC 1
+#define TIMER_MIN_WAIT_NS 20000
 
 struct unwind_reader;
 static __always_inline int unwind_read(struct unwind_reader *r, __u64 va, void *dst, __u32 len);
@@ -86,6 +87,7 @@ struct tick_timer {
 	__u32 armed;
 	__u32 pad;
 	__u64 period_ns; /* of the tick to come */
+	__u64 due_ns; /* when it is to come */
 };
 
 /* Key: CPU. Writer: BPF. Set at load: possible CPUs. */
@@ -639,17 +641,30 @@ static __always_inline void timer_sample(struct task_struct *task, __u64 period_
 	sample_finish(r, task);
 }
 
+/*
+ * Arms the next tick. It is due a period after this one was due, not after it came:
+ * lateness must not add up to a lower rate. What was missed altogether is counted.
+ */
 static __always_inline int timer_start(struct tick_timer *t)
 {
 	__u64 spread = cfg.period_ns / 1024 * cfg.jitter;
-	__u64 period = cfg.period_ns;
+	__u64 period = cfg.period_ns, now = bpf_ktime_get_ns(), wait;
 
 	if (spread)
 		period += bpf_get_prandom_u32() % (2 * spread) - spread;
 	t->period_ns = period;
-	if (!bpf_timer_start(&t->timer, period, BPF_F_TIMER_CPU_PIN))
+	t->due_ns += period;
+	if ((__s64)(t->due_ns - now) < 0) {
+		if (now - t->due_ns > period)
+			count_add(BPFPROF_COUNT_TIMER_LATE, (now - t->due_ns) / cfg.period_ns);
+		t->due_ns = now + TIMER_MIN_WAIT_NS;
+	}
+	wait = t->due_ns - now;
+	if (wait < TIMER_MIN_WAIT_NS)
+		wait = TIMER_MIN_WAIT_NS;
+	if (!bpf_timer_start(&t->timer, wait, BPF_F_TIMER_CPU_PIN))
 		return 0;
-	return bpf_timer_start(&t->timer, period, 0);
+	return bpf_timer_start(&t->timer, wait, 0);
 }
 
 static int timer_tick(void *map, __u32 *cpu, struct tick_timer *t)
@@ -684,6 +699,7 @@ int BPF_PROG(arm_timer)
 	if (bpf_timer_set_callback(&t->timer, timer_tick))
 		return 0;
 	t->armed = 1;
+	t->due_ns = bpf_ktime_get_ns();
 	if (timer_start(t))
 		t->armed = 0;
 	return 0;

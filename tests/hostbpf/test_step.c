@@ -339,6 +339,7 @@ ParameterizedTest(struct step_case *c, step, kinds)
 {
 	struct unwind_reader reader = { 0 };
 	struct unwind_state s = { .valid = UNWIND_ALL_REGS & ~c->lost, .exact = 1 }, before;
+	__u32 valid;
 
 	memory_fill();
 	if (c->word)
@@ -355,7 +356,10 @@ ParameterizedTest(struct step_case *c, step, kinds)
 		return;
 	cr_assert_eq(s.regs[UNWIND_RSP], c->want_rsp, "%s: rsp", c->name);
 	cr_assert_eq(s.regs[UNWIND_RIP], c->want_rip, "%s: rip", c->name);
-	cr_assert_eq(s.valid, UNWIND_FRAME_REGS & ~(c->bp_lost ? BP : 0), "%s: valid", c->name);
+	valid = UNWIND_FRAME_REGS & ~(c->bp_lost ? BP : 0);
+	if (unwind_row_kind(c->row) == ROW_CFA || unwind_row_kind(c->row) == ROW_PLT)
+		valid |= 1U << UNWIND_RBX; /* same value */
+	cr_assert_eq(s.valid, valid, "%s: valid", c->name);
 	if (!c->bp_lost)
 		cr_assert_eq(s.regs[UNWIND_RBP], c->want_rbp, "%s: rbp", c->name);
 	cr_assert_eq(s.exact, 0, "%s", c->name);
@@ -376,12 +380,12 @@ Test(step, signal_frame)
 		      { REG_RIP, 16 } };
 	struct unwind_state s = { .valid = 1U << UNWIND_RSP };
 	struct unwind_reader reader = { 0 };
-	ucontext_t *uc = (ucontext_t *)&memory[2];
+	greg_t *gregs = (greg_t *)((char *)&memory[2] + offsetof(ucontext_t, uc_mcontext.gregs));
 	__u64 row = ROW(ROW_SIGNAL, 7, (int)offsetof(ucontext_t, uc_mcontext), 0, 0, 0);
 
 	cr_assert_eq(unwind_row_off(row), 40);
 	for (int i = 0; i < 17; i++)
-		uc->uc_mcontext.gregs[order[i].greg] = 0x1000 + order[i].reg;
+		gregs[order[i].greg] = 0x1000 + order[i].reg;
 	s.regs[UNWIND_RSP] = VA(2);
 	cr_assert_eq(unwind_step(&s, row, &reader), 0);
 	for (__u64 i = 0; i < 17; i++)
@@ -395,9 +399,110 @@ Test(step, signal_frame)
 	cr_assert_eq(unwind_step(&s, row, &reader), BPFPROF_STOP_READ_FAULT);
 	cr_assert_eq(s.regs[UNWIND_RSP], VA(MEMORY_WORDS - 10));
 
-	uc->uc_mcontext.gregs[REG_RIP] = 0;
+	gregs[REG_RIP] = 0;
 	s.regs[UNWIND_RSP] = VA(2);
 	cr_assert_eq(unwind_step(&s, row, &reader), BPFPROF_STOP_COMPLETE);
+}
+
+struct rbx_case {
+	char name[40];
+	__u64 rows[2];
+	__u32 lost; /* at the start */
+	int stop;
+	__u64 want_rsp; /* after both; the second row is built on rbx */
+};
+
+#define BX (1U << UNWIND_RBX)
+
+static struct rbx_case rbx_cases[] = {
+	{ "in its register",
+	  { ROW(ROW_CFA, 7, 16, 0, 0, 0), ROW(ROW_CFA, 3, 8, 0, 0, 0) },
+	  0,
+	  0,
+	  VA(31) },
+	{ "saved", { ROW(ROW_CFA, 7, 16, 0, 0, -2), ROW(ROW_CFA, 3, 8, 0, 0, 0) }, 0, 0, VA(41) },
+	{ "saved after lost",
+	  { ROW(ROW_CFA, 7, 16, 0, 0, -2), ROW(ROW_CFA, 3, 8, 0, 0, 0) },
+	  BX,
+	  0,
+	  VA(41) },
+	{ "lost at the start",
+	  { ROW(ROW_CFA, 7, 16, 0, 0, 0), ROW(ROW_CFA, 3, 8, 0, 0, 0) },
+	  BX,
+	  BPFPROF_STOP_REG_LOST,
+	  0 },
+	{ "lost by a row",
+	  { ROW(ROW_CFA, 7, 16, 0, 0, 1), ROW(ROW_CFA, 3, 8, 0, 0, 0) },
+	  0,
+	  BPFPROF_STOP_REG_LOST,
+	  0 },
+	{ "lost by a realigned frame",
+	  { ROW(ROW_DEREF, 7, 8, 0, 0, 0), ROW(ROW_CFA, 3, 8, 0, 0, 0) },
+	  0,
+	  BPFPROF_STOP_REG_LOST,
+	  0 },
+	{ "kept by a PLT",
+	  { ROW(ROW_PLT, 7, 8, 0, 0, 11), ROW(ROW_CFA, 3, 8, 0, 0, 0) },
+	  0,
+	  0,
+	  VA(31) },
+	{ "lost by a frame pointer",
+	  { ROW(ROW_NONE, 0, 0, 0, 0, 0), ROW(ROW_CFA, 3, 8, 0, 0, 0) },
+	  0,
+	  BPFPROF_STOP_REG_LOST,
+	  0 },
+	{ "saved out of memory",
+	  { ROW(ROW_CFA, 7, 16, 0, 0, -128), ROW(ROW_CFA, 3, 8, 0, 0, 0) },
+	  0,
+	  BPFPROF_STOP_READ_FAULT,
+	  0 },
+};
+
+ParameterizedTestParameters(step, rbx)
+{
+	return cr_make_param_array(struct rbx_case, rbx_cases,
+				   sizeof(rbx_cases) / sizeof(rbx_cases[0]));
+}
+
+/* rbx through a frame, to one that is built on it, as the loader's resolver is. */
+ParameterizedTest(struct rbx_case *c, step, rbx)
+{
+	struct unwind_reader reader = { 0 };
+	struct unwind_state s = { .valid = UNWIND_ALL_REGS & ~c->lost, .exact = 1 };
+
+	memory_fill();
+	memory[4] = VA(40); /* rbx, saved at cfa - 16 */
+	memory[5] = VA(20); /* an address, both to return to and to dereference */
+	s.regs[UNWIND_RSP] = VA(4);
+	s.regs[UNWIND_RBP] = VA(8);
+	s.regs[UNWIND_RBX] = VA(30);
+	cr_assert_eq(unwind_step(&s, c->rows[0], &reader), 0, "%s", c->name);
+	cr_assert_eq(unwind_step(&s, c->rows[1], &reader), c->stop, "%s", c->name);
+	if (!c->stop)
+		cr_assert_eq(s.regs[UNWIND_RSP], c->want_rsp, "%s: %llx", c->name,
+			     s.regs[UNWIND_RSP]);
+}
+
+Test(step, settle)
+{
+	struct unwind_state s = { .valid = 1U << UNWIND_RSP };
+	struct unwind_reader reader = { 0 };
+
+	memory_fill();
+	cr_assert_eq(unwind_settle(&s, &reader), 0);
+	cr_assert_eq(reader.nr_reads, 0);
+	cr_assert_eq(s.valid, 1U << UNWIND_RSP);
+
+	s.valid = UNWIND_RBX_SAVED | 1U << UNWIND_RSP;
+	s.regs[UNWIND_RBX] = VA(9);
+	cr_assert_eq(unwind_settle(&s, &reader), 0);
+	cr_assert_eq(s.regs[UNWIND_RBX], WORD(9));
+	cr_assert_eq(s.valid, BX | 1U << UNWIND_RSP);
+
+	s.valid = UNWIND_RBX_SAVED | 1U << UNWIND_RSP;
+	s.regs[UNWIND_RBX] = 8;
+	cr_assert_eq(unwind_settle(&s, &reader), -1);
+	cr_assert_eq(s.valid, 1U << UNWIND_RSP);
 }
 
 Test(step, lookup_pc)

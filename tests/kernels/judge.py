@@ -7,16 +7,17 @@ import re
 # Chains, root first. libc has no symbol table there, so what it does before main is an offset.
 START = r"_start;(?:(?:libc\.so\.6\+0x[0-9a-f]+|__libc_start[a-z_]*(?:@+[\w.]+)?);){1,3}main"
 KERNEL = r"(?:;[^;]+_\[k\])*$"
-CHAIN = (r"(?:;chain_1(?:;chain_2(?:;chain_3(?:;(?:chain_4@plt|boxed_chain\+0x[0-9a-f]+|"
-         r"chain_dynamic\+0x[0-9a-f]+)|;chain_4(?:;chain_5(?:;chain_6)?)?)?)?)?)?")
+CHAIN = (r"(?:;chain_1(?:;chain_2(?:;chain_3(?:;chain_4@plt|;chain_4(?:;chain_5@plt|"
+         r";chain_5(?:;chain_6@plt|;chain_6)?)?)?)?)?)?")
 EXPECTED = {
     "chain": re.compile("^[^;]+;" + START + CHAIN + KERNEL),
     "dive": re.compile("^[^;]+;" + START + r"(?:;dive){0,299}(?:;dive(?:;bottom)?)?" + KERNEL),
 }
-PARTS = "abcdef"
+PARTS = {"a": 5, "b": 10, "c": 15, "d": 20, "e": 25, "f": 25}
 MIN_COMPLETE = 99.0
 MIN_EXACT = 99.0
 MAX_SHARE_POINTS = 1.0
+MIN_SHARE_SAMPLES = 3000  # fewer cannot tell one point
 
 
 class Recording:
@@ -118,49 +119,48 @@ def judge_shares(results):
             problem = f"exit {got.status}: {first_error(got)}"
         elif got.clock != clock:
             problem = f"clock {got.clock}, not {clock}"
-        elif got.samples < 2000:
-            problem = f"{got.samples} samples are too few"
         checks.append(Check(got.case, got, problem=problem))
     if checks[0].problem or checks[1].problem:
         return checks
-    took = {}
-    for line in results.files.get("shares-perf.truth", []):
-        words = line.split()
-        if len(words) == 2:
-            took[words[0]] = int(words[1])
-    whole = sum(took.values()) or 1
-    apart, from_truth = 0.0, {"shares-perf": 0.0, "shares-timer": 0.0}
-    for part in PARTS:
+    apart = 0.0
+    from_truth = [0.0, 0.0]
+    for part, true in PARTS.items():
         pattern = re.compile(rf";share_{part}(;|$)")
         shares = [got.share_percent(pattern) for got in (perf, timer)]
-        true = 100.0 * took.get("share_" + part, 0) / whole
         apart = max(apart, abs(shares[0] - shares[1]))
-        for check, share in zip(checks, shares):
-            from_truth[check.case] = max(from_truth[check.case], abs(share - true))
-    for check in checks:
-        check.note = f"at most {from_truth[check.case]:.2f} points from the truth"
+        from_truth = [max(worst, abs(share - true)) for worst, share in zip(from_truth, shares)]
+    for check, worst in zip(checks, from_truth):
+        if worst > 2 * MAX_SHARE_POINTS:
+            check.problem = f"shares {worst:.2f} points from the truth"
+        check.note = f"at most {worst:.2f} points from the truth"
     checks[1].note += f", {apart:.2f} from perf"
     if apart > MAX_SHARE_POINTS:
-        checks[1].problem = f"shares {apart:.2f} points from the perf clock's"
+        if min(perf.samples, timer.samples) < MIN_SHARE_SAMPLES:
+            checks[1].skip = (f"{timer.samples} samples on a loaded host cannot tell one point "
+                              f"({apart:.2f})")
+        else:
+            checks[1].problem = f"shares {apart:.2f} points from the perf clock's"
     return checks
 
 
-def judge_hotplug(results, seconds=8, gone=1):
-    """Two busy programs, two CPUs, one of them away for a second: it has to be sampled again."""
+def judge_hotplug(results):
+    """CPU 1 was away for a second: the program that is bound to it has to be sampled again after."""
     checks = []
     for case in ("hotplug-perf", "hotplug-timer"):
         got = Recording(results, case)
         problem = None
-        pattern = re.compile(r"^chain_static;")
-        busy = sum(count for stack, count in got.stacks if pattern.search(stack))
-        asked = 99 * (2 * seconds - gone)
+        stayed = got.share_percent(re.compile("^chain_static;"))
+        returned = got.share_percent(re.compile("^dive;"))
         if got.status != 0:
             problem = f"exit {got.status}: {first_error(got)}"
         elif results.facts.get("hotplug.offline") != "0":
             problem = "CPU 1 did not go away"
-        elif busy < 0.8 * asked:  # were CPU 1 forgotten, it would be 60%
-            problem = f"{busy} samples of {asked}"
-        checks.append(Check(case, got, problem=problem, note=f"{busy} of {asked} ticks"))
+        elif results.facts.get("hotplug.online") != "0-1":
+            problem = "CPU 1 did not come back"
+        elif returned < 0.6 * stayed:  # were CPU 1 forgotten, it would be a third or less
+            problem = f"{returned:.0f}% of the samples on CPU 1, {stayed:.0f}% on CPU 0"
+        checks.append(Check(case, got, problem=problem,
+                            note=f"CPU 0 {stayed:.0f}%, CPU 1 {returned:.0f}%"))
     return checks
 
 

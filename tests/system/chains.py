@@ -18,7 +18,7 @@ KERNEL = "_[k]"
 
 
 def read_folded(text):
-    """(PROCESS, [frames, outermost first], count) of every line; counters in the # line are left out."""
+    """(PROCESS, [frames, outermost first], count) of every line but the counters'."""
     for line in text.splitlines():
         if not line or line.startswith("# "):
             continue

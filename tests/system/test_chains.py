@@ -6,7 +6,7 @@ import shutil
 import time
 
 import chains
-from harness import NOBODY, ROOT, check, test
+from harness import BPFPROF, NOBODY, check, test
 
 BATCH = 30
 SECONDS = 12
@@ -65,15 +65,16 @@ def record(context, batch, number):
 def all_variants(context):
     """Every target: at least 99.9% of all stacks exact, no program under 99%."""
     targets = context.builder.targets
-    results, reasons = {}, {}
+    results, reasons, unmarked = {}, {}, 0
     for number, first in enumerate(range(0, len(targets), BATCH)):
         batch = targets[first:first + BATCH]
         folded, stats = record(context, batch, number)
         results.update(chains.check(batch, folded))
+        unmarked += sum(count for _, frames, count in chains.read_folded(folded) if not frames)
         for reason, count in stats["stacks"]["reasons"].items():
             reasons[reason] = reasons.get(reason, 0) + count
     report = chains.table(results) + "\nreasons, of everything on the machine: %s\n" % reasons
-    path = os.path.join(ROOT, "build", "system-chains-%s.txt" % context.mode)
+    path = os.path.join(os.path.dirname(BPFPROF), "system-chains-%s.txt" % context.mode)
     with open(path, "w", encoding="utf-8") as file:
         file.write(report)
     judged = {name: result for name, result in results.items()
@@ -81,8 +82,10 @@ def all_variants(context):
     total = sum(result.samples for result in judged.values())
     exact = sum(result.counts["exact"] for result in judged.values())
     context.note("%d programs, %d samples, %.3f%% exact; %s" % (
-        len(judged), total, 100.0 * exact / max(1, total), os.path.relpath(path, ROOT)))
+        len(judged), total, 100.0 * exact / max(1, total), os.path.relpath(path)))
     problems = []
+    if unmarked:
+        problems.append("%d stacks without any frame and without a marker" % unmarked)
     for name, result in results.items():
         if result.samples < 50:
             problems.append("%s: only %d samples" % (name, result.samples))

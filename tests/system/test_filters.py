@@ -36,7 +36,7 @@ def by_pid(context):
 
 @test()
 def children_later(context):
-    """Children started after the recording began, and their children; not with --no-subprocesses."""
+    """Children started within the recording, and theirs; none with --no-subprocesses."""
     calls, tiny = context.target("calls_gO2").path, context.target("tiny_gO2").path
     script = "sleep 2; (sh -c '%s 4; true') & %s 4; sleep 20" % (calls, tiny)
     for flags, children in (((), {"calls_gO2", "tiny_gO2"}), (("--no-subprocesses",), set())):

@@ -72,8 +72,8 @@ def names(context):
                            *[word for name in outputs for word in ("-o", name)], "--stats",
                            "x.json").expect(0)
     control = re.compile("[\x00-\x08\x0b-\x1f\x7f\x80-\x9f]")
-    check(not control.search(done.text.replace("\r", "")), "control characters on the terminal: %r" %
-          control.search(done.text))
+    found = control.search(done.text)
+    check(not found, "control characters on the terminal: %r" % found)
     for name in outputs:
         if name == "x.pb.gz":
             continue
@@ -204,7 +204,7 @@ def truncated_while_read(context):
 
 @test()
 def path_became_something_else(context):
-    """The executable's path is a FIFO, or a loop of links, when the recording begins or within it."""
+    """A path becomes a FIFO or a loop of links before the recording, or within it."""
     near = neighbour(context)
     base = context.target("calls_gO2").path
     folder = context.scratch("files", 0o755)

@@ -16,7 +16,8 @@ def named(context):
                            stderr=subprocess.DEVNULL)
     context.bpfprof("record", "-F", HZ, "-d", "2", "-p", target.pid, "-o", "x.folded").expect(0)
     text = context.text("x.folded")
-    check(re.search(r"^dd;.*;__libc_start_main[^;]*;.*;do_syscall_64_\[k\];.*_\[k\]", text, re.MULTILINE),
+    both = r"^dd;.*;__libc_start_main[^;]*;.*;do_syscall_64_\[k\];.*_\[k\]"
+    check(re.search(both, text, re.MULTILINE),
           "no kernel frames above the user's:\n" + text[:1500])
     check("[kernel]_[k]" not in text, "frames without a name")
 

@@ -91,7 +91,8 @@ def churn(context):
     count = max(1, sum(merged.values()))
     exact = 100.0 * merged["exact"] / count
     context.note("%d samples of %d processes, time %+.2f%%, %.2f%% exact, %.2f%% truncated" %
-                 (count, len(names & set(truth)), whole, exact, 100.0 * merged["truncated"] / count))
+                 (count, len(names & set(truth)), whole, exact,
+                  100.0 * merged["truncated"] / count))
     missing = sorted(set(truth) - names)
     check(not missing, "%d of 500 processes are not in the profile: %s" %
           (len(missing), missing[:5]))

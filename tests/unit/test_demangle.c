@@ -132,7 +132,7 @@ Test(demangle, hostile_names_end_soon, .timeout = 20)
 	/* Rust: each tuple refers twice to the one before, by its position behind "_R", in base 62. */
 	buf_reset(&name);
 	buf_add_str(&name, "_RINvC1a1fTllE");
-	for (i = 0, last = 10; i < 34; i++, last = next) {
+	for (i = 0, last = 8; i < 34; i++, last = next) {
 		next = name.len - 2;
 		digit = last - 1; /* "0_" is 1 */
 		snprintf(ref, sizeof(ref), "%.*s%c_", digit >= 62, &base62[digit / 62],

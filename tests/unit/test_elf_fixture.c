@@ -27,7 +27,7 @@ static void remove_dir(void)
 const char *fixture_dir(void)
 {
 	if (!dir[0]) {
-		snprintf(dir, sizeof(dir), "/tmp/bpfprof-test-XXXXXX");
+		snprintf(dir, sizeof(dir), "/tmp/bpfprof-elf-XXXXXX");
 		cr_assert(mkdtemp(dir));
 		atexit(remove_dir);
 	}

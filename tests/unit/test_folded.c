@@ -70,6 +70,7 @@ Test(folded, frame_texts)
 		/* Not UTF-8: a stray byte, an overlong slash, a surrogate, a cut sequence. */
 		{ "\xff", "x.py", "", 1, "\xef\xbf\xbd (x.py:1)" },
 		{ "\xc0\xaf", "x.py", "", 1, "\xef\xbf\xbd\xef\xbf\xbd (x.py:1)" },
+		{ "\xe0\x80\xaf", "x.py", "", 1, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd (x.py:1)" },
 		{ "\xed\xa0\x80", "x.py", "", 1, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd (x.py:1)" },
 		{ "a\xe2\x82", "x.py", "", 1, "a\xef\xbf\xbd\xef\xbf\xbd (x.py:1)" },
 		{ "\xf4\x90\x80\x80", "x.py", "", 1,
@@ -219,6 +220,7 @@ Test(folded, sums_and_order)
 		*next++ = 0;
 		space = strrchr(line, ' ');
 		*space = 0;
+		cr_assert_str_neq(space + 1, "0");
 		sum += strtoul(space + 1, NULL, 10);
 		cr_assert(!last || strcmp(last, line), "twice: %s", line);
 		last = line;

@@ -98,6 +98,7 @@ Test(html, threads)
 static const char *const hostile[] = {
 	"</script><script>alert(1)</script>",
 	"<!--<script>",
+	"</script x",
 	"]]></text><a href='x'>",
 	"\"'&<>\\",
 	"\xff\xfe<\x01",
@@ -109,7 +110,7 @@ Test(html, hostile_names_are_data)
 	char *text, want[128];
 	size_t i;
 
-	for (i = 0; i < 4; i++) {
+	for (i = 0; i < 5; i++) {
 		profile = made_new();
 		profile->host = strtab_add(profile->strings, hostile[i]);
 		made_process(profile, 1, hostile[i], "");
@@ -211,7 +212,7 @@ Test(svg, hostile_names_are_text)
 		made_add(profile, 0, 1, made_native(profile, hostile[i], 0, 0));
 		text = read_back("svg", profile, NULL);
 		snprintf(want, sizeof(want), "%s | 1 samples",
-			 i == 4 ? "\xef\xbf\xbd\xef\xbf\xbd< " : hostile[i]);
+			 i == 5 ? "\xef\xbf\xbd\xef\xbf\xbd< " : hostile[i]);
 		expect(text, want);
 		expect(text, "\nscripts 1\n");
 		free(text);

@@ -119,10 +119,10 @@ Test(pprof, large_numbers)
 	made_process(profile, 1, "app", "");
 	sample = made_add(profile, 0, 0, made_kernel(profile, "f", UINT64_MAX));
 	sample->count = 1ULL << 62;
-	sample->value_ns = 127;
+	sample->value_ns = 128;
 	text = decode(profile, NULL);
 	expect(text, "value: 4611686018427387904\n");
-	expect(text, "value: 127\n");
+	expect(text, "value: 128\n");
 	expect(text, "address: 18446744073709551615\n");
 	free(text);
 	made_free(profile);
@@ -255,6 +255,28 @@ Test(pprof, hostile_strings)
 	expect_not(text, "\\377");
 	expect_not(text, "\\376");
 	expect_not(text, "\\355");
+	free(text);
+	made_free(profile);
+}
+
+/* Many times the buffer that it is compressed through. */
+Test(pprof, large_file_is_whole)
+{
+	struct profile *profile = made_new();
+	uint64_t total = 0, i;
+	char *text, name[32], want[64];
+
+	srandom(1);
+	made_process(profile, 1, "app", "");
+	for (i = 1; i <= 20000; i++) {
+		snprintf(name, sizeof(name), "f%lx%lx", (unsigned long)random(),
+			 (unsigned long)random());
+		made_add(profile, 0, i, made_native(profile, name, 0, i));
+		total += i;
+	}
+	text = go_pprof(profile, "-top -sample_index=samples");
+	snprintf(want, sizeof(want), "Total samples = %lu", (unsigned long)total);
+	expect(text, want);
 	free(text);
 	made_free(profile);
 }

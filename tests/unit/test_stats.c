@@ -78,7 +78,7 @@ static const char golden_json[] =
 	"\"agent\":{\"startup_seconds\":0.250000,\"cpu_seconds\":1.500000,\"rss_bytes\":20971520,"
 	"\"peak_rss_bytes\":31457280,\"bpf_map_bytes\":10485760,\"memory_bytes\":26214400,"
 	"\"bpf_runs\":2000,\"bpf_ns\":20000000,\"bpf_ns_source\":\"kernel\"},"
-	"\"clock\":{\"name\":\"timer\",\"cpus_unarmed\":1},\"files\":{\"malformed\":2},"
+	"\"clock\":{\"name\":\"timer\",\"cpus_unarmed\":1},\"walk\":{},\"files\":{\"malformed\":2},"
 	"\"duration_seconds\":10.250000}";
 
 Test(stats, json)

@@ -62,15 +62,15 @@ static void *worker_main(void *arg)
 
 	pthread_mutex_lock(&w->lock);
 	for (;;) {
-		while (w->state != CALL_WAITING && !w->quit)
+		while ((w->state == CALL_NONE || w->state == CALL_DONE) && !w->quit)
 			pthread_cond_wait(&w->to_worker, &w->lock);
-		if (w->quit)
+		/* Abandoned already: the time was up before we got to run. */
+		if (w->quit || w->state == CALL_ABANDONED)
 			break;
 		pthread_mutex_unlock(&w->lock);
 		w->result = w->fn(w->job);
 		pthread_mutex_lock(&w->lock);
-		abandoned = w->state == CALL_ABANDONED;
-		if (abandoned)
+		if (w->state == CALL_ABANDONED)
 			break;
 		w->state = CALL_DONE;
 		pthread_cond_signal(&w->to_caller);

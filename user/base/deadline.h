@@ -25,7 +25,7 @@ void deadline_runner_free(struct deadline_runner *runner);
  * Runs fn(job) on a copy of job[bytes] and copies it back when it has returned in
  * time. Its result, or -ETIMEDOUT, -EBUSY (too many hang), -ENOMEM. fn must not touch anything but
  * its job, and must not return -ETIMEDOUT itself; abandon(job) is called in fn's thread when a call that was given up
- * returns after all, to release what it got (NULL is fine).
+ * returns after all, or was never begun, to release what it has (NULL is fine).
  */
 long deadline_run(struct deadline_runner *runner, long (*fn)(void *job), void (*abandon)(void *job),
 		  void *job, size_t bytes, unsigned int timeout_ms);

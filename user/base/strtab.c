@@ -112,8 +112,10 @@ static int insert(struct strtab *tab, uint32_t *slot, uint32_t hash, const char 
 
 uint32_t strtab_add_len(struct strtab *tab, const char *str, size_t len)
 {
-	uint32_t hash = (uint32_t)XXH3_64bits(str, len), slot, id;
+	uint32_t hash, slot, id;
 
+	len = strnlen(str, len);
+	hash = (uint32_t)XXH3_64bits(str, len);
 	if (grow_slots(tab)) {
 		tab->nr_lost++;
 		return OVERFLOW_ID;

@@ -21,6 +21,7 @@ void strtab_free(struct strtab *tab);
 
 /* Never fails: out of memory or room gives the id of STRTAB_OVERFLOW. */
 uint32_t strtab_add(struct strtab *tab, const char *str);
+/* At most len bytes, up to the first NUL. */
 uint32_t strtab_add_len(struct strtab *tab, const char *str, size_t len);
 const char *strtab_get(const struct strtab *tab, uint32_t id);
 uint32_t strtab_count(const struct strtab *tab);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -146,6 +147,9 @@ static int unknown_command(const char *word)
 
 int main(int argc, char *argv[])
 {
+	/* A file-size limit or a closed pipe is an error of write(2), not our end. */
+	signal(SIGXFSZ, SIG_IGN);
+	signal(SIGPIPE, SIG_IGN);
 	if (argc < 2) {
 		fputs(usage, stderr);
 		for (size_t i = 0; i < ARRAY_SIZE(commands); i++)

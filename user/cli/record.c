@@ -328,6 +328,8 @@ static void command_exec(char **command, int go_fd, int error_fd, const sigset_t
 	int err;
 
 	sigprocmask(SIG_SETMASK, old_signals, NULL);
+	signal(SIGXFSZ, SIG_DFL); /* main() ignores them, and exec would keep that */
+	signal(SIGPIPE, SIG_DFL);
 	if (read(go_fd, &byte, 1) == 1) /* told to give up */
 		_exit(0);
 	execvp(command[0], command);
@@ -559,9 +561,7 @@ static int run(struct recording *rec, int signal_fd)
 
 int record_run(const struct record_options *options)
 {
-	struct recording rec = { .options = options,
-				 .command_go_fd = -1,
-				 .command_error_fd = -1 };
+	struct recording rec = { .options = options, .command_go_fd = -1, .command_error_fd = -1 };
 	__cleanup(close_fd) int signal_fd = -1;
 	__cleanup(buf_fini) struct buf message = { .max = MESSAGE_MAX };
 	sigset_t signals, old_signals;

@@ -195,6 +195,7 @@ static void kernel_stats(struct recording *rec, struct run_stats *stats)
 	stats_add(&stats->clock, "cpus_unarmed", clock_nr_unarmed(rec->clock));
 	if (rec->session.options.clock == SESSION_CLOCK_TIMER) {
 		stats_add(&stats->clock, "ticks_misplaced", c[BPFPROF_COUNT_KSOFTIRQD]);
+		counter_add(&stats->lost, "tick_late", c[BPFPROF_COUNT_TIMER_LATE]);
 		counter_add(&stats->clock, "timer_moved", c[BPFPROF_COUNT_TIMER_MOVED]);
 		counter_add(&stats->clock, "timer_error", c[BPFPROF_COUNT_TIMER_ERROR]);
 	}
@@ -207,6 +208,7 @@ static void kernel_stats(struct recording *rec, struct run_stats *stats)
 	counter_add(&stats->walk, "table_pages_no_room", tables->pages_full);
 	counter_add(&stats->walk, "mappings_no_room", tables->mappings_full);
 	counter_add(&stats->walk, "mapping_reads", rec->walker.vma_reads);
+	counter_add(&stats->walk, "mapping_reads_deferred", rec->walker.vma_deferred);
 	counter_add(&stats->walk, "mapping_read_timeouts", rec->walker.vma_timeouts);
 	counter_add(&stats->walk, "too_many_mappings", rec->walker.vmas_too_many);
 	for (problem = IMAGE_GONE; problem < IMAGE_NR_PROBLEMS; problem++)

@@ -68,7 +68,7 @@ int target_probe(pid_t pid, struct target *ret)
 	leader = status_field(status, "Tgid");
 	copy_printable(target.name, sizeof(target.name), usage.comm);
 	target.zombie = usage.state == 'Z' || usage.state == 'X';
-	target.leader = leader ? (pid_t)strtol(leader, NULL, 10) : pid;
+	target.leader = leader ? (pid_t)strtoul(leader, NULL, 10) : pid;
 	target.kernel_thread = usage.flags & PROC_PF_KTHREAD;
 	if (!target.zombie && !target.kernel_thread)
 		target.bits = auxv_bits(pid);

@@ -35,6 +35,7 @@ struct tick_timer_value {
 	uint32_t armed;
 	uint32_t pad;
 	uint64_t period_ns;
+	uint64_t due_ns;
 };
 
 struct clock {
@@ -360,6 +361,7 @@ uint64_t clock_nr_skipped(struct clock *clock, uint64_t busy_runs)
 		clock->not_busy_end = not_busy_seconds();
 	not_busy = clock->not_busy_end - clock->not_busy_start;
 	/* /proc/stat counts in hundredths, and a tick per CPU is always under way. */
-	due -= (not_busy + clock->session->nr_cpus * 2 * STAT_SECONDS) * hz + clock->session->nr_cpus;
+	due -= (not_busy + clock->session->nr_cpus * 2 * STAT_SECONDS) * hz +
+	       clock->session->nr_cpus;
 	return due > (double)busy_runs ? (uint64_t)(due - (double)busy_runs) : 0;
 }

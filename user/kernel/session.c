@@ -15,7 +15,7 @@
 #include "symbol/kallsyms.h"
 #include "bpfprof.skel.h"
 
-#define RING_BYTES (4U << 20)
+#define RING_BYTES (8U << 20)
 #define NR_ROWS (1U << 21) /* 16 MiB */
 #define NR_MAPPINGS (1U << 16) /* 1.5 MiB */
 #define MISS_BYTES_PER_MS 25000 /* per node */

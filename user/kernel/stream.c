@@ -16,6 +16,8 @@
 
 #define POLL_MS 50
 #define REREAD_DELAY_NS 1000000ULL /* a mapping is announced just before it is made */
+#define YOUNG_NS NS_PER_SECOND /* a process this young still maps its libraries */
+#define OLD_FACTOR 50
 #define VERIFY_EVERY_NS 10000000000ULL
 #define VERIFY_PER_SECOND 100
 #define MAX_DUE 1024
@@ -37,6 +39,8 @@ static void reread_later(struct stream *stream, struct process *process, uint64_
 {
 	if (process->reread_ns)
 		return;
+	if (stream->now_ns - process->known_ns > YOUNG_NS)
+		delay_ns *= OLD_FACTOR;
 	if (stream->nr_due == MAX_DUE) /* verified within 10 s, or when a sample misses */
 		return;
 	process->reread_ns = stream->now_ns + delay_ns;
@@ -145,6 +149,7 @@ static void on_event(struct stream *stream, const struct bpfprof_process_event *
 		process = processes_get(processes, &e->task);
 		if (!process)
 			return;
+		process->known_ns = stream->now_ns;
 		walker_refresh(stream->walker, process, stream->now_ns);
 		/* By now only the program and its loader are mapped; the libraries follow. */
 		reread_later(stream, process, 2 * REREAD_DELAY_NS);

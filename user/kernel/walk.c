@@ -23,6 +23,8 @@
  */
 #define REFRESH_DEAR_NS 1000000ULL
 #define REFRESH_DEAR_FACTOR 50
+#define READ_SHARE 10
+#define PREFETCH_PAGES 3
 #define UNREADABLE_NS 5000000000ULL
 
 int walker_init(struct walker *walker)
@@ -81,6 +83,45 @@ static void collect(void *arg, const struct bpfprof_vma_record *record, const ch
 	c->mappings[c->nr++] = mapping_of(c->images, &record->vma, path);
 }
 
+/* Builds the rows of a page and makes them resident; what cannot be had becomes a row that says so. */
+static int page_build(struct walker *walker, struct image *image, uint32_t page, uint64_t now_ns)
+{
+	uint64_t unreadable = unwind_row_make(0, ROW_UNREADABLE, 0, 0, 0, 0, 0);
+	uint64_t *rows = walker->row_buffer, expire_ns = 0;
+	int nr = images_open_cfi(walker->images, image, now_ns);
+
+	if (!nr) {
+		nr = cfi_build_page(image->cfi, page, rows);
+		if (nr < 0 && nr != -ENODATA)
+			images_fail(walker->images, image, nr, now_ns);
+	}
+	if (nr == -ENODATA || (nr == -EIO && image->problem == IMAGE_NOT_ELF)) {
+		nr = 0; /* frame pointers are all there is */
+	} else if (nr < 0) {
+		rows[0] = unreadable;
+		nr = 1;
+		expire_ns = now_ns + UNREADABLE_NS;
+	}
+	/* No room in the kernel's arena is no reason not to finish this walk. */
+	tables_page_add(walker->tables, image->id, page, rows, (uint32_t)nr, now_ns, expire_ns);
+	return nr;
+}
+
+/* Small programs are made resident at once: their few pages cost less than their first misses. */
+static void prefetch(struct walker *walker, struct image *image, const struct process_mapping *m,
+		     uint64_t now_ns)
+{
+	uint32_t page = (uint32_t)(m->off >> BPFPROF_PAGE_SHIFT), nr;
+	uint32_t last = (uint32_t)((m->off + (m->end - m->start) - 1) >> BPFPROF_PAGE_SHIFT);
+
+	if (last - page >= PREFETCH_PAGES)
+		return;
+	for (; page <= last; page++)
+		if (image->state == IMAGE_OPEN &&
+		    !tables_page(walker->tables, image->id, page, now_ns, &nr))
+			page_build(walker, image, page, now_ns);
+}
+
 /* Files are opened when they are first mapped: they may be gone when they are needed. */
 static void open_images(struct walker *walker, const struct process *process, uint64_t now_ns)
 {
@@ -89,9 +130,25 @@ static void open_images(struct walker *walker, const struct process *process, ui
 
 	for (i = 0; i < process->nr_mappings; i++) {
 		image = images_get(walker->images, (uint32_t)process->mappings[i].image);
-		if (image && image->id != BPFPROF_IMAGE_NONE && image->state == IMAGE_UNOPENED)
+		if (!image || image->id == BPFPROF_IMAGE_NONE)
+			continue;
+		if (image->state == IMAGE_UNOPENED)
 			images_open(walker->images, image, now_ns);
+		prefetch(walker, image, &process->mappings[i], now_ns);
 	}
+}
+
+/*
+ * All reading of mappings together may take READ_SHARE of the time, with a second's
+ * worth saved up: processes that exec or map without end do not get more out of us.
+ */
+static bool budget_allows(struct walker *walker, uint64_t now_ns)
+{
+	uint64_t earned = (now_ns - walker->read_earned_ns) / READ_SHARE;
+
+	walker->read_earned_ns = now_ns;
+	walker->read_spent_ns -= earned < walker->read_spent_ns ? earned : walker->read_spent_ns;
+	return walker->read_spent_ns < NS_PER_SECOND / READ_SHARE;
 }
 
 int walker_refresh(struct walker *walker, struct process *process, uint64_t now_ns)
@@ -102,11 +159,16 @@ int walker_refresh(struct walker *walker, struct process *process, uint64_t now_
 	int err;
 
 	process->reread_ns = 0;
+	if (!budget_allows(walker, start_ns)) {
+		walker->vma_deferred++;
+		return -EAGAIN;
+	}
 	process->read_ns = start_ns;
 	tables_watch(walker->tables, process);
 	walker->vma_reads++;
 	err = vmas_read(walker->session, walker->runner, process->pid, collect, &c);
 	process->read_cost_ns = time_monotonic_ns() - start_ns;
+	walker->read_spent_ns += process->read_cost_ns;
 	if (err == -ETIMEDOUT)
 		walker->vma_timeouts++;
 	if (c.too_many || err == -E2BIG)
@@ -172,30 +234,6 @@ static uint64_t row_in(const uint64_t *rows, uint32_t nr, uint32_t low, bool exa
 	    unwind_row_low(rows[lo]) == low + 1)
 		return unwind_row_make(0, ROW_END, 0, 0, 0, 0, 0);
 	return row;
-}
-
-/* Builds the rows of a page and makes them resident; what cannot be had becomes a row that says so. */
-static int page_build(struct walker *walker, struct image *image, uint32_t page, uint64_t now_ns)
-{
-	uint64_t unreadable = unwind_row_make(0, ROW_UNREADABLE, 0, 0, 0, 0, 0);
-	uint64_t *rows = walker->row_buffer, expire_ns = 0;
-	int nr = images_open_cfi(walker->images, image, now_ns);
-
-	if (!nr) {
-		nr = cfi_build_page(image->cfi, page, rows);
-		if (nr < 0 && nr != -ENODATA)
-			images_fail(walker->images, image, nr, now_ns);
-	}
-	if (nr == -ENODATA) {
-		nr = 0;
-	} else if (nr < 0) {
-		rows[0] = unreadable;
-		nr = 1;
-		expire_ns = now_ns + UNREADABLE_NS;
-	}
-	/* No room in the kernel's arena is no reason not to finish this walk. */
-	tables_page_add(walker->tables, image->id, page, rows, (uint32_t)nr, now_ns, expire_ns);
-	return nr;
 }
 
 static uint64_t row_look_up(struct walker *walker, struct image *image, uint64_t off, bool exact,

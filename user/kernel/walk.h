@@ -24,7 +24,9 @@ struct walker {
 	struct images *images;
 	struct tables *tables;
 	uint64_t *row_buffer; /* CFI_PAGE_MAX_ROWS */
-	uint64_t vma_reads, vma_timeouts, vmas_too_many;
+	uint64_t read_spent_ns,
+		read_earned_ns; /* reading mappings: time spent, when it was last earned */
+	uint64_t vma_reads, vma_deferred, vma_timeouts, vmas_too_many;
 };
 
 int walker_init(struct walker *walker); /* after the borrowed members are set: 0 or -ENOMEM */

@@ -47,7 +47,8 @@ struct output_names {
 
 /*
  * Expands %h %p %t %w %{NAME} (environment) %%; anything else after % is -EINVAL.
- * Slashes in values become '_'.
+ * -ENOENT for a variable that is not set. Slashes, control characters and a leading dot of a
+ * value become '_'. Nothing is added on failure.
  */
 int output_expand_path(struct buf *dst, const char *pattern, const struct output_names *names);
 
@@ -57,7 +58,11 @@ int output_expand_path(struct buf *dst, const char *pattern, const struct output
  */
 int output_check(const char *path);
 
-/* Writes one file, or standard output for "-". 0 or -errno; after a failure nothing is left behind. */
+/*
+ * Writes one file, or standard output for "-". 0 or -errno; after a failure nothing is left behind
+ * and an older file of that name is as it was. Pipes, devices and /dev/fd/N are
+ * written in place; a symbolic link to a file is replaced, not followed. SIGXFSZ must be ignored.
+ */
 int output_write(const char *path, enum output_format format, const struct profile *profile,
 		 const struct output_options *options);
 /* The same for ready bytes (--stats). */

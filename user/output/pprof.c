@@ -94,7 +94,6 @@ struct pprof {
 static void zip_bytes(struct pprof *w, const void *data, size_t len, int flush)
 {
 	unsigned char chunk[16384];
-	int ret;
 
 	if (w->error)
 		return;
@@ -103,13 +102,12 @@ static void zip_bytes(struct pprof *w, const void *data, size_t len, int flush)
 	do {
 		w->zip.next_out = chunk;
 		w->zip.avail_out = sizeof(chunk);
-		ret = deflate(&w->zip, flush);
-		if (ret == Z_STREAM_ERROR) {
+		if (deflate(&w->zip, flush) == Z_STREAM_ERROR) {
 			w->error = -EIO;
 			return;
 		}
 		fwrite(chunk, 1, sizeof(chunk) - w->zip.avail_out, w->out);
-	} while (w->zip.avail_out == 0 || (flush == Z_FINISH && ret != Z_STREAM_END));
+	} while (w->zip.avail_out == 0);
 }
 
 static size_t encode_varint(unsigned char dst[10], uint64_t value)

@@ -5,6 +5,7 @@
 #include "base/strtab.h"
 #include "output/text.h"
 #include "profile/profile.h"
+#include "profile/stats.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -273,6 +274,8 @@ void top_text(struct buf *dst, const struct profile *profile, size_t rows)
 	add_samples(&top);
 	if (top.total_ns)
 		write_functions(&top, dst, rows);
+	else if (profile->stats && stats_total(&profile->stats->lost))
+		buf_add_str(dst, "No samples: all that were taken were lost, see below.\n");
 	else
 		buf_add_str(dst, "No samples: nothing that was watched ran on a CPU.\n");
 	write_processes(&top, dst, rows);

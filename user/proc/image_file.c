@@ -70,8 +70,7 @@ static bool is_later_file(int fd, const struct image_identity *id)
 {
 	uint32_t generation[2] = { 0 }; /* declared as long, written as int */
 
-	return id->ino && !ioctl(fd, FS_IOC_GETVERSION, generation) &&
-	       generation[0] != id->ino_gen;
+	return id->ino && !ioctl(fd, FS_IOC_GETVERSION, generation) && generation[0] != id->ino_gen;
 }
 
 /* Files of the kernel's own: reading them can do things, and no program lies there. */
@@ -181,6 +180,29 @@ static int open_mount(dev_t dev)
 			return fd;
 	}
 	return -1;
+}
+
+bool image_file_dev_may_block(uint32_t dev)
+{
+	static const char *const local[] = { "ext4", "ext3", "ext2",	 "xfs",	  "btrfs",  "tmpfs",
+					     "zfs",  "f2fs", "squashfs", "erofs", "iso9660", "vfat" };
+	__cleanup(close_file) FILE *file = fopen("/proc/self/mountinfo", "re");
+	char line[MAX_LINE], want[32], number[32], type[32];
+	const char *rest;
+	size_t i;
+
+	snprintf(want, sizeof(want), "%u:%u", major(dev_of(dev)), minor(dev_of(dev)));
+	while (file && fgets(line, sizeof(line), file)) {
+		rest = strstr(line, " - ");
+		if (!rest || sscanf(line, "%*u %*u %31s", number) != 1 || strcmp(number, want) ||
+		    sscanf(rest, " - %31s", type) != 1)
+			continue;
+		for (i = 0; i < sizeof(local) / sizeof(local[0]); i++)
+			if (!strcmp(type, local[i]))
+				return false;
+		return true;
+	}
+	return true;
 }
 
 static int open_handle(int mount_fd, int type, const uint32_t *words, unsigned int nr)
@@ -388,4 +410,11 @@ int image_file_open(struct elf_source *ret, struct deadline_runner *runner, cons
 		.size = job->size,
 	};
 	return 0;
+}
+
+bool image_file_hung(const struct elf_source *source)
+{
+	const struct image_file *file = source->arg;
+
+	return source->read == image_file_read && file->fd < 0;
 }

@@ -8,6 +8,7 @@
  * file that was mapped: a FIFO or a device in its place is never touched.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct deadline_runner;
@@ -30,5 +31,11 @@ struct image_identity {
  */
 int image_file_open(struct elf_source *ret, struct deadline_runner *runner, const char *root,
 		    const char *path, const struct image_identity *identity);
+
+/* Did a read from this source miss its deadline? Parsers may have made another error of that. */
+bool image_file_hung(const struct elf_source *source);
+
+/* Is dev (the kernel's encoding) anything but a disk file system mounted here? Looks at mountinfo only. */
+bool image_file_dev_may_block(uint32_t dev);
 
 #endif

@@ -14,6 +14,7 @@
 #include "unwind/cfi.h"
 
 #define RETRY_NS 5000000000ULL
+#define RETRY_SOON_NS 200000000ULL
 #define BLOCKED_NS 10000000000ULL
 #define MAX_BLOCKED_DEVS 16
 #define MAX_WARM 48 /* images that may keep read windows and tables in memory */
@@ -294,6 +295,7 @@ static enum image_problem problem_of(int err)
 	case -ELOOP:
 		return IMAGE_GONE;
 	case -ENOEXEC:
+		return IMAGE_NOT_ELF;
 	case -EBADMSG:
 	case -E2BIG:
 		return IMAGE_MALFORMED;
@@ -327,14 +329,26 @@ static void dev_block(struct images *images, uint32_t dev, uint64_t now_ns)
 	blocked->call = deadline_last_stuck(images->runner);
 }
 
+static bool has_hung(const struct image *image)
+{
+	return image->state == IMAGE_OPEN && image_file_hung(&image->source);
+}
+
 void images_fail(struct images *images, struct image *image, int err, uint64_t now_ns)
 {
+	if (has_hung(image))
+		err = -ETIMEDOUT;
 	image_close(images, image);
 	set_problem(images, image, problem_of(err));
 	image->state = IMAGE_FAILED;
 	image->retry_ns = now_ns + RETRY_NS;
-	if (err == -ETIMEDOUT && !dev_is_blocked(images, image->dev, now_ns))
+	if (err != -ETIMEDOUT || dev_is_blocked(images, image->dev, now_ns))
+		return;
+	/* A disk does not hang; then it was us who got no CPU for so long. */
+	if (image_file_dev_may_block(image->dev))
 		dev_block(images, image->dev, now_ns);
+	else
+		image->retry_ns = now_ns + RETRY_SOON_NS;
 }
 
 static void close_oldest(struct images *images)
@@ -362,7 +376,7 @@ static int open_vdso(struct elf_image **ret)
 				     vdso->e_shoff + (size_t)vdso->e_shnum * vdso->e_shentsize);
 }
 
-static int open_file(struct images *images, const struct image *image, struct elf_image **ret)
+static int open_file(struct images *images, struct image *image, struct elf_image **ret)
 {
 	struct image_identity identity = {
 		.ino = image->ino,
@@ -371,11 +385,11 @@ static int open_file(struct images *images, const struct image *image, struct el
 		.dev = image->dev,
 		.ino_gen = image->ino_gen,
 	};
-	struct elf_source source;
 	int err;
 
-	err = image_file_open(&source, images->runner, images->host_root, image->path, &identity);
-	return err ? err : elf_image_new(ret, &source);
+	err = image_file_open(&image->source, images->runner, images->host_root, image->path,
+			      &identity);
+	return err ? err : elf_image_new(ret, &image->source);
 }
 
 int images_open(struct images *images, struct image *image, uint64_t now_ns)
@@ -418,7 +432,7 @@ int images_open_cfi(struct images *images, struct image *image, uint64_t now_ns)
 	if (image->no_cfi)
 		return -ENODATA;
 	err = cfi_new(&image->cfi, image->elf);
-	if (err == -ENODATA) {
+	if (err == -ENODATA && !has_hung(image)) {
 		image->no_cfi = true;
 		return err;
 	}
@@ -442,7 +456,7 @@ const char *image_problem_name(enum image_problem problem)
 		[IMAGE_UNREADABLE] = "file_unreadable",
 		[IMAGE_BLOCKED] = "file_blocked",
 		[IMAGE_MALFORMED] = "file_malformed",
-		[IMAGE_FOREIGN] = "file_foreign",
+		[IMAGE_NOT_ELF] = "file_not_elf",
 		[IMAGE_TOO_MANY] = "file_too_many",
 	};
 

@@ -21,12 +21,12 @@
 #include <sys/types.h>
 
 #include "bpfprof.h"
+#include "elf/image.h"
 
 #define IMAGES_MAX_FILES 65536
 
 struct cfi;
 struct deadline_runner;
-struct elf_image;
 struct images;
 
 enum image_state {
@@ -40,8 +40,8 @@ enum image_problem {
 	IMAGE_GONE, /* no path leads to it any more, and it cannot be had by inode */
 	IMAGE_UNREADABLE, /* open or read failed */
 	IMAGE_BLOCKED, /* its file system did not answer in time */
-	IMAGE_MALFORMED, /* not an ELF file, or a broken one */
-	IMAGE_FOREIGN, /* 32-bit, or for another machine */
+	IMAGE_MALFORMED, /* a broken ELF file */
+	IMAGE_NOT_ELF, /* not an ELF file, or one for another kind of machine */
 	IMAGE_TOO_MANY, /* over IMAGES_MAX_FILES; counted each time it is met */
 	IMAGE_NR_PROBLEMS,
 };
@@ -59,6 +59,7 @@ struct image {
 	bool was_open; /* rows and names may have been taken from it */
 	uint64_t used_ns, retry_ns;
 	struct elf_image *elf; /* while IMAGE_OPEN */
+	struct elf_source source; /* what elf reads from, and owns */
 	struct cfi *cfi; /* made on first use, goes with elf */
 };
 
@@ -84,7 +85,6 @@ void images_fail(struct images *images, struct image *image, int err, uint64_t n
 uint64_t images_nr_problem(const struct images *images, enum image_problem problem);
 const char *image_problem_name(enum image_problem problem);
 
-struct elf_source;
 /* Opens some other regular file under the same deadline. 0 or -errno. */
 int images_open_source(struct images *images, const char *path, struct elf_source *ret);
 /* Opens some other ELF file (a separate debug file) under the same deadline. NULL if it cannot be. */

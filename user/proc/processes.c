@@ -101,6 +101,7 @@ static void process_start_over(struct processes *processes, struct process *proc
 	process->exec_id = task->exec_id;
 	process->nr_mappings = 0;
 	process->mappings_known = false;
+	process->known_ns = 0;
 	process->read_ns = 0;
 	process->read_cost_ns = 0;
 	process->reread_ns = 0;

@@ -125,6 +125,8 @@ void stats_json(struct buf *dst, const struct run_stats *stats)
 	if (stats->clock.nr)
 		buf_add_char(dst, ',');
 	add_members(dst, &stats->clock);
+	buf_add_str(dst, "},\"walk\":{");
+	add_members(dst, &stats->walk);
 	buf_add_str(dst, "},\"files\":{");
 	add_members(dst, &stats->files);
 	buf_add_str(dst, "},\"duration_seconds\":");
@@ -158,6 +160,7 @@ void stats_lines(struct buf *dst, const struct run_stats *stats)
 	counter_line(dst, "stacks", "unmerged", stats->unmerged);
 	counter_lines(dst, "stacks.reasons", &stats->stack_reasons);
 	counter_lines(dst, "clock", &stats->clock);
+	counter_lines(dst, "walk", &stats->walk);
 	counter_lines(dst, "files", &stats->files);
 }
 
@@ -231,6 +234,7 @@ void stats_text(struct buf *dst, const struct run_stats *stats)
 		add_words(dst, "; ", &stats->clock, "");
 		buf_add_char(dst, '\n');
 	}
+	add_words(dst, "Walks: ", &stats->walk, "\n");
 	add_words(dst, "Files: ", &stats->files, "\n");
 	if (stats->memory_bytes || stats->cpu_seconds > 0) {
 		buf_printf(dst, "Profiler: %.2f s CPU, %.1f MiB", stats->cpu_seconds,

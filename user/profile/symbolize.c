@@ -243,8 +243,7 @@ static int image_resolve(struct symbolizer *s, size_t first, size_t nr)
 	if (!image)
 		return 0;
 	mapping = image_mapping(s, image);
-	for (i = 0; i < nr; i++)
-		mapping.has_functions |= symbols[i].name != 0;
+	mapping.has_functions = true; /* what has a name got it: pprof need not look for more */
 	mapping_id = mapping_add(s->profile, &mapping);
 	for (i = 0; i < nr; i++)
 		native_location(s, first + i, &symbols[i],

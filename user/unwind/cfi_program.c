@@ -255,3 +255,12 @@ int cfi_program_next(struct cfi_program *prog)
 	prog->end = prog->next > prog->start && prog->next < prog->limit ? prog->next : prog->limit;
 	return 1;
 }
+
+struct frame_cursor cfi_program_expr(const struct cfi_program *prog, const struct cfi_rule *rule)
+{
+	struct frame_cursor cur;
+	uint64_t off = (uint64_t)rule->value;
+
+	cursor_init(&cur, prog->cur.blocks, off, off + rule->len, prog->cur.va_delta);
+	return cur;
+}

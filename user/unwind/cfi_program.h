@@ -79,4 +79,7 @@ void cfi_program_init(struct cfi_program *prog, const struct frame_cursor *cur,
  */
 int cfi_program_next(struct cfi_program *prog);
 
+/* Over the expression of a rule that has one. */
+struct frame_cursor cfi_program_expr(const struct cfi_program *prog, const struct cfi_rule *rule);
+
 #endif

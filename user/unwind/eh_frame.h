@@ -70,4 +70,7 @@ int eh_frame_find(const struct eh_frame *frame, struct eh_pass *pass, uint64_t r
 int eh_frame_get(const struct eh_frame *frame, struct eh_pass *pass, size_t *nr, struct eh_fde *fde,
 		 uint64_t *ret_start, uint64_t *ret_next);
 
+/* Is there a CIE at frame->off, and an FDE for code of this image after it? */
+bool eh_frame_starts_here(const struct eh_frame *frame, struct eh_pass *pass);
+
 #endif

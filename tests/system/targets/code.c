@@ -4,7 +4,8 @@
 unsigned long code_outer(unsigned long rounds);
 unsigned long code_spin(unsigned long rounds);
 
-__attribute__((noinline, noclone, visibility("hidden"))) unsigned long code_spin(unsigned long rounds)
+__attribute__((noinline, noclone, visibility("hidden"))) unsigned long
+code_spin(unsigned long rounds)
 {
 	volatile unsigned long sum = (unsigned long)__builtin_frame_address(0);
 

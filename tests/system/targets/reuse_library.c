@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One of the two libraries of reuse: with BETA other names and other frames at the same addresses. */
+/* One of the two libraries of reuse: BETA has other names and frames at the same addresses. */
 #include "target.h"
 
 static volatile unsigned long sink;

@@ -6,12 +6,12 @@
 #define TARGET_MAIN
 #include "target.h"
 
-#define SHARE(name)                                                \
-	NOINLINE void share_##name(unsigned long rounds)           \
-	{                                                          \
-		for (unsigned long i = 0; i < rounds; i++)         \
-			target_sink += i ^ (target_sink >> 3);     \
-		BARRIER();                                         \
+#define SHARE(name)                                                                                \
+	NOINLINE void share_##name(unsigned long rounds)                                           \
+	{                                                                                          \
+		for (unsigned long i = 0; i < rounds; i++)                                         \
+			target_sink += i ^ (target_sink >> 3);                                     \
+		BARRIER();                                                                         \
 	}
 
 SHARE(a)

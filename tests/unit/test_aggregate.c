@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profile/aggregate.h"
+
+#define MIB (1U << 20)
+#define KIND(kind) ((uint64_t)BPFPROF_FRAME_##kind << BPFPROF_FRAME_SHIFT)
+
+static struct aggregate *a;
+
+static void make(bool threads, size_t max_bytes)
+{
+	cr_assert_eq(aggregate_new(&a, threads, max_bytes), 0);
+}
+
+static void teardown(void)
+{
+	aggregate_free(a);
+	a = NULL;
+}
+
+TestSuite(aggregate, .fini = teardown);
+
+static struct bpfprof_sample sample_of(uint32_t pid, uint32_t tid, const char *comm)
+{
+	struct bpfprof_sample sample = {
+		.task = { .pid = pid, .tid = tid, .start_ns = 1000, .exec_id = 1 },
+		.period_ns = 10,
+	};
+
+	snprintf(sample.comm, sizeof(sample.comm), "%s", comm);
+	snprintf(sample.leader_comm, sizeof(sample.leader_comm), "leader");
+	return sample;
+}
+
+static void add(const struct bpfprof_sample *sample, const uint64_t *user, size_t nr, uint32_t stop)
+{
+	struct aggregate_input input = {
+		.sample = sample, .user = user, .nr_user = nr, .stop = stop
+	};
+
+	aggregate_add(a, &input);
+}
+
+static uint64_t count_in_all(const struct aggregate_view *view)
+{
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < view->nr_samples; i++)
+		count += view->samples[i].count;
+	return count;
+}
+
+Test(aggregate, counts_and_dedup)
+{
+	const uint64_t one[] = { KIND(NATIVE) | 1, KIND(NATIVE) | 2 }, two[] = { KIND(NATIVE) | 1 };
+	struct bpfprof_sample p = sample_of(1, 1, "p"), q = sample_of(2, 2, "q");
+	struct aggregate_view view;
+
+	make(false, MIB);
+	for (int i = 0; i < 5; i++)
+		add(&p, one, 2, BPFPROF_STOP_COMPLETE);
+	add(&p, two, 1, BPFPROF_STOP_COMPLETE);
+	q.period_ns = 7;
+	add(&q, one, 2, BPFPROF_STOP_COMPLETE);
+	aggregate_view_get(a, &view);
+	cr_assert_eq(view.nr_processes, 2);
+	cr_assert_eq(view.nr_stacks, 3, "the empty one, and two");
+	cr_expect_eq(view.nr_frames, 3);
+	cr_assert_eq(view.nr_samples, 3);
+	cr_expect(view.samples[0].count == 5 && view.samples[0].value_ns == 50);
+	cr_expect(view.samples[1].count == 1 && view.samples[1].stack == 2);
+	cr_expect_eq(view.samples[2].stack, view.samples[0].stack, "one stack for both");
+	cr_expect(view.samples[2].process == 1 && view.samples[2].value_ns == 7);
+	cr_expect_arr_eq(view.frames + view.stacks[1].first, one, sizeof(one));
+	cr_expect(view.nr_taken == 7 && view.nr_user == 7 && !view.nr_kernel_only);
+	cr_expect(view.processes[0].samples == 6 && view.processes[0].nr_threads == 1);
+	cr_expect(view.nr_table_full == 0 && view.nr_lost == 0);
+	cr_expect_eq(view.stops[BPFPROF_STOP_COMPLETE], 7);
+}
+
+/* Kernel part first, callers minus one, a marker at the root of what is not complete. */
+Test(aggregate, joined_stack)
+{
+	const uint64_t kernel[] = { 0xffffffff81000000, 0xffffffff81000100 };
+	const uint64_t user[] = { KIND(NATIVE) | 5, KIND(NATIVE_VA) | 0x7fff12345678 };
+	struct bpfprof_sample p = sample_of(1, 1, "p"), q = sample_of(2, 2, "q");
+	struct aggregate_input input = { .sample = &p,
+					 .kernel = kernel,
+					 .nr_kernel = 2,
+					 .user = user,
+					 .nr_user = 2,
+					 .stop = BPFPROF_STOP_DEPTH };
+	struct aggregate_view view;
+	const uint64_t *frames;
+
+	make(false, MIB);
+	add(&q, NULL, 0, BPFPROF_STOP_NO_USER);
+	add(&q, NULL, 0, BPFPROF_STOP_NO_USER);
+	aggregate_add(a, &input);
+	aggregate_view_get(a, &view);
+	cr_expect(view.nr_kernel_only == 2 && view.nr_user == 1);
+	cr_assert(view.nr_samples == 2 && view.samples[0].stack == 0 && view.samples[0].count == 2);
+	cr_assert_eq(view.stacks[1].nr, 5);
+	frames = view.frames + view.stacks[1].first;
+	cr_expect_eq(frames[0], 0x1fffffff81000000);
+	cr_expect_eq(frames[1], 0x1fffffff810000ff);
+	cr_expect_eq(frames[2], user[0]);
+	cr_expect_eq(frames[3], KIND(NATIVE_VA) | 2ULL << AGGREGATE_VA_BITS | 0x7fff12345678,
+		     "the process, which is the second one");
+	cr_expect_eq(frames[4], KIND(MARKER) | BPFPROF_STOP_DEPTH);
+}
+
+/* More than fits is cut. */
+Test(aggregate, longest_stack)
+{
+	static uint64_t kernel[2 * BPFPROF_MAX_FRAMES], user[2 * BPFPROF_MAX_FRAMES];
+	struct bpfprof_sample p = sample_of(1, 1, "p");
+	struct aggregate_input input = { .sample = &p,
+					 .kernel = kernel,
+					 .nr_kernel = 2 * BPFPROF_MAX_FRAMES,
+					 .user = user,
+					 .nr_user = 2 * BPFPROF_MAX_FRAMES,
+					 .stop = BPFPROF_NR_STOPS + 5 };
+	struct aggregate_view view;
+
+	make(false, MIB);
+	aggregate_add(a, &input);
+	aggregate_view_get(a, &view);
+	cr_assert_eq(view.nr_stacks, 2);
+	cr_expect_eq(view.stacks[1].nr, BPFPROF_MAX_FRAMES + BPFPROF_MAX_USER_FRAMES + 1);
+}
+
+Test(aggregate, threads)
+{
+	struct bpfprof_sample first = sample_of(1, 1, "main"), second = sample_of(1, 2, "worker");
+	const uint64_t frames[] = { KIND(NATIVE) | 1 };
+	struct aggregate_view view;
+
+	/* Not ended by a NUL: the kernel would not, but nothing is read behind it. */
+	memset(first.leader_comm, 'x', sizeof(first.leader_comm));
+	memset(second.leader_comm, 'x', sizeof(second.leader_comm));
+	for (int threads = 0; threads < 2; threads++) {
+		make(threads, MIB);
+		for (int i = 0; i < 3; i++) {
+			add(&first, frames, 1, BPFPROF_STOP_COMPLETE);
+			add(&second, frames, 1, BPFPROF_STOP_COMPLETE);
+		}
+		aggregate_view_get(a, &view);
+		cr_assert_eq(view.nr_processes, 1);
+		cr_expect_str_eq(view.processes[0].comm, "xxxxxxxxxxxxxxx");
+		cr_expect_eq(view.processes[0].nr_threads, 2);
+		cr_assert_eq(view.nr_samples, threads ? 2 : 1);
+		cr_expect_eq(view.samples[0].count, threads ? 3 : 6);
+		cr_expect_eq(view.samples[0].tid, threads ? 1 : 0);
+		cr_expect_str_eq(view.threads[view.samples[0].thread], threads ? "main" : "");
+		if (threads)
+			cr_expect_str_eq(view.threads[view.samples[1].thread], "worker");
+		teardown();
+	}
+}
+
+/* Under another number, start time or name it is another entry; exit goes to the last name. */
+Test(aggregate, processes_and_exit)
+{
+	struct bpfprof_sample p = sample_of(1, 1, "p");
+	struct bpfprof_task_id stranger = { .pid = 9, .start_ns = 1000 };
+	struct aggregate_view view;
+
+	make(false, MIB);
+	aggregate_exit(a, &stranger, 1);
+	add(&p, NULL, 0, BPFPROF_STOP_NO_USER);
+	memset(p.leader_comm + strlen(p.leader_comm) + 1, 'y', 4); /* behind its end */
+	add(&p, NULL, 0, BPFPROF_STOP_NO_USER);
+	strncpy(p.leader_comm, "renamed", sizeof(p.leader_comm) - 1);
+	add(&p, NULL, 0, BPFPROF_STOP_NO_USER);
+	p.task.start_ns = 2000;
+	add(&p, NULL, 0, BPFPROF_STOP_NO_USER);
+	p.task.start_ns = 1000;
+	aggregate_exit(a, &p.task, 55);
+	aggregate_exit(a, &stranger, 1);
+	aggregate_view_get(a, &view);
+	cr_assert_eq(view.nr_processes, 3);
+	cr_expect_eq(view.processes[0].samples, 2);
+	cr_expect_eq(view.processes[0].exit_cpu_ns, 0);
+	cr_expect_str_eq(view.processes[1].comm, "renamed");
+	cr_expect_eq(view.processes[1].exit_cpu_ns, 55);
+	cr_expect_eq(view.processes[2].exit_cpu_ns, 0);
+}
+
+/* A process that renames itself all the time does not fill the table. */
+Test(aggregate, too_many_names)
+{
+	struct bpfprof_sample p = sample_of(1, 1, "p");
+	struct aggregate_view view;
+
+	make(false, MIB);
+	for (int i = 0; i < 1000; i++) {
+		snprintf(p.leader_comm, sizeof(p.leader_comm), "n%d", i);
+		add(&p, NULL, 0, BPFPROF_STOP_NO_USER);
+	}
+	aggregate_view_get(a, &view);
+	cr_expect_eq(view.nr_processes, 64);
+	cr_expect_eq(count_in_all(&view), 1000);
+	cr_expect_str_eq(view.processes[63].comm, "n63");
+	cr_expect_eq(view.processes[63].samples, 1000 - 63);
+}
+
+/* Over the budget: no stacks any more, but each sample is counted where it belongs. */
+Test(aggregate, budget)
+{
+	struct bpfprof_sample p = sample_of(1, 1, "p"), q = sample_of(2, 2, "q");
+	const uint64_t known[] = { KIND(NATIVE) | 1, KIND(NATIVE) | 2 };
+	uint64_t frames[100] = { 0 }, nr = 0;
+	struct aggregate_view view;
+
+	make(true, 256 << 10);
+	add(&p, known, 2, BPFPROF_STOP_COMPLETE);
+	for (nr = 1; nr < 5000; nr++) {
+		for (size_t i = 0; i < 100; i++)
+			frames[i] = KIND(NATIVE) | nr << 20 | i;
+		add(&p, frames, 100, BPFPROF_STOP_COMPLETE);
+	}
+	/* What is there already needs no room. */
+	for (int i = 0; i < 1000; i++)
+		add(&p, known, 2, BPFPROF_STOP_COMPLETE);
+	aggregate_view_get(a, &view);
+	cr_expect_eq(view.samples[0].count, 1001);
+	cr_expect(view.nr_table_full > 0 && view.nr_table_full < nr);
+	cr_expect_eq(view.nr_lost, 0);
+	cr_expect_eq(count_in_all(&view), nr + 1000);
+	nr += 1000;
+	/* Others come, and are named. */
+	for (int i = 0; i < 20; i++) {
+		q.task.pid = 100 + (uint32_t)i;
+		add(&q, known, 2, BPFPROF_STOP_COMPLETE);
+	}
+	aggregate_view_get(a, &view);
+	cr_expect_eq(view.nr_processes, 21);
+	cr_expect_eq(count_in_all(&view), nr + 20);
+	cr_expect_eq(view.nr_taken, nr + 20);
+}
+
+/* Until nothing has room: what is counted nowhere is counted as that. */
+Test(aggregate, budget_of_processes)
+{
+	struct bpfprof_sample p = sample_of(1, 1, "p");
+	struct aggregate_view view;
+	uint32_t pid;
+
+	make(true, 64 << 10);
+	for (pid = 1; pid <= 5000; pid++) {
+		p.task.pid = p.task.tid = pid;
+		snprintf(p.comm, sizeof(p.comm), "t%u", pid);
+		add(&p, NULL, 0, BPFPROF_STOP_NO_USER);
+	}
+	aggregate_view_get(a, &view);
+	cr_expect_gt(view.nr_lost, 0);
+	cr_expect_lt(view.nr_lost, 5000);
+	cr_expect_eq(count_in_all(&view) + view.nr_lost, 5000);
+}
+
+Test(aggregate, no_budget_at_all)
+{
+	struct aggregate *none = (void *)1;
+
+	cr_expect_lt(aggregate_new(&none, false, 1000), 0);
+	cr_expect_eq(none, (void *)1);
+	aggregate_free(NULL);
+}
+
+/* The model: a plain list of what was added. */
+#define MODEL_STACKS 3000
+#define MODEL_ADDS 200000
+
+Test(aggregate, model)
+{
+	static struct {
+		uint64_t frames[6];
+		uint32_t nr;
+	} stacks[MODEL_STACKS];
+	static uint32_t counts[8][MODEL_STACKS];
+	struct bpfprof_sample p = sample_of(1, 1, "p");
+	const struct aggregate_sample *s;
+	struct aggregate_view view;
+	size_t i, k, nr = 0;
+
+	srand(1);
+	for (i = 0; i < MODEL_STACKS; i++) {
+		stacks[i].nr = 2 + (uint32_t)rand() % 5;
+		stacks[i].frames[0] = KIND(NATIVE) | i;
+		for (k = 1; k < stacks[i].nr; k++)
+			stacks[i].frames[k] = KIND(NATIVE) | (uint64_t)rand() % 4;
+	}
+	make(false, 16 * MIB);
+	for (i = 0; i < MODEL_ADDS; i++) {
+		k = (size_t)rand() % MODEL_STACKS;
+		p.task.pid = (uint32_t)rand() % 8;
+		nr += !counts[p.task.pid][k];
+		counts[p.task.pid][k]++;
+		add(&p, stacks[k].frames, stacks[k].nr, BPFPROF_STOP_COMPLETE);
+	}
+	aggregate_view_get(a, &view);
+	cr_assert_eq(view.nr_stacks, MODEL_STACKS + 1);
+	cr_assert_eq(view.nr_samples, nr);
+	for (i = 0; i < view.nr_samples; i++) {
+		s = &view.samples[i];
+		k = view.frames[view.stacks[s->stack].first] & BPFPROF_FRAME_MASK;
+		cr_assert_eq(view.stacks[s->stack].nr, stacks[k].nr);
+		cr_assert_arr_eq(view.frames + view.stacks[s->stack].first, stacks[k].frames,
+				 stacks[k].nr * sizeof(uint64_t));
+		cr_assert_eq(s->count, counts[view.processes[s->process].pid][k]);
+		cr_assert_eq(s->value_ns, 10 * s->count);
+		counts[view.processes[s->process].pid][k] = 0;
+	}
+	cr_expect(view.nr_table_full == 0 && view.nr_lost == 0);
+}

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/deadline.h"
+#include "base/strtab.h"
+#include "base/time.h"
+#include "proc/images.h"
+#include "profile/aggregate.h"
+#include "profile/profile.h"
+#include "profile/stats.h"
+#include "profile/symbolize.h"
+#include "test_elf_fixture.h"
+
+#define KIND(kind) ((uint64_t)BPFPROF_FRAME_##kind << BPFPROF_FRAME_SHIFT)
+
+static struct deadline_runner *runner;
+static struct images *images;
+static struct profile profile;
+static struct stats_reasons files;
+static int hidden;
+
+static void setup(void)
+{
+	files = (struct stats_reasons){ 0 };
+	profile = (struct profile){ 0 };
+	hidden = 0;
+	cr_assert_eq(deadline_runner_new(&runner), 0);
+	cr_assert_eq(images_new(&images, runner, NULL, 16), 0);
+}
+
+static void teardown(void)
+{
+	profile_fini(&profile);
+	images_free(images);
+	deadline_runner_free(runner);
+}
+
+TestSuite(symbolize, .init = setup, .fini = teardown);
+
+int symbolize_probe(int x);
+__attribute__((noinline)) int symbolize_probe(int x)
+{
+	return x * 3;
+}
+
+static uint32_t generation_of(const char *path)
+{
+	uint32_t generation[2] = { 0 };
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 || ioctl(fd, FS_IOC_GETVERSION, generation))
+		generation[0] = 0;
+	if (fd >= 0)
+		close(fd);
+	return generation[0];
+}
+
+/* The frame that BPF would send for an address of ours: by /proc/self/maps. */
+static uint64_t frame_of(const void *address)
+{
+	unsigned long va = (unsigned long)address, start, end, off;
+	FILE *maps = fopen("/proc/self/maps", "re");
+	struct bpfprof_vma vma = { 0 };
+	char line[4400], *path;
+	uint64_t frame = 0;
+	struct stat st;
+
+	cr_assert(maps);
+	while (!frame && fgets(line, sizeof(line), maps)) {
+		start = strtoul(line, &path, 16);
+		end = strtoul(path + 1, &path, 16);
+		if (va < start || va >= end || !(path = strchr(line, '/')))
+			continue;
+		off = strtoul(line + strcspn(line, " ") + 6, NULL, 16);
+		path[strcspn(path, "\n")] = 0;
+		cr_assert_eq(stat(path, &st), 0);
+		vma.ino = st.st_ino;
+		vma.dev = major(st.st_dev) << 20 | minor(st.st_dev);
+		vma.size = (uint64_t)st.st_size;
+		vma.mtime_sec = st.st_mtim.tv_sec;
+		vma.ino_gen = generation_of(path);
+		frame = KIND(NATIVE) |
+			(uint64_t)images_add(images, &vma, path) << BPFPROF_OFF_BITS |
+			(va - start + off);
+	}
+	fclose(maps);
+	cr_assert(frame, "%p", address);
+	return frame;
+}
+
+static const char *text(uint32_t id)
+{
+	return strtab_get(profile.strings, id);
+}
+
+/* One stack of these frames under one sample of process 0. */
+static void resolve(const uint64_t *frames, size_t nr, const char *kallsyms)
+{
+	static struct aggregate_process processes[2];
+	static const char threads[][BPFPROF_COMM_LEN] = { "", "worker" };
+	struct aggregate_stack stacks[] = { { 0, 0 }, { 0, (uint32_t)nr } };
+	struct aggregate_sample samples[] = {
+		{ .process = 1, .stack = 1, .tid = 12, .thread = 1, .count = 3, .value_ns = 30 },
+	};
+	struct aggregate_view view = { .processes = processes,
+				       .nr_processes = 2,
+				       .frames = frames,
+				       .nr_frames = nr,
+				       .stacks = stacks,
+				       .nr_stacks = 2,
+				       .samples = samples,
+				       .nr_samples = 1,
+				       .threads = threads,
+				       .nr_threads = 2 };
+	struct symbolize_options options = { .kallsyms = kallsyms, .now_ns = time_monotonic_ns() };
+
+	processes[0].pid = (uint32_t)getpid();
+	memcpy(processes[0].comm, "zero", 5);
+	processes[1].pid = 4194305; /* over every pid_max */
+	processes[1].nr_threads = 2;
+	memcpy(processes[1].comm, "one", 4);
+	cr_assert_eq(symbolize(&profile, &view, images, &options, &files, &hidden), 0);
+}
+
+static const struct profile_location *location(size_t i)
+{
+	cr_assert_lt(i, profile.stacks[1].nr);
+	return &profile.locations[profile.stack_locations[profile.stacks[1].first + i]];
+}
+
+Test(symbolize, real_images)
+{
+	const char *in_libc = (const char *)dlsym(RTLD_DEFAULT, "a64l");
+	uint64_t probe = frame_of((const void *)symbolize_probe), libc = frame_of(in_libc + 1);
+	const uint64_t frames[] = { probe, libc, probe, KIND(MARKER) | BPFPROF_STOP_DEPTH };
+	const struct profile_mapping *mapping;
+	Dl_info info;
+
+	cr_assert(dladdr(in_libc, &info));
+	resolve(frames, 4, "/proc/kallsyms");
+	cr_expect_str_eq(text(location(0)->name), "symbolize_probe");
+	cr_expect_eq(location(0)->kind, LOCATION_NATIVE);
+	cr_expect(location(0)->has_symbol);
+	cr_expect_eq(location(0), location(2), "equal frames share a location");
+	cr_expect_eq(profile.nr_locations, 3);
+	cr_expect_str_eq(text(location(1)->name), "a64l");
+	mapping = &profile.mappings[location(1)->mapping - 1];
+	cr_expect(strstr(text(mapping->path), "libc.so.6"), "%s", text(mapping->path));
+	cr_expect_eq(strlen(text(mapping->build_id)), 40);
+	cr_expect(mapping->has_functions);
+	cr_expect(location(1)->address >= mapping->start && location(1)->address < mapping->limit);
+	/* An image-relative address is one relative to where the image was loaded. */
+	cr_expect_eq(location(1)->address, (uint64_t)in_libc + 1 - (uint64_t)info.dli_fbase);
+	cr_expect_eq(location(3)->kind, LOCATION_MARKER);
+	cr_expect_str_eq(text(location(3)->name), "[truncated]");
+	cr_expect_eq(location(3)->mapping, 0);
+	/* The rest is copied. */
+	cr_assert_eq(profile.nr_samples, 1);
+	cr_expect(profile.samples[0].count == 3 && profile.samples[0].value_ns == 30);
+	cr_expect(profile.samples[0].tid == 12 && profile.samples[0].process == 1);
+	cr_expect_str_eq(text(profile.samples[0].thread), "worker");
+	cr_expect_eq(profile.processes[1].pid, 4194305);
+	cr_expect_eq(profile.processes[1].nr_threads, 2);
+	cr_expect_str_eq(text(profile.processes[0].title), "zero");
+}
+
+Test(symbolize, files_that_cannot_be_read)
+{
+	struct bpfprof_vma vma = { .ino = 77, .dev = 0xfff00001 };
+	uint64_t named = images_add(images, &vma, "/usr/lib/libgone.so.1 (deleted)"), nameless;
+	uint64_t frames[3];
+
+	vma.ino++;
+	nameless = images_add(images, &vma, "");
+	frames[0] = KIND(NATIVE) | named << BPFPROF_OFF_BITS | 0x1f2e;
+	frames[1] = KIND(NATIVE) | nameless << BPFPROF_OFF_BITS | 0x10;
+	frames[2] = KIND(NATIVE) | named << BPFPROF_OFF_BITS | BPFPROF_OFF_MASK;
+	resolve(frames, 3, "/proc/kallsyms");
+	cr_expect_str_eq(text(location(0)->name), "libgone.so.1+0x1f2e");
+	cr_expect_not(location(0)->has_symbol);
+	cr_expect_str_eq(text(location(1)->name), "[inode 78]+0x10");
+	cr_expect_str_eq(text(location(2)->name), "libgone.so.1+0xffffffffff");
+	cr_expect_eq(profile.nr_mappings, 2);
+	cr_expect_str_eq(text(profile.mappings[0].path), "/usr/lib/libgone.so.1");
+	cr_expect_eq(images_nr_problem(images, IMAGE_GONE), 2);
+}
+
+static uint64_t kernel(uint64_t va)
+{
+	return KIND(KERNEL) | (va & BPFPROF_FRAME_MASK);
+}
+
+Test(symbolize, kernel)
+{
+	const uint64_t frames[] = { kernel(0xffffffffc0000010),
+				    kernel(0xffffffff81000104),
+				    kernel(0xffffffff810001ff),
+				    kernel(0xffffffff00000000),
+				    kernel(0x1234),
+				    kernel(UINT64_MAX) };
+	const struct profile_mapping *mapping;
+	char *path;
+
+	fixture_write("kallsyms", "ffffffff81000000 T _stext\n"
+				  "ffffffff81000100 T do_thing\n"
+				  "ffffffff81000200 T next_thing\n"
+				  "ffffffffc0000000 t mod_fn\t[mod]\n");
+	path = fixture_path("kallsyms");
+	resolve(frames, 6, path);
+	free(path);
+	cr_expect_eq(hidden, 0);
+	cr_expect_eq(files.nr, 0);
+	cr_expect_str_eq(text(location(0)->name), "mod_fn");
+	cr_expect_str_eq(text(location(1)->name), "do_thing");
+	cr_expect_str_eq(text(location(2)->name), "do_thing");
+	cr_expect_str_eq(text(location(3)->name), "[kernel]");
+	cr_expect_not(location(3)->has_symbol);
+	cr_expect_eq(location(1)->kind, LOCATION_KERNEL);
+	cr_expect_eq(location(1)->address, 0xffffffff81000104);
+	cr_expect_eq(location(4)->address, 0x1234, "an address that is not the kernel's stays so");
+	mapping = &profile.mappings[location(1)->mapping - 1];
+	cr_expect_str_eq(text(mapping->path), "[kernel.kallsyms]");
+	cr_expect(mapping->start == 0x1000 && mapping->limit == UINT64_MAX);
+}
+
+Test(symbolize, kernel_hidden)
+{
+	const uint64_t frames[] = { kernel(0xffffffff81000104) };
+	char *path;
+
+	fixture_write("kallsyms", "0000000000000000 T _stext\n0000000000000000 T do_thing\n");
+	path = fixture_path("kallsyms");
+	resolve(frames, 1, path);
+	free(path);
+	cr_expect_eq(hidden, 1);
+	cr_expect_str_eq(text(location(0)->name), "[kernel]");
+}
+
+Test(symbolize, no_kallsyms)
+{
+	const uint64_t frames[] = { kernel(0xffffffff81000104) };
+
+	resolve(frames, 1, "/nonexistent/kallsyms");
+	cr_expect_eq(hidden, 0);
+	cr_expect_str_eq(text(location(0)->name), "[kernel]");
+	cr_assert_eq(files.nr, 1);
+	cr_expect_str_eq(files.reasons[0].name, "kallsyms_unreadable");
+}
+
+static uint64_t jit(uint64_t process, uint64_t va)
+{
+	return KIND(NATIVE_VA) | process << AGGREGATE_VA_BITS | va;
+}
+
+Test(symbolize, jit)
+{
+	/* Processes by index + 1: ours has a map, the other none, 0 and 9 are no processes. */
+	const uint64_t frames[] = { jit(1, 0x7f0000001010), jit(1, 0x7f0000002000),
+				    jit(2, 0x7f0000001010), jit(0, 0x7f0000001010),
+				    jit(9, 0x7f0000001010) };
+	char path[64];
+	FILE *map;
+
+	snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
+	map = fopen(path, "wxe");
+	cr_assert(map);
+	fputs("7f0000001000 20 jitted one\nnonsense\n", map);
+	fclose(map);
+	resolve(frames, 5, "/proc/kallsyms");
+	unlink(path);
+	cr_expect_str_eq(text(location(0)->name), "jitted one");
+	cr_expect(location(0)->has_symbol && location(0)->kind == LOCATION_NATIVE);
+	cr_expect_eq(location(0)->address, 0x7f0000001010);
+	cr_expect_str_eq(text(location(1)->name), "[anon]+0x7f0000002000");
+	for (int i = 2; i < 5; i++)
+		cr_expect_str_eq(text(location((size_t)i)->name), "[anon]+0x7f0000001010");
+	cr_expect_not(location(2)->has_symbol);
+}
+
+/* What lies under that name may be a trap. */
+Test(symbolize, jit_map_is_a_fifo)
+{
+	const uint64_t frames[] = { jit(1, 0x7f0000001010) };
+	uint64_t start = time_monotonic_ns();
+	char path[64];
+
+	snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
+	cr_assert_eq(mkfifo(path, 0600), 0);
+	resolve(frames, 1, "/proc/kallsyms");
+	unlink(path);
+	cr_expect_lt(time_monotonic_ns() - start, NS_PER_SECOND);
+	cr_expect_eq(deadline_nr_stuck(runner), 0);
+	cr_expect_str_eq(text(location(0)->name), "[anon]+0x7f0000001010");
+}
+
+Test(symbolize, nothing)
+{
+	resolve(NULL, 0, "/proc/kallsyms");
+	cr_expect(profile.nr_locations == 0 && profile.nr_mappings == 0);
+	cr_expect_eq(profile.nr_samples, 1);
+}
