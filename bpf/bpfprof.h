@@ -169,6 +169,8 @@ struct bpfprof_vma {
 #define BPFPROF_VMA_VDSO 1U
 #define BPFPROF_VMA_OVERLAY 2U /* the path belongs to an overlay file system */
 #define BPFPROF_VMA_UNLINKED 4U /* no directory entry is left */
+#define BPFPROF_VMA_DATA                                                                           \
+	8U /* not executable: told for unlinked files only, to read them from memory */
 
 /*
  * A miss: the sample so far, then the registers at the point where the walk
@@ -211,6 +213,16 @@ struct bpfprof_vma_record {
 	struct bpfprof_task_id task;
 	char comm[BPFPROF_COMM_LEN]; /* of the leader */
 	struct bpfprof_vma vma;
+};
+
+/* Value of the map memory_requests: what the next pass of the memory iterator reads. */
+#define BPFPROF_MEMORY_BYTES 16384
+
+struct bpfprof_memory_request {
+	__u64 va;
+	__u32 len; /* at most BPFPROF_MEMORY_BYTES */
+	__u32 pad;
+	__u8 data[BPFPROF_MEMORY_BYTES]; /* scratch of the program */
 };
 
 /* Value of the map procs; key __u32 pid. Written by user space. */

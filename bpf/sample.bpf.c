@@ -302,7 +302,7 @@ static __always_inline int look_up(struct unwind_reader *r, __u64 pc)
 		return 0;
 	}
 	stop = look_up_slow(r, pc);
-	if (stop)
+	if (stop || unwind_row_kind(r->last_row) == ROW_UNREADABLE) /* may become readable */
 		return stop;
 	c->pc = pc;
 	c->asid = r->asid;
@@ -434,6 +434,8 @@ static __always_inline bool miss_allowed(struct unwind_reader *r, __u64 now)
 	__u64 ms = now / 1000000, passed = ms - r->miss_ms;
 	__u64 cap = cfg.miss_bytes_per_ms * MISS_SAVED_MS;
 
+	if (cap < sizeof(struct bpfprof_miss))
+		cap = sizeof(struct bpfprof_miss);
 	if (passed > MISS_SAVED_MS)
 		passed = MISS_SAVED_MS;
 	r->miss_ms = ms;
@@ -453,14 +455,15 @@ static __always_inline void miss_prepare(struct unwind_reader *r, struct task_st
 	int i;
 
 	/*
-	 * Rows follow rsp and rbp alone; some rules build on another register (ld.so's
-	 * resolver on rbx). So user space walks again from the leaf, where all are known, unless
+	 * Rows follow rsp, rbp and rbx alone; some rules build on another register. So user space walks again from the leaf, where all are known, unless
 	 * the walk has gone so far up, or to another stack, that the copy would not reach.
 	 */
 	if (off <= BPFPROF_STACK_BYTES / 4 || r->stop == BPFPROF_STOP_REG_LOST) {
 		registers_take(&r->state, (struct pt_regs *)bpf_task_pt_regs(task));
 		r->rec.sample.nr_user = 0;
 		sp = r->state.regs[UNWIND_RSP];
+	} else {
+		unwind_settle(&r->state, r);
 	}
 	for (i = 0; i < BPFPROF_NR_REGS; i++)
 		r->rec.regs[i] = r->state.regs[i];

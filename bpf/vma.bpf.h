@@ -6,6 +6,7 @@
 
 #include "maps.bpf.h"
 
+#define VM_READ 1
 #define VM_EXEC 4
 #define OVERLAYFS_SUPER_MAGIC 0x794c7630
 #define PAGE_SHIFT 12

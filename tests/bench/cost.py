@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import re
+import statistics
 import time
 
 from workplace import BPFPROF, Child, Problem, cpus, load, out, print_table, spread
@@ -141,10 +142,15 @@ def measure_timer(quick):
     for depth in DEPTHS:
         with contextlib.ExitStack() as stack:
             pids = targets(stack, "bw-plain", depth)
-            _, stats, _ = run_bpfprof(pids, 0, 1.0 if quick else 4.0, clock="timer")
+            _, stats, _ = run_bpfprof(pids, 0, 0.8 if quick else 4.0, clock="timer")
         samples = stats["samples"]["total"] + stats["lost"].get("ring_full", 0)
         found[depth] = stats["agent"]["bpf_ns"] / samples if samples else None
     return found
+
+
+def ratio(side, other, depth):
+    """Median over the rounds: machines have phases, and the runs of a round are neighbours."""
+    return statistics.median(a / b for a, b in zip(side.ns[depth], other.ns[depth]))
 
 
 def show(sides, timer):
@@ -155,9 +161,7 @@ def show(sides, timer):
         for side in sides:
             values = spread(side.ns[depth])
             cells.append("%.0f (%.0f-%.0f)" % (values["median"], values["min"], values["max"]))
-        our_ns = spread(ours.ns[depth])["median"]
-        for side in (reference, lean):
-            cells.append("%.2f" % (our_ns / spread(side.ns[depth])["median"]))
+        cells += ["%.2f" % ratio(ours, side, depth) for side in (reference, lean)]
         cells.append("%.0f" % timer[depth] if timer[depth] else "none")
         rows.append(cells)
     print("Cost of one whole sample, ns (median, least and greatest of %d runs each; %s)" %
@@ -167,7 +171,8 @@ def show(sides, timer):
           "up. reference: bpf_get_stack of kernel and user,\n  both in one ring buffer record; "
           "lean: no kernel part for ticks in user mode. Runs that hit another\n  process are taken "
           "out at the cost of an empty run: %s ns.\n  seen: user frames per stack that came out. "
-          "timer: bpfprof on the timer clock, timed by itself." %
+          "Ratios: medians over rounds, each side once per round.\n  timer: bpfprof on the timer "
+          "clock, where it times every 64th sample by itself; no statistics of the kernel there." %
           (HZ, ", ".join("%s %.0f" % (side.name, side.empty) for side in sides)))
     print_table(["frames", "seen", "seen by ref.", "bpfprof", "reference", "lean",
                  "bpfprof/reference", "bpfprof/lean", "timer"], rows)
@@ -176,7 +181,7 @@ def show(sides, timer):
 def bench(quick):
     sides = [Side("bpfprof", bpfprof_side), Side("reference", reference_side(False)),
              Side("lean", reference_side(True))]
-    rounds, warm, seconds = (2, 0.25, 0.5) if quick else (5, 0.5, 1.5)
+    rounds, warm, seconds = (2, 0.2, 0.35) if quick else (5, 0.5, 1.5)
     measure_empty(sides, seconds)
     for depth in DEPTHS:
         for _ in range(rounds):
@@ -187,6 +192,8 @@ def bench(quick):
     timer = measure_timer(quick)
     show(sides, timer)
     return {"hz": HZ, "timer_self_ns": timer,
+            "ratio_to_reference": {d: ratio(sides[0], sides[1], d) for d in DEPTHS},
+            "ratio_to_lean": {d: ratio(sides[0], sides[2], d) for d in DEPTHS},
             "sides": {side.name: {"empty_ns": side.empty, "frames_seen": side.frames,
                                   "share_of_other_runs": side.others,
                                   "ns": {d: dict(spread(v), runs=v) for d, v in side.ns.items()}}

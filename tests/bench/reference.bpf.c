@@ -7,6 +7,8 @@
 #include <bpf/bpf_helpers.h>
 #include "reference.h"
 
+#define USER_STACK (1 << 8) /* BPF_F_USER_STACK of linux/bpf.h */
+
 char LICENSE[] SEC("license") = "GPL";
 
 /* 1: no kernel part for a tick in user mode, as a careful author would do it. */
@@ -66,7 +68,7 @@ int take_sample(struct bpf_perf_event_data *ctx)
 	}
 	rec->kernel_bytes = kernel_bytes;
 	len = bpf_get_stack(ctx, (void *)rec->frames + kernel_bytes, REFERENCE_MAX_FRAMES * 8,
-			    BPF_F_USER_STACK);
+			    USER_STACK);
 	if (len < 0 || len > REFERENCE_MAX_FRAMES * 8)
 		len = 0;
 	rec->user_bytes = len;

@@ -119,6 +119,8 @@ def judge_shares(results):
             problem = f"exit {got.status}: {first_error(got)}"
         elif got.clock != clock:
             problem = f"clock {got.clock}, not {clock}"
+        elif got.complete_percent() < MIN_COMPLETE:
+            problem = f"complete {got.complete_percent():.2f}%: {got.number('stacks', 'reasons')}"
         checks.append(Check(got.case, got, problem=problem))
     if checks[0].problem or checks[1].problem:
         return checks
@@ -159,6 +161,8 @@ def judge_hotplug(results):
             problem = "CPU 1 did not come back"
         elif returned < 0.6 * stayed:  # were CPU 1 forgotten, it would be a third or less
             problem = f"{returned:.0f}% of the samples on CPU 1, {stayed:.0f}% on CPU 0"
+        elif got.complete_percent() < 90:  # other programs come and go
+            problem = f"complete {got.complete_percent():.2f}%: {got.number('stacks', 'reasons')}"
         checks.append(Check(case, got, problem=problem,
                             note=f"CPU 0 {stayed:.0f}%, CPU 1 {returned:.0f}%"))
     return checks

@@ -81,8 +81,9 @@ def all_variants(context):
               if result.expectation.may_truncate < 100}
     total = sum(result.samples for result in judged.values())
     exact = sum(result.counts["exact"] for result in judged.values())
-    context.note("%d programs, %d samples, %.3f%% exact; %s" % (
-        len(judged), total, 100.0 * exact / max(1, total), os.path.relpath(path)))
+    context.note("%d programs, %d samples, %.3f%% exact, load %.0f; %s" % (
+        len(judged), total, 100.0 * exact / max(1, total), os.getloadavg()[0],
+        os.path.relpath(path)))
     problems = []
     if unmarked:
         problems.append("%d stacks without any frame and without a marker" % unmarked)

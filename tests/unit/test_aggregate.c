@@ -318,3 +318,25 @@ Test(aggregate, model)
 	}
 	cr_expect(view.nr_table_full == 0 && view.nr_lost == 0);
 }
+
+/* The index grows while an element is added: it must go where it is found again. */
+Test(aggregate, growth)
+{
+	struct bpfprof_sample p = sample_of(1, 1, "p");
+	struct aggregate_view view;
+	uint64_t frame;
+
+	for (int round = 0; round < 60; round++) {
+		make(false, MIB);
+		for (int twice = 0; twice < 2; twice++) {
+			for (uint64_t i = 0; i < 800; i++) {
+				frame = KIND(NATIVE) | i;
+				add(&p, &frame, 1, BPFPROF_STOP_COMPLETE);
+			}
+		}
+		aggregate_view_get(a, &view);
+		cr_assert_eq(view.nr_stacks, 801);
+		cr_assert_eq(view.nr_samples, 800);
+		teardown();
+	}
+}

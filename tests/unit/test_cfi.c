@@ -63,6 +63,39 @@ static void bench_free(struct bench *b)
 	free(b);
 }
 
+struct array_reader {
+	struct unwind_reader reader; /* first */
+	uint64_t words[32]; /* at 0x10000 */
+};
+
+static int array_read(struct unwind_reader *reader, __u64 va, void *dst, __u32 len)
+{
+	struct array_reader *array = (struct array_reader *)reader;
+
+	if (va < 0x10000 || va - 0x10000 > sizeof(array->words) - len)
+		return -EFAULT;
+	memcpy(dst, (char *)array->words + (va - 0x10000), len);
+	return 0;
+}
+
+static void array_init(struct array_reader *array)
+{
+	array->reader.read = array_read;
+	for (uint64_t i = 0; i < 32; i++)
+		array->words[i] = 0xaa00 + i;
+}
+
+static struct unwind_state state_at(uint64_t pc)
+{
+	struct unwind_state s = { .valid = UNWIND_ALL_REGS, .exact = 1 };
+
+	for (uint64_t i = 0; i < BPFPROF_NR_REGS; i++)
+		s.regs[i] = 0x500 + i;
+	s.regs[UNWIND_RSP] = 0x10000;
+	s.regs[UNWIND_RIP] = pc;
+	return s;
+}
+
 /* rsp + off with nothing saved, the end, nothing, rare: as the page has them. */
 static uint64_t row_sp(uint32_t at, int32_t off)
 {
@@ -194,6 +227,10 @@ ParameterizedTest(struct pointer_case *c, cfi, pointers)
 		value += 8;
 	}
 	cie = made_cie(&b->frame, c->enc);
+	if (b->frame.len % 8 == 0) { /* so that an aligned pointer needs bytes before it */
+		made_uint(&b->frame, 8, 4);
+		made_uint(&b->frame, 0, 8);
+	}
 	fde = made_begin(&b->frame);
 	made_uint(&b->frame, b->frame.len - cie, 4);
 	if ((c->enc & 0x70) == DW_EH_PE_pcrel && c->enc != DW_EH_PE_omit)
@@ -425,6 +462,9 @@ ParameterizedTestParameters(cfi, programs)
 			DW_OP_deref, DW_OP_plus_uconst, 8),
 		PROGRAM("index without deref", RARE, DW_CFA_def_cfa_expression, 7, DW_OP_breg7, 8,
 			DW_OP_breg9, 0, DW_OP_lit8, DW_OP_mul, DW_OP_plus),
+		PROGRAM("index with an offset", RARE, DW_CFA_def_cfa_expression, 10, DW_OP_breg7, 8,
+			DW_OP_breg9, 8, DW_OP_lit8, DW_OP_mul, DW_OP_plus, DW_OP_deref,
+			DW_OP_plus_uconst, 8),
 		PROGRAM("index by bytes", RARE, DW_CFA_def_cfa_expression, 10, DW_OP_breg7, 8,
 			DW_OP_breg9, 0, DW_OP_lit4, DW_OP_mul, DW_OP_plus, DW_OP_deref,
 			DW_OP_plus_uconst, 8),
@@ -520,6 +560,10 @@ Test(cfi, signal_frame)
 {
 	static const uint8_t order[] = { 8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7, 16 };
 
+	struct array_reader array;
+	struct unwind_state s;
+
+	array_init(&array);
 	for (int variant = 0; variant < 4; variant++) {
 		struct bench *b = bench_new();
 		size_t cie = made_begin(&b->frame), fde;
@@ -546,6 +590,13 @@ Test(cfi, signal_frame)
 					: unwind_row_make(0x10ff, ROW_SIGNAL, UNWIND_RSP, base / 8,
 							  0, 0, 0),
 			   row_of(0x1109, ROW_NONE));
+		s = state_at(START);
+		cr_assert_eq(cfi_step(b->cfi, 0x1100, &s, &array.reader), 0);
+		for (uint64_t i = 0; i < 17; i++) /* rsp is lower: it was another stack */
+			if (variant != 2 || i != 9)
+				cr_assert_eq(s.regs[order[i]], 0xaa00 + (uint64_t)base / 8 + i);
+		cr_assert_eq(s.valid, UNWIND_ALL_REGS);
+		cr_assert_eq(s.exact, 1);
 		bench_free(b);
 	}
 }
@@ -698,39 +749,6 @@ Test(cfi, nothing_there)
 	bench_free(b);
 }
 
-struct array_reader {
-	struct unwind_reader reader; /* first */
-	uint64_t words[32]; /* at 0x10000 */
-};
-
-static int array_read(struct unwind_reader *reader, __u64 va, void *dst, __u32 len)
-{
-	struct array_reader *array = (struct array_reader *)reader;
-
-	if (va < 0x10000 || va - 0x10000 > sizeof(array->words) - len)
-		return -EFAULT;
-	memcpy(dst, (char *)array->words + (va - 0x10000), len);
-	return 0;
-}
-
-static void array_init(struct array_reader *array)
-{
-	array->reader.read = array_read;
-	for (uint64_t i = 0; i < 32; i++)
-		array->words[i] = 0xaa00 + i;
-}
-
-static struct unwind_state state_at(uint64_t pc)
-{
-	struct unwind_state s = { .valid = UNWIND_ALL_REGS, .exact = 1 };
-
-	for (uint64_t i = 0; i < BPFPROF_NR_REGS; i++)
-		s.regs[i] = 0x500 + i;
-	s.regs[UNWIND_RSP] = 0x10000;
-	s.regs[UNWIND_RIP] = pc;
-	return s;
-}
-
 static double now_s(void)
 {
 	struct timespec ts;
@@ -849,7 +867,7 @@ Test(cfi, work_is_bounded)
 	made_hdr(&b->hdr, &b->frame, (const uint64_t(*)[2])entries, 4000);
 	cr_assert_eq(bench_open(b), 0);
 	nr = cfi_build_page(b->cfi, 0, b->rows);
-	cr_assert_eq(nr, 4);
+	cr_assert_eq(nr, 3);
 	cr_assert_eq(b->rows[1], row_sp(0x1100, 8));
 	cr_assert_eq(unwind_row_kind(b->rows[2]), ROW_RARE);
 	cr_assert_lt(unwind_row_low(b->rows[2]), 0x1100 + 4000);

@@ -31,10 +31,10 @@
 #define NOW (1000 * SECOND)
 
 /*
- * A file system on a dead server, as far as this program sees it: these stand in
+ * An overlay over a dead server, as far as this program sees it: these stand in
  * front of the C library's.
  */
-static atomic_int fake_nfs, hang_reads, fail_reads;
+static atomic_int fake_remote, hang_reads, fail_reads;
 static sem_t read_gate;
 
 ssize_t pread(int fd, void *buf, size_t len, off_t off)
@@ -53,8 +53,8 @@ int fstatfs(int fd, struct statfs *ret)
 {
 	int err = (int)syscall(SYS_fstatfs, fd, ret);
 
-	if (!err && atomic_load(&fake_nfs))
-		ret->f_type = NFS_SUPER_MAGIC;
+	if (!err && atomic_load(&fake_remote))
+		ret->f_type = OVERLAYFS_SUPER_MAGIC;
 	return err;
 }
 
@@ -120,6 +120,15 @@ static struct image *add(const char *file)
 {
 	struct bpfprof_vma vma = vma_of(file);
 
+	return add_at(&vma, file);
+}
+
+/* On a file system that no mount of ours tells anything of. */
+static struct image *add_remote(const char *file)
+{
+	struct bpfprof_vma vma = vma_of(file);
+
+	vma.dev = 0xfff00001;
 	return add_at(&vma, file);
 }
 
@@ -356,15 +365,26 @@ Test(images, made_up_files)
 
 Test(images, malformed)
 {
-	static const char *const files[] = { "text", "empty", "short", "half" };
+	static const struct {
+		const char *file;
+		enum image_problem problem;
+	} cases[] = { { "text", IMAGE_NOT_ELF },
+		      { "empty", IMAGE_NOT_ELF },
+		      { "short", IMAGE_NOT_ELF },
+		      { "half", IMAGE_MALFORMED } };
+	struct image *image;
 	size_t i;
 
 	fixture_run("echo hello > text; : > empty; head -c 40 /bin/true > short;"
 		    "head -c 100 /bin/true > half");
-	for (i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-		cr_expect_eq(images_open(images, add(files[i]), NOW), -EIO, "%s", files[i]);
-		cr_expect_eq(images_nr_problem(images, IMAGE_MALFORMED), i + 1, "%s", files[i]);
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		image = add(cases[i].file);
+		cr_expect_eq(images_open(images, image, NOW), -EIO, "%s", cases[i].file);
+		cr_expect_eq(image->problem, cases[i].problem, "%s: %s", cases[i].file,
+			     image_problem_name(image->problem));
 	}
+	cr_expect_eq(images_nr_problem(images, IMAGE_NOT_ELF), 3);
+	cr_expect_eq(images_nr_problem(images, IMAGE_MALFORMED), 1);
 }
 
 /* Cut short while it is open: an error, not a signal. */
@@ -532,10 +552,10 @@ Test(images, reads_hang)
 	int before;
 
 	fixture_run("cp /bin/true prog; cp /bin/false second");
-	image = add("prog");
-	second = add("second");
+	image = add_remote("prog");
+	second = add_remote("second");
 	before = nr_fds();
-	atomic_store(&fake_nfs, 1);
+	atomic_store(&fake_remote, 1);
 	atomic_store(&hang_reads, 1);
 	start = time_monotonic_ns();
 	cr_expect_eq(images_open(images, image, NOW), -EIO);
@@ -565,9 +585,9 @@ Test(images, later_reads_hang)
 	int before;
 
 	fixture_run("cp /bin/true prog");
-	image = add("prog");
+	image = add_remote("prog");
 	before = nr_fds();
-	atomic_store(&fake_nfs, 1);
+	atomic_store(&fake_remote, 1);
 	cr_assert_eq(images_open(images, image, NOW), 0);
 	elf_image_drop_cache(image->elf);
 	atomic_store(&hang_reads, 1);
@@ -588,9 +608,9 @@ Test(images, reads_fail)
 	int before;
 
 	fixture_run("cp /bin/true prog");
-	image = add("prog");
+	image = add_remote("prog");
 	before = nr_fds();
-	atomic_store(&fake_nfs, 1);
+	atomic_store(&fake_remote, 1);
 	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
 		atomic_store(&fail_reads, errors[i]);
 		cr_expect_eq(images_open(images, image, NOW + i * 100 * SECOND), -EIO);

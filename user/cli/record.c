@@ -94,6 +94,7 @@ static void on_exit_event(void *arg, const struct bpfprof_task_id *task, const c
 	struct recording *rec = arg;
 
 	(void)comm;
+	session_target_remove(&rec->session, (pid_t)task->pid);
 	aggregate_exit(rec->aggregate, task, cpu_ns);
 }
 
@@ -310,12 +311,17 @@ static int setup_targets(struct recording *rec)
 	const struct record_options *options = rec->options;
 	__cleanup(free_mem) struct parent *parents = NULL;
 	size_t i, nr = 0;
-	int err = 0;
+	int err = 0, round;
 
-	if (options->nr_pids && !options->no_subprocesses)
-		nr = parents_read(&parents);
-	for (i = 0; i < options->nr_pids && !err; i++)
-		err = targets_add(rec, options->pids[i], parents, nr);
+	/* Children made while the first list was read are in the second; later ones BPF adds. */
+	for (round = 0; round < 2 && !err; round++) {
+		free(parents);
+		parents = NULL;
+		if (options->nr_pids && !options->no_subprocesses)
+			nr = parents_read(&parents);
+		for (i = 0; i < options->nr_pids && !err; i++)
+			err = targets_add(rec, options->pids[i], parents, nr);
+	}
 	if (!err && rec->command_pid)
 		err = session_target_add(&rec->session, rec->command_pid);
 	return err;
@@ -516,9 +522,9 @@ static int start(struct recording *rec)
 
 	err = setup_tables(rec);
 	if (!err)
-		err = setup_targets(rec);
-	if (!err)
 		err = session_attach(&rec->session);
+	if (!err)
+		err = setup_targets(rec);
 	if (!err)
 		err = clock_start(&rec->clock, &rec->session);
 	if (err) {

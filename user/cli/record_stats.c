@@ -83,8 +83,10 @@ static void process_usage(struct recording *rec, struct profile *profile, size_t
 	struct proc_usage now;
 
 	p->asked_for = is_asked_for(rec->options, from->pid);
-	if (!seen)
+	/* After an exec the process has another name and entry: its CPU time is told once. */
+	if (!seen || seen->told)
 		return;
+	seen->told = true;
 	if (seen->cmdline)
 		p->cmdline = strtab_add(profile->strings, seen->cmdline);
 	if (from->exit_cpu_ns) {
@@ -131,7 +133,7 @@ void recording_usage(struct recording *rec, struct profile *profile)
 	size_t i;
 
 	aggregate_view_get(rec->aggregate, &view);
-	for (i = 0; i < view.nr_processes; i++)
+	for (i = view.nr_processes; i-- > 0;) /* the latest name first */
 		process_usage(rec, profile, i, &view.processes[i]);
 	add_idle_targets(rec, profile);
 }
@@ -178,7 +180,7 @@ static void counter_add(struct stats_reasons *reasons, const char *name, uint64_
 		stats_add(reasons, name, count);
 }
 
-static void kernel_stats(struct recording *rec, struct run_stats *stats)
+static void kernel_stats(struct recording *rec, struct run_stats *stats, uint64_t lost_at_table)
 {
 	const struct tables_counts *tables = tables_counts(rec->tables);
 	uint64_t c[BPFPROF_NR_COUNTERS];
@@ -189,6 +191,7 @@ static void kernel_stats(struct recording *rec, struct run_stats *stats)
 	stats_add(&stats->lost, "tick_skipped",
 		  clock_nr_skipped(rec->clock, c[BPFPROF_COUNT_TICKS] - c[BPFPROF_COUNT_IDLE]));
 	counter_add(&stats->lost, "scratch_busy", c[BPFPROF_COUNT_SCRATCH_BUSY]);
+	counter_add(&stats->lost, "process_table_full", lost_at_table);
 	counter_add(&stats->lost, "malformed_record", stream_nr_malformed(rec->stream));
 	stats_add(&stats->clock, "ticks", c[BPFPROF_COUNT_TICKS]);
 	stats_add(&stats->clock, "idle", c[BPFPROF_COUNT_IDLE]);
@@ -234,7 +237,7 @@ void recording_stats(struct recording *rec)
 
 	aggregate_view_get(rec->aggregate, &view);
 	stack_stats(stats, &view);
-	kernel_stats(rec, stats);
+	kernel_stats(rec, stats, view.nr_lost);
 	stats->duration_seconds = (double)(rec->end_mono_ns - rec->start_mono_ns) / 1e9;
 	stats->clock_name = rec->session.options.clock == SESSION_CLOCK_PERF ? "perf" : "timer";
 	stats->bpf_map_bytes = session_map_bytes(&rec->session);

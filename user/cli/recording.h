@@ -37,6 +37,7 @@ struct seen_process {
 	struct seen_key key;
 	uint64_t cpu_ns, rss_bytes; /* at the beginning of the recording */
 	bool baseline; /* they are known */
+	bool told;
 	char *cmdline; /* NULL if not known */
 };
 

@@ -156,6 +156,13 @@ int session_target_add(struct session *session, pid_t pid)
 				    sizeof(one), BPF_ANY);
 }
 
+void session_target_remove(struct session *session, pid_t pid)
+{
+	uint32_t key = (uint32_t)pid;
+
+	bpf_map__delete_elem(session->skel->maps.targets, &key, sizeof(key), 0);
+}
+
 bool session_is_target(const struct session *session, pid_t pid)
 {
 	uint32_t key = (uint32_t)pid, value;

@@ -37,6 +37,7 @@ struct session {
 	uint32_t nr_rows, nr_mappings;
 	uint64_t *rows; /* the row arena, memory-mapped */
 	struct bpfprof_mapping *mappings;
+	uint32_t nr_hung_reads; /* slots of memory_requests that reads hang in (memory.c) */
 };
 
 /*
@@ -48,6 +49,7 @@ int session_attach(struct session *session);
 void session_close(struct session *session);
 
 int session_target_add(struct session *session, pid_t pid);
+void session_target_remove(struct session *session, pid_t pid);
 bool session_is_target(const struct session *session, pid_t pid);
 
 /* Counters summed over all CPUs. */

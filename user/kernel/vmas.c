@@ -10,6 +10,8 @@
 
 #include "base/cleanup.h"
 #include "base/deadline.h"
+#include "base/time.h"
+#include "kernel/iterate.h"
 #include "kernel/session.h"
 #include "bpfprof.skel.h"
 
@@ -21,6 +23,7 @@ struct vmas_job {
 	char *data; /* result */
 	size_t len;
 	bool cut;
+	uint64_t cost_ns;
 };
 
 static int read_all(struct vmas_job *job, int fd)
@@ -55,19 +58,16 @@ static int read_all(struct vmas_job *job, int fd)
 static long vmas_run(void *arg)
 {
 	struct vmas_job *job = arg;
-	union bpf_iter_link_info info = { .task.tid = job->pid };
-	LIBBPF_OPTS(bpf_link_create_opts, options, .iter_info = &info,
-		    .iter_info_len = sizeof(info));
-	__cleanup(close_fd) int link_fd = -1;
 	__cleanup(close_fd) int iter_fd = -1;
+	uint64_t start_ns = time_of_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	int err;
 
-	link_fd = bpf_link_create(job->prog_fd, 0, BPF_TRACE_ITER, &options);
-	if (link_fd < 0)
-		return link_fd;
-	iter_fd = bpf_iter_create(link_fd);
+	iter_fd = iterate_open(job->prog_fd, job->pid);
 	if (iter_fd < 0)
 		return iter_fd;
-	return read_all(job, iter_fd);
+	err = read_all(job, iter_fd);
+	job->cost_ns = time_of_clock_ns(CLOCK_THREAD_CPUTIME_ID) - start_ns;
+	return err;
 }
 
 static void vmas_abandon(void *arg)
@@ -78,7 +78,7 @@ static void vmas_abandon(void *arg)
 }
 
 int vmas_read(struct session *session, struct deadline_runner *runner, uint32_t pid, vma_fn fn,
-	      void *arg)
+	      void *arg, uint64_t *ret_cost_ns)
 {
 	struct vmas_job job = { .prog_fd = bpf_program__fd(session->skel->progs.task_vmas),
 				.pid = pid };
@@ -89,6 +89,7 @@ int vmas_read(struct session *session, struct deadline_runner *runner, uint32_t 
 	int nr = 0;
 
 	err = deadline_run(runner, vmas_run, vmas_abandon, &job, sizeof(job), VMAS_DEADLINE_MS);
+	*ret_cost_ns = err == -ETIMEDOUT ? VMAS_DEADLINE_MS * 1000000ULL : job.cost_ns;
 	if (err == -ETIMEDOUT || err == -EBUSY)
 		return (int)err;
 	while (!err && job.len - at >= sizeof(record)) {

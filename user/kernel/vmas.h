@@ -24,8 +24,9 @@ typedef void (*vma_fn)(void *arg, const struct bpfprof_vma_record *record, const
 /*
  * Calls fn for every executable mapping of pid. Number of them; -ESRCH no such
  * process, or one without memory; -ETIMEDOUT; -E2BIG after the first VMAS_MAX_BYTES were passed to fn; -errno.
+ * *ret_cost_ns: CPU time that it took.
  */
 int vmas_read(struct session *session, struct deadline_runner *runner, uint32_t pid, vma_fn fn,
-	      void *arg);
+	      void *arg, uint64_t *ret_cost_ns);
 
 #endif

@@ -8,6 +8,8 @@
 
 #include "base/time.h"
 #include "bpfprof.h"
+#include "elf/unrelocate.h"
+#include "kernel/memory.h"
 #include "kernel/session.h"
 #include "kernel/tables.h"
 #include "kernel/vmas.h"
@@ -25,6 +27,8 @@
 #define REFRESH_DEAR_FACTOR 50
 #define READ_SHARE 10
 #define PREFETCH_PAGES 3
+#define MAX_MEMORY_PARTS 32
+#define MAX_COPY_BYTES (4U << 20)
 #define UNREADABLE_NS 5000000000ULL
 
 int walker_init(struct walker *walker)
@@ -44,6 +48,8 @@ struct collected {
 	struct images *images;
 	struct process_mapping *mappings;
 	size_t nr, cap;
+	struct process_mapping memory[MAX_MEMORY_PARTS]; /* of files that may be in memory only */
+	size_t nr_memory;
 	struct bpfprof_task_id task;
 	bool too_many;
 };
@@ -66,6 +72,10 @@ static void collect(void *arg, const struct bpfprof_vma_record *record, const ch
 	size_t cap;
 
 	c->task = record->task;
+	if (record->vma.flags & BPFPROF_VMA_UNLINKED && c->nr_memory < MAX_MEMORY_PARTS)
+		c->memory[c->nr_memory++] = mapping_of(c->images, &record->vma, path);
+	if (record->vma.flags & BPFPROF_VMA_DATA)
+		return;
 	if (c->nr >= PROCESS_MAX_MAPPINGS) {
 		c->too_many = true;
 		return;
@@ -107,6 +117,43 @@ static int page_build(struct walker *walker, struct image *image, uint32_t page,
 	return nr;
 }
 
+/*
+ * A file without a name that cannot be had by inode either (memfd): its mapped parts
+ * are copied from the process, which has all that is needed: headers, tables, .dynsym.
+ */
+static void image_copy(struct walker *walker, struct image *image, const struct process *process,
+		       const struct collected *c, uint64_t now_ns)
+{
+	const struct process_mapping *m;
+	uint64_t len = 0, end, base = 0;
+	size_t i;
+	char *data;
+
+	for (i = 0; i < c->nr_memory; i++) {
+		m = &c->memory[i];
+		end = m->off + (m->end - m->start);
+		if (m->image == image->id && end > len && end <= MAX_COPY_BYTES)
+			len = end;
+	}
+	data = len ? calloc(1, len) : NULL;
+	if (!data)
+		return;
+	for (i = 0; i < c->nr_memory; i++) {
+		m = &c->memory[i];
+		end = m->off + (m->end - m->start);
+		/* Past the end of the file nothing can be read: the last page as far as it goes. */
+		if (end > image->size && m->off < image->size)
+			end = image->size;
+		if (m->image == image->id && !m->off)
+			base = m->start;
+		if (m->image == image->id && end <= len && end > m->off)
+			memory_read(walker->session, walker->runner, process->pid, m->start,
+				    data + m->off, end - m->off);
+	}
+	elf_unrelocate(data, len, base);
+	images_give_copy(walker->images, image, data, len, now_ns);
+}
+
 /* Small programs are made resident at once: their few pages cost less than their first misses. */
 static void prefetch(struct walker *walker, struct image *image, const struct process_mapping *m,
 		     uint64_t now_ns)
@@ -123,7 +170,8 @@ static void prefetch(struct walker *walker, struct image *image, const struct pr
 }
 
 /* Files are opened when they are first mapped: they may be gone when they are needed. */
-static void open_images(struct walker *walker, const struct process *process, uint64_t now_ns)
+static void open_images(struct walker *walker, const struct process *process,
+			const struct collected *c, uint64_t now_ns)
 {
 	struct image *image;
 	size_t i;
@@ -134,6 +182,8 @@ static void open_images(struct walker *walker, const struct process *process, ui
 			continue;
 		if (image->state == IMAGE_UNOPENED)
 			images_open(walker->images, image, now_ns);
+		if (image->state == IMAGE_FAILED && image->problem == IMAGE_GONE && !image->copy)
+			image_copy(walker, image, process, c, now_ns);
 		prefetch(walker, image, &process->mappings[i], now_ns);
 	}
 }
@@ -166,8 +216,8 @@ int walker_refresh(struct walker *walker, struct process *process, uint64_t now_
 	process->read_ns = start_ns;
 	tables_watch(walker->tables, process);
 	walker->vma_reads++;
-	err = vmas_read(walker->session, walker->runner, process->pid, collect, &c);
-	process->read_cost_ns = time_monotonic_ns() - start_ns;
+	err = vmas_read(walker->session, walker->runner, process->pid, collect, &c,
+			&process->read_cost_ns);
 	walker->read_spent_ns += process->read_cost_ns;
 	if (err == -ETIMEDOUT)
 		walker->vma_timeouts++;
@@ -179,7 +229,7 @@ int walker_refresh(struct walker *walker, struct process *process, uint64_t now_
 		differ = process_mappings_set(process, c.mappings, c.nr);
 		err = 0;
 		if (differ)
-			open_images(walker, process, now_ns);
+			open_images(walker, process, &c, now_ns);
 		if (differ || was_void)
 			err = tables_publish(walker->tables, process, now_ns);
 	} else if (err >= 0) {
@@ -347,7 +397,7 @@ static uint32_t walk(struct walker *walker, struct process *process,
 
 	memcpy(state.regs, miss->regs, sizeof(state.regs));
 	while (!why) {
-		if (nr == cap) {
+		if (nr >= cap) {
 			why = BPFPROF_STOP_DEPTH;
 			break;
 		}

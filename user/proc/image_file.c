@@ -184,8 +184,9 @@ static int open_mount(dev_t dev)
 
 bool image_file_dev_may_block(uint32_t dev)
 {
-	static const char *const local[] = { "ext4", "ext3", "ext2",	 "xfs",	  "btrfs",  "tmpfs",
-					     "zfs",  "f2fs", "squashfs", "erofs", "iso9660", "vfat" };
+	static const char *const local[] = { "ext4",	 "ext3",  "ext2",    "xfs",
+					     "btrfs",	 "tmpfs", "zfs",     "f2fs",
+					     "squashfs", "erofs", "iso9660", "vfat" };
 	__cleanup(close_file) FILE *file = fopen("/proc/self/mountinfo", "re");
 	char line[MAX_LINE], want[32], number[32], type[32];
 	const char *rest;
@@ -379,7 +380,8 @@ static void image_file_close(void *arg)
 }
 
 int image_file_open(struct elf_source *ret, struct deadline_runner *runner, const char *root,
-		    const char *path, const struct image_identity *identity)
+		    const char *path, const struct image_identity *identity,
+		    unsigned int timeout_ms)
 {
 	__cleanup(free_mem) struct open_job *job = calloc(1, sizeof(*job));
 	struct image_file *file;
@@ -391,8 +393,7 @@ int image_file_open(struct elf_source *ret, struct deadline_runner *runner, cons
 	job->identity = *identity;
 	snprintf(job->root, sizeof(job->root), "%s", root ? root : "");
 	snprintf(job->path, sizeof(job->path), "%s", path);
-	err = deadline_run(runner, open_run, open_abandon, job, sizeof(*job),
-			   IMAGE_FILE_DEADLINE_MS);
+	err = deadline_run(runner, open_run, open_abandon, job, sizeof(*job), timeout_ms);
 	if (err)
 		return (int)err;
 	file = malloc(sizeof(*file));

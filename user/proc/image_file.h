@@ -14,7 +14,8 @@
 struct deadline_runner;
 struct elf_source;
 
-#define IMAGE_FILE_DEADLINE_MS 200
+#define IMAGE_FILE_DEADLINE_MS 200 /* while sampling goes on */
+#define IMAGE_FILE_PATIENT_MS 2000 /* separate debug files, when names are looked up at the end */
 
 struct image_identity {
 	uint64_t ino; /* 0: any regular file will do */
@@ -30,7 +31,8 @@ struct image_identity {
  * 0, -ETIMEDOUT, -ESTALE (another file is there, and the inode cannot be had), -EBUSY, -errno of open.
  */
 int image_file_open(struct elf_source *ret, struct deadline_runner *runner, const char *root,
-		    const char *path, const struct image_identity *identity);
+		    const char *path, const struct image_identity *identity,
+		    unsigned int timeout_ms);
 
 /* Did a read from this source miss its deadline? Parsers may have made another error of that. */
 bool image_file_hung(const struct elf_source *source);

@@ -45,7 +45,7 @@ struct images {
 	struct image_entry **by_id;
 	uint32_t nr, cap_ids;
 	uint32_t nr_open, max_open;
-	size_t path_bytes;
+	size_t path_bytes, copy_bytes;
 	struct blocked_dev blocked[MAX_BLOCKED_DEVS];
 	uint32_t next_blocked;
 	struct image *warm[MAX_WARM + 1]; /* latest first */
@@ -162,6 +162,7 @@ static void image_close(struct images *images, struct image *image)
 	elf_image_free(image->elf);
 	image->cfi = NULL;
 	image->elf = NULL;
+	image->source = (struct elf_source){ 0 };
 	image->state = IMAGE_UNOPENED;
 	images->nr_open--;
 }
@@ -176,6 +177,7 @@ void images_free(struct images *images)
 	for (i = 0; i < images->nr; i++) {
 		image_close(images, &images->by_id[i]->image);
 		free(images->by_id[i]->image.path);
+		free(images->by_id[i]->image.copy);
 		free(images->by_id[i]);
 	}
 	free(images->by_id);
@@ -262,6 +264,7 @@ uint32_t images_add(struct images *images, const struct bpfprof_vma *vma, const 
 		return BPFPROF_IMAGE_NONE;
 	if (path && path[0] && !entry->image.path[0]) {
 		copy = path_copy(images, path);
+		entry->image.retry_ns = 0; /* it can be looked for now */
 		if (copy) {
 			free(entry->image.path);
 			entry->image.path = copy;
@@ -388,8 +391,12 @@ static int open_file(struct images *images, struct image *image, struct elf_imag
 	int err;
 
 	err = image_file_open(&image->source, images->runner, images->host_root, image->path,
-			      &identity);
-	return err ? err : elf_image_new(ret, &image->source);
+			      &identity, IMAGE_FILE_DEADLINE_MS);
+	if (!err)
+		err = elf_image_new(ret, &image->source);
+	if (err) /* closed by now */
+		image->source = (struct elf_source){ 0 };
+	return err;
 }
 
 int images_open(struct images *images, struct image *image, uint64_t now_ns)
@@ -410,7 +417,12 @@ int images_open(struct images *images, struct image *image, uint64_t now_ns)
 	}
 	if (images->nr_open >= images->max_open)
 		close_oldest(images);
-	err = image->id == BPFPROF_IMAGE_VDSO ? open_vdso(&elf) : open_file(images, image, &elf);
+	if (image->copy)
+		err = elf_image_open_memory(&elf, image->copy, image->copy_len);
+	else if (image->id == BPFPROF_IMAGE_VDSO)
+		err = open_vdso(&elf);
+	else
+		err = open_file(images, image, &elf);
 	if (err) {
 		images_fail(images, image, err, now_ns);
 		return -EIO;
@@ -421,6 +433,20 @@ int images_open(struct images *images, struct image *image, uint64_t now_ns)
 	images->nr_open++;
 	image_warm(images, image);
 	return 0;
+}
+
+int images_give_copy(struct images *images, struct image *image, void *data, size_t len,
+		     uint64_t now_ns)
+{
+	if (image->copy || images->copy_bytes + len > IMAGES_MAX_COPY_BYTES) {
+		free(data);
+		return -ENOSPC;
+	}
+	images->copy_bytes += len;
+	image->copy = data;
+	image->copy_len = len;
+	image->state = IMAGE_UNOPENED;
+	return images_open(images, image, now_ns);
 }
 
 int images_open_cfi(struct images *images, struct image *image, uint64_t now_ns)
@@ -467,7 +493,8 @@ int images_open_source(struct images *images, const char *path, struct elf_sourc
 {
 	struct image_identity any = { 0 };
 
-	return image_file_open(ret, images->runner, images->host_root, path, &any);
+	return image_file_open(ret, images->runner, images->host_root, path, &any,
+			       IMAGE_FILE_PATIENT_MS);
 }
 
 struct elf_image *images_open_path(struct images *images, const char *path)

@@ -61,6 +61,8 @@ struct image {
 	struct elf_image *elf; /* while IMAGE_OPEN */
 	struct elf_source source; /* what elf reads from, and owns */
 	struct cfi *cfi; /* made on first use, goes with elf */
+	void *copy; /* what elf reads, if the file itself could not be had */
+	size_t copy_len;
 };
 
 /* Borrows runner; host_root may be NULL. 0 or -ENOMEM. */
@@ -76,6 +78,14 @@ uint32_t images_count(const struct images *images); /* ids are below this */
 
 /* Makes image->elf usable. 0, or -EIO with image->problem set. */
 int images_open(struct images *images, struct image *image, uint64_t now_ns);
+/*
+ * The bytes of a file that cannot be opened, copied from a process's memory; taken over,
+ * freed with the image. 0, -ENOSPC (too much of that already: data is freed), or -EIO as above.
+ */
+int images_give_copy(struct images *images, struct image *image, void *data, size_t len,
+		     uint64_t now_ns);
+#define IMAGES_MAX_COPY_BYTES (8U << 20) /* of all copies together */
+
 /* Also image->cfi. 0, -ENODATA (no tables in it), or -EIO. */
 int images_open_cfi(struct images *images, struct image *image, uint64_t now_ns);
 /* Says that reading image failed with err: keeps it closed for a while. */

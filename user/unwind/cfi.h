@@ -21,11 +21,11 @@ struct unwind_state;
 struct unwind_reader;
 
 #define CFI_PAGE_MAX_ROWS 16383
-#define CFI_MAX_FDES (4U << 20)
 
 struct cfi;
 
-int cfi_new(struct cfi **ret, struct elf_image *img); /* borrows img */
+/* Borrows img. -ENODATA also for machines other than x86-64. */
+int cfi_new(struct cfi **ret, struct elf_image *img);
 void cfi_free(struct cfi *cfi);
 size_t cfi_bytes(const struct cfi *cfi); /* memory that it holds at the moment */
 

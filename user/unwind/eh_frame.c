@@ -317,6 +317,7 @@ static int index_fill(struct eh_frame *frame, struct eh_pass *pass)
 int eh_frame_prepare(struct eh_frame *frame)
 {
 	struct eh_pass *pass;
+	uint64_t *exact;
 	int err;
 
 	if (frame->table_off || frame->index)
@@ -334,6 +335,9 @@ int eh_frame_prepare(struct eh_frame *frame)
 		frame->nr = 0;
 		return err;
 	}
+	exact = realloc(frame->index, frame->nr * sizeof(*exact));
+	if (exact)
+		frame->index = exact;
 	qsort(frame->index, frame->nr, sizeof(*frame->index), index_compare);
 	return 0;
 }

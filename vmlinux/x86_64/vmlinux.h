@@ -187,6 +187,15 @@ struct bpf_iter__task_vma {
 	};
 };
 
+struct bpf_iter__task {
+	union {
+		struct bpf_iter_meta *meta;
+	};
+	union {
+		struct task_struct *task;
+	};
+};
+
 struct sched_entity {
 	u64 sum_exec_runtime;
 };
