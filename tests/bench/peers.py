@@ -29,7 +29,10 @@ def workload():
 
 
 def perf_complete(path):
-    """(complete, all) stacks of the workload in perf.data, and what reading it cost."""
+    """(complete, all) stacks of the workload in perf.data, and what reading it cost.
+
+    perf script 6.1 was seen to crash on its way: what it had printed counts, and None is the cost.
+    """
     argv = ["perf", "script", "-i", path, "--no-inline", "-F", "comm,pid,ip,sym"]
     whole = total = 0
     with Child(argv) as child:
@@ -45,8 +48,9 @@ def perf_complete(path):
                     total += 1
                     whole += bool(root and ROOTS.match(root))
                 comm = None
-        cpu, _ = child.measure()
-    return whole, total, cpu
+        cpu, _ = child.measure(may_crash=True)
+        crashed = child.process.returncode != 0
+    return whole, total, None if crashed else cpu
 
 
 def folded_complete(path):
@@ -83,14 +87,19 @@ def run_bpfprof(seconds):
         stats = json.load(file)
     return {"name": "bpfprof record", "cpu_seconds": cpu, "peak_bytes": peak,
             "bytes_written": os.stat(files[0]).st_size, "complete": whole, "samples": total,
-            "reading_cpu_seconds": None, "memory_bytes": stats["agent"]["memory_bytes"],
+            "reading_cpu_seconds": 0, "memory_bytes": stats["agent"]["memory_bytes"],
             "own_count": stats["stacks"], "lost": stats["lost"]}
 
 
 def row(run):
     reading = run["reading_cpu_seconds"]
-    return [run["name"], "%.2f" % run["cpu_seconds"],
-            "none" if reading is None else "%.2f" % reading, "%.1f" % (run["peak_bytes"] / MIB),
+    if reading is None:
+        reading = "crashed"
+    elif reading:
+        reading = "%.2f" % reading
+    else:
+        reading = "not needed"
+    return [run["name"], "%.2f" % run["cpu_seconds"], reading, "%.1f" % (run["peak_bytes"] / MIB),
             "%.2f" % (run["bytes_written"] / MIB), run["samples"],
             "%.2f%%" % (100 * run["complete"] / run["samples"]) if run["samples"] else "none"]
 

@@ -16,7 +16,7 @@ struct deadline_runner;
 struct session;
 
 #define VMAS_DEADLINE_MS 200
-#define VMAS_MAX_BYTES (4U << 20)
+#define VMAS_MAX_BYTES (2U << 20)
 
 /* path is "" where there is none. Pointers are good during the call only. */
 typedef void (*vma_fn)(void *arg, const struct bpfprof_vma_record *record, const char *path);

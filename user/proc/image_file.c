@@ -28,6 +28,7 @@
 #define EROFS_MAGIC 0xE0F5E1E2
 #define READ_CHUNK 65536
 #define MAX_LINE 8192
+#define MAX_LAYERS 128
 
 /* Types of file handles (linux/exportfs.h, fs/xfs/xfs_export.h). */
 #define FILEID_INO32_GEN 1
@@ -240,6 +241,56 @@ static int open_inode(const struct image_identity *id)
 	return fd;
 }
 
+/* The file at path in one of the layers listed as KEY=DIR:DIR:... in an overlay mount's options. */
+static int open_in_layers(const char *options, const char *key, const char *path,
+			  const struct image_identity *id)
+{
+	const char *dir = strstr(options, key);
+	char candidate[2 * BPFPROF_PATH_MAX];
+	struct stat st;
+	size_t len;
+	int fd, tries;
+
+	if (!dir)
+		return -1;
+	for (dir += strlen(key), tries = 0; *dir == '/' && tries < MAX_LAYERS; tries++) {
+		len = strcspn(dir, ":, \n");
+		snprintf(candidate, sizeof(candidate), "%.*s%s", (int)len, dir, path);
+		fd = open(candidate, O_PATH | O_CLOEXEC);
+		if (fd >= 0 && !fstat(fd, &st) && is_the_one(&st, id, false))
+			return fd;
+		if (fd >= 0)
+			close(fd);
+		dir += len;
+		dir += *dir == ':';
+	}
+	return -1;
+}
+
+/*
+ * From 6.12 on the kernel names a file of an overlay by its path inside the layer. The
+ * layers' folders stand in the mount's options; inode and device tell the right one.
+ */
+static int open_layer(const char *path, const struct image_identity *id)
+{
+	__cleanup(close_file) FILE *file = fopen("/proc/self/mountinfo", "re");
+	char line[MAX_LINE];
+	const char *options;
+	int fd;
+
+	while (file && path[0] == '/' && fgets(line, sizeof(line), file)) {
+		options = strstr(line, " - overlay ");
+		if (!options)
+			continue;
+		fd = open_in_layers(options, "upperdir=", path, id);
+		if (fd < 0)
+			fd = open_in_layers(options, "lowerdir=", path, id);
+		if (fd >= 0)
+			return fd;
+	}
+	return -1;
+}
+
 static long open_run(void *arg)
 {
 	struct open_job *job = arg;
@@ -257,6 +308,8 @@ static long open_run(void *arg)
 		if (path_fd >= 0)
 			close(path_fd);
 		path_fd = job->identity.ino ? open_inode(&job->identity) : -1;
+		if (path_fd < 0 && job->identity.ino)
+			path_fd = open_layer(job->path, &job->identity);
 		if (path_fd < 0)
 			return err;
 		if (fstat(path_fd, &st) || !is_the_one(&st, &job->identity, false))
