@@ -18,7 +18,8 @@
 #define BPFPROF_MAX_KERNEL_FRAMES 127
 #define BPFPROF_MAX_USER_FRAMES 512
 #define BPFPROF_MAX_FRAMES 640 /* kernel + user, rounded up */
-#define BPFPROF_STACK_BYTES 65536 /* copy of the stack that a miss sends, a power of two */
+#define BPFPROF_STACK_BYTES 262144 /* room for the copy of the stack of a miss, a power of two */
+#define BPFPROF_STACK_PAGES 64 /* of 4 KiB, of which it may touch so many */
 #define BPFPROF_NR_REGS 17 /* DWARF order on x86-64: rax rdx rcx rbx rsi rdi rbp rsp r8-r15 rip */
 #define BPFPROF_PATH_MAX 4096
 #define BPFPROF_PAGE_SHIFT 16 /* a page of unwind rows covers 64 KiB of file */
@@ -184,8 +185,9 @@ struct bpfprof_miss {
 	__u32 regs_valid; /* bit n: regs[n] is known */
 	__u32 pc_exact; /* 1: pc is the interrupted instruction, not a return address */
 	__u64 stack_va; /* address of stack[0] */
-	__u32 stack_len; /* valid bytes of stack */
+	__u32 stack_len; /* bytes of stack */
 	__u32 pad;
+	__u64 stack_holes; /* bit n: nothing is there of the n-th memory page that stack touches */
 	struct bpfprof_vma leaf_vma; /* with BPFPROF_SAMPLE_VMA: mapping of the missed pc */
 	__u8 stack[BPFPROF_STACK_BYTES];
 };

@@ -73,7 +73,7 @@ static __always_inline void task_id_fill(struct bpfprof_task_id *id, struct task
 {
 	id->pid = task->tgid;
 	id->tid = task->pid;
-	id->start_ns = BPF_CORE_READ(task, group_leader, start_boottime);
+	id->start_ns = task->group_leader->start_boottime;
 	id->exec_id = task->self_exec_id;
 }
 

@@ -20,10 +20,16 @@ char LICENSE[] SEC("license") = "GPL";
 #define USER32_CS 0x23
 #define REGS_CS __builtin_offsetof(struct pt_regs, cs)
 #define CACHE_SLOTS 2048
-#define WINDOW_FIRST 2048 /* most stacks end within it */
+#define WINDOW_FIRST 4096 /* most stacks end within it */
 #define WINDOW_NEXT 8192
-#define WINDOW_MAX_STEP 16384
+#define WINDOW_MASK 16383 /* shows the verifier how long a copy can be */
+#define WINDOW_MAX_STEP 16376
 #define PAGE_BYTES 4096
+#define START_BYTES 64 /* argc, argv and more are above start_stack */
+#define MAX_THREAD_STACK_BYTES (1U << 30)
+#define MISS_BLIND_BYTES 65536 /* of a stack whose end is not known, a miss sends this much */
+#define MISS_STEPS 80 /* steps in which the window grows to its full size, mostly of holes */
+#define MISS_MIN_BYTES 16384 /* most misses are smaller */
 #define RED_ZONE_BYTES 128
 #define MAX_IRQ_FRAMES 24
 #define MISS_SAVED_MS 200
@@ -45,6 +51,7 @@ struct unwind_reader {
 	__u32 first; /* mappings slice of the process */
 	__u32 nr;
 	__u32 stop;
+	__u64 stack_end; /* the stack reaches at least up to here; 0 = unknown */
 	__u64 miss_ms; /* what misses may still send, accounted per millisecond */
 	__u64 miss_bytes;
 	__u64 last_row; /* result of look_up */
@@ -52,8 +59,8 @@ struct unwind_reader {
 	struct unwind_state state;
 	struct bpfprof_cached_pc cache[CACHE_SLOTS];
 	struct bpfprof_miss rec;
-	__u8 slack
-		[WINDOW_MAX_STEP]; /* lets the verifier accept a read at the very end of rec.stack */
+	/* Lets the verifier accept a copy to the very end of rec.stack. */
+	__u8 slack[WINDOW_MASK + 1];
 };
 
 /* Key: CPU. An array, since a per-CPU value may not be this large. Set at load: possible CPUs. */
@@ -99,48 +106,60 @@ struct {
 } timers SEC(".maps");
 
 /*
+ * Where the stack that sp points into still is memory, for sure: the first thread's starts at
+ * start_stack, above which its arguments lie; another's ends with the thread control block, to
+ * which fs points. 0 if sp is not below either (a coroutine's stack, a signal stack).
+ */
+static __always_inline __u64 stack_end(struct task_struct *task, __u64 sp)
+{
+	__u64 end = task->mm->start_stack;
+
+	if (end - sp < MAX_THREAD_STACK_BYTES)
+		return end + START_BYTES;
+	end = task->thread.fsbase;
+	return end - sp < MAX_THREAD_STACK_BYTES ? end : 0;
+}
+
+/*
  * Begins a window at sp. In an epilogue the rules still read registers just popped,
  * below sp: some of that belongs to it, as far as it lies in the same page.
  */
-static __always_inline void window_begin(struct unwind_reader *r, __u64 sp)
+static __always_inline void window_begin(struct unwind_reader *r, struct task_struct *task,
+					 __u64 sp)
 {
 	__u64 below = sp & (PAGE_BYTES - 1);
 
 	r->rec.stack_va = sp - (below < RED_ZONE_BYTES ? below : RED_ZONE_BYTES);
 	r->rec.stack_len = 0;
+	r->rec.stack_holes = 0;
+	r->stack_end = stack_end(task, sp);
 }
 
 /*
- * Copies on from the end of the window; 0 if at least one byte was added. Constant sizes,
- * since the verifier of 6.1 loses the bounds of a computed one.
+ * Copies on from the end of the window; 0 if at least one byte was added. A copy that runs
+ * into a page that is not there costs a fault, so it ends where the stack does.
  */
 static __noinline int window_grow(struct unwind_reader *r)
 {
-	__u32 len = r->rec.stack_len, step;
-	__u64 va = r->rec.stack_va + len;
+	__u64 len = r->rec.stack_len, va = r->rec.stack_va + len, left = r->stack_end - va, step;
 	__u8 *dst;
-	long err;
 
 	if (len >= BPFPROF_STACK_BYTES)
 		return -1;
 	dst = r->rec.stack + (len & (BPFPROF_STACK_BYTES - 1));
-	if (len < WINDOW_FIRST) {
-		step = WINDOW_FIRST;
-		err = bpf_probe_read_user(dst, WINDOW_FIRST, (void *)va);
-	} else if (len < WINDOW_NEXT) {
-		step = WINDOW_NEXT;
-		err = bpf_probe_read_user(dst, WINDOW_NEXT, (void *)va);
-	} else {
-		step = WINDOW_MAX_STEP;
-		err = bpf_probe_read_user(dst, WINDOW_MAX_STEP, (void *)va);
-	}
-	if (err) {
+	step = WINDOW_MAX_STEP;
+	if (len < WINDOW_NEXT)
+		step = len < WINDOW_FIRST ? WINDOW_FIRST : WINDOW_NEXT;
+	if (left && left < step)
+		step = left;
+	barrier_var(step); /* or the compiler drops the mask, seeing that it changes nothing */
+	step &= WINDOW_MASK;
+	if (bpf_probe_read_user(dst, step, (void *)va)) {
 		/* Something in it is not there: up to the end of this page then. */
 		step = PAGE_BYTES - (va & (PAGE_BYTES - 1));
-		err = bpf_probe_read_user(dst, step, (void *)va);
+		if (bpf_probe_read_user(dst, step, (void *)va))
+			return -1;
 	}
-	if (err)
-		return -1;
 	len += step;
 	r->rec.stack_len = len < BPFPROF_STACK_BYTES ? len : BPFPROF_STACK_BYTES;
 	return 0;
@@ -290,20 +309,32 @@ static __noinline int look_up_slow(struct unwind_reader *r, __u64 pc)
 	return stop;
 }
 
+static __always_inline bool cache_hit(struct unwind_reader *r, const struct bpfprof_cached_pc *c,
+				      __u64 pc)
+{
+	if (c->pc != pc || c->asid != r->asid)
+		return false;
+	r->last_row = c->row;
+	r->last_frame = c->frame;
+	return true;
+}
+
+/*
+ * Two neighbours per hash, or two frames of one stack that collide throw each other out
+ * in every sample. The newer one comes first.
+ */
 static __always_inline int look_up(struct unwind_reader *r, __u64 pc)
 {
 	__u64 hash = (pc ^ (__u64)r->asid << 32) * 0x9e3779b97f4a7c15ULL;
-	struct bpfprof_cached_pc *c = &r->cache[(hash >> 40) & (CACHE_SLOTS - 1)];
+	struct bpfprof_cached_pc *c = &r->cache[(hash >> 40) & (CACHE_SLOTS - 2)];
 	int stop;
 
-	if (c->pc == pc && c->asid == r->asid) {
-		r->last_row = c->row;
-		r->last_frame = c->frame;
+	if (cache_hit(r, &c[0], pc) || cache_hit(r, &c[1], pc))
 		return 0;
-	}
 	stop = look_up_slow(r, pc);
 	if (stop || unwind_row_kind(r->last_row) == ROW_UNREADABLE) /* may become readable */
 		return stop;
+	c[1] = c[0];
 	c->pc = pc;
 	c->asid = r->asid;
 	c->row = r->last_row;
@@ -391,7 +422,7 @@ static __always_inline void user_walk(struct unwind_reader *r, struct task_struc
 		return;
 	}
 	registers_take(&r->state, regs);
-	window_begin(r, r->state.regs[UNWIND_RSP]);
+	window_begin(r, task, r->state.regs[UNWIND_RSP]);
 	proc = bpf_map_lookup_elem(&procs, &pid);
 	if (!proc || proc->start_ns != s->task.start_ns || proc->exec_id != s->task.exec_id) {
 		r->stop = BPFPROF_STOP_NO_PROCESS;
@@ -423,9 +454,27 @@ static long vma_found(struct task_struct *task, struct vm_area_struct *vma, stru
 	return 0;
 }
 
+/*
+ * Copies the rest of the stack, as far as it may be of use; a step of bpf_loop. A large
+ * array that was never written to has no memory: such pages are noted and passed over.
+ */
 static long window_fill(__u32 i, struct walk_ctx *ctx)
 {
-	return window_grow(ctx->r) ? 1 : 0;
+	struct unwind_reader *r = ctx->r;
+	__u64 va = r->rec.stack_va + r->rec.stack_len, wanted = MISS_BLIND_BYTES;
+	__u64 page = va / PAGE_BYTES - r->rec.stack_va / PAGE_BYTES;
+
+	if (r->stack_end)
+		wanted = r->stack_end - r->rec.stack_va;
+	if (r->rec.stack_len >= wanted || page >= BPFPROF_STACK_PAGES)
+		return 1;
+	if (!window_grow(r))
+		return 0;
+	if (!r->stack_end) /* it may be over */
+		return 1;
+	r->rec.stack_holes |= 1ULL << page;
+	r->rec.stack_len += PAGE_BYTES - (va & (PAGE_BYTES - 1));
+	return r->rec.stack_len >= BPFPROF_STACK_BYTES;
 }
 
 /* May this CPU send another miss? A steady allowance, some of which can be saved up. */
@@ -442,7 +491,7 @@ static __always_inline bool miss_allowed(struct unwind_reader *r, __u64 now)
 	r->miss_bytes += passed * cfg.miss_bytes_per_ms;
 	if (r->miss_bytes > cap)
 		r->miss_bytes = cap;
-	if (r->miss_bytes < sizeof(struct bpfprof_miss) / 4)
+	if (r->miss_bytes < MISS_MIN_BYTES)
 		return false;
 	return bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) < cfg.ring_bytes / 2;
 }
@@ -470,8 +519,8 @@ static __always_inline void miss_prepare(struct unwind_reader *r, struct task_st
 	r->rec.regs_valid = r->state.valid;
 	r->rec.pc_exact = r->state.exact;
 	if (sp - r->rec.stack_va > RED_ZONE_BYTES)
-		window_begin(r, sp);
-	bpf_loop(24, window_fill, &walk, 0);
+		window_begin(r, task, sp);
+	bpf_loop(MISS_STEPS, window_fill, &walk, 0);
 	if (r->stop == BPFPROF_STOP_NO_PROCESS || r->stop == BPFPROF_STOP_NO_MAPPING)
 		bpf_find_vma(task, unwind_lookup_pc(&r->state), vma_found, &vma, 0);
 }
@@ -533,6 +582,15 @@ static __always_inline struct unwind_reader *sample_begin(struct task_struct *ta
 	return r;
 }
 
+/* By words: a byte of a kernel object costs as much as eight. */
+static __always_inline void comm_copy(char dst[BPFPROF_COMM_LEN], struct task_struct *task)
+{
+	const __u64 *comm = (const void *)task->comm;
+
+	((__u64 *)dst)[0] = comm[0];
+	((__u64 *)dst)[1] = comm[1];
+}
+
 static __always_inline void sample_fill(struct unwind_reader *r, struct task_struct *task,
 					__u64 period_ns, __u32 flags)
 {
@@ -546,8 +604,8 @@ static __always_inline void sample_fill(struct unwind_reader *r, struct task_str
 	s->nr_kernel = 0;
 	s->nr_user = 0;
 	s->skip = 0;
-	__builtin_memcpy(s->comm, task->comm, sizeof(s->comm));
-	__builtin_memcpy(s->leader_comm, task->group_leader->comm, sizeof(s->leader_comm));
+	comm_copy(s->comm, task);
+	comm_copy(s->leader_comm, task->group_leader);
 }
 
 static __always_inline void sample_finish(struct unwind_reader *r, struct task_struct *task)

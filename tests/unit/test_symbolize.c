@@ -272,6 +272,7 @@ Test(symbolize, jit)
 	FILE *map;
 
 	snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
+	unlink(path); /* of an earlier process with this number */
 	map = fopen(path, "wxe");
 	cr_assert(map);
 	fputs("7f0000001000 20 jitted one\nnonsense\n", map);
@@ -295,6 +296,7 @@ Test(symbolize, jit_map_is_a_fifo)
 	char path[64];
 
 	snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
+	unlink(path); /* of an earlier process with this number */
 	cr_assert_eq(mkfifo(path, 0600), 0);
 	resolve(frames, 1, "/proc/kallsyms");
 	unlink(path);

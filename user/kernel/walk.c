@@ -25,11 +25,15 @@
  */
 #define REFRESH_DEAR_NS 1000000ULL
 #define REFRESH_DEAR_FACTOR 50
-#define READ_SHARE 10
+#define READ_SHARE                                                                                 \
+	10 /* of the time may go into reading mappings, saved up to a tenth of a second */
+#define BUILD_SHARE 4 /* and into building pages, where they push each other out */
+#define BUILD_SAVED_NS (2 * NS_PER_SECOND)
 #define PREFETCH_PAGES 3
 #define MAX_MEMORY_PARTS 32
 #define MAX_COPY_BYTES (4U << 20)
 #define UNREADABLE_NS 5000000000ULL
+#define STACK_PAGE_BYTES 4096
 
 int walker_init(struct walker *walker)
 {
@@ -188,19 +192,6 @@ static void open_images(struct walker *walker, const struct process *process,
 	}
 }
 
-/*
- * All reading of mappings together may take READ_SHARE of the time, with a second's
- * worth saved up: processes that exec or map without end do not get more out of us.
- */
-static bool budget_allows(struct walker *walker, uint64_t now_ns)
-{
-	uint64_t earned = (now_ns - walker->read_earned_ns) / READ_SHARE;
-
-	walker->read_earned_ns = now_ns;
-	walker->read_spent_ns -= earned < walker->read_spent_ns ? earned : walker->read_spent_ns;
-	return walker->read_spent_ns < NS_PER_SECOND / READ_SHARE;
-}
-
 int walker_refresh(struct walker *walker, struct process *process, uint64_t now_ns)
 {
 	struct collected c = { .images = walker->images };
@@ -209,7 +200,7 @@ int walker_refresh(struct walker *walker, struct process *process, uint64_t now_
 	int err;
 
 	process->reread_ns = 0;
-	if (!budget_allows(walker, start_ns)) {
+	if (!budget_allows(&walker->reading, READ_SHARE, NS_PER_SECOND / READ_SHARE, start_ns)) {
 		walker->vma_deferred++;
 		return -EAGAIN;
 	}
@@ -218,7 +209,7 @@ int walker_refresh(struct walker *walker, struct process *process, uint64_t now_
 	walker->vma_reads++;
 	err = vmas_read(walker->session, walker->runner, process->pid, collect, &c,
 			&process->read_cost_ns);
-	walker->read_spent_ns += process->read_cost_ns;
+	budget_spend(&walker->reading, process->read_cost_ns);
 	if (err == -ETIMEDOUT)
 		walker->vma_timeouts++;
 	if (c.too_many || err == -E2BIG)
@@ -244,19 +235,31 @@ int walker_refresh(struct walker *walker, struct process *process, uint64_t now_
 /* The reader over the copy of the stack. */
 struct copy_reader {
 	struct unwind_reader reader; /* first */
-	uint64_t va;
+	uint64_t va, holes;
 	uint32_t len;
-	bool beyond; /* something above the copy was asked for */
+	bool beyond; /* something that the copy does not hold was asked for */
 	bool all_registers; /* walk by the complete rules, not by rows */
 	const uint8_t *data;
 };
+
+/* Is anything of [va, va + len) in a page that was not there? */
+static bool in_hole(const struct copy_reader *copy, uint64_t va, uint32_t len)
+{
+	uint64_t first = va / STACK_PAGE_BYTES - copy->va / STACK_PAGE_BYTES;
+	uint64_t last = (va + len - 1) / STACK_PAGE_BYTES - copy->va / STACK_PAGE_BYTES;
+
+	for (; copy->holes && len && first <= last && first < BPFPROF_STACK_PAGES; first++)
+		if (copy->holes >> first & 1)
+			return true;
+	return false;
+}
 
 static int copy_read(struct unwind_reader *reader, __u64 va, void *dst, __u32 len)
 {
 	struct copy_reader *copy = (struct copy_reader *)reader;
 	uint64_t off = va - copy->va;
 
-	if (off >= copy->len || len > copy->len - off) {
+	if (off >= copy->len || len > copy->len - off || in_hole(copy, va, len)) {
 		copy->beyond = true;
 		return -EFAULT;
 	}
@@ -286,14 +289,20 @@ static uint64_t row_in(const uint64_t *rows, uint32_t nr, uint32_t low, bool exa
 	return row;
 }
 
+/* The row, or 0 if it would have to be built and there is no time for that. */
 static uint64_t row_look_up(struct walker *walker, struct image *image, uint64_t off, bool exact,
 			    uint64_t now_ns)
 {
 	uint32_t page = (uint32_t)(off >> BPFPROF_PAGE_SHIFT), nr = 0;
+	uint64_t start_ns;
 	const uint64_t *rows = tables_page(walker->tables, image->id, page, now_ns, &nr);
 
 	if (!rows) {
+		start_ns = time_monotonic_ns();
+		if (!budget_allows(&walker->building, BUILD_SHARE, BUILD_SAVED_NS, start_ns))
+			return 0;
 		nr = (uint32_t)page_build(walker, image, page, now_ns);
+		budget_spend(&walker->building, time_monotonic_ns() - start_ns);
 		rows = walker->row_buffer;
 	}
 	return row_in(rows, nr, off & 0xffff, exact);
@@ -350,6 +359,8 @@ static uint32_t walk_one(struct walker *walker, struct process *process, struct 
 		     m->image << BPFPROF_OFF_BITS | (off & BPFPROF_OFF_MASK);
 	image = images_get(walker->images, (uint32_t)m->image);
 	row = row_look_up(walker, image, off, state->exact, now_ns);
+	if (!row)
+		return BPFPROF_STOP_MISS_RATE;
 	/* A table rule that rows cannot say, or one of a walk that must not lose any register. */
 	if (unwind_row_kind(row) != ROW_RARE && !(copy->all_registers && has_rule(row)))
 		return (uint32_t)unwind_step(state, row, &copy->reader);
@@ -388,6 +399,7 @@ static uint32_t walk(struct walker *walker, struct process *process,
 {
 	struct copy_reader copy = { .reader.read = copy_read,
 				    .va = miss->stack_va,
+				    .holes = miss->stack_holes,
 				    .len = miss->stack_len,
 				    .all_registers = all_registers,
 				    .data = miss->stack };

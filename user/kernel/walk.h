@@ -10,6 +10,8 @@
 
 #include <stdint.h>
 
+#include "base/budget.h"
+
 struct bpfprof_miss;
 struct deadline_runner;
 struct images;
@@ -24,8 +26,7 @@ struct walker {
 	struct images *images;
 	struct tables *tables;
 	uint64_t *row_buffer; /* CFI_PAGE_MAX_ROWS */
-	uint64_t read_spent_ns,
-		read_earned_ns; /* reading mappings: time spent, when it was last earned */
+	struct budget reading, building; /* mappings of processes; pages of rows */
 	uint64_t vma_reads, vma_deferred, vma_timeouts, vmas_too_many;
 };
 

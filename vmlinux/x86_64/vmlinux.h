@@ -204,6 +204,7 @@ typedef __kernel_pid_t pid_t;
 
 struct thread_struct {
 	long unsigned int sp;
+	long unsigned int fsbase;
 };
 
 struct task_struct {
@@ -239,6 +240,7 @@ typedef struct {
 
 struct mm_struct {
 	struct {
+		long unsigned int start_stack;
 		mm_context_t context;
 	};
 };
