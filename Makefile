@@ -92,7 +92,7 @@ $(B)/hostbpf: $(HOSTBPF_OBJ) $(LIB)
 	$(call msg,LINK,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS) -lcriterion -ldw
 
--include $(shell find $(B) -name '*.d' 2>/dev/null)
+-include $(shell find $(B) -name '*.d' -type f -not -path '*/pythons/*' 2>/dev/null)
 
 deps: ; @tests/install-deps
 demo: ; @tests/install-deps build && $(MAKE) --no-print-directory all && demo/run

@@ -17,7 +17,9 @@
 #define BPFPROF_COMM_LEN 16
 #define BPFPROF_MAX_KERNEL_FRAMES 127
 #define BPFPROF_MAX_USER_FRAMES 512
-#define BPFPROF_MAX_FRAMES 640 /* kernel + user, rounded up */
+#define BPFPROF_MAX_PYTHON_FRAMES 512
+#define BPFPROF_MAX_PYTHON_ENTRIES 256 /* C calls of the eval loop in one stack */
+#define BPFPROF_MAX_FRAMES 1152 /* kernel + Python + native, rounded up */
 #define BPFPROF_STACK_BYTES 262144 /* room for the copy of the stack of a miss, a power of two */
 #define BPFPROF_STACK_PAGES 64 /* of 4 KiB, of which it may touch so many */
 #define BPFPROF_NR_REGS 17 /* DWARF order on x86-64: rax rdx rcx rbx rsi rdi rbp rsp r8-r15 rip */
@@ -29,7 +31,10 @@
  *   KERNEL     60 bits: kernel address, sign-extended from bit 59
  *   NATIVE     20 bits image id, 40 bits file offset of the instruction
  *   NATIVE_VA  60 bits: user address outside every file (JIT code, vsyscall)
+ *   PYTHON     40 bits code id, 20 bits index of the instruction (2 bytes each)
  *   MARKER     enum bpfprof_stop: why the stack ends here
+ *   EVAL       a native frame of the eval loop: 16 bits how many of the sample's Python frames
+ *              it runs; they take its place
  * A caller's address is its return address minus one, so that it lies inside
  * the call; a leaf's, and one below a signal frame, is exact.
  */
@@ -40,6 +45,7 @@ enum bpfprof_frame_kind {
 	BPFPROF_FRAME_NATIVE_VA = 3,
 	BPFPROF_FRAME_PYTHON = 4,
 	BPFPROF_FRAME_MARKER = 5,
+	BPFPROF_FRAME_EVAL = 6,
 };
 
 #define BPFPROF_FRAME_SHIFT 60
@@ -47,6 +53,9 @@ enum bpfprof_frame_kind {
 #define BPFPROF_OFF_BITS 40
 #define BPFPROF_OFF_MASK ((1ULL << BPFPROF_OFF_BITS) - 1)
 #define BPFPROF_MAX_IMAGES (1U << 20)
+#define BPFPROF_LASTI_BITS 20
+#define BPFPROF_LASTI_MASK ((1U << BPFPROF_LASTI_BITS) - 1)
+#define BPFPROF_LASTI_NONE BPFPROF_LASTI_MASK /* not begun, or not to be had */
 
 /* Image ids below this are not files. */
 enum bpfprof_image {
@@ -102,6 +111,7 @@ enum bpfprof_counter {
 	BPFPROF_COUNT_STALE = 16, /* searches repeated or given up: slice replaced meanwhile */
 	BPFPROF_COUNT_TARGET_LOST = 17, /* child of a target could not be added to the filter */
 	BPFPROF_COUNT_TIMER_LATE = 18, /* timer ticks left out because the one before came late */
+	BPFPROF_COUNT_CODES_FULL = 19, /* code objects for which the map codes had no room */
 	BPFPROF_NR_COUNTERS = 24,
 };
 
@@ -114,6 +124,7 @@ enum bpfprof_kind {
 	BPFPROF_KIND_EXIT = 5,
 	BPFPROF_KIND_RENAME = 6,
 	BPFPROF_KIND_MMAP = 7, /* a range that may hold a new file mapping was handed out */
+	BPFPROF_KIND_PYTHON_CODE = 8,
 };
 
 struct bpfprof_record {
@@ -144,13 +155,17 @@ struct bpfprof_sample {
 	__u64 period_ns; /* time that this sample stands for */
 	__u32 asid; /* address space id used for the walk, 0 = process unknown */
 	__u32 flags;
-	__u16 nr_kernel; /* frames[] starts with this many raw kernel addresses, leaf first */
-	__u16 nr_user; /* then this many frames */
+	__u16 nr_kernel; /* frames[] starts with this many raw kernel addresses */
+	__u16 nr_user; /* and ends with this many native frames */
 	__u16 stop; /* enum bpfprof_stop */
 	__u16 skip; /* of nr_kernel: the sampler's own interrupt, to be left out */
+	__u16 nr_python; /* frames between the kernel's and the native ones */
+	__u16 python_stop; /* enum bpfprof_python_stop */
+	__u16 python_flags; /* BPFPROF_PYTHON_* */
+	__u16 pad;
 	char comm[BPFPROF_COMM_LEN]; /* of the thread */
 	char leader_comm[BPFPROF_COMM_LEN];
-	/* __u64 frames[] follow, both parts leaf first */
+	/* __u64 frames[] follow: kernel, Python, native, each leaf first */
 };
 
 /* One executable mapping as the kernel knows it. */
@@ -174,6 +189,167 @@ struct bpfprof_vma {
 	8U /* not executable: told for unlinked files only, to read them from memory */
 
 /*
+ * Python. What the walker has to know of one version (and build) of CPython: offsets in bytes,
+ * 0 = there is no such field unless said otherwise.
+ */
+enum bpfprof_python_chain { /* how frames hang together */
+			    PYTHON_CHAIN_INVALID = 0,
+			    PYTHON_CHAIN_OBJECTS =
+				    1, /* 3.8-3.10: PyFrameObject, one for each C call of the eval loop */
+			    PYTHON_CHAIN_ENTRY_FLAG =
+				    2, /* 3.11: thread state -> cframe -> frame, is_entry ends a C call */
+			    PYTHON_CHAIN_CFRAME =
+				    3, /* 3.12: the same, a frame on the C stack ends a C call */
+			    PYTHON_CHAIN_FRAMES = 4, /* 3.13+: thread state -> frame */
+};
+
+enum bpfprof_python_lines { /* how a line table is written */
+			    PYTHON_LINES_INVALID = 0,
+			    PYTHON_LINES_LNOTAB = 1, /* up to 3.9 */
+			    PYTHON_LINES_RANGES = 2, /* 3.10 */
+			    PYTHON_LINES_LOCATIONS = 3, /* 3.11+ */
+};
+
+#define BPFPROF_PYTHON_TSTATE_BYTES 256 /* what the walker reads of a thread state */
+#define BPFPROF_PYTHON_FRAME_BYTES 128 /* and of a frame */
+#define BPFPROF_PYTHON_CODE_BYTES 192 /* and of a code object */
+
+struct bpfprof_python_layout {
+	__u16 chain; /* enum bpfprof_python_chain */
+	__u16 lines; /* enum bpfprof_python_lines */
+	__u16 version; /* 0x30b = 3.11 */
+	__u16 free_threaded;
+	__u32 runtime_interpreters; /* _PyRuntime: the first interpreter (newest) */
+	__u32 runtime_current; /* _PyRuntime: thread state that holds the GIL (up to 3.11) */
+	__u32 interpreter_next; /* (may be 0) */
+	__u32 interpreter_threads; /* first thread state */
+	/* PyThreadState: all below BPFPROF_PYTHON_TSTATE_BYTES */
+	__u16 tstate_next;
+	__u16 tstate_thread; /* thread_id: pthread_self(), the fs base */
+	__u16 tstate_frame; /* frame or cframe, as chain says */
+	__u16 tstate_status; /* 4 bytes, with status_mask: the thread holds the GIL (3.12+) */
+	__u32 status_mask;
+	__u16 cframe_frame; /* current_frame (may be 0) */
+	__u16 cframe_previous;
+	/* Frames: all below BPFPROF_PYTHON_FRAME_BYTES */
+	__u16 frame_code; /* (may be 0) */
+	__u16 frame_previous;
+	__u16 frame_lasti; /* int f_lasti, or a pointer to the instruction (3.11+) */
+	__u16 frame_owner; /* one byte; is_entry in 3.11 */
+	__u16 shim_owner; /* owner from this value on: no Python code runs in it (3.12+) */
+	__u16 code_mask; /* low bits of frame_code that are a tag */
+	/* PyCodeObject: all below BPFPROF_PYTHON_CODE_BYTES but adaptive */
+	__u16 code_name;
+	__u16 code_qualname; /* 3.11+ */
+	__u16 code_filename;
+	__u16 code_linetable;
+	__u16 code_firstlineno;
+	__u16 code_flags;
+	__u16 code_version; /* 3.12+ */
+	__u16 code_adaptive; /* first instruction, in the object (3.11+) */
+	/* Strings and bytes */
+	__u16 unicode_length;
+	__u16 unicode_hash;
+	__u16 unicode_state; /* 4 bytes */
+	__u16 unicode_kind_shift; /* kind: 3 bits of state, from this one; then compact, then ascii */
+	__u16 ascii_data; /* sizeof(PyASCIIObject) */
+	__u16 compact_data; /* sizeof(PyCompactUnicodeObject) */
+	__u16 bytes_size;
+	__u16 bytes_data;
+	__u16 lasti_unit; /* bytes that one step of f_lasti stands for: 1, or 2 in 3.10 */
+	__u16 tstate_bytes; /* what of each is read: up to the last field that is asked for */
+	__u16 frame_bytes;
+	__u16 code_bytes;
+};
+
+/* Element of the array map pythons: a process that runs CPython. Written by user space. */
+struct bpfprof_python {
+	__u64 runtime; /* address of _PyRuntime */
+	__u64 start_ns; /* of the process, so that a slot given to another one is not believed */
+	__u32 id; /* never reused: code objects are known under it; 0 = free */
+	__u32 layout; /* index in the array map layouts */
+	__u32 pid;
+	__u32 pad;
+};
+
+/* A C call of the eval loop, found in the chain of frames. */
+struct bpfprof_python_entry {
+	__u64 va; /* of something that lies in its C frame */
+	__u32 nr; /* Python frames from the leaf up to and including those that it runs */
+	__u32 pad;
+};
+
+/* Why the Python part of a stack ended. */
+enum bpfprof_python_stop {
+	PYTHON_STOP_NONE = 0, /* not a Python process, or a thread without Python frames */
+	PYTHON_STOP_COMPLETE = 1,
+	PYTHON_STOP_READ_FAULT = 2, /* memory not readable now */
+	PYTHON_STOP_DEPTH = 3, /* more than BPFPROF_MAX_PYTHON_FRAMES */
+	PYTHON_STOP_ENTRIES = 4, /* more than BPFPROF_MAX_PYTHON_ENTRIES */
+	PYTHON_STOP_THREADS = 5, /* thread state not found among very many */
+	PYTHON_STOP_BAD = 6, /* what lies there is no frame */
+	PYTHON_NR_STOPS,
+};
+
+#define BPFPROF_PYTHON_PROCESS 1U /* the process runs CPython */
+#define BPFPROF_PYTHON_GIL_KNOWN 2U
+#define BPFPROF_PYTHON_GIL_HELD 4U
+#define BPFPROF_PYTHON_CODE_PENDING 8U /* some frame's names or lines are still to come */
+
+/*
+ * PYTHON_CODE: a piece of what a code object consists of; user space puts them together by
+ * code_id. NAME and FILENAME come as CPython keeps them, char_bytes each character.
+ */
+enum bpfprof_python_part {
+	PYTHON_PART_INVALID = 0,
+	PYTHON_PART_NAME = 1, /* qualified where there is one */
+	PYTHON_PART_FILENAME = 2,
+	PYTHON_PART_LINES = 3,
+};
+
+#define BPFPROF_PYTHON_PIECE_BYTES 16380 /* whole characters of every size */
+#define BPFPROF_CODE_ID_RAW                                                                        \
+	(1ULL << 39) /* set in ids that BPF gives; user space has its own below */
+
+struct bpfprof_python_code {
+	struct bpfprof_record rec;
+	__u64 code_id;
+	__u32 python; /* id of the process */
+	__u32 part; /* enum bpfprof_python_part */
+	__u32 first_line; /* of the code object */
+	__u32 code_flags;
+	__u32 layout;
+	__u32 char_bytes; /* 1, 2, 4; of LINES 1 */
+	__u32 total; /* bytes of the whole part */
+	__u32 off; /* of this piece in it */
+	__u32 len; /* bytes in data */
+	__u32 pad;
+	__u64 code_va; /* key in the map codes, with python */
+	__u8 data[BPFPROF_PYTHON_PIECE_BYTES];
+	__u32 tail_pad; /* not sent */
+};
+
+/* Key and value of the map codes: code objects that were sent. Written by BPF, deleted by user space. */
+struct bpfprof_code_key {
+	__u64 va;
+	__u32 python;
+	__u32 pad;
+};
+
+struct bpfprof_code_known {
+	__u64 fingerprint;
+	__u64 id;
+	__u32 lines_sent; /* bytes of the line table */
+	__u32 state; /* enum bpfprof_code_state */
+};
+
+enum bpfprof_code_state {
+	CODE_NAMES_PENDING = 0,
+	CODE_LINES_PENDING = 1,
+	CODE_COMPLETE = 2,
+};
+
+/*
  * A miss: the sample so far, then the registers at the point where the walk
  * stopped, then the stack above sp at that point. Fixed offsets: the frame
  * area is always sent whole.
@@ -189,6 +365,9 @@ struct bpfprof_miss {
 	__u32 pad;
 	__u64 stack_holes; /* bit n: nothing is there of the n-th memory page that stack touches */
 	struct bpfprof_vma leaf_vma; /* with BPFPROF_SAMPLE_VMA: mapping of the missed pc */
+	__u32 nr_entries; /* C calls of the eval loop, leaf first; those up to next_entry are done */
+	__u32 next_entry;
+	struct bpfprof_python_entry entries[BPFPROF_MAX_PYTHON_ENTRIES];
 	__u8 stack[BPFPROF_STACK_BYTES];
 };
 
@@ -234,7 +413,7 @@ struct bpfprof_proc {
 	__u32 asid; /* never reused; changes with every change of the mappings */
 	__u32 first; /* slice header's index in the map mappings */
 	__u32 nr; /* mappings after the header, sorted by start */
-	__u32 pad;
+	__u32 python; /* element of the map pythons, 0 = not Python */
 };
 
 /*
@@ -275,6 +454,7 @@ struct bpfprof_cfg {
 	__u32 jitter; /* timer clock: +- this many 1/1024 of the period */
 	__u32 mmap_nr; /* system call number of mmap */
 	__u32 pad;
+	__u64 hash_seed; /* of fingerprints: targets choose what is hashed */
 };
 
 /* Entry of the per-CPU pc cache. */
@@ -288,7 +468,7 @@ struct bpfprof_cached_pc {
 
 _Static_assert(sizeof(struct bpfprof_record) == 24, "wire");
 _Static_assert(sizeof(struct bpfprof_task_id) == 24, "wire");
-_Static_assert(sizeof(struct bpfprof_sample) == 104, "wire");
+_Static_assert(sizeof(struct bpfprof_sample) == 112, "wire");
 _Static_assert(sizeof(struct bpfprof_vma) == 64, "wire");
 _Static_assert(sizeof(struct bpfprof_mapping) == 24, "wire");
 _Static_assert(sizeof(struct bpfprof_proc) == 32, "wire");

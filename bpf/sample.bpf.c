@@ -12,64 +12,24 @@
  * Two clocks run the same code: a perf event per CPU (sample_perf), or where
  * that is refused a BPF timer per CPU (timer_tick, armed by arm_timer).
  */
+#include "reader.bpf.h"
 #include "vma.bpf.h"
+#include "python.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
 #define PF_KTHREAD 0x00200000
 #define USER32_CS 0x23
 #define REGS_CS __builtin_offsetof(struct pt_regs, cs)
-#define CACHE_SLOTS 2048
-#define WINDOW_FIRST 4096 /* most stacks end within it */
-#define WINDOW_NEXT 8192
-#define WINDOW_MASK 16383 /* shows the verifier how long a copy can be */
-#define WINDOW_MAX_STEP 16376
-#define PAGE_BYTES 4096
-#define START_BYTES 64 /* argc, argv and more are above start_stack */
-#define MAX_THREAD_STACK_BYTES (1U << 30)
 #define MISS_BLIND_BYTES 65536 /* of a stack whose end is not known, a miss sends this much */
 #define MISS_STEPS 80 /* steps in which the window grows to its full size, mostly of holes */
 #define MISS_MIN_BYTES 16384 /* most misses are smaller */
-#define RED_ZONE_BYTES 128
 #define MAX_IRQ_FRAMES 24
 #define MISS_SAVED_MS 200
 #define SELF_TIMED_EVERY 64
 #define BPF_F_TIMER_CPU_PIN 2 /* since 6.7 */
 #define CLOCK_MONOTONIC 1
 #define TIMER_MIN_WAIT_NS 20000
-
-struct unwind_reader;
-static __always_inline int unwind_read(struct unwind_reader *r, __u64 va, void *dst, __u32 len);
-static __always_inline int unwind_read_u64(struct unwind_reader *r, __u64 va, __u64 *dst);
-#include "unwind_native.h"
-
-/* All that one sample on one CPU needs; the reader of unwind_native.h. */
-struct unwind_reader {
-	__u32 busy;
-	__u32 nr_runs;
-	__u32 asid;
-	__u32 first; /* mappings slice of the process */
-	__u32 nr;
-	__u32 stop;
-	__u64 stack_end; /* the stack reaches at least up to here; 0 = unknown */
-	__u64 miss_ms; /* what misses may still send, accounted per millisecond */
-	__u64 miss_bytes;
-	__u64 last_row; /* result of look_up */
-	__u64 last_frame;
-	struct unwind_state state;
-	struct bpfprof_cached_pc cache[CACHE_SLOTS];
-	struct bpfprof_miss rec;
-	/* Lets the verifier accept a copy to the very end of rec.stack. */
-	__u8 slack[WINDOW_MASK + 1];
-};
-
-/* Key: CPU. An array, since a per-CPU value may not be this large. Set at load: possible CPUs. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct unwind_reader);
-} scratches SEC(".maps");
 
 /* Arena of unwind rows; a slice starts with its generation. Writer: user space. Set at load. */
 struct {
@@ -104,101 +64,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct tick_timer);
 } timers SEC(".maps");
-
-/*
- * Where the stack that sp points into still is memory, for sure: the first thread's starts at
- * start_stack, above which its arguments lie; another's ends with the thread control block, to
- * which fs points. 0 if sp is not below either (a coroutine's stack, a signal stack).
- */
-static __always_inline __u64 stack_end(struct task_struct *task, __u64 sp)
-{
-	__u64 end = task->mm->start_stack;
-
-	if (end - sp < MAX_THREAD_STACK_BYTES)
-		return end + START_BYTES;
-	end = task->thread.fsbase;
-	return end - sp < MAX_THREAD_STACK_BYTES ? end : 0;
-}
-
-/*
- * Begins a window at sp. In an epilogue the rules still read registers just popped,
- * below sp: some of that belongs to it, as far as it lies in the same page.
- */
-static __always_inline void window_begin(struct unwind_reader *r, struct task_struct *task,
-					 __u64 sp)
-{
-	__u64 below = sp & (PAGE_BYTES - 1);
-
-	r->rec.stack_va = sp - (below < RED_ZONE_BYTES ? below : RED_ZONE_BYTES);
-	r->rec.stack_len = 0;
-	r->rec.stack_holes = 0;
-	r->stack_end = stack_end(task, sp);
-}
-
-/*
- * Copies on from the end of the window; 0 if at least one byte was added. A copy that runs
- * into a page that is not there costs a fault, so it ends where the stack does.
- */
-static __noinline int window_grow(struct unwind_reader *r)
-{
-	__u64 len = r->rec.stack_len, va = r->rec.stack_va + len, left = r->stack_end - va, step;
-	__u8 *dst;
-
-	if (len >= BPFPROF_STACK_BYTES)
-		return -1;
-	dst = r->rec.stack + (len & (BPFPROF_STACK_BYTES - 1));
-	step = WINDOW_MAX_STEP;
-	if (len < WINDOW_NEXT)
-		step = len < WINDOW_FIRST ? WINDOW_FIRST : WINDOW_NEXT;
-	if (left && left < step)
-		step = left;
-	barrier_var(step); /* or the compiler drops the mask, seeing that it changes nothing */
-	step &= WINDOW_MASK;
-	if (bpf_probe_read_user(dst, step, (void *)va)) {
-		/* Something in it is not there: up to the end of this page then. */
-		step = PAGE_BYTES - (va & (PAGE_BYTES - 1));
-		if (bpf_probe_read_user(dst, step, (void *)va))
-			return -1;
-	}
-	len += step;
-	r->rec.stack_len = len < BPFPROF_STACK_BYTES ? len : BPFPROF_STACK_BYTES;
-	return 0;
-}
-
-/* Is [va, va + len) in the window, or can it be had there? */
-static __always_inline bool window_has(struct unwind_reader *r, __u64 va, __u32 len)
-{
-	__u64 off = va - r->rec.stack_va;
-	int i;
-
-	if (off + len <= r->rec.stack_len && off < BPFPROF_STACK_BYTES)
-		return true;
-	if (off >= BPFPROF_STACK_BYTES - 256)
-		return false;
-	for (i = 0; i < 4; i++) {
-		if (window_grow(r))
-			return false;
-		if (off + len <= r->rec.stack_len)
-			return true;
-	}
-	return false;
-}
-
-static __always_inline int unwind_read_u64(struct unwind_reader *r, __u64 va, __u64 *dst)
-{
-	if (window_has(r, va, 8)) {
-		*dst = *(__u64 *)(r->rec.stack +
-				  ((va - r->rec.stack_va) & (BPFPROF_STACK_BYTES - 1)));
-		return 0;
-	}
-	return bpf_probe_read_user(dst, 8, (void *)va);
-}
-
-/* Longer reads are rare (signal frames, frame pointers): straight from the process. */
-static __always_inline int unwind_read(struct unwind_reader *r, __u64 va, void *dst, __u32 len)
-{
-	return bpf_probe_read_user(dst, len, (void *)va);
-}
 
 /* The row that rules file offset low16 in the slice; *next_low = address of the row after it. */
 static __always_inline int row_find(const struct bpfprof_page *page, __u32 low, __u64 *ret_row,
@@ -346,11 +211,26 @@ struct walk_ctx {
 	struct unwind_reader *r;
 };
 
+/* If the frame just stepped over (from sp on) is a C call of the eval loop, frames[at] says so. */
+static __always_inline void eval_mark(struct unwind_reader *r, __u32 at, __u64 sp)
+{
+	__u32 next = r->rec.next_entry & (BPFPROF_MAX_PYTHON_ENTRIES - 1), before = 0;
+
+	if (r->rec.entries[next].va - sp >= r->state.regs[UNWIND_RSP] - sp)
+		return;
+	if (next)
+		before = r->rec.entries[(next - 1) & (BPFPROF_MAX_PYTHON_ENTRIES - 1)].nr;
+	r->rec.frames[at] = (__u64)BPFPROF_FRAME_EVAL << BPFPROF_FRAME_SHIFT |
+			    ((r->rec.entries[next].nr - before) & 0xffff);
+	r->rec.next_entry = next + 1;
+}
+
 /* One frame: look it up, note it, step over it. 1 = the walk is over. */
 static long walk_frame(__u32 i, struct walk_ctx *ctx)
 {
 	struct unwind_reader *r = ctx->r;
-	__u32 at = r->rec.sample.nr_kernel + r->rec.sample.nr_user;
+	__u32 at = r->rec.sample.nr_kernel + r->rec.sample.nr_python + r->rec.sample.nr_user;
+	__u64 sp = r->state.regs[UNWIND_RSP];
 	int stop;
 
 	if (at >= BPFPROF_MAX_FRAMES) {
@@ -371,6 +251,8 @@ static long walk_frame(__u32 i, struct walk_ctx *ctx)
 		r->stop = stop;
 		return 1;
 	}
+	if (r->rec.next_entry < r->rec.nr_entries)
+		eval_mark(r, at, sp);
 	return 0;
 }
 
@@ -431,6 +313,10 @@ static __always_inline void user_walk(struct unwind_reader *r, struct task_struc
 	r->asid = proc->asid;
 	r->first = proc->first;
 	r->nr = proc->nr;
+	if (proc->python) { /* also while its mappings change */
+		r->py.fs_base = task->thread.fsbase;
+		python_walk(r, proc->python);
+	}
 	header = bpf_map_lookup_elem(&mappings, &r->first);
 	if (!header || header->image != r->asid || header->start) {
 		r->stop = BPFPROF_STOP_NO_PROCESS;
@@ -510,6 +396,7 @@ static __always_inline void miss_prepare(struct unwind_reader *r, struct task_st
 	if (off <= BPFPROF_STACK_BYTES / 4 || r->stop == BPFPROF_STOP_REG_LOST) {
 		registers_take(&r->state, (struct pt_regs *)bpf_task_pt_regs(task));
 		r->rec.sample.nr_user = 0;
+		r->rec.next_entry = 0;
 		sp = r->state.regs[UNWIND_RSP];
 	} else {
 		unwind_settle(&r->state, r);
@@ -530,7 +417,7 @@ static __always_inline void sample_send(struct unwind_reader *r, struct task_str
 {
 	struct bpfprof_sample *s = &r->rec.sample;
 	__u64 avail = bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA), size, flags;
-	__u32 nr = s->nr_kernel + s->nr_user, len;
+	__u32 nr = s->nr_kernel + s->nr_python + s->nr_user, len;
 
 	flags = avail > cfg.ring_bytes / 8 ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
 	if (is_miss(r->stop) && miss_allowed(r, s->rec.ts_ns)) {
@@ -604,6 +491,12 @@ static __always_inline void sample_fill(struct unwind_reader *r, struct task_str
 	s->nr_kernel = 0;
 	s->nr_user = 0;
 	s->skip = 0;
+	s->nr_python = 0;
+	s->python_stop = PYTHON_STOP_NONE;
+	s->python_flags = 0;
+	s->pad = 0;
+	r->rec.nr_entries = 0;
+	r->rec.next_entry = 0;
 	comm_copy(s->comm, task);
 	comm_copy(s->leader_comm, task->group_leader);
 }
@@ -622,6 +515,7 @@ static __always_inline void sample_finish(struct unwind_reader *r, struct task_s
 		    !(r->rec.sample.flags & BPFPROF_SAMPLE_USER_MODE) &&
 		    BPF_CORE_READ_BITFIELD(task, in_execve)) {
 			r->rec.sample.nr_user = 0;
+			r->rec.sample.nr_python = 0;
 			r->stop = BPFPROF_STOP_NO_USER;
 		}
 	}

@@ -317,7 +317,7 @@ Test(options, refusals)
 		{ "--worker w", "--worker: ", "no such flag" },
 		{ "--wall", "--wall: ", "no such flag" },
 		{ "--off-cpu", "--off-cpu: ", "no such flag" },
-		{ "--gil", "--gil: ", "no such flag" },
+		{ "--wall", "--wall: ", "no such flag" },
 		{ "--gpu", "--gpu: ", "no such flag" },
 		{ "--steps 3:5", "--steps: ", "no such flag" },
 		{ "--by rank", "--by: ", "no such flag" },

@@ -32,6 +32,7 @@ enum key {
 	KEY_FORMAT,
 	KEY_NATIVE,
 	KEY_THREADS,
+	KEY_GIL,
 	KEY_SPLIT,
 	KEY_STATS,
 	KEY_HOST_ROOT,
@@ -361,6 +362,9 @@ static int take_record(void *target, int key, const char *value, struct buf *why
 	case KEY_THREADS:
 		options->threads = true;
 		return 0;
+	case KEY_GIL:
+		options->gil = true;
+		return 0;
 	case KEY_SPLIT:
 		return take_split(options, value, why);
 	case KEY_STATS:
@@ -399,6 +403,7 @@ static const struct flag record_flags[] = {
 	  false },
 	{ KEY_NATIVE, 0, 0, "native", NULL, ".raw: native frames too", false },
 	{ KEY_THREADS, 0, 0, "threads", NULL, "keep threads apart", false },
+	{ KEY_GIL, 0, 0, "gil", NULL, "only Python threads that hold the GIL", false },
 	{ KEY_SPLIT, 0, 0, "split", "HOW", "node: one profile; process: one file each (node)",
 	  false },
 	{ KEY_STATS, 0, 0, "stats", "FILE", "write what was counted and lost as JSON", false },

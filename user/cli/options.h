@@ -51,6 +51,7 @@ struct record_options {
 	size_t nr_outputs;
 	bool native; /* .raw: native frames too */
 	bool threads;
+	bool gil; /* only samples whose thread held Python's GIL */
 	enum record_split split;
 	char *stats_path; /* or NULL; "-" is standard output */
 	char *host_root; /* or NULL; absolute */

@@ -29,6 +29,7 @@
 #include "cli/requirements.h"
 #include "cli/target.h"
 #include "kernel/clock.h"
+#include "kernel/python_maps.h"
 #include "kernel/stream.h"
 #include "kernel/tables.h"
 #include "proc/images.h"
@@ -37,10 +38,14 @@
 #include "proc/usage.h"
 #include "profile/aggregate.h"
 #include "profile/symbolize.h"
+#include "python/codes.h"
+#include "python/pythons.h"
 
 #define AGGREGATE_BYTES (16U << 20)
+#define CODES_BYTES (8U << 20)
 #define MAX_OPEN_IMAGES 1024
 #define TICK_NS NS_PER_SECOND
+#define LEARN_NS (NS_PER_SECOND / 20)
 #define SHORT_SLICE_NS 100000ULL
 #define MESSAGE_MAX 4096
 #define CANNOT_EXEC 127
@@ -80,9 +85,12 @@ static void on_sample(void *arg, const struct sample_view *view)
 		.user = view->user,
 		.nr_user = view->nr_user,
 		.stop = view->stop,
+		.unmerged = view->unmerged,
 	};
 
 	if (!is_wanted(rec, view->sample))
+		return;
+	if (rec->options->gil && !(view->sample->python_flags & BPFPROF_PYTHON_GIL_HELD))
 		return;
 	recording_see(rec, view->sample->task.pid, view->sample->task.start_ns);
 	aggregate_add(rec->aggregate, &input);
@@ -103,6 +111,24 @@ static void on_retire(void *arg, struct process *process)
 	struct recording *rec = arg;
 
 	tables_retire(rec->tables, process, time_monotonic_ns());
+	python_maps_clear(rec->python_maps, process, time_monotonic_ns());
+}
+
+static int on_layout(void *arg, uint32_t nr, const struct bpfprof_python_layout *layout)
+{
+	struct recording *rec = arg;
+
+	return python_maps_layout(rec->python_maps, nr, layout);
+}
+
+static void on_unknown_python(void *arg, const char *path, uint32_t version)
+{
+	(void)arg;
+	if (version)
+		log_warn("%s: Python %u.%u: layout not known, native frames only", path,
+			 version >> 24, version >> 16 & 0xff);
+	else
+		log_warn("%s: a Python of unknown version: native frames only", path);
 }
 
 /* Every pid named must be a live process, not one of its other threads. */
@@ -240,6 +266,12 @@ static int setup_tables(struct recording *rec)
 	if (!err)
 		err = tables_new(&rec->tables, &rec->session);
 	if (!err)
+		err = python_maps_new(&rec->python_maps, &rec->session);
+	if (!err)
+		err = pythons_new(&rec->pythons, on_layout, on_unknown_python, rec);
+	if (!err)
+		err = codes_new(&rec->codes, CODES_BYTES);
+	if (!err)
 		err = processes_new(&rec->processes, on_retire, rec);
 	if (!err)
 		err = aggregate_new(&rec->aggregate, rec->options->threads, AGGREGATE_BYTES);
@@ -250,8 +282,11 @@ static int setup_tables(struct recording *rec)
 	rec->walker.processes = rec->processes;
 	rec->walker.images = rec->images;
 	rec->walker.tables = rec->tables;
+	rec->walker.pythons = rec->pythons;
+	rec->walker.python_maps = rec->python_maps;
 	err = walker_init(&rec->walker);
-	return err ? err : stream_new(&rec->stream, &rec->session, &rec->walker, &handlers);
+	return err ? err
+		   : stream_new(&rec->stream, &rec->session, &rec->walker, rec->codes, &handlers);
 }
 
 /* pid -> parent of all processes there are. */
@@ -325,6 +360,25 @@ static int setup_targets(struct recording *rec)
 	if (!err && rec->command_pid)
 		err = session_target_add(&rec->session, rec->command_pid);
 	return err;
+}
+
+/*
+ * The kernel cannot walk a process that it does not know, and Python frames cannot be had later:
+ * so those that are there already are looked at before sampling starts, as many as
+ * can be in a moment, the latest first.
+ */
+static void learn_processes(struct recording *rec)
+{
+	__cleanup(free_mem) struct parent *parents = NULL;
+	uint64_t start_ns = time_monotonic_ns(), now_ns = start_ns;
+	size_t nr = parents_read(&parents);
+
+	while (nr-- && now_ns - start_ns < LEARN_NS) {
+		if (!rec->session.options.filter ||
+		    session_is_target(&rec->session, parents[nr].pid))
+			walker_learn(&rec->walker, (uint32_t)parents[nr].pid, now_ns);
+		now_ns = time_monotonic_ns();
+	}
 }
 
 /* In the child: waits until sampling runs, then becomes the command. */
@@ -458,7 +512,9 @@ static void loop(struct recording *rec, int signal_fd)
 
 static int finish(struct recording *rec)
 {
-	struct symbolize_options symbolize_options = { .kallsyms = "/proc/kallsyms" };
+	struct symbolize_options symbolize_options = { .kallsyms = "/proc/kallsyms",
+						       .codes = rec->codes,
+						       .runner = rec->runner };
 	struct profile profile = { 0 };
 	struct aggregate_view view;
 	char host[256] = "localhost";
@@ -508,6 +564,9 @@ static void teardown(struct recording *rec)
 	walker_fini(&rec->walker);
 	processes_free(rec->processes);
 	tables_free(rec->tables);
+	python_maps_free(rec->python_maps);
+	pythons_free(rec->pythons);
+	codes_free(rec->codes);
 	images_free(rec->images);
 	aggregate_free(rec->aggregate);
 	recording_forget(rec);
@@ -525,6 +584,8 @@ static int start(struct recording *rec)
 		err = session_attach(&rec->session);
 	if (!err)
 		err = setup_targets(rec);
+	if (!err)
+		learn_processes(rec);
 	if (!err)
 		err = clock_start(&rec->clock, &rec->session);
 	if (err) {

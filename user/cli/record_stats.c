@@ -15,6 +15,8 @@
 #include "proc/self.h"
 #include "proc/usage.h"
 #include "profile/aggregate.h"
+#include "python/codes.h"
+#include "python/pythons.h"
 
 #define CMDLINE_MAX 4096
 
@@ -158,6 +160,14 @@ static const char *const stop_names[BPFPROF_NR_STOPS] = {
 	[BPFPROF_STOP_BUSY] = "busy",
 };
 
+static const char *const python_stop_names[PYTHON_NR_STOPS] = {
+	[PYTHON_STOP_READ_FAULT] = "python_unreadable",
+	[PYTHON_STOP_DEPTH] = "python_too_deep",
+	[PYTHON_STOP_ENTRIES] = "python_too_many_calls",
+	[PYTHON_STOP_THREADS] = "python_too_many_threads",
+	[PYTHON_STOP_BAD] = "python_bad_frame",
+};
+
 static void stack_stats(struct run_stats *stats, const struct aggregate_view *view)
 {
 	uint32_t stop;
@@ -165,11 +175,18 @@ static void stack_stats(struct run_stats *stats, const struct aggregate_view *vi
 	stats->samples = view->nr_taken;
 	stats->user = view->nr_user;
 	stats->kernel_only = view->nr_kernel_only;
+	stats->python = view->nr_python;
 	stats->complete = view->stops[BPFPROF_STOP_COMPLETE] + view->stops[BPFPROF_STOP_NO_USER];
 	stats->truncated = view->nr_taken - stats->complete;
+	stats->unmerged = view->nr_unmerged; /* of the complete ones */
+	stats->complete -= stats->unmerged;
 	for (stop = 0; stop < BPFPROF_NR_STOPS; stop++)
 		if (stop_names[stop] && view->stops[stop])
 			stats_add(&stats->stack_reasons, stop_names[stop], view->stops[stop]);
+	for (stop = 0; stop < PYTHON_NR_STOPS; stop++)
+		if (python_stop_names[stop] && view->python_stops[stop])
+			stats_add(&stats->stack_reasons, python_stop_names[stop],
+				  view->python_stops[stop]);
 	if (view->nr_table_full)
 		stats_add(&stats->stack_reasons, "stack_table_full", view->nr_table_full);
 }
@@ -183,6 +200,8 @@ static void counter_add(struct stats_reasons *reasons, const char *name, uint64_
 static void kernel_stats(struct recording *rec, struct run_stats *stats, uint64_t lost_at_table)
 {
 	const struct tables_counts *tables = tables_counts(rec->tables);
+	const struct codes_counts *codes = codes_counts(rec->codes);
+	const struct pythons_counts *pythons = pythons_counts(rec->pythons);
 	uint64_t c[BPFPROF_NR_COUNTERS];
 	enum image_problem problem;
 
@@ -214,6 +233,13 @@ static void kernel_stats(struct recording *rec, struct run_stats *stats, uint64_
 	counter_add(&stats->walk, "mapping_reads_deferred", rec->walker.vma_deferred);
 	counter_add(&stats->walk, "mapping_read_timeouts", rec->walker.vma_timeouts);
 	counter_add(&stats->walk, "too_many_mappings", rec->walker.vmas_too_many);
+	counter_add(&stats->walk, "code_objects", codes->nr_objects);
+	counter_add(&stats->walk, "code_objects_no_room",
+		    codes->nr_full + c[BPFPROF_COUNT_CODES_FULL]);
+	counter_add(&stats->walk, "code_objects_malformed", codes->nr_malformed);
+	counter_add(&stats->walk, "python_processes_no_room", rec->walker.pythons_too_many);
+	counter_add(&stats->files, "python_unknown_version", pythons->nr_unknown);
+	counter_add(&stats->files, "python_malformed", pythons->nr_malformed);
 	for (problem = IMAGE_GONE; problem < IMAGE_NR_PROBLEMS; problem++)
 		counter_add(&stats->files, image_problem_name(problem),
 			    images_nr_problem(rec->images, problem));

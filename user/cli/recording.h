@@ -18,9 +18,12 @@
 
 struct aggregate;
 struct clock;
+struct codes;
 struct deadline_runner;
 struct images;
 struct processes;
+struct python_maps;
+struct pythons;
 struct record_options;
 struct stream;
 struct tables;
@@ -51,6 +54,9 @@ struct recording {
 	struct processes *processes;
 	struct images *images;
 	struct tables *tables;
+	struct pythons *pythons;
+	struct python_maps *python_maps;
+	struct codes *codes;
 	struct stream *stream;
 	struct aggregate *aggregate;
 	struct clock *clock;

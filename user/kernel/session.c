@@ -8,10 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/time.h"
 #include "symbol/kallsyms.h"
 #include "bpfprof.skel.h"
 
@@ -78,6 +80,8 @@ static void config_set(struct session *session)
 	cfg->period_is_ns = !options->cycles;
 	cfg->jitter = JITTER_1024;
 	cfg->mmap_nr = SYS_mmap;
+	if (getrandom(&cfg->hash_seed, sizeof(cfg->hash_seed), GRND_NONBLOCK) < 0)
+		cfg->hash_seed = time_monotonic_ns();
 	if (options->clock == SESSION_CLOCK_TIMER)
 		find_interrupt_text(cfg);
 }

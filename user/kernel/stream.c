@@ -8,10 +8,14 @@
 #include <string.h>
 
 #include "base/time.h"
+#include "kernel/python_maps.h"
 #include "kernel/session.h"
 #include "kernel/tables.h"
 #include "kernel/walk.h"
 #include "proc/processes.h"
+#include "python/codes.h"
+#include "python/merge.h"
+#include "python/pythons.h"
 #include "bpfprof.skel.h"
 
 #define POLL_MS 50
@@ -25,6 +29,7 @@
 struct stream {
 	struct session *session;
 	struct walker *walker;
+	struct codes *codes;
 	struct stream_handlers handlers;
 	struct ring_buffer *ring;
 	uint64_t now_ns;
@@ -33,6 +38,7 @@ struct stream {
 	uint32_t due[MAX_DUE]; /* pids whose mappings are to be read again */
 	size_t nr_due;
 	uint64_t frames[BPFPROF_MAX_FRAMES + BPFPROF_MAX_USER_FRAMES];
+	uint64_t merged[BPFPROF_MAX_FRAMES + BPFPROF_MAX_USER_FRAMES + 1];
 };
 
 static void reread_later(struct stream *stream, struct process *process, uint64_t delay_ns)
@@ -101,12 +107,45 @@ static void pages_mark_used(struct stream *stream, const struct sample_view *vie
 	}
 }
 
+static bool is_eval(void *arg, uint64_t frame)
+{
+	return frame >> BPFPROF_FRAME_SHIFT == BPFPROF_FRAME_NATIVE &&
+	       pythons_is_eval(arg, (uint32_t)((frame & BPFPROF_FRAME_MASK) >> BPFPROF_OFF_BITS),
+			       frame & BPFPROF_OFF_MASK);
+}
+
+/* Native frames in view become the whole user stack. */
+static void merge(struct stream *stream, const struct process *process, struct sample_view *view)
+{
+	const struct bpfprof_sample *sample = view->sample;
+	const struct bpfprof_python_layout *layout = NULL;
+	struct python_merge m = {
+		.python = (const uint64_t *)(sample + 1) + sample->nr_kernel,
+		.nr_python = sample->nr_python,
+		.native = view->user,
+		.nr_native = view->nr_user,
+		.complete = view->stop == BPFPROF_STOP_COMPLETE,
+		.is_eval = is_eval,
+		.arg = stream->walker->pythons,
+	};
+	size_t i;
+
+	if (process)
+		layout = pythons_layout(stream->walker->pythons, process->python_layout);
+	m.by_code = layout && layout->chain == PYTHON_CHAIN_OBJECTS;
+	view->nr_user = python_merge(&m, stream->merged, &view->unmerged);
+	view->user = stream->merged;
+	for (i = 0; i < view->nr_user; i++)
+		if (stream->merged[i] >> BPFPROF_FRAME_SHIFT == BPFPROF_FRAME_PYTHON)
+			stream->merged[i] = codes_frame(stream->codes, stream->merged[i]);
+}
+
 static void on_sample(struct stream *stream, const struct bpfprof_sample *sample, size_t size)
 {
 	const struct bpfprof_miss *miss = NULL;
 	const uint64_t *frames = (const uint64_t *)(sample + 1);
 	struct sample_view view = { .sample = sample, .stop = sample->stop };
-	size_t nr = (size_t)sample->nr_kernel + sample->nr_user;
+	size_t nr = (size_t)sample->nr_kernel + sample->nr_python + sample->nr_user;
 	struct process *process;
 
 	if (nr > BPFPROF_MAX_FRAMES || sample->skip > sample->nr_kernel ||
@@ -116,7 +155,7 @@ static void on_sample(struct stream *stream, const struct bpfprof_sample *sample
 	}
 	view.kernel = frames + sample->skip;
 	view.nr_kernel = sample->nr_kernel - (size_t)sample->skip;
-	view.user = frames + sample->nr_kernel;
+	view.user = frames + sample->nr_kernel + sample->nr_python;
 	view.nr_user = sample->nr_user;
 	if (sample->rec.kind == BPFPROF_KIND_MISS) {
 		miss = (const struct bpfprof_miss *)sample;
@@ -136,6 +175,8 @@ static void on_sample(struct stream *stream, const struct bpfprof_sample *sample
 	process = processes_find(stream->walker->processes, sample->task.pid);
 	if (process)
 		process->sampled = true;
+	if (sample->nr_python)
+		merge(stream, process, &view);
 	stream->handlers.sample(stream->handlers.arg, &view);
 }
 
@@ -167,6 +208,34 @@ static void on_event(struct stream *stream, const struct bpfprof_process_event *
 	}
 }
 
+static void on_fork(struct stream *stream, const struct bpfprof_fork_event *e)
+{
+	struct process *child;
+
+	processes_fork(stream->walker->processes, &e->parent, &e->child);
+	child = processes_find(stream->walker->processes, e->child.pid);
+	/* Python frames can be had in the kernel only: not even the first sample may miss. */
+	if (child && child->start_ns == e->child.start_ns && child->python_layout &&
+	    !child->published)
+		walker_publish(stream->walker, child, stream->now_ns);
+}
+
+static void on_code(struct stream *stream, const struct bpfprof_python_code *piece, size_t size)
+{
+	const struct bpfprof_python_layout *layout;
+
+	if (size < offsetof(struct bpfprof_python_code, data)) {
+		stream->nr_malformed++;
+		return;
+	}
+	layout = pythons_layout(stream->walker->pythons, piece->layout);
+	if (!layout)
+		return;
+	codes_piece(stream->codes, piece, size, layout->lines);
+	if (piece->part == PYTHON_PART_NAME)
+		python_maps_code(stream->walker->python_maps, stream->walker->processes);
+}
+
 static int on_record(void *arg, void *data, size_t size)
 {
 	struct stream *stream = arg;
@@ -194,9 +263,10 @@ static int on_record(void *arg, void *data, size_t size)
 	case BPFPROF_KIND_FORK:
 		if (size < sizeof(struct bpfprof_fork_event))
 			goto malformed;
-		processes_fork(stream->walker->processes,
-			       &((const struct bpfprof_fork_event *)data)->parent,
-			       &((const struct bpfprof_fork_event *)data)->child);
+		on_fork(stream, data);
+		return 0;
+	case BPFPROF_KIND_PYTHON_CODE:
+		on_code(stream, data, size);
 		return 0;
 	}
 malformed:
@@ -205,7 +275,7 @@ malformed:
 }
 
 int stream_new(struct stream **ret, struct session *session, struct walker *walker,
-	       const struct stream_handlers *handlers)
+	       struct codes *codes, const struct stream_handlers *handlers)
 {
 	struct stream *stream = calloc(1, sizeof(*stream));
 
@@ -213,6 +283,7 @@ int stream_new(struct stream **ret, struct session *session, struct walker *walk
 		return -ENOMEM;
 	stream->session = session;
 	stream->walker = walker;
+	stream->codes = codes;
 	stream->handlers = *handlers;
 	stream->ring =
 		ring_buffer__new(bpf_map__fd(session->skel->maps.ring), on_record, stream, NULL);

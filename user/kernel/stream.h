@@ -7,11 +7,13 @@
  * their end here), process events keep the process table and the kernel's tables up to date.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "bpfprof.h"
 
+struct codes;
 struct session;
 struct stream;
 struct walker;
@@ -21,9 +23,10 @@ struct sample_view {
 	const struct bpfprof_sample *sample;
 	const uint64_t *kernel; /* addresses as they stand on the stack, leaf first */
 	size_t nr_kernel;
-	const uint64_t *user; /* frames, leaf first */
+	const uint64_t *user; /* native and Python frames, leaf first */
 	size_t nr_user;
 	uint32_t stop; /* enum bpfprof_stop */
+	bool unmerged; /* Python and native frames did not pair up */
 };
 
 struct stream_handlers {
@@ -34,9 +37,9 @@ struct stream_handlers {
 	void *arg;
 };
 
-/* Borrows both. 0 or -errno. */
+/* Borrows all three. 0 or -errno. */
 int stream_new(struct stream **ret, struct session *session, struct walker *walker,
-	       const struct stream_handlers *handlers);
+	       struct codes *codes, const struct stream_handlers *handlers);
 void stream_free(struct stream *stream);
 
 int stream_fd(const struct stream *stream); /* to be waited for: readable when there is something */

@@ -121,6 +121,7 @@ int tables_publish(struct tables *tables, struct process *process, uint64_t now_
 		.asid = tables->next_asid++,
 		.first = (uint32_t)first,
 		.nr = nr,
+		.python = process->python_slot,
 	};
 	slice = tables->session->mappings + first;
 	slice[0].start = 0;

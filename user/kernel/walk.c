@@ -10,11 +10,13 @@
 #include "bpfprof.h"
 #include "elf/unrelocate.h"
 #include "kernel/memory.h"
+#include "kernel/python_maps.h"
 #include "kernel/session.h"
 #include "kernel/tables.h"
 #include "kernel/vmas.h"
 #include "proc/images.h"
 #include "proc/processes.h"
+#include "python/pythons.h"
 #include "unwind/cfi.h"
 #include "unwind/reader.h"
 #include "unwind_native.h"
@@ -179,6 +181,7 @@ static void open_images(struct walker *walker, const struct process *process,
 {
 	struct image *image;
 	size_t i;
+	int err;
 
 	for (i = 0; i < process->nr_mappings; i++) {
 		image = images_get(walker->images, (uint32_t)process->mappings[i].image);
@@ -188,14 +191,54 @@ static void open_images(struct walker *walker, const struct process *process,
 			images_open(walker->images, image, now_ns);
 		if (image->state == IMAGE_FAILED && image->problem == IMAGE_GONE && !image->copy)
 			image_copy(walker, image, process, c, now_ns);
+		err = pythons_look(walker->pythons, image);
+		if (err)
+			images_fail(walker->images, image, err, now_ns);
 		prefetch(walker, image, &process->mappings[i], now_ns);
 	}
+}
+
+int walker_publish(struct walker *walker, struct process *process, uint64_t now_ns)
+{
+	if (process->python_layout &&
+	    python_maps_set(walker->python_maps, process, now_ns) == -ENOSPC)
+		walker->pythons_too_many++;
+	return tables_publish(walker->tables, process, now_ns);
+}
+
+/* What was read of process is put in force. 0 or -errno. */
+static int mappings_take(struct walker *walker, struct process *process, struct collected *c,
+			 bool was_void, uint64_t now_ns)
+{
+	bool differ = process_mappings_set(process, c->mappings, c->nr);
+
+	if (differ) {
+		open_images(walker, process, c, now_ns);
+		if (!pythons_find(walker->pythons, process, &process->python_runtime,
+				  &process->python_layout))
+			process->python_layout = 0;
+	}
+	return differ || was_void ? walker_publish(walker, process, now_ns) : 0;
+}
+
+static int mappings_read(struct walker *walker, uint32_t pid, struct collected *c,
+			 uint64_t *ret_cost_ns)
+{
+	int err;
+
+	walker->vma_reads++;
+	err = vmas_read(walker->session, walker->runner, pid, collect, c, ret_cost_ns);
+	if (err == -ETIMEDOUT)
+		walker->vma_timeouts++;
+	if (c->too_many || err == -E2BIG)
+		walker->vmas_too_many++;
+	return err == -E2BIG ? 1 : err;
 }
 
 int walker_refresh(struct walker *walker, struct process *process, uint64_t now_ns)
 {
 	struct collected c = { .images = walker->images };
-	bool was_void = tables_is_void(walker->tables, process), differ;
+	bool was_void = tables_is_void(walker->tables, process);
 	uint64_t start_ns = time_monotonic_ns();
 	int err;
 
@@ -206,28 +249,32 @@ int walker_refresh(struct walker *walker, struct process *process, uint64_t now_
 	}
 	process->read_ns = start_ns;
 	tables_watch(walker->tables, process);
-	walker->vma_reads++;
-	err = vmas_read(walker->session, walker->runner, process->pid, collect, &c,
-			&process->read_cost_ns);
+	err = mappings_read(walker, process->pid, &c, &process->read_cost_ns);
 	budget_spend(&walker->reading, process->read_cost_ns);
-	if (err == -ETIMEDOUT)
-		walker->vma_timeouts++;
-	if (c.too_many || err == -E2BIG)
-		walker->vmas_too_many++;
 	/* The number may belong to another process by now. */
-	if ((err > 0 || err == -E2BIG) && c.task.start_ns == process->start_ns &&
-	    c.task.exec_id == process->exec_id) {
-		differ = process_mappings_set(process, c.mappings, c.nr);
-		err = 0;
-		if (differ)
-			open_images(walker, process, &c, now_ns);
-		if (differ || was_void)
-			err = tables_publish(walker->tables, process, now_ns);
-	} else if (err >= 0) {
+	if (err > 0 && c.task.start_ns == process->start_ns && c.task.exec_id == process->exec_id)
+		err = mappings_take(walker, process, &c, was_void, now_ns);
+	else if (err >= 0)
 		err = -ESRCH;
-	}
 	if (err == -ESRCH) /* half way through exec: the next sample may ask again */
 		process->read_ns = 0;
+	free(c.mappings);
+	return err;
+}
+
+int walker_learn(struct walker *walker, uint32_t pid, uint64_t now_ns)
+{
+	struct collected c = { .images = walker->images };
+	struct process *process;
+	uint64_t cost_ns;
+	int err = mappings_read(walker, pid, &c, &cost_ns);
+
+	if (err > 0) {
+		process = processes_get(walker->processes, &c.task);
+		err = process && !process->mappings_known
+			      ? mappings_take(walker, process, &c, true, now_ns)
+			      : 0;
+	}
 	free(c.mappings);
 	return err;
 }
@@ -392,6 +439,22 @@ static struct process *process_prepare(struct walker *walker, const struct bpfpr
 	return process;
 }
 
+/* As eval_mark() in bpf/sample.bpf.c: is the frame [sp, cfa) a C call of the eval loop? */
+static uint64_t eval_mark(const struct bpfprof_miss *miss, uint32_t *next, uint64_t sp,
+			  uint64_t cfa, uint64_t frame)
+{
+	const struct bpfprof_python_entry *entries = miss->entries;
+	uint32_t nr = miss->nr_entries, before;
+
+	if (nr > BPFPROF_MAX_PYTHON_ENTRIES)
+		nr = BPFPROF_MAX_PYTHON_ENTRIES;
+	if (*next >= nr || entries[*next].va - sp >= cfa - sp)
+		return frame;
+	before = *next ? entries[*next - 1].nr : 0;
+	return (uint64_t)BPFPROF_FRAME_EVAL << BPFPROF_FRAME_SHIFT |
+	       ((entries[(*next)++].nr - before) & 0xffff);
+}
+
 /* From the registers of the miss to the end. Returns the new number of frames. */
 static uint32_t walk(struct walker *walker, struct process *process,
 		     const struct bpfprof_miss *miss, bool all_registers, uint64_t *frames,
@@ -404,8 +467,8 @@ static uint32_t walk(struct walker *walker, struct process *process,
 				    .all_registers = all_registers,
 				    .data = miss->stack };
 	struct unwind_state state = { .valid = miss->regs_valid, .exact = miss->pc_exact };
-	uint32_t why = 0;
-	uint64_t frame;
+	uint32_t why = 0, next_entry = miss->next_entry;
+	uint64_t frame, sp;
 
 	memcpy(state.regs, miss->regs, sizeof(state.regs));
 	while (!why) {
@@ -413,8 +476,11 @@ static uint32_t walk(struct walker *walker, struct process *process,
 			why = BPFPROF_STOP_DEPTH;
 			break;
 		}
+		sp = state.regs[UNWIND_RSP];
 		why = walk_one(walker, process, &state, &copy, miss->sample.rec.ts_ns, &frame,
 			       now_ns);
+		if (frame && !why)
+			frame = eval_mark(miss, &next_entry, sp, state.regs[UNWIND_RSP], frame);
 		if (frame)
 			frames[nr++] = frame;
 	}

@@ -347,6 +347,25 @@ static void add_label(struct pprof *w, uint32_t key, uint32_t str, uint64_t num)
 	add_bytes(&w->message, SAMPLE_LABEL, w->part.data, w->part.len);
 }
 
+/* A thread without the GIL waits for it, if CPython's function that does that is on its stack. */
+static const char *gil_word(const struct profile *profile, const struct profile_sample *sample)
+{
+	const struct profile_stack *stack = &profile->stacks[sample->stack];
+	const struct profile_location *location;
+	uint32_t i;
+
+	if (sample->gil == PROFILE_GIL_HELD)
+		return "held";
+	for (i = 0; i < stack->nr; i++) {
+		location = &profile->locations[profile->stack_locations[stack->first + i]];
+		if (location->kind == LOCATION_PYTHON)
+			break;
+		if (!strcmp(strtab_get(profile->strings, location->system_name), "take_gil"))
+			return "waiting";
+	}
+	return "released";
+}
+
 static void write_samples(struct pprof *w)
 {
 	const struct profile *profile = w->profile;
@@ -378,6 +397,9 @@ static void write_samples(struct pprof *w)
 		add_label(w, comm_key, profile_string(w, process->comm), 0);
 		add_label(w, pid_key, 0, process->pid);
 		add_label(w, host_key, host, 0);
+		if (sample->gil)
+			add_label(w, string_index(w, "gil", ""),
+				  string_index(w, gil_word(profile, sample), ""), 0);
 		if (profile->threads) {
 			add_label(w, thread_key, profile_string(w, sample->thread), 0);
 			add_label(w, tid_key, 0, sample->tid);

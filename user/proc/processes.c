@@ -160,6 +160,8 @@ void processes_fork(struct processes *processes, const struct bpfprof_task_id *p
 		memcpy(to->mappings, from->mappings, from->nr_mappings * sizeof(*to->mappings));
 	to->nr_mappings = from->nr_mappings;
 	to->mappings_known = true;
+	to->python_runtime = from->python_runtime;
+	to->python_layout = from->python_layout;
 	mappings_trim(processes, to);
 }
 

@@ -53,6 +53,9 @@ struct process {
 	bool published;
 	uint32_t asid;
 	uint32_t slice; /* first entry in the map mappings */
+	uint64_t python_runtime; /* address of _PyRuntime */
+	uint32_t python_layout; /* 0 = runs no CPython that we know */
+	uint32_t python_slot, python_id; /* its element of the map pythons, 0 = none */
 };
 
 /* Called before a process is freed or starts over, to take back its published tables. */

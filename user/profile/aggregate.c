@@ -9,6 +9,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "profile/profile.h"
+
 #define MAX_STACK (BPFPROF_MAX_FRAMES + BPFPROF_MAX_USER_FRAMES + 1)
 #define FIRST_SLOTS 1024
 #define MAX_NAMES 64
@@ -33,7 +35,9 @@ struct aggregate {
 	struct vec process_hashes, stack_hashes, sample_hashes, name_hashes, set_hashes;
 	struct index process_index, stack_index, sample_index, name_index, set_index;
 	uint64_t nr_taken, nr_user, nr_kernel_only, nr_table_full, nr_lost;
+	uint64_t nr_python, nr_unmerged;
 	uint64_t stops[BPFPROF_NR_STOPS];
+	uint64_t python_stops[PYTHON_NR_STOPS];
 };
 
 struct thread_key {
@@ -259,7 +263,7 @@ static int64_t stack_get(struct aggregate *a, const uint64_t *frames, size_t nr)
 
 static int sample_count(struct aggregate *a, const struct aggregate_sample *key, uint64_t value_ns)
 {
-	uint32_t id[4] = { key->process, key->stack, key->tid, key->thread };
+	uint32_t id[5] = { key->process, key->stack, key->tid, key->thread, key->gil };
 	uint64_t hash = XXH3_64bits_withSeed(id, sizeof(id), a->seed);
 	struct aggregate_sample *all = a->samples.data;
 	uint32_t slot, i;
@@ -267,7 +271,8 @@ static int sample_count(struct aggregate *a, const struct aggregate_sample *key,
 	if (index_start(&a->sample_index, hash, &slot)) {
 		while (index_next(&a->sample_index, &a->sample_hashes, hash, &slot, &i)) {
 			if (all[i].process == key->process && all[i].stack == key->stack &&
-			    all[i].tid == key->tid && all[i].thread == key->thread) {
+			    all[i].tid == key->tid && all[i].thread == key->thread &&
+			    all[i].gil == key->gil) {
 				all[i].count++;
 				all[i].value_ns += value_ns;
 				return 0;
@@ -314,6 +319,13 @@ static size_t stack_join(const struct aggregate_input *input, uint32_t process, 
 	return nr;
 }
 
+static uint32_t gil_of(const struct bpfprof_sample *s)
+{
+	if (!(s->python_flags & BPFPROF_PYTHON_GIL_KNOWN))
+		return PROFILE_GIL_UNKNOWN;
+	return s->python_flags & BPFPROF_PYTHON_GIL_HELD ? PROFILE_GIL_HELD : PROFILE_GIL_NOT_HELD;
+}
+
 void aggregate_add(struct aggregate *a, const struct aggregate_input *input)
 {
 	const struct bpfprof_sample *s = input->sample;
@@ -329,6 +341,10 @@ void aggregate_add(struct aggregate *a, const struct aggregate_input *input)
 		a->nr_kernel_only++;
 	else
 		a->nr_user++;
+	a->nr_python += s->nr_python > 0;
+	a->nr_unmerged += input->unmerged;
+	if (s->python_stop < PYTHON_NR_STOPS)
+		a->python_stops[s->python_stop]++;
 	process = process_get(a, s);
 	if (process < 0) {
 		a->nr_lost++;
@@ -344,6 +360,7 @@ void aggregate_add(struct aggregate *a, const struct aggregate_input *input)
 	}
 	key.process = (uint32_t)process;
 	key.stack = (uint32_t)stack;
+	key.gil = gil_of(s);
 	if (a->threads) {
 		name = name_get(a, s->comm);
 		key.tid = s->task.tid;
@@ -436,6 +453,9 @@ void aggregate_view_get(const struct aggregate *a, struct aggregate_view *view)
 		.nr_kernel_only = a->nr_kernel_only,
 		.nr_table_full = a->nr_table_full,
 		.nr_lost = a->nr_lost,
+		.nr_python = a->nr_python,
+		.nr_unmerged = a->nr_unmerged,
 	};
 	memcpy(view->stops, a->stops, sizeof(view->stops));
+	memcpy(view->python_stops, a->python_stops, sizeof(view->python_stops));
 }

@@ -34,6 +34,8 @@ struct aggregate_sample {
 	uint32_t process, stack;
 	uint32_t tid; /* 0 unless threads are kept apart */
 	uint32_t thread; /* index of its name */
+	uint32_t gil; /* enum profile_gil */
+	uint32_t pad;
 	uint64_t count, value_ns;
 };
 
@@ -50,8 +52,10 @@ struct aggregate_view {
 	size_t nr_samples;
 	const char (*threads)[BPFPROF_COMM_LEN];
 	size_t nr_threads;
-	uint64_t nr_taken, nr_user, nr_kernel_only; /* samples */
+	uint64_t nr_taken, nr_user, nr_kernel_only, nr_python; /* samples */
+	uint64_t nr_unmerged; /* complete stacks whose Python and native frames did not pair up */
 	uint64_t stops[BPFPROF_NR_STOPS]; /* samples by end of their user stack */
+	uint64_t python_stops[PYTHON_NR_STOPS]; /* and of its Python part */
 	uint64_t nr_table_full; /* samples that have the empty stack for want of room */
 	uint64_t nr_lost; /* samples that are counted nowhere for want of room */
 };
@@ -64,6 +68,7 @@ struct aggregate_input {
 	const uint64_t *user;
 	size_t nr_user;
 	uint32_t stop;
+	bool unmerged;
 };
 
 /*

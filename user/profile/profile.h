@@ -63,11 +63,18 @@ struct profile_stack {
 	uint32_t nr;
 };
 
+enum profile_gil {
+	PROFILE_GIL_UNKNOWN = 0, /* not a Python thread, or not to be had */
+	PROFILE_GIL_HELD = 1,
+	PROFILE_GIL_NOT_HELD = 2, /* waits for it, or has let it go for other work */
+};
+
 struct profile_sample {
 	uint32_t process; /* index */
 	uint32_t stack; /* index */
 	uint32_t tid; /* 0 unless threads are kept apart */
 	uint32_t thread; /* its name */
+	uint32_t gil; /* enum profile_gil */
 	uint64_t count;
 	uint64_t value_ns; /* CPU time that the samples stand for */
 };

@@ -5,11 +5,14 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <libgen.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/deadline.h"
 #include "base/strtab.h"
 #include "bpfprof.h"
 #include "elf/image.h"
@@ -19,12 +22,16 @@
 #include "profile/aggregate.h"
 #include "profile/profile.h"
 #include "profile/stats.h"
+#include "python/codes.h"
+#include "python/merge.h"
+#include "python/text.h"
 #include "symbol/demangle.h"
 #include "symbol/kallsyms.h"
 #include "symbol/perfmap.h"
 
 #define MAX_STRING_BYTES (32U << 20)
 #define MAX_PERFMAP_BYTES (4ULL * PERFMAP_MAX_BYTES) /* of all processes: parsing takes time */
+#define STAT_TIMEOUT_MS 500
 #define DEBUG_ROOT "/usr/lib/debug"
 
 struct symbolizer {
@@ -299,13 +306,73 @@ static int va_resolve(struct symbolizer *s, size_t first, size_t nr)
 	return 0;
 }
 
-static int marker_resolve(struct symbolizer *s, size_t first, size_t nr)
+/* Python frames. */
+
+struct init_job {
+	char path[PATH_MAX];
+	int found;
+};
+
+static long init_look(void *arg)
 {
+	struct init_job *job = arg;
+	struct stat st;
+
+	job->found = stat(job->path, &st) ? 0 : 1;
+	return 0;
+}
+
+/* Does folder hold an __init__.py? Under a deadline: it may be on a server that is gone. */
+static int has_init(void *arg, const char *folder)
+{
+	const struct symbolizer *s = arg;
+	struct init_job job = { 0 };
+	int len = snprintf(job.path, sizeof(job.path), "%s/__init__.py", folder);
+
+	if (!s->options->runner || len < 0 || (size_t)len >= sizeof(job.path) ||
+	    deadline_run(s->options->runner, init_look, NULL, &job, sizeof(job), STAT_TIMEOUT_MS))
+		return -1;
+	return job.found;
+}
+
+static int python_resolve(struct symbolizer *s, size_t first, size_t nr)
+{
+	struct strtab *strings = s->profile->strings;
+	struct profile_location *loc;
+	struct code_info info;
 	size_t i;
 
 	for (i = first; i < first + nr; i++) {
+		loc = &s->profile->locations[i];
+		loc->kind = LOCATION_PYTHON;
+		loc->has_symbol = true;
+		if (!s->options->codes || codes_describe(s->options->codes, s->frames[i], &info)) {
+			loc->name = strtab_add(strings, "[python]");
+			loc->system_name = loc->name;
+			stats_add(s->files, "code_pending", 1);
+			continue;
+		}
+		loc->name = strtab_add(strings, info.name);
+		loc->system_name = loc->name;
+		loc->file = strtab_add(strings, info.file);
+		loc->short_file = strtab_add(strings, python_short_file(info.file, has_init, s));
+		loc->line = info.line;
+		loc->start_line = info.first_line;
+		if (s->frames[i] & (BPFPROF_CODE_ID_RAW << BPFPROF_LASTI_BITS))
+			stats_add(s->files, "code_pending", 1);
+	}
+	return 0;
+}
+
+static int marker_resolve(struct symbolizer *s, size_t first, size_t nr)
+{
+	const char *name;
+	size_t i;
+
+	for (i = first; i < first + nr; i++) {
+		name = s->frames[i] & PYTHON_FRAME_UNMERGED ? "[unmerged]" : "[truncated]";
 		s->profile->locations[i].kind = LOCATION_MARKER;
-		s->profile->locations[i].name = strtab_add(s->profile->strings, "[truncated]");
+		s->profile->locations[i].name = strtab_add(s->profile->strings, name);
 		s->profile->locations[i].system_name = s->profile->locations[i].name;
 	}
 	return 0;
@@ -333,6 +400,8 @@ static int group_resolve(struct symbolizer *s, size_t first, size_t nr)
 		return image_resolve(s, first, nr);
 	case BPFPROF_FRAME_NATIVE_VA:
 		return va_resolve(s, first, nr);
+	case BPFPROF_FRAME_PYTHON:
+		return python_resolve(s, first, nr);
 	default:
 		return marker_resolve(s, first, nr);
 	}
@@ -397,6 +466,7 @@ static int stacks_copy(struct symbolizer *s)
 		p->samples[i].process = view->samples[i].process;
 		p->samples[i].stack = view->samples[i].stack;
 		p->samples[i].tid = view->samples[i].tid;
+		p->samples[i].gil = view->samples[i].gil;
 		p->samples[i].thread =
 			strtab_add(p->strings, view->threads[view->samples[i].thread]);
 		p->samples[i].count = view->samples[i].count;

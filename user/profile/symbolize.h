@@ -11,6 +11,8 @@
 #include <stdint.h>
 
 struct aggregate_view;
+struct codes;
+struct deadline_runner;
 struct images;
 struct profile;
 struct stats_reasons;
@@ -18,6 +20,9 @@ struct stats_reasons;
 struct symbolize_options {
 	const char *kallsyms; /* normally /proc/kallsyms */
 	uint64_t now_ns;
+	struct codes *codes; /* what Python frames refer to */
+	struct deadline_runner
+		*runner; /* for looking at folders of Python files; NULL: do not look */
 };
 
 /*

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef BPFPROF_BPF_READER_BPF_H
+#define BPFPROF_BPF_READER_BPF_H
+
+/*
+ * What a sample needs to read a user stack: the scratch of this CPU with the window, a copy
+ * of the stack above sp that grows as the walk gets there, and the readers of the
+ * walkers over it.
+ */
+#include "maps.bpf.h"
+
+#define CACHE_SLOTS 2048
+#define WINDOW_FIRST 4096 /* most stacks end within it */
+#define WINDOW_NEXT 8192
+#define WINDOW_MASK 16383 /* shows the verifier how long a copy can be */
+#define WINDOW_MAX_STEP 16376
+#define PAGE_BYTES 4096
+#define START_BYTES 64 /* argc, argv and more are above start_stack */
+#define MAX_THREAD_STACK_BYTES (1U << 30)
+#define RED_ZONE_BYTES 128
+#define CODE_SLOTS 1024
+#define THREAD_SLOTS 256
+#define MAX_PENDING 64
+#define PYTHON_WINDOW_BYTES 4096
+
+struct unwind_reader;
+static __always_inline int unwind_read(struct unwind_reader *r, __u64 va, void *dst, __u32 len);
+static __always_inline int unwind_read_u64(struct unwind_reader *r, __u64 va, __u64 *dst);
+static __always_inline int python_frame_read(struct unwind_reader *r, __u64 va, __u32 len,
+					     __u8 *dst);
+#include "unwind_native.h"
+#include "unwind_python.h"
+
+/* A code object that was sent whole. */
+struct cached_code {
+	__u64 fingerprint;
+	__u64 id;
+};
+
+/* Where the thread state of a thread was. */
+struct cached_thread {
+	__u64 tstate; /* 0: it had none at checked_ns */
+	__u64 interpreter; /* newest of the process then */
+	__u64 checked_ns;
+	__u32 tid;
+	__u32 python;
+};
+
+/* Of the Python part of one sample. */
+struct python_scratch {
+	struct bpfprof_python_layout layout;
+	__u64 runtime;
+	__u32 id;
+	__u32 layout_nr;
+	__u32 stop;
+	__u32 budget; /* bytes of code objects that this sample may still send */
+	__u32 nr_pending;
+	__u32 entered; /* frames up to the last entry */
+	__u32 nr_codes; /* ids given on this CPU */
+	__u32 nr_tstates;
+	__u64 tstates[4]; /* of this thread, leaf first */
+	struct python_walk walk;
+	__u64 fs_base;
+	__u64 list_at; /* walking the lists of threads */
+	__u64 list_interpreter;
+	__u32 list_steps;
+	__u32 nr_interpreters;
+	__u64 last_va; /* of a frame that was read by itself */
+	__u64 window_va;
+	__u32 window_len;
+	__u32 pad;
+	__u8 tstate[BPFPROF_PYTHON_TSTATE_BYTES + 8];
+	__u8 frame[PYTHON_FRAME_ROOM];
+	__u8 code[BPFPROF_PYTHON_CODE_BYTES + 64 + 8];
+	__u8 window[PYTHON_WINDOW_BYTES + PYTHON_FRAME_ROOM];
+	struct bpfprof_code_key pending[MAX_PENDING]; /* line tables to be sent */
+	struct cached_thread threads[THREAD_SLOTS];
+	struct cached_code codes[CODE_SLOTS];
+	struct bpfprof_python_code piece;
+	__u64 slack;
+};
+
+/* All that one sample on one CPU needs; the reader of unwind_native.h. */
+struct unwind_reader {
+	__u32 busy;
+	__u32 nr_runs;
+	__u32 asid;
+	__u32 first; /* mappings slice of the process */
+	__u32 nr;
+	__u32 stop;
+	__u64 stack_end; /* the stack reaches at least up to here; 0 = unknown */
+	__u64 miss_ms; /* what misses may still send, accounted per millisecond */
+	__u64 miss_bytes;
+	__u64 last_row; /* result of look_up */
+	__u64 last_frame;
+	struct unwind_state state;
+	struct bpfprof_cached_pc cache[CACHE_SLOTS];
+	struct python_scratch py;
+	struct bpfprof_miss rec;
+	/* Lets the verifier accept a copy to the very end of rec.stack. */
+	__u8 slack[WINDOW_MASK + 1];
+};
+
+/* Key: CPU. An array, since a per-CPU value may not be this large. Set at load: possible CPUs. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct unwind_reader);
+} scratches SEC(".maps");
+
+/*
+ * Where the stack that sp points into still is memory, for sure: the first thread's starts at
+ * start_stack, above which its arguments lie; another's ends with the thread control block, to
+ * which fs points. 0 if sp is not below either (a coroutine's stack, a signal stack).
+ */
+static __always_inline __u64 stack_end(struct task_struct *task, __u64 sp)
+{
+	__u64 end = task->mm->start_stack;
+
+	if (end - sp < MAX_THREAD_STACK_BYTES)
+		return end + START_BYTES;
+	end = task->thread.fsbase;
+	return end - sp < MAX_THREAD_STACK_BYTES ? end : 0;
+}
+
+/*
+ * Begins a window at sp. In an epilogue the rules still read registers just popped,
+ * below sp: some of that belongs to it, as far as it lies in the same page.
+ */
+static __always_inline void window_begin(struct unwind_reader *r, struct task_struct *task,
+					 __u64 sp)
+{
+	__u64 below = sp & (PAGE_BYTES - 1);
+
+	r->rec.stack_va = sp - (below < RED_ZONE_BYTES ? below : RED_ZONE_BYTES);
+	r->rec.stack_len = 0;
+	r->rec.stack_holes = 0;
+	r->stack_end = stack_end(task, sp);
+}
+
+/*
+ * Copies on from the end of the window; 0 if at least one byte was added. A copy that runs
+ * into a page that is not there costs a fault, so it ends where the stack does.
+ */
+static __noinline int window_grow(struct unwind_reader *r)
+{
+	__u64 len = r->rec.stack_len, va = r->rec.stack_va + len, left = r->stack_end - va, step;
+	__u8 *dst;
+
+	if (len >= BPFPROF_STACK_BYTES)
+		return -1;
+	dst = r->rec.stack + (len & (BPFPROF_STACK_BYTES - 1));
+	step = WINDOW_MAX_STEP;
+	if (len < WINDOW_NEXT)
+		step = len < WINDOW_FIRST ? WINDOW_FIRST : WINDOW_NEXT;
+	if (left && left < step)
+		step = left;
+	barrier_var(step); /* or the compiler drops the mask, seeing that it changes nothing */
+	step &= WINDOW_MASK;
+	if (bpf_probe_read_user(dst, step, (void *)va)) {
+		/* Something in it is not there: up to the end of this page then. */
+		step = PAGE_BYTES - (va & (PAGE_BYTES - 1));
+		if (bpf_probe_read_user(dst, step, (void *)va))
+			return -1;
+	}
+	len += step;
+	r->rec.stack_len = len < BPFPROF_STACK_BYTES ? len : BPFPROF_STACK_BYTES;
+	return 0;
+}
+
+/* Is [va, va + len) in the window, or can it be had there? */
+static __always_inline bool window_has(struct unwind_reader *r, __u64 va, __u32 len)
+{
+	__u64 off = va - r->rec.stack_va;
+	int i;
+
+	if (off + len <= r->rec.stack_len && off < BPFPROF_STACK_BYTES)
+		return true;
+	if (off >= BPFPROF_STACK_BYTES - 256)
+		return false;
+	for (i = 0; i < 4; i++) {
+		if (window_grow(r))
+			return false;
+		if (off + len <= r->rec.stack_len)
+			return true;
+	}
+	return false;
+}
+
+static __always_inline int unwind_read_u64(struct unwind_reader *r, __u64 va, __u64 *dst)
+{
+	if (window_has(r, va, 8)) {
+		*dst = *(__u64 *)(r->rec.stack +
+				  ((va - r->rec.stack_va) & (BPFPROF_STACK_BYTES - 1)));
+		return 0;
+	}
+	return bpf_probe_read_user(dst, 8, (void *)va);
+}
+
+/* Longer reads are rare (signal frames, frame pointers): straight from the process. */
+static __always_inline int unwind_read(struct unwind_reader *r, __u64 va, void *dst, __u32 len)
+{
+	return bpf_probe_read_user(dst, len, (void *)va);
+}
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+#ifndef BPFPROF_BPF_UNWIND_PYTHON_H
+#define BPFPROF_BPF_UNWIND_PYTHON_H
+
+/*
+ * One step up a chain of CPython frames (CPython: Include/cpython/frameobject.h up to 3.10,
+ * Include/internal/pycore_frame.h 3.11-3.13, pycore_interpframe_structs.h 3.14+). Plain C, compiled into
+ * the BPF programs, into user space and into the tests. The includer brings the
+ * reader:
+ *
+ *	static int python_frame_read(struct unwind_reader *reader, __u64 va, __u32 len,
+ *				     __u8 dst[PYTHON_FRAME_ROOM]);
+ *	static int unwind_read_u64(struct unwind_reader *reader, __u64 va, __u64 *dst);
+ *
+ * (0 or negative). How C and Python frames pair up is told by addresses: from 3.11 on
+ * every C call of the eval loop has something of the chain in its own C frame: its cframe
+ * (3.11), the shim frame that ends its part of the chain (3.12+). Before, each C call
+ * of the eval loop runs exactly one frame.
+ */
+
+#include "bpfprof.h"
+
+#define PYTHON_FRAME_ROOM (BPFPROF_PYTHON_FRAME_BYTES + 8)
+#define PYTHON_MIN_VA 4096ULL
+#define PYTHON_MAX_VA (1ULL << 56)
+
+struct python_walk {
+	__u64 frame; /* the next to read */
+	__u64 cframe;
+	/* Of the frame just read: */
+	__u64 code; /* address of its code object, 0 = a shim */
+	__u64 entry; /* something in the C frame of the eval loop that ends here, 0 = none does */
+	__u32 lasti; /* index of the instruction, or BPFPROF_LASTI_NONE */
+};
+
+static inline __u64 python_u64(const __u8 *buf, __u32 off)
+{
+	return *(const __u64 *)(buf + off);
+}
+
+static inline int python_plausible(__u64 va)
+{
+	return va >= PYTHON_MIN_VA && va < PYTHON_MAX_VA;
+}
+
+/* Instruction index of a pointer into the code of the object at code. */
+static inline __u32 python_lasti_of(const struct bpfprof_python_layout *layout, __u64 code,
+				    __u64 instruction)
+{
+	__u64 lasti = (instruction - code - layout->code_adaptive) / 2;
+
+	return lasti < BPFPROF_LASTI_NONE ? lasti : BPFPROF_LASTI_NONE;
+}
+
+static inline __u32 python_lasti_int(const struct bpfprof_python_layout *layout, __s32 lasti)
+{
+	if (lasti < 0)
+		return BPFPROF_LASTI_NONE;
+	if (layout->lasti_unit != 2)
+		lasti /= 2;
+	return (__u32)lasti < BPFPROF_LASTI_NONE ? (__u32)lasti : BPFPROF_LASTI_NONE;
+}
+
+/*
+ * Reads the frame at w->frame into w and goes on to the one that called it. 0, or enum
+ * bpfprof_python_stop: COMPLETE if there was none left.
+ */
+static inline int python_step(struct python_walk *w, const struct bpfprof_python_layout *layout,
+			      struct unwind_reader *reader, __u8 buf[PYTHON_FRAME_ROOM])
+{
+	__u64 frame = w->frame;
+	__u8 owner;
+
+	w->code = 0;
+	w->entry = 0;
+	if (!frame)
+		return PYTHON_STOP_COMPLETE;
+	if (!python_plausible(frame) || frame & 7)
+		return PYTHON_STOP_BAD;
+	if (python_frame_read(reader, frame, layout->frame_bytes, buf))
+		return PYTHON_STOP_READ_FAULT;
+	w->code = python_u64(buf, layout->frame_code & (BPFPROF_PYTHON_FRAME_BYTES - 1));
+	w->frame = python_u64(buf, layout->frame_previous & (BPFPROF_PYTHON_FRAME_BYTES - 1));
+	w->code &= ~(__u64)layout->code_mask;
+	if (layout->chain == PYTHON_CHAIN_OBJECTS) {
+		w->lasti = python_lasti_int(
+			layout,
+			*(__s32 *)(buf + (layout->frame_lasti & (BPFPROF_PYTHON_FRAME_BYTES - 1))));
+	} else {
+		owner = buf[layout->frame_owner & (BPFPROF_PYTHON_FRAME_BYTES - 1)];
+		if (layout->chain != PYTHON_CHAIN_ENTRY_FLAG && owner >= layout->shim_owner) {
+			w->entry = frame;
+			w->code = 0;
+			return 0;
+		}
+		w->lasti = python_lasti_of(
+			layout, w->code,
+			python_u64(buf, layout->frame_lasti & (BPFPROF_PYTHON_FRAME_BYTES - 1)));
+		if (layout->chain == PYTHON_CHAIN_ENTRY_FLAG && owner) {
+			w->entry = w->cframe;
+			if (unwind_read_u64(reader, w->cframe + layout->cframe_previous,
+					    &w->cframe))
+				return PYTHON_STOP_READ_FAULT;
+		}
+	}
+	return python_plausible(w->code) ? 0 : PYTHON_STOP_BAD;
+}
+
+#endif

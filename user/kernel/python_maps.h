@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_KERNEL_PYTHON_MAPS_H
+#define BPFPROF_KERNEL_PYTHON_MAPS_H
+
+/*
+ * What the BPF side has to know to walk Python frames: layouts, where the interpreter of
+ * each process is; and the map of code objects that it has sent, which is kept from filling up.
+ */
+
+#include <stdint.h>
+
+struct bpfprof_python_layout;
+struct process;
+struct processes;
+struct python_maps;
+struct session;
+
+int python_maps_new(struct python_maps **ret, struct session *session); /* 0 or -errno */
+void python_maps_free(struct python_maps *maps);
+
+/* Layouts are added once and never change. 0 or -errno. */
+int python_maps_layout(struct python_maps *maps, uint32_t nr,
+		       const struct bpfprof_python_layout *layout);
+
+/*
+ * Puts process->python_runtime and python_layout in force: it has an element then
+ * (process->python_slot). 0; -ENOSPC: too many such processes.
+ */
+int python_maps_set(struct python_maps *maps, struct process *process, uint64_t now_ns);
+void python_maps_clear(struct python_maps *maps, struct process *process, uint64_t now_ns);
+
+/* A code object was sent; now and then those of processes that are gone are thrown out. */
+void python_maps_code(struct python_maps *maps, const struct processes *processes);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_PYTHON_CODES_H
+#define BPFPROF_PYTHON_CODES_H
+
+/*
+ * Code objects, put together from the pieces that BPF sends. Each has the id that BPF gave
+ * it (one per process and life of the object); what is the same in name, file and lines is
+ * kept once, under a number of our own, so that the many workers of a job cost what one
+ * does. Bounded: past max_bytes new ones are not kept, nr_full.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bpfprof.h"
+
+struct codes;
+
+struct code_info {
+	const char *name; /* qualified where the version knows it; borrowed until codes_free() */
+	const char *file; /* co_filename */
+	uint32_t first_line;
+	uint32_t line; /* 0 = not known */
+};
+
+struct codes_counts {
+	uint64_t nr_objects; /* ids that BPF gave */
+	uint64_t nr_kept; /* distinct code */
+	uint64_t nr_full; /* pieces that there was no room for */
+	uint64_t nr_malformed;
+};
+
+int codes_new(struct codes **ret, size_t max_bytes); /* 0 or -ENOMEM */
+void codes_free(struct codes *codes);
+
+/* A piece, as it came; lines: enum bpfprof_python_lines of its layout. size: bytes of the record. */
+void codes_piece(struct codes *codes, const struct bpfprof_python_code *piece, size_t size,
+		 uint32_t lines);
+
+/*
+ * A PYTHON frame as BPF made it becomes (our number, line) if all pieces are here: the same
+ * place in the source is then the same frame. Else it stays as it is.
+ */
+uint64_t codes_frame(struct codes *codes, uint64_t frame);
+
+/* What a frame of either form means. 0, or -ENOENT if not even its name has come. */
+int codes_describe(struct codes *codes, uint64_t frame, struct code_info *ret);
+
+const struct codes_counts *codes_counts(const struct codes *codes);
+
+#endif

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/layout_ranges.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "elf/image.h"
+#include "elf/symbol_find.h"
+#include "python/layout.h"
+#include "unwind/eh_frame.h"
+
+#define MAX_SYMBOL_BYTES (256U << 20)
+#define MAX_RANGES 2048 /* before they are joined */
+#define MAX_CODE_BYTES (1U << 20) /* of the function; 80 KiB until now */
+#define MAX_JUMPS 4096 /* out of the function, looked up in .eh_frame */
+#define MAX_PARTS 16
+#define EH_FRAME_WORK (4 << 20)
+#define PADDING_BYTES 16 /* between two functions that follow one another */
+#define REG_RSP 7
+#define CFA_AT_ENTRY 8 /* from rsp, where a function begins */
+
+struct ranges {
+	struct python_range *list;
+	size_t nr;
+};
+
+static bool range_has(const struct python_range *range, uint64_t rva)
+{
+	return rva >= range->rva && rva - range->rva < range->bytes;
+}
+
+/* As much of it as is code in the file. */
+static void range_add(struct ranges *ranges, const struct elf_image *img, uint64_t rva,
+		      uint64_t bytes)
+{
+	const struct elf_segment *seg;
+	uint64_t room;
+	size_t nr, i;
+
+	seg = elf_image_segments(img, &nr);
+	for (i = 0; i < nr && ranges->nr < MAX_RANGES; i++) {
+		if (seg[i].type != PT_LOAD || !(seg[i].flags & PF_X) || rva < seg[i].va ||
+		    rva - seg[i].va >= seg[i].file_bytes || !bytes)
+			continue;
+		room = seg[i].file_bytes - (rva - seg[i].va);
+		ranges->list[ranges->nr++] =
+			(struct python_range){ .rva = rva, .bytes = bytes < room ? bytes : room };
+		return;
+	}
+}
+
+/* 1; 0 if there is no .symtab or the function is not in it; -ENOMEM. */
+static int add_by_symtab(struct ranges *ranges, struct elf_image *img)
+{
+	static const struct symbol_pattern patterns[] = {
+		{ "_PyEval_EvalFrameDefault", SYMBOL_PARTS },
+		{ "_TAIL_CALL_", SYMBOL_PREFIX }, /* 3.14+ with clang: a function per instruction */
+	};
+	__cleanup(free_mem) struct symbol_found *found = calloc(MAX_RANGES, sizeof(*found));
+	size_t nr = 0, i;
+
+	if (!found)
+		return -ENOMEM;
+	if (symbol_find_all(img, SHT_SYMTAB, MAX_SYMBOL_BYTES, patterns, 2, found, MAX_RANGES, &nr))
+		return 0;
+	for (i = 0; i < nr; i++)
+		if (found[i].type == STT_FUNC)
+			range_add(ranges, img, found[i].value, found[i].bytes);
+	return ranges->nr > 0;
+}
+
+struct part_search {
+	struct elf_image *img;
+	struct eh_frame frame;
+	struct eh_pass *pass;
+	struct ranges *ranges;
+	uint32_t nr_jumps;
+};
+
+/* Does code begin here that is already inside of a frame? *ret is all of it. */
+static bool part_find(struct part_search *s, uint64_t rva, struct python_range *ret)
+{
+	const struct cfi_cfa *cfa = &s->pass->prog.state.cfa;
+	uint64_t start, next;
+	struct eh_fde fde;
+	size_t i;
+
+	eh_pass_init(s->pass, &s->frame, EH_FRAME_WORK);
+	if (eh_frame_find(&s->frame, s->pass, rva, &i) ||
+	    eh_frame_get(&s->frame, s->pass, &i, &fde, &start, &next) || rva < fde.start ||
+	    rva >= fde.end)
+		return false;
+	cfi_program_init(&s->pass->prog, &fde.program, fde.cie, fde.start, fde.end);
+	if (cfi_program_next(&s->pass->prog) != 1)
+		return false;
+	if (cfa->rule.kind == RULE_REGISTER && cfa->reg == REG_RSP &&
+	    cfa->rule.value == CFA_AT_ENTRY)
+		return false; /* a function: this is a tail call */
+	*ret = (struct python_range){ .rva = fde.start, .bytes = fde.end - fde.start };
+	return true;
+}
+
+static void jump_follow(struct part_search *s, uint64_t rva)
+{
+	struct python_range part;
+	size_t i;
+
+	for (i = 0; i < s->ranges->nr; i++)
+		if (range_has(&s->ranges->list[i], rva))
+			return;
+	if (s->nr_jumps >= MAX_JUMPS || s->ranges->nr > MAX_PARTS)
+		return;
+	s->nr_jumps++;
+	if (part_find(s, rva, &part))
+		range_add(s->ranges, s->img, part.rva, part.bytes);
+}
+
+/*
+ * Every `jmp rel32` (e9) and `jcc rel32` (0f 80..8f), wherever such bytes stand: what is none
+ * leads to code that begins inside of a frame once in a million.
+ */
+static void jumps_follow(struct part_search *s, const uint8_t *code, size_t len, uint64_t rva)
+{
+	int32_t distance;
+	size_t i;
+
+	for (i = 0; i + 5 <= len; i++) {
+		if (code[i] != 0xe9 && (!i || code[i - 1] != 0x0f || code[i] >> 4 != 8))
+			continue;
+		memcpy(&distance, code + i + 1, sizeof(distance));
+		jump_follow(s, rva + i + 5 + (uint64_t)(int64_t)distance);
+	}
+}
+
+static int add_by_jumps(struct ranges *ranges, struct elf_image *img)
+{
+	struct python_range function = ranges->list[0];
+	__cleanup(free_mem) struct eh_pass *pass = malloc(sizeof(*pass));
+	size_t len = function.bytes < MAX_CODE_BYTES ? function.bytes : MAX_CODE_BYTES;
+	__cleanup(free_mem) uint8_t *code = malloc(len);
+	struct part_search s = { .img = img, .pass = pass, .ranges = ranges };
+	uint64_t off;
+
+	if (!pass || !code)
+		return -ENOMEM;
+	if (elf_image_machine(img) != EM_X86_64 || elf_image_rva_to_off(img, function.rva, &off) ||
+	    elf_image_read(img, off, code, len) || eh_frame_init(&s.frame, img))
+		return 0;
+	if (!eh_frame_prepare(&s.frame))
+		jumps_follow(&s, code, len, function.rva);
+	eh_frame_fini(&s.frame);
+	return 0;
+}
+
+static int range_compare(const void *a, const void *b)
+{
+	const struct python_range *x = a, *y = b;
+
+	return x->rva < y->rva ? -1 : x->rva > y->rva;
+}
+
+/* Sorted, and one where several follow one another, as tail-call handlers do. */
+static size_t ranges_join(struct python_range *list, size_t nr)
+{
+	struct python_range *last;
+	size_t i, out = 0;
+	uint64_t end;
+
+	qsort(list, nr, sizeof(*list), range_compare);
+	for (i = 0; i < nr; i++) {
+		last = out ? &list[out - 1] : NULL;
+		if (!last || list[i].rva - last->rva >= last->bytes + PADDING_BYTES) {
+			list[out++] = list[i];
+			continue;
+		}
+		end = list[i].rva + list[i].bytes;
+		if (end - last->rva > last->bytes)
+			last->bytes = end - last->rva;
+	}
+	return out < PYTHON_MAX_EVAL_RANGES ? out : PYTHON_MAX_EVAL_RANGES;
+}
+
+int python_ranges_read(struct elf_image *img, const struct symbol_found *eval,
+		       struct python_range **ret, size_t *ret_nr)
+{
+	struct ranges ranges = { .list = calloc(MAX_RANGES, sizeof(*ranges.list)) };
+	struct python_range *shorter;
+	int err;
+
+	if (!ranges.list)
+		return -ENOMEM;
+	err = add_by_symtab(&ranges, img);
+	if (!err && eval->type == STT_FUNC) {
+		range_add(&ranges, img, eval->value, eval->bytes);
+		if (ranges.nr)
+			err = add_by_jumps(&ranges, img);
+	}
+	if (err < 0) {
+		free(ranges.list);
+		return err;
+	}
+	*ret_nr = ranges_join(ranges.list, ranges.nr);
+	shorter = realloc(ranges.list, (*ret_nr ? *ret_nr : 1) * sizeof(*shorter));
+	*ret = shorter ? shorter : ranges.list;
+	return 0;
+}

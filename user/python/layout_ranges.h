@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_PYTHON_LAYOUT_RANGES_H
+#define BPFPROF_PYTHON_LAYOUT_RANGES_H
+
+/*
+ * Which code of an interpreter is its eval loop: the function _PyEval_EvalFrameDefault, the parts
+ * that compilers split off from it, and the tail-call handlers. With .symtab they have names. In
+ * a stripped file only the function itself has one; its parts are then where it jumps to: code
+ * that .eh_frame describes as beginning inside of a frame (x86-64).
+ */
+
+#include <stddef.h>
+
+struct elf_image;
+struct python_range;
+struct symbol_found;
+
+/*
+ * eval is the symbol of the function. Ascending ranges, at most PYTHON_MAX_EVAL_RANGES, the
+ * caller's to free(); none at all is no error. 0 or -ENOMEM.
+ */
+int python_ranges_read(struct elf_image *img, const struct symbol_found *eval,
+		       struct python_range **ret, size_t *ret_nr);
+
+#endif

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/pythons.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <uthash.h>
+
+#include "elf/image.h"
+#include "proc/images.h"
+#include "proc/processes.h"
+#include "python/layout.h"
+
+#define MAX_INTERPRETERS 4096
+#define MAX_TRIES 3
+
+/* A file that is an interpreter. */
+struct interpreter {
+	UT_hash_handle hh;
+	uint32_t image; /* id */
+	uint32_t layout;
+	struct python_image python; /* ranges as file offsets */
+	struct elf_segment text; /* its (first) executable segment */
+};
+
+struct pythons {
+	pythons_layout_fn layout;
+	pythons_unknown_fn unknown;
+	void *arg;
+	uint8_t *looked; /* by image id: times, MAX_TRIES = no more */
+	uint32_t cap_looked;
+	struct interpreter *interpreters;
+	struct bpfprof_python_layout layouts[PYTHONS_MAX_LAYOUTS];
+	uint32_t nr_layouts;
+	struct pythons_counts counts;
+};
+
+int pythons_new(struct pythons **ret, pythons_layout_fn layout, pythons_unknown_fn unknown,
+		void *arg)
+{
+	struct pythons *pythons = calloc(1, sizeof(*pythons));
+
+	if (!pythons)
+		return -ENOMEM;
+	pythons->layout = layout;
+	pythons->unknown = unknown;
+	pythons->arg = arg;
+	pythons->nr_layouts = 1; /* 0 is none */
+	*ret = pythons;
+	return 0;
+}
+
+void pythons_free(struct pythons *pythons)
+{
+	struct interpreter *interpreter, *next;
+
+	if (!pythons)
+		return;
+	HASH_ITER(hh, pythons->interpreters, interpreter, next) {
+		HASH_DEL(pythons->interpreters, interpreter);
+		python_image_fini(&interpreter->python);
+		free(interpreter);
+	}
+	free(pythons->looked);
+	free(pythons);
+}
+
+const struct pythons_counts *pythons_counts(const struct pythons *pythons)
+{
+	return &pythons->counts;
+}
+
+/* Number of the layout, added if new; 0 if there is no room or it is not acceptable. */
+static uint32_t layout_add(struct pythons *pythons, const struct bpfprof_python_layout *layout)
+{
+	uint32_t i;
+
+	if (python_layout_check(layout))
+		return 0;
+	for (i = 1; i < pythons->nr_layouts; i++)
+		if (!memcmp(&pythons->layouts[i], layout, sizeof(*layout)))
+			return i;
+	if (pythons->nr_layouts == PYTHONS_MAX_LAYOUTS ||
+	    pythons->layout(pythons->arg, pythons->nr_layouts, layout))
+		return 0;
+	pythons->layouts[pythons->nr_layouts] = *layout;
+	return pythons->nr_layouts++;
+}
+
+static bool may_look(struct pythons *pythons, uint32_t image)
+{
+	uint32_t cap = pythons->cap_looked ? pythons->cap_looked * 2 : 1024;
+	uint8_t *tmp;
+
+	while (cap <= image)
+		cap *= 2;
+	if (image >= pythons->cap_looked) {
+		tmp = realloc(pythons->looked, cap);
+		if (!tmp)
+			return false;
+		memset(tmp + pythons->cap_looked, 0, cap - pythons->cap_looked);
+		pythons->looked = tmp;
+		pythons->cap_looked = cap;
+	}
+	return pythons->looked[image] < MAX_TRIES;
+}
+
+static const struct elf_segment *text_segment(const struct elf_image *elf)
+{
+	const struct elf_segment *segments;
+	size_t i, nr;
+
+	segments = elf_image_segments(elf, &nr);
+	for (i = 0; i < nr; i++)
+		if (segments[i].type == PT_LOAD && segments[i].flags & PF_X)
+			return &segments[i];
+	return NULL;
+}
+
+static int interpreter_add(struct pythons *pythons, struct image *image,
+			   struct python_image *python)
+{
+	const struct elf_segment *text = text_segment(image->elf);
+	uint32_t layout = text ? layout_add(pythons, &python->layout) : 0;
+	struct interpreter *interpreter;
+	size_t i, nr = 0;
+
+	if (!layout) {
+		pythons->counts.nr_malformed++;
+		return -EBADMSG;
+	}
+	interpreter = calloc(1, sizeof(*interpreter));
+	if (!interpreter)
+		return -ENOMEM;
+	interpreter->image = image->id;
+	interpreter->layout = layout;
+	interpreter->text = *text;
+	for (i = 0; i < python->nr_ranges; i++) { /* frames carry file offsets */
+		python->ranges[nr] = python->ranges[i];
+		nr += !elf_image_rva_to_off(image->elf, python->ranges[i].rva,
+					    &python->ranges[nr].rva);
+	}
+	python->nr_ranges = nr;
+	interpreter->python = *python;
+	memset(python, 0, sizeof(*python));
+	HASH_ADD(hh, pythons->interpreters, image, sizeof(interpreter->image), interpreter);
+	return 0;
+}
+
+int pythons_look(struct pythons *pythons, struct image *image)
+{
+	struct python_image python = { 0 };
+	int err;
+
+	if (image->state != IMAGE_OPEN || image->id < BPFPROF_IMAGE_FIRST_FILE ||
+	    !may_look(pythons, image->id))
+		return 0;
+	pythons->looked[image->id]++;
+	if (HASH_COUNT(pythons->interpreters) >= MAX_INTERPRETERS)
+		return 0;
+	err = python_image_probe(&python, image->elf);
+	if (err == -ETIMEDOUT || err == -EIO) /* perhaps another time */
+		return err;
+	pythons->looked[image->id] = MAX_TRIES;
+	if (!err)
+		err = interpreter_add(pythons, image, &python);
+	else if (err == -EBADMSG)
+		pythons->counts.nr_malformed++;
+	if (err == -ENOTSUP) {
+		pythons->counts.nr_unknown++;
+		pythons->unknown(pythons->arg, image->path, python.version);
+	}
+	python_image_fini(&python);
+	return 0;
+}
+
+static const struct interpreter *interpreter_find(const struct pythons *pythons, uint32_t image)
+{
+	struct interpreter *interpreter;
+
+	HASH_FIND(hh, pythons->interpreters, &image, sizeof(image), interpreter);
+	return interpreter;
+}
+
+bool pythons_find(struct pythons *pythons, const struct process *process, uint64_t *ret_runtime,
+		  uint32_t *ret_layout)
+{
+	const struct process_mapping *m;
+	const struct interpreter *interpreter;
+	const struct elf_segment *text;
+	size_t i;
+
+	for (i = 0; i < process->nr_mappings && pythons->interpreters; i++) {
+		m = &process->mappings[i];
+		interpreter = interpreter_find(pythons, (uint32_t)m->image);
+		if (!interpreter)
+			continue;
+		text = &interpreter->text;
+		if (m->off + (m->end - m->start) <= text->off ||
+		    m->off >= text->off + text->file_bytes)
+			continue;
+		*ret_runtime = m->start - (m->off - text->off + text->va) +
+			       interpreter->python.runtime_rva;
+		*ret_layout = interpreter->layout;
+		return true;
+	}
+	return false;
+}
+
+const struct bpfprof_python_layout *pythons_layout(const struct pythons *pythons, uint32_t nr)
+{
+	return nr && nr < pythons->nr_layouts ? &pythons->layouts[nr] : NULL;
+}
+
+bool pythons_is_eval(const struct pythons *pythons, uint32_t image, uint64_t off)
+{
+	const struct interpreter *interpreter = interpreter_find(pythons, image);
+	size_t lo = 0, hi, mid;
+
+	if (!interpreter)
+		return false;
+	hi = interpreter->python.nr_ranges;
+	while (lo < hi) {
+		mid = lo + (hi - lo) / 2;
+		if (interpreter->python.ranges[mid].rva <= off)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo && off - interpreter->python.ranges[lo - 1].rva <
+			     interpreter->python.ranges[lo - 1].bytes;
+}

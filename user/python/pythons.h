@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_PYTHON_PYTHONS_H
+#define BPFPROF_PYTHON_PYTHONS_H
+
+/*
+ * Which files are CPython interpreters, and where in a process the interpreter's state is. Each
+ * file is looked at once, when it is first mapped and open.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bpfprof.h"
+
+struct image;
+struct process;
+struct pythons;
+struct python_image;
+
+#define PYTHONS_MAX_LAYOUTS 64 /* as many as the map layouts holds */
+
+struct pythons_counts {
+	uint64_t nr_unknown; /* interpreters of a version whose layout is not known */
+	uint64_t
+		nr_malformed; /* files that say they are an interpreter and contradict themselves */
+};
+
+/* Called once per new layout, which is number nr from then on: 0 or -errno. */
+typedef int (*pythons_layout_fn)(void *arg, uint32_t nr,
+				 const struct bpfprof_python_layout *layout);
+/* Called once per file whose layout is not known; version as in layout.h. */
+typedef void (*pythons_unknown_fn)(void *arg, const char *path, uint32_t version);
+
+int pythons_new(struct pythons **ret, pythons_layout_fn layout, pythons_unknown_fn unknown,
+		void *arg);
+void pythons_free(struct pythons *pythons);
+
+/* Looks at image, once; nothing happens if it is not open. 0, or the error of reading it. */
+int pythons_look(struct pythons *pythons, struct image *image);
+
+/*
+ * Fills in where the interpreter of process is: runtime address and number of the layout.
+ * False if none of its mappings is one.
+ */
+bool pythons_find(struct pythons *pythons, const struct process *process, uint64_t *ret_runtime,
+		  uint32_t *ret_layout);
+
+/* Layout by number, NULL if there is none. */
+const struct bpfprof_python_layout *pythons_layout(const struct pythons *pythons, uint32_t nr);
+/* Is this file offset of the image in the eval loop, as far as symbols tell? */
+bool pythons_is_eval(const struct pythons *pythons, uint32_t image, uint64_t off);
+
+const struct pythons_counts *pythons_counts(const struct pythons *pythons);
+
+#endif

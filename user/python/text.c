@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/text.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <string.h>
+
+#define MAX_UTF8 4
+#define MAX_PACKAGES 64 /* nested in each other; every one is a file to be looked for */
+#define REPLACEMENT 0xfffdU
+
+static const char cut_mark[] = "\xe2\x80\xa6"; /* U+2026 */
+#define CUT_MARK_LEN (sizeof(cut_mark) - 1)
+
+static uint32_t read_char(const uint8_t *src, uint32_t char_bytes)
+{
+	uint32_t value = 0;
+	uint16_t half;
+
+	if (char_bytes == 1)
+		return *src;
+	if (char_bytes == 2) {
+		memcpy(&half, src, sizeof(half));
+		return half;
+	}
+	memcpy(&value, src, sizeof(value));
+	return value;
+}
+
+static size_t write_utf8(char dst[MAX_UTF8], uint32_t c)
+{
+	if (c == 0 || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff))
+		c = REPLACEMENT;
+	if (c < 0x80) {
+		dst[0] = (char)c;
+		return 1;
+	}
+	if (c < 0x800) {
+		dst[0] = (char)(0xc0 | c >> 6);
+		dst[1] = (char)(0x80 | (c & 63));
+		return 2;
+	}
+	if (c < 0x10000) {
+		dst[0] = (char)(0xe0 | c >> 12);
+		dst[1] = (char)(0x80 | (c >> 6 & 63));
+		dst[2] = (char)(0x80 | (c & 63));
+		return 3;
+	}
+	dst[0] = (char)(0xf0 | c >> 18);
+	dst[1] = (char)(0x80 | (c >> 12 & 63));
+	dst[2] = (char)(0x80 | (c >> 6 & 63));
+	dst[3] = (char)(0x80 | (c & 63));
+	return 4;
+}
+
+size_t python_text(char *dst, size_t cap, const uint8_t *src, size_t len, size_t total,
+		   uint32_t char_bytes)
+{
+	size_t n = 0, cut_at = 0, bytes, pos;
+	bool cut = total > len;
+	char utf8[MAX_UTF8];
+
+	if (!cap)
+		return 0;
+	if (char_bytes != 1 && char_bytes != 2 && char_bytes != 4) {
+		dst[0] = '\0';
+		return 0;
+	}
+	if (total < len)
+		len = total;
+	if (len % char_bytes)
+		cut = true;
+	for (pos = 0; len - pos >= char_bytes; pos += char_bytes) {
+		bytes = write_utf8(utf8, read_char(src + pos, char_bytes));
+		if (bytes >= cap - n) {
+			cut = true;
+			break;
+		}
+		memcpy(dst + n, utf8, bytes);
+		n += bytes;
+		if (CUT_MARK_LEN < cap - n)
+			cut_at = n;
+	}
+	if (cut) {
+		n = cut_at;
+		if (CUT_MARK_LEN < cap) {
+			memcpy(dst + n, cut_mark, CUT_MARK_LEN);
+			n += CUT_MARK_LEN;
+		}
+	}
+	dst[n] = '\0';
+	return n;
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash && slash[1] ? slash + 1 : path;
+}
+
+static bool starts_with(const char *text, const char *prefix)
+{
+	return !strncmp(text, prefix, strlen(prefix));
+}
+
+static const char *skip_digits(const char *text)
+{
+	return text + strspn(text, "0123456789");
+}
+
+/* What follows "lib/pythonX.Y/" ("t" for the build without a GIL) at the start of text, or NULL. */
+static const char *skip_stdlib(const char *text)
+{
+	const char *major, *minor, *end;
+
+	if (starts_with(text, "lib/python"))
+		major = text + strlen("lib/python");
+	else if (starts_with(text, "lib64/python"))
+		major = text + strlen("lib64/python");
+	else
+		return NULL;
+	end = skip_digits(major);
+	if (end == major || *end != '.')
+		return NULL;
+	minor = end + 1;
+	end = skip_digits(minor);
+	if (end == minor)
+		return NULL;
+	if (*end == 't')
+		end++;
+	return *end == '/' ? end + 1 : NULL;
+}
+
+/* A folder of modules at the start of text: what follows it, or NULL. */
+static const char *skip_library(const char *text)
+{
+	if (starts_with(text, "site-packages/") || starts_with(text, "dist-packages/"))
+		return strchr(text, '/') + 1;
+	return skip_stdlib(text);
+}
+
+static const char *guess_short(const char *path)
+{
+	const char *found = base_name(path), *part = path, *rest, *slash;
+
+	for (;;) {
+		rest = skip_library(part);
+		if (rest && *rest)
+			found = rest;
+		slash = strchr(part, '/');
+		if (!slash)
+			return found;
+		part = slash + 1;
+	}
+}
+
+const char *python_short_file(const char *path, int (*has_init)(void *arg, const char *folder),
+			      void *arg)
+{
+	const char *found = base_name(path);
+	size_t len = (size_t)(found - path);
+	char folder[PATH_MAX];
+	int level, has;
+
+	if (path[0] == '<' || found == path)
+		return path;
+	if (!has_init || len > sizeof(folder)) /* its slash makes room for the NUL */
+		return guess_short(path);
+	memcpy(folder, path, len);
+	for (level = 0; level < MAX_PACKAGES; level++) {
+		while (len && folder[len - 1] == '/')
+			len--;
+		if (!len)
+			break;
+		folder[len] = '\0';
+		has = has_init(arg, folder);
+		if (has < 0)
+			return guess_short(path);
+		if (!has)
+			break;
+		while (len && folder[len - 1] != '/')
+			len--;
+		found = path + len;
+	}
+	return found;
+}
