@@ -389,13 +389,15 @@ static __always_inline int piece_send(struct unwind_reader *r, __u64 id, __u64 v
 {
 	struct python_scratch *py = &r->py;
 	struct bpfprof_python_code *p = &py->piece;
-	__u64 size;
+	__u64 size, bytes = len;
 
 	if (len > py->budget || bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > cfg.ring_bytes / 2)
 		return -1;
 	if (len > BPFPROF_PYTHON_PIECE_BYTES)
 		return -1;
-	if (len && bpf_probe_read_user(p->data, len & 16383, (void *)data))
+	barrier_var(bytes); /* or the compiler drops the mask, seeing that it changes nothing */
+	bytes &= 16383;
+	if (bytes && bpf_probe_read_user(p->data, bytes, (void *)data))
 		return -1;
 	py->budget -= len;
 	p->code_id = id;
@@ -406,7 +408,7 @@ static __always_inline int piece_send(struct unwind_reader *r, __u64 id, __u64 v
 	p->len = len;
 	p->pad = 0;
 	p->code_va = va;
-	size = __builtin_offsetof(struct bpfprof_python_code, data) + (len & 16383);
+	size = __builtin_offsetof(struct bpfprof_python_code, data) + bytes;
 	record_fill(&p->rec, BPFPROF_KIND_PYTHON_CODE, size);
 	return bpf_ringbuf_output(&ring, p, size, BPF_RB_NO_WAKEUP) ? -1 : 0;
 }

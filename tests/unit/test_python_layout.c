@@ -250,7 +250,8 @@ Test(python_layout, built_in)
 	struct python_image python;
 	char *path;
 
-	build("made.o", "unsigned long _PyRuntime[300] = { 1 };\nFUNCTION(PyConfig_Clear)\n", "-r");
+	build("made.so", "unsigned long _PyRuntime[300] = { 1 };\nFUNCTION(PyConfig_Clear)\n", "");
+	fixture_run("gcc -O1 -c -o made.o python.c");
 	fixture_write("m.c", "int _PyEval_EvalFrameDefault(void), PyConfig_Clear(void);\n"
 			     "int main(void) { return _PyEval_EvalFrameDefault() + "
 			     "PyConfig_Clear(); }\n");
@@ -319,7 +320,7 @@ Test(python_layout, tail_call_handlers)
 	static const char handlers[] =
 		"unsigned long _PyRuntime[300] = { 1 };\nFUNCTION(PyConfig_Clear)\n"
 		"static FUNCTION(_TAIL_CALL_LOAD_FAST)\nstatic FUNCTION(_TAIL_CALL_BINARY_OP)\n"
-		"__attribute__((section(\".text.far\"))) static FUNCTION(_TAIL_CALL_far)\n"
+		"__attribute__((section(\"far_text\"))) static FUNCTION(_TAIL_CALL_far)\n"
 		"int (*const table[])(void) = { _TAIL_CALL_LOAD_FAST, _TAIL_CALL_BINARY_OP,\n"
 		" _TAIL_CALL_far };\n";
 	struct python_image python;
@@ -328,7 +329,7 @@ Test(python_layout, tail_call_handlers)
 	char *path;
 	bool found = false;
 
-	cr_assert_eq(probe_built(handlers, "-Wl,--section-start=.text.far=0x900000", &python), 0);
+	cr_assert_eq(probe_built(handlers, "-Wl,--section-start=far_text=0x900000", &python), 0);
 	path = fixture_path("libmade.so");
 	far = fixture_value(path, "_TAIL_CALL_far");
 	/* The eval function, which stands apart, and the handlers that follow one another. */
@@ -449,11 +450,13 @@ Test(python_layout, real_interpreters)
 
 static struct bpfprof_python_layout good_layout(void)
 {
+	struct bpfprof_python_layout layout;
 	struct python_image python;
 
 	cr_assert_eq(probe_built(offsets_314, "-DVERSION=0x030e0af0", &python), 0);
+	layout = python.layout;
 	python_image_fini(&python);
-	return python.layout;
+	return layout;
 }
 
 Test(python_layout, check)
