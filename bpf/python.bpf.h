@@ -49,36 +49,23 @@ struct {
 	__type(value, struct bpfprof_code_known);
 } codes SEC(".maps");
 
-static __always_inline void frame_copy(__u8 *dst, const __u8 *src)
-{
-	int i;
-
-#pragma unroll
-	for (i = 0; i < BPFPROF_PYTHON_FRAME_BYTES / 8; i++)
-		((__u64 *)dst)[i] = ((const __u64 *)src)[i];
-}
-
 /*
  * From 3.11 on frames lie one above another in the thread's data stack, a caller below what it
  * called, so that one copy serves many; shims lie on the C stack. Others (generators,
  * 3.8-3.10) are somewhere in the heap.
  */
-static __always_inline int python_frame_read(struct unwind_reader *r, __u64 va, __u32 len,
-					     __u8 *dst)
+static __always_inline const __u8 *python_frame_at(struct unwind_reader *r, __u64 va, __u32 len,
+						   __u8 *room)
 {
 	struct python_scratch *py = &r->py;
-	__u64 off = va - r->rec.stack_va, size;
+	__u64 off = va - r->rec.stack_va, size, start;
 
 	len &= BPFPROF_PYTHON_FRAME_BYTES - 1;
-	if (off < BPFPROF_STACK_BYTES - PYTHON_FRAME_ROOM && window_has(r, va, len)) {
-		frame_copy(dst, r->rec.stack + (off & (BPFPROF_STACK_BYTES - 1)));
-		return 0;
-	}
+	if (off < BPFPROF_STACK_BYTES - PYTHON_FRAME_ROOM && window_has(r, va, len))
+		return r->rec.stack + (off & (BPFPROF_STACK_BYTES - 1));
 	off = va - py->window_va;
-	if (off < PYTHON_WINDOW_BYTES && off + len <= py->window_len) {
-		frame_copy(dst, py->window + (off & (PYTHON_WINDOW_BYTES - 1)));
-		return 0;
-	}
+	if (off < PYTHON_WINDOW_BYTES && off + len <= py->window_len)
+		return py->window + (off & (PYTHON_WINDOW_BYTES - 1));
 	if (py->layout.chain != PYTHON_CHAIN_OBJECTS && py->last_va - va < 4 * PAGE_BYTES) {
 		/* Not into the page below: it may not be there, and a fault costs more than a read. */
 		off = va & (PAGE_BYTES - 1);
@@ -90,12 +77,13 @@ static __always_inline int python_frame_read(struct unwind_reader *r, __u64 va, 
 		if (!bpf_probe_read_user(py->window, size, (void *)(va - off))) {
 			py->window_va = va - off;
 			py->window_len = size;
-			frame_copy(dst, py->window + (off & (PYTHON_WINDOW_BYTES - 1)));
-			return 0;
+			return py->window + (off & (PYTHON_WINDOW_BYTES - 1));
 		}
 	}
 	py->last_va = va;
-	return bpf_probe_read_user(dst, len, (void *)va);
+	start = py->layout.frame_start & (BPFPROF_PYTHON_FRAME_BYTES - 8);
+	size = (len - start) & (BPFPROF_PYTHON_FRAME_BYTES - 1);
+	return bpf_probe_read_user(room + start, size, (void *)(va + start)) ? NULL : room;
 }
 
 static __always_inline int user_u64(__u64 va, __u64 *dst)
@@ -211,9 +199,13 @@ static __always_inline __u32 code_u32(struct python_scratch *py, __u32 off)
 	return *(__u32 *)(py->code + (off & 0xff));
 }
 
+/* The part of it that matters, to its place in py->code. */
 static __always_inline int code_read(struct python_scratch *py, __u64 va)
 {
-	return bpf_probe_read_user(py->code, py->layout.code_bytes & 0xff, (void *)va);
+	__u32 start = py->layout.code_start & 0xf8;
+
+	return bpf_probe_read_user(py->code + start, (py->layout.code_bytes - start) & 0xff,
+				   (void *)(va + start));
 }
 
 static __always_inline __u64 mix(__u64 hash, __u64 word)

@@ -26,8 +26,9 @@
 struct unwind_reader;
 static __always_inline int unwind_read(struct unwind_reader *r, __u64 va, void *dst, __u32 len);
 static __always_inline int unwind_read_u64(struct unwind_reader *r, __u64 va, __u64 *dst);
-static __always_inline int python_frame_read(struct unwind_reader *r, __u64 va, __u32 len,
-					     __u8 *dst);
+static __always_inline const __u8 *python_frame_at(struct unwind_reader *r, __u64 va, __u32 len,
+						   __u8 *room);
+#define PYTHON_FRAME_AT
 #include "unwind_native.h"
 #include "unwind_python.h"
 
@@ -70,8 +71,8 @@ struct python_scratch {
 	__u32 window_len;
 	__u32 pad;
 	__u8 tstate[BPFPROF_PYTHON_TSTATE_BYTES + 8];
-	__u8 frame[PYTHON_FRAME_ROOM];
-	__u8 code[BPFPROF_PYTHON_CODE_BYTES + 64 + 8];
+	__u8 frame[2 * PYTHON_FRAME_ROOM];
+	__u8 code[512];
 	__u8 window[PYTHON_WINDOW_BYTES + PYTHON_FRAME_ROOM];
 	struct bpfprof_code_key pending[MAX_PENDING]; /* line tables to be sent */
 	struct cached_thread threads[THREAD_SLOTS];

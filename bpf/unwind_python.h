@@ -12,7 +12,8 @@
  *				     __u8 dst[PYTHON_FRAME_ROOM]);
  *	static int unwind_read_u64(struct unwind_reader *reader, __u64 va, __u64 *dst);
  *
- * (0 or negative). How C and Python frames pair up is told by addresses: from 3.11 on
+ * (0 or negative). One that has the frame in its memory already defines python_frame_at()
+ * instead, and PYTHON_FRAME_AT: it returns where, or NULL. How C and Python frames pair up is told by addresses: from 3.11 on
  * every C call of the eval loop has something of the chain in its own C frame: its cframe
  * (3.11), the shim frame that ends its part of the chain (3.12+). Before, each C call
  * of the eval loop runs exactly one frame.
@@ -32,6 +33,14 @@ struct python_walk {
 	__u64 entry; /* something in the C frame of the eval loop that ends here, 0 = none does */
 	__u32 lasti; /* index of the instruction, or BPFPROF_LASTI_NONE */
 };
+
+#ifndef PYTHON_FRAME_AT
+static inline const __u8 *python_frame_at(struct unwind_reader *reader, __u64 va, __u32 len,
+					  __u8 room[PYTHON_FRAME_ROOM])
+{
+	return python_frame_read(reader, va, len, room) ? 0 : room;
+}
+#endif
 
 static inline __u64 python_u64(const __u8 *buf, __u32 off)
 {
@@ -66,9 +75,10 @@ static inline __u32 python_lasti_int(const struct bpfprof_python_layout *layout,
  * bpfprof_python_stop: COMPLETE if there was none left.
  */
 static inline int python_step(struct python_walk *w, const struct bpfprof_python_layout *layout,
-			      struct unwind_reader *reader, __u8 buf[PYTHON_FRAME_ROOM])
+			      struct unwind_reader *reader, __u8 room[PYTHON_FRAME_ROOM])
 {
 	__u64 frame = w->frame;
+	const __u8 *buf;
 	__u8 owner;
 
 	w->code = 0;
@@ -77,7 +87,8 @@ static inline int python_step(struct python_walk *w, const struct bpfprof_python
 		return PYTHON_STOP_COMPLETE;
 	if (!python_plausible(frame) || frame & 7)
 		return PYTHON_STOP_BAD;
-	if (python_frame_read(reader, frame, layout->frame_bytes, buf))
+	buf = python_frame_at(reader, frame, layout->frame_bytes, room);
+	if (!buf)
 		return PYTHON_STOP_READ_FAULT;
 	w->code = python_u64(buf, layout->frame_code & (BPFPROF_PYTHON_FRAME_BYTES - 1));
 	w->frame = python_u64(buf, layout->frame_previous & (BPFPROF_PYTHON_FRAME_BYTES - 1));

@@ -9,7 +9,12 @@ START = r"_start;(?:(?:libc\.so\.6\+0x[0-9a-f]+|__libc_start[a-z_]*(?:@+[\w.]+)?
 KERNEL = r"(?:;[^;]+_\[k\])*$"
 CHAIN = (r"(?:;chain_1(?:;chain_2(?:;chain_3(?:;chain_4@plt|;chain_4(?:;chain_5@plt|"
          r";chain_5(?:;chain_6@plt|;chain_6)?)?)?)?)?)?")
+C_FRAMES = r"(?:;(?![^;]* \([^;]*:\d+\))[^;]+)*"
+PYTHON = (r"^[^;]+;_start" + C_FRAMES + r";<module> \(levels\.py:21\);outer \(levels\.py:1[78]\)" +
+          C_FRAMES + r"(?:;key \(levels\.py:1[23]\)(?:;inner \(levels\.py:[5-9]\))?" + C_FRAMES +
+          r")?$")
 EXPECTED = {
+    "python": re.compile(PYTHON),
     "chain": re.compile("^[^;]+;" + START + CHAIN + KERNEL),
     "dive": re.compile("^[^;]+;" + START + r"(?:;dive){0,299}(?:;dive(?:;bottom)?)?" + KERNEL),
 }

@@ -72,13 +72,41 @@ const struct pythons_counts *pythons_counts(const struct pythons *pythons)
 	return &pythons->counts;
 }
 
+/* Where the fields begin that are read: what lies before them need not be copied. */
+static void layout_starts(struct bpfprof_python_layout *l)
+{
+	const uint16_t frame[] = { l->frame_code, l->frame_previous, l->frame_lasti,
+				   l->chain == PYTHON_CHAIN_OBJECTS ? l->frame_lasti
+								    : l->frame_owner };
+	const uint16_t code[] = { l->code_name,
+				  l->code_qualname ? l->code_qualname : l->code_name,
+				  l->code_filename,
+				  l->code_linetable,
+				  l->code_firstlineno,
+				  l->code_flags,
+				  l->code_version ? l->code_version : l->code_name };
+	size_t i;
+
+	l->frame_start = frame[0];
+	for (i = 1; i < sizeof(frame) / sizeof(*frame); i++)
+		if (frame[i] < l->frame_start)
+			l->frame_start = frame[i];
+	l->code_start = code[0];
+	for (i = 1; i < sizeof(code) / sizeof(*code); i++)
+		if (code[i] < l->code_start)
+			l->code_start = code[i];
+	l->frame_start &= 0xfff8;
+	l->code_start &= 0xfff8;
+}
+
 /* Number of the layout, added if new; 0 if there is no room or it is not acceptable. */
-static uint32_t layout_add(struct pythons *pythons, const struct bpfprof_python_layout *layout)
+static uint32_t layout_add(struct pythons *pythons, struct bpfprof_python_layout *layout)
 {
 	uint32_t i;
 
 	if (python_layout_check(layout))
 		return 0;
+	layout_starts(layout);
 	for (i = 1; i < pythons->nr_layouts; i++)
 		if (!memcmp(&pythons->layouts[i], layout, sizeof(*layout)))
 			return i;

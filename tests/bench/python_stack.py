@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Python process that computes at the end of a stack of known depth. argv: Python frames, C detours.
+
+Every frame is a function of its own, as in most programs.
+"""
+
+import sys
+
+SPIN = """
+def level_0(functions):
+    total = 0
+    while True:
+        total = total + 1 & 1023
+"""
+CALL = """
+def level_{here}(functions):
+    a, b, c = {here}, "b", None
+    return functions[{below}](functions)
+"""
+DETOUR = """
+def level_{here}(functions):
+    a, b, c = {here}, "b", None
+    return sorted((functions,), key=functions[{below}])
+"""
+
+
+def main():
+    names = {}
+    levels = int(sys.argv[1]) - 2  # <module> and main are there already
+    detours = int(sys.argv[2])
+    exec(compile(SPIN, "level_0.py", "exec"), names)
+    for here in range(1, levels):
+        text = DETOUR if here <= detours else CALL
+        text = text.format(here=here, below=here - 1)
+        exec(compile(text, "level_%d.py" % here, "exec"), names)
+    functions = [names["level_%d" % level] for level in range(levels)]
+    functions[-1](functions)
+
+
+main()
