@@ -49,6 +49,7 @@ HOSTBPF_OBJ := $(HOSTBPF_SRC:%.c=$(B)/%.o)
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .PHONY: all deps demo check check-heavy unit hostbpf system kernels fuzz-smoke fuzz bench lint format \
+	layouts \
 	install uninstall clean help vmlinux
 all: $(B)/bpfprof
 
@@ -107,6 +108,7 @@ fuzz-smoke: ; @FUZZ_SECONDS=20 tests/fuzz/run
 bench: all ; @tests/bench/run
 lint: ; @tests/lint
 format: ; @git ls-files 'bpf/*.[ch]' 'user/*.[ch]' 'tests/*.[ch]' | xargs clang-format -i
+layouts: ; @user/python/make-layouts --check
 vmlinux: ; @vmlinux/generate
 
 install: all
@@ -125,4 +127,5 @@ help:
 	'make fuzz FUZZ=NAME   fuzz one parser until stopped' \
 	'make bench        measure costs side by side with perf' \
 	'make install      PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)' \
+	'make layouts     compare user/python/layouts.h with the CPython headers found here' \
 	'make format vmlinux clean'

@@ -20,6 +20,7 @@
 #define NAME_MAX_BYTES 4096
 #define LINES_MAX_BYTES (8U << 20)
 #define STRING_HEADER_BYTES 40
+#define STRING_HEADER_FT_BYTES 56 /* of free-threaded builds */
 #define LINES_PASSES 4
 
 /* Key: number; value: written once by user space before a process refers to it. */
@@ -276,7 +277,9 @@ static __noinline __u64 code_id_slow(struct unwind_reader *r, __u64 va, __u64 fi
 	return fresh.id;
 }
 
-/* Frame of (code object at va, lasti), or 0 if it cannot be read. */
+#define FRAME_HIDDEN 1
+
+/* Frame of (code object at va, lasti), FRAME_HIDDEN, or 0 if it cannot be read. */
 static __noinline __u64 python_frame_make(struct unwind_reader *r, __u64 va, __u32 lasti)
 {
 	struct python_scratch *py = &r->py;
@@ -285,6 +288,8 @@ static __noinline __u64 python_frame_make(struct unwind_reader *r, __u64 va, __u
 
 	if (code_read(py, va))
 		return 0;
+	if (python_code_hidden(&py->layout, py->code))
+		return FRAME_HIDDEN;
 	fingerprint = code_fingerprint(py, va);
 	slot = &py->codes[fingerprint & (CODE_SLOTS - 1)];
 	id = slot->fingerprint == fingerprint ? slot->id : code_id_slow(r, va, fingerprint);
@@ -306,6 +311,8 @@ static long python_walk_frame(__u32 i, struct python_ctx *ctx)
 		frame = python_frame_make(r, py->walk.code, py->walk.lasti);
 		if (!frame)
 			stop = PYTHON_STOP_READ_FAULT;
+		else if (frame == FRAME_HIDDEN)
+			stop = 0;
 		else if (nr >= BPFPROF_MAX_PYTHON_FRAMES || at >= BPFPROF_MAX_FRAMES)
 			stop = PYTHON_STOP_DEPTH;
 		else {
@@ -361,7 +368,9 @@ static __always_inline void gil_note(struct unwind_reader *r, __u64 tstate)
 	struct python_scratch *py = &r->py;
 	__u64 current = 0;
 
-	if (py->layout.runtime_current) {
+	if (py->layout.free_threaded) {
+		return;
+	} else if (py->layout.runtime_current) {
 		if (user_u64(py->runtime + py->layout.runtime_current, &current))
 			return;
 	} else if (py->layout.tstate_status) {
@@ -416,7 +425,9 @@ static __noinline int string_send(struct unwind_reader *r, __u64 id, __u64 va, _
 		max = part == PYTHON_PART_NAME ? NAME_MAX_BYTES : BPFPROF_PYTHON_PIECE_BYTES;
 	__u64 length, data;
 
-	if (bpf_probe_read_user(py->frame, STRING_HEADER_BYTES, (void *)string))
+	if (bpf_probe_read_user(py->frame,
+				l->free_threaded ? STRING_HEADER_FT_BYTES : STRING_HEADER_BYTES,
+				(void *)string))
 		return -1;
 	length = python_u64(py->frame, l->unicode_length & (BPFPROF_PYTHON_FRAME_BYTES - 1));
 	state = python_u64(py->frame, l->unicode_state & (BPFPROF_PYTHON_FRAME_BYTES - 1));

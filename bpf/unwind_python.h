@@ -117,4 +117,17 @@ static inline int python_step(struct python_walk *w, const struct bpfprof_python
 	return python_plausible(w->code) ? 0 : PYTHON_STOP_BAD;
 }
 
+/*
+ * Is this, the beginning of a code object, none that a traceback would show? From 3.13 on a class that is
+ * called runs __init__ above a frame of the interpreter's own (_Py_InitCleanup in
+ * Python/specialize.c), whose static code object has one string for all its names, and no line.
+ */
+static inline int python_code_hidden(const struct bpfprof_python_layout *layout, const __u8 *code)
+{
+	return layout->chain == PYTHON_CHAIN_FRAMES &&
+	       python_u64(code, layout->code_name & 0xff) ==
+		       python_u64(code, layout->code_filename & 0xff) &&
+	       !*(const __u32 *)(code + (layout->code_firstlineno & 0xff));
+}
+
 #endif

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "elf/image.h"
+#include "python/debug_offsets.h"
 #include "test_elf_fixture.h"
 
 #define CHECKER "tests/unit/check_python_layout.py"
@@ -44,11 +45,13 @@ static const char offsets_314[] =
 	"#ifndef LENGTH\n#define LENGTH 16\n#endif\n"
 	"#ifndef ARGCOUNT\n#define ARGCOUNT 52\n#endif\n"
 	"#ifndef WORDS\n#define WORDS 1024\n#endif\n"
+	"#ifndef THREAD_BYTES\n#define THREAD_BYTES 400\n#endif\n"
 	"const unsigned long Py_Version = VERSION;\n"
 	"unsigned long _PyRuntime[WORDS] = { COOKIE, CLAIMED, FREE_THREADED,\n"
 	" [3] = RUNTIME_BYTES, [5] = 808, /* interpreters_head */\n"
 	" [6] = 200000, [8] = 7272, [9] = 7344, /* interpreter: size, next, threads_head */\n"
-	" [22] = 400, [24] = 8, [26] = 72, [27] = THREAD_ID, [30] = 32, /* thread state */\n"
+	" [22] = THREAD_BYTES, [24] = 8, [26] = 72, [27] = THREAD_ID, [30] = 32, /* thread state "
+	"*/\n"
 	" [32] = 8, [33] = 0, [34] = 56, [36] = 74, /* frame */\n"
 	" [40] = 112, [41] = 120, [42] = 128, [43] = LINETABLE, [44] = 68, [45] = ARGCOUNT,\n"
 	" [48] = 208, /* code */\n"
@@ -153,7 +156,7 @@ static const struct lie lies[] = {
 	{ "4.0", "-DVERSION=0x040000f0", -ENOTSUP, 0x040000f0 },
 	{ "3.14 that has the struct of 3.13", "-DVERSION=0x030d00f0", -EBADMSG, 0 },
 	{ "Py_Version of a time before it", "-DVERSION=0x030a00f0", -EBADMSG, 0 },
-	{ "Py_Version of 64 bits", "-DVERSION=0x10000030e00f0", -EBADMSG, 0 },
+	{ "Py_Version of 64 bits", "-DVERSION=0x10000030e00f0 -DCLAIMED=0x030e00f0", -EBADMSG, 0 },
 	{ "no cookie", "-DVERSION=0x030e00f0 -DCOOKIE=0", -EBADMSG, 0 },
 	{ "two versions", "-DVERSION=0x030e00f0 -DCLAIMED=0x030e01f0", -EBADMSG, 0 },
 	{ "free-threaded how", "-DVERSION=0x030e00f0 -DFREE_THREADED=2", -EBADMSG, 0 },
@@ -162,7 +165,7 @@ static const struct lie lies[] = {
 	  -EBADMSG, 0 },
 	{ "two sizes", "-DVERSION=0x030e00f0 -DRUNTIME_BYTES=8200", -EBADMSG, 0 },
 	{ "far field", "-DVERSION=0x030e00f0 -DTHREAD_ID=256", -EBADMSG, 0 },
-	{ "outside of its struct", "-DVERSION=0x030e00f0 -DTHREAD_ID=400", -EBADMSG, 0 },
+	{ "outside of its struct", "-DVERSION=0x030e00f0 -DTHREAD_BYTES=152", -EBADMSG, 0 },
 	{ "negative field", "-DVERSION=0x030e00f0 -DTHREAD_ID=-8UL", -EBADMSG, 0 },
 	{ "64 KiB, which is 0 in 16 bits", "-DVERSION=0x030e00f0 -DLINETABLE=65672", -EBADMSG, 0 },
 	{ "unaligned", "-DVERSION=0x030e00f0 -DLINETABLE=137", -EBADMSG, 0 },
@@ -230,7 +233,10 @@ Test(python_layout, not_python)
 	fixture_run(script);
 	cr_assert_eq(probe("sh.copy", &python), -ENODATA);
 	/* A function, and data of no size. */
-	cr_assert_eq(probe_built("FUNCTION(_PyRuntime) FUNCTION(PyConfig_Clear)\n", "", &python),
+	cr_assert_eq(probe_built("FUNCTION(PyConfig_Clear)\n__asm__(\".data\\n.globl _PyRuntime\\n"
+				 ".type _PyRuntime, @function\\n.size _PyRuntime, 2400\\n"
+				 "_PyRuntime: .zero 2400\\n.text\");\n",
+				 "", &python),
 		     -EBADMSG);
 	cr_assert_eq(probe_built("FUNCTION(PyConfig_Clear)\n__asm__(\".data\\n.globl _PyRuntime\\n"
 				 ".type _PyRuntime, @object\\n_PyRuntime: .quad 1\\n.text\");\n",
@@ -269,15 +275,23 @@ Test(python_layout, built_in)
 }
 
 static const char split[] =
-	"unsigned long _PyRuntime[300] = { 1 };\nFUNCTION(PyConfig_Clear)\n"
-	"int outside(int, ...); void more(void);\n"
+	"unsigned long _PyRuntime[300] = { 1 };\nint PyConfig_Clear(void) { return 0; }\n"
+	"int outside(int, ...); void more(void); int by_plt(int);\n"
 	"__attribute__((cold, noinline)) int rare(int n) { return outside(n, 1); }\n"
-	"__attribute__((noinline)) int tail(int n) { more(); return outside(n, 2) + 1; }\n"
+	"__attribute__((noinline)) static int tail(int n) { more(); return outside(n, 2) + 1; }\n"
 	"int _PyEval_EvalFrameDefault(int n) { char room[100]; int i, sum = 0;\n"
+	"  if (n == 77) { more(); return by_plt(n); }\n"
+	"  __asm__ volatile(\"jmp 1f; .byte 0xe9; .long twin_inside - . - 4; 1:\");\n"
 	"  for (i = 0; i < n; i++) sum += outside(i, room);\n"
 	"  if (__builtin_expect(sum > 100, 0)) { sum += rare(sum); sum ^= rare(sum + n);\n"
 	"    outside(sum, room); sum *= rare(n); }\n"
-	"  if (sum == 7) return tail(sum);\n  return sum; }\n";
+	"  more(); return tail(sum); }\n"
+	"int user(int n) { return tail(n) + 1; }\n"
+	/* Another function, into which bytes that are no instruction seem to jump. */
+	"__asm__(\"twin: .cfi_startproc; push %rbp; .cfi_def_cfa_offset 16; .cfi_offset rbp, "
+	"-16;\"\n"
+	" \"mov %rsp, %rbp; .cfi_def_cfa_register rbp; twin_inside: nop; nop; pop %rbp;\"\n"
+	" \".cfi_def_cfa rsp, 8; ret; .cfi_endproc\");\n";
 
 /* The part that gcc splits off is found by name, and in a stripped file by the jump to it. */
 Test(python_layout, split_eval_loop)
@@ -292,7 +306,7 @@ Test(python_layout, split_eval_loop)
 	fixture_write("split.c", split);
 	for (i = 0; i < sizeof(compilers) / sizeof(compilers[0]); i++) {
 		snprintf(script, sizeof(script),
-			 "gcc -DFUNCTION\\(x\\)='int x(void) { return 0; }' -O2 "
+			 "gcc -O2 "
 			 "-freorder-blocks-and-partition %s -fPIC -shared -o split.so split.c;"
 			 "strip -o split_stripped.so split.so",
 			 compilers[i]);
@@ -312,6 +326,57 @@ Test(python_layout, split_eval_loop)
 		python_image_fini(&python);
 		python_image_fini(&stripped);
 	}
+}
+
+/* A size that reaches out of the code. */
+Test(python_layout, long_eval_loop)
+{
+	struct python_image python;
+	const struct elf_segment *seg;
+	struct elf_image *img;
+	size_t nr, i;
+
+	cr_assert_eq(probe_built("unsigned long _PyRuntime[300] = { 1 };\n"
+				 "FUNCTION(PyConfig_Clear)\n"
+				 "__asm__(\".size _PyEval_EvalFrameDefault, 0x7fffffff\");\n",
+				 "-fno-toplevel-reorder", &python),
+		     0);
+	img = fixture_open("libmade.so");
+	seg = elf_image_segments(img, &nr);
+	for (i = 0; i < nr && !(seg[i].flags & 1 && seg[i].type == 1); i++)
+		;
+	cr_assert_eq(python.nr_ranges, 1);
+	cr_assert_eq(python.ranges[0].rva + python.ranges[0].bytes, seg[i].va + seg[i].file_bytes);
+	elf_image_free(img);
+	python_image_fini(&python);
+}
+
+/* Every length of the first bytes but the whole. */
+Test(python_layout, cut_debug_offsets)
+{
+	struct bpfprof_python_layout layout;
+	struct python_image python;
+	struct elf_image *img;
+	uint8_t *data, *part;
+	uint64_t off;
+	size_t len;
+
+	cr_assert_eq(probe_built(offsets_314, "-DVERSION=0x030e0af0", &python), 0);
+	img = fixture_open("libmade.so");
+	cr_assert(data = malloc(760));
+	cr_assert_eq(elf_image_rva_to_off(img, python.runtime_rva, &off), 0);
+	cr_assert_eq(elf_image_read(img, off, data, 760), 0);
+	cr_assert_eq(python_debug_offsets_parse(&layout, data, 760, 0x030e0af0, 0), 0);
+	for (len = 0; len < 760; len++) {
+		cr_assert(part = malloc(len + 1));
+		memcpy(part, data, len);
+		cr_assert_eq(python_debug_offsets_parse(&layout, part, len, 0x030e0af0, 0),
+			     -EBADMSG, "%zu", len);
+		free(part);
+	}
+	free(data);
+	elf_image_free(img);
+	python_image_fini(&python);
 }
 
 /* A function for each instruction; neighbours are one range. */

@@ -20,7 +20,7 @@
 #define MAX_STATE_BYTES (1U << 20) /* _PyRuntime and PyInterpreterState: below 500 KiB until now */
 #define MAX_ADAPTIVE 1024
 #define MAX_STRING_HEADER 128
-#define MAX_PROGRAM_SYMBOL_BYTES (32U << 20) /* of a program that exports no _PyRuntime */
+#define MAX_PROGRAM_SYMBOL_BYTES (16U << 20) /* of a program that exports no _PyRuntime */
 #define RELEASE_CANDIDATE 0xc /* PY_RELEASE_LEVEL_GAMMA: layouts are fixed from then on */
 
 /* Symbols that say whether it is CPython, and which. The first two are asked of every file. */

@@ -21,7 +21,6 @@
 #define EH_FRAME_WORK (4 << 20)
 #define PADDING_BYTES 16 /* between two functions that follow one another */
 #define REG_RSP 7
-#define CFA_AT_ENTRY 8 /* from rsp, where a function begins */
 
 struct ranges {
 	struct python_range *list;
@@ -81,10 +80,15 @@ struct part_search {
 	uint32_t nr_jumps;
 };
 
-/* Does code begin here that is already inside of a frame? *ret is all of it. */
-static bool part_find(struct part_search *s, uint64_t rva, struct python_range *ret)
+/* A piece of code as .eh_frame describes it: how its frame is found at its start and at one place. */
+struct piece {
+	struct python_range range;
+	struct cfi_cfa start, here;
+};
+
+static bool piece_read(struct part_search *s, uint64_t rva, struct piece *ret)
 {
-	const struct cfi_cfa *cfa = &s->pass->prog.state.cfa;
+	struct cfi_program *prog = &s->pass->prog;
 	uint64_t start, next;
 	struct eh_fde fde;
 	size_t i;
@@ -94,19 +98,30 @@ static bool part_find(struct part_search *s, uint64_t rva, struct python_range *
 	    eh_frame_get(&s->frame, s->pass, &i, &fde, &start, &next) || rva < fde.start ||
 	    rva >= fde.end)
 		return false;
-	cfi_program_init(&s->pass->prog, &fde.program, fde.cie, fde.start, fde.end);
-	if (cfi_program_next(&s->pass->prog) != 1)
-		return false;
-	if (cfa->rule.kind == RULE_REGISTER && cfa->reg == REG_RSP &&
-	    cfa->rule.value == CFA_AT_ENTRY)
-		return false; /* a function: this is a tail call */
-	*ret = (struct python_range){ .rva = fde.start, .bytes = fde.end - fde.start };
-	return true;
+	ret->range = (struct python_range){ fde.start, fde.end - fde.start };
+	cfi_program_init(prog, &fde.program, fde.cie, fde.start, fde.end);
+	while (cfi_program_next(prog) == 1) {
+		if (prog->start == fde.start)
+			ret->start = prog->state.cfa;
+		ret->here = prog->state.cfa;
+		if (rva < prog->end)
+			return true;
+	}
+	return false;
 }
 
-static void jump_follow(struct part_search *s, uint64_t rva)
+static bool is_same_frame(const struct cfi_cfa *a, const struct cfi_cfa *b)
 {
-	struct python_range part;
+	return a->rule.kind == RULE_REGISTER && b->rule.kind == RULE_REGISTER && a->reg == b->reg &&
+	       a->rule.value == b->rule.value;
+}
+
+/* A part begins inside of a frame, and the jump there stays in it. Else it is a tail call. */
+static void jump_follow(struct part_search *s, uint64_t from, uint64_t rva)
+{
+	static const struct cfi_cfa entry = { .rule = { .kind = RULE_REGISTER, .value = 8 },
+					      .reg = REG_RSP };
+	struct piece function, part;
 	size_t i;
 
 	for (i = 0; i < s->ranges->nr; i++)
@@ -115,13 +130,14 @@ static void jump_follow(struct part_search *s, uint64_t rva)
 	if (s->nr_jumps >= MAX_JUMPS || s->ranges->nr > MAX_PARTS)
 		return;
 	s->nr_jumps++;
-	if (part_find(s, rva, &part))
-		range_add(s->ranges, s->img, part.rva, part.bytes);
+	if (piece_read(s, rva, &part) && !is_same_frame(&part.start, &entry) &&
+	    piece_read(s, from, &function) && is_same_frame(&part.here, &function.here))
+		range_add(s->ranges, s->img, part.range.rva, part.range.bytes);
 }
 
 /*
  * Every `jmp rel32` (e9) and `jcc rel32` (0f 80..8f), wherever such bytes stand: what is none
- * leads to code that begins inside of a frame once in a million.
+ * leads into the middle of nothing, or to code with another frame.
  */
 static void jumps_follow(struct part_search *s, const uint8_t *code, size_t len, uint64_t rva)
 {
@@ -132,7 +148,7 @@ static void jumps_follow(struct part_search *s, const uint8_t *code, size_t len,
 		if (code[i] != 0xe9 && (!i || code[i - 1] != 0x0f || code[i] >> 4 != 8))
 			continue;
 		memcpy(&distance, code + i + 1, sizeof(distance));
-		jump_follow(s, rva + i + 5 + (uint64_t)(int64_t)distance);
+		jump_follow(s, rva + i, rva + i + 5 + (uint64_t)(int64_t)distance);
 	}
 }
 

@@ -5,8 +5,8 @@
 /*
  * Which code of an interpreter is its eval loop: the function _PyEval_EvalFrameDefault, the parts
  * that compilers split off from it, and the tail-call handlers. With .symtab they have names. In
- * a stripped file only the function itself has one; its parts are then where it jumps to: code
- * that .eh_frame describes as beginning inside of a frame (x86-64).
+ * a stripped file only the function itself has one; its parts are then where it jumps to without
+ * leaving its frame, as .eh_frame tells (x86-64).
  */
 
 #include <stddef.h>
