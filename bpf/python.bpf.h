@@ -22,6 +22,7 @@
 #define STRING_HEADER_BYTES 40
 #define STRING_HEADER_FT_BYTES 56 /* of free-threaded builds */
 #define LINES_PASSES 4
+#define FRAME_HIDDEN 1
 
 /* Key: number; value: written once by user space before a process refers to it. */
 struct {
@@ -279,7 +280,19 @@ static __noinline __u64 code_id_slow(struct unwind_reader *r, __u64 va, __u64 fi
 
 #define FRAME_HIDDEN 1
 
-/* Frame of (code object at va, lasti), FRAME_HIDDEN, or 0 if it cannot be read. */
+/*
+ * The interpreter's own code that cleans up after __init__ (3.12+: _Py_InitCleanup) runs in a
+ * frame that no traceback shows. It is static: has no line, and one string for name and file.
+ */
+static __always_inline bool code_is_hidden(struct python_scratch *py)
+{
+	const struct bpfprof_python_layout *l = &py->layout;
+
+	return l->chain >= PYTHON_CHAIN_CFRAME && !code_u32(py, l->code_firstlineno) &&
+	       code_u64(py, l->code_filename) == code_u64(py, l->code_name);
+}
+
+/* Frame of (code object at va, lasti); 0 if it cannot be read, or FRAME_HIDDEN. */
 static __noinline __u64 python_frame_make(struct unwind_reader *r, __u64 va, __u32 lasti)
 {
 	struct python_scratch *py = &r->py;
@@ -289,6 +302,8 @@ static __noinline __u64 python_frame_make(struct unwind_reader *r, __u64 va, __u
 	if (code_read(py, va))
 		return 0;
 	if (python_code_hidden(&py->layout, py->code))
+		return FRAME_HIDDEN;
+	if (code_is_hidden(py))
 		return FRAME_HIDDEN;
 	fingerprint = code_fingerprint(py, va);
 	slot = &py->codes[fingerprint & (CODE_SLOTS - 1)];
@@ -315,7 +330,7 @@ static long python_walk_frame(__u32 i, struct python_ctx *ctx)
 			stop = 0;
 		else if (nr >= BPFPROF_MAX_PYTHON_FRAMES || at >= BPFPROF_MAX_FRAMES)
 			stop = PYTHON_STOP_DEPTH;
-		else {
+		else if (frame != FRAME_HIDDEN) {
 			r->rec.frames[at] = frame;
 			r->rec.sample.nr_python = ++nr;
 		}
