@@ -135,6 +135,7 @@ static long thread_step(__u32 i, struct python_ctx *ctx)
 		return 0;
 	}
 	if (tstate_read(py, py->list_at)) {
+		py->list_torn = 1;
 		py->list_at = 0;
 		return 0;
 	}
@@ -151,6 +152,45 @@ static long thread_step(__u32 i, struct python_ctx *ctx)
 	return 0;
 }
 
+static __always_inline void gil_note(struct unwind_reader *r, __u64 tstate)
+{
+	struct python_scratch *py = &r->py;
+	__u64 current = 0;
+
+	if (py->layout.free_threaded) {
+		return;
+	} else if (py->layout.runtime_current) {
+		if (user_u64(py->runtime + py->layout.runtime_current, &current))
+			return;
+	} else if (py->layout.tstate_status) {
+		if ((__u32)tstate_u64(py, py->layout.tstate_status) & py->layout.status_mask)
+			current = tstate;
+	} else {
+		return;
+	}
+	r->rec.sample.python_flags |= BPFPROF_PYTHON_GIL_KNOWN;
+	if (current == tstate)
+		r->rec.sample.python_flags |= BPFPROF_PYTHON_GIL_HELD;
+}
+
+/*
+ * The thread state that the thread had last time, if it still has it. One that holds the GIL
+ * is the thread's current one; else the thread may be in another interpreter by now.
+ */
+static __always_inline bool tstate_cached(struct unwind_reader *r, const struct cached_thread *slot)
+{
+	struct python_scratch *py = &r->py;
+	__u64 newest = 0;
+
+	if (tstate_read(py, slot->tstate) || !tstate_is_ours(py))
+		return false;
+	gil_note(r, slot->tstate);
+	if (r->rec.sample.python_flags & BPFPROF_PYTHON_GIL_HELD)
+		return true;
+	return !user_u64(py->runtime + py->layout.runtime_interpreters, &newest) &&
+	       newest == slot->interpreter;
+}
+
 /* Thread states of the interrupted thread into py->tstates. */
 static __noinline int tstates_find(struct unwind_reader *r)
 {
@@ -161,29 +201,32 @@ static __noinline int tstates_find(struct unwind_reader *r)
 	__u64 now = r->rec.sample.rec.ts_ns, newest = 0;
 
 	py->nr_tstates = 0;
-	if (user_u64(py->runtime + py->layout.runtime_interpreters, &newest) || !newest)
-		return 0; /* not begun yet */
-	if (slot->tid == tid && slot->python == py->id && slot->interpreter == newest) {
-		if (!slot->tstate) {
-			if (now - slot->checked_ns < THREAD_RECHECK_NS)
-				return 0;
-		} else if (!tstate_read(py, slot->tstate) && tstate_is_ours(py)) {
+	if (slot->tid == tid && slot->python == py->id) {
+		if (slot->tstate && tstate_cached(r, slot)) {
 			py->tstates[0] = slot->tstate;
 			py->nr_tstates = 1;
 			return 0;
 		}
+		if (!slot->tstate && now - slot->checked_ns < THREAD_RECHECK_NS)
+			return 0;
 	}
+	if (user_u64(py->runtime + py->layout.runtime_interpreters, &newest) || !newest)
+		return 0; /* not begun yet */
 	py->list_at = 0;
 	py->list_interpreter = newest;
 	py->list_steps = 1;
+	py->list_torn = 0;
 	py->nr_interpreters = 0;
 	bpf_loop(MAX_THREAD_STEPS, thread_step, &ctx, 0);
 	if (py->list_steps) {
 		py->stop = PYTHON_STOP_THREADS;
 		return 0;
 	}
-	/* Of several interpreters a thread may enter another one at any time. */
-	slot->tid = py->nr_interpreters > 1 ? 0 : tid;
+	/*
+	 * Of several interpreters a thread may enter another one at any time. A list that was
+	 * changed while it was read says nothing about what is not in it.
+	 */
+	slot->tid = py->nr_interpreters > 1 || (py->list_torn && !py->nr_tstates) ? 0 : tid;
 	slot->python = py->id;
 	slot->interpreter = newest;
 	slot->checked_ns = now;
@@ -278,20 +321,6 @@ static __noinline __u64 code_id_slow(struct unwind_reader *r, __u64 va, __u64 fi
 	return fresh.id;
 }
 
-#define FRAME_HIDDEN 1
-
-/*
- * The interpreter's own code that cleans up after __init__ (3.12+: _Py_InitCleanup) runs in a
- * frame that no traceback shows. It is static: has no line, and one string for name and file.
- */
-static __always_inline bool code_is_hidden(struct python_scratch *py)
-{
-	const struct bpfprof_python_layout *l = &py->layout;
-
-	return l->chain >= PYTHON_CHAIN_CFRAME && !code_u32(py, l->code_firstlineno) &&
-	       code_u64(py, l->code_filename) == code_u64(py, l->code_name);
-}
-
 /* Frame of (code object at va, lasti); 0 if it cannot be read, or FRAME_HIDDEN. */
 static __noinline __u64 python_frame_make(struct unwind_reader *r, __u64 va, __u32 lasti)
 {
@@ -302,8 +331,6 @@ static __noinline __u64 python_frame_make(struct unwind_reader *r, __u64 va, __u
 	if (code_read(py, va))
 		return 0;
 	if (python_code_hidden(&py->layout, py->code))
-		return FRAME_HIDDEN;
-	if (code_is_hidden(py))
 		return FRAME_HIDDEN;
 	fingerprint = code_fingerprint(py, va);
 	slot = &py->codes[fingerprint & (CODE_SLOTS - 1)];
@@ -326,8 +353,6 @@ static long python_walk_frame(__u32 i, struct python_ctx *ctx)
 		frame = python_frame_make(r, py->walk.code, py->walk.lasti);
 		if (!frame)
 			stop = PYTHON_STOP_READ_FAULT;
-		else if (frame == FRAME_HIDDEN)
-			stop = 0;
 		else if (nr >= BPFPROF_MAX_PYTHON_FRAMES || at >= BPFPROF_MAX_FRAMES)
 			stop = PYTHON_STOP_DEPTH;
 		else if (frame != FRAME_HIDDEN) {
@@ -376,27 +401,6 @@ static __noinline int chain_walk(struct unwind_reader *r)
 	bpf_loop(BPFPROF_MAX_PYTHON_FRAMES + BPFPROF_MAX_PYTHON_ENTRIES, python_walk_frame, &ctx,
 		 0);
 	return 0;
-}
-
-static __always_inline void gil_note(struct unwind_reader *r, __u64 tstate)
-{
-	struct python_scratch *py = &r->py;
-	__u64 current = 0;
-
-	if (py->layout.free_threaded) {
-		return;
-	} else if (py->layout.runtime_current) {
-		if (user_u64(py->runtime + py->layout.runtime_current, &current))
-			return;
-	} else if (py->layout.tstate_status) {
-		if ((__u32)tstate_u64(py, py->layout.tstate_status) & py->layout.status_mask)
-			current = tstate;
-	} else {
-		return;
-	}
-	r->rec.sample.python_flags |= BPFPROF_PYTHON_GIL_KNOWN;
-	if (current == tstate)
-		r->rec.sample.python_flags |= BPFPROF_PYTHON_GIL_HELD;
 }
 
 /* Sends what py->piece was filled with: 0, or -1 if there is no room or no budget now. */
@@ -566,7 +570,8 @@ static __noinline int python_walk(struct unwind_reader *r, __u32 slot)
 		if (py->nr_tstates > 1 && tstate_read(py, py->tstates[i]))
 			continue;
 		if (tstate_is_ours(py)) {
-			gil_note(r, py->tstates[i]);
+			if (!(r->rec.sample.python_flags & BPFPROF_PYTHON_GIL_HELD))
+				gil_note(r, py->tstates[i]);
 			chain_walk(r);
 		}
 	}

@@ -65,6 +65,7 @@ struct python_scratch {
 	__u64 list_at; /* walking the lists of threads */
 	__u64 list_interpreter;
 	__u32 list_steps;
+	__u32 list_torn;
 	__u32 nr_interpreters;
 	__u64 last_va; /* of a frame that was read by itself */
 	__u64 window_va;
