@@ -16,10 +16,10 @@
 /* Limits. */
 #define BPFPROF_COMM_LEN 16
 #define BPFPROF_MAX_KERNEL_FRAMES 127
-#define BPFPROF_MAX_USER_FRAMES 512
+#define BPFPROF_MAX_USER_FRAMES 1536 /* up to 3.10 each of 400 Python frames takes three */
 #define BPFPROF_MAX_PYTHON_FRAMES 512
 #define BPFPROF_MAX_PYTHON_ENTRIES 256 /* C calls of the eval loop in one stack */
-#define BPFPROF_MAX_FRAMES 1152 /* kernel + Python + native, rounded up */
+#define BPFPROF_MAX_FRAMES 2176 /* kernel + Python + native, rounded up */
 #define BPFPROF_STACK_BYTES 262144 /* room for the copy of the stack of a miss, a power of two */
 #define BPFPROF_STACK_PAGES 64 /* of 4 KiB, of which it may touch so many */
 #define BPFPROF_NR_REGS 17 /* DWARF order on x86-64: rax rdx rcx rbx rsi rdi rbp rsp r8-r15 rip */

@@ -398,6 +398,7 @@ static __noinline int chain_walk(struct unwind_reader *r)
 	}
 	py->window_len = 0;
 	py->last_va = py->walk.frame;
+	py->stop = PYTHON_STOP_DEPTH; /* unless it ends before */
 	bpf_loop(BPFPROF_MAX_PYTHON_FRAMES + BPFPROF_MAX_PYTHON_ENTRIES, python_walk_frame, &ctx,
 		 0);
 	return 0;
