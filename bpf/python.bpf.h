@@ -14,6 +14,7 @@
 
 #define THREAD_RECHECK_NS 10000000ULL
 #define MAX_THREAD_STEPS 4096
+#define THREAD_STEP_NS 20000ULL /* a list that takes a step more is read so much later again */
 #define MAX_INTERPRETERS 64
 #define CODE_BUDGET_BYTES 65536
 #define CODE_CPU_BITS 12
@@ -199,6 +200,7 @@ static __noinline int tstates_find(struct unwind_reader *r)
 	__u32 tid = r->rec.sample.task.tid;
 	struct cached_thread *slot = &py->threads[tid & (THREAD_SLOTS - 1)];
 	__u64 now = r->rec.sample.rec.ts_ns, newest = 0;
+	long steps;
 
 	py->nr_tstates = 0;
 	if (slot->tid == tid && slot->python == py->id) {
@@ -207,7 +209,7 @@ static __noinline int tstates_find(struct unwind_reader *r)
 			py->nr_tstates = 1;
 			return 0;
 		}
-		if (!slot->tstate && now - slot->checked_ns < THREAD_RECHECK_NS)
+		if (!slot->tstate && now < slot->recheck_ns)
 			return 0;
 	}
 	if (user_u64(py->runtime + py->layout.runtime_interpreters, &newest) || !newest)
@@ -217,10 +219,10 @@ static __noinline int tstates_find(struct unwind_reader *r)
 	py->list_steps = 1;
 	py->list_torn = 0;
 	py->nr_interpreters = 0;
-	bpf_loop(MAX_THREAD_STEPS, thread_step, &ctx, 0);
+	steps = bpf_loop(MAX_THREAD_STEPS, thread_step, &ctx, 0);
 	if (py->list_steps) {
 		py->stop = PYTHON_STOP_THREADS;
-		return 0;
+		py->nr_tstates = 0;
 	}
 	/*
 	 * Of several interpreters a thread may enter another one at any time. A list that was
@@ -229,7 +231,7 @@ static __noinline int tstates_find(struct unwind_reader *r)
 	slot->tid = py->nr_interpreters > 1 || (py->list_torn && !py->nr_tstates) ? 0 : tid;
 	slot->python = py->id;
 	slot->interpreter = newest;
-	slot->checked_ns = now;
+	slot->recheck_ns = now + THREAD_RECHECK_NS + steps * THREAD_STEP_NS;
 	slot->tstate = py->nr_tstates ? py->tstates[0] : 0;
 	return 0;
 }

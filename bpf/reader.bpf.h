@@ -40,9 +40,9 @@ struct cached_code {
 
 /* Where the thread state of a thread was. */
 struct cached_thread {
-	__u64 tstate; /* 0: it had none at checked_ns */
+	__u64 tstate; /* 0: it had none, and is not asked again before recheck_ns */
 	__u64 interpreter; /* newest of the process then */
-	__u64 checked_ns;
+	__u64 recheck_ns;
 	__u32 tid;
 	__u32 python;
 };

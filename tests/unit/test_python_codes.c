@@ -168,6 +168,31 @@ Test(python_codes, hostile_pieces)
 	cr_expect_eq(codes_describe(codes, frame(123456, 0), &info), -ENOENT);
 }
 
+static bool is_seven(void *arg, uint32_t python)
+{
+	(void)arg;
+	return python == 7;
+}
+
+Test(python_codes, ids_of_the_dead_are_forgotten)
+{
+	uint64_t first, second;
+	struct code_info info;
+
+	send_all(RAW(1), "f", "/a/b.py", TABLE, 4);
+	first = codes_frame(codes, frame(RAW(1), 3));
+	send_part(RAW(3), PYTHON_PART_NAME, "g", 1, 0, 1);
+	codes_forget(codes, is_seven, NULL);
+	cr_expect_eq(codes_frame(codes, frame(RAW(1), 3)), frame(RAW(1), 3));
+	cr_expect_eq(codes_describe(codes, frame(RAW(1), 3), &info), -ENOENT);
+	cr_assert_eq(codes_describe(codes, first, &info), 0, "what it was stays");
+	cr_expect_str_eq(info.name, "f");
+	cr_expect_eq(codes_describe(codes, frame(RAW(3), 3), &info), 0, "pieces are still missing");
+	send_all(RAW(4), "f", "/a/b.py", TABLE, 4);
+	second = codes_frame(codes, frame(RAW(4), 3));
+	cr_expect_eq(second, first);
+}
+
 Test(python_codes, bounded)
 {
 	char *lines = calloc(1, 16000);

@@ -13,6 +13,7 @@
 #include "kernel/arena.h"
 #include "kernel/session.h"
 #include "proc/processes.h"
+#include "python/codes.h"
 #include "bpfprof.skel.h"
 
 #define CLEAN_EVERY 8192 /* new code objects */
@@ -24,6 +25,7 @@ struct python_maps {
 	uint32_t next_id;
 	uint32_t nr_slots;
 	uint32_t nr_new; /* code objects since the last cleaning */
+	uint64_t nr_full; /* the counter of the kernel then */
 };
 
 int python_maps_new(struct python_maps **ret, struct session *session)
@@ -107,53 +109,71 @@ static uint8_t *alive_ids(const struct python_maps *maps, const struct processes
 	return alive;
 }
 
-static bool is_alive(const struct python_maps *maps, const uint8_t *alive, uint32_t id)
+struct alive {
+	const uint8_t *bits;
+	uint32_t nr;
+};
+
+static bool is_alive(void *arg, uint32_t id)
 {
-	return id < maps->next_id && alive[id / 8] >> id % 8 & 1;
+	const struct alive *alive = arg;
+
+	return id < alive->nr && alive->bits[id / 8] >> id % 8 & 1;
 }
 
-/*
- * Throws out code objects of processes that are gone. Where that is too little, every other
- * one of the rest too: what is still in use is sent again.
- */
-static void clean(struct python_maps *maps, const struct processes *processes)
+/* Deletes what is dead, and of the rest every other one if asked to. How many stay. */
+static uint32_t codes_delete(const struct python_maps *maps, struct alive *alive, bool half)
 {
-	int fd = bpf_map__fd(maps->session->skel->maps.codes);
+	int fd = bpf_map__fd(maps->session->skel->maps.codes), err;
 	__cleanup(free_mem) struct bpfprof_code_key *keys = calloc(BATCH, sizeof(*keys));
 	__cleanup(free_mem) struct bpfprof_code_known *values = calloc(BATCH, sizeof(*values));
-	__cleanup(free_mem) uint8_t *alive = alive_ids(maps, processes);
-	uint32_t in = 0, out = 0, nr, i, kept = 0, max, round;
-	bool first;
-	int err;
+	uint32_t in = 0, out = 0, nr, i, kept = 0;
+	bool first = true;
 
-	max = bpf_map__max_entries(maps->session->skel->maps.codes) / 4 * 3;
-	for (round = 0; keys && values && alive && round < 2; round++) {
-		first = true;
-		kept = 0;
-		do {
-			nr = BATCH;
-			err = bpf_map_lookup_batch(fd, first ? NULL : &in, &out, keys, values, &nr,
-						   NULL);
-			if (err && err != -ENOENT)
-				break;
-			for (i = 0; i < nr; i++) {
-				if (is_alive(maps, alive, keys[i].python) && !(round && i & 1))
-					kept++;
-				else
-					bpf_map_delete_elem(fd, &keys[i]);
-			}
-			in = out;
-			first = false;
-		} while (!err);
-		if (kept < max)
+	do {
+		nr = BATCH;
+		if (!keys || !values)
+			return 0;
+		err = bpf_map_lookup_batch(fd, first ? NULL : &in, &out, keys, values, &nr, NULL);
+		if (err && err != -ENOENT)
 			break;
-	}
+		for (i = 0; i < nr; i++) {
+			if (is_alive(alive, keys[i].python) && !(half && i & 1))
+				kept++;
+			else
+				bpf_map_delete_elem(fd, &keys[i]);
+		}
+		in = out;
+		first = false;
+	} while (!err);
+	return kept;
 }
 
-void python_maps_code(struct python_maps *maps, const struct processes *processes)
+void python_maps_code(struct python_maps *maps)
 {
-	if (++maps->nr_new < CLEAN_EVERY)
+	maps->nr_new++;
+}
+
+void python_maps_clean(struct python_maps *maps, const struct processes *processes,
+		       struct codes *codes)
+{
+	uint32_t max = bpf_map__max_entries(maps->session->skel->maps.codes);
+	uint64_t counters[BPFPROF_NR_COUNTERS], full;
+	__cleanup(free_mem) uint8_t *bits = NULL;
+	struct alive alive;
+
+	session_counters(maps->session, counters);
+	full = counters[BPFPROF_COUNT_CODES_FULL];
+	if (maps->nr_new < CLEAN_EVERY && full == maps->nr_full)
 		return;
+	bits = alive_ids(maps, processes);
+	if (!bits)
+		return;
+	alive = (struct alive){ .bits = bits, .nr = maps->next_id };
+	/* What is still in use of the half is sent again. */
+	if (codes_delete(maps, &alive, false) > max / 4 * 3)
+		codes_delete(maps, &alive, true);
+	codes_forget(codes, is_alive, &alive);
 	maps->nr_new = 0;
-	clean(maps, processes);
+	maps->nr_full = full;
 }

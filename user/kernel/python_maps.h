@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 struct bpfprof_python_layout;
+struct codes;
 struct process;
 struct processes;
 struct python_maps;
@@ -29,7 +30,13 @@ int python_maps_layout(struct python_maps *maps, uint32_t nr,
 int python_maps_set(struct python_maps *maps, struct process *process, uint64_t now_ns);
 void python_maps_clear(struct python_maps *maps, struct process *process, uint64_t now_ns);
 
-/* A code object was sent; now and then those of processes that are gone are thrown out. */
-void python_maps_code(struct python_maps *maps, const struct processes *processes);
+/* A code object was sent. */
+void python_maps_code(struct python_maps *maps);
+/*
+ * Now and then (to be called about once a second): code objects of processes that are gone are
+ * thrown out of the map, and their ids out of codes; more where the map is full.
+ */
+void python_maps_clean(struct python_maps *maps, const struct processes *processes,
+		       struct codes *codes);
 
 #endif

@@ -80,6 +80,7 @@ static void run_verify(struct stream *stream)
 		return;
 	stream->verified_ns = stream->now_ns;
 	processes_expire(stream->walker->processes, stream->now_ns);
+	python_maps_clean(stream->walker->python_maps, stream->walker->processes, stream->codes);
 	for (process = processes_first(stream->walker->processes);
 	     process && nr < VERIFY_PER_SECOND; process = process->hh.next) {
 		if (process->dead || !process->sampled ||
@@ -233,7 +234,7 @@ static void on_code(struct stream *stream, const struct bpfprof_python_code *pie
 		return;
 	codes_piece(stream->codes, piece, size, layout->lines);
 	if (piece->part == PYTHON_PART_NAME)
-		python_maps_code(stream->walker->python_maps, stream->walker->processes);
+		python_maps_code(stream->walker->python_maps);
 }
 
 static int on_record(void *arg, void *data, size_t size)

@@ -107,6 +107,7 @@ static void process_start_over(struct processes *processes, struct process *proc
 	process->reread_ns = 0;
 	process->sampled = false;
 	process->dead = false;
+	process->python_layout = 0;
 }
 
 /* Start times and numbers of exec only rise. */

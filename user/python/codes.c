@@ -34,6 +34,7 @@ struct code {
 struct object {
 	UT_hash_handle hh;
 	uint64_t id;
+	uint32_t python; /* id of its process */
 	uint32_t code; /* index + 1, 0 = not all there yet */
 	uint32_t name, file;
 	uint32_t first_line, lines;
@@ -261,6 +262,7 @@ void codes_piece(struct codes *codes, const struct bpfprof_python_code *piece, s
 	object = object_get(codes, piece->code_id);
 	if (!object || object->code)
 		return;
+	object->python = piece->python;
 	object->first_line = piece->first_line;
 	object->lines = lines;
 	switch (piece->part) {
@@ -319,6 +321,19 @@ uint64_t codes_frame(struct codes *codes, uint64_t frame)
 		line = 0;
 	return (uint64_t)BPFPROF_FRAME_PYTHON << BPFPROF_FRAME_SHIFT |
 	       (uint64_t)(object->code - 1) << BPFPROF_LASTI_BITS | line;
+}
+
+void codes_forget(struct codes *codes, bool (*is_alive)(void *arg, uint32_t python), void *arg)
+{
+	struct object *object, *next;
+
+	HASH_ITER(hh, codes->objects, object, next) {
+		if (!object->code || is_alive(arg, object->python))
+			continue;
+		HASH_DEL(codes->objects, object);
+		free(object);
+		codes->bytes -= sizeof(*object);
+	}
 }
 
 int codes_describe(struct codes *codes, uint64_t frame, struct code_info *ret)

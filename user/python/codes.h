@@ -9,6 +9,7 @@
  * does. Bounded: past max_bytes new ones are not kept, nr_full.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -42,6 +43,12 @@ void codes_piece(struct codes *codes, const struct bpfprof_python_code *piece, s
  * place in the source is then the same frame. Else it stays as it is.
  */
 uint64_t codes_frame(struct codes *codes, uint64_t frame);
+
+/*
+ * Forgets the ids of processes that is_alive(arg, python id) no longer says to be there: no frame
+ * with them will come any more. What their code was stays, and ids with pieces missing.
+ */
+void codes_forget(struct codes *codes, bool (*is_alive)(void *arg, uint32_t python), void *arg);
 
 /* What a frame of either form means. 0, or -ENOENT if not even its name has come. */
 int codes_describe(struct codes *codes, uint64_t frame, struct code_info *ret);
