@@ -272,7 +272,7 @@ struct bpfprof_python {
 	__u32 id; /* never reused: code objects are known under it; 0 = free */
 	__u32 layout; /* index in the array map layouts */
 	__u32 pid;
-	__u32 pad;
+	__u32 nr_codes; /* elements of codes that it took; counted by BPF, set back by user space */
 };
 
 /* A C call of the eval loop, found in the chain of frames. */
@@ -310,6 +310,7 @@ enum bpfprof_python_part {
 	PYTHON_PART_LINES = 3,
 };
 
+#define BPFPROF_PYTHON_MAX_CODES 16384 /* of one process, before others' are thrown out for it */
 #define BPFPROF_PYTHON_PIECE_BYTES 16380 /* whole characters of every size */
 #define BPFPROF_CODE_ID_RAW                                                                        \
 	(1ULL << 39) /* set in ids that BPF gives; user space has its own below */

@@ -19,7 +19,7 @@
 #define CODE_BUDGET_BYTES 65536
 #define CODE_CPU_BITS 12
 #define NAME_MAX_BYTES 4096
-#define LINES_MAX_BYTES (8U << 20)
+#define LINES_MAX_BYTES (1U << 20)
 #define STRING_HEADER_BYTES 40
 #define STRING_HEADER_FT_BYTES 56 /* of free-threaded builds */
 #define LINES_PASSES 4
@@ -203,6 +203,7 @@ static __noinline int tstates_find(struct unwind_reader *r)
 	long steps;
 
 	py->nr_tstates = 0;
+	py->nr_interpreters = 0;
 	if (slot->tid == tid && slot->python == py->id) {
 		if (slot->tstate && tstate_cached(r, slot)) {
 			py->tstates[0] = slot->tstate;
@@ -265,7 +266,7 @@ static __always_inline __u64 mix(__u64 hash, __u64 word)
 static __always_inline __u64 code_fingerprint(struct python_scratch *py, __u64 va)
 {
 	const struct bpfprof_python_layout *l = &py->layout;
-	__u64 hash = mix(cfg.hash_seed ^ py->id, va), version = 0;
+	__u64 hash = mix(mix(cfg.hash_seed, py->id), va), version = 0;
 
 	hash = mix(hash, code_u64(py, l->code_name));
 	hash = mix(hash, code_u64(py, l->code_filename));
@@ -282,7 +283,7 @@ static __always_inline __u64 code_fingerprint(struct python_scratch *py, __u64 v
 	return hash ? hash : 1;
 }
 
-static __always_inline void pending_add(struct unwind_reader *r, __u64 va)
+static __always_inline void pending_add(struct unwind_reader *r, __u64 va, __u64 id)
 {
 	struct python_scratch *py = &r->py;
 	__u32 at = py->nr_pending;
@@ -293,7 +294,17 @@ static __always_inline void pending_add(struct unwind_reader *r, __u64 va)
 	py->pending[at].va = va;
 	py->pending[at].python = py->id;
 	py->pending[at].pad = 0;
+	py->pending_id[at] = id;
 	py->nr_pending = at + 1;
+}
+
+/* May this process have another element of codes? User space gives it new ones. */
+static __always_inline bool code_quota(struct python_scratch *py)
+{
+	__u32 slot = py->slot;
+	struct bpfprof_python *p = bpf_map_lookup_elem(&pythons, &slot);
+
+	return p && __sync_fetch_and_add(&p->nr_codes, 1) < BPFPROF_PYTHON_MAX_CODES;
 }
 
 /* Id of the code object at va, in py->code, that is not in this CPU's cache. */
@@ -310,16 +321,20 @@ static __noinline __u64 code_id_slow(struct unwind_reader *r, __u64 va, __u64 fi
 			slot->fingerprint = fingerprint;
 			slot->id = known->id;
 		} else {
-			pending_add(r, va);
+			pending_add(r, va, known->id);
 		}
 		return known->id;
 	}
 	fresh.id = BPFPROF_CODE_ID_RAW |
 		   (((__u64)++py->nr_codes << CODE_CPU_BITS) & (BPFPROF_CODE_ID_RAW - 1)) |
 		   (bpf_get_smp_processor_id() & ((1 << CODE_CPU_BITS) - 1));
+	if (!code_quota(py)) {
+		count_add(BPFPROF_COUNT_CODES_FULL, 1);
+		return fresh.id;
+	}
 	if (bpf_map_update_elem(&codes, &key, &fresh, BPF_ANY))
 		count_add(BPFPROF_COUNT_CODES_FULL, 1);
-	pending_add(r, va);
+	pending_add(r, va, fresh.id);
 	return fresh.id;
 }
 
@@ -480,7 +495,7 @@ static long names_send(__u32 i, struct python_ctx *ctx)
 		return 1;
 	key = py->pending[i];
 	known = bpf_map_lookup_elem(&codes, &key);
-	if (!known || known->state != CODE_NAMES_PENDING)
+	if (!known || known->id != py->pending_id[i] || known->state != CODE_NAMES_PENDING)
 		return 0;
 	if (code_read(py, key.va))
 		return 0;
@@ -507,7 +522,7 @@ static long lines_send(__u32 i, struct python_ctx *ctx)
 		return 1;
 	key = py->pending[i];
 	known = bpf_map_lookup_elem(&codes, &key);
-	if (!known || known->state != CODE_LINES_PENDING)
+	if (!known || known->id != py->pending_id[i] || known->state != CODE_LINES_PENDING)
 		return 0;
 	if (code_read(py, key.va))
 		return 0;
@@ -563,6 +578,7 @@ static __noinline int python_walk(struct unwind_reader *r, __u32 slot)
 		py->layout_nr = nr;
 	}
 	py->id = p->id;
+	py->slot = slot;
 	py->runtime = p->runtime;
 	py->stop = PYTHON_STOP_NONE;
 	py->nr_pending = 0;
@@ -570,7 +586,8 @@ static __noinline int python_walk(struct unwind_reader *r, __u32 slot)
 	r->rec.sample.python_flags |= BPFPROF_PYTHON_PROCESS;
 	tstates_find(r);
 	for (i = 0; i < 4 && i < py->nr_tstates; i++) {
-		if (py->nr_tstates > 1 && tstate_read(py, py->tstates[i]))
+		/* After the lists were walked another one may have been read last. */
+		if (py->nr_interpreters && tstate_read(py, py->tstates[i]))
 			continue;
 		if (tstate_is_ours(py)) {
 			if (!(r->rec.sample.python_flags & BPFPROF_PYTHON_GIL_HELD))

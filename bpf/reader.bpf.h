@@ -56,6 +56,7 @@ struct python_scratch {
 	__u32 stop;
 	__u32 budget; /* bytes of code objects that this sample may still send */
 	__u32 nr_pending;
+	__u32 slot; /* in pythons */
 	__u32 entered; /* frames up to the last entry */
 	__u32 nr_codes; /* ids given on this CPU */
 	__u32 nr_tstates;
@@ -75,7 +76,8 @@ struct python_scratch {
 	__u8 frame[2 * PYTHON_FRAME_ROOM];
 	__u8 code[512];
 	__u8 window[PYTHON_WINDOW_BYTES + PYTHON_FRAME_ROOM];
-	struct bpfprof_code_key pending[MAX_PENDING]; /* line tables to be sent */
+	struct bpfprof_code_key pending[MAX_PENDING]; /* what is still to be sent */
+	__u64 pending_id[MAX_PENDING];
 	struct cached_thread threads[THREAD_SLOTS];
 	struct cached_code codes[CODE_SLOTS];
 	struct bpfprof_python_code piece;

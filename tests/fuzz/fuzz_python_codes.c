@@ -63,7 +63,7 @@ static size_t piece_put(struct codes *codes, const uint8_t *data, size_t size)
 static void frame_check(struct codes *codes, uint64_t frame)
 {
 	struct code_info raw, own;
-	uint64_t made = codes_frame(codes, frame);
+	uint64_t made = codes_frame(codes, frame, 0);
 	int err = codes_describe(codes, frame, &raw);
 
 	if (err && err != -ENOENT)

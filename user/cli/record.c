@@ -42,7 +42,7 @@
 #include "python/pythons.h"
 
 #define AGGREGATE_BYTES (16U << 20)
-#define CODES_BYTES (8U << 20)
+#define CODES_BYTES (16U << 20)
 #define MAX_OPEN_IMAGES 1024
 #define TICK_NS NS_PER_SECOND
 #define LEARN_NS (NS_PER_SECOND / 20)

@@ -149,6 +149,22 @@ static uint32_t codes_delete(const struct python_maps *maps, struct alive *alive
 	return kept;
 }
 
+/* From now on every process may have new elements again. */
+static void quotas_renew(const struct python_maps *maps, const struct processes *processes)
+{
+	int fd = bpf_map__fd(maps->session->skel->maps.pythons);
+	struct bpfprof_python value;
+	const struct process *process;
+
+	for (process = processes_first(processes); process; process = process->hh.next) {
+		if (!process->python_slot ||
+		    bpf_map_lookup_elem(fd, &process->python_slot, &value) || !value.nr_codes)
+			continue;
+		value.nr_codes = 0;
+		bpf_map_update_elem(fd, &process->python_slot, &value, BPF_ANY);
+	}
+}
+
 void python_maps_code(struct python_maps *maps)
 {
 	maps->nr_new++;
@@ -174,6 +190,7 @@ void python_maps_clean(struct python_maps *maps, const struct processes *process
 	if (codes_delete(maps, &alive, false) > max / 4 * 3)
 		codes_delete(maps, &alive, true);
 	codes_forget(codes, is_alive, &alive);
+	quotas_renew(maps, processes);
 	maps->nr_new = 0;
 	maps->nr_full = full;
 }

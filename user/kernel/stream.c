@@ -138,7 +138,8 @@ static void merge(struct stream *stream, const struct process *process, struct s
 	view->user = stream->merged;
 	for (i = 0; i < view->nr_user; i++)
 		if (stream->merged[i] >> BPFPROF_FRAME_SHIFT == BPFPROF_FRAME_PYTHON)
-			stream->merged[i] = codes_frame(stream->codes, stream->merged[i]);
+			stream->merged[i] = codes_frame(stream->codes, stream->merged[i],
+							process ? process->python_id : 0);
 }
 
 static void on_sample(struct stream *stream, const struct bpfprof_sample *sample, size_t size)
@@ -203,6 +204,9 @@ static void on_event(struct stream *stream, const struct bpfprof_process_event *
 		break;
 	case BPFPROF_KIND_EXIT:
 		processes_exit(processes, &e->task, stream->now_ns);
+		process = processes_find(processes, e->task.pid);
+		if (process && process->dead) /* it has no memory any more */
+			tables_retire(stream->walker->tables, process, stream->now_ns);
 		if (stream->handlers.exit)
 			stream->handlers.exit(stream->handlers.arg, &e->task, e->comm, e->cpu_ns);
 		break;

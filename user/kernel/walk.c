@@ -176,24 +176,27 @@ static void prefetch(struct walker *walker, struct image *image, const struct pr
 }
 
 /* Files are opened when they are first mapped: they may be gone when they are needed. */
-static void open_images(struct walker *walker, const struct process *process,
-			const struct collected *c, uint64_t now_ns)
+static void open_images(struct walker *walker, struct process *process, const struct collected *c,
+			uint64_t now_ns)
 {
 	struct image *image;
 	size_t i;
 	int err;
 
+	process->images_failed = false;
 	for (i = 0; i < process->nr_mappings; i++) {
 		image = images_get(walker->images, (uint32_t)process->mappings[i].image);
 		if (!image || image->id == BPFPROF_IMAGE_NONE)
 			continue;
-		if (image->state == IMAGE_UNOPENED)
+		if (image->state == IMAGE_UNOPENED ||
+		    (image->state == IMAGE_FAILED && now_ns >= image->retry_ns))
 			images_open(walker->images, image, now_ns);
 		if (image->state == IMAGE_FAILED && image->problem == IMAGE_GONE && !image->copy)
 			image_copy(walker, image, process, c, now_ns);
 		err = pythons_look(walker->pythons, image);
 		if (err)
 			images_fail(walker->images, image, err, now_ns);
+		process->images_failed |= image->state == IMAGE_FAILED;
 		prefetch(walker, image, &process->mappings[i], now_ns);
 	}
 }
@@ -212,13 +215,17 @@ static int mappings_take(struct walker *walker, struct process *process, struct 
 {
 	bool differ = process_mappings_set(process, c->mappings, c->nr);
 
-	if (differ) {
+	uint32_t layout = process->python_layout;
+
+	if (differ || process->images_failed) {
 		open_images(walker, process, c, now_ns);
 		if (!pythons_find(walker->pythons, process, &process->python_runtime,
 				  &process->python_layout))
 			process->python_layout = 0;
 	}
-	return differ || was_void ? walker_publish(walker, process, now_ns) : 0;
+	return differ || was_void || layout != process->python_layout
+		       ? walker_publish(walker, process, now_ns)
+		       : 0;
 }
 
 static int mappings_read(struct walker *walker, uint32_t pid, struct collected *c,

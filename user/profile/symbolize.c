@@ -310,6 +310,7 @@ static int va_resolve(struct symbolizer *s, size_t first, size_t nr)
 
 struct init_job {
 	char path[PATH_MAX];
+	size_t folder_len;
 	int found;
 };
 
@@ -318,7 +319,14 @@ static long init_look(void *arg)
 	struct init_job *job = arg;
 	struct stat st;
 
-	job->found = stat(job->path, &st) ? 0 : 1;
+	job->found = 1;
+	if (!stat(job->path, &st))
+		return 0;
+	/* Where the folder itself is not seen, it is another's file system. */
+	job->found = -1;
+	job->path[job->folder_len] = '\0';
+	if (errno == ENOENT && !stat(job->path, &st))
+		job->found = 0;
 	return 0;
 }
 
@@ -326,7 +334,7 @@ static long init_look(void *arg)
 static int has_init(void *arg, const char *folder)
 {
 	const struct symbolizer *s = arg;
-	struct init_job job = { 0 };
+	struct init_job job = { .folder_len = strlen(folder) };
 	int len = snprintf(job.path, sizeof(job.path), "%s/__init__.py", folder);
 
 	if (!s->options->runner || len < 0 || (size_t)len >= sizeof(job.path) ||
@@ -338,6 +346,7 @@ static int has_init(void *arg, const char *folder)
 static int python_resolve(struct symbolizer *s, size_t first, size_t nr)
 {
 	struct strtab *strings = s->profile->strings;
+	const struct profile_location *last = NULL;
 	struct profile_location *loc;
 	struct code_info info;
 	size_t i;
@@ -355,7 +364,11 @@ static int python_resolve(struct symbolizer *s, size_t first, size_t nr)
 		loc->name = strtab_add(strings, info.name);
 		loc->system_name = loc->name;
 		loc->file = strtab_add(strings, info.file);
-		loc->short_file = strtab_add(strings, python_short_file(info.file, has_init, s));
+		loc->short_file =
+			last && last->file == loc->file
+				? last->short_file
+				: strtab_add(strings, python_short_file(info.file, has_init, s));
+		last = loc;
 		loc->line = info.line;
 		loc->start_line = info.first_line;
 		if (s->frames[i] & (BPFPROF_CODE_ID_RAW << BPFPROF_LASTI_BITS))

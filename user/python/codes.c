@@ -11,13 +11,20 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "base/budget.h"
 #include "base/strtab.h"
+#include "base/time.h"
 #include "python/lines.h"
 #include "python/text.h"
 
 #define MAX_TEXT 16384 /* of a name, as UTF-8 */
-#define MAX_LINES_BYTES (8U << 20)
+#define MAX_LINES_BYTES (1U << 20)
 #define LINE_SLOTS 8192
+#define PROCESS_SHARE 4 /* one process may take this part of the bytes */
+#define LONG_TABLE_BYTES 4096
+#define LONG_TABLE_SHARE 20 /* of the time may go into looking up lines in longer ones */
+#define LONG_TABLE_SAVED_NS (NS_PER_SECOND / 5)
+#define END_NS (5 * NS_PER_SECOND) /* and so much in the end, all together */
 
 /* Distinct code: its number is its index. */
 struct code {
@@ -40,7 +47,15 @@ struct object {
 	uint32_t first_line, lines;
 	uint32_t total, have; /* bytes of the line table */
 	bool has_name, has_file, has_total;
+	bool raw; /* frames with its id were given out */
 	uint8_t *table; /* while it is put together */
+};
+
+/* What the code objects of one process take. */
+struct share {
+	UT_hash_handle hh;
+	uint32_t python;
+	size_t bytes;
 };
 
 struct line_slot {
@@ -53,6 +68,8 @@ struct codes {
 	uint64_t seed;
 	struct strtab *strings;
 	struct object *objects;
+	struct share *shares;
+	struct budget lines, end;
 	struct code *codes;
 	uint32_t nr_codes, cap_codes;
 	uint32_t *slots; /* index + 1 */
@@ -84,6 +101,7 @@ int codes_new(struct codes **ret, size_t max_bytes)
 void codes_free(struct codes *codes)
 {
 	struct object *object, *next;
+	struct share *share, *next_share;
 	uint32_t i;
 
 	if (!codes)
@@ -92,6 +110,10 @@ void codes_free(struct codes *codes)
 		HASH_DEL(codes->objects, object);
 		free(object->table);
 		free(object);
+	}
+	HASH_ITER(hh, codes->shares, share, next_share) {
+		HASH_DEL(codes->shares, share);
+		free(share);
 	}
 	for (i = 0; i < codes->nr_codes; i++)
 		free(codes->codes[i].table);
@@ -116,55 +138,111 @@ static bool room_take(struct codes *codes, size_t bytes)
 	return true;
 }
 
-static struct object *object_get(struct codes *codes, uint64_t id)
+static struct share *share_get(struct codes *codes, uint32_t python)
+{
+	struct share *share;
+
+	HASH_FIND(hh, codes->shares, &python, sizeof(python), share);
+	if (share)
+		return share;
+	if (!room_take(codes, sizeof(*share)))
+		return NULL;
+	share = calloc(1, sizeof(*share));
+	if (!share)
+		return NULL;
+	share->python = python;
+	HASH_ADD(hh, codes->shares, python, sizeof(share->python), share);
+	return share;
+}
+
+/* Room for what a process sent; it is the process's until codes_forget(). */
+static bool process_take(struct codes *codes, uint32_t python, size_t bytes)
+{
+	struct share *share = share_get(codes, python);
+
+	if (!share)
+		return false;
+	if (share->bytes + bytes > codes->max_bytes / PROCESS_SHARE) {
+		codes->counts.nr_full++;
+		return false;
+	}
+	if (!room_take(codes, bytes))
+		return false;
+	share->bytes += bytes;
+	return true;
+}
+
+static struct object *object_find(struct codes *codes, uint64_t id)
 {
 	struct object *object;
 
 	HASH_FIND(hh, codes->objects, &id, sizeof(id), object);
+	return object;
+}
+
+static struct object *object_get(struct codes *codes, uint64_t id, uint32_t python)
+{
+	struct object *object = object_find(codes, id);
+
 	if (object)
 		return object;
-	if (!room_take(codes, sizeof(*object)))
+	if (!process_take(codes, python, sizeof(*object)))
 		return NULL;
 	object = calloc(1, sizeof(*object));
 	if (!object)
 		return NULL;
 	object->id = id;
+	object->python = python;
 	HASH_ADD(hh, codes->objects, id, sizeof(object->id), object);
 	codes->counts.nr_objects++;
 	return object;
 }
 
+/* Text that a process has no room for is "?". */
 static uint32_t text_add(struct codes *codes, const struct bpfprof_python_code *piece)
 {
 	size_t len = python_text(codes->text, sizeof(codes->text), piece->data, piece->len,
 				 piece->total, piece->char_bytes);
+	uint32_t nr = strtab_count(codes->strings);
+	uint32_t id;
 
-	return strtab_add_len(codes->strings, codes->text, len);
+	if (!process_take(codes, piece->python, len + 1))
+		return strtab_add(codes->strings, "?");
+	id = strtab_add_len(codes->strings, codes->text, len);
+	if (id < nr) { /* it was there: it costs nothing */
+		share_get(codes, piece->python)->bytes -= len + 1;
+		codes->bytes -= len + 1;
+	}
+	return id;
 }
 
 static void lines_add(struct codes *codes, struct object *object,
 		      const struct bpfprof_python_code *piece)
 {
-	if (!object->has_total) {
-		if (piece->total > MAX_LINES_BYTES) {
-			codes->counts.nr_malformed++;
-			return;
-		}
-		if (!room_take(codes, piece->total))
-			return;
-		object->table = malloc(piece->total + 1);
-		if (!object->table)
-			return;
-		object->total = piece->total;
-		object->has_total = true;
+	uint32_t end;
+	uint8_t *tmp;
+
+	if (piece->total > MAX_LINES_BYTES) {
+		codes->counts.nr_malformed++;
+		return;
 	}
 	/* One that comes twice, from two CPUs, does no harm. */
-	if (!object->table || piece->total != object->total || piece->off > object->have ||
-	    piece->len > object->total - piece->off)
+	if ((object->has_total && piece->total != object->total) || piece->off > object->have ||
+	    piece->len > piece->total - piece->off)
 		return;
-	memcpy(object->table + piece->off, piece->data, piece->len);
-	if (piece->off + piece->len > object->have)
-		object->have = piece->off + piece->len;
+	object->total = piece->total;
+	object->has_total = true;
+	end = piece->off + piece->len;
+	if (end > object->have || !object->table) {
+		if (!process_take(codes, object->python, end - object->have))
+			return;
+		tmp = realloc(object->table, end + 1);
+		if (!tmp)
+			return;
+		object->table = tmp;
+		memcpy(tmp + piece->off, piece->data, piece->len);
+		object->have = end;
+	}
 }
 
 static bool code_is(const struct code *code, const struct object *object, uint64_t hash)
@@ -226,6 +304,7 @@ static void object_complete(struct codes *codes, struct object *object)
 			continue;
 		object->code = i;
 		codes->bytes -= object->total;
+		share_get(codes, object->python)->bytes -= object->total;
 		free(object->table);
 		object->table = NULL;
 		return;
@@ -259,10 +338,9 @@ void codes_piece(struct codes *codes, const struct bpfprof_python_code *piece, s
 		codes->counts.nr_malformed++;
 		return;
 	}
-	object = object_get(codes, piece->code_id);
+	object = object_get(codes, piece->code_id, piece->python);
 	if (!object || object->code)
 		return;
-	object->python = piece->python;
 	object->first_line = piece->first_line;
 	object->lines = lines;
 	switch (piece->part) {
@@ -285,21 +363,33 @@ void codes_piece(struct codes *codes, const struct bpfprof_python_code *piece, s
 		object_complete(codes, object);
 }
 
-static uint32_t line_of(struct codes *codes, uint32_t index, uint32_t lasti)
+/* Looks up a line within budget: 0, or -EAGAIN if there is no time for it. */
+static int line_of(struct codes *codes, uint32_t index, uint32_t lasti, struct budget *budget,
+		   uint32_t share, uint64_t saved_ns, uint32_t *ret)
 {
 	const struct code *code = &codes->codes[index];
-	uint64_t key = ((uint64_t)index << BPFPROF_LASTI_BITS | lasti) + 1;
+	uint64_t key = ((uint64_t)index << BPFPROF_LASTI_BITS | lasti) + 1, start_ns = 0;
 	struct line_slot *slot =
 		&codes->line_slots[(key * 0x9e3779b97f4a7c15ULL) >> 51 & (LINE_SLOTS - 1)];
 
-	if (lasti == BPFPROF_LASTI_NONE)
-		return code->first_line;
+	if (lasti == BPFPROF_LASTI_NONE) {
+		*ret = code->first_line;
+		return 0;
+	}
 	if (slot->frame != key) {
+		if (code->len > LONG_TABLE_BYTES) {
+			start_ns = time_monotonic_ns();
+			if (!budget_allows(budget, share, saved_ns, start_ns))
+				return -EAGAIN;
+		}
 		slot->line =
 			python_line(code->lines, code->table, code->len, code->first_line, lasti);
 		slot->frame = key;
+		if (start_ns)
+			budget_spend(budget, time_monotonic_ns() - start_ns);
 	}
-	return slot->line;
+	*ret = slot->line;
+	return 0;
 }
 
 static uint64_t frame_id(uint64_t frame)
@@ -307,60 +397,80 @@ static uint64_t frame_id(uint64_t frame)
 	return (frame & BPFPROF_FRAME_MASK) >> BPFPROF_LASTI_BITS;
 }
 
-uint64_t codes_frame(struct codes *codes, uint64_t frame)
+static uint64_t frame_made(uint32_t code, uint32_t line)
 {
-	uint64_t id = frame_id(frame);
-	struct object *object;
+	return (uint64_t)BPFPROF_FRAME_PYTHON << BPFPROF_FRAME_SHIFT |
+	       (uint64_t)(code - 1) << BPFPROF_LASTI_BITS | (line > BPFPROF_LASTI_MASK ? 0 : line);
+}
+
+uint64_t codes_frame(struct codes *codes, uint64_t frame, uint32_t python)
+{
+	struct object *object = object_get(codes, frame_id(frame), python);
 	uint32_t line;
 
-	HASH_FIND(hh, codes->objects, &id, sizeof(id), object);
-	if (!object || !object->code)
+	if (!object)
 		return frame;
-	line = line_of(codes, object->code - 1, frame & BPFPROF_LASTI_MASK);
-	if (line > BPFPROF_LASTI_MASK)
-		line = 0;
-	return (uint64_t)BPFPROF_FRAME_PYTHON << BPFPROF_FRAME_SHIFT |
-	       (uint64_t)(object->code - 1) << BPFPROF_LASTI_BITS | line;
+	if (object->code && !line_of(codes, object->code - 1, frame & BPFPROF_LASTI_MASK,
+				     &codes->lines, LONG_TABLE_SHARE, LONG_TABLE_SAVED_NS, &line))
+		return frame_made(object->code, line);
+	object->raw = true;
+	return frame;
 }
 
 void codes_forget(struct codes *codes, bool (*is_alive)(void *arg, uint32_t python), void *arg)
 {
 	struct object *object, *next;
+	struct share *share;
 
 	HASH_ITER(hh, codes->objects, object, next) {
-		if (!object->code || is_alive(arg, object->python))
+		if (is_alive(arg, object->python))
+			continue;
+		share = share_get(codes, object->python);
+		if (!object->code && object->table) { /* the rest will not come any more */
+			codes->bytes -= object->have;
+			share->bytes -= object->have;
+			free(object->table);
+			object->table = NULL;
+			object->have = 0;
+		}
+		if (object->raw)
 			continue;
 		HASH_DEL(codes->objects, object);
 		free(object);
 		codes->bytes -= sizeof(*object);
+		share->bytes -= sizeof(*object);
 	}
+}
+
+static void describe(const struct codes *codes, uint32_t name, uint32_t file, uint32_t first_line,
+		     uint32_t line, struct code_info *ret)
+{
+	*ret = (struct code_info){ .name = strtab_get(codes->strings, name),
+				   .file = strtab_get(codes->strings, file),
+				   .first_line = first_line,
+				   .line = line };
 }
 
 int codes_describe(struct codes *codes, uint64_t frame, struct code_info *ret)
 {
+	uint32_t lasti = frame & BPFPROF_LASTI_MASK, line = 0;
 	uint64_t id = frame_id(frame);
 	const struct code *code;
 	struct object *object;
 
 	if (id & BPFPROF_CODE_ID_RAW) {
-		HASH_FIND(hh, codes->objects, &id, sizeof(id), object);
+		object = object_find(codes, id);
 		if (!object || !object->has_name)
 			return -ENOENT;
-		if (!object->code) {
-			*ret = (struct code_info){ .name = strtab_get(codes->strings, object->name),
-						   .file = strtab_get(codes->strings, object->file),
-						   .first_line = object->first_line };
-			return 0;
-		}
-		frame = codes_frame(codes, frame);
-		id = frame_id(frame);
+		if (object->code)
+			line_of(codes, object->code - 1, lasti, &codes->end, UINT32_MAX, END_NS,
+				&line);
+		describe(codes, object->name, object->file, object->first_line, line, ret);
+		return 0;
 	}
 	if (id >= codes->nr_codes)
 		return -ENOENT;
 	code = &codes->codes[id];
-	*ret = (struct code_info){ .name = strtab_get(codes->strings, code->name),
-				   .file = strtab_get(codes->strings, code->file),
-				   .first_line = code->first_line,
-				   .line = frame & BPFPROF_LASTI_MASK };
+	describe(codes, code->name, code->file, code->first_line, lasti, ret);
 	return 0;
 }

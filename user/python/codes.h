@@ -6,7 +6,9 @@
  * Code objects, put together from the pieces that BPF sends. Each has the id that BPF gave
  * it (one per process and life of the object); what is the same in name, file and lines is
  * kept once, under a number of our own, so that the many workers of a job cost what one
- * does. Bounded: past max_bytes new ones are not kept, nr_full.
+ * does. Bounded: past max_bytes new ones are not kept, nor past a quarter of that for one
+ * process; nr_full. Long line tables take time, of which there is a share: what is over it stays
+ * as it is in codes_frame(), and is looked up in the end.
  */
 
 #include <stdbool.h>
@@ -39,10 +41,10 @@ void codes_piece(struct codes *codes, const struct bpfprof_python_code *piece, s
 		 uint32_t lines);
 
 /*
- * A PYTHON frame as BPF made it becomes (our number, line) if all pieces are here: the same
+ * A PYTHON frame as BPF made it, of the process with the id python, becomes (our number, line) if all pieces are here: the same
  * place in the source is then the same frame. Else it stays as it is.
  */
-uint64_t codes_frame(struct codes *codes, uint64_t frame);
+uint64_t codes_frame(struct codes *codes, uint64_t frame, uint32_t python);
 
 /*
  * Forgets the ids of processes that is_alive(arg, python id) no longer says to be there: no frame

@@ -78,6 +78,7 @@ struct part_search {
 	struct eh_pass *pass;
 	struct ranges *ranges;
 	uint32_t nr_jumps;
+	int64_t work_left; /* of all jumps together */
 };
 
 /* A piece of code as .eh_frame describes it: how its frame is found at its start and at one place. */
@@ -86,14 +87,14 @@ struct piece {
 	struct cfi_cfa start, here;
 };
 
-static bool piece_read(struct part_search *s, uint64_t rva, struct piece *ret)
+static bool piece_find(struct part_search *s, uint64_t rva, struct piece *ret)
 {
 	struct cfi_program *prog = &s->pass->prog;
 	uint64_t start, next;
 	struct eh_fde fde;
 	size_t i;
 
-	eh_pass_init(s->pass, &s->frame, EH_FRAME_WORK);
+	eh_pass_init(s->pass, &s->frame, s->work_left);
 	if (eh_frame_find(&s->frame, s->pass, rva, &i) ||
 	    eh_frame_get(&s->frame, s->pass, &i, &fde, &start, &next) || rva < fde.start ||
 	    rva >= fde.end)
@@ -108,6 +109,14 @@ static bool piece_read(struct part_search *s, uint64_t rva, struct piece *ret)
 			return true;
 	}
 	return false;
+}
+
+static bool piece_read(struct part_search *s, uint64_t rva, struct piece *ret)
+{
+	bool found = piece_find(s, rva, ret);
+
+	s->work_left = s->pass->blocks.work_left;
+	return found;
 }
 
 static bool is_same_frame(const struct cfi_cfa *a, const struct cfi_cfa *b)
@@ -127,7 +136,7 @@ static void jump_follow(struct part_search *s, uint64_t from, uint64_t rva)
 	for (i = 0; i < s->ranges->nr; i++)
 		if (range_has(&s->ranges->list[i], rva))
 			return;
-	if (s->nr_jumps >= MAX_JUMPS || s->ranges->nr > MAX_PARTS)
+	if (s->nr_jumps >= MAX_JUMPS || s->ranges->nr > MAX_PARTS || s->work_left <= 0)
 		return;
 	s->nr_jumps++;
 	if (piece_read(s, rva, &part) && !is_same_frame(&part.start, &entry) &&
@@ -158,7 +167,9 @@ static int add_by_jumps(struct ranges *ranges, struct elf_image *img)
 	__cleanup(free_mem) struct eh_pass *pass = malloc(sizeof(*pass));
 	size_t len = function.bytes < MAX_CODE_BYTES ? function.bytes : MAX_CODE_BYTES;
 	__cleanup(free_mem) uint8_t *code = malloc(len);
-	struct part_search s = { .img = img, .pass = pass, .ranges = ranges };
+	struct part_search s = {
+		.img = img, .pass = pass, .ranges = ranges, .work_left = EH_FRAME_WORK
+	};
 	uint64_t off;
 
 	if (!pass || !code)
