@@ -397,10 +397,16 @@ static uint64_t frame_id(uint64_t frame)
 	return (frame & BPFPROF_FRAME_MASK) >> BPFPROF_LASTI_BITS;
 }
 
+/* A line that a frame has no room for is none. */
+static uint32_t line_kept(uint32_t line)
+{
+	return line > BPFPROF_LASTI_MASK ? 0 : line;
+}
+
 static uint64_t frame_made(uint32_t code, uint32_t line)
 {
 	return (uint64_t)BPFPROF_FRAME_PYTHON << BPFPROF_FRAME_SHIFT |
-	       (uint64_t)(code - 1) << BPFPROF_LASTI_BITS | (line > BPFPROF_LASTI_MASK ? 0 : line);
+	       (uint64_t)(code - 1) << BPFPROF_LASTI_BITS | line_kept(line);
 }
 
 uint64_t codes_frame(struct codes *codes, uint64_t frame, uint32_t python)
@@ -465,7 +471,8 @@ int codes_describe(struct codes *codes, uint64_t frame, struct code_info *ret)
 		if (object->code)
 			line_of(codes, object->code - 1, lasti, &codes->end, UINT32_MAX, END_NS,
 				&line);
-		describe(codes, object->name, object->file, object->first_line, line, ret);
+		describe(codes, object->name, object->file, object->first_line, line_kept(line),
+			 ret);
 		return 0;
 	}
 	if (id >= codes->nr_codes)
