@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "symbol/demangle.h"
 
+#include <ctype.h>
 #include <setjmp.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -269,8 +270,29 @@ static bool demangle_cxx(const char *name, struct output *out)
 	return cplus_demangle_v3_callback(name, DMGL_AUTO, output_add, out);
 }
 
+/*
+ * A binder `G<number>_` of Rust's v0 names declares that many lifetimes, which are written out one by
+ * one, also where nothing is printed. Digits are of base 62: max of them is what is let through.
+ */
+static bool has_large_binder(const char *name, size_t max)
+{
+	const char *at = name;
+	size_t nr;
+
+	while ((at = strchr(at, 'G'))) {
+		at++;
+		for (nr = 0; isalnum((unsigned char)at[nr]); nr++)
+			;
+		if (at[nr] == '_' && nr > max)
+			return true;
+	}
+	return false;
+}
+
 static bool demangle_rust(const char *name, struct output *out)
 {
+	if (has_large_binder(name, has_punycode(name) ? 1 : 2))
+		return false;
 	/* Decoding Punycode allocates: no jump out of that, so it must be short by itself. */
 	out->may_jump = !has_punycode(name);
 	if (!out->may_jump && count_pairs(name, "B", 0) > MAX_RUST_BACKREFS)

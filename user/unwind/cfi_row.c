@@ -198,6 +198,8 @@ int cfi_row_make(const struct cfi_program *prog, uint64_t *row)
 		second = cfa.second / 8;
 		break;
 	case EXPR_PLT:
+		if (bx_rule(state)) /* such a row says that rbx stays as it is */
+			return 0;
 		kind = ROW_PLT;
 		second = cfa.second;
 		break;
