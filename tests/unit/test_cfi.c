@@ -440,6 +440,7 @@ ParameterizedTestParameters(cfi, programs)
 			DW_CFA_def_cfa_expression, 3, DW_OP_bregx, 12, 0x78),
 		PROGRAM("plt", ROW(ROW_PLT, 7, 8, 0, 0, 11), PLT(11)),
 		PROGRAM("plt of the IBT kind", ROW(ROW_PLT, 7, 8, 0, 0, 10), PLT(10)),
+		PROGRAM("plt that loses rbx", RARE, PLT(11), DW_CFA_undefined, 3),
 		PROGRAM("plt, 9", ROW(ROW_PLT, 7, 8, 0, 0, 9), PLT(9)),
 		PROGRAM("plt with another mask", RARE, DW_CFA_def_cfa_expression, 11, DW_OP_breg7,
 			8, DW_OP_breg16, 0, DW_OP_lit7, DW_OP_and, DW_OP_lit11, DW_OP_ge,

@@ -10,7 +10,7 @@
 #include "test_elf_fixture.h"
 
 /* Expected texts: the examples of the Itanium C++ ABI and of Rust RFC 2603, without parameters. */
-Test(demangle, names)
+Test(demangle, names, .timeout = 20)
 {
 	static const struct {
 		const char *name, *want;
@@ -49,6 +49,9 @@ Test(demangle, names)
 		{ "_ZN", "_ZN" },
 		{ "_Z3fo", "_Z3fo" },
 		{ "_R", "_R" },
+		/* A binder of 62^6 lifetimes. */
+		{ "_RIIIIIIIINvNtC3std5me_Gm8alin_Z7EsoduuuuEdDGm8alin_Z7EsoduuuuEdB_uuu5",
+		  "_RIIIIIIIINvNtC3std5me_Gm8alin_Z7EsoduuuuEdDGm8alin_Z7EsoduuuuEdB_uuu5" },
 		{ "_Rubbish", "_Rubbish" },
 		{ "", "?" },
 		{ ".", "." },
