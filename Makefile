@@ -11,6 +11,8 @@ SAN ?=
 PREFIX ?= /usr/local
 DESTDIR ?=
 V ?= 0
+# 0: without libcurl, and so without daemon --push.
+PUSH ?= 1
 WERROR ?= $(if $(CI),1,0)
 VERSION := 0.1.0
 # bpftool lies there, where not everybody looks.
@@ -33,7 +35,8 @@ ALL_CFLAGS := -std=gnu11 -D_GNU_SOURCE -DBPFPROF_VERSION='"$(VERSION)"' $(WARNIN
 	-fno-omit-frame-pointer -MMD -MP -Iuser -Ibpf -I$(B) \
 	$(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all) $(CFLAGS)
 ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
-LIBS := -lbpf -lelf -lz -llzma -liberty -lpthread
+LIBS := -lbpf -lelf -lz -llzma -liberty -ljansson -lmicrohttpd -lZydis -lncursesw -ltinfo -lpthread \
+	$(if $(filter 1,$(PUSH)),-lcurl)
 
 BPF_SRC := $(wildcard bpf/*.bpf.c)
 BPF_OBJ := $(BPF_SRC:%.bpf.c=$(B)/%.bpf.o)
@@ -49,7 +52,7 @@ HOSTBPF_OBJ := $(HOSTBPF_SRC:%.c=$(B)/%.o)
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .PHONY: all deps demo check check-heavy unit hostbpf system kernels fuzz-smoke fuzz bench lint format \
-	layouts \
+	layouts image \
 	install uninstall clean help vmlinux
 all: $(B)/bpfprof
 
@@ -65,6 +68,12 @@ $(filter $(B)/user/kernel/%,$(LIB_OBJ)): | $(SKEL)
 $(B)/%.o: %.c
 	$(call msg,CC,$<)
 	$(Q)mkdir -p $(@D) && $(CC) $(ALL_CFLAGS) -c -o $@ $<
+
+# The one file that knows libcurl is made again when PUSH is another than last time.
+$(B)/user/daemon/push_post.o: ALL_CFLAGS += -DBPFPROF_PUSH=$(filter 1,$(PUSH))+0
+$(B)/user/daemon/push_post.o: $(B)/push-$(PUSH)
+$(B)/push-$(PUSH):
+	$(Q)mkdir -p $(@D) && rm -f $(B)/push-? && touch $@
 
 # Embedded by .incbin, which -MMD does not see.
 $(B)/user/output/html.o: user/output/flame.css user/output/flame.js
@@ -93,7 +102,7 @@ $(B)/hostbpf: $(HOSTBPF_OBJ) $(LIB)
 	$(call msg,LINK,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS) -lcriterion -ldw
 
--include $(shell find $(B) -name '*.d' -type f -not -path '*/pythons/*' 2>/dev/null)
+-include $(shell find $(B) -name '*.d' -type f -not -path '*/pythons/*' -not -path '*/heavy/*' 2>/dev/null)
 
 deps: ; @tests/install-deps
 demo: ; @tests/install-deps build && $(MAKE) --no-print-directory all && demo/run
@@ -104,8 +113,9 @@ hostbpf: $(B)/hostbpf ; @tests/run-criterion $(B)/hostbpf
 system: all ; @tests/system/run
 kernels: all ; @tests/kernels/run
 fuzz: ; @tests/fuzz/run $(FUZZ)
-fuzz-smoke: ; @FUZZ_SECONDS=20 tests/fuzz/run
+fuzz-smoke: ; @FUZZ_SECONDS=10 tests/fuzz/run
 bench: all ; @tests/bench/run
+image: all ; @deploy/image/build --program $(B)/bpfprof
 lint: ; @tests/lint
 format: ; @git ls-files 'bpf/*.[ch]' 'user/*.[ch]' 'tests/*.[ch]' | xargs clang-format -i
 layouts: ; @user/python/make-layouts --check
@@ -125,7 +135,9 @@ help:
 	'make check-heavy  the tests that need gigabytes of packages' \
 	'make unit hostbpf system kernels fuzz-smoke lint    parts of check' \
 	'make fuzz FUZZ=NAME   fuzz one parser until stopped' \
+	'make PUSH=0       build without libcurl and daemon --push' \
 	'make bench        measure costs side by side with perf' \
+	'make image        the container image, $(B)/bpfprof-image.tar' \
 	'make install      PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)' \
 	'make layouts     compare user/python/layouts.h with the CPython headers found here' \
 	'make format vmlinux clean'

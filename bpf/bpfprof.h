@@ -24,6 +24,7 @@
 #define BPFPROF_STACK_PAGES 64 /* of 4 KiB, of which it may touch so many */
 #define BPFPROF_NR_REGS 17 /* DWARF order on x86-64: rax rdx rcx rbx rsi rdi rbp rsp r8-r15 rip */
 #define BPFPROF_PATH_MAX 4096
+#define BPFPROF_TITLE_BYTES 136 /* read of a Ray worker's title: 127, and whether there is more */
 #define BPFPROF_PAGE_SHIFT 16 /* a page of unwind rows covers 64 KiB of file */
 
 /*
@@ -68,7 +69,8 @@ enum bpfprof_image {
 enum bpfprof_stop {
 	BPFPROF_STOP_INVALID = 0,
 	BPFPROF_STOP_COMPLETE = 1, /* reached _start, a thread's start or a coroutine's */
-	BPFPROF_STOP_NO_USER = 2, /* kernel thread, or a task without memory */
+	BPFPROF_STOP_NO_USER =
+		2, /* kernel thread, a process's worker in the kernel, or no memory */
 	BPFPROF_STOP_COMPAT32 = 3, /* 32-bit code: named, not walked */
 	BPFPROF_STOP_DEPTH = 4, /* more than BPFPROF_MAX_USER_FRAMES */
 	BPFPROF_STOP_READ_FAULT = 5, /* stack memory not readable now (paged out, unmapped) */
@@ -112,7 +114,12 @@ enum bpfprof_counter {
 	BPFPROF_COUNT_TARGET_LOST = 17, /* child of a target could not be added to the filter */
 	BPFPROF_COUNT_TIMER_LATE = 18, /* timer ticks left out because the one before came late */
 	BPFPROF_COUNT_CODES_FULL = 19, /* code objects for which the map codes had no room */
-	BPFPROF_NR_COUNTERS = 24,
+	BPFPROF_COUNT_KERNEL_WORKER = 20, /* samples of threads that never enter user mode */
+	BPFPROF_COUNT_OWN_UNKNOWN = 21, /* timer ticks whose own frames could not be told */
+	BPFPROF_COUNT_NO_KERNEL_STACK = 22, /* samples whose kernel stack the kernel did not give */
+	BPFPROF_COUNT_TITLES_LOST = 23, /* changes of titles not told: no room, or not to be read */
+	BPFPROF_COUNT_TITLES_LIMITED = 24, /* the same: a process changed its title too often */
+	BPFPROF_NR_COUNTERS = 25,
 };
 
 enum bpfprof_kind {
@@ -125,6 +132,7 @@ enum bpfprof_kind {
 	BPFPROF_KIND_RENAME = 6,
 	BPFPROF_KIND_MMAP = 7, /* a range that may hold a new file mapping was handed out */
 	BPFPROF_KIND_PYTHON_CODE = 8,
+	BPFPROF_KIND_TITLE = 9,
 };
 
 struct bpfprof_record {
@@ -143,11 +151,23 @@ struct bpfprof_task_id {
 	__u64 exec_id; /* rises with every exec */
 };
 
+/*
+ * Where a process lives: what its container is found by, also when it has exited by then. Told
+ * when a process begins, when its mappings are read and with a miss (as is the first sample of
+ * a process not known yet), so that a sample costs no more for it.
+ */
+struct bpfprof_place {
+	__u64 mnt_ns; /* number of its mount namespace, never given to another; 0 = not known */
+	__u32 pod_pid; /* its pid in its own pid namespace, 0 = not known */
+	__u32 agent_pid; /* and in that of cfg.pid_ns, 0 = it has none there */
+};
+
 #define BPFPROF_SAMPLE_USER_MODE 1U /* the tick interrupted user code */
 #define BPFPROF_SAMPLE_KTHREAD 2U
 #define BPFPROF_SAMPLE_TIMER 4U /* taken by the timer clock */
 #define BPFPROF_SAMPLE_VMA 8U /* leaf_vma of the miss is filled in */
 #define BPFPROF_SAMPLE_KSOFTIRQD 16U /* timer tick misplaced into ksoftirqd */
+#define BPFPROF_SAMPLE_RAY 32U /* of a Ray worker: its title was read, or tried to */
 
 struct bpfprof_sample {
 	struct bpfprof_record rec;
@@ -162,10 +182,10 @@ struct bpfprof_sample {
 	__u16 nr_python; /* frames between the kernel's and the native ones */
 	__u16 python_stop; /* enum bpfprof_python_stop */
 	__u16 python_flags; /* BPFPROF_PYTHON_* */
-	__u16 pad;
+	__u16 title_words; /* after the frames so many times 8 bytes of the title follow */
 	char comm[BPFPROF_COMM_LEN]; /* of the thread */
 	char leader_comm[BPFPROF_COMM_LEN];
-	/* __u64 frames[] follow: kernel, Python, native, each leaf first */
+	/* __u64 frames[] follow: kernel, Python, native, each leaf first; then the title */
 };
 
 /* One executable mapping as the kernel knows it. */
@@ -185,8 +205,8 @@ struct bpfprof_vma {
 #define BPFPROF_VMA_VDSO 1U
 #define BPFPROF_VMA_OVERLAY 2U /* the path belongs to an overlay file system */
 #define BPFPROF_VMA_UNLINKED 4U /* no directory entry is left */
-#define BPFPROF_VMA_DATA                                                                           \
-	8U /* not executable: told for unlinked files only, to read them from memory */
+#define BPFPROF_VMA_DATA 8U /* not executable: told when all parts of files are asked for */
+#define BPFPROF_VMA_REMOTE 16U /* told by the iterator: its file system waits for somebody else */
 
 /*
  * Python. What the walker has to know of one version (and build) of CPython: offsets in bytes,
@@ -353,14 +373,8 @@ enum bpfprof_code_state {
 	CODE_COMPLETE = 2,
 };
 
-/*
- * A miss: the sample so far, then the registers at the point where the walk
- * stopped, then the stack above sp at that point. Fixed offsets: the frame
- * area is always sent whole.
- */
-struct bpfprof_miss {
-	struct bpfprof_sample sample;
-	__u64 frames[BPFPROF_MAX_FRAMES];
+/* Where a walk stopped, and what is needed to go on from there. */
+struct bpfprof_miss_point {
 	__u64 regs[BPFPROF_NR_REGS];
 	__u32 regs_valid; /* bit n: regs[n] is known */
 	__u32 pc_exact; /* 1: pc is the interrupted instruction, not a return address */
@@ -371,6 +385,17 @@ struct bpfprof_miss {
 	struct bpfprof_vma leaf_vma; /* with BPFPROF_SAMPLE_VMA: mapping of the missed pc */
 	__u32 nr_entries; /* C calls of the eval loop, leaf first; those up to next_entry are done */
 	__u32 next_entry;
+	struct bpfprof_place place; /* of the sample's process */
+};
+
+/*
+ * A miss as it is gathered. It is sent without what is not used of it: the sample with its
+ * frames as always, then at, entries[nr_entries] and stack[stack_len], without gaps.
+ */
+struct bpfprof_miss {
+	struct bpfprof_sample sample;
+	__u64 frames[BPFPROF_MAX_FRAMES + BPFPROF_TITLE_BYTES / 8]; /* and the title */
+	struct bpfprof_miss_point at;
 	struct bpfprof_python_entry entries[BPFPROF_MAX_PYTHON_ENTRIES];
 	__u8 stack[BPFPROF_STACK_BYTES];
 };
@@ -384,6 +409,7 @@ struct bpfprof_process_event { /* EXEC, EXIT, RENAME, MMAP */
 	__u64 cpu_ns; /* EXIT of the last thread: CPU time of the thread group */
 	__u32 flags; /* EXIT: 1 = last thread of its group; MMAP: 1 = overlaps a known mapping */
 	__u32 pad;
+	struct bpfprof_place place; /* EXEC: afterwards; else 0 */
 };
 
 struct bpfprof_fork_event {
@@ -391,17 +417,63 @@ struct bpfprof_fork_event {
 	struct bpfprof_task_id parent;
 	struct bpfprof_task_id child;
 	char comm[BPFPROF_COMM_LEN];
+	struct bpfprof_place place; /* of the child */
+};
+
+/* TITLE: a thread of a Ray worker has written a title, and taken its beginning for its name. */
+struct bpfprof_title_event {
+	struct bpfprof_record rec; /* its time is that of the change */
+	struct bpfprof_task_id task;
+	struct bpfprof_place place;
+	__u32 lost; /* so many changes of this process since the last event were not told */
+	__u32 pad;
+	char old_comm[BPFPROF_COMM_LEN]; /* of the thread, until now */
+	char title[BPFPROF_TITLE_BYTES]; /* zeros behind it */
+};
+
+/* What user space says of a title, in the map title_verdicts. */
+enum bpfprof_title_verdict {
+	BPFPROF_TITLE_UNKNOWN = 0,
+	BPFPROF_TITLE_UNWANTED = 1, /* told only where it ends a wanted one */
+	BPFPROF_TITLE_WANTED = 2,
+};
+
+/* Value of the map titled; key __u32 pid: a process that has sent TITLE. */
+struct bpfprof_titled {
+	__u64 start_ns; /* of the process */
+	__u64 refill_ms; /* when tokens were counted */
+	__u64 sent[2]; /* hashes of titles without verdict */
+	__u32 tokens; /* what it may send */
+	__u32 lost; /* changes that were not told since the last event */
+	__u32 open; /* 1: the next change is to be told, whatever it is */
+	__u32 done; /* 1: user space wants no more */
 };
 
 /* What the VMA iterator writes: this header, then path_len bytes, padded to 8. */
 struct bpfprof_vma_record {
 	struct bpfprof_task_id task;
 	char comm[BPFPROF_COMM_LEN]; /* of the leader */
+	struct bpfprof_place place;
 	struct bpfprof_vma vma;
+};
+
+/*
+ * Rules of code that is in no file (made at run time), where frame pointers do not do: by
+ * address space and block of code that one rule holds for, or where several do by
+ * instruction; value: row of unwind_native.h.
+ */
+#define BPFPROF_CODE_BLOCK_SHIFT 6
+#define BPFPROF_CODE_BLOCK_PC (1ULL << 63)
+struct bpfprof_code_block {
+	__u64 block; /* address >> BPFPROF_CODE_BLOCK_SHIFT, or address | BPFPROF_CODE_BLOCK_PC */
+	__u32 asid;
+	__u32 pad;
 };
 
 /* Value of the map memory_requests: what the next pass of the memory iterator reads. */
 #define BPFPROF_MEMORY_BYTES 16384
+#define BPFPROF_MEMORY_SLOTS 4 /* a read that hangs keeps its slot */
+#define BPFPROF_ENVIRON_SLOTS 2 /* these come behind */
 
 struct bpfprof_memory_request {
 	__u64 va;
@@ -418,7 +490,11 @@ struct bpfprof_proc {
 	__u32 first; /* slice header's index in the map mappings */
 	__u32 nr; /* mappings after the header, sorted by start */
 	__u32 python; /* element of the map pythons, 0 = not Python */
+	__u32 flags; /* BPFPROF_PROC_* */
+	__u32 pad;
 };
+
+#define BPFPROF_PROC_RAY 1U /* was a Ray worker once: it has a title, whatever its name is now */
 
 /*
  * Value of the map mappings (array). The first of a slice is its header: asid in
@@ -452,12 +528,15 @@ struct bpfprof_cfg {
 	__u64 miss_bytes_per_ms; /* per CPU */
 	__u64 irq_start, irq_end; /* timer clock: text of the interrupt entries */
 	__u64 softirq_start, softirq_end; /* timer clock: do_softirq */
+	__u64 fred_user_start, fred_user_end; /* the same of processors with FRED, else 0 */
+	__u64 fred_kernel_start, fred_kernel_end;
 	__u32 filter; /* 1: only processes in the map targets */
 	__u32 follow; /* 1: children of targets are targets */
 	__u32 period_is_ns; /* 1: the event's period is in nanoseconds */
 	__u32 jitter; /* timer clock: +- this many 1/1024 of the period */
 	__u32 mmap_nr; /* system call number of mmap */
-	__u32 pad;
+	__u32 code_cpu_bits; /* of the id of a code object: which CPU gave it */
+	__u32 pid_ns; /* user space's own pid namespace, 0: the outermost one */
 	__u64 hash_seed; /* of fingerprints: targets choose what is hashed */
 };
 
@@ -470,12 +549,70 @@ struct bpfprof_cached_pc {
 	__u32 flags;
 };
 
+/* What the iterator task_states writes of each thread: one of these. Touches no user memory. */
+#define BPFPROF_TASK_KTHREAD 1U
+#define BPFPROF_TASK_ON_CPU 2U /* it runs at this moment: registers and kernel stack mean nothing */
+#define BPFPROF_TASK_NO_MEMORY 4U /* no user memory (any more) */
+#define BPFPROF_TASK_TRACED 8U /* by somebody's ptrace */
+#define BPFPROF_TASK_COMPAT32 16U /* 32-bit code */
+
+struct bpfprof_task_state {
+	struct bpfprof_task_id task;
+	__u64 nr_switches; /* times it left a CPU, of itself or not */
+	__u64 fs_base;
+	__u64 regs[BPFPROF_NR_REGS]; /* those it entered the kernel with */
+	__s64 syscall; /* system call that it is in, negative: none */
+	__u32 state; /* the kernel's TASK_*: 0 = on a CPU or waiting for one */
+	__u32 exit_state; /* not 0: it has ended */
+	__u32 flags; /* BPFPROF_TASK_* */
+	__u32 nr_kernel;
+	__u32 reader_tid; /* as the pid namespace of the reader numbers it; 0: not in there */
+	__u32 pad;
+	char comm[BPFPROF_COMM_LEN];
+	char leader_comm[BPFPROF_COMM_LEN];
+	__u64 kernel[BPFPROF_MAX_KERNEL_FRAMES + 1]; /* leaf first; the last is padding */
+};
+
+/*
+ * What the iterator task_environ writes: this header, then len bytes of the environment that the
+ * process was started with, from the offset asked for on. Secrets are among them.
+ */
+struct bpfprof_environ {
+	struct bpfprof_task_id task;
+	__u64 total; /* bytes of the environment, 0: it has none */
+	__u32 len; /* at most BPFPROF_MEMORY_BYTES; less than there is: not to be read */
+	__u32 pad;
+};
+
+/*
+ * Value of the map task_reads, memory-mapped by user space: pages of a process's memory, which the
+ * iterator task_pages fills in as the list says. result: 1 = not done yet, 0, or -errno.
+ */
+#define BPFPROF_READ_PAGES 32 /* a power of two */
+#define BPFPROF_READ_SHIFT 12
+#define BPFPROF_READ_BYTES (1U << BPFPROF_READ_SHIFT)
+#define BPFPROF_READ_SLOTS 4 /* a read that hangs keeps its slot */
+
+struct bpfprof_task_read {
+	__u64 va[BPFPROF_READ_PAGES]; /* multiples of BPFPROF_READ_BYTES */
+	__s32 result[BPFPROF_READ_PAGES];
+	__u32 nr;
+	__u32 pad;
+	__u8 data[BPFPROF_READ_PAGES][BPFPROF_READ_BYTES];
+};
+
 _Static_assert(sizeof(struct bpfprof_record) == 24, "wire");
 _Static_assert(sizeof(struct bpfprof_task_id) == 24, "wire");
 _Static_assert(sizeof(struct bpfprof_sample) == 112, "wire");
+_Static_assert(sizeof(struct bpfprof_place) == 16, "wire");
+_Static_assert(sizeof(struct bpfprof_title_event) == 224, "wire");
+_Static_assert(sizeof(struct bpfprof_titled) == 48, "wire");
+_Static_assert(sizeof(struct bpfprof_miss_point) % 8 == 0, "wire");
 _Static_assert(sizeof(struct bpfprof_vma) == 64, "wire");
 _Static_assert(sizeof(struct bpfprof_mapping) == 24, "wire");
-_Static_assert(sizeof(struct bpfprof_proc) == 32, "wire");
+_Static_assert(sizeof(struct bpfprof_task_state) % 8 == 0, "wire");
+_Static_assert(sizeof(struct bpfprof_environ) == 40, "wire");
+_Static_assert(sizeof(struct bpfprof_proc) == 40, "wire");
 _Static_assert(sizeof(struct bpfprof_page) == 16, "wire");
 _Static_assert(sizeof(struct bpfprof_cached_pc) == 32, "wire");
 

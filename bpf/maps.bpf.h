@@ -51,7 +51,9 @@ struct {
 	__type(value, struct bpfprof_mapping);
 } mappings __weak SEC(".maps");
 
-/* Key pid, value 1: processes asked for. Writer: user space, and BPF for new children. */
+/*
+ * Key pid, value: bits, who asked for the process. Writer: user space, and BPF for new children.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 32768);
@@ -75,6 +77,63 @@ static __always_inline void task_id_fill(struct bpfprof_task_id *id, struct task
 	id->tid = task->pid;
 	id->start_ns = task->group_leader->start_boottime;
 	id->exec_id = task->self_exec_id;
+}
+
+/*
+ * Which mount namespace: the number of its inode goes to the next one as soon as it is gone, so that
+ * is the last resort. ns_id since 6.18; seq until then counts all that there were since boot.
+ */
+struct mnt_namespace___6_17 {
+	__u64 seq;
+} __attribute__((preserve_access_index));
+
+struct ns_common___6_18 {
+	__u64 ns_id;
+} __attribute__((preserve_access_index));
+
+static __always_inline __u64 mnt_ns_number(struct task_struct *task)
+{
+	struct mnt_namespace *ns = BPF_CORE_READ(task, nsproxy, mnt_ns);
+	struct mnt_namespace___6_17 *old = (void *)ns;
+	struct ns_common___6_18 *newest =
+		(void *)ns + bpf_core_field_offset(struct mnt_namespace, ns);
+
+	if (bpf_core_field_exists(newest->ns_id))
+		return BPF_CORE_READ(newest, ns_id);
+	if (bpf_core_field_exists(old->seq))
+		return BPF_CORE_READ(old, seq);
+	return BPF_CORE_READ(ns, ns.inum);
+}
+
+/* Read, not followed: Linux 6.1 adds no variable to a pointer that it knows. */
+static __always_inline struct upid *upid_at(struct pid *pid, __u32 level)
+{
+	return (void *)pid + bpf_core_field_offset(struct pid, numbers) +
+	       level * bpf_core_type_size(struct upid);
+}
+
+#define PID_LEVELS 5 /* how deep our own pid namespace may be: 1 in kind, 2 in a container there */
+
+/* For rare events only: some probe reads. */
+static __always_inline void place_fill(struct bpfprof_place *place, struct task_struct *task)
+{
+	struct pid *pid = BPF_CORE_READ(task, group_leader, thread_pid);
+	__u32 i, level = BPF_CORE_READ(pid, level);
+	struct upid *upid = upid_at(pid, level);
+
+	place->mnt_ns = mnt_ns_number(task);
+	place->pod_pid = BPF_CORE_READ(upid, nr);
+	place->agent_pid = task->tgid;
+	if (!cfg.pid_ns) /* known when it is loaded: nothing of the rest is there then */
+		return;
+	place->agent_pid = 0;
+	for (i = 1; i < PID_LEVELS; i++) {
+		if (i > level)
+			break;
+		upid = upid_at(pid, i);
+		if (BPF_CORE_READ(upid, ns, ns.inum) == cfg.pid_ns)
+			place->agent_pid = BPF_CORE_READ(upid, nr);
+	}
 }
 
 static __always_inline void record_fill(struct bpfprof_record *rec, __u32 kind, __u32 size)
@@ -106,6 +165,28 @@ static __always_inline __u32 mapping_upper(__u32 first, __u32 nr, __u64 va)
 			hi = mid;
 	}
 	return lo;
+}
+
+/* BPFPROF_NR_REGS, in the order of bpfprof.h. */
+static __always_inline void registers_copy(__u64 *dst, const struct pt_regs *regs)
+{
+	dst[0] = regs->ax;
+	dst[1] = regs->dx;
+	dst[2] = regs->cx;
+	dst[3] = regs->bx;
+	dst[4] = regs->si;
+	dst[5] = regs->di;
+	dst[6] = regs->bp;
+	dst[7] = regs->sp;
+	dst[8] = regs->r8;
+	dst[9] = regs->r9;
+	dst[10] = regs->r10;
+	dst[11] = regs->r11;
+	dst[12] = regs->r12;
+	dst[13] = regs->r13;
+	dst[14] = regs->r14;
+	dst[15] = regs->r15;
+	dst[16] = regs->ip;
 }
 
 #endif

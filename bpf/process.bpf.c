@@ -27,6 +27,9 @@ static __always_inline struct bpfprof_process_event *event_new(__u32 kind, struc
 	e->cpu_ns = 0;
 	e->flags = 0;
 	e->pad = 0;
+	e->place.mnt_ns = 0;
+	e->place.pod_pid = 0;
+	e->place.agent_pid = 0;
 	return e;
 }
 
@@ -38,22 +41,43 @@ int BPF_PROG(process_exec, struct task_struct *task)
 	if (!is_target(task->tgid))
 		return 0;
 	e = event_new(BPFPROF_KIND_EXEC, task);
-	if (e)
+	if (e) {
+		place_fill(&e->place, task);
 		bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
+	}
 	return 0;
+}
+
+/*
+ * Nothing can be known of a pid that was given to a new process just now: what is there is left of
+ * one whose end was not told. Looked for first: hardly ever there, and deleting takes a lock.
+ */
+static __always_inline void pid_renew(__u32 pid, __u64 start_ns)
+{
+	struct bpfprof_proc *proc = bpf_map_lookup_elem(&procs, &pid);
+
+	if (bpf_map_lookup_elem(&targets, &pid))
+		bpf_map_delete_elem(&targets, &pid);
+	/* User space may have seen the new one before this. */
+	if (proc && proc->start_ns != start_ns)
+		bpf_map_delete_elem(&procs, &pid);
 }
 
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child)
 {
 	struct bpfprof_fork_event *e;
-	__u32 pid = child->tgid, parent_pid = parent->tgid, one = 1;
+	__u32 pid = child->tgid, parent_pid = parent->tgid, groups, *asked;
 
 	if (child->pid != child->tgid)
 		return 0;
-	if (cfg.follow && bpf_map_lookup_elem(&targets, &parent_pid) &&
-	    bpf_map_update_elem(&targets, &pid, &one, BPF_ANY))
-		count_add(BPFPROF_COUNT_TARGET_LOST, 1);
+	pid_renew(pid, child->start_boottime);
+	asked = cfg.follow ? bpf_map_lookup_elem(&targets, &parent_pid) : NULL;
+	if (asked) {
+		groups = *asked;
+		if (bpf_map_update_elem(&targets, &pid, &groups, BPF_ANY))
+			count_add(BPFPROF_COUNT_TARGET_LOST, 1);
+	}
 	if (!is_target(pid))
 		return 0;
 	e = bpf_ringbuf_reserve(&ring, sizeof(*e), 0);
@@ -65,6 +89,7 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
 	task_id_fill(&e->parent, parent);
 	task_id_fill(&e->child, child);
 	BPF_CORE_READ_STR_INTO(&e->comm, child, comm);
+	place_fill(&e->place, child);
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 	return 0;
 }

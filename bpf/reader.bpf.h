@@ -22,6 +22,8 @@
 #define THREAD_SLOTS 256
 #define MAX_PENDING 64
 #define PYTHON_WINDOW_BYTES 4096
+#define TEXT_BYTES 128
+#define DIGESTED_FILES 16 /* a power of two */
 
 struct unwind_reader;
 static __always_inline int unwind_read(struct unwind_reader *r, __u64 va, void *dst, __u32 len);
@@ -42,9 +44,19 @@ struct cached_code {
 struct cached_thread {
 	__u64 tstate; /* 0: it had none, and is not asked again before recheck_ns */
 	__u64 interpreter; /* newest of the process then */
+	__u64 head; /* of its list of threads */
 	__u64 recheck_ns;
+	__u64 walk_ns; /* no earlier is the list walked again */
 	__u32 tid;
 	__u32 python;
+};
+
+/* Hash of a file's name, good for one run of the program. */
+struct digested_file {
+	__u64 va;
+	__u64 hash;
+	__u32 run;
+	__u32 pad;
 };
 
 /* Of the Python part of one sample. */
@@ -58,13 +70,14 @@ struct python_scratch {
 	__u32 nr_pending;
 	__u32 slot; /* in pythons */
 	__u32 entered; /* frames up to the last entry */
-	__u32 nr_codes; /* ids given on this CPU */
 	__u32 nr_tstates;
+	__u64 nr_codes; /* ids given on this CPU */
 	__u64 tstates[4]; /* of this thread, leaf first */
 	struct python_walk walk;
 	__u64 fs_base;
 	__u64 list_at; /* walking the lists of threads */
 	__u64 list_interpreter;
+	__u64 list_head; /* of the newest one */
 	__u32 list_steps;
 	__u32 list_torn;
 	__u32 nr_interpreters;
@@ -76,6 +89,10 @@ struct python_scratch {
 	__u8 frame[2 * PYTHON_FRAME_ROOM];
 	__u8 code[512];
 	__u8 window[PYTHON_WINDOW_BYTES + PYTHON_FRAME_ROOM];
+	__u64 text[2 * TEXT_BYTES / 8];
+	struct digested_file files[DIGESTED_FILES];
+	struct bpfprof_code_key key;
+	struct bpfprof_code_known fresh;
 	struct bpfprof_code_key pending[MAX_PENDING]; /* what is still to be sent */
 	__u64 pending_id[MAX_PENDING];
 	struct cached_thread threads[THREAD_SLOTS];
@@ -95,6 +112,7 @@ struct unwind_reader {
 	__u64 stack_end; /* the stack reaches at least up to here; 0 = unknown */
 	__u64 miss_ms; /* what misses may still send, accounted per millisecond */
 	__u64 miss_bytes;
+	__u64 miss_window; /* stack that this miss may send, bytes */
 	__u64 last_row; /* result of look_up */
 	__u64 last_frame;
 	struct unwind_state state;
@@ -137,9 +155,9 @@ static __always_inline void window_begin(struct unwind_reader *r, struct task_st
 {
 	__u64 below = sp & (PAGE_BYTES - 1);
 
-	r->rec.stack_va = sp - (below < RED_ZONE_BYTES ? below : RED_ZONE_BYTES);
-	r->rec.stack_len = 0;
-	r->rec.stack_holes = 0;
+	r->rec.at.stack_va = sp - (below < RED_ZONE_BYTES ? below : RED_ZONE_BYTES);
+	r->rec.at.stack_len = 0;
+	r->rec.at.stack_holes = 0;
 	r->stack_end = stack_end(task, sp);
 }
 
@@ -149,7 +167,8 @@ static __always_inline void window_begin(struct unwind_reader *r, struct task_st
  */
 static __noinline int window_grow(struct unwind_reader *r)
 {
-	__u64 len = r->rec.stack_len, va = r->rec.stack_va + len, left = r->stack_end - va, step;
+	__u64 len = r->rec.at.stack_len, va = r->rec.at.stack_va + len, left = r->stack_end - va,
+	      step;
 	__u8 *dst;
 
 	if (len >= BPFPROF_STACK_BYTES)
@@ -169,24 +188,24 @@ static __noinline int window_grow(struct unwind_reader *r)
 			return -1;
 	}
 	len += step;
-	r->rec.stack_len = len < BPFPROF_STACK_BYTES ? len : BPFPROF_STACK_BYTES;
+	r->rec.at.stack_len = len < BPFPROF_STACK_BYTES ? len : BPFPROF_STACK_BYTES;
 	return 0;
 }
 
 /* Is [va, va + len) in the window, or can it be had there? */
 static __always_inline bool window_has(struct unwind_reader *r, __u64 va, __u32 len)
 {
-	__u64 off = va - r->rec.stack_va;
+	__u64 off = va - r->rec.at.stack_va;
 	int i;
 
-	if (off + len <= r->rec.stack_len && off < BPFPROF_STACK_BYTES)
+	if (off + len <= r->rec.at.stack_len && off < BPFPROF_STACK_BYTES)
 		return true;
 	if (off >= BPFPROF_STACK_BYTES - 256)
 		return false;
 	for (i = 0; i < 4; i++) {
 		if (window_grow(r))
 			return false;
-		if (off + len <= r->rec.stack_len)
+		if (off + len <= r->rec.at.stack_len)
 			return true;
 	}
 	return false;
@@ -196,7 +215,7 @@ static __always_inline int unwind_read_u64(struct unwind_reader *r, __u64 va, __
 {
 	if (window_has(r, va, 8)) {
 		*dst = *(__u64 *)(r->rec.stack +
-				  ((va - r->rec.stack_va) & (BPFPROF_STACK_BYTES - 1)));
+				  ((va - r->rec.at.stack_va) & (BPFPROF_STACK_BYTES - 1)));
 		return 0;
 	}
 	return bpf_probe_read_user(dst, 8, (void *)va);

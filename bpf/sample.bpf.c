@@ -15,6 +15,7 @@
 #include "reader.bpf.h"
 #include "vma.bpf.h"
 #include "python.bpf.h"
+#include "own_frames.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -24,11 +25,13 @@ char LICENSE[] SEC("license") = "GPL";
 #define MISS_BLIND_BYTES 65536 /* of a stack whose end is not known, a miss sends this much */
 #define MISS_STEPS 80 /* steps in which the window grows to its full size, mostly of holes */
 #define MISS_MIN_BYTES 16384 /* most misses are smaller */
-#define MAX_IRQ_FRAMES 24
-#define MISS_SAVED_MS 200
+#define MISS_RING_SHARE 24 /* of the room for misses that one may take: 256 KiB of 6 MiB */
+#define MISS_SAVED_MS 1000 /* a virtual CPU that the reader runs on may stand still for long */
 #define SELF_TIMED_EVERY 64
 #define BPF_F_TIMER_CPU_PIN 2 /* since 6.7 */
 #define CLOCK_MONOTONIC 1
+#define RAY_NAME 0x3a3a796172ULL /* "ray::", as the first five bytes of a name lie in a word */
+#define RAY_NAME_MASK 0xffffffffffULL
 #define TIMER_MIN_WAIT_NS 20000
 
 /* Arena of unwind rows; a slice starts with its generation. Writer: user space. Set at load. */
@@ -48,6 +51,15 @@ struct {
 	__type(key, struct bpfprof_page_key);
 	__type(value, struct bpfprof_page);
 } pages SEC(".maps");
+
+/* Writer: user space. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct bpfprof_code_block);
+	__type(value, __u64);
+} code_blocks SEC(".maps");
 
 struct tick_timer {
 	struct bpf_timer timer;
@@ -115,7 +127,7 @@ static __always_inline int page_look_up(struct unwind_reader *r, __u32 image, __
 		return BPFPROF_STOP_NO_PAGE;
 	page = *found;
 	if (!page.nr) {
-		r->last_row = unwind_row_make(0, ROW_NONE, 0, 0, 0, 0, 0);
+		r->last_row = unwind_row_make(0, ROW_NONE, 0, 0, 0, 0, UNWIND_LOOKED_AT);
 		return 0;
 	}
 	if (!slice_is(page.first, page.generation))
@@ -124,14 +136,26 @@ static __always_inline int page_look_up(struct unwind_reader *r, __u32 image, __
 		return BPFPROF_STOP_STALE;
 	if (!slice_is(page.first, page.generation))
 		return BPFPROF_STOP_STALE;
-	/*
-	 * A return address that is the first byte of a function, with nothing
-	 * before it, was never pushed by a call: a trampoline that starts a stack
-	 * (makecontext).
-	 */
-	if (unwind_row_kind(row) == ROW_NONE && !r->state.exact && next_low == (off & 0xffff) + 1)
+	if (!r->state.exact && unwind_row_starts_stack(row, off & 0xffff, next_low))
 		row = unwind_row_make(0, ROW_END, 0, 0, 0, 0, 0);
 	r->last_row = row;
+	return 0;
+}
+
+/* Code in no file: a rule that was read out of it, else its frame pointer is tried. */
+static __always_inline int code_block_look_up(struct unwind_reader *r, __u64 pc)
+{
+	struct bpfprof_code_block key = { .block = pc >> BPFPROF_CODE_BLOCK_SHIFT,
+					  .asid = r->asid };
+	__u64 *row = bpf_map_lookup_elem(&code_blocks, &key);
+
+	if (!row) {
+		key.block = pc | BPFPROF_CODE_BLOCK_PC;
+		row = bpf_map_lookup_elem(&code_blocks, &key);
+	}
+	r->last_row = row ? *row : unwind_row_make(0, ROW_NONE, 0, 0, 0, 0, 0);
+	r->last_frame =
+		(__u64)BPFPROF_FRAME_NATIVE_VA << BPFPROF_FRAME_SHIFT | (pc & BPFPROF_FRAME_MASK);
 	return 0;
 }
 
@@ -160,12 +184,8 @@ static __noinline int look_up_slow(struct unwind_reader *r, __u64 pc)
 		count_add(BPFPROF_COUNT_STALE, 1);
 		return BPFPROF_STOP_STALE;
 	}
-	if (image == BPFPROF_IMAGE_NONE) {
-		r->last_row = unwind_row_make(0, ROW_NONE, 0, 0, 0, 0, 0);
-		r->last_frame = (__u64)BPFPROF_FRAME_NATIVE_VA << BPFPROF_FRAME_SHIFT |
-				(pc & BPFPROF_FRAME_MASK);
-		return 0;
-	}
+	if (image == BPFPROF_IMAGE_NONE)
+		return code_block_look_up(r, pc);
 	r->last_frame = (__u64)BPFPROF_FRAME_NATIVE << BPFPROF_FRAME_SHIFT |
 			(__u64)image << BPFPROF_OFF_BITS | (off & BPFPROF_OFF_MASK);
 	stop = page_look_up(r, image, off);
@@ -199,6 +219,10 @@ static __always_inline int look_up(struct unwind_reader *r, __u64 pc)
 	stop = look_up_slow(r, pc);
 	if (stop || unwind_row_kind(r->last_row) == ROW_UNREADABLE) /* may become readable */
 		return stop;
+	if (r->last_frame >> BPFPROF_FRAME_SHIFT == BPFPROF_FRAME_NATIVE_VA)
+		return 0; /* such code may change */
+	if (unwind_row_unexplored(r->last_row))
+		return BPFPROF_STOP_RARE_RULE;
 	c[1] = c[0];
 	c->pc = pc;
 	c->asid = r->asid;
@@ -214,7 +238,7 @@ struct walk_ctx {
 /* If the frame just stepped over (from sp on) is a C call of the eval loop, frames[at] says so. */
 static __always_inline void eval_mark(struct unwind_reader *r, __u32 at, __u64 sp)
 {
-	__u32 next = r->rec.next_entry & (BPFPROF_MAX_PYTHON_ENTRIES - 1), before = 0;
+	__u32 next = r->rec.at.next_entry & (BPFPROF_MAX_PYTHON_ENTRIES - 1), before = 0;
 
 	if (r->rec.entries[next].va - sp >= r->state.regs[UNWIND_RSP] - sp)
 		return;
@@ -222,7 +246,7 @@ static __always_inline void eval_mark(struct unwind_reader *r, __u32 at, __u64 s
 		before = r->rec.entries[(next - 1) & (BPFPROF_MAX_PYTHON_ENTRIES - 1)].nr;
 	r->rec.frames[at] = (__u64)BPFPROF_FRAME_EVAL << BPFPROF_FRAME_SHIFT |
 			    ((r->rec.entries[next].nr - before) & 0xffff);
-	r->rec.next_entry = next + 1;
+	r->rec.at.next_entry = next + 1;
 }
 
 /* One frame: look it up, note it, step over it. 1 = the walk is over. */
@@ -231,6 +255,7 @@ static long walk_frame(__u32 i, struct walk_ctx *ctx)
 	struct unwind_reader *r = ctx->r;
 	__u32 at = r->rec.sample.nr_kernel + r->rec.sample.nr_python + r->rec.sample.nr_user;
 	__u64 sp = r->state.regs[UNWIND_RSP];
+	bool ends;
 	int stop;
 
 	if (at >= BPFPROF_MAX_FRAMES) {
@@ -246,35 +271,24 @@ static long walk_frame(__u32 i, struct walk_ctx *ctx)
 	}
 	r->rec.frames[at] = r->last_frame;
 	r->rec.sample.nr_user++;
+	ends = r->state.exact && !r->state.regs[UNWIND_RBP];
 	stop = unwind_step(&r->state, r->last_row, r);
 	if (stop) {
+		/* In the innermost frame rbp may hold anything, 0 too: there may be a rule. */
+		if ((stop == BPFPROF_STOP_NO_TABLE || (stop == BPFPROF_STOP_COMPLETE && ends)) &&
+		    unwind_row_unexplored(r->last_row))
+			stop = BPFPROF_STOP_RARE_RULE;
 		r->stop = stop;
 		return 1;
 	}
-	if (r->rec.next_entry < r->rec.nr_entries)
+	if (r->rec.at.next_entry < r->rec.at.nr_entries)
 		eval_mark(r, at, sp);
 	return 0;
 }
 
 static __always_inline void registers_take(struct unwind_state *s, struct pt_regs *regs)
 {
-	s->regs[0] = regs->ax;
-	s->regs[1] = regs->dx;
-	s->regs[2] = regs->cx;
-	s->regs[3] = regs->bx;
-	s->regs[4] = regs->si;
-	s->regs[5] = regs->di;
-	s->regs[6] = regs->bp;
-	s->regs[7] = regs->sp;
-	s->regs[8] = regs->r8;
-	s->regs[9] = regs->r9;
-	s->regs[10] = regs->r10;
-	s->regs[11] = regs->r11;
-	s->regs[12] = regs->r12;
-	s->regs[13] = regs->r13;
-	s->regs[14] = regs->r14;
-	s->regs[15] = regs->r15;
-	s->regs[16] = regs->ip;
+	registers_copy(s->regs, regs);
 	s->valid = UNWIND_ALL_REGS;
 	/*
 	 * The syscall instruction leaves rip in rcx and rflags in r11; then rip is
@@ -289,6 +303,15 @@ static __always_inline bool is_miss(__u32 stop)
 	       stop == BPFPROF_STOP_REG_LOST;
 }
 
+/*
+ * Is that a thread of a process that stays in the kernel (io_uring, vhost)? copy_thread() gives it
+ * user registers all the same, with neither a pc nor a stack.
+ */
+static __always_inline bool is_kernel_worker(const struct pt_regs *regs)
+{
+	return !regs->ip && !regs->sp;
+}
+
 /* Walks the user stack of the current task; sets r->stop. */
 static __always_inline void user_walk(struct unwind_reader *r, struct task_struct *task)
 {
@@ -297,9 +320,12 @@ static __always_inline void user_walk(struct unwind_reader *r, struct task_struc
 	struct walk_ctx ctx = { .r = r };
 	struct bpfprof_mapping *header;
 	struct bpfprof_proc *proc;
+	bool worker = is_kernel_worker(regs);
 	__u32 pid = s->task.pid;
 
-	if (regs->cs == USER32_CS) {
+	if (worker) {
+		count_add(BPFPROF_COUNT_KERNEL_WORKER, 1);
+	} else if (regs->cs == USER32_CS) {
 		r->stop = BPFPROF_STOP_COMPAT32;
 		return;
 	}
@@ -308,6 +334,12 @@ static __always_inline void user_walk(struct unwind_reader *r, struct task_struc
 	proc = bpf_map_lookup_elem(&procs, &pid);
 	if (!proc || proc->start_ns != s->task.start_ns || proc->exec_id != s->task.exec_id) {
 		r->stop = BPFPROF_STOP_NO_PROCESS;
+		return;
+	}
+	if (proc->flags & BPFPROF_PROC_RAY)
+		s->flags |= BPFPROF_SAMPLE_RAY;
+	if (worker) { /* a process that is not known is still told, by a miss */
+		r->stop = BPFPROF_STOP_NO_USER;
 		return;
 	}
 	r->asid = proc->asid;
@@ -334,10 +366,15 @@ struct vma_ctx {
 static long vma_found(struct task_struct *task, struct vm_area_struct *vma, struct vma_ctx *ctx)
 {
 	if (vma->vm_flags & VM_EXEC) {
-		vma_fill(&ctx->r->rec.leaf_vma, vma);
+		vma_fill(&ctx->r->rec.at.leaf_vma, vma);
 		ctx->r->rec.sample.flags |= BPFPROF_SAMPLE_VMA;
 	}
 	return 0;
+}
+
+static __always_inline __u64 at_most(__u64 n, __u64 limit)
+{
+	return n < limit ? n : limit;
 }
 
 /*
@@ -347,27 +384,28 @@ static long vma_found(struct task_struct *task, struct vm_area_struct *vma, stru
 static long window_fill(__u32 i, struct walk_ctx *ctx)
 {
 	struct unwind_reader *r = ctx->r;
-	__u64 va = r->rec.stack_va + r->rec.stack_len, wanted = MISS_BLIND_BYTES;
-	__u64 page = va / PAGE_BYTES - r->rec.stack_va / PAGE_BYTES;
+	__u64 va = r->rec.at.stack_va + r->rec.at.stack_len, wanted = MISS_BLIND_BYTES;
+	__u64 page = va / PAGE_BYTES - r->rec.at.stack_va / PAGE_BYTES;
 
 	if (r->stack_end)
-		wanted = r->stack_end - r->rec.stack_va;
-	if (r->rec.stack_len >= wanted || page >= BPFPROF_STACK_PAGES)
+		wanted = r->stack_end - r->rec.at.stack_va;
+	wanted = at_most(wanted, r->miss_window);
+	if (r->rec.at.stack_len >= wanted || page >= BPFPROF_STACK_PAGES)
 		return 1;
 	if (!window_grow(r))
 		return 0;
 	if (!r->stack_end) /* it may be over */
 		return 1;
-	r->rec.stack_holes |= 1ULL << page;
-	r->rec.stack_len += PAGE_BYTES - (va & (PAGE_BYTES - 1));
-	return r->rec.stack_len >= BPFPROF_STACK_BYTES;
+	r->rec.at.stack_holes |= 1ULL << page;
+	r->rec.at.stack_len += PAGE_BYTES - (va & (PAGE_BYTES - 1));
+	return r->rec.at.stack_len >= BPFPROF_STACK_BYTES;
 }
 
 /* May this CPU send another miss? A steady allowance, some of which can be saved up. */
-static __always_inline bool miss_allowed(struct unwind_reader *r, __u64 now)
+static __always_inline bool miss_allowed(struct unwind_reader *r, __u64 now, __u64 in_ring)
 {
 	__u64 ms = now / 1000000, passed = ms - r->miss_ms;
-	__u64 cap = cfg.miss_bytes_per_ms * MISS_SAVED_MS;
+	__u64 cap = cfg.miss_bytes_per_ms * MISS_SAVED_MS, room = cfg.ring_bytes / 4 * 3;
 
 	if (cap < sizeof(struct bpfprof_miss))
 		cap = sizeof(struct bpfprof_miss);
@@ -377,72 +415,129 @@ static __always_inline bool miss_allowed(struct unwind_reader *r, __u64 now)
 	r->miss_bytes += passed * cfg.miss_bytes_per_ms;
 	if (r->miss_bytes > cap)
 		r->miss_bytes = cap;
-	if (r->miss_bytes < MISS_MIN_BYTES)
+	if (r->miss_bytes < MISS_MIN_BYTES || in_ring >= room)
 		return false;
-	return bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) < cfg.ring_bytes / 2;
+	/* When the reader is late, large stacks must not leave nothing for all others. */
+	r->miss_window = (room - in_ring) / MISS_RING_SHARE;
+	return true;
 }
 
 static __always_inline void miss_prepare(struct unwind_reader *r, struct task_struct *task)
 {
 	struct walk_ctx walk = { .r = r };
 	struct vma_ctx vma = { .r = r };
-	__u64 sp = r->state.regs[UNWIND_RSP], off = sp - r->rec.stack_va;
+	__u64 sp = r->state.regs[UNWIND_RSP], off = sp - r->rec.at.stack_va;
 	int i;
 
 	/*
-	 * Rows follow rsp, rbp and rbx alone; some rules build on another register. So user space walks again from the leaf, where all are known, unless
-	 * the walk has gone so far up, or to another stack, that the copy would not reach.
+	 * Rows follow rsp, rbp and rbx alone; some rules build on another register. So user
+	 * space walks again from the leaf, where all are known, unless the walk has gone so far
+	 * up, or to another stack, that the copy would not reach.
 	 */
 	if (off <= BPFPROF_STACK_BYTES / 4 || r->stop == BPFPROF_STOP_REG_LOST) {
 		registers_take(&r->state, (struct pt_regs *)bpf_task_pt_regs(task));
 		r->rec.sample.nr_user = 0;
-		r->rec.next_entry = 0;
+		r->rec.at.next_entry = 0;
 		sp = r->state.regs[UNWIND_RSP];
 	} else {
 		unwind_settle(&r->state, r);
 	}
 	for (i = 0; i < BPFPROF_NR_REGS; i++)
-		r->rec.regs[i] = r->state.regs[i];
-	r->rec.regs_valid = r->state.valid;
-	r->rec.pc_exact = r->state.exact;
-	if (sp - r->rec.stack_va > RED_ZONE_BYTES)
+		r->rec.at.regs[i] = r->state.regs[i];
+	r->rec.at.regs_valid = r->state.valid;
+	r->rec.at.pc_exact = r->state.exact;
+	place_fill(&r->rec.at.place, task);
+	if (sp - r->rec.at.stack_va > RED_ZONE_BYTES)
 		window_begin(r, task, sp);
 	bpf_loop(MISS_STEPS, window_fill, &walk, 0);
 	if (r->stop == BPFPROF_STOP_NO_PROCESS || r->stop == BPFPROF_STOP_NO_MAPPING)
 		bpf_find_vma(task, unwind_lookup_pc(&r->state), vma_found, &vma, 0);
 }
 
+/* head bytes of the record and what is used of the rest of a miss. 0, or nothing was sent. */
+static __always_inline long miss_output(struct unwind_reader *r, __u64 head, __u64 entries,
+					__u64 stack)
+{
+	__u64 size = head + sizeof(r->rec.at) + entries + stack;
+	struct bpf_dynptr dst;
+	long err;
+
+	r->rec.sample.rec.size = size;
+	r->miss_bytes -= size < r->miss_bytes ? size : r->miss_bytes;
+	err = bpf_ringbuf_reserve_dynptr(&ring, size, 0, &dst);
+	if (!err) {
+		bpf_dynptr_write(&dst, 0, &r->rec, head, 0);
+		bpf_dynptr_write(&dst, head, &r->rec.at, sizeof(r->rec.at), 0);
+		head += sizeof(r->rec.at);
+		bpf_dynptr_write(&dst, head, r->rec.entries, entries, 0);
+		bpf_dynptr_write(&dst, head + entries, r->rec.stack, stack, 0);
+	}
+	bpf_ringbuf_submit_dynptr(&dst, BPF_RB_FORCE_WAKEUP); /* whether it was reserved or not */
+	return err;
+}
+
+/*
+ * A Ray worker overwrites its arguments with what it does at the moment: they are read for each
+ * sample, so that shares per task are exact. To be called once all frames are there.
+ */
+static __always_inline void title_read(struct unwind_reader *r, struct task_struct *task)
+{
+	struct bpfprof_sample *s = &r->rec.sample;
+	__u64 nr = s->nr_kernel + s->nr_python + s->nr_user;
+	long len;
+
+	if (!(s->flags & BPFPROF_SAMPLE_RAY))
+		return;
+	len = bpf_probe_read_user_str(&r->rec.frames[at_most(nr, BPFPROF_MAX_FRAMES)],
+				      BPFPROF_TITLE_BYTES, (void *)task->mm->arg_start);
+	if (len > 0)
+		s->title_words = ((__u64)len + 7) / 8;
+}
+
+/* Bytes of the sample, its frames and its title. */
+static __always_inline __u64 sample_bytes(const struct bpfprof_sample *s)
+{
+	__u64 nr = s->nr_kernel + s->nr_python + s->nr_user + s->title_words;
+
+	return sizeof(*s) + at_most(nr, BPFPROF_MAX_FRAMES + BPFPROF_TITLE_BYTES / 8) * 8;
+}
+
+static __always_inline long miss_send(struct unwind_reader *r, struct task_struct *task)
+{
+	struct bpfprof_sample *s = &r->rec.sample;
+
+	miss_prepare(r, task);
+	title_read(r, task);
+	s->rec.kind = BPFPROF_KIND_MISS;
+	count_add(BPFPROF_COUNT_MISSES, 1);
+	return miss_output(r, sample_bytes(s),
+			   at_most(r->rec.at.nr_entries, BPFPROF_MAX_PYTHON_ENTRIES) *
+				   sizeof(r->rec.entries[0]),
+			   at_most(r->rec.at.stack_len, BPFPROF_STACK_BYTES));
+}
+
 /* Sends what was gathered; counts it sent or lost. */
 static __always_inline void sample_send(struct unwind_reader *r, struct task_struct *task)
 {
 	struct bpfprof_sample *s = &r->rec.sample;
-	__u64 avail = bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA), size, flags;
-	__u32 nr = s->nr_kernel + s->nr_python + s->nr_user, len;
+	__u64 avail = bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA), flags;
+	bool miss = is_miss(r->stop) && miss_allowed(r, s->rec.ts_ns, avail);
+	long err;
 
-	flags = avail > cfg.ring_bytes / 8 ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
-	if (is_miss(r->stop) && miss_allowed(r, s->rec.ts_ns)) {
-		miss_prepare(r, task);
-		len = r->rec.stack_len;
-		if (len > BPFPROF_STACK_BYTES)
-			len = BPFPROF_STACK_BYTES;
-		size = __builtin_offsetof(struct bpfprof_miss, stack) + len;
-		s->rec.kind = BPFPROF_KIND_MISS;
-		flags = BPF_RB_FORCE_WAKEUP;
-		r->miss_bytes -= size < r->miss_bytes ? size : r->miss_bytes;
-		count_add(BPFPROF_COUNT_MISSES, 1);
-	} else {
-		if (is_miss(r->stop))
-			r->stop = BPFPROF_STOP_MISS_RATE;
-		if (nr > BPFPROF_MAX_FRAMES)
-			nr = BPFPROF_MAX_FRAMES;
-		size = sizeof(*s) + nr * 8;
-	}
+	if (is_miss(r->stop) && !miss)
+		r->stop = BPFPROF_STOP_MISS_RATE;
 	s->stop = r->stop;
-	s->rec.size = size;
-	if (avail + size + 4096 > cfg.ring_bytes || bpf_ringbuf_output(&ring, &r->rec, size, flags))
-		count_add(BPFPROF_COUNT_RING_FULL, 1);
-	else
-		count_add(BPFPROF_COUNT_SAMPLES, 1);
+	flags = avail > cfg.ring_bytes / 8 ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+	if (avail + sizeof(r->rec.frames) > cfg.ring_bytes) { /* what is left is for events */
+		err = -1;
+	} else if (miss) {
+		err = miss_send(r, task);
+	} else {
+		title_read(r, task);
+		s->rec.size = sample_bytes(s);
+		err = bpf_ringbuf_output(&ring, &r->rec, sample_bytes(s), flags);
+	}
+	count_add(err ? BPFPROF_COUNT_RING_FULL : BPFPROF_COUNT_SAMPLES, 1);
 }
 
 /* Idle and unasked-for tasks end here. The scratch of this CPU, marked busy, or NULL. */
@@ -494,11 +589,13 @@ static __always_inline void sample_fill(struct unwind_reader *r, struct task_str
 	s->nr_python = 0;
 	s->python_stop = PYTHON_STOP_NONE;
 	s->python_flags = 0;
-	s->pad = 0;
-	r->rec.nr_entries = 0;
-	r->rec.next_entry = 0;
+	s->title_words = 0;
+	r->rec.at.nr_entries = 0;
+	r->rec.at.next_entry = 0;
 	comm_copy(s->comm, task);
 	comm_copy(s->leader_comm, task->group_leader);
+	if ((*(__u64 *)s->leader_comm & RAY_NAME_MASK) == RAY_NAME)
+		s->flags |= BPFPROF_SAMPLE_RAY;
 }
 
 static __always_inline void sample_finish(struct unwind_reader *r, struct task_struct *task)
@@ -544,29 +641,22 @@ int sample_perf(struct bpf_perf_event_data *ctx)
 		len = bpf_get_stack(ctx, r->rec.frames, BPFPROF_MAX_KERNEL_FRAMES * 8, 0);
 		if (len > 0)
 			r->rec.sample.nr_kernel = (__u64)len / 8;
+		else
+			count_add(BPFPROF_COUNT_NO_KERNEL_STACK, 1);
 	}
 	sample_finish(r, task);
 	return 0;
 }
 
-/*
- * The timer's own interrupt is the leaf end of the stack that
- * bpf_get_task_stack() gives: it ends with the interrupt entry or, when the timer ran at
- * the end of a section that had bottom halves disabled, with do_softirq.
- */
-static __always_inline __u32 own_frames(struct unwind_reader *r, __u32 nr)
+static __always_inline bool in_syscall(struct task_struct *task)
 {
-	__u32 i, softirq = 0;
-	__u64 va;
+	return (long)((struct pt_regs *)bpf_task_pt_regs(task))->orig_ax >= 0;
+}
 
-	for (i = 0; i < MAX_IRQ_FRAMES && i < nr; i++) {
-		va = r->rec.frames[i];
-		if (va >= cfg.irq_start && va < cfg.irq_end)
-			return i + 1;
-		if (va >= cfg.softirq_start && va < cfg.softirq_end)
-			softirq = i + 1;
-	}
-	return softirq;
+static __always_inline bool is_ksoftirqd(struct task_struct *task)
+{
+	return task->flags & PF_KTHREAD && task->comm[0] == 'k' && task->comm[1] == 's' &&
+	       task->comm[2] == 'o' && task->comm[3] == 'f';
 }
 
 static __always_inline void timer_sample(struct task_struct *task, __u64 period_ns)
@@ -581,17 +671,20 @@ static __always_inline void timer_sample(struct task_struct *task, __u64 period_
 	len = bpf_get_task_stack(task, r->rec.frames, BPFPROF_MAX_KERNEL_FRAMES * 8, 0);
 	if (len > 0)
 		nr = (__u64)len / 8;
-	skip = own_frames(r, nr);
-	if (skip == nr) {
+	else
+		count_add(BPFPROF_COUNT_NO_KERNEL_STACK, 1);
+	skip = own_frames(&cfg, r->rec.frames, nr, cfg.fred_user_start && in_syscall(task));
+	if (skip && skip == nr) {
 		r->rec.sample.flags |= BPFPROF_SAMPLE_USER_MODE;
 	} else {
 		r->rec.sample.nr_kernel = nr;
 		r->rec.sample.skip = skip;
 	}
-	if (task->flags & PF_KTHREAD && task->comm[0] == 'k' && task->comm[1] == 's' &&
-	    task->comm[2] == 'o' && task->comm[3] == 'f') {
+	if (is_ksoftirqd(task)) {
 		r->rec.sample.flags |= BPFPROF_SAMPLE_KSOFTIRQD;
 		count_add(BPFPROF_COUNT_KSOFTIRQD, 1);
+	} else if (nr && !skip) {
+		count_add(BPFPROF_COUNT_OWN_UNKNOWN, 1);
 	}
 	sample_finish(r, task);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Iterators over tasks: the executable mappings of a process, and its memory. */
+/* Iterators over tasks: the executable mappings of a process, its memory, and what its threads do. */
 #include "vma.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -17,13 +17,41 @@ struct {
 	__type(value, struct vma_scratch);
 } vma_scratches SEC(".maps");
 
-/* Executable mappings; of files that only memory still has (memfd, deleted) the others too. */
+/* Key 0: not 0 = the next pass tells all readable mappings of files, not only executable ones. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} vma_all_parts SEC(".maps");
+
 static __always_inline bool is_told(struct vm_area_struct *vma)
 {
+	__u32 zero = 0, *all;
+
 	if (vma->vm_flags & VM_EXEC)
 		return true;
-	return vma->vm_file && vma->vm_flags & VM_READ &&
-	       !BPF_CORE_READ(vma, vm_file, f_inode, i_nlink);
+	if (!vma->vm_file || !(vma->vm_flags & VM_READ))
+		return false;
+	all = bpf_map_lookup_elem(&vma_all_parts, &zero);
+	return all && *all;
+}
+
+/* File systems whose reads wait for somebody else (uapi/linux/magic.h, fs/fuse/inode.c, fs/smb). */
+static __always_inline bool is_remote(struct vm_area_struct *vma)
+{
+	switch (BPF_CORE_READ(vma, vm_file, f_inode, i_sb, s_magic)) {
+	case 0x65735546: /* FUSE */
+	case 0x6969: /* NFS */
+	case 0xff534d42: /* CIFS */
+	case 0xfe534d42: /* SMB2 */
+	case 0x00c36400: /* CEPH */
+	case 0x01021997: /* 9P */
+	case 0x5346414f: /* AFS */
+		return true;
+	default:
+		return false;
+	}
 }
 
 SEC("iter/task_vma")
@@ -43,10 +71,13 @@ int task_vmas(struct bpf_iter__task_vma *ctx)
 		return 0;
 	task_id_fill(&s->rec.task, task);
 	BPF_CORE_READ_STR_INTO(&s->rec.comm, task, group_leader, comm);
+	place_fill(&s->rec.place, task);
 	vma_fill(&s->rec.vma, vma);
 	if (!(vma->vm_flags & VM_EXEC))
 		s->rec.vma.flags |= BPFPROF_VMA_DATA;
 	if (vma->vm_file) {
+		if (is_remote(vma))
+			s->rec.vma.flags |= BPFPROF_VMA_REMOTE;
 		len = bpf_d_path((struct path *)&vma->vm_file->f_path, s->path, BPFPROF_PATH_MAX);
 		if (len < 0 || len > BPFPROF_PATH_MAX)
 			len = 0;
@@ -62,7 +93,7 @@ int task_vmas(struct bpf_iter__task_vma *ctx)
 /* Key: slot of the reader. A read that hangs keeps its slot. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 4);
+	__uint(max_entries, BPFPROF_MEMORY_SLOTS + BPFPROF_ENVIRON_SLOTS);
 	__type(key, __u32);
 	__type(value, struct bpfprof_memory_request);
 } memory_requests SEC(".maps");
@@ -75,6 +106,16 @@ struct {
 	__type(value, __u32);
 } memory_slot SEC(".maps");
 
+static __always_inline struct bpfprof_memory_request *memory_request(void)
+{
+	__u32 zero = 0, *slot = bpf_map_lookup_elem(&memory_slot, &zero), at;
+
+	if (!slot)
+		return NULL;
+	at = *slot;
+	return bpf_map_lookup_elem(&memory_requests, &at);
+}
+
 /*
  * Memory of one thread's process, as if by ptrace but without its rights: may fault
  * and so may block; user space runs it under a deadline. Never inside a VMA
@@ -85,15 +126,11 @@ int task_memory(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
 	struct bpfprof_memory_request *req;
-	__u32 zero = 0, *slot, at, len;
+	__u32 len;
 
 	if (!task)
 		return 0;
-	slot = bpf_map_lookup_elem(&memory_slot, &zero);
-	if (!slot)
-		return 0;
-	at = *slot;
-	req = bpf_map_lookup_elem(&memory_requests, &at);
+	req = memory_request();
 	if (!req)
 		return 0;
 	len = req->len;
@@ -102,5 +139,172 @@ int task_memory(struct bpf_iter__task *ctx)
 	if (bpf_copy_from_user_task(req->data, len, (void *)req->va, task, 0))
 		return 0;
 	bpf_seq_write(ctx->meta->seq, req->data, len);
+	return 0;
+}
+
+/*
+ * The environment that a process was started with, from the offset in va on. May block like
+ * task_memory. User space takes what it knows the names of, and wipes the rest.
+ */
+SEC("iter.s/task")
+int task_environ(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct bpfprof_memory_request *req;
+	struct bpfprof_environ head = { 0 };
+	__u64 start, total, off;
+	__u32 len;
+
+	if (!task)
+		return 0;
+	req = memory_request();
+	if (!req)
+		return 0;
+	task_id_fill(&head.task, task);
+	start = BPF_CORE_READ(task, mm, env_start);
+	total = BPF_CORE_READ(task, mm, env_end);
+	total = start && total > start ? total - start : 0;
+	off = req->va;
+	len = total > off + BPFPROF_MEMORY_BYTES ? BPFPROF_MEMORY_BYTES
+	      : total > off			 ? total - off
+						 : 0;
+	if (len > BPFPROF_MEMORY_BYTES ||
+	    bpf_copy_from_user_task(req->data, len, (void *)(start + off), task, 0))
+		len = 0;
+	head.total = total;
+	head.len = len;
+	bpf_seq_write(ctx->meta->seq, &head, sizeof(head));
+	if (len && len <= BPFPROF_MEMORY_BYTES)
+		bpf_seq_write(ctx->meta->seq, req->data, len);
+	return 0;
+}
+
+/* Key: slot of the reader; mapped by user space, which sets the list and reads the result. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, BPFPROF_READ_SLOTS);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct bpfprof_task_read);
+} task_reads SEC(".maps");
+
+/* Which slot the next pass is for. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} task_read_slot SEC(".maps");
+
+/*
+ * Many pages of one thread's process in one pass. Like task_memory it may block: the results
+ * tell how far it got.
+ */
+SEC("iter.s/task")
+int task_pages(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct bpfprof_task_read *req;
+	__u32 zero = 0, *slot, at, i;
+
+	if (!task)
+		return 0;
+	slot = bpf_map_lookup_elem(&task_read_slot, &zero);
+	if (!slot)
+		return 0;
+	at = *slot;
+	req = bpf_map_lookup_elem(&task_reads, &at);
+	if (!req)
+		return 0;
+	for (i = 0; i < BPFPROF_READ_PAGES; i++) {
+		if (i >= req->nr)
+			break;
+		req->result[i] = (__s32)bpf_copy_from_user_task(req->data[i], BPFPROF_READ_BYTES,
+								(void *)req->va[i], task, 0);
+	}
+	return 0;
+}
+
+/* Key 0: room for one record. Iterator programs of one CPU do not nest. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct bpfprof_task_state);
+} state_scratches SEC(".maps");
+
+#define PF_KTHREAD 0x00200000
+#define USER32_CS 0x23
+
+static __always_inline void user_registers(struct bpfprof_task_state *s, struct task_struct *task)
+{
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+
+	registers_copy(s->regs, regs);
+	s->syscall = (__s64)regs->orig_ax;
+	if ((regs->cs & 0xffff) == USER32_CS)
+		s->flags |= BPFPROF_TASK_COMPAT32;
+}
+
+/* The number of task in our own pid namespace, which it must be in or below. */
+static __always_inline __u32 reader_tid(struct task_struct *task)
+{
+	struct task_struct *reader = bpf_get_current_task_btf();
+	__u32 level = BPF_CORE_READ(reader, thread_pid, level);
+	struct pid *pid = BPF_CORE_READ(task, thread_pid);
+	struct upid *upid = upid_at(pid, level);
+
+	if (!level)
+		return task->pid;
+	if (!pid || BPF_CORE_READ(pid, level) < level)
+		return 0;
+	return BPF_CORE_READ(upid, nr);
+}
+
+/* What each thread does, from the kernel's own memory alone: ends always, and at once. */
+SEC("iter/task")
+int task_states(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct bpfprof_task_state *s;
+	__u32 zero = 0;
+	bool on_cpu;
+	long len;
+
+	if (!task)
+		return 0;
+	s = bpf_map_lookup_elem(&state_scratches, &zero);
+	if (!s)
+		return 0;
+	task_id_fill(&s->task, task);
+	s->nr_switches = task->nvcsw + task->nivcsw;
+	s->fs_base = task->thread.fsbase;
+	s->state = task->__state;
+	s->exit_state = task->exit_state;
+	s->flags = 0;
+	s->syscall = -1;
+	s->nr_kernel = 0;
+	s->reader_tid = reader_tid(task);
+	s->pad = 0;
+	/* An int until 7.x, then a byte: no plain load fits both. */
+	on_cpu = BPF_CORE_READ_BITFIELD_PROBED(task, on_cpu);
+	if (on_cpu)
+		s->flags |= BPFPROF_TASK_ON_CPU;
+	if (task->ptrace)
+		s->flags |= BPFPROF_TASK_TRACED;
+	if (!task->mm)
+		s->flags |= BPFPROF_TASK_NO_MEMORY;
+	__builtin_memset(s->regs, 0, sizeof(s->regs));
+	if (task->flags & PF_KTHREAD)
+		s->flags |= BPFPROF_TASK_KTHREAD;
+	else if (task->mm)
+		user_registers(s, task);
+	BPF_CORE_READ_STR_INTO(&s->comm, task, comm);
+	BPF_CORE_READ_STR_INTO(&s->leader_comm, task, group_leader, comm);
+	if (!on_cpu && !task->exit_state) {
+		len = bpf_get_task_stack(task, s->kernel, BPFPROF_MAX_KERNEL_FRAMES * 8, 0);
+		s->nr_kernel = len > 0 ? (__u64)len / 8 : 0;
+	}
+	bpf_seq_write(ctx->meta->seq, s, sizeof(*s));
 	return 0;
 }

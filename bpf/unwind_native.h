@@ -24,7 +24,8 @@
  *	bits 42-55  offset of the saved rbp / 8, signed
  *	bits 56-63  second number, signed: addend / 8 of ROW_DEREF and ROW_INDEX, pc threshold
  *	            of ROW_PLT; of ROW_CFA the rule of rbx: offset from the cfa / 8 of the saved
- *	            one, 0 = same, 1 = lost
+ *	            one, 0 = same, 1 = lost; of ROW_NONE UNWIND_LOOKED_AT (else there may be a
+ *	            rule that nobody has looked for yet) and UNWIND_NO_START
  *
  * rbx is followed because the loader's _dl_runtime_resolve builds its frame on it; only
  * where it lies, so that a frame costs no read for it.
@@ -44,6 +45,9 @@ enum unwind_row_kind {
 	ROW_UNREADABLE = 8, /* the file could not be read: nothing is known of this code */
 	ROW_INDEX = 9, /* cfa = *(rsp + 8 * reg + off) + second (OpenSSL's multiplications) */
 };
+
+#define UNWIND_LOOKED_AT 1
+#define UNWIND_NO_START 2 /* what the next row rules is not the start of a function */
 
 enum unwind_bp_rule {
 	BP_SAME = 0,
@@ -112,6 +116,23 @@ static inline __s64 unwind_row_bp_off(__u64 row)
 static inline __s64 unwind_row_second(__u64 row)
 {
 	return (__s64)row >> 56;
+}
+
+/* Code without a rule that nobody has looked for in the code itself: user space can. */
+static inline int unwind_row_unexplored(__u64 row)
+{
+	return unwind_row_kind(row) == ROW_NONE && !(unwind_row_second(row) & UNWIND_LOOKED_AT);
+}
+
+/*
+ * Does a return address with this row before it, and the next row at next_low, start a stack?
+ * One that is the first byte of a function, with nothing before it, was never pushed
+ * by a call: a trampoline (makecontext).
+ */
+static inline int unwind_row_starts_stack(__u64 row, __u32 low, __u32 next_low)
+{
+	return unwind_row_kind(row) == ROW_NONE && next_low == low + 1 &&
+	       !(unwind_row_second(row) & UNWIND_NO_START);
 }
 
 /* The address to look up for the frame that s stands in. */

@@ -32,6 +32,7 @@ struct python_walk {
 	__u64 code; /* address of its code object, 0 = a shim */
 	__u64 entry; /* something in the C frame of the eval loop that ends here, 0 = none does */
 	__u32 lasti; /* index of the instruction, or BPFPROF_LASTI_NONE */
+	__u32 begun; /* not the leaf: it was read */
 };
 
 #ifndef PYTHON_FRAME_AT
@@ -71,6 +72,22 @@ static inline __u32 python_lasti_int(const struct bpfprof_python_layout *layout,
 }
 
 /*
+ * 3.11: compilers may write the flag of a frame that is just beginning after they have made it the
+ * current one. It is an entry too if what called it, now in w->frame, is current in the cframe before.
+ */
+static inline int python_is_entering(const struct python_walk *w,
+				     const struct bpfprof_python_layout *layout,
+				     struct unwind_reader *reader)
+{
+	__u64 outer = 0, caller = 0;
+
+	if (unwind_read_u64(reader, w->cframe + layout->cframe_previous, &outer) || !outer ||
+	    unwind_read_u64(reader, outer + layout->cframe_frame, &caller))
+		return 0;
+	return caller == w->frame;
+}
+
+/*
  * Reads the frame at w->frame into w and goes on to the one that called it. 0, or enum
  * bpfprof_python_stop: COMPLETE if there was none left.
  */
@@ -107,6 +124,9 @@ static inline int python_step(struct python_walk *w, const struct bpfprof_python
 		w->lasti = python_lasti_of(
 			layout, w->code,
 			python_u64(buf, layout->frame_lasti & (BPFPROF_PYTHON_FRAME_BYTES - 1)));
+		if (layout->chain == PYTHON_CHAIN_ENTRY_FLAG && !owner && !w->begun)
+			owner = python_is_entering(w, layout, reader);
+		w->begun = 1;
 		if (layout->chain == PYTHON_CHAIN_ENTRY_FLAG && owner) {
 			w->entry = w->cframe;
 			if (unwind_read_u64(reader, w->cframe + layout->cframe_previous,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Python process that computes at the end of a stack of known depth. argv: Python frames, C detours.
 
-Every frame is a function of its own, as in most programs.
+Every frame is a function of its own, two to a file: as in recordings of Ray and of torch.
 """
 
 import sys
@@ -28,11 +28,11 @@ def main():
     names = {}
     levels = int(sys.argv[1]) - 2  # <module> and main are there already
     detours = int(sys.argv[2])
-    exec(compile(SPIN, "level_0.py", "exec"), names)
+    exec(compile(SPIN, "levels_0.py", "exec"), names)
     for here in range(1, levels):
         text = DETOUR if here <= detours else CALL
         text = text.format(here=here, below=here - 1)
-        exec(compile(text, "level_%d.py" % here, "exec"), names)
+        exec(compile(text, "levels_%d.py" % (here // 2), "exec"), names)
     functions = [names["level_%d" % level] for level in range(levels)]
     functions[-1](functions)
 

@@ -63,6 +63,13 @@ def build():
     shutil.copyfile(out("bw-plain"), out("bw-short"))
     os.chmod(out("bw-short"), 0o755)
     command([CC, *flags, os.path.join(HERE, "churn.c"), "-o", out("bw-churn")])
+    for name, source in (("bw-chain-static", "chain.c"), ("bw-crowd-static", "crowd.c")):
+        command([CC, *flags, "-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-static",
+                 os.path.join(HERE, source), "-o", out(name)])
+    shutil.copyfile(out("bw-chain-static"), out("ray::Bench"))
+    os.chmod(out("ray::Bench"), 0o755)
+    command([CC, *flags, "-fno-optimize-sibling-calls", os.path.join(HERE, "tree.c"),
+             "-o", out("bw-tree")])
     command(["g++", *flags, "-fomit-frame-pointer", os.path.join(HERE, "mixed.cpp"),
              "-o", out("bw-cpp")])
 

@@ -6,9 +6,12 @@
 
 #include "python/layout.h"
 
+#define PYTHON_MIN_VA 4096ULL
+#define PYTHON_MAX_VA (1ULL << 56)
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define MAX_STEPS (BPFPROF_MAX_PYTHON_FRAMES + BPFPROF_MAX_PYTHON_ENTRIES)
+#define MAX_STEPS (PYTHON_CHAIN_MAX_FRAMES + PYTHON_CHAIN_MAX_ENTRIES)
 #define LOW_VA 0x10000ULL
 #define HIGH_VA (PYTHON_MAX_VA - 1024) /* some of it is above what can be an object */
 #define NR_NAMED 4
@@ -40,12 +43,13 @@ static void chain_check(const struct python_chain *chain, const struct made_memo
 
 	if (chain->stop < PYTHON_STOP_NONE || chain->stop >= PYTHON_NR_STOPS ||
 	    (!chain->stop && chain->nr_steps) || chain->nr_steps > MAX_STEPS ||
-	    memory->nr_reads > 3 * chain->nr_steps + 1 ||
-	    chain->nr_frames > BPFPROF_MAX_PYTHON_FRAMES ||
-	    chain->nr_entries > BPFPROF_MAX_PYTHON_ENTRIES)
+	    memory->nr_reads > 3 * chain->nr_steps + 3 ||
+	    chain->nr_frames > PYTHON_CHAIN_MAX_FRAMES ||
+	    chain->nr_entries > PYTHON_CHAIN_MAX_ENTRIES)
 		abort();
 	for (i = 0; i < chain->nr_frames; i++)
-		if (!python_plausible(chain->frames[i].code) ||
+		if (chain->frames[i].code < PYTHON_MIN_VA ||
+		    chain->frames[i].code >= PYTHON_MAX_VA ||
 		    chain->frames[i].lasti > BPFPROF_LASTI_NONE)
 			abort();
 	for (i = 0; i < chain->nr_entries; i++) {

@@ -20,8 +20,11 @@ import ctypes
 import functools
 import os
 import sys
+import sysconfig
 
 VERSION = sys.version_info[:2]
+# Without the GIL 3.13 does not specialize calls.
+SPECIALIZES = VERSION != (3, 13) or not sysconfig.get_config_var("Py_GIL_DISABLED")
 STARTED = os.pipe()
 TOLD = os.pipe()
 NOTHING = os.pipe()
@@ -240,7 +243,7 @@ PIECES = {
     delegation: 2 if VERSION < (3, 12) else 1,
     event_loop: 2 if VERSION < (3, 12) else 1,
     with_stars: 1 if VERSION < (3, 12) else 0,
-    constructor: 1 if VERSION < (3, 13) else 0,
+    constructor: 0 if VERSION >= (3, 13) and SPECIALIZES else 1,
 }
 EVERY = [piece for piece in PIECES if piece not in (deep, many_calls, executed)]
 

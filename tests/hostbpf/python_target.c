@@ -4,8 +4,11 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +19,7 @@
 
 #include "elf/image.h"
 
-#define PROGRAM "tests/hostbpf/python_stack.py"
+#define STACK_PROGRAM "tests/hostbpf/python_stack.py"
 #define MAX_TEXT (4U << 20)
 #define MAX_THREADS 64
 #define WAIT_MS 60000
@@ -30,7 +33,8 @@ static int memory_read(struct unwind_reader *reader, __u64 va, void *dst, __u32 
 	return pread(target->memory, dst, len, (off_t)va) == (ssize_t)len ? 0 : -1;
 }
 
-static void child_run(const char *program, const char *home, const int in[2], const int out[2])
+static void child_run(const char *program, const char *home, const char *script, const int in[2],
+		      const int out[2])
 {
 	static const char *const theirs[] = { "PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP",
 					      "PYTHONOPTIMIZE", "PYTHONWARNINGS" };
@@ -46,12 +50,12 @@ static void child_run(const char *program, const char *home, const int in[2], co
 		unsetenv(theirs[i]);
 	if (home)
 		setenv("PYTHONHOME", home, 1);
-	execl(program, program, "-B", PROGRAM, (char *)NULL);
+	execl(program, program, "-B", script, (char *)NULL);
 	_exit(127);
 }
 
 static int child_start(struct python_target *target, const char *program, const char *home,
-		       int *ret_out)
+		       const char *script, int *ret_out)
 {
 	int in[2], out[2];
 
@@ -64,7 +68,7 @@ static int child_start(struct python_target *target, const char *program, const 
 	}
 	target->pid = fork();
 	if (!target->pid)
-		child_run(program, home, in, out);
+		child_run(program, home, script, in, out);
 	close(in[0]);
 	close(out[1]);
 	target->input = in[1];
@@ -232,19 +236,18 @@ static int asleep_wait(const struct python_target *target)
 	return -ETIMEDOUT;
 }
 
-int python_target_start(struct python_target *target, const char *program, const char *home)
+int python_target_run(struct python_target *target, const char *program, const char *home,
+		      const char *script)
 {
 	char name[64];
 	int out = -1, err;
 
 	*target = (struct python_target){ .reader.read = memory_read, .memory = -1, .input = -1 };
-	err = child_start(target, program, home, &out);
+	err = child_start(target, program, home, script, &out);
 	if (!err)
 		err = text_read(target, out);
 	if (out >= 0)
 		close(out);
-	if (!err)
-		err = text_parse(target);
 	if (!err)
 		err = runtime_find(target);
 	if (!err)
@@ -254,6 +257,13 @@ int python_target_start(struct python_target *target, const char *program, const
 	snprintf(name, sizeof(name), "/proc/%d/mem", (int)target->pid);
 	target->memory = open(name, O_RDONLY | O_CLOEXEC);
 	return target->memory < 0 ? -EACCES : 0;
+}
+
+int python_target_start(struct python_target *target, const char *program, const char *home)
+{
+	int err = python_target_run(target, program, home, STACK_PROGRAM);
+
+	return err ? err : text_parse(target);
 }
 
 int python_target_spin(struct python_target *target)
@@ -276,4 +286,56 @@ void python_target_stop(struct python_target *target)
 	free(target->threads);
 	free(target->text);
 	python_image_fini(&target->image);
+}
+
+static void programs_add(struct python_installed *ret, size_t *nr, const char *pattern,
+			 bool is_unpacked)
+{
+	char path[PATH_MAX];
+	glob_t found = { 0 };
+	size_t i, k;
+	char *bin;
+
+	if (!glob(pattern, 0, NULL, &found)) {
+		for (i = 0; i < found.gl_pathc && *nr < PYTHON_MAX_INSTALLED; i++) {
+			bin = strrchr(found.gl_pathv[i], '/');
+			/* pythonX.Y, not its python-config */
+			if (!is_unpacked && bin[strcspn(bin, "-")])
+				continue;
+			/* 3.7 and before */
+			if (!is_unpacked && strtoul(bin + sizeof("/python3.") - 1, NULL, 10) < 8)
+				continue;
+			if (!realpath(found.gl_pathv[i], path) || strlen(path) >= 512)
+				continue;
+			for (k = 0; k < *nr && strcmp(ret[k].program, path); k++)
+				;
+			if (k < *nr)
+				continue;
+			memcpy(ret[k].program, path, strlen(path) + 1);
+			bin = strstr(path, "/bin/");
+			if (is_unpacked && bin)
+				memcpy(ret[k].home, path, (size_t)(bin - path));
+			++*nr;
+		}
+	}
+	globfree(&found);
+}
+
+struct python_installed *python_installed_find(size_t *ret_nr)
+{
+	static struct python_installed pythons[PYTHON_MAX_INSTALLED];
+	const char *root = getenv("PYENV_ROOT"), *home = getenv("HOME");
+	char pattern[PATH_MAX];
+	size_t nr = 0;
+
+	if (root || home) {
+		snprintf(pattern, sizeof(pattern), "%s%s/versions/3.*/bin/python3.*",
+			 root ? root : home, root ? "" : "/.pyenv");
+		programs_add(pythons, &nr, pattern, false);
+	}
+	programs_add(pythons, &nr, "/usr/bin/python3.*", false);
+	programs_add(pythons, &nr, "/usr/local/bin/python3.*", false);
+	programs_add(pythons, &nr, "build/pythons/3.*/usr/bin/python3.*-*", true);
+	*ret_nr = nr;
+	return pythons;
 }

@@ -39,8 +39,24 @@ struct python_target {
 	char *text; /* that names and files are part of */
 };
 
+#define PYTHON_MAX_INSTALLED 64
+
+struct python_installed {
+	char program[512];
+	char home[512]; /* its PYTHONHOME, or empty */
+};
+
+/* Every Python from 3.8 on of this machine; the first is empty if there is none. */
+struct python_installed *python_installed_find(size_t *ret_nr);
+
 /*
- * Starts program (home: its PYTHONHOME, or NULL), waits until all its threads do, and finds out
+ * Starts program with a script, waits until the script has said "ready" (target->text has it all) and sleeps,
+ * and finds out what it is; errors as below.
+ */
+int python_target_run(struct python_target *target, const char *program, const char *home,
+		      const char *script);
+/*
+ * Starts python_stack.py in program (home: its PYTHONHOME, or NULL), waits until all its threads do, and finds out
  * what it is. 0, -EACCES if its memory may not be read, or what went wrong; stop it in any case.
  */
 int python_target_start(struct python_target *target, const char *program, const char *home);

@@ -14,7 +14,7 @@
 #define CODE(i) (BASE + 16384 + (uint64_t)(i)*512)
 #define CFRAME(i) (BASE + 24576 + (uint64_t)(i)*64)
 #define STRING (BASE + 28672)
-#define MAX_STEPS (BPFPROF_MAX_PYTHON_FRAMES + BPFPROF_MAX_PYTHON_ENTRIES)
+#define MAX_STEPS (PYTHON_CHAIN_MAX_FRAMES + PYTHON_CHAIN_MAX_ENTRIES)
 
 struct made_memory {
 	struct unwind_reader reader; /* first member */
@@ -182,6 +182,42 @@ Test(python_hostile, right)
 	}
 }
 
+/* 3.11: a frame that is just beginning may be current before its flag says that C called it. */
+Test(python_hostile, entering)
+{
+	static const struct {
+		const char *name;
+		uint8_t flags[3];
+		int current[3]; /* frame that each cframe says is its current one, -1 = none */
+		uint32_t nr_entries, nr[3];
+	} cases[] = {
+		{ "no flag yet", { 0, 0, 1 }, { 0, 1, -1 }, 2, { 1, 3 } },
+		{ "flag", { 1, 0, 1 }, { 0, 1, -1 }, 2, { 1, 3 } },
+		{ "called by its caller", { 0, 1, 1 }, { 0, 2, -1 }, 2, { 2, 3 } },
+		{ "only the leaf", { 1, 0, 1 }, { 0, 1, 2 }, 2, { 1, 3 } },
+		{ "the first of its thread", { 0, 0, 0 }, { 2, -1, -1 }, 1, { 1 } },
+	};
+	size_t i;
+	int k;
+
+	for (i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		memory_make(PYTHON_CHAIN_ENTRY_FLAG);
+		for (k = 0; k < 3; k++) {
+			frame_put(FRAME(k), CODE(k), k < 2 ? FRAME(k + 1) : 0, 1,
+				  cases[i].flags[k]);
+			cframe_put(k, cases[i].current[k] < 0 ? 0 : FRAME(cases[i].current[k]),
+				   CFRAME(k + 1));
+		}
+		cr_assert_eq(walk_from(CFRAME(0), cases[i].name), PYTHON_STOP_COMPLETE);
+		cr_assert_eq(memory.chain.nr_entries, cases[i].nr_entries, "%s", cases[i].name);
+		for (k = 0; k < (int)cases[i].nr_entries; k++) {
+			cr_assert_eq(memory.chain.entries[k].va, CFRAME(k), "%s", cases[i].name);
+			cr_assert_eq(memory.chain.entries[k].nr, cases[i].nr[k], "%s",
+				     cases[i].name);
+		}
+	}
+}
+
 Test(python_hostile, cycles)
 {
 	FOR_EACH_CHAIN(chain)
@@ -189,12 +225,13 @@ Test(python_hostile, cycles)
 		memory_make(chain);
 		frame_put(FRAME(0), CODE(0), FRAME(0), 1, 0);
 		cr_assert_eq(walk(FRAME(0), "itself"), PYTHON_STOP_DEPTH);
-		cr_assert_eq(memory.chain.nr_frames, BPFPROF_MAX_PYTHON_FRAMES);
+		cr_assert_eq(memory.chain.nr_frames, PYTHON_CHAIN_MAX_FRAMES);
 		for (int i = 0; i < 3; i++)
 			frame_put(FRAME(i), CODE(i), FRAME((i + 1) % 3), 1, 0);
 		cr_assert_eq(walk(FRAME(2), "three"), PYTHON_STOP_DEPTH);
-		cr_assert_eq(memory.chain.nr_frames, BPFPROF_MAX_PYTHON_FRAMES);
-		cr_assert_eq(memory.chain.frames[511].code, CODE((2 + 511) % 3));
+		cr_assert_eq(memory.chain.nr_frames, PYTHON_CHAIN_MAX_FRAMES);
+		cr_assert_eq(memory.chain.frames[PYTHON_CHAIN_MAX_FRAMES - 1].code,
+			     CODE((2 + PYTHON_CHAIN_MAX_FRAMES - 1) % 3));
 		if (chain < PYTHON_CHAIN_CFRAME)
 			continue;
 		/* Nothing but shims: no frame, no entry, and still an end. */
@@ -207,14 +244,17 @@ Test(python_hostile, cycles)
 		/* A shim after each frame. */
 		frame_put(FRAME(0), CODE(0), FRAME(1), 0, 0);
 		cr_assert_eq(walk(FRAME(0), "entries"), PYTHON_STOP_ENTRIES);
-		cr_assert_eq(memory.chain.nr_entries, BPFPROF_MAX_PYTHON_ENTRIES);
+		cr_assert_eq(memory.chain.nr_entries, PYTHON_CHAIN_MAX_ENTRIES);
 		/* What is hidden is not counted, and not gone on with for ever. */
 		put_u64(CODE(0) + memory.layout->code_filename, STRING);
 		put_u32(CODE(0) + memory.layout->code_firstlineno, 0);
 		frame_put(FRAME(0), CODE(0), FRAME(0), 0, 0);
 		cr_assert_eq(walk(FRAME(0), "hidden"), PYTHON_STOP_DEPTH);
-		cr_assert_eq(memory.chain.nr_steps, chain == PYTHON_CHAIN_FRAMES ? MAX_STEPS : 513);
-		cr_assert_eq(memory.chain.nr_frames, chain == PYTHON_CHAIN_FRAMES ? 0 : 512);
+		cr_assert_eq(memory.chain.nr_steps, chain == PYTHON_CHAIN_FRAMES
+							    ? MAX_STEPS
+							    : PYTHON_CHAIN_MAX_FRAMES + 1);
+		cr_assert_eq(memory.chain.nr_frames,
+			     chain == PYTHON_CHAIN_FRAMES ? 0 : PYTHON_CHAIN_MAX_FRAMES);
 	}
 }
 
@@ -225,7 +265,7 @@ Test(python_hostile, cframe_cycles)
 		cframe_put(i, FRAME(0), CFRAME((i + 1) % 3));
 	frame_put(FRAME(0), CODE(0), FRAME(0), 1, 1);
 	cr_assert_eq(walk_from(CFRAME(0), "cycle"), PYTHON_STOP_ENTRIES);
-	cr_assert_eq(memory.chain.nr_entries, BPFPROF_MAX_PYTHON_ENTRIES);
+	cr_assert_eq(memory.chain.nr_entries, PYTHON_CHAIN_MAX_ENTRIES);
 	cr_assert_eq(memory.chain.entries[4].va, CFRAME(1));
 	/* One that leads nowhere: the frame that needs it is the last. */
 	cframe_put(1, FRAME(0), 8);

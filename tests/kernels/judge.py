@@ -105,6 +105,8 @@ def judge_recording(results, case, clock, seconds, chain, hz=99):
         problem = f"exact {exact:.2f}%, not so: {wrong[0]} x {wrong[1][:160]}"
     elif clock == "timer" and "ticks_misplaced" not in got.number("clock"):
         problem = "ticks_misplaced is not among the counters"
+    elif got.number("clock", "own_frames_unknown") > 0.02 * got.samples:
+        problem = f"{got.number('clock', 'own_frames_unknown')} ticks with frames of the clock's own"
     lost = sum((got.number("lost") or {}).values())
     if lost:
         note.append(f"lost {lost}")
@@ -150,19 +152,19 @@ def judge_shares(results):
     return checks
 
 
-def judge_hotplug(results):
-    """CPU 1 was away for a second: the program that is bound to it has to be sampled again after."""
+def judge_hotplug(results, step):
+    """CPU 1 was away for a while: the program that is bound to it has to be sampled again after."""
     checks = []
-    for case in ("hotplug-perf", "hotplug-timer"):
+    for case in (step + "-perf", step + "-timer"):
         got = Recording(results, case)
         problem = None
         stayed = got.share_percent(re.compile("^chain_static;"))
         returned = got.share_percent(re.compile("^dive;"))
         if got.status != 0:
             problem = f"exit {got.status}: {first_error(got)}"
-        elif results.facts.get("hotplug.offline") != "0":
+        elif results.facts.get(step + ".offline") != "0":
             problem = "CPU 1 did not go away"
-        elif results.facts.get("hotplug.online") != "0-1":
+        elif results.facts.get(step + ".online") != "0-1":
             problem = "CPU 1 did not come back"
         elif returned < 0.6 * stayed:  # were CPU 1 forgotten, it would be a third or less
             problem = f"{returned:.0f}% of the samples on CPU 1, {stayed:.0f}% on CPU 0"
@@ -198,6 +200,40 @@ def judge_doctor(results, who):
     if status != 0:
         problem = f"exit {status}: {'; '.join(fails) or (lines or ['no output'])[0]}"
     return Check(case, problem=problem)
+
+
+def judge_dump(results, who):
+    """A thread that sleeps and one that runs: Python, native and kernel frames of both."""
+    case = "dump-" + who
+    text = "\n".join(results.files.get(case + ".out", []))
+    status = int(results.facts.get(case + ".rc") or -1)
+    problem = None
+    if status != 0:
+        problem = f"exit {status}: {text[:300]}"
+    elif not re.search(r"Thread \d+ \(idle\).*\n(    .*_\[k\]\n)+(    .* \(libc.*\)\n)+(    .*\n)*"
+                       r"    key \(asleep\.py:8\)\n(    .*\n)+    outer \(asleep\.py:12\)\n"
+                       r"    <module> \(asleep\.py:15\)\n(    .*\n)+", text):
+        problem = "not the stack of what sleeps: " + text[:600].replace("\n", "|")
+    elif not re.search(r"Thread \d+ \(active\): .*\n(    .*\n)*    chain_1 \(.*\)\n"
+                       r"    main \(.*\)\n", text):
+        problem = "not the stack of what runs: " + text[-600:].replace("\n", "|")
+    return Check(case, problem=problem)
+
+
+def judge_steps(results):
+    """Two calls of a worker, one after the other, and nothing of what it did besides."""
+    got = Recording(results, "steps-caps")
+    found = {m for stack, _ in got.stacks
+             for m in re.findall(r";(call_\d+|resting)(?=;|$)", stack)}
+    calls = sorted(int(name[5:]) for name in found if name != "resting")
+    problem = None
+    if got.status != 0:
+        problem = f"exit {got.status}: {first_error(got)}"
+    elif got.number("steps", "recorded") != 2:
+        problem = f"recorded: {got.stats.get('steps')}: {' | '.join(got.out)[-300:]}"
+    elif "resting" in found or not calls or len(calls) > 2 or calls[-1] - calls[0] not in (0, 1, 11):
+        problem = f"samples of {sorted(found)}"
+    return Check("steps-caps", got, problem=problem, note=f"calls {calls}")
 
 
 def judge_refused(results):

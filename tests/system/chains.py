@@ -17,14 +17,25 @@ TRUNCATED = "[truncated]"
 KERNEL = "_[k]"
 
 
-def read_folded(text):
-    """(PROCESS, [frames, outermost first], count) of every line but the counters'."""
+CONTAINER = re.compile(r"[^/;]*/[^/;]+/[^/;]+")
+
+
+def read_places(text):
+    """(NAMESPACE/POD/CONTAINER or "", PROCESS, frames, count) of every line but the counters'."""
     for line in text.splitlines():
         if not line or line.startswith("# "):
             continue
         stack, _, count = line.rpartition(" ")
-        process, *frames = stack.split(";")
-        yield process, frames, int(count)
+        place, *rest = stack.split(";")
+        if not CONTAINER.fullmatch(place):
+            place, rest = "", [place, *rest]
+        yield place, rest[0], rest[1:], int(count)
+
+
+def read_folded(text):
+    """(PROCESS, [frames, outermost first], count) of every line but the counters'."""
+    for _, process, frames, count in read_places(text):
+        yield process, frames, count
 
 
 def libc_has_symbols():

@@ -23,6 +23,10 @@ NOBODY = 65534
 FOUR_CAPS = ["setpriv", "--bounding-set", "-all,+bpf,+perfmon,+dac_read_search,+syslog",
              "--inh-caps", "-all"]
 MODES = ("root", "caps")
+CAPS = ("caps",)
+# Full root can do nothing that four capabilities cannot, so most tests are run with these only;
+# EVERY_MODE=1 runs everything both ways.
+DEFAULT = MODES if os.environ.get("EVERY_MODE") else CAPS
 
 
 class Skip(Exception):
@@ -46,9 +50,10 @@ class Test:
 
 
 TESTS = []
+AGAIN_AT_MOST = 8  # failed tests; more is no accident
 
 
-def test(modes=MODES):
+def test(modes=DEFAULT):
     """Registers a function; its name in the report is MODULE.FUNCTION."""
     def register(run):
         module = run.__module__.removeprefix("test_")
@@ -240,41 +245,58 @@ def sysctl(name, value=None):
     return old
 
 
+def attempt(one, mode, builder):
+    """Runs one test: its verdict and, unless that is ok, why."""
+    label = "%s [%s]" % (one.name, mode)
+    began = time.monotonic()
+    context = Context(mode, builder)
+    verdict, why = "ok", ""
+    try:
+        one.run(context)
+    except Skip as reason:
+        verdict, why = "SKIP", str(reason)
+    except Failure as failure:
+        verdict, why = "FAIL", str(failure)
+    except Exception:  # pylint: disable=broad-except
+        verdict, why = "FAIL", traceback.format_exc()
+    finally:
+        context.close()
+    print("%-5s%s (%.1f s)" % (verdict, label, time.monotonic() - began), flush=True)
+    # Why comes first: of a long output often the beginning is all that is shown.
+    if verdict == "FAIL":
+        print("    " + why.strip().replace("\n", "\n    "), flush=True)
+    for note in context.notes:
+        print("       " + note.replace("\n", "\n       "), flush=True)
+    return verdict, why
+
+
 def run_all(names, builder):
-    """Runs the registered tests that match names in every mode. True if none failed."""
-    passed, failed, skipped = 0, [], []
-    for mode in MODES:
-        for one in TESTS:
-            label = "%s [%s]" % (one.name, mode)
-            if mode not in one.modes or names and not any(name in label for name in names):
-                continue
-            began = time.monotonic()
-            context = Context(mode, builder)
-            try:
-                one.run(context)
-                verdict = "ok"
-                passed += 1
-            except Skip as reason:
-                verdict = "SKIP"
-                skipped.append("%s: %s" % (label, reason))
-            except Failure as failure:
-                verdict = "FAIL"
-                failed.append((label, str(failure)))
-            except Exception:  # pylint: disable=broad-except
-                verdict = "FAIL"
-                failed.append((label, traceback.format_exc()))
-            finally:
-                context.close()
-            print("%-5s%s (%.1f s)" % (verdict, label, time.monotonic() - began), flush=True)
-            for note in context.notes:
-                print("       " + note.replace("\n", "\n       "), flush=True)
-            if verdict == "FAIL":
-                print("    " + failed[-1][1].strip().replace("\n", "\n    "), flush=True)
-    if failed:
-        print("failed:\n    " + "\n    ".join(label for label, _ in failed))
-    if skipped:
-        print("skipped:\n    " + "\n    ".join(skipped))
-    print("system: %d passed, %d failed, %d skipped" % (passed, len(failed), len(skipped)))
-    return not failed
+    """Runs the registered tests that match names in every mode. True if none failed.
 
+    Most of them compare what was sampled with the time that passed, and a machine that
+    lends its processors to others loses time in the middle of that. A few that failed
+    are therefore run once more at the end; what needed that is named.
+    """
+    wanted = [(one, mode) for mode in MODES for one in TESTS if mode in one.modes and
+              (not names or any(name in "%s [%s]" % (one.name, mode) for name in names))]
+    results = {(one.name, mode): attempt(one, mode, builder) for one, mode in wanted}
+    failed = [(one, mode) for one, mode in wanted if results[one.name, mode][0] == "FAIL"]
+    again = []
+    if len(failed) <= AGAIN_AT_MOST:
+        for one, mode in failed:
+            print("once more: %s [%s]" % (one.name, mode), flush=True)
+            first = results[one.name, mode][1].strip().split("\n")[0]
+            results[one.name, mode] = attempt(one, mode, builder)
+            if results[one.name, mode][0] != "FAIL":
+                again.append("%s [%s]: at first: %s" % (one.name, mode, first))
 
+    def all_that(verdict):
+        return ["%s [%s]%s" % (name, mode, ": " + why if verdict == "SKIP" else "")
+                for (name, mode), (result, why) in results.items() if result == verdict]
+    for title, lines in (("only at the second try", again), ("failed", all_that("FAIL")),
+                         ("skipped", all_that("SKIP"))):
+        if lines:
+            print(title + ":\n    " + "\n    ".join(lines))
+    print("system: %d passed, %d failed, %d skipped" % tuple(
+        len(all_that(verdict)) for verdict in ("ok", "FAIL", "SKIP")))
+    return not all_that("FAIL")

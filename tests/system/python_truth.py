@@ -96,8 +96,8 @@ class Legal:
         user = list(frames)
         while user and user[-1].endswith(KERNEL):
             user.pop()
-        if UNMERGED_MARK in user:
-            return UNMERGED, "", False
+        if UNMERGED_MARK in user: # calls of the eval loop alone: not known to be Python yet
+            return (UNMERGED if any(map(PYTHON.fullmatch, user)) else EARLY), "", False
         if TRUNCATED_MARK in user:
             verdict, why, _ = self.judge(user[1:], True)
             known = user[0] == TRUNCATED_MARK and verdict == EXACT and \
@@ -107,6 +107,8 @@ class Legal:
         left = [index for index, frame in enumerate(user)
                 if not parsed[index] and EVAL.match(frame)]
         leaf = bool(left)
+        if len(left) == 2 and left[1] == left[0] + 1 and user[left[1]].startswith("_TAIL_CALL_"):
+            left = left[1:]  # the two are one call of the eval loop
         if left and left != [len(user) - 1] and not any(parsed):
             return EARLY, "", False
         if left and (len(left) > 1 or any(parsed[left[0]:]) or
@@ -225,7 +227,7 @@ class Result:
                                                                        percent))
         lines = self.legal.facts["lines"]
         busy = sum(self.lines.get(line, 0) for line in lines)
-        if lines and busy < 0.9 * self.work:
+        if lines and busy < 0.9 * self.work - 5 * (0.09 * self.work) ** 0.5:
             problems.append("%s: only %d of %d samples are on busy lines, but %s" % (
                 self.name, busy, self.work,
                 sorted(((n, place) for place, n in self.lines.items() if place not in lines),
@@ -337,10 +339,14 @@ CASES = [
     (LEFT, OUTER + ";_PyEval_EvalFrameDefault;list_append"),
     (EXACT, OUTER + ";_PyEval_EvalFrameDefault;_PyEval_FrameClearAndPop;_PyObject_Free"),
     (EARLY, "_start;_TAIL_CALL_LOAD_FAST;list_append"),
+    (EXACT, OUTER + ";call;_PyEval_EvalFrameDefault;_TAIL_CALL_RETURN_VALUE;_PyThreadState_PopFrame"),
+    (LEFT, OUTER + ";call;_TAIL_CALL_RETURN_VALUE;_PyEval_EvalFrameDefault;_PyThreadState_PopFrame"),
+    (LEFT, OUTER + ";_TAIL_CALL_CALL;caller (made.py:3)"),
     (TRUNCATED, "[truncated];caller (made.py:3)"),
     (TRUNCATED, "[truncated];list_append"),
     (CUT_NATIVE, "[truncated];" + OUTER.split(";", 2)[2] + ";caller (made.py:3);list_append"),
     (UNMERGED, "_start;[unmerged];<module> (made.py:9)"),
+    (EARLY, "[unmerged];_start;_PyEval_EvalFrameDefault;list_append"),
     (OUTSIDE, "_start;main;_find_and_load (<frozen importlib._bootstrap>:99)"),
     (OUTSIDE, "_start;Py_FinalizeEx;_PyEval_EvalFrameDefault"),
 ]

@@ -97,7 +97,7 @@ def installed():
 class Apt:
     """A private state of apt for another suite of the machine's own mirror."""
 
-    def __init__(self, folder, suite):
+    def __init__(self, folder, suite, source=False):
         self.folder = os.path.join(folder, "apt")
         self.packages = os.path.join(folder, "packages")
         for name in ("etc", "state/lists/partial", "cache/archives/partial"):
@@ -106,6 +106,8 @@ class Apt:
         sources = self.sources(suite)
         if not sources:
             raise Unavailable("this machine has no apt sources to take a Debian mirror from")
+        if source:
+            sources = re.sub(r"(?m)^Types:.*$", "Types: deb-src", sources)
         with open(os.path.join(self.folder, "etc", "debian.sources"), "w", encoding="utf-8") as out:
             out.write(sources)
         status = os.path.join(self.folder, "status")

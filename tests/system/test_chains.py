@@ -63,8 +63,12 @@ def record(context, batch, number):
 
 @test()
 def all_variants(context):
-    """Every target: at least 99.9% of all stacks exact, no program under 99%."""
-    targets = context.builder.targets
+    """Every target: at least 99.9% of all stacks exact, no program under 99%.
+
+    TARGETS="jit plt" narrows it to those whose names begin so.
+    """
+    wanted = tuple(os.environ.get("TARGETS", "").split()) or ("",)
+    targets = [target for target in context.builder.targets if target.name.startswith(wanted)]
     results, reasons, unmarked = {}, {}, 0
     for number, first in enumerate(range(0, len(targets), BATCH)):
         batch = targets[first:first + BATCH]
@@ -103,4 +107,6 @@ def all_variants(context):
                for stack, count in result.worst(1)]
         problems += ["    %6d %s: %s" % (count, name, chains.shorten(stack))
                      for count, name, stack in sorted(bad, reverse=True)[:20]]
+    if problems:
+        problems.append("reasons, of everything on the machine: %s" % reasons)
     check(not problems, "\n".join(problems))

@@ -7,7 +7,7 @@ import subprocess
 import time
 
 import chains
-from harness import check, test
+from harness import MODES, check, test
 
 HZ = 499
 
@@ -19,7 +19,7 @@ def processes(context, name="x.folded"):
     return seen
 
 
-@test()
+@test(modes=MODES)
 def by_pid(context):
     """-p twice: these two and nobody else, threads included."""
     one = context.spawn([context.target("calls_gO2").path, "30"])

@@ -11,7 +11,7 @@ import subprocess
 import xml.etree.ElementTree as ElementTree
 
 import chains
-from harness import check, test
+from harness import MODES, check, test
 from pprof import Pprof
 
 HZ = 499
@@ -32,7 +32,7 @@ def check_stats(stats):
             check(name in stats[key], "no %s.%s in --stats: %s" % (key, name, stats[key]))
 
 
-@test()
+@test(modes=MODES)
 def all_at_once(context):
     """Six files of one run agree with each other and with --stats."""
     calls, threads = context.target("calls_gO2"), context.target("threads_gO2")

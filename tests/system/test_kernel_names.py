@@ -39,6 +39,31 @@ def hidden(context):
     check("kptr_restrict" in done.text, "not said:\n" + done.text)
 
 
+@test()
+def own_frames(context):
+    """The timer's own frames are taken off; where they cannot be told from others, that is counted."""
+    target = context.spawn(["dd", "if=/dev/zero", "of=/dev/null", "bs=1M"],
+                           stderr=subprocess.DEVNULL)
+    unknown = []
+    old = sysctl("kernel.kptr_restrict")
+    for restrict in (old, 2):
+        try:
+            sysctl("kernel.kptr_restrict", restrict)
+            done = context.bpfprof("record", "--clock", "timer", "-F", HZ, "-d", "2", "-p",
+                                   target.pid, "-o", "x.folded", "--stats", "x.json").expect(0)
+        finally:
+            sysctl("kernel.kptr_restrict", old)
+        stats = context.json("x.json")
+        unknown.append(stats["clock"].get("own_frames_unknown", 0) / stats["samples"]["total"])
+        if restrict != 2:
+            own = re.findall(r".*hrtimer_run_softirq.*", context.text("x.folded"))
+            check(not own, "own frames:\n" + "\n".join(own)[:1000])
+    context.note("not told: %.1f%%, without names %.1f%%" % (100 * unknown[0], 100 * unknown[1]))
+    check(unknown[0] < 0.02, "not told, though names are there")
+    check(unknown[1] > 0.9, "told, though names are hidden")
+    check("own frames unknown" in done.text, "not shown:\n" + done.text)
+
+
 @test(modes=("caps",))
 def no_syslog(context):
     """Without CAP_SYSLOG: the same, with that capability named."""

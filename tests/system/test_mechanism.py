@@ -88,3 +88,27 @@ def ticks_accounted(context):
     total = stats["samples"]["total"] + stats["lost"].get("ring_full", 0)
     check(abs(total - stats["clock"]["ticks"] + stats["clock"]["idle"]) < 0.01 * due,
           "samples and ticks do not add up: %s" % stats)
+
+
+@test()
+def kernel_workers(context):
+    """io_uring's workers are threads of a process that have no user stack: that is no miss."""
+    path = context.path("read.me")
+    with open(path, "wb") as file:
+        file.write(b"x" * (4 << 20))
+    os.chmod(path, 0o644)
+    target = context.spawn([context.helper("uring", "uring.c"), path, "60"])
+    time.sleep(0.5)
+    check(target.poll() != 3, "no io_uring here: sysctl kernel.io_uring_disabled")
+    for clock in ("perf", "timer"):
+        context.bpfprof("record", "-p", target.pid, "--clock", clock, "-F", "499", "-d", "3",
+                        "-o", "x.folded", "--stats", "x.json").expect(0)
+        walk = context.json("x.json")["walk"]
+        lines = [line for line in context.text("x.folded").split("\n") if "io_wq_worker" in line]
+        samples = sum(int(line.rpartition(" ")[2]) for line in lines)
+        workers = walk.get("kernel_workers", 0)
+        context.note("%s: %d samples of workers, %d misses" % (clock, samples, walk["misses"]))
+        check(samples > 100, "only %d samples of workers: %s" % (samples, walk))
+        check(abs(workers - samples) < 0.05 * samples, "%d counted: %s" % (workers, walk))
+        check(walk["misses"] < 0.1 * samples, "%s" % walk)
+        check(not any("[truncated]" in line for line in lines), "\n".join(lines)[:2000])

@@ -2,10 +2,11 @@
 """Bad input and missing privilege: one sentence and the right exit status."""
 
 import os
+import re
 import subprocess
 import time
 
-from harness import BPFPROF, Skip, check, test
+from harness import BPFPROF, MODES, ROOT, Skip, check, test
 
 WRONG = [
     ["record", "--no-such-flag"],
@@ -71,10 +72,40 @@ def wrong_arguments(context):
 
 @test()
 def help_texts(context):
-    for arguments in (["--help"], ["record", "--help"], ["doctor", "--help"]):
+    for arguments in (["--help"], ["record", "--help"], ["top", "--help"], ["doctor", "--help"]):
         done = context.bpfprof(*arguments, timeout=10).expect(0)
         check(len(done.out) > 200, "%s says too little" % arguments)
     check(b"bpfprof record" in context.bpfprof("record", "--help").out, "no examples")
+
+
+FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+# Of bpfprof itself; of the commands that the man page runs it with.
+NOT_OF_A_COMMAND = {"--version", "--bounding-set", "--inh-caps"}
+
+
+def flags_of(context, command):
+    text = context.bpfprof(command, "--help").expect(0).out.decode()
+    return set(re.findall(r"(?m)^  (?:-\w, ){0,2} *(--[a-z][a-z-]+)", text))
+
+
+@test(modes=("root",))
+def documented(context):
+    """The man page has the flags that there are, and the README's command lines no others."""
+    commands = {name: flags_of(context, name)
+                for name in ("record", "top", "dump", "daemon", "doctor")}
+    check(all(len(flags) > 3 for flags in commands.values()), commands)
+    with open(os.path.join(ROOT, "man", "bpfprof.1"), encoding="utf-8") as file:
+        manual = set(FLAG.findall(file.read().replace("\\-", "-")))
+    every = set.union(*commands.values())
+    check(every <= manual, "not in the man page: %s" % (every - manual))
+    check(manual <= every | NOT_OF_A_COMMAND, "only there: %s" % (manual - every))
+    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
+        text = file.read().replace("\\\n", " ")
+    lines = re.findall(r"\b(?:bpfprof|agent) (record|top|dump|daemon|doctor)\b([^#\n`]*)", text)
+    check(len(lines) > 30, "only %d command lines found" % len(lines))
+    for name, arguments in lines:
+        wrong = set(FLAG.findall(arguments.split(" -- ")[0])) - commands[name]
+        check(not wrong, "bpfprof %s%s: %s" % (name, arguments, wrong))
 
 
 @test()
@@ -84,6 +115,19 @@ def environment_twin(context):
     sentence = one_sentence(context.bpfprof("record", "-d", "1", "-o", "x.folded",
                                             env=env).expect(2))
     check("BPFPROF_RATE" in sentence or "rate" in sentence.lower(), sentence)
+
+
+@test()
+def verbose(context):
+    """-v is for people: no thousand lines of libbpf's between them and what a thread waits for."""
+    sleeper = subprocess.Popen(["sleep", "100"])
+    context.stack.callback(sleeper.wait)
+    context.stack.callback(sleeper.kill)
+    quiet = context.bpfprof("dump", "-p", sleeper.pid, "-v").expect(0)
+    check(b"\n  waits for time to pass" in quiet.out, quiet.text)
+    check(b"libbpf" not in quiet.err and quiet.err.count(b"\n") < 5, quiet.err[:2000])
+    full = context.bpfprof("dump", "-p", sleeper.pid, "-vv").expect(0)
+    check(b"libbpf: " in full.err, full.err[:2000])
 
 
 @test(modes=("root",))
@@ -109,7 +153,7 @@ def missing_privilege(context):
     check(b"CAP_BPF" in done.stderr, done.stderr.decode())
 
 
-@test()
+@test(modes=MODES)
 def no_such_pid(context):
     done = context.bpfprof("record", "-d", "1", "-p", "4194303", "-o", "x.folded",
                            timeout=10).expect(4)
@@ -119,6 +163,29 @@ def no_such_pid(context):
     done = context.bpfprof("record", "-d", "1", "-p", zombie.pid, "-o", "x.folded", timeout=10)
     zombie.wait()
     done.expect(4)
+
+
+@test()
+def target_exits(context):
+    """Why it ended before its time."""
+    target = subprocess.Popen(["sleep", "1"])
+    context.stack.callback(target.wait)
+    done = context.bpfprof("record", "-p", target.pid, "-d", "20", "-o", "x.folded").expect(0)
+    check(re.search(rb"bpfprof: pid %d has exited, after \d\.\d s\n" % target.pid, done.err),
+          done.text)
+
+
+@test()
+def little_is_allowed(context):
+    """Few open files, a full standard output: what is wrong, and what to do."""
+    shell = 'ulimit -n 20; exec "$0" record -d 1 -o x.folded'
+    for script, words in ((shell, "ulimit -n"),
+                          ('exec "$0" top --once --delay 0.2 > /dev/full', "standard output: No sp")):
+        done = subprocess.run(context.as_bpfprof(["sh", "-c", script, BPFPROF]), cwd=context.dir,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=20,
+                              check=False)
+        check(done.returncode == 1 and words in done.stderr.decode(), "%s: exit %d: %s" % (
+            script, done.returncode, done.stderr.decode()))
 
 
 @test()

@@ -50,11 +50,29 @@ uint32_t made_process(struct profile *profile, uint32_t pid, const char *comm, c
 {
 	struct profile_process *process = APPEND(profile->processes, profile->nr_processes);
 
-	process->pid = pid;
+	process->pid = process->kernel_pid = pid;
 	process->comm = process->title = strtab_add(profile->strings, comm);
 	process->cmdline = strtab_add(profile->strings, cmdline);
 	process->nr_threads = 1;
 	return (uint32_t)profile->nr_processes - 1;
+}
+
+uint32_t made_container(struct profile *profile, const char *id, const char *namespace,
+			const char *pod, const char *name, const char *ray_cluster)
+{
+	struct profile_container *container = APPEND(profile->containers, profile->nr_containers);
+
+	container->id = strtab_add(profile->strings, id);
+	container->namespace = strtab_add(profile->strings, namespace);
+	container->pod = strtab_add(profile->strings, pod);
+	container->name = strtab_add(profile->strings, name);
+	container->image = strtab_add(profile->strings, *pod ? "registry/train:1" : "");
+	if (ray_cluster) {
+		container->ray_cluster = strtab_add(profile->strings, ray_cluster);
+		container->ray_group = strtab_add(profile->strings, "gpu-group");
+		container->ray_node_type = strtab_add(profile->strings, "worker");
+	}
+	return (uint32_t)profile->nr_containers;
 }
 
 uint32_t made_mapping(struct profile *profile, const char *path, const char *build_id,

@@ -14,6 +14,9 @@
 struct profile *made_new(void);
 void made_free(struct profile *profile);
 uint32_t made_process(struct profile *profile, uint32_t pid, const char *comm, const char *cmdline);
+/* In a pod, of Ray's unless ray_cluster is NULL. To be set as the process's container. */
+uint32_t made_container(struct profile *profile, const char *id, const char *namespace,
+			const char *pod, const char *name, const char *ray_cluster);
 uint32_t made_mapping(struct profile *profile, const char *path, const char *build_id,
 		      uint64_t start, uint64_t limit);
 /* Indexes of locations. */

@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/strtab.h"
+#include "container/containers.h"
+#include "proc/ranks.h"
 #include "profile/aggregate.h"
 
 #define MIB (1U << 20)
@@ -68,8 +71,9 @@ Test(aggregate, counts_and_dedup)
 	add(&q, one, 2, BPFPROF_STOP_COMPLETE);
 	aggregate_view_get(a, &view);
 	cr_assert_eq(view.nr_processes, 2);
-	cr_assert_eq(view.nr_stacks, 3, "the empty one, and two");
-	cr_expect_eq(view.nr_frames, 3);
+	cr_assert_eq(view.nr_stacks, 3, "the marker alone, and two");
+	cr_expect_eq(view.nr_frames, 4);
+	cr_expect_eq(view.frames[view.stacks[0].first], KIND(MARKER));
 	cr_assert_eq(view.nr_samples, 3);
 	cr_expect(view.samples[0].count == 5 && view.samples[0].value_ns == 50);
 	cr_expect(view.samples[1].count == 1 && view.samples[1].stack == 2);
@@ -104,6 +108,7 @@ Test(aggregate, joined_stack)
 	aggregate_view_get(a, &view);
 	cr_expect(view.nr_kernel_only == 2 && view.nr_user == 1);
 	cr_assert(view.nr_samples == 2 && view.samples[0].stack == 0 && view.samples[0].count == 2);
+	cr_expect_eq(view.stacks[0].nr, 1, "a stack without any frame is no silence");
 	cr_assert_eq(view.stacks[1].nr, 5);
 	frames = view.frames + view.stacks[1].first;
 	cr_expect_eq(frames[0], 0x1fffffff81000000);
@@ -153,12 +158,11 @@ Test(aggregate, threads)
 		cr_assert_eq(view.nr_processes, 1);
 		cr_expect_str_eq(view.processes[0].comm, "xxxxxxxxxxxxxxx");
 		cr_expect_eq(view.processes[0].nr_threads, 2);
-		cr_assert_eq(view.nr_samples, threads ? 2 : 1);
-		cr_expect_eq(view.samples[0].count, threads ? 3 : 6);
+		cr_assert_eq(view.nr_samples, 2, "their names are labels, kept apart or not");
+		cr_expect_eq(view.samples[0].count, 3);
 		cr_expect_eq(view.samples[0].tid, threads ? 1 : 0);
-		cr_expect_str_eq(view.threads[view.samples[0].thread], threads ? "main" : "");
-		if (threads)
-			cr_expect_str_eq(view.threads[view.samples[1].thread], "worker");
+		cr_expect_str_eq(view.threads[view.samples[0].thread], "main");
+		cr_expect_str_eq(view.threads[view.samples[1].thread], "worker");
 		teardown();
 	}
 }
@@ -319,6 +323,77 @@ Test(aggregate, model)
 	cr_expect(view.nr_table_full == 0 && view.nr_lost == 0);
 }
 
+static const struct aggregate_process *process_titled(const struct aggregate_view *view,
+						      const char *title)
+{
+	for (size_t i = 0; i < view->nr_processes; i++)
+		if (!strcmp(view->titles + view->processes[i].title, title))
+			return &view->processes[i];
+	return NULL;
+}
+
+static void add_titled(const struct bpfprof_sample *sample, const char *title)
+{
+	const uint64_t frame = KIND(NATIVE) | 1;
+	struct aggregate_input input = { .sample = sample,
+					 .user = &frame,
+					 .nr_user = 1,
+					 .stop = BPFPROF_STOP_COMPLETE,
+					 .title = title };
+
+	aggregate_add(a, &input);
+}
+
+/* One entry per title, whatever the name is at that moment; samples without one have their own. */
+Test(aggregate, titles)
+{
+	struct bpfprof_sample p = sample_of(1, 1, "p"), q = sample_of(2, 2, "q");
+	const struct aggregate_process *fit;
+	struct aggregate_view view;
+
+	make(false, 16 * MIB);
+	add_titled(&p, NULL);
+	add_titled(&p, "ray::Trainer.fit");
+	add_titled(&p, "ray::IDLE");
+	memcpy(p.leader_comm, "ray::Trainer", 13);
+	add_titled(&p, "ray::Trainer.fit");
+	add_titled(&q, "ray::IDLE");
+	aggregate_view_get(a, &view);
+	cr_assert_eq(view.nr_processes, 4);
+	fit = process_titled(&view, "ray::Trainer.fit");
+	cr_assert(fit && fit->pid == 1 && fit->samples == 2);
+	cr_assert_eq(process_titled(&view, "")->samples, 1);
+	cr_assert_eq(view.nr_samples, 4);
+	cr_assert_eq(view.nr_stacks, 2);
+	cr_assert_eq(view.nr_titles_over, 0);
+}
+
+/* 256 titles of one process; the others are counted together, and another process has its own. */
+Test(aggregate, titles_too_many)
+{
+	struct bpfprof_sample p = sample_of(1, 1, "p"), q = sample_of(2, 2, "q");
+	const struct aggregate_process *other;
+	struct aggregate_view view;
+	char title[AGGREGATE_TITLE_BYTES];
+
+	make(false, 16 * MIB);
+	for (int i = 0; i < 2 * AGGREGATE_MAX_TITLES; i++) {
+		snprintf(title, sizeof(title), "ray::task_%d", i);
+		add_titled(&p, title);
+	}
+	add_titled(&q, "ray::one");
+	add_titled(&p, "ray::task_255");
+	add_titled(&p, "ray::task_256");
+	aggregate_view_get(a, &view);
+	cr_assert_eq(view.nr_processes, AGGREGATE_MAX_TITLES + 2);
+	cr_assert_eq(view.nr_titles_over, AGGREGATE_MAX_TITLES + 1);
+	other = process_titled(&view, "ray::(other)");
+	cr_assert(other && other->samples == AGGREGATE_MAX_TITLES + 1);
+	cr_assert_eq(process_titled(&view, "ray::task_255")->samples, 2);
+	cr_assert(process_titled(&view, "ray::one"));
+	cr_assert_eq(count_in_all(&view), 2 * AGGREGATE_MAX_TITLES + 3);
+}
+
 /* The index grows while an element is added: it must go where it is found again. */
 Test(aggregate, growth)
 {
@@ -339,4 +414,188 @@ Test(aggregate, growth)
 		cr_assert_eq(view.nr_samples, 800);
 		teardown();
 	}
+}
+
+static void add_in(uint32_t pid, uint64_t mnt_ns, const struct container *container)
+{
+	const uint64_t frame = KIND(NATIVE) | 1;
+	struct bpfprof_sample sample = sample_of(pid, pid, "p");
+	struct aggregate_input input = { .sample = &sample,
+					 .user = &frame,
+					 .nr_user = 1,
+					 .stop = BPFPROF_STOP_COMPLETE,
+					 .place = { .mnt_ns = mnt_ns, .pod_pid = pid - 100 },
+					 .container = container };
+
+	aggregate_add(a, &input);
+}
+
+static struct container container_of_pod(const char *id, const char *pod)
+{
+	return (struct container){ .id = id,
+				   .name = "worker",
+				   .pod = pod,
+				   .namespace = "ml",
+				   .pod_uid = "",
+				   .image = "",
+				   .ray_cluster = "",
+				   .ray_group = "",
+				   .ray_node_type = "",
+				   .rank = "",
+				   .local_rank = "",
+				   .world_size = "",
+				   .slurm_job = "",
+				   .slurm_node = "" };
+}
+
+static const char *pod_of(const struct aggregate_view *view, size_t process)
+{
+	uint32_t container = view->processes[process].container;
+
+	return container ? strtab_get(view->strings, view->containers[container - 1].pod) : NULL;
+}
+
+/* Copied once each: what was lent may go away. */
+Test(aggregate, containers)
+{
+	struct container one = container_of_pod("c1", "a"), two = container_of_pod("c2", "b");
+	struct container nameless = container_of_pod("", "c"), other = container_of_pod("", "d");
+	struct aggregate_view view;
+
+	make(false, MIB);
+	add_in(101, 7, &one);
+	add_in(102, 7, &one);
+	add_in(103, 8, &two);
+	add_in(104, 0, NULL);
+	add_in(105, 9, &nameless);
+	add_in(106, 10, &other);
+	memset(&one, 0, sizeof(one));
+	aggregate_view_get(a, &view);
+	cr_assert_eq(view.nr_processes, 6);
+	cr_expect_eq(view.nr_containers, 4);
+	cr_expect_str_eq(pod_of(&view, 0), "a");
+	cr_expect_str_eq(pod_of(&view, 1), "a");
+	cr_expect_str_eq(pod_of(&view, 2), "b");
+	cr_expect_null(pod_of(&view, 3));
+	cr_expect_str_eq(pod_of(&view, 4), "c");
+	cr_expect_str_eq(pod_of(&view, 5), "d");
+	cr_expect_eq(view.processes[2].pod_pid, 3);
+	cr_expect_eq(view.processes[2].mnt_ns, 8);
+}
+
+/* The first samples of a process may come before its container is known. */
+Test(aggregate, container_found_later)
+{
+	struct container one = container_of_pod("c1", "a"), two = container_of_pod("c2", "b");
+	struct aggregate_view view;
+
+	make(false, MIB);
+	add_in(101, 0, NULL);
+	add_in(101, 7, NULL);
+	add_in(101, 7, &one);
+	add_in(101, 0, NULL);
+	aggregate_view_get(a, &view);
+	cr_assert_eq(view.nr_processes, 1);
+	cr_expect_str_eq(pod_of(&view, 0), "a");
+	cr_expect_eq(view.processes[0].samples, 4);
+	/* It went into another one, under the same name. */
+	add_in(101, 8, &two);
+	aggregate_view_get(a, &view);
+	cr_assert_eq(view.nr_processes, 2);
+	cr_expect_str_eq(pod_of(&view, 1), "b");
+	cr_expect_eq(view.processes[0].samples, 4);
+}
+
+/* A sample between an exec's new name and the exec itself knows only what the cgroup says. */
+Test(aggregate, container_known_better_later)
+{
+	struct container less = container_of_pod("c1", ""), all = container_of_pod("c1", "a");
+	struct aggregate_view view;
+
+	make(false, MIB);
+	less.source = CONTAINER_FROM_CGROUP;
+	all.source = CONTAINER_FROM_BUNDLE;
+	add_in(101, 7, &less);
+	add_in(101, 7, &all);
+	add_in(101, 7, &less);
+	aggregate_view_get(a, &view);
+	cr_assert_eq(view.nr_processes, 1);
+	cr_expect_str_eq(pod_of(&view, 0), "a");
+}
+
+Test(aggregate, containers_are_bounded)
+{
+	struct aggregate_view view;
+	char id[32];
+
+	make(false, 16 * MIB);
+	for (uint32_t i = 0; i < AGGREGATE_MAX_CONTAINERS + 5; i++) {
+		struct container container = container_of_pod(id, "a");
+
+		snprintf(id, sizeof(id), "c%u", i);
+		add_in(101 + i, 7 + i, &container);
+		add_in(101 + i, 7 + i, &container);
+	}
+	aggregate_view_get(a, &view);
+	cr_expect_eq(view.nr_containers, AGGREGATE_MAX_CONTAINERS);
+	cr_expect_eq(view.nr_containers_full, 5);
+	cr_expect_eq(view.nr_processes, AGGREGATE_MAX_CONTAINERS + 5);
+	cr_expect_eq(view.nr_lost, 0);
+}
+
+static void add_ranked(uint32_t pid, const struct ranks *ranks, const struct container *container)
+{
+	const uint64_t frame = KIND(NATIVE) | 1;
+	struct bpfprof_sample sample = sample_of(pid, pid, "p");
+	struct aggregate_input input = { .sample = &sample,
+					 .user = &frame,
+					 .nr_user = 1,
+					 .stop = BPFPROF_STOP_COMPLETE,
+					 .ranks = ranks,
+					 .container = container };
+
+	aggregate_add(a, &input);
+}
+
+/* Kept once for all processes that say the same; may come after the first sample. */
+Test(aggregate, ranks)
+{
+	struct ranks one = { .rank = "1", .slurm_job = "77" }, two = { .rank = "2" };
+	struct container container = container_of_pod("c1", "a");
+	struct aggregate_view view;
+
+	make(false, MIB);
+	container.slurm_job = "78";
+	add_ranked(101, NULL, NULL);
+	add_ranked(101, &one, NULL);
+	add_ranked(102, &one, NULL);
+	add_ranked(103, &two, NULL);
+	add_ranked(104, NULL, &container);
+	memset(&one, 0, sizeof(one));
+	aggregate_view_get(a, &view);
+	cr_assert_eq(view.nr_processes, 4);
+	cr_assert_eq(view.nr_ranks, 2);
+	cr_expect_eq(view.processes[0].ranks, 1);
+	cr_expect_eq(view.processes[1].ranks, 1);
+	cr_expect_eq(view.processes[2].ranks, 2);
+	cr_expect_eq(view.processes[3].ranks, 0);
+	cr_expect_str_eq(strtab_get(view.strings, view.ranks[0].rank), "1");
+	cr_expect_str_eq(strtab_get(view.strings, view.ranks[0].slurm_job), "77");
+	cr_expect_str_eq(strtab_get(view.strings, view.ranks[1].rank), "2");
+	cr_expect_str_eq(strtab_get(view.strings, view.containers[0].ranks.slurm_job), "78");
+}
+
+Test(aggregate, ranks_are_bounded)
+{
+	struct ranks ranks = { 0 };
+	struct aggregate_view view;
+
+	make(false, 4 * MIB);
+	for (uint32_t i = 0; i < AGGREGATE_MAX_RANKS + 5; i++) {
+		snprintf(ranks.rank, sizeof(ranks.rank), "%u", i);
+		add_ranked(101 + i, &ranks, NULL);
+	}
+	aggregate_view_get(a, &view);
+	cr_expect_eq(view.nr_ranks, AGGREGATE_MAX_RANKS);
+	cr_expect_eq(view.nr_ranks_full, 5);
 }

@@ -74,3 +74,17 @@ Test(buf, taking_nothing_gives_an_empty_string)
 	free(data);
 	buf_fini(&buf);
 }
+
+/* One more byte than the limit, for the NUL, is none then. */
+Test(buf, as_large_as_can_be)
+{
+	struct buf buf;
+
+	buf_init(&buf, SIZE_MAX);
+	buf_add_str(&buf, "te");
+	buf_add_str(&buf, "xt");
+	cr_assert_eq(buf_error(&buf), 0);
+	cr_expect_geq(buf.cap, 5);
+	cr_expect_str_eq(buf.data, "text");
+	buf_fini(&buf);
+}

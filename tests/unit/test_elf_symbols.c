@@ -171,6 +171,77 @@ Test(elf_symbols, static_and_clang_programs_as_nm_knows_them)
 	cr_assert_gt(compare_with_nm("nopie", "--defined-only"), 1);
 }
 
+/* The function around rva and where its answer holds. */
+static struct elf_symbol same_of(const char *file, uint64_t rva)
+{
+	struct elf_symbol sym = { .rva = rva, .same_end = UINT64_MAX };
+
+	cr_assert_eq(resolve(file, NULL, &sym, 1), 0);
+	cr_assert(sym.same_start <= rva && rva < sym.same_end);
+	return sym;
+}
+
+Test(elf_symbols, the_answer_is_the_same_between_the_borders)
+{
+	static const struct {
+		uint64_t off, start, end; /* from `outer` */
+		const char *name;
+	} cases[] = {
+		{ 0, 0, 16, "outer" },	 { 15, 0, 16, "outer" },  { 16, 16, 32, "inner" },
+		{ 20, 16, 32, "inner" }, { 32, 32, 64, "outer" }, { 63, 32, 64, "outer" },
+		{ 64, 64, 65, "bare" },	 { 70, 70, 71, "bare" },  { 80, 80, 96, "after" },
+	};
+	struct elf_symbol sym, all[9] = { 0 };
+	struct nm_symbol *nm;
+	uint64_t base = 0;
+	size_t nr, i;
+
+	fixture_write("a.s", ".text\n.balign 64\n"
+			     ".globl outer\n.type outer,@function\nouter: .skip 16,0x90\n"
+			     ".type inner,@function\ninner: .skip 16,0x90\n.size inner,16\n"
+			     ".skip 32,0x90\n.size outer,64\n"
+			     ".type bare,@function\nbare: .skip 16,0x90\n"
+			     ".type after,@function\nafter: .skip 16,0x90\n.size after,16\n");
+	fixture_run("gcc -shared -nostdlib -o a.so a.s");
+	nm = fixture_nm("", "a.so", &nr);
+	for (i = 0; i < nr; i++)
+		if (!strcmp(nm[i].name, "outer"))
+			base = nm[i].value;
+	free(nm);
+	cr_assert(base);
+	for (i = 0; i < 9; i++) {
+		sym = same_of("a.so", base + cases[i].off);
+		cr_expect_str_eq(strtab_get(names, sym.name), cases[i].name);
+		cr_expect_eq(sym.same_start, base + cases[i].start, "%zu", i);
+		cr_expect_eq(sym.same_end, base + cases[i].end, "%zu", i);
+		all[i] = (struct elf_symbol){ .rva = sym.rva, .same_end = UINT64_MAX };
+	}
+	cr_assert_eq(resolve("a.so", NULL, all, 9), 0);
+	for (i = 0; i < 9; i++)
+		cr_expect(all[i].same_start == base + cases[i].start &&
+				  all[i].same_end == base + cases[i].end,
+			  "%zu", i);
+}
+
+Test(elf_symbols, real_functions_are_the_same_at_both_ends)
+{
+	struct nm_symbol *nm;
+	struct elf_symbol sym;
+	size_t nr, i, nr_checked = 0;
+
+	nm = fixture_nm("-D --defined-only", LIBC, &nr);
+	for (i = 0; i < nr; i += 29) {
+		if (!is_function(&nm[i]))
+			continue;
+		sym = same_of(LIBC, nm[i].value + nm[i].bytes / 2);
+		cr_expect_eq(same_of(LIBC, sym.same_start).name, sym.name);
+		cr_expect_eq(same_of(LIBC, sym.same_end - 1).name, sym.name);
+		nr_checked += sym.same_end - sym.same_start > 1;
+	}
+	cr_expect_gt(nr_checked, 40);
+	free(nm);
+}
+
 struct disassembled {
 	uint64_t rva;
 	char name[128];

@@ -229,3 +229,52 @@ Test(folded, sums_and_order)
 	free(text);
 	made_free(profile);
 }
+
+Test(folded, containers_come_first)
+{
+	static const struct {
+		const char *id, *namespace, *pod, *name, *want;
+	} cases[] = {
+		{ "0123456789abcdef", "ml", "trainer-0", "worker",
+		  "ml/trainer-0/worker;app;f 1\n" },
+		{ "0123456789abcdef", "ml", "trainer-0", "",
+		  "ml/trainer-0/0123456789ab;app;f 1\n" },
+		{ "c1", "ml", "trainer-0", "", "ml/trainer-0/c1;app;f 1\n" },
+		/* No pod: of docker, or containerd without Kubernetes. */
+		{ "0123456789abcdef", "", "", "web", "app;f 1\n" },
+		/* Names that would look like more than they are. */
+		{ "c1", "a/b", "../x;y", "w\n\x1b[0m/", "a_b/.._x:y/w  [0m_;app;f 1\n" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct profile *profile = made_new();
+		uint32_t process = made_process(profile, 42, "app", "");
+		char *text;
+
+		profile->processes[process].container =
+			made_container(profile, cases[i].id, cases[i].namespace, cases[i].pod,
+				       cases[i].name, NULL);
+		made_add(profile, process, 1, made_native(profile, "f", 0, 0));
+		text = made_text(folded_write, profile, NULL, NULL);
+		cr_expect_str_eq(text, cases[i].want, "%s", text);
+		free(text);
+		made_free(profile);
+	}
+}
+
+/* The same program in two pods and on the node itself: three stacks. */
+Test(folded, pods_are_kept_apart)
+{
+	struct profile *profile = made_new();
+	uint32_t f = made_native(profile, "f", 0, 0), i;
+	char *text;
+
+	for (i = 0; i < 3; i++)
+		made_add(profile, made_process(profile, 40 + i, "app", ""), i + 1, f);
+	profile->processes[1].container = made_container(profile, "c1", "ml", "b", "w", NULL);
+	profile->processes[2].container = made_container(profile, "c2", "ml", "a", "w", NULL);
+	text = made_text(folded_write, profile, NULL, NULL);
+	cr_expect_str_eq(text, "app;f 1\nml/a/w;app;f 3\nml/b/w;app;f 2\n", "%s", text);
+	free(text);
+	made_free(profile);
+}

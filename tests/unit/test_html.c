@@ -59,6 +59,37 @@ Test(html, stacks)
 	made_free(profile);
 }
 
+/* In front of the process, and only where there is something to tell apart. */
+Test(html, containers)
+{
+	struct profile *profile = made_new();
+	uint32_t f = made_native(profile, "f", 0, 0);
+	char *text;
+
+	made_add(profile, made_process(profile, 1, "app", ""), 5, f);
+	made_add(profile, made_process(profile, 2, "app", ""), 3, f);
+	profile->processes[0].container = made_container(profile, "c1", "ml", "a", "w", NULL);
+	profile->processes[1].container = profile->processes[0].container;
+	text = read_back("html", profile, NULL);
+	cr_expect(!strncmp(text, "app;f 8 02\n", 11), "%s", text);
+	free(text);
+	profile->processes[1].container = made_container(profile, "c2", "ml", "b", "w", NULL);
+	text = read_back("html", profile, NULL);
+	cr_expect(!strncmp(text, "ml/a/w;app;f 5 002\nml/b/w;app;f 3 002\n", 38), "%s", text);
+	free(text);
+	/* In no pod: its name, or the beginning of its id. */
+	profile->processes[1].container =
+		made_container(profile, "0123456789abcdef", "", "", "", NULL);
+	text = read_back("html", profile, NULL);
+	cr_expect(!strncmp(text, "0123456789ab;app;f 3 002\nml/a/w;", 31), "%s", text);
+	free(text);
+	profile->processes[1].container = 0; /* of the node itself */
+	text = read_back("html", profile, NULL);
+	cr_expect(!strncmp(text, "app;f 3 02\nml/a/w;app;f 5 002\n", 30), "%s", text);
+	free(text);
+	made_free(profile);
+}
+
 Test(html, title_and_counters)
 {
 	const struct output_options options = { .title = "train <1> & \"2\"" };

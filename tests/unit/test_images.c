@@ -351,15 +351,15 @@ Test(images, made_up_files)
 
 	fixture_run("ln -s /proc/self/status link; echo 1 > plain");
 	path = fixture_path("link");
-	cr_expect_eq(images_open_source(images, path, &source), -EACCES);
+	cr_expect_eq(images_open_source(images, 0, path, &source), -EACCES);
 	free(path);
-	cr_expect_eq(images_open_source(images, "/proc/self/environ", &source), -EACCES);
-	cr_expect_null(images_open_path(images, "/proc/kallsyms"));
+	cr_expect_eq(images_open_source(images, 0, "/proc/self/environ", &source), -EACCES);
+	cr_expect_null(images_open_path(images, 0, "/proc/kallsyms"));
 	path = fixture_path("plain");
-	cr_expect_eq(images_open_source(images, path, &source), 0);
+	cr_expect_eq(images_open_source(images, 0, path, &source), 0);
 	cr_expect_eq(source.size, 2);
 	source.close(source.arg);
-	cr_expect_null(images_open_path(images, path), "not ELF");
+	cr_expect_null(images_open_path(images, 0, path), "not ELF");
 	free(path);
 }
 
@@ -473,6 +473,46 @@ Test(images, too_many)
 }
 
 /* Paths are the node's, not ours: absolute links stay below its root, dots do not leave it. */
+static bool is_even(void *arg, uint32_t id)
+{
+	(void)arg;
+	return id % 2 == 0;
+}
+
+/* For ever: what nobody maps is forgotten, and there is room again; ids are not given twice. */
+Test(images, sweep)
+{
+	struct bpfprof_vma vma = { .dev = 1 };
+	uint32_t first, last = 0;
+	uint64_t i;
+
+	vma.ino = 1;
+	first = images_add(images, &vma, "/some/path");
+	for (i = 2; i <= IMAGES_MAX_FILES; i++) {
+		vma.ino = i;
+		last = images_add(images, &vma, "/some/path");
+	}
+	vma.ino = i++;
+	cr_expect_eq(images_add(images, &vma, "/x"), BPFPROF_IMAGE_NONE);
+	images_get(images, last)->used_ns = 2 * SECOND;
+	images_get(images, last)->way = images_get(images, first)->way = IMAGE_WAY_LAYER;
+	images_sweep(images, SECOND, SECOND, is_even, NULL, NULL);
+	cr_expect_eq(images_nr_files(images), IMAGES_MAX_FILES / 2 + last % 2);
+	cr_expect_eq(images_get(images, first) == NULL, first % 2);
+	cr_expect(images_get(images, last));
+	cr_expect_eq(images_nr_way(images, IMAGE_WAY_LAYER), 2, "forgotten ones count");
+	cr_expect_eq(images_add(images, &vma, "/x"), last + 1);
+	cr_expect_str_eq(images_get(images, last + 1)->path, "/x");
+	/* One that was forgotten is a new one. */
+	vma.ino = first % 2 ? 1 : 2;
+	cr_expect_eq(images_add(images, &vma, "/again"), last + 2);
+	images_sweep(images, 3 * SECOND, SECOND, is_even, NULL, NULL);
+	cr_expect(images_get(images, last), "closed, not forgotten");
+	images_sweep(images, 3 * SECOND, 3 * SECOND, is_even, NULL, NULL);
+	vma.ino = first % 2 ? 2 : 1;
+	cr_expect_eq(images_add(images, &vma, "/x"), first + first % 2);
+}
+
 Test(images, host_root)
 {
 	struct bpfprof_vma vma;

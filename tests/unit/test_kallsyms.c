@@ -99,6 +99,9 @@ static const struct {
 Test(kallsyms, one_by_one_and_all_together)
 {
 	struct kallsyms_query queries[NR_CASES] = { 0 }, query;
+	struct kallsyms_table *table;
+	uint64_t start, end;
+	const char *name;
 	char *path;
 	size_t i;
 
@@ -118,6 +121,23 @@ Test(kallsyms, one_by_one_and_all_together)
 	}
 	resolve_one("kallsyms", 0xffffffff8100003f, &query);
 	cr_assert_eq(query.start, 0xffffffff81000000);
+	cr_assert_eq(query.end, 0xffffffff81000040);
+	resolve_one("kallsyms", 0xffffffffc0000070, &query);
+	cr_assert(query.start == 0xffffffffc0000000 && query.end == 0xffffffffc0000080);
+	cr_assert_eq(kallsyms_table_new(&table, path), 0);
+	for (i = 0; i < NR_CASES; i++) {
+		start = end = 0;
+		name = kallsyms_table_find(table, cases[i].va, &start, &end);
+		cr_assert_str_eq(name ? name : "", cases[i].name, "%#lx", cases[i].va);
+		cr_assert_eq(start, queries[i].start);
+		cr_assert(!name || end == queries[i].end, "%#lx", cases[i].va);
+	}
+	kallsyms_table_free(table);
+	/* Each is the start of the next one, whoever else was asked for. */
+	for (i = 0; i < NR_CASES; i++) {
+		resolve_one("kallsyms", cases[i].va, &query);
+		cr_assert_eq(query.end, queries[i].end, "%#lx", cases[i].va);
+	}
 	free(path);
 }
 
@@ -125,12 +145,14 @@ Test(kallsyms, hidden_addresses_and_missing_files)
 {
 	struct kallsyms_query query = { .va = 1, .name = 77 };
 	struct kallsyms_range range = { .name = "secret" };
+	struct kallsyms_table *table;
 	char *path;
 
 	fixture_write("hidden", "0000000000000000 T _stext\n0000000000000000 t secret\t[mod]\n");
 	path = fixture_path("hidden");
 	cr_assert_eq(kallsyms_resolve(path, names, &query, 1), -EACCES);
 	cr_assert_eq(kallsyms_find(path, &range, 1), -EACCES);
+	cr_assert_eq(kallsyms_table_new(&table, path), -EACCES);
 	cr_assert_eq(query.name, 77);
 	cr_assert_eq(kallsyms_resolve("/nonexistent", names, &query, 1), -ENOENT);
 	cr_assert_eq(kallsyms_resolve("/", names, &query, 1), -EISDIR);
@@ -158,11 +180,42 @@ Test(kallsyms, find_by_name)
 	free(path);
 }
 
+/* From the first of a prefix to the symbol behind the last, others in between or not; what is optional may be missing. */
+Test(kallsyms, find_by_prefix)
+{
+	struct kallsyms_range ranges[] = {
+		{ .name = "asm_sysvec_", .prefix = true },
+		{ .name = "asm_common_interrupt" },
+		{ .name = "nowhere", .optional = true },
+		{ .name = "asm_exc_", .prefix = true },
+	};
+	char *path;
+
+	fixture_write("prefixes", "ffffffff81000000 T asm_exc_int3\n"
+				  "ffffffff81000020 T asm_common_interrupt\n"
+				  "ffffffff81000040 T asm_sysvec_apic_timer_interrupt\n"
+				  "ffffffff81000060 T asm_load_gs_index\n"
+				  "ffffffff81000080 T asm_sysvec_hyperv_stimer0\n"
+				  "ffffffff810000a0 T asm_sysvec_xen_hvm_callback\n"
+				  "ffffffff810000c0 T entry_SYSCALL_64\n"
+				  "ffffffff810000e0 T last\n");
+	path = fixture_path("prefixes");
+	cr_assert_eq(kallsyms_find(path, ranges, 4), 0);
+	cr_expect(ranges[0].start == 0xffffffff81000040 && ranges[0].end == 0xffffffff810000c0);
+	cr_expect(ranges[1].start == 0xffffffff81000020 && ranges[1].end == 0xffffffff81000040);
+	cr_expect(!ranges[2].start && !ranges[2].end);
+	cr_expect(ranges[3].start == 0xffffffff81000000 && ranges[3].end == 0xffffffff81000020);
+	free(path);
+}
+
 /* The running kernel, where it may be read: each function in its middle, against sort(1)'s answer. */
 Test(kallsyms, every_function_of_this_kernel)
 {
 	struct kallsyms_query *queries;
+	struct kallsyms_table *table;
 	char *list, *line, *next;
+	uint64_t start, end;
+	const char *name;
 	char **wants;
 	size_t len, nr = 0, i;
 
@@ -185,8 +238,8 @@ Test(kallsyms, every_function_of_this_kernel)
 	queries = calloc(len / 34, sizeof(*queries));
 	wants = calloc(len / 34, sizeof(*wants));
 	for (line = list; *line; line = next) {
-		uint64_t start = strtoull(line, &next, 16), end = strtoull(next, &next, 16);
-
+		start = strtoull(line, &next, 16);
+		end = strtoull(next, &next, 16);
 		wants[nr] = next + 1;
 		next = strchr(next, '\n');
 		*next++ = 0;
@@ -195,9 +248,15 @@ Test(kallsyms, every_function_of_this_kernel)
 	}
 	cr_assert_gt(nr, 1000);
 	cr_assert_eq(kallsyms_resolve("/proc/kallsyms", names, queries, nr), 0);
-	for (i = 0; i < nr; i++)
+	cr_assert_eq(kallsyms_table_new(&table, "/proc/kallsyms"), 0);
+	for (i = 0; i < nr; i++) {
 		cr_assert_str_eq(strtab_get(names, queries[i].name), wants[i], "%#lx",
 				 queries[i].va);
+		name = kallsyms_table_find(table, queries[i].va, &start, &end);
+		cr_assert_str_eq(name ? name : "", wants[i], "%#lx", queries[i].va);
+		cr_assert(start == queries[i].start && end == queries[i].end);
+	}
+	kallsyms_table_free(table);
 	free(wants);
 	free(queries);
 	free(list);

@@ -78,7 +78,7 @@ Test(options, defaults)
 	cr_expect_null(options.command);
 	cr_expect_eq(options.hz, 99);
 	cr_expect_eq(options.duration_ns, 0);
-	cr_expect_eq(options.clock, RECORD_CLOCK_AUTO);
+	cr_expect_eq(options.clock, SAMPLER_CLOCK_AUTO);
 	cr_expect_eq(options.event, RECORD_EVENT_CPU_CLOCK);
 	cr_expect_eq(options.split, RECORD_SPLIT_NODE);
 	cr_assert_eq(options.nr_outputs, 1);
@@ -100,7 +100,7 @@ Test(options, everything)
 
 	parse_good(&line,
 		   "-p 17 --pid=42 -p 17 --comm py* --comm cc1 --no-subprocesses -F 997 -d 1.5m "
-		   "--clock timer",
+		   "--clock=timer --worker=,*policy*,,a_b,",
 		   &options);
 	cr_assert_eq(options.nr_pids, 2);
 	cr_expect_eq(options.pids[0], 17);
@@ -108,10 +108,22 @@ Test(options, everything)
 	cr_assert_eq(options.nr_comms, 2);
 	cr_expect_str_eq(options.comms[0], "py*");
 	cr_expect_str_eq(options.comms[1], "cc1");
+	cr_assert_eq(options.nr_workers, 2);
+	cr_expect_str_eq(options.workers[0], "*policy*");
+	cr_expect_str_eq(options.workers[1], "a_b");
+	cr_expect_eq(options.by, PROFILE_BY_TASK);
 	cr_expect(options.no_subprocesses);
 	cr_expect_eq(options.hz, 997);
 	cr_expect_eq(options.duration_ns, 90 * SECOND);
-	cr_expect_eq(options.clock, RECORD_CLOCK_TIMER);
+	cr_expect_eq(options.clock, SAMPLER_CLOCK_TIMER);
+	record_options_fini(&options);
+
+	parse_good(&line, "--pod ml/a* --container 4f --pod=b -p 7", &options);
+	cr_assert(options.containers.nr_pods == 2 && options.containers.nr_ids == 1);
+	cr_expect_str_eq(options.containers.pods[0], "ml/a*");
+	cr_expect_str_eq(options.containers.pods[1], "b");
+	cr_expect_str_eq(options.containers.ids[0], "4f");
+	cr_expect_eq(options.nr_pids, 1);
 	record_options_fini(&options);
 
 	parse_good(&line,
@@ -119,7 +131,7 @@ Test(options, everything)
 		   "--stats s.json --host-root /",
 		   &options);
 	cr_expect_eq(options.event, RECORD_EVENT_CYCLES);
-	cr_expect_eq(options.clock, RECORD_CLOCK_PERF);
+	cr_expect_eq(options.clock, SAMPLER_CLOCK_PERF);
 	cr_expect(options.native && options.threads && options.verbose);
 	cr_expect_eq(options.split, RECORD_SPLIT_PROCESS);
 	cr_expect_str_eq(options.stats_path, "s.json");
@@ -270,6 +282,16 @@ Test(options, refusals)
 		{ "-p 1,", "-p 1,: ", "process id" },
 		{ "-p 1,x", "-p 1,x: ", "process id" },
 		{ "--comm=", "--comm=: ", "process name" },
+		{ "--worker ,", "--worker ,: ", "patterns" },
+		{ "--worker x --steps 0:10", "--steps 0:10: ", "START:STOP" },
+		{ "--worker x --steps 5:5", "--steps 5:5: ", "START:STOP" },
+		{ "--worker x --steps a:b", "--steps a:b: ", "START:STOP" },
+		{ "--worker x --steps 5:", "--steps 5:: ", "START:STOP" },
+		{ "--steps 3:5", "--steps: ", "--worker" },
+		{ "--steps 3:5 --comm x", "--steps: ", "--worker" },
+		{ "--steps 3:5 --worker x -p 1", "--steps: ", "leave -p and --comm out" },
+		{ "--steps 3:5 --worker x --comm y", "--steps: ", "leave -p and --comm out" },
+		{ "--by pods", "--by pods: ", "task, process, rank or pod" },
 		{ "-d -1", "-d -1: ", "30s, 5m, 2h" },
 		{ "-d 5x", "-d 5x: ", "30s, 5m, 2h" },
 		{ "-d 0", "-d 0: ", "leave -d out" },
@@ -279,8 +301,7 @@ Test(options, refusals)
 		{ "--event cycles --clock timer", "--event cycles: ", "--clock timer" },
 		{ "--format json",
 		  "--format json: ", "pprof, folded, html, svg, speedscope or raw" },
-		{ "--split pod", "--split pod: ", "node or process" },
-		{ "--split thread", "--split thread: ", "node or process" },
+		{ "--split thread", "--split thread: ", "node, pod or process" },
 		{ "-o x.txt", "-o x.txt: ", ".pb.gz" },
 		{ "-o x", "-o x: ", "--format" },
 		{ "-o dir/", "-o dir/: ", "--format" },
@@ -297,7 +318,8 @@ Test(options, refusals)
 		{ "-o %{BPFPROF_NOT_SET}.html", "-o %{BPFPROF_NOT_SET}.html: ", "not set" },
 		{ "--output=", "--output=: ", "file name" },
 		{ "--stats s%q", "--stats s%q: ", "%" },
-		{ "--split process -o - --format raw", "-o -: ", "--split process" },
+		{ "--split process -o - --format raw", "-o -: ", "needs a file name" },
+		{ "--split pod -o - --format raw", "-o -: ", "needs a file name" },
 		{ "--host-root host", "--host-root host: ", "absolute" },
 		{ "--host-root /dev/null", "--host-root /dev/null: ", "folder" },
 		{ "--host-root /does/not/exist", "--host-root /does/not/exist: ", "No such file" },
@@ -312,15 +334,14 @@ Test(options, refusals)
 		{ "--dur 5", "--dur: ", "no such flag" },
 		{ "-z", "-z: ", "no such flag" },
 		{ "-vz", "-z: ", "no such flag" },
-		{ "--container x", "--container: ", "no such flag" },
-		{ "--pod a/b", "--pod: ", "no such flag" },
-		{ "--worker w", "--worker: ", "no such flag" },
+		{ "--container a/b", "--container a/b: ", "container's id" },
+		{ "--pod a/b/c", "--pod a/b/c: ", "'ml/trainer-*'" },
+		{ "--pod /b", "--pod /b: ", "'ml/trainer-*'" },
+		{ "--pod a -- true", "--: ", "leave --pod" },
 		{ "--wall", "--wall: ", "no such flag" },
 		{ "--off-cpu", "--off-cpu: ", "no such flag" },
 		{ "--wall", "--wall: ", "no such flag" },
 		{ "--gpu", "--gpu: ", "no such flag" },
-		{ "--steps 3:5", "--steps: ", "no such flag" },
-		{ "--by rank", "--by: ", "no such flag" },
 		{ "--x=1", "--x: ", "no such flag" },
 		{ "-o a\nb", "-o a?b: ", "--format" },
 		{ "--\033[1m", "--?[1m: ", "no such flag" },
@@ -397,20 +418,51 @@ Test(options, environment)
 	record_options_fini(&options);
 }
 
+/* What is for one command alone goes before what is for all. */
+Test(options, environment_of_one_command)
+{
+	struct record_options options;
+	struct line line;
+
+	setenv("BPFPROF_SPLIT", "nonsense", 1);
+	setenv("BPFPROF_RECORD_SPLIT", "process", 1);
+	setenv("BPFPROF_DAEMON_RATE", "nonsense", 1);
+	setenv("BPFPROF_VERBOSE", "2", 1);
+	parse_good(&line, "", &options);
+	cr_expect_eq(options.split, RECORD_SPLIT_PROCESS);
+	cr_expect_eq(options.verbose, 2);
+	record_options_fini(&options);
+	setenv("BPFPROF_RECORD_SPLIT", "x", 1);
+	expect_refused("", "BPFPROF_RECORD_SPLIT=x: ", "");
+}
+
 Test(options, command_line_beats_environment)
 {
 	struct record_options options;
 	struct line line;
 
 	setenv("BPFPROF_RATE", "wrong, but not looked at", 1);
+	setenv("BPFPROF_WORKER", "x", 1);
+	setenv("BPFPROF_STEPS", "1:2", 1);
+	parse_good(&line, "-r 49 --steps 3:5", &options);
+	cr_expect_eq(options.steps.start, 3);
+	cr_expect_eq(options.steps.stop, 5);
+	record_options_fini(&options);
+	unsetenv("BPFPROF_STEPS");
+
 	setenv("BPFPROF_PID", "5", 1);
 	setenv("BPFPROF_OUTPUT", "a.html", 1);
-	parse_good(&line, "-r 49 -p 9 -o b.html", &options);
+	setenv("BPFPROF_WORKER", " a b , , c\t", 1);
+	parse_good(&line, "-r 49 -p 9 -o b.html --by process", &options);
 	cr_expect_eq(options.hz, 49);
 	cr_assert_eq(options.nr_pids, 1);
 	cr_expect_eq(options.pids[0], 9);
 	cr_assert_eq(options.nr_outputs, 1);
 	cr_expect_str_eq(options.outputs[0].path, "b.html");
+	cr_assert_eq(options.nr_workers, 2);
+	cr_expect_eq(options.by, PROFILE_BY_PROCESS);
+	cr_expect_str_eq(options.workers[0], "a b");
+	cr_expect_str_eq(options.workers[1], "c");
 	record_options_fini(&options);
 }
 
@@ -422,6 +474,8 @@ Test(options, environment_refusals)
 		{ "BPFPROF_RATE", "x", "BPFPROF_RATE=x: ", "Hz" },
 		{ "BPFPROF_PID", "1,x", "BPFPROF_PID=x: ", "process id" },
 		{ "BPFPROF_NATIVE", "maybe", "BPFPROF_NATIVE=maybe: ", "1 or 0" },
+		{ "BPFPROF_NATIVE", "2", "BPFPROF_NATIVE=2: ", "1 or 0" },
+		{ "BPFPROF_VERBOSE", "10", "BPFPROF_VERBOSE=10: ", "1 or 0" },
 		{ "BPFPROF_TEST_RING_BYTES", "5000",
 		  "BPFPROF_TEST_RING_BYTES=5000: ", "power of two" },
 		{ "BPFPROF_TEST_RING_BYTES", "2048",
@@ -443,11 +497,13 @@ Test(options, environment_refusals)
 Test(options, help_text)
 {
 	static const char *const flags[] = {
-		"-p, --pid PID",  "--comm GLOB", "--no-subprocesses", "-F, -r, --rate HZ",
-		"-d, --duration", "--clock",	 "--event",	      "-o, --output FILE",
-		"--format",	  "--native",	 "--threads",	      "--split",
-		"--stats FILE",	  "--host-root", "-v, --verbose",     "--help",
-		"Exit status",	  "Examples",	 "BPFPROF_RATE",
+		"-p, --pid PID",      "--comm GLOB",	   "--worker LIST",
+		"--steps START:STOP", "--no-subprocesses", "-F, -r, --rate HZ",
+		"-d, --duration",     "--clock",	   "--event",
+		"-o, --output FILE",  "--format",	   "--native",
+		"--threads",	      "--split",	   "--stats FILE",
+		"--host-root",	      "-v, --verbose",	   "--help",
+		"Exit status",	      "Examples",	   "BPFPROF_RATE",
 	};
 	struct buf text;
 
@@ -481,5 +537,107 @@ Test(options, doctor)
 	line_split(&line, "-- true");
 	cr_assert_eq(doctor_options_parse(&options, line.argc, line.argv, &error), -EINVAL);
 	cr_expect_str_eq(error.data, "--: no such argument; a process id goes after --pid");
+	buf_fini(&error);
+}
+
+Test(options, dump)
+{
+	struct dump_options options;
+	struct line line;
+	struct buf error;
+
+	buf_init(&error, 8192);
+	line_split(&line, "-p 17,18 -nkll --locals -j -s --full-filenames -p 17");
+	cr_assert_eq(dump_options_parse(&options, line.argc, line.argv, &error), OPTIONS_RUN);
+	cr_expect(options.nr_pids == 2 && options.pids[0] == 17 && options.pids[1] == 18);
+	cr_expect(options.native && options.kernel && options.json && options.subprocesses &&
+		  options.full_filenames && !options.verbose);
+	cr_expect_eq(options.locals, 3);
+	dump_options_fini(&options);
+
+	line_split(&line, "--native");
+	cr_assert_eq(dump_options_parse(&options, line.argc, line.argv, &error), -EINVAL);
+	cr_expect_str_eq(error.data, "-p, --pod or --worker is missing: which process?");
+	buf_reset(&error);
+	line_split(&line, "--worker ,A*,b");
+	cr_assert_eq(dump_options_parse(&options, line.argc, line.argv, &error), OPTIONS_RUN);
+	cr_expect_eq(options.nr_workers, 2);
+	cr_expect_str_eq(options.workers[1], "b");
+	dump_options_fini(&options);
+	line_split(&line, "--pod ml/* --pod b --container 4f");
+	cr_assert_eq(dump_options_parse(&options, line.argc, line.argv, &error), OPTIONS_RUN);
+	cr_expect_eq(options.nr_pids, 0);
+	cr_assert(options.containers.nr_pods == 2 && options.containers.nr_ids == 1);
+	cr_expect_str_eq(options.containers.pods[0], "ml/*");
+	cr_expect_str_eq(options.containers.ids[0], "4f");
+	dump_options_fini(&options);
+	line_split(&line, "-p 17 18 -n 19");
+	setenv("BPFPROF_PID", "5", 1);
+	cr_assert_eq(dump_options_parse(&options, line.argc, line.argv, &error), OPTIONS_RUN);
+	cr_expect(options.nr_pids == 3 && options.pids[1] == 18 && options.pids[2] == 19);
+	dump_options_fini(&options);
+	unsetenv("BPFPROF_PID");
+	line_split(&line, "train.py");
+	cr_assert_eq(dump_options_parse(&options, line.argc, line.argv, &error), -EINVAL);
+	cr_expect_str_eq(error.data, "train.py: must be a process id, a whole number from 1");
+	buf_reset(&error);
+	line_split(&line, "-p 0");
+	cr_assert_eq(dump_options_parse(&options, line.argc, line.argv, &error), -EINVAL);
+	cr_expect_str_eq(error.data, "-p 0: must be a process id, a whole number from 1");
+	buf_reset(&error);
+	dump_help(&error);
+	cr_expect(strstr(error.data, "Examples:") && strstr(error.data, "--full-filenames"));
+	for (const char *row = error.data; *row; row += strcspn(row, "\n") + 1)
+		cr_expect_leq(strcspn(row, "\n"), 90, "%.90s", row);
+	buf_fini(&error);
+}
+
+Test(options, top)
+{
+	static const struct {
+		const char *words, *says;
+	} wrong[] = {
+		{ "--delay 0", "--delay 0: " },
+		{ "--delay 0.05", "from 0.1 to 3600" },
+		{ "--delay 2h", "from 0.1 to 3600" },
+		{ "-d 5", "-d: no such flag" },
+		{ "-o x.html", "-o: no such flag" },
+		{ "-p 0", "-p 0: must be a process id" },
+		{ "-- true", "a process id goes after -p" },
+	};
+	struct top_options options;
+	struct line line;
+	struct buf error;
+	size_t i;
+
+	buf_init(&error, 4096);
+	line_split(&line, "");
+	cr_assert_eq(top_options_parse(&options, line.argc, line.argv, &error), OPTIONS_RUN);
+	cr_expect(options.delay_ns == SECOND && !options.once && !options.record.nr_pids &&
+		  options.record.hz == 99);
+	top_options_fini(&options);
+
+	setenv("BPFPROF_DELAY", "7", 1);
+	line_split(&line, "-p 17,18 --once --native --gil --no-subprocesses -F 50 --delay 2.5");
+	cr_assert_eq(top_options_parse(&options, line.argc, line.argv, &error), OPTIONS_RUN);
+	cr_expect(options.delay_ns == SECOND * 5 / 2 && options.once);
+	cr_expect(options.record.nr_pids == 2 && options.record.pids[1] == 18);
+	cr_expect(options.record.native && options.record.gil && options.record.no_subprocesses &&
+		  options.record.hz == 50);
+	top_options_fini(&options);
+	line_split(&line, "--comm py* --worker x");
+	cr_assert_eq(top_options_parse(&options, line.argc, line.argv, &error), OPTIONS_RUN);
+	cr_expect(options.delay_ns == 7 * SECOND && options.record.nr_comms == 1 &&
+		  options.record.nr_workers == 1);
+	top_options_fini(&options);
+	unsetenv("BPFPROF_DELAY");
+
+	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		buf_reset(&error);
+		line_split(&line, wrong[i].words);
+		cr_assert_eq(top_options_parse(&options, line.argc, line.argv, &error), -EINVAL,
+			     "%s", wrong[i].words);
+		cr_expect(strstr(error.data, wrong[i].says), "%s", error.data);
+	}
 	buf_fini(&error);
 }

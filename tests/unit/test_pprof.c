@@ -159,7 +159,7 @@ Test(pprof, threads_are_labels)
 	free(text);
 	profile->threads = false;
 	text = go_pprof(profile, "-raw");
-	expect_not(text, "thread:");
+	expect(text, "comm:[app] host:[node-1] thread:[io]\n");
 	expect_not(text, "tid:");
 	free(text);
 	made_free(profile);
@@ -301,6 +301,65 @@ Test(pprof, stack_without_frames)
 	text = go_pprof(profile, "-raw");
 	expect(text, "          3   30000000: 1 \n");
 	expect(text, " [unknown] :0 s=0()\n");
+	free(text);
+	made_free(profile);
+}
+
+Test(pprof, containers_are_labels)
+{
+	struct profile *profile = made_new();
+	char *text;
+
+	made_process(profile, 42, "app", "");
+	made_process(profile, 43, "app", "");
+	made_process(profile, 44, "web", "");
+	profile->processes[0].container =
+		made_container(profile, "c1", "ml", "trainer-0", "worker", "demo");
+	profile->processes[0].pod_pid = 7;
+	profile->processes[2].container = made_container(profile, "c2", "", "", "", NULL);
+	profile->processes[1].pod_pid = 43; /* of the node itself: no label */
+	for (uint32_t i = 0; i < 3; i++)
+		made_add(profile, i, i + 1, made_native(profile, "f", 0, 0));
+	text = go_pprof(profile, "-raw");
+	expect(text, "comm:[app] container:[worker] container_id:[c1] host:[node-1] "
+		     "image:[registry/train:1] namespace:[ml] pod:[trainer-0] ray_cluster:[demo] "
+		     "ray_group:[gpu-group] "
+		     "ray_node_type:[worker]\n");
+	expect(text, "pid:[42] pod_pid:[7]\n");
+	expect(text, "comm:[app] host:[node-1]\n                pid:[43]\n");
+	expect(text, "comm:[web] container_id:[c2] host:[node-1]\n                pid:[44]\n");
+	free(text);
+	/* What people ask it for. */
+	text = go_pprof(profile, "-top -tagfocus=pod=trainer-0");
+	expect(text, "Total samples = 60ms");
+	expect(text, "10ms");
+	free(text);
+	made_free(profile);
+}
+
+Test(pprof, ranks_are_labels)
+{
+	struct profile *profile = made_new();
+	struct profile_ranks *ranks;
+	char *text;
+
+	made_process(profile, 42, "app", "");
+	made_process(profile, 43, "app", "");
+	made_process(profile, 44, "app", "");
+	ranks = &profile->processes[0].ranks;
+	ranks->rank = strtab_add(profile->strings, "3");
+	ranks->local_rank = strtab_add(profile->strings, "1");
+	ranks->world_size = strtab_add(profile->strings, "8");
+	ranks->slurm_job = strtab_add(profile->strings, "4711");
+	ranks->slurm_node = strtab_add(profile->strings, "2");
+	profile->processes[1].ranks.slurm_job = ranks->slurm_job;
+	for (uint32_t i = 0; i < 3; i++)
+		made_add(profile, i, i + 1, made_native(profile, "f", 0, 0));
+	text = go_pprof(profile, "-raw");
+	expect(text, "comm:[app] host:[node-1] local_rank:[1] rank:[3] slurm_job:[4711] "
+		     "slurm_node:[2] world_size:[8]\n                pid:[42]\n");
+	expect(text, "comm:[app] host:[node-1] slurm_job:[4711]\n                pid:[43]\n");
+	expect(text, "comm:[app] host:[node-1]\n                pid:[44]\n");
 	free(text);
 	made_free(profile);
 }

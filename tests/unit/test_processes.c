@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "proc/processes.h"
+#include "proc/ranks.h"
 
 #define PAGE 4096ULL
 
@@ -132,6 +133,52 @@ Test(processes, fork_copies)
 	child = task_of(10, 1, 1);
 	processes_fork(processes, &parent, &child);
 	cr_expect_eq(from->nr_mappings, 5);
+}
+
+/* The last good title stays, a child has its parent's, another program none. */
+Test(processes, titles)
+{
+	struct bpfprof_task_id parent = task_of(10, 1, 1), child = task_of(11, 2, 1);
+	struct process *from = get(10, 1, 1), *to;
+
+	map(from, 1, 3);
+	cr_expect_null(from->title);
+	cr_expect_eq(process_title_set(from, "python3", 8), -EBADMSG);
+	cr_expect_null(from->title);
+	cr_expect_eq(process_title_set(from, "ray::f", 7), 0);
+	cr_expect_eq(process_title_set(from, "ray::\033[m", 9), -EBADMSG);
+	cr_expect_str_eq(from->title, "ray::f");
+	processes_fork(processes, &parent, &child);
+	to = processes_find(processes, 11);
+	cr_assert(to && to->title);
+	cr_expect_eq(process_title_set(from, "ray::IDLE", 10), 0);
+	cr_expect_str_eq(from->title, "ray::IDLE");
+	cr_expect_str_eq(to->title, "ray::f");
+	from = get(10, 1, 2);
+	cr_expect_null(from->title);
+}
+
+/* Half of one title and half of another count for the one before; whole ones only once. */
+Test(processes, torn_titles)
+{
+	static const char *const titles[] = { "ray::MapBatches(expensive)", "ray::Train.fit",
+					      "ray::Train.get", "ray::IDLE" };
+	struct process *process = get(10, 1, 1);
+	size_t i;
+
+	cr_expect_eq(process_title_set(process, titles[0], 30), 0);
+	cr_expect_eq(process_title_set(process, "ray::IDLEatches(expensive)", 30), -EAGAIN);
+	cr_expect_str_eq(process->title, titles[0]);
+	cr_expect_eq(process_title_set(process, titles[3], 30), 0);
+	cr_expect_eq(process_title_set(process, titles[1], 30), 0);
+	cr_expect_eq(process_title_set(process, titles[2], 30), -EAGAIN);
+	cr_expect_str_eq(process->title, titles[1]);
+	for (i = 0; i < 8; i++) {
+		cr_expect_eq(process_title_set(process, titles[2 - i % 2], 30), 0);
+		cr_expect_str_eq(process->title, titles[2 - i % 2]);
+	}
+	process = get(10, 1, 2);
+	cr_expect_eq(process_title_set(process, titles[2], 30), 0);
 }
 
 Test(processes, fork_of_no_mappings)
@@ -371,4 +418,75 @@ Test(processes, model)
 		if (!(i % 20))
 			model_compare(&model, process);
 	}
+}
+
+static struct bpfprof_place place_of(uint64_t mnt_ns, uint32_t pod_pid)
+{
+	return (struct bpfprof_place){ .mnt_ns = mnt_ns, .pod_pid = pod_pid };
+}
+
+Test(processes, place)
+{
+	static const struct bpfprof_place unknown;
+	const struct container *container = (const void *)&nr_retired;
+	struct bpfprof_place place = place_of(7, 12);
+	struct process *process = get(1, 10, 0);
+
+	process_place_set(process, &place);
+	process->container = container;
+	process->container_due_ns = 5;
+	/* Nothing new: what is known stays. */
+	process_place_set(process, &unknown);
+	process_place_set(process, &place);
+	cr_expect_eq(process->place.mnt_ns, 7);
+	cr_expect_eq(process->place.pod_pid, 12);
+	cr_expect_eq(process->container, container);
+	cr_expect_eq(process->container_due_ns, 5);
+	/* Another mount namespace, another container. */
+	place = place_of(8, 12);
+	process_place_set(process, &place);
+	cr_expect_eq(process->place.mnt_ns, 8);
+	cr_expect_null(process->container);
+	cr_expect_eq(process->container_due_ns, 0);
+	/* So may exec bring. */
+	process->container = container;
+	cr_expect_eq(get(1, 10, 1), process);
+	cr_expect_eq(process->place.mnt_ns, 0);
+	cr_expect_eq(process->place.pod_pid, 0);
+	cr_expect_null(process->container);
+	process->container = container;
+	processes_forget_containers(processes);
+	cr_expect_null(process->container);
+}
+
+/* A child that only forks has its parent's; another program starts over. */
+Test(processes, ranks)
+{
+	static const struct ranks none, three = { .rank = "3" };
+	const struct bpfprof_task_id parent = { .pid = 1, .start_ns = 10 };
+	const struct bpfprof_task_id child = { .pid = 2, .start_ns = 11 };
+	const struct bpfprof_task_id other = { .pid = 3, .start_ns = 12 };
+	struct process *process = get(1, 10, 0);
+
+	cr_expect(!process->ranks_known);
+	cr_assert_eq(process_ranks_set(process, &three), 0);
+	processes_fork(processes, &parent, &child);
+	process = processes_find(processes, 2);
+	cr_assert_not_null(process);
+	cr_expect(process->ranks_known);
+	cr_assert_not_null(process->ranks);
+	cr_expect_str_eq(process->ranks->rank, "3");
+	process = get(2, 11, 1);
+	cr_expect_null(process->ranks);
+	cr_expect(!process->ranks_known);
+	/* What has none is known to have none. */
+	process = get(1, 10, 0);
+	cr_assert_eq(process_ranks_set(process, &none), 0);
+	cr_expect_null(process->ranks);
+	process_mappings_set(process, NULL, 0);
+	processes_fork(processes, &parent, &other);
+	process = processes_find(processes, 3);
+	cr_assert_not_null(process);
+	cr_expect(process->ranks_known);
+	cr_expect_null(process->ranks);
 }

@@ -259,3 +259,175 @@ Test(python_codes, bounded)
 	cr_expect_gt(codes_counts(codes)->nr_full, 0);
 	cr_expect_lt(codes_counts(codes)->nr_kept, 80);
 }
+
+static bool only_one_lives(void *arg, uint32_t python)
+{
+	return python == *(uint32_t *)arg;
+}
+
+/* For ever: what ran once is let go, what is still needed keeps its number. */
+Test(python_codes, sweep)
+{
+	struct code_info info;
+	uint64_t frames[3];
+	uint32_t alive = 1;
+	char name[32];
+
+	sender = 1;
+	send_all(RAW(1), "lives", "a.py", "\2\1", 2);
+	frames[0] = codes_frame(codes, frame(RAW(1), 2), 1);
+	sender = 2;
+	send_all(RAW(2), "framed", "b.py", "\2\1", 2);
+	frames[1] = codes_frame(codes, frame(RAW(2), 2), 2);
+	send_part(RAW(3), PYTHON_PART_NAME, "half", 4, 0, 4);
+	frames[2] = codes_frame(codes, frame(RAW(3), 2), 2);
+	for (uint32_t i = 0; i < 100; i++) {
+		snprintf(name, sizeof(name), "dead%u", i);
+		send_all(RAW(100 + i), name, "c.py", "\2\1", 2);
+		codes_frame(codes, frame(RAW(100 + i), 2), 2);
+	}
+	cr_expect_eq(codes_counts(codes)->nr_kept, 102);
+	codes_sweep(codes, frames + 1, 2, only_one_lives, &alive);
+	cr_expect_eq(codes_counts(codes)->nr_kept, 2);
+	cr_assert_eq(codes_describe(codes, frames[0], &info), 0);
+	cr_expect_str_eq(info.name, "lives");
+	cr_expect_str_eq(info.file, "a.py");
+	cr_assert_eq(codes_describe(codes, frames[1], &info), 0);
+	cr_expect_str_eq(info.name, "framed");
+	cr_expect_eq(info.line, 11);
+	cr_assert_eq(codes_describe(codes, frames[2], &info), 0);
+	cr_expect_str_eq(info.name, "half");
+	/* The same code once more is no second one. */
+	sender = 3;
+	send_all(RAW(500), "lives", "a.py", "\2\1", 2);
+	cr_expect_eq(codes_frame(codes, frame(RAW(500), 2), 3), frames[0]);
+	cr_expect_eq(codes_counts(codes)->nr_kept, 2);
+	codes_sweep(codes, NULL, 0, only_one_lives, &alive);
+	cr_expect_eq(codes_counts(codes)->nr_kept, 1);
+	cr_expect_eq(codes_describe(codes, frames[1], &info), -ENOENT);
+	cr_expect_eq(codes_describe(codes, frames[2], &info), -ENOENT);
+}
+
+/* Many times the room, process after process: each finds room, with its lines. */
+Test(python_codes, sweep_makes_room)
+{
+	static char table[8192];
+	struct code_info info;
+	char name[32];
+	uint64_t f;
+
+	memset(table, 1, sizeof(table));
+	for (uint32_t i = 1; i <= 2000; i++) {
+		sender = i;
+		snprintf(name, sizeof(name), "function%u", i);
+		send_part(RAW(i), PYTHON_PART_NAME, name, (uint32_t)strlen(name), 0,
+			  (uint32_t)strlen(name));
+		send_part(RAW(i), PYTHON_PART_FILENAME, name, (uint32_t)strlen(name), 0,
+			  (uint32_t)strlen(name));
+		for (uint32_t off = 0; off < sizeof(table); off += 1024)
+			send_part(RAW(i), PYTHON_PART_LINES, table, 1024, off, sizeof(table));
+		f = codes_frame(codes, frame(RAW(i), 2), i);
+		cr_assert_not(f >> BPFPROF_LASTI_BITS & BPFPROF_CODE_ID_RAW, "%u", i);
+		cr_assert_eq(codes_describe(codes, f, &info), 0);
+		cr_assert_str_eq(info.name, name);
+		if (i % 20 == 0)
+			codes_sweep(codes, NULL, 0, only_one_lives, &i);
+	}
+	cr_expect_eq(codes_counts(codes)->nr_full, 0);
+	cr_expect_leq(codes_counts(codes)->nr_kept, 1);
+}
+
+static bool these_two_live(void *arg, uint32_t python)
+{
+	const uint32_t *alive = arg;
+
+	return python == alive[0] || python == alive[1];
+}
+
+/*
+ * A process that lives on and makes function after function, beside one that it always runs:
+ * when it is crowded it gets another id, and each has its name always.
+ */
+Test(python_codes, long_life)
+{
+	static char table[8192];
+	uint32_t nr_renewed = 0, next = 1, alive[2] = { 7, 0 };
+	uint64_t f, stable = RAW(next++);
+	struct code_info info;
+	char name[32];
+
+	memset(table, 1, sizeof(table));
+	sender = alive[0];
+	send_all(stable, "stable", "a.py", "\2\1", 2);
+	for (uint32_t i = 1; i <= 2000; i++) {
+		uint64_t id = RAW(next++);
+
+		snprintf(name, sizeof(name), "function%u", i);
+		send_part(id, PYTHON_PART_NAME, name, (uint32_t)strlen(name), 0,
+			  (uint32_t)strlen(name));
+		send_part(id, PYTHON_PART_FILENAME, "x", 1, 0, 1);
+		for (uint32_t off = 0; off < sizeof(table); off += 1024)
+			send_part(id, PYTHON_PART_LINES, table, 1024, off, sizeof(table));
+		f = codes_frame(codes, frame(id, 2), sender);
+		cr_assert_eq(codes_describe(codes, f, &info), 0, "%u", i);
+		cr_assert_str_eq(info.name, name);
+		f = codes_frame(codes, frame(stable, 2), sender);
+		cr_assert_eq(codes_describe(codes, f, &info), 0, "%u", i);
+		cr_assert_str_eq(info.name, "stable");
+		cr_assert_eq(info.line, 11);
+		if (i % 10)
+			continue;
+		alive[1] = 0;
+		codes_sweep(codes, NULL, 0, these_two_live, alive);
+		if (!codes_is_crowded(codes, sender))
+			continue;
+		nr_renewed++;
+		alive[1] = alive[0];
+		sender = ++alive[0];
+		/* A sample that was under way. */
+		f = codes_frame(codes, frame(id, 2), sender);
+		cr_assert_eq(codes_describe(codes, f, &info), 0, "%u", i);
+		cr_assert_str_eq(info.name, name);
+		stable = RAW(next++);
+		send_all(stable, "stable", "a.py", "\2\1", 2);
+	}
+	cr_expect_eq(codes_counts(codes)->nr_full, 0);
+	cr_expect_gt(nr_renewed, 10);
+	cr_expect_lt(nr_renewed, 150); /* not at each sweep */
+	cr_expect_lt(codes_counts(codes)->nr_kept, 50);
+}
+
+static bool all_live(void *arg, uint32_t python)
+{
+	(void)arg;
+	(void)python;
+	return true;
+}
+
+static bool all_but_two(void *arg, uint32_t python)
+{
+	(void)arg;
+	return python != 2;
+}
+
+/* No room for some: the process that had none is named, and others are not. */
+Test(python_codes, crowded_for_want_of_room)
+{
+	static char table[1024];
+
+	sender = 1;
+	send_all(RAW(1), "small", "a.py", "\2\1", 2);
+	sender = 2;
+	for (uint32_t i = 0; !codes_counts(codes)->nr_full; i++) {
+		memcpy(table, &i, sizeof(i));
+		send_all(RAW(2 + i), "f", "x.py", table, sizeof(table));
+		cr_assert_lt(i, 10000);
+	}
+	codes_sweep(codes, NULL, 0, all_live, NULL);
+	cr_expect(codes_is_crowded(codes, 2));
+	cr_expect_not(codes_is_crowded(codes, 1));
+	sender = 3; /* it goes on under this id */
+	send_all(RAW(1000000), "f", "x.py", table, 10);
+	codes_sweep(codes, NULL, 0, all_but_two, NULL);
+	cr_expect_not(codes_is_crowded(codes, 3));
+}

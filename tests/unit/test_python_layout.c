@@ -274,6 +274,63 @@ Test(python_layout, built_in)
 	cr_assert_eq(probe("built_in_stripped", &python), -ENODATA);
 }
 
+/* Neither exports nor symbols: the section that holds nothing but _PyRuntime is left. */
+Test(python_layout, section)
+{
+	static const char sized[] = "__attribute__((section(\".PyRuntime\"))) unsigned long "
+				    "_PyRuntime[SIZE / 8] = { 1 };\n"
+				    "FUNCTION(PyConfig_Clear)\n";
+	static const struct {
+		const char *size;
+		int wanted;
+		uint32_t version;
+	} sizes[] = {
+		{ "0x2a0", -ENOTSUP, 0 }, /* 3.10 */
+		{ "0x28b20", 0, 0x030b0000 }, /* readelf -SW of 3.11.2 and 3.11.7 */
+		{ "0x28f20", 0, 0x030b0000 }, { "0x2a000", -ENOTSUP, 0 },
+		{ "0x704a8", 0, 0x030c0000 }, /* 3.12.1 */
+		{ "0x6f000", -ENOTSUP, 0 },
+	};
+	static const char *const links[] = { "-shared", "-nostartfiles -no-pie -e 0" };
+	struct python_image python;
+	char options[256];
+	uint64_t runtime;
+	char *path;
+	size_t i, k;
+
+	for (i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
+		for (k = 0; k < 2; k++) {
+			snprintf(options, sizeof(options), "-fvisibility=hidden -DSIZE=%s %s",
+				 sizes[i].size, links[k]);
+			build("hidden", sized, options);
+			path = fixture_path("hidden");
+			runtime = fixture_value(path, "_PyRuntime");
+			free(path);
+			fixture_run("strip hidden");
+			cr_assert_eq(probe("hidden", &python), sizes[i].wanted, "%s",
+				     sizes[i].size);
+			cr_assert_eq(python.version, sizes[i].version, "%s", sizes[i].size);
+			cr_assert_eq(python.runtime_rva, runtime);
+			cr_assert_eq(python.nr_ranges, 0);
+			python_image_fini(&python);
+		}
+	/* Data that says its version, as all of them from 3.13 on. */
+	build("hidden", offsets_314,
+	      "-fvisibility=hidden -DVERSION=0x030e0af0 -D_PyRuntime='"
+	      "__attribute__((section(\".PyRuntime\"))) _PyRuntime'");
+	fixture_run("strip hidden");
+	cr_assert_eq(probe("hidden", &python), 0);
+	cr_assert_eq(python.version, 0x030e0af0);
+	cr_assert_eq(python.layout.tstate_thread, 152);
+	python_image_fini(&python);
+	/* With symbols it is the same file as ever. */
+	build("hidden", sized, "-fvisibility=hidden -DSIZE=2400");
+	cr_assert_eq(probe("hidden", &python), 0);
+	cr_assert_eq(python.version, 0x03080000);
+	cr_assert_eq(python.nr_ranges, 1);
+	python_image_fini(&python);
+}
+
 static const char split[] =
 	"unsigned long _PyRuntime[300] = { 1 };\nint PyConfig_Clear(void) { return 0; }\n"
 	"int outside(int, ...); void more(void); int by_plt(int);\n"
@@ -410,6 +467,50 @@ Test(python_layout, tail_call_handlers)
 	cr_assert_eq(python.ranges[python.nr_ranges - 1].rva, far);
 	python_image_fini(&python);
 	free(path);
+}
+
+/* Stripped, a function too small to be the loop says that any function may be a handler. */
+Test(python_layout, stripped_handlers)
+{
+	static const char large[] = "__asm__(\".globl _PyEval_EvalFrameDefault\\n\"\n"
+				    "\".type _PyEval_EvalFrameDefault, @function\\n\"\n"
+				    "\"_PyEval_EvalFrameDefault: .fill SIZE, 1, 0x90\\n\"\n"
+				    "\".size _PyEval_EvalFrameDefault, SIZE\\n\");\n"
+				    "int other(void) { return 1; }\n";
+	static const struct {
+		const char *version, *size, *strip;
+		bool all;
+	} cases[] = {
+		{ "0x030e0af0", "4095", "-s", true },
+		{ "0x030e0af0", "4096", "-s", false },
+		{ "0x030e0af0", "64", "", false },
+	};
+	const struct elf_segment *seg;
+	struct python_image python;
+	char source[8192], script[512];
+	struct elf_image *img;
+	size_t nr, i, k;
+
+	for (i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		snprintf(source, sizeof(source), "%s%s", large, offsets_314);
+		fixture_write("t.c", source);
+		snprintf(script, sizeof(script),
+			 "sed -i 's/ SIZE/ %s/g' t.c && gcc -O1 -fPIC -shared -nostdlib "
+			 "-DVERSION=%s %s -o t.so t.c",
+			 cases[i].size, cases[i].version, cases[i].strip);
+		fixture_run(script);
+		cr_assert_eq(probe("t.so", &python), 0);
+		img = fixture_open("t.so");
+		seg = elf_image_segments(img, &nr);
+		for (k = 0; k < nr && !(seg[k].flags & 1 && seg[k].type == 1); k++)
+			;
+		cr_assert_eq(python.nr_ranges, 1);
+		cr_assert_eq(python.ranges[0].rva == seg[k].va &&
+				     python.ranges[0].bytes == seg[k].file_bytes,
+			     cases[i].all, "%s", cases[i].size);
+		elf_image_free(img);
+		python_image_fini(&python);
+	}
 }
 
 #define FIELDS(F)                                                                                  \

@@ -44,13 +44,19 @@ ParameterizedTestParameters(python_merge, all)
 	static struct merge_case cases[] = {
 		/* Marked calls. */
 		{ "ab", "XY", "XY!ab", 0, 1, 1 },
-		{ "", "XEY", "XEY", 0, 1, 0 },
+		{ "", "XEY", "XEY!", 0, 1, 1 },
 		{ "ab", "X2Y", "XabY", 0, 1, 0 },
 		{ "abc", "X1S2Y", "XaSbcY", 0, 1, 0 },
 		{ "abc", "EX3Y", "EXabcY", 0, 1, 0 },
 		{ "abc", "X1S", "XaSbc", 0, 0, 0 }, /* the root is missing anyway */
 		{ "abc", "X1SY", "XaSY!bc", 0, 1, 1 },
 		{ "a", "X3Y", "XaY", 0, 1, 0 }, /* more said than there are */
+		/* Instructions that are functions: the one that a marked call runs goes with it. */
+		{ "ab", "XE1SE1Y", "XaSbY", 0, 1, 0 },
+		{ "a", "E1Y", "aY", 0, 1, 0 },
+		{ "a", "EXE1Y", "EXaY", 0, 1, 0 }, /* that of a call just beginning stays */
+		{ "ab", "E11Y", "abY", 0, 1, 0 },
+		{ "a", "E", "Ea", 0, 0, 0 },
 		/* Up to 3.10: one frame each. */
 		{ "ab", "XESEY", "XaSbY", 1, 1, 0 },
 		{ "a", "EESY", "EaSY", 1, 1, 0 }, /* the leaf is just beginning */
@@ -58,7 +64,7 @@ ParameterizedTestParameters(python_merge, all)
 		{ "abc", "XESEY", "a!XbScY", 1, 1, 1 },
 		{ "abc", "XES", "XaSbc", 1, 0, 0 },
 		{ "ab", "XESEE", "XaSbE", 1, 0, 0 },
-		{ "", "XEY", "XEY", 1, 1, 0 },
+		{ "", "XEY", "XEY!", 1, 1, 1 },
 		{ "ab", "XY", "ab!XY", 1, 1, 1 },
 	};
 
@@ -74,6 +80,7 @@ ParameterizedTest(struct merge_case *c, python_merge, all)
 				  .nr_native = strlen(c->native),
 				  .by_code = c->by_code,
 				  .complete = c->complete,
+				  .python_complete = c->complete,
 				  .is_eval = is_e };
 	char got[33] = "";
 	bool unmerged;

@@ -268,7 +268,7 @@ Test(pythons, layout_refused)
 	seen_init(&seen);
 	seen.refuse = -ENOSPC;
 	cr_assert_eq(look(&seen, IMAGE, "libmade.so"), 0);
-	cr_assert_eq(counts(&seen)->nr_malformed, 1);
+	cr_assert_eq(counts(&seen)->nr_full, 1);
 	cr_assert_not(find(&seen, &mapping, 1, &runtime, &layout));
 	cr_assert_null(pythons_layout(seen.pythons, 1));
 	pythons_free(seen.pythons);

@@ -76,6 +76,19 @@ Test(speedscope, threads_apart)
 	made_free(profile);
 }
 
+Test(speedscope, containers)
+{
+	struct profile *profile = made_new();
+	uint32_t process = made_process(profile, 5, "app", "");
+
+	profile->processes[process].container =
+		made_container(profile, "c1", "ml", "trainer-0", "worker", NULL);
+	made_add(profile, process, 1, made_native(profile, "f", 0, 0));
+	expect(profile, "[p[\"name\"] for p in d[\"profiles\"]]",
+	       "['app (pid 5) in ml/trainer-0/worker']\n");
+	made_free(profile);
+}
+
 Test(speedscope, hostile_names_are_strings)
 {
 	struct profile *profile = made_new();

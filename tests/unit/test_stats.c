@@ -38,6 +38,9 @@ static void fill(struct run_stats *stats)
 	stats_add(&stats->stack_reasons, "miss_window", 27);
 	stats_add(&stats->clock, "cpus_unarmed", 1);
 	stats_add(&stats->files, "malformed", 2);
+	stats_add(&stats->containers, "from_bundle", 3);
+	stats_add(&stats->environments, "read", 4);
+	stats_add(&stats->steps, "seen", 5);
 }
 
 Test(stats, add_sums_equal_names)
@@ -79,7 +82,9 @@ static const char golden_json[] =
 	"\"peak_rss_bytes\":31457280,\"bpf_map_bytes\":10485760,\"memory_bytes\":26214400,"
 	"\"bpf_runs\":2000,\"bpf_ns\":20000000,\"bpf_ns_source\":\"kernel\"},"
 	"\"clock\":{\"name\":\"timer\",\"cpus_unarmed\":1},\"walk\":{},\"files\":{\"malformed\":2},"
-	"\"duration_seconds\":10.250000}";
+	"\"containers\":{\"from_bundle\":3},\"environments\":{\"read\":4},\"steps\":{\"seen\":5},"
+	"\"duration_seconds\":10."
+	"250000}";
 
 Test(stats, json)
 {
@@ -127,7 +132,8 @@ Test(stats, lines_are_the_counters_that_are_not_zero)
 				    "lost.ring_full: 8\nstacks.complete: 970\n"
 				    "stacks.truncated: 27\nstacks.unmerged: 3\n"
 				    "stacks.reasons.miss_window: 27\nclock.cpus_unarmed: 1\n"
-				    "files.malformed: 2\n");
+				    "files.malformed: 2\ncontainers.from_bundle: "
+				    "3\nenvironments.read: 4\nsteps.seen: 5\n");
 	buf_fini(&text);
 }
 
@@ -145,6 +151,9 @@ Test(stats, text)
 			 "Stacks: 97.0% complete, 27 truncated, 3 not merged (miss window 27)\n"
 			 "Clock: timer; cpus unarmed 1\n"
 			 "Files: malformed 2\n"
+			 "Containers: from bundle 3\n"
+			 "Environments: read 4\n"
+			 "Steps: seen 5\n"
 			 "Profiler: 1.50 s CPU, 25.0 MiB, 10.0 us per sample in the kernel\n");
 	buf_fini(&text);
 }
@@ -158,4 +167,30 @@ Test(stats, text_of_nothing)
 	stats_text(&text, &stats);
 	cr_assert_str_eq(text.data, "Samples: 0 in 2.0 s\nLost: none\n");
 	buf_fini(&text);
+}
+
+Test(stats, since)
+{
+	struct run_stats before = { .samples = 10, .cpu_seconds = 1, .bpf_ns = 5 };
+	struct run_stats now = { .samples = 25, .cpu_seconds = 3, .bpf_ns = 7, .rss_bytes = 9 };
+
+	stats_add(&before.lost, "old", 3);
+	stats_add(&before.lost, "more", 3);
+	stats_add(&before.files, "less", 5);
+	stats_add(&now.lost, "old", 3);
+	stats_add(&now.lost, "more", 10);
+	stats_add(&now.lost, "new", 1);
+	stats_add(&now.lost, "zero", 0);
+	stats_add(&now.files, "less", 2); /* a gauge: never below nothing */
+	stats_since(&now, &before);
+	cr_expect_eq(now.samples, 15);
+	cr_expect_eq(now.bpf_ns, 2);
+	cr_expect_eq(now.rss_bytes, 9);
+	cr_expect_eq((int)now.cpu_seconds, 2);
+	cr_assert_eq(now.lost.nr, 3);
+	cr_expect_str_eq(now.lost.reasons[0].name, "more");
+	cr_expect_eq(now.lost.reasons[0].count, 7);
+	cr_expect_eq(now.lost.reasons[1].count, 1);
+	cr_expect_str_eq(now.lost.reasons[2].name, "zero");
+	cr_expect_eq(stats_total(&now.files), 0);
 }

@@ -16,6 +16,8 @@
 #include "base/time.h"
 #include "proc/images.h"
 #include "profile/aggregate.h"
+#include "profile/live.h"
+#include "profile/namer.h"
 #include "profile/profile.h"
 #include "profile/stats.h"
 #include "profile/symbolize.h"
@@ -126,6 +128,7 @@ static void resolve(const uint64_t *frames, size_t nr, const char *kallsyms)
 
 	processes[0].pid = (uint32_t)getpid();
 	memcpy(processes[0].comm, "zero", 5);
+	processes[1].agent_pid = 7;
 	processes[1].pid = 4194305; /* over every pid_max */
 	processes[1].nr_threads = 2;
 	memcpy(processes[1].comm, "one", 4);
@@ -169,7 +172,8 @@ Test(symbolize, real_images)
 	cr_expect(profile.samples[0].count == 3 && profile.samples[0].value_ns == 30);
 	cr_expect(profile.samples[0].tid == 12 && profile.samples[0].process == 1);
 	cr_expect_str_eq(text(profile.samples[0].thread), "worker");
-	cr_expect_eq(profile.processes[1].pid, 4194305);
+	cr_expect_eq(profile.processes[1].pid, 7);
+	cr_expect_eq(profile.processes[1].kernel_pid, 4194305);
 	cr_expect_eq(profile.processes[1].nr_threads, 2);
 	cr_expect_str_eq(text(profile.processes[0].title), "zero");
 }
@@ -284,7 +288,7 @@ Test(symbolize, jit)
 	cr_expect_eq(location(0)->address, 0x7f0000001010);
 	cr_expect_str_eq(text(location(1)->name), "[anon]+0x7f0000002000");
 	for (int i = 2; i < 5; i++)
-		cr_expect_str_eq(text(location((size_t)i)->name), "[anon]+0x7f0000001010");
+		cr_expect_str_eq(text(location((size_t)i)->name), "[anon]+0x7f0000001000");
 	cr_expect_not(location(2)->has_symbol);
 }
 
@@ -302,7 +306,7 @@ Test(symbolize, jit_map_is_a_fifo)
 	unlink(path);
 	cr_expect_lt(time_monotonic_ns() - start, NS_PER_SECOND);
 	cr_expect_eq(deadline_nr_stuck(runner), 0);
-	cr_expect_str_eq(text(location(0)->name), "[anon]+0x7f0000001010");
+	cr_expect_str_eq(text(location(0)->name), "[anon]+0x7f0000001000");
 }
 
 Test(symbolize, nothing)
@@ -310,4 +314,84 @@ Test(symbolize, nothing)
 	resolve(NULL, 0, "/proc/kallsyms");
 	cr_expect(profile.nr_locations == 0 && profile.nr_mappings == 0);
 	cr_expect_eq(profile.nr_samples, 1);
+}
+
+/* The frames of a live table, each a sample of its own, all of this process. */
+static void live_frames(struct live *live, struct namer *namer, const uint64_t *frames, size_t nr)
+{
+	const struct aggregate_process process = { .pid = (uint32_t)getpid(), .start_ns = 1 };
+	const struct live_namer how = namer_live(namer);
+	struct aggregate_stack stacks[8];
+	struct aggregate_sample samples[8] = { 0 };
+	struct aggregate_view view = { .processes = &process,
+				       .nr_processes = 1,
+				       .frames = frames,
+				       .nr_frames = nr,
+				       .stacks = stacks,
+				       .nr_stacks = nr,
+				       .samples = samples,
+				       .nr_samples = nr };
+	size_t i;
+
+	for (i = 0; i < nr; i++) {
+		stacks[i] = (struct aggregate_stack){ (uint32_t)i, 1 };
+		samples[i].stack = (uint32_t)i;
+		samples[i].value_ns = 1;
+	}
+	cr_assert_eq(live_feed(live, &view, &how), 0);
+}
+
+static uint64_t live_own(const struct live *live, const char *name)
+{
+	const struct live_row *rows;
+	uint64_t own = 0;
+	size_t nr, i;
+
+	rows = live_rows(live, &nr);
+	for (i = 0; i < nr; i++)
+		if (rows[i].kinds & LIVE_LINE &&
+		    !strncmp(live_text(live, rows[i].text), name, strlen(name)))
+			own += rows[i].now.own_ns[0];
+	return own;
+}
+
+Test(symbolize, live_frames_are_named_by_file_and_once_per_function)
+{
+	uint64_t probe = frame_of((const void *)symbolize_probe);
+	uint64_t libc = frame_of((const char *)dlsym(RTLD_DEFAULT, "a64l") + 1);
+	const uint64_t first[] = { probe, libc, KIND(NATIVE_VA) | 1ULL << AGGREGATE_VA_BITS | 77 };
+	const uint64_t second[] = { probe + 1, probe + 2, libc + 1 };
+	struct namer namer = { .images = images, .runner = runner };
+	struct live *live;
+
+	cr_assert_eq(live_new(&live), 0);
+	live_frames(live, &namer, first, 3);
+	cr_expect_eq(live_own(live, "symbolize_probe ("), 1);
+	cr_expect_eq(live_own(live, "a64l (libc"), 1);
+	cr_expect_eq(live_own(live, "[anon]+0x0"), 1);
+	cr_expect_eq(namer.nr_passes, 3);
+	live_frames(live, &namer, second, 3);
+	cr_expect_eq(live_own(live, "symbolize_probe ("), 2);
+	cr_expect_eq(live_own(live, "a64l (libc"), 1);
+	cr_expect_eq(namer.nr_passes, 3, "the functions are known");
+	live_free(live);
+}
+
+Test(symbolize, names_that_take_too_long_come_later)
+{
+	uint64_t probe = frame_of((const void *)symbolize_probe);
+	struct namer namer = { .images = images, .runner = runner };
+	struct live *live;
+
+	cr_assert_eq(live_new(&live), 0);
+	namer.passes.earned_ns = time_monotonic_ns();
+	budget_spend(&namer.passes, 3600 * NS_PER_SECOND);
+	live_frames(live, &namer, &probe, 1);
+	cr_expect_eq(live_own(live, "symbolize_probe"), 0);
+	cr_expect(namer.nr_passes == 0 && namer.nr_postponed == 1);
+	namer.passes.spent_ns = 0;
+	live_frames(live, &namer, &probe, 1);
+	cr_expect_eq(live_own(live, "symbolize_probe ("), 1);
+	cr_expect(namer.nr_passes == 1 && namer.nr_postponed == 1);
+	live_free(live);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -18,6 +19,14 @@ Test(target, ourselves)
 	cr_expect_eq(target.leader, getpid());
 	cr_expect_not(target.zombie || target.kernel_thread);
 	cr_expect(target.bits == 64 || target.bits == 0, "%d", target.bits);
+}
+
+/* Here both numbers are the same one; the name cannot forge it. */
+Test(target, pod_pid)
+{
+	prctl(PR_SET_NAME, "x\nNSpid:\t1");
+	cr_expect_eq(target_pod_pid(getpid()), getpid());
+	cr_expect_eq(target_pod_pid(INT_MAX), 0);
 }
 
 /* The name is the target's to choose: it must not be read as another field. */

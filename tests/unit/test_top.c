@@ -21,6 +21,7 @@ static char *top(const struct profile *profile, size_t rows)
 }
 
 #define HEADING "  %Own  %Total       Own      Total  Function\n"
+#define PYTHON "\n  %Own  %Total       Own      Total  Python function, C in it included\n"
 #define PROCESSES "\n    PID       CPU     %CPU  Threads    Memory  Process\n"
 
 Test(top, golden)
@@ -28,16 +29,18 @@ Test(top, golden)
 	struct profile *profile = made_golden();
 	char *text = top(profile, 20);
 
-	cr_assert_str_eq(text, HEADING
-			 " 46.7%   60.0%     0.07s      0.09s  at::native::add\n"
-			 " 33.3%   33.3%     0.05s      0.05s  ksys_write_[k]\n"
-			 " 13.3%   13.3%     0.02s      0.02s  libfoo.so.1+0x1f2e\n"
-			 "  6.7%   40.0%     0.01s      0.06s  Trainer.fit (trainer/loop.py)\n"
-			 "  0.0%   40.0%     0.00s      0.06s  <module> (train.py)\n"
-			 "  0.0%   40.0%     0.00s      0.06s  Py_RunMain\n"
-			 "  0.0%   33.3%     0.00s      0.05s  [kernel]_[k]\n" PROCESSES
-			 "     42      0.10s     1.0%        1         -  python3\n"
-			 "     77      0.05s     0.5%        1         -  dd\n");
+	cr_assert_str_eq(
+		text, HEADING
+		" 46.7%   60.0%     0.07s      0.09s  at::native::add\n"
+		" 33.3%   33.3%     0.05s      0.05s  ksys_write_[k]\n"
+		" 13.3%   13.3%     0.02s      0.02s  [libfoo.so.1]\n"
+		"  6.7%   40.0%     0.01s      0.06s  Trainer.fit (trainer/loop.py)\n"
+		"  0.0%   40.0%     0.00s      0.06s  <module> (train.py)\n"
+		"  0.0%   40.0%     0.00s      0.06s  Py_RunMain\n"
+		"  0.0%   33.3%     0.00s      0.05s  [kernel]_[k]\n" PYTHON
+		" 40.0%   40.0%     0.06s      0.06s  Trainer.fit (trainer/loop.py)\n" PROCESSES
+		"     42      0.10s     1.0%        1         -  python3\n"
+		"     77      0.05s     0.5%        1         -  dd\n");
 	free(text);
 	made_free(profile);
 }
@@ -63,6 +66,60 @@ Test(top, recursion_counts_once)
 	made_free(profile);
 }
 
+Test(top, code_without_names_is_one_row_per_file)
+{
+	struct profile *profile = made_new();
+	uint32_t zlib = made_mapping(profile, "/usr/lib/libz.so.1", "", 0, 0x1000);
+	uint32_t caller = made_native(profile, "deflate", zlib, 1);
+	char *text;
+
+	made_process(profile, 1, "app", "");
+	made_add(profile, 0, 100, made_unknown(profile, "libz.so.1+0x10", zlib, 0x10), caller);
+	made_add(profile, 0, 100, made_unknown(profile, "libz.so.1+0x20", zlib, 0x20), caller);
+	made_add(profile, 0, 50, made_unknown(profile, "[anon]+0x7f00", 0, 0x7f00));
+	text = top(profile, 20);
+	cr_assert(!strncmp(text,
+			   HEADING " 80.0%   80.0%     2.00s      2.00s  [libz.so.1]\n"
+				   " 20.0%   20.0%     0.50s      0.50s  [anon]\n"
+				   "  0.0%   80.0%     0.00s      2.00s  deflate\n\n",
+			   strlen(HEADING) + 49 + 44 + 46),
+		  "%s", text);
+	free(text);
+	made_free(profile);
+}
+
+/* The row that a user of Python looks for must not drown in rows of its interpreter. */
+Test(top, python_functions_have_a_table_of_their_own)
+{
+	struct profile *profile = made_new();
+	uint32_t train = made_python(profile, "train", "x.py", "x.py", 1, 1);
+	uint32_t train_later = made_python(profile, "train", "x.py", "x.py", 2, 1);
+	uint32_t load = made_python(profile, "load", "x.py", "x.py", 9, 9);
+	char *text, name[] = "PyNumber_A";
+	size_t i;
+
+	made_process(profile, 1, "app", "");
+	for (i = 0; i < 6; i++) {
+		name[sizeof(name) - 2] = (char)('A' + i);
+		made_add(profile, 0, 100, made_native(profile, name, 0, i),
+			 i % 2 ? train : train_later);
+	}
+	made_add(profile, 0, 100, load, train);
+	text = top(profile, 4);
+	cr_assert(strstr(text, "4 more functions\n" PYTHON
+			       " 85.7%  100.0%     6.00s      7.00s  train (x.py)\n"
+			       " 14.3%   14.3%     1.00s      1.00s  load (x.py)\n" PROCESSES),
+		  "%s", text);
+	free(text);
+	text = top(profile, 2);
+	cr_assert(strstr(text,
+			 PYTHON " 85.7%  100.0%     6.00s      7.00s  train (x.py)\n"
+				"                                     1 more Python function\n"),
+		  "%s", text);
+	free(text);
+	made_free(profile);
+}
+
 Test(top, rows_are_bounded_and_eighty_columns_wide)
 {
 	struct profile *profile = made_new();
@@ -71,6 +128,10 @@ Test(top, rows_are_bounded_and_eighty_columns_wide)
 
 	made_process(profile, 4194304, "a process of the longest name that there can be at all",
 		     "");
+	profile->processes[0].container =
+		made_container(profile, "c1", "a-namespace-with-a-name-that-is-long",
+			       "and-a-pod-whose-name-is-even-longer-than-that", "worker", NULL);
+	profile->processes[0].pod_pid = 4194304;
 	profile->processes[0].rss_known = true;
 	profile->processes[0].rss_growth_bytes = -(123LL << 30);
 	for (i = 0; i < 10; i++) {
@@ -120,6 +181,19 @@ Test(top, processes)
 			 "         0.01 s on CPU in 10 s: dump -p 11 shows where it waits\n"
 			 "     10      9.50s    95.0%        4    +3 MiB  busy\n"
 			 "     12      1.00s    10.0%        1         -  other\n");
+	free(text);
+	profile->processes[1].container =
+		made_container(profile, "c1", "ml", "trainer-0", "worker", NULL);
+	profile->processes[1].pod_pid = 7;
+	profile->processes[2].container = made_container(profile, "c2", "", "", "web", NULL);
+	text = top(profile, 20);
+	cr_assert_str_eq(strstr(text, PROCESSES), PROCESSES
+			 "     11      0.01s     0.1%        1        +0  hung\n"
+			 "         in ml/trainer-0/worker, pid 7 there\n"
+			 "         0.01 s on CPU in 10 s: dump -p 11 shows where it waits\n"
+			 "     10      9.50s    95.0%        4    +3 MiB  busy\n"
+			 "     12      1.00s    10.0%        1         -  other\n"
+			 "         in web\n");
 	free(text);
 	/* One asked for is shown even where there is no row left. */
 	text = top(profile, 1);

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/deadline.h"
 #include "base/time.h"
 #include "proc/self.h"
 #include "proc/usage.h"
@@ -107,6 +108,17 @@ Test(usage, ourselves)
 	cr_expect_geq(usage.start_ns + 300 * NS_PER_SECOND, time_of_clock_ns(CLOCK_BOOTTIME));
 }
 
+static int cmdline_read(char *dst, size_t cap, pid_t pid)
+{
+	struct deadline_runner *runner;
+	int err;
+
+	cr_assert_eq(deadline_runner_new(&runner), 0);
+	err = proc_cmdline_read(runner, dst, cap, pid);
+	deadline_runner_free(runner);
+	return err;
+}
+
 Test(usage, gone)
 {
 	struct proc_usage usage;
@@ -117,7 +129,7 @@ Test(usage, gone)
 	memset(&usage, 0x5a, sizeof(usage));
 	cr_expect_eq(proc_usage_read(&usage, pid), -ESRCH);
 	cr_expect_eq(usage.parent, 0x5a5a5a5a);
-	cr_expect_eq(proc_cmdline_read(text, sizeof(text), pid), -ESRCH);
+	cr_expect_eq(cmdline_read(text, sizeof(text), pid), -ESRCH);
 	cr_expect_eq(proc_usage_read(&usage, -1), -ESRCH);
 }
 
@@ -144,11 +156,11 @@ Test(usage, cmdline)
 	char text[256], cut[8], one[1];
 	pid_t pid = run_sleep("two words", "");
 
-	cr_assert_eq(proc_cmdline_read(text, sizeof(text), pid), 0);
+	cr_assert_eq(cmdline_read(text, sizeof(text), pid), 0);
 	cr_expect_str_eq(text, "sh -c exec 2>/dev/null; read x two words");
-	cr_assert_eq(proc_cmdline_read(cut, sizeof(cut), pid), 0);
+	cr_assert_eq(cmdline_read(cut, sizeof(cut), pid), 0);
 	cr_expect_str_eq(cut, "sh -c e");
-	cr_assert_eq(proc_cmdline_read(one, sizeof(one), pid), 0);
+	cr_assert_eq(cmdline_read(one, sizeof(one), pid), 0);
 	cr_expect_str_eq(one, "");
 	child_end(pid);
 }
@@ -163,7 +175,7 @@ Test(usage, empty_cmdline)
 	if (!pid)
 		_exit(0);
 	cr_assert_eq(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
-	cr_expect_eq(proc_cmdline_read(text, sizeof(text), pid), 0);
+	cr_expect_eq(cmdline_read(text, sizeof(text), pid), 0);
 	cr_expect_str_eq(text, "");
 	child_end(pid);
 }

@@ -42,7 +42,7 @@ static int buf_reserve(struct buf *buf, size_t len)
 	cap = buf->cap ? buf->cap * 2 : 64;
 	if (cap < need)
 		cap = need;
-	if (cap > buf->max + 1)
+	if (cap - 1 > buf->max)
 		cap = buf->max + 1;
 	tmp = realloc(buf->data, cap);
 	if (!tmp)

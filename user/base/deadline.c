@@ -231,6 +231,12 @@ long deadline_run(struct deadline_runner *runner, long (*fn)(void *job), void (*
 	return result;
 }
 
+void deadline_runner_forked(struct deadline_runner *runner)
+{
+	/* Its lock may be held by a thread that is not here: not even to be freed. */
+	runner->worker = NULL;
+}
+
 unsigned int deadline_nr_stuck(const struct deadline_runner *runner)
 {
 	return atomic_load(&runner->stuck->nr);

@@ -30,6 +30,12 @@ void deadline_runner_free(struct deadline_runner *runner);
 long deadline_run(struct deadline_runner *runner, long (*fn)(void *job), void (*abandon)(void *job),
 		  void *job, size_t bytes, unsigned int timeout_ms);
 
+/*
+ * In the child of a fork(2), where no other thread is left: makes the runner usable again. What hung
+ * at the fork counts as hanging for ever.
+ */
+void deadline_runner_forked(struct deadline_runner *runner);
+
 unsigned int deadline_nr_stuck(const struct deadline_runner *runner);
 
 /*

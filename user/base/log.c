@@ -2,10 +2,35 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/time.h"
+
+#define LINE_MAX_BYTES 65536
+#define MESSAGE_BYTES 8192
+#define NR_LIMITS 64 /* different messages that are limited one by one; the others together */
+
+static const char *const prefix[] = { "bpfprof: ", "bpfprof: warning: ", "bpfprof: ",
+				      "bpfprof: debug: " };
+
+struct limit {
+	const char *fmt;
+	uint64_t tokens, earned_ns;
+	uint64_t suppressed;
+};
 
 static enum log_level current_level = LOG_INFO;
+static enum log_format current_format = LOG_PLAIN;
+static struct limit limits[NR_LIMITS];
+static uint64_t nr_unwritten; /* lines, because standard error was full */
 
 void log_set_level(enum log_level level)
 {
@@ -17,21 +42,187 @@ enum log_level log_get_level(void)
 	return current_level;
 }
 
+void log_set_format(enum log_format format)
+{
+	current_format = format;
+}
+
+/* May this one be said? Then how many were not, before it. */
+static bool limit_allows(const char *fmt, uint64_t *suppressed)
+{
+	uint64_t now_ns = time_monotonic_ns(), earned;
+	struct limit *limit;
+	size_t i;
+
+	for (i = 0; i < NR_LIMITS - 1 && limits[i].fmt && limits[i].fmt != fmt; i++)
+		;
+	limit = &limits[i];
+	if (!limit->fmt)
+		*limit = (struct limit){ .fmt = fmt, .tokens = LOG_BURST, .earned_ns = now_ns };
+	earned = (now_ns - limit->earned_ns) / (LOG_EVERY_SECONDS * NS_PER_SECOND);
+	limit->earned_ns += earned * LOG_EVERY_SECONDS * NS_PER_SECOND;
+	limit->tokens = limit->tokens + earned < LOG_BURST ? limit->tokens + earned : LOG_BURST;
+	if (!limit->tokens) {
+		limit->suppressed++;
+		return false;
+	}
+	limit->tokens--;
+	*suppressed = limit->suppressed;
+	limit->suppressed = 0;
+	return true;
+}
+
+/* Quoted as JSON; what is not ASCII may be no UTF-8 and becomes '?'. */
+static void add_quoted(struct buf *dst, const char *text)
+{
+	const char *c;
+
+	buf_add_char(dst, '"');
+	for (c = text; *c; c++) {
+		if (*c == '"' || *c == '\\') {
+			buf_add_char(dst, '\\');
+			buf_add_char(dst, *c);
+		} else if (*c == '\n') {
+			buf_add_str(dst, "\\n");
+		} else if ((unsigned char)*c < ' ' || *c == 0x7f) {
+			buf_printf(dst, "\\u%04x", (unsigned int)*c);
+		} else {
+			buf_add_char(dst, (unsigned char)*c < 0x80 ? *c : '?');
+		}
+	}
+	buf_add_char(dst, '"');
+}
+
+/* logfmt leaves the quotes out where it can. */
+static void add_value(struct buf *dst, const char *text)
+{
+	static const char plain[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				    "-_./:+,%@";
+
+	if (current_format == LOG_JSON || !*text || text[strspn(text, plain)])
+		add_quoted(dst, text);
+	else
+		buf_add_str(dst, text);
+}
+
+static void add_field(struct buf *dst, const char *key, const char *text, uint64_t number)
+{
+	if (current_format == LOG_JSON)
+		buf_printf(dst, "%c\"%s\":", dst->len ? ',' : '{', key);
+	else
+		buf_printf(dst, "%s%s=", dst->len ? " " : "", key);
+	if (text)
+		add_value(dst, text);
+	else
+		buf_printf(dst, "%" PRIu64, number);
+}
+
+static void add_time(struct buf *dst)
+{
+	uint64_t now_ns = time_wall_ns();
+	time_t seconds = (time_t)(now_ns / NS_PER_SECOND);
+	char text[32], with_ms[48];
+	struct tm tm = { 0 };
+
+	gmtime_r(&seconds, &tm);
+	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(with_ms, sizeof(with_ms), "%s.%03uZ", text,
+		 (unsigned int)(now_ns % NS_PER_SECOND / 1000000));
+	add_field(dst, "time", with_ms, 0);
+}
+
+static void add_head(struct buf *dst, enum log_level level, const char *message)
+{
+	static const char *const names[] = { "error", "warn", "info", "debug" };
+
+	if (current_format == LOG_PLAIN) {
+		buf_add_str(dst, prefix[level]);
+		buf_add_str(dst, message);
+		return;
+	}
+	add_time(dst);
+	add_field(dst, "level", names[level], 0);
+	add_field(dst, "msg", message, 0);
+}
+
+/* A daemon does not stand still because nobody takes its messages. */
+static bool can_write(void)
+{
+	struct pollfd fd = { .fd = STDERR_FILENO, .events = POLLOUT };
+
+	return current_format == LOG_PLAIN || poll(&fd, 1, 0) > 0;
+}
+
+/* One write: lines of several processes do not mix. */
+static void line_write(struct buf *line)
+{
+	size_t done = 0;
+	ssize_t n;
+
+	if (current_format == LOG_JSON)
+		buf_add_char(line, '}');
+	buf_add_char(line, '\n');
+	for (; !buf_error(line) && done < line->len; done += (size_t)n) {
+		n = write(STDERR_FILENO, line->data + done, line->len - done);
+		if (n <= 0)
+			break;
+	}
+}
+
+static void say(enum log_level level, const char *message, const char *key,
+		const struct log_field *fields, size_t nr)
+{
+	uint64_t suppressed = 0;
+	struct buf line;
+	size_t i;
+
+	if (!can_write()) {
+		nr_unwritten++;
+		return;
+	}
+	if (current_format != LOG_PLAIN && level <= LOG_WARN && !limit_allows(key, &suppressed))
+		return;
+	buf_init(&line, LINE_MAX_BYTES);
+	add_head(&line, level, message);
+	for (i = 0; i < nr; i++)
+		add_field(&line, fields[i].key, fields[i].text, fields[i].number);
+	if (suppressed)
+		add_field(&line, "suppressed", NULL, suppressed);
+	if (nr_unwritten)
+		add_field(&line, "unwritten", NULL, nr_unwritten);
+	nr_unwritten = 0;
+	line_write(&line);
+	buf_fini(&line);
+}
+
 void log_msg(enum log_level level, const char *fmt, ...)
 {
-	static const char *const prefix[] = { "bpfprof: ", "bpfprof: warning: ", "bpfprof: ",
-					      "bpfprof: debug: " };
+	char message[MESSAGE_BYTES];
 	int saved = errno;
 	va_list ap;
 
 	if (level > current_level)
 		return;
-	flockfile(stderr);
-	fputs(prefix[level], stderr);
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	if (current_format == LOG_PLAIN) { /* the verifier's log is long */
+		flockfile(stderr);
+		fputs(prefix[level], stderr);
+		vfprintf(stderr, fmt, ap);
+		fputc('\n', stderr);
+		funlockfile(stderr);
+	} else {
+		vsnprintf(message, sizeof(message), fmt, ap);
+		say(level, message, fmt, NULL, 0);
+	}
 	va_end(ap);
-	fputc('\n', stderr);
-	funlockfile(stderr);
+	errno = saved;
+}
+
+void log_event(enum log_level level, const char *message, const struct log_field *fields, size_t nr)
+{
+	int saved = errno;
+
+	if (level <= current_level)
+		say(level, message, message, fields, nr);
 	errno = saved;
 }

@@ -2,13 +2,41 @@
 #ifndef BPFPROF_BASE_LOG_H
 #define BPFPROF_BASE_LOG_H
 
-/* Messages to stderr, one line each. Only cli/, main and the event loop call this above debug. */
+/*
+ * Messages to stderr, one line each, written at once. Only cli/, main and the event loop call
+ * this above debug. For people by default; a daemon chooses a form that machines read too, and
+ * with it a limit of how often the same message is repeated (log_set_format()).
+ */
+
+#include <stddef.h>
+#include <stdint.h>
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
+enum log_format { LOG_PLAIN, LOG_LOGFMT, LOG_JSON };
+
+/* A message of one format string at most so often: at first this many, then one per so many s. */
+#define LOG_BURST 10
+#define LOG_EVERY_SECONDS 10
 
 void log_set_level(enum log_level level); /* default LOG_INFO */
 enum log_level log_get_level(void);
+/*
+ * With LOG_LOGFMT and LOG_JSON lines have a time, and errors and warnings are limited as above; how many were
+ * left out is said with the next one (suppressed). Lines that standard error has no room for
+ * are not waited for, but counted (unwritten).
+ */
+void log_set_format(enum log_format format);
 void log_msg(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+struct log_field {
+	const char *key;
+	const char *text; /* NULL: the number */
+	uint64_t number;
+};
+
+/* message (a constant) with named values. */
+void log_event(enum log_level level, const char *message, const struct log_field *fields,
+	       size_t nr);
 
 #define log_error(...) log_msg(LOG_ERROR, __VA_ARGS__)
 #define log_warn(...) log_msg(LOG_WARN, __VA_ARGS__)

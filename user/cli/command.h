@@ -4,8 +4,12 @@
 
 /* What main.c calls for each subcommand, and the exit statuses that they share. */
 
+struct config;
+struct daemon_options;
 struct record_options;
+struct top_options;
 struct doctor_options;
+struct dump_options;
 
 enum exit_status {
 	EXIT_DONE = 0, /* also when the target was idle: that is an answer */
@@ -15,8 +19,12 @@ enum exit_status {
 	EXIT_NO_TARGET = 4,
 };
 
-/* Both return an exit status; what went wrong was said on standard error. */
+/* All return an exit status; what went wrong was said on standard error. */
 int record_run(const struct record_options *options);
+int top_run(const struct top_options *options);
 int doctor_run(const struct doctor_options *options);
+int dump_run(const struct dump_options *options);
+/* Both change at SIGHUP, and remain the caller's: argv is parsed again then. */
+int daemon_run(struct daemon_options *options, struct config *config, int argc, char *const argv[]);
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "cli/command.h"
+#include "cli/doctor_files.h"
 #include "cli/options.h"
 #include "cli/requirements.h"
 
@@ -77,6 +78,15 @@ static bool failed(const struct requirements *reqs, size_t first, size_t end)
 	return false;
 }
 
+static void add_files(struct requirements *reqs, const struct doctor_options *options)
+{
+	int err = doctor_files(reqs, options->pid, options->host_root);
+
+	if (err && err != -ESRCH) /* a kernel thread has no files; what has exited is said */
+		requirements_add(reqs, "files", REQUIREMENT_WARN, NULL,
+				 "its mappings cannot be read: %s", strerror(-err));
+}
+
 int doctor_run(const struct doctor_options *options)
 {
 	__cleanup(buf_fini) struct buf report = { .max = REPORT_MAX };
@@ -89,6 +99,8 @@ int doctor_run(const struct doctor_options *options)
 	nr_machine = reqs.nr;
 	if (!err && options->pid)
 		err = requirements_probe_target(&reqs, options->pid);
+	if (!err && options->pid && !failed(&reqs, 0, reqs.nr))
+		add_files(&reqs, options);
 	if (!err) {
 		add_report(&report, &reqs, options->json);
 		err = buf_error(&report);

@@ -4,11 +4,13 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "cli/config.h"
 
 #define TYPED_MAX 120
 #define REASON_MAX 1024
@@ -212,19 +214,18 @@ static int parse_letters(const struct flag_set *set, struct cursor *cursor, cons
 }
 
 /* BPFPROF_NO_SUBPROCESSES for no-subprocesses. */
-static void twin_name(char name[64], const struct flag *flag)
+/* command: "" or its name. */
+static void twin_name(char name[64], const struct flag *flag, const char *command)
 {
-	static const char prefix[] = "BPFPROF_";
-	size_t len = sizeof(prefix) - 1;
+	size_t len = (size_t)snprintf(name, 64, "BPFPROF_%.20s%s", command, *command ? "_" : "");
 
-	memcpy(name, prefix, len);
 	for (const char *c = flag->name; *c && len < 63; c++)
 		name[len++] = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
 	name[len] = 0;
 }
 
-/* 1, 0, or -EINVAL: the value of a flag that takes none. */
-static int switch_parse(const char *text)
+/* How often it is given, or -EINVAL: the value of a flag that takes none. */
+static int switch_parse(const char *text, bool repeatable)
 {
 	static const char *const on[] = { "1", "true", "yes", "on" };
 	static const char *const off[] = { "0", "false", "no", "off" };
@@ -235,6 +236,8 @@ static int switch_parse(const char *text)
 		if (!strcasecmp(text, off[i]))
 			return 0;
 	}
+	if (repeatable && text[0] >= '2' && text[0] <= '9' && !text[1])
+		return text[0] - '0';
 	return -EINVAL;
 }
 
@@ -262,25 +265,43 @@ static int parse_twin(const struct flag_set *set, const struct flag *flag, void 
 	char name[64];
 	struct given given = { .flag = name, .separator = "=" };
 	const char *text;
-	int on;
+	int on, err = 0;
 
-	twin_name(name, flag);
+	twin_name(name, flag, set->twins);
+	text = config_get(set->config, name);
+	if (!text || !*text) {
+		twin_name(name, flag, "");
+		text = config_get(set->config, name);
+	}
 	given.flag_len = strlen(name);
-	text = getenv(name);
 	if (!text || !*text)
 		return 0;
-	if (flag->repeatable)
+	if (flag->repeatable && flag->value)
 		return take_list(set, flag, given, text, target, error);
 	if (flag->value)
 		return take(set, flag, given, text, target, error);
-	on = switch_parse(text);
+	on = switch_parse(text, flag->repeatable);
 	if (on < 0) {
 		buf_printf(error, "%s=", name);
 		buf_add_typed(error, text);
 		buf_add_str(error, ": must be 1 or 0");
 		return -EINVAL;
 	}
-	return on ? take(set, flag, given, NULL, target, error) : 0;
+	while (on-- > 0 && !err)
+		err = take(set, flag, given, NULL, target, error);
+	return err;
+}
+
+static int take_operand(const struct flag_set *set, struct cursor *cursor, const char *word,
+			void *target, struct buf *error)
+{
+	struct given given = { .flag = "", .separator = "" };
+	size_t i = 0;
+
+	while (set->flags[i].key != set->operand_key)
+		i++;
+	cursor->seen |= 1ULL << i;
+	return take(set, &set->flags[i], given, word, target, error);
 }
 
 int flags_parse(const struct flag_set *set, int argc, char *const argv[], void *target,
@@ -305,6 +326,8 @@ int flags_parse(const struct flag_set *set, int argc, char *const argv[], void *
 			err = parse_long(set, &cursor, word, target, error);
 		} else if (word[0] == '-' && word[1] && word[1] != '-') {
 			err = parse_letters(set, &cursor, word, target, error);
+		} else if (set->operand_key && *word) {
+			err = take_operand(set, &cursor, word, target, error);
 		} else {
 			buf_add_typed(error, *word ? word : "''");
 			buf_printf(error, ": %s", set->no_operand);
@@ -318,11 +341,12 @@ int flags_parse(const struct flag_set *set, int argc, char *const argv[], void *
 	return err;
 }
 
+/* To where the words begin: two blanks behind the flag, else on a line of their own. */
 static void pad(struct buf *dst, size_t line_start)
 {
 	size_t column = dst->len - line_start;
 
-	if (column > HELP_COLUMN) {
+	if (column + 2 > HELP_COLUMN && column) {
 		buf_add_char(dst, '\n');
 		column = 0;
 	}
@@ -346,7 +370,6 @@ void flags_help(struct buf *dst, const struct flag_set *set)
 		buf_printf(dst, "--%s", flag->name);
 		if (flag->value)
 			buf_printf(dst, " %s", flag->value);
-		buf_add_str(dst, "  ");
 		for (const char *line = flag->help; *line;) {
 			size_t len = strcspn(line, "\n");
 

@@ -13,6 +13,7 @@
 #include <stddef.h>
 
 struct buf;
+struct config;
 
 struct flag {
 	int key; /* for the caller's switch */
@@ -20,7 +21,7 @@ struct flag {
 	const char *name; /* without the dashes */
 	const char *value; /* as --help shows it, "HZ"; NULL: takes none */
 	const char *help; /* lines joined by \n */
-	bool repeatable; /* in the environment: a list with commas */
+	bool repeatable; /* in the environment: a list with commas; without a value a number */
 };
 
 struct flag_set {
@@ -28,15 +29,19 @@ struct flag_set {
 	size_t nr_flags; /* at most 64 */
 	bool command; /* "-- CMD ARGS..." is allowed */
 	const char *no_operand; /* said after a word that is no flag */
+	int operand_key; /* of the flag whose value such a word is; 0: it is a mistake */
+	const char *twins; /* BPFPROF_<this>_NAME is a twin of this command alone */
 	/*
 	 * Takes one value (NULL for a flag without one). 0, -ENOMEM or -EINVAL with
 	 * the reason added to why. A repeatable flag is called once per value.
 	 */
 	int (*take)(void *target, int key, const char *value, struct buf *why);
+	const struct config *config; /* twins that the environment does not have, or NULL */
 };
 
 /*
- * First argv[1..], then the environment for flags that argv does not have. *command is the
+ * First argv[1..], then the environment for flags that argv does not have: the twin of this command
+ * alone, else the one of all. *command is the
  * index of the first word after "--", or 0. 0, -EINVAL with one sentence added to error, or
  * -ENOMEM. -ECANCELED: --help was met before any mistake.
  */

@@ -2,21 +2,25 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "cli/command.h"
+#include "cli/config.h"
+#include "cli/daemon.h"
 #include "cli/flags.h"
 #include "cli/options.h"
+#include "cli/requirements.h"
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 #define MESSAGE_MAX 4096
 #define HELP_MAX 65536
 
-static const char usage[] =
-	"Usage: bpfprof record|doctor [FLAG]..., bpfprof --help, bpfprof --version\n";
+static const char usage[] = "Usage: bpfprof record|top|dump|daemon|doctor [FLAG]..., bpfprof "
+			    "--help, bpfprof --version\n";
 
 /* Writes to standard output; EXIT_FAILED and one sentence if that fails. */
 static int print(const char *text)
@@ -54,6 +58,15 @@ static int refuse(const char *command, int result, const struct buf *message,
 	return EXIT_USAGE;
 }
 
+/* Once is for people, twice for who looks into the loading of BPF programs. */
+static void set_verbose(unsigned int times)
+{
+	if (times)
+		log_set_level(LOG_DEBUG);
+	if (times > 1)
+		libbpf_log_all();
+}
+
 static int run_record(int argc, char *argv[])
 {
 	__cleanup(buf_fini) struct buf message;
@@ -64,10 +77,41 @@ static int run_record(int argc, char *argv[])
 	err = record_options_parse(&options, argc, argv, &message);
 	if (err)
 		return refuse("record", err, &message, record_help);
-	if (options.verbose)
-		log_set_level(LOG_DEBUG);
+	set_verbose(options.verbose);
 	err = record_run(&options);
 	record_options_fini(&options);
+	return err;
+}
+
+static int run_dump(int argc, char *argv[])
+{
+	__cleanup(buf_fini) struct buf message;
+	struct dump_options options;
+	int err;
+
+	buf_init(&message, MESSAGE_MAX);
+	err = dump_options_parse(&options, argc, argv, &message);
+	if (err)
+		return refuse("dump", err, &message, dump_help);
+	set_verbose(options.verbose);
+	err = dump_run(&options);
+	dump_options_fini(&options);
+	return err;
+}
+
+static int run_top(int argc, char *argv[])
+{
+	__cleanup(buf_fini) struct buf message;
+	struct top_options options;
+	int err;
+
+	buf_init(&message, MESSAGE_MAX);
+	err = top_options_parse(&options, argc, argv, &message);
+	if (err)
+		return refuse("top", err, &message, top_help);
+	set_verbose(options.record.verbose);
+	err = top_run(&options);
+	top_options_fini(&options);
 	return err;
 }
 
@@ -81,10 +125,33 @@ static int run_doctor(int argc, char *argv[])
 	err = doctor_options_parse(&options, argc, argv, &message);
 	if (err)
 		return refuse("doctor", err, &message, doctor_help);
-	if (options.verbose)
-		log_set_level(LOG_DEBUG);
+	set_verbose(options.verbose);
 	err = doctor_run(&options);
 	doctor_options_fini(&options);
+	return err;
+}
+
+static int run_daemon(int argc, char *argv[])
+{
+	__cleanup(buf_fini) struct buf message;
+	struct daemon_options options = { 0 };
+	struct config config = { 0 };
+	const char *host;
+	int err;
+
+	buf_init(&message, MESSAGE_MAX);
+	err = daemon_configure(&options, &config, argc, argv, &message);
+	if (err)
+		return refuse("daemon", err, &message, daemon_help);
+	/* No flag's twin, so nobody else looks for it in the file; there is only one thread yet. */
+	host = config_get(&config, "BPFPROF_HOST");
+	if (host && setenv("BPFPROF_HOST", host, 1))
+		log_error("BPFPROF_HOST: %s", strerror(errno));
+	log_set_level(options.log_level);
+	log_set_format(options.log_format);
+	err = daemon_run(&options, &config, argc, argv);
+	daemon_options_fini(&options);
+	config_unload(&config);
 	return err;
 }
 
@@ -95,6 +162,9 @@ static const struct {
 } commands[] = {
 	{ "record", run_record,
 	  "sample the machine, some processes or a program; write a profile" },
+	{ "top", run_top, "show the functions that use the CPU right now" },
+	{ "dump", run_dump, "say what every thread of a process is doing, without stopping it" },
+	{ "daemon", run_daemon, "write a profile of the machine per minute, for ever" },
 	{ "doctor", run_doctor, "say what this machine lacks for that, and how to get it" },
 };
 
@@ -103,8 +173,8 @@ static void main_help(struct buf *dst)
 	buf_add_str(
 		dst,
 		"Usage: bpfprof COMMAND [FLAG]...\n"
-		"Profiles a whole Linux machine from outside, without ptrace: kernel and native\n"
-		"stacks, unwound in the kernel by BPF, no frame pointers needed.\n\n"
+		"Profiles a whole Linux machine from outside, without ptrace: kernel, native and\n"
+		"Python stacks, unwound in the kernel by BPF, no frame pointers needed.\n\n"
 		"Commands (each has --help):\n");
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		buf_printf(dst, "  %-9s%s\n", commands[i].name, commands[i].help);
@@ -117,6 +187,9 @@ static void main_help(struct buf *dst)
 		"Examples:\n"
 		"  bpfprof doctor\n"
 		"  bpfprof record -d 10\n"
+		"  bpfprof top -p 1234\n"
+		"  bpfprof dump -p 1234\n"
+		"  bpfprof daemon --output /var/lib/bpfprof\n"
 		"\n"
 		"Exit status: 0 done, 1 failed, 2 wrong command, flag or value, 3 a privilege or\n"
 		"a kernel feature is missing, 4 no such process.\n");

@@ -1,28 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/options.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "cli/duration.h"
 #include "cli/flags.h"
+#include "cli/values.h"
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 #define MAX_LIST 1024 /* values of one repeatable flag */
 #define TEST_ROW_SLOTS_MIN 64
+#define DUMP_LOCALS_MAX 64U
+#define VERBOSE_MAX 2U /* more says nothing more */
 #define FORMATS "pprof, folded, html, svg, speedscope or raw"
 #define SUFFIXES ".pb.gz, .folded, .html, .svg, .speedscope.json or .raw"
 
 enum key {
-	KEY_PID,
+	KEY_PID = 1,
 	KEY_COMM,
+	KEY_CONTAINER,
+	KEY_POD,
+	KEY_WORKER,
+	KEY_STEPS,
 	KEY_NO_SUBPROCESSES,
 	KEY_RATE,
 	KEY_DURATION,
@@ -33,11 +38,18 @@ enum key {
 	KEY_NATIVE,
 	KEY_THREADS,
 	KEY_GIL,
+	KEY_BY,
 	KEY_SPLIT,
 	KEY_STATS,
 	KEY_HOST_ROOT,
 	KEY_VERBOSE,
 	KEY_JSON,
+	KEY_KERNEL,
+	KEY_FULL_FILENAMES,
+	KEY_LOCALS,
+	KEY_SUBPROCESSES,
+	KEY_DELAY,
+	KEY_ONCE,
 };
 
 /* Parsing in progress: outputs get their formats once all flags are known. */
@@ -46,127 +58,28 @@ struct record_parse {
 	enum output_format format; /* --format, or OUTPUT_INVALID */
 };
 
+struct top_parse {
+	struct record_parse record;
+	uint64_t delay_ns;
+	bool once;
+};
+
 static int reason(struct buf *why, const char *text)
 {
 	buf_add_str(why, text);
 	return -EINVAL;
 }
 
-/* Digits only: no sign, no blank, no base prefix. */
-static int number_parse(const char *text, uint64_t max, uint64_t *ret)
-{
-	uint64_t value = 0;
-
-	if (!*text)
-		return -EINVAL;
-	for (; *text; text++) {
-		if (!isdigit((unsigned char)*text))
-			return -EINVAL;
-		value = value * 10 + (uint64_t)(*text - '0');
-		if (value > max)
-			return -ERANGE;
-	}
-	*ret = value;
-	return 0;
-}
-
-/* Index of text among names, or -1. */
-static int choice_parse(const char *text, const char *const names[], size_t nr)
-{
-	for (size_t i = 0; i < nr; i++) {
-		if (!strcmp(text, names[i]))
-			return (int)i;
-	}
-	return -1;
-}
-
-static int take_string(char **dst, const char *value)
-{
-	char *copy = strdup(value);
-
-	if (!copy)
-		return -ENOMEM;
-	free(*dst);
-	*dst = copy;
-	return 0;
-}
-
-static int pid_parse(const char *text, pid_t *ret)
-{
-	uint64_t value;
-
-	if (number_parse(text, INT_MAX, &value) || !value)
-		return -EINVAL;
-	*ret = (pid_t)value;
-	return 0;
-}
-
-static int take_pid(struct record_options *options, const char *value, struct buf *why)
-{
-	pid_t *pids, pid;
-
-	if (pid_parse(value, &pid))
-		return reason(why, "must be a process id, a whole number from 1");
-	for (size_t i = 0; i < options->nr_pids; i++) {
-		if (options->pids[i] == pid)
-			return 0;
-	}
-	if (options->nr_pids == MAX_LIST)
-		return reason(why, "at most 1024 processes can be named");
-	pids = reallocarray(options->pids, options->nr_pids + 1, sizeof(*pids));
-	if (!pids)
-		return -ENOMEM;
-	options->pids = pids;
-	pids[options->nr_pids++] = pid;
-	return 0;
-}
-
-/* perf's form: several in one value, with commas. */
-static int take_pids(struct record_options *options, const char *value, struct buf *why)
-{
-	const char *item = value;
-
-	for (;;) {
-		size_t len = strcspn(item, ",");
-		__cleanup(free_mem) char *text = strndup(item, len);
-		int err;
-
-		if (!text)
-			return -ENOMEM;
-		err = take_pid(options, text, why);
-		if (err || !item[len])
-			return err;
-		item += len + 1;
-	}
-}
-
 static int take_comm(struct record_options *options, const char *value, struct buf *why)
 {
-	char **comms;
-
 	if (!*value)
 		return reason(why, "must be a process name or a pattern like 'python*'");
-	if (options->nr_comms == MAX_LIST)
-		return reason(why, "at most 1024 names can be given");
-	comms = reallocarray(options->comms, options->nr_comms + 1, sizeof(*comms));
-	if (!comms)
-		return -ENOMEM;
-	options->comms = comms;
-	comms[options->nr_comms] = strdup(value);
-	if (!comms[options->nr_comms])
-		return -ENOMEM;
-	options->nr_comms++;
-	return 0;
+	return value_add_name(&options->comms, &options->nr_comms, value, strlen(value), why);
 }
 
 static int take_rate(struct record_options *options, const char *value, struct buf *why)
 {
-	uint64_t hz;
-
-	if (number_parse(value, RECORD_HZ_MAX, &hz) || !hz)
-		return reason(why, "rate must be a whole number between 1 and 10000 Hz");
-	options->hz = (uint32_t)hz;
-	return 0;
+	return value_rate(&options->hz, value, why);
 }
 
 static int take_duration(struct record_options *options, const char *value, struct buf *why)
@@ -184,19 +97,13 @@ static int take_duration(struct record_options *options, const char *value, stru
 
 static int take_clock(struct record_options *options, const char *value, struct buf *why)
 {
-	static const char *const names[] = { "auto", "perf", "timer" };
-	int choice = choice_parse(value, names, ARRAY_SIZE(names));
-
-	if (choice < 0)
-		return reason(why, "clock must be auto, perf or timer");
-	options->clock = (enum record_clock)choice;
-	return 0;
+	return value_clock(&options->clock, value, why);
 }
 
 static int take_event(struct record_options *options, const char *value, struct buf *why)
 {
 	static const char *const names[] = { "cpu-clock", "cycles" };
-	int choice = choice_parse(value, names, ARRAY_SIZE(names));
+	int choice = value_choice(value, names, ARRAY_SIZE(names));
 
 	if (choice < 0)
 		return reason(why, "event must be cpu-clock or cycles");
@@ -204,16 +111,32 @@ static int take_event(struct record_options *options, const char *value, struct 
 	return 0;
 }
 
+static int take_by(struct record_options *options, const char *value, struct buf *why)
+{
+	static const char *const names[] = { "task", "process", "rank", "pod" };
+	int choice = value_choice(value, names, ARRAY_SIZE(names));
+
+	if (choice < 0)
+		return reason(why, "by must be task, process, rank or pod");
+	options->by = (enum profile_by)choice;
+	return 0;
+}
+
+static int take_steps(struct record_options *options, const char *value, struct buf *why)
+{
+	if (steps_range_parse(&options->steps, value))
+		return reason(why, "must be START:STOP, counted from 1 and without STOP itself: "
+				   "3:5 is steps 3 and 4");
+	return 0;
+}
+
 static int take_split(struct record_options *options, const char *value, struct buf *why)
 {
-	static const char *const names[] = { "node", "process" };
-	int choice = choice_parse(value, names, ARRAY_SIZE(names));
+	static const char *const names[] = { "node", "pod", "process" };
+	int choice = value_choice(value, names, ARRAY_SIZE(names));
 
-	if (!strcmp(value, "pod"))
-		return reason(why,
-			      "this version cannot tell pods apart, split must be node or process");
 	if (choice < 0)
-		return reason(why, "split must be node or process");
+		return reason(why, "split must be node, pod or process");
 	options->split = (enum record_split)choice;
 	return 0;
 }
@@ -316,21 +239,6 @@ static int take_output(struct record_options *options, const char *value, struct
 	return 0;
 }
 
-static int take_host_root(char **dst, const char *value, struct buf *why)
-{
-	struct stat st;
-
-	if (value[0] != '/')
-		return reason(why, "must be an absolute path, such as /host");
-	if (stat(value, &st)) {
-		buf_printf(why, "cannot be used as the node's file system: %s", strerror(errno));
-		return -EINVAL;
-	}
-	if (!S_ISDIR(st.st_mode))
-		return reason(why, "is not a folder");
-	return take_string(dst, value);
-}
-
 static int take_record(void *target, int key, const char *value, struct buf *why)
 {
 	struct record_parse *parse = target;
@@ -338,9 +246,17 @@ static int take_record(void *target, int key, const char *value, struct buf *why
 
 	switch ((enum key)key) {
 	case KEY_PID:
-		return take_pids(options, value, why);
+		return value_add_pids(&options->pids, &options->nr_pids, value, why);
 	case KEY_COMM:
 		return take_comm(options, value, why);
+	case KEY_CONTAINER:
+		return container_filter_add_id(&options->containers, value, why);
+	case KEY_POD:
+		return container_filter_add_pod(&options->containers, value, why);
+	case KEY_WORKER:
+		return value_add_patterns(&options->workers, &options->nr_workers, value, why);
+	case KEY_STEPS:
+		return take_steps(options, value, why);
 	case KEY_NO_SUBPROCESSES:
 		options->no_subprocesses = true;
 		return 0;
@@ -365,14 +281,16 @@ static int take_record(void *target, int key, const char *value, struct buf *why
 	case KEY_GIL:
 		options->gil = true;
 		return 0;
+	case KEY_BY:
+		return take_by(options, value, why);
 	case KEY_SPLIT:
 		return take_split(options, value, why);
 	case KEY_STATS:
-		return check_pattern(value, why) ?: take_string(&options->stats_path, value);
+		return check_pattern(value, why) ?: value_string(&options->stats_path, value);
 	case KEY_HOST_ROOT:
-		return take_host_root(&options->host_root, value, why);
+		return value_folder(&options->host_root, value, why);
 	case KEY_VERBOSE:
-		options->verbose = true;
+		options->verbose += options->verbose < VERBOSE_MAX;
 		return 0;
 	default:
 		return reason(why, "not understood");
@@ -382,6 +300,19 @@ static int take_record(void *target, int key, const char *value, struct buf *why
 static const struct flag record_flags[] = {
 	{ KEY_PID, 'p', 0, "pid", "PID", "record this process, its threads and children", true },
 	{ KEY_COMM, 0, 0, "comm", "GLOB", "record processes with this name ('python*')", true },
+	{ KEY_CONTAINER, 0, 0, "container", "ID",
+	  "of that, only what lives in this container: its id,\nor how the id begins", true },
+	{ KEY_POD, 0, 0, "pod", "[NS/]GLOB",
+	  "of that, only pods with this name ('ml/trainer-*');\n-p is then the pid inside the pod",
+	  true },
+	{ KEY_WORKER, 0, 0, "worker", "LIST",
+	  "record Ray workers whose task, class or name matches\n"
+	  "one of the patterns ('*policy*,sort_numbers')",
+	  false },
+	{ KEY_STEPS, 0, 0, "steps", "START:STOP",
+	  "of --worker, only these calls of each: 3:5 is the third\n"
+	  "and the fourth that it begins; ends after them",
+	  false },
 	{ KEY_NO_SUBPROCESSES, 0, 0, "no-subprocesses", NULL, "leave children of -p and CMD out",
 	  false },
 	{ KEY_RATE, 'F', 'r', "rate", "HZ", "samples per second and CPU, 1 to 10000 (99)", false },
@@ -404,12 +335,19 @@ static const struct flag record_flags[] = {
 	{ KEY_NATIVE, 0, 0, "native", NULL, ".raw: native frames too", false },
 	{ KEY_THREADS, 0, 0, "threads", NULL, "keep threads apart", false },
 	{ KEY_GIL, 0, 0, "gil", NULL, "only Python threads that hold the GIL", false },
-	{ KEY_SPLIT, 0, 0, "split", "HOW", "node: one profile; process: one file each (node)",
+	{ KEY_BY, 0, 0, "by", "WHAT",
+	  "task: stacks begin with a Ray task or a process name;\n"
+	  "process: with NAME-PID; rank: with RANK of a\n"
+	  "distributed job; pod: with NAMESPACE/POD (task)",
+	  false },
+	{ KEY_SPLIT, 0, 0, "split", "HOW",
+	  "node: one profile; process: one file each; pod: one\n"
+	  "per pod in NAMESPACE/POD beside that of the rest (node)",
 	  false },
 	{ KEY_STATS, 0, 0, "stats", "FILE", "write what was counted and lost as JSON", false },
 	{ KEY_HOST_ROOT, 0, 0, "host-root", "DIR",
 	  "the node's file system as this container sees it", false },
-	{ KEY_VERBOSE, 'v', 0, "verbose", NULL, "say more, libbpf's log included", false },
+	{ KEY_VERBOSE, 'v', 0, "verbose", NULL, "say more; -vv libbpf's log too", true },
 };
 
 static const struct flag_set record_set = {
@@ -418,6 +356,7 @@ static const struct flag_set record_set = {
 	.command = true,
 	.no_operand = "no such argument; a process id goes after -p, a program to run after --",
 	.take = take_record,
+	.twins = "RECORD",
 };
 
 static const char *format_default_path(enum output_format format)
@@ -487,11 +426,20 @@ static int check_together(const struct record_options *options, struct buf *erro
 {
 	const char *stats = options->stats_path;
 
-	if (options->event == RECORD_EVENT_CYCLES && options->clock == RECORD_CLOCK_TIMER)
+	if (options->event == RECORD_EVENT_CYCLES && options->clock == SAMPLER_CLOCK_TIMER)
 		return reason(error, "--event cycles: the timer clock cannot count cycles, "
 				     "leave --clock timer out");
+	if (options->steps.stop && !options->nr_workers)
+		return reason(error,
+			      "--steps: counts the calls of Ray workers, --worker must name them");
+	if (options->steps.stop && (options->nr_pids || options->nr_comms))
+		return reason(error,
+			      "--steps: what is no worker has no steps, leave -p and --comm out");
 	if (options->command && !*options->command[0])
 		return reason(error, "--: the program to run has an empty name");
+	if (options->command && container_filter_is_set(&options->containers))
+		return reason(error, "--: the program to run is in no container, leave --pod and "
+				     "--container out");
 	for (size_t i = 0; i < options->nr_outputs; i++) {
 		const char *path = options->outputs[i].path;
 
@@ -501,10 +449,9 @@ static int check_together(const struct record_options *options, struct buf *erro
 			buf_add_str(error, ": this file is already named by -o");
 			return -EINVAL;
 		}
-		if (options->split == RECORD_SPLIT_PROCESS && !strcmp(path, "-"))
+		if (options->split != RECORD_SPLIT_NODE && !strcmp(path, "-"))
 			return reason(error,
-				      "-o -: --split process writes several files and needs a "
-				      "file name");
+				      "-o -: --split writes several files and needs a file name");
 	}
 	return 0;
 }
@@ -516,7 +463,7 @@ static int test_knob(const char *name, uint64_t min, uint32_t *ret, struct buf *
 
 	if (!text || !*text)
 		return 0;
-	if (number_parse(text, 1U << 30, &value) || value & (value - 1) || value < min) {
+	if (value_number(text, 1U << 30, &value) || value & (value - 1) || value < min) {
 		buf_printf(error, "%s=", name);
 		buf_add_typed(error, text);
 		buf_printf(error, ": must be a power of two from %llu on", (unsigned long long)min);
@@ -558,14 +505,94 @@ void record_options_fini(struct record_options *options)
 {
 	for (size_t i = 0; i < options->nr_comms; i++)
 		free(options->comms[i]);
+	for (size_t i = 0; i < options->nr_workers; i++)
+		free(options->workers[i]);
 	for (size_t i = 0; i < options->nr_outputs; i++)
 		free(options->outputs[i].path);
 	free(options->pids);
+	container_filter_fini(&options->containers);
 	free(options->comms);
+	free(options->workers);
 	free(options->outputs);
 	free(options->stats_path);
 	free(options->host_root);
 	*options = (struct record_options){ 0 };
+}
+
+static int take_top(void *target, int key, const char *value, struct buf *why)
+{
+	struct top_parse *parse = target;
+	uint64_t delay_ns;
+
+	switch ((enum key)key) {
+	case KEY_DELAY:
+		if (duration_parse(value, &delay_ns) || delay_ns < TOP_DELAY_MIN_NS ||
+		    delay_ns > TOP_DELAY_MAX_NS)
+			return reason(why, "delay must be a number of seconds from 0.1 to 3600");
+		parse->delay_ns = delay_ns;
+		return 0;
+	case KEY_ONCE:
+		parse->once = true;
+		return 0;
+	default:
+		return take_record(&parse->record, key, value, why);
+	}
+}
+
+static const struct flag top_flags[] = {
+	{ KEY_PID, 'p', 0, "pid", "PID", "watch this process, its threads and children", true },
+	{ KEY_COMM, 0, 0, "comm", "GLOB", "watch processes with this name ('python*')", true },
+	{ KEY_CONTAINER, 0, 0, "container", "ID",
+	  "of that, only what lives in this container: its id,\nor how the id begins", true },
+	{ KEY_POD, 0, 0, "pod", "[NS/]GLOB",
+	  "of that, only pods with this name ('ml/trainer-*');\n-p is then the pid inside the pod",
+	  true },
+	{ KEY_WORKER, 0, 0, "worker", "LIST",
+	  "watch Ray workers whose task, class or name matches\n"
+	  "one of the patterns ('*policy*,sort_numbers')",
+	  false },
+	{ KEY_NO_SUBPROCESSES, 0, 0, "no-subprocesses", NULL, "leave children of -p out", false },
+	{ KEY_RATE, 'F', 'r', "rate", "HZ", "samples per second and CPU, 1 to 10000 (99)", false },
+	{ KEY_DELAY, 0, 0, "delay", "SECONDS", "time between two pictures, from 0.1 (1)", false },
+	{ KEY_ONCE, 0, 0, "once", NULL, "watch for one delay, print one table, exit", false },
+	{ KEY_NATIVE, 0, 0, "native", NULL, "native frames in Python programs too", false },
+	{ KEY_GIL, 0, 0, "gil", NULL, "only Python threads that hold the GIL", false },
+	{ KEY_CLOCK, 0, 0, "clock", "CLOCK",
+	  "auto, perf or timer (auto: perf events, and BPF\ntimers where the kernel refuses those)",
+	  false },
+	{ KEY_HOST_ROOT, 0, 0, "host-root", "DIR",
+	  "the node's file system as this container sees it", false },
+	{ KEY_VERBOSE, 'v', 0, "verbose", NULL, "say more; -vv libbpf's log too", true },
+};
+
+static const struct flag_set top_set = {
+	.flags = top_flags,
+	.nr_flags = ARRAY_SIZE(top_flags),
+	.no_operand = "no such argument; a process id goes after -p",
+	.take = take_top,
+	.twins = "TOP",
+};
+
+int top_options_parse(struct top_options *options, int argc, char *const argv[], struct buf *error)
+{
+	struct top_parse parse = { .record.options = { .hz = RECORD_HZ_DEFAULT },
+				   .delay_ns = TOP_DELAY_DEFAULT_NS };
+	int err, command;
+
+	err = flags_parse(&top_set, argc, argv, &parse, &command, error);
+	if (err) {
+		record_options_fini(&parse.record.options);
+		return err == -ECANCELED ? OPTIONS_HELP : err;
+	}
+	*options = (struct top_options){ .record = parse.record.options,
+					 .delay_ns = parse.delay_ns,
+					 .once = parse.once };
+	return OPTIONS_RUN;
+}
+
+void top_options_fini(struct top_options *options)
+{
+	record_options_fini(&options->record);
 }
 
 static int take_doctor(void *target, int key, const char *value, struct buf *why)
@@ -574,16 +601,16 @@ static int take_doctor(void *target, int key, const char *value, struct buf *why
 
 	switch ((enum key)key) {
 	case KEY_PID:
-		if (pid_parse(value, &options->pid))
+		if (value_pid(value, &options->pid))
 			return reason(why, "must be a process id, a whole number from 1");
 		return 0;
 	case KEY_JSON:
 		options->json = true;
 		return 0;
 	case KEY_HOST_ROOT:
-		return take_host_root(&options->host_root, value, why);
+		return value_folder(&options->host_root, value, why);
 	case KEY_VERBOSE:
-		options->verbose = true;
+		options->verbose += options->verbose < VERBOSE_MAX;
 		return 0;
 	default:
 		return reason(why, "not understood");
@@ -595,7 +622,7 @@ static const struct flag doctor_flags[] = {
 	{ KEY_JSON, 0, 0, "json", NULL, "an array of {name, status, found, remedy}", false },
 	{ KEY_HOST_ROOT, 0, 0, "host-root", "DIR",
 	  "the node's file system as this container sees it", false },
-	{ KEY_VERBOSE, 'v', 0, "verbose", NULL, "libbpf's log too", false },
+	{ KEY_VERBOSE, 'v', 0, "verbose", NULL, "say more; -vv libbpf's log too", true },
 };
 
 static const struct flag_set doctor_set = {
@@ -603,6 +630,7 @@ static const struct flag_set doctor_set = {
 	.nr_flags = ARRAY_SIZE(doctor_flags),
 	.no_operand = "no such argument; a process id goes after --pid",
 	.take = take_doctor,
+	.twins = "DOCTOR",
 };
 
 int doctor_options_parse(struct doctor_options *options, int argc, char *const argv[],
@@ -626,7 +654,111 @@ void doctor_options_fini(struct doctor_options *options)
 	*options = (struct doctor_options){ 0 };
 }
 
-static const char exit_text[] =
+static int take_dump(void *target, int key, const char *value, struct buf *why)
+{
+	struct dump_options *options = target;
+
+	switch ((enum key)key) {
+	case KEY_PID:
+		return value_add_pids(&options->pids, &options->nr_pids, value, why);
+	case KEY_CONTAINER:
+		return container_filter_add_id(&options->containers, value, why);
+	case KEY_POD:
+		return container_filter_add_pod(&options->containers, value, why);
+	case KEY_WORKER:
+		return value_add_patterns(&options->workers, &options->nr_workers, value, why);
+	case KEY_NATIVE:
+		options->native = true;
+		return 0;
+	case KEY_KERNEL:
+		options->kernel = true;
+		return 0;
+	case KEY_JSON:
+		options->json = true;
+		return 0;
+	case KEY_FULL_FILENAMES:
+		options->full_filenames = true;
+		return 0;
+	case KEY_LOCALS:
+		if (options->locals < DUMP_LOCALS_MAX)
+			options->locals++;
+		return 0;
+	case KEY_SUBPROCESSES:
+		options->subprocesses = true;
+		return 0;
+	case KEY_HOST_ROOT:
+		return value_folder(&options->host_root, value, why);
+	case KEY_VERBOSE:
+		options->verbose += options->verbose < VERBOSE_MAX;
+		return 0;
+	default:
+		return reason(why, "not understood");
+	}
+}
+
+static const struct flag dump_flags[] = {
+	{ KEY_PID, 'p', 0, "pid", "PID", "dump this process; may be given again", true },
+	{ KEY_CONTAINER, 0, 0, "container", "ID",
+	  "every Python in this container: its id,\nor how the id begins", true },
+	{ KEY_POD, 0, 0, "pod", "[NS/]GLOB",
+	  "every Python in pods with this name ('ml/trainer-*');\nwith -p that process, by its pid "
+	  "inside the pod",
+	  true },
+	{ KEY_WORKER, 0, 0, "worker", "LIST",
+	  "Ray workers whose task, class or name matches one of\nthe patterns "
+	  "('*policy*,sort_numbers')",
+	  false },
+	{ KEY_NATIVE, 'n', 0, "native", NULL, "native frames of Python programs too", false },
+	{ KEY_KERNEL, 'k', 0, "kernel", NULL, "the kernel's frames too", false },
+	{ KEY_LOCALS, 'l', 0, "locals", NULL,
+	  "arguments and local variables; -ll shows more of them", true },
+	{ KEY_FULL_FILENAMES, 0, 0, "full-filenames", NULL, "whole names of Python files", false },
+	{ KEY_SUBPROCESSES, 's', 0, "subprocesses", NULL, "what descends from it too", false },
+	{ KEY_JSON, 'j', 0, "json", NULL, "py-spy's JSON, with more in it", false },
+	{ KEY_HOST_ROOT, 0, 0, "host-root", "DIR",
+	  "the node's file system as this container sees it", false },
+	{ KEY_VERBOSE, 'v', 0, "verbose", NULL, "what each thread waits for; -vv libbpf's log too",
+	  true },
+};
+
+static const struct flag_set dump_set = {
+	.flags = dump_flags,
+	.nr_flags = ARRAY_SIZE(dump_flags),
+	.operand_key = KEY_PID,
+	.take = take_dump,
+	.twins = "DUMP",
+};
+
+int dump_options_parse(struct dump_options *options, int argc, char *const argv[],
+		       struct buf *error)
+{
+	struct dump_options result = { 0 };
+	int err, command;
+
+	err = flags_parse(&dump_set, argc, argv, &result, &command, error);
+	if (!err && !result.nr_pids && !result.nr_workers &&
+	    !container_filter_is_set(&result.containers))
+		err = reason(error, "-p, --pod or --worker is missing: which process?");
+	if (err) {
+		dump_options_fini(&result);
+		return err == -ECANCELED ? OPTIONS_HELP : err;
+	}
+	*options = result;
+	return OPTIONS_RUN;
+}
+
+void dump_options_fini(struct dump_options *options)
+{
+	for (size_t i = 0; i < options->nr_workers; i++)
+		free(options->workers[i]);
+	free(options->workers);
+	free(options->pids);
+	container_filter_fini(&options->containers);
+	free(options->host_root);
+	*options = (struct dump_options){ 0 };
+}
+
+const char exit_text[] =
 	"\nExit status: 0 done, 1 failed, 2 wrong flag or value, 3 a privilege or a kernel\n"
 	"feature is missing (the message says how to get it), 4 no such process.\n";
 
@@ -636,24 +768,82 @@ void record_help(struct buf *dst)
 		dst,
 		"Usage: bpfprof record [FLAG]... [-- CMD ARGS...]\n"
 		"Samples every CPU, the kernel's and the programs' stacks, and writes a profile.\n"
-		"Without -p, --comm and CMD the whole machine is recorded; a process is recorded\n"
-		"if any of the three names it.\n\n");
+		"Without -p, --comm, --worker and CMD the whole machine is recorded; a process is\n"
+		"recorded if any of the four names it, and it lives in a pod that --pod "
+		"names.\n\n");
 	flags_help(dst, &record_set);
 	buf_add_str(
 		dst,
 		"\n"
-		"File names: %h host, %p pid, %t UTC time, %{NAME} environment variable; missing\n"
-		"folders are made. Every flag can also be set in the environment: "
-		"BPFPROF_RATE=199,\n"
-		"BPFPROF_NATIVE=1, BPFPROF_PID=17,42; the command line wins.\n"
+		"File names: %h host, %p pid, %t UTC time, %w worker, %{NAME} environment "
+		"variable;\n"
+		"missing folders are made. Every flag can also be set in the environment:\n"
+		"BPFPROF_RATE=199, BPFPROF_NATIVE=1, BPFPROF_PID=17,42, or for this command alone\n"
+		"BPFPROF_RECORD_RATE=199; the command line wins.\n"
 		"\n"
 		"Examples:\n"
 		"  bpfprof record -d 10                        the whole machine, 10 s, flame "
 		"graph\n"
 		"  bpfprof record -p 1234 -d 30 -o cpu.pb.gz   one process, for go tool pprof\n"
 		"  bpfprof record -o gcc.html -- make          a build and all its children\n"
+		"  bpfprof record --worker '*policy*' -d 30    Ray workers of these classes\n"
+		"  bpfprof record --worker '*policy*' --steps 3:5  calls 3 and 4 of each of them\n"
 		"  bpfprof record -d 5 --format folded -o -    stacks to standard output\n"
+		"  bpfprof record -d 10 --pod 'ml/trainer-*'   some pods, whatever runs in them\n"
 		"  bpfprof record -d 60 -o '/shared/%h-%t.html' from many nodes into one folder\n");
+	buf_add_str(dst, exit_text);
+}
+
+void dump_help(struct buf *dst)
+{
+	buf_add_str(
+		dst,
+		"Usage: bpfprof dump -p PID | --pod [NS/]GLOB [-p PID] | --worker LIST [FLAG]...\n"
+		"Says what every thread of a process is doing, sleeping ones too, without "
+		"stopping\n"
+		"it: Python stacks, and with --native the C ones between them. Processes "
+		"that run no\n"
+		"Python get native stacks.\n\n");
+	flags_help(dst, &dump_set);
+	buf_add_str(dst,
+		    "\n"
+		    "The text and the JSON are those of py-spy dump. Every flag can also be set in "
+		    "the\n"
+		    "environment: BPFPROF_NATIVE=1; the command line wins.\n"
+		    "\n"
+		    "Examples:\n"
+		    "  bpfprof dump -p 1234                   where does it hang?\n"
+		    "  bpfprof dump -p 1234 --native --kernel down to the kernel function\n"
+		    "  bpfprof dump -p 1234 -l                with the values of variables\n"
+		    "  bpfprof dump -p 1234 -s --json         all its children too, for a program\n"
+		    "  bpfprof dump --pod ml/trainer-0        every Python process of a pod\n"
+		    "  kubectl exec AGENT -- bpfprof dump --pod ml/trainer-0 -p 7 > stacks.txt\n");
+	buf_add_str(dst, exit_text);
+}
+
+void top_help(struct buf *dst)
+{
+	buf_add_str(
+		dst,
+		"Usage: bpfprof top [FLAG]...\n"
+		"Shows the functions that use the CPU right now. Without -p, --comm "
+		"and\n--worker the whole machine is watched. Press ? for the keys, q to quit.\n\n");
+	flags_help(dst, &top_set);
+	buf_add_str(dst,
+		    "\n"
+		    "100% is one CPU core; %Own and %Total are of the last delay, OwnTime and\n"
+		    "TotalTime are since the start.\n"
+		    "Every flag can also be set in the environment: BPFPROF_DELAY=5; the "
+		    "command\nline wins.\n"
+		    "\n"
+		    "Examples:\n"
+		    "  bpfprof top                          the whole machine\n"
+		    "  bpfprof top -p 1234                  one process and its children\n"
+		    "  bpfprof top -p 1234 --native         C and C++ below Python too\n"
+		    "  bpfprof top --pod 'ml/trainer-*'     what runs in some pods\n"
+		    "  bpfprof top --worker 'Trainer*'      Ray workers of these classes\n"
+		    "  bpfprof top --comm 'ray::*' --gil    who holds the GIL in Ray workers\n"
+		    "  bpfprof top -p 1234 --once --delay 5 one table, for scripts\n");
 	buf_add_str(dst, exit_text);
 }
 

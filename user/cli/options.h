@@ -15,16 +15,19 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "cli/container_filter.h"
+#include "cli/sampler.h"
 #include "output/output.h"
+#include "proc/steps.h"
+#include "profile/grouping.h"
 
 struct buf;
 
 #define RECORD_HZ_DEFAULT 99U
 #define RECORD_HZ_MAX 10000U
 
-enum record_clock { RECORD_CLOCK_AUTO, RECORD_CLOCK_PERF, RECORD_CLOCK_TIMER };
 enum record_event { RECORD_EVENT_CPU_CLOCK, RECORD_EVENT_CYCLES };
-enum record_split { RECORD_SPLIT_NODE, RECORD_SPLIT_PROCESS };
+enum record_split { RECORD_SPLIT_NODE, RECORD_SPLIT_POD, RECORD_SPLIT_PROCESS };
 
 struct record_output {
 	char *path; /* pattern with % forms, or "-"; never empty */
@@ -32,19 +35,24 @@ struct record_output {
 };
 
 /*
- * Filters add up: a process is recorded if a pid, a comm glob or the command names
- * it; without any of the three, all are.
+ * Filters add up: a process is recorded if a pid, a comm glob, a worker pattern or the command
+ * names it; without any of the four, all are. --pod and --container take away from that what lives
+ * elsewhere.
  */
 struct record_options {
-	pid_t *pids; /* -p, each once */
+	pid_t *pids; /* -p, each once; with pods, as these see them */
 	size_t nr_pids;
 	char **comms; /* --comm, fnmatch(3) patterns */
 	size_t nr_comms;
+	struct container_filter containers; /* --container, --pod */
+	char **workers; /* --worker, patterns of proc/worker_match.h without blanks around them */
+	size_t nr_workers;
+	struct steps_range steps; /* --steps, with workers; 0, 0: all of the time */
 	char **command; /* after "--": borrowed from argv, ends with NULL; or NULL */
 	bool no_subprocesses;
 	uint32_t hz;
 	uint64_t duration_ns; /* 0: until Ctrl-C, or until the command has exited */
-	enum record_clock clock;
+	enum sampler_clock clock;
 	enum record_event event;
 	struct record_output
 		*outputs; /* never empty: "bpfprof-%t.html" where nothing was asked for */
@@ -52,20 +60,46 @@ struct record_options {
 	bool native; /* .raw: native frames too */
 	bool threads;
 	bool gil; /* only samples whose thread held Python's GIL */
+	enum profile_by by;
 	enum record_split split;
 	char *stats_path; /* or NULL; "-" is standard output */
 	char *host_root; /* or NULL; absolute */
-	bool verbose;
+	unsigned int verbose; /* times that --verbose was given */
 	/* For tests only, from BPFPROF_TEST_RING_BYTES and BPFPROF_TEST_ROW_SLOTS; 0: the defaults. */
 	uint32_t test_ring_bytes; /* a power of two, at least a page */
 	uint32_t test_row_slots; /* entries of the row arena, a power of two */
+};
+
+#define TOP_DELAY_DEFAULT_NS 1000000000ULL
+#define TOP_DELAY_MIN_NS 100000000ULL
+#define TOP_DELAY_MAX_NS (3600 * 1000000000ULL)
+
+struct top_options {
+	struct record_options record; /* what is sampled, and how; no files, no duration */
+	uint64_t delay_ns;
+	bool once;
 };
 
 struct doctor_options {
 	pid_t pid; /* 0: none asked for */
 	bool json;
 	char *host_root;
-	bool verbose;
+	unsigned int verbose; /* times that --verbose was given */
+};
+
+struct dump_options {
+	pid_t *pids; /* -p, each once; with pods, as these see them; none: every Python in those */
+	size_t nr_pids;
+	struct container_filter containers; /* --container, --pod */
+	char **workers; /* --worker, as of record */
+	size_t nr_workers;
+	bool native, kernel; /* these frames too */
+	bool json;
+	bool full_filenames;
+	unsigned int locals; /* times that --locals was given */
+	bool subprocesses;
+	char *host_root;
+	unsigned int verbose; /* times that --verbose was given */
 };
 
 enum options_result {
@@ -81,12 +115,24 @@ int record_options_parse(struct record_options *options, int argc, char *const a
 			 struct buf *error);
 void record_options_fini(struct record_options *options);
 
+int top_options_parse(struct top_options *options, int argc, char *const argv[], struct buf *error);
+void top_options_fini(struct top_options *options);
+
 int doctor_options_parse(struct doctor_options *options, int argc, char *const argv[],
 			 struct buf *error);
 void doctor_options_fini(struct doctor_options *options);
 
-/* The texts of `bpfprof record --help` and `bpfprof doctor --help`. */
+int dump_options_parse(struct dump_options *options, int argc, char *const argv[],
+		       struct buf *error);
+void dump_options_fini(struct dump_options *options);
+
+/* The last lines of every --help: exit statuses. */
+extern const char exit_text[];
+
+/* The texts of `bpfprof record --help` and so on. */
 void record_help(struct buf *dst);
+void top_help(struct buf *dst);
+void dump_help(struct buf *dst);
 void doctor_help(struct buf *dst);
 
 #endif

@@ -7,22 +7,22 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/host_name.h"
 #include "base/log.h"
+#include "base/strtab.h"
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/recording.h"
+#include "daemon/tree.h"
 #include "output/output.h"
+#include "proc/title.h"
+#include "proc/worker_match.h"
+#include "profile/parts.h"
 #include "profile/stats.h"
 
 #define TOP_ROWS 15
 #define TEXT_MAX (1U << 20)
-
-static void host_name(char *dst, size_t cap)
-{
-	if (gethostname(dst, cap))
-		snprintf(dst, cap, "localhost");
-	dst[cap - 1] = 0;
-}
 
 /* The place of the pid in a name without %p: before the suffix. */
 static size_t suffix_at(const char *path)
@@ -52,17 +52,26 @@ static bool has_pid(const char *pattern)
 	return false;
 }
 
-static int path_make(struct buf *dst, const char *pattern, uint64_t time_ns, uint32_t pid,
-		     bool split)
+/* What a file name has to be made of. */
+struct file_of {
+	uint32_t pid;
+	const char *worker; /* NULL: of several */
+	bool with_pid_always;
+};
+
+static int path_make(struct buf *dst, const char *pattern, uint64_t time_ns,
+		     const struct file_of *of)
 {
-	char host[HOST_NAME_MAX + 1];
-	struct output_names names = { .host = host, .pid = pid, .time_ns = time_ns, .worker = "" };
+	char host[HOST_NAME_BYTES];
+	struct output_names names = {
+		.host = host, .pid = of->pid, .time_ns = time_ns, .worker = of->worker
+	};
 	struct buf with_pid;
 	size_t at;
 	int err;
 
-	host_name(host, sizeof(host));
-	if (!split || has_pid(pattern) || !strcmp(pattern, "-"))
+	host_name(host);
+	if (!of->with_pid_always || has_pid(pattern) || !strcmp(pattern, "-"))
 		return output_expand_path(dst, pattern, &names);
 	buf_init(&with_pid, PATH_MAX);
 	at = suffix_at(pattern);
@@ -76,13 +85,13 @@ static int path_make(struct buf *dst, const char *pattern, uint64_t time_ns, uin
 	return err;
 }
 
-static int check_one(const char *pattern, uint32_t pid, bool split)
+static int check_one(const char *pattern, const struct file_of *of)
 {
 	struct buf path;
 	int err;
 
 	buf_init(&path, PATH_MAX);
-	err = path_make(&path, pattern, 0, pid, split);
+	err = path_make(&path, pattern, 0, of);
 	if (!err)
 		err = output_check(path.data);
 	if (err)
@@ -91,32 +100,101 @@ static int check_one(const char *pattern, uint32_t pid, bool split)
 	return err ? EXIT_FAILED : EXIT_DONE;
 }
 
+/* Of a recording of one process that process, else our own. */
+static uint32_t pid_of(const struct record_options *options)
+{
+	return (uint32_t)(options->nr_pids == 1 ? options->pids[0] : getpid());
+}
+
 int recording_check_outputs(const struct record_options *options)
 {
-	bool split = options->split == RECORD_SPLIT_PROCESS;
+	struct file_of of = { .pid = pid_of(options),
+			      .with_pid_always = options->split == RECORD_SPLIT_PROCESS };
 	size_t i;
 
 	for (i = 0; i < options->nr_outputs; i++)
-		if (check_one(options->outputs[i].path, (uint32_t)getpid(), split))
+		if (check_one(options->outputs[i].path, &of))
 			return EXIT_FAILED;
-	if (options->stats_path && check_one(options->stats_path, (uint32_t)getpid(), false))
+	of.with_pid_always = false;
+	if (options->stats_path && check_one(options->stats_path, &of))
 		return EXIT_FAILED;
 	return EXIT_DONE;
 }
 
-static int write_one(const struct recording *rec, const struct profile *profile,
-		     const struct record_output *output, uint32_t pid, bool split)
+/* More than one process: names and titles of one are not. */
+static bool has_several(const struct profile *profile)
 {
+	size_t i;
+
+	for (i = 1; i < profile->nr_processes; i++)
+		if (profile->processes[i].kernel_pid != profile->processes[0].kernel_pid)
+			return true;
+	return false;
+}
+
+/* Of one process under all its titles: its class, if it is a Ray worker; "" if there is nobody. */
+static void worker_of(struct buf *dst, const struct profile *profile)
+{
+	const char *name = NULL, *task;
+	size_t i, len = 0;
+
+	for (i = 0; i < profile->nr_processes; i++) {
+		if (!profile->processes[i].task)
+			continue;
+		task = strtab_get(profile->strings, profile->processes[i].task) +
+		       strlen(TITLE_PREFIX);
+		if (name && task[worker_class_length(task)] != '.')
+			continue; /* not that of a class: `IDLE`, a function */
+		name = task;
+		len = worker_class_length(task);
+	}
+	if (name)
+		buf_add(dst, name, len);
+	else if (profile->nr_processes)
+		buf_add_str(dst, strtab_get(profile->strings, profile->processes[0].comm));
+}
+
+/* DIR/FILE becomes DIR/NAMESPACE/POD/FILE. */
+static int path_put_pod(struct buf *path, const struct profile_part *part)
+{
+	const char *slash = strrchr(path->data, '/'), *file = slash ? slash + 1 : path->data;
+	struct tree_name name;
+	struct buf with_pod;
+	int err;
+
+	tree_name_make(&name, part->namespace, part->pod);
+	buf_init(&with_pod, PATH_MAX);
+	buf_add(&with_pod, path->data, (size_t)(file - path->data));
+	buf_printf(&with_pod, "%s/%s/%s", name.namespace, name.pod, file);
+	err = buf_error(&with_pod);
+	buf_fini(path);
+	*path = with_pod;
+	return err;
+}
+
+/* part NULL: the whole. */
+static int write_one(const struct recording *rec, const struct profile *profile,
+		     const struct profile_part *part, const struct record_output *output)
+{
+	bool is_process = part && rec->options->split == RECORD_SPLIT_PROCESS;
 	struct output_options options = {
 		.threads = rec->options->threads,
 		.native = rec->options->native,
-		.several = profile->nr_processes > 1 && !split,
+		.several = has_several(profile),
 	};
+	__cleanup(buf_fini) struct buf worker = { .max = NAME_MAX };
+	struct file_of of = { .pid = is_process ? part->pid : pid_of(rec->options),
+			      .with_pid_always = is_process };
 	struct buf path;
 	int err;
 
+	if (!options.several)
+		worker_of(&worker, profile);
+	of.worker = buf_error(&worker) ? NULL : worker.data;
 	buf_init(&path, PATH_MAX);
-	err = path_make(&path, output->path, rec->start_wall_ns, pid, split);
+	err = path_make(&path, output->path, rec->start_wall_ns, &of);
+	if (!err && part && part->pod)
+		err = path_put_pod(&path, part);
 	if (!err)
 		err = output_write(path.data, output->format, profile, &options);
 	if (err)
@@ -128,46 +206,38 @@ static int write_one(const struct recording *rec, const struct profile *profile,
 	return err;
 }
 
-/* The samples of one process, as a profile that borrows everything else. */
-static int profile_of(struct profile *ret, const struct profile *profile, uint32_t pid)
+static int write_parts(const struct recording *rec, const struct profile *profile)
 {
-	struct profile_sample *samples = malloc((profile->nr_samples + 1) * sizeof(*samples));
-	size_t i, nr = 0;
+	enum profile_cut by =
+		rec->options->split == RECORD_SPLIT_POD ? PROFILE_CUT_PODS : PROFILE_CUT_PROCESSES;
+	struct profile_parts *parts = NULL;
+	struct profile_part part;
+	size_t i, k, nr = 0;
+	int err, failed = 0;
 
-	if (!samples)
-		return -ENOMEM;
-	for (i = 0; i < profile->nr_samples; i++)
-		if (profile->processes[profile->samples[i].process].pid == pid)
-			samples[nr++] = profile->samples[i];
-	*ret = *profile;
-	ret->samples = samples;
-	ret->nr_samples = nr;
-	return 0;
-}
-
-static int write_split(const struct recording *rec, const struct profile *profile,
-		       const struct record_output *output)
-{
-	struct profile one;
-	size_t i, k;
-	int err = 0;
-
-	for (i = 0; i < profile->nr_processes && !err; i++) {
-		for (k = 0; k < i; k++) /* an exec made it a new entry under the same pid */
-			if (profile->processes[k].pid == profile->processes[i].pid)
-				break;
-		if (k < i)
-			continue;
-		err = profile_of(&one, profile, profile->processes[i].pid);
-		if (!err && one.nr_samples)
-			err = write_one(rec, &one, output, profile->processes[i].pid, true);
-		free(one.samples);
+	err = profile_parts_new(&parts, profile, by);
+	if (!err)
+		nr = profile_parts_count(parts);
+	for (i = 0; i < nr && !err; i++) {
+		err = profile_part_make(parts, i, &part);
+		if (err)
+			break;
+		/* Nothing outside of pods is worth a file only if there is no other. */
+		for (k = 0; k < rec->options->nr_outputs; k++)
+			if (part.profile.nr_samples || nr == 1)
+				failed |= write_one(rec, &part.profile, &part,
+						    &rec->options->outputs[k]) != 0;
+		profile_part_fini(&part);
 	}
-	return err;
+	if (err)
+		log_error("the profile cannot be cut into parts: %s", strerror(-err));
+	profile_parts_free(parts);
+	return err || failed;
 }
 
 static int write_stats(const struct recording *rec)
 {
+	const struct file_of of = { .pid = pid_of(rec->options) };
 	struct buf json, path;
 	int err;
 
@@ -179,8 +249,7 @@ static int write_stats(const struct recording *rec)
 	buf_add_char(&json, '\n');
 	err = buf_error(&json);
 	if (!err)
-		err = path_make(&path, rec->options->stats_path, rec->start_wall_ns,
-				(uint32_t)getpid(), false);
+		err = path_make(&path, rec->options->stats_path, rec->start_wall_ns, &of);
 	if (!err)
 		err = output_write_bytes(path.data, json.data, json.len);
 	if (err)
@@ -191,11 +260,12 @@ static int write_stats(const struct recording *rec)
 }
 
 /* The top functions and the counters: to standard output unless a result goes there. */
-static void print_summary(const struct recording *rec, const struct profile *profile)
+static int print_summary(const struct recording *rec, const struct profile *profile)
 {
 	const struct record_options *options = rec->options;
 	FILE *out = stdout;
 	struct buf text;
+	int failed = 1;
 	size_t i;
 
 	for (i = 0; i < options->nr_outputs; i++)
@@ -207,26 +277,25 @@ static void print_summary(const struct recording *rec, const struct profile *pro
 	top_text(&text, profile, TOP_ROWS);
 	buf_add_char(&text, '\n');
 	stats_text(&text, &rec->stats);
-	if (!buf_error(&text))
-		fputs(text.data, out);
-	fflush(out);
+	if (!buf_error(&text) && fputs(text.data, out) >= 0 && !fflush(out))
+		failed = 0;
+	else
+		log_error("the summary cannot be written: %s",
+			  buf_error(&text) ? "out of memory" : strerror(errno));
 	buf_fini(&text);
+	return failed;
 }
 
 int recording_write(struct recording *rec, const struct profile *profile)
 {
-	bool split = rec->options->split == RECORD_SPLIT_PROCESS;
-	int failed = 0;
+	int failed = print_summary(rec, profile);
 	size_t i;
 
-	print_summary(rec, profile);
-	for (i = 0; i < rec->options->nr_outputs; i++) {
-		if (split)
-			failed |= write_split(rec, profile, &rec->options->outputs[i]) != 0;
-		else
-			failed |= write_one(rec, profile, &rec->options->outputs[i],
-					    (uint32_t)getpid(), false) != 0;
-	}
+	if (rec->options->split != RECORD_SPLIT_NODE)
+		failed |= write_parts(rec, profile);
+	else
+		for (i = 0; i < rec->options->nr_outputs; i++)
+			failed |= write_one(rec, profile, NULL, &rec->options->outputs[i]) != 0;
 	failed |= write_stats(rec) != 0;
 	return failed ? EXIT_FAILED : EXIT_DONE;
 }

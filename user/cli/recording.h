@@ -11,22 +11,12 @@
 
 #include <uthash.h>
 
-#include "kernel/session.h"
-#include "kernel/walk.h"
+#include "cli/sampler.h"
 #include "profile/profile.h"
 #include "profile/stats.h"
 
 struct aggregate;
-struct clock;
-struct codes;
-struct deadline_runner;
-struct images;
-struct processes;
-struct python_maps;
-struct pythons;
 struct record_options;
-struct stream;
-struct tables;
 
 /* What /proc said of a process when it was first seen; key: (pid, start). */
 struct seen_key {
@@ -48,18 +38,9 @@ struct seen_process {
 
 struct recording {
 	const struct record_options *options;
-	struct session session;
-	struct walker walker;
-	struct deadline_runner *runner;
-	struct processes *processes;
-	struct images *images;
-	struct tables *tables;
-	struct pythons *pythons;
-	struct python_maps *python_maps;
-	struct codes *codes;
-	struct stream *stream;
+	struct sampler sampler;
+	struct sampler_options sampler_options;
 	struct aggregate *aggregate;
-	struct clock *clock;
 	struct seen_process *seen;
 	pid_t command_pid; /* child started for `-- CMD`, 0 = none */
 	int command_go_fd; /* closed to let it exec */
@@ -70,7 +51,8 @@ struct recording {
 };
 
 /* record_stats.c */
-void recording_see(struct recording *rec, uint32_t pid, uint64_t start_ns);
+/* own_pid: in our own pid namespace, 0 = it has none there. */
+void recording_see(struct recording *rec, uint32_t pid, uint32_t own_pid, uint64_t start_ns);
 void recording_forget(struct recording *rec);
 void recording_usage(struct recording *rec, struct profile *profile);
 /* After sampling has stopped. */

@@ -35,7 +35,7 @@
 #define OPEN_FILES_WANTED 1024U
 
 #define SETPRIV "setpriv --bounding-set -all,+bpf,+perfmon,+dac_read_search,+syslog --inh-caps -all"
-#define AS_ROOT "sudo " SETPRIV " bpfprof record"
+#define AS_ROOT "sudo " SETPRIV " bpfprof ..."
 #define IN_CONTAINER(name)                                                                         \
 	"docker run --cap-add " name "; in Kubernetes securityContext: {runAsUser: 0, "            \
 	"capabilities: {add: [" name "]}}"
@@ -47,11 +47,8 @@
 #define LOCKDOWN_REMEDY "boot with lockdown=integrity or without lockdown="
 #define NEW_KERNEL "boot Linux 6.1 or newer, built with CONFIG_DEBUG_INFO_BTF=y"
 
-static void add(struct requirements *reqs, const char *name, enum requirement_status status,
-		const char *remedy, const char *found, ...) __attribute__((format(printf, 5, 6)));
-
-static void add(struct requirements *reqs, const char *name, enum requirement_status status,
-		const char *remedy, const char *found, ...)
+void requirements_add(struct requirements *reqs, const char *name, enum requirement_status status,
+		      const char *remedy, const char *found, ...)
 {
 	struct requirement req = { .name = name, .status = status }, *items;
 	va_list ap;
@@ -186,30 +183,33 @@ static void probe_kernel(struct requirements *reqs)
 	struct utsname name;
 
 	if (uname(&name)) {
-		add(reqs, "kernel", REQUIREMENT_WARN, NEW_KERNEL, "unknown");
+		requirements_add(reqs, "kernel", REQUIREMENT_WARN, NEW_KERNEL, "unknown");
 		return;
 	}
 	if (strcmp(name.machine, "x86_64"))
-		add(reqs, "kernel", REQUIREMENT_FAIL, "use an x86-64 machine", "Linux %s on %s",
-		    name.release, name.machine);
+		requirements_add(reqs, "kernel", REQUIREMENT_FAIL, "use an x86-64 machine",
+				 "Linux %s on %s", name.release, name.machine);
 	else if (kernel_may_hang(&name))
-		add(reqs, "kernel", REQUIREMENT_WARN,
-		    "boot Linux 6.1.36, 6.3.10 or newer, unless your distribution has fixed "
-		    "copy_from_user_nofault() in this one",
-		    "Linux %s x86_64, which can hang when a BPF program reads user memory",
-		    name.release);
+		requirements_add(
+			reqs, "kernel", REQUIREMENT_WARN,
+			"boot Linux 6.1.36, 6.3.10 or newer, unless your distribution has fixed "
+			"copy_from_user_nofault() in this one",
+			"Linux %s x86_64, which can hang when a BPF program reads user memory",
+			name.release);
 	else
-		add(reqs, "kernel", REQUIREMENT_OK, NULL, "Linux %s x86_64", name.release);
+		requirements_add(reqs, "kernel", REQUIREMENT_OK, NULL, "Linux %s x86_64",
+				 name.release);
 }
 
 static void probe_btf(struct requirements *reqs)
 {
 	if (!access(BTF_PATH, R_OK))
-		add(reqs, "btf", REQUIREMENT_OK, NULL, BTF_PATH);
+		requirements_add(reqs, "btf", REQUIREMENT_OK, NULL, BTF_PATH);
 	else
-		add(reqs, "btf", REQUIREMENT_FAIL,
-		    access("/sys/kernel", F_OK) ? "mount -t sysfs sysfs /sys" : NEW_KERNEL,
-		    "%s: %s", BTF_PATH, strerror(errno));
+		requirements_add(reqs, "btf", REQUIREMENT_FAIL,
+				 access("/sys/kernel", F_OK) ? "mount -t sysfs sysfs /sys"
+							     : NEW_KERNEL,
+				 "%s: %s", BTF_PATH, strerror(errno));
 }
 
 static void probe_capabilities(struct requirements *reqs)
@@ -231,11 +231,11 @@ static void probe_capabilities(struct requirements *reqs)
 
 	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
 		if (has_capability(wanted[i].capability))
-			add(reqs, wanted[i].name, REQUIREMENT_OK, NULL, "effective");
+			requirements_add(reqs, wanted[i].name, REQUIREMENT_OK, NULL, "effective");
 		else
-			add(reqs, wanted[i].name, wanted[i].without,
-			    capability_remedy(wanted[i].capability), "%s is missing%s",
-			    wanted[i].label, wanted[i].lost);
+			requirements_add(reqs, wanted[i].name, wanted[i].without,
+					 capability_remedy(wanted[i].capability), "%s is missing%s",
+					 wanted[i].label, wanted[i].lost);
 	}
 }
 
@@ -276,13 +276,15 @@ static void probe_perf(struct requirements *reqs)
 	if (line_read("/proc/sys/kernel/perf_event_paranoid", paranoid, sizeof(paranoid)))
 		snprintf(paranoid, sizeof(paranoid), "unknown");
 	if (clock >= 0)
-		add(reqs, "perf_events", REQUIREMENT_OK, NULL, "allowed, perf_event_paranoid %s",
-		    paranoid);
+		requirements_add(reqs, "perf_events", REQUIREMENT_OK, NULL,
+				 "allowed, perf_event_paranoid %s", paranoid);
 	else
-		add(reqs, "perf_events", REQUIREMENT_WARN, perf_remedy(paranoid),
-		    "refused (%s), perf_event_paranoid %s", strerror(-clock), paranoid);
-	add(reqs, "cycle_counter", REQUIREMENT_OK, NULL,
-	    cycles >= 0 ? "present" : "none here: --event cycles cannot be used, cpu-clock can");
+		requirements_add(reqs, "perf_events", REQUIREMENT_WARN, perf_remedy(paranoid),
+				 "refused (%s), perf_event_paranoid %s", strerror(-clock),
+				 paranoid);
+	requirements_add(reqs, "cycle_counter", REQUIREMENT_OK, NULL,
+			 cycles >= 0 ? "present"
+				     : "none here: --event cycles cannot be used, cpu-clock can");
 }
 
 static void missing_list(const struct bpf_features *features, char *dst, size_t cap)
@@ -309,14 +311,15 @@ static void probe_bpf_features(struct requirements *reqs, bool with_btf)
 		bpf_features_probe_btf(&features);
 	missing_list(&features, missing, sizeof(missing));
 	if (bpf_reads_refused())
-		add(reqs, "bpf_features", REQUIREMENT_FAIL, LOCKDOWN_REMEDY,
-		    "the kernel keeps memory from BPF programs (lockdown: confidentiality)");
+		requirements_add(
+			reqs, "bpf_features", REQUIREMENT_FAIL, LOCKDOWN_REMEDY,
+			"the kernel keeps memory from BPF programs (lockdown: confidentiality)");
 	else if (*missing)
-		add(reqs, "bpf_features", REQUIREMENT_FAIL, NEW_KERNEL,
-		    "Linux %s is too old, it lacks: %s", name.release, missing);
+		requirements_add(reqs, "bpf_features", REQUIREMENT_FAIL, NEW_KERNEL,
+				 "Linux %s is too old, it lacks: %s", name.release, missing);
 	else
-		add(reqs, "bpf_features", REQUIREMENT_OK, NULL, "all %zu that are needed",
-		    features.nr);
+		requirements_add(reqs, "bpf_features", REQUIREMENT_OK, NULL,
+				 "all %zu that are needed", features.nr);
 }
 
 static void probe_bpf(struct requirements *reqs, bool with_btf)
@@ -325,21 +328,23 @@ static void probe_bpf(struct requirements *reqs, bool with_btf)
 	char jit[16];
 
 	if (!has_capability(CAP_BPF) || !has_capability(CAP_PERFMON)) {
-		add(reqs, "bpf", REQUIREMENT_FAIL, "as for cap_bpf and cap_perfmon",
-		    "cannot be probed without CAP_BPF and CAP_PERFMON");
+		requirements_add(reqs, "bpf", REQUIREMENT_FAIL, "as for cap_bpf and cap_perfmon",
+				 "cannot be probed without CAP_BPF and CAP_PERFMON");
 		return;
 	}
 	if (err) {
-		add(reqs, "bpf", REQUIREMENT_FAIL,
-		    err == -ENOSYS && !seccomp_mode() ? NEW_KERNEL : bpf_refused_remedy(),
-		    "the bpf system call is refused: %s", strerror(-err));
+		requirements_add(reqs, "bpf", REQUIREMENT_FAIL,
+				 err == -ENOSYS && !seccomp_mode() ? NEW_KERNEL
+								   : bpf_refused_remedy(),
+				 "the bpf system call is refused: %s", strerror(-err));
 		return;
 	}
-	add(reqs, "bpf", REQUIREMENT_OK, NULL, "allowed");
+	requirements_add(reqs, "bpf", REQUIREMENT_OK, NULL, "allowed");
 	probe_bpf_features(reqs, with_btf);
 	if (!line_read("/proc/sys/net/core/bpf_jit_enable", jit, sizeof(jit)) && *jit == '0')
-		add(reqs, "bpf_jit", REQUIREMENT_WARN, "sysctl -w net.core.bpf_jit_enable=1",
-		    "off: samples cost several times as much");
+		requirements_add(reqs, "bpf_jit", REQUIREMENT_WARN,
+				 "sysctl -w net.core.bpf_jit_enable=1",
+				 "off: samples cost several times as much");
 }
 
 /* 1: addresses are shown; 0: hidden; -errno. The first symbols may rightly be at 0. */
@@ -365,18 +370,20 @@ static void probe_kallsyms(struct requirements *reqs)
 	if (line_read("/proc/sys/kernel/kptr_restrict", kptr, sizeof(kptr)))
 		snprintf(kptr, sizeof(kptr), "unknown");
 	if (shown > 0)
-		add(reqs, "kernel_symbols", REQUIREMENT_OK, NULL, "readable, kptr_restrict %s",
-		    kptr);
+		requirements_add(reqs, "kernel_symbols", REQUIREMENT_OK, NULL,
+				 "readable, kptr_restrict %s", kptr);
 	else if (shown < 0)
-		add(reqs, "kernel_symbols", REQUIREMENT_WARN,
-		    "boot a kernel with CONFIG_KALLSYMS=y",
-		    "/proc/kallsyms: %s; kernel functions stay without names", strerror(-shown));
+		requirements_add(reqs, "kernel_symbols", REQUIREMENT_WARN,
+				 "boot a kernel with CONFIG_KALLSYMS=y",
+				 "/proc/kallsyms: %s; kernel functions stay without names",
+				 strerror(-shown));
 	else
-		add(reqs, "kernel_symbols", REQUIREMENT_WARN,
-		    *kptr == '2' ? "sysctl -w kernel.kptr_restrict=1"
-				 : capability_remedy(CAP_SYSLOG),
-		    "addresses are hidden (kptr_restrict %s): kernel functions stay without names",
-		    kptr);
+		requirements_add(reqs, "kernel_symbols", REQUIREMENT_WARN,
+				 *kptr == '2' ? "sysctl -w kernel.kptr_restrict=1"
+					      : capability_remedy(CAP_SYSLOG),
+				 "addresses are hidden (kptr_restrict %s): kernel functions stay "
+				 "without names",
+				 kptr);
 }
 
 static void probe_lockdown(struct requirements *reqs)
@@ -384,12 +391,12 @@ static void probe_lockdown(struct requirements *reqs)
 	char mode[128];
 
 	if (line_read("/sys/kernel/security/lockdown", mode, sizeof(mode)))
-		add(reqs, "lockdown", REQUIREMENT_OK, NULL,
-		    "not shown here; bpf_features has probed it");
+		requirements_add(reqs, "lockdown", REQUIREMENT_OK, NULL,
+				 "not shown here; bpf_features has probed it");
 	else if (strstr(mode, "[confidentiality]"))
-		add(reqs, "lockdown", REQUIREMENT_FAIL, LOCKDOWN_REMEDY, "%s", mode);
+		requirements_add(reqs, "lockdown", REQUIREMENT_FAIL, LOCKDOWN_REMEDY, "%s", mode);
 	else
-		add(reqs, "lockdown", REQUIREMENT_OK, NULL, "%s", mode);
+		requirements_add(reqs, "lockdown", REQUIREMENT_OK, NULL, "%s", mode);
 }
 
 static void probe_seccomp(struct requirements *reqs)
@@ -397,8 +404,14 @@ static void probe_seccomp(struct requirements *reqs)
 	static const char *const modes[] = { "off", "strict", "a filter is set" };
 	unsigned long mode = seccomp_mode();
 
-	add(reqs, "seccomp", REQUIREMENT_OK, NULL, "%s%s", mode <= 2 ? modes[mode] : "unknown",
-	    mode ? "; bpf and perf_events above say what it lets through" : "");
+	requirements_add(reqs, "seccomp", REQUIREMENT_OK, NULL, "%s%s",
+			 mode <= 2 ? modes[mode] : "unknown",
+			 mode ? "; bpf and perf_events above say what it lets through" : "");
+}
+
+bool requirements_pids_differ(void)
+{
+	return !namespace_is("/proc/self/ns/pid", INIT_PID_NS);
 }
 
 static void probe_pid_namespace(struct requirements *reqs)
@@ -406,17 +419,19 @@ static void probe_pid_namespace(struct requirements *reqs)
 	char mounts[4096];
 	__cleanup(close_file) FILE *file = fopen("/proc/self/mountinfo", "re");
 
-	if (namespace_is("/proc/self/ns/pid", INIT_PID_NS))
-		add(reqs, "pid_namespace", REQUIREMENT_OK, NULL, "the node's");
+	if (!requirements_pids_differ())
+		requirements_add(reqs, "pid_namespace", REQUIREMENT_OK, NULL, "the node's");
 	else
-		add(reqs, "pid_namespace", REQUIREMENT_WARN,
-		    "docker run --pid=host; in Kubernetes hostPID: true",
-		    "a container's: stacks of processes outside of it stay incomplete");
+		requirements_add(
+			reqs, "pid_namespace", REQUIREMENT_WARN,
+			"docker run --pid=host; in Kubernetes hostPID: true",
+			"a container's: stacks of processes outside of it may be incomplete");
 	while (file && fgets(mounts, sizeof(mounts), file)) {
 		if (strstr(mounts, " /proc ") && strstr(mounts, "hidepid=") &&
 		    !strstr(mounts, "hidepid=0") && !strstr(mounts, "hidepid=off"))
-			add(reqs, "proc", REQUIREMENT_WARN, "mount -o remount,hidepid=0 /proc",
-			    "mounted with hidepid: processes of other users cannot be seen");
+			requirements_add(
+				reqs, "proc", REQUIREMENT_WARN, "mount -o remount,hidepid=0 /proc",
+				"mounted with hidepid: processes of other users cannot be seen");
 	}
 }
 
@@ -435,14 +450,15 @@ static void probe_memory(struct requirements *reqs)
 			 "docker run --memory %llum; in Kubernetes resources: {limits: {memory: "
 			 "%lluMi}}",
 			 budget * 3 / 2 / MIB, budget * 3 / 2 / MIB);
-		add(reqs, "memory", REQUIREMENT_WARN, remedy,
-		    "the cgroup allows %.1f MiB, up to %.1f MiB are used with %d possible CPUs",
-		    (double)limit / MIB, (double)budget / MIB, cpus);
+		requirements_add(
+			reqs, "memory", REQUIREMENT_WARN, remedy,
+			"the cgroup allows %.1f MiB, up to %.1f MiB are used with %d possible CPUs",
+			(double)limit / MIB, (double)budget / MIB, cpus);
 		return;
 	}
-	add(reqs, "memory", REQUIREMENT_OK, NULL,
-	    "at most %.1f MiB with %d possible CPUs, BPF maps included", (double)budget / MIB,
-	    cpus);
+	requirements_add(reqs, "memory", REQUIREMENT_OK, NULL,
+			 "at most %.1f MiB with %d possible CPUs, BPF maps included",
+			 (double)budget / MIB, cpus);
 }
 
 static void probe_open_files(struct requirements *reqs)
@@ -455,15 +471,15 @@ static void probe_open_files(struct requirements *reqs)
 	if (getrlimit(RLIMIT_NOFILE, &limit))
 		return;
 	if (limit.rlim_max >= wanted) {
-		add(reqs, "open_files", REQUIREMENT_OK, NULL, "up to %llu",
-		    (unsigned long long)limit.rlim_max);
+		requirements_add(reqs, "open_files", REQUIREMENT_OK, NULL, "up to %llu",
+				 (unsigned long long)limit.rlim_max);
 		return;
 	}
 	snprintf(remedy, sizeof(remedy), "ulimit -Hn %llu; docker run --ulimit nofile=%llu",
 		 (unsigned long long)wanted, (unsigned long long)wanted);
-	add(reqs, "open_files", REQUIREMENT_WARN, remedy,
-	    "only %llu: programs that have exited may stay without names",
-	    (unsigned long long)limit.rlim_max);
+	requirements_add(reqs, "open_files", REQUIREMENT_WARN, remedy,
+			 "only %llu: programs that have exited may stay without names",
+			 (unsigned long long)limit.rlim_max);
 }
 
 static void probe_host_root(struct requirements *reqs, const char *host_root)
@@ -474,11 +490,12 @@ static void probe_host_root(struct requirements *reqs, const char *host_root)
 		return;
 	snprintf(path, sizeof(path), "%s/usr", host_root);
 	if (!access(path, R_OK | X_OK))
-		add(reqs, "host_root", REQUIREMENT_OK, NULL, "%s", host_root);
+		requirements_add(reqs, "host_root", REQUIREMENT_OK, NULL, "%s", host_root);
 	else
-		add(reqs, "host_root", REQUIREMENT_WARN,
-		    "docker run -v /:/host:ro and bpfprof --host-root /host",
-		    "%s: %s; this does not look like a node's file system", path, strerror(errno));
+		requirements_add(reqs, "host_root", REQUIREMENT_WARN,
+				 "docker run -v /:/host:ro and bpfprof --host-root /host",
+				 "%s: %s; this does not look like a node's file system", path,
+				 strerror(errno));
 }
 
 int requirements_probe(struct requirements *ret, const char *host_root)
@@ -506,25 +523,29 @@ int requirements_probe_target(struct requirements *reqs, pid_t pid)
 	int err = target_probe(pid, &target);
 
 	if (err) {
-		add(reqs, "target", REQUIREMENT_FAIL, "ps -e shows the process ids", "%d: %s", pid,
-		    err == -ESRCH ? "no such process" : strerror(-err));
+		requirements_add(reqs, "target", REQUIREMENT_FAIL, "ps -e shows the process ids",
+				 "%d: %s", pid, err == -ESRCH ? "no such process" : strerror(-err));
 	} else if (target.leader != pid) {
 		snprintf(remedy, sizeof(remedy), "bpfprof record -p %d", target.leader);
-		add(reqs, "target", REQUIREMENT_FAIL, remedy, "%d is a thread of process %d (%s)",
-		    pid, target.leader, target.name);
+		requirements_add(reqs, "target", REQUIREMENT_FAIL, remedy,
+				 "%d is a thread of process %d (%s)", pid, target.leader,
+				 target.name);
 	} else if (target.zombie) {
-		add(reqs, "target", REQUIREMENT_FAIL, "ps -e shows the process ids",
-		    "%d (%s) has exited and is a zombie", pid, target.name);
+		requirements_add(reqs, "target", REQUIREMENT_FAIL, "ps -e shows the process ids",
+				 "%d (%s) has exited and is a zombie", pid, target.name);
 	} else if (target.kernel_thread) {
-		add(reqs, "target", REQUIREMENT_OK, NULL,
-		    "%d (%s), a kernel thread: it has kernel stacks only", pid, target.name);
+		requirements_add(reqs, "target", REQUIREMENT_OK, NULL,
+				 "%d (%s), a kernel thread: it has kernel stacks only", pid,
+				 target.name);
 	} else if (target.bits == 32) {
-		add(reqs, "target", REQUIREMENT_WARN, "use a 64-bit build of the program",
-		    "%d (%s), a 32-bit program: it is named and counted, its stacks are not walked",
-		    pid, target.name);
+		requirements_add(reqs, "target", REQUIREMENT_WARN,
+				 "use a 64-bit build of the program",
+				 "%d (%s), a 32-bit program: it is named and counted, its stacks "
+				 "are not walked",
+				 pid, target.name);
 	} else {
-		add(reqs, "target", REQUIREMENT_OK, NULL, "%d (%s)%s", pid, target.name,
-		    target.bits ? ", a 64-bit program" : "");
+		requirements_add(reqs, "target", REQUIREMENT_OK, NULL, "%d (%s)%s", pid,
+				 target.name, target.bits ? ", a 64-bit program" : "");
 	}
 	return reqs->error;
 }
@@ -586,6 +607,8 @@ int requirements_explain(struct buf *message)
 	return first_failure(message, true);
 }
 
+static enum libbpf_print_level libbpf_level = LIBBPF_WARN;
+
 static int libbpf_print(enum libbpf_print_level level, const char *fmt, va_list ap)
 	__attribute__((format(printf, 2, 0)));
 
@@ -594,8 +617,7 @@ static int libbpf_print(enum libbpf_print_level level, const char *fmt, va_list 
 	__cleanup(free_mem) char *text = NULL;
 	int len;
 
-	(void)level;
-	if (log_get_level() < LOG_DEBUG)
+	if (log_get_level() < LOG_DEBUG || level > libbpf_level)
 		return 0;
 	/* The verifier's log comes as one message of many lines. */
 	len = vasprintf(&text, fmt, ap);
@@ -612,4 +634,9 @@ static int libbpf_print(enum libbpf_print_level level, const char *fmt, va_list 
 void libbpf_log_init(void)
 {
 	libbpf_set_print(libbpf_print);
+}
+
+void libbpf_log_all(void)
+{
+	libbpf_level = LIBBPF_DEBUG;
 }

@@ -35,6 +35,10 @@ int requirements_probe(struct requirements *ret, const char *host_root);
 /* Adds the one about a process that the user named. 0 or -ENOMEM. */
 int requirements_probe_target(struct requirements *reqs, pid_t pid);
 void requirements_fini(struct requirements *reqs);
+/* Adds one; remedy may be NULL, both texts are copied. Failure is told by reqs->error. */
+void requirements_add(struct requirements *reqs, const char *name, enum requirement_status status,
+		      const char *remedy, const char *found, ...)
+	__attribute__((format(printf, 5, 6)));
 
 /*
  * Only what record cannot do without, quick enough for every start: 0, or -EPERM
@@ -48,7 +52,14 @@ int requirements_check(struct buf *message);
  */
 int requirements_explain(struct buf *message);
 
-/* From now on libbpf's own messages go to log_debug(): they show with --verbose only. */
+/* Are process ids here other ones than the kernel's, which samples have? */
+bool requirements_pids_differ(void);
+
+/*
+ * From now on libbpf's own messages go to log_debug(): with --verbose its warnings show, among
+ * them the verifier's words, and after libbpf_log_all() the thousand lines of a successful load too.
+ */
 void libbpf_log_init(void);
+void libbpf_log_all(void);
 
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/target.h"
 
+#include <limits.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,21 @@ static int auxv_bits(pid_t pid)
 			return 32;
 	}
 	return 0;
+}
+
+pid_t target_pod_pid(pid_t pid)
+{
+	char status[8192], *end;
+	const char *field;
+	unsigned long number = 0;
+
+	if (proc_file_read(status, sizeof(status), pid, "status") < 0)
+		return 0;
+	field = status_field(status, "NSpid");
+	/* Outermost first, tabs between them. */
+	for (; field && *field >= '0' && *field <= '9'; field = end + (*end == '\t'))
+		number = strtoul(field, &end, 10);
+	return number <= INT_MAX ? (pid_t)number : 0;
 }
 
 int target_probe(pid_t pid, struct target *ret)

@@ -21,5 +21,7 @@ struct target {
 
 /* 0, -ESRCH without such a process, or what reading /proc gave. */
 int target_probe(pid_t pid, struct target *ret);
+/* Its number in its own pid namespace; 0 if it cannot be had. */
+pid_t target_pod_pid(pid_t pid);
 
 #endif

@@ -190,6 +190,10 @@ static void commit(const struct slot *slot, const char *name, struct strtab *nam
 	syms[slot->query].name = strtab_add_len(names, plt, (size_t)len);
 	syms[slot->query].value = slot->start;
 	syms[slot->query].bytes = slot->bytes;
+	if (syms[slot->query].same_end) {
+		syms[slot->query].same_start = syms[slot->query].rva;
+		syms[slot->query].same_end = syms[slot->query].rva + 1;
+	}
 }
 
 static int name_by_symbol(struct elf_image *img, struct strtab *names, struct elf_symbol *syms,

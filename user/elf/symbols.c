@@ -60,11 +60,24 @@ static int resolve_debug_file(struct elf_image *img, const struct elf_debug_path
 	return err;
 }
 
+/* What has no name from a symbol with a size, or not all was seen of, is alone with its answer. */
+static void alone(struct elf_symbol *syms, size_t nr, bool all)
+{
+	size_t i;
+
+	for (i = 0; i < nr; i++) {
+		if (!syms[i].same_end || (!all && syms[i].name && syms[i].bytes))
+			continue;
+		syms[i].same_start = syms[i].rva;
+		syms[i].same_end = syms[i].rva + 1;
+	}
+}
+
 /* Each source is asked for what those before it left unnamed; the first error is kept. */
 int elf_symbols_resolve(struct elf_image *img, const struct elf_debug_paths *paths,
 			struct strtab *names, struct elf_symbol *syms, size_t nr)
 {
-	int errs[5] = { 0 };
+	int errs[5] = { 0 }, err = 0;
 	size_t i;
 
 	errs[0] = resolve_table(img, SHT_SYMTAB, names, syms, nr);
@@ -74,8 +87,8 @@ int elf_symbols_resolve(struct elf_image *img, const struct elf_debug_paths *pat
 	}
 	errs[3] = all_named(syms, nr) ? 0 : plt_resolve(img, names, syms, nr);
 	errs[4] = all_named(syms, nr) ? 0 : resolve_debug_file(img, paths, names, syms, nr);
-	for (i = 0; i < sizeof(errs) / sizeof(errs[0]); i++)
-		if (errs[i] && errs[i] != -ENODATA)
-			return errs[i];
-	return 0;
+	for (i = 0; i < sizeof(errs) / sizeof(errs[0]) && !err; i++)
+		err = errs[i] != -ENODATA ? errs[i] : 0;
+	alone(syms, nr, err != 0);
+	return err;
 }

@@ -24,6 +24,11 @@ struct elf_symbol {
 	uint32_t name; /* id in names, mangled as in the file; 0 = no symbol covers rva */
 	uint64_t value; /* start of the symbol */
 	uint64_t bytes; /* 0 = the symbol has no size: only rva itself is known to be in it */
+	/*
+	 * Set same_end to UINT64_MAX to be told where else the answer is the same: from same_start
+	 * up to same_end. Both 0: nobody asked.
+	 */
+	uint64_t same_start, same_end;
 };
 
 /* How a separate debug file is opened: an image, or NULL. */

@@ -43,6 +43,8 @@ struct scan {
 	struct candidate *best; /* of syms[i], symbols with a size */
 	struct candidate
 		*prev; /* last symbol of any kind after syms[i - 1].rva, up to syms[i].rva */
+	/* Only if asked for: the nearest borders of symbols around syms[i], as far as they are seen. */
+	uint64_t *low, *high;
 	const struct elf_section *sections;
 	size_t nr_sections;
 	uint32_t nr_offers;
@@ -135,6 +137,21 @@ static uint64_t clip_to_section(const struct scan *s, const Elf64_Sym *sym, uint
 	return bytes < sec->bytes - skip ? bytes : sec->bytes - skip;
 }
 
+/* At va a symbol begins or ends: what covers an address may change there. */
+static void offer_border(struct scan *s, uint64_t va)
+{
+	size_t i;
+
+	if (!s->low)
+		return;
+	/* Those that stand exactly on the border lie behind it. */
+	i = lower_bound(s->syms, s->nr, va);
+	if (i < s->nr && s->low[i] < va)
+		s->low[i] = va;
+	if (i > 0 && s->high[i - 1] > va)
+		s->high[i - 1] = va;
+}
+
 static void offer_sized(struct scan *s, struct candidate *c, size_t first)
 {
 	uint64_t end = c->value + c->bytes;
@@ -188,8 +205,11 @@ static void offer_symbol(struct scan *s, const Elf64_Sym *sym)
 	if (!sym->st_size || !sym->st_name || type == STT_OBJECT)
 		return;
 	c.bytes = clip_to_section(s, sym, sym->st_size);
-	if (c.value + c.bytes > c.value)
-		offer_sized(s, &c, first);
+	if (c.value + c.bytes <= c.value)
+		return;
+	offer_sized(s, &c, first);
+	offer_border(s, c.value);
+	offer_border(s, c.value + c.bytes);
 }
 
 static int scan_table(struct scan *s)
@@ -297,6 +317,7 @@ static int resolve_unsized(struct scan *s, struct strtab *names, struct elf_symb
 	cover.syms = starts;
 	cover.best = inside;
 	cover.prev = NULL;
+	cover.low = NULL;
 	cover.nr_offers = 0;
 	err = scan_table(&cover);
 	if (err)
@@ -315,13 +336,33 @@ static int resolve_unsized(struct scan *s, struct strtab *names, struct elf_symb
 	return 0;
 }
 
+/* Each border was noted at the queries next to it: it holds for those beyond them too. */
+static void narrow(const struct scan *s, struct elf_symbol *syms)
+{
+	uint64_t low = 0, high = UINT64_MAX;
+	size_t i;
+
+	for (i = 0; i < s->nr; i++) {
+		low = s->low[i] > low ? s->low[i] : low;
+		if (syms[i].same_start < low)
+			syms[i].same_start = low;
+	}
+	for (i = s->nr; i-- > 0;) {
+		high = s->high[i] < high ? s->high[i] : high;
+		if (syms[i].same_end > high)
+			syms[i].same_end = high;
+	}
+}
+
 int symtab_resolve(const struct symtab *tab, struct elf_image *img, struct strtab *names,
 		   struct elf_symbol *syms, size_t nr)
 {
 	__cleanup(free_mem) struct candidate *best = NULL;
 	__cleanup(free_mem) struct candidate *prev = NULL;
+	__cleanup(free_mem) uint64_t *borders = NULL;
 	struct scan s = { .tab = tab, .img = img, .syms = syms, .nr = nr };
 	int err, name_err;
+	size_t i;
 
 	if (!nr)
 		return 0;
@@ -329,9 +370,20 @@ int symtab_resolve(const struct symtab *tab, struct elf_image *img, struct strta
 	s.prev = prev = calloc(nr, sizeof(*prev));
 	if (!best || !prev)
 		return -ENOMEM;
+	if (syms[0].same_end) {
+		borders = calloc(nr, 2 * sizeof(*borders));
+		if (!borders)
+			return -ENOMEM;
+		s.low = borders;
+		s.high = borders + nr;
+		for (i = 0; i < nr; i++)
+			s.high[i] = UINT64_MAX;
+	}
 	s.sections = elf_image_sections(img, &s.nr_sections);
 	err = scan_table(&s);
 	name_err = commit_sized(&s, names, syms);
+	if (borders)
+		narrow(&s, syms);
 	if (err || name_err)
 		return err ? err : name_err;
 	if (tab->partial || !s.has_locals)

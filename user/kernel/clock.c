@@ -26,6 +26,8 @@ struct cpu {
 	struct bpf_link *link;
 	uint64_t period_ns;
 	uint64_t counted_ns; /* perf count when the period last changed */
+	uint64_t
+		enabled_ns; /* time that the event had been enabled for, at the last clock_tick() */
 	double due; /* ticks due until then */
 };
 
@@ -43,6 +45,8 @@ struct clock {
 	struct cpu *cpus;
 	struct bpf_link *arm_link;
 	uint32_t nr_unarmed;
+	uint64_t nr_revived;
+	uint64_t nr_skipped; /* the most that clock_nr_skipped() said */
 	unsigned int seed;
 	bool stopped;
 	double not_busy_start, not_busy_end;
@@ -55,6 +59,7 @@ static int perf_open(bool cycles, uint32_t hz, int cpu)
 		.type = cycles ? PERF_TYPE_HARDWARE : PERF_TYPE_SOFTWARE,
 		.config = cycles ? PERF_COUNT_HW_CPU_CYCLES : PERF_COUNT_SW_CPU_CLOCK,
 		.sample_type = PERF_SAMPLE_RAW,
+		.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED,
 		.disabled = 1,
 	};
 
@@ -100,21 +105,43 @@ static void online_read(struct clock *clock)
 
 /* Perf events. */
 
-static uint64_t perf_count(const struct cpu *cpu)
-{
-	uint64_t count = 0;
+/* As read() gives them. */
+struct perf_counts {
+	uint64_t count;
+	uint64_t enabled_ns;
+};
 
-	if (cpu->perf_fd < 0 || read(cpu->perf_fd, &count, sizeof(count)) != sizeof(count))
-		return cpu->counted_ns;
-	return count;
+/* What was known of them stays if they are not to be had. */
+static void perf_read(const struct cpu *cpu, struct perf_counts *counts)
+{
+	struct perf_counts tmp;
+
+	if (cpu->perf_fd >= 0 && read(cpu->perf_fd, &tmp, sizeof(tmp)) == sizeof(tmp))
+		*counts = tmp;
 }
 
 static void perf_account(struct cpu *cpu)
 {
-	uint64_t count = perf_count(cpu);
+	struct perf_counts now = { .count = cpu->counted_ns };
 
-	cpu->due += (double)(count - cpu->counted_ns) / (double)cpu->period_ns;
-	cpu->counted_ns = count;
+	perf_read(cpu, &now);
+	cpu->due += (double)(now.count - cpu->counted_ns) / (double)cpu->period_ns;
+	cpu->counted_ns = now.count;
+}
+
+/*
+ * An event leaves its CPU for good when that goes offline, though its descriptor stays: a CPU that
+ * was back before we looked again is told by that its event is not enabled any more.
+ */
+static bool perf_is_dead(struct cpu *cpu)
+{
+	struct perf_counts now = { .enabled_ns = cpu->enabled_ns };
+	bool dead;
+
+	perf_read(cpu, &now);
+	dead = now.enabled_ns == cpu->enabled_ns;
+	cpu->enabled_ns = now.enabled_ns;
+	return dead;
 }
 
 /* Uniform in frequency within 10% of hz, so that the mean rate is what was asked for. */
@@ -136,6 +163,7 @@ static int perf_start_cpu(struct clock *clock, int nr)
 		return -errno;
 	cpu->period_ns = NS_PER_SECOND / options->hz;
 	cpu->counted_ns = 0;
+	cpu->enabled_ns = 0;
 	cpu->link = bpf_program__attach_perf_event(clock->session->skel->progs.sample_perf,
 						   cpu->perf_fd);
 	if (!cpu->link) {
@@ -173,6 +201,10 @@ static int perf_update(struct clock *clock)
 		if (!cpu->online) {
 			perf_stop_cpu(cpu);
 			continue;
+		}
+		if (cpu->link && perf_is_dead(cpu)) {
+			perf_stop_cpu(cpu);
+			clock->nr_revived++;
 		}
 		if (!cpu->link) {
 			e = perf_start_cpu(clock, (int)i);
@@ -345,6 +377,11 @@ uint32_t clock_nr_unarmed(const struct clock *clock)
 	return clock->nr_unarmed;
 }
 
+uint64_t clock_nr_revived(const struct clock *clock)
+{
+	return clock->nr_revived;
+}
+
 uint64_t clock_nr_skipped(struct clock *clock, uint64_t busy_runs)
 {
 	double due = 0, hz = clock->session->options.hz, not_busy;
@@ -363,5 +400,8 @@ uint64_t clock_nr_skipped(struct clock *clock, uint64_t busy_runs)
 	/* /proc/stat counts in hundredths, and a tick per CPU is always under way. */
 	due -= (not_busy + clock->session->nr_cpus * 2 * STAT_SECONDS) * hz +
 	       clock->session->nr_cpus;
-	return due > (double)busy_runs ? (uint64_t)(due - (double)busy_runs) : 0;
+	/* An estimate moves a little both ways; what was once said to be lost stays lost. */
+	if (due - (double)busy_runs > (double)clock->nr_skipped)
+		clock->nr_skipped = (uint64_t)(due - (double)busy_runs);
+	return clock->nr_skipped;
 }

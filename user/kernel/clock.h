@@ -31,11 +31,14 @@ void clock_free(struct clock *clock);
 
 /* Online CPUs that are not sampled at the moment. */
 uint32_t clock_nr_unarmed(const struct clock *clock);
+/* How often a perf event was found dead on a CPU that is online, and was opened anew. */
+uint64_t clock_nr_revived(const struct clock *clock);
 /*
  * Ticks that were due on busy CPUs but skipped by the kernel without a trace (perf
  * events only; a tick inside a BPF map update is). busy_runs: program runs that did not meet the
  * idle task. Idle CPUs need not tick, so their time is taken off by what
- * /proc/stat says of it, and the result is exact to some ticks per CPU only.
+ * /proc/stat says of it, and the result is exact to some ticks per CPU only; it
+ * never falls.
  */
 uint64_t clock_nr_skipped(struct clock *clock, uint64_t busy_runs);
 

@@ -6,12 +6,27 @@
 
 #include "base/cleanup.h"
 
-int iterate_open(int prog_fd, uint32_t tid)
+static int link_make(int prog_fd, union bpf_iter_link_info info)
 {
-	union bpf_iter_link_info info = { .task.tid = tid };
 	LIBBPF_OPTS(bpf_link_create_opts, options, .iter_info = &info,
 		    .iter_info_len = sizeof(info));
-	__cleanup(close_fd) int link_fd = bpf_link_create(prog_fd, 0, BPF_TRACE_ITER, &options);
+
+	return bpf_link_create(prog_fd, 0, BPF_TRACE_ITER, &options);
+}
+
+int iterate_link(int prog_fd, uint32_t tid)
+{
+	return link_make(prog_fd, (union bpf_iter_link_info){ .task.tid = tid });
+}
+
+int iterate_link_process(int prog_fd, uint32_t pid)
+{
+	return link_make(prog_fd, (union bpf_iter_link_info){ .task.pid = pid });
+}
+
+int iterate_open(int prog_fd, uint32_t tid)
+{
+	__cleanup(close_fd) int link_fd = iterate_link(prog_fd, tid);
 
 	return link_fd < 0 ? link_fd : bpf_iter_create(link_fd);
 }

@@ -4,6 +4,10 @@
 
 #include <stdint.h>
 
+/* A link of a task iterator to one thread, to be used any number of times, or -errno. */
+int iterate_link(int prog_fd, uint32_t tid);
+/* The same to all threads of a process. */
+int iterate_link_process(int prog_fd, uint32_t pid);
 /* A descriptor to read a task iterator's output for one thread from, or -errno. */
 int iterate_open(int prog_fd, uint32_t tid);
 

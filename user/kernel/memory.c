@@ -14,8 +14,6 @@
 #include "kernel/session.h"
 #include "bpfprof.skel.h"
 
-#define NR_SLOTS 4
-
 struct memory_job {
 	int prog_fd;
 	uint32_t pid;
@@ -44,19 +42,40 @@ static long memory_run(void *arg)
 	return 0;
 }
 
+int memory_slot_find(const uint64_t *hung, int nr, const struct deadline_runner *runner)
+{
+	int i;
+
+	for (i = 0; i < nr; i++)
+		if (!deadline_is_stuck(runner, hung[i]))
+			return i;
+	return -EBUSY;
+}
+
+bool memory_hangs(const struct session *session, const struct deadline_runner *runner)
+{
+	int i;
+
+	for (i = 0; i < BPFPROF_MEMORY_SLOTS; i++)
+		if (deadline_is_stuck(runner, session->hung_reads[i]))
+			return true;
+	return false;
+}
+
 /* One pass, at most BPFPROF_MEMORY_BYTES. */
 static int read_pass(struct session *session, struct deadline_runner *runner,
 		     struct memory_job *job, uint64_t va)
 {
 	int requests = bpf_map__fd(session->skel->maps.memory_requests);
 	__cleanup(free_mem) struct bpfprof_memory_request *request = calloc(1, sizeof(*request));
-	uint32_t zero = 0, slot = session->nr_hung_reads;
+	int at = memory_slot_find(session->hung_reads, BPFPROF_MEMORY_SLOTS, runner);
+	uint32_t zero = 0, slot = (uint32_t)at;
 	long err;
 
 	if (!request)
 		return -ENOMEM;
-	if (slot >= NR_SLOTS)
-		return -EBUSY;
+	if (at < 0)
+		return at;
 	request->va = va;
 	request->len = job->len;
 	if (bpf_map_update_elem(requests, &slot, request, BPF_ANY) ||
@@ -65,7 +84,7 @@ static int read_pass(struct session *session, struct deadline_runner *runner,
 		return -errno;
 	err = deadline_run(runner, memory_run, NULL, job, sizeof(*job), MEMORY_DEADLINE_MS);
 	if (err == -ETIMEDOUT)
-		session->nr_hung_reads++;
+		session->hung_reads[at] = deadline_last_stuck(runner);
 	return (int)err;
 }
 

@@ -5,9 +5,10 @@
 /*
  * Memory of another process, read by a sleepable BPF iterator: needs no ptrace
  * rights and stops nobody. The read may fault and then block, so it runs under a
- * deadline; after one that hung the next reads use another slot, of which there are few.
+ * deadline; while one hangs the next reads use another slot, of which there are few.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,5 +20,10 @@ struct session;
 /* Exactly len bytes at va of process pid. 0, -EFAULT, -ESRCH, -ETIMEDOUT, -EBUSY (all slots hang), -errno. */
 int memory_read(struct session *session, struct deadline_runner *runner, uint32_t pid, uint64_t va,
 		void *dst, size_t len);
+/* Does a read hang now? */
+bool memory_hangs(const struct session *session, const struct deadline_runner *runner);
+
+/* The first of nr slots whose call does not hang, or has come back meanwhile; -EBUSY if all hang. */
+int memory_slot_find(const uint64_t *hung, int nr, const struct deadline_runner *runner);
 
 #endif

@@ -14,6 +14,7 @@
 #include "kernel/session.h"
 #include "proc/processes.h"
 #include "python/codes.h"
+#include "python/id_tally.h"
 #include "bpfprof.skel.h"
 
 #define CLEAN_EVERY 8192 /* new code objects */
@@ -96,71 +97,100 @@ void python_maps_clear(struct python_maps *maps, struct process *process, uint64
 	arena_give(maps->slots, process->python_slot, now_ns);
 	process->python_slot = 0;
 	process->python_id = 0;
+	process->python_old_id = 0;
 }
 
-/* Ids of the Python processes that there are, as a bit each. */
-static uint8_t *alive_ids(const struct python_maps *maps, const struct processes *processes)
+/*
+ * Ids of the Python processes that there are, with old those that they had, and 0, which is none. 0 or
+ * -ENOMEM.
+ */
+static int ids_collect(struct id_tally *ids, const struct processes *processes, bool old)
 {
-	uint8_t *alive = calloc(maps->next_id / 8 + 1, 1);
 	const struct process *process;
+	int err = id_tally_add(ids, 0);
 
-	for (process = processes_first(processes); process && alive; process = process->hh.next)
-		alive[process->python_id / 8] |= (uint8_t)(1U << process->python_id % 8);
-	return alive;
+	for (process = processes_first(processes); process && !err; process = process->hh.next) {
+		if (process->python_id)
+			err = id_tally_add(ids, process->python_id);
+		if (old && process->python_old_id && !err)
+			err = id_tally_add(ids, process->python_old_id);
+	}
+	id_tally_sort(ids);
+	return err;
 }
-
-struct alive {
-	const uint8_t *bits;
-	uint32_t nr;
-};
 
 static bool is_alive(void *arg, uint32_t id)
 {
-	const struct alive *alive = arg;
-
-	return id < alive->nr && alive->bits[id / 8] >> id % 8 & 1;
+	return id_tally_find(arg, id) != NULL;
 }
 
-/* Deletes what is dead, and of the rest every other one if asked to. How many stay. */
-static uint32_t codes_delete(const struct python_maps *maps, struct alive *alive, bool half)
+/* Of which process there are how many code objects in the map, by its id. */
+struct tally {
+	const struct id_tally *ids;
+	uint32_t all;
+	uint32_t many; /* more than that of one process are too many */
+};
+
+static bool keep_alive(struct tally *tally, uint32_t id, uint32_t i)
 {
-	int fd = bpf_map__fd(maps->session->skel->maps.codes), err;
+	struct id_count *count = id_tally_find(tally->ids, id);
+
+	(void)i;
+	if (!count)
+		return false;
+	count->nr++;
+	tally->all++;
+	return true;
+}
+
+static bool keep_share(struct tally *tally, uint32_t id, uint32_t i)
+{
+	struct id_count *count = id_tally_find(tally->ids, id);
+
+	if (!count || count->nr <= tally->many || i & 1)
+		return true;
+	count->nr--;
+	return false;
+}
+
+/* Deletes the code objects that keep() does not want. */
+static void codes_delete(const struct python_maps *maps, struct tally *tally,
+			 bool (*keep)(struct tally *tally, uint32_t id, uint32_t i))
+{
+	int fd = bpf_map__fd(maps->session->skel->maps.codes), err = 0;
 	__cleanup(free_mem) struct bpfprof_code_key *keys = calloc(BATCH, sizeof(*keys));
 	__cleanup(free_mem) struct bpfprof_code_known *values = calloc(BATCH, sizeof(*values));
-	uint32_t in = 0, out = 0, nr, i, kept = 0;
+	uint32_t in = 0, out = 0, nr, i;
 	bool first = true;
 
-	do {
+	while (keys && values && !err) {
 		nr = BATCH;
-		if (!keys || !values)
-			return 0;
 		err = bpf_map_lookup_batch(fd, first ? NULL : &in, &out, keys, values, &nr, NULL);
 		if (err && err != -ENOENT)
 			break;
-		for (i = 0; i < nr; i++) {
-			if (is_alive(alive, keys[i].python) && !(half && i & 1))
-				kept++;
-			else
+		for (i = 0; i < nr; i++)
+			if (!keep(tally, keys[i].python, i))
 				bpf_map_delete_elem(fd, &keys[i]);
-		}
 		in = out;
 		first = false;
-	} while (!err);
-	return kept;
+	}
 }
 
-/* From now on every process may have new elements again. */
-static void quotas_renew(const struct python_maps *maps, const struct processes *processes)
+/* From now on a process may have as many new elements as it has left free. */
+static void quotas_renew(const struct python_maps *maps, const struct processes *processes,
+			 const struct id_tally *kept)
 {
 	int fd = bpf_map__fd(maps->session->skel->maps.pythons);
 	struct bpfprof_python value;
 	const struct process *process;
+	const struct id_count *count;
 
 	for (process = processes_first(processes); process; process = process->hh.next) {
 		if (!process->python_slot ||
 		    bpf_map_lookup_elem(fd, &process->python_slot, &value) || !value.nr_codes)
 			continue;
-		value.nr_codes = 0;
+		count = id_tally_find(kept, process->python_id);
+		value.nr_codes = count ? count->nr : 0;
 		bpf_map_update_elem(fd, &process->python_slot, &value, BPF_ANY);
 	}
 }
@@ -175,22 +205,59 @@ void python_maps_clean(struct python_maps *maps, const struct processes *process
 {
 	uint32_t max = bpf_map__max_entries(maps->session->skel->maps.codes);
 	uint64_t counters[BPFPROF_NR_COUNTERS], full;
-	__cleanup(free_mem) uint8_t *bits = NULL;
-	struct alive alive;
+	struct id_tally ids = { 0 }, known = { 0 };
+	struct tally tally = { .ids = &ids };
 
 	session_counters(maps->session, counters);
 	full = counters[BPFPROF_COUNT_CODES_FULL];
 	if (maps->nr_new < CLEAN_EVERY && full == maps->nr_full)
 		return;
-	bits = alive_ids(maps, processes);
-	if (!bits)
-		return;
-	alive = (struct alive){ .bits = bits, .nr = maps->next_id };
-	/* What is still in use of the half is sent again. */
-	if (codes_delete(maps, &alive, false) > max / 4 * 3)
-		codes_delete(maps, &alive, true);
-	codes_forget(codes, is_alive, &alive);
-	quotas_renew(maps, processes);
+	if (ids_collect(&ids, processes, false) || ids_collect(&known, processes, true))
+		goto out;
+	codes_delete(maps, &tally, keep_alive);
+	/* Those that have most give way; what is still in use of that is sent again. */
+	tally.many = tally.all > max / 4 * 3 ? max / 32 : BPFPROF_PYTHON_MAX_CODES / 2;
+	codes_delete(maps, &tally, keep_share);
+	codes_forget(codes, is_alive, &known); /* frames with old ones may be under way */
+	quotas_renew(maps, processes, &ids);
 	maps->nr_new = 0;
 	maps->nr_full = full;
+out:
+	id_tally_fini(&ids);
+	id_tally_fini(&known);
+}
+
+/*
+ * From now on the kernel knows the process under another id: what still runs in it is sent anew,
+ * whatever caches and maps had of it.
+ */
+static void id_renew(struct python_maps *maps, struct process *process, uint64_t now_ns)
+{
+	process->python_old_id = process->python_id;
+	process->python_id = maps->next_id++;
+	python_maps_set(maps, process, now_ns);
+	maps->nr_new = CLEAN_EVERY; /* what it had under the old one is no use to anybody */
+}
+
+static void codes_sweep_alive(const struct processes *processes, struct codes *codes,
+			      const uint64_t *frames, size_t nr)
+{
+	struct id_tally ids = { 0 };
+
+	if (!ids_collect(&ids, processes, true))
+		codes_sweep(codes, frames, nr, is_alive, &ids);
+	id_tally_fini(&ids);
+}
+
+void python_maps_sweep(struct python_maps *maps, struct processes *processes, struct codes *codes,
+		       const uint64_t *frames, size_t nr, uint64_t now_ns)
+{
+	struct process *process;
+
+	for (process = processes_first(processes); process; process = process->hh.next)
+		process->python_old_id = 0;
+	codes_sweep_alive(processes, codes, frames, nr);
+	for (process = processes_first(processes); process; process = process->hh.next)
+		if (process->python_slot && codes_is_crowded(codes, process->python_id))
+			id_renew(maps, process, now_ns);
 }

@@ -7,6 +7,7 @@
  * each process is; and the map of code objects that it has sent, which is kept from filling up.
  */
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct bpfprof_python_layout;
@@ -38,5 +39,11 @@ void python_maps_code(struct python_maps *maps);
  */
 void python_maps_clean(struct python_maps *maps, const struct processes *processes,
 		       struct codes *codes);
+/*
+ * codes_sweep() with the processes that there are. Of those that are crowded the kernel sends
+ * again what is in use.
+ */
+void python_maps_sweep(struct python_maps *maps, struct processes *processes, struct codes *codes,
+		       const uint64_t *frames, size_t nr, uint64_t now_ns);
 
 #endif

@@ -9,19 +9,20 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/time.h"
-#include "symbol/kallsyms.h"
+#include "kernel/interrupt_text.h"
 #include "bpfprof.skel.h"
 
 #define RING_BYTES (8U << 20)
 #define NR_ROWS (1U << 21) /* 16 MiB */
 #define NR_MAPPINGS (1U << 16) /* 1.5 MiB */
 #define MISS_BYTES_PER_MS 25000 /* per node */
-#define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
+#define INIT_PID_NS 0xEFFFFFFCU
 #define JITTER_1024 102 /* +- 10% */
 
 static int maps_size(struct session *session)
@@ -42,30 +43,24 @@ static int maps_size(struct session *session)
 	return 0;
 }
 
-/* Where the timer's own interrupt ends in a kernel stack. Without kallsyms it stays unknown. */
-static void find_interrupt_text(struct bpfprof_cfg *cfg)
+/* The outermost one has had the same number since Linux 3.8. */
+static uint32_t own_pid_ns(void)
 {
-	struct kallsyms_range ranges[] = { { .name = "do_softirq" },
-					   { .name = "asm_sysvec_apic_timer_interrupt" },
-					   { .name = "asm_common_interrupt" },
-					   { .name = "asm_sysvec_reschedule_ipi" },
-					   { .name = "asm_sysvec_call_function" },
-					   { .name = "asm_sysvec_call_function_single" } };
-	size_t i;
+	struct stat st;
 
-	if (kallsyms_find("/proc/kallsyms", ranges, ARRAY_SIZE(ranges)))
-		return;
-	cfg->softirq_start = ranges[0].start;
-	cfg->softirq_end = ranges[0].end;
-	/* The entries lie one after another, each some dozen bytes long. */
-	for (i = 1; i < ARRAY_SIZE(ranges); i++) {
-		if (!ranges[i].start)
-			continue;
-		if (!cfg->irq_start || ranges[i].start < cfg->irq_start)
-			cfg->irq_start = ranges[i].start;
-		if (ranges[i].end > cfg->irq_end)
-			cfg->irq_end = ranges[i].end;
-	}
+	if (stat("/proc/self/ns/pid", &st) || st.st_ino == INIT_PID_NS)
+		return 0;
+	return (uint32_t)st.st_ino;
+}
+
+bool session_pids_are_the_nodes(const struct session *session)
+{
+	return !session->skel->rodata->cfg.pid_ns;
+}
+
+uint32_t session_own_pid(const struct session *session, uint32_t pid, uint32_t agent_pid)
+{
+	return session->skel->rodata->cfg.pid_ns ? agent_pid : pid;
 }
 
 static void config_set(struct session *session)
@@ -80,10 +75,14 @@ static void config_set(struct session *session)
 	cfg->period_is_ns = !options->cycles;
 	cfg->jitter = JITTER_1024;
 	cfg->mmap_nr = SYS_mmap;
+	cfg->pid_ns = own_pid_ns();
+	while (1U << cfg->code_cpu_bits < session->nr_cpus)
+		cfg->code_cpu_bits++;
 	if (getrandom(&cfg->hash_seed, sizeof(cfg->hash_seed), GRND_NONBLOCK) < 0)
 		cfg->hash_seed = time_monotonic_ns();
 	if (options->clock == SESSION_CLOCK_TIMER)
-		find_interrupt_text(cfg);
+		interrupt_text_find(cfg, "/proc/kallsyms",
+				    interrupt_text_has_fred("/proc/cpuinfo"));
 }
 
 static void *array_map(struct bpf_map *map)
@@ -92,6 +91,38 @@ static void *array_map(struct bpf_map *map)
 	void *mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(map), 0);
 
 	return mem == MAP_FAILED ? NULL : mem;
+}
+
+/* Of the programs only the iterators, of the maps those that user space writes all the same. */
+static int iterators_only(struct session *session)
+{
+	struct bpfprof_bpf *skel = session->skel;
+	struct bpf_program *prog;
+
+	bpf_object__for_each_program(prog, skel->obj)
+	{
+		if (bpf_program__type(prog) != BPF_PROG_TYPE_TRACING ||
+		    bpf_program__get_expected_attach_type(prog) != BPF_TRACE_ITER)
+			bpf_program__set_autoload(prog, false);
+	}
+	bpf_program__set_autoload(skel->progs.task_environ, false);
+	bpf_map__set_autocreate(skel->maps.ring, false);
+	bpf_map__set_autocreate(skel->maps.scratches, false);
+	bpf_map__set_autocreate(skel->maps.counters, false);
+	return bpf_map__set_max_entries(skel->maps.codes, 1);
+}
+
+/* What only reads threads that sleep costs sampling neither time nor memory. */
+static int iterators_spare(struct session *session)
+{
+	struct bpfprof_bpf *skel = session->skel;
+
+	bpf_program__set_autoload(skel->progs.task_states, false);
+	bpf_program__set_autoload(skel->progs.task_pages, false);
+	bpf_map__set_autocreate(skel->maps.state_scratches, false);
+	bpf_map__set_autocreate(skel->maps.task_reads, false);
+	bpf_map__set_autocreate(skel->maps.task_read_slot, false);
+	return 0;
 }
 
 int session_open(struct session *session, const struct session_options *options)
@@ -110,7 +141,12 @@ int session_open(struct session *session, const struct session_options *options)
 	bpf_program__set_autoload(session->skel->progs.sample_perf, !timer);
 	bpf_program__set_autoload(session->skel->progs.arm_timer, timer);
 	bpf_map__set_autocreate(session->skel->maps.timers, timer);
+	bpf_program__set_autoload(session->skel->progs.title_changed, options->titles);
+	bpf_map__set_autocreate(session->skel->maps.titled, options->titles);
+	bpf_map__set_autocreate(session->skel->maps.title_verdicts, options->titles);
 	err = maps_size(session);
+	if (!err)
+		err = options->iterators ? iterators_only(session) : iterators_spare(session);
 	if (!err) {
 		config_set(session);
 		err = bpfprof_bpf__load(session->skel);
@@ -139,7 +175,10 @@ int session_attach(struct session *session)
 	if (!skel->links.process_exec || !skel->links.process_fork || !skel->links.process_exit ||
 	    !skel->links.range_handed_out)
 		return -errno;
-	return 0;
+	if (!session->options.titles)
+		return 0;
+	skel->links.title_changed = bpf_program__attach(skel->progs.title_changed);
+	return skel->links.title_changed ? 0 : -errno;
 }
 
 void session_close(struct session *session)
@@ -152,12 +191,23 @@ void session_close(struct session *session)
 	*session = (struct session){ 0 };
 }
 
-int session_target_add(struct session *session, pid_t pid)
+uint32_t session_target_groups(const struct session *session, pid_t pid)
 {
-	uint32_t key = (uint32_t)pid, one = 1;
+	uint32_t key = (uint32_t)pid, groups;
 
-	return bpf_map__update_elem(session->skel->maps.targets, &key, sizeof(key), &one,
-				    sizeof(one), BPF_ANY);
+	return bpf_map__lookup_elem(session->skel->maps.targets, &key, sizeof(key), &groups,
+				    sizeof(groups), 0)
+		       ? 0
+		       : groups;
+}
+
+int session_target_add(struct session *session, pid_t pid, uint32_t groups)
+{
+	uint32_t key = (uint32_t)pid;
+
+	groups |= session_target_groups(session, pid);
+	return bpf_map__update_elem(session->skel->maps.targets, &key, sizeof(key), &groups,
+				    sizeof(groups), BPF_ANY);
 }
 
 void session_target_remove(struct session *session, pid_t pid)
@@ -169,10 +219,26 @@ void session_target_remove(struct session *session, pid_t pid)
 
 bool session_is_target(const struct session *session, pid_t pid)
 {
-	uint32_t key = (uint32_t)pid, value;
+	return session_target_groups(session, pid) != 0;
+}
 
-	return !bpf_map__lookup_elem(session->skel->maps.targets, &key, sizeof(key), &value,
-				     sizeof(value), 0);
+void session_targets_clear(struct session *session, uint32_t groups)
+{
+	struct bpf_map *map = session->skel->maps.targets;
+	uint32_t key, next, left;
+	bool more = !bpf_map__get_next_key(map, NULL, &next, sizeof(next));
+
+	while (more) {
+		key = next;
+		/* Asked for first: from a key that is gone it would begin anew. */
+		more = !bpf_map__get_next_key(map, &key, &next, sizeof(next));
+		left = session_target_groups(session, (pid_t)key) & ~groups;
+		if (left)
+			bpf_map__update_elem(map, &key, sizeof(key), &left, sizeof(left),
+					     BPF_EXIST);
+		else
+			bpf_map__delete_elem(map, &key, sizeof(key), 0);
+	}
 }
 
 void session_counters(const struct session *session, uint64_t counters[BPFPROF_NR_COUNTERS])

@@ -28,6 +28,8 @@ struct session_options {
 	bool follow; /* and their children */
 	uint32_t ring_bytes; /* 0: default */
 	uint32_t nr_rows; /* entries of the row arena, power of two; 0: default */
+	bool titles; /* changes of Ray workers' titles are told */
+	bool iterators; /* nothing that samples is loaded: quicker, for dump; not to be attached */
 };
 
 struct session {
@@ -37,7 +39,9 @@ struct session {
 	uint32_t nr_rows, nr_mappings;
 	uint64_t *rows; /* the row arena, memory-mapped */
 	struct bpfprof_mapping *mappings;
-	uint32_t nr_hung_reads; /* slots of memory_requests that reads hang in (memory.c) */
+	/* The calls (base/deadline.h) that hang in slots of memory_requests, or hung there once; 0 = none. */
+	uint64_t hung_reads[BPFPROF_MEMORY_SLOTS]; /* memory.c */
+	uint64_t hung_environs[BPFPROF_ENVIRON_SLOTS]; /* those behind them: environ.c */
 };
 
 /*
@@ -48,9 +52,21 @@ int session_open(struct session *session, const struct session_options *options)
 int session_attach(struct session *session);
 void session_close(struct session *session);
 
-int session_target_add(struct session *session, pid_t pid);
+/* Processes can be asked for by several, each of which has a bit; children inherit these. */
+int session_target_add(struct session *session, pid_t pid, uint32_t groups);
 void session_target_remove(struct session *session, pid_t pid);
 bool session_is_target(const struct session *session, pid_t pid);
+uint32_t session_target_groups(const struct session *session, pid_t pid); /* 0: nobody asked */
+/* As if these had never asked. */
+void session_targets_clear(struct session *session, uint32_t groups);
+
+/*
+ * The pid by which iterators and /proc know a process here, of its pid in the outermost pid
+ * namespace and that in ours (0: not known). 0: it has none that we know. The same, where ours is
+ * the outermost one.
+ */
+bool session_pids_are_the_nodes(const struct session *session);
+uint32_t session_own_pid(const struct session *session, uint32_t pid, uint32_t agent_pid);
 
 /* Counters summed over all CPUs. */
 void session_counters(const struct session *session, uint64_t counters[BPFPROF_NR_COUNTERS]);

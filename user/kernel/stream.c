@@ -8,11 +8,14 @@
 #include <string.h>
 
 #include "base/time.h"
+#include "kernel/anon_code.h"
+#include "kernel/gone.h"
 #include "kernel/python_maps.h"
 #include "kernel/session.h"
 #include "kernel/tables.h"
 #include "kernel/walk.h"
 #include "proc/processes.h"
+#include "proc/title.h"
 #include "python/codes.h"
 #include "python/merge.h"
 #include "python/pythons.h"
@@ -30,11 +33,15 @@ struct stream {
 	struct session *session;
 	struct walker *walker;
 	struct codes *codes;
+	struct gone *gone;
 	struct stream_handlers handlers;
 	struct ring_buffer *ring;
 	uint64_t now_ns;
 	uint64_t verified_ns;
 	uint64_t nr_malformed;
+	uint64_t nr_no_python;
+	uint64_t nr_ray, nr_bad_title, nr_torn_title;
+	char title[TITLE_MAX + 1]; /* of a process that is not known */
 	uint32_t due[MAX_DUE]; /* pids whose mappings are to be read again */
 	size_t nr_due;
 	uint64_t frames[BPFPROF_MAX_FRAMES + BPFPROF_MAX_USER_FRAMES];
@@ -79,7 +86,9 @@ static void run_verify(struct stream *stream)
 	if (stream->now_ns - stream->verified_ns < NS_PER_SECOND)
 		return;
 	stream->verified_ns = stream->now_ns;
+	gone_run(stream->gone);
 	processes_expire(stream->walker->processes, stream->now_ns);
+	anon_code_expire(stream->walker->anon_code, stream->now_ns);
 	python_maps_clean(stream->walker->python_maps, stream->walker->processes, stream->codes);
 	for (process = processes_first(stream->walker->processes);
 	     process && nr < VERIFY_PER_SECOND; process = process->hh.next) {
@@ -115,6 +124,14 @@ static bool is_eval(void *arg, uint64_t frame)
 			       frame & BPFPROF_OFF_MASK);
 }
 
+static bool is_surely_eval(void *arg, uint64_t frame)
+{
+	return frame >> BPFPROF_FRAME_SHIFT == BPFPROF_FRAME_NATIVE &&
+	       pythons_is_surely_eval(arg,
+				      (uint32_t)((frame & BPFPROF_FRAME_MASK) >> BPFPROF_OFF_BITS),
+				      frame & BPFPROF_OFF_MASK);
+}
+
 /* Native frames in view become the whole user stack. */
 static void merge(struct stream *stream, const struct process *process, struct sample_view *view)
 {
@@ -126,7 +143,8 @@ static void merge(struct stream *stream, const struct process *process, struct s
 		.native = view->user,
 		.nr_native = view->nr_user,
 		.complete = view->stop == BPFPROF_STOP_COMPLETE,
-		.is_eval = is_eval,
+		.python_complete = sample->python_stop == PYTHON_STOP_COMPLETE,
+		.is_eval = sample->nr_python ? is_eval : is_surely_eval,
 		.arg = stream->walker->pythons,
 	};
 	size_t i;
@@ -135,6 +153,7 @@ static void merge(struct stream *stream, const struct process *process, struct s
 		layout = pythons_layout(stream->walker->pythons, process->python_layout);
 	m.by_code = layout && layout->chain == PYTHON_CHAIN_OBJECTS;
 	view->nr_user = python_merge(&m, stream->merged, &view->unmerged);
+	stream->nr_no_python += view->unmerged && !sample->nr_python;
 	view->user = stream->merged;
 	for (i = 0; i < view->nr_user; i++)
 		if (stream->merged[i] >> BPFPROF_FRAME_SHIFT == BPFPROF_FRAME_PYTHON)
@@ -142,16 +161,75 @@ static void merge(struct stream *stream, const struct process *process, struct s
 							process ? process->python_id : 0);
 }
 
+/* The title that a sample of a Ray worker counts for: a bad one is taken for the last good one. */
+static const char *title_take(struct stream *stream, struct process *process,
+			      const struct bpfprof_sample *sample, const char *raw)
+{
+	size_t len = sample->title_words * sizeof(uint64_t);
+	bool known = process && process->start_ns == sample->task.start_ns &&
+		     process->exec_id == sample->task.exec_id;
+	bool was_ray = known && process->title;
+	int err;
+
+	/* Not known to the kernel yet, and under another name: what /proc said of it has to do. */
+	if (!(sample->flags & BPFPROF_SAMPLE_RAY)) {
+		stream->nr_ray += was_ray;
+		return was_ray ? process->title : NULL;
+	}
+	stream->nr_ray++;
+	err = known ? process_title_set(process, raw, len) : title_parse(stream->title, raw, len);
+	/* One that exits has no memory any more. */
+	stream->nr_bad_title += err && err != -EAGAIN && !(sample->flags & BPFPROF_SAMPLE_KTHREAD);
+	stream->nr_torn_title += err == -EAGAIN;
+	if (!known)
+		return err ? NULL : stream->title;
+	if (!was_ray && process->title)
+		tables_set_ray(stream->walker->tables, process);
+	return process->title;
+}
+
+/* The parts that follow head bytes of a sample with its frames. False: they do not fit. */
+static bool miss_parse(struct walker_miss *ret, const struct bpfprof_sample *sample, size_t head,
+		       size_t size)
+{
+	const uint8_t *at = (const uint8_t *)sample + head;
+	size_t entries;
+
+	ret->sample = sample;
+	ret->at = (const struct bpfprof_miss_point *)at;
+	if (size < head + sizeof(*ret->at) || ret->at->nr_entries > BPFPROF_MAX_PYTHON_ENTRIES)
+		return false;
+	ret->entries = (const struct bpfprof_python_entry *)(ret->at + 1);
+	entries = ret->at->nr_entries * sizeof(*ret->entries);
+	ret->stack = (const uint8_t *)ret->entries + entries;
+	return head + sizeof(*ret->at) + entries + ret->at->stack_len <= size;
+}
+
+/* A process that was not known brings its place along, also when it has exited by now. */
+static void place_take(struct sample_view *view, struct process *process,
+		       const struct walker_miss *miss)
+{
+	if (miss)
+		view->place = miss->at->place;
+	if (!process || process->start_ns != view->sample->task.start_ns)
+		return;
+	process_place_set(process, &view->place);
+	view->process = process;
+	view->place = process->place;
+}
+
 static void on_sample(struct stream *stream, const struct bpfprof_sample *sample, size_t size)
 {
-	const struct bpfprof_miss *miss = NULL;
 	const uint64_t *frames = (const uint64_t *)(sample + 1);
 	struct sample_view view = { .sample = sample, .stop = sample->stop };
 	size_t nr = (size_t)sample->nr_kernel + sample->nr_python + sample->nr_user;
+	size_t head = sizeof(*sample) + (nr + sample->title_words) * sizeof(*frames);
+	bool is_miss = sample->rec.kind == BPFPROF_KIND_MISS;
+	struct walker_miss miss;
 	struct process *process;
 
-	if (nr > BPFPROF_MAX_FRAMES || sample->skip > sample->nr_kernel ||
-	    sizeof(*sample) + nr * sizeof(*frames) > size) {
+	if (nr > BPFPROF_MAX_FRAMES || sample->skip > sample->nr_kernel || head > size ||
+	    (is_miss && !miss_parse(&miss, sample, head, size))) {
 		stream->nr_malformed++;
 		return;
 	}
@@ -159,17 +237,11 @@ static void on_sample(struct stream *stream, const struct bpfprof_sample *sample
 	view.nr_kernel = sample->nr_kernel - (size_t)sample->skip;
 	view.user = frames + sample->nr_kernel + sample->nr_python;
 	view.nr_user = sample->nr_user;
-	if (sample->rec.kind == BPFPROF_KIND_MISS) {
-		miss = (const struct bpfprof_miss *)sample;
-		if (size < offsetof(struct bpfprof_miss, stack) ||
-		    miss->stack_len > size - offsetof(struct bpfprof_miss, stack)) {
-			stream->nr_malformed++;
-			return;
-		}
+	if (is_miss) {
 		memcpy(stream->frames, view.user, view.nr_user * sizeof(*frames));
 		view.user = stream->frames;
 		view.nr_user =
-			walker_finish(stream->walker, miss, stream->frames, (uint32_t)view.nr_user,
+			walker_finish(stream->walker, &miss, stream->frames, (uint32_t)view.nr_user,
 				      BPFPROF_MAX_USER_FRAMES, &view.stop, stream->now_ns);
 	} else {
 		pages_mark_used(stream, &view);
@@ -177,9 +249,42 @@ static void on_sample(struct stream *stream, const struct bpfprof_sample *sample
 	process = processes_find(stream->walker->processes, sample->task.pid);
 	if (process)
 		process->sampled = true;
-	if (sample->nr_python)
+	place_take(&view, process, is_miss ? &miss : NULL);
+	if (sample->nr_python || (process && process->python_layout))
 		merge(stream, process, &view);
+	if (sample->flags & BPFPROF_SAMPLE_RAY || (process && process->title))
+		view.title = title_take(stream, process, sample, (const char *)(frames + nr));
 	stream->handlers.sample(stream->handlers.arg, &view);
+}
+
+static void on_exit_event(struct stream *stream, const struct bpfprof_task_id *task,
+			  const char *comm, uint64_t cpu_ns)
+{
+	struct process *process;
+
+	processes_exit(stream->walker->processes, task, stream->now_ns);
+	process = processes_find(stream->walker->processes, task->pid);
+	if (process && process->dead) /* it has no memory any more */
+		tables_retire(stream->walker->tables, process, stream->now_ns);
+	if (stream->handlers.exit)
+		stream->handlers.exit(stream->handlers.arg, task, comm, cpu_ns);
+}
+
+static void on_process_gone(void *arg, struct process *process)
+{
+	const struct bpfprof_task_id task = { .pid = process->pid,
+					      .tid = process->pid,
+					      .start_ns = process->start_ns,
+					      .exec_id = process->exec_id };
+
+	on_exit_event(arg, &task, "", 0);
+}
+
+static void on_target_gone(void *arg, uint32_t pid)
+{
+	const struct bpfprof_task_id task = { .pid = pid, .tid = pid };
+
+	on_exit_event(arg, &task, "", 0);
 }
 
 static void on_event(struct stream *stream, const struct bpfprof_process_event *e)
@@ -193,6 +298,10 @@ static void on_event(struct stream *stream, const struct bpfprof_process_event *
 		if (!process)
 			return;
 		process->known_ns = stream->now_ns;
+		process_place_set(process, &e->place);
+		/* Before its mappings: its container may go with it. */
+		if (stream->handlers.exec)
+			stream->handlers.exec(stream->handlers.arg, process);
 		walker_refresh(stream->walker, process, stream->now_ns);
 		/* By now only the program and its loader are mapped; the libraries follow. */
 		reread_later(stream, process, 2 * REREAD_DELAY_NS);
@@ -203,12 +312,7 @@ static void on_event(struct stream *stream, const struct bpfprof_process_event *
 			reread_later(stream, process, REREAD_DELAY_NS);
 		break;
 	case BPFPROF_KIND_EXIT:
-		processes_exit(processes, &e->task, stream->now_ns);
-		process = processes_find(processes, e->task.pid);
-		if (process && process->dead) /* it has no memory any more */
-			tables_retire(stream->walker->tables, process, stream->now_ns);
-		if (stream->handlers.exit)
-			stream->handlers.exit(stream->handlers.arg, &e->task, e->comm, e->cpu_ns);
+		on_exit_event(stream, &e->task, e->comm, e->cpu_ns);
 		break;
 	}
 }
@@ -219,10 +323,25 @@ static void on_fork(struct stream *stream, const struct bpfprof_fork_event *e)
 
 	processes_fork(stream->walker->processes, &e->parent, &e->child);
 	child = processes_find(stream->walker->processes, e->child.pid);
+	/* Its only sample may be of its end, which tells nothing of where it lived. */
+	if (!child && processes_count(stream->walker->processes) < PROCESSES_MAX / 2)
+		child = processes_get(stream->walker->processes, &e->child);
+	if (child && child->start_ns == e->child.start_ns)
+		process_place_set(child, &e->place);
 	/* Python frames can be had in the kernel only: not even the first sample may miss. */
 	if (child && child->start_ns == e->child.start_ns && child->python_layout &&
 	    !child->published)
 		walker_publish(stream->walker, child, stream->now_ns);
+}
+
+static void on_title(struct stream *stream, const struct bpfprof_title_event *e)
+{
+	struct process *process = processes_get(stream->walker->processes, &e->task);
+
+	if (process)
+		process_place_set(process, &e->place);
+	if (stream->handlers.title)
+		stream->handlers.title(stream->handlers.arg, e, process);
 }
 
 static void on_code(struct stream *stream, const struct bpfprof_python_code *piece, size_t size)
@@ -273,6 +392,11 @@ static int on_record(void *arg, void *data, size_t size)
 	case BPFPROF_KIND_PYTHON_CODE:
 		on_code(stream, data, size);
 		return 0;
+	case BPFPROF_KIND_TITLE:
+		if (size < sizeof(struct bpfprof_title_event))
+			goto malformed;
+		on_title(stream, data);
+		return 0;
 	}
 malformed:
 	stream->nr_malformed++;
@@ -283,6 +407,10 @@ int stream_new(struct stream **ret, struct session *session, struct walker *walk
 	       struct codes *codes, const struct stream_handlers *handlers)
 {
 	struct stream *stream = calloc(1, sizeof(*stream));
+	const struct gone_handlers gone = { .process = on_process_gone,
+					    .target = on_target_gone,
+					    .arg = stream };
+	int err;
 
 	if (!stream)
 		return -ENOMEM;
@@ -292,9 +420,10 @@ int stream_new(struct stream **ret, struct session *session, struct walker *walk
 	stream->handlers = *handlers;
 	stream->ring =
 		ring_buffer__new(bpf_map__fd(session->skel->maps.ring), on_record, stream, NULL);
-	if (!stream->ring) {
-		free(stream);
-		return -errno;
+	err = stream->ring ? gone_new(&stream->gone, session, walker->processes, &gone) : -errno;
+	if (err) {
+		stream_free(stream);
+		return err;
 	}
 	*ret = stream;
 	return 0;
@@ -305,6 +434,7 @@ void stream_free(struct stream *stream)
 	if (!stream)
 		return;
 	ring_buffer__free(stream->ring);
+	gone_free(stream->gone);
 	free(stream);
 }
 
@@ -321,6 +451,31 @@ int stream_run(struct stream *stream)
 	run_due(stream);
 	run_verify(stream);
 	return stream->nr_due ? 1 : POLL_MS;
+}
+
+uint64_t stream_nr_no_python(const struct stream *stream)
+{
+	return stream->nr_no_python;
+}
+
+uint64_t stream_nr_ray(const struct stream *stream)
+{
+	return stream->nr_ray;
+}
+
+uint64_t stream_nr_bad_title(const struct stream *stream)
+{
+	return stream->nr_bad_title;
+}
+
+uint64_t stream_nr_torn_title(const struct stream *stream)
+{
+	return stream->nr_torn_title;
+}
+
+uint64_t stream_nr_found_gone(const struct stream *stream)
+{
+	return gone_count(stream->gone);
 }
 
 uint64_t stream_nr_malformed(const struct stream *stream)

@@ -14,6 +14,7 @@
 #include "bpfprof.h"
 
 struct codes;
+struct process;
 struct session;
 struct stream;
 struct walker;
@@ -27,13 +28,23 @@ struct sample_view {
 	size_t nr_user;
 	uint32_t stop; /* enum bpfprof_stop */
 	bool unmerged; /* Python and native frames did not pair up */
+	struct process *process; /* what is known of it, or NULL */
+	struct bpfprof_place place;
+	const char *title; /* of a Ray worker, as in proc/title.h; NULL: none */
 };
 
 struct stream_handlers {
 	void (*sample)(void *arg, const struct sample_view *view);
-	/* A process ended; cpu_ns is all CPU time it ever used. NULL is fine. */
+	/*
+	 * A process ended; cpu_ns is all CPU time it ever used, 0 if its end was not told but found out
+	 * later; then its start may be 0, too. NULL is fine.
+	 */
 	void (*exit)(void *arg, const struct bpfprof_task_id *task, const char *comm,
 		     uint64_t cpu_ns);
+	/* A Ray worker has a new title; process may be NULL. NULL is fine. */
+	void (*title)(void *arg, const struct bpfprof_title_event *event, struct process *process);
+	/* A program was just started: it may be gone soon. NULL is fine. */
+	void (*exec)(void *arg, struct process *process);
 	void *arg;
 };
 
@@ -46,6 +57,15 @@ int stream_fd(const struct stream *stream); /* to be waited for: readable when t
 /* Takes what is there and does what is due. Milliseconds until it wants to be called again. */
 int stream_run(struct stream *stream);
 
+/* Samples in which the eval loop runs, but of no Python frame. */
+uint64_t stream_nr_no_python(const struct stream *stream);
+/* Samples of Ray workers, and of them those whose title was not to be read or no title. */
+uint64_t stream_nr_ray(const struct stream *stream);
+uint64_t stream_nr_bad_title(const struct stream *stream);
+/* And those that may have been read while it was written: they count for the one before. */
+uint64_t stream_nr_torn_title(const struct stream *stream);
+/* Processes whose end was not told, and was found otherwise. */
+uint64_t stream_nr_found_gone(const struct stream *stream);
 uint64_t stream_nr_malformed(const struct stream *stream);
 
 #endif

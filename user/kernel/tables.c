@@ -122,6 +122,7 @@ int tables_publish(struct tables *tables, struct process *process, uint64_t now_
 		.first = (uint32_t)first,
 		.nr = nr,
 		.python = process->python_slot,
+		.flags = process->title ? BPFPROF_PROC_RAY : 0,
 	};
 	slice = tables->session->mappings + first;
 	slice[0].start = 0;
@@ -143,6 +144,18 @@ int tables_publish(struct tables *tables, struct process *process, uint64_t now_
 	if (had_one)
 		slice_clear(tables, old, now_ns);
 	return 0;
+}
+
+void tables_set_ray(struct tables *tables, const struct process *process)
+{
+	int fd = bpf_map__fd(tables->session->skel->maps.procs);
+	struct bpfprof_proc value;
+
+	if (!process->published || bpf_map_lookup_elem(fd, &process->pid, &value))
+		return;
+	value.flags |= BPFPROF_PROC_RAY;
+	if (bpf_map_update_elem(fd, &process->pid, &value, BPF_EXIST))
+		return; /* with the next title of a sample that finds it by its name */
 }
 
 void tables_retire(struct tables *tables, struct process *process, uint64_t now_ns)

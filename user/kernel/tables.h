@@ -27,6 +27,8 @@ void tables_free(struct tables *tables);
 
 /* Puts the mappings of process in force for the kernel, or takes them back. 0 or -errno. */
 int tables_publish(struct tables *tables, struct process *process, uint64_t now_ns);
+/* Tells the kernel that the process is a Ray worker, whatever its name will be. */
+void tables_set_ray(struct tables *tables, const struct process *process);
 void tables_retire(struct tables *tables, struct process *process, uint64_t now_ns);
 /* Was a range of the process handed out again since it was published? */
 int tables_is_void(const struct tables *tables, const struct process *process);

@@ -59,14 +59,14 @@ static long vmas_run(void *arg)
 {
 	struct vmas_job *job = arg;
 	__cleanup(close_fd) int iter_fd = -1;
-	uint64_t start_ns = time_of_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	uint64_t start_ns = time_thread_cpu_ns();
 	int err;
 
 	iter_fd = iterate_open(job->prog_fd, job->pid);
 	if (iter_fd < 0)
 		return iter_fd;
 	err = read_all(job, iter_fd);
-	job->cost_ns = time_of_clock_ns(CLOCK_THREAD_CPUTIME_ID) - start_ns;
+	job->cost_ns = time_thread_cpu_ns() - start_ns;
 	return err;
 }
 
@@ -77,17 +77,21 @@ static void vmas_abandon(void *arg)
 	free(job->data);
 }
 
-int vmas_read(struct session *session, struct deadline_runner *runner, uint32_t pid, vma_fn fn,
-	      void *arg, uint64_t *ret_cost_ns)
+int vmas_read(struct session *session, struct deadline_runner *runner, uint32_t pid,
+	      enum vmas_which which, vma_fn fn, void *arg, uint64_t *ret_cost_ns)
 {
 	struct vmas_job job = { .prog_fd = bpf_program__fd(session->skel->progs.task_vmas),
 				.pid = pid };
 	struct bpfprof_vma_record record;
 	size_t at = 0, path_len;
 	const char *path;
+	uint32_t zero = 0, all = which == VMAS_ALL_PARTS;
 	long err;
 	int nr = 0;
 
+	if (bpf_map_update_elem(bpf_map__fd(session->skel->maps.vma_all_parts), &zero, &all,
+				BPF_ANY))
+		return -errno;
 	err = deadline_run(runner, vmas_run, vmas_abandon, &job, sizeof(job), VMAS_DEADLINE_MS);
 	*ret_cost_ns = err == -ETIMEDOUT ? VMAS_DEADLINE_MS * 1000000ULL : job.cost_ns;
 	if (err == -ETIMEDOUT || err == -EBUSY)

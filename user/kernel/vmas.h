@@ -18,15 +18,17 @@ struct session;
 #define VMAS_DEADLINE_MS 200
 #define VMAS_MAX_BYTES (2U << 20)
 
+enum vmas_which { VMAS_EXECUTABLE, VMAS_ALL_PARTS /* of files, readable ones */ };
+
 /* path is "" where there is none. Pointers are good during the call only. */
 typedef void (*vma_fn)(void *arg, const struct bpfprof_vma_record *record, const char *path);
 
 /*
- * Calls fn for every executable mapping of pid. Number of them; -ESRCH no such
+ * Calls fn for every such mapping of pid. Number of them; -ESRCH no such
  * process, or one without memory; -ETIMEDOUT; -E2BIG after the first VMAS_MAX_BYTES were passed to fn; -errno.
  * *ret_cost_ns: CPU time that it took.
  */
-int vmas_read(struct session *session, struct deadline_runner *runner, uint32_t pid, vma_fn fn,
-	      void *arg, uint64_t *ret_cost_ns);
+int vmas_read(struct session *session, struct deadline_runner *runner, uint32_t pid,
+	      enum vmas_which which, vma_fn fn, void *arg, uint64_t *ret_cost_ns);
 
 #endif

@@ -8,14 +8,16 @@
 
 #include "base/time.h"
 #include "bpfprof.h"
-#include "elf/unrelocate.h"
-#include "kernel/memory.h"
+#include "kernel/anon_code.h"
+#include "kernel/image_copy.h"
 #include "kernel/python_maps.h"
 #include "kernel/session.h"
 #include "kernel/tables.h"
 #include "kernel/vmas.h"
 #include "proc/images.h"
 #include "proc/processes.h"
+#include "proc/title.h"
+#include "proc/usage.h"
 #include "python/pythons.h"
 #include "unwind/cfi.h"
 #include "unwind/reader.h"
@@ -31,22 +33,31 @@
 	10 /* of the time may go into reading mappings, saved up to a tenth of a second */
 #define BUILD_SHARE 4 /* and into building pages, where they push each other out */
 #define BUILD_SAVED_NS (2 * NS_PER_SECOND)
+/*
+ * Code that is learned costs a page built anew each time, whose old slice must rest: 2% of
+ * the time at most, and no more than 1000 pieces at once and 40 a second from then on.
+ */
+#define LEARN_SHARE 50
+#define LEARN_SAVED_NS (NS_PER_SECOND / 2)
+#define LEARN_MIN_NS 500000ULL
 #define PREFETCH_PAGES 3
-#define MAX_MEMORY_PARTS 32
-#define MAX_COPY_BYTES (4U << 20)
 #define UNREADABLE_NS 5000000000ULL
 #define STACK_PAGE_BYTES 4096
 
 int walker_init(struct walker *walker)
 {
 	walker->row_buffer = malloc(CFI_PAGE_MAX_ROWS * sizeof(*walker->row_buffer));
-	return walker->row_buffer ? 0 : -ENOMEM;
+	if (!walker->row_buffer)
+		return -ENOMEM;
+	return anon_code_new(&walker->anon_code, walker->session, walker->runner);
 }
 
 void walker_fini(struct walker *walker)
 {
 	free(walker->row_buffer);
 	walker->row_buffer = NULL;
+	anon_code_free(walker->anon_code);
+	walker->anon_code = NULL;
 }
 
 /* Mappings as the iterator brings them. */
@@ -54,20 +65,23 @@ struct collected {
 	struct images *images;
 	struct process_mapping *mappings;
 	size_t nr, cap;
-	struct process_mapping memory[MAX_MEMORY_PARTS]; /* of files that may be in memory only */
-	size_t nr_memory;
 	struct bpfprof_task_id task;
+	struct bpfprof_place place;
+	uint32_t own_pid; /* as we know it */
 	bool too_many;
 };
 
-static struct process_mapping mapping_of(struct images *images, const struct bpfprof_vma *vma,
-					 const char *path)
+static struct process_mapping mapping_of(struct images *images, uint32_t pid,
+					 const struct bpfprof_vma *vma, const char *path)
 {
+	uint32_t id = images_add(images, vma, path);
+
+	images_get(images, id)->pid = pid;
 	return (struct process_mapping){
 		.start = vma->start,
 		.end = vma->end,
 		.off = vma->flags & BPFPROF_VMA_VDSO ? 0 : vma->off,
-		.image = images_add(images, vma, path),
+		.image = id,
 	};
 }
 
@@ -78,9 +92,8 @@ static void collect(void *arg, const struct bpfprof_vma_record *record, const ch
 	size_t cap;
 
 	c->task = record->task;
-	if (record->vma.flags & BPFPROF_VMA_UNLINKED && c->nr_memory < MAX_MEMORY_PARTS)
-		c->memory[c->nr_memory++] = mapping_of(c->images, &record->vma, path);
-	if (record->vma.flags & BPFPROF_VMA_DATA)
+	c->place = record->place;
+	if (record->vma.flags & BPFPROF_VMA_DATA) /* left over from a pass that hung */
 		return;
 	if (c->nr >= PROCESS_MAX_MAPPINGS) {
 		c->too_many = true;
@@ -96,7 +109,7 @@ static void collect(void *arg, const struct bpfprof_vma_record *record, const ch
 		c->mappings = tmp;
 		c->cap = cap;
 	}
-	c->mappings[c->nr++] = mapping_of(c->images, &record->vma, path);
+	c->mappings[c->nr++] = mapping_of(c->images, c->own_pid, &record->vma, path);
 }
 
 /* Builds the rows of a page and makes them resident; what cannot be had becomes a row that says so. */
@@ -123,43 +136,6 @@ static int page_build(struct walker *walker, struct image *image, uint32_t page,
 	return nr;
 }
 
-/*
- * A file without a name that cannot be had by inode either (memfd): its mapped parts
- * are copied from the process, which has all that is needed: headers, tables, .dynsym.
- */
-static void image_copy(struct walker *walker, struct image *image, const struct process *process,
-		       const struct collected *c, uint64_t now_ns)
-{
-	const struct process_mapping *m;
-	uint64_t len = 0, end, base = 0;
-	size_t i;
-	char *data;
-
-	for (i = 0; i < c->nr_memory; i++) {
-		m = &c->memory[i];
-		end = m->off + (m->end - m->start);
-		if (m->image == image->id && end > len && end <= MAX_COPY_BYTES)
-			len = end;
-	}
-	data = len ? calloc(1, len) : NULL;
-	if (!data)
-		return;
-	for (i = 0; i < c->nr_memory; i++) {
-		m = &c->memory[i];
-		end = m->off + (m->end - m->start);
-		/* Past the end of the file nothing can be read: the last page as far as it goes. */
-		if (end > image->size && m->off < image->size)
-			end = image->size;
-		if (m->image == image->id && !m->off)
-			base = m->start;
-		if (m->image == image->id && end <= len && end > m->off)
-			memory_read(walker->session, walker->runner, process->pid, m->start,
-				    data + m->off, end - m->off);
-	}
-	elf_unrelocate(data, len, base);
-	images_give_copy(walker->images, image, data, len, now_ns);
-}
-
 /* Small programs are made resident at once: their few pages cost less than their first misses. */
 static void prefetch(struct walker *walker, struct image *image, const struct process_mapping *m,
 		     uint64_t now_ns)
@@ -175,11 +151,23 @@ static void prefetch(struct walker *walker, struct image *image, const struct pr
 			page_build(walker, image, page, now_ns);
 }
 
+/* True: it was tried in vain now, and memory may have it. */
+static bool image_try(struct walker *walker, struct image *image, uint64_t now_ns)
+{
+	bool due = image->state == IMAGE_UNOPENED ||
+		   (image->state == IMAGE_FAILED && now_ns >= image->retry_ns);
+
+	if (due)
+		images_open(walker->images, image, now_ns);
+	return due && image_copy_wanted(image);
+}
+
 /* Files are opened when they are first mapped: they may be gone when they are needed. */
-static void open_images(struct walker *walker, struct process *process, const struct collected *c,
-			uint64_t now_ns)
+static void open_images(struct walker *walker, struct process *process, uint64_t now_ns)
 {
 	struct image *image;
+	uint64_t cost_ns;
+	bool wanted = false;
 	size_t i;
 	int err;
 
@@ -188,11 +176,18 @@ static void open_images(struct walker *walker, struct process *process, const st
 		image = images_get(walker->images, (uint32_t)process->mappings[i].image);
 		if (!image || image->id == BPFPROF_IMAGE_NONE)
 			continue;
-		if (image->state == IMAGE_UNOPENED ||
-		    (image->state == IMAGE_FAILED && now_ns >= image->retry_ns))
-			images_open(walker->images, image, now_ns);
-		if (image->state == IMAGE_FAILED && image->problem == IMAGE_GONE && !image->copy)
-			image_copy(walker, image, process, c, now_ns);
+		image->used_ns = now_ns;
+		wanted |= image_try(walker, image, now_ns);
+	}
+	if (wanted) {
+		image_copies_take(walker->images, walker->session, walker->runner, process, now_ns,
+				  &cost_ns);
+		budget_spend(&walker->reading, cost_ns);
+	}
+	for (i = 0; i < process->nr_mappings; i++) {
+		image = images_get(walker->images, (uint32_t)process->mappings[i].image);
+		if (!image || image->id == BPFPROF_IMAGE_NONE)
+			continue;
 		err = pythons_look(walker->pythons, image);
 		if (err)
 			images_fail(walker->images, image, err, now_ns);
@@ -209,20 +204,41 @@ int walker_publish(struct walker *walker, struct process *process, uint64_t now_
 	return tables_publish(walker->tables, process, now_ns);
 }
 
+static uint32_t own_pid(const struct walker *walker, const struct process *process)
+{
+	return session_own_pid(walker->session, process->pid, process->place.agent_pid);
+}
+
+/*
+ * Workers are known by the name of their main thread, which some libraries change while a task
+ * runs (PyTorch: pt_main_thread): the title shows what such a one is.
+ */
+static void title_look(struct walker *walker, struct process *process)
+{
+	uint32_t pid = own_pid(walker, process);
+	char cmdline[2 * TITLE_MAX];
+
+	if (!process->title && pid &&
+	    !proc_cmdline_read(walker->runner, cmdline, sizeof(cmdline), (pid_t)pid))
+		process_title_set(process, cmdline, strlen(cmdline));
+}
+
 /* What was read of process is put in force. 0 or -errno. */
 static int mappings_take(struct walker *walker, struct process *process, struct collected *c,
 			 bool was_void, uint64_t now_ns)
 {
 	bool differ = process_mappings_set(process, c->mappings, c->nr);
-
 	uint32_t layout = process->python_layout;
 
+	process_place_set(process, &c->place);
 	if (differ || process->images_failed) {
-		open_images(walker, process, c, now_ns);
+		open_images(walker, process, now_ns);
 		if (!pythons_find(walker->pythons, process, &process->python_runtime,
 				  &process->python_layout))
 			process->python_layout = 0;
 	}
+	if (process->python_layout && !layout)
+		title_look(walker, process);
 	return differ || was_void || layout != process->python_layout
 		       ? walker_publish(walker, process, now_ns)
 		       : 0;
@@ -233,8 +249,13 @@ static int mappings_read(struct walker *walker, uint32_t pid, struct collected *
 {
 	int err;
 
+	*ret_cost_ns = 0;
+	if (!pid)
+		return -ESRCH;
+	c->own_pid = pid;
 	walker->vma_reads++;
-	err = vmas_read(walker->session, walker->runner, pid, collect, c, ret_cost_ns);
+	err = vmas_read(walker->session, walker->runner, pid, VMAS_EXECUTABLE, collect, c,
+			ret_cost_ns);
 	if (err == -ETIMEDOUT)
 		walker->vma_timeouts++;
 	if (c->too_many || err == -E2BIG)
@@ -256,7 +277,7 @@ int walker_refresh(struct walker *walker, struct process *process, uint64_t now_
 	}
 	process->read_ns = start_ns;
 	tables_watch(walker->tables, process);
-	err = mappings_read(walker, process->pid, &c, &process->read_cost_ns);
+	err = mappings_read(walker, own_pid(walker, process), &c, &process->read_cost_ns);
 	budget_spend(&walker->reading, process->read_cost_ns);
 	/* The number may belong to another process by now. */
 	if (err > 0 && c.task.start_ns == process->start_ns && c.task.exec_id == process->exec_id)
@@ -269,7 +290,8 @@ int walker_refresh(struct walker *walker, struct process *process, uint64_t now_
 	return err;
 }
 
-int walker_learn(struct walker *walker, uint32_t pid, uint64_t now_ns)
+int walker_learn(struct walker *walker, uint32_t pid, uint64_t now_ns,
+		 struct bpfprof_task_id *ret_task)
 {
 	struct collected c = { .images = walker->images };
 	struct process *process;
@@ -277,7 +299,11 @@ int walker_learn(struct walker *walker, uint32_t pid, uint64_t now_ns)
 	int err = mappings_read(walker, pid, &c, &cost_ns);
 
 	if (err > 0) {
+		if (ret_task)
+			*ret_task = c.task;
 		process = processes_get(walker->processes, &c.task);
+		if (process)
+			process_place_set(process, &c.place);
 		err = process && !process->mappings_known
 			      ? mappings_take(walker, process, &c, true, now_ns)
 			      : 0;
@@ -292,7 +318,6 @@ struct copy_reader {
 	uint64_t va, holes;
 	uint32_t len;
 	bool beyond; /* something that the copy does not hold was asked for */
-	bool all_registers; /* walk by the complete rules, not by rows */
 	const uint8_t *data;
 };
 
@@ -334,11 +359,9 @@ static uint64_t row_in(const uint64_t *rows, uint32_t nr, uint32_t low, bool exa
 			hi = mid;
 	}
 	if (!lo)
-		return unwind_row_make(0, ROW_NONE, 0, 0, 0, 0, 0);
+		return unwind_row_make(0, ROW_NONE, 0, 0, 0, 0, UNWIND_LOOKED_AT);
 	row = rows[lo - 1];
-	/* As in bpf/sample.bpf.c: a "return address" that no call pushed starts a stack. */
-	if (unwind_row_kind(row) == ROW_NONE && !exact && lo < nr &&
-	    unwind_row_low(rows[lo]) == low + 1)
+	if (!exact && lo < nr && unwind_row_starts_stack(row, low, unwind_row_low(rows[lo])))
 		return unwind_row_make(0, ROW_END, 0, 0, 0, 0, 0);
 	return row;
 }
@@ -352,14 +375,108 @@ static uint64_t row_look_up(struct walker *walker, struct image *image, uint64_t
 	const uint64_t *rows = tables_page(walker->tables, image->id, page, now_ns, &nr);
 
 	if (!rows) {
-		start_ns = time_monotonic_ns();
-		if (!budget_allows(&walker->building, BUILD_SHARE, BUILD_SAVED_NS, start_ns))
+		if (!budget_allows(&walker->building, BUILD_SHARE, BUILD_SAVED_NS,
+				   time_monotonic_ns()))
 			return 0;
+		start_ns = time_thread_cpu_ns();
 		nr = (uint32_t)page_build(walker, image, page, now_ns);
-		budget_spend(&walker->building, time_monotonic_ns() - start_ns);
+		budget_spend(&walker->building, time_thread_cpu_ns() - start_ns);
 		rows = walker->row_buffer;
 	}
 	return row_in(rows, nr, off & 0xffff, exact);
+}
+
+/* What a rule that was read out of code is tried on. */
+struct trial {
+	const struct process *process;
+	const struct unwind_state *state;
+	struct unwind_reader *reader;
+};
+
+/* Does the rule lead to where code is? One on a register that is lost cannot be tried. */
+static bool leads_to_code(void *arg, uint64_t row)
+{
+	struct trial *trial = arg;
+	struct unwind_state state = *trial->state;
+	int stop = unwind_step(&state, row, trial->reader);
+
+	return stop == BPFPROF_STOP_COMPLETE || stop == BPFPROF_STOP_REG_LOST ||
+	       (!stop && process_mapping_find(trial->process, unwind_lookup_pc(&state)));
+}
+
+static int page_learn(struct walker *walker, struct image *image, uint64_t off, bool exact,
+		      struct trial *trial, uint64_t now_ns)
+{
+	int err = images_open_cfi(walker->images, image, now_ns);
+
+	if (err)
+		return err;
+	err = cfi_learn(image->cfi, off, exact, leads_to_code, trial);
+	if (err && err != -ENOMEM)
+		images_fail(walker->images, image, err, now_ns);
+	return err ? err : page_build(walker, image, (uint32_t)(off >> BPFPROF_PAGE_SHIFT), now_ns);
+}
+
+static bool learning_allowed(struct walker *walker, uint64_t now_ns)
+{
+	bool allowed = budget_allows(&walker->learning, LEARN_SHARE, LEARN_SAVED_NS, now_ns);
+
+	walker->code_deferred += !allowed;
+	return allowed;
+}
+
+static void learning_done(struct walker *walker, uint64_t spent_ns, uint64_t row)
+{
+	if (unwind_row_kind(row) == ROW_NONE)
+		walker->code_unexplained++;
+	else
+		walker->code_learned++;
+	budget_spend(&walker->learning, spent_ns > LEARN_MIN_NS ? spent_ns : LEARN_MIN_NS);
+}
+
+/* The row of code without tables, read out of the code; 0 if there is no time for that. */
+static uint64_t row_learn(struct walker *walker, struct image *image, uint64_t off, bool exact,
+			  struct trial *trial, uint64_t now_ns)
+{
+	uint64_t start_ns, row = 0;
+	int nr;
+
+	if (!learning_allowed(walker, time_monotonic_ns()))
+		return 0;
+	start_ns = time_thread_cpu_ns();
+	nr = page_learn(walker, image, off, exact, trial, now_ns);
+	if (nr > 0)
+		row = row_in(walker->row_buffer, (uint32_t)nr, off & 0xffff, exact);
+	if (nr <= 0 || unwind_row_unexplored(row))
+		row = unwind_row_make(0, ROW_NONE, 0, 0, 0, 0, UNWIND_LOOKED_AT);
+	learning_done(walker, time_thread_cpu_ns() - start_ns, row);
+	return row;
+}
+
+/* The row of code in no file: it keeps frame pointers, or has to be read; 0 if there is no time. */
+static uint64_t anon_row(struct walker *walker, const struct process *process,
+			 const struct process_mapping *mapping, struct trial *trial,
+			 uint64_t now_ns)
+{
+	uint64_t none = unwind_row_make(0, ROW_NONE, 0, 0, 0, 0, UNWIND_LOOKED_AT), start_ns;
+	uint64_t pc = trial->state->regs[UNWIND_RIP], lookup_pc = unwind_lookup_pc(trial->state);
+	uint64_t row = anon_code_row(walker->anon_code, process, lookup_pc, now_ns);
+	bool known = trial->state->valid & 1U << UNWIND_RBP;
+
+	if (row)
+		return row;
+	/* In the innermost frame 0 need not say that this is the outermost. */
+	if (trial->state->exact && !trial->state->regs[UNWIND_RBP])
+		known = false;
+	if (known && leads_to_code(trial, none))
+		return none;
+	start_ns = time_monotonic_ns(); /* reading its memory may hang, and keeps us then */
+	if (!learning_allowed(walker, start_ns))
+		return 0;
+	row = anon_code_learn(walker->anon_code, process, mapping, pc, lookup_pc, leads_to_code,
+			      trial, now_ns);
+	learning_done(walker, time_monotonic_ns() - start_ns, row);
+	return row;
 }
 
 static bool has_rule(uint64_t row)
@@ -389,11 +506,12 @@ static const struct process_mapping *mapping_need(struct walker *walker, struct 
 	return process_mapping_find(process, pc);
 }
 
-/* One frame: 0 = go on. */
+/* One frame: 0 = go on. all_registers: walk by the complete rules, not by rows. */
 static uint32_t walk_one(struct walker *walker, struct process *process, struct unwind_state *state,
-			 struct copy_reader *copy, uint64_t sample_ns, uint64_t *ret_frame,
-			 uint64_t now_ns)
+			 struct unwind_reader *reader, bool all_registers, uint64_t sample_ns,
+			 uint64_t *ret_frame, uint64_t now_ns)
 {
+	struct trial trial = { .process = process, .state = state, .reader = reader };
 	uint64_t pc = unwind_lookup_pc(state), off, row;
 	const struct process_mapping *m = mapping_need(walker, process, pc, sample_ns, now_ns);
 	struct image *image;
@@ -405,53 +523,56 @@ static uint32_t walk_one(struct walker *walker, struct process *process, struct 
 	if (m->image == BPFPROF_IMAGE_NONE) {
 		*ret_frame = (uint64_t)BPFPROF_FRAME_NATIVE_VA << BPFPROF_FRAME_SHIFT |
 			     (pc & BPFPROF_FRAME_MASK);
-		return (uint32_t)unwind_step(state, unwind_row_make(0, ROW_NONE, 0, 0, 0, 0, 0),
-					     &copy->reader);
+		row = anon_row(walker, process, m, &trial, now_ns);
+		return row ? (uint32_t)unwind_step(state, row, reader) : BPFPROF_STOP_MISS_RATE;
 	}
 	off = pc - m->start + m->off;
 	*ret_frame = (uint64_t)BPFPROF_FRAME_NATIVE << BPFPROF_FRAME_SHIFT |
 		     m->image << BPFPROF_OFF_BITS | (off & BPFPROF_OFF_MASK);
 	image = images_get(walker->images, (uint32_t)m->image);
 	row = row_look_up(walker, image, off, state->exact, now_ns);
+	if (unwind_row_unexplored(row))
+		row = row_learn(walker, image, off, state->exact, &trial, now_ns);
 	if (!row)
 		return BPFPROF_STOP_MISS_RATE;
 	/* A table rule that rows cannot say, or one of a walk that must not lose any register. */
-	if (unwind_row_kind(row) != ROW_RARE && !(copy->all_registers && has_rule(row)))
-		return (uint32_t)unwind_step(state, row, &copy->reader);
+	if (unwind_row_kind(row) != ROW_RARE && !(all_registers && has_rule(row)))
+		return (uint32_t)unwind_step(state, row, reader);
 	if (images_open_cfi(walker->images, image, now_ns))
 		return BPFPROF_STOP_MISS_FILE;
-	return (uint32_t)cfi_step(image->cfi, off, state, &copy->reader);
+	return (uint32_t)cfi_step(image->cfi, off, state, reader);
 }
 
 /* Makes sure that the mapping of pc is known, if there is any way to know it. */
-static struct process *process_prepare(struct walker *walker, const struct bpfprof_miss *miss,
+static struct process *process_prepare(struct walker *walker, const struct walker_miss *miss,
 				       uint64_t pc, uint64_t now_ns)
 {
-	struct process *process = processes_get(walker->processes, &miss->sample.task);
+	struct process *process = processes_get(walker->processes, &miss->sample->task);
 	struct process_mapping found;
 	bool void_now;
 
 	if (!process)
 		return NULL;
 	void_now = !process->mappings_known || tables_is_void(walker->tables, process) ||
-		   miss->sample.stop == BPFPROF_STOP_NO_PROCESS;
-	if (void_now && may_refresh(process, miss->sample.rec.ts_ns, now_ns))
+		   miss->sample->stop == BPFPROF_STOP_NO_PROCESS;
+	if (void_now && may_refresh(process, miss->sample->rec.ts_ns, now_ns))
 		walker_refresh(walker, process, now_ns);
 	else
-		mapping_need(walker, process, pc, miss->sample.rec.ts_ns, now_ns);
-	if (miss->sample.flags & BPFPROF_SAMPLE_VMA && !process_mapping_find(process, pc)) {
-		found = mapping_of(walker->images, &miss->leaf_vma, NULL);
+		mapping_need(walker, process, pc, miss->sample->rec.ts_ns, now_ns);
+	if (miss->sample->flags & BPFPROF_SAMPLE_VMA && !process_mapping_find(process, pc)) {
+		found = mapping_of(walker->images, own_pid(walker, process), &miss->at->leaf_vma,
+				   NULL);
 		process_mapping_add(process, &found);
 	}
 	return process;
 }
 
 /* As eval_mark() in bpf/sample.bpf.c: is the frame [sp, cfa) a C call of the eval loop? */
-static uint64_t eval_mark(const struct bpfprof_miss *miss, uint32_t *next, uint64_t sp,
+static uint64_t eval_mark(const struct walker_stack *stack, uint32_t *next, uint64_t sp,
 			  uint64_t cfa, uint64_t frame)
 {
-	const struct bpfprof_python_entry *entries = miss->entries;
-	uint32_t nr = miss->nr_entries, before;
+	const struct bpfprof_python_entry *entries = stack->entries;
+	uint32_t nr = stack->nr_entries, before;
 
 	if (nr > BPFPROF_MAX_PYTHON_ENTRIES)
 		nr = BPFPROF_MAX_PYTHON_ENTRIES;
@@ -462,56 +583,77 @@ static uint64_t eval_mark(const struct bpfprof_miss *miss, uint32_t *next, uint6
 	       ((entries[(*next)++].nr - before) & 0xffff);
 }
 
-/* From the registers of the miss to the end. Returns the new number of frames. */
+/* From the registers to the end. Returns the new number of frames. */
 static uint32_t walk(struct walker *walker, struct process *process,
-		     const struct bpfprof_miss *miss, bool all_registers, uint64_t *frames,
+		     const struct walker_stack *stack, bool all_registers, uint64_t *frames,
 		     uint32_t nr, uint32_t cap, uint32_t *stop, uint64_t now_ns)
 {
-	struct copy_reader copy = { .reader.read = copy_read,
-				    .va = miss->stack_va,
-				    .holes = miss->stack_holes,
-				    .len = miss->stack_len,
-				    .all_registers = all_registers,
-				    .data = miss->stack };
-	struct unwind_state state = { .valid = miss->regs_valid, .exact = miss->pc_exact };
-	uint32_t why = 0, next_entry = miss->next_entry;
+	struct unwind_state state = { .valid = stack->regs_valid, .exact = stack->pc_exact };
+	uint32_t why = 0, next_entry = stack->next_entry;
 	uint64_t frame, sp;
 
-	memcpy(state.regs, miss->regs, sizeof(state.regs));
+	memcpy(state.regs, stack->regs, sizeof(state.regs));
 	while (!why) {
 		if (nr >= cap) {
 			why = BPFPROF_STOP_DEPTH;
 			break;
 		}
 		sp = state.regs[UNWIND_RSP];
-		why = walk_one(walker, process, &state, &copy, miss->sample.rec.ts_ns, &frame,
-			       now_ns);
+		why = walk_one(walker, process, &state, stack->reader, all_registers, stack->ts_ns,
+			       &frame, now_ns);
 		if (frame && !why)
-			frame = eval_mark(miss, &next_entry, sp, state.regs[UNWIND_RSP], frame);
+			frame = eval_mark(stack, &next_entry, sp, state.regs[UNWIND_RSP], frame);
 		if (frame)
 			frames[nr++] = frame;
 	}
-	if (why == BPFPROF_STOP_READ_FAULT && copy.beyond && copy.len)
-		why = BPFPROF_STOP_MISS_WINDOW;
 	*stop = why;
 	return nr;
 }
 
-uint32_t walker_finish(struct walker *walker, const struct bpfprof_miss *miss, uint64_t *frames,
+uint32_t walker_walk(struct walker *walker, struct process *process,
+		     const struct walker_stack *stack, uint64_t *frames, uint32_t nr, uint32_t cap,
+		     uint32_t *stop, uint64_t now_ns)
+{
+	bool lost = *stop == BPFPROF_STOP_REG_LOST;
+	uint32_t total = walk(walker, process, stack, lost, frames, nr, cap, stop, now_ns);
+
+	/* Rows are quicker but lose registers: where one was missing, follow all of them. */
+	if (*stop == BPFPROF_STOP_REG_LOST && !lost)
+		total = walk(walker, process, stack, true, frames, nr, cap, stop, now_ns);
+	return total;
+}
+
+uint32_t walker_finish(struct walker *walker, const struct walker_miss *miss, uint64_t *frames,
 		       uint32_t nr, uint32_t cap, uint32_t *stop, uint64_t now_ns)
 {
-	bool all_registers = miss->sample.stop == BPFPROF_STOP_REG_LOST;
-	uint64_t pc = miss->regs[UNWIND_RIP] - !miss->pc_exact;
+	uint64_t pc = miss->at->regs[UNWIND_RIP] - !miss->at->pc_exact;
 	struct process *process = process_prepare(walker, miss, pc, now_ns);
-	uint32_t total;
+	struct copy_reader copy = { .reader.read = copy_read,
+				    .va = miss->at->stack_va,
+				    .holes = miss->at->stack_holes,
+				    .len = miss->at->stack_len,
+				    .data = miss->stack };
+	struct walker_stack stack = { .regs = miss->at->regs,
+				      .regs_valid = miss->at->regs_valid,
+				      .pc_exact = miss->at->pc_exact,
+				      .reader = &copy.reader,
+				      .entries = miss->entries,
+				      .nr_entries = miss->at->nr_entries,
+				      .next_entry = miss->at->next_entry,
+				      .ts_ns = miss->sample->rec.ts_ns };
 
 	if (!process) {
 		*stop = BPFPROF_STOP_MISS_GONE;
 		return nr;
 	}
-	total = walk(walker, process, miss, all_registers, frames, nr, cap, stop, now_ns);
-	/* Rows are quicker but lose registers: where one was missing, follow all of them. */
-	if (*stop == BPFPROF_STOP_REG_LOST && !all_registers)
-		total = walk(walker, process, miss, true, frames, nr, cap, stop, now_ns);
-	return total;
+	/* A worker in the kernel (io_uring, vhost): only its process was to be known. */
+	if (!miss->at->regs[UNWIND_RIP] && !miss->at->regs[UNWIND_RSP]) {
+		*stop = BPFPROF_STOP_NO_USER;
+		return nr;
+	}
+	*stop = miss->sample->stop;
+	nr = walker_walk(walker, process, &stack, frames, nr, cap, stop, now_ns);
+	if (*stop == BPFPROF_STOP_READ_FAULT && copy.beyond && copy.len)
+		*stop = BPFPROF_STOP_MISS_WINDOW;
+	return nr;
 }

@@ -27,9 +27,20 @@ static int write_stats(FILE *out, const struct run_stats *stats)
 	return err;
 }
 
+/* Two slashes are what readers know it by: a container without a pod has its labels in pprof alone. */
+static void add_pod(struct buf *dst, const struct profile *profile,
+		    const struct profile_process *process)
+{
+	if (process->container && profile->containers[process->container - 1].pod)
+		container_text(dst, profile, process);
+}
+
 int folded_write(FILE *out, const struct profile *profile, const struct output_options *options)
 {
-	const struct stack_rules rules = { frame_text, process_text, options->threads, false };
+	const struct stack_rules rules = { .location = frame_text,
+					   .process = process_text,
+					   .container = add_pod,
+					   .threads = options->threads };
 	struct stack_order order;
 	int err;
 

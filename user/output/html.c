@@ -176,7 +176,12 @@ static void write_page(FILE *out, const struct profile *profile, const struct st
 
 int html_write(FILE *out, const struct profile *profile, const struct output_options *options)
 {
-	const struct stack_rules rules = { frame_text, process_text, options->threads, false };
+	const struct stack_rules rules = {
+		.location = frame_text,
+		.process = process_text,
+		.container = containers_differ(profile) ? container_text : NULL,
+		.threads = options->threads,
+	};
 	struct stack_order order;
 	struct buf caption;
 	int err;

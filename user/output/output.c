@@ -354,16 +354,33 @@ static int write_stream(struct target *target, size_t format, const struct profi
 	return target->error ? target->error : err;
 }
 
-int output_write(const char *path, enum output_format format, const struct profile *profile,
-		 const struct output_options *options)
+/* Index in formats, NR_FORMATS if there is none. */
+static size_t format_find(enum output_format format)
 {
-	struct target target;
 	size_t i;
-	int err;
 
 	for (i = 0; i < NR_FORMATS; i++)
 		if (formats[i].format == format)
 			break;
+	return i;
+}
+
+int output_write_fd(int fd, enum output_format format, const struct profile *profile,
+		    const struct output_options *options)
+{
+	struct target target = { .fd = fd, .keep_fd = true };
+	size_t i = format_find(format);
+
+	return i == NR_FORMATS ? -EINVAL : write_stream(&target, i, profile, options);
+}
+
+int output_write(const char *path, enum output_format format, const struct profile *profile,
+		 const struct output_options *options)
+{
+	size_t i = format_find(format);
+	struct target target;
+	int err;
+
 	if (i == NR_FORMATS)
 		return -EINVAL;
 	if (path_own_fd(path) == STDOUT_FILENO)

@@ -67,6 +67,9 @@ int output_write(const char *path, enum output_format format, const struct profi
 		 const struct output_options *options);
 /* The same for ready bytes (--stats). */
 int output_write_bytes(const char *path, const void *data, size_t len);
+/* Into an open file, from where it stands; neither synced nor closed. 0 or -errno. */
+int output_write_fd(int fd, enum output_format format, const struct profile *profile,
+		    const struct output_options *options);
 
 /* The writers themselves: 0 or -errno; stream errors are checked by the caller (ferror). */
 int pprof_write(FILE *out, const struct profile *profile, const struct output_options *options);

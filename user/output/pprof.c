@@ -76,6 +76,14 @@ struct function {
 	uint32_t name, system_name, filename, start_line; /* strings of the output */
 };
 
+/* Strings of the output. */
+struct label {
+	uint32_t key, str;
+};
+
+#define NR_CONTAINER_LABELS 8
+#define NR_RANKS_LABELS 5
+
 struct pprof {
 	FILE *out;
 	z_stream zip;
@@ -89,6 +97,9 @@ struct pprof {
 	uint32_t nr_functions;
 	uint32_t *slots; /* open addressing: function id, 0 = free */
 	uint32_t nr_slots; /* power of two */
+	struct label *container_labels; /* NR_CONTAINER_LABELS per container */
+	uint32_t pod_pid_key;
+	struct label *ranks_labels; /* NR_RANKS_LABELS per process */
 };
 
 static void zip_bytes(struct pprof *w, const void *data, size_t len, int flush)
@@ -366,13 +377,104 @@ static const char *gil_word(const struct profile *profile, const struct profile_
 	return "released";
 }
 
+static void container_labels(struct pprof *w, const struct profile_container *container,
+			     struct label labels[NR_CONTAINER_LABELS])
+{
+	const struct {
+		const char *key;
+		uint32_t text;
+	} all[NR_CONTAINER_LABELS] = {
+		{ "container", container->name },
+		{ "container_id", container->id },
+		{ "pod", container->pod },
+		{ "namespace", container->namespace },
+		{ "image", container->image },
+		{ "ray_cluster", container->ray_cluster },
+		{ "ray_group", container->ray_group },
+		{ "ray_node_type", container->ray_node_type },
+	};
+	size_t i;
+
+	for (i = 0; i < NR_CONTAINER_LABELS; i++) {
+		labels[i].str = profile_string(w, all[i].text);
+		labels[i].key = labels[i].str ? string_index(w, all[i].key, "") : 0;
+	}
+}
+
+/* Once per container: very many samples have the same. */
+static void make_container_labels(struct pprof *w)
+{
+	const struct profile *profile = w->profile;
+	size_t i;
+
+	if (!profile->nr_containers)
+		return;
+	w->pod_pid_key = string_index(w, "pod_pid", "");
+	for (i = 0; i < profile->nr_containers; i++)
+		container_labels(w, &profile->containers[i],
+				 w->container_labels + i * NR_CONTAINER_LABELS);
+}
+
+/* What is not known has no label. */
+static void add_container(struct pprof *w, const struct profile_process *process)
+{
+	const struct label *labels;
+	size_t i;
+
+	if (!process->container)
+		return;
+	labels = w->container_labels + (process->container - 1) * (size_t)NR_CONTAINER_LABELS;
+	for (i = 0; i < NR_CONTAINER_LABELS; i++)
+		add_label(w, labels[i].key, labels[i].str, 0);
+	add_label(w, w->pod_pid_key, 0, process->pod_pid);
+}
+
+static void ranks_labels(struct pprof *w, const struct profile_ranks *ranks,
+			 struct label labels[NR_RANKS_LABELS])
+{
+	const struct {
+		const char *key;
+		uint32_t text;
+	} all[NR_RANKS_LABELS] = {
+		{ "rank", ranks->rank },
+		{ "local_rank", ranks->local_rank },
+		{ "world_size", ranks->world_size },
+		{ "slurm_job", ranks->slurm_job },
+		{ "slurm_node", ranks->slurm_node },
+	};
+	size_t i;
+
+	for (i = 0; i < NR_RANKS_LABELS; i++) {
+		labels[i].str = profile_string(w, all[i].text);
+		labels[i].key = labels[i].str ? string_index(w, all[i].key, "") : 0;
+	}
+}
+
+/* Once per process, like those of containers. */
+static void make_ranks_labels(struct pprof *w)
+{
+	size_t i;
+
+	for (i = 0; i < w->profile->nr_processes; i++)
+		ranks_labels(w, &w->profile->processes[i].ranks,
+			     w->ranks_labels + i * NR_RANKS_LABELS);
+}
+
+static void add_ranks(struct pprof *w, uint32_t process)
+{
+	const struct label *labels = w->ranks_labels + process * (size_t)NR_RANKS_LABELS;
+	size_t i;
+
+	for (i = 0; i < NR_RANKS_LABELS; i++)
+		add_label(w, labels[i].key, labels[i].str, 0);
+}
+
 static void write_samples(struct pprof *w)
 {
 	const struct profile *profile = w->profile;
 	const uint32_t comm_key = string_index(w, "comm", ""), pid_key = string_index(w, "pid", "");
 	const uint32_t host_key = string_index(w, "host", ""),
 		       host = profile_string(w, profile->host);
-	const uint32_t thread_key = profile->threads ? string_index(w, "thread", "") : 0;
 	const uint32_t tid_key = profile->threads ? string_index(w, "tid", "") : 0;
 	const struct profile_process *process;
 	const struct profile_sample *sample;
@@ -380,6 +482,8 @@ static void write_samples(struct pprof *w)
 	size_t i;
 	uint32_t j;
 
+	make_container_labels(w);
+	make_ranks_labels(w);
 	for (i = 0; i < profile->nr_samples; i++) {
 		sample = &profile->samples[i];
 		stack = &profile->stacks[sample->stack];
@@ -397,13 +501,22 @@ static void write_samples(struct pprof *w)
 		add_label(w, comm_key, profile_string(w, process->comm), 0);
 		add_label(w, pid_key, 0, process->pid);
 		add_label(w, host_key, host, 0);
+		add_container(w, process);
+		add_ranks(w, sample->process);
+		if (process->task)
+			add_label(w, string_index(w, "ray_task", ""),
+				  profile_string(w, process->task), 0);
+		if (process->ray_role)
+			add_label(w, string_index(w, "ray_role", ""),
+				  profile_string(w, process->ray_role), 0);
 		if (sample->gil)
 			add_label(w, string_index(w, "gil", ""),
 				  string_index(w, gil_word(profile, sample), ""), 0);
-		if (profile->threads) {
-			add_label(w, thread_key, profile_string(w, sample->thread), 0);
+		if (sample->thread)
+			add_label(w, string_index(w, "thread", ""),
+				  profile_string(w, sample->thread), 0);
+		if (profile->threads)
 			add_label(w, tid_key, 0, sample->tid);
-		}
 		write_message(w, PROFILE_SAMPLE);
 	}
 }
@@ -429,7 +542,12 @@ static int pprof_init(struct pprof *w, FILE *out, const struct profile *profile)
 		w->nr_slots *= 2;
 	w->functions = calloc(profile->nr_locations + 1, sizeof(*w->functions));
 	w->slots = calloc(w->nr_slots, sizeof(*w->slots));
-	if (!w->functions || !w->slots || strtab_new(&w->strings, MAX_STRING_BYTES))
+	w->container_labels = calloc(profile->nr_containers + 1,
+				     NR_CONTAINER_LABELS * sizeof(*w->container_labels));
+	w->ranks_labels =
+		calloc(profile->nr_processes + 1, NR_RANKS_LABELS * sizeof(*w->ranks_labels));
+	if (!w->functions || !w->slots || !w->container_labels || !w->ranks_labels ||
+	    strtab_new(&w->strings, MAX_STRING_BYTES))
 		return -ENOMEM;
 	/* 16 + MAX_WBITS: with a gzip header. */
 	if (deflateInit2(&w->zip, 6, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK)
@@ -443,6 +561,8 @@ static void pprof_fini(struct pprof *w)
 	strtab_free(w->strings);
 	free(w->functions);
 	free(w->slots);
+	free(w->container_labels);
+	free(w->ranks_labels);
 	buf_fini(&w->text);
 	buf_fini(&w->message);
 	buf_fini(&w->part);

@@ -39,6 +39,8 @@ static void raw_python(struct buf *dst, const struct profile *profile,
 	path = strtab_get(profile->strings, location->short_file);
 	if (!*path)
 		path = text_base_name(strtab_get(profile->strings, location->file));
+	if (!*path && !location->line) /* nothing is known of it */
+		return;
 	add_raw(dst, strtab_get(profile->strings, location->name), path, location->line);
 }
 

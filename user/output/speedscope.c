@@ -71,6 +71,10 @@ static void write_name(FILE *out, const struct profile *profile,
 		buf_add_char(&text, ' ');
 		thread_text(&text, strtab_get(profile->strings, sample->thread), sample->tid);
 	}
+	if (process->container) {
+		buf_add_str(&text, " in ");
+		container_text(&text, profile, process);
+	}
 	text_json(out, buf_error(&text) ? "?" : text.data);
 	buf_fini(&text);
 }

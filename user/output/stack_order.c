@@ -16,6 +16,7 @@
 
 /* Of struct stack_path: what comes next. */
 enum {
+	STEP_CONTAINER,
 	STEP_PROCESS,
 	STEP_THREAD,
 	STEP_FRAMES,
@@ -49,6 +50,10 @@ static void intern_locations(struct stack_order *order, const struct stack_rules
 	for (i = 0; rules->process && i < profile->nr_processes; i++) {
 		rules->process(text, profile, &profile->processes[i]);
 		order->processes[i] = intern(order, text, TEXT_PROCESS);
+	}
+	for (i = 0; rules->container && i < profile->nr_processes; i++) {
+		rules->container(text, profile, &profile->processes[i]);
+		order->containers[i] = intern(order, text, TEXT_PROCESS);
 	}
 	for (i = 0; order->threads && i < profile->nr_samples; i++) {
 		thread_text(text, strtab_get(profile->strings, profile->samples[i].thread),
@@ -102,6 +107,7 @@ static int sort_names(struct stack_order *order)
 	order->nr_names = nr - 1;
 	renumber(order->locations, profile->nr_locations, numbers);
 	renumber(order->processes, profile->nr_processes, numbers);
+	renumber(order->containers, profile->nr_processes, numbers);
 	if (order->threads)
 		renumber(order->threads, profile->nr_samples, numbers);
 	err = 0;
@@ -130,6 +136,12 @@ uint32_t stack_path_next(struct stack_path *path)
 	const uint32_t *locations = profile->stack_locations + profile->stacks[sample->stack].first;
 	uint32_t text;
 
+	if (path->step == STEP_CONTAINER) {
+		path->step = STEP_PROCESS;
+		text = order->containers[sample->process];
+		if (text)
+			return text;
+	}
 	if (path->step == STEP_PROCESS) {
 		path->step = STEP_THREAD;
 		text = order->processes[sample->process];
@@ -205,10 +217,11 @@ int stack_order_init(struct stack_order *order, const struct profile *profile,
 		return err;
 	order->locations = calloc(profile->nr_locations + 1, sizeof(*order->locations));
 	order->processes = calloc(profile->nr_processes + 1, sizeof(*order->processes));
+	order->containers = calloc(profile->nr_processes + 1, sizeof(*order->containers));
 	order->samples = calloc(profile->nr_samples + 1, sizeof(*order->samples));
 	if (rules->threads)
 		order->threads = calloc(profile->nr_samples + 1, sizeof(*order->threads));
-	if (!order->locations || !order->processes || !order->samples ||
+	if (!order->locations || !order->processes || !order->containers || !order->samples ||
 	    (rules->threads && !order->threads)) {
 		stack_order_fini(order);
 		return -ENOMEM;
@@ -233,6 +246,7 @@ void stack_order_fini(struct stack_order *order)
 	free(order->kinds);
 	free(order->locations);
 	free(order->processes);
+	free(order->containers);
 	free(order->threads);
 	free(order->samples);
 	*order = (struct stack_order){ .profile = NULL };

@@ -30,7 +30,10 @@ struct stack_rules {
 	/* Text of the root frame; NULL = none. */
 	void (*process)(struct buf *dst, const struct profile *profile,
 			const struct profile_process *process);
-	bool threads; /* a frame for the thread after it */
+	/* Text of a frame in front of that; nothing added, or NULL = none. */
+	void (*container)(struct buf *dst, const struct profile *profile,
+			  const struct profile_process *process);
+	bool threads; /* a frame for the thread after the process */
 	bool need_frames; /* leave out samples of which no frame is left */
 };
 
@@ -42,6 +45,7 @@ struct stack_order {
 	uint32_t nr_names; /* numbers are 1 to nr_names */
 	uint32_t *locations; /* text number per location, 0 = left out */
 	uint32_t *processes; /* per process, 0 = none */
+	uint32_t *containers; /* the same */
 	uint32_t *threads; /* per sample; NULL without threads */
 	uint32_t *samples; /* indexes of samples, sorted by path */
 	size_t nr_samples; /* those whose path is not empty */

@@ -297,7 +297,12 @@ static uint64_t ns_per_sample(const struct profile *profile)
 
 int svg_write(FILE *out, const struct profile *profile, const struct output_options *options)
 {
-	const struct stack_rules rules = { frame_text, process_text, options->threads, false };
+	const struct stack_rules rules = {
+		.location = frame_text,
+		.process = process_text,
+		.container = containers_differ(profile) ? container_text : NULL,
+		.threads = options->threads,
+	};
 	struct stack_order order;
 	struct svg svg = { .out = out, .order = &order, .ns_per_sample = ns_per_sample(profile) };
 	struct buf caption, lines;

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#define SHORT_ID 12 /* characters that people know a container by */
 #define REPLACEMENT "\xef\xbf\xbd"
 
 /* One character of str; *ret_len bytes. False if they are not UTF-8 (then *ret_len is 1). */
@@ -50,7 +51,7 @@ static bool is_control(uint32_t c)
 }
 
 /* The next character, made safe: its bytes and their number; 0 at the end of str. */
-static size_t safe_next(const char **str, const char **ret_bytes)
+static size_t safe_next(const char **str, const char *control, const char **ret_bytes)
 {
 	uint32_t c;
 	size_t len;
@@ -65,18 +66,18 @@ static size_t safe_next(const char **str, const char **ret_bytes)
 	}
 	*str += len;
 	if (is_control(c)) {
-		*ret_bytes = " ";
+		*ret_bytes = control;
 		return 1;
 	}
 	return len;
 }
 
-static void add_safe(struct buf *dst, const char *str, char semicolon)
+static void add_safe(struct buf *dst, const char *str, char semicolon, const char *control)
 {
 	const char *bytes;
 	size_t len, total = 0;
 
-	while ((len = safe_next(&str, &bytes))) {
+	while ((len = safe_next(&str, control, &bytes))) {
 		total += len;
 		if (total > TEXT_MAX) {
 			buf_add_str(dst, "...");
@@ -91,12 +92,37 @@ static void add_safe(struct buf *dst, const char *str, char semicolon)
 
 void text_add(struct buf *dst, const char *str)
 {
-	add_safe(dst, str, ';');
+	add_safe(dst, str, ';', " ");
 }
 
 void text_add_part(struct buf *dst, const char *str)
 {
-	add_safe(dst, str, ':');
+	add_safe(dst, str, ':', " ");
+}
+
+void text_add_shown(struct buf *dst, const char *str)
+{
+	add_safe(dst, str, ';', "?");
+}
+
+void text_add_json(struct buf *dst, const char *str)
+{
+	const unsigned char *at = (const unsigned char *)str;
+	uint32_t c;
+	size_t len;
+
+	buf_add_char(dst, '"');
+	for (; *at; at += len) {
+		if (!utf8_next(at, &c, &len))
+			buf_add_str(dst, REPLACEMENT);
+		else if (c == '"' || c == '\\')
+			buf_printf(dst, "\\%c", (char)c);
+		else if (is_control(c))
+			buf_printf(dst, "\\u%04x", c);
+		else
+			buf_add(dst, at, len);
+	}
+	buf_add_char(dst, '"');
 }
 
 void text_json(FILE *out, const char *str)
@@ -105,7 +131,7 @@ void text_json(FILE *out, const char *str)
 	size_t len;
 
 	putc('"', out);
-	while ((len = safe_next(&str, &bytes))) {
+	while ((len = safe_next(&str, " ", &bytes))) {
 		if (*bytes == '"' || *bytes == '\\')
 			fprintf(out, "\\%c", *bytes);
 		else if (*bytes == '<' || *bytes == '>' || *bytes == '&')
@@ -121,7 +147,7 @@ void text_xml(FILE *out, const char *str)
 	const char *bytes;
 	size_t len;
 
-	while ((len = safe_next(&str, &bytes))) {
+	while ((len = safe_next(&str, " ", &bytes))) {
 		switch (*bytes) {
 		case '<':
 			fputs("&lt;", out);
@@ -178,6 +204,48 @@ void frame_text(struct buf *dst, const struct profile *profile,
 	text_add_part(dst, strtab_get(profile->strings, location->name));
 	if (location->kind == LOCATION_KERNEL)
 		buf_add_str(dst, "_[k]");
+}
+
+/* A part of a path that is read from the left: it must not look like two. */
+static void add_path_part(struct buf *dst, const char *name)
+{
+	size_t at = dst->len;
+
+	text_add_part(dst, name);
+	for (; at < dst->len; at++)
+		if (dst->data[at] == '/')
+			dst->data[at] = '_';
+}
+
+void container_text(struct buf *dst, const struct profile *profile,
+		    const struct profile_process *process)
+{
+	const struct profile_container *container;
+	char id[SHORT_ID + 1];
+
+	if (!process->container)
+		return;
+	container = &profile->containers[process->container - 1];
+	if (container->pod) {
+		add_path_part(dst, strtab_get(profile->strings, container->namespace));
+		buf_add_char(dst, '/');
+		add_path_part(dst, strtab_get(profile->strings, container->pod));
+		buf_add_char(dst, '/');
+	}
+	snprintf(id, sizeof(id), "%s", strtab_get(profile->strings, container->id));
+	add_path_part(dst, container->name ? strtab_get(profile->strings, container->name) : id);
+}
+
+bool containers_differ(const struct profile *profile)
+{
+	uint32_t first =
+		profile->nr_samples ? profile->processes[profile->samples[0].process].container : 0;
+	size_t i;
+
+	for (i = 0; i < profile->nr_samples; i++)
+		if (profile->processes[profile->samples[i].process].container != first)
+			return true;
+	return false;
 }
 
 void process_text(struct buf *dst, const struct profile *profile,

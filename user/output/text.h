@@ -8,6 +8,7 @@
  * longer than TEXT_MAX bytes are cut and end in "...".
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -21,6 +22,10 @@ struct profile_process;
 void text_add(struct buf *dst, const char *str);
 /* The same for a part of a collapsed stack: `;` becomes `:`. */
 void text_add_part(struct buf *dst, const char *str);
+/* For a terminal: what would control it becomes `?`. */
+void text_add_shown(struct buf *dst, const char *str);
+/* A JSON string with its quotes; control characters are escaped, nothing is cut. */
+void text_add_json(struct buf *dst, const char *str);
 /* A JSON string with its quotes; also safe inside <script>. */
 void text_json(FILE *out, const char *str);
 /* Content of an HTML or XML element or attribute. */
@@ -29,6 +34,14 @@ void text_xml(FILE *out, const char *str);
 /* Last part of a path. */
 const char *text_base_name(const char *path);
 
+/*
+ * NAMESPACE/POD/CONTAINER of a process, CONTAINER alone where it has no pod; without a name it is
+ * the first 12 characters of its id. Nothing for a process in none. In front of its stacks.
+ */
+void container_text(struct buf *dst, const struct profile *profile,
+		    const struct profile_process *process);
+/* Do the processes live in more than one container, the node itself counted as one? */
+bool containers_differ(const struct profile *profile);
 /* What the first frame of a collapsed stack says of a process and, with --threads, the second. */
 void process_text(struct buf *dst, const struct profile *profile,
 		  const struct profile_process *process);

@@ -14,6 +14,8 @@
 #define COLUMNS 80
 #define FUNCTION_INDENT 37
 #define PROCESS_INDENT 50
+#define CONTAINER_INDENT 9
+#define CONTAINER_REST 22 /* "in ", ", pid 4194304 there" */
 #define MAX_TEXT_BYTES (16U << 20)
 #define ELLIPSIS "\xe2\x80\xa6"
 /* A process asked for that ran less than this share of the time is waiting for something. */
@@ -23,6 +25,7 @@ struct function {
 	uint32_t name; /* in top.names */
 	uint32_t last_sample; /* index + 1 of the last sample that counted for total_ns */
 	uint64_t own_ns, total_ns;
+	uint64_t python_ns; /* while it was the innermost Python function */
 };
 
 struct top {
@@ -71,12 +74,25 @@ static void add_cut(struct buf *dst, const char *text, size_t columns)
 	buf_add_str(dst, skip_columns(text, have - (columns - 1 - head)));
 }
 
-/* As frame_text(), but all lines of a Python function are one. */
+/*
+ * As frame_text(), but all lines of a Python function are one, and so is all code of a file that
+ * has no names: else each of its addresses had a row.
+ */
 static void function_text(struct buf *dst, const struct profile *profile,
 			  const struct profile_location *location)
 {
 	struct profile_location without_line = *location;
+	const char *file = "anon";
 
+	if (location->kind == LOCATION_NATIVE && !location->has_symbol) {
+		if (location->mapping)
+			file = strtab_get(profile->strings,
+					  profile->mappings[location->mapping - 1].path);
+		buf_add_char(dst, '[');
+		text_add_part(dst, *file ? text_base_name(file) : "anon");
+		buf_add_char(dst, ']');
+		return;
+	}
 	without_line.line = 0;
 	frame_text(dst, profile, &without_line);
 }
@@ -111,20 +127,27 @@ static void add_samples(struct top *top)
 	const struct profile_sample *sample;
 	const struct profile_stack *stack;
 	struct function *function;
-	uint32_t i, j, id;
+	uint32_t i, j, id, location;
+	bool in_python;
 
 	for (i = 0; i < profile->nr_samples; i++) {
 		sample = &profile->samples[i];
 		stack = &profile->stacks[sample->stack];
+		in_python = false;
 		top->total_ns += sample->value_ns;
 		top->process_ns[sample->process] += sample->value_ns;
 		for (j = 0; j < stack->nr; j++) {
-			id = top->locations[profile->stack_locations[stack->first + j]];
+			location = profile->stack_locations[stack->first + j];
+			id = top->locations[location];
 			if (!id)
 				continue;
 			function = &top->functions[id];
 			if (!j)
 				function->own_ns += sample->value_ns;
+			if (!in_python && profile->locations[location].kind == LOCATION_PYTHON) {
+				function->python_ns += sample->value_ns;
+				in_python = true;
+			}
 			/* Once per stack, however often a recursion is on it. */
 			if (function->last_sample != i + 1)
 				function->total_ns += sample->value_ns;
@@ -145,33 +168,58 @@ static int compare_functions(const void *a, const void *b, void *arg)
 	return strcmp(strtab_get(top->names, fn_a->name), strtab_get(top->names, fn_b->name));
 }
 
-static void write_functions(struct top *top, struct buf *dst, size_t rows)
+static int compare_python(const void *a, const void *b, void *arg)
+{
+	const struct function *fn_a = a, *fn_b = b;
+
+	if (fn_a->python_ns != fn_b->python_ns)
+		return fn_a->python_ns > fn_b->python_ns ? -1 : 1;
+	return compare_functions(a, b, arg);
+}
+
+static void write_rows(const struct top *top, struct buf *dst, bool python, size_t rows)
 {
 	uint32_t nr = strtab_count(top->names), i;
 	const struct function *function;
 	double scale = top->total_ns ? 100.0 / (double)top->total_ns : 0;
 	size_t shown = 0, left = 0;
+	uint64_t own_ns;
 
-	qsort_r(top->functions, nr, sizeof(*top->functions), compare_functions, top);
-	buf_add_str(dst, "  %Own  %Total       Own      Total  Function\n");
 	for (i = 0; i < nr; i++) {
 		function = &top->functions[i];
-		if (!function->total_ns)
+		own_ns = python ? function->python_ns : function->own_ns;
+		if (!function->total_ns || (python && !own_ns))
 			continue;
 		if (shown == rows) {
 			left++;
 			continue;
 		}
 		shown++;
-		buf_printf(dst, "%5.1f%%  %5.1f%%  %7.2fs  %8.2fs  ",
-			   (double)function->own_ns * scale, (double)function->total_ns * scale,
-			   (double)function->own_ns / 1e9, (double)function->total_ns / 1e9);
+		buf_printf(dst, "%5.1f%%  %5.1f%%  %7.2fs  %8.2fs  ", (double)own_ns * scale,
+			   (double)function->total_ns * scale, (double)own_ns / 1e9,
+			   (double)function->total_ns / 1e9);
 		add_cut(dst, strtab_get(top->names, function->name), COLUMNS - FUNCTION_INDENT);
 		buf_add_char(dst, '\n');
 	}
 	if (left)
-		buf_printf(dst, "%*s%zu more function%s\n", FUNCTION_INDENT, "", left,
-			   left == 1 ? "" : "s");
+		buf_printf(dst, "%*s%zu more %sfunction%s\n", FUNCTION_INDENT, "", left,
+			   python ? "Python " : "", left == 1 ? "" : "s");
+}
+
+/* Where the time went, then, if any of it in Python, whose it is there: C is its caller's. */
+static void write_functions(struct top *top, struct buf *dst, size_t rows)
+{
+	uint32_t nr = strtab_count(top->names);
+
+	qsort_r(top->functions, nr, sizeof(*top->functions), compare_functions, top);
+	buf_add_str(dst, "  %Own  %Total       Own      Total  Function\n");
+	write_rows(top, dst, false, rows);
+	qsort_r(top->functions, nr, sizeof(*top->functions), compare_python, top);
+	if (!nr || !top->functions[0].python_ns)
+		return;
+	buf_add_str(dst,
+		    "\n  %Own  %Total       Own      Total  Python function, C in it included\n");
+	write_rows(top, dst, true, (rows + 1) / 2);
 }
 
 /* CPU time as the kernel counts it, else as sampled. */
@@ -180,6 +228,30 @@ static uint64_t process_cpu_ns(const struct top *top, uint32_t index)
 	uint64_t cpu_ns = top->profile->processes[index].cpu_ns;
 
 	return cpu_ns ? cpu_ns : top->process_ns[index];
+}
+
+/* Of the process under all its names and titles. */
+static uint64_t whole_cpu_ns(const struct top *top, uint32_t index)
+{
+	const struct profile_process *processes = top->profile->processes;
+	uint64_t cpu_ns = 0;
+	uint32_t i;
+
+	for (i = 0; i < top->profile->nr_processes; i++)
+		if (processes[i].kernel_pid == processes[index].kernel_pid)
+			cpu_ns += process_cpu_ns(top, i);
+	return cpu_ns;
+}
+
+static bool is_first_entry(const struct top *top, uint32_t index)
+{
+	const struct profile_process *processes = top->profile->processes;
+	uint32_t i;
+
+	for (i = 0; i < index; i++)
+		if (processes[i].kernel_pid == processes[index].kernel_pid)
+			return false;
+	return true;
 }
 
 static int compare_processes(const void *a, const void *b, void *arg)
@@ -210,15 +282,33 @@ static void add_growth(struct buf *dst, int64_t bytes)
 		buf_printf(dst, "  %+4.1f GiB", size / (1 << 30));
 }
 
+static void write_container(const struct top *top, struct buf *dst,
+			    const struct profile_process *process)
+{
+	struct buf text;
+
+	buf_init(&text, MAX_TEXT_BYTES);
+	container_text(&text, top->profile, process);
+	buf_printf(dst, "%*sin ", CONTAINER_INDENT, "");
+	add_cut(dst, buf_error(&text) || !text.len ? "?" : text.data,
+		COLUMNS - CONTAINER_INDENT - CONTAINER_REST);
+	if (process->pod_pid)
+		buf_printf(dst, ", pid %u there", process->pod_pid);
+	buf_add_char(dst, '\n');
+	buf_fini(&text);
+}
+
 static void write_process(const struct top *top, struct buf *dst, uint32_t index)
 {
 	const struct profile_process *process = &top->profile->processes[index];
+	struct profile_process named = *process;
 	double seconds = (double)top->profile->duration_ns / 1e9;
 	double cpu = (double)process_cpu_ns(top, index) / 1e9;
 	struct buf name;
 
 	buf_init(&name, MAX_TEXT_BYTES);
-	process_text(&name, top->profile, process);
+	named.title = process->task ? process->task : process->comm; /* however grouped */
+	process_text(&name, top->profile, &named);
 	buf_printf(dst, "%7u  %8.2fs  %6.1f%%  %7u", process->pid, cpu,
 		   seconds > 0 ? 100 * cpu / seconds : 0, process->nr_threads);
 	if (process->rss_known)
@@ -228,8 +318,13 @@ static void write_process(const struct top *top, struct buf *dst, uint32_t index
 	buf_add_str(dst, "  ");
 	add_cut(dst, buf_error(&name) ? "?" : name.data, COLUMNS - PROCESS_INDENT);
 	buf_add_char(dst, '\n');
+	if (process->container)
+		write_container(top, dst, process);
 	buf_fini(&name);
-	if (process->asked_for && cpu < seconds * WAITING_SHARE)
+	if (!process->asked_for || !is_first_entry(top, index))
+		return;
+	cpu = (double)whole_cpu_ns(top, index) / 1e9;
+	if (cpu < seconds * WAITING_SHARE)
 		buf_printf(dst,
 			   "         %.2f s on CPU in %.0f s: dump -p %u shows where it waits\n",
 			   cpu, seconds, process->pid);

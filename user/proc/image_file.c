@@ -5,15 +5,12 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <linux/magic.h>
-#include <linux/openat2.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -21,50 +18,25 @@
 #include "base/deadline.h"
 #include "bpfprof.h"
 #include "elf/image.h"
+#include "proc/mountinfo.h"
 
 #define XFS_MAGIC 0x58465342
 #define ZFS_MAGIC 0x2fc12fc1
 #define F2FS_MAGIC 0xF2F52010
 #define EROFS_MAGIC 0xE0F5E1E2
 #define READ_CHUNK 65536
-#define MAX_LINE 8192
-#define MAX_LAYERS 128
-
-/* Types of file handles (linux/exportfs.h, fs/xfs/xfs_export.h). */
-#define FILEID_INO32_GEN 1
-#define FILEID_XFS_64 0x81
+#define OWN_MOUNTS_MAX_BYTES (4U << 20)
 
 struct open_job {
 	char root[BPFPROF_PATH_MAX];
 	char path[BPFPROF_PATH_MAX];
+	uint32_t pid;
 	struct image_identity identity;
 	int fd; /* result */
+	enum image_way way; /* result */
 	uint64_t size; /* result */
 	bool may_block; /* result */
 };
-
-/* The kernel's dev_t (12 bits major, 20 bits minor) as stat shows it. */
-static dev_t dev_of(uint32_t kernel_dev)
-{
-	return makedev(kernel_dev >> 20, kernel_dev & 0xfffff);
-}
-
-/*
- * Inode numbers are used again at once when a file is deleted, hence size and time. Overlay and
- * btrfs show other device numbers than the inode's super block has.
- */
-static bool is_the_one(const struct stat *st, const struct image_identity *id, bool any_dev)
-{
-	if (!S_ISREG(st->st_mode))
-		return false;
-	if (!id->ino)
-		return true;
-	if (st->st_ino != id->ino)
-		return false;
-	if (st->st_dev != dev_of(id->dev) && !any_dev)
-		return false;
-	return (uint64_t)st->st_size == id->size && st->st_mtim.tv_sec == id->mtime_sec;
-}
 
 /* Another file under the same number? Asked of file systems that are known to tell. */
 static bool is_later_file(int fd, const struct image_identity *id)
@@ -120,14 +92,6 @@ static bool fs_may_block(int fd)
 	}
 }
 
-static bool has_own_devices(int fd)
-{
-	struct statfs fs;
-
-	return !fstatfs(fd, &fs) && ((unsigned long)fs.f_type == OVERLAYFS_SUPER_MAGIC ||
-				     (unsigned long)fs.f_type == BTRFS_SUPER_MAGIC);
-}
-
 /*
  * Opens for reading what an O_PATH descriptor stands for. O_NONBLOCK: a tenant's
  * lease on the file (fcntl(2)) would hold us up for 45 seconds.
@@ -140,181 +104,48 @@ static int reopen(int path_fd)
 	return open(self, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 }
 
-static int open_path(const char *root, const char *path)
-{
-	struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT };
-	__cleanup(close_fd) int root_fd = -1;
+struct dev_look {
+	dev_t dev;
+	bool may_block; /* result */
+};
 
-	if (!root[0])
-		return open(path, O_PATH | O_CLOEXEC);
-	root_fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (root_fd < 0)
-		return -1;
-	return (int)syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
-}
-
-/* A descriptor of some mount of the file system dev, or -1. */
-static int open_mount(dev_t dev)
-{
-	__cleanup(close_file) FILE *file = fopen("/proc/self/mountinfo", "re");
-	char line[MAX_LINE], want[32], number[32], mount_point[BPFPROF_PATH_MAX];
-	struct stat st;
-	int fd, path_fd;
-
-	if (!file)
-		return -1;
-	snprintf(want, sizeof(want), "%u:%u", major(dev), minor(dev));
-	while (fgets(line, sizeof(line), file)) {
-		/* ID PARENT MAJOR:MINOR ROOT MOUNTPOINT ... ; our own mounts, written by the kernel. */
-		if (sscanf(line, "%*u %*u %31s %*s %4095s", number, mount_point) != 2 ||
-		    strcmp(number, want))
-			continue;
-		path_fd = open(mount_point, O_PATH | O_CLOEXEC);
-		if (path_fd < 0)
-			continue;
-		fd = -1;
-		if (!fstat(path_fd, &st) && st.st_dev == dev &&
-		    (S_ISDIR(st.st_mode) || S_ISREG(st.st_mode)))
-			fd = reopen(path_fd);
-		close(path_fd);
-		if (fd >= 0)
-			return fd;
-	}
-	return -1;
-}
-
-bool image_file_dev_may_block(uint32_t dev)
+static bool dev_look_line(void *arg, const struct mount_line *line)
 {
 	static const char *const local[] = { "ext4",	 "ext3",  "ext2",    "xfs",
 					     "btrfs",	 "tmpfs", "zfs",     "f2fs",
 					     "squashfs", "erofs", "iso9660", "vfat" };
-	__cleanup(close_file) FILE *file = fopen("/proc/self/mountinfo", "re");
-	char line[MAX_LINE], want[32], number[32], type[32];
-	const char *rest;
+	struct dev_look *look = arg;
 	size_t i;
 
-	snprintf(want, sizeof(want), "%u:%u", major(dev_of(dev)), minor(dev_of(dev)));
-	while (file && fgets(line, sizeof(line), file)) {
-		rest = strstr(line, " - ");
-		if (!rest || sscanf(line, "%*u %*u %31s", number) != 1 || strcmp(number, want) ||
-		    sscanf(rest, " - %31s", type) != 1)
-			continue;
-		for (i = 0; i < sizeof(local) / sizeof(local[0]); i++)
-			if (!strcmp(type, local[i]))
-				return false;
+	if (line->dev != look->dev)
 		return true;
-	}
-	return true;
+	for (i = 0; i < sizeof(local) / sizeof(local[0]); i++)
+		if (!strcmp(line->type, local[i]))
+			look->may_block = false;
+	return false;
 }
 
-static int open_handle(int mount_fd, int type, const uint32_t *words, unsigned int nr)
+bool image_file_dev_may_block(uint32_t dev)
 {
-	union {
-		struct file_handle head;
-		char room[sizeof(struct file_handle) + 4 * sizeof(uint32_t)];
-	} handle;
+	struct dev_look look = { .dev = image_dev(dev), .may_block = true };
+	__cleanup(close_fd) int fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
 
-	handle.head.handle_type = type;
-	handle.head.handle_bytes = nr * (unsigned int)sizeof(uint32_t);
-	memcpy(handle.head.f_handle, words, nr * sizeof(uint32_t));
-	return open_by_handle_at(mount_fd, &handle.head, O_PATH | O_CLOEXEC);
-}
-
-/* The inode itself, whatever became of its names. */
-static int open_inode(const struct image_identity *id)
-{
-	uint32_t lo = (uint32_t)id->ino, hi = (uint32_t)(id->ino >> 32);
-	const uint32_t ino32_gen[] = { lo, id->ino_gen };
-	const uint32_t xfs[] = { lo, hi, id->ino_gen };
-	const uint32_t tmpfs[] = { id->ino_gen, lo, hi };
-	__cleanup(close_fd) int mount_fd = open_mount(dev_of(id->dev));
-	int fd = -1;
-
-	if (mount_fd < 0)
-		return -1;
-	if (!hi)
-		fd = open_handle(mount_fd, FILEID_INO32_GEN, ino32_gen, 2);
-	if (fd < 0)
-		fd = open_handle(mount_fd, FILEID_XFS_64, xfs, 3);
-	if (fd < 0)
-		fd = open_handle(mount_fd, FILEID_INO32_GEN, tmpfs, 3);
-	return fd;
-}
-
-/* The file at path in one of the layers listed as KEY=DIR:DIR:... in an overlay mount's options. */
-static int open_in_layers(const char *options, const char *key, const char *path,
-			  const struct image_identity *id)
-{
-	const char *dir = strstr(options, key);
-	char candidate[2 * BPFPROF_PATH_MAX];
-	struct stat st;
-	size_t len;
-	int fd, tries;
-
-	if (!dir)
-		return -1;
-	for (dir += strlen(key), tries = 0; *dir == '/' && tries < MAX_LAYERS; tries++) {
-		len = strcspn(dir, ":, \n");
-		snprintf(candidate, sizeof(candidate), "%.*s%s", (int)len, dir, path);
-		fd = open(candidate, O_PATH | O_CLOEXEC);
-		if (fd >= 0 && !fstat(fd, &st) && is_the_one(&st, id, false))
-			return fd;
-		if (fd >= 0)
-			close(fd);
-		dir += len;
-		dir += *dir == ':';
-	}
-	return -1;
-}
-
-/*
- * From 6.12 on the kernel names a file of an overlay by its path inside the layer. The
- * layers' folders stand in the mount's options; inode and device tell the right one.
- */
-static int open_layer(const char *path, const struct image_identity *id)
-{
-	__cleanup(close_file) FILE *file = fopen("/proc/self/mountinfo", "re");
-	char line[MAX_LINE];
-	const char *options;
-	int fd;
-
-	while (file && path[0] == '/' && fgets(line, sizeof(line), file)) {
-		options = strstr(line, " - overlay ");
-		if (!options)
-			continue;
-		fd = open_in_layers(options, "upperdir=", path, id);
-		if (fd < 0)
-			fd = open_in_layers(options, "lowerdir=", path, id);
-		if (fd >= 0)
-			return fd;
-	}
-	return -1;
+	if (fd >= 0)
+		mountinfo_read(fd, OWN_MOUNTS_MAX_BYTES, dev_look_line, &look);
+	return look.may_block;
 }
 
 static long open_run(void *arg)
 {
 	struct open_job *job = arg;
+	struct image_place place = { .root = job->root, .path = job->path, .pid = job->pid };
 	__cleanup(close_fd) int path_fd = -1;
 	struct stat st;
-	int err = -ESTALE;
 
-	if (job->path[0] == '/') {
-		path_fd = open_path(job->root, job->path);
-		if (path_fd < 0)
-			err = errno == ETIMEDOUT ? -EIO : -errno;
-	}
-	if (path_fd < 0 || fstat(path_fd, &st) ||
-	    !is_the_one(&st, &job->identity, has_own_devices(path_fd))) {
-		if (path_fd >= 0)
-			close(path_fd);
-		path_fd = job->identity.ino ? open_inode(&job->identity) : -1;
-		if (path_fd < 0 && job->identity.ino)
-			path_fd = open_layer(job->path, &job->identity);
-		if (path_fd < 0)
-			return err;
-		if (fstat(path_fd, &st) || !is_the_one(&st, &job->identity, false))
-			return -ESTALE;
-	}
+	/* -ETIMEDOUT means that the job was left to its thread: a file server may not say so. */
+	path_fd = image_find(&place, &job->identity, &st, &job->way);
+	if (path_fd < 0)
+		return path_fd == -ETIMEDOUT ? -EIO : path_fd;
 	if (fs_is_pseudo(path_fd))
 		return -EACCES;
 	job->fd = reopen(path_fd);
@@ -357,7 +188,6 @@ static long read_run(void *arg)
 	struct read_job *job = arg;
 	ssize_t n = pread(job->fd, job->data, job->len, (off_t)job->off);
 
-	/* -ETIMEDOUT means that the job was left to its thread: a file server may not say so. */
 	if (n < 0)
 		return errno == ETIMEDOUT ? -EIO : -errno;
 	return n;
@@ -432,9 +262,9 @@ static void image_file_close(void *arg)
 	free(file);
 }
 
-int image_file_open(struct elf_source *ret, struct deadline_runner *runner, const char *root,
-		    const char *path, const struct image_identity *identity,
-		    unsigned int timeout_ms)
+int image_file_open(struct elf_source *ret, struct deadline_runner *runner,
+		    const struct image_place *place, const struct image_identity *identity,
+		    unsigned int timeout_ms, enum image_way *ret_way)
 {
 	__cleanup(free_mem) struct open_job *job = calloc(1, sizeof(*job));
 	struct image_file *file;
@@ -444,8 +274,9 @@ int image_file_open(struct elf_source *ret, struct deadline_runner *runner, cons
 		return -ENOMEM;
 	job->fd = -1;
 	job->identity = *identity;
-	snprintf(job->root, sizeof(job->root), "%s", root ? root : "");
-	snprintf(job->path, sizeof(job->path), "%s", path);
+	job->pid = place->pid;
+	snprintf(job->root, sizeof(job->root), "%s", place->root);
+	snprintf(job->path, sizeof(job->path), "%s", place->path);
 	err = deadline_run(runner, open_run, open_abandon, job, sizeof(*job), timeout_ms);
 	if (err)
 		return (int)err;
@@ -457,6 +288,7 @@ int image_file_open(struct elf_source *ret, struct deadline_runner *runner, cons
 	file->fd = job->fd;
 	file->may_block = job->may_block;
 	file->runner = runner;
+	*ret_way = job->way;
 	*ret = (struct elf_source){
 		.read = image_file_read,
 		.close = image_file_close,

@@ -11,28 +11,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "proc/image_find.h"
+
 struct deadline_runner;
 struct elf_source;
 
 #define IMAGE_FILE_DEADLINE_MS 200 /* while sampling goes on */
 #define IMAGE_FILE_PATIENT_MS 2000 /* separate debug files, when names are looked up at the end */
 
-struct image_identity {
-	uint64_t ino; /* 0: any regular file will do */
-	uint64_t size;
-	int64_t mtime_sec;
-	uint32_t dev; /* kernel's encoding */
-	uint32_t ino_gen;
-};
-
 /*
- * Source over the file at path, which must be the one identified, or else over the
- * inode itself. root: folder that path is resolved in, or NULL.
+ * Source over the file at place, which must be the one identified, wherever that can be had.
  * 0, -ETIMEDOUT, -ESTALE (another file is there, and the inode cannot be had), -EBUSY, -errno of open.
  */
-int image_file_open(struct elf_source *ret, struct deadline_runner *runner, const char *root,
-		    const char *path, const struct image_identity *identity,
-		    unsigned int timeout_ms);
+int image_file_open(struct elf_source *ret, struct deadline_runner *runner,
+		    const struct image_place *place, const struct image_identity *identity,
+		    unsigned int timeout_ms, enum image_way *ret_way);
 
 /* Did a read from this source miss its deadline? Parsers may have made another error of that. */
 bool image_file_hung(const struct elf_source *source);

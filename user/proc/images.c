@@ -43,7 +43,8 @@ struct images {
 	char *host_root;
 	struct image_entry *by_key;
 	struct image_entry **by_id;
-	uint32_t nr, cap_ids;
+	uint32_t nr, cap_ids; /* by_id: NULL where forgotten */
+	uint32_t nr_files;
 	uint32_t nr_open, max_open;
 	size_t path_bytes, copy_bytes;
 	struct blocked_dev blocked[MAX_BLOCKED_DEVS];
@@ -51,6 +52,7 @@ struct images {
 	struct image *warm[MAX_WARM + 1]; /* latest first */
 	uint32_t nr_warm;
 	uint64_t nr_problem[IMAGE_NR_PROBLEMS];
+	uint64_t nr_way[IMAGE_NR_WAYS]; /* of files that were forgotten */
 };
 
 static int entry_add(struct images *images, struct image_entry *entry)
@@ -58,7 +60,8 @@ static int entry_add(struct images *images, struct image_entry *entry)
 	uint32_t cap = images->cap_ids ? images->cap_ids * 2 : 256;
 	struct image_entry **by_id;
 
-	if (images->nr >= BPFPROF_IMAGE_FIRST_FILE + IMAGES_MAX_FILES) {
+	if (images->nr_files >= BPFPROF_IMAGE_FIRST_FILE + IMAGES_MAX_FILES ||
+	    images->nr == IMAGES_MAX_IDS) {
 		images->nr_problem[IMAGE_TOO_MANY]++;
 		return -E2BIG;
 	}
@@ -70,6 +73,7 @@ static int entry_add(struct images *images, struct image_entry *entry)
 		images->cap_ids = cap;
 	}
 	entry->image.id = images->nr;
+	images->nr_files++;
 	images->by_id[images->nr++] = entry;
 	return 0;
 }
@@ -167,6 +171,19 @@ static void image_close(struct images *images, struct image *image)
 	images->nr_open--;
 }
 
+static void entry_free(struct images *images, struct image_entry *entry)
+{
+	struct image *image = &entry->image;
+
+	image_close(images, image);
+	images->path_bytes -= strlen(image->path);
+	images->copy_bytes -= image->copy_len;
+	images->nr_files--;
+	free(image->path);
+	free(image->copy);
+	free(entry);
+}
+
 void images_free(struct images *images)
 {
 	uint32_t i;
@@ -174,12 +191,9 @@ void images_free(struct images *images)
 	if (!images)
 		return;
 	HASH_CLEAR(hh, images->by_key);
-	for (i = 0; i < images->nr; i++) {
-		image_close(images, &images->by_id[i]->image);
-		free(images->by_id[i]->image.path);
-		free(images->by_id[i]->image.copy);
-		free(images->by_id[i]);
-	}
+	for (i = 0; i < images->nr; i++)
+		if (images->by_id[i])
+			entry_free(images, images->by_id[i]);
 	free(images->by_id);
 	free(images->host_root);
 	free(images);
@@ -278,7 +292,7 @@ uint32_t images_add(struct images *images, const struct bpfprof_vma *vma, const 
 
 struct image *images_get(struct images *images, uint32_t id)
 {
-	return id < images->nr ? &images->by_id[id]->image : NULL;
+	return id < images->nr && images->by_id[id] ? &images->by_id[id]->image : NULL;
 }
 
 uint32_t images_count(const struct images *images)
@@ -360,6 +374,8 @@ static void close_oldest(struct images *images)
 	uint32_t i;
 
 	for (i = BPFPROF_IMAGE_FIRST_FILE; i < images->nr; i++) {
+		if (!images->by_id[i])
+			continue;
 		image = &images->by_id[i]->image;
 		if (image->state == IMAGE_OPEN && (!oldest || image->used_ns < oldest->used_ns))
 			oldest = image;
@@ -388,10 +404,16 @@ static int open_file(struct images *images, struct image *image, struct elf_imag
 		.dev = image->dev,
 		.ino_gen = image->ino_gen,
 	};
+	/* No path leads to a file without a name: not worth looking for it where it was mounted. */
+	struct image_place place = {
+		.root = images->host_root ? images->host_root : "",
+		.path = image->path,
+		.pid = image->vma_flags & BPFPROF_VMA_UNLINKED ? 0 : image->pid,
+	};
 	int err;
 
-	err = image_file_open(&image->source, images->runner, images->host_root, image->path,
-			      &identity, IMAGE_FILE_DEADLINE_MS);
+	err = image_file_open(&image->source, images->runner, &place, &identity,
+			      IMAGE_FILE_DEADLINE_MS, &image->way);
 	if (!err)
 		err = elf_image_new(ret, &image->source);
 	if (err) /* closed by now */
@@ -435,14 +457,28 @@ int images_open(struct images *images, struct image *image, uint64_t now_ns)
 	return 0;
 }
 
-int images_give_copy(struct images *images, struct image *image, void *data, size_t len,
-		     uint64_t now_ns)
+uint64_t images_nr_way(const struct images *images, enum image_way way)
 {
-	if (image->copy || images->copy_bytes + len > IMAGES_MAX_COPY_BYTES) {
+	uint64_t nr = images->nr_way[way];
+	uint32_t i;
+
+	for (i = BPFPROF_IMAGE_FIRST_FILE; i < images->nr; i++)
+		nr += images->by_id[i] && images->by_id[i]->image.way == way;
+	return nr;
+}
+
+int images_give_copy(struct images *images, struct image *image, void *data, size_t len,
+		     size_t used, uint64_t now_ns)
+{
+	if (image->copy || images->copy_bytes + used > IMAGES_MAX_COPY_BYTES) {
 		free(data);
 		return -ENOSPC;
 	}
-	images->copy_bytes += len;
+	images->copy_bytes += used;
+	if (image->problem != IMAGE_FINE) /* it can be used now */
+		images->nr_problem[image->problem]--;
+	image->problem = IMAGE_FINE;
+	image->way = IMAGE_WAY_MEMORY;
 	image->copy = data;
 	image->copy_len = len;
 	image->state = IMAGE_UNOPENED;
@@ -469,6 +505,37 @@ int images_open_cfi(struct images *images, struct image *image, uint64_t now_ns)
 	return 0;
 }
 
+void images_sweep(struct images *images, uint64_t idle_since_ns, uint64_t unused_since_ns,
+		  bool (*is_used)(void *arg, uint32_t id), void (*forget)(void *arg, uint32_t id),
+		  void *arg)
+{
+	struct image_entry *entry, *found;
+	uint32_t id;
+
+	for (id = BPFPROF_IMAGE_FIRST_FILE; id < images->nr; id++) {
+		entry = images->by_id[id];
+		if (!entry || entry->image.used_ns > idle_since_ns || is_used(arg, id))
+			continue;
+		if (!entry->image.copy && entry->image.used_ns > unused_since_ns) {
+			image_close(images, &entry->image);
+			continue;
+		}
+		HASH_FIND(hh, images->by_key, &entry->key, sizeof(entry->key), found);
+		if (found == entry) /* no newer file has its place */
+			HASH_DEL(images->by_key, entry);
+		if (forget)
+			forget(arg, id);
+		images->nr_way[entry->image.way]++;
+		entry_free(images, entry);
+		images->by_id[id] = NULL;
+	}
+}
+
+uint32_t images_nr_files(const struct images *images)
+{
+	return images->nr_files - BPFPROF_IMAGE_FIRST_FILE;
+}
+
 uint64_t images_nr_problem(const struct images *images, enum image_problem problem)
 {
 	return images->nr_problem[problem];
@@ -489,20 +556,26 @@ const char *image_problem_name(enum image_problem problem)
 	return names[problem];
 }
 
-int images_open_source(struct images *images, const char *path, struct elf_source *ret)
+int images_open_source(struct images *images, uint32_t pid, const char *path,
+		       struct elf_source *ret)
 {
 	struct image_identity any = { 0 };
+	struct image_place place = {
+		.root = images->host_root ? images->host_root : "",
+		.path = path,
+		.pid = pid,
+	};
+	enum image_way way;
 
-	return image_file_open(ret, images->runner, images->host_root, path, &any,
-			       IMAGE_FILE_PATIENT_MS);
+	return image_file_open(ret, images->runner, &place, &any, IMAGE_FILE_PATIENT_MS, &way);
 }
 
-struct elf_image *images_open_path(struct images *images, const char *path)
+struct elf_image *images_open_path(struct images *images, uint32_t pid, const char *path)
 {
 	struct elf_image *elf = NULL;
 	struct elf_source source;
 
-	if (images_open_source(images, path, &source) || elf_image_new(&elf, &source))
+	if (images_open_source(images, pid, path, &source) || elf_image_new(&elf, &source))
 		return NULL;
 	return elf;
 }

@@ -12,7 +12,8 @@
  * have). At most cap descriptors stay open; the least recently used are closed.
  * Files that may block (anything but the kernel's own disk file systems) are read under a
  * deadline; a file system that misses one is left alone for a while, and for as long as
- * the call hangs. At most IMAGES_MAX_FILES files: what comes after them is taken for anonymous memory.
+ * the call hangs. At most IMAGES_MAX_FILES files: what comes after them is taken for anonymous memory,
+ * until images_sweep() has made room.
  * Only the vDSO is not a file: it is the same for all, and read from ourselves.
  */
 
@@ -22,8 +23,11 @@
 
 #include "bpfprof.h"
 #include "elf/image.h"
+#include "proc/image_find.h"
 
-#define IMAGES_MAX_FILES 65536
+#define IMAGES_MAX_FILES 65536 /* at once */
+#define IMAGES_MAX_IDS                                                                             \
+	(1U << (BPFPROF_FRAME_SHIFT - BPFPROF_OFF_BITS)) /* in all, fit into a frame */
 
 struct cfi;
 struct deadline_runner;
@@ -53,6 +57,8 @@ struct image {
 	int64_t mtime_sec;
 	uint32_t dev, ino_gen; /* dev as the kernel encodes it */
 	uint32_t vma_flags; /* BPFPROF_VMA_* */
+	uint32_t pid; /* of the process that mapped it last, set by who knows; 0: not known */
+	enum image_way way; /* how it was had, if it was_open */
 	enum image_state state;
 	enum image_problem problem;
 	bool no_cfi; /* opened, and has no unwind tables */
@@ -72,7 +78,7 @@ void images_free(struct images *images);
 
 /* The id of the file of vma, added if new (path may be NULL); BPFPROF_IMAGE_NONE for anonymous memory. */
 uint32_t images_add(struct images *images, const struct bpfprof_vma *vma, const char *path);
-/* Borrowed until images_free(); NULL for ids never given. */
+/* Borrowed until images_free() or images_sweep(); NULL for ids never given, and forgotten ones. */
 struct image *images_get(struct images *images, uint32_t id);
 uint32_t images_count(const struct images *images); /* ids are below this */
 
@@ -80,10 +86,10 @@ uint32_t images_count(const struct images *images); /* ids are below this */
 int images_open(struct images *images, struct image *image, uint64_t now_ns);
 /*
  * The bytes of a file that cannot be opened, copied from a process's memory; taken over,
- * freed with the image. 0, -ENOSPC (too much of that already: data is freed), or -EIO as above.
+ * freed with the image. used: of its len bytes, the rest was never touched. 0, -ENOSPC (too much of that already: data is freed), or -EIO as above.
  */
 int images_give_copy(struct images *images, struct image *image, void *data, size_t len,
-		     uint64_t now_ns);
+		     size_t used, uint64_t now_ns);
 #define IMAGES_MAX_COPY_BYTES (8U << 20) /* of all copies together */
 
 /* Also image->cfi. 0, -ENODATA (no tables in it), or -EIO. */
@@ -91,13 +97,31 @@ int images_open_cfi(struct images *images, struct image *image, uint64_t now_ns)
 /* Says that reading image failed with err: keeps it closed for a while. */
 void images_fail(struct images *images, struct image *image, int err, uint64_t now_ns);
 
+/*
+ * Closes files that nothing refers to: is_used(arg, id) says so for mappings and for frames
+ * that are still to be named; besides those, whatever was used after idle_since_ns stays. Those that were not used
+ * since unused_since_ns either, and copies of memory, are forgotten. Their ids are not given
+ * again, of which there are IMAGES_MAX_IDS: then all new files are taken for anonymous memory.
+ * forget() is called for each, NULL is fine.
+ */
+void images_sweep(struct images *images, uint64_t idle_since_ns, uint64_t unused_since_ns,
+		  bool (*is_used)(void *arg, uint32_t id), void (*forget)(void *arg, uint32_t id),
+		  void *arg);
+uint32_t images_nr_files(const struct images *images); /* that are known now */
+
 /* Files with that problem, each counted once. */
 uint64_t images_nr_problem(const struct images *images, enum image_problem problem);
 const char *image_problem_name(enum image_problem problem);
+/* Files that were had in that way last, those that were forgotten too: it only rises. */
+uint64_t images_nr_way(const struct images *images, enum image_way way);
 
-/* Opens some other regular file under the same deadline. 0 or -errno. */
-int images_open_source(struct images *images, const char *path, struct elf_source *ret);
-/* Opens some other ELF file (a separate debug file) under the same deadline. NULL if it cannot be. */
-struct elf_image *images_open_path(struct images *images, const char *path);
+/*
+ * Opens some other regular file under the same deadline: what process pid has under that path, or
+ * with 0 the node. 0 or -errno.
+ */
+int images_open_source(struct images *images, uint32_t pid, const char *path,
+		       struct elf_source *ret);
+/* The same of an ELF file (a separate debug file). NULL if it cannot be. */
+struct elf_image *images_open_path(struct images *images, uint32_t pid, const char *path);
 
 #endif

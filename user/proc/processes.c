@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proc/ranks.h"
+#include "proc/title.h"
+
 struct processes {
 	struct process *by_pid;
 	process_retire_fn retire;
@@ -72,6 +75,9 @@ static void process_remove(struct processes *processes, struct process *process)
 	processes->retire(processes->arg, process);
 	HASH_DEL(processes->by_pid, process);
 	mappings_free(process);
+	free(process->title);
+	free(process->role);
+	free(process->ranks);
 	free(process);
 }
 
@@ -92,6 +98,13 @@ struct process *processes_find(struct processes *processes, uint32_t pid)
 	return process;
 }
 
+static void container_forget(struct process *process)
+{
+	process->container = NULL;
+	process->container_due_ns = 0;
+	process->container_wait_ns = 0;
+}
+
 /* Another program, or another process under the same number: nothing known of it holds any more. */
 static void process_start_over(struct processes *processes, struct process *process,
 			       const struct bpfprof_task_id *task)
@@ -99,6 +112,8 @@ static void process_start_over(struct processes *processes, struct process *proc
 	processes->retire(processes->arg, process);
 	process->start_ns = task->start_ns;
 	process->exec_id = task->exec_id;
+	process->place = (struct bpfprof_place){ 0 };
+	container_forget(process);
 	process->nr_mappings = 0;
 	process->mappings_known = false;
 	process->known_ns = 0;
@@ -108,6 +123,15 @@ static void process_start_over(struct processes *processes, struct process *proc
 	process->sampled = false;
 	process->dead = false;
 	process->python_layout = 0;
+	free(process->title);
+	process->title = NULL;
+	process->titles_seen = 0;
+	free(process->role);
+	process->role = NULL;
+	process->role_due_ns = 0;
+	free(process->ranks);
+	process->ranks = NULL;
+	process->ranks_known = false;
 }
 
 /* Start times and numbers of exec only rise. */
@@ -146,7 +170,7 @@ void processes_fork(struct processes *processes, const struct bpfprof_task_id *p
 {
 	struct process *from = processes_find(processes, parent->pid), *to;
 
-	if (!from || !from->mappings_known || from->start_ns != parent->start_ns ||
+	if (!from || !(from->mappings_known || from->ranks) || from->start_ns != parent->start_ns ||
 	    from->exec_id != parent->exec_id)
 		return;
 	to = processes_get(processes, child);
@@ -155,14 +179,24 @@ void processes_fork(struct processes *processes, const struct bpfprof_task_id *p
 	/* That may have freed the parent's. */
 	if (processes_find(processes, parent->pid) != from || from == to)
 		return;
+	if (from->ranks_known && !to->ranks_known)
+		process_ranks_set(to, from->ranks ? from->ranks : &(struct ranks){ 0 });
+	if (!from->mappings_known)
+		return;
 	if (mappings_reserve(to, from->nr_mappings + 1))
 		return;
 	if (from->nr_mappings)
 		memcpy(to->mappings, from->mappings, from->nr_mappings * sizeof(*to->mappings));
 	to->nr_mappings = from->nr_mappings;
 	to->mappings_known = true;
+	to->images_failed =
+		from->images_failed; /* what was not to be read is tried again for it too */
 	to->python_runtime = from->python_runtime;
 	to->python_layout = from->python_layout;
+	if (from->title && !to->title) {
+		to->title = strdup(from->title);
+		to->titles_seen = from->titles_seen;
+	}
 	mappings_trim(processes, to);
 }
 
@@ -186,6 +220,42 @@ void processes_expire(struct processes *processes, uint64_t now_ns)
 		if (process->dead && now_ns - process->dead_ns > PROCESS_KEEP_DEAD_NS)
 			process_remove(processes, process);
 	}
+}
+
+void process_place_set(struct process *process, const struct bpfprof_place *place)
+{
+	if (place->pod_pid)
+		process->place.pod_pid = place->pod_pid;
+	if (place->agent_pid)
+		process->place.agent_pid = place->agent_pid;
+	if (!place->mnt_ns || place->mnt_ns == process->place.mnt_ns)
+		return;
+	process->place.mnt_ns = place->mnt_ns;
+	container_forget(process);
+}
+
+int process_ranks_set(struct process *process, const struct ranks *ranks)
+{
+	struct ranks *copy = NULL;
+
+	if (ranks_any(ranks)) {
+		copy = malloc(sizeof(*copy));
+		if (!copy)
+			return -ENOMEM;
+		*copy = *ranks;
+	}
+	free(process->ranks);
+	process->ranks = copy;
+	process->ranks_known = true;
+	return 0;
+}
+
+void processes_forget_containers(struct processes *processes)
+{
+	struct process *process;
+
+	for (process = processes->by_pid; process; process = process->hh.next)
+		container_forget(process);
 }
 
 struct process *processes_first(const struct processes *processes)
@@ -241,6 +311,50 @@ int process_mapping_add(struct process *process, const struct process_mapping *m
 	memmove(tmp + first + 1, tmp + last, (process->nr_mappings - last) * sizeof(*tmp));
 	tmp[first] = *mapping;
 	process->nr_mappings += 1 + first - last;
+	return 0;
+}
+
+/*
+ * Could next have been read while it was written over old? Then its end is old's, at the same
+ * place. True of some titles that are whole, too.
+ */
+static bool title_may_be_torn(const char *old, const char *next)
+{
+	size_t len = strlen(next);
+
+	return strlen(old) == len && old[len - 1] == next[len - 1];
+}
+
+/* A bit of 64 per title. */
+static uint64_t title_bit(const char *title)
+{
+	uint64_t hash = 0;
+
+	while (*title)
+		hash = (hash ^ (uint8_t)*title++) * 0x9e3779b97f4a7c15ULL;
+	return 1ULL << (hash >> 58);
+}
+
+int process_title_set(struct process *process, const char *raw, size_t len)
+{
+	char title[TITLE_MAX + 1], *copy;
+	int err = title_parse(title, raw, len);
+	uint64_t bit;
+	bool is_new;
+
+	if (err || (process->title && !strcmp(process->title, title)))
+		return err;
+	bit = title_bit(title);
+	is_new = !(process->titles_seen & bit);
+	process->titles_seen |= bit;
+	/* One that is whole comes again; it has lost one sample then, to the title before. */
+	if (is_new && process->title && title_may_be_torn(process->title, title))
+		return -EAGAIN;
+	copy = strdup(title);
+	if (!copy)
+		return -ENOMEM;
+	free(process->title);
+	process->title = copy;
 	return 0;
 }
 

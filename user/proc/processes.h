@@ -31,7 +31,9 @@ struct process_mapping {
 	uint64_t image; /* id; 64 bits so that there is no padding to compare */
 };
 
+struct container;
 struct processes;
+struct ranks;
 
 struct process {
 	UT_hash_handle hh;
@@ -39,6 +41,10 @@ struct process {
 	uint32_t pid;
 	uint64_t start_ns;
 	uint64_t exec_id;
+	struct bpfprof_place place;
+	const struct container *container; /* borrowed; NULL = none, or not known (yet) */
+	uint64_t container_due_ns; /* when to ask for it (again), 0 = at once */
+	uint64_t container_wait_ns; /* how long was waited the last time */
 	struct process_mapping *mappings;
 	size_t nr_mappings, cap_mappings;
 	bool mappings_known; /* read from the kernel, or taken over from the parent */
@@ -50,6 +56,8 @@ struct process {
 	bool sampled; /* since the mappings were verified last */
 	bool dead;
 	uint64_t dead_ns;
+	uint32_t
+		checked; /* round of kernel/gone.c in which it was looked whether it is still there */
 	/* The BPF side's copy (user/kernel/tables.c). */
 	bool published;
 	uint32_t asid;
@@ -57,6 +65,13 @@ struct process {
 	uint64_t python_runtime; /* address of _PyRuntime */
 	uint32_t python_layout; /* 0 = runs no CPython that we know */
 	uint32_t python_slot, python_id; /* its element of the map pythons, 0 = none */
+	uint32_t python_old_id; /* had until the last sweep: frames with it may be under way */
+	char *title; /* the last good one of a Ray worker (proc/title.h), or NULL: it never had one */
+	uint64_t titles_seen; /* a hash of each is a bit of it */
+	char *role; /* in a Ray cluster (cli/ray_roles.h), or NULL */
+	uint64_t role_due_ns; /* when it is to be looked for again */
+	struct ranks *ranks; /* of its environment (proc/ranks.h), or NULL: nothing in there */
+	bool ranks_known; /* it was looked at, or tried in vain */
 };
 
 /* Called before a process is freed or starts over, to take back its published tables. */
@@ -71,12 +86,19 @@ void processes_free(struct processes *processes);
  */
 struct process *processes_get(struct processes *processes, const struct bpfprof_task_id *task);
 struct process *processes_find(struct processes *processes, uint32_t pid); /* NULL if unknown */
-/* Child of fork: has its parent's mappings until told otherwise. */
+/* Child of fork: has its parent's mappings, title and ranks until told otherwise. */
 void processes_fork(struct processes *processes, const struct bpfprof_task_id *parent,
 		    const struct bpfprof_task_id *child);
 void processes_exit(struct processes *processes, const struct bpfprof_task_id *task,
 		    uint64_t now_ns);
 void processes_expire(struct processes *processes, uint64_t now_ns);
+
+/* What was told of where it lives, as far as it is known; may be another container than before. */
+void process_place_set(struct process *process, const struct bpfprof_place *place);
+/* What its environment says; it was looked at, whether that is anything or not. 0 or -ENOMEM. */
+int process_ranks_set(struct process *process, const struct ranks *ranks);
+/* Whoever lent containers wants them back. */
+void processes_forget_containers(struct processes *processes);
 
 /* First process of the table; on with process->hh.next. */
 struct process *processes_first(const struct processes *processes);
@@ -86,6 +108,12 @@ size_t processes_count(const struct processes *processes);
 const struct process_mapping *process_mapping_find(const struct process *process, uint64_t va);
 /* Adds one found by a sample; whatever overlaps it goes. 0, -E2BIG, -ENOMEM. */
 int process_mapping_add(struct process *process, const struct process_mapping *mapping);
+/*
+ * Raw is what was just read as the title of process. 0 and it is the title now; or the title is
+ * what it was: -EBADMSG if raw is none, -EAGAIN if it may have been read half written and was
+ * not seen before, or -ENOMEM.
+ */
+int process_title_set(struct process *process, const char *raw, size_t len);
 /* Puts nr mappings (any order) in the place of the old ones. True if they differ from those. */
 bool process_mappings_set(struct process *process, struct process_mapping *mappings, size_t nr);
 

@@ -62,6 +62,17 @@ static int private_file_read(struct self_usage *usage)
 	return 0;
 }
 
+uint64_t self_private_bytes(void)
+{
+	__cleanup(close_file) FILE *file = fopen("/proc/self/smaps_rollup", "re");
+	uint64_t bytes = 0;
+	char line[256];
+
+	while (file && fgets(line, sizeof(line), file))
+		bytes += kib_after(line, "Private_Clean") + kib_after(line, "Private_Dirty");
+	return bytes;
+}
+
 int self_usage_read(struct self_usage *ret)
 {
 	struct self_usage usage = { 0 };

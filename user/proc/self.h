@@ -14,6 +14,9 @@ struct self_usage {
 	double age_seconds; /* since exec, to the resolution of clock ticks */
 };
 
+/* Memory that nobody shares with us, also not a process that we were forked from. 0 if not known. */
+uint64_t self_private_bytes(void);
+
 int self_usage_read(struct self_usage *ret); /* 0 or -errno */
 
 #endif

@@ -9,6 +9,9 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/deadline.h"
+
+#define CMDLINE_DEADLINE_MS 250
 
 /* Fields of /proc/PID/stat, counted from the state as 0 (proc(5) counts it as 3). */
 enum {
@@ -46,6 +49,11 @@ static uint64_t ticks_to_ns(uint64_t ticks)
 	return ticks * (1000000000ULL / (uint64_t)(per_second > 0 ? per_second : 100));
 }
 
+bool proc_usage_has_memory(const struct proc_usage *usage)
+{
+	return !(usage->flags & PROC_PF_KTHREAD) && usage->state != 'Z' && usage->state != 'X';
+}
+
 int proc_usage_read(struct proc_usage *ret, pid_t pid)
 {
 	unsigned long long fields[STAT_NR] = { 0 };
@@ -75,17 +83,42 @@ int proc_usage_read(struct proc_usage *ret, pid_t pid)
 	return 0;
 }
 
-int proc_cmdline_read(char *dst, size_t cap, pid_t pid)
+struct cmdline_job {
+	pid_t pid;
+	char text[PROC_CMDLINE_MAX];
+};
+
+static long cmdline_run(void *arg)
 {
-	ssize_t n = proc_file_read(dst, cap, pid, "cmdline"), i;
+	struct cmdline_job *job = arg;
+
+	return proc_file_read(job->text, sizeof(job->text), job->pid, "cmdline");
+}
+
+ssize_t proc_argv_read(struct deadline_runner *runner, char *dst, size_t cap, pid_t pid)
+{
+	struct cmdline_job job = { .pid = pid };
+	long n = deadline_run(runner, cmdline_run, NULL, &job, sizeof(job), CMDLINE_DEADLINE_MS);
+
+	if (n < 0)
+		return n;
+	if ((size_t)n > cap - 1)
+		n = (long)cap - 1;
+	memcpy(dst, job.text, (size_t)n);
+	dst[n] = 0;
+	return n;
+}
+
+int proc_cmdline_read(struct deadline_runner *runner, char *dst, size_t cap, pid_t pid)
+{
+	ssize_t n = proc_argv_read(runner, dst, cap, pid), i;
 
 	if (n < 0)
 		return (int)n;
 	while (n > 0 && !dst[n - 1])
 		n--;
 	for (i = 0; i < n; i++)
-		if (!dst[i])
-			dst[i] = ' ';
+		dst[i] = dst[i] ? dst[i] : ' ';
 	dst[n] = 0;
 	return 0;
 }

@@ -9,11 +9,16 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "base/strtab.h"
+#include "container/containers.h"
+#include "proc/ranks.h"
 #include "profile/profile.h"
 
 #define MAX_STACK (BPFPROF_MAX_FRAMES + BPFPROF_MAX_USER_FRAMES + 1)
 #define FIRST_SLOTS 1024
 #define MAX_NAMES 64
+#define MAX_STRING_BYTES (4U << 20)
+#define OTHER_TITLE "ray::(other)"
 
 /* Open addressing: slots hold index + 1, 0 = free. Keys are compared by the caller. */
 struct index {
@@ -31,11 +36,13 @@ struct aggregate {
 	bool threads;
 	uint64_t seed; /* of the hashes: targets choose what is hashed */
 	size_t bytes, max_bytes;
-	struct vec processes, frames, stacks, samples, thread_names, thread_set;
+	struct vec processes, frames, stacks, samples, thread_names, thread_set, containers, titles;
+	struct vec ranks;
+	struct strtab *strings; /* of containers */
 	struct vec process_hashes, stack_hashes, sample_hashes, name_hashes, set_hashes;
 	struct index process_index, stack_index, sample_index, name_index, set_index;
 	uint64_t nr_taken, nr_user, nr_kernel_only, nr_table_full, nr_lost;
-	uint64_t nr_python, nr_unmerged;
+	uint64_t nr_python, nr_unmerged, nr_containers_full, nr_titles_over, nr_ranks_full;
 	uint64_t stops[BPFPROF_NR_STOPS];
 	uint64_t python_stops[PYTHON_NR_STOPS];
 };
@@ -54,6 +61,9 @@ static int vec_reserve(struct aggregate *aggregate, struct vec *vec, size_t n, s
 		return 0;
 	while (cap < vec->nr + n)
 		cap *= 2;
+	/* Near the budget's end smaller steps: half of it is not left unused. */
+	if (aggregate->bytes + (cap - vec->cap) * size > aggregate->max_bytes)
+		cap = vec->nr + n + vec->cap / 8;
 	if (aggregate->bytes + (cap - vec->cap) * size > aggregate->max_bytes)
 		return -E2BIG;
 	tmp = realloc(vec->data, cap * size);
@@ -153,34 +163,191 @@ static int make_room(struct aggregate *aggregate, struct vec *vec, size_t size, 
 	return 0;
 }
 
-/*
- * Hashed without the name, so that aggregate_exit() finds it too. One process may have
- * MAX_NAMES names; what it calls itself after that goes to the last of them.
- */
-static int64_t process_get(struct aggregate *a, const struct bpfprof_sample *s)
+/* Index + 1 of a copy, or 0 if there is no room. Asked when a process is met first: there are few. */
+static uint32_t container_get(struct aggregate *a, const struct container *from)
 {
+	struct aggregate_container copy, *all = a->containers.data;
+	size_t i;
+
+	if (!a->strings && strtab_new(&a->strings, MAX_STRING_BYTES))
+		return 0;
+	copy = (struct aggregate_container){
+		.id = strtab_add(a->strings, from->id),
+		.name = strtab_add(a->strings, from->name),
+		.pod = strtab_add(a->strings, from->pod),
+		.namespace = strtab_add(a->strings, from->namespace),
+		.pod_uid = strtab_add(a->strings, from->pod_uid),
+		.image = strtab_add(a->strings, from->image),
+		.ray_cluster = strtab_add(a->strings, from->ray_cluster),
+		.ray_group = strtab_add(a->strings, from->ray_group),
+		.ray_node_type = strtab_add(a->strings, from->ray_node_type),
+		.ranks = {
+			.rank = strtab_add(a->strings, from->rank),
+			.local_rank = strtab_add(a->strings, from->local_rank),
+			.world_size = strtab_add(a->strings, from->world_size),
+			.slurm_job = strtab_add(a->strings, from->slurm_job),
+			.slurm_node = strtab_add(a->strings, from->slurm_node),
+		},
+	};
+	for (i = 0; i < a->containers.nr; i++)
+		if (!memcmp(&all[i], &copy, sizeof(copy)))
+			return (uint32_t)i + 1;
+	if (i == AGGREGATE_MAX_CONTAINERS || vec_reserve(a, &a->containers, 1, sizeof(copy))) {
+		a->nr_containers_full++;
+		return 0;
+	}
+	((struct aggregate_container *)a->containers.data)[a->containers.nr++] = copy;
+	return (uint32_t)a->containers.nr;
+}
+
+/* The same. Processes of one rank share it. */
+static uint32_t ranks_get(struct aggregate *a, const struct ranks *from)
+{
+	struct aggregate_ranks copy, *all = a->ranks.data;
+	size_t i;
+
+	if (!a->strings && strtab_new(&a->strings, MAX_STRING_BYTES))
+		return 0;
+	copy = (struct aggregate_ranks){
+		.rank = strtab_add(a->strings, from->rank),
+		.local_rank = strtab_add(a->strings, from->local_rank),
+		.world_size = strtab_add(a->strings, from->world_size),
+		.slurm_job = strtab_add(a->strings, from->slurm_job),
+		.slurm_node = strtab_add(a->strings, from->slurm_node),
+	};
+	for (i = 0; i < a->ranks.nr; i++)
+		if (!memcmp(&all[i], &copy, sizeof(copy)))
+			return (uint32_t)i + 1;
+	if (i == AGGREGATE_MAX_RANKS || vec_reserve(a, &a->ranks, 1, sizeof(copy))) {
+		a->nr_ranks_full++;
+		return 0;
+	}
+	((struct aggregate_ranks *)a->ranks.data)[a->ranks.nr++] = copy;
+	return (uint32_t)a->ranks.nr;
+}
+
+/* What was not known of the process when it was met. */
+static void process_complete(struct aggregate *a, struct aggregate_process *process,
+			     const struct aggregate_input *input)
+{
+	uint32_t container;
+
+	if (!process->mnt_ns)
+		process->mnt_ns = input->place.mnt_ns;
+	if (!process->pod_pid)
+		process->pod_pid = input->place.pod_pid;
+	if (!process->agent_pid)
+		process->agent_pid = input->own_pid;
+	if (!process->ranks && input->ranks)
+		process->ranks = ranks_get(a, input->ranks);
+	if (!input->container || process->container_full ||
+	    (process->container && process->container_source <= input->container->source))
+		return;
+	/* Samples from before its exec, or from before its files were found, knew less of it. */
+	container = container_get(a, input->container);
+	process->container_full = !container;
+	if (!container)
+		return;
+	process->container = container;
+	process->container_source = (uint8_t)input->container->source;
+}
+
+/* One that went into another container is another process here. */
+static bool is_elsewhere(const struct aggregate_process *process,
+			 const struct aggregate_input *input)
+{
+	return process->mnt_ns && input->place.mnt_ns && process->mnt_ns != input->place.mnt_ns;
+}
+
+static const char *title_of(const struct aggregate *a, const struct aggregate_process *process)
+{
+	return (const char *)a->titles.data + process->title;
+}
+
+/*
+ * The entry with the task's name or, if it has one, its title: the name is cut out of that, and
+ * need not be changed at the same moment. Hashed without either, so that aggregate_exit() finds
+ * it too. One process may have MAX_NAMES names; what it calls itself after that goes to the last of
+ * them. *ret_nr_titles is how many titles it has; *slot is where a new entry goes.
+ */
+static int64_t process_find(struct aggregate *a, const struct aggregate_process *key,
+			    const struct aggregate_input *input, const char *title, uint64_t hash,
+			    uint32_t *slot, uint32_t *ret_nr_titles)
+{
+	const struct aggregate_process *all = a->processes.data;
+	uint32_t i, nr_names = 0;
+
+	*ret_nr_titles = 0;
+	if (!index_start(&a->process_index, hash, slot))
+		return -ENOENT;
+	while (index_next(&a->process_index, &a->process_hashes, hash, slot, &i)) {
+		if (all[i].pid != key->pid || all[i].start_ns != key->start_ns)
+			continue;
+		*ret_nr_titles += all[i].title != 0;
+		if (title && all[i].title && !strcmp(title_of(a, &all[i]), title) &&
+		    !is_elsewhere(&all[i], input))
+			return i;
+		if (!title && !all[i].title &&
+		    ((!memcmp(all[i].comm, key->comm, sizeof(key->comm)) &&
+		      !is_elsewhere(&all[i], input)) ||
+		     ++nr_names == MAX_NAMES))
+			return i;
+	}
+	return -ENOENT;
+}
+
+static int title_add(struct aggregate *a, const char *title, uint32_t *ret)
+{
+	size_t len = strnlen(title, AGGREGATE_TITLE_BYTES - 1);
+
+	if (a->titles.nr + len >= UINT32_MAX || vec_reserve(a, &a->titles, len + 1, 1))
+		return -ENOMEM;
+	*ret = (uint32_t)a->titles.nr;
+	memcpy((char *)a->titles.data + a->titles.nr, title, len);
+	((char *)a->titles.data)[a->titles.nr + len] = 0;
+	a->titles.nr += len + 1;
+	return 0;
+}
+
+static int64_t process_get(struct aggregate *a, const struct aggregate_input *input)
+{
+	const struct bpfprof_sample *s = input->sample;
+	const char *title = input->title;
 	struct aggregate_process key = { .pid = s->task.pid, .start_ns = s->task.start_ns };
-	struct aggregate_process *all = a->processes.data;
-	uint32_t slot, i, nr_names = 0;
 	uint64_t hash = process_hash(a, &s->task);
+	struct aggregate_process *all;
+	uint32_t slot, nr_titles;
+	int64_t found;
 
 	memcpy(key.comm, s->leader_comm, strnlen(s->leader_comm, sizeof(key.comm) - 1));
-	if (index_start(&a->process_index, hash, &slot)) {
-		while (index_next(&a->process_index, &a->process_hashes, hash, &slot, &i)) {
-			if (all[i].pid != key.pid || all[i].start_ns != key.start_ns)
-				continue;
-			if (!memcmp(all[i].comm, key.comm, sizeof(key.comm)) ||
-			    ++nr_names == MAX_NAMES)
-				return i;
-		}
+	found = process_find(a, &key, input, title, hash, &slot, &nr_titles);
+	if (found < 0 && title && nr_titles >= AGGREGATE_MAX_TITLES) {
+		title = OTHER_TITLE;
+		a->nr_titles_over++;
+		found = process_find(a, &key, input, title, hash, &slot, &nr_titles);
 	}
-	if (make_room(a, &a->processes, sizeof(key), &a->process_hashes, &a->process_index, hash,
+	if (found >= 0) {
+		process_complete(a, &((struct aggregate_process *)a->processes.data)[found], input);
+		return found;
+	}
+	if ((title && title_add(a, title, &key.title)) ||
+	    make_room(a, &a->processes, sizeof(key), &a->process_hashes, &a->process_index, hash,
 		      &slot))
 		return -ENOMEM;
+	process_complete(a, &key, input);
 	all = a->processes.data;
 	all[a->processes.nr++] = key;
 	index_put(&a->process_index, &a->process_hashes, hash, slot);
 	return (int64_t)a->processes.nr - 1;
+}
+
+/* The first one stays: a process has one for all its time, once it is known. */
+static void role_note(struct aggregate *a, struct aggregate_process *process, const char *role)
+{
+	uint32_t at;
+
+	if (!process->role && !title_add(a, role, &at))
+		process->role = at;
 }
 
 static int64_t name_get(struct aggregate *a, const char *comm)
@@ -345,27 +512,29 @@ void aggregate_add(struct aggregate *a, const struct aggregate_input *input)
 	a->nr_unmerged += input->unmerged;
 	if (s->python_stop < PYTHON_NR_STOPS)
 		a->python_stops[s->python_stop]++;
-	process = process_get(a, s);
+	process = process_get(a, input);
 	if (process < 0) {
 		a->nr_lost++;
 		return;
 	}
 	((struct aggregate_process *)a->processes.data)[process].samples++;
+	if (input->role)
+		role_note(a, &((struct aggregate_process *)a->processes.data)[process],
+			  input->role);
 	thread_note(a, (uint32_t)process, s->task.tid);
 	nr = stack_join(input, (uint32_t)process, frames);
-	stack = stack_get(a, frames, nr);
+	stack = nr ? stack_get(a, frames, nr) : 0; /* see aggregate_new() */
 	if (stack < 0) {
 		a->nr_table_full++;
-		stack = 0; /* the empty one, see aggregate_new() */
+		stack = 0;
 	}
 	key.process = (uint32_t)process;
 	key.stack = (uint32_t)stack;
 	key.gil = gil_of(s);
-	if (a->threads) {
-		name = name_get(a, s->comm);
+	name = name_get(a, s->comm);
+	key.thread = name < 0 ? 0 : (uint32_t)name;
+	if (a->threads)
 		key.tid = s->task.tid;
-		key.thread = name < 0 ? 0 : (uint32_t)name;
-	}
 	if (!sample_count(a, &key, s->period_ns))
 		return;
 	/* Its stack is known, but not with this process or thread. */
@@ -394,7 +563,9 @@ void aggregate_exit(struct aggregate *a, const struct bpfprof_task_id *task, uin
 
 int aggregate_new(struct aggregate **ret, bool threads, size_t max_bytes)
 {
+	const uint64_t marker = (uint64_t)BPFPROF_FRAME_MARKER << BPFPROF_FRAME_SHIFT;
 	struct aggregate *a = calloc(1, sizeof(*a));
+	uint32_t none;
 
 	if (!a)
 		return -ENOMEM;
@@ -403,8 +574,8 @@ int aggregate_new(struct aggregate **ret, bool threads, size_t max_bytes)
 	/* Without randomness: targets that know how could slow us down. */
 	if (getrandom(&a->seed, sizeof(a->seed), GRND_NONBLOCK) != sizeof(a->seed))
 		a->seed = 0;
-	/* Stack 0 is empty, thread name 0 is "": what is left when there is no room. */
-	if (stack_get(a, NULL, 0) || name_get(a, "")) {
+	/* Stack 0 is a marker alone, thread name 0 is "": what is left when there is no room. */
+	if (stack_get(a, &marker, 1) || name_get(a, "") || title_add(a, "", &none)) {
 		aggregate_free(a);
 		return -ENOMEM;
 	}
@@ -422,6 +593,10 @@ void aggregate_free(struct aggregate *a)
 	free(a->samples.data);
 	free(a->thread_names.data);
 	free(a->thread_set.data);
+	free(a->containers.data);
+	free(a->ranks.data);
+	strtab_free(a->strings);
+	free(a->titles.data);
 	free(a->process_hashes.data);
 	free(a->stack_hashes.data);
 	free(a->sample_hashes.data);
@@ -435,6 +610,11 @@ void aggregate_free(struct aggregate *a)
 	free(a);
 }
 
+size_t aggregate_bytes(const struct aggregate *aggregate)
+{
+	return aggregate->bytes;
+}
+
 void aggregate_view_get(const struct aggregate *a, struct aggregate_view *view)
 {
 	*view = (struct aggregate_view){
@@ -446,8 +626,15 @@ void aggregate_view_get(const struct aggregate *a, struct aggregate_view *view)
 		.nr_stacks = a->stacks.nr,
 		.samples = a->samples.data,
 		.nr_samples = a->samples.nr,
+		.containers = a->containers.data,
+		.nr_containers = a->containers.nr,
+		.ranks = a->ranks.data,
+		.nr_ranks = a->ranks.nr,
+		.strings = a->strings,
 		.threads = (const char(*)[BPFPROF_COMM_LEN])a->thread_names.data,
 		.nr_threads = a->thread_names.nr,
+		.titles = a->titles.data,
+		.nr_titles_over = a->nr_titles_over,
 		.nr_taken = a->nr_taken,
 		.nr_user = a->nr_user,
 		.nr_kernel_only = a->nr_kernel_only,
@@ -455,6 +642,8 @@ void aggregate_view_get(const struct aggregate *a, struct aggregate_view *view)
 		.nr_lost = a->nr_lost,
 		.nr_python = a->nr_python,
 		.nr_unmerged = a->nr_unmerged,
+		.nr_containers_full = a->nr_containers_full,
+		.nr_ranks_full = a->nr_ranks_full,
 	};
 	memcpy(view->stops, a->stops, sizeof(view->stops));
 	memcpy(view->python_stops, a->python_stops, sizeof(view->python_stops));

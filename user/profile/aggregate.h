@@ -5,7 +5,7 @@
 /*
  * Samples of one interval, counted per (process, thread, stack). Stacks are kept
  * once, found by hash. Bounded by max_bytes: when that is reached (stacks are stopped at 7/8 of
- * it), new stacks are counted under their process with an empty stack, nr_table_full; only
+ * it), new stacks are counted under their process with a stack that is a marker alone, nr_table_full; only
  * samples of processes that there is no room for are in no stack at all, nr_lost.
  */
 
@@ -16,9 +16,37 @@
 #include "bpfprof.h"
 
 struct aggregate;
+struct container;
+struct ranks;
+struct strtab;
 
+/* Place in a distributed job (proc/ranks.h); strings of the view, 0 = not known. */
+struct aggregate_ranks {
+	uint32_t rank, local_rank, world_size, slurm_job, slurm_node;
+};
+
+/* A container that some process lives in; strings of the view, 0 = not known. */
+struct aggregate_container {
+	uint32_t id, name, pod, namespace, pod_uid, image;
+	uint32_t ray_cluster, ray_group, ray_node_type;
+	struct aggregate_ranks ranks; /* of the environment that it was started with */
+};
+
+#define AGGREGATE_MAX_CONTAINERS 4096
+#define AGGREGATE_MAX_RANKS 4096
+
+/* One per name or, of Ray workers, per title of a process. */
 struct aggregate_process {
 	uint32_t pid;
+	uint64_t mnt_ns; /* 0 = not known */
+	uint32_t pod_pid; /* in its own pid namespace, 0 = not known */
+	uint32_t agent_pid; /* as our own pid namespace numbers it, 0 = not at all, or not known */
+	uint32_t container; /* index + 1, 0 = none, or not known */
+	uint8_t container_source; /* enum container_source: who said so */
+	bool container_full; /* there was no room for it */
+	uint32_t ranks; /* index + 1, 0 = none of its own, or not known */
+	uint32_t title; /* where it begins in titles; 0 = none */
+	uint32_t role; /* the same */
 	uint64_t start_ns;
 	char comm[BPFPROF_COMM_LEN]; /* of the leader */
 	uint64_t exit_cpu_ns; /* CPU time of its whole life, 0 while it lives */
@@ -50,14 +78,23 @@ struct aggregate_view {
 	size_t nr_stacks;
 	const struct aggregate_sample *samples;
 	size_t nr_samples;
+	const struct aggregate_container *containers;
+	size_t nr_containers;
+	const struct aggregate_ranks *ranks;
+	size_t nr_ranks;
+	const struct strtab *strings; /* NULL without containers and ranks */
 	const char (*threads)[BPFPROF_COMM_LEN];
 	size_t nr_threads;
+	const char *titles; /* and roles: strings one behind the other, the first is "" */
+	uint64_t nr_titles_over; /* samples counted under `ray::(other)` */
 	uint64_t nr_taken, nr_user, nr_kernel_only, nr_python; /* samples */
 	uint64_t nr_unmerged; /* complete stacks whose Python and native frames did not pair up */
 	uint64_t stops[BPFPROF_NR_STOPS]; /* samples by end of their user stack */
 	uint64_t python_stops[PYTHON_NR_STOPS]; /* and of its Python part */
 	uint64_t nr_table_full; /* samples that have the empty stack for want of room */
 	uint64_t nr_lost; /* samples that are counted nowhere for want of room */
+	uint64_t nr_containers_full; /* processes whose container there was no room for */
+	uint64_t nr_ranks_full; /* samples whose rank there was no room for */
 };
 
 /* One sample, decoded. kernel: addresses as on the stack. Leaf first. */
@@ -69,7 +106,17 @@ struct aggregate_input {
 	size_t nr_user;
 	uint32_t stop;
 	bool unmerged;
+	uint32_t own_pid; /* in our own pid namespace, 0: it has none there, or not known */
+	struct bpfprof_place place;
+	const struct container *container; /* NULL: none, or not known (yet); copied */
+	const char
+		*title; /* of a Ray worker, at most AGGREGATE_TITLE_BYTES with the NUL; or NULL */
+	const char *role; /* in a Ray cluster; the same */
+	const struct ranks *ranks; /* of its environment; NULL: none, or not known (yet); copied */
 };
+
+#define AGGREGATE_TITLE_BYTES 128
+#define AGGREGATE_MAX_TITLES 256 /* of one process; what it does besides is `ray::(other)` */
 
 /*
  * NATIVE_VA frames mean something only within their process: their upper bits
@@ -79,12 +126,14 @@ struct aggregate_input {
 #define AGGREGATE_VA_MASK ((1ULL << AGGREGATE_VA_BITS) - 1)
 #define AGGREGATE_MAX_VA_PROCESSES 8190
 
+/* threads: by thread id too; their names are kept in any case. */
 int aggregate_new(struct aggregate **ret, bool threads, size_t max_bytes);
 void aggregate_free(struct aggregate *aggregate);
 void aggregate_add(struct aggregate *aggregate, const struct aggregate_input *input);
 /* The process ended, having used cpu_ns in all. */
 void aggregate_exit(struct aggregate *aggregate, const struct bpfprof_task_id *task,
 		    uint64_t cpu_ns);
+size_t aggregate_bytes(const struct aggregate *aggregate); /* that it has taken of max_bytes */
 void aggregate_view_get(const struct aggregate *aggregate, struct aggregate_view *view);
 
 #endif

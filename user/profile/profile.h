@@ -44,12 +44,35 @@ struct profile_location {
 	uint32_t start_line;
 	uint32_t mapping; /* index + 1, 0 = none */
 	uint64_t address; /* image-relative or kernel address (callers minus one) */
+	/* Addresses from the first up to the second have this name too; both 0: not known. */
+	uint64_t same_start, same_end;
 };
 
+/* What processes live in; what is not known of it is "". */
+struct profile_container {
+	uint32_t id; /* in full */
+	uint32_t name; /* in its pod */
+	uint32_t pod, namespace, image;
+	uint32_t ray_cluster, ray_group, ray_node_type;
+};
+
+/* Place in a distributed job, of the environment; what is not known of it is "". */
+struct profile_ranks {
+	uint32_t rank, local_rank, world_size, slurm_job, slurm_node;
+};
+
+/* A process, as long as it had one name or title. */
 struct profile_process {
-	uint32_t pid;
+	uint32_t pid; /* in our own pid namespace, 0: it has none there */
+	uint32_t kernel_pid; /* in the outermost one: whose entry it is */
+	uint32_t pod_pid; /* in its own pid namespace, 0 = not known */
+	uint32_t container; /* index + 1, 0 = none, or not known */
 	uint32_t comm; /* of the thread group leader */
-	uint32_t title; /* what PROCESS is in collapsed files: comm, or a Ray title */
+	uint32_t task; /* Ray title; "" = not a Ray worker */
+	uint32_t
+		title; /* what PROCESS is in collapsed files: task or comm, or as grouping.h says */
+	struct profile_ranks ranks; /* its own, or else its container's */
+	uint32_t ray_role; /* "" = not a part of a Ray cluster */
 	uint32_t cmdline; /* blanks between the arguments; "" if not known */
 	uint64_t cpu_ns; /* CPU time in the interval as the kernel counts it, 0 = not known */
 	uint32_t nr_threads; /* threads that were sampled */
@@ -90,6 +113,8 @@ struct profile {
 	size_t nr_stacks;
 	struct profile_process *processes;
 	size_t nr_processes;
+	struct profile_container *containers;
+	size_t nr_containers;
 	struct profile_sample *samples;
 	size_t nr_samples;
 	uint64_t time_ns; /* start, Unix time */
@@ -102,5 +127,8 @@ struct profile {
 
 /* Frees what the arrays and the strtab hold, not the struct itself. */
 void profile_fini(struct profile *profile);
+
+/* Frames of all samples that have no name: code without symbols, Python code that is not known. */
+uint64_t profile_nameless(const struct profile *profile);
 
 #endif

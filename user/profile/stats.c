@@ -25,6 +25,48 @@ void stats_add(struct stats_reasons *reasons, const char *name, uint64_t count)
 	reasons->reasons[i].count += count;
 }
 
+static void reasons_since(struct stats_reasons *reasons, const struct stats_reasons *before)
+{
+	struct stats_reason *reason;
+	size_t i, k, nr = 0;
+
+	for (i = 0; i < reasons->nr; i++) {
+		reason = &reasons->reasons[i];
+		for (k = 0; k < before->nr; k++)
+			if (!strcmp(before->reasons[k].name, reason->name))
+				break;
+		if (k < before->nr)
+			reason->count -= reason->count < before->reasons[k].count
+						 ? reason->count
+						 : before->reasons[k].count;
+		if (reason->count || k == before->nr)
+			reasons->reasons[nr++] = *reason;
+	}
+	reasons->nr = nr;
+}
+
+void stats_since(struct run_stats *stats, const struct run_stats *before)
+{
+	stats->samples -= before->samples;
+	stats->user -= before->user;
+	stats->kernel_only -= before->kernel_only;
+	stats->python -= before->python;
+	stats->complete -= before->complete;
+	stats->truncated -= before->truncated;
+	stats->unmerged -= before->unmerged;
+	reasons_since(&stats->lost, &before->lost);
+	reasons_since(&stats->stack_reasons, &before->stack_reasons);
+	reasons_since(&stats->clock, &before->clock);
+	reasons_since(&stats->walk, &before->walk);
+	reasons_since(&stats->files, &before->files);
+	reasons_since(&stats->containers, &before->containers);
+	reasons_since(&stats->environments, &before->environments);
+	reasons_since(&stats->steps, &before->steps);
+	stats->cpu_seconds -= before->cpu_seconds;
+	stats->bpf_runs -= before->bpf_runs;
+	stats->bpf_ns -= before->bpf_ns < stats->bpf_ns ? before->bpf_ns : stats->bpf_ns;
+}
+
 uint64_t stats_total(const struct stats_reasons *reasons)
 {
 	uint64_t total = 0;
@@ -129,8 +171,20 @@ void stats_json(struct buf *dst, const struct run_stats *stats)
 	add_members(dst, &stats->walk);
 	buf_add_str(dst, "},\"files\":{");
 	add_members(dst, &stats->files);
+	buf_add_str(dst, "},\"containers\":{");
+	add_members(dst, &stats->containers);
+	buf_add_str(dst, "},\"environments\":{");
+	add_members(dst, &stats->environments);
+	if (stats->steps.nr) {
+		buf_add_str(dst, "},\"steps\":{");
+		add_members(dst, &stats->steps);
+	}
 	buf_add_str(dst, "},\"duration_seconds\":");
 	add_seconds(dst, stats->duration_seconds);
+	if (stats->rest_of) {
+		buf_add_str(dst, ",\"rest_of\":");
+		add_string(dst, stats->rest_of);
+	}
 	buf_add_char(dst, '}');
 }
 
@@ -150,6 +204,8 @@ static void counter_lines(struct buf *dst, const char *group, const struct stats
 
 void stats_lines(struct buf *dst, const struct run_stats *stats)
 {
+	if (stats->rest_of)
+		buf_printf(dst, "rest_of: %s\n", stats->rest_of);
 	counter_line(dst, "samples", "total", stats->samples);
 	counter_line(dst, "samples", "user", stats->user);
 	counter_line(dst, "samples", "kernel_only", stats->kernel_only);
@@ -162,6 +218,9 @@ void stats_lines(struct buf *dst, const struct run_stats *stats)
 	counter_lines(dst, "clock", &stats->clock);
 	counter_lines(dst, "walk", &stats->walk);
 	counter_lines(dst, "files", &stats->files);
+	counter_lines(dst, "containers", &stats->containers);
+	counter_lines(dst, "environments", &stats->environments);
+	counter_lines(dst, "steps", &stats->steps);
 }
 
 /* "; ring full 10, tick skipped 2" in the order of the list, zeros left out. */
@@ -229,6 +288,9 @@ void stats_text(struct buf *dst, const struct run_stats *stats)
 {
 	samples_text(dst, stats);
 	stacks_text(dst, stats);
+	if (stats->rest_of)
+		buf_printf(dst, "What was lost, the reasons and all below are of the whole %s.\n",
+			   stats->rest_of);
 	if (stats->clock_name) {
 		buf_printf(dst, "Clock: %s", stats->clock_name);
 		add_words(dst, "; ", &stats->clock, "");
@@ -236,6 +298,9 @@ void stats_text(struct buf *dst, const struct run_stats *stats)
 	}
 	add_words(dst, "Walks: ", &stats->walk, "\n");
 	add_words(dst, "Files: ", &stats->files, "\n");
+	add_words(dst, "Containers: ", &stats->containers, "\n");
+	add_words(dst, "Environments: ", &stats->environments, "\n");
+	add_words(dst, "Steps: ", &stats->steps, "\n");
 	if (stats->memory_bytes || stats->cpu_seconds > 0) {
 		buf_printf(dst, "Profiler: %.2f s CPU, %.1f MiB", stats->cpu_seconds,
 			   (double)stats->memory_bytes / (1 << 20));

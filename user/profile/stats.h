@@ -33,6 +33,10 @@ struct run_stats {
 	struct stats_reasons stack_reasons; /* why stacks are truncated or unmerged */
 	struct stats_reasons clock; /* cpus_unarmed, ticks_misplaced, ... */
 	struct stats_reasons walk; /* misses, table pages, mapping reads: how the unwinder fared */
+	struct stats_reasons containers; /* samples tagged, containers by source, what went wrong */
+	struct stats_reasons environments; /* looked at for ranks, and why less was found */
+	struct stats_reasons
+		steps; /* of --steps: workers, steps; changes of titles and their loss */
 	struct stats_reasons files; /* malformed, blocked, unreadable: problems of images */
 	double startup_seconds;
 	double cpu_seconds; /* of ourselves, user and system */
@@ -40,11 +44,18 @@ struct run_stats {
 	uint64_t bpf_runs, bpf_ns;
 	const char *bpf_ns_source; /* "kernel" or "self" */
 	const char *clock_name; /* "perf" or "timer" */
+	/* NULL, or what all but samples and stacks (without reasons) is of: "node" in a pod's profile. */
+	const char *rest_of;
 	double duration_seconds;
 };
 
 /* Adds count to the reason of that name. Past STATS_MAX_REASONS names: to the last, "other". */
 void stats_add(struct stats_reasons *reasons, const char *name, uint64_t count);
+/*
+ * Of two counts of the same since the start: what has come since `before` stays in stats. Gauges
+ * (memory, seconds since the start) and the duration are left as they are.
+ */
+void stats_since(struct run_stats *stats, const struct run_stats *before);
 uint64_t stats_total(const struct stats_reasons *reasons);
 void stats_json(struct buf *dst, const struct run_stats *stats); /* one line, no newline */
 /* One line "group.name: count" per counter that is not zero. */

@@ -9,10 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/cleanup.h"
-#include "base/deadline.h"
 #include "base/strtab.h"
 #include "bpfprof.h"
 #include "elf/image.h"
@@ -21,26 +19,27 @@
 #include "proc/images.h"
 #include "profile/aggregate.h"
 #include "profile/profile.h"
+#include "profile/short_file.h"
 #include "profile/stats.h"
 #include "python/codes.h"
 #include "python/merge.h"
-#include "python/text.h"
 #include "symbol/demangle.h"
 #include "symbol/kallsyms.h"
 #include "symbol/perfmap.h"
 
+#define ANON_NAME_BYTES UINT64_C(4096)
 #define MAX_STRING_BYTES (32U << 20)
 #define MAX_PERFMAP_BYTES (4ULL * PERFMAP_MAX_BYTES) /* of all processes: parsing takes time */
-#define STAT_TIMEOUT_MS 500
 #define DEBUG_ROOT "/usr/lib/debug"
 
 struct symbolizer {
 	struct profile *profile;
-	const struct aggregate_view *view;
+	const struct aggregate_process *processes;
+	size_t nr_processes;
 	struct images *images;
 	const struct symbolize_options *options;
 	struct stats_reasons *files;
-	uint64_t *frames; /* distinct, ascending: locations[i] is frames[i] */
+	const uint64_t *frames; /* distinct, ascending: locations[i] is frames[i] */
 	size_t nr;
 	uint64_t perfmap_bytes; /* read so far */
 	int kernel_names_hidden;
@@ -53,20 +52,22 @@ static int frame_compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static int frames_collect(struct symbolizer *s)
+/* The distinct frames of all stacks, ascending; freed by the caller. */
+static int frames_collect(const struct aggregate_view *view, uint64_t **ret, size_t *ret_nr)
 {
+	uint64_t *frames = malloc((view->nr_frames + 1) * sizeof(*frames));
 	size_t i, nr = 0;
 
-	s->frames = malloc((s->view->nr_frames + 1) * sizeof(*s->frames));
-	if (!s->frames)
+	if (!frames)
 		return -ENOMEM;
-	if (s->view->nr_frames)
-		memcpy(s->frames, s->view->frames, s->view->nr_frames * sizeof(*s->frames));
-	qsort(s->frames, s->view->nr_frames, sizeof(*s->frames), frame_compare);
-	for (i = 0; i < s->view->nr_frames; i++)
-		if (!nr || s->frames[i] != s->frames[nr - 1])
-			s->frames[nr++] = s->frames[i];
-	s->nr = nr;
+	if (view->nr_frames)
+		memcpy(frames, view->frames, view->nr_frames * sizeof(*frames));
+	qsort(frames, view->nr_frames, sizeof(*frames), frame_compare);
+	for (i = 0; i < view->nr_frames; i++)
+		if (!nr || frames[i] != frames[nr - 1])
+			frames[nr++] = frames[i];
+	*ret = frames;
+	*ret_nr = nr;
 	return 0;
 }
 
@@ -118,6 +119,10 @@ static void kernel_location(struct symbolizer *s, size_t i, const struct kallsym
 	loc->address = query->va;
 	loc->mapping = mapping;
 	loc->has_symbol = query->name != 0;
+	if (s->options->ranges && query->name) {
+		loc->same_start = query->start;
+		loc->same_end = query->end;
+	}
 	loc->name = query->name ? query->name : strtab_add(s->profile->strings, "[kernel]");
 	loc->system_name = loc->name;
 }
@@ -201,6 +206,8 @@ static void native_location(struct symbolizer *s, size_t i, const struct elf_sym
 	loc->address = symbol->rva;
 	loc->mapping = mapping;
 	loc->has_symbol = symbol->name != 0;
+	loc->same_start = symbol->same_start;
+	loc->same_end = symbol->same_end;
 	if (symbol->name) {
 		demangle(strtab_get(s->profile->strings, symbol->name), name);
 		loc->name = strtab_add(s->profile->strings, name);
@@ -211,18 +218,30 @@ static void native_location(struct symbolizer *s, size_t i, const struct elf_sym
 	}
 }
 
+struct debug_place {
+	struct images *images;
+	uint32_t pid; /* whose files come before the node's, 0: nobody's */
+};
+
+/* A container may bring its own debug files; by build id the node's are as good. */
 static struct elf_image *open_debug_file(void *arg, const char *path)
 {
-	return images_open_path(arg, path);
+	const struct debug_place *place = arg;
+	struct elf_image *debug = NULL;
+
+	if (place->pid)
+		debug = images_open_path(place->images, place->pid, path);
+	return debug ? debug : images_open_path(place->images, 0, path);
 }
 
 static int image_resolve(struct symbolizer *s, size_t first, size_t nr)
 {
 	struct image *image = images_get(s->images, frame_image(s->frames[first]));
 	__cleanup(free_mem) struct elf_symbol *symbols = calloc(nr, sizeof(*symbols));
+	struct debug_place place = { .images = s->images };
 	struct elf_debug_paths paths = { .root = DEBUG_ROOT,
 					 .open = open_debug_file,
-					 .arg = s->images };
+					 .arg = &place };
 	struct profile_mapping mapping;
 	uint32_t mapping_id;
 	char *dir = NULL;
@@ -234,10 +253,12 @@ static int image_resolve(struct symbolizer *s, size_t first, size_t nr)
 	err = image ? images_open(s->images, image, s->options->now_ns) : -ENOENT;
 	for (i = 0; i < nr; i++) {
 		symbols[i].rva = s->frames[first + i] & BPFPROF_OFF_MASK;
+		symbols[i].same_end = s->options->ranges ? UINT64_MAX : 0;
 		if (!err)
 			elf_image_off_to_rva(image->elf, symbols[i].rva, &symbols[i].rva);
 	}
 	if (!err) {
+		place.pid = image->way == IMAGE_WAY_PATH ? 0 : image->pid;
 		dir = image->path[0] == '/' ? strdup(image->path) : NULL;
 		paths.dir = dir ? dirname(dir) : NULL;
 		err = elf_symbols_resolve(image->elf, &paths, s->profile->strings, symbols, nr);
@@ -274,25 +295,38 @@ static void perfmap_read(struct symbolizer *s, const struct elf_source *source,
 	source->close(source->arg);
 }
 
+/*
+ * One in a pod numbers itself in its own pid namespace and writes to its own /tmp: the node's
+ * file of that number would be another process's.
+ */
+static int perfmap_open(struct symbolizer *s, const struct aggregate_process *process,
+			struct elf_source *ret)
+{
+	bool apart = process->pod_pid && process->pod_pid != process->pid;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/tmp/perf-%u.map", apart ? process->pod_pid : process->pid);
+	if (apart && !process->agent_pid)
+		return -ENOENT;
+	return images_open_source(s->images, apart ? process->agent_pid : 0, path, ret);
+}
+
+/* Code that has no name at all is told apart by pages: each instruction a frame would be noise. */
 static int va_resolve(struct symbolizer *s, size_t first, size_t nr)
 {
 	__cleanup(free_mem) struct perfmap_query *queries = calloc(nr, sizeof(*queries));
 	uint64_t process = (s->frames[first] & BPFPROF_FRAME_MASK) >> AGGREGATE_VA_BITS;
 	struct profile_location *loc;
 	struct elf_source source;
-	char path[64];
 	size_t i;
 
 	if (!queries)
 		return -ENOMEM;
 	for (i = 0; i < nr; i++)
 		queries[i].va = s->frames[first + i] & AGGREGATE_VA_MASK;
-	if (process && process <= s->view->nr_processes) {
-		snprintf(path, sizeof(path), "/tmp/perf-%u.map",
-			 s->view->processes[process - 1].pid);
-		if (!images_open_source(s->images, path, &source))
-			perfmap_read(s, &source, queries, nr);
-	}
+	if (process && process <= s->nr_processes &&
+	    !perfmap_open(s, &s->processes[process - 1], &source))
+		perfmap_read(s, &source, queries, nr);
 	for (i = 0; i < nr; i++) {
 		loc = &s->profile->locations[first + i];
 		loc->kind = LOCATION_NATIVE;
@@ -300,48 +334,13 @@ static int va_resolve(struct symbolizer *s, size_t first, size_t nr)
 		loc->has_symbol = queries[i].name != 0;
 		loc->name = queries[i].name ? queries[i].name
 					    : add_printf(s->profile->strings, "[anon]+0x%" PRIx64,
-							 queries[i].va);
+							 queries[i].va & ~(ANON_NAME_BYTES - 1));
 		loc->system_name = loc->name;
 	}
 	return 0;
 }
 
 /* Python frames. */
-
-struct init_job {
-	char path[PATH_MAX];
-	size_t folder_len;
-	int found;
-};
-
-static long init_look(void *arg)
-{
-	struct init_job *job = arg;
-	struct stat st;
-
-	job->found = 1;
-	if (!stat(job->path, &st))
-		return 0;
-	/* Where the folder itself is not seen, it is another's file system. */
-	job->found = -1;
-	job->path[job->folder_len] = '\0';
-	if (errno == ENOENT && !stat(job->path, &st))
-		job->found = 0;
-	return 0;
-}
-
-/* Does folder hold an __init__.py? Under a deadline: it may be on a server that is gone. */
-static int has_init(void *arg, const char *folder)
-{
-	const struct symbolizer *s = arg;
-	struct init_job job = { .folder_len = strlen(folder) };
-	int len = snprintf(job.path, sizeof(job.path), "%s/__init__.py", folder);
-
-	if (!s->options->runner || len < 0 || (size_t)len >= sizeof(job.path) ||
-	    deadline_run(s->options->runner, init_look, NULL, &job, sizeof(job), STAT_TIMEOUT_MS))
-		return -1;
-	return job.found;
-}
 
 static int python_resolve(struct symbolizer *s, size_t first, size_t nr)
 {
@@ -367,7 +366,7 @@ static int python_resolve(struct symbolizer *s, size_t first, size_t nr)
 		loc->short_file =
 			last && last->file == loc->file
 				? last->short_file
-				: strtab_add(strings, python_short_file(info.file, has_init, s));
+				: strtab_add(strings, short_file(s->options->runner, info.file));
 		last = loc;
 		loc->line = info.line;
 		loc->start_line = info.first_line;
@@ -433,19 +432,27 @@ static int frame_rank(uint64_t frame)
 	return RANK_OTHERS;
 }
 
+size_t symbolize_group(const uint64_t *frames, size_t nr)
+{
+	size_t end;
+
+	for (end = 1; end < nr; end++)
+		if (frame_kind(frames[end]) != frame_kind(frames[0]) ||
+		    frame_group(frames[end]) != frame_group(frames[0]))
+			break;
+	return end;
+}
+
 /* All frames of that rank, group by group. */
 static int locations_resolve(struct symbolizer *s, int rank)
 {
-	size_t first, end;
+	size_t first, nr;
 	int err = 0;
 
-	for (first = 0; first < s->nr && !err; first = end) {
-		for (end = first + 1; end < s->nr; end++)
-			if (frame_kind(s->frames[end]) != frame_kind(s->frames[first]) ||
-			    frame_group(s->frames[end]) != frame_group(s->frames[first]))
-				break;
+	for (first = 0; first < s->nr && !err; first += nr) {
+		nr = symbolize_group(s->frames + first, s->nr - first);
 		if (frame_rank(s->frames[first]) == rank)
-			err = group_resolve(s, first, end - first);
+			err = group_resolve(s, first, nr);
 	}
 	return err;
 }
@@ -457,9 +464,66 @@ static uint32_t location_of(const struct symbolizer *s, uint64_t frame)
 	return (uint32_t)(found - s->frames);
 }
 
-static int stacks_copy(struct symbolizer *s)
+static uint32_t string_copy(struct profile *p, const struct aggregate_view *view, uint32_t id)
 {
-	const struct aggregate_view *view = s->view;
+	return strtab_add(p->strings, strtab_get(view->strings, id));
+}
+
+static int containers_copy(struct profile *p, const struct aggregate_view *view)
+{
+	const struct aggregate_container *from;
+	size_t i;
+
+	p->containers = calloc(view->nr_containers + 1, sizeof(*p->containers));
+	if (!p->containers)
+		return -ENOMEM;
+	for (i = 0; i < view->nr_containers; i++) {
+		from = &view->containers[i];
+		p->containers[i] = (struct profile_container){
+			.id = string_copy(p, view, from->id),
+			.name = string_copy(p, view, from->name),
+			.pod = string_copy(p, view, from->pod),
+			.namespace = string_copy(p, view, from->namespace),
+			.image = string_copy(p, view, from->image),
+			.ray_cluster = string_copy(p, view, from->ray_cluster),
+			.ray_group = string_copy(p, view, from->ray_group),
+			.ray_node_type = string_copy(p, view, from->ray_node_type),
+		};
+	}
+	p->nr_containers = view->nr_containers;
+	return 0;
+}
+
+/* A title or role of a process, 0 if it has none. */
+static uint32_t title_copy(struct strtab *strings, const struct aggregate_view *view, uint32_t at)
+{
+	return at ? strtab_add(strings, view->titles + at) : 0;
+}
+
+/* Variable by variable: a process that was started with a rank may have the job from its container. */
+static struct profile_ranks ranks_copy(struct profile *p, const struct aggregate_view *view,
+				       const struct aggregate_process *process)
+{
+	struct aggregate_ranks own = { 0 }, outer = { 0 };
+
+	if (process->ranks)
+		own = view->ranks[process->ranks - 1];
+	if (process->container)
+		outer = view->containers[process->container - 1].ranks;
+	return (struct profile_ranks){
+		.rank = string_copy(p, view, own.rank ? own.rank : outer.rank),
+		.local_rank =
+			string_copy(p, view, own.local_rank ? own.local_rank : outer.local_rank),
+		.world_size =
+			string_copy(p, view, own.world_size ? own.world_size : outer.world_size),
+		.slurm_job = string_copy(p, view, own.slurm_job ? own.slurm_job : outer.slurm_job),
+		.slurm_node =
+			string_copy(p, view, own.slurm_node ? own.slurm_node : outer.slurm_node),
+	};
+}
+
+static int stacks_copy(struct symbolizer *s, const struct aggregate_view *view)
+{
 	struct profile *p = s->profile;
 	size_t i;
 
@@ -486,10 +550,18 @@ static int stacks_copy(struct symbolizer *s)
 		p->samples[i].value_ns = view->samples[i].value_ns;
 	}
 	for (i = 0; i < view->nr_processes; i++) {
-		p->processes[i].pid = view->processes[i].pid;
+		p->processes[i].pid = view->processes[i].agent_pid;
+		p->processes[i].kernel_pid = view->processes[i].pid;
 		p->processes[i].comm = strtab_add(p->strings, view->processes[i].comm);
-		p->processes[i].title = p->processes[i].comm;
+		p->processes[i].ray_role = title_copy(p->strings, view, view->processes[i].role);
+		p->processes[i].task = title_copy(p->strings, view, view->processes[i].title);
+		p->processes[i].title =
+			p->processes[i].task ? p->processes[i].task : p->processes[i].comm;
 		p->processes[i].nr_threads = view->processes[i].nr_threads;
+		p->processes[i].pod_pid = view->processes[i].pod_pid;
+		p->processes[i].container = view->processes[i].container;
+		if (view->strings)
+			p->processes[i].ranks = ranks_copy(p, view, &view->processes[i]);
 	}
 	p->nr_stacks = view->nr_stacks;
 	p->nr_samples = view->nr_samples;
@@ -497,31 +569,71 @@ static int stacks_copy(struct symbolizer *s)
 	return 0;
 }
 
+/* Makes the strings and the locations. The caller frees the profile also after a failure. */
+static int frames_locate(struct symbolizer *s)
+{
+	struct profile *profile = s->profile;
+	int err, rank;
+
+	err = strtab_new(&profile->strings, MAX_STRING_BYTES);
+	if (err)
+		return err;
+	profile->locations = calloc(s->nr + 1, sizeof(*profile->locations));
+	if (!profile->locations)
+		return -ENOMEM;
+	profile->nr_locations = s->nr;
+	for (rank = 0; rank < NR_RANKS && !err; rank++)
+		err = locations_resolve(s, rank);
+	return err;
+}
+
+int symbolize_frames(struct profile *ret, const uint64_t *frames, size_t nr,
+		     const struct aggregate_process *processes, size_t nr_processes,
+		     struct images *images, const struct symbolize_options *options,
+		     struct stats_reasons *files, int *kernel_names_hidden)
+{
+	struct profile profile = { 0 };
+	struct symbolizer s = { .profile = &profile,
+				.processes = processes,
+				.nr_processes = nr_processes,
+				.images = images,
+				.options = options,
+				.files = files,
+				.frames = frames,
+				.nr = nr };
+	int err = frames_locate(&s);
+
+	if (err) {
+		profile_fini(&profile);
+		return err;
+	}
+	*ret = profile;
+	*kernel_names_hidden |= s.kernel_names_hidden;
+	return 0;
+}
+
 int symbolize(struct profile *ret, const struct aggregate_view *view, struct images *images,
 	      const struct symbolize_options *options, struct stats_reasons *files,
 	      int *kernel_names_hidden)
 {
+	__cleanup(free_mem) uint64_t *frames = NULL;
 	struct profile profile = { 0 };
 	struct symbolizer s = { .profile = &profile,
-				.view = view,
+				.processes = view->processes,
+				.nr_processes = view->nr_processes,
 				.images = images,
 				.options = options,
 				.files = files };
-	int err, rank;
+	int err;
 
-	err = strtab_new(&profile.strings, MAX_STRING_BYTES);
+	err = frames_collect(view, &frames, &s.nr);
+	s.frames = frames;
 	if (!err)
-		err = frames_collect(&s);
-	if (!err) {
-		profile.locations = calloc(s.nr + 1, sizeof(*profile.locations));
-		profile.nr_locations = profile.locations ? s.nr : 0;
-		err = profile.locations ? 0 : -ENOMEM;
-	}
-	for (rank = 0; rank < NR_RANKS && !err; rank++)
-		err = locations_resolve(&s, rank);
+		err = frames_locate(&s);
 	if (!err)
-		err = stacks_copy(&s);
-	free(s.frames);
+		err = stacks_copy(&s, view);
+	if (!err)
+		err = containers_copy(&profile, view);
 	if (err) {
 		profile_fini(&profile);
 		return err;

@@ -7,9 +7,11 @@
  * frame is resolved once, image by image, in one pass over that image's symbols.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+struct aggregate_process;
 struct aggregate_view;
 struct codes;
 struct deadline_runner;
@@ -23,6 +25,7 @@ struct symbolize_options {
 	struct codes *codes; /* what Python frames refer to */
 	struct deadline_runner
 		*runner; /* for looking at folders of Python files; NULL: do not look */
+	bool ranges; /* fill in same_start and same_end, for native and kernel code */
 };
 
 /*
@@ -34,5 +37,17 @@ struct symbolize_options {
 int symbolize(struct profile *ret, const struct aggregate_view *view, struct images *images,
 	      const struct symbolize_options *options, struct stats_reasons *files,
 	      int *kernel_names_hidden);
+
+/*
+ * The same for frames alone, distinct and ascending: location i is that of frames[i]; there are no
+ * stacks, samples and processes. processes[] are those that NATIVE_VA frames refer to.
+ */
+int symbolize_frames(struct profile *ret, const uint64_t *frames, size_t nr,
+		     const struct aggregate_process *processes, size_t nr_processes,
+		     struct images *images, const struct symbolize_options *options,
+		     struct stats_reasons *files, int *kernel_names_hidden);
+
+/* How many of the first of them are resolved together, in one pass over one file. */
+size_t symbolize_group(const uint64_t *frames, size_t nr);
 
 #endif

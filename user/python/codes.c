@@ -7,77 +7,20 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include <uthash.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "base/budget.h"
 #include "base/strtab.h"
 #include "base/time.h"
+#include "python/codes_state.h"
 #include "python/lines.h"
 #include "python/text.h"
 
-#define MAX_TEXT 16384 /* of a name, as UTF-8 */
 #define MAX_LINES_BYTES (1U << 20)
-#define LINE_SLOTS 8192
-#define PROCESS_SHARE 4 /* one process may take this part of the bytes */
 #define LONG_TABLE_BYTES 4096
 #define LONG_TABLE_SHARE 20 /* of the time may go into looking up lines in longer ones */
 #define LONG_TABLE_SAVED_NS (NS_PER_SECOND / 5)
 #define END_NS (5 * NS_PER_SECOND) /* and so much in the end, all together */
-
-/* Distinct code: its number is its index. */
-struct code {
-	uint64_t hash;
-	uint32_t name, file; /* in strings */
-	uint32_t first_line;
-	uint32_t lines; /* enum bpfprof_python_lines */
-	uint8_t *table;
-	uint32_t len;
-	uint32_t next; /* of the same slot, index + 1 */
-};
-
-/* A code object by BPF's id. */
-struct object {
-	UT_hash_handle hh;
-	uint64_t id;
-	uint32_t python; /* id of its process */
-	uint32_t code; /* index + 1, 0 = not all there yet */
-	uint32_t name, file;
-	uint32_t first_line, lines;
-	uint32_t total, have; /* bytes of the line table */
-	bool has_name, has_file, has_total;
-	bool raw; /* frames with its id were given out */
-	uint8_t *table; /* while it is put together */
-};
-
-/* What the code objects of one process take. */
-struct share {
-	UT_hash_handle hh;
-	uint32_t python;
-	size_t bytes;
-};
-
-struct line_slot {
-	uint64_t frame; /* 0 = free */
-	uint32_t line;
-};
-
-struct codes {
-	size_t bytes, max_bytes;
-	uint64_t seed;
-	struct strtab *strings;
-	struct object *objects;
-	struct share *shares;
-	struct budget lines, end;
-	struct code *codes;
-	uint32_t nr_codes, cap_codes;
-	uint32_t *slots; /* index + 1 */
-	uint32_t nr_slots;
-	struct line_slot line_slots[LINE_SLOTS];
-	char text[MAX_TEXT];
-	struct codes_counts counts;
-};
 
 int codes_new(struct codes **ret, size_t max_bytes)
 {
@@ -145,11 +88,11 @@ static struct share *share_get(struct codes *codes, uint32_t python)
 	HASH_FIND(hh, codes->shares, &python, sizeof(python), share);
 	if (share)
 		return share;
-	if (!room_take(codes, sizeof(*share)))
+	share = room_take(codes, sizeof(*share)) ? calloc(1, sizeof(*share)) : NULL;
+	if (!share) {
+		codes->was_full = true;
 		return NULL;
-	share = calloc(1, sizeof(*share));
-	if (!share)
-		return NULL;
+	}
 	share->python = python;
 	HASH_ADD(hh, codes->shares, python, sizeof(share->python), share);
 	return share;
@@ -164,10 +107,13 @@ static bool process_take(struct codes *codes, uint32_t python, size_t bytes)
 		return false;
 	if (share->bytes + bytes > codes->max_bytes / PROCESS_SHARE) {
 		codes->counts.nr_full++;
+		share->was_full = true;
 		return false;
 	}
-	if (!room_take(codes, bytes))
+	if (!room_take(codes, bytes)) {
+		share->was_full = true;
 		return false;
+	}
 	share->bytes += bytes;
 	return true;
 }
@@ -263,6 +209,8 @@ static void slots_grow(struct codes *codes)
 	if (!slots)
 		return;
 	for (i = 0; i < codes->nr_codes; i++) {
+		if (!codes->codes[i].in_use)
+			continue;
 		at = (uint32_t)codes->codes[i].hash & (nr - 1);
 		codes->codes[i].next = slots[at];
 		slots[at] = i + 1;
@@ -277,6 +225,11 @@ static struct code *code_append(struct codes *codes)
 	uint32_t cap = codes->cap_codes ? codes->cap_codes * 2 : 1024;
 	struct code *tmp;
 
+	if (codes->free_codes) {
+		tmp = &codes->codes[codes->free_codes - 1];
+		codes->free_codes = tmp->next;
+		return tmp;
+	}
 	if (codes->nr_codes == codes->cap_codes) {
 		if (!room_take(codes, (cap - codes->cap_codes) * sizeof(*tmp)))
 			return NULL;
@@ -286,18 +239,44 @@ static struct code *code_append(struct codes *codes)
 		codes->codes = tmp;
 		codes->cap_codes = cap;
 	}
-	return &codes->codes[codes->nr_codes];
+	return &codes->codes[codes->nr_codes++];
 }
 
-/* All pieces are here: finds or makes the code that the object is. */
-static void object_complete(struct codes *codes, struct object *object)
+bool object_is_whole(const struct object *object)
+{
+	return object->has_name && object->has_file && object->has_total &&
+	       object->have == object->total;
+}
+
+static uint64_t code_hash(const struct codes *codes, const uint32_t head[4], const uint8_t *table,
+			  uint32_t len)
+{
+	return XXH3_64bits_withSeed(table, len,
+				    XXH3_64bits_withSeed(head, 4 * sizeof(*head), codes->seed));
+}
+
+void codes_rehash(struct codes *codes)
+{
+	struct code *code;
+	uint32_t i;
+
+	for (i = 0; i < codes->nr_codes; i++) {
+		code = &codes->codes[i];
+		if (code->in_use)
+			code->hash = code_hash(codes,
+					       (uint32_t[]){ code->name, code->file,
+							     code->first_line, code->lines },
+					       code->table, code->len);
+	}
+}
+
+void object_complete(struct codes *codes, struct object *object)
 {
 	uint32_t head[4] = { object->name, object->file, object->first_line, object->lines };
-	uint64_t hash = XXH3_64bits_withSeed(head, sizeof(head), codes->seed);
+	uint64_t hash = code_hash(codes, head, object->table, object->total);
 	struct code *code;
 	uint32_t at, i;
 
-	hash = XXH3_64bits_withSeed(object->table, object->total, hash);
 	at = (uint32_t)hash & (codes->nr_slots - 1);
 	for (i = codes->slots[at]; i; i = codes->codes[i - 1].next) {
 		if (!code_is(&codes->codes[i - 1], object, hash))
@@ -319,11 +298,12 @@ static void object_complete(struct codes *codes, struct object *object)
 			       .lines = object->lines,
 			       .table = object->table,
 			       .len = object->total,
-			       .next = codes->slots[at] };
+			       .next = codes->slots[at],
+			       .in_use = true };
 	object->table = NULL;
-	object->code = ++codes->nr_codes;
+	object->code = (uint32_t)(code - codes->codes) + 1;
 	codes->slots[at] = object->code;
-	codes->counts.nr_kept = codes->nr_codes;
+	codes->counts.nr_kept++;
 	slots_grow(codes);
 }
 
@@ -358,8 +338,7 @@ void codes_piece(struct codes *codes, const struct bpfprof_python_code *piece, s
 	default:
 		codes->counts.nr_malformed++;
 	}
-	if (object->has_name && object->has_file && object->has_total &&
-	    object->have == object->total)
+	if (object_is_whole(object))
 		object_complete(codes, object);
 }
 
@@ -475,7 +454,7 @@ int codes_describe(struct codes *codes, uint64_t frame, struct code_info *ret)
 			 ret);
 		return 0;
 	}
-	if (id >= codes->nr_codes)
+	if (id >= codes->nr_codes || !codes->codes[id].in_use)
 		return -ENOENT;
 	code = &codes->codes[id];
 	describe(codes, code->name, code->file, code->first_line, lasti, ret);

@@ -20,7 +20,8 @@
 struct codes;
 
 struct code_info {
-	const char *name; /* qualified where the version knows it; borrowed until codes_free() */
+	const char *
+		name; /* qualified where the version knows it; borrowed until codes_free() or codes_sweep() */
 	const char *file; /* co_filename */
 	uint32_t first_line;
 	uint32_t line; /* 0 = not known */
@@ -28,7 +29,7 @@ struct code_info {
 
 struct codes_counts {
 	uint64_t nr_objects; /* ids that BPF gave */
-	uint64_t nr_kept; /* distinct code */
+	uint64_t nr_kept; /* distinct code there is now */
 	uint64_t nr_full; /* pieces that there was no room for */
 	uint64_t nr_malformed;
 };
@@ -51,6 +52,20 @@ uint64_t codes_frame(struct codes *codes, uint64_t frame, uint32_t python);
  * with them will come any more. What their code was stays, and ids with pieces missing.
  */
 void codes_forget(struct codes *codes, bool (*is_alive)(void *arg, uint32_t python), void *arg);
+
+/*
+ * Lets go of everything but what processes that are alive run, and what frames[] name: all
+ * frames that are still to be described. Numbers may be given to other code afterwards.
+ */
+void codes_sweep(struct codes *codes, const uint64_t *frames, size_t nr,
+		 bool (*is_alive)(void *arg, uint32_t python), void *arg);
+
+/*
+ * After a sweep, of a process that lives on: has it much code, or had it no room for some? Under
+ * another id of the process BPF sends anew what still runs, and the next sweep lets go of the
+ * rest. Else functions that a long life made and dropped would add up.
+ */
+bool codes_is_crowded(const struct codes *codes, uint32_t python);
 
 /* What a frame of either form means. 0, or -ENOENT if not even its name has come. */
 int codes_describe(struct codes *codes, uint64_t frame, struct code_info *ret);

@@ -109,6 +109,15 @@ bool python_debug_offsets_known(uint16_t version)
 	return layout_find(version, 0) != NULL;
 }
 
+uint32_t python_debug_offsets_version(const uint8_t head[PYTHON_DEBUG_OFFSETS_HEAD])
+{
+	uint64_t version;
+
+	memcpy(&version, head + VERSION_AT, sizeof(version));
+	return memcmp(head, COOKIE, sizeof(COOKIE) - 1) || version > UINT32_MAX ? 0
+										: (uint32_t)version;
+}
+
 static void parse_states(struct reading *r, const struct python_debug_layout *at,
 			 struct bpfprof_python_layout *layout, uint64_t runtime_bytes)
 {

@@ -16,9 +16,13 @@
 struct bpfprof_python_layout;
 
 #define PYTHON_DEBUG_OFFSETS_MAX 1024 /* bytes of it that are asked for */
+#define PYTHON_DEBUG_OFFSETS_HEAD 16 /* cookie and version */
 
 /* Is the layout of this version (0x30d = 3.13) told in this way? */
 bool python_debug_offsets_known(uint16_t version);
+
+/* Version that these bytes say, as PY_VERSION_HEX; 0 if they are the beginning of something else. */
+uint32_t python_debug_offsets_version(const uint8_t head[PYTHON_DEBUG_OFFSETS_HEAD]);
 
 /*
  * The layout from data[0..len), the first bytes of _PyRuntime. version is that of

@@ -21,6 +21,8 @@
 #define MAX_ADAPTIVE 1024
 #define MAX_STRING_HEADER 128
 #define MAX_PROGRAM_SYMBOL_BYTES (16U << 20) /* of a program that exports no _PyRuntime */
+#define SECTION ".PyRuntime" /* holds _PyRuntime and nothing else, from 3.10 on */
+#define SECTION_TOLERANCE 4096 /* patch releases add some identifiers */
 #define RELEASE_CANDIDATE 0xc /* PY_RELEASE_LEVEL_GAMMA: layouts are fixed from then on */
 
 /* Symbols that say whether it is CPython, and which. The first two are asked of every file. */
@@ -102,18 +104,38 @@ static int symbols_from_symtab(struct elf_image *img, struct symbol_found found[
 	return 0;
 }
 
-/* A file that is no Python costs two look-ups in its hash table here. */
-static int symbols_read(struct elf_image *img, struct symbol_found found[NR_NAMES])
+/* One that is stripped besides: what is left is the section. */
+static void symbols_from_section(const struct elf_section *section,
+				 struct symbol_found found[NR_NAMES])
+{
+	size_t i;
+
+	for (i = 0; i < NR_NAMES; i++)
+		found[i] = (struct symbol_found){ .pattern = UINT32_MAX };
+	found[RUNTIME] = (struct symbol_found){ .value = section->va,
+						.bytes = section->bytes,
+						.type = STT_OBJECT };
+}
+
+/* A file that is no Python costs two look-ups in its hash table here, and its section headers. */
+static int symbols_read(struct elf_image *img, struct symbol_found found[NR_NAMES], bool *bare)
 {
 	int err = symbol_find_dynamic(img, names, NR_FIRST, found);
+	const struct elf_section *section;
 
 	if (err && err != -ENODATA)
 		return err;
 	if (!err && (has(found, RUNTIME) || has(found, CURRENT)))
 		return symbol_find_dynamic(img, names, NR_NAMES, found);
-	if (!is_program(img))
+	section = elf_image_section(img, SECTION);
+	if (!section && !is_program(img))
 		return -ENODATA;
-	return symbols_from_symtab(img, found);
+	err = symbols_from_symtab(img, found);
+	if (!err || !section || section->type != SHT_PROGBITS)
+		return err;
+	symbols_from_section(section, found);
+	*bare = true;
+	return 0;
 }
 
 static int read_rva(struct elf_image *img, uint64_t rva, void *dst, size_t len)
@@ -156,6 +178,33 @@ static int version_find(struct elf_image *img, const struct symbol_found *found,
 		*ret = 0x03080000;
 	else
 		*ret = has(found, CONTEXT) ? 0x03070000 : 0;
+	return 0;
+}
+
+/*
+ * Where there is nothing but the section: 3.13+ say their version there, before that its size is
+ * sizeof(_PyRuntimeState) with all the static objects in it, far from that of any other version or
+ * kind of build. In 3.10 and before the eval loop is known by its symbol only.
+ */
+static int version_of_section(struct elf_image *img, const struct symbol_found *runtime,
+			      uint32_t *ret)
+{
+	static const struct {
+		uint32_t version;
+		uint64_t bytes;
+	} sizes[] = { { 0x030b0000, 0x28b20 }, { 0x030c0000, 0x704a8 } };
+	uint8_t head[PYTHON_DEBUG_OFFSETS_HEAD];
+	size_t i;
+	int err;
+
+	err = read_rva(img, runtime->value, head, sizeof(head));
+	if (err)
+		return err;
+	*ret = python_debug_offsets_version(head);
+	for (i = 0; !*ret && i < sizeof(sizes) / sizeof(*sizes); i++)
+		if (runtime->bytes + SECTION_TOLERANCE >= sizes[i].bytes &&
+		    runtime->bytes <= sizes[i].bytes + SECTION_TOLERANCE)
+			*ret = sizes[i].version;
 	return 0;
 }
 
@@ -354,15 +403,17 @@ int python_image_probe(struct python_image *ret, struct elf_image *img)
 {
 	struct symbol_found found[NR_NAMES];
 	struct python_image python = { 0 };
+	bool bare = false;
 	int err;
 
-	err = symbols_read(img, found);
+	err = symbols_read(img, found, &bare);
 	if (err)
 		return err;
 	/* Something else's symbol of this name. */
-	if (has(found, RUNTIME) ? !has(found, EVAL) : !has(found, MEMORY_VIEW))
+	if (!bare && (has(found, RUNTIME) ? !has(found, EVAL) : !has(found, MEMORY_VIEW)))
 		return -ENODATA;
-	err = version_find(img, found, &python.version);
+	err = bare ? version_of_section(img, &found[RUNTIME], &python.version)
+		   : version_find(img, found, &python.version);
 	if (err)
 		return err;
 	python.runtime_rva = has(found, RUNTIME) ? found[RUNTIME].value : 0;
@@ -370,7 +421,9 @@ int python_image_probe(struct python_image *ret, struct elf_image *img)
 	if (err == -ENOTSUP)
 		*ret = python; /* the version is what the caller can tell */
 	if (!err)
-		err = python_ranges_read(img, &found[EVAL], &python.ranges, &python.nr_ranges);
+		err = python_ranges_read(img, &found[EVAL],
+					 python.layout.chain != PYTHON_CHAIN_OBJECTS,
+					 &python.ranges, &python.nr_ranges);
 	if (!err)
 		*ret = python;
 	return err;

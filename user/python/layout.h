@@ -4,7 +4,8 @@
 
 /*
  * Is a file a CPython interpreter (the executable or libpython, under any name), and
- * how are its objects laid out in memory? A file that defines the symbol _PyRuntime is one.
+ * how are its objects laid out in memory? A file that defines the symbol _PyRuntime is one, or has the
+ * section of that name (3.10+; 3.11+ is understood by it, were all symbols stripped).
  * 3.13 and later say their layout themselves (_Py_DebugOffsets, the first bytes of
  * _PyRuntime: CPython Include/internal/pycore_debug_offsets.h, 3.13: pycore_runtime.h);
  * 3.8-3.12 come from a table that is generated from CPython's own headers. Which version
@@ -21,7 +22,10 @@ struct elf_image;
 
 #define PYTHON_MAX_EVAL_RANGES 512
 
-/* Code of the eval loop (with split-off parts, tail-call handlers), as far as symbols tell. */
+/*
+ * Code of the eval loop (with split-off parts, tail-call handlers), as far as symbols tell. Of a
+ * stripped file in which the instructions are functions (3.14+) all code: each may be one of them.
+ */
 struct python_range {
 	uint64_t rva;
 	uint64_t bytes;

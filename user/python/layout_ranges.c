@@ -19,6 +19,7 @@
 #define MAX_JUMPS 4096 /* out of the function, looked up in .eh_frame */
 #define MAX_PARTS 16
 #define EH_FRAME_WORK (4 << 20)
+#define MIN_LOOP_BYTES 4096 /* of one that has all instructions in it; more than ten times that */
 #define PADDING_BYTES 16 /* between two functions that follow one another */
 #define REG_RSP 7
 
@@ -211,7 +212,24 @@ static size_t ranges_join(struct python_range *list, size_t nr)
 	return out < PYTHON_MAX_EVAL_RANGES ? out : PYTHON_MAX_EVAL_RANGES;
 }
 
-int python_ranges_read(struct elf_image *img, const struct symbol_found *eval,
+/* A function that only calls the first of many, and no symbols say which: it may be any. */
+static void add_handlers(struct ranges *ranges, const struct elf_image *img)
+{
+	const struct elf_segment *seg;
+	uint64_t bytes = 0;
+	size_t nr, i;
+
+	for (i = 0; i < ranges->nr; i++)
+		bytes += ranges->list[i].bytes;
+	if (!bytes || bytes >= MIN_LOOP_BYTES)
+		return;
+	seg = elf_image_segments(img, &nr);
+	for (i = 0; i < nr; i++)
+		if (seg[i].type == PT_LOAD && seg[i].flags & PF_X)
+			range_add(ranges, img, seg[i].va, seg[i].file_bytes);
+}
+
+int python_ranges_read(struct elf_image *img, const struct symbol_found *eval, bool tail_calls,
 		       struct python_range **ret, size_t *ret_nr)
 {
 	struct ranges ranges = { .list = calloc(MAX_RANGES, sizeof(*ranges.list)) };
@@ -225,6 +243,8 @@ int python_ranges_read(struct elf_image *img, const struct symbol_found *eval,
 		range_add(&ranges, img, eval->value, eval->bytes);
 		if (ranges.nr)
 			err = add_by_jumps(&ranges, img);
+		if (!err && tail_calls)
+			add_handlers(&ranges, img);
 	}
 	if (err < 0) {
 		free(ranges.list);

@@ -5,7 +5,8 @@
 /*
  * Native and Python frames of one sample become one stack: each C call of the eval loop gives
  * way to the Python frames that it ran. From 3.11 on the walker has marked these
- * calls (EVAL frames, which say how many they ran). Up to 3.10 each runs exactly one, and
+ * calls (EVAL frames, which say how many they ran); what such a frame called and is eval loop too is
+ * the function of an instruction, and goes with it. Up to 3.10 each runs exactly one, and
  * they are recognized by their code; paired from the outermost inwards, since the innermost
  * may be just beginning, before its frame is there.
  */
@@ -21,6 +22,7 @@ struct python_merge {
 	size_t nr_native;
 	bool by_code; /* up to 3.10 */
 	bool complete; /* the native stack is there up to its root */
+	bool python_complete; /* and the Python frames */
 	/* Is this native frame in the eval loop? */
 	bool (*is_eval)(void *arg, uint64_t frame);
 	void *arg;

@@ -15,6 +15,8 @@
 
 #define MAX_INTERPRETERS 4096
 #define MAX_TRIES 3
+#define MAX_EVAL_BYTES (1U << 19) /* more is all of a stripped file whose handlers have no names */
+#define MAX_VARIANTS 8 /* layouts of one version: files that lie must leave room for the others' */
 
 /* A file that is an interpreter. */
 struct interpreter {
@@ -95,6 +97,8 @@ static void layout_starts(struct bpfprof_python_layout *l)
 	for (i = 1; i < sizeof(code) / sizeof(*code); i++)
 		if (code[i] < l->code_start)
 			l->code_start = code[i];
+	if (!l->code_version) /* all that it says of itself is needed */
+		l->code_start = 16;
 	l->frame_start &= 0xfff8;
 	l->code_start &= 0xfff8;
 }
@@ -102,17 +106,22 @@ static void layout_starts(struct bpfprof_python_layout *l)
 /* Number of the layout, added if new; 0 if there is no room or it is not acceptable. */
 static uint32_t layout_add(struct pythons *pythons, struct bpfprof_python_layout *layout)
 {
-	uint32_t i;
+	uint32_t i, nr = 0;
 
 	if (python_layout_check(layout))
 		return 0;
 	layout_starts(layout);
-	for (i = 1; i < pythons->nr_layouts; i++)
+	for (i = 1; i < pythons->nr_layouts; i++) {
 		if (!memcmp(&pythons->layouts[i], layout, sizeof(*layout)))
 			return i;
-	if (pythons->nr_layouts == PYTHONS_MAX_LAYOUTS ||
-	    pythons->layout(pythons->arg, pythons->nr_layouts, layout))
+		nr += pythons->layouts[i].version == layout->version &&
+		      pythons->layouts[i].free_threaded == layout->free_threaded;
+	}
+	if (nr == MAX_VARIANTS || pythons->nr_layouts == PYTHONS_MAX_LAYOUTS ||
+	    pythons->layout(pythons->arg, pythons->nr_layouts, layout)) {
+		pythons->counts.nr_full++;
 		return 0;
+	}
 	pythons->layouts[pythons->nr_layouts] = *layout;
 	return pythons->nr_layouts++;
 }
@@ -151,12 +160,18 @@ static int interpreter_add(struct pythons *pythons, struct image *image,
 			   struct python_image *python)
 {
 	const struct elf_segment *text = text_segment(image->elf);
-	uint32_t layout = text ? layout_add(pythons, &python->layout) : 0;
+	uint64_t nr_full = pythons->counts.nr_full;
 	struct interpreter *interpreter;
+	uint32_t layout;
 	size_t i, nr = 0;
 
+	if (HASH_COUNT(pythons->interpreters) >= MAX_INTERPRETERS) {
+		pythons->counts.nr_full++;
+		return -ENOSPC;
+	}
+	layout = text ? layout_add(pythons, &python->layout) : 0;
 	if (!layout) {
-		pythons->counts.nr_malformed++;
+		pythons->counts.nr_malformed += pythons->counts.nr_full == nr_full;
 		return -EBADMSG;
 	}
 	interpreter = calloc(1, sizeof(*interpreter));
@@ -186,8 +201,6 @@ int pythons_look(struct pythons *pythons, struct image *image)
 	    !may_look(pythons, image->id))
 		return 0;
 	pythons->looked[image->id]++;
-	if (HASH_COUNT(pythons->interpreters) >= MAX_INTERPRETERS)
-		return 0;
 	err = python_image_probe(&python, image->elf);
 	if (err == -ETIMEDOUT || err == -EIO) /* perhaps another time */
 		return err;
@@ -210,6 +223,18 @@ static const struct interpreter *interpreter_find(const struct pythons *pythons,
 
 	HASH_FIND(hh, pythons->interpreters, &image, sizeof(image), interpreter);
 	return interpreter;
+}
+
+void pythons_forget(struct pythons *pythons, uint32_t image)
+{
+	struct interpreter *interpreter;
+
+	HASH_FIND(hh, pythons->interpreters, &image, sizeof(image), interpreter);
+	if (!interpreter)
+		return;
+	HASH_DEL(pythons->interpreters, interpreter);
+	python_image_fini(&interpreter->python);
+	free(interpreter);
 }
 
 bool pythons_find(struct pythons *pythons, const struct process *process, uint64_t *ret_runtime,
@@ -237,18 +262,38 @@ bool pythons_find(struct pythons *pythons, const struct process *process, uint64
 	return false;
 }
 
+int pythons_version(const struct pythons *pythons, const struct process *process,
+		    uint32_t *ret_image, uint32_t *ret_version)
+{
+	const struct interpreter *interpreter;
+	size_t i;
+
+	for (i = 0; i < process->nr_mappings && pythons->interpreters; i++) {
+		interpreter = interpreter_find(pythons, (uint32_t)process->mappings[i].image);
+		if (!interpreter)
+			continue;
+		*ret_image = (uint32_t)process->mappings[i].image;
+		*ret_version = interpreter->python.version;
+		return 0;
+	}
+	return -ENOENT;
+}
+
 const struct bpfprof_python_layout *pythons_layout(const struct pythons *pythons, uint32_t nr)
 {
 	return nr && nr < pythons->nr_layouts ? &pythons->layouts[nr] : NULL;
 }
 
-bool pythons_is_eval(const struct pythons *pythons, uint32_t image, uint64_t off)
+/* The range of the eval loop that off lies in, or NULL. */
+static const struct python_range *eval_range(const struct pythons *pythons, uint32_t image,
+					     uint64_t off)
 {
 	const struct interpreter *interpreter = interpreter_find(pythons, image);
+	const struct python_range *range;
 	size_t lo = 0, hi, mid;
 
 	if (!interpreter)
-		return false;
+		return NULL;
 	hi = interpreter->python.nr_ranges;
 	while (lo < hi) {
 		mid = lo + (hi - lo) / 2;
@@ -257,6 +302,20 @@ bool pythons_is_eval(const struct pythons *pythons, uint32_t image, uint64_t off
 		else
 			hi = mid;
 	}
-	return lo && off - interpreter->python.ranges[lo - 1].rva <
-			     interpreter->python.ranges[lo - 1].bytes;
+	if (!lo)
+		return NULL;
+	range = &interpreter->python.ranges[lo - 1];
+	return off - range->rva < range->bytes ? range : NULL;
+}
+
+bool pythons_is_eval(const struct pythons *pythons, uint32_t image, uint64_t off)
+{
+	return eval_range(pythons, image, off);
+}
+
+bool pythons_is_surely_eval(const struct pythons *pythons, uint32_t image, uint64_t off)
+{
+	const struct python_range *range = eval_range(pythons, image, off);
+
+	return range && range->bytes < MAX_EVAL_BYTES;
 }

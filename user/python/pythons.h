@@ -21,6 +21,7 @@ struct python_image;
 #define PYTHONS_MAX_LAYOUTS 64 /* as many as the map layouts holds */
 
 struct pythons_counts {
+	uint64_t nr_full; /* interpreters that there was no room for */
 	uint64_t nr_unknown; /* interpreters of a version whose layout is not known */
 	uint64_t
 		nr_malformed; /* files that say they are an interpreter and contradict themselves */
@@ -46,10 +47,19 @@ int pythons_look(struct pythons *pythons, struct image *image);
 bool pythons_find(struct pythons *pythons, const struct process *process, uint64_t *ret_runtime,
 		  uint32_t *ret_layout);
 
+/* The image that is the interpreter of process, and its version (as in layout.h): 0, or -ENOENT. */
+int pythons_version(const struct pythons *pythons, const struct process *process,
+		    uint32_t *ret_image, uint32_t *ret_version);
+
 /* Layout by number, NULL if there is none. */
 const struct bpfprof_python_layout *pythons_layout(const struct pythons *pythons, uint32_t nr);
-/* Is this file offset of the image in the eval loop, as far as symbols tell? */
+/* Is this file offset of the image in the eval loop, as far as symbols tell (layout.h)? */
 bool pythons_is_eval(const struct pythons *pythons, uint32_t image, uint64_t off);
+/* The same, where the file does not leave it open which of its functions are. */
+bool pythons_is_surely_eval(const struct pythons *pythons, uint32_t image, uint64_t off);
+
+/* The image is no more (images_sweep()). */
+void pythons_forget(struct pythons *pythons, uint32_t image);
 
 const struct pythons_counts *pythons_counts(const struct pythons *pythons);
 

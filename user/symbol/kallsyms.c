@@ -44,6 +44,7 @@ struct slot {
 		rank; /* enum rank << 16 | leading underscores << 12 | length, RANK_NONE << 16 = free */
 	uint16_t name_len, module_len;
 	char *text; /* name, then module, both without NUL */
+	uint64_t next; /* lowest symbol above this query, and not above the one behind it */
 };
 
 static ssize_t fd_read(void *arg, void *dst, size_t len, uint64_t off)
@@ -134,6 +135,8 @@ static int offer_symbol(const struct ksym *sym, const struct kallsyms_query *que
 		else
 			high = mid;
 	}
+	if (low > 0 && sym->va < slots[low - 1].next)
+		slots[low - 1].next = sym->va;
 	if (low == nr)
 		return 0;
 	slot = &slots[low];
@@ -146,11 +149,11 @@ static int offer_symbol(const struct ksym *sym, const struct kallsyms_query *que
 	memcpy(text, sym->name, sym->name_len);
 	if (sym->module_len)
 		memcpy(text + sym->name_len, sym->module, sym->module_len);
-	*slot = (struct slot){ .va = sym->va,
-			       .rank = rank,
-			       .name_len = (uint16_t)sym->name_len,
-			       .module_len = (uint16_t)sym->module_len,
-			       .text = text };
+	slot->va = sym->va;
+	slot->rank = rank;
+	slot->name_len = (uint16_t)sym->name_len;
+	slot->module_len = (uint16_t)sym->module_len;
+	slot->text = text;
 	return 0;
 }
 
@@ -205,29 +208,52 @@ static int resolve_symbol(const struct ksym *sym, void *arg)
 	return offer_symbol(sym, r->queries, r->nr, r->slots);
 }
 
+static bool is_kernel(const char *module, size_t len)
+{
+	return !len || (len == 3 && !memcmp(module, "bpf", 3));
+}
+
+/* Where a function that begins at start ends at the latest. */
+static uint64_t farthest(uint64_t start, bool kernel)
+{
+	uint64_t bytes = kernel ? MAX_KERNEL_BYTES : MAX_MODULE_BYTES;
+
+	return start > UINT64_MAX - bytes ? UINT64_MAX : start + bytes;
+}
+
+static uint64_t lower(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
 static void commit(const struct resolve *r, struct strtab *names)
 {
 	const struct slot *slot = NULL;
 	struct kallsyms_query *query;
-	bool kernel;
+	uint64_t next = UINT64_MAX, end;
 	size_t i;
 
 	for (i = 0; i < r->nr; i++) {
+		r->queries[i].end = UINT64_MAX;
 		if (r->slots[i].rank != RANK_NONE << 16)
 			slot = &r->slots[i];
 		if (!slot || slot->rank >> 16 >= RANK_NAMELESS)
 			continue;
 		query = &r->queries[i];
-		kernel = !slot->module_len ||
-			 (slot->module_len == 3 && !memcmp(slot->text + slot->name_len, "bpf", 3));
-		if (query->va - slot->va >= (kernel ? MAX_KERNEL_BYTES : MAX_MODULE_BYTES))
+		end = farthest(slot->va, is_kernel(slot->text + slot->name_len, slot->module_len));
+		if (query->va >= end)
 			continue;
+		query->end = end;
 		query->name = strtab_add_len(names, slot->text, slot->name_len);
 		query->module = slot->module_len
 					? strtab_add_len(names, slot->text + slot->name_len,
 							 slot->module_len)
 					: 0;
 		query->start = slot->va;
+	}
+	for (i = r->nr; i-- > 0;) {
+		next = lower(next, r->slots[i].next);
+		r->queries[i].end = lower(next, r->queries[i].end);
 	}
 }
 
@@ -243,8 +269,10 @@ int kallsyms_resolve(const char *path, struct strtab *names, struct kallsyms_que
 	r.slots = calloc(nr, sizeof(*r.slots));
 	if (!r.slots)
 		return -ENOMEM;
-	for (i = 0; i < nr; i++)
+	for (i = 0; i < nr; i++) {
 		r.slots[i].rank = RANK_NONE << 16;
+		r.slots[i].next = UINT64_MAX;
+	}
 	err = kallsyms_scan(path, resolve_symbol, &r);
 	if (!err)
 		commit(&r, names);
@@ -257,8 +285,19 @@ int kallsyms_resolve(const char *path, struct strtab *names, struct kallsyms_que
 struct find {
 	struct kallsyms_range *ranges;
 	size_t nr;
-	size_t nr_open; /* ranges without a start or without an end */
+	size_t nr_open; /* ranges without a start or without an end, but optional ones */
+	unsigned int nr_since; /* symbols since the last one of a prefix */
 };
+
+#define PREFIX_GAP 64 /* symbols that may lie between two of one prefix */
+
+static bool range_has(const struct kallsyms_range *range, const struct ksym *sym)
+{
+	size_t len = strlen(range->name);
+
+	return (range->prefix ? sym->name_len >= len : sym->name_len == len) &&
+	       !memcmp(sym->name, range->name, len);
+}
 
 /*
  * A symbol ends where the next higher one starts. The kernel's own come in order of
@@ -270,27 +309,181 @@ static int find_ranges(const struct ksym *sym, void *arg)
 	struct find *find = arg;
 	struct kallsyms_range *range;
 
+	find->nr_since++;
 	for (range = find->ranges; range < find->ranges + find->nr; range++) {
-		if (range->start && sym->va > range->start && sym->va < range->end) {
-			find->nr_open -= range->end == UINT64_MAX;
-			range->end = sym->va;
-		} else if (!range->start && sym->name_len == strlen(range->name) &&
-			   !memcmp(sym->name, range->name, sym->name_len)) {
-			range->start = sym->va;
+		if (range_has(range, sym) && (!range->start || range->prefix)) {
+			find->nr_open +=
+				range->start && range->end != UINT64_MAX && !range->optional;
+			if (!range->start || sym->va < range->start)
+				range->start = sym->va;
 			range->end = UINT64_MAX;
+			find->nr_since = range->prefix ? 0 : find->nr_since;
+		} else if (range->start && sym->va > range->start && sym->va < range->end) {
+			find->nr_open -= range->end == UINT64_MAX && !range->optional;
+			range->end = sym->va;
 		}
 	}
-	return !find->nr_open;
+	return !find->nr_open && find->nr_since > PREFIX_GAP;
 }
 
 int kallsyms_find(const char *path, struct kallsyms_range *ranges, size_t nr)
 {
-	struct find find = { .ranges = ranges, .nr = nr, .nr_open = nr };
+	struct find find = { .ranges = ranges, .nr = nr };
 	int err;
 	size_t i;
 
-	for (i = 0; i < nr; i++)
+	for (i = 0; i < nr; i++) {
 		ranges[i].start = ranges[i].end = 0;
+		find.nr_open += !ranges[i].optional;
+	}
 	err = kallsyms_scan(path, find_ranges, &find);
 	return err < 0 ? err : 0;
+}
+
+/* One symbol of the table; of several at one address the best. */
+struct entry {
+	uint64_t va;
+	uint32_t rank; /* as in struct slot */
+	uint32_t name; /* in names */
+	bool kernel;
+};
+
+struct kallsyms_table {
+	struct entry *entries; /* ascending */
+	size_t nr, cap;
+	char *names; /* each with a NUL */
+	size_t names_bytes, names_cap;
+};
+
+static int table_reserve(struct kallsyms_table *table, size_t name_bytes)
+{
+	size_t cap = table->cap ? table->cap * 2 : 65536;
+	struct entry *entries;
+	char *names;
+
+	if (table->nr == table->cap) {
+		if (table->nr >= KALLSYMS_TABLE_MAX)
+			return -E2BIG;
+		entries = realloc(table->entries, cap * sizeof(*entries));
+		if (!entries)
+			return -ENOMEM;
+		table->entries = entries;
+		table->cap = cap;
+	}
+	if (table->names_cap - table->names_bytes < name_bytes) {
+		cap = table->names_cap ? table->names_cap * 2 : 1 << 20;
+		names = realloc(table->names, cap); /* of 512 bytes at most each: fits u32 */
+		if (!names)
+			return -ENOMEM;
+		table->names = names;
+		table->names_cap = cap;
+	}
+	return 0;
+}
+
+static int table_add(const struct ksym *sym, void *arg)
+{
+	struct kallsyms_table *table = arg;
+	uint32_t rank = ksym_rank(sym);
+	struct entry *entry;
+	int err;
+
+	err = table_reserve(table, sym->name_len + 1);
+	if (err)
+		return err;
+	entry = &table->entries[table->nr++];
+	*entry = (struct entry){ .va = sym->va,
+				 .rank = rank,
+				 .name = (uint32_t)table->names_bytes,
+				 .kernel = is_kernel(sym->module, sym->module_len) };
+	/* What names nothing is a border only. */
+	if (rank >> 16 >= RANK_NAMELESS)
+		return 0;
+	memcpy(table->names + table->names_bytes, sym->name, sym->name_len);
+	table->names[table->names_bytes + sym->name_len] = 0;
+	table->names_bytes += sym->name_len + 1;
+	return 0;
+}
+
+/* By address, then the better, then the earlier in the file. */
+static int entry_compare(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+
+	if (x->va != y->va)
+		return x->va < y->va ? -1 : 1;
+	if (x->rank != y->rank)
+		return x->rank < y->rank ? -1 : 1;
+	return x->name < y->name ? -1 : x->name > y->name;
+}
+
+static void table_sort(struct kallsyms_table *table)
+{
+	struct entry *entries;
+	size_t i, nr = 0;
+	char *names;
+
+	qsort(table->entries, table->nr, sizeof(*table->entries), entry_compare);
+	for (i = 0; i < table->nr; i++)
+		if (!nr || table->entries[i].va != table->entries[nr - 1].va)
+			table->entries[nr++] = table->entries[i];
+	table->nr = nr;
+	entries = realloc(table->entries, (nr + 1) * sizeof(*entries));
+	if (entries)
+		table->entries = entries;
+	names = realloc(table->names, table->names_bytes + 1);
+	if (names)
+		table->names = names;
+}
+
+int kallsyms_table_new(struct kallsyms_table **ret, const char *path)
+{
+	struct kallsyms_table *table = calloc(1, sizeof(*table));
+	int err;
+
+	if (!table)
+		return -ENOMEM;
+	err = kallsyms_scan(path, table_add, table);
+	if (err) {
+		kallsyms_table_free(table);
+		return err;
+	}
+	if (table->nr)
+		table_sort(table);
+	*ret = table;
+	return 0;
+}
+
+void kallsyms_table_free(struct kallsyms_table *table)
+{
+	if (!table)
+		return;
+	free(table->entries);
+	free(table->names);
+	free(table);
+}
+
+const char *kallsyms_table_find(const struct kallsyms_table *table, uint64_t va,
+				uint64_t *ret_start, uint64_t *ret_end)
+{
+	size_t low = 0, high = table->nr, mid;
+	const struct entry *entry;
+	uint64_t end;
+
+	while (low < high) {
+		mid = low + (high - low) / 2;
+		if (table->entries[mid].va <= va)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	if (!low)
+		return NULL;
+	entry = &table->entries[low - 1];
+	end = farthest(entry->va, entry->kernel);
+	if (entry->rank >> 16 >= RANK_NAMELESS || va >= end)
+		return NULL;
+	*ret_start = entry->va;
+	*ret_end = low < table->nr ? lower(end, table->entries[low].va) : end;
+	return table->names + entry->name;
 }

@@ -7,6 +7,7 @@
  * included) in one streaming pass: memory follows the number of addresses.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,6 +18,7 @@ struct kallsyms_query {
 	uint32_t name; /* id in names; 0 = unknown */
 	uint32_t module; /* id in names; 0 = the kernel itself */
 	uint64_t start; /* of the symbol */
+	uint64_t end; /* where the next one starts, or where no function reaches from there */
 };
 
 /*
@@ -28,6 +30,8 @@ int kallsyms_resolve(const char *path, struct strtab *names, struct kallsyms_que
 
 struct kallsyms_range {
 	const char *name;
+	bool prefix; /* of several symbols that lie together: from the first of them to the last */
+	bool optional; /* found only if it is not far behind the others */
 	uint64_t start, end; /* end: start of the next symbol; both 0 if there is no such symbol */
 };
 
@@ -37,5 +41,20 @@ struct kallsyms_range {
  * 0, -EACCES as above, -errno.
  */
 int kallsyms_find(const char *path, struct kallsyms_range *ranges, size_t nr);
+
+/*
+ * All of it kept in memory, for who has new addresses all the time: some 40 bytes for each
+ * symbol, of which KALLSYMS_TABLE_MAX are taken.
+ */
+struct kallsyms_table;
+
+#define KALLSYMS_TABLE_MAX (1U << 19)
+
+/* 0, -EACCES as above, -E2BIG, -ENOMEM, -errno. */
+int kallsyms_table_new(struct kallsyms_table **ret, const char *path);
+void kallsyms_table_free(struct kallsyms_table *table);
+/* As kallsyms_resolve() would name it; borrowed. *ret_start, *ret_end: where the name holds. */
+const char *kallsyms_table_find(const struct kallsyms_table *table, uint64_t va,
+				uint64_t *ret_start, uint64_t *ret_end);
 
 #endif

@@ -13,9 +13,11 @@
  * limits, -ENOMEM, and those of elf_image_read(). Not thread-safe.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+struct code_rule;
 struct elf_image;
 struct unwind_state;
 struct unwind_reader;
@@ -31,11 +33,24 @@ size_t cfi_bytes(const struct cfi *cfi); /* memory that it holds at the moment *
 
 /*
  * The rows of the file offsets [page << 16, (page + 1) << 16), sorted, the first one always at
- * offset 0 of the page, equal neighbours merged. Gaps without an FDE are ROW_NONE, code
- * with a rule that no row can hold (or a malformed FDE) is ROW_RARE.
+ * offset 0 of the page, equal neighbours merged. Code without an FDE is ROW_NONE, or what
+ * cfi_learn() found; code with a rule that no row can hold (or a malformed FDE) is ROW_RARE.
  * Number of rows (>= 1) or -errno. rows has room for CFI_PAGE_MAX_ROWS.
  */
 int cfi_build_page(struct cfi *cfi, uint32_t page, uint64_t *rows);
+
+/* code_rules_find() in the segment of off, which knows the functions that have an FDE. */
+int cfi_code_rules(struct cfi *cfi, uint64_t off, struct code_rule *rules, size_t cap);
+
+/*
+ * Reads the rules of the code around off, which no FDE covers, out of the code itself
+ * (code_rules.h), for the pages built from now on; at most 8192 are kept. exact: off is an
+ * instruction; else it lies in one, just before the one that is returned to. The rule found for
+ * off must please check, which has the process to try it on; where none does, the block of 16
+ * bytes is marked UNWIND_LOOKED_AT. 0, -ENOMEM, or errors of reading.
+ */
+typedef bool (*cfi_check_fn)(void *arg, uint64_t row);
+int cfi_learn(struct cfi *cfi, uint64_t off, bool exact, cfi_check_fn check, void *arg);
 
 /*
  * One step up by the complete rules at file offset off (DWARF expressions included): all

@@ -17,6 +17,10 @@ struct dentry;
 struct file;
 struct inode;
 struct mm_struct;
+struct mnt_namespace;
+struct nsproxy;
+struct pid;
+struct pid_namespace;
 struct seq_file;
 struct signal_struct;
 struct super_block;
@@ -169,6 +173,10 @@ struct bpf_timer {
 	__u64 __opaque[2];
 };
 
+struct bpf_dynptr {
+	__u64 __opaque[2];
+};
+
 struct bpf_iter_meta {
 	union {
 		struct seq_file *seq;
@@ -208,20 +216,38 @@ struct thread_struct {
 };
 
 struct task_struct {
+	unsigned int __state;
 	unsigned int flags;
+	unsigned int ptrace;
+	int on_cpu;
 	struct sched_entity se;
 	struct mm_struct *mm;
+	int exit_state;
 	int exit_code;
 	unsigned int in_execve : 1;
 	pid_t pid;
 	pid_t tgid;
 	struct task_struct *parent;
 	struct task_struct *group_leader;
+	struct pid *thread_pid;
+	long unsigned int nvcsw;
+	long unsigned int nivcsw;
 	u64 start_boottime;
 	char comm[16];
+	struct nsproxy *nsproxy;
 	struct signal_struct *signal;
 	u64 self_exec_id;
 	struct thread_struct thread;
+};
+
+struct upid {
+	int nr;
+	struct pid_namespace *ns;
+};
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[0];
 };
 
 typedef struct {
@@ -234,6 +260,22 @@ struct signal_struct {
 	long long unsigned int sum_sched_runtime;
 };
 
+struct nsproxy {
+	struct mnt_namespace *mnt_ns;
+};
+
+struct ns_common {
+	unsigned int inum;
+};
+
+struct mnt_namespace {
+	struct ns_common ns;
+};
+
+struct pid_namespace {
+	struct ns_common ns;
+};
+
 typedef struct {
 	void *vdso;
 } mm_context_t;
@@ -241,6 +283,9 @@ typedef struct {
 struct mm_struct {
 	struct {
 		long unsigned int start_stack;
+		long unsigned int arg_start;
+		long unsigned int env_start;
+		long unsigned int env_end;
 		mm_context_t context;
 	};
 };

@@ -7,7 +7,7 @@ import contextlib
 
 import truth
 
-R = list(range(2500))
+R = list(range(5000))
 
 
 class Guard:

@@ -124,7 +124,14 @@ def build(folder):
     b.add("threads", "threads.c", "g", "0", "st", flags=["-pthread"])
     b.add("throws", "throws.cpp", "g", "2", "st")
     b.add("jit", "jit.c", "g", "2")
+    b.add("jit_data", "jit_data.c", "g", "2")
     b.add("asm", "asm_main.c", "g", "2", flags=["asm.S"])
+    b.add("rawasm", "rawasm_main.c", "g", "0", flags=["rawasm.S"])
+    b.add("rawasm", "rawasm_main.c", "g", "2", flags=["rawasm.S"])
+    b.add("rawasm", "rawasm_main.c", "g", "2", "st", flags=["rawasm.S"])
+    bare = b.out("asm_bare.S")  # asm.S without its tables
+    if b.command(bare, ["sed", "/\\.cfi_/d;w " + bare, "asm.S"]):
+        b.add("asm", "asm_main.c", "g", "2", flags=[bare], suffix="bare")
 
     # Shared libraries: lazy binding, lazy binding with the second PLT of CET, bound at start.
     for cc, opt, suffix, flags in (("g", "0", "lazy", ["-Wl,-z,lazy"]),

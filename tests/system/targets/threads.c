@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Three pthreads with names and chains of their own, and one task made by clone(). */
+/*
+ * Two pthreads with names and chains of their own, and one task made by clone(). They share one
+ * CPU, so that each has a third of the time whatever else runs.
+ */
 #define TARGET_MAIN
 #include "target.h"
 
@@ -52,8 +55,12 @@ static unsigned char raw_stack[65536] __attribute__((aligned(16)));
 int main(int argc, char **argv)
 {
 	pthread_t a, b;
+	cpu_set_t cpus;
 
 	target_init(argc, argv);
+	CPU_ZERO(&cpus);
+	CPU_SET(sched_getcpu(), &cpus);
+	sched_setaffinity(0, sizeof(cpus), &cpus);
 	if (pthread_create(&a, NULL, thread_a, NULL) || pthread_create(&b, NULL, thread_b, NULL))
 		return 1;
 	if (clone(raw_task, raw_stack + sizeof(raw_stack),

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+#ifndef BPFPROF_BPF_OWN_FRAMES_H
+#define BPFPROF_BPF_OWN_FRAMES_H
+
+/*
+ * How many frames at the leaf end of a kernel stack are those of the timer's own interrupt. Plain
+ * C: tests/hostbpf compiles it, too.
+ */
+
+#include "bpfprof.h"
+
+#define MAX_IRQ_FRAMES 24
+
+/* va lies in one of the ranges of cfg; without kallsyms, or without FRED, they are empty. */
+#define OWN_FRAMES_IN(cfg, range, va) ((va) >= (cfg)->range##_start && (va) < (cfg)->range##_end)
+
+/*
+ * The stack ends with the interrupt entry or, when the timer ran at the end of a section that had
+ * bottom halves disabled, with do_softirq. With FRED system calls come in by the entry for all that
+ * interrupts user mode: in one (in_syscall), nothing but do_softirq tells. 0: neither was found.
+ */
+static __always_inline __u32 own_frames(const volatile struct bpfprof_cfg *cfg, const __u64 *frames,
+					__u32 nr, int in_syscall)
+{
+	__u32 i, softirq = 0;
+	__u64 va;
+
+	for (i = 0; i < MAX_IRQ_FRAMES && i < nr; i++) {
+		va = frames[i];
+		if (OWN_FRAMES_IN(cfg, irq, va) || OWN_FRAMES_IN(cfg, fred_kernel, va))
+			return i + 1;
+		if (OWN_FRAMES_IN(cfg, fred_user, va))
+			return in_syscall ? softirq : i + 1;
+		if (OWN_FRAMES_IN(cfg, softirq, va))
+			softirq = i + 1;
+	}
+	return softirq;
+}
+
+#undef OWN_FRAMES_IN
+
+#endif

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef BPFPROF_BPF_PYTHON_CODES_BPF_H
+#define BPFPROF_BPF_PYTHON_CODES_BPF_H
+
+/*
+ * Which code object it is, and what it is called: sent the first time that it is seen.
+ *
+ * A code object is known by a fingerprint of what it points to and says of itself, proved
+ * again in every sample: its memory may hold another one since. The fingerprint is a
+ * keyed hash, so that no process can make its code pass for another's.
+ */
+#include "code_id.h"
+#include "python_tstates.bpf.h"
+
+#define CODE_BUDGET_BYTES 65536
+#define NAME_MAX_BYTES 4096
+#define LINES_MAX_BYTES (1U << 20)
+#define STRING_HEADER_BYTES 40
+#define STRING_HEADER_FT_BYTES 56 /* of free-threaded builds */
+#define LINES_PASSES 4
+#define FRAME_HIDDEN 1
+#define OBJECT_BYTES 16 /* of every object: number of references, type */
+#define CODE_WORDS 24 /* past what is read of a code object there is 0 */
+
+/* Key: number; value: written once by user space before a process refers to it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 64);
+	__type(key, __u32);
+	__type(value, struct bpfprof_python_layout);
+} layouts SEC(".maps");
+
+/* Processes that run CPython; 0 is none. Writer: user space. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 8192);
+	__type(key, __u32);
+	__type(value, struct bpfprof_python);
+} pythons SEC(".maps");
+
+/*
+ * Code objects that were sent. Writer: BPF; user space deletes those of processes that ended.
+ * Allocated beforehand: in an interrupt memory is not always to be had.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct bpfprof_code_key);
+	__type(value, struct bpfprof_code_known);
+} codes SEC(".maps");
+
+static __always_inline __u64 code_u64(struct python_scratch *py, __u32 off)
+{
+	return *(__u64 *)(py->code + (off & 0xff));
+}
+
+static __always_inline __u32 code_u32(struct python_scratch *py, __u32 off)
+{
+	return *(__u32 *)(py->code + (off & 0xff));
+}
+
+/* The part of it that matters, to its place in py->code. */
+static __always_inline int code_read(struct python_scratch *py, __u64 va)
+{
+	__u32 start = py->layout.code_start & 0xf8;
+
+	return bpf_probe_read_user(py->code + start, (py->layout.code_bytes - start) & 0xff,
+				   (void *)(va + start));
+}
+
+static __always_inline __u64 mix(__u64 hash, __u64 word)
+{
+	hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;
+	return hash ^ hash >> 29;
+}
+
+/*
+ * Of the characters of a str object, of which the last tell most in a path. No branches in
+ * the loops here: the verifier would follow all combinations of them.
+ */
+static __always_inline __u64 string_digest(struct python_scratch *py, __u64 string)
+{
+	const struct bpfprof_python_layout *l = &py->layout;
+	__u64 bytes, len, data, hash;
+	__u32 state, i;
+
+	if (bpf_probe_read_user(py->text, STRING_HEADER_FT_BYTES, (void *)string))
+		return 0;
+	state = py->text[(l->unicode_state & 0x38) / 8] >> (l->unicode_state & 4) * 8;
+	bytes = py->text[(l->unicode_length & 0x38) / 8];
+	state >>= l->unicode_kind_shift & 31;
+	bytes *= state & 7;
+	data = string + (state & 16 ? l->ascii_data : l->compact_data);
+	len = bytes;
+	if (len > TEXT_BYTES) {
+		data += len - TEXT_BYTES;
+		len = TEXT_BYTES;
+	}
+#pragma clang loop unroll(disable)
+	for (i = 0; i < TEXT_BYTES / 8; i++)
+		py->text[i] = 0;
+	barrier_var(len);
+	len &= 2 * TEXT_BYTES - 1;
+	if (len && bpf_probe_read_user(py->text, len, (void *)data))
+		return bytes;
+	hash = bytes;
+#pragma clang loop unroll(disable)
+	for (i = 0; i < TEXT_BYTES / 8; i++)
+		hash = mix(hash, py->text[i]);
+	return hash;
+}
+
+/* Of the file's name, which most functions on a stack share with others on it. */
+static __always_inline __u64 file_digest(struct unwind_reader *r, __u64 string)
+{
+	struct digested_file *file = &r->py.files[(string >> 4) & (DIGESTED_FILES - 1)];
+
+	if (file->va != string || file->run != r->nr_runs) {
+		file->hash = string_digest(&r->py, string);
+		file->va = string;
+		file->run = r->nr_runs;
+	}
+	return file->hash;
+}
+
+/*
+ * Up to 3.11 nothing numbers code objects, and two that a program makes and frees in turn have the
+ * same addresses of everything: what the object says of itself, and the names, tell them
+ * apart. The word with the flags is left out: 3.11 counts in it.
+ */
+static __always_inline __u64 contents_digest(struct unwind_reader *r)
+{
+	struct python_scratch *py = &r->py;
+	const struct bpfprof_python_layout *l = &py->layout;
+	__u64 *flags = (__u64 *)(py->code + (l->code_flags & 0xf8)), kept = *flags;
+	__u64 sum = 0, name = 0;
+	__u32 at;
+
+	*flags = 0;
+#pragma clang loop unroll(disable)
+	for (at = OBJECT_BYTES; at < OBJECT_BYTES + CODE_WORDS * 8; at += 8)
+		sum = (sum + code_u64(py, at)) * 0x9e3779b97f4a7c15ULL;
+	*flags = kept;
+	user_u64(code_u64(py, l->code_name) + l->unicode_hash, &name);
+	return mix(mix(sum, name), file_digest(r, code_u64(py, l->code_filename)));
+}
+
+/* Of the object in py->code. */
+static __always_inline __u64 code_fingerprint(struct unwind_reader *r, __u64 va)
+{
+	struct python_scratch *py = &r->py;
+	const struct bpfprof_python_layout *l = &py->layout;
+	__u64 hash = mix(mix(cfg.hash_seed, py->id), va), version = 0;
+
+	hash = mix(hash, code_u64(py, l->code_name));
+	hash = mix(hash, code_u64(py, l->code_filename));
+	hash = mix(hash, code_u64(py, l->code_linetable));
+	hash = mix(hash,
+		   (__u64)code_u32(py, l->code_firstlineno) << 32 | code_u32(py, l->code_flags));
+	if (l->code_qualname)
+		hash = mix(hash, code_u64(py, l->code_qualname));
+	if (l->code_version)
+		version = code_u32(py, l->code_version);
+	if (!version)
+		version = contents_digest(r);
+	hash = mix(hash, version);
+	return hash ? hash : 1;
+}
+
+static __always_inline void pending_add(struct unwind_reader *r, __u64 va, __u64 id)
+{
+	struct python_scratch *py = &r->py;
+	__u32 at = py->nr_pending;
+
+	r->rec.sample.python_flags |= BPFPROF_PYTHON_CODE_PENDING;
+	if (at >= MAX_PENDING)
+		return;
+	py->pending[at].va = va;
+	py->pending[at].python = py->id;
+	py->pending[at].pad = 0;
+	py->pending_id[at] = id;
+	py->nr_pending = at + 1;
+}
+
+/* May this process have another element of codes? User space gives it new ones. */
+static __always_inline bool code_quota(struct python_scratch *py)
+{
+	__u32 slot = py->slot;
+	struct bpfprof_python *p = bpf_map_lookup_elem(&pythons, &slot);
+
+	return p && __sync_fetch_and_add(&p->nr_codes, 1) < BPFPROF_PYTHON_MAX_CODES;
+}
+
+/* Id of the code object at va, in py->code, that is not in this CPU's cache. */
+static __noinline __u64 code_id_slow(struct unwind_reader *r, __u64 va, __u64 fingerprint)
+{
+	struct python_scratch *py = &r->py;
+	struct bpfprof_code_known *fresh = &py->fresh, *known; /* not on the stack: it is full */
+	struct cached_code *slot = &py->codes[fingerprint & (CODE_SLOTS - 1)];
+	__u32 state;
+	__u64 id;
+
+	py->key.va = va;
+	py->key.python = py->id;
+	py->key.pad = 0;
+	known = bpf_map_lookup_elem(&codes, &py->key);
+	if (known) {
+		/* An element that is deleted is another key's at once: the fingerprint comes last. */
+		id = *(volatile __u64 *)&known->id;
+		state = *(volatile __u32 *)&known->state;
+		if (*(volatile __u64 *)&known->fingerprint == fingerprint) {
+			if (state == CODE_COMPLETE) {
+				slot->fingerprint = fingerprint;
+				slot->id = id;
+			} else {
+				pending_add(r, va, id);
+			}
+			return id;
+		}
+	}
+	id = code_id_make(py->nr_codes, bpf_get_smp_processor_id(), cfg.code_cpu_bits & 15);
+	if (id == BPFPROF_CODE_ID_RAW || !code_quota(py)) {
+		count_add(BPFPROF_COUNT_CODES_FULL, 1);
+		return BPFPROF_CODE_ID_RAW;
+	}
+	__builtin_memset(fresh, 0, sizeof(*fresh));
+	fresh->fingerprint = fingerprint;
+	fresh->id = id;
+	if (bpf_map_update_elem(&codes, &py->key, fresh, BPF_ANY)) {
+		count_add(BPFPROF_COUNT_CODES_FULL, 1);
+		return BPFPROF_CODE_ID_RAW;
+	}
+	py->nr_codes++;
+	pending_add(r, va, id);
+	return id;
+}
+
+/* Frame of (code object at va, lasti); 0 if it cannot be read, or FRAME_HIDDEN. */
+static __noinline __u64 python_frame_make(struct unwind_reader *r, __u64 va, __u32 lasti)
+{
+	struct python_scratch *py = &r->py;
+	struct cached_code *slot;
+	__u64 fingerprint, id;
+
+	if (code_read(py, va))
+		return 0;
+	if (python_code_hidden(&py->layout, py->code))
+		return FRAME_HIDDEN;
+	fingerprint = code_fingerprint(r, va);
+	slot = &py->codes[fingerprint & (CODE_SLOTS - 1)];
+	id = slot->fingerprint == fingerprint ? slot->id : code_id_slow(r, va, fingerprint);
+	return (__u64)BPFPROF_FRAME_PYTHON << BPFPROF_FRAME_SHIFT | id << BPFPROF_LASTI_BITS |
+	       (lasti & BPFPROF_LASTI_MASK);
+}
+
+/* Sends what py->piece was filled with: 0, or -1 if there is no room or no budget now. */
+static __always_inline int piece_send(struct unwind_reader *r, __u64 id, __u64 va, __u64 data,
+				      __u32 len)
+{
+	struct python_scratch *py = &r->py;
+	struct bpfprof_python_code *p = &py->piece;
+	__u64 size, bytes = len;
+
+	if (len > py->budget || bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > cfg.ring_bytes / 2)
+		return -1;
+	if (len > BPFPROF_PYTHON_PIECE_BYTES)
+		return -1;
+	barrier_var(bytes); /* or the compiler drops the mask, seeing that it changes nothing */
+	bytes &= 16383;
+	if (bytes && bpf_probe_read_user(p->data, bytes, (void *)data))
+		return -1;
+	py->budget -= len;
+	p->code_id = id;
+	p->python = py->id;
+	p->first_line = code_u32(py, py->layout.code_firstlineno);
+	p->code_flags = code_u32(py, py->layout.code_flags);
+	p->layout = py->layout_nr;
+	p->len = len;
+	p->pad = 0;
+	p->code_va = va;
+	size = __builtin_offsetof(struct bpfprof_python_code, data) + bytes;
+	record_fill(&p->rec, BPFPROF_KIND_PYTHON_CODE, size);
+	return bpf_ringbuf_output(&ring, p, size, BPF_RB_NO_WAKEUP) ? -1 : 0;
+}
+
+/* A str object. One that is not kept in the usual way goes out without characters. */
+static __noinline int string_send(struct unwind_reader *r, __u64 id, __u64 va, __u64 string,
+				  __u32 part)
+{
+	struct python_scratch *py = &r->py;
+	const struct bpfprof_python_layout *l = &py->layout;
+	struct bpfprof_python_code *p = &py->piece;
+	__u32 state, kind, len,
+		max = part == PYTHON_PART_NAME ? NAME_MAX_BYTES : BPFPROF_PYTHON_PIECE_BYTES;
+	__u64 length, data;
+
+	if (bpf_probe_read_user(py->frame,
+				l->free_threaded ? STRING_HEADER_FT_BYTES : STRING_HEADER_BYTES,
+				(void *)string))
+		return -1;
+	length = python_u64(py->frame, l->unicode_length & (BPFPROF_PYTHON_FRAME_BYTES - 1));
+	state = python_u64(py->frame, l->unicode_state & (BPFPROF_PYTHON_FRAME_BYTES - 1));
+	state >>= l->unicode_kind_shift & 31;
+	kind = state & 7;
+	data = string + (state & 16 ? l->ascii_data : l->compact_data);
+	if (!(state & 8) || (kind != 1 && kind != 2 && kind != 4) || length >> 28)
+		length = 0;
+	p->part = part;
+	p->char_bytes = kind;
+	p->total = length * kind;
+	p->off = 0;
+	len = p->total < max ? p->total : max;
+	return piece_send(r, id, va, data, len);
+}
+
+/* Names of pending[i]. */
+static long names_send(__u32 i, struct python_ctx *ctx)
+{
+	struct unwind_reader *r = ctx->r;
+	struct python_scratch *py = &r->py;
+	const struct bpfprof_python_layout *l = &py->layout;
+	struct bpfprof_code_key key;
+	struct bpfprof_code_known *known;
+	__u64 name, filename;
+
+	if (i >= py->nr_pending || i >= MAX_PENDING)
+		return 1;
+	key = py->pending[i];
+	known = bpf_map_lookup_elem(&codes, &key);
+	if (!known || known->id != py->pending_id[i] || known->state != CODE_NAMES_PENDING)
+		return 0;
+	if (code_read(py, key.va))
+		return 0;
+	name = code_u64(py, l->code_qualname ? l->code_qualname : l->code_name);
+	filename = code_u64(py, l->code_filename);
+	if (!string_send(r, py->pending_id[i], key.va, name, PYTHON_PART_NAME) &&
+	    !string_send(r, py->pending_id[i], key.va, filename, PYTHON_PART_FILENAME) &&
+	    known->id == py->pending_id[i])
+		known->state = CODE_LINES_PENDING;
+	return 0;
+}
+
+/* The next piece of the line table of pending[i]. */
+static long lines_send(__u32 i, struct python_ctx *ctx)
+{
+	struct unwind_reader *r = ctx->r;
+	struct python_scratch *py = &r->py;
+	const struct bpfprof_python_layout *l = &py->layout;
+	struct bpfprof_code_key key;
+	struct bpfprof_code_known *known;
+	__u64 table, total = 0;
+	__u32 sent, len;
+
+	if (i >= py->nr_pending || i >= MAX_PENDING)
+		return 1;
+	key = py->pending[i];
+	known = bpf_map_lookup_elem(&codes, &key);
+	if (!known || known->id != py->pending_id[i] || known->state != CODE_LINES_PENDING)
+		return 0;
+	if (code_read(py, key.va))
+		return 0;
+	table = code_u64(py, l->code_linetable);
+	if (user_u64(table + l->bytes_size, &total))
+		return 0;
+	if (total > LINES_MAX_BYTES)
+		total = 0;
+	sent = known->lines_sent;
+	len = total > sent ? total - sent : 0;
+	if (len > BPFPROF_PYTHON_PIECE_BYTES)
+		len = BPFPROF_PYTHON_PIECE_BYTES;
+	py->piece.part = PYTHON_PART_LINES;
+	py->piece.char_bytes = 1;
+	py->piece.total = total;
+	py->piece.off = sent;
+	if (piece_send(r, py->pending_id[i], key.va, table + l->bytes_data + sent, len) ||
+	    known->id != py->pending_id[i])
+		return 0;
+	known->lines_sent = sent + len;
+	if (known->lines_sent >= total)
+		known->state = CODE_COMPLETE;
+	return 0;
+}
+
+static __noinline int pending_send(struct unwind_reader *r)
+{
+	struct python_ctx ctx = { .r = r };
+	int i;
+
+	r->py.budget = CODE_BUDGET_BYTES;
+	bpf_loop(MAX_PENDING, names_send, &ctx, 0);
+	for (i = 0; i < LINES_PASSES; i++)
+		bpf_loop(MAX_PENDING, lines_send, &ctx, 0);
+	return 0;
+}
+
+#endif

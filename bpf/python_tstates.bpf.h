@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef BPFPROF_BPF_PYTHON_TSTATES_BPF_H
+#define BPFPROF_BPF_PYTHON_TSTATES_BPF_H
+
+/* Finds the thread states of the interrupted thread, in the lists of the interpreters. */
+#include "reader.bpf.h"
+
+#define THREAD_RECHECK_NS 10000000ULL
+#define MAX_THREAD_STEPS 4096
+#define THREAD_STEP_NS 20000ULL /* a list that takes a step more is read so much later again */
+#define MAX_INTERPRETERS 64
+
+static __always_inline int user_u64(__u64 va, __u64 *dst)
+{
+	return bpf_probe_read_user(dst, 8, (void *)va);
+}
+
+static __always_inline __u64 tstate_u64(struct python_scratch *py, __u32 off)
+{
+	return *(__u64 *)(py->tstate + (off & (BPFPROF_PYTHON_TSTATE_BYTES - 1)));
+}
+
+static __always_inline int tstate_read(struct python_scratch *py, __u64 va)
+{
+	return bpf_probe_read_user(py->tstate,
+				   py->layout.tstate_bytes & (BPFPROF_PYTHON_TSTATE_BYTES - 1),
+				   (void *)va);
+}
+
+static __always_inline bool tstate_is_ours(struct python_scratch *py)
+{
+	return tstate_u64(py, py->layout.tstate_thread) == py->fs_base;
+}
+
+struct python_ctx {
+	struct unwind_reader *r;
+};
+
+/* One step through the thread states of all interpreters; newest interpreter first. */
+static long thread_step(__u32 i, struct python_ctx *ctx)
+{
+	struct python_scratch *py = &ctx->r->py;
+	__u64 interpreter = py->list_interpreter;
+	__u32 at;
+
+	if (!py->list_at) {
+		if (!interpreter || py->nr_interpreters >= MAX_INTERPRETERS) {
+			py->list_steps = 0; /* went to the end */
+			return 1;
+		}
+		py->nr_interpreters++;
+		py->list_interpreter = 0;
+		if (user_u64(interpreter + py->layout.interpreter_threads, &py->list_at))
+			py->list_at = 0;
+		if (py->nr_interpreters == 1)
+			py->list_head = py->list_at;
+		if (user_u64(interpreter + py->layout.interpreter_next, &py->list_interpreter))
+			py->list_interpreter = 0;
+		return 0;
+	}
+	if (tstate_read(py, py->list_at)) {
+		py->list_torn = 1;
+		py->list_at = 0;
+		return 0;
+	}
+	if (!tstate_is_ours(py)) {
+		py->list_at = tstate_u64(py, py->layout.tstate_next);
+		return 0;
+	}
+	at = py->nr_tstates;
+	if (at < 4) {
+		py->tstates[at] = py->list_at;
+		py->nr_tstates = at + 1;
+	}
+	py->list_at = 0;
+	return 0;
+}
+
+static __always_inline void gil_note(struct unwind_reader *r, __u64 tstate)
+{
+	struct python_scratch *py = &r->py;
+	__u64 current = 0;
+
+	if (py->layout.free_threaded) {
+		return;
+	} else if (py->layout.runtime_current) {
+		if (user_u64(py->runtime + py->layout.runtime_current, &current))
+			return;
+	} else if (py->layout.tstate_status) {
+		if ((__u32)tstate_u64(py, py->layout.tstate_status) & py->layout.status_mask)
+			current = tstate;
+	} else {
+		return;
+	}
+	r->rec.sample.python_flags |= BPFPROF_PYTHON_GIL_KNOWN;
+	if (current == tstate)
+		r->rec.sample.python_flags |= BPFPROF_PYTHON_GIL_HELD;
+}
+
+/*
+ * Is the thread state in py->tstate in the list of its interpreter? Memory that was freed keeps
+ * its words, the number of the thread among them. In all versions prev lies in front of next.
+ */
+static __always_inline bool tstate_is_linked(struct python_scratch *py, __u64 tstate,
+					     __u64 interpreter)
+{
+	__u32 at = py->layout.tstate_next;
+	__u64 next = tstate_u64(py, at), prev = tstate_u64(py, at - 8), back = 0;
+
+	if (next)
+		user_u64(next + at - 8, &back);
+	else
+		user_u64(prev ? prev + at : interpreter + py->layout.interpreter_threads, &back);
+	return back == tstate;
+}
+
+/*
+ * The thread state that the thread had last time, if it still has it: C threads that call Python
+ * get a new one with each call. The one that the runtime says is current is it for sure;
+ * one that does not hold the GIL may stand beside one of another interpreter by now.
+ */
+static __always_inline bool tstate_cached(struct unwind_reader *r, const struct cached_thread *slot)
+{
+	struct python_scratch *py = &r->py;
+	__u64 newest = 0;
+
+	if (tstate_read(py, slot->tstate) || !tstate_is_ours(py))
+		return false;
+	gil_note(r, slot->tstate);
+	if (r->rec.sample.python_flags & BPFPROF_PYTHON_GIL_HELD && py->layout.runtime_current)
+		return true;
+	if (!tstate_is_linked(py, slot->tstate, slot->interpreter)) {
+		r->rec.sample.python_flags &= ~(BPFPROF_PYTHON_GIL_KNOWN | BPFPROF_PYTHON_GIL_HELD);
+		return false;
+	}
+	if (r->rec.sample.python_flags & BPFPROF_PYTHON_GIL_HELD)
+		return true;
+	return !user_u64(py->runtime + py->layout.runtime_interpreters, &newest) &&
+	       newest == slot->interpreter;
+}
+
+/* May a thread that had no state have one by now? New ones come to the head of the list. */
+static __always_inline bool tstate_is_possible(struct python_scratch *py,
+					       const struct cached_thread *slot, __u64 now)
+{
+	__u64 newest = 0, head = 0;
+
+	if (now < slot->walk_ns)
+		return false;
+	if (now >= slot->recheck_ns ||
+	    user_u64(py->runtime + py->layout.runtime_interpreters, &newest) ||
+	    newest != slot->interpreter ||
+	    user_u64(newest + py->layout.interpreter_threads, &head) || head != slot->head)
+		return true;
+	return !tstate_read(py, head) && tstate_is_ours(py);
+}
+
+/* Thread states of the interrupted thread into py->tstates. */
+static __noinline int tstates_find(struct unwind_reader *r)
+{
+	struct python_scratch *py = &r->py;
+	struct python_ctx ctx = { .r = r };
+	__u32 tid = r->rec.sample.task.tid;
+	struct cached_thread *slot = &py->threads[tid & (THREAD_SLOTS - 1)];
+	__u64 now = r->rec.sample.rec.ts_ns, newest = 0;
+	long steps;
+
+	py->nr_tstates = 0;
+	py->nr_interpreters = 0;
+	if (slot->tid == tid && slot->python == py->id) {
+		if (slot->tstate && tstate_cached(r, slot)) {
+			py->tstates[0] = slot->tstate;
+			py->nr_tstates = 1;
+			return 0;
+		}
+		if (!slot->tstate && !tstate_is_possible(py, slot, now))
+			return 0;
+	}
+	if (user_u64(py->runtime + py->layout.runtime_interpreters, &newest) || !newest)
+		return 0; /* not begun yet */
+	py->list_at = 0;
+	py->list_interpreter = newest;
+	py->list_head = 0;
+	py->list_steps = 1;
+	py->list_torn = 0;
+	py->nr_interpreters = 0;
+	steps = bpf_loop(MAX_THREAD_STEPS, thread_step, &ctx, 0);
+	if (py->list_steps) {
+		py->stop = PYTHON_STOP_THREADS;
+		py->nr_tstates = 0;
+	}
+	/*
+	 * Of several interpreters a thread may enter another one at any time. A list that was
+	 * changed while it was read says nothing about what is not in it.
+	 */
+	slot->tid = py->nr_interpreters > 1 || (py->list_torn && !py->nr_tstates) ? 0 : tid;
+	slot->python = py->id;
+	slot->interpreter = newest;
+	slot->head = py->list_head;
+	slot->walk_ns = now + steps * THREAD_STEP_NS;
+	slot->recheck_ns = slot->walk_ns + THREAD_RECHECK_NS;
+	slot->tstate = py->nr_tstates ? py->tstates[0] : 0;
+	return 0;
+}
+
+#endif

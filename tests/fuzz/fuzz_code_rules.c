@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+/* fuzz: max_len=16384 */
+#include <elf.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "elf/image.h"
+#include "unwind/code_rules.h"
+#include "unwind/reader.h"
+#include "unwind_native.h"
+
+#define MAX_RULES 512
+#define MAX_CODE (16384 - 4)
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static bool starts(void *arg, uint64_t off)
+{
+	return off % 64 == *(const uint8_t *)arg;
+}
+
+static void check(const struct code_rule *rules, int nr, size_t cap, const struct code_area *area)
+{
+	uint64_t pos = area->start;
+	int i;
+
+	if (nr < 0)
+		return;
+	if ((size_t)nr > cap)
+		abort();
+	for (i = 0; i < nr; i++) {
+		uint32_t kind = unwind_row_kind(rules[i].row);
+
+		if (rules[i].off < pos || !rules[i].len || rules[i].off >= area->end ||
+		    rules[i].len > area->end - rules[i].off || rules[i].row & 0xffff ||
+		    (kind != ROW_CFA && kind != ROW_DEREF))
+			abort();
+		pos = rules[i].off + rules[i].len;
+	}
+}
+
+/* Four bytes that say where to begin and how much room there is, then code. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static struct {
+		Elf64_Ehdr header;
+		Elf64_Phdr segment;
+		uint8_t code[MAX_CODE];
+	} file;
+	struct code_rule *rules;
+	struct code_area area = { .function_starts = starts, .arg = (void *)(data + 3) };
+	struct elf_image *img;
+	size_t len = size - 4, at, cap;
+
+	if (size < 5 || len > MAX_CODE)
+		return 0;
+	at = (size_t)(data[0] | data[1] << 8) % len;
+	cap = data[2] * 2;
+	file.header = (Elf64_Ehdr){ .e_ident = "\177ELF\2\1\1",
+				    .e_type = ET_DYN,
+				    .e_machine = EM_X86_64,
+				    .e_version = EV_CURRENT,
+				    .e_phoff = sizeof(file.header),
+				    .e_ehsize = sizeof(file.header),
+				    .e_phentsize = sizeof(file.segment),
+				    .e_phnum = 1 };
+	file.segment = (Elf64_Phdr){ .p_type = PT_LOAD,
+				     .p_flags = PF_R | PF_X,
+				     .p_filesz = sizeof(file) - MAX_CODE + len,
+				     .p_memsz = sizeof(file) - MAX_CODE + len };
+	memcpy(file.code, data + 4, len);
+	if (elf_image_open_memory(&img, &file, sizeof(file) - MAX_CODE + len))
+		abort();
+	area.img = img;
+	area.start = sizeof(file) - MAX_CODE;
+	area.end = area.start + len;
+	rules = malloc(MAX_RULES * sizeof(*rules));
+	check(rules, code_rules_find(&area, area.start + at, rules, cap), cap, &area);
+	free(rules);
+	elf_image_free(img);
+	return 0;
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Rules read out of code against the tables that its compiler wrote: at the start of every row
+ * (a sample of them in big files), from that instruction on, as for code without tables.
+ */
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "elf/image.h"
+#include "unwind/cfi.h"
+#include "unwind/code_rules.h"
+#include "unwind/reader.h"
+#include "unwind_native.h"
+
+#define MAX_RULES 512
+#define MIN_AGREE 0.995
+#define MIN_FOUND 0.75
+
+struct count {
+	uint64_t tried, found, cfa_other_reg, cfa_wrong, rbp_wrong, rbp_lost;
+	uint64_t cpu_ns, worst_ns;
+};
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t row_at(const struct code_rule *rules, int nr, uint64_t off)
+{
+	int i;
+
+	for (i = 0; i < nr; i++)
+		if (off >= rules[i].off && off - rules[i].off < rules[i].len)
+			return rules[i].row;
+	return 0;
+}
+
+/*
+ * A saved rbp that is still in the register too may be found in either: clang's tables tell
+ * that it was saved only after the whole prologue.
+ */
+static bool rbp_agrees(uint64_t table, uint64_t code)
+{
+	__u32 t = unwind_row_bp_rule(table), c = unwind_row_bp_rule(code);
+
+	if (c == BP_SAME)
+		return t == BP_SAME || t == BP_AT_CFA;
+	if (t == BP_SAME && c == BP_AT_CFA && unwind_row_reg(code) == UNWIND_RSP)
+		return unwind_row_off(code) + unwind_row_bp_off(code) >= 0; /* pushed already */
+	return t == c && unwind_row_bp_off(table) == unwind_row_bp_off(code);
+}
+
+static void compare(struct cfi *cfi, uint64_t off, uint64_t table, const char *path,
+		    struct count *count)
+{
+	static struct code_rule rules[MAX_RULES];
+	uint64_t start_ns = cpu_ns(), code;
+	int nr = cfi_code_rules(cfi, off, rules, MAX_RULES);
+
+	start_ns = cpu_ns() - start_ns;
+	count->cpu_ns += start_ns;
+	count->worst_ns = start_ns > count->worst_ns ? start_ns : count->worst_ns;
+	count->tried++;
+	code = nr > 0 ? row_at(rules, nr, off) : 0;
+	if (!code)
+		return;
+	count->found++;
+	if (unwind_row_kind(code) != ROW_CFA || unwind_row_reg(code) != unwind_row_reg(table)) {
+		count->cfa_other_reg++;
+	} else if (unwind_row_off(code) != unwind_row_off(table)) {
+		count->cfa_wrong++;
+		fprintf(stderr, "%s: %#lx: table reg %u + %ld, code %ld\n", path, (long)off,
+			unwind_row_reg(table), (long)unwind_row_off(table),
+			(long)unwind_row_off(code));
+	} else if (unwind_row_bp_rule(code) == BP_LOST) {
+		count->rbp_lost++;
+	} else {
+		count->rbp_wrong += !rbp_agrees(table, code);
+	}
+}
+
+static void compare_file(const char *path, int step, struct count *count)
+{
+	static uint64_t rows[CFI_PAGE_MAX_ROWS];
+	const struct elf_segment *seg;
+	struct elf_image *img;
+	struct cfi *cfi;
+	uint32_t page;
+	size_t nr_segs, i;
+	int nr, j, seen = 0;
+
+	cr_assert_eq(elf_image_open_fd(&img, open(path, O_RDONLY | O_CLOEXEC)), 0);
+	cr_assert_eq(cfi_new(&cfi, img), 0);
+	seg = elf_image_segments(img, &nr_segs);
+	for (i = 0; i < nr_segs; i++) {
+		if (seg[i].type != PT_LOAD || !(seg[i].flags & PF_X))
+			continue;
+		for (page = (uint32_t)(seg[i].off >> BPFPROF_PAGE_SHIFT);
+		     page <= (seg[i].off + seg[i].file_bytes - 1) >> BPFPROF_PAGE_SHIFT; page++) {
+			nr = cfi_build_page(cfi, page, rows);
+			cr_assert_gt(nr, 0);
+			/* The first row need not begin where an instruction does. */
+			for (j = 1; j < nr; j++)
+				if (unwind_row_kind(rows[j]) == ROW_CFA && !(seen++ % step))
+					compare(cfi,
+						((uint64_t)page << BPFPROF_PAGE_SHIFT) +
+							unwind_row_low(rows[j]),
+						rows[j], path, count);
+		}
+	}
+	cfi_free(cfi);
+	elf_image_free(img);
+}
+
+struct installed {
+	char pattern[96];
+	int step;
+};
+
+ParameterizedTestParameters(code_rules, installed)
+{
+	static struct installed files[] = {
+		{ "/lib/x86_64-linux-gnu/libc.so.6", 3 },
+		{ "/lib/x86_64-linux-gnu/libm.so.6", 3 },
+		{ "/lib64/ld-linux-x86-64.so.2", 1 },
+		{ "/usr/lib/x86_64-linux-gnu/libstdc++.so.6", 10 },
+		{ "/usr/lib/x86_64-linux-gnu/libcrypto.so.3", 10 },
+		{ "/usr/lib/x86_64-linux-gnu/libpython3*.so.1.0", 10 },
+		{ "/usr/lib/gcc/x86_64-linux-gnu/*/cc1", 100 },
+		{ "/usr/lib/x86_64-linux-gnu/libLLVM-*.so.1", 300 },
+		{ "/proc/self/exe", 1 },
+	};
+
+	return cr_make_param_array(struct installed, files, sizeof(files) / sizeof(files[0]));
+}
+
+ParameterizedTest(struct installed *file, code_rules, installed, .timeout = 300)
+{
+	struct count n = { 0 };
+	glob_t paths = { 0 };
+	uint64_t wrong;
+
+	if (glob(file->pattern, 0, NULL, &paths)) {
+		fprintf(stderr, "skip %s: not installed\n", file->pattern);
+		globfree(&paths);
+		return;
+	}
+	compare_file(paths.gl_pathv[0], file->step, &n);
+	wrong = n.cfa_wrong + n.rbp_wrong;
+	fprintf(stderr,
+		"%s: %lu rows, %.1f%% found, cfa wrong %lu, by another register %lu, rbp wrong "
+		"%lu, "
+		"lost %lu, mean %lu us, worst %lu us\n",
+		paths.gl_pathv[0], n.tried, 100.0 * (double)n.found / (double)n.tried, n.cfa_wrong,
+		n.cfa_other_reg, n.rbp_wrong, n.rbp_lost, n.cpu_ns / n.tried / 1000,
+		n.worst_ns / 1000);
+	cr_assert_gt(n.tried, 100);
+	cr_assert_geq((double)n.found, MIN_FOUND * (double)n.tried, "%s", paths.gl_pathv[0]);
+	cr_assert_geq((double)(n.found - wrong), MIN_AGREE * (double)n.found,
+		      "%s: %lu of %lu wrong", paths.gl_pathv[0], wrong, n.found);
+	globfree(&paths);
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A function written at run time into anonymous memory that keeps numbers in rbp, as those of
+ * oneDNN do: named by /tmp/perf-PID.map; it is busy itself and calls back into C.
+ */
+#define TARGET_MAIN
+#include "target.h"
+
+#include <sys/mman.h>
+
+NOINLINE void jit_callback(unsigned long rounds)
+{
+	for (unsigned long i = 0; i < rounds; i++)
+		target_sink += i ^ (target_sink >> 3);
+}
+
+NOINLINE void run_jit(void (*code)(void (*)(unsigned long), unsigned long))
+{
+	code(jit_callback, 300000);
+	BARRIER();
+}
+
+/* Copied to where it runs: position-independent. */
+__asm__(".pushsection .rodata\n"
+	"jit_begin:\n"
+	"push %rbx\n"
+	"push %r12\n"
+	"mov %rsp, %rax\n"
+	"sub $0x400, %rsp\n"
+	"mov %rbp, 0x3f8(%rsp)\n"
+	"mov %rdi, %rbx\n"
+	"mov %rsi, %r12\n"
+	"mov %rsi, %rbp\n"
+	"1: dec %rbp\n" /* 0 in the end */
+	"jnz 1b\n"
+	"lea 8(%rsp), %rbp\n" /* and something that looks like a frame pointer */
+	"mov %r12, %rcx\n"
+	"2: dec %rcx\n"
+	"jnz 2b\n"
+	"mov %r12, %rdi\n"
+	"call *%rbx\n"
+	"mov 0x3f8(%rsp), %rbp\n"
+	"add $0x400, %rsp\n"
+	"pop %r12\n"
+	"pop %rbx\n"
+	"ret\n"
+	"jit_end:\n"
+	".popsection\n");
+extern const unsigned char jit_begin[], jit_end[];
+
+int main(int argc, char **argv)
+{
+	size_t len = (size_t)(jit_end - jit_begin);
+	char path[64];
+	FILE *map;
+	void *code;
+
+	target_init(argc, argv);
+	code = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		    0);
+	if (code == MAP_FAILED)
+		return 1;
+	memcpy(code, jit_begin, len);
+	snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)getpid());
+	map = fopen(path, "w");
+	if (!map)
+		return 1;
+	fprintf(map, "%lx %zx jit_function\n", (unsigned long)code, len);
+	fclose(map);
+	for (;;)
+		run_jit((void (*)(void (*)(unsigned long), unsigned long))code);
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A Ray actor as it looks from outside, which says when each of its calls began and ended: prints
+ * "BEGIN END" of each, nanoseconds of CLOCK_MONOTONIC. Call n runs call_N, the time between two
+ * calls resting(), a second thread beside(), always.
+ *
+ * steps SECONDS ROOM CLASS CALL_US REST_US MODE: ROOM is an argument that is long enough to be
+ * overwritten.
+ *   plain   CLASS.step by turns with CLASS
+ *   born    the same after IDLE, CLASS.__init__ and CLASS.__ray_ready__, and half way the main
+ *           thread takes another name
+ *   named   calls have a title of their own, `special`, without class
+ *   other   every other call is CLASS.other, which call_other() runs
+ *   task    CLASS is a task: IDLE between two
+ *   threads a thread of its own runs the calls
+ *   flood   new titles of one class, as fast as it can
+ *   storm   nothing but new titles of other classes
+ * With STEPS_GATE in the environment, the first call waits for SIGUSR1.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NR_CALLS 12
+#define US 1000ULL
+
+static char *area;
+static size_t room;
+
+static void title_set(const char *title)
+{
+	size_t len = strnlen(title, room - 1);
+
+	memcpy(area, title, len);
+	memset(area + len, 0, room - len);
+	prctl(PR_SET_NAME, area);
+}
+
+static unsigned long long now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (unsigned long long)ts.tv_sec * 1000000000ULL + (unsigned long long)ts.tv_nsec;
+}
+
+static inline __attribute__((always_inline)) void burn(unsigned long long us)
+{
+	unsigned long long end = now() + us * US;
+	volatile unsigned int x = 1;
+	int i;
+
+	do {
+		for (i = 0; i < 2000; i++)
+			x = x * 1103515245 + 12345;
+	} while (now() < end);
+}
+
+#define WORK(name)                                                                                 \
+	static __attribute__((noinline)) void name(unsigned long long us)                          \
+	{                                                                                          \
+		burn(us);                                                                          \
+	}
+
+WORK(resting)
+WORK(call_other)
+WORK(call_1)
+WORK(call_2)
+WORK(call_3)
+WORK(call_4)
+WORK(call_5)
+WORK(call_6)
+WORK(call_7)
+WORK(call_8)
+WORK(call_9)
+WORK(call_10)
+WORK(call_11)
+WORK(call_12)
+
+static void (*const calls[NR_CALLS])(unsigned long long) = {
+	call_1, call_2, call_3, call_4,	 call_5,  call_6,
+	call_7, call_8, call_9, call_10, call_11, call_12,
+};
+
+struct actor {
+	const char *class, *mode;
+	unsigned long long call_us, rest_us, end_ns;
+};
+
+static void *beside(void *arg)
+{
+	const struct actor *actor = arg;
+
+	prctl(PR_SET_NAME, "beside");
+	while (now() < actor->end_ns)
+		burn(1000);
+	return NULL;
+}
+
+static void *actor_run(void *arg)
+{
+	const struct actor *actor = arg;
+	char call[200], other[200], rest[200];
+	unsigned long long begin, begun;
+	unsigned int n;
+	sigset_t gate;
+	int is_other;
+
+	sigemptyset(&gate);
+	sigaddset(&gate, SIGUSR1);
+	snprintf(rest, sizeof(rest), "ray::%s", actor->class);
+	snprintf(call, sizeof(call), "ray::%s.step", actor->class);
+	snprintf(other, sizeof(other), "ray::%s.other", actor->class);
+	if (!strcmp(actor->mode, "named"))
+		strcpy(call, "ray::special");
+	if (!strcmp(actor->mode, "task")) {
+		strcpy(call, rest);
+		strcpy(rest, "ray::IDLE");
+	}
+	if (!strcmp(actor->mode, "born")) {
+		title_set("ray::IDLE");
+		resting(300 * US);
+		snprintf(other, sizeof(other), "ray::%s.__init__", actor->class);
+		title_set(other);
+		call_other(actor->call_us);
+		title_set(rest);
+		snprintf(other, sizeof(other), "ray::%s.__ray_ready__", actor->class);
+		title_set(other);
+		call_other(actor->call_us);
+	}
+	title_set(rest);
+	if (getenv("STEPS_GATE"))
+		sigwait(&gate, &(int){ 0 });
+	for (n = 0; now() < actor->end_ns; n++) {
+		resting(actor->rest_us);
+		is_other = !strcmp(actor->mode, "other") && n % 2 == 0;
+		begin = now();
+		title_set(is_other ? other : call);
+		begun = now();
+		if (is_other) {
+			call_other(actor->call_us);
+		} else {
+			calls[(!strcmp(actor->mode, "other") ? n / 2 : n) % NR_CALLS](
+				actor->call_us / 2);
+			if (!strcmp(actor->mode, "born") && n % 2)
+				prctl(PR_SET_NAME, "pt_main_thread");
+			calls[(!strcmp(actor->mode, "other") ? n / 2 : n) % NR_CALLS](
+				actor->call_us / 2);
+		}
+		printf("%llu %llu %llu ", begin, begun, now());
+		title_set(rest);
+		printf("%llu\n", now());
+		fflush(stdout);
+	}
+	return NULL;
+}
+
+static void storm(const struct actor *actor, const char *format)
+{
+	char title[100];
+	unsigned int n;
+
+	for (n = 0; now() < actor->end_ns; n++) {
+		snprintf(title, sizeof(title), format, n);
+		title_set(title);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct actor actor;
+	pthread_t thread;
+	sigset_t gate;
+
+	sigemptyset(&gate);
+	sigaddset(&gate, SIGUSR1);
+	pthread_sigmask(SIG_BLOCK, &gate, NULL);
+	if (argc != 7 || getenv("TARGET_NONDUMPABLE"))
+		prctl(PR_SET_DUMPABLE, 0);
+	if (argc != 7)
+		return 2;
+	actor.end_ns = now() + strtoull(argv[1], NULL, 10) * 1000000 * US;
+	actor.class = strdup(argv[3]);
+	actor.call_us = strtoull(argv[4], NULL, 10);
+	actor.rest_us = strtoull(argv[5], NULL, 10);
+	actor.mode = strdup(argv[6]);
+	if (!actor.class || !actor.mode)
+		return 1;
+	area = argv[0];
+	room = (size_t)(argv[6] + strlen(argv[6]) + 1 - argv[0]);
+	if (!strcmp(actor.mode, "storm")) {
+		storm(&actor, "ray::Storm%u.x");
+	} else if (!strcmp(actor.mode, "flood")) {
+		storm(&actor, "ray::Flood.x%u");
+	} else {
+		if (pthread_create(&thread, NULL,
+				   strcmp(actor.mode, "threads") ? beside : actor_run, &actor))
+			return 1;
+		if (!strcmp(actor.mode, "threads"))
+			beside(&actor);
+		else
+			actor_run(&actor);
+		pthread_join(thread, NULL);
+	}
+	return 0;
+}

@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""--steps: exactly the calls that were asked for, of each worker, against what workers say."""
+
+import re
+import signal
+import time
+
+import chains
+from harness import check, test
+
+HZ = 999
+ROOM = "r" * 300  # an argument that is long enough for every title
+
+
+class Actor:
+    """A worker that writes down when its calls began and ended."""
+
+    def __init__(self, context, name, call_ms, rest_ms, mode="plain", seconds=20, gate=False):
+        self.log = context.path(name + ".log")
+        with open(self.log, "wb") as out:
+            self.process = context.spawn(
+                [context.helper("steps", "steps.c", "-pthread"), seconds, ROOM, name,
+                 int(call_ms * 1000), int(rest_ms * 1000), mode], stdout=out,
+                env={"STEPS_GATE": "1"} if gate else None)
+        self.pid = self.process.pid
+
+    def calls(self):
+        """(earliest begin, latest begin, earliest end, latest end) of each, seconds."""
+        with open(self.log, encoding="ascii") as file:
+            rows = [line.split() for line in file.read().split("\n")[:-1]]
+        return [tuple(int(word) / 1e9 for word in row) for row in rows]
+
+def functions(context, name, process="ray::"):
+    """Samples of each call_N (and of what else the workers do) under a process."""
+    seen = {}
+    for title, frames, count in chains.read_folded(context.text(name)):
+        if not title.startswith(process):
+            continue
+        for frame in frames:
+            if re.fullmatch(r"call_(\d+|other)|resting|beside", frame):
+                seen[frame] = seen.get(frame, 0) + count
+    return seen
+
+
+def summary(done):
+    """Recorded, asked for, seconds of each worker by its pid."""
+    return {int(pid): (int(n), int(of), float(seconds or 0)) for pid, n, of, seconds in re.findall(
+        r"worker '[^']*' pid (\d+): (\d+) of (\d+) steps recorded(?:, ([\d.]+) s)?", done.text)}
+
+
+@test()
+def two_speeds(context):
+    """Two workers, each counts its own steps; ends by itself after the slower one's."""
+    actors = {"Fast": Actor(context, "Fast", 60, 20, gate=True),
+              "SlowPolicyWorker": Actor(context, "SlowPolicyWorker", 280, 30, gate=True)}
+    time.sleep(0.3)
+    recorder = context.start("record", "-F", HZ, "--worker", "fast.step, *policy*,", "--steps",
+                             "3:5", "-o", "x.folded", "--stats", "x.json")
+    context.sampling(recorder)
+    for actor in actors.values():
+        actor.process.send_signal(signal.SIGUSR1)
+    done = context.finish(recorder, 15).expect(0)
+    told = summary(done)
+    check(set(told) == {actor.pid for actor in actors.values()}, done.text)
+    for name, actor in actors.items():
+        seen = functions(context, "x.folded", "ray::%s.step" % name)
+        check(set(seen) == {"call_3", "call_4", "beside"}, "%s: %s" % (name, seen))
+        calls = actor.calls()[2:4]
+        least, most = sum(c[2] - c[1] for c in calls), sum(c[3] - c[0] for c in calls)
+        check(told[actor.pid][:2] == (2, 2) and
+              least - 0.001 <= told[actor.pid][2] <= most + 0.001, "%s: it took %.4f to %.4f s: %s" %
+              (name, least, most, done.text))
+        main = seen["call_3"] + seen["call_4"]
+        context.note("%s: %.3f s, samples for %.3f s, and %.3f s of its other thread" %
+                     (name, told[actor.pid][2], main / HZ, seen["beside"] / HZ))
+        check(all(n <= 1.1 * most * HZ + 5 for n in (main, seen["beside"])),
+              "more samples than there was time: %s in %s s" % (seen, most))
+    fast, slow = actors["Fast"], actors["SlowPolicyWorker"]
+    steps = context.json("x.json")["steps"]
+    check(steps["workers"] == 2 and steps["recorded"] == 4 and steps["samples_outside"] > 0 and
+          "title_changes_lost" not in steps, "%s" % steps)
+    matched = re.findall(r"watching worker '([^']*)' pid (\d+) \(matched '([^']*)'\)", done.text)
+    check({(pid, pattern) for _, pid, pattern in matched} ==
+          {(str(fast.pid), "fast.step"), (str(slow.pid), "*policy*")}, "%s" % matched)
+
+
+@test()
+def short_steps(context):
+    """Steps of 3 ms, shorter than the time between two samples: each counts."""
+    actor = Actor(context, "Quick", 3, 2, gate=True)
+    time.sleep(0.3)
+    recorder = context.start("record", "-F", 99, "--worker", "quick", "--steps", "101:301", "-o",
+                             "x.folded", "--stats", "x.json")
+    context.sampling(recorder)
+    actor.process.send_signal(signal.SIGUSR1)
+    done = context.finish(recorder, 15).expect(0)
+    steps, seconds = context.json("x.json")["steps"], summary(done)[actor.pid][2]
+    calls = actor.calls()[100:300]
+    check(steps["seen"] == 300 and steps["recorded"] == 200, "%s" % steps)
+    least, most = sum(c[2] - c[1] for c in calls), sum(c[3] - c[0] for c in calls)
+    context.note("%.4f s, calls 101 to 300 took %.4f to %.4f s" % (seconds, least, most))
+    check(least - 0.001 <= seconds <= most + 0.001, "%.4f s, they took %.4f to %.4f s" %
+          (seconds, least, most))
+    check("resting" not in functions(context, "x.folded"), "recorded between two steps")
+
+
+@test()
+def begun_before(context):
+    """A call that runs when the recording begins is no step: the next one is the first."""
+    Actor(context, "Long", 2500, 20)
+    time.sleep(0.3)
+    context.bpfprof("record", "-F", HZ, "--worker", "long", "--steps", "1:2", "-o", "x.folded",
+                    timeout=20).expect(0)
+    seen = functions(context, "x.folded")
+    check(set(seen) == {"call_2", "beside"}, "%s" % seen)
+
+
+@test()
+def born_meanwhile(context):
+    """The constructor and what Ray calls are no steps; nor does another name end one."""
+    recorder = context.start("record", "-F", HZ, "--worker", "young", "--steps", "1:3", "-o",
+                             "x.folded")
+    context.sampling(recorder)
+    actor = Actor(context, "Young", 60, 20, "born")
+    done = context.finish(recorder, 15).expect(0)
+    check(summary(done)[actor.pid][:2] == (2, 2), done.text)
+    seen = functions(context, "x.folded")
+    check(set(seen) == {"call_1", "call_2", "beside"}, "%s" % seen)
+
+
+@test()
+def one_of_two_methods(context):
+    """Calls of another method of the class do not count."""
+    actor = Actor(context, "Mixed", 40, 10, "other", gate=True)
+    time.sleep(0.3)
+    recorder = context.start("record", "-F", HZ, "--worker", "mixed.step", "--steps", "2:4", "-o",
+                             "x.folded")
+    context.sampling(recorder)
+    actor.process.send_signal(signal.SIGUSR1)
+    done = context.finish(recorder, 15).expect(0)
+    seen = functions(context, "x.folded")
+    check(set(seen) == {"call_2", "call_3", "beside"}, "%s" % seen)
+    check(summary(done)[actor.pid][:2] == (2, 2), done.text)
+
+
+@test()
+def names_and_tasks(context):
+    """Calls with a name of their own; tasks, between which a worker is idle."""
+    for name, mode, pattern in (("Owner", "named", "special"), ("sort_numbers", "task", "sort*")):
+        # One begins while it calls, one while it rests.
+        for gate in (False, True):
+            actor = Actor(context, name, 40, 10, mode, gate=gate)
+            time.sleep(0.3)
+            recorder = context.start("record", "-F", HZ, "--worker", pattern, "--steps", "2:4",
+                                     "-o", "x.folded")
+            context.sampling(recorder)
+            actor.process.send_signal(signal.SIGUSR1)
+            done = context.finish(recorder, 15).expect(0)
+            seen = functions(context, "x.folded")
+            check(len([f for f in seen if f.startswith("call_")]) == 2 and "resting" not in seen,
+                  "%s: %s" % (mode, seen))
+            check(not gate or set(seen) == {"call_2", "call_3", "beside"}, "%s: %s" % (mode, seen))
+            check(summary(done)[actor.pid][:2] == (2, 2), done.text)
+            actor.process.kill()
+
+
+@test()
+def cut_short(context):
+    """By -d, by Ctrl-C, by the worker's end: said how far it came."""
+    actor = Actor(context, "Tired", 200, 20, seconds=60)
+    time.sleep(0.3)
+    done = context.bpfprof("record", "-d", "2", "--worker", "tired", "--steps", "2:1000", "-o",
+                           "x.folded", timeout=15).expect(0)
+    check(re.search(r"worker 'Tired[^']*' pid %d: [1-9]\d* of 998 steps recorded, .*; [1-9]\d* seen" %
+                    actor.pid, done.text), done.text)
+    recorder = context.start("record", "--worker", "tired", "--steps", "500:501", "-o", "x.folded")
+    context.sampling(recorder)
+    time.sleep(1)
+    recorder.send_signal(signal.SIGINT)
+    done = context.finish(recorder, 15).expect(0)
+    check(re.search(r"worker 'Tired[^']*' pid %d: 0 of 1 steps recorded; [1-9]\d* seen" % actor.pid,
+                    done.text), done.text)
+    check("no sample fell into a step" in done.text, done.text)
+    recorder = context.start("record", "--worker", "tired", "--steps", "1:1000", "-o", "x.folded")
+    context.sampling(recorder)
+    time.sleep(1)
+    actor.process.kill()
+    actor.process.wait()
+    done = context.finish(recorder, 15).expect(0)
+    check("seen when it exited" in done.text, done.text)
+
+
+@test()
+def in_threads(context):
+    """An actor with threads has no steps that one title could tell: said, nothing made up."""
+    actor = Actor(context, "Threaded", 50, 20, "threads")
+    time.sleep(0.3)
+    done = context.bpfprof("record", "-d", "2", "--worker", "threaded", "--steps", "1:3", "-o",
+                           "x.folded", "--stats", "x.json", timeout=15).expect(0)
+    check("worker pid %d runs its methods in threads" % actor.pid in done.text and
+          not summary(done), done.text)
+    check(not functions(context, "x.folded"), "recorded")
+    check(context.json("x.json")["steps"]["workers_in_threads"] == 1, "not counted")
+
+
+@test()
+def usage(context):
+    """What is no range, and what is asked of nobody."""
+    for words in ("--worker x --steps 0:10", "--worker x --steps 5:5", "--worker x --steps a:b",
+                  "--worker x --steps 5:", "--worker x --steps -1:3"):
+        done = context.bpfprof("record", *words.split()).expect(2)
+        check("START:STOP" in done.text, done.text)
+    done = context.bpfprof("record", "--steps", "3:5").expect(2)
+    check("--worker" in done.text, done.text)
+    context.bpfprof("top", "--steps", "3:5").expect(2)
+    done = context.bpfprof("record", "-d", "1", "--worker", "no_such", "--steps", "1:2", "-o",
+                           "x.folded").expect(0)
+    check("no process matched --worker" in done.text, done.text)
+
+
+@test()
+def storms(context):
+    """Others that change their titles as fast as they can cost a worker none of its steps."""
+    storm = [Actor(context, "Other", 0, 0, "storm", seconds=60) for _ in range(2)]
+    flood = Actor(context, "Flood", 0, 0, "flood", seconds=60)
+    worker = Actor(context, "Steady", 60, 20, seconds=60)
+    time.sleep(0.5)
+    began = time.monotonic()
+    done = context.bpfprof("record", "-F", HZ, "--worker", "steady,flood*", "--steps", "3:23", "-o",
+                           "x.folded", "--stats", "x.json", timeout=40).expect(0)
+    stats = context.json("x.json")
+    context.note("%s" % stats["steps"])
+    check(summary(done)[worker.pid][:2] == (20, 20), done.text)
+    seconds = time.monotonic() - began
+    check(stats["steps"]["title_changes"] < 100000 * seconds, "%s" % stats["steps"])
+    check(stats["steps"]["title_changes_too_many"] > 10000, "%s" % stats["steps"])
+    check(not stats["lost"].get("ring_full") and "process_events_lost" not in stats["clock"],
+          "%s" % stats)
+    line = re.search(r": worker 'Steady[^\n]*", done.text).group(0)
+    check("lost" not in line, line)
+    check(all(actor.process.poll() is None for actor in [*storm, flood]), "a storm ended")
+    calls = [c for c in functions(context, "x.folded", "ray::Steady") if c.startswith("call_")]
+    check(len(calls) == 12, "%s" % calls)
+    done = context.bpfprof("record", "-d", "2", "--worker", "flood*,steady", "--steps",
+                           "1:1000000000", "-o", "x.folded").expect(0)
+    line = re.search(r": worker 'Flood[^\n]*", done.text).group(0)
+    check("changes of its title were lost: steps may be miscounted" in line, line)
+    check("lost" not in re.search(r": worker 'Steady[^\n]*", done.text).group(0), done.text)

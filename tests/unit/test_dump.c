@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "output/dump.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/strtab.h"
+#include "bpfprof.h"
+#include "cli/dump_tree.h"
+#include "profile/dump_waits.h"
+#include "profile/thread_dump.h"
+
+TestSuite(dump, .timeout = 60);
+
+static struct dump made;
+
+static uint32_t id(const char *text)
+{
+	return strtab_add(made.strings, text);
+}
+
+static struct thread_frame *add_frame(struct thread_dump *thread, enum thread_frame_kind kind,
+				      const char *name, const char *file, uint32_t line)
+{
+	struct thread_frame *frame;
+
+	thread->frames = realloc(thread->frames, (thread->nr_frames + 1) * sizeof(*frame));
+	frame = &thread->frames[thread->nr_frames++];
+	*frame = (struct thread_frame){ .kind = kind,
+					.name = id(name),
+					.file = id(file),
+					.short_file = id(strrchr(file, '/') ? strrchr(file, '/') + 1
+									    : file),
+					.line = line };
+	return frame;
+}
+
+static struct thread_dump *add_thread(struct process_dump *process, uint32_t tid, const char *name)
+{
+	struct thread_dump *thread;
+
+	process->threads =
+		realloc(process->threads, (process->nr_threads + 1) * sizeof(*process->threads));
+	thread = &process->threads[process->nr_threads++];
+	*thread = (struct thread_dump){ .tid = tid,
+					.thread_id = 0x7f0000000000ULL + tid,
+					.has_name = name != NULL,
+					.name = name ? id(name) : 0,
+					.is_python = true,
+					.consistent = true,
+					.syscall = -1,
+					.state = 'S' };
+	return thread;
+}
+
+/* A Python process of two threads, one of them with variables. */
+static void make(void)
+{
+	struct process_dump *process;
+	struct thread_dump *thread;
+	struct thread_frame *frame;
+
+	cr_assert_eq(dump_init(&made), 0);
+	process = dump_add(&made);
+	process->pid = 42;
+	process->cmdline = id("python train.py");
+	process->executable = id("/usr/bin/python3.11");
+	process->python_version = id("3.11.7");
+	thread = add_thread(process, 42, "MainThread");
+	thread->active = thread->owns_gil = true;
+	add_frame(thread, THREAD_FRAME_KERNEL, "futex_wait", "", 0);
+	add_frame(thread, THREAD_FRAME_NATIVE, "take_gil", "/usr/lib/libpython3.11.so.1.0", 0);
+	frame = add_frame(thread, THREAD_FRAME_PYTHON, "Trainer.fit", "/src/pkg/loop.py", 31);
+	frame->has_variables = true;
+	frame->first_variable = 0;
+	frame->nr_variables = 2;
+	thread->variables = calloc(2, sizeof(*thread->variables));
+	thread->nr_variables = 2;
+	thread->variables[0] = (struct thread_variable){
+		.name = id("self"), .repr = id("<Trainer at 0x1>"), .va = 1, .argument = true
+	};
+	thread->variables[1] =
+		(struct thread_variable){ .name = id("x"), .repr = id("\"\x1b[31m\n\"") };
+	add_frame(thread, THREAD_FRAME_PYTHON, "<module>", "/src/train.py", 0);
+	thread = add_thread(process, 43, "b\xc3\xb6se\x1b]0;x\x07");
+	add_frame(thread, THREAD_FRAME_PYTHON, "wait", "/src/pkg/loop.py", 7);
+}
+
+static char *text_of(const struct dump_format *format,
+		     void (*write)(struct buf *, const struct dump *, const struct dump_format *))
+{
+	struct buf out;
+
+	buf_init(&out, 1 << 20);
+	write(&out, &made, format);
+	cr_assert_eq(buf_error(&out), 0);
+	return buf_take(&out);
+}
+
+#define HEADER "Process 42: python train.py\nPython v3.11.7 (/usr/bin/python3.11)\n\n"
+#define VARIABLES                                                                                  \
+	"        Arguments:\n            self: <Trainer at 0x1>\n"                                 \
+	"        Locals:\n            x: \"?[31m?\"\n"
+#define SECOND "Thread 43 (idle): \"b\xc3\xb6se?]0;x?\"\n    wait (loop.py:7)\n"
+
+Test(dump, text)
+{
+	static const struct {
+		struct dump_format format;
+		const char *want;
+	} cases[] = {
+		{ { 0 },
+		  HEADER
+		  "Thread 42 (active+gil): \"MainThread\"\n    Trainer.fit (loop.py:31)\n" VARIABLES
+		  "    <module> (train.py)\n" SECOND },
+		{ { .native = true },
+		  HEADER "Thread 42 (active+gil): \"MainThread\"\n"
+			 "    take_gil (libpython3.11.so.1.0)\n"
+			 "    Trainer.fit (loop.py:31)\n" VARIABLES
+			 "    <module> (train.py)\n" SECOND },
+		{ { .kernel = true, .full_filenames = true },
+		  HEADER
+		  "Thread 42 (active+gil): \"MainThread\"\n    futex_wait_[k]\n"
+		  "    Trainer.fit (/src/pkg/loop.py:31)\n" VARIABLES
+		  "    <module> (/src/train.py)\n"
+		  "Thread 43 (idle): \"b\xc3\xb6se?]0;x?\"\n    wait (/src/pkg/loop.py:7)\n" },
+	};
+	size_t i;
+
+	make();
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char *text = text_of(&cases[i].format, dump_text);
+
+		cr_expect_str_eq(text, cases[i].want, "case %zu:\n%s", i, text);
+		free(text);
+	}
+	dump_fini(&made);
+}
+
+Test(dump, threads_that_python_does_not_know)
+{
+	const struct dump_format native = { .native = true }, plain = { 0 };
+	struct thread_dump *thread;
+	char *text;
+
+	make();
+	thread = add_thread(&made.processes[0], 44, "helper");
+	thread->is_python = false;
+	add_frame(thread, THREAD_FRAME_NATIVE, "poll", "/usr/lib/libc.so.6", 0);
+	text = text_of(&plain, dump_text);
+	cr_expect_null(strstr(text, "helper"));
+	free(text);
+	text = text_of(&native, dump_text);
+	cr_expect(strstr(text, "Thread 44 (idle): \"helper\"\n    poll (libc.so.6)\n"));
+	free(text);
+	/* Of a process without Python all of it is shown, and of a thread without more the kernel's. */
+	made.processes[0].python_version = 0;
+	thread->frames[0].kind = THREAD_FRAME_KERNEL;
+	text = text_of(&plain, dump_text);
+	cr_expect(strstr(text, "    poll_[k]"));
+	cr_expect(strstr(text, "    take_gil (libpython3.11.so.1.0)\n"));
+	cr_expect_null(strstr(text, "futex_wait"));
+	free(text);
+	dump_fini(&made);
+}
+
+Test(dump, remarks)
+{
+	const struct dump_format waits = { .waits = true };
+	char *text;
+
+	make();
+	made.processes[0].has_gil_holder = true;
+	made.processes[0].gil_holder = 1;
+	made.processes[0].threads[1].consistent = false;
+	made.processes[0].threads[1].waits_for = id("data from a pipe");
+	made.processes[0].threads[1].wait_channel = id("pipe_read");
+	text = text_of(&waits, dump_text);
+	cr_expect(strstr(text, "\"b\xc3\xb6se?]0;x?\" [ran while it was read]\n"
+			       "  waits for data from a pipe (pipe_read)\n    wait (loop.py:7)\n"
+			       "GIL held by Thread 43 \"b\xc3\xb6se?]0;x?\"\n"),
+		  "%s", text);
+	free(text);
+	dump_fini(&made);
+}
+
+Test(dump, containers)
+{
+	const struct dump_format plain = { 0 }, named = { .containers = true };
+	struct process_dump *process;
+	char *text;
+
+	make();
+	process = &made.processes[0];
+	process->container_id = id("4f2c");
+	process->pod_pid = 7;
+	text = text_of(&named, dump_text);
+	cr_expect(strstr(text, "\nContainer 4f2c, pid 7 in it\n"), "%s", text);
+	free(text);
+	process->container = id("work\033er");
+	process->pod = id("trainer-0");
+	process->namespace = id("ml");
+	process->ray_task = id("ray::Trainer.fit");
+	text = text_of(&named, dump_text);
+	cr_expect(strstr(text, ")\nPod ml/trainer-0, container work?er, pid 7 in it\n\nThread"),
+		  "%s", text);
+	free(text);
+	/* py-spy's text has nothing of it. */
+	text = text_of(&plain, dump_text);
+	cr_expect_null(strstr(text, "trainer-0"));
+	free(text);
+	text = text_of(&plain, dump_json);
+	cr_expect(strstr(text, "    \"container\": \"work\\u001ber\",\n"
+			       "    \"container_id\": \"4f2c\",\n    \"pod\": \"trainer-0\",\n"
+			       "    \"namespace\": \"ml\",\n    \"pod_pid\": 7,\n"
+			       "    \"ray_task\": \"ray::Trainer.fit\"\n"),
+		  "%s", text);
+	free(text);
+	dump_fini(&made);
+}
+
+Test(dump, json)
+{
+	const struct dump_format plain = { 0 };
+	char *text;
+
+	make();
+	text = text_of(&plain, dump_json);
+	cr_expect_eq(strncmp(text,
+			     "[\n  {\n    \"pid\": 42,\n    \"thread_id\": 139637976727595,\n"
+			     "    \"thread_name\": \"b\xc3\xb6se\\u001b]0;x\\u0007\",\n"
+			     "    \"os_thread_id\": 43,\n    \"active\": false,\n"
+			     "    \"owns_gil\": false,\n    \"frames\": [\n      {\n"
+			     "        \"name\": \"wait\",\n"
+			     "        \"filename\": \"/src/pkg/loop.py\",\n"
+			     "        \"module\": null,\n        \"short_filename\": \"loop.py\",\n"
+			     "        \"line\": 7,\n        \"locals\": null,\n"
+			     "        \"is_entry\": false,\n        \"is_shim_entry\": false\n"
+			     "      }\n    ],\n    \"process_info\": null,\n",
+			     strlen("[\n  {\n    \"pid\": 42,\n    \"thread_id\": 13963797672")),
+		     0, "%s", text);
+	cr_expect(strstr(text, "\"thread_name\": \"b\xc3\xb6se\\u001b]0;x\\u0007\""));
+	cr_expect(strstr(text, "\"repr\": \"\\\"\\u001b[31m\\u000a\\\"\""));
+	cr_expect(strstr(text, "    \"consistent\": true,\n    \"running\": false,\n"
+			       "    \"state\": \"S\",\n    \"wait_channel\": null,\n"
+			       "    \"waits_for\": null,\n    \"container\": null,\n"
+			       "    \"container_id\": null,\n    \"pod\": null,\n"
+			       "    \"namespace\": null,\n    \"pod_pid\": null,\n"
+			       "    \"ray_task\": null\n  }\n]\n"));
+	cr_expect_null(strstr(text, "take_gil"));
+	free(text);
+	dump_drop(&made);
+	text = text_of(&plain, dump_json);
+	cr_expect_str_eq(text, "[]\n");
+	free(text);
+	dump_fini(&made);
+}
+
+Test(dump, waits)
+{
+	static const struct {
+		const char *kernel[4], *native, *channel, *words;
+		int32_t syscall;
+	} cases[] = {
+		{ { "__schedule", "schedule", "futex_wait_queue", NULL },
+		  "pthread_cond_timedwait",
+		  "futex_wait_queue",
+		  "a condition",
+		  202 },
+		{ { "futex_wait_queue", NULL }, "take_gil", "futex_wait_queue", "the GIL", 202 },
+		{ { "futex_wait_queue", NULL },
+		  NULL,
+		  "futex_wait_queue",
+		  "a lock or condition",
+		  202 },
+		{ { "schedule", "pipe_read", NULL },
+		  NULL,
+		  "pipe_read",
+		  "data from a pipe (file 7)",
+		  0 },
+		{ { "schedule_timeout", "unknown_wait", NULL }, NULL, "unknown_wait", "", 0 },
+		{ { "[kernel]", "[kernel]", NULL }, NULL, "", "", 0 },
+	};
+	struct process_dump *process;
+	struct thread_dump *thread;
+	size_t i, k;
+
+	cr_assert_eq(dump_init(&made), 0);
+	process = dump_add(&made);
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		thread = add_thread(process, (uint32_t)i, "t");
+		thread->syscall = cases[i].syscall;
+		thread->syscall_arg = 7;
+		for (k = 0; cases[i].kernel[k]; k++)
+			add_frame(thread, THREAD_FRAME_KERNEL, cases[i].kernel[k], "", 0);
+		if (cases[i].native)
+			add_frame(thread, THREAD_FRAME_NATIVE, cases[i].native, "", 0);
+	}
+	dump_waits(&made);
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		thread = &made.processes[0].threads[i];
+		cr_expect_str_eq(strtab_get(made.strings, thread->wait_channel), cases[i].channel);
+		cr_expect_str_eq(strtab_get(made.strings, thread->waits_for), cases[i].words);
+	}
+	dump_fini(&made);
+}
+
+Test(dump, threads_read_again)
+{
+	struct process_dump *first, *again;
+	struct thread_dump *thread;
+
+	cr_assert_eq(dump_init(&made), 0);
+	dump_add(&made);
+	dump_add(&made);
+	first = &made.processes[0];
+	again = &made.processes[1];
+	add_thread(first, 1, "one")->running = true;
+	add_thread(first, 2, "two");
+	add_thread(again, 2, "other");
+	thread = add_thread(again, 1, "sleeps");
+	add_frame(thread, THREAD_FRAME_NATIVE, "sleep", "", 0);
+	process_dump_take(first, again);
+	cr_expect(!first->threads[0].running && first->threads[0].nr_frames == 1);
+	cr_expect_eq(first->threads[1].nr_frames, 0);
+	cr_expect_str_eq(strtab_get(made.strings, first->threads[1].name), "two");
+	dump_fini(&made);
+}
+
+Test(dump, tree)
+{
+	struct dump_target *targets;
+	pid_t pids[] = { getpid(), getpid(), getppid() };
+	size_t nr;
+
+	cr_assert_eq(dump_tree(&targets, &nr, pids, 3, false), 0);
+	cr_assert_eq(nr, 2);
+	cr_expect(targets[0].pid == getpid() && !targets[0].parent);
+	cr_expect(targets[1].pid == getppid() && !targets[1].parent);
+	free(targets);
+	pids[0] = getppid();
+	cr_assert_eq(dump_tree(&targets, &nr, pids, 2, true), 0);
+	cr_expect(nr >= 2 && targets[0].pid == getppid());
+	for (size_t i = 1; i < nr; i++)
+		if (targets[i].pid == getpid())
+			cr_expect_eq(targets[i].parent, getppid());
+	free(targets);
+}

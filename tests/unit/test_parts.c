@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/strtab.h"
+#include "made_profile.h"
+#include "output/output.h"
+#include "profile/parts.h"
+
+TestSuite(parts);
+
+static struct run_stats stats = { .samples = 99, .complete = 99 };
+
+/* Two containers of one pod, two pods of one name, one without a pod, a process of the node. */
+static struct profile *made(void)
+{
+	struct profile *profile = made_new();
+	uint32_t a = made_process(profile, 1, "a", ""), b = made_process(profile, 2, "b", "");
+	uint32_t c = made_process(profile, 3, "c", ""), d = made_process(profile, 4, "d", "");
+	uint32_t node = made_process(profile, 5, "node", ""), e = made_process(profile, 6, "e", "");
+	uint32_t first = made_mapping(profile, "/first", "11", 0, 4096),
+		 second = made_mapping(profile, "/second", "22", 0, 4096);
+	uint32_t one = made_native(profile, "one", first, 16),
+		 two = made_native(profile, "two", second, 32);
+	uint32_t both = made_native(profile, "both", second, 48);
+	uint32_t kernel = made_kernel(profile, "kernel", 64);
+	uint32_t cut = made_marker(profile, "[truncated]");
+	uint32_t python = made_python(profile, "work", "/x.py", "x.py", 3, 1);
+
+	profile->processes[a].container = made_container(profile, "id1", "ml", "pod-a", "x", NULL);
+	made_container(profile, "id-i", "ml", "idle", "x", NULL);
+	profile->processes[c].container = made_container(profile, "id2", "ml", "pod-c", "x", NULL);
+	profile->processes[b].container = made_container(profile, "id3", "ml", "pod-a", "y", NULL);
+	profile->processes[d].container = made_container(profile, "id4", "", "", "docker", NULL);
+	profile->processes[e].container = made_container(profile, "id6", "web", "pod-c", "x", NULL);
+	made_add(profile, a, 1, one, both);
+	made_add(profile, c, 2, two, both);
+	made_add(profile, b, 4, kernel);
+	made_add(profile, node, 8, both, cut);
+	made_add(profile, d, 16, python, one);
+	made_add(profile, a, 32, python, both);
+	made_add(profile, e, 64, two);
+	profile->stats = &stats;
+	return profile;
+}
+
+static const struct {
+	const char *namespace, *pod;
+	uint64_t samples, python, kernel_only, truncated;
+	size_t nr_locations, nr_mappings, nr_processes, nr_containers;
+	const char *has, *has_not; /* functions */
+} wanted[] = {
+	{ NULL, NULL, 24, 16, 0, 8, 4, 2, 2, 1, "both", "two" },
+	{ "ml", "pod-a", 37, 32, 4, 0, 4, 2, 2, 2, "one", "two" },
+	{ "ml", "pod-c", 2, 0, 0, 0, 2, 1, 1, 1, "two", "one" },
+	{ "web", "pod-c", 64, 0, 0, 0, 1, 1, 1, 1, "two", "both" },
+};
+
+static bool has_name(const struct profile *profile, const char *name)
+{
+	for (size_t i = 0; i < profile->nr_locations; i++)
+		if (!strcmp(strtab_get(profile->strings, profile->locations[i].name), name))
+			return true;
+	return false;
+}
+
+static void expect_indexes(const struct profile *part)
+{
+	for (size_t i = 0; i < part->nr_samples; i++) {
+		cr_assert_lt(part->samples[i].process, part->nr_processes);
+		cr_assert_lt(part->samples[i].stack, part->nr_stacks);
+	}
+	for (size_t i = 0; i < part->nr_stacks; i++)
+		for (uint32_t j = 0; j < part->stacks[i].nr; j++)
+			cr_assert_lt(part->stack_locations[part->stacks[i].first + j],
+				     part->nr_locations);
+	for (size_t i = 0; i < part->nr_locations; i++)
+		cr_assert_leq(part->locations[i].mapping, part->nr_mappings);
+	for (size_t i = 0; i < part->nr_processes; i++)
+		cr_assert_leq(part->processes[i].container, part->nr_containers);
+}
+
+Test(parts, pods)
+{
+	struct profile *profile = made();
+	struct profile_parts *parts;
+	struct profile_part part;
+	uint64_t total = 0;
+	size_t i, k;
+
+	cr_assert_eq(profile_parts_new(&parts, profile, PROFILE_CUT_PODS), 0);
+	cr_assert_eq(profile_parts_count(parts), 4);
+	for (k = 0; k < 2; k++) { /* the second time as the first */
+		for (i = 0; i < 4; i++) {
+			cr_assert_eq(profile_part_make(parts, i, &part), 0);
+			cr_expect_eq(!part.pod, !wanted[i].pod);
+			if (part.pod) {
+				cr_expect_str_eq(part.pod, wanted[i].pod);
+				cr_expect_str_eq(part.namespace, wanted[i].namespace);
+			}
+			expect_indexes(&part.profile);
+			cr_expect_eq(part.stats.samples, wanted[i].samples);
+			cr_expect_eq(part.stats.python, wanted[i].python);
+			cr_expect_eq(part.stats.kernel_only, wanted[i].kernel_only);
+			cr_expect_eq(part.stats.truncated, wanted[i].truncated);
+			cr_expect_eq(part.stats.complete, wanted[i].samples - wanted[i].truncated);
+			cr_expect_eq(part.profile.nr_locations, wanted[i].nr_locations);
+			cr_expect_eq(part.profile.nr_mappings, wanted[i].nr_mappings);
+			cr_expect_eq(part.profile.nr_processes, wanted[i].nr_processes);
+			cr_expect_eq(part.profile.nr_containers, wanted[i].nr_containers);
+			cr_expect(has_name(&part.profile, wanted[i].has));
+			cr_expect_not(has_name(&part.profile, wanted[i].has_not));
+			cr_expect_eq(part.profile.time_ns, profile->time_ns);
+			total += part.stats.samples;
+			profile_part_fini(&part);
+		}
+	}
+	cr_expect_eq(total, 2 * 127);
+	profile_parts_free(parts);
+	made_free(profile);
+}
+
+/* What the writers make of a part: stacks of its own, no name of another pod. */
+Test(parts, files)
+{
+	struct profile *profile = made();
+	struct output_options options = { 0 };
+	struct profile_parts *parts;
+	struct profile_part part;
+	char *text;
+
+	cr_assert_eq(profile_parts_new(&parts, profile, PROFILE_CUT_PODS), 0);
+	cr_assert_eq(profile_part_make(parts, 2, &part), 0);
+	text = made_text(folded_write, &part.profile, &options, NULL);
+	cr_expect(strstr(text, "\nml/pod-c/x;c;both;two 2\n"), "%s", text);
+	cr_expect(strstr(text, "\"rest_of\":\"node\""), "%s", text);
+	cr_expect_null(strstr(text, "pod-a"), "%s", text);
+	free(text);
+	text = made_text(html_write, &part.profile, &options, NULL);
+	cr_expect_null(strstr(text, "pod-a"));
+	free(text);
+	profile_part_fini(&part);
+	profile_parts_free(parts);
+	made_free(profile);
+}
+
+/* Names of one process are one part, in the order of the pids; without samples there is none. */
+Test(parts, processes)
+{
+	struct profile *profile = made();
+	uint32_t again = made_process(profile, 2, "b-after-exec", "");
+	struct profile_parts *parts;
+	struct profile_part part;
+	uint64_t total = 0;
+
+	made_process(profile, 9, "idle", "");
+	profile->processes[again].kernel_pid = 2;
+	made_add(profile, again, 128, made_kernel(profile, "late", 80));
+	profile->processes[3].pid = 0; /* not in our pid namespace */
+	cr_assert_eq(profile_parts_new(&parts, profile, PROFILE_CUT_PROCESSES), 0);
+	cr_assert_eq(profile_parts_count(parts), 6);
+	for (size_t i = 0; i < 6; i++) {
+		cr_assert_eq(profile_part_make(parts, i, &part), 0);
+		cr_expect_eq(part.pid, i + 1);
+		cr_expect_null(part.pod);
+		cr_expect_eq(part.profile.nr_processes, i == 1 ? 2 : 1);
+		expect_indexes(&part.profile);
+		total += part.stats.samples;
+		profile_part_fini(&part);
+	}
+	cr_expect_eq(total, 127 + 128);
+	profile_parts_free(parts);
+	made_free(profile);
+}
+
+Test(parts, empty)
+{
+	struct profile *profile = made_new();
+	struct profile_parts *parts;
+	struct profile_part part;
+
+	cr_assert_eq(profile_parts_new(&parts, profile, PROFILE_CUT_PODS), 0);
+	cr_assert_eq(profile_parts_count(parts), 1);
+	cr_assert_eq(profile_part_make(parts, 0, &part), 0);
+	cr_expect_eq(part.profile.nr_samples, 0);
+	cr_expect_null(part.profile.stats);
+	profile_part_fini(&part);
+	profile_parts_free(parts);
+	made_free(profile);
+}

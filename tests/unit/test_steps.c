@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <errno.h>
+
+#include "proc/steps.h"
+
+struct range_case {
+	char text[32];
+	uint64_t start, stop; /* 0, 0: refused */
+};
+
+ParameterizedTestParameters(steps, range)
+{
+	static struct range_case cases[] = {
+		{ "3:5", 3, 5 },
+		{ "1:2", 1, 2 },
+		{ "1:1000000000", 1, 1000000000 },
+		{ "0003:5", 3, 5 },
+		{ "0:10", 0, 0 },
+		{ "5:5", 0, 0 },
+		{ "5:4", 0, 0 },
+		{ "a:b", 0, 0 },
+		{ "5:", 0, 0 },
+		{ ":5", 0, 0 },
+		{ ":", 0, 0 },
+		{ "", 0, 0 },
+		{ "5", 0, 0 },
+		{ "3:5:7", 0, 0 },
+		{ "3:5x", 0, 0 },
+		{ "3 :5", 0, 0 },
+		{ " 3:5", 0, 0 },
+		{ "3: 5", 0, 0 },
+		{ "+3:5", 0, 0 },
+		{ "-3:5", 0, 0 },
+		{ "3:-5", 0, 0 },
+		{ "3-5", 0, 0 },
+		{ "3.0:5", 0, 0 },
+		{ "0x3:5", 0, 0 },
+		{ "1:1000000001", 0, 0 },
+		{ "18446744073709551617:3", 0, 0 },
+		{ "1:18446744073709551617", 0, 0 },
+	};
+
+	return cr_make_param_array(struct range_case, cases, sizeof(cases) / sizeof(cases[0]));
+}
+
+ParameterizedTest(struct range_case *c, steps, range)
+{
+	struct steps_range range = { 77, 78 };
+	int err = steps_range_parse(&range, c->text);
+
+	cr_assert_eq(err, c->stop ? 0 : -EINVAL, "%s", c->text);
+	cr_expect_eq(range.start, c->stop ? c->start : 77, "%s", c->text);
+	cr_expect_eq(range.stop, c->stop ? c->stop : 78, "%s", c->text);
+}
+
+/* Step n takes from 100 n to 100 n + 40. */
+static void steps_run(struct steps *steps, const struct steps_range *range, uint64_t nr)
+{
+	uint64_t n;
+
+	for (n = 1; n <= nr; n++) {
+		steps_begin(steps, range, 100 * n);
+		steps_end(steps, 100 * n + 40);
+	}
+}
+
+Test(steps, windows)
+{
+	const struct steps_range range = { 3, 5 };
+	struct steps steps = { 0 };
+	uint64_t ts;
+
+	steps_end(&steps, 1); /* of one that began before */
+	cr_expect_eq(steps.nr_ended, 0);
+	steps_run(&steps, &range, 6);
+	cr_expect_eq(steps.nr_begun, 6);
+	cr_expect_eq(steps.nr_ended, 6);
+	cr_expect_eq(steps.nr_recorded, 2);
+	cr_expect_eq(steps.recorded_ns, 80);
+	for (ts = 0; ts < 700; ts++)
+		cr_expect_eq(steps_have(&steps, ts),
+			     (ts >= 300 && ts < 340) || (ts >= 400 && ts < 440), "%d", (int)ts);
+}
+
+Test(steps, running)
+{
+	const struct steps_range range = { 2, 4 };
+	struct steps steps = { 0 };
+
+	steps_run(&steps, &range, 1);
+	cr_expect_eq(steps_have(&steps, 120), 0);
+	steps_begin(&steps, &range, 200);
+	cr_expect_eq(steps_have(&steps, 199), 0);
+	cr_expect_eq(steps_have(&steps, 200), 1);
+	cr_expect_eq(steps_have(&steps, UINT64_MAX - 1), 1);
+	cr_expect_eq(steps.nr_recorded, 0);
+	cr_expect_eq(steps.nr_windows, 1);
+	/* Without an end of its own: the next one is it. */
+	steps_begin(&steps, &range, 260);
+	cr_expect_eq(steps.nr_ended, 2);
+	cr_expect_eq(steps.recorded_ns, 60);
+	cr_expect_eq(steps_have(&steps, 259), 1);
+	cr_expect_eq(steps_have(&steps, 260), 1);
+	steps_begin(&steps, &range, 300); /* step 4 */
+	cr_expect_eq(steps_have(&steps, 300), 0);
+	cr_expect_eq(steps.nr_recorded, 2);
+}
+
+/* Of very many the last are remembered; before those nothing is made up. */
+Test(steps, many)
+{
+	const struct steps_range range = { 1, STEPS_MAX };
+	struct steps steps = { 0 };
+	uint64_t nr = 10 * STEPS_KEPT;
+
+	steps_run(&steps, &range, nr);
+	cr_expect_eq(steps.nr_recorded, nr);
+	cr_expect_eq(steps_have(&steps, 100 * nr), 1);
+	cr_expect_eq(steps_have(&steps, 100 * nr + 40), 0);
+	cr_expect_eq(steps_have(&steps, 100 * (nr - STEPS_KEPT + 1)), 1);
+	cr_expect_eq(steps_have(&steps, 100 * (nr - STEPS_KEPT + 1) - 1), -ENODATA);
+	cr_expect_eq(steps_have(&steps, 100), -ENODATA);
+}

@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/store.h"
+
+#define START 1700000000ULL /* 2023-11-14 22:13:20 UTC */
+#define BYTES 1000 /* of one file in these tests */
+
+static const struct store_limits no_limits = { .age_seconds = UINT32_MAX, .bytes = UINT64_MAX / 4 };
+static char folder[] = "/tmp/bpfprof-store-XXXXXX";
+
+static void setup(void)
+{
+	cr_assert(mkdtemp(folder));
+	cr_assert_eq(chdir(folder), 0);
+}
+
+static void teardown(void)
+{
+	char *argv[] = { "rm", "-rf", folder, NULL };
+	int status;
+	pid_t pid;
+
+	pid = fork();
+	if (!pid) {
+		execvp(argv[0], argv);
+		_exit(1);
+	}
+	waitpid(pid, &status, 0);
+}
+
+TestSuite(store, .init = setup, .fini = teardown);
+
+static void file_make(const char *name, size_t bytes)
+{
+	FILE *file = fopen(name, "w");
+
+	cr_assert(file, "%s", name);
+	while (bytes--)
+		fputc('x', file);
+	fclose(file);
+}
+
+static bool there(const char *name)
+{
+	struct stat st;
+
+	return !lstat(name, &st);
+}
+
+static struct store *opened(void)
+{
+	struct store *store;
+
+	cr_assert_eq(store_open(&store, "."), 0);
+	return store;
+}
+
+static int set_write(struct store *store, uint64_t start, const struct store_limits *limits,
+		     struct store_counts *counts)
+{
+	static char bytes[BYTES];
+	struct store_set set;
+	int err, i;
+
+	err = store_begin(store, &set, limits, start + 60, counts);
+	for (i = 0; i < STORE_NR_FILES && !err; i++)
+		cr_assert_eq(write(set.fds[i], bytes, sizeof(bytes)), (ssize_t)sizeof(bytes));
+	return err ? err : store_commit(store, &set, start, 60, limits, start + 60, counts);
+}
+
+static void expect_latest(const char *set)
+{
+	static const char *const suffixes[] = { ".pb.gz", ".folded", ".html" };
+	char name[64], wanted[64], target[64];
+	struct stat st;
+	ssize_t len;
+
+	for (int i = 0; i < STORE_NR_FILES; i++) {
+		snprintf(name, sizeof(name), "latest%s", suffixes[i]);
+		snprintf(wanted, sizeof(wanted), "%s%s", set, suffixes[i]);
+		len = readlink(name, target, sizeof(target) - 1);
+		cr_assert_gt(len, 0, "%s", name);
+		target[len] = 0;
+		cr_expect_str_eq(target, wanted);
+		cr_expect_eq(stat(name, &st), 0);
+		cr_expect_eq(st.st_size, BYTES);
+	}
+}
+
+Test(store, names)
+{
+	static const struct {
+		const char *name;
+		bool ours;
+	} cases[] = {
+		{ "cpu-20231114T221320Z-60s.pb.gz", true },
+		{ "cpu-20231114T221320Z-60s.folded", true },
+		{ "cpu-20231114T221320Z-60s.html", true },
+		{ "cpu-20231114T221320Z-60s-1.html", true },
+		{ "cpu-20231114T221320Z-60s-12.html", true },
+		{ "cpu-20231114T221320Z-0s.html", true },
+		{ "cpu-20231114T221320Z-60s-0.html", false },
+		{ "cpu-20231114T221320Z-60s-01.html", false },
+		{ "cpu-20231114T221320Z-060s.html", false },
+		{ "cpu-20231114T221320Z-60s", false },
+		{ "cpu-20231114T221320Z-60s.html.bak", false },
+		{ "cpu-20231114T221320Z-60s.svg", false },
+		{ "cpu-20231114T221320Z-s.html", false },
+		{ "cpu-20231114T221320Z-60.html", false },
+		{ "cpu-20231114T221320-60s.html", false },
+		{ "cpu-20230231T221320Z-60s.html", false },
+		{ "cpu-20231114T251320Z-60s.html", false },
+		{ "cpu-20231114T221320Z-99999999999999999999s.html", false },
+		{ "cpu-20231114T221320Z--60s.html", false },
+		{ " cpu-20231114T221320Z-60s.html", false },
+		{ "cpu-", false },
+		{ "", false },
+		{ "latest.html", false },
+	};
+	struct store_name name;
+	char made[STORE_NAME_MAX];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		cr_expect_eq(store_name_parse(&name, cases[i].name), cases[i].ours, "%s",
+			     cases[i].name);
+	cr_assert(store_name_parse(&name, "cpu-20231114T221320Z-60s-7.folded"));
+	cr_expect_eq(name.start, START);
+	cr_expect_eq(name.seconds, 60);
+	cr_expect_eq(name.copy, 7);
+	cr_expect_eq(name.file, STORE_FOLDED);
+	store_name_make(made, START, 60, 7);
+	cr_expect_str_eq(made, "cpu-20231114T221320Z-60s-7");
+}
+
+Test(store, writes_and_links)
+{
+	struct store_counts counts = { 0 };
+	struct store *store = opened();
+
+	cr_assert_eq(set_write(store, START, &no_limits, &counts), 0);
+	expect_latest("cpu-20231114T221320Z-60s");
+	cr_assert_eq(set_write(store, START + 60, &no_limits, &counts), 0);
+	expect_latest("cpu-20231114T221420Z-60s");
+	cr_expect_eq(counts.sets, 2);
+	cr_expect_eq(counts.bytes, 2 * STORE_NR_FILES * BYTES);
+	cr_expect_eq(counts.links_failed, 0);
+	store_close(store);
+}
+
+Test(store, name_that_exists)
+{
+	struct store_counts counts = { 0 };
+	struct store *store = opened();
+
+	cr_assert_eq(set_write(store, START, &no_limits, &counts), 0);
+	cr_assert_eq(set_write(store, START, &no_limits, &counts), 0);
+	expect_latest("cpu-20231114T221320Z-60s-1");
+	/* Whatever it is that has the name. */
+	cr_assert_eq(mkdir("cpu-20231114T221320Z-60s-2.folded", 0755), 0);
+	cr_assert_eq(mkfifo("cpu-20231114T221320Z-60s-3.html", 0644), 0);
+	cr_assert_eq(symlink("/dev/null", "cpu-20231114T221320Z-60s-4.pb.gz"), 0);
+	cr_assert_eq(set_write(store, START, &no_limits, &counts), 0);
+	expect_latest("cpu-20231114T221320Z-60s-5");
+	cr_expect_eq(counts.sets, 3);
+	store_close(store);
+}
+
+Test(store, retention_by_bytes)
+{
+	struct store_limits limits = { .age_seconds = UINT32_MAX,
+				       .bytes = 3 * STORE_NR_FILES * BYTES };
+	struct store_counts counts = { 0 };
+	struct store *store = opened();
+
+	for (uint64_t i = 0; i < 10; i++) {
+		cr_assert_eq(set_write(store, START + 60 * i, &limits, &counts), 0);
+		cr_expect_leq(counts.bytes, limits.bytes);
+	}
+	cr_expect_eq(counts.sets, 3);
+	cr_expect_eq(counts.removed_sets, 7);
+	cr_expect_eq(counts.removed_bytes, 7 * STORE_NR_FILES * BYTES);
+	cr_expect(there("cpu-20231114T222020Z-60s.html"));
+	cr_expect_not(there("cpu-20231114T221920Z-60s.html"));
+	/* The newest is kept, however small the limit is. */
+	limits.bytes = 1;
+	cr_assert_eq(set_write(store, START + 600, &limits, &counts), 0);
+	cr_expect_eq(counts.sets, 1);
+	expect_latest("cpu-20231114T222320Z-60s");
+	store_close(store);
+}
+
+Test(store, retention_by_age)
+{
+	struct store_limits limits = { .age_seconds = 120, .bytes = UINT64_MAX / 4 };
+	struct store_counts counts = { 0 };
+	struct store *store = opened();
+
+	for (uint64_t i = 0; i < 5; i++)
+		cr_assert_eq(set_write(store, START + 60 * i, &limits, &counts), 0);
+	cr_expect_eq(counts.sets, 3); /* ended 0, 60 and 120 s ago */
+	cr_assert_eq(store_prune(store, &limits, START + 100000, &counts), 0);
+	cr_expect_eq(counts.sets, 1);
+	expect_latest("cpu-20231114T221720Z-60s");
+	store_close(store);
+}
+
+/* Sets of a clock that was ahead are not the newest ones. */
+Test(store, clock_set_back)
+{
+	struct store_limits limits = { .age_seconds = UINT32_MAX,
+				       .bytes = 4 * STORE_NR_FILES * BYTES };
+	struct store_counts counts = { 0 };
+	struct store *store = opened();
+
+	for (uint64_t i = 0; i < 3; i++)
+		cr_assert_eq(set_write(store, START + 86400 + 60 * i, &limits, &counts), 0);
+	for (uint64_t i = 0; i < 3; i++)
+		cr_assert_eq(set_write(store, START + 60 * i, &limits, &counts), 0);
+	expect_latest("cpu-20231114T221520Z-60s");
+	cr_expect(there("cpu-20231114T221320Z-60s.html"));
+	cr_expect_not(there("cpu-20231115T221320Z-60s.html"));
+	cr_expect_not(there("cpu-20231115T221420Z-60s.html"));
+	cr_assert_eq(store_repair(store, START + 180, &counts), 0);
+	expect_latest("cpu-20231114T221520Z-60s");
+	store_close(store);
+}
+
+Test(store, others_are_left_alone)
+{
+	static const char *const files[] = { "notes.txt", ".bpfprof-0123456789abcdef.tmp",
+					     "cpu-old.html", ".bpfprof-daemon-0123.tmp", "latest" };
+	static const char folder_name[] = "cpu-20200101T000000Z-60s.html",
+			  link_name[] = "cpu-20200101T000000Z-60s.folded",
+			  fifo_name[] = "cpu-20200101T000000Z-60s.pb.gz";
+	struct store_limits limits = { .age_seconds = 1, .bytes = 1 };
+	struct store_counts counts = { 0 };
+	struct store *store = opened();
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+		file_make(files[i], 5000);
+	cr_assert_eq(mkdir(folder_name, 0755), 0);
+	file_make("cpu-20200101T000000Z-60s.html/inside", 10);
+	cr_assert_eq(symlink("notes.txt", link_name), 0);
+	cr_assert_eq(mkfifo(fifo_name, 0644), 0);
+	cr_assert_eq(mkdir(".bpfprof-daemon-0123456789abcdef.tmp", 0755), 0);
+	cr_assert_eq(store_repair(store, START, &counts), 0);
+	cr_assert_eq(set_write(store, START, &limits, &counts), 0);
+	cr_expect_eq(counts.sets, 1);
+	cr_expect_eq(counts.bytes, STORE_NR_FILES * BYTES);
+	cr_expect_eq(counts.stale, 0);
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+		cr_expect(there(files[i]), "%s", files[i]);
+	cr_expect(there(folder_name) && there(link_name) && there(fifo_name));
+	cr_expect(there(".bpfprof-daemon-0123456789abcdef.tmp"));
+	store_close(store);
+}
+
+/* latest.* is only ever replaced where it is a link, and the link is not followed. */
+Test(store, latest_of_somebody_else)
+{
+	struct store_counts counts = { 0 };
+	struct store *store = opened();
+	char target[64];
+	struct stat st;
+
+	file_make("precious", 10);
+	cr_assert_eq(symlink("precious", "latest.html"), 0);
+	file_make("latest.folded", 20);
+	cr_assert_eq(mkdir("latest.pb.gz", 0755), 0);
+	cr_assert_eq(set_write(store, START, &no_limits, &counts), 0);
+	cr_expect_eq(counts.links_failed, 2);
+	cr_expect_eq(counts.links_error, -EEXIST);
+	cr_assert_gt(readlink("latest.html", target, sizeof(target)), 0);
+	cr_expect_eq(strncmp(target, "cpu-2023", 8), 0);
+	cr_expect_eq(stat("precious", &st), 0);
+	cr_expect_eq(st.st_size, 10);
+	cr_expect_eq(stat("latest.folded", &st), 0);
+	cr_expect_eq(st.st_size, 20);
+	store_close(store);
+}
+
+/* A daemon was killed: temporaries, a set with one file, links to the set before or to nothing. */
+Test(store, repair)
+{
+	struct store_counts counts = { 0 };
+	struct store *store = opened();
+
+	cr_assert_eq(set_write(store, START, &no_limits, &counts), 0);
+	cr_assert_eq(set_write(store, START + 60, &no_limits, &counts), 0);
+	file_make(".bpfprof-daemon-0123456789abcdef.tmp", 10);
+	cr_assert_eq(symlink("precious", ".bpfprof-daemon-fedcba9876543210.tmp"), 0);
+	file_make("precious", 10);
+	cr_assert_eq(unlink("latest.html"), 0);
+	cr_assert_eq(unlink("latest.folded"), 0);
+	cr_assert_eq(symlink("cpu-20231114T221320Z-60s.folded", "latest.folded"), 0);
+	cr_assert_eq(store_repair(store, START + 180, &counts), 0);
+	cr_expect_eq(counts.stale, 2);
+	cr_expect_not(there(".bpfprof-daemon-0123456789abcdef.tmp"));
+	cr_expect(there("precious"));
+	expect_latest("cpu-20231114T221420Z-60s");
+	store_close(store);
+}
+
+Test(store, abort_leaves_nothing)
+{
+	struct store_counts counts = { 0 };
+	struct store *store = opened();
+	struct store_set set;
+
+	cr_assert_eq(store_begin(store, &set, &no_limits, START, &counts), 0);
+	cr_expect(there(set.temporary[STORE_HTML]));
+	store_abort(store, &set);
+	cr_assert_eq(store_repair(store, START, &counts), 0);
+	cr_expect_eq(counts.stale, 0);
+	store_abort(store, &set); /* once more does no harm */
+	store_close(store);
+}
+
+Test(store, one_at_a_time)
+{
+	struct store *store = opened(), *other = NULL;
+
+	cr_expect_eq(store_open(&other, "."), -EBUSY);
+	cr_expect_null(other);
+	store_close(store);
+	cr_assert_eq(store_open(&other, "."), 0);
+	store_close(other);
+}
+
+Test(store, makes_folders)
+{
+	struct store_counts counts = { 0 };
+	struct store *store;
+
+	cr_assert_eq(store_open(&store, "a/b/c"), 0);
+	cr_assert_eq(set_write(store, START, &no_limits, &counts), 0);
+	cr_expect(there("a/b/c/cpu-20231114T221320Z-60s.html"));
+	/* The folder is replaced under us. */
+	cr_assert_eq(rename("a", "old"), 0);
+	cr_assert_eq(set_write(store, START + 60, &no_limits, &counts), 0);
+	cr_expect(there("a/b/c/cpu-20231114T221420Z-60s.html"));
+	store_close(store);
+	file_make("file", 1);
+	cr_expect_eq(store_open(&store, "file"), -ENOTDIR);
+	cr_expect_eq(store_open(&store, "file/below"), -ENOTDIR);
+}
+
+/* What cannot be removed is said, the new set is there all the same. */
+Test(store, removal_fails)
+{
+	struct store_limits limits = { .age_seconds = 1, .bytes = 1 };
+	struct store_counts counts = { 0 };
+	struct store *store = opened();
+	char *argv[] = { "chattr", "+i", "cpu-20231114T221320Z-60s.html", NULL };
+	int status;
+	pid_t pid;
+
+	cr_assert_eq(set_write(store, START, &limits, &counts), 0);
+	pid = fork();
+	if (!pid) {
+		freopen("/dev/null", "w", stderr);
+		execvp(argv[0], argv);
+		_exit(1);
+	}
+	waitpid(pid, &status, 0);
+	if (status) { /* no root, or a file system without: rights will do, but not for root */
+		cr_assert_eq(rename(argv[2], "gone"), 0);
+		cr_assert_eq(symlink("gone", argv[2]), 0);
+	}
+	cr_assert_eq(set_write(store, START + 60, &limits, &counts), 0);
+	expect_latest("cpu-20231114T221420Z-60s");
+	if (!status) {
+		cr_expect_eq(counts.remove_error, -EPERM);
+		argv[1] = "-i";
+		pid = fork();
+		if (!pid) {
+			execvp(argv[0], argv);
+			_exit(1);
+		}
+		waitpid(pid, &status, 0);
+		cr_assert_eq(set_write(store, START + 120, &limits, &counts), 0);
+		cr_expect_eq(counts.remove_error, 0);
+		cr_expect_eq(counts.sets, 1);
+	}
+	store_close(store);
+}
+
+/* Killed at any moment, and started again: no file is cut, latest.* lead to whole ones. */
+Test(store, killed, .timeout = 60)
+{
+	static const char *const latest[] = { "latest.pb.gz", "latest.folded", "latest.html" };
+	struct store_limits limits = { .age_seconds = UINT32_MAX,
+				       .bytes = 3 * STORE_NR_FILES * BYTES };
+	struct store_counts counts;
+	struct store *store;
+	struct stat st;
+	uint64_t n = 0;
+	int round, i;
+	pid_t pid;
+
+	store = opened();
+	cr_assert_eq(set_write(store, START, &limits, &counts), 0);
+	store_close(store);
+	for (round = 0; round < 30; round++) {
+		n += 100;
+		pid = fork();
+		if (!pid) {
+			store = opened();
+			for (;;)
+				set_write(store, START + 60 * n++, &limits, &counts);
+		}
+		usleep(1000 + (unsigned int)(round * 7919 % 13000));
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		for (i = 0; i < STORE_NR_FILES; i++) {
+			cr_assert_eq(stat(latest[i], &st), 0, "%d", round);
+			cr_assert_eq(st.st_size, BYTES, "%d", round);
+		}
+		store = opened();
+		counts = (struct store_counts){ 0 };
+		cr_assert_eq(store_repair(store, START + 60 * (n + 50), &counts), 0);
+		cr_assert_eq(store_prune(store, &limits, START + 60 * (n + 50), &counts), 0);
+		cr_expect_leq(counts.bytes, limits.bytes);
+		for (i = 0; i < STORE_NR_FILES; i++)
+			cr_assert_eq(stat(latest[i], &st), 0, "%d", round);
+		store_close(store);
+	}
+}

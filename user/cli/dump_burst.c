@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/dump_burst.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/strtab.h"
+#include "base/time.h"
+#include "cli/command.h"
+#include "cli/options.h"
+#include "cli/sampler.h"
+#include "profile/aggregate.h"
+#include "profile/dump_names.h"
+#include "profile/stats.h"
+#include "profile/thread_dump.h"
+
+#define BURST_HZ 1997
+#define BURST_NS 20000000ULL
+#define POLL_MS 2
+#define RING_BYTES (4U << 20)
+
+struct burst {
+	struct dump *dump;
+	size_t nr_waiting; /* threads that no good sample has met yet */
+	int error;
+};
+
+static struct thread_dump *thread_find(struct dump *dump, uint32_t pid, uint32_t tid)
+{
+	size_t i, k;
+
+	for (i = 0; i < dump->nr_processes; i++) {
+		if (dump->processes[i].kernel_pid != pid)
+			continue;
+		for (k = 0; k < dump->processes[i].nr_threads; k++)
+			if (dump->processes[i].threads[k].kernel_tid == tid)
+				return &dump->processes[i].threads[k];
+	}
+	return NULL;
+}
+
+static enum thread_frame_kind kind_of(uint64_t wire)
+{
+	switch (wire >> BPFPROF_FRAME_SHIFT) {
+	case BPFPROF_FRAME_PYTHON:
+		return THREAD_FRAME_PYTHON;
+	case BPFPROF_FRAME_MARKER:
+		return THREAD_FRAME_MARKER;
+	default:
+		return THREAD_FRAME_NATIVE;
+	}
+}
+
+static void frame_add(struct thread_dump *thread, enum thread_frame_kind kind, uint64_t wire)
+{
+	thread->frames[thread->nr_frames++] = (struct thread_frame){ .kind = kind, .wire = wire };
+}
+
+static bool is_cut(const struct aggregate_input *input)
+{
+	return input->stop != BPFPROF_STOP_COMPLETE ||
+	       input->sample->python_stop > PYTHON_STOP_COMPLETE;
+}
+
+/* The frames of a sample in place of what the thread had. */
+static int frames_take(struct burst *burst, struct thread_dump *thread,
+		       const struct aggregate_input *input)
+{
+	struct thread_frame *frames;
+	size_t i;
+
+	frames = reallocarray(NULL, input->nr_kernel + input->nr_user + 1, sizeof(*frames));
+	if (!frames)
+		return -ENOMEM;
+	free(thread->frames);
+	thread->frames = frames;
+	thread->nr_frames = 0;
+	for (i = 0; i < input->nr_kernel; i++)
+		frame_add(thread, THREAD_FRAME_KERNEL,
+			  (uint64_t)BPFPROF_FRAME_KERNEL << BPFPROF_FRAME_SHIFT |
+				  ((input->kernel[i] - (i > 0)) & BPFPROF_FRAME_MASK));
+	for (i = 0; i < input->nr_user; i++)
+		frame_add(thread, kind_of(input->user[i]), input->user[i]);
+	if (is_cut(input)) {
+		frame_add(thread, THREAD_FRAME_MARKER, 0);
+		frames[thread->nr_frames - 1].name =
+			strtab_add(burst->dump->strings, "[truncated]");
+	}
+	return 0;
+}
+
+static void on_sample(void *arg, const struct aggregate_input *input)
+{
+	struct burst *burst = arg;
+	struct thread_dump *thread =
+		thread_find(burst->dump, input->sample->task.pid, input->sample->task.tid);
+	bool good = !(input->sample->python_flags & BPFPROF_PYTHON_CODE_PENDING) && !is_cut(input);
+
+	/* The first good one is kept; until there is one, any. */
+	if (!thread || !thread->running || thread->sampled_well || burst->error)
+		return;
+	burst->error = frames_take(burst, thread, input);
+	thread->sampled = !burst->error;
+	thread->sampled_well = good && !burst->error;
+	burst->nr_waiting -= thread->sampled_well;
+}
+
+static size_t running_collect(const struct dump *dump, pid_t *pids, size_t *ret_nr_threads)
+{
+	size_t i, k, nr = 0, nr_here;
+
+	*ret_nr_threads = 0;
+	for (i = 0; i < dump->nr_processes; i++) {
+		nr_here = 0;
+		for (k = 0; k < dump->processes[i].nr_threads; k++)
+			nr_here += dump->processes[i].threads[k].running;
+		if (nr_here && pids)
+			pids[nr] = (pid_t)dump->processes[i].kernel_pid;
+		nr += nr_here != 0;
+		*ret_nr_threads += nr_here;
+	}
+	return nr;
+}
+
+static void sample_shortly(struct sampler *sampler, const struct burst *burst)
+{
+	uint64_t end_ns = time_monotonic_ns() + BURST_NS;
+	struct pollfd fd = { .fd = sampler_fd(sampler), .events = POLLIN };
+
+	while (burst->nr_waiting && !burst->error && time_monotonic_ns() < end_ns) {
+		poll(&fd, 1, POLL_MS);
+		sampler_run(sampler);
+	}
+	sampler_stop(sampler);
+}
+
+static int name_frames(struct dump *dump, struct sampler *sampler, bool kernel)
+{
+	const struct dump_names_options options = { .kernel = kernel,
+						    .sampled = true,
+						    .codes = sampler->codes,
+						    .runner = sampler->runner,
+						    .now_ns = time_monotonic_ns() };
+	struct stats_reasons files = { 0 };
+	int hidden;
+
+	return dump_names(dump, sampler->images, &options, &files, &hidden);
+}
+
+bool dump_burst_wanted(const struct dump *dump)
+{
+	size_t nr_threads;
+
+	return running_collect(dump, NULL, &nr_threads) > 0;
+}
+
+int dump_burst(struct dump *dump, const struct dump_options *options)
+{
+	__cleanup(free_mem) pid_t *pids = calloc(dump->nr_processes + 1, sizeof(*pids));
+	struct burst burst = { .dump = dump };
+	struct sampler_handlers handlers = { .sample = on_sample, .arg = &burst };
+	struct sampler_options sampler_options = { .hz = BURST_HZ,
+						   .pids = pids,
+						   .no_subprocesses = true,
+						   .host_root = options->host_root,
+						   .test_ring_bytes = RING_BYTES,
+						   .test_row_slots = DUMP_ROW_SLOTS };
+	struct sampler sampler;
+	int status;
+
+	if (!pids)
+		return EXIT_FAILED;
+	sampler_options.nr_pids = running_collect(dump, pids, &burst.nr_waiting);
+	if (!sampler_options.nr_pids)
+		return EXIT_DONE;
+	status = sampler_open(&sampler, &sampler_options, &handlers);
+	if (!status)
+		status = sampler_start(&sampler);
+	if (!status) {
+		sample_shortly(&sampler, &burst);
+		if (!burst.error)
+			burst.error = name_frames(dump, &sampler, options->kernel || options->json);
+	}
+	sampler_close(&sampler);
+	if (burst.error) {
+		log_error("%s", strerror(-burst.error));
+		return EXIT_FAILED;
+	}
+	return status;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_CLI_DUMP_BURST_H
+#define BPFPROF_CLI_DUMP_BURST_H
+
+#include <stdbool.h>
+
+struct dump;
+struct dump_options;
+
+#define DUMP_ROW_SLOTS (1U << 17) /* 1 MiB of rows: few programs, and for a moment only */
+
+/*
+ * The stacks of threads that were on a CPU: their registers are true inside an interrupt only, so
+ * they are sampled, fast and shortly. Those that no sample met stay as they are. An exit status.
+ */
+int dump_burst(struct dump *dump, const struct dump_options *options);
+/* Is there any such thread? */
+bool dump_burst_wanted(const struct dump *dump);
+
+#endif

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_CLI_SAMPLER_H
+#define BPFPROF_CLI_SAMPLER_H
+
+/*
+ * What every command that samples shares: the loaded BPF programs, what is known of processes,
+ * images and code objects, and the clock. The caller owns the struct, which must not move
+ * between sampler_open() and sampler_close(), and runs the loop: it waits for sampler_fd() and
+ * calls sampler_run(). Every table in here is bounded, so it may run for ever. What goes wrong
+ * is said on standard error; statuses are those of cli/command.h.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "kernel/session.h"
+#include "kernel/walk.h"
+
+struct aggregate;
+struct aggregate_input;
+struct clock;
+struct codes;
+struct container;
+struct container_filter;
+struct containers;
+struct deadline_runner;
+struct images;
+struct process;
+struct processes;
+struct profile;
+struct python_maps;
+struct pythons;
+struct run_stats;
+struct stats_reasons;
+struct steps_range;
+struct stream;
+struct tables;
+struct worker_steps;
+struct workers;
+
+#define SAMPLER_GROUP 1U /* of session_target_add(): the options' own pids */
+
+enum sampler_clock { SAMPLER_CLOCK_AUTO, SAMPLER_CLOCK_PERF, SAMPLER_CLOCK_TIMER };
+
+/* Borrowed by the sampler for as long as it is open. */
+struct sampler_options {
+	uint32_t hz;
+	enum sampler_clock clock;
+	bool cycles; /* hardware event instead of the CPU clock */
+	const pid_t
+		*pids; /* with pids or a child, and no comms or workers, nothing else is sampled */
+	size_t nr_pids;
+	char *const *comms; /* fnmatch(3) patterns; samples of other processes are passed over */
+	size_t nr_comms;
+	const struct container_filter *containers; /* NULL: wherever they live */
+	char *const *workers; /* --worker: patterns of proc/worker_match.h, the same */
+	size_t nr_workers;
+	const struct steps_range *steps; /* --steps: only of workers, and of these calls; or NULL */
+	bool tell_workers; /* say on standard error which were found */
+	pid_t child; /* one more process, 0 = none */
+	bool no_subprocesses; /* children of pids and of the child do not count */
+	bool follow; /* children of what sampler_targets_add() is told later do count */
+	bool gil; /* only samples whose thread held Python's GIL */
+	const char *host_root; /* or NULL */
+	size_t codes_bytes; /* for what is known of Python code; 0: the default */
+	uint32_t test_ring_bytes, test_row_slots; /* 0: the defaults */
+	bool iterators; /* nothing is sampled: not to be started; quicker to open */
+};
+
+struct sampler_handlers {
+	/* A sample that was asked for; borrowed during the call. */
+	void (*sample)(void *arg, const struct aggregate_input *input);
+	/* A process ended, having used cpu_ns in all. NULL is fine. */
+	void (*exit)(void *arg, const struct bpfprof_task_id *task, uint64_t cpu_ns);
+	void *arg;
+};
+
+/* Environments looked at, and what became of that (sampler_ranks.c). */
+struct sampler_ranks_stats {
+	uint64_t looked, found;
+	uint64_t exited; /* before it could be read */
+	uint64_t cut; /* longer than is read */
+	uint64_t blocked, unreadable, no_memory;
+	uint64_t outside; /* of our pid namespace */
+	uint64_t deferred; /* put off to the next sample: it would have taken too much time */
+};
+
+struct sampler {
+	const struct sampler_options *options;
+	struct sampler_handlers handlers;
+	struct session session;
+	struct walker walker;
+	struct deadline_runner *runner;
+	struct processes *processes;
+	struct images *images;
+	struct tables *tables;
+	struct pythons *pythons;
+	struct python_maps *python_maps;
+	struct containers *containers;
+	struct budget asking; /* for containers */
+	uint64_t expire_ns; /* when containers that are gone are to be forgotten */
+	uint64_t nr_container_deferred, nr_container_outside;
+	uint64_t nr_tagged; /* samples that have a container */
+	struct budget ranking;
+	struct sampler_ranks_stats ranks;
+	uint64_t nr_gil_unknown; /* Python samples that --gil left out without knowing */
+	struct codes *codes;
+	struct stream *stream;
+	struct clock *clock;
+	struct workers *workers; /* NULL without --worker, and with --steps */
+	struct worker_steps *steps; /* NULL without --steps */
+	uint32_t *target_pids; /* of options->pids, in the outermost pid namespace; 0: gone */
+	uint64_t tick_ns; /* when the clock wants to be looked after */
+};
+
+/* Before all else: is what sampling cannot do without here? */
+int sampler_check(void);
+/* Every pid must be a live process, not one of its other threads. */
+int sampler_check_targets(const pid_t *pids, size_t nr);
+
+/* Loads everything. sampler_close() is due whatever this returns. */
+int sampler_open(struct sampler *sampler, const struct sampler_options *options,
+		 const struct sampler_handlers *handlers);
+/* Samples flow from here on. */
+int sampler_start(struct sampler *sampler);
+int sampler_fd(const struct sampler *sampler);
+/* Hands over what has come and does what is due. Milliseconds until it wants to be called again. */
+int sampler_run(struct sampler *sampler);
+/*
+ * More pids, and what descends from them, for session_target_groups(): groups are bits from
+ * SAMPLER_GROUP << 1 on. Looks at all processes there are. ret_pids, unless NULL, gets what samples
+ * call each of pids, 0: it is gone. 0 or -errno.
+ */
+int sampler_targets_add(struct sampler *sampler, const pid_t *pids, size_t nr_pids, uint32_t groups,
+			uint32_t *ret_pids);
+/* Have all processes that -p named ended? Asks the kernel for each. */
+bool sampler_targets_gone(const struct sampler *sampler);
+/* No samples after this; those that are still on their way are handed over. */
+void sampler_stop(struct sampler *sampler);
+/* A zeroed struct is fine. */
+void sampler_close(struct sampler *sampler);
+
+/*
+ * sampler_container.c: the container that the process lives in, NULL if it lives in none or that is
+ * not known (yet). Cheap to ask; borrowed until the next sampler_run().
+ */
+const struct container *sampler_container(struct sampler *sampler, struct process *process);
+/* Now and then; nothing that was borrowed may be held. */
+void sampler_containers_tick(struct sampler *sampler, uint64_t now_ns);
+
+/* sampler_ranks.c: sees to it that process->ranks is known, if it can be. Cheap once it is. */
+void sampler_ranks_look(struct sampler *sampler, struct process *process);
+
+/*
+ * sampler_stats.c: adds what was counted since the start in the kernel, by the walker and of
+ * images: lost, clock, walk and files; sets the BPF programs' run time and the clock's name.
+ */
+void sampler_stats(struct sampler *sampler, struct run_stats *stats);
+
+/*
+ * sampler_profile.c: a finished profile of what aggregate holds, with the host's name; the caller fills
+ * in when it was and stats. Problems of files found on the way are added to files.
+ * *kernel_names_hidden is set to 1 if kernel addresses cannot be seen. 0 or -ENOMEM.
+ */
+int sampler_profile(struct sampler *sampler, const struct aggregate *aggregate, struct profile *ret,
+		    struct stats_reasons *files, int *kernel_names_hidden);
+void sampler_warn_kernel_names(void);
+
+/*
+ * sampler_sweep.c: for who runs for ever, between two intervals: lets go of files and code that
+ * are in use no more, nor in aggregates (all samples that are still to be named).
+ */
+void sampler_sweep(struct sampler *sampler, const struct aggregate *const *aggregates, size_t nr);
+
+#endif

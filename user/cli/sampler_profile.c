@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+/* From the samples of an interval to its profile. */
+#include "cli/sampler.h"
+
+#include "base/host_name.h"
+#include "base/log.h"
+#include "base/strtab.h"
+#include "base/time.h"
+#include "profile/aggregate.h"
+#include "profile/profile.h"
+#include "profile/symbolize.h"
+
+int sampler_profile(struct sampler *sampler, const struct aggregate *aggregate, struct profile *ret,
+		    struct stats_reasons *files, int *kernel_names_hidden)
+{
+	struct symbolize_options options = { .kallsyms = "/proc/kallsyms",
+					     .codes = sampler->codes,
+					     .runner = sampler->runner,
+					     .now_ns = time_monotonic_ns() };
+	struct aggregate_view view;
+	char host[HOST_NAME_BYTES];
+	int err;
+
+	aggregate_view_get(aggregate, &view);
+	err = symbolize(ret, &view, sampler->images, &options, files, kernel_names_hidden);
+	if (err)
+		return err;
+	host_name(host);
+	ret->host = strtab_add(ret->strings, host);
+	ret->hz = sampler->options->hz;
+	return 0;
+}
+
+void sampler_warn_kernel_names(void)
+{
+	log_warn("kernel functions have no names: /proc/kallsyms hides its addresses (needs "
+		 "CAP_SYSLOG and kernel.kptr_restrict below 2)");
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/worker_processes.h"
+
+#include <string.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "output/text.h"
+#include "proc/pids.h"
+#include "proc/ray_role.h"
+#include "proc/title.h"
+#include "proc/usage.h"
+#include "proc/worker_match.h"
+
+#define NAME_BYTES 1024
+
+static void tell(pid_t pid, const struct worker_names *names, const char *pattern)
+{
+	__cleanup(buf_fini) struct buf name = { .max = NAME_BYTES };
+
+	text_add_shown(&name, worker_name(names));
+	log_info("watching worker '%s' pid %d (matched '%s')", name.data ? name.data : "", pid,
+		 pattern);
+}
+
+struct search {
+	struct pids found;
+	struct deadline_runner *runner;
+	char *const *patterns;
+	size_t nr_patterns;
+};
+
+static int look(void *arg, pid_t pid, const struct proc_usage *usage)
+{
+	char argv[PROC_CMDLINE_MAX], title[TITLE_MAX + 1], script[RAY_ROLE_TEXT_MAX];
+	struct worker_names names = { .comm = usage->comm };
+	struct search *search = arg;
+	ssize_t len;
+	int found;
+
+	if (!proc_usage_has_memory(usage))
+		return 0;
+	len = proc_argv_read(search->runner, argv, sizeof(argv), pid);
+	if (len > 0 && !title_parse(title, argv, (size_t)len))
+		names.title = title;
+	else if (len > 0 && ray_role_of_argv(argv, (size_t)len) == RAY_ROLE_NONE &&
+		 ray_role_has_joined(pid) &&
+		 !ray_role_script(script, sizeof(script), argv, (size_t)len))
+		names.script = script;
+	found = worker_match(search->patterns, search->nr_patterns, &names);
+	if (found < 0)
+		return 0;
+	tell(pid, &names, search->patterns[found]);
+	return pids_add(&search->found, pid);
+}
+
+int worker_processes_find(struct pids *ret, struct deadline_runner *runner, char *const *patterns,
+			  size_t nr_patterns)
+{
+	struct search search = { .runner = runner,
+				 .patterns = patterns,
+				 .nr_patterns = nr_patterns };
+	int err = pids_each(look, &search);
+
+	if (err) {
+		pids_fini(&search.found);
+		return err;
+	}
+	pids_sort(&search.found);
+	*ret = search.found;
+	return 0;
+}

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "container/host_mounts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "proc/mountinfo.h"
+
+#define FILE_MAX_BYTES (64 << 20) /* 100,000 mounts with the layers of overlays */
+#define TEXT_MAX_BYTES (3 << 20)
+#define MOUNTS_MAX 32768
+#define PATH_BYTES 4096
+
+struct host_mount {
+	dev_t dev;
+	uint32_t root, point; /* in text */
+};
+
+struct mount_list {
+	struct host_mount *mounts; /* sorted by dev, then as listed */
+	size_t nr, cap;
+	struct buf text;
+	uint64_t nr_left_out;
+	int error;
+	const char *strip; /* what our paths have in front of the node's; "" */
+};
+
+struct host_mounts {
+	char path[2][PATH_BYTES]; /* pid 1's file, ours */
+	const char *host_root; /* "" */
+	char *host_root_copy;
+	int fd; /* kept open: its poll() tells of changes */
+	bool own; /* fd is our own file */
+	struct stat
+		st; /* of fd when it was read: tells of changes where poll() does not (no procfs) */
+	bool read;
+	struct mount_list list;
+	uint64_t nr_left_out;
+};
+
+static void list_fini(struct mount_list *list)
+{
+	free(list->mounts);
+	buf_fini(&list->text);
+}
+
+static void list_init(struct mount_list *list, const char *strip)
+{
+	*list = (struct mount_list){ .strip = strip };
+	buf_init(&list->text, TEXT_MAX_BYTES);
+}
+
+int host_mounts_new(struct host_mounts **ret, const char *proc, const char *host_root)
+{
+	struct host_mounts *mounts = calloc(1, sizeof(*mounts));
+
+	if (!mounts)
+		return -ENOMEM;
+	mounts->fd = -1;
+	mounts->host_root_copy = strdup(host_root ? host_root : "");
+	if (!mounts->host_root_copy) {
+		free(mounts);
+		return -ENOMEM;
+	}
+	mounts->host_root = mounts->host_root_copy;
+	snprintf(mounts->path[0], PATH_BYTES, "%s/1/mountinfo", proc);
+	snprintf(mounts->path[1], PATH_BYTES, "%s/self/mountinfo", proc);
+	list_init(&mounts->list, "");
+	*ret = mounts;
+	return 0;
+}
+
+void host_mounts_free(struct host_mounts *mounts)
+{
+	if (!mounts)
+		return;
+	if (mounts->fd >= 0)
+		close(mounts->fd);
+	list_fini(&mounts->list);
+	free(mounts->host_root_copy);
+	free(mounts);
+}
+
+static bool is_kernels_own(const char *type)
+{
+	static const char *const types[] = { "proc",	   "sysfs",	  "cgroup",  "cgroup2",
+					     "devpts",	   "mqueue",	  "debugfs", "tracefs",
+					     "securityfs", "bpf",	  "nsfs",    "autofs",
+					     "pstore",	   "configfs",	  "fusectl", "efivarfs",
+					     "hugetlbfs",  "binfmt_misc", "devtmpfs" };
+	size_t i;
+
+	for (i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+		if (!strcmp(type, types[i]))
+			return true;
+	return false;
+}
+
+static int list_reserve(struct mount_list *list)
+{
+	size_t cap = list->cap ? 2 * list->cap : 256;
+	struct host_mount *tmp;
+
+	if (list->nr < list->cap)
+		return 0;
+	tmp = realloc(list->mounts, cap * sizeof(*tmp));
+	if (!tmp)
+		return -ENOMEM;
+	list->mounts = tmp;
+	list->cap = cap;
+	return 0;
+}
+
+/* The path as pid 1 has it; NULL: it lies outside of the node's file system. */
+static const char *node_path(const char *point, const char *strip)
+{
+	size_t len = strlen(strip);
+
+	if (!len)
+		return point;
+	if (strncmp(point, strip, len) || (point[len] && point[len] != '/'))
+		return NULL;
+	return point[len] ? point + len : "/";
+}
+
+static bool list_add(void *arg, const struct mount_line *line)
+{
+	struct mount_list *list = arg;
+	const char *point = node_path(line->point, list->strip);
+	size_t bytes;
+
+	if (!point || is_kernels_own(line->type))
+		return true;
+	bytes = strlen(line->root) + strlen(point) + 2;
+	if (list->nr == MOUNTS_MAX || bytes > TEXT_MAX_BYTES - list->text.len) {
+		list->nr_left_out++;
+		return true;
+	}
+	list->error = list_reserve(list);
+	if (list->error)
+		return false;
+	list->mounts[list->nr++] = (struct host_mount){
+		.dev = line->dev,
+		.root = (uint32_t)list->text.len,
+		.point = (uint32_t)(list->text.len + strlen(line->root) + 1),
+	};
+	buf_add(&list->text, line->root, strlen(line->root) + 1);
+	buf_add(&list->text, point, strlen(point) + 1);
+	list->error = buf_error(&list->text);
+	return !list->error;
+}
+
+static int mount_compare(const void *a, const void *b)
+{
+	const struct host_mount *x = a, *y = b;
+
+	if (x->dev != y->dev)
+		return x->dev < y->dev ? -1 : 1;
+	return (x->root > y->root) - (x->root < y->root); /* as listed */
+}
+
+static int open_own(struct host_mounts *mounts)
+{
+	int i;
+
+	for (i = 0; i < 2 && mounts->fd < 0; i++) {
+		mounts->fd = open(mounts->path[i], O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+		mounts->own = i == 1;
+	}
+	return mounts->fd < 0 ? -errno : 0;
+}
+
+static bool has_changed(struct host_mounts *mounts)
+{
+	struct pollfd poll_fd = { .fd = mounts->fd, .events = POLLPRI };
+	struct stat st;
+
+	if (!mounts->read || poll(&poll_fd, 1, 0) > 0)
+		return true;
+	return fstat(mounts->fd, &st) || st.st_size != mounts->st.st_size ||
+	       st.st_mtim.tv_sec != mounts->st.st_mtim.tv_sec ||
+	       st.st_mtim.tv_nsec != mounts->st.st_mtim.tv_nsec;
+}
+
+int host_mounts_refresh(struct host_mounts *mounts)
+{
+	struct mount_list list;
+	int err = open_own(mounts);
+
+	if (err || !has_changed(mounts))
+		return err;
+	mounts->read = false; /* poll() tells once only */
+	list_init(&list, mounts->own ? mounts->host_root : "");
+	if (fstat(mounts->fd, &mounts->st) || lseek(mounts->fd, 0, SEEK_SET))
+		err = -errno;
+	else
+		err = mountinfo_read(mounts->fd, FILE_MAX_BYTES, list_add, &list);
+	if (err == -E2BIG) {
+		list.nr_left_out++;
+		err = 0;
+	}
+	if (!err)
+		err = list.error;
+	if (err) {
+		list_fini(&list);
+		return err;
+	}
+	if (list.nr)
+		qsort(list.mounts, list.nr, sizeof(*list.mounts), mount_compare);
+	list_fini(&mounts->list);
+	mounts->list = list;
+	mounts->nr_left_out += list.nr_left_out;
+	mounts->read = true;
+	return 0;
+}
+
+/* First mount of dev; those of it follow. */
+static size_t list_find(const struct mount_list *list, dev_t dev)
+{
+	size_t lo = 0, hi = list->nr, mid;
+
+	while (lo < hi) {
+		mid = lo + (hi - lo) / 2;
+		if (list->mounts[mid].dev < dev)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+bool host_mounts_is_root(const struct host_mounts *mounts, dev_t dev, const char *root)
+{
+	const struct mount_list *list = &mounts->list;
+	size_t i;
+
+	for (i = list_find(list, dev); i < list->nr && list->mounts[i].dev == dev; i++)
+		if (!strcmp(list->text.data + list->mounts[i].root, root) &&
+		    !strcmp(list->text.data + list->mounts[i].point, "/"))
+			return true;
+	return false;
+}
+
+/* Is folder at or below above? Length of above's part of it, without a slash at the end; -1 if not. */
+static long below(const char *folder, const char *above)
+{
+	size_t len = strcmp(above, "/") ? strlen(above) : 0;
+
+	if (strncmp(folder, above, len) || (folder[len] && folder[len] != '/'))
+		return -1;
+	return (long)len;
+}
+
+int host_mounts_path(const struct host_mounts *mounts, dev_t dev, const char *root, char *dst,
+		     size_t cap)
+{
+	const struct mount_list *list = &mounts->list;
+	const char *best = NULL, *point;
+	long best_len = -1, len;
+	bool below_it;
+	size_t i;
+
+	for (i = list_find(list, dev); i < list->nr && list->mounts[i].dev == dev; i++) {
+		point = list->text.data + list->mounts[i].point;
+		len = below(root, list->text.data + list->mounts[i].root);
+		if (len < best_len || len < 0)
+			continue;
+		/* Of equals the first, unless a later one is a bundle's. */
+		if (len == best_len && strcmp(strrchr(point, '/'), "/rootfs"))
+			continue;
+		best = point;
+		best_len = len;
+	}
+	if (!best)
+		return -ENOENT;
+	root += best_len;
+	if (!strcmp(root, "/"))
+		root = "";
+	below_it = *root != 0;
+	if (*root && !strcmp(best, "/"))
+		best = "";
+	if (strlen(best) + strlen(root) >= cap)
+		return -ENAMETOOLONG;
+	snprintf(dst, cap, "%s%s", best, root);
+	return !below_it;
+}
+
+size_t host_mounts_count(const struct host_mounts *mounts)
+{
+	return mounts->list.nr;
+}
+
+uint64_t host_mounts_nr_left_out(const struct host_mounts *mounts)
+{
+	return mounts->nr_left_out;
+}

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/push_post.h"
+
+#include <errno.h>
+#include <stddef.h>
+
+static const char *const outcome_names[PUSH_NR_OUTCOMES] = {
+	[PUSH_DELIVERED] = "delivered",
+	[PUSH_RESOLVE] = "resolve",
+	[PUSH_CONNECT] = "connect",
+	[PUSH_TLS] = "tls",
+	[PUSH_TIMEOUT] = "timeout",
+	[PUSH_BROKEN] = "broken",
+	[PUSH_REDIRECTED] = "redirect",
+	[PUSH_DENIED] = "denied",
+	[PUSH_BUSY] = "busy",
+	[PUSH_NOT_FOUND] = "not_found",
+	[PUSH_REFUSED] = "refused",
+	[PUSH_SERVER] = "server",
+	[PUSH_CREDENTIALS] = "credentials",
+	[PUSH_FILE] = "file",
+	[PUSH_GONE] = "gone",
+	[PUSH_STOPPED] = "stopped",
+};
+
+const char *push_outcome_name(enum push_outcome outcome)
+{
+	return outcome_names[outcome];
+}
+
+#if BPFPROF_PUSH
+
+#include <curl/curl.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "daemon/push_request.h"
+
+#define CONNECT_MS 10000 /* at most, of the time of a request */
+#define ANSWER_MAX 16384 /* bytes of headers and body that are looked at */
+#define RETRY_AFTER_MAX_S 300
+
+struct push_post {
+	CURL *curl;
+	const struct push_access *access;
+};
+
+/* One request. */
+struct transfer {
+	int fd;
+	off_t at, size;
+	size_t answered; /* bytes */
+	const atomic_bool *stop;
+	struct curl_slist *headers;
+	struct buf tenant, bearer, basic; /* to be wiped */
+};
+
+int push_post_open(struct push_post **ret, const struct push_access *access)
+{
+	struct push_post *post;
+
+	if (curl_global_init(CURL_GLOBAL_DEFAULT))
+		return -ENOMEM;
+	post = calloc(1, sizeof(*post));
+	if (post)
+		post->curl = curl_easy_init();
+	if (!post || !post->curl) {
+		free(post);
+		curl_global_cleanup();
+		return -ENOMEM;
+	}
+	post->access = access;
+	*ret = post;
+	return 0;
+}
+
+void push_post_close(struct push_post *post)
+{
+	if (!post)
+		return;
+	curl_easy_cleanup(post->curl);
+	free(post);
+	curl_global_cleanup();
+}
+
+static size_t on_read(char *dst, size_t size, size_t nr, void *arg)
+{
+	struct transfer *transfer = arg;
+	size_t left = (size_t)(transfer->size - transfer->at);
+	ssize_t n;
+
+	n = pread(transfer->fd, dst, size * nr < left ? size * nr : left, transfer->at);
+	/* Shorter than it was a moment ago: nobody shortens it, so the disk is ill. */
+	if (n < 0 || (!n && left))
+		return CURL_READFUNC_ABORT;
+	transfer->at += n;
+	return (size_t)n;
+}
+
+static int on_seek(void *arg, curl_off_t off, int origin)
+{
+	struct transfer *transfer = arg;
+
+	if (origin != SEEK_SET || off < 0 || off > transfer->size)
+		return CURL_SEEKFUNC_FAIL;
+	transfer->at = off;
+	return CURL_SEEKFUNC_OK;
+}
+
+/* Headers and body: counted, not kept. Another result than the length ends the transfer. */
+static size_t on_answer(char *data, size_t size, size_t nr, void *arg)
+{
+	struct transfer *transfer = arg;
+
+	(void)data;
+	transfer->answered += size * nr;
+	return transfer->answered <= ANSWER_MAX ? size * nr : 0;
+}
+
+/* Called about once a second, and more often while bytes move. */
+static int on_progress(void *arg, curl_off_t to_get, curl_off_t got, curl_off_t to_send,
+		       curl_off_t sent)
+{
+	const struct transfer *transfer = arg;
+
+	(void)to_get;
+	(void)got;
+	(void)to_send;
+	(void)sent;
+	return atomic_load(transfer->stop);
+}
+
+static void secret_fini(struct buf *secret)
+{
+	if (secret->data)
+		explicit_bzero(secret->data, secret->cap);
+	buf_fini(secret);
+}
+
+static int header_add(struct transfer *transfer, const char *header)
+{
+	struct curl_slist *list = curl_slist_append(transfer->headers, header);
+
+	if (!list)
+		return -ENOMEM;
+	transfer->headers = list;
+	return 0;
+}
+
+/* prefix and what the file holds; read each time, for such files are replaced while we run. */
+static int secret_make(struct buf *dst, const char *prefix, const char *path)
+{
+	buf_add_str(dst, prefix);
+	return push_secret_read(dst, path);
+}
+
+static int headers_make(struct transfer *transfer, const struct push_access *access)
+{
+	int err = header_add(transfer, "Content-Type: application/octet-stream");
+
+	/* A server that never says 100 would cost a second each time. */
+	if (!err)
+		err = header_add(transfer, "Expect:");
+	if (!err && access->tenant_file) {
+		err = secret_make(&transfer->tenant, "X-Scope-OrgID: ", access->tenant_file);
+		if (!err)
+			err = header_add(transfer, transfer->tenant.data);
+	}
+	if (!err && access->bearer_file) {
+		err = secret_make(&transfer->bearer, "Authorization: Bearer ", access->bearer_file);
+		if (!err)
+			err = header_add(transfer, transfer->bearer.data);
+	}
+	if (!err && access->basic_file)
+		err = secret_make(&transfer->basic, "", access->basic_file);
+	return err;
+}
+
+static void transfer_fini(struct transfer *transfer)
+{
+	for (struct curl_slist *header = transfer->headers; header; header = header->next)
+		explicit_bzero(header->data, strlen(header->data));
+	curl_slist_free_all(transfer->headers);
+	secret_fini(&transfer->tenant);
+	secret_fini(&transfer->bearer);
+	secret_fini(&transfer->basic);
+	if (transfer->fd >= 0)
+		close(transfer->fd);
+}
+
+static void curl_prepare(struct push_post *post, const char *url, struct transfer *transfer)
+{
+	const struct push_access *access = post->access;
+	long timeout_ms = access->timeout_ms;
+	CURL *curl = post->curl;
+
+	curl_easy_reset(curl); /* keeps the connection */
+	curl_easy_setopt(curl, CURLOPT_URL, url);
+	curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
+	curl_easy_setopt(curl, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
+#if LIBCURL_VERSION_NUM >= 0x075500
+	curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+#else
+	curl_easy_setopt(curl, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+#endif
+#if LIBCURL_VERSION_NUM >= 0x075700
+	/* A name server that does not answer must not keep us from ending. */
+	curl_easy_setopt(curl, CURLOPT_QUICK_EXIT, 1L);
+#endif
+	curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+	curl_easy_setopt(curl, CURLOPT_USERAGENT, "bpfprof/" BPFPROF_VERSION);
+	curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, timeout_ms);
+	curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS,
+			 timeout_ms < CONNECT_MS ? timeout_ms : (long)CONNECT_MS);
+	curl_easy_setopt(curl, CURLOPT_POST, 1L);
+	curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)transfer->size);
+	curl_easy_setopt(curl, CURLOPT_READFUNCTION, on_read);
+	curl_easy_setopt(curl, CURLOPT_READDATA, transfer);
+	curl_easy_setopt(curl, CURLOPT_SEEKFUNCTION, on_seek);
+	curl_easy_setopt(curl, CURLOPT_SEEKDATA, transfer);
+	curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_answer);
+	curl_easy_setopt(curl, CURLOPT_WRITEDATA, transfer);
+	curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_answer);
+	curl_easy_setopt(curl, CURLOPT_HEADERDATA, transfer);
+	curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, on_progress);
+	curl_easy_setopt(curl, CURLOPT_XFERINFODATA, transfer);
+	curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+	curl_easy_setopt(curl, CURLOPT_HTTPHEADER, transfer->headers);
+	if (access->ca_file)
+		curl_easy_setopt(curl, CURLOPT_CAINFO, access->ca_file);
+	if (transfer->basic.data) {
+		curl_easy_setopt(curl, CURLOPT_HTTPAUTH, CURLAUTH_BASIC);
+		curl_easy_setopt(curl, CURLOPT_USERPWD, transfer->basic.data);
+	}
+}
+
+static enum push_outcome outcome_of_status(int status)
+{
+	if (status >= 200 && status < 300)
+		return PUSH_DELIVERED;
+	if (status >= 300 && status < 400)
+		return PUSH_REDIRECTED;
+	switch (status) {
+	case 401:
+	case 403:
+	case 407:
+		return PUSH_DENIED;
+	case 404:
+		return PUSH_NOT_FOUND;
+	case 408:
+	case 425:
+	case 429:
+		return PUSH_BUSY;
+	}
+	return status >= 400 && status < 500   ? PUSH_REFUSED
+	       : status >= 500 && status < 600 ? PUSH_SERVER
+					       : PUSH_BROKEN;
+}
+
+static enum push_outcome outcome_of_error(CURLcode code)
+{
+	switch (code) {
+	case CURLE_COULDNT_RESOLVE_HOST:
+	case CURLE_COULDNT_RESOLVE_PROXY:
+		return PUSH_RESOLVE;
+	case CURLE_COULDNT_CONNECT:
+		return PUSH_CONNECT;
+	case CURLE_SSL_CONNECT_ERROR:
+	case CURLE_PEER_FAILED_VERIFICATION:
+	case CURLE_SSL_CACERT_BADFILE:
+	case CURLE_SSL_CERTPROBLEM:
+	case CURLE_SSL_CIPHER:
+	case CURLE_SSL_ISSUER_ERROR:
+	case CURLE_SSL_INVALIDCERTSTATUS:
+		return PUSH_TLS;
+	case CURLE_OPERATION_TIMEDOUT:
+		return PUSH_TIMEOUT;
+	case CURLE_ABORTED_BY_CALLBACK:
+		return PUSH_STOPPED;
+	default:
+		return PUSH_BROKEN;
+	}
+}
+
+static const char *words_of_error(CURLcode code)
+{
+	switch (code) {
+	case CURLE_PEER_FAILED_VERIFICATION:
+		return "its certificate is not trusted (--push-ca-file) or not of this name";
+	case CURLE_SSL_CONNECT_ERROR:
+		return "no TLS connection: does the server speak http:// only?";
+	default:
+		return curl_easy_strerror(code);
+	}
+}
+
+static void send_prepared(struct push_post *post, struct transfer *transfer,
+			  struct push_result *ret)
+{
+	curl_off_t after = 0;
+	long status = 0;
+	CURLcode code = curl_easy_perform(post->curl);
+
+	curl_easy_getinfo(post->curl, CURLINFO_RESPONSE_CODE, &status);
+	if (code == CURLE_ABORTED_BY_CALLBACK && transfer->at < transfer->size &&
+	    !atomic_load(transfer->stop)) {
+		ret->outcome = PUSH_FILE;
+		ret->why = "it became shorter";
+		return;
+	}
+	/* Whoever has sent a status has decided, however the rest went; 1xx are no answers. */
+	if (status < 200 || status > 999) {
+		ret->outcome = code ? outcome_of_error(code) : PUSH_BROKEN;
+		ret->why = code ? words_of_error(code) : "no answer";
+		return;
+	}
+	ret->status = (int)status;
+	ret->outcome = outcome_of_status(ret->status);
+	if (!curl_easy_getinfo(post->curl, CURLINFO_RETRY_AFTER, &after) && after > 0)
+		ret->retry_after_s =
+			after < RETRY_AFTER_MAX_S ? (unsigned int)after : RETRY_AFTER_MAX_S;
+}
+
+void push_post_send(struct push_post *post, const char *url, const char *path,
+		    const atomic_bool *stop, struct push_result *ret)
+{
+	struct transfer transfer = { .stop = stop };
+	struct stat st;
+	int err;
+
+	*ret = (struct push_result){ 0 };
+	buf_init(&transfer.tenant, PUSH_SECRET_MAX + 64);
+	buf_init(&transfer.bearer, PUSH_SECRET_MAX + 64);
+	buf_init(&transfer.basic, PUSH_SECRET_MAX + 64);
+	transfer.fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (transfer.fd < 0 || fstat(transfer.fd, &st) || !S_ISREG(st.st_mode)) {
+		ret->outcome = transfer.fd < 0 && errno == ENOENT ? PUSH_GONE : PUSH_FILE;
+		ret->why = "it cannot be read";
+		transfer_fini(&transfer);
+		return;
+	}
+	transfer.size = st.st_size;
+	ret->bytes = (unsigned long long)st.st_size;
+	err = headers_make(&transfer, post->access);
+	if (err) {
+		ret->outcome = PUSH_CREDENTIALS;
+		ret->why =
+			err == -EINVAL ? "is empty, or no text of one line" : strerrordesc_np(-err);
+	} else {
+		curl_prepare(post, url, &transfer);
+		send_prepared(post, &transfer, ret);
+		curl_easy_reset(post->curl); /* forgets what proved who we are */
+	}
+	transfer_fini(&transfer);
+}
+
+#else
+
+int push_post_open(struct push_post **ret, const struct push_access *access)
+{
+	(void)ret;
+	(void)access;
+	return -EOPNOTSUPP;
+}
+
+void push_post_close(struct push_post *post)
+{
+	(void)post;
+}
+
+void push_post_send(struct push_post *post, const char *url, const char *path,
+		    const atomic_bool *stop, struct push_result *ret)
+{
+	(void)post;
+	(void)url;
+	(void)path;
+	(void)stop;
+	*ret = (struct push_result){ .outcome = PUSH_BROKEN };
+}
+
+#endif

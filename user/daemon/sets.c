@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/sets.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TIME_DIGITS 16 /* yyyymmddThhmmssZ */
+#define NUMBER_MAX 999999999
+
+const char *const store_suffixes[STORE_NR_FILES] = { ".pb.gz", ".folded", ".html" };
+
+/* Digits without a leading zero ("0" itself is fine); moves *text behind them. */
+static bool number_take(const char **text, uint64_t *ret)
+{
+	const char *at = *text;
+	uint64_t value = 0;
+
+	if (!isdigit((unsigned char)*at) || (*at == '0' && isdigit((unsigned char)at[1])))
+		return false;
+	for (; isdigit((unsigned char)*at); at++) {
+		value = value * 10 + (uint64_t)(*at - '0');
+		if (value > NUMBER_MAX)
+			return false;
+	}
+	*text = at;
+	*ret = value;
+	return true;
+}
+
+static int two_digits(const char *text)
+{
+	return (text[0] - '0') * 10 + text[1] - '0';
+}
+
+/* yyyymmddThhmmssZ */
+static bool time_take(const char **text, uint64_t *ret)
+{
+	static const char form[] = "dddddddd"
+				   "T"
+				   "dddddd"
+				   "Z";
+	const char *at = *text;
+	struct tm tm = { 0 };
+	time_t time;
+	size_t i;
+
+	for (i = 0; i < TIME_DIGITS; i++)
+		if (form[i] == 'd' ? !isdigit((unsigned char)at[i]) : at[i] != form[i])
+			return false;
+	tm.tm_year = two_digits(at) * 100 + two_digits(at + 2) - 1900;
+	tm.tm_mon = two_digits(at + 4) - 1;
+	tm.tm_mday = two_digits(at + 6);
+	tm.tm_hour = two_digits(at + 9);
+	tm.tm_min = two_digits(at + 11);
+	tm.tm_sec = two_digits(at + 13);
+	time = timegm(&tm);
+	if (time < 0)
+		return false;
+	*text = at + TIME_DIGITS;
+	*ret = (uint64_t)time;
+	return true;
+}
+
+void store_name_make(char *name, uint64_t start, uint64_t seconds, uint64_t copy)
+{
+	time_t time = (time_t)start;
+	struct tm tm = { 0 };
+	char text[32];
+
+	gmtime_r(&time, &tm);
+	strftime(text, sizeof(text), "%Y%m%dT%H%M%SZ", &tm);
+	if (copy)
+		snprintf(name, STORE_NAME_MAX, "cpu-%s-%" PRIu64 "s-%" PRIu64, text, seconds, copy);
+	else
+		snprintf(name, STORE_NAME_MAX, "cpu-%s-%" PRIu64 "s", text, seconds);
+}
+
+bool store_name_parse(struct store_name *ret, const char *name)
+{
+	struct store_name found = { 0 };
+	char made[STORE_NAME_MAX];
+	const char *at = name;
+
+	if (strncmp(at, "cpu-", 4))
+		return false;
+	at += 4;
+	if (!time_take(&at, &found.start) || *at++ != '-' || !number_take(&at, &found.seconds) ||
+	    *at++ != 's')
+		return false;
+	if (*at == '-') {
+		at++;
+		if (!number_take(&at, &found.copy) || !found.copy)
+			return false;
+	}
+	for (found.file = 0; found.file < STORE_NR_FILES; found.file++)
+		if (!strcmp(at, store_suffixes[found.file]))
+			break;
+	if (found.file == STORE_NR_FILES)
+		return false;
+	/* The 31st of February is another day for timegm(): not a name that we made. */
+	store_name_make(made, found.start, found.seconds, found.copy);
+	if (strncmp(made, name, strlen(made)))
+		return false;
+	*ret = found;
+	return true;
+}
+
+void set_file_name(char *name, const struct set *set, enum store_file file)
+{
+	char base[STORE_NAME_MAX];
+
+	store_name_make(base, set->start, set->seconds, set->copy);
+	snprintf(name, STORE_NAME_MAX, "%s%s", base, store_suffixes[file]);
+}
+
+bool set_is(const struct set *set, const struct store_name *name)
+{
+	return set->start == name->start && set->seconds == name->seconds &&
+	       set->copy == name->copy;
+}
+
+static int number_compare(uint64_t a, uint64_t b)
+{
+	return a < b ? -1 : a > b;
+}
+
+/* `keep` is "from the future" while they are sorted. */
+static int set_compare(const void *a, const void *b)
+{
+	const struct set *x = a, *y = b;
+	int order = number_compare(y->keep, x->keep);
+
+	if (!order)
+		order = number_compare(x->start, y->start);
+	if (!order)
+		order = number_compare(x->copy, y->copy);
+	return order ? order : number_compare(x->seconds, y->seconds);
+}
+
+static int set_add(struct sets *sets, size_t *cap, const struct set *set)
+{
+	size_t more = *cap ? *cap * 2 : 256;
+	struct set *tmp;
+
+	if (sets->nr == *cap) {
+		tmp = reallocarray(sets->sets, more, sizeof(*tmp));
+		if (!tmp)
+			return -ENOMEM;
+		sets->sets = tmp;
+		*cap = more;
+	}
+	sets->sets[sets->nr++] = *set;
+	return 0;
+}
+
+/* Each file as a set of its own. */
+static int files_read(struct sets *sets, DIR *dir, uint64_t now_seconds)
+{
+	struct store_name name;
+	struct dirent *entry;
+	size_t cap = 0;
+	struct stat st;
+	struct set set;
+	int err = 0;
+
+	while (!err && sets->nr < SETS_MAX_FILES) {
+		errno = 0;
+		entry = readdir(dir);
+		if (!entry) {
+			err = -errno; /* 0: that was all */
+			break;
+		}
+		if (!store_name_parse(&name, entry->d_name) ||
+		    fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
+		    !S_ISREG(st.st_mode))
+			continue;
+		set = (struct set){ .start = name.start,
+				    .seconds = name.seconds,
+				    .copy = name.copy,
+				    .bytes = (uint64_t)st.st_size,
+				    .files = 1U << name.file,
+				    .keep = name.start > now_seconds + SETS_FUTURE_SECONDS };
+		err = set_add(sets, &cap, &set);
+	}
+	return err;
+}
+
+/* Files that are neighbours now and of one set become that set. */
+static void files_join(struct sets *sets)
+{
+	struct set *last = NULL, *set;
+	size_t i, nr = 0;
+
+	for (i = 0; i < sets->nr; i++) {
+		set = &sets->sets[i];
+		set->keep = false;
+		sets->bytes += set->bytes;
+		if (last && last->start == set->start && last->copy == set->copy &&
+		    last->seconds == set->seconds) {
+			last->files |= set->files;
+			last->bytes += set->bytes;
+			continue;
+		}
+		last = &sets->sets[nr++];
+		*last = *set;
+	}
+	sets->nr = nr;
+}
+
+int sets_read(struct sets *ret, int folder_fd, uint64_t now_seconds)
+{
+	int fd = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), err;
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct sets sets = { 0 };
+
+	*ret = sets;
+	if (!dir) {
+		err = -errno;
+		if (fd >= 0)
+			close(fd);
+		return err;
+	}
+	err = files_read(&sets, dir, now_seconds);
+	closedir(dir);
+	if (err) {
+		sets_fini(&sets);
+		return err;
+	}
+	if (sets.nr)
+		qsort(sets.sets, sets.nr, sizeof(*sets.sets), set_compare);
+	files_join(&sets);
+	*ret = sets;
+	return 0;
+}
+
+void sets_fini(struct sets *sets)
+{
+	free(sets->sets);
+	*sets = (struct sets){ 0 };
+}

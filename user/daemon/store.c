@@ -1,0 +1,565 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/store.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "daemon/sets.h"
+
+#define MAX_TRIES 100
+#define MAX_COPIES 10000
+#define RESERVE_AS_LAST UINT64_MAX /* as much as the newest set has */
+#define TEMPORARY_PREFIX ".bpfprof-daemon-"
+#define TEMPORARY_SUFFIX ".tmp"
+#define TEMPORARY_DIGITS 16
+
+static const char *const latest_names[STORE_NR_FILES] = { "latest.pb.gz", "latest.folded",
+							  "latest.html" };
+
+struct store {
+	char *path;
+	int fd; /* of the folder, locked unless path is NULL */
+};
+
+/* Every folder on the way, and the last. */
+static int folders_make(const char *path)
+{
+	__cleanup(free_mem) char *copy = strdup(path);
+	char *slash;
+
+	if (!copy)
+		return -ENOMEM;
+	for (slash = strchr(copy + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = 0;
+		mkdir(copy, 0755); /* the last one tells what is wrong */
+		*slash = '/';
+	}
+	return mkdir(copy, 0755) && errno != EEXIST ? -errno : 0;
+}
+
+/* The descriptor of the folder, locked. */
+static int folder_open(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), err;
+
+	if (fd < 0 && errno == ENOENT) {
+		err = folders_make(path);
+		if (err)
+			return err;
+		fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	}
+	if (fd < 0)
+		return -errno;
+	/* Some network file systems have no locks: then nobody can be told apart. */
+	if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
+		close(fd);
+		return -EBUSY;
+	}
+	return fd;
+}
+
+int store_open(struct store **ret, const char *path)
+{
+	struct store *store = calloc(1, sizeof(*store));
+
+	if (!store)
+		return -ENOMEM;
+	store->path = strdup(path);
+	store->fd = store->path ? folder_open(path) : -ENOMEM;
+	if (store->fd < 0) {
+		int err = store->fd;
+
+		free(store->path);
+		free(store);
+		return err;
+	}
+	*ret = store;
+	return 0;
+}
+
+void store_close(struct store *store)
+{
+	if (!store)
+		return;
+	close(store->fd);
+	free(store->path);
+	free(store);
+}
+
+int store_open_below(struct store **ret, const struct store *above, const char *const names[],
+		     size_t nr, bool make)
+{
+	struct store *store = calloc(1, sizeof(*store));
+	int fd = store ? openat(above->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1, next;
+	int err = !store ? -ENOMEM : fd < 0 ? -errno : 0;
+	size_t i;
+
+	for (i = 0; i < nr && !err; i++) {
+		if (make && mkdirat(fd, names[i], 0755) && errno != EEXIST)
+			err = -errno;
+		next = openat(fd, names[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (next >= 0)
+			err = 0;
+		else if (!err)
+			err = -errno;
+		close(fd);
+		fd = next;
+	}
+	if (err) {
+		free(store);
+		return err;
+	}
+	store->fd = fd;
+	*ret = store;
+	return 0;
+}
+
+int store_fd(const struct store *store)
+{
+	return store->fd;
+}
+
+/* Somebody may have removed the folder, or mounted another on it. */
+static int folder_refresh(struct store *store)
+{
+	struct stat at_path, ours;
+	int fd;
+
+	if (!store->path) /* of one below: opened anew each time */
+		return 0;
+	if (!stat(store->path, &at_path) && !fstat(store->fd, &ours) &&
+	    at_path.st_dev == ours.st_dev && at_path.st_ino == ours.st_ino)
+		return 0;
+	fd = folder_open(store->path);
+	if (fd < 0)
+		return fd;
+	close(store->fd);
+	store->fd = fd;
+	return 0;
+}
+
+static void temporary_name(char name[STORE_NAME_MAX])
+{
+	uint64_t random;
+
+	if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
+		random = (uint64_t)getpid() << 32 ^ (uint64_t)clock();
+	snprintf(name, STORE_NAME_MAX, TEMPORARY_PREFIX "%016" PRIx64 TEMPORARY_SUFFIX, random);
+}
+
+static bool is_temporary(const char *name)
+{
+	size_t prefix = sizeof(TEMPORARY_PREFIX) - 1;
+
+	return !strncmp(name, TEMPORARY_PREFIX, prefix) &&
+	       strspn(name + prefix, "0123456789abcdef") == TEMPORARY_DIGITS &&
+	       !strcmp(name + prefix + TEMPORARY_DIGITS, TEMPORARY_SUFFIX);
+}
+
+/* latest.* of one kind leads to target from now on, if it is a link or nothing yet. */
+static int link_set(struct store *store, enum store_file file, const char *target)
+{
+	char temporary[STORE_NAME_MAX], old[STORE_NAME_MAX + 16];
+	struct stat st;
+	ssize_t len;
+	int err;
+
+	if (!fstatat(store->fd, latest_names[file], &st, AT_SYMLINK_NOFOLLOW)) {
+		if (!S_ISLNK(st.st_mode))
+			return -EEXIST;
+		len = readlinkat(store->fd, latest_names[file], old, sizeof(old) - 1);
+		if (len > 0) {
+			old[len] = 0;
+			if (!strcmp(old, target))
+				return 0;
+		}
+	}
+	temporary_name(temporary);
+	if (symlinkat(target, store->fd, temporary))
+		return -errno;
+	if (!renameat(store->fd, temporary, store->fd, latest_names[file]))
+		return 0;
+	err = -errno;
+	unlinkat(store->fd, temporary, 0);
+	return err;
+}
+
+static void links_count(struct store_counts *counts, int err)
+{
+	if (!err)
+		return;
+	if (!counts->links_failed++)
+		counts->links_error = err;
+}
+
+static int temporaries_remove(struct store *store, struct store_counts *counts)
+{
+	int fd = openat(store->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), err = 0;
+	struct dirent *entry;
+	struct stat st;
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+	if (!dir) {
+		err = -errno;
+		if (fd >= 0)
+			close(fd);
+		return err;
+	}
+	while ((entry = readdir(dir))) {
+		if (!is_temporary(entry->d_name) ||
+		    fstatat(store->fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
+		    !(S_ISREG(st.st_mode) || S_ISLNK(st.st_mode)))
+			continue;
+		if (!unlinkat(store->fd, entry->d_name, 0))
+			counts->stale++;
+		else if (!err)
+			err = -errno;
+	}
+	closedir(dir);
+	return err;
+}
+
+int store_clean(struct store *store, struct store_counts *counts)
+{
+	return temporaries_remove(store, counts);
+}
+
+int store_repair(struct store *store, uint64_t now_seconds, struct store_counts *counts)
+{
+	char name[STORE_NAME_MAX];
+	enum store_file file;
+	struct sets sets;
+	size_t i;
+	int err, first;
+
+	err = temporaries_remove(store, counts);
+	first = sets_read(&sets, store->fd, now_seconds);
+	if (first)
+		return err ? err : first;
+	for (file = 0; file < STORE_NR_FILES; file++) {
+		for (i = sets.nr; i && !(sets.sets[i - 1].files & 1U << file); i--)
+			;
+		if (!i)
+			continue;
+		set_file_name(name, &sets.sets[i - 1], file);
+		links_count(counts, link_set(store, file, name));
+	}
+	sets_fini(&sets);
+	return err;
+}
+
+/* Where latest.* of one kind leads to: a set. */
+static bool link_read(const struct store *store, enum store_file file, struct store_name *ret)
+{
+	char target[STORE_NAME_MAX];
+	ssize_t len = readlinkat(store->fd, latest_names[file], target, sizeof(target) - 1);
+
+	if (len <= 0)
+		return false;
+	target[len] = 0;
+	return store_name_parse(ret, target);
+}
+
+/* The files of a set that is not to be touched: those that latest.* lead to. */
+static void links_protect(struct store *store, struct sets *sets)
+{
+	struct store_name name;
+	enum store_file file;
+	size_t i;
+
+	for (file = 0; file < STORE_NR_FILES; file++) {
+		if (!link_read(store, file, &name))
+			continue;
+		for (i = 0; i < sets->nr; i++)
+			if (set_is(&sets->sets[i], &name))
+				sets->sets[i].keep = true;
+	}
+}
+
+static void set_remove(struct store *store, const struct set *set, struct store_counts *counts)
+{
+	char name[STORE_NAME_MAX];
+	enum store_file file;
+
+	for (file = 0; file < STORE_NR_FILES; file++) {
+		if (!(set->files & 1U << file))
+			continue;
+		set_file_name(name, set, file);
+		if (unlinkat(store->fd, name, 0) && errno != ENOENT) {
+			if (!counts->remove_error)
+				counts->remove_error = -errno;
+			return;
+		}
+	}
+	counts->removed_sets++;
+	counts->removed_bytes += set->bytes;
+	counts->sets--;
+	counts->bytes -= set->bytes;
+}
+
+bool store_is_ours(const struct store *store)
+{
+	struct store_name name;
+
+	return link_read(store, STORE_PPROF, &name);
+}
+
+bool store_leads_to(const struct store *store, const struct set *set)
+{
+	struct store_name name;
+	enum store_file file;
+
+	for (file = 0; file < STORE_NR_FILES; file++)
+		if (link_read(store, file, &name) && set_is(set, &name))
+			return true;
+	return false;
+}
+
+int store_remove(struct store *store, const struct set *set, const struct set *next)
+{
+	struct store_counts counts = { 0 };
+	char target[STORE_NAME_MAX];
+	struct store_name name;
+	enum store_file file;
+	int err;
+
+	/* First the links: they never lead to nothing. */
+	for (file = 0; file < STORE_NR_FILES; file++) {
+		if (!link_read(store, file, &name) || !set_is(set, &name))
+			continue;
+		err = 0;
+		if (next && next->files & 1U << file) {
+			set_file_name(target, next, file);
+			err = link_set(store, file, target);
+		} else if (unlinkat(store->fd, latest_names[file], 0)) {
+			err = -errno;
+		}
+		if (err)
+			return err;
+	}
+	set_remove(store, set, &counts);
+	return counts.remove_error;
+}
+
+static bool is_too_old(const struct set *set, uint64_t now_seconds,
+		       const struct store_limits *limits)
+{
+	uint64_t end = set->start + set->seconds;
+
+	return end < now_seconds && now_seconds - end > limits->age_seconds;
+}
+
+/* reserve: bytes, or RESERVE_AS_LAST. */
+static int prune(struct store *store, const struct store_limits *limits, uint64_t reserve,
+		 uint64_t now_seconds, struct store_counts *counts)
+{
+	struct sets sets;
+	size_t i;
+	int err;
+
+	if (!limits)
+		return 0;
+	err = sets_read(&sets, store->fd, now_seconds);
+	if (err) {
+		counts->remove_error = err;
+		return err;
+	}
+	links_protect(store, &sets);
+	if (reserve == RESERVE_AS_LAST)
+		reserve = sets.nr ? sets.sets[sets.nr - 1].bytes : 0;
+	if (sets.nr && !reserve)
+		sets.sets[sets.nr - 1].keep = true;
+	counts->sets = sets.nr;
+	counts->bytes = sets.bytes;
+	counts->remove_error = 0;
+	for (i = 0; i < sets.nr; i++) {
+		if (sets.sets[i].keep)
+			continue;
+		if (counts->bytes + reserve > limits->bytes ||
+		    is_too_old(&sets.sets[i], now_seconds, limits))
+			set_remove(store, &sets.sets[i], counts);
+	}
+	sets_fini(&sets);
+	return counts->remove_error;
+}
+
+int store_prune(struct store *store, const struct store_limits *limits, uint64_t now_seconds,
+		struct store_counts *counts)
+{
+	return prune(store, limits, 0, now_seconds, counts);
+}
+
+static int temporary_open(struct store *store, char name[STORE_NAME_MAX])
+{
+	int try, fd;
+
+	for (try = 0; try < MAX_TRIES; try++) {
+		temporary_name(name);
+		fd = openat(store->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+			    0644);
+		if (fd >= 0)
+			return fd;
+		if (errno != EEXIST)
+			break;
+	}
+	name[0] = 0;
+	return -errno;
+}
+
+int store_begin(struct store *store, struct store_set *set, const struct store_limits *limits,
+		uint64_t now_seconds, struct store_counts *counts)
+{
+	enum store_file file;
+	int err;
+
+	err = folder_refresh(store);
+	if (err)
+		return err;
+	/* What cannot be removed is told in counts, and is no reason not to write. */
+	prune(store, limits, RESERVE_AS_LAST, now_seconds, counts);
+	*set = (struct store_set){ .fds = { -1, -1, -1 }, .open = true };
+	for (file = 0; file < STORE_NR_FILES && !err; file++) {
+		set->fds[file] = temporary_open(store, set->temporary[file]);
+		err = set->fds[file] < 0 ? set->fds[file] : 0;
+	}
+	if (err)
+		store_abort(store, set);
+	return err;
+}
+
+void store_abort(struct store *store, struct store_set *set)
+{
+	enum store_file file;
+
+	for (file = 0; set->open && file < STORE_NR_FILES; file++) {
+		if (set->fds[file] >= 0)
+			close(set->fds[file]);
+		if (set->temporary[file][0])
+			unlinkat(store->fd, set->temporary[file], 0);
+	}
+	*set = (struct store_set){ .fds = { -1, -1, -1 } };
+}
+
+/* Everything on the disk, and its size known. */
+static int set_sync(struct store_set *set)
+{
+	enum store_file file;
+	struct stat st;
+
+	for (file = 0; file < STORE_NR_FILES; file++) {
+		if (fsync(set->fds[file]) && errno != EINVAL)
+			return -errno;
+		if (fstat(set->fds[file], &st))
+			return -errno;
+		set->bytes += (uint64_t)st.st_size;
+	}
+	return 0;
+}
+
+static void file_name(char name[STORE_NAME_MAX], const char *set_name, enum store_file file)
+{
+	snprintf(name, STORE_NAME_MAX, "%s%s", set_name, store_suffixes[file]);
+}
+
+/* Is there nothing at all under any of its names? */
+static bool name_is_free(const struct store *store, const char *set_name)
+{
+	char name[STORE_NAME_MAX];
+	enum store_file file;
+	struct stat st;
+
+	for (file = 0; file < STORE_NR_FILES; file++) {
+		file_name(name, set_name, file);
+		if (!fstatat(store->fd, name, &st, AT_SYMLINK_NOFOLLOW))
+			return false;
+	}
+	return true;
+}
+
+static int name_choose(const struct store *store, struct store_set *set, uint64_t start,
+		       uint64_t seconds)
+{
+	uint64_t copy;
+
+	for (copy = 0; copy < MAX_COPIES; copy++) {
+		store_name_make(set->name, start, seconds, copy);
+		if (name_is_free(store, set->name))
+			return 0;
+	}
+	return -EEXIST;
+}
+
+static int file_rename(const struct store *store, const char *from, const char *to)
+{
+	if (!renameat2(store->fd, from, store->fd, to, RENAME_NOREPLACE))
+		return 0;
+	/* A file system that cannot say "only if it is free"; we have just looked. */
+	if (errno != EINVAL && errno != ENOSYS)
+		return -errno;
+	return renameat(store->fd, from, store->fd, to) ? -errno : 0;
+}
+
+/* The temporaries get their names, all or none. */
+static int set_rename(struct store *store, struct store_set *set)
+{
+	char name[STORE_NAME_MAX];
+	enum store_file file, done;
+	int err = 0;
+
+	for (file = 0; file < STORE_NR_FILES && !err; file++) {
+		file_name(name, set->name, file);
+		err = file_rename(store, set->temporary[file], name);
+		if (!err)
+			set->temporary[file][0] = 0;
+	}
+	if (!err)
+		return 0;
+	for (done = 0; done + 1 < file; done++) {
+		file_name(name, set->name, done);
+		unlinkat(store->fd, name, 0);
+	}
+	return err;
+}
+
+int store_commit(struct store *store, struct store_set *set, uint64_t start, uint64_t seconds,
+		 const struct store_limits *limits, uint64_t now_seconds,
+		 struct store_counts *counts)
+{
+	char name[STORE_NAME_MAX];
+	enum store_file file;
+	int err;
+
+	err = set_sync(set);
+	if (!err)
+		err = name_choose(store, set, start, seconds);
+	if (!err) {
+		prune(store, limits, set->bytes, now_seconds, counts);
+		err = set_rename(store, set);
+	}
+	if (err) {
+		store_abort(store, set);
+		return err;
+	}
+	for (file = 0; file < STORE_NR_FILES; file++) {
+		close(set->fds[file]);
+		file_name(name, set->name, file);
+		links_count(counts, link_set(store, file, name));
+	}
+	set->open = false;
+	/* That latest.* led to before may go now. */
+	prune(store, limits, 0, now_seconds, counts);
+	fsync(store->fd); /* some file systems cannot, which is no failure */
+	return 0;
+}

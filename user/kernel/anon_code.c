@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/anon_code.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+#include "base/time.h"
+#include "bpfprof.h"
+#include "kernel/memory.h"
+#include "kernel/session.h"
+#include "proc/processes.h"
+#include "unwind/code_rules.h"
+#include "unwind/reader.h"
+#include "unwind_native.h"
+#include "bpfprof.skel.h"
+
+#define MAX_BLOCKS 4000 /* a little less than the map code_blocks holds */
+#define MAX_BLOCKS_AT_ONCE 512
+#define MAX_RULES 512
+#define KEEP_NS (5 * NS_PER_SECOND)
+#define BLOCK_BYTES (1ULL << BPFPROF_CODE_BLOCK_SHIFT)
+#define MAX_REACH (1ULL << 20) /* code further away belongs to something else */
+
+struct block {
+	UT_hash_handle hh;
+	struct bpfprof_code_block key;
+	uint64_t row;
+	uint64_t learned_ns;
+};
+
+struct anon_code {
+	struct session *session;
+	struct deadline_runner *runner;
+	struct block *blocks; /* oldest first */
+};
+
+int anon_code_new(struct anon_code **ret, struct session *session, struct deadline_runner *runner)
+{
+	struct anon_code *code = calloc(1, sizeof(*code));
+
+	if (!code)
+		return -ENOMEM;
+	code->session = session;
+	code->runner = runner;
+	*ret = code;
+	return 0;
+}
+
+static void block_remove(struct anon_code *code, struct block *block)
+{
+	bpf_map_delete_elem(bpf_map__fd(code->session->skel->maps.code_blocks), &block->key);
+	HASH_DEL(code->blocks, block);
+	free(block);
+}
+
+void anon_code_free(struct anon_code *code)
+{
+	struct block *block, *next;
+
+	if (!code)
+		return;
+	HASH_ITER(hh, code->blocks, block, next) {
+		HASH_DEL(code->blocks, block);
+		free(block);
+	}
+	free(code);
+}
+
+void anon_code_expire(struct anon_code *code, uint64_t now_ns)
+{
+	while (code->blocks && now_ns - code->blocks->learned_ns >= KEEP_NS)
+		block_remove(code, code->blocks);
+}
+
+static uint64_t block_of(uint64_t va)
+{
+	return va >> BPFPROF_CODE_BLOCK_SHIFT;
+}
+
+static struct block *block_find(struct anon_code *code, uint32_t asid, uint64_t number)
+{
+	struct bpfprof_code_block key = { .block = number, .asid = asid };
+	struct block *block;
+
+	HASH_FIND(hh, code->blocks, &key, sizeof(key), block);
+	return block;
+}
+
+uint64_t anon_code_row(struct anon_code *code, const struct process *process, uint64_t pc,
+		       uint64_t now_ns)
+{
+	struct block *block;
+
+	anon_code_expire(code, now_ns);
+	if (!process->published)
+		return 0;
+	block = block_find(code, process->asid, block_of(pc));
+	if (!block)
+		block = block_find(code, process->asid, pc | BPFPROF_CODE_BLOCK_PC);
+	return block ? block->row : 0;
+}
+
+static void block_add(struct anon_code *code, uint32_t asid, uint64_t number, uint64_t row,
+		      uint64_t now_ns)
+{
+	struct block *block = block_find(code, asid, number);
+
+	if (block)
+		block_remove(code, block);
+	if (HASH_COUNT(code->blocks) >= MAX_BLOCKS)
+		block_remove(code, code->blocks);
+	block = calloc(1, sizeof(*block));
+	if (!block)
+		return;
+	block->key = (struct bpfprof_code_block){ .block = number, .asid = asid };
+	block->row = row;
+	block->learned_ns = now_ns;
+	HASH_ADD(hh, code->blocks, key, sizeof(block->key), block);
+	bpf_map_update_elem(bpf_map__fd(code->session->skel->maps.code_blocks), &block->key, &row,
+			    BPF_ANY);
+}
+
+/* Code as the process has it. */
+struct code_memory {
+	struct anon_code *code;
+	uint32_t pid;
+};
+
+static int code_memory_read(void *arg, uint64_t off, void *dst, size_t len)
+{
+	struct code_memory *memory = arg;
+
+	return memory_read(memory->code->session, memory->code->runner, memory->pid, off, dst, len);
+}
+
+/* Blocks that lie in the rule as a whole; fewer than *left, or one process had all there are. */
+static void rule_publish(struct anon_code *code, uint32_t asid, const struct code_rule *rule,
+			 uint32_t *left, uint64_t now_ns)
+{
+	uint64_t va = (rule->off + BLOCK_BYTES - 1) & ~(BLOCK_BYTES - 1);
+
+	for (; va + BLOCK_BYTES <= rule->off + rule->len && *left; va += BLOCK_BYTES, --*left)
+		block_add(code, asid, block_of(va), rule->row, now_ns);
+}
+
+static uint64_t learn(struct anon_code *code, const struct process *process,
+		      const struct process_mapping *mapping, uint64_t pc, struct code_rule *rules,
+		      cfi_check_fn check, void *arg, uint64_t now_ns)
+{
+	struct code_memory memory = { .code = code,
+				      .pid = session_own_pid(code->session, process->pid,
+							     process->place.agent_pid) };
+	struct code_area area = { .read = code_memory_read,
+				  .arg = &memory,
+				  .start = mapping->start,
+				  .end = mapping->end };
+	uint32_t left = MAX_BLOCKS_AT_ONCE;
+	int nr, i, at;
+
+	if (pc - area.start > MAX_REACH)
+		area.start = pc - MAX_REACH;
+	if (area.end - pc > MAX_REACH)
+		area.end = pc + MAX_REACH;
+	nr = code_rules_find(&area, pc, rules, MAX_RULES);
+	for (at = 0; at < nr; at++)
+		if (pc >= rules[at].off && pc - rules[at].off < rules[at].len)
+			break;
+	if (nr < 0 || at == nr || !check(arg, rules[at].row))
+		return 0;
+	for (i = 0; i < nr && process->published; i++)
+		rule_publish(code, process->asid, &rules[i], &left, now_ns);
+	return rules[at].row;
+}
+
+uint64_t anon_code_learn(struct anon_code *code, const struct process *process,
+			 const struct process_mapping *mapping, uint64_t pc, uint64_t lookup_pc,
+			 cfi_check_fn check, void *arg, uint64_t now_ns)
+{
+	struct code_rule *rules = malloc(MAX_RULES * sizeof(*rules));
+	uint64_t row = 0;
+
+	if (rules && pc >= mapping->start && pc < mapping->end)
+		row = learn(code, process, mapping, pc, rules, check, arg, now_ns);
+	free(rules);
+	if (!row)
+		row = unwind_row_make(0, ROW_NONE, 0, 0, 0, 0, UNWIND_LOOKED_AT);
+	if (process->published && !block_find(code, process->asid, block_of(lookup_pc)))
+		block_add(code, process->asid, lookup_pc | BPFPROF_CODE_BLOCK_PC, row, now_ns);
+	return row;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_KERNEL_ANON_CODE_H
+#define BPFPROF_KERNEL_ANON_CODE_H
+
+/*
+ * Unwind rules of code that is in no file: what oneDNN and the like make at run time uses
+ * rbp as it likes. Where the frame pointer leads nowhere, the code is read from the process
+ * and followed (unwind/code_rules.h); blocks of it that one rule holds for go into the
+ * kernel's map code_blocks, for some seconds: such code may change.
+ */
+
+#include <stdint.h>
+
+#include "unwind/cfi.h"
+
+struct anon_code;
+struct deadline_runner;
+struct process;
+struct process_mapping;
+struct session;
+
+int anon_code_new(struct anon_code **ret, struct session *session, struct deadline_runner *runner);
+void anon_code_free(struct anon_code *code);
+
+/* The row of pc if it is known, else 0. */
+uint64_t anon_code_row(struct anon_code *code, const struct process *process, uint64_t pc,
+		       uint64_t now_ns);
+/*
+ * Reads it out of the code in mapping; lookup_pc is pc, or the byte before it if pc is a return address. check
+ * as for cfi_learn(). ROW_NONE if there is none.
+ */
+uint64_t anon_code_learn(struct anon_code *code, const struct process *process,
+			 const struct process_mapping *mapping, uint64_t pc, uint64_t lookup_pc,
+			 cfi_check_fn check, void *arg, uint64_t now_ns);
+/* Forgets what is old. */
+void anon_code_expire(struct anon_code *code, uint64_t now_ns);
+
+#endif

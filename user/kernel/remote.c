@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/remote.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <uthash.h>
+
+#include "base/cleanup.h"
+#include "base/time.h"
+#include "bpfprof.h"
+#include "kernel/iterate.h"
+#include "kernel/session.h"
+#include "bpfprof.skel.h"
+
+#define PAGE_BYTES BPFPROF_READ_BYTES
+#define AHEAD_BYTES                                                                                \
+	(8 * PAGE_BYTES) /* read around what is missing: what lies together is used together */
+#define MAX_WANTED 4096
+#define DEATH_MS 100 /* for the child to die, so that its slot can be used again */
+#define NOT_DONE 1
+
+/* One pass asked for of the child. */
+struct remote_order {
+	uint32_t tid;
+	uint32_t slot;
+};
+
+struct remote_child {
+	int prog_fd, slot_fd;
+	pid_t pid; /* 0: none at the moment */
+	int fd; /* our end of the socket */
+	uint32_t slot; /* that it uses */
+	pid_t hung[BPFPROF_READ_SLOTS]; /* the child that hangs in the slot, or 0 */
+	struct bpfprof_task_read *reads; /* shared with the kernel and the child */
+};
+
+enum page_state { PAGE_MISSING, PAGE_READ, PAGE_UNREADABLE, PAGE_HUNG };
+
+struct remote_page {
+	UT_hash_handle hh;
+	uint64_t va;
+	enum page_state state;
+	bool wanted;
+	uint8_t *data;
+};
+
+struct remote {
+	struct unwind_reader reader; /* first */
+	struct remote_child *child;
+	uint32_t tid;
+	struct remote_page *pages;
+	size_t nr_pages;
+	struct remote_page *wanted[MAX_WANTED];
+	size_t nr_wanted;
+	bool defer, missed;
+	struct remote_counts counts;
+};
+
+/* In the child. */
+
+static int pass_run(struct remote_child *child, const struct remote_order *order, int link_fd)
+{
+	uint32_t zero = 0;
+	__cleanup(close_fd) int fd = -1;
+	char byte;
+	ssize_t n;
+
+	if (bpf_map_update_elem(child->slot_fd, &zero, &order->slot, BPF_ANY))
+		return -errno;
+	fd = bpf_iter_create(link_fd);
+	if (fd < 0)
+		return fd;
+	do {
+		n = read(fd, &byte, 1); /* nothing is written; the program runs */
+	} while (n < 0 && (errno == EINTR || errno == EAGAIN));
+	return n < 0 ? -errno : 0;
+}
+
+static void child_main(struct remote_child *child, int fd)
+{
+	struct remote_order order;
+	int link_fd = -1, result;
+	uint32_t tid = 0;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	while (recv(fd, &order, sizeof(order), 0) == sizeof(order)) {
+		if (order.tid != tid && link_fd >= 0) {
+			close(link_fd);
+			link_fd = -1;
+		}
+		if (link_fd < 0)
+			link_fd = iterate_link(child->prog_fd, order.tid);
+		tid = order.tid;
+		result = link_fd < 0 ? link_fd : pass_run(child, &order, link_fd);
+		if (send(fd, &result, sizeof(result), MSG_NOSIGNAL) != sizeof(result))
+			break;
+	}
+	_exit(0);
+}
+
+/* In the parent. */
+
+int remote_slot_find(pid_t *hung, int nr)
+{
+	int i, found = -EBUSY;
+
+	for (i = nr; i--;) {
+		if (hung[i] && waitpid(hung[i], NULL, WNOHANG))
+			hung[i] = 0;
+		if (!hung[i])
+			found = i;
+	}
+	return found;
+}
+
+static int child_start(struct remote_child *child)
+{
+	int fds[2], slot;
+	pid_t pid;
+
+	if (child->pid)
+		return 0;
+	slot = remote_slot_find(child->hung, BPFPROF_READ_SLOTS);
+	if (slot < 0)
+		return slot;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds))
+		return -errno;
+	pid = fork();
+	if (!pid) {
+		close(fds[0]);
+		child_main(child, fds[1]);
+	}
+	close(fds[1]);
+	if (pid < 0) {
+		close(fds[0]);
+		return -EAGAIN;
+	}
+	child->pid = pid;
+	child->fd = fds[0];
+	child->slot = (uint32_t)slot;
+	return 0;
+}
+
+/* Kills the child. Unless it goes at once, what it hangs in keeps its slot until it does. */
+static void child_kill(struct remote_child *child)
+{
+	uint64_t end_ns = time_monotonic_ns() + DEATH_MS * 1000000ULL;
+	bool gone = false;
+
+	if (!child->pid)
+		return;
+	kill(child->pid, SIGKILL);
+	close(child->fd);
+	while (!gone && time_monotonic_ns() < end_ns) {
+		gone = waitpid(child->pid, NULL, WNOHANG) != 0;
+		if (!gone)
+			usleep(1000);
+	}
+	if (!gone)
+		child->hung[child->slot] = child->pid;
+	child->pid = 0;
+}
+
+int remote_child_new(struct remote_child **ret, struct session *session)
+{
+	struct remote_child *child = calloc(1, sizeof(*child));
+	size_t bytes = BPFPROF_READ_SLOTS * sizeof(*child->reads);
+	int err;
+
+	if (!child)
+		return -ENOMEM;
+	child->prog_fd = bpf_program__fd(session->skel->progs.task_pages);
+	child->slot_fd = bpf_map__fd(session->skel->maps.task_read_slot);
+	child->reads = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+			    bpf_map__fd(session->skel->maps.task_reads), 0);
+	if (child->reads == MAP_FAILED) {
+		err = -errno;
+		free(child);
+		return err;
+	}
+	err = child_start(child);
+	if (err) {
+		remote_child_free(child);
+		return err;
+	}
+	*ret = child;
+	return 0;
+}
+
+void remote_child_free(struct remote_child *child)
+{
+	if (!child)
+		return;
+	child_kill(child);
+	munmap(child->reads, BPFPROF_READ_SLOTS * sizeof(*child->reads));
+	free(child);
+}
+
+/* One pass over the list in the child's slot. 0, -ETIMEDOUT, -errno. */
+static int child_pass(struct remote_child *child, uint32_t tid)
+{
+	struct remote_order order = { .tid = tid, .slot = child->slot };
+	struct pollfd poll_fd = { .fd = child->fd, .events = POLLIN };
+	int result, n;
+
+	if (send(child->fd, &order, sizeof(order), MSG_NOSIGNAL) != sizeof(order))
+		return -EPIPE;
+	do {
+		n = poll(&poll_fd, 1, REMOTE_DEADLINE_MS);
+	} while (n < 0 && errno == EINTR);
+	if (n <= 0)
+		return -ETIMEDOUT;
+	if (recv(child->fd, &result, sizeof(result), 0) != sizeof(result))
+		return -EPIPE;
+	return result;
+}
+
+static void page_take(struct remote *remote, struct remote_page *page,
+		      const struct bpfprof_task_read *req, uint32_t i)
+{
+	if (!req->result[i])
+		page->data = malloc(PAGE_BYTES);
+	if (page->data)
+		memcpy(page->data, req->data[i], PAGE_BYTES);
+	page->state = page->data ? PAGE_READ : PAGE_UNREADABLE;
+	remote->counts.nr_pages += page->data != NULL;
+	remote->counts.nr_unreadable += !page->data;
+}
+
+/* Reads pages[0..nr), as many as one pass takes. How many are settled; all of them after errors. */
+static size_t pages_read(struct remote *remote, struct remote_page **pages, size_t nr)
+{
+	struct remote_child *child = remote->child;
+	uint64_t start_ns = time_monotonic_ns();
+	struct bpfprof_task_read *req;
+	int err = remote->counts.nr_hung < REMOTE_MAX_HUNG ? child_start(child) : -EBUSY;
+	size_t i, done = 0;
+
+	if (nr > BPFPROF_READ_PAGES)
+		nr = BPFPROF_READ_PAGES;
+	if (err) {
+		remote->counts.nr_refused += nr;
+		for (i = 0; i < nr; i++)
+			pages[i]->state = PAGE_UNREADABLE;
+		return nr;
+	}
+	req = &child->reads[child->slot];
+	req->nr = (uint32_t)nr;
+	for (i = 0; i < nr; i++) {
+		req->va[i] = pages[i]->va;
+		req->result[i] = NOT_DONE;
+	}
+	err = child_pass(child, remote->tid);
+	for (done = 0; done < nr && req->result[done] != NOT_DONE; done++)
+		page_take(remote, pages[done], req, (uint32_t)done);
+	if (err == -ETIMEDOUT || err == -EPIPE) {
+		child_kill(child);
+		remote->counts.nr_hung++;
+		if (done < nr)
+			pages[done++]->state = PAGE_HUNG;
+	} else {
+		/* No such process any more: the program did not run. */
+		for (; done < nr; done++)
+			pages[done]->state = PAGE_UNREADABLE;
+	}
+	remote->counts.nr_passes++;
+	remote->counts.read_ns += time_monotonic_ns() - start_ns;
+	return done;
+}
+
+void remote_fetch(struct remote *remote)
+{
+	size_t at = 0, i;
+
+	while (at < remote->nr_wanted)
+		at += pages_read(remote, remote->wanted + at, remote->nr_wanted - at);
+	for (i = 0; i < remote->nr_wanted; i++)
+		remote->wanted[i]->wanted = false;
+	remote->nr_wanted = 0;
+}
+
+static struct remote_page *page_get(struct remote *remote, uint64_t va)
+{
+	struct remote_page *page;
+
+	HASH_FIND(hh, remote->pages, &va, sizeof(va), page);
+	if (page)
+		return page;
+	if (remote->nr_pages >= REMOTE_MAX_PAGES) {
+		remote->counts.nr_refused++;
+		return NULL;
+	}
+	page = calloc(1, sizeof(*page));
+	if (!page)
+		return NULL;
+	page->va = va;
+	HASH_ADD(hh, remote->pages, va, sizeof(page->va), page);
+	remote->nr_pages++;
+	return page;
+}
+
+void remote_want(struct remote *remote, uint64_t va, uint64_t len)
+{
+	uint64_t at = va & ~(uint64_t)(PAGE_BYTES - 1);
+	struct remote_page *page;
+
+	/* Nothing beyond the user's half of the address space, and no wrap around. */
+	if (va >> 56 || len >> 32 || !len)
+		return;
+	for (; at < va + len; at += PAGE_BYTES) {
+		page = page_get(remote, at);
+		if (!page || page->state != PAGE_MISSING || page->wanted)
+			continue;
+		if (remote->nr_wanted == MAX_WANTED)
+			remote_fetch(remote);
+		page->wanted = true;
+		remote->wanted[remote->nr_wanted++] = page;
+	}
+}
+
+static const struct remote_page *page_need(struct remote *remote, uint64_t va)
+{
+	struct remote_page *page;
+
+	HASH_FIND(hh, remote->pages, &va, sizeof(va), page);
+	if (page && page->state != PAGE_MISSING)
+		return page;
+	if (remote->defer) {
+		remote->missed = true;
+		remote_want(remote, va, PAGE_BYTES);
+		return NULL;
+	}
+	/* The missing one first: reading around it may fail, or hang, without harm to it. */
+	remote_want(remote, va, PAGE_BYTES);
+	remote_want(remote, va & ~(uint64_t)(AHEAD_BYTES - 1), AHEAD_BYTES);
+	remote_fetch(remote);
+	HASH_FIND(hh, remote->pages, &va, sizeof(va), page);
+	return page;
+}
+
+static int remote_read(struct unwind_reader *reader, __u64 va, void *dst, __u32 len)
+{
+	struct remote *remote = (struct remote *)reader;
+	const struct remote_page *page;
+	uint32_t within, part, done;
+
+	if (va >> 56)
+		return -EFAULT;
+	for (done = 0; done < len; done += part) {
+		within = (va + done) & (PAGE_BYTES - 1);
+		part = PAGE_BYTES - within < len - done ? PAGE_BYTES - within : len - done;
+		page = page_need(remote, va + done - within);
+		if (!page || page->state != PAGE_READ)
+			return -EFAULT;
+		memcpy((char *)dst + done, page->data + within, part);
+	}
+	return 0;
+}
+
+int remote_new(struct remote **ret, struct remote_child *child, uint32_t tid)
+{
+	struct remote *remote = calloc(1, sizeof(*remote));
+
+	if (!remote)
+		return -ENOMEM;
+	remote->reader.read = remote_read;
+	remote->child = child;
+	remote->tid = tid;
+	*ret = remote;
+	return 0;
+}
+
+bool remote_defer(struct remote *remote, bool defer)
+{
+	bool missed = remote->missed;
+
+	remote->defer = defer;
+	remote->missed = false;
+	return missed;
+}
+
+static void pages_drop(struct remote *remote, bool hung)
+{
+	struct remote_page *page, *next;
+
+	remote->nr_wanted = 0;
+	HASH_ITER(hh, remote->pages, page, next) {
+		page->wanted = false;
+		if (page->state == PAGE_HUNG && !hung)
+			continue;
+		HASH_DEL(remote->pages, page);
+		remote->nr_pages--;
+		free(page->data);
+		free(page);
+	}
+}
+
+void remote_forget(struct remote *remote)
+{
+	pages_drop(remote, false);
+}
+
+void remote_free(struct remote *remote)
+{
+	if (!remote)
+		return;
+	pages_drop(remote, true);
+	free(remote);
+}
+
+struct unwind_reader *remote_reader(struct remote *remote)
+{
+	return &remote->reader;
+}
+
+const struct remote_counts *remote_counts(const struct remote *remote)
+{
+	return &remote->counts;
+}

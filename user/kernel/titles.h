@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_KERNEL_TITLES_H
+#define BPFPROF_KERNEL_TITLES_H
+
+/*
+ * What the kernel side has to know to tell of changes of Ray workers' titles (bpf/titles.bpf.c), in
+ * a session that was opened with session_options.titles. Nothing of it is needed for it to be
+ * right: it keeps away what nobody wants to hear of.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "bpfprof.h"
+
+struct session;
+
+/* This title, as an event has it, is of interest, or not. The map is emptied when it is full. */
+void titles_judge(struct session *session, const char title[BPFPROF_TITLE_BYTES], bool wanted);
+/* No more of this process. */
+void titles_finish(struct session *session, const struct bpfprof_task_id *task);
+/* The process has ended. */
+void titles_forget(struct session *session, uint32_t pid);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_OUTPUT_DUMP_H
+#define BPFPROF_OUTPUT_DUMP_H
+
+/*
+ * A dump in py-spy's words: text, and JSON with keys of our own besides. Names that targets chose
+ * cannot control the terminal.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct buf;
+struct dump;
+
+struct dump_format {
+	bool native, kernel; /* these frames are shown too, and threads that Python does not know */
+	bool full_filenames;
+	bool waits; /* a line that says what a thread waits for */
+	bool containers; /* and one for the pod and the container of a process */
+};
+
+void dump_text(struct buf *dst, const struct dump *dump, const struct dump_format *format);
+void dump_json(struct buf *dst, const struct dump *dump, const struct dump_format *format);
+
+#endif

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "proc/image_find.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "proc/mountinfo.h"
+#include "proc/target_mount.h"
+
+#define OWN_MOUNTS_MAX_BYTES (4U << 20)
+
+/* Types of file handles (linux/exportfs.h, fs/xfs/xfs_export.h). */
+#define FILEID_INO32_GEN 1
+#define FILEID_XFS_64 0x81
+
+struct finder {
+	const struct image_place *place;
+	const struct image_identity *identity;
+	const struct target_mount *mount; /* of the path in its process, if that is known */
+	struct stat st; /* of the file found */
+	dev_t dev; /* with fd: of which file system a mount is wanted */
+	int fd; /* found, or -1 */
+};
+
+dev_t image_dev(uint32_t kernel_dev)
+{
+	return makedev(kernel_dev >> 20, kernel_dev & 0xfffff);
+}
+
+const char *image_way_name(enum image_way way)
+{
+	static const char *const names[IMAGE_NR_WAYS] = {
+		[IMAGE_WAY_NONE] = "none",     [IMAGE_WAY_PATH] = "path",
+		[IMAGE_WAY_INODE] = "inode",   [IMAGE_WAY_LAYER] = "overlay_layer",
+		[IMAGE_WAY_MOUNT] = "mount",   [IMAGE_WAY_TARGET_LAYER] = "target_layer",
+		[IMAGE_WAY_MEMORY] = "memory",
+	};
+
+	return names[way];
+}
+
+/* Overlay and btrfs show other device numbers than the inode's super block has. */
+static bool has_own_devices(int fd)
+{
+	struct statfs fs;
+
+	return !fstatfs(fd, &fs) && ((unsigned long)fs.f_type == OVERLAYFS_SUPER_MAGIC ||
+				     (unsigned long)fs.f_type == BTRFS_SUPER_MAGIC);
+}
+
+/* Inode numbers are used again at once when a file is deleted, hence size and time. */
+static bool is_the_one(const struct stat *st, const struct image_identity *id, int fd)
+{
+	if (!S_ISREG(st->st_mode))
+		return false;
+	if (!id->ino)
+		return true;
+	if (st->st_ino != id->ino || (uint64_t)st->st_size != id->size ||
+	    st->st_mtim.tv_sec != id->mtime_sec)
+		return false;
+	return st->st_dev == image_dev(id->dev) || has_own_devices(fd);
+}
+
+/* Takes fd; keeps it if it is the file. */
+static bool finder_try(struct finder *f, int fd)
+{
+	if (fd < 0)
+		return false;
+	if (!fstat(fd, &f->st) && is_the_one(&f->st, f->identity, fd)) {
+		f->fd = fd;
+		return true;
+	}
+	close(fd);
+	return false;
+}
+
+/* No link leads out of root, whoever made it. */
+static int open_below(int root_fd, const char *path, uint64_t flags)
+{
+	struct open_how how = { .flags = O_PATH | O_CLOEXEC | flags,
+				.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
+
+	return (int)syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
+}
+
+static int open_path(const char *root, const char *path, uint64_t flags)
+{
+	__cleanup(close_fd) int root_fd = -1;
+
+	if (!root[0])
+		return open(path, O_PATH | O_CLOEXEC | (int)flags);
+	root_fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (root_fd < 0)
+		return -1;
+	return open_below(root_fd, path, flags);
+}
+
+static void own_mounts_read(mount_line_fn fn, struct finder *f)
+{
+	__cleanup(close_fd) int fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+
+	if (fd >= 0)
+		mountinfo_read(fd, OWN_MOUNTS_MAX_BYTES, fn, f);
+}
+
+/* A descriptor that handles can be opened by: of any folder or file of the file system. */
+static bool open_mount(void *arg, const struct mount_line *line)
+{
+	struct finder *f = arg;
+	__cleanup(close_fd) int path_fd = -1;
+	struct stat st;
+	char self[40];
+
+	if (line->dev != f->dev)
+		return true;
+	path_fd = open(line->point, O_PATH | O_CLOEXEC);
+	if (path_fd < 0 || fstat(path_fd, &st) || st.st_dev != f->dev ||
+	    !(S_ISDIR(st.st_mode) || S_ISREG(st.st_mode)))
+		return true;
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", path_fd);
+	f->fd = open(self, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	return f->fd < 0;
+}
+
+static int open_handle(int mount_fd, int type, const uint32_t *words, unsigned int nr)
+{
+	union {
+		struct file_handle head;
+		char room[sizeof(struct file_handle) + 4 * sizeof(uint32_t)];
+	} handle;
+
+	handle.head.handle_type = type;
+	handle.head.handle_bytes = nr * (unsigned int)sizeof(uint32_t);
+	memcpy(handle.head.f_handle, words, nr * sizeof(uint32_t));
+	return open_by_handle_at(mount_fd, &handle.head, O_PATH | O_CLOEXEC);
+}
+
+/* The inode itself, whatever became of its names. */
+static bool find_inode(struct finder *f)
+{
+	const struct image_identity *id = f->identity;
+	uint32_t lo = (uint32_t)id->ino, hi = (uint32_t)(id->ino >> 32);
+	const uint32_t ino32_gen[] = { lo, id->ino_gen };
+	const uint32_t xfs[] = { lo, hi, id->ino_gen };
+	const uint32_t tmpfs[] = { id->ino_gen, lo, hi };
+	__cleanup(close_fd) int mount_fd = -1;
+	int fd = -1;
+
+	f->dev = image_dev(id->dev);
+	own_mounts_read(open_mount, f);
+	mount_fd = f->fd;
+	f->fd = -1;
+	if (mount_fd < 0)
+		return false;
+	if (!hi)
+		fd = open_handle(mount_fd, FILEID_INO32_GEN, ino32_gen, 2);
+	if (fd < 0)
+		fd = open_handle(mount_fd, FILEID_XFS_64, xfs, 3);
+	if (fd < 0)
+		fd = open_handle(mount_fd, FILEID_INO32_GEN, tmpfs, 3);
+	return finder_try(f, fd);
+}
+
+static bool find_in_layers(struct finder *f, const struct target_mount *mount, const char *path)
+{
+	char layer[PATH_MAX];
+	unsigned int i;
+	int root_fd;
+
+	for (i = 0; !target_mount_layer(mount, i, layer, sizeof(layer)); i++) {
+		root_fd = open_path(f->place->root, layer, O_DIRECTORY);
+		if (root_fd < 0)
+			continue;
+		finder_try(f, open_below(root_fd, path, 0));
+		close(root_fd);
+		if (f->fd >= 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * From 6.12 on the kernel names a file of an overlay by its path inside the layer. The
+ * layers' folders stand in the mount's options; inode and device tell the right one.
+ */
+static bool layers_of_mount(void *arg, const struct mount_line *line)
+{
+	struct finder *f = arg;
+	struct target_mount mount = { .layers = (char *)line->options };
+
+	return strcmp(line->type, "overlay") || !find_in_layers(f, &mount, f->place->path);
+}
+
+/*
+ * path below a mount of ours. Of a file that is told by its inode any way to it will do; with any other the target's
+ * own links must not lead out of what it has mounted there.
+ */
+static int open_in_mount(const struct finder *f, int point_fd, const char *path)
+{
+	struct open_how how = { .flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+				.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
+	const char *inside = f->mount->inside + strspn(f->mount->inside, "/");
+	size_t len = strlen(path), len_inside = strlen(inside);
+	__cleanup(close_fd) int root_fd = -1;
+	char folder[PATH_MAX] = ".";
+
+	if (f->identity->ino)
+		return open_below(point_fd, path, 0);
+	if (len > len_inside) /* else our mount is all within the target's */
+		snprintf(folder, sizeof(folder), "./%.*s", (int)(len - len_inside), path);
+	else
+		inside = path;
+	root_fd = (int)syscall(SYS_openat2, point_fd, folder, &how, sizeof(how));
+	return root_fd < 0 ? root_fd : open_below(root_fd, inside, 0);
+}
+
+/* A container's rootfs, or a volume: the file system of the target's mount, where we have it. */
+static bool below_mount(void *arg, const struct mount_line *line)
+{
+	struct finder *f = arg;
+	const char *path = target_mount_below(f->mount, line);
+	__cleanup(close_fd) int point_fd = -1;
+
+	if (!path)
+		return true;
+	point_fd = open(line->point, O_PATH | O_CLOEXEC);
+	if (point_fd < 0)
+		return true;
+	return !finder_try(f, path[0] ? open_in_mount(f, point_fd, path) : dup(point_fd));
+}
+
+static bool find_by_target(struct finder *f, enum image_way *ret_way)
+{
+	struct target_mount mount;
+	__cleanup(close_fd) int fd = -1;
+	char name[40];
+	int err;
+
+	snprintf(name, sizeof(name), "/proc/%u/mountinfo", f->place->pid);
+	fd = open(name, O_RDONLY | O_CLOEXEC);
+	err = fd < 0 ? -errno : target_mount_find(&mount, fd, f->place->path);
+	if (err)
+		return false;
+	f->mount = &mount;
+	own_mounts_read(below_mount, f);
+	if (f->fd >= 0)
+		*ret_way = IMAGE_WAY_MOUNT;
+	else if (f->identity->ino && find_in_layers(f, &mount, mount.inside))
+		*ret_way = IMAGE_WAY_TARGET_LAYER;
+	f->mount = NULL;
+	target_mount_fini(&mount);
+	return f->fd >= 0;
+}
+
+int image_find(const struct image_place *place, const struct image_identity *identity,
+	       struct stat *ret_st, enum image_way *ret_way)
+{
+	struct finder f = { .place = place, .identity = identity, .fd = -1 };
+	bool absolute = place->path[0] == '/';
+	enum image_way way = IMAGE_WAY_PATH;
+	int fd, err = -ESTALE;
+
+	if (absolute && !(place->pid && !identity->ino)) {
+		fd = open_path(place->root, place->path, 0);
+		if (fd < 0)
+			err = -errno;
+		finder_try(&f, fd);
+	}
+	if (f.fd < 0 && identity->ino && find_inode(&f))
+		way = IMAGE_WAY_INODE;
+	if (f.fd < 0 && identity->ino && absolute) {
+		own_mounts_read(layers_of_mount, &f);
+		way = IMAGE_WAY_LAYER;
+	}
+	if (f.fd < 0 && !(absolute && place->pid && find_by_target(&f, &way)))
+		return err;
+	*ret_st = f.st;
+	*ret_way = way;
+	return f.fd;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_PROC_IMAGE_FIND_H
+#define BPFPROF_PROC_IMAGE_FIND_H
+
+/*
+ * Where the file that a process maps can be had, without ptrace: the path may be one of
+ * another mount namespace, and another file may lie under it here. What is found is opened with
+ * O_PATH only, so that a FIFO or a device in its place is never touched, and is a
+ * regular file with the number, the size and the time of the one that is mapped. File systems
+ * may block: callers run this under a deadline.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+struct image_identity {
+	uint64_t ino; /* 0: any regular file will do */
+	uint64_t size;
+	int64_t mtime_sec;
+	uint32_t dev; /* kernel's encoding */
+	uint32_t ino_gen;
+};
+
+enum image_way { /* in the order in which they are tried */
+		 IMAGE_WAY_NONE = 0,
+		 IMAGE_WAY_PATH, /* the path leads to it here too */
+		 IMAGE_WAY_INODE, /* by its number (open_by_handle_at): neither btrfs nor tmpfs, as a rule */
+		 IMAGE_WAY_LAYER, /* in a layer of an overlay that is mounted here */
+		 IMAGE_WAY_MOUNT, /* the file system that it has there is mounted here: rootfs, volumes */
+		 IMAGE_WAY_TARGET_LAYER, /* in a layer of the overlay that only its process has mounted */
+		 IMAGE_WAY_MEMORY, /* a copy from its process's memory (not found here) */
+		 IMAGE_NR_WAYS,
+};
+
+struct image_place {
+	const char *root; /* folder that node paths are resolved in, "": none */
+	const char *path; /* as its process sees it; not absolute: not known */
+	uint32_t pid; /* a process that has it there, 0: none known, or of no use */
+};
+
+/*
+ * If any file will do, it is the one of that process, or without one that of the node.
+ * A descriptor (O_PATH), or -ESTALE (another file is there) or -errno of what the path led to.
+ */
+int image_find(const struct image_place *place, const struct image_identity *identity,
+	       struct stat *ret_st, enum image_way *ret_way);
+
+/* The kernel's dev_t (12 bits major, 20 bits minor) as stat shows it. */
+dev_t image_dev(uint32_t kernel_dev);
+
+const char *image_way_name(enum image_way way);
+
+#endif

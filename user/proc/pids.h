@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_PROC_PIDS_H
+#define BPFPROF_PROC_PIDS_H
+
+/* Lists of process ids, and a walk over all processes that there are. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+struct proc_usage;
+
+#define PIDS_MAX 65536
+
+/* All zero is empty. To be freed by pids_fini(). */
+struct pids {
+	pid_t *list;
+	size_t nr, cap;
+};
+
+/* 0, -E2BIG (PIDS_MAX are there) or -ENOMEM. */
+int pids_add(struct pids *pids, pid_t pid);
+void pids_sort(struct pids *pids); /* ascending */
+void pids_fini(struct pids *pids);
+bool pids_have(const pid_t *list, size_t nr, pid_t pid);
+
+/*
+ * Calls fn for each process that /proc shows, kernel threads and zombies too, in no order; some may
+ * come and go meanwhile. Ends with what fn returned unless that was 0. 0 or -errno.
+ */
+int pids_each(int (*fn)(void *arg, pid_t pid, const struct proc_usage *usage), void *arg);
+
+#endif

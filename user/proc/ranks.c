@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "proc/ranks.h"
+
+#include <string.h>
+
+/* The whitelist; user/container/oci_config.c has the same. */
+static const struct {
+	const char *name;
+	size_t offset;
+} variables[] = {
+	{ "RANK", offsetof(struct ranks, rank) },
+	{ "LOCAL_RANK", offsetof(struct ranks, local_rank) },
+	{ "WORLD_SIZE", offsetof(struct ranks, world_size) },
+	{ "SLURM_JOB_ID", offsetof(struct ranks, slurm_job) },
+	{ "SLURM_NODEID", offsetof(struct ranks, slurm_node) },
+};
+
+static bool is_plain(char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+	       (c && strchr("_-+.:", c));
+}
+
+/* What is no plain word, or too long for a number or a name, says nothing. */
+static void field_set(char field[RANKS_TEXT_MAX], const char *value, size_t len)
+{
+	size_t i;
+
+	if (field[0] || len >= RANKS_TEXT_MAX)
+		return;
+	for (i = 0; i < len; i++)
+		if (!is_plain(value[i]))
+			return;
+	memcpy(field, value, len);
+	field[len] = 0;
+}
+
+static void entry_take(struct ranks *ranks, const char *entry, size_t len)
+{
+	size_t i, name;
+
+	for (i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
+		name = strlen(variables[i].name);
+		if (len <= name || entry[name] != '=' || memcmp(entry, variables[i].name, name))
+			continue;
+		field_set((char *)ranks + variables[i].offset, entry + name + 1, len - name - 1);
+	}
+}
+
+size_t ranks_take(struct ranks_reader *reader, const char *piece, size_t len, bool last)
+{
+	size_t done = 0, entry;
+	const char *end;
+
+	while (done < len) {
+		end = memchr(piece + done, 0, len - done);
+		if (!end && !last)
+			break;
+		entry = (end ? (size_t)(end - piece) : len) - done;
+		if (!reader->in_long)
+			entry_take(&reader->ranks, piece + done, entry);
+		reader->in_long = false;
+		done += entry + (end != NULL);
+	}
+	if (done || !len)
+		return done;
+	reader->in_long = true;
+	return len;
+}
+
+static bool starts(const char *text, size_t len, const char *with)
+{
+	return len >= strlen(with) && !memcmp(text, with, strlen(with));
+}
+
+/*
+ * Groups of Slurm's: /slurm/uid_N/job_N/step_N (cgroup v1; slurm_HOST with several slurmd on one
+ * machine), /system.slice/slurmstepd.scope/job_N/step_N (v2; HOST_slurmstepd.scope).
+ */
+static bool is_slurm(const char *part, size_t len)
+{
+	static const char scope[] = "slurmstepd.scope";
+	const size_t tail = sizeof(scope) - 1;
+
+	if (starts(part, len, "slurm") && (len == 5 || part[5] == '_'))
+		return true;
+	return len >= tail && !memcmp(part + len - tail, scope, tail) &&
+	       (len == tail || part[len - tail - 1] == '_');
+}
+
+static void path_take(struct ranks *ranks, const char *path, const char *end)
+{
+	static const char job[] = "job_";
+	bool slurm = false;
+	size_t len;
+
+	for (; path < end; path += len + 1) {
+		len = 0;
+		while (path + len < end && path[len] != '/')
+			len++;
+		if (slurm && starts(path, len, job)) {
+			field_set(ranks->slurm_job, path + sizeof(job) - 1,
+				  len - (sizeof(job) - 1));
+			return;
+		}
+		slurm |= is_slurm(path, len);
+	}
+}
+
+void ranks_take_cgroup(struct ranks *ranks, const char *text)
+{
+	const char *end, *path;
+
+	for (; *text; text = *end ? end + 1 : end) {
+		end = text + strcspn(text, "\n");
+		path = memchr(text, '/', (size_t)(end - text));
+		if (path)
+			path_take(ranks, path, end);
+	}
+}
+
+bool ranks_any(const struct ranks *ranks)
+{
+	return ranks->rank[0] || ranks->local_rank[0] || ranks->world_size[0] ||
+	       ranks->slurm_job[0] || ranks->slurm_node[0];
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_PROFILE_AGGREGATE_STATS_H
+#define BPFPROF_PROFILE_AGGREGATE_STATS_H
+
+struct aggregate_view;
+struct run_stats;
+
+/* Sets the counts of samples and stacks, adds the reasons why stacks end and samples are lost. */
+void aggregate_stats(struct run_stats *stats, const struct aggregate_view *view);
+
+#endif

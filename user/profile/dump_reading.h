@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_PROFILE_DUMP_READING_H
+#define BPFPROF_PROFILE_DUMP_READING_H
+
+/*
+ * One process while it is read: shared by dump_read.c, which goes from round to round, and
+ * dump_stack.c, which takes one thread's stack, and by nobody else.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bpfprof.h"
+#include "kernel/tasks.h"
+#include "profile/dump_read.h"
+#include "profile/thread_dump.h"
+#include "python/chain.h"
+#include "python/heap.h"
+#include "python/thread_names.h"
+#include "python/tstates.h"
+
+#define DUMP_MAX_NATIVE_FRAMES 16384
+#define DUMP_SHORT_SLOTS 64
+
+struct process;
+struct python_code_cache;
+struct remote;
+
+/* How far one thread is. */
+enum progress { THREAD_TO_READ, THREAD_READ, THREAD_RUNNING, THREAD_GONE };
+
+struct reading_thread {
+	enum progress progress;
+	uint64_t nr_switches; /* when it was read */
+	bool prefetched;
+};
+
+/* One process that is being read. */
+struct reading {
+	const struct dump_reader *r;
+	struct strtab *strings;
+	struct process_dump *dump;
+	struct dump *all; /* that it is part of */
+	struct dump_read_counts *counts;
+	struct process *process; /* its mappings, NULL: not known */
+	const struct bpfprof_python_layout *layout; /* NULL: runs no Python that we know */
+	struct remote *remote; /* NULL: has no memory */
+	bool python_known; /* its thread states could be read */
+	struct python_heap heap;
+	struct python_tstates tstates;
+	struct python_thread_names names;
+	struct python_code_cache *codes;
+	struct tasks tasks;
+	struct reading_thread *progress; /* of dump->threads */
+	struct {
+		uint32_t file, short_file;
+	} shorts[DUMP_SHORT_SLOTS]; /* short forms: looking at folders takes its time */
+	struct python_chain chain;
+	uint64_t native[DUMP_MAX_NATIVE_FRAMES];
+	uint64_t python[PYTHON_CHAIN_MAX_FRAMES];
+	uint64_t merged[DUMP_MAX_NATIVE_FRAMES + PYTHON_CHAIN_MAX_FRAMES + 1];
+};
+
+/* dump_stack.c */
+
+/* Are native frames needed: asked for, or all there is? */
+bool reading_wants_native(const struct reading *reading);
+/* What Python knows of the thread: name, number, GIL. */
+void reading_identify(struct reading *reading, struct thread_dump *thread,
+		      const struct bpfprof_task_state *task);
+/* Walks its stacks and takes nothing of it: to learn what memory that needs. */
+void reading_walk(struct reading *reading, const struct bpfprof_task_state *task);
+/* Fills in its frames, innermost first. 0 or -ENOMEM. */
+int reading_stack(struct reading *reading, struct thread_dump *thread,
+		  const struct bpfprof_task_state *task);
+
+#endif

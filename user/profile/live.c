@@ -1,0 +1,593 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/live.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/map.h"
+#include "base/strtab.h"
+#include "profile/aggregate.h"
+#include "profile/frame_names.h"
+#include "profile/profile.h"
+
+#define MAX_TEXT_BYTES (4U << 20)
+#define ALL_VIEWS ((1U << LIVE_NR_VIEWS) - 1)
+#define MAX_TEXTS (2 * LIVE_MAX_ROWS) /* before those of rows that are gone are thrown out */
+#define NO_STACK "[no stack]"
+#define NO_NAME "[no name]"
+
+/* A row, with what a sample has counted for it already. */
+struct counted {
+	uint64_t sample;
+	uint32_t views;
+};
+
+struct live {
+	struct live_row *rows;
+	struct counted *counted;
+	size_t nr_rows, cap_rows;
+	struct map row_index; /* row_key() */
+	struct live_process *processes;
+	size_t nr_processes;
+	struct strtab *texts;
+	struct frame_names names;
+	struct live_use now, ever;
+	uint64_t sample; /* number of the one being counted */
+	struct live_counters counters;
+};
+
+int live_new(struct live **ret)
+{
+	struct live *live = calloc(1, sizeof(*live));
+
+	if (!live)
+		return -ENOMEM;
+	map_init(&live->row_index, LIVE_MAX_ROWS);
+	live->processes = calloc(LIVE_MAX_PROCESSES, sizeof(*live->processes));
+	if (!live->processes || frame_names_init(&live->names) ||
+	    strtab_new(&live->texts, MAX_TEXT_BYTES)) {
+		live_free(live);
+		return -ENOMEM;
+	}
+	*ret = live;
+	return 0;
+}
+
+void live_free(struct live *live)
+{
+	if (!live)
+		return;
+	strtab_free(live->texts);
+	map_fini(&live->row_index);
+	frame_names_fini(&live->names);
+	free(live->rows);
+	free(live->counted);
+	free(live->processes);
+	free(live);
+}
+
+void live_named(struct live *live, uint64_t frame, const struct live_name *name)
+{
+	struct frame_name found = { .function = strtab_add(live->texts, name->function),
+				    .line = strtab_add(live->texts, name->line),
+				    .passing = name->passing ? live->counters.nr_intervals : 0 };
+
+	frame_names_add(&live->names, frame, &found);
+	if (!name->passing && found.function == found.line && name->start < name->end)
+		frame_names_add_range(&live->names, name->start, name->end, found.function);
+}
+
+/* Processes. */
+
+static int compare_u64(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static uint64_t row_key(uint32_t process, uint32_t text, uint32_t kinds)
+{
+	return (uint64_t)process << 34 | (uint64_t)text << 2 | kinds;
+}
+
+static void rows_index(struct live *live)
+{
+	const struct live_row *row;
+	size_t i;
+
+	map_clear(&live->row_index);
+	for (i = 0; i < live->nr_rows; i++) {
+		row = &live->rows[i];
+		if (map_set(&live->row_index, row_key(row->process, row->text, row->kinds),
+			    (uint32_t)i))
+			break;
+	}
+}
+
+static void rows_drop_orphans(struct live *live)
+{
+	size_t i, nr = 0;
+
+	for (i = 0; i < live->nr_rows; i++) {
+		if (!live->processes[live->rows[i].process].kernel_pid)
+			continue;
+		live->rows[nr] = live->rows[i];
+		live->counted[nr++] = live->counted[i];
+	}
+	live->counters.rows_evicted += live->nr_rows - nr;
+	live->nr_rows = nr;
+	rows_index(live);
+}
+
+/*
+ * Forgets the half of the processes that have not run for the longest time. Their rows go with
+ * them, and all names: frames of code without a file are numbered by process.
+ */
+static void processes_evict(struct live *live)
+{
+	static const struct live_process none;
+	uint64_t *last = malloc(live->nr_processes * sizeof(*last));
+	uint64_t border;
+	size_t i;
+
+	if (!last)
+		return;
+	for (i = 0; i < live->nr_processes; i++)
+		last[i] = live->processes[i].last;
+	qsort(last, live->nr_processes, sizeof(*last), compare_u64);
+	border = last[live->nr_processes / 2];
+	free(last);
+	for (i = 0; i < live->nr_processes; i++) {
+		/* Those that run now stay: their samples are being counted. */
+		if (live->processes[i].last > border ||
+		    live->processes[i].last == live->counters.nr_intervals)
+			continue;
+		live->processes[i] = none;
+		live->counters.processes_evicted++;
+	}
+	rows_drop_orphans(live);
+	frame_names_forget(&live->names);
+}
+
+static int64_t process_find(const struct live *live, const struct aggregate_process *key,
+			    int64_t *ret_free)
+{
+	size_t i;
+
+	*ret_free = live->nr_processes < LIVE_MAX_PROCESSES ? (int64_t)live->nr_processes : -1;
+	for (i = 0; i < live->nr_processes; i++) {
+		if (!live->processes[i].kernel_pid)
+			*ret_free = (int64_t)i;
+		else if (live->processes[i].kernel_pid == key->pid &&
+			 live->processes[i].start_ns == key->start_ns)
+			return (int64_t)i;
+	}
+	return -1;
+}
+
+static void pod_fill(struct live_process *process, const struct aggregate_view *view,
+		     const struct aggregate_container *container)
+{
+	uint32_t name = container->name ? container->name : container->id;
+
+	if (container->pod)
+		snprintf(process->pod, sizeof(process->pod), "%s/%s",
+			 strtab_get(view->strings, container->namespace),
+			 strtab_get(view->strings, container->pod));
+	else
+		snprintf(process->pod, sizeof(process->pod), "%s", strtab_get(view->strings, name));
+}
+
+/* Its index, or -1 if there is no room. */
+static int64_t process_get(struct live *live, const struct aggregate_view *view,
+			   const struct aggregate_process *from)
+{
+	struct live_process *process;
+	int64_t at, place;
+
+	at = process_find(live, from, &place);
+	if (at < 0 && place < 0) {
+		processes_evict(live);
+		at = process_find(live, from, &place);
+	}
+	if (at < 0)
+		at = place;
+	if (at < 0)
+		return -1;
+	if ((size_t)at == live->nr_processes)
+		live->nr_processes++;
+	process = &live->processes[at];
+	process->kernel_pid = from->pid;
+	process->pid = from->agent_pid;
+	process->start_ns = from->start_ns;
+	if (from->title)
+		snprintf(process->comm, sizeof(process->comm), "%s", view->titles + from->title);
+	else
+		snprintf(process->comm, sizeof(process->comm), "%.*s", BPFPROF_COMM_LEN - 1,
+			 from->comm);
+	if (from->container)
+		pod_fill(process, view, &view->containers[from->container - 1]);
+	process->last = live->counters.nr_intervals;
+	return at;
+}
+
+/* Rows. */
+
+struct rank {
+	uint64_t ns;
+	size_t row;
+};
+
+static int compare_rank(const void *a, const void *b)
+{
+	const struct rank *x = a, *y = b;
+
+	return x->ns < y->ns ? 1 : x->ns > y->ns ? -1 : 0;
+}
+
+static uint64_t row_weight(const struct live_row *row)
+{
+	uint64_t weight = 0;
+	size_t view;
+
+	for (view = 0; view < LIVE_NR_VIEWS; view++) {
+		weight = row->ever.total_ns[view] > weight ? row->ever.total_ns[view] : weight;
+		if (row->now.total_ns[view])
+			return UINT64_MAX;
+	}
+	return weight;
+}
+
+/* The names of rows that are gone go too. */
+static void texts_renew(struct live *live)
+{
+	struct strtab *texts;
+	size_t i;
+
+	frame_names_forget(&live->names);
+	if (strtab_new(&texts, MAX_TEXT_BYTES))
+		return;
+	for (i = 0; i < live->nr_rows; i++)
+		live->rows[i].text = strtab_add(texts, strtab_get(live->texts, live->rows[i].text));
+	strtab_free(live->texts);
+	live->texts = texts;
+	rows_index(live);
+}
+
+static void rows_evict(struct live *live)
+{
+	size_t i, keep = live->nr_rows / 2;
+	__cleanup(free_mem) struct rank *ranks = malloc((live->nr_rows + 1) * sizeof(*ranks));
+	__cleanup(free_mem) struct live_row *rows = malloc((keep + 1) * sizeof(*rows));
+	__cleanup(free_mem) struct counted *counted = malloc((keep + 1) * sizeof(*counted));
+
+	if (!ranks || !rows || !counted)
+		return;
+	for (i = 0; i < live->nr_rows; i++)
+		ranks[i] = (struct rank){ row_weight(&live->rows[i]), i };
+	qsort(ranks, live->nr_rows, sizeof(*ranks), compare_rank);
+	for (i = 0; i < keep; i++) {
+		rows[i] = live->rows[ranks[i].row];
+		counted[i] = live->counted[ranks[i].row];
+	}
+	memcpy(live->rows, rows, keep * sizeof(*rows));
+	memcpy(live->counted, counted, keep * sizeof(*counted));
+	live->counters.rows_evicted += live->nr_rows - keep;
+	live->nr_rows = keep;
+	rows_index(live);
+}
+
+static int rows_reserve(struct live *live)
+{
+	size_t cap = live->cap_rows ? live->cap_rows * 2 : 256;
+	struct counted *counted;
+	struct live_row *rows;
+
+	if (live->nr_rows < live->cap_rows)
+		return 0;
+	rows = realloc(live->rows, cap * sizeof(*rows));
+	if (!rows)
+		return -ENOMEM;
+	live->rows = rows;
+	counted = realloc(live->counted, cap * sizeof(*counted));
+	if (!counted)
+		return -ENOMEM;
+	live->counted = counted;
+	live->cap_rows = cap;
+	return 0;
+}
+
+/* Counts ns for one row, as total in views, and as own in those of leaf_views. */
+static void row_count(struct live *live, uint32_t process, uint32_t text, uint32_t kinds,
+		      uint32_t views, uint32_t leaf_views, uint64_t ns)
+{
+	uint64_t key = row_key(process, text, kinds);
+	struct live_row *row;
+	uint32_t at, view;
+
+	if (!map_find(&live->row_index, key, &at)) {
+		if (live->nr_rows == LIVE_MAX_ROWS)
+			rows_evict(live);
+		if (rows_reserve(live))
+			return;
+		at = (uint32_t)live->nr_rows;
+		if (map_set(&live->row_index, key, at))
+			return;
+		live->nr_rows++;
+		live->rows[at] =
+			(struct live_row){ .process = process, .text = text, .kinds = kinds };
+		live->counted[at] = (struct counted){ 0 };
+	}
+	row = &live->rows[at];
+	if (live->counted[at].sample != live->sample)
+		live->counted[at] = (struct counted){ .sample = live->sample };
+	for (view = 0; view < LIVE_NR_VIEWS; view++) {
+		if (leaf_views >> view & 1) {
+			row->now.own_ns[view] += ns;
+			row->ever.own_ns[view] += ns;
+		}
+		if ((views & ~live->counted[at].views) >> view & 1) {
+			row->now.total_ns[view] += ns;
+			row->ever.total_ns[view] += ns;
+		}
+	}
+	live->counted[at].views |= views;
+}
+
+/* Counting. */
+
+static uint32_t frame_kind(uint64_t frame)
+{
+	return (uint32_t)(frame >> BPFPROF_FRAME_SHIFT);
+}
+
+/* The views that show a frame of each kind, on a stack of these frames. */
+static void stack_views(const uint64_t *frames, size_t nr, uint32_t views[16])
+{
+	bool python = false, native = false;
+	size_t i;
+
+	for (i = 0; i < nr; i++) {
+		python |= frame_kind(frames[i]) == BPFPROF_FRAME_PYTHON;
+		native |= frame_kind(frames[i]) == BPFPROF_FRAME_NATIVE ||
+			  frame_kind(frames[i]) == BPFPROF_FRAME_NATIVE_VA;
+	}
+	memset(views, 0, 16 * sizeof(*views));
+	for (i = 0; i < LIVE_NR_VIEWS; i++) {
+		views[BPFPROF_FRAME_PYTHON] |= 1U << i;
+		if (!python || i & LIVE_NATIVE)
+			views[BPFPROF_FRAME_NATIVE] |= 1U << i;
+		if ((!python && !native) || i & LIVE_KERNEL)
+			views[BPFPROF_FRAME_KERNEL] |= 1U << i;
+	}
+	views[BPFPROF_FRAME_NATIVE_VA] = views[BPFPROF_FRAME_NATIVE];
+}
+
+static void stack_count(struct live *live, uint32_t process, const uint64_t *frames, size_t nr,
+			uint64_t ns)
+{
+	uint32_t views[16], leaf = ALL_VIEWS, shown;
+	struct frame_name name;
+	size_t i;
+
+	stack_views(frames, nr, views);
+	live->sample++;
+	for (i = 0; i < nr; i++) {
+		shown = views[frame_kind(frames[i])];
+		if (!shown)
+			continue;
+		if (!frame_names_find(&live->names, frames[i], live->counters.nr_intervals, &name))
+			name.function = name.line = strtab_add(live->texts, NO_NAME);
+		/* Python's always apart, so that what is one row in one place is not two in another. */
+		if (name.function == name.line && frame_kind(frames[i]) != BPFPROF_FRAME_PYTHON) {
+			row_count(live, process, name.line, LIVE_FUNCTION | LIVE_LINE, shown,
+				  shown & leaf, ns);
+		} else {
+			row_count(live, process, name.function, LIVE_FUNCTION, shown, shown & leaf,
+				  ns);
+			row_count(live, process, name.line, LIVE_LINE, shown, shown & leaf, ns);
+		}
+		leaf &= ~shown;
+	}
+	if (leaf) {
+		shown = strtab_add(live->texts, NO_STACK);
+		row_count(live, process, shown, LIVE_FUNCTION | LIVE_LINE, leaf, leaf, ns);
+	}
+}
+
+static void use_add(struct live_use *use, const struct aggregate_sample *sample)
+{
+	use->samples += sample->count;
+	use->ns += sample->value_ns;
+	if (sample->gil == PROFILE_GIL_HELD)
+		use->gil_ns += sample->value_ns;
+}
+
+/*
+ * The view's frames, with our numbers of processes in NATIVE_VA ones: the view's are its own.
+ * Index of our process per process of the view, -1 = none.
+ */
+static void frames_translate(uint64_t *frames, size_t nr, const int64_t *processes,
+			     size_t nr_processes)
+{
+	uint64_t process;
+	size_t i;
+
+	for (i = 0; i < nr; i++) {
+		if (frame_kind(frames[i]) != BPFPROF_FRAME_NATIVE_VA)
+			continue;
+		process = (frames[i] & BPFPROF_FRAME_MASK) >> AGGREGATE_VA_BITS;
+		process = process && process <= nr_processes && processes[process - 1] >= 0
+				  ? (uint64_t)processes[process - 1] + 1
+				  : 0;
+		frames[i] = (uint64_t)BPFPROF_FRAME_NATIVE_VA << BPFPROF_FRAME_SHIFT |
+			    process << AGGREGATE_VA_BITS | (frames[i] & AGGREGATE_VA_MASK);
+	}
+}
+
+static uint32_t frame_process(uint64_t frame)
+{
+	return frame_kind(frame) == BPFPROF_FRAME_NATIVE_VA
+		       ? (uint32_t)((frame & BPFPROF_FRAME_MASK) >> AGGREGATE_VA_BITS)
+		       : 0;
+}
+
+/* Has every frame named that is not known yet. */
+static int frames_name(struct live *live, const uint64_t *frames, size_t nr,
+		       const struct live_namer *namer)
+{
+	uint64_t *unknown = malloc((nr + 1) * sizeof(*unknown));
+	size_t i, nr_unknown = 0, nr_distinct = 0, first, end;
+	struct frame_name name;
+	uint32_t process;
+
+	if (!unknown)
+		return -ENOMEM;
+	for (i = 0; i < nr; i++)
+		if (frame_kind(frames[i]) != BPFPROF_FRAME_MARKER &&
+		    !frame_names_find(&live->names, frames[i], live->counters.nr_intervals, &name))
+			unknown[nr_unknown++] = frames[i];
+	qsort(unknown, nr_unknown, sizeof(*unknown), compare_u64);
+	for (i = 0; i < nr_unknown; i++)
+		if (!nr_distinct || unknown[i] != unknown[nr_distinct - 1])
+			unknown[nr_distinct++] = unknown[i];
+	for (first = 0; first < nr_distinct; first = end) {
+		process = frame_process(unknown[first]);
+		for (end = first + 1; end < nr_distinct; end++)
+			if (frame_process(unknown[end]) != process)
+				break;
+		namer->name(namer->arg, live, unknown + first, end - first,
+			    process ? live->processes[process - 1].pid : 0);
+	}
+	free(unknown);
+	return 0;
+}
+
+static void interval_begin(struct live *live)
+{
+	size_t i;
+
+	/* Not in the middle of an interval: all its frames must stay known. */
+	if (strtab_nr_lost(live->texts))
+		rows_evict(live);
+	if (strtab_nr_lost(live->texts) || strtab_count(live->texts) > MAX_TEXTS)
+		texts_renew(live);
+	else
+		frame_names_make_room(&live->names);
+	live->counters.nr_intervals++;
+	live->now = (struct live_use){ 0 };
+	for (i = 0; i < live->nr_rows; i++)
+		live->rows[i].now = (struct live_counts){ 0 };
+	for (i = 0; i < live->nr_processes; i++)
+		live->processes[i].now = (struct live_use){ 0 };
+}
+
+static void counters_add(struct live *live, const struct aggregate_view *view)
+{
+	size_t i;
+
+	for (i = 0; i < BPFPROF_NR_STOPS; i++)
+		live->counters.stops[i] += view->stops[i];
+	for (i = 0; i < PYTHON_NR_STOPS; i++)
+		live->counters.python_stops[i] += view->python_stops[i];
+	live->counters.unmerged += view->nr_unmerged;
+	live->counters.table_full += view->nr_table_full;
+	live->counters.samples_lost += view->nr_lost;
+}
+
+static void samples_count(struct live *live, const struct aggregate_view *view,
+			  const uint64_t *frames, const int64_t *processes)
+{
+	const struct aggregate_sample *sample;
+	const struct aggregate_stack *stack;
+	size_t i;
+
+	for (i = 0; i < view->nr_samples; i++) {
+		sample = &view->samples[i];
+		if (processes[sample->process] < 0) {
+			live->counters.samples_lost += sample->count;
+			continue;
+		}
+		stack = &view->stacks[sample->stack];
+		use_add(&live->now, sample);
+		use_add(&live->ever, sample);
+		use_add(&live->processes[processes[sample->process]].now, sample);
+		use_add(&live->processes[processes[sample->process]].ever, sample);
+		stack_count(live, (uint32_t)processes[sample->process], frames + stack->first,
+			    stack->nr, sample->value_ns);
+	}
+}
+
+int live_feed(struct live *live, const struct aggregate_view *view, const struct live_namer *namer)
+{
+	__cleanup(free_mem) uint64_t *frames = malloc((view->nr_frames + 1) * sizeof(*frames));
+	__cleanup(free_mem) int64_t *processes =
+		malloc((view->nr_processes + 1) * sizeof(*processes));
+	size_t i;
+	int err;
+
+	if (!frames || !processes)
+		return -ENOMEM;
+	interval_begin(live);
+	counters_add(live, view);
+	for (i = 0; i < view->nr_processes; i++)
+		processes[i] = process_get(live, view, &view->processes[i]);
+	if (view->nr_frames)
+		memcpy(frames, view->frames, view->nr_frames * sizeof(*frames));
+	frames_translate(frames, view->nr_frames, processes, view->nr_processes);
+	err = frames_name(live, frames, view->nr_frames, namer);
+	if (!err)
+		samples_count(live, view, frames, processes);
+	return err;
+}
+
+void live_reset(struct live *live)
+{
+	size_t i;
+
+	live->nr_rows = 0;
+	map_clear(&live->row_index);
+	live->now = live->ever = (struct live_use){ 0 };
+	for (i = 0; i < live->nr_processes; i++)
+		live->processes[i].now = live->processes[i].ever = (struct live_use){ 0 };
+}
+
+const struct live_row *live_rows(const struct live *live, size_t *ret_nr)
+{
+	*ret_nr = live->nr_rows;
+	return live->rows;
+}
+
+const char *live_text(const struct live *live, uint32_t text)
+{
+	return strtab_get(live->texts, text);
+}
+
+const struct live_process *live_processes(const struct live *live, size_t *ret_nr)
+{
+	*ret_nr = live->nr_processes;
+	return live->processes;
+}
+
+void live_use_get(const struct live *live, uint32_t process, struct live_use *ret_now,
+		  struct live_use *ret_ever)
+{
+	static const struct live_use none;
+	bool there = process < live->nr_processes;
+
+	if (process == LIVE_ALL) {
+		*ret_now = live->now;
+		*ret_ever = live->ever;
+		return;
+	}
+	*ret_now = there ? live->processes[process].now : none;
+	*ret_ever = there ? live->processes[process].ever : none;
+}
+
+const struct live_counters *live_counters(const struct live *live)
+{
+	return &live->counters;
+}

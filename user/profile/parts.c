@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/parts.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/strtab.h"
+
+/* Old indexes to new ones, of one kind of thing, for the part that is being made. */
+struct remap {
+	uint32_t *to; /* new index + 1, 0 = not in this part */
+	uint32_t *used; /* old indexes */
+	size_t nr;
+};
+
+enum kind { PROCESSES, STACKS, LOCATIONS, MAPPINGS, CONTAINERS, NR_KINDS };
+
+struct group {
+	uint32_t namespace, pod, pid;
+	size_t first, nr; /* in order */
+};
+
+struct profile_parts {
+	const struct profile *profile;
+	enum profile_cut by;
+	struct group *groups;
+	size_t nr_groups;
+	uint32_t *group_of; /* by process */
+	uint32_t *order; /* samples, group by group */
+	struct remap maps[NR_KINDS];
+};
+
+/* What processes of one group have in common: their pod, or their pid. */
+static uint64_t key_of(const struct profile_parts *parts, uint32_t index)
+{
+	const struct profile_process *process = &parts->profile->processes[index];
+	const struct profile_container *container;
+
+	if (parts->by == PROFILE_CUT_PROCESSES)
+		return process->kernel_pid;
+	if (!process->container)
+		return 0;
+	container = &parts->profile->containers[process->container - 1];
+	return container->pod ? (uint64_t)container->pod << 32 | container->namespace : 0;
+}
+
+static int compare_keys(const void *a, const void *b, void *arg)
+{
+	uint64_t x = key_of(arg, *(const uint32_t *)a), y = key_of(arg, *(const uint32_t *)b);
+
+	return x < y ? -1 : x > y;
+}
+
+/* Of pods, group 0 is that of no pod, whether there is one or not. */
+static int groups_make(struct profile_parts *parts)
+{
+	const struct profile *profile = parts->profile;
+	size_t nr = profile->nr_processes, i;
+	uint32_t *sorted = calloc(nr + 1, sizeof(*sorted));
+	uint64_t key, last = 0;
+	struct group *group;
+
+	parts->groups = calloc(nr + 1, sizeof(*parts->groups));
+	parts->group_of = calloc(nr + 1, sizeof(*parts->group_of));
+	if (!sorted || !parts->groups || !parts->group_of) {
+		free(sorted);
+		return -ENOMEM;
+	}
+	for (i = 0; i < nr; i++)
+		sorted[i] = (uint32_t)i;
+	qsort_r(sorted, nr, sizeof(*sorted), compare_keys, parts);
+	parts->nr_groups = parts->by == PROFILE_CUT_PODS;
+	for (i = 0; i < nr; i++) {
+		key = key_of(parts, sorted[i]);
+		if (!parts->nr_groups || key != last) {
+			group = &parts->groups[parts->nr_groups++];
+			group->pod = (uint32_t)(key >> 32);
+			group->namespace = (uint32_t)key;
+			group->pid = profile->processes[sorted[i]].pid;
+			if (!group->pid)
+				group->pid = profile->processes[sorted[i]].kernel_pid;
+			last = key;
+		}
+		parts->group_of[sorted[i]] = (uint32_t)parts->nr_groups - 1;
+	}
+	free(sorted);
+	return 0;
+}
+
+static struct group *group_of(const struct profile_parts *parts, size_t sample)
+{
+	return &parts->groups[parts->group_of[parts->profile->samples[sample].process]];
+}
+
+/* Pods and processes without a sample have no part. */
+static void groups_drop_empty(struct profile_parts *parts)
+{
+	size_t i, nr = parts->by == PROFILE_CUT_PODS;
+
+	for (i = nr; i < parts->nr_groups; i++)
+		if (parts->groups[i].nr)
+			parts->groups[nr++] = parts->groups[i];
+	parts->nr_groups = nr;
+}
+
+static int order_make(struct profile_parts *parts)
+{
+	size_t nr = parts->profile->nr_samples, at = 0, i;
+	struct group *group;
+
+	parts->order = calloc(nr + 1, sizeof(*parts->order));
+	if (!parts->order)
+		return -ENOMEM;
+	for (i = 0; i < nr; i++)
+		group_of(parts, i)->nr++;
+	for (i = 0; i < parts->nr_groups; i++) {
+		parts->groups[i].first = at;
+		at += parts->groups[i].nr;
+		parts->groups[i].nr = 0;
+	}
+	for (i = 0; i < nr; i++) {
+		group = group_of(parts, i);
+		parts->order[group->first + group->nr++] = (uint32_t)i;
+	}
+	groups_drop_empty(parts);
+	return 0;
+}
+
+int profile_parts_new(struct profile_parts **ret, const struct profile *profile,
+		      enum profile_cut by)
+{
+	const size_t nr[NR_KINDS] = { [PROCESSES] = profile->nr_processes,
+				      [STACKS] = profile->nr_stacks,
+				      [LOCATIONS] = profile->nr_locations,
+				      [MAPPINGS] = profile->nr_mappings,
+				      [CONTAINERS] = profile->nr_containers };
+	struct profile_parts *parts = calloc(1, sizeof(*parts));
+	enum kind kind;
+	int err;
+
+	if (!parts)
+		return -ENOMEM;
+	parts->profile = profile;
+	parts->by = by;
+	err = groups_make(parts);
+	if (!err)
+		err = order_make(parts);
+	for (kind = 0; kind < NR_KINDS && !err; kind++) {
+		parts->maps[kind].to = calloc(nr[kind] + 1, sizeof(uint32_t));
+		parts->maps[kind].used = calloc(nr[kind] + 1, sizeof(uint32_t));
+		if (!parts->maps[kind].to || !parts->maps[kind].used)
+			err = -ENOMEM;
+	}
+	if (err) {
+		profile_parts_free(parts);
+		return err;
+	}
+	*ret = parts;
+	return 0;
+}
+
+void profile_parts_free(struct profile_parts *parts)
+{
+	enum kind kind;
+
+	if (!parts)
+		return;
+	for (kind = 0; kind < NR_KINDS; kind++) {
+		free(parts->maps[kind].to);
+		free(parts->maps[kind].used);
+	}
+	free(parts->groups);
+	free(parts->group_of);
+	free(parts->order);
+	free(parts);
+}
+
+size_t profile_parts_count(const struct profile_parts *parts)
+{
+	return parts->nr_groups;
+}
+
+static void use(struct remap *map, uint32_t old)
+{
+	if (map->to[old])
+		return;
+	map->to[old] = 1;
+	map->used[map->nr++] = old;
+}
+
+static int compare_indexes(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* New indexes, in the order of the old ones: the first mapping is the program's, for one. */
+static void number(struct remap *map)
+{
+	size_t i;
+
+	if (map->nr)
+		qsort(map->used, map->nr, sizeof(*map->used), compare_indexes);
+	for (i = 0; i < map->nr; i++)
+		map->to[map->used[i]] = (uint32_t)i + 1;
+}
+
+static void forget(struct remap *map)
+{
+	while (map->nr)
+		map->to[map->used[--map->nr]] = 0;
+}
+
+/* Everything that the samples of the group need. The number of locations in their stacks. */
+static size_t collect(struct profile_parts *parts, const struct group *group)
+{
+	const struct profile *whole = parts->profile;
+	const struct profile_sample *sample;
+	const struct profile_stack *stack;
+	struct remap *maps = parts->maps;
+	size_t i, nr = 0;
+	uint32_t j;
+
+	for (i = 0; i < group->nr; i++) {
+		sample = &whole->samples[parts->order[group->first + i]];
+		use(&maps[PROCESSES], sample->process);
+		use(&maps[STACKS], sample->stack);
+	}
+	for (i = 0; i < maps[STACKS].nr; i++) {
+		stack = &whole->stacks[maps[STACKS].used[i]];
+		nr += stack->nr;
+		for (j = 0; j < stack->nr; j++)
+			use(&maps[LOCATIONS], whole->stack_locations[stack->first + j]);
+	}
+	for (i = 0; i < maps[LOCATIONS].nr; i++)
+		if (whole->locations[maps[LOCATIONS].used[i]].mapping)
+			use(&maps[MAPPINGS], whole->locations[maps[LOCATIONS].used[i]].mapping - 1);
+	for (i = 0; i < maps[PROCESSES].nr; i++)
+		if (whole->processes[maps[PROCESSES].used[i]].container)
+			use(&maps[CONTAINERS],
+			    whole->processes[maps[PROCESSES].used[i]].container - 1);
+	return nr;
+}
+
+static int arrays_new(struct profile *part, const struct profile_parts *parts, size_t nr_samples,
+		      size_t nr_stack_locations)
+{
+	const struct remap *maps = parts->maps;
+
+	part->nr_samples = nr_samples;
+	part->nr_stacks = maps[STACKS].nr;
+	part->nr_locations = maps[LOCATIONS].nr;
+	part->nr_mappings = maps[MAPPINGS].nr;
+	part->nr_processes = maps[PROCESSES].nr;
+	part->nr_containers = maps[CONTAINERS].nr;
+	part->samples = calloc(nr_samples + 1, sizeof(*part->samples));
+	part->stacks = calloc(part->nr_stacks + 1, sizeof(*part->stacks));
+	part->stack_locations = calloc(nr_stack_locations + 1, sizeof(*part->stack_locations));
+	part->locations = calloc(part->nr_locations + 1, sizeof(*part->locations));
+	part->mappings = calloc(part->nr_mappings + 1, sizeof(*part->mappings));
+	part->processes = calloc(part->nr_processes + 1, sizeof(*part->processes));
+	part->containers = calloc(part->nr_containers + 1, sizeof(*part->containers));
+	return part->samples && part->stacks && part->stack_locations && part->locations &&
+			       part->mappings && part->processes && part->containers
+		       ? 0
+		       : -ENOMEM;
+}
+
+static void fill_stacks(struct profile *part, const struct profile_parts *parts)
+{
+	const struct profile *whole = parts->profile;
+	const struct remap *maps = parts->maps;
+	const struct profile_stack *stack;
+	uint32_t at = 0, j;
+	size_t i;
+
+	for (i = 0; i < part->nr_stacks; i++) {
+		stack = &whole->stacks[maps[STACKS].used[i]];
+		part->stacks[i] = (struct profile_stack){ .first = at, .nr = stack->nr };
+		for (j = 0; j < stack->nr; j++)
+			part->stack_locations[at++] =
+				maps[LOCATIONS].to[whole->stack_locations[stack->first + j]] - 1;
+	}
+}
+
+static void fill(struct profile *part, const struct profile_parts *parts, const struct group *group)
+{
+	const struct profile *whole = parts->profile;
+	const struct remap *maps = parts->maps;
+	struct profile_sample *sample;
+	size_t i;
+
+	for (i = 0; i < part->nr_samples; i++) {
+		sample = &part->samples[i];
+		*sample = whole->samples[parts->order[group->first + i]];
+		sample->process = maps[PROCESSES].to[sample->process] - 1;
+		sample->stack = maps[STACKS].to[sample->stack] - 1;
+	}
+	fill_stacks(part, parts);
+	for (i = 0; i < part->nr_locations; i++) {
+		part->locations[i] = whole->locations[maps[LOCATIONS].used[i]];
+		if (part->locations[i].mapping)
+			part->locations[i].mapping =
+				maps[MAPPINGS].to[part->locations[i].mapping - 1];
+	}
+	for (i = 0; i < part->nr_processes; i++) {
+		part->processes[i] = whole->processes[maps[PROCESSES].used[i]];
+		if (part->processes[i].container)
+			part->processes[i].container =
+				maps[CONTAINERS].to[part->processes[i].container - 1];
+	}
+	for (i = 0; i < part->nr_mappings; i++)
+		part->mappings[i] = whole->mappings[maps[MAPPINGS].used[i]];
+	for (i = 0; i < part->nr_containers; i++)
+		part->containers[i] = whole->containers[maps[CONTAINERS].used[i]];
+}
+
+/* What its samples and their stacks say by themselves; what else was counted is not told apart. */
+static void count(struct run_stats *stats, const struct profile *part)
+{
+	const struct profile_location *location;
+	const struct profile_stack *stack;
+	bool kernel_only, python, truncated, unmerged;
+	uint64_t n;
+	size_t i;
+	uint32_t j;
+
+	stats->samples = stats->user = stats->kernel_only = stats->python = 0;
+	stats->complete = stats->truncated = stats->unmerged = 0;
+	for (i = 0; i < part->nr_samples; i++) {
+		stack = &part->stacks[part->samples[i].stack];
+		n = part->samples[i].count;
+		kernel_only = stack->nr > 0;
+		python = truncated = unmerged = false;
+		for (j = 0; j < stack->nr; j++) {
+			location = &part->locations[part->stack_locations[stack->first + j]];
+			kernel_only &= location->kind == LOCATION_KERNEL;
+			python |= location->kind == LOCATION_PYTHON;
+			if (location->kind != LOCATION_MARKER)
+				continue;
+			if (!strcmp(strtab_get(part->strings, location->name), "[unmerged]"))
+				unmerged = true;
+			else
+				truncated = true;
+		}
+		stats->samples += n;
+		stats->kernel_only += kernel_only ? n : 0;
+		stats->user += kernel_only ? 0 : n;
+		stats->python += python ? n : 0;
+		stats->truncated += truncated ? n : 0;
+		stats->unmerged += unmerged && !truncated ? n : 0;
+		stats->complete += truncated || unmerged ? 0 : n;
+	}
+}
+
+int profile_part_make(struct profile_parts *parts, size_t index, struct profile_part *ret)
+{
+	const struct profile *whole = parts->profile;
+	const struct group *group = &parts->groups[index];
+	struct profile_part part = { .profile = *whole };
+	size_t nr = collect(parts, group);
+	enum kind kind;
+	int err;
+
+	for (kind = 0; kind < NR_KINDS; kind++)
+		number(&parts->maps[kind]);
+	err = arrays_new(&part.profile, parts, group->nr, nr);
+	if (!err)
+		fill(&part.profile, parts, group);
+	for (kind = 0; kind < NR_KINDS; kind++)
+		forget(&parts->maps[kind]);
+	if (err) {
+		profile_part_fini(&part);
+		return err;
+	}
+	part.pid = group->pid;
+	if (parts->by == PROFILE_CUT_PODS && index) {
+		part.namespace = strtab_get(whole->strings, group->namespace);
+		part.pod = strtab_get(whole->strings, group->pod);
+	}
+	if (whole->stats)
+		part.stats = *whole->stats;
+	count(&part.stats, &part.profile);
+	part.stats.rest_of = "node";
+	*ret = part;
+	ret->profile.stats = whole->stats ? &ret->stats : NULL;
+	return 0;
+}
+
+void profile_part_fini(struct profile_part *part)
+{
+	part->profile.strings = NULL; /* the whole's */
+	profile_fini(&part->profile);
+}

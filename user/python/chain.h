@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_PYTHON_CHAIN_H
+#define BPFPROF_PYTHON_CHAIN_H
+
+/*
+ * The frames of a Python thread, walked natively: bpf/unwind_python.h driven as
+ * bpf/python.bpf.h drives it, over any memory, and as deep as py-spy goes. Bounded whatever the
+ * memory says.
+ */
+
+#include <stdint.h>
+
+#include "bpfprof.h"
+#include "unwind/reader.h"
+
+#define PYTHON_CHAIN_MAX_FRAMES 4096
+#define PYTHON_CHAIN_MAX_ENTRIES 2048
+
+struct python_chain_frame {
+	uint64_t code; /* address of its code object */
+	uint64_t frame_va; /* of the frame itself */
+	uint32_t lasti; /* index of the instruction, or BPFPROF_LASTI_NONE */
+};
+
+struct python_chain {
+	int stop; /* enum bpfprof_python_stop */
+	uint32_t nr_steps;
+	uint32_t nr_frames, nr_entries;
+	struct python_chain_frame frames[PYTHON_CHAIN_MAX_FRAMES]; /* leaf first */
+	/* C calls of the eval loop, leaf first (3.11+): va lies in the C frame, nr counts frames up
+	 * to the last one it runs. */
+	struct bpfprof_python_entry entries[PYTHON_CHAIN_MAX_ENTRIES];
+};
+
+/* start: what the thread state has at tstate_frame (struct python_tstate). */
+void python_chain_walk(struct python_chain *ret, const struct bpfprof_python_layout *layout,
+		       struct unwind_reader *reader, uint64_t start);
+
+/*
+ * Appends those of one more thread state: a thread that is in several interpreters has one in
+ * each.
+ */
+void python_chain_add(struct python_chain *chain, const struct bpfprof_python_layout *layout,
+		      struct unwind_reader *reader, uint64_t start);
+
+#endif

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_PYTHON_CODES_STATE_H
+#define BPFPROF_PYTHON_CODES_STATE_H
+
+/* What codes.c and codes_sweep.c share, and nobody else. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <uthash.h>
+
+#include "base/budget.h"
+#include "python/codes.h"
+
+struct strtab;
+
+#define MAX_TEXT 16384 /* of a name, as UTF-8 */
+#define LINE_SLOTS 8192
+#define PROCESS_SHARE 4 /* one process may take this part of the bytes */
+
+/* Distinct code: its number is its index. */
+struct code {
+	uint64_t hash;
+	uint32_t name, file; /* in strings */
+	uint32_t first_line;
+	uint32_t lines; /* enum bpfprof_python_lines */
+	uint8_t *table;
+	uint32_t len;
+	uint32_t next; /* of the same slot, or free too: index + 1 */
+	bool in_use; /* false: free, to be given to other code */
+	bool marked; /* while it is looked for what is still needed */
+};
+
+/* A code object by BPF's id. */
+struct object {
+	UT_hash_handle hh;
+	uint64_t id;
+	uint32_t python; /* id of its process */
+	uint32_t code; /* index + 1, 0 = not all there yet */
+	uint32_t name, file;
+	uint32_t first_line, lines;
+	uint32_t total, have; /* bytes of the line table */
+	bool has_name, has_file, has_total;
+	bool raw; /* frames with its id were given out */
+	uint8_t *table; /* while it is put together */
+};
+
+/* What the code objects of one process take. */
+struct share {
+	UT_hash_handle hh;
+	uint32_t python;
+	size_t bytes;
+	bool was_full; /* since the last sweep */
+};
+
+struct line_slot {
+	uint64_t frame; /* 0 = free */
+	uint32_t line;
+};
+
+struct codes {
+	size_t bytes, max_bytes;
+	bool was_full; /* since the last sweep, for a process that has no share yet */
+	bool is_crowded; /* at the last sweep: all processes are */
+	uint64_t seed;
+	struct strtab *strings;
+	struct object *objects;
+	struct share *shares;
+	struct budget lines, end;
+	struct code *codes;
+	uint32_t nr_codes, cap_codes;
+	uint32_t free_codes; /* the first free one of them, index + 1 */
+	uint32_t *slots; /* index + 1 */
+	uint32_t nr_slots;
+	struct line_slot line_slots[LINE_SLOTS];
+	char text[MAX_TEXT];
+	struct codes_counts counts;
+};
+
+/* All pieces of object are here: finds or makes the code that it is. It has none afterwards if there is no room. */
+void object_complete(struct codes *codes, struct object *object);
+/* Hashes of all codes, after ids of strings have changed. */
+void codes_rehash(struct codes *codes);
+bool object_is_whole(const struct object *object);
+
+#endif

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Lets go of code that nobody runs any more, so that codes may live for ever. */
+#include "python/codes_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/strtab.h"
+
+static uint64_t frame_id(uint64_t frame)
+{
+	return (frame & BPFPROF_FRAME_MASK) >> BPFPROF_LASTI_BITS;
+}
+
+/* Frames that are still to be described. */
+static void frames_mark(struct codes *codes, const uint64_t *frames, size_t nr)
+{
+	struct object *object;
+	uint64_t id;
+	size_t i;
+
+	for (i = 0; i < nr; i++) {
+		if (frames[i] >> BPFPROF_FRAME_SHIFT != BPFPROF_FRAME_PYTHON)
+			continue;
+		id = frame_id(frames[i]);
+		if (!(id & BPFPROF_CODE_ID_RAW)) {
+			if (id < codes->nr_codes)
+				codes->codes[id].marked = true;
+			continue;
+		}
+		HASH_FIND(hh, codes->objects, &id, sizeof(id), object);
+		if (object)
+			object->raw = true;
+	}
+}
+
+static void code_free(struct codes *codes, uint32_t i)
+{
+	struct code *code = &codes->codes[i];
+
+	free(code->table);
+	*code = (struct code){ .next = codes->free_codes };
+	codes->free_codes = i + 1;
+	codes->counts.nr_kept--;
+}
+
+static void slots_fill(struct codes *codes)
+{
+	struct code *code;
+	uint32_t i, at;
+
+	memset(codes->slots, 0, codes->nr_slots * sizeof(*codes->slots));
+	for (i = 0; i < codes->nr_codes; i++) {
+		code = &codes->codes[i];
+		if (!code->in_use)
+			continue;
+		at = (uint32_t)code->hash & (codes->nr_slots - 1);
+		code->next = codes->slots[at];
+		codes->slots[at] = i + 1;
+	}
+	/* Lines are remembered by number of the code, which may become another's. */
+	memset(codes->line_slots, 0, sizeof(codes->line_slots));
+}
+
+static uint32_t string_move(const struct codes *codes, struct strtab *strings, uint32_t id)
+{
+	return strtab_add(strings, strtab_get(codes->strings, id));
+}
+
+/* Strings that are still named move into a new table; if that cannot be had, they all stay. */
+static void strings_move(struct codes *codes)
+{
+	struct object *object;
+	struct strtab *strings;
+	struct code *code;
+	uint32_t i;
+
+	if (strtab_new(&strings, codes->max_bytes / 4))
+		return;
+	for (i = 0; i < codes->nr_codes; i++) {
+		code = &codes->codes[i];
+		if (!code->in_use)
+			continue;
+		code->name = string_move(codes, strings, code->name);
+		code->file = string_move(codes, strings, code->file);
+	}
+	for (object = codes->objects; object; object = object->hh.next) {
+		object->name = string_move(codes, strings, object->name);
+		object->file = string_move(codes, strings, object->file);
+	}
+	strtab_free(codes->strings);
+	codes->strings = strings;
+}
+
+/* What is there, counted anew; processes that have nothing have no share any more. */
+static void bytes_count(struct codes *codes)
+{
+	struct share *share, *next;
+	struct object *object;
+	uint32_t i, python;
+
+	codes->bytes =
+		codes->cap_codes * sizeof(*codes->codes) + codes->nr_slots * sizeof(*codes->slots);
+	for (i = 0; i < codes->nr_codes; i++)
+		codes->bytes += codes->codes[i].in_use ? codes->codes[i].len : 0;
+	for (i = 0; i < strtab_count(codes->strings); i++)
+		codes->bytes += strlen(strtab_get(codes->strings, i)) + 1;
+	for (share = codes->shares; share; share = share->hh.next)
+		share->bytes = 0;
+	for (object = codes->objects; object; object = object->hh.next) {
+		python = object->python;
+		HASH_FIND(hh, codes->shares, &python, sizeof(python), share);
+		if (share)
+			share->bytes += sizeof(*object) + object->have;
+		codes->bytes += sizeof(*object) + (object->table ? object->have : 0);
+	}
+	HASH_ITER(hh, codes->shares, share, next) {
+		codes->bytes += sizeof(*share);
+		if (share->bytes)
+			continue;
+		codes->bytes -= sizeof(*share);
+		HASH_DEL(codes->shares, share);
+		free(share);
+	}
+}
+
+void codes_sweep(struct codes *codes, const uint64_t *frames, size_t nr,
+		 bool (*is_alive)(void *arg, uint32_t python), void *arg)
+{
+	struct object *object;
+	uint32_t i;
+
+	for (i = 0; i < codes->nr_codes; i++)
+		codes->codes[i].marked = false;
+	for (object = codes->objects; object; object = object->hh.next)
+		object->raw = false;
+	frames_mark(codes, frames, nr);
+	codes_forget(codes, is_alive, arg);
+	for (object = codes->objects; object; object = object->hh.next)
+		if (object->code)
+			codes->codes[object->code - 1].marked = true;
+	for (i = 0; i < codes->nr_codes; i++)
+		if (codes->codes[i].in_use && !codes->codes[i].marked)
+			code_free(codes, i);
+	strings_move(codes);
+	codes_rehash(codes);
+	slots_fill(codes);
+	bytes_count(codes);
+	/* There may be room now for what had none. */
+	for (object = codes->objects; object; object = object->hh.next)
+		if (!object->code && object->table && object_is_whole(object))
+			object_complete(codes, object);
+	codes->is_crowded = codes->was_full || codes->bytes > codes->max_bytes / 4 * 3;
+	codes->was_full = false;
+}
+
+bool codes_is_crowded(const struct codes *codes, uint32_t python)
+{
+	const struct share *share;
+
+	HASH_FIND(hh, codes->shares, &python, sizeof(python), share);
+	return codes->is_crowded ||
+	       (share && (share->was_full || share->bytes > codes->max_bytes / PROCESS_SHARE / 2));
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/id_tally.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+int id_tally_add(struct id_tally *tally, uint32_t id)
+{
+	size_t cap = tally->cap ? 2 * tally->cap : 64;
+	struct id_count *tmp;
+
+	if (tally->nr == tally->cap) {
+		tmp = reallocarray(tally->counts, cap, sizeof(*tmp));
+		if (!tmp)
+			return -ENOMEM;
+		tally->counts = tmp;
+		tally->cap = cap;
+	}
+	tally->counts[tally->nr++] = (struct id_count){ .id = id };
+	return 0;
+}
+
+static int compare(const void *a, const void *b)
+{
+	uint32_t x = ((const struct id_count *)a)->id, y = ((const struct id_count *)b)->id;
+
+	return x < y ? -1 : x > y;
+}
+
+void id_tally_sort(struct id_tally *tally)
+{
+	if (tally->nr)
+		qsort(tally->counts, tally->nr, sizeof(*tally->counts), compare);
+}
+
+struct id_count *id_tally_find(const struct id_tally *tally, uint32_t id)
+{
+	const struct id_count key = { .id = id };
+
+	if (!tally->nr)
+		return NULL;
+	return bsearch(&key, tally->counts, tally->nr, sizeof(key), compare);
+}
+
+void id_tally_fini(struct id_tally *tally)
+{
+	free(tally->counts);
+	*tally = (struct id_tally){ 0 };
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/tstates.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "python/heap.h"
+
+#define FIRST_CAP 64
+
+/* Addresses that were met, so that a list that comes back to one of them ends. */
+struct seen {
+	uint64_t *slots; /* 0 = free */
+	size_t cap; /* a power of two, more than twice nr */
+	size_t nr;
+};
+
+static size_t seen_place(const struct seen *seen, uint64_t va)
+{
+	size_t at = (va * 0x9e3779b97f4a7c15ULL >> 32) & (seen->cap - 1);
+
+	while (seen->slots[at] && seen->slots[at] != va)
+		at = (at + 1) & (seen->cap - 1);
+	return at;
+}
+
+static int seen_grow(struct seen *seen)
+{
+	struct seen larger = { .cap = seen->cap ? seen->cap * 2 : 4 * FIRST_CAP, .nr = seen->nr };
+
+	larger.slots = calloc(larger.cap, sizeof(*larger.slots));
+	if (!larger.slots)
+		return -ENOMEM;
+	for (size_t i = 0; i < seen->cap; i++)
+		if (seen->slots[i])
+			larger.slots[seen_place(&larger, seen->slots[i])] = seen->slots[i];
+	free(seen->slots);
+	*seen = larger;
+	return 0;
+}
+
+/* 1: it is new; 0: it was there; -ENOMEM. */
+static int seen_add(struct seen *seen, uint64_t va)
+{
+	size_t at;
+	int err;
+
+	if (seen->cap < 2 * (seen->nr + 1)) {
+		err = seen_grow(seen);
+		if (err)
+			return err;
+	}
+	at = seen_place(seen, va);
+	if (seen->slots[at])
+		return 0;
+	seen->slots[at] = va;
+	seen->nr++;
+	return 1;
+}
+
+static int state_read(struct python_heap *heap, uint64_t runtime_current,
+		      struct python_tstate *tstate, uint64_t *ret_next)
+{
+	const struct bpfprof_python_layout *l = heap->layout;
+	uint8_t buf[BPFPROF_PYTHON_TSTATE_BYTES] = { 0 };
+	uint32_t status = 0;
+	uint64_t native = 0;
+	int err;
+
+	if (l->tstate_bytes > sizeof(buf))
+		return -EBADMSG;
+	err = python_heap_read(heap, tstate->va, buf, l->tstate_bytes);
+	if (err)
+		return err;
+	if (heap->has_objects && heap->objects.tstate_native &&
+	    python_heap_u64(heap, tstate->va + heap->objects.tstate_native, &native))
+		native = 0;
+	memcpy(ret_next, buf + l->tstate_next, 8);
+	memcpy(&tstate->thread_id, buf + l->tstate_thread, 8);
+	memcpy(&tstate->frame_start, buf + l->tstate_frame, 8);
+	if (l->status_mask)
+		memcpy(&status, buf + l->tstate_status, 4);
+	tstate->native_tid = native <= INT32_MAX ? (uint32_t)native : 0;
+	if (l->free_threaded)
+		tstate->holds_gil = false;
+	else if (l->runtime_current)
+		tstate->holds_gil = tstate->va == runtime_current;
+	else
+		tstate->holds_gil = status & l->status_mask;
+	return 0;
+}
+
+/* Up to 3.11 the runtime says which thread state is current: that holds the GIL. */
+static uint64_t current_read(struct python_heap *heap)
+{
+	uint64_t current = 0;
+
+	if (heap->layout->runtime_current &&
+	    python_heap_u64(heap, heap->runtime + heap->layout->runtime_current, &current))
+		current = 0;
+	return current;
+}
+
+int python_tstate_refresh(struct python_tstate *tstate, struct python_heap *heap)
+{
+	struct python_tstate fresh = *tstate;
+	uint64_t next;
+	int err;
+
+	err = state_read(heap, current_read(heap), &fresh, &next);
+	if (!err)
+		*tstate = fresh;
+	return err;
+}
+
+struct reading {
+	struct python_tstates *ret;
+	struct python_heap *heap;
+	struct seen seen;
+	size_t cap;
+	uint64_t current;
+};
+
+static int state_add(struct reading *r, const struct python_tstate *tstate)
+{
+	struct python_tstate *states;
+	size_t cap;
+
+	if (r->ret->nr == r->cap) {
+		cap = r->cap ? r->cap * 2 : FIRST_CAP;
+		states = realloc(r->ret->states, cap * sizeof(*states));
+		if (!states)
+			return -ENOMEM;
+		r->ret->states = states;
+		r->cap = cap;
+	}
+	r->ret->states[r->ret->nr++] = *tstate;
+	return 0;
+}
+
+/* May the list go on with va? 1, 0 (and complete is false), -ENOMEM. */
+static int list_goes_on(struct reading *r, uint64_t va, size_t nr, size_t max)
+{
+	int fresh;
+
+	if (nr == max) {
+		r->heap->counts.nr_cut++;
+		r->ret->complete = false;
+		return 0;
+	}
+	fresh = seen_add(&r->seen, va);
+	if (!fresh) {
+		r->heap->counts.nr_cyclic++;
+		r->ret->complete = false;
+	}
+	return fresh;
+}
+
+static int threads_read(struct reading *r, uint64_t interpreter, uint64_t va)
+{
+	struct python_tstate tstate;
+	uint64_t next;
+	int more;
+
+	while (va) {
+		more = list_goes_on(r, va, r->ret->nr, PYTHON_MAX_TSTATES);
+		if (more <= 0)
+			return more;
+		tstate = (struct python_tstate){ .va = va,
+						 .interpreter_va = interpreter,
+						 .interpreter = r->ret->nr_interpreters };
+		if (state_read(r->heap, r->current, &tstate, &next)) {
+			r->ret->complete = false;
+			return 0;
+		}
+		more = state_add(r, &tstate);
+		if (more)
+			return more;
+		va = next;
+	}
+	return 0;
+}
+
+static int interpreters_read(struct reading *r, uint64_t interpreter)
+{
+	const struct bpfprof_python_layout *l = r->heap->layout;
+	uint64_t threads, next;
+	int more;
+
+	while (interpreter) {
+		more = list_goes_on(r, interpreter, r->ret->nr_interpreters,
+				    PYTHON_MAX_INTERPRETERS);
+		if (more <= 0)
+			return more;
+		if (python_heap_u64(r->heap, interpreter + l->interpreter_threads, &threads) ||
+		    python_heap_u64(r->heap, interpreter + l->interpreter_next, &next)) {
+			r->ret->complete = false;
+			return 0;
+		}
+		more = threads_read(r, interpreter, threads);
+		if (more)
+			return more;
+		r->ret->interpreters[r->ret->nr_interpreters++] = interpreter;
+		interpreter = next;
+	}
+	return 0;
+}
+
+int python_tstates_read(struct python_tstates *ret, struct python_heap *heap)
+{
+	const struct bpfprof_python_layout *l = heap->layout;
+	struct python_tstates tstates = { .complete = true };
+	struct reading r = { .ret = &tstates, .heap = heap };
+	uint64_t interpreter;
+	int err;
+
+	err = python_heap_u64(heap, heap->runtime + l->runtime_interpreters, &interpreter);
+	if (err)
+		return err;
+	if (!interpreter)
+		return -ENODATA;
+	r.current = current_read(heap);
+	tstates.gil_known = !l->free_threaded && (l->runtime_current || l->status_mask);
+	err = interpreters_read(&r, interpreter);
+	free(r.seen.slots);
+	if (err) {
+		free(tstates.states);
+		return err;
+	}
+	for (size_t i = 0; i < tstates.nr; i++)
+		tstates.states[i].interpreter =
+			tstates.nr_interpreters - 1 - tstates.states[i].interpreter;
+	*ret = tstates;
+	return 0;
+}
+
+void python_tstates_fini(struct python_tstates *tstates)
+{
+	free(tstates->states);
+	*tstates = (struct python_tstates){ 0 };
+}
+
+const struct python_tstate *python_tstates_find(const struct python_tstates *tstates,
+						uint64_t fs_base, const struct python_tstate *after)
+{
+	size_t i = after ? (size_t)(after - tstates->states) + 1 : 0;
+
+	for (; fs_base && i < tstates->nr; i++)
+		if (tstates->states[i].thread_id == fs_base)
+			return &tstates->states[i];
+	return NULL;
+}
+
+const struct python_tstate *python_tstates_gil_holder(const struct python_tstates *tstates)
+{
+	for (size_t i = tstates->nr; tstates->gil_known && i--;)
+		if (tstates->states[i].holds_gil)
+			return &tstates->states[i];
+	return NULL;
+}

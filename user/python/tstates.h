@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_PYTHON_TSTATES_H
+#define BPFPROF_PYTHON_TSTATES_H
+
+/*
+ * All thread states of all interpreters of a process, and which of them holds the GIL, also
+ * while that thread sleeps. Lists that lead back into themselves end there, and are counted.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct python_heap;
+
+#define PYTHON_MAX_TSTATES 16384
+#define PYTHON_MAX_INTERPRETERS 64
+
+struct python_tstate {
+	uint64_t va;
+	uint64_t interpreter_va;
+	uint64_t thread_id; /* pthread_self(): with glibc and musl the fs base of the thread */
+	uint64_t frame_start; /* for python_chain_walk() */
+	uint32_t interpreter; /* 0 = the oldest that is left */
+	uint32_t native_tid; /* 3.11+, 0 = not said; as its own pid namespace numbers it */
+	bool holds_gil;
+};
+
+struct python_tstates {
+	size_t nr;
+	struct python_tstate *states; /* newest interpreter first, newest thread first */
+	uint32_t nr_interpreters;
+	uint64_t interpreters[PYTHON_MAX_INTERPRETERS]; /* addresses, newest first */
+	bool gil_known; /* holds_gil means something: not free-threaded */
+	bool complete; /* nothing unreadable, cyclic or cut on the way */
+};
+
+/*
+ * Reads them all: 0, -ENODATA the interpreter has not begun yet (or has ended), -EFAULT its state
+ * cannot be read, -ENOMEM. Lists that end early are 0 and not complete.
+ */
+int python_tstates_read(struct python_tstates *ret, struct python_heap *heap);
+void python_tstates_fini(struct python_tstates *tstates);
+
+/* Reads one again that was found before: 0 or -EFAULT. It is another thread's if its id differs. */
+int python_tstate_refresh(struct python_tstate *tstate, struct python_heap *heap);
+
+/*
+ * The first state of the thread with this fs base after `after` (NULL: from the beginning), or
+ * NULL. A thread that is in several interpreters has several.
+ */
+const struct python_tstate *python_tstates_find(const struct python_tstates *tstates,
+						uint64_t fs_base,
+						const struct python_tstate *after);
+/* Who holds the GIL (the main interpreter's first, where each has its own), or NULL. */
+const struct python_tstate *python_tstates_gil_holder(const struct python_tstates *tstates);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_TUI_TABLE_H
+#define BPFPROF_TUI_TABLE_H
+
+/* The rows of a live table, chosen, sorted and written in py-spy's columns. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct buf;
+struct live;
+struct live_row;
+
+enum table_sort { TABLE_OWN, TABLE_TOTAL, TABLE_OWN_TIME, TABLE_TOTAL_TIME };
+
+struct table_options {
+	uint32_t view; /* enum live_show, or-ed */
+	bool lines; /* lines, else functions */
+	enum table_sort sort;
+	uint32_t process; /* index, or LIVE_ALL */
+	bool process_column;
+	bool pod_column; /* beside it, where there is room */
+	const char *filter; /* only rows that hold it, in any case; "" = all */
+	size_t columns; /* of the terminal; 0 = no end */
+	uint64_t interval_ns; /* that percentages are of */
+};
+
+/* Borrowed rows of live, sorted; to be freed. NULL if out of memory. */
+const struct live_row **table_rows(const struct live *live, const struct table_options *options,
+				   size_t *ret_nr);
+
+/* One line each, without a newline. */
+void table_heading(struct buf *dst, const struct table_options *options);
+void table_row(struct buf *dst, const struct live *live, const struct live_row *row,
+	       const struct table_options *options);
+
+/* Seconds as py-spy shows them: fewer decimals for larger values. */
+void table_seconds(char dst[24], uint64_t ns);
+
+#endif

@@ -1,0 +1,516 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tui/view.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "profile/live.h"
+#include "tui/width.h"
+
+#define FILTER_MAX 64
+#define PAGE_MAX_BYTES (16U << 20)
+#define HEAD_ROWS 5 /* above the rows of the table, its heading included */
+
+struct view {
+	struct table_options table;
+	bool processes;
+	bool help;
+	bool editing; /* the filter */
+	char filter[FILTER_MAX], old_filter[FILTER_MAX];
+	uint32_t pid; /* of the process that is looked into */
+	uint64_t start_ns;
+	bool selecting; /* some row is marked */
+	size_t selected, first; /* rows of the table: marked; on top of the screen */
+	size_t nr_rows, page_rows; /* as of the last page */
+};
+
+static const char *const help_lines[] = {
+	"1       sort by %Own: time in the function itself, in the last interval",
+	"2       sort by %Total: time in it and in what it called, in the last interval",
+	"3       sort by OwnTime: the same as 1 since the start",
+	"4       sort by TotalTime: the same as 2 since the start",
+	"L       lines or whole functions",
+	"n       native frames in Python programs on or off",
+	"k       kernel frames on or off",
+	"/       show only what holds a text; Enter keeps it, Esc drops it",
+	"R       reset: everything since the start is 0 again",
+	"arrows  mark a row; PgUp, PgDn, Home, End move by pages",
+	"Enter   look into the marked row's process, Backspace goes back",
+	"?       this help, x or ? closes it",
+	"q       quit",
+	"",
+	"100% is one CPU core; a sleeping thread uses none and is not shown.",
+};
+
+int view_new(struct view **ret, const struct view_options *options)
+{
+	struct view *view = calloc(1, sizeof(*view));
+
+	if (!view)
+		return -ENOMEM;
+	view->table.view =
+		(options->native ? LIVE_NATIVE : 0U) | (options->kernel ? LIVE_KERNEL : 0U);
+	view->table.lines = true;
+	view->table.process = LIVE_ALL;
+	view->table.filter = view->filter;
+	view->processes = options->processes;
+	*ret = view;
+	return 0;
+}
+
+void view_free(struct view *view)
+{
+	free(view);
+}
+
+void view_show_processes(struct view *view)
+{
+	view->processes = true;
+}
+
+uint32_t view_pid(const struct view *view)
+{
+	return view->pid;
+}
+
+uint32_t view_process(const struct view *view, const struct live *live)
+{
+	const struct live_process *processes;
+	size_t nr, i;
+
+	if (!view->pid)
+		return LIVE_ALL;
+	processes = live_processes(live, &nr);
+	for (i = 0; i < nr; i++)
+		if (processes[i].pid == view->pid && processes[i].start_ns == view->start_ns)
+			return (uint32_t)i;
+	return (uint32_t)nr; /* gone: a process without rows */
+}
+
+/* The options for what is shown now. */
+static bool has_pods(const struct live *live)
+{
+	const struct live_process *processes;
+	size_t nr, i;
+
+	processes = live_processes(live, &nr);
+	for (i = 0; i < nr; i++)
+		if (processes[i].pid && processes[i].pod[0])
+			return true;
+	return false;
+}
+
+static struct table_options table_now(const struct view *view, const struct live *live)
+{
+	struct table_options table = view->table;
+
+	table.process = view_process(view, live);
+	table.process_column = view->processes && !view->pid;
+	table.pod_column = table.process_column && has_pods(live);
+	return table;
+}
+
+/* Keys. */
+
+static void look_into(struct view *view, const struct live *live)
+{
+	struct table_options table = table_now(view, live);
+	__cleanup(free_mem) const struct live_row **rows = NULL;
+	const struct live_process *processes;
+	size_t nr, nr_processes;
+
+	if (!table.process_column)
+		return;
+	rows = table_rows(live, &table, &nr);
+	processes = live_processes(live, &nr_processes);
+	if (!rows || view->selected >= nr || rows[view->selected]->process >= nr_processes)
+		return;
+	view->pid = processes[rows[view->selected]->process].pid;
+	view->start_ns = processes[rows[view->selected]->process].start_ns;
+	view->selected = view->first = 0;
+	view->selecting = false;
+}
+
+static void look_back(struct view *view)
+{
+	view->pid = 0;
+	view->selected = view->first = 0;
+}
+
+/* Marks a row `by` farther down; the first press only marks. */
+static void mark_move(struct view *view, ptrdiff_t by)
+{
+	size_t step = (size_t)(by < 0 ? -by : by);
+
+	if (!view->selecting) {
+		view->selecting = true;
+		if (step == 1)
+			return;
+	}
+	if (by < 0)
+		view->selected -= step < view->selected ? step : view->selected;
+	else
+		view->selected += step;
+	/* Past the end is put right when the page is made. */
+}
+
+static enum view_result filter_key(struct view *view, uint32_t key)
+{
+	size_t len = strlen(view->filter);
+
+	switch (key) {
+	case VIEW_KEY_ENTER:
+		view->editing = false;
+		return VIEW_REDRAW;
+	case VIEW_KEY_ESCAPE:
+		view->editing = false;
+		view->filter[0] = 0;
+		return VIEW_REDRAW;
+	case VIEW_KEY_BACKSPACE:
+		if (!len)
+			view->editing = false;
+		while (len && ((unsigned char)view->filter[--len] & 0xc0) == 0x80)
+			;
+		view->filter[len] = 0;
+		return VIEW_REDRAW;
+	default:
+		break;
+	}
+	/* Bytes of UTF-8 come one by one. */
+	if (key < ' ' || key == 0x7f || key > 0xff || len + 2 > sizeof(view->filter))
+		return VIEW_NOTHING;
+	view->filter[len] = (char)key;
+	view->filter[len + 1] = 0;
+	view->selected = view->first = 0;
+	return VIEW_REDRAW;
+}
+
+static enum view_result move_key(struct view *view, const struct live *live, uint32_t key)
+{
+	ptrdiff_t page = view->page_rows > 1 ? (ptrdiff_t)view->page_rows : 1;
+
+	switch (key) {
+	case VIEW_KEY_UP:
+		mark_move(view, -1);
+		return VIEW_REDRAW;
+	case VIEW_KEY_DOWN:
+		mark_move(view, 1);
+		return VIEW_REDRAW;
+	case VIEW_KEY_PAGE_UP:
+		mark_move(view, -page);
+		return VIEW_REDRAW;
+	case VIEW_KEY_PAGE_DOWN:
+		mark_move(view, page);
+		return VIEW_REDRAW;
+	case VIEW_KEY_HOME:
+		view->selected = 0;
+		return VIEW_REDRAW;
+	case VIEW_KEY_END:
+		view->selecting = true;
+		view->selected = view->nr_rows ? view->nr_rows - 1 : 0;
+		return VIEW_REDRAW;
+	case VIEW_KEY_ENTER:
+		look_into(view, live);
+		return VIEW_REDRAW;
+	case VIEW_KEY_BACKSPACE:
+	case VIEW_KEY_ESCAPE:
+		look_back(view);
+		return VIEW_REDRAW;
+	default:
+		return VIEW_NOTHING;
+	}
+}
+
+enum view_result view_key(struct view *view, const struct live *live, uint32_t key)
+{
+	if (view->editing)
+		return filter_key(view, key);
+	switch (key) {
+	case 'q':
+	case 'Q':
+		return VIEW_QUIT;
+	case '?':
+		view->help = !view->help;
+		return VIEW_REDRAW;
+	case 'x':
+	case 'X':
+		view->help = false;
+		return VIEW_REDRAW;
+	case '1':
+	case '2':
+	case '3':
+	case '4':
+		view->table.sort = (enum table_sort)(key - '1');
+		return VIEW_REDRAW;
+	case 'l':
+	case 'L':
+		view->table.lines = !view->table.lines;
+		return VIEW_REDRAW;
+	case 'n':
+	case 'N':
+		view->table.view ^= LIVE_NATIVE;
+		return VIEW_REDRAW;
+	case 'k':
+	case 'K':
+		view->table.view ^= LIVE_KERNEL;
+		return VIEW_REDRAW;
+	case 'r':
+	case 'R':
+		view->selected = view->first = 0;
+		return VIEW_RESET;
+	case '/':
+		view->editing = true;
+		view->help = false;
+		return VIEW_REDRAW;
+	default:
+		break;
+	}
+	if (view->help) {
+		view->help = key != VIEW_KEY_ESCAPE;
+		return VIEW_REDRAW;
+	}
+	return move_key(view, live, key);
+}
+
+/* Pages. */
+
+static void page_line_at(struct page *page, enum page_style style, size_t off)
+{
+	struct page_line *lines;
+	size_t cap = page->cap ? page->cap * 2 : 64;
+
+	buf_add(&page->text, "", 1);
+	if (page->nr == page->cap) {
+		lines = realloc(page->lines, cap * sizeof(*lines));
+		if (!lines) {
+			page->text.error = -ENOMEM;
+			return;
+		}
+		page->lines = lines;
+		page->cap = cap;
+	}
+	page->lines[page->nr++] = (struct page_line){ .off = off, .style = style };
+}
+
+/* A line of text that may hold anybody's words; wraps nothing, cuts what is too wide. */
+static void page_add(struct page *page, enum page_style style, size_t columns, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+static void page_add(struct page *page, enum page_style style, size_t columns, const char *fmt, ...)
+{
+	size_t off = page->text.len;
+	char *text;
+	va_list ap;
+	int len;
+
+	va_start(ap, fmt);
+	len = vasprintf(&text, fmt, ap);
+	va_end(ap);
+	if (len < 0) {
+		page->text.error = -ENOMEM;
+		return;
+	}
+	width_add(&page->text, text, columns);
+	free(text);
+	page_line_at(page, style, off);
+}
+
+static double percent(uint64_t ns, uint64_t interval_ns)
+{
+	return interval_ns ? 100.0 * (double)ns / (double)interval_ns : 0;
+}
+
+static void head_add(struct view *view, const struct live *live, const struct view_status *status,
+		     const struct table_options *table, struct page *page)
+{
+	struct live_use now, ever;
+	struct buf more;
+
+	live_use_get(live, table->process, &now, &ever);
+	buf_init(&more, 4096);
+	buf_printf(&more, "Total Samples %" PRIu64 ", Lost %" PRIu64, ever.samples, status->lost);
+	if (status->lost && status->lost_reasons[0])
+		buf_printf(&more, " (%s)", status->lost_reasons);
+	buf_printf(&more, ", Truncated %" PRIu64 ", Unmerged %" PRIu64, status->truncated,
+		   status->unmerged);
+	if (status->dropped)
+		buf_printf(&more, ", Dropped Rows %" PRIu64, status->dropped);
+	page_add(page, PAGE_BOLD, table->columns, "bpfprof top: %s, %u Hz", status->what,
+		 status->hz);
+	page_add(page, PAGE_PLAIN, table->columns, "%s", buf_error(&more) ? "?" : more.data);
+	buf_reset(&more);
+	buf_printf(&more, "GIL: %.2f%%, Active: %.2f%%, Threads: %" PRIu64,
+		   percent(now.gil_ns, status->interval_ns), percent(now.ns, status->interval_ns),
+		   status->nr_threads);
+	if (table->process_column)
+		buf_printf(&more, ", Processes: %" PRIu64, status->nr_processes);
+	if (table->view & LIVE_NATIVE)
+		buf_add_str(&more, ", native");
+	if (table->view & LIVE_KERNEL)
+		buf_add_str(&more, ", kernel");
+	page_add(page, PAGE_PLAIN, table->columns, "%s", buf_error(&more) ? "?" : more.data);
+	buf_fini(&more);
+	if (status->message)
+		page_add(page, PAGE_MESSAGE, table->columns, "%s", status->message);
+	else if (view->filter[0] && !view->editing)
+		page_add(page, PAGE_BOLD, table->columns, "Filter: %s", view->filter);
+	else
+		page_add(page, PAGE_PLAIN, table->columns, "%s", "");
+}
+
+/* In one line, or in two where it is too long: what to do next must not be cut off. */
+static void idle_add(const struct live *live, const struct view_status *status,
+		     const struct table_options *table, struct page *page)
+{
+	struct live_use now, ever;
+	char first[128], second[160] = "";
+	bool both;
+
+	live_use_get(live, table->process, &now, &ever);
+	if (now.samples || !status->interval_ns)
+		return;
+	snprintf(first, sizeof(first), "0 on-CPU samples in %.1f s",
+		 (double)status->interval_ns / 1e9);
+	if (status->dump_pids[0])
+		snprintf(second, sizeof(second),
+			 "%" PRIu64 " thread%s: bpfprof dump %s shows where", status->nr_threads,
+			 status->nr_threads == 1 ? " sleeps" : "s sleep", status->dump_pids);
+	else if (!status->nr_threads)
+		snprintf(second, sizeof(second), "nothing ran that matches");
+	both = second[0] &&
+	       (!table->columns || strlen(first) + 2 + strlen(second) <= table->columns);
+	page_add(page, PAGE_MESSAGE, table->columns, "%s%s%s", first, both ? "; " : "",
+		 both ? second : "");
+	if (second[0] && !both)
+		page_add(page, PAGE_MESSAGE, table->columns, "%s", second);
+}
+
+static void heading_add(const struct table_options *table, struct page *page)
+{
+	struct buf line;
+
+	buf_init(&line, 4096);
+	table_heading(&line, table);
+	page_add(page, PAGE_HEADING, table->columns, "%s", buf_error(&line) ? "?" : line.data);
+	buf_fini(&line);
+}
+
+/* Keeps the marked row and the screen where there are rows; space: rows that fit. */
+static void scroll(struct view *view, size_t nr, size_t space)
+{
+	if (view->selected >= nr)
+		view->selected = nr ? nr - 1 : 0;
+	if (view->selected < view->first)
+		view->first = view->selected;
+	if (space && view->selected >= view->first + space)
+		view->first = view->selected - space + 1;
+	if (view->first + space > nr)
+		view->first = nr > space ? nr - space : 0;
+	view->nr_rows = nr;
+	view->page_rows = space;
+}
+
+static int rows_add(struct view *view, const struct live *live, const struct table_options *table,
+		    size_t space, struct page *page)
+{
+	__cleanup(free_mem) const struct live_row **rows = NULL;
+	__cleanup(buf_fini) struct buf line;
+	size_t nr, i, end;
+	bool marked;
+
+	buf_init(&line, PAGE_MAX_BYTES);
+	rows = table_rows(live, table, &nr);
+	if (!rows)
+		return -ENOMEM;
+	scroll(view, nr, space == SIZE_MAX ? nr : space);
+	end = space < nr - view->first ? view->first + space : nr;
+	for (i = view->first; i < end; i++) {
+		marked = i == view->selected && (view->selecting || table->process_column) &&
+			 table->columns;
+		buf_reset(&line);
+		table_row(&line, live, rows[i], table);
+		if (buf_error(&line))
+			return buf_error(&line);
+		page_add(page, marked ? PAGE_SELECTED : PAGE_PLAIN, table->columns, "%s",
+			 line.data);
+	}
+	return 0;
+}
+
+static void help_add(const struct table_options *table, size_t rows, struct page *page)
+{
+	size_t i, nr = sizeof(help_lines) / sizeof(help_lines[0]);
+
+	page_add(page, PAGE_HEADING, table->columns, "%s", "Keys");
+	for (i = 0; i < nr && page->nr + 1 < rows; i++)
+		page_add(page, PAGE_PLAIN, table->columns, "%s", help_lines[i]);
+}
+
+static void foot_add(const struct view *view, const struct table_options *table, struct page *page)
+{
+	if (view->editing)
+		page_add(page, PAGE_BOLD, table->columns, "/%s", view->filter);
+	else if (view->pid)
+		page_add(page, PAGE_PLAIN, table->columns, "%s",
+			 "q quits, ? helps, Backspace shows all processes");
+	else if (table->process_column)
+		page_add(page, PAGE_PLAIN, table->columns, "%s",
+			 "q quits, ? helps, Enter looks into a process");
+	else
+		page_add(page, PAGE_PLAIN, table->columns, "%s", "q quits, ? helps");
+}
+
+int view_page(struct view *view, const struct live *live, const struct view_status *status,
+	      size_t columns, size_t rows, struct page *ret)
+{
+	struct table_options table = table_now(view, live);
+	struct page page = { 0 };
+	size_t space = SIZE_MAX;
+	int err = 0;
+
+	buf_init(&page.text, PAGE_MAX_BYTES);
+	table.columns = columns;
+	table.interval_ns = status->interval_ns;
+	/* Of a screen of a few rows the table's are the most useful. */
+	if (!rows || rows > HEAD_ROWS + 2)
+		head_add(view, live, status, &table, &page);
+	if (view->help && rows) {
+		help_add(&table, rows, &page);
+	} else {
+		heading_add(&table, &page);
+		idle_add(live, status, &table, &page);
+		if (rows)
+			space = rows > page.nr + 1 ? rows - page.nr - 1 : 0;
+		err = rows_add(view, live, &table, space, &page);
+	}
+	while (!err && rows && page.nr + 1 < rows)
+		page_add(&page, PAGE_PLAIN, 0, "%s", "");
+	if (!err && rows && page.nr < rows)
+		foot_add(view, &table, &page);
+	if (rows && page.nr > rows)
+		page.nr = rows;
+	if (!err)
+		err = buf_error(&page.text);
+	if (err) {
+		page_fini(&page);
+		return err;
+	}
+	*ret = page;
+	return 0;
+}
+
+const char *page_text(const struct page *page, size_t line)
+{
+	return page->text.data + page->lines[line].off;
+}
+
+void page_fini(struct page *page)
+{
+	buf_fini(&page->text);
+	free(page->lines);
+	*page = (struct page){ 0 };
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tui/width.h"
+
+#include <langinfo.h>
+#include <locale.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <wchar.h>
+
+#include "base/buf.h"
+
+#define ELLIPSIS "\xe2\x80\xa6"
+#define COLUMNS_FOR_ENDS 24
+#define MAX_MARKS 3 /* characters without a width that may follow one with a width */
+
+void width_init(void)
+{
+	if (setlocale(LC_CTYPE, "") && !strcmp(nl_langinfo(CODESET), "UTF-8"))
+		return;
+	setlocale(LC_CTYPE, "C.UTF-8");
+}
+
+/* What one character takes, and its bytes; bytes is 0 at the end of the text. */
+struct cell {
+	const char *bytes;
+	size_t nr_bytes;
+	size_t columns;
+};
+
+/* The character at text: its length, 0 if that is no UTF-8. */
+static size_t utf8_decode(const char *text, uint32_t *ret)
+{
+	static const uint32_t smallest[] = { 0, 0, 0x80, 0x800, 0x10000 };
+	const unsigned char *at = (const unsigned char *)text;
+	size_t len, i;
+	uint32_t c;
+
+	if (at[0] < 0x80) {
+		*ret = at[0];
+		return 1;
+	}
+	if (at[0] < 0xc2 || at[0] > 0xf4)
+		return 0;
+	len = at[0] >= 0xf0 ? 4 : at[0] >= 0xe0 ? 3 : 2;
+	c = at[0] & (0x7fU >> len);
+	for (i = 1; i < len; i++) {
+		if ((at[i] & 0xc0) != 0x80)
+			return 0;
+		c = c << 6 | (at[i] & 0x3f);
+	}
+	if (c < smallest[len] || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff))
+		return 0;
+	*ret = c;
+	return len;
+}
+
+/* Overrides of the text's direction, separators of lines, joiners: what changes other columns. */
+static bool is_control(uint32_t c)
+{
+	return c < 0x20 || (c >= 0x7f && c <= 0x9f) || c == 0xad || c == 0x61c ||
+	       (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
+	       (c >= 0x2060 && c <= 0x206f) || (c >= 0xfe00 && c <= 0xfe0f) || c == 0xfeff ||
+	       (c >= 0xe0000 && c <= 0xe0fff);
+}
+
+/* The next cell of text; *marks counts those without a width since the last one with. */
+static struct cell cell_next(const char **text, size_t *marks)
+{
+	static const char bad[] = "?";
+	struct cell cell = { .bytes = *text, .columns = 1 };
+	uint32_t c = 0;
+	int columns;
+
+	if (!**text)
+		return cell;
+	cell.nr_bytes = utf8_decode(*text, &c);
+	*text += cell.nr_bytes ? cell.nr_bytes : 1;
+	columns = cell.nr_bytes && !is_control(c) ? wcwidth((wchar_t)c) : -1;
+	*marks = columns ? 0 : *marks + 1;
+	if (columns < 0 || *marks > MAX_MARKS)
+		return (struct cell){ .bytes = bad, .nr_bytes = 1, .columns = 1 };
+	cell.columns = (size_t)columns;
+	return cell;
+}
+
+size_t width_of(const char *text)
+{
+	size_t columns = 0, marks = 0;
+	struct cell cell;
+
+	for (cell = cell_next(&text, &marks); cell.nr_bytes; cell = cell_next(&text, &marks))
+		columns += cell.columns;
+	return columns;
+}
+
+/* Adds the cells that lie wholly in [from, to) columns. Returns the columns added. */
+static size_t add_between(struct buf *dst, const char *text, size_t from, size_t to)
+{
+	size_t at = 0, added = 0, marks = 0;
+	struct cell cell;
+
+	for (cell = cell_next(&text, &marks); cell.nr_bytes; cell = cell_next(&text, &marks)) {
+		/* A mark goes with what it stands on. */
+		if (at >= from && at + cell.columns <= to && (cell.columns || at > from)) {
+			buf_add(dst, cell.bytes, cell.nr_bytes);
+			added += cell.columns;
+		}
+		at += cell.columns;
+	}
+	return added;
+}
+
+/* Of the columns, tail ones are for the text's end. */
+static size_t add_cut(struct buf *dst, const char *text, size_t columns, size_t tail)
+{
+	size_t have = width_of(text), head, added;
+
+	if (!columns || have <= columns)
+		return add_between(dst, text, 0, SIZE_MAX);
+	head = columns - 1 - tail;
+	added = add_between(dst, text, 0, head);
+	buf_add_str(dst, ELLIPSIS);
+	return added + 1 + add_between(dst, text, have - tail, SIZE_MAX);
+}
+
+size_t width_add(struct buf *dst, const char *text, size_t columns)
+{
+	return add_cut(dst, text, columns, 0);
+}
+
+size_t width_add_ends(struct buf *dst, const char *text, size_t columns)
+{
+	return add_cut(dst, text, columns, columns >= COLUMNS_FOR_ENDS ? columns / 2 : 0);
+}
+
+void width_pad(struct buf *dst, const char *text, size_t columns)
+{
+	size_t added = width_add(dst, text, columns);
+
+	for (; added < columns; added++)
+		buf_add_char(dst, ' ');
+}
