@@ -230,11 +230,14 @@ def shorten(stack, limit=600):
     return stack if len(stack) <= limit else stack[:limit // 2] + " ... " + stack[-limit // 2:]
 
 
-def check(targets, folded):
-    """Results by name for the targets (name, path, twin, expect) in a collapsed profile."""
+def check(targets, folded, results=None):
+    """Results by name for the targets (name, path, twin, expect) in a collapsed profile.
+
+    With results of another profile of the same targets, what is new is added to those.
+    """
     symbols = libc_has_symbols()
-    results = {t.name: Result(t.name, Expectation(t.expect, t.path, symbols, t.twin))
-               for t in targets}
+    results = results or {t.name: Result(t.name, Expectation(t.expect, t.path, symbols, t.twin))
+                          for t in targets}
     for process, frames, count in read_folded(folded):
         if process in results:
             results[process].add(frames, count)

@@ -61,10 +61,25 @@ def record(context, batch, number):
     return context.text("%d.folded" % number), context.json("%d.json" % number)
 
 
+def problems_of(result):
+    """What is wrong with one program, as sentences."""
+    if result.samples < 50:
+        return ["%s: only %d samples" % (result.name, result.samples)]
+    problems = result.missing()
+    if result.expectation.may_truncate < 100 and result.percent("exact") < 99:
+        problems.append("%s: %.2f%% of %d samples exact" % (result.name, result.percent("exact"),
+                                                             result.samples))
+        problems += ["    %6d %s" % (count, chains.shorten(stack))
+                     for stack, count in result.worst()]
+    return problems
+
+
 @test()
 def all_variants(context):
     """Every target: at least 99.9% of all stacks exact, no program under 99%.
 
+    Some 1,500 samples of a program whose true share is 99.5% are under 99% once in a few hundred:
+    those that fail are recorded once more and judged by all of their samples.
     TARGETS="jit plt" narrows it to those whose names begin so.
     """
     wanted = tuple(os.environ.get("TARGETS", "").split()) or ("",)
@@ -77,6 +92,13 @@ def all_variants(context):
         unmarked += sum(count for _, frames, count in chains.read_folded(folded) if not frames)
         for reason, count in stats["stacks"]["reasons"].items():
             reasons[reason] = reasons.get(reason, 0) + count
+    again = [target for target in targets if problems_of(results[target.name])]
+    for number, first in enumerate(range(0, len(again), BATCH), 100):
+        batch = again[first:first + BATCH]
+        context.note("once more: " + "; ".join(problems_of(results[target.name])[0]
+                                               for target in batch))
+        folded, _ = record(context, batch, number)
+        chains.check(batch, folded, results)
     report = chains.table(results) + "\nreasons, of everything on the machine: %s\n" % reasons
     path = os.path.join(os.path.dirname(BPFPROF), "system-chains-%s.txt" % context.mode)
     with open(path, "w", encoding="utf-8") as file:
@@ -91,16 +113,8 @@ def all_variants(context):
     problems = []
     if unmarked:
         problems.append("%d stacks without any frame and without a marker" % unmarked)
-    for name, result in results.items():
-        if result.samples < 50:
-            problems.append("%s: only %d samples" % (name, result.samples))
-            continue
-        problems += result.missing()
-        if name in judged and result.percent("exact") < 99:
-            problems.append("%s: %.2f%% of %d samples exact" % (name, result.percent("exact"),
-                                                                 result.samples))
-            problems += ["    %6d %s" % (count, chains.shorten(stack))
-                         for stack, count in result.worst()]
+    for result in results.values():
+        problems += problems_of(result)
     if exact < 0.999 * total:
         problems.append("%.3f%% of all stacks exact, 99.9%% expected" % (100.0 * exact / total))
         bad = [(count, name, stack) for name, result in judged.items()
