@@ -24,6 +24,7 @@
 #define BPFPROF_STACK_PAGES 64 /* of 4 KiB, of which it may touch so many */
 #define BPFPROF_NR_REGS 17 /* DWARF order on x86-64: rax rdx rcx rbx rsi rdi rbp rsp r8-r15 rip */
 #define BPFPROF_PATH_MAX 4096
+#define BPFPROF_CALL_BYTES 96 /* struct bpfprof_gpu_call */
 #define BPFPROF_TITLE_BYTES 136 /* read of a Ray worker's title: 127, and whether there is more */
 #define BPFPROF_PAGE_SHIFT 16 /* a page of unwind rows covers 64 KiB of file */
 
@@ -36,6 +37,7 @@
  *   MARKER     enum bpfprof_stop: why the stack ends here
  *   EVAL       a native frame of the eval loop: 16 bits how many of the sample's Python frames
  *              it runs; they take its place
+ *   LABEL      made in user space: id of a text that stands above the stack (profile/aggregate.h)
  * A caller's address is its return address minus one, so that it lies inside
  * the call; a leaf's, and one below a signal frame, is exact.
  */
@@ -47,6 +49,7 @@ enum bpfprof_frame_kind {
 	BPFPROF_FRAME_PYTHON = 4,
 	BPFPROF_FRAME_MARKER = 5,
 	BPFPROF_FRAME_EVAL = 6,
+	BPFPROF_FRAME_LABEL = 7, /* user space only */
 };
 
 #define BPFPROF_FRAME_SHIFT 60
@@ -133,6 +136,8 @@ enum bpfprof_kind {
 	BPFPROF_KIND_MMAP = 7, /* a range that may hold a new file mapping was handed out */
 	BPFPROF_KIND_PYTHON_CODE = 8,
 	BPFPROF_KIND_TITLE = 9,
+	BPFPROF_KIND_GPU_CALL = 10, /* these two: gpu_calls.h */
+	BPFPROF_KIND_GPU_NAME = 11,
 };
 
 struct bpfprof_record {
@@ -168,6 +173,7 @@ struct bpfprof_place {
 #define BPFPROF_SAMPLE_VMA 8U /* leaf_vma of the miss is filled in */
 #define BPFPROF_SAMPLE_KSOFTIRQD 16U /* timer tick misplaced into ksoftirqd */
 #define BPFPROF_SAMPLE_RAY 32U /* of a Ray worker: its title was read, or tried to */
+#define BPFPROF_SAMPLE_CALL 64U /* of a hooked call, not of the clock: it follows the title */
 
 struct bpfprof_sample {
 	struct bpfprof_record rec;
@@ -185,7 +191,10 @@ struct bpfprof_sample {
 	__u16 title_words; /* after the frames so many times 8 bytes of the title follow */
 	char comm[BPFPROF_COMM_LEN]; /* of the thread */
 	char leader_comm[BPFPROF_COMM_LEN];
-	/* __u64 frames[] follow: kernel, Python, native, each leaf first; then the title */
+	/*
+	 * __u64 frames[] follow: kernel, Python, native, each leaf first; then the title; then, with
+	 * BPFPROF_SAMPLE_CALL, struct bpfprof_gpu_call (gpu_calls.h).
+	 */
 };
 
 /* One executable mapping as the kernel knows it. */
@@ -394,7 +403,8 @@ struct bpfprof_miss_point {
  */
 struct bpfprof_miss {
 	struct bpfprof_sample sample;
-	__u64 frames[BPFPROF_MAX_FRAMES + BPFPROF_TITLE_BYTES / 8]; /* and the title */
+	/* And the title, and the call. */
+	__u64 frames[BPFPROF_MAX_FRAMES + (BPFPROF_TITLE_BYTES + BPFPROF_CALL_BYTES) / 8];
 	struct bpfprof_miss_point at;
 	struct bpfprof_python_entry entries[BPFPROF_MAX_PYTHON_ENTRIES];
 	__u8 stack[BPFPROF_STACK_BYTES];
@@ -538,6 +548,10 @@ struct bpfprof_cfg {
 	__u32 code_cpu_bits; /* of the id of a code object: which CPU gave it */
 	__u32 pid_ns; /* user space's own pid namespace, 0: the outermost one */
 	__u64 hash_seed; /* of fingerprints: targets choose what is hashed */
+	__u64 call_token_ns; /* hooked calls: a thread may send a stack for each such time, */
+	__u64 call_long_ns; /* and one of each call that takes so long */
+	__u32 call_tokens; /* it may save up so many */
+	__u32 pad;
 };
 
 /* Entry of the per-CPU pc cache. */

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+#ifndef BPFPROF_BPF_GPU_CALLS_H
+#define BPFPROF_BPF_GPU_CALLS_H
+
+/*
+ * The wire contract of what is hooked in libcuda and libnccl. Rules as in bpfprof.h. An argument
+ * is given by its number in the function's prototype, from 1 on, integers and pointers only: the
+ * System V ABI for AMD64, 3.2.3, passes 1-6 in registers and those after them on the stack; 0 = the
+ * function has no such argument.
+ */
+
+#include "bpfprof.h"
+
+#define BPFPROF_GPU_MAX_FUNCTIONS 256
+#define BPFPROF_GPU_MAX_FILES 256 /* libraries that are hooked at once */
+#define BPFPROF_GPU_NAME_BYTES 1024 /* of a kernel's mangled name, with the NUL */
+#define BPFPROF_GPU_MAX_OPEN 4 /* calls of one thread inside each other */
+#define BPFPROF_GPU_FUNCTION_BITS 16 /* cookie of a probe: file << this | function */
+
+enum bpfprof_gpu_kind {
+	GPU_KIND_INVALID = 0,
+	GPU_KIND_LAUNCH = 1, /* grid and block are the arguments 2 to 7 */
+	GPU_KIND_LAUNCH_CONFIG = 2, /* argument 1 points to a CUlaunchConfig */
+	GPU_KIND_GRAPH = 3,
+	GPU_KIND_COPY = 4,
+	GPU_KIND_SET = 5,
+	GPU_KIND_ALLOC = 6,
+	GPU_KIND_FREE = 7, /* handle: what is freed */
+	GPU_KIND_SYNC = 8,
+	GPU_KIND_COLLECTIVE = 9, /* handle: communicator; send and receive are such, too */
+	GPU_KIND_GROUP_END = 10,
+	GPU_KIND_COMM_INIT = 11, /* makes a communicator */
+	GPU_KIND_COMM_END = 12, /* or ends it: handle */
+	GPU_KIND_NAME = 13, /* look-up of a kernel's handle by its name: not a call */
+	GPU_KIND_ALIAS = 14, /* of a kernel's handle by another handle: not a call */
+	GPU_KIND_MEMORY_INFO = 15, /* cuMemGetInfo: not a call */
+	GPU_NR_KINDS,
+};
+
+enum bpfprof_gpu_layer {
+	GPU_LAYER_INVALID = 0,
+	GPU_LAYER_DRIVER = 1,
+	GPU_LAYER_NCCL = 2,
+	GPU_NR_LAYERS,
+};
+
+/* How the number of bytes is made of the arguments size[]. */
+enum bpfprof_gpu_size {
+	GPU_SIZE_NONE = 0,
+	GPU_SIZE_PRODUCT = 1, /* scale * size[0] * size[1] (if there is one) */
+	GPU_SIZE_COPY_2D = 2, /* size[0] points to a CUDA_MEMCPY2D */
+	GPU_SIZE_COPY_3D = 3, /* or a CUDA_MEMCPY3D */
+	GPU_SIZE_PITCH = 4, /* *size[0], known at the return, * size[1] */
+	GPU_SIZE_ELEMENTS = 5, /* size[0] elements of the NCCL type size[1] */
+};
+
+#define BPFPROF_GPU_RETURNS 1U /* its return is hooked, too */
+#define BPFPROF_GPU_BLOCKS 2U /* the time in it counts as blocked */
+
+/* Element of the array map gpu_functions. Written by user space. */
+struct bpfprof_gpu_function {
+	__u8 kind; /* enum bpfprof_gpu_kind; 0: unused */
+	__u8 layer; /* enum bpfprof_gpu_layer */
+	__u8 flags; /* BPFPROF_GPU_RETURNS, ... */
+	__u8 handle; /* kernel, graph, communicator, event, what is freed */
+	__u8 stream;
+	__u8 out; /* points to where the result lies after the return */
+	__u8 size_rule; /* enum bpfprof_gpu_size */
+	__u8 scale;
+	__u8 size[2];
+	__u8 name; /* NAME: the string */
+	__u8 type; /* NCCL: datatype, */
+	__u8 extra; /* reduction, root or peer; COMM_INIT: rank */
+	__u8 count; /* COMM_INIT: size */
+	__u8 pad[2];
+};
+
+/* Element of the array map gpu_files: what is known of one hooked library. */
+struct bpfprof_gpu_file {
+	__u32 comm_rank; /* offset of the rank in ncclComm, its size after it, its hash before; or 0 */
+	__u32 pad;
+};
+
+/* What calls are counted by. */
+struct bpfprof_gpu_key {
+	__u64 start_ns; /* of the process */
+	__u32 pid;
+	__u32 function;
+	__u64 handle; /* of kernels, graphs and communicators; else 0 */
+	__u64 stream;
+	__u32 dims[6]; /* launches: grid, block; NCCL: datatype, extra; else 0 */
+};
+
+/* Value of the map gpu_counts. */
+struct bpfprof_gpu_count {
+	__u64 calls;
+	__u64 bytes;
+	__u64 ns; /* in all of them, where the return is hooked */
+	__u64 max_ns;
+	__u64 errors; /* calls that returned anything but 0 */
+	__u64 last_ns; /* when the last one began, CLOCK_MONOTONIC */
+};
+
+#define BPFPROF_CALL_ENTRY 1U /* the call has only begun: what it did is told by another record */
+#define BPFPROF_CALL_NESTED 2U /* inside another call of its layer: not counted */
+#define BPFPROF_CALL_STACK 4U /* its stack was sent when it began */
+
+/* One call. Follows a sample with BPFPROF_SAMPLE_CALL, or stands in a GPU_CALL record. */
+struct bpfprof_gpu_call {
+	struct bpfprof_gpu_key key;
+	__u64 begin_ns;
+	__u64 ns; /* how long it took, 0 without a return or before it */
+	__u64 bytes;
+	__u64 va; /* ALLOC: what was allocated; FREE: what is freed */
+	__s32 result;
+	__u32 flags; /* BPFPROF_CALL_* */
+};
+
+/* GPU_CALL: of an allocation, a free, or of a call whose stack was sent when it began. */
+struct bpfprof_gpu_event {
+	struct bpfprof_record rec;
+	struct bpfprof_task_id task;
+	struct bpfprof_gpu_call call;
+};
+
+/* GPU_NAME: handle is a kernel of that name, or of the same as other. */
+struct bpfprof_gpu_name {
+	struct bpfprof_record rec;
+	struct bpfprof_task_id task;
+	__u64 handle;
+	__u64 other; /* 0: name holds */
+	char name[BPFPROF_GPU_NAME_BYTES];
+};
+
+/* Key and value of the map gpu_comms. */
+struct bpfprof_gpu_comm_key {
+	__u64 start_ns;
+	__u64 comm;
+	__u32 pid;
+	__u32 pad;
+};
+
+struct bpfprof_gpu_comm {
+	__u64 hash;
+	__u32 rank; /* as far as known: else UINT32_MAX */
+	__u32 size; /* 0 = not known */
+	__u64 calls; /* since it was met */
+	__u64 last_ns;
+	__u32 last_function;
+	__u32 pad;
+};
+
+/* Key and value of the map gpu_memory: what cuMemGetInfo told a process last. */
+struct bpfprof_gpu_process_key {
+	__u64 start_ns;
+	__u32 pid;
+	__u32 pad;
+};
+
+struct bpfprof_gpu_memory {
+	__u64 free_bytes;
+	__u64 total_bytes;
+	__u64 ts_ns;
+};
+
+/* A call that has not returned. */
+struct bpfprof_gpu_open {
+	struct bpfprof_gpu_key key;
+	__u64 begin_ns;
+	__u64 sp; /* where its return address lies, */
+	__u64 ret; /* which this was before it was hooked */
+	__u64 bytes;
+	__u64 out; /* argument that points to the result, or 0 */
+	__u64 name; /* NAME: address of the string; PITCH: height */
+	__u32 flags; /* BPFPROF_CALL_* */
+	__u32 file;
+};
+
+/* Value of the map gpu_threads; key __u32 tid. Written by its thread; user space deletes it. */
+struct bpfprof_gpu_thread {
+	__u64 start_ns; /* of the process */
+	__u64 last_ns;
+	__u64 refill_ns; /* when tokens were counted */
+	__u32 pid;
+	__u32 tokens; /* stacks that it may send */
+	__u32 depth; /* elements of open */
+	__u32 over; /* calls deeper than that, which are not followed */
+	__u32 wait_tokens; /* the same of calls whose return is hooked: launches must not use them up */
+	__u32 pad;
+	char comm[BPFPROF_COMM_LEN];
+	struct bpfprof_gpu_call call; /* whose stack is being sent */
+	struct bpfprof_gpu_open open[BPFPROF_GPU_MAX_OPEN];
+};
+
+enum bpfprof_gpu_counter { /* map gpu_counters, one __u64 each, added atomically */
+			   GPU_COUNT_INVALID = 0,
+			   GPU_COUNT_CALLS = 1, /* program runs at an entry */
+			   GPU_COUNT_FILTERED = 2, /* of processes that were not asked for */
+			   GPU_COUNT_KEYS_FULL =
+				   3, /* calls that the map of counts had no room for */
+			   GPU_COUNT_THREADS_FULL =
+				   4, /* calls not followed: no room for the thread */
+			   GPU_COUNT_TOO_DEEP =
+				   5, /* calls not followed: too many inside each other */
+			   GPU_COUNT_RETURN_UNKNOWN =
+				   6, /* returns of calls that were not seen to begin */
+			   GPU_COUNT_NO_TOKEN = 7, /* calls without a stack: over the rate */
+			   GPU_COUNT_SCRATCH_BUSY = 8, /* the same: the scratch was in use */
+			   GPU_COUNT_EVENTS_LOST = 9, /* ring buffer full */
+			   GPU_COUNT_NAMES_LOST = 10, /* kernel names: ring buffer full */
+			   GPU_COUNT_ARGUMENT_FAULT = 11, /* arguments that point nowhere */
+			   GPU_COUNT_COMMS_FULL = 12, /* communicators without room */
+			   GPU_COUNT_NESTED = 13, /* calls inside another one of their layer */
+			   GPU_NR_COUNTERS = 14,
+};
+
+_Static_assert(sizeof(struct bpfprof_gpu_function) == 16, "wire");
+_Static_assert(sizeof(struct bpfprof_gpu_key) == 56, "wire");
+_Static_assert(sizeof(struct bpfprof_gpu_count) == 48, "wire");
+_Static_assert(sizeof(struct bpfprof_gpu_call) == BPFPROF_CALL_BYTES, "wire");
+_Static_assert(sizeof(struct bpfprof_gpu_open) == 112, "wire");
+_Static_assert(sizeof(struct bpfprof_gpu_thread) == 160 + 4 * 112, "wire");
+
+#endif

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/library.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "elf/image.h"
+#include "elf/symbol_find.h"
+#include "gpu/comm_layout.h"
+#include "gpu/functions.h"
+
+#define HEAD_BYTES 16 /* of a function: endbr64 and a trampoline's first two instructions */
+#define ENDBR64_BYTES 4
+#define CMPL_BYTES 10
+
+enum { COMM_RANK, COMM_COUNT, COMM_DEVICE, NR_COMM };
+
+/* What is executable from a symbol on, at most so much as the symbol says that it has. */
+struct code {
+	uint64_t off;
+	uint64_t bytes;
+};
+
+static bool code_find(struct elf_image *img, const struct symbol_found *sym, struct code *ret)
+{
+	const struct elf_segment *seg;
+	uint64_t off, left;
+	size_t nr, i;
+
+	if (sym->type != STT_FUNC || elf_image_rva_to_off(img, sym->value, &off))
+		return false;
+	seg = elf_image_segments(img, &nr);
+	for (i = 0; i < nr; i++) {
+		if (seg[i].type != PT_LOAD || !(seg[i].flags & PF_X) || sym->value < seg[i].va ||
+		    sym->value - seg[i].va >= seg[i].file_bytes ||
+		    seg[i].off + (sym->value - seg[i].va) != off)
+			continue;
+		left = seg[i].file_bytes - (sym->value - seg[i].va);
+		ret->off = off;
+		ret->bytes = sym->bytes && sym->bytes < left ? sym->bytes : left;
+		return true;
+	}
+	return false;
+}
+
+/* Where to put the probe: see the header. 0 if the code cannot be read. */
+static uint64_t hook_place(struct elf_image *img, const struct code *code)
+{
+	static const uint8_t endbr64[ENDBR64_BYTES] = { 0xf3, 0x0f, 0x1e, 0xfa };
+	uint8_t head[HEAD_BYTES];
+	size_t len = code->bytes < sizeof(head) ? (size_t)code->bytes : sizeof(head), at = 0;
+
+	if (elf_image_read(img, code->off, head, len))
+		return 0;
+	if (len > ENDBR64_BYTES && !memcmp(head, endbr64, sizeof(endbr64)))
+		at = ENDBR64_BYTES;
+	/* cmpl $imm32, disp32(%rip); je rel8 */
+	if (len >= at + CMPL_BYTES + 2 && head[at] == 0x81 && head[at + 1] == 0x3d &&
+	    head[at + CMPL_BYTES] == 0x74)
+		at += CMPL_BYTES;
+	return code->off + at;
+}
+
+static bool is_hooked(const struct gpu_library *lib, uint64_t off)
+{
+	size_t i;
+
+	for (i = 0; i < lib->nr; i++)
+		if (lib->hooks[i].off == off)
+			return true;
+	return false;
+}
+
+static void hook_add(struct gpu_library *lib, struct elf_image *img, uint32_t function,
+		     const struct symbol_found *sym)
+{
+	struct code code;
+	uint64_t off;
+	size_t nr;
+
+	off = code_find(img, sym, &code) ? hook_place(img, &code) : 0;
+	if (!off) {
+		lib->nr_bad++;
+		return;
+	}
+	if (is_hooked(lib, off))
+		return;
+	lib->hooks[lib->nr++] = (struct gpu_hook){ .function = function, .off = off };
+	lib->layers |= 1U << gpu_functions(&nr)[function].wire.layer;
+}
+
+static uint32_t comm_rank_read(struct elf_image *img, const struct symbol_found found[NR_COMM])
+{
+	uint8_t bytes[COMM_LAYOUT_CODE_BYTES];
+	uint32_t fields[NR_COMM];
+	struct code code;
+	size_t len;
+	int i;
+
+	for (i = 0; i < NR_COMM; i++) {
+		if (found[i].pattern == UINT32_MAX || !code_find(img, &found[i], &code))
+			return 0;
+		len = code.bytes < sizeof(bytes) ? (size_t)code.bytes : sizeof(bytes);
+		if (elf_image_read(img, code.off, bytes, len))
+			return 0;
+		fields[i] = comm_layout_field(bytes, len);
+	}
+	return comm_layout_rank(fields[COMM_RANK], fields[COMM_COUNT], fields[COMM_DEVICE]);
+}
+
+/* Almost every file that is mapped has none of these. */
+static int is_of_interest(struct elf_image *img)
+{
+	static const char *const names[] = { "cuLaunchKernel", "cuMemAlloc_v2", "ncclAllReduce",
+					     "ncclSend" };
+	struct symbol_found found[sizeof(names) / sizeof(names[0])];
+	size_t i;
+	int err;
+
+	if (elf_image_machine(img) != EM_X86_64)
+		return -ENODATA;
+	err = symbol_find_dynamic(img, names, sizeof(names) / sizeof(names[0]), found);
+	for (i = 0; !err && i < sizeof(names) / sizeof(names[0]); i++)
+		if (found[i].pattern != UINT32_MAX)
+			return 0;
+	return err ? err : -ENODATA;
+}
+
+int gpu_library_read(struct gpu_library *ret, struct elf_image *img)
+{
+	static const char *const comm_names[NR_COMM] = { [COMM_RANK] = "ncclCommUserRank",
+							 [COMM_COUNT] = "ncclCommCount",
+							 [COMM_DEVICE] = "ncclCommCuDevice" };
+	struct symbol_found found[BPFPROF_GPU_MAX_FUNCTIONS], comm[NR_COMM];
+	const char *names[BPFPROF_GPU_MAX_FUNCTIONS];
+	const struct gpu_function *functions;
+	struct gpu_library lib = { .nr = 0 };
+	size_t nr, i;
+	int err;
+
+	err = is_of_interest(img);
+	if (err)
+		return err;
+	functions = gpu_functions(&nr);
+	for (i = 1; i < nr; i++)
+		names[i] = functions[i].name;
+	err = symbol_find_dynamic(img, names + 1, nr - 1, found + 1);
+	if (err)
+		return err;
+	for (i = 1; i < nr; i++)
+		if (found[i].pattern != UINT32_MAX)
+			hook_add(&lib, img, (uint32_t)i, &found[i]);
+	if (!lib.nr)
+		return -EBADMSG;
+	if (lib.layers & 1U << GPU_LAYER_NCCL) {
+		err = symbol_find_dynamic(img, comm_names, NR_COMM, comm);
+		if (err)
+			return err;
+		lib.comm_rank = comm_rank_read(img, comm);
+	}
+	*ret = lib;
+	return 0;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_GPU_LIBRARY_H
+#define BPFPROF_GPU_LIBRARY_H
+
+/*
+ * Where a library is to be hooked: which of the functions of gpu/functions.h it exports and the
+ * file offsets of the instructions to put probes on. Every file that gets mapped may be asked
+ * about, hostile ones too: reads are bounded, a file that exports none of them costs a few.
+ *
+ * At the instruction nothing has been pushed yet, all arguments are in place and the return address
+ * is at the top of the stack. Instructions that the kernel emulates are preferred, others it must
+ * single-step, which costs ten times as much: in libcuda's trampolines (`cmpl $x, y(%rip)`;
+ * `je`; `jmp *z(%rip)`) the je; after an endbr64 what follows it.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gpu_calls.h"
+
+struct elf_image;
+
+struct gpu_hook {
+	uint32_t function; /* index in gpu_functions() */
+	uint64_t off; /* in the file */
+};
+
+struct gpu_library {
+	struct gpu_hook hooks[BPFPROF_GPU_MAX_FUNCTIONS]; /* each offset once */
+	size_t nr;
+	uint32_t layers; /* bit n: enum bpfprof_gpu_layer n is in it */
+	uint32_t comm_rank; /* of struct bpfprof_gpu_file, 0 if it could not be found out */
+	uint32_t nr_bad; /* functions whose code does not lie in the file as executable */
+};
+
+/*
+ * 0; -ENODATA: not for x86-64, or exports none of cuLaunchKernel, cuMemAlloc_v2, ncclAllReduce and
+ * ncclSend, without which nothing else is asked; -EBADMSG: nothing that it exports is code, or the
+ * file is broken; -E2BIG, -EIO and so on. ret is untouched on failure.
+ */
+int gpu_library_read(struct gpu_library *ret, struct elf_image *img);
+
+#endif
