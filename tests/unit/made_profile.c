@@ -140,6 +140,12 @@ uint32_t made_marker(struct profile *profile, const char *name)
 	return (uint32_t)profile->nr_locations - 1;
 }
 
+uint32_t made_call(struct profile *profile, const char *name)
+{
+	add_location(profile, LOCATION_CALL, name);
+	return (uint32_t)profile->nr_locations - 1;
+}
+
 uint32_t made_stack(struct profile *profile, const uint32_t *locations, uint32_t nr)
 {
 	struct profile_stack *stack = APPEND(profile->stacks, profile->nr_stacks);
@@ -175,6 +181,64 @@ struct profile_sample *made_sample(struct profile *profile, uint32_t process, ui
 	sample->count = count;
 	sample->value_ns = count * 10000000;
 	return sample;
+}
+
+void made_call_sample(struct profile *profile, const struct profile_call *call,
+		      const uint64_t values[PROFILE_NR_CALL_VALUES])
+{
+	struct profile_sample *sample = &profile->samples[profile->nr_samples - 1];
+
+	profile->call_values =
+		realloc(profile->call_values, profile->nr_samples * sizeof(*profile->call_values));
+	if (!profile->call_values)
+		abort();
+	memcpy(profile->call_values[profile->nr_samples - 1], values,
+	       sizeof(profile->call_values[0]));
+	*APPEND(profile->calls, profile->nr_calls) = *call;
+	sample->call = (uint32_t)profile->nr_calls;
+	sample->count = values[PROFILE_CALLS];
+	sample->value_ns = values[PROFILE_BLOCKED_NS];
+}
+
+struct profile *made_calls(void)
+{
+	struct profile *profile = made_new();
+	uint32_t ranked = made_process(profile, 42, "python3", "python3 train.py"),
+		 plain = made_process(profile, 77, "infer", "infer");
+	uint32_t lib = made_mapping(profile, "/lib/libtorch.so", "ab", 0x1000, 0x8000);
+	uint32_t sgemm = made_call(profile, "void sgemm<128, 4>"),
+		 launch = made_call(profile, "cuLaunchKernel"),
+		 reduce = made_call(profile, "ncclAllReduce"),
+		 free = made_call(profile, "cuMemFree");
+	uint32_t fit = made_python(profile, "Trainer.fit", "/srv/app/loop.py", "loop.py", 31, 25),
+		 native = made_native(profile, "at::mm", lib, 0x1234),
+		 none = made_marker(profile, "[no stack]");
+	struct strtab *strings = profile->strings;
+	const struct profile_call sgemm_call = {
+		.function = strtab_add(strings, "cuLaunchKernel"),
+		.kernel = strtab_add(strings, "void sgemm<128, 4>"),
+		.stream = strtab_add(strings, "0x0"),
+	};
+	const struct profile_call reduce_call = {
+		.function = strtab_add(strings, "ncclAllReduce"),
+		.stream = strtab_add(strings, "0x7f01"),
+		.comm = strtab_add(strings, "0xc0"),
+		.rank = strtab_add(strings, "3"),
+		.op = strtab_add(strings, "sum"),
+	};
+	const struct profile_call free_call = { .function = strtab_add(strings, "cuMemFree") };
+
+	profile->hz = 0;
+	profile->processes[ranked].ranks.rank = strtab_add(strings, "5");
+	made_add(profile, ranked, 0, sgemm, launch, native, fit);
+	made_call_sample(profile, &sgemm_call, (uint64_t[]){ 9, 0, 0, 0, 0 });
+	made_add(profile, ranked, 0, reduce, fit);
+	made_call_sample(profile, &reduce_call, (uint64_t[]){ 2, 1500, 4096, 0, 0 });
+	made_add(profile, plain, 0, reduce, none);
+	made_call_sample(profile, &reduce_call, (uint64_t[]){ 1, 0, 2048, 0, 0 });
+	made_add(profile, plain, 0, free, native);
+	made_call_sample(profile, &free_call, (uint64_t[]){ 0, 0, 0, 0, 512 });
+	return profile;
 }
 
 struct profile *made_golden(void)

@@ -27,6 +27,7 @@ uint32_t made_unknown(struct profile *profile, const char *name, uint32_t mappin
 		      uint64_t address);
 uint32_t made_kernel(struct profile *profile, const char *name, uint64_t address);
 uint32_t made_marker(struct profile *profile, const char *name);
+uint32_t made_call(struct profile *profile, const char *name);
 /* Leaf first. */
 uint32_t made_stack(struct profile *profile, const uint32_t *locations, uint32_t nr);
 /* value_ns is count * 10 ms. */
@@ -38,6 +39,12 @@ struct profile_sample *made_sample(struct profile *profile, uint32_t process, ui
 		    made_stack(profile, (const uint32_t[]){ __VA_ARGS__ },                         \
 			       sizeof((const uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t)),      \
 		    count)
+
+/* Makes the sample that was made last one of a call; the first sample must be one, too. */
+void made_call_sample(struct profile *profile, const struct profile_call *call,
+		      const uint64_t values[PROFILE_NR_CALL_VALUES]);
+/* Kernels and collectives under native, Python and no stacks, of processes with and without a rank. */
+struct profile *made_calls(void);
 
 /* The profile that the golden tests share: kernel, native, unknown, Python and marker frames. */
 struct profile *made_golden(void);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
+#include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -598,4 +600,141 @@ Test(aggregate, ranks_are_bounded)
 	aggregate_view_get(a, &view);
 	cr_expect_eq(view.nr_ranks, AGGREGATE_MAX_RANKS);
 	cr_expect_eq(view.nr_ranks_full, 5);
+}
+
+static struct aggregate_call_at add_call(const struct bpfprof_sample *sample,
+					 const uint64_t *leaves, size_t nr_leaves,
+					 const uint64_t *user, size_t nr, uint32_t stop)
+{
+	struct aggregate_input input = {
+		.sample = sample, .user = user, .nr_user = nr, .stop = stop
+	};
+	struct aggregate_call_at at;
+
+	cr_assert_eq(aggregate_add_call(a, &input, leaves, nr_leaves, &at), 0);
+	return at;
+}
+
+static const char *label_text(const struct aggregate_view *view, uint64_t frame)
+{
+	cr_assert_eq(frame >> BPFPROF_FRAME_SHIFT, BPFPROF_FRAME_LABEL);
+	return strtab_get(view->labels, (uint32_t)frame);
+}
+
+/* A stack is its leaves and what was walked; the samples are the caller's, label for label. */
+Test(aggregate, calls)
+{
+	const struct aggregate_call_labels launch = { .function = "cuLaunchKernel",
+						      .kernel = "sgemm",
+						      .stream = "0x0" };
+	const struct aggregate_call_labels reduce = {
+		.function = "ncclAllReduce", .comm = "0xc0", .rank = "3", .op = "sum"
+	};
+	const uint64_t user[] = { KIND(NATIVE) | 1, KIND(NATIVE_VA) | 0x1000 };
+	const uint64_t some[PROFILE_NR_CALL_VALUES] = { 7, 1, 2, 3, 4 },
+		       more[PROFILE_NR_CALL_VALUES] = { 9 };
+	struct bpfprof_sample p = sample_of(1, 11, "p"), q = sample_of(2, 22, "q");
+	struct aggregate_call_at at, none, same;
+	struct aggregate_view view;
+	uint32_t first, second;
+	uint64_t leaves[2];
+	const uint64_t *frames;
+
+	make(true, MIB);
+	add(&q, user, 1, BPFPROF_STOP_COMPLETE);
+	leaves[0] = aggregate_label(a, "sgemm");
+	leaves[1] = aggregate_label(a, "cuLaunchKernel");
+	cr_expect_eq(aggregate_label(a, "sgemm"), leaves[0]);
+	at = add_call(&p, leaves, 2, user, 2, BPFPROF_STOP_DEPTH);
+	none = add_call(&p, leaves + 1, 1, NULL, 0, BPFPROF_STOP_INVALID);
+	same = add_call(&p, leaves, 2, user, 2, BPFPROF_STOP_DEPTH);
+	cr_expect(!memcmp(&at, &same, sizeof(at)));
+	cr_expect(at.process == 1 && none.process == 1 && at.tid == 11);
+	first = aggregate_call(a, &launch);
+	second = aggregate_call(a, &reduce);
+	cr_expect(first == 1 && second == 2 && aggregate_call(a, &launch) == 1);
+	cr_expect_eq(aggregate_call_sample(a, &at, first, some), 0);
+	cr_expect_eq(aggregate_call_sample(a, &none, second, more), 0);
+	cr_expect_eq(aggregate_call_sample(a, &at, 0, more), 0);
+	cr_expect_eq(aggregate_call_sample(a, &at, 3, more), -EINVAL);
+	same.stack = 4;
+	cr_expect_eq(aggregate_call_sample(a, &same, first, more), -EINVAL);
+
+	aggregate_view_get(a, &view);
+	cr_assert(view.nr_samples == 1 && view.nr_call_samples == 3 && view.nr_calls == 2);
+	cr_expect(view.nr_taken == 3 && view.stops[BPFPROF_STOP_DEPTH] == 2, "one had no stack");
+	cr_assert_eq(view.stacks[at.stack].nr, 5);
+	frames = view.frames + view.stacks[at.stack].first;
+	cr_expect_str_eq(label_text(&view, frames[0]), "sgemm");
+	cr_expect_str_eq(label_text(&view, frames[1]), "cuLaunchKernel");
+	cr_expect_eq(frames[2], user[0]);
+	cr_expect_eq(frames[3], KIND(NATIVE_VA) | 2ULL << AGGREGATE_VA_BITS | 0x1000);
+	cr_expect_eq(frames[4], KIND(MARKER) | BPFPROF_STOP_DEPTH);
+	cr_assert_eq(view.stacks[none.stack].nr, 2);
+	frames = view.frames + view.stacks[none.stack].first;
+	cr_expect_str_eq(label_text(&view, frames[0]), "cuLaunchKernel");
+	cr_expect_eq(frames[1], KIND(LABEL));
+	cr_expect_str_eq(view.threads[at.thread], "p");
+	cr_expect_str_eq(strtab_get(view.labels, view.calls[0].kernel), "sgemm");
+	cr_expect_str_eq(strtab_get(view.labels, view.calls[0].stream), "0x0");
+	cr_expect_eq(view.calls[0].comm, 0);
+	cr_expect_str_eq(strtab_get(view.labels, view.calls[1].op), "sum");
+	cr_expect_arr_eq(view.call_samples[0].values, some, sizeof(some));
+	cr_expect(view.call_samples[0].call == 1 && view.call_samples[1].at.stack == none.stack);
+	cr_expect(view.nr_calls_lost == 0 && view.nr_labels_lost == 0);
+}
+
+/* Texts are cut between characters; an empty one is not `[no stack]`. */
+Test(aggregate, call_labels_are_cut)
+{
+	char text[2 * AGGREGATE_LABEL_BYTES];
+	struct aggregate_view view;
+	uint64_t ascii, cut, empty;
+
+	make(false, MIB);
+	memset(text, 'x', sizeof(text));
+	text[sizeof(text) - 1] = 0;
+	ascii = aggregate_label(a, text);
+	memcpy(text + AGGREGATE_LABEL_BYTES - 2, "\xe2\x82\xac", 3); /* one character */
+	cut = aggregate_label(a, text);
+	empty = aggregate_label(a, "");
+	aggregate_view_get(a, &view);
+	cr_expect_eq(strlen(label_text(&view, ascii)), AGGREGATE_LABEL_BYTES);
+	cr_expect_eq(strlen(label_text(&view, cut)), AGGREGATE_LABEL_BYTES - 2);
+	cr_expect_str_eq(label_text(&view, empty), "[unknown]");
+}
+
+/* More names, stacks and samples than there is room for. */
+Test(aggregate, budget_of_calls)
+{
+	const uint64_t values[PROFILE_NR_CALL_VALUES] = { 2 };
+	struct bpfprof_sample p = sample_of(1, 1, "p");
+	struct aggregate_call_labels labels = { .function = "f" };
+	struct aggregate_call_at at = { 0 };
+	struct aggregate_view view;
+	uint64_t frames[64], leaf, i;
+	char text[200], stream[32];
+	uint32_t call;
+
+	make(false, MIB);
+	memset(text, 'k', sizeof(text));
+	for (i = 0; i < 20000; i++) {
+		snprintf(text + 150, sizeof(text) - 150, "%" PRIu64, i);
+		snprintf(stream, sizeof(stream), "0x%" PRIx64, i);
+		labels.kernel = text;
+		labels.stream = stream;
+		leaf = aggregate_label(a, text);
+		call = aggregate_call(a, &labels);
+		for (size_t k = 0; k < 64; k++)
+			frames[k] = KIND(NATIVE) | i << 20 | k;
+		at = add_call(&p, &leaf, 1, frames, 64, BPFPROF_STOP_COMPLETE);
+		aggregate_call_sample(a, &at, call, values);
+		cr_assert_leq(aggregate_bytes(a), MIB);
+	}
+	aggregate_view_get(a, &view);
+	cr_expect(view.nr_table_full > 0 && view.nr_table_full < 20000);
+	cr_expect(view.nr_calls_lost > 0 && view.nr_labels_lost > 0);
+	cr_expect_eq(view.nr_call_samples * 2 + view.nr_calls_lost, 40000);
+	cr_expect_str_eq(label_text(&view, leaf), STRTAB_OVERFLOW);
+	cr_expect_eq(view.stacks[at.stack].nr, 2, "the call is there, without its stack");
 }

@@ -278,3 +278,17 @@ Test(folded, pods_are_kept_apart)
 	free(text);
 	made_free(profile);
 }
+
+/* Frames of calls are their names; a sample counts calls. */
+Test(folded, calls)
+{
+	struct profile *profile = made_calls();
+	char *text = made_text(folded_write, profile, NULL, NULL);
+
+	cr_assert_str_eq(text, "infer;[no stack];ncclAllReduce 1\n"
+			       "python3;Trainer.fit (loop.py:31);at::mm;cuLaunchKernel;"
+			       "void sgemm<128, 4> 9\n"
+			       "python3;Trainer.fit (loop.py:31);ncclAllReduce 2\n");
+	free(text);
+	made_free(profile);
+}

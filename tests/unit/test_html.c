@@ -120,7 +120,7 @@ Test(html, threads)
 	sample->tid = 12;
 	sample->thread = strtab_add(profile->strings, "io");
 	text = read_back("html", profile, &options);
-	expect(text, "app;io-12;f 1 052\n");
+	expect(text, "app;io-12;f 1 062\n");
 	free(text);
 	made_free(profile);
 }
@@ -262,5 +262,40 @@ Test(svg, empty)
 	expect(text, "\nNo samples: nothing that was watched ran on a CPU.\n"
 		     "Samples: 0 in 3.0 s\nLost: none\n");
 	free(text);
+	made_free(profile);
+}
+
+/* Calls have their own kind, and what is counted is said to be calls. */
+Test(html, calls)
+{
+	struct profile *profile = made_calls();
+	char *text = read_back("html", profile, NULL), *page;
+
+	cr_expect(!strncmp(text,
+			   "infer;[no stack];ncclAllReduce 1 045\n"
+			   "python3;Trainer.fit (loop.py:31);at::mm;cuLaunchKernel;"
+			   "void sgemm<128, 4> 9 03255\n"
+			   "python3;Trainer.fit (loop.py:31);ncclAllReduce 2 035\n",
+			   150),
+		  "%s", text);
+	expect(text, "\nGPU calls\n");
+	free(text);
+	page = made_text(html_write, profile, NULL, NULL);
+	expect(page, ",\n\"unit\":\"call\",");
+	free(page);
+	made_free(profile);
+}
+
+Test(svg, calls)
+{
+	struct profile *profile = made_calls();
+	char *text = read_back("svg", profile, NULL), *image;
+
+	expect(text, " g void sgemm<128, 4> | void sgemm<128, 4> | 9 calls, 75.00%; own 9\n");
+	expect(text, " m [no stack] | [no stack] | 1 calls, 8.33%; own 0\n");
+	free(text);
+	image = made_text(svg_write, profile, NULL, NULL);
+	expect(image, ">GPU call</text>");
+	free(image);
 	made_free(profile);
 }

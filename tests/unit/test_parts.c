@@ -189,3 +189,25 @@ Test(parts, empty)
 	profile_parts_free(parts);
 	made_free(profile);
 }
+
+/* Of calls, too, each part has its own only. */
+Test(parts, calls)
+{
+	struct profile *profile = made_calls();
+	struct profile_parts *parts;
+	struct profile_part part;
+
+	cr_assert_eq(profile_parts_new(&parts, profile, PROFILE_CUT_PROCESSES), 0);
+	cr_assert_eq(profile_parts_count(parts), 2);
+	cr_assert_eq(profile_part_make(parts, 1, &part), 0);
+	expect_indexes(&part.profile);
+	cr_assert(part.profile.nr_samples == 2 && part.profile.nr_calls == 2);
+	cr_expect(part.profile.samples[0].call == 1 && part.profile.samples[1].call == 2);
+	cr_expect_str_eq(strtab_get(profile->strings, part.profile.calls[0].rank), "3");
+	cr_expect_eq(part.profile.call_values[0][PROFILE_MOVED_BYTES], 2048);
+	cr_expect_eq(part.profile.call_values[1][PROFILE_INUSE_BYTES], 512);
+	cr_expect(part.stats.samples == 1 && part.stats.truncated == 0);
+	profile_part_fini(&part);
+	profile_parts_free(parts);
+	made_free(profile);
+}

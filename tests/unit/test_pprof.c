@@ -363,3 +363,52 @@ Test(pprof, ranks_are_labels)
 	free(text);
 	made_free(profile);
 }
+
+/* Of the first sample with this value, up to the next message. */
+static char *sample_with(const char *text, const char *value)
+{
+	const char *at = strstr(text, value), *begin = at, *end = at ? strstr(at, "\n}\n") : NULL;
+
+	cr_assert(at && end, "no '%s' in:\n%s", value, text);
+	while (begin > text && strncmp(begin, "\nsample {", 9))
+		begin--;
+	return strndup(begin, (size_t)(end - begin));
+}
+
+/* As text, with strings for their numbers. */
+Test(pprof, calls)
+{
+	struct profile *profile = made_calls();
+	char *text = decode(profile, NULL), *sample;
+
+	expect(text, "sample_type {\n  type: 2\n  unit: 3\n}\nsample_type {\n  type: 4\n  unit: 5\n"
+		     "}\nsample_type {\n  type: 6\n  unit: 7\n}\nsample_type {\n  type: 8\n"
+		     "  unit: 7\n}\nsample_type {\n  type: 9\n  unit: 7\n}\n");
+	expect(text, "string_table: \"calls\"\nstring_table: \"count\"\n"
+		     "string_table: \"blocked\"\nstring_table: \"nanoseconds\"\n"
+		     "string_table: \"moved\"\nstring_table: \"bytes\"\n"
+		     "string_table: \"allocated\"\nstring_table: \"inuse\"\n");
+	expect(text, "default_sample_type: 2\n");
+	expect_not(text, "\nperiod");
+	sample = sample_with(text, "  value: 2\n  value: 1500\n  value: 4096\n  value: 0\n"
+				   "  value: 0\n");
+	expect(sample, "location_id: 3\n");
+	free(sample);
+	/* Functions alone: no mapping, no address. */
+	expect(text, "location {\n  id: 1\n  line {\n    function_id: 1\n  }\n}\n");
+	free(text);
+	text = go_pprof(profile, "-tags");
+	expect(text, " kernel: Total 9.0\n");
+	expect(text, " 9.0 (  100%): void sgemm<128, 4>\n");
+	expect(text, " nccl_rank: Total 2.0\n");
+	expect(text, " 2.0 (  100%): 3\n");
+	expect(text, " rank: Total 12.0\n");
+	expect(text, " 1.0 ( 8.33%): 3\n");
+	expect(text, " 3.0 (20.00%): 0xc0\n");
+	expect(text, " 3.0 (  100%): sum\n");
+	free(text);
+	text = go_pprof(profile, "-sample_index=inuse -top");
+	expect(text, "cuMemFree");
+	free(text);
+	made_free(profile);
+}

@@ -118,3 +118,17 @@ Test(raw, every_frame_matches)
 	free(text);
 	made_free(profile);
 }
+
+/* Names of calls have no place in a file: they are left out. */
+Test(raw, calls)
+{
+	const struct output_options options = { .native = true };
+	struct profile *profile = made_calls();
+	char *text = made_text(raw_write, profile, &options, NULL);
+
+	assert_lines(text, "^" FRAME "(;" FRAME ")* [0-9]+$");
+	cr_expect_str_eq(text, "Trainer.fit (loop.py:31) 2\n"
+			       "Trainer.fit (loop.py:31);at::mm (libtorch.so:0) 9\n");
+	free(text);
+	made_free(profile);
+}

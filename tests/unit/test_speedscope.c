@@ -113,3 +113,14 @@ Test(speedscope, empty)
 	       "1 [] {'ring_full': 3}\n");
 	made_free(profile);
 }
+
+Test(speedscope, calls)
+{
+	struct profile *profile = made_calls();
+
+	expect(profile, "d[\"profiles\"][0][\"unit\"], d[\"profiles\"][0][\"weights\"]",
+	       "none [9, 2]\n");
+	expect(profile, "d[\"profiles\"][0][\"samples\"][0]", "[4, 5, 1, 0]\n");
+	expect(profile, "d[\"shared\"][\"frames\"][0]", "{'name': 'void sgemm<128, 4>'}\n");
+	made_free(profile);
+}

@@ -316,6 +316,62 @@ Test(symbolize, nothing)
 	cr_expect_eq(profile.nr_samples, 1);
 }
 
+/* Labels become locations, the samples of calls come after the others with what they count. */
+Test(symbolize, calls)
+{
+	const struct aggregate_call_labels labels = { .function = "cuLaunchKernel",
+						      .kernel = "sgemm<128>",
+						      .stream = "0x5" };
+	struct bpfprof_sample sample = { .task = { .pid = 4194305, .tid = 4194306 },
+					 .comm = "thread",
+					 .leader_comm = "leader" };
+	const uint64_t va = KIND(NATIVE_VA) | 0x1000;
+	struct aggregate_input input = {
+		.sample = &sample, .user = &va, .nr_user = 1, .stop = BPFPROF_STOP_COMPLETE
+	};
+	const uint64_t values[PROFILE_NR_CALL_VALUES] = { 5, 60, 7, 8, 9 };
+	struct symbolize_options options = { .kallsyms = "/proc/kallsyms" };
+	struct aggregate_call_at at;
+	struct aggregate_view view;
+	struct aggregate *a;
+	uint64_t leaves[2];
+
+	cr_assert_eq(aggregate_new(&a, false, 1 << 20), 0);
+	leaves[0] = aggregate_label(a, labels.kernel);
+	leaves[1] = aggregate_label(a, labels.function);
+	aggregate_add_call(a, &input, leaves, 2, &at);
+	aggregate_call_sample(a, &at, aggregate_call(a, &labels), values);
+	input.nr_user = 0;
+	input.stop = BPFPROF_STOP_INVALID;
+	aggregate_add_call(a, &input, leaves + 1, 1, &at);
+	aggregate_call_sample(a, &at, 0, values);
+	aggregate_add(a, &input);
+	aggregate_view_get(a, &view);
+	cr_assert_eq(symbolize(&profile, &view, images, &options, &files, &hidden), 0);
+	aggregate_free(a);
+
+	cr_assert(profile.nr_samples == 3 && profile.nr_calls == 1 && profile.call_values);
+	cr_expect(profile.samples[0].call == 0 && profile.call_values[0][PROFILE_CALLS] == 0);
+	cr_expect(profile.samples[1].call == 1 && profile.samples[1].count == 5);
+	cr_expect_eq(profile.samples[1].value_ns, 60);
+	cr_expect_arr_eq(profile.call_values[1], values, sizeof(values));
+	cr_expect(profile.samples[2].call == 0 && profile.samples[2].count == 5);
+	cr_expect_str_eq(text(profile.samples[1].thread), "thread");
+	cr_expect_str_eq(text(profile.calls[0].kernel), "sgemm<128>");
+	cr_expect_str_eq(text(profile.calls[0].stream), "0x5");
+	cr_expect_eq(profile.calls[0].comm, 0);
+	cr_assert_eq(profile.stacks[1].nr, 3);
+	cr_expect(location(0)->kind == LOCATION_CALL && location(0)->has_symbol);
+	cr_expect_str_eq(text(location(0)->name), "sgemm<128>");
+	cr_expect_str_eq(text(location(1)->name), "cuLaunchKernel");
+	cr_expect(location(1)->mapping == 0 && location(1)->address == 0);
+	cr_expect_str_eq(text(location(2)->name), "[anon]+0x1000");
+	cr_assert_eq(profile.stacks[2].nr, 2);
+	profile.stacks[1] = profile.stacks[2];
+	cr_expect_eq(location(1)->kind, LOCATION_MARKER);
+	cr_expect_str_eq(text(location(1)->name), "[no stack]");
+}
+
 /* The frames of a live table, each a sample of its own, all of this process. */
 static void live_frames(struct live *live, struct namer *namer, const uint64_t *frames, size_t nr)
 {

@@ -82,7 +82,7 @@ static bool is_shallow(const char *text, size_t len)
 	return true;
 }
 
-int wiped_json_load(json_t **ret, const char *text, size_t len, size_t max_bytes)
+static int load(json_t **ret, const char *text, size_t len, size_t max_bytes, size_t flags)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	json_t *json;
@@ -95,7 +95,7 @@ int wiped_json_load(json_t **ret, const char *text, size_t len, size_t max_bytes
 	limit.left = max_bytes;
 	errno = 0;
 	/* No json_error_t: it would get a piece of the text. */
-	json = json_loadb(text, len, JSON_ALLOW_NUL, NULL);
+	json = json_loadb(text, len, JSON_ALLOW_NUL | flags, NULL);
 	limit.limited = false;
 	if (json) {
 		*ret = json;
@@ -104,4 +104,14 @@ int wiped_json_load(json_t **ret, const char *text, size_t len, size_t max_bytes
 	if (limit.exceeded)
 		return -E2BIG;
 	return errno == ENOMEM ? -ENOMEM : -EBADMSG;
+}
+
+int wiped_json_load(json_t **ret, const char *text, size_t len, size_t max_bytes)
+{
+	return load(ret, text, len, max_bytes, 0);
+}
+
+int wiped_json_load_reals(json_t **ret, const char *text, size_t len, size_t max_bytes)
+{
+	return load(ret, text, len, max_bytes, JSON_DECODE_INT_AS_REAL);
 }

@@ -16,5 +16,7 @@
  * deeply), -E2BIG (would take more than max_bytes), -ENOMEM. The caller wipes text.
  */
 int wiped_json_load(json_t **ret, const char *text, size_t len, size_t max_bytes);
+/* The same, all numbers as reals: one past 63 bits is no reason to refuse the rest. */
+int wiped_json_load_reals(json_t **ret, const char *text, size_t len, size_t max_bytes);
 
 #endif

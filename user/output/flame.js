@@ -13,9 +13,11 @@ const KINDS = [
 	{ label: "native", hsl: [212, 68, 71] },
 	{ label: "Python", hsl: [138, 44, 63] },
 	{ label: "marker", hsl: [0, 0, 72] },
+	{ label: "GPU call", hsl: [46, 78, 62] },
 	{ label: "thread", hsl: [262, 16, 80] },
 ];
-const LEGEND = [3, 2, 1, 4];
+const LEGEND = [5, 3, 2, 1, 4];
+const calls = data.unit === "call"; // samples of time otherwise
 
 // The tree, in depth-first order: a node's descendants are those before skip[node].
 const nr = data.nodes + 1;
@@ -180,9 +182,11 @@ function update() {
 }
 
 // Words.
-const count = value => value.toLocaleString("en-US") + (value === 1 ? " sample" : " samples");
+const count = value => value.toLocaleString("en-US") + (calls ? " call" : " sample") + (value === 1 ? "" : "s");
 const percent = (part, whole) => (whole ? 100 * part / whole : 0).toFixed(2) + "%";
 function time(value) {
+	if (calls) // how long each took is not the same
+		return count(value);
 	const s = value * seconds;
 	return s >= 100 ? s.toFixed(0) + " s" : s >= 1 ? s.toFixed(2) + " s" : (s * 1000).toFixed(0) + " ms";
 }
@@ -196,10 +200,11 @@ function element(tag, text, className) {
 }
 
 function describe(node) {
-	let text = `${frameName(node)}: total ${count(total[node])}, ${time(total[node])}, ${percent(total[node], all)}`;
+	const words = value => (calls ? count(value) : `${count(value)}, ${time(value)}`) + `, ${percent(value, all)}`;
+	let text = `${frameName(node)}: total ${words(total[node])}`;
 	if (zoomed && node > zoomed)
 		text += ` (${percent(total[node], total[zoomed])} of what is shown)`;
-	return text + `; own ${count(own[node])}, ${time(own[node])}, ${percent(own[node], all)}`;
+	return text + `; own ${words(own[node])}`;
 }
 
 function showDetail() {
@@ -209,8 +214,10 @@ function showDetail() {
 
 function tipRow(label, value) {
 	const row = element("tr");
-	row.append(element("td", label), element("td", count(value)), element("td", time(value)),
-		element("td", percent(value, all)));
+	row.append(element("td", label), element("td", count(value)));
+	if (!calls)
+		row.append(element("td", time(value)));
+	row.append(element("td", percent(value, all)));
 	if (zoomed)
 		row.append(element("td", percent(value, total[zoomed]) + " of shown"));
 	return row;
@@ -383,7 +390,7 @@ function functions() {
 	}
 	const used = [];
 	for (let i = 0; i < data.names.length; i++)
-		if (!"045".includes(data.kinds[i]))
+		if (!"046".includes(data.kinds[i]))
 			used.push({ name: i, own: owns[i], total: totals[i] });
 	return used;
 }
@@ -443,9 +450,9 @@ function showLegend() {
 		item.append(mark, KINDS[kind].label);
 		if (kind !== 4) {
 			item.append(" ", element("b", percent(shares[kind], all)));
-			item.title = `Samples whose innermost frame is ${KINDS[kind].label}`;
+			item.title = `${calls ? "Calls" : "Samples"} whose innermost frame is ${KINDS[kind].label}`;
 		} else {
-			item.title = "[truncated]: the outer part of the stack is missing; [unmerged]: native and Python frames did not pair up";
+			item.title = "[truncated]: the outer part of the stack is missing; [unmerged]: native and Python frames did not pair up; [no stack]: none was taken";
 		}
 		$("legend").append(item);
 	}
@@ -574,6 +581,7 @@ if (!all) {
 	for (const reason of Object.values(data.stats ? data.stats.lost : {}))
 		lost += reason;
 	$("empty").textContent = (lost ? `No stacks to show: ${count(lost)} were taken and lost, the reasons are below.` :
+		calls ? `No call of CUDA or NCCL in these ${data.seconds} s.` :
 		`No samples: nothing that was watched ran on a CPU in these ${data.seconds} s. ` +
 		"A CPU profile does not see a program that waits; “bpfprof dump -p PID” shows where it waits.");
 }

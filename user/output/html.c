@@ -92,6 +92,8 @@ static void write_data(FILE *out, const struct profile *profile, const struct st
 	fputs("<script type=\"application/json\" id=\"data\">\n", out);
 	write_names(out, order);
 	write_stacks(out, order);
+	if (profile->call_values)
+		fputs(",\n\"unit\":\"call\"", out);
 	fprintf(out, ",\"seconds\":%" PRIu64 ".%" PRIu64, profile->duration_ns / 1000000000,
 		profile->duration_ns / 100000000 % 10);
 	buf_init(&json, MAX_TEXT_BYTES);
@@ -193,7 +195,7 @@ int html_write(FILE *out, const struct profile *profile, const struct output_opt
 		err = stack_order_init(&order, profile, &rules);
 	if (!err) {
 		write_page(out, profile, &order,
-			   options->title ? options->title : "CPU flame graph", caption.data);
+			   options->title ? options->title : flame_title(profile), caption.data);
 		stack_order_fini(&order);
 	}
 	buf_fini(&caption);

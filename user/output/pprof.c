@@ -238,15 +238,42 @@ static void write_comments(struct pprof *w)
 	buf_fini(&text);
 }
 
+static void write_cpu_types(struct pprof *w)
+{
+	write_value_type(w, PROFILE_SAMPLE_TYPE, "samples", "count");
+	write_value_type(w, PROFILE_SAMPLE_TYPE, "cpu", "nanoseconds");
+	write_value_type(w, PROFILE_PERIOD_TYPE, "cpu", "nanoseconds");
+	write_number(w, PROFILE_PERIOD, w->profile->hz ? 1000000000 / w->profile->hz : 0);
+	write_number(w, PROFILE_DEFAULT_SAMPLE_TYPE, string_index(w, "cpu", ""));
+}
+
+/* No period: each call is counted. */
+static void write_call_types(struct pprof *w)
+{
+	static const struct {
+		const char *type, *unit;
+	} types[PROFILE_NR_CALL_VALUES] = {
+		[PROFILE_CALLS] = { "calls", "count" },
+		[PROFILE_BLOCKED_NS] = { "blocked", "nanoseconds" },
+		[PROFILE_MOVED_BYTES] = { "moved", "bytes" },
+		[PROFILE_ALLOCATED_BYTES] = { "allocated", "bytes" },
+		[PROFILE_INUSE_BYTES] = { "inuse", "bytes" },
+	};
+	size_t i;
+
+	for (i = 0; i < PROFILE_NR_CALL_VALUES; i++)
+		write_value_type(w, PROFILE_SAMPLE_TYPE, types[i].type, types[i].unit);
+	write_number(w, PROFILE_DEFAULT_SAMPLE_TYPE, string_index(w, "calls", ""));
+}
+
 static void write_head(struct pprof *w)
 {
 	const struct profile *profile = w->profile;
 
-	write_value_type(w, PROFILE_SAMPLE_TYPE, "samples", "count");
-	write_value_type(w, PROFILE_SAMPLE_TYPE, "cpu", "nanoseconds");
-	write_value_type(w, PROFILE_PERIOD_TYPE, "cpu", "nanoseconds");
-	write_number(w, PROFILE_PERIOD, profile->hz ? 1000000000 / profile->hz : 0);
-	write_number(w, PROFILE_DEFAULT_SAMPLE_TYPE, string_index(w, "cpu", ""));
+	if (profile->call_values)
+		write_call_types(w);
+	else
+		write_cpu_types(w);
 	write_number(w, PROFILE_TIME_NANOS, profile->time_ns);
 	write_number(w, PROFILE_DURATION_NANOS, profile->duration_ns);
 	write_comments(w);
@@ -469,6 +496,44 @@ static void add_ranks(struct pprof *w, uint32_t process)
 		add_label(w, labels[i].key, labels[i].str, 0);
 }
 
+static void add_text(struct pprof *w, const char *key, uint32_t text)
+{
+	if (text)
+		add_label(w, string_index(w, key, ""), profile_string(w, text), 0);
+}
+
+/* The rank in a communicator need not be that in the job, which keeps its name. */
+static void add_call(struct pprof *w, const struct profile_sample *sample)
+{
+	const struct profile_process *process = &w->profile->processes[sample->process];
+	const struct profile_call *call;
+
+	if (!sample->call)
+		return;
+	call = &w->profile->calls[sample->call - 1];
+	add_text(w, "kernel", call->kernel);
+	add_text(w, "stream", call->stream);
+	add_text(w, "comm", call->comm);
+	add_text(w, process->ranks.rank ? "nccl_rank" : "rank", call->rank);
+	add_text(w, "op", call->op);
+}
+
+static void add_values(struct pprof *w, size_t sample)
+{
+	const struct profile *profile = w->profile;
+	size_t i;
+
+	buf_reset(&w->part);
+	if (profile->call_values) {
+		for (i = 0; i < PROFILE_NR_CALL_VALUES; i++)
+			add_varint(&w->part, profile->call_values[sample][i]);
+	} else {
+		add_varint(&w->part, profile->samples[sample].count);
+		add_varint(&w->part, profile->samples[sample].value_ns);
+	}
+	add_bytes(&w->message, SAMPLE_VALUE, w->part.data, w->part.len);
+}
+
 static void write_samples(struct pprof *w)
 {
 	const struct profile *profile = w->profile;
@@ -494,27 +559,19 @@ static void write_samples(struct pprof *w)
 		if (!stack->nr)
 			add_varint(&w->part, profile->nr_locations + 1);
 		add_bytes(&w->message, SAMPLE_LOCATION_ID, w->part.data, w->part.len);
-		buf_reset(&w->part);
-		add_varint(&w->part, sample->count);
-		add_varint(&w->part, sample->value_ns);
-		add_bytes(&w->message, SAMPLE_VALUE, w->part.data, w->part.len);
+		add_values(w, i);
 		add_label(w, comm_key, profile_string(w, process->comm), 0);
 		add_label(w, pid_key, 0, process->pid);
 		add_label(w, host_key, host, 0);
 		add_container(w, process);
 		add_ranks(w, sample->process);
-		if (process->task)
-			add_label(w, string_index(w, "ray_task", ""),
-				  profile_string(w, process->task), 0);
-		if (process->ray_role)
-			add_label(w, string_index(w, "ray_role", ""),
-				  profile_string(w, process->ray_role), 0);
+		add_call(w, sample);
+		add_text(w, "ray_task", process->task);
+		add_text(w, "ray_role", process->ray_role);
 		if (sample->gil)
 			add_label(w, string_index(w, "gil", ""),
 				  string_index(w, gil_word(profile, sample), ""), 0);
-		if (sample->thread)
-			add_label(w, string_index(w, "thread", ""),
-				  profile_string(w, sample->thread), 0);
+		add_text(w, "thread", sample->thread);
 		if (profile->threads)
 			add_label(w, tid_key, 0, sample->tid);
 		write_message(w, PROFILE_SAMPLE);

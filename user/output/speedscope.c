@@ -90,6 +90,18 @@ static void write_stack(FILE *out, const struct profile *profile, uint32_t index
 	putc(']', out);
 }
 
+/* Blocked time would leave out every launch. */
+static uint64_t weight(const struct profile *profile, uint32_t sample)
+{
+	return profile->call_values ? profile->samples[sample].count
+				    : profile->samples[sample].value_ns;
+}
+
+static const char *unit(const struct profile *profile)
+{
+	return profile->call_values ? "none" : "nanoseconds";
+}
+
 static void write_profile(FILE *out, const struct profile *profile, const uint32_t *order,
 			  size_t nr)
 {
@@ -97,10 +109,11 @@ static void write_profile(FILE *out, const struct profile *profile, const uint32
 	size_t i;
 
 	for (i = 0; i < nr; i++)
-		total += profile->samples[order[i]].value_ns;
+		total += weight(profile, order[i]);
 	fputs("{\"type\":\"sampled\",\"name\":", out);
 	write_name(out, profile, &profile->samples[order[0]]);
-	fprintf(out, ",\"unit\":\"nanoseconds\",\"startValue\":0,\"endValue\":%" PRIu64, total);
+	fprintf(out, ",\"unit\":\"%s\",\"startValue\":0,\"endValue\":%" PRIu64, unit(profile),
+		total);
 	fputs(",\"samples\":[", out);
 	for (i = 0; i < nr; i++) {
 		fputs(i ? ",\n" : "\n", out);
@@ -108,7 +121,7 @@ static void write_profile(FILE *out, const struct profile *profile, const uint32
 	}
 	fputs("],\n\"weights\":[", out);
 	for (i = 0; i < nr; i++)
-		fprintf(out, i ? ",%" PRIu64 : "%" PRIu64, profile->samples[order[i]].value_ns);
+		fprintf(out, i ? ",%" PRIu64 : "%" PRIu64, weight(profile, order[i]));
 	fputs("]}", out);
 }
 

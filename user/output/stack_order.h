@@ -21,7 +21,7 @@ struct profile_process;
 
 /* Kinds of texts besides enum location_kind. */
 #define TEXT_PROCESS 0
-#define TEXT_THREAD 5
+#define TEXT_THREAD 6
 
 struct stack_rules {
 	/* Text of a frame; nothing added = the frame is left out. */

@@ -23,7 +23,7 @@
 #define WIDTH 1200
 #define MARGIN 10
 #define TOP 62
-#define LEGEND_X 720
+#define LEGEND_X 645
 #define ROW 17
 #define LINE 15
 #define MIN_PERMILLE 1
@@ -62,6 +62,11 @@ static uint64_t position(const struct svg *svg, uint64_t samples)
 	return (uint64_t)((double)samples * scale + 0.5);
 }
 
+static bool is_of_calls(const struct svg *svg)
+{
+	return svg->order->profile->call_values;
+}
+
 static void write_title(const struct svg *svg, const char *name, uint64_t total, uint64_t own)
 {
 	const double percent = 100.0 / (double)svg->order->total;
@@ -70,10 +75,13 @@ static void write_title(const struct svg *svg, const char *name, uint64_t total,
 
 	fputs("<title>", svg->out);
 	text_xml(svg->out, name);
-	fprintf(svg->out,
-		"\n%" PRIu64 " samples, %" PRIu64 ".%03" PRIu64 " s, %" PRIu64 ".%02" PRIu64
-		"%%; own %" PRIu64 "</title>",
-		total, ms / 1000, ms % 1000, basis / 100, basis % 100, own);
+	fprintf(svg->out, "\n%" PRIu64, total);
+	if (is_of_calls(svg)) /* how long each took is not the same */
+		fputs(" calls", svg->out);
+	else
+		fprintf(svg->out, " samples, %" PRIu64 ".%03" PRIu64 " s", ms / 1000, ms % 1000);
+	fprintf(svg->out, ", %" PRIu64 ".%02" PRIu64 "%%; own %" PRIu64 "</title>", basis / 100,
+		basis % 100, own);
 }
 
 /* As much of name as fits; nothing if that would be less than three letters. */
@@ -104,7 +112,7 @@ static void write_label(const struct svg *svg, const char *name, uint64_t width)
 static void write_frame(const struct svg *svg, const struct open_frame *frame, uint32_t depth,
 			uint64_t total)
 {
-	static const char *const classes[] = { "p", "k", "n", "y", "m", "p" };
+	static const char *const classes[] = { "p", "k", "n", "y", "m", "g", "p" };
 	const char *name = frame->text ? svg->order->names[frame->text] : "all";
 	const uint64_t x = position(svg, frame->start);
 	const uint64_t width = position(svg, frame->start + total) - x;
@@ -217,14 +225,18 @@ static void write_buttons(FILE *out)
 }
 
 /* The kinds with their colours, right of the title. */
-static void write_legend(FILE *out)
+static void write_legend(FILE *out, bool calls)
 {
 	static const struct {
 		const char *class, *label;
-	} kinds[] = { { "y", "Python" }, { "n", "native" }, { "k", "kernel" }, { "m", "marker" } };
+	} kinds[] = { { "g", "GPU call" },
+		      { "y", "Python" },
+		      { "n", "native" },
+		      { "k", "kernel" },
+		      { "m", "marker" } };
 	unsigned int i, x;
 
-	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+	for (i = calls ? 0 : 1; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		x = LEGEND_X + i * 75;
 		fprintf(out,
 			"<rect class=\"%s\" x=\"%u\" y=\"15\" width=\"10\" height=\"10\"/>"
@@ -267,14 +279,15 @@ static int write_image(struct svg *svg, const char *title, const char *caption, 
 	write_head(svg, title, caption, bottom + LINE * count_lines(lines));
 	if (svg->order->total) {
 		write_buttons(svg->out);
-		write_legend(svg->out);
+		write_legend(svg->out, is_of_calls(svg));
 		fprintf(svg->out, "<g id=\"frames\" data-left=\"%u\" data-width=\"%u\">\n", MARGIN,
 			WIDTH - 2 * MARGIN);
 		err = walk(svg, true);
 		fputs("</g>\n", svg->out);
 	} else {
 		write_text(svg->out, "", MARGIN, TOP + 13,
-			   "No samples: nothing that was watched ran on a CPU.");
+			   is_of_calls(svg) ? "No call of CUDA or NCCL."
+					    : "No samples: nothing that was watched ran on a CPU.");
 	}
 	write_counters(svg->out, lines, bottom);
 	fputs("<script><![CDATA[\n", svg->out);
@@ -317,7 +330,7 @@ int svg_write(FILE *out, const struct profile *profile, const struct output_opti
 	if (!err)
 		err = stack_order_init(&order, profile, &rules);
 	if (!err) {
-		err = write_image(&svg, options->title ? options->title : "CPU flame graph",
+		err = write_image(&svg, options->title ? options->title : flame_title(profile),
 				  caption.data, &lines);
 		stack_order_fini(&order);
 	}

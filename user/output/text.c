@@ -13,6 +13,7 @@
 
 #define SHORT_ID 12 /* characters that people know a container by */
 #define REPLACEMENT "\xef\xbf\xbd"
+#define ELLIPSIS "\xe2\x80\xa6"
 
 /* One character of str; *ret_len bytes. False if they are not UTF-8 (then *ret_len is 1). */
 static bool utf8_next(const unsigned char *str, uint32_t *ret, size_t *ret_len)
@@ -170,6 +171,41 @@ void text_xml(FILE *out, const char *str)
 	}
 }
 
+size_t text_columns(const char *text)
+{
+	size_t columns = 0;
+
+	for (; *text; text++)
+		columns += ((unsigned char)*text & 0xc0) != 0x80;
+	return columns;
+}
+
+static const char *skip_columns(const char *text, size_t columns)
+{
+	for (; *text && columns; columns--) {
+		text++;
+		while (((unsigned char)*text & 0xc0) == 0x80)
+			text++;
+	}
+	return text;
+}
+
+void text_add_cut(struct buf *dst, const char *text, size_t columns)
+{
+	size_t have = text_columns(text), head;
+	const char *end;
+
+	if (have <= columns) {
+		buf_add_str(dst, text);
+		return;
+	}
+	head = (columns - 1) / 2;
+	end = skip_columns(text, head);
+	buf_add(dst, text, (size_t)(end - text));
+	buf_add_str(dst, ELLIPSIS);
+	buf_add_str(dst, skip_columns(text, have - (columns - 1 - head)));
+}
+
 const char *text_base_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -265,6 +301,11 @@ void thread_text(struct buf *dst, const char *name, unsigned int tid)
 {
 	text_add_part(dst, *name ? name : "thread");
 	buf_printf(dst, "-%u", tid);
+}
+
+const char *flame_title(const struct profile *profile)
+{
+	return profile->call_values ? "GPU calls" : "CPU flame graph";
 }
 
 void profile_caption(struct buf *dst, const struct profile *profile)

@@ -24,6 +24,10 @@ void text_add(struct buf *dst, const char *str);
 void text_add_part(struct buf *dst, const char *str);
 /* For a terminal: what would control it becomes `?`. */
 void text_add_shown(struct buf *dst, const char *str);
+/* Columns of safe text, one per character: close enough for names. */
+size_t text_columns(const char *text);
+/* Safe text in at most `columns` (> 0) of them; what is too long loses its middle. */
+void text_add_cut(struct buf *dst, const char *text, size_t columns);
 /* A JSON string with its quotes; control characters are escaped, nothing is cut. */
 void text_add_json(struct buf *dst, const char *str);
 /* A JSON string with its quotes; also safe inside <script>. */
@@ -47,6 +51,8 @@ void process_text(struct buf *dst, const struct profile *profile,
 		  const struct profile_process *process);
 void thread_text(struct buf *dst, const char *name, unsigned int tid);
 
+/* What a flame graph is of. */
+const char *flame_title(const struct profile *profile);
 /* "host · 2024-01-31 12:00:00 UTC · 10.0 s at 99 Hz" */
 void profile_caption(struct buf *dst, const struct profile *profile);
 

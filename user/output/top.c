@@ -17,7 +17,6 @@
 #define CONTAINER_INDENT 9
 #define CONTAINER_REST 22 /* "in ", ", pid 4194304 there" */
 #define MAX_TEXT_BYTES (16U << 20)
-#define ELLIPSIS "\xe2\x80\xa6"
 /* A process asked for that ran less than this share of the time is waiting for something. */
 #define WAITING_SHARE 0.05
 
@@ -36,43 +35,6 @@ struct top {
 	uint64_t *process_ns; /* sampled time per process */
 	uint64_t total_ns;
 };
-
-/* Columns of UTF-8 text, one per character: close enough for names. */
-static size_t text_columns(const char *text)
-{
-	size_t columns = 0;
-
-	for (; *text; text++)
-		columns += ((unsigned char)*text & 0xc0) != 0x80;
-	return columns;
-}
-
-static const char *skip_columns(const char *text, size_t columns)
-{
-	for (; *text && columns; columns--) {
-		text++;
-		while (((unsigned char)*text & 0xc0) == 0x80)
-			text++;
-	}
-	return text;
-}
-
-/* text in at most columns; what is too long loses its middle. */
-static void add_cut(struct buf *dst, const char *text, size_t columns)
-{
-	size_t have = text_columns(text), head;
-	const char *end;
-
-	if (have <= columns) {
-		buf_add_str(dst, text);
-		return;
-	}
-	head = (columns - 1) / 2;
-	end = skip_columns(text, head);
-	buf_add(dst, text, (size_t)(end - text));
-	buf_add_str(dst, ELLIPSIS);
-	buf_add_str(dst, skip_columns(text, have - (columns - 1 - head)));
-}
 
 /*
  * As frame_text(), but all lines of a Python function are one, and so is all code of a file that
@@ -198,7 +160,8 @@ static void write_rows(const struct top *top, struct buf *dst, bool python, size
 		buf_printf(dst, "%5.1f%%  %5.1f%%  %7.2fs  %8.2fs  ", (double)own_ns * scale,
 			   (double)function->total_ns * scale, (double)own_ns / 1e9,
 			   (double)function->total_ns / 1e9);
-		add_cut(dst, strtab_get(top->names, function->name), COLUMNS - FUNCTION_INDENT);
+		text_add_cut(dst, strtab_get(top->names, function->name),
+			     COLUMNS - FUNCTION_INDENT);
 		buf_add_char(dst, '\n');
 	}
 	if (left)
@@ -290,8 +253,8 @@ static void write_container(const struct top *top, struct buf *dst,
 	buf_init(&text, MAX_TEXT_BYTES);
 	container_text(&text, top->profile, process);
 	buf_printf(dst, "%*sin ", CONTAINER_INDENT, "");
-	add_cut(dst, buf_error(&text) || !text.len ? "?" : text.data,
-		COLUMNS - CONTAINER_INDENT - CONTAINER_REST);
+	text_add_cut(dst, buf_error(&text) || !text.len ? "?" : text.data,
+		     COLUMNS - CONTAINER_INDENT - CONTAINER_REST);
 	if (process->pod_pid)
 		buf_printf(dst, ", pid %u there", process->pod_pid);
 	buf_add_char(dst, '\n');
@@ -316,7 +279,7 @@ static void write_process(const struct top *top, struct buf *dst, uint32_t index
 	else
 		buf_printf(dst, "  %8s", "-");
 	buf_add_str(dst, "  ");
-	add_cut(dst, buf_error(&name) ? "?" : name.data, COLUMNS - PROCESS_INDENT);
+	text_add_cut(dst, buf_error(&name) ? "?" : name.data, COLUMNS - PROCESS_INDENT);
 	buf_add_char(dst, '\n');
 	if (process->container)
 		write_container(top, dst, process);

@@ -12,33 +12,25 @@
 #include "base/strtab.h"
 #include "container/containers.h"
 #include "proc/ranks.h"
+#include "profile/call_list.h"
 #include "profile/profile.h"
+#include "profile/table.h"
 
 #define MAX_STACK (BPFPROF_MAX_FRAMES + BPFPROF_MAX_USER_FRAMES + 1)
-#define FIRST_SLOTS 1024
 #define MAX_NAMES 64
 #define MAX_STRING_BYTES (4U << 20)
+#define MAX_LEAVES 8 /* labels on one stack */
+#define NAMELESS "[unknown]"
 #define OTHER_TITLE "ray::(other)"
-
-/* Open addressing: slots hold index + 1, 0 = free. Keys are compared by the caller. */
-struct index {
-	uint32_t *slots;
-	uint32_t nr_slots; /* power of two */
-	uint32_t nr;
-};
-
-struct vec {
-	void *data;
-	size_t nr, cap;
-};
 
 struct aggregate {
 	bool threads;
 	uint64_t seed; /* of the hashes: targets choose what is hashed */
-	size_t bytes, max_bytes;
+	struct table_budget budget;
 	struct vec processes, frames, stacks, samples, thread_names, thread_set, containers, titles;
 	struct vec ranks;
 	struct strtab *strings; /* of containers */
+	struct call_list calls;
 	struct vec process_hashes, stack_hashes, sample_hashes, name_hashes, set_hashes;
 	struct index process_index, stack_index, sample_index, name_index, set_index;
 	uint64_t nr_taken, nr_user, nr_kernel_only, nr_table_full, nr_lost;
@@ -51,116 +43,11 @@ struct thread_key {
 	uint32_t process, tid;
 };
 
-/* Room for n more; counts against the budget. */
-static int vec_reserve(struct aggregate *aggregate, struct vec *vec, size_t n, size_t size)
-{
-	size_t cap = vec->cap ? vec->cap * 2 : 64;
-	void *tmp;
-
-	if (vec->nr + n <= vec->cap)
-		return 0;
-	while (cap < vec->nr + n)
-		cap *= 2;
-	/* Near the budget's end smaller steps: half of it is not left unused. */
-	if (aggregate->bytes + (cap - vec->cap) * size > aggregate->max_bytes)
-		cap = vec->nr + n + vec->cap / 8;
-	if (aggregate->bytes + (cap - vec->cap) * size > aggregate->max_bytes)
-		return -E2BIG;
-	tmp = realloc(vec->data, cap * size);
-	if (!tmp)
-		return -ENOMEM;
-	aggregate->bytes += (cap - vec->cap) * size;
-	vec->data = tmp;
-	vec->cap = cap;
-	return 0;
-}
-
-static int index_grow(struct aggregate *aggregate, struct index *index, const struct vec *hashes)
-{
-	uint32_t nr = index->nr_slots ? index->nr_slots * 2 : FIRST_SLOTS, i, slot;
-	const uint64_t *hash = hashes->data;
-	uint32_t *slots;
-
-	if ((uint64_t)index->nr * 4 < (uint64_t)index->nr_slots * 3)
-		return 0;
-	if (aggregate->bytes + nr / 2 * sizeof(*slots) > aggregate->max_bytes)
-		return -E2BIG;
-	slots = calloc(nr, sizeof(*slots));
-	if (!slots)
-		return -ENOMEM;
-	for (i = 0; i < index->nr; i++) {
-		for (slot = (uint32_t)hash[i] & (nr - 1); slots[slot]; slot = (slot + 1) & (nr - 1))
-			;
-		slots[slot] = i + 1;
-	}
-	aggregate->bytes += nr / 2 * sizeof(*slots);
-	free(index->slots);
-	index->slots = slots;
-	index->nr_slots = nr;
-	return 0;
-}
-
-/* Walks the chain of hash: *slot is the next to look at; false at its end. */
-static bool index_next(const struct index *index, const struct vec *hashes, uint64_t hash,
-		       uint32_t *slot, uint32_t *ret)
-{
-	const uint64_t *all = hashes->data;
-	uint32_t at;
-
-	for (at = *slot; index->slots[at]; at = (at + 1) & (index->nr_slots - 1)) {
-		if (all[index->slots[at] - 1] != hash)
-			continue;
-		*ret = index->slots[at] - 1;
-		*slot = (at + 1) & (index->nr_slots - 1);
-		return true;
-	}
-	*slot = at;
-	return false;
-}
-
-/* Notes that the element just appended to its vec has hash; slot is where index_next() ended. */
-static void index_put(struct index *index, struct vec *hashes, uint64_t hash, uint32_t slot)
-{
-	((uint64_t *)hashes->data)[hashes->nr++] = hash;
-	index->slots[slot] = ++index->nr;
-}
-
-static uint32_t slot_of(const struct index *index, uint64_t hash)
-{
-	return (uint32_t)hash & (index->nr_slots - 1);
-}
-
 static uint64_t process_hash(const struct aggregate *a, const struct bpfprof_task_id *task)
 {
 	uint64_t key[2] = { task->pid, task->start_ns };
 
 	return XXH3_64bits_withSeed(key, sizeof(key), a->seed);
-}
-
-/* First place to look at for hash; before anything was put there, there is none. */
-static bool index_start(const struct index *index, uint64_t hash, uint32_t *slot)
-{
-	*slot = index->nr_slots ? slot_of(index, hash) : 0;
-	return index->nr_slots;
-}
-
-/* Room for one more element of vec, after none was found; *slot is where it goes. */
-static int make_room(struct aggregate *aggregate, struct vec *vec, size_t size, struct vec *hashes,
-		     struct index *index, uint64_t hash, uint32_t *slot)
-{
-	uint32_t nr_slots = index->nr_slots, found;
-	int err = vec_reserve(aggregate, vec, 1, size);
-
-	if (!err)
-		err = vec_reserve(aggregate, hashes, 1, sizeof(uint64_t));
-	if (!err)
-		err = index_grow(aggregate, index, hashes);
-	if (err || index->nr_slots == nr_slots)
-		return err;
-	*slot = slot_of(index, hash);
-	while (index_next(index, hashes, hash, slot, &found))
-		;
-	return 0;
 }
 
 /* Index + 1 of a copy, or 0 if there is no room. Asked when a process is met first: there are few. */
@@ -192,7 +79,8 @@ static uint32_t container_get(struct aggregate *a, const struct container *from)
 	for (i = 0; i < a->containers.nr; i++)
 		if (!memcmp(&all[i], &copy, sizeof(copy)))
 			return (uint32_t)i + 1;
-	if (i == AGGREGATE_MAX_CONTAINERS || vec_reserve(a, &a->containers, 1, sizeof(copy))) {
+	if (i == AGGREGATE_MAX_CONTAINERS ||
+	    vec_reserve(&a->budget, &a->containers, 1, sizeof(copy))) {
 		a->nr_containers_full++;
 		return 0;
 	}
@@ -218,7 +106,7 @@ static uint32_t ranks_get(struct aggregate *a, const struct ranks *from)
 	for (i = 0; i < a->ranks.nr; i++)
 		if (!memcmp(&all[i], &copy, sizeof(copy)))
 			return (uint32_t)i + 1;
-	if (i == AGGREGATE_MAX_RANKS || vec_reserve(a, &a->ranks, 1, sizeof(copy))) {
+	if (i == AGGREGATE_MAX_RANKS || vec_reserve(&a->budget, &a->ranks, 1, sizeof(copy))) {
 		a->nr_ranks_full++;
 		return 0;
 	}
@@ -300,7 +188,7 @@ static int title_add(struct aggregate *a, const char *title, uint32_t *ret)
 {
 	size_t len = strnlen(title, AGGREGATE_TITLE_BYTES - 1);
 
-	if (a->titles.nr + len >= UINT32_MAX || vec_reserve(a, &a->titles, len + 1, 1))
+	if (a->titles.nr + len >= UINT32_MAX || vec_reserve(&a->budget, &a->titles, len + 1, 1))
 		return -ENOMEM;
 	*ret = (uint32_t)a->titles.nr;
 	memcpy((char *)a->titles.data + a->titles.nr, title, len);
@@ -331,8 +219,8 @@ static int64_t process_get(struct aggregate *a, const struct aggregate_input *in
 		return found;
 	}
 	if ((title && title_add(a, title, &key.title)) ||
-	    make_room(a, &a->processes, sizeof(key), &a->process_hashes, &a->process_index, hash,
-		      &slot))
+	    index_reserve(&a->budget, &a->processes, sizeof(key), &a->process_hashes,
+			  &a->process_index, hash, &slot))
 		return -ENOMEM;
 	process_complete(a, &key, input);
 	all = a->processes.data;
@@ -363,8 +251,8 @@ static int64_t name_get(struct aggregate *a, const char *comm)
 		while (index_next(&a->name_index, &a->name_hashes, hash, &slot, &i))
 			if (!memcmp(all[i], name, sizeof(name)))
 				return i;
-	if (make_room(a, &a->thread_names, sizeof(name), &a->name_hashes, &a->name_index, hash,
-		      &slot))
+	if (index_reserve(&a->budget, &a->thread_names, sizeof(name), &a->name_hashes,
+			  &a->name_index, hash, &slot))
 		return -ENOMEM;
 	all = a->thread_names.data;
 	memcpy(all[a->thread_names.nr++], name, sizeof(name));
@@ -383,7 +271,8 @@ static void thread_note(struct aggregate *a, uint32_t process, uint32_t tid)
 		while (index_next(&a->set_index, &a->set_hashes, hash, &slot, &i))
 			if (all[i].process == process && all[i].tid == tid)
 				return;
-	if (make_room(a, &a->thread_set, sizeof(key), &a->set_hashes, &a->set_index, hash, &slot))
+	if (index_reserve(&a->budget, &a->thread_set, sizeof(key), &a->set_hashes, &a->set_index,
+			  hash, &slot))
 		return;
 	all = a->thread_set.data;
 	all[a->thread_set.nr++] = key;
@@ -396,8 +285,10 @@ static int64_t stack_add(struct aggregate *a, const uint64_t *frames, size_t nr,
 {
 	struct aggregate_stack stack = { .first = (uint32_t)a->frames.nr, .nr = (uint32_t)nr };
 
-	if (a->frames.nr + nr > UINT32_MAX || vec_reserve(a, &a->frames, nr, sizeof(*frames)) ||
-	    make_room(a, &a->stacks, sizeof(stack), &a->stack_hashes, &a->stack_index, hash, &slot))
+	if (a->frames.nr + nr > UINT32_MAX ||
+	    vec_reserve(&a->budget, &a->frames, nr, sizeof(*frames)) ||
+	    index_reserve(&a->budget, &a->stacks, sizeof(stack), &a->stack_hashes, &a->stack_index,
+			  hash, &slot))
 		return -E2BIG;
 	if (nr)
 		memcpy((uint64_t *)a->frames.data + a->frames.nr, frames, nr * sizeof(*frames));
@@ -411,7 +302,7 @@ static int64_t stack_get(struct aggregate *a, const uint64_t *frames, size_t nr)
 {
 	uint64_t hash = XXH3_64bits_withSeed(frames, nr * sizeof(*frames), a->seed);
 	const struct aggregate_stack *all = a->stacks.data;
-	size_t max_bytes = a->max_bytes;
+	size_t max_bytes = a->budget.max_bytes;
 	uint32_t slot, i;
 	int64_t stack;
 
@@ -422,9 +313,9 @@ static int64_t stack_get(struct aggregate *a, const uint64_t *frames, size_t nr)
 					    nr * sizeof(*frames))))
 				return i;
 	/* The rest is for counting what has no stack then. */
-	a->max_bytes -= a->max_bytes / 8;
+	a->budget.max_bytes -= a->budget.max_bytes / 8;
 	stack = stack_add(a, frames, nr, hash, slot);
-	a->max_bytes = max_bytes;
+	a->budget.max_bytes = max_bytes;
 	return stack;
 }
 
@@ -446,8 +337,8 @@ static int sample_count(struct aggregate *a, const struct aggregate_sample *key,
 			}
 		}
 	}
-	if (make_room(a, &a->samples, sizeof(*key), &a->sample_hashes, &a->sample_index, hash,
-		      &slot))
+	if (index_reserve(&a->budget, &a->samples, sizeof(*key), &a->sample_hashes,
+			  &a->sample_index, hash, &slot))
 		return -ENOMEM;
 	all = a->samples.data;
 	all[a->samples.nr] = *key;
@@ -493,13 +384,10 @@ static uint32_t gil_of(const struct bpfprof_sample *s)
 	return s->python_flags & BPFPROF_PYTHON_GIL_HELD ? PROFILE_GIL_HELD : PROFILE_GIL_NOT_HELD;
 }
 
-void aggregate_add(struct aggregate *a, const struct aggregate_input *input)
+/* Counts a sample by how its stack ends. */
+static void stack_count(struct aggregate *a, const struct aggregate_input *input)
 {
 	const struct bpfprof_sample *s = input->sample;
-	struct aggregate_sample key = { 0 };
-	uint64_t frames[MAX_STACK];
-	int64_t process, stack, name = 0;
-	size_t nr;
 
 	a->nr_taken++;
 	if (input->stop < BPFPROF_NR_STOPS)
@@ -512,29 +400,51 @@ void aggregate_add(struct aggregate *a, const struct aggregate_input *input)
 	a->nr_unmerged += input->unmerged;
 	if (s->python_stop < PYTHON_NR_STOPS)
 		a->python_stops[s->python_stop]++;
-	process = process_get(a, input);
-	if (process < 0) {
-		a->nr_lost++;
-		return;
-	}
+}
+
+/* All of key but the stack: 0, or -ENOMEM without room for the process. */
+static int place_get(struct aggregate *a, const struct aggregate_input *input,
+		     struct aggregate_sample *key)
+{
+	const struct bpfprof_sample *s = input->sample;
+	int64_t process = process_get(a, input), name;
+
+	if (process < 0)
+		return -ENOMEM;
 	((struct aggregate_process *)a->processes.data)[process].samples++;
 	if (input->role)
 		role_note(a, &((struct aggregate_process *)a->processes.data)[process],
 			  input->role);
 	thread_note(a, (uint32_t)process, s->task.tid);
-	nr = stack_join(input, (uint32_t)process, frames);
+	key->process = (uint32_t)process;
+	key->gil = gil_of(s);
+	name = name_get(a, s->comm);
+	key->thread = name < 0 ? 0 : (uint32_t)name;
+	if (a->threads)
+		key->tid = s->task.tid;
+	return 0;
+}
+
+void aggregate_add(struct aggregate *a, const struct aggregate_input *input)
+{
+	const struct bpfprof_sample *s = input->sample;
+	struct aggregate_sample key = { 0 };
+	uint64_t frames[MAX_STACK];
+	int64_t stack;
+	size_t nr;
+
+	stack_count(a, input);
+	if (place_get(a, input, &key)) {
+		a->nr_lost++;
+		return;
+	}
+	nr = stack_join(input, key.process, frames);
 	stack = nr ? stack_get(a, frames, nr) : 0; /* see aggregate_new() */
 	if (stack < 0) {
 		a->nr_table_full++;
 		stack = 0;
 	}
-	key.process = (uint32_t)process;
 	key.stack = (uint32_t)stack;
-	key.gil = gil_of(s);
-	name = name_get(a, s->comm);
-	key.thread = name < 0 ? 0 : (uint32_t)name;
-	if (a->threads)
-		key.tid = s->task.tid;
 	if (!sample_count(a, &key, s->period_ns))
 		return;
 	/* Its stack is known, but not with this process or thread. */
@@ -542,6 +452,93 @@ void aggregate_add(struct aggregate *a, const struct aggregate_input *input)
 	key.stack = 0;
 	if (sample_count(a, &key, s->period_ns))
 		a->nr_lost++;
+}
+
+static uint64_t label_frame(uint32_t id)
+{
+	return (uint64_t)BPFPROF_FRAME_LABEL << BPFPROF_FRAME_SHIFT | id;
+}
+
+uint64_t aggregate_label(struct aggregate *a, const char *text)
+{
+	/* Label 0 is `[no stack]`. */
+	return label_frame(call_list_label(&a->calls, &a->budget, *text ? text : NAMELESS));
+}
+
+uint32_t aggregate_call(struct aggregate *a, const struct aggregate_call_labels *labels)
+{
+	return call_list_add(&a->calls, &a->budget, a->seed, labels);
+}
+
+int aggregate_add_call(struct aggregate *a, const struct aggregate_input *input,
+		       const uint64_t *leaves, size_t nr_leaves, struct aggregate_call_at *ret)
+{
+	uint64_t frames[MAX_LEAVES + MAX_STACK];
+	struct aggregate_sample key = { 0 };
+	size_t nr_stack = 1;
+	int64_t stack;
+
+	if (input->stop != BPFPROF_STOP_INVALID)
+		stack_count(a, input);
+	if (place_get(a, input, &key)) {
+		a->calls.nr_lost++;
+		return -ENOMEM;
+	}
+	if (nr_leaves > MAX_LEAVES)
+		nr_leaves = MAX_LEAVES;
+	memcpy(frames, leaves, nr_leaves * sizeof(*frames));
+	if (input->nr_user)
+		nr_stack = stack_join(input, key.process, frames + nr_leaves);
+	else
+		frames[nr_leaves] = label_frame(0);
+	stack = stack_get(a, frames, nr_leaves + nr_stack);
+	if (stack < 0) {
+		a->nr_table_full++;
+		frames[nr_leaves] = label_frame(0);
+		stack = stack_get(a, frames, nr_leaves + 1);
+	}
+	*ret = (struct aggregate_call_at){
+		.process = key.process,
+		.stack = stack < 0 ? 0 : (uint32_t)stack,
+		.tid = key.tid,
+		.thread = key.thread,
+		.gil = key.gil,
+	};
+	return 0;
+}
+
+uint32_t aggregate_stack_with(struct aggregate *a, uint32_t stack, uint64_t leaf)
+{
+	uint64_t frames[1 + MAX_LEAVES + MAX_STACK];
+	const struct aggregate_stack *all = a->stacks.data;
+	int64_t found;
+
+	if (stack >= a->stacks.nr || all[stack].nr >= MAX_LEAVES + MAX_STACK)
+		return stack;
+	frames[0] = leaf;
+	memcpy(frames + 1, (uint64_t *)a->frames.data + all[stack].first,
+	       all[stack].nr * sizeof(*frames));
+	found = stack_get(a, frames, all[stack].nr + 1);
+	if (found >= 0)
+		return (uint32_t)found;
+	a->nr_table_full++;
+	return stack;
+}
+
+int aggregate_call_sample(struct aggregate *a, const struct aggregate_call_at *at, uint32_t call,
+			  const uint64_t values[PROFILE_NR_CALL_VALUES])
+{
+	struct aggregate_call_sample sample = { .at = *at, .call = call };
+	int err;
+
+	if (at->process >= a->processes.nr || at->stack >= a->stacks.nr ||
+	    at->thread >= a->thread_names.nr || call > a->calls.calls.nr)
+		return -EINVAL;
+	memcpy(sample.values, values, sizeof(sample.values));
+	err = call_list_sample(&a->calls, &a->budget, &sample);
+	if (err)
+		a->calls.nr_lost += values[PROFILE_CALLS];
+	return err ? -ENOMEM : 0;
 }
 
 void aggregate_exit(struct aggregate *a, const struct bpfprof_task_id *task, uint64_t cpu_ns)
@@ -570,7 +567,7 @@ int aggregate_new(struct aggregate **ret, bool threads, size_t max_bytes)
 	if (!a)
 		return -ENOMEM;
 	a->threads = threads;
-	a->max_bytes = max_bytes;
+	a->budget.max_bytes = max_bytes;
 	/* Without randomness: targets that know how could slow us down. */
 	if (getrandom(&a->seed, sizeof(a->seed), GRND_NONBLOCK) != sizeof(a->seed))
 		a->seed = 0;
@@ -597,6 +594,7 @@ void aggregate_free(struct aggregate *a)
 	free(a->ranks.data);
 	strtab_free(a->strings);
 	free(a->titles.data);
+	call_list_fini(&a->calls);
 	free(a->process_hashes.data);
 	free(a->stack_hashes.data);
 	free(a->sample_hashes.data);
@@ -612,7 +610,7 @@ void aggregate_free(struct aggregate *a)
 
 size_t aggregate_bytes(const struct aggregate *aggregate)
 {
-	return aggregate->bytes;
+	return aggregate->budget.bytes;
 }
 
 void aggregate_view_get(const struct aggregate *a, struct aggregate_view *view)
@@ -645,6 +643,7 @@ void aggregate_view_get(const struct aggregate *a, struct aggregate_view *view)
 		.nr_containers_full = a->nr_containers_full,
 		.nr_ranks_full = a->nr_ranks_full,
 	};
+	call_list_view(&a->calls, view);
 	memcpy(view->stops, a->stops, sizeof(view->stops));
 	memcpy(view->python_stops, a->python_stops, sizeof(view->python_stops));
 }

@@ -7,6 +7,9 @@
  * once, found by hash. Bounded by max_bytes: when that is reached (stacks are stopped at 7/8 of
  * it), new stacks are counted under their process with a stack that is a marker alone, nr_table_full; only
  * samples of processes that there is no room for are in no stack at all, nr_lost.
+ *
+ * Calls of a GPU's libraries lie beside them: their stacks among the others, with labels (the call,
+ * the kernel) as leaves. They are counted by the caller, who adds one sample each in the end.
  */
 
 #include <stdbool.h>
@@ -14,6 +17,7 @@
 #include <stdint.h>
 
 #include "bpfprof.h"
+#include "profile/profile.h"
 
 struct aggregate;
 struct container;
@@ -67,6 +71,29 @@ struct aggregate_sample {
 	uint64_t count, value_ns;
 };
 
+/* What calls have in common; strings of the view's labels, 0 = "". */
+struct aggregate_call {
+	uint32_t function, kernel, stream, comm, rank, op;
+};
+
+/* The same as texts, copied; NULL is "". */
+struct aggregate_call_labels {
+	const char *function, *kernel, *stream, *comm, *rank, *op;
+};
+
+/* Where something was called: indexes in this aggregate, as in struct aggregate_sample. */
+struct aggregate_call_at {
+	uint32_t process, stack, tid, thread, gil;
+};
+
+struct aggregate_call_sample {
+	struct aggregate_call_at at;
+	uint32_t call; /* index + 1, 0 = there was no room for it */
+	uint64_t values[PROFILE_NR_CALL_VALUES];
+};
+
+#define AGGREGATE_LABEL_BYTES 1024 /* longer ones are cut */
+
 /* What is there, as plain arrays; borrowed until the next call that changes the aggregate. */
 struct aggregate_view {
 	const struct aggregate_process *processes;
@@ -78,6 +105,11 @@ struct aggregate_view {
 	size_t nr_stacks;
 	const struct aggregate_sample *samples;
 	size_t nr_samples;
+	const struct aggregate_call *calls;
+	size_t nr_calls;
+	const struct aggregate_call_sample *call_samples;
+	size_t nr_call_samples;
+	const struct strtab *labels; /* of LABEL frames and calls; NULL without */
 	const struct aggregate_container *containers;
 	size_t nr_containers;
 	const struct aggregate_ranks *ranks;
@@ -95,6 +127,8 @@ struct aggregate_view {
 	uint64_t nr_lost; /* samples that are counted nowhere for want of room */
 	uint64_t nr_containers_full; /* processes whose container there was no room for */
 	uint64_t nr_ranks_full; /* samples whose rank there was no room for */
+	uint64_t nr_calls_lost; /* calls that are in no sample for want of room */
+	uint64_t nr_labels_lost; /* labels and calls that there was no room for */
 };
 
 /* One sample, decoded. kernel: addresses as on the stack. Leaf first. */
@@ -130,6 +164,27 @@ struct aggregate_input {
 int aggregate_new(struct aggregate **ret, bool threads, size_t max_bytes);
 void aggregate_free(struct aggregate *aggregate);
 void aggregate_add(struct aggregate *aggregate, const struct aggregate_input *input);
+
+/*
+ * The frame for a text; the same for the same. Once there is no room for more (1/16 of max_bytes),
+ * that of STRTAB_OVERFLOW.
+ */
+uint64_t aggregate_label(struct aggregate *aggregate, const char *text);
+/* Index + 1 of what calls have in common, 0 if there is no room. */
+uint32_t aggregate_call(struct aggregate *aggregate, const struct aggregate_call_labels *labels);
+/*
+ * As aggregate_add(), but leaves[] (frames of aggregate_label(), leaf first) stand above the stack,
+ * and there is no sample yet: *ret is what aggregate_call_sample() wants. A call without a stack
+ * (nr_user 0) gets `[no stack]` instead; if none was asked for, stop is BPFPROF_STOP_INVALID, and it
+ * is not counted among the stacks. 0 or -ENOMEM; then it is in nr_calls_lost.
+ */
+int aggregate_add_call(struct aggregate *aggregate, const struct aggregate_input *input,
+		       const uint64_t *leaves, size_t nr_leaves, struct aggregate_call_at *ret);
+/* The stack that is `stack` with one more leaf, which may be known later only; `stack` without room. */
+uint32_t aggregate_stack_with(struct aggregate *aggregate, uint32_t stack, uint64_t leaf);
+/* One more sample, whether there is an equal one or not. 0, -EINVAL (not of this one) or -ENOMEM. */
+int aggregate_call_sample(struct aggregate *aggregate, const struct aggregate_call_at *at,
+			  uint32_t call, const uint64_t values[PROFILE_NR_CALL_VALUES]);
 /* The process ended, having used cpu_ns in all. */
 void aggregate_exit(struct aggregate *aggregate, const struct bpfprof_task_id *task,
 		    uint64_t cpu_ns);

@@ -57,6 +57,10 @@ void aggregate_stats(struct run_stats *stats, const struct aggregate_view *view)
 		stats_add(&stats->walk, "ray_titles_too_many", view->nr_titles_over);
 	if (view->nr_lost)
 		stats_add(&stats->lost, "process_table_full", view->nr_lost);
+	if (view->nr_calls_lost)
+		stats_add(&stats->lost, "call_table_full", view->nr_calls_lost);
+	if (view->nr_labels_lost)
+		stats_add(&stats->walk, "call_labels_full", view->nr_labels_lost);
 	if (view->nr_containers_full)
 		stats_add(&stats->containers, "no_room", view->nr_containers_full);
 	if (view->nr_ranks_full)

@@ -15,7 +15,7 @@ struct remap {
 	size_t nr;
 };
 
-enum kind { PROCESSES, STACKS, LOCATIONS, MAPPINGS, CONTAINERS, NR_KINDS };
+enum kind { PROCESSES, STACKS, LOCATIONS, MAPPINGS, CONTAINERS, CALLS, NR_KINDS };
 
 struct group {
 	uint32_t namespace, pod, pid;
@@ -131,11 +131,11 @@ static int order_make(struct profile_parts *parts)
 int profile_parts_new(struct profile_parts **ret, const struct profile *profile,
 		      enum profile_cut by)
 {
-	const size_t nr[NR_KINDS] = { [PROCESSES] = profile->nr_processes,
-				      [STACKS] = profile->nr_stacks,
-				      [LOCATIONS] = profile->nr_locations,
-				      [MAPPINGS] = profile->nr_mappings,
-				      [CONTAINERS] = profile->nr_containers };
+	const size_t nr[NR_KINDS] = {
+		[PROCESSES] = profile->nr_processes,   [STACKS] = profile->nr_stacks,
+		[LOCATIONS] = profile->nr_locations,   [MAPPINGS] = profile->nr_mappings,
+		[CONTAINERS] = profile->nr_containers, [CALLS] = profile->nr_calls
+	};
 	struct profile_parts *parts = calloc(1, sizeof(*parts));
 	enum kind kind;
 	int err;
@@ -228,6 +228,8 @@ static size_t collect(struct profile_parts *parts, const struct group *group)
 		sample = &whole->samples[parts->order[group->first + i]];
 		use(&maps[PROCESSES], sample->process);
 		use(&maps[STACKS], sample->stack);
+		if (sample->call)
+			use(&maps[CALLS], sample->call - 1);
 	}
 	for (i = 0; i < maps[STACKS].nr; i++) {
 		stack = &whole->stacks[maps[STACKS].used[i]];
@@ -263,10 +265,17 @@ static int arrays_new(struct profile *part, const struct profile_parts *parts, s
 	part->mappings = calloc(part->nr_mappings + 1, sizeof(*part->mappings));
 	part->processes = calloc(part->nr_processes + 1, sizeof(*part->processes));
 	part->containers = calloc(part->nr_containers + 1, sizeof(*part->containers));
-	return part->samples && part->stacks && part->stack_locations && part->locations &&
-			       part->mappings && part->processes && part->containers
-		       ? 0
-		       : -ENOMEM;
+	part->calls = NULL;
+	part->call_values = NULL;
+	part->nr_calls = maps[CALLS].nr;
+	if (!part->samples || !part->stacks || !part->stack_locations || !part->locations ||
+	    !part->mappings || !part->processes || !part->containers)
+		return -ENOMEM;
+	if (!parts->profile->call_values)
+		return 0;
+	part->calls = calloc(part->nr_calls + 1, sizeof(*part->calls));
+	part->call_values = calloc(nr_samples + 1, sizeof(*part->call_values));
+	return part->calls && part->call_values ? 0 : -ENOMEM;
 }
 
 static void fill_stacks(struct profile *part, const struct profile_parts *parts)
@@ -286,6 +295,23 @@ static void fill_stacks(struct profile *part, const struct profile_parts *parts)
 	}
 }
 
+static void fill_calls(struct profile *part, const struct profile_parts *parts,
+		       const struct group *group)
+{
+	const struct profile *whole = parts->profile;
+	const struct remap *map = &parts->maps[CALLS];
+	size_t i;
+
+	for (i = 0; i < part->nr_samples; i++) {
+		memcpy(part->call_values[i], whole->call_values[parts->order[group->first + i]],
+		       sizeof(part->call_values[i]));
+		if (part->samples[i].call)
+			part->samples[i].call = map->to[part->samples[i].call - 1];
+	}
+	for (i = 0; i < part->nr_calls; i++)
+		part->calls[i] = whole->calls[map->used[i]];
+}
+
 static void fill(struct profile *part, const struct profile_parts *parts, const struct group *group)
 {
 	const struct profile *whole = parts->profile;
@@ -300,6 +326,8 @@ static void fill(struct profile *part, const struct profile_parts *parts, const 
 		sample->stack = maps[STACKS].to[sample->stack] - 1;
 	}
 	fill_stacks(part, parts);
+	if (whole->call_values)
+		fill_calls(part, parts, group);
 	for (i = 0; i < part->nr_locations; i++) {
 		part->locations[i] = whole->locations[maps[LOCATIONS].used[i]];
 		if (part->locations[i].mapping)
@@ -323,6 +351,7 @@ static void count(struct run_stats *stats, const struct profile *part)
 {
 	const struct profile_location *location;
 	const struct profile_stack *stack;
+	const char *name;
 	bool kernel_only, python, truncated, unmerged;
 	uint64_t n;
 	size_t i;
@@ -341,10 +370,9 @@ static void count(struct run_stats *stats, const struct profile *part)
 			python |= location->kind == LOCATION_PYTHON;
 			if (location->kind != LOCATION_MARKER)
 				continue;
-			if (!strcmp(strtab_get(part->strings, location->name), "[unmerged]"))
-				unmerged = true;
-			else
-				truncated = true;
+			name = strtab_get(part->strings, location->name);
+			unmerged |= !strcmp(name, "[unmerged]");
+			truncated |= strcmp(name, "[unmerged]") && strcmp(name, "[no stack]");
 		}
 		stats->samples += n;
 		stats->kernel_only += kernel_only ? n : 0;

@@ -15,6 +15,8 @@ void profile_fini(struct profile *profile)
 	free(profile->processes);
 	free(profile->containers);
 	free(profile->samples);
+	free(profile->calls);
+	free(profile->call_values);
 	*profile = (struct profile){ 0 };
 }
 

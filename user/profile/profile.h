@@ -20,7 +20,18 @@ enum location_kind {
 	LOCATION_KERNEL = 1,
 	LOCATION_NATIVE = 2,
 	LOCATION_PYTHON = 3,
-	LOCATION_MARKER = 4, /* "[truncated]", "[unmerged]" */
+	LOCATION_MARKER = 4, /* "[truncated]", "[unmerged]", "[no stack]" */
+	LOCATION_CALL = 5, /* a call of CUDA or NCCL, or the GPU kernel that it launches */
+};
+
+/* What is told of the calls that a sample stands for. */
+enum profile_call_value {
+	PROFILE_CALLS,
+	PROFILE_BLOCKED_NS, /* host time inside calls that block */
+	PROFILE_MOVED_BYTES,
+	PROFILE_ALLOCATED_BYTES,
+	PROFILE_INUSE_BYTES, /* of what was allocated there: not yet freed */
+	PROFILE_NR_CALL_VALUES
 };
 
 struct profile_mapping {
@@ -92,14 +103,23 @@ enum profile_gil {
 	PROFILE_GIL_NOT_HELD = 2, /* waits for it, or has let it go for other work */
 };
 
+/* What equal calls have in common beside their stack; texts, "" = there is no such thing. */
+struct profile_call {
+	uint32_t function; /* as shown: without version and twin */
+	uint32_t kernel; /* of the GPU */
+	uint32_t stream;
+	uint32_t comm, rank, op; /* NCCL: communicator, our rank in it, operation */
+};
+
 struct profile_sample {
 	uint32_t process; /* index */
 	uint32_t stack; /* index */
 	uint32_t tid; /* 0 unless threads are kept apart */
 	uint32_t thread; /* its name */
 	uint32_t gil; /* enum profile_gil */
-	uint64_t count;
-	uint64_t value_ns; /* CPU time that the samples stand for */
+	uint32_t call; /* index + 1, 0 = an ordinary sample */
+	uint64_t count; /* samples; calls */
+	uint64_t value_ns; /* CPU time that the samples stand for; blocked time of calls */
 };
 
 struct profile {
@@ -117,6 +137,10 @@ struct profile {
 	size_t nr_containers;
 	struct profile_sample *samples;
 	size_t nr_samples;
+	struct profile_call *calls;
+	size_t nr_calls;
+	/* Per sample, 0 of ordinary ones; NULL if there are only such. */
+	uint64_t (*call_values)[PROFILE_NR_CALL_VALUES];
 	uint64_t time_ns; /* start, Unix time */
 	uint64_t duration_ns;
 	uint32_t hz;

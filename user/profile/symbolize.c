@@ -36,6 +36,7 @@ struct symbolizer {
 	struct profile *profile;
 	const struct aggregate_process *processes;
 	size_t nr_processes;
+	const struct strtab *labels; /* of LABEL frames; NULL: there are none */
 	struct images *images;
 	const struct symbolize_options *options;
 	struct stats_reasons *files;
@@ -390,6 +391,32 @@ static int marker_resolve(struct symbolizer *s, size_t first, size_t nr)
 	return 0;
 }
 
+static uint32_t label_copy(struct profile *p, const struct strtab *labels, uint32_t id)
+{
+	if (!id)
+		return 0;
+	return strtab_add(p->strings, labels ? strtab_get(labels, id) : STRTAB_OVERFLOW);
+}
+
+/* Label 0: see aggregate_add_call(). */
+static int label_resolve(struct symbolizer *s, size_t first, size_t nr)
+{
+	struct profile_location *loc;
+	uint32_t id;
+	size_t i;
+
+	for (i = first; i < first + nr; i++) {
+		loc = &s->profile->locations[i];
+		id = (uint32_t)s->frames[i];
+		loc->kind = id ? LOCATION_CALL : LOCATION_MARKER;
+		loc->has_symbol = id;
+		loc->name = id ? label_copy(s->profile, s->labels, id)
+			       : strtab_add(s->profile->strings, "[no stack]");
+		loc->system_name = loc->name;
+	}
+	return 0;
+}
+
 /* Frames that are resolved together: of one kind, and of one image or process. */
 static uint64_t frame_group(uint64_t frame)
 {
@@ -414,6 +441,8 @@ static int group_resolve(struct symbolizer *s, size_t first, size_t nr)
 		return va_resolve(s, first, nr);
 	case BPFPROF_FRAME_PYTHON:
 		return python_resolve(s, first, nr);
+	case BPFPROF_FRAME_LABEL:
+		return label_resolve(s, first, nr);
 	default:
 		return marker_resolve(s, first, nr);
 	}
@@ -525,11 +554,11 @@ static struct profile_ranks ranks_copy(struct profile *p, const struct aggregate
 static int stacks_copy(struct symbolizer *s, const struct aggregate_view *view)
 {
 	struct profile *p = s->profile;
-	size_t i;
+	size_t nr_samples = view->nr_samples + view->nr_call_samples, i;
 
 	p->stack_locations = malloc((view->nr_frames + 1) * sizeof(*p->stack_locations));
 	p->stacks = calloc(view->nr_stacks + 1, sizeof(*p->stacks));
-	p->samples = calloc(view->nr_samples + 1, sizeof(*p->samples));
+	p->samples = calloc(nr_samples + 1, sizeof(*p->samples));
 	p->processes = calloc(view->nr_processes + 1, sizeof(*p->processes));
 	if (!p->stack_locations || !p->stacks || !p->samples || !p->processes)
 		return -ENOMEM;
@@ -566,6 +595,49 @@ static int stacks_copy(struct symbolizer *s, const struct aggregate_view *view)
 	p->nr_stacks = view->nr_stacks;
 	p->nr_samples = view->nr_samples;
 	p->nr_processes = view->nr_processes;
+	return 0;
+}
+
+/* After the ordinary ones. */
+static int calls_copy(struct symbolizer *s, const struct aggregate_view *view)
+{
+	struct profile *p = s->profile;
+	const struct aggregate_call_sample *from;
+	const struct aggregate_call *call;
+	size_t i;
+
+	if (!view->nr_call_samples && !s->options->calls)
+		return 0;
+	p->calls = calloc(view->nr_calls + 1, sizeof(*p->calls));
+	p->call_values = calloc(p->nr_samples + view->nr_call_samples + 1, sizeof(*p->call_values));
+	if (!p->calls || !p->call_values)
+		return -ENOMEM;
+	for (i = 0; i < view->nr_calls; i++) {
+		call = &view->calls[i];
+		p->calls[i] = (struct profile_call){
+			.function = label_copy(p, view->labels, call->function),
+			.kernel = label_copy(p, view->labels, call->kernel),
+			.stream = label_copy(p, view->labels, call->stream),
+			.comm = label_copy(p, view->labels, call->comm),
+			.rank = label_copy(p, view->labels, call->rank),
+			.op = label_copy(p, view->labels, call->op),
+		};
+	}
+	p->nr_calls = view->nr_calls;
+	for (i = 0; i < view->nr_call_samples; i++) {
+		from = &view->call_samples[i];
+		memcpy(p->call_values[p->nr_samples], from->values, sizeof(from->values));
+		p->samples[p->nr_samples++] = (struct profile_sample){
+			.process = from->at.process,
+			.stack = from->at.stack,
+			.tid = from->at.tid,
+			.thread = strtab_add(p->strings, view->threads[from->at.thread]),
+			.gil = from->at.gil,
+			.call = from->call,
+			.count = from->values[PROFILE_CALLS],
+			.value_ns = from->values[PROFILE_BLOCKED_NS],
+		};
+	}
 	return 0;
 }
 
@@ -621,6 +693,7 @@ int symbolize(struct profile *ret, const struct aggregate_view *view, struct ima
 	struct symbolizer s = { .profile = &profile,
 				.processes = view->processes,
 				.nr_processes = view->nr_processes,
+				.labels = view->labels,
 				.images = images,
 				.options = options,
 				.files = files };
@@ -632,6 +705,8 @@ int symbolize(struct profile *ret, const struct aggregate_view *view, struct ima
 		err = frames_locate(&s);
 	if (!err)
 		err = stacks_copy(&s, view);
+	if (!err)
+		err = calls_copy(&s, view);
 	if (!err)
 		err = containers_copy(&profile, view);
 	if (err) {

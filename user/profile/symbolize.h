@@ -25,6 +25,7 @@ struct symbolize_options {
 	struct codes *codes; /* what Python frames refer to */
 	struct deadline_runner
 		*runner; /* for looking at folders of Python files; NULL: do not look */
+	bool calls; /* make a profile of calls also if there was none */
 	bool ranges; /* fill in same_start and same_end, for native and kernel code */
 };
 

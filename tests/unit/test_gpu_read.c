@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/gpu_read.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "output/gpu_report.h"
+
+TestSuite(gpu_read, .timeout = 60);
+
+static struct gpu_read filled;
+
+static int add(const char *text)
+{
+	return gpu_read_add(&filled, "a.json", text, strlen(text));
+}
+
+static void setup(void)
+{
+	cr_assert_eq(gpu_read_init(&filled), 0);
+}
+
+static void teardown(void)
+{
+	gpu_read_fini(&filled);
+}
+
+/* What gpu_json() writes is what is read. */
+Test(gpu_read, what_gpu_writes, .init = setup, .fini = teardown)
+{
+	static const char *const stack[] = { "ncclAllReduce", "Trainer.fit (loop.py:31)" };
+	const struct gpu_report_collective collective = {
+		"ncclAllReduce", "bfloat16", "op", "sum", 0xc0, 7, 118, 1250000000, 42000, 41000
+	};
+	const struct gpu_report_comm comms[] = {
+		{ 0xc0, true, UINT64_MAX, 3, 8, 120, "ncclAllReduce" },
+		{ .comm = 0xdead, .calls = 1, .last = "ncclSend" }
+	};
+	const struct gpu_report_open open = { 102,  "pt_nccl", "ncclAllReduce", 42.5, 7,
+					      0xc0, 64,	       stack,		2 };
+	const struct gpu_report_process process = {
+		.pid = 4242,
+		.name = "python3",
+		.container = "trainer",
+		.pod = "job-0",
+		.namespace = "ml",
+		.ray_task = "",
+		.rank = "3",
+		.collectives = &collective,
+		.nr_collectives = 1,
+		.comms = comms,
+		.nr_comms = 2,
+		.open = &open,
+		.nr_open = 1,
+		.memory = { .live_bytes = 76,
+			    .device_known = true,
+			    .device_free = 17,
+			    .device_total = 800 },
+	};
+	const struct gpu_report report = {
+		.host = "node-1", .seconds = 10, .processes = &process, .nr_processes = 1
+	};
+	struct buf text;
+
+	buf_init(&text, 1 << 20);
+	gpu_json(&text, &report);
+	cr_assert_eq(buf_error(&text), 0);
+	cr_assert_eq(add(text.data), 0);
+	buf_fini(&text);
+	cr_assert_eq(filled.nr_files, 1);
+	cr_expect_str_eq(filled.files[0].path, "a.json");
+	cr_expect_str_eq(filled.files[0].host, "node-1");
+	cr_expect_eq(filled.files[0].seconds, 10);
+	cr_expect_eq(filled.files[0].nr_processes, 1);
+	cr_assert_eq(filled.nr_processes, 1);
+	cr_expect_eq(filled.processes[0].pid, 4242);
+	cr_expect_str_eq(filled.processes[0].name, "python3");
+	cr_expect_str_eq(filled.processes[0].container, "trainer");
+	cr_expect_str_eq(filled.processes[0].pod, "job-0");
+	cr_expect_str_eq(filled.processes[0].namespace, "ml");
+	cr_expect_str_eq(filled.processes[0].ray_task, "");
+	cr_expect_str_eq(filled.processes[0].rank, "3");
+	cr_expect(filled.processes[0].device_known);
+	cr_expect_eq(filled.processes[0].device_free, 17);
+	cr_expect_eq(filled.processes[0].device_total, 800);
+	cr_expect_eq(filled.processes[0].live_bytes, 76);
+	cr_assert_eq(filled.nr_comms, 2);
+	cr_expect(filled.comms[0].known);
+	cr_expect_eq(filled.comms[0].comm, 0xc0);
+	cr_expect_eq(filled.comms[0].hash, UINT64_MAX);
+	cr_expect_eq(filled.comms[0].rank, 3);
+	cr_expect_eq(filled.comms[0].size, 8);
+	cr_expect_eq(filled.comms[0].calls, 120);
+	cr_expect_str_eq(filled.comms[0].last, "ncclAllReduce");
+	cr_expect_not(filled.comms[1].known);
+	cr_expect_eq(filled.comms[1].comm, 0xdead);
+	cr_assert_eq(filled.nr_operations, 1);
+	cr_expect_str_eq(filled.operations[0].operation, "ncclAllReduce");
+	cr_expect_str_eq(filled.operations[0].datatype, "bfloat16");
+	cr_expect_eq(filled.operations[0].comm, 0xc0);
+	cr_expect_eq(filled.operations[0].stream, 7);
+	cr_expect_eq(filled.operations[0].calls, 118);
+	cr_expect_eq(filled.operations[0].bytes, 1250000000);
+	cr_expect_eq(filled.operations[0].ns, 42000);
+	cr_expect_eq(filled.operations[0].max_ns, 41000);
+	cr_assert_eq(filled.nr_open, 1);
+	cr_expect_eq(filled.open[0].tid, 102);
+	cr_expect_str_eq(filled.open[0].thread, "pt_nccl");
+	cr_expect_str_eq(filled.open[0].function, "ncclAllReduce");
+	cr_expect_eq(filled.open[0].seconds, 42.5);
+	cr_expect_eq(filled.open[0].comm, 0xc0);
+	cr_expect_eq(filled.open[0].bytes, 64);
+	cr_assert_eq(filled.open[0].frames.nr, 2);
+	cr_expect_str_eq(filled.frames[filled.open[0].frames.first + 1], stack[1]);
+	cr_expect_eq(filled.nr_not_understood, 0);
+	cr_expect_eq(filled.nr_left_out, 0);
+}
+
+/* Entries of several processes stay with theirs. */
+Test(gpu_read, ranges, .init = setup, .fini = teardown)
+{
+	cr_assert_eq(add("{\"host\":\"a\",\"processes\":["
+			 "{\"pid\":1,\"communicators\":[{\"comm\":\"0x1\"},{\"comm\":\"0x2\"}]},"
+			 "{\"pid\":2,\"open\":[{\"function\":\"f\"}]}]}"),
+		     0);
+	cr_assert_eq(add("{\"host\":\"b\",\"processes\":["
+			 "{\"pid\":3,\"communicators\":[{\"comm\":\"0x3\"}]}]}"),
+		     0);
+	cr_assert_eq(filled.nr_files, 2);
+	cr_assert_eq(filled.nr_processes, 3);
+	cr_expect_eq(filled.processes[0].comms.nr, 2);
+	cr_expect_eq(filled.processes[1].comms.nr, 0);
+	cr_expect_eq(filled.processes[1].open.nr, 1);
+	cr_expect_eq(filled.processes[2].file, 1);
+	cr_expect_eq(filled.processes[2].comms.first, 2);
+	cr_expect_eq(filled.comms[2].process, 2);
+	cr_expect_eq(filled.comms[2].comm, 3);
+	cr_expect_eq(filled.open[0].process, 1);
+	cr_expect_eq(filled.nr_not_understood, 0);
+}
+
+Test(gpu_read, not_ours, .init = setup, .fini = teardown)
+{
+	static const char *const texts[] = {
+		"",
+		"x",
+		"{",
+		"[]",
+		"{}",
+		"1",
+		"null",
+		"\"host\"",
+		"{\"host\":\"a\"}",
+		"{\"processes\":[]}",
+		"{\"host\":1,\"processes\":[]}",
+		"{\"host\":\"a\",\"processes\":{}}",
+		"{\"host\":\"a\",\"processes\":[]} more",
+		"{\"host\":\"\xff\",\"processes\":[]}",
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		cr_expect_eq(add(texts[i]), -EBADMSG, "%s", texts[i]);
+	cr_expect_eq(filled.nr_files, 0);
+}
+
+/* What of the wrong type is skipped, how often, and what is left. */
+Test(gpu_read, wrong_types, .init = setup, .fini = teardown)
+{
+	static const struct {
+		const char *process;
+		uint64_t nr;
+		size_t nr_comms, nr_operations, nr_open;
+	} cases[] = {
+		{ "7", 1, 0, 0, 0 },
+		{ "{\"pid\":\"x\",\"name\":7,\"pod\":null,\"rank\":[]}", 3, 0, 0, 0 },
+		{ "{\"pid\":-1}", 1, 0, 0, 0 },
+		{ "{\"communicators\":7,\"collectives\":{},\"open\":\"\",\"memory\":[]}", 4, 0, 0,
+		  0 },
+		{ "{\"communicators\":[1,{},{\"comm\":7},{\"comm\":\"7\"},{\"comm\":\"0x\"},"
+		  "{\"comm\":\"0x11111111111111111\"},{\"comm\":\"0x1g\"}]}",
+		  7, 0, 0, 0 },
+		{ "{\"communicators\":[{\"comm\":\"0x1\",\"hash\":null,\"rank\":null,\"size\":null}"
+		  "]}",
+		  0, 1, 0, 0 },
+		{ "{\"communicators\":[{\"comm\":\"0x1\",\"hash\":\"0x2\",\"rank\":8,\"size\":8}]}",
+		  1, 1, 0, 0 },
+		{ "{\"communicators\":[{\"comm\":\"0x1\",\"hash\":\"0x2\",\"size\":8}]}", 1, 1, 0,
+		  0 },
+		{ "{\"collectives\":[{},{\"operation\":\"x\"},{\"operation\":\"x\",\"calls\":1}]}",
+		  2, 0, 1, 0 },
+		{ "{\"open\":[{},{\"function\":\"x\",\"stack\":[1,\"y\"]},{\"function\":\"\"}]}", 3,
+		  0, 0, 1 },
+		{ "{\"memory\":{\"device_free\":9,\"device_total\":8}}", 1, 0, 0, 0 },
+		{ "{\"memory\":{\"device_free\":null,\"device_total\":null}}", 0, 0, 0, 0 },
+		{ "{\"unknown\":[1,2,{}]}", 0, 0, 0, 0 },
+	};
+	char text[1024];
+	size_t i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		teardown();
+		setup();
+		snprintf(text, sizeof(text), "{\"host\":\"a\",\"processes\":[%s]}",
+			 cases[i].process);
+		cr_assert_eq(add(text), 0, "%s", text);
+		cr_expect_eq(filled.nr_not_understood, cases[i].nr, "%s: %lu", text,
+			     (unsigned long)filled.nr_not_understood);
+		cr_expect_eq(filled.nr_comms, cases[i].nr_comms, "%s", text);
+		cr_expect_eq(filled.nr_operations, cases[i].nr_operations, "%s", text);
+		cr_expect_eq(filled.nr_open, cases[i].nr_open, "%s", text);
+		cr_expect(!filled.nr_comms || filled.comms[0].known == false, "%s", text);
+		cr_expect(!filled.nr_processes || !filled.processes[0].device_known, "%s", text);
+	}
+}
+
+/* A call with absurd arguments makes absurd sums: no reason to refuse the file. */
+Test(gpu_read, large_numbers, .init = setup, .fini = teardown)
+{
+	cr_assert_eq(add("{\"host\":\"a\",\"seconds\":1e300,\"processes\":[{\"collectives\":["
+			 "{\"operation\":\"x\",\"calls\":1,\"bytes\":18446744073709551615}]}]}"),
+		     0);
+	cr_assert_eq(filled.nr_operations, 1);
+	cr_expect_eq(filled.operations[0].bytes, 1ULL << 60);
+	cr_expect_eq(filled.files[0].seconds, 1e9);
+}
+
+static char *repeated(const char *head, const char *one, size_t nr, const char *tail)
+{
+	struct buf text;
+
+	buf_init(&text, 128U << 20);
+	buf_add_str(&text, head);
+	while (nr--)
+		buf_add_str(&text, one);
+	buf_add_str(&text, tail);
+	return buf_take(&text);
+}
+
+Test(gpu_read, too_many, .init = setup, .fini = teardown)
+{
+	char *text;
+	size_t i;
+
+	text = repeated("{\"host\":\"a\",\"processes\":[{\"communicators\":[",
+			"{\"comm\":\"0x1\"},", 5000, "{\"comm\":\"0x1\"}]}]}");
+	cr_assert_eq(add(text), 0);
+	free(text);
+	cr_expect_eq(filled.nr_comms, 1024);
+	cr_expect_eq(filled.nr_left_out, 5001 - 1024);
+	text = repeated("{\"host\":\"a\",\"processes\":[", "{},", 70000, "{}]}");
+	cr_assert_eq(add(text), 0);
+	free(text);
+	cr_expect_eq(filled.nr_processes, 65536);
+	for (i = 2; i < GPU_READ_FILES; i++)
+		cr_assert_eq(add("{\"host\":\"a\",\"processes\":[]}"), 0);
+	cr_expect_eq(add("{\"host\":\"a\",\"processes\":[]}"), -E2BIG);
+}
+
+Test(gpu_read, too_deep, .init = setup, .fini = teardown)
+{
+	char *text = repeated("{\"host\":\"a\",\"processes\":[", "[", 100000, "");
+
+	cr_expect_eq(add(text), -EBADMSG);
+	free(text);
+}
+
+/* Small text, large in memory. */
+Test(gpu_read, too_large, .init = setup, .fini = teardown)
+{
+	char *text = repeated("{\"host\":\"a\",\"processes\":[", "{},", 20000000, "{}]}");
+
+	cr_assert(text);
+	cr_expect_eq(add(text), -E2BIG);
+	free(text);
+	cr_expect_eq(gpu_read_add(&filled, "a", "", GPU_READ_FILE_BYTES + 1), -E2BIG);
+}

@@ -1,0 +1,549 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "output/gpu_report.h"
+
+#include <criterion/criterion.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "made_profile.h"
+#include "output/text.h"
+#include "output/units.h"
+#include "profile/stats.h"
+
+TestSuite(gpu_report, .timeout = 60);
+
+static const char *const hung_stack[] = { "ncclAllReduce", "all_reduce (distributed_c10d.py:2501)",
+					  "Trainer.fit (loop.py:31)" };
+
+static const struct gpu_report_call calls[] = {
+	{ "cuLaunchKernel", "cuLaunchKernel", 12000, 0, 0, 0, 0, false },
+	{ "cuStreamSynchronize", "cuStreamSynchronize_ptsz", 40, 0, 9000000000, 1500000000, 2,
+	  true },
+	{ "cuMemcpyDtoHAsync", "cuMemcpyDtoHAsync_v2", 7, 4096, 2500, 900, 0, true },
+	{ "ncclAllReduce", "ncclAllReduce", 120, 1250000000, 0, 0, 0, false },
+};
+
+#define GEMM                                                                                       \
+	"void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_256x128_64x3_tn_"     \
+	"align8>(cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_256x128_64x3_tn_align8::Params)"
+
+static const struct gpu_report_launch launches[] = {
+	{ GEMM, 0x55, "cuLaunchKernel", "cuLaunchKernel", { 64, 8, 1 }, { 128, 1, 1 }, 0, 4000 },
+	{ "scale(float*)", 0x66, "cuLaunchKernel", "", { 10, 1, 1 }, { 256, 1, 1 }, 0, 5000 },
+	{ GEMM, 0x55, "cuLaunchKernel", "cuLaunchKernel", { 64, 4, 2 }, { 128, 1, 1 }, 7, 2998 },
+	{ "graph@0x77", 0x77, "cuGraphLaunch", "cuGraphLaunch", { 0 }, { 0 }, 0, 2 },
+};
+
+static const struct gpu_report_copy copies[] = {
+	{ "DtoH", "cuMemcpyDtoHAsync", 0, 7, 4096, 2500 },
+	{ "HtoD", "cuMemcpyHtoD", 0, 3, 12300000, 3400000 },
+};
+
+static const struct gpu_report_collective collectives[] = {
+	{ "Broadcast", "float32", "root", "3", 0xc0, 7, 2, 512, 900, 500 },
+	{ "AllReduce", "bfloat16", "op", "sum", 0xc0, 7, 118, 1250000000, 42000000000,
+	  41000000000 },
+	{ "Send", "int8", "peer", "1", 0xdead, 7, 1, 64, 0, 0 },
+};
+
+static const struct gpu_report_comm comms[] = {
+	{ .comm = 0xc0,
+	  .known = true,
+	  .hash = 0xabcdef,
+	  .rank = 3,
+	  .size = 8,
+	  .calls = 120,
+	  .last = "ncclAllReduce" },
+};
+
+static const struct gpu_report_open opens[] = {
+	{ 101, "worker", "cuStreamSynchronize", 0.2, 0, 0, 0, NULL, 0 },
+	{ 102, "pt_nccl", "ncclAllReduce", 42.5, 7, 0xc0, 1250000000, hung_stack, 3 },
+	{ 103, "io", "cuMemcpyDtoH", 3, 0, 0, 0, NULL, 0 },
+};
+
+static const struct gpu_report_process busy = {
+	.pid = 4242,
+	.name = "python3",
+	.container = "trainer",
+	.pod = "job-0",
+	.namespace = "ml",
+	.ray_task = "ray::Trainer.fit",
+	.rank = "3",
+	.calls = calls,
+	.nr_calls = 4,
+	.launches = launches,
+	.nr_launches = 4,
+	.copies = copies,
+	.nr_copies = 2,
+	.collectives = collectives,
+	.nr_collectives = 3,
+	.comms = comms,
+	.nr_comms = 1,
+	.open = opens,
+	.nr_open = 3,
+	.memory = { 76000000000, 77000000000, 120, 80, 3, true, 1700000000, 80000000000 },
+};
+
+static const struct gpu_report_process idle = {
+	.pid = 77,
+	.name = "idle",
+	.container = "",
+	.pod = "",
+	.namespace = "",
+	.ray_task = "",
+	.rank = "",
+};
+
+static const struct gpu_report_library libraries[] = {
+	{ "/usr/lib/x86_64-linux-gnu/libcuda.so.1", true, false, 245, NULL },
+	{ "/opt/libnccl.so.2", false, true, 0, "malformed" },
+};
+
+static const struct stats_reason lost[] = { { "keys_full", 5 }, { "none", 0 } };
+
+static struct gpu_report report_of(const struct gpu_report_process *processes, size_t nr)
+{
+	return (struct gpu_report){ .host = "node-1",
+				    .seconds = 10,
+				    .libraries = libraries,
+				    .nr_libraries = 2,
+				    .processes = processes,
+				    .nr_processes = nr,
+				    .stacks_taken = 900,
+				    .stacks_skipped = 30,
+				    .lost = lost,
+				    .nr_lost = 2 };
+}
+
+static char *table_of(const struct gpu_report *report, const struct gpu_report_options *options)
+{
+	struct buf text;
+
+	buf_init(&text, 1 << 20);
+	gpu_table(&text, report, options);
+	cr_assert_eq(buf_error(&text), 0);
+	return buf_take(&text);
+}
+
+static char *json_of(const struct gpu_report *report)
+{
+	struct buf text;
+
+	buf_init(&text, 1 << 20);
+	gpu_json(&text, report);
+	cr_assert_eq(buf_error(&text), 0);
+	return buf_take(&text);
+}
+
+static void expect(const char *text, const char *part)
+{
+	cr_expect(strstr(text, part), "no '%s' in:\n%s", part, text);
+}
+
+static void expect_columns(const char *text, size_t columns)
+{
+	char *copy = strdup(text), *line, *save = NULL;
+
+	for (line = strtok_r(copy, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+		cr_expect_leq(text_columns(line), columns, "%s", line);
+	free(copy);
+}
+
+static const char golden[] =
+	"GPU calls on node-1, 10.0 s\n"
+	"\n"
+	"Process 4242: python3, rank 3\n"
+	"  pod ml/job-0, container trainer, ray::Trainer.fit\n"
+	"\n"
+	"  ncclAllReduce has not returned for 42.5 s: thread 102 pt_nccl\n"
+	"    1.2 GB, communicator 0xc0, stream 0x7\n"
+	"      ncclAllReduce\n"
+	"      all_reduce (distributed_c10d.py:2501)\n"
+	"      Trainer.fit (loop.py:31)\n"
+	"  cuMemcpyDtoH has not returned for 3.0 s: thread 103 io\n"
+	"      (no stack was taken)\n"
+	"\n"
+	"  Kernel launches: 12000 (1200/s) of 3 kernels\n"
+	"      Calls  Grid / block     Kernel\n"
+	"       6998  2 shapes         void cutlass::Kernel2<cu\xe2\x80\xa6"
+	"8_64x3_tn_align8::Params)\n"
+	"       5000  10 / 256         scale(float*)\n"
+	"          2  -                graph@0x77\n"
+	"\n"
+	"     Copies      Bytes         Time  Direction, call\n"
+	"          3    12.3 MB       3.4 ms  HtoD cuMemcpyHtoD\n"
+	"          7     4.1 kB       2.5 us  DtoH cuMemcpyDtoHAsync\n"
+	"\n"
+	"  Calls: 12167, blocked for 9.0 s (90% of one thread's time)\n"
+	"      Calls      Blocked      Longest      Bytes  Errors  Call\n"
+	"         40        9.0 s        1.5 s          -       2  cuStreamSynchronize\n"
+	"          7       2.5 us       900 ns     4.1 kB       0  cuMemcpyDtoHAsync\n"
+	"      12000            -            -          -       0  cuLaunchKernel\n"
+	"        120            -            -     1.2 GB       0  ncclAllReduce\n"
+	"\n"
+	"  Memory: 76.0 GB live, peak 77.0 GB; 120 allocations, 80 frees\n"
+	"    3 frees were of memory from before the start\n"
+	"  Device: 78.3 GB of 80.0 GB used (97.9%), by its last cuMemGetInfo\n"
+	"    NEARLY FULL (over 95%): kernels and collectives may take many times longer\n"
+	"\n"
+	"  Communicator 0xc0: rank 3 of 8, hash 0xabcdef\n"
+	"    120 calls since it was met, the last one ncclAllReduce\n"
+	"      Calls      Bytes         Time      Longest  Operation\n"
+	"        118     1.2 GB       42.0 s       41.0 s  AllReduce bfloat16 sum\n"
+	"          2      512 B       900 ns       500 ns  Broadcast float32 root 3\n"
+	"\n"
+	"  Communicator 0xdead: rank not known\n"
+	"      Calls      Bytes         Time      Longest  Operation\n"
+	"          1       64 B            -            -  Send int8 peer 1\n"
+	"\n"
+	"Process 77: idle\n"
+	"  no CUDA or NCCL call in 10.0 s\n"
+	"\n"
+	"Hooked: 245 functions of /usr/lib/x86_64-linux-gnu/libcuda.so.1\n"
+	"Not hooked (malformed): /opt/libnccl.so.2\n"
+	"Stacks: 900 taken, 30 not, over the rate\n"
+	"Lost: 5 (keys full)\n";
+
+Test(gpu_report, table)
+{
+	const struct gpu_report_process processes[] = { busy, idle };
+	struct gpu_report report = report_of(processes, 2);
+	char *text = table_of(&report, &(struct gpu_report_options){ 0 });
+
+	cr_assert_str_eq(text, golden);
+	expect_columns(text, 80);
+	free(text);
+}
+
+/* A narrow screen, few rows. */
+Test(gpu_report, rows_and_columns)
+{
+	struct gpu_report report = report_of(&busy, 1);
+	char *text = table_of(&report, &(struct gpu_report_options){ .rows = 1, .columns = 60 });
+
+	expect(text, "\n    ... and 1 more\n\n  Kernel launches: 12000 (1200/s) of 3 kernels\n");
+	expect(text, "\n       6998  2 shapes         void cutlass::\xe2\x80\xa6"
+		     "align8::Params)\n"
+		     "    ... and 2 more\n");
+	expect(text, "\n         40        9.0 s");
+	expect(text, "\n    ... and 3 more\n");
+	free(text);
+}
+
+Test(gpu_report, wide)
+{
+	struct gpu_report report = report_of(&busy, 1);
+	char *text = table_of(&report, &(struct gpu_report_options){ .columns = 120 });
+
+	expect(text,
+	       "\n      Calls  Grid / block     Stream          Called            Kernel\n"
+	       "       6998  2 shapes         several         cuLaunchKernel    void cutlass::");
+	expect(text,
+	       "\n       5000  10 / 256         0x0             cuLaunchKernel    scale(float*)\n"
+	       "          2  -                0x0             cuGraphLaunch     graph@0x77\n");
+	expect_columns(text, 120);
+	free(text);
+}
+
+/* The library that a launch came through has a column on narrow screens, too. */
+Test(gpu_report, entries)
+{
+	const struct gpu_report_launch by_library = {
+		"gemm", 1, "cuLaunchKernel", "cublasGemmEx", { 1, 1, 1 }, { 1024, 1, 64 }, 0, 5
+	};
+	struct gpu_report_process process = idle;
+	struct gpu_report report = report_of(&process, 1);
+	char *text;
+
+	process.launches = &by_library;
+	process.nr_launches = 1;
+	text = table_of(&report, &(struct gpu_report_options){ 0 });
+	expect(text, "\n          5  1 / 1024x1x64    cublasGemmEx      gemm\n");
+	free(text);
+}
+
+static size_t place(const char *text, const char *part)
+{
+	const char *at = strstr(text, part);
+
+	cr_assert(at, "no '%s' in:\n%s", part, text);
+	return (size_t)(at - text);
+}
+
+Test(gpu_report, sort)
+{
+	struct gpu_report report = report_of(&busy, 1);
+	char *text = table_of(&report, &(struct gpu_report_options){ .sort = "calls" });
+
+	cr_expect_lt(place(text, "0  cuLaunchKernel\n"), place(text, "0  ncclAllReduce\n"));
+	cr_expect_lt(place(text, "0  ncclAllReduce\n"), place(text, "2  cuStreamSynchronize\n"));
+	cr_expect_lt(place(text, "DtoH cuMemcpyDtoHAsync\n"), place(text, "HtoD cuMemcpyHtoD\n"));
+	free(text);
+	text = table_of(&report, &(struct gpu_report_options){ .sort = "bytes" });
+	cr_expect_lt(place(text, "0  ncclAllReduce\n"), place(text, "0  cuMemcpyDtoHAsync\n"));
+	cr_expect_lt(place(text, "0  cuMemcpyDtoHAsync\n"), place(text, "0  cuLaunchKernel\n"));
+	free(text);
+	text = table_of(&report, &(struct gpu_report_options){ .sort = "blocked" });
+	cr_expect_lt(place(text, "2  cuStreamSynchronize\n"),
+		     place(text, "0  cuMemcpyDtoHAsync\n"));
+	cr_expect_lt(place(text, "HtoD cuMemcpyHtoD\n"), place(text, "DtoH cuMemcpyDtoHAsync\n"));
+	free(text);
+}
+
+Test(gpu_report, nothing)
+{
+	struct gpu_report report = { .host = "", .seconds = 2.5 };
+	char *text = table_of(&report, &(struct gpu_report_options){ 0 });
+
+	cr_expect_str_eq(text, "GPU calls, 2.5 s\nno CUDA or NCCL call in 2.5 s\n\n"
+			       "No process has libcuda.so.1 or libnccl mapped.\n");
+	free(text);
+	text = json_of(&report);
+	cr_expect_str_eq(text, "{\"host\":\"\",\"seconds\":2.500,\"libraries\":[],\"processes\":[],"
+			       "\"stacks\":{\"taken\":0,\"skipped\":0},\"lost\":{}}\n");
+	free(text);
+}
+
+/* A device that is not nearly full, and one that says nonsense. */
+Test(gpu_report, device)
+{
+	static const struct {
+		uint64_t free, total;
+		const char *line;
+	} cases[] = {
+		{ 5, 100, "  Device: 95 B of 100 B used (95.0%), by its last cuMemGetInfo\n\n" },
+		{ 200, 100, "  Device: 0 B of 100 B used (0.0%), by its last cuMemGetInfo\n\n" },
+		{ 0, 0, "  Device: 0 B of 0 B used (0.0%), by its last cuMemGetInfo\n\n" },
+	};
+	struct gpu_report_process process = idle;
+	struct gpu_report report = report_of(&process, 1);
+	char *text;
+	size_t i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		process.memory = (struct gpu_report_memory){ .device_known = true,
+							     .device_free = cases[i].free,
+							     .device_total = cases[i].total };
+		text = table_of(&report, &(struct gpu_report_options){ 0 });
+		expect(text, cases[i].line);
+		free(text);
+	}
+}
+
+/* What drives a terminal, ends a line or a string, or is no number. */
+Test(gpu_report, hostile)
+{
+	static const char bad[] = "\x1b[31mred\n\"quoted\"\\\xff\xe2\x80\xae;";
+	const char *const stack[] = { bad };
+	const struct gpu_report_open open = { 1, bad, bad, NAN, 0, 0, 0, stack, 1 };
+	const struct gpu_report_open later = { 1, bad, bad, INFINITY, 0, 1, 0, stack, 1 };
+	const struct gpu_report_open late = { 1, bad, bad, 1e300, 0, 1, UINT64_MAX, stack, 1 };
+	const struct gpu_report_launch launch = { bad,
+						  UINT64_MAX,
+						  bad,
+						  bad,
+						  { UINT32_MAX, UINT32_MAX, UINT32_MAX },
+						  { UINT32_MAX, UINT32_MAX, UINT32_MAX },
+						  UINT64_MAX,
+						  UINT64_MAX };
+	const struct gpu_report_call call = { bad,	  bad,	      UINT64_MAX, UINT64_MAX,
+					      UINT64_MAX, UINT64_MAX, UINT64_MAX, true };
+	const struct gpu_report_copy copy = { bad,	  bad,	      UINT64_MAX,
+					      UINT64_MAX, UINT64_MAX, UINT64_MAX };
+	const struct gpu_report_collective collective = { bad,	      bad,	  "op",
+							  bad,	      UINT64_MAX, UINT64_MAX,
+							  UINT64_MAX, UINT64_MAX, UINT64_MAX,
+							  UINT64_MAX };
+	const struct gpu_report_comm comm = { .comm = 5, .calls = UINT64_MAX, .last = bad };
+	const struct gpu_report_open all[] = { open, later, late };
+	const struct gpu_report_process process = {
+		.pid = 1,
+		.name = bad,
+		.container = bad,
+		.pod = bad,
+		.namespace = bad,
+		.ray_task = bad,
+		.rank = bad,
+		.calls = &call,
+		.nr_calls = 1,
+		.launches = &launch,
+		.nr_launches = 1,
+		.copies = &copy,
+		.nr_copies = 1,
+		.collectives = &collective,
+		.nr_collectives = 1,
+		.comms = &comm,
+		.nr_comms = 1,
+		.open = all,
+		.nr_open = 3,
+		.memory = { UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, true,
+			    UINT64_MAX, UINT64_MAX },
+	};
+	const struct gpu_report_library library = { bad, true, true, UINT32_MAX, bad };
+	struct gpu_report report = report_of(&process, 1);
+	size_t columns, nr = 0;
+	const char *c;
+	char *text;
+	int status;
+
+	report.host = bad;
+	report.seconds = NAN;
+	report.libraries = &library;
+	report.nr_libraries = 1;
+	for (columns = 0; columns < 200; columns += 7) {
+		text = table_of(&report, &(struct gpu_report_options){ .columns = columns });
+		for (c = text; *c; c++)
+			cr_assert(*c == '\n' || (unsigned char)*c >= 0x20);
+		cr_expect_null(strstr(text, "\xe2\x80\xae"));
+		free(text);
+	}
+	text = json_of(&report);
+	for (c = text; *c; c++)
+		nr += (unsigned char)*c < 0x20;
+	cr_expect_eq(nr, 1, "its last byte");
+	free(made_run("python3 -c 'import json,sys; json.load(sys.stdin)'", text, strlen(text),
+		      &status));
+	cr_expect_eq(status, 0, "%s", text);
+	free(text);
+}
+
+/* Whatever it is cut to by its maximum, it says so and reads nothing that is not there. */
+Test(gpu_report, no_room)
+{
+	struct gpu_report report = report_of(&busy, 1);
+	char *table = table_of(&report, &(struct gpu_report_options){ 0 }),
+	     *json = json_of(&report);
+	struct buf text;
+	size_t max;
+
+	for (max = 0; max < strlen(table); max++) {
+		buf_init(&text, max);
+		gpu_table(&text, &report, &(struct gpu_report_options){ 0 });
+		cr_expect_neq(buf_error(&text), 0);
+		buf_fini(&text);
+	}
+	for (max = 0; max < strlen(json); max++) {
+		buf_init(&text, max);
+		gpu_json(&text, &report);
+		cr_expect_neq(buf_error(&text), 0);
+		buf_fini(&text);
+	}
+	free(table);
+	free(json);
+}
+
+static const char golden_json[] =
+	"{\"host\":\"node-1\",\"seconds\":10.000,\"libraries\":[{"
+	"\"path\":\"/usr/lib/x86_64-linux-gnu/libcuda.so.1\",\"layers\":[\"cuda\"],"
+	"\"functions\":245,\"problem\":null},{\"path\":\"/opt/libnccl.so.2\",\"layers\":["
+	"\"nccl\"],\"functions\":0,\"problem\":\"malformed\"}],\"processes\":[{"
+	"\"pid\":4242,\"name\":\"python3\",\"container\":\"trainer\",\"pod\":\"job-0\","
+	"\"namespace\":\"ml\",\"ray_task\":\"ray::Trainer.fit\",\"rank\":\"3\",\"calls\":[{"
+	"\"function\":\"cuLaunchKernel\",\"exported\":\"cuLaunchKernel\",\"calls\":12000,"
+	"\"bytes\":0,\"ns\":0,\"max_ns\":0,\"errors\":0},{"
+	"\"function\":\"cuStreamSynchronize\",\"exported\":\"cuStreamSynchronize_ptsz\","
+	"\"calls\":40,\"bytes\":0,\"ns\":9000000000,\"max_ns\":1500000000,\"errors\":2},{"
+	"\"function\":\"cuMemcpyDtoHAsync\",\"exported\":\"cuMemcpyDtoHAsync_v2\","
+	"\"calls\":7,\"bytes\":4096,\"ns\":2500,\"max_ns\":900,\"errors\":0},{"
+	"\"function\":\"ncclAllReduce\",\"exported\":\"ncclAllReduce\",\"calls\":120,"
+	"\"bytes\":1250000000,\"ns\":0,\"max_ns\":0,\"errors\":0}],\"launches\":[{"
+	"\"kernel\":\"void "
+	"cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_256x128_64x3_tn_align8>("
+	"cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_256x128_64x3_tn_align8::Params)\","
+	"\"handle\":\"0x55\",\"function\":\"cuLaunchKernel\","
+	"\"exported\":\"cuLaunchKernel\",\"grid\":[64,8,1],\"block\":[128,1,1],"
+	"\"stream\":\"0x0\",\"calls\":4000},{\"kernel\":\"scale(float*)\","
+	"\"handle\":\"0x66\",\"function\":\"cuLaunchKernel\",\"exported\":\"\",\"grid\":["
+	"10,1,1],\"block\":[256,1,1],\"stream\":\"0x0\",\"calls\":5000},{"
+	"\"kernel\":\"void "
+	"cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_256x128_64x3_tn_align8>("
+	"cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_256x128_64x3_tn_align8::Params)\","
+	"\"handle\":\"0x55\",\"function\":\"cuLaunchKernel\","
+	"\"exported\":\"cuLaunchKernel\",\"grid\":[64,4,2],\"block\":[128,1,1],"
+	"\"stream\":\"0x7\",\"calls\":2998},{\"kernel\":\"graph@0x77\",\"handle\":\"0x77\","
+	"\"function\":\"cuGraphLaunch\",\"exported\":\"cuGraphLaunch\",\"grid\":[0,0,0],"
+	"\"block\":[0,0,0],\"stream\":\"0x0\",\"calls\":2}],\"copies\":[{"
+	"\"direction\":\"DtoH\",\"function\":\"cuMemcpyDtoHAsync\",\"stream\":\"0x0\","
+	"\"calls\":7,\"bytes\":4096,\"ns\":2500},{\"direction\":\"HtoD\","
+	"\"function\":\"cuMemcpyHtoD\",\"stream\":\"0x0\",\"calls\":3,\"bytes\":12300000,"
+	"\"ns\":3400000}],\"memory\":{\"live_bytes\":76000000000,"
+	"\"peak_bytes\":77000000000,\"allocations\":120,\"frees\":80,\"unknown_frees\":3,"
+	"\"device_free\":1700000000,\"device_total\":80000000000},\"collectives\":[{"
+	"\"operation\":\"Broadcast\",\"datatype\":\"float32\",\"root\":3,"
+	"\"comm\":\"0xc0\",\"stream\":\"0x7\",\"calls\":2,\"bytes\":512,\"ns\":900,"
+	"\"max_ns\":500},{\"operation\":\"AllReduce\",\"datatype\":\"bfloat16\","
+	"\"op\":\"sum\",\"comm\":\"0xc0\",\"stream\":\"0x7\",\"calls\":118,"
+	"\"bytes\":1250000000,\"ns\":42000000000,\"max_ns\":41000000000},{"
+	"\"operation\":\"Send\",\"datatype\":\"int8\",\"peer\":1,\"comm\":\"0xdead\","
+	"\"stream\":\"0x7\",\"calls\":1,\"bytes\":64,\"ns\":0,\"max_ns\":0}],"
+	"\"communicators\":[{\"comm\":\"0xc0\",\"hash\":\"0xabcdef\",\"rank\":3,\"size\":8,"
+	"\"calls\":120,\"last\":\"ncclAllReduce\"}],\"open\":[{\"tid\":101,"
+	"\"thread\":\"worker\",\"function\":\"cuStreamSynchronize\",\"seconds\":0.200,"
+	"\"stream\":\"0x0\",\"comm\":\"0x0\",\"bytes\":0,\"stack\":[]},{\"tid\":102,"
+	"\"thread\":\"pt_nccl\",\"function\":\"ncclAllReduce\",\"seconds\":42.500,"
+	"\"stream\":\"0x7\",\"comm\":\"0xc0\",\"bytes\":1250000000,\"stack\":["
+	"\"ncclAllReduce\",\"all_reduce (distributed_c10d.py:2501)\","
+	"\"Trainer.fit (loop.py:31)\"]},{\"tid\":103,\"thread\":\"io\","
+	"\"function\":\"cuMemcpyDtoH\",\"seconds\":3.000,\"stream\":\"0x0\","
+	"\"comm\":\"0x0\",\"bytes\":0,\"stack\":[]}]},{\"pid\":77,\"name\":\"idle\","
+	"\"container\":null,\"pod\":null,\"namespace\":null,\"ray_task\":null,"
+	"\"rank\":null,\"calls\":[],\"launches\":[],\"copies\":[],\"memory\":{"
+	"\"live_bytes\":0,\"peak_bytes\":0,\"allocations\":0,\"frees\":0,"
+	"\"unknown_frees\":0,\"device_free\":null,\"device_total\":null},\"collectives\":["
+	"],\"communicators\":[],\"open\":[]}],\"stacks\":{\"taken\":900,\"skipped\":30},"
+	"\"lost\":{\"keys_full\":5,\"none\":0}}\n";
+
+Test(gpu_report, json)
+{
+	const struct gpu_report_process processes[] = { busy, idle };
+	struct gpu_report report = report_of(processes, 2);
+	char *text = json_of(&report), *shown;
+	int status;
+
+	cr_assert_str_eq(text, golden_json);
+	shown = made_run("python3 -c 'import json,sys; d=json.load(sys.stdin); "
+			 "print(list(d), list(d[\"processes\"][0]))'",
+			 text, strlen(text), &status);
+	cr_expect_str_eq(shown,
+			 "['host', 'seconds', 'libraries', 'processes', 'stacks', 'lost'] "
+			 "['pid', 'name', 'container', 'pod', 'namespace', 'ray_task', 'rank', "
+			 "'calls', 'launches', 'copies', 'memory', 'collectives', "
+			 "'communicators', 'open']\n");
+	free(shown);
+	free(text);
+}
+
+static const struct {
+	uint64_t value;
+	const char *count, *bytes, *ns;
+} units[] = {
+	{ 0, "0", "0 B", "0 ns" },
+	{ 999, "999", "999 B", "999 ns" },
+	{ 1000, "1000", "1.0 kB", "1.0 us" },
+	{ 99949, "99949", "99.9 kB", "99.9 us" },
+	{ 99951, "99951", "100 kB", "100 us" },
+	{ 999499, "999499", "999 kB", "999 us" },
+	{ 999500, "999500", "1.0 MB", "1.0 ms" },
+	{ 9999999, "9999999", "10.0 MB", "10.0 ms" },
+	{ 12345678, "12.3 M", "12.3 MB", "12.3 ms" },
+	{ 99400000000, "99.4 G", "99.4 GB", "99.4 s" },
+	{ 125000000000, "125 G", "125 GB", "2 min 5 s" },
+	{ 6000000000000, "6.0 T", "6.0 TB", "1 h 40 min" },
+	{ UINT64_MAX, "18.4 E", "18.4 EB", "5124095 h" },
+};
+
+Test(gpu_report, units)
+{
+	char text[UNITS_TEXT];
+	size_t i;
+
+	for (i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		cr_expect_str_eq(units_count(text, units[i].value), units[i].count, "%s", text);
+		cr_expect_str_eq(units_bytes(text, units[i].value), units[i].bytes, "%s", text);
+		cr_expect_str_eq(units_ns(text, units[i].value), units[i].ns, "%s", text);
+	}
+}

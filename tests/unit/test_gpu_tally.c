@@ -1,0 +1,907 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/gpu_tally.h"
+
+#include <criterion/criterion.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/strtab.h"
+#include "container/containers.h"
+#include "gpu/functions.h"
+#include "proc/ranks.h"
+#include "profile/aggregate.h"
+#include "profile/stats.h"
+
+#define MIB (1U << 20)
+#define FRAME(n) ((uint64_t)BPFPROF_FRAME_NATIVE << BPFPROF_FRAME_SHIFT | (n))
+#define START_NS 1000
+#define VA 0x7f0000000000ULL
+
+static struct aggregate *a;
+static struct gpu_tally *tally;
+static uint64_t clock_ns = 100;
+
+static void make(size_t max_bytes)
+{
+	cr_assert_eq(aggregate_new(&a, false, max_bytes), 0);
+	cr_assert_eq(gpu_tally_new(&tally, a), 0);
+}
+
+static void setup(void)
+{
+	make(16 * MIB);
+}
+
+static void teardown(void)
+{
+	gpu_tally_free(tally);
+	aggregate_free(a);
+	tally = NULL;
+	a = NULL;
+}
+
+TestSuite(gpu_tally, .init = setup, .fini = teardown);
+
+static uint32_t function_nr(const char *name)
+{
+	const struct gpu_function *all;
+	size_t nr, i;
+
+	all = gpu_functions(&nr);
+	for (i = 1; i < nr; i++)
+		if (!strcmp(all[i].name, name))
+			return (uint32_t)i;
+	cr_assert(false, "no function %s", name);
+	return 0;
+}
+
+static struct bpfprof_gpu_key key_of(uint32_t pid, const char *function)
+{
+	return (struct bpfprof_gpu_key){ .start_ns = START_NS,
+					 .pid = pid,
+					 .function = function_nr(function) };
+}
+
+static struct bpfprof_gpu_key launch_of(uint32_t pid, uint64_t kernel)
+{
+	struct bpfprof_gpu_key key = key_of(pid, "cuLaunchKernel");
+
+	key.handle = kernel;
+	return key;
+}
+
+static struct bpfprof_gpu_call call_of(struct bpfprof_gpu_key key)
+{
+	return (struct bpfprof_gpu_call){ .key = key, .begin_ns = clock_ns++ };
+}
+
+/* A stack of two frames, the leaf of which is what sets it apart. */
+static void send_stack(const struct bpfprof_gpu_call *call, uint32_t tid, uint64_t leaf)
+{
+	const uint64_t frames[] = { FRAME(leaf), FRAME(0xabcdef) };
+	struct bpfprof_sample sample = {
+		.task = { .pid = call->key.pid, .tid = tid, .start_ns = call->key.start_ns },
+		.comm = "worker",
+		.leader_comm = "train"
+	};
+	struct aggregate_input input = { .sample = &sample,
+					 .user = frames,
+					 .nr_user = 2,
+					 .stop = BPFPROF_STOP_COMPLETE,
+					 .own_pid = call->key.pid };
+
+	gpu_tally_stack(tally, &input, call);
+}
+
+static void send_call(const struct bpfprof_gpu_call *call, uint32_t tid)
+{
+	struct bpfprof_gpu_event event = {
+		.task = { .pid = call->key.pid, .tid = tid, .start_ns = call->key.start_ns },
+		.call = *call
+	};
+
+	gpu_tally_call(tally, &event);
+}
+
+/* Allocates: told whole by its return, without a stack. */
+static void alloc_ns(uint32_t pid, uint64_t start_ns, uint64_t va, uint64_t bytes)
+{
+	struct bpfprof_gpu_call call = call_of(key_of(pid, "cuMemAlloc_v2"));
+
+	call.key.start_ns = start_ns;
+	call.va = va;
+	call.bytes = bytes;
+	call.ns = 5;
+	send_call(&call, pid);
+}
+
+static void alloc(uint32_t pid, uint64_t va, uint64_t bytes)
+{
+	alloc_ns(pid, START_NS, va, bytes);
+}
+
+static void release(uint32_t pid, uint64_t va)
+{
+	struct bpfprof_gpu_call call = call_of(key_of(pid, "cuMemFree_v2"));
+
+	call.va = va;
+	send_call(&call, pid);
+}
+
+static const struct gpu_tally_process *process_at(uint32_t pid, uint64_t start_ns)
+{
+	const struct gpu_tally_process *all;
+	size_t nr, i;
+
+	all = gpu_tally_processes(tally, &nr);
+	for (i = 0; i < nr; i++)
+		if (all[i].kernel_pid == pid && all[i].start_ns == start_ns)
+			return &all[i];
+	return NULL;
+}
+
+static struct gpu_tally_memory memory_of(uint32_t pid)
+{
+	const struct gpu_tally_process *process = process_at(pid, START_NS);
+
+	cr_assert_not_null(process);
+	return process->memory;
+}
+
+static void name_send(uint32_t pid, uint64_t handle, uint64_t other, const char *name)
+{
+	struct bpfprof_gpu_name e = { .task = { .pid = pid, .tid = pid, .start_ns = START_NS },
+				      .handle = handle,
+				      .other = other };
+
+	strncpy(e.name, name, sizeof(e.name));
+	gpu_tally_name(tally, &e);
+}
+
+static const char *kernel_name(uint32_t pid, uint64_t handle)
+{
+	const char *name = gpu_tally_kernel(tally, pid, START_NS, handle);
+
+	return name ? name : "(none)";
+}
+
+static uint64_t lost(const char *reason)
+{
+	struct stats_reasons all = { 0 };
+	size_t i;
+
+	gpu_tally_lost(tally, &all);
+	for (i = 0; i < all.nr; i++)
+		if (!strcmp(all.reasons[i].name, reason))
+			return all.reasons[i].count;
+	return UINT64_MAX;
+}
+
+static void no_comm(void *arg, const struct bpfprof_gpu_key *key, char comm[24], char rank[16])
+{
+	(void)arg;
+	(void)key;
+	(void)comm;
+	(void)rank;
+}
+
+static void finish(const struct gpu_tally_count *counts, size_t nr, struct aggregate_view *view)
+{
+	cr_assert_eq(gpu_tally_finish(tally, counts, nr, no_comm, NULL), 0);
+	aggregate_view_get(a, view);
+}
+
+static uint64_t value_sum(const struct aggregate_view *view, enum profile_call_value value)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < view->nr_call_samples; i++)
+		sum += view->call_samples[i].values[value];
+	return sum;
+}
+
+static const uint64_t *frames_of(const struct aggregate_view *view, size_t sample, size_t *ret_nr)
+{
+	const struct aggregate_stack *stack = &view->stacks[view->call_samples[sample].at.stack];
+
+	*ret_nr = stack->nr;
+	return view->frames + stack->first;
+}
+
+/* Text of a label frame, "" of others. */
+static const char *label_at(const struct aggregate_view *view, size_t sample, size_t depth)
+{
+	const uint64_t *frames;
+	size_t nr;
+
+	frames = frames_of(view, sample, &nr);
+	if (depth >= nr || frames[depth] >> BPFPROF_FRAME_SHIFT != BPFPROF_FRAME_LABEL)
+		return "";
+	return strtab_get(view->labels, (uint32_t)frames[depth]);
+}
+
+/* The sample whose stack has this native frame below its nr_labels labels; none: NULL. */
+static const uint64_t *values_at(const struct aggregate_view *view, size_t nr_labels, uint64_t leaf)
+{
+	const uint64_t *frames;
+	size_t nr, i;
+
+	for (i = 0; i < view->nr_call_samples; i++) {
+		frames = frames_of(view, i, &nr);
+		if (nr > nr_labels && frames[nr_labels] == FRAME(leaf))
+			return view->call_samples[i].values;
+	}
+	return NULL;
+}
+
+/* Leaf first: the kernel, the function, then the stack that was sent. */
+Test(gpu_tally, launches_by_kernel)
+{
+	struct gpu_tally_count counts[] = { { .key = launch_of(7, 0x10), .count.calls = 90 },
+					    { .key = launch_of(7, 0x20), .count.calls = 4 } };
+	struct bpfprof_gpu_call call = call_of(counts[0].key);
+	struct aggregate_view view;
+	const uint64_t *frames;
+	uint32_t stack;
+	size_t nr;
+
+	cr_expect_not(gpu_tally_launch_stack(tally, &counts[0].key, &stack));
+	for (int i = 0; i < 3; i++)
+		send_stack(&call, 7, i == 2 ? 2 : 1);
+	name_send(7, 0x10, 0, "_Z4gemmPKfPf");
+	cr_expect(gpu_tally_launch_stack(tally, &counts[0].key, &stack));
+	cr_expect_not(gpu_tally_launch_stack(tally, &counts[1].key, &stack));
+	finish(counts, 2, &view);
+	cr_assert_eq(view.nr_call_samples, 3);
+	cr_expect_eq(values_at(&view, 2, 1)[PROFILE_CALLS], 60);
+	cr_expect_eq(values_at(&view, 2, 2)[PROFILE_CALLS], 30);
+	cr_expect_eq(value_sum(&view, PROFILE_CALLS), 94);
+	for (size_t i = 0; i < 3; i++) {
+		cr_expect_str_eq(label_at(&view, i, 0), i < 2 ? "gemm" : "kernel@0x20");
+		cr_expect_str_eq(label_at(&view, i, 1), "cuLaunchKernel");
+	}
+	frames = frames_of(&view, 2, &nr);
+	cr_expect(nr == 3 && frames[2] == (uint64_t)BPFPROF_FRAME_LABEL << BPFPROF_FRAME_SHIFT,
+		  "[no stack]");
+	cr_expect_eq(gpu_tally_nr_stacks(tally), 3);
+}
+
+/* Whatever the proportions, the shares are the count: none is lost by rounding. */
+Test(gpu_tally, shares_add_up)
+{
+	static const uint64_t totals[] = { 1, 2, 7, 1000003, 1ULL << 40, UINT64_MAX };
+	static const unsigned int seen[] = { 1, 1, 3, 50, 2 };
+	struct gpu_tally_count count;
+	struct aggregate_view view;
+
+	for (size_t t = 0; t < sizeof(totals) / sizeof(totals[0]); t++) {
+		struct bpfprof_gpu_call call = call_of(key_of(7, "cuMemcpyHtoD_v2"));
+
+		teardown();
+		setup();
+		call.bytes = 3;
+		call.ns = 11;
+		for (unsigned int s = 0; s < 5; s++)
+			for (unsigned int i = 0; i < seen[s]; i++)
+				send_stack(&call, 7, s + 1);
+		count = (struct gpu_tally_count){
+			.key = call.key,
+			.count = { .calls = totals[t], .bytes = totals[t], .ns = totals[t] }
+		};
+		finish(&count, 1, &view);
+		cr_expect_eq(value_sum(&view, PROFILE_CALLS), totals[t]);
+		cr_expect_eq(value_sum(&view, PROFILE_MOVED_BYTES), totals[t]);
+		cr_expect_eq(value_sum(&view, PROFILE_BLOCKED_NS), totals[t]);
+		if (totals[t] < 1000)
+			continue;
+		for (unsigned int s = 0; s < 5; s++) {
+			unsigned __int128 wanted = (unsigned __int128)totals[t] * seen[s] / 57;
+			uint64_t got = values_at(&view, 1, s + 1)[PROFILE_CALLS];
+
+			cr_expect(got + 4 >= (uint64_t)wanted && got - 4 <= (uint64_t)wanted,
+				  "stack %u of %" PRIu64 ": %" PRIu64, s, totals[t], got);
+		}
+	}
+}
+
+/* By what was seen of bytes and time where there is any; else by how often it was seen. */
+Test(gpu_tally, shares_by_what_was_seen)
+{
+	struct bpfprof_gpu_call small = call_of(key_of(7, "cuMemcpyHtoD_v2")), large = small;
+	struct gpu_tally_count count = { .key = small.key,
+					 .count = { .calls = 40, .bytes = 4000, .ns = 100 } };
+	struct aggregate_view view;
+
+	small.bytes = 1;
+	large.bytes = 99;
+	for (int i = 0; i < 3; i++)
+		send_stack(&small, 7, 1);
+	large.bytes = 97;
+	send_stack(&large, 7, 2);
+	finish(&count, 1, &view);
+	cr_assert_eq(view.nr_call_samples, 2);
+	cr_expect_eq(values_at(&view, 1, 1)[PROFILE_CALLS], 30);
+	cr_expect_eq(values_at(&view, 1, 1)[PROFILE_MOVED_BYTES], 120);
+	cr_expect_eq(values_at(&view, 1, 1)[PROFILE_BLOCKED_NS], 75, "no time was told");
+	cr_expect_eq(values_at(&view, 1, 2)[PROFILE_CALLS], 10);
+	cr_expect_eq(values_at(&view, 1, 2)[PROFILE_MOVED_BYTES], 3880);
+	cr_expect_eq(values_at(&view, 1, 2)[PROFILE_BLOCKED_NS], 25);
+}
+
+/* Counted, never seen; seen, and counted as zero: neither is made up. */
+Test(gpu_tally, nothing_seen_and_nothing_counted)
+{
+	struct bpfprof_gpu_call call = call_of(key_of(7, "cuStreamSynchronize"));
+	struct gpu_tally_count counts[] = { { .key = call.key },
+					    { .key = key_of(9, "cuCtxSynchronize"),
+					      .count = { .calls = 5, .ns = 50 } } };
+	struct aggregate_view view;
+
+	send_stack(&call, 7, 1);
+	finish(counts, 2, &view);
+	cr_assert_eq(view.nr_call_samples, 1);
+	cr_expect_eq(view.call_samples[0].values[PROFILE_CALLS], 5);
+	cr_expect_eq(view.call_samples[0].values[PROFILE_BLOCKED_NS], 50);
+	cr_expect_str_eq(label_at(&view, 0, 0), "cuCtxSynchronize");
+	cr_expect_eq(view.processes[view.call_samples[0].at.process].pid, 9);
+}
+
+/* Sums of what a target says do not wrap around to a small share. */
+Test(gpu_tally, largest_values)
+{
+	struct bpfprof_gpu_call call = call_of(key_of(7, "cuMemcpyHtoD_v2"));
+	struct gpu_tally_count count = {
+		.key = call.key,
+		.count = { .calls = UINT64_MAX, .bytes = UINT64_MAX, .ns = UINT64_MAX }
+	};
+	struct aggregate_view view;
+
+	call.bytes = call.ns = 1ULL << 63; /* twice that is nothing */
+	send_stack(&call, 7, 1);
+	send_stack(&call, 7, 1);
+	call.bytes = call.ns = 1;
+	send_stack(&call, 7, 2);
+	finish(&count, 1, &view);
+	cr_expect_eq(value_sum(&view, PROFILE_CALLS), UINT64_MAX);
+	cr_expect_eq(value_sum(&view, PROFILE_MOVED_BYTES), UINT64_MAX);
+	cr_expect_eq(value_sum(&view, PROFILE_BLOCKED_NS), UINT64_MAX);
+	cr_assert_eq(view.nr_call_samples, 2, "nothing is left over");
+	cr_expect_eq(values_at(&view, 1, 1)[PROFILE_MOVED_BYTES], UINT64_MAX - 1);
+	cr_expect_eq(values_at(&view, 1, 2)[PROFILE_MOVED_BYTES], 1);
+}
+
+/* What an entry's stack begins, the return's record ends; both are one call. */
+Test(gpu_tally, begun_and_returned)
+{
+	struct bpfprof_gpu_call call = call_of(key_of(7, "cuMemAlloc_v2")), other;
+	struct gpu_tally_count count = { .key = call.key,
+					 .count = { .calls = 2, .bytes = 4096, .ns = 10 } };
+	struct aggregate_view view;
+	uint32_t stack;
+
+	call.flags = BPFPROF_CALL_ENTRY | BPFPROF_CALL_STACK;
+	call.bytes = 4096;
+	send_stack(&call, 70, 1);
+	cr_expect_eq(memory_of(7).allocations, 0, "it has only begun");
+	cr_expect(gpu_tally_open_stack(tally, 70, call.begin_ns, &stack));
+	cr_expect_not(gpu_tally_open_stack(tally, 70, call.begin_ns + 1, &stack));
+	cr_expect_not(gpu_tally_open_stack(tally, 71, call.begin_ns, &stack));
+	send_call(&call, 70);
+	cr_expect_eq(memory_of(7).allocations, 0, "an entry is no call, in an event neither");
+	call.flags = BPFPROF_CALL_STACK;
+	call.ns = 5;
+	call.va = VA;
+	send_call(&call, 70);
+	cr_expect(memory_of(7).allocations == 1 && memory_of(7).live_bytes == 4096);
+	/* The number of the thread is another's by now, in another process. */
+	other = call_of(key_of(8, "cuMemAlloc_v2"));
+	other.begin_ns = call.begin_ns;
+	other.flags = BPFPROF_CALL_STACK;
+	other.va = VA;
+	other.bytes = 100;
+	send_call(&other, 70);
+	cr_expect_eq(memory_of(8).live_bytes, 100);
+	finish(&count, 1, &view);
+	cr_assert_eq(view.nr_call_samples, 1);
+	cr_expect_eq(view.call_samples[0].values[PROFILE_CALLS], 2);
+	cr_expect_eq(view.call_samples[0].values[PROFILE_ALLOCATED_BYTES], 4096);
+	cr_expect_eq(view.call_samples[0].values[PROFILE_INUSE_BYTES], 4096);
+	cr_expect_eq(view.call_samples[0].values[PROFILE_MOVED_BYTES], 0);
+}
+
+/* The thread's next call takes the place of the one before, returned or not. */
+Test(gpu_tally, thread_numbers_again)
+{
+	struct bpfprof_gpu_call first = call_of(key_of(7, "cuStreamSynchronize"));
+	struct bpfprof_gpu_call second = call_of(key_of(8, "cuCtxSynchronize"));
+	uint32_t one, two;
+
+	first.flags = second.flags = BPFPROF_CALL_ENTRY | BPFPROF_CALL_STACK;
+	send_stack(&first, 70, 1);
+	cr_assert(gpu_tally_open_stack(tally, 70, first.begin_ns, &one));
+	send_stack(&second, 70, 2);
+	cr_expect_not(gpu_tally_open_stack(tally, 70, first.begin_ns, &two));
+	cr_assert(gpu_tally_open_stack(tally, 70, second.begin_ns, &two));
+	cr_expect_neq(one, two);
+	/* So many threads do not fill anything: the oldest one goes. */
+	for (uint32_t tid = 1000; tid < 40000; tid++)
+		send_stack(&first, tid, 1);
+	cr_expect_not(gpu_tally_open_stack(tally, 70, second.begin_ns, &two));
+	cr_expect(gpu_tally_open_stack(tally, 39999, first.begin_ns, &two));
+	cr_expect_eq(lost("stacks_no_room"), 0);
+}
+
+Test(gpu_tally, live_and_peak)
+{
+	struct gpu_tally_memory memory;
+
+	alloc(7, VA, 1000);
+	alloc(7, VA + 1000, 500);
+	release(7, VA);
+	alloc(7, VA + 2000, 200);
+	memory = memory_of(7);
+	cr_expect(memory.live_bytes == 700 && memory.peak_bytes == 1500);
+	cr_expect(memory.allocations == 3 && memory.frees == 1 && !memory.unknown_frees);
+	release(7, VA); /* twice */
+	release(7, VA + 1); /* from before our time */
+	release(7, 0); /* allowed, nothing */
+	release(8, VA + 1000); /* another's address */
+	memory = memory_of(7);
+	cr_expect(memory.live_bytes == 700 && memory.frees == 3 && memory.unknown_frees == 2);
+	cr_expect(memory_of(8).unknown_frees == 1 && memory_of(8).live_bytes == 0);
+	/* Its free was not seen: there cannot be two. */
+	alloc(7, VA + 1000, 50);
+	memory = memory_of(7);
+	cr_expect(memory.live_bytes == 250 && memory.peak_bytes == 1500);
+	cr_expect_eq(memory.allocations, 4);
+	release(7, VA + 1000);
+	release(7, VA + 2000);
+	cr_expect_eq(memory_of(7).live_bytes, 0);
+}
+
+/* A call that failed has allocated nothing, one inside another is not told twice. */
+Test(gpu_tally, failed_and_nested)
+{
+	struct bpfprof_gpu_call call = call_of(key_of(7, "cuMemAlloc_v2"));
+
+	call.va = VA;
+	call.bytes = 100;
+	call.result = 2;
+	send_call(&call, 7);
+	cr_expect(memory_of(7).allocations == 0 && memory_of(7).live_bytes == 0);
+	alloc(7, VA, 100);
+	call = call_of(key_of(7, "cuMemRelease"));
+	call.va = VA;
+	call.flags = BPFPROF_CALL_NESTED;
+	send_call(&call, 7);
+	cr_expect(memory_of(7).live_bytes == 0 && memory_of(7).frees == 0);
+	send_call(&call, 7);
+	cr_expect_eq(memory_of(7).unknown_frees, 0);
+}
+
+/* Live bytes lie with the stack that allocated them, whoever frees them. */
+Test(gpu_tally, live_bytes_by_stack)
+{
+	struct bpfprof_gpu_call call = call_of(key_of(7, "cuMemAlloc_v2"));
+	struct gpu_tally_count count = { .key = call.key, .count = { .calls = 3, .bytes = 700 } };
+	struct aggregate_view view;
+
+	call.ns = 1;
+	for (uint64_t i = 0; i < 2; i++) {
+		call.va = VA + i;
+		call.bytes = i ? 400 : 100;
+		send_stack(&call, 7, i + 1);
+	}
+	alloc(7, VA + 2, 200);
+	release(7, VA + 1);
+	finish(&count, 1, &view);
+	cr_assert_eq(view.nr_call_samples, 3);
+	cr_expect_eq(values_at(&view, 1, 1)[PROFILE_INUSE_BYTES], 100);
+	cr_expect_eq(values_at(&view, 1, 2)[PROFILE_INUSE_BYTES], 0);
+	cr_expect_eq(values_at(&view, 1, 2)[PROFILE_ALLOCATED_BYTES], 400);
+	cr_expect_eq(value_sum(&view, PROFILE_INUSE_BYTES), 300);
+	cr_expect_eq(value_sum(&view, PROFILE_ALLOCATED_BYTES), 700);
+	cr_expect_eq(value_sum(&view, PROFILE_CALLS), 3);
+}
+
+/* Of that process alone; one that has its number before or after is another. */
+Test(gpu_tally, exit_drops_live_bytes)
+{
+	struct bpfprof_task_id task = { .pid = 7, .tid = 7, .start_ns = START_NS };
+	struct bpfprof_task_id stranger = { .pid = 99, .tid = 99, .start_ns = START_NS };
+
+	alloc(7, VA, 100);
+	alloc(7, VA + 1, 100);
+	alloc(8, VA, 30);
+	alloc_ns(7, START_NS + 1, VA, 4);
+	gpu_tally_exit(tally, &stranger);
+	gpu_tally_exit(tally, &task);
+	gpu_tally_exit(tally, &task);
+	cr_expect_eq(memory_of(7).live_bytes, 0);
+	cr_expect_eq(memory_of(7).peak_bytes, 200);
+	cr_expect(process_at(7, START_NS)->ended);
+	cr_expect_eq(memory_of(8).live_bytes, 30);
+	cr_expect_not(process_at(8, START_NS)->ended);
+	cr_expect_eq(process_at(7, START_NS + 1)->memory.live_bytes, 4);
+	cr_expect_not(process_at(7, START_NS + 1)->ended);
+	cr_expect_null(process_at(99, START_NS), "one that made no call is none of ours");
+	release(8, VA);
+	cr_expect_eq(memory_of(8).live_bytes, 0);
+}
+
+Test(gpu_tally, names_and_aliases)
+{
+	const struct gpu_tally_process *process;
+
+	cr_expect_str_eq(kernel_name(7, 1), "(none)");
+	name_send(7, 1, 0, "_Z4gemmPKfPf");
+	cr_expect_str_eq(kernel_name(7, 1), "gemm");
+	cr_expect_str_eq(kernel_name(8, 1), "(none)", "a handle is its process's");
+	name_send(7, 2, 1, "ignored");
+	cr_expect_str_eq(kernel_name(7, 2), "gemm");
+	name_send(8, 2, 1, "ignored");
+	cr_expect_str_eq(kernel_name(8, 2), "(none)", "an alias of what is not known");
+	name_send(7, 1, 0, "plain");
+	cr_expect_str_eq(kernel_name(7, 1), "plain", "the handle is another kernel's now");
+	cr_expect_str_eq(kernel_name(7, 2), "gemm");
+	name_send(7, 2, 2, "");
+	cr_expect_str_eq(kernel_name(7, 2), "gemm", "of itself");
+	name_send(7, 3, 0, "");
+	cr_expect_str_eq(kernel_name(7, 3), "(none)");
+	name_send(7, 1, 0, "");
+	cr_expect_str_eq(kernel_name(7, 1), "plain");
+	name_send(7, 0, 0, "null");
+	cr_expect_str_eq(kernel_name(7, 0), "(none)");
+	gpu_tally_kernel_set(tally, 9, START_NS, 5, "_Z3addi");
+	cr_expect_str_eq(kernel_name(9, 5), "add");
+	process = process_at(9, START_NS);
+	cr_assert_not_null(process);
+	cr_expect(!process->name && !process->pid, "nothing is known of it");
+	cr_expect_eq(lost("kernel_names_no_room"), 0);
+}
+
+Test(gpu_tally, names_without_an_end)
+{
+	struct bpfprof_gpu_name e = { .task = { .pid = 7, .tid = 7, .start_ns = START_NS },
+				      .handle = 1 };
+
+	memset(e.name, 'x', sizeof(e.name));
+	gpu_tally_name(tally, &e);
+	cr_expect_eq(strlen(kernel_name(7, 1)), sizeof(e.name) - 1);
+	memset(e.name, '\xff', sizeof(e.name));
+	e.handle = UINT64_MAX;
+	gpu_tally_name(tally, &e);
+	for (const char *c = kernel_name(7, UINT64_MAX); *c; c++)
+		cr_assert(*c >= ' ' && *c < 0x7f, "it is for a terminal");
+}
+
+/* What one may have is less than all there is: the next one gets its own. */
+Test(gpu_tally, names_of_one_process)
+{
+	char name[32];
+
+	for (uint64_t i = 1; i <= GPU_TALLY_MAX_PROCESS_NAMES + 3; i++) {
+		snprintf(name, sizeof(name), "k%" PRIu64, i);
+		name_send(7, i, 0, name);
+	}
+	cr_expect_eq(lost("kernel_names_no_room"), 3);
+	cr_expect_str_eq(kernel_name(7, GPU_TALLY_MAX_PROCESS_NAMES + 1), "(none)");
+	name_send(7, 1, 0, "renamed");
+	cr_expect_str_eq(kernel_name(7, 1), "renamed");
+	name_send(8, 1, 0, "other");
+	cr_expect_str_eq(kernel_name(8, 1), "other");
+	cr_expect_eq(lost("kernel_names_no_room"), 3);
+}
+
+/* Long names are no way around it; one that takes another's place costs what it is longer. */
+Test(gpu_tally, name_bytes_of_one_process)
+{
+	uint64_t fit = GPU_TALLY_PROCESS_NAME_BYTES / 1000;
+	char name[1001] = "";
+
+	memset(name, 'n', 1000);
+	for (uint64_t i = 1; i <= fit + 3; i++)
+		name_send(7, i, 0, name);
+	cr_expect_eq(lost("kernel_names_no_room"), 3);
+	cr_expect_str_eq(kernel_name(7, fit), name);
+	cr_expect_str_eq(kernel_name(7, fit + 1), "(none)");
+	name[0] = 'm';
+	name_send(7, 1, 0, name);
+	cr_expect_str_eq(kernel_name(7, 1), name);
+	name_send(8, 1, 0, name);
+	cr_expect_str_eq(kernel_name(8, 1), name);
+	cr_expect_eq(lost("kernel_names_no_room"), 3);
+	/* What it gives back is to be had again. */
+	name_send(7, 1, 0, "s");
+	name_send(7, fit + 1, 0, "t");
+	cr_expect_str_eq(kernel_name(7, fit + 1), "t");
+}
+
+Test(gpu_tally, names_in_all)
+{
+	char name[32];
+
+	for (uint64_t i = 1; i <= GPU_TALLY_MAX_NAMES; i++) {
+		snprintf(name, sizeof(name), "k%" PRIu64, i);
+		name_send(7 + (uint32_t)(i % 4), i, 0, name);
+	}
+	cr_expect_eq(lost("kernel_names_no_room"), 0);
+	name_send(20, 1, 0, "late");
+	cr_expect_eq(lost("kernel_names_no_room"), 1);
+	cr_expect_str_eq(kernel_name(20, 1), "(none)");
+}
+
+Test(gpu_tally, allocations_are_bounded)
+{
+	uint64_t most = GPU_TALLY_MAX_PROCESS_LIVE;
+
+	for (uint64_t i = 1; i <= most + 5; i++)
+		alloc(7, i, 2);
+	cr_expect_eq(lost("allocations_no_room"), 5);
+	cr_expect_eq(memory_of(7).allocations, most + 5);
+	cr_expect_eq(memory_of(7).live_bytes, 2 * most);
+	alloc(8, 1, 3);
+	cr_expect_eq(memory_of(8).live_bytes, 3, "that is not the others' loss");
+	release(7, 1);
+	alloc(7, most + 1, 2);
+	cr_expect_eq(memory_of(7).live_bytes, 2 * most);
+	for (uint64_t i = 2; GPU_TALLY_MAX_LIVE - most >= i; i++)
+		alloc(9, i, 1);
+	cr_expect_eq(lost("allocations_no_room"), 5);
+	alloc(10, 1, 1);
+	cr_expect_eq(lost("allocations_no_room"), 6);
+	cr_expect_eq(memory_of(10).live_bytes, 0);
+	gpu_tally_exit(tally, &(struct bpfprof_task_id){ .pid = 7, .start_ns = START_NS });
+	alloc(10, 1, 1);
+	cr_expect_eq(memory_of(10).live_bytes, 1);
+}
+
+/* One that calls from everywhere: its calls are told, the stacks of others come through. */
+Test(gpu_tally, stacks_are_bounded)
+{
+	struct bpfprof_gpu_call call = call_of(launch_of(7, 1)), other = call_of(launch_of(8, 1));
+	struct gpu_tally_count counts[] = { { .key = call.key, .count.calls = 1000000 },
+					    { .key = other.key, .count.calls = 5 } };
+	struct aggregate_view view;
+
+	for (uint64_t i = 1; i <= GPU_TALLY_MAX_PROCESS_STACKS + 7; i++)
+		send_stack(&call, 7, i);
+	cr_expect_eq(lost("stacks_no_room"), 7);
+	send_stack(&call, 7, 1); /* known */
+	send_stack(&other, 8, 1 << 20);
+	cr_expect_eq(lost("stacks_no_room"), 7);
+	finish(counts, 2, &view);
+	cr_expect_eq(value_sum(&view, PROFILE_CALLS) + view.nr_calls_lost, 1000005);
+	cr_expect_eq(values_at(&view, 2, 1 << 20)[PROFILE_CALLS], 5);
+}
+
+Test(gpu_tally, processes_are_bounded)
+{
+	for (uint32_t pid = 1; pid <= GPU_TALLY_MAX_PROCESSES; pid++)
+		alloc(pid, VA, 1);
+	cr_expect_eq(lost("processes_no_room"), 0);
+	alloc(GPU_TALLY_MAX_PROCESSES + 1, VA, 1);
+	name_send(GPU_TALLY_MAX_PROCESSES + 1, 1, 0, "k");
+	cr_expect_eq(lost("processes_no_room"), 2);
+	cr_expect_null(process_at(GPU_TALLY_MAX_PROCESSES + 1, START_NS));
+	alloc(1, VA + 1, 1);
+	cr_expect_eq(memory_of(1).live_bytes, 2);
+}
+
+/* An aggregate that is full takes no more: what is in it is still told, the rest is counted. */
+Test(gpu_tally, full_aggregate)
+{
+	static struct gpu_tally_count counts[4000];
+	struct bpfprof_gpu_call call;
+	struct aggregate_view view;
+
+	teardown();
+	make(256 * 1024);
+	for (uint64_t i = 0; i < 4000; i++) {
+		call = call_of(launch_of(7, i + 1));
+		send_stack(&call, 7, i + 1);
+		counts[i] = (struct gpu_tally_count){ .key = call.key, .count.calls = 10 };
+	}
+	finish(counts, 4000, &view);
+	cr_expect_gt(view.nr_call_samples, 0);
+	cr_expect_gt(view.nr_calls_lost, 0);
+	cr_expect_eq(value_sum(&view, PROFILE_CALLS) + view.nr_calls_lost, 40000);
+}
+
+/* Too small for anything at all. */
+Test(gpu_tally, no_aggregate_to_speak_of)
+{
+	struct bpfprof_gpu_call call = call_of(launch_of(7, 1));
+	struct gpu_tally_count count = { .key = call.key, .count.calls = 10 };
+	struct aggregate_view view;
+
+	/* From a budget that its own tables fill up to one with room for a few things. */
+	for (size_t bytes = 12 * 1024; bytes < 96 * 1024; bytes += 512) {
+		teardown();
+		if (aggregate_new(&a, false, bytes))
+			continue;
+		cr_assert_eq(gpu_tally_new(&tally, a), 0);
+		send_stack(&call, 7, 1);
+		finish(&count, 1, &view);
+		cr_expect_geq(value_sum(&view, PROFILE_CALLS) + view.nr_calls_lost +
+				      lost("calls_no_place"),
+			      10, "%zu bytes", bytes);
+	}
+}
+
+/* Records as nobody should send them: bounded, counted, no crash. */
+Test(gpu_tally, hostile_records)
+{
+	static const uint32_t numbers[] = { 0, 250, 255, 256, 65535, UINT32_MAX };
+	struct gpu_tally_count counts[6];
+	struct bpfprof_gpu_call call;
+	struct aggregate_view view;
+
+	for (size_t i = 0; i < 6; i++) {
+		call = call_of((struct bpfprof_gpu_key){
+			.start_ns = UINT64_MAX, .pid = UINT32_MAX, .function = numbers[i] });
+		call.ns = call.bytes = call.va = UINT64_MAX;
+		call.result = INT32_MIN;
+		call.flags = UINT32_MAX;
+		send_stack(&call, UINT32_MAX, 1);
+		send_call(&call, UINT32_MAX);
+		call.flags = BPFPROF_CALL_STACK;
+		send_call(&call, UINT32_MAX);
+		counts[i] = (struct gpu_tally_count){ .key = call.key,
+						      .count = { .calls = 2, .ns = UINT64_MAX } };
+	}
+	finish(counts, 6, &view);
+	cr_expect_eq(value_sum(&view, PROFILE_CALLS), 12);
+	cr_expect_str_eq(label_at(&view, 0, 0), "[unknown]");
+}
+
+/* No device has so much; the sums of a process stay sums. */
+Test(gpu_tally, absurd_allocations)
+{
+	struct gpu_tally_memory memory;
+
+	for (uint64_t i = 1; i <= 100; i++)
+		alloc(7, i, UINT64_MAX);
+	memory = memory_of(7);
+	cr_expect_geq(memory.live_bytes, 100ULL << 40);
+	cr_expect_eq(memory.peak_bytes, memory.live_bytes, "it never wrapped around");
+	for (uint64_t i = 1; i <= 100; i++)
+		release(7, i);
+	memory = memory_of(7);
+	cr_expect(memory.live_bytes == 0 && memory.frees == 100 && !memory.unknown_frees);
+}
+
+/* What is known of a process comes with its stacks, later words before earlier ones. */
+Test(gpu_tally, processes_are_described)
+{
+	struct container container = { .id = "c1", .pod = "pod", .namespace = "ml", .rank = "0" };
+	struct ranks ranks = { .rank = "3" };
+	struct bpfprof_sample sample = { .task = { .pid = 7, .tid = 7, .start_ns = START_NS } };
+	struct aggregate_input input = {
+		.sample = &sample, .stop = BPFPROF_STOP_INVALID, .own_pid = 4, .title = "ray::A.f"
+	};
+	struct bpfprof_gpu_call call = call_of(launch_of(7, 1));
+	const struct gpu_tally_process *process;
+
+	container.name = container.pod_uid = container.image = container.ray_cluster = "";
+	container.ray_group = container.ray_node_type = container.local_rank = "";
+	container.world_size = container.slurm_job = container.slurm_node = "";
+	/* Neither ends with a NUL. */
+	memset(sample.leader_comm, 'x', sizeof(sample.leader_comm));
+	memset(ranks.slurm_job, '9', sizeof(ranks.slurm_job));
+	gpu_tally_stack(tally, &input, &call);
+	process = process_at(7, START_NS);
+	cr_expect(process->pid == 4 && !process->rank && !process->pod);
+	cr_expect_eq(strlen(process->name), BPFPROF_COMM_LEN);
+	input.container = &container;
+	input.ranks = &ranks;
+	ranks.slurm_job[0] = 0;
+	memcpy(sample.leader_comm, "train", 6);
+	input.title = "ray::A.g";
+	gpu_tally_stack(tally, &input, &call);
+	process = process_at(7, START_NS);
+	cr_expect_str_eq(process->name, "train");
+	cr_expect_str_eq(process->ray_task, "ray::A.g");
+	cr_expect_str_eq(process->container, "c1");
+	cr_expect_str_eq(process->pod, "pod");
+	cr_expect_str_eq(process->namespace, "ml");
+	cr_expect_str_eq(process->rank, "3");
+}
+
+/* A collective's labels: what comm_text() says, and the operation. */
+static void told_comm(void *arg, const struct bpfprof_gpu_key *key, char comm[24], char rank[16])
+{
+	cr_expect_eq(key->handle, 0xc0);
+	snprintf(comm, 24, "%s", (const char *)arg);
+	snprintf(rank, 16, "3");
+}
+
+Test(gpu_tally, labels_of_calls)
+{
+	struct gpu_tally_count counts[] = { { .key = key_of(7, "ncclAllReduce"),
+					      .count = { .calls = 2, .bytes = 64, .ns = 9 } },
+					    { .key = launch_of(7, 0x20), .count.calls = 1 },
+					    { .key = key_of(7, "cuCtxSynchronize"),
+					      .count.calls = 1 } };
+	char hash[] = "0xfeed";
+	struct aggregate_view view;
+	const struct aggregate_call *call;
+
+	counts[0].key.handle = 0xc0;
+	counts[0].key.stream = 0x51;
+	counts[1].key.stream = 0;
+	cr_assert_eq(gpu_tally_finish(tally, counts, 3, told_comm, hash), 0);
+	aggregate_view_get(a, &view);
+	cr_assert_eq(view.nr_call_samples, 3);
+	cr_assert_eq(view.nr_calls, 3);
+	call = &view.calls[view.call_samples[0].call - 1];
+	cr_expect_str_eq(strtab_get(view.labels, call->comm), "0xfeed");
+	cr_expect_str_eq(strtab_get(view.labels, call->rank), "3");
+	cr_expect_str_eq(strtab_get(view.labels, call->op), "ncclAllReduce");
+	cr_expect_str_eq(strtab_get(view.labels, call->stream), "0x51");
+	cr_expect_eq(view.call_samples[0].values[PROFILE_MOVED_BYTES], 64);
+	cr_expect_eq(view.call_samples[0].values[PROFILE_BLOCKED_NS], 0, "it does not block");
+	call = &view.calls[view.call_samples[1].call - 1];
+	cr_expect_str_eq(strtab_get(view.labels, call->kernel), "kernel@0x20");
+	cr_expect_str_eq(strtab_get(view.labels, call->stream), "0x0");
+	cr_expect_str_eq(strtab_get(view.labels, call->comm), "");
+	call = &view.calls[view.call_samples[2].call - 1];
+	cr_expect(!call->stream && !call->kernel && !call->comm && !call->op);
+}
+
+/* A leaf more, once; what is no stack, or has no room, stays as it is. */
+Test(gpu_tally, stack_with_a_leaf)
+{
+	struct bpfprof_sample sample = { .task = { .pid = 7, .tid = 7, .start_ns = START_NS } };
+	const uint64_t frames[] = { FRAME(1), FRAME(2) };
+	struct aggregate_input input = {
+		.sample = &sample, .user = frames, .nr_user = 2, .stop = BPFPROF_STOP_COMPLETE
+	};
+	uint64_t function = aggregate_label(a, "f"), kernel = aggregate_label(a, "k");
+	struct aggregate_call_at at;
+	struct aggregate_view view;
+	const struct aggregate_stack *stack;
+	uint32_t with;
+
+	cr_assert_eq(aggregate_add_call(a, &input, &function, 1, &at), 0);
+	with = aggregate_stack_with(a, at.stack, kernel);
+	cr_expect_neq(with, at.stack);
+	cr_expect_eq(aggregate_stack_with(a, at.stack, kernel), with);
+	aggregate_view_get(a, &view);
+	stack = &view.stacks[with];
+	cr_assert_eq(stack->nr, 4);
+	cr_expect_eq(view.frames[stack->first], kernel);
+	cr_expect_eq(view.frames[stack->first + 1], function);
+	cr_expect_arr_eq(view.frames + stack->first + 2, frames, sizeof(frames));
+	cr_expect_eq(view.stacks[at.stack].nr, 3, "the other one is as it was");
+	cr_expect_eq(aggregate_stack_with(a, UINT32_MAX, kernel), UINT32_MAX);
+	cr_expect_eq(aggregate_stack_with(a, (uint32_t)view.nr_stacks, kernel), view.nr_stacks);
+	/* So often that it is longer than any stack may be, and beyond the budget. */
+	for (int i = 0; i < 3000; i++)
+		with = aggregate_stack_with(a, with, kernel);
+	aggregate_view_get(a, &view);
+	cr_expect_lt(view.stacks[with].nr, 3000);
+	cr_expect_eq(aggregate_stack_with(a, with, kernel), with);
+}
+
+Test(gpu_tally, stack_with_a_leaf_without_room)
+{
+	struct bpfprof_sample sample = { .task = { .pid = 7, .tid = 7, .start_ns = START_NS } };
+	struct aggregate_input input = { .sample = &sample, .stop = BPFPROF_STOP_INVALID };
+	struct aggregate_call_at at;
+	struct aggregate_view view;
+	uint64_t frame = FRAME(1);
+	uint32_t with = 0;
+
+	teardown();
+	make(128 * 1024);
+	cr_assert_eq(aggregate_add_call(a, &input, &frame, 1, &at), 0);
+	for (uint64_t i = 2; i < 20000; i++)
+		with = aggregate_stack_with(a, at.stack, FRAME(i));
+	cr_expect_eq(with, at.stack);
+	aggregate_view_get(a, &view);
+	cr_expect_gt(view.nr_table_full, 0);
+	cr_expect_eq(view.nr_stacks - 2 + view.nr_table_full, 19998);
+}

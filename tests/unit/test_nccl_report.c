@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "output/nccl_report.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "profile/gpu_read.h"
+
+TestSuite(nccl_report, .timeout = 60);
+
+#define FILE_OF(host, seconds, ...)                                                                \
+	"{\"host\":\"" host "\",\"seconds\":" seconds ",\"processes\":[" __VA_ARGS__ "]}"
+#define PROCESS(pid, rest) "{\"pid\":" pid ",\"name\":\"python3\"" rest "}"
+#define COMMS(...) ",\"communicators\":[" __VA_ARGS__ "]"
+#define COMM(comm, hash, rank, size, calls, last)                                                  \
+	"{\"comm\":\"" comm "\",\"hash\":\"" hash "\",\"rank\":" rank ",\"size\":" size            \
+	",\"calls\":" calls ",\"last\":\"" last "\"}"
+#define COLLECTIVES(...) ",\"collectives\":[" __VA_ARGS__ "]"
+#define COLLECTIVE(comm, operation, calls, bytes, ns, max_ns)                                      \
+	"{\"comm\":\"" comm "\",\"operation\":\"" operation                                        \
+	"\",\"datatype\":\"float32\",\"stream\":\"0x7\",\"calls\":" calls ",\"bytes\":" bytes      \
+	",\"ns\":" ns ",\"max_ns\":" max_ns "}"
+#define OPENS(...) ",\"open\":[" __VA_ARGS__ "]"
+#define OPEN(comm, function, seconds, bytes, stack)                                                \
+	"{\"tid\":77,\"thread\":\"worker\",\"comm\":\"" comm "\",\"stream\":\"0x7\",\"function\":" \
+	"\"" function "\",\"seconds\":" seconds ",\"bytes\":" bytes ",\"stack\":[" stack "]}"
+#define REDUCE(rank, calls) COMM("0xc0", "0xabc", rank, "4", calls, "ncclAllReduce")
+#define WAITS(seconds) OPEN("0xc0", "ncclAllReduce", seconds, "4000", "\"ncclAllReduce\"")
+
+static char *report_of(const char *first, const char *second, size_t rows)
+{
+	const struct nccl_report_options options = { .rows = rows };
+	struct gpu_read read;
+	struct buf text;
+
+	cr_assert_eq(gpu_read_init(&read), 0);
+	cr_assert_eq(gpu_read_add(&read, "a.json", first, strlen(first)), 0);
+	if (second)
+		cr_assert_eq(gpu_read_add(&read, "b.json", second, strlen(second)), 0);
+	buf_init(&text, 1 << 20);
+	cr_assert_eq(nccl_report(&text, &read, &options), 0);
+	cr_assert_eq(buf_error(&text), 0);
+	gpu_read_fini(&read);
+	return buf_take(&text);
+}
+
+static void expect_exactly(const char *first, const char *second, const char *wanted)
+{
+	char *text = report_of(first, second, 64);
+
+	cr_expect_str_eq(text, wanted, "got:\n%s\nnot:\n%s", text, wanted);
+	free(text);
+}
+
+/* All of these parts, in that order; the last one is NULL. */
+static void expect_parts(const char *first, const char *second, const char *const *parts)
+{
+	char *text = report_of(first, second, 64), *at = text;
+
+	for (; *parts; parts++) {
+		char *found = strstr(at, *parts);
+
+		cr_expect(found, "no '%s' in:\n%s", *parts, at);
+		at = found ? found + strlen(*parts) : at;
+	}
+	free(text);
+}
+
+#define EXPECT_PARTS(first, second, ...)                                                           \
+	expect_parts(first, second, (const char *const[]){ __VA_ARGS__, NULL })
+
+/* Nobody else of that text is blamed. */
+static void expect_none_behind(const char *first, const char *second)
+{
+	char *text = report_of(first, second, 64);
+
+	cr_expect_not(strstr(text, "BEHIND"), "%s", text);
+	free(text);
+}
+
+#define HEAD                                                                                       \
+	"    Rank      Calls  Last                  Open                              Process\n"
+
+Test(nccl_report, one_does_not_come)
+{
+	expect_exactly(
+		FILE_OF("node-1", "10",
+			PROCESS("10", COMMS(REDUCE("0", "120")) OPENS(WAITS("42.5"))) "," PROCESS(
+				"11", ",\"ray_task\":\"ray::Trainer.fit\",\"pod\":\"job-0\","
+				      "\"namespace\":\"ml\"" COMMS(REDUCE("1", "119"))
+					      OPENS(OPEN("0x0", "cuStreamSynchronize", "41", "0",
+							 "\"cuStreamSynchronize\","
+							 "\"load (data.py:7)\"")))),
+		FILE_OF("node-2", "10",
+			PROCESS("20", COMMS(REDUCE("2", "120")) OPENS(WAITS("40")))),
+		"[1] a.json: node-1, 10.0 s, 2 processes\n"
+		"[2] b.json: node-2, 10.0 s, 1 process\n"
+		"\n"
+		"Communicator 0xabc, 4 ranks\n" HEAD "       0        120  ncclAllReduce         "
+		"ncclAllReduce for 42.5 s          [1] node-1 "
+		"pid 10 python3\n"
+		"       1        119  ncclAllReduce         cuStreamSynchronize for 41.0 s    [1] "
+		"node-1 "
+		"pid 11 ray::Trainer.fit, pod ml/job-0\n"
+		"       2        120  ncclAllReduce         ncclAllReduce for 40.0 s          [2] "
+		"node-2 "
+		"pid 20 python3\n"
+		"  BEHIND: rank 1, in no collective of this communicator, while ranks 0, 2 wait, "
+		"the "
+		"longest in ncclAllReduce for 42.5 s\n"
+		"  With fewer calls, too: at most 119, those that wait 120\n"
+		"  Calls are counted from when bpfprof came, and these are of several files, of "
+		"10.0 s "
+		"each:\n"
+		"  a difference may come from their start\n"
+		"    Rank 1: [1] node-1 pid 11 ray::Trainer.fit, pod ml/job-0\n"
+		"      in cuStreamSynchronize for 41.0 s: thread 77 worker\n"
+		"        cuStreamSynchronize\n"
+		"        load (data.py:7)\n"
+		"  Not in these files: rank 3 of 4: without a call while it was watched, or not "
+		"watched.\n"
+		"  Others wait: if watched, that is who is behind\n");
+}
+
+/* The others wait for the device, where counts alone tell. */
+Test(nccl_report, fewer_calls)
+{
+	expect_exactly(
+		FILE_OF("node-1", "10",
+			PROCESS("10", COMMS(REDUCE("0", "120")) OPENS(OPEN("0x0", "cuStreamSynchronize", "30", "0", ""))) "," PROCESS(
+				"11",
+				COMMS(REDUCE(
+					"1",
+					"119"))) "," PROCESS("12",
+							     COMMS(REDUCE(
+								     "2",
+								     "120"))) "," PROCESS("13",
+											  COMMS(REDUCE(
+												  "3",
+												  "119")))),
+		NULL,
+		"a.json: node-1, 10.0 s, 4 processes\n"
+		"\n"
+		"Communicator 0xabc, 4 ranks\n" HEAD "       0        120  ncclAllReduce         "
+		"cuStreamSynchronize for 30.0 s    node-1 pid "
+		"10 python3\n"
+		"       1        119  ncclAllReduce         -                                 "
+		"node-1 pid "
+		"11 python3\n"
+		"       2        120  ncclAllReduce         -                                 "
+		"node-1 pid "
+		"12 python3\n"
+		"       3        119  ncclAllReduce         -                                 "
+		"node-1 pid "
+		"13 python3\n"
+		"  BEHIND: ranks 1, 3, with 119 calls, while rank 0 has made 120\n"
+		"  None waits in a collective, but rank 0 does in cuStreamSynchronize, for 30.0 s\n"
+		"    Rank 1: node-1 pid 11 python3\n"
+		"      in no CUDA or NCCL call; to see where: bpfprof dump -p 11, on node-1\n"
+		"    Rank 3: node-1 pid 13 python3\n"
+		"      in no CUDA or NCCL call; to see where: bpfprof dump -p 13, on node-1\n");
+}
+
+Test(nccl_report, all_equal)
+{
+	const char *two =
+		FILE_OF("n", "1",
+			PROCESS("10", COMMS(COMM("0x1", "0xabc", "0", "2", "7", "x"))) "," PROCESS(
+				"11", COMMS(COMM("0x2", "0xabc", "1", "2", "7", "x"))));
+	const char *waiting = FILE_OF(
+		"n", "1",
+		PROCESS("10",
+			COMMS(COMM("0x1", "0xabc", "0", "2", "7", "x")) OPENS(OPEN(
+				"0x1", "x", "2", "8",
+				""))) "," PROCESS("11",
+						  COMMS(COMM("0x2", "0xabc", "1", "2", "7", "x"))
+							  OPENS(OPEN("0x2", "x", "3", "8", ""))));
+
+	expect_none_behind(two, NULL);
+	EXPECT_PARTS(two, NULL,
+		     "  All 2 ranks have made 7 calls\n"
+		     "  None waits in a call: they may be running as usual\n");
+	expect_none_behind(waiting, NULL);
+	EXPECT_PARTS(waiting, NULL,
+		     "  All 2 ranks have made 7 calls, and all wait, the longest in x for 3.0 s\n");
+}
+
+Test(nccl_report, different_calls)
+{
+	const char *text = FILE_OF(
+		"n", "1",
+		PROCESS("10",
+			COMMS(COMM("0x1", "0xabc", "0", "2", "7", "x")) OPENS(OPEN(
+				"0x1", "x", "2", "8000",
+				""))) "," PROCESS("11",
+						  COMMS(COMM("0x2", "0xabc", "1", "2", "7", "x"))
+							  OPENS(OPEN("0x2", "y", "3", "8", ""))));
+
+	EXPECT_PARTS(text, NULL,
+		     "  They wait in different calls: rank 0 in x of 8.0 kB, rank 1 in y of 8 B\n");
+}
+
+/* Runs of very different lengths: the counts say little, and that is said. */
+Test(nccl_report, other_runs)
+{
+	EXPECT_PARTS(
+		FILE_OF("n", "60", PROCESS("10", COMMS(REDUCE("0", "600")))),
+		FILE_OF("m", "2", PROCESS("11", COMMS(REDUCE("1", "20")))),
+		"  BEHIND: rank 1, with 20 calls, while rank 0 has made 600\n",
+		"  None waits in a call: they may be running as usual\n",
+		"of several files, of 2.0 s to 60.0 s:\n"
+		"  the difference may be no more than that\n",
+		"  Not in these files: ranks 2-3 of 4: without a call while they were watched, or "
+		"not watched\n");
+}
+
+/* Sends and receives are not of all ranks. */
+Test(nccl_report, between_two)
+{
+	const char *counts = FILE_OF(
+		"n", "1",
+		PROCESS("10", COMMS(COMM("0x1", "0xabc", "0", "2", "17", "ncclSend")) COLLECTIVES(
+				      COLLECTIVE("0x1", "ncclSend", "10", "10", "0",
+						 "0"))) "," PROCESS("11",
+								    COMMS(COMM("0x2", "0xabc", "1",
+									       "2", "7", "x"))));
+	const char *open = FILE_OF(
+		"n", "1",
+		PROCESS("10", COMMS(COMM("0x1", "0xabc", "0", "2", "7", "ncclRecv")) OPENS(
+				      OPEN("0x1", "ncclRecv", "50", "8",
+					   ""))) "," PROCESS("11", COMMS(COMM("0x2", "0xabc", "1",
+									      "2", "7", "x"))));
+
+	expect_none_behind(counts, NULL);
+	EXPECT_PARTS(counts, NULL, "  All 2 ranks have made 7 calls\n");
+	expect_none_behind(open, NULL);
+}
+
+/* A group's end may be of any communicator, unless there is only one. */
+Test(nccl_report, groups)
+{
+	const char *one = FILE_OF(
+		"n", "1",
+		PROCESS("10", COMMS(COMM("0x1", "0xabc", "0", "2", "7", "x")) OPENS(
+				      OPEN("0x0", "ncclGroupEnd", "50", "0",
+					   ""))) "," PROCESS("11", COMMS(COMM("0x2", "0xabc", "1",
+									      "2", "7", "x"))));
+	const char *two = FILE_OF(
+		"n", "1",
+		PROCESS("10",
+			COMMS(COMM("0x1", "0xabc", "0", "2", "7", "x") "," COMM("0x3", "0xdef", "0",
+										"2", "7", "x"))
+				OPENS(OPEN("0x0", "ncclGroupEnd", "50", "0",
+					   ""))) "," PROCESS("11", COMMS(COMM("0x2", "0xabc", "1",
+									      "2", "7", "x"))));
+
+	EXPECT_PARTS(
+		one, NULL,
+		"  BEHIND: rank 1, in no collective of this communicator, while rank 0 waits, in "
+		"ncclGroupEnd for 50.0 s\n");
+	expect_none_behind(two, NULL);
+	EXPECT_PARTS(two, NULL, "Who waits in ncclGroupEnd may do so for another communicator\n");
+}
+
+/* Two files of one run: the last one tells. What is worst comes first. */
+Test(nccl_report, older_file)
+{
+	const char *old = FILE_OF("n", "1", PROCESS("10", COMMS(REDUCE("0", "5"))));
+	const char *now = FILE_OF(
+		"n", "1",
+		PROCESS("10", COMMS(REDUCE("0", "7"))) "," PROCESS(
+			"11", COMMS(REDUCE("1", "7") "," COMM("0x9", "0x9", "0", "1", "3", "y"))));
+
+	expect_none_behind(old, now);
+	EXPECT_PARTS(old, now, "Communicator 0x9, 1 rank\n", "Communicator 0xabc, 4 ranks\n",
+		     "[1] n pid 10 python3 (an older file)\n", "[2] n pid 10 python3\n",
+		     "  All 2 ranks have made 7 calls\n", "Not in these files: ranks 2-3 of 4");
+}
+
+/* A process that calls itself by the number that is missing. */
+Test(nccl_report, missing)
+{
+	EXPECT_PARTS(
+		FILE_OF("n", "1",
+			PROCESS("10", COMMS(REDUCE("0", "5")) OPENS(WAITS("5"))) "," PROCESS(
+				"11", ",\"rank\":\"2\"" OPENS(OPEN("0x0", "cuCtxSynchronize", "4",
+								   "0", "\"f (x.py:1)\"")))),
+		NULL, "  One rank alone: there is none to compare it with\n",
+		"  Not in these files: ranks 1-3 of 4: ",
+		"    RANK=2, if that is it: n pid 11 python3\n"
+		"      in cuCtxSynchronize for 4.0 s: thread 77 worker\n"
+		"        f (x.py:1)\n");
+}
+
+Test(nccl_report, many_missing)
+{
+	EXPECT_PARTS(
+		FILE_OF("n", "1",
+			PROCESS("10",
+				COMMS(COMM("0x1", "0x1", "4000000000", "4294967295", "1", "x")))),
+		NULL,
+		"  Not in these files: ranks 0-3999999999, 4000000001-4294967294 of 4294967295: ");
+}
+
+Test(nccl_report, slow)
+{
+	expect_exactly(
+		FILE_OF("n", "10",
+			PROCESS("10",
+				COMMS(COMM("0xc0", "0xa", "0", "1", "101", "ncclAllReduce"))
+					COLLECTIVES(COLLECTIVE(
+						"0xc0", "ncclAllReduce", "100", "400000", "1000000",
+						"50000") "," COLLECTIVE("0xc0", "ncclAllReduce",
+									"1", "4000000000", "7000",
+									"7000")))),
+		FILE_OF("n", "10",
+			PROCESS("20",
+				COMMS(COMM("0xc0", "0xb", "0", "1", "12", "ncclAllReduce"))
+					COLLECTIVES(COLLECTIVE(
+						"0xc0", "ncclAllReduce", "11", "44000", "50000000",
+						"9000000") "," COLLECTIVE("0xee", "ncclSend", "2",
+									  "5", "0", "0"))
+						OPENS(OPEN("0xc0", "ncclAllReduce", "0.5", "4000",
+							   "")))),
+		"[1] a.json: n, 10.0 s, 1 process\n"
+		"[2] b.json: n, 10.0 s, 1 process\n"
+		"\n"
+		"Communicator 0xa, 1 rank\n" HEAD "       0        101  ncclAllReduce         -    "
+		"                             [1] n pid "
+		"10 python3\n"
+		"\n"
+		"Communicator 0xb, 1 rank\n" HEAD "       0         12  ncclAllReduce         "
+		"ncclAllReduce for 500 ms          [2] n pid "
+		"20 python3\n"
+		"\n"
+		"Time in calls on the host, the slowest against the fastest; what the GPU does "
+		"after\n"
+		"a call has returned is not in it\n"
+		"\n"
+		"  ncclAllReduce float32, 4.0 kB each, 1 rank: 500 times\n"
+		"         Mean      Longest      Calls    Rank  Process\n"
+		"       5.0 ms       9.0 ms         11       0  [2] n pid 20 python3\n"
+		"      10.0 us      50.0 us        100       0  [1] n pid 10 python3\n"
+		"\n"
+		"  ncclAllReduce float32, 4.0 GB each, 1 rank\n"
+		"         Mean      Longest      Calls    Rank  Process\n"
+		"       7.0 us       7.0 us          1       0  [1] n pid 10 python3\n"
+		"\n"
+		"  ncclSend float32, 2 B each, ranks not known\n"
+		"         Mean      Longest      Calls    Rank  Process\n"
+		"            -            -          2       ?  [2] n pid 20 python3\n");
+}
+
+/* Means of bytes per call that are nearly the same are compared; several streams are one row. */
+Test(nccl_report, about_the_same)
+{
+	EXPECT_PARTS(
+		FILE_OF("n", "1",
+			PROCESS("10",
+				COLLECTIVES(COLLECTIVE(
+					"0x1", "x", "10", "1000", "300",
+					"40") "," COLLECTIVE("0x1", "x", "10", "1050", "500",
+							     "90"))) "," PROCESS("11",
+										 COLLECTIVES(COLLECTIVE(
+											 "0x1", "x",
+											 "10",
+											 "1000",
+											 "20",
+											 "2")))),
+		NULL,
+		"  x float32, about 105 B each, ranks not known: 20 times\n"
+		"         Mean      Longest      Calls    Rank  Process\n"
+		"        40 ns        90 ns         20       ?  n pid 10 python3\n"
+		"         2 ns         2 ns         10       ?  n pid 11 python3\n");
+}
+
+/* The fastest stays in sight. */
+Test(nccl_report, few_rows)
+{
+	char *text = report_of(
+		FILE_OF("n", "1",
+			PROCESS("10", COLLECTIVES(COLLECTIVE("0x1", "x", "1", "1", "50", "1"))) "," PROCESS(
+				"11",
+				COLLECTIVES(COLLECTIVE(
+					"0x1", "x", "1", "1", "30",
+					"1"))) "," PROCESS("12",
+							   COLLECTIVES(COLLECTIVE(
+								   "0x1", "x", "1", "1", "20",
+								   "1"))) "," PROCESS("13",
+										      COLLECTIVES(COLLECTIVE(
+											      "0x1",
+											      "x",
+											      "1",
+											      "1",
+											      "10",
+											      "1")))),
+		NULL, 2);
+
+	cr_expect(strstr(text, "  n pid 10 python3\n  ... 2 more\n"), "%s", text);
+	cr_expect(strstr(text, "  n pid 13 python3\n"), "%s", text);
+	free(text);
+}
+
+Test(nccl_report, memory)
+{
+	expect_exactly(
+		FILE_OF("n", "1",
+			PROCESS("10",
+				",\"memory\":{\"live_bytes\":76000000000,"
+				"\"device_free\":1700000000,\"device_total\":"
+				"80000000000}") "," PROCESS("11",
+							    ",\"memory\":{\"live_"
+							    "bytes\":7,\"device_"
+							    "free\":4000000000,"
+							    "\"device_total\":"
+							    "80000000000}") "," PROCESS("12",
+											",\"memory"
+											"\":{"
+											"\"device_"
+											"free\":"
+											"null,"
+											"\"device_"
+											"total\":"
+											"null}") ","
+												 "7"),
+		NULL,
+		"a.json: n, 1.0 s, 3 processes\n"
+		"\n"
+		"No communicator was used while these processes were watched\n"
+		"\n"
+		"Device memory over 95%, which makes kernels and collectives many times "
+		"slower:\n"
+		"  78.3 GB of 80.0 GB (97.9%), 76.0 GB of it live allocations seen: n pid "
+		"10 python3\n"
+		"\n"
+		"1 entry was not understood\n");
+}
+
+/* Names that want to write to the terminal. */
+Test(nccl_report, hostile_names)
+{
+	char *text = report_of(
+		FILE_OF("\\u001b[31m", "1",
+			"{\"pid\":1,\"name\":\"a\\nb\\u0007\",\"pod\":\"\\u202e\",\"namespace\":"
+			"\"\\u0000\"" COMMS(COMM("0x1", "0x1", "0", "2", "1",
+						 "\\u001b")) COLLECTIVES(COLLECTIVE("0x1", "\\r",
+										    "1", "1", "1",
+										    "1"))
+				OPENS(OPEN(
+					"0x1", "\\u009b\\n", "9", "1",
+					"\"\\u001b\\n\"")) "}," PROCESS("2",
+									COMMS(COMM("0x1", "0x1",
+										   "1", "2", "1",
+										   "x"))
+										OPENS(OPEN("0x0",
+											   "\\b",
+											   "0", "0",
+											   "\"\\t"
+											   "\"")))),
+		NULL, 0);
+	const char *at;
+
+	for (at = text; *at; at++)
+		cr_expect(*at == '\n' || (unsigned char)*at >= 0x20, "0x%x in:\n%s", *at, text);
+	cr_expect_not(strstr(text, "\xc2\x9b"), "%s", text);
+	cr_expect_not(strstr(text, "\xe2\x80\xae"), "%s", text);
+	free(text);
+}

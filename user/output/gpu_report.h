@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_OUTPUT_GPU_REPORT_H
+#define BPFPROF_OUTPUT_GPU_REPORT_H
+
+/*
+ * What `bpfprof gpu` tells of CUDA and NCCL, as a table for people and as JSON (which
+ * `report --nccl` reads). Plain arrays, borrowed while it is written. Every string may come from a
+ * target and is made safe here; "" is what is not known, and none is NULL unless said.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct buf;
+struct stats_reason;
+
+struct gpu_report_call {
+	const char *function, *exported; /* as shown, and as the library calls it */
+	uint64_t calls, bytes, ns, max_ns, errors;
+	bool blocks; /* ns counts as blocked */
+};
+
+struct gpu_report_launch {
+	const char *kernel; /* demangled */
+	uint64_t handle;
+	const char *function, *exported;
+	uint32_t grid[3], block[3];
+	uint64_t stream, calls;
+};
+
+struct gpu_report_copy {
+	const char *direction, *function;
+	uint64_t stream, calls, bytes, ns;
+};
+
+struct gpu_report_collective {
+	const char *operation, *datatype;
+	const char *extra_name, *extra; /* "op", "root" or "peer": "sum" or "3"; or both "" */
+	uint64_t comm, stream, calls, bytes, ns, max_ns;
+};
+
+struct gpu_report_comm {
+	uint64_t comm;
+	bool known; /* hash, rank and size are */
+	uint64_t hash;
+	uint32_t rank, size;
+	uint64_t calls;
+	const char *last; /* function */
+};
+
+/* A call that has not returned. */
+struct gpu_report_open {
+	uint32_t tid;
+	const char *thread, *function;
+	double seconds; /* since it began */
+	uint64_t stream, comm, bytes;
+	const char *const *stack; /* leaf first */
+	size_t nr_stack;
+};
+
+struct gpu_report_memory {
+	uint64_t live_bytes, peak_bytes, allocations, frees;
+	uint64_t unknown_frees; /* of what was allocated before we came */
+	bool device_known;
+	uint64_t device_free, device_total; /* as the process last asked itself */
+};
+
+struct gpu_report_process {
+	uint32_t pid;
+	const char *name, *container, *pod, *namespace, *ray_task, *rank;
+	const struct gpu_report_call *calls;
+	size_t nr_calls;
+	const struct gpu_report_launch *launches;
+	size_t nr_launches;
+	const struct gpu_report_copy *copies;
+	size_t nr_copies;
+	const struct gpu_report_collective *collectives;
+	size_t nr_collectives;
+	const struct gpu_report_comm *comms;
+	size_t nr_comms;
+	const struct gpu_report_open *open;
+	size_t nr_open;
+	struct gpu_report_memory memory;
+};
+
+struct gpu_report_library {
+	const char *path;
+	bool cuda, nccl;
+	uint32_t functions; /* that are hooked */
+	const char *problem; /* NULL: none */
+};
+
+struct gpu_report {
+	const char *host;
+	double seconds;
+	const struct gpu_report_library *libraries;
+	size_t nr_libraries;
+	const struct gpu_report_process *processes;
+	size_t nr_processes;
+	uint64_t stacks_taken, stacks_skipped;
+	const struct stats_reason *lost;
+	size_t nr_lost;
+};
+
+struct gpu_report_options {
+	size_t rows; /* per table, 0 = all */
+	const char *sort; /* "calls", "bytes" or "blocked"; NULL: what says most of each table */
+	size_t columns; /* 0 = 80 */
+};
+
+/* Whole lines of at most that many columns, but for what a narrow screen has no room for. */
+void gpu_table(struct buf *dst, const struct gpu_report *report,
+	       const struct gpu_report_options *options);
+/* One object. The rank of a process and an "op" are strings; what is not known is null. */
+void gpu_json(struct buf *dst, const struct gpu_report *report);
+
+#endif

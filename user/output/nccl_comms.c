@@ -1,0 +1,656 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Who is behind. All ranks of a communicator make the same collective calls in the same order, so
+ * that one which is in none while the others wait in one is what they wait for. Where that does not
+ * tell, the number of calls does, as far as it goes: each file counts from when bpfprof came. Sends
+ * and receives are between two ranks, and tell neither.
+ */
+#include "output/nccl_writer.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "output/units.h"
+#include "profile/gpu_read.h"
+
+#define WAIT_SECONDS 1.0 /* in a call, from which on it is no wait as usual */
+#define MAX_RANGES 16 /* of ranks in one line */
+#define MAX_BEHIND 8 /* of which more is told, unless all rows were asked for */
+#define MAX_HINTS 8
+#define MAX_OPEN 4 /* calls of one process */
+#define MAX_STACK 48 /* lines */
+#define MAX_FRAME 160 /* columns */
+#define MAX_FUNCTION 20
+#define MAX_THREAD 32
+#define OPEN_WIDTH 32
+#define RUNS_DIFFER 1.1 /* durations: by so much they differ much */
+
+/* A rank of a communicator, in one process of one file. */
+struct member {
+	const struct gpu_read_comm *comm;
+	const struct gpu_read_process *process;
+	const struct gpu_read_open *open; /* the oldest in it, or end of a group; or NULL */
+	const struct gpu_read_open *other; /* the oldest elsewhere: waits for the device; or NULL */
+	double calls; /* collective ones */
+	bool last; /* of this rank: older files tell of older moments */
+	bool waits;
+	bool unsure; /* waits in the end of a group, of this or of another communicator */
+	bool behind;
+};
+
+static bool is_between_two(const char *function)
+{
+	return !strcmp(function, "ncclSend") || !strcmp(function, "ncclRecv");
+}
+
+/* The calls of a group wait in its end, which does not say of which communicator they are. */
+static bool is_group_end(const struct gpu_read_open *open)
+{
+	return !strcmp(open->function, "ncclGroupEnd");
+}
+
+static const struct gpu_read_open *open_of(const struct gpu_read *read,
+					   const struct gpu_read_comm *comm)
+{
+	const struct gpu_read_range *range = &read->processes[comm->process].open;
+	const struct gpu_read_open *found = NULL, *open;
+	size_t i;
+
+	for (i = 0; i < range->nr; i++) {
+		open = &read->open[range->first + i];
+		if (open->comm != comm->comm && !(is_group_end(open) && !open->comm))
+			continue;
+		if (!found || (is_group_end(found) && !is_group_end(open)) ||
+		    (is_group_end(found) == is_group_end(open) && open->seconds > found->seconds))
+			found = open;
+	}
+	return found;
+}
+
+/* Where NCCL's calls only enqueue, who waits does so in a synchronizing call. */
+static const struct gpu_read_open *other_open_of(const struct gpu_read *read,
+						 const struct gpu_read_comm *comm)
+{
+	const struct gpu_read_range *range = &read->processes[comm->process].open;
+	const struct gpu_read_open *found = NULL, *open;
+	size_t i;
+
+	for (i = 0; i < range->nr; i++) {
+		open = &read->open[range->first + i];
+		if (open->comm != comm->comm && open->seconds >= WAIT_SECONDS &&
+		    (!found || open->seconds > found->seconds))
+			found = open;
+	}
+	return found;
+}
+
+static double collective_calls(const struct gpu_read *read, const struct gpu_read_comm *comm)
+{
+	const struct gpu_read_range *range = &read->processes[comm->process].operations;
+	const struct gpu_read_operation *operation;
+	double calls = (double)comm->calls;
+	size_t i;
+
+	for (i = 0; i < range->nr; i++) {
+		operation = &read->operations[range->first + i];
+		if (operation->comm == comm->comm && is_between_two(operation->operation))
+			calls -= (double)operation->calls;
+	}
+	return calls > 0 ? calls : 0;
+}
+
+static int compare(const void *first, const void *second)
+{
+	const struct gpu_read_comm *a = ((const struct member *)first)->comm;
+	const struct gpu_read_comm *b = ((const struct member *)second)->comm;
+
+	if (a->hash != b->hash)
+		return a->hash < b->hash ? -1 : 1;
+	if (a->size != b->size)
+		return a->size < b->size ? -1 : 1;
+	if (a->rank != b->rank)
+		return a->rank < b->rank ? -1 : 1;
+	if (a->process != b->process)
+		return a->process < b->process ? -1 : 1;
+	return a < b ? -1 : a > b;
+}
+
+static bool same_comm(const struct member *a, const struct member *b)
+{
+	return a->comm->hash == b->comm->hash && a->comm->size == b->comm->size;
+}
+
+/* "0-2, 5" */
+struct ranges {
+	struct buf *dst;
+	size_t nr;
+};
+
+static void range_add(struct ranges *ranges, uint32_t first, uint32_t last)
+{
+	ranges->nr++;
+	if (ranges->nr > MAX_RANGES) {
+		if (ranges->nr == MAX_RANGES + 1)
+			buf_add_str(ranges->dst, ", ...");
+		return;
+	}
+	buf_printf(ranges->dst, "%s%" PRIu32, ranges->nr > 1 ? ", " : "", first);
+	if (last > first)
+		buf_printf(ranges->dst, "-%" PRIu32, last);
+}
+
+/* Of the members for which *(bool *)(member + flag) is as wanted: "rank 1", "ranks 1, 3-5". */
+static void add_ranks(struct buf *dst, const struct member *members, size_t nr, size_t flag,
+		      bool wanted)
+{
+	struct ranges ranges = { .dst = dst };
+	uint32_t first = 0, last = 0;
+	size_t i, found = 0;
+
+	for (i = 0; i < nr; i++)
+		found += members[i].last && *((const bool *)&members[i] + flag) == wanted;
+	buf_add_str(dst, found == 1 ? "rank " : "ranks ");
+	for (i = 0, found = 0; i < nr; i++) {
+		if (!members[i].last || *((const bool *)&members[i] + flag) != wanted)
+			continue;
+		if (!found++) {
+			first = members[i].comm->rank;
+		} else if (members[i].comm->rank != last + 1) {
+			range_add(&ranges, first, last);
+			first = members[i].comm->rank;
+		}
+		last = members[i].comm->rank;
+	}
+	if (found)
+		range_add(&ranges, first, last);
+}
+
+static void add_seconds(struct buf *dst, double seconds)
+{
+	char text[UNITS_TEXT];
+
+	buf_add_str(dst, units_ns(text, nccl_ns(seconds)));
+}
+
+static void add_members(struct nccl_writer *w, const struct member *members, size_t nr)
+{
+	size_t shown = nr < w->rows ? nr : w->rows, i;
+	const struct gpu_read_open *call;
+	const struct member *member;
+	struct buf open;
+
+	buf_init(&open, 256);
+	buf_printf(w->dst, "  %6s  %9s  %-*s  %-*s  %s\n", "Rank", "Calls", MAX_FUNCTION, "Last",
+		   OPEN_WIDTH, "Open", "Process");
+	for (i = 0; i < shown; i++) {
+		member = &members[i];
+		buf_printf(w->dst, "  %6" PRIu32 "  %9" PRIu64 "  ", member->comm->rank,
+			   member->comm->calls);
+		nccl_add_cell(w, *member->comm->last ? member->comm->last : "-", MAX_FUNCTION);
+		buf_add_str(w->dst, "  ");
+		buf_reset(&open);
+		call = member->open ? member->open : member->other;
+		if (call) {
+			buf_printf(&open, "%.64s for ", call->function);
+			add_seconds(&open, call->seconds);
+		}
+		nccl_add_cell(w, open.len ? open.data : "-", OPEN_WIDTH);
+		buf_add_str(w->dst, "  ");
+		nccl_add_process(w, member->process);
+		buf_add_str(w->dst, member->last ? "\n" : " (an older file)\n");
+	}
+	if (shown < nr)
+		buf_printf(w->dst, "  ... and %zu more\n", nr - shown);
+	buf_fini(&open);
+}
+
+static void add_open(struct nccl_writer *w, const struct gpu_read_open *open)
+{
+	size_t shown = open->frames.nr < MAX_STACK ? open->frames.nr : MAX_STACK, i;
+
+	buf_add_str(w->dst, "      in ");
+	nccl_add_name(w, open->function, MAX_FUNCTION);
+	buf_add_str(w->dst, " for ");
+	add_seconds(w->dst, open->seconds);
+	buf_printf(w->dst, ": thread %" PRIu64 " ", open->tid);
+	nccl_add_name(w, open->thread, MAX_THREAD);
+	buf_add_char(w->dst, '\n');
+	for (i = 0; i < shown; i++) {
+		buf_add_str(w->dst, "        ");
+		nccl_add_name(w, w->read->frames[open->frames.first + i], MAX_FRAME);
+		buf_add_char(w->dst, '\n');
+	}
+	if (shown < open->frames.nr)
+		buf_printf(w->dst, "        ... and %zu more frames\n", open->frames.nr - shown);
+	if (!open->frames.nr)
+		buf_add_str(w->dst, "        (no stack was taken)\n");
+}
+
+/* What it has open, of whatever kind, with the stacks; else how to learn more. */
+static void add_where(struct nccl_writer *w, const struct gpu_read_process *process)
+{
+	size_t shown = process->open.nr < MAX_OPEN ? process->open.nr : MAX_OPEN, i;
+
+	for (i = 0; i < shown; i++)
+		add_open(w, &w->read->open[process->open.first + i]);
+	if (shown < process->open.nr)
+		buf_printf(w->dst, "      ... and %zu more calls open\n", process->open.nr - shown);
+	if (process->open.nr)
+		return;
+	buf_printf(w->dst, "      in no CUDA or NCCL call; to see where: bpfprof dump -p %" PRIu64,
+		   process->pid);
+	buf_add_str(w->dst, ", on ");
+	nccl_add_name(w, w->read->files[process->file].host, MAX_FUNCTION);
+	buf_add_char(w->dst, '\n');
+}
+
+/* What is known of a communicator's members that are judged. */
+struct counts {
+	size_t nr, nr_waiting, nr_unsure;
+	double fewest, most; /* calls */
+	double most_waiting;
+	const struct member *busiest; /* most calls */
+	const struct member *longest; /* waiting */
+	const struct member *elsewhere; /* longest waiting in other calls */
+	double shortest_run, longest_run;
+	bool one_file;
+};
+
+static struct counts counts_of(const struct nccl_writer *w, const struct member *members, size_t nr)
+{
+	struct counts counts = { .one_file = true };
+	const struct member *member, *first = NULL;
+	double seconds;
+	size_t i;
+
+	for (i = 0; i < nr; i++) {
+		member = &members[i];
+		if (!member->last)
+			continue;
+		seconds = w->read->files[member->process->file].seconds;
+		if (!first) {
+			first = counts.busiest = member;
+			counts.fewest = member->calls;
+			counts.shortest_run = counts.longest_run = seconds;
+		}
+		counts.nr++;
+		if (member->calls < counts.fewest)
+			counts.fewest = member->calls;
+		if (member->calls > counts.busiest->calls)
+			counts.busiest = member;
+		if (seconds < counts.shortest_run)
+			counts.shortest_run = seconds;
+		if (seconds > counts.longest_run)
+			counts.longest_run = seconds;
+		counts.one_file &= member->process->file == first->process->file;
+		counts.nr_unsure += member->unsure;
+		if (member->other && (!counts.elsewhere ||
+				      member->other->seconds > counts.elsewhere->other->seconds))
+			counts.elsewhere = member;
+		if (!member->waits)
+			continue;
+		counts.nr_waiting++;
+		if (member->calls > counts.most_waiting)
+			counts.most_waiting = member->calls;
+		if (!counts.longest || member->open->seconds > counts.longest->open->seconds)
+			counts.longest = member;
+	}
+	counts.most = counts.busiest->calls;
+	return counts;
+}
+
+static void add_longest(struct nccl_writer *w, const struct counts *counts)
+{
+	buf_add_str(w->dst, counts->nr_waiting > 1 ? ", the longest in " : ", in ");
+	nccl_add_name(w, counts->longest->open->function, MAX_FUNCTION);
+	buf_add_str(w->dst, " for ");
+	add_seconds(w->dst, counts->longest->open->seconds);
+}
+
+/* Where none waits in a collective. */
+static void add_elsewhere(struct nccl_writer *w, const struct counts *counts)
+{
+	if (!counts->elsewhere) {
+		buf_add_str(w->dst, "  None waits in a call: they may be running as usual\n");
+		return;
+	}
+	buf_printf(w->dst, "  None waits in a collective, but rank %" PRIu32 " does in ",
+		   counts->elsewhere->comm->rank);
+	nccl_add_name(w, counts->elsewhere->other->function, MAX_FUNCTION);
+	buf_add_str(w->dst, ", for ");
+	add_seconds(w->dst, counts->elsewhere->other->seconds);
+	buf_add_char(w->dst, '\n');
+}
+
+static void add_not_comparable(struct nccl_writer *w, const struct counts *counts)
+{
+	if (counts->one_file || counts->fewest == counts->most)
+		return;
+	buf_add_str(w->dst, "  Calls are counted from when bpfprof came, and these are of several "
+			    "files, ");
+	if (counts->longest_run > RUNS_DIFFER * counts->shortest_run)
+		buf_printf(w->dst,
+			   "of %.1f s to %.1f s:\n  the difference may be no more than that\n",
+			   counts->shortest_run, counts->longest_run);
+	else
+		buf_printf(w->dst, "of %.1f s each:\n  a difference may come from their start\n",
+			   counts->longest_run);
+}
+
+/* Those in no call, where others wait. */
+static void judge_waiting(struct nccl_writer *w, struct member *members, size_t nr,
+			  const struct counts *counts)
+{
+	double fewest = (double)UINT64_MAX, most = 0;
+	size_t i;
+
+	for (i = 0; i < nr; i++)
+		members[i].behind = members[i].last && !members[i].waits && !members[i].unsure;
+	buf_add_str(w->dst, "  BEHIND: ");
+	add_ranks(w->dst, members, nr, offsetof(struct member, behind), true);
+	buf_printf(w->dst, ", in no collective of this communicator, while ");
+	add_ranks(w->dst, members, nr, offsetof(struct member, waits), true);
+	buf_add_str(w->dst, counts->nr_waiting == 1 ? " waits" : " wait");
+	add_longest(w, counts);
+	buf_add_char(w->dst, '\n');
+	for (i = 0; i < nr; i++) {
+		if (!members[i].behind)
+			continue;
+		if (members[i].calls < fewest)
+			fewest = members[i].calls;
+		if (members[i].calls > most)
+			most = members[i].calls;
+	}
+	if (most < counts->most_waiting)
+		buf_printf(w->dst, "  With fewer calls, too: at most %.0f, those that wait %.0f\n",
+			   most, counts->most_waiting);
+	else if (fewest > counts->most_waiting)
+		buf_printf(w->dst, "  But with more calls: %.0f or more, those that wait %.0f\n",
+			   fewest, counts->most_waiting);
+}
+
+static void judge_calls(struct nccl_writer *w, struct member *members, size_t nr,
+			const struct counts *counts)
+{
+	size_t i;
+
+	for (i = 0; i < nr; i++)
+		members[i].behind = members[i].last && members[i].calls == counts->fewest;
+	buf_add_str(w->dst, "  BEHIND: ");
+	add_ranks(w->dst, members, nr, offsetof(struct member, behind), true);
+	buf_printf(w->dst, ", with %.0f calls, while rank %" PRIu32 " has made %.0f\n",
+		   counts->fewest, counts->busiest->comm->rank, counts->most);
+	if (counts->nr_waiting) {
+		buf_add_str(w->dst,
+			    counts->nr_waiting == counts->nr ? "  All wait" : "  Some wait");
+		add_longest(w, counts);
+		buf_add_char(w->dst, '\n');
+	} else if (!counts->nr_unsure) {
+		add_elsewhere(w, counts);
+	}
+}
+
+static void judge_equal(struct nccl_writer *w, const struct counts *counts)
+{
+	buf_printf(w->dst, "  All %zu ranks have made %.0f calls", counts->nr, counts->most);
+	if (counts->nr_waiting) {
+		buf_add_str(w->dst, counts->nr_waiting == counts->nr ? ", and all wait"
+								     : ", and some wait");
+		add_longest(w, counts);
+	}
+	buf_add_char(w->dst, '\n');
+	if (!counts->nr_waiting && !counts->nr_unsure)
+		add_elsewhere(w, counts);
+}
+
+/* Ranks in different calls at once never come together. */
+static void add_mismatch(struct nccl_writer *w, const struct member *members, size_t nr)
+{
+	const struct member *first = NULL, *member;
+	char text[UNITS_TEXT];
+	size_t i;
+
+	for (i = 0; i < nr; i++) {
+		member = &members[i];
+		if (!member->last || !member->waits || is_group_end(member->open))
+			continue;
+		if (!first)
+			first = member;
+		if (strcmp(first->open->function, member->open->function) ||
+		    first->open->bytes != member->open->bytes)
+			break;
+	}
+	if (!first || i == nr)
+		return;
+	buf_printf(w->dst, "  They wait in different calls: rank %" PRIu32 " in ",
+		   first->comm->rank);
+	nccl_add_name(w, first->open->function, MAX_FUNCTION);
+	buf_printf(w->dst, " of %s, rank %" PRIu32 " in ", units_bytes(text, first->open->bytes),
+		   member->comm->rank);
+	nccl_add_name(w, member->open->function, MAX_FUNCTION);
+	buf_printf(w->dst, " of %s\n", units_bytes(text, member->open->bytes));
+}
+
+static bool has_comm(const struct gpu_read *read, const struct gpu_read_process *process,
+		     const struct gpu_read_comm *comm)
+{
+	const struct gpu_read_comm *other;
+	size_t i;
+
+	for (i = 0; i < process->comms.nr; i++) {
+		other = &read->comms[process->comms.first + i];
+		if (other->known && other->hash == comm->hash && other->size == comm->size)
+			return true;
+	}
+	return false;
+}
+
+/* Its environment calls it so: of the whole job, which this communicator may not be of. */
+static void add_hints(struct nccl_writer *w, const struct gpu_read_comm *comm, uint32_t first,
+		      uint32_t last, size_t *nr)
+{
+	const struct gpu_read_process *process;
+	char text[16];
+	uint32_t rank;
+	size_t i;
+
+	for (rank = first; *nr < MAX_HINTS && w->looks > w->read->nr_processes; rank++) {
+		snprintf(text, sizeof(text), "%" PRIu32, rank);
+		w->looks -= w->read->nr_processes;
+		for (i = 0; i < w->read->nr_processes && *nr < MAX_HINTS; i++) {
+			process = &w->read->processes[i];
+			if (strcmp(process->rank, text) || has_comm(w->read, process, comm))
+				continue;
+			(*nr)++;
+			buf_printf(w->dst, "    RANK=%s, if that is it: ", text);
+			nccl_add_process(w, process);
+			buf_add_char(w->dst, '\n');
+			add_where(w, process);
+		}
+		if (rank == last)
+			break;
+	}
+}
+
+static void add_missing(struct nccl_writer *w, const struct member *members, size_t nr,
+			const struct counts *counts)
+{
+	uint32_t size = members[0].comm->size, next, end;
+	struct ranges ranges = { .dst = w->dst };
+	size_t i, nr_hints = 0;
+
+	if (counts->nr == size)
+		return;
+	buf_printf(w->dst, "  Not in these files: %s ", size - counts->nr == 1 ? "rank" : "ranks");
+	for (i = 0, next = 0; i <= nr; i++) {
+		end = i < nr ? members[i].comm->rank : size;
+		if (end > next)
+			range_add(&ranges, next, end - 1);
+		next = i < nr ? end + 1 : end;
+	}
+	buf_printf(w->dst, " of %" PRIu32 ": without a call while %s watched, or not watched%s\n",
+		   size, size - counts->nr == 1 ? "it was" : "they were",
+		   counts->nr_waiting ? ".\n  Others wait: if watched, that is who is behind" : "");
+	for (i = 0, next = 0; i <= nr; i++) {
+		end = i < nr ? members[i].comm->rank : size;
+		if (end > next)
+			add_hints(w, members[0].comm, next, end - 1, &nr_hints);
+		next = i < nr ? end + 1 : end;
+	}
+}
+
+static void add_behind(struct nccl_writer *w, const struct member *members, size_t nr)
+{
+	size_t max = w->rows == SIZE_MAX ? SIZE_MAX : MAX_BEHIND, shown = 0, i;
+
+	for (i = 0; i < nr && shown < max; i++) {
+		if (!members[i].behind)
+			continue;
+		shown++;
+		buf_printf(w->dst, "    Rank %" PRIu32 ": ", members[i].comm->rank);
+		nccl_add_process(w, members[i].process);
+		buf_add_char(w->dst, '\n');
+		add_where(w, members[i].process);
+	}
+}
+
+/* One communicator. */
+struct group {
+	struct member *members;
+	size_t nr;
+	struct counts counts;
+	unsigned int severity;
+};
+
+static bool some_are_idle(const struct counts *counts)
+{
+	return counts->nr_waiting && counts->nr_waiting + counts->nr_unsure < counts->nr;
+}
+
+static unsigned int severity_of(const struct group *group)
+{
+	const struct counts *counts = &group->counts;
+
+	if (some_are_idle(counts))
+		return 4;
+	if (counts->nr_waiting || counts->nr_unsure || counts->elsewhere)
+		return counts->fewest < counts->most || counts->nr < group->members->comm->size ? 3
+												: 2;
+	return counts->fewest < counts->most;
+}
+
+static int compare_groups(const void *first, const void *second)
+{
+	const struct group *a = first, *b = second;
+
+	if (a->severity != b->severity)
+		return a->severity > b->severity ? -1 : 1;
+	return a->members < b->members ? -1 : a->members > b->members;
+}
+
+static void add_group(struct nccl_writer *w, const struct group *group)
+{
+	const struct counts *counts = &group->counts;
+	struct member *members = group->members;
+	size_t nr = group->nr;
+
+	buf_printf(w->dst, "\nCommunicator 0x%" PRIx64 ", %" PRIu32 " %s\n", members->comm->hash,
+		   members->comm->size, members->comm->size == 1 ? "rank" : "ranks");
+	add_members(w, members, nr);
+	if (some_are_idle(counts))
+		judge_waiting(w, members, nr, counts);
+	else if (counts->fewest < counts->most)
+		judge_calls(w, members, nr, counts);
+	else if (counts->nr > 1)
+		judge_equal(w, counts);
+	else if (members->comm->size > 1)
+		buf_add_str(w->dst, "  One rank alone: there is none to compare it with\n");
+	if (counts->nr_unsure)
+		buf_add_str(w->dst,
+			    "  Who waits in ncclGroupEnd may do so for another communicator\n");
+	add_not_comparable(w, counts);
+	add_mismatch(w, members, nr);
+	add_behind(w, members, nr);
+	add_missing(w, members, nr, counts);
+}
+
+static size_t members_fill(const struct gpu_read *read, struct member *members)
+{
+	size_t nr = 0, i;
+
+	for (i = 0; i < read->nr_comms; i++) {
+		const struct gpu_read_comm *comm = &read->comms[i];
+		struct member *member = &members[nr];
+
+		if (!comm->known)
+			continue;
+		*member = (struct member){ .comm = comm,
+					   .process = &read->processes[comm->process],
+					   .open = open_of(read, comm),
+					   .other = other_open_of(read, comm),
+					   .calls = collective_calls(read, comm) };
+		if (member->open && member->open->seconds >= WAIT_SECONDS) {
+			member->unsure =
+				is_group_end(member->open) && member->process->comms.nr > 1;
+			member->waits = !member->unsure && !is_between_two(member->open->function);
+		}
+		nr++;
+	}
+	return nr;
+}
+
+/* Members of one communicator stand together, by rank. */
+static size_t groups_fill(const struct nccl_writer *w, struct group *groups, struct member *members,
+			  size_t nr)
+{
+	size_t nr_groups = 0, i;
+	struct group *group = NULL;
+
+	for (i = 0; i < nr; i++) {
+		members[i].last = i + 1 == nr || !same_comm(&members[i], &members[i + 1]) ||
+				  members[i].comm->rank != members[i + 1].comm->rank;
+		if (!i || !same_comm(&members[i - 1], &members[i])) {
+			group = &groups[nr_groups++];
+			*group = (struct group){ .members = &members[i] };
+		}
+		group->nr++;
+	}
+	for (i = 0; i < nr_groups; i++) {
+		groups[i].counts = counts_of(w, groups[i].members, groups[i].nr);
+		groups[i].severity = severity_of(&groups[i]);
+	}
+	return nr_groups;
+}
+
+int nccl_add_comms(struct nccl_writer *w)
+{
+	const struct gpu_read *read = w->read;
+	__cleanup(free_mem) struct member *members = calloc(read->nr_comms + 1, sizeof(*members));
+	__cleanup(free_mem) struct group *groups = calloc(read->nr_comms + 1, sizeof(*groups));
+	size_t nr, nr_groups, shown, i;
+
+	if (!members || !groups)
+		return -ENOMEM;
+	nr = members_fill(read, members);
+	qsort(members, nr, sizeof(*members), compare);
+	nr_groups = groups_fill(w, groups, members, nr);
+	qsort(groups, nr_groups, sizeof(*groups), compare_groups);
+	shown = nr_groups < w->rows ? nr_groups : w->rows;
+	for (i = 0; i < shown; i++)
+		add_group(w, &groups[i]);
+	if (shown < nr_groups)
+		buf_printf(w->dst, "\n... and %zu more communicators\n", nr_groups - shown);
+	if (!nr)
+		buf_add_str(w->dst,
+			    "\nNo communicator was used while these processes were watched\n");
+	if (read->nr_comms > nr)
+		buf_printf(w->dst, "\n%zu more communicators, whose ranks are not known\n",
+			   read->nr_comms - nr);
+	return 0;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_OUTPUT_NCCL_WRITER_H
+#define BPFPROF_OUTPUT_NCCL_WRITER_H
+
+/* The parts of nccl_report(). What fails is 0 or -ENOMEM; dst has an error of its own. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+struct gpu_read;
+struct gpu_read_process;
+
+struct nccl_writer {
+	struct buf *dst;
+	const struct gpu_read *read;
+	size_t rows; /* of a table: never 0 */
+	uint64_t looks; /* at processes, for ranks that are missing: so many are left */
+	struct buf text; /* scratch */
+};
+
+/* What others wrote, made safe and cut. */
+void nccl_add_name(struct nccl_writer *w, const char *name, size_t columns);
+/* The same, with blanks behind. */
+void nccl_add_cell(struct nccl_writer *w, const char *name, size_t columns);
+/* "[2] node-1 pid 4242 ray::Trainer.fit, pod ml/job-0" */
+void nccl_add_process(struct nccl_writer *w, const struct gpu_read_process *process);
+uint64_t nccl_ns(double seconds);
+
+/* Ranks of each communicator, and who is behind. */
+int nccl_add_comms(struct nccl_writer *w);
+/* Time per call, side by side. */
+int nccl_add_times(struct nccl_writer *w);
+
+#endif

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/call_list.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "base/strtab.h"
+
+#define OVERFLOW_ID 1 /* of every strtab */
+
+void call_list_fini(struct call_list *list)
+{
+	strtab_free(list->labels);
+	free(list->calls.data);
+	free(list->call_hashes.data);
+	free(list->samples.data);
+	free(list->call_index.slots);
+	*list = (struct call_list){ 0 };
+}
+
+/* Taken out of the budget at once: as much for the table around the texts as for them. */
+static int labels_make(struct call_list *list, struct table_budget *budget)
+{
+	size_t share = budget->max_bytes / 16;
+	int err;
+
+	if (budget->bytes + 2 * share > budget->max_bytes)
+		return -E2BIG;
+	err = strtab_new(&list->labels, share);
+	if (!err)
+		budget->bytes += 2 * share;
+	return err;
+}
+
+/* Cut between two characters. */
+static size_t label_len(const char *text)
+{
+	size_t len = strnlen(text, AGGREGATE_LABEL_BYTES + 1);
+
+	if (len <= AGGREGATE_LABEL_BYTES)
+		return len;
+	for (len = AGGREGATE_LABEL_BYTES; len > AGGREGATE_LABEL_BYTES - 3; len--)
+		if ((text[len] & 0xc0) != 0x80)
+			break;
+	return len;
+}
+
+uint32_t call_list_label(struct call_list *list, struct table_budget *budget, const char *text)
+{
+	if (!text || !*text)
+		return 0;
+	if (!list->labels && labels_make(list, budget)) {
+		list->nr_unlabelled++;
+		return OVERFLOW_ID;
+	}
+	return strtab_add_len(list->labels, text, label_len(text));
+}
+
+uint32_t call_list_add(struct call_list *list, struct table_budget *budget, uint64_t seed,
+		       const struct aggregate_call_labels *labels)
+{
+	struct aggregate_call call = {
+		.function = call_list_label(list, budget, labels->function),
+		.kernel = call_list_label(list, budget, labels->kernel),
+		.stream = call_list_label(list, budget, labels->stream),
+		.comm = call_list_label(list, budget, labels->comm),
+		.rank = call_list_label(list, budget, labels->rank),
+		.op = call_list_label(list, budget, labels->op),
+	};
+	uint64_t hash = XXH3_64bits_withSeed(&call, sizeof(call), seed);
+	struct aggregate_call *all = list->calls.data;
+	uint32_t slot, i;
+
+	if (index_start(&list->call_index, hash, &slot))
+		while (index_next(&list->call_index, &list->call_hashes, hash, &slot, &i))
+			if (!memcmp(&all[i], &call, sizeof(call)))
+				return i + 1;
+	if (index_reserve(budget, &list->calls, sizeof(call), &list->call_hashes, &list->call_index,
+			  hash, &slot)) {
+		list->nr_unlabelled++;
+		return 0;
+	}
+	all = list->calls.data;
+	all[list->calls.nr++] = call;
+	index_put(&list->call_index, &list->call_hashes, hash, slot);
+	return (uint32_t)list->calls.nr;
+}
+
+int call_list_sample(struct call_list *list, struct table_budget *budget,
+		     const struct aggregate_call_sample *sample)
+{
+	int err = vec_reserve(budget, &list->samples, 1, sizeof(*sample));
+
+	if (!err)
+		((struct aggregate_call_sample *)list->samples.data)[list->samples.nr++] = *sample;
+	return err;
+}
+
+void call_list_view(const struct call_list *list, struct aggregate_view *view)
+{
+	view->calls = list->calls.data;
+	view->nr_calls = list->calls.nr;
+	view->call_samples = list->samples.data;
+	view->nr_call_samples = list->samples.nr;
+	view->labels = list->labels;
+	view->nr_calls_lost = list->nr_lost;
+	view->nr_labels_lost =
+		list->nr_unlabelled + (list->labels ? strtab_nr_lost(list->labels) : 0);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_PROFILE_CALL_LIST_H
+#define BPFPROF_PROFILE_CALL_LIST_H
+
+/*
+ * What an aggregate keeps of calls: the texts that they are told by, what equal ones have in
+ * common (found by hash), and their samples. All of it out of the aggregate's budget.
+ */
+
+#include "profile/aggregate.h"
+#include "profile/table.h"
+
+struct call_list {
+	struct strtab *labels; /* NULL until the first one */
+	struct vec calls, call_hashes, samples;
+	struct index call_index;
+	uint64_t nr_lost; /* calls */
+	uint64_t nr_unlabelled; /* calls that there was no room for */
+};
+
+void call_list_fini(struct call_list *list);
+/* Id of the text, 0 of NULL and ""; STRTAB_OVERFLOW's if there is no room. */
+uint32_t call_list_label(struct call_list *list, struct table_budget *budget, const char *text);
+/* Index + 1, 0 if there is no room. */
+uint32_t call_list_add(struct call_list *list, struct table_budget *budget, uint64_t seed,
+		       const struct aggregate_call_labels *labels);
+/* 0, -E2BIG or -ENOMEM. */
+int call_list_sample(struct call_list *list, struct table_budget *budget,
+		     const struct aggregate_call_sample *sample);
+void call_list_view(const struct call_list *list, struct aggregate_view *view);
+
+#endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_PROFILE_GPU_READ_H
+#define BPFPROF_PROFILE_GPU_READ_H
+
+/*
+ * What `report --nccl` needs of several files of `bpfprof gpu --once --json`. A file may come from
+ * anywhere: it is bounded in bytes, depth and in how much is kept of it; what has the wrong type is
+ * skipped and counted. Strings are as the file has them, up to a NUL, not yet fit for a terminal.
+ * What belongs to a process stands together, [first, first + nr) of an array. Everything
+ * lives until gpu_read_fini().
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define GPU_READ_FILE_BYTES (64U << 20)
+#define GPU_READ_FILES 1024
+
+struct strtab;
+
+struct gpu_read_file {
+	const char *path; /* as it was named */
+	const char *host;
+	double seconds; /* that it was watched for, 0: not known */
+	size_t nr_processes;
+};
+
+struct gpu_read_range {
+	size_t first, nr;
+};
+
+struct gpu_read_process {
+	uint32_t file;
+	uint64_t pid;
+	const char *name, *container, *pod, *namespace, *ray_task, *rank; /* "": not known */
+	struct gpu_read_range comms, operations, open;
+	bool device_known;
+	uint64_t device_free, device_total, live_bytes;
+};
+
+struct gpu_read_comm {
+	uint32_t process;
+	uint32_t rank, size; /* rank < size, where they are */
+	bool known; /* hash, rank and size are */
+	uint64_t comm; /* its address, what the others name it by */
+	uint64_t hash;
+	uint64_t calls; /* from when it was met on */
+	const char *last; /* function, or "" */
+};
+
+struct gpu_read_operation {
+	uint32_t process;
+	const char *operation, *datatype;
+	uint64_t comm, stream;
+	uint64_t calls, bytes, ns, max_ns; /* of all calls */
+};
+
+/* A call that had not returned. */
+struct gpu_read_open {
+	uint32_t process;
+	uint64_t tid;
+	const char *thread, *function;
+	double seconds; /* since it began, not negative */
+	uint64_t stream, comm, bytes;
+	struct gpu_read_range frames; /* leaf first */
+};
+
+struct gpu_read {
+	struct gpu_read_file *files;
+	size_t nr_files, cap_files;
+	struct gpu_read_process *processes;
+	size_t nr_processes, cap_processes;
+	struct gpu_read_comm *comms;
+	size_t nr_comms, cap_comms;
+	struct gpu_read_operation *operations;
+	size_t nr_operations, cap_operations;
+	struct gpu_read_open *open;
+	size_t nr_open, cap_open;
+	const char **frames;
+	size_t nr_frames, cap_frames;
+	uint64_t nr_not_understood; /* entries of another type than they should have */
+	uint64_t nr_left_out; /* entries past what is kept */
+	struct strtab *strings;
+};
+
+int gpu_read_init(struct gpu_read *read); /* 0 or -ENOMEM */
+void gpu_read_fini(struct gpu_read *read);
+
+/*
+ * Adds the file of that name with the content text[len]. 0, -EBADMSG (not what gpu --json writes),
+ * -E2BIG (over GPU_READ_FILE_BYTES or GPU_READ_FILES, or too much to parse), -ENOMEM. After an error
+ * a part of the file may have been added.
+ */
+int gpu_read_add(struct gpu_read *read, const char *path, const char *text, size_t len);
+
+#endif

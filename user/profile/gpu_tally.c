@@ -1,0 +1,819 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/gpu_tally.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+/* What is hashed is chosen by targets: handles, addresses. */
+#define HASH_FUNCTION(key, bytes, hash)                                                            \
+	((hash) = (unsigned int)XXH3_64bits_withSeed(key, bytes, tally->seed))
+#include <uthash.h>
+
+#include "container/containers.h"
+#include "gpu/functions.h"
+#include "proc/ranks.h"
+#include "profile/aggregate.h"
+#include "profile/stats.h"
+#include "symbol/demangle.h"
+
+#define MAX_OPEN 16384 /* threads whose last stack of a call that has begun is kept */
+#define HANDLE_TEXT_BYTES 32
+/* Of one allocation: no device has as much, and sums of so many do not overflow. */
+#define MAX_ALLOCATION_BYTES (1ULL << 45)
+
+_Static_assert(MAX_ALLOCATION_BYTES <= UINT64_MAX / GPU_TALLY_MAX_LIVE, "sums do not overflow");
+
+struct process_key {
+	uint64_t start_ns;
+	uint32_t pid, pad;
+};
+
+struct process_entry {
+	UT_hash_handle hh;
+	struct process_key key;
+	uint32_t index; /* in processes */
+	uint32_t nr_names, nr_live, nr_stacks;
+	size_t name_bytes;
+};
+
+struct handle_key {
+	uint64_t start_ns;
+	uint64_t value; /* of a kernel, or an address of device memory */
+	uint32_t pid, pad;
+};
+
+struct name_entry {
+	UT_hash_handle hh;
+	struct handle_key key;
+	char *name; /* demangled */
+};
+
+struct key_entry;
+
+struct stack_key {
+	struct key_entry *of;
+	uint32_t process, stack, tid, thread;
+};
+
+/* What a stack that was sent says of a key. */
+struct stack_entry {
+	UT_hash_handle hh;
+	struct stack_entry *next; /* of the same key */
+	struct stack_key key;
+	struct aggregate_call_at at;
+	uint64_t seen; /* calls that had this stack */
+	uint64_t bytes, ns; /* of those of which it is known */
+	uint64_t live_bytes;
+};
+
+struct key_entry {
+	UT_hash_handle hh;
+	struct bpfprof_gpu_key key;
+	struct stack_entry *stacks;
+};
+
+struct live_entry {
+	UT_hash_handle hh;
+	struct handle_key key;
+	uint64_t bytes;
+	struct stack_entry *stack;
+};
+
+struct open_entry {
+	UT_hash_handle hh;
+	uint32_t tid;
+	uint64_t begin_ns;
+	struct bpfprof_gpu_key key;
+	struct stack_entry *stack;
+};
+
+struct gpu_tally {
+	struct aggregate *aggregate;
+	uint64_t seed;
+	const struct gpu_function *functions;
+	size_t nr_functions;
+	struct process_entry *by_process;
+	struct gpu_tally_process *processes;
+	size_t nr_processes;
+	struct name_entry *names;
+	size_t name_bytes;
+	struct key_entry *keys;
+	struct stack_entry *stacks;
+	struct live_entry *live;
+	struct open_entry *open;
+	uint64_t nr_stacks;
+	uint64_t names_lost, live_lost, stacks_lost, processes_lost, calls_lost;
+};
+
+static void process_clear(struct gpu_tally_process *process)
+{
+	free(process->name);
+	free(process->container);
+	free(process->pod);
+	free(process->namespace);
+	free(process->ray_task);
+	free(process->rank);
+}
+
+/* Of a process that made a call; made as needed. NULL if there is no room. */
+static struct process_entry *process_get(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns)
+{
+	struct process_key key = { .start_ns = start_ns, .pid = pid };
+	struct gpu_tally_process *tmp;
+	struct process_entry *entry;
+
+	HASH_FIND(hh, tally->by_process, &key, sizeof(key), entry);
+	if (entry)
+		return entry;
+	if (tally->nr_processes == GPU_TALLY_MAX_PROCESSES)
+		goto lost;
+	tmp = reallocarray(tally->processes, tally->nr_processes + 1, sizeof(*tmp));
+	if (!tmp)
+		goto lost;
+	tally->processes = tmp;
+	entry = calloc(1, sizeof(*entry));
+	if (!entry)
+		goto lost;
+	entry->key = key;
+	entry->index = (uint32_t)tally->nr_processes;
+	tmp[tally->nr_processes++] =
+		(struct gpu_tally_process){ .kernel_pid = pid, .start_ns = start_ns };
+	HASH_ADD(hh, tally->by_process, key, sizeof(entry->key), entry);
+	return entry;
+lost:
+	tally->processes_lost++;
+	return NULL;
+}
+
+static struct process_entry *process_find(const struct gpu_tally *tally, uint32_t pid,
+					  uint64_t start_ns)
+{
+	struct process_key key = { .start_ns = start_ns, .pid = pid };
+	struct process_entry *entry;
+
+	HASH_FIND(hh, tally->by_process, &key, sizeof(key), entry);
+	return entry;
+}
+
+static struct gpu_tally_memory *memory_of(struct gpu_tally *tally, struct process_entry *entry)
+{
+	return &tally->processes[entry->index].memory;
+}
+
+/* The newest word is the best one: more is known as time goes on. */
+static void text_set(char **dst, const char *text, size_t max)
+{
+	char *copy;
+
+	if (!text || !*text || (*dst && !strncmp(*dst, text, max) && !(*dst)[strnlen(text, max)]))
+		return;
+	copy = strndup(text, max);
+	if (!copy)
+		return;
+	free(*dst);
+	*dst = copy;
+}
+
+static void process_describe(struct gpu_tally *tally, struct process_entry *entry,
+			     const struct aggregate_input *input)
+{
+	struct gpu_tally_process *process = &tally->processes[entry->index];
+	const struct container *container = input->container;
+
+	process->pid = input->own_pid;
+	text_set(&process->name, input->sample->leader_comm, BPFPROF_COMM_LEN);
+	text_set(&process->ray_task, input->title, AGGREGATE_TITLE_BYTES);
+	if (container) {
+		text_set(&process->container, container->id, SIZE_MAX);
+		text_set(&process->pod, container->pod, SIZE_MAX);
+		text_set(&process->namespace, container->namespace, SIZE_MAX);
+		text_set(&process->rank, container->rank, SIZE_MAX);
+	}
+	if (input->ranks)
+		text_set(&process->rank, input->ranks->rank, RANKS_TEXT_MAX);
+}
+
+static const struct gpu_function *function_of(const struct gpu_tally *tally, uint32_t nr)
+{
+	return &tally->functions[nr < tally->nr_functions ? nr : 0];
+}
+
+/* The label of a function; "" is told as one that has no name. */
+static uint64_t function_label(struct gpu_tally *tally, const struct gpu_function *function)
+{
+	return aggregate_label(tally->aggregate, function->shown ? function->shown : "");
+}
+
+static struct key_entry *key_get(struct gpu_tally *tally, const struct bpfprof_gpu_key *key)
+{
+	struct key_entry *entry;
+
+	HASH_FIND(hh, tally->keys, key, sizeof(*key), entry);
+	if (entry)
+		return entry;
+	entry = calloc(1, sizeof(*entry));
+	if (!entry)
+		return NULL;
+	entry->key = *key;
+	HASH_ADD(hh, tally->keys, key, sizeof(entry->key), entry);
+	return entry;
+}
+
+/*
+ * Where calls with that key were made, seen once more; the same for the same. NULL if there is no
+ * room, which is counted.
+ */
+static struct stack_entry *stack_seen(struct gpu_tally *tally, struct process_entry *process,
+				      const struct bpfprof_gpu_key *key,
+				      const struct aggregate_call_at *at)
+{
+	struct stack_key wanted = {
+		.process = at->process, .stack = at->stack, .tid = at->tid, .thread = at->thread
+	};
+	struct stack_entry *entry = NULL;
+
+	HASH_FIND(hh, tally->keys, key, sizeof(*key), wanted.of);
+	if (wanted.of)
+		HASH_FIND(hh, tally->stacks, &wanted, sizeof(wanted), entry);
+	if (entry) {
+		entry->seen++;
+		return entry;
+	}
+	if (HASH_COUNT(tally->stacks) < GPU_TALLY_MAX_STACKS &&
+	    process->nr_stacks < GPU_TALLY_MAX_PROCESS_STACKS) {
+		wanted.of = key_get(tally, key);
+		entry = wanted.of ? calloc(1, sizeof(*entry)) : NULL;
+	}
+	if (!entry) {
+		tally->stacks_lost++;
+		return NULL;
+	}
+	entry->key = wanted;
+	entry->at = *at;
+	entry->seen = 1;
+	entry->next = wanted.of->stacks;
+	wanted.of->stacks = entry;
+	HASH_ADD(hh, tally->stacks, key, sizeof(entry->key), entry);
+	process->nr_stacks++;
+	return entry;
+}
+
+static void live_remove(struct gpu_tally *tally, struct live_entry *live)
+{
+	struct process_entry *process = process_find(tally, live->key.pid, live->key.start_ns);
+
+	if (process) {
+		memory_of(tally, process)->live_bytes -= live->bytes;
+		process->nr_live--;
+	}
+	if (live->stack)
+		live->stack->live_bytes -= live->bytes;
+	HASH_DEL(tally->live, live);
+	free(live);
+}
+
+static struct live_entry *live_find(const struct gpu_tally *tally,
+				    const struct bpfprof_gpu_call *call)
+{
+	struct handle_key key = { .start_ns = call->key.start_ns,
+				  .value = call->va,
+				  .pid = call->key.pid };
+	struct live_entry *live;
+
+	HASH_FIND(hh, tally->live, &key, sizeof(key), live);
+	return live;
+}
+
+static void on_alloc(struct gpu_tally *tally, struct process_entry *process,
+		     const struct bpfprof_gpu_call *call, struct stack_entry *stack)
+{
+	struct gpu_tally_memory *memory = memory_of(tally, process);
+	struct live_entry *live = live_find(tally, call);
+	uint64_t bytes = call->bytes < MAX_ALLOCATION_BYTES ? call->bytes : MAX_ALLOCATION_BYTES;
+
+	if (call->result)
+		return;
+	if (live) /* its free was not seen */
+		live_remove(tally, live);
+	memory->allocations++;
+	if (process->nr_live >= GPU_TALLY_MAX_PROCESS_LIVE ||
+	    HASH_COUNT(tally->live) >= GPU_TALLY_MAX_LIVE)
+		live = NULL;
+	else
+		live = calloc(1, sizeof(*live));
+	if (!live) {
+		tally->live_lost++;
+		return;
+	}
+	live->key = (struct handle_key){ .start_ns = call->key.start_ns,
+					 .value = call->va,
+					 .pid = call->key.pid };
+	live->bytes = bytes;
+	live->stack = stack;
+	HASH_ADD(hh, tally->live, key, sizeof(live->key), live);
+	process->nr_live++;
+	memory->live_bytes += bytes;
+	if (memory->live_bytes > memory->peak_bytes)
+		memory->peak_bytes = memory->live_bytes;
+	if (stack)
+		stack->live_bytes += bytes;
+}
+
+static void on_free(struct gpu_tally *tally, struct process_entry *process,
+		    const struct bpfprof_gpu_call *call)
+{
+	struct gpu_tally_memory *memory = memory_of(tally, process);
+	struct live_entry *live;
+
+	if (!call->va) /* freeing nothing is allowed */
+		return;
+	live = live_find(tally, call);
+	if (live)
+		live_remove(tally, live);
+	if (call->flags & BPFPROF_CALL_NESTED) /* what it is a part of is the one that counts */
+		return;
+	memory->frees++;
+	memory->unknown_frees += !live;
+}
+
+static uint64_t sum(uint64_t a, uint64_t b)
+{
+	return a + b < a ? UINT64_MAX : a + b;
+}
+
+/* What a call that is told whole has done. stack: where it was made, or NULL. */
+static void call_done(struct gpu_tally *tally, struct process_entry *process,
+		      const struct bpfprof_gpu_call *call, struct stack_entry *stack)
+{
+	uint32_t kind = function_of(tally, call->key.function)->wire.kind;
+
+	if (stack) {
+		stack->bytes = sum(stack->bytes, call->bytes);
+		stack->ns = sum(stack->ns, call->ns);
+	}
+	if (kind == GPU_KIND_ALLOC)
+		on_alloc(tally, process, call, stack);
+	else if (kind == GPU_KIND_FREE)
+		on_free(tally, process, call);
+}
+
+static int no_stack_get(struct gpu_tally *tally, const struct bpfprof_gpu_key *key,
+			struct aggregate_call_at *ret);
+
+static void open_set(struct gpu_tally *tally, uint32_t tid, const struct bpfprof_gpu_call *call,
+		     struct stack_entry *stack)
+{
+	struct open_entry *open;
+
+	HASH_FIND(hh, tally->open, &tid, sizeof(tid), open);
+	if (!open) {
+		if (HASH_COUNT(tally->open) >= MAX_OPEN) { /* the one that came first */
+			open = tally->open;
+			HASH_DEL(tally->open, open);
+		} else {
+			open = calloc(1, sizeof(*open));
+		}
+		if (!open)
+			return;
+		open->tid = tid;
+		HASH_ADD(hh, tally->open, tid, sizeof(open->tid), open);
+	}
+	open->begin_ns = call->begin_ns;
+	open->key = call->key;
+	open->stack = stack;
+}
+
+void gpu_tally_stack(struct gpu_tally *tally, const struct aggregate_input *input,
+		     const struct bpfprof_gpu_call *call)
+{
+	const struct gpu_function *function = function_of(tally, call->key.function);
+	struct process_entry *process = process_get(tally, call->key.pid, call->key.start_ns);
+	uint64_t leaf = function_label(tally, function);
+	struct stack_entry *stack = NULL;
+	struct aggregate_call_at at;
+
+	tally->nr_stacks++;
+	if (!process)
+		return;
+	process_describe(tally, process, input);
+	if (!aggregate_add_call(tally->aggregate, input, &leaf, 1, &at))
+		stack = stack_seen(tally, process, &call->key, &at);
+	else
+		tally->stacks_lost++;
+	if (call->flags & BPFPROF_CALL_ENTRY)
+		open_set(tally, input->sample->task.tid, call, stack);
+	else
+		call_done(tally, process, call, stack);
+}
+
+void gpu_tally_call(struct gpu_tally *tally, const struct bpfprof_gpu_event *event)
+{
+	const struct bpfprof_gpu_call *call = &event->call;
+	struct process_entry *process = process_get(tally, call->key.pid, call->key.start_ns);
+	struct open_entry *open = NULL;
+	struct stack_entry *stack = NULL;
+	struct aggregate_call_at at;
+	uint32_t tid = event->task.tid;
+
+	if (!process || call->flags & BPFPROF_CALL_ENTRY)
+		return;
+	if (call->flags & BPFPROF_CALL_STACK)
+		HASH_FIND(hh, tally->open, &tid, sizeof(tid), open);
+	if (open && open->begin_ns == call->begin_ns &&
+	    !memcmp(&open->key, &call->key, sizeof(open->key))) {
+		stack = open->stack;
+	} else if (function_of(tally, call->key.function)->wire.kind == GPU_KIND_ALLOC &&
+		   !no_stack_get(tally, &call->key, &at)) {
+		/* All allocations are told, with a stack or without: these have `[no stack]`. */
+		stack = stack_seen(tally, process, &call->key, &at);
+	}
+	call_done(tally, process, call, stack);
+}
+
+static struct name_entry *name_find(const struct gpu_tally *tally, uint32_t pid, uint64_t start_ns,
+				    uint64_t handle)
+{
+	struct handle_key key = { .start_ns = start_ns, .value = handle, .pid = pid };
+	struct name_entry *entry;
+
+	HASH_FIND(hh, tally->names, &key, sizeof(key), entry);
+	return entry;
+}
+
+static void name_set(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns, uint64_t handle,
+		     const char *name)
+{
+	struct name_entry *entry = name_find(tally, pid, start_ns, handle);
+	struct process_entry *process = process_get(tally, pid, start_ns);
+	size_t len = strlen(name), old = entry ? strlen(entry->name) : 0;
+	char *copy;
+
+	if (!process || !handle || !len)
+		return;
+	if ((!entry && (process->nr_names >= GPU_TALLY_MAX_PROCESS_NAMES ||
+			HASH_COUNT(tally->names) >= GPU_TALLY_MAX_NAMES)) ||
+	    process->name_bytes - old + len > GPU_TALLY_PROCESS_NAME_BYTES ||
+	    tally->name_bytes - old + len > GPU_TALLY_NAME_BYTES) {
+		tally->names_lost++;
+		return;
+	}
+	copy = strdup(name);
+	if (copy && !entry) {
+		entry = calloc(1, sizeof(*entry));
+		if (entry) {
+			entry->key = (struct handle_key){ .start_ns = start_ns,
+							  .value = handle,
+							  .pid = pid };
+			HASH_ADD(hh, tally->names, key, sizeof(entry->key), entry);
+			process->nr_names++;
+		}
+	}
+	if (!copy || !entry) {
+		free(copy);
+		tally->names_lost++;
+		return;
+	}
+	free(entry->name);
+	entry->name = copy;
+	process->name_bytes += len - old;
+	tally->name_bytes += len - old;
+}
+
+void gpu_tally_kernel_set(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns, uint64_t handle,
+			  const char *name)
+{
+	char text[DEMANGLE_MAX_OUTPUT];
+
+	if (!*name) /* or it would be shown as one that is called something */
+		return;
+	demangle(name, text);
+	name_set(tally, pid, start_ns, handle, text);
+}
+
+void gpu_tally_name(struct gpu_tally *tally, const struct bpfprof_gpu_name *e)
+{
+	char mangled[BPFPROF_GPU_NAME_BYTES];
+	const struct name_entry *other;
+
+	if (e->other) {
+		other = name_find(tally, e->task.pid, e->task.start_ns, e->other);
+		if (other)
+			name_set(tally, e->task.pid, e->task.start_ns, e->handle, other->name);
+		return;
+	}
+	memcpy(mangled, e->name, sizeof(mangled));
+	mangled[sizeof(mangled) - 1] = 0;
+	gpu_tally_kernel_set(tally, e->task.pid, e->task.start_ns, e->handle, mangled);
+}
+
+bool gpu_tally_exit(struct gpu_tally *tally, const struct bpfprof_task_id *task)
+{
+	struct process_entry *process = process_find(tally, task->pid, task->start_ns);
+	struct live_entry *live, *next;
+
+	if (!process)
+		return false;
+	tally->processes[process->index].ended = true;
+	if (!process->nr_live)
+		return true;
+	HASH_ITER(hh, tally->live, live, next) {
+		if (live->key.pid == task->pid && live->key.start_ns == task->start_ns)
+			live_remove(tally, live);
+	}
+	return true;
+}
+
+void gpu_tally_process(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns)
+{
+	process_get(tally, pid, start_ns);
+}
+
+const char *gpu_tally_kernel(const struct gpu_tally *tally, uint32_t pid, uint64_t start_ns,
+			     uint64_t handle)
+{
+	const struct name_entry *entry = name_find(tally, pid, start_ns, handle);
+
+	return entry ? entry->name : NULL;
+}
+
+bool gpu_tally_launch_stack(const struct gpu_tally *tally, const struct bpfprof_gpu_key *key,
+			    uint32_t *ret_stack)
+{
+	const struct key_entry *of;
+
+	HASH_FIND(hh, tally->keys, key, sizeof(*key), of);
+	if (!of || !of->stacks)
+		return false;
+	*ret_stack = of->stacks->at.stack;
+	return true;
+}
+
+bool gpu_tally_open_stack(const struct gpu_tally *tally, uint32_t tid, uint64_t begin_ns,
+			  uint32_t *ret_stack)
+{
+	const struct open_entry *open;
+
+	HASH_FIND(hh, tally->open, &tid, sizeof(tid), open);
+	if (!open || open->begin_ns != begin_ns || !open->stack)
+		return false;
+	*ret_stack = open->stack->at.stack;
+	return true;
+}
+
+const struct gpu_tally_process *gpu_tally_processes(const struct gpu_tally *tally, size_t *ret_nr)
+{
+	*ret_nr = tally->nr_processes;
+	return tally->processes;
+}
+
+/* The part of total that falls to a share of all, of what is left: the last one gets the rest. */
+static uint64_t share_take(uint64_t *total, uint64_t *all, uint64_t share)
+{
+	uint64_t part;
+
+	if (share >= *all) {
+		part = *total;
+		*all = 0;
+	} else {
+		part = (uint64_t)((unsigned __int128)*total * share / *all);
+		*all -= share;
+	}
+	*total -= part;
+	return part;
+}
+
+struct sums {
+	uint64_t seen, bytes, ns;
+};
+
+static struct sums sums_of(const struct stack_entry *stack)
+{
+	struct sums sums = { 0 };
+
+	for (; stack; stack = stack->next) {
+		sums.seen += stack->seen;
+		sums.bytes = sum(sums.bytes, stack->bytes);
+		sums.ns = sum(sums.ns, stack->ns);
+	}
+	return sums;
+}
+
+/* The values of a sample from calls, bytes and time of the same function. */
+static void values_fill(const struct gpu_function *function, uint64_t calls, uint64_t bytes,
+			uint64_t ns, uint64_t values[PROFILE_NR_CALL_VALUES])
+{
+	values[PROFILE_CALLS] = calls;
+	values[PROFILE_BLOCKED_NS] = function->wire.flags & BPFPROF_GPU_BLOCKS ? ns : 0;
+	values[function->wire.kind == GPU_KIND_ALLOC ? PROFILE_ALLOCATED_BYTES
+						     : PROFILE_MOVED_BYTES] = bytes;
+}
+
+static bool is_launch(uint32_t kind)
+{
+	return kind == GPU_KIND_LAUNCH || kind == GPU_KIND_LAUNCH_CONFIG;
+}
+
+/* What there is no room for is counted as lost; the others are told all the same. */
+static void sample_add(struct gpu_tally *tally, const struct aggregate_call_at *from,
+		       const char *kernel, uint32_t call,
+		       const uint64_t values[PROFILE_NR_CALL_VALUES])
+{
+	struct aggregate_call_at at = *from;
+	size_t i;
+
+	for (i = 0; i < PROFILE_NR_CALL_VALUES && !values[i]; i++)
+		;
+	if (i == PROFILE_NR_CALL_VALUES)
+		return;
+	if (kernel)
+		at.stack = aggregate_stack_with(tally->aggregate, at.stack,
+						aggregate_label(tally->aggregate, kernel));
+	if (aggregate_call_sample(tally->aggregate, &at, call, values) == -EINVAL)
+		tally->calls_lost += values[PROFILE_CALLS]; /* the aggregate counts no others */
+}
+
+/* A place for calls of which no stack came. */
+static int no_stack_get(struct gpu_tally *tally, const struct bpfprof_gpu_key *key,
+			struct aggregate_call_at *ret)
+{
+	const struct gpu_function *function = function_of(tally, key->function);
+	const struct process_entry *process = process_find(tally, key->pid, key->start_ns);
+	const char *name = process ? tally->processes[process->index].name : NULL;
+	struct bpfprof_sample sample = {
+		.task = { .pid = key->pid, .tid = key->pid, .start_ns = key->start_ns }
+	};
+	struct aggregate_input input = { .sample = &sample, .stop = BPFPROF_STOP_INVALID };
+	uint64_t leaf = function_label(tally, function);
+
+	if (process)
+		input.own_pid = tally->processes[process->index].pid;
+	if (name)
+		memcpy(sample.leader_comm, name, strnlen(name, sizeof(sample.leader_comm) - 1));
+	return aggregate_add_call(tally->aggregate, &input, &leaf, 1, ret);
+}
+
+static const char *kernel_text(struct gpu_tally *tally, const struct bpfprof_gpu_key *key,
+			       char room[HANDLE_TEXT_BYTES])
+{
+	const char *name = gpu_tally_kernel(tally, key->pid, key->start_ns, key->handle);
+
+	if (!name) {
+		snprintf(room, HANDLE_TEXT_BYTES, "kernel@0x%" PRIx64, (uint64_t)key->handle);
+		name = room;
+	}
+	return name;
+}
+
+static void key_finish(struct gpu_tally *tally, const struct gpu_tally_count *counted,
+		       const struct aggregate_call_labels *labels)
+{
+	const struct gpu_function *function = function_of(tally, counted->key.function);
+	uint32_t call = aggregate_call(tally->aggregate, labels);
+	uint64_t calls = counted->count.calls, bytes = counted->count.bytes, ns = counted->count.ns;
+	const struct stack_entry *stack;
+	struct aggregate_call_at at;
+	struct key_entry *of;
+	struct sums left;
+
+	HASH_FIND(hh, tally->keys, &counted->key, sizeof(counted->key), of);
+	left = sums_of(of ? of->stacks : NULL);
+	/* By what each stack was seen to do; by how often it was seen, of what was not told. */
+	for (stack = of ? of->stacks : NULL; stack; stack = stack->next) {
+		uint64_t values[PROFILE_NR_CALL_VALUES] = { 0 };
+		uint64_t seen_bytes = left.seen, seen_ns = left.seen;
+
+		values_fill(function, 0,
+			    left.bytes ? share_take(&bytes, &left.bytes, stack->bytes)
+				       : share_take(&bytes, &seen_bytes, stack->seen),
+			    left.ns ? share_take(&ns, &left.ns, stack->ns)
+				    : share_take(&ns, &seen_ns, stack->seen),
+			    values);
+		values[PROFILE_CALLS] = share_take(&calls, &left.seen, stack->seen);
+		values[PROFILE_INUSE_BYTES] = stack->live_bytes;
+		sample_add(tally, &stack->at, labels->kernel, call, values);
+	}
+	if (calls || bytes || ns) {
+		uint64_t values[PROFILE_NR_CALL_VALUES] = { 0 };
+
+		values_fill(function, calls, bytes, ns, values);
+		if (!no_stack_get(tally, &counted->key, &at))
+			sample_add(tally, &at, labels->kernel, call, values);
+		else
+			tally->calls_lost += calls;
+	}
+}
+
+int gpu_tally_finish(struct gpu_tally *tally, const struct gpu_tally_count *counts, size_t nr,
+		     void (*comm_text)(void *arg, const struct bpfprof_gpu_key *key, char comm[24],
+				       char rank[16]),
+		     void *arg)
+{
+	char stream[HANDLE_TEXT_BYTES], kernel[HANDLE_TEXT_BYTES], comm[24], rank[16];
+	size_t i;
+
+	for (i = 0; i < nr; i++) {
+		const struct bpfprof_gpu_key *key = &counts[i].key;
+		const struct gpu_function *function = function_of(tally, key->function);
+		struct aggregate_call_labels labels = { .function = function->shown };
+
+		if (function->wire.stream || function->wire.kind == GPU_KIND_LAUNCH_CONFIG) {
+			snprintf(stream, sizeof(stream), "0x%" PRIx64, (uint64_t)key->stream);
+			labels.stream = stream;
+		}
+		if (is_launch(function->wire.kind))
+			labels.kernel = kernel_text(tally, key, kernel);
+		if (function->wire.kind == GPU_KIND_COLLECTIVE) {
+			comm[0] = rank[0] = 0;
+			comm_text(arg, key, comm, rank);
+			labels.comm = comm;
+			labels.rank = rank;
+			labels.op = function->shown;
+		}
+		key_finish(tally, &counts[i], &labels);
+	}
+	return 0;
+}
+
+uint64_t gpu_tally_nr_stacks(const struct gpu_tally *tally)
+{
+	return tally->nr_stacks;
+}
+
+void gpu_tally_lost(const struct gpu_tally *tally, struct stats_reasons *dst)
+{
+	stats_add(dst, "kernel_names_no_room", tally->names_lost);
+	stats_add(dst, "allocations_no_room", tally->live_lost);
+	stats_add(dst, "stacks_no_room", tally->stacks_lost);
+	stats_add(dst, "processes_no_room", tally->processes_lost);
+	stats_add(dst, "calls_no_place", tally->calls_lost);
+}
+
+int gpu_tally_new(struct gpu_tally **ret, struct aggregate *aggregate)
+{
+	struct gpu_tally *tally = calloc(1, sizeof(*tally));
+
+	if (!tally)
+		return -ENOMEM;
+	tally->aggregate = aggregate;
+	if (getrandom(&tally->seed, sizeof(tally->seed), GRND_NONBLOCK) != sizeof(tally->seed))
+		tally->seed = 0;
+	tally->functions = gpu_functions(&tally->nr_functions);
+	*ret = tally;
+	return 0;
+}
+
+static void keys_free(struct gpu_tally *tally)
+{
+	struct key_entry *key, *next_key;
+	struct stack_entry *stack, *next_stack;
+
+	HASH_ITER(hh, tally->stacks, stack, next_stack) {
+		HASH_DEL(tally->stacks, stack);
+		free(stack);
+	}
+	HASH_ITER(hh, tally->keys, key, next_key) {
+		HASH_DEL(tally->keys, key);
+		free(key);
+	}
+}
+
+void gpu_tally_free(struct gpu_tally *tally)
+{
+	struct process_entry *process, *next_process;
+	struct name_entry *name, *next_name;
+	struct live_entry *live, *next_live;
+	struct open_entry *open, *next_open;
+	size_t i;
+
+	if (!tally)
+		return;
+	HASH_ITER(hh, tally->by_process, process, next_process) {
+		HASH_DEL(tally->by_process, process);
+		free(process);
+	}
+	HASH_ITER(hh, tally->names, name, next_name) {
+		HASH_DEL(tally->names, name);
+		free(name->name);
+		free(name);
+	}
+	HASH_ITER(hh, tally->live, live, next_live) {
+		HASH_DEL(tally->live, live);
+		free(live);
+	}
+	HASH_ITER(hh, tally->open, open, next_open) {
+		HASH_DEL(tally->open, open);
+		free(open);
+	}
+	keys_free(tally);
+	for (i = 0; i < tally->nr_processes; i++)
+		process_clear(&tally->processes[i]);
+	free(tally->processes);
+	free(tally);
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_PROFILE_GPU_TALLY_H
+#define BPFPROF_PROFILE_GPU_TALLY_H
+
+/*
+ * Hooked calls, put together: which stacks they came from, what their kernels are called, what
+ * they allocated and is not freed yet. The kernel counts every call by its key and sends the stacks of
+ * some; gpu_tally_finish() shares the exact counts of a key out among the stacks that were seen with
+ * it, in the proportion in which they were seen, so that a file of them adds up.
+ *
+ * Names, allocations and stacks are each bounded, for one process and in all; what there was no
+ * room for is counted.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gpu_calls.h"
+
+struct aggregate;
+struct aggregate_input;
+struct gpu_tally;
+struct stats_reasons;
+
+#define GPU_TALLY_MAX_NAMES 32768 /* of all processes, */
+#define GPU_TALLY_MAX_PROCESS_NAMES 16384 /* of one */
+#define GPU_TALLY_NAME_BYTES (4U << 20) /* all of them */
+#define GPU_TALLY_PROCESS_NAME_BYTES (2U << 20)
+#define GPU_TALLY_MAX_LIVE (1U << 16) /* allocations */
+#define GPU_TALLY_MAX_PROCESS_LIVE (1U << 15)
+#define GPU_TALLY_MAX_STACKS (1U << 15) /* pairs of a key and a stack */
+#define GPU_TALLY_MAX_PROCESS_STACKS (1U << 14)
+#define GPU_TALLY_MAX_PROCESSES 4096
+
+struct gpu_tally_memory {
+	uint64_t live_bytes, peak_bytes;
+	uint64_t allocations, frees;
+	uint64_t unknown_frees; /* of what was allocated before our time */
+};
+
+/* What is known of a process that made a call; strings owned, "" = not known. */
+struct gpu_tally_process {
+	uint32_t kernel_pid, pid; /* in the outermost and in our own pid namespace */
+	uint64_t start_ns;
+	bool ended;
+	char *name, *container, *pod, *namespace, *ray_task, *rank;
+	struct gpu_tally_memory memory;
+};
+
+/* Borrows aggregate, which must be there as long. 0 or -ENOMEM. */
+int gpu_tally_new(struct gpu_tally **ret, struct aggregate *aggregate);
+void gpu_tally_free(struct gpu_tally *tally);
+
+/* What the stream tells, in its order. */
+void gpu_tally_stack(struct gpu_tally *tally, const struct aggregate_input *input,
+		     const struct bpfprof_gpu_call *call);
+void gpu_tally_call(struct gpu_tally *tally, const struct bpfprof_gpu_event *event);
+void gpu_tally_name(struct gpu_tally *tally, const struct bpfprof_gpu_name *name);
+/* Was it one that made a call? */
+bool gpu_tally_exit(struct gpu_tally *tally, const struct bpfprof_task_id *task);
+
+/* A process that is counted in the kernel, whether a record of it came or not. */
+void gpu_tally_process(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns);
+
+/* What a kernel is called, demangled: borrowed; NULL if that is not known. */
+const char *gpu_tally_kernel(const struct gpu_tally *tally, uint32_t pid, uint64_t start_ns,
+			     uint64_t handle);
+/* A name that was found elsewhere, mangled, as if the stream had told it. */
+void gpu_tally_kernel_set(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns, uint64_t handle,
+			  const char *name);
+/* Stack of the aggregate (its index) of a launch of this kernel. False: there is none. */
+bool gpu_tally_launch_stack(const struct gpu_tally *tally, const struct bpfprof_gpu_key *key,
+			    uint32_t *ret_stack);
+/* Stack of a call that has not returned. False: it was not sent. */
+bool gpu_tally_open_stack(const struct gpu_tally *tally, uint32_t tid, uint64_t begin_ns,
+			  uint32_t *ret_stack);
+
+/* Of all processes that made a call, in no order; borrowed until the next call. */
+const struct gpu_tally_process *gpu_tally_processes(const struct gpu_tally *tally, size_t *ret_nr);
+
+/* One key as the kernel has counted it. */
+struct gpu_tally_count {
+	struct bpfprof_gpu_key key;
+	struct bpfprof_gpu_count count;
+};
+
+/*
+ * Adds to the aggregate what its profile is to show of the calls. comm_text() tells of a communicator
+ * its name and its rank, as text; "" = not known. 0 or -ENOMEM.
+ */
+int gpu_tally_finish(struct gpu_tally *tally, const struct gpu_tally_count *counts, size_t nr,
+		     void (*comm_text)(void *arg, const struct bpfprof_gpu_key *key, char comm[24],
+				       char rank[16]),
+		     void *arg);
+
+uint64_t gpu_tally_nr_stacks(const struct gpu_tally *tally); /* that came */
+void gpu_tally_lost(const struct gpu_tally *tally, struct stats_reasons *dst);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_PROFILE_TABLE_H
+#define BPFPROF_PROFILE_TABLE_H
+
+/*
+ * Growing arrays, and hash indexes over them, that take their memory out of one budget. What lies
+ * in them is freed by whoever has them, data and slots by free().
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct table_budget {
+	size_t bytes, max_bytes;
+};
+
+struct vec {
+	void *data;
+	size_t nr, cap;
+};
+
+/* Open addressing: slots hold index + 1, 0 = free. Keys are compared by the caller. */
+struct index {
+	uint32_t *slots;
+	uint32_t nr_slots; /* power of two */
+	uint32_t nr;
+};
+
+/* Room for n more of size bytes: 0, -E2BIG or -ENOMEM. */
+int vec_reserve(struct table_budget *budget, struct vec *vec, size_t n, size_t size);
+
+/* First place to look at for hash; false: nothing was put there yet. */
+bool index_start(const struct index *index, uint64_t hash, uint32_t *slot);
+/* Walks the chain of hash: *slot is the next to look at; false at its end. */
+bool index_next(const struct index *index, const struct vec *hashes, uint64_t hash, uint32_t *slot,
+		uint32_t *ret);
+/* Room for one more element of vec, after none was found; *slot is where it goes. */
+int index_reserve(struct table_budget *budget, struct vec *vec, size_t size, struct vec *hashes,
+		  struct index *index, uint64_t hash, uint32_t *slot);
+/* Notes that the element just appended to its vec has hash; slot is where index_reserve() said. */
+void index_put(struct index *index, struct vec *hashes, uint64_t hash, uint32_t slot);
+
+#endif
