@@ -28,7 +28,7 @@ struct {
 	__uint(max_entries, 64);
 	__type(key, __u32);
 	__type(value, struct bpfprof_python_layout);
-} layouts SEC(".maps");
+} layouts __weak SEC(".maps");
 
 /* Processes that run CPython; 0 is none. Writer: user space. */
 struct {
@@ -36,7 +36,7 @@ struct {
 	__uint(max_entries, 8192);
 	__type(key, __u32);
 	__type(value, struct bpfprof_python);
-} pythons SEC(".maps");
+} pythons __weak SEC(".maps");
 
 /*
  * Code objects that were sent. Writer: BPF; user space deletes those of processes that ended.
@@ -47,7 +47,7 @@ struct {
 	__uint(max_entries, 65536);
 	__type(key, struct bpfprof_code_key);
 	__type(value, struct bpfprof_code_known);
-} codes SEC(".maps");
+} codes __weak SEC(".maps");
 
 static __always_inline __u64 code_u64(struct python_scratch *py, __u32 off)
 {

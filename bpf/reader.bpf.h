@@ -8,6 +8,7 @@
  * walkers over it.
  */
 #include "maps.bpf.h"
+#include "gpu_calls.h"
 
 #define CACHE_SLOTS 2048
 #define WINDOW_FIRST 4096 /* most stacks end within it */
@@ -101,6 +102,14 @@ struct python_scratch {
 	__u64 slack;
 };
 
+/* A return address that the kernel has put its own in the place of: a return that is hooked. */
+struct hooked_return {
+	__u64 va; /* where it lies */
+	__u64 to;
+};
+
+enum call_point { CALL_NONE = 0, CALL_ENTRY = 1, CALL_RETURN = 2 };
+
 /* All that one sample on one CPU needs; the reader of unwind_native.h. */
 struct unwind_reader {
 	__u32 busy;
@@ -118,6 +127,10 @@ struct unwind_reader {
 	struct unwind_state state;
 	struct bpfprof_cached_pc cache[CACHE_SLOTS];
 	struct python_scratch py;
+	__u32 point; /* enum call_point: where a hooked call stands, whose stack this is */
+	__u32 nr_returns;
+	struct hooked_return returns[BPFPROF_GPU_MAX_OPEN];
+	struct bpfprof_gpu_call call;
 	struct bpfprof_miss rec;
 	/* Lets the verifier accept a copy to the very end of rec.stack. */
 	__u8 slack[WINDOW_MASK + 1];
@@ -129,7 +142,7 @@ struct {
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct unwind_reader);
-} scratches SEC(".maps");
+} scratches __weak SEC(".maps");
 
 /*
  * Where the stack that sp points into still is memory, for sure: the first thread's starts at
@@ -161,6 +174,40 @@ static __always_inline void window_begin(struct unwind_reader *r, struct task_st
 	r->stack_end = stack_end(task, sp);
 }
 
+#ifdef HOOKED_RETURNS /* or the verifier takes four times as long for what has none */
+/*
+ * Puts back into the window what hooked returns have replaced. The kernel's own address begins a
+ * page: whatever else lies there by now is left alone.
+ */
+struct restore_ctx {
+	struct unwind_reader *r;
+};
+
+static long return_restore(__u32 i, struct restore_ctx *ctx)
+{
+	struct unwind_reader *r = ctx->r;
+	struct hooked_return *hooked = &r->returns[i & (BPFPROF_GPU_MAX_OPEN - 1)];
+	__u64 off = hooked->va - r->rec.at.stack_va, *slot;
+
+	if (off < BPFPROF_STACK_BYTES && off + 8 <= r->rec.at.stack_len) {
+		slot = (__u64 *)(r->rec.stack + (off & (BPFPROF_STACK_BYTES - 1)));
+		if (!(*slot & (PAGE_BYTES - 1)))
+			*slot = hooked->to;
+	}
+	return 0;
+}
+
+static __always_inline void returns_restore(struct unwind_reader *r)
+{
+	struct restore_ctx ctx = { .r = r };
+
+	bpf_loop(r->nr_returns, return_restore, &ctx, 0);
+}
+#define RETURNS_RESTORE(r) returns_restore(r)
+#else
+#define RETURNS_RESTORE(r)
+#endif
+
 /*
  * Copies on from the end of the window; 0 if at least one byte was added. A copy that runs
  * into a page that is not there costs a fault, so it ends where the stack does.
@@ -189,6 +236,7 @@ static __noinline int window_grow(struct unwind_reader *r)
 	}
 	len += step;
 	r->rec.at.stack_len = len < BPFPROF_STACK_BYTES ? len : BPFPROF_STACK_BYTES;
+	RETURNS_RESTORE(r);
 	return 0;
 }
 

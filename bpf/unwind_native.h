@@ -177,7 +177,7 @@ static inline int unwind_signal_frame(struct unwind_state *s, __u64 va,
 static inline int unwind_frame_pointer(struct unwind_state *s, struct unwind_reader *reader)
 {
 	__u64 bp = s->regs[UNWIND_RBP], sp = s->regs[UNWIND_RSP];
-	__u64 saved[2];
+	__u64 saved_bp, ra;
 
 	if (!(s->valid & 1U << UNWIND_RBP))
 		return BPFPROF_STOP_REG_LOST;
@@ -185,14 +185,14 @@ static inline int unwind_frame_pointer(struct unwind_state *s, struct unwind_rea
 		return BPFPROF_STOP_COMPLETE;
 	if (bp < sp || bp & 7 || bp - sp > UNWIND_MAX_FRAME_BYTES)
 		return BPFPROF_STOP_NO_TABLE;
-	if (unwind_read(reader, bp, saved, sizeof(saved)))
+	if (unwind_read_u64(reader, bp, &saved_bp) || unwind_read_u64(reader, bp + 8, &ra))
 		return BPFPROF_STOP_READ_FAULT;
-	s->regs[UNWIND_RBP] = saved[0];
+	s->regs[UNWIND_RBP] = saved_bp;
 	s->regs[UNWIND_RSP] = bp + 16;
-	s->regs[UNWIND_RIP] = saved[1];
+	s->regs[UNWIND_RIP] = ra;
 	s->valid = UNWIND_FRAME_REGS;
 	s->exact = 0;
-	return saved[1] ? 0 : BPFPROF_STOP_COMPLETE;
+	return ra ? 0 : BPFPROF_STOP_COMPLETE;
 }
 
 /* Reads rbx if only its place is known: 0, or -1 if that cannot be read (then it is lost). */

@@ -10,6 +10,8 @@ struct record_options;
 struct top_options;
 struct doctor_options;
 struct dump_options;
+struct gpu_options;
+struct report_options;
 
 enum exit_status {
 	EXIT_DONE = 0, /* also when the target was idle: that is an answer */
@@ -24,6 +26,8 @@ int record_run(const struct record_options *options);
 int top_run(const struct top_options *options);
 int doctor_run(const struct doctor_options *options);
 int dump_run(const struct dump_options *options);
+int gpu_run(const struct gpu_options *options);
+int report_run(const struct report_options *options);
 /* Both change at SIGHUP, and remain the caller's: argv is parsed again then. */
 int daemon_run(struct daemon_options *options, struct config *config, int argc, char *const argv[]);
 

@@ -177,21 +177,14 @@ static void interval_stats(struct daemon *daemon, struct run_stats *stats)
 	const struct interval *interval = &daemon->ended;
 	struct run_stats now = { 0 }, samples = { 0 };
 	struct aggregate_view view;
-	struct self_usage self;
 	struct rusage children;
 
 	sampler_stats(&daemon->sampler, &now);
-	if (!self_usage_read(&self)) {
-		getrusage(RUSAGE_CHILDREN, &children);
-		now.cpu_seconds =
-			self.cpu_seconds +
+	sampler_own_usage(&daemon->sampler, &now);
+	if (!getrusage(RUSAGE_CHILDREN, &children))
+		now.cpu_seconds +=
 			(double)(children.ru_utime.tv_sec + children.ru_stime.tv_sec) +
 			(double)(children.ru_utime.tv_usec + children.ru_stime.tv_usec) / 1e6;
-		now.rss_bytes = self.rss_bytes;
-		now.peak_rss_bytes = self.peak_rss_bytes;
-		now.bpf_map_bytes = session_map_bytes(&daemon->sampler.session);
-		now.memory_bytes = self.own_bytes + now.bpf_map_bytes;
-	}
 	*stats = now;
 	stats_since(stats, &daemon->before);
 	daemon->before = now;

@@ -12,15 +12,18 @@
 #include "cli/config.h"
 #include "cli/daemon.h"
 #include "cli/flags.h"
+#include "cli/gpu_options.h"
 #include "cli/options.h"
+#include "cli/report_options.h"
 #include "cli/requirements.h"
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 #define MESSAGE_MAX 4096
 #define HELP_MAX 65536
 
-static const char usage[] = "Usage: bpfprof record|top|dump|daemon|doctor [FLAG]..., bpfprof "
-			    "--help, bpfprof --version\n";
+static const char usage[] =
+	"Usage: bpfprof record|top|dump|gpu|report|daemon|doctor [FLAG]..., bpfprof "
+	"--help, bpfprof --version\n";
 
 /* Writes to standard output; EXIT_FAILED and one sentence if that fails. */
 static int print(const char *text)
@@ -115,6 +118,37 @@ static int run_top(int argc, char *argv[])
 	return err;
 }
 
+static int run_gpu(int argc, char *argv[])
+{
+	__cleanup(buf_fini) struct buf message;
+	struct gpu_options options;
+	int err;
+
+	buf_init(&message, MESSAGE_MAX);
+	err = gpu_options_parse(&options, argc, argv, &message);
+	if (err)
+		return refuse("gpu", err, &message, gpu_help);
+	set_verbose(options.record.verbose);
+	err = gpu_run(&options);
+	gpu_options_fini(&options);
+	return err;
+}
+
+static int run_report(int argc, char *argv[])
+{
+	__cleanup(buf_fini) struct buf message;
+	struct report_options options;
+	int err;
+
+	buf_init(&message, MESSAGE_MAX);
+	err = report_options_parse(&options, argc, argv, &message);
+	if (err)
+		return refuse("report", err, &message, report_help);
+	err = report_run(&options);
+	report_options_fini(&options);
+	return err;
+}
+
 static int run_doctor(int argc, char *argv[])
 {
 	__cleanup(buf_fini) struct buf message;
@@ -164,6 +198,8 @@ static const struct {
 	  "sample the machine, some processes or a program; write a profile" },
 	{ "top", run_top, "show the functions that use the CPU right now" },
 	{ "dump", run_dump, "say what every thread of a process is doing, without stopping it" },
+	{ "gpu", run_gpu, "show CUDA and NCCL calls: launches, bytes, waiting, memory" },
+	{ "report", run_report, "say from files of gpu which NCCL rank is behind or slow" },
 	{ "daemon", run_daemon, "write a profile of the machine per minute, for ever" },
 	{ "doctor", run_doctor, "say what this machine lacks for that, and how to get it" },
 };
@@ -189,6 +225,7 @@ static void main_help(struct buf *dst)
 		"  bpfprof record -d 10\n"
 		"  bpfprof top -p 1234\n"
 		"  bpfprof dump -p 1234\n"
+		"  bpfprof gpu -p 1234\n"
 		"  bpfprof daemon --output /var/lib/bpfprof\n"
 		"\n"
 		"Exit status: 0 done, 1 failed, 2 wrong command, flag or value, 3 a privilege or\n"

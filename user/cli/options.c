@@ -212,7 +212,7 @@ static int check_pattern(const char *path, struct buf *why)
 	return 0;
 }
 
-static int take_output(struct record_options *options, const char *value, struct buf *why)
+int record_output_take(struct record_options *options, const char *value, struct buf *why)
 {
 	struct record_output *outputs;
 	int err;
@@ -269,7 +269,7 @@ static int take_record(void *target, int key, const char *value, struct buf *why
 	case KEY_EVENT:
 		return take_event(options, value, why);
 	case KEY_OUTPUT:
-		return take_output(options, value, why);
+		return record_output_take(options, value, why);
 	case KEY_FORMAT:
 		return take_format(parse, value, why);
 	case KEY_NATIVE:
@@ -391,24 +391,17 @@ static enum output_format format_by_pattern(const char *path)
 	return output_format_by_path(expanded.data);
 }
 
-static int choose_formats(struct record_parse *parse, struct buf *error)
+int record_formats_choose(struct record_options *options, enum output_format format,
+			  struct buf *error)
 {
-	struct record_options *options = &parse->options;
-	int err;
-
-	if (!options->nr_outputs) {
-		err = take_output(options, format_default_path(parse->format), error);
-		if (err)
-			return err;
-	}
 	for (size_t i = 0; i < options->nr_outputs; i++) {
 		struct record_output *output = &options->outputs[i];
 		bool standard = !strcmp(output->path, "-");
 
 		output->format = standard ? OUTPUT_INVALID : format_by_pattern(output->path);
-		if (parse->format != OUTPUT_INVALID &&
+		if (format != OUTPUT_INVALID &&
 		    (options->nr_outputs == 1 || output->format == OUTPUT_INVALID))
-			output->format = parse->format;
+			output->format = format;
 		if (output->format != OUTPUT_INVALID)
 			continue;
 		buf_add_str(error, "-o ");
@@ -419,6 +412,16 @@ static int choose_formats(struct record_parse *parse, struct buf *error)
 		return -EINVAL;
 	}
 	return 0;
+}
+
+static int choose_formats(struct record_parse *parse, struct buf *error)
+{
+	int err = 0;
+
+	if (!parse->options.nr_outputs)
+		err = record_output_take(&parse->options, format_default_path(parse->format),
+					 error);
+	return err ?: record_formats_choose(&parse->options, parse->format, error);
 }
 
 /* What no single flag can see. */

@@ -70,6 +70,14 @@ struct record_options {
 	uint32_t test_row_slots; /* entries of the row arena, a power of two */
 };
 
+/*
+ * For whoever writes such files, too: -o, 0 or as flags.h wants it; and, once all are known, the
+ * format of each, by its name or, for one that has none, format. 0, or -EINVAL with a sentence.
+ */
+int record_output_take(struct record_options *options, const char *value, struct buf *why);
+int record_formats_choose(struct record_options *options, enum output_format format,
+			  struct buf *error);
+
 #define TOP_DELAY_DEFAULT_NS 1000000000ULL
 #define TOP_DELAY_MIN_NS 100000000ULL
 #define TOP_DELAY_MAX_NS (3600 * 1000000000ULL)

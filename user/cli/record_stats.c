@@ -8,7 +8,6 @@
 #include "base/time.h"
 #include "cli/options.h"
 #include "cli/recording.h"
-#include "proc/self.h"
 #include "proc/usage.h"
 #include "profile/aggregate.h"
 #include "profile/aggregate_stats.h"
@@ -152,17 +151,10 @@ void recording_stats(struct recording *rec)
 {
 	struct run_stats *stats = &rec->stats;
 	struct aggregate_view view;
-	struct self_usage self;
 
 	aggregate_view_get(rec->aggregate, &view);
 	aggregate_stats(stats, &view);
 	sampler_stats(&rec->sampler, stats);
 	stats->duration_seconds = (double)(rec->end_mono_ns - rec->start_mono_ns) / 1e9;
-	stats->bpf_map_bytes = session_map_bytes(&rec->sampler.session);
-	if (!self_usage_read(&self)) {
-		stats->cpu_seconds = self.cpu_seconds;
-		stats->rss_bytes = self.rss_bytes;
-		stats->peak_rss_bytes = self.peak_rss_bytes;
-		stats->memory_bytes = self.own_bytes + stats->bpf_map_bytes;
-	}
+	sampler_own_usage(&rec->sampler, stats);
 }

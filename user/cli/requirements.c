@@ -24,6 +24,7 @@
 #include "cli/bpf_features.h"
 #include "cli/memory_limit.h"
 #include "cli/target.h"
+#include "kernel/uprobe_multi.h"
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 #define BTF_PATH "/sys/kernel/btf/vmlinux"
@@ -32,6 +33,8 @@
 #define MIB (1ULL << 20)
 #define MEMORY_BUDGET (64 * MIB) /* for up to 32 possible CPUs */
 #define MEMORY_PER_CPU (MIB / 2) /* for each further one */
+#define GPU_KERNEL "Linux 6.6 or newer; all but bpfprof gpu works without"
+#define GPU_SECCOMP "Linux 6.14 or newer, or a later stable version of this one"
 #define OPEN_FILES_WANTED 1024U
 
 #define SETPRIV "setpriv --bounding-set -all,+bpf,+perfmon,+dac_read_search,+syslog --inh-caps -all"
@@ -322,6 +325,20 @@ static void probe_bpf_features(struct requirements *reqs, bool with_btf)
 				 "all %zu that are needed", features.nr);
 }
 
+static void probe_gpu_calls(struct requirements *reqs)
+{
+	if (!uprobe_multi_probe())
+		requirements_add(reqs, "gpu_calls", REQUIREMENT_WARN, GPU_KERNEL,
+				 "bpfprof gpu cannot watch: the kernel lacks uprobe_multi links");
+	else if (!uprobe_multi_returns_are_safe())
+		requirements_add(reqs, "gpu_calls", REQUIREMENT_WARN, GPU_SECCOMP,
+				 "bpfprof gpu does not watch: this kernel would end programs under "
+				 "seccomp where their calls return");
+	else
+		requirements_add(reqs, "gpu_calls", REQUIREMENT_OK, NULL,
+				 "CUDA and NCCL calls can be watched");
+}
+
 static void probe_bpf(struct requirements *reqs, bool with_btf)
 {
 	int err = bpf_syscall_probe();
@@ -341,6 +358,8 @@ static void probe_bpf(struct requirements *reqs, bool with_btf)
 	}
 	requirements_add(reqs, "bpf", REQUIREMENT_OK, NULL, "allowed");
 	probe_bpf_features(reqs, with_btf);
+	if (with_btf) /* not before each sampling */
+		probe_gpu_calls(reqs);
 	if (!line_read("/proc/sys/net/core/bpf_jit_enable", jit, sizeof(jit)) && *jit == '0')
 		requirements_add(reqs, "bpf_jit", REQUIREMENT_WARN,
 				 "sysctl -w net.core.bpf_jit_enable=1",

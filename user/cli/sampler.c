@@ -44,6 +44,7 @@
 #define TICK_NS NS_PER_SECOND
 #define LEARN_NS                                                                                   \
 	(NS_PER_SECOND / 5) /* 50 processes with torch take more than 50 ms on a slow machine */
+#define LEARN_ALL_NS (10 * NS_PER_SECOND)
 #define SHORT_SLICE_NS 100000ULL
 #define MESSAGE_MAX 4096
 
@@ -106,6 +107,10 @@ static void on_sample(void *arg, const struct sample_view *view)
 	}
 	if (!is_wanted(sampler, &input))
 		return;
+	if (view->call) {
+		sampler->handlers.call_stack(sampler->handlers.arg, &input, view->call);
+		return;
+	}
 	if (sampler->options->gil && !(view->sample->python_flags & BPFPROF_PYTHON_GIL_HELD)) {
 		sampler->nr_gil_unknown += view->sample->nr_python &&
 					   !(view->sample->python_flags & BPFPROF_PYTHON_GIL_KNOWN);
@@ -121,6 +126,20 @@ static void on_title(void *arg, const struct bpfprof_title_event *event, struct 
 
 	if (sampler->steps)
 		worker_steps_title(sampler->steps, event, process);
+}
+
+static void on_call(void *arg, const struct bpfprof_gpu_event *event)
+{
+	struct sampler *sampler = arg;
+
+	sampler->handlers.call(sampler->handlers.arg, event);
+}
+
+static void on_kernel_name(void *arg, const struct bpfprof_gpu_name *name)
+{
+	struct sampler *sampler = arg;
+
+	sampler->handlers.kernel_name(sampler->handlers.arg, name);
 }
 
 static void on_exec(void *arg, struct process *process)
@@ -247,6 +266,7 @@ static int open_session(struct sampler *sampler, enum session_clock clock)
 		.ring_bytes = options->test_ring_bytes,
 		.nr_rows = options->test_row_slots,
 		.titles = options->steps,
+		.gpu = options->gpu,
 		.iterators = options->iterators,
 	};
 	__cleanup(buf_fini) struct buf message = { .max = MESSAGE_MAX };
@@ -277,6 +297,11 @@ static int setup_tables(struct sampler *sampler)
 					    .exec = on_exec,
 					    .arg = sampler };
 	int err;
+
+	if (sampler->options->gpu) {
+		handlers.call = on_call;
+		handlers.kernel_name = on_kernel_name;
+	}
 
 	err = deadline_runner_new(&sampler->runner);
 	if (!err)
@@ -406,7 +431,9 @@ static int setup_targets(struct sampler *sampler)
 {
 	const struct sampler_options *options = sampler->options;
 	struct parents none = { 0 };
+	struct target target;
 	uint32_t child;
+	size_t i;
 	int err;
 
 	sampler->target_pids = calloc(options->nr_pids + 1, sizeof(*sampler->target_pids));
@@ -416,6 +443,10 @@ static int setup_targets(struct sampler *sampler)
 				  sampler->target_pids);
 	if (!err && options->child)
 		err = targets_add(sampler, options->child, SAMPLER_GROUP, &none, &child);
+	/* One that has ended since sampler_check_targets() ended before anybody listened. */
+	for (i = 0; i < options->nr_pids && !err; i++)
+		if (!target_probe(options->pids[i], &target) && target.zombie)
+			session_target_remove(&sampler->session, (pid_t)sampler->target_pids[i]);
 	return err;
 }
 
@@ -426,19 +457,26 @@ static int setup_targets(struct sampler *sampler)
  */
 static void learn_processes(struct sampler *sampler)
 {
+	/* Without samples nobody tells of the others later. */
+	uint64_t limit_ns = sampler->options->gpu ? LEARN_ALL_NS : LEARN_NS;
 	uint64_t start_ns = time_monotonic_ns(), now_ns = start_ns;
 	struct parents all = { 0 };
 	pid_t pid;
+	int err = 0;
 
 	/* Those were looked at when they became targets. */
 	if (sampler->session.options.filter && !session_pids_are_the_nodes(&sampler->session))
 		return;
 	if (pids_each(note_parent, &all))
 		log_debug("not all processes could be looked at before sampling starts");
-	while (all.nr && now_ns - start_ns < LEARN_NS) {
+	while (all.nr && now_ns - start_ns < limit_ns) {
 		pid = all.list[--all.nr].pid;
 		if (!sampler->session.options.filter || session_is_target(&sampler->session, pid))
+			err = walker_learn(&sampler->walker, (uint32_t)pid, now_ns, NULL);
+		/* One that is about to map something keeps us waiting: asked once more. */
+		if (err == -ETIMEDOUT && sampler->options->gpu)
 			walker_learn(&sampler->walker, (uint32_t)pid, now_ns, NULL);
+		err = 0;
 		now_ns = time_monotonic_ns();
 	}
 	free(all.list);
@@ -491,7 +529,7 @@ int sampler_open(struct sampler *sampler, const struct sampler_options *options,
 	*sampler = (struct sampler){ .options = options, .handlers = *handlers };
 	raise_file_limit();
 	ask_short_slice();
-	status = options->iterators ? EXIT_DONE : choose_clock(options, &clock);
+	status = options->iterators || options->gpu ? EXIT_DONE : choose_clock(options, &clock);
 	if (!status)
 		status = open_session(sampler, clock);
 	if (status)
@@ -515,7 +553,7 @@ int sampler_start(struct sampler *sampler)
 		learn_processes(sampler);
 	if (!err && sampler->steps)
 		worker_steps_look(sampler->steps);
-	if (!err)
+	if (!err && !sampler->options->gpu)
 		err = clock_start(&sampler->clock, &sampler->session);
 	if (err)
 		return cannot_start(err);
@@ -534,7 +572,8 @@ int sampler_run(struct sampler *sampler)
 	uint64_t now_ns = time_monotonic_ns();
 
 	if (now_ns >= sampler->tick_ns) {
-		clock_tick(sampler->clock);
+		if (sampler->clock)
+			clock_tick(sampler->clock);
 		sampler_containers_tick(sampler, now_ns);
 		sampler->tick_ns = now_ns + TICK_NS;
 	}
@@ -559,7 +598,8 @@ bool sampler_targets_gone(const struct sampler *sampler)
 
 void sampler_stop(struct sampler *sampler)
 {
-	clock_stop(sampler->clock);
+	if (sampler->clock)
+		clock_stop(sampler->clock);
 	stream_run(sampler->stream);
 }
 

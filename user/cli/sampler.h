@@ -20,6 +20,9 @@
 
 struct aggregate;
 struct aggregate_input;
+struct bpfprof_gpu_call;
+struct bpfprof_gpu_event;
+struct bpfprof_gpu_name;
 struct clock;
 struct codes;
 struct container;
@@ -66,6 +69,7 @@ struct sampler_options {
 	const char *host_root; /* or NULL */
 	size_t codes_bytes; /* for what is known of Python code; 0: the default */
 	uint32_t test_ring_bytes, test_row_slots; /* 0: the defaults */
+	bool gpu; /* hooked calls instead of the clock: what gpu_probes.h needs is loaded */
 	bool iterators; /* nothing is sampled: not to be started; quicker to open */
 };
 
@@ -74,6 +78,11 @@ struct sampler_handlers {
 	void (*sample)(void *arg, const struct aggregate_input *input);
 	/* A process ended, having used cpu_ns in all. NULL is fine. */
 	void (*exit)(void *arg, const struct bpfprof_task_id *task, uint64_t cpu_ns);
+	/* With the option gpu: the stack of a call, a call without one, the name of a kernel. */
+	void (*call_stack)(void *arg, const struct aggregate_input *input,
+			   const struct bpfprof_gpu_call *call);
+	void (*call)(void *arg, const struct bpfprof_gpu_event *event);
+	void (*kernel_name)(void *arg, const struct bpfprof_gpu_name *name);
 	void *arg;
 };
 
@@ -158,6 +167,8 @@ void sampler_ranks_look(struct sampler *sampler, struct process *process);
  * images: lost, clock, walk and files; sets the BPF programs' run time and the clock's name.
  */
 void sampler_stats(struct sampler *sampler, struct run_stats *stats);
+/* Sets what this process and its maps cost. */
+void sampler_own_usage(const struct sampler *sampler, struct run_stats *stats);
 
 /*
  * sampler_profile.c: a finished profile of what aggregate holds, with the host's name; the caller fills

@@ -8,6 +8,7 @@
 #include "kernel/stream.h"
 #include "kernel/tables.h"
 #include "proc/images.h"
+#include "proc/self.h"
 #include "profile/stats.h"
 #include "python/codes.h"
 #include "python/pythons.h"
@@ -63,20 +64,12 @@ static void environments_count_all(const struct sampler_ranks_stats *r, struct s
 	counter_add(dst, "no_memory", r->no_memory);
 }
 
-void sampler_stats(struct sampler *sampler, struct run_stats *stats)
+static void clock_count(struct sampler *sampler, const uint64_t c[BPFPROF_NR_COUNTERS],
+			struct run_stats *stats)
 {
-	const struct tables_counts *tables = tables_counts(sampler->tables);
-	const struct codes_counts *codes = codes_counts(sampler->codes);
-	const struct pythons_counts *pythons = pythons_counts(sampler->pythons);
-	uint64_t c[BPFPROF_NR_COUNTERS];
-	enum image_problem problem;
-
-	session_counters(&sampler->session, c);
-	stats_add(&stats->lost, "ring_full", c[BPFPROF_COUNT_RING_FULL]);
+	stats->clock_name = sampler->session.options.clock == SESSION_CLOCK_PERF ? "perf" : "timer";
 	stats_add(&stats->lost, "tick_skipped",
 		  clock_nr_skipped(sampler->clock, c[BPFPROF_COUNT_TICKS] - c[BPFPROF_COUNT_IDLE]));
-	counter_add(&stats->lost, "scratch_busy", c[BPFPROF_COUNT_SCRATCH_BUSY]);
-	counter_add(&stats->lost, "malformed_record", stream_nr_malformed(sampler->stream));
 	stats_add(&stats->clock, "ticks", c[BPFPROF_COUNT_TICKS]);
 	stats_add(&stats->clock, "idle", c[BPFPROF_COUNT_IDLE]);
 	stats_add(&stats->clock, "cpus_unarmed", clock_nr_unarmed(sampler->clock));
@@ -88,6 +81,22 @@ void sampler_stats(struct sampler *sampler, struct run_stats *stats)
 		counter_add(&stats->clock, "timer_moved", c[BPFPROF_COUNT_TIMER_MOVED]);
 		counter_add(&stats->clock, "timer_error", c[BPFPROF_COUNT_TIMER_ERROR]);
 	}
+}
+
+void sampler_stats(struct sampler *sampler, struct run_stats *stats)
+{
+	const struct tables_counts *tables = tables_counts(sampler->tables);
+	const struct codes_counts *codes = codes_counts(sampler->codes);
+	const struct pythons_counts *pythons = pythons_counts(sampler->pythons);
+	uint64_t c[BPFPROF_NR_COUNTERS];
+	enum image_problem problem;
+
+	session_counters(&sampler->session, c);
+	stats_add(&stats->lost, "ring_full", c[BPFPROF_COUNT_RING_FULL]);
+	if (sampler->clock)
+		clock_count(sampler, c, stats);
+	counter_add(&stats->lost, "scratch_busy", c[BPFPROF_COUNT_SCRATCH_BUSY]);
+	counter_add(&stats->lost, "malformed_record", stream_nr_malformed(sampler->stream));
 	counter_add(&stats->clock, "process_events_lost", c[BPFPROF_COUNT_EVENT_LOST]);
 	counter_add(&stats->clock, "exits_found_late", stream_nr_found_gone(sampler->stream));
 	counter_add(&stats->clock, "children_not_followed", c[BPFPROF_COUNT_TARGET_LOST]);
@@ -134,7 +143,6 @@ void sampler_stats(struct sampler *sampler, struct run_stats *stats)
 		counter_add(&stats->steps, "title_changes_too_many",
 			    c[BPFPROF_COUNT_TITLES_LIMITED]);
 	}
-	stats->clock_name = sampler->session.options.clock == SESSION_CLOCK_PERF ? "perf" : "timer";
 	if (session_run_stats(&sampler->session, &stats->bpf_runs, &stats->bpf_ns)) {
 		stats->bpf_ns_source = "kernel";
 	} else {
@@ -145,4 +153,17 @@ void sampler_stats(struct sampler *sampler, struct run_stats *stats)
 					(c[BPFPROF_COUNT_SAMPLES] + c[BPFPROF_COUNT_RING_FULL]);
 		stats->bpf_ns_source = "self";
 	}
+}
+
+void sampler_own_usage(const struct sampler *sampler, struct run_stats *stats)
+{
+	struct self_usage self;
+
+	stats->bpf_map_bytes = session_map_bytes(&sampler->session);
+	if (self_usage_read(&self))
+		return;
+	stats->cpu_seconds = self.cpu_seconds;
+	stats->rss_bytes = self.rss_bytes;
+	stats->peak_rss_bytes = self.peak_rss_bytes;
+	stats->memory_bytes = self.own_bytes + stats->bpf_map_bytes;
 }

@@ -16,6 +16,7 @@
 #include "base/cleanup.h"
 #include "base/time.h"
 #include "kernel/interrupt_text.h"
+#include "kernel/uprobe_multi.h"
 #include "bpfprof.skel.h"
 
 #define RING_BYTES (8U << 20)
@@ -24,6 +25,8 @@
 #define MISS_BYTES_PER_MS 25000 /* per node */
 #define INIT_PID_NS 0xEFFFFFFCU
 #define JITTER_1024 102 /* +- 10% */
+#define CALL_STACKS_HZ 100
+#define CALL_LONG_NS 1000000
 
 static int maps_size(struct session *session)
 {
@@ -76,6 +79,9 @@ static void config_set(struct session *session)
 	cfg->jitter = JITTER_1024;
 	cfg->mmap_nr = SYS_mmap;
 	cfg->pid_ns = own_pid_ns();
+	cfg->call_tokens = options->call_stacks_hz ? options->call_stacks_hz : CALL_STACKS_HZ;
+	cfg->call_token_ns = NS_PER_SECOND / cfg->call_tokens;
+	cfg->call_long_ns = CALL_LONG_NS;
 	while (1U << cfg->code_cpu_bits < session->nr_cpus)
 		cfg->code_cpu_bits++;
 	if (getrandom(&cfg->hash_seed, sizeof(cfg->hash_seed), GRND_NONBLOCK) < 0)
@@ -112,6 +118,27 @@ static int iterators_only(struct session *session)
 	return bpf_map__set_max_entries(skel->maps.codes, 1);
 }
 
+/* Hooked calls: their programs and maps, or none of them. */
+static void gpu_choose(struct session *session)
+{
+	struct bpfprof_bpf *skel = session->skel;
+	struct bpf_program *const programs[] = { skel->progs.gpu_enter, skel->progs.gpu_return,
+						 skel->progs.gpu_stack };
+	struct bpf_map *const maps[] = { skel->maps.gpu_functions,  skel->maps.gpu_files,
+					 skel->maps.gpu_counts,	    skel->maps.gpu_threads,
+					 skel->maps.gpu_new_thread, skel->maps.gpu_comms,
+					 skel->maps.gpu_memory,	    skel->maps.gpu_counters,
+					 skel->maps.gpu_programs };
+	size_t i;
+
+	for (i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
+		bpf_program__set_autoload(programs[i], session->options.gpu);
+		uprobe_multi_prepare(programs[i]);
+	}
+	for (i = 0; i < sizeof(maps) / sizeof(maps[0]); i++)
+		bpf_map__set_autocreate(maps[i], session->options.gpu);
+}
+
 /* What only reads threads that sleep costs sampling neither time nor memory. */
 static int iterators_spare(struct session *session)
 {
@@ -138,12 +165,13 @@ int session_open(struct session *session, const struct session_options *options)
 	session->skel = bpfprof_bpf__open();
 	if (!session->skel)
 		return -errno;
-	bpf_program__set_autoload(session->skel->progs.sample_perf, !timer);
+	bpf_program__set_autoload(session->skel->progs.sample_perf, !timer && !options->gpu);
 	bpf_program__set_autoload(session->skel->progs.arm_timer, timer);
 	bpf_map__set_autocreate(session->skel->maps.timers, timer);
 	bpf_program__set_autoload(session->skel->progs.title_changed, options->titles);
 	bpf_map__set_autocreate(session->skel->maps.titled, options->titles);
 	bpf_map__set_autocreate(session->skel->maps.title_verdicts, options->titles);
+	gpu_choose(session);
 	err = maps_size(session);
 	if (!err)
 		err = options->iterators ? iterators_only(session) : iterators_spare(session);

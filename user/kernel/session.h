@@ -29,6 +29,8 @@ struct session_options {
 	uint32_t ring_bytes; /* 0: default */
 	uint32_t nr_rows; /* entries of the row arena, power of two; 0: default */
 	bool titles; /* changes of Ray workers' titles are told */
+	bool gpu; /* what gpu_probes.h needs is loaded; the clock is not to be started */
+	uint32_t call_stacks_hz; /* of hooked calls: stacks per thread and second, 0: the default */
 	bool iterators; /* nothing that samples is loaded: quicker, for dump; not to be attached */
 };
 

@@ -69,10 +69,11 @@ static void run_due(struct stream *stream)
 		process = processes_find(stream->walker->processes, stream->due[i]);
 		if (!process || process->dead || !process->reread_ns)
 			continue;
-		if (process->reread_ns > stream->now_ns)
+		if (process->reread_ns <= stream->now_ns &&
+		    walker_refresh(stream->walker, process, stream->now_ns) == -EAGAIN)
+			process->reread_ns = stream->now_ns + OLD_FACTOR * REREAD_DELAY_NS;
+		if (process->reread_ns)
 			stream->due[kept++] = stream->due[i];
-		else
-			walker_refresh(stream->walker, process, stream->now_ns);
 	}
 	stream->nr_due = kept;
 }
@@ -224,15 +225,18 @@ static void on_sample(struct stream *stream, const struct bpfprof_sample *sample
 	struct sample_view view = { .sample = sample, .stop = sample->stop };
 	size_t nr = (size_t)sample->nr_kernel + sample->nr_python + sample->nr_user;
 	size_t head = sizeof(*sample) + (nr + sample->title_words) * sizeof(*frames);
+	size_t call = sample->flags & BPFPROF_SAMPLE_CALL ? sizeof(*view.call) : 0;
 	bool is_miss = sample->rec.kind == BPFPROF_KIND_MISS;
 	struct walker_miss miss;
 	struct process *process;
 
-	if (nr > BPFPROF_MAX_FRAMES || sample->skip > sample->nr_kernel || head > size ||
-	    (is_miss && !miss_parse(&miss, sample, head, size))) {
+	if (nr > BPFPROF_MAX_FRAMES || sample->skip > sample->nr_kernel || head + call > size ||
+	    (is_miss && !miss_parse(&miss, sample, head + call, size))) {
 		stream->nr_malformed++;
 		return;
 	}
+	if (call)
+		view.call = (const struct bpfprof_gpu_call *)(frames + nr + sample->title_words);
 	view.kernel = frames + sample->skip;
 	view.nr_kernel = sample->nr_kernel - (size_t)sample->skip;
 	view.user = frames + sample->nr_kernel + sample->nr_python;
@@ -391,6 +395,18 @@ static int on_record(void *arg, void *data, size_t size)
 		return 0;
 	case BPFPROF_KIND_PYTHON_CODE:
 		on_code(stream, data, size);
+		return 0;
+	case BPFPROF_KIND_GPU_CALL:
+		if (size < sizeof(struct bpfprof_gpu_event))
+			goto malformed;
+		if (stream->handlers.call)
+			stream->handlers.call(stream->handlers.arg, data);
+		return 0;
+	case BPFPROF_KIND_GPU_NAME:
+		if (size < sizeof(struct bpfprof_gpu_name))
+			goto malformed;
+		if (stream->handlers.kernel_name)
+			stream->handlers.kernel_name(stream->handlers.arg, data);
 		return 0;
 	case BPFPROF_KIND_TITLE:
 		if (size < sizeof(struct bpfprof_title_event))

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "bpfprof.h"
+#include "gpu_calls.h"
 
 struct codes;
 struct process;
@@ -31,6 +32,7 @@ struct sample_view {
 	struct process *process; /* what is known of it, or NULL */
 	struct bpfprof_place place;
 	const char *title; /* of a Ray worker, as in proc/title.h; NULL: none */
+	const struct bpfprof_gpu_call *call; /* whose stack it is; NULL: one of the clock's */
 };
 
 struct stream_handlers {
@@ -45,6 +47,9 @@ struct stream_handlers {
 	void (*title)(void *arg, const struct bpfprof_title_event *event, struct process *process);
 	/* A program was just started: it may be gone soon. NULL is fine. */
 	void (*exec)(void *arg, struct process *process);
+	/* A hooked call without its stack; the name of a kernel. NULL is fine. */
+	void (*call)(void *arg, const struct bpfprof_gpu_event *event);
+	void (*kernel_name)(void *arg, const struct bpfprof_gpu_name *name);
 	void *arg;
 };
 

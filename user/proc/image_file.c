@@ -304,3 +304,10 @@ bool image_file_hung(const struct elf_source *source)
 
 	return source->read == image_file_read && file->fd < 0;
 }
+
+int image_file_fd(const struct elf_source *source)
+{
+	const struct image_file *file = source->arg;
+
+	return source->read == image_file_read ? file->fd : -1;
+}

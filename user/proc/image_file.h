@@ -30,6 +30,9 @@ int image_file_open(struct elf_source *ret, struct deadline_runner *runner,
 /* Did a read from this source miss its deadline? Parsers may have made another error of that. */
 bool image_file_hung(const struct elf_source *source);
 
+/* The open file that source reads from, borrowed; -1: it reads from elsewhere. */
+int image_file_fd(const struct elf_source *source);
+
 /* Is dev (the kernel's encoding) anything but a disk file system mounted here? Looks at mountinfo only. */
 bool image_file_dev_may_block(uint32_t dev);
 

@@ -1,0 +1,726 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Hooked calls of libcuda and libnccl: every one is counted, of some the stack is sent.
+ *
+ * gpu_enter runs where a function begins and gpu_return, for those whose end matters, where it has
+ * returned; the cookie of a probe says which function of which file it is. Both decide whether
+ * a stack is to be sent and leave that to gpu_stack, a program of its own for the verifier's sake, by
+ * a tail call. A stack is sent of a call that differs from all before in what it is counted by, of
+ * one that took long, and otherwise while the thread has tokens.
+ *
+ * These programs can be preempted and run on many CPUs at once: what is shared is added to
+ * atomically; what belongs to a thread is written by that thread alone.
+ */
+#define HOOKED_RETURNS
+#include "walk.bpf.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+#define ARGUMENTS_IN_REGISTERS 6
+#define CONFIG_BYTES 40 /* of a CUlaunchConfig: grid, block, shared memory, stream */
+#define COPY_2D_WIDTH 112 /* offsets in CUDA_MEMCPY2D and CUDA_MEMCPY3D */
+#define COPY_3D_WIDTH 176
+#define FILE_OF(cookie) ((__u32)((cookie) >> BPFPROF_GPU_FUNCTION_BITS))
+#define FUNCTION_OF(cookie) ((__u32)(cookie) & ((1U << BPFPROF_GPU_FUNCTION_BITS) - 1))
+#define RANK_UNKNOWN 0xffffffffU
+
+/* Writer: user space. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, BPFPROF_GPU_MAX_FUNCTIONS);
+	__type(key, __u32);
+	__type(value, struct bpfprof_gpu_function);
+} gpu_functions SEC(".maps");
+
+/* Writer: user space. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, BPFPROF_GPU_MAX_FILES);
+	__type(key, __u32);
+	__type(value, struct bpfprof_gpu_file);
+} gpu_files SEC(".maps");
+
+/* All calls. Writer: BPF. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct bpfprof_gpu_key);
+	__type(value, struct bpfprof_gpu_count);
+} gpu_counts SEC(".maps");
+
+/* Key tid. Writer: BPF; user space deletes idle ones and those of processes that are gone. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u32);
+	__type(value, struct bpfprof_gpu_thread);
+} gpu_threads SEC(".maps");
+
+/* What a thread begins with; too large for a program's stack. Nobody writes it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct bpfprof_gpu_thread);
+} gpu_new_thread SEC(".maps");
+
+/* Writer: BPF. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct bpfprof_gpu_comm_key);
+	__type(value, struct bpfprof_gpu_comm);
+} gpu_comms SEC(".maps");
+
+/* Writer: BPF. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct bpfprof_gpu_process_key);
+	__type(value, struct bpfprof_gpu_memory);
+} gpu_memory SEC(".maps");
+
+/* Key: enum bpfprof_gpu_counter. Writer: BPF, atomically. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, GPU_NR_COUNTERS);
+	__type(key, __u32);
+	__type(value, __u64);
+} gpu_counters SEC(".maps");
+
+/* Key 0: gpu_stack. Writer: user space. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} gpu_programs SEC(".maps");
+
+static __always_inline void gpu_count(__u32 counter)
+{
+	__u64 *value = bpf_map_lookup_elem(&gpu_counters, &counter);
+
+	if (value)
+		__sync_fetch_and_add(value, 1);
+}
+
+static __always_inline int user_read(void *dst, __u32 len, __u64 va)
+{
+	if (!bpf_probe_read_user(dst, len, (void *)va))
+		return 0;
+	gpu_count(GPU_COUNT_ARGUMENT_FAULT);
+	return -1;
+}
+
+/* An argument by its number, at a function's first instruction; 0 without a number. */
+static __noinline __u64 argument(struct pt_regs *ctx, __u32 nr)
+{
+	__u64 value = 0;
+
+	switch (nr) {
+	case 0:
+		return 0;
+	case 1:
+		return ctx->di;
+	case 2:
+		return ctx->si;
+	case 3:
+		return ctx->dx;
+	case 4:
+		return ctx->cx;
+	case 5:
+		return ctx->r8;
+	case 6:
+		return ctx->r9;
+	}
+	user_read(&value, sizeof(value), ctx->sp + 8 * (nr - ARGUMENTS_IN_REGISTERS));
+	return value;
+}
+
+static __always_inline __u64 element_bytes(__u32 type)
+{
+	/* ncclInt8 to ncclFloat8e5m2, two bits each: 1 1 4 4 8 8 2 4 8 2 1 1 */
+	const __u32 shifts = 0 | 0 << 2 | 2 << 4 | 2 << 6 | 3 << 8 | 3 << 10 | 1 << 12 | 2 << 14 |
+			     3 << 16 | 1 << 18 | 0 << 20 | 0 << 22;
+
+	return type < 12 ? 1ULL << ((shifts >> (2 * type)) & 3) : 0;
+}
+
+/* Bytes that the call is about, as far as they are known when it begins. */
+static __always_inline __u64 size_of_call(struct pt_regs *ctx, const struct bpfprof_gpu_function *f)
+{
+	__u64 a = argument(ctx, f->size[0]), b, fields[3] = { 0 };
+
+	switch (f->size_rule) {
+	case GPU_SIZE_PRODUCT:
+		b = f->size[1] ? argument(ctx, f->size[1]) : 1;
+		return a * b * f->scale;
+	case GPU_SIZE_ELEMENTS:
+		return a * element_bytes((__u32)argument(ctx, f->size[1]));
+	case GPU_SIZE_COPY_2D:
+		if (user_read(fields, 16, a + COPY_2D_WIDTH))
+			return 0;
+		return fields[0] * fields[1];
+	case GPU_SIZE_COPY_3D:
+		if (user_read(fields, 24, a + COPY_3D_WIDTH))
+			return 0;
+		return fields[0] * fields[1] * fields[2];
+	}
+	return 0;
+}
+
+static __always_inline void launch_fill(struct pt_regs *ctx, const struct bpfprof_gpu_function *f,
+					struct bpfprof_gpu_key *key)
+{
+	__u32 config[CONFIG_BYTES / 4] = { 0 };
+	__u32 i;
+
+	if (f->kind == GPU_KIND_LAUNCH) {
+		key->dims[0] = ctx->si;
+		key->dims[1] = ctx->dx;
+		key->dims[2] = ctx->cx;
+		key->dims[3] = ctx->r8;
+		key->dims[4] = ctx->r9;
+		key->dims[5] = argument(ctx, 7);
+		return;
+	}
+	if (user_read(config, sizeof(config), ctx->di))
+		return;
+	for (i = 0; i < 6; i++)
+		key->dims[i] = config[i];
+	key->stream = *(__u64 *)&config[8];
+}
+
+static __always_inline void key_fill(struct pt_regs *ctx, const struct bpfprof_gpu_function *f,
+				     struct bpfprof_gpu_key *key)
+{
+	switch (f->kind) {
+	case GPU_KIND_LAUNCH:
+	case GPU_KIND_LAUNCH_CONFIG:
+		launch_fill(ctx, f, key);
+		break;
+	case GPU_KIND_COLLECTIVE:
+		key->dims[0] = argument(ctx, f->type);
+		key->dims[1] = argument(ctx, f->extra);
+		break;
+	case GPU_KIND_GRAPH:
+	case GPU_KIND_COMM_END:
+		break;
+	default: /* their handles are too many */
+		if (f->stream)
+			key->stream = argument(ctx, f->stream);
+		return;
+	}
+	key->handle = argument(ctx, f->handle);
+	if (f->stream)
+		key->stream = argument(ctx, f->stream);
+}
+
+/* Of the current thread, made as needed; NULL if there is no room. */
+static __always_inline struct bpfprof_gpu_thread *thread_get(struct task_struct *task)
+{
+	__u32 tid = task->pid, zero = 0;
+	__u64 start_ns = task->group_leader->start_boottime;
+	struct bpfprof_gpu_thread *t = bpf_map_lookup_elem(&gpu_threads, &tid), *fresh;
+
+	if (t && t->start_ns == start_ns)
+		return t;
+	fresh = bpf_map_lookup_elem(&gpu_new_thread, &zero);
+	if (!fresh)
+		return NULL;
+	if (!t) {
+		if (bpf_map_update_elem(&gpu_threads, &tid, fresh, BPF_ANY))
+			return NULL;
+		t = bpf_map_lookup_elem(&gpu_threads, &tid);
+		if (!t)
+			return NULL;
+	}
+	t->start_ns = start_ns;
+	t->pid = task->tgid;
+	t->depth = 0;
+	t->over = 0;
+	t->tokens = cfg.call_tokens;
+	t->wait_tokens = cfg.call_tokens;
+	t->refill_ns = bpf_ktime_get_ns();
+	return t;
+}
+
+static __always_inline __u32 token_add(__u32 tokens, __u64 more)
+{
+	return tokens + more < cfg.call_tokens ? tokens + more : cfg.call_tokens;
+}
+
+static __always_inline bool token_take(struct bpfprof_gpu_thread *t, __u64 now, bool returns)
+{
+	__u64 passed = (now - t->refill_ns) / cfg.call_token_ns;
+	__u32 *tokens = returns ? &t->wait_tokens : &t->tokens;
+
+	if (passed) {
+		t->refill_ns = now;
+		t->tokens = token_add(t->tokens, passed);
+		t->wait_tokens = token_add(t->wait_tokens, passed);
+	}
+	if (!*tokens) {
+		gpu_count(GPU_COUNT_NO_TOKEN);
+		return false;
+	}
+	--*tokens;
+	return true;
+}
+
+/* The counts of key; *fresh: they are the first of it. NULL if there is no room. */
+static __always_inline struct bpfprof_gpu_count *count_get(const struct bpfprof_gpu_key *key,
+							   bool *fresh)
+{
+	struct bpfprof_gpu_count *count = bpf_map_lookup_elem(&gpu_counts, key), zero = { 0 };
+
+	*fresh = !count;
+	if (count)
+		return count;
+	bpf_map_update_elem(&gpu_counts, key, &zero, BPF_NOEXIST);
+	count = bpf_map_lookup_elem(&gpu_counts, key);
+	if (!count)
+		gpu_count(GPU_COUNT_KEYS_FULL);
+	return count;
+}
+
+/* Who a communicator is, read out of it: hash, rank and size lie one behind the other. */
+static __always_inline void comm_read(struct bpfprof_gpu_comm *comm, __u64 va, __u32 file_nr)
+{
+	struct bpfprof_gpu_file *file = bpf_map_lookup_elem(&gpu_files, &file_nr);
+	struct {
+		__u64 hash;
+		__u32 rank, size;
+	} who;
+
+	if (!file || !file->comm_rank || user_read(&who, sizeof(who), va + file->comm_rank - 8))
+		return;
+	comm->hash = who.hash;
+	comm->rank = who.rank;
+	comm->size = who.size;
+}
+
+/* A communicator that is used. One that is not known, or was not filled in yet, is looked into. */
+static __always_inline void comm_use(const struct bpfprof_gpu_key *key, __u32 file_nr, __u64 now)
+{
+	struct bpfprof_gpu_comm_key at = { .start_ns = key->start_ns,
+					   .comm = key->handle,
+					   .pid = key->pid };
+	struct bpfprof_gpu_comm *comm = bpf_map_lookup_elem(&gpu_comms, &at);
+	struct bpfprof_gpu_comm fresh = { .rank = RANK_UNKNOWN };
+
+	if (!comm) {
+		bpf_map_update_elem(&gpu_comms, &at, &fresh, BPF_NOEXIST);
+		comm = bpf_map_lookup_elem(&gpu_comms, &at);
+		if (!comm) {
+			gpu_count(GPU_COUNT_COMMS_FULL);
+			return;
+		}
+	}
+	if (!comm->size || !comm->hash)
+		comm_read(comm, at.comm, file_nr);
+	__sync_fetch_and_add(&comm->calls, 1);
+	comm->last_ns = now;
+	comm->last_function = key->function;
+}
+
+static __always_inline bool is_call(__u32 kind)
+{
+	return kind != GPU_KIND_NAME && kind != GPU_KIND_ALIAS && kind != GPU_KIND_MEMORY_INFO;
+}
+
+/*
+ * Forgets calls that can never return any more: they began deeper on the stack than where it ends
+ * now (longjmp, an exception).
+ */
+static __always_inline void open_prune(struct bpfprof_gpu_thread *t, __u64 sp)
+{
+	__u32 i;
+
+	for (i = 0; i < BPFPROF_GPU_MAX_OPEN; i++) {
+		if (!t->depth || t->open[(t->depth - 1) & (BPFPROF_GPU_MAX_OPEN - 1)].sp > sp)
+			break;
+		t->depth--;
+		t->over = 0;
+	}
+}
+
+/* Is the thread in another call of this layer? */
+static __always_inline bool is_nested(struct bpfprof_gpu_thread *t, __u32 layer)
+{
+	struct bpfprof_gpu_function *f;
+	__u32 i, nr;
+
+	for (i = 0; i < BPFPROF_GPU_MAX_OPEN; i++) {
+		if (i >= t->depth)
+			break;
+		nr = t->open[i].key.function;
+		f = bpf_map_lookup_elem(&gpu_functions, &nr);
+		if (f && f->layer == layer && is_call(f->kind))
+			return true;
+	}
+	return false;
+}
+
+/* The last quarter is for events of processes. */
+static __always_inline bool ring_has_room(void)
+{
+	return bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) < cfg.ring_bytes / 4 * 3;
+}
+
+static __always_inline void event_send(struct task_struct *task,
+				       const struct bpfprof_gpu_call *call)
+{
+	struct bpfprof_gpu_event *e = NULL;
+
+	if (ring_has_room())
+		e = bpf_ringbuf_reserve(&ring, sizeof(*e), 0);
+	if (!e) {
+		gpu_count(GPU_COUNT_EVENTS_LOST);
+		return;
+	}
+	record_fill(&e->rec, BPFPROF_KIND_GPU_CALL, sizeof(*e));
+	task_id_fill(&e->task, task);
+	e->call = *call;
+	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+}
+
+/* Remembers a call until it returns. False: there is no room. */
+static __always_inline bool open_push(struct pt_regs *ctx, const struct bpfprof_gpu_function *f,
+				      struct bpfprof_gpu_thread *t,
+				      const struct bpfprof_gpu_call *call, __u32 file)
+{
+	struct bpfprof_gpu_open *open;
+	__u32 depth = t->depth;
+
+	if (depth >= BPFPROF_GPU_MAX_OPEN) {
+		t->over++;
+		gpu_count(GPU_COUNT_TOO_DEEP);
+		return false;
+	}
+	open = &t->open[depth & (BPFPROF_GPU_MAX_OPEN - 1)];
+	open->key = call->key;
+	open->begin_ns = call->begin_ns;
+	open->sp = ctx->sp;
+	open->bytes = call->bytes;
+	open->out = argument(ctx, f->out);
+	open->name = argument(ctx, f->name);
+	if (f->kind == GPU_KIND_MEMORY_INFO || f->size_rule == GPU_SIZE_PITCH)
+		open->name = argument(ctx, f->size[0]);
+	if (f->size_rule == GPU_SIZE_PITCH)
+		open->bytes = argument(ctx, f->size[1]);
+	if (f->kind == GPU_KIND_ALIAS)
+		open->name = argument(ctx, f->handle);
+	if (f->kind == GPU_KIND_COMM_INIT) {
+		open->key.dims[0] = argument(ctx, f->extra);
+		open->key.dims[1] = argument(ctx, f->count);
+	}
+	open->flags = call->flags;
+	open->file = file;
+	open->ret = 0;
+	bpf_probe_read_user(&open->ret, sizeof(open->ret), (void *)ctx->sp);
+	t->depth = depth + 1;
+	return true;
+}
+
+/* What is known when a call begins. */
+static __always_inline void call_begin(struct pt_regs *ctx, const struct bpfprof_gpu_function *f,
+				       struct task_struct *task, __u32 function,
+				       struct bpfprof_gpu_call *call)
+{
+	__builtin_memset(call, 0, sizeof(*call));
+	call->key.start_ns = task->group_leader->start_boottime;
+	call->key.pid = task->tgid;
+	call->key.function = function;
+	call->begin_ns = bpf_ktime_get_ns();
+	if (!is_call(f->kind))
+		return;
+	key_fill(ctx, f, &call->key);
+	call->bytes = size_of_call(ctx, f);
+	if (f->kind == GPU_KIND_FREE)
+		call->va = argument(ctx, f->handle);
+}
+
+/* Counts a call that begins. Is it the first of its kind? */
+static __always_inline bool call_count(const struct bpfprof_gpu_function *f,
+				       const struct bpfprof_gpu_call *call, __u32 file)
+{
+	struct bpfprof_gpu_count *count;
+	bool fresh;
+
+	if (f->kind == GPU_KIND_COLLECTIVE)
+		comm_use(&call->key, file, call->begin_ns);
+	count = count_get(&call->key, &fresh);
+	if (!count)
+		return false;
+	__sync_fetch_and_add(&count->calls, 1);
+	count->last_ns = call->begin_ns;
+	if (f->kind != GPU_KIND_ALLOC && call->bytes) /* it may fail, and its size be told later */
+		__sync_fetch_and_add(&count->bytes, call->bytes);
+	return fresh;
+}
+
+SEC("?uprobe")
+int gpu_enter(struct pt_regs *ctx)
+{
+	__u64 cookie = bpf_get_attach_cookie(ctx);
+	__u32 function = FUNCTION_OF(cookie), file = FILE_OF(cookie), zero = 0;
+	struct bpfprof_gpu_function *f = bpf_map_lookup_elem(&gpu_functions, &function);
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u32 pid = task->tgid;
+	struct bpfprof_gpu_thread *t;
+	struct bpfprof_gpu_call *call;
+	bool returns, wanted = false;
+
+	if (!f || !f->kind)
+		return 0;
+	if (cfg.filter && !bpf_map_lookup_elem(&targets, &pid)) {
+		gpu_count(GPU_COUNT_FILTERED);
+		return 0;
+	}
+	t = thread_get(task);
+	if (!t) {
+		gpu_count(GPU_COUNT_THREADS_FULL);
+		return 0;
+	}
+	gpu_count(GPU_COUNT_CALLS);
+	call = &t->call;
+	call_begin(ctx, f, task, function, call);
+	t->last_ns = call->begin_ns;
+	comm_copy(t->comm, task);
+	returns = f->flags & BPFPROF_GPU_RETURNS;
+	open_prune(t, ctx->sp);
+	if (is_call(f->kind)) {
+		if (is_nested(t, f->layer)) {
+			gpu_count(GPU_COUNT_NESTED);
+			call->flags |= BPFPROF_CALL_NESTED;
+		} else {
+			/* The first of its kind has its stack sent whatever the thread has sent. */
+			wanted =
+				call_count(f, call, file) || token_take(t, call->begin_ns, returns);
+		}
+	}
+	if (returns) {
+		call->flags |= BPFPROF_CALL_ENTRY;
+		if (wanted)
+			call->flags |= BPFPROF_CALL_STACK;
+		if (!open_push(ctx, f, t, call, file))
+			call->flags &= ~BPFPROF_CALL_ENTRY;
+	}
+	if (wanted) {
+		bpf_tail_call(ctx, &gpu_programs, zero);
+		gpu_count(GPU_COUNT_EVENTS_LOST); /* there is no such program: never */
+	} else if (f->kind == GPU_KIND_FREE) {
+		event_send(task, call);
+	}
+	return 0;
+}
+
+static __always_inline void name_send(struct task_struct *task, const struct bpfprof_gpu_open *open,
+				      __u32 kind)
+{
+	struct bpfprof_gpu_name *e = NULL;
+
+	if (ring_has_room())
+		e = bpf_ringbuf_reserve(&ring, sizeof(*e), 0);
+	if (!e) {
+		gpu_count(GPU_COUNT_NAMES_LOST);
+		return;
+	}
+	record_fill(&e->rec, BPFPROF_KIND_GPU_NAME, sizeof(*e));
+	task_id_fill(&e->task, task);
+	e->other = kind == GPU_KIND_ALIAS ? open->name : 0;
+	e->name[0] = 0;
+	if (bpf_probe_read_user(&e->handle, 8, (void *)open->out) ||
+	    (kind == GPU_KIND_NAME &&
+	     bpf_probe_read_user_str(e->name, sizeof(e->name), (void *)open->name) <= 0)) {
+		gpu_count(GPU_COUNT_ARGUMENT_FAULT);
+		bpf_ringbuf_discard(e, BPF_RB_NO_WAKEUP);
+		return;
+	}
+	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+}
+
+static __always_inline void memory_note(const struct bpfprof_gpu_open *open, __u64 now)
+{
+	struct bpfprof_gpu_process_key key = { .start_ns = open->key.start_ns,
+					       .pid = open->key.pid };
+	struct bpfprof_gpu_memory memory = { .ts_ns = now };
+
+	if (!user_read(&memory.free_bytes, 8, open->out) &&
+	    !user_read(&memory.total_bytes, 8, open->name) &&
+	    bpf_map_update_elem(&gpu_memory, &key, &memory, BPF_ANY))
+		gpu_count(GPU_COUNT_KEYS_FULL);
+}
+
+/* A new communicator. Not all functions are told the rank, and in a group it comes later. */
+static __always_inline void comm_note(const struct bpfprof_gpu_open *open,
+				      const struct bpfprof_gpu_function *f, __u64 now)
+{
+	struct bpfprof_gpu_comm_key key = { .start_ns = open->key.start_ns, .pid = open->key.pid };
+	struct bpfprof_gpu_comm comm = { .rank = RANK_UNKNOWN,
+					 .last_ns = now,
+					 .last_function = open->key.function };
+
+	if (user_read(&key.comm, 8, open->out) || !key.comm)
+		return;
+	comm_read(&comm, key.comm, open->file);
+	if (f->extra && f->count) {
+		comm.rank = open->key.dims[0];
+		comm.size = open->key.dims[1];
+	}
+	if (bpf_map_update_elem(&gpu_comms, &key, &comm, BPF_ANY))
+		gpu_count(GPU_COUNT_COMMS_FULL);
+}
+
+/* The call that returns to where the stack ends now; those inside it are over, too. */
+static __always_inline struct bpfprof_gpu_open *open_pop(struct bpfprof_gpu_thread *t, __u64 sp)
+{
+	struct bpfprof_gpu_open *open;
+	__u32 i, depth = t->depth;
+
+	for (i = 0; i < BPFPROF_GPU_MAX_OPEN; i++) {
+		if (!depth || depth > BPFPROF_GPU_MAX_OPEN)
+			return NULL;
+		depth--;
+		open = &t->open[depth & (BPFPROF_GPU_MAX_OPEN - 1)];
+		if (open->sp == sp - 8) {
+			t->depth = depth;
+			return open;
+		}
+		if (open->sp > sp)
+			return NULL;
+	}
+	return NULL;
+}
+
+static __always_inline void count_return(const struct bpfprof_gpu_function *f,
+					 const struct bpfprof_gpu_call *call)
+{
+	struct bpfprof_gpu_count *count = bpf_map_lookup_elem(&gpu_counts, &call->key);
+
+	if (!count)
+		return;
+	__sync_fetch_and_add(&count->ns, call->ns);
+	if (call->ns > count->max_ns)
+		count->max_ns = call->ns;
+	if (call->result)
+		__sync_fetch_and_add(&count->errors, 1);
+	else if (f->kind == GPU_KIND_ALLOC)
+		__sync_fetch_and_add(&count->bytes, call->bytes);
+}
+
+SEC("?uprobe")
+int gpu_return(struct pt_regs *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u32 tid = task->pid, function, zero = 0;
+	struct bpfprof_gpu_thread *t = bpf_map_lookup_elem(&gpu_threads, &tid);
+	__u64 now = bpf_ktime_get_ns(), pitch = 0;
+	struct bpfprof_gpu_function *f;
+	struct bpfprof_gpu_open *open;
+	struct bpfprof_gpu_call *call;
+
+	if (!t || t->start_ns != task->group_leader->start_boottime) {
+		__u32 pid = task->tgid;
+
+		if (!cfg.filter || bpf_map_lookup_elem(&targets, &pid))
+			gpu_count(GPU_COUNT_RETURN_UNKNOWN);
+		return 0;
+	}
+	open = open_pop(t, ctx->sp);
+	if (!open) {
+		if (t->over)
+			t->over--;
+		else
+			gpu_count(GPU_COUNT_RETURN_UNKNOWN);
+		return 0;
+	}
+	function = open->key.function;
+	f = bpf_map_lookup_elem(&gpu_functions, &function);
+	if (!f)
+		return 0;
+	call = &t->call;
+	call->key = open->key;
+	call->begin_ns = open->begin_ns;
+	call->ns = now - open->begin_ns;
+	call->bytes = open->bytes;
+	call->va = 0;
+	call->result = (__s32)ctx->ax;
+	call->flags = open->flags & ~BPFPROF_CALL_ENTRY;
+	t->last_ns = now;
+	switch (f->kind) {
+	case GPU_KIND_NAME:
+	case GPU_KIND_ALIAS:
+		if (!call->result)
+			name_send(task, open, f->kind);
+		return 0;
+	case GPU_KIND_MEMORY_INFO:
+		if (!call->result)
+			memory_note(open, now);
+		return 0;
+	case GPU_KIND_COMM_INIT:
+		if (!call->result)
+			comm_note(open, f, now);
+		call->key.dims[0] = 0; /* as it was counted */
+		call->key.dims[1] = 0;
+		break;
+	case GPU_KIND_ALLOC:
+		if (call->result) {
+			call->bytes = 0;
+			break;
+		}
+		user_read(&call->va, 8, open->out);
+		if (f->size_rule == GPU_SIZE_PITCH && !user_read(&pitch, 8, open->name))
+			call->bytes = pitch * open->bytes;
+		break;
+	}
+	if (call->flags & BPFPROF_CALL_NESTED)
+		return 0;
+	count_return(f, call);
+	if (!(call->flags & BPFPROF_CALL_STACK) && call->ns >= cfg.call_long_ns) {
+		bpf_tail_call(ctx, &gpu_programs, zero);
+		gpu_count(GPU_COUNT_EVENTS_LOST);
+	} else if (call->flags & BPFPROF_CALL_STACK || f->kind == GPU_KIND_ALLOC) {
+		event_send(task, call);
+	}
+	return 0;
+}
+
+/* Sends the stack of the call that gpu_enter or gpu_return left in its thread's entry. */
+SEC("?uprobe")
+int gpu_stack(struct pt_regs *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u32 tid = task->pid, i;
+	struct bpfprof_gpu_thread *t = bpf_map_lookup_elem(&gpu_threads, &tid);
+	struct unwind_reader *r;
+
+	if (!t)
+		return 0;
+	r = scratch_take();
+	if (!r) {
+		gpu_count(GPU_COUNT_SCRATCH_BUSY);
+		event_send(task, &t->call);
+		return 0;
+	}
+	sample_fill(r, task, 0, BPFPROF_SAMPLE_USER_MODE | BPFPROF_SAMPLE_CALL);
+	r->call = t->call;
+	/* Without a time it has only begun. */
+	r->point = r->call.ns ? CALL_RETURN : CALL_ENTRY;
+	for (i = 0; i < BPFPROF_GPU_MAX_OPEN; i++) {
+		if (i >= t->depth)
+			break;
+		r->returns[i].va = t->open[i].sp;
+		r->returns[i].to = t->open[i].ret;
+		r->nr_returns = i + 1;
+	}
+	user_walk(r, task);
+	sample_send(r, task);
+	r->busy = 0;
+	return 0;
+}

@@ -1,0 +1,597 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef BPFPROF_BPF_WALK_BPF_H
+#define BPFPROF_BPF_WALK_BPF_H
+
+/*
+ * The user stack of the current task, unwound and sent: what samples and hooked calls share.
+ *
+ * What costs time here are helper calls that touch user memory (some 60 ns each
+ * and more), not arithmetic. So the stack above sp is copied once, in growing
+ * pieces as the walk gets there, and rules are found in a direct-mapped cache
+ * of this CPU: a pc seen before costs a few ns. The copy is also what a miss sends to
+ * user space: the rest of the walk is done there, with the same code.
+ */
+#include "reader.bpf.h"
+#include "vma.bpf.h"
+#include "python.bpf.h"
+
+#define USER32_CS 0x23
+#define MISS_BLIND_BYTES 65536 /* of a stack whose end is not known, a miss sends this much */
+#define MISS_STEPS 80 /* steps in which the window grows to its full size, mostly of holes */
+#define MISS_MIN_BYTES 16384 /* most misses are smaller */
+#define MISS_RING_SHARE 24 /* of the room for misses that one may take: 256 KiB of 6 MiB */
+#define MISS_SAVED_MS 1000 /* a virtual CPU that the reader runs on may stand still for long */
+#define RAY_NAME 0x3a3a796172ULL /* "ray::", as the first five bytes of a name lie in a word */
+#define RAY_NAME_MASK 0xffffffffffULL
+
+/* Arena of unwind rows; a slice starts with its generation. Writer: user space. Set at load. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1 << 21);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, __u64);
+} rows __weak SEC(".maps");
+
+/* (image, 64 KiB of its file) -> slice of rows. Writer: user space. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 32768);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct bpfprof_page_key);
+	__type(value, struct bpfprof_page);
+} pages __weak SEC(".maps");
+
+/* Writer: user space. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct bpfprof_code_block);
+	__type(value, __u64);
+} code_blocks __weak SEC(".maps");
+
+/* The row that rules file offset low16 in the slice; *next_low = address of the row after it. */
+static __always_inline int row_find(const struct bpfprof_page *page, __u32 low, __u64 *ret_row,
+				    __u32 *ret_next_low)
+{
+	__u32 lo = page->first + 1, hi = lo + page->nr, end = hi, mid, i;
+	__u64 *row;
+
+	for (i = 0; i < 15 && lo < hi; i++) {
+		mid = lo + (hi - lo) / 2;
+		row = bpf_map_lookup_elem(&rows, &mid);
+		if (!row)
+			return -1;
+		if (unwind_row_low(*row) <= low)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	*ret_next_low = 0x10000;
+	if (lo < end) {
+		row = bpf_map_lookup_elem(&rows, &lo);
+		if (row)
+			*ret_next_low = unwind_row_low(*row);
+	}
+	lo--;
+	row = bpf_map_lookup_elem(&rows, &lo);
+	if (!row || lo <= page->first)
+		return -1;
+	*ret_row = *row;
+	return 0;
+}
+
+static __always_inline bool slice_is(__u32 first, __u64 generation)
+{
+	__u64 *header = bpf_map_lookup_elem(&rows, &first);
+
+	return header && *(volatile __u64 *)header == generation;
+}
+
+/* Row of (image, off), or a stop. */
+static __always_inline int page_look_up(struct unwind_reader *r, __u32 image, __u64 off)
+{
+	struct bpfprof_page_key key = { .image = image, .page = off >> BPFPROF_PAGE_SHIFT };
+	struct bpfprof_page *found = bpf_map_lookup_elem(&pages, &key), page;
+	__u32 next_low = 0;
+	__u64 row = 0;
+
+	if (!found)
+		return BPFPROF_STOP_NO_PAGE;
+	page = *found;
+	if (!page.nr) {
+		r->last_row = unwind_row_make(0, ROW_NONE, 0, 0, 0, 0, UNWIND_LOOKED_AT);
+		return 0;
+	}
+	if (!slice_is(page.first, page.generation))
+		return BPFPROF_STOP_STALE;
+	if (row_find(&page, off & 0xffff, &row, &next_low))
+		return BPFPROF_STOP_STALE;
+	if (!slice_is(page.first, page.generation))
+		return BPFPROF_STOP_STALE;
+	if (!r->state.exact && unwind_row_starts_stack(row, off & 0xffff, next_low))
+		row = unwind_row_make(0, ROW_END, 0, 0, 0, 0, 0);
+	r->last_row = row;
+	return 0;
+}
+
+/* Code in no file: a rule that was read out of it, else its frame pointer is tried. */
+static __always_inline int code_block_look_up(struct unwind_reader *r, __u64 pc)
+{
+	struct bpfprof_code_block key = { .block = pc >> BPFPROF_CODE_BLOCK_SHIFT,
+					  .asid = r->asid };
+	__u64 *row = bpf_map_lookup_elem(&code_blocks, &key);
+
+	if (!row) {
+		key.block = pc | BPFPROF_CODE_BLOCK_PC;
+		row = bpf_map_lookup_elem(&code_blocks, &key);
+	}
+	r->last_row = row ? *row : unwind_row_make(0, ROW_NONE, 0, 0, 0, 0, 0);
+	r->last_frame =
+		(__u64)BPFPROF_FRAME_NATIVE_VA << BPFPROF_FRAME_SHIFT | (pc & BPFPROF_FRAME_MASK);
+	return 0;
+}
+
+/* Rule and frame of pc into r->last_*, through mappings, pages and rows. 0 or a stop. */
+static __noinline int look_up_slow(struct unwind_reader *r, __u64 pc)
+{
+	struct bpfprof_mapping *m, *header;
+	__u32 first = r->first, at, image, asid = r->asid;
+	__u64 start, off;
+	int stop;
+
+	at = mapping_upper(first, r->nr, pc) - 1;
+	if (at <= first)
+		return BPFPROF_STOP_NO_MAPPING;
+	m = bpf_map_lookup_elem(&mappings, &at);
+	if (!m)
+		return BPFPROF_STOP_NO_MAPPING;
+	start = m->start;
+	off = pc - start;
+	image = m->image;
+	if (off >> 12 >= m->nr_pages)
+		return BPFPROF_STOP_NO_MAPPING;
+	off += m->off;
+	header = bpf_map_lookup_elem(&mappings, &first);
+	if (!header || *(volatile __u32 *)&header->image != asid) {
+		count_add(BPFPROF_COUNT_STALE, 1);
+		return BPFPROF_STOP_STALE;
+	}
+	if (image == BPFPROF_IMAGE_NONE)
+		return code_block_look_up(r, pc);
+	r->last_frame = (__u64)BPFPROF_FRAME_NATIVE << BPFPROF_FRAME_SHIFT |
+			(__u64)image << BPFPROF_OFF_BITS | (off & BPFPROF_OFF_MASK);
+	stop = page_look_up(r, image, off);
+	if (stop == BPFPROF_STOP_STALE)
+		count_add(BPFPROF_COUNT_STALE, 1);
+	return stop;
+}
+
+static __always_inline bool cache_hit(struct unwind_reader *r, const struct bpfprof_cached_pc *c,
+				      __u64 pc)
+{
+	if (c->pc != pc || c->asid != r->asid)
+		return false;
+	r->last_row = c->row;
+	r->last_frame = c->frame;
+	return true;
+}
+
+/*
+ * Two neighbours per hash, or two frames of one stack that collide throw each other out
+ * in every sample. The newer one comes first.
+ */
+static __always_inline int look_up(struct unwind_reader *r, __u64 pc)
+{
+	__u64 hash = (pc ^ (__u64)r->asid << 32) * 0x9e3779b97f4a7c15ULL;
+	struct bpfprof_cached_pc *c = &r->cache[(hash >> 40) & (CACHE_SLOTS - 2)];
+	int stop;
+
+	if (cache_hit(r, &c[0], pc) || cache_hit(r, &c[1], pc))
+		return 0;
+	stop = look_up_slow(r, pc);
+	if (stop || unwind_row_kind(r->last_row) == ROW_UNREADABLE) /* may become readable */
+		return stop;
+	if (r->last_frame >> BPFPROF_FRAME_SHIFT == BPFPROF_FRAME_NATIVE_VA)
+		return 0; /* such code may change */
+	if (unwind_row_unexplored(r->last_row))
+		return BPFPROF_STOP_RARE_RULE;
+	c[1] = c[0];
+	c->pc = pc;
+	c->asid = r->asid;
+	c->row = r->last_row;
+	c->frame = r->last_frame;
+	return 0;
+}
+
+struct walk_ctx {
+	struct unwind_reader *r;
+};
+
+/* If the frame just stepped over (from sp on) is a C call of the eval loop, frames[at] says so. */
+static __always_inline void eval_mark(struct unwind_reader *r, __u32 at, __u64 sp)
+{
+	__u32 next = r->rec.at.next_entry & (BPFPROF_MAX_PYTHON_ENTRIES - 1), before = 0;
+
+	if (r->rec.entries[next].va - sp >= r->state.regs[UNWIND_RSP] - sp)
+		return;
+	if (next)
+		before = r->rec.entries[(next - 1) & (BPFPROF_MAX_PYTHON_ENTRIES - 1)].nr;
+	r->rec.frames[at] = (__u64)BPFPROF_FRAME_EVAL << BPFPROF_FRAME_SHIFT |
+			    ((r->rec.entries[next].nr - before) & 0xffff);
+	r->rec.at.next_entry = next + 1;
+}
+
+/* One frame: look it up, note it, step over it. 1 = the walk is over. */
+static long walk_frame(__u32 i, struct walk_ctx *ctx)
+{
+	struct unwind_reader *r = ctx->r;
+	__u32 at = r->rec.sample.nr_kernel + r->rec.sample.nr_python + r->rec.sample.nr_user;
+	__u64 sp = r->state.regs[UNWIND_RSP];
+	bool ends;
+	int stop;
+
+	if (at >= BPFPROF_MAX_FRAMES) {
+		r->stop = BPFPROF_STOP_DEPTH;
+		return 1;
+	}
+	stop = look_up(r, unwind_lookup_pc(&r->state));
+	if (!stop && unwind_row_kind(r->last_row) == ROW_RARE)
+		stop = BPFPROF_STOP_RARE_RULE;
+	if (stop) {
+		r->stop = stop;
+		return 1;
+	}
+	r->rec.frames[at] = r->last_frame;
+	r->rec.sample.nr_user++;
+	ends = r->state.exact && !r->state.regs[UNWIND_RBP];
+	stop = unwind_step(&r->state, r->last_row, r);
+	if (stop) {
+		/* In the innermost frame rbp may hold anything, 0 too: there may be a rule. */
+		if ((stop == BPFPROF_STOP_NO_TABLE || (stop == BPFPROF_STOP_COMPLETE && ends)) &&
+		    unwind_row_unexplored(r->last_row))
+			stop = BPFPROF_STOP_RARE_RULE;
+		r->stop = stop;
+		return 1;
+	}
+	if (r->rec.at.next_entry < r->rec.at.nr_entries)
+		eval_mark(r, at, sp);
+	return 0;
+}
+
+static __always_inline void registers_take(struct unwind_state *s, struct pt_regs *regs)
+{
+	registers_copy(s->regs, regs);
+	s->valid = UNWIND_ALL_REGS;
+	/*
+	 * The syscall instruction leaves rip in rcx and rflags in r11; then rip is
+	 * the instruction after it, which may belong to no function or another one.
+	 */
+	s->exact = !(regs->cx == regs->ip && regs->r11 == regs->flags && (long)regs->orig_ax >= 0);
+}
+
+/*
+ * Where the walk begins. A hooked call stands at its first instruction, which may have no unwind rule
+ * (trampolines), with its return address on top of the stack; or it has just returned.
+ */
+static __always_inline void walk_begin(struct unwind_reader *r, struct task_struct *task)
+{
+	registers_take(&r->state, (struct pt_regs *)bpf_task_pt_regs(task));
+	if (r->point == CALL_NONE)
+		return;
+	r->state.exact = 0;
+	if (r->point != CALL_ENTRY)
+		return;
+	if (bpf_probe_read_user(&r->state.regs[UNWIND_RIP], 8, (void *)r->state.regs[UNWIND_RSP]))
+		r->state.regs[UNWIND_RIP] = 0;
+	r->state.regs[UNWIND_RSP] += 8;
+}
+
+static __always_inline bool is_miss(__u32 stop)
+{
+	return (stop >= BPFPROF_STOP_NO_PROCESS && stop <= BPFPROF_STOP_STALE) ||
+	       stop == BPFPROF_STOP_REG_LOST;
+}
+
+/*
+ * Is that a thread of a process that stays in the kernel (io_uring, vhost)? copy_thread() gives it
+ * user registers all the same, with neither a pc nor a stack.
+ */
+static __always_inline bool is_kernel_worker(const struct pt_regs *regs)
+{
+	return !regs->ip && !regs->sp;
+}
+
+/* Walks the user stack of the current task; sets r->stop. */
+static __always_inline void user_walk(struct unwind_reader *r, struct task_struct *task)
+{
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	struct bpfprof_sample *s = &r->rec.sample;
+	struct walk_ctx ctx = { .r = r };
+	struct bpfprof_mapping *header;
+	struct bpfprof_proc *proc;
+	bool worker = is_kernel_worker(regs);
+	__u32 pid = s->task.pid;
+
+	if (worker) {
+		count_add(BPFPROF_COUNT_KERNEL_WORKER, 1);
+	} else if (regs->cs == USER32_CS) {
+		r->stop = BPFPROF_STOP_COMPAT32;
+		return;
+	}
+	walk_begin(r, task);
+	window_begin(r, task, r->state.regs[UNWIND_RSP]);
+	proc = bpf_map_lookup_elem(&procs, &pid);
+	if (!proc || proc->start_ns != s->task.start_ns || proc->exec_id != s->task.exec_id) {
+		r->stop = BPFPROF_STOP_NO_PROCESS;
+		return;
+	}
+	if (proc->flags & BPFPROF_PROC_RAY)
+		s->flags |= BPFPROF_SAMPLE_RAY;
+	if (worker) { /* a process that is not known is still told, by a miss */
+		r->stop = BPFPROF_STOP_NO_USER;
+		return;
+	}
+	r->asid = proc->asid;
+	r->first = proc->first;
+	r->nr = proc->nr;
+	if (proc->python) { /* also while its mappings change */
+		r->py.fs_base = task->thread.fsbase;
+		python_walk(r, proc->python);
+	}
+	header = bpf_map_lookup_elem(&mappings, &r->first);
+	if (!header || header->image != r->asid || header->start) {
+		r->stop = BPFPROF_STOP_NO_PROCESS;
+		return;
+	}
+	s->asid = r->asid;
+	r->stop = BPFPROF_STOP_DEPTH;
+	bpf_loop(BPFPROF_MAX_USER_FRAMES, walk_frame, &ctx, 0);
+}
+
+struct vma_ctx {
+	struct unwind_reader *r;
+};
+
+static long vma_found(struct task_struct *task, struct vm_area_struct *vma, struct vma_ctx *ctx)
+{
+	if (vma->vm_flags & VM_EXEC) {
+		vma_fill(&ctx->r->rec.at.leaf_vma, vma);
+		ctx->r->rec.sample.flags |= BPFPROF_SAMPLE_VMA;
+	}
+	return 0;
+}
+
+static __always_inline __u64 at_most(__u64 n, __u64 limit)
+{
+	return n < limit ? n : limit;
+}
+
+/*
+ * Copies the rest of the stack, as far as it may be of use; a step of bpf_loop. A large
+ * array that was never written to has no memory: such pages are noted and passed over.
+ */
+static long window_fill(__u32 i, struct walk_ctx *ctx)
+{
+	struct unwind_reader *r = ctx->r;
+	__u64 va = r->rec.at.stack_va + r->rec.at.stack_len, wanted = MISS_BLIND_BYTES;
+	__u64 page = va / PAGE_BYTES - r->rec.at.stack_va / PAGE_BYTES;
+
+	if (r->stack_end)
+		wanted = r->stack_end - r->rec.at.stack_va;
+	wanted = at_most(wanted, r->miss_window);
+	if (r->rec.at.stack_len >= wanted || page >= BPFPROF_STACK_PAGES)
+		return 1;
+	if (!window_grow(r))
+		return 0;
+	if (!r->stack_end) /* it may be over */
+		return 1;
+	r->rec.at.stack_holes |= 1ULL << page;
+	r->rec.at.stack_len += PAGE_BYTES - (va & (PAGE_BYTES - 1));
+	return r->rec.at.stack_len >= BPFPROF_STACK_BYTES;
+}
+
+/* May this CPU send another miss? A steady allowance, some of which can be saved up. */
+static __always_inline bool miss_allowed(struct unwind_reader *r, __u64 now, __u64 in_ring)
+{
+	__u64 ms = now / 1000000, passed = ms - r->miss_ms;
+	__u64 cap = cfg.miss_bytes_per_ms * MISS_SAVED_MS, room = cfg.ring_bytes / 4 * 3;
+
+	if (cap < sizeof(struct bpfprof_miss))
+		cap = sizeof(struct bpfprof_miss);
+	if (passed > MISS_SAVED_MS)
+		passed = MISS_SAVED_MS;
+	r->miss_ms = ms;
+	r->miss_bytes += passed * cfg.miss_bytes_per_ms;
+	if (r->miss_bytes > cap)
+		r->miss_bytes = cap;
+	if (r->miss_bytes < MISS_MIN_BYTES || in_ring >= room)
+		return false;
+	/* When the reader is late, large stacks must not leave nothing for all others. */
+	r->miss_window = (room - in_ring) / MISS_RING_SHARE;
+	return true;
+}
+
+static __always_inline void miss_prepare(struct unwind_reader *r, struct task_struct *task)
+{
+	struct walk_ctx walk = { .r = r };
+	struct vma_ctx vma = { .r = r };
+	__u64 sp = r->state.regs[UNWIND_RSP], off = sp - r->rec.at.stack_va;
+	int i;
+
+	/*
+	 * Rows follow rsp, rbp and rbx alone; some rules build on another register. So user
+	 * space walks again from the leaf, where all are known, unless the walk has gone so far
+	 * up, or to another stack, that the copy would not reach.
+	 */
+	if (off <= BPFPROF_STACK_BYTES / 4 || r->stop == BPFPROF_STOP_REG_LOST) {
+		walk_begin(r, task);
+		r->rec.sample.nr_user = 0;
+		r->rec.at.next_entry = 0;
+		sp = r->state.regs[UNWIND_RSP];
+	} else {
+		unwind_settle(&r->state, r);
+	}
+	for (i = 0; i < BPFPROF_NR_REGS; i++)
+		r->rec.at.regs[i] = r->state.regs[i];
+	r->rec.at.regs_valid = r->state.valid;
+	r->rec.at.pc_exact = r->state.exact;
+	place_fill(&r->rec.at.place, task);
+	if (sp - r->rec.at.stack_va > RED_ZONE_BYTES)
+		window_begin(r, task, sp);
+	bpf_loop(MISS_STEPS, window_fill, &walk, 0);
+	if (r->stop == BPFPROF_STOP_NO_PROCESS || r->stop == BPFPROF_STOP_NO_MAPPING)
+		bpf_find_vma(task, unwind_lookup_pc(&r->state), vma_found, &vma, 0);
+}
+
+/* head bytes of the record and what is used of the rest of a miss. 0, or nothing was sent. */
+static __always_inline long miss_output(struct unwind_reader *r, __u64 head, __u64 entries,
+					__u64 stack)
+{
+	__u64 size = head + sizeof(r->rec.at) + entries + stack;
+	struct bpf_dynptr dst;
+	long err;
+
+	r->rec.sample.rec.size = size;
+	r->miss_bytes -= size < r->miss_bytes ? size : r->miss_bytes;
+	err = bpf_ringbuf_reserve_dynptr(&ring, size, 0, &dst);
+	if (!err) {
+		bpf_dynptr_write(&dst, 0, &r->rec, head, 0);
+		bpf_dynptr_write(&dst, head, &r->rec.at, sizeof(r->rec.at), 0);
+		head += sizeof(r->rec.at);
+		bpf_dynptr_write(&dst, head, r->rec.entries, entries, 0);
+		bpf_dynptr_write(&dst, head + entries, r->rec.stack, stack, 0);
+	}
+	bpf_ringbuf_submit_dynptr(&dst, BPF_RB_FORCE_WAKEUP); /* whether it was reserved or not */
+	return err;
+}
+
+/*
+ * A Ray worker overwrites its arguments with what it does at the moment: they are read for each
+ * sample, so that shares per task are exact. To be called once all frames are there.
+ */
+static __always_inline void title_read(struct unwind_reader *r, struct task_struct *task)
+{
+	struct bpfprof_sample *s = &r->rec.sample;
+	__u64 nr = s->nr_kernel + s->nr_python + s->nr_user;
+	long len;
+
+	if (!(s->flags & BPFPROF_SAMPLE_RAY))
+		return;
+	len = bpf_probe_read_user_str(&r->rec.frames[at_most(nr, BPFPROF_MAX_FRAMES)],
+				      BPFPROF_TITLE_BYTES, (void *)task->mm->arg_start);
+	if (len > 0)
+		s->title_words = ((__u64)len + 7) / 8;
+}
+
+/* Words after the sample: its frames and its title. */
+static __always_inline __u64 sample_words(const struct bpfprof_sample *s)
+{
+	__u64 nr = s->nr_kernel + s->nr_python + s->nr_user + s->title_words;
+
+	return at_most(nr, BPFPROF_MAX_FRAMES + BPFPROF_TITLE_BYTES / 8);
+}
+
+/* Bytes of the sample with all that follows. */
+static __always_inline __u64 sample_bytes(const struct bpfprof_sample *s)
+{
+	return sizeof(*s) + sample_words(s) * 8 +
+	       (s->flags & BPFPROF_SAMPLE_CALL ? BPFPROF_CALL_BYTES : 0);
+}
+
+/* To be called once all frames and the title are there. */
+static __always_inline void call_append(struct unwind_reader *r)
+{
+	__u64 nr = sample_words(&r->rec.sample);
+
+	if (r->rec.sample.flags & BPFPROF_SAMPLE_CALL)
+		*(struct bpfprof_gpu_call *)&r->rec.frames[nr] = r->call;
+}
+
+static __always_inline long miss_send(struct unwind_reader *r, struct task_struct *task)
+{
+	struct bpfprof_sample *s = &r->rec.sample;
+
+	miss_prepare(r, task);
+	title_read(r, task);
+	call_append(r);
+	s->rec.kind = BPFPROF_KIND_MISS;
+	count_add(BPFPROF_COUNT_MISSES, 1);
+	return miss_output(r, sample_bytes(s),
+			   at_most(r->rec.at.nr_entries, BPFPROF_MAX_PYTHON_ENTRIES) *
+				   sizeof(r->rec.entries[0]),
+			   at_most(r->rec.at.stack_len, BPFPROF_STACK_BYTES));
+}
+
+/* Sends what was gathered; counts it sent or lost. */
+static __always_inline void sample_send(struct unwind_reader *r, struct task_struct *task)
+{
+	struct bpfprof_sample *s = &r->rec.sample;
+	__u64 avail = bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA), flags;
+	bool miss = is_miss(r->stop) && miss_allowed(r, s->rec.ts_ns, avail);
+	long err;
+
+	if (is_miss(r->stop) && !miss)
+		r->stop = BPFPROF_STOP_MISS_RATE;
+	s->stop = r->stop;
+	flags = avail > cfg.ring_bytes / 8 ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+	if (avail + sizeof(r->rec.frames) > cfg.ring_bytes) { /* what is left is for events */
+		err = -1;
+	} else if (miss) {
+		err = miss_send(r, task);
+	} else {
+		title_read(r, task);
+		call_append(r);
+		s->rec.size = sample_bytes(s);
+		err = bpf_ringbuf_output(&ring, &r->rec, sample_bytes(s), flags);
+	}
+	count_add(err ? BPFPROF_COUNT_RING_FULL : BPFPROF_COUNT_SAMPLES, 1);
+}
+
+/* The scratch of this CPU, marked busy: an interrupt or another thread may want it meanwhile. */
+static __always_inline struct unwind_reader *scratch_take(void)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct unwind_reader *r = bpf_map_lookup_elem(&scratches, &cpu);
+
+	return r && !__sync_lock_test_and_set(&r->busy, 1) ? r : NULL;
+}
+
+/* By words: a byte of a kernel object costs as much as eight. */
+static __always_inline void comm_copy(char dst[BPFPROF_COMM_LEN], struct task_struct *task)
+{
+	const __u64 *comm = (const void *)task->comm;
+
+	((__u64 *)dst)[0] = comm[0];
+	((__u64 *)dst)[1] = comm[1];
+}
+
+static __always_inline void sample_fill(struct unwind_reader *r, struct task_struct *task,
+					__u64 period_ns, __u32 flags)
+{
+	struct bpfprof_sample *s = &r->rec.sample;
+
+	record_fill(&s->rec, BPFPROF_KIND_SAMPLE, 0);
+	task_id_fill(&s->task, task);
+	s->period_ns = period_ns;
+	s->asid = 0;
+	s->flags = flags;
+	s->nr_kernel = 0;
+	s->nr_user = 0;
+	s->skip = 0;
+	s->nr_python = 0;
+	s->python_stop = PYTHON_STOP_NONE;
+	s->python_flags = 0;
+	s->title_words = 0;
+	r->point = CALL_NONE;
+	r->nr_returns = 0;
+	r->rec.at.nr_entries = 0;
+	r->rec.at.next_entry = 0;
+	comm_copy(s->comm, task);
+	comm_copy(s->leader_comm, task->group_leader);
+	if ((*(__u64 *)s->leader_comm & RAY_NAME_MASK) == RAY_NAME)
+		s->flags |= BPFPROF_SAMPLE_RAY;
+}
+
+#endif

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Calls by stack, as files. */
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/host_name.h"
+#include "base/log.h"
+#include "cli/command.h"
+#include "cli/gpu_job.h"
+#include "cli/gpu_options.h"
+#include "output/output.h"
+#include "profile/aggregate.h"
+#include "profile/aggregate_stats.h"
+#include "profile/profile.h"
+#include "profile/stats.h"
+
+static int path_make(struct buf *dst, const struct gpu_job *job, const char *pattern)
+{
+	const struct record_options *record = &job->options->record;
+	char host[HOST_NAME_BYTES];
+	const struct output_names names = {
+		.host = host,
+		.pid = (uint32_t)(record->nr_pids == 1 ? record->pids[0] : getpid()),
+		.time_ns = job->start_wall_ns,
+	};
+
+	host_name(host);
+	return output_expand_path(dst, pattern, &names);
+}
+
+int gpu_files_check(const struct gpu_job *job)
+{
+	const struct record_options *record = &job->options->record;
+	size_t i;
+	int err;
+
+	for (i = 0; i < record->nr_outputs; i++) {
+		__cleanup(buf_fini) struct buf path = { .max = PATH_MAX };
+
+		err = path_make(&path, job, record->outputs[i].path);
+		if (!err)
+			err = output_check(path.data);
+		if (err) {
+			log_error("%s: cannot be written: %s", record->outputs[i].path,
+				  strerror(-err));
+			return EXIT_FAILED;
+		}
+	}
+	return EXIT_DONE;
+}
+
+static void comm_text(void *arg, const struct bpfprof_gpu_key *key, char comm[24], char rank[16])
+{
+	const struct gpu_comm_entry *entry = gpu_picture_comm(arg, key);
+
+	/* Its hash is the same on all ranks; an address says nothing outside of its process. */
+	if (entry && entry->comm.hash)
+		snprintf(comm, 24, "0x%" PRIx64, (uint64_t)entry->comm.hash);
+	else
+		snprintf(comm, 24, "0x%" PRIx64, (uint64_t)key->handle);
+	if (entry && entry->comm.size)
+		snprintf(rank, 16, "%u", entry->comm.rank);
+}
+
+static int write_all(struct gpu_job *job, const struct profile *profile)
+{
+	const struct record_options *record = &job->options->record;
+	const struct output_options options = { .threads = record->threads,
+						.several = record->nr_pids != 1 };
+	int status = EXIT_DONE, err;
+	size_t i;
+
+	for (i = 0; i < record->nr_outputs; i++) {
+		__cleanup(buf_fini) struct buf path = { .max = PATH_MAX };
+
+		err = path_make(&path, job, record->outputs[i].path);
+		if (!err)
+			err = output_write(path.data, record->outputs[i].format, profile, &options);
+		if (err) {
+			log_error("%s: %s", record->outputs[i].path, strerror(-err));
+			status = EXIT_FAILED;
+		} else if (strcmp(path.data, "-")) {
+			log_info("wrote %s", path.data);
+		}
+	}
+	return status;
+}
+
+int gpu_files_write(struct gpu_job *job, const struct gpu_picture *picture)
+{
+	struct run_stats stats = { 0 };
+	struct profile profile = { 0 };
+	struct aggregate_view view;
+	int hidden = 0, status, err;
+
+	if (!job->options->record.nr_outputs)
+		return EXIT_DONE;
+	err = gpu_tally_finish(job->tally, picture->counts, picture->nr_counts, comm_text,
+			       (void *)picture);
+	if (!err)
+		err = sampler_profile(&job->sampler, job->aggregate, &profile, &stats.files,
+				      &hidden);
+	if (err) {
+		log_error("%s", strerror(-err));
+		profile_fini(&profile);
+		return EXIT_FAILED;
+	}
+	sampler_stats(&job->sampler, &stats);
+	sampler_own_usage(&job->sampler, &stats);
+	aggregate_view_get(job->aggregate, &view);
+	aggregate_stats(&stats, &view);
+	gpu_tally_lost(job->tally, &stats.lost);
+	stats.duration_seconds = (double)(job->end_ns - job->start_ns) / 1e9;
+	profile.time_ns = job->start_wall_ns;
+	profile.duration_ns = job->end_ns - job->start_ns;
+	profile.threads = job->options->record.threads;
+	profile.hz = 0;
+	profile.stats = &stats;
+	status = write_all(job, &profile);
+	profile_fini(&profile);
+	return status;
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/gpu_options.h"
+
+#include <errno.h>
+
+#include "base/buf.h"
+#include "cli/duration.h"
+#include "cli/flags.h"
+#include "cli/values.h"
+
+#define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
+#define ROWS_DEFAULT 20
+#define ROWS_MAX 100000
+#define VERBOSE_MAX 2U
+#define ONCE_NS 1000000000ULL
+
+enum key {
+	KEY_PID = 1,
+	KEY_NO_SUBPROCESSES,
+	KEY_DURATION,
+	KEY_OUTPUT,
+	KEY_ONCE,
+	KEY_JSON,
+	KEY_SORT,
+	KEY_ROWS,
+	KEY_THREADS,
+	KEY_HOST_ROOT,
+	KEY_VERBOSE,
+};
+
+static const char *const sorts[] = { "calls", "bytes", "blocked" };
+
+static int reason(struct buf *why, const char *text)
+{
+	buf_add_str(why, text);
+	return -EINVAL;
+}
+
+static int take_rows(struct gpu_options *options, const char *value, struct buf *why)
+{
+	uint64_t rows;
+
+	if (value_number(value, ROWS_MAX, &rows))
+		return reason(why, "must be a number up to 100000; 0 shows all");
+	options->rows = rows;
+	return 0;
+}
+
+static int take_sort(struct gpu_options *options, const char *value, struct buf *why)
+{
+	int choice = value_choice(value, sorts, ARRAY_SIZE(sorts));
+
+	if (choice < 0)
+		return reason(why, "must be calls, bytes or blocked");
+	options->sort = sorts[choice];
+	return 0;
+}
+
+static int take(void *target, int key, const char *value, struct buf *why)
+{
+	struct gpu_options *options = target;
+	struct record_options *record = &options->record;
+
+	switch ((enum key)key) {
+	case KEY_PID:
+		return value_add_pids(&record->pids, &record->nr_pids, value, why);
+	case KEY_NO_SUBPROCESSES:
+		record->no_subprocesses = true;
+		return 0;
+	case KEY_DURATION:
+		if (duration_parse(value, &record->duration_ns))
+			return reason(why, "must be a number of seconds, or one like 30s, 5m, 2h");
+		return 0;
+	case KEY_OUTPUT:
+		return record_output_take(record, value, why);
+	case KEY_ONCE:
+		options->once = true;
+		return 0;
+	case KEY_JSON:
+		options->json = true;
+		return 0;
+	case KEY_SORT:
+		return take_sort(options, value, why);
+	case KEY_ROWS:
+		return take_rows(options, value, why);
+	case KEY_THREADS:
+		record->threads = true;
+		return 0;
+	case KEY_HOST_ROOT:
+		return value_folder(&record->host_root, value, why);
+	case KEY_VERBOSE:
+		record->verbose += record->verbose < VERBOSE_MAX;
+		return 0;
+	default:
+		return reason(why, "not understood");
+	}
+}
+
+static const struct flag flags[] = {
+	{ KEY_PID, 'p', 0, "pid", "PID", "calls of this process and its children", true },
+	{ KEY_NO_SUBPROCESSES, 0, 0, "no-subprocesses", NULL, "leave children of -p out", false },
+	{ KEY_DURATION, 'd', 0, "duration", "TIME",
+	  "stop after so many seconds, or 30s, 5m, 2h; without\nit Ctrl-C ends it", false },
+	{ KEY_OUTPUT, 'o', 0, "output", "FILE",
+	  "write calls by stack, too; the suffix says how: .pb.gz,\n.folded, .html, .svg, "
+	  ".speedscope.json or .raw",
+	  true },
+	{ KEY_ONCE, 0, 0, "once", NULL, "watch for 1 s or as -d says, print one table, exit",
+	  false },
+	{ KEY_JSON, 0, 0, "json", NULL, "with --once: JSON instead of a table", false },
+	{ KEY_SORT, 0, 0, "sort", "KEY", "tables by calls, bytes or blocked time (calls)", false },
+	{ KEY_ROWS, 0, 0, "rows", "N", "of each table, 0 shows all (20)", false },
+	{ KEY_THREADS, 0, 0, "threads", NULL, "keep threads apart in the files", false },
+	{ KEY_HOST_ROOT, 0, 0, "host-root", "DIR",
+	  "the node's file system as this container sees it", false },
+	{ KEY_VERBOSE, 'v', 0, "verbose", NULL,
+	  "say which libraries are hooked; -vv libbpf's log too", true },
+};
+
+static const struct flag_set set = {
+	.flags = flags,
+	.nr_flags = ARRAY_SIZE(flags),
+	.no_operand = "no such argument; a process id goes after -p",
+	.take = take,
+	.twins = "GPU",
+};
+
+int gpu_options_parse(struct gpu_options *options, int argc, char *const argv[], struct buf *error)
+{
+	struct gpu_options result = { .sort = sorts[0], .rows = ROWS_DEFAULT };
+	int err, command;
+
+	err = flags_parse(&set, argc, argv, &result, &command, error);
+	if (!err && result.json && !result.once)
+		err = reason(error, "--json: goes with --once");
+	if (!err)
+		err = record_formats_choose(&result.record, OUTPUT_INVALID, error);
+	if (err) {
+		gpu_options_fini(&result);
+		return err == -ECANCELED ? OPTIONS_HELP : err;
+	}
+	if (result.once && !result.record.duration_ns)
+		result.record.duration_ns = ONCE_NS;
+	*options = result;
+	return OPTIONS_RUN;
+}
+
+void gpu_options_fini(struct gpu_options *options)
+{
+	record_options_fini(&options->record);
+}
+
+void gpu_help(struct buf *dst)
+{
+	buf_add_str(
+		dst,
+		"Usage: bpfprof gpu [FLAG]...\n"
+		"Shows what programs ask of their GPUs: kernel launches by name, grid and stream,\n"
+		"bytes copied, memory allocated and not freed, time that threads wait in\n"
+		"synchronizing calls, NCCL's collectives, and calls that have not returned, by\n"
+		"Python and native stack. It watches calls of libcuda and libnccl in programs "
+		"that\n"
+		"run already, without a restart, CUPTI or a change of them. What the GPU itself\n"
+		"does, how long a kernel runs there, cannot be seen from outside, nor can NVTX\n"
+		"ranges. Without -p all programs of the machine are watched.\n\n");
+	flags_help(dst, &set);
+	buf_add_str(dst,
+		    "\n"
+		    "Examples:\n"
+		    "  bpfprof gpu                                 a live table of the machine\n"
+		    "  bpfprof gpu -p 1234 --once -d 10            one table of ten seconds\n"
+		    "  bpfprof gpu -p 1234 -d 30 -o gpu.html       launches as a flame graph\n"
+		    "  bpfprof gpu --once --json                   for scripts\n");
+	buf_add_str(dst, exit_text);
+}

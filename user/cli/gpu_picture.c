@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the kernel has counted of hooked calls, taken out of its maps and sorted. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/time.h"
+#include "cli/gpu_job.h"
+#include "kernel/gpu_probes.h"
+
+/* Room for one more element of size bytes; false and noted without memory. */
+static bool room(struct gpu_picture *picture, void **data, size_t nr, size_t *cap, size_t size)
+{
+	size_t wanted = *cap ? *cap * 2 : 64;
+	void *tmp;
+
+	if (nr < *cap)
+		return true;
+	tmp = reallocarray(*data, wanted, size);
+	if (!tmp) {
+		picture->no_memory = true;
+		return false;
+	}
+	*data = tmp;
+	*cap = wanted;
+	return true;
+}
+
+static void add_count(void *arg, const struct bpfprof_gpu_key *key,
+		      const struct bpfprof_gpu_count *count)
+{
+	struct gpu_picture *picture = arg;
+	void *data = picture->counts;
+
+	if (!room(picture, &data, picture->nr_counts, &picture->cap_counts,
+		  sizeof(*picture->counts)))
+		return;
+	picture->counts = data;
+	picture->counts[picture->nr_counts++] =
+		(struct gpu_tally_count){ .key = *key, .count = *count };
+}
+
+static void add_thread(void *arg, uint32_t tid, const struct bpfprof_gpu_thread *thread)
+{
+	struct gpu_picture *picture = arg;
+	struct gpu_open_call *open;
+	void *data = picture->open;
+
+	if (!thread->depth ||
+	    !room(picture, &data, picture->nr_open, &picture->cap_open, sizeof(*picture->open)))
+		return;
+	picture->open = data;
+	open = &picture->open[picture->nr_open++];
+	*open = (struct gpu_open_call){ .tid = tid, .open = thread->open[0] };
+	memcpy(open->thread, thread->comm, BPFPROF_COMM_LEN);
+}
+
+static void add_comm(void *arg, const struct bpfprof_gpu_comm_key *key,
+		     const struct bpfprof_gpu_comm *comm)
+{
+	struct gpu_picture *picture = arg;
+	void *data = picture->comms;
+
+	if (!room(picture, &data, picture->nr_comms, &picture->cap_comms, sizeof(*picture->comms)))
+		return;
+	picture->comms = data;
+	picture->comms[picture->nr_comms++] = (struct gpu_comm_entry){ .key = *key, .comm = *comm };
+}
+
+static void add_memory(void *arg, const struct bpfprof_gpu_process_key *key,
+		       const struct bpfprof_gpu_memory *memory)
+{
+	struct gpu_picture *picture = arg;
+	void *data = picture->memory;
+
+	if (!room(picture, &data, picture->nr_memory, &picture->cap_memory,
+		  sizeof(*picture->memory)))
+		return;
+	picture->memory = data;
+	picture->memory[picture->nr_memory++] =
+		(struct gpu_memory_entry){ .key = *key, .memory = *memory };
+}
+
+static int compare(uint64_t a, uint64_t b)
+{
+	return a < b ? -1 : a > b;
+}
+
+static int compare_process(uint32_t pid_a, uint64_t start_a, uint32_t pid_b, uint64_t start_b)
+{
+	return compare(pid_a, pid_b) ?: compare(start_a, start_b);
+}
+
+/* By process, then what is used most, so that tables need not sort again. */
+static int compare_counts(const void *a, const void *b)
+{
+	const struct gpu_tally_count *x = a, *y = b;
+
+	return compare_process(x->key.pid, x->key.start_ns, y->key.pid, y->key.start_ns)
+	       ?: compare(y->count.calls, x->count.calls)
+	       ?: memcmp(&x->key, &y->key, sizeof(x->key));
+}
+
+static int compare_open(const void *a, const void *b)
+{
+	const struct gpu_open_call *x = a, *y = b;
+
+	return compare_process(x->open.key.pid, x->open.key.start_ns, y->open.key.pid,
+			       y->open.key.start_ns)
+		       ?: compare(x->open.begin_ns, y->open.begin_ns);
+}
+
+static int compare_comms(const void *a, const void *b)
+{
+	const struct gpu_comm_entry *x = a, *y = b;
+
+	return compare_process(x->key.pid, x->key.start_ns, y->key.pid, y->key.start_ns)
+		       ?: compare(x->key.comm, y->key.comm);
+}
+
+const struct gpu_comm_entry *gpu_picture_comm(const struct gpu_picture *picture,
+					      const struct bpfprof_gpu_key *key)
+{
+	const struct gpu_comm_entry wanted = {
+		.key = { .start_ns = key->start_ns, .comm = key->handle, .pid = key->pid }
+	};
+
+	if (!picture->nr_comms)
+		return NULL;
+	return bsearch(&wanted, picture->comms, picture->nr_comms, sizeof(*picture->comms),
+		       compare_comms);
+}
+
+static void sort(void *data, size_t nr, size_t size, int (*by)(const void *a, const void *b))
+{
+	if (nr)
+		qsort(data, nr, size, by);
+}
+
+int gpu_picture_take(struct gpu_picture *picture, const struct gpu_job *job)
+{
+	const struct bpfprof_gpu_key *key;
+	size_t i;
+
+	picture->nr_counts = picture->nr_open = picture->nr_comms = picture->nr_memory = 0;
+	picture->no_memory = false;
+	picture->ts_ns = time_monotonic_ns();
+	/* Open calls first: one that is among them has been counted. */
+	gpu_probes_threads(job->probes, add_thread, picture);
+	gpu_probes_counts(job->probes, add_count, picture);
+	gpu_probes_comms(job->probes, add_comm, picture);
+	gpu_probes_memory(job->probes, add_memory, picture);
+	gpu_probes_counters(job->probes, picture->counters);
+	sort(picture->counts, picture->nr_counts, sizeof(*picture->counts), compare_counts);
+	for (i = 0; i < picture->nr_counts; i++) {
+		key = &picture->counts[i].key;
+		if (!i || key->start_ns != picture->counts[i - 1].key.start_ns ||
+		    key->pid != picture->counts[i - 1].key.pid)
+			gpu_tally_process(job->tally, key->pid, key->start_ns);
+	}
+	sort(picture->open, picture->nr_open, sizeof(*picture->open), compare_open);
+	sort(picture->comms, picture->nr_comms, sizeof(*picture->comms), compare_comms);
+	return picture->no_memory ? -ENOMEM : 0;
+}
+
+void gpu_picture_fini(struct gpu_picture *picture)
+{
+	free(picture->counts);
+	free(picture->open);
+	free(picture->comms);
+	free(picture->memory);
+	*picture = (struct gpu_picture){ 0 };
+}

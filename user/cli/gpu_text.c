@@ -1,0 +1,454 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The picture of hooked calls as what output/gpu_report.h writes. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/host_name.h"
+#include "base/strtab.h"
+#include "base/time.h"
+#include "cli/gpu_job.h"
+#include "cli/gpu_options.h"
+#include "gpu/functions.h"
+#include "kernel/gpu_probes.h"
+#include "output/gpu_report.h"
+#include "output/output.h"
+#include "profile/aggregate.h"
+#include "profile/profile.h"
+#include "profile/stats.h"
+#include "profile/symbolize.h"
+
+#define MAX_TEXT_BYTES (4U << 20)
+#define MAX_FRAME_BYTES 4096
+#define MAX_STACK_FRAMES 4096 /* of all open calls together */
+#define RANK_UNKNOWN UINT32_MAX
+
+/* Everything that the report points to. */
+struct text {
+	struct gpu_job *job;
+	const struct gpu_picture *picture;
+	const struct gpu_function *functions;
+	size_t nr_functions;
+	struct strtab *strings;
+	struct gpu_report report;
+	struct gpu_report_library *libraries;
+	struct gpu_report_process *processes;
+	struct gpu_report_call *calls;
+	struct gpu_report_launch *launches;
+	struct gpu_report_copy *copies;
+	struct gpu_report_collective *collectives;
+	struct gpu_report_comm *comms;
+	struct gpu_report_open *open;
+	size_t nr_calls, nr_launches, nr_copies, nr_collectives, nr_comms, nr_open; /* filled */
+	const char **frames; /* of open calls */
+	size_t nr_frames;
+	struct stats_reasons lost;
+};
+
+static const char *keep(struct text *t, const char *text)
+{
+	return strtab_get(t->strings, strtab_add(t->strings, text));
+}
+
+static const struct gpu_function *function_of(const struct text *t, uint32_t nr)
+{
+	return &t->functions[nr < t->nr_functions ? nr : 0];
+}
+
+/*
+ * Names of the frames of one stack of the aggregate, leaf first, which is the function: its label
+ * stands there. What there is no room for is left out.
+ */
+static int stack_names(struct text *t, uint32_t stack, const char *function,
+		       const char *const **ret, size_t *ret_nr)
+{
+	struct symbolize_options options = { .kallsyms = "/proc/kallsyms",
+					     .codes = t->job->sampler.codes,
+					     .runner = t->job->sampler.runner,
+					     .now_ns = time_monotonic_ns() };
+	__cleanup(buf_fini) struct buf name = { .max = MAX_FRAME_BYTES };
+	__cleanup(free_mem) uint64_t *sorted = NULL;
+	struct profile profile = { 0 };
+	struct stats_reasons files = { 0 };
+	struct aggregate_view view;
+	const struct aggregate_stack *found;
+	const uint64_t *frames;
+	size_t i, k, nr = 0;
+	int err, hidden;
+
+	aggregate_view_get(t->job->aggregate, &view);
+	if (stack >= view.nr_stacks)
+		return 0;
+	found = &view.stacks[stack];
+	frames = view.frames + found->first;
+	if (t->nr_frames + found->nr > MAX_STACK_FRAMES)
+		return 0;
+	sorted = malloc((found->nr + 1) * sizeof(*sorted));
+	if (!sorted)
+		return -ENOMEM;
+	for (i = 1; i < found->nr; i++) { /* insertion: there are few */
+		for (k = nr; k && sorted[k - 1] > frames[i]; k--)
+			;
+		if (k && sorted[k - 1] == frames[i])
+			continue;
+		memmove(sorted + k + 1, sorted + k, (nr - k) * sizeof(*sorted));
+		sorted[k] = frames[i];
+		nr++;
+	}
+	err = symbolize_frames(&profile, sorted, nr, view.processes, view.nr_processes,
+			       t->job->sampler.images, &options, &files, &hidden);
+	if (err)
+		return err;
+	*ret = t->frames + t->nr_frames;
+	*ret_nr = found->nr;
+	t->frames[t->nr_frames++] = function;
+	for (i = 1; i < found->nr; i++) {
+		for (k = 0; k < nr && sorted[k] != frames[i]; k++)
+			;
+		buf_reset(&name);
+		frame_text(&name, &profile, &profile.locations[k]);
+		t->frames[t->nr_frames++] =
+			keep(t, buf_error(&name) || !name.data ? "" : name.data);
+	}
+	profile_fini(&profile);
+	return 0;
+}
+
+/* One row for each function, however many keys it is counted by. */
+static void call_add(struct text *t, struct gpu_report_process *process,
+		     const struct gpu_function *function, const struct bpfprof_gpu_count *count)
+{
+	struct gpu_report_call *call = t->calls + t->nr_calls - process->nr_calls, *end;
+
+	for (end = t->calls + t->nr_calls; call < end && call->exported != function->name; call++)
+		;
+	if (call == end) {
+		*call = (struct gpu_report_call){ .function = function->shown,
+						  .exported = function->name,
+						  .blocks = function->wire.flags &
+							    BPFPROF_GPU_BLOCKS };
+		t->nr_calls++;
+		process->nr_calls++;
+	}
+	call->calls += count->calls;
+	call->bytes += count->bytes;
+	call->ns += count->ns;
+	if (count->max_ns > call->max_ns)
+		call->max_ns = count->max_ns;
+	call->errors += count->errors;
+}
+
+static void launch_add(struct text *t, struct gpu_report_process *process,
+		       const struct gpu_function *function, const struct gpu_tally_count *from)
+{
+	const struct bpfprof_gpu_key *key = &from->key;
+	const char *name = gpu_tally_kernel(t->job->tally, key->pid, key->start_ns, key->handle);
+	struct gpu_report_launch *launch = &t->launches[t->nr_launches++];
+	char unknown[32];
+	int i;
+
+	process->nr_launches++;
+	if (!name) {
+		snprintf(unknown, sizeof(unknown), "kernel@0x%" PRIx64, (uint64_t)key->handle);
+		name = keep(t, unknown);
+	}
+	*launch = (struct gpu_report_launch){ .kernel = name,
+					      .handle = key->handle,
+					      .function = function->shown,
+					      .exported = function->name,
+					      .stream = key->stream,
+					      .calls = from->count.calls };
+	for (i = 0; i < 3; i++) {
+		launch->grid[i] = key->dims[i];
+		launch->block[i] = key->dims[3 + i];
+	}
+}
+
+static void copy_add(struct text *t, struct gpu_report_process *process,
+		     const struct gpu_function *function, const struct gpu_tally_count *from)
+{
+	static const char *const directions[] = { "set", "HtoD", "DtoH", "DtoD", "any" };
+
+	process->nr_copies++;
+	t->copies[t->nr_copies++] =
+		(struct gpu_report_copy){ .direction = directions[function->copy],
+					  .function = function->shown,
+					  .stream = from->key.stream,
+					  .calls = from->count.calls,
+					  .bytes = from->count.bytes,
+					  .ns = from->count.ns };
+}
+
+static void collective_add(struct text *t, struct gpu_report_process *process,
+			   const struct gpu_function *function, const struct gpu_tally_count *from)
+{
+	const char *extra_name = gpu_nccl_extra(function);
+	char type[24], extra[16] = "";
+
+	if (!strcmp(extra_name, "op"))
+		snprintf(extra, sizeof(extra), "%s", gpu_nccl_operation(from->key.dims[1]));
+	else if (*extra_name)
+		snprintf(extra, sizeof(extra), "%u", from->key.dims[1]);
+	process->nr_collectives++;
+	t->collectives[t->nr_collectives++] = (struct gpu_report_collective){
+		.operation = function->shown,
+		.datatype = keep(t, gpu_nccl_type(from->key.dims[0], type)),
+		.extra_name = extra_name,
+		.extra = keep(t, extra),
+		.comm = from->key.handle,
+		.stream = from->key.stream,
+		.calls = from->count.calls,
+		.bytes = from->count.bytes,
+		.ns = from->count.ns,
+		.max_ns = from->count.max_ns,
+	};
+}
+
+static void count_add(struct text *t, struct gpu_report_process *process,
+		      const struct gpu_tally_count *from)
+{
+	const struct gpu_function *function = function_of(t, from->key.function);
+
+	call_add(t, process, function, &from->count);
+	switch (function->wire.kind) {
+	case GPU_KIND_LAUNCH:
+	case GPU_KIND_LAUNCH_CONFIG:
+		launch_add(t, process, function, from);
+		break;
+	case GPU_KIND_COPY:
+	case GPU_KIND_SET:
+		copy_add(t, process, function, from);
+		break;
+	case GPU_KIND_COLLECTIVE:
+		collective_add(t, process, function, from);
+		break;
+	}
+}
+
+static int open_add(struct text *t, struct gpu_report_process *process,
+		    const struct gpu_open_call *from)
+{
+	const struct bpfprof_gpu_open *open = &from->open;
+	const struct gpu_function *function = function_of(t, open->key.function);
+	struct gpu_report_open *to = &t->open[t->nr_open++];
+	uint32_t kind = function->wire.kind, stack;
+
+	process->nr_open++;
+	*to = (struct gpu_report_open){
+		.tid = from->tid,
+		.thread = from->thread,
+		.function = function->shown,
+		.seconds = (double)(t->picture->ts_ns - open->begin_ns) / 1e9,
+		.stream = open->key.stream,
+		.comm = kind == GPU_KIND_COLLECTIVE || kind == GPU_KIND_COMM_END ? open->key.handle
+										 : 0,
+		.bytes = open->bytes,
+	};
+	if (t->picture->ts_ns < open->begin_ns)
+		to->seconds = 0;
+	if (gpu_tally_open_stack(t->job->tally, from->tid, open->begin_ns, &stack))
+		return stack_names(t, stack, to->function, &to->stack, &to->nr_stack);
+	return 0;
+}
+
+static void comm_add(struct text *t, struct gpu_report_process *process,
+		     const struct gpu_comm_entry *from)
+{
+	const struct bpfprof_gpu_comm *comm = &from->comm;
+	/* A rank past the size: it was read at the wrong place, or freed since. */
+	bool known = comm->size && comm->rank < comm->size;
+
+	process->nr_comms++;
+	t->comms[t->nr_comms++] =
+		(struct gpu_report_comm){ .comm = from->key.comm,
+					  .known = known,
+					  .hash = known ? comm->hash : 0,
+					  .rank = known ? comm->rank : 0,
+					  .size = known ? comm->size : 0,
+					  .calls = comm->calls,
+					  .last = function_of(t, comm->last_function)->shown };
+}
+
+static bool is_of(const struct gpu_tally_process *process, uint32_t pid, uint64_t start_ns)
+{
+	return process->kernel_pid == pid && process->start_ns == start_ns;
+}
+
+static const char *known(const char *text)
+{
+	return text ? text : "";
+}
+
+static int process_fill(struct text *t, struct gpu_report_process *to,
+			const struct gpu_tally_process *from)
+{
+	const struct gpu_picture *picture = t->picture;
+	size_t i;
+	int err = 0;
+
+	*to = (struct gpu_report_process){
+		.pid = from->pid ? from->pid : from->kernel_pid,
+		.name = known(from->name),
+		.container = known(from->container),
+		.pod = known(from->pod),
+		.namespace = known(from->namespace),
+		.ray_task = known(from->ray_task),
+		.rank = known(from->rank),
+		.calls = t->calls + t->nr_calls,
+		.launches = t->launches + t->nr_launches,
+		.copies = t->copies + t->nr_copies,
+		.collectives = t->collectives + t->nr_collectives,
+		.comms = t->comms + t->nr_comms,
+		.open = t->open + t->nr_open,
+		.memory = { .live_bytes = from->memory.live_bytes,
+			    .peak_bytes = from->memory.peak_bytes,
+			    .allocations = from->memory.allocations,
+			    .frees = from->memory.frees,
+			    .unknown_frees = from->memory.unknown_frees },
+	};
+	for (i = 0; i < picture->nr_counts; i++)
+		if (is_of(from, picture->counts[i].key.pid, picture->counts[i].key.start_ns))
+			count_add(t, to, &picture->counts[i]);
+	for (i = 0; i < picture->nr_comms; i++)
+		if (is_of(from, picture->comms[i].key.pid, picture->comms[i].key.start_ns))
+			comm_add(t, to, &picture->comms[i]);
+	for (i = 0; i < picture->nr_memory; i++) {
+		if (!is_of(from, picture->memory[i].key.pid, picture->memory[i].key.start_ns))
+			continue;
+		to->memory.device_known = true;
+		to->memory.device_free = picture->memory[i].memory.free_bytes;
+		to->memory.device_total = picture->memory[i].memory.total_bytes;
+	}
+	for (i = 0; i < picture->nr_open && !from->ended && !err; i++)
+		if (is_of(from, picture->open[i].open.key.pid, picture->open[i].open.key.start_ns))
+			err = open_add(t, to, &picture->open[i]);
+	return err;
+}
+
+static void lost_fill(struct text *t)
+{
+	static const struct {
+		uint32_t counter;
+		const char *name;
+	} names[] = {
+		{ GPU_COUNT_KEYS_FULL, "calls_no_room" },
+		{ GPU_COUNT_THREADS_FULL, "calls_of_threads_no_room" },
+		{ GPU_COUNT_TOO_DEEP, "calls_too_deep" },
+		{ GPU_COUNT_RETURN_UNKNOWN, "returns_of_calls_not_seen" },
+		{ GPU_COUNT_SCRATCH_BUSY, "stacks_scratch_busy" },
+		{ GPU_COUNT_EVENTS_LOST, "events_ring_full" },
+		{ GPU_COUNT_NAMES_LOST, "kernel_names_ring_full" },
+		{ GPU_COUNT_ARGUMENT_FAULT, "arguments_unreadable" },
+		{ GPU_COUNT_COMMS_FULL, "communicators_no_room" },
+	};
+	struct aggregate_view view;
+	struct run_stats stats = { 0 };
+	size_t i;
+
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		stats_add(&t->lost, names[i].name, t->picture->counters[names[i].counter]);
+	sampler_stats(&t->job->sampler, &stats);
+	for (i = 0; i < stats.lost.nr; i++)
+		stats_add(&t->lost, stats.lost.reasons[i].name, stats.lost.reasons[i].count);
+	aggregate_view_get(t->job->aggregate, &view);
+	stats_add(&t->lost, "stack_table_full", view.nr_table_full);
+	stats_add(&t->lost, "libraries_no_room", gpu_probes_nr_refused(t->job->probes));
+	gpu_tally_lost(t->job->tally, &t->lost);
+}
+
+static void libraries_fill(struct text *t, const struct gpu_probes_library *libraries, size_t nr)
+{
+	size_t i;
+
+	for (i = 0; i < nr; i++)
+		t->libraries[i] = (struct gpu_report_library){
+			.path = libraries[i].path,
+			.cuda = libraries[i].layers & 1U << GPU_LAYER_DRIVER,
+			.nccl = libraries[i].layers & 1U << GPU_LAYER_NCCL,
+			.functions = libraries[i].functions,
+			.problem = libraries[i].problem,
+		};
+}
+
+static bool has_something(const struct gpu_report_process *process)
+{
+	return process->nr_calls || process->nr_open || process->nr_comms;
+}
+
+static int fill(struct text *t)
+{
+	const struct gpu_tally_process *processes;
+	const struct gpu_probes_library *libraries;
+	const struct gpu_picture *picture = t->picture;
+	size_t nr, nr_libraries, i;
+	int err = 0;
+
+	processes = gpu_tally_processes(t->job->tally, &nr);
+	libraries = gpu_probes_libraries(t->job->probes, &nr_libraries);
+	t->functions = gpu_functions(&t->nr_functions);
+	t->libraries = calloc(nr_libraries + 1, sizeof(*t->libraries));
+	t->processes = calloc(nr + 1, sizeof(*t->processes));
+	t->calls = calloc(picture->nr_counts + 1, sizeof(*t->calls));
+	t->launches = calloc(picture->nr_counts + 1, sizeof(*t->launches));
+	t->copies = calloc(picture->nr_counts + 1, sizeof(*t->copies));
+	t->collectives = calloc(picture->nr_counts + 1, sizeof(*t->collectives));
+	t->comms = calloc(picture->nr_comms + 1, sizeof(*t->comms));
+	t->open = calloc(picture->nr_open + 1, sizeof(*t->open));
+	t->frames = calloc(MAX_STACK_FRAMES, sizeof(*t->frames));
+	if (!t->libraries || !t->processes || !t->calls || !t->launches || !t->copies ||
+	    !t->collectives || !t->comms || !t->open || !t->frames)
+		return -ENOMEM;
+	libraries_fill(t, libraries, nr_libraries);
+	for (i = 0; i < nr && !err; i++) {
+		err = process_fill(t, &t->processes[t->report.nr_processes], &processes[i]);
+		t->report.nr_processes += has_something(&t->processes[t->report.nr_processes]);
+	}
+	lost_fill(t);
+	t->report.libraries = t->libraries;
+	t->report.nr_libraries = nr_libraries;
+	t->report.processes = t->processes;
+	t->report.stacks_taken = gpu_tally_nr_stacks(t->job->tally);
+	t->report.stacks_skipped = picture->counters[GPU_COUNT_NO_TOKEN];
+	t->report.lost = t->lost.reasons;
+	t->report.nr_lost = t->lost.nr;
+	return err;
+}
+
+int gpu_text(struct buf *dst, struct gpu_job *job, const struct gpu_picture *picture,
+	     size_t columns)
+{
+	const struct gpu_options *options = job->options;
+	const struct gpu_report_options how = { .rows = options->rows,
+						.sort = options->sort,
+						.columns = columns };
+	char host[HOST_NAME_BYTES];
+	struct text t = { .job = job, .picture = picture };
+	int err;
+
+	err = strtab_new(&t.strings, MAX_TEXT_BYTES);
+	if (!err)
+		err = fill(&t);
+	host_name(host);
+	t.report.host = host;
+	t.report.seconds =
+		(double)((job->end_ns ? job->end_ns : picture->ts_ns) - job->start_ns) / 1e9;
+	if (!err && options->json)
+		gpu_json(dst, &t.report);
+	else if (!err)
+		gpu_table(dst, &t.report, &how);
+	strtab_free(t.strings);
+	free(t.libraries);
+	free(t.processes);
+	free(t.calls);
+	free(t.launches);
+	free(t.copies);
+	free(t.collectives);
+	free(t.comms);
+	free(t.open);
+	free(t.frames);
+	return err ?: buf_error(dst);
+}

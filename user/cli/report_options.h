@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_CLI_REPORT_OPTIONS_H
+#define BPFPROF_CLI_REPORT_OPTIONS_H
+
+/* What `bpfprof report` is asked for; rules as in cli/options.h. */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct buf;
+
+struct report_options {
+	bool nccl;
+	char **files; /* "-": standard input, at most once */
+	size_t nr_files;
+	size_t rows; /* of a table, 0: all */
+};
+
+int report_options_parse(struct report_options *options, int argc, char *const argv[],
+			 struct buf *error);
+void report_options_fini(struct report_options *options);
+void report_help(struct buf *dst);
+
+#endif
