@@ -66,10 +66,10 @@ def native():
 
 
 class Screen(Child):
-    """bpfprof top in a terminal whose other end is read and thrown away."""
+    """bpfprof top, or the like, in a terminal whose other end is read and thrown away."""
 
-    def __init__(self, arguments):  # pylint: disable=super-init-not-called
-        self.group, self.usage, self.argv = False, None, [BPFPROF, "top", *arguments]
+    def __init__(self, arguments, subcommand="top"):  # pylint: disable=super-init-not-called
+        self.group, self.usage, self.argv = False, None, [BPFPROF, subcommand, *arguments]
         self.bytes = 0
         master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 160, 0, 0))
@@ -86,7 +86,8 @@ class Screen(Child):
                 self.bytes += len(data)
 
     def __exit__(self, *_):
-        os.write(self.master, b"q")
+        with contextlib.suppress(OSError):  # it has ended already
+            os.write(self.master, b"q")
         try:
             status = self.process.wait(timeout=10)
         except subprocess.TimeoutExpired:

@@ -70,6 +70,8 @@ def build():
     os.chmod(out("ray::Bench"), 0o755)
     command([CC, *flags, "-fno-optimize-sibling-calls", os.path.join(HERE, "tree.c"),
              "-o", out("bw-tree")])
+    command([CC, *flags, "-fomit-frame-pointer", "-fno-optimize-sibling-calls",
+             os.path.join(HERE, "gpu_calls.c"), "-o", out("bw-gpu"), "-pthread", "-ldl"])
     command(["g++", *flags, "-fomit-frame-pointer", os.path.join(HERE, "mixed.cpp"),
              "-o", out("bw-cpp")])
 

@@ -236,6 +236,99 @@ def judge_steps(results):
     return Check("steps-caps", got, problem=problem, note=f"calls {calls}")
 
 
+def gpu_sums(rows, names, columns):
+    """{key: sums} of the rows; a key is what they have under the names."""
+    found = {}
+    for row in rows:
+        key = tuple(str(row.get(name)) for name in names)
+        found[key] = [a + row[column] for a, column in zip(found.get(key, [0] * len(columns)),
+                                                           columns)]
+    return found
+
+
+def gpu_shown(name):
+    """A function's name without the version and twin of its export."""
+    return re.sub(r"(_v\d+)?(_ptsz|_ptds)?$", "", name)
+
+
+def gpu_wrong(seen, folded, truth):
+    """What is not as the program says that it was, or None. Mangled names may be shown readably."""
+    def named(rows):
+        return [dict(row, kernel=re.sub(r"^\w*fused\w*softmax.*|^fused::softmax.*", "softmax",
+                                        row["kernel"])) for row in rows]
+
+    exported = {name: [one["calls"], one["bytes"]] for name, one in truth["calls"].items()}
+    pairs = {
+        "launches": [gpu_sums([row for row in named(rows)
+                               if not row["exported"].startswith("cuGraph")],
+                              ("kernel", "exported", "grid", "block", "stream"), ("calls",))
+                     for rows in (seen["launches"], truth["launches"])],
+        "calls": [{key[0]: sums for key, sums in gpu_sums(seen["calls"], ("exported",),
+                                                          ("calls", "bytes")).items()
+                   if key[0] in exported}, exported],
+        "collectives": [gpu_sums(rows, ("operation", "datatype", "op", "root", "peer", "comm",
+                                        "stream"), ("calls", "bytes"))
+                        for rows in (seen["collectives"], truth["collectives"])],
+        "stacks": [{where: sum(count for stack, count in folded if where in stack and
+                               any(gpu_shown(name) in stack[-2:] for name in calls))
+                    for where, calls in truth["where"].items()},
+                   {where: sum(calls.values()) for where, calls in truth["where"].items()}],
+    }
+    for what, (found, wanted) in pairs.items():
+        for key in {**found, **wanted}:
+            if found.get(key) != wanted.get(key):
+                return f"{what}: {key}: {found.get(key)}, not {wanted.get(key)}"
+    return None
+
+
+def judge_gpu_counts(results):
+    """Counts, bytes and stacks of three programs are what those say."""
+    got = Recording(results, "gpu-caps")
+    if got.status != 0:
+        return Check(got.case, problem=f"exit {got.status}: {first_error(got)}")
+    folded = [(stack.split(";"), count) for stack, count in got.stacks]
+    problem = None
+    calls = 0
+    for scenario in ("launches", "copies", "nccl"):
+        lines = results.files.get(f"gpu-{scenario}.truth", [])
+        truth = next((json.loads(line) for line in lines if line.startswith("{")), None)
+        if not truth:
+            problem = problem or f"{scenario}: {' | '.join(lines)[:200] or 'said nothing'}"
+            continue
+        calls += sum(one["calls"] for one in truth["calls"].values())
+        seen = [one for one in got.stats.get("processes", []) if one["pid"] == truth["pid"]]
+        wrong = gpu_wrong(seen[0], folded, truth) if seen else "not seen"
+        problem = problem or (wrong and f"{scenario}: {wrong}")
+    lost = {reason: n for reason, n in got.number("lost").items() if n} if got.stats else {}
+    if lost and not problem:
+        problem = f"lost: {lost}"
+    return Check(got.case, problem=problem,
+                 note=f"{calls} calls, {got.number('stacks', 'taken')} stacks")
+
+
+def judge_gpu(results):
+    """From Linux 6.6 on calls are counted; before that it is said what is missing."""
+    kernel = results.facts.get("kernel") or "0.0"
+    able = tuple(map(int, re.findall(r"\d+", kernel)[:2])) >= (6, 6)
+    if able:
+        check = judge_gpu_counts(results)
+    else:
+        got = Recording(results, "gpu-caps")
+        check = Check("gpu-caps", note=got.out[0][:160] if got.out else "")
+        if got.status != 3:
+            check.problem = f"exit {got.status}, not 3: {first_error(got)}"
+        elif len(got.out) != 1 or not re.search(r"uprobe_multi.*Linux 6\.6", got.out[0]):
+            check.problem = f"not one sentence of what is missing: {' | '.join(got.out)[:300]}"
+    lines = results.files.get("gpu-doctor.out", [])
+    said = next((line.strip() for line in lines if re.match(r"\w+ +gpu_calls\b", line)), "")
+    doctor = Check("gpu-doctor", note=said[:160])
+    if not said.startswith("ok" if able else "warn"):
+        doctor.problem = f"gpu_calls: {said or 'not told: ' + ' '.join(lines)[:200]}"
+    elif results.facts.get("gpu-doctor.rc") != "0":
+        doctor.problem = f"exit {results.facts.get('gpu-doctor.rc')}, not 0"
+    return [check, doctor]
+
+
 def judge_refused(results):
     """Too old: one sentence that says so, exit 3, and doctor says it too."""
     record = Recording(results, "refused-record")

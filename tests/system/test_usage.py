@@ -92,7 +92,7 @@ def flags_of(context, command):
 def documented(context):
     """The man page has the flags that there are, and the README's command lines no others."""
     commands = {name: flags_of(context, name)
-                for name in ("record", "top", "dump", "daemon", "doctor")}
+                for name in ("record", "top", "dump", "gpu", "report", "daemon", "doctor")}
     check(all(len(flags) > 3 for flags in commands.values()), commands)
     with open(os.path.join(ROOT, "man", "bpfprof.1"), encoding="utf-8") as file:
         manual = set(FLAG.findall(file.read().replace("\\-", "-")))
@@ -101,7 +101,7 @@ def documented(context):
     check(manual <= every | NOT_OF_A_COMMAND, "only there: %s" % (manual - every))
     with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
         text = file.read().replace("\\\n", " ")
-    lines = re.findall(r"\b(?:bpfprof|agent) (record|top|dump|daemon|doctor)\b([^#\n`]*)", text)
+    lines = re.findall(r"\b(?:bpfprof|agent) (record|top|dump|gpu|report|daemon|doctor)\b([^#\n`]*)", text)
     check(len(lines) > 30, "only %d command lines found" % len(lines))
     for name, arguments in lines:
         wrong = set(FLAG.findall(arguments.split(" -- ")[0])) - commands[name]

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles the fake libcuda and libnccl, and the program that calls them, into one folder.
+
+build(folder) gives their paths, or raises Unavailable. What is newer than the sources is kept.
+"""
+
+import os
+import shutil
+import subprocess
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+FLAGS = ["-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-fomit-frame-pointer",
+         "-fno-optimize-sibling-calls", "-fasynchronous-unwind-tables"]
+LIBRARY = ["-fPIC", "-shared", "-fvisibility=hidden"]
+# The name of each in the folder, its compiler, its source, and flags.
+STEPS = [
+    ("libcuda.so.1", "gcc", "fake_cuda.c", [*LIBRARY, "-Wl,-soname,libcuda.so.1", "-pthread"]),
+    ("libnccl.so.2", "gcc", "fake_nccl.c",
+     [*LIBRARY, "-Wl,-soname,libnccl.so.2", "-Wl,-rpath,$ORIGIN", "-pthread", "-ldl"]),
+    ("libcudart.so.13", "gcc", "fake_cudart.c",
+     [*LIBRARY, "-Wl,-soname,libcudart.so.13", "-Wl,-rpath,$ORIGIN", "-L{out}", "-l:libcuda.so.1"]),
+    ("gpu_stubs", "gcc", "gpu_stubs.c",
+     ["-Wl,-rpath,$ORIGIN", "-L{out}", "-l:libcudart.so.13", "-l:libcuda.so.1"]),
+    ("gpu_calls", "g++", "gpu_calls.cpp", ["-pthread", "-ldl"]),
+]
+
+
+class Unavailable(Exception):
+    """Why the fakes cannot be built here."""
+
+
+class Fakes:
+    """Where everything lies. All users can read it."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.cuda = os.path.join(folder, "libcuda.so.1")
+        self.nccl = os.path.join(folder, "libnccl.so.2")
+        self.program = os.path.join(folder, "gpu_calls")
+        self.stubs = os.path.join(folder, "gpu_stubs")
+        self.script = os.path.join(folder, "gpu_calls.py")
+
+    def copy(self, folder):
+        """The same elsewhere, as files of their own."""
+        os.makedirs(folder, exist_ok=True)
+        for name in os.listdir(self.folder):
+            shutil.copy2(os.path.join(self.folder, name), folder)
+        return Fakes(folder)
+
+
+def build(folder):
+    newest = max(os.path.getmtime(os.path.join(HERE, name)) for name in os.listdir(HERE))
+    os.makedirs(folder, exist_ok=True)
+    os.chmod(folder, 0o755)
+    for name, compiler, source, flags in STEPS:
+        out = os.path.join(folder, name)
+        if os.path.exists(out) and os.path.getmtime(out) >= newest:
+            continue
+        if not shutil.which(compiler):
+            raise Unavailable("no " + compiler)
+        done = subprocess.run([compiler, *FLAGS, source, *(flag.format(out=folder) for flag in flags), "-o", out], cwd=HERE, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        if done.returncode:
+            raise Unavailable("%s does not build: %s" % (source, done.stdout.strip()[-500:]))
+    fakes = Fakes(folder)
+    shutil.copy(os.path.join(HERE, "gpu_calls.py"), fakes.script)
+    os.chmod(fakes.script, 0o644)
+    return fakes
+
+
+if __name__ == "__main__":
+    import sys
+    print(build(sys.argv[1]).folder)

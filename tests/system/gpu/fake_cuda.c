@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A libcuda.so.1 without a device. Its entries have the shape of the real driver's (535 to 550):
+ * 32 bytes each, `cmpl $0x321cba00, x(%rip)`; `je +0xc`; `jmp *table(%rip)`, without call frame
+ * information. Behind them are C functions that do what can be seen from outside.
+ */
+#include "fake_cuda.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
+#define API __attribute__((visibility("default")))
+#define MAX_NAMES 64
+#define NAME_BYTES 4096
+#define MAX_FREED 64
+#define FIRST_VA 0x7f4000000000ULL
+#define FIRST_HANDLE 0x5a0000000000ULL
+#define PAGE_BYTES 0x200000ULL
+#define PITCH_BYTES 512ULL
+
+/* The je is taken when this is the magic number, which it never is. */
+static volatile uint32_t fake_cuda_state __attribute__((used)) = 1;
+
+#define TRAMPOLINE(exported, body)                                                                 \
+	__asm__(".pushsection .trampolines, \"ax\", @progbits\n"                                   \
+		".balign 32\n"                                                                     \
+		".globl " #exported "\n"                                                           \
+		".type " #exported ", @function\n" #exported ":\n"                                 \
+		"	cmpl $0x321cba00, fake_cuda_state(%rip)\n"                                       \
+		"	.byte 0x74, 0x0c\n"                                                              \
+		"	jmp *.Ltable_" #exported "(%rip)\n"                                        \
+		"	.byte 0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00\n"                                      \
+		"	jmp *.Ltable_" #exported "(%rip)\n"                                        \
+		"	.byte 0x66, 0x90\n"                                                              \
+		".size " #exported ", 32\n"                                                        \
+		".popsection\n"                                                                    \
+		".pushsection .data, \"aw\", @progbits\n"                                          \
+		".balign 8\n"                                                                      \
+		".Ltable_" #exported ":\n"                                                         \
+		"	.quad " #body "\n"                                                         \
+		".popsection\n")
+/* Functions that are met in the table only. */
+#define BODY __attribute__((used, noinline)) static
+
+static struct {
+	pthread_mutex_t lock;
+	unsigned int latency_us;
+	unsigned int nr_waiting;
+	unsigned int nr_fail;
+	int reuse;
+	int nest;
+	int ignore_pointers;
+	uint64_t free_bytes, total_bytes;
+	uint64_t next_va;
+	uint64_t freed[MAX_FREED];
+	unsigned int nr_freed;
+	char names[MAX_NAMES][NAME_BYTES];
+	unsigned int nr_names;
+} fake = { .lock = PTHREAD_MUTEX_INITIALIZER, .next_va = FIRST_VA };
+
+/* Exported by their trampolines below. */
+int cuMemcpyHtoDAsync_v2(uint64_t dst, const void *src, uint64_t bytes, uint64_t stream);
+int cuStreamSynchronize(uint64_t stream);
+
+API void fake_cuda_set_latency_us(unsigned int us)
+{
+	__atomic_store_n(&fake.latency_us, us, __ATOMIC_RELAXED);
+}
+
+API unsigned int fake_cuda_waiting(void)
+{
+	return __atomic_load_n(&fake.nr_waiting, __ATOMIC_ACQUIRE);
+}
+
+API void fake_cuda_set_memory(uint64_t free_bytes, uint64_t total_bytes)
+{
+	fake.free_bytes = free_bytes;
+	fake.total_bytes = total_bytes;
+}
+
+API void fake_cuda_fail_allocations(unsigned int nr)
+{
+	fake.nr_fail = nr;
+}
+
+API void fake_cuda_reuse(int on)
+{
+	fake.reuse = on;
+}
+
+API void fake_cuda_nest(int on)
+{
+	fake.nest = on;
+}
+
+API void fake_cuda_ignore_pointers(int on)
+{
+	fake.ignore_pointers = on;
+}
+
+static void wait_for_device(void)
+{
+	unsigned int us = __atomic_load_n(&fake.latency_us, __ATOMIC_RELAXED);
+	struct timespec left = { us / 1000000, us % 1000000 * 1000L };
+
+	__atomic_add_fetch(&fake.nr_waiting, 1, __ATOMIC_RELEASE);
+	while (us && nanosleep(&left, &left) < 0 && errno == EINTR)
+		;
+	__atomic_sub_fetch(&fake.nr_waiting, 1, __ATOMIC_RELEASE);
+}
+
+static int put(uint64_t *out, uint64_t value)
+{
+	if (fake.ignore_pointers)
+		return 0;
+	if (!out)
+		return CUDA_ERROR_INVALID_VALUE;
+	*out = value;
+	return 0;
+}
+
+static int allocate(uint64_t *out, uint64_t bytes)
+{
+	uint64_t va;
+	int err;
+
+	pthread_mutex_lock(&fake.lock);
+	if (fake.nr_fail) {
+		fake.nr_fail--;
+		err = CUDA_ERROR_OUT_OF_MEMORY;
+	} else {
+		if (fake.reuse && fake.nr_freed) {
+			va = fake.freed[--fake.nr_freed];
+		} else {
+			va = fake.next_va;
+			fake.next_va += (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+		}
+		err = put(out, va);
+	}
+	pthread_mutex_unlock(&fake.lock);
+	return err;
+}
+
+static int release(uint64_t va)
+{
+	pthread_mutex_lock(&fake.lock);
+	if (va && fake.nr_freed < MAX_FREED)
+		fake.freed[fake.nr_freed++] = va;
+	pthread_mutex_unlock(&fake.lock);
+	return 0;
+}
+
+/* One handle for each name and sort. */
+static int look_up(uint64_t *out, const char *name, uint64_t sort)
+{
+	unsigned int i;
+
+	if (fake.ignore_pointers)
+		return 0;
+	if (!name || strlen(name) >= NAME_BYTES)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&fake.lock);
+	for (i = 0; i < fake.nr_names && strcmp(fake.names[i], name); i++)
+		;
+	if (i == fake.nr_names && i < MAX_NAMES)
+		memcpy(fake.names[fake.nr_names++], name, strlen(name) + 1);
+	pthread_mutex_unlock(&fake.lock);
+	return i < MAX_NAMES ? put(out, FIRST_HANDLE + (sort << 32) + i * 0x40)
+			     : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* All that only hands something to the device. */
+BODY int done(void)
+{
+	return 0;
+}
+
+BODY int blocking(void)
+{
+	wait_for_device();
+	return 0;
+}
+
+BODY int copy_to_device(uint64_t dst, const void *src, uint64_t bytes)
+{
+	if (!fake.nest)
+		return blocking();
+	return cuMemcpyHtoDAsync_v2(dst, src, bytes, 0) | cuStreamSynchronize(0);
+}
+
+BODY int allocate_plain(uint64_t *out, uint64_t bytes)
+{
+	return allocate(out, bytes);
+}
+
+BODY int allocate_pitch(uint64_t *out, uint64_t *out_pitch, uint64_t width, uint64_t height,
+			unsigned int element)
+{
+	uint64_t pitch = (width + PITCH_BYTES - 1) / PITCH_BYTES * PITCH_BYTES;
+	int err = allocate(out, pitch * height);
+
+	(void)element;
+	return err ? err : put(out_pitch, pitch);
+}
+
+BODY int release_plain(uint64_t va)
+{
+	return release(va);
+}
+
+BODY int module_function(uint64_t *out, uint64_t module, const char *name)
+{
+	(void)module;
+	return look_up(out, name, 0);
+}
+
+BODY int library_kernel(uint64_t *out, uint64_t library, const char *name)
+{
+	(void)library;
+	return look_up(out, name, 1);
+}
+
+BODY int kernel_function(uint64_t *out, uint64_t kernel)
+{
+	return put(out, kernel + (1ULL << 33));
+}
+
+BODY int memory_info(uint64_t *out_free, uint64_t *out_total)
+{
+	int err = put(out_free, fake.free_bytes);
+
+	return err ? err : put(out_total, fake.total_bytes);
+}
+
+TRAMPOLINE(cuInit, done);
+
+TRAMPOLINE(cuLaunchKernel, done);
+TRAMPOLINE(cuLaunchKernel_ptsz, done);
+TRAMPOLINE(cuLaunchKernelEx, done);
+TRAMPOLINE(cuLaunchKernelEx_ptsz, done);
+TRAMPOLINE(cuLaunchCooperativeKernel, done);
+TRAMPOLINE(cuGraphLaunch, done);
+TRAMPOLINE(cuGraphLaunch_ptsz, done);
+
+TRAMPOLINE(cuMemcpyHtoD_v2, copy_to_device);
+TRAMPOLINE(cuMemcpyDtoH_v2, blocking);
+TRAMPOLINE(cuMemcpyDtoD_v2, blocking);
+TRAMPOLINE(cuMemcpy, blocking);
+TRAMPOLINE(cuMemcpyAsync, done);
+TRAMPOLINE(cuMemcpyAsync_ptsz, done);
+TRAMPOLINE(cuMemcpyHtoDAsync_v2, done);
+TRAMPOLINE(cuMemcpyHtoDAsync_v2_ptsz, done);
+TRAMPOLINE(cuMemcpyDtoHAsync_v2, done);
+TRAMPOLINE(cuMemcpyDtoDAsync_v2, done);
+TRAMPOLINE(cuMemcpyPeerAsync, done);
+TRAMPOLINE(cuMemcpy2D_v2, blocking);
+TRAMPOLINE(cuMemcpy2DAsync_v2, done);
+TRAMPOLINE(cuMemcpy3D_v2, blocking);
+
+TRAMPOLINE(cuMemsetD8_v2, done);
+TRAMPOLINE(cuMemsetD32_v2, done);
+TRAMPOLINE(cuMemsetD8Async, done);
+TRAMPOLINE(cuMemsetD8Async_ptsz, done);
+TRAMPOLINE(cuMemsetD32Async, done);
+TRAMPOLINE(cuMemsetD2D8Async, done);
+
+TRAMPOLINE(cuMemAlloc_v2, allocate_plain);
+TRAMPOLINE(cuMemAllocManaged, allocate_plain);
+TRAMPOLINE(cuMemAllocPitch_v2, allocate_pitch);
+TRAMPOLINE(cuMemAllocAsync, allocate_plain);
+TRAMPOLINE(cuMemAllocAsync_ptsz, allocate_plain);
+TRAMPOLINE(cuMemAllocFromPoolAsync, allocate_plain);
+TRAMPOLINE(cuMemCreate, allocate_plain);
+TRAMPOLINE(cuMemFree_v2, release_plain);
+TRAMPOLINE(cuMemFreeAsync, release_plain);
+TRAMPOLINE(cuMemFreeAsync_ptsz, release_plain);
+TRAMPOLINE(cuMemRelease, release_plain);
+
+TRAMPOLINE(cuStreamSynchronize, blocking);
+TRAMPOLINE(cuStreamSynchronize_ptsz, blocking);
+TRAMPOLINE(cuCtxSynchronize, blocking);
+TRAMPOLINE(cuEventSynchronize, blocking);
+
+TRAMPOLINE(cuModuleGetFunction, module_function);
+TRAMPOLINE(cuLibraryGetKernel, library_kernel);
+TRAMPOLINE(cuKernelGetFunction, kernel_function);
+TRAMPOLINE(cuMemGetInfo_v2, memory_info);

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_TESTS_FAKE_CUDA_H
+#define BPFPROF_TESTS_FAKE_CUDA_H
+
+/*
+ * What CUDA's driver API looks like from outside (cuda.h of CUDA 13.0), as far as the fakes and
+ * their callers need it, and the switches of the fake libcuda. The switches hold for the process.
+ */
+
+#include <stdint.h>
+
+#define CUDA_ERROR_INVALID_VALUE 1
+#define CUDA_ERROR_OUT_OF_MEMORY 2
+
+struct cuda_launch_config { /* CUlaunchConfig */
+	unsigned int grid[3];
+	unsigned int block[3];
+	unsigned int shared_bytes;
+	uint64_t stream;
+	void *attributes;
+	unsigned int nr_attributes;
+};
+
+struct cuda_memcpy_2d { /* CUDA_MEMCPY2D_v2 */
+	uint64_t src_x, src_y;
+	uint32_t src_type;
+	uint64_t src_host, src_device, src_array, src_pitch;
+	uint64_t dst_x, dst_y;
+	uint32_t dst_type;
+	uint64_t dst_host, dst_device, dst_array, dst_pitch;
+	uint64_t width_bytes, height;
+};
+
+struct cuda_memcpy_3d { /* CUDA_MEMCPY3D_v2 */
+	uint64_t src_x, src_y, src_z, src_lod;
+	uint32_t src_type;
+	uint64_t src_host, src_device, src_array, reserved0, src_pitch, src_height;
+	uint64_t dst_x, dst_y, dst_z, dst_lod;
+	uint32_t dst_type;
+	uint64_t dst_host, dst_device, dst_array, reserved1, dst_pitch, dst_height;
+	uint64_t width_bytes, height, depth;
+};
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Whatever waits for the device takes that long: synchronizations, blocking copies. */
+void fake_cuda_set_latency_us(unsigned int us);
+/* How many threads wait so now. */
+unsigned int fake_cuda_waiting(void);
+void fake_cuda_set_memory(uint64_t free_bytes, uint64_t total_bytes);
+/* The next allocations that find no memory. */
+void fake_cuda_fail_allocations(unsigned int nr);
+/* Freed addresses are handed out again, last freed first. */
+void fake_cuda_reuse(int on);
+/* cuMemcpyHtoD calls cuMemcpyHtoDAsync and cuStreamSynchronize by their exported names. */
+void fake_cuda_nest(int on);
+/* No pointer is followed: what is called with wild ones returns. */
+void fake_cuda_ignore_pointers(int on);
+
+#ifdef __cplusplus
+}
+#endif
+
+#ifdef __cplusplus
+static_assert(sizeof(cuda_launch_config) == 56, "as cuda.h");
+static_assert(sizeof(cuda_memcpy_2d) == 128, "as cuda.h");
+static_assert(sizeof(cuda_memcpy_3d) == 200, "as cuda.h");
+#else
+_Static_assert(sizeof(struct cuda_launch_config) == 56, "as cuda.h");
+_Static_assert(sizeof(struct cuda_memcpy_2d) == 128, "as cuda.h");
+_Static_assert(sizeof(struct cuda_memcpy_3d) == 200, "as cuda.h");
+#endif
+
+#endif

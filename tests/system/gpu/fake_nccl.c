@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A libnccl.so.2 that talks to nobody: ordinary compiled functions, the public names weak aliases
+ * of pnccl ones, the communicator as NCCL 2.28.9 lays it out as far as others look into it.
+ */
+#include "fake_nccl.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "fake_cuda.h"
+
+#define MAGIC 0x0280028002800280ULL
+#define INVALID_ARGUMENT 4
+#define MAX_PENDING 64
+
+struct comm { /* ncclComm */
+	uint64_t start_magic;
+	char before[1066184 - 8];
+	uint64_t hash;
+	int rank, nr_ranks, device, nvml_device;
+	uint64_t streams[64];
+	char after[16000];
+	uint64_t end_magic;
+};
+
+_Static_assert(offsetof(struct comm, hash) == 1066184, "as NCCL 2.28.9");
+_Static_assert(offsetof(struct comm, rank) == 1066192, "as NCCL 2.28.9");
+
+struct pending {
+	struct comm *comm;
+	uint64_t stream;
+};
+
+/* The public name is weak and at the same place, as NCCL's macro NCCL_API makes it. */
+#define NCCL_API(name, ...)                                                                        \
+	__attribute__((visibility("default"))) int p##name(__VA_ARGS__);                           \
+	__attribute__((visibility("default"), weak, alias("p" #name))) int name(__VA_ARGS__);      \
+	__attribute__((visibility("default"), noinline)) int p##name(__VA_ARGS__)
+#define API __attribute__((visibility("default")))
+
+static int launches = 1;
+static const char *hang_name;
+static unsigned int hang_seconds, hanging;
+static _Thread_local unsigned int depth, nr_pending;
+static _Thread_local struct pending pending[MAX_PENDING];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static int (*launch_kernel)(const struct cuda_launch_config *, uint64_t, void **, void **);
+static int (*get_kernel)(uint64_t *, uint64_t, const char *);
+
+API void fake_nccl_launch(int on)
+{
+	launches = on;
+}
+
+API void fake_nccl_hang(const char *name, unsigned int seconds)
+{
+	hang_seconds = seconds;
+	__atomic_store_n(&hang_name, name, __ATOMIC_RELEASE);
+}
+
+API unsigned int fake_nccl_hanging(void)
+{
+	return __atomic_load_n(&hanging, __ATOMIC_ACQUIRE);
+}
+
+static void find_driver(void)
+{
+	void *cuda = dlopen("libcuda.so.1", RTLD_NOW);
+
+	if (!cuda)
+		return;
+	*(void **)&launch_kernel = dlsym(cuda, "cuLaunchKernelEx");
+	*(void **)&get_kernel = dlsym(cuda, "cuLibraryGetKernel");
+}
+
+static void maybe_hang(const char *name)
+{
+	const char *wanted = __atomic_load_n(&hang_name, __ATOMIC_ACQUIRE);
+	struct timespec left = { hang_seconds, 0 };
+
+	if (!wanted || strcmp(wanted, name))
+		return;
+	__atomic_add_fetch(&hanging, 1, __ATOMIC_RELEASE);
+	while (nanosleep(&left, &left) < 0 && errno == EINTR)
+		;
+	__atomic_sub_fetch(&hanging, 1, __ATOMIC_RELEASE);
+}
+
+static int launch(const char *kernel, uint64_t stream)
+{
+	struct cuda_launch_config config = { .grid = { 24, 1, 1 },
+					     .block = { 544, 1, 1 },
+					     .stream = stream };
+	uint64_t handle;
+	int err;
+
+	if (!launches || !launch_kernel || !get_kernel)
+		return 0;
+	err = get_kernel(&handle, 0, kernel);
+	return err ? err : launch_kernel(&config, handle, NULL, NULL);
+}
+
+/* What all operations do: check, hang if told to, launch now or at the end of the group. */
+static int enqueue(const char *name, const char *kernel, struct comm *comm, uint64_t stream)
+{
+	if (!comm)
+		return INVALID_ARGUMENT;
+	maybe_hang(name);
+	if (!depth)
+		return launch(kernel, stream);
+	for (unsigned int i = 0; i < nr_pending; i++) {
+		if (pending[i].comm == comm && pending[i].stream == stream)
+			return 0;
+	}
+	if (nr_pending < MAX_PENDING)
+		pending[nr_pending++] = (struct pending){ comm, stream };
+	return 0;
+}
+
+NCCL_API(ncclAllReduce, const void *send, void *receive, size_t count, int type, int op,
+	 struct comm *comm, uint64_t stream)
+{
+	(void)send, (void)receive, (void)count, (void)type, (void)op;
+	return enqueue("ncclAllReduce", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", comm, stream);
+}
+
+NCCL_API(ncclReduceScatter, const void *send, void *receive, size_t count, int type, int op,
+	 struct comm *comm, uint64_t stream)
+{
+	(void)send, (void)receive, (void)count, (void)type, (void)op;
+	return enqueue("ncclReduceScatter", "ncclDevKernel_ReduceScatter_Sum_f32_RING_LL", comm,
+		       stream);
+}
+
+NCCL_API(ncclAllGather, const void *send, void *receive, size_t count, int type, struct comm *comm,
+	 uint64_t stream)
+{
+	(void)send, (void)receive, (void)count, (void)type;
+	return enqueue("ncclAllGather", "ncclDevKernel_AllGather_RING_LL", comm, stream);
+}
+
+NCCL_API(ncclBroadcast, const void *send, void *receive, size_t count, int type, int root,
+	 struct comm *comm, uint64_t stream)
+{
+	(void)send, (void)receive, (void)count, (void)type, (void)root;
+	return enqueue("ncclBroadcast", "ncclDevKernel_Broadcast_RING_LL", comm, stream);
+}
+
+/* By the exported name, as NCCL does: one hooked call inside another. */
+NCCL_API(ncclBcast, void *buffer, size_t count, int type, int root, struct comm *comm,
+	 uint64_t stream)
+{
+	return ncclBroadcast(buffer, buffer, count, type, root, comm, stream);
+}
+
+NCCL_API(ncclReduce, const void *send, void *receive, size_t count, int type, int op, int root,
+	 struct comm *comm, uint64_t stream)
+{
+	(void)send, (void)receive, (void)count, (void)type, (void)op, (void)root;
+	return enqueue("ncclReduce", "ncclDevKernel_Reduce_Sum_f32_RING_LL", comm, stream);
+}
+
+NCCL_API(ncclSend, const void *send, size_t count, int type, int peer, struct comm *comm,
+	 uint64_t stream)
+{
+	(void)send, (void)count, (void)type, (void)peer;
+	return enqueue("ncclSend", "ncclDevKernel_SendRecv", comm, stream);
+}
+
+NCCL_API(ncclRecv, void *receive, size_t count, int type, int peer, struct comm *comm,
+	 uint64_t stream)
+{
+	(void)receive, (void)count, (void)type, (void)peer;
+	return enqueue("ncclRecv", "ncclDevKernel_SendRecv", comm, stream);
+}
+
+NCCL_API(ncclGroupStart, void)
+{
+	depth++;
+	return 0;
+}
+
+NCCL_API(ncclGroupEnd, void)
+{
+	int err = 0;
+
+	if (!depth)
+		return INVALID_ARGUMENT;
+	if (--depth)
+		return 0;
+	maybe_hang("ncclGroupEnd");
+	for (unsigned int i = 0; i < nr_pending; i++)
+		err |= launch("ncclDevKernel_SendRecv", pending[i].stream);
+	nr_pending = 0;
+	return err;
+}
+
+static int make(struct comm **ret, int nr_ranks, const struct nccl_id *id, int rank)
+{
+	uint64_t hash = 0xcbf29ce484222325ULL;
+	struct comm *comm;
+
+	pthread_once(&once, find_driver);
+	if (!ret || nr_ranks <= 0 || rank < 0 || rank >= nr_ranks)
+		return INVALID_ARGUMENT;
+	comm = calloc(1, sizeof(*comm));
+	if (!comm)
+		return 2;
+	for (size_t i = 0; i < sizeof(id->bytes); i++)
+		hash = (hash ^ (unsigned char)id->bytes[i]) * 0x100000001b3ULL;
+	comm->start_magic = MAGIC;
+	comm->end_magic = MAGIC;
+	comm->hash = hash;
+	comm->rank = rank;
+	comm->nr_ranks = nr_ranks;
+	comm->device = rank % 8;
+	*ret = comm;
+	return 0;
+}
+
+NCCL_API(ncclCommInitRank, struct comm **ret, int nr_ranks, struct nccl_id id, int rank)
+{
+	maybe_hang("ncclCommInitRank");
+	return make(ret, nr_ranks, &id, rank);
+}
+
+NCCL_API(ncclCommInitRankConfig, struct comm **ret, int nr_ranks, struct nccl_id id, int rank,
+	 void *config)
+{
+	(void)config;
+	maybe_hang("ncclCommInitRankConfig");
+	return make(ret, nr_ranks, &id, rank);
+}
+
+NCCL_API(ncclCommDestroy, struct comm *comm)
+{
+	if (!comm)
+		return INVALID_ARGUMENT;
+	comm->start_magic = 0;
+	free(comm);
+	return 0;
+}
+
+NCCL_API(ncclCommUserRank, const struct comm *comm, int *rank)
+{
+	if (!comm || !rank)
+		return INVALID_ARGUMENT;
+	*rank = comm->rank;
+	return 0;
+}
+
+NCCL_API(ncclCommCount, const struct comm *comm, int *count)
+{
+	if (!comm || !count)
+		return INVALID_ARGUMENT;
+	*count = comm->nr_ranks;
+	return 0;
+}
+
+NCCL_API(ncclCommCuDevice, const struct comm *comm, int *device)
+{
+	if (!comm || !device)
+		return INVALID_ARGUMENT;
+	*device = comm->device;
+	return 0;
+}
+
+NCCL_API(ncclGetUniqueId, struct nccl_id *id)
+{
+	static unsigned int made;
+	unsigned int number = __atomic_add_fetch(&made, 1, __ATOMIC_RELAXED);
+
+	if (!id)
+		return INVALID_ARGUMENT;
+	memset(id, 0x5c, sizeof(*id));
+	memcpy(id->bytes, &number, sizeof(number));
+	return 0;
+}

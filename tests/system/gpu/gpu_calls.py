@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: Apache-2.0
+"""gpu_calls.py SCENARIO FOLDER: the Python twin of gpu_calls.cpp, which says how both are talked to."""
+
+import collections
+import ctypes
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from ctypes import POINTER, byref, c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_void_p
+
+STREAM_1, STREAM_2 = 0x7e0000001000, 0x7e0000002000
+BUFFER, RECEIVED = 0x7f1000000000, 0x7f2000000000
+TRITON, GEMM = b"triton_red_fused_mean_7", b"sm90_xmma_gemm_bf16bf16_f32"
+HASH_AT = 1066184
+
+
+class Config(ctypes.Structure):
+    _fields_ = [("grid", c_uint * 3), ("block", c_uint * 3), ("shared", c_uint),
+                ("stream", c_uint64), ("attributes", c_void_p), ("count", c_uint)]
+
+
+class Id(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_char * 128)]
+
+
+LAUNCH = [c_uint64, *[c_uint] * 7, c_uint64, c_void_p, c_void_p]
+REDUCE = [c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p, c_uint64]
+PROTOTYPES = {
+    "cuLaunchKernel": LAUNCH,
+    "cuLaunchKernelEx": [POINTER(Config), c_uint64, c_void_p, c_void_p],
+    "cuModuleGetFunction": [POINTER(c_uint64), c_uint64, ctypes.c_char_p],
+    "cuLibraryGetKernel": [POINTER(c_uint64), c_uint64, ctypes.c_char_p],
+    "cuMemcpyHtoDAsync_v2": [c_uint64, c_void_p, c_size_t, c_uint64],
+    "cuMemcpyDtoH_v2": [c_void_p, c_uint64, c_size_t],
+    "cuMemsetD8_v2": [c_uint64, c_ubyte, c_size_t],
+    "cuMemAlloc_v2": [POINTER(c_uint64), c_size_t],
+    "cuMemAllocAsync": [POINTER(c_uint64), c_size_t, c_uint64],
+    "cuMemFree_v2": [c_uint64],
+    "cuMemFreeAsync": [c_uint64, c_uint64],
+    "cuStreamSynchronize": [c_uint64],
+    "cuCtxSynchronize": [],
+    "ncclGetUniqueId": [POINTER(Id)],
+    "ncclCommInitRank": [POINTER(c_void_p), c_int, Id, c_int],
+    "ncclAllReduce": REDUCE,
+    "ncclReduceScatter": REDUCE,
+    "ncclBroadcast": REDUCE,
+    "ncclSend": [c_void_p, c_size_t, c_int, c_int, c_void_p, c_uint64],
+    "ncclRecv": [c_void_p, c_size_t, c_int, c_int, c_void_p, c_uint64],
+    "ncclGroupStart": [],
+    "ncclGroupEnd": [],
+}
+
+
+class Truth:
+    """What was done; Python's functions are told apart by their names."""
+
+    def __init__(self):
+        self.calls = collections.defaultdict(lambda: {"calls": 0, "bytes": 0, "ns": 0,
+                                                      "max_ns": 0, "errors": 0})
+        self.launches = collections.Counter()
+        self.collectives = collections.defaultdict(lambda: [0, 0])
+        self.communicators = {}
+        self.where = collections.defaultdict(collections.Counter)
+        self.moved = collections.Counter()
+        self.allocated = collections.Counter()
+        self.live = {}
+        self.kernels = {}
+        self.memory = dict.fromkeys(("live_bytes", "peak_bytes", "allocations", "frees",
+                                     "unknown_frees", "device_free", "device_total"), 0)
+        self.open = []
+
+    def json(self):
+        inuse = collections.Counter()
+        for where, size in self.live.values():
+            inuse[where] += size
+        return json.dumps({
+            "pid": os.getpid(), "calls": self.calls,
+            "launches": [dict(json.loads(key), calls=calls)
+                         for key, calls in self.launches.items()],
+            "collectives": [dict(json.loads(key), calls=calls, bytes=size)
+                            for key, (calls, size) in self.collectives.items()],
+            "communicators": list(self.communicators.values()), "where": self.where,
+            "moved": self.moved, "allocated": self.allocated, "inuse": inuse,
+            "memory": self.memory, "open": self.open, "children": []})
+
+
+TRUTH = Truth()
+LIBRARIES = []
+FUNCTIONS = {}
+
+
+def load(folder):
+    for name in ("libcuda.so.1", "libnccl.so.2"):
+        LIBRARIES.append(ctypes.CDLL(os.path.join(folder, name), mode=ctypes.RTLD_GLOBAL))
+    for name, prototype in PROTOTYPES.items():
+        function = getattr(LIBRARIES[name.startswith("nccl")], name)
+        function.argtypes = prototype
+        FUNCTIONS[name] = function
+
+
+def call(where, name, size, *arguments):
+    """Calls one and notes it. The caller of this function is where."""
+    function = FUNCTIONS[name]
+    begin = time.monotonic_ns()
+    result = function(*arguments)
+    passed = time.monotonic_ns() - begin
+    note = TRUTH.calls[name]
+    note["calls"] += 1
+    note["bytes"] += size
+    note["ns"] += passed
+    note["max_ns"] = max(note["max_ns"], passed)
+    note["errors"] += result != 0
+    TRUTH.where[where][name] += 1
+    if size and not name.startswith("cuMemAlloc"):
+        TRUTH.moved[where] += size
+    return result
+
+
+def note_launch(where, kernel, name, grid, block, stream, handle=None):
+    key = {"kernel": kernel, "exported": name, "grid": grid, "block": block,
+           "stream": hex(stream)}
+    if handle is None:
+        TRUTH.calls[name]["calls"] += 1
+        TRUTH.where[where][name] += 1
+    else:
+        key["handle"] = hex(handle)
+    TRUTH.launches[json.dumps(key)] += 1
+
+
+def look_up(function, name):
+    handle = c_uint64()
+    FUNCTIONS[function](byref(handle), 0x1000, name)
+    TRUTH.kernels[handle.value] = name.decode()
+    return handle.value
+
+
+def launch(where, handle, grid, block, stream):
+    call(where, "cuLaunchKernel", 0, handle, *grid, *block, 0, stream, None, None)
+    note_launch(where, TRUTH.kernels[handle], "cuLaunchKernel", grid, block, stream, handle)
+
+
+def py_forward(handle):
+    launch("py_forward", handle, [16, 4, 2], [128, 2, 1], STREAM_1)
+
+
+def py_backward(handle):
+    config = Config((c_uint * 3)(3, 2, 1), (c_uint * 3)(96, 1, 1), 0, STREAM_2, None, 0)
+    call("py_backward", "cuLaunchKernelEx", 0, byref(config), handle, None, None)
+    note_launch("py_backward", TRUTH.kernels[handle], "cuLaunchKernelEx", [3, 2, 1], [96, 1, 1],
+                STREAM_2, handle)
+
+
+class Model:
+    def py_step(self, handle):
+        launch("Model.py_step", handle, [1, 1, 1], [32, 1, 1], 0)
+
+
+def launches():
+    triton, gemm = look_up("cuModuleGetFunction", TRITON), look_up("cuLibraryGetKernel", GEMM)
+    model = Model()
+    for i in range(300):
+        py_forward(triton)
+        if i % 3 == 0:
+            py_backward(gemm)
+        if i % 5 == 0:
+            model.py_step(gemm)
+
+
+def py_load_batch(size):
+    call("py_load_batch", "cuMemcpyHtoDAsync_v2", size, 0x7f0000000000, BUFFER, size, STREAM_1)
+
+
+def py_read_loss():
+    call("py_read_loss", "cuMemcpyDtoH_v2", 4, RECEIVED, 0x7f0000000000, 4)
+
+
+def py_clear(size):
+    call("py_clear", "cuMemsetD8_v2", size, 0x7f0000000000, 1, size)
+
+
+def copies():
+    for i in range(30):
+        py_load_batch(5000 + i)
+        py_read_loss()
+        if i % 3 == 0:
+            py_clear(700 + i)
+
+
+def allocate(where, name, size, *rest):
+    va = c_uint64()
+    call(where, name, size, byref(va), size, *rest)
+    TRUTH.live[va.value] = (where, size)
+    TRUTH.allocated[where] += size
+    memory = TRUTH.memory
+    memory["live_bytes"] += size
+    memory["peak_bytes"] = max(memory["peak_bytes"], memory["live_bytes"])
+    memory["allocations"] += 1
+    return va.value
+
+
+def release(where, name, va, *rest):
+    call(where, name, 0, va, *rest)
+    TRUTH.memory["frees"] += 1
+    TRUTH.memory["live_bytes"] -= TRUTH.live.pop(va)[1]
+
+
+def py_weights(size):
+    return allocate("py_weights", "cuMemAlloc_v2", size)
+
+
+def py_activations(size):
+    return allocate("py_activations", "cuMemAllocAsync", size, STREAM_1)
+
+
+def py_drop(va, stream):
+    if stream:
+        release("py_drop", "cuMemFreeAsync", va, STREAM_1)
+    else:
+        release("py_drop", "cuMemFree_v2", va)
+
+
+def memories():
+    kept = [py_weights(1000 + i) for i in range(10)]
+    for i in range(10):
+        py_drop(py_activations(1 << 20), True)
+        py_activations(10 + i)
+    for va in kept[::2]:
+        py_drop(va, False)
+
+
+def py_wait_for_stream():
+    call("py_wait_for_stream", "cuStreamSynchronize", 0, STREAM_1)
+
+
+def py_wait_for_all():
+    call("py_wait_for_all", "cuCtxSynchronize", 0)
+
+
+def syncs():
+    for i in range(40):
+        LIBRARIES[0].fake_cuda_set_latency_us(4000)
+        py_wait_for_stream()
+        LIBRARIES[0].fake_cuda_set_latency_us(6000 if i else 50000)
+        py_wait_for_all()
+    LIBRARIES[0].fake_cuda_set_latency_us(0)
+
+
+def init(rank, size):
+    identity, comm = Id(), c_void_p()
+    FUNCTIONS["ncclGetUniqueId"](byref(identity))
+    FUNCTIONS["ncclCommInitRank"](byref(comm), size, identity, rank)
+    number = c_uint64.from_address(comm.value + HASH_AT).value
+    TRUTH.communicators[comm.value] = {"comm": hex(comm.value), "hash": hex(number), "rank": rank,
+                                       "size": size, "calls": 0, "last": ""}
+    return comm.value
+
+
+def operate(where, name, width, datatype, extra, comm, stream, kernel, *arguments):
+    count = next(a for a in arguments if a not in (BUFFER, RECEIVED))
+    call(where, name, count * width, *arguments, comm, stream)
+    key = {"operation": name, "datatype": datatype, "comm": hex(comm), "stream": hex(stream)}
+    noted = TRUTH.collectives[json.dumps(dict(key, **extra))]
+    noted[0] += 1
+    noted[1] += count * width
+    known = TRUTH.communicators[comm]
+    known["calls"] += 1
+    known["last"] = name
+    if kernel:
+        note_launch(where, kernel, "cuLaunchKernelEx", [24, 1, 1], [544, 1, 1], stream)
+
+
+def py_reduce_gradients(comm):
+    operate("py_reduce_gradients", "ncclAllReduce", 2, "bfloat16", {"op": "avg"}, comm, STREAM_1,
+            "ncclDevKernel_AllReduce_Sum_f32_RING_LL", BUFFER, RECEIVED, 123456, 9, 4)
+
+
+def py_share_weights(comm):
+    operate("py_share_weights", "ncclBroadcast", 8, "float64", {"root": 5}, comm, STREAM_2,
+            "ncclDevKernel_Broadcast_RING_LL", BUFFER, RECEIVED, 77, 8, 5)
+
+
+def py_exchange(comm):
+    FUNCTIONS["ncclGroupStart"]()
+    operate("py_exchange", "ncclSend", 1, "uint8", {"peer": 6}, comm, STREAM_1, None,
+            BUFFER, 4000, 1, 6)
+    operate("py_exchange", "ncclRecv", 4, "float32", {"peer": 6}, comm, STREAM_1, None,
+            RECEIVED, 2000, 7, 6)
+    FUNCTIONS["ncclGroupEnd"]()
+    note_launch("py_exchange", "ncclDevKernel_SendRecv", "cuLaunchKernelEx", [24, 1, 1],
+                [544, 1, 1], STREAM_1)
+
+
+def nccl():
+    comm = init(4, 16)
+    for i in range(40):
+        py_reduce_gradients(comm)
+        if i % 4 == 0:
+            py_share_weights(comm)
+            py_exchange(comm)
+
+
+def py_wait_for_peers(comm):
+    FUNCTIONS["ncclAllReduce"](BUFFER, RECEIVED, 250, 7, 0, comm, STREAM_1)
+
+
+def hang():
+    launches()
+    comm = init(4, 16)
+    LIBRARIES[1].fake_nccl_hang(b"ncclAllReduce", 600)
+    begin = time.monotonic_ns()
+    thread = threading.Thread(target=py_wait_for_peers, args=(comm,), daemon=True)
+    thread.start()
+    while not LIBRARIES[1].fake_nccl_hanging():
+        time.sleep(0.001)
+    TRUTH.open = [{"tid": thread.native_id, "function": "ncclAllReduce", "begin_ns": begin,
+                   "stream": hex(STREAM_1), "comm": hex(comm), "bytes": 1000,
+                   "where": "py_wait_for_peers"}]
+
+
+def main():
+    signal.alarm(300)
+    if os.environ.get("TARGET_NONDUMPABLE") == "1":
+        ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
+    scenario = {"launches": launches, "copies": copies, "memory": memories, "sync": syncs,
+                "nccl": nccl, "hang": hang}[sys.argv[1]]
+    load(sys.argv[2])
+    print("ready", flush=True)
+    sys.stdin.readline()
+    scenario()
+    print(TRUTH.json(), flush=True)
+    for line in sys.stdin:
+        if line == "exit\n":
+            break
+    os._exit(0)
+
+
+main()

@@ -1,0 +1,847 @@
+# SPDX-License-Identifier: Apache-2.0
+"""gpu against programs that know which CUDA and NCCL calls they made, through libraries without a device.
+
+Counts, bytes, names and live memory must be equal; times within 5 %.
+"""
+
+import collections
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import time
+
+from gpu.build import Unavailable, build
+from harness import MODES, NOBODY, Failure, Skip, check, test
+from pprof import Pprof
+from test_top import python
+
+SECONDS = 30  # until something that is waited for must have come
+NANOSECONDS = 0.05  # how far a time may be off
+# What may be counted, too: makes nothing, moves nothing.
+CONTROL = re.compile(r"cuInit|cuMemGetInfo_v2|ncclGroupEnd|ncclComm\w+|ncclGetUniqueId")
+DIRECTIONS = [("cuMemset", {"set"}), ("cuMemcpyHtoD", {"HtoD"}), ("cuMemcpyDtoH", {"DtoH"}),
+              ("cuMemcpyDtoD", {"DtoD"}), ("cuMemcpyPeer", {"DtoD", "any"}), ("cuMemcpy", {"any"})]
+TYPES = ["calls/count", "blocked/nanoseconds", "moved/bytes", "allocated/bytes", "inuse/bytes"]
+
+
+def fakes(context):
+    try:
+        return build(os.path.join(context.builder.folder, "gpu"))
+    except Unavailable as reason:
+        raise Skip(str(reason)) from None
+
+
+def release():
+    """Of the kernel."""
+    return tuple(map(int, re.findall(r"\d+", os.uname().release)[:2]))
+
+
+class Caller:
+    """A running gpu_calls, C++ or Python, that is ready."""
+
+    def __init__(self, context, scenario, *, where=None, with_python=False, env=None, program=None):
+        where = where or fakes(context)
+        argv = [python(context), where.script] if with_python else [program or where.program]
+        self.process = context.spawn([*argv, scenario, where.folder], env=env,
+                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.pid = self.process.pid
+        self.rest = b""
+        check(self.line() == "ready", "not ready: " + scenario)
+
+    def line(self):
+        end = time.monotonic() + 2 * SECONDS
+        while b"\n" not in self.rest:
+            ready = select.select([self.process.stdout], [], [], max(0, end - time.monotonic()))[0]
+            check(ready, "the caller says nothing")
+            more = os.read(self.process.stdout.fileno(), 1 << 16)
+            check(more, "the caller has ended")
+            self.rest += more
+        line, self.rest = self.rest.split(b"\n", 1)
+        return line.decode()
+
+    def say(self, word):
+        self.process.stdin.write(word.encode() + b"\n")
+        self.process.stdin.flush()
+
+    def work(self):
+        """Lets it make its calls; what they were."""
+        self.say("go")
+        return json.loads(self.line())
+
+
+class Watch:
+    """A running bpfprof gpu that has hooked what there is."""
+
+    def __init__(self, context, *args):
+        self.context = context
+        self.path = context.path("messages-%d" % len(os.listdir(context.dir)))
+        with open(self.path, "wb") as file:
+            self.process = context.start("gpu", "--once", *args, stderr=file)
+        self.wait_for(r"watching \d+ functions? in \d+ librar")
+
+    def messages(self):
+        with open(self.path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def wait_for(self, pattern):
+        end = time.monotonic() + SECONDS
+        while not re.search(pattern, self.messages()):
+            if self.process.poll() == 3 and release() < (6, 6):
+                raise Skip("this kernel cannot hook many places at once: " + self.messages()[-200:])
+            check(self.process.poll() is None, "it has ended: " + self.messages()[-2000:])
+            check(time.monotonic() < end, "never said: %s\n%s" % (pattern, self.messages()[-2000:]))
+            time.sleep(0.05)
+
+    def end(self, interrupt=True):
+        """What it wrote to standard output."""
+        if interrupt:
+            self.process.send_signal(signal.SIGINT)
+        done = self.context.finish(self.process, 2 * SECONDS)
+        done.err = self.messages().encode()
+        return done.expect(0).out.decode("utf-8")
+
+
+class Seen:
+    """What bpfprof gpu --once --json told."""
+
+    def __init__(self, text):
+        try:
+            self.whole = json.loads(text)
+        except ValueError as error:
+            raise Failure("no JSON (%s): %s" % (error, text[:2000])) from None
+        self.lost = self.whole["lost"]
+
+    def process(self, pid):
+        found = [one for one in self.whole["processes"] if one["pid"] == pid]
+        check(len(found) == 1, "pid %d stands there %d times; libraries: %s, lost: %s" % (
+            pid, len(found), self.whole["libraries"], self.lost))
+        return found[0]
+
+    def pids(self):
+        return {one["pid"] for one in self.whole["processes"]}
+
+    def lost_for(self, word):
+        return sum(n for reason, n in self.lost.items() if word in reason)
+
+
+def watched(context, scenario, *args, with_python=False, pid=True):
+    """A caller's truth and what was seen of it, from before its first call on."""
+    caller = Caller(context, scenario, with_python=with_python)
+    watch = Watch(context, "--json", "-d", "120", *(["-p", caller.pid] if pid else []), *args)
+    truth = caller.work()
+    return caller, truth, Seen(watch.end())
+
+
+def shown(name):
+    return re.sub(r"(_v\d+)?(_ptsz|_ptds)?$", "", name)
+
+
+def sums(rows, key, *columns):
+    """{key of a row: sums of its columns}"""
+    found = collections.defaultdict(lambda: [0] * len(columns))
+    for row in rows:
+        total = found[key(row)]
+        for i, column in enumerate(columns):
+            total[i] += row[column]
+    return dict(found)
+
+
+def equal(found, wanted, what):
+    if found == wanted:
+        return
+    missing = {key: value for key, value in wanted.items() if found.get(key) != value}
+    wrong = {key: value for key, value in found.items() if wanted.get(key) != value}
+    check(False, "%s: %s\n  instead of %s" % (what, wrong, missing))
+
+
+def check_calls(process, truth):
+    rows = process["calls"]
+    for row in rows:
+        check(row["function"] == shown(row["exported"]), "another name: %s" % row)
+        check(row["max_ns"] <= row["ns"], "longer than all together: %s" % row)
+    found = sums(rows, lambda row: row["exported"], "calls", "bytes", "errors")
+    wanted = {name: [one["calls"], one["bytes"], one["errors"]]
+              for name, one in truth["calls"].items()}
+    equal({name: value for name, value in found.items()
+           if name in wanted or not CONTROL.fullmatch(name)}, wanted, "calls")
+
+
+def kernel_name(name):
+    """A mangled name may be shown readably, with or without its parameters."""
+    return "fused::softmax" if "fused" in name and "softmax" in name else name
+
+
+def launch_key(row):
+    return (kernel_name(row["kernel"]), row["exported"], tuple(row["grid"]), tuple(row["block"]),
+            row["stream"])
+
+
+def check_launches(process, truth):
+    rows = [row for row in process["launches"] if not row["exported"].startswith("cuGraph")]
+    equal(sums(rows, launch_key, "calls"), sums(truth["launches"], launch_key, "calls"), "launches")
+    handles = {launch_key(row): row["handle"] for row in truth["launches"] if "handle" in row}
+    for row in rows:
+        check(row["handle"] == handles.get(launch_key(row), row["handle"]), "handle of %s" % row)
+
+
+def check_copies(process, truth):
+    wanted = collections.defaultdict(lambda: [0, 0])
+    for name, one in truth["calls"].items():
+        if name.startswith(("cuMemcpy", "cuMemset")):
+            wanted[shown(name)][0] += one["calls"]
+            wanted[shown(name)][1] += one["bytes"]
+    rows = process["copies"]
+    equal(sums(rows, lambda row: shown(row["function"]), "calls", "bytes"), dict(wanted), "copies")
+    for row in rows:
+        directions = next(d for start, d in DIRECTIONS if row["function"].startswith(start))
+        check(row["direction"] in directions, "another direction: %s" % row)
+
+
+def check_memory(process, truth):
+    wanted = dict(truth["memory"])
+    for name in ("device_free", "device_total"):
+        wanted[name] = wanted[name] or None
+    equal({name: process["memory"][name] for name in wanted}, wanted, "memory")
+
+
+def operation_key(row):
+    extra = [(name, row[name]) for name in ("op", "root", "peer") if row.get(name) is not None]
+    return (row["operation"], row["datatype"], *extra, row["comm"], row["stream"])
+
+
+def check_collectives(process, truth):
+    equal(sums(process["collectives"], operation_key, "calls", "bytes"),
+          sums(truth["collectives"], operation_key, "calls", "bytes"), "collectives")
+    known = {row["comm"]: row for row in process["communicators"]}
+    for row in truth["communicators"]:
+        found = known.get(row["comm"])
+        check(found, "no communicator %s: %s" % (row["comm"], list(known)))
+        equal({name: found[name] for name in row}, row, "communicator " + row["comm"])
+
+
+def check_all(process, truth):
+    check_calls(process, truth)
+    check_launches(process, truth)
+    check_copies(process, truth)
+    check_memory(process, truth)
+    check_collectives(process, truth)
+
+
+def check_times(process, truth, names):
+    """Time in calls, as the caller measured it around them."""
+    told = sums(process["calls"], lambda row: row["exported"], "ns")
+    longest = {row["exported"]: row["max_ns"] for row in process["calls"]}
+    worst = 0
+    for name in names:
+        one = truth["calls"][name]
+        for found, wanted in ((told[name][0], one["ns"]), (longest[name], one["max_ns"])):
+            off = abs(found - wanted) / wanted
+            worst = max(worst, off)
+            check(off <= NANOSECONDS, "%s: %d ns, not %d" % (name, found, wanted))
+    return worst
+
+
+class Files:
+    """x.pb.gz and x.folded."""
+
+    def __init__(self, context):
+        profile = Pprof(context.read("x.pb.gz"))
+        check(profile.sample_types == TYPES, "sample types: %s" % profile.sample_types)
+        self.samples = []
+        for sample in profile.samples:
+            frames = [name for at in sample["stack"] for name in profile.locations[at]["functions"]]
+            self.samples.append((frames, dict(zip(TYPES, sample["values"])), sample["labels"]))
+        self.folded = []
+        for line in context.text("x.folded").splitlines():
+            if line and not line.startswith("#"):
+                stack, count = line.rsplit(" ", 1)
+                self.folded.append((stack.split(";"), int(count)))
+
+    @staticmethod
+    def call_of(frames, labels):
+        """The hooked function: the leaf, or below it, leaf first, if that is a kernel."""
+        if "kernel" in labels:
+            check(kernel_name(labels["kernel"]) == kernel_name(frames[0]), "leaf of %s" % frames)
+            return shown(frames[1])
+        return shown(frames[0])
+
+    def total(self, kind):
+        return sum(values[kind] for _, values, _ in self.samples)
+
+    def of(self, where, kind, calls=None):
+        """Of all stacks with that function, and one of these hooked functions."""
+        return sum(values[kind] for frames, values, labels in self.samples
+                   if any(is_frame(frame, where) for frame in frames) and
+                   (calls is None or self.call_of(frames, labels) in calls))
+
+
+def is_frame(frame, where):
+    """Is it that function? Python's may have its file, and its class where that is known."""
+    name = frame.split(" (")[0]
+    return name == where or where.endswith("." + name)
+
+
+def check_files(context, process, truth):
+    """The files add up to the table, and each function has what it called on its stacks."""
+    files = Files(context)
+    calls = sum(row["calls"] for row in process["calls"])
+    check(files.total("calls/count") == calls, "%d calls in the profile, not %d" %
+          (files.total("calls/count"), calls))
+    folded = sum(count for _, count in files.folded)
+    check(folded == calls, "%d calls in the folded file, not %d" % (folded, calls))
+    for where, names in truth["where"].items():
+        wanted = collections.Counter()
+        for name, count in names.items():
+            wanted[shown(name)] += count
+        for name, count in wanted.items():
+            found = files.of(where, "calls/count", {name})
+            check(found == count, "%d calls of %s in %s, not %d: %s" % (
+                found, name, where, count, [f for f, _, _ in files.samples][:5]))
+        lines = sum(count for stack, count in files.folded
+                    if any(is_frame(frame, where) for frame in stack) and
+                    any(shown(frame) in wanted for frame in stack[-2:]))
+        check(lines == sum(wanted.values()), "%d calls in %s in the folded file, not %d" % (
+            lines, where, sum(wanted.values())))
+    for kind, name in (("moved/bytes", "moved"), ("allocated/bytes", "allocated"),
+                       ("inuse/bytes", "inuse")):
+        for where in truth["where"]:
+            found, wanted = files.of(where, kind), truth[name].get(where, 0)
+            check(found == wanted, "%s in %s: %d, not %d" % (kind, where, found, wanted))
+        check(files.total(kind) == sum(truth[name].values()), "%s: %d, not %d" % (
+            kind, files.total(kind), sum(truth[name].values())))
+    return files
+
+
+OUTPUTS = ("-o", "x.pb.gz", "-o", "x.folded")
+
+
+def both_files(context, scenario, with_python):
+    _, truth, seen = watched(context, scenario, *OUTPUTS, with_python=with_python)
+    process = seen.process(truth["pid"])
+    check_all(process, truth)
+    return truth, seen, process, check_files(context, process, truth)
+
+
+@test(modes=MODES)
+def launches(context):
+    truth, seen, process, files = both_files(context, "launches", False)
+    kernels = {kernel_name(labels["kernel"]) for _, _, labels in files.samples
+               if "kernel" in labels}
+    wanted = {kernel_name(row["kernel"]) for row in truth["launches"]}
+    check(wanted <= kernels, "kernels in the profile: %s" % kernels)
+    check(process["name"] == "gpu_calls", process["name"])
+    check(seen.pids() == {truth["pid"]}, "processes: %s" % seen.pids())
+    paths = {os.path.basename(one["path"]): one for one in seen.whole["libraries"]}
+    for name, layer in (("libcuda.so.1", "cuda"), ("libnccl.so.2", "nccl")):
+        check(name in paths and paths[name]["layers"] == [layer] and paths[name]["functions"] > 10
+              and paths[name]["problem"] is None, "libraries: %s" % seen.whole["libraries"])
+    context.note("%d stacks taken, %d skipped" % (seen.whole["stacks"]["taken"],
+                                                 seen.whole["stacks"]["skipped"]))
+
+
+@test()
+def launches_python(context):
+    both_files(context, "launches", True)
+
+
+@test()
+def shared_key(context):
+    """Two callers of one kernel at one place in the grid: by the stacks that were taken, 4 to 1."""
+    _, truth, seen = watched(context, "shared", *OUTPUTS)
+    check_all(seen.process(truth["pid"]), truth)
+    files = Files(context)
+    check(files.total("calls/count") == 5000, "calls: %d" % files.total("calls/count"))
+    left = files.of("shared::left", "calls/count")
+    right = files.of("shared::right", "calls/count")
+    check(left + right == 5000, "%d and %d" % (left, right))
+    context.note("%d and %d of 4000 and 1000" % (left, right))
+    check(3500 <= left <= 4500, "left has %d" % left)
+
+
+@test()
+def copies(context):
+    both_files(context, "copies", False)
+
+
+@test()
+def copies_python(context):
+    both_files(context, "copies", True)
+
+
+@test()
+def memory(context):
+    both_files(context, "memory", False)
+
+
+@test()
+def memory_python(context):
+    both_files(context, "memory", True)
+
+
+def blocked(context, with_python):
+    truth, _, process, files = both_files(context, "sync", with_python)
+    names = [name for name in truth["calls"]]
+    worst = check_times(process, truth, names)
+    for where, calls in truth["where"].items():
+        found = files.of(where, "blocked/nanoseconds")
+        wanted = sum(truth["calls"][name]["ns"] for name in calls)
+        worst = max(worst, abs(found - wanted) / wanted)
+        check(abs(found - wanted) <= NANOSECONDS * wanted, "blocked in %s: %d ns, not %d" % (
+            where, found, wanted))
+    context.note("off by %.2f %% at most" % (100 * worst))
+
+
+@test()
+def sync(context):
+    blocked(context, False)
+
+
+@test()
+def sync_python(context):
+    blocked(context, True)
+
+
+@test()
+def nested(context):
+    """A call of the driver inside another one is part of that."""
+    _, truth, seen = watched(context, "nested")
+    process = seen.process(truth["pid"])
+    check_all(process, truth)
+    check_times(process, truth, truth["calls"])
+
+
+@test(modes=MODES)
+def collectives(context):
+    """A collective and the launch in it are of two layers: both count."""
+    truth, _, _, files = both_files(context, "nccl", False)
+    comms = {row["hash"]: row for row in truth["communicators"]}
+    found = set()
+    for frames, _, labels in files.samples:
+        if labels.get("comm") in comms and "rank" in labels:
+            found.add((labels["comm"], str(labels["rank"])))
+    wanted = {(comm, str(row["rank"])) for comm, row in comms.items()}
+    check(found == wanted, "labels: %s, not %s" % (found, wanted))
+
+
+@test()
+def collectives_python(context):
+    both_files(context, "nccl", True)
+
+
+@test()
+def communicator_again(context):
+    """A new communicator where one was destroyed."""
+    _, truth, seen = watched(context, "recycled")
+    process = seen.process(truth["pid"])
+    check_calls(process, truth)
+    wanted = truth["communicators"][0]
+    found = [row for row in process["communicators"] if row["comm"] == wanted["comm"]]
+    check(found, "no communicator: %s" % process["communicators"])
+    check(any(all(row[name] == wanted[name] for name in ("hash", "rank", "size", "last"))
+              for row in found), "%s, not %s" % (found, wanted))
+
+
+@test()
+def threads(context):
+    truth, seen, process, files = both_files(context, "threads", False)
+    check(files.of("threads::work", "calls/count") == 16028, "calls of the threads")
+    lost = {reason: n for reason, n in seen.lost.items() if n}
+    context.note("lost: %s; stacks: %s" % (lost, seen.whole["stacks"]))
+    check(len(process["launches"]) == len(truth["launches"]), "rows of launches")
+
+
+def check_open(seen, truth, names):
+    """Every call that has not returned: which, since when, and who waits there."""
+    now = time.monotonic_ns()
+    rows = {row["tid"]: row for row in seen.process(truth["pid"])["open"]}
+    check(set(rows) == {row["tid"] for row in truth["open"]}, "open: %s" % rows)
+    for wanted in truth["open"]:
+        found = rows[wanted["tid"]]
+        age = (now - wanted["begin_ns"]) / 1e9
+        check(age - 3 < found["seconds"] < age + 0.1, "%.2f s old, not %.2f" % (found["seconds"],
+                                                                               age))
+        equal({name: found[name] for name in names if name in wanted},
+              {name: wanted[name] for name in names if name in wanted}, "open call")
+        check(shown(found["stack"][0].split(" (")[0]) == wanted["function"], str(found["stack"]))
+        check(any(is_frame(frame, wanted["where"]) for frame in found["stack"]),
+              "%s is not on %s" % (wanted["where"], found["stack"]))
+
+
+@test(modes=MODES)
+def hung(context):
+    caller = Caller(context, "hang")
+    watch = Watch(context, "--json", "-d", "120", "-p", caller.pid)
+    truth = caller.work()
+    time.sleep(1)
+    seen = Seen(watch.end())
+    check_launches(seen.process(truth["pid"]), truth)
+    check_open(seen, truth, ("thread", "function", "stream", "comm", "bytes"))
+
+
+@test()
+def hung_python(context):
+    caller = Caller(context, "hang", with_python=True)
+    watch = Watch(context, "--json", "-d", "120", "-p", caller.pid)
+    truth = caller.work()
+    time.sleep(1)
+    check_open(Seen(watch.end()), truth, ("function", "stream", "comm", "bytes"))
+
+
+def gone_with_calls_open(context, end):
+    caller = Caller(context, "hang")
+    watch = Watch(context, "--json", "-d", "120", *OUTPUTS)
+    truth = caller.work()
+    end(caller)
+    caller.process.wait(timeout=SECONDS)
+    time.sleep(0.5)
+    seen = Seen(watch.end())
+    process = seen.process(truth["pid"])
+    check_launches(process, truth)
+    check(not process["open"], "calls of nobody: %s" % process["open"])
+    check(Files(context).total("calls/count") == sum(row["calls"] for row in process["calls"]),
+          "the profile does not add up")
+
+
+@test()
+def exits_with_calls_open(context):
+    gone_with_calls_open(context, lambda caller: caller.say("exit"))
+
+
+@test()
+def killed_with_calls_open(context):
+    gone_with_calls_open(context, lambda caller: caller.process.kill())
+
+
+@test()
+def late(context):
+    """What was made before is not known, and said so: names, memory. A communicator can be asked."""
+    _, truth, seen = watched(context, "late", *OUTPUTS)
+    process = seen.process(truth["pid"])
+    check_all(process, truth)
+    check(any(row["kernel"] == "kernel@0x5a0000000000" for row in process["launches"]),
+          str(process["launches"]))
+
+
+@test()
+def late_names(context):
+    """The code that launches says what a handle is that was made before."""
+    caller = Caller(context, "", program=fakes(context).stubs)
+    watch = Watch(context, "--json", "-d", "120", "-p", caller.pid, *OUTPUTS)
+    truth = caller.work()
+    seen = Seen(watch.end()).process(truth["pid"])
+    found = {row["kernel"]: row["calls"] for row in seen["launches"]}
+    check(found == truth["launches"], "%s, not %s" % (found, truth["launches"]))
+    files = Files(context)
+    found = collections.Counter()
+    for _, values, labels in files.samples:
+        found[labels["kernel"]] += values["calls/count"]
+    check(found == truth["launches"], "pprof: %s" % found)
+    check(any(frames[:3] == ["ns::scale", "cuLaunchKernel", "cudaLaunchKernel"]
+              for frames, _, _ in files.samples), str([one[0] for one in files.samples]))
+
+
+def mapped_later(context, *arguments):
+    caller = Caller(context, "mapped")
+    watch = Watch(context, "--json", "--verbose", "-d", "120",
+                  *(["-p", caller.pid] if arguments else []))
+    caller.say("load")
+    check(caller.line() == "loaded", "not loaded")
+    for name in ("libcuda", "libnccl"):
+        watch.wait_for(r"hooked \S*%s\S*: \d+ functions" % re.escape(name))
+    truth = caller.work()
+    check_all(Seen(watch.end()).process(truth["pid"]), truth)
+
+
+@test(modes=MODES)
+def mapped(context):
+    mapped_later(context)
+
+
+@test()
+def mapped_of_one(context):
+    mapped_later(context, "-p")
+
+
+@test()
+def others_left_out(context):
+    one, other = Caller(context, "launches"), Caller(context, "copies")
+    watch = Watch(context, "--json", "-d", "120", "-p", one.pid)
+    truth = one.work()
+    other.work()
+    seen = Seen(watch.end())
+    check(seen.pids() == {one.pid}, "processes: %s" % seen.pids())
+    check_all(seen.process(one.pid), truth)
+
+
+@test()
+def two_processes(context):
+    one = Caller(context, "launches", env={"RANK": "5"})
+    other = Caller(context, "memory", with_python=True)
+    watch = Watch(context, "--json", "-d", "120", "-p", one.pid, "-p", other.pid)
+    truths = [one.work(), other.work()]
+    seen = Seen(watch.end())
+    check(seen.pids() == {one.pid, other.pid}, "processes: %s" % seen.pids())
+    for truth in truths:
+        check_all(seen.process(truth["pid"]), truth)
+    check(str(seen.process(one.pid).get("rank")) == "5", "no rank: %s" %
+          seen.process(one.pid).get("rank"))
+
+
+@test()
+def several_libraries(context):
+    """Each process has a copy of its own."""
+    where = fakes(context)
+    callers = [Caller(context, scenario, where=where.copy(context.path("copy%d" % number)))
+               for number, scenario in enumerate(("launches", "nccl", "copies"))]
+    watch = Watch(context, "--json", "-d", "120")
+    truths = [caller.work() for caller in callers]
+    seen = Seen(watch.end())
+    for truth in truths:
+        check_all(seen.process(truth["pid"]), truth)
+    paths = {one["path"] for one in seen.whole["libraries"]}
+    check(len(paths) >= 6, "libraries: %s" % paths)
+
+
+@test()
+def forks(context):
+    """A child's calls are its own. The name of a kernel that its parent looked up may be unknown."""
+    _, truth, seen = watched(context, "fork", pid=False)
+    check_all(seen.process(truth["pid"]), truth)
+    child = truth["children"][0]
+    process = seen.process(child["pid"])
+    check_calls(process, child)
+    equal(sums(process["launches"], lambda row: launch_key(row)[1:], "calls"),
+          sums(child["launches"], lambda row: launch_key(row)[1:], "calls"), "launches of the child")
+
+
+@test()
+def children(context):
+    """-p means a process and its children, unless they are not wanted."""
+    for arguments, wanted in (((), True), (("--no-subprocesses",), False)):
+        caller, truth, seen = watched(context, "fork", *arguments)
+        pids = {caller.pid, truth["children"][0]["pid"]} if wanted else {caller.pid}
+        check(seen.pids() == pids, "%s: %s, not %s" % (arguments, seen.pids(), pids))
+        check_all(seen.process(caller.pid), truth)
+
+
+@test()
+def library_replaced(context):
+    """Another file takes the name of one that is hooked."""
+    where = fakes(context).copy(context.path("own"))
+    caller = Caller(context, "launches", where=where)
+    watch = Watch(context, "--json", "-d", "120", "-p", caller.pid)
+    with open(where.cuda + ".new", "wb") as file:
+        file.write(b"not a library")
+    os.rename(where.cuda + ".new", where.cuda)
+    truth = caller.work()
+    check_all(Seen(watch.end()).process(truth["pid"]), truth)
+
+
+@test()
+def library_touched(context):
+    """A file whose time has changed is another one for a profiler, but its probes are there."""
+    where = fakes(context).copy(context.path("own"))
+    first = Caller(context, "launches", where=where)
+    watch = Watch(context, "--json", "-d", "120")
+    os.utime(where.cuda)
+    second = Caller(context, "launches", where=where)
+    time.sleep(1)
+    truths = [first.work(), second.work()]
+    seen = Seen(watch.end())
+    for truth in truths:
+        check_all(seen.process(truth["pid"]), truth)
+
+
+@test()
+def library_of_a_breakpoint(context):
+    """Code that begins with a breakpoint cannot be hooked: said, and nothing else suffers."""
+    folder = context.scratch("breakpoint", 0o755)
+    path = os.path.join(folder, "libcuda.so.1")
+    source = os.path.join(folder, "one.S")
+    with open(source, "w", encoding="ascii") as file:
+        file.write(".globl cuLaunchKernel\n.type cuLaunchKernel, @function\n"
+                   "cuLaunchKernel: int3; ret\n.size cuLaunchKernel, 2\n")
+    subprocess.run(["gcc", "-shared", "-nostdlib", "-o", path, source], check=True)
+    forger = context.spawn([python(context), "-c", FORGED, path], stdout=subprocess.PIPE)
+    check(forger.stdout.readline() == b"ready\n", "it cannot be mapped")
+    caller = Caller(context, "launches")
+    watch = Watch(context, "--json", "-d", "120")
+    truth = caller.work()
+    seen = Seen(watch.end())
+    check_all(seen.process(truth["pid"]), truth)
+    problems = [one for one in seen.whole["libraries"] if one["path"] == path]
+    check(len(problems) == 1 and problems[0]["problem"], str(seen.whole["libraries"]))
+
+
+@test()
+def library_deleted(context):
+    """What is mapped but gone from the disk is hooked, or said not to be."""
+    where = fakes(context).copy(context.path("own"))
+    caller = Caller(context, "launches", where=where)
+    os.unlink(where.cuda)
+    watch = Watch(context, "--json", "-d", "120", "-p", caller.pid)
+    truth = caller.work()
+    seen = Seen(watch.end())
+    problems = [one for one in seen.whole["libraries"] if one["problem"]]
+    if problems or "libcuda.so.1" in watch.messages():
+        context.note("said: %s" % (problems or watch.messages()[-300:]))
+    else:
+        check_all(seen.process(truth["pid"]), truth)
+
+
+FORGED = """
+import mmap, sys, time
+files = [open(path, "rb") for path in sys.argv[1:]]
+maps = [mmap.mmap(f.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC) for f in files]
+print("ready", flush=True)
+time.sleep(1000)
+"""
+
+
+@test()
+def forged_libraries(context):
+    """Files of the right name and of any content, besides a real one."""
+    where = fakes(context)
+    with open(where.cuda, "rb") as file:
+        real = file.read()
+    folder = context.scratch("forged", 0o755)
+    contents = {"empty": b"\0" * 4096, "short": real[:200], "cut": real[:len(real) // 2],
+                "text": b"text\n" * 2000, "ones": real[:64] + b"\xff" * 20000}
+    # Section and program headers, then the symbols, that point and count as far as they can.
+    contents["headers"] = real[:32] + b"\xff" * 8 + real[40:54] + b"\xff" * 10 + real[64:]
+    contents["bytes"] = bytes(byte ^ (0xff if i % 97 == 0 and i > 64 else 0)
+                              for i, byte in enumerate(real))
+    paths = []
+    for name, content in contents.items():
+        os.makedirs(os.path.join(folder, name))
+        paths.append(os.path.join(folder, name, "libcuda.so.1"))
+        with open(paths[-1], "wb") as file:
+            file.write(content)
+    forger = context.spawn([python(context), "-c", FORGED, *paths], stdout=subprocess.PIPE)
+    check(forger.stdout.readline() == b"ready\n", "the files cannot be mapped")
+    caller = Caller(context, "launches")
+    watch = Watch(context, "--json", "-d", "120")
+    truth = caller.work()
+    seen = Seen(watch.end())
+    check_all(seen.process(truth["pid"]), truth)
+    context.note("problems: %s" % [one["problem"] for one in seen.whole["libraries"]
+                                   if one["problem"]])
+
+
+@test()
+def wild_arguments(context):
+    """Pointers that point nowhere: the call counts, what it pointed to is not made up."""
+    _, truth, seen = watched(context, "faults")
+    process = seen.process(truth["pid"])
+    rows = {row["exported"]: row for row in process["calls"]}
+    for name in ("cuLaunchKernelEx", "cuMemcpy2D_v2", "cuMemcpy3D_v2"):
+        check(rows[name]["calls"] == truth["calls"][name]["calls"] and not rows[name]["bytes"],
+              "%s, not %s" % (rows[name], truth["calls"][name]))
+    nowhere = [row for row in process["launches"] if row["kernel"] == "kernel@0x4711"]
+    check(sum(row["calls"] for row in nowhere) == 25, "launches with wild pointers: %s" % nowhere)
+    check(all(row["grid"] == row["block"] == [0, 0, 0] for row in nowhere), "made up: %s" % nowhere)
+    process["launches"] = [row for row in process["launches"] if row not in nowhere]
+    check_launches(process, truth)
+    check(seen.lost_for("argument") >= 25, "not counted: %s" % seen.lost)
+
+
+@test()
+def loud_names(context):
+    """Names of kernels that are not what anybody would call them."""
+    caller = Caller(context, "names")
+    watch = Watch(context, "--json", "-d", "120", "-p", caller.pid, *OUTPUTS)
+    table = Watch(context, "-d", "120", "-p", caller.pid)
+    truth = caller.work()
+    process = Seen(watch.end()).process(truth["pid"])
+    check_calls(process, truth)
+    equal(sums(process["launches"], lambda row: (row["grid"][0], row["handle"]), "calls"),
+          sums(truth["launches"], lambda row: (row["grid"][0], row["handle"]), "calls"), "launches")
+    check(sum(count for _, count in Files(context).folded) == 40, "the folded file is torn")
+    text = table.end()
+    check("\x1b" not in text and "\x07" not in text, "the terminal was written to: %r" % text)
+
+
+@test(modes=MODES)
+def table(context):
+    """For people: everything has its name, and its process."""
+    caller = Caller(context, "nccl")
+    watch = Watch(context, "-d", "120", "-p", caller.pid)
+    truth = caller.work()
+    text = watch.end()
+    check(not text.startswith("{"), "that is JSON: " + text[:500])
+    for name in [str(caller.pid), "gpu_calls"] + [row["kernel"] for row in truth["launches"]] + [
+            row["operation"] for row in truth["collectives"]]:
+        check(name in text, "no %s in:\n%s" % (name, text))
+    context.note(text)
+
+
+@test()
+def table_order(context):
+    """Rows by what was asked for, and no more of them."""
+    caller = Caller(context, "copies")
+    watches = [Watch(context, "-d", "120", "-p", caller.pid, *arguments) for arguments in (
+        ("--rows", "2"), ("--rows", "0"), ("--rows", "0", "--sort", "bytes"),
+        ("--rows", "0", "--sort", "blocked"))]
+    caller.work()
+    few, calls, size, _ = [watch.end() for watch in watches]
+    check(len(few.splitlines()) < len(calls.splitlines()), "not fewer rows:\n" + few)
+    # Many calls of few bytes against few calls of many bytes.
+    for text, first, second in ((calls, "cuMemcpyDtoHAsync", "cuMemsetD32Async"),
+                                (size, "cuMemsetD32Async", "cuMemcpyDtoHAsync")):
+        check(-1 < text.find(first) < text.find(second), "%s is not before %s in:\n%s" % (
+            first, second, text))
+
+
+@test()
+def table_of_memory(context):
+    caller = Caller(context, "memory")
+    watch = Watch(context, "-d", "120", "-p", caller.pid)
+    caller.work()
+    text = watch.end()
+    check(not text.startswith("{"), "that is JSON: " + text[:500])
+    check("cuMemAlloc" in text and "cuMemCreate" in text, text)
+    check(re.search(r"(?i)peak", text) and re.search(r"(?i)live|in use", text), text)
+
+
+@test()
+def duration(context):
+    caller = Caller(context, "launches")
+    watch = Watch(context, "--json", "-d", "3", "-p", caller.pid)
+    truth = caller.work()
+    seen = Seen(watch.end(interrupt=False))
+    check(2.9 < seen.whole["seconds"] < 5, "%s s" % seen.whole["seconds"])
+    check_all(seen.process(truth["pid"]), truth)
+    done = context.bpfprof("gpu", "--once", "--json", "-p", caller.pid).expect(0)
+    seen = Seen(done.out.decode())
+    check(0.9 < seen.whole["seconds"] < 3, "%s s" % seen.whole["seconds"])
+    check(all(not one["calls"] for one in seen.whole["processes"]), "calls of an idle process")
+
+
+@test(modes=MODES)
+def no_cuda(context):
+    """Said, and no failure."""
+    idle = context.spawn(["sleep", "1000"])
+    for arguments in ((), ("-p", idle.pid)):
+        done = context.bpfprof("gpu", "--once", *arguments).expect(0)
+        check(re.search(r"(?i)\bno\b.*(cuda|nccl)|(cuda|nccl).*\b(no|not|none)\b", done.text),
+              "nothing is said: " + done.text)
+        done = context.bpfprof("gpu", "--once", "--json", *arguments).expect(0)
+        check(not Seen(done.out.decode()).whole["processes"], "processes: " + done.text)
+
+
+@test(modes=("root",))
+def wrong(context):
+    for arguments, status in ((["--bogus"], 2), (["stray"], 2), (["-d", "x"], 2), (["-d", "-1"], 2),
+                              (["-p", "x"], 2), (["-p"], 2), (["--once", "--sort", "nothing"], 2),
+                              (["--once", "--rows", "x"], 2), (["--json"], 2),
+                              (["--once", "-o", "x.unknown"], 2), (["--once", "-p", "4194305"], 4)):
+        done = context.bpfprof("gpu", *arguments, timeout=20).expect(status)
+        check(done.err and not done.out, "%s: %s" % (arguments, done.text))
+    done = context.bpfprof("gpu", "--help", timeout=10).expect(0)
+    check(b"bpfprof gpu" in done.out and b"--once" in done.out, "no examples")
+    done = context.bpfprof("gpu", "--once", user=NOBODY, group=NOBODY, extra_groups=[],
+                           timeout=10).expect(3)
+    check("CAP_BPF" in done.text, "no remedy: " + done.text)

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""report --nccl on what gpu --once --json tells of programs that know which of them hangs."""
+
+import json
+import os
+import re
+import subprocess
+import time
+
+from harness import check, test
+from test_gpu import Caller, Seen, Watch, fakes
+from test_top import python
+from test_usage import one_sentence
+
+# A rank of a communicator through the fake library: as many calls, and one that never returns.
+RANK = """
+import ctypes, signal, sys
+from ctypes import byref, c_char, c_int, c_size_t, c_void_p
+folder, rank, size, calls, role = sys.argv[1], *map(int, sys.argv[2:5]), sys.argv[5]
+cuda = ctypes.CDLL(folder + "/libcuda.so.1", ctypes.RTLD_GLOBAL)
+nccl = ctypes.CDLL(folder + "/libnccl.so.2")
+class Id(ctypes.Structure):
+    _fields_ = [("bytes", c_char * 128)]
+nccl.ncclCommInitRank.argtypes = [c_void_p, c_int, Id, c_int]
+nccl.ncclAllReduce.argtypes = [c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p, c_void_p]
+def all_reduce():
+    nccl.ncclAllReduce(4096, 8192, 1000, 7, 0, comm, 7)
+def load_batch():
+    cuda.fake_cuda_set_latency_us(600000000)
+    cuda.cuStreamSynchronize(7)
+signal.alarm(300)
+print("ready", flush=True)
+sys.stdin.readline()
+identity, comm = Id(), c_void_p()
+nccl.ncclGetUniqueId(byref(identity))
+nccl.ncclCommInitRank(byref(comm), size, identity, rank)
+if role == "slow":
+    nccl.fake_nccl_hang(b"ncclAllReduce", 1)
+for _ in range(calls):
+    all_reduce()
+print('"done"', flush=True)
+if role == "waits":
+    nccl.fake_nccl_hang(b"ncclAllReduce", 600)
+    all_reduce()
+elif role == "late":
+    load_batch()
+sys.stdin.readline()
+"""
+
+
+class Rank(Caller):
+    def __init__(self, context, rank, size, calls, role):
+        where = fakes(context)
+        self.rest = b""
+        self.process = context.spawn(
+            [python(context), "-c", RANK, where.folder, rank, size, calls, role],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.pid = self.process.pid
+        check(self.line() == "ready", "not ready")
+
+
+def written(context, name, text):
+    path = context.path(name)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+def watched(context, name, ranks, seconds):
+    """The file of a watch over these, so long after their work."""
+    watch = Watch(context, "--json", "-d", "120", *[x for one in ranks for x in ("-p", one.pid)])
+    for one in ranks:
+        one.work()
+    time.sleep(seconds)
+    return written(context, name, watch.end())
+
+
+def report(context, *arguments, **more):
+    done = context.bpfprof("report", "--nccl", *arguments, timeout=30, **more).expect(0)
+    check(not done.err, "messages: " + done.text)
+    return done.out.decode()
+
+
+@test(modes=("caps",))
+def behind(context):
+    """Three of four ranks wait in a collective; one has gone elsewhere. Two nodes' files."""
+    ranks = [Rank(context, number, 4, 20, role)
+             for number, role in enumerate(("waits", "waits", "late", "waits"))]
+    files = [watched(context, "a.json", ranks[:2], 1.5), watched(context, "b.json", ranks[2:], 1.5)]
+    text = report(context, *files)
+    context.note(text)
+    check("BEHIND: rank 2, in no collective of this communicator, while ranks 0-1, 3 wait" in text,
+          text)
+    check("fewer calls, too: at most 20, those that wait 21" in text, text)
+    where = text.split("Rank 2: ")[1]
+    check("[2] " in where.splitlines()[0] and "pid %d" % ranks[2].pid in where.splitlines()[0], text)
+    check(re.search(r"in cuStreamSynchronize for .*\n(.*\n)*.*load_batch", where), text)
+    check("Not in these files" not in text and "not understood" not in text, text)
+    # Without the file that has it.
+    text = report(context, files[0])
+    check("BEHIND" not in text and re.search(r"Not in these files: ranks 2-3 of 4", text), text)
+    # Through a pipe.
+    with open(files[0], "rb") as file:
+        check("All 2 ranks have made 21 calls, and all wait" in report(context, "-", stdin=file), "-")
+
+
+@test(modes=("root",))
+def hang_and_nccl(context):
+    """What the other programs do: two ranks of one communicator, one of which hangs in its call."""
+    callers = [Caller(context, "nccl"), Caller(context, "hang")]
+    watch = Watch(context, "--json", "-d", "120",
+                  *[x for one in callers for x in ("-p", one.pid)])
+    truths = [one.work() for one in callers]
+    time.sleep(1.5)
+    seen = Seen(watch.end())
+    # Both of them are rank 3 of 8 of the same communicator: one becomes its neighbour.
+    for row in seen.process(truths[0]["pid"])["communicators"]:
+        row["rank"] = 4 if row["rank"] == 3 else row["rank"]
+    text = report(context, written(context, "a.json", json.dumps(seen.whole)))
+    context.note(text)
+    check("BEHIND: rank 4, in no collective of this communicator, while rank 3 waits, in "
+          "ncclAllReduce for" in text, text)
+    check("Rank 4: " in text and "pid %d" % callers[0].pid in text.split("Rank 4: ")[1], text)
+    check("ranks 0-2, 5-7 of 8" in text, text)
+
+
+@test(modes=("root",))
+def slow(context):
+    """Calls of the second run take a second each."""
+    files = []
+    for name, role in (("fast.json", "idle"), ("slow.json", "slow")):
+        ranks = [Rank(context, number, 2, 3, role) for number in range(2)]
+        files.append(watched(context, name, ranks, 0))
+    text = report(context, *files)
+    context.note(text)
+    ratio = re.search(r"ncclAllReduce float32, 4.0 kB each, 2 ranks: (\d+) times\n", text)
+    check(ratio and int(ratio.group(1)) >= 100, "ratio in:\n" + text)
+    rows = text[ratio.end():].splitlines()[1:5]
+    check([row.split("[")[1][0] for row in rows] == ["2", "2", "1", "1"], "order:\n" + text)
+    means = [float(re.search(r"([\d.]+) s ", row).group(1)) for row in rows[:2]]
+    check(all(1 <= mean < 1.2 for mean in means), "not a second each:\n" + text)
+    check("All 2 ranks have made 3 calls" in text, text)
+
+
+@test(modes=("root",))
+def wrong(context):
+    good = written(context, "good.json", '{"host":"n","seconds":1,"processes":[7]}')
+    check("1 entry was not understood" in report(context, good), "not counted")
+    bad = written(context, "bad.json", '{"host":"n"}')
+    for arguments, status, word in (
+            ([], 2, "--nccl"), ([good], 2, "--nccl"), (["--nccl"], 2, "which files"),
+            (["--nccl", "--rows", "x", good], 2, "--rows"), (["--bogus"], 2, "--bogus"),
+            (["--nccl", good, bad], 1, "bad.json"), (["--nccl", context.dir], 1, context.dir),
+            (["--nccl", "/dev/zero"], 1, "64 MiB"), (["--nccl", "/no/such\x1b[31m"], 1, "/no/such?"),
+            (["--nccl", "-", "-"], 2, "once")):
+        done = context.bpfprof("report", *arguments, timeout=30).expect(status)
+        check(word in one_sentence(done), "%s: %s" % (arguments, done.text))
+    done = context.bpfprof("report", "--help", timeout=10).expect(0)
+    check(b"bpfprof report --nccl" in done.out, "no examples")
+    full = context.start("report", "--nccl", good, stdout=os.open("/dev/full", os.O_WRONLY))
+    context.finish(full, 10).expect(1)
