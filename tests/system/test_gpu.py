@@ -837,9 +837,14 @@ def wrong(context):
     for arguments, status in ((["--bogus"], 2), (["stray"], 2), (["-d", "x"], 2), (["-d", "-1"], 2),
                               (["-p", "x"], 2), (["-p"], 2), (["--once", "--sort", "nothing"], 2),
                               (["--once", "--rows", "x"], 2), (["--json"], 2),
+                              (["--format", "html"], 2), (["-o", "-"], 2),
+                              (["-o", "-", "--format", "nothing"], 2),
                               (["--once", "-o", "x.unknown"], 2), (["--once", "-p", "4194305"], 4)):
         done = context.bpfprof("gpu", *arguments, timeout=20).expect(status)
         check(done.err and not done.out, "%s: %s" % (arguments, done.text))
+    done = context.bpfprof("gpu", "--once", "-d", "0.1", "-o", "-", "--format", "folded",
+                           timeout=20).expect(0)
+    check(done.out.startswith(b"# {"), "not a collapsed file: %s" % done.out[:200])
     done = context.bpfprof("gpu", "--help", timeout=10).expect(0)
     check(b"bpfprof gpu" in done.out and b"--once" in done.out, "no examples")
     done = context.bpfprof("gpu", "--once", user=NOBODY, group=NOBODY, extra_groups=[],

@@ -19,6 +19,7 @@ enum key {
 	KEY_NO_SUBPROCESSES,
 	KEY_DURATION,
 	KEY_OUTPUT,
+	KEY_FORMAT,
 	KEY_ONCE,
 	KEY_JSON,
 	KEY_SORT,
@@ -56,9 +57,24 @@ static int take_sort(struct gpu_options *options, const char *value, struct buf 
 	return 0;
 }
 
+/* Parsing in progress: outputs get their formats once all flags are known. */
+struct parse {
+	struct gpu_options options;
+	enum output_format format; /* --format, or OUTPUT_INVALID */
+};
+
+static int take_format(struct parse *parse, const char *value, struct buf *why)
+{
+	parse->format = output_format_by_name(value);
+	return parse->format != OUTPUT_INVALID
+		       ? 0
+		       : reason(why, "must be pprof, folded, html, svg, speedscope or raw");
+}
+
 static int take(void *target, int key, const char *value, struct buf *why)
 {
-	struct gpu_options *options = target;
+	struct parse *parse = target;
+	struct gpu_options *options = &parse->options;
 	struct record_options *record = &options->record;
 
 	switch ((enum key)key) {
@@ -73,6 +89,8 @@ static int take(void *target, int key, const char *value, struct buf *why)
 		return 0;
 	case KEY_OUTPUT:
 		return record_output_take(record, value, why);
+	case KEY_FORMAT:
+		return take_format(parse, value, why);
 	case KEY_ONCE:
 		options->once = true;
 		return 0;
@@ -105,6 +123,9 @@ static const struct flag flags[] = {
 	  "write calls by stack, too; the suffix says how: .pb.gz,\n.folded, .html, .svg, "
 	  ".speedscope.json or .raw",
 	  true },
+	{ KEY_FORMAT, 0, 0, "format", "FORMAT",
+	  "pprof, folded, html, svg, speedscope or raw, where the\nname does not say it (-o -)",
+	  false },
 	{ KEY_ONCE, 0, 0, "once", NULL, "watch for 1 s or as -d says, print one table, exit",
 	  false },
 	{ KEY_JSON, 0, 0, "json", NULL, "with --once: JSON instead of a table", false },
@@ -127,21 +148,24 @@ static const struct flag_set set = {
 
 int gpu_options_parse(struct gpu_options *options, int argc, char *const argv[], struct buf *error)
 {
-	struct gpu_options result = { .sort = sorts[0], .rows = ROWS_DEFAULT };
+	struct parse parse = { .options = { .sort = sorts[0], .rows = ROWS_DEFAULT } };
+	struct gpu_options *result = &parse.options;
 	int err, command;
 
-	err = flags_parse(&set, argc, argv, &result, &command, error);
-	if (!err && result.json && !result.once)
+	err = flags_parse(&set, argc, argv, &parse, &command, error);
+	if (!err && result->json && !result->once)
 		err = reason(error, "--json: goes with --once");
+	if (!err && parse.format != OUTPUT_INVALID && !result->record.nr_outputs)
+		err = reason(error, "--format: goes with -o");
 	if (!err)
-		err = record_formats_choose(&result.record, OUTPUT_INVALID, error);
+		err = record_formats_choose(&result->record, parse.format, error);
 	if (err) {
-		gpu_options_fini(&result);
+		gpu_options_fini(result);
 		return err == -ECANCELED ? OPTIONS_HELP : err;
 	}
-	if (result.once && !result.record.duration_ns)
-		result.record.duration_ns = ONCE_NS;
-	*options = result;
+	if (result->once && !result->record.duration_ns)
+		result->record.duration_ns = ONCE_NS;
+	*options = *result;
 	return OPTIONS_RUN;
 }
 
