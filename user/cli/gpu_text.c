@@ -25,7 +25,6 @@
 #define MAX_TEXT_BYTES (4U << 20)
 #define MAX_FRAME_BYTES 4096
 #define MAX_STACK_FRAMES 4096 /* of all open calls together */
-#define RANK_UNKNOWN UINT32_MAX
 
 /* Everything that the report points to. */
 struct text {
