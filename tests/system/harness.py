@@ -2,11 +2,14 @@
 """What the system tests share: named tests, the two ways of privilege, processes.
 
 A test is a function with @test(); it gets a Context and passes by returning,
-raises Skip(reason), or fails by check() or any other exception.
+raises Skip(reason), or fails by check() or any other exception. Tests of a module
+that says BESIDE = True wait most of their time and are run some at once.
 """
 
+import concurrent.futures
 import contextlib
 import json
+import multiprocessing
 import os
 import shutil
 import signal
@@ -43,21 +46,27 @@ def check(condition, text):
 
 
 class Test:
-    def __init__(self, name, run, modes):
+    def __init__(self, name, run, modes, beside):
         self.name = name
         self.run = run
         self.modes = modes
+        self.beside = beside
 
 
 TESTS = []
 AGAIN_AT_MOST = 8  # failed tests; more is no accident
+LANES = 3  # tests at once, of those that can be
 
 
-def test(modes=DEFAULT):
-    """Registers a function; its name in the report is MODULE.FUNCTION."""
+def test(modes=DEFAULT, alone=False):
+    """
+    Registers a function; its name in the report is MODULE.FUNCTION. alone: not beside others,
+    whatever its module says.
+    """
     def register(run):
         module = run.__module__.removeprefix("test_")
-        TESTS.append(Test("%s.%s" % (module, run.__name__), run, modes))
+        TESTS.append(Test("%s.%s" % (module, run.__name__), run, modes,
+                          run.__globals__.get("BESIDE", False) and not alone))
         return run
     return register
 
@@ -261,13 +270,28 @@ def attempt(one, mode, builder):
         verdict, why = "FAIL", traceback.format_exc()
     finally:
         context.close()
-    print("%-5s%s (%.1f s)" % (verdict, label, time.monotonic() - began), flush=True)
+    text = "%-5s%s (%.1f s)" % (verdict, label, time.monotonic() - began)
     # Why comes first: of a long output often the beginning is all that is shown.
     if verdict == "FAIL":
-        print("    " + why.strip().replace("\n", "\n    "), flush=True)
+        text += "\n    " + why.strip().replace("\n", "\n    ")
     for note in context.notes:
-        print("       " + note.replace("\n", "\n       "), flush=True)
+        text += "\n       " + note.replace("\n", "\n       ")
+    print(text, flush=True)
     return verdict, why
+
+
+def attempt_listed(number, mode, builder):
+    """The same in a process of its own, which has the list, too."""
+    return attempt(TESTS[number], mode, builder)
+
+
+def attempt_beside(wanted, builder):
+    """Runs these, some at once: verdicts and reasons in their order."""
+    fork = multiprocessing.get_context("fork")
+    with concurrent.futures.ProcessPoolExecutor(LANES, mp_context=fork) as lanes:
+        tried = [lanes.submit(attempt_listed, TESTS.index(one), mode, builder)
+                 for one, mode in wanted]
+        return [one.result() for one in tried]
 
 
 def run_all(names, builder):
@@ -279,7 +303,11 @@ def run_all(names, builder):
     """
     wanted = [(one, mode) for mode in MODES for one in TESTS if mode in one.modes and
               (not names or any(name in "%s [%s]" % (one.name, mode) for name in names))]
-    results = {(one.name, mode): attempt(one, mode, builder) for one, mode in wanted}
+    beside = [(one, mode) for one, mode in wanted if one.beside]
+    results = {(one.name, mode): verdict
+               for (one, mode), verdict in zip(beside, attempt_beside(beside, builder))}
+    results.update({(one.name, mode): attempt(one, mode, builder)
+                    for one, mode in wanted if not one.beside})
     failed = [(one, mode) for one, mode in wanted if results[one.name, mode][0] == "FAIL"]
     again = []
     if len(failed) <= AGAIN_AT_MOST:

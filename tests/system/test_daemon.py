@@ -18,6 +18,7 @@ import urllib.parse
 from harness import BPFPROF, CAPS, ROOT, Skip, check, test
 from pprof import Pprof
 
+BESIDE = True
 SUFFIXES = (".pb.gz", ".folded", ".html")
 NAME = re.compile(r"^cpu-(\d{8}T\d{6}Z)-(\d+)s(-\d+)?(\.pb\.gz|\.folded|\.html)$")
 HZ = 99
@@ -492,7 +493,7 @@ def query(port, text):
             for one in answer["data"]["result"]}
 
 
-@test(modes=CAPS)
+@test(modes=CAPS, alone=True)
 def scraped(context):
     """Prometheus itself scrapes it, and counts as many samples as the machine was busy."""
     if not shutil.which("prometheus"):
@@ -734,7 +735,7 @@ int main(void)
 """
 
 
-@test(modes=CAPS)
+@test(modes=CAPS, alone=True)
 def memory(context):
     """New programs and new Python code all the time, for 40 intervals: no more memory at the end."""
     with open(context.path("burn.c"), "w", encoding="ascii") as file:
@@ -774,7 +775,7 @@ while True:
 """
 
 
-@test(modes=CAPS)
+@test(modes=CAPS, alone=True)
 def makes_functions_for_ever(context):
     """A process that lives on and makes one function after the other: each sample has its names."""
     source = context.path("lives_on.py")

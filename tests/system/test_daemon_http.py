@@ -17,6 +17,7 @@ from harness import BPFPROF, CAPS, check, descendants, stop, test
 from pprof import Pprof
 from test_daemon import Daemon, ask, busy, check_files, cpu_of, metrics_of, profiles
 
+BESIDE = True
 TOKEN = "correct-horse.battery/staple=="
 HZ = 99
 SHARES = """

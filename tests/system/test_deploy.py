@@ -17,6 +17,7 @@ from pprof import Pprof
 from test_image import Archive, plain_image, same
 
 K8S = os.path.join(ROOT, "deploy", "k8s")
+BESIDE = True
 OVERLAYS = ("containerd", "crio", "gpu-before-6.6", "k3s", "kind", "openshift", "podmonitor",
             "pyroscope", "s3")
 CAPS = ["BPF", "DAC_READ_SEARCH", "PERFMON", "SYSLOG"]

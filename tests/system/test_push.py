@@ -16,6 +16,7 @@ from harness import CAPS, check, test
 from pprof import Pprof
 from test_daemon import Daemon, busy, get, metrics_of, profiles, stored
 
+BESIDE = True
 HOST = socket.gethostname()
 ENDLESS = 64 << 20  # bytes; who takes them all has no bound
 TARGET = re.compile(r"^/ingest\?name=(.*)&from=(\d+)&until=(\d+)&format=pprof&sampleRate=99"

@@ -13,6 +13,7 @@ from pprof import Pprof
 from test_daemon import Daemon, NAME, busy, check_files, get, metrics_of, profiles, stored
 from test_push import Server, TARGET
 
+BESIDE = True
 RUN = secrets.token_hex(3)
 ML = "ml-" + RUN
 
@@ -145,7 +146,7 @@ def recorded(context):
     check(refused.status == 2 and "needs a file name" in refused.text, refused.text)
 
 
-@test(modes=CAPS)
+@test(modes=CAPS, alone=True)
 def hostile_names(context):
     """Slashes, dots, control bytes, 10 KB: folders below ours, and no honest pod's."""
     containerd = containers.start(context)

@@ -5,6 +5,7 @@ build(folder) returns the targets and what had to be skipped, with the reason.
 Compiled files are kept and made again only when a source or this table is newer.
 """
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -54,6 +55,11 @@ class Builder:
         """Runs one build step. False: skipped, with the reason noted."""
         if self.fresh(out):
             return True
+        with open(self.out(".building"), "w", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # another test may want the same
+            return self.fresh(out) or self.make(out, argv)
+
+    def make(self, out, argv):
         if not shutil.which(argv[0]):
             self.skipped.append((os.path.basename(out), "no " + argv[0]))
             return False
