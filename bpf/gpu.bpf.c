@@ -20,7 +20,8 @@ char LICENSE[] SEC("license") = "GPL";
 #define CONFIG_BYTES 40 /* of a CUlaunchConfig: grid, block, shared memory, stream */
 #define COPY_2D_WIDTH 112 /* offsets in CUDA_MEMCPY2D and CUDA_MEMCPY3D */
 #define COPY_3D_WIDTH 176
-#define FILE_OF(cookie) ((__u32)((cookie) >> BPFPROF_GPU_FUNCTION_BITS))
+#define FILE_OF(cookie)                                                                            \
+	((__u32)(((cookie) & ~BPFPROF_GPU_OF_ONE_PROCESS) >> BPFPROF_GPU_FUNCTION_BITS))
 #define FUNCTION_OF(cookie) ((__u32)(cookie) & ((1U << BPFPROF_GPU_FUNCTION_BITS) - 1))
 #define RANK_UNKNOWN 0xffffffffU
 
@@ -464,6 +465,15 @@ static __always_inline bool call_count(const struct bpfprof_gpu_function *f,
 	return fresh;
 }
 
+/* While probes of all processes take the place of those of single ones, both kinds are there. */
+static __always_inline bool probe_counts(__u64 cookie)
+{
+	__u32 nr = FILE_OF(cookie);
+	struct bpfprof_gpu_file *file = bpf_map_lookup_elem(&gpu_files, &nr);
+
+	return file && !file->everywhere == !!(cookie & BPFPROF_GPU_OF_ONE_PROCESS);
+}
+
 SEC("?uprobe")
 int gpu_enter(struct pt_regs *ctx)
 {
@@ -476,7 +486,7 @@ int gpu_enter(struct pt_regs *ctx)
 	struct bpfprof_gpu_call *call;
 	bool returns, wanted = false;
 
-	if (!f || !f->kind)
+	if (!f || !f->kind || !probe_counts(cookie))
 		return 0;
 	if (cfg.filter && !bpf_map_lookup_elem(&targets, &pid)) {
 		gpu_count(GPU_COUNT_FILTERED);
@@ -625,6 +635,8 @@ int gpu_return(struct pt_regs *ctx)
 	struct bpfprof_gpu_open *open;
 	struct bpfprof_gpu_call *call;
 
+	if (!probe_counts(bpf_get_attach_cookie(ctx)))
+		return 0;
 	if (!t || t->start_ns != task->group_leader->start_boottime) {
 		__u32 pid = task->tgid;
 

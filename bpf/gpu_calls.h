@@ -16,6 +16,7 @@
 #define BPFPROF_GPU_NAME_BYTES 1024 /* of a kernel's mangled name, with the NUL */
 #define BPFPROF_GPU_MAX_OPEN 4 /* calls of one thread inside each other */
 #define BPFPROF_GPU_FUNCTION_BITS 16 /* cookie of a probe: file << this | function */
+#define BPFPROF_GPU_OF_ONE_PROCESS (1ULL << 63) /* in it, too: the probe is of one process alone */
 
 enum bpfprof_gpu_kind {
 	GPU_KIND_INVALID = 0,
@@ -78,7 +79,7 @@ struct bpfprof_gpu_function {
 /* Element of the array map gpu_files: what is known of one hooked library. */
 struct bpfprof_gpu_file {
 	__u32 comm_rank; /* offset of the rank in ncclComm, its size after it, its hash before; or 0 */
-	__u32 pad;
+	__u32 everywhere; /* probes of all processes count, those of one alone do not; or 0 */
 };
 
 /* What calls are counted by. */

@@ -619,9 +619,9 @@ def forks(context):
 
 @test()
 def children(context):
-    """-p means a process and its children, unless they are not wanted."""
+    """-p means a process and its children, unless they are not wanted. These are hooked as they come."""
     for arguments, wanted in (((), True), (("--no-subprocesses",), False)):
-        caller, truth, seen = watched(context, "fork", *arguments)
+        caller, truth, seen = watched(context, "fork_wait", *arguments)
         pids = {caller.pid, truth["children"][0]["pid"]} if wanted else {caller.pid}
         check(seen.pids() == pids, "%s: %s, not %s" % (arguments, seen.pids(), pids))
         check_all(seen.process(caller.pid), truth)

@@ -28,6 +28,7 @@
 #define LOOK_NS (20 * 1000000ULL) /* for new libraries, between two looks at what has come */
 #define NAMES_LIVE_NS (50 * 1000000ULL) /* of each second */
 #define NAMES_END_NS (2 * NS_PER_SECOND)
+#define SETTLE_MS 2
 #define TICK_NS NS_PER_SECOND
 #define IDLE_NS (5 * NS_PER_SECOND)
 #define COLUMNS_DEFAULT 80
@@ -50,6 +51,7 @@ static void on_exit_event(void *arg, const struct bpfprof_task_id *task, uint64_
 	struct gpu_job *job = arg;
 
 	(void)cpu_ns;
+	gpu_probes_exit(job->probes, task->pid);
 	if (gpu_tally_exit(job->tally, task))
 		gpu_probes_forget_threads(job->probes, task->pid, task->start_ns);
 }
@@ -142,6 +144,15 @@ static void say_watching(const struct gpu_job *job)
 		log_info("no process has loaded libcuda or libnccl yet");
 }
 
+static void say_widened(struct gpu_job *job)
+{
+	if (!job->scoped || gpu_probes_are_scoped(job->probes))
+		return;
+	job->scoped = false;
+	log_info("more processes are watched than can be hooked one by one: from now on calls of "
+		 "all others on this machine are slowed down a little, too");
+}
+
 static bool signal_arrived(int fd)
 {
 	struct signalfd_siginfo info;
@@ -164,6 +175,9 @@ static int loop(struct gpu_job *job, int signal_fd, bool live, struct gpu_pictur
 		now_ns = time_monotonic_ns();
 		if (gpu_probes_look(job->probes, now_ns, LOOK_NS))
 			wait_ms = 0;
+		else if (gpu_probes_are_waiting(job->probes) && wait_ms > SETTLE_MS)
+			wait_ms = SETTLE_MS;
+		say_widened(job);
 		if (now_ns >= tick_ns) {
 			tick_ns = now_ns + TICK_NS;
 			gpu_probes_sweep(job->probes, now_ns - IDLE_NS);
@@ -216,6 +230,7 @@ static int finish(struct gpu_job *job, struct gpu_picture *picture)
 	/* What is under way: calls that were counted, but whose records have not been taken yet. */
 	sampler_run(&job->sampler);
 	job->end_ns = time_monotonic_ns();
+	gpu_probes_look(job->probes, job->end_ns, 0); /* who came too late to be hooked */
 	err = gpu_picture_take(picture, job);
 	if (!err)
 		gpu_names_find(job, picture, NAMES_END_NS);
@@ -283,10 +298,13 @@ static int open_all(struct gpu_job *job)
 		return status;
 	err = gpu_probes_new(&job->probes, &job->sampler.session, job->sampler.images,
 			     job->sampler.runner);
-	if (!err)
-		return EXIT_DONE;
-	log_error("calls cannot be watched: %s", strerror(-err));
-	return EXIT_FAILED;
+	if (err) {
+		log_error("calls cannot be watched: %s", strerror(-err));
+		return EXIT_FAILED;
+	}
+	if (job->scoped)
+		gpu_probes_scope(job->probes, job->sampler.processes);
+	return EXIT_DONE;
 }
 
 static int run_with(struct gpu_job *job)
@@ -342,6 +360,7 @@ int gpu_run(const struct gpu_options *options)
 			"version of this one");
 		status = EXIT_PRIVILEGE;
 	}
+	job.scoped = options->record.nr_pids && uprobe_multi_pids_work() > 0;
 	if (!status)
 		status = gpu_files_check(&job);
 	if (!status)

@@ -57,6 +57,7 @@ struct gpu_job {
 	struct gpu_tally *tally;
 	struct gpu_probes *probes;
 	struct kernel_names *names;
+	bool scoped; /* only the processes that are watched are hooked */
 	uint64_t start_ns, start_wall_ns, end_ns; /* end_ns: 0 while it runs */
 };
 

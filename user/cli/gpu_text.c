@@ -356,6 +356,7 @@ static void lost_fill(struct text *t)
 	aggregate_view_get(t->job->aggregate, &view);
 	stats_add(&t->lost, "stack_table_full", view.nr_table_full);
 	stats_add(&t->lost, "libraries_no_room", gpu_probes_nr_refused(t->job->probes));
+	stats_add(&t->lost, "children_hooked_late", gpu_probes_nr_late(t->job->probes));
 	gpu_tally_lost(t->job->tally, &t->lost);
 }
 

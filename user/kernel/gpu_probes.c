@@ -4,132 +4,62 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/magic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
+#include <uthash.h>
+
 #include "base/cleanup.h"
-#include "base/deadline.h"
 #include "base/log.h"
 #include "base/time.h"
 #include "elf/image.h"
 #include "gpu/functions.h"
 #include "gpu/library.h"
+#include "kernel/gpu_links.h"
 #include "kernel/session.h"
-#include "kernel/uprobe_multi.h"
 #include "proc/image_file.h"
 #include "proc/images.h"
+#include "proc/processes.h"
 #include "bpfprof.skel.h"
 
-#define LINK_DEADLINE_MS 5000
 #define MAX_LISTED (2 * BPFPROF_GPU_MAX_FILES)
-#define SELF_FD_BYTES 32
+#define SETTLE_NS 5000000ULL /* most children start another program by then */
 
-/* A file whose probes hold for whatever its contents become: they belong to the inode. */
-struct hooked_file {
-	uint32_t dev, ino_gen;
-	uint64_t ino;
-	int enter_fd, return_fd; /* links; -1: none was needed */
+/* What was found out of a process, as its mappings were then. */
+struct looked_at {
+	UT_hash_handle hh;
+	uint32_t pid;
+	uint64_t start_ns, exec_id, read_ns;
+	uint64_t due_ns; /* 0: it was looked at */
+	size_t nr_mappings;
+	bool late; /* it had a library from its parent before that was hooked in it */
+};
+
+struct listed_image {
+	uint32_t image;
+	int file; /* of gpu_links.h */
 };
 
 struct gpu_probes {
 	struct session *session;
 	struct images *images;
-	struct deadline_runner *runner;
+	struct gpu_links *links;
 	uint32_t next_image; /* to be looked at */
-	struct hooked_file files[BPFPROF_GPU_MAX_FILES]; /* as in the map gpu_files */
-	uint32_t nr_files;
 	struct gpu_probes_library libraries[MAX_LISTED];
+	int library_files[MAX_LISTED]; /* each one's number in links, or -1 */
 	size_t nr_libraries;
 	uint64_t nr_refused;
+	/* Only if links are of single processes: */
+	struct processes *processes;
+	struct looked_at *looked_at;
+	struct listed_image listed[MAX_LISTED]; /* images that are hooked files */
+	size_t nr_listed;
+	bool begun; /* who was there at the start has been looked at */
+	bool waiting; /* for a process to settle */
+	uint64_t nr_late;
 };
-
-/* Owns what it points to; made for a thread that may be left alone with it. */
-struct link_job {
-	int file_fd;
-	int prog_fd;
-	uint64_t offsets[BPFPROF_GPU_MAX_FUNCTIONS];
-	uint64_t cookies[BPFPROF_GPU_MAX_FUNCTIONS];
-	size_t nr;
-	bool returns;
-	int link_fd; /* result */
-};
-
-static long link_run(void *arg)
-{
-	struct link_job *job = arg;
-	char path[SELF_FD_BYTES];
-	struct uprobe_multi probes = { .prog_fd = job->prog_fd,
-				       .path = path,
-				       .offsets = job->offsets,
-				       .cookies = job->cookies,
-				       .nr = job->nr,
-				       .returns = job->returns };
-	struct statfs fs;
-
-	if (fstatfs(job->file_fd, &fs))
-		return -EIO;
-	if ((unsigned long)fs.f_type == FUSE_SUPER_MAGIC)
-		return -ENOTSUP;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", job->file_fd);
-	job->link_fd = uprobe_multi_attach(&probes);
-	if (job->link_fd == -ETIMEDOUT)
-		return -EIO;
-	return job->link_fd < 0 ? job->link_fd : 0;
-}
-
-static void link_close(void *arg)
-{
-	struct link_job *job = arg;
-
-	if (job->link_fd >= 0)
-		close(job->link_fd);
-	close(job->file_fd);
-}
-
-/* A link for those of the hooks that want it; *ret_fd is -1 if none does. 0 or -errno. */
-static int link_make(struct gpu_probes *probes, const struct gpu_library *library, int file_fd,
-		     uint32_t file_nr, bool returns, int *ret_fd)
-{
-	struct bpfprof_bpf *skel = probes->session->skel;
-	__cleanup(free_mem) struct link_job *job = calloc(1, sizeof(*job));
-	size_t nr_functions;
-	const struct gpu_function *functions = gpu_functions(&nr_functions);
-	uint32_t function;
-	size_t i;
-	long err;
-
-	*ret_fd = -1;
-	if (!job)
-		return -ENOMEM;
-	for (i = 0; i < library->nr; i++) {
-		function = library->hooks[i].function;
-		if (returns && !(functions[function].wire.flags & BPFPROF_GPU_RETURNS))
-			continue;
-		job->offsets[job->nr] = library->hooks[i].off;
-		job->cookies[job->nr++] = (uint64_t)file_nr << BPFPROF_GPU_FUNCTION_BITS | function;
-	}
-	if (!job->nr)
-		return 0;
-	job->returns = returns;
-	job->prog_fd = bpf_program__fd(returns ? skel->progs.gpu_return : skel->progs.gpu_enter);
-	job->link_fd = -1;
-	job->file_fd = fcntl(file_fd, F_DUPFD_CLOEXEC, 0);
-	if (job->file_fd < 0)
-		return -errno;
-	err = deadline_run(probes->runner, link_run, link_close, job, sizeof(*job),
-			   LINK_DEADLINE_MS);
-	if (err != -ETIMEDOUT)
-		close(job->file_fd);
-	if (!err)
-		*ret_fd = job->link_fd;
-	return (int)err;
-}
 
 static const char *problem_text(int err)
 {
@@ -151,52 +81,23 @@ static const char *problem_text(int err)
 	}
 }
 
-static bool is_hooked(const struct gpu_probes *probes, const struct image *image)
-{
-	uint32_t i;
-
-	for (i = 0; i < probes->nr_files; i++)
-		if (probes->files[i].ino == image->ino && probes->files[i].dev == image->dev &&
-		    probes->files[i].ino_gen == image->ino_gen)
-			return true;
-	return false;
-}
-
-/* Both links or none: a call whose return alone is seen would be told as an accident. */
+/* The number of the file in links, or -errno. */
 static int library_hook(struct gpu_probes *probes, const struct gpu_library *library,
 			const struct image *image)
 {
-	struct bpfprof_bpf *skel = probes->session->skel;
-	struct bpfprof_gpu_file file = { .comm_rank = library->comm_rank };
-	struct hooked_file hooked = { .dev = image->dev,
-				      .ino_gen = image->ino_gen,
-				      .ino = image->ino };
-	int file_fd = image_file_fd(&image->source), err;
-	uint32_t nr = probes->nr_files;
+	const struct gpu_links_file id = { .dev = image->dev,
+					   .ino_gen = image->ino_gen,
+					   .ino = image->ino };
+	int file_fd = image_file_fd(&image->source);
 
-	if (nr == BPFPROF_GPU_MAX_FILES)
-		return -ENOSPC;
-	if (file_fd < 0)
-		return -EBADF;
-	if (bpf_map__update_elem(skel->maps.gpu_files, &nr, sizeof(nr), &file, sizeof(file),
-				 BPF_ANY))
-		return -errno;
-	err = link_make(probes, library, file_fd, nr, true, &hooked.return_fd);
-	if (err)
-		return err;
-	err = link_make(probes, library, file_fd, nr, false, &hooked.enter_fd);
-	if (err) {
-		if (hooked.return_fd >= 0)
-			close(hooked.return_fd);
-		return err;
-	}
-	probes->files[probes->nr_files++] = hooked;
-	return 0;
+	return file_fd < 0 ? -EBADF : gpu_links_add(probes->links, &id, library, file_fd);
 }
 
+/* file: its number in links, or -errno. */
 static void library_list(struct gpu_probes *probes, const struct image *image,
-			 const struct gpu_library *library, int err)
+			 const struct gpu_library *library, int file)
 {
+	int err = file < 0 ? file : gpu_links_error(probes->links, file);
 	struct gpu_probes_library *entry;
 
 	if (probes->nr_libraries == MAX_LISTED) {
@@ -208,13 +109,23 @@ static void library_list(struct gpu_probes *probes, const struct image *image,
 	if (!entry->path)
 		return;
 	entry->layers = library->layers;
-	entry->functions = err ? 0 : (uint32_t)library->nr;
+	entry->functions = file < 0 ? 0 : (uint32_t)library->nr;
 	entry->problem = err ? problem_text(err) : NULL;
-	probes->nr_libraries++;
+	probes->library_files[probes->nr_libraries++] = file;
 	if (err)
 		log_debug("%s: %s: %s", entry->path, entry->problem, strerror(-err));
-	else
+	else if (!gpu_links_are_scoped(probes->links))
 		log_debug("hooked %s: %u functions", entry->path, entry->functions);
+}
+
+static void process_tell(const struct gpu_probes *probes, int file, const struct process *process)
+{
+	size_t i;
+
+	for (i = 0; i < probes->nr_libraries; i++)
+		if (probes->library_files[i] == file)
+			log_debug("hooked %s: %u functions, in pid %u", probes->libraries[i].path,
+				  probes->libraries[i].functions, process->pid);
 }
 
 static bool is_named(const struct image *image)
@@ -226,9 +137,18 @@ static bool is_named(const struct image *image)
 	       !strncmp(name, "libnccl.so", strlen("libnccl.so"));
 }
 
+static void image_is_file(struct gpu_probes *probes, uint32_t image, int file)
+{
+	if (file >= 0 && probes->processes && probes->nr_listed < MAX_LISTED)
+		probes->listed[probes->nr_listed++] =
+			(struct listed_image){ .image = image, .file = file };
+}
+
 static void image_look(struct gpu_probes *probes, struct image *image, uint64_t now_ns)
 {
 	__cleanup(free_mem) struct gpu_library *library = calloc(1, sizeof(*library));
+	struct gpu_links_file id;
+	int file;
 
 	if (!library)
 		return;
@@ -238,8 +158,99 @@ static void image_look(struct gpu_probes *probes, struct image *image, uint64_t 
 			library_list(probes, image, library, -EBADF);
 		return;
 	}
-	if (!gpu_library_read(library, image->elf) && !is_hooked(probes, image))
-		library_list(probes, image, library, library_hook(probes, library, image));
+	if (gpu_library_read(library, image->elf))
+		return;
+	id = (struct gpu_links_file){ .dev = image->dev,
+				      .ino_gen = image->ino_gen,
+				      .ino = image->ino };
+	file = gpu_links_find(probes->links, &id);
+	if (file < 0) {
+		file = library_hook(probes, library, image);
+		library_list(probes, image, library, file);
+	}
+	image_is_file(probes, image->id, file);
+}
+
+/* The file that a mapping is of, or -1. From *at on, which goes on behind it. */
+static int file_next(const struct gpu_probes *probes, const struct process *process, size_t *at)
+{
+	size_t k;
+
+	for (; *at < process->nr_mappings; ++*at)
+		for (k = 0; k < probes->nr_listed; k++)
+			if (probes->listed[k].image == process->mappings[*at].image) {
+				++*at;
+				return probes->listed[k].file;
+			}
+	return -1;
+}
+
+static void late_set(struct gpu_probes *probes, struct looked_at *last, bool late)
+{
+	probes->nr_late += late;
+	probes->nr_late -= last->late;
+	last->late = late;
+}
+
+/* False: nothing has changed since it was looked at, or it has just begun as a copy of its parent. */
+static bool process_is_news(struct gpu_probes *probes, const struct process *process,
+			    uint64_t now_ns)
+{
+	struct looked_at *last;
+	size_t at = 0;
+
+	HASH_FIND(hh, probes->looked_at, &process->pid, sizeof(process->pid), last);
+	if (!last) {
+		last = calloc(1, sizeof(*last));
+		if (!last)
+			return false;
+		last->pid = process->pid;
+		HASH_ADD(hh, probes->looked_at, pid, sizeof(last->pid), last);
+	} else if (last->start_ns == process->start_ns && last->read_ns == process->read_ns &&
+		   last->nr_mappings == process->nr_mappings) {
+		probes->waiting |= last->due_ns > now_ns;
+		if (!last->due_ns || last->due_ns > now_ns)
+			return false;
+		last->due_ns = 0;
+		return true;
+	}
+	if (process->exec_id != last->exec_id) /* what it had then is gone */
+		late_set(probes, last, false);
+	last->start_ns = process->start_ns;
+	last->exec_id = process->exec_id;
+	last->read_ns = process->read_ns;
+	last->nr_mappings = process->nr_mappings;
+	last->due_ns = 0;
+	if (!process->read_ns && probes->begun) {
+		last->due_ns = now_ns + SETTLE_NS;
+		probes->waiting = true;
+		late_set(probes, last, file_next(probes, process, &at) >= 0);
+	}
+	return !last->due_ns;
+}
+
+static void process_look(struct gpu_probes *probes, const struct process *process)
+{
+	uint32_t own_pid = session_own_pid(probes->session, process->pid, process->place.agent_pid);
+	size_t at = 0;
+	int file;
+
+	while ((file = file_next(probes, process, &at)) >= 0)
+		if (gpu_links_process(probes->links, file, process->pid, own_pid) > 0)
+			process_tell(probes, file, process);
+}
+
+static void processes_look(struct gpu_probes *probes, uint64_t now_ns)
+{
+	const struct process *process = processes_first(probes->processes);
+
+	probes->waiting = false;
+	for (; process && gpu_links_are_scoped(probes->links); process = process->hh.next)
+		if (process->mappings_known && !process->dead &&
+		    session_is_target(probes->session, (pid_t)process->pid) &&
+		    process_is_news(probes, process, now_ns))
+			process_look(probes, process);
+	probes->begun = true;
 }
 
 bool gpu_probes_look(struct gpu_probes *probes, uint64_t now_ns, uint64_t limit_ns)
@@ -255,12 +266,50 @@ bool gpu_probes_look(struct gpu_probes *probes, uint64_t now_ns, uint64_t limit_
 			image_look(probes, image, now_ns);
 		now_ns = time_monotonic_ns();
 	}
+	if (probes->processes)
+		processes_look(probes, now_ns);
+	gpu_links_retry(probes->links);
 	return false;
 }
 
-const struct gpu_probes_library *gpu_probes_libraries(const struct gpu_probes *probes,
-						      size_t *ret_nr)
+void gpu_probes_exit(struct gpu_probes *probes, uint32_t pid)
 {
+	struct looked_at *last;
+
+	gpu_links_exit(probes->links, pid);
+	HASH_FIND(hh, probes->looked_at, &pid, sizeof(pid), last);
+	if (!last)
+		return;
+	HASH_DEL(probes->looked_at, last);
+	free(last);
+}
+
+bool gpu_probes_are_waiting(const struct gpu_probes *probes)
+{
+	return probes->waiting;
+}
+
+bool gpu_probes_are_scoped(const struct gpu_probes *probes)
+{
+	return gpu_links_are_scoped(probes->links);
+}
+
+uint64_t gpu_probes_nr_late(const struct gpu_probes *probes)
+{
+	return probes->nr_late;
+}
+
+const struct gpu_probes_library *gpu_probes_libraries(struct gpu_probes *probes, size_t *ret_nr)
+{
+	size_t i;
+	int err;
+
+	for (i = 0; i < probes->nr_libraries; i++) {
+		if (probes->library_files[i] < 0)
+			continue;
+		err = gpu_links_error(probes->links, probes->library_files[i]);
+		probes->libraries[i].problem = err ? problem_text(err) : NULL;
+	}
 	*ret_nr = probes->nr_libraries;
 	return probes->libraries;
 }
@@ -474,9 +523,10 @@ int gpu_probes_new(struct gpu_probes **ret, struct session *session, struct imag
 		return -ENOMEM;
 	probes->session = session;
 	probes->images = images;
-	probes->runner = runner;
 	probes->next_image = BPFPROF_IMAGE_FIRST_FILE;
-	err = maps_fill(session->skel);
+	err = gpu_links_new(&probes->links, session, runner);
+	if (!err)
+		err = maps_fill(session->skel);
 	if (err) {
 		gpu_probes_free(probes);
 		return err;
@@ -485,17 +535,23 @@ int gpu_probes_new(struct gpu_probes **ret, struct session *session, struct imag
 	return 0;
 }
 
+void gpu_probes_scope(struct gpu_probes *probes, struct processes *processes)
+{
+	probes->processes = processes;
+	gpu_links_scope(probes->links);
+}
+
 void gpu_probes_free(struct gpu_probes *probes)
 {
+	struct looked_at *last, *next;
 	size_t i;
 
 	if (!probes)
 		return;
-	for (i = 0; i < probes->nr_files; i++) {
-		if (probes->files[i].enter_fd >= 0)
-			close(probes->files[i].enter_fd);
-		if (probes->files[i].return_fd >= 0)
-			close(probes->files[i].return_fd);
+	gpu_links_free(probes->links);
+	HASH_ITER(hh, probes->looked_at, last, next) {
+		HASH_DEL(probes->looked_at, last);
+		free(last);
 	}
 	for (i = 0; i < probes->nr_libraries; i++)
 		free(probes->libraries[i].path);

@@ -5,11 +5,9 @@
 /*
  * Probes on the CUDA and NCCL functions of every library that some process maps, put there as files
  * become known to the table of images, and what they have counted in the kernel's maps. A file
- * is hooked once for all processes that map it. At most BPFPROF_GPU_MAX_FILES libraries are
- * hooked; those past that, and those that cannot be, are listed with the reason.
- *
- * Making a link reads pages of the file while no process of the machine may fork: files on FUSE,
- * whose server may never answer, are left alone. It is done under a deadline all the same.
+ * is hooked once for all processes that map it, or in each process that is a target of the session
+ * (gpu_links.h). At most BPFPROF_GPU_MAX_FILES libraries are hooked; those past that, and those
+ * that cannot be, are listed with the reason.
  */
 
 #include <stdbool.h>
@@ -21,6 +19,7 @@
 struct deadline_runner;
 struct gpu_probes;
 struct images;
+struct processes;
 struct session;
 
 struct gpu_probes_library {
@@ -33,14 +32,24 @@ struct gpu_probes_library {
 /* Of a session with the option gpu; borrows all three. 0 or -errno. */
 int gpu_probes_new(struct gpu_probes **ret, struct session *session, struct images *images,
 		   struct deadline_runner *runner);
+/*
+ * Before the first look: in the session's targets among processes alone (borrowed), as far as
+ * gpu_links.h goes. To be told when one exits.
+ */
+void gpu_probes_scope(struct gpu_probes *probes, struct processes *processes);
+bool gpu_probes_are_scoped(const struct gpu_probes *probes); /* still */
+void gpu_probes_exit(struct gpu_probes *probes, uint32_t pid);
+/* Children that had a library from their parent for a moment before it was hooked in them. */
+uint64_t gpu_probes_nr_late(const struct gpu_probes *probes);
 /* Detaches. */
 void gpu_probes_free(struct gpu_probes *probes);
 
 /* Hooks what is new, for limit_ns at most. True: there is more to look at. */
 bool gpu_probes_look(struct gpu_probes *probes, uint64_t now_ns, uint64_t limit_ns);
+bool gpu_probes_are_waiting(
+	const struct gpu_probes *probes); /* to look again within milliseconds */
 /* Borrowed until the next look. */
-const struct gpu_probes_library *gpu_probes_libraries(const struct gpu_probes *probes,
-						      size_t *ret_nr);
+const struct gpu_probes_library *gpu_probes_libraries(struct gpu_probes *probes, size_t *ret_nr);
 uint64_t gpu_probes_nr_refused(const struct gpu_probes *probes); /* past the limit */
 
 /* What the kernel has counted: each() for every entry, as it is at that moment. */

@@ -5,7 +5,7 @@
 /*
  * Links of one BPF program to many places in a file: BPF_TRACE_UPROBE_MULTI, Linux 6.6 (89ae89f53d20),
  * by the system call itself, as libbpf has it since 1.3 only. They hold in all processes that
- * map the file now or later, and need CAP_BPF and CAP_PERFMON alone.
+ * map the file now or later, or in one of them, and need CAP_BPF and CAP_PERFMON alone.
  */
 
 #include <stdbool.h>
@@ -22,6 +22,7 @@ struct uprobe_multi {
 	const uint64_t *cookies;
 	size_t nr;
 	bool returns; /* where the functions there return */
+	pid_t pid; /* only in this process, as we see it; 0: in all that map the file */
 };
 
 /* Does this kernel know them, and may we make them? */
@@ -34,6 +35,13 @@ bool uprobe_multi_probe(void);
  * on a child of ours. 1, 0, or -errno if it cannot be tried.
  */
 int uprobe_multi_returns_are_safe(void);
+
+/*
+ * Does a link of one process hold in all its threads, and nowhere else? Kernels before 6.12 took the
+ * process for its first thread (46ba0e49b642, 900f362e2062 and what was backported of them). Tried
+ * on a child of ours. 1, 0, or -errno if it cannot be tried.
+ */
+int uprobe_multi_pids_work(void);
 
 /* Before it is loaded: prog is to be attached so, or to be called by one that is. */
 void uprobe_multi_prepare(struct bpf_program *prog);

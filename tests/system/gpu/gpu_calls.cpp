@@ -19,6 +19,7 @@
 #include <dlfcn.h>
 #include <map>
 #include <mutex>
+#include <poll.h>
 #include <pthread.h>
 #include <string>
 #include <sys/prctl.h>
@@ -584,6 +585,20 @@ static void syncs()
 	}
 }
 
+/* Calls until the next line comes, some of which take their time. */
+static void paced()
+{
+	uint64_t triton = kernel_of_module(TRITON);
+	struct pollfd input = { 0, POLLIN, 0 };
+
+	latency(500);
+	while (!poll(&input, 1, 0)) {
+		trainer::forward(triton);
+		waits::for_stream(STREAM_2);
+		usleep(1000);
+	}
+}
+
 /* Blocking copies are made of other calls of the driver. */
 static void nested()
 {
@@ -976,8 +991,8 @@ static void say(const std::string &line)
 	}
 }
 
-/* A child makes calls of its own, and both stay. */
-static void forks()
+/* A child makes calls of its own, after so many ms, and both stay. */
+static void forks(unsigned int wait_ms)
 {
 	uint64_t triton = kernel_of_module(TRITON), gemm = kernel_of_module(GEMM);
 	std::string told;
@@ -993,6 +1008,7 @@ static void forks()
 	if (!child) {
 		/* Outliving its parent it would hold the test's pipes. */
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		usleep(wait_ms * 1000);
 		truth.forget();
 		truth.kernels[gemm] = GEMM; /* looked up before: the handle is the parent's */
 		for (unsigned int i = 0; i < 50; i++)
@@ -1051,6 +1067,9 @@ int main(int argc, char **argv)
 		memories();
 	} else if (scenario == "sync") {
 		syncs();
+	} else if (scenario == "paced") {
+		paced();
+		line_of_input();
 	} else if (scenario == "nested") {
 		nested();
 	} else if (scenario == "nccl") {
@@ -1076,7 +1095,9 @@ int main(int argc, char **argv)
 	} else if (scenario == "recycled") {
 		recycled();
 	} else if (scenario == "fork") {
-		forks();
+		forks(0);
+	} else if (scenario == "fork_wait") {
+		forks(500);
 	} else {
 		fprintf(stderr, "gpu_calls: no scenario %s\n", scenario.c_str());
 		return 2;

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""gpu of chosen processes: nobody else is hooked, and no call of theirs is missed or counted twice."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+
+from harness import MODES, check, test
+from test_gpu import Caller, Seen, Watch, check_all, check_calls, fakes, sums, watched
+
+NR_MANY = 36  # processes: more than are hooked one by one
+
+
+def hooks(process):
+    """Breakpoints in the code of libcuda as the process has it: copies that are its own."""
+    found = 0
+    with open("/proc/%d/maps" % process.pid, encoding="ascii") as maps, \
+            open("/proc/%d/mem" % process.pid, "rb", buffering=0) as memory:
+        for line in maps:
+            fields = line.split()
+            if len(fields) < 6 or "x" not in fields[1] or "libcuda" not in fields[5]:
+                continue
+            start, end = (int(part, 16) for part in fields[0].split("-"))
+            memory.seek(start)
+            mine = memory.read(end - start)
+            with open(fields[5], "rb") as file:
+                file.seek(int(fields[2], 16))
+                theirs = file.read(end - start)
+            found += sum(a != b and a == 0xcc for a, b in zip(mine, theirs))
+    return found
+
+
+@test(modes=MODES)
+def others_are_not_hooked(context):
+    """Not one breakpoint in a process that maps the same file, and all of them in the one asked for."""
+    one, other = Caller(context, "launches"), Caller(context, "launches")
+    end = time.monotonic() + 20
+    while hooks(other) and time.monotonic() < end:  # by whoever watches the whole machine just now
+        time.sleep(0.2)
+    watch = Watch(context, "--json", "-d", "120", "-p", one.pid)
+    there, elsewhere = hooks(one), hooks(other)
+    other.work()
+    truth = one.work()
+    seen = Seen(watch.end())
+    check(there > 20, "%d hooks in the process that is watched" % there)
+    check(not elsewhere, "%d hooks in another process" % elsewhere)
+    check(seen.pids() == {one.pid}, "processes: %s" % seen.pids())
+    check_all(seen.process(one.pid), truth)
+    time.sleep(0.5)
+    check(not hooks(one), "hooks are left behind")
+
+
+@test()
+def without_a_pid_all_are_hooked(context):
+    one, other = Caller(context, "launches"), Caller(context, "launches")
+    watch = Watch(context, "--json", "-d", "120")
+    check(hooks(one) > 20 and hooks(other) > 20, "not hooked: %d, %d" % (hooks(one), hooks(other)))
+    truths = [one.work(), other.work()]
+    seen = Seen(watch.end())
+    for truth in truths:
+        check_all(seen.process(truth["pid"]), truth)
+
+
+@test()
+def threads_of_one(context):
+    """Calls of threads are those of their process, on every kernel."""
+    _, truth, seen = watched(context, "threads")
+    check_all(seen.process(truth["pid"]), truth)
+
+
+@test(modes=MODES)
+def late_children_are_told(context):
+    """One that calls as soon as it is forked: what is missing of it is said to be."""
+    _, truth, seen = watched(context, "fork")
+    check_all(seen.process(truth["pid"]), truth)
+    child = truth["children"][0]
+    wanted = sum(one["calls"] for one in child["calls"].values())
+    found = [one for one in seen.whole["processes"] if one["pid"] == child["pid"]]
+    calls = sum(row["calls"] for one in found for row in one["calls"])
+    check(calls <= wanted, "%d calls of %d" % (calls, wanted))
+    context.note("%d of %d calls, children_hooked_late: %d" % (
+        calls, wanted, seen.lost["children_hooked_late"]))
+    check(calls == wanted or seen.lost["children_hooked_late"], "calls were lost without a word")
+
+
+@test()
+def many_processes(context):
+    """Past a number of processes all are hooked, which is said; nothing is lost or counted twice."""
+    callers = [Caller(context, "launches") for _ in range(NR_MANY)]
+    pids = [argument for caller in callers for argument in ("-p", caller.pid)]
+    watch = Watch(context, "--json", "-d", "120", *pids)
+    watch.wait_for("hooked one by one")
+    other = Caller(context, "launches")
+    time.sleep(0.3)
+    check(hooks(other) > 20, "not all are hooked")
+    truths = [caller.work() for caller in callers]
+    other.work()
+    seen = Seen(watch.end())
+    check(seen.pids() == {caller.pid for caller in callers}, "processes: %s" % seen.pids())
+    for truth in truths:
+        check_calls(seen.process(truth["pid"]), truth)
+
+
+# Makes so many callers once it is told to, all at once or one after the other.
+FAMILY = """
+read -r go
+i=0
+while [ $i -lt $3 ]; do
+    sleep 1000 | "$1" launches "$2" > /dev/null &
+    i=$((i + 1))
+done
+wait
+"""
+IN_TURN = """
+read -r go
+i=0
+while [ $i -lt $3 ]; do
+    for j in 1 2 3 4 5 6; do
+        { sleep 1; echo go; sleep 0.3; } | "$1" launches "$2" > /dev/null &
+    done
+    wait
+    i=$((i + 6))
+done
+"""
+
+
+def family(context, script):
+    where = fakes(context)
+    return context.spawn(["sh", "-c", script, "sh", where.program, where.folder, NR_MANY],
+                         stdin=subprocess.PIPE, start_new_session=True)
+
+
+@contextlib.contextmanager
+def ended(process):
+    """With all that it started."""
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+@test()
+def widened_on_the_way(context):
+    """Calls go on while the hooks of single processes give way to those of all."""
+    caller = Caller(context, "paced")
+    with ended(family(context, FAMILY)) as others:
+        watch = Watch(context, "--json", "-d", "120", "-p", caller.pid, "-p", others.pid)
+        caller.say("go")
+        time.sleep(0.5)
+        others.stdin.write(b"go\n")
+        others.stdin.flush()
+        watch.wait_for("hooked one by one")
+        time.sleep(0.5)
+        caller.say("enough")
+        truth = json.loads(caller.line())
+        seen = Seen(watch.end())
+    process = seen.process(caller.pid)
+    check_calls(process, truth)
+    check(not seen.lost["returns_of_calls_not_seen"], "lost: %s" % seen.lost)
+
+
+@test()
+def exits_free_their_hooks(context):
+    """Callers that come and go, six at a time, never are too many."""
+    with ended(family(context, IN_TURN)) as others:
+        watch = Watch(context, "--json", "-d", "120", "-p", others.pid)
+        others.stdin.write(b"go\n")
+        others.stdin.flush()
+        check(others.wait(timeout=60) == 0, "the callers failed")
+        seen = Seen(watch.end(interrupt=False))
+    check("one by one" not in watch.messages(), watch.messages())
+    check(len(seen.pids()) == NR_MANY, "%d processes were seen to call, not %d" % (
+        len(seen.pids()), NR_MANY))
+    calls = {sum(row["calls"] for row in one["calls"]) for one in seen.whole["processes"]}
+    check(len(calls) == 1, "the same calls, counted %s times" % calls)

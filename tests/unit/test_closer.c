@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/closer.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+Test(closer, closes_everything_before_it_ends)
+{
+	struct closer *closer;
+	int fds[100], i;
+
+	cr_assert_eq(closer_new(&closer), 0);
+	for (i = 0; i < 100; i++) {
+		fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		cr_assert(fds[i] >= 0);
+		closer_close(closer, fds[i]);
+		closer_close(closer, -1);
+	}
+	closer_free(closer);
+	for (i = 0; i < 100; i++)
+		cr_assert(fcntl(fds[i], F_GETFD) < 0 && errno == EBADF, "%d", fds[i]);
+}
+
+Test(closer, nothing_to_close)
+{
+	struct closer *closer;
+
+	cr_assert_eq(closer_new(&closer), 0);
+	closer_free(closer);
+	closer_free(NULL);
+}

@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/gpu_links.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/backoff.h"
+#include "base/cleanup.h"
+#include "base/closer.h"
+#include "base/deadline.h"
+#include "base/time.h"
+#include "gpu/functions.h"
+#include "gpu/library.h"
+#include "kernel/session.h"
+#include "kernel/uprobe_multi.h"
+#include "gpu_calls.h"
+#include "bpfprof.skel.h"
+
+#define LINK_DEADLINE_MS 5000
+#define SELF_FD_BYTES 32
+#define MAX_SCOPED (4 * GPU_LINKS_MAX_PROCESSES) /* files in processes: two links each */
+
+/* Where functions begin, and where those whose end matters return; -1: none is needed. */
+struct pair {
+	int enter_fd, return_fd;
+};
+
+struct hooked_file {
+	struct gpu_links_file id;
+	struct gpu_library *library;
+	int fd;
+	bool everywhere; /* pair holds in all processes */
+	struct pair pair;
+	struct backoff backoff;
+	int err;
+};
+
+/* A file in one process. */
+struct scoped {
+	int file;
+	uint32_t pid, own_pid;
+	bool hooked;
+	struct pair pair;
+	struct backoff backoff;
+};
+
+struct gpu_links {
+	struct session *session;
+	struct deadline_runner *runner;
+	struct closer *closer;
+	bool scoped;
+	struct hooked_file files[BPFPROF_GPU_MAX_FILES]; /* as in the map gpu_files */
+	int nr_files;
+	struct scoped processes[MAX_SCOPED];
+	size_t nr_processes;
+};
+
+/* Owns what it points to; made for a thread that may be left alone with it. */
+struct link_job {
+	int file_fd;
+	int prog_fd;
+	uint64_t offsets[BPFPROF_GPU_MAX_FUNCTIONS];
+	uint64_t cookies[BPFPROF_GPU_MAX_FUNCTIONS];
+	size_t nr;
+	bool returns;
+	pid_t pid;
+	int link_fd; /* result */
+};
+
+static long link_run(void *arg)
+{
+	struct link_job *job = arg;
+	char path[SELF_FD_BYTES];
+	struct uprobe_multi probes = { .prog_fd = job->prog_fd,
+				       .path = path,
+				       .offsets = job->offsets,
+				       .cookies = job->cookies,
+				       .nr = job->nr,
+				       .returns = job->returns,
+				       .pid = job->pid };
+	struct statfs fs;
+
+	if (fstatfs(job->file_fd, &fs))
+		return -EIO;
+	if ((unsigned long)fs.f_type == FUSE_SUPER_MAGIC)
+		return -ENOTSUP;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", job->file_fd);
+	job->link_fd = uprobe_multi_attach(&probes);
+	if (job->link_fd == -ETIMEDOUT)
+		return -EIO;
+	return job->link_fd < 0 ? job->link_fd : 0;
+}
+
+static void link_close(void *arg)
+{
+	struct link_job *job = arg;
+
+	if (job->link_fd >= 0)
+		close(job->link_fd);
+	close(job->file_fd);
+}
+
+/* A link for those of the hooks that want it; *ret_fd is -1 if none does. 0 or -errno. */
+static int link_make(struct gpu_links *links, int nr, pid_t pid, bool returns, int *ret_fd)
+{
+	struct bpfprof_bpf *skel = links->session->skel;
+	__cleanup(free_mem) struct link_job *job = calloc(1, sizeof(*job));
+	const struct hooked_file *file = &links->files[nr];
+	const struct gpu_library *library = file->library;
+	size_t nr_functions;
+	const struct gpu_function *functions = gpu_functions(&nr_functions);
+	uint64_t cookie =
+		(uint64_t)nr << BPFPROF_GPU_FUNCTION_BITS | (pid ? BPFPROF_GPU_OF_ONE_PROCESS : 0);
+	uint32_t function;
+	size_t i;
+	long err;
+
+	*ret_fd = -1;
+	if (!job)
+		return -ENOMEM;
+	for (i = 0; i < library->nr; i++) {
+		function = library->hooks[i].function;
+		if (returns && !(functions[function].wire.flags & BPFPROF_GPU_RETURNS))
+			continue;
+		job->offsets[job->nr] = library->hooks[i].off;
+		job->cookies[job->nr++] = cookie | function;
+	}
+	if (!job->nr)
+		return 0;
+	job->returns = returns;
+	job->pid = pid;
+	job->prog_fd = bpf_program__fd(returns ? skel->progs.gpu_return : skel->progs.gpu_enter);
+	job->link_fd = -1;
+	job->file_fd = fcntl(file->fd, F_DUPFD_CLOEXEC, 0);
+	if (job->file_fd < 0)
+		return -errno;
+	err = deadline_run(links->runner, link_run, link_close, job, sizeof(*job),
+			   LINK_DEADLINE_MS);
+	if (err != -ETIMEDOUT)
+		close(job->file_fd);
+	if (!err)
+		*ret_fd = job->link_fd;
+	return (int)err;
+}
+
+static void pair_close(struct gpu_links *links, struct pair *pair)
+{
+	closer_close(links->closer, pair->enter_fd);
+	closer_close(links->closer, pair->return_fd);
+	*pair = (struct pair){ .enter_fd = -1, .return_fd = -1 };
+}
+
+/* Both links or none: a call whose return alone is seen would be told as an accident. */
+static int pair_make(struct gpu_links *links, int nr, pid_t pid, struct pair *ret)
+{
+	struct pair pair = { .enter_fd = -1, .return_fd = -1 };
+	int err = link_make(links, nr, pid, true, &pair.return_fd);
+
+	if (!err)
+		err = link_make(links, nr, pid, false, &pair.enter_fd);
+	if (err)
+		pair_close(links, &pair);
+	else
+		*ret = pair;
+	return err;
+}
+
+static bool may_work_later(int err)
+{
+	return err == -EBUSY || err == -ETIMEDOUT;
+}
+
+/* Which of the links of a file count, and where its communicators have their rank. */
+static int file_publish(struct gpu_links *links, int nr, bool everywhere)
+{
+	const struct bpfprof_gpu_file wire = { .comm_rank = links->files[nr].library->comm_rank,
+					       .everywhere = everywhere };
+	uint32_t key = (uint32_t)nr;
+
+	return bpf_map__update_elem(links->session->skel->maps.gpu_files, &key, sizeof(key), &wire,
+				    sizeof(wire), BPF_ANY)
+		       ? -errno
+		       : 0;
+}
+
+/* In all processes. The links of single ones count until those for all are there, and no longer. */
+static int file_hook(struct gpu_links *links, int nr)
+{
+	struct hooked_file *file = &links->files[nr];
+	size_t i;
+
+	file->err = pair_make(links, nr, 0, &file->pair);
+	if (!file->err)
+		file->err = file_publish(links, nr, true);
+	if (may_work_later(file->err))
+		backoff_fail(&file->backoff, time_monotonic_ns());
+	else
+		file->backoff.due_ns = 0;
+	if (file->err)
+		return file->err;
+	file->everywhere = true;
+	for (i = 0; i < links->nr_processes; i++)
+		if (links->processes[i].file == nr)
+			pair_close(links, &links->processes[i].pair);
+	return 0;
+}
+
+static void file_clear(struct gpu_links *links, struct hooked_file *file)
+{
+	pair_close(links, &file->pair);
+	if (file->fd >= 0)
+		close(file->fd);
+	free(file->library);
+}
+
+int gpu_links_find(const struct gpu_links *links, const struct gpu_links_file *file)
+{
+	int i;
+
+	for (i = 0; i < links->nr_files; i++)
+		if (links->files[i].id.ino == file->ino && links->files[i].id.dev == file->dev &&
+		    links->files[i].id.ino_gen == file->ino_gen)
+			return i;
+	return -ENOENT;
+}
+
+int gpu_links_add(struct gpu_links *links, const struct gpu_links_file *id,
+		  const struct gpu_library *library, int file_fd)
+{
+	struct hooked_file *file = &links->files[links->nr_files];
+	int nr = links->nr_files, err = 0;
+
+	if (nr == BPFPROF_GPU_MAX_FILES)
+		return -ENOSPC;
+	*file = (struct hooked_file){ .id = *id,
+				      .pair = { .enter_fd = -1, .return_fd = -1 },
+				      .fd = fcntl(file_fd, F_DUPFD_CLOEXEC, 0) };
+	if (file->fd < 0)
+		return -errno;
+	file->library = malloc(sizeof(*file->library));
+	if (file->library)
+		*file->library = *library;
+	else
+		err = -ENOMEM;
+	if (!err)
+		err = file_publish(links, nr, !links->scoped);
+	if (!err && !links->scoped)
+		err = file_hook(links, nr);
+	if (err && !may_work_later(err)) {
+		file_clear(links, file);
+		return err;
+	}
+	return links->nr_files++;
+}
+
+static struct scoped *scoped_find(struct gpu_links *links, int file, uint32_t pid)
+{
+	size_t i;
+
+	for (i = 0; i < links->nr_processes; i++)
+		if (links->processes[i].pid == pid && links->processes[i].file == file)
+			return &links->processes[i];
+	return NULL;
+}
+
+static bool has_room(const struct gpu_links *links, uint32_t pid)
+{
+	size_t nr = 0, i, k;
+
+	if (links->nr_processes == MAX_SCOPED)
+		return false;
+	for (i = 0; i < links->nr_processes; i++) {
+		if (links->processes[i].pid == pid)
+			return true;
+		for (k = 0; k < i && links->processes[k].pid != links->processes[i].pid; k++)
+			;
+		nr += k == i;
+	}
+	return nr < GPU_LINKS_MAX_PROCESSES;
+}
+
+/* From here on in all processes. What cannot be had so stays with those that have it. */
+static void widen(struct gpu_links *links)
+{
+	int i;
+
+	links->scoped = false;
+	for (i = 0; i < links->nr_files; i++)
+		file_hook(links, i);
+}
+
+static int scoped_hook(struct gpu_links *links, struct scoped *process)
+{
+	struct hooked_file *file = &links->files[process->file];
+	int err = pair_make(links, process->file, (pid_t)process->own_pid, &process->pair);
+
+	process->hooked = !err;
+	process->backoff.due_ns = 0;
+	if (may_work_later(err))
+		backoff_fail(&process->backoff, time_monotonic_ns());
+	if (err != -ESRCH) /* it has exited meanwhile */
+		file->err = err;
+	return err;
+}
+
+int gpu_links_process(struct gpu_links *links, int file, uint32_t pid, uint32_t own_pid)
+{
+	struct scoped *process;
+	int err;
+
+	if (!links->scoped || scoped_find(links, file, pid))
+		return 0;
+	if (!own_pid || !has_room(links, pid)) {
+		widen(links);
+		return 0;
+	}
+	process = &links->processes[links->nr_processes++];
+	*process = (struct scoped){ .file = file,
+				    .pid = pid,
+				    .own_pid = own_pid,
+				    .pair = { .enter_fd = -1, .return_fd = -1 } };
+	err = scoped_hook(links, process);
+	return err ?: 1;
+}
+
+void gpu_links_exit(struct gpu_links *links, uint32_t pid)
+{
+	size_t i = 0;
+
+	while (i < links->nr_processes) {
+		if (links->processes[i].pid != pid) {
+			i++;
+			continue;
+		}
+		pair_close(links, &links->processes[i].pair);
+		links->processes[i] = links->processes[--links->nr_processes];
+	}
+}
+
+void gpu_links_retry(struct gpu_links *links)
+{
+	uint64_t now_ns = time_monotonic_ns();
+	size_t k;
+	int i;
+
+	for (i = 0; i < links->nr_files; i++)
+		if (backoff_is_due(&links->files[i].backoff, now_ns))
+			file_hook(links, i);
+	for (k = 0; k < links->nr_processes && links->scoped; k++)
+		if (backoff_is_due(&links->processes[k].backoff, now_ns))
+			scoped_hook(links, &links->processes[k]);
+}
+
+int gpu_links_error(const struct gpu_links *links, int file)
+{
+	return links->files[file].err;
+}
+
+void gpu_links_scope(struct gpu_links *links)
+{
+	links->scoped = true;
+}
+
+bool gpu_links_are_scoped(const struct gpu_links *links)
+{
+	return links->scoped;
+}
+
+int gpu_links_new(struct gpu_links **ret, struct session *session, struct deadline_runner *runner)
+{
+	struct gpu_links *links = calloc(1, sizeof(*links));
+	int err;
+
+	if (!links)
+		return -ENOMEM;
+	err = closer_new(&links->closer);
+	if (err) {
+		free(links);
+		return err;
+	}
+	links->session = session;
+	links->runner = runner;
+	*ret = links;
+	return 0;
+}
+
+void gpu_links_free(struct gpu_links *links)
+{
+	size_t k;
+	int i;
+
+	if (!links)
+		return;
+	for (k = 0; k < links->nr_processes; k++)
+		pair_close(links, &links->processes[k].pair);
+	for (i = 0; i < links->nr_files; i++)
+		file_clear(links, &links->files[i]);
+	closer_free(links->closer);
+	free(links);
+}
