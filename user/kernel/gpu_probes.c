@@ -109,7 +109,9 @@ static int link_make(struct gpu_probes *probes, const struct gpu_library *librar
 		return -ENOMEM;
 	for (i = 0; i < library->nr; i++) {
 		function = library->hooks[i].function;
-		if (returns && !(functions[function].wire.flags & BPFPROF_GPU_RETURNS))
+		/* What is traced is seen to end. */
+		if (returns && !(functions[function].wire.flags & BPFPROF_GPU_RETURNS) &&
+		    !probes->session->options.gpu_trace)
 			continue;
 		job->offsets[job->nr] = library->hooks[i].off;
 		job->cookies[job->nr++] = (uint64_t)file_nr << BPFPROF_GPU_FUNCTION_BITS | function;
