@@ -138,6 +138,7 @@ enum bpfprof_kind {
 	BPFPROF_KIND_TITLE = 9,
 	BPFPROF_KIND_GPU_CALL = 10, /* these two: gpu_calls.h */
 	BPFPROF_KIND_GPU_NAME = 11,
+	BPFPROF_KIND_GPU_TRACE = 12, /* gpu_calls.h */
 };
 
 struct bpfprof_record {
@@ -551,7 +552,7 @@ struct bpfprof_cfg {
 	__u64 call_token_ns; /* hooked calls: a thread may send a stack for each such time, */
 	__u64 call_long_ns; /* and one of each call that takes so long */
 	__u32 call_tokens; /* it may save up so many */
-	__u32 pad;
+	__u32 gpu_trace; /* 1: each hooked call is sent by itself when it is over */
 };
 
 /* Entry of the per-CPU pc cache. */

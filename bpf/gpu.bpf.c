@@ -142,6 +142,14 @@ static __noinline __u64 argument(struct pt_regs *ctx, __u32 nr)
 	return value;
 }
 
+/* The last quarter is for events of processes. */
+static __always_inline bool ring_has_room(void)
+{
+	return bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) < cfg.ring_bytes / 4 * 3;
+}
+
+#include "gpu_trace.bpf.h" /* needs what is above */
+
 static __always_inline __u64 element_bytes(__u32 type)
 {
 	/* ncclInt8 to ncclFloat8e5m2, two bits each: 1 1 4 4 8 8 2 4 8 2 1 1 */
@@ -340,11 +348,15 @@ static __always_inline bool is_call(__u32 kind)
  */
 static __always_inline void open_prune(struct bpfprof_gpu_thread *t, __u64 sp)
 {
+	struct bpfprof_gpu_open *open;
 	__u32 i;
 
 	for (i = 0; i < BPFPROF_GPU_MAX_OPEN; i++) {
-		if (!t->depth || t->open[(t->depth - 1) & (BPFPROF_GPU_MAX_OPEN - 1)].sp > sp)
+		open = &t->open[(t->depth - 1) & (BPFPROF_GPU_MAX_OPEN - 1)];
+		if (!t->depth || open->sp > sp)
 			break;
+		if (cfg.gpu_trace)
+			trace_drop(t, open, t->last_ns);
 		t->depth--;
 		t->over = 0;
 	}
@@ -359,18 +371,15 @@ static __always_inline bool is_nested(struct bpfprof_gpu_thread *t, __u32 layer)
 	for (i = 0; i < BPFPROF_GPU_MAX_OPEN; i++) {
 		if (i >= t->depth)
 			break;
+		/* What is followed for a trace alone must not change what is counted. */
+		if (cfg.gpu_trace && t->open[i].flags & BPFPROF_CALL_TRACE_ONLY)
+			continue;
 		nr = t->open[i].key.function;
 		f = bpf_map_lookup_elem(&gpu_functions, &nr);
 		if (f && f->layer == layer && is_call(f->kind))
 			return true;
 	}
 	return false;
-}
-
-/* The last quarter is for events of processes. */
-static __always_inline bool ring_has_room(void)
-{
-	return bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) < cfg.ring_bytes / 4 * 3;
 }
 
 static __always_inline void event_send(struct task_struct *task,
@@ -520,6 +529,10 @@ int gpu_enter(struct pt_regs *ctx)
 			call->flags |= BPFPROF_CALL_STACK;
 		if (!open_push(ctx, f, t, call, file))
 			call->flags &= ~BPFPROF_CALL_ENTRY;
+		else if (cfg.gpu_trace && is_call(f->kind))
+			trace_begin(ctx, f, t, 0);
+	} else if (cfg.gpu_trace && open_push(ctx, f, t, call, file)) {
+		trace_begin(ctx, f, t, BPFPROF_CALL_TRACE_ONLY);
 	}
 	if (wanted) {
 		bpf_tail_call(ctx, &gpu_programs, zero);
@@ -587,8 +600,19 @@ static __always_inline void comm_note(const struct bpfprof_gpu_open *open,
 		gpu_count(GPU_COUNT_COMMS_FULL);
 }
 
+/* Calls that are over because one outside of them is. */
+static __always_inline void inner_drop(struct bpfprof_gpu_thread *t, __u32 first, __u64 now)
+{
+	__u32 i;
+
+	for (i = BPFPROF_GPU_MAX_OPEN; i; i--)
+		if (i - 1 >= first && i - 1 < t->depth)
+			trace_drop(t, &t->open[i - 1], now);
+}
+
 /* The call that returns to where the stack ends now; those inside it are over, too. */
-static __always_inline struct bpfprof_gpu_open *open_pop(struct bpfprof_gpu_thread *t, __u64 sp)
+static __always_inline struct bpfprof_gpu_open *open_pop(struct bpfprof_gpu_thread *t, __u64 sp,
+							 __u64 now)
 {
 	struct bpfprof_gpu_open *open;
 	__u32 i, depth = t->depth;
@@ -599,6 +623,8 @@ static __always_inline struct bpfprof_gpu_open *open_pop(struct bpfprof_gpu_thre
 		depth--;
 		open = &t->open[depth & (BPFPROF_GPU_MAX_OPEN - 1)];
 		if (open->sp == sp - 8) {
+			if (cfg.gpu_trace)
+				inner_drop(t, depth + 1, now);
 			t->depth = depth;
 			return open;
 		}
@@ -644,7 +670,7 @@ int gpu_return(struct pt_regs *ctx)
 			gpu_count(GPU_COUNT_RETURN_UNKNOWN);
 		return 0;
 	}
-	open = open_pop(t, ctx->sp);
+	open = open_pop(t, ctx->sp, now);
 	if (!open) {
 		if (t->over)
 			t->over--;
@@ -665,6 +691,10 @@ int gpu_return(struct pt_regs *ctx)
 	call->result = (__s32)ctx->ax;
 	call->flags = open->flags & ~BPFPROF_CALL_ENTRY;
 	t->last_ns = now;
+	if (cfg.gpu_trace && open->flags & BPFPROF_CALL_TRACE_ONLY) {
+		trace_end(f, t, open, call);
+		return 0;
+	}
 	switch (f->kind) {
 	case GPU_KIND_NAME:
 	case GPU_KIND_ALIAS:
@@ -691,6 +721,8 @@ int gpu_return(struct pt_regs *ctx)
 			call->bytes = pitch * open->bytes;
 		break;
 	}
+	if (cfg.gpu_trace)
+		trace_end(f, t, open, call);
 	if (call->flags & BPFPROF_CALL_NESTED)
 		return 0;
 	count_return(f, call);

@@ -105,6 +105,9 @@ struct bpfprof_gpu_count {
 #define BPFPROF_CALL_ENTRY 1U /* the call has only begun: what it did is told by another record */
 #define BPFPROF_CALL_NESTED 2U /* inside another call of its layer: not counted */
 #define BPFPROF_CALL_STACK 4U /* its stack was sent when it began */
+#define BPFPROF_CALL_TRACED 8U /* a GPU_TRACE tells its end */
+#define BPFPROF_CALL_TRACE_ONLY 16U /* for which alone its return is hooked */
+#define BPFPROF_CALL_UNRETURNED 32U /* it was left otherwise (longjmp), or has not returned yet */
 
 /* One call. Follows a sample with BPFPROF_SAMPLE_CALL, or stands in a GPU_CALL record. */
 struct bpfprof_gpu_call {
@@ -122,6 +125,27 @@ struct bpfprof_gpu_event {
 	struct bpfprof_record rec;
 	struct bpfprof_task_id task;
 	struct bpfprof_gpu_call call;
+};
+
+/* GPU_TRACE: a call that is over, with cfg.gpu_trace. */
+struct bpfprof_gpu_trace {
+	struct bpfprof_record rec;
+	__u64 start_ns; /* of the process */
+	__u32 pid;
+	__u32 tid;
+	__u64 begin_ns;
+	__u64 ns;
+	/* Kernel, graph, communicator; memory or event where there is none of these. Where the function
+	 * has an `out` and did not return, or failed, it means nothing. */
+	__u64 handle;
+	__u64 stream;
+	__u64 bytes;
+	__u32 function;
+	__s32 result;
+	__u32 dims[6]; /* as in the key; COMM_INIT: rank and size, as far as it was told them */
+	__u32 flags; /* BPFPROF_CALL_* */
+	__u32 pad;
+	char comm[BPFPROF_COMM_LEN];
 };
 
 /* GPU_NAME: handle is a kernel of that name, or of the same as other. */
@@ -212,7 +236,8 @@ enum bpfprof_gpu_counter { /* map gpu_counters, one __u64 each, added atomically
 			   GPU_COUNT_ARGUMENT_FAULT = 11, /* arguments that point nowhere */
 			   GPU_COUNT_COMMS_FULL = 12, /* communicators without room */
 			   GPU_COUNT_NESTED = 13, /* calls inside another one of their layer */
-			   GPU_NR_COUNTERS = 14,
+			   GPU_COUNT_TRACE_LOST = 14, /* GPU_TRACE: ring buffer full */
+			   GPU_NR_COUNTERS = 15,
 };
 
 _Static_assert(sizeof(struct bpfprof_gpu_function) == 16, "wire");
@@ -220,6 +245,7 @@ _Static_assert(sizeof(struct bpfprof_gpu_key) == 56, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_count) == 48, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_call) == BPFPROF_CALL_BYTES, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_open) == 112, "wire");
+_Static_assert(sizeof(struct bpfprof_gpu_trace) == 136, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_thread) == 160 + 4 * 112, "wire");
 
 #endif

@@ -22,6 +22,7 @@
 #include "kernel/gpu_probes.h"
 #include "kernel/uprobe_multi.h"
 #include "profile/aggregate.h"
+#include "profile/gpu_trace.h"
 
 #define AGGREGATE_BYTES (16U << 20)
 #define TEXT_MAX (16U << 20)
@@ -49,10 +50,12 @@ static void on_sample(void *arg, const struct aggregate_input *input)
 static void on_exit_event(void *arg, const struct bpfprof_task_id *task, uint64_t cpu_ns)
 {
 	struct gpu_job *job = arg;
+	bool made_calls = gpu_tally_exit(job->tally, task);
 
 	(void)cpu_ns;
 	gpu_probes_exit(job->probes, task->pid);
-	if (gpu_tally_exit(job->tally, task))
+	gpu_trace_on_exit(job, task, made_calls);
+	if (made_calls)
 		gpu_probes_forget_threads(job->probes, task->pid, task->start_ns);
 }
 
@@ -76,6 +79,16 @@ static void on_kernel_name(void *arg, const struct bpfprof_gpu_name *name)
 	struct gpu_job *job = arg;
 
 	gpu_tally_name(job->tally, name);
+}
+
+static void on_traced_call(void *arg, const struct bpfprof_gpu_trace *call)
+{
+	gpu_trace_on_call(arg, call);
+}
+
+static void on_title(void *arg, const struct bpfprof_title_event *event)
+{
+	gpu_trace_on_title(arg, event);
 }
 
 static void screen_measure(size_t *ret_columns, size_t *ret_rows)
@@ -231,7 +244,9 @@ static int finish(struct gpu_job *job, struct gpu_picture *picture)
 	sampler_run(&job->sampler);
 	job->end_ns = time_monotonic_ns();
 	gpu_probes_look(job->probes, job->end_ns, 0); /* who came too late to be hooked */
-	err = gpu_picture_take(picture, job);
+	err = gpu_trace_finish(job);
+	if (!err)
+		err = gpu_picture_take(picture, job);
 	if (!err)
 		gpu_names_find(job, picture, NAMES_END_NS);
 	if (!err && !to_stdout(job))
@@ -281,6 +296,8 @@ static int open_all(struct gpu_job *job)
 					     .call_stack = on_call_stack,
 					     .call = on_call,
 					     .kernel_name = on_kernel_name,
+					     .traced_call = on_traced_call,
+					     .title = on_title,
 					     .arg = job };
 	int status, err;
 
@@ -293,7 +310,9 @@ static int open_all(struct gpu_job *job)
 		log_error("%s", strerror(-err));
 		return EXIT_FAILED;
 	}
-	status = sampler_open(&job->sampler, &job->sampler_options, &handlers);
+	status = gpu_trace_start(job);
+	if (!status)
+		status = sampler_open(&job->sampler, &job->sampler_options, &handlers);
 	if (status)
 		return status;
 	err = gpu_probes_new(&job->probes, &job->sampler.session, job->sampler.images,
@@ -330,6 +349,7 @@ static int run_with(struct gpu_job *job)
 		.no_subprocesses = record->no_subprocesses,
 		.host_root = record->host_root,
 		.gpu = true,
+		.gpu_trace = job->options->trace,
 	};
 	status = open_all(job);
 	if (!status)
@@ -338,6 +358,7 @@ static int run_with(struct gpu_job *job)
 	sampler_close(&job->sampler);
 	gpu_tally_free(job->tally);
 	kernel_names_free(job->names);
+	gpu_trace_free(job->trace);
 	aggregate_free(job->aggregate);
 	return status;
 }

@@ -20,7 +20,7 @@
 #include "profile/profile.h"
 #include "profile/stats.h"
 
-static int path_make(struct buf *dst, const struct gpu_job *job, const char *pattern)
+int gpu_files_path(struct buf *dst, const struct gpu_job *job, const char *pattern)
 {
 	const struct record_options *record = &job->options->record;
 	char host[HOST_NAME_BYTES];
@@ -43,7 +43,7 @@ int gpu_files_check(const struct gpu_job *job)
 	for (i = 0; i < record->nr_outputs; i++) {
 		__cleanup(buf_fini) struct buf path = { .max = PATH_MAX };
 
-		err = path_make(&path, job, record->outputs[i].path);
+		err = gpu_files_path(&path, job, record->outputs[i].path);
 		if (!err)
 			err = output_check(path.data);
 		if (err) {
@@ -68,7 +68,9 @@ static void comm_text(void *arg, const struct bpfprof_gpu_key *key, char comm[24
 		snprintf(rank, 16, "%u", entry->comm.rank);
 }
 
-static int write_all(struct gpu_job *job, const struct profile *profile)
+/* profile: NULL where there are only traces to write. */
+static int write_all(struct gpu_job *job, const struct gpu_picture *picture,
+		     const struct profile *profile)
 {
 	const struct record_options *record = &job->options->record;
 	const struct output_options options = { .threads = record->threads,
@@ -79,8 +81,10 @@ static int write_all(struct gpu_job *job, const struct profile *profile)
 	for (i = 0; i < record->nr_outputs; i++) {
 		__cleanup(buf_fini) struct buf path = { .max = PATH_MAX };
 
-		err = path_make(&path, job, record->outputs[i].path);
-		if (!err)
+		err = gpu_files_path(&path, job, record->outputs[i].path);
+		if (!err && record->outputs[i].format == OUTPUT_TRACE)
+			err = gpu_trace_write(job, picture, path.data);
+		else if (!err)
 			err = output_write(path.data, record->outputs[i].format, profile, &options);
 		if (err) {
 			log_error("%s: %s", record->outputs[i].path, strerror(-err));
@@ -92,6 +96,17 @@ static int write_all(struct gpu_job *job, const struct profile *profile)
 	return status;
 }
 
+static bool needs_profile(const struct gpu_job *job)
+{
+	const struct record_options *record = &job->options->record;
+	size_t i;
+
+	for (i = 0; i < record->nr_outputs; i++)
+		if (record->outputs[i].format != OUTPUT_TRACE)
+			return true;
+	return false;
+}
+
 int gpu_files_write(struct gpu_job *job, const struct gpu_picture *picture)
 {
 	struct run_stats stats = { 0 };
@@ -99,8 +114,8 @@ int gpu_files_write(struct gpu_job *job, const struct gpu_picture *picture)
 	struct aggregate_view view;
 	int hidden = 0, status, err;
 
-	if (!job->options->record.nr_outputs)
-		return EXIT_DONE;
+	if (!needs_profile(job))
+		return write_all(job, picture, NULL);
 	err = gpu_tally_finish(job->tally, picture->counts, picture->nr_counts, comm_text,
 			       (void *)picture);
 	if (!err)
@@ -122,7 +137,7 @@ int gpu_files_write(struct gpu_job *job, const struct gpu_picture *picture)
 	profile.threads = job->options->record.threads;
 	profile.hz = 0;
 	profile.stats = &stats;
-	status = write_all(job, &profile);
+	status = write_all(job, picture, &profile);
 	profile_fini(&profile);
 	return status;
 }

@@ -16,7 +16,9 @@ struct aggregate;
 struct buf;
 struct gpu_options;
 struct gpu_probes;
+struct gpu_trace;
 struct kernel_names;
+struct stats_reasons;
 
 struct gpu_open_call {
 	uint32_t tid;
@@ -58,6 +60,8 @@ struct gpu_job {
 	struct gpu_probes *probes;
 	struct kernel_names *names;
 	bool scoped; /* only the processes that are watched are hooked */
+	struct gpu_trace *trace; /* NULL: none was asked for */
+	bool trace_closed;
 	uint64_t start_ns, start_wall_ns, end_ns; /* end_ns: 0 while it runs */
 };
 
@@ -75,8 +79,24 @@ void gpu_names_find(struct gpu_job *job, const struct gpu_picture *picture, uint
 int gpu_text(struct buf *dst, struct gpu_job *job, const struct gpu_picture *picture,
 	     size_t columns);
 
+/* The same file: adds what was lost in the kernel and here. */
+void gpu_lost(struct gpu_job *job, const struct gpu_picture *picture, struct stats_reasons *lost);
+
+/* gpu_trace.c: for a trace among the files; errors are said, statuses as of cli/command.h. */
+int gpu_trace_start(struct gpu_job *job);
+/* What sampler_handlers are for it. */
+void gpu_trace_on_call(struct gpu_job *job, const struct bpfprof_gpu_trace *call);
+void gpu_trace_on_title(struct gpu_job *job, const struct bpfprof_title_event *event);
+/* A process has ended; if it made calls, its threads are known to gpu_probes yet. */
+void gpu_trace_on_exit(struct gpu_job *job, const struct bpfprof_task_id *task, bool made_calls);
+/* Takes what is still under way. 0 or -errno. */
+int gpu_trace_finish(struct gpu_job *job);
+/* 0 or -errno. */
+int gpu_trace_write(struct gpu_job *job, const struct gpu_picture *picture, const char *path);
+
 /* gpu_files.c: before it begins, and at the end; what went wrong is said. An exit status. */
 int gpu_files_check(const struct gpu_job *job);
+int gpu_files_path(struct buf *dst, const struct gpu_job *job, const char *pattern); /* 0, -errno */
 int gpu_files_write(struct gpu_job *job, const struct gpu_picture *picture);
 
 #endif

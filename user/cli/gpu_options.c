@@ -2,6 +2,7 @@
 #include "cli/gpu_options.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "cli/duration.h"
@@ -13,6 +14,9 @@
 #define ROWS_MAX 100000
 #define VERBOSE_MAX 2U
 #define ONCE_NS 1000000000ULL
+#define TRACE_BYTES_DEFAULT (256ULL << 20)
+#define TRACE_BYTES_MIN (64ULL << 10)
+#define TRACE_BYTES_MAX (16ULL << 30)
 
 enum key {
 	KEY_PID = 1,
@@ -20,6 +24,7 @@ enum key {
 	KEY_DURATION,
 	KEY_OUTPUT,
 	KEY_FORMAT,
+	KEY_MAX_TRACE_BYTES,
 	KEY_ONCE,
 	KEY_JSON,
 	KEY_SORT,
@@ -65,10 +70,20 @@ struct parse {
 
 static int take_format(struct parse *parse, const char *value, struct buf *why)
 {
-	parse->format = output_format_by_name(value);
+	parse->format = strcmp(value, "trace") ? output_format_by_name(value) : OUTPUT_TRACE;
 	return parse->format != OUTPUT_INVALID
 		       ? 0
-		       : reason(why, "must be pprof, folded, html, svg, speedscope or raw");
+		       : reason(why, "must be trace, pprof, folded, html, svg, speedscope or raw");
+}
+
+static int take_trace_bytes(struct gpu_options *options, const char *value, struct buf *why)
+{
+	uint64_t bytes;
+
+	if (value_bytes(value, &bytes) || bytes < TRACE_BYTES_MIN || bytes > TRACE_BYTES_MAX)
+		return reason(why, "must be a number of bytes from 64K to 16G, like 256M");
+	options->max_trace_bytes = bytes;
+	return 0;
 }
 
 static int take(void *target, int key, const char *value, struct buf *why)
@@ -91,6 +106,8 @@ static int take(void *target, int key, const char *value, struct buf *why)
 		return record_output_take(record, value, why);
 	case KEY_FORMAT:
 		return take_format(parse, value, why);
+	case KEY_MAX_TRACE_BYTES:
+		return take_trace_bytes(options, value, why);
 	case KEY_ONCE:
 		options->once = true;
 		return 0;
@@ -121,11 +138,14 @@ static const struct flag flags[] = {
 	  "stop after so many seconds, or 30s, 5m, 2h; without\nit Ctrl-C ends it", false },
 	{ KEY_OUTPUT, 'o', 0, "output", "FILE",
 	  "write calls by stack, too; the suffix says how: .pb.gz,\n.folded, .html, .svg, "
-	  ".speedscope.json or .raw",
+	  ".speedscope.json or .raw; .json is a\ntrace of each call, for Perfetto",
 	  true },
 	{ KEY_FORMAT, 0, 0, "format", "FORMAT",
-	  "pprof, folded, html, svg, speedscope or raw, where the\nname does not say it (-o -)",
+	  "trace, pprof, folded, html, svg, speedscope or raw,\n"
+	  "where the name does not say it (-o -)",
 	  false },
+	{ KEY_MAX_TRACE_BYTES, 0, 0, "max-trace-bytes", "BYTES",
+	  "of a trace: the newest calls are kept (256M)", false },
 	{ KEY_ONCE, 0, 0, "once", NULL, "watch for 1 s or as -d says, print one table, exit",
 	  false },
 	{ KEY_JSON, 0, 0, "json", NULL, "with --once: JSON instead of a table", false },
@@ -151,6 +171,7 @@ int gpu_options_parse(struct gpu_options *options, int argc, char *const argv[],
 	struct parse parse = { .options = { .sort = sorts[0], .rows = ROWS_DEFAULT } };
 	struct gpu_options *result = &parse.options;
 	int err, command;
+	size_t i;
 
 	err = flags_parse(&set, argc, argv, &parse, &command, error);
 	if (!err && result->json && !result->once)
@@ -158,13 +179,19 @@ int gpu_options_parse(struct gpu_options *options, int argc, char *const argv[],
 	if (!err && parse.format != OUTPUT_INVALID && !result->record.nr_outputs)
 		err = reason(error, "--format: goes with -o");
 	if (!err)
-		err = record_formats_choose(&result->record, parse.format, error);
+		err = record_formats_choose(&result->record, parse.format, true, error);
+	for (i = 0; i < result->record.nr_outputs; i++)
+		result->trace |= result->record.outputs[i].format == OUTPUT_TRACE;
+	if (!err && result->max_trace_bytes && !result->trace)
+		err = reason(error, "--max-trace-bytes: goes with -o FILE.json");
 	if (err) {
 		gpu_options_fini(result);
 		return err == -ECANCELED ? OPTIONS_HELP : err;
 	}
 	if (result->once && !result->record.duration_ns)
 		result->record.duration_ns = ONCE_NS;
+	if (!result->max_trace_bytes)
+		result->max_trace_bytes = TRACE_BYTES_DEFAULT;
 	*options = *result;
 	return OPTIONS_RUN;
 }
@@ -194,6 +221,8 @@ void gpu_help(struct buf *dst)
 		    "  bpfprof gpu                                 a live table of the machine\n"
 		    "  bpfprof gpu -p 1234 --once -d 10            one table of ten seconds\n"
 		    "  bpfprof gpu -p 1234 -d 30 -o gpu.html       launches as a flame graph\n"
+		    "  bpfprof gpu -p 1234 -d 5 -o gpu.json        every call, to be opened in "
+		    "Perfetto\n"
 		    "  bpfprof gpu --once --json                   for scripts\n");
 	buf_add_str(dst, exit_text);
 }

@@ -18,6 +18,7 @@
 #include "output/gpu_report.h"
 #include "output/output.h"
 #include "profile/aggregate.h"
+#include "profile/gpu_trace.h"
 #include "profile/profile.h"
 #include "profile/stats.h"
 #include "profile/symbolize.h"
@@ -328,7 +329,7 @@ static int process_fill(struct text *t, struct gpu_report_process *to,
 	return err;
 }
 
-static void lost_fill(struct text *t)
+void gpu_lost(struct gpu_job *job, const struct gpu_picture *picture, struct stats_reasons *lost)
 {
 	static const struct {
 		uint32_t counter;
@@ -340,6 +341,7 @@ static void lost_fill(struct text *t)
 		{ GPU_COUNT_RETURN_UNKNOWN, "returns_of_calls_not_seen" },
 		{ GPU_COUNT_SCRATCH_BUSY, "stacks_scratch_busy" },
 		{ GPU_COUNT_EVENTS_LOST, "events_ring_full" },
+		{ GPU_COUNT_TRACE_LOST, "traced_calls_ring_full" },
 		{ GPU_COUNT_NAMES_LOST, "kernel_names_ring_full" },
 		{ GPU_COUNT_ARGUMENT_FAULT, "arguments_unreadable" },
 		{ GPU_COUNT_COMMS_FULL, "communicators_no_room" },
@@ -349,15 +351,17 @@ static void lost_fill(struct text *t)
 	size_t i;
 
 	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		stats_add(&t->lost, names[i].name, t->picture->counters[names[i].counter]);
-	sampler_stats(&t->job->sampler, &stats);
+		stats_add(lost, names[i].name, picture->counters[names[i].counter]);
+	sampler_stats(&job->sampler, &stats);
 	for (i = 0; i < stats.lost.nr; i++)
-		stats_add(&t->lost, stats.lost.reasons[i].name, stats.lost.reasons[i].count);
-	aggregate_view_get(t->job->aggregate, &view);
-	stats_add(&t->lost, "stack_table_full", view.nr_table_full);
-	stats_add(&t->lost, "libraries_no_room", gpu_probes_nr_refused(t->job->probes));
-	stats_add(&t->lost, "children_hooked_late", gpu_probes_nr_late(t->job->probes));
-	gpu_tally_lost(t->job->tally, &t->lost);
+		stats_add(lost, stats.lost.reasons[i].name, stats.lost.reasons[i].count);
+	aggregate_view_get(job->aggregate, &view);
+	stats_add(lost, "stack_table_full", view.nr_table_full);
+	stats_add(lost, "libraries_no_room", gpu_probes_nr_refused(job->probes));
+	stats_add(lost, "children_hooked_late", gpu_probes_nr_late(job->probes));
+	gpu_tally_lost(job->tally, lost);
+	if (job->trace)
+		gpu_trace_lost(job->trace, lost);
 }
 
 static void libraries_fill(struct text *t, const struct gpu_probes_library *libraries, size_t nr)
@@ -407,7 +411,7 @@ static int fill(struct text *t)
 		err = process_fill(t, &t->processes[t->report.nr_processes], &processes[i]);
 		t->report.nr_processes += has_something(&t->processes[t->report.nr_processes]);
 	}
-	lost_fill(t);
+	gpu_lost(t->job, t->picture, &t->lost);
 	t->report.libraries = t->libraries;
 	t->report.nr_libraries = nr_libraries;
 	t->report.processes = t->processes;

@@ -20,6 +20,7 @@
 #define VERBOSE_MAX 2U /* more says nothing more */
 #define FORMATS "pprof, folded, html, svg, speedscope or raw"
 #define SUFFIXES ".pb.gz, .folded, .html, .svg, .speedscope.json or .raw"
+#define TRACE_SUFFIX ".json"
 
 enum key {
 	KEY_PID = 1,
@@ -377,28 +378,38 @@ static const char *format_default_path(enum output_format format)
 	}
 }
 
+static enum output_format format_by_path(const char *path, bool traces)
+{
+	enum output_format format = output_format_by_path(path);
+
+	return format == OUTPUT_INVALID && traces && output_has_suffix(path, TRACE_SUFFIX)
+		       ? OUTPUT_TRACE
+		       : format;
+}
+
 /* The suffix may come out of a % form. */
-static enum output_format format_by_pattern(const char *path)
+static enum output_format format_by_pattern(const char *path, bool traces)
 {
 	const struct output_names names = { .host = "h", .worker = "w" };
-	enum output_format format = output_format_by_path(path);
+	enum output_format format = format_by_path(path, traces);
 	__cleanup(buf_fini) struct buf expanded = { .max = PATH_MAX };
 
 	if (format != OUTPUT_INVALID)
 		return format;
 	if (output_expand_path(&expanded, path, &names) || buf_error(&expanded) || !expanded.data)
 		return OUTPUT_INVALID;
-	return output_format_by_path(expanded.data);
+	return format_by_path(expanded.data, traces);
 }
 
-int record_formats_choose(struct record_options *options, enum output_format format,
+int record_formats_choose(struct record_options *options, enum output_format format, bool traces,
 			  struct buf *error)
 {
 	for (size_t i = 0; i < options->nr_outputs; i++) {
 		struct record_output *output = &options->outputs[i];
 		bool standard = !strcmp(output->path, "-");
 
-		output->format = standard ? OUTPUT_INVALID : format_by_pattern(output->path);
+		output->format =
+			standard ? OUTPUT_INVALID : format_by_pattern(output->path, traces);
 		if (format != OUTPUT_INVALID &&
 		    (options->nr_outputs == 1 || output->format == OUTPUT_INVALID))
 			output->format = format;
@@ -407,8 +418,11 @@ int record_formats_choose(struct record_options *options, enum output_format for
 		buf_add_str(error, "-o ");
 		buf_add_typed(error, output->path);
 		buf_add_str(error, standard ? ": standard output needs --format " FORMATS
-					    : ": the name must end in " SUFFIXES
-					      ", or --format must say which is meant");
+					    : ": the name must end in " SUFFIXES);
+		if (traces)
+			buf_add_str(error, standard ? ", or trace" : ", in .json for a trace");
+		if (!standard)
+			buf_add_str(error, ", or --format must say which is meant");
 		return -EINVAL;
 	}
 	return 0;
@@ -421,7 +435,7 @@ static int choose_formats(struct record_parse *parse, struct buf *error)
 	if (!parse->options.nr_outputs)
 		err = record_output_take(&parse->options, format_default_path(parse->format),
 					 error);
-	return err ?: record_formats_choose(&parse->options, parse->format, error);
+	return err ?: record_formats_choose(&parse->options, parse->format, false, error);
 }
 
 /* What no single flag can see. */

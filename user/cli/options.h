@@ -72,10 +72,11 @@ struct record_options {
 
 /*
  * For whoever writes such files, too: -o, 0 or as flags.h wants it; and, once all are known, the
- * format of each, by its name or, for one that has none, format. 0, or -EINVAL with a sentence.
+ * format of each, by its name or, for one that has none, format; traces: .json is one, OUTPUT_TRACE.
+ * 0, or -EINVAL with a sentence.
  */
 int record_output_take(struct record_options *options, const char *value, struct buf *why);
-int record_formats_choose(struct record_options *options, enum output_format format,
+int record_formats_choose(struct record_options *options, enum output_format format, bool traces,
 			  struct buf *error);
 
 #define TOP_DELAY_DEFAULT_NS 1000000000ULL

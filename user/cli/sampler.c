@@ -126,6 +126,8 @@ static void on_title(void *arg, const struct bpfprof_title_event *event, struct 
 
 	if (sampler->steps)
 		worker_steps_title(sampler->steps, event, process);
+	if (sampler->handlers.title)
+		sampler->handlers.title(sampler->handlers.arg, event);
 }
 
 static void on_call(void *arg, const struct bpfprof_gpu_event *event)
@@ -140,6 +142,13 @@ static void on_kernel_name(void *arg, const struct bpfprof_gpu_name *name)
 	struct sampler *sampler = arg;
 
 	sampler->handlers.kernel_name(sampler->handlers.arg, name);
+}
+
+static void on_traced_call(void *arg, const struct bpfprof_gpu_trace *call)
+{
+	struct sampler *sampler = arg;
+
+	sampler->handlers.traced_call(sampler->handlers.arg, call);
 }
 
 static void on_exec(void *arg, struct process *process)
@@ -265,8 +274,9 @@ static int open_session(struct sampler *sampler, enum session_clock clock)
 			  ((options->nr_pids || options->child) && !options->no_subprocesses),
 		.ring_bytes = options->test_ring_bytes,
 		.nr_rows = options->test_row_slots,
-		.titles = options->steps,
+		.titles = options->steps || options->gpu_trace,
 		.gpu = options->gpu,
+		.gpu_trace = options->gpu_trace,
 		.iterators = options->iterators,
 	};
 	__cleanup(buf_fini) struct buf message = { .max = MESSAGE_MAX };
@@ -302,6 +312,8 @@ static int setup_tables(struct sampler *sampler)
 		handlers.call = on_call;
 		handlers.kernel_name = on_kernel_name;
 	}
+	if (sampler->options->gpu_trace)
+		handlers.traced_call = on_traced_call;
 
 	err = deadline_runner_new(&sampler->runner);
 	if (!err)

@@ -23,6 +23,8 @@ struct aggregate_input;
 struct bpfprof_gpu_call;
 struct bpfprof_gpu_event;
 struct bpfprof_gpu_name;
+struct bpfprof_gpu_trace;
+struct bpfprof_title_event;
 struct clock;
 struct codes;
 struct container;
@@ -70,6 +72,7 @@ struct sampler_options {
 	size_t codes_bytes; /* for what is known of Python code; 0: the default */
 	uint32_t test_ring_bytes, test_row_slots; /* 0: the defaults */
 	bool gpu; /* hooked calls instead of the clock: what gpu_probes.h needs is loaded */
+	bool gpu_trace; /* and each call is told by itself, as are titles */
 	bool iterators; /* nothing is sampled: not to be started; quicker to open */
 };
 
@@ -83,6 +86,9 @@ struct sampler_handlers {
 			   const struct bpfprof_gpu_call *call);
 	void (*call)(void *arg, const struct bpfprof_gpu_event *event);
 	void (*kernel_name)(void *arg, const struct bpfprof_gpu_name *name);
+	/* With gpu_trace: a call that is over; a change of a Ray worker's title. */
+	void (*traced_call)(void *arg, const struct bpfprof_gpu_trace *call);
+	void (*title)(void *arg, const struct bpfprof_title_event *event);
 	void *arg;
 };
 

@@ -128,7 +128,9 @@ static int link_make(struct gpu_links *links, int nr, pid_t pid, bool returns, i
 		return -ENOMEM;
 	for (i = 0; i < library->nr; i++) {
 		function = library->hooks[i].function;
-		if (returns && !(functions[function].wire.flags & BPFPROF_GPU_RETURNS))
+		/* What is traced is seen to end. */
+		if (returns && !(functions[function].wire.flags & BPFPROF_GPU_RETURNS) &&
+		    !links->session->options.gpu_trace)
 			continue;
 		job->offsets[job->nr] = library->hooks[i].off;
 		job->cookies[job->nr++] = cookie | function;

@@ -82,6 +82,7 @@ static void config_set(struct session *session)
 	cfg->call_tokens = options->call_stacks_hz ? options->call_stacks_hz : CALL_STACKS_HZ;
 	cfg->call_token_ns = NS_PER_SECOND / cfg->call_tokens;
 	cfg->call_long_ns = CALL_LONG_NS;
+	cfg->gpu_trace = options->gpu_trace;
 	while (1U << cfg->code_cpu_bits < session->nr_cpus)
 		cfg->code_cpu_bits++;
 	if (getrandom(&cfg->hash_seed, sizeof(cfg->hash_seed), GRND_NONBLOCK) < 0)

@@ -30,6 +30,7 @@ struct session_options {
 	uint32_t nr_rows; /* entries of the row arena, power of two; 0: default */
 	bool titles; /* changes of Ray workers' titles are told */
 	bool gpu; /* what gpu_probes.h needs is loaded; the clock is not to be started */
+	bool gpu_trace; /* with gpu: every call is sent by itself, too */
 	uint32_t call_stacks_hz; /* of hooked calls: stacks per thread and second, 0: the default */
 	bool iterators; /* nothing that samples is loaded: quicker, for dump; not to be attached */
 };

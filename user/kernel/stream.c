@@ -408,6 +408,12 @@ static int on_record(void *arg, void *data, size_t size)
 		if (stream->handlers.kernel_name)
 			stream->handlers.kernel_name(stream->handlers.arg, data);
 		return 0;
+	case BPFPROF_KIND_GPU_TRACE:
+		if (size < sizeof(struct bpfprof_gpu_trace))
+			goto malformed;
+		if (stream->handlers.traced_call)
+			stream->handlers.traced_call(stream->handlers.arg, data);
+		return 0;
 	case BPFPROF_KIND_TITLE:
 		if (size < sizeof(struct bpfprof_title_event))
 			goto malformed;

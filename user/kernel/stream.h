@@ -50,6 +50,8 @@ struct stream_handlers {
 	/* A hooked call without its stack; the name of a kernel. NULL is fine. */
 	void (*call)(void *arg, const struct bpfprof_gpu_event *event);
 	void (*kernel_name)(void *arg, const struct bpfprof_gpu_name *name);
+	/* With session_options.gpu_trace: each call that is over. NULL is fine. */
+	void (*traced_call)(void *arg, const struct bpfprof_gpu_trace *call);
 	void *arg;
 };
 

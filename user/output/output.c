@@ -45,15 +45,20 @@ enum output_format output_format_by_name(const char *name)
 	return OUTPUT_INVALID;
 }
 
+bool output_has_suffix(const char *path, const char *suffix)
+{
+	size_t len = strlen(path), suffix_len = strlen(suffix);
+
+	return len > suffix_len && !strcmp(path + len - suffix_len, suffix);
+}
+
 enum output_format output_format_by_path(const char *path)
 {
-	size_t len = strlen(path), suffix_len, i;
+	size_t i;
 
-	for (i = 0; i < NR_FORMATS; i++) {
-		suffix_len = strlen(formats[i].suffix);
-		if (len > suffix_len && !strcmp(path + len - suffix_len, formats[i].suffix))
+	for (i = 0; i < NR_FORMATS; i++)
+		if (output_has_suffix(path, formats[i].suffix))
 			return formats[i].format;
-	}
 	return OUTPUT_INVALID;
 }
 
@@ -335,8 +340,7 @@ static ssize_t target_write(void *cookie, const char *data, size_t len)
 	return target->error ? 0 : (ssize_t)len;
 }
 
-static int write_stream(struct target *target, size_t format, const struct profile *profile,
-			const struct output_options *options)
+static int write_stream(struct target *target, int (*writer)(FILE *out, void *arg), void *arg)
 {
 	cookie_io_functions_t functions = { .write = target_write };
 	FILE *out = fopencookie(target, "w", functions);
@@ -346,12 +350,25 @@ static int write_stream(struct target *target, size_t format, const struct profi
 	if (!out)
 		return -ENOMEM;
 	setvbuf(out, buffer, _IOFBF, sizeof(buffer));
-	err = formats[format].write(out, profile, options);
+	err = writer(out, arg);
 	if (ferror(out) && !err)
 		err = -EIO;
 	if (fclose(out) && !err)
 		err = -EIO;
 	return target->error ? target->error : err;
+}
+
+struct profile_job {
+	size_t format; /* index */
+	const struct profile *profile;
+	const struct output_options *options;
+};
+
+static int profile_write(FILE *out, void *arg)
+{
+	const struct profile_job *job = arg;
+
+	return formats[job->format].write(out, job->profile, job->options);
 }
 
 /* Index in formats, NR_FORMATS if there is none. */
@@ -368,27 +385,31 @@ static size_t format_find(enum output_format format)
 int output_write_fd(int fd, enum output_format format, const struct profile *profile,
 		    const struct output_options *options)
 {
+	struct profile_job job = { format_find(format), profile, options };
 	struct target target = { .fd = fd, .keep_fd = true };
-	size_t i = format_find(format);
 
-	return i == NR_FORMATS ? -EINVAL : write_stream(&target, i, profile, options);
+	return job.format == NR_FORMATS ? -EINVAL : write_stream(&target, profile_write, &job);
+}
+
+int output_write_by(const char *path, int (*writer)(FILE *out, void *arg), void *arg)
+{
+	struct target target;
+	int err;
+
+	if (path_own_fd(path) == STDOUT_FILENO)
+		fflush(stdout);
+	err = target_open(&target, path);
+	if (!err)
+		err = write_stream(&target, writer, arg);
+	return target_close(&target, err);
 }
 
 int output_write(const char *path, enum output_format format, const struct profile *profile,
 		 const struct output_options *options)
 {
-	size_t i = format_find(format);
-	struct target target;
-	int err;
+	struct profile_job job = { format_find(format), profile, options };
 
-	if (i == NR_FORMATS)
-		return -EINVAL;
-	if (path_own_fd(path) == STDOUT_FILENO)
-		fflush(stdout);
-	err = target_open(&target, path);
-	if (!err)
-		err = write_stream(&target, i, profile, options);
-	return target_close(&target, err);
+	return job.format == NR_FORMATS ? -EINVAL : output_write_by(path, profile_write, &job);
 }
 
 int output_write_bytes(const char *path, const void *data, size_t len)

@@ -24,6 +24,7 @@ enum output_format {
 	OUTPUT_SVG, /* .svg */
 	OUTPUT_SPEEDSCOPE, /* .speedscope.json */
 	OUTPUT_RAW, /* .raw: py-spy raw */
+	OUTPUT_TRACE, /* .json: Chrome trace; of no profile, so none of these functions knows it */
 };
 
 struct output_options {
@@ -36,6 +37,7 @@ struct output_options {
 /* By name (pprof folded html svg speedscope raw) or by the suffix of path. OUTPUT_INVALID if unknown. */
 enum output_format output_format_by_name(const char *name);
 enum output_format output_format_by_path(const char *path);
+bool output_has_suffix(const char *path, const char *suffix); /* and something before it */
 
 /* Values for the % forms of file names. */
 struct output_names {
@@ -65,6 +67,8 @@ int output_check(const char *path);
  */
 int output_write(const char *path, enum output_format format, const struct profile *profile,
 		 const struct output_options *options);
+/* The same of whatever writer() writes, which gives 0 or -errno. */
+int output_write_by(const char *path, int (*writer)(FILE *out, void *arg), void *arg);
 /* The same for ready bytes (--stats). */
 int output_write_bytes(const char *path, const void *data, size_t len);
 /* Into an open file, from where it stands; neither synced nor closed. 0 or -errno. */
