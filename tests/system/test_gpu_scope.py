@@ -4,6 +4,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -177,3 +178,53 @@ def exits_free_their_hooks(context):
         len(seen.pids()), NR_MANY))
     calls = {sum(row["calls"] for row in one["calls"]) for one in seen.whole["processes"]}
     check(len(calls) == 1, "the same calls, counted %s times" % calls)
+
+
+@test(modes=MODES)
+def workers(context):
+    """Ray workers that a pattern names, those that come later too, and nobody else."""
+    one = Caller(context, "launches", title="ray::DTensorPolicyWorker.train")
+    other = Caller(context, "copies", title="ray::DataLoader.next")
+    watch = Watch(context, "--json", "-d", "120", "--worker", "nothing, *policy*")
+    watch.wait_for(r"watching worker 'DTensorPolicyWorker.train' pid %d \(matched '\*policy\*'\)" %
+                   one.pid)
+    late = Caller(context, "memory", title="ray::PolicyWorker")
+    watch.wait_for(r"watching worker 'PolicyWorker' pid %d " % late.pid)
+    time.sleep(0.5)
+    truths = [one.work(), late.work()]
+    other.work()
+    seen = Seen(watch.end())
+    check(seen.pids() == {one.pid, late.pid}, "processes: %s" % seen.pids())
+    for truth in truths:
+        check_all(seen.process(truth["pid"]), truth)
+    check("no GPU call" not in watch.messages(), watch.messages())
+
+
+@test()
+def worker_without_calls(context):
+    """It is said, with those of its node that do call: watched ones, and ones that nobody asked for."""
+    silent = Caller(context, "launches", title="ray::Engine.run")
+    busy = Caller(context, "paced", title="ray::RayWorkerWrapper.execute_method")
+    busy.say("go")
+    watch = Watch(context, "--json", "-d", "120", "--worker", "engine")
+    seen = Seen(watch.end())
+    said = r"worker 'Engine.run' pid %d made no GPU call; of its Ray node these did:.* pid %d '" % (
+        silent.pid, busy.pid)
+    check(not seen.pids(), "processes: %s" % seen.pids())
+    check(re.search(said, watch.messages()), watch.messages())
+    watch = Watch(context, "--json", "-d", "120", "--worker", "engine,*wrapper*")
+    seen = Seen(watch.end())
+    check(seen.pids() == {busy.pid}, "processes: %s" % seen.pids())
+    check(re.search(said, watch.messages()), watch.messages())
+    busy.say("enough")
+    busy.line()
+    watch = Watch(context, "--json", "-d", "120", "--worker", "engine")
+    watch.end()
+    check(re.search(r"worker 'Engine.run' pid %d made no GPU call, nor did" % silent.pid,
+                    watch.messages()), watch.messages())
+
+
+@test()
+def no_such_worker(context):
+    done = context.bpfprof("gpu", "--once", "--worker", "nobody*").expect(0)
+    check("no process matched --worker" in done.text, done.text)

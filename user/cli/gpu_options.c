@@ -16,6 +16,7 @@
 
 enum key {
 	KEY_PID = 1,
+	KEY_WORKER,
 	KEY_NO_SUBPROCESSES,
 	KEY_DURATION,
 	KEY_OUTPUT,
@@ -80,6 +81,8 @@ static int take(void *target, int key, const char *value, struct buf *why)
 	switch ((enum key)key) {
 	case KEY_PID:
 		return value_add_pids(&record->pids, &record->nr_pids, value, why);
+	case KEY_WORKER:
+		return value_add_patterns(&record->workers, &record->nr_workers, value, why);
 	case KEY_NO_SUBPROCESSES:
 		record->no_subprocesses = true;
 		return 0;
@@ -116,7 +119,12 @@ static int take(void *target, int key, const char *value, struct buf *why)
 
 static const struct flag flags[] = {
 	{ KEY_PID, 'p', 0, "pid", "PID", "calls of this process and its children", true },
-	{ KEY_NO_SUBPROCESSES, 0, 0, "no-subprocesses", NULL, "leave children of -p out", false },
+	{ KEY_WORKER, 0, 0, "worker", "LIST",
+	  "Ray workers whose task, class or name matches one of\nthe patterns '*policy*,Trainer', "
+	  "and their children",
+	  true },
+	{ KEY_NO_SUBPROCESSES, 0, 0, "no-subprocesses", NULL,
+	  "leave children of -p and --worker out", false },
 	{ KEY_DURATION, 'd', 0, "duration", "TIME",
 	  "stop after so many seconds, or 30s, 5m, 2h; without\nit Ctrl-C ends it", false },
 	{ KEY_OUTPUT, 'o', 0, "output", "FILE",
@@ -186,7 +194,7 @@ void gpu_help(struct buf *dst)
 		"that\n"
 		"run already, without a restart, CUPTI or a change of them. What the GPU itself\n"
 		"does, how long a kernel runs there, cannot be seen from outside, nor can NVTX\n"
-		"ranges. Without -p all programs of the machine are watched.\n\n");
+		"ranges. Without -p and --worker all programs of the machine are watched.\n\n");
 	flags_help(dst, &set);
 	buf_add_str(dst,
 		    "\n"
@@ -194,6 +202,7 @@ void gpu_help(struct buf *dst)
 		    "  bpfprof gpu                                 a live table of the machine\n"
 		    "  bpfprof gpu -p 1234 --once -d 10            one table of ten seconds\n"
 		    "  bpfprof gpu -p 1234 -d 30 -o gpu.html       launches as a flame graph\n"
+		    "  bpfprof gpu --worker '*policy*' -d 60       Ray workers of these classes\n"
 		    "  bpfprof gpu --once --json                   for scripts\n");
 	buf_add_str(dst, exit_text);
 }

@@ -259,8 +259,8 @@ static int open_session(struct sampler *sampler, enum session_clock clock)
 		.hz = options->hz,
 		.clock = clock,
 		.cycles = options->cycles,
-		.filter = (options->nr_pids || options->child) && !options->nr_comms &&
-			  !options->nr_workers,
+		.filter = options->told_only || ((options->nr_pids || options->child) &&
+						 !options->nr_comms && !options->nr_workers),
 		.follow = options->follow ||
 			  ((options->nr_pids || options->child) && !options->no_subprocesses),
 		.ring_bytes = options->test_ring_bytes,
