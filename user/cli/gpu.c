@@ -18,6 +18,7 @@
 #include "cli/command.h"
 #include "cli/gpu_job.h"
 #include "cli/gpu_options.h"
+#include "cli/gpu_steps.h"
 #include "cli/gpu_workers.h"
 #include "gpu/kernel_names.h"
 #include "kernel/gpu_probes.h"
@@ -30,6 +31,7 @@
 #define NAMES_LIVE_NS (50 * 1000000ULL) /* of each second */
 #define NAMES_END_NS (2 * NS_PER_SECOND)
 #define SETTLE_MS 2
+#define STEP_MS 2 /* how late the step of a worker may begin */
 #define TICK_NS NS_PER_SECOND
 #define IDLE_NS (5 * NS_PER_SECOND)
 #define COLUMNS_DEFAULT 80
@@ -178,6 +180,8 @@ static int loop(struct gpu_job *job, int signal_fd, bool live, struct gpu_pictur
 			wait_ms = 0;
 		else if (gpu_probes_are_waiting(job->probes) && wait_ms > SETTLE_MS)
 			wait_ms = SETTLE_MS;
+		if (job->options->record.steps.stop && wait_ms > STEP_MS)
+			wait_ms = STEP_MS;
 		say_widened(job);
 		if (now_ns >= tick_ns) {
 			tick_ns = now_ns + TICK_NS;
@@ -190,6 +194,8 @@ static int loop(struct gpu_job *job, int signal_fd, bool live, struct gpu_pictur
 				log_info("what was watched has exited");
 				break;
 			}
+			if (gpu_steps_through(job))
+				break;
 		}
 		if (end_ns > now_ns && (end_ns - now_ns) / 1000000 < (uint64_t)wait_ms)
 			wait_ms = (int)((end_ns - now_ns) / 1000000) + 1;
@@ -242,6 +248,7 @@ static int finish(struct gpu_job *job, struct gpu_picture *picture)
 	if (err)
 		log_error("%s", strerror(-err));
 	status = gpu_files_write(job, picture);
+	gpu_steps_tell(job);
 	if (job->workers)
 		gpu_workers_tell(job->workers, picture);
 	return err ? EXIT_FAILED : status;
@@ -316,6 +323,8 @@ static int open_all(struct gpu_job *job)
 		gpu_probes_scope(job->probes, job->sampler.processes);
 	if (job->options->record.nr_workers)
 		err = gpu_workers_new(&job->workers, job);
+	if (!err)
+		err = gpu_steps_begin(job);
 	return err ? EXIT_FAILED : EXIT_DONE;
 }
 
@@ -341,6 +350,9 @@ static int run_with(struct gpu_job *job)
 		.nr_pids = record->nr_pids,
 		.no_subprocesses = record->no_subprocesses,
 		.told_only = record->nr_workers,
+		.workers = record->steps.stop ? record->workers : NULL,
+		.nr_workers = record->steps.stop ? record->nr_workers : 0,
+		.steps = record->steps.stop && record->nr_workers ? &record->steps : NULL,
 		.follow = record->nr_workers && !record->no_subprocesses,
 		.host_root = record->host_root,
 		.gpu = true,

@@ -17,6 +17,7 @@
 enum key {
 	KEY_PID = 1,
 	KEY_WORKER,
+	KEY_STEPS,
 	KEY_NO_SUBPROCESSES,
 	KEY_DURATION,
 	KEY_OUTPUT,
@@ -83,6 +84,11 @@ static int take(void *target, int key, const char *value, struct buf *why)
 		return value_add_pids(&record->pids, &record->nr_pids, value, why);
 	case KEY_WORKER:
 		return value_add_patterns(&record->workers, &record->nr_workers, value, why);
+	case KEY_STEPS:
+		if (steps_range_parse(&record->steps, value))
+			return reason(why, "must be START:STOP, whole numbers from 1 on, STOP the "
+					   "greater");
+		return 0;
 	case KEY_NO_SUBPROCESSES:
 		record->no_subprocesses = true;
 		return 0;
@@ -123,6 +129,11 @@ static const struct flag flags[] = {
 	  "Ray workers whose task, class or name matches one of\nthe patterns '*policy*,Trainer', "
 	  "and their children",
 	  true },
+	{ KEY_STEPS, 0, 0, "steps", "START:STOP",
+	  "count only in these windows that a program makes with\ncudaProfilerStart; where it "
+	  "makes none, in these calls\nof the workers' methods. 3:5 is the third and the fourth;\n"
+	  "ends after them",
+	  false },
 	{ KEY_NO_SUBPROCESSES, 0, 0, "no-subprocesses", NULL,
 	  "leave children of -p and --worker out", false },
 	{ KEY_DURATION, 'd', 0, "duration", "TIME",
@@ -134,8 +145,8 @@ static const struct flag flags[] = {
 	{ KEY_FORMAT, 0, 0, "format", "FORMAT",
 	  "pprof, folded, html, svg, speedscope or raw, where the\nname does not say it (-o -)",
 	  false },
-	{ KEY_ONCE, 0, 0, "once", NULL, "watch for 1 s or as -d says, print one table, exit",
-	  false },
+	{ KEY_ONCE, 0, 0, "once", NULL,
+	  "watch for 1 s or as -d or --steps says, print one table,\nexit", false },
 	{ KEY_JSON, 0, 0, "json", NULL, "with --once: JSON instead of a table", false },
 	{ KEY_SORT, 0, 0, "sort", "KEY", "tables by calls, bytes or blocked time (calls)", false },
 	{ KEY_ROWS, 0, 0, "rows", "N", "of each table, 0 shows all (20)", false },
@@ -171,7 +182,7 @@ int gpu_options_parse(struct gpu_options *options, int argc, char *const argv[],
 		gpu_options_fini(result);
 		return err == -ECANCELED ? OPTIONS_HELP : err;
 	}
-	if (result->once && !result->record.duration_ns)
+	if (result->once && !result->record.duration_ns && !result->record.steps.stop)
 		result->record.duration_ns = ONCE_NS;
 	*options = *result;
 	return OPTIONS_RUN;
@@ -203,6 +214,7 @@ void gpu_help(struct buf *dst)
 		    "  bpfprof gpu -p 1234 --once -d 10            one table of ten seconds\n"
 		    "  bpfprof gpu -p 1234 -d 30 -o gpu.html       launches as a flame graph\n"
 		    "  bpfprof gpu --worker '*policy*' -d 60       Ray workers of these classes\n"
+		    "  bpfprof gpu --worker '*policy*' --steps 3:5  two steps of each of them\n"
 		    "  bpfprof gpu --once --json                   for scripts\n");
 	buf_add_str(dst, exit_text);
 }

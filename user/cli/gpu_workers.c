@@ -110,7 +110,8 @@ static int found(void *arg, pid_t pid, const struct proc_usage *usage, const cha
 	if (!tmp->name)
 		return -ENOMEM;
 	workers->nr++;
-	worker_processes_tell(pid, name, pattern);
+	if (!workers->job->sampler.steps) /* they tell, too */
+		worker_processes_tell(pid, name, pattern);
 	return pids_add(&workers->fresh, pid);
 }
 

@@ -105,7 +105,8 @@ static void on_sample(void *arg, const struct sample_view *view)
 			sampler_ranks_look(sampler, view->process);
 		input.ranks = view->process->ranks;
 	}
-	if (!is_wanted(sampler, &input))
+	/* With steps the kernel has left out the calls that are in none. */
+	if (!(view->call && sampler->steps) && !is_wanted(sampler, &input))
 		return;
 	if (view->call) {
 		sampler->handlers.call_stack(sampler->handlers.arg, &input, view->call);
