@@ -93,6 +93,32 @@ struct {
 	__type(value, __u64);
 } gpu_counters SEC(".maps");
 
+/* Writer: user space. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct bpfprof_gpu_steps);
+} gpu_steps SEC(".maps");
+
+/* Writer: BPF. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct bpfprof_gpu_process_key);
+	__type(value, struct bpfprof_gpu_window);
+} gpu_windows SEC(".maps");
+
+/* Processes that are in a step that is wanted. Writer: user space. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct bpfprof_gpu_process_key);
+	__type(value, __u32);
+} gpu_stepping SEC(".maps");
+
 /* Key 0: gpu_stack. Writer: user space. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
@@ -339,7 +365,47 @@ static __always_inline void comm_use(const struct bpfprof_gpu_key *key, __u32 fi
 
 static __always_inline bool is_call(__u32 kind)
 {
-	return kind != GPU_KIND_NAME && kind != GPU_KIND_ALIAS && kind != GPU_KIND_MEMORY_INFO;
+	return kind != GPU_KIND_NAME && kind != GPU_KIND_ALIAS && kind < GPU_KIND_MEMORY_INFO;
+}
+
+static __always_inline const struct bpfprof_gpu_steps *steps_get(void)
+{
+	__u32 zero = 0;
+	const struct bpfprof_gpu_steps *steps = bpf_map_lookup_elem(&gpu_steps, &zero);
+
+	return steps && steps->start ? steps : NULL;
+}
+
+/* A window begins or ends. One that is in another is part of that. */
+static __noinline void window_note(__u64 start_ns, __u32 pid, bool begins)
+{
+	struct bpfprof_gpu_process_key key = { .start_ns = start_ns, .pid = pid };
+	struct bpfprof_gpu_window fresh = { 0 }, *window;
+
+	if (begins)
+		bpf_map_update_elem(&gpu_windows, &key, &fresh, BPF_NOEXIST);
+	window = bpf_map_lookup_elem(&gpu_windows, &key);
+	if (!window) {
+		if (begins)
+			gpu_count(GPU_COUNT_KEYS_FULL);
+		return;
+	}
+	if (begins && !window->open)
+		__sync_fetch_and_add(&window->begun, 1);
+	window->open = begins;
+}
+
+enum step { STEP_NONE, STEP_CALL, STEP_WINDOW };
+
+static __always_inline enum step step_of(const struct bpfprof_gpu_steps *steps, __u64 start_ns,
+					 __u32 pid)
+{
+	struct bpfprof_gpu_process_key key = { .start_ns = start_ns, .pid = pid };
+	struct bpfprof_gpu_window *window = bpf_map_lookup_elem(&gpu_windows, &key);
+
+	if (window && window->open && window->begun >= steps->start && window->begun < steps->stop)
+		return STEP_WINDOW;
+	return bpf_map_lookup_elem(&gpu_stepping, &key) ? STEP_CALL : STEP_NONE;
 }
 
 /*
@@ -493,6 +559,8 @@ int gpu_enter(struct pt_regs *ctx)
 	__u32 pid = task->tgid;
 	struct bpfprof_gpu_thread *t;
 	struct bpfprof_gpu_call *call;
+	const struct bpfprof_gpu_steps *steps = steps_get();
+	enum step step = STEP_CALL;
 	bool returns, wanted = false;
 
 	if (!f || !f->kind || !probe_counts(cookie))
@@ -501,20 +569,34 @@ int gpu_enter(struct pt_regs *ctx)
 		gpu_count(GPU_COUNT_FILTERED);
 		return 0;
 	}
+	if (f->kind == GPU_KIND_WINDOW_BEGIN || f->kind == GPU_KIND_WINDOW_END) {
+		if (steps)
+			window_note(task->group_leader->start_boottime, pid,
+				    f->kind == GPU_KIND_WINDOW_BEGIN);
+		return 0;
+	}
 	t = thread_get(task);
 	if (!t) {
 		gpu_count(GPU_COUNT_THREADS_FULL);
 		return 0;
 	}
+	if (steps && is_call(f->kind))
+		step = step_of(steps, t->start_ns, pid);
+	/* What is freed between steps may have been allocated in one. */
+	if (step == STEP_NONE && f->kind != GPU_KIND_FREE)
+		return 0;
 	gpu_count(GPU_COUNT_CALLS);
 	call = &t->call;
 	call_begin(ctx, f, task, function, call);
+	call->key.window = step == STEP_WINDOW;
 	t->last_ns = call->begin_ns;
 	comm_copy(t->comm, task);
 	returns = f->flags & BPFPROF_GPU_RETURNS;
 	open_prune(t, ctx->sp);
 	if (is_call(f->kind)) {
-		if (is_nested(t, f->layer)) {
+		if (step == STEP_NONE) {
+			call->flags |= BPFPROF_CALL_NESTED;
+		} else if (is_nested(t, f->layer)) {
 			gpu_count(GPU_COUNT_NESTED);
 			call->flags |= BPFPROF_CALL_NESTED;
 		} else {
@@ -666,7 +748,7 @@ int gpu_return(struct pt_regs *ctx)
 	if (!t || t->start_ns != task->group_leader->start_boottime) {
 		__u32 pid = task->tgid;
 
-		if (!cfg.filter || bpf_map_lookup_elem(&targets, &pid))
+		if (!steps_get() && (!cfg.filter || bpf_map_lookup_elem(&targets, &pid)))
 			gpu_count(GPU_COUNT_RETURN_UNKNOWN);
 		return 0;
 	}
@@ -674,7 +756,7 @@ int gpu_return(struct pt_regs *ctx)
 	if (!open) {
 		if (t->over)
 			t->over--;
-		else
+		else if (!steps_get()) /* else it began outside of them */
 			gpu_count(GPU_COUNT_RETURN_UNKNOWN);
 		return 0;
 	}

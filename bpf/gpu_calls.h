@@ -35,6 +35,8 @@ enum bpfprof_gpu_kind {
 	GPU_KIND_NAME = 13, /* look-up of a kernel's handle by its name: not a call */
 	GPU_KIND_ALIAS = 14, /* of a kernel's handle by another handle: not a call */
 	GPU_KIND_MEMORY_INFO = 15, /* cuMemGetInfo: not a call */
+	GPU_KIND_WINDOW_BEGIN = 16, /* cuProfilerStart: not a call */
+	GPU_KIND_WINDOW_END = 17, /* cuProfilerStop: not a call */
 	GPU_NR_KINDS,
 };
 
@@ -86,7 +88,8 @@ struct bpfprof_gpu_file {
 struct bpfprof_gpu_key {
 	__u64 start_ns; /* of the process */
 	__u32 pid;
-	__u32 function;
+	__u16 function;
+	__u16 window; /* 1: with steps, counted in a window of the profiler; else 0 */
 	__u64 handle; /* of kernels, graphs and communicators; else 0 */
 	__u64 stream;
 	__u32 dims[6]; /* launches: grid, block; NCCL: datatype, extra; else 0 */
@@ -179,6 +182,22 @@ struct bpfprof_gpu_comm {
 struct bpfprof_gpu_process_key {
 	__u64 start_ns;
 	__u32 pid;
+	__u32 pad;
+};
+
+/*
+ * Which calls count, element of the array map gpu_steps; start 0: all. Else those in the windows
+ * [start, stop) of the profiler, counted from 1 in each process, and those of processes that are in the
+ * map gpu_stepping.
+ */
+struct bpfprof_gpu_steps {
+	__u64 start, stop;
+};
+
+/* Value of the map gpu_windows, by process. */
+struct bpfprof_gpu_window {
+	__u64 begun; /* windows */
+	__u32 open; /* the last one has not ended */
 	__u32 pad;
 };
 

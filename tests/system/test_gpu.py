@@ -42,11 +42,16 @@ def release():
 class Caller:
     """A running gpu_calls, C++ or Python, that is ready."""
 
-    def __init__(self, context, scenario, *, where=None, with_python=False, env=None, program=None):
+    def __init__(self, context, scenario, *, where=None, with_python=False, env=None, program=None,
+                 title=None):
         where = where or fakes(context)
         argv = [python(context), where.script] if with_python else [program or where.program]
+        more = {}
+        if title:  # what it has in place of its arguments
+            more = {"executable": argv[0]}
+            argv[0] = title
         self.process = context.spawn([*argv, scenario, where.folder], env=env,
-                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, **more)
         self.pid = self.process.pid
         self.rest = b""
         check(self.line() == "ready", "not ready: " + scenario)

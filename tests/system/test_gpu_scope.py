@@ -4,12 +4,14 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import time
 
 from harness import MODES, check, test
-from test_gpu import Caller, Seen, Watch, check_all, check_calls, fakes, sums, watched
+from test_gpu import (OUTPUTS, Caller, Files, Seen, Watch, check_all, check_calls, check_launches,
+                      fakes, watched)
 
 NR_MANY = 36  # processes: more than are hooked one by one
 
@@ -177,3 +179,129 @@ def exits_free_their_hooks(context):
         len(seen.pids()), NR_MANY))
     calls = {sum(row["calls"] for row in one["calls"]) for one in seen.whole["processes"]}
     check(len(calls) == 1, "the same calls, counted %s times" % calls)
+
+
+@test(modes=MODES)
+def workers(context):
+    """Ray workers that a pattern names, those that come later too, and nobody else."""
+    one = Caller(context, "launches", title="ray::DTensorPolicyWorker.train")
+    other = Caller(context, "copies", title="ray::DataLoader.next")
+    watch = Watch(context, "--json", "-d", "120", "--worker", "nothing, *policy*")
+    watch.wait_for(r"watching worker 'DTensorPolicyWorker.train' pid %d \(matched '\*policy\*'\)" %
+                   one.pid)
+    late = Caller(context, "memory", title="ray::PolicyWorker")
+    watch.wait_for(r"watching worker 'PolicyWorker' pid %d " % late.pid)
+    time.sleep(0.5)
+    truths = [one.work(), late.work()]
+    other.work()
+    seen = Seen(watch.end())
+    check(seen.pids() == {one.pid, late.pid}, "processes: %s" % seen.pids())
+    for truth in truths:
+        check_all(seen.process(truth["pid"]), truth)
+    check("no GPU call" not in watch.messages(), watch.messages())
+
+
+@test()
+def worker_without_calls(context):
+    """It is said, with those of its node that do call: watched ones, and ones that nobody asked for."""
+    silent = Caller(context, "launches", title="ray::Engine.run")
+    busy = Caller(context, "paced", title="ray::RayWorkerWrapper.execute_method")
+    busy.say("go")
+    watch = Watch(context, "--json", "-d", "120", "--worker", "engine")
+    seen = Seen(watch.end())
+    said = r"worker 'Engine.run' pid %d made no GPU call; of its Ray node these did:.* pid %d '" % (
+        silent.pid, busy.pid)
+    check(not seen.pids(), "processes: %s" % seen.pids())
+    check(re.search(said, watch.messages()), watch.messages())
+    watch = Watch(context, "--json", "-d", "120", "--worker", "engine,*wrapper*")
+    seen = Seen(watch.end())
+    check(seen.pids() == {busy.pid}, "processes: %s" % seen.pids())
+    check(re.search(said, watch.messages()), watch.messages())
+    busy.say("enough")
+    busy.line()
+    watch = Watch(context, "--json", "-d", "120", "--worker", "engine")
+    watch.end()
+    check(re.search(r"worker 'Engine.run' pid %d made no GPU call, nor did" % silent.pid,
+                    watch.messages()), watch.messages())
+
+
+@test()
+def no_such_worker(context):
+    done = context.bpfprof("gpu", "--once", "--worker", "nobody*").expect(0)
+    check("no process matched --worker" in done.text, done.text)
+
+
+def check_steps(process, truth):
+    """What was called in the steps, and nothing else; all but memory, which is told of at the end."""
+    check_calls(process, truth)
+    check_launches(process, truth)
+
+
+@test(modes=MODES)
+def windows(context):
+    """Of cudaProfilerStart and Stop: exactly the calls in the third and the fourth; it ends by itself."""
+    caller = Caller(context, "windows")
+    watch = Watch(context, "--json", "-p", caller.pid, "--steps", "3:5", *OUTPUTS)
+    truth = caller.work()
+    seen = Seen(watch.end(interrupt=False))
+    process = seen.process(caller.pid)
+    check_steps(process, truth)
+    check(process["memory"]["live_bytes"] == 2000, "live: %s" % process["memory"])
+    check("pid %d: 2 of 2 windows" % caller.pid in watch.messages(), watch.messages())
+    check(Files(context).total("calls/count") == sum(row["calls"] for row in process["calls"]),
+          "the profile does not add up")
+    check(not any(seen.lost.values()), "lost: %s" % seen.lost)
+
+
+@test()
+def windows_seen_in_part(context):
+    """Fewer windows than were asked for: said, and what there was is counted."""
+    caller = Caller(context, "windows")
+    watch = Watch(context, "--json", "-d", "120", "-p", caller.pid, "--steps", "5:10")
+    caller.work()
+    seen = Seen(watch.end())
+    check("pid %d: 2 of 5 windows of the profiler counted; 6 seen" % caller.pid in
+          watch.messages(), watch.messages())
+    launched = sum(row["calls"] for row in seen.process(caller.pid)["launches"])
+    check(launched == 14, "%d launches, not 14" % launched)
+
+
+@test()
+def no_windows(context):
+    caller = Caller(context, "launches")
+    watch = Watch(context, "--json", "-d", "120", "-p", caller.pid, "--steps", "1:2")
+    caller.work()
+    seen = Seen(watch.end())
+    check(not seen.pids(), "calls outside of all windows: %s" % seen.pids())
+    check("nobody made a window" in watch.messages(), watch.messages())
+
+
+@test(modes=MODES)
+def methods(context):
+    """A worker that makes no windows: steps are calls of its method. It ends by itself."""
+    caller = Caller(context, "methods", title="ray::PolicyWorker" + "-" * 80)
+    watch = Watch(context, "--json", "--worker", "policyworker*", "--steps", "2:4")
+    truth = caller.work()
+    seen = Seen(watch.end(interrupt=False))
+    process = seen.process(caller.pid)
+    check_steps(process, truth)
+    check(re.search(r"worker 'PolicyWorker[^']*' pid %d: 2 of 2 steps" % caller.pid,
+                    watch.messages()), watch.messages())
+    check(len(re.findall("watching worker", watch.messages())) == 1, watch.messages())
+
+
+@test()
+def windows_of_a_worker(context):
+    """Where it makes windows these are the steps, whatever its methods are."""
+    caller = Caller(context, "windows", title="ray::PolicyWorker.train")
+    watch = Watch(context, "--json", "--worker", "policyworker.train", "--steps", "3:5")
+    truth = caller.work()
+    seen = Seen(watch.end(interrupt=False))
+    check_steps(seen.process(caller.pid), truth)
+
+
+@test(modes=("root",))
+def wrong_steps(context):
+    for steps in ("0:10", "5:5", "5:4", "x", "1", "", ":", "1:2:3"):
+        done = context.bpfprof("gpu", "--once", "--steps", steps, timeout=20).expect(2)
+        check("START:STOP" in done.text, done.text)

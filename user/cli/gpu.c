@@ -18,6 +18,8 @@
 #include "cli/command.h"
 #include "cli/gpu_job.h"
 #include "cli/gpu_options.h"
+#include "cli/gpu_steps.h"
+#include "cli/gpu_workers.h"
 #include "gpu/kernel_names.h"
 #include "kernel/gpu_probes.h"
 #include "kernel/uprobe_multi.h"
@@ -30,6 +32,7 @@
 #define NAMES_LIVE_NS (50 * 1000000ULL) /* of each second */
 #define NAMES_END_NS (2 * NS_PER_SECOND)
 #define SETTLE_MS 2
+#define STEP_MS 2 /* how late the step of a worker may begin */
 #define TICK_NS NS_PER_SECOND
 #define IDLE_NS (5 * NS_PER_SECOND)
 #define COLUMNS_DEFAULT 80
@@ -190,16 +193,22 @@ static int loop(struct gpu_job *job, int signal_fd, bool live, struct gpu_pictur
 			wait_ms = 0;
 		else if (gpu_probes_are_waiting(job->probes) && wait_ms > SETTLE_MS)
 			wait_ms = SETTLE_MS;
+		if (job->options->record.steps.stop && wait_ms > STEP_MS)
+			wait_ms = STEP_MS;
 		say_widened(job);
 		if (now_ns >= tick_ns) {
 			tick_ns = now_ns + TICK_NS;
 			gpu_probes_sweep(job->probes, now_ns - IDLE_NS);
-			if (live)
+			if (job->workers)
+				err = gpu_workers_look(job->workers, now_ns);
+			if (live && !err)
 				err = draw(job, picture);
 			if (sampler_targets_gone(&job->sampler)) {
 				log_info("what was watched has exited");
 				break;
 			}
+			if (gpu_steps_through(job))
+				break;
 		}
 		if (end_ns > now_ns && (end_ns - now_ns) / 1000000 < (uint64_t)wait_ms)
 			wait_ms = (int)((end_ns - now_ns) / 1000000) + 1;
@@ -254,6 +263,9 @@ static int finish(struct gpu_job *job, struct gpu_picture *picture)
 	if (err)
 		log_error("%s", strerror(-err));
 	status = gpu_files_write(job, picture);
+	gpu_steps_tell(job);
+	if (job->workers)
+		gpu_workers_tell(job->workers, picture);
 	return err ? EXIT_FAILED : status;
 }
 
@@ -266,6 +278,11 @@ static int run(struct gpu_job *job, int signal_fd)
 	status = sampler_start(&job->sampler);
 	if (status)
 		return status;
+	err = job->workers ? gpu_workers_look(job->workers, time_monotonic_ns()) : 0;
+	if (err) {
+		log_error("--worker: %s", strerror(-err));
+		return EXIT_FAILED;
+	}
 	while (gpu_probes_look(job->probes, time_monotonic_ns(), NS_PER_SECOND))
 		sampler_run(&job->sampler);
 	job->start_ns = time_monotonic_ns();
@@ -323,7 +340,11 @@ static int open_all(struct gpu_job *job)
 	}
 	if (job->scoped)
 		gpu_probes_scope(job->probes, job->sampler.processes);
-	return EXIT_DONE;
+	if (job->options->record.nr_workers)
+		err = gpu_workers_new(&job->workers, job);
+	if (!err)
+		err = gpu_steps_begin(job);
+	return err ? EXIT_FAILED : EXIT_DONE;
 }
 
 static int run_with(struct gpu_job *job)
@@ -347,6 +368,11 @@ static int run_with(struct gpu_job *job)
 		.pids = record->pids,
 		.nr_pids = record->nr_pids,
 		.no_subprocesses = record->no_subprocesses,
+		.told_only = record->nr_workers,
+		.workers = record->steps.stop ? record->workers : NULL,
+		.nr_workers = record->steps.stop ? record->nr_workers : 0,
+		.steps = record->steps.stop && record->nr_workers ? &record->steps : NULL,
+		.follow = record->nr_workers && !record->no_subprocesses,
 		.host_root = record->host_root,
 		.gpu = true,
 		.gpu_trace = job->options->trace,
@@ -354,6 +380,7 @@ static int run_with(struct gpu_job *job)
 	status = open_all(job);
 	if (!status)
 		status = run(job, signal_fd);
+	gpu_workers_free(job->workers);
 	gpu_probes_free(job->probes);
 	sampler_close(&job->sampler);
 	gpu_tally_free(job->tally);
@@ -381,7 +408,8 @@ int gpu_run(const struct gpu_options *options)
 			"version of this one");
 		status = EXIT_PRIVILEGE;
 	}
-	job.scoped = options->record.nr_pids && uprobe_multi_pids_work() > 0;
+	job.scoped = (options->record.nr_pids || options->record.nr_workers) &&
+		     uprobe_multi_pids_work() > 0;
 	if (!status)
 		status = gpu_files_check(&job);
 	if (!status)

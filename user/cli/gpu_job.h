@@ -17,6 +17,7 @@ struct buf;
 struct gpu_options;
 struct gpu_probes;
 struct gpu_trace;
+struct gpu_workers;
 struct kernel_names;
 struct stats_reasons;
 
@@ -59,6 +60,7 @@ struct gpu_job {
 	struct gpu_tally *tally;
 	struct gpu_probes *probes;
 	struct kernel_names *names;
+	struct gpu_workers *workers; /* NULL without --worker */
 	bool scoped; /* only the processes that are watched are hooked */
 	struct gpu_trace *trace; /* NULL: none was asked for */
 	bool trace_closed;

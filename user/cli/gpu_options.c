@@ -20,6 +20,8 @@
 
 enum key {
 	KEY_PID = 1,
+	KEY_WORKER,
+	KEY_STEPS,
 	KEY_NO_SUBPROCESSES,
 	KEY_DURATION,
 	KEY_OUTPUT,
@@ -95,6 +97,13 @@ static int take(void *target, int key, const char *value, struct buf *why)
 	switch ((enum key)key) {
 	case KEY_PID:
 		return value_add_pids(&record->pids, &record->nr_pids, value, why);
+	case KEY_WORKER:
+		return value_add_patterns(&record->workers, &record->nr_workers, value, why);
+	case KEY_STEPS:
+		if (steps_range_parse(&record->steps, value))
+			return reason(why, "must be START:STOP, whole numbers from 1 on, STOP the "
+					   "greater");
+		return 0;
 	case KEY_NO_SUBPROCESSES:
 		record->no_subprocesses = true;
 		return 0;
@@ -133,7 +142,17 @@ static int take(void *target, int key, const char *value, struct buf *why)
 
 static const struct flag flags[] = {
 	{ KEY_PID, 'p', 0, "pid", "PID", "calls of this process and its children", true },
-	{ KEY_NO_SUBPROCESSES, 0, 0, "no-subprocesses", NULL, "leave children of -p out", false },
+	{ KEY_WORKER, 0, 0, "worker", "LIST",
+	  "Ray workers whose task, class or name matches one of\nthe patterns '*policy*,Trainer', "
+	  "and their children",
+	  true },
+	{ KEY_STEPS, 0, 0, "steps", "START:STOP",
+	  "count only in these windows that a program makes with\ncudaProfilerStart; where it "
+	  "makes none, in these calls\nof the workers' methods. 3:5 is the third and the fourth;\n"
+	  "ends after them",
+	  false },
+	{ KEY_NO_SUBPROCESSES, 0, 0, "no-subprocesses", NULL,
+	  "leave children of -p and --worker out", false },
 	{ KEY_DURATION, 'd', 0, "duration", "TIME",
 	  "stop after so many seconds, or 30s, 5m, 2h; without\nit Ctrl-C ends it", false },
 	{ KEY_OUTPUT, 'o', 0, "output", "FILE",
@@ -146,8 +165,8 @@ static const struct flag flags[] = {
 	  false },
 	{ KEY_MAX_TRACE_BYTES, 0, 0, "max-trace-bytes", "BYTES",
 	  "of a trace: the newest calls are kept (256M)", false },
-	{ KEY_ONCE, 0, 0, "once", NULL, "watch for 1 s or as -d says, print one table, exit",
-	  false },
+	{ KEY_ONCE, 0, 0, "once", NULL,
+	  "watch for 1 s or as -d or --steps says, print one table,\nexit", false },
 	{ KEY_JSON, 0, 0, "json", NULL, "with --once: JSON instead of a table", false },
 	{ KEY_SORT, 0, 0, "sort", "KEY", "tables by calls, bytes or blocked time (calls)", false },
 	{ KEY_ROWS, 0, 0, "rows", "N", "of each table, 0 shows all (20)", false },
@@ -188,7 +207,7 @@ int gpu_options_parse(struct gpu_options *options, int argc, char *const argv[],
 		gpu_options_fini(result);
 		return err == -ECANCELED ? OPTIONS_HELP : err;
 	}
-	if (result->once && !result->record.duration_ns)
+	if (result->once && !result->record.duration_ns && !result->record.steps.stop)
 		result->record.duration_ns = ONCE_NS;
 	if (!result->max_trace_bytes)
 		result->max_trace_bytes = TRACE_BYTES_DEFAULT;
@@ -213,7 +232,7 @@ void gpu_help(struct buf *dst)
 		"that\n"
 		"run already, without a restart, CUPTI or a change of them. What the GPU itself\n"
 		"does, how long a kernel runs there, cannot be seen from outside, nor can NVTX\n"
-		"ranges. Without -p all programs of the machine are watched.\n\n");
+		"ranges. Without -p and --worker all programs of the machine are watched.\n\n");
 	flags_help(dst, &set);
 	buf_add_str(dst,
 		    "\n"
@@ -223,6 +242,8 @@ void gpu_help(struct buf *dst)
 		    "  bpfprof gpu -p 1234 -d 30 -o gpu.html       launches as a flame graph\n"
 		    "  bpfprof gpu -p 1234 -d 5 -o gpu.json        every call, to be opened in "
 		    "Perfetto\n"
+		    "  bpfprof gpu --worker '*policy*' -d 60       Ray workers of these classes\n"
+		    "  bpfprof gpu --worker '*policy*' --steps 3:5  two steps of each of them\n"
 		    "  bpfprof gpu --once --json                   for scripts\n");
 	buf_add_str(dst, exit_text);
 }

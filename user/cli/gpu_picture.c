@@ -6,6 +6,7 @@
 
 #include "base/time.h"
 #include "cli/gpu_job.h"
+#include "cli/gpu_steps.h"
 #include "kernel/gpu_probes.h"
 
 /* Room for one more element of size bytes; false and noted without memory. */
@@ -151,6 +152,7 @@ int gpu_picture_take(struct gpu_picture *picture, const struct gpu_job *job)
 	gpu_probes_comms(job->probes, add_comm, picture);
 	gpu_probes_memory(job->probes, add_memory, picture);
 	gpu_probes_counters(job->probes, picture->counters);
+	gpu_steps_choose(job, picture);
 	sort(picture->counts, picture->nr_counts, sizeof(*picture->counts), compare_counts);
 	for (i = 0; i < picture->nr_counts; i++) {
 		key = &picture->counts[i].key;

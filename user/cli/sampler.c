@@ -105,7 +105,8 @@ static void on_sample(void *arg, const struct sample_view *view)
 			sampler_ranks_look(sampler, view->process);
 		input.ranks = view->process->ranks;
 	}
-	if (!is_wanted(sampler, &input))
+	/* With steps the kernel has left out the calls that are in none. */
+	if (!(view->call && sampler->steps) && !is_wanted(sampler, &input))
 		return;
 	if (view->call) {
 		sampler->handlers.call_stack(sampler->handlers.arg, &input, view->call);
@@ -268,8 +269,8 @@ static int open_session(struct sampler *sampler, enum session_clock clock)
 		.hz = options->hz,
 		.clock = clock,
 		.cycles = options->cycles,
-		.filter = (options->nr_pids || options->child) && !options->nr_comms &&
-			  !options->nr_workers,
+		.filter = options->told_only || ((options->nr_pids || options->child) &&
+						 !options->nr_comms && !options->nr_workers),
 		.follow = options->follow ||
 			  ((options->nr_pids || options->child) && !options->no_subprocesses),
 		.ring_bytes = options->test_ring_bytes,

@@ -66,6 +66,7 @@ struct sampler_options {
 	bool tell_workers; /* say on standard error which were found */
 	pid_t child; /* one more process, 0 = none */
 	bool no_subprocesses; /* children of pids and of the child do not count */
+	bool told_only; /* nothing but what sampler_targets_add() is told of, and pids */
 	bool follow; /* children of what sampler_targets_add() is told later do count */
 	bool gil; /* only samples whose thread held Python's GIL */
 	const char *host_root; /* or NULL */

@@ -16,27 +16,29 @@
 
 #define NAME_BYTES 1024
 
-static void tell(pid_t pid, const struct worker_names *names, const char *pattern)
+void worker_processes_tell(pid_t pid, const char *name, const char *pattern)
 {
-	__cleanup(buf_fini) struct buf name = { .max = NAME_BYTES };
+	__cleanup(buf_fini) struct buf text = { .max = NAME_BYTES };
 
-	text_add_shown(&name, worker_name(names));
-	log_info("watching worker '%s' pid %d (matched '%s')", name.data ? name.data : "", pid,
+	text_add_shown(&text, name);
+	log_info("watching worker '%s' pid %d (matched '%s')", text.data ? text.data : "", pid,
 		 pattern);
 }
 
 struct search {
-	struct pids found;
 	struct deadline_runner *runner;
 	char *const *patterns;
 	size_t nr_patterns;
+	int (*found)(void *arg, pid_t pid, const struct proc_usage *usage, const char *name,
+		     const char *pattern);
+	void *arg;
 };
 
 static int look(void *arg, pid_t pid, const struct proc_usage *usage)
 {
 	char argv[PROC_CMDLINE_MAX], title[TITLE_MAX + 1], script[RAY_ROLE_TEXT_MAX];
 	struct worker_names names = { .comm = usage->comm };
-	struct search *search = arg;
+	const struct search *search = arg;
 	ssize_t len;
 	int found;
 
@@ -52,23 +54,42 @@ static int look(void *arg, pid_t pid, const struct proc_usage *usage)
 	found = worker_match(search->patterns, search->nr_patterns, &names);
 	if (found < 0)
 		return 0;
-	tell(pid, &names, search->patterns[found]);
-	return pids_add(&search->found, pid);
+	return search->found(search->arg, pid, usage, worker_name(&names), search->patterns[found]);
+}
+
+int worker_processes_each(struct deadline_runner *runner, char *const *patterns, size_t nr_patterns,
+			  int (*found)(void *arg, pid_t pid, const struct proc_usage *usage,
+				       const char *name, const char *pattern),
+			  void *arg)
+{
+	struct search search = { .runner = runner,
+				 .patterns = patterns,
+				 .nr_patterns = nr_patterns,
+				 .found = found,
+				 .arg = arg };
+
+	return pids_each(look, &search);
+}
+
+static int tell_and_add(void *arg, pid_t pid, const struct proc_usage *usage, const char *name,
+			const char *pattern)
+{
+	(void)usage;
+	worker_processes_tell(pid, name, pattern);
+	return pids_add(arg, pid);
 }
 
 int worker_processes_find(struct pids *ret, struct deadline_runner *runner, char *const *patterns,
 			  size_t nr_patterns)
 {
-	struct search search = { .runner = runner,
-				 .patterns = patterns,
-				 .nr_patterns = nr_patterns };
-	int err = pids_each(look, &search);
+	struct pids found = { 0 };
+	int err = worker_processes_each(runner, patterns, nr_patterns, tell_and_add, &found);
 
 	if (err) {
-		pids_fini(&search.found);
+		pids_fini(&found);
 		return err;
 	}
-	pids_sort(&search.found);
-	*ret = search.found;
+	pids_sort(&found);
+	*ret = found;
 	return 0;
 }

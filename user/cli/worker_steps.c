@@ -56,6 +56,8 @@ struct worker_steps {
 	uint64_t nr_changes, nr_bad, nr_full, nr_forgotten;
 	uint64_t nr_unread; /* processes, at the start */
 	uint64_t nr_outside, nr_late; /* samples: in no wanted step; too old to know */
+	void (*notify)(void *arg, const struct bpfprof_task_id *task, bool begins);
+	void *notify_arg;
 };
 
 int worker_steps_new(struct worker_steps **ret, struct sampler *sampler)
@@ -67,6 +69,14 @@ int worker_steps_new(struct worker_steps **ret, struct sampler *sampler)
 	all->sampler = sampler;
 	*ret = all;
 	return 0;
+}
+
+void worker_steps_notify(struct worker_steps *all,
+			 void (*step)(void *arg, const struct bpfprof_task_id *task, bool begins),
+			 void *arg)
+{
+	all->notify = step;
+	all->notify_arg = arg;
 }
 
 static void worker_remove(struct worker_steps *all, struct worker *worker)
@@ -185,12 +195,20 @@ static bool is_through(const struct worker_steps *all, const struct worker *work
  */
 static void step_begins(struct worker_steps *all, struct worker *worker, uint64_t ts_ns)
 {
+	uint64_t before = worker->steps.nr_windows;
+
 	steps_begin(&worker->steps, all->sampler->options->steps, ts_ns);
+	if (all->notify && worker->steps.nr_windows > before)
+		all->notify(all->notify_arg, &worker->task, true);
 }
 
 static void step_ends(struct worker_steps *all, struct worker *worker, uint64_t ts_ns)
 {
+	uint64_t before = worker->steps.nr_recorded;
+
 	steps_end(&worker->steps, ts_ns);
+	if (all->notify && worker->steps.nr_recorded > before)
+		all->notify(all->notify_arg, &worker->task, false);
 	if (!is_through(all, worker))
 		return;
 	titles_finish(&all->sampler->session, &worker->task);

@@ -27,6 +27,11 @@ struct worker_steps;
 int worker_steps_new(struct worker_steps **ret, struct sampler *sampler);
 void worker_steps_free(struct worker_steps *all);
 
+/* Called as a wanted step of a worker begins, and as it ends. */
+void worker_steps_notify(struct worker_steps *all,
+			 void (*step)(void *arg, const struct bpfprof_task_id *task, bool begins),
+			 void *arg);
+
 /* The workers that are there already: they are waited for, also before their first call. */
 void worker_steps_look(struct worker_steps *all);
 

@@ -117,6 +117,10 @@ static const struct gpu_function functions[] = {
 	/* The free bytes are at the first pointer, the total at the second. */
 	CU(cuMemGetInfo, "_v2", MEMORY_INFO, .flags = RETURNS, .out = 1, .size = { 2 }),
 
+	/* What cudaProfilerStart and cudaProfilerStop call. */
+	CU(cuProfilerStart, "", WINDOW_BEGIN),
+	CU(cuProfilerStop, "", WINDOW_END),
+
 	COLLECTIVES(ncclAllReduce, 3, 4, 5, 6, 7),
 	COLLECTIVES(ncclReduceScatter, 3, 4, 5, 6, 7),
 	COLLECTIVES(ncclAllGather, 3, 4, 0, 5, 6),

@@ -441,6 +441,55 @@ void gpu_probes_memory(const struct gpu_probes *probes,
 		 memory_one, &call);
 }
 
+struct windows_call {
+	struct bpfprof_gpu_process_key key, next;
+	struct bpfprof_gpu_window value;
+	void (*each)(void *arg, const struct bpfprof_gpu_process_key *key,
+		     const struct bpfprof_gpu_window *window);
+	void *arg;
+};
+
+static void windows_one(void *arg)
+{
+	struct windows_call *call = arg;
+
+	call->each(call->arg, &call->key, &call->value);
+}
+
+void gpu_probes_windows(const struct gpu_probes *probes,
+			void (*each)(void *arg, const struct bpfprof_gpu_process_key *key,
+				     const struct bpfprof_gpu_window *window),
+			void *arg)
+{
+	struct windows_call call = { .each = each, .arg = arg };
+
+	map_each(probes->session->skel->maps.gpu_windows, &call.key, &call.next, &call.value,
+		 windows_one, &call);
+}
+
+int gpu_probes_steps(struct gpu_probes *probes, uint64_t start, uint64_t stop)
+{
+	const struct bpfprof_gpu_steps steps = { .start = start, .stop = stop };
+	uint32_t zero = 0;
+
+	return bpf_map__update_elem(probes->session->skel->maps.gpu_steps, &zero, sizeof(zero),
+				    &steps, sizeof(steps), BPF_ANY)
+		       ? -errno
+		       : 0;
+}
+
+void gpu_probes_step(struct gpu_probes *probes, uint32_t pid, uint64_t start_ns, bool in_step)
+{
+	const struct bpfprof_gpu_process_key key = { .start_ns = start_ns, .pid = pid };
+	struct bpf_map *map = probes->session->skel->maps.gpu_stepping;
+	const uint32_t yes = 1;
+
+	if (in_step)
+		bpf_map__update_elem(map, &key, sizeof(key), &yes, sizeof(yes), BPF_ANY);
+	else
+		bpf_map__delete_elem(map, &key, sizeof(key), 0);
+}
+
 void gpu_probes_counters(const struct gpu_probes *probes, uint64_t counters[GPU_NR_COUNTERS])
 {
 	struct bpf_map *map = probes->session->skel->maps.gpu_counters;

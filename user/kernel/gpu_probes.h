@@ -71,6 +71,17 @@ void gpu_probes_memory(const struct gpu_probes *probes,
 		       void *arg);
 void gpu_probes_counters(const struct gpu_probes *probes, uint64_t counters[GPU_NR_COUNTERS]);
 
+/*
+ * Only calls in the profiler's windows [start, stop) of each process count, key.window says so, and
+ * those of processes that are told to be in a step. 0 or -errno.
+ */
+int gpu_probes_steps(struct gpu_probes *probes, uint64_t start, uint64_t stop);
+void gpu_probes_step(struct gpu_probes *probes, uint32_t pid, uint64_t start_ns, bool in_step);
+void gpu_probes_windows(const struct gpu_probes *probes,
+			void (*each)(void *arg, const struct bpfprof_gpu_process_key *key,
+				     const struct bpfprof_gpu_window *window),
+			void *arg);
+
 /* Threads that are in no call and were in none since idle_since_ns make room for others. */
 void gpu_probes_sweep(struct gpu_probes *probes, uint64_t idle_since_ns);
 /* A process that has ended leaves calls open that never return. */

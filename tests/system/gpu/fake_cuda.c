@@ -283,6 +283,9 @@ TRAMPOLINE(cuStreamSynchronize_ptsz, blocking);
 TRAMPOLINE(cuCtxSynchronize, blocking);
 TRAMPOLINE(cuEventSynchronize, blocking);
 
+TRAMPOLINE(cuProfilerStart, done);
+TRAMPOLINE(cuProfilerStop, done);
+
 TRAMPOLINE(cuModuleGetFunction, module_function);
 TRAMPOLINE(cuLibraryGetKernel, library_kernel);
 TRAMPOLINE(cuKernelGetFunction, kernel_function);

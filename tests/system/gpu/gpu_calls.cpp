@@ -1027,16 +1027,92 @@ static void forks(unsigned int wait_ms)
 		trainer::forward(triton);
 }
 
+/* Calls that are not to be counted. */
+static void uncounted(uint64_t kernel)
+{
+	uint64_t none = 0;
+
+	for (unsigned int i = 0; i < 7; i++)
+		raw("cuLaunchKernel", kernel, 5, 1, 1, 32, 1, 1, 0, none, (void *)nullptr,
+		    (void *)nullptr);
+	raw("cuStreamSynchronize", STREAM_2);
+}
+
+static void counted(uint64_t kernel, unsigned int times)
+{
+	for (unsigned int i = 0; i < times; i++)
+		trainer::forward(kernel);
+	waits::for_stream(STREAM_1);
+}
+
+/* Windows of the profiler; the third and the fourth are told. */
+static void windows()
+{
+	uint64_t triton = kernel_of_module(TRITON), lost = 0;
+
+	for (unsigned int window = 1; window <= 6; window++) {
+		bool told = window == 3 || window == 4;
+
+		uncounted(triton);
+		if (window == 4) /* freed between two */
+			raw("cuMemFree_v2", lost);
+		raw("cuProfilerStart");
+		if (told)
+			counted(triton, 10 * window);
+		else
+			uncounted(triton);
+		raw("cuProfilerStart"); /* inside of it another one is nothing */
+		if (window == 3)
+			lost = memory::weights(1000);
+		if (window == 4)
+			memory::weights(2000);
+		raw("cuProfilerStop");
+	}
+}
+
+static char *title;
+static size_t title_room;
+
+static void title_set(const char *text)
+{
+	memset(title, 0, title_room);
+	strncpy(title, text, title_room - 1);
+	prctl(PR_SET_NAME, text);
+}
+
+/* Calls of an actor's method; the second and the third are told. */
+static void methods()
+{
+	uint64_t triton = kernel_of_module(TRITON);
+
+	for (unsigned int step = 1; step <= 4; step++) {
+		title_set("ray::PolicyWorker");
+		usleep(200000);
+		uncounted(triton);
+		title_set("ray::PolicyWorker.train");
+		usleep(200000);
+		if (step == 2 || step == 3)
+			counted(triton, 10 * step);
+		else
+			uncounted(triton);
+		usleep(50000);
+	}
+	title_set("ray::PolicyWorker");
+}
+
 int main(int argc, char **argv)
 {
 	const char *secret = getenv("TARGET_NONDUMPABLE");
-	std::string scenario = argc > 2 ? argv[1] : "";
+	std::string scenario;
 	uint64_t all = 0, pair = 0, kernel = 0, early = 0;
 
 	alarm(300);
 	if (argc < 3)
 		return 2;
 	folder = argv[2];
+	scenario = argv[1];
+	title = argv[0];
+	title_room = (size_t)(argv[argc - 1] + strlen(argv[argc - 1]) - argv[0]);
 	if (secret && *secret == '1')
 		prctl(PR_SET_DUMPABLE, 0);
 	if (scenario != "mapped")
@@ -1070,6 +1146,10 @@ int main(int argc, char **argv)
 	} else if (scenario == "paced") {
 		paced();
 		line_of_input();
+	} else if (scenario == "windows") {
+		windows();
+	} else if (scenario == "methods") {
+		methods();
 	} else if (scenario == "nested") {
 		nested();
 	} else if (scenario == "nccl") {
