@@ -357,6 +357,25 @@ def storm(context):
 
 
 @test()
+def ring_full(context):
+    """With a buffer that is far too small: what is missing is counted, to the call."""
+    os.environ["BPFPROF_TEST_RING_BYTES"] = "16384"
+    try:
+        truth, _, trace, seen, messages = traced(context, "threads")
+    finally:
+        del os.environ["BPFPROF_TEST_RING_BYTES"]
+    made = truth["calls"]["cuLaunchKernel"]["calls"]
+    lost = seen.lost["traced_calls_ring_full"]
+    context.note("%d of %d lost" % (lost, made))
+    check(lost and len(trace.slices) + lost == made, "%d and %d of %d" % (len(trace.slices), lost,
+                                                                          made))
+    check(trace.other["lost"]["traced_calls_ring_full"] == lost, str(trace.other))
+    check("%d calls are missing" % lost in messages, messages)
+    calls = {row["exported"]: row["calls"] for row in seen.process(truth["pid"])["calls"]}
+    check(calls["cuLaunchKernel"] == made, "counted: %s" % calls)
+
+
+@test()
 def loud_names(context):
     """Names that are no UTF-8, or would end a string."""
     caller = Caller(context, "names")
