@@ -60,9 +60,9 @@ class Caller(Child):
 class Watch(Child):
     """A running bpfprof gpu that has hooked one library."""
 
-    def __init__(self, pid):  # pylint: disable=super-init-not-called
+    def __init__(self, pid, *more):  # pylint: disable=super-init-not-called
         self.group, self.usage = False, None
-        self.argv = [BPFPROF, "gpu", "--once", "--json", "-d", "600", "-p", str(pid)]
+        self.argv = [BPFPROF, "gpu", "--once", "--json", "-d", "600", "-p", str(pid), *more]
         with open(out("gpu.log"), "wb") as log:
             self.process = subprocess.Popen(self.argv, stdin=subprocess.DEVNULL, stderr=log,
                                             stdout=subprocess.PIPE)
@@ -169,6 +169,24 @@ def measure_stacks(bare, hooked, rounds):
     return list(rows.values()), seen["stacks"]["taken"] / wanted
 
 
+def measure_traced(bare, hooked, rounds):
+    """Each call with its end, and told by itself."""
+    rows = {what: Row(name + ", traced") for what, (name, _, _) in CALLS.items()}
+    with Watch(hooked.pid, "-o", out("gpu-trace.json")) as watch:
+        for what in CALLS:
+            hooked.ns(what, NR_CALLS // 10)
+        for _ in range(rounds):
+            for what, row in rows.items():
+                row.measure(bare, hooked, what, NR_CALLS)
+        watch.end()
+    with open(out("gpu-trace.json"), encoding="utf-8") as file:
+        other = json.load(file)["otherData"]
+    return list(rows.values()), {
+        "bytes": os.path.getsize(out("gpu-trace.json")), "lost": lost_of(other),
+        "kept": other["calls"], "dropped": other["calls_dropped"],
+        "made": (NR_CALLS // 10 + rounds * NR_CALLS) * sum(one[1] for one in CALLS.values())}
+
+
 def measure_programs(hooked):
     """What of it is spent in bpfprof's programs, by the kernel's statistics; these take time, too."""
     found = {}
@@ -210,13 +228,19 @@ def launch_evenly(caller, watch, warm, seconds):
 
 def measure_threads(library, warm, seconds):
     with Caller(library) as caller:
+        with Watch(caller.pid, "-o", out("gpu-trace.json")) as watch:
+            traced, traced_percent = launch_evenly(caller, watch, warm, seconds)
+            watch.end()
         with Watch(caller.pid) as watch:
             done, percent = launch_evenly(caller, watch, warm, seconds)
             seen = watch.end()
         with Table(caller.pid) as table:
             drawn_percent = launch_evenly(caller, table, warm, seconds)[1]
     counted = sum(row["calls"] for one in seen["processes"] for row in one["launches"])
-    return {"launches": done, "counted": counted, "lost": lost_of(seen), "stacks": seen["stacks"],
+    with open(out("gpu-trace.json"), encoding="utf-8") as file:
+        other = json.load(file)["otherData"]
+    return {"traced": traced, "traced_kept": other["calls"], "traced_lost": lost_of(other),
+            "traced_percent": traced_percent, "launches": done, "counted": counted, "lost": lost_of(seen), "stacks": seen["stacks"],
             "launches_per_second": HZ, "agent_percent": percent,
             "agent_percent_live": drawn_percent}
 
@@ -233,6 +257,7 @@ def bench(quick):
             Caller(fakes.cuda, cpu) as other:
         calls, seen = measure_calls(bare, hooked, other, rounds)
         stacks, share = measure_stacks(bare, hooked, rounds)
+        traced, trace = measure_traced(bare, hooked, rounds)
         programs = measure_programs(hooked)
     threads = measure_threads(fakes.cuda, 1 if quick else 3, 4 if quick else 15)
     print("Hooked calls, ns of CPU time of one (medians of %d rounds of %d calls, with stacks of %d; "
@@ -245,13 +270,22 @@ def bench(quick):
               ", ".join("%s %.0f ns in %.1f runs" % (what, one["ns"], one["runs"])
                         for what, one in programs.items()), lost_of(seen) or "nothing"))
     print_table(["call", "bare", "hooked", "added", "least-greatest", "goal"],
-                [row.cells() for row in [*calls, *stacks]])
+                [row.cells() for row in [*calls, *stacks, *traced]])
+    plain = statistics.median(calls[0].added())
+    print("Traced: a launch costs %.1f times as much as one that is counted only. Of %d calls in a loop "
+          "%d are in the file of\n  %.0f MB, %d were dropped for its size, lost: %s." % (
+              statistics.median(traced[0].added()) / plain, trace["made"], trace["kept"],
+              trace["bytes"] / 1e6, trace["dropped"], trace["lost"] or "nothing"))
     print("%d threads, %d launches a second together" % (THREADS, HZ))
     print_table(["what", "measured", "goal"], [
         ["launches counted", "%d of %d" % (threads["counted"], threads["launches"]), "all"],
         ["lost", threads["lost"] or 0, "0"],
         ["stacks taken, skipped", "%(taken)d, %(skipped)d" % threads["stacks"], ""],
         ["CPU of bpfprof, % of a core", "%.2f" % threads["agent_percent"], "2"],
-        ["the same with its live table", "%.2f" % threads["agent_percent_live"], "2"]])
-    return {"rows": {row.name: row.result() for row in [*calls, *stacks]}, "lost": lost_of(seen),
+        ["the same with its live table", "%.2f" % threads["agent_percent_live"], "2"],
+        ["launches traced", "%d of %d" % (threads["traced_kept"], threads["traced"]), "all"],
+        ["lost", threads["traced_lost"] or 0, "0"],
+        ["CPU of bpfprof meanwhile, %", "%.2f" % threads["traced_percent"], ""]])
+    return {"rows": {row.name: row.result() for row in [*calls, *stacks, *traced]}, "trace": trace,
+            "lost": lost_of(seen),
             "stacks_taken_share": share, "programs": programs, "threads": threads}

@@ -306,12 +306,40 @@ def judge_gpu_counts(results):
                  note=f"{calls} calls, {got.number('stacks', 'taken')} stacks")
 
 
+def judge_gpu_trace(results):
+    """A trace has each call of the same three programs."""
+    got = Recording(results, "gpu-trace")
+    if got.status != 0:
+        return Check(got.case, problem=f"exit {got.status}: {first_error(got)}")
+    found = {}
+    for line in results.files.get("gpu-trace.calls", []):
+        if line.strip():
+            count, pid, name = line.split()
+            found[int(pid), name] = int(count)
+    problem, calls = None, 0
+    for scenario in ("launches", "copies", "nccl"):
+        lines = results.files.get(f"gpu-{scenario}.truth", [])
+        truth = next((json.loads(line) for line in lines if line.startswith("{")), None)
+        wanted = {}
+        for name, one in (truth or {"calls": {}})["calls"].items():
+            key = truth["pid"], gpu_shown(name)
+            wanted[key] = wanted.get(key, 0) + one["calls"]
+        calls += sum(wanted.values())
+        wrong = [f"{key}: {found.get(key)}, not {n}" for key, n in wanted.items()
+                 if found.get(key) != n]
+        problem = problem or (not wanted and "no truth") or (wrong and wrong[0]) or None
+    lost = {reason: n for reason, n in got.number("lost").items() if n} if got.stats else None
+    if lost != {} and not problem:
+        problem = f"lost: {lost}"
+    return Check(got.case, problem=problem, note=f"{calls} calls")
+
+
 def judge_gpu(results):
     """From Linux 6.6 on calls are counted; before that it is said what is missing."""
     kernel = results.facts.get("kernel") or "0.0"
     able = tuple(map(int, re.findall(r"\d+", kernel)[:2])) >= (6, 6)
     if able:
-        check = judge_gpu_counts(results)
+        checks = [judge_gpu_counts(results), judge_gpu_trace(results)]
     else:
         got = Recording(results, "gpu-caps")
         check = Check("gpu-caps", note=got.out[0][:160] if got.out else "")
@@ -319,6 +347,7 @@ def judge_gpu(results):
             check.problem = f"exit {got.status}, not 3: {first_error(got)}"
         elif len(got.out) != 1 or not re.search(r"uprobe_multi.*Linux 6\.6", got.out[0]):
             check.problem = f"not one sentence of what is missing: {' | '.join(got.out)[:300]}"
+        checks = [check]
     lines = results.files.get("gpu-doctor.out", [])
     said = next((line.strip() for line in lines if re.match(r"\w+ +gpu_calls\b", line)), "")
     doctor = Check("gpu-doctor", note=said[:160])
@@ -326,7 +355,7 @@ def judge_gpu(results):
         doctor.problem = f"gpu_calls: {said or 'not told: ' + ' '.join(lines)[:200]}"
     elif results.facts.get("gpu-doctor.rc") != "0":
         doctor.problem = f"exit {results.facts.get('gpu-doctor.rc')}, not 0"
-    return [check, doctor]
+    return [*checks, doctor]
 
 
 def judge_refused(results):

@@ -376,6 +376,8 @@ static int run_with(struct gpu_job *job)
 		.host_root = record->host_root,
 		.gpu = true,
 		.gpu_trace = job->options->trace,
+		.test_ring_bytes = record->test_ring_bytes,
+		.test_row_slots = record->test_row_slots,
 	};
 	status = open_all(job);
 	if (!status)

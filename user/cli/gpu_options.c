@@ -199,6 +199,8 @@ int gpu_options_parse(struct gpu_options *options, int argc, char *const argv[],
 		err = reason(error, "--format: goes with -o");
 	if (!err)
 		err = record_formats_choose(&result->record, parse.format, true, error);
+	if (!err)
+		err = record_test_knobs(&result->record, error);
 	for (i = 0; i < result->record.nr_outputs; i++)
 		result->trace |= result->record.outputs[i].format == OUTPUT_TRACE;
 	if (!err && result->max_trace_bytes && !result->trace)

@@ -490,6 +490,14 @@ static int test_knob(const char *name, uint64_t min, uint32_t *ret, struct buf *
 	return 0;
 }
 
+int record_test_knobs(struct record_options *options, struct buf *error)
+{
+	return test_knob("BPFPROF_TEST_RING_BYTES", (uint64_t)sysconf(_SC_PAGESIZE),
+			 &options->test_ring_bytes, error)
+		       ?: test_knob("BPFPROF_TEST_ROW_SLOTS", TEST_ROW_SLOTS_MIN,
+				    &options->test_row_slots, error);
+}
+
 int record_options_parse(struct record_options *options, int argc, char *const argv[],
 			 struct buf *error)
 {
@@ -505,11 +513,7 @@ int record_options_parse(struct record_options *options, int argc, char *const a
 	if (!err)
 		err = check_together(result, error);
 	if (!err)
-		err = test_knob("BPFPROF_TEST_RING_BYTES", (uint64_t)sysconf(_SC_PAGESIZE),
-				&result->test_ring_bytes, error);
-	if (!err)
-		err = test_knob("BPFPROF_TEST_ROW_SLOTS", TEST_ROW_SLOTS_MIN,
-				&result->test_row_slots, error);
+		err = record_test_knobs(result, error);
 	if (err) {
 		record_options_fini(result);
 		return err == -ECANCELED ? OPTIONS_HELP : err;

@@ -78,6 +78,8 @@ struct record_options {
 int record_output_take(struct record_options *options, const char *value, struct buf *why);
 int record_formats_choose(struct record_options *options, enum output_format format, bool traces,
 			  struct buf *error);
+/* From the environment, as above. 0, or -EINVAL with a sentence. */
+int record_test_knobs(struct record_options *options, struct buf *error);
 
 #define TOP_DELAY_DEFAULT_NS 1000000000ULL
 #define TOP_DELAY_MIN_NS 100000000ULL

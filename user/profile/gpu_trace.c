@@ -135,7 +135,6 @@ static void call_add(struct gpu_trace *trace, const struct bpfprof_gpu_trace *ca
 	struct process_entry *process;
 	struct thread_entry *thread = NULL;
 
-	trace->nr_calls++;
 	process = process_get(trace, call->pid, call->start_ns, GPU_TRACE_MAX_PROCESSES);
 	if (process)
 		thread = thread_get(trace, process->index, call->tid);
@@ -143,6 +142,7 @@ static void call_add(struct gpu_trace *trace, const struct bpfprof_gpu_trace *ca
 		trace->calls_lost++;
 		return;
 	}
+	trace->nr_calls++;
 	trace->processes[process->index].nr_calls++;
 	memcpy(trace->threads[thread->index].name, call->comm, BPFPROF_COMM_LEN);
 	event.thread = thread->index;
@@ -226,7 +226,6 @@ void gpu_trace_note_open(struct gpu_trace *trace, uint32_t tid,
 	for (i = 0; i < thread->depth && i < BPFPROF_GPU_MAX_OPEN; i++) {
 		open = grown(trace->open, trace->nr_open, &trace->cap_open, sizeof(*open));
 		if (!open) {
-			trace->nr_calls++;
 			trace->calls_lost++;
 			continue;
 		}

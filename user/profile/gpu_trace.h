@@ -76,7 +76,8 @@ const struct gpu_trace_process *gpu_trace_processes(const struct gpu_trace *trac
 const struct gpu_trace_thread *gpu_trace_threads(const struct gpu_trace *trace, size_t *ret_nr);
 const char *gpu_trace_title_text(const struct gpu_trace *trace, uint64_t handle); /* borrowed */
 
-uint64_t gpu_trace_nr_calls(const struct gpu_trace *trace); /* that came, kept or not */
+uint64_t
+gpu_trace_nr_calls(const struct gpu_trace *trace); /* that there was room for, kept or not */
 int gpu_trace_error(const struct gpu_trace *trace); /* spool_error() */
 void gpu_trace_lost(const struct gpu_trace *trace, struct stats_reasons *dst);
 

@@ -4,12 +4,15 @@
  * which. Prints "ready", waits for a line, works, prints one line of JSON: what it did between the
  * two. Ends by its standard input's end, or by a line "exit". Functions of different namespaces
  * make different calls, so that each key that is counted has a stack of its own, but for "shared".
+ * With GPU_CALLS_LOG each call is written to that file, too: its thread, function, when it was made
+ * (CLOCK_MONOTONIC), and by whom: "inner" is what the library calls itself.
  */
 #include "fake_cuda.h"
 #include "fake_nccl.h"
 
 #include <algorithm>
 #include <array>
+#include <csetjmp>
 #include <csignal>
 #include <cstdarg>
 #include <cstdio>
@@ -23,6 +26,7 @@
 #include <pthread.h>
 #include <string>
 #include <sys/prctl.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -138,10 +142,59 @@ static void load()
 	nccl = must(dlopen((folder + "/libnccl.so.2").c_str(), RTLD_NOW | RTLD_GLOBAL), "libnccl");
 }
 
+/* Each call by itself, for GPU_CALLS_LOG. */
+struct Made {
+	int tid;
+	std::string name;
+	uint64_t begin, end;
+	const char *by;
+};
+
+static std::mutex made_lock;
+static std::vector<Made> made;
+static const char *const log_path = getenv("GPU_CALLS_LOG");
+static thread_local Made last_made;
+
+static void note_made(const char *name, uint64_t begin, uint64_t end, const char *by = "caller")
+{
+	if (!log_path)
+		return;
+	last_made = { gettid(), name, begin, end, by };
+	std::lock_guard<std::mutex> guard(made_lock);
+	made.push_back(last_made);
+}
+
+/* A call that the library made within the last one. */
+static void note_inner(const char *name)
+{
+	note_made(name, last_made.begin, last_made.end, "inner");
+}
+
+static void write_made()
+{
+	FILE *file = log_path ? fopen(log_path, "w") : NULL;
+
+	if (log_path && !file) {
+		perror(log_path);
+		_exit(1);
+	}
+	if (!file)
+		return;
+	for (auto &one : made)
+		fprintf(file, "%d %s %lu %lu %s\n", one.tid, one.name.c_str(), one.begin, one.end,
+			one.by);
+	fclose(file);
+}
+
 /* Calls a function by its name; the arguments' types are the prototype. */
 template <class... A> static INLINE int raw(const char *name, A... arguments)
 {
-	return ((int (*)(A...))symbol(name))(arguments...);
+	auto function = (int (*)(A...))symbol(name);
+	uint64_t begin = now_ns();
+	int result = function(arguments...);
+
+	note_made(name, begin, now_ns());
+	return result;
 }
 
 static void note(const char *where, const char *name, uint64_t bytes, uint64_t ns, int result)
@@ -166,8 +219,10 @@ static INLINE int call(const char *where, const char *name, uint64_t bytes, A...
 	auto function = (int (*)(A...))symbol(name);
 	uint64_t begin = now_ns();
 	int result = function(arguments...);
+	uint64_t end = now_ns();
 
-	note(where, name, bytes, now_ns() - begin, result);
+	note_made(name, begin, end);
+	note(where, name, bytes, end - begin, result);
 	return result;
 }
 
@@ -627,6 +682,7 @@ static void note_kernel(const char *where, const char *kernel, uint64_t stream)
 				kernel, stream);
 	std::lock_guard<std::mutex> guard(truth.lock);
 
+	note_inner("cuLaunchKernelEx");
 	truth.launches[line]++;
 	truth.calls["cuLaunchKernelEx"].calls++;
 	truth.where[where]["cuLaunchKernelEx"]++;
@@ -785,6 +841,131 @@ static void many_threads()
 		all.emplace_back(threads::work, kernel, i, 2000 + i);
 	for (auto &one : all)
 		one.join();
+}
+
+/* As fast as it is told: so many launches a second of each thread, for that long. */
+namespace storm
+{
+static const unsigned int HZ = 10000, SECONDS = 2;
+
+NOINLINE void work(uint64_t kernel, unsigned int thread)
+{
+	uint64_t begin = now_ns();
+
+	for (unsigned int i = 0; i < HZ * SECONDS; i++) {
+		launch("storm::work", "cuLaunchKernel", kernel, { 1, 1, 1 }, { 32, 1, 1 },
+		       0x100 + thread);
+		while (now_ns() < begin + i * (1000000000ULL / HZ))
+			usleep(500);
+	}
+}
+}
+
+static void many_launches()
+{
+	uint64_t kernel = kernel_of_module(TRITON);
+	std::vector<std::thread> all;
+
+	for (unsigned int i = 0; i < 8; i++)
+		all.emplace_back(storm::work, kernel, i);
+	for (auto &one : all)
+		one.join();
+}
+
+/* Steps of a training loop: launches on two streams, one of which is waited for, then both. */
+namespace loop
+{
+NOINLINE void step(uint64_t kernel, unsigned int launches)
+{
+	for (unsigned int i = 0; i < launches; i++) {
+		launch("loop::step", "cuLaunchKernel", kernel, { 64, 1, 1 }, { 128, 1, 1 }, STREAM_1);
+		if (i % 4 == 0)
+			launch("loop::step", "cuLaunchKernel", kernel, { 8, 1, 1 }, { 32, 1, 1 },
+			       STREAM_2);
+	}
+	call("loop::step", "cuStreamSynchronize", 0, STREAM_1);
+	launch("loop::step", "cuLaunchKernel", kernel, { 1, 1, 1 }, { 32, 1, 1 }, STREAM_1);
+	call("loop::step", "cuCtxSynchronize", 0);
+}
+}
+
+static void steps()
+{
+	uint64_t kernel = kernel_of_module(TRITON);
+
+	for (unsigned int i = 0; i < 10; i++)
+		loop::step(kernel, 3000);
+}
+
+/* What Ray's setproctitle does: over the arguments, then the thread's name. */
+static char *title_at;
+static size_t title_bytes;
+
+static void set_title(const char *title)
+{
+	memset(title_at, 0, title_bytes);
+	strncpy(title_at, title, title_bytes - 1);
+	prctl(PR_SET_NAME, title);
+}
+
+static void tasks()
+{
+	uint64_t kernel = kernel_of_module(TRITON), begin, begun, end, ended;
+
+	set_title("ray::Trainer");
+	for (unsigned int i = 0; i < 5; i++) {
+		begin = now_ns();
+		set_title("ray::Trainer.step");
+		begun = now_ns();
+		loop::step(kernel, 10);
+		usleep(10000);
+		end = now_ns();
+		set_title("ray::Trainer");
+		ended = now_ns();
+		note_made("ray::Trainer.step", begin, begun, "begins");
+		note_made("ray::Trainer.step", end, ended, "ends");
+		usleep(5000);
+	}
+}
+
+/* Calls that are left by a jump, not by their return. */
+namespace left
+{
+static sigjmp_buf before;
+
+static void jump(int)
+{
+	siglongjmp(before, 1);
+}
+
+NOINLINE void wait_and_leave()
+{
+	itimerval timer = { {}, { 0, 20000 } };
+	uint64_t begin = now_ns();
+
+	if (sigsetjmp(before, 1)) {
+		note_made("cuStreamSynchronize", begin, now_ns(), "left");
+		return;
+	}
+	setitimer(ITIMER_REAL, &timer, NULL);
+	((int (*)(uint64_t))symbol("cuStreamSynchronize"))(STREAM_1);
+}
+}
+
+static void jumps()
+{
+	uint64_t kernel = kernel_of_module(TRITON);
+
+	signal(SIGALRM, left::jump); /* in place of the end after a while */
+	for (unsigned int i = 0; i < 10; i++) {
+		latency(1000000);
+		left::wait_and_leave();
+		latency(0);
+		trainer::forward(kernel);
+		waits::for_stream(STREAM_1);
+	}
+	signal(SIGALRM, SIG_DFL);
+	alarm(300);
 }
 
 namespace hangs
@@ -1070,15 +1251,6 @@ static void windows()
 	}
 }
 
-static char *title;
-static size_t title_room;
-
-static void title_set(const char *text)
-{
-	memset(title, 0, title_room);
-	strncpy(title, text, title_room - 1);
-	prctl(PR_SET_NAME, text);
-}
 
 /* Calls of an actor's method; the second and the third are told. */
 static void methods()
@@ -1086,10 +1258,10 @@ static void methods()
 	uint64_t triton = kernel_of_module(TRITON);
 
 	for (unsigned int step = 1; step <= 4; step++) {
-		title_set("ray::PolicyWorker");
+		set_title("ray::PolicyWorker");
 		usleep(200000);
 		uncounted(triton);
-		title_set("ray::PolicyWorker.train");
+		set_title("ray::PolicyWorker.train");
 		usleep(200000);
 		if (step == 2 || step == 3)
 			counted(triton, 10 * step);
@@ -1097,7 +1269,7 @@ static void methods()
 			uncounted(triton);
 		usleep(50000);
 	}
-	title_set("ray::PolicyWorker");
+	set_title("ray::PolicyWorker");
 }
 
 int main(int argc, char **argv)
@@ -1111,8 +1283,8 @@ int main(int argc, char **argv)
 		return 2;
 	folder = argv[2];
 	scenario = argv[1];
-	title = argv[0];
-	title_room = (size_t)(argv[argc - 1] + strlen(argv[argc - 1]) - argv[0]);
+	title_at = argv[0];
+	title_bytes = (size_t)(argv[argc - 1] + strlen(argv[argc - 1]) - argv[0]);
 	if (secret && *secret == '1')
 		prctl(PR_SET_DUMPABLE, 0);
 	if (scenario != "mapped")
@@ -1174,6 +1346,14 @@ int main(int argc, char **argv)
 		loud_names();
 	} else if (scenario == "recycled") {
 		recycled();
+	} else if (scenario == "storm") {
+		many_launches();
+	} else if (scenario == "steps") {
+		steps();
+	} else if (scenario == "tasks") {
+		tasks();
+	} else if (scenario == "jumps") {
+		jumps();
 	} else if (scenario == "fork") {
 		forks(0);
 	} else if (scenario == "fork_wait") {
@@ -1182,6 +1362,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "gpu_calls: no scenario %s\n", scenario.c_str());
 		return 2;
 	}
+	write_made();
 	say(json());
 	while (line_of_input() != "exit")
 		;

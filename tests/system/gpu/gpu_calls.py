@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gpu_calls.py SCENARIO FOLDER: the Python twin of gpu_calls.cpp, which says how both are talked to."""
+"""gpu_calls.py SCENARIO FOLDER: the Python twin of gpu_calls.cpp, which says how both are talked to.
+
+Of what a library calls itself GPU_CALLS_LOG has nothing.
+"""
 
 import collections
 import ctypes
@@ -90,6 +93,24 @@ class Truth:
 TRUTH = Truth()
 LIBRARIES = []
 FUNCTIONS = {}
+LOG_PATH = os.environ.get("GPU_CALLS_LOG")
+MADE = []
+
+
+def logged(name, function):
+    def run(*arguments):
+        begin = time.monotonic_ns()
+        result = function(*arguments)
+        MADE.append((threading.get_native_id(), name, begin, time.monotonic_ns(), "caller"))
+        return result
+    return run
+
+
+def write_made():
+    if LOG_PATH:
+        with open(LOG_PATH, "w", encoding="ascii") as file:
+            for one in MADE:
+                print(*one, file=file)
 
 
 def load(folder):
@@ -98,7 +119,7 @@ def load(folder):
     for name, prototype in PROTOTYPES.items():
         function = getattr(LIBRARIES[name.startswith("nccl")], name)
         function.argtypes = prototype
-        FUNCTIONS[name] = function
+        FUNCTIONS[name] = logged(name, function) if LOG_PATH else function
 
 
 def call(where, name, size, *arguments):
@@ -330,6 +351,7 @@ def main():
     print("ready", flush=True)
     sys.stdin.readline()
     scenario()
+    write_made()
     print(TRUTH.json(), flush=True)
     for line in sys.stdin:
         if line == "exit\n":
