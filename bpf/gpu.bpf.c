@@ -12,7 +12,7 @@
  * atomically; what belongs to a thread is written by that thread alone.
  */
 #define HOOKED_RETURNS
-#include "walk.bpf.h"
+#include "hooked.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -48,15 +48,6 @@ struct {
 	__type(key, struct bpfprof_gpu_key);
 	__type(value, struct bpfprof_gpu_count);
 } gpu_counts SEC(".maps");
-
-/* Key tid. Writer: BPF; user space deletes idle ones and those of processes that are gone. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 8192);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, __u32);
-	__type(value, struct bpfprof_gpu_thread);
-} gpu_threads SEC(".maps");
 
 /* What a thread begins with; too large for a program's stack. Nobody writes it. */
 struct {
@@ -696,7 +687,7 @@ SEC("?uprobe")
 int gpu_stack(struct pt_regs *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	__u32 tid = task->pid, i;
+	__u32 tid = task->pid;
 	struct bpfprof_gpu_thread *t = bpf_map_lookup_elem(&gpu_threads, &tid);
 	struct unwind_reader *r;
 
@@ -712,13 +703,7 @@ int gpu_stack(struct pt_regs *ctx)
 	r->call = t->call;
 	/* Without a time it has only begun. */
 	r->point = r->call.ns ? CALL_RETURN : CALL_ENTRY;
-	for (i = 0; i < BPFPROF_GPU_MAX_OPEN; i++) {
-		if (i >= t->depth)
-			break;
-		r->returns[i].va = t->open[i].sp;
-		r->returns[i].to = t->open[i].ret;
-		r->nr_returns = i + 1;
-	}
+	returns_take(r, t);
 	user_walk(r, task);
 	sample_send(r, task);
 	r->busy = 0;

@@ -18,18 +18,13 @@
 #include "cli/command.h"
 #include "cli/gpu_job.h"
 #include "cli/gpu_options.h"
-#include "gpu/kernel_names.h"
-#include "kernel/gpu_probes.h"
-#include "kernel/uprobe_multi.h"
 #include "profile/aggregate.h"
 
 #define AGGREGATE_BYTES (16U << 20)
 #define TEXT_MAX (16U << 20)
-#define LOOK_NS (20 * 1000000ULL) /* for new libraries, between two looks at what has come */
 #define NAMES_LIVE_NS (50 * 1000000ULL) /* of each second */
 #define NAMES_END_NS (2 * NS_PER_SECOND)
 #define TICK_NS NS_PER_SECOND
-#define IDLE_NS (5 * NS_PER_SECOND)
 #define COLUMNS_DEFAULT 80
 #define ROWS_DEFAULT 24
 /* To another screen and back; the cursor to its corner; what is below it away; the end of a line. */
@@ -50,30 +45,7 @@ static void on_exit_event(void *arg, const struct bpfprof_task_id *task, uint64_
 	struct gpu_job *job = arg;
 
 	(void)cpu_ns;
-	if (gpu_tally_exit(job->tally, task))
-		gpu_probes_forget_threads(job->probes, task->pid, task->start_ns);
-}
-
-static void on_call_stack(void *arg, const struct aggregate_input *input,
-			  const struct bpfprof_gpu_call *call)
-{
-	struct gpu_job *job = arg;
-
-	gpu_tally_stack(job->tally, input, call);
-}
-
-static void on_call(void *arg, const struct bpfprof_gpu_event *event)
-{
-	struct gpu_job *job = arg;
-
-	gpu_tally_call(job->tally, event);
-}
-
-static void on_kernel_name(void *arg, const struct bpfprof_gpu_name *name)
-{
-	struct gpu_job *job = arg;
-
-	gpu_tally_name(job->tally, name);
+	gpu_watch_exit(&job->watch, task);
 }
 
 static void screen_measure(size_t *ret_columns, size_t *ret_rows)
@@ -114,32 +86,14 @@ static int draw(struct gpu_job *job, struct gpu_picture *picture)
 
 	buf_init(&text, TEXT_MAX);
 	screen_measure(&columns, &rows);
-	err = gpu_picture_take(picture, job);
+	err = gpu_picture_take(picture, &job->watch);
 	if (!err)
-		gpu_names_find(job, picture, NAMES_LIVE_NS);
+		gpu_names_find(&job->watch, picture, NAMES_LIVE_NS);
 	if (!err)
 		err = gpu_text(&text, job, picture, columns);
 	if (!err)
 		draw_text(text.data ? text.data : "", rows);
 	return err;
-}
-
-static void say_watching(const struct gpu_job *job)
-{
-	const struct gpu_probes_library *libraries;
-	size_t nr, i, hooked = 0;
-	uint64_t functions = 0;
-
-	libraries = gpu_probes_libraries(job->probes, &nr);
-	for (i = 0; i < nr; i++) {
-		hooked += !libraries[i].problem;
-		functions += libraries[i].functions;
-		if (libraries[i].problem)
-			log_warn("%s: not watched: %s", libraries[i].path, libraries[i].problem);
-	}
-	log_info("watching %" PRIu64 " functions in %zu libraries", functions, hooked);
-	if (!hooked)
-		log_info("no process has loaded libcuda or libnccl yet");
 }
 
 static bool signal_arrived(int fd)
@@ -162,11 +116,10 @@ static int loop(struct gpu_job *job, int signal_fd, bool live, struct gpu_pictur
 	while (now_ns < end_ns && !err) {
 		wait_ms = sampler_run(&job->sampler);
 		now_ns = time_monotonic_ns();
-		if (gpu_probes_look(job->probes, now_ns, LOOK_NS))
+		if (gpu_watch_run(&job->watch, now_ns))
 			wait_ms = 0;
 		if (now_ns >= tick_ns) {
 			tick_ns = now_ns + TICK_NS;
-			gpu_probes_sweep(job->probes, now_ns - IDLE_NS);
 			if (live)
 				err = draw(job, picture);
 			if (sampler_targets_gone(&job->sampler)) {
@@ -216,9 +169,9 @@ static int finish(struct gpu_job *job, struct gpu_picture *picture)
 	/* What is under way: calls that were counted, but whose records have not been taken yet. */
 	sampler_run(&job->sampler);
 	job->end_ns = time_monotonic_ns();
-	err = gpu_picture_take(picture, job);
+	err = gpu_picture_take(picture, &job->watch);
 	if (!err)
-		gpu_names_find(job, picture, NAMES_END_NS);
+		gpu_names_find(&job->watch, picture, NAMES_END_NS);
 	if (!err && !to_stdout(job))
 		err = print_text(job, picture);
 	if (err)
@@ -236,12 +189,11 @@ static int run(struct gpu_job *job, int signal_fd)
 	status = sampler_start(&job->sampler);
 	if (status)
 		return status;
-	while (gpu_probes_look(job->probes, time_monotonic_ns(), NS_PER_SECOND))
-		sampler_run(&job->sampler);
+	gpu_watch_start(&job->watch);
 	job->start_ns = time_monotonic_ns();
 	job->start_wall_ns = time_wall_ns();
 	if (!live)
-		say_watching(job);
+		gpu_watch_tell(&job->watch);
 	else
 		fputs(SCREEN_OPEN, stdout);
 	err = loop(job, signal_fd, live, &picture);
@@ -263,30 +215,15 @@ static int open_all(struct gpu_job *job)
 {
 	struct sampler_handlers handlers = { .sample = on_sample,
 					     .exit = on_exit_event,
-					     .call_stack = on_call_stack,
-					     .call = on_call,
-					     .kernel_name = on_kernel_name,
 					     .arg = job };
-	int status, err;
+	int status;
 
-	err = aggregate_new(&job->aggregate, job->options->record.threads, AGGREGATE_BYTES);
-	if (!err)
-		err = gpu_tally_new(&job->tally, job->aggregate);
-	if (!err)
-		err = kernel_names_new(&job->names);
-	if (err) {
-		log_error("%s", strerror(-err));
-		return EXIT_FAILED;
-	}
+	gpu_watch_handle(&handlers, &job->watch);
 	status = sampler_open(&job->sampler, &job->sampler_options, &handlers);
 	if (status)
 		return status;
-	err = gpu_probes_new(&job->probes, &job->sampler.session, job->sampler.images,
-			     job->sampler.runner);
-	if (!err)
-		return EXIT_DONE;
-	log_error("calls cannot be watched: %s", strerror(-err));
-	return EXIT_FAILED;
+	return gpu_watch_open(&job->watch, &job->sampler, job->options->record.threads,
+			      AGGREGATE_BYTES);
 }
 
 static int run_with(struct gpu_job *job)
@@ -312,15 +249,13 @@ static int run_with(struct gpu_job *job)
 		.no_subprocesses = record->no_subprocesses,
 		.host_root = record->host_root,
 		.gpu = true,
+		.no_clock = true,
 	};
 	status = open_all(job);
 	if (!status)
 		status = run(job, signal_fd);
-	gpu_probes_free(job->probes);
+	gpu_watch_close(&job->watch);
 	sampler_close(&job->sampler);
-	gpu_tally_free(job->tally);
-	kernel_names_free(job->names);
-	aggregate_free(job->aggregate);
 	return status;
 }
 
@@ -329,19 +264,8 @@ int gpu_run(const struct gpu_options *options)
 	struct gpu_job job = { .options = options };
 	int status = sampler_check();
 
-	if (!status && !uprobe_multi_probe()) {
-		log_error("calls cannot be watched: this kernel lacks uprobe_multi links; "
-			  "remedy: Linux 6.6 or newer");
-		status = EXIT_PRIVILEGE;
-	}
-	/* Before there are threads: it forks. */
-	if (!status && !uprobe_multi_returns_are_safe()) {
-		log_error(
-			"calls cannot be watched: this kernel would end programs under seccomp "
-			"where their calls return; remedy: Linux 6.14 or newer, or a later stable "
-			"version of this one");
-		status = EXIT_PRIVILEGE;
-	}
+	if (!status)
+		status = gpu_watch_check();
 	if (!status)
 		status = gpu_files_check(&job);
 	if (!status)

@@ -55,19 +55,6 @@ int gpu_files_check(const struct gpu_job *job)
 	return EXIT_DONE;
 }
 
-static void comm_text(void *arg, const struct bpfprof_gpu_key *key, char comm[24], char rank[16])
-{
-	const struct gpu_comm_entry *entry = gpu_picture_comm(arg, key);
-
-	/* Its hash is the same on all ranks; an address says nothing outside of its process. */
-	if (entry && entry->comm.hash)
-		snprintf(comm, 24, "0x%" PRIx64, (uint64_t)entry->comm.hash);
-	else
-		snprintf(comm, 24, "0x%" PRIx64, (uint64_t)key->handle);
-	if (entry && entry->comm.size)
-		snprintf(rank, 16, "%u", entry->comm.rank);
-}
-
 static int write_all(struct gpu_job *job, const struct profile *profile)
 {
 	const struct record_options *record = &job->options->record;
@@ -101,10 +88,10 @@ int gpu_files_write(struct gpu_job *job, const struct gpu_picture *picture)
 
 	if (!job->options->record.nr_outputs)
 		return EXIT_DONE;
-	err = gpu_tally_finish(job->tally, picture->counts, picture->nr_counts, comm_text,
-			       (void *)picture);
+	err = gpu_tally_finish(job->watch.tally, picture->counts, picture->nr_counts,
+			       gpu_picture_comm_text, (void *)picture);
 	if (!err)
-		err = sampler_profile(&job->sampler, job->aggregate, &profile, &stats.files,
+		err = sampler_profile(&job->sampler, job->watch.aggregate, &profile, &stats.files,
 				      &hidden);
 	if (err) {
 		log_error("%s", strerror(-err));
@@ -113,9 +100,9 @@ int gpu_files_write(struct gpu_job *job, const struct gpu_picture *picture)
 	}
 	sampler_stats(&job->sampler, &stats);
 	sampler_own_usage(&job->sampler, &stats);
-	aggregate_view_get(job->aggregate, &view);
+	aggregate_view_get(job->watch.aggregate, &view);
 	aggregate_stats(&stats, &view);
-	gpu_tally_lost(job->tally, &stats.lost);
+	gpu_tally_lost(job->watch.tally, &stats.lost);
 	stats.duration_seconds = (double)(job->end_ns - job->start_ns) / 1e9;
 	profile.time_ns = job->start_wall_ns;
 	profile.duration_ns = job->end_ns - job->start_ns;

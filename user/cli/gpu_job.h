@@ -8,67 +8,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cli/gpu_watch.h"
 #include "cli/sampler.h"
-#include "gpu_calls.h"
-#include "profile/gpu_tally.h"
 
-struct aggregate;
 struct buf;
 struct gpu_options;
-struct gpu_probes;
-struct kernel_names;
-
-struct gpu_open_call {
-	uint32_t tid;
-	char thread[BPFPROF_COMM_LEN + 1];
-	struct bpfprof_gpu_open open; /* the outermost one of its thread */
-};
-
-struct gpu_comm_entry {
-	struct bpfprof_gpu_comm_key key;
-	struct bpfprof_gpu_comm comm;
-};
-
-struct gpu_memory_entry {
-	struct bpfprof_gpu_process_key key;
-	struct bpfprof_gpu_memory memory;
-};
-
-/* What the kernel's maps held when they were read, each sorted by process. */
-struct gpu_picture {
-	struct gpu_tally_count *counts;
-	size_t nr_counts, cap_counts;
-	struct gpu_open_call *open;
-	size_t nr_open, cap_open;
-	struct gpu_comm_entry *comms;
-	size_t nr_comms, cap_comms;
-	struct gpu_memory_entry *memory;
-	size_t nr_memory, cap_memory;
-	uint64_t counters[GPU_NR_COUNTERS];
-	uint64_t ts_ns;
-	bool no_memory; /* some of it is missing */
-};
 
 struct gpu_job {
 	const struct gpu_options *options;
 	struct sampler_options sampler_options;
 	struct sampler sampler;
-	struct aggregate *aggregate;
-	struct gpu_tally *tally;
-	struct gpu_probes *probes;
-	struct kernel_names *names;
+	struct gpu_watch watch;
 	uint64_t start_ns, start_wall_ns, end_ns; /* end_ns: 0 while it runs */
 };
-
-/* gpu_picture.c: 0 or -ENOMEM. */
-int gpu_picture_take(struct gpu_picture *picture, const struct gpu_job *job);
-void gpu_picture_fini(struct gpu_picture *picture);
-/* The communicator of a collective, or NULL. */
-const struct gpu_comm_entry *gpu_picture_comm(const struct gpu_picture *picture,
-					      const struct bpfprof_gpu_key *key);
-
-/* gpu_names.c: tells the tally what kernels that it has no name for are called, as far as time allows. */
-void gpu_names_find(struct gpu_job *job, const struct gpu_picture *picture, uint64_t limit_ns);
 
 /* gpu_text.c: adds the table, or the JSON. columns: of the terminal. 0 or -ENOMEM. */
 int gpu_text(struct buf *dst, struct gpu_job *job, const struct gpu_picture *picture,

@@ -108,7 +108,7 @@ static void on_sample(void *arg, const struct sample_view *view)
 	if (!is_wanted(sampler, &input))
 		return;
 	if (view->call) {
-		sampler->handlers.call_stack(sampler->handlers.arg, &input, view->call);
+		sampler->handlers.call_stack(sampler->handlers.calls_arg, &input, view->call);
 		return;
 	}
 	if (sampler->options->gil && !(view->sample->python_flags & BPFPROF_PYTHON_GIL_HELD)) {
@@ -132,14 +132,14 @@ static void on_call(void *arg, const struct bpfprof_gpu_event *event)
 {
 	struct sampler *sampler = arg;
 
-	sampler->handlers.call(sampler->handlers.arg, event);
+	sampler->handlers.call(sampler->handlers.calls_arg, event);
 }
 
 static void on_kernel_name(void *arg, const struct bpfprof_gpu_name *name)
 {
 	struct sampler *sampler = arg;
 
-	sampler->handlers.kernel_name(sampler->handlers.arg, name);
+	sampler->handlers.kernel_name(sampler->handlers.calls_arg, name);
 }
 
 static void on_exec(void *arg, struct process *process)
@@ -267,6 +267,7 @@ static int open_session(struct sampler *sampler, enum session_clock clock)
 		.nr_rows = options->test_row_slots,
 		.titles = options->steps,
 		.gpu = options->gpu,
+		.no_clock = options->no_clock,
 		.iterators = options->iterators,
 	};
 	__cleanup(buf_fini) struct buf message = { .max = MESSAGE_MAX };
@@ -529,7 +530,8 @@ int sampler_open(struct sampler *sampler, const struct sampler_options *options,
 	*sampler = (struct sampler){ .options = options, .handlers = *handlers };
 	raise_file_limit();
 	ask_short_slice();
-	status = options->iterators || options->gpu ? EXIT_DONE : choose_clock(options, &clock);
+	status =
+		options->iterators || options->no_clock ? EXIT_DONE : choose_clock(options, &clock);
 	if (!status)
 		status = open_session(sampler, clock);
 	if (status)
@@ -553,7 +555,7 @@ int sampler_start(struct sampler *sampler)
 		learn_processes(sampler);
 	if (!err && sampler->steps)
 		worker_steps_look(sampler->steps);
-	if (!err && !sampler->options->gpu)
+	if (!err && !sampler->options->no_clock)
 		err = clock_start(&sampler->clock, &sampler->session);
 	if (err)
 		return cannot_start(err);

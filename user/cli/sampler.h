@@ -69,7 +69,8 @@ struct sampler_options {
 	const char *host_root; /* or NULL */
 	size_t codes_bytes; /* for what is known of Python code; 0: the default */
 	uint32_t test_ring_bytes, test_row_slots; /* 0: the defaults */
-	bool gpu; /* hooked calls instead of the clock: what gpu_probes.h needs is loaded */
+	bool gpu; /* hooked calls, too: what gpu_probes.h needs is loaded */
+	bool no_clock; /* with gpu: these alone */
 	bool iterators; /* nothing is sampled: not to be started; quicker to open */
 };
 
@@ -83,7 +84,8 @@ struct sampler_handlers {
 			   const struct bpfprof_gpu_call *call);
 	void (*call)(void *arg, const struct bpfprof_gpu_event *event);
 	void (*kernel_name)(void *arg, const struct bpfprof_gpu_name *name);
-	void *arg;
+	void *calls_arg; /* of these three */
+	void *arg; /* of the others */
 };
 
 /* Environments looked at, and what became of that (sampler_ranks.c). */

@@ -139,6 +139,29 @@ static void gpu_choose(struct session *session)
 		bpf_map__set_autocreate(maps[i], session->options.gpu);
 }
 
+struct bpf_program *session_clock_program(const struct session *session)
+{
+	const struct bpfprof_bpf *skel = session->skel;
+
+	if (session->options.clock == SESSION_CLOCK_TIMER)
+		return session->options.gpu ? skel->progs.arm_timer_hooked : skel->progs.arm_timer;
+	return session->options.gpu ? skel->progs.sample_perf_hooked : skel->progs.sample_perf;
+}
+
+/* One of its four programs, or none. */
+static void clock_choose(struct session *session)
+{
+	struct bpfprof_bpf *skel = session->skel;
+	bool timer = session->options.clock == SESSION_CLOCK_TIMER;
+
+	bpf_program__set_autoload(skel->progs.sample_perf, false);
+	bpf_program__set_autoload(skel->progs.sample_perf_hooked, false);
+	bpf_program__set_autoload(skel->progs.arm_timer, false);
+	bpf_program__set_autoload(skel->progs.arm_timer_hooked, false);
+	bpf_program__set_autoload(session_clock_program(session), !session->options.no_clock);
+	bpf_map__set_autocreate(skel->maps.timers, timer && !session->options.no_clock);
+}
+
 /* What only reads threads that sleep costs sampling neither time nor memory. */
 static int iterators_spare(struct session *session)
 {
@@ -154,7 +177,6 @@ static int iterators_spare(struct session *session)
 
 int session_open(struct session *session, const struct session_options *options)
 {
-	bool timer = options->clock == SESSION_CLOCK_TIMER;
 	int err;
 
 	*session = (struct session){ .options = *options };
@@ -165,9 +187,7 @@ int session_open(struct session *session, const struct session_options *options)
 	session->skel = bpfprof_bpf__open();
 	if (!session->skel)
 		return -errno;
-	bpf_program__set_autoload(session->skel->progs.sample_perf, !timer && !options->gpu);
-	bpf_program__set_autoload(session->skel->progs.arm_timer, timer);
-	bpf_map__set_autocreate(session->skel->maps.timers, timer);
+	clock_choose(session);
 	bpf_program__set_autoload(session->skel->progs.title_changed, options->titles);
 	bpf_map__set_autocreate(session->skel->maps.titled, options->titles);
 	bpf_map__set_autocreate(session->skel->maps.title_verdicts, options->titles);
@@ -312,7 +332,7 @@ bool session_run_stats(const struct session *session, uint64_t *ret_runs, uint64
 {
 	struct bpf_prog_info info = { 0 };
 	__u32 len = sizeof(info);
-	int fd = bpf_program__fd(session->skel->progs.sample_perf);
+	int fd = bpf_program__fd(session_clock_program(session));
 
 	if (session->options.clock != SESSION_CLOCK_PERF || fd < 0 ||
 	    bpf_obj_get_info_by_fd(fd, &info, &len) || !info.run_cnt)

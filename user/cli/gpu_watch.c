@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/gpu_watch.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/time.h"
+#include "cli/command.h"
+#include "cli/sampler.h"
+#include "gpu/kernel_names.h"
+#include "kernel/gpu_probes.h"
+#include "kernel/uprobe_multi.h"
+#include "profile/aggregate.h"
+#include "profile/stats.h"
+
+#define LOOK_NS (20 * 1000000ULL) /* for new libraries, between two looks at what has come */
+#define TICK_NS NS_PER_SECOND
+#define IDLE_NS (5 * NS_PER_SECOND)
+
+int gpu_watch_check(void)
+{
+	if (!uprobe_multi_probe()) {
+		log_error("calls cannot be watched: this kernel lacks uprobe_multi links; "
+			  "remedy: Linux 6.6 or newer");
+		return EXIT_PRIVILEGE;
+	}
+	/* Before there are threads: it forks. */
+	if (!uprobe_multi_returns_are_safe()) {
+		log_error(
+			"calls cannot be watched: this kernel would end programs under seccomp "
+			"where their calls return; remedy: Linux 6.14 or newer, or a later stable "
+			"version of this one");
+		return EXIT_PRIVILEGE;
+	}
+	return EXIT_DONE;
+}
+
+static void on_call_stack(void *arg, const struct aggregate_input *input,
+			  const struct bpfprof_gpu_call *call)
+{
+	struct gpu_watch *watch = arg;
+
+	gpu_tally_stack(watch->tally, input, call);
+}
+
+static void on_call(void *arg, const struct bpfprof_gpu_event *event)
+{
+	struct gpu_watch *watch = arg;
+
+	gpu_tally_call(watch->tally, event);
+}
+
+static void on_kernel_name(void *arg, const struct bpfprof_gpu_name *name)
+{
+	struct gpu_watch *watch = arg;
+
+	gpu_tally_name(watch->tally, name);
+}
+
+void gpu_watch_handle(struct sampler_handlers *handlers, struct gpu_watch *watch)
+{
+	handlers->call_stack = on_call_stack;
+	handlers->call = on_call;
+	handlers->kernel_name = on_kernel_name;
+	handlers->calls_arg = watch;
+}
+
+int gpu_watch_open(struct gpu_watch *watch, struct sampler *sampler, bool threads, size_t bytes)
+{
+	int err;
+
+	*watch = (struct gpu_watch){ .sampler = sampler };
+	err = aggregate_new(&watch->aggregate, threads, bytes);
+	if (!err)
+		err = gpu_tally_new(&watch->tally, watch->aggregate);
+	if (!err)
+		err = kernel_names_new(&watch->names);
+	if (!err)
+		err = gpu_probes_new(&watch->probes, &sampler->session, sampler->images,
+				     sampler->runner);
+	if (!err)
+		return EXIT_DONE;
+	log_error("calls cannot be watched: %s", strerror(-err));
+	gpu_watch_close(watch);
+	return EXIT_FAILED;
+}
+
+void gpu_watch_close(struct gpu_watch *watch)
+{
+	gpu_probes_free(watch->probes);
+	gpu_tally_free(watch->tally);
+	kernel_names_free(watch->names);
+	aggregate_free(watch->aggregate);
+	*watch = (struct gpu_watch){ 0 };
+}
+
+void gpu_watch_start(struct gpu_watch *watch)
+{
+	while (gpu_probes_look(watch->probes, time_monotonic_ns(), NS_PER_SECOND))
+		sampler_run(watch->sampler);
+}
+
+bool gpu_watch_run(struct gpu_watch *watch, uint64_t now_ns)
+{
+	bool more = gpu_probes_look(watch->probes, now_ns, LOOK_NS);
+
+	if (now_ns < watch->tick_ns)
+		return more;
+	watch->tick_ns = now_ns + TICK_NS;
+	gpu_probes_sweep(watch->probes, now_ns - IDLE_NS);
+	return more;
+}
+
+void gpu_watch_exit(struct gpu_watch *watch, const struct bpfprof_task_id *task)
+{
+	if (gpu_tally_exit(watch->tally, task))
+		gpu_probes_forget_threads(watch->probes, task->pid, task->start_ns);
+}
+
+void gpu_watch_tell(const struct gpu_watch *watch)
+{
+	const struct gpu_probes_library *libraries;
+	size_t nr, i, hooked = 0;
+	uint64_t functions = 0;
+
+	libraries = gpu_probes_libraries(watch->probes, &nr);
+	for (i = 0; i < nr; i++) {
+		hooked += !libraries[i].problem;
+		functions += libraries[i].functions;
+		if (libraries[i].problem)
+			log_warn("%s: not watched: %s", libraries[i].path, libraries[i].problem);
+	}
+	log_info("watching %" PRIu64 " functions in %zu libraries", functions, hooked);
+	if (!hooked)
+		log_info("no process has loaded libcuda or libnccl yet");
+}
+
+void gpu_watch_lost(const struct gpu_watch *watch, const uint64_t counters[GPU_NR_COUNTERS],
+		    struct stats_reasons *dst)
+{
+	static const struct {
+		uint32_t counter;
+		const char *name;
+	} names[] = {
+		{ GPU_COUNT_KEYS_FULL, "calls_no_room" },
+		{ GPU_COUNT_THREADS_FULL, "calls_of_threads_no_room" },
+		{ GPU_COUNT_TOO_DEEP, "calls_too_deep" },
+		{ GPU_COUNT_RETURN_UNKNOWN, "returns_of_calls_not_seen" },
+		{ GPU_COUNT_SCRATCH_BUSY, "stacks_scratch_busy" },
+		{ GPU_COUNT_EVENTS_LOST, "events_ring_full" },
+		{ GPU_COUNT_NAMES_LOST, "kernel_names_ring_full" },
+		{ GPU_COUNT_ARGUMENT_FAULT, "arguments_unreadable" },
+		{ GPU_COUNT_COMMS_FULL, "communicators_no_room" },
+	};
+	struct aggregate_view view;
+	size_t i;
+
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		stats_add(dst, names[i].name, counters[names[i].counter]);
+	aggregate_view_get(watch->aggregate, &view);
+	stats_add(dst, "stack_table_full", view.nr_table_full);
+	stats_add(dst, "libraries_no_room", gpu_probes_nr_refused(watch->probes));
+	gpu_tally_lost(watch->tally, dst);
+}
