@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Calls by stack, as files. */
 #include <errno.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,10 +14,7 @@
 #include "cli/gpu_job.h"
 #include "cli/gpu_options.h"
 #include "output/output.h"
-#include "profile/aggregate.h"
-#include "profile/aggregate_stats.h"
 #include "profile/profile.h"
-#include "profile/stats.h"
 
 static int path_make(struct buf *dst, const struct gpu_job *job, const char *pattern)
 {
@@ -81,35 +77,22 @@ static int write_all(struct gpu_job *job, const struct profile *profile)
 
 int gpu_files_write(struct gpu_job *job, const struct gpu_picture *picture)
 {
-	struct run_stats stats = { 0 };
-	struct profile profile = { 0 };
-	struct aggregate_view view;
-	int hidden = 0, status, err;
+	struct gpu_watch_profile calls = { 0 };
+	int status, err;
 
 	if (!job->options->record.nr_outputs)
 		return EXIT_DONE;
-	err = gpu_tally_finish(job->watch.tally, picture->counts, picture->nr_counts,
-			       gpu_picture_comm_text, (void *)picture);
-	if (!err)
-		err = sampler_profile(&job->sampler, job->watch.aggregate, &profile, &stats.files,
-				      &hidden);
+	err = gpu_watch_profile_make(&job->watch, picture, &calls);
 	if (err) {
 		log_error("%s", strerror(-err));
-		profile_fini(&profile);
+		profile_fini(&calls.profile);
 		return EXIT_FAILED;
 	}
-	sampler_stats(&job->sampler, &stats);
-	sampler_own_usage(&job->sampler, &stats);
-	aggregate_view_get(job->watch.aggregate, &view);
-	aggregate_stats(&stats, &view);
-	gpu_tally_lost(job->watch.tally, &stats.lost);
-	stats.duration_seconds = (double)(job->end_ns - job->start_ns) / 1e9;
-	profile.time_ns = job->start_wall_ns;
-	profile.duration_ns = job->end_ns - job->start_ns;
-	profile.threads = job->options->record.threads;
-	profile.hz = 0;
-	profile.stats = &stats;
-	status = write_all(job, &profile);
-	profile_fini(&profile);
+	calls.stats.duration_seconds = (double)(job->end_ns - job->start_ns) / 1e9;
+	calls.profile.time_ns = job->start_wall_ns;
+	calls.profile.duration_ns = job->end_ns - job->start_ns;
+	calls.profile.threads = job->options->record.threads;
+	status = write_all(job, &calls.profile);
+	profile_fini(&calls.profile);
 	return status;
 }

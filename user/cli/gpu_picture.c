@@ -34,6 +34,8 @@ static void add_count(void *arg, const struct bpfprof_gpu_key *key,
 	struct gpu_picture *picture = arg;
 	void *data = picture->counts;
 
+	if (picture->chosen && !gpu_tally_is_described(picture->chosen, key->pid, key->start_ns))
+		return;
 	if (!room(picture, &data, picture->nr_counts, &picture->cap_counts,
 		  sizeof(*picture->counts)))
 		return;
@@ -160,6 +162,7 @@ int gpu_picture_take(struct gpu_picture *picture, const struct gpu_watch *watch)
 
 	picture->nr_counts = picture->nr_open = picture->nr_comms = picture->nr_memory = 0;
 	picture->no_memory = false;
+	picture->chosen = watch->chosen ? watch->tally : NULL;
 	picture->ts_ns = time_monotonic_ns();
 	/* Open calls first: one that is among them has been counted. */
 	gpu_probes_threads(watch->probes, add_thread, picture);

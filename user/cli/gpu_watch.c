@@ -8,15 +8,18 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "cli/command.h"
+#include "cli/container_filter.h"
 #include "cli/sampler.h"
+#include "gpu/functions.h"
 #include "gpu/kernel_names.h"
 #include "kernel/gpu_probes.h"
 #include "kernel/uprobe_multi.h"
 #include "profile/aggregate.h"
-#include "profile/stats.h"
+#include "profile/aggregate_stats.h"
 
 #define LOOK_NS (20 * 1000000ULL) /* for new libraries, between two looks at what has come */
 #define TICK_NS NS_PER_SECOND
+#define NAMES_END_NS (2 * NS_PER_SECOND)
 #define IDLE_NS (5 * NS_PER_SECOND)
 
 int gpu_watch_check(void)
@@ -69,9 +72,13 @@ void gpu_watch_handle(struct sampler_handlers *handlers, struct gpu_watch *watch
 
 int gpu_watch_open(struct gpu_watch *watch, struct sampler *sampler, bool threads, size_t bytes)
 {
+	const struct sampler_options *options = sampler->options;
 	int err;
 
 	*watch = (struct gpu_watch){ .sampler = sampler };
+	/* The kernel knows pids only: what else chooses is asked of each stack, and there is one of each. */
+	watch->chosen = options->nr_comms || options->nr_workers ||
+			(options->containers && container_filter_is_set(options->containers));
 	err = aggregate_new(&watch->aggregate, threads, bytes);
 	if (!err)
 		err = gpu_tally_new(&watch->tally, watch->aggregate);
@@ -163,4 +170,86 @@ void gpu_watch_lost(const struct gpu_watch *watch, const uint64_t counters[GPU_N
 	stats_add(dst, "stack_table_full", view.nr_table_full);
 	stats_add(dst, "libraries_no_room", gpu_probes_nr_refused(watch->probes));
 	gpu_tally_lost(watch->tally, dst);
+}
+
+void gpu_watch_kinds(const struct gpu_tally_count *counts, size_t nr, struct stats_reasons *dst)
+{
+	static const char *const names[GPU_NR_KINDS] = {
+		[GPU_KIND_LAUNCH] = "launch",
+		[GPU_KIND_LAUNCH_CONFIG] = "launch",
+		[GPU_KIND_GRAPH] = "graph",
+		[GPU_KIND_COPY] = "copy",
+		[GPU_KIND_SET] = "set",
+		[GPU_KIND_ALLOC] = "alloc",
+		[GPU_KIND_FREE] = "free",
+		[GPU_KIND_SYNC] = "sync",
+		[GPU_KIND_COLLECTIVE] = "collective",
+		[GPU_KIND_GROUP_END] = "group",
+		[GPU_KIND_COMM_INIT] = "communicator",
+		[GPU_KIND_COMM_END] = "communicator",
+	};
+	const struct gpu_function *functions;
+	size_t nr_functions, i;
+	uint32_t kind;
+
+	functions = gpu_functions(&nr_functions);
+	for (kind = 0; kind < GPU_NR_KINDS; kind++)
+		if (names[kind])
+			stats_add(dst, names[kind], 0);
+	for (i = 0; i < nr; i++) {
+		kind = counts[i].key.function < nr_functions
+			       ? functions[counts[i].key.function].wire.kind
+			       : GPU_KIND_INVALID;
+		stats_add(dst, names[kind] ? names[kind] : "other", counts[i].count.calls);
+	}
+}
+
+static void gpu_stats_fill(const struct gpu_watch *watch, const struct gpu_picture *picture,
+			   struct run_stats *stats)
+{
+	gpu_watch_kinds(picture->counts, picture->nr_counts, &stats->gpu_calls);
+	gpu_watch_lost(watch, picture->counters, &stats->gpu_lost);
+	stats->gpu_stacks = gpu_tally_nr_stacks(watch->tally);
+	stats->gpu_stacks_skipped = picture->counters[GPU_COUNT_NO_TOKEN];
+}
+
+int gpu_watch_profile_make(struct gpu_watch *watch, const struct gpu_picture *picture,
+			   struct gpu_watch_profile *ret)
+{
+	struct run_stats *stats = &ret->stats;
+	struct aggregate_view view;
+	int hidden = 0, err;
+
+	err = gpu_tally_finish(watch->tally, picture->counts, picture->nr_counts,
+			       gpu_picture_comm_text, (void *)picture);
+	if (!err)
+		err = sampler_profile(watch->sampler, watch->aggregate, &ret->profile,
+				      &stats->files, &hidden);
+	if (err)
+		return err;
+	sampler_stats(watch->sampler, stats);
+	sampler_own_usage(watch->sampler, stats);
+	aggregate_view_get(watch->aggregate, &view);
+	aggregate_stats(stats, &view);
+	gpu_stats_fill(watch, picture, stats);
+	ret->profile.hz = 0;
+	ret->profile.stats = stats;
+	return 0;
+}
+
+int gpu_watch_finish(struct gpu_watch *watch, struct gpu_watch_profile *ret,
+		     struct run_stats *stats)
+{
+	struct gpu_picture picture = { 0 };
+	int err;
+
+	err = gpu_picture_take(&picture, watch);
+	if (!err) {
+		gpu_names_find(watch, &picture, NAMES_END_NS);
+		err = gpu_watch_profile_make(watch, &picture, ret);
+	}
+	if (!err && stats)
+		gpu_stats_fill(watch, &picture, stats);
+	gpu_picture_fini(&picture);
+	return err;
 }

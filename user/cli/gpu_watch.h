@@ -15,13 +15,14 @@
 
 #include "gpu_calls.h"
 #include "profile/gpu_tally.h"
+#include "profile/profile.h"
+#include "profile/stats.h"
 
 struct aggregate;
 struct gpu_probes;
 struct kernel_names;
 struct sampler;
 struct sampler_handlers;
-struct stats_reasons;
 
 struct gpu_open_call {
 	uint32_t tid;
@@ -52,6 +53,8 @@ struct gpu_picture {
 	uint64_t counters[GPU_NR_COUNTERS];
 	uint64_t ts_ns;
 	bool no_memory; /* some of it is missing */
+	const struct gpu_tally
+		*chosen; /* NULL, or counts are only those of processes known to it */
 };
 
 /* All zero before gpu_watch_open(). */
@@ -61,6 +64,7 @@ struct gpu_watch {
 	struct gpu_tally *tally;
 	struct gpu_probes *probes;
 	struct kernel_names *names;
+	bool chosen; /* only processes count of which the sampler has handed over a stack */
 	uint64_t tick_ns;
 };
 
@@ -87,6 +91,26 @@ void gpu_watch_tell(const struct gpu_watch *watch);
  */
 void gpu_watch_lost(const struct gpu_watch *watch, const uint64_t counters[GPU_NR_COUNTERS],
 		    struct stats_reasons *dst);
+
+/* Calls by kind: launch, copy, sync, ... */
+void gpu_watch_kinds(const struct gpu_tally_count *counts, size_t nr, struct stats_reasons *dst);
+
+/* stats points to itself: it must not be moved. The caller fills in when it was, and frees profile. */
+struct gpu_watch_profile {
+	struct profile profile;
+	struct run_stats stats;
+};
+
+/*
+ * In the end: all calls there were as a profile, with counts of kernels named as far as that can be
+ * found out in some seconds. What is told of them all goes to stats, too, unless that is NULL. 0 or
+ * -errno.
+ */
+int gpu_watch_finish(struct gpu_watch *watch, struct gpu_watch_profile *ret,
+		     struct run_stats *stats);
+/* The same of a picture, with nothing to be found out. */
+int gpu_watch_profile_make(struct gpu_watch *watch, const struct gpu_picture *picture,
+			   struct gpu_watch_profile *ret);
 
 /* gpu_picture.c: 0 or -ENOMEM. */
 int gpu_picture_take(struct gpu_picture *picture, const struct gpu_watch *watch);

@@ -45,16 +45,34 @@ enum output_format output_format_by_name(const char *name)
 	return OUTPUT_INVALID;
 }
 
-enum output_format output_format_by_path(const char *path)
+/* Index of the format that path's suffix says; NR_FORMATS: it says none. */
+static size_t suffix_find(const char *path)
 {
 	size_t len = strlen(path), suffix_len, i;
 
 	for (i = 0; i < NR_FORMATS; i++) {
 		suffix_len = strlen(formats[i].suffix);
 		if (len > suffix_len && !strcmp(path + len - suffix_len, formats[i].suffix))
-			return formats[i].format;
+			break;
 	}
-	return OUTPUT_INVALID;
+	return i;
+}
+
+enum output_format output_format_by_path(const char *path)
+{
+	size_t i = suffix_find(path);
+
+	return i < NR_FORMATS ? formats[i].format : OUTPUT_INVALID;
+}
+
+void output_path_insert(struct buf *dst, const char *path, const char *what)
+{
+	size_t i = suffix_find(path);
+	const char *suffix = i < NR_FORMATS ? formats[i].suffix : "";
+
+	buf_add(dst, path, strlen(path) - strlen(suffix));
+	buf_add_str(dst, what);
+	buf_add_str(dst, suffix);
 }
 
 /*

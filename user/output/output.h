@@ -36,6 +36,8 @@ struct output_options {
 /* By name (pprof folded html svg speedscope raw) or by the suffix of path. OUTPUT_INVALID if unknown. */
 enum output_format output_format_by_name(const char *name);
 enum output_format output_format_by_path(const char *path);
+/* Adds path with `what` in front of the suffix that says its format, or at its end without one. */
+void output_path_insert(struct buf *dst, const char *path, const char *what);
 
 /* Values for the % forms of file names. */
 struct output_names {

@@ -530,6 +530,13 @@ bool gpu_tally_exit(struct gpu_tally *tally, const struct bpfprof_task_id *task)
 	return true;
 }
 
+bool gpu_tally_is_described(const struct gpu_tally *tally, uint32_t pid, uint64_t start_ns)
+{
+	const struct process_entry *process = process_find(tally, pid, start_ns);
+
+	return process && tally->processes[process->index].name;
+}
+
 void gpu_tally_process(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns)
 {
 	process_get(tally, pid, start_ns);

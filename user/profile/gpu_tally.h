@@ -60,6 +60,9 @@ void gpu_tally_name(struct gpu_tally *tally, const struct bpfprof_gpu_name *name
 /* Was it one that made a call? */
 bool gpu_tally_exit(struct gpu_tally *tally, const struct bpfprof_task_id *task);
 
+/* Has a stack of it come? */
+bool gpu_tally_is_described(const struct gpu_tally *tally, uint32_t pid, uint64_t start_ns);
+
 /* A process that is counted in the kernel, whether a record of it came or not. */
 void gpu_tally_process(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns);
 
