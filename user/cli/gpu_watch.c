@@ -126,6 +126,16 @@ void gpu_watch_exit(struct gpu_watch *watch, const struct bpfprof_task_id *task)
 		gpu_probes_forget_threads(watch->probes, task->pid, task->start_ns);
 }
 
+void gpu_watch_next(struct gpu_watch *watch, struct aggregate *next, size_t max_bytes)
+{
+	struct aggregate_view view;
+
+	aggregate_view_get(watch->aggregate, &view);
+	watch->nr_table_full += view.nr_table_full;
+	gpu_tally_next(watch->tally, next, max_bytes);
+	watch->aggregate = next;
+}
+
 void gpu_watch_tell(const struct gpu_watch *watch)
 {
 	const struct gpu_probes_library *libraries;
@@ -167,7 +177,7 @@ void gpu_watch_lost(const struct gpu_watch *watch, const uint64_t counters[GPU_N
 	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		stats_add(dst, names[i].name, counters[names[i].counter]);
 	aggregate_view_get(watch->aggregate, &view);
-	stats_add(dst, "stack_table_full", view.nr_table_full);
+	stats_add(dst, "stack_table_full", watch->nr_table_full + view.nr_table_full);
 	stats_add(dst, "libraries_no_room", gpu_probes_nr_refused(watch->probes));
 	gpu_tally_lost(watch->tally, dst);
 }

@@ -64,6 +64,7 @@ struct gpu_watch {
 	struct gpu_tally *tally;
 	struct gpu_probes *probes;
 	struct kernel_names *names;
+	uint64_t nr_table_full; /* of aggregates before this one */
 	bool chosen; /* only processes count of which the sampler has handed over a stack */
 	uint64_t tick_ns;
 };
@@ -82,6 +83,8 @@ void gpu_watch_start(struct gpu_watch *watch);
 /* Hooks what is new and forgets threads that idle. True: there is more to do at once. */
 bool gpu_watch_run(struct gpu_watch *watch, uint64_t now_ns);
 void gpu_watch_exit(struct gpu_watch *watch, const struct bpfprof_task_id *task);
+/* For who runs for ever: gpu_tally_next(). The aggregate before is the caller's from now on. */
+void gpu_watch_next(struct gpu_watch *watch, struct aggregate *next, size_t max_bytes);
 /* Which libraries are hooked, or that none is, on standard error. */
 void gpu_watch_tell(const struct gpu_watch *watch);
 

@@ -25,7 +25,7 @@ void stats_add(struct stats_reasons *reasons, const char *name, uint64_t count)
 	reasons->reasons[i].count += count;
 }
 
-static void reasons_since(struct stats_reasons *reasons, const struct stats_reasons *before)
+void stats_reasons_since(struct stats_reasons *reasons, const struct stats_reasons *before)
 {
 	struct stats_reason *reason;
 	size_t i, k, nr = 0;
@@ -54,16 +54,16 @@ void stats_since(struct run_stats *stats, const struct run_stats *before)
 	stats->complete -= before->complete;
 	stats->truncated -= before->truncated;
 	stats->unmerged -= before->unmerged;
-	reasons_since(&stats->lost, &before->lost);
-	reasons_since(&stats->stack_reasons, &before->stack_reasons);
-	reasons_since(&stats->clock, &before->clock);
-	reasons_since(&stats->walk, &before->walk);
-	reasons_since(&stats->files, &before->files);
-	reasons_since(&stats->containers, &before->containers);
-	reasons_since(&stats->environments, &before->environments);
-	reasons_since(&stats->steps, &before->steps);
-	reasons_since(&stats->gpu_calls, &before->gpu_calls);
-	reasons_since(&stats->gpu_lost, &before->gpu_lost);
+	stats_reasons_since(&stats->lost, &before->lost);
+	stats_reasons_since(&stats->stack_reasons, &before->stack_reasons);
+	stats_reasons_since(&stats->clock, &before->clock);
+	stats_reasons_since(&stats->walk, &before->walk);
+	stats_reasons_since(&stats->files, &before->files);
+	stats_reasons_since(&stats->containers, &before->containers);
+	stats_reasons_since(&stats->environments, &before->environments);
+	stats_reasons_since(&stats->steps, &before->steps);
+	stats_reasons_since(&stats->gpu_calls, &before->gpu_calls);
+	stats_reasons_since(&stats->gpu_lost, &before->gpu_lost);
 	stats->gpu_stacks -= before->gpu_stacks;
 	stats->gpu_stacks_skipped -= before->gpu_stacks_skipped;
 	stats->cpu_seconds -= before->cpu_seconds;

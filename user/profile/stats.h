@@ -59,6 +59,7 @@ void stats_add(struct stats_reasons *reasons, const char *name, uint64_t count);
  * (memory, seconds since the start) and the duration are left as they are.
  */
 void stats_since(struct run_stats *stats, const struct run_stats *before);
+void stats_reasons_since(struct stats_reasons *reasons, const struct stats_reasons *before);
 uint64_t stats_total(const struct stats_reasons *reasons);
 void stats_json(struct buf *dst, const struct run_stats *stats); /* one line, no newline */
 /* One line "group.name: count" per counter that is not zero. */
