@@ -551,7 +551,7 @@ struct bpfprof_cfg {
 	__u64 call_token_ns; /* hooked calls: a thread may send a stack for each such time, */
 	__u64 call_long_ns; /* and one of each call that takes so long */
 	__u32 call_tokens; /* it may save up so many */
-	__u32 pad;
+	__u32 call_keys; /* that calls of one process may be counted by */
 };
 
 /* Entry of the per-CPU pc cache. */

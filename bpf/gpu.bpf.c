@@ -49,6 +49,15 @@ struct {
 	__type(value, struct bpfprof_gpu_count);
 } gpu_counts SEC(".maps");
 
+/* How many keys of gpu_counts a process has. Writer: BPF; user space deletes those that have ended. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct bpfprof_gpu_process_key);
+	__type(value, __u64);
+} gpu_processes SEC(".maps");
+
 /* What a thread begins with; too large for a program's stack. Nobody writes it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -263,15 +272,49 @@ static __always_inline bool token_take(struct bpfprof_gpu_thread *t, __u64 now, 
 	return true;
 }
 
-/* The counts of key; *fresh: they are the first of it. NULL if there is no room. */
-static __always_inline struct bpfprof_gpu_count *count_get(const struct bpfprof_gpu_key *key,
-							   bool *fresh)
+/* May this process have one more key? */
+static __noinline bool key_allowed(const struct bpfprof_gpu_key *key)
+{
+	struct bpfprof_gpu_process_key process;
+	__u64 *nr, zero = 0;
+
+	if (!key)
+		return false;
+	process.start_ns = key->start_ns;
+	process.pid = key->pid;
+	process.pad = 0;
+	nr = bpf_map_lookup_elem(&gpu_processes, &process);
+	if (!nr) {
+		bpf_map_update_elem(&gpu_processes, &process, &zero, BPF_NOEXIST);
+		nr = bpf_map_lookup_elem(&gpu_processes, &process);
+	}
+	if (!nr || *nr >= cfg.call_keys)
+		return false;
+	__sync_fetch_and_add(nr, 1);
+	return true;
+}
+
+/*
+ * The counts of key; *fresh: they are the first of it. NULL if there is no room. One process must
+ * not take all of that: past its share calls are counted without what tells them apart.
+ */
+static __always_inline struct bpfprof_gpu_count *count_get(struct bpfprof_gpu_key *key, bool *fresh)
 {
 	struct bpfprof_gpu_count *count = bpf_map_lookup_elem(&gpu_counts, key), zero = { 0 };
 
 	*fresh = !count;
 	if (count)
 		return count;
+	if (!key_allowed(key)) {
+		gpu_count(GPU_COUNT_OTHER);
+		key->handle = BPFPROF_GPU_OTHER;
+		key->stream = BPFPROF_GPU_OTHER;
+		__builtin_memset(key->dims, 0, sizeof(key->dims));
+		count = bpf_map_lookup_elem(&gpu_counts, key);
+		*fresh = !count;
+		if (count)
+			return count;
+	}
 	bpf_map_update_elem(&gpu_counts, key, &zero, BPF_NOEXIST);
 	count = bpf_map_lookup_elem(&gpu_counts, key);
 	if (!count)
@@ -438,7 +481,7 @@ static __always_inline void call_begin(struct pt_regs *ctx, const struct bpfprof
 
 /* Counts a call that begins. Is it the first of its kind? */
 static __always_inline bool call_count(const struct bpfprof_gpu_function *f,
-				       const struct bpfprof_gpu_call *call, __u32 file)
+				       struct bpfprof_gpu_call *call, __u32 file)
 {
 	struct bpfprof_gpu_count *count;
 	bool fresh;

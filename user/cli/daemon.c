@@ -29,6 +29,7 @@
 #define FIXED_CPUS 32
 #define CPU_BYTES (512ULL << 10) /* of each possible CPU above those */
 #define PUSH_BYTES (6ULL << 20) /* libcurl, and the certificates that it trusts */
+#define CALL_KEYS 2048 /* of one process: eight workers have room for as many */
 #define CALLS_BYTES (10ULL << 20) /* --gpu: its maps, and what is known of calls */
 #define VARIABLE_MIN_BYTES (4ULL << 20)
 #define CLOCK_STEP_NS NS_PER_SECOND
@@ -516,6 +517,7 @@ int daemon_run(struct daemon_options *options, struct config *config, int argc, 
 		.follow = true, /* pids may be asked for at any time */
 		.host_root = options->host_root,
 		.gpu = options->gpu,
+		.call_keys = CALL_KEYS,
 	};
 	memory_share(&daemon);
 	status = push_start(&daemon);

@@ -122,6 +122,7 @@ struct daemon_calls {
 	struct stats_reasons finished,
 		running; /* calls by kind: of intervals that ended, and since */
 	struct stats_reasons lost;
+	uint64_t nr_keys; /* counts in the kernel, when it was last looked */
 	uint64_t look_ns;
 };
 

@@ -125,6 +125,7 @@ static void running_count(struct daemon_calls *calls, const struct gpu_picture *
 	counts = counts_since(calls, picture, &nr);
 	if (!counts)
 		return;
+	calls->nr_keys = picture->nr_counts;
 	calls->running = (struct stats_reasons){ 0 };
 	gpu_watch_kinds(counts, nr, &calls->running);
 	calls->lost = (struct stats_reasons){ 0 };
@@ -162,11 +163,19 @@ bool calls_run(struct daemon *daemon, uint64_t now_ns)
 /* What the kernel knows of processes that have ended, and is not needed any more. */
 static void ended_delete(struct daemon_calls *calls, const struct gpu_picture *picture)
 {
-	size_t i;
+	const struct gpu_tally_process *processes;
+	size_t nr, i;
 
 	for (i = 0; i < picture->nr_comms; i++)
 		if (has_ended(calls, picture->comms[i].key.pid, picture->comms[i].key.start_ns))
 			gpu_probes_comm_delete(calls->watch.probes, &picture->comms[i].key);
+	processes = gpu_tally_processes(calls->watch.tally, &nr);
+	for (i = 0; i < nr; i++)
+		if (processes[i].ended)
+			gpu_probes_process_delete(calls->watch.probes,
+						  &(struct bpfprof_gpu_process_key){
+							  .start_ns = processes[i].start_ns,
+							  .pid = processes[i].kernel_pid });
 	for (i = 0; i < picture->nr_memory; i++)
 		if (has_ended(calls, picture->memory[i].key.pid, picture->memory[i].key.start_ns))
 			gpu_probes_memory_delete(calls->watch.probes, &picture->memory[i].key);
@@ -182,6 +191,7 @@ static void before_set(struct daemon_calls *calls, struct gpu_picture *picture)
 		qsort(calls->before, calls->nr_before, sizeof(*calls->before), compare_keys);
 	picture->counts = NULL;
 	picture->nr_counts = picture->cap_counts = 0;
+	calls->nr_keys = calls->nr_before;
 	calls->nr_ended = 0;
 }
 

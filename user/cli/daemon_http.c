@@ -173,6 +173,8 @@ static void calls_metrics(struct buf *dst, const struct daemon *daemon)
 	reasons(dst, "bpfprof_gpu_calls_total", "kind", "Calls of CUDA and NCCL, by kind.", &sum);
 	reasons(dst, "bpfprof_gpu_lost_total", "reason",
 		"Calls, stacks and names of them that are not known, by reason.", &calls->lost);
+	gauge(dst, "bpfprof_gpu_keys", calls->nr_keys,
+	      "What such calls are told apart by, of processes that live: 16384 at most.");
 	counter(dst, "bpfprof_gpu_stacks_total", gpu_tally_nr_stacks(calls->watch.tally),
 		"Stacks of such calls.");
 }

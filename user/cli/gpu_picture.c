@@ -143,6 +143,8 @@ void gpu_picture_comm_text(void *arg, const struct bpfprof_gpu_key *key, char co
 	/* Its hash is the same on all ranks; an address says nothing outside of its process. */
 	if (entry && entry->comm.hash)
 		snprintf(comm, 24, "0x%" PRIx64, (uint64_t)entry->comm.hash);
+	else if (key->handle == BPFPROF_GPU_OTHER)
+		snprintf(comm, 24, "[other]");
 	else
 		snprintf(comm, 24, "0x%" PRIx64, (uint64_t)key->handle);
 	if (entry && entry->comm.size)

@@ -170,6 +170,7 @@ void gpu_watch_lost(const struct gpu_watch *watch, const uint64_t counters[GPU_N
 		{ GPU_COUNT_NAMES_LOST, "kernel_names_ring_full" },
 		{ GPU_COUNT_ARGUMENT_FAULT, "arguments_unreadable" },
 		{ GPU_COUNT_COMMS_FULL, "communicators_no_room" },
+		{ GPU_COUNT_OTHER, "calls_without_detail" },
 	};
 	struct aggregate_view view;
 	size_t i;

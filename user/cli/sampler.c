@@ -268,6 +268,7 @@ static int open_session(struct sampler *sampler, enum session_clock clock)
 		.titles = options->steps,
 		.gpu = options->gpu,
 		.no_clock = options->no_clock,
+		.call_keys = options->call_keys,
 		.iterators = options->iterators,
 	};
 	__cleanup(buf_fini) struct buf message = { .max = MESSAGE_MAX };

@@ -418,6 +418,11 @@ void gpu_probes_memory_delete(struct gpu_probes *probes, const struct bpfprof_gp
 	bpf_map__delete_elem(probes->session->skel->maps.gpu_memory, key, sizeof(*key), 0);
 }
 
+void gpu_probes_process_delete(struct gpu_probes *probes, const struct bpfprof_gpu_process_key *key)
+{
+	bpf_map__delete_elem(probes->session->skel->maps.gpu_processes, key, sizeof(*key), 0);
+}
+
 bool gpu_probes_process_is_gone(const struct gpu_probes *probes, uint32_t pid)
 {
 	return session_pids_are_the_nodes(probes->session) && kill((pid_t)pid, 0) && errno == ESRCH;

@@ -26,6 +26,7 @@
 #define INIT_PID_NS 0xEFFFFFFCU
 #define JITTER_1024 102 /* +- 10% */
 #define CALL_STACKS_HZ 100
+#define CALL_KEYS 8192 /* half of them all */
 #define CALL_LONG_NS 1000000
 
 static int maps_size(struct session *session)
@@ -82,6 +83,7 @@ static void config_set(struct session *session)
 	cfg->call_tokens = options->call_stacks_hz ? options->call_stacks_hz : CALL_STACKS_HZ;
 	cfg->call_token_ns = NS_PER_SECOND / cfg->call_tokens;
 	cfg->call_long_ns = CALL_LONG_NS;
+	cfg->call_keys = options->call_keys ? options->call_keys : CALL_KEYS;
 	while (1U << cfg->code_cpu_bits < session->nr_cpus)
 		cfg->code_cpu_bits++;
 	if (getrandom(&cfg->hash_seed, sizeof(cfg->hash_seed), GRND_NONBLOCK) < 0)
@@ -128,7 +130,7 @@ static void gpu_choose(struct session *session)
 					 skel->maps.gpu_counts,	    skel->maps.gpu_threads,
 					 skel->maps.gpu_new_thread, skel->maps.gpu_comms,
 					 skel->maps.gpu_memory,	    skel->maps.gpu_counters,
-					 skel->maps.gpu_programs };
+					 skel->maps.gpu_programs,   skel->maps.gpu_processes };
 	size_t i;
 
 	for (i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {

@@ -32,6 +32,8 @@ struct session_options {
 	bool titles; /* changes of Ray workers' titles are told */
 	bool gpu; /* what gpu_probes.h needs is loaded, too */
 	bool no_clock; /* nothing is sampled; with gpu */
+	uint32_t
+		call_keys; /* of hooked calls, that one process may be counted by; 0: the default */
 	uint32_t call_stacks_hz; /* of hooked calls: stacks per thread and second, 0: the default */
 	bool iterators; /* nothing that samples is loaded: quicker, for dump; not to be attached */
 };

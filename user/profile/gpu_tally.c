@@ -551,6 +551,8 @@ const char *gpu_tally_kernel(const struct gpu_tally *tally, uint32_t pid, uint64
 {
 	const struct name_entry *entry = name_find(tally, pid, start_ns, handle);
 
+	if (handle == BPFPROF_GPU_OTHER)
+		return "[other kernels]";
 	return entry ? entry->name : NULL;
 }
 
@@ -749,7 +751,7 @@ int gpu_tally_finish(struct gpu_tally *tally, const struct gpu_tally_count *coun
 
 		if (function->wire.stream || function->wire.kind == GPU_KIND_LAUNCH_CONFIG) {
 			snprintf(stream, sizeof(stream), "0x%" PRIx64, (uint64_t)key->stream);
-			labels.stream = stream;
+			labels.stream = key->stream == BPFPROF_GPU_OTHER ? "[other]" : stream;
 		}
 		if (is_launch(function->wire.kind))
 			labels.kernel = kernel_text(tally, key, kernel);
