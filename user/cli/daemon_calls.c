@@ -54,25 +54,6 @@ static bool has_ended(const struct daemon_calls *calls, uint32_t pid, uint64_t s
 	return gpu_tally_has_ended(calls->watch.tally, pid, start_ns);
 }
 
-/* Those whose end nobody told us of: an event was lost, or came before we knew that they make calls. */
-static void gone_find(struct daemon_calls *calls, const struct gpu_picture *picture)
-{
-	struct bpfprof_task_id task = { 0 };
-	size_t i;
-
-	for (i = 0; i < picture->nr_counts; i++) {
-		const struct bpfprof_gpu_key *key = &picture->counts[i].key;
-
-		if (key->pid == task.pid && key->start_ns == task.start_ns)
-			continue;
-		task.pid = key->pid;
-		task.start_ns = key->start_ns;
-		if (!has_ended(calls, key->pid, key->start_ns) &&
-		    gpu_probes_process_is_gone(calls->watch.probes, key->pid))
-			gpu_watch_exit(&calls->watch, &task);
-	}
-}
-
 /* Counts of what has ended make room in the kernel for others, and wait here for the border. */
 static void ended_take(struct daemon_calls *calls, struct gpu_picture *picture)
 {
@@ -140,7 +121,7 @@ static void look(struct daemon_calls *calls, uint64_t now_ns)
 
 	if (!gpu_picture_take(&picture, &calls->watch)) {
 		gpu_names_find(&calls->watch, &picture, NAMES_NS);
-		gone_find(calls, &picture);
+		gpu_watch_find_gone(&calls->watch, &picture);
 		ended_take(calls, &picture);
 		running_count(calls, &picture);
 	}
@@ -158,27 +139,6 @@ bool calls_run(struct daemon *daemon, uint64_t now_ns)
 	if (now_ns >= calls->look_ns)
 		look(calls, now_ns);
 	return gpu_watch_run(&calls->watch, now_ns);
-}
-
-/* What the kernel knows of processes that have ended, and is not needed any more. */
-static void ended_delete(struct daemon_calls *calls, const struct gpu_picture *picture)
-{
-	const struct gpu_tally_process *processes;
-	size_t nr, i;
-
-	for (i = 0; i < picture->nr_comms; i++)
-		if (has_ended(calls, picture->comms[i].key.pid, picture->comms[i].key.start_ns))
-			gpu_probes_comm_delete(calls->watch.probes, &picture->comms[i].key);
-	processes = gpu_tally_processes(calls->watch.tally, &nr);
-	for (i = 0; i < nr; i++)
-		if (processes[i].ended)
-			gpu_probes_process_delete(calls->watch.probes,
-						  &(struct bpfprof_gpu_process_key){
-							  .start_ns = processes[i].start_ns,
-							  .pid = processes[i].kernel_pid });
-	for (i = 0; i < picture->nr_memory; i++)
-		if (has_ended(calls, picture->memory[i].key.pid, picture->memory[i].key.start_ns))
-			gpu_probes_memory_delete(calls->watch.probes, &picture->memory[i].key);
 }
 
 /* The border: what the kernel has counted up to now is what the next interval begins with. */
@@ -243,9 +203,7 @@ void calls_cut(struct daemon *daemon, struct interval *interval)
 	}
 	gpu_tally_finish(calls->watch.tally, counts, nr, gpu_picture_comm_text, &picture);
 	interval_fill(calls, &interval->calls, &picture, counts, nr);
-	calls->nr_ended = 0;
-	ended_take(calls, &picture);
-	ended_delete(calls, &picture);
+	gpu_watch_forget_ended(&calls->watch, &picture);
 	before_set(calls, &picture);
 	gpu_watch_next(&calls->watch, next, AGGREGATE_BYTES);
 out:

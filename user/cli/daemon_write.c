@@ -138,6 +138,8 @@ static int calls_profile(struct daemon *daemon, struct profile *ret, struct run_
 
 	err = sampler_profile(&daemon->sampler, interval->calls.aggregate, ret, &result->files,
 			      &hidden);
+	if (!err)
+		err = profile_of_calls(ret);
 	if (err)
 		return err;
 	*stats = daemon->writer.stats;

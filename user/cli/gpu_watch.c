@@ -236,6 +236,8 @@ int gpu_watch_profile_make(struct gpu_watch *watch, const struct gpu_picture *pi
 	if (!err)
 		err = sampler_profile(watch->sampler, watch->aggregate, &ret->profile,
 				      &stats->files, &hidden);
+	if (!err)
+		err = profile_of_calls(&ret->profile);
 	if (err)
 		return err;
 	sampler_stats(watch->sampler, stats);
@@ -263,4 +265,56 @@ int gpu_watch_finish(struct gpu_watch *watch, struct gpu_watch_profile *ret,
 		gpu_stats_fill(watch, &picture, stats);
 	gpu_picture_fini(&picture);
 	return err;
+}
+
+static bool has_ended(const struct gpu_watch *watch, uint32_t pid, uint64_t start_ns)
+{
+	return gpu_tally_has_ended(watch->tally, pid, start_ns);
+}
+
+void gpu_watch_find_gone(struct gpu_watch *watch, const struct gpu_picture *picture)
+{
+	struct bpfprof_task_id task = { 0 };
+	size_t i;
+
+	for (i = 0; i < picture->nr_counts; i++) {
+		const struct bpfprof_gpu_key *key = &picture->counts[i].key;
+
+		if (key->pid == task.pid && key->start_ns == task.start_ns)
+			continue;
+		task.pid = key->pid;
+		task.start_ns = key->start_ns;
+		if (!has_ended(watch, key->pid, key->start_ns) &&
+		    gpu_probes_process_is_gone(watch->probes, key->pid))
+			gpu_watch_exit(watch, &task);
+	}
+}
+
+void gpu_watch_forget_ended(struct gpu_watch *watch, struct gpu_picture *picture)
+{
+	const struct gpu_tally_process *processes;
+	size_t nr, i, left = 0;
+
+	for (i = 0; i < picture->nr_counts; i++) {
+		const struct bpfprof_gpu_key *key = &picture->counts[i].key;
+
+		if (has_ended(watch, key->pid, key->start_ns))
+			gpu_probes_count_delete(watch->probes, key);
+		else
+			picture->counts[left++] = picture->counts[i];
+	}
+	picture->nr_counts = left;
+	for (i = 0; i < picture->nr_comms; i++)
+		if (has_ended(watch, picture->comms[i].key.pid, picture->comms[i].key.start_ns))
+			gpu_probes_comm_delete(watch->probes, &picture->comms[i].key);
+	for (i = 0; i < picture->nr_memory; i++)
+		if (has_ended(watch, picture->memory[i].key.pid, picture->memory[i].key.start_ns))
+			gpu_probes_memory_delete(watch->probes, &picture->memory[i].key);
+	processes = gpu_tally_processes(watch->tally, &nr);
+	for (i = 0; i < nr; i++)
+		if (processes[i].ended)
+			gpu_probes_process_delete(watch->probes,
+						  &(struct bpfprof_gpu_process_key){
+							  .start_ns = processes[i].start_ns,
+							  .pid = processes[i].kernel_pid });
 }

@@ -83,7 +83,14 @@ void gpu_watch_start(struct gpu_watch *watch);
 /* Hooks what is new and forgets threads that idle. True: there is more to do at once. */
 bool gpu_watch_run(struct gpu_watch *watch, uint64_t now_ns);
 void gpu_watch_exit(struct gpu_watch *watch, const struct bpfprof_task_id *task);
-/* For who runs for ever: gpu_tally_next(). The aggregate before is the caller's from now on. */
+/*
+ * For who runs for ever. Ends processes whose end nobody told us of: an event was lost, or came before
+ * we knew that they make calls.
+ */
+void gpu_watch_find_gone(struct gpu_watch *watch, const struct gpu_picture *picture);
+/* Deletes in the kernel what belongs to processes that have ended; their counts leave the picture. */
+void gpu_watch_forget_ended(struct gpu_watch *watch, struct gpu_picture *picture);
+/* gpu_tally_next(). The aggregate before is the caller's from now on. */
 void gpu_watch_next(struct gpu_watch *watch, struct aggregate *next, size_t max_bytes);
 /* Which libraries are hooked, or that none is, on standard error. */
 void gpu_watch_tell(const struct gpu_watch *watch);

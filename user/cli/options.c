@@ -597,6 +597,10 @@ static const struct flag top_flags[] = {
 	{ KEY_ONCE, 0, 0, "once", NULL, "watch for one delay, print one table, exit", false },
 	{ KEY_NATIVE, 0, 0, "native", NULL, "native frames in Python programs too", false },
 	{ KEY_GIL, 0, 0, "gil", NULL, "only Python threads that hold the GIL", false },
+	{ KEY_GPU, 0, 0, "gpu", NULL,
+	  "CUDA's launches per second and the time that threads are\n"
+	  "blocked in its calls and NCCL's, by process",
+	  false },
 	{ KEY_CLOCK, 0, 0, "clock", "CLOCK",
 	  "auto, perf or timer (auto: perf events, and BPF\ntimers where the kernel refuses those)",
 	  false },
@@ -884,6 +888,7 @@ void top_help(struct buf *dst)
 		    "  bpfprof top --pod 'ml/trainer-*'     what runs in some pods\n"
 		    "  bpfprof top --worker 'Trainer*'      Ray workers of these classes\n"
 		    "  bpfprof top --comm 'ray::*' --gil    who holds the GIL in Ray workers\n"
+		    "  bpfprof top --gpu                    who launches, who waits for the GPU\n"
 		    "  bpfprof top -p 1234 --once --delay 5 one table, for scripts\n");
 	buf_add_str(dst, exit_text);
 }

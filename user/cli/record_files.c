@@ -255,18 +255,24 @@ static int write_stats(const struct recording *rec)
 	return err;
 }
 
-/* The top functions and the counters: to standard output unless a result goes there. */
-static int print_summary(const struct recording *rec, const struct profile *profile)
+static bool has_standard_output(const struct record_options *options)
 {
-	const struct record_options *options = rec->options;
-	FILE *out = stdout;
-	struct buf text;
-	int failed = 1;
 	size_t i;
 
 	for (i = 0; i < options->nr_outputs; i++)
 		if (!strcmp(options->outputs[i].path, "-"))
-			out = stderr;
+			return true;
+	return false;
+}
+
+/* The top functions and the counters: to standard output unless a result goes there. */
+static int print_summary(const struct recording *rec, const struct profile *profile)
+{
+	const struct record_options *options = rec->options;
+	FILE *out = has_standard_output(options) ? stderr : stdout;
+	struct buf text;
+	int failed = 1;
+
 	if (options->stats_path && !strcmp(options->stats_path, "-"))
 		out = stderr;
 	buf_init(&text, TEXT_MAX);
@@ -300,6 +306,9 @@ int recording_write(struct recording *rec, const struct profile *profile,
 	int failed = print_summary(rec, profile);
 
 	failed |= write_all(rec, profile, false);
+	if (calls && has_standard_output(rec->options))
+		log_info("standard output has the profile of the CPU: the profile of calls goes "
+			 "into files alone");
 	if (calls)
 		failed |= write_all(rec, calls, true);
 	failed |= write_stats(rec) != 0;
