@@ -553,6 +553,7 @@ struct bpfprof_cfg {
 	__u64 call_long_ns; /* and one of each call that takes so long */
 	__u32 call_tokens; /* it may save up so many */
 	__u32 gpu_trace; /* 1: each hooked call is sent by itself when it is over */
+	__u32 call_keys; /* that calls of one process may be counted by */
 };
 
 /* Entry of the per-CPU pc cache. */

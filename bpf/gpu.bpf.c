@@ -12,7 +12,7 @@
  * atomically; what belongs to a thread is written by that thread alone.
  */
 #define HOOKED_RETURNS
-#include "walk.bpf.h"
+#include "hooked.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -50,14 +50,14 @@ struct {
 	__type(value, struct bpfprof_gpu_count);
 } gpu_counts SEC(".maps");
 
-/* Key tid. Writer: BPF; user space deletes idle ones and those of processes that are gone. */
+/* How many keys of gpu_counts a process has. Writer: BPF; user space deletes those that have ended. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 8192);
+	__uint(max_entries, 4096);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, __u32);
-	__type(value, struct bpfprof_gpu_thread);
-} gpu_threads SEC(".maps");
+	__type(key, struct bpfprof_gpu_process_key);
+	__type(value, __u64);
+} gpu_processes SEC(".maps");
 
 /* What a thread begins with; too large for a program's stack. Nobody writes it. */
 struct {
@@ -307,15 +307,49 @@ static __always_inline bool token_take(struct bpfprof_gpu_thread *t, __u64 now, 
 	return true;
 }
 
-/* The counts of key; *fresh: they are the first of it. NULL if there is no room. */
-static __always_inline struct bpfprof_gpu_count *count_get(const struct bpfprof_gpu_key *key,
-							   bool *fresh)
+/* May this process have one more key? */
+static __noinline bool key_allowed(const struct bpfprof_gpu_key *key)
+{
+	struct bpfprof_gpu_process_key process;
+	__u64 *nr, zero = 0;
+
+	if (!key)
+		return false;
+	process.start_ns = key->start_ns;
+	process.pid = key->pid;
+	process.pad = 0;
+	nr = bpf_map_lookup_elem(&gpu_processes, &process);
+	if (!nr) {
+		bpf_map_update_elem(&gpu_processes, &process, &zero, BPF_NOEXIST);
+		nr = bpf_map_lookup_elem(&gpu_processes, &process);
+	}
+	if (!nr || *nr >= cfg.call_keys)
+		return false;
+	__sync_fetch_and_add(nr, 1);
+	return true;
+}
+
+/*
+ * The counts of key; *fresh: they are the first of it. NULL if there is no room. One process must
+ * not take all of that: past its share calls are counted without what tells them apart.
+ */
+static __always_inline struct bpfprof_gpu_count *count_get(struct bpfprof_gpu_key *key, bool *fresh)
 {
 	struct bpfprof_gpu_count *count = bpf_map_lookup_elem(&gpu_counts, key), zero = { 0 };
 
 	*fresh = !count;
 	if (count)
 		return count;
+	if (!key_allowed(key)) {
+		gpu_count(GPU_COUNT_OTHER);
+		key->handle = BPFPROF_GPU_OTHER;
+		key->stream = BPFPROF_GPU_OTHER;
+		__builtin_memset(key->dims, 0, sizeof(key->dims));
+		count = bpf_map_lookup_elem(&gpu_counts, key);
+		*fresh = !count;
+		if (count)
+			return count;
+	}
 	bpf_map_update_elem(&gpu_counts, key, &zero, BPF_NOEXIST);
 	count = bpf_map_lookup_elem(&gpu_counts, key);
 	if (!count)
@@ -523,7 +557,7 @@ static __always_inline void call_begin(struct pt_regs *ctx, const struct bpfprof
 
 /* Counts a call that begins. Is it the first of its kind? */
 static __always_inline bool call_count(const struct bpfprof_gpu_function *f,
-				       const struct bpfprof_gpu_call *call, __u32 file)
+				       struct bpfprof_gpu_call *call, __u32 file)
 {
 	struct bpfprof_gpu_count *count;
 	bool fresh;
@@ -822,7 +856,7 @@ SEC("?uprobe")
 int gpu_stack(struct pt_regs *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	__u32 tid = task->pid, i;
+	__u32 tid = task->pid;
 	struct bpfprof_gpu_thread *t = bpf_map_lookup_elem(&gpu_threads, &tid);
 	struct unwind_reader *r;
 
@@ -838,13 +872,7 @@ int gpu_stack(struct pt_regs *ctx)
 	r->call = t->call;
 	/* Without a time it has only begun. */
 	r->point = r->call.ns ? CALL_RETURN : CALL_ENTRY;
-	for (i = 0; i < BPFPROF_GPU_MAX_OPEN; i++) {
-		if (i >= t->depth)
-			break;
-		r->returns[i].va = t->open[i].sp;
-		r->returns[i].to = t->open[i].ret;
-		r->nr_returns = i + 1;
-	}
+	returns_take(r, t);
 	user_walk(r, task);
 	sample_send(r, task);
 	r->busy = 0;

@@ -15,6 +15,8 @@
 #define BPFPROF_GPU_MAX_FILES 256 /* libraries that are hooked at once */
 #define BPFPROF_GPU_NAME_BYTES 1024 /* of a kernel's mangled name, with the NUL */
 #define BPFPROF_GPU_MAX_OPEN 4 /* calls of one thread inside each other */
+/* Handle and stream of calls past what one process may have keys of: its function alone is counted. */
+#define BPFPROF_GPU_OTHER 0xffffffffffffffffULL
 #define BPFPROF_GPU_FUNCTION_BITS 16 /* cookie of a probe: file << this | function */
 #define BPFPROF_GPU_OF_ONE_PROCESS (1ULL << 63) /* in it, too: the probe is of one process alone */
 
@@ -256,7 +258,8 @@ enum bpfprof_gpu_counter { /* map gpu_counters, one __u64 each, added atomically
 			   GPU_COUNT_COMMS_FULL = 12, /* communicators without room */
 			   GPU_COUNT_NESTED = 13, /* calls inside another one of their layer */
 			   GPU_COUNT_TRACE_LOST = 14, /* GPU_TRACE: ring buffer full */
-			   GPU_NR_COUNTERS = 15,
+			   GPU_COUNT_OTHER = 15, /* calls counted by process and function alone */
+			   GPU_NR_COUNTERS = 16,
 };
 
 _Static_assert(sizeof(struct bpfprof_gpu_function) == 16, "wire");

@@ -8,6 +8,12 @@
  */
 #include "walk.bpf.h"
 #include "own_frames.h"
+#ifdef HOOKED_RETURNS /* sample_hooked.bpf.c */
+#include "hooked.bpf.h"
+#else
+#define SAMPLE_PERF sample_perf
+#define ARM_TIMER arm_timer
+#endif
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -32,7 +38,7 @@ struct {
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct tick_timer);
-} timers SEC(".maps");
+} timers __weak SEC(".maps");
 
 /* Idle and unasked-for tasks end here. The scratch of this CPU, marked busy, or NULL. */
 static __always_inline struct unwind_reader *sample_begin(struct task_struct *task)
@@ -55,6 +61,21 @@ static __always_inline struct unwind_reader *sample_begin(struct task_struct *ta
 	return r;
 }
 
+#ifdef HOOKED_RETURNS
+/* Calls that are under way in this thread. */
+static __always_inline void hooked_look(struct unwind_reader *r, struct task_struct *task)
+{
+	__u32 tid = task->pid;
+	struct bpfprof_gpu_thread *t = bpf_map_lookup_elem(&gpu_threads, &tid);
+
+	if (t && t->start_ns == r->rec.sample.task.start_ns)
+		returns_take(r, t);
+}
+#define HOOKED_LOOK(r, task) hooked_look(r, task)
+#else
+#define HOOKED_LOOK(r, task)
+#endif
+
 static __always_inline void sample_finish(struct unwind_reader *r, struct task_struct *task)
 {
 	__u64 start = r->rec.sample.rec.ts_ns;
@@ -63,6 +84,7 @@ static __always_inline void sample_finish(struct unwind_reader *r, struct task_s
 		r->rec.sample.flags |= BPFPROF_SAMPLE_KTHREAD;
 		r->stop = BPFPROF_STOP_NO_USER;
 	} else {
+		HOOKED_LOOK(r, task);
 		user_walk(r, task);
 		/* Half way through exec the old stack is gone and no new one is there yet. */
 		if (r->stop != BPFPROF_STOP_COMPLETE &&
@@ -82,7 +104,7 @@ static __always_inline void sample_finish(struct unwind_reader *r, struct task_s
 }
 
 SEC("?perf_event")
-int sample_perf(struct bpf_perf_event_data *ctx)
+int SAMPLE_PERF(struct bpf_perf_event_data *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	/* The context is read by whole words; struct pt_regs comes first in it. */
@@ -190,7 +212,7 @@ static int timer_tick(void *map, __u32 *cpu, struct tick_timer *t)
 
 /* Attached until every online CPU has its timer; again after hotplug and moves. */
 SEC("?tp_btf/sched_switch")
-int BPF_PROG(arm_timer)
+int BPF_PROG(ARM_TIMER)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct tick_timer *t = bpf_map_lookup_elem(&timers, &cpu);

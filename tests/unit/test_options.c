@@ -341,7 +341,7 @@ Test(options, refusals)
 		{ "--wall", "--wall: ", "no such flag" },
 		{ "--off-cpu", "--off-cpu: ", "no such flag" },
 		{ "--wall", "--wall: ", "no such flag" },
-		{ "--gpu", "--gpu: ", "no such flag" },
+		{ "--gpus", "--gpus: ", "no such flag" },
 		{ "--x=1", "--x: ", "no such flag" },
 		{ "-o a\nb", "-o a?b: ", "--format" },
 		{ "--\033[1m", "--?[1m: ", "no such flag" },

@@ -74,7 +74,7 @@ static int set_write(struct store *store, uint64_t start, const struct store_lim
 	int err, i;
 
 	err = store_begin(store, &set, limits, start + 60, counts);
-	for (i = 0; i < STORE_NR_FILES && !err; i++)
+	for (i = 0; i < STORE_NR_CPU_FILES && !err; i++)
 		cr_assert_eq(write(set.fds[i], bytes, sizeof(bytes)), (ssize_t)sizeof(bytes));
 	return err ? err : store_commit(store, &set, start, 60, limits, start + 60, counts);
 }
@@ -86,7 +86,7 @@ static void expect_latest(const char *set)
 	struct stat st;
 	ssize_t len;
 
-	for (int i = 0; i < STORE_NR_FILES; i++) {
+	for (int i = 0; i < STORE_NR_CPU_FILES; i++) {
 		snprintf(name, sizeof(name), "latest%s", suffixes[i]);
 		snprintf(wanted, sizeof(wanted), "%s%s", set, suffixes[i]);
 		len = readlink(name, target, sizeof(target) - 1);
@@ -153,7 +153,7 @@ Test(store, writes_and_links)
 	cr_assert_eq(set_write(store, START + 60, &no_limits, &counts), 0);
 	expect_latest("cpu-20231114T221420Z-60s");
 	cr_expect_eq(counts.sets, 2);
-	cr_expect_eq(counts.bytes, 2 * STORE_NR_FILES * BYTES);
+	cr_expect_eq(counts.bytes, 2 * STORE_NR_CPU_FILES * BYTES);
 	cr_expect_eq(counts.links_failed, 0);
 	store_close(store);
 }
@@ -179,7 +179,7 @@ Test(store, name_that_exists)
 Test(store, retention_by_bytes)
 {
 	struct store_limits limits = { .age_seconds = UINT32_MAX,
-				       .bytes = 3 * STORE_NR_FILES * BYTES };
+				       .bytes = 3 * STORE_NR_CPU_FILES * BYTES };
 	struct store_counts counts = { 0 };
 	struct store *store = opened();
 
@@ -189,7 +189,7 @@ Test(store, retention_by_bytes)
 	}
 	cr_expect_eq(counts.sets, 3);
 	cr_expect_eq(counts.removed_sets, 7);
-	cr_expect_eq(counts.removed_bytes, 7 * STORE_NR_FILES * BYTES);
+	cr_expect_eq(counts.removed_bytes, 7 * STORE_NR_CPU_FILES * BYTES);
 	cr_expect(there("cpu-20231114T222020Z-60s.html"));
 	cr_expect_not(there("cpu-20231114T221920Z-60s.html"));
 	/* The newest is kept, however small the limit is. */
@@ -219,7 +219,7 @@ Test(store, retention_by_age)
 Test(store, clock_set_back)
 {
 	struct store_limits limits = { .age_seconds = UINT32_MAX,
-				       .bytes = 4 * STORE_NR_FILES * BYTES };
+				       .bytes = 4 * STORE_NR_CPU_FILES * BYTES };
 	struct store_counts counts = { 0 };
 	struct store *store = opened();
 
@@ -257,7 +257,7 @@ Test(store, others_are_left_alone)
 	cr_assert_eq(store_repair(store, START, &counts), 0);
 	cr_assert_eq(set_write(store, START, &limits, &counts), 0);
 	cr_expect_eq(counts.sets, 1);
-	cr_expect_eq(counts.bytes, STORE_NR_FILES * BYTES);
+	cr_expect_eq(counts.bytes, STORE_NR_CPU_FILES * BYTES);
 	cr_expect_eq(counts.stale, 0);
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
 		cr_expect(there(files[i]), "%s", files[i]);
@@ -401,7 +401,7 @@ Test(store, killed, .timeout = 60)
 {
 	static const char *const latest[] = { "latest.pb.gz", "latest.folded", "latest.html" };
 	struct store_limits limits = { .age_seconds = UINT32_MAX,
-				       .bytes = 3 * STORE_NR_FILES * BYTES };
+				       .bytes = 3 * STORE_NR_CPU_FILES * BYTES };
 	struct store_counts counts;
 	struct store *store;
 	struct stat st;
@@ -423,7 +423,7 @@ Test(store, killed, .timeout = 60)
 		usleep(1000 + (unsigned int)(round * 7919 % 13000));
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
-		for (i = 0; i < STORE_NR_FILES; i++) {
+		for (i = 0; i < STORE_NR_CPU_FILES; i++) {
 			cr_assert_eq(stat(latest[i], &st), 0, "%d", round);
 			cr_assert_eq(st.st_size, BYTES, "%d", round);
 		}
@@ -432,7 +432,7 @@ Test(store, killed, .timeout = 60)
 		cr_assert_eq(store_repair(store, START + 60 * (n + 50), &counts), 0);
 		cr_assert_eq(store_prune(store, &limits, START + 60 * (n + 50), &counts), 0);
 		cr_expect_leq(counts.bytes, limits.bytes);
-		for (i = 0; i < STORE_NR_FILES; i++)
+		for (i = 0; i < STORE_NR_CPU_FILES; i++)
 			cr_assert_eq(stat(latest[i], &st), 0, "%d", round);
 		store_close(store);
 	}

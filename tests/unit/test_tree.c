@@ -20,7 +20,7 @@
 
 #define START 1700000000ULL /* 2023-11-14 22:13:20 UTC */
 #define BYTES 1000 /* of one file in these tests */
-#define SET (STORE_NR_FILES * BYTES)
+#define SET (STORE_NR_CPU_FILES * BYTES)
 
 static const struct store_limits no_limits = { .age_seconds = UINT32_MAX, .bytes = UINT64_MAX / 4 };
 static char folder[] = "/tmp/bpfprof-tree-XXXXXX";
@@ -78,7 +78,7 @@ static void set_write(struct tree *tree, const char *namespace, const char *pod,
 		cr_assert_eq(store_open_below(&store, root, names, 2, true), 0);
 	}
 	cr_assert_eq(store_begin(store, &set, NULL, start, &counts), 0);
-	for (int i = 0; i < STORE_NR_FILES; i++)
+	for (int i = 0; i < STORE_NR_CPU_FILES; i++)
 		cr_assert_eq(write(set.fds[i], bytes, BYTES), BYTES);
 	cr_assert_eq(store_commit(store, &set, start, 60, NULL, start + 60, &counts), 0);
 	cr_assert_eq(tree_add(tree, pod ? &name : NULL, &set), 0);

@@ -29,6 +29,8 @@
 #define FIXED_CPUS 32
 #define CPU_BYTES (512ULL << 10) /* of each possible CPU above those */
 #define PUSH_BYTES (6ULL << 20) /* libcurl, and the certificates that it trusts */
+#define CALL_KEYS 2048 /* of one process: eight workers have room for as many */
+#define CALLS_BYTES (10ULL << 20) /* --gpu: its maps, and what is known of calls */
 #define VARIABLE_MIN_BYTES (4ULL << 20)
 #define CLOCK_STEP_NS NS_PER_SECOND
 #define LISTEN_DEFAULT "127.0.0.1:9464"
@@ -89,6 +91,7 @@ static void interval_pass(struct daemon *daemon, uint64_t now_ns)
 		}
 		daemon->ended = ended;
 		if (!interval_begin(daemon, &next, now_ns)) {
+			calls_cut(daemon, &daemon->ended);
 			daemon->totals.clock_steps += next.clock_step;
 			if (next.clock_step)
 				log_warn("the clock was set: times of profiles do not abut here");
@@ -124,6 +127,8 @@ static void on_exit_event(void *arg, const struct bpfprof_task_id *task, uint64_
 	struct daemon *daemon = arg;
 
 	aggregate_exit(daemon->running.aggregate, task, cpu_ns);
+	if (daemon->options->gpu)
+		gpu_watch_exit(&daemon->calls.watch, task);
 	demand_exit(daemon, task, cpu_ns);
 }
 
@@ -146,6 +151,7 @@ static int filter_set(struct daemon *daemon, struct process_choice *choice, stru
 	daemon->filter = filter;
 	daemon->filter.choice = &daemon->choice;
 	daemon->filter.tell = true;
+	calls_choose(daemon);
 	return 0;
 }
 
@@ -220,9 +226,11 @@ static int wait_ms(const struct daemon *daemon, int sampler_ms)
 
 static void sweep(struct daemon *daemon)
 {
-	const struct aggregate *aggregates[1 + DEMAND_MAX_PROFILES] = { daemon->running.aggregate };
+	const struct aggregate *aggregates[2 + DEMAND_MAX_PROFILES] = { daemon->running.aggregate };
 	size_t nr = 1 + demand_aggregates(daemon, aggregates + 1);
 
+	if (daemon->options->gpu)
+		aggregates[nr++] = daemon->calls.watch.aggregate;
 	sampler_sweep(&daemon->sampler, aggregates, nr);
 }
 
@@ -254,7 +262,7 @@ static void loop(struct daemon *daemon, int signal_fd)
 		demand_run(daemon, now_ns);
 		writer_watch(daemon, now_ns);
 		push_watch(daemon);
-		if (daemon->http && http_is_pending(daemon->http))
+		if ((daemon->http && http_is_pending(daemon->http)) || calls_run(daemon, now_ns))
 			ms = 0;
 		poll(fds, sizeof(fds) / sizeof(fds[0]), wait_ms(daemon, ms));
 		if (daemon->http)
@@ -299,6 +307,7 @@ static int finish(struct daemon *daemon, int signal_fd)
 	daemon->running.end_ns = time_monotonic_ns();
 	daemon->ended = daemon->running;
 	daemon->running.aggregate = NULL;
+	calls_cut(daemon, &daemon->ended);
 	errors = daemon->totals.write_errors;
 	writer_start(daemon);
 	if (!writer_finish(daemon, signal_fd))
@@ -321,6 +330,8 @@ static void memory_share(struct daemon *daemon)
 		bytes = MEMORY_BYTES + of_cpus;
 	if (daemon->options->push.url)
 		fixed += PUSH_BYTES;
+	if (daemon->options->gpu)
+		fixed += CALLS_BYTES;
 	if (bytes < fixed + VARIABLE_MIN_BYTES) {
 		log_warn("--max-memory: it takes at least %llu MiB here",
 			 (unsigned long long)(fixed + VARIABLE_MIN_BYTES) >> 20);
@@ -440,7 +451,11 @@ static int run(struct daemon *daemon, int signal_fd)
 	};
 	int status;
 
+	if (daemon->options->gpu)
+		calls_handle(daemon, &handlers);
 	status = sampler_open(&daemon->sampler, &daemon->sampler_options, &handlers);
+	if (!status && daemon->options->gpu)
+		status = calls_open(daemon);
 	if (status)
 		return status;
 	status = sampler_start(&daemon->sampler);
@@ -448,6 +463,10 @@ static int run(struct daemon *daemon, int signal_fd)
 		status = filter_start(daemon);
 	if (status)
 		return status;
+	if (daemon->options->gpu) {
+		gpu_watch_start(&daemon->calls.watch);
+		gpu_watch_tell(&daemon->calls.watch);
+	}
 	daemon->running.start_ns = time_monotonic_ns();
 	daemon->running.offset_ns = offset_now();
 	if (interval_begin(daemon, &daemon->running, daemon->running.start_ns)) {
@@ -483,6 +502,8 @@ int daemon_run(struct daemon_options *options, struct config *config, int argc, 
 	int status;
 
 	status = sampler_check();
+	if (!status && options->gpu)
+		status = gpu_watch_check();
 	if (status)
 		return status;
 	signal_fd = signals_open();
@@ -495,6 +516,8 @@ int daemon_run(struct daemon_options *options, struct config *config, int argc, 
 		.clock = options->clock,
 		.follow = true, /* pids may be asked for at any time */
 		.host_root = options->host_root,
+		.gpu = options->gpu,
+		.call_keys = CALL_KEYS,
 	};
 	memory_share(&daemon);
 	status = push_start(&daemon);
@@ -508,11 +531,13 @@ int daemon_run(struct daemon_options *options, struct config *config, int argc, 
 	if (daemon.sampler.options) {
 		if (daemon.sampler.session.skel)
 			process_filter_close(&daemon.filter, &daemon.sampler);
+		calls_close(&daemon);
 		sampler_close(&daemon.sampler);
 	}
 	process_choice_fini(&daemon.choice);
 	aggregate_free(daemon.running.aggregate);
 	aggregate_free(daemon.ended.aggregate);
+	aggregate_free(daemon.ended.calls.aggregate);
 	store_close(daemon.store);
 	free(daemon.output);
 	return status;

@@ -26,6 +26,7 @@
 #include "cli/config.h"
 #include "cli/daemon_options.h"
 #include "cli/demand.h"
+#include "cli/gpu_watch.h"
 #include "cli/process_choice.h"
 #include "cli/sampler.h"
 #include "daemon/pusher.h"
@@ -37,12 +38,26 @@ struct http;
 struct profile;
 struct push_item;
 
+/* Calls of CUDA and NCCL in an interval; all zero without --gpu. */
+struct calls_interval {
+	struct aggregate *aggregate; /* finished; NULL while it runs */
+	struct stats_reasons calls, lost; /* by kind; by reason */
+	uint64_t stacks, skipped; /* of calls: taken, and not, over the rate */
+};
+
 /* One that has ended, or runs. */
 struct interval {
 	struct aggregate *aggregate;
+	struct calls_interval calls;
 	uint64_t start_ns, end_ns; /* CLOCK_MONOTONIC; end_ns of a running one: when it is to end */
 	uint64_t offset_ns; /* to Unix time, modulo 2^64 */
 	bool clock_step; /* the offset is not that of the interval before */
+};
+
+/* Of one set of files. */
+struct profiles {
+	const struct profile *cpu;
+	const struct profile *calls; /* NULL without --gpu */
 };
 
 /* What the child that writes has to say; sent through a pipe. */
@@ -52,6 +67,7 @@ struct write_result {
 	struct store_counts counts;
 	char name[STORE_NAME_MAX];
 	uint64_t bytes; /* of the files */
+	bool calls; /* there are such of calls */
 	uint64_t pods,
 		pods_failed; /* --split pod: sets of pods that are there, or could not be made */
 	int pods_error; /* of the first of those */
@@ -93,6 +109,23 @@ struct daemon_push {
 	char host[HOST_NAME_BYTES];
 };
 
+/* --gpu. Counts are the kernel's, of the lives of processes. */
+struct daemon_calls {
+	struct gpu_watch watch;
+	struct gpu_tally_count *before; /* as they were when the interval began, by key */
+	size_t nr_before;
+	struct gpu_tally_count
+		*ended; /* in this interval: what came in it, not in the kernel any more */
+	size_t nr_ended, cap_ended;
+	struct stats_reasons lost_before;
+	uint64_t stacks_before, skipped_before;
+	struct stats_reasons finished,
+		running; /* calls by kind: of intervals that ended, and since */
+	struct stats_reasons lost;
+	uint64_t nr_keys; /* counts in the kernel, when it was last looked */
+	uint64_t look_ns;
+};
+
 struct daemon {
 	struct daemon_options *options;
 	struct config *config;
@@ -112,6 +145,7 @@ struct daemon {
 	struct process_choice choice; /* what is written */
 	struct process_filter filter; /* it, in force */
 	struct demand demand; /* what clients of http ask for */
+	struct daemon_calls calls;
 	struct http *http; /* NULL: does not listen */
 	struct buf metrics; /* as they were at metrics_ns */
 	uint64_t metrics_ns;
@@ -128,7 +162,7 @@ struct daemon {
 int writer_start(struct daemon *daemon);
 /* A whole set of files in one folder; limits as store_begin() wants them. 0 or -errno. */
 int set_write(const struct daemon *daemon, struct store *store, const struct store_limits *limits,
-	      const struct profile *profile, struct store_set *set, struct store_counts *counts);
+	      const struct profiles *profiles, struct store_set *set, struct store_counts *counts);
 /* To be called when its pipe is readable: takes note of what it says. */
 void writer_done(struct daemon *daemon);
 /* Now and then: kills one that hangs. */
@@ -136,8 +170,21 @@ void writer_watch(struct daemon *daemon, uint64_t now_ns);
 /* First of all in any child: lets go of what must end with its parent, but for keep. */
 void daemon_child_begin(struct daemon *daemon, int keep);
 
+/* daemon_calls.c, all of it nothing without --gpu, but for handle, open and stats. */
+void calls_handle(struct daemon *daemon, struct sampler_handlers *handlers);
+int calls_open(struct daemon *daemon); /* an exit status */
+void calls_close(struct daemon *daemon);
+void calls_choose(struct daemon *daemon); /* the filters are others now */
+bool calls_run(struct daemon *daemon, uint64_t now_ns); /* true: there is more to do */
+/* The interval has ended: its calls become its own. */
+void calls_cut(struct daemon *daemon, struct interval *interval);
+void calls_interval_stats(const struct calls_interval *interval, struct run_stats *stats);
+/* What is of samples in stats becomes what is of stacks of calls. */
+void calls_profile_stats(const struct calls_interval *interval, struct run_stats *stats);
+
 /* daemon_split.c, of --split pod. In the child: all sets of an interval. 0 or -errno: none of the node. */
-int split_write(struct daemon *daemon, const struct profile *profile, struct write_result *result);
+int split_write(struct daemon *daemon, const struct profiles *profiles,
+		struct write_result *result);
 /* At start: repairs and prunes the folders. 0 or -errno. */
 int split_repair(struct daemon *daemon, struct store_counts *counts);
 /* In the parent, once it is done: what it has made of so many pods is pushed. */
@@ -145,8 +192,8 @@ void split_push(struct daemon *daemon, uint64_t pods);
 
 /* daemon_push.c, all of it nothing without --push. An exit status. */
 int push_start(struct daemon *daemon);
-/* A file is there: below the folder, without suffix. */
-void push_written(struct daemon *daemon, const struct push_item *what);
+/* A set is there: below the folder, without suffix. calls: with a profile of calls. */
+void push_written(struct daemon *daemon, const struct push_item *what, bool calls);
 void push_watch(struct daemon *daemon); /* now and then: says what happened */
 void push_end(struct daemon *daemon); /* tries for some seconds to push what waits */
 void push_metrics(struct buf *dst, struct daemon *daemon);

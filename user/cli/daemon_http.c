@@ -163,6 +163,22 @@ static void sampling_metrics(struct buf *dst, struct daemon *daemon)
 		"Program files that could not be used, by reason.", &stats.files);
 }
 
+static void calls_metrics(struct buf *dst, const struct daemon *daemon)
+{
+	const struct daemon_calls *calls = &daemon->calls;
+	struct stats_reasons sum = { 0 };
+
+	reasons_sum(&sum, &calls->finished);
+	reasons_sum(&sum, &calls->running);
+	reasons(dst, "bpfprof_gpu_calls_total", "kind", "Calls of CUDA and NCCL, by kind.", &sum);
+	reasons(dst, "bpfprof_gpu_lost_total", "reason",
+		"Calls, stacks and names of them that are not known, by reason.", &calls->lost);
+	gauge(dst, "bpfprof_gpu_keys", calls->nr_keys,
+	      "What such calls are told apart by, of processes that live: 16384 at most.");
+	counter(dst, "bpfprof_gpu_stacks_total", gpu_tally_nr_stacks(calls->watch.tally),
+		"Stacks of such calls.");
+}
+
 static void writing_metrics(struct buf *dst, const struct daemon *daemon)
 {
 	const struct daemon_totals *totals = &daemon->totals;
@@ -256,6 +272,8 @@ static void metrics(struct daemon *daemon, struct http_reply *reply)
 		buf_init(text, METRICS_BYTES);
 		own_metrics(text, daemon);
 		sampling_metrics(text, daemon);
+		if (daemon->options->gpu)
+			calls_metrics(text, daemon);
 		writing_metrics(text, daemon);
 		push_metrics(text, daemon);
 		if (daemon->options->token)

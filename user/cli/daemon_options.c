@@ -30,6 +30,7 @@ enum key {
 	KEY_RATE,
 	KEY_CLOCK,
 	KEY_THREADS,
+	KEY_GPU,
 	KEY_SPLIT,
 	KEY_LISTEN,
 	KEY_REMOTE,
@@ -195,6 +196,9 @@ static int take_daemon(void *target, int key, const char *value, struct buf *why
 	case KEY_THREADS:
 		options->threads = true;
 		return 0;
+	case KEY_GPU:
+		options->gpu = true;
+		return 0;
 	case KEY_SPLIT:
 		return take_split(&options->split, value, why);
 	case KEY_LISTEN:
@@ -261,6 +265,8 @@ static const struct flag daemon_flags[] = {
 	  "auto, perf or timer (auto: perf events, and BPF\ntimers where the kernel refuses those)",
 	  false },
 	{ KEY_THREADS, 0, 0, "threads", NULL, "keep threads apart", false },
+	{ KEY_GPU, 0, 0, "gpu", NULL, "CUDA and NCCL calls too: cuda-... files beside cpu-...",
+	  false },
 	{ KEY_SPLIT, 0, 0, "split", "node|pod",
 	  "a profile of the node, or one per pod in\nDIR/NAMESPACE/POD and one of the rest (node)",
 	  false },
@@ -378,11 +384,13 @@ void daemon_options_fini(struct daemon_options *options)
 
 void daemon_help(struct buf *dst)
 {
-	buf_add_str(dst,
-		    "Usage: bpfprof daemon --output DIR [FLAG]...\n"
-		    "Profiles the whole machine for ever: a set of files per interval,\n"
-		    "DIR/cpu-<start, UTC>-<seconds>s.pb.gz, .folded and .html, and links latest.*\n"
-		    "to the newest. SIGTERM writes what there is and ends.\n\n");
+	buf_add_str(
+		dst,
+		"Usage: bpfprof daemon --output DIR [FLAG]...\n"
+		"Profiles the whole machine for ever: a set of files per interval,\n"
+		"DIR/cpu-<start, UTC>-<seconds>s.pb.gz, .folded and .html, and links latest.*\n"
+		"to the newest; with --gpu cuda-... of CUDA's and NCCL's calls beside them, with\n"
+		"links latest.cuda.*. SIGTERM writes what there is and ends.\n\n");
 	flags_help(dst, &daemon_set);
 	buf_add_str(
 		dst,
@@ -395,6 +403,7 @@ void daemon_help(struct buf *dst)
 		"Examples:\n"
 		"  bpfprof daemon --output /var/lib/bpfprof\n"
 		"  bpfprof daemon --output /shared/profiles/%h --interval 5m --retain-bytes 20G\n"
+		"  bpfprof daemon --output /var/lib/bpfprof --gpu\n"
 		"  bpfprof daemon --output /var/lib/bpfprof --push http://pyroscope:4040\n"
 		"  BPFPROF_OUTPUT=/out BPFPROF_LOG_FORMAT=json bpfprof daemon\n"
 		"  go tool pprof -http :8080 /var/lib/bpfprof/latest.pb.gz\n"

@@ -25,6 +25,7 @@ struct daemon_options {
 	uint32_t hz;
 	enum sampler_clock clock;
 	bool threads;
+	bool gpu; /* calls of CUDA and NCCL, too */
 	enum daemon_split split;
 	char *config; /* or NULL: file with more of the environment (cli/config.h) */
 	char *host_root; /* or NULL */

@@ -83,15 +83,16 @@ int push_start(struct daemon *daemon)
 	return EXIT_DONE;
 }
 
-void push_written(struct daemon *daemon, const struct push_item *what)
+static void file_push(struct daemon *daemon, const struct push_item *what, enum store_file file)
 {
 	__cleanup(buf_fini) struct buf path = { .max = 2 * PATH_MAX };
 	struct pusher *pusher = daemon->push.pusher;
+	const char *slash = strrchr(what->path, '/'), *set = slash ? slash + 1 : what->path;
+	char name[STORE_NAME_MAX];
 	struct push_item item;
 
-	if (!pusher)
-		return;
-	buf_printf(&path, "%s/%s.pb.gz", daemon->output, what->path);
+	store_file_name(name, set, file);
+	buf_printf(&path, "%s/%.*s%s", daemon->output, (int)(set - what->path), what->path, name);
 	if (buf_error(&path) || push_item_init(&item, path.data, what->namespace, what->pod)) {
 		pusher_no_memory(pusher);
 		return;
@@ -99,6 +100,15 @@ void push_written(struct daemon *daemon, const struct push_item *what)
 	item.start = what->start;
 	item.until = what->until;
 	pusher_add(pusher, &item);
+}
+
+void push_written(struct daemon *daemon, const struct push_item *what, bool calls)
+{
+	if (!daemon->push.pusher)
+		return;
+	file_push(daemon, what, STORE_PPROF);
+	if (calls)
+		file_push(daemon, what, STORE_CUDA_PPROF);
 }
 
 static uint64_t sum(const uint64_t *numbers, size_t nr)

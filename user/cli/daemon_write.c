@@ -56,23 +56,28 @@ static void kernel_descriptors_close(int keep)
 }
 
 int set_write(const struct daemon *daemon, struct store *store, const struct store_limits *limits,
-	      const struct profile *profile, struct store_set *set, struct store_counts *counts)
+	      const struct profiles *profiles, struct store_set *set, struct store_counts *counts)
 {
+	const struct profile *profile = profiles->cpu;
 	static const enum output_format formats[STORE_NR_FILES] = {
-		[STORE_PPROF] = OUTPUT_PPROF,
-		[STORE_FOLDED] = OUTPUT_FOLDED,
-		[STORE_HTML] = OUTPUT_HTML,
+		[STORE_PPROF] = OUTPUT_PPROF,	     [STORE_FOLDED] = OUTPUT_FOLDED,
+		[STORE_HTML] = OUTPUT_HTML,	     [STORE_CUDA_PPROF] = OUTPUT_PPROF,
+		[STORE_CUDA_FOLDED] = OUTPUT_FOLDED, [STORE_CUDA_HTML] = OUTPUT_HTML,
 	};
 	struct output_options options = { .threads = daemon->options->threads };
 	uint64_t seconds;
 	enum store_file file;
 	int err;
 
-	err = store_begin(store, set, limits, time_wall_ns() / NS_PER_SECOND, counts);
+	err = (profiles->calls ? store_begin_cuda : store_begin)(
+		store, set, limits, time_wall_ns() / NS_PER_SECOND, counts);
 	if (err)
 		return err;
 	for (file = 0; file < STORE_NR_FILES && !err; file++)
-		err = output_write_fd(set->fds[file], formats[file], profile, &options);
+		if (set->fds[file] >= 0)
+			err = output_write_fd(set->fds[file], formats[file],
+					      file < STORE_NR_CPU_FILES ? profile : profiles->calls,
+					      &options);
 	if (err) {
 		store_abort(store, set);
 		return err;
@@ -82,22 +87,23 @@ int set_write(const struct daemon *daemon, struct store *store, const struct sto
 			    limits, time_wall_ns() / NS_PER_SECOND, counts);
 }
 
-static int files_write(struct daemon *daemon, const struct profile *profile,
+static int files_write(struct daemon *daemon, const struct profiles *profiles,
 		       struct write_result *result)
 {
 	struct store_set set;
 	int err;
 
 	if (daemon->options->split == DAEMON_SPLIT_POD)
-		return split_write(daemon, profile, result);
+		return split_write(daemon, profiles, result);
 	/* Of a writer that was killed. What is wrong with the folder, the next call says too. */
 	store_repair(daemon->store, time_wall_ns() / NS_PER_SECOND, &result->counts);
-	err = set_write(daemon, daemon->store, &daemon->options->limits, profile, &set,
+	err = set_write(daemon, daemon->store, &daemon->options->limits, profiles, &set,
 			&result->counts);
 	if (err)
 		return err;
 	memcpy(result->name, set.name, sizeof(result->name));
 	result->bytes = set.bytes;
+	result->calls = profiles->calls;
 	return 0;
 }
 
@@ -123,12 +129,37 @@ static void reasons_add(struct stats_reasons *to, const struct stats_reasons *fr
 		stats_add(to, from->reasons[i].name, from->reasons[i].count);
 }
 
+/* Of the interval's calls; stats, which it points to, are those of the samples otherwise. */
+static int calls_profile(struct daemon *daemon, struct profile *ret, struct run_stats *stats,
+			 struct write_result *result)
+{
+	const struct interval *interval = &daemon->ended;
+	int hidden = 0, err;
+
+	err = sampler_profile(&daemon->sampler, interval->calls.aggregate, ret, &result->files,
+			      &hidden);
+	if (!err)
+		err = profile_of_calls(ret);
+	if (err)
+		return err;
+	*stats = daemon->writer.stats;
+	calls_profile_stats(&interval->calls, stats);
+	ret->time_ns = interval->start_ns + interval->offset_ns;
+	ret->duration_ns = interval->end_ns - interval->start_ns;
+	ret->threads = daemon->options->threads;
+	ret->hz = 0;
+	ret->stats = stats;
+	return 0;
+}
+
 static int interval_write(struct daemon *daemon, struct write_result *result)
 {
 	struct interval *interval = &daemon->ended;
 	struct run_stats *stats = &daemon->writer.stats;
 	uint64_t problems[IMAGE_NR_PROBLEMS];
-	struct profile profile = { 0 };
+	struct profile profile = { 0 }, calls = { 0 };
+	struct profiles profiles = { .cpu = &profile };
+	struct run_stats calls_stats;
 	enum image_problem problem;
 	int err, hidden = 0;
 
@@ -148,7 +179,13 @@ static int interval_write(struct daemon *daemon, struct write_result *result)
 	profile.threads = daemon->options->threads;
 	profile.stats = stats;
 	stats_add(&stats->walk, "frames_without_name", profile_nameless(&profile));
-	return files_write(daemon, &profile, result);
+	if (interval->calls.aggregate) {
+		err = calls_profile(daemon, &calls, &calls_stats, result);
+		if (err)
+			return err;
+		profiles.calls = &calls;
+	}
+	return files_write(daemon, &profiles, result);
 }
 
 _Static_assert(sizeof(struct write_result) <= PIPE_BUF, "it is written and read at once");
@@ -200,6 +237,7 @@ static void interval_stats(struct daemon *daemon, struct run_stats *stats)
 	reasons_add(&stats->stack_reasons, &samples.stack_reasons);
 	reasons_add(&stats->lost, &samples.lost);
 	reasons_add(&daemon->totals.lost_in_tables, &samples.lost);
+	calls_interval_stats(&interval->calls, stats);
 	stats->duration_seconds = (double)(interval->end_ns - interval->start_ns) / 1e9;
 	if (interval->clock_step)
 		stats_add(&stats->clock, "clock_step", 1);
@@ -261,7 +299,8 @@ int writer_start(struct daemon *daemon)
 		writer->fd = fds[0];
 	}
 	aggregate_free(daemon->ended.aggregate);
-	daemon->ended.aggregate = NULL;
+	aggregate_free(daemon->ended.calls.aggregate);
+	daemon->ended.aggregate = daemon->ended.calls.aggregate = NULL;
 	if (err) {
 		write_failed(daemon, strerror(-err));
 		if (writer->pods_fd >= 0)
@@ -294,6 +333,7 @@ static void written(struct daemon *daemon, struct write_result *result)
 		{ .key = "seconds", .text = seconds },
 		{ .key = "pods", .number = result->pods },
 		{ .key = "samples", .number = stats->samples },
+		{ .key = "calls", .number = stats_total(&stats->gpu_calls) },
 		{ .key = "lost", .number = stats_total(&stats->lost) },
 		{ .key = "truncated", .number = stats->truncated },
 		{ .key = "bytes", .number = result->bytes },
@@ -306,7 +346,7 @@ static void written(struct daemon *daemon, struct write_result *result)
 	snprintf(seconds, sizeof(seconds), "%.3f", stats->duration_seconds);
 	log_event(LOG_INFO, "profile written", fields, sizeof(fields) / sizeof(fields[0]));
 	say_whether_matched(daemon, stats->samples);
-	push_written(daemon, &pushed);
+	push_written(daemon, &pushed, result->calls);
 	totals->pod_profiles += result->pods;
 	if (totals->failed_in_a_row) {
 		struct log_field lost = { .key = "profiles_lost",

@@ -83,7 +83,7 @@ static int file_open(int folder_fd, const char *leaf)
 	ssize_t len;
 	int fd;
 
-	if (!strncmp(leaf, "latest.", 7)) {
+	if (store_is_latest(leaf)) {
 		len = readlinkat(folder_fd, leaf, target, sizeof(target) - 1);
 		if (len < 0)
 			return -errno;
@@ -141,8 +141,7 @@ static bool is_listed(int folder_fd, const char *name, bool folders, bool *is_fo
 	if (S_ISREG(st.st_mode))
 		return store_name_parse(&parsed, name);
 	if (S_ISLNK(st.st_mode))
-		return !strcmp(name, "latest.pb.gz") || !strcmp(name, "latest.folded") ||
-		       !strcmp(name, "latest.html");
+		return store_is_latest(name);
 	*is_folder = S_ISDIR(st.st_mode);
 	return *is_folder && folders && is_printable(name);
 }

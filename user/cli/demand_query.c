@@ -187,12 +187,6 @@ int demand_token_check(const char *authorization, const char *token)
 	return differs ? -EACCES : 0;
 }
 
-static bool is_latest(const char *name)
-{
-	return !strcmp(name, "latest.pb.gz") || !strcmp(name, "latest.folded") ||
-	       !strcmp(name, "latest.html");
-}
-
 int demand_path_check(const char *path)
 {
 	struct store_name name;
@@ -202,8 +196,9 @@ int demand_path_check(const char *path)
 	for (depth = 0; depth < PATH_DEPTH; depth++) {
 		len = strcspn(path, "/");
 		if (!path[len])
-			return !len || is_latest(path) || store_name_parse(&name, path) ? 0
-											: -ENOENT;
+			return !len || store_is_latest(path) || store_name_parse(&name, path)
+				       ? 0
+				       : -ENOENT;
 		if (!len || len > NAME_MAX || *path == '.')
 			return -ENOENT;
 		for (i = 0; i < len; i++)

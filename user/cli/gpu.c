@@ -20,21 +20,17 @@
 #include "cli/gpu_options.h"
 #include "cli/gpu_steps.h"
 #include "cli/gpu_workers.h"
-#include "gpu/kernel_names.h"
 #include "kernel/gpu_probes.h"
 #include "kernel/uprobe_multi.h"
-#include "profile/aggregate.h"
 #include "profile/gpu_trace.h"
 
 #define AGGREGATE_BYTES (16U << 20)
 #define TEXT_MAX (16U << 20)
-#define LOOK_NS (20 * 1000000ULL) /* for new libraries, between two looks at what has come */
 #define NAMES_LIVE_NS (50 * 1000000ULL) /* of each second */
 #define NAMES_END_NS (2 * NS_PER_SECOND)
 #define SETTLE_MS 2
 #define STEP_MS 2 /* how late the step of a worker may begin */
 #define TICK_NS NS_PER_SECOND
-#define IDLE_NS (5 * NS_PER_SECOND)
 #define COLUMNS_DEFAULT 80
 #define ROWS_DEFAULT 24
 /* To another screen and back; the cursor to its corner; what is below it away; the end of a line. */
@@ -53,40 +49,25 @@ static void on_sample(void *arg, const struct aggregate_input *input)
 static void on_exit_event(void *arg, const struct bpfprof_task_id *task, uint64_t cpu_ns)
 {
 	struct gpu_job *job = arg;
-	bool made_calls = gpu_tally_exit(job->tally, task);
 
 	(void)cpu_ns;
-	gpu_probes_exit(job->probes, task->pid);
-	gpu_trace_on_exit(job, task, made_calls);
-	if (made_calls)
-		gpu_probes_forget_threads(job->probes, task->pid, task->start_ns);
-}
-
-static void on_call_stack(void *arg, const struct aggregate_input *input,
-			  const struct bpfprof_gpu_call *call)
-{
-	struct gpu_job *job = arg;
-
-	gpu_tally_stack(job->tally, input, call);
-}
-
-static void on_call(void *arg, const struct bpfprof_gpu_event *event)
-{
-	struct gpu_job *job = arg;
-
-	gpu_tally_call(job->tally, event);
-}
-
-static void on_kernel_name(void *arg, const struct bpfprof_gpu_name *name)
-{
-	struct gpu_job *job = arg;
-
-	gpu_tally_name(job->tally, name);
+	gpu_watch_exit(&job->watch, task);
+	gpu_trace_on_exit(job, task);
 }
 
 static void on_traced_call(void *arg, const struct bpfprof_gpu_trace *call)
 {
 	gpu_trace_on_call(arg, call);
+}
+
+static void on_end(void *arg, const struct bpfprof_task_id *task)
+{
+	gpu_trace_on_end(arg, task);
+}
+
+static void choose(void *arg, struct gpu_picture *picture)
+{
+	gpu_steps_choose(arg, picture);
 }
 
 static void on_title(void *arg, const struct bpfprof_title_event *event)
@@ -132,9 +113,9 @@ static int draw(struct gpu_job *job, struct gpu_picture *picture)
 
 	buf_init(&text, TEXT_MAX);
 	screen_measure(&columns, &rows);
-	err = gpu_picture_take(picture, job);
+	err = gpu_picture_take(picture, &job->watch);
 	if (!err)
-		gpu_names_find(job, picture, NAMES_LIVE_NS);
+		gpu_names_find(&job->watch, picture, NAMES_LIVE_NS);
 	if (!err)
 		err = gpu_text(&text, job, picture, columns);
 	if (!err)
@@ -142,27 +123,9 @@ static int draw(struct gpu_job *job, struct gpu_picture *picture)
 	return err;
 }
 
-static void say_watching(const struct gpu_job *job)
-{
-	const struct gpu_probes_library *libraries;
-	size_t nr, i, hooked = 0;
-	uint64_t functions = 0;
-
-	libraries = gpu_probes_libraries(job->probes, &nr);
-	for (i = 0; i < nr; i++) {
-		hooked += !libraries[i].problem;
-		functions += libraries[i].functions;
-		if (libraries[i].problem)
-			log_warn("%s: not watched: %s", libraries[i].path, libraries[i].problem);
-	}
-	log_info("watching %" PRIu64 " functions in %zu libraries", functions, hooked);
-	if (!hooked)
-		log_info("no process has loaded libcuda or libnccl yet");
-}
-
 static void say_widened(struct gpu_job *job)
 {
-	if (!job->scoped || gpu_probes_are_scoped(job->probes))
+	if (!job->scoped || gpu_probes_are_scoped(job->watch.probes))
 		return;
 	job->scoped = false;
 	log_info("more processes are watched than can be hooked one by one: from now on calls of "
@@ -189,16 +152,15 @@ static int loop(struct gpu_job *job, int signal_fd, bool live, struct gpu_pictur
 	while (now_ns < end_ns && !err) {
 		wait_ms = sampler_run(&job->sampler);
 		now_ns = time_monotonic_ns();
-		if (gpu_probes_look(job->probes, now_ns, LOOK_NS))
+		if (gpu_watch_run(&job->watch, now_ns))
 			wait_ms = 0;
-		else if (gpu_probes_are_waiting(job->probes) && wait_ms > SETTLE_MS)
+		else if (gpu_probes_are_waiting(job->watch.probes) && wait_ms > SETTLE_MS)
 			wait_ms = SETTLE_MS;
 		if (job->options->record.steps.stop && wait_ms > STEP_MS)
 			wait_ms = STEP_MS;
 		say_widened(job);
 		if (now_ns >= tick_ns) {
 			tick_ns = now_ns + TICK_NS;
-			gpu_probes_sweep(job->probes, now_ns - IDLE_NS);
 			if (job->workers)
 				err = gpu_workers_look(job->workers, now_ns);
 			if (live && !err)
@@ -252,12 +214,12 @@ static int finish(struct gpu_job *job, struct gpu_picture *picture)
 	/* What is under way: calls that were counted, but whose records have not been taken yet. */
 	sampler_run(&job->sampler);
 	job->end_ns = time_monotonic_ns();
-	gpu_probes_look(job->probes, job->end_ns, 0); /* who came too late to be hooked */
+	gpu_probes_look(job->watch.probes, job->end_ns, 0); /* who came too late to be hooked */
 	err = gpu_trace_finish(job);
 	if (!err)
-		err = gpu_picture_take(picture, job);
+		err = gpu_picture_take(picture, &job->watch);
 	if (!err)
-		gpu_names_find(job, picture, NAMES_END_NS);
+		gpu_names_find(&job->watch, picture, NAMES_END_NS);
 	if (!err && !to_stdout(job))
 		err = print_text(job, picture);
 	if (err)
@@ -283,12 +245,11 @@ static int run(struct gpu_job *job, int signal_fd)
 		log_error("--worker: %s", strerror(-err));
 		return EXIT_FAILED;
 	}
-	while (gpu_probes_look(job->probes, time_monotonic_ns(), NS_PER_SECOND))
-		sampler_run(&job->sampler);
+	gpu_watch_start(&job->watch);
 	job->start_ns = time_monotonic_ns();
 	job->start_wall_ns = time_wall_ns();
 	if (!live)
-		say_watching(job);
+		gpu_watch_tell(&job->watch);
 	else
 		fputs(SCREEN_OPEN, stdout);
 	err = loop(job, signal_fd, live, &picture);
@@ -310,36 +271,25 @@ static int open_all(struct gpu_job *job)
 {
 	struct sampler_handlers handlers = { .sample = on_sample,
 					     .exit = on_exit_event,
-					     .call_stack = on_call_stack,
-					     .call = on_call,
-					     .kernel_name = on_kernel_name,
 					     .traced_call = on_traced_call,
 					     .title = on_title,
 					     .arg = job };
-	int status, err;
+	int status, err = 0;
 
-	err = aggregate_new(&job->aggregate, job->options->record.threads, AGGREGATE_BYTES);
-	if (!err)
-		err = gpu_tally_new(&job->tally, job->aggregate);
-	if (!err)
-		err = kernel_names_new(&job->names);
-	if (err) {
-		log_error("%s", strerror(-err));
-		return EXIT_FAILED;
-	}
+	gpu_watch_handle(&handlers, &job->watch);
 	status = gpu_trace_start(job);
 	if (!status)
 		status = sampler_open(&job->sampler, &job->sampler_options, &handlers);
+	if (!status)
+		status = gpu_watch_open(&job->watch, &job->sampler, job->options->record.threads,
+					AGGREGATE_BYTES);
 	if (status)
 		return status;
-	err = gpu_probes_new(&job->probes, &job->sampler.session, job->sampler.images,
-			     job->sampler.runner);
-	if (err) {
-		log_error("calls cannot be watched: %s", strerror(-err));
-		return EXIT_FAILED;
-	}
+	job->watch.choose = choose;
+	job->watch.ended = on_end;
+	job->watch.arg = job;
 	if (job->scoped)
-		gpu_probes_scope(job->probes, job->sampler.processes);
+		gpu_probes_scope(job->watch.probes, job->sampler.processes);
 	if (job->options->record.nr_workers)
 		err = gpu_workers_new(&job->workers, job);
 	if (!err)
@@ -375,6 +325,7 @@ static int run_with(struct gpu_job *job)
 		.follow = record->nr_workers && !record->no_subprocesses,
 		.host_root = record->host_root,
 		.gpu = true,
+		.no_clock = true,
 		.gpu_trace = job->options->trace,
 		.test_ring_bytes = record->test_ring_bytes,
 		.test_row_slots = record->test_row_slots,
@@ -383,12 +334,9 @@ static int run_with(struct gpu_job *job)
 	if (!status)
 		status = run(job, signal_fd);
 	gpu_workers_free(job->workers);
-	gpu_probes_free(job->probes);
+	gpu_watch_close(&job->watch);
 	sampler_close(&job->sampler);
-	gpu_tally_free(job->tally);
-	kernel_names_free(job->names);
 	gpu_trace_free(job->trace);
-	aggregate_free(job->aggregate);
 	return status;
 }
 
@@ -397,19 +345,9 @@ int gpu_run(const struct gpu_options *options)
 	struct gpu_job job = { .options = options };
 	int status = sampler_check();
 
-	if (!status && !uprobe_multi_probe()) {
-		log_error("calls cannot be watched: this kernel lacks uprobe_multi links; "
-			  "remedy: Linux 6.6 or newer");
-		status = EXIT_PRIVILEGE;
-	}
+	if (!status)
+		status = gpu_watch_check();
 	/* Before there are threads: it forks. */
-	if (!status && !uprobe_multi_returns_are_safe()) {
-		log_error(
-			"calls cannot be watched: this kernel would end programs under seccomp "
-			"where their calls return; remedy: Linux 6.14 or newer, or a later stable "
-			"version of this one");
-		status = EXIT_PRIVILEGE;
-	}
 	job.scoped = (options->record.nr_pids || options->record.nr_workers) &&
 		     uprobe_multi_pids_work() > 0;
 	if (!status)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Calls by stack, as files. */
 #include <errno.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,10 +14,7 @@
 #include "cli/gpu_job.h"
 #include "cli/gpu_options.h"
 #include "output/output.h"
-#include "profile/aggregate.h"
-#include "profile/aggregate_stats.h"
 #include "profile/profile.h"
-#include "profile/stats.h"
 
 int gpu_files_path(struct buf *dst, const struct gpu_job *job, const char *pattern)
 {
@@ -53,19 +49,6 @@ int gpu_files_check(const struct gpu_job *job)
 		}
 	}
 	return EXIT_DONE;
-}
-
-static void comm_text(void *arg, const struct bpfprof_gpu_key *key, char comm[24], char rank[16])
-{
-	const struct gpu_comm_entry *entry = gpu_picture_comm(arg, key);
-
-	/* Its hash is the same on all ranks; an address says nothing outside of its process. */
-	if (entry && entry->comm.hash)
-		snprintf(comm, 24, "0x%" PRIx64, (uint64_t)entry->comm.hash);
-	else
-		snprintf(comm, 24, "0x%" PRIx64, (uint64_t)key->handle);
-	if (entry && entry->comm.size)
-		snprintf(rank, 16, "%u", entry->comm.rank);
 }
 
 /* profile: NULL where there are only traces to write. */
@@ -109,35 +92,22 @@ static bool needs_profile(const struct gpu_job *job)
 
 int gpu_files_write(struct gpu_job *job, const struct gpu_picture *picture)
 {
-	struct run_stats stats = { 0 };
-	struct profile profile = { 0 };
-	struct aggregate_view view;
-	int hidden = 0, status, err;
+	struct gpu_watch_profile calls = { 0 };
+	int status, err;
 
 	if (!needs_profile(job))
 		return write_all(job, picture, NULL);
-	err = gpu_tally_finish(job->tally, picture->counts, picture->nr_counts, comm_text,
-			       (void *)picture);
-	if (!err)
-		err = sampler_profile(&job->sampler, job->aggregate, &profile, &stats.files,
-				      &hidden);
+	err = gpu_watch_profile_make(&job->watch, picture, &calls);
 	if (err) {
 		log_error("%s", strerror(-err));
-		profile_fini(&profile);
+		profile_fini(&calls.profile);
 		return EXIT_FAILED;
 	}
-	sampler_stats(&job->sampler, &stats);
-	sampler_own_usage(&job->sampler, &stats);
-	aggregate_view_get(job->aggregate, &view);
-	aggregate_stats(&stats, &view);
-	gpu_tally_lost(job->tally, &stats.lost);
-	stats.duration_seconds = (double)(job->end_ns - job->start_ns) / 1e9;
-	profile.time_ns = job->start_wall_ns;
-	profile.duration_ns = job->end_ns - job->start_ns;
-	profile.threads = job->options->record.threads;
-	profile.hz = 0;
-	profile.stats = &stats;
-	status = write_all(job, picture, &profile);
-	profile_fini(&profile);
+	calls.stats.duration_seconds = (double)(job->end_ns - job->start_ns) / 1e9;
+	calls.profile.time_ns = job->start_wall_ns;
+	calls.profile.duration_ns = job->end_ns - job->start_ns;
+	calls.profile.threads = job->options->record.threads;
+	status = write_all(job, picture, &calls.profile);
+	profile_fini(&calls.profile);
 	return status;
 }

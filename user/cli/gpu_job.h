@@ -8,74 +8,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cli/gpu_watch.h"
 #include "cli/sampler.h"
-#include "gpu_calls.h"
-#include "profile/gpu_tally.h"
 
-struct aggregate;
+struct bpfprof_gpu_trace;
+struct bpfprof_title_event;
 struct buf;
 struct gpu_options;
-struct gpu_probes;
 struct gpu_trace;
 struct gpu_workers;
-struct kernel_names;
 struct stats_reasons;
-
-struct gpu_open_call {
-	uint32_t tid;
-	char thread[BPFPROF_COMM_LEN + 1];
-	struct bpfprof_gpu_open open; /* the outermost one of its thread */
-};
-
-struct gpu_comm_entry {
-	struct bpfprof_gpu_comm_key key;
-	struct bpfprof_gpu_comm comm;
-};
-
-struct gpu_memory_entry {
-	struct bpfprof_gpu_process_key key;
-	struct bpfprof_gpu_memory memory;
-};
-
-/* What the kernel's maps held when they were read, each sorted by process. */
-struct gpu_picture {
-	struct gpu_tally_count *counts;
-	size_t nr_counts, cap_counts;
-	struct gpu_open_call *open;
-	size_t nr_open, cap_open;
-	struct gpu_comm_entry *comms;
-	size_t nr_comms, cap_comms;
-	struct gpu_memory_entry *memory;
-	size_t nr_memory, cap_memory;
-	uint64_t counters[GPU_NR_COUNTERS];
-	uint64_t ts_ns;
-	bool no_memory; /* some of it is missing */
-};
 
 struct gpu_job {
 	const struct gpu_options *options;
 	struct sampler_options sampler_options;
 	struct sampler sampler;
-	struct aggregate *aggregate;
-	struct gpu_tally *tally;
-	struct gpu_probes *probes;
-	struct kernel_names *names;
+	struct gpu_watch watch;
 	struct gpu_workers *workers; /* NULL without --worker */
 	bool scoped; /* only the processes that are watched are hooked */
 	struct gpu_trace *trace; /* NULL: none was asked for */
 	bool trace_closed;
 	uint64_t start_ns, start_wall_ns, end_ns; /* end_ns: 0 while it runs */
 };
-
-/* gpu_picture.c: 0 or -ENOMEM. */
-int gpu_picture_take(struct gpu_picture *picture, const struct gpu_job *job);
-void gpu_picture_fini(struct gpu_picture *picture);
-/* The communicator of a collective, or NULL. */
-const struct gpu_comm_entry *gpu_picture_comm(const struct gpu_picture *picture,
-					      const struct bpfprof_gpu_key *key);
-
-/* gpu_names.c: tells the tally what kernels that it has no name for are called, as far as time allows. */
-void gpu_names_find(struct gpu_job *job, const struct gpu_picture *picture, uint64_t limit_ns);
 
 /* gpu_text.c: adds the table, or the JSON. columns: of the terminal. 0 or -ENOMEM. */
 int gpu_text(struct buf *dst, struct gpu_job *job, const struct gpu_picture *picture,
@@ -89,8 +43,9 @@ int gpu_trace_start(struct gpu_job *job);
 /* What sampler_handlers are for it. */
 void gpu_trace_on_call(struct gpu_job *job, const struct bpfprof_gpu_trace *call);
 void gpu_trace_on_title(struct gpu_job *job, const struct bpfprof_title_event *event);
-/* A process has ended; if it made calls, its threads are known to gpu_probes yet. */
-void gpu_trace_on_exit(struct gpu_job *job, const struct bpfprof_task_id *task, bool made_calls);
+/* A process has ended; it made calls, and its threads are known to gpu_probes yet. */
+void gpu_trace_on_exit(struct gpu_job *job, const struct bpfprof_task_id *task);
+void gpu_trace_on_end(struct gpu_job *job, const struct bpfprof_task_id *task);
 /* Takes what is still under way. 0 or -errno. */
 int gpu_trace_finish(struct gpu_job *job);
 /* 0 or -errno. */

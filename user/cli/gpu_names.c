@@ -6,7 +6,8 @@
 #include <errno.h>
 
 #include "base/time.h"
-#include "cli/gpu_job.h"
+#include "cli/gpu_watch.h"
+#include "cli/sampler.h"
 #include "gpu/functions.h"
 #include "gpu/kernel_names.h"
 #include "proc/images.h"
@@ -15,8 +16,8 @@
 #define MAX_FRAMES_OUT 24 /* between the driver and what launches: the runtime, wrappers */
 
 /* 0, -ETIME, or it has no name. */
-static int stack_name(struct gpu_job *job, const uint64_t *frames, size_t nr, uint64_t deadline_ns,
-		      const char **ret)
+static int stack_name(struct gpu_watch *watch, const uint64_t *frames, size_t nr,
+		      uint64_t deadline_ns, const char **ret)
 {
 	struct kernel_walk walk = { 0 };
 	struct image *image;
@@ -28,13 +29,13 @@ static int stack_name(struct gpu_job *job, const uint64_t *frames, size_t nr, ui
 		frame = frames[i];
 		if (frame >> BPFPROF_FRAME_SHIFT != BPFPROF_FRAME_NATIVE)
 			return -ENOENT;
-		image = images_get(job->sampler.images,
+		image = images_get(watch->sampler->images,
 				   (uint32_t)((frame & BPFPROF_FRAME_MASK) >> BPFPROF_OFF_BITS));
-		if (!image || images_open(job->sampler.images, image, time_monotonic_ns()) ||
+		if (!image || images_open(watch->sampler->images, image, time_monotonic_ns()) ||
 		    elf_image_off_to_rva(image->elf, frame & BPFPROF_OFF_MASK, &rva))
 			return -EIO;
 		/* Callers' addresses are those of their calls' last bytes. */
-		err = kernel_names_find(job->names, image->id, image->elf, rva + 1, deadline_ns,
+		err = kernel_names_find(watch->names, image->id, image->elf, rva + 1, deadline_ns,
 					&walk, ret);
 		if (err != -ENOENT)
 			return err;
@@ -42,7 +43,7 @@ static int stack_name(struct gpu_job *job, const uint64_t *frames, size_t nr, ui
 	return -ENOENT;
 }
 
-void gpu_names_find(struct gpu_job *job, const struct gpu_picture *picture, uint64_t limit_ns)
+void gpu_names_find(struct gpu_watch *watch, const struct gpu_picture *picture, uint64_t limit_ns)
 {
 	uint64_t deadline_ns = time_monotonic_ns() + limit_ns;
 	const struct gpu_function *functions;
@@ -55,21 +56,21 @@ void gpu_names_find(struct gpu_job *job, const struct gpu_picture *picture, uint
 	int err = 0;
 
 	functions = gpu_functions(&nr);
-	aggregate_view_get(job->aggregate, &view);
+	aggregate_view_get(watch->aggregate, &view);
 	for (i = 0; i < picture->nr_counts && err != -ETIME; i++) {
 		key = &picture->counts[i].key;
 		kind = key->function < nr ? functions[key->function].wire.kind : 0;
 		if ((kind != GPU_KIND_LAUNCH && kind != GPU_KIND_LAUNCH_CONFIG) ||
-		    gpu_tally_kernel(job->tally, key->pid, key->start_ns, key->handle) ||
-		    !gpu_tally_launch_stack(job->tally, key, &at) || at >= view.nr_stacks)
+		    gpu_tally_kernel(watch->tally, key->pid, key->start_ns, key->handle) ||
+		    !gpu_tally_launch_stack(watch->tally, key, &at) || at >= view.nr_stacks)
 			continue;
 		stack = &view.stacks[at];
 		if (!stack->nr) /* the first frame is the label of the call */
 			continue;
-		err = stack_name(job, view.frames + stack->first + 1, stack->nr - 1, deadline_ns,
+		err = stack_name(watch, view.frames + stack->first + 1, stack->nr - 1, deadline_ns,
 				 &name);
 		if (!err)
-			gpu_tally_kernel_set(job->tally, key->pid, key->start_ns, key->handle,
+			gpu_tally_kernel_set(watch->tally, key->pid, key->start_ns, key->handle,
 					     name);
 	}
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the kernel has counted of hooked calls, taken out of its maps and sorted. */
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/time.h"
 #include "cli/gpu_job.h"
-#include "cli/gpu_steps.h"
+#include "cli/gpu_watch.h"
 #include "kernel/gpu_probes.h"
 
 /* Room for one more element of size bytes; false and noted without memory. */
@@ -33,6 +35,8 @@ static void add_count(void *arg, const struct bpfprof_gpu_key *key,
 	struct gpu_picture *picture = arg;
 	void *data = picture->counts;
 
+	if (picture->chosen && !gpu_tally_is_described(picture->chosen, key->pid, key->start_ns))
+		return;
 	if (!room(picture, &data, picture->nr_counts, &picture->cap_counts,
 		  sizeof(*picture->counts)))
 		return;
@@ -132,33 +136,51 @@ const struct gpu_comm_entry *gpu_picture_comm(const struct gpu_picture *picture,
 		       compare_comms);
 }
 
+void gpu_picture_comm_text(void *arg, const struct bpfprof_gpu_key *key, char comm[24],
+			   char rank[16])
+{
+	const struct gpu_comm_entry *entry = gpu_picture_comm(arg, key);
+
+	/* Its hash is the same on all ranks; an address says nothing outside of its process. */
+	if (entry && entry->comm.hash)
+		snprintf(comm, 24, "0x%" PRIx64, (uint64_t)entry->comm.hash);
+	else if (key->handle == BPFPROF_GPU_OTHER)
+		snprintf(comm, 24, "[other]");
+	else
+		snprintf(comm, 24, "0x%" PRIx64, (uint64_t)key->handle);
+	if (entry && entry->comm.size)
+		snprintf(rank, 16, "%u", entry->comm.rank);
+}
+
 static void sort(void *data, size_t nr, size_t size, int (*by)(const void *a, const void *b))
 {
 	if (nr)
 		qsort(data, nr, size, by);
 }
 
-int gpu_picture_take(struct gpu_picture *picture, const struct gpu_job *job)
+int gpu_picture_take(struct gpu_picture *picture, const struct gpu_watch *watch)
 {
 	const struct bpfprof_gpu_key *key;
 	size_t i;
 
 	picture->nr_counts = picture->nr_open = picture->nr_comms = picture->nr_memory = 0;
 	picture->no_memory = false;
+	picture->chosen = watch->chosen ? watch->tally : NULL;
 	picture->ts_ns = time_monotonic_ns();
 	/* Open calls first: one that is among them has been counted. */
-	gpu_probes_threads(job->probes, add_thread, picture);
-	gpu_probes_counts(job->probes, add_count, picture);
-	gpu_probes_comms(job->probes, add_comm, picture);
-	gpu_probes_memory(job->probes, add_memory, picture);
-	gpu_probes_counters(job->probes, picture->counters);
-	gpu_steps_choose(job, picture);
+	gpu_probes_threads(watch->probes, add_thread, picture);
+	gpu_probes_counts(watch->probes, add_count, picture);
+	gpu_probes_comms(watch->probes, add_comm, picture);
+	gpu_probes_memory(watch->probes, add_memory, picture);
+	gpu_probes_counters(watch->probes, picture->counters);
+	if (watch->choose)
+		watch->choose(watch->arg, picture);
 	sort(picture->counts, picture->nr_counts, sizeof(*picture->counts), compare_counts);
 	for (i = 0; i < picture->nr_counts; i++) {
 		key = &picture->counts[i].key;
 		if (!i || key->start_ns != picture->counts[i - 1].key.start_ns ||
 		    key->pid != picture->counts[i - 1].key.pid)
-			gpu_tally_process(job->tally, key->pid, key->start_ns);
+			gpu_tally_process(watch->tally, key->pid, key->start_ns);
 	}
 	sort(picture->open, picture->nr_open, sizeof(*picture->open), compare_open);
 	sort(picture->comms, picture->nr_comms, sizeof(*picture->comms), compare_comms);

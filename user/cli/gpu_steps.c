@@ -25,7 +25,7 @@ static void on_step(void *arg, const struct bpfprof_task_id *task, bool begins)
 {
 	struct gpu_job *job = arg;
 
-	gpu_probes_step(job->probes, task->pid, task->start_ns, begins);
+	gpu_probes_step(job->watch.probes, task->pid, task->start_ns, begins);
 }
 
 int gpu_steps_begin(struct gpu_job *job)
@@ -36,7 +36,7 @@ int gpu_steps_begin(struct gpu_job *job)
 		return 0;
 	if (job->sampler.steps)
 		worker_steps_notify(job->sampler.steps, on_step, job);
-	return gpu_probes_steps(job->probes, range->start, range->stop);
+	return gpu_probes_steps(job->watch.probes, range->start, range->stop);
 }
 
 struct progress {
@@ -65,7 +65,7 @@ bool gpu_steps_through(const struct gpu_job *job)
 
 	if (!progress.range)
 		return false;
-	gpu_probes_windows(job->probes, look, &progress);
+	gpu_probes_windows(job->watch.probes, look, &progress);
 	if (progress.nr)
 		return progress.nr_through == progress.nr;
 	return job->sampler.steps && worker_steps_through(job->sampler.steps);
@@ -90,7 +90,7 @@ static void choose(void *arg, const struct bpfprof_gpu_process_key *process,
 void gpu_steps_choose(const struct gpu_job *job, struct gpu_picture *picture)
 {
 	if (range_of(job))
-		gpu_probes_windows(job->probes, choose, picture);
+		gpu_probes_windows(job->watch.probes, choose, picture);
 }
 
 static void tell(void *arg, const struct bpfprof_gpu_process_key *key,
@@ -117,7 +117,7 @@ void gpu_steps_tell(const struct gpu_job *job)
 
 	if (!progress.range)
 		return;
-	gpu_probes_windows(job->probes, tell, &progress);
+	gpu_probes_windows(job->watch.probes, tell, &progress);
 	if (progress.nr > MAX_TOLD)
 		log_info("and %" PRIu64 " more processes", progress.nr - MAX_TOLD);
 	if (progress.nr)

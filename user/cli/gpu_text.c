@@ -80,7 +80,7 @@ static int stack_names(struct text *t, uint32_t stack, const char *function,
 	size_t i, k, nr = 0;
 	int err, hidden;
 
-	aggregate_view_get(t->job->aggregate, &view);
+	aggregate_view_get(t->job->watch.aggregate, &view);
 	if (stack >= view.nr_stacks)
 		return 0;
 	found = &view.stacks[stack];
@@ -146,7 +146,8 @@ static void launch_add(struct text *t, struct gpu_report_process *process,
 		       const struct gpu_function *function, const struct gpu_tally_count *from)
 {
 	const struct bpfprof_gpu_key *key = &from->key;
-	const char *name = gpu_tally_kernel(t->job->tally, key->pid, key->start_ns, key->handle);
+	const char *name =
+		gpu_tally_kernel(t->job->watch.tally, key->pid, key->start_ns, key->handle);
 	struct gpu_report_launch *launch = &t->launches[t->nr_launches++];
 	char unknown[32];
 	int i;
@@ -250,7 +251,7 @@ static int open_add(struct text *t, struct gpu_report_process *process,
 	};
 	if (t->picture->ts_ns < open->begin_ns)
 		to->seconds = 0;
-	if (gpu_tally_open_stack(t->job->tally, from->tid, open->begin_ns, &stack))
+	if (gpu_tally_open_stack(t->job->watch.tally, from->tid, open->begin_ns, &stack))
 		return stack_names(t, stack, to->function, &to->stack, &to->nr_stack);
 	return 0;
 }
@@ -331,35 +332,13 @@ static int process_fill(struct text *t, struct gpu_report_process *to,
 
 void gpu_lost(struct gpu_job *job, const struct gpu_picture *picture, struct stats_reasons *lost)
 {
-	static const struct {
-		uint32_t counter;
-		const char *name;
-	} names[] = {
-		{ GPU_COUNT_KEYS_FULL, "calls_no_room" },
-		{ GPU_COUNT_THREADS_FULL, "calls_of_threads_no_room" },
-		{ GPU_COUNT_TOO_DEEP, "calls_too_deep" },
-		{ GPU_COUNT_RETURN_UNKNOWN, "returns_of_calls_not_seen" },
-		{ GPU_COUNT_SCRATCH_BUSY, "stacks_scratch_busy" },
-		{ GPU_COUNT_EVENTS_LOST, "events_ring_full" },
-		{ GPU_COUNT_TRACE_LOST, "traced_calls_ring_full" },
-		{ GPU_COUNT_NAMES_LOST, "kernel_names_ring_full" },
-		{ GPU_COUNT_ARGUMENT_FAULT, "arguments_unreadable" },
-		{ GPU_COUNT_COMMS_FULL, "communicators_no_room" },
-	};
-	struct aggregate_view view;
 	struct run_stats stats = { 0 };
 	size_t i;
 
-	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		stats_add(lost, names[i].name, picture->counters[names[i].counter]);
+	gpu_watch_lost(&job->watch, picture->counters, lost);
 	sampler_stats(&job->sampler, &stats);
 	for (i = 0; i < stats.lost.nr; i++)
 		stats_add(lost, stats.lost.reasons[i].name, stats.lost.reasons[i].count);
-	aggregate_view_get(job->aggregate, &view);
-	stats_add(lost, "stack_table_full", view.nr_table_full);
-	stats_add(lost, "libraries_no_room", gpu_probes_nr_refused(job->probes));
-	stats_add(lost, "children_hooked_late", gpu_probes_nr_late(job->probes));
-	gpu_tally_lost(job->tally, lost);
 	if (job->trace)
 		gpu_trace_lost(job->trace, lost);
 }
@@ -391,8 +370,8 @@ static int fill(struct text *t)
 	size_t nr, nr_libraries, i;
 	int err = 0;
 
-	processes = gpu_tally_processes(t->job->tally, &nr);
-	libraries = gpu_probes_libraries(t->job->probes, &nr_libraries);
+	processes = gpu_tally_processes(t->job->watch.tally, &nr);
+	libraries = gpu_probes_libraries(t->job->watch.probes, &nr_libraries);
 	t->functions = gpu_functions(&t->nr_functions);
 	t->libraries = calloc(nr_libraries + 1, sizeof(*t->libraries));
 	t->processes = calloc(nr + 1, sizeof(*t->processes));
@@ -415,7 +394,7 @@ static int fill(struct text *t)
 	t->report.libraries = t->libraries;
 	t->report.nr_libraries = nr_libraries;
 	t->report.processes = t->processes;
-	t->report.stacks_taken = gpu_tally_nr_stacks(t->job->tally);
+	t->report.stacks_taken = gpu_tally_nr_stacks(t->job->watch.tally);
 	t->report.stacks_skipped = picture->counters[GPU_COUNT_NO_TOKEN];
 	t->report.lost = t->lost.reasons;
 	t->report.nr_lost = t->lost.nr;

@@ -122,15 +122,18 @@ static void leave_one(void *arg, uint32_t tid, const struct bpfprof_gpu_thread *
 		gpu_trace_leave(leaving->trace, tid, thread, leaving->now_ns);
 }
 
-void gpu_trace_on_exit(struct gpu_job *job, const struct bpfprof_task_id *task, bool made_calls)
+void gpu_trace_on_exit(struct gpu_job *job, const struct bpfprof_task_id *task)
+{
+	if (job->trace && !job->trace_closed)
+		titles_forget(&job->sampler.session, task->pid);
+}
+
+void gpu_trace_on_end(struct gpu_job *job, const struct bpfprof_task_id *task)
 {
 	struct leaving leaving = { job->trace, task, time_monotonic_ns() };
 
-	if (!job->trace || job->trace_closed)
-		return;
-	titles_forget(&job->sampler.session, task->pid);
-	if (made_calls)
-		gpu_probes_threads(job->probes, leave_one, &leaving);
+	if (job->trace && !job->trace_closed)
+		gpu_probes_threads(job->watch.probes, leave_one, &leaving);
 }
 
 static void note_one(void *arg, uint32_t tid, const struct bpfprof_gpu_thread *thread)
@@ -142,7 +145,7 @@ int gpu_trace_finish(struct gpu_job *job)
 {
 	if (!job->trace)
 		return 0;
-	gpu_probes_threads(job->probes, note_one, job->trace);
+	gpu_probes_threads(job->watch.probes, note_one, job->trace);
 	sampler_run(&job->sampler);
 	job->trace_closed = true;
 	job->end_ns = time_monotonic_ns();
@@ -185,7 +188,7 @@ int gpu_trace_write(struct gpu_job *job, const struct gpu_picture *picture, cons
 	char host[HOST_NAME_BYTES];
 	struct stats_reasons lost = { 0 };
 	struct gpu_timeline timeline = { .trace = job->trace,
-					 .tally = job->tally,
+					 .tally = job->watch.tally,
 					 .comm = comm_find,
 					 .arg = (void *)picture,
 					 .max_bytes = job->options->max_trace_bytes,

@@ -251,7 +251,7 @@ static void others_watched(struct others *others, const struct gpu_picture *pict
 	uint64_t calls;
 	size_t nr, i;
 
-	processes = gpu_tally_processes(others->workers->job->tally, &nr);
+	processes = gpu_tally_processes(others->workers->job->watch.tally, &nr);
 	for (i = 0; i < nr; i++) {
 		task.pid = processes[i].kernel_pid;
 		task.start_ns = processes[i].start_ns;
@@ -301,10 +301,10 @@ static void others_try(struct others *others)
 		return;
 	for (end_ns = time_monotonic_ns() + OTHERS_NS; time_monotonic_ns() < end_ns;) {
 		sampler_run(sampler);
-		gpu_probes_look(job->probes, time_monotonic_ns(), OTHERS_NS);
+		gpu_probes_look(job->watch.probes, time_monotonic_ns(), OTHERS_NS);
 		poll(NULL, 0, POLL_MS);
 	}
-	gpu_probes_counts(job->probes, count_one, others);
+	gpu_probes_counts(job->watch.probes, count_one, others);
 	for (i = 0; i < others->nr_pids; i++)
 		if (others->tallies[i].calls)
 			other_tell(others, others->pids[i], others->tallies[i].calls);

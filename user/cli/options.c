@@ -39,6 +39,7 @@ enum key {
 	KEY_NATIVE,
 	KEY_THREADS,
 	KEY_GIL,
+	KEY_GPU,
 	KEY_BY,
 	KEY_SPLIT,
 	KEY_STATS,
@@ -282,6 +283,9 @@ static int take_record(void *target, int key, const char *value, struct buf *why
 	case KEY_GIL:
 		options->gil = true;
 		return 0;
+	case KEY_GPU:
+		options->gpu = true;
+		return 0;
 	case KEY_BY:
 		return take_by(options, value, why);
 	case KEY_SPLIT:
@@ -336,6 +340,10 @@ static const struct flag record_flags[] = {
 	{ KEY_NATIVE, 0, 0, "native", NULL, ".raw: native frames too", false },
 	{ KEY_THREADS, 0, 0, "threads", NULL, "keep threads apart", false },
 	{ KEY_GIL, 0, 0, "gil", NULL, "only Python threads that hold the GIL", false },
+	{ KEY_GPU, 0, 0, "gpu", NULL,
+	  "CUDA and NCCL calls too, in files beside the others:\n"
+	  "x.pb.gz is of the CPU, x.cuda.pb.gz of the calls",
+	  false },
 	{ KEY_BY, 0, 0, "by", "WHAT",
 	  "task: stacks begin with a Ray task or a process name;\n"
 	  "process: with NAME-PID; rank: with RANK of a\n"
@@ -438,6 +446,30 @@ static int choose_formats(struct record_parse *parse, struct buf *error)
 	return err ?: record_formats_choose(&parse->options, parse->format, false, error);
 }
 
+/* The file of calls beside path may not be one that is written already. */
+static int check_calls_path(const struct record_options *options, const char *path,
+			    struct buf *error)
+{
+	__cleanup(buf_fini) struct buf calls = { .max = PATH_MAX };
+	bool taken;
+	size_t i;
+
+	if (!strcmp(path, "-"))
+		return 0;
+	output_path_insert(&calls, path, RECORD_CALLS_INFIX);
+	if (buf_error(&calls))
+		return reason(error, "--gpu: a file name is too long");
+	taken = options->stats_path && path_same(options->stats_path, calls.data);
+	for (i = 0; i < options->nr_outputs; i++)
+		taken |= path_same(options->outputs[i].path, calls.data);
+	if (!taken)
+		return 0;
+	buf_add_str(error, "--gpu: ");
+	buf_add_typed(error, calls.data);
+	buf_add_str(error, " is the file of calls beside another, and named by a flag, too");
+	return -EINVAL;
+}
+
 /* What no single flag can see. */
 static int check_together(const struct record_options *options, struct buf *error)
 {
@@ -452,6 +484,9 @@ static int check_together(const struct record_options *options, struct buf *erro
 	if (options->steps.stop && (options->nr_pids || options->nr_comms))
 		return reason(error,
 			      "--steps: what is no worker has no steps, leave -p and --comm out");
+	if (options->steps.stop && options->gpu)
+		return reason(error, "--steps: calls are counted over all of the time, leave --gpu "
+				     "out");
 	if (options->command && !*options->command[0])
 		return reason(error, "--: the program to run has an empty name");
 	if (options->command && container_filter_is_set(&options->containers))
@@ -466,6 +501,8 @@ static int check_together(const struct record_options *options, struct buf *erro
 			buf_add_str(error, ": this file is already named by -o");
 			return -EINVAL;
 		}
+		if (options->gpu && check_calls_path(options, path, error))
+			return -EINVAL;
 		if (options->split != RECORD_SPLIT_NODE && !strcmp(path, "-"))
 			return reason(error,
 				      "-o -: --split writes several files and needs a file name");
@@ -578,6 +615,10 @@ static const struct flag top_flags[] = {
 	{ KEY_ONCE, 0, 0, "once", NULL, "watch for one delay, print one table, exit", false },
 	{ KEY_NATIVE, 0, 0, "native", NULL, "native frames in Python programs too", false },
 	{ KEY_GIL, 0, 0, "gil", NULL, "only Python threads that hold the GIL", false },
+	{ KEY_GPU, 0, 0, "gpu", NULL,
+	  "CUDA's launches per second and the time that threads are\n"
+	  "blocked in its calls and NCCL's, by process",
+	  false },
 	{ KEY_CLOCK, 0, 0, "clock", "CLOCK",
 	  "auto, perf or timer (auto: perf events, and BPF\ntimers where the kernel refuses those)",
 	  false },
@@ -810,6 +851,7 @@ void record_help(struct buf *dst)
 		"  bpfprof record --worker '*policy*' -d 30    Ray workers of these classes\n"
 		"  bpfprof record --worker '*policy*' --steps 3:5  calls 3 and 4 of each of them\n"
 		"  bpfprof record -d 5 --format folded -o -    stacks to standard output\n"
+		"  bpfprof record --gpu -d 30 -o x.html        and x.cuda.html of CUDA's calls\n"
 		"  bpfprof record -d 10 --pod 'ml/trainer-*'   some pods, whatever runs in them\n"
 		"  bpfprof record -d 60 -o '/shared/%h-%t.html' from many nodes into one folder\n");
 	buf_add_str(dst, exit_text);
@@ -864,6 +906,7 @@ void top_help(struct buf *dst)
 		    "  bpfprof top --pod 'ml/trainer-*'     what runs in some pods\n"
 		    "  bpfprof top --worker 'Trainer*'      Ray workers of these classes\n"
 		    "  bpfprof top --comm 'ray::*' --gil    who holds the GIL in Ray workers\n"
+		    "  bpfprof top --gpu                    who launches, who waits for the GPU\n"
 		    "  bpfprof top -p 1234 --once --delay 5 one table, for scripts\n");
 	buf_add_str(dst, exit_text);
 }

@@ -29,6 +29,9 @@ struct buf;
 enum record_event { RECORD_EVENT_CPU_CLOCK, RECORD_EVENT_CYCLES };
 enum record_split { RECORD_SPLIT_NODE, RECORD_SPLIT_POD, RECORD_SPLIT_PROCESS };
 
+/* x.pb.gz is of the CPU, x.cuda.pb.gz of the GPU's calls. */
+#define RECORD_CALLS_INFIX ".cuda"
+
 struct record_output {
 	char *path; /* pattern with % forms, or "-"; never empty */
 	enum output_format format; /* never OUTPUT_INVALID */
@@ -60,6 +63,7 @@ struct record_options {
 	bool native; /* .raw: native frames too */
 	bool threads;
 	bool gil; /* only samples whose thread held Python's GIL */
+	bool gpu; /* calls of CUDA and NCCL, too */
 	enum profile_by by;
 	enum record_split split;
 	char *stats_path; /* or NULL; "-" is standard output */

@@ -29,6 +29,7 @@
 #include "profile/grouping.h"
 
 #define AGGREGATE_BYTES (16U << 20)
+#define CALLS_BYTES (8U << 20) /* of stacks of calls */
 #define TICK_NS NS_PER_SECOND
 #define CANNOT_EXEC 127
 #define MESSAGE_MAX 1024
@@ -46,6 +47,8 @@ static void on_exit_event(void *arg, const struct bpfprof_task_id *task, uint64_
 	struct recording *rec = arg;
 
 	aggregate_exit(rec->aggregate, task, cpu_ns);
+	if (rec->options->gpu)
+		gpu_watch_exit(&rec->watch, task);
 }
 
 /* In the child: waits until sampling runs, then becomes the command. */
@@ -161,6 +164,8 @@ static void loop(struct recording *rec, int signal_fd)
 		    (rec->sampler.steps && worker_steps_through(rec->sampler.steps)))
 			break;
 		now_ns = time_monotonic_ns();
+		if (rec->options->gpu && gpu_watch_run(&rec->watch, now_ns))
+			wait_ms = 0;
 		if (now_ns >= tick_ns) {
 			tick_ns = now_ns + TICK_NS;
 			if (sampler_targets_gone(&rec->sampler)) {
@@ -242,8 +247,25 @@ static void say_nothing_matched(struct recording *rec)
 	pids_fini(&found);
 }
 
+/* The profile of the calls, and what is told of them in that of the CPU. 0 or -errno, and it is said. */
+static int calls_finish(struct recording *rec, struct gpu_watch_profile *calls)
+{
+	int err = gpu_watch_finish(&rec->watch, calls, &rec->stats);
+
+	if (!err)
+		err = profile_group(&calls->profile, rec->options->by);
+	if (err)
+		log_error("the profile of calls cannot be made: %s", strerror(-err));
+	calls->profile.time_ns = rec->start_wall_ns;
+	calls->profile.duration_ns = rec->end_mono_ns - rec->start_mono_ns;
+	calls->stats.duration_seconds = rec->stats.duration_seconds;
+	calls->profile.threads = rec->options->threads;
+	return err;
+}
+
 static int finish(struct recording *rec)
 {
+	struct gpu_watch_profile calls = { 0 };
 	struct profile profile = { 0 };
 	struct aggregate_view view;
 	int err, hidden = 0, status;
@@ -272,9 +294,11 @@ static int finish(struct recording *rec)
 		worker_steps_tell(rec->sampler.steps);
 	if (!view.nr_taken)
 		say_nothing_matched(rec);
-	status = recording_write(rec, &profile);
+	err = rec->options->gpu ? calls_finish(rec, &calls) : 0;
+	status = recording_write(rec, &profile, rec->options->gpu && !err ? &calls.profile : NULL);
 	profile_fini(&profile);
-	return status;
+	profile_fini(&calls.profile);
+	return err ? EXIT_FAILED : status;
 }
 
 static void teardown(struct recording *rec)
@@ -288,6 +312,8 @@ static void teardown(struct recording *rec)
 	}
 	if (rec->command_error_fd >= 0)
 		close(rec->command_error_fd);
+	if (rec->options->gpu)
+		gpu_watch_close(&rec->watch);
 	sampler_close(&rec->sampler);
 	aggregate_free(rec->aggregate);
 	recording_forget(rec);
@@ -305,6 +331,10 @@ static int start(struct recording *rec)
 	rec->start_wall_ns = time_wall_ns();
 	if (!self_usage_read(&self))
 		rec->stats.startup_seconds = self.age_seconds;
+	if (rec->options->gpu) {
+		gpu_watch_start(&rec->watch);
+		gpu_watch_tell(&rec->watch);
+	}
 	err = command_release(rec);
 	if (err) {
 		log_error("%s: cannot be run: %s", rec->options->command[0], strerror(-err));
@@ -325,7 +355,12 @@ static int run(struct recording *rec, int signal_fd)
 		log_error("%s", strerror(-err));
 		return EXIT_FAILED;
 	}
+	if (rec->options->gpu)
+		gpu_watch_handle(&handlers, &rec->watch);
 	status = sampler_open(&rec->sampler, &rec->sampler_options, &handlers);
+	if (!status && rec->options->gpu)
+		status = gpu_watch_open(&rec->watch, &rec->sampler, rec->options->threads,
+					CALLS_BYTES);
 	if (!status)
 		status = start(rec);
 	if (status)
@@ -359,6 +394,7 @@ static void sampler_options_fill(struct recording *rec)
 		.containers = &options->containers,
 		.no_subprocesses = options->no_subprocesses,
 		.gil = options->gil,
+		.gpu = options->gpu,
 		.host_root = options->host_root,
 		.test_ring_bytes = options->test_ring_bytes,
 		.test_row_slots = options->test_row_slots,
@@ -398,6 +434,8 @@ int record_run(const struct record_options *options)
 	int status;
 
 	status = sampler_check();
+	if (!status && options->gpu)
+		status = gpu_watch_check();
 	if (!status)
 		status = recording_check_outputs(options);
 	if (!status && options->nr_pids && options->containers.nr_pods) {

@@ -24,21 +24,6 @@
 #define TOP_ROWS 15
 #define TEXT_MAX (1U << 20)
 
-/* The place of the pid in a name without %p: before the suffix. */
-static size_t suffix_at(const char *path)
-{
-	static const char *const suffixes[] = { ".pb.gz", ".folded",	      ".html",
-						".svg",	  ".speedscope.json", ".raw" };
-	size_t len = strlen(path), i, n;
-
-	for (i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
-		n = strlen(suffixes[i]);
-		if (len > n && !strcmp(path + len - n, suffixes[i]))
-			return len - n;
-	}
-	return len;
-}
-
 static bool has_pid(const char *pattern)
 {
 	const char *at;
@@ -57,32 +42,34 @@ struct file_of {
 	uint32_t pid;
 	const char *worker; /* NULL: of several */
 	bool with_pid_always;
+	bool calls; /* of the GPU, beside that of the CPU */
 };
 
 static int path_make(struct buf *dst, const char *pattern, uint64_t time_ns,
 		     const struct file_of *of)
 {
+	__cleanup(buf_fini) struct buf with_pid = { .max = PATH_MAX };
+	__cleanup(buf_fini) struct buf of_calls = { .max = PATH_MAX };
 	char host[HOST_NAME_BYTES];
 	struct output_names names = {
 		.host = host, .pid = of->pid, .time_ns = time_ns, .worker = of->worker
 	};
-	struct buf with_pid;
-	size_t at;
-	int err;
+	bool standard = !strcmp(pattern, "-");
 
 	host_name(host);
-	if (!of->with_pid_always || has_pid(pattern) || !strcmp(pattern, "-"))
-		return output_expand_path(dst, pattern, &names);
-	buf_init(&with_pid, PATH_MAX);
-	at = suffix_at(pattern);
-	buf_add(&with_pid, pattern, at);
-	buf_add_str(&with_pid, ".%p");
-	buf_add_str(&with_pid, pattern + at);
-	err = buf_error(&with_pid);
-	if (!err)
-		err = output_expand_path(dst, with_pid.data, &names);
-	buf_fini(&with_pid);
-	return err;
+	if (of->with_pid_always && !has_pid(pattern) && !standard) {
+		output_path_insert(&with_pid, pattern, ".%p");
+		if (buf_error(&with_pid))
+			return buf_error(&with_pid);
+		pattern = with_pid.data;
+	}
+	if (of->calls && !standard) {
+		output_path_insert(&of_calls, pattern, RECORD_CALLS_INFIX);
+		if (buf_error(&of_calls))
+			return buf_error(&of_calls);
+		pattern = of_calls.data;
+	}
+	return output_expand_path(dst, pattern, &names);
 }
 
 static int check_one(const char *pattern, const struct file_of *of)
@@ -112,10 +99,15 @@ int recording_check_outputs(const struct record_options *options)
 			      .with_pid_always = options->split == RECORD_SPLIT_PROCESS };
 	size_t i;
 
-	for (i = 0; i < options->nr_outputs; i++)
+	for (i = 0; i < options->nr_outputs; i++) {
+		of.calls = false;
 		if (check_one(options->outputs[i].path, &of))
 			return EXIT_FAILED;
-	of.with_pid_always = false;
+		of.calls = options->gpu;
+		if (of.calls && check_one(options->outputs[i].path, &of))
+			return EXIT_FAILED;
+	}
+	of.with_pid_always = of.calls = false;
 	if (options->stats_path && check_one(options->stats_path, &of))
 		return EXIT_FAILED;
 	return EXIT_DONE;
@@ -172,9 +164,10 @@ static int path_put_pod(struct buf *path, const struct profile_part *part)
 	return err;
 }
 
-/* part NULL: the whole. */
+/* part NULL: the whole. calls: it is the GPU's profile, which goes into files alone. */
 static int write_one(const struct recording *rec, const struct profile *profile,
-		     const struct profile_part *part, const struct record_output *output)
+		     const struct profile_part *part, const struct record_output *output,
+		     bool calls)
 {
 	bool is_process = part && rec->options->split == RECORD_SPLIT_PROCESS;
 	struct output_options options = {
@@ -184,10 +177,13 @@ static int write_one(const struct recording *rec, const struct profile *profile,
 	};
 	__cleanup(buf_fini) struct buf worker = { .max = NAME_MAX };
 	struct file_of of = { .pid = is_process ? part->pid : pid_of(rec->options),
-			      .with_pid_always = is_process };
+			      .with_pid_always = is_process,
+			      .calls = calls };
 	struct buf path;
 	int err;
 
+	if (calls && !strcmp(output->path, "-"))
+		return 0;
 	if (!options.several)
 		worker_of(&worker, profile);
 	of.worker = buf_error(&worker) ? NULL : worker.data;
@@ -206,7 +202,7 @@ static int write_one(const struct recording *rec, const struct profile *profile,
 	return err;
 }
 
-static int write_parts(const struct recording *rec, const struct profile *profile)
+static int write_parts(const struct recording *rec, const struct profile *profile, bool calls)
 {
 	enum profile_cut by =
 		rec->options->split == RECORD_SPLIT_POD ? PROFILE_CUT_PODS : PROFILE_CUT_PROCESSES;
@@ -226,7 +222,7 @@ static int write_parts(const struct recording *rec, const struct profile *profil
 		for (k = 0; k < rec->options->nr_outputs; k++)
 			if (part.profile.nr_samples || nr == 1)
 				failed |= write_one(rec, &part.profile, &part,
-						    &rec->options->outputs[k]) != 0;
+						    &rec->options->outputs[k], calls) != 0;
 		profile_part_fini(&part);
 	}
 	if (err)
@@ -259,18 +255,24 @@ static int write_stats(const struct recording *rec)
 	return err;
 }
 
-/* The top functions and the counters: to standard output unless a result goes there. */
-static int print_summary(const struct recording *rec, const struct profile *profile)
+static bool has_standard_output(const struct record_options *options)
 {
-	const struct record_options *options = rec->options;
-	FILE *out = stdout;
-	struct buf text;
-	int failed = 1;
 	size_t i;
 
 	for (i = 0; i < options->nr_outputs; i++)
 		if (!strcmp(options->outputs[i].path, "-"))
-			out = stderr;
+			return true;
+	return false;
+}
+
+/* The top functions and the counters: to standard output unless a result goes there. */
+static int print_summary(const struct recording *rec, const struct profile *profile)
+{
+	const struct record_options *options = rec->options;
+	FILE *out = has_standard_output(options) ? stderr : stdout;
+	struct buf text;
+	int failed = 1;
+
 	if (options->stats_path && !strcmp(options->stats_path, "-"))
 		out = stderr;
 	buf_init(&text, TEXT_MAX);
@@ -286,16 +288,29 @@ static int print_summary(const struct recording *rec, const struct profile *prof
 	return failed;
 }
 
-int recording_write(struct recording *rec, const struct profile *profile)
+static int write_all(const struct recording *rec, const struct profile *profile, bool calls)
 {
-	int failed = print_summary(rec, profile);
+	int failed = 0;
 	size_t i;
 
 	if (rec->options->split != RECORD_SPLIT_NODE)
-		failed |= write_parts(rec, profile);
-	else
-		for (i = 0; i < rec->options->nr_outputs; i++)
-			failed |= write_one(rec, profile, NULL, &rec->options->outputs[i]) != 0;
+		return write_parts(rec, profile, calls);
+	for (i = 0; i < rec->options->nr_outputs; i++)
+		failed |= write_one(rec, profile, NULL, &rec->options->outputs[i], calls) != 0;
+	return failed;
+}
+
+int recording_write(struct recording *rec, const struct profile *profile,
+		    const struct profile *calls)
+{
+	int failed = print_summary(rec, profile);
+
+	failed |= write_all(rec, profile, false);
+	if (calls && has_standard_output(rec->options))
+		log_info("standard output has the profile of the CPU: the profile of calls goes "
+			 "into files alone");
+	if (calls)
+		failed |= write_all(rec, calls, true);
 	failed |= write_stats(rec) != 0;
 	return failed ? EXIT_FAILED : EXIT_DONE;
 }

@@ -11,6 +11,7 @@
 
 #include <uthash.h>
 
+#include "cli/gpu_watch.h"
 #include "cli/sampler.h"
 #include "profile/profile.h"
 #include "profile/stats.h"
@@ -41,6 +42,7 @@ struct recording {
 	struct sampler sampler;
 	struct sampler_options sampler_options;
 	struct aggregate *aggregate;
+	struct gpu_watch watch; /* with --gpu */
 	struct seen_process *seen;
 	pid_t command_pid; /* child started for `-- CMD`, 0 = none */
 	int command_go_fd; /* closed to let it exec */
@@ -60,6 +62,8 @@ void recording_stats(struct recording *rec);
 
 /* record_files.c: said and EXIT_FAILED if some output cannot be written. */
 int recording_check_outputs(const struct record_options *options);
-int recording_write(struct recording *rec, const struct profile *profile);
+/* calls: of the GPU, to be written beside it; NULL without --gpu. */
+int recording_write(struct recording *rec, const struct profile *profile,
+		    const struct profile *calls);
 
 #endif

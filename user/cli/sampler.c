@@ -109,7 +109,7 @@ static void on_sample(void *arg, const struct sample_view *view)
 	if (!(view->call && sampler->steps) && !is_wanted(sampler, &input))
 		return;
 	if (view->call) {
-		sampler->handlers.call_stack(sampler->handlers.arg, &input, view->call);
+		sampler->handlers.call_stack(sampler->handlers.calls_arg, &input, view->call);
 		return;
 	}
 	if (sampler->options->gil && !(view->sample->python_flags & BPFPROF_PYTHON_GIL_HELD)) {
@@ -135,14 +135,14 @@ static void on_call(void *arg, const struct bpfprof_gpu_event *event)
 {
 	struct sampler *sampler = arg;
 
-	sampler->handlers.call(sampler->handlers.arg, event);
+	sampler->handlers.call(sampler->handlers.calls_arg, event);
 }
 
 static void on_kernel_name(void *arg, const struct bpfprof_gpu_name *name)
 {
 	struct sampler *sampler = arg;
 
-	sampler->handlers.kernel_name(sampler->handlers.arg, name);
+	sampler->handlers.kernel_name(sampler->handlers.calls_arg, name);
 }
 
 static void on_traced_call(void *arg, const struct bpfprof_gpu_trace *call)
@@ -278,6 +278,8 @@ static int open_session(struct sampler *sampler, enum session_clock clock)
 		.titles = options->steps || options->gpu_trace,
 		.gpu = options->gpu,
 		.gpu_trace = options->gpu_trace,
+		.no_clock = options->no_clock,
+		.call_keys = options->call_keys,
 		.iterators = options->iterators,
 	};
 	__cleanup(buf_fini) struct buf message = { .max = MESSAGE_MAX };
@@ -542,7 +544,8 @@ int sampler_open(struct sampler *sampler, const struct sampler_options *options,
 	*sampler = (struct sampler){ .options = options, .handlers = *handlers };
 	raise_file_limit();
 	ask_short_slice();
-	status = options->iterators || options->gpu ? EXIT_DONE : choose_clock(options, &clock);
+	status =
+		options->iterators || options->no_clock ? EXIT_DONE : choose_clock(options, &clock);
 	if (!status)
 		status = open_session(sampler, clock);
 	if (status)
@@ -566,7 +569,7 @@ int sampler_start(struct sampler *sampler)
 		learn_processes(sampler);
 	if (!err && sampler->steps)
 		worker_steps_look(sampler->steps);
-	if (!err && !sampler->options->gpu)
+	if (!err && !sampler->options->no_clock)
 		err = clock_start(&sampler->clock, &sampler->session);
 	if (err)
 		return cannot_start(err);

@@ -72,8 +72,10 @@ struct sampler_options {
 	const char *host_root; /* or NULL */
 	size_t codes_bytes; /* for what is known of Python code; 0: the default */
 	uint32_t test_ring_bytes, test_row_slots; /* 0: the defaults */
-	bool gpu; /* hooked calls instead of the clock: what gpu_probes.h needs is loaded */
+	bool gpu; /* hooked calls, too: what gpu_probes.h needs is loaded */
 	bool gpu_trace; /* and each call is told by itself, as are titles */
+	bool no_clock; /* with gpu: these alone */
+	uint32_t call_keys; /* of gpu, as of struct session_options */
 	bool iterators; /* nothing is sampled: not to be started; quicker to open */
 };
 
@@ -87,10 +89,11 @@ struct sampler_handlers {
 			   const struct bpfprof_gpu_call *call);
 	void (*call)(void *arg, const struct bpfprof_gpu_event *event);
 	void (*kernel_name)(void *arg, const struct bpfprof_gpu_name *name);
+	void *calls_arg; /* of these three */
 	/* With gpu_trace: a call that is over; a change of a Ray worker's title. */
 	void (*traced_call)(void *arg, const struct bpfprof_gpu_trace *call);
 	void (*title)(void *arg, const struct bpfprof_title_event *event);
-	void *arg;
+	void *arg; /* of all others */
 };
 
 /* Environments looked at, and what became of that (sampler_ranks.c). */

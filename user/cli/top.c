@@ -19,6 +19,7 @@
 #include "cli/options.h"
 #include "cli/pod_processes.h"
 #include "cli/sampler.h"
+#include "cli/top_calls.h"
 #include "proc/pids.h"
 #include "proc/usage.h"
 #include "profile/aggregate.h"
@@ -40,6 +41,7 @@ struct top {
 	struct sampler_options sampler_options;
 	struct sampler sampler;
 	struct aggregate *aggregate; /* of the interval that runs */
+	struct top_calls calls; /* with --gpu */
 	struct live *live;
 	struct namer namer;
 	struct view *view;
@@ -58,6 +60,15 @@ static void on_sample(void *arg, const struct aggregate_input *input)
 	struct top *top = arg;
 
 	aggregate_add(top->aggregate, input);
+}
+
+static void on_exit_event(void *arg, const struct bpfprof_task_id *task, uint64_t cpu_ns)
+{
+	struct top *top = arg;
+
+	(void)cpu_ns;
+	if (top->options->record.gpu)
+		gpu_watch_exit(&top->calls.watch, task);
 }
 
 static void step(void *arg)
@@ -236,6 +247,9 @@ static int page_make(struct top *top, size_t columns, size_t rows, struct page *
 		.truncated = nr_truncated(counters),
 		.unmerged = counters->unmerged,
 		.dropped = counters->rows_evicted,
+		.gpu = top->options->record.gpu,
+		.calls = top->calls.rows,
+		.nr_calls = top->calls.nr_rows,
 	};
 
 	count_threads(top, &status.nr_processes, &status.nr_threads);
@@ -269,6 +283,8 @@ static int interval_end(struct top *top, uint64_t now_ns)
 	aggregate_view_get(ended, &view);
 	err = live_feed(top->live, &view, &namer);
 	aggregate_free(ended);
+	if (!err && top->options->record.gpu)
+		err = top_calls_update(&top->calls);
 	top->interval_ns = now_ns - top->start_ns;
 	top->start_ns = now_ns;
 	return err;
@@ -371,6 +387,9 @@ static int watch(struct top *top, int signal_fd)
 
 	while (!top->quit && !top->gone && time_monotonic_ns() < end_ns && !err) {
 		ms = sampler_run(&top->sampler);
+		if (top->options->record.gpu &&
+		    gpu_watch_run(&top->calls.watch, time_monotonic_ns()))
+			ms = 0;
 		poll(fds, nr, wait_ms(top, ms, end_ns));
 		if (fds[1].revents)
 			on_signals(top, signal_fd);
@@ -465,6 +484,7 @@ static void sampler_options_fill(struct top *top)
 		.tell_workers = top->options->once, /* else there is a screen */
 		.no_subprocesses = record->no_subprocesses,
 		.gil = record->gil,
+		.gpu = record->gpu,
 		.host_root = record->host_root,
 	};
 }
@@ -480,18 +500,27 @@ static void namer_fill(struct top *top)
 
 static int start(struct top *top, int signal_fd)
 {
-	struct sampler_handlers handlers = { .sample = on_sample, .arg = top };
+	struct sampler_handlers handlers = { .sample = on_sample,
+					     .exit = on_exit_event,
+					     .arg = top };
+	bool gpu = top->options->record.gpu;
 	int status;
 
 	if (aggregate_new(&top->aggregate, false, AGGREGATE_BYTES)) {
 		log_error("out of memory");
 		return EXIT_FAILED;
 	}
+	if (gpu)
+		gpu_watch_handle(&handlers, &top->calls.watch);
 	status = sampler_open(&top->sampler, &top->sampler_options, &handlers);
+	if (!status && gpu)
+		status = top_calls_open(&top->calls, &top->sampler);
 	if (!status)
 		status = sampler_start(&top->sampler);
 	if (status)
 		return status;
+	if (gpu)
+		gpu_watch_start(&top->calls.watch);
 	top->start_ns = time_monotonic_ns();
 	what_fill(top);
 	namer_fill(top);
@@ -537,6 +566,8 @@ static int run_with(const struct top_options *options)
 	buf_init(&top.message, MESSAGE_MAX);
 	sampler_options_fill(&top);
 	status = start(&top, signal_fd);
+	if (options->record.gpu)
+		top_calls_close(&top.calls);
 	sampler_close(&top.sampler);
 	aggregate_free(top.aggregate);
 	live_free(top.live);
@@ -555,6 +586,8 @@ int top_run(const struct top_options *options)
 	struct pids processes = { 0 };
 	int status = sampler_check();
 
+	if (!status && record->gpu)
+		status = gpu_watch_check();
 	if (!status && record->nr_pids && record->containers.nr_pods) {
 		status = pod_processes_resolve(&processes, &record->containers, record->pids,
 					       record->nr_pids, record->host_root);

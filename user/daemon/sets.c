@@ -16,7 +16,34 @@
 #define TIME_DIGITS 16 /* yyyymmddThhmmssZ */
 #define NUMBER_MAX 999999999
 
-const char *const store_suffixes[STORE_NR_FILES] = { ".pb.gz", ".folded", ".html" };
+#define CPU_PREFIX "cpu-" /* of sets, too */
+#define CUDA_PREFIX "cuda-"
+
+static const struct {
+	const char *prefix, *suffix, *latest;
+} files[STORE_NR_FILES] = {
+	[STORE_PPROF] = { CPU_PREFIX, ".pb.gz", "latest.pb.gz" },
+	[STORE_FOLDED] = { CPU_PREFIX, ".folded", "latest.folded" },
+	[STORE_HTML] = { CPU_PREFIX, ".html", "latest.html" },
+	[STORE_CUDA_PPROF] = { CUDA_PREFIX, ".pb.gz", "latest.cuda.pb.gz" },
+	[STORE_CUDA_FOLDED] = { CUDA_PREFIX, ".folded", "latest.cuda.folded" },
+	[STORE_CUDA_HTML] = { CUDA_PREFIX, ".html", "latest.cuda.html" },
+};
+
+const char *store_latest_name(enum store_file file)
+{
+	return files[file].latest;
+}
+
+bool store_is_latest(const char *name)
+{
+	enum store_file file;
+
+	for (file = 0; file < STORE_NR_FILES; file++)
+		if (!strcmp(name, files[file].latest))
+			return true;
+	return false;
+}
 
 /* Digits without a leading zero ("0" itself is fine); moves *text behind them. */
 static bool number_take(const char **text, uint64_t *ret)
@@ -79,20 +106,27 @@ void store_name_make(char *name, uint64_t start, uint64_t seconds, uint64_t copy
 	gmtime_r(&time, &tm);
 	strftime(text, sizeof(text), "%Y%m%dT%H%M%SZ", &tm);
 	if (copy)
-		snprintf(name, STORE_NAME_MAX, "cpu-%s-%" PRIu64 "s-%" PRIu64, text, seconds, copy);
+		snprintf(name, STORE_NAME_MAX, CPU_PREFIX "%s-%" PRIu64 "s-%" PRIu64, text, seconds,
+			 copy);
 	else
-		snprintf(name, STORE_NAME_MAX, "cpu-%s-%" PRIu64 "s", text, seconds);
+		snprintf(name, STORE_NAME_MAX, CPU_PREFIX "%s-%" PRIu64 "s", text, seconds);
+}
+
+void store_file_name(char *name, const char *set_name, enum store_file file)
+{
+	snprintf(name, STORE_NAME_MAX, "%s%s%s", files[file].prefix, set_name + strlen(CPU_PREFIX),
+		 files[file].suffix);
 }
 
 bool store_name_parse(struct store_name *ret, const char *name)
 {
 	struct store_name found = { 0 };
-	char made[STORE_NAME_MAX];
-	const char *at = name;
+	char set_name[STORE_NAME_MAX], made[STORE_NAME_MAX];
+	const char *at = name, *prefix = *name == 'c' && name[1] == 'u' ? CUDA_PREFIX : CPU_PREFIX;
 
-	if (strncmp(at, "cpu-", 4))
+	if (strncmp(at, prefix, strlen(prefix)))
 		return false;
-	at += 4;
+	at += strlen(prefix);
 	if (!time_take(&at, &found.start) || *at++ != '-' || !number_take(&at, &found.seconds) ||
 	    *at++ != 's')
 		return false;
@@ -102,13 +136,15 @@ bool store_name_parse(struct store_name *ret, const char *name)
 			return false;
 	}
 	for (found.file = 0; found.file < STORE_NR_FILES; found.file++)
-		if (!strcmp(at, store_suffixes[found.file]))
+		if (!strcmp(prefix, files[found.file].prefix) &&
+		    !strcmp(at, files[found.file].suffix))
 			break;
 	if (found.file == STORE_NR_FILES)
 		return false;
 	/* The 31st of February is another day for timegm(): not a name that we made. */
-	store_name_make(made, found.start, found.seconds, found.copy);
-	if (strncmp(made, name, strlen(made)))
+	store_name_make(set_name, found.start, found.seconds, found.copy);
+	store_file_name(made, set_name, found.file);
+	if (strcmp(made, name))
 		return false;
 	*ret = found;
 	return true;
@@ -119,7 +155,7 @@ void set_file_name(char *name, const struct set *set, enum store_file file)
 	char base[STORE_NAME_MAX];
 
 	store_name_make(base, set->start, set->seconds, set->copy);
-	snprintf(name, STORE_NAME_MAX, "%s%s", base, store_suffixes[file]);
+	store_file_name(name, base, file);
 }
 
 bool set_is(const struct set *set, const struct store_name *name)

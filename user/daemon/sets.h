@@ -30,14 +30,14 @@ struct sets {
 	uint64_t bytes;
 };
 
-extern const char *const store_suffixes[STORE_NR_FILES];
-
 /*
  * Reads the folder. Sets from the future (the clock has been set back) come first: they are
  * not newer than those of now. 0, or -errno and there are none.
  */
 int sets_read(struct sets *ret, int folder_fd, uint64_t now_seconds);
 void sets_fini(struct sets *sets);
+
+const char *store_latest_name(enum store_file file); /* of its link */
 
 bool set_is(const struct set *set, const struct store_name *name);
 /* name[STORE_NAME_MAX] */

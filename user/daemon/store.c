@@ -25,9 +25,6 @@
 #define TEMPORARY_SUFFIX ".tmp"
 #define TEMPORARY_DIGITS 16
 
-static const char *const latest_names[STORE_NR_FILES] = { "latest.pb.gz", "latest.folded",
-							  "latest.html" };
-
 struct store {
 	char *path;
 	int fd; /* of the folder, locked unless path is NULL */
@@ -176,10 +173,10 @@ static int link_set(struct store *store, enum store_file file, const char *targe
 	ssize_t len;
 	int err;
 
-	if (!fstatat(store->fd, latest_names[file], &st, AT_SYMLINK_NOFOLLOW)) {
+	if (!fstatat(store->fd, store_latest_name(file), &st, AT_SYMLINK_NOFOLLOW)) {
 		if (!S_ISLNK(st.st_mode))
 			return -EEXIST;
-		len = readlinkat(store->fd, latest_names[file], old, sizeof(old) - 1);
+		len = readlinkat(store->fd, store_latest_name(file), old, sizeof(old) - 1);
 		if (len > 0) {
 			old[len] = 0;
 			if (!strcmp(old, target))
@@ -189,7 +186,7 @@ static int link_set(struct store *store, enum store_file file, const char *targe
 	temporary_name(temporary);
 	if (symlinkat(target, store->fd, temporary))
 		return -errno;
-	if (!renameat(store->fd, temporary, store->fd, latest_names[file]))
+	if (!renameat(store->fd, temporary, store->fd, store_latest_name(file)))
 		return 0;
 	err = -errno;
 	unlinkat(store->fd, temporary, 0);
@@ -202,6 +199,28 @@ static void links_count(struct store_counts *counts, int err)
 		return;
 	if (!counts->links_failed++)
 		counts->links_error = err;
+}
+
+/* Where latest.* of one kind leads to: a set. */
+static bool link_read(const struct store *store, enum store_file file, struct store_name *ret)
+{
+	char target[STORE_NAME_MAX];
+	ssize_t len = readlinkat(store->fd, store_latest_name(file), target, sizeof(target) - 1);
+
+	if (len <= 0)
+		return false;
+	target[len] = 0;
+	return store_name_parse(ret, target);
+}
+
+/* The newest set has no such file: a link to an older one would keep that for ever. */
+static int link_drop(struct store *store, enum store_file file)
+{
+	struct store_name name;
+
+	if (!link_read(store, file, &name) || !unlinkat(store->fd, store_latest_name(file), 0))
+		return 0;
+	return -errno;
 }
 
 static int temporaries_remove(struct store *store, struct store_counts *counts)
@@ -249,7 +268,12 @@ int store_repair(struct store *store, uint64_t now_seconds, struct store_counts 
 	if (first)
 		return err ? err : first;
 	for (file = 0; file < STORE_NR_FILES; file++) {
-		for (i = sets.nr; i && !(sets.sets[i - 1].files & 1U << file); i--)
+		i = sets.nr;
+		if (file >= STORE_NR_CPU_FILES && i && !(sets.sets[i - 1].files & 1U << file)) {
+			links_count(counts, link_drop(store, file));
+			continue;
+		}
+		for (; i && !(sets.sets[i - 1].files & 1U << file); i--)
 			;
 		if (!i)
 			continue;
@@ -258,18 +282,6 @@ int store_repair(struct store *store, uint64_t now_seconds, struct store_counts 
 	}
 	sets_fini(&sets);
 	return err;
-}
-
-/* Where latest.* of one kind leads to: a set. */
-static bool link_read(const struct store *store, enum store_file file, struct store_name *ret)
-{
-	char target[STORE_NAME_MAX];
-	ssize_t len = readlinkat(store->fd, latest_names[file], target, sizeof(target) - 1);
-
-	if (len <= 0)
-		return false;
-	target[len] = 0;
-	return store_name_parse(ret, target);
 }
 
 /* The files of a set that is not to be touched: those that latest.* lead to. */
@@ -343,7 +355,7 @@ int store_remove(struct store *store, const struct set *set, const struct set *n
 		if (next && next->files & 1U << file) {
 			set_file_name(target, next, file);
 			err = link_set(store, file, target);
-		} else if (unlinkat(store->fd, latest_names[file], 0)) {
+		} else if (unlinkat(store->fd, store_latest_name(file), 0)) {
 			err = -errno;
 		}
 		if (err)
@@ -418,8 +430,18 @@ static int temporary_open(struct store *store, char name[STORE_NAME_MAX])
 	return -errno;
 }
 
-int store_begin(struct store *store, struct store_set *set, const struct store_limits *limits,
-		uint64_t now_seconds, struct store_counts *counts)
+static void set_init(struct store_set *set)
+{
+	enum store_file file;
+
+	*set = (struct store_set){ 0 };
+	for (file = 0; file < STORE_NR_FILES; file++)
+		set->fds[file] = -1;
+}
+
+static int begin(struct store *store, struct store_set *set, enum store_file nr_files,
+		 const struct store_limits *limits, uint64_t now_seconds,
+		 struct store_counts *counts)
 {
 	enum store_file file;
 	int err;
@@ -429,14 +451,27 @@ int store_begin(struct store *store, struct store_set *set, const struct store_l
 		return err;
 	/* What cannot be removed is told in counts, and is no reason not to write. */
 	prune(store, limits, RESERVE_AS_LAST, now_seconds, counts);
-	*set = (struct store_set){ .fds = { -1, -1, -1 }, .open = true };
-	for (file = 0; file < STORE_NR_FILES && !err; file++) {
+	set_init(set);
+	set->open = true;
+	for (file = 0; file < nr_files && !err; file++) {
 		set->fds[file] = temporary_open(store, set->temporary[file]);
 		err = set->fds[file] < 0 ? set->fds[file] : 0;
 	}
 	if (err)
 		store_abort(store, set);
 	return err;
+}
+
+int store_begin(struct store *store, struct store_set *set, const struct store_limits *limits,
+		uint64_t now_seconds, struct store_counts *counts)
+{
+	return begin(store, set, STORE_NR_CPU_FILES, limits, now_seconds, counts);
+}
+
+int store_begin_cuda(struct store *store, struct store_set *set, const struct store_limits *limits,
+		     uint64_t now_seconds, struct store_counts *counts)
+{
+	return begin(store, set, STORE_NR_FILES, limits, now_seconds, counts);
 }
 
 void store_abort(struct store *store, struct store_set *set)
@@ -449,7 +484,7 @@ void store_abort(struct store *store, struct store_set *set)
 		if (set->temporary[file][0])
 			unlinkat(store->fd, set->temporary[file], 0);
 	}
-	*set = (struct store_set){ .fds = { -1, -1, -1 } };
+	set_init(set);
 }
 
 /* Everything on the disk, and its size known. */
@@ -459,6 +494,8 @@ static int set_sync(struct store_set *set)
 	struct stat st;
 
 	for (file = 0; file < STORE_NR_FILES; file++) {
+		if (set->fds[file] < 0)
+			continue;
 		if (fsync(set->fds[file]) && errno != EINVAL)
 			return -errno;
 		if (fstat(set->fds[file], &st))
@@ -466,11 +503,6 @@ static int set_sync(struct store_set *set)
 		set->bytes += (uint64_t)st.st_size;
 	}
 	return 0;
-}
-
-static void file_name(char name[STORE_NAME_MAX], const char *set_name, enum store_file file)
-{
-	snprintf(name, STORE_NAME_MAX, "%s%s", set_name, store_suffixes[file]);
 }
 
 /* Is there nothing at all under any of its names? */
@@ -481,7 +513,7 @@ static bool name_is_free(const struct store *store, const char *set_name)
 	struct stat st;
 
 	for (file = 0; file < STORE_NR_FILES; file++) {
-		file_name(name, set_name, file);
+		store_file_name(name, set_name, file);
 		if (!fstatat(store->fd, name, &st, AT_SYMLINK_NOFOLLOW))
 			return false;
 	}
@@ -519,7 +551,9 @@ static int set_rename(struct store *store, struct store_set *set)
 	int err = 0;
 
 	for (file = 0; file < STORE_NR_FILES && !err; file++) {
-		file_name(name, set->name, file);
+		if (set->fds[file] < 0)
+			continue;
+		store_file_name(name, set->name, file);
 		err = file_rename(store, set->temporary[file], name);
 		if (!err)
 			set->temporary[file][0] = 0;
@@ -527,7 +561,9 @@ static int set_rename(struct store *store, struct store_set *set)
 	if (!err)
 		return 0;
 	for (done = 0; done + 1 < file; done++) {
-		file_name(name, set->name, done);
+		if (set->fds[done] < 0)
+			continue;
+		store_file_name(name, set->name, done);
 		unlinkat(store->fd, name, 0);
 	}
 	return err;
@@ -553,8 +589,13 @@ int store_commit(struct store *store, struct store_set *set, uint64_t start, uin
 		return err;
 	}
 	for (file = 0; file < STORE_NR_FILES; file++) {
+		if (set->fds[file] < 0) {
+			links_count(counts, link_drop(store, file));
+			continue;
+		}
 		close(set->fds[file]);
-		file_name(name, set->name, file);
+		set->files |= 1U << file;
+		store_file_name(name, set->name, file);
 		links_count(counts, link_set(store, file, name));
 	}
 	set->open = false;

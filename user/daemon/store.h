@@ -4,8 +4,10 @@
 
 /*
  * The folder of the daemon: one set of files per interval,
- * cpu-<start, UTC yyyymmddThhmmssZ>-<seconds>s[-<n>].{pb.gz,folded,html}, and links latest.* to
- * the newest set. A file is there whole or not at all; latest.* never leads to anything else.
+ * cpu-<start, UTC yyyymmddThhmmssZ>-<seconds>s[-<n>].{pb.gz,folded,html}, where calls of the GPU's
+ * libraries are watched cuda-<the same>, too, and links latest.* and latest.cuda.* to the newest
+ * set, as far as it has such files. A file is there whole or not at all; latest.* never leads to
+ * anything else.
  * One store at a time has a folder: it is locked by flock(2), which lasts until the
  * last process with a copy of the descriptor is gone. Only regular files with names of the form
  * above are ours: whatever else is there is neither counted, followed, nor touched.
@@ -16,7 +18,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum store_file { STORE_PPROF, STORE_FOLDED, STORE_HTML, STORE_NR_FILES };
+enum store_file {
+	STORE_PPROF,
+	STORE_FOLDED,
+	STORE_HTML,
+	STORE_CUDA_PPROF, /* of calls of the GPU's libraries, where these are watched */
+	STORE_CUDA_FOLDED,
+	STORE_CUDA_HTML,
+	STORE_NR_FILES
+};
+
+#define STORE_NR_CPU_FILES STORE_CUDA_PPROF /* in every set */
 
 #define STORE_NAME_MAX 64
 
@@ -41,9 +53,11 @@ struct store_counts {
 
 /* Being written. Zeroed is none. */
 struct store_set {
-	int fds[STORE_NR_FILES]; /* to be written by the caller, who does not close them */
+	/* To be written by the caller, who does not close them; -1: there is no such file. */
+	int fds[STORE_NR_FILES];
 	char temporary[STORE_NR_FILES][STORE_NAME_MAX];
 	char name[STORE_NAME_MAX]; /* once it is there; without suffix */
+	uint32_t files; /* bit: enum store_file; once it is there */
 	uint64_t bytes;
 	bool open;
 };
@@ -89,6 +103,9 @@ int store_prune(struct store *store, const struct store_limits *limits, uint64_t
  * limits (NULL), here and in store_commit(), nothing is removed.
  * store_commit() or store_abort() is due after success.
  */
+int store_begin_cuda(struct store *store, struct store_set *set, const struct store_limits *limits,
+		     uint64_t now_seconds, struct store_counts *counts);
+/* The same without the CUDA files. */
 int store_begin(struct store *store, struct store_set *set, const struct store_limits *limits,
 		uint64_t now_seconds, struct store_counts *counts);
 /*
@@ -108,5 +125,8 @@ struct store_name {
 bool store_name_parse(struct store_name *ret, const char *name);
 /* name[STORE_NAME_MAX], without suffix. */
 void store_name_make(char *name, uint64_t start, uint64_t seconds, uint64_t copy);
+/* name[STORE_NAME_MAX]: of one file of a set, by the name of that. */
+void store_file_name(char *name, const char *set_name, enum store_file file);
+bool store_is_latest(const char *name); /* of a link latest.* */
 
 #endif

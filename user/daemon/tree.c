@@ -499,7 +499,7 @@ int tree_add(struct tree *tree, const struct tree_name *name, const struct store
 
 	if (err)
 		return err;
-	snprintf(file, sizeof(file), "%s%s", set->name, store_suffixes[STORE_PPROF]);
+	store_file_name(file, set->name, STORE_PPROF);
 	if (!store_name_parse(&parsed, file))
 		return -EINVAL;
 	/* The node has a newer one now. */
@@ -510,7 +510,7 @@ int tree_add(struct tree *tree, const struct tree_name *name, const struct store
 				  .seconds = parsed.seconds,
 				  .copy = parsed.copy,
 				  .bytes = set->bytes,
-				  .files = (1U << STORE_NR_FILES) - 1,
+				  .files = set->files,
 				  .keep = true };
 	return entry_add(tree, &entry);
 }

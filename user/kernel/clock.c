@@ -164,8 +164,8 @@ static int perf_start_cpu(struct clock *clock, int nr)
 	cpu->period_ns = NS_PER_SECOND / options->hz;
 	cpu->counted_ns = 0;
 	cpu->enabled_ns = 0;
-	cpu->link = bpf_program__attach_perf_event(clock->session->skel->progs.sample_perf,
-						   cpu->perf_fd);
+	cpu->link =
+		bpf_program__attach_perf_event(session_clock_program(clock->session), cpu->perf_fd);
 	if (!cpu->link) {
 		err = -errno;
 		close(cpu->perf_fd);
@@ -261,7 +261,7 @@ static void timers_visit(struct clock *clock)
 
 static int timers_update(struct clock *clock)
 {
-	struct bpf_program *arm = clock->session->skel->progs.arm_timer;
+	struct bpf_program *arm = session_clock_program(clock->session);
 
 	clock->nr_unarmed = timers_unarmed(clock);
 	if (!clock->nr_unarmed) {

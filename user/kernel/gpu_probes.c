@@ -4,6 +4,10 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -498,6 +502,31 @@ void gpu_probes_counters(const struct gpu_probes *probes, uint64_t counters[GPU_
 	for (i = 0; i < GPU_NR_COUNTERS; i++)
 		if (bpf_map__lookup_elem(map, &i, sizeof(i), &counters[i], sizeof(counters[i]), 0))
 			counters[i] = 0;
+}
+
+void gpu_probes_count_delete(struct gpu_probes *probes, const struct bpfprof_gpu_key *key)
+{
+	bpf_map__delete_elem(probes->session->skel->maps.gpu_counts, key, sizeof(*key), 0);
+}
+
+void gpu_probes_comm_delete(struct gpu_probes *probes, const struct bpfprof_gpu_comm_key *key)
+{
+	bpf_map__delete_elem(probes->session->skel->maps.gpu_comms, key, sizeof(*key), 0);
+}
+
+void gpu_probes_memory_delete(struct gpu_probes *probes, const struct bpfprof_gpu_process_key *key)
+{
+	bpf_map__delete_elem(probes->session->skel->maps.gpu_memory, key, sizeof(*key), 0);
+}
+
+void gpu_probes_process_delete(struct gpu_probes *probes, const struct bpfprof_gpu_process_key *key)
+{
+	bpf_map__delete_elem(probes->session->skel->maps.gpu_processes, key, sizeof(*key), 0);
+}
+
+bool gpu_probes_process_is_gone(const struct gpu_probes *probes, uint32_t pid)
+{
+	return session_pids_are_the_nodes(probes->session) && kill((pid_t)pid, 0) && errno == ESRCH;
 }
 
 struct sweep {

@@ -69,6 +69,16 @@ void gpu_probes_memory(const struct gpu_probes *probes,
 		       void (*each)(void *arg, const struct bpfprof_gpu_process_key *key,
 				    const struct bpfprof_gpu_memory *memory),
 		       void *arg);
+/* Of a process that has ended: nobody writes them any more. */
+void gpu_probes_count_delete(struct gpu_probes *probes, const struct bpfprof_gpu_key *key);
+void gpu_probes_comm_delete(struct gpu_probes *probes, const struct bpfprof_gpu_comm_key *key);
+void gpu_probes_memory_delete(struct gpu_probes *probes, const struct bpfprof_gpu_process_key *key);
+/* How many of the kernel's counts are its own is forgotten: once they are deleted. */
+void gpu_probes_process_delete(struct gpu_probes *probes,
+			       const struct bpfprof_gpu_process_key *key);
+/* False where we cannot ask (a pid namespace of our own). */
+bool gpu_probes_process_is_gone(const struct gpu_probes *probes, uint32_t pid);
+
 void gpu_probes_counters(const struct gpu_probes *probes, uint64_t counters[GPU_NR_COUNTERS]);
 
 /*

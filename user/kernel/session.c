@@ -26,6 +26,7 @@
 #define INIT_PID_NS 0xEFFFFFFCU
 #define JITTER_1024 102 /* +- 10% */
 #define CALL_STACKS_HZ 100
+#define CALL_KEYS 8192 /* half of them all */
 #define CALL_LONG_NS 1000000
 
 static int maps_size(struct session *session)
@@ -83,6 +84,7 @@ static void config_set(struct session *session)
 	cfg->call_token_ns = NS_PER_SECOND / cfg->call_tokens;
 	cfg->call_long_ns = CALL_LONG_NS;
 	cfg->gpu_trace = options->gpu_trace;
+	cfg->call_keys = options->call_keys ? options->call_keys : CALL_KEYS;
 	while (1U << cfg->code_cpu_bits < session->nr_cpus)
 		cfg->code_cpu_bits++;
 	if (getrandom(&cfg->hash_seed, sizeof(cfg->hash_seed), GRND_NONBLOCK) < 0)
@@ -130,7 +132,8 @@ static void gpu_choose(struct session *session)
 					 skel->maps.gpu_new_thread, skel->maps.gpu_comms,
 					 skel->maps.gpu_memory,	    skel->maps.gpu_counters,
 					 skel->maps.gpu_programs,   skel->maps.gpu_steps,
-					 skel->maps.gpu_windows,    skel->maps.gpu_stepping };
+					 skel->maps.gpu_windows,    skel->maps.gpu_stepping,
+					 skel->maps.gpu_processes };
 	size_t i;
 
 	for (i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
@@ -139,6 +142,29 @@ static void gpu_choose(struct session *session)
 	}
 	for (i = 0; i < sizeof(maps) / sizeof(maps[0]); i++)
 		bpf_map__set_autocreate(maps[i], session->options.gpu);
+}
+
+struct bpf_program *session_clock_program(const struct session *session)
+{
+	const struct bpfprof_bpf *skel = session->skel;
+
+	if (session->options.clock == SESSION_CLOCK_TIMER)
+		return session->options.gpu ? skel->progs.arm_timer_hooked : skel->progs.arm_timer;
+	return session->options.gpu ? skel->progs.sample_perf_hooked : skel->progs.sample_perf;
+}
+
+/* One of its four programs, or none. */
+static void clock_choose(struct session *session)
+{
+	struct bpfprof_bpf *skel = session->skel;
+	bool timer = session->options.clock == SESSION_CLOCK_TIMER;
+
+	bpf_program__set_autoload(skel->progs.sample_perf, false);
+	bpf_program__set_autoload(skel->progs.sample_perf_hooked, false);
+	bpf_program__set_autoload(skel->progs.arm_timer, false);
+	bpf_program__set_autoload(skel->progs.arm_timer_hooked, false);
+	bpf_program__set_autoload(session_clock_program(session), !session->options.no_clock);
+	bpf_map__set_autocreate(skel->maps.timers, timer && !session->options.no_clock);
 }
 
 /* What only reads threads that sleep costs sampling neither time nor memory. */
@@ -156,7 +182,6 @@ static int iterators_spare(struct session *session)
 
 int session_open(struct session *session, const struct session_options *options)
 {
-	bool timer = options->clock == SESSION_CLOCK_TIMER;
 	int err;
 
 	*session = (struct session){ .options = *options };
@@ -167,9 +192,7 @@ int session_open(struct session *session, const struct session_options *options)
 	session->skel = bpfprof_bpf__open();
 	if (!session->skel)
 		return -errno;
-	bpf_program__set_autoload(session->skel->progs.sample_perf, !timer && !options->gpu);
-	bpf_program__set_autoload(session->skel->progs.arm_timer, timer);
-	bpf_map__set_autocreate(session->skel->maps.timers, timer);
+	clock_choose(session);
 	bpf_program__set_autoload(session->skel->progs.title_changed, options->titles);
 	bpf_map__set_autocreate(session->skel->maps.titled, options->titles);
 	bpf_map__set_autocreate(session->skel->maps.title_verdicts, options->titles);
@@ -314,7 +337,7 @@ bool session_run_stats(const struct session *session, uint64_t *ret_runs, uint64
 {
 	struct bpf_prog_info info = { 0 };
 	__u32 len = sizeof(info);
-	int fd = bpf_program__fd(session->skel->progs.sample_perf);
+	int fd = bpf_program__fd(session_clock_program(session));
 
 	if (session->options.clock != SESSION_CLOCK_PERF || fd < 0 ||
 	    bpf_obj_get_info_by_fd(fd, &info, &len) || !info.run_cnt)

@@ -15,6 +15,7 @@
 
 #include "bpfprof.h"
 
+struct bpf_program;
 struct bpfprof_bpf;
 struct deadline_runner;
 
@@ -29,8 +30,11 @@ struct session_options {
 	uint32_t ring_bytes; /* 0: default */
 	uint32_t nr_rows; /* entries of the row arena, power of two; 0: default */
 	bool titles; /* changes of Ray workers' titles are told */
-	bool gpu; /* what gpu_probes.h needs is loaded; the clock is not to be started */
+	bool gpu; /* what gpu_probes.h needs is loaded, too */
 	bool gpu_trace; /* with gpu: every call is sent by itself, too */
+	bool no_clock; /* nothing is sampled; with gpu */
+	uint32_t
+		call_keys; /* of hooked calls, that one process may be counted by; 0: the default */
 	uint32_t call_stacks_hz; /* of hooked calls: stacks per thread and second, 0: the default */
 	bool iterators; /* nothing that samples is loaded: quicker, for dump; not to be attached */
 };
@@ -70,6 +74,9 @@ void session_targets_clear(struct session *session, uint32_t groups);
  */
 bool session_pids_are_the_nodes(const struct session *session);
 uint32_t session_own_pid(const struct session *session, uint32_t pid, uint32_t agent_pid);
+
+/* What the clock runs: for each perf event, or to arm timers. */
+struct bpf_program *session_clock_program(const struct session *session);
 
 /* Counters summed over all CPUs. */
 void session_counters(const struct session *session, uint64_t counters[BPFPROF_NR_COUNTERS]);

@@ -52,14 +52,32 @@ bool output_has_suffix(const char *path, const char *suffix)
 	return len > suffix_len && !strcmp(path + len - suffix_len, suffix);
 }
 
-enum output_format output_format_by_path(const char *path)
+/* Index of the format that path's suffix says; NR_FORMATS: it says none. */
+static size_t suffix_find(const char *path)
 {
 	size_t i;
 
 	for (i = 0; i < NR_FORMATS; i++)
 		if (output_has_suffix(path, formats[i].suffix))
-			return formats[i].format;
-	return OUTPUT_INVALID;
+			break;
+	return i;
+}
+
+enum output_format output_format_by_path(const char *path)
+{
+	size_t i = suffix_find(path);
+
+	return i < NR_FORMATS ? formats[i].format : OUTPUT_INVALID;
+}
+
+void output_path_insert(struct buf *dst, const char *path, const char *what)
+{
+	size_t i = suffix_find(path);
+	const char *suffix = i < NR_FORMATS ? formats[i].suffix : "";
+
+	buf_add(dst, path, strlen(path) - strlen(suffix));
+	buf_add_str(dst, what);
+	buf_add_str(dst, suffix);
 }
 
 /*

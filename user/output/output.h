@@ -38,6 +38,8 @@ struct output_options {
 enum output_format output_format_by_name(const char *name);
 enum output_format output_format_by_path(const char *path);
 bool output_has_suffix(const char *path, const char *suffix); /* and something before it */
+/* Adds path with `what` in front of the suffix that says its format, or at its end without one. */
+void output_path_insert(struct buf *dst, const char *path, const char *what);
 
 /* Values for the % forms of file names. */
 struct output_names {

@@ -478,7 +478,7 @@ int aggregate_add_call(struct aggregate *a, const struct aggregate_input *input,
 	size_t nr_stack = 1;
 	int64_t stack;
 
-	if (input->stop != BPFPROF_STOP_INVALID)
+	if (input->stop != BPFPROF_STOP_INVALID && !input->again)
 		stack_count(a, input);
 	if (place_get(a, input, &key)) {
 		a->calls.nr_lost++;

@@ -140,6 +140,7 @@ struct aggregate_input {
 	size_t nr_user;
 	uint32_t stop;
 	bool unmerged;
+	bool again; /* of aggregate_add_call(): it was counted as a sample before */
 	uint32_t own_pid; /* in our own pid namespace, 0: it has none there, or not known */
 	struct bpfprof_place place;
 	const struct container *container; /* NULL: none, or not known (yet); copied */

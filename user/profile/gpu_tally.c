@@ -20,6 +20,7 @@
 #include "gpu/functions.h"
 #include "proc/ranks.h"
 #include "profile/aggregate.h"
+#include "profile/aggregate_carry.h"
 #include "profile/stats.h"
 #include "symbol/demangle.h"
 
@@ -71,6 +72,8 @@ struct stack_entry {
 	uint64_t seen; /* calls that had this stack */
 	uint64_t bytes, ns; /* of those of which it is known */
 	uint64_t live_bytes;
+	uint64_t before; /* what seen was, when some stack of its key was seen last */
+	bool kept; /* for the next interval */
 };
 
 struct key_entry {
@@ -109,6 +112,7 @@ struct gpu_tally {
 	struct live_entry *live;
 	struct open_entry *open;
 	uint64_t nr_stacks;
+	unsigned int share; /* by which limits are divided */
 	uint64_t names_lost, live_lost, stacks_lost, processes_lost, calls_lost;
 };
 
@@ -246,8 +250,8 @@ static struct stack_entry *stack_seen(struct gpu_tally *tally, struct process_en
 		entry->seen++;
 		return entry;
 	}
-	if (HASH_COUNT(tally->stacks) < GPU_TALLY_MAX_STACKS &&
-	    process->nr_stacks < GPU_TALLY_MAX_PROCESS_STACKS) {
+	if (HASH_COUNT(tally->stacks) < GPU_TALLY_MAX_STACKS / tally->share &&
+	    process->nr_stacks < GPU_TALLY_MAX_PROCESS_STACKS / tally->share) {
 		wanted.of = key_get(tally, key);
 		entry = wanted.of ? calloc(1, sizeof(*entry)) : NULL;
 	}
@@ -303,8 +307,8 @@ static void on_alloc(struct gpu_tally *tally, struct process_entry *process,
 	if (live) /* its free was not seen */
 		live_remove(tally, live);
 	memory->allocations++;
-	if (process->nr_live >= GPU_TALLY_MAX_PROCESS_LIVE ||
-	    HASH_COUNT(tally->live) >= GPU_TALLY_MAX_LIVE)
+	if (process->nr_live >= GPU_TALLY_MAX_PROCESS_LIVE / tally->share ||
+	    HASH_COUNT(tally->live) >= GPU_TALLY_MAX_LIVE / tally->share)
 		live = NULL;
 	else
 		live = calloc(1, sizeof(*live));
@@ -457,10 +461,10 @@ static void name_set(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns, u
 
 	if (!process || !handle || !len)
 		return;
-	if ((!entry && (process->nr_names >= GPU_TALLY_MAX_PROCESS_NAMES ||
-			HASH_COUNT(tally->names) >= GPU_TALLY_MAX_NAMES)) ||
-	    process->name_bytes - old + len > GPU_TALLY_PROCESS_NAME_BYTES ||
-	    tally->name_bytes - old + len > GPU_TALLY_NAME_BYTES) {
+	if ((!entry && (process->nr_names >= GPU_TALLY_MAX_PROCESS_NAMES / tally->share ||
+			HASH_COUNT(tally->names) >= GPU_TALLY_MAX_NAMES / tally->share)) ||
+	    process->name_bytes - old + len > GPU_TALLY_PROCESS_NAME_BYTES / tally->share ||
+	    tally->name_bytes - old + len > GPU_TALLY_NAME_BYTES / tally->share) {
 		tally->names_lost++;
 		return;
 	}
@@ -530,6 +534,13 @@ bool gpu_tally_exit(struct gpu_tally *tally, const struct bpfprof_task_id *task)
 	return true;
 }
 
+bool gpu_tally_is_described(const struct gpu_tally *tally, uint32_t pid, uint64_t start_ns)
+{
+	const struct process_entry *process = process_find(tally, pid, start_ns);
+
+	return process && tally->processes[process->index].name;
+}
+
 void gpu_tally_process(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns)
 {
 	process_get(tally, pid, start_ns);
@@ -540,6 +551,8 @@ const char *gpu_tally_kernel(const struct gpu_tally *tally, uint32_t pid, uint64
 {
 	const struct name_entry *entry = name_find(tally, pid, start_ns, handle);
 
+	if (handle == BPFPROF_GPU_OTHER)
+		return "[other kernels]";
 	return entry ? entry->name : NULL;
 }
 
@@ -671,6 +684,15 @@ static const char *kernel_text(struct gpu_tally *tally, const struct bpfprof_gpu
 	return name;
 }
 
+/* No stack of it was sent in this interval: they are taken to be those of one before. */
+static void seen_before(struct key_entry *of)
+{
+	struct stack_entry *stack;
+
+	for (stack = of->stacks; stack; stack = stack->next)
+		stack->seen = stack->before;
+}
+
 static void key_finish(struct gpu_tally *tally, const struct gpu_tally_count *counted,
 		       const struct aggregate_call_labels *labels)
 {
@@ -684,6 +706,10 @@ static void key_finish(struct gpu_tally *tally, const struct gpu_tally_count *co
 
 	HASH_FIND(hh, tally->keys, &counted->key, sizeof(counted->key), of);
 	left = sums_of(of ? of->stacks : NULL);
+	if (of && !left.seen) {
+		seen_before(of);
+		left = sums_of(of->stacks);
+	}
 	/* By what each stack was seen to do; by how often it was seen, of what was not told. */
 	for (stack = of ? of->stacks : NULL; stack; stack = stack->next) {
 		uint64_t values[PROFILE_NR_CALL_VALUES] = { 0 };
@@ -725,7 +751,7 @@ int gpu_tally_finish(struct gpu_tally *tally, const struct gpu_tally_count *coun
 
 		if (function->wire.stream || function->wire.kind == GPU_KIND_LAUNCH_CONFIG) {
 			snprintf(stream, sizeof(stream), "0x%" PRIx64, (uint64_t)key->stream);
-			labels.stream = stream;
+			labels.stream = key->stream == BPFPROF_GPU_OTHER ? "[other]" : stream;
 		}
 		if (is_launch(function->wire.kind))
 			labels.kernel = kernel_text(tally, key, kernel);
@@ -762,11 +788,165 @@ int gpu_tally_new(struct gpu_tally **ret, struct aggregate *aggregate)
 	if (!tally)
 		return -ENOMEM;
 	tally->aggregate = aggregate;
+	tally->share = 1;
 	if (getrandom(&tally->seed, sizeof(tally->seed), GRND_NONBLOCK) != sizeof(tally->seed))
 		tally->seed = 0;
 	tally->functions = gpu_functions(&tally->nr_functions);
 	*ret = tally;
 	return 0;
+}
+
+void gpu_tally_bound(struct gpu_tally *tally, unsigned int share)
+{
+	tally->share = share;
+}
+
+bool gpu_tally_has_ended(const struct gpu_tally *tally, uint32_t pid, uint64_t start_ns)
+{
+	const struct process_entry *process = process_find(tally, pid, start_ns);
+
+	return process && tally->processes[process->index].ended;
+}
+
+void gpu_tally_undescribe(struct gpu_tally *tally)
+{
+	size_t i;
+
+	for (i = 0; i < tally->nr_processes; i++) {
+		free(tally->processes[i].name);
+		tally->processes[i].name = NULL;
+	}
+}
+
+/* Or is not known. */
+static bool is_over(const struct gpu_tally *tally, uint32_t pid, uint64_t start_ns)
+{
+	const struct process_entry *process = process_find(tally, pid, start_ns);
+
+	return !process || tally->processes[process->index].ended;
+}
+
+/* Puts what is wanted of one key into next; the others of it are not kept. */
+static void key_carry(struct gpu_tally *tally, struct key_entry *of,
+		      const struct aggregate_view *from, struct aggregate *next, size_t max_bytes)
+{
+	bool ended = is_over(tally, of->key.pid, of->key.start_ns);
+	bool any = sums_of(of->stacks).seen != 0;
+	struct aggregate_call_at at;
+	struct stack_entry *stack;
+
+	for (stack = of->stacks; stack; stack = stack->next) {
+		if (any)
+			stack->before = stack->seen;
+		stack->kept = false;
+		if (ended || (any && !stack->seen && !stack->live_bytes))
+			continue;
+		if (aggregate_bytes(next) > max_bytes / 2 ||
+		    aggregate_carry(next, from, &stack->at, &at)) {
+			tally->stacks_lost++;
+			continue;
+		}
+		stack->kept = true;
+		stack->at = at;
+		stack->seen = stack->bytes = stack->ns = 0;
+	}
+}
+
+/* Nothing leads to a stack any more that is not kept. */
+static void stacks_unlink(struct gpu_tally *tally)
+{
+	struct open_entry *open, *next_open;
+	struct live_entry *live;
+
+	for (live = tally->live; live; live = live->hh.next)
+		if (live->stack && !live->stack->kept)
+			live->stack = NULL;
+	HASH_ITER(hh, tally->open, open, next_open) {
+		if (open->stack && !open->stack->kept)
+			open->stack = NULL;
+		if (!is_over(tally, open->key.pid, open->key.start_ns))
+			continue;
+		HASH_DEL(tally->open, open);
+		free(open);
+	}
+}
+
+/* The stacks of a key that are kept, under their new places; the others go. */
+static void key_relink(struct gpu_tally *tally, struct key_entry *of, struct stack_entry **stacks)
+{
+	struct process_entry *process = process_find(tally, of->key.pid, of->key.start_ns);
+	struct stack_entry *stack = of->stacks, *next;
+
+	of->stacks = NULL;
+	for (; stack; stack = next) {
+		next = stack->next;
+		HASH_DEL(tally->stacks, stack);
+		if (!stack->kept) {
+			if (process)
+				process->nr_stacks--;
+			free(stack);
+			continue;
+		}
+		stack->key.process = stack->at.process;
+		stack->key.stack = stack->at.stack;
+		stack->key.tid = stack->at.tid;
+		stack->key.thread = stack->at.thread;
+		stack->next = of->stacks;
+		of->stacks = stack;
+		HASH_ADD(hh, *stacks, key, sizeof(stack->key), stack);
+	}
+}
+
+static void ended_forget(struct gpu_tally *tally)
+{
+	struct process_entry *process, *next, *last;
+	struct name_entry *name, *next_name;
+
+	HASH_ITER(hh, tally->names, name, next_name) {
+		if (!is_over(tally, name->key.pid, name->key.start_ns))
+			continue;
+		tally->name_bytes -= strlen(name->name);
+		HASH_DEL(tally->names, name);
+		free(name->name);
+		free(name);
+	}
+	HASH_ITER(hh, tally->by_process, process, next) {
+		struct gpu_tally_process *moved = &tally->processes[tally->nr_processes - 1];
+
+		if (!tally->processes[process->index].ended)
+			continue;
+		process_clear(&tally->processes[process->index]);
+		last = process_find(tally, moved->kernel_pid, moved->start_ns);
+		if (last) {
+			tally->processes[process->index] = *moved;
+			last->index = process->index;
+		}
+		tally->nr_processes--;
+		HASH_DEL(tally->by_process, process);
+		free(process);
+	}
+}
+
+void gpu_tally_next(struct gpu_tally *tally, struct aggregate *next, size_t max_bytes)
+{
+	struct stack_entry *stacks = NULL;
+	struct key_entry *key, *next_key;
+	struct aggregate_view from;
+
+	aggregate_view_get(tally->aggregate, &from);
+	for (key = tally->keys; key; key = key->hh.next)
+		key_carry(tally, key, &from, next, max_bytes);
+	stacks_unlink(tally);
+	HASH_ITER(hh, tally->keys, key, next_key) {
+		key_relink(tally, key, &stacks);
+		if (key->stacks)
+			continue;
+		HASH_DEL(tally->keys, key);
+		free(key);
+	}
+	tally->stacks = stacks;
+	ended_forget(tally);
+	tally->aggregate = next;
 }
 
 static void keys_free(struct gpu_tally *tally)

@@ -60,6 +60,9 @@ void gpu_tally_name(struct gpu_tally *tally, const struct bpfprof_gpu_name *name
 /* Was it one that made a call? */
 bool gpu_tally_exit(struct gpu_tally *tally, const struct bpfprof_task_id *task);
 
+/* Has a stack of it come? */
+bool gpu_tally_is_described(const struct gpu_tally *tally, uint32_t pid, uint64_t start_ns);
+
 /* A process that is counted in the kernel, whether a record of it came or not. */
 void gpu_tally_process(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns);
 
@@ -93,6 +96,22 @@ int gpu_tally_finish(struct gpu_tally *tally, const struct gpu_tally_count *coun
 		     void (*comm_text)(void *arg, const struct bpfprof_gpu_key *key, char comm[24],
 				       char rank[16]),
 		     void *arg);
+
+/*
+ * For who runs for ever: what there is room for is divided by share, from the beginning on.
+ */
+void gpu_tally_bound(struct gpu_tally *tally, unsigned int share);
+/*
+ * After gpu_tally_finish(): the next interval begins, with another aggregate, which is borrowed from
+ * now on instead of the one before. Processes that have ended are forgotten; of the others what is
+ * allocated and in use, calls that have not returned, names, and where calls were made, for keys of
+ * which no stack comes: but not past half of what the aggregate may hold (max_bytes), and what goes
+ * for that is counted.
+ */
+void gpu_tally_next(struct gpu_tally *tally, struct aggregate *next, size_t max_bytes);
+/* As if no stack had come: for who wants others than before. */
+void gpu_tally_undescribe(struct gpu_tally *tally);
+bool gpu_tally_has_ended(const struct gpu_tally *tally, uint32_t pid, uint64_t start_ns);
 
 uint64_t gpu_tally_nr_stacks(const struct gpu_tally *tally); /* that came */
 void gpu_tally_lost(const struct gpu_tally *tally, struct stats_reasons *dst);

@@ -384,6 +384,18 @@ static void count(struct run_stats *stats, const struct profile *part)
 	}
 }
 
+size_t profile_parts_find(const struct profile_parts *parts, const char *namespace, const char *pod)
+{
+	const struct strtab *strings = parts->profile->strings;
+	size_t i;
+
+	for (i = 1; i < parts->nr_groups; i++)
+		if (!strcmp(strtab_get(strings, parts->groups[i].pod), pod) &&
+		    !strcmp(strtab_get(strings, parts->groups[i].namespace), namespace))
+			return i;
+	return 0;
+}
+
 int profile_part_make(struct profile_parts *parts, size_t index, struct profile_part *ret)
 {
 	const struct profile *whole = parts->profile;

@@ -33,6 +33,10 @@ void profile_parts_free(struct profile_parts *parts);
 /* By pod at least 1: the first part is always that of no pod. The others have samples. */
 size_t profile_parts_count(const struct profile_parts *parts);
 
+/* Of that pod; 0: there is none. Looks at all of them. */
+size_t profile_parts_find(const struct profile_parts *parts, const char *namespace,
+			  const char *pod);
+
 /* 0, then profile_part_fini() is due, or -ENOMEM. One at a time. */
 int profile_part_make(struct profile_parts *parts, size_t index, struct profile_part *ret);
 void profile_part_fini(struct profile_part *part);

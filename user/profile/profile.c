@@ -3,6 +3,7 @@
 
 #include "base/strtab.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 void profile_fini(struct profile *profile)
@@ -18,6 +19,14 @@ void profile_fini(struct profile *profile)
 	free(profile->calls);
 	free(profile->call_values);
 	*profile = (struct profile){ 0 };
+}
+
+int profile_of_calls(struct profile *profile)
+{
+	if (!profile->call_values)
+		profile->call_values =
+			calloc(profile->nr_samples + 1, sizeof(*profile->call_values));
+	return profile->call_values ? 0 : -ENOMEM;
 }
 
 static bool is_nameless(const struct profile *profile, const struct profile_location *location)

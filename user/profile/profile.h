@@ -152,6 +152,9 @@ struct profile {
 /* Frees what the arrays and the strtab hold, not the struct itself. */
 void profile_fini(struct profile *profile);
 
+/* Has the values of calls, also if there is no sample. 0 or -ENOMEM. */
+int profile_of_calls(struct profile *profile);
+
 /* Frames of all samples that have no name: code without symbols, Python code that is not known. */
 uint64_t profile_nameless(const struct profile *profile);
 

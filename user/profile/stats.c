@@ -25,7 +25,7 @@ void stats_add(struct stats_reasons *reasons, const char *name, uint64_t count)
 	reasons->reasons[i].count += count;
 }
 
-static void reasons_since(struct stats_reasons *reasons, const struct stats_reasons *before)
+void stats_reasons_since(struct stats_reasons *reasons, const struct stats_reasons *before)
 {
 	struct stats_reason *reason;
 	size_t i, k, nr = 0;
@@ -54,14 +54,18 @@ void stats_since(struct run_stats *stats, const struct run_stats *before)
 	stats->complete -= before->complete;
 	stats->truncated -= before->truncated;
 	stats->unmerged -= before->unmerged;
-	reasons_since(&stats->lost, &before->lost);
-	reasons_since(&stats->stack_reasons, &before->stack_reasons);
-	reasons_since(&stats->clock, &before->clock);
-	reasons_since(&stats->walk, &before->walk);
-	reasons_since(&stats->files, &before->files);
-	reasons_since(&stats->containers, &before->containers);
-	reasons_since(&stats->environments, &before->environments);
-	reasons_since(&stats->steps, &before->steps);
+	stats_reasons_since(&stats->lost, &before->lost);
+	stats_reasons_since(&stats->stack_reasons, &before->stack_reasons);
+	stats_reasons_since(&stats->clock, &before->clock);
+	stats_reasons_since(&stats->walk, &before->walk);
+	stats_reasons_since(&stats->files, &before->files);
+	stats_reasons_since(&stats->containers, &before->containers);
+	stats_reasons_since(&stats->environments, &before->environments);
+	stats_reasons_since(&stats->steps, &before->steps);
+	stats_reasons_since(&stats->gpu_calls, &before->gpu_calls);
+	stats_reasons_since(&stats->gpu_lost, &before->gpu_lost);
+	stats->gpu_stacks -= before->gpu_stacks;
+	stats->gpu_stacks_skipped -= before->gpu_stacks_skipped;
 	stats->cpu_seconds -= before->cpu_seconds;
 	stats->bpf_runs -= before->bpf_runs;
 	stats->bpf_ns -= before->bpf_ns < stats->bpf_ns ? before->bpf_ns : stats->bpf_ns;
@@ -140,6 +144,22 @@ static void add_agent(struct buf *dst, const struct run_stats *stats)
 	buf_add_char(dst, '}');
 }
 
+/* After a group, which it ends; its own end is left open. */
+static void add_gpu(struct buf *dst, const struct run_stats *stats)
+{
+	buf_add_str(dst, "},\"gpu\":{\"calls\":{");
+	add_count(dst, "total", stats_total(&stats->gpu_calls));
+	buf_add_char(dst, ',');
+	add_members(dst, &stats->gpu_calls);
+	buf_add_str(dst, "},\"lost\":{");
+	add_members(dst, &stats->gpu_lost);
+	buf_add_str(dst, "},\"stacks\":{");
+	add_count(dst, "taken", stats->gpu_stacks);
+	buf_add_char(dst, ',');
+	add_count(dst, "skipped", stats->gpu_stacks_skipped);
+	buf_add_char(dst, '}');
+}
+
 void stats_json(struct buf *dst, const struct run_stats *stats)
 {
 	buf_add_str(dst, "{\"samples\":{");
@@ -179,6 +199,8 @@ void stats_json(struct buf *dst, const struct run_stats *stats)
 		buf_add_str(dst, "},\"steps\":{");
 		add_members(dst, &stats->steps);
 	}
+	if (stats->gpu_calls.nr)
+		add_gpu(dst, stats);
 	buf_add_str(dst, "},\"duration_seconds\":");
 	add_seconds(dst, stats->duration_seconds);
 	if (stats->rest_of) {
@@ -221,6 +243,10 @@ void stats_lines(struct buf *dst, const struct run_stats *stats)
 	counter_lines(dst, "containers", &stats->containers);
 	counter_lines(dst, "environments", &stats->environments);
 	counter_lines(dst, "steps", &stats->steps);
+	counter_lines(dst, "gpu.calls", &stats->gpu_calls);
+	counter_lines(dst, "gpu.lost", &stats->gpu_lost);
+	counter_line(dst, "gpu.stacks", "taken", stats->gpu_stacks);
+	counter_line(dst, "gpu.stacks", "skipped", stats->gpu_stacks_skipped);
 }
 
 /* "; ring full 10, tick skipped 2" in the order of the list, zeros left out. */
@@ -284,6 +310,16 @@ static void stacks_text(struct buf *dst, const struct run_stats *stats)
 	buf_add_char(dst, '\n');
 }
 
+static void gpu_text(struct buf *dst, const struct run_stats *stats)
+{
+	buf_printf(dst, "CUDA and NCCL calls: %" PRIu64, stats_total(&stats->gpu_calls));
+	add_words(dst, ": ", &stats->gpu_calls, "");
+	buf_printf(dst, "\nStacks of calls: %" PRIu64 " taken, %" PRIu64 " not, over the rate",
+		   stats->gpu_stacks, stats->gpu_stacks_skipped);
+	add_words(dst, "; lost: ", &stats->gpu_lost, "");
+	buf_add_char(dst, '\n');
+}
+
 void stats_text(struct buf *dst, const struct run_stats *stats)
 {
 	samples_text(dst, stats);
@@ -301,6 +337,8 @@ void stats_text(struct buf *dst, const struct run_stats *stats)
 	add_words(dst, "Containers: ", &stats->containers, "\n");
 	add_words(dst, "Environments: ", &stats->environments, "\n");
 	add_words(dst, "Steps: ", &stats->steps, "\n");
+	if (stats->gpu_calls.nr)
+		gpu_text(dst, stats);
 	if (stats->memory_bytes || stats->cpu_seconds > 0) {
 		buf_printf(dst, "Profiler: %.2f s CPU, %.1f MiB", stats->cpu_seconds,
 			   (double)stats->memory_bytes / (1 << 20));

@@ -37,6 +37,9 @@ struct run_stats {
 	struct stats_reasons environments; /* looked at for ranks, and why less was found */
 	struct stats_reasons
 		steps; /* of --steps: workers, steps; changes of titles and their loss */
+	struct stats_reasons gpu_calls; /* of CUDA and NCCL, exact, by kind; none: not watched */
+	struct stats_reasons gpu_lost; /* what is not known of them */
+	uint64_t gpu_stacks, gpu_stacks_skipped; /* of calls: taken, and not, over the rate */
 	struct stats_reasons files; /* malformed, blocked, unreadable: problems of images */
 	double startup_seconds;
 	double cpu_seconds; /* of ourselves, user and system */
@@ -56,6 +59,7 @@ void stats_add(struct stats_reasons *reasons, const char *name, uint64_t count);
  * (memory, seconds since the start) and the duration are left as they are.
  */
 void stats_since(struct run_stats *stats, const struct run_stats *before);
+void stats_reasons_since(struct stats_reasons *reasons, const struct stats_reasons *before);
 uint64_t stats_total(const struct stats_reasons *reasons);
 void stats_json(struct buf *dst, const struct run_stats *stats); /* one line, no newline */
 /* One line "group.name: count" per counter that is not zero. */

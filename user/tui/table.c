@@ -14,6 +14,7 @@
 #define COLUMNS_FOR_TIMES 60
 #define COLUMNS_FOR_TOTAL 40
 #define COLUMNS_FOR_PID 30
+#define COLUMNS_FOR_CALLS 70
 #define COLUMNS_FOR_WIDE_COMM 100
 #define COLUMNS_FOR_POD 120
 #define COMM_MAX 15
@@ -139,10 +140,17 @@ static size_t process_columns(const struct table_options *options)
 	return 8 + (has_columns(options, COLUMNS_FOR_WIDE_COMM) ? COMM_MAX : 9);
 }
 
+/* Columns of calls, with the blanks in front. */
+static size_t calls_columns(const struct table_options *options)
+{
+	return options->gpu && has_columns(options, COLUMNS_FOR_CALLS) ? 10 + 10 : 0;
+}
+
 /* What is left for the function; 0 = no end. */
 static size_t function_columns(const struct table_options *options)
 {
-	size_t used = 7 + 2 + pod_columns(options), process = process_columns(options);
+	size_t used = 7 + 2 + pod_columns(options) + calls_columns(options);
+	size_t process = process_columns(options);
 
 	if (!options->columns)
 		return 0;
@@ -164,6 +172,8 @@ void table_heading(struct buf *dst, const struct table_options *options)
 		buf_printf(dst, "%8s", "%Total");
 	if (has_columns(options, COLUMNS_FOR_TIMES))
 		buf_printf(dst, "%9s%11s", "OwnTime", "TotalTime");
+	if (calls_columns(options))
+		buf_printf(dst, "%10s%10s", "Launch/s", "%Blocked");
 	buf_add_str(dst, "  ");
 	if (process) {
 		buf_printf(dst, "%7s", "PID");
@@ -218,6 +228,26 @@ static void add_process(struct buf *dst, const struct live *live, const struct l
 	buf_add_str(dst, "  ");
 }
 
+/* Of the row's process: a function that launches is on the GPU's profile, not here. */
+static void add_calls(struct buf *dst, const struct live *live, const struct live_row *row,
+		      const struct table_options *options)
+{
+	const struct live_process *processes, *of;
+	size_t nr, i;
+
+	processes = live_processes(live, &nr);
+	of = row->process < nr ? &processes[row->process] : NULL;
+	for (i = 0; of && i < options->nr_calls; i++) {
+		if (options->calls[i].kernel_pid != of->kernel_pid ||
+		    options->calls[i].start_ns != of->start_ns)
+			continue;
+		buf_printf(dst, "%10.0f%9.2f%%", options->calls[i].launches,
+			   options->calls[i].blocked);
+		return;
+	}
+	buf_printf(dst, "%10s%10s", "-", "-");
+}
+
 void table_row(struct buf *dst, const struct live *live, const struct live_row *row,
 	       const struct table_options *options)
 {
@@ -232,6 +262,8 @@ void table_row(struct buf *dst, const struct live *live, const struct live_row *
 		table_seconds(total, row->ever.total_ns[options->view]);
 		buf_printf(dst, "%8ss%10ss", own, total);
 	}
+	if (calls_columns(options))
+		add_calls(dst, live, row, options);
 	buf_add_str(dst, "  ");
 	if (process_columns(options))
 		add_process(dst, live, row, options);

@@ -14,6 +14,15 @@ struct live_row;
 
 enum table_sort { TABLE_OWN, TABLE_TOTAL, TABLE_OWN_TIME, TABLE_TOTAL_TIME };
 
+/* Calls of CUDA and NCCL that a process made in the last interval. */
+struct table_calls {
+	uint32_t kernel_pid, pid;
+	uint64_t start_ns;
+	char name[64]; /* cut */
+	double launches; /* per second, of kernels and graphs */
+	double blocked; /* percent of the interval, of all its threads together */
+};
+
 struct table_options {
 	uint32_t view; /* enum live_show, or-ed */
 	bool lines; /* lines, else functions */
@@ -24,6 +33,9 @@ struct table_options {
 	const char *filter; /* only rows that hold it, in any case; "" = all */
 	size_t columns; /* of the terminal; 0 = no end */
 	uint64_t interval_ns; /* that percentages are of */
+	bool gpu; /* columns of calls, by process */
+	const struct table_calls *calls;
+	size_t nr_calls;
 };
 
 /* Borrowed rows of live, sorted; to be freed. NULL if out of memory. */

@@ -13,6 +13,7 @@
 
 #define FILTER_MAX 64
 #define PAGE_MAX_BYTES (16U << 20)
+#define CALLS_LINES 3 /* on a screen */
 #define HEAD_ROWS 5 /* above the rows of the table, its heading included */
 
 struct view {
@@ -44,6 +45,7 @@ static const char *const help_lines[] = {
 	"q       quit",
 	"",
 	"100% is one CPU core; a sleeping thread uses none and is not shown.",
+	"Launch/s and %Blocked (--gpu) are of the row's process, in the last interval.",
 };
 
 int view_new(struct view **ret, const struct view_options *options)
@@ -362,6 +364,24 @@ static void head_add(struct view *view, const struct live *live, const struct vi
 		page_add(page, PAGE_PLAIN, table->columns, "%s", "");
 }
 
+/* A line for each process that makes calls: one that waits for its GPU is in no row of the table. */
+static void calls_add(const struct view_status *status, const struct table_options *table,
+		      struct page *page)
+{
+	size_t i, shown = table->columns ? CALLS_LINES : status->nr_calls;
+
+	for (i = 0; i < status->nr_calls && i < shown; i++)
+		page_add(page, PAGE_PLAIN, table->columns,
+			 "GPU: %u %s: %.0f launches/s, %.2f%% blocked", status->calls[i].pid,
+			 status->calls[i].name, status->calls[i].launches,
+			 status->calls[i].blocked);
+	if (i < status->nr_calls)
+		page_add(page, PAGE_PLAIN, table->columns, "GPU: %zu more processes",
+			 status->nr_calls - i);
+	if (!status->nr_calls && status->interval_ns)
+		page_add(page, PAGE_PLAIN, table->columns, "%s", "GPU: no call of CUDA or NCCL");
+}
+
 /* In one line, or in two where it is too long: what to do next must not be cut off. */
 static void idle_add(const struct live *live, const struct view_status *status,
 		     const struct table_options *table, struct page *page)
@@ -475,9 +495,14 @@ int view_page(struct view *view, const struct live *live, const struct view_stat
 	buf_init(&page.text, PAGE_MAX_BYTES);
 	table.columns = columns;
 	table.interval_ns = status->interval_ns;
+	table.gpu = status->gpu;
+	table.calls = status->calls;
+	table.nr_calls = status->nr_calls;
 	/* Of a screen of a few rows the table's are the most useful. */
 	if (!rows || rows > HEAD_ROWS + 2)
 		head_add(view, live, status, &table, &page);
+	if (status->gpu && (!rows || rows > HEAD_ROWS + CALLS_LINES + 4))
+		calls_add(status, &table, &page);
 	if (view->help && rows) {
 		help_add(&table, rows, &page);
 	} else {

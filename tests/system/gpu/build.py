@@ -21,6 +21,7 @@ STEPS = [
      [*LIBRARY, "-Wl,-soname,libcudart.so.13", "-Wl,-rpath,$ORIGIN", "-L{out}", "-l:libcuda.so.1"]),
     ("gpu_stubs", "gcc", "gpu_stubs.c",
      ["-Wl,-rpath,$ORIGIN", "-L{out}", "-l:libcudart.so.13", "-l:libcuda.so.1"]),
+    ("gpu_steps", "gcc", "gpu_steps.c", ["-ldl"]),
     ("gpu_calls", "g++", "gpu_calls.cpp", ["-pthread", "-ldl"]),
 ]
 
@@ -38,6 +39,7 @@ class Fakes:
         self.nccl = os.path.join(folder, "libnccl.so.2")
         self.program = os.path.join(folder, "gpu_calls")
         self.stubs = os.path.join(folder, "gpu_stubs")
+        self.steps = os.path.join(folder, "gpu_steps")
         self.script = os.path.join(folder, "gpu_calls.py")
 
     def copy(self, folder):

@@ -51,6 +51,7 @@ static struct {
 	unsigned int nr_fail;
 	int reuse;
 	int nest;
+	int spin;
 	int ignore_pointers;
 	uint64_t free_bytes, total_bytes;
 	uint64_t next_va;
@@ -100,10 +101,30 @@ API void fake_cuda_ignore_pointers(int on)
 	fake.ignore_pointers = on;
 }
 
+API void fake_cuda_spin(int on)
+{
+	fake.spin = on;
+}
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
 static void wait_for_device(void)
 {
 	unsigned int us = __atomic_load_n(&fake.latency_us, __ATOMIC_RELAXED);
 	struct timespec left = { us / 1000000, us % 1000000 * 1000L };
+	uint64_t end_ns;
+
+	if (fake.spin) {
+		for (end_ns = cpu_ns() + us * 1000ULL; cpu_ns() < end_ns;)
+			;
+		return;
+	}
 
 	__atomic_add_fetch(&fake.nr_waiting, 1, __ATOMIC_RELEASE);
 	while (us && nanosleep(&left, &left) < 0 && errno == EINTR)

@@ -47,6 +47,8 @@ extern "C" {
 
 /* Whatever waits for the device takes that long: synchronizations, blocking copies. */
 void fake_cuda_set_latency_us(unsigned int us);
+/* They take that much CPU time instead, as the driver does that polls. */
+void fake_cuda_spin(int on);
 /* How many threads wait so now. */
 unsigned int fake_cuda_waiting(void);
 void fake_cuda_set_memory(uint64_t free_bytes, uint64_t total_bytes);

@@ -1,0 +1,403 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of CUDA beside the samples: record --gpu, daemon --gpu, top --gpu.
+
+Against programs that count their calls; what is equal must be equal.
+"""
+
+import collections
+import glob
+import json
+import os
+import re
+import subprocess
+import time
+import urllib.request
+
+from harness import MODES, check, test
+from pprof import Pprof
+from test_daemon import Daemon
+from test_gpu import SECONDS, TYPES, Caller, fakes
+
+SHARE = 0.06  # how far a share of the samples may be off: 1,000 of them and more
+BUDGET = 64 << 20  # of design.md, P5
+KINDS = ("launch", "sync", "alloc", "free")
+
+
+class Steps(Caller):
+    """A running gpu_steps."""
+
+    def __init__(self, context, *args):
+        where = fakes(context)
+        self.process = context.spawn([where.steps, where.folder, *args], stdin=subprocess.PIPE,
+                                     stdout=subprocess.PIPE)
+        self.pid = self.process.pid
+        self.rest = b""
+        check(self.line() == "ready", "not ready")
+
+    def run(self, number):
+        """What it has done since its start, after so many steps more."""
+        self.say(str(number))
+        return json.loads(self.line())
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait(SECONDS)
+
+
+class Run:
+    """A running bpfprof that has hooked libcuda."""
+
+    def __init__(self, context, *args):
+        self.context = context
+        self.path = context.path("messages-%d" % len(os.listdir(context.dir)))
+        with open(self.path, "wb") as file:
+            self.process = context.start(*args, stderr=file)
+
+    def messages(self):
+        with open(self.path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def wait_for(self, pattern):
+        end = time.monotonic() + SECONDS
+        while not re.search(pattern, self.messages()):
+            check(self.process.poll() is None, "it has ended: " + self.messages()[-2000:])
+            check(time.monotonic() < end, "never said: %s\n%s" % (pattern, self.messages()[-2000:]))
+            time.sleep(0.05)
+
+    def interrupt(self):
+        self.process.send_signal(2)
+        done = self.context.finish(self.process, 2 * SECONDS)
+        done.err = self.messages().encode()
+        return done.expect(0)
+
+
+class Calls:
+    """A profile of calls: (frames, values, labels) of each sample."""
+
+    def __init__(self, data):
+        profile = Pprof(data)
+        check(profile.sample_types == TYPES, "sample types: %s" % profile.sample_types)
+        self.comments = profile.comments
+        self.samples = [([name for at in sample["stack"]
+                          for name in profile.locations[at]["functions"]],
+                         dict(zip(TYPES, sample["values"])), sample["labels"])
+                        for sample in profile.samples]
+
+    def total(self, kind, pid=None, frame=None):
+        return sum(values[kind] for frames, values, labels in self.samples
+                   if (pid is None or labels.get("pid") == pid) and
+                   (frame is None or frame in frames))
+
+
+def shares_of(data):
+    """{function: its share of the CPU samples that have forward, backward or wait_step}, and how many."""
+    names = ("forward", "backward", "wait_step")
+    profile, found = Pprof(data), collections.Counter()
+    for sample in profile.samples:
+        frames = [name for at in sample["stack"] for name in profile.locations[at]["functions"]]
+        for name in names:
+            if name in frames:
+                found[name] += sample["values"][0]
+    total = sum(found.values())
+    return {name: found[name] / max(1, total) for name in names}, total
+
+
+def folded_total(text):
+    return sum(int(line.rsplit(" ", 1)[1]) for line in text.splitlines()
+               if line and not line.startswith("#"))
+
+
+@test(modes=MODES)
+def record(context):
+    """Shares of the CPU as the program took it, in hooked calls too; beside it all of its calls."""
+    steps = Steps(context, "spin")
+    run = Run(context, "record", "--gpu", "-p", steps.pid, "-F", "499", "-d", "120", "-o", "x.pb.gz",
+              "-o", "x.folded", "-o", "x.html", "--stats", "s.json")
+    run.wait_for(r"watching \d+ functions? in \d+ librar")
+    truth = steps.run(300)
+    done = run.interrupt()
+    shares, samples = shares_of(context.read("x.pb.gz"))
+    took = sum(truth["cpu"].values())
+    check(samples > 700, "%d samples" % samples)
+    for name, ns in truth["cpu"].items():
+        check(abs(shares[name] - ns / took) < SHARE, "%s: %.3f of the samples, not %.3f" % (
+            name, shares[name], ns / took))
+    stats = context.json("s.json")
+    stacks = stats["stacks"]
+    check(stacks["truncated"] * 50 < stats["samples"]["total"], "cut short: %s" % stacks)
+    calls = Calls(context.read("x.cuda.pb.gz"))
+    check(calls.total("calls/count") == truth["calls"], "%d calls, not %d" % (
+        calls.total("calls/count"), truth["calls"]))
+    check(folded_total(context.text("x.cuda.folded")) == truth["calls"], "the folded file")
+    for name, wanted in (("forward", 1200), ("backward", 1800), ("wait_step", 300), ("keep", 30),
+                         ("scratch", 60)):
+        check(calls.total("calls/count", frame=name) == wanted, "%s: %d calls, not %d" % (
+            name, calls.total("calls/count", frame=name), wanted))
+    check(calls.total("inuse/bytes", frame="keep") == truth["inuse"], "in use")
+    check(calls.total("inuse/bytes") == truth["inuse"], "in use, by others")
+    check("train_kernel" in context.text("x.cuda.folded"), "no name")
+    check(context.text("x.cuda.html").rstrip().endswith("</html>"), "no flame graph")
+    gpu = stats["gpu"]
+    check(gpu["calls"]["total"] == truth["calls"], "stats: %s" % gpu)
+    check({kind: gpu["calls"][kind] for kind in KINDS} == {kind: truth[kind] for kind in KINDS},
+          "stats: %s" % gpu)
+    check(not any(gpu["lost"].values()), "lost: %s" % gpu["lost"])
+    check("CUDA and NCCL calls: %d:" % truth["calls"] in done.text, done.text)
+    check(any(line == "gpu.calls.launch: %d" % truth["launch"] for line in calls.comments),
+          "comments: %s" % calls.comments)
+    context.note("%d samples, %s; startup %.2f s" % (
+        samples, {k: round(v, 3) for k, v in shares.items()}, stats["agent"]["startup_seconds"]))
+
+
+@test()
+def record_timer(context):
+    """The other clock walks over hooked returns, too."""
+    steps = Steps(context, "spin")
+    run = Run(context, "record", "--gpu", "--clock", "timer", "-p", steps.pid, "-F", "499", "-d",
+              "120", "-o", "x.pb.gz")
+    run.wait_for(r"watching \d+ functions? in \d+ librar")
+    truth = steps.run(200)
+    run.interrupt()
+    shares, samples = shares_of(context.read("x.pb.gz"))
+    took = sum(truth["cpu"].values())
+    check(samples > 400, "%d samples" % samples)
+    for name, ns in truth["cpu"].items():
+        check(abs(shares[name] - ns / took) < 1.5 * SHARE, "%s: %.3f of the samples, not %.3f" % (
+            name, shares[name], ns / took))
+    check(Calls(context.read("x.cuda.pb.gz")).total("calls/count") == truth["calls"], "calls")
+
+
+@test()
+def record_others(context):
+    """Processes that a name leaves out have no calls either; one file per process."""
+    one, other = Steps(context), Caller(context, "launches")
+    run = Run(context, "record", "--gpu", "--comm", "gpu_steps", "-d", "120", "--split", "process",
+              "-o", "x.pb.gz", "--stats", "s.json")
+    run.wait_for(r"watching \d+ functions? in \d+ librar")
+    truth = one.run(5)
+    other.work()
+    run.interrupt()
+    check(context.json("s.json")["gpu"]["calls"]["total"] == truth["calls"], "calls of others")
+    calls = Calls(context.read("x.%d.cuda.pb.gz" % one.pid))
+    check(calls.total("calls/count") == truth["calls"], "calls of one process")
+    check(not os.path.exists(context.path("x.%d.cuda.pb.gz" % other.pid)), "a file of the other")
+
+
+@test()
+def record_standard_output(context):
+    """There is one standard output: it is the CPU's."""
+    done = context.bpfprof("record", "--gpu", "-d", "0.5", "--format", "folded", "-o", "-").expect(0)
+    check(done.out.startswith(b"# {"), "not a collapsed file: %s" % done.out[:200])
+    check(done.out.count(b"\n# {") == 0, "two files")
+    check(b"the profile of calls goes into files alone" in done.err, "not said: %s" % done.err)
+    for arguments in (("-o", "x.pb.gz", "-o", "x.cuda.pb.gz"),
+                      ("-o", "x.folded", "--stats", "x.cuda.folded"),
+                      ("--worker", "*", "--steps", "1:2")):
+        done = context.bpfprof("record", "--gpu", *arguments, timeout=20).expect(2)
+        check(b"--gpu" in done.err, "%s: %s" % (arguments, done.text))
+
+
+def calls_files(folder, pattern="cuda-*.pb.gz"):
+    """{name: profile} by time."""
+    found = {}
+    for path in sorted(glob.glob(os.path.join(folder, pattern))):
+        with open(path, "rb") as file:
+            found[os.path.basename(path)] = Calls(file.read())
+    return found
+
+
+def metrics(daemon):
+    """{name with labels: value}"""
+    port = daemon.wait("listening")[0]["port"]
+    with urllib.request.urlopen("http://127.0.0.1:%s/metrics" % port, timeout=10) as reply:
+        lines = reply.read().decode().splitlines()
+    return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1])
+            for line in lines if not line.startswith("#")}
+
+
+def next_interval(daemon):
+    """Waits for the next border: what is done now is in the interval that has just begun."""
+    written = len(daemon.said("profile written"))
+    daemon.wait("profile written", written + 1)
+    return written + 1
+
+
+def hooked(context, daemon):
+    """Has one program make itself known, so that what others do is seen from its first call on."""
+    first = Steps(context)
+    end = time.monotonic() + SECONDS
+    while not any("libcuda.so.1" in str(line) and "hooked" in line["msg"]
+                  for line in daemon.lines()):
+        check(time.monotonic() < end, "never hooked: %s" % daemon.lines()[-3:])
+        time.sleep(0.05)
+    return first
+
+
+@test(modes=MODES)
+def intervals(context):
+    """Each interval has the calls made in it; all of them together all that were made."""
+    daemon = Daemon(context, "--gpu", "--log-level", "debug", interval="3s", listen="127.0.0.1:0")
+    stays = hooked(context, daemon)
+    told = []  # of each interval: {pid: calls made in it}
+    before = {}
+
+    def note(*truths):
+        told.append({truth["pid"]: truth["calls"] - before.get(truth["pid"], 0)
+                     for truth in truths})
+        before.update({truth["pid"]: truth["calls"] for truth in truths})
+
+    next_interval(daemon)
+    note(stays.run(10))
+    next_interval(daemon)
+    short = Steps(context)  # begins and ends in one interval
+    note(stays.run(3), short.run(20))
+    short.end()
+    next_interval(daemon)
+    told.append({})  # nobody makes a call
+    next_interval(daemon)
+    other = Steps(context)
+    note(other.run(7), stays.run(1))
+    next_interval(daemon)
+    note(other.run(2))
+    next_interval(daemon)
+    last = stays.run(0)
+    found = metrics(daemon)
+    check(daemon.end() == 0, "ended badly")
+    found_files = calls_files(daemon.output)
+    ours = {stays.pid, short.pid, other.pid}  # whoever else makes calls on this machine
+    seen = [{pid: calls.total("calls/count", pid=pid) for pid in
+             {labels["pid"] for _, values, labels in calls.samples
+              if values["calls/count"] and labels["pid"] in ours}} for calls in found_files.values()]
+    made = [one for one in seen if one]
+    check(made == [one for one in told if one], "%s, not %s" % (seen, told))
+    # In the order in which they were made, with the idle one in between.
+    at = seen.index(told[1])
+    check(seen[at + 1] == {} and seen[at + 2] == told[3], "not in their intervals: %s" % seen)
+    # What is allocated stays so, under the stack that it came from, though nobody allocates.
+    latest = list(found_files.values())[-1]
+    check(latest.total("inuse/bytes", pid=stays.pid, frame="keep") == last["inuse"], "in use: %d" %
+          latest.total("inuse/bytes", pid=stays.pid, frame="keep"))
+    check(not latest.total("inuse/bytes", pid=short.pid), "in use by what has ended")
+    check(any("train_kernel" in frames for calls in found_files.values()
+              for frames, _, labels in calls.samples if labels["pid"] == short.pid), "no name")
+    kinds = {kind: found['bpfprof_gpu_calls_total{kind="%s"}' % kind] for kind in KINDS}
+    everybody = sum(sum(values["calls/count"] for _, values, _ in calls.samples)
+                    for calls in found_files.values())
+    check(sum(before.values()) <= sum(kinds.values()) <= everybody, "metrics: %s, not from %d to %d" % (
+        kinds, sum(before.values()), everybody))
+    memory = max(line["memory_bytes"] for line in daemon.said("profile written"))
+    check(memory < BUDGET, "%d bytes" % memory)
+    context.note("%d intervals, %.1f MiB" % (len(found_files), memory / (1 << 20)))
+
+
+@test()
+def files(context):
+    """A set has the files of both, whole; links, listing and retention hold for them."""
+    token = context.path("token")
+    with open(token, "w", encoding="ascii") as file:
+        file.write("secret\n")
+    os.chmod(token, 0o644)
+    daemon = Daemon(context, "--gpu", "--retain-age", "5s", "--allow-remote-profiling", token,
+                    interval="2s", listen="127.0.0.1:0")
+    daemon.wait("profile written", 5)
+    port = daemon.wait("listening")[0]["port"]
+    request = urllib.request.Request("http://127.0.0.1:%s/files/" % port,
+                                     headers={"Authorization": "Bearer secret"})
+    with urllib.request.urlopen(request, timeout=10) as reply:
+        listed = reply.read().decode().split()
+    request.full_url += "latest.cuda.pb.gz"
+    with urllib.request.urlopen(request, timeout=10) as reply:
+        Calls(reply.read())
+    check(daemon.end() == 0, "ended badly")
+    for suffix in (".pb.gz", ".folded", ".html"):
+        cpu = {path[4:] for path in os.listdir(daemon.output)
+               if path.startswith("cpu-") and path.endswith(suffix)}
+        cuda = {path[5:] for path in os.listdir(daemon.output)
+                if path.startswith("cuda-") and path.endswith(suffix)}
+        check(cpu == cuda and 2 <= len(cpu) <= 5, "%s beside %s" % (cuda, cpu))
+        link = os.readlink(os.path.join(daemon.output, "latest.cuda" + suffix))
+        check(link == "cuda-" + max(cpu), "%s leads to %s" % (suffix, link))
+        check("latest.cuda" + suffix in listed, "listed: %s" % listed)
+    check(any(name.startswith("cuda-") for name in listed), "listed: %s" % listed)
+    # Without --gpu nothing leads to what is old, which goes as the rest does.
+    daemon = Daemon(context, "--retain-age", "1s", interval="1s", log="second")
+    daemon.wait("profile written", 4)
+    check(daemon.end() == 0, "ended badly")
+    check(not [name for name in os.listdir(daemon.output) if "cuda" in name],
+          "still there: %s" % os.listdir(daemon.output))
+
+
+@test()
+def many_processes(context):
+    """Counts of what has ended do not stay in the kernel."""
+    daemon = Daemon(context, "--gpu", "--log-level", "debug", interval="2s", listen="127.0.0.1:0")
+    stays = hooked(context, daemon)
+    stays.run(1)
+    next_interval(daemon)
+    before, made = metrics(daemon)["bpfprof_gpu_keys"], {}
+    for _ in range(30):
+        one = Steps(context)
+        made[one.pid] = one.run(1)["calls"]
+        one.end()
+    made[stays.pid] = stays.run(1)["calls"]
+    next_interval(daemon)
+    next_interval(daemon)
+    after = metrics(daemon)["bpfprof_gpu_keys"]
+    check(daemon.end() == 0, "ended badly")
+    profiles = calls_files(daemon.output).values()
+    for pid, calls in made.items():
+        total = sum(profile.total("calls/count", pid=pid) for profile in profiles)
+        check(total == calls, "pid %d: %d calls, not %d" % (pid, total, calls))
+    # Each of them had five: what else comes and goes on this machine is less.
+    check(after < before + 75, "%d keys, %d before" % (after, before))
+
+
+@test()
+def chosen(context):
+    """--pid of the daemon: calls of others are not written."""
+    first, other = Steps(context), Steps(context)
+    daemon = Daemon(context, "--gpu", "-p", str(first.pid), "--log-level", "debug", interval="2s")
+    hooked(context, daemon)
+    next_interval(daemon)
+    truth = first.run(4)
+    other.run(6)
+    next_interval(daemon)
+    check(daemon.end() == 0, "ended badly")
+    total = sum(calls.total("calls/count") for calls in calls_files(daemon.output).values())
+    check(total == truth["calls"], "%d calls, not %d" % (total, truth["calls"]))
+
+
+@test()
+def top(context):
+    """Launches per second and blocked time of a process, in its rows and where it has none."""
+    steps = Steps(context)
+    run = Run(context, "top", "--gpu", "--once", "--delay", "8", "--verbose", "-p", steps.pid)
+    run.wait_for(r"hooked \S*libcuda\S*: \d+ functions")
+    truth = steps.run(200)
+    done = context.finish(run.process, 2 * SECONDS).expect(0)
+    text = done.out.decode()
+    found = re.search(r"^GPU: (\d+) gpu_steps: (\d+) launches/s, ([\d.]+)% blocked$", text, re.M)
+    check(found and int(found.group(1)) == steps.pid, text)
+    wanted = truth["launch"] / 8
+    check(abs(int(found.group(2)) - wanted) < 0.05 * wanted, "%s launches/s, not %.0f" % (
+        found.group(2), wanted))
+    blocked = truth["blocked_ns"] / 8e9 * 100
+    check(abs(float(found.group(3)) - blocked) < 0.08 * blocked, "%s%% blocked, not %.2f" % (
+        found.group(3), blocked))
+    check(re.search(r"TotalTime +Launch/s +%Blocked +", text), text)
+    rows = [line.split() for line in text.splitlines() if "forward" in line]
+    check(rows and rows[0][4] == found.group(2) and rows[0][5] == found.group(3) + "%", text)
+    context.note(text)
+
+
+@test()
+def top_hangs(context):
+    """A process that hangs in a call uses no CPU: it is shown all the same."""
+    caller = Caller(context, "hang")
+    run = Run(context, "top", "--gpu", "--once", "--delay", "5", "--verbose", "-p", caller.pid)
+    run.wait_for(r"hooked \S*libnccl\S*: \d+ functions")
+    caller.say("go")
+    done = context.finish(run.process, 2 * SECONDS).expect(0)
+    found = re.search(r"^GPU: %d \S+: \d+ launches/s, ([\d.]+)%% blocked$" % caller.pid,
+                      done.out.decode(), re.M)
+    check(found and float(found.group(1)) > 30, done.out.decode())

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * --gpu: calls of CUDA and NCCL of each interval. The kernel counts from the start on; an interval has the
+ * difference between its two borders, and what has ended is deleted there, or earlier if there is much.
+ */
+#include "cli/daemon.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/time.h"
+#include "gpu/functions.h"
+#include "kernel/gpu_probes.h"
+#include "profile/aggregate.h"
+#include "profile/aggregate_stats.h"
+
+#define AGGREGATE_BYTES (3U << 19) /* of stacks of one interval, of which there are two */
+#define TALLY_SHARE 4 /* of what `bpfprof gpu` keeps */
+#define MAX_ENDED 16384 /* counts of processes that ended in the interval */
+#define LOOK_NS (2 * NS_PER_SECOND)
+#define LOOK_SHARE 100 /* a look takes a hundredth of the time at most */
+#define NAMES_NS (10 * 1000000ULL)
+
+static int compare_keys(const void *a, const void *b)
+{
+	const struct gpu_tally_count *x = a, *y = b;
+
+	return memcmp(&x->key, &y->key, sizeof(x->key));
+}
+
+/* What came to a count since the interval began. */
+static struct gpu_tally_count count_since(const struct daemon_calls *calls,
+					  const struct gpu_tally_count *now)
+{
+	struct gpu_tally_count count = *now;
+	const struct gpu_tally_count *before = NULL;
+
+	if (calls->nr_before)
+		before = bsearch(now, calls->before, calls->nr_before, sizeof(*calls->before),
+				 compare_keys);
+	if (!before)
+		return count;
+	count.count.calls -= before->count.calls;
+	count.count.bytes -= before->count.bytes;
+	count.count.ns -= before->count.ns;
+	count.count.errors -= before->count.errors;
+	return count;
+}
+
+static bool has_ended(const struct daemon_calls *calls, uint32_t pid, uint64_t start_ns)
+{
+	return gpu_tally_has_ended(calls->watch.tally, pid, start_ns);
+}
+
+/* Counts of what has ended make room in the kernel for others, and wait here for the border. */
+static void ended_take(struct daemon_calls *calls, struct gpu_picture *picture)
+{
+	struct gpu_tally_count *count, *tmp;
+	size_t i, cap, left = 0;
+
+	for (i = 0; i < picture->nr_counts; i++) {
+		count = &picture->counts[i];
+		picture->counts[left++] = *count;
+		if (!has_ended(calls, count->key.pid, count->key.start_ns) ||
+		    calls->nr_ended >= MAX_ENDED)
+			continue;
+		if (calls->nr_ended == calls->cap_ended) {
+			cap = calls->cap_ended ? calls->cap_ended * 2 : 256;
+			tmp = reallocarray(calls->ended, cap, sizeof(*tmp));
+			if (!tmp)
+				continue;
+			calls->ended = tmp;
+			calls->cap_ended = cap;
+		}
+		calls->ended[calls->nr_ended++] = count_since(calls, count);
+		gpu_probes_count_delete(calls->watch.probes, &count->key);
+		left--;
+	}
+	picture->nr_counts = left;
+}
+
+/* All counts of the interval so far, to be freed. NULL: out of memory. */
+static struct gpu_tally_count *counts_since(const struct daemon_calls *calls,
+					    const struct gpu_picture *picture, size_t *ret_nr)
+{
+	size_t nr = picture->nr_counts + calls->nr_ended, i;
+	struct gpu_tally_count *counts = calloc(nr + 1, sizeof(*counts));
+
+	if (!counts)
+		return NULL;
+	for (i = 0; i < picture->nr_counts; i++)
+		counts[i] = count_since(calls, &picture->counts[i]);
+	if (calls->nr_ended)
+		memcpy(counts + i, calls->ended, calls->nr_ended * sizeof(*counts));
+	*ret_nr = nr;
+	return counts;
+}
+
+static void running_count(struct daemon_calls *calls, const struct gpu_picture *picture)
+{
+	struct gpu_tally_count *counts;
+	size_t nr;
+
+	counts = counts_since(calls, picture, &nr);
+	if (!counts)
+		return;
+	calls->nr_keys = picture->nr_counts;
+	calls->running = (struct stats_reasons){ 0 };
+	gpu_watch_kinds(counts, nr, &calls->running);
+	calls->lost = (struct stats_reasons){ 0 };
+	gpu_watch_lost(&calls->watch, picture->counters, &calls->lost);
+	free(counts);
+}
+
+static void look(struct daemon_calls *calls, uint64_t now_ns)
+{
+	struct gpu_picture picture = { 0 };
+	uint64_t took_ns;
+
+	if (!gpu_picture_take(&picture, &calls->watch)) {
+		gpu_names_find(&calls->watch, &picture, NAMES_NS);
+		gpu_watch_find_gone(&calls->watch, &picture);
+		ended_take(calls, &picture);
+		running_count(calls, &picture);
+	}
+	gpu_picture_fini(&picture);
+	took_ns = time_monotonic_ns() - now_ns;
+	calls->look_ns = now_ns + (took_ns * LOOK_SHARE > LOOK_NS ? took_ns * LOOK_SHARE : LOOK_NS);
+}
+
+bool calls_run(struct daemon *daemon, uint64_t now_ns)
+{
+	struct daemon_calls *calls = &daemon->calls;
+
+	if (!daemon->options->gpu)
+		return false;
+	if (now_ns >= calls->look_ns)
+		look(calls, now_ns);
+	return gpu_watch_run(&calls->watch, now_ns);
+}
+
+/* The border: what the kernel has counted up to now is what the next interval begins with. */
+static void before_set(struct daemon_calls *calls, struct gpu_picture *picture)
+{
+	free(calls->before);
+	calls->before = picture->counts;
+	calls->nr_before = picture->nr_counts;
+	if (calls->nr_before)
+		qsort(calls->before, calls->nr_before, sizeof(*calls->before), compare_keys);
+	picture->counts = NULL;
+	picture->nr_counts = picture->cap_counts = 0;
+	calls->nr_keys = calls->nr_before;
+	calls->nr_ended = 0;
+}
+
+static void interval_fill(struct daemon_calls *calls, struct calls_interval *interval,
+			  const struct gpu_picture *picture, const struct gpu_tally_count *counts,
+			  size_t nr)
+{
+	uint64_t stacks = gpu_tally_nr_stacks(calls->watch.tally);
+	uint64_t skipped = picture->counters[GPU_COUNT_NO_TOKEN];
+	struct stats_reasons lost = { 0 };
+	size_t i;
+
+	*interval = (struct calls_interval){ .aggregate = calls->watch.aggregate,
+					     .stacks = stacks - calls->stacks_before,
+					     .skipped = skipped - calls->skipped_before };
+	gpu_watch_kinds(counts, nr, &interval->calls);
+	gpu_watch_lost(&calls->watch, picture->counters, &lost);
+	interval->lost = lost;
+	stats_reasons_since(&interval->lost, &calls->lost_before);
+	calls->lost_before = lost;
+	calls->lost = lost;
+	calls->stacks_before = stacks;
+	calls->skipped_before = skipped;
+	for (i = 0; i < interval->calls.nr; i++)
+		stats_add(&calls->finished, interval->calls.reasons[i].name,
+			  interval->calls.reasons[i].count);
+	calls->running = (struct stats_reasons){ 0 };
+}
+
+void calls_cut(struct daemon *daemon, struct interval *interval)
+{
+	struct daemon_calls *calls = &daemon->calls;
+	struct gpu_picture picture = { 0 };
+	struct gpu_tally_count *counts = NULL;
+	struct aggregate *next = NULL;
+	size_t nr = 0;
+	int err;
+
+	if (!daemon->options->gpu)
+		return;
+	err = gpu_picture_take(&picture, &calls->watch);
+	if (!err)
+		counts = counts_since(calls, &picture, &nr);
+	if (!err && (!counts || aggregate_new(&next, daemon->options->threads, AGGREGATE_BYTES)))
+		err = -ENOMEM;
+	if (err) {
+		log_warn("calls of this interval go to the next one: %s", strerror(-err));
+		goto out;
+	}
+	gpu_tally_finish(calls->watch.tally, counts, nr, gpu_picture_comm_text, &picture);
+	interval_fill(calls, &interval->calls, &picture, counts, nr);
+	gpu_watch_forget_ended(&calls->watch, &picture);
+	before_set(calls, &picture);
+	gpu_watch_next(&calls->watch, next, AGGREGATE_BYTES);
+out:
+	free(counts);
+	gpu_picture_fini(&picture);
+}
+
+void calls_interval_stats(const struct calls_interval *interval, struct run_stats *stats)
+{
+	stats->gpu_calls = interval->calls;
+	stats->gpu_lost = interval->lost;
+	stats->gpu_stacks = interval->stacks;
+	stats->gpu_stacks_skipped = interval->skipped;
+}
+
+void calls_profile_stats(const struct calls_interval *interval, struct run_stats *stats)
+{
+	struct run_stats samples = { 0 };
+	struct aggregate_view view;
+
+	aggregate_view_get(interval->aggregate, &view);
+	aggregate_stats(&samples, &view);
+	stats->samples = samples.samples;
+	stats->user = samples.user;
+	stats->kernel_only = samples.kernel_only;
+	stats->python = samples.python;
+	stats->complete = samples.complete;
+	stats->truncated = samples.truncated;
+	stats->unmerged = samples.unmerged;
+	stats->stack_reasons = samples.stack_reasons;
+}
+
+static void on_call_stack(void *arg, const struct aggregate_input *input,
+			  const struct bpfprof_gpu_call *call)
+{
+	struct daemon *daemon = arg;
+
+	if (process_filter_wants(&daemon->filter, &daemon->sampler, input))
+		gpu_tally_stack(daemon->calls.watch.tally, input, call);
+}
+
+static void on_call(void *arg, const struct bpfprof_gpu_event *event)
+{
+	struct daemon *daemon = arg;
+
+	gpu_tally_call(daemon->calls.watch.tally, event);
+}
+
+static void on_kernel_name(void *arg, const struct bpfprof_gpu_name *name)
+{
+	struct daemon *daemon = arg;
+
+	gpu_tally_name(daemon->calls.watch.tally, name);
+}
+
+void calls_handle(struct daemon *daemon, struct sampler_handlers *handlers)
+{
+	handlers->call_stack = on_call_stack;
+	handlers->call = on_call;
+	handlers->kernel_name = on_kernel_name;
+	handlers->calls_arg = daemon;
+}
+
+int calls_open(struct daemon *daemon)
+{
+	struct daemon_calls *calls = &daemon->calls;
+	int status = gpu_watch_open(&calls->watch, &daemon->sampler, daemon->options->threads,
+				    AGGREGATE_BYTES);
+
+	if (!status)
+		gpu_tally_bound(calls->watch.tally, TALLY_SHARE);
+	return status;
+}
+
+void calls_choose(struct daemon *daemon)
+{
+	if (!daemon->options->gpu)
+		return;
+	daemon->calls.watch.chosen = process_choice_is_set(&daemon->choice);
+	gpu_tally_undescribe(daemon->calls.watch.tally);
+}
+
+void calls_close(struct daemon *daemon)
+{
+	struct daemon_calls *calls = &daemon->calls;
+
+	gpu_watch_close(&calls->watch);
+	free(calls->before);
+	free(calls->ended);
+}
