@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "cli/command.h"
+#include "cli/gpu_between.h"
 #include "cli/gpu_job.h"
 #include "cli/gpu_options.h"
 #include "cli/gpu_steps.h"
@@ -306,6 +307,8 @@ static int open_all(struct gpu_job *job)
 		err = gpu_tally_new(&job->tally, job->aggregate);
 	if (!err)
 		err = kernel_names_new(&job->names);
+	if (!err)
+		err = gpu_between_new(&job->between);
 	if (err) {
 		log_error("%s", strerror(-err));
 		return EXIT_FAILED;
@@ -365,6 +368,7 @@ static int run_with(struct gpu_job *job)
 	sampler_close(&job->sampler);
 	gpu_tally_free(job->tally);
 	kernel_names_free(job->names);
+	gpu_between_free(job->between);
 	aggregate_free(job->aggregate);
 	return status;
 }

@@ -14,6 +14,7 @@
 
 struct aggregate;
 struct buf;
+struct gpu_between;
 struct gpu_options;
 struct gpu_probes;
 struct gpu_workers;
@@ -58,6 +59,7 @@ struct gpu_job {
 	struct gpu_tally *tally;
 	struct gpu_probes *probes;
 	struct kernel_names *names;
+	struct gpu_between *between;
 	struct gpu_workers *workers; /* NULL without --worker */
 	bool scoped; /* only the processes that are watched are hooked */
 	uint64_t start_ns, start_wall_ns, end_ns; /* end_ns: 0 while it runs */

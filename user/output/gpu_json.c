@@ -130,6 +130,8 @@ static void add_launches(struct buf *dst, const struct gpu_report_process *proce
 		key_hex(dst, "handle", launch->handle);
 		key_text(dst, "function", launch->function);
 		key_text(dst, "exported", launch->exported);
+		key_text_or_null(dst, "library", launch->library ?: "");
+		key_text_or_null(dst, "entry", launch->entry ?: "");
 		add_dims(dst, "grid", launch->grid);
 		add_dims(dst, "block", launch->block);
 		key_hex(dst, "stream", launch->stream);
