@@ -24,6 +24,7 @@
 #include "gpu/kernel_names.h"
 #include "kernel/gpu_probes.h"
 #include "kernel/uprobe_multi.h"
+#include "kernel/uprobe_perf.h"
 #include "profile/aggregate.h"
 
 #define AGGREGATE_BYTES (16U << 20)
@@ -378,9 +379,10 @@ int gpu_run(const struct gpu_options *options)
 	struct gpu_job job = { .options = options };
 	int status = sampler_check();
 
-	if (!status && !uprobe_multi_probe()) {
-		log_error("calls cannot be watched: this kernel lacks uprobe_multi links; "
-			  "remedy: Linux 6.6 or newer");
+	if (!status && !uprobe_multi_probe() && uprobe_perf_probe()) {
+		log_error("calls cannot be watched: this kernel lacks uprobe_multi links, and "
+			  "refuses "
+			  "perf's uprobes; remedy: Linux 6.6 or newer, or CAP_SYS_ADMIN");
 		status = EXIT_PRIVILEGE;
 	}
 	/* Before there are threads: it forks. */
