@@ -281,16 +281,16 @@ def gpu_wrong(seen, folded, truth):
     return None
 
 
-def judge_gpu_counts(results):
+def judge_gpu_counts(results, who):
     """Counts, bytes and stacks of three programs are what those say."""
-    got = Recording(results, "gpu-caps")
+    got = Recording(results, f"gpu-{who}")
     if got.status != 0:
         return Check(got.case, problem=f"exit {got.status}: {first_error(got)}")
     folded = [(stack.split(";"), count) for stack, count in got.stacks]
     problem = None
     calls = 0
     for scenario in ("launches", "copies", "nccl"):
-        lines = results.files.get(f"gpu-{scenario}.truth", [])
+        lines = results.files.get(f"gpu-{who}-{scenario}.truth", [])
         truth = next((json.loads(line) for line in lines if line.startswith("{")), None)
         if not truth:
             problem = problem or f"{scenario}: {' | '.join(lines)[:200] or 'said nothing'}"
@@ -318,7 +318,7 @@ def judge_gpu_trace(results):
             found[int(pid), name] = int(count)
     problem, calls = None, 0
     for scenario in ("launches", "copies", "nccl"):
-        lines = results.files.get(f"gpu-{scenario}.truth", [])
+        lines = results.files.get(f"gpu-caps-{scenario}.truth", [])
         truth = next((json.loads(line) for line in lines if line.startswith("{")), None)
         wanted = {}
         for name, one in (truth or {"calls": {}})["calls"].items():
@@ -335,19 +335,19 @@ def judge_gpu_trace(results):
 
 
 def judge_gpu(results):
-    """From Linux 6.6 on calls are counted; before that it is said what is missing."""
+    """From Linux 6.6 on calls are counted; before that by full root, to others it is said what is missing."""
     kernel = results.facts.get("kernel") or "0.0"
     able = tuple(map(int, re.findall(r"\d+", kernel)[:2])) >= (6, 6)
     if able:
-        checks = [judge_gpu_counts(results), judge_gpu_trace(results)]
+        checks = [judge_gpu_counts(results, "caps"), judge_gpu_trace(results)]
     else:
         got = Recording(results, "gpu-caps")
         check = Check("gpu-caps", note=got.out[0][:160] if got.out else "")
         if got.status != 3:
             check.problem = f"exit {got.status}, not 3: {first_error(got)}"
-        elif len(got.out) != 1 or not re.search(r"uprobe_multi.*Linux 6\.6", got.out[0]):
+        elif len(got.out) != 1 or not re.search(r"uprobe_multi.*Linux 6\.6.*CAP_SYS_ADMIN", got.out[0]):
             check.problem = f"not one sentence of what is missing: {' | '.join(got.out)[:300]}"
-        checks = [check]
+        checks = [check, judge_gpu_counts(results, "root")]
     lines = results.files.get("gpu-doctor.out", [])
     said = next((line.strip() for line in lines if re.match(r"\w+ +gpu_calls\b", line)), "")
     doctor = Check("gpu-doctor", note=said[:160])

@@ -305,3 +305,28 @@ def wrong_steps(context):
     for steps in ("0:10", "5:5", "5:4", "x", "1", "", ":", "1:2:3"):
         done = context.bpfprof("gpu", "--once", "--steps", steps, timeout=20).expect(2)
         check("START:STOP" in done.text, done.text)
+
+
+@test(modes=MODES)
+def libraries_in_between(context):
+    """Each launch has the library that the program called, and its function, not what that is made of."""
+    caller = Caller(context, "libraries")
+    watch = Watch(context, "--json", "-d", "120", "-p", caller.pid)
+    table = Watch(context, "-d", "120", "-p", caller.pid)
+    caller.work()
+    seen = Seen(watch.end()).process(caller.pid)
+    text = table.end()
+    found = {(row["grid"][0], row["library"], row["entry"]): row["calls"]
+             for row in seen["launches"] if row["kernel"].startswith("sm90")}
+    wanted = {(11, "libcublas.so.12", "cublasGemmEx"): 12,
+              (22, "libcublasLt.so.12", "cublasLtMatmul"): 8}
+    direct = [key for key, calls in found.items() if key[1] is None and calls == 5]
+    check(len(direct) == 1 and direct[0][2] is None, "a launch without a library: %s" % found)
+    del found[direct[0]]
+    check(found == wanted, "%s, not %s" % (found, wanted))
+    nccl = {(row["library"], row["entry"]) for row in seen["launches"]
+            if row["kernel"].startswith("nccl")}
+    check(nccl == {("libnccl.so.2", "ncclAllReduce")}, "of NCCL: %s" % nccl)
+    for line in (r"12 .*\bcublasGemmEx\b", r"8 .*\bcublasLtMatmul\b", r"5 .* - +sm90",
+                 r"ncclAllReduce +ncclDev"):
+        check(re.search(line, text), "no %s in:\n%s" % (line, text))

@@ -108,6 +108,8 @@ static const struct prototype prototypes[] = {
 	PLAIN("cuLibraryGetKernel", ".", "o-n", GPU_KIND_NAME, RETURNS),
 	PLAIN("cuKernelGetFunction", ".", "oh", GPU_KIND_ALIAS, RETURNS),
 	PLAIN("cuMemGetInfo", "_v2", "ob", GPU_KIND_MEMORY_INFO, RETURNS),
+	PLAIN("cuProfilerStart", ".", "", GPU_KIND_WINDOW_BEGIN, 0),
+	PLAIN("cuProfilerStop", ".", "", GPU_KIND_WINDOW_END, 0),
 	COLLECTIVE("ncclAllReduce", ". Config", "--btxhs"),
 	COLLECTIVE("ncclReduceScatter", ". Config", "--btxhs"),
 	COLLECTIVE("ncclAllGather", ". Config", "--bths"),

@@ -31,10 +31,37 @@ static const struct gpu_report_call calls[] = {
 	"align8>(cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_256x128_64x3_tn_align8::Params)"
 
 static const struct gpu_report_launch launches[] = {
-	{ GEMM, 0x55, "cuLaunchKernel", "cuLaunchKernel", { 64, 8, 1 }, { 128, 1, 1 }, 0, 4000 },
-	{ "scale(float*)", 0x66, "cuLaunchKernel", "", { 10, 1, 1 }, { 256, 1, 1 }, 0, 5000 },
-	{ GEMM, 0x55, "cuLaunchKernel", "cuLaunchKernel", { 64, 4, 2 }, { 128, 1, 1 }, 7, 2998 },
-	{ "graph@0x77", 0x77, "cuGraphLaunch", "cuGraphLaunch", { 0 }, { 0 }, 0, 2 },
+	{ GEMM,
+	  0x55,
+	  "cuLaunchKernel",
+	  "cuLaunchKernel",
+	  { 64, 8, 1 },
+	  { 128, 1, 1 },
+	  0,
+	  4000,
+	  "",
+	  NULL },
+	{ "scale(float*)",
+	  0x66,
+	  "cuLaunchKernel",
+	  "",
+	  { 10, 1, 1 },
+	  { 256, 1, 1 },
+	  0,
+	  5000,
+	  "",
+	  NULL },
+	{ GEMM,
+	  0x55,
+	  "cuLaunchKernel",
+	  "cuLaunchKernel",
+	  { 64, 4, 2 },
+	  { 128, 1, 1 },
+	  7,
+	  2998,
+	  "",
+	  NULL },
+	{ "graph@0x77", 0x77, "cuGraphLaunch", "cuGraphLaunch", { 0 }, { 0 }, 0, 2, "", NULL },
 };
 
 static const struct gpu_report_copy copies[] = {
@@ -253,7 +280,8 @@ Test(gpu_report, wide)
 Test(gpu_report, entries)
 {
 	const struct gpu_report_launch by_library = {
-		"gemm", 1, "cuLaunchKernel", "cublasGemmEx", { 1, 1, 1 }, { 1024, 1, 64 }, 0, 5
+		"gemm", 1, "cuLaunchKernel", "cublasGemmEx", { 1, 1, 1 }, { 1024, 1, 64 }, 0, 5,
+		NULL,	""
 	};
 	struct gpu_report_process process = idle;
 	struct gpu_report report = report_of(&process, 1);
@@ -263,6 +291,64 @@ Test(gpu_report, entries)
 	process.nr_launches = 1;
 	text = table_of(&report, &(struct gpu_report_options){ 0 });
 	expect(text, "\n          5  1 / 1024x1x64    cublasGemmEx      gemm\n");
+	free(text);
+}
+
+Test(gpu_report, launches_through_a_library)
+{
+	const struct gpu_report_launch through[] = {
+		{ "gemm",
+		  1,
+		  "cuLaunchKernel",
+		  "cuLaunchKernel",
+		  { 1, 1, 1 },
+		  { 32, 1, 1 },
+		  0,
+		  5,
+		  "libcublas.so.12",
+		  "cublasGemmEx" },
+		{ "gemm",
+		  1,
+		  "cuLaunchKernel",
+		  "cuLaunchKernel",
+		  { 1, 1, 1 },
+		  { 32, 1, 1 },
+		  7,
+		  4,
+		  "libcublas.so.12",
+		  "cublasGemmEx" },
+		{ "gemm",
+		  1,
+		  "cuLaunchKernel",
+		  "cuLaunchKernel",
+		  { 1, 1, 1 },
+		  { 32, 1, 1 },
+		  0,
+		  3,
+		  "libcudnn_ops.so.9",
+		  "" },
+		{ "own",
+		  2,
+		  "cuLaunchKernel",
+		  "cuLaunchKernel",
+		  { 1, 1, 1 },
+		  { 32, 1, 1 },
+		  0,
+		  2,
+		  "",
+		  NULL },
+	};
+	struct gpu_report_process process = idle;
+	struct gpu_report report = report_of(&process, 1);
+	char *text;
+
+	process.launches = through;
+	process.nr_launches = 4;
+	text = table_of(&report, &(struct gpu_report_options){ 0 });
+	expect(text, "  Through                   Kernel\n");
+	expect(text, "\n          9  1 / 32           cublasGemmEx              gemm\n");
+	expect(text, "\n          3  1 / 32           libcudnn_ops.so.9         gemm\n");
+	expect(text, "\n          2  1 / 32           -                         own\n");
 	free(text);
 }
 
@@ -349,7 +435,9 @@ Test(gpu_report, hostile)
 						  { UINT32_MAX, UINT32_MAX, UINT32_MAX },
 						  { UINT32_MAX, UINT32_MAX, UINT32_MAX },
 						  UINT64_MAX,
-						  UINT64_MAX };
+						  UINT64_MAX,
+						  bad,
+						  bad };
 	const struct gpu_report_call call = { bad,	  bad,	      UINT64_MAX, UINT64_MAX,
 					      UINT64_MAX, UINT64_MAX, UINT64_MAX, true };
 	const struct gpu_report_copy copy = { bad,	  bad,	      UINT64_MAX,
@@ -455,17 +543,21 @@ static const char golden_json[] =
 	"cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_256x128_64x3_tn_align8>("
 	"cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_256x128_64x3_tn_align8::Params)\","
 	"\"handle\":\"0x55\",\"function\":\"cuLaunchKernel\","
-	"\"exported\":\"cuLaunchKernel\",\"grid\":[64,8,1],\"block\":[128,1,1],"
+	"\"exported\":\"cuLaunchKernel\",\"library\":null,\"entry\":null,\"grid\":[64,8,1],"
+	"\"block\":[128,1,1],"
 	"\"stream\":\"0x0\",\"calls\":4000},{\"kernel\":\"scale(float*)\","
-	"\"handle\":\"0x66\",\"function\":\"cuLaunchKernel\",\"exported\":\"\",\"grid\":["
+	"\"handle\":\"0x66\",\"function\":\"cuLaunchKernel\",\"exported\":\"\",\"library\":null,"
+	"\"entry\":null,\"grid\":["
 	"10,1,1],\"block\":[256,1,1],\"stream\":\"0x0\",\"calls\":5000},{"
 	"\"kernel\":\"void "
 	"cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_256x128_64x3_tn_align8>("
 	"cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_256x128_64x3_tn_align8::Params)\","
 	"\"handle\":\"0x55\",\"function\":\"cuLaunchKernel\","
-	"\"exported\":\"cuLaunchKernel\",\"grid\":[64,4,2],\"block\":[128,1,1],"
+	"\"exported\":\"cuLaunchKernel\",\"library\":null,\"entry\":null,\"grid\":[64,4,2],"
+	"\"block\":[128,1,1],"
 	"\"stream\":\"0x7\",\"calls\":2998},{\"kernel\":\"graph@0x77\",\"handle\":\"0x77\","
-	"\"function\":\"cuGraphLaunch\",\"exported\":\"cuGraphLaunch\",\"grid\":[0,0,0],"
+	"\"function\":\"cuGraphLaunch\",\"exported\":\"cuGraphLaunch\",\"library\":null,\"entry\":"
+	"null,\"grid\":[0,0,0],"
 	"\"block\":[0,0,0],\"stream\":\"0x0\",\"calls\":2}],\"copies\":[{"
 	"\"direction\":\"DtoH\",\"function\":\"cuMemcpyDtoHAsync\",\"stream\":\"0x0\","
 	"\"calls\":7,\"bytes\":4096,\"ns\":2500},{\"direction\":\"HtoD\","

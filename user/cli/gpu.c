@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "cli/command.h"
+#include "cli/gpu_between.h"
 #include "cli/gpu_job.h"
 #include "cli/gpu_options.h"
 #include "cli/gpu_steps.h"
@@ -278,6 +279,10 @@ static int open_all(struct gpu_job *job)
 
 	gpu_watch_handle(&handlers, &job->watch);
 	status = gpu_trace_start(job);
+	if (!status && gpu_between_new(&job->between)) {
+		log_error("%s", strerror(ENOMEM));
+		status = EXIT_FAILED;
+	}
 	if (!status)
 		status = sampler_open(&job->sampler, &job->sampler_options, &handlers);
 	if (!status)
@@ -337,6 +342,7 @@ static int run_with(struct gpu_job *job)
 	gpu_watch_close(&job->watch);
 	sampler_close(&job->sampler);
 	gpu_trace_free(job->trace);
+	gpu_between_free(job->between);
 	return status;
 }
 

@@ -14,6 +14,7 @@
 struct bpfprof_gpu_trace;
 struct bpfprof_title_event;
 struct buf;
+struct gpu_between;
 struct gpu_options;
 struct gpu_trace;
 struct gpu_workers;
@@ -24,6 +25,7 @@ struct gpu_job {
 	struct sampler_options sampler_options;
 	struct sampler sampler;
 	struct gpu_watch watch;
+	struct gpu_between *between;
 	struct gpu_workers *workers; /* NULL without --worker */
 	bool scoped; /* only the processes that are watched are hooked */
 	struct gpu_trace *trace; /* NULL: none was asked for */

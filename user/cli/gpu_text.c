@@ -11,6 +11,7 @@
 #include "base/host_name.h"
 #include "base/strtab.h"
 #include "base/time.h"
+#include "cli/gpu_between.h"
 #include "cli/gpu_job.h"
 #include "cli/gpu_options.h"
 #include "gpu/functions.h"
@@ -163,6 +164,7 @@ static void launch_add(struct text *t, struct gpu_report_process *process,
 					      .exported = function->name,
 					      .stream = key->stream,
 					      .calls = from->count.calls };
+	gpu_between_find(t->job->between, t->job, key, &launch->library, &launch->entry);
 	for (i = 0; i < 3; i++) {
 		launch->grid[i] = key->dims[i];
 		launch->block[i] = key->dims[3 + i];

@@ -14,6 +14,7 @@
 #include "gpu/kernel_names.h"
 #include "kernel/gpu_probes.h"
 #include "kernel/uprobe_multi.h"
+#include "kernel/uprobe_perf.h"
 #include "profile/aggregate.h"
 #include "profile/aggregate_stats.h"
 
@@ -24,9 +25,9 @@
 
 int gpu_watch_check(void)
 {
-	if (!uprobe_multi_probe()) {
-		log_error("calls cannot be watched: this kernel lacks uprobe_multi links; "
-			  "remedy: Linux 6.6 or newer");
+	if (!uprobe_multi_probe() && uprobe_perf_probe()) {
+		log_error("calls cannot be watched: this kernel lacks uprobe_multi links, and "
+			  "refuses perf's uprobes; remedy: Linux 6.6 or newer, or CAP_SYS_ADMIN");
 		return EXIT_PRIVILEGE;
 	}
 	/* Before there are threads: it forks. */

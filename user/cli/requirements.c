@@ -25,6 +25,7 @@
 #include "cli/memory_limit.h"
 #include "cli/target.h"
 #include "kernel/uprobe_multi.h"
+#include "kernel/uprobe_perf.h"
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 #define BTF_PATH "/sys/kernel/btf/vmlinux"
@@ -33,7 +34,7 @@
 #define MIB (1ULL << 20)
 #define MEMORY_BUDGET (64 * MIB) /* for up to 32 possible CPUs */
 #define MEMORY_PER_CPU (MIB / 2) /* for each further one */
-#define GPU_KERNEL "Linux 6.6 or newer; all but bpfprof gpu works without"
+#define GPU_KERNEL "Linux 6.6 or newer, or CAP_SYS_ADMIN; all but bpfprof gpu works without"
 #define GPU_SECCOMP "Linux 6.14 or newer, or a later stable version of this one"
 #define OPEN_FILES_WANTED 1024U
 
@@ -327,9 +328,16 @@ static void probe_bpf_features(struct requirements *reqs, bool with_btf)
 
 static void probe_gpu_calls(struct requirements *reqs)
 {
-	if (!uprobe_multi_probe())
-		requirements_add(reqs, "gpu_calls", REQUIREMENT_WARN, GPU_KERNEL,
-				 "bpfprof gpu cannot watch: the kernel lacks uprobe_multi links");
+	bool multi = uprobe_multi_probe();
+
+	if (!multi && uprobe_perf_probe())
+		requirements_add(
+			reqs, "gpu_calls", REQUIREMENT_WARN, GPU_KERNEL,
+			"bpfprof gpu cannot watch: the kernel lacks uprobe_multi links, and "
+			"refuses perf's uprobes");
+	else if (!multi)
+		requirements_add(reqs, "gpu_calls", REQUIREMENT_OK, NULL,
+				 "CUDA and NCCL calls can be watched, by perf's uprobes");
 	else if (!uprobe_multi_returns_are_safe())
 		requirements_add(reqs, "gpu_calls", REQUIREMENT_WARN, GPU_SECCOMP,
 				 "bpfprof gpu does not watch: this kernel would end programs under "

@@ -21,16 +21,19 @@
 #include "gpu/library.h"
 #include "kernel/session.h"
 #include "kernel/uprobe_multi.h"
+#include "kernel/uprobe_perf.h"
 #include "gpu_calls.h"
 #include "bpfprof.skel.h"
 
 #define LINK_DEADLINE_MS 5000
+#define PERF_DEADLINE_MS 30000 /* for one at each place */
 #define SELF_FD_BYTES 32
 #define MAX_SCOPED (4 * GPU_LINKS_MAX_PROCESSES) /* files in processes: two links each */
 
-/* Where functions begin, and where those whose end matters return; -1: none is needed. */
+/* Where functions begin, and where those whose end matters return. */
 struct pair {
-	int enter_fd, return_fd;
+	int *fds; /* one for each of the two, or with perf's uprobes for each place */
+	size_t nr;
 };
 
 struct hooked_file {
@@ -56,6 +59,7 @@ struct gpu_links {
 	struct session *session;
 	struct deadline_runner *runner;
 	struct closer *closer;
+	bool by_perf; /* the kernel lacks uprobe_multi */
 	bool scoped;
 	struct hooked_file files[BPFPROF_GPU_MAX_FILES]; /* as in the map gpu_files */
 	int nr_files;
@@ -70,9 +74,10 @@ struct link_job {
 	uint64_t offsets[BPFPROF_GPU_MAX_FUNCTIONS];
 	uint64_t cookies[BPFPROF_GPU_MAX_FUNCTIONS];
 	size_t nr;
-	bool returns;
+	bool returns, by_perf;
 	pid_t pid;
-	int link_fd; /* result */
+	int fds[BPFPROF_GPU_MAX_FUNCTIONS]; /* result */
+	size_t nr_fds;
 };
 
 static long link_run(void *arg)
@@ -87,29 +92,36 @@ static long link_run(void *arg)
 				       .returns = job->returns,
 				       .pid = job->pid };
 	struct statfs fs;
+	int err;
 
 	if (fstatfs(job->file_fd, &fs))
 		return -EIO;
 	if ((unsigned long)fs.f_type == FUSE_SUPER_MAGIC)
 		return -ENOTSUP;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", job->file_fd);
-	job->link_fd = uprobe_multi_attach(&probes);
-	if (job->link_fd == -ETIMEDOUT)
+	if (job->by_perf) {
+		err = uprobe_perf_attach(&probes, job->fds);
+		job->nr_fds = err ? 0 : job->nr;
+	} else {
+		err = job->fds[0] = uprobe_multi_attach(&probes);
+		job->nr_fds = err >= 0;
+	}
+	if (err == -ETIMEDOUT)
 		return -EIO;
-	return job->link_fd < 0 ? job->link_fd : 0;
+	return err < 0 ? err : 0;
 }
 
 static void link_close(void *arg)
 {
 	struct link_job *job = arg;
 
-	if (job->link_fd >= 0)
-		close(job->link_fd);
+	while (job->nr_fds)
+		close(job->fds[--job->nr_fds]);
 	close(job->file_fd);
 }
 
-/* A link for those of the hooks that want it; *ret_fd is -1 if none does. 0 or -errno. */
-static int link_make(struct gpu_links *links, int nr, pid_t pid, bool returns, int *ret_fd)
+/* Adds the links for those of the hooks that want them. 0 or -errno. */
+static int links_make(struct gpu_links *links, int nr, pid_t pid, bool returns, struct pair *pair)
 {
 	struct bpfprof_bpf *skel = links->session->skel;
 	__cleanup(free_mem) struct link_job *job = calloc(1, sizeof(*job));
@@ -120,10 +132,10 @@ static int link_make(struct gpu_links *links, int nr, pid_t pid, bool returns, i
 	uint64_t cookie =
 		(uint64_t)nr << BPFPROF_GPU_FUNCTION_BITS | (pid ? BPFPROF_GPU_OF_ONE_PROCESS : 0);
 	uint32_t function;
+	int *tmp;
 	size_t i;
 	long err;
 
-	*ret_fd = -1;
 	if (!job)
 		return -ENOMEM;
 	for (i = 0; i < library->nr; i++) {
@@ -140,34 +152,39 @@ static int link_make(struct gpu_links *links, int nr, pid_t pid, bool returns, i
 	job->returns = returns;
 	job->pid = pid;
 	job->prog_fd = bpf_program__fd(returns ? skel->progs.gpu_return : skel->progs.gpu_enter);
-	job->link_fd = -1;
+	job->by_perf = links->by_perf;
+	tmp = reallocarray(pair->fds, pair->nr + job->nr, sizeof(*tmp));
+	if (!tmp)
+		return -ENOMEM;
+	pair->fds = tmp;
 	job->file_fd = fcntl(file->fd, F_DUPFD_CLOEXEC, 0);
 	if (job->file_fd < 0)
 		return -errno;
 	err = deadline_run(links->runner, link_run, link_close, job, sizeof(*job),
-			   LINK_DEADLINE_MS);
+			   links->by_perf ? PERF_DEADLINE_MS : LINK_DEADLINE_MS);
 	if (err != -ETIMEDOUT)
 		close(job->file_fd);
-	if (!err)
-		*ret_fd = job->link_fd;
+	for (i = 0; i < job->nr_fds && !err; i++)
+		pair->fds[pair->nr++] = job->fds[i];
 	return (int)err;
 }
 
 static void pair_close(struct gpu_links *links, struct pair *pair)
 {
-	closer_close(links->closer, pair->enter_fd);
-	closer_close(links->closer, pair->return_fd);
-	*pair = (struct pair){ .enter_fd = -1, .return_fd = -1 };
+	while (pair->nr)
+		closer_close(links->closer, pair->fds[--pair->nr]);
+	free(pair->fds);
+	pair->fds = NULL;
 }
 
 /* Both links or none: a call whose return alone is seen would be told as an accident. */
 static int pair_make(struct gpu_links *links, int nr, pid_t pid, struct pair *ret)
 {
-	struct pair pair = { .enter_fd = -1, .return_fd = -1 };
-	int err = link_make(links, nr, pid, true, &pair.return_fd);
+	struct pair pair = { 0 };
+	int err = links_make(links, nr, pid, true, &pair);
 
 	if (!err)
-		err = link_make(links, nr, pid, false, &pair.enter_fd);
+		err = links_make(links, nr, pid, false, &pair);
 	if (err)
 		pair_close(links, &pair);
 	else
@@ -242,9 +259,7 @@ int gpu_links_add(struct gpu_links *links, const struct gpu_links_file *id,
 
 	if (nr == BPFPROF_GPU_MAX_FILES)
 		return -ENOSPC;
-	*file = (struct hooked_file){ .id = *id,
-				      .pair = { .enter_fd = -1, .return_fd = -1 },
-				      .fd = fcntl(file_fd, F_DUPFD_CLOEXEC, 0) };
+	*file = (struct hooked_file){ .id = *id, .fd = fcntl(file_fd, F_DUPFD_CLOEXEC, 0) };
 	if (file->fd < 0)
 		return -errno;
 	file->library = malloc(sizeof(*file->library));
@@ -325,10 +340,7 @@ int gpu_links_process(struct gpu_links *links, int file, uint32_t pid, uint32_t 
 		return 0;
 	}
 	process = &links->processes[links->nr_processes++];
-	*process = (struct scoped){ .file = file,
-				    .pid = pid,
-				    .own_pid = own_pid,
-				    .pair = { .enter_fd = -1, .return_fd = -1 } };
+	*process = (struct scoped){ .file = file, .pid = pid, .own_pid = own_pid };
 	err = scoped_hook(links, process);
 	return err ?: 1;
 }
@@ -388,6 +400,7 @@ int gpu_links_new(struct gpu_links **ret, struct session *session, struct deadli
 		free(links);
 		return err;
 	}
+	links->by_perf = !uprobe_multi_probe();
 	links->session = session;
 	links->runner = runner;
 	*ret = links;

@@ -8,6 +8,8 @@
  * one a little at each call: past GPU_LINKS_MAX_PROCESSES of them the links are made anew for all
  * processes, without a call that is missed or counted twice: the map gpu_files says which kind is in force.
  *
+ * Kernels without uprobe_multi have perf's uprobes (uprobe_perf.h), in all processes only.
+ *
  * Making a link reads pages of the file while no process of the machine may fork: files on FUSE,
  * whose server may never answer, are left alone. It is done under a deadline all the same; what
  * was not done in time is tried again a few times (base/backoff.h).

@@ -134,11 +134,13 @@ static void gpu_choose(struct session *session)
 					 skel->maps.gpu_programs,   skel->maps.gpu_steps,
 					 skel->maps.gpu_windows,    skel->maps.gpu_stepping,
 					 skel->maps.gpu_processes };
+	bool multi = session->options.gpu && uprobe_multi_probe();
 	size_t i;
 
 	for (i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
 		bpf_program__set_autoload(programs[i], session->options.gpu);
-		uprobe_multi_prepare(programs[i]);
+		if (multi) /* else perf's uprobes have to do */
+			uprobe_multi_prepare(programs[i]);
 	}
 	for (i = 0; i < sizeof(maps) / sizeof(maps[0]); i++)
 		bpf_map__set_autocreate(maps[i], session->options.gpu);

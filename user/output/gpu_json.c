@@ -80,6 +80,8 @@ static void add_launches(struct buf *dst, const struct gpu_report_process *proce
 		json_key_hex(dst, "handle", launch->handle);
 		json_key_text(dst, "function", launch->function);
 		json_key_text(dst, "exported", launch->exported);
+		key_text_or_null(dst, "library", launch->library ?: "");
+		key_text_or_null(dst, "entry", launch->entry ?: "");
 		json_key_three(dst, "grid", launch->grid);
 		json_key_three(dst, "block", launch->block);
 		json_key_hex(dst, "stream", launch->stream);

@@ -10,10 +10,11 @@
 #define WIDE_COLUMNS 110 /* room for what is left out of narrow tables */
 #define SHAPE 15
 #define ENTRY 16
+#define THROUGH 24
 
-/* All launches of one kernel by one function. */
+/* All launches of one kernel by one function, through one of a library. */
 struct kernel {
-	const char *name, *entry;
+	const char *name, *entry, *through;
 	uint64_t calls, stream;
 	const uint32_t *grid, *block;
 	size_t nr_shapes;
@@ -25,6 +26,14 @@ static const char *entry_of(const struct gpu_report_launch *launch)
 	return *launch->exported ? launch->exported : launch->function;
 }
 
+/* The library itself where its function is not known; "": there is none in between. */
+static const char *through_of(const struct gpu_report_launch *launch)
+{
+	if (launch->entry && *launch->entry)
+		return launch->entry;
+	return launch->library ? launch->library : "";
+}
+
 static int compare_launches(const void *a, const void *b)
 {
 	const struct gpu_report_launch *x = *(const struct gpu_report_launch *const *)a;
@@ -33,6 +42,8 @@ static int compare_launches(const void *a, const void *b)
 
 	if (!order)
 		order = strcmp(entry_of(x), entry_of(y));
+	if (!order)
+		order = strcmp(through_of(x), through_of(y));
 	if (!order)
 		order = memcmp(x->grid, y->grid, sizeof(x->grid));
 	return order ? order : memcmp(x->block, y->block, sizeof(x->block));
@@ -55,10 +66,12 @@ static size_t kernels_merge(struct kernel *kernels, const struct gpu_report_laun
 	for (i = 0; i < nr; i++) {
 		launch = sorted[i];
 		if (!kernel || strcmp(kernel->name, launch->kernel) ||
-		    strcmp(kernel->entry, entry_of(launch))) {
+		    strcmp(kernel->entry, entry_of(launch)) ||
+		    strcmp(kernel->through, through_of(launch))) {
 			kernel = &kernels[nr_kernels++];
 			*kernel = (struct kernel){ .name = launch->kernel,
 						   .entry = entry_of(launch),
+						   .through = through_of(launch),
 						   .stream = launch->stream };
 		}
 		if (!kernel->nr_shapes || !same_shape(kernel, launch))
@@ -98,20 +111,27 @@ static void add_shape(struct gpu_writer *w, const struct kernel *kernel)
 	gpu_add_name_cell(w, SHAPE, text);
 }
 
-static void add_kernel(struct gpu_writer *w, const struct kernel *kernel, bool entries,
-		       bool streams)
+/* Which columns there are. */
+struct columns {
+	bool streams, entries, through;
+};
+
+static void add_kernel(struct gpu_writer *w, const struct kernel *kernel,
+		       const struct columns *columns)
 {
 	char stream[32];
 
 	buf_add_str(w->dst, "  ");
 	gpu_add_count(w, GPU_CALLS_WIDTH, kernel->calls);
 	add_shape(w, kernel);
-	if (streams) {
+	if (columns->streams) {
 		snprintf(stream, sizeof(stream), "0x%" PRIx64, kernel->stream);
 		gpu_add_name_cell(w, GPU_STREAM_WIDTH, kernel->streams ? "several" : stream);
 	}
-	if (entries)
+	if (columns->entries)
 		gpu_add_name_cell(w, ENTRY, kernel->entry);
+	if (columns->through)
+		gpu_add_name_cell(w, THROUGH, *kernel->through ? kernel->through : "-");
 	gpu_add_rest(w, kernel->name);
 }
 
@@ -130,9 +150,22 @@ static bool entries_matter(const struct gpu_report_process *process)
 	return false;
 }
 
+static bool through_matters(const struct gpu_report_process *process)
+{
+	size_t i;
+
+	for (i = 0; i < process->nr_launches; i++)
+		if (*through_of(&process->launches[i]))
+			return true;
+	return false;
+}
+
 static void add_kernels(struct gpu_writer *w, const struct kernel *kernels, size_t nr)
 {
-	bool wide = w->columns >= WIDE_COLUMNS, entries = wide || entries_matter(w->process);
+	bool wide = w->columns >= WIDE_COLUMNS;
+	const struct columns columns = { .streams = wide,
+					 .entries = wide || entries_matter(w->process),
+					 .through = through_matters(w->process) };
 	struct gpu_row *rows = gpu_rows_new(w, nr, sizeof(*rows));
 	uint64_t calls = 0;
 	size_t shown, i;
@@ -150,13 +183,15 @@ static void add_kernels(struct gpu_writer *w, const struct kernel *kernels, size
 	gpu_add_words(w, "  Kernel launches: %" PRIu64 " (%.0f/s) of %zu kernels", calls,
 		      gpu_rate(w, calls), nr);
 	buf_printf(w->dst, "  %*s  %-*s  ", GPU_CALLS_WIDTH, "Calls", SHAPE, "Grid / block");
-	if (wide)
+	if (columns.streams)
 		buf_printf(w->dst, "%-*s  ", GPU_STREAM_WIDTH, "Stream");
-	if (entries)
+	if (columns.entries)
 		buf_printf(w->dst, "%-*s  ", ENTRY, "Called");
+	if (columns.through)
+		buf_printf(w->dst, "%-*s  ", THROUGH, "Through");
 	gpu_add_rest(w, "Kernel");
 	for (i = 0; i < shown; i++)
-		add_kernel(w, &kernels[rows[i].index], entries, wide);
+		add_kernel(w, &kernels[rows[i].index], &columns);
 	gpu_add_more(w, nr, shown);
 	free(rows);
 }

@@ -27,6 +27,8 @@ struct gpu_report_launch {
 	const char *function, *exported;
 	uint32_t grid[3], block[3];
 	uint64_t stream, calls;
+	/* That it came through, "libcublas.so.12" and "cublasGemmEx"; NULL or "": not known, or none. */
+	const char *library, *entry;
 };
 
 struct gpu_report_copy {

@@ -559,12 +559,17 @@ const char *gpu_tally_kernel(const struct gpu_tally *tally, uint32_t pid, uint64
 bool gpu_tally_launch_stack(const struct gpu_tally *tally, const struct bpfprof_gpu_key *key,
 			    uint32_t *ret_stack)
 {
+	const struct stack_entry *stack, *most;
 	const struct key_entry *of;
 
 	HASH_FIND(hh, tally->keys, key, sizeof(*key), of);
 	if (!of || !of->stacks)
 		return false;
-	*ret_stack = of->stacks->at.stack;
+	most = of->stacks;
+	for (stack = most->next; stack; stack = stack->next)
+		if (stack->seen > most->seen)
+			most = stack;
+	*ret_stack = most->at.stack;
 	return true;
 }
 

@@ -72,7 +72,7 @@ const char *gpu_tally_kernel(const struct gpu_tally *tally, uint32_t pid, uint64
 /* A name that was found elsewhere, mangled, as if the stream had told it. */
 void gpu_tally_kernel_set(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns, uint64_t handle,
 			  const char *name);
-/* Stack of the aggregate (its index) of a launch of this kernel. False: there is none. */
+/* The stack of the aggregate (its index) seen most with a launch of this kernel. False: there is none. */
 bool gpu_tally_launch_stack(const struct gpu_tally *tally, const struct bpfprof_gpu_key *key,
 			    uint32_t *ret_stack);
 /* Stack of a call that has not returned. False: it was not sent. */

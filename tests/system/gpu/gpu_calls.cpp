@@ -1251,6 +1251,22 @@ static void windows()
 	}
 }
 
+/* Launches through libraries, and one without. */
+static void libraries()
+{
+	void *blas = must(dlopen((folder + "/libcublas.so.12").c_str(), RTLD_NOW), "libcublas");
+	auto gemm = (int (*)(uint64_t, unsigned int))must(dlsym(blas, "cublasGemmEx"), "gemm");
+	auto matmul = (int (*)(uint64_t, unsigned int))must(dlsym(blas, "cublasLtMatmul"), "matmul");
+	uint64_t kernel = kernel_of_module(GEMM);
+
+	for (unsigned int i = 0; i < 12; i++)
+		gemm(kernel, 11);
+	for (unsigned int i = 0; i < 8; i++)
+		matmul(kernel, 22);
+	for (unsigned int i = 0; i < 5; i++)
+		trainer::forward(kernel);
+	parallel::reduce_gradients(parallel::init(3, 8, false));
+}
 
 /* Calls of an actor's method; the second and the third are told. */
 static void methods()
@@ -1318,6 +1334,8 @@ int main(int argc, char **argv)
 	} else if (scenario == "paced") {
 		paced();
 		line_of_input();
+	} else if (scenario == "libraries") {
+		libraries();
 	} else if (scenario == "windows") {
 		windows();
 	} else if (scenario == "methods") {
