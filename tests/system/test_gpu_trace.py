@@ -348,11 +348,11 @@ def storm(context):
     truth, _, trace, seen, messages = traced(context, "storm")
     made = truth["calls"]["cuLaunchKernel"]["calls"]
     lost = seen.lost["traced_calls_ring_full"]
-    check(made == 160000 and len(trace.slices) + lost == made, "%d and %d of %d" % (
+    check(made == 80000 and len(trace.slices) + lost == made, "%d and %d of %d" % (
         len(trace.slices), lost, made))
     check(not lost or "%d calls are missing" % lost in messages, messages)
     per_thread = collections.Counter(one.tid for one in trace.slices)
-    check(len(per_thread) == 8 and (lost or set(per_thread.values()) == {20000}), str(per_thread))
+    check(len(per_thread) == 8 and (lost or set(per_thread.values()) == {10000}), str(per_thread))
     context.note("%d made, %d lost" % (made, lost))
 
 
