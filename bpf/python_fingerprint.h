@@ -141,20 +141,22 @@ static __always_inline __u64 code_fingerprint(struct unwind_reader *r, struct py
 					      const struct bpfprof_python_layout *l, __u8 *code,
 					      __u64 va)
 {
-	__u64 names, lines, hash = mix(prints->seed, va), version = 0;
+	__u64 flags =
+		(__u64)code_u32(code, l->code_firstlineno) << 32 | code_u32(code, l->code_flags);
+	__u64 lines, hash = mix(mix(prints->seed, va), flags), version = 0;
 
-	names = mix(mix(hash, code_u64(code, l->code_name)), code_u64(code, l->code_filename));
-	lines = mix(code_u64(code, l->code_linetable), (__u64)code_u32(code, l->code_firstlineno)
-								       << 32 |
-							       code_u32(code, l->code_flags));
-	if (l->code_qualname)
-		lines = mix(lines, code_u64(code, l->code_qualname));
-	hash = mix(names, lines);
 	if (l->code_version)
 		version = code_u32(code, l->code_version);
-	if (!version)
-		version = contents_digest(r, prints, l, code);
-	hash = mix(hash, version);
+	if (version) {
+		lines = code_u64(code, l->code_linetable);
+		if (l->code_qualname)
+			lines = mix(lines, code_u64(code, l->code_qualname));
+		hash = mix(mix(hash, code_u64(code, l->code_name)),
+			   code_u64(code, l->code_filename));
+		hash = mix(mix(hash, lines), version);
+	} else {
+		hash = mix(hash, contents_digest(r, prints, l, code));
+	}
 	return hash ? hash : 1;
 }
 

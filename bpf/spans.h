@@ -17,7 +17,7 @@
 #include "bpfprof.h"
 
 #define SPANS_PAGE_BYTES 4096
-#define SPANS_SLOTS 128 /* pages; a power of two */
+#define SPANS_SLOTS 256 /* pages; a power of two */
 #define SPANS_RING_BYTES 32768 /* a power of two */
 #define SPANS_OBJECT_BYTES 256 /* more than what is asked for at once */
 #define SPANS_MAX_BYTES (SPANS_PAGE_BYTES + SPANS_OBJECT_BYTES) /* of a piece */
@@ -51,7 +51,7 @@ static __always_inline struct span *span_of(struct spans *spans, __u64 va)
 {
 	__u64 page = va / SPANS_PAGE_BYTES;
 
-	return &spans->span[(page ^ page >> 7) & (SPANS_SLOTS - 1)];
+	return &spans->span[page * 0x9e3779b97f4a7c15ULL >> 40 & (SPANS_SLOTS - 1)];
 }
 
 /* To the head of the ring. A read that fails has written there, too: nothing else is there then. */
