@@ -191,20 +191,27 @@ static __always_inline void returns_restore(struct unwind_reader *r)
 	bpf_loop(r->nr_returns, return_restore, &ctx, 0);
 }
 #define RETURNS_RESTORE(r) returns_restore(r)
+#define window_grow window_grow_hooked /* another function than where none is hooked */
 #else
 #define RETURNS_RESTORE(r)
 #endif
 
 /*
  * Copies on from the end of the window; 0 if at least one byte was added. A copy that runs
- * into a page that is not there costs a fault, so it ends where the stack does.
+ * into a page that is not there costs a fault, so it ends where the stack does. Global, so
+ * that the verifier goes through it once and not for each of the reads that may need it, which
+ * took half of the time that loading took.
  */
-static __noinline int window_grow(struct unwind_reader *r)
+__weak __noinline int window_grow(struct unwind_reader *r)
 {
-	__u64 len = r->rec.at.stack_len, va = r->rec.at.stack_va + len, left = r->stack_end - va,
-	      step;
+	__u64 len, va, left, step;
 	__u8 *dst;
 
+	if (!r)
+		return -1;
+	len = r->rec.at.stack_len;
+	va = r->rec.at.stack_va + len;
+	left = r->stack_end - va;
 	if (len >= BPFPROF_STACK_BYTES)
 		return -1;
 	dst = r->rec.stack + (len & (BPFPROF_STACK_BYTES - 1));
