@@ -8,6 +8,7 @@
  */
 #include "python_codes.bpf.h"
 
+#define PYTHON_FRAMES_A_STEP 2 /* divides what there can be: frames and entries */
 #define CALLERS_BYTES 2048 /* of the data stack below a frame: most callers of it */
 
 /*
@@ -31,9 +32,9 @@ static __always_inline const __u8 *python_frame_at(struct unwind_reader *r, __u6
 	return spans_at(r, &py->prints.spans, va, len, below);
 }
 
-static long python_walk_frame(__u32 i, struct python_ctx *ctx)
+/* 1 = the walk is over. */
+static __always_inline int python_walk_frame(struct unwind_reader *r)
 {
-	struct unwind_reader *r = ctx->r;
 	struct python_scratch *py = &r->py;
 	__u32 at, nr = r->rec.sample.nr_python;
 	__u64 frame;
@@ -70,6 +71,18 @@ static long python_walk_frame(__u32 i, struct python_ctx *ctx)
 	return 0;
 }
 
+/* A step of bpf_loop, as in walk.bpf.h. */
+static long python_walk_frames(__u32 i, struct python_ctx *ctx)
+{
+	__u32 nr;
+
+#pragma clang loop unroll(disable)
+	for (nr = 0; nr < PYTHON_FRAMES_A_STEP; nr++)
+		if (python_walk_frame(ctx->r))
+			return 1;
+	return 0;
+}
+
 /* The chain of the thread state in py->tstate. */
 static __always_inline void chain_walk(struct unwind_reader *r)
 {
@@ -91,8 +104,8 @@ static __always_inline void chain_walk(struct unwind_reader *r)
 	}
 	py->last_va = py->walk.frame;
 	py->stop = PYTHON_STOP_DEPTH; /* unless it ends before */
-	bpf_loop(BPFPROF_MAX_PYTHON_FRAMES + BPFPROF_MAX_PYTHON_ENTRIES, python_walk_frame, &ctx,
-		 0);
+	bpf_loop((BPFPROF_MAX_PYTHON_FRAMES + BPFPROF_MAX_PYTHON_ENTRIES) / PYTHON_FRAMES_A_STEP,
+		 python_walk_frames, &ctx, 0);
 }
 
 /* Thread state i; a step of bpf_loop, so that the verifier does not go through all of it again. */
