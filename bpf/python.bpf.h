@@ -32,31 +32,38 @@ static __always_inline const __u8 *python_frame_at(struct unwind_reader *r, __u6
 	return spans_at(r, &py->prints.spans, va, len, below);
 }
 
+/* Appends it, unless hidden. 0, or a stop. */
+static __always_inline int frame_append(struct unwind_reader *r, __u64 frame)
+{
+	__u64 nr = r->rec.sample.nr_python, at = r->rec.sample.nr_kernel + nr;
+
+	if (!frame)
+		return PYTHON_STOP_READ_FAULT;
+	barrier_var(at); /* Linux 6.1 forgets what was compared if it was put aside before */
+	if (nr >= BPFPROF_MAX_PYTHON_FRAMES || at >= BPFPROF_MAX_FRAMES)
+		return PYTHON_STOP_DEPTH;
+	if (frame != FRAME_HIDDEN) {
+		r->rec.frames[at] = frame;
+		r->rec.sample.nr_python = nr + 1;
+	}
+	return 0;
+}
+
 /* 1 = the walk is over. */
 static __always_inline int python_walk_frame(struct unwind_reader *r)
 {
 	struct python_scratch *py = &r->py;
-	__u32 at, nr = r->rec.sample.nr_python;
-	__u64 frame;
+	__u32 at, nr;
 	int stop;
 
 	stop = python_step(&py->walk, &py->layout, r, py->frame);
-	if (!stop && py->walk.code) {
-		at = r->rec.sample.nr_kernel + nr;
-		frame = python_frame_make(r, py->walk.code, py->walk.lasti);
-		if (!frame)
-			stop = PYTHON_STOP_READ_FAULT;
-		else if (nr >= BPFPROF_MAX_PYTHON_FRAMES || at >= BPFPROF_MAX_FRAMES)
-			stop = PYTHON_STOP_DEPTH;
-		else if (frame != FRAME_HIDDEN) {
-			r->rec.frames[at] = frame;
-			r->rec.sample.nr_python = ++nr;
-		}
-	}
+	if (!stop && py->walk.code)
+		stop = frame_append(r, python_frame_make(r, py->walk.code, py->walk.lasti));
 	if (stop) {
 		py->stop = stop;
 		return 1;
 	}
+	nr = r->rec.sample.nr_python;
 	at = r->rec.at.nr_entries;
 	if (!py->walk.entry || nr == py->entered)
 		return 0;

@@ -46,6 +46,19 @@ static __always_inline __u32 code_u32(const __u8 *code, __u32 off)
 	return *(const __u32 *)(code + (off & CODE_FIELD_MASK));
 }
 
+/* Text begins anywhere. The verifier allows that, and a copy it would make byte by byte. */
+static __always_inline __u64 word_at(const __u8 *p)
+{
+#ifdef __bpf__
+	return *(const __u64 *)p;
+#else
+	__u64 word;
+
+	__builtin_memcpy(&word, p, sizeof(word));
+	return word;
+#endif
+}
+
 /*
  * Of the words up to the one at `last`, DIGEST_BYTES at most, in blocks of four; where a block goes
  * on behind it, that one again, without a branch, each of which the verifier would follow.
@@ -61,7 +74,7 @@ static __always_inline __u64 words_digest(const __u8 *p, __u64 last)
 			at = block + i * 8;
 			beyond = (last - at) & ((__s64)(last - at) >> 63);
 			at = (at + beyond) & (DIGEST_BYTES - 1);
-			part[i] = mix(part[i], *(const __u64 *)(p + at));
+			part[i] = mix(part[i], word_at(p + at));
 		}
 	}
 	return mix(mix(mix(mix(last, part[0]), part[1]), part[2]), part[3]);
@@ -93,7 +106,7 @@ static __always_inline __u64 string_digest(struct unwind_reader *r, struct pytho
 	if (!p)
 		return bytes;
 	if (len < 8)
-		return mix(bytes, *(const __u64 *)p & ((1ULL << len * 8) - 1));
+		return mix(bytes, word_at(p) & ((1ULL << len * 8) - 1));
 	return mix(bytes, words_digest(p, len - 8));
 }
 

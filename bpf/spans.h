@@ -58,8 +58,10 @@ static __always_inline struct span *span_of(struct spans *spans, __u64 va)
 static __always_inline int span_copy(struct unwind_reader *reader, struct spans *spans,
 				     struct span *span, __u64 page, __u32 lo, __u32 hi)
 {
-	__u32 pos = spans->head, len = hi - lo;
+	__u32 pos = spans->head, len;
 
+	lo &= ~7U; /* what is aligned there is so in the ring */
+	len = hi - lo;
 	if (len > SPANS_MAX_BYTES)
 		return -1;
 	span->page = page;
@@ -67,7 +69,7 @@ static __always_inline int span_copy(struct unwind_reader *reader, struct spans 
 	span->pos = pos;
 	span->lo = lo;
 	span->hi = hi;
-	spans->head += len;
+	spans->head += (len + 7) & ~7U;
 	if ((pos ^ spans->head) & ~(SPANS_RING_BYTES - 1))
 		spans->head &= ~(SPANS_RING_BYTES - 1);
 	return spans_read(reader, spans->ring + (pos & (SPANS_RING_BYTES - 1)), len,
