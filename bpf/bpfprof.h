@@ -290,9 +290,7 @@ struct bpfprof_python_layout {
 	__u16 tstate_bytes; /* what of each is read: up to the last field that is asked for */
 	__u16 frame_bytes;
 	__u16 code_bytes;
-	__u16 frame_start; /* and from the first one on; a multiple of 8 */
-	__u16 code_start;
-	__u16 pad;
+	__u16 code_start; /* and from the first one on; a multiple of 8 */
 };
 
 /* Element of the array map pythons: a process that runs CPython. Written by user space. */

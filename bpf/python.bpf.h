@@ -8,6 +8,9 @@
  */
 #include "python_codes.bpf.h"
 
+#define PYTHON_FRAMES_A_STEP 2 /* divides what there can be: frames and entries */
+#define CALLERS_BYTES 2048 /* of the data stack below a frame: most callers of it */
+
 /*
  * From 3.11 on frames lie one above another in the thread's data stack, a caller below what it
  * called, so that one copy serves many; shims lie on the C stack. Others (generators,
@@ -17,59 +20,50 @@ static __always_inline const __u8 *python_frame_at(struct unwind_reader *r, __u6
 						   __u8 *room)
 {
 	struct python_scratch *py = &r->py;
-	__u64 off = va - r->rec.at.stack_va, size, start;
+	__u64 off = va - r->rec.at.stack_va;
+	__u32 below = 0;
 
 	len &= BPFPROF_PYTHON_FRAME_BYTES - 1;
 	if (off < BPFPROF_STACK_BYTES - PYTHON_FRAME_ROOM && window_has(r, va, len))
 		return r->rec.stack + (off & (BPFPROF_STACK_BYTES - 1));
-	off = va - py->window_va;
-	if (off < PYTHON_WINDOW_BYTES && off + len <= py->window_len)
-		return py->window + (off & (PYTHON_WINDOW_BYTES - 1));
-	if (py->layout.chain != PYTHON_CHAIN_OBJECTS && py->last_va - va < 4 * PAGE_BYTES) {
-		/* Not into the page below: it may not be there, and a fault costs more than a read. */
-		off = va & (PAGE_BYTES - 1);
-		if (off > PYTHON_WINDOW_BYTES / 2)
-			off = PYTHON_WINDOW_BYTES / 2;
-		size = off + len;
-		barrier_var(size);
-		size &= PYTHON_WINDOW_BYTES - 1;
-		if (!bpf_probe_read_user(py->window, size, (void *)(va - off))) {
-			py->window_va = va - off;
-			py->window_len = size;
-			return py->window + (off & (PYTHON_WINDOW_BYTES - 1));
-		}
-	}
+	if (py->layout.chain != PYTHON_CHAIN_OBJECTS && py->last_va - va < 4 * PAGE_BYTES)
+		below = CALLERS_BYTES;
 	py->last_va = va;
-	start = py->layout.frame_start & (BPFPROF_PYTHON_FRAME_BYTES - 8);
-	size = (len - start) & (BPFPROF_PYTHON_FRAME_BYTES - 1);
-	return bpf_probe_read_user(room + start, size, (void *)(va + start)) ? NULL : room;
+	return spans_at(r, &py->prints.spans, va, len, below);
 }
 
-static long python_walk_frame(__u32 i, struct python_ctx *ctx)
+/* Appends it, unless hidden. 0, or a stop. */
+static __always_inline int frame_append(struct unwind_reader *r, __u64 frame)
 {
-	struct unwind_reader *r = ctx->r;
+	__u64 nr = r->rec.sample.nr_python, at = r->rec.sample.nr_kernel + nr;
+
+	if (!frame)
+		return PYTHON_STOP_READ_FAULT;
+	barrier_var(at); /* Linux 6.1 forgets what was compared if it was put aside before */
+	if (nr >= BPFPROF_MAX_PYTHON_FRAMES || at >= BPFPROF_MAX_FRAMES)
+		return PYTHON_STOP_DEPTH;
+	if (frame != FRAME_HIDDEN) {
+		r->rec.frames[at] = frame;
+		r->rec.sample.nr_python = nr + 1;
+	}
+	return 0;
+}
+
+/* 1 = the walk is over. */
+static __always_inline int python_walk_frame(struct unwind_reader *r)
+{
 	struct python_scratch *py = &r->py;
-	__u32 at, nr = r->rec.sample.nr_python;
-	__u64 frame;
+	__u32 at, nr;
 	int stop;
 
 	stop = python_step(&py->walk, &py->layout, r, py->frame);
-	if (!stop && py->walk.code) {
-		at = r->rec.sample.nr_kernel + nr;
-		frame = python_frame_make(r, py->walk.code, py->walk.lasti);
-		if (!frame)
-			stop = PYTHON_STOP_READ_FAULT;
-		else if (nr >= BPFPROF_MAX_PYTHON_FRAMES || at >= BPFPROF_MAX_FRAMES)
-			stop = PYTHON_STOP_DEPTH;
-		else if (frame != FRAME_HIDDEN) {
-			r->rec.frames[at] = frame;
-			r->rec.sample.nr_python = ++nr;
-		}
-	}
+	if (!stop && py->walk.code)
+		stop = frame_append(r, python_frame_make(r, py->walk.code, py->walk.lasti));
 	if (stop) {
 		py->stop = stop;
 		return 1;
 	}
+	nr = r->rec.sample.nr_python;
 	at = r->rec.at.nr_entries;
 	if (!py->walk.entry || nr == py->entered)
 		return 0;
@@ -84,8 +78,20 @@ static long python_walk_frame(__u32 i, struct python_ctx *ctx)
 	return 0;
 }
 
+/* A step of bpf_loop, as in walk.bpf.h. */
+static long python_walk_frames(__u32 i, struct python_ctx *ctx)
+{
+	__u32 nr;
+
+#pragma clang loop unroll(disable)
+	for (nr = 0; nr < PYTHON_FRAMES_A_STEP; nr++)
+		if (python_walk_frame(ctx->r))
+			return 1;
+	return 0;
+}
+
 /* The chain of the thread state in py->tstate. */
-static __noinline int chain_walk(struct unwind_reader *r)
+static __always_inline void chain_walk(struct unwind_reader *r)
 {
 	struct python_scratch *py = &r->py;
 	struct python_ctx ctx = { .r = r };
@@ -96,18 +102,34 @@ static __noinline int chain_walk(struct unwind_reader *r)
 	if (py->layout.chain == PYTHON_CHAIN_ENTRY_FLAG ||
 	    py->layout.chain == PYTHON_CHAIN_CFRAME) {
 		if (!py->walk.cframe)
-			return 0;
+			return;
 		if (unwind_read_u64(r, py->walk.cframe + py->layout.cframe_frame,
 				    &py->walk.frame)) {
 			py->stop = PYTHON_STOP_READ_FAULT;
-			return 0;
+			return;
 		}
 	}
-	py->window_len = 0;
 	py->last_va = py->walk.frame;
 	py->stop = PYTHON_STOP_DEPTH; /* unless it ends before */
-	bpf_loop(BPFPROF_MAX_PYTHON_FRAMES + BPFPROF_MAX_PYTHON_ENTRIES, python_walk_frame, &ctx,
-		 0);
+	bpf_loop((BPFPROF_MAX_PYTHON_FRAMES + BPFPROF_MAX_PYTHON_ENTRIES) / PYTHON_FRAMES_A_STEP,
+		 python_walk_frames, &ctx, 0);
+}
+
+/* Thread state i; a step of bpf_loop, so that the verifier does not go through all of it again. */
+static long tstate_walk(__u32 i, struct python_ctx *ctx)
+{
+	struct unwind_reader *r = ctx->r;
+	struct python_scratch *py = &r->py;
+	__u64 va = py->tstates[i & (MAX_TSTATES - 1)];
+
+	if (i >= py->nr_tstates)
+		return 1;
+	/* After the lists were walked another one may have been read last. */
+	if ((py->nr_interpreters && tstate_read(py, va)) || !tstate_is_ours(py))
+		return 0;
+	if (!(r->rec.sample.python_flags & BPFPROF_PYTHON_GIL_HELD))
+		gil_note(r, va);
+	chain_walk(r);
 	return 0;
 }
 
@@ -117,7 +139,8 @@ static __noinline int python_walk(struct unwind_reader *r, __u32 slot)
 	struct python_scratch *py = &r->py;
 	struct bpfprof_python *p = bpf_map_lookup_elem(&pythons, &slot);
 	struct bpfprof_python_layout *layout;
-	__u32 i, nr;
+	struct python_ctx ctx = { .r = r };
+	__u32 nr;
 
 	if (!p || !p->id || p->start_ns != r->rec.sample.task.start_ns)
 		return 0;
@@ -128,7 +151,6 @@ static __noinline int python_walk(struct unwind_reader *r, __u32 slot)
 			return 0;
 		py->layout = *layout;
 		py->layout_nr = nr;
-		__builtin_memset(py->code, 0, 256); /* code_read() leaves the rest as it is */
 	}
 	py->id = p->id;
 	py->slot = slot;
@@ -136,18 +158,11 @@ static __noinline int python_walk(struct unwind_reader *r, __u32 slot)
 	py->stop = PYTHON_STOP_NONE;
 	py->nr_pending = 0;
 	py->entered = 0;
+	spans_begin(&py->prints.spans);
+	py->prints.seed = mix(cfg.hash_seed, py->id);
 	r->rec.sample.python_flags |= BPFPROF_PYTHON_PROCESS;
 	tstates_find(r);
-	for (i = 0; i < 4 && i < py->nr_tstates; i++) {
-		/* After the lists were walked another one may have been read last. */
-		if (py->nr_interpreters && tstate_read(py, py->tstates[i]))
-			continue;
-		if (tstate_is_ours(py)) {
-			if (!(r->rec.sample.python_flags & BPFPROF_PYTHON_GIL_HELD))
-				gil_note(r, py->tstates[i]);
-			chain_walk(r);
-		}
-	}
+	bpf_loop(MAX_TSTATES, tstate_walk, &ctx, 0);
 	if (py->nr_pending)
 		pending_send(r);
 	r->rec.sample.python_stop = py->stop;

@@ -15,12 +15,8 @@
 #define CODE_BUDGET_BYTES 65536
 #define NAME_MAX_BYTES 4096
 #define LINES_MAX_BYTES (1U << 20)
-#define STRING_HEADER_BYTES 40
-#define STRING_HEADER_FT_BYTES 56 /* of free-threaded builds */
 #define LINES_PASSES 4
 #define FRAME_HIDDEN 1
-#define OBJECT_BYTES 16 /* of every object: number of references, type */
-#define CODE_WORDS 24 /* past what is read of a code object there is 0 */
 
 /* Key: number; value: written once by user space before a process refers to it. */
 struct {
@@ -49,16 +45,6 @@ struct {
 	__type(value, struct bpfprof_code_known);
 } codes __weak SEC(".maps");
 
-static __always_inline __u64 code_u64(struct python_scratch *py, __u32 off)
-{
-	return *(__u64 *)(py->code + (off & 0xff));
-}
-
-static __always_inline __u32 code_u32(struct python_scratch *py, __u32 off)
-{
-	return *(__u32 *)(py->code + (off & 0xff));
-}
-
 /* The part of it that matters, to its place in py->code. */
 static __always_inline int code_read(struct python_scratch *py, __u64 va)
 {
@@ -66,105 +52,6 @@ static __always_inline int code_read(struct python_scratch *py, __u64 va)
 
 	return bpf_probe_read_user(py->code + start, (py->layout.code_bytes - start) & 0xff,
 				   (void *)(va + start));
-}
-
-static __always_inline __u64 mix(__u64 hash, __u64 word)
-{
-	hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;
-	return hash ^ hash >> 29;
-}
-
-/*
- * Of the characters of a str object, of which the last tell most in a path. No branches in
- * the loops here: the verifier would follow all combinations of them.
- */
-static __always_inline __u64 string_digest(struct python_scratch *py, __u64 string)
-{
-	const struct bpfprof_python_layout *l = &py->layout;
-	__u64 bytes, len, data, hash;
-	__u32 state, i;
-
-	if (bpf_probe_read_user(py->text, STRING_HEADER_FT_BYTES, (void *)string))
-		return 0;
-	state = py->text[(l->unicode_state & 0x38) / 8] >> (l->unicode_state & 4) * 8;
-	bytes = py->text[(l->unicode_length & 0x38) / 8];
-	state >>= l->unicode_kind_shift & 31;
-	bytes *= state & 7;
-	data = string + (state & 16 ? l->ascii_data : l->compact_data);
-	len = bytes;
-	if (len > TEXT_BYTES) {
-		data += len - TEXT_BYTES;
-		len = TEXT_BYTES;
-	}
-#pragma clang loop unroll(disable)
-	for (i = 0; i < TEXT_BYTES / 8; i++)
-		py->text[i] = 0;
-	barrier_var(len);
-	len &= 2 * TEXT_BYTES - 1;
-	if (len && bpf_probe_read_user(py->text, len, (void *)data))
-		return bytes;
-	hash = bytes;
-#pragma clang loop unroll(disable)
-	for (i = 0; i < TEXT_BYTES / 8; i++)
-		hash = mix(hash, py->text[i]);
-	return hash;
-}
-
-/* Of the file's name, which most functions on a stack share with others on it. */
-static __always_inline __u64 file_digest(struct unwind_reader *r, __u64 string)
-{
-	struct digested_file *file = &r->py.files[(string >> 4) & (DIGESTED_FILES - 1)];
-
-	if (file->va != string || file->run != r->nr_runs) {
-		file->hash = string_digest(&r->py, string);
-		file->va = string;
-		file->run = r->nr_runs;
-	}
-	return file->hash;
-}
-
-/*
- * Up to 3.11 nothing numbers code objects, and two that a program makes and frees in turn have the
- * same addresses of everything: what the object says of itself, and the names, tell them
- * apart. The word with the flags is left out: 3.11 counts in it.
- */
-static __always_inline __u64 contents_digest(struct unwind_reader *r)
-{
-	struct python_scratch *py = &r->py;
-	const struct bpfprof_python_layout *l = &py->layout;
-	__u64 *flags = (__u64 *)(py->code + (l->code_flags & 0xf8)), kept = *flags;
-	__u64 sum = 0, name = 0;
-	__u32 at;
-
-	*flags = 0;
-#pragma clang loop unroll(disable)
-	for (at = OBJECT_BYTES; at < OBJECT_BYTES + CODE_WORDS * 8; at += 8)
-		sum = (sum + code_u64(py, at)) * 0x9e3779b97f4a7c15ULL;
-	*flags = kept;
-	user_u64(code_u64(py, l->code_name) + l->unicode_hash, &name);
-	return mix(mix(sum, name), file_digest(r, code_u64(py, l->code_filename)));
-}
-
-/* Of the object in py->code. */
-static __always_inline __u64 code_fingerprint(struct unwind_reader *r, __u64 va)
-{
-	struct python_scratch *py = &r->py;
-	const struct bpfprof_python_layout *l = &py->layout;
-	__u64 hash = mix(mix(cfg.hash_seed, py->id), va), version = 0;
-
-	hash = mix(hash, code_u64(py, l->code_name));
-	hash = mix(hash, code_u64(py, l->code_filename));
-	hash = mix(hash, code_u64(py, l->code_linetable));
-	hash = mix(hash,
-		   (__u64)code_u32(py, l->code_firstlineno) << 32 | code_u32(py, l->code_flags));
-	if (l->code_qualname)
-		hash = mix(hash, code_u64(py, l->code_qualname));
-	if (l->code_version)
-		version = code_u32(py, l->code_version);
-	if (!version)
-		version = contents_digest(r);
-	hash = mix(hash, version);
-	return hash ? hash : 1;
 }
 
 static __always_inline void pending_add(struct unwind_reader *r, __u64 va, __u64 id)
@@ -191,7 +78,7 @@ static __always_inline bool code_quota(struct python_scratch *py)
 	return p && __sync_fetch_and_add(&p->nr_codes, 1) < BPFPROF_PYTHON_MAX_CODES;
 }
 
-/* Id of the code object at va, in py->code, that is not in this CPU's cache. */
+/* Id of the code object at va that is not in this CPU's cache. */
 static __noinline __u64 code_id_slow(struct unwind_reader *r, __u64 va, __u64 fingerprint)
 {
 	struct python_scratch *py = &r->py;
@@ -236,17 +123,19 @@ static __noinline __u64 code_id_slow(struct unwind_reader *r, __u64 va, __u64 fi
 }
 
 /* Frame of (code object at va, lasti); 0 if it cannot be read, or FRAME_HIDDEN. */
-static __noinline __u64 python_frame_make(struct unwind_reader *r, __u64 va, __u32 lasti)
+static __always_inline __u64 python_frame_make(struct unwind_reader *r, __u64 va, __u32 lasti)
 {
 	struct python_scratch *py = &r->py;
 	struct cached_code *slot;
 	__u64 fingerprint, id;
+	__u8 *code;
 
-	if (code_read(py, va))
+	code = spans_at(r, &py->prints.spans, va, py->layout.code_bytes & 0xff, 0);
+	if (!code)
 		return 0;
-	if (python_code_hidden(&py->layout, py->code))
+	if (python_code_hidden(&py->layout, code))
 		return FRAME_HIDDEN;
-	fingerprint = code_fingerprint(r, va);
+	fingerprint = code_fingerprint(r, &py->prints, &py->layout, code, va);
 	slot = &py->codes[fingerprint & (CODE_SLOTS - 1)];
 	id = slot->fingerprint == fingerprint ? slot->id : code_id_slow(r, va, fingerprint);
 	return (__u64)BPFPROF_FRAME_PYTHON << BPFPROF_FRAME_SHIFT | id << BPFPROF_LASTI_BITS |
@@ -272,8 +161,8 @@ static __always_inline int piece_send(struct unwind_reader *r, __u64 id, __u64 v
 	py->budget -= len;
 	p->code_id = id;
 	p->python = py->id;
-	p->first_line = code_u32(py, py->layout.code_firstlineno);
-	p->code_flags = code_u32(py, py->layout.code_flags);
+	p->first_line = code_u32(py->code, py->layout.code_firstlineno);
+	p->code_flags = code_u32(py->code, py->layout.code_flags);
 	p->layout = py->layout_nr;
 	p->len = len;
 	p->pad = 0;
@@ -331,8 +220,8 @@ static long names_send(__u32 i, struct python_ctx *ctx)
 		return 0;
 	if (code_read(py, key.va))
 		return 0;
-	name = code_u64(py, l->code_qualname ? l->code_qualname : l->code_name);
-	filename = code_u64(py, l->code_filename);
+	name = code_u64(py->code, l->code_qualname ? l->code_qualname : l->code_name);
+	filename = code_u64(py->code, l->code_filename);
 	if (!string_send(r, py->pending_id[i], key.va, name, PYTHON_PART_NAME) &&
 	    !string_send(r, py->pending_id[i], key.va, filename, PYTHON_PART_FILENAME) &&
 	    known->id == py->pending_id[i])
@@ -359,7 +248,7 @@ static long lines_send(__u32 i, struct python_ctx *ctx)
 		return 0;
 	if (code_read(py, key.va))
 		return 0;
-	table = code_u64(py, l->code_linetable);
+	table = code_u64(py->code, l->code_linetable);
 	if (user_u64(table + l->bytes_size, &total))
 		return 0;
 	if (total > LINES_MAX_BYTES)

@@ -68,7 +68,7 @@ static long thread_step(__u32 i, struct python_ctx *ctx)
 		return 0;
 	}
 	at = py->nr_tstates;
-	if (at < 4) {
+	if (at < MAX_TSTATES) {
 		py->tstates[at] = py->list_at;
 		py->nr_tstates = at + 1;
 	}

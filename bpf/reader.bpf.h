@@ -22,16 +22,16 @@
 #define CODE_SLOTS 1024
 #define THREAD_SLOTS 256
 #define MAX_PENDING 64
-#define PYTHON_WINDOW_BYTES 4096
-#define TEXT_BYTES 128
-#define DIGESTED_FILES 16 /* a power of two */
+#define MAX_TSTATES 4 /* a power of two */
 
 struct unwind_reader;
 static __always_inline int unwind_read(struct unwind_reader *r, __u64 va, void *dst, __u32 len);
 static __always_inline int unwind_read_u64(struct unwind_reader *r, __u64 va, __u64 *dst);
 static __always_inline const __u8 *python_frame_at(struct unwind_reader *r, __u64 va, __u32 len,
 						   __u8 *room);
+static __always_inline int spans_read(struct unwind_reader *r, __u8 *dst, __u32 len, __u64 va);
 #define PYTHON_FRAME_AT
+#include "python_fingerprint.h"
 #include "unwind_native.h"
 #include "unwind_python.h"
 
@@ -52,14 +52,6 @@ struct cached_thread {
 	__u32 python;
 };
 
-/* Hash of a file's name, good for one run of the program. */
-struct digested_file {
-	__u64 va;
-	__u64 hash;
-	__u32 run;
-	__u32 pad;
-};
-
 /* Of the Python part of one sample. */
 struct python_scratch {
 	struct bpfprof_python_layout layout;
@@ -73,7 +65,7 @@ struct python_scratch {
 	__u32 entered; /* frames up to the last entry */
 	__u32 nr_tstates;
 	__u64 nr_codes; /* ids given on this CPU */
-	__u64 tstates[4]; /* of this thread, leaf first */
+	__u64 tstates[MAX_TSTATES]; /* of this thread, leaf first */
 	struct python_walk walk;
 	__u64 fs_base;
 	__u64 list_at; /* walking the lists of threads */
@@ -82,16 +74,11 @@ struct python_scratch {
 	__u32 list_steps;
 	__u32 list_torn;
 	__u32 nr_interpreters;
-	__u64 last_va; /* of a frame that was read by itself */
-	__u64 window_va;
-	__u32 window_len;
-	__u32 pad;
+	__u64 last_va; /* of a frame that is not on the C stack */
 	__u8 tstate[BPFPROF_PYTHON_TSTATE_BYTES + 8];
 	__u8 frame[2 * PYTHON_FRAME_ROOM];
 	__u8 code[512];
-	__u8 window[PYTHON_WINDOW_BYTES + PYTHON_FRAME_ROOM];
-	__u64 text[2 * TEXT_BYTES / 8];
-	struct digested_file files[DIGESTED_FILES];
+	struct python_prints prints;
 	struct bpfprof_code_key key;
 	struct bpfprof_code_known fresh;
 	struct bpfprof_code_key pending[MAX_PENDING]; /* what is still to be sent */
@@ -204,20 +191,27 @@ static __always_inline void returns_restore(struct unwind_reader *r)
 	bpf_loop(r->nr_returns, return_restore, &ctx, 0);
 }
 #define RETURNS_RESTORE(r) returns_restore(r)
+#define window_grow window_grow_hooked /* another function than where none is hooked */
 #else
 #define RETURNS_RESTORE(r)
 #endif
 
 /*
  * Copies on from the end of the window; 0 if at least one byte was added. A copy that runs
- * into a page that is not there costs a fault, so it ends where the stack does.
+ * into a page that is not there costs a fault, so it ends where the stack does. Global, so
+ * that the verifier goes through it once and not for each of the reads that may need it, which
+ * took half of the time that loading took.
  */
-static __noinline int window_grow(struct unwind_reader *r)
+__weak __noinline int window_grow(struct unwind_reader *r)
 {
-	__u64 len = r->rec.at.stack_len, va = r->rec.at.stack_va + len, left = r->stack_end - va,
-	      step;
+	__u64 len, va, left, step;
 	__u8 *dst;
 
+	if (!r)
+		return -1;
+	len = r->rec.at.stack_len;
+	va = r->rec.at.stack_va + len;
+	left = r->stack_end - va;
 	if (len >= BPFPROF_STACK_BYTES)
 		return -1;
 	dst = r->rec.stack + (len & (BPFPROF_STACK_BYTES - 1));
@@ -267,6 +261,11 @@ static __always_inline int unwind_read_u64(struct unwind_reader *r, __u64 va, __
 		return 0;
 	}
 	return bpf_probe_read_user(dst, 8, (void *)va);
+}
+
+static __always_inline int spans_read(struct unwind_reader *r, __u8 *dst, __u32 len, __u64 va)
+{
+	return bpf_probe_read_user(dst, len, (void *)va);
 }
 
 /* Longer reads are rare (signal frames, frame pointers): straight from the process. */

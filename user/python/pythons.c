@@ -74,12 +74,9 @@ const struct pythons_counts *pythons_counts(const struct pythons *pythons)
 	return &pythons->counts;
 }
 
-/* Where the fields begin that are read: what lies before them need not be copied. */
+/* Where the fields of a code object begin: what lies before them tells nothing. */
 static void layout_starts(struct bpfprof_python_layout *l)
 {
-	const uint16_t frame[] = { l->frame_code, l->frame_previous, l->frame_lasti,
-				   l->chain == PYTHON_CHAIN_OBJECTS ? l->frame_lasti
-								    : l->frame_owner };
 	const uint16_t code[] = { l->code_name,
 				  l->code_qualname ? l->code_qualname : l->code_name,
 				  l->code_filename,
@@ -89,17 +86,12 @@ static void layout_starts(struct bpfprof_python_layout *l)
 				  l->code_version ? l->code_version : l->code_name };
 	size_t i;
 
-	l->frame_start = frame[0];
-	for (i = 1; i < sizeof(frame) / sizeof(*frame); i++)
-		if (frame[i] < l->frame_start)
-			l->frame_start = frame[i];
 	l->code_start = code[0];
 	for (i = 1; i < sizeof(code) / sizeof(*code); i++)
 		if (code[i] < l->code_start)
 			l->code_start = code[i];
 	if (!l->code_version) /* all that it says of itself is needed */
 		l->code_start = 16;
-	l->frame_start &= 0xfff8;
 	l->code_start &= 0xfff8;
 }
 

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+#ifndef BPFPROF_BPF_PYTHON_FINGERPRINT_H
+#define BPFPROF_BPF_PYTHON_FINGERPRINT_H
+
+/*
+ * What a code object is known by: a keyed hash of what it points to and says of itself, made again
+ * in every sample, since its memory may hold another one by then. The key keeps processes from
+ * making their code pass for another's. Plain C over spans.h: tests/hostbpf compiles it, too.
+ */
+
+#include "spans.h"
+
+#define DIGEST_BYTES 128
+#define DIGESTED_FILES 16 /* a power of two */
+#define STRING_HEADER_BYTES 40
+#define STRING_HEADER_FT_BYTES 56 /* of free-threaded builds */
+#define CODE_FIELD_MASK 0xff /* shows the verifier how far in a code object a field can be */
+
+/* Hash of a file's name, good for one sample. */
+struct digested_file {
+	__u64 va;
+	__u64 hash;
+	__u32 run;
+	__u32 pad;
+};
+
+struct python_prints {
+	__u64 seed; /* of this process in this recording */
+	struct spans spans;
+	struct digested_file files[DIGESTED_FILES];
+};
+
+static __always_inline __u64 mix(__u64 hash, __u64 word)
+{
+	hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;
+	return hash ^ hash >> 29;
+}
+
+static __always_inline __u64 code_u64(const __u8 *code, __u32 off)
+{
+	return *(const __u64 *)(code + (off & CODE_FIELD_MASK));
+}
+
+static __always_inline __u32 code_u32(const __u8 *code, __u32 off)
+{
+	return *(const __u32 *)(code + (off & CODE_FIELD_MASK));
+}
+
+/* Text begins anywhere. The verifier allows that, and a copy it would make byte by byte. */
+static __always_inline __u64 word_at(const __u8 *p)
+{
+#ifdef __bpf__
+	return *(const __u64 *)p;
+#else
+	__u64 word;
+
+	__builtin_memcpy(&word, p, sizeof(word));
+	return word;
+#endif
+}
+
+/*
+ * Of the words up to the one at `last`, DIGEST_BYTES at most, in blocks of four; where a block goes
+ * on behind it, that one again, without a branch, each of which the verifier would follow.
+ * Four parts, so that a word need not wait for the one before.
+ */
+static __always_inline __u64 words_digest(const __u8 *p, __u64 last)
+{
+	__u64 part[4] = { 1, 2, 3, 4 }, at, beyond;
+	__u32 block, i;
+
+	for (block = 0; block < DIGEST_BYTES && block < last + 8; block += 32) {
+		for (i = 0; i < 4; i++) {
+			at = block + i * 8;
+			beyond = (last - at) & ((__s64)(last - at) >> 63);
+			at = (at + beyond) & (DIGEST_BYTES - 1);
+			part[i] = mix(part[i], word_at(p + at));
+		}
+	}
+	return mix(mix(mix(mix(last, part[0]), part[1]), part[2]), part[3]);
+}
+
+/* Of the characters of a str object, of which the last tell most in a path. */
+static __always_inline __u64 string_digest(struct unwind_reader *r, struct python_prints *prints,
+					   const struct bpfprof_python_layout *l, __u64 va)
+{
+	__u64 bytes, len, data;
+	const __u8 *p;
+	__u32 state;
+
+	p = spans_at(r, &prints->spans, va,
+		     l->free_threaded ? STRING_HEADER_FT_BYTES : STRING_HEADER_BYTES, 0);
+	if (!p)
+		return 0;
+	state = *(const __u32 *)(p + (l->unicode_state & 0x7c)) >> (l->unicode_kind_shift & 31);
+	bytes = *(const __u64 *)(p + (l->unicode_length & 0x78)) * (state & 7);
+	data = va + (state & 16 ? l->ascii_data : l->compact_data);
+	len = bytes;
+	if (len > DIGEST_BYTES) {
+		data += len - DIGEST_BYTES;
+		len = DIGEST_BYTES;
+	}
+	if (!len)
+		return 0;
+	p = spans_at(r, &prints->spans, data, len, 0);
+	if (!p)
+		return bytes;
+	if (len < 8)
+		return mix(bytes, word_at(p) & ((1ULL << len * 8) - 1));
+	return mix(bytes, words_digest(p, len - 8));
+}
+
+/* Of the file's name, which most functions on a stack share with others on it. */
+static __always_inline __u64 file_digest(struct unwind_reader *r, struct python_prints *prints,
+					 const struct bpfprof_python_layout *l, __u64 va)
+{
+	struct digested_file *file = &prints->files[(va >> 4) & (DIGESTED_FILES - 1)];
+
+	if (file->va != va || file->run != prints->spans.run) {
+		file->hash = string_digest(r, prints, l, va);
+		file->va = va;
+		file->run = prints->spans.run;
+	}
+	return file->hash;
+}
+
+/*
+ * Up to 3.11 nothing numbers code objects, and two that a program makes and frees in turn have the
+ * same addresses of everything: what the object says of itself, and the names, tell them
+ * apart. The word with the flags is left out: 3.11 counts in it.
+ */
+static __always_inline __u64 contents_digest(struct unwind_reader *r, struct python_prints *prints,
+					     const struct bpfprof_python_layout *l, __u8 *code)
+{
+	__u64 *flags = (__u64 *)(code + (l->code_flags & 0xf8)), kept = *flags;
+	__u64 name_va = code_u64(code, l->code_name), file_va = code_u64(code, l->code_filename);
+	__u64 last = (l->code_bytes - l->code_start - 8) & CODE_FIELD_MASK, hash;
+	const __u8 *name;
+
+	*flags = 0;
+	code += l->code_start & 0x78;
+	hash = words_digest(code, last);
+	if (last >= DIGEST_BYTES)
+		hash = mix(hash, words_digest(code + DIGEST_BYTES, last - DIGEST_BYTES));
+	*flags = kept;
+	/* The copy of the code object may be overwritten from here on. */
+	name = spans_at(r, &prints->spans, name_va + l->unicode_hash, 8, 0);
+	hash = mix(hash, name ? *(const __u64 *)name : 0);
+	return mix(hash, file_digest(r, prints, l, file_va));
+}
+
+/* Never 0. code: the copy of the object at va, as spans_at() brings it. */
+static __always_inline __u64 code_fingerprint(struct unwind_reader *r, struct python_prints *prints,
+					      const struct bpfprof_python_layout *l, __u8 *code,
+					      __u64 va)
+{
+	__u64 flags =
+		(__u64)code_u32(code, l->code_firstlineno) << 32 | code_u32(code, l->code_flags);
+	__u64 lines, hash = mix(mix(prints->seed, va), flags), version = 0;
+
+	if (l->code_version)
+		version = code_u32(code, l->code_version);
+	if (version) {
+		lines = code_u64(code, l->code_linetable);
+		if (l->code_qualname)
+			lines = mix(lines, code_u64(code, l->code_qualname));
+		hash = mix(mix(hash, code_u64(code, l->code_name)),
+			   code_u64(code, l->code_filename));
+		hash = mix(mix(hash, lines), version);
+	} else {
+		hash = mix(hash, contents_digest(r, prints, l, code));
+	}
+	return hash ? hash : 1;
+}
+
+#endif
