@@ -7,6 +7,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "cli/options.h"
+#include "output/tally.h"
+
 struct buf;
 
 struct report_options {
@@ -14,6 +17,10 @@ struct report_options {
 	char **files; /* "-": standard input, at most once */
 	size_t nr_files;
 	size_t rows; /* of a table, 0: all */
+	struct record_options record; /* files to write, how; else a table is printed */
+	enum tally_by by;
+	bool by_total; /* the table's order */
+	char *sample_type; /* of a pprof; NULL: its default */
 };
 
 int report_options_parse(struct report_options *options, int argc, char *const argv[],

@@ -17,7 +17,7 @@ const KINDS = [
 	{ label: "thread", hsl: [262, 16, 80] },
 ];
 const LEGEND = [5, 3, 2, 1, 4];
-const calls = data.unit === "call"; // samples of time otherwise
+const calls = data.unit !== undefined; // counted things, samples of time otherwise
 
 // The tree, in depth-first order: a node's descendants are those before skip[node].
 const nr = data.nodes + 1;
@@ -182,7 +182,7 @@ function update() {
 }
 
 // Words.
-const count = value => value.toLocaleString("en-US") + (calls ? " call" : " sample") + (value === 1 ? "" : "s");
+const count = value => value.toLocaleString("en-US") + " " + (data.unit || "sample") + (value === 1 ? "" : "s");
 const percent = (part, whole) => (whole ? 100 * part / whole : 0).toFixed(2) + "%";
 function time(value) {
 	if (calls) // how long each took is not the same
@@ -450,7 +450,7 @@ function showLegend() {
 		item.append(mark, KINDS[kind].label);
 		if (kind !== 4) {
 			item.append(" ", element("b", percent(shares[kind], all)));
-			item.title = `${calls ? "Calls" : "Samples"} whose innermost frame is ${KINDS[kind].label}`;
+			item.title = `${data.unit === "call" ? "Calls" : "Samples"} whose innermost frame is ${KINDS[kind].label}`;
 		} else {
 			item.title = "[truncated]: the outer part of the stack is missing; [unmerged]: native and Python frames did not pair up; [no stack]: none was taken";
 		}
@@ -581,7 +581,7 @@ if (!all) {
 	for (const reason of Object.values(data.stats ? data.stats.lost : {}))
 		lost += reason;
 	$("empty").textContent = (lost ? `No stacks to show: ${count(lost)} were taken and lost, the reasons are below.` :
-		calls ? `No call of CUDA or NCCL in these ${data.seconds} s.` :
+		data.unit === "call" ? `No call of CUDA or NCCL in these ${data.seconds} s.` :
 		`No samples: nothing that was watched ran on a CPU in these ${data.seconds} s. ` +
 		"A CPU profile does not see a program that waits; “bpfprof dump -p PID” shows where it waits.");
 }

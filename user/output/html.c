@@ -92,8 +92,8 @@ static void write_data(FILE *out, const struct profile *profile, const struct st
 	fputs("<script type=\"application/json\" id=\"data\">\n", out);
 	write_names(out, order);
 	write_stacks(out, order);
-	if (profile->call_values)
-		fputs(",\n\"unit\":\"call\"", out);
+	if (flame_unit(profile))
+		fprintf(out, ",\n\"unit\":\"%s\"", flame_unit(profile));
 	fprintf(out, ",\"seconds\":%" PRIu64 ".%" PRIu64, profile->duration_ns / 1000000000,
 		profile->duration_ns / 100000000 % 10);
 	buf_init(&json, MAX_TEXT_BYTES);

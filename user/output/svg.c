@@ -76,8 +76,8 @@ static void write_title(const struct svg *svg, const char *name, uint64_t total,
 	fputs("<title>", svg->out);
 	text_xml(svg->out, name);
 	fprintf(svg->out, "\n%" PRIu64, total);
-	if (is_of_calls(svg)) /* how long each took is not the same */
-		fputs(" calls", svg->out);
+	if (flame_unit(svg->order->profile)) /* how long each took is not the same */
+		fprintf(svg->out, " %ss", flame_unit(svg->order->profile));
 	else
 		fprintf(svg->out, " samples, %" PRIu64 ".%03" PRIu64 " s", ms / 1000, ms % 1000);
 	fprintf(svg->out, ", %" PRIu64 ".%02" PRIu64 "%%; own %" PRIu64 "</title>", basis / 100,

@@ -84,6 +84,7 @@ struct profile_process {
 		title; /* what PROCESS is in collapsed files: task or comm, or as grouping.h says */
 	struct profile_ranks ranks; /* its own, or else its container's */
 	uint32_t ray_role; /* "" = not a part of a Ray cluster */
+	uint32_t host; /* of a profile of several hosts; "" = that of the profile */
 	uint32_t cmdline; /* blanks between the arguments; "" if not known */
 	uint64_t cpu_ns; /* CPU time in the interval as the kernel counts it, 0 = not known */
 	uint32_t nr_threads; /* threads that were sampled */
@@ -122,6 +123,13 @@ struct profile_sample {
 	uint64_t value_ns; /* CPU time that the samples stand for; blocked time of calls */
 };
 
+/* What a stored profile counts, if not CPU time; texts. */
+struct profile_value {
+	uint32_t count_type; /* "" = samples */
+	uint32_t type, unit; /* of value_ns; "" = cpu, nanoseconds */
+	bool only_counts; /* no value_ns: nobody knows how long a sample stands for */
+};
+
 struct profile {
 	struct strtab *strings;
 	struct profile_mapping *mappings;
@@ -146,6 +154,7 @@ struct profile {
 	uint32_t hz;
 	bool threads; /* --threads */
 	uint32_t host;
+	struct profile_value value;
 	const struct run_stats *stats; /* borrowed; may be NULL */
 };
 

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""report on stored profiles: its numbers against those that the files hold, added up by the test."""
+
+import collections
+import gzip
+import json
+import os
+import re
+
+from harness import check, test
+from pprof import Pprof
+from test_dump import py_spy
+from test_top import python, script
+from test_usage import one_sentence
+
+HZ = 499
+
+# A function that calls itself, one that takes most of the time, a second thread.
+BUSY = """
+import threading, time
+def deep(n):
+    return burn(20000) if n == 0 else deep(n - 1)
+def burn(n):
+    total = 0
+    for i in range(n):
+        total += i * i
+    return total
+def main():
+    while True:
+        deep(5)
+        burn(1000)
+threading.Thread(target=main, name="second", daemon=True).start()
+main()
+"""
+ROW = re.compile(r"^ *([\d.]+)(?: s)? +([\d.]+)%(?: +([\d.]+)(?: s)? +([\d.]+)%)?  (.*)$")
+
+
+def busy(context):
+    return context.spawn([python(context), script(context, "busy.py", BUSY)])
+
+
+def recorded(context, *arguments, name="x", seconds=2):
+    """Files of one recording of the busy program in all formats."""
+    target = busy(context)
+    files = ["%s.%s" % (name, end) for end in ("pb.gz", "folded", "raw", "html", "svg",
+                                               "speedscope.json")]
+    context.bpfprof("record", "-F", HZ, "-d", seconds, "-p", target.pid, *arguments,
+                    *[word for file in files for word in ("-o", file)]).expect(0)
+    target.kill()
+    return target.pid
+
+
+def report(context, *arguments, **more):
+    done = context.bpfprof("report", *arguments, timeout=30, **more).expect(0)
+    check(not done.err or b"wrote" in done.err, "messages: " + done.text)
+    return done.out.decode()
+
+
+def rows(text):
+    """{name: (own, total)} of a table; of groups total is own."""
+    found = {}
+    for line in text.splitlines():
+        match = ROW.match(line)
+        if match:
+            name = re.sub(r"  \(\d+% of it in .*\)$", "", match[5])
+            check(name not in found, "twice: " + line)
+            found[name] = (float(match[1]), float(match[3] or match[1]))
+    return found
+
+
+def folded(context, name):
+    """[(frames, count)] of a file, its process first."""
+    lines = [line.rsplit(" ", 1) for line in context.text(name).splitlines()
+             if not line.startswith("#")]
+    return [(stack.split(";"), int(count)) for stack, count in lines]
+
+
+def function_of(frame):
+    """The function of a frame's text: without its line; of code without a name its file."""
+    return re.sub(r":\d+\)$", ")", re.sub(r"^(.*)\+0x[0-9a-f]+$", r"[\1]", frame))
+
+
+def counted(stacks, name_of):
+    """Own and total samples by name, from collapsed stacks."""
+    own, total = collections.Counter(), collections.Counter()
+    for frames, count in stacks:
+        names = [name_of(frame) for frame in frames]
+        own[names[-1]] += count
+        for name in set(names):
+            total[name] += count
+    return {name: (own[name], total[name]) for name in total}
+
+
+def packed_functions(profile):
+    """Own and total nanoseconds by function's name, of a pprof."""
+    own, total = collections.Counter(), collections.Counter()
+    for sample in profile.samples:
+        names = [name for location in sample["stack"]
+                 for name in profile.locations[location]["functions"]]
+        own[names[0]] += sample["values"][1]
+        for name in set(names):
+            total[name] += sample["values"][1]
+    return own, total
+
+
+@test(modes=("caps",))
+def tables(context):
+    """The table of each format has exactly the sums of the file; a recursion counts once."""
+    recorded(context)
+    stacks = [(frames[1:], count) for frames, count in folded(context, "x.folded")]
+    want = counted(stacks, function_of)
+    context.note(report(context, "x.folded", "--rows", "5"))
+    text = report(context, "x.folded", "--rows", "0")
+    have = rows(text)
+    for name, numbers in want.items():
+        if not re.search(r"^\[(truncated|unmerged|no stack)\]$", name):
+            check(have.get(name) == numbers, "%s: %s, not %s" % (name, have.get(name), numbers))
+    every = sum(count for _, count in stacks)
+    check("%d samples" % every in text, text)
+    deep = have["deep (busy.py)"]
+    check(every * 0.5 < deep[1] <= every, "a recursion is counted %s of %d" % (deep, every))
+    # The same from pprof, in time: names there have no file.
+    profile = Pprof(context.read("x.pb.gz"))
+    own, total = packed_functions(profile)
+    have = rows(report(context, "x.pb.gz", "--rows", "0", "--sort", "total"))
+    for name in ("deep", "burn", "main", "<module>"):
+        shown = have[name + " (busy.py)"]
+        check(shown == (round(own[name] / 1e9, 3), round(total[name] / 1e9, 3)),
+              "%s: %s, not %d %d ns" % (name, shown, own[name], total[name]))
+    # And from py-spy's format, which has Python frames alone.
+    have = rows(report(context, "x.raw", "--rows", "0"))
+    want = counted(folded(context, "x.raw"), function_of)
+    check(have == want, "%s, not %s" % (have, want))
+    order = [total for _, total in rows(report(context, "x.folded", "--sort", "total")).values()]
+    check(order == sorted(order, reverse=True), "not sorted: %s" % order)
+
+
+@test(modes=("caps",))
+def converted(context):
+    """Every format made out of a pprof is the one that record wrote; and each out of itself."""
+    recorded(context)
+    ends = ["pb.gz", "folded", "raw", "html", "svg", "speedscope.json"]
+    report(context, "x.pb.gz", *[word for end in ends for word in ("-o", "y." + end)])
+    for end in ends:
+        same = context.read("x." + end) == context.read("y." + end) if end != "pb.gz" else \
+            gzip.decompress(context.read("x.pb.gz")) == gzip.decompress(context.read("y.pb.gz"))
+        check(same, "%s is another" % end)
+    for end in ("folded", "raw"):
+        report(context, "x." + end, "-o", "z." + end)
+        check(context.read("x." + end) == context.read("z." + end), "%s out of itself" % end)
+    # Through pipes, with the format by name.
+    with open(context.path("x.pb.gz"), "rb") as file:
+        text = report(context, "-", "-o", "-", "--format", "folded", stdin=file)
+    check(text == context.text("x.folded"), "through pipes it is another")
+
+
+@test(modes=("caps",))
+def merged(context):
+    """Two recordings are one: sums of both, two processes, each with its share and hottest function."""
+    first = recorded(context, "--threads", name="a")
+    second = recorded(context, "--threads", name="b", seconds=1)
+    sums = [sum(count for _, count in folded(context, name)) for name in ("a.folded", "b.folded")]
+    report(context, "a.pb.gz", "b.pb.gz", "-o", "c.pb.gz", "-o", "c.folded", "--threads")
+    check(sum(n for _, n in folded(context, "c.folded")) == sum(sums), "not the sum of both")
+    both = Pprof(context.read("c.pb.gz"))
+    check(sum(s["values"][0] for s in both.samples) == sum(sums), "pprof: not the sum")
+    check(abs(both.scalars[10] / 1e9 - 3) < 1, "duration %d" % both.scalars[10])
+    counters = json.loads(context.text("c.folded").split("\n")[0][2:])
+    check(counters["samples"]["total"] == sum(sums), "counters: %s" % counters["samples"])
+    text = report(context, "a.pb.gz", "b.pb.gz", "--by", "process")
+    context.note(text)
+    have = rows(text)
+    profiles = [Pprof(context.read(name)) for name in ("a.pb.gz", "b.pb.gz")]
+    for pid, profile in zip((first, second), profiles):
+        names = [name for name in have if name.endswith("-%d" % pid)]
+        ns = sum(s["values"][1] for s in profile.samples)
+        check(len(names) == 1 and have[names[0]][0] == round(ns / 1e9, 3),
+              "%d: %s, not %d ns" % (pid, have, ns))
+    check("of it in burn (busy.py)" in text, text)
+    # By thread: as many rows as there are; by line and library: own adds up to all.
+    threads = {(s["labels"]["pid"], s["labels"]["tid"]) for p in profiles for s in p.samples}
+    check(len(rows(report(context, "a.pb.gz", "b.pb.gz", "--by", "thread"))) == len(threads),
+          "not %d threads" % len(threads))
+    for by in ("line", "library"):
+        own = sum(own for own, _ in rows(report(context, "c.folded", "--by", by,
+                                                "--rows", "0")).values())
+        markers = sum(n for f, n in folded(context, "c.folded") if f[-1].startswith("[no "))
+        check(own == sum(sums) - markers, "by %s: %d of %d" % (by, own, sum(sums)))
+    lines = rows(report(context, "c.folded", "--by", "line", "--rows", "0"))
+    check(any(re.fullmatch(r"burn \(busy\.py:[789]\)", name) for name in lines), lines)
+
+
+@test(modes=("root",))
+def of_py_spy(context):
+    """py-spy's own file: the sums of its lines, and all of them in a flame graph."""
+    target = busy(context)
+    context.spawn([py_spy(), "record", "-p", target.pid, "-f", "raw", "-o", context.path("p.raw"),
+                   "-d", "2", "-r", "100", "-t"], plain=True).wait(timeout=60)
+    stacks = folded(context, "p.raw")
+    check(sum(count for _, count in stacks) > 100, "py-spy saw nothing")
+    threads = {frames[0] for frames, _ in stacks}
+    check(all(name.startswith("thread (") for name in threads), threads)
+    have = rows(report(context, "p.raw", "--rows", "0"))
+    check(have == counted([(f[1:], n) for f, n in stacks], function_of), have)
+    check(len(rows(report(context, "p.raw", "--by", "thread"))) == len(threads), threads)
+    report(context, "p.raw", "-o", "p.html", "-o", "p.pb.gz")
+    check(sum(s["values"][0] for s in Pprof(context.read("p.pb.gz")).samples) ==
+          sum(count for _, count in stacks), "pprof: not the sum")
+
+
+@test(modes=("root",))
+def refused(context):
+    """What cannot be read is refused in one sentence with the file's name and the place."""
+    recorded(context, seconds=1)
+    bad = {"cut.pb.gz": context.read("x.pb.gz")[:-100],
+           "cut": gzip.decompress(context.read("x.pb.gz"))[:-100],
+           "noise": os.urandom(1000) + b"\0", "words.folded": b"a;b 1\nno number\n",
+           "zeros": bytes(10000)}
+    for name, data in bad.items():
+        with open(context.path(name), "wb") as file:
+            file.write(data)
+    for name, words in (("x.html", "picture"), ("x.svg", "picture"),
+                        ("x.speedscope.json", "JSON"), ("cut.pb.gz", "cut off"),
+                        ("cut", "damaged"), ("noise", "pprof"), ("zeros", "pprof"),
+                        ("words.folded", "line 2"), ("missing", "No such file"), (".", "directory")):
+        said = one_sentence(context.bpfprof("report", "x.folded", name).expect(1))
+        check(name in said and words in said, said)
+    said = one_sentence(context.bpfprof("report", "x.pb.gz", "--sample-type", "wall").expect(1))
+    check("samples, cpu" in said, said)
+    said = one_sentence(context.bpfprof("report", "x.pb.gz", "--by", "rank").expect(1))
+    check("ranks" in said, said)
+    check(rows(report(context, "x.pb.gz", "--sample-type", "samples", "--rows", "0")) ==
+          rows(report(context, "x.folded", "--rows", "0")), "samples are others")
