@@ -231,3 +231,52 @@ def refused(context):
     check("ranks" in said, said)
     check(rows(report(context, "x.pb.gz", "--sample-type", "samples", "--rows", "0")) ==
           rows(report(context, "x.folded", "--rows", "0")), "samples are others")
+
+
+def stored(context, name, seconds, counts):
+    """Collapsed stacks of `python3`, so many samples per function in so long."""
+    with open(context.path(name), "w", encoding="utf-8") as file:
+        file.write('# {"samples":{"total":%d},"duration_seconds":%d}\n' %
+                   (sum(counts.values()), seconds))
+        for function, count in counts.items():
+            file.write("python3;main (x.py:1);%s (x.py:2) %d\n" % (function, count))
+
+
+@test(modes=("root",))
+def difference(context):
+    """Two files of known rates: what changed, by how much, how sure, and a picture of it."""
+    stored(context, "a.folded", 10, {"same": 1000, "twice": 400, "less": 300, "gone": 50,
+                                     "chance": 100})
+    stored(context, "b.folded", 20, {"same": 2000, "twice": 1600, "less": 300, "new": 20,
+                                     "chance": 215})
+    text = report(context, "--diff", "a.folded", "b.folded")
+    context.note(text)
+    # name: per second before and after; sqrt(n / 10^2 + m / 20^2), at least of one sample.
+    for row in ("40.0000 80.0000 +40.0000 2.8284 ** twice", "0.0000 1.0000 +1.0000 0.2449 ** new",
+                "10.0000 10.7500 +0.7500 1.2400 chance", "30.0000 15.0000 -15.0000 1.9365 ** less",
+                "5.0000 0.0000 -5.0000 0.7089 ** gone"):
+        check(any(" ".join(line.split()) == row + " (x.py)" for line in text.splitlines()),
+              "not there: " + row)
+    check(text.index("what grew") < text.index("twice") < text.index("new (") <
+          text.index("what shrank") < text.index("less") < text.index("gone"), "order")
+    check("same (" not in text and "4 of 6 rows are marked" in text, text)
+    grown = report(context, "--diff", "a.folded", "b.folded", "--sort", "total", "--rows", "1")
+    check(re.search(r"185\.0000 +206\.7500 +\+21\.7500 .* main \(x\.py\)", grown), grown)
+    share = report(context, "--diff", "a.folded", "b.folded", "--per", "share")
+    check(re.search(r"54\.0541 +48\.3676 .* same", share), share)
+    report(context, "--diff", "a.folded", "b.folded", "-o", "d.html", "-o", "d.svg")
+    image = context.text("d.svg")
+    colours = dict(re.findall(r"<title>(\w+) \(x\.py\)\n[^<]*</title><rect style=\"fill:hsl\((\d+),",
+                              image))
+    check(colours == {"main": "4", "twice": "4", "less": "214", "gone": "214", "same": "40",
+                      "chance": "40", "new": "4"}, "colours %s" % colours)
+    check("twice (x.py)\n40.0000 to 80.0000 samples per second: +40.0000, 14.1 times" in image,
+          image[:2000])
+    check('"diff":{"unit":"samples per second"' in context.text("d.html"), "no numbers in .html")
+    for arguments, word in ((["a.folded"], "two"), (["a.folded", "b.folded", "-o", "x.raw"], ".svg"),
+                            (["a.folded", "b.folded", "--per", "day"], "--per")):
+        said = one_sentence(context.bpfprof("report", "--diff", *arguments).expect(2))
+        check(word in said, said)
+    said = one_sentence(context.bpfprof("report", "--diff", "a.folded", "b.folded", "--per",
+                                        "rank").expect(1))
+    check("ranks" in said, said)

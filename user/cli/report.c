@@ -63,5 +63,7 @@ int report_print(const struct buf *text, int err)
 
 int report_run(const struct report_options *options)
 {
-	return options->nccl ? report_nccl_run(options) : report_profiles_run(options);
+	if (options->nccl)
+		return report_nccl_run(options);
+	return options->diff ? report_diff_run(options) : report_profiles_run(options);
 }

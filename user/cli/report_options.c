@@ -26,12 +26,15 @@ enum key {
 	KEY_SAMPLE_TYPE,
 	KEY_NATIVE,
 	KEY_THREADS,
+	KEY_DIFF,
+	KEY_PER,
 };
 
 /* Parsing in progress: outputs get their formats once all flags are known. */
 struct parse {
 	struct report_options options;
 	enum output_format format; /* --format, or OUTPUT_INVALID */
+	bool has_per;
 	const char *profiles_only; /* a flag that --nccl does not go with, or NULL */
 };
 
@@ -98,6 +101,18 @@ static int take_sort(struct report_options *options, const char *value, struct b
 	return 0;
 }
 
+static int take_per(struct parse *parse, const char *value, struct buf *why)
+{
+	static const char *const names[] = { "auto", "second", "rank", "process", "share" };
+	int choice = value_choice(value, names, ARRAY_SIZE(names));
+
+	if (choice < 0)
+		return reason(why, "must be second, rank, process or share");
+	parse->options.per = (enum diff_per)choice;
+	parse->has_per = true;
+	return 0;
+}
+
 static int take_format(struct parse *parse, const char *value, struct buf *why)
 {
 	parse->format = output_format_by_name(value);
@@ -132,6 +147,13 @@ static int take_of_profiles(struct parse *parse, int key, const char *value, str
 		parse->profiles_only = "--native";
 		options->record.native = true;
 		return 0;
+	case KEY_DIFF:
+		parse->profiles_only = "--diff";
+		options->diff = true;
+		return 0;
+	case KEY_PER:
+		parse->profiles_only = "--per";
+		return take_per(parse, value, why);
 	case KEY_THREADS:
 		parse->profiles_only = "--threads";
 		options->record.threads = true;
@@ -178,6 +200,14 @@ static const struct flag flags[] = {
 	  "of a pprof that has several (its default one)", false },
 	{ KEY_NATIVE, 0, 0, "native", NULL, "native frames in .raw files, too", false },
 	{ KEY_THREADS, 0, 0, "threads", NULL, "keep threads apart in written files", false },
+	{ KEY_DIFF, 0, 0, "diff", NULL,
+	  "what grew and shrank from the first FILE to the second;\nwith -o a flame graph in red "
+	  "and blue (.html, .svg)",
+	  false },
+	{ KEY_PER, 0, 0, "per", "WHAT",
+	  "compare per second, rank (and second), process (and\nsecond), or share of all (rank if "
+	  "both files have such,\nelse second; share if they do not say how long they took)",
+	  false },
 	{ KEY_NCCL, 0, 0, "nccl", NULL,
 	  "ranks of communicators side by side, from files of gpu\n--once --json", false },
 };
@@ -193,6 +223,8 @@ static const struct flag_set set = {
 static int check(struct parse *parse, struct buf *error)
 {
 	struct report_options *options = &parse->options;
+	size_t i;
+	int err;
 
 	if (options->nccl && parse->profiles_only) {
 		buf_printf(error, "%s: does not go with --nccl", parse->profiles_only);
@@ -207,7 +239,16 @@ static int check(struct parse *parse, struct buf *error)
 	if (options->record.nr_outputs && options->by != TALLY_FUNCTION &&
 	    (!tally_is_of_groups(options->by) || options->by == TALLY_THREAD))
 		return reason(error, "--by: with -o it must be process, rank, task or pod");
-	return record_formats_choose(&options->record, parse->format, error);
+	if (options->diff && options->nr_files != 2)
+		return reason(error, "--diff: compares two files, first the one from before");
+	if (parse->has_per && !options->diff)
+		return reason(error, "--per: goes with --diff");
+	err = record_formats_choose(&options->record, parse->format, error);
+	for (i = 0; i < options->record.nr_outputs && options->diff && !err; i++)
+		if (options->record.outputs[i].format != OUTPUT_HTML &&
+		    options->record.outputs[i].format != OUTPUT_SVG)
+			err = reason(error, "--diff: with -o it writes .html and .svg only");
+	return err;
 }
 
 int report_options_parse(struct report_options *options, int argc, char *const argv[],
@@ -244,6 +285,7 @@ void report_help(struct buf *dst)
 		dst,
 		"Usage: bpfprof report FILE... [FLAG]...\n"
 		"       bpfprof report FILE... -o FILE\n"
+		"       bpfprof report --diff BEFORE AFTER [-o FILE.html]\n"
 		"       bpfprof report --nccl FILE...\n"
 		"Says what stored profiles hold: which functions took the time, by themselves\n"
 		"(tottime) and with what they called (cumtime). Reads .pb.gz, .folded and .raw of\n"
@@ -251,6 +293,8 @@ void report_help(struct buf *dst)
 		"several nodes or intervals become one. Samples are counted, not calls: there is "
 		"no\n"
 		"ncalls and no percall. With -o all of it becomes one file of any format.\n"
+		"--diff compares two, per second and rank, and marks what is more than the chance "
+		"of\nsampling.\n"
 		"--nccl reads what bpfprof gpu --once --json has written on several nodes, or in\n"
 		"several runs, and says for each NCCL communicator which rank is behind, and "
 		"where:\n"

@@ -8,12 +8,15 @@
 #include <stddef.h>
 
 #include "cli/options.h"
+#include "output/profile_diff.h"
 #include "output/tally.h"
 
 struct buf;
 
 struct report_options {
 	bool nccl;
+	bool diff; /* exactly two files */
+	enum diff_per per;
 	char **files; /* "-": standard input, at most once */
 	size_t nr_files;
 	size_t rows; /* of a table, 0: all */

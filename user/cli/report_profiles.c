@@ -19,7 +19,6 @@
 #include "profile/grouping.h"
 #include "profile/profile_read.h"
 
-#define TEXT_BYTES ((size_t)256 << 20)
 #define NAME_BYTES 1024
 
 static int read_one(struct profile_read *read, const char *path)
@@ -42,23 +41,32 @@ static int read_one(struct profile_read *read, const char *path)
 	return err;
 }
 
-/* All of them as one; profile_fini() and profile_read_fini() are due, whatever the result. */
-static int read_files(struct profile_read *read, char *const *files, size_t nr,
-		      const char *sample_type, struct profile *ret)
+int report_input_read(struct report_input *input, char *const *files, size_t nr,
+		      const char *sample_type)
 {
+	struct profile_read *read = &input->read;
 	int err = profile_read_init(read, sample_type);
 	size_t i;
 
+	input->profile = (struct profile){ 0 };
 	if (err)
 		log_error("%s", strerror(-err));
 	for (i = 0; i < nr && !err; i++)
 		err = read_one(read, files[i]);
-	if (!err)
-		profile_read_finish(read, ret);
-	if (!err && strtab_nr_lost(ret->strings))
+	if (err)
+		return err;
+	profile_read_finish(read, &input->profile);
+	if (strtab_nr_lost(input->profile.strings))
 		log_warn("names past %zu MiB are not kept: " STRTAB_OVERFLOW,
 			 PROFILE_READ_BYTES / 4 >> 20);
-	return err;
+	return 0;
+}
+
+void report_input_fini(struct report_input *input)
+{
+	if (input->profile.strings)
+		profile_fini(&input->profile);
+	profile_read_fini(&input->read);
 }
 
 /* What the files do not tell cannot be a table. */
@@ -84,7 +92,7 @@ static int check_group(const struct profile *profile, enum tally_by by)
 	return -ENOENT;
 }
 
-static int group(struct profile *profile, enum tally_by by)
+int report_input_group(struct report_input *input, enum tally_by by)
 {
 	static const enum profile_by groups[] = {
 		[TALLY_PROCESS] = PROFILE_BY_PROCESS,
@@ -96,10 +104,10 @@ static int group(struct profile *profile, enum tally_by by)
 
 	if (!tally_is_of_groups(by))
 		return 0;
-	err = check_group(profile, by);
+	err = check_group(&input->profile, by);
 	if (err || by == TALLY_TASK)
 		return err;
-	err = profile_group(profile, groups[by]);
+	err = profile_group(&input->profile, groups[by]);
 	if (err)
 		log_error("%s", strerror(-err));
 	return err;
@@ -115,14 +123,9 @@ static bool has_several(const struct profile *profile)
 	return false;
 }
 
-static int write_one(const struct report_options *options, const struct profile *profile,
-		     const struct record_output *output)
+static int write_one(const struct record_output *output, const struct profile *profile,
+		     const struct output_options *how)
 {
-	const struct output_options how = {
-		.threads = options->record.threads && profile->threads,
-		.native = options->record.native,
-		.several = has_several(profile),
-	};
 	__cleanup(buf_fini) struct buf path = { .max = PATH_MAX };
 	char host[HOST_NAME_BYTES];
 	const struct output_names names = { .host = host,
@@ -133,7 +136,7 @@ static int write_one(const struct report_options *options, const struct profile 
 	host_name(host);
 	err = output_expand_path(&path, output->path, &names);
 	if (!err)
-		err = output_write(path.data, output->format, profile, &how);
+		err = output_write(path.data, output->format, profile, how);
 	if (err)
 		log_error("%s: cannot be written: %s", output->path, strerror(-err));
 	else if (strcmp(path.data, "-"))
@@ -141,13 +144,14 @@ static int write_one(const struct report_options *options, const struct profile 
 	return err;
 }
 
-static int write_files(const struct report_options *options, const struct profile *profile)
+int report_write(const struct report_options *options, const struct profile *profile,
+		 const struct output_options *how)
 {
 	int status = EXIT_DONE;
 	size_t i;
 
 	for (i = 0; i < options->record.nr_outputs; i++)
-		if (write_one(options, profile, &options->record.outputs[i]))
+		if (write_one(&options->record.outputs[i], profile, how))
 			status = EXIT_FAILED;
 	return status;
 }
@@ -159,24 +163,32 @@ static int print_table(const struct report_options *options, const struct profil
 						    .rows = options->rows };
 	__cleanup(buf_fini) struct buf text;
 
-	buf_init(&text, TEXT_BYTES);
+	buf_init(&text, REPORT_TEXT_BYTES);
 	return report_print(&text, profile_report(&text, profile, &how));
+}
+
+static int write_files(const struct report_options *options, const struct profile *profile)
+{
+	const struct output_options how = {
+		.threads = options->record.threads && profile->threads,
+		.native = options->record.native,
+		.several = has_several(profile),
+	};
+
+	return report_write(options, profile, &how);
 }
 
 int report_profiles_run(const struct report_options *options)
 {
-	struct profile_read read = { 0 };
-	struct profile profile = { 0 };
+	struct report_input input;
 	int status = EXIT_FAILED, err;
 
-	err = read_files(&read, options->files, options->nr_files, options->sample_type, &profile);
+	err = report_input_read(&input, options->files, options->nr_files, options->sample_type);
 	if (!err)
-		err = group(&profile, options->by);
+		err = report_input_group(&input, options->by);
 	if (!err)
-		status = options->record.nr_outputs ? write_files(options, &profile)
-						    : print_table(options, &profile);
-	if (profile.strings)
-		profile_fini(&profile);
-	profile_read_fini(&read);
+		status = options->record.nr_outputs ? write_files(options, &input.profile)
+						    : print_table(options, &input.profile);
+	report_input_fini(&input);
 	return status;
 }

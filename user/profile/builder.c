@@ -18,7 +18,13 @@ int profile_builder_init(struct profile_builder *b, size_t max_bytes)
 	*b = (struct profile_builder){ .budget.max_bytes = max_bytes };
 	if (getrandom(&b->seed, sizeof(b->seed), GRND_NONBLOCK) != sizeof(b->seed))
 		b->seed = (uint64_t)(uintptr_t)b;
-	return strtab_new(&b->strings, max_bytes / STRINGS_SHARE);
+	if (strtab_new(&b->strings, max_bytes / STRINGS_SHARE))
+		return -ENOMEM;
+	/* Never NULL: readers of a profile point into it, even at stacks of no frames. */
+	if (!vec_reserve(&b->budget, &b->stack_locations, 1, sizeof(uint32_t)))
+		return 0;
+	profile_builder_fini(b);
+	return -ENOMEM;
 }
 
 void piece_set_fini(struct piece_set *set)
