@@ -2,14 +2,21 @@
 """report on stored profiles: its numbers against those that the files hold, added up by the test."""
 
 import collections
+import functools
 import gzip
+import importlib.util
 import json
 import os
+import pathlib
 import re
+import subprocess
+import sys
+import zipfile
 
-from harness import check, test
+from harness import Skip, check, test
 from pprof import Pprof
 from test_dump import py_spy
+from test_python import CACHE
 from test_top import python, script
 from test_usage import one_sentence
 
@@ -260,7 +267,7 @@ def difference(context):
     check(text.index("what grew") < text.index("twice") < text.index("new (") <
           text.index("what shrank") < text.index("less") < text.index("gone"), "order")
     check("same (" not in text and "4 of 6 rows are marked" in text, text)
-    grown = report(context, "--diff", "a.folded", "b.folded", "--sort", "total", "--rows", "1")
+    grown = report(context, "--diff", "a.folded", "b.folded", "--sort", "total", "--rows", "2")
     check(re.search(r"185\.0000 +206\.7500 +\+21\.7500 .* main \(x\.py\)", grown), grown)
     share = report(context, "--diff", "a.folded", "b.folded", "--per", "share")
     check(re.search(r"54\.0541 +48\.3676 .* same", share), share)
@@ -280,3 +287,120 @@ def difference(context):
     said = one_sentence(context.bpfprof("report", "--diff", "a.folded", "b.folded", "--per",
                                         "rank").expect(1))
     check("ranks" in said, said)
+
+
+@functools.lru_cache(maxsize=None)
+def itwinai():
+    """itwinai's own module that reads py-spy's files, out of its package, beside pydantic."""
+    folder = os.path.join(CACHE, "itwinai")
+    module = os.path.join(folder, "py_spy_aggregation.py")
+    if not os.access(module, os.R_OK):
+        for words in (["install", "--break-system-packages", "--target", folder, "pydantic"],
+                      ["download", "--no-deps", "-d", folder, "itwinai"]):
+            done = subprocess.run([sys.executable, "-m", "pip", words[0], "-q", *words[1:]],
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300,
+                                  check=False)
+            if done.returncode:
+                raise Skip("itwinai cannot be had: " + done.stdout.decode()[-300:])
+        wheel = [name for name in os.listdir(folder) if re.match(r"itwinai.*\.whl$", name)][0]
+        with zipfile.ZipFile(os.path.join(folder, wheel)) as archive:
+            text = archive.read("itwinai/torch/profiling/py_spy_aggregation.py")
+        with open(module, "wb") as file:
+            file.write(text)
+    sys.path.append(folder)
+    spec = importlib.util.spec_from_file_location("py_spy_aggregation", module)
+    loaded = sys.modules["py_spy_aggregation"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+def their_rows(path, library, aggregate):
+    """What its generate-py-spy-report shows, by its own functions."""
+    module = itwinai()
+    traces = module.read_stack_traces(pathlib.Path(path))
+    module.add_library_information(traces, library)
+    leaves = [trace[-1] for trace in traces]
+    if aggregate:
+        leaves = module.get_aggregated_paths(leaves)
+    leaves.sort(reverse=True)
+    total = sum(leaf.num_samples for leaf in leaves)
+    return [[leaf.name, leaf.path, leaf.line, leaf.library_function_name,
+             leaf.library_function_path, leaf.library_function_line,
+             "%.2f%% (%d)" % (100 * leaf.num_samples / total, leaf.num_samples)]
+            for leaf in leaves]
+
+
+FRAMES = """process 7:"sh -c python3";process 42:"python3 a.py";<module> (a.py:3);fit (torch/nn/m.py:4);mm (at.cpp:0) 5
+process 42:"python3 a.py";<module> (a.py:3);fit (torch/nn/m.py:4);back (torch/autograd.py:9);mm (at.cpp:0) 7
+process 42:"python3 a.py";<module> (a.py:3);main (a.py:9);mm (at.cpp:0) 5
+process 42:"python3 a.py";<module> (a.py:3) 9
+<module> (a.py:3);_find_and_load (<frozen importlib._bootstrap>:1027) 2
+<module> (a.py:3);_find_and_load (<frozen importlib._bootstrap>:1030) 1
+fit (torch/nn/m.py:5) 11
+"""
+
+
+@test(modes=("root",))
+def as_itwinai(context):
+    """--library is itwinai's own table, row by row, of our files, py-spy's and a made one."""
+    recorded(context)
+    target = busy(context)
+    context.bpfprof("record", "-F", HZ, "-d", "1", "-p", target.pid, "--native", "-o",
+                    "n.raw").expect(0)
+    with open(context.path("made.raw"), "w", encoding="utf-8") as file:
+        file.write(FRAMES)
+    context.spawn([py_spy(), "record", "-p", target.pid, "-f", "raw", "-o", context.path("p.raw"),
+                   "-d", "2", "-r", "100"], plain=True).wait(timeout=60)
+    most = 0
+    for name, library in (("x.raw", "busy"), ("n.raw", "busy.py"), ("n.raw", "libpython"),
+                          ("p.raw", "threading"), ("made.raw", "torch"), ("made.raw", "autograd"),
+                          ("made.raw", "built"), ("made.raw", "nobody")):
+        for more in ([], ["--aggregate-leaf"]):
+            text = report(context, name, "--library", library, *more, "--rows", "0")
+            ours = [[cell.strip() for cell in line.split(" | ")] for line in text.splitlines()[2:]]
+            theirs = their_rows(context.path(name), library, bool(more))
+            check(ours == theirs, "%s, %s: %s, not %s" % (name, library, ours, theirs))
+            most = max(most, len(ours))
+    check(most > 10, "at most %d rows" % most)
+    context.note(report(context, "n.raw", "--library", "busy", "--aggregate-leaf", "--rows", "3"))
+    # The same out of a pprof: of Python frames as in the .raw of the same recording.
+    check(report(context, "x.pb.gz", "--library", "busy", "--aggregate-leaf") ==
+          report(context, "x.raw", "--library", "busy", "--aggregate-leaf"), "pprof: others")
+
+
+@test(modes=("root",))
+def source_lines(context):
+    """--lines puts the samples beside their lines, and says when it is another source."""
+    recorded(context)
+    stacks = [(frames[1:], count) for frames, count in folded(context, "x.folded")]
+    own, total = collections.Counter(), collections.Counter()
+    for frames, count in stacks:
+        lines = [re.search(r"\((\w+\.py):(\d+)\)$", frame) for frame in frames]
+        lines = [(match[1], int(match[2])) for match in lines if match]
+        own[lines[-1] if lines else None] += count
+        for line in set(lines):
+            total[line] += count
+    text = report(context, "x.folded", "--lines", context.path("busy.py"))
+    source = BUSY.split("\n")
+    shown = {}
+    for line in text.splitlines()[3:]:
+        cells = [line[:11], line[21:32], line[41:48], line[48:]]
+        shown[int(cells[2])] = ([int(cell) if cell.strip() else 0 for cell in cells[:2]], cells[3])
+    context.note(text)
+    for number, (counts, code) in shown.items():
+        check(counts == [own["busy.py", number], total["busy.py", number]],
+              "line %d: %s, not %d %d" % (number, counts, own["busy.py", number],
+                                          total["busy.py", number]))
+        check(code.strip() == source[number - 1].strip(), "line %d: %s" % (number, code))
+    check(len(shown) == len(BUSY.splitlines()), "not all lines: %s" % text)
+    check(sum(counts[0] for counts, _ in shown.values()) > 100, text)
+    # By its full name in the pprof, from another folder.
+    check("burn(20000)" in report(context, context.path("x.pb.gz"), "--lines", "busy.py", cwd="/"),
+          "not found")
+    with open(context.path("busy.py"), "w", encoding="utf-8") as file:
+        file.write("#\n" * 5)
+    done = context.bpfprof("report", "x.pb.gz", "--lines", "busy.py").expect(0)
+    said = done.err.decode()
+    check("changed after" in said and "not the source" in said, said)
+    said = one_sentence(context.bpfprof("report", "x.pb.gz", "--lines", "other.py").expect(1))
+    check("other.py" in said, said)

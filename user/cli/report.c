@@ -17,8 +17,7 @@
 
 #define CHUNK_BYTES 65536
 
-/* All of it. 0, -E2BIG, -ENOMEM, or what reading says. */
-static int read_all(int fd, struct buf *dst)
+int report_load_fd(struct buf *dst, int fd)
 {
 	char chunk[CHUNK_BYTES];
 	ssize_t got;
@@ -41,9 +40,9 @@ int report_load(struct buf *dst, const char *path)
 	__cleanup(close_fd) int opened = -1;
 
 	if (!strcmp(path, "-"))
-		return read_all(STDIN_FILENO, dst);
+		return report_load_fd(dst, STDIN_FILENO);
 	opened = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	return opened < 0 ? -errno : read_all(opened, dst);
+	return opened < 0 ? -errno : report_load_fd(dst, opened);
 }
 
 int report_print(const struct buf *text, int err)

@@ -26,6 +26,7 @@ struct report_input {
 void report_file_name(struct buf *dst, const char *path);
 /* All of a file, or of standard input for "-". 0, -E2BIG past dst's maximum, -ENOMEM, or why it cannot be read. */
 int report_load(struct buf *dst, const char *path);
+int report_load_fd(struct buf *dst, int fd); /* the same of an open one */
 /* To standard output. err: what making the text said. An exit status. */
 int report_print(const struct buf *text, int err);
 
@@ -38,6 +39,9 @@ int report_input_group(struct report_input *input, enum tally_by by);
 /* All of -o. An exit status. */
 int report_write(const struct report_options *options, const struct profile *profile,
 		 const struct output_options *how);
+
+/* --lines, to standard output. An exit status. */
+int report_lines(const struct report_options *options, const struct profile *profile);
 
 int report_diff_run(const struct report_options *options);
 int report_nccl_run(const struct report_options *options);

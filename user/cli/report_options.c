@@ -28,6 +28,9 @@ enum key {
 	KEY_THREADS,
 	KEY_DIFF,
 	KEY_PER,
+	KEY_LIBRARY,
+	KEY_AGGREGATE_LEAF,
+	KEY_LINES,
 };
 
 /* Parsing in progress: outputs get their formats once all flags are known. */
@@ -151,6 +154,18 @@ static int take_of_profiles(struct parse *parse, int key, const char *value, str
 		parse->profiles_only = "--diff";
 		options->diff = true;
 		return 0;
+	case KEY_LIBRARY:
+		parse->profiles_only = "--library";
+		return *value ? value_string(&options->library, value)
+			      : reason(why, "must name a library");
+	case KEY_AGGREGATE_LEAF:
+		parse->profiles_only = "--aggregate-leaf";
+		options->aggregate_leaf = true;
+		return 0;
+	case KEY_LINES:
+		parse->profiles_only = "--lines";
+		return *value ? value_string(&options->lines, value)
+			      : reason(why, "must name a source file");
 	case KEY_PER:
 		parse->profiles_only = "--per";
 		return take_per(parse, value, why);
@@ -208,6 +223,14 @@ static const struct flag flags[] = {
 	  "compare per second, rank (and second), process (and\nsecond), or share of all (rank if "
 	  "both files have such,\nelse second; share if they do not say how long they took)",
 	  false },
+	{ KEY_LIBRARY, 0, 0, "library", "NAME",
+	  "innermost functions of each stack, and the innermost\none whose path has NAME, as "
+	  "itwinai's\ngenerate-py-spy-report has them",
+	  false },
+	{ KEY_AGGREGATE_LEAF, 0, 0, "aggregate-leaf", NULL,
+	  "with --library: equal ones of different stacks are one", false },
+	{ KEY_LINES, 0, 0, "lines", "FILE", "this source file with the samples of each line",
+	  false },
 	{ KEY_NCCL, 0, 0, "nccl", NULL,
 	  "ranks of communicators side by side, from files of gpu\n--once --json", false },
 };
@@ -241,6 +264,13 @@ static int check(struct parse *parse, struct buf *error)
 		return reason(error, "--by: with -o it must be process, rank, task or pod");
 	if (options->diff && options->nr_files != 2)
 		return reason(error, "--diff: compares two files, first the one from before");
+	if (options->diff + (options->library != NULL) + (options->lines != NULL) > 1)
+		return reason(error, "--diff, --library, --lines: one of them at a time");
+	if ((options->library || options->lines) &&
+	    (options->record.nr_outputs || options->by != TALLY_FUNCTION))
+		return reason(error, "--library, --lines: go with neither -o nor --by");
+	if (options->aggregate_leaf && !options->library)
+		return reason(error, "--aggregate-leaf: goes with --library");
 	if (parse->has_per && !options->diff)
 		return reason(error, "--per: goes with --diff");
 	err = record_formats_choose(&options->record, parse->format, error);
@@ -276,6 +306,8 @@ void report_options_fini(struct report_options *options)
 		free(options->files[i]);
 	free(options->files);
 	free(options->sample_type);
+	free(options->library);
+	free(options->lines);
 	record_options_fini(&options->record);
 }
 

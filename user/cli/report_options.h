@@ -23,6 +23,9 @@ struct report_options {
 	struct record_options record; /* files to write, how; else a table is printed */
 	enum tally_by by;
 	bool by_total; /* the table's order */
+	char *library; /* itwinai's table, of leaves under this; or NULL */
+	bool aggregate_leaf;
+	char *lines; /* a source file, to be printed with its samples; or NULL */
 	char *sample_type; /* of a pprof; NULL: its default */
 };
 

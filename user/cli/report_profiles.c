@@ -14,6 +14,7 @@
 #include "base/strtab.h"
 #include "cli/command.h"
 #include "cli/report_options.h"
+#include "output/leaf_report.h"
 #include "output/output.h"
 #include "output/profile_report.h"
 #include "profile/grouping.h"
@@ -167,6 +168,20 @@ static int print_table(const struct report_options *options, const struct profil
 	return report_print(&text, profile_report(&text, profile, &how));
 }
 
+static int print_leaves(const struct report_options *options, const struct report_input *input)
+{
+	const struct leaf_report_options how = {
+		.library = options->library,
+		.aggregate = options->aggregate_leaf,
+		.native = options->record.native || input->read.raw_only,
+		.rows = options->rows,
+	};
+	__cleanup(buf_fini) struct buf text;
+
+	buf_init(&text, REPORT_TEXT_BYTES);
+	return report_print(&text, leaf_report(&text, &input->profile, &how));
+}
+
 static int write_files(const struct report_options *options, const struct profile *profile)
 {
 	const struct output_options how = {
@@ -178,6 +193,17 @@ static int write_files(const struct report_options *options, const struct profil
 	return report_write(options, profile, &how);
 }
 
+static int print_or_write(const struct report_options *options, const struct report_input *input)
+{
+	if (options->library)
+		return print_leaves(options, input);
+	if (options->lines)
+		return report_lines(options, &input->profile);
+	if (options->record.nr_outputs)
+		return write_files(options, &input->profile);
+	return print_table(options, &input->profile);
+}
+
 int report_profiles_run(const struct report_options *options)
 {
 	struct report_input input;
@@ -187,8 +213,7 @@ int report_profiles_run(const struct report_options *options)
 	if (!err)
 		err = report_input_group(&input, options->by);
 	if (!err)
-		status = options->record.nr_outputs ? write_files(options, &input.profile)
-						    : print_table(options, &input.profile);
+		status = print_or_write(options, &input);
 	report_input_fini(&input);
 	return status;
 }

@@ -100,6 +100,10 @@ struct profile_location;
 void frame_text(struct buf *dst, const struct profile *profile,
 		const struct profile_location *location);
 
+/* The same as .raw shows it, `NAME (PATH:LINE)`; nothing of what it leaves out. */
+void raw_frame(struct buf *dst, const struct profile *profile,
+	       const struct profile_location *location, bool native);
+
 /* The run's last words: top functions by own and total time, then per process lines. */
 void top_text(struct buf *dst, const struct profile *profile, size_t rows);
 
