@@ -10,8 +10,11 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "output/leaf_report.h"
 #include "output/output.h"
+#include "output/profile_diff.h"
 #include "output/profile_report.h"
+#include "output/source_report.h"
 #include "profile/grouping.h"
 #include "profile/profile_read.h"
 
@@ -69,6 +72,54 @@ static inline void write_all(const struct profile *profile)
 	}
 }
 
+/* The other tables; what it says is made up of names of the profile itself. */
+static inline void report_all(const struct profile *profile)
+{
+	static const char source[] = "def f():\n\treturn 1\n\n# end\n";
+	const struct leaf_report_options leaves = { .library = "a", .native = true, .rows = 10 };
+	const char *files[4];
+	struct buf text;
+	uint64_t odd;
+	int nr, i;
+
+	buf_init(&text, 64 << 20);
+	if (leaf_report(&text, profile, &leaves))
+		abort();
+	nr = source_files(profile, "a.py", files, 4);
+	for (i = 0; i < nr && i < 4; i++)
+		if (source_report(&text, profile, files[i], source, sizeof(source) - 1, &odd))
+			abort();
+	check_text(&text);
+	buf_fini(&text);
+}
+
+static inline void diff_all(const struct profile *profile)
+{
+	static const char *const names[] = { "a", "b" };
+	const struct profile_diff_options options = { .rows = 10 };
+	struct output_options how = { .title = "t", .caption = "c" };
+	struct profile_diff diff;
+	struct profile joined;
+	struct buf text;
+	char *written;
+	size_t len;
+	FILE *out;
+
+	if (profile_diff_init(&diff, profile, profile, names, DIFF_PER_AUTO))
+		return;
+	buf_init(&text, 64 << 20);
+	if (profile_diff_text(&text, &diff, &options) || profile_diff_join(&diff, &joined))
+		abort();
+	check_text(&text);
+	buf_fini(&text);
+	how.diff = &diff.numbers;
+	out = open_memstream(&written, &len);
+	if (!out || html_write(out, &joined, &how) || svg_write(out, &joined, &how) || fclose(out))
+		abort();
+	free(written);
+	profile_fini(&joined);
+}
+
 static inline int fuzz_profile(const char *path, const uint8_t *data, size_t size)
 {
 	struct profile_report_options options = { .rows = 10 };
@@ -96,6 +147,8 @@ static inline int fuzz_profile(const char *path, const uint8_t *data, size_t siz
 			check_text(&text);
 			buf_fini(&text);
 		}
+		report_all(&profile);
+		diff_all(&profile);
 		write_all(&profile);
 		profile_fini(&profile);
 	}

@@ -365,3 +365,54 @@ Test(profile_read, unpacked, .init = setup, .fini = teardown)
 	unlink(path);
 	cr_expect_eq(finish()->samples[0].count, 3);
 }
+
+/* Time that threads waited, bytes: what is drawn is as wide as these, whatever the samples. */
+Test(profile_read, weights, .init = setup, .fini = teardown)
+{
+	static const struct {
+		const char *type, *unit;
+		uint64_t per_sample; /* of 10 ms */
+	} cases[] = { { "wall", "nanoseconds", 10000 }, { "inuse_space", "bytes", 10000000 } };
+	struct profile *profile;
+	char *text, line[64];
+	size_t i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		profile = made_golden();
+		profile->value.type = strtab_add(profile->strings, cases[i].type);
+		profile->value.unit = strtab_add(profile->strings, cases[i].unit);
+		profile->hz = 0;
+		expect_same(pprof_write, profile, "x.pb.gz", NULL);
+		text = made_text(folded_write, &result, NULL, NULL);
+		snprintf(line, sizeof(line), "dd;[kernel]_[k];ksys_write_[k] %llu\n",
+			 5ULL * cases[i].per_sample);
+		cr_expect(strstr(text, line), "%s", text);
+		free(text);
+		made_free(profile);
+		teardown();
+		setup();
+	}
+}
+
+/* Values of calls that this version does not know are left out, and those of older files are 0. */
+Test(profile_read, fewer_call_values, .init = setup, .fini = teardown)
+{
+	/* calls, blocked, other; texts; one function, one sample: 3, 1000, 7 */
+	static const char data[] =
+		"\x0a\x04\x08\x01\x10\x02\x0a\x04\x08\x03\x10\x04\x0a\x04\x08\x05\x10\x02"
+		"\x22\x06\x08\x01\x22\x02\x08\x01\x2a\x04\x08\x01\x10\x05"
+		"\x12\x09\x0a\x01\x01\x12\x04\x03\xe8\x07\x07"
+		"\x32\0\x32\x05"
+		"calls\x32\x05"
+		"count\x32\x07"
+		"blocked\x32\x0bnanoseconds\x32\x05other";
+
+	cr_assert_eq(profile_read_add(&filled, "x", data, sizeof(data) - 1, &why), 0, "%s",
+		     why.data);
+	finish();
+	cr_assert_eq(result.nr_samples, 1);
+	cr_expect_eq(result.call_values[0][PROFILE_CALLS], 3);
+	cr_expect_eq(result.call_values[0][PROFILE_BLOCKED_NS], 1000);
+	cr_expect_eq(result.call_values[0][PROFILE_MOVED_BYTES], 0);
+	cr_expect_eq(result.locations[0].kind, LOCATION_CALL);
+}

@@ -10,6 +10,7 @@
 #include "cli/options.h"
 #include "cli/values.h"
 #include "profile/gpu_read.h"
+#include "profile/profile_read.h"
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 #define ROWS_DEFAULT 64
@@ -54,8 +55,8 @@ static int take_file(struct report_options *options, const char *value, struct b
 
 	if (!*value)
 		return reason(why, "must name a file");
-	if (options->nr_files >= GPU_READ_FILES)
-		return reason(why, "at most 1024 files are read");
+	if (options->nr_files >= PROFILE_READ_FILES)
+		return reason(why, "at most 16384 files are read");
 	for (i = 0; !strcmp(value, "-") && i < options->nr_files; i++)
 		if (!strcmp(options->files[i], "-"))
 			return reason(why, "standard input is read once");
@@ -253,6 +254,8 @@ static int check(struct parse *parse, struct buf *error)
 		buf_printf(error, "%s: does not go with --nccl", parse->profiles_only);
 		return -EINVAL;
 	}
+	if (options->nccl && options->nr_files > GPU_READ_FILES)
+		return reason(error, "--nccl: at most 1024 files are read");
 	if (options->nccl && !options->nr_files)
 		return reason(error, "--nccl: which files? bpfprof gpu --once --json writes them");
 	if (!options->nr_files)

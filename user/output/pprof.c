@@ -230,19 +230,11 @@ static void write_cpu_types(struct pprof *w)
 /* No period: each call is counted. */
 static void write_call_types(struct pprof *w)
 {
-	static const struct {
-		const char *type, *unit;
-	} types[PROFILE_NR_CALL_VALUES] = {
-		[PROFILE_CALLS] = { "calls", "count" },
-		[PROFILE_BLOCKED_NS] = { "blocked", "nanoseconds" },
-		[PROFILE_MOVED_BYTES] = { "moved", "bytes" },
-		[PROFILE_ALLOCATED_BYTES] = { "allocated", "bytes" },
-		[PROFILE_INUSE_BYTES] = { "inuse", "bytes" },
-	};
 	size_t i;
 
 	for (i = 0; i < PROFILE_NR_CALL_VALUES; i++)
-		write_value_type(w, PROFILE_SAMPLE_TYPE, types[i].type, types[i].unit);
+		write_value_type(w, PROFILE_SAMPLE_TYPE, profile_call_types[i].type,
+				 profile_call_types[i].unit);
 	write_number(w, PROFILE_DEFAULT_SAMPLE_TYPE, string_index(w, "calls", ""));
 }
 

@@ -14,14 +14,6 @@
 
 #define AMOUNT_WIDTH 11
 
-bool profile_is_time(const struct profile *profile)
-{
-	if (profile->value.only_counts)
-		return false;
-	return !profile->value.unit ||
-	       !strcmp(strtab_get(profile->strings, profile->value.unit), "nanoseconds");
-}
-
 const char *profile_what(const struct profile *profile)
 {
 	if (profile->value.only_counts)
@@ -29,7 +21,7 @@ const char *profile_what(const struct profile *profile)
 	return profile->value.type ? strtab_get(profile->strings, profile->value.type) : "cpu";
 }
 
-uint64_t profile_weight(const struct profile *profile, const struct tally_numbers *numbers)
+uint64_t numbers_weight(const struct profile *profile, const struct tally_numbers *numbers)
 {
 	return profile->value.only_counts ? numbers->count : numbers->value;
 }
@@ -45,7 +37,7 @@ void profile_amount(struct buf *dst, const struct profile *profile,
 	else if (!profile->value.only_counts && !strcmp(unit, "bytes"))
 		buf_add_str(dst, units_bytes(text, numbers->value));
 	else
-		buf_printf(dst, "%" PRIu64, profile_weight(profile, numbers));
+		buf_printf(dst, "%" PRIu64, numbers_weight(profile, numbers));
 }
 
 static double percent(uint64_t part, uint64_t whole)
@@ -64,10 +56,10 @@ static int compare_rows(const void *a, const void *b, void *arg)
 {
 	const struct tally_row *x = a, *y = b;
 	const struct order *order = arg;
-	uint64_t own_x = profile_weight(order->profile, &x->own),
-		 own_y = profile_weight(order->profile, &y->own);
-	uint64_t total_x = profile_weight(order->profile, &x->total),
-		 total_y = profile_weight(order->profile, &y->total);
+	uint64_t own_x = numbers_weight(order->profile, &x->own),
+		 own_y = numbers_weight(order->profile, &y->own);
+	uint64_t total_x = numbers_weight(order->profile, &x->total),
+		 total_y = numbers_weight(order->profile, &y->total);
 
 	if (order->by_total && total_x != total_y)
 		return total_x > total_y ? -1 : 1;
@@ -87,7 +79,7 @@ static void add_cell(struct buf *dst, const struct profile *profile,
 	buf_init(&text, 64);
 	profile_amount(&text, profile, numbers);
 	buf_printf(dst, "%*s  %5.1f%%  ", AMOUNT_WIDTH, text.data ? text.data : "",
-		   percent(profile_weight(profile, numbers), profile_weight(profile, &tally->all)));
+		   percent(numbers_weight(profile, numbers), numbers_weight(profile, &tally->all)));
 	buf_fini(&text);
 }
 
@@ -122,8 +114,8 @@ static void add_row(struct buf *dst, const struct profile *profile, const struct
 	buf_add_str(dst, strtab_get(tally->names, row->name));
 	if (row->hottest)
 		buf_printf(dst, "  (%.0f%% of it in %s)",
-			   percent(profile_weight(profile, &row->hottest_own),
-				   profile_weight(profile, &row->own)),
+			   percent(numbers_weight(profile, &row->hottest_own),
+				   numbers_weight(profile, &row->own)),
 			   strtab_get(tally->names, row->hottest));
 	buf_add_char(dst, '\n');
 }

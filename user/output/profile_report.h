@@ -27,9 +27,8 @@ int profile_report(struct buf *dst, const struct profile *profile,
 void profile_amount(struct buf *dst, const struct profile *profile,
 		    const struct tally_numbers *numbers);
 /* What that is compared by. */
-uint64_t profile_weight(const struct profile *profile, const struct tally_numbers *numbers);
+uint64_t numbers_weight(const struct profile *profile, const struct tally_numbers *numbers);
 /* "cpu", "off_cpu", ..., "samples": what is counted. */
 const char *profile_what(const struct profile *profile);
-bool profile_is_time(const struct profile *profile);
 
 #endif

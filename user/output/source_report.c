@@ -101,7 +101,7 @@ static void count_lines(const struct profile *profile, uint32_t file, struct lin
 static void add_cell(struct buf *dst, const struct profile *profile,
 		     const struct tally_numbers *numbers, uint64_t all)
 {
-	uint64_t weight = profile_weight(profile, numbers);
+	uint64_t weight = numbers_weight(profile, numbers);
 	struct buf text;
 
 	if (!weight) {
@@ -144,7 +144,7 @@ static void add_lines(struct buf *dst, const struct profile *profile, const stru
 		      uint64_t *ret_odd)
 {
 	const char *end = text + len, *next;
-	uint64_t whole = profile_weight(profile, all), weight;
+	uint64_t whole = numbers_weight(profile, all), weight;
 	uint32_t number;
 
 	*ret_odd = 0;
@@ -152,7 +152,7 @@ static void add_lines(struct buf *dst, const struct profile *profile, const stru
 		next = memchr(text, '\n', (size_t)(end - text));
 		if (!next)
 			next = end;
-		weight = profile_weight(profile, &lines[number].total);
+		weight = numbers_weight(profile, &lines[number].total);
 		if (is_idle(text, (size_t)(next - text)))
 			*ret_odd += weight;
 		add_cell(dst, profile, &lines[number].own, whole);
@@ -162,7 +162,7 @@ static void add_lines(struct buf *dst, const struct profile *profile, const stru
 		buf_add_char(dst, '\n');
 	}
 	for (; number < MAX_LINES; number++)
-		*ret_odd += profile_weight(profile, &lines[number].total);
+		*ret_odd += numbers_weight(profile, &lines[number].total);
 }
 
 int source_report(struct buf *dst, const struct profile *profile, const char *file,

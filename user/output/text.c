@@ -338,8 +338,10 @@ const char *flame_unit(const struct profile *profile)
 		return "call";
 	if (profile->value.only_counts)
 		return "sample";
-	if (!*unit || !strcmp(unit, "nanoseconds"))
+	if (!profile->value.type)
 		return NULL;
+	if (profile_is_time(profile))
+		return "microsecond";
 	return !strcmp(unit, "bytes") ? "byte" : "unit";
 }
 

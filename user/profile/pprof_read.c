@@ -3,67 +3,19 @@
  * pprof's profile.proto. Its fields come in any order, ours with the texts last, so it is walked
  * four times: texts and numbers, then what frames refer to, then frames, then samples.
  */
+#include "profile/pprof_reading.h"
+
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/map.h"
 #include "base/strtab.h"
 #include "profile/pprof_fields.h"
-#include "profile/pprof_labels.h"
-#include "profile/profile_reading.h"
-#include "profile/wire.h"
 
-#define MAX_TYPES 16
-#define MAX_COMMENTS 1024
-#define MAX_ENTRIES (1U << 22) /* texts, functions, frames: each */
 #define MAX_DEPTH 65536
-#define MAX_MAPPINGS 65536
 
-struct value_type {
-	uint64_t type, unit; /* texts of the file */
-};
-
-struct function {
-	uint32_t name, system_name, file, start_line;
-};
-
-struct range {
-	uint32_t first, nr;
-};
-
-struct pprof {
-	struct profile_read *read;
-	const char *path;
-	struct buf *why;
-	struct wire_span whole;
-	const uint8_t *field; /* that is being read: where it began */
-	struct vec texts; /* uint32_t, ours, by the file's numbers */
-	struct value_type types[MAX_TYPES];
-	size_t nr_types;
-	uint64_t comments[MAX_COMMENTS];
-	size_t nr_comments;
-	uint64_t default_type, time_ns, duration_ns, period;
-	size_t value_at, count_at; /* of the values of a sample */
-	uint64_t scale; /* of the value */
-	bool has_count, is_calls, has_main;
-	uint32_t main_name; /* of the first mapping, the program itself */
-	struct map mappings_by_id, functions_by_id, frames_by_id;
-	struct vec functions; /* struct function */
-	struct vec mappings; /* uint32_t, of the builder */
-	struct vec frames; /* struct range of locations */
-	struct vec locations; /* uint32_t, of the builder */
-	struct vec stack; /* uint32_t, of one sample */
-	struct pprof_labels labels;
-	struct profile_read_file file;
-};
-
-#define AT(vec, type, index) ((type *)(vec).data)[index]
-
-static int malformed(struct pprof *p, const char *what)
+int pprof_malformed(struct pprof *p, const char *what)
 {
 	if (!p->why->len)
 		buf_printf(p->why, "no pprof, or a damaged one: %s at byte %zu of %zu", what,
@@ -72,7 +24,7 @@ static int malformed(struct pprof *p, const char *what)
 	return -EBADMSG;
 }
 
-static int too_many(struct pprof *p, const char *what, uint32_t most)
+int pprof_too_many(struct pprof *p, const char *what, uint32_t most)
 {
 	buf_printf(p->why, "it has more than %u %s", most, what);
 	return -E2BIG;
@@ -89,20 +41,20 @@ static int walk(struct pprof *p, int (*take)(struct pprof *p, const struct wire_
 		p->field = left.at;
 		got = wire_next(&left, &field);
 		if (got <= 0)
-			return got ? malformed(p, "no field") : 0;
+			return got ? pprof_malformed(p, "no field") : 0;
 		err = take(p, &field);
 		if (err == -EBADMSG)
-			return malformed(p, "an unusable field");
+			return pprof_malformed(p, "an unusable field");
 		if (err)
 			return err;
 	}
 }
 
-static int text_of(struct pprof *p, uint64_t index, uint32_t *ret)
+int pprof_text(struct pprof *p, uint64_t index, uint32_t *ret)
 {
 	if (index >= p->texts.nr && index)
-		return malformed(p, "a text that is not there");
-	*ret = index ? AT(p->texts, uint32_t, index) : 0;
+		return pprof_malformed(p, "a text that is not there");
+	*ret = index ? PPROF_AT(p->texts, uint32_t, index) : 0;
 	return 0;
 }
 
@@ -112,18 +64,18 @@ static int text_add(struct pprof *p, const struct wire_field *field)
 
 	if (!field->has_bytes)
 		return -EBADMSG;
-	if (p->texts.nr >= MAX_ENTRIES)
-		return too_many(p, "texts", MAX_ENTRIES);
+	if (p->texts.nr >= PPROF_MAX_ENTRIES)
+		return pprof_too_many(p, "texts", PPROF_MAX_ENTRIES);
 	if (vec_reserve(&p->read->builder.budget, &p->texts, 1, sizeof(uint32_t)))
 		return -E2BIG;
-	AT(p->texts, uint32_t, p->texts.nr++) =
+	PPROF_AT(p->texts, uint32_t, p->texts.nr++) =
 		strtab_add_len(p->read->builder.strings, (const char *)field->bytes.at, len);
 	return 0;
 }
 
 static int type_add(struct pprof *p, struct wire_span span)
 {
-	struct value_type type = { 0 };
+	struct pprof_type type = { 0 };
 	struct wire_field field;
 	int got;
 
@@ -133,10 +85,10 @@ static int type_add(struct pprof *p, struct wire_span span)
 		else if (field.number == VALUE_TYPE_UNIT)
 			type.unit = field.value;
 	}
-	if (!got && p->nr_types < MAX_TYPES)
+	if (!got && p->nr_types < PPROF_MAX_TYPES)
 		p->types[p->nr_types++] = type;
 	else if (!got)
-		return too_many(p, "sample types", MAX_TYPES);
+		return pprof_too_many(p, "sample types", PPROF_MAX_TYPES);
 	return got;
 }
 
@@ -160,7 +112,7 @@ static int take_head(struct pprof *p, const struct wire_field *field)
 		p->default_type = field->value;
 		break;
 	case PROFILE_COMMENT:
-		if (!field->has_bytes && p->nr_comments < MAX_COMMENTS)
+		if (!field->has_bytes && p->nr_comments < PPROF_MAX_COMMENTS)
 			p->comments[p->nr_comments++] = field->value;
 		break;
 	default:
@@ -173,7 +125,7 @@ static int take_head(struct pprof *p, const struct wire_field *field)
 static const char *word(struct pprof *p, uint64_t index)
 {
 	return index < p->texts.nr
-		       ? strtab_get(p->read->builder.strings, AT(p->texts, uint32_t, index))
+		       ? strtab_get(p->read->builder.strings, PPROF_AT(p->texts, uint32_t, index))
 		       : "";
 }
 
@@ -227,16 +179,18 @@ static void choose_count(struct pprof *p)
 		}
 }
 
+/* Ours of the GPU begin with calls; an older one may have fewer values of them. */
 static bool is_of_calls(struct pprof *p)
 {
-	static const char *const types[PROFILE_NR_CALL_VALUES] = { "calls", "blocked", "moved",
-								   "allocated", "inuse" };
-	size_t i;
+	size_t i, k;
 
-	for (i = 0; i < PROFILE_NR_CALL_VALUES && p->nr_types == PROFILE_NR_CALL_VALUES; i++)
-		if (strcmp(word(p, p->types[i].type), types[i]))
-			return false;
-	return p->nr_types == PROFILE_NR_CALL_VALUES;
+	for (i = 0; i < PROFILE_NR_CALL_VALUES; i++) {
+		for (k = 0; k < p->nr_types && profile_call_types[i].type; k++)
+			if (!strcmp(word(p, p->types[k].type), profile_call_types[i].type))
+				break;
+		p->call_at[i] = profile_call_types[i].type ? k : p->nr_types;
+	}
+	return !p->call_at[PROFILE_CALLS] && p->call_at[PROFILE_BLOCKED_NS] == 1;
 }
 
 static int take_types(struct pprof *p)
@@ -247,7 +201,7 @@ static int take_types(struct pprof *p)
 	int err;
 
 	if (!p->nr_types)
-		return malformed(p, "no sample type");
+		return pprof_malformed(p, "no sample type");
 	err = choose_value(p);
 	if (err)
 		return err;
@@ -265,270 +219,28 @@ static int take_types(struct pprof *p)
 		return 0;
 	}
 	value->type = strtab_add(strings, type);
-	if (!p->has_count || (!p->scale && !p->is_calls && p->count_at != p->value_at))
+	if (!p->has_count)
 		value->count_type = value->type;
 	value->unit = strtab_add(strings, p->scale ? "nanoseconds" : unit);
 	return 0;
 }
 
-static uint32_t base_name(struct strtab *strings, uint32_t path)
-{
-	const char *text = strtab_get(strings, path), *slash = strrchr(text, '/');
-
-	return slash ? strtab_add(strings, slash + 1) : path;
-}
-
-static int mapping_add(struct pprof *p, struct wire_span span)
-{
-	struct profile_mapping mapping = { 0 };
-	uint64_t id = 0, path = 0, build_id = 0;
-	struct wire_field field;
-	uint32_t index;
-	int got, err;
-
-	while ((got = wire_next(&span, &field)) > 0) {
-		switch (field.number) {
-		case MAPPING_ID:
-			id = field.value;
-			break;
-		case MAPPING_START:
-			mapping.start = field.value;
-			break;
-		case MAPPING_LIMIT:
-			mapping.limit = field.value;
-			break;
-		case MAPPING_OFFSET:
-			mapping.off = field.value;
-			break;
-		case MAPPING_FILENAME:
-			path = field.value;
-			break;
-		case MAPPING_BUILD_ID:
-			build_id = field.value;
-			break;
-		case MAPPING_HAS_FUNCTIONS:
-			mapping.has_functions = field.value;
-			break;
-		default:
-			break;
-		}
-	}
-	if (got)
-		return got;
-	err = text_of(p, path, &mapping.path);
-	if (!err)
-		err = text_of(p, build_id, &mapping.build_id);
-	if (!err && p->mappings.nr >= MAX_MAPPINGS)
-		err = too_many(p, "mappings", MAX_MAPPINGS);
-	if (!err)
-		err = profile_builder_mapping(&p->read->builder, &mapping, &index);
-	if (!err)
-		err = vec_reserve(&p->read->builder.budget, &p->mappings, 1, sizeof(uint32_t));
-	if (err)
-		return err;
-	if (!p->has_main)
-		p->main_name = base_name(p->read->builder.strings, mapping.path);
-	p->has_main = true;
-	AT(p->mappings, uint32_t, p->mappings.nr) = index;
-	return map_set(&p->mappings_by_id, id, (uint32_t)p->mappings.nr++);
-}
-
-static int function_add(struct pprof *p, struct wire_span span)
-{
-	uint64_t id = 0, name = 0, system_name = 0, file = 0, start_line = 0;
-	struct function function;
-	struct wire_field field;
-	int got, err;
-
-	while ((got = wire_next(&span, &field)) > 0) {
-		switch (field.number) {
-		case FUNCTION_ID:
-			id = field.value;
-			break;
-		case FUNCTION_NAME:
-			name = field.value;
-			break;
-		case FUNCTION_SYSTEM_NAME:
-			system_name = field.value;
-			break;
-		case FUNCTION_FILENAME:
-			file = field.value;
-			break;
-		case FUNCTION_START_LINE:
-			start_line = field.value;
-			break;
-		default:
-			break;
-		}
-	}
-	if (got)
-		return got;
-	err = text_of(p, name, &function.name);
-	if (!err)
-		err = text_of(p, system_name, &function.system_name);
-	if (!err)
-		err = text_of(p, file, &function.file);
-	if (!err && p->functions.nr >= MAX_ENTRIES)
-		err = too_many(p, "functions", MAX_ENTRIES);
-	if (!err)
-		err = vec_reserve(&p->read->builder.budget, &p->functions, 1, sizeof(function));
-	if (err)
-		return err;
-	function.start_line = start_line <= UINT32_MAX ? (uint32_t)start_line : 0;
-	if (!function.name)
-		function.name = function.system_name;
-	AT(p->functions, struct function, p->functions.nr) = function;
-	return map_set(&p->functions_by_id, id, (uint32_t)p->functions.nr++);
-}
-
-static int take_referred(struct pprof *p, const struct wire_field *field)
-{
-	if (field->number == PROFILE_MAPPING)
-		return mapping_add(p, field->bytes);
-	if (field->number == PROFILE_FUNCTION)
-		return function_add(p, field->bytes);
-	return 0;
-}
-
-/* Names a frame that has no function: as ours are, by the file and the place in it. */
-static void name_place(struct pprof *p, struct profile_location *location)
-{
-	struct strtab *strings = p->read->builder.strings;
-	const struct profile_mapping *mapping = p->read->builder.mappings.items.data;
-	const char *file = "", *slash;
-	uint64_t rva = location->address;
-	char name[300];
-
-	if (location->mapping) {
-		mapping += location->mapping - 1;
-		file = strtab_get(strings, mapping->path);
-		if (rva >= mapping->start && (rva < mapping->limit || !mapping->limit))
-			rva = rva - mapping->start + mapping->off;
-	}
-	slash = strrchr(file, '/');
-	file = slash && slash[1] ? slash + 1 : file;
-	snprintf(name, sizeof(name), "%.255s+0x%" PRIx64, *file ? file : "unknown", rva);
-	location->name = location->system_name = strtab_add(strings, name);
-}
-
-static int location_put(struct pprof *p, struct profile_location *location)
-{
-	uint32_t index;
-	int err;
-
-	if (!location->name)
-		name_place(p, location);
-	profile_read_kind(p->read, location);
-	if (!location->system_name)
-		location->system_name = location->name;
-	if (p->is_calls && location->kind == LOCATION_NATIVE && !location->mapping &&
-	    !location->address)
-		location->kind = LOCATION_CALL;
-	err = profile_builder_location(&p->read->builder, location, &index);
-	if (!err)
-		err = vec_reserve(&p->read->builder.budget, &p->locations, 1, sizeof(uint32_t));
-	if (!err)
-		AT(p->locations, uint32_t, p->locations.nr++) = index;
-	return err;
-}
-
-/* A frame's line; what was inlined there has others before it. */
-static int line_add(struct pprof *p, const struct profile_location *frame, struct wire_span span)
-{
-	const struct function *function;
-	struct profile_location location;
-	struct wire_field field;
-	uint64_t id = 0, line = 0;
-	uint32_t index;
-	int got;
-
-	while ((got = wire_next(&span, &field)) > 0) {
-		if (field.number == LINE_FUNCTION_ID)
-			id = field.value;
-		else if (field.number == LINE_LINE)
-			line = field.value;
-	}
-	if (got)
-		return got;
-	memcpy(&location, frame, sizeof(location)); /* padding, too */
-	location.line = line <= UINT32_MAX ? (uint32_t)line : 0;
-	if (id) {
-		if (!map_find(&p->functions_by_id, id, &index))
-			return malformed(p, "a function that is not there");
-		function = &AT(p->functions, struct function, index);
-		location.name = function->name;
-		location.system_name = function->system_name;
-		location.file = function->file;
-		location.start_line = function->start_line;
-	}
-	return location_put(p, &location);
-}
-
-static int mapping_find(struct pprof *p, uint64_t id, uint32_t *ret)
-{
-	uint32_t index;
-
-	if (!id)
-		return 0;
-	if (!map_find(&p->mappings_by_id, id, &index))
-		return malformed(p, "a mapping that is not there");
-	*ret = AT(p->mappings, uint32_t, index);
-	return 0;
-}
-
-static int take_frame(struct pprof *p, const struct wire_field *of)
-{
-	struct wire_span span = of->bytes, again = of->bytes;
-	struct profile_location frame;
-	struct wire_field field;
-	struct range range = { .first = (uint32_t)p->locations.nr };
-	uint64_t id = 0, mapping = 0;
-	int got, err;
-
-	if (of->number != PROFILE_LOCATION)
-		return 0;
-	memset(&frame, 0, sizeof(frame));
-	while ((got = wire_next(&span, &field)) > 0) {
-		if (field.number == LOCATION_ID)
-			id = field.value;
-		else if (field.number == LOCATION_MAPPING_ID)
-			mapping = field.value;
-		else if (field.number == LOCATION_ADDRESS)
-			frame.address = field.value;
-	}
-	err = got ? got : mapping_find(p, mapping, &frame.mapping);
-	if (!err && (p->frames.nr >= MAX_ENTRIES || p->locations.nr >= MAX_ENTRIES))
-		err = too_many(p, "frames", MAX_ENTRIES);
-	while (!err && wire_next(&again, &field) > 0)
-		if (field.number == LOCATION_LINE)
-			err = line_add(p, &frame, field.bytes);
-	if (!err && p->locations.nr == range.first)
-		err = location_put(p, &frame);
-	if (!err)
-		err = vec_reserve(&p->read->builder.budget, &p->frames, 1, sizeof(range));
-	if (err)
-		return err;
-	range.nr = (uint32_t)p->locations.nr - range.first;
-	AT(p->frames, struct range, p->frames.nr) = range;
-	return map_set(&p->frames_by_id, id, (uint32_t)p->frames.nr++);
-}
-
 static int frame_push(struct pprof *p, uint64_t id)
 {
-	struct range range;
+	struct pprof_range range;
 	uint32_t index;
 	int err;
 
 	if (!map_find(&p->frames_by_id, id, &index))
-		return malformed(p, "a frame that is not there");
-	range = AT(p->frames, struct range, index);
+		return pprof_malformed(p, "a frame that is not there");
+	range = PPROF_AT(p->frames, struct pprof_range, index);
 	if (p->stack.nr + range.nr > MAX_DEPTH)
-		return too_many(p, "frames in one stack", MAX_DEPTH);
+		return pprof_too_many(p, "frames in one stack", MAX_DEPTH);
 	err = vec_reserve(&p->read->builder.budget, &p->stack, range.nr, sizeof(uint32_t));
 	if (err)
 		return err;
-	memcpy(&AT(p->stack, uint32_t, p->stack.nr), &AT(p->locations, uint32_t, range.first),
-	       range.nr * sizeof(uint32_t));
+	memcpy(&PPROF_AT(p->stack, uint32_t, p->stack.nr),
+	       &PPROF_AT(p->locations, uint32_t, range.first), range.nr * sizeof(uint32_t));
 	p->stack.nr += range.nr;
 	return 0;
 }
@@ -548,9 +260,9 @@ static int label_add(struct pprof *p, struct pprof_labelled *to, struct wire_spa
 		else if (field.number == LABEL_NUM)
 			number = field.value;
 	}
-	err = got ? got : text_of(p, key, &key_text);
+	err = got ? got : pprof_text(p, key, &key_text);
 	if (!err)
-		err = text_of(p, text, &value_text);
+		err = pprof_text(p, text, &value_text);
 	if (!err)
 		pprof_labels_take(&p->labels, to, key_text, value_text, number);
 	return err;
@@ -570,8 +282,8 @@ static int numbers_take(struct pprof *p, const struct wire_field *field, uint64_
 			return got;
 		if (!values)
 			err = frame_push(p, number);
-		else if (*nr == MAX_TYPES)
-			err = malformed(p, "too many values");
+		else if (*nr == PPROF_MAX_TYPES)
+			err = pprof_malformed(p, "too many values");
 		else
 			values[(*nr)++] = number;
 		if (!field->has_bytes)
@@ -593,12 +305,9 @@ static int values_put(struct pprof *p, struct profile_sample *sample, const uint
 	sample->value_ns = values[p->value_at];
 	if (p->scale > 1 && __builtin_mul_overflow(sample->value_ns, p->scale, &sample->value_ns))
 		sample->value_ns = UINT64_MAX;
-	/* Flame graphs of bytes are as wide as the bytes. */
-	sample->count = p->has_count && (p->scale || p->is_calls || p->value_at == p->count_at)
-				? values[p->count_at]
-				: values[p->value_at];
+	sample->count = values[p->has_count ? p->count_at : p->value_at];
 	if (p->is_calls)
-		sample->count = values[PROFILE_CALLS];
+		sample->count = values[0];
 	if (p->file.value.only_counts)
 		sample->value_ns = 0;
 	return 0;
@@ -606,8 +315,14 @@ static int values_put(struct pprof *p, struct profile_sample *sample, const uint
 
 static int labelled_put(struct pprof *p, struct pprof_labelled *to, const uint64_t *values)
 {
+	uint64_t of_calls[PROFILE_NR_CALL_VALUES] = { 0 };
 	struct profile_builder *b = &p->read->builder;
+	size_t i;
 	int err = 0;
+
+	for (i = 0; p->is_calls && i < PROFILE_NR_CALL_VALUES; i++)
+		if (p->call_at[i] < p->nr_types)
+			of_calls[i] = values[p->call_at[i]];
 
 	if (to->has_container)
 		err = profile_builder_container(b, &to->container, &to->process.container);
@@ -629,14 +344,14 @@ static int labelled_put(struct pprof *p, struct pprof_labelled *to, const uint64
 		p->read->threads = true;
 	if (!err)
 		err = values_put(p, &to->sample, values);
-	return err ? err : profile_builder_sample(b, &to->sample, p->is_calls ? values : NULL);
+	return err ? err : profile_builder_sample(b, &to->sample, p->is_calls ? of_calls : NULL);
 }
 
 static int take_sample(struct pprof *p, const struct wire_field *of)
 {
 	struct wire_span span = of->bytes;
 	struct pprof_labelled labelled;
-	uint64_t values[MAX_TYPES];
+	uint64_t values[PPROF_MAX_TYPES];
 	struct wire_field field;
 	size_t nr_values = 0;
 	int got, err = 0;
@@ -656,7 +371,7 @@ static int take_sample(struct pprof *p, const struct wire_field *of)
 			err = label_add(p, &labelled, field.bytes);
 	}
 	if (!err && nr_values != p->nr_types)
-		err = malformed(p, "a sample with another number of values than types");
+		err = pprof_malformed(p, "a sample with another number of values than types");
 	return err ? err : labelled_put(p, &labelled, values);
 }
 
@@ -693,9 +408,9 @@ static int read_all(struct pprof *p)
 	if (!err)
 		err = take_types(p);
 	if (!err)
-		err = walk(p, take_referred);
+		err = walk(p, pprof_take_referred);
 	if (!err)
-		err = walk(p, take_frame);
+		err = walk(p, pprof_take_frame);
 	if (!err)
 		err = walk(p, take_sample);
 	if (err)
@@ -727,18 +442,18 @@ int pprof_read(struct profile_read *read, const char *path, const uint8_t *data,
 		.read = read, .path = path, .why = why, .whole = { data, data + len }
 	};
 	p->field = data;
-	map_init(&p->mappings_by_id, MAX_MAPPINGS);
-	map_init(&p->functions_by_id, MAX_ENTRIES);
-	map_init(&p->frames_by_id, MAX_ENTRIES);
+	map_init(&p->mappings_by_id, PPROF_MAX_MAPPINGS);
+	map_init(&p->functions_by_id, PPROF_MAX_ENTRIES);
+	map_init(&p->frames_by_id, PPROF_MAX_ENTRIES);
 	pprof_labels_init(&p->labels, read->builder.strings);
 	err = read_all(p);
 	map_fini(&p->mappings_by_id);
 	map_fini(&p->functions_by_id);
 	map_fini(&p->frames_by_id);
 	vec_drop(p, &p->texts, sizeof(uint32_t));
-	vec_drop(p, &p->functions, sizeof(struct function));
+	vec_drop(p, &p->functions, sizeof(struct pprof_function));
 	vec_drop(p, &p->mappings, sizeof(uint32_t));
-	vec_drop(p, &p->frames, sizeof(struct range));
+	vec_drop(p, &p->frames, sizeof(struct pprof_range));
 	vec_drop(p, &p->locations, sizeof(uint32_t));
 	vec_drop(p, &p->stack, sizeof(uint32_t));
 	free(p);

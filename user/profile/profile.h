@@ -34,6 +34,11 @@ enum profile_call_value {
 	PROFILE_NR_CALL_VALUES
 };
 
+/* What they are called in stored profiles. */
+extern const struct profile_call_type {
+	const char *type, *unit;
+} profile_call_types[PROFILE_NR_CALL_VALUES];
+
 struct profile_mapping {
 	uint32_t path; /* as the target sees it; "[kernel.kallsyms]", "[vdso]" */
 	uint32_t build_id; /* hex */
@@ -158,8 +163,17 @@ struct profile {
 	const struct run_stats *stats; /* borrowed; may be NULL */
 };
 
+/* Is value_ns time, in ns? */
+bool profile_is_time(const struct profile *profile);
+
 /* Frees what the arrays and the strtab hold, not the struct itself. */
 void profile_fini(struct profile *profile);
+
+/*
+ * What a sample counts for in stacks that are drawn or listed: samples of the clock are alike, those
+ * of other values are not: time counts in microseconds.
+ */
+uint64_t profile_weight(const struct profile *profile, size_t sample);
 
 /* Frames of all samples that have no name: code without symbols, Python code that is not known. */
 uint64_t profile_nameless(const struct profile *profile);

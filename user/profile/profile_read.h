@@ -18,7 +18,7 @@
 
 #define PROFILE_READ_FILE_BYTES (256U << 20) /* also after it was unpacked */
 #define PROFILE_READ_BYTES ((size_t)1 << 30) /* of all files together */
-#define PROFILE_READ_FILES 1024
+#define PROFILE_READ_FILES 16384
 
 struct buf;
 
