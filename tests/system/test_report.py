@@ -148,7 +148,7 @@ def wrong(context):
     check("1 entry was not understood" in report(context, good), "not counted")
     bad = written(context, "bad.json", '{"host":"n"}')
     for arguments, status, word in (
-            ([], 2, "--nccl"), ([good], 2, "--nccl"), (["--nccl"], 2, "which files"),
+            ([], 2, "which files"), ([good], 1, "--nccl"), (["--nccl"], 2, "which files"),
             (["--nccl", "--rows", "x", good], 2, "--rows"), (["--bogus"], 2, "--bogus"),
             (["--nccl", good, bad], 1, "bad.json"), (["--nccl", context.dir], 1, context.dir),
             (["--nccl", "/dev/zero"], 1, "64 MiB"), (["--nccl", "/no/such\x1b[31m"], 1, "/no/such?"),

@@ -199,7 +199,8 @@ static const struct {
 	{ "top", run_top, "show the functions that use the CPU right now" },
 	{ "dump", run_dump, "say what every thread of a process is doing, without stopping it" },
 	{ "gpu", run_gpu, "show CUDA and NCCL calls: launches, bytes, waiting, memory" },
-	{ "report", run_report, "say from files of gpu which NCCL rank is behind or slow" },
+	{ "report", run_report,
+	  "tables of stored profiles; merge and convert them; which NCCL rank is slow" },
 	{ "daemon", run_daemon, "write a profile of the machine per minute, for ever" },
 	{ "doctor", run_doctor, "say what this machine lacks for that, and how to get it" },
 };

@@ -17,18 +17,22 @@ const KINDS = [
 	{ label: "thread", hsl: [262, 16, 80] },
 ];
 const LEGEND = [5, 3, 2, 1, 4];
-const calls = data.unit === "call"; // samples of time otherwise
+const calls = data.unit !== undefined; // counted things, samples of time otherwise
+
+const diff = data.diff; // two profiles: widths are those of both together, in diff.unit
 
 // The tree, in depth-first order: a node's descendants are those before skip[node].
 const nr = data.nodes + 1;
 const name = new Int32Array(nr), parent = new Int32Array(nr), skip = new Int32Array(nr);
 const depth = new Uint16Array(nr);
 const start = new Float64Array(nr), total = new Float64Array(nr), own = new Float64Array(nr);
+// With diff: what of that is the first one's.
+const startOld = new Float64Array(nr), totalOld = new Float64Array(nr), ownOld = new Float64Array(nr);
 
 function decode() {
 	const text = data.stacks, path = [0], value = new Uint8Array(128);
 	const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	let pos = 0, next = 1, at = 0;
+	let pos = 0, next = 1, at = 0, atOld = 0;
 	for (let i = 0; i < 64; i++)
 		value[digits.charCodeAt(i)] = i;
 	const number = () => {
@@ -45,6 +49,7 @@ function decode() {
 			const node = path.pop();
 			skip[node] = next;
 			total[node] = at - start[node];
+			totalOld[node] = atOld - startOld[node];
 		}
 	};
 	name[0] = ROOT_NAME;
@@ -56,18 +61,22 @@ function decode() {
 			depth[next] = path.length;
 			name[next] = number();
 			start[next] = at;
+			startOld[next] = atOld;
 			path.push(next++);
 		}
-		const count = number();
-		own[path[path.length - 1]] += count;
-		at += count;
+		const count = number(), old = diff ? number() * diff.before : 0;
+		const both = diff ? count * diff.after + old : count, leaf = path[path.length - 1];
+		own[leaf] += both;
+		ownOld[leaf] += old;
+		at += both;
+		atOld += old;
 	}
 	close(0);
 }
 decode();
 
 const all = total[0], seconds = all ? data.ns / 1e9 / all : 0;
-const frameName = node => name[node] === ROOT_NAME ? `all (${count(all)})` : data.names[name[node]];
+const frameName = node => name[node] === ROOT_NAME ? (diff ? "all" : `all (${count(all)})`) : data.names[name[node]];
 const frameKind = node => name[node] === ROOT_NAME ? 0 : data.kinds.charCodeAt(name[node]) - 48;
 
 function colour(kind, text) {
@@ -78,7 +87,22 @@ function colour(kind, text) {
 	return `hsl(${h + turn}, ${s}%, ${l + (hash >>> 9) % 9 - 4}%)`;
 }
 const colours = data.names.map((text, i) => colour(data.kinds.charCodeAt(i) - 48, text));
-const nodeColour = node => name[node] === ROOT_NAME ? "hsl(262, 10%, 82%)" : colours[name[node]];
+
+// Two profiles: red grew, blue shrank; pale is what sampling alone makes of the same.
+function change(both, old) {
+	const fresh = Math.max(both - old, 0), by = fresh - old;
+	const error = Math.sqrt(diff.sample_before * Math.max(old, diff.sample_before) +
+		diff.sample_after * Math.max(fresh, diff.sample_after));
+	return { old, fresh, by, error, part: by / Math.max(fresh, old, 1e-300), sure: Math.abs(by) > 2 * error };
+}
+function diffColour(both, old) {
+	const { part, sure } = change(both, old);
+	if (!sure)
+		return "hsl(40, 12%, 88%)";
+	const strength = Math.min(1, Math.abs(part));
+	return `hsl(${part > 0 ? 4 : 214}, ${60 + 25 * strength}%, ${84 - 26 * strength}%)`;
+}
+const nodeColour = node => diff ? diffColour(total[node], totalOld[node]) : name[node] === ROOT_NAME ? "hsl(262, 10%, 82%)" : colours[name[node]];
 
 // What is on the screen.
 const view = $("view"), canvas = $("canvas"), context = canvas.getContext("2d");
@@ -182,7 +206,7 @@ function update() {
 }
 
 // Words.
-const count = value => value.toLocaleString("en-US") + (calls ? " call" : " sample") + (value === 1 ? "" : "s");
+const count = value => value.toLocaleString("en-US") + " " + (data.unit || "sample") + (value === 1 ? "" : "s");
 const percent = (part, whole) => (whole ? 100 * part / whole : 0).toFixed(2) + "%";
 function time(value) {
 	if (calls) // how long each took is not the same
@@ -199,7 +223,20 @@ function element(tag, text, className) {
 	return made;
 }
 
+const number4 = value => value.toLocaleString("en-US", { minimumFractionDigits: 4, maximumFractionDigits: 4 });
+const signed = value => (value >= 0 ? "+" : "−") + number4(Math.abs(value));
+const sign = ({ by, error, sure }) => `${(Math.abs(by) / error).toFixed(1)} × sampling error${sure ? "" : ": may be chance"}`;
+function describeChange(node) {
+	const words = (both, old) => {
+		const c = change(both, old);
+		return `${number4(c.old)} → ${number4(c.fresh)}, ${signed(c.by)} (${sign(c)})`;
+	};
+	return `${frameName(node)}: total ${words(total[node], totalOld[node])}; own ${words(own[node], ownOld[node])} ${diff.unit}`;
+}
+
 function describe(node) {
+	if (diff)
+		return describeChange(node);
 	const words = value => (calls ? count(value) : `${count(value)}, ${time(value)}`) + `, ${percent(value, all)}`;
 	let text = `${frameName(node)}: total ${words(total[node])}`;
 	if (zoomed && node > zoomed)
@@ -223,13 +260,23 @@ function tipRow(label, value) {
 	return row;
 }
 
+function tipChange(label, both, old) {
+	const row = element("tr"), c = change(both, old);
+	row.append(element("td", label), element("td", `${number4(c.old)} → ${number4(c.fresh)}`),
+		element("td", signed(c.by)), element("td", sign(c)));
+	return row;
+}
+
 function showTip(event) {
 	const tip = $("tip");
 	tip.hidden = hover < 0;
 	if (hover < 0)
 		return;
 	const table = element("table");
-	table.append(tipRow("Total", total[hover]), tipRow("Own", own[hover]));
+	if (diff)
+		table.append(tipChange("Total", total[hover], totalOld[hover]), tipChange("Own", own[hover], ownOld[hover]));
+	else
+		table.append(tipRow("Total", total[hover]), tipRow("Own", own[hover]));
 	const heading = element("strong", frameName(hover));
 	tip.replaceChildren(heading, table);
 	const left = Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8);
@@ -319,7 +366,8 @@ function showCrumbs() {
 		button.addEventListener("click", () => go(node));
 		crumbs.append(button);
 	});
-	crumbs.append(element("span", `${count(total[zoomed])}, ${percent(total[zoomed], all)}`));
+	crumbs.append(element("span", diff ? percent(total[zoomed], all) :
+		`${count(total[zoomed])}, ${percent(total[zoomed], all)}`));
 }
 
 function setZoom(node) {
@@ -379,6 +427,7 @@ function search() {
 let listed = null, listKey = "own";
 function functions() {
 	const owns = new Float64Array(data.names.length), totals = new Float64Array(data.names.length);
+	const ownsOld = new Float64Array(data.names.length);
 	const open = new Int32Array(data.names.length), path = [];
 	for (let node = 1; node < nr; node++) {
 		while (path.length && node >= skip[path[path.length - 1]])
@@ -387,20 +436,24 @@ function functions() {
 			totals[name[node]] += total[node];
 		path.push(node);
 		owns[name[node]] += own[node];
+		ownsOld[name[node]] += ownOld[node];
 	}
 	const used = [];
 	for (let i = 0; i < data.names.length; i++)
 		if (!"046".includes(data.kinds[i]))
-			used.push({ name: i, own: owns[i], total: totals[i] });
+			used.push({ name: i, own: owns[i], total: totals[i], ownOld: ownsOld[i],
+				by: Math.abs(owns[i] - 2 * ownsOld[i]) });
 	return used;
 }
 
 function showList() {
 	listed = listed || functions();
 	const other = listKey === "own" ? "total" : "own";
+	if (diff && listKey === "own")
+		listKey = "by";
 	const most = [...listed].sort((a, b) => b[listKey] - a[listKey] || b[other] - a[other]).slice(0, 300);
 	const table = element("table"), head = element("tr"), body = element("tbody");
-	for (const [label, key] of [["%Own", "own"], ["%Total", "total"], ["Own", "own"], ["Total", "total"], ["Function", ""]]) {
+	for (const [label, key] of diff ? [["Own before", ""], ["after", ""], ["change", ""], ["", ""], ["Function", ""]] : [["%Own", "own"], ["%Total", "total"], ["Own", "own"], ["Total", "total"], ["Function", ""]]) {
 		const cell = element("th"), button = element("button", label + (key === listKey && label[0] === "%" ? " ▾" : ""));
 		if (key)
 			button.addEventListener("click", () => { listKey = key; showList(); });
@@ -409,7 +462,7 @@ function showList() {
 	}
 	for (const row of most) {
 		const line = element("tr"), cell = element("td"), mark = element("i"), button = element("button");
-		mark.style.background = colours[row.name];
+		mark.style.background = diff ? diffColour(row.own, row.ownOld) : colours[row.name];
 		button.append(mark, data.names[row.name]);
 		button.title = "Show in the graph";
 		button.addEventListener("click", () => {
@@ -419,8 +472,10 @@ function showList() {
 			go(0);
 		});
 		cell.append(button);
-		line.append(element("td", percent(row.own, all)), element("td", percent(row.total, all)),
-			element("td", time(row.own)), element("td", time(row.total)), cell);
+		const c = diff && change(row.own, row.ownOld);
+		const cells = diff ? [number4(c.old), number4(c.fresh), signed(c.by), sign(c)] :
+			[percent(row.own, all), percent(row.total, all), time(row.own), time(row.total)];
+		line.append(...cells.map(text => element("td", text)), cell);
 		body.append(line);
 	}
 	const top = element("thead");
@@ -437,7 +492,22 @@ function setList(on) {
 		showList();
 }
 
+function showDiffLegend() {
+	for (const [label, colour] of [["grew", diffColour(2e9, 0)], ["shrank", diffColour(2e9, 2e9)],
+			["no more than chance (2 sampling errors)", diffColour(0, 0)]]) {
+		const item = element("li"), mark = element("i");
+		mark.style.background = colour;
+		item.append(mark, label);
+		$("legend").append(item);
+	}
+	$("legend").append(element("li", `in ${diff.unit}; widths: before and after together`, "quiet"));
+}
+
 function showLegend() {
+	if (diff) {
+		showDiffLegend();
+		return;
+	}
 	$("legend").append(element("li", "Innermost frame:", "quiet"));
 	const shares = new Float64Array(KINDS.length);
 	for (let node = 1; node < nr; node++)
@@ -450,7 +520,7 @@ function showLegend() {
 		item.append(mark, KINDS[kind].label);
 		if (kind !== 4) {
 			item.append(" ", element("b", percent(shares[kind], all)));
-			item.title = `${calls ? "Calls" : "Samples"} whose innermost frame is ${KINDS[kind].label}`;
+			item.title = `${data.unit === "call" ? "Calls" : "Samples"} whose innermost frame is ${KINDS[kind].label}`;
 		} else {
 			item.title = "[truncated]: the outer part of the stack is missing; [unmerged]: native and Python frames did not pair up; [no stack]: none was taken";
 		}
@@ -581,7 +651,7 @@ if (!all) {
 	for (const reason of Object.values(data.stats ? data.stats.lost : {}))
 		lost += reason;
 	$("empty").textContent = (lost ? `No stacks to show: ${count(lost)} were taken and lost, the reasons are below.` :
-		calls ? `No call of CUDA or NCCL in these ${data.seconds} s.` :
+		data.unit === "call" ? `No call of CUDA or NCCL in these ${data.seconds} s.` :
 		`No samples: nothing that was watched ran on a CPU in these ${data.seconds} s. ` +
 		"A CPU profile does not see a program that waits; “bpfprof dump -p PID” shows where it waits.");
 }

@@ -4,7 +4,7 @@
  * flame.js. The stacks are embedded as a prefix-coded string: per run of equal
  * stacks the number of frames shared with the run before, the number of new ones,
  * their text numbers and the count, each as base-64 digits of 5 bits, lowest first,
- * with 32 added while more follow. flame.js has the decoder.
+ * with 32 added while more follow. flame.js has the decoder. Of two profiles a run has two counts.
  */
 #include "output/output.h"
 
@@ -42,7 +42,8 @@ static void write_number(FILE *out, uint64_t value)
 	putc(digits[value], out);
 }
 
-static void write_stacks(FILE *out, const struct stack_order *order)
+/* diff: of each run the numbers after and before, instead of one. */
+static void write_stacks(FILE *out, const struct stack_order *order, const struct output_diff *diff)
 {
 	uint64_t nr_nodes = 0, total_ns = 0;
 	struct stack_path path, counted;
@@ -62,7 +63,9 @@ static void write_stacks(FILE *out, const struct stack_order *order)
 		write_number(out, depth - run.shared);
 		while ((text = stack_path_next(&path)))
 			write_number(out, text - 1);
-		write_number(out, run.count);
+		write_number(out, diff ? run.count - run.value_ns : run.count);
+		if (diff)
+			write_number(out, run.value_ns);
 		nr_nodes += depth - run.shared;
 		total_ns += run.value_ns;
 	}
@@ -85,15 +88,43 @@ static void write_names(FILE *out, const struct stack_order *order)
 	putc('"', out);
 }
 
-static void write_data(FILE *out, const struct profile *profile, const struct stack_order *order)
+/* Not by printf alone: a locale's decimal comma is no JSON. */
+static void write_real(FILE *out, const char *key, double value)
+{
+	char text[32], *comma;
+
+	snprintf(text, sizeof(text), "%.9g", value);
+	comma = strchr(text, ',');
+	if (comma)
+		*comma = '.';
+	fprintf(out, "\"%s\":%s", key, text);
+}
+
+static void write_diff(FILE *out, const struct output_diff *diff)
+{
+	fprintf(out, ",\n\"diff\":{\"unit\":\"%s\",", diff->unit);
+	write_real(out, "before", diff->scale[0]);
+	putc(',', out);
+	write_real(out, "after", diff->scale[1]);
+	putc(',', out);
+	write_real(out, "sample_before", diff->sample[0]);
+	putc(',', out);
+	write_real(out, "sample_after", diff->sample[1]);
+	putc('}', out);
+}
+
+static void write_data(FILE *out, const struct profile *profile, const struct stack_order *order,
+		       const struct output_diff *diff)
 {
 	struct buf json;
 
 	fputs("<script type=\"application/json\" id=\"data\">\n", out);
 	write_names(out, order);
-	write_stacks(out, order);
-	if (profile->call_values)
-		fputs(",\n\"unit\":\"call\"", out);
+	write_stacks(out, order, diff);
+	if (diff)
+		write_diff(out, diff);
+	else if (flame_unit(profile))
+		fprintf(out, ",\n\"unit\":\"%s\"", flame_unit(profile));
 	fprintf(out, ",\"seconds\":%" PRIu64 ".%" PRIu64, profile->duration_ns / 1000000000,
 		profile->duration_ns / 100000000 % 10);
 	buf_init(&json, MAX_TEXT_BYTES);
@@ -153,7 +184,7 @@ static void write_body(FILE *out, const char *title, const char *caption)
 }
 
 static void write_page(FILE *out, const struct profile *profile, const struct stack_order *order,
-		       const char *title, const char *caption)
+		       const char *title, const char *caption, const struct output_diff *diff)
 {
 	fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
 	      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
@@ -170,7 +201,7 @@ static void write_page(FILE *out, const struct profile *profile, const struct st
 	fputs("</style>\n</head>\n<body>\n", out);
 	write_body(out, title, caption);
 	write_footer(out, profile->stats);
-	write_data(out, profile, order);
+	write_data(out, profile, order, diff);
 	fputs("<script>\n", out);
 	write_asset(out, flame_js, flame_js_end);
 	fputs("</script>\n</body>\n</html>\n", out);
@@ -195,7 +226,8 @@ int html_write(FILE *out, const struct profile *profile, const struct output_opt
 		err = stack_order_init(&order, profile, &rules);
 	if (!err) {
 		write_page(out, profile, &order,
-			   options->title ? options->title : flame_title(profile), caption.data);
+			   options->title ? options->title : flame_title(profile),
+			   options->caption ? options->caption : caption.data, options->diff);
 		stack_order_fini(&order);
 	}
 	buf_fini(&caption);

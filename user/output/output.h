@@ -27,11 +27,26 @@ enum output_format {
 	OUTPUT_TRACE, /* .json: Chrome trace; of no profile, so none of these functions knows it */
 };
 
+/*
+ * Of a flame graph of two profiles (profile_diff.h): what one unit of a count is worth, and an
+ * average sample, of which the sampling error follows. Index 0: before, 1: after.
+ */
+struct output_diff {
+	double scale[2];
+	double sample[2];
+	const char *unit; /* of the results, for people; no quotes in it */
+};
+
+/* How far apart the two are by chance: one standard deviation of their difference. */
+double output_diff_error(const struct output_diff *diff, double before, double after);
+
 struct output_options {
 	bool threads; /* THREAD-TID frames in collapsed stacks */
 	bool native; /* .raw: native frames too */
 	bool several; /* .raw: several processes: root frames `process PID:"CMDLINE"` */
+	const struct output_diff *diff; /* .html and .svg of two profiles; else NULL */
 	const char *title; /* flame graph's heading; NULL = made from the profile */
+	const char *caption; /* beside it; NULL = made from the profile */
 };
 
 /* By name (pprof folded html svg speedscope raw) or by the suffix of path. OUTPUT_INVALID if unknown. */
@@ -90,6 +105,10 @@ int raw_write(FILE *out, const struct profile *profile, const struct output_opti
 struct profile_location;
 void frame_text(struct buf *dst, const struct profile *profile,
 		const struct profile_location *location);
+
+/* The same as .raw shows it, `NAME (PATH:LINE)`; nothing of what it leaves out. */
+void raw_frame(struct buf *dst, const struct profile *profile,
+	       const struct profile_location *location, bool native);
 
 /* The run's last words: top functions by own and total time, then per process lines. */
 void top_text(struct buf *dst, const struct profile *profile, size_t rows);

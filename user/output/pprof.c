@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/strtab.h"
 #include "output/text.h"
+#include "profile/pprof_fields.h"
 #include "profile/profile.h"
 #include "profile/stats.h"
 
@@ -25,48 +26,6 @@
 #define MAX_MESSAGE_BYTES (16U << 20)
 #define MAX_STRING_BYTES (64U << 20)
 #define NO_NAME "[unknown]"
-
-/* Field numbers of profile.proto. */
-enum {
-	PROFILE_SAMPLE_TYPE = 1,
-	PROFILE_SAMPLE = 2,
-	PROFILE_MAPPING = 3,
-	PROFILE_LOCATION = 4,
-	PROFILE_FUNCTION = 5,
-	PROFILE_STRING_TABLE = 6,
-	PROFILE_TIME_NANOS = 9,
-	PROFILE_DURATION_NANOS = 10,
-	PROFILE_PERIOD_TYPE = 11,
-	PROFILE_PERIOD = 12,
-	PROFILE_COMMENT = 13,
-	PROFILE_DEFAULT_SAMPLE_TYPE = 14,
-	VALUE_TYPE_TYPE = 1,
-	VALUE_TYPE_UNIT = 2,
-	SAMPLE_LOCATION_ID = 1,
-	SAMPLE_VALUE = 2,
-	SAMPLE_LABEL = 3,
-	LABEL_KEY = 1,
-	LABEL_STR = 2,
-	LABEL_NUM = 3,
-	MAPPING_ID = 1,
-	MAPPING_START = 2,
-	MAPPING_LIMIT = 3,
-	MAPPING_OFFSET = 4,
-	MAPPING_FILENAME = 5,
-	MAPPING_BUILD_ID = 6,
-	MAPPING_HAS_FUNCTIONS = 7,
-	LOCATION_ID = 1,
-	LOCATION_MAPPING_ID = 2,
-	LOCATION_ADDRESS = 3,
-	LOCATION_LINE = 4,
-	LINE_FUNCTION_ID = 1,
-	LINE_LINE = 2,
-	FUNCTION_ID = 1,
-	FUNCTION_NAME = 2,
-	FUNCTION_SYSTEM_NAME = 3,
-	FUNCTION_FILENAME = 4,
-	FUNCTION_START_LINE = 5,
-};
 
 #define WIRE_VARINT 0
 #define WIRE_BYTES 2
@@ -238,6 +197,27 @@ static void write_comments(struct pprof *w)
 	buf_fini(&text);
 }
 
+/* A text of the profile, or what it is if there is none. */
+static const char *text_or(const struct profile *profile, uint32_t id, const char *otherwise)
+{
+	return id ? strtab_get(profile->strings, id) : otherwise;
+}
+
+/* What a stored profile counts; there was no rate to it, or none that is known. */
+static void write_stored_types(struct pprof *w)
+{
+	const struct profile_value *value = &w->profile->value;
+	const char *count = text_or(w->profile, value->count_type, "samples");
+	const char *type = text_or(w->profile, value->type, "cpu");
+
+	write_value_type(w, PROFILE_SAMPLE_TYPE, count, "count");
+	if (!value->only_counts)
+		write_value_type(w, PROFILE_SAMPLE_TYPE, type,
+				 text_or(w->profile, value->unit, "nanoseconds"));
+	write_number(w, PROFILE_DEFAULT_SAMPLE_TYPE,
+		     string_index(w, value->only_counts ? count : type, ""));
+}
+
 static void write_cpu_types(struct pprof *w)
 {
 	write_value_type(w, PROFILE_SAMPLE_TYPE, "samples", "count");
@@ -250,19 +230,11 @@ static void write_cpu_types(struct pprof *w)
 /* No period: each call is counted. */
 static void write_call_types(struct pprof *w)
 {
-	static const struct {
-		const char *type, *unit;
-	} types[PROFILE_NR_CALL_VALUES] = {
-		[PROFILE_CALLS] = { "calls", "count" },
-		[PROFILE_BLOCKED_NS] = { "blocked", "nanoseconds" },
-		[PROFILE_MOVED_BYTES] = { "moved", "bytes" },
-		[PROFILE_ALLOCATED_BYTES] = { "allocated", "bytes" },
-		[PROFILE_INUSE_BYTES] = { "inuse", "bytes" },
-	};
 	size_t i;
 
 	for (i = 0; i < PROFILE_NR_CALL_VALUES; i++)
-		write_value_type(w, PROFILE_SAMPLE_TYPE, types[i].type, types[i].unit);
+		write_value_type(w, PROFILE_SAMPLE_TYPE, profile_call_types[i].type,
+				 profile_call_types[i].unit);
 	write_number(w, PROFILE_DEFAULT_SAMPLE_TYPE, string_index(w, "calls", ""));
 }
 
@@ -272,6 +244,8 @@ static void write_head(struct pprof *w)
 
 	if (profile->call_values)
 		write_call_types(w);
+	else if (profile->value.type || profile->value.only_counts)
+		write_stored_types(w);
 	else
 		write_cpu_types(w);
 	write_number(w, PROFILE_TIME_NANOS, profile->time_ns);
@@ -529,7 +503,8 @@ static void add_values(struct pprof *w, size_t sample)
 			add_varint(&w->part, profile->call_values[sample][i]);
 	} else {
 		add_varint(&w->part, profile->samples[sample].count);
-		add_varint(&w->part, profile->samples[sample].value_ns);
+		if (!profile->value.only_counts)
+			add_varint(&w->part, profile->samples[sample].value_ns);
 	}
 	add_bytes(&w->message, SAMPLE_VALUE, w->part.data, w->part.len);
 }
@@ -562,7 +537,7 @@ static void write_samples(struct pprof *w)
 		add_values(w, i);
 		add_label(w, comm_key, profile_string(w, process->comm), 0);
 		add_label(w, pid_key, 0, process->pid);
-		add_label(w, host_key, host, 0);
+		add_label(w, host_key, process->host ? profile_string(w, process->host) : host, 0);
 		add_container(w, process);
 		add_ranks(w, sample->process);
 		add_call(w, sample);

@@ -69,6 +69,15 @@ static void raw_process(struct buf *dst, const struct profile *profile,
 	buf_add_char(dst, '"');
 }
 
+void raw_frame(struct buf *dst, const struct profile *profile,
+	       const struct profile_location *location, bool native)
+{
+	if (native)
+		raw_native(dst, profile, location);
+	else
+		raw_python(dst, profile, location);
+}
+
 int raw_write(FILE *out, const struct profile *profile, const struct output_options *options)
 {
 	const struct stack_rules rules = {

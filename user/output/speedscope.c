@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define MAX_TEXT_BYTES (1U << 20)
 
@@ -93,13 +94,20 @@ static void write_stack(FILE *out, const struct profile *profile, uint32_t index
 /* Blocked time would leave out every launch. */
 static uint64_t weight(const struct profile *profile, uint32_t sample)
 {
-	return profile->call_values ? profile->samples[sample].count
-				    : profile->samples[sample].value_ns;
+	return profile->call_values || profile->value.only_counts
+		       ? profile->samples[sample].count
+		       : profile->samples[sample].value_ns;
 }
 
 static const char *unit(const struct profile *profile)
 {
-	return profile->call_values ? "none" : "nanoseconds";
+	const char *of = strtab_get(profile->strings, profile->value.unit);
+
+	if (profile->call_values || profile->value.only_counts)
+		return "none";
+	if (!*of || !strcmp(of, "nanoseconds"))
+		return "nanoseconds";
+	return !strcmp(of, "bytes") ? "bytes" : "none";
 }
 
 static void write_profile(FILE *out, const struct profile *profile, const uint32_t *order,

@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,11 +38,15 @@ ASSET(svg_js, "user/output/svg.js");
 struct open_frame {
 	uint32_t text; /* 0 = the root of all */
 	uint64_t start, own;
+	double old_start; /* of a diff: as much as start was the first one's */
 };
 
 struct svg {
 	FILE *out;
 	const struct stack_order *order;
+	const struct output_diff *diff; /* or NULL */
+	uint64_t total; /* of all counts, or of a diff's widths */
+	double old; /* of a diff: worth of the first one's, up to here */
 	uint64_t ns_per_sample;
 	uint32_t max_depth; /* of what is wide enough */
 	bool writing; /* the first walk only finds max_depth */
@@ -57,7 +62,7 @@ static void write_hundredths(FILE *out, const char *name, uint64_t value)
 
 static uint64_t position(const struct svg *svg, uint64_t samples)
 {
-	const double scale = (WIDTH - 2 * MARGIN) * 100.0 / (double)svg->order->total;
+	const double scale = (WIDTH - 2 * MARGIN) * 100.0 / (double)svg->total;
 
 	return (uint64_t)((double)samples * scale + 0.5);
 }
@@ -67,17 +72,57 @@ static bool is_of_calls(const struct svg *svg)
 	return svg->order->profile->call_values;
 }
 
+/* A width is an integer; of a diff one of this many per unit. */
+#define WIDTHS_PER_UNIT 1e9
+
+static uint64_t run_width(const struct svg *svg, const struct stack_run *run)
+{
+	const struct output_diff *diff = svg->diff;
+
+	if (!diff)
+		return run->count;
+	return (uint64_t)(((double)(run->count - run->value_ns) * diff->scale[1] +
+			   (double)run->value_ns * diff->scale[0]) *
+				  WIDTHS_PER_UNIT +
+			  0.5);
+}
+
+static void write_change(const struct svg *svg, const char *name, double before, double after)
+{
+	double error = output_diff_error(svg->diff, before, after), change = after - before;
+
+	if (fabs(change) < 1e-9) /* no -0 */
+		change = 0;
+	fputs("<title>", svg->out);
+	text_xml(svg->out, name);
+	fprintf(svg->out, "\n%.4f to %.4f %s: %+.4f, %.1f times the sampling error</title>", before,
+		after, svg->diff->unit, change, fabs(change) / error);
+}
+
+/* Red grew, blue shrank; pale is what sampling alone makes of the same. As in flame.js. */
+static void write_diff_colour(const struct svg *svg, double before, double after)
+{
+	double change = after - before, most = after > before ? after : before, part;
+
+	part = most > 0 ? fabs(change) / most : 0;
+	if (fabs(change) <= 2 * output_diff_error(svg->diff, before, after))
+		fputs(" style=\"fill:hsl(40,12%,88%);fill-opacity:1\"", svg->out);
+	else
+		fprintf(svg->out, " style=\"fill:hsl(%d,%d%%,%d%%);fill-opacity:1\"",
+			change > 0 ? 4 : 214, (int)(60 + 25 * part), (int)(84 - 26 * part));
+}
+
 static void write_title(const struct svg *svg, const char *name, uint64_t total, uint64_t own)
 {
-	const double percent = 100.0 / (double)svg->order->total;
+	const double percent = 100.0 / (double)svg->total;
 	const uint64_t basis = (uint64_t)((double)total * percent * 100 + 0.5);
 	const uint64_t ms = total * svg->ns_per_sample / 1000000;
 
 	fputs("<title>", svg->out);
 	text_xml(svg->out, name);
 	fprintf(svg->out, "\n%" PRIu64, total);
-	if (is_of_calls(svg)) /* how long each took is not the same */
-		fputs(" calls", svg->out);
+	if (flame_unit(svg->order->profile)) /* how long each took is not the same */
+		fprintf(svg->out, " %ss", flame_unit(svg->order->profile));
 	else
 		fprintf(svg->out, " samples, %" PRIu64 ".%03" PRIu64 " s", ms / 1000, ms % 1000);
 	fprintf(svg->out, ", %" PRIu64 ".%02" PRIu64 "%%; own %" PRIu64 "</title>", basis / 100,
@@ -114,14 +159,21 @@ static void write_frame(const struct svg *svg, const struct open_frame *frame, u
 {
 	static const char *const classes[] = { "p", "k", "n", "y", "m", "g", "p" };
 	const char *name = frame->text ? svg->order->names[frame->text] : "all";
+	const double before = svg->old - frame->old_start;
+	const double after = (double)total / WIDTHS_PER_UNIT - before;
 	const uint64_t x = position(svg, frame->start);
 	const uint64_t width = position(svg, frame->start + total) - x;
 	const unsigned int y = TOP + depth * ROW;
 
 	fprintf(svg->out, "<g class=\"%s\">",
 		frame->text ? classes[svg->order->kinds[frame->text]] : "a");
-	write_title(svg, name, total, frame->own);
+	if (svg->diff)
+		write_change(svg, name, before, after);
+	else
+		write_title(svg, name, total, frame->own);
 	fputs("<rect", svg->out);
+	if (svg->diff)
+		write_diff_colour(svg, before, after);
 	write_hundredths(svg->out, "x", x + 100 * MARGIN);
 	write_hundredths(svg->out, "width", width);
 	fprintf(svg->out, " y=\"%u\" height=\"%u\"/><text", y, ROW - 1);
@@ -139,7 +191,7 @@ static void close_frames(struct svg *svg, size_t keep, uint64_t at)
 	while (svg->nr_open > keep) {
 		frame = &svg->open[--svg->nr_open];
 		total = at - frame->start;
-		if ((double)total * 1000 < (double)svg->order->total * MIN_PERMILLE)
+		if ((double)total * 1000 < (double)svg->total * MIN_PERMILLE)
 			continue;
 		if (svg->nr_open > svg->max_depth)
 			svg->max_depth = (uint32_t)svg->nr_open;
@@ -160,7 +212,8 @@ static int open_frame(struct svg *svg, uint32_t text, uint64_t at)
 		svg->open = open;
 		svg->cap = cap;
 	}
-	svg->open[svg->nr_open++] = (struct open_frame){ .text = text, .start = at };
+	svg->open[svg->nr_open++] =
+		(struct open_frame){ .text = text, .start = at, .old_start = svg->old };
 	return 0;
 }
 
@@ -173,6 +226,7 @@ static int walk(struct svg *svg, bool writing)
 	size_t pos = 0;
 
 	svg->writing = writing;
+	svg->old = 0;
 	if (open_frame(svg, 0, 0))
 		return -ENOMEM;
 	while (stack_order_next(svg->order, &pos, &run)) {
@@ -183,8 +237,10 @@ static int walk(struct svg *svg, bool writing)
 		while ((text = stack_path_next(&path)))
 			if (open_frame(svg, text, at))
 				return -ENOMEM;
-		svg->open[svg->nr_open - 1].own += run.count;
-		at += run.count;
+		svg->open[svg->nr_open - 1].own += run_width(svg, &run);
+		at += run_width(svg, &run);
+		if (svg->diff)
+			svg->old += (double)run.value_ns * svg->diff->scale[0];
 	}
 	close_frames(svg, 0, at);
 	return 0;
@@ -245,6 +301,23 @@ static void write_legend(FILE *out, bool calls)
 	}
 }
 
+static void write_diff_legend(FILE *out)
+{
+	static const struct {
+		const char *colour, *label;
+		unsigned int x;
+	} kinds[] = { { "hsl(4,85%,58%)", "grew", LEGEND_X },
+		      { "hsl(214,85%,58%)", "shrank", LEGEND_X + 75 },
+		      { "hsl(40,12%,88%)", "no more than chance", LEGEND_X + 150 } };
+	size_t i;
+
+	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		fprintf(out,
+			"<rect style=\"fill:%s\" x=\"%u\" y=\"15\" width=\"10\" height=\"10\"/>"
+			"<text class=\"quiet\" x=\"%u\" y=\"24\">%s</text>\n",
+			kinds[i].colour, kinds[i].x, kinds[i].x + 14, kinds[i].label);
+}
+
 static void write_counters(FILE *out, struct buf *lines, unsigned int y)
 {
 	char *line, *end;
@@ -271,15 +344,18 @@ static int write_image(struct svg *svg, const char *title, const char *caption, 
 	unsigned int bottom;
 	int err = 0;
 
-	if (svg->order->total)
+	if (svg->total)
 		err = walk(svg, false);
 	if (err)
 		return err;
 	bottom = TOP + (svg->max_depth + 1) * ROW + 18;
 	write_head(svg, title, caption, bottom + LINE * count_lines(lines));
-	if (svg->order->total) {
+	if (svg->total) {
 		write_buttons(svg->out);
-		write_legend(svg->out, is_of_calls(svg));
+		if (svg->diff)
+			write_diff_legend(svg->out);
+		else
+			write_legend(svg->out, is_of_calls(svg));
 		fprintf(svg->out, "<g id=\"frames\" data-left=\"%u\" data-width=\"%u\">\n", MARGIN,
 			WIDTH - 2 * MARGIN);
 		err = walk(svg, true);
@@ -296,13 +372,26 @@ static int write_image(struct svg *svg, const char *title, const char *caption, 
 	return err;
 }
 
+static uint64_t total_width(const struct svg *svg)
+{
+	struct stack_run run;
+	uint64_t total = 0;
+	size_t pos = 0;
+
+	if (!svg->diff)
+		return svg->order->total;
+	while (stack_order_next(svg->order, &pos, &run))
+		total += run_width(svg, &run);
+	return total;
+}
+
 static uint64_t ns_per_sample(const struct profile *profile)
 {
 	uint64_t count = 0, ns = 0;
 	size_t i;
 
 	for (i = 0; i < profile->nr_samples; i++) {
-		count += profile->samples[i].count;
+		count += profile_weight(profile, i);
 		ns += profile->samples[i].value_ns;
 	}
 	return count ? ns / count : 0;
@@ -317,7 +406,10 @@ int svg_write(FILE *out, const struct profile *profile, const struct output_opti
 		.threads = options->threads,
 	};
 	struct stack_order order;
-	struct svg svg = { .out = out, .order = &order, .ns_per_sample = ns_per_sample(profile) };
+	struct svg svg = { .out = out,
+			   .order = &order,
+			   .diff = options->diff,
+			   .ns_per_sample = ns_per_sample(profile) };
 	struct buf caption, lines;
 	int err;
 
@@ -330,8 +422,9 @@ int svg_write(FILE *out, const struct profile *profile, const struct output_opti
 	if (!err)
 		err = stack_order_init(&order, profile, &rules);
 	if (!err) {
+		svg.total = total_width(&svg);
 		err = write_image(&svg, options->title ? options->title : flame_title(profile),
-				  caption.data, &lines);
+				  options->caption ? options->caption : caption.data, &lines);
 		stack_order_fini(&order);
 	}
 	free(svg.open);

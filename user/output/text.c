@@ -242,6 +242,25 @@ void frame_text(struct buf *dst, const struct profile *profile,
 		buf_add_str(dst, "_[k]");
 }
 
+void function_text(struct buf *dst, const struct profile *profile,
+		   const struct profile_location *location)
+{
+	struct profile_location without_line = *location;
+	const char *file = "anon";
+
+	if (location->kind == LOCATION_NATIVE && !location->has_symbol) {
+		if (location->mapping)
+			file = strtab_get(profile->strings,
+					  profile->mappings[location->mapping - 1].path);
+		buf_add_char(dst, '[');
+		text_add_part(dst, *file ? text_base_name(file) : "anon");
+		buf_add_char(dst, ']');
+		return;
+	}
+	without_line.line = 0;
+	frame_text(dst, profile, &without_line);
+}
+
 /* A part of a path that is read from the left: it must not look like two. */
 static void add_path_part(struct buf *dst, const char *name)
 {
@@ -305,21 +324,53 @@ void thread_text(struct buf *dst, const char *name, unsigned int tid)
 
 const char *flame_title(const struct profile *profile)
 {
-	return profile->call_values ? "GPU calls" : "CPU flame graph";
+	if (profile->call_values)
+		return "GPU calls";
+	return profile->value.type || profile->value.only_counts ? "Flame graph"
+								 : "CPU flame graph";
+}
+
+const char *flame_unit(const struct profile *profile)
+{
+	const char *unit = strtab_get(profile->strings, profile->value.unit);
+
+	if (profile->call_values)
+		return "call";
+	if (profile->value.only_counts)
+		return "sample";
+	if (!profile->value.type)
+		return NULL;
+	if (profile_is_time(profile))
+		return "microsecond";
+	return !strcmp(unit, "bytes") ? "byte" : "unit";
+}
+
+static void add_dot(struct buf *dst, size_t from)
+{
+	if (dst->len > from)
+		buf_add_str(dst, " \xc2\xb7 ");
 }
 
 void profile_caption(struct buf *dst, const struct profile *profile)
 {
 	time_t seconds = (time_t)(profile->time_ns / 1000000000);
+	size_t from = dst->len;
 	char when[32];
 	struct tm tm;
 
 	text_add(dst, strtab_get(profile->strings, profile->host));
-	if (profile->host)
-		buf_add_str(dst, " \xc2\xb7 ");
-	if (gmtime_r(&seconds, &tm) && strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S UTC", &tm))
+	if (profile->time_ns && gmtime_r(&seconds, &tm) &&
+	    strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S UTC", &tm)) {
+		add_dot(dst, from);
 		buf_add_str(dst, when);
-	buf_printf(dst, " \xc2\xb7 %.1f s", (double)profile->duration_ns / 1e9);
+	}
+	if (!profile->duration_ns) { /* a stored one that does not say */
+		add_dot(dst, from);
+		buf_add_str(dst, "how long is not known");
+		return;
+	}
+	add_dot(dst, from);
+	buf_printf(dst, "%.1f s", (double)profile->duration_ns / 1e9);
 	if (profile->hz)
 		buf_printf(dst, " at %u Hz", profile->hz);
 }

@@ -51,8 +51,17 @@ void process_text(struct buf *dst, const struct profile *profile,
 		  const struct profile_process *process);
 void thread_text(struct buf *dst, const char *name, unsigned int tid);
 
+/*
+ * As frame_text(), but all lines of a Python function are one, and so is all code of a file that
+ * has no names: else each of its addresses had a row.
+ */
+void function_text(struct buf *dst, const struct profile *profile,
+		   const struct profile_location *location);
+
 /* What a flame graph is of. */
 const char *flame_title(const struct profile *profile);
+/* What its frames are as wide as, one of them ("call"); NULL: samples, which stand for time. */
+const char *flame_unit(const struct profile *profile);
 /* "host · 2024-01-31 12:00:00 UTC · 10.0 s at 99 Hz" */
 void profile_caption(struct buf *dst, const struct profile *profile);
 

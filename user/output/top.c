@@ -36,29 +36,6 @@ struct top {
 	uint64_t total_ns;
 };
 
-/*
- * As frame_text(), but all lines of a Python function are one, and so is all code of a file that
- * has no names: else each of its addresses had a row.
- */
-static void function_text(struct buf *dst, const struct profile *profile,
-			  const struct profile_location *location)
-{
-	struct profile_location without_line = *location;
-	const char *file = "anon";
-
-	if (location->kind == LOCATION_NATIVE && !location->has_symbol) {
-		if (location->mapping)
-			file = strtab_get(profile->strings,
-					  profile->mappings[location->mapping - 1].path);
-		buf_add_char(dst, '[');
-		text_add_part(dst, *file ? text_base_name(file) : "anon");
-		buf_add_char(dst, ']');
-		return;
-	}
-	without_line.line = 0;
-	frame_text(dst, profile, &without_line);
-}
-
 static int name_functions(struct top *top)
 {
 	const struct profile *profile = top->profile;

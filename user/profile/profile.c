@@ -5,6 +5,15 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+
+const struct profile_call_type profile_call_types[PROFILE_NR_CALL_VALUES] = {
+	[PROFILE_CALLS] = { "calls", "count" },
+	[PROFILE_BLOCKED_NS] = { "blocked", "nanoseconds" },
+	[PROFILE_MOVED_BYTES] = { "moved", "bytes" },
+	[PROFILE_ALLOCATED_BYTES] = { "allocated", "bytes" },
+	[PROFILE_INUSE_BYTES] = { "inuse", "bytes" },
+};
 
 void profile_fini(struct profile *profile)
 {
@@ -52,4 +61,21 @@ uint64_t profile_nameless(const struct profile *profile)
 				nr += profile->samples[i].count;
 	}
 	return nr;
+}
+
+bool profile_is_time(const struct profile *profile)
+{
+	if (profile->value.only_counts)
+		return false;
+	return !profile->value.unit ||
+	       !strcmp(strtab_get(profile->strings, profile->value.unit), "nanoseconds");
+}
+
+uint64_t profile_weight(const struct profile *profile, size_t sample)
+{
+	const struct profile_sample *s = &profile->samples[sample];
+
+	if (!profile->value.type || profile->value.only_counts || profile->call_values)
+		return s->count;
+	return profile_is_time(profile) ? (s->value_ns + 500) / 1000 : s->value_ns;
 }

@@ -34,6 +34,11 @@ enum profile_call_value {
 	PROFILE_NR_CALL_VALUES
 };
 
+/* What they are called in stored profiles. */
+extern const struct profile_call_type {
+	const char *type, *unit;
+} profile_call_types[PROFILE_NR_CALL_VALUES];
+
 struct profile_mapping {
 	uint32_t path; /* as the target sees it; "[kernel.kallsyms]", "[vdso]" */
 	uint32_t build_id; /* hex */
@@ -84,6 +89,7 @@ struct profile_process {
 		title; /* what PROCESS is in collapsed files: task or comm, or as grouping.h says */
 	struct profile_ranks ranks; /* its own, or else its container's */
 	uint32_t ray_role; /* "" = not a part of a Ray cluster */
+	uint32_t host; /* of a profile of several hosts; "" = that of the profile */
 	uint32_t cmdline; /* blanks between the arguments; "" if not known */
 	uint64_t cpu_ns; /* CPU time in the interval as the kernel counts it, 0 = not known */
 	uint32_t nr_threads; /* threads that were sampled */
@@ -122,6 +128,13 @@ struct profile_sample {
 	uint64_t value_ns; /* CPU time that the samples stand for; blocked time of calls */
 };
 
+/* What a stored profile counts, if not CPU time; texts. */
+struct profile_value {
+	uint32_t count_type; /* "" = samples */
+	uint32_t type, unit; /* of value_ns; "" = cpu, nanoseconds */
+	bool only_counts; /* no value_ns: nobody knows how long a sample stands for */
+};
+
 struct profile {
 	struct strtab *strings;
 	struct profile_mapping *mappings;
@@ -146,14 +159,23 @@ struct profile {
 	uint32_t hz;
 	bool threads; /* --threads */
 	uint32_t host;
+	struct profile_value value;
 	const struct run_stats *stats; /* borrowed; may be NULL */
 };
+
+/* Is value_ns time, in ns? */
+bool profile_is_time(const struct profile *profile);
 
 /* Frees what the arrays and the strtab hold, not the struct itself. */
 void profile_fini(struct profile *profile);
 
 /* Has the values of calls, also if there is no sample. 0 or -ENOMEM. */
 int profile_of_calls(struct profile *profile);
+/*
+ * What a sample counts for in stacks that are drawn or listed: samples of the clock are alike, those
+ * of other values are not: time counts in microseconds.
+ */
+uint64_t profile_weight(const struct profile *profile, size_t sample);
 
 /* Frames of all samples that have no name: code without symbols, Python code that is not known. */
 uint64_t profile_nameless(const struct profile *profile);

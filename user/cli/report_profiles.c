@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+/* bpfprof report FILE...: stored profiles as one, as a table or as another file. */
+#include "cli/report_job.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/host_name.h"
+#include "base/log.h"
+#include "base/strtab.h"
+#include "cli/command.h"
+#include "cli/report_options.h"
+#include "output/leaf_report.h"
+#include "output/output.h"
+#include "output/profile_report.h"
+#include "profile/grouping.h"
+#include "profile/profile_read.h"
+
+#define NAME_BYTES 1024
+
+static int read_one(struct profile_read *read, const char *path)
+{
+	__cleanup(buf_fini) struct buf data, why, name;
+	int err;
+
+	buf_init(&data, PROFILE_READ_FILE_BYTES);
+	buf_init(&why, NAME_BYTES);
+	buf_init(&name, NAME_BYTES);
+	report_file_name(&name, path);
+	err = report_load(&data, path);
+	if (err == -E2BIG)
+		buf_printf(&why, "larger than can be read, %u MiB", PROFILE_READ_FILE_BYTES >> 20);
+	if (!err)
+		err = profile_read_add(read, strcmp(path, "-") ? path : "standard input",
+				       data.len ? data.data : "", data.len, &why);
+	if (err)
+		log_error("%s: %s", name.data, why.len ? why.data : strerror(-err));
+	return err;
+}
+
+int report_input_read(struct report_input *input, char *const *files, size_t nr,
+		      const char *sample_type)
+{
+	struct profile_read *read = &input->read;
+	int err = profile_read_init(read, sample_type);
+	size_t i;
+
+	input->profile = (struct profile){ 0 };
+	if (err)
+		log_error("%s", strerror(-err));
+	for (i = 0; i < nr && !err; i++)
+		err = read_one(read, files[i]);
+	if (err)
+		return err;
+	profile_read_finish(read, &input->profile);
+	if (strtab_nr_lost(input->profile.strings))
+		log_warn("names past %zu MiB are not kept: " STRTAB_OVERFLOW,
+			 PROFILE_READ_BYTES / 4 >> 20);
+	return 0;
+}
+
+void report_input_fini(struct report_input *input)
+{
+	if (input->profile.strings)
+		profile_fini(&input->profile);
+	profile_read_fini(&input->read);
+}
+
+/* What the files do not tell cannot be a table. */
+static int check_group(const struct profile *profile, enum tally_by by)
+{
+	bool ranks = false, pods = false;
+	size_t i;
+
+	for (i = 0; i < profile->nr_processes; i++) {
+		ranks |= profile->processes[i].ranks.rank != 0;
+		pods |= profile->processes[i].container != 0;
+	}
+	if (by == TALLY_THREAD && !profile->threads)
+		log_error("--by thread: these files do not tell threads apart, "
+			  "record --threads does");
+	else if (by == TALLY_RANK && !ranks)
+		log_error("--by rank: these files know no ranks, a .pb.gz of a job that has "
+			  "them does");
+	else if (by == TALLY_POD && !pods)
+		log_error("--by pod: these files know no pods");
+	else
+		return 0;
+	return -ENOENT;
+}
+
+int report_input_group(struct report_input *input, enum tally_by by)
+{
+	static const enum profile_by groups[] = {
+		[TALLY_PROCESS] = PROFILE_BY_PROCESS,
+		[TALLY_RANK] = PROFILE_BY_RANK,
+		[TALLY_POD] = PROFILE_BY_POD,
+		[TALLY_THREAD] = PROFILE_BY_PROCESS,
+	};
+	int err;
+
+	if (!tally_is_of_groups(by))
+		return 0;
+	err = check_group(&input->profile, by);
+	if (err || by == TALLY_TASK)
+		return err;
+	err = profile_group(&input->profile, groups[by]);
+	if (err)
+		log_error("%s", strerror(-err));
+	return err;
+}
+
+static bool has_several(const struct profile *profile)
+{
+	size_t i;
+
+	for (i = 1; i < profile->nr_processes; i++)
+		if (profile->processes[i].kernel_pid != profile->processes[0].kernel_pid)
+			return true;
+	return false;
+}
+
+static int write_one(const struct record_output *output, const struct profile *profile,
+		     const struct output_options *how)
+{
+	__cleanup(buf_fini) struct buf path = { .max = PATH_MAX };
+	char host[HOST_NAME_BYTES];
+	const struct output_names names = { .host = host,
+					    .pid = (uint32_t)getpid(),
+					    .time_ns = profile->time_ns };
+	int err;
+
+	host_name(host);
+	err = output_expand_path(&path, output->path, &names);
+	if (!err)
+		err = output_write(path.data, output->format, profile, how);
+	if (err)
+		log_error("%s: cannot be written: %s", output->path, strerror(-err));
+	else if (strcmp(path.data, "-"))
+		log_info("wrote %s", path.data);
+	return err;
+}
+
+int report_write(const struct report_options *options, const struct profile *profile,
+		 const struct output_options *how)
+{
+	int status = EXIT_DONE;
+	size_t i;
+
+	for (i = 0; i < options->record.nr_outputs; i++)
+		if (write_one(&options->record.outputs[i], profile, how))
+			status = EXIT_FAILED;
+	return status;
+}
+
+static int print_table(const struct report_options *options, const struct profile *profile)
+{
+	const struct profile_report_options how = { .by = options->by,
+						    .by_total = options->by_total,
+						    .rows = options->rows };
+	__cleanup(buf_fini) struct buf text;
+
+	buf_init(&text, REPORT_TEXT_BYTES);
+	return report_print(&text, profile_report(&text, profile, &how));
+}
+
+static int print_leaves(const struct report_options *options, const struct report_input *input)
+{
+	const struct leaf_report_options how = {
+		.library = options->library,
+		.aggregate = options->aggregate_leaf,
+		.native = options->record.native || input->read.raw_only,
+		.rows = options->rows,
+	};
+	__cleanup(buf_fini) struct buf text;
+
+	buf_init(&text, REPORT_TEXT_BYTES);
+	return report_print(&text, leaf_report(&text, &input->profile, &how));
+}
+
+static int write_files(const struct report_options *options, const struct profile *profile)
+{
+	const struct output_options how = {
+		.threads = options->record.threads && profile->threads,
+		.native = options->record.native,
+		.several = has_several(profile),
+	};
+
+	return report_write(options, profile, &how);
+}
+
+static int print_or_write(const struct report_options *options, const struct report_input *input)
+{
+	if (options->library)
+		return print_leaves(options, input);
+	if (options->lines)
+		return report_lines(options, &input->profile);
+	if (options->record.nr_outputs)
+		return write_files(options, &input->profile);
+	return print_table(options, &input->profile);
+}
+
+int report_profiles_run(const struct report_options *options)
+{
+	struct report_input input;
+	int status = EXIT_FAILED, err;
+
+	err = report_input_read(&input, options->files, options->nr_files, options->sample_type);
+	if (!err)
+		err = report_input_group(&input, options->by);
+	if (!err)
+		status = print_or_write(options, &input);
+	report_input_fini(&input);
+	return status;
+}

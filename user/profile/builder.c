@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/builder.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "base/strtab.h"
+
+#define STRINGS_SHARE 4 /* of the bytes, a fourth for texts */
+
+int profile_builder_init(struct profile_builder *b, size_t max_bytes)
+{
+	*b = (struct profile_builder){ .budget.max_bytes = max_bytes };
+	if (getrandom(&b->seed, sizeof(b->seed), GRND_NONBLOCK) != sizeof(b->seed))
+		b->seed = (uint64_t)(uintptr_t)b;
+	if (strtab_new(&b->strings, max_bytes / STRINGS_SHARE))
+		return -ENOMEM;
+	/* Never NULL: readers of a profile point into it, even at stacks of no frames. */
+	if (!vec_reserve(&b->budget, &b->stack_locations, 1, sizeof(uint32_t)))
+		return 0;
+	profile_builder_fini(b);
+	return -ENOMEM;
+}
+
+void piece_set_fini(struct piece_set *set)
+{
+	free(set->items.data);
+	free(set->hashes.data);
+	free(set->index.slots);
+}
+
+void profile_builder_fini(struct profile_builder *b)
+{
+	strtab_free(b->strings);
+	piece_set_fini(&b->mappings);
+	piece_set_fini(&b->locations);
+	piece_set_fini(&b->containers);
+	piece_set_fini(&b->processes);
+	piece_set_fini(&b->calls);
+	piece_set_fini(&b->samples);
+	free(b->stacks.data);
+	free(b->stack_hashes.data);
+	free(b->stack_locations.data);
+	free(b->stack_index.slots);
+	free(b->call_values.data);
+	*b = (struct profile_builder){ 0 };
+}
+
+/* The first key_size bytes of an item tell it from others. *ret_new: it was not there. */
+static int set_add(struct profile_builder *b, struct piece_set *set, const void *item, size_t size,
+		   size_t key_size, uint32_t *ret, bool *ret_new)
+{
+	uint64_t hash = XXH3_64bits_withSeed(item, key_size, b->seed);
+	uint32_t slot, found;
+	char *items;
+	int err;
+
+	*ret_new = false;
+	if (index_start(&set->index, hash, &slot))
+		while (index_next(&set->index, &set->hashes, hash, &slot, &found))
+			if (!memcmp((char *)set->items.data + found * size, item, key_size)) {
+				*ret = found;
+				return 0;
+			}
+	err = index_reserve(&b->budget, &set->items, size, &set->hashes, &set->index, hash, &slot);
+	if (err)
+		return err;
+	items = set->items.data;
+	memcpy(items + set->items.nr * size, item, size);
+	*ret = (uint32_t)set->items.nr++;
+	index_put(&set->index, &set->hashes, hash, slot);
+	*ret_new = true;
+	return 0;
+}
+
+int profile_builder_piece(struct profile_builder *b, struct piece_set *set, const void *item,
+			  size_t size, uint32_t *ret)
+{
+	bool is_new;
+
+	return set_add(b, set, item, size, size, ret, &is_new);
+}
+
+int profile_builder_mapping(struct profile_builder *b, const struct profile_mapping *mapping,
+			    uint32_t *ret)
+{
+	int err = profile_builder_piece(b, &b->mappings, mapping, sizeof(*mapping), ret);
+
+	*ret += !err;
+	return err;
+}
+
+int profile_builder_location(struct profile_builder *b, const struct profile_location *location,
+			     uint32_t *ret)
+{
+	return profile_builder_piece(b, &b->locations, location, sizeof(*location), ret);
+}
+
+int profile_builder_container(struct profile_builder *b, const struct profile_container *container,
+			      uint32_t *ret)
+{
+	int err = profile_builder_piece(b, &b->containers, container, sizeof(*container), ret);
+
+	*ret += !err;
+	return err;
+}
+
+int profile_builder_process(struct profile_builder *b, const struct profile_process *process,
+			    uint32_t *ret)
+{
+	return profile_builder_piece(b, &b->processes, process, sizeof(*process), ret);
+}
+
+int profile_builder_call(struct profile_builder *b, const struct profile_call *call, uint32_t *ret)
+{
+	int err = profile_builder_piece(b, &b->calls, call, sizeof(*call), ret);
+
+	*ret += !err;
+	return err;
+}
+
+static bool is_stack(const struct profile_builder *b, uint32_t index, const uint32_t *locations,
+		     uint32_t nr)
+{
+	const struct profile_stack *stack = (const struct profile_stack *)b->stacks.data + index;
+	const uint32_t *all = b->stack_locations.data;
+
+	return stack->nr == nr &&
+	       (!nr || !memcmp(all + stack->first, locations, nr * sizeof(*all)));
+}
+
+int profile_builder_stack(struct profile_builder *b, const uint32_t *locations, uint32_t nr,
+			  uint32_t *ret)
+{
+	uint64_t hash = XXH3_64bits_withSeed(locations, nr * sizeof(*locations), b->seed);
+	struct vec *all = &b->stack_locations;
+	uint32_t slot, found;
+	int err;
+
+	if (index_start(&b->stack_index, hash, &slot))
+		while (index_next(&b->stack_index, &b->stack_hashes, hash, &slot, &found))
+			if (is_stack(b, found, locations, nr)) {
+				*ret = found;
+				return 0;
+			}
+	err = vec_reserve(&b->budget, all, nr, sizeof(*locations));
+	if (!err && all->nr + nr > UINT32_MAX)
+		err = -E2BIG;
+	if (!err)
+		err = index_reserve(&b->budget, &b->stacks, sizeof(struct profile_stack),
+				    &b->stack_hashes, &b->stack_index, hash, &slot);
+	if (err)
+		return err;
+	if (nr)
+		memcpy((uint32_t *)all->data + all->nr, locations, nr * sizeof(*locations));
+	((struct profile_stack *)b->stacks.data)[b->stacks.nr] =
+		(struct profile_stack){ .first = (uint32_t)all->nr, .nr = nr };
+	all->nr += nr;
+	*ret = (uint32_t)b->stacks.nr++;
+	index_put(&b->stack_index, &b->stack_hashes, hash, slot);
+	return 0;
+}
+
+static uint64_t sum(uint64_t a, uint64_t b)
+{
+	return a + b < a ? UINT64_MAX : a + b;
+}
+
+static int values_add(struct profile_builder *b, uint32_t sample,
+		      const uint64_t values[PROFILE_NR_CALL_VALUES])
+{
+	uint64_t(*all)[PROFILE_NR_CALL_VALUES];
+	size_t have = b->call_values.nr, want = b->samples.items.nr, i;
+	int err;
+
+	if (want > have) {
+		err = vec_reserve(&b->budget, &b->call_values, want - have, sizeof(*all));
+		if (err)
+			return err;
+		all = b->call_values.data;
+		memset(all + have, 0, (want - have) * sizeof(*all));
+		b->call_values.nr = want;
+	}
+	all = b->call_values.data;
+	for (i = 0; i < PROFILE_NR_CALL_VALUES; i++)
+		all[sample][i] = sum(all[sample][i], values[i]);
+	return 0;
+}
+
+int profile_builder_sample(struct profile_builder *b, const struct profile_sample *sample,
+			   const uint64_t values[PROFILE_NR_CALL_VALUES])
+{
+	struct profile_sample *to;
+	uint32_t at;
+	bool is_new;
+	int err;
+
+	_Static_assert(offsetof(struct profile_sample, count) == 6 * sizeof(uint32_t),
+		       "the numbers come last");
+	err = set_add(b, &b->samples, sample, sizeof(*sample),
+		      offsetof(struct profile_sample, count), &at, &is_new);
+	if (err)
+		return err;
+	if (!is_new) {
+		to = (struct profile_sample *)b->samples.items.data + at;
+		to->count = sum(to->count, sample->count);
+		to->value_ns = sum(to->value_ns, sample->value_ns);
+	}
+	return values || b->call_values.nr
+		       ? values_add(b, at,
+				    values ? values : (uint64_t[PROFILE_NR_CALL_VALUES]){ 0 })
+		       : 0;
+}
+
+static void *take(struct vec *vec, size_t *nr)
+{
+	void *data = vec->data;
+
+	if (nr)
+		*nr = vec->nr;
+	*vec = (struct vec){ 0 };
+	return data;
+}
+
+void profile_builder_finish(struct profile_builder *b, struct profile *ret)
+{
+	*ret = (struct profile){ .strings = b->strings };
+	ret->mappings = take(&b->mappings.items, &ret->nr_mappings);
+	ret->locations = take(&b->locations.items, &ret->nr_locations);
+	ret->stack_locations = take(&b->stack_locations, NULL);
+	ret->stacks = take(&b->stacks, &ret->nr_stacks);
+	ret->processes = take(&b->processes.items, &ret->nr_processes);
+	ret->containers = take(&b->containers.items, &ret->nr_containers);
+	ret->samples = take(&b->samples.items, &ret->nr_samples);
+	ret->calls = take(&b->calls.items, &ret->nr_calls);
+	ret->call_values = take(&b->call_values, NULL);
+	b->strings = NULL;
+	profile_builder_fini(b);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_PROFILE_BUILDER_H
+#define BPFPROF_PROFILE_BUILDER_H
+
+/*
+ * A struct profile put together piece by piece, from files. Equal pieces are kept once, so that
+ * the same stack of many files costs no more than that of one; samples that differ in nothing but
+ * their numbers are added up. Bounded in bytes. The caller owns the struct; not thread-safe.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "profile/profile.h"
+#include "profile/table.h"
+
+/* Each distinct piece once; equal is what has the same bytes, padding is to be zero. */
+struct piece_set {
+	struct vec items, hashes;
+	struct index index;
+};
+
+struct profile_builder {
+	struct strtab *strings; /* of the profile: to be filled by the caller */
+	struct table_budget budget;
+	uint64_t seed; /* files choose the keys */
+	struct piece_set mappings, locations, containers, processes, calls, samples;
+	struct vec stacks, stack_hashes, stack_locations;
+	struct index stack_index;
+	struct vec call_values; /* per sample, once there is one with calls */
+};
+
+/* At most so many bytes of arrays and strings. 0 or -ENOMEM. */
+int profile_builder_init(struct profile_builder *b, size_t max_bytes);
+void profile_builder_fini(struct profile_builder *b);
+
+/* The index of item[size] in set, which it is added to. 0, -E2BIG or -ENOMEM. */
+int profile_builder_piece(struct profile_builder *b, struct piece_set *set, const void *item,
+			  size_t size, uint32_t *ret);
+void piece_set_fini(struct piece_set *set);
+
+/*
+ * These add one piece and give its number, as profile.h has it: index + 1 of mappings, containers and
+ * calls, an index of the others. 0, -E2BIG or -ENOMEM.
+ */
+int profile_builder_mapping(struct profile_builder *b, const struct profile_mapping *mapping,
+			    uint32_t *ret);
+int profile_builder_location(struct profile_builder *b, const struct profile_location *location,
+			     uint32_t *ret);
+int profile_builder_container(struct profile_builder *b, const struct profile_container *container,
+			      uint32_t *ret);
+int profile_builder_process(struct profile_builder *b, const struct profile_process *process,
+			    uint32_t *ret);
+int profile_builder_call(struct profile_builder *b, const struct profile_call *call, uint32_t *ret);
+/* Leaf first. */
+int profile_builder_stack(struct profile_builder *b, const uint32_t *locations, uint32_t nr,
+			  uint32_t *ret);
+/* Adds to the sample that is like this one, if there is. values: of calls, else NULL. */
+int profile_builder_sample(struct profile_builder *b, const struct profile_sample *sample,
+			   const uint64_t values[PROFILE_NR_CALL_VALUES]);
+
+/* *ret gets everything, profile_fini() is due; the builder is empty then. */
+void profile_builder_finish(struct profile_builder *b, struct profile *ret);
+
+#endif
