@@ -326,7 +326,19 @@ def judge_gpu(results):
         doctor.problem = f"gpu_calls: {said or 'not told: ' + ' '.join(lines)[:200]}"
     elif results.facts.get("gpu-doctor.rc") != "0":
         doctor.problem = f"exit {results.facts.get('gpu-doctor.rc')}, not 0"
-    return [check, doctor]
+    return [check, doctor] + [judge_gpu_record(results, "gpu-record-" + clock, able)
+                              for clock in ("timer", "perf")]
+
+
+def judge_gpu_record(results, case, able):
+    """Samples and calls in one run, where calls can be counted."""
+    got = Recording(results, case)
+    check = Check(case, note="startup %.1f s" % got.number("agent", "startup_seconds"))
+    if got.status != (0 if able else 3):
+        check.problem = f"exit {got.status}: {first_error(got)}"
+    elif able and ("gpu" not in got.stats or not got.number("samples", "total")):
+        check.problem = f"samples {got.number('samples')}, calls {got.number('gpu')}"
+    return check
 
 
 def judge_refused(results):
