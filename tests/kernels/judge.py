@@ -326,7 +326,7 @@ def judge_gpu(results):
         doctor.problem = f"gpu_calls: {said or 'not told: ' + ' '.join(lines)[:200]}"
     elif results.facts.get("gpu-doctor.rc") != "0":
         doctor.problem = f"exit {results.facts.get('gpu-doctor.rc')}, not 0"
-    return [check, doctor] + [judge_gpu_record(results, "gpu-record-" + clock, able)
+    return [check, doctor] + [judge_gpu_record(results, "gpu-cpu-" + clock, able)
                               for clock in ("timer", "perf")]
 
 

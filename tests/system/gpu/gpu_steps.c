@@ -162,7 +162,7 @@ int main(int argc, char **argv)
 	while (fgets(line, sizeof(line), stdin)) {
 		if (!kernel)
 			cuda.get_function(&kernel, 0, "train_kernel");
-		for (left = strtol(line, NULL, 10); left > 0; left--) {
+		for (left = (long)strtoul(line, NULL, 10); left > 0; left--) {
 			forward();
 			backward();
 			wait_step();
