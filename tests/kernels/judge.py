@@ -355,7 +355,19 @@ def judge_gpu(results):
         doctor.problem = f"gpu_calls: {said or 'not told: ' + ' '.join(lines)[:200]}"
     elif results.facts.get("gpu-doctor.rc") != "0":
         doctor.problem = f"exit {results.facts.get('gpu-doctor.rc')}, not 0"
-    return [*checks, doctor]
+    return [*checks, doctor] + [judge_gpu_record(results, "gpu-cpu-" + clock)
+                                for clock in ("timer", "perf")]
+
+
+def judge_gpu_record(results, case):
+    """Samples and calls in one run of full root."""
+    got = Recording(results, case)
+    check = Check(case, note="startup %.1f s" % got.number("agent", "startup_seconds"))
+    if got.status != 0:
+        check.problem = f"exit {got.status}: {first_error(got)}"
+    elif "gpu" not in got.stats or not got.number("samples", "total"):
+        check.problem = f"samples {got.number('samples')}, calls {got.number('gpu')}"
+    return check
 
 
 def judge_refused(results):

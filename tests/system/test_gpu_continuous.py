@@ -353,6 +353,35 @@ def many_processes(context):
 
 
 @test()
+def too_many_shapes(context):
+    """One process cannot take all the room: its calls stay counted, and others keep their detail."""
+    daemon = Daemon(context, "--gpu", "--log-level", "debug", interval="4s", listen="127.0.0.1:0")
+    greedy = hooked(context, daemon)
+    next_interval(daemon)
+    made = {}
+    greedy.say("s9000")
+    made[greedy.pid] = json.loads(greedy.line())["calls"]
+    modest = Steps(context)
+    made[modest.pid] = modest.run(5)["calls"]
+    next_interval(daemon)
+    next_interval(daemon)
+    found = metrics(daemon)
+    check(daemon.end() == 0, "ended badly")
+    profiles = calls_files(daemon.output).values()
+    for pid, calls in made.items():
+        total = sum(profile.total("calls/count", pid=pid) for profile in profiles)
+        check(total == calls, "pid %d: %d calls, not %d" % (pid, total, calls))
+    other = {pid: sum(profile.total("calls/count", pid=pid, frame="[other kernels]")
+                      for profile in profiles) for pid in made}
+    check(other[greedy.pid] == 9000 - 2048 and not other[modest.pid], "others: %s" % other)
+    check(found['bpfprof_gpu_lost_total{reason="calls_without_detail"}'] >= other[greedy.pid],
+          "not counted: %s" % found)
+    memory = max(line["memory_bytes"] for line in daemon.said("profile written"))
+    check(memory < BUDGET, "%d bytes" % memory)
+    context.note("%.1f MiB" % (memory / (1 << 20)))
+
+
+@test()
 def chosen(context):
     """--pid of the daemon: calls of others are not written."""
     first, other = Steps(context), Steps(context)

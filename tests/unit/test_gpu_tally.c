@@ -905,3 +905,166 @@ Test(gpu_tally, stack_with_a_leaf_without_room)
 	cr_expect_gt(view.nr_table_full, 0);
 	cr_expect_eq(view.nr_stacks - 2 + view.nr_table_full, 19998);
 }
+
+/* The next interval, with an aggregate of its own; view is of it once it has finished, too. */
+static void next(const struct gpu_tally_count *counts, size_t nr, struct aggregate_view *view)
+{
+	struct aggregate *before = a;
+
+	cr_assert_eq(aggregate_new(&a, false, 16 * MIB), 0);
+	gpu_tally_next(tally, a, 16 * MIB);
+	aggregate_free(before);
+	if (view)
+		finish(counts, nr, view);
+}
+
+/* What is allocated stays under its stack; where calls come from when none is sent is what was sent last. */
+Test(gpu_tally, next_interval)
+{
+	struct bpfprof_gpu_call made = call_of(key_of(7, "cuMemAlloc_v2"));
+	struct bpfprof_gpu_call launched = call_of(launch_of(7, 0x10));
+	struct gpu_tally_count counts[] = {
+		{ .key = made.key, .count = { .calls = 2, .bytes = 300 } },
+		{ .key = launched.key, .count = { .calls = 100 } },
+	};
+	struct aggregate_view view;
+
+	name_send(7, 0x10, 0, "scale");
+	made.ns = 1;
+	made.va = VA;
+	made.bytes = 100;
+	send_stack(&made, 7, 1);
+	made.va = VA + 1;
+	made.bytes = 200;
+	send_stack(&made, 7, 2);
+	send_stack(&launched, 7, 3);
+	send_stack(&launched, 7, 3);
+	send_stack(&launched, 7, 3);
+	send_stack(&launched, 7, 4);
+	release(7, VA + 1);
+	finish(counts, 2, &view);
+	counts[0].count = (struct bpfprof_gpu_count){ 0 };
+	counts[1].count.calls = 8;
+	for (int i = 0; i < 3; i++) { /* and so it stays */
+		next(counts, 2, &view);
+		cr_assert_eq(view.nr_call_samples, 3);
+		cr_expect_eq(view.nr_taken, 0, "none came in this one");
+		cr_expect_eq(values_at(&view, 1, 1)[PROFILE_INUSE_BYTES], 100);
+		cr_expect_eq(values_at(&view, 1, 1)[PROFILE_CALLS], 0);
+		cr_expect_eq(values_at(&view, 2, 3)[PROFILE_CALLS], 6);
+		cr_expect_eq(values_at(&view, 2, 4)[PROFILE_CALLS], 2);
+		cr_expect_str_eq(kernel_name(7, 0x10), "scale");
+	}
+	/* One that is sent is truer than those before. */
+	next(NULL, 0, NULL);
+	send_stack(&launched, 7, 4);
+	finish(counts, 2, &view);
+	cr_expect_null(values_at(&view, 2, 3));
+	cr_expect_eq(values_at(&view, 2, 4)[PROFILE_CALLS], 8);
+	next(NULL, 0, NULL);
+	release(7, VA);
+	cr_expect_eq(memory_of(7).live_bytes, 0);
+	finish(counts, 2, &view);
+	cr_expect_eq(value_sum(&view, PROFILE_INUSE_BYTES), 0);
+	cr_expect_eq(lost("stacks_no_room"), 0);
+}
+
+/* A call that has begun in one interval and returns in another has its stack still. */
+Test(gpu_tally, next_interval_of_an_open_call)
+{
+	struct bpfprof_gpu_call call = call_of(key_of(7, "cuStreamSynchronize"));
+	struct gpu_tally_count count = { .key = call.key, .count = { .calls = 1, .ns = 900 } };
+	struct aggregate_view view;
+	uint32_t stack;
+
+	call.flags = BPFPROF_CALL_ENTRY | BPFPROF_CALL_STACK;
+	send_stack(&call, 7, 1);
+	next(NULL, 0, NULL);
+	cr_expect(gpu_tally_open_stack(tally, 7, call.begin_ns, &stack));
+	call.flags = BPFPROF_CALL_STACK;
+	call.ns = 900;
+	send_call(&call, 7);
+	finish(&count, 1, &view);
+	cr_assert_eq(view.nr_call_samples, 1);
+	cr_expect_eq(values_at(&view, 1, 1)[PROFILE_BLOCKED_NS], 900);
+}
+
+/* Nothing is known any more of what has ended; what is known of others is theirs still. */
+Test(gpu_tally, next_interval_forgets)
+{
+	struct bpfprof_task_id task = { .start_ns = START_NS };
+	struct bpfprof_gpu_call call;
+	size_t nr;
+
+	for (uint32_t round = 0; round < 3; round++) {
+		for (uint32_t pid = 1; pid <= 50; pid++) {
+			call = call_of(launch_of(pid, 0x10));
+			send_stack(&call, pid, pid);
+			name_send(pid, 0x10, 0, pid % 2 ? "odd" : "even");
+			alloc(pid, VA, pid);
+		}
+		for (task.pid = 1; task.pid <= 50; task.pid++)
+			if (task.pid != 20)
+				cr_expect(gpu_tally_exit(tally, &task));
+		cr_expect(gpu_tally_has_ended(tally, 21, START_NS));
+		next(NULL, 0, NULL);
+		gpu_tally_processes(tally, &nr);
+		cr_expect_eq(nr, 1);
+		cr_assert_not_null(process_at(20, START_NS));
+		cr_expect_str_eq(process_at(20, START_NS)->name, "train");
+		cr_expect_eq(memory_of(20).live_bytes, 20);
+		cr_expect_str_eq(kernel_name(20, 0x10), "even");
+		cr_expect_str_eq(kernel_name(21, 0x10), "(none)");
+		cr_expect_not(gpu_tally_has_ended(tally, 20, START_NS));
+	}
+}
+
+/* Half of the next aggregate is for its own stacks; what has no room is counted. */
+Test(gpu_tally, next_interval_is_bounded)
+{
+	struct aggregate *before = a;
+	struct bpfprof_gpu_call call;
+
+	gpu_tally_bound(tally, 4);
+	for (uint32_t i = 0; i < 3000; i++) {
+		call = call_of(launch_of(7, i + 1));
+		send_stack(&call, 7, i + 1);
+	}
+	cr_expect_eq(lost("stacks_no_room"), 0);
+	cr_assert_eq(aggregate_new(&a, false, MIB / 4), 0);
+	gpu_tally_next(tally, a, MIB / 4);
+	aggregate_free(before);
+	cr_expect_lt(aggregate_bytes(a), MIB / 4 * 3 / 4);
+	cr_expect_gt(lost("stacks_no_room"), 0);
+	cr_expect_lt(lost("stacks_no_room"), 3000);
+}
+
+/* Who was described by a stack is not any more, until another comes. */
+Test(gpu_tally, undescribed)
+{
+	struct bpfprof_gpu_call call = call_of(launch_of(7, 1));
+
+	cr_expect_not(gpu_tally_is_described(tally, 7, START_NS));
+	alloc(7, VA, 1);
+	cr_expect_not(gpu_tally_is_described(tally, 7, START_NS));
+	send_stack(&call, 7, 1);
+	cr_expect(gpu_tally_is_described(tally, 7, START_NS));
+	gpu_tally_undescribe(tally);
+	cr_expect_not(gpu_tally_is_described(tally, 7, START_NS));
+	send_stack(&call, 7, 1);
+	cr_expect(gpu_tally_is_described(tally, 7, START_NS));
+}
+
+Test(gpu_tally, other_kernels)
+{
+	struct bpfprof_gpu_key key = launch_of(7, BPFPROF_GPU_OTHER);
+	struct gpu_tally_count count = { .key = key, .count = { .calls = 5 } };
+	struct aggregate_view view;
+
+	count.key.stream = BPFPROF_GPU_OTHER;
+	gpu_tally_process(tally, 7, START_NS);
+	finish(&count, 1, &view);
+	cr_assert_eq(view.nr_call_samples, 1);
+	cr_expect_str_eq(label_at(&view, 0, 0), "[other kernels]");
+	cr_expect_eq(value_sum(&view, PROFILE_CALLS), 5);
+}

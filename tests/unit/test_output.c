@@ -133,6 +133,27 @@ Test(output, expand_path)
 	buf_fini(&path);
 }
 
+Test(output, path_insert)
+{
+	static const char *const cases[][2] = {
+		{ "x.pb.gz", "x.cuda.pb.gz" },
+		{ "d.html/x", "d.html/x.cuda" },
+		{ "a.b.speedscope.json", "a.b.cuda.speedscope.json" },
+		{ "%{N}.svg", "%{N}.cuda.svg" },
+		{ ".html", ".html.cuda" },
+		{ "x.raw.txt", "x.raw.txt.cuda" },
+	};
+	struct buf path;
+
+	buf_init(&path, PATH_MAX);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		buf_reset(&path);
+		output_path_insert(&path, cases[i][0], ".cuda");
+		cr_expect_str_eq(path.data, cases[i][1]);
+	}
+	buf_fini(&path);
+}
+
 Test(output, expand_path_is_bounded)
 {
 	const struct output_names names = { .host = "h" };

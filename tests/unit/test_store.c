@@ -437,3 +437,69 @@ Test(store, killed, .timeout = 60)
 		store_close(store);
 	}
 }
+
+/* Sets with files of calls beside sets without. */
+Test(store, cuda)
+{
+	static const char *const links[] = { "latest.cuda.pb.gz", "latest.cuda.folded",
+					     "latest.cuda.html" };
+	struct store *store = opened();
+	struct store_counts counts = { 0 };
+	struct store_name name;
+	struct store_set set;
+	char target[64], file[STORE_NAME_MAX];
+	ssize_t len;
+
+	cr_assert_eq(store_begin_cuda(store, &set, &no_limits, START, &counts), 0);
+	for (int i = 0; i < STORE_NR_FILES; i++)
+		cr_assert_eq(write(set.fds[i], "x", 1), 1);
+	cr_assert_eq(store_commit(store, &set, START, 60, &no_limits, START + 60, &counts), 0);
+	cr_expect_eq(set.files, (1U << STORE_NR_FILES) - 1);
+	cr_expect_eq(set.bytes, STORE_NR_FILES);
+	cr_expect_eq(counts.sets, 1);
+	for (int i = 0; i < 3; i++) {
+		len = readlink(links[i], target, sizeof(target) - 1);
+		cr_assert_gt(len, 0, "%s", links[i]);
+		target[len] = 0;
+		cr_expect(store_is_latest(links[i]));
+		cr_expect(store_name_parse(&name, target), "%s", target);
+		cr_expect_eq(name.file, (enum store_file)(STORE_CUDA_PPROF + i));
+		store_file_name(file, set.name, name.file);
+		cr_expect_str_eq(file, target);
+		cr_expect_eq(strncmp(target, "cuda-", 5), 0);
+	}
+	cr_expect_not(store_is_latest("latest.cuda"));
+	cr_expect_not(store_name_parse(&name, "cuda-20231114T221320Z-60s.svg"));
+	cr_expect_not(store_name_parse(&name, "cud-20231114T221320Z-60s.html"));
+	cr_expect_not(store_name_parse(&name, "cuda-20231114T221320Z-60s"));
+	/* The next one has none: nothing leads to what may go now. */
+	cr_assert_eq(set_write(store, START + 60, &no_limits, &counts), 0);
+	for (int i = 0; i < 3; i++)
+		cr_expect_lt(readlink(links[i], target, sizeof(target)), 0, "%s", links[i]);
+	cr_assert_eq(store_prune(store,
+				 &(struct store_limits){ .age_seconds = 1, .bytes = 1 << 30 },
+				 START + 100, &counts),
+		     0);
+	cr_expect_eq(counts.sets, 1);
+	cr_expect_lt(access(file, F_OK), 0);
+	store_close(store);
+}
+
+/* A killed daemon may have left links of calls to a set that is not the newest. */
+Test(store, cuda_repair)
+{
+	struct store *store = opened();
+	struct store_counts counts = { 0 };
+	struct store_set set;
+	char old[STORE_NAME_MAX];
+
+	cr_assert_eq(store_begin_cuda(store, &set, &no_limits, START, &counts), 0);
+	cr_assert_eq(store_commit(store, &set, START, 60, &no_limits, START + 60, &counts), 0);
+	store_file_name(old, set.name, STORE_CUDA_HTML);
+	cr_assert_eq(set_write(store, START + 60, &no_limits, &counts), 0);
+	cr_assert_eq(symlink(old, "latest.cuda.html"), 0);
+	cr_assert_eq(store_repair(store, START + 120, &counts), 0);
+	cr_expect_lt(access("latest.cuda.html", F_OK), 0);
+	cr_expect_eq(access("latest.html", F_OK), 0);
+	store_close(store);
+}

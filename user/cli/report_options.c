@@ -276,7 +276,7 @@ static int check(struct parse *parse, struct buf *error)
 		return reason(error, "--aggregate-leaf: goes with --library");
 	if (parse->has_per && !options->diff)
 		return reason(error, "--per: goes with --diff");
-	err = record_formats_choose(&options->record, parse->format, error);
+	err = record_formats_choose(&options->record, parse->format, false, error);
 	for (i = 0; i < options->record.nr_outputs && options->diff && !err; i++)
 		if (options->record.outputs[i].format != OUTPUT_HTML &&
 		    options->record.outputs[i].format != OUTPUT_SVG)

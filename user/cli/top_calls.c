@@ -122,8 +122,8 @@ static void row_fill(struct top_calls *calls, struct table_calls *row,
 		.kernel_pid = now->pid,
 		.pid = now->pid,
 		.start_ns = now->start_ns,
-		.launches = (double)since(now->launches, before.launches) * 1e9 /
-			    (double)interval_ns,
+		.launches =
+			(double)since(now->launches, before.launches) * 1e9 / (double)interval_ns,
 		.blocked = (double)since(now->blocked_ns, before.blocked_ns) * 100 /
 			   (double)interval_ns,
 	};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * gpu_steps FOLDER [spin]: steps of a training loop, as many as each line of standard input says,
- * against the fake libcuda in FOLDER. After each line it prints what it has done since the start as a
+ * against the fake libcuda in FOLDER; or, where the line begins with an s, launches of as many
+ * shapes, no two of which have the same grid. After each line it prints what it has done since the start as a
  * line of JSON. With spin waiting for the device takes CPU time, as the driver does that polls.
  */
 #include <dlfcn.h>
@@ -106,6 +107,12 @@ FUNCTION static void scratch(void)
 	frees++;
 }
 
+FUNCTION static void shapes(unsigned int nr)
+{
+	for (; nr; nr--, launches++)
+		cuda.launch(kernel, nr, 7, 1, 128, 1, 1, 0, 0, NULL, NULL);
+}
+
 static void *find(void *library, const char *name)
 {
 	void *found = dlsym(library, name);
@@ -162,7 +169,9 @@ int main(int argc, char **argv)
 	while (fgets(line, sizeof(line), stdin)) {
 		if (!kernel)
 			cuda.get_function(&kernel, 0, "train_kernel");
-		for (left = strtol(line, NULL, 10); left > 0; left--) {
+		if (line[0] == 's')
+			shapes((unsigned int)strtoul(line + 1, NULL, 10));
+		for (left = (long)strtoul(line, NULL, 10); left > 0; left--) {
 			forward();
 			backward();
 			wait_step();
