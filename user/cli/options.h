@@ -60,6 +60,7 @@ struct record_options {
 	bool native; /* .raw: native frames too */
 	bool threads;
 	bool gil; /* only samples whose thread held Python's GIL */
+	bool findings; /* say what stands out: unless --no-findings */
 	enum profile_by by;
 	enum record_split split;
 	char *stats_path; /* or NULL; "-" is standard output */

@@ -19,6 +19,7 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/pod_processes.h"
+#include "cli/record_findings.h"
 #include "cli/recording.h"
 #include "cli/worker_processes.h"
 #include "cli/worker_steps.h"
@@ -37,6 +38,7 @@ static void on_sample(void *arg, const struct aggregate_input *input)
 {
 	struct recording *rec = arg;
 
+	record_findings_sample(rec->findings, input);
 	recording_see(rec, input->sample->task.pid, input->own_pid, input->sample->task.start_ns);
 	aggregate_add(rec->aggregate, input);
 }
@@ -45,7 +47,15 @@ static void on_exit_event(void *arg, const struct bpfprof_task_id *task, uint64_
 {
 	struct recording *rec = arg;
 
+	record_findings_exit(rec->findings, task);
 	aggregate_exit(rec->aggregate, task, cpu_ns);
+}
+
+static void on_title(void *arg, const struct bpfprof_title_event *event)
+{
+	struct recording *rec = arg;
+
+	record_findings_title(rec->findings, event);
 }
 
 /* In the child: waits until sampling runs, then becomes the command. */
@@ -161,6 +171,7 @@ static void loop(struct recording *rec, int signal_fd)
 		    (rec->sampler.steps && worker_steps_through(rec->sampler.steps)))
 			break;
 		now_ns = time_monotonic_ns();
+		record_findings_tick(rec->findings, now_ns);
 		if (now_ns >= tick_ns) {
 			tick_ns = now_ns + TICK_NS;
 			if (sampler_targets_gone(&rec->sampler)) {
@@ -272,7 +283,9 @@ static int finish(struct recording *rec)
 		worker_steps_tell(rec->sampler.steps);
 	if (!view.nr_taken)
 		say_nothing_matched(rec);
+	record_findings_make(rec->findings, profile.duration_ns, rec->end_mono_ns);
 	status = recording_write(rec, &profile);
+	record_findings_tell(rec->findings);
 	profile_fini(&profile);
 	return status;
 }
@@ -288,6 +301,7 @@ static void teardown(struct recording *rec)
 	}
 	if (rec->command_error_fd >= 0)
 		close(rec->command_error_fd);
+	record_findings_free(rec->findings);
 	sampler_close(&rec->sampler);
 	aggregate_free(rec->aggregate);
 	recording_forget(rec);
@@ -313,11 +327,18 @@ static int start(struct recording *rec)
 	return EXIT_DONE;
 }
 
+/* By what only a sample tells of its process. */
+static bool samples_are_chosen(const struct record_options *options)
+{
+	return options->nr_comms || options->nr_workers ||
+	       container_filter_is_set(&options->containers);
+}
+
 static int run(struct recording *rec, int signal_fd)
 {
-	struct sampler_handlers handlers = { .sample = on_sample,
-					     .exit = on_exit_event,
-					     .arg = rec };
+	struct sampler_handlers handlers = {
+		.sample = on_sample, .exit = on_exit_event, .title = on_title, .arg = rec
+	};
 	int status, err;
 
 	err = aggregate_new(&rec->aggregate, rec->options->threads, AGGREGATE_BYTES);
@@ -326,6 +347,12 @@ static int run(struct recording *rec, int signal_fd)
 		return EXIT_FAILED;
 	}
 	status = sampler_open(&rec->sampler, &rec->sampler_options, &handlers);
+	if (!status && rec->options->findings &&
+	    record_findings_new(&rec->findings, &rec->sampler, rec->options->host_root,
+				samples_are_chosen(rec->options))) {
+		log_error("out of memory");
+		status = EXIT_FAILED;
+	}
 	if (!status)
 		status = start(rec);
 	if (status)
@@ -355,6 +382,7 @@ static void sampler_options_fill(struct recording *rec)
 		.nr_workers = options->nr_workers,
 		.steps = options->steps.stop ? &options->steps : NULL,
 		.tell_workers = true,
+		.titles = options->findings,
 		.child = rec->command_pid,
 		.containers = &options->containers,
 		.no_subprocesses = options->no_subprocesses,

@@ -126,6 +126,8 @@ static void on_title(void *arg, const struct bpfprof_title_event *event, struct 
 
 	if (sampler->steps)
 		worker_steps_title(sampler->steps, event, process);
+	else if (sampler->handlers.title)
+		sampler->handlers.title(sampler->handlers.arg, event);
 }
 
 static void on_call(void *arg, const struct bpfprof_gpu_event *event)
@@ -265,7 +267,7 @@ static int open_session(struct sampler *sampler, enum session_clock clock)
 			  ((options->nr_pids || options->child) && !options->no_subprocesses),
 		.ring_bytes = options->test_ring_bytes,
 		.nr_rows = options->test_row_slots,
-		.titles = options->steps,
+		.titles = options->steps || options->titles,
 		.gpu = options->gpu,
 		.iterators = options->iterators,
 	};
