@@ -119,7 +119,7 @@ Test(findings, busy_worker)
 	EXPECT_NONE(findings_of_workers, fact, it.median_ns = 1001 * MS, 5 * NS_PER_SECOND);
 	EXPECT_NONE(findings_of_workers, fact, it.total_ns = 6001 * MS, 5 * NS_PER_SECOND);
 	EXPECT_NONE(findings_of_workers, fact, it.most_samples = 49, 5 * NS_PER_SECOND);
-	EXPECT_NONE(findings_of_workers, fact, (void)it, 16 * NS_PER_SECOND); /* nobody is busy */
+	EXPECT_NONE(findings_of_workers, fact, (void)it, 31 * NS_PER_SECOND); /* nobody is busy */
 	fact.ranks = true;
 	fact.nr = 2;
 	fact.most_name = "rank 1";
@@ -179,7 +179,7 @@ Test(findings, pool)
 	EXPECT_NONE(findings_of_pool, fact, it.cpus = 8);
 	EXPECT_NONE(findings_of_pool, fact, it.runnable = 1.9);
 	EXPECT_NONE(findings_of_pool, fact, it.wait_ns = 1900 * MS);
-	EXPECT_NONE(findings_of_pool, fact, it.run_ns = 400 * MS);
+	EXPECT_NONE(findings_of_pool, fact, it.run_ns = 99 * MS);
 	fact.nr_processes = 2;
 	fact.library = "libsomething.so";
 	findings = (struct findings){ 0 };
@@ -224,6 +224,12 @@ Test(findings, memory)
 	findings = (struct findings){ 0 };
 	findings_of_memory(&findings, &fact);
 	expect(&findings, FINDING_MEMORY_GROWS, "its limit is reached in 20 s");
+	EXPECT_NONE(findings_of_memory, fact, it.born = true); /* 10 s */
+	fact.exited = true;
+	findings = (struct findings){ 0 };
+	findings_of_memory(&findings, &fact);
+	cr_expect_str_eq(findings.list[0].command, "bpfprof top");
+	fact.exited = false;
 	series = series_of(leak, 6); /* 2.5 s tell nothing */
 	EXPECT_NONE(findings_of_memory, fact, (void)it);
 	series = series_of(load, 21);

@@ -271,6 +271,8 @@ static void fact_of_memory(struct findings *findings, const struct process_watch
 	struct memory_fact fact = { .name = process->name,
 				    .pid = shown_pid(process),
 				    .series = &process->memory,
+				    .born = process->born,
+				    .exited = process->exited,
 				    .limit_left_bytes = UINT64_MAX };
 	const struct cgroup_memory *memory;
 	size_t nr;

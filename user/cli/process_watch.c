@@ -38,6 +38,7 @@ struct process_watch {
 	uint32_t next; /* process whose turn it is to be read */
 	struct budget reading;
 	uint64_t tick_ns;
+	uint64_t begin_boot_ns; /* of the watch, CLOCK_BOOTTIME as of processes' starts */
 };
 
 int process_watch_new(struct process_watch **ret, struct sampler *sampler, const char *host_root)
@@ -55,6 +56,7 @@ int process_watch_new(struct process_watch **ret, struct sampler *sampler, const
 	watch->host_root = host_root ? host_root : "";
 	watch->pids_are_ours = session_pids_are_the_nodes(&sampler->session);
 	watch->own_pid = (uint32_t)getpid();
+	watch->begin_boot_ns = time_of_clock_ns(CLOCK_BOOTTIME);
 	cpus_count(&watch->logical, &watch->cores);
 	*ret = watch;
 	return 0;
@@ -122,6 +124,7 @@ static struct watched_process *process_get(struct process_watch *watch,
 	process->key.start_ns = task->start_ns;
 	process->key.pid = task->pid;
 	process->own_pid = input->own_pid;
+	process->born = task->start_ns >= watch->begin_boot_ns;
 	HASH_ADD(hh, watch->processes, key, sizeof(process->key), process);
 	return process;
 }
@@ -313,25 +316,22 @@ static bool is_suspect(const struct process_watch *watch, const struct watched_p
 		most_held >= python * GIL_SUSPECT_SHARE);
 }
 
+/* Processes that have few threads each, and too many together. */
 static void suspects_find(struct process_watch *watch)
 {
+	uint32_t nr_pool = 0, nr_processes = 0, before, round;
 	struct watched_process *process;
-	uint32_t nr_pool = 0, nr_processes = 0, before;
 
-	for (process = watch->processes; process; process = process->hh.next) {
-		if (process->exited || !process->looked)
-			continue;
-		before = nr_pool;
-		process->suspect |= is_suspect(watch, process, &nr_pool);
-		nr_processes += nr_pool > before;
-	}
-	if (nr_pool + nr_processes <= watch->logical)
-		return;
-	/* Each alone has few, all of them together have too many. */
-	for (process = watch->processes; process; process = process->hh.next) {
-		before = nr_pool;
-		is_suspect(watch, process, &nr_pool);
-		process->suspect |= nr_pool > before;
+	for (round = 0; round < 2; round++) {
+		for (process = watch->processes; process; process = process->hh.next) {
+			before = nr_pool;
+			if (!process->exited && process->looked)
+				is_suspect(watch, process, &nr_pool);
+			nr_processes += nr_pool > before;
+			process->suspect |= round && nr_pool > before;
+		}
+		if (nr_pool + nr_processes <= watch->logical)
+			return;
 	}
 }
 
@@ -357,14 +357,18 @@ static void process_read(struct process_watch *watch, struct watched_process *pr
 			 uint64_t now_ns)
 {
 	struct proc_usage usage;
+	uint32_t nr_pool = 0;
 
 	if (process->exited || !process->own_pid)
 		return;
 	if (!process->looked)
 		process_look(watch, process);
-	if (proc_usage_read(&usage, (pid_t)process->own_pid) || !proc_usage_has_memory(&usage))
+	if (proc_usage_read(&usage, (pid_t)process->own_pid) || !proc_usage_has_memory(&usage) ||
+	    !usage.rss_bytes) /* on its way out it has none */
 		return;
 	memory_series_add(&process->memory, now_ns, usage.rss_bytes);
+	if (!process->suspect)
+		process->suspect = is_suspect(watch, process, &nr_pool);
 	/* Samples of other pid namespaces have other thread ids than /proc. */
 	if (process->suspect && watch->pids_are_ours)
 		threads_read(process, now_ns);

@@ -59,6 +59,7 @@ struct watched_process {
 	char rank[80], job[144]; /* `rank N` of which distributed job, "": of none */
 	uint32_t cpus; /* that it may run on, 0: not known */
 	uint32_t cpu_group, memory_group; /* index + 1, 0: no limits that we know */
+	bool born; /* it began while it was watched */
 	bool looked, exited, suspect; /* suspect: its threads are timed */
 	uint64_t samples, cpu_ns;
 	struct memory_series memory;

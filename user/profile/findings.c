@@ -28,7 +28,7 @@
 
 #define BUSY_WORKER_RATIO 3
 #define BUSY_WORKER_SHARE 0.5
-#define BUSY_WORKER_LOAD 0.2 /* of a CPU, all of the time */
+#define BUSY_WORKER_LOAD 0.1 /* of a CPU, all of the time */
 #define BUSY_WORKER_SAMPLES 50
 
 /* A thread that wants the GIL wakes every 5 ms to ask again. */
@@ -38,11 +38,12 @@
 #define GIL_WATCHED_NS NS_PER_SECOND
 
 #define POOL_WAIT_SHARE 0.5 /* of the time that its threads ran */
-#define POOL_RUN_NS (500 * MS)
+#define POOL_RUN_NS (100 * MS)
 
 #define GROWTH_BYTES (64 * MIB)
 #define GROWTH_PER_SECOND MIB
 #define GROWTH_NS (3 * NS_PER_SECOND)
+#define GROWTH_BORN_NS (15 * NS_PER_SECOND)
 #define GROWTH_PARTS 3 /* of the time, from each to the next it must have grown */
 #define GROWTH_PART_SHARE 0.15
 
@@ -412,7 +413,7 @@ void findings_of_memory(struct findings *findings, const struct memory_fact *fac
 		return;
 	growth = series->last.bytes - series->points[0].bytes;
 	ns = series->last.ts_ns - series->points[0].ts_ns;
-	if (ns < GROWTH_NS || growth < GROWTH_BYTES)
+	if (ns < (fact->born ? GROWTH_BORN_NS : GROWTH_NS) || growth < GROWTH_BYTES)
 		return;
 	per_second = (double)growth / seconds(ns);
 	if (per_second < GROWTH_PER_SECOND || !grows_always(series))
@@ -423,10 +424,14 @@ void findings_of_memory(struct findings *findings, const struct memory_fact *fac
 	if (fact->limit_left_bytes != UINT64_MAX)
 		snprintf(limit, sizeof(limit), "; at this rate its limit is reached in %.0f s",
 			 (double)fact->limit_left_bytes / per_second);
-	set_text(finding, "%s pid %u: memory grew by %s in %.1f s (%s per second, to %s)%s",
+	set_text(finding, "%s pid %u: memory grew by %s in %.1f s (%s per second, to %s)%s%s",
 		 fact->name, fact->pid, size(growth).text, seconds(ns),
-		 size((uint64_t)per_second).text, size(series->last.bytes).text, limit);
-	set_command(finding, "bpfprof dump -p %u --locals", fact->pid);
+		 size((uint64_t)per_second).text, size(series->last.bytes).text, limit,
+		 fact->exited ? "; it has exited since" : "");
+	if (fact->exited)
+		set_command(finding, "bpfprof top");
+	else
+		set_command(finding, "bpfprof dump -p %u --locals", fact->pid);
 }
 
 static void cpu_limit(struct findings *findings, const struct limits_fact *fact)

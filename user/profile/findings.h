@@ -115,6 +115,8 @@ struct memory_fact {
 	const char *name;
 	uint32_t pid;
 	const struct memory_series *series;
+	bool born; /* it began during the recording: at first every program grows */
+	bool exited;
 	uint64_t limit_left_bytes; /* to the limit of its cgroup; UINT64_MAX: it has none */
 };
 void findings_of_memory(struct findings *findings, const struct memory_fact *fact);

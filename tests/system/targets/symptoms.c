@@ -4,7 +4,7 @@
  *
  * symptoms ROOM MODE ARG...: ROOM is an argument that is long enough for a Ray title.
  *   tasks NAME NR US [LONG_US]  NR tasks of a Ray worker, each so long; with LONG_US one more at the
- *                               end. Prints "NR NANOSECONDS" of all.
+ *                               end. Prints "NR NANOSECONDS" of all, and nanoseconds of that one.
  *   worker TITLE MS OF_MS       a Ray worker with this title that is busy MS of every OF_MS, for ever
  *   threads NR SECONDS          NR threads that only compute, beside the main thread, which waits
  *   leak MIB SECONDS            takes MIB more of memory every second
@@ -70,17 +70,18 @@ static unsigned long long task(const char *title, unsigned long long us)
 static void tasks(char **args)
 {
 	unsigned long long nr = strtoull(args[1], NULL, 10), us = strtoull(args[2], NULL, 10);
-	unsigned long long spent = 0, i;
+	unsigned long long spent = 0, last = 0, i;
 	char title[64];
 
 	snprintf(title, sizeof(title), "ray::%s", args[0]);
 	for (i = 0; i < nr; i++)
 		spent += task(title, us);
 	if (args[3]) {
-		spent += task(title, strtoull(args[3], NULL, 10));
+		last = task(title, strtoull(args[3], NULL, 10));
+		spent += last;
 		nr++;
 	}
-	printf("%llu %llu\n", nr, spent);
+	printf("%llu %llu %llu\n", nr, spent, last);
 }
 
 static void worker(const char *title, unsigned long long busy_ns, unsigned long long of_ns)
@@ -113,8 +114,8 @@ static void threads(unsigned int nr, unsigned long long end)
 
 static void *take(size_t bytes)
 {
-	char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-			    0);
+	char *memory =
+		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (memory == MAP_FAILED)
 		exit(1);
@@ -167,8 +168,7 @@ int main(int argc, char **argv)
 	else if (!strcmp(mode, "worker"))
 		worker(args[1], number * MS, seconds * MS);
 	else if (!strcmp(mode, "threads"))
-		threads((unsigned int)strtoull(args[1], NULL, 10),
-			now() + number * 1000 * MS);
+		threads((unsigned int)strtoull(args[1], NULL, 10), now() + number * 1000 * MS);
 	else
 		memory(mode, strtoull(args[1], NULL, 10) * MIB, now() + number * 1000 * MS);
 	return 0;
