@@ -38,6 +38,7 @@ struct process_watch {
 	uint32_t next; /* process whose turn it is to be read */
 	struct budget reading;
 	uint64_t tick_ns;
+	uint64_t nr_left_out;
 	uint64_t begin_boot_ns; /* of the watch, CLOCK_BOOTTIME as of processes' starts */
 };
 
@@ -214,14 +215,18 @@ void process_watch_sample(struct process_watch *watch, const struct aggregate_in
 	if (sample->flags & BPFPROF_SAMPLE_KTHREAD || input->own_pid == watch->own_pid)
 		return;
 	process = process_get(watch, input);
-	if (!process)
+	if (!process) {
+		watch->nr_left_out++;
 		return;
+	}
 	process->samples++;
 	process->cpu_ns += sample->period_ns;
 	name_set(process, input);
 	thread = thread_get(watch, process, sample->task.tid);
-	if (!thread)
+	if (!thread) {
+		watch->nr_left_out++;
 		return;
+	}
 	clean_text(thread->comm, sizeof(thread->comm), sample->comm, BPFPROF_COMM_LEN);
 	thread->samples++;
 	thread->python += sample->nr_python > 0;
@@ -427,6 +432,11 @@ void process_watch_finish(struct process_watch *watch, uint64_t now_ns)
 	suspects_find(watch);
 	groups_read(watch);
 	processes_read(watch, now_ns, true);
+}
+
+uint64_t process_watch_nr_left_out(const struct process_watch *watch)
+{
+	return watch->nr_left_out;
 }
 
 bool process_watch_has(const struct process_watch *watch, uint32_t pid, uint64_t start_ns)

@@ -83,6 +83,8 @@ void process_watch_tick(struct process_watch *watch, uint64_t now_ns);
 /* A last time, all of it. */
 void process_watch_finish(struct process_watch *watch, uint64_t now_ns);
 
+/* Samples of processes and threads that there was no room for. */
+uint64_t process_watch_nr_left_out(const struct process_watch *watch);
 /* Has it been met? */
 bool process_watch_has(const struct process_watch *watch, uint32_t pid, uint64_t start_ns);
 /* The first of a list linked by hh.next; borrowed until anything else is called. */

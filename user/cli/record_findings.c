@@ -16,6 +16,7 @@
 #include "proc/processes.h"
 #include "proc/title.h"
 #include "profile/findings.h"
+#include "profile/stats.h"
 #include "profile/task_times.h"
 
 struct record_findings {
@@ -118,6 +119,20 @@ void record_findings_tick(struct record_findings *findings, uint64_t now_ns)
 {
 	if (findings)
 		process_watch_tick(findings->watch, now_ns);
+}
+
+void record_findings_stats(const struct record_findings *findings, struct stats_reasons *dst)
+{
+	uint64_t titles, samples;
+
+	if (!findings)
+		return;
+	titles = task_times_nr_left_out(findings->times);
+	samples = process_watch_nr_left_out(findings->watch);
+	if (titles)
+		stats_add(dst, "title_changes_not_timed", titles);
+	if (samples)
+		stats_add(dst, "samples_not_watched", samples);
 }
 
 void record_findings_make(struct record_findings *findings, uint64_t duration_ns, uint64_t now_ns)

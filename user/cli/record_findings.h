@@ -19,6 +19,7 @@ struct buf;
 struct process;
 struct record_findings;
 struct sampler;
+struct stats_reasons;
 
 /*
  * Of a sampler that is open; borrows it, and host_root (or NULL). chosen: samples are chosen by what
@@ -33,6 +34,9 @@ void record_findings_title(struct record_findings *findings,
 			   const struct bpfprof_title_event *event);
 void record_findings_exit(struct record_findings *findings, const struct bpfprof_task_id *task);
 void record_findings_tick(struct record_findings *findings, uint64_t now_ns);
+
+/* Adds what findings do not know of for want of room. */
+void record_findings_stats(const struct record_findings *findings, struct stats_reasons *dst);
 
 /* After sampling has stopped. duration_ns: of the recording, that ended at now_ns. */
 void record_findings_make(struct record_findings *findings, uint64_t duration_ns, uint64_t now_ns);
