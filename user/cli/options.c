@@ -43,6 +43,7 @@ enum key {
 	KEY_BY,
 	KEY_SPLIT,
 	KEY_STATS,
+	KEY_NO_FINDINGS,
 	KEY_HOST_ROOT,
 	KEY_VERBOSE,
 	KEY_JSON,
@@ -292,6 +293,9 @@ static int take_record(void *target, int key, const char *value, struct buf *why
 		return take_split(options, value, why);
 	case KEY_STATS:
 		return check_pattern(value, why) ?: value_string(&options->stats_path, value);
+	case KEY_NO_FINDINGS:
+		options->findings = false;
+		return 0;
 	case KEY_HOST_ROOT:
 		return value_folder(&options->host_root, value, why);
 	case KEY_VERBOSE:
@@ -354,6 +358,11 @@ static const struct flag record_flags[] = {
 	  "per pod in NAMESPACE/POD beside that of the rest (node)",
 	  false },
 	{ KEY_STATS, 0, 0, "stats", "FILE", "write what was counted and lost as JSON", false },
+	{ KEY_NO_FINDINGS, 0, 0, "no-findings", NULL,
+	  "do not look for what stands out: tiny tasks, one that\n"
+	  "takes far longer, too many threads, a limit that stops\n"
+	  "them, growing memory, one thread that keeps the GIL",
+	  false },
 	{ KEY_HOST_ROOT, 0, 0, "host-root", "DIR",
 	  "the node's file system as this container sees it", false },
 	{ KEY_VERBOSE, 'v', 0, "verbose", NULL, "say more; -vv libbpf's log too", true },
@@ -538,7 +547,7 @@ int record_test_knobs(struct record_options *options, struct buf *error)
 int record_options_parse(struct record_options *options, int argc, char *const argv[],
 			 struct buf *error)
 {
-	struct record_parse parse = { .options = { .hz = RECORD_HZ_DEFAULT } };
+	struct record_parse parse = { .options = { .hz = RECORD_HZ_DEFAULT, .findings = true } };
 	struct record_options *result = &parse.options;
 	int err, command;
 

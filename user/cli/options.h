@@ -64,6 +64,7 @@ struct record_options {
 	bool threads;
 	bool gil; /* only samples whose thread held Python's GIL */
 	bool gpu; /* calls of CUDA and NCCL, too */
+	bool findings; /* say what stands out: unless --no-findings */
 	enum profile_by by;
 	enum record_split split;
 	char *stats_path; /* or NULL; "-" is standard output */

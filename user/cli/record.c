@@ -19,6 +19,7 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/pod_processes.h"
+#include "cli/record_findings.h"
 #include "cli/recording.h"
 #include "cli/worker_processes.h"
 #include "cli/worker_steps.h"
@@ -38,6 +39,7 @@ static void on_sample(void *arg, const struct aggregate_input *input)
 {
 	struct recording *rec = arg;
 
+	record_findings_sample(rec->findings, input);
 	recording_see(rec, input->sample->task.pid, input->own_pid, input->sample->task.start_ns);
 	aggregate_add(rec->aggregate, input);
 }
@@ -46,9 +48,17 @@ static void on_exit_event(void *arg, const struct bpfprof_task_id *task, uint64_
 {
 	struct recording *rec = arg;
 
+	record_findings_exit(rec->findings, task);
 	aggregate_exit(rec->aggregate, task, cpu_ns);
 	if (rec->options->gpu)
 		gpu_watch_exit(&rec->watch, task);
+}
+
+static void on_title(void *arg, const struct bpfprof_title_event *event)
+{
+	struct recording *rec = arg;
+
+	record_findings_title(rec->findings, event);
 }
 
 /* In the child: waits until sampling runs, then becomes the command. */
@@ -166,6 +176,7 @@ static void loop(struct recording *rec, int signal_fd)
 		now_ns = time_monotonic_ns();
 		if (rec->options->gpu && gpu_watch_run(&rec->watch, now_ns))
 			wait_ms = 0;
+		record_findings_tick(rec->findings, now_ns);
 		if (now_ns >= tick_ns) {
 			tick_ns = now_ns + TICK_NS;
 			if (sampler_targets_gone(&rec->sampler)) {
@@ -295,7 +306,9 @@ static int finish(struct recording *rec)
 	if (!view.nr_taken)
 		say_nothing_matched(rec);
 	err = rec->options->gpu ? calls_finish(rec, &calls) : 0;
+	record_findings_make(rec->findings, profile.duration_ns, rec->end_mono_ns);
 	status = recording_write(rec, &profile, rec->options->gpu && !err ? &calls.profile : NULL);
+	record_findings_tell(rec->findings);
 	profile_fini(&profile);
 	profile_fini(&calls.profile);
 	return err ? EXIT_FAILED : status;
@@ -314,6 +327,7 @@ static void teardown(struct recording *rec)
 		close(rec->command_error_fd);
 	if (rec->options->gpu)
 		gpu_watch_close(&rec->watch);
+	record_findings_free(rec->findings);
 	sampler_close(&rec->sampler);
 	aggregate_free(rec->aggregate);
 	recording_forget(rec);
@@ -343,11 +357,18 @@ static int start(struct recording *rec)
 	return EXIT_DONE;
 }
 
+/* By what only a sample tells of its process. */
+static bool samples_are_chosen(const struct record_options *options)
+{
+	return options->nr_comms || options->nr_workers ||
+	       container_filter_is_set(&options->containers);
+}
+
 static int run(struct recording *rec, int signal_fd)
 {
-	struct sampler_handlers handlers = { .sample = on_sample,
-					     .exit = on_exit_event,
-					     .arg = rec };
+	struct sampler_handlers handlers = {
+		.sample = on_sample, .exit = on_exit_event, .title = on_title, .arg = rec
+	};
 	int status, err;
 
 	err = aggregate_new(&rec->aggregate, rec->options->threads, AGGREGATE_BYTES);
@@ -361,6 +382,12 @@ static int run(struct recording *rec, int signal_fd)
 	if (!status && rec->options->gpu)
 		status = gpu_watch_open(&rec->watch, &rec->sampler, rec->options->threads,
 					CALLS_BYTES);
+	if (!status && rec->options->findings &&
+	    record_findings_new(&rec->findings, &rec->sampler, rec->options->host_root,
+				samples_are_chosen(rec->options))) {
+		log_error("out of memory");
+		status = EXIT_FAILED;
+	}
 	if (!status)
 		status = start(rec);
 	if (status)
@@ -390,6 +417,7 @@ static void sampler_options_fill(struct recording *rec)
 		.nr_workers = options->nr_workers,
 		.steps = options->steps.stop ? &options->steps : NULL,
 		.tell_workers = true,
+		.titles = options->findings,
 		.child = rec->command_pid,
 		.containers = &options->containers,
 		.no_subprocesses = options->no_subprocesses,

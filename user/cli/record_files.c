@@ -13,6 +13,7 @@
 #include "base/strtab.h"
 #include "cli/command.h"
 #include "cli/options.h"
+#include "cli/record_findings.h"
 #include "cli/recording.h"
 #include "daemon/tree.h"
 #include "output/output.h"
@@ -242,6 +243,12 @@ static int write_stats(const struct recording *rec)
 	buf_init(&json, TEXT_MAX);
 	buf_init(&path, PATH_MAX);
 	stats_json(&json, &rec->stats);
+	if (rec->findings && !buf_error(&json)) { /* one more member */
+		json.len--;
+		buf_add_str(&json, ",\"findings\":");
+		record_findings_json(&json, rec->findings);
+		buf_add_char(&json, '}');
+	}
 	buf_add_char(&json, '\n');
 	err = buf_error(&json);
 	if (!err)

@@ -7,6 +7,7 @@
 #include "base/strtab.h"
 #include "base/time.h"
 #include "cli/options.h"
+#include "cli/record_findings.h"
 #include "cli/recording.h"
 #include "proc/usage.h"
 #include "profile/aggregate.h"
@@ -155,6 +156,7 @@ void recording_stats(struct recording *rec)
 	aggregate_view_get(rec->aggregate, &view);
 	aggregate_stats(stats, &view);
 	sampler_stats(&rec->sampler, stats);
+	record_findings_stats(rec->findings, &stats->walk);
 	stats->duration_seconds = (double)(rec->end_mono_ns - rec->start_mono_ns) / 1e9;
 	sampler_own_usage(&rec->sampler, stats);
 }

@@ -17,6 +17,7 @@
 #include "profile/stats.h"
 
 struct aggregate;
+struct record_findings;
 struct record_options;
 
 /* What /proc said of a process when it was first seen; key: (pid, start). */
@@ -49,6 +50,7 @@ struct recording {
 	int command_error_fd; /* brings errno if it cannot */
 	bool command_done;
 	uint64_t start_mono_ns, end_mono_ns, start_wall_ns;
+	struct record_findings *findings; /* NULL: not wanted */
 	struct run_stats stats;
 };
 

@@ -63,6 +63,7 @@ struct sampler_options {
 	char *const *workers; /* --worker: patterns of proc/worker_match.h, the same */
 	size_t nr_workers;
 	const struct steps_range *steps; /* --steps: only of workers, and of these calls; or NULL */
+	bool titles; /* what Ray workers do is told as it changes, to the handler title */
 	bool tell_workers; /* say on standard error which were found */
 	pid_t child; /* one more process, 0 = none */
 	bool no_subprocesses; /* children of pids and of the child do not count */
@@ -84,6 +85,8 @@ struct sampler_handlers {
 	void (*sample)(void *arg, const struct aggregate_input *input);
 	/* A process ended, having used cpu_ns in all. NULL is fine. */
 	void (*exit)(void *arg, const struct bpfprof_task_id *task, uint64_t cpu_ns);
+	/* With the option titles, but not with steps: a Ray worker has a new title. NULL is fine. */
+	void (*title)(void *arg, const struct bpfprof_title_event *event);
 	/* With the option gpu: the stack of a call, a call without one, the name of a kernel. */
 	void (*call_stack)(void *arg, const struct aggregate_input *input,
 			   const struct bpfprof_gpu_call *call);

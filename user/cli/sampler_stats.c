@@ -142,6 +142,10 @@ void sampler_stats(struct sampler *sampler, struct run_stats *stats)
 		counter_add(&stats->steps, "title_changes_lost", c[BPFPROF_COUNT_TITLES_LOST]);
 		counter_add(&stats->steps, "title_changes_too_many",
 			    c[BPFPROF_COUNT_TITLES_LIMITED]);
+	} else {
+		counter_add(&stats->walk, "title_changes_lost", c[BPFPROF_COUNT_TITLES_LOST]);
+		counter_add(&stats->walk, "title_changes_too_many",
+			    c[BPFPROF_COUNT_TITLES_LIMITED]);
 	}
 	if (session_run_stats(&sampler->session, &stats->bpf_runs, &stats->bpf_ns)) {
 		stats->bpf_ns_source = "kernel";

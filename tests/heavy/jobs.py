@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of real Ray and torch jobs share: their packages, and how a job is started."""
+
+import os
+import signal
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOP = os.path.dirname(os.path.dirname(HERE))
+BUILD = os.path.join(TOP, os.environ.get("B", "build"), "heavy")
+BPFPROF = os.environ.get("BPFPROF", os.path.join(TOP, os.environ.get("B", "build"), "bpfprof"))
+VENV = os.path.join(BUILD, "venv")
+PYTHON = os.path.join(VENV, "bin", "python")
+FOUR = ["setpriv", "--bounding-set", "-all,+bpf,+perfmon,+dac_read_search,+syslog", "--inh-caps",
+        "-all"]
+problems = []
+
+
+def check(condition, text):
+    if not condition:
+        problems.append(text)
+        print("  FAILED: " + text)
+
+
+def say(text):
+    print("  " + text, flush=True)
+
+
+def install(modules, packages):
+    """False where the packages cannot be had."""
+    os.makedirs(BUILD, exist_ok=True)
+    if not os.access(PYTHON, os.X_OK):
+        subprocess.run([sys.executable, "-m", "venv", VENV], check=True)
+    if subprocess.run([PYTHON, "-c", "import " + ", ".join(modules)],
+                      stderr=subprocess.DEVNULL, check=False).returncode == 0:
+        return True
+    return subprocess.run([PYTHON, "-m", "pip", "install", "-q", *packages],
+                          check=False).returncode == 0
+
+
+class Target:
+    """A program of this folder (or one with its path) that says when it is ready."""
+
+    def __init__(self, program, *arguments):
+        self.process = subprocess.Popen([PYTHON, os.path.join(HERE, program), *arguments],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.DEVNULL, text=True,
+                                        start_new_session=True)
+
+    def ready(self):
+        for line in self.process.stdout:
+            if line.strip() == "ready":
+                return True
+        return False
+
+    def stop(self):
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except OSError:
+            pass
+        self.process.wait()
+
+
+def stop_ray():
+    subprocess.run([PYTHON, "-m", "ray.scripts.scripts", "stop", "--force"],
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/record_findings.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/log.h"
+#include "base/time.h"
+#include "cli/finding_facts.h"
+#include "cli/process_watch.h"
+#include "cli/sampler.h"
+#include "kernel/titles.h"
+#include "output/text.h"
+#include "proc/processes.h"
+#include "proc/title.h"
+#include "profile/findings.h"
+#include "profile/stats.h"
+#include "profile/task_times.h"
+
+struct record_findings {
+	struct sampler *sampler;
+	bool chosen;
+	struct process_watch *watch;
+	struct task_times *times;
+	struct findings found;
+};
+
+int record_findings_new(struct record_findings **ret, struct sampler *sampler,
+			const char *host_root, bool chosen)
+{
+	struct record_findings *findings = calloc(1, sizeof(*findings));
+
+	if (!findings)
+		return -ENOMEM;
+	findings->sampler = sampler;
+	findings->chosen = chosen;
+	if (process_watch_new(&findings->watch, sampler, host_root) ||
+	    task_times_new(&findings->times)) {
+		record_findings_free(findings);
+		return -ENOMEM;
+	}
+	*ret = findings;
+	return 0;
+}
+
+void record_findings_free(struct record_findings *findings)
+{
+	if (!findings)
+		return;
+	process_watch_free(findings->watch);
+	task_times_free(findings->times);
+	free(findings);
+}
+
+void record_findings_sample(struct record_findings *findings, const struct aggregate_input *input)
+{
+	if (findings)
+		process_watch_sample(findings->watch, input);
+}
+
+/* Is the worker one that is recorded? */
+static bool is_recorded(const struct record_findings *findings, const struct bpfprof_task_id *task)
+{
+	const struct session *session = &findings->sampler->session;
+
+	if (findings->chosen)
+		return process_watch_has(findings->watch, task->pid, task->start_ns) ||
+		       session_is_target(session, (pid_t)task->pid);
+	return !session->options.filter || session_is_target(session, (pid_t)task->pid);
+}
+
+void record_findings_title(struct record_findings *findings,
+			   const struct bpfprof_title_event *event)
+{
+	char title[TITLE_MAX + 1], old_comm[BPFPROF_COMM_LEN + 1] = { 0 };
+	struct task_change change;
+	struct session *session;
+	enum task_news news;
+
+	if (!findings)
+		return;
+	session = &findings->sampler->session;
+	if (title_parse(title, event->title, sizeof(event->title))) {
+		titles_judge(session, event->title, false);
+		return;
+	}
+	if (!is_recorded(findings, &event->task)) {
+		titles_judge(session, event->title, true); /* do not wake us for it */
+		return;
+	}
+	memcpy(old_comm, event->old_comm, sizeof(event->old_comm));
+	change = (struct task_change){
+		.pid = event->task.pid,
+		.own_pid = session_own_pid(session, event->task.pid, event->place.agent_pid),
+		.start_ns = event->task.start_ns,
+		.ts_ns = event->rec.ts_ns,
+		.main_thread = event->task.tid == event->task.pid,
+		.lost = event->lost,
+		.title = title,
+		.old_comm = old_comm,
+	};
+	news = task_times_see(findings->times, &change);
+	if (news != TASK_TITLE_KNOWN)
+		titles_judge(session, event->title, news == TASK_TITLE_NEW);
+}
+
+void record_findings_exit(struct record_findings *findings, const struct bpfprof_task_id *task)
+{
+	if (!findings)
+		return;
+	process_watch_exit(findings->watch, task);
+	task_times_exit(findings->times, task->pid, task->start_ns, time_monotonic_ns());
+	titles_forget(&findings->sampler->session, task->pid);
+}
+
+void record_findings_tick(struct record_findings *findings, uint64_t now_ns)
+{
+	if (findings)
+		process_watch_tick(findings->watch, now_ns);
+}
+
+void record_findings_stats(const struct record_findings *findings, struct stats_reasons *dst)
+{
+	uint64_t titles, samples;
+
+	if (!findings)
+		return;
+	titles = task_times_nr_left_out(findings->times);
+	samples = process_watch_nr_left_out(findings->watch);
+	if (titles)
+		stats_add(dst, "title_changes_not_timed", titles);
+	if (samples)
+		stats_add(dst, "samples_not_watched", samples);
+}
+
+void record_findings_make(struct record_findings *findings, uint64_t duration_ns, uint64_t now_ns)
+{
+	struct task_time *tasks;
+	size_t nr, i;
+
+	if (!findings)
+		return;
+	process_watch_finish(findings->watch, now_ns);
+	task_times_close(findings->times, now_ns);
+	tasks = task_times_list(findings->times, &nr);
+	for (i = 0; i < nr; i++)
+		findings_of_task(&findings->found, &tasks[i], duration_ns);
+	free(tasks);
+	finding_facts(&findings->found, findings->watch, duration_ns);
+}
+
+void record_findings_tell(const struct record_findings *findings)
+{
+	const struct finding *finding;
+	size_t i, left;
+
+	if (!findings)
+		return;
+	for (i = 0; i < findings->found.nr; i++) {
+		finding = &findings->found.list[i];
+		log_info("finding: %s; next: %s", finding->text, finding->command);
+	}
+	left = findings_left_out(&findings->found);
+	if (left)
+		log_info("finding: and %zu more like these", left);
+}
+
+void record_findings_json(struct buf *dst, const struct record_findings *findings)
+{
+	const struct finding *finding;
+	size_t i;
+
+	buf_add_char(dst, '[');
+	for (i = 0; findings && i < findings->found.nr; i++) {
+		finding = &findings->found.list[i];
+		buf_printf(dst, "%s{\"kind\":\"%s\",\"text\":", i ? "," : "",
+			   finding_name(finding->kind));
+		text_add_json(dst, finding->text);
+		buf_add_str(dst, ",\"command\":");
+		text_add_json(dst, finding->command);
+		buf_add_char(dst, '}');
+	}
+	buf_add_char(dst, ']');
+}

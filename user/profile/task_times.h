@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_PROFILE_TASK_TIMES_H
+#define BPFPROF_PROFILE_TASK_TIMES_H
+
+/*
+ * How long the calls of Ray workers took, by their name, told from how the workers' titles change.
+ * Only calls whose begin was seen count; one that is still running counts with what it has
+ * taken so far. Bounded: TASK_TIMES_MAX_WORKERS workers at once, TASK_TIMES_MAX_NAMES titles; what
+ * comes after them is counted as left out. The median is that of all calls, of many that of a
+ * random sample of TASK_TIMES_KEPT of them.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proc/title.h"
+
+struct task_times;
+
+#define TASK_TIMES_MAX_WORKERS 1024
+#define TASK_TIMES_MAX_NAMES 512
+#define TASK_TIMES_KEPT 256
+
+/* Calls of one name. */
+struct task_time {
+	const char *name; /* without `ray::` */
+	uint64_t nr; /* calls, those that still run included */
+	uint64_t total_ns, median_ns, longest_ns;
+	uint32_t longest_pid; /* as task_change has it */
+	bool longest_runs; /* it had not ended */
+};
+
+/* A worker has a new title. */
+struct task_change {
+	uint32_t pid; /* by which the worker is known in samples */
+	uint32_t own_pid; /* told of the longest call; 0: not known */
+	uint64_t start_ns; /* of the process */
+	uint64_t ts_ns; /* of the change, CLOCK_MONOTONIC */
+	bool main_thread;
+	uint32_t lost; /* changes before this one that were not told */
+	const char *title; /* of proc/title.h */
+	const char *old_comm; /* what the thread was named until then, with a NUL */
+};
+
+/* What the caller is to tell of the title of a change. */
+enum task_news {
+	TASK_TITLE_KNOWN = 0,
+	TASK_TITLE_NEW, /* met for the first time, and of interest */
+	TASK_TITLE_USELESS, /* the same, but it begins nothing that is counted */
+};
+
+int task_times_new(struct task_times **ret); /* 0 or -ENOMEM */
+void task_times_free(struct task_times *times); /* NULL is fine */
+
+enum task_news task_times_see(struct task_times *times, const struct task_change *change);
+/* The worker has ended, and with it the call that it was in. */
+void task_times_exit(struct task_times *times, uint32_t pid, uint64_t start_ns, uint64_t ts_ns);
+/* All that runs has run until now_ns. To be called once, before the next. */
+void task_times_close(struct task_times *times, uint64_t now_ns);
+
+/*
+ * An array for the caller to free, the name with the most time first; borrows the names. NULL with
+ * *ret_nr 0 if there is nothing, or no memory.
+ */
+struct task_time *task_times_list(const struct task_times *times, size_t *ret_nr);
+uint64_t task_times_nr_left_out(const struct task_times *times); /* changes of titles */
+
+#endif
