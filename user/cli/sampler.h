@@ -85,7 +85,7 @@ struct sampler_handlers {
 	void (*sample)(void *arg, const struct aggregate_input *input);
 	/* A process ended, having used cpu_ns in all. NULL is fine. */
 	void (*exit)(void *arg, const struct bpfprof_task_id *task, uint64_t cpu_ns);
-	/* With the option titles, but not with steps: a Ray worker has a new title. NULL is fine. */
+	/* With the options titles, steps or gpu_trace: a Ray worker has a new title. NULL is fine. */
 	void (*title)(void *arg, const struct bpfprof_title_event *event);
 	/* With the option gpu: the stack of a call, a call without one, the name of a kernel. */
 	void (*call_stack)(void *arg, const struct aggregate_input *input,
@@ -93,9 +93,8 @@ struct sampler_handlers {
 	void (*call)(void *arg, const struct bpfprof_gpu_event *event);
 	void (*kernel_name)(void *arg, const struct bpfprof_gpu_name *name);
 	void *calls_arg; /* of these three */
-	/* With gpu_trace: a call that is over; a change of a Ray worker's title. */
+	/* With gpu_trace: a call that is over. */
 	void (*traced_call)(void *arg, const struct bpfprof_gpu_trace *call);
-	void (*title)(void *arg, const struct bpfprof_title_event *event);
 	void *arg; /* of all others */
 };
 
