@@ -5,7 +5,7 @@
 /*
  * The links that hook libraries: in all processes that map a file, or in chosen ones alone, so that
  * a call in any other costs it nothing. Every process that has a link costs the others who have
- * one a little at each call: past GPU_LINKS_MAX_PROCESSES of them the links are made anew for all
+ * one some 40 ns at each call: past GPU_LINKS_MAX_PROCESSES of them the links are made anew for all
  * processes, without a call that is missed or counted twice: the map gpu_files says which kind is in force.
  *
  * Kernels without uprobe_multi have perf's uprobes (uprobe_perf.h), in all processes only.
@@ -24,7 +24,7 @@ struct gpu_library;
 struct gpu_links;
 struct session;
 
-#define GPU_LINKS_MAX_PROCESSES 32
+#define GPU_LINKS_MAX_PROCESSES 16
 
 /* The inode, whatever its contents become: probes belong to it. */
 struct gpu_links_file {
