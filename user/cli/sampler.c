@@ -127,7 +127,7 @@ static void on_title(void *arg, const struct bpfprof_title_event *event, struct 
 
 	if (sampler->steps)
 		worker_steps_title(sampler->steps, event, process);
-	if (sampler->handlers.title)
+	if (sampler->handlers.title && (!sampler->steps || sampler->options->gpu_trace))
 		sampler->handlers.title(sampler->handlers.arg, event);
 }
 

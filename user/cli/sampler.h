@@ -85,7 +85,7 @@ struct sampler_handlers {
 	void (*sample)(void *arg, const struct aggregate_input *input);
 	/* A process ended, having used cpu_ns in all. NULL is fine. */
 	void (*exit)(void *arg, const struct bpfprof_task_id *task, uint64_t cpu_ns);
-	/* With the options titles, steps or gpu_trace: a Ray worker has a new title. NULL is fine. */
+	/* With titles (but not with steps) or gpu_trace: a Ray worker's new title. NULL is fine. */
 	void (*title)(void *arg, const struct bpfprof_title_event *event);
 	/* With the option gpu: the stack of a call, a call without one, the name of a kernel. */
 	void (*call_stack)(void *arg, const struct aggregate_input *input,
