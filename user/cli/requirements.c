@@ -34,7 +34,7 @@
 #define MIB (1ULL << 20)
 #define MEMORY_BUDGET (64 * MIB) /* for up to 32 possible CPUs */
 #define MEMORY_PER_CPU (MIB / 2) /* for each further one */
-#define GPU_KERNEL "Linux 6.6 or newer, or CAP_SYS_ADMIN; all but bpfprof gpu works without"
+#define GPU_KERNEL "Linux 6.6 or newer, or CAP_SYS_ADMIN; all but gpu and --gpu works without"
 #define GPU_SECCOMP "Linux 6.14 or newer, or a later stable version of this one"
 #define OPEN_FILES_WANTED 1024U
 
