@@ -138,6 +138,7 @@ enum bpfprof_kind {
 	BPFPROF_KIND_TITLE = 9,
 	BPFPROF_KIND_GPU_CALL = 10, /* these two: gpu_calls.h */
 	BPFPROF_KIND_GPU_NAME = 11,
+	BPFPROF_KIND_GPU_WAIT = 12, /* the same */
 };
 
 struct bpfprof_record {

@@ -141,6 +141,14 @@ static __noinline __u64 argument(struct pt_regs *ctx, __u32 nr)
 	return value;
 }
 
+/* The last quarter is for events of processes. */
+static __always_inline bool ring_has_room(void)
+{
+	return bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) < cfg.ring_bytes / 4 * 3;
+}
+
+#include "gpu_waits.bpf.h" /* needs what stands above */
+
 static __always_inline __u64 element_bytes(__u32 type)
 {
 	/* ncclInt8 to ncclFloat8e5m2, two bits each: 1 1 4 4 8 8 2 4 8 2 1 1 */
@@ -246,6 +254,9 @@ static __always_inline struct bpfprof_gpu_thread *thread_get(struct task_struct 
 	t->tokens = cfg.call_tokens;
 	t->wait_tokens = cfg.call_tokens;
 	t->refill_ns = bpf_ktime_get_ns();
+	t->waits = 0;
+	t->groups = 0;
+	t->grouped = 0;
 	return t;
 }
 
@@ -294,7 +305,7 @@ static __always_inline void comm_read(struct bpfprof_gpu_comm *comm, __u64 va, _
 	struct bpfprof_gpu_file *file = bpf_map_lookup_elem(&gpu_files, &file_nr);
 	struct {
 		__u64 hash;
-		__u32 rank, size;
+		__u32 rank, size, device, pad;
 	} who;
 
 	if (!file || !file->comm_rank || user_read(&who, sizeof(who), va + file->comm_rank - 8))
@@ -302,6 +313,7 @@ static __always_inline void comm_read(struct bpfprof_gpu_comm *comm, __u64 va, _
 	comm->hash = who.hash;
 	comm->rank = who.rank;
 	comm->size = who.size;
+	comm->device = who.device + 1;
 }
 
 /* A communicator that is used. One that is not known, or was not filled in yet, is looked into. */
@@ -330,7 +342,12 @@ static __always_inline void comm_use(const struct bpfprof_gpu_key *key, __u32 fi
 
 static __always_inline bool is_call(__u32 kind)
 {
-	return kind != GPU_KIND_NAME && kind != GPU_KIND_ALIAS && kind != GPU_KIND_MEMORY_INFO;
+	return kind < GPU_KIND_NAME;
+}
+
+static __always_inline bool is_launch(__u32 kind)
+{
+	return kind == GPU_KIND_LAUNCH || kind == GPU_KIND_LAUNCH_CONFIG || kind == GPU_KIND_GRAPH;
 }
 
 /*
@@ -364,12 +381,6 @@ static __always_inline bool is_nested(struct bpfprof_gpu_thread *t, __u32 layer)
 			return true;
 	}
 	return false;
-}
-
-/* The last quarter is for events of processes. */
-static __always_inline bool ring_has_room(void)
-{
-	return bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) < cfg.ring_bytes / 4 * 3;
 }
 
 static __always_inline void event_send(struct task_struct *task,
@@ -413,8 +424,11 @@ static __always_inline bool open_push(struct pt_regs *ctx, const struct bpfprof_
 		open->name = argument(ctx, f->size[0]);
 	if (f->size_rule == GPU_SIZE_PITCH)
 		open->bytes = argument(ctx, f->size[1]);
-	if (f->kind == GPU_KIND_ALIAS)
+	if (f->kind == GPU_KIND_ALIAS || f->kind == GPU_KIND_SYNC ||
+	    f->kind == GPU_KIND_EVENT_QUERY)
 		open->name = argument(ctx, f->handle);
+	if (f->kind == GPU_KIND_STREAM_QUERY)
+		open->key.stream = argument(ctx, f->stream);
 	if (f->kind == GPU_KIND_COMM_INIT) {
 		open->key.dims[0] = argument(ctx, f->extra);
 		open->key.dims[1] = argument(ctx, f->count);
@@ -475,6 +489,7 @@ int gpu_enter(struct pt_regs *ctx)
 	struct bpfprof_gpu_thread *t;
 	struct bpfprof_gpu_call *call;
 	bool returns, wanted = false;
+	__u64 starved_ns = 0;
 
 	if (!f || !f->kind)
 		return 0;
@@ -494,15 +509,17 @@ int gpu_enter(struct pt_regs *ctx)
 	comm_copy(t->comm, task);
 	returns = f->flags & BPFPROF_GPU_RETURNS;
 	open_prune(t, ctx->sp);
-	if (is_call(f->kind)) {
-		if (is_nested(t, f->layer)) {
-			gpu_count(GPU_COUNT_NESTED);
-			call->flags |= BPFPROF_CALL_NESTED;
-		} else {
-			/* The first of its kind has its stack sent whatever the thread has sent. */
-			wanted =
-				call_count(f, call, file) || token_take(t, call->begin_ns, returns);
-		}
+	if (!is_call(f->kind)) {
+		waits_enter(ctx, f, t);
+	} else if (is_nested(t, f->layer)) {
+		gpu_count(GPU_COUNT_NESTED);
+		call->flags |= BPFPROF_CALL_NESTED;
+	} else {
+		if (is_launch(f->kind))
+			starved_ns = call->va = waits_launch(t, f);
+		/* The first of its kind, and after a gap: whatever the thread has sent. */
+		wanted = call_count(f, call, file) || starved_ns >= cfg.call_long_ns ||
+			 token_take(t, call->begin_ns, returns);
 	}
 	if (returns) {
 		call->flags |= BPFPROF_CALL_ENTRY;
@@ -663,6 +680,11 @@ int gpu_return(struct pt_regs *ctx)
 		if (!call->result)
 			memory_note(open, now);
 		return 0;
+	case GPU_KIND_EVENT_QUERY:
+	case GPU_KIND_STREAM_QUERY:
+	case GPU_KIND_CAPTURE_BEGIN:
+		waits_return(t, f, open, now);
+		return 0;
 	case GPU_KIND_COMM_INIT:
 		if (!call->result)
 			comm_note(open, f, now);
@@ -682,6 +704,7 @@ int gpu_return(struct pt_regs *ctx)
 	if (call->flags & BPFPROF_CALL_NESTED)
 		return 0;
 	count_return(f, call);
+	waits_return(t, f, open, now);
 	if (!(call->flags & BPFPROF_CALL_STACK) && call->ns >= cfg.call_long_ns) {
 		bpf_tail_call(ctx, &gpu_programs, zero);
 		gpu_count(GPU_COUNT_EVENTS_LOST);

@@ -42,9 +42,12 @@ def release():
 class Caller:
     """A running gpu_calls, C++ or Python, that is ready."""
 
-    def __init__(self, context, scenario, *, where=None, with_python=False, env=None, program=None):
+    def __init__(self, context, scenario, *, where=None, with_python=False, env=None, program=None,
+                 script="gpu_calls.py"):
         where = where or fakes(context)
-        argv = [python(context), where.script] if with_python else [program or where.program]
+        with_python = with_python or script != "gpu_calls.py"
+        argv = [python(context), os.path.join(where.folder, script)] if with_python else [
+            program or where.program]
         self.process = context.spawn([*argv, scenario, where.folder], env=env,
                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.pid = self.process.pid

@@ -20,6 +20,7 @@
 #include "cli/gpu_options.h"
 #include "gpu/kernel_names.h"
 #include "kernel/gpu_probes.h"
+#include "kernel/gpu_waits_map.h"
 #include "kernel/uprobe_multi.h"
 #include "profile/aggregate.h"
 
@@ -45,13 +46,23 @@ static void on_sample(void *arg, const struct aggregate_input *input)
 	(void)input;
 }
 
+static void on_waits(void *arg, const struct bpfprof_gpu_waits *process)
+{
+	struct gpu_job *job = arg;
+
+	gpu_waits_process(job->waits, process);
+}
+
 static void on_exit_event(void *arg, const struct bpfprof_task_id *task, uint64_t cpu_ns)
 {
 	struct gpu_job *job = arg;
 
 	(void)cpu_ns;
-	if (gpu_tally_exit(job->tally, task))
-		gpu_probes_forget_threads(job->probes, task->pid, task->start_ns);
+	if (!gpu_tally_exit(job->tally, task))
+		return;
+	gpu_probes_forget_threads(job->probes, task->pid, task->start_ns);
+	gpu_waits_map_forget(&job->sampler.session, task->pid, task->start_ns, on_waits, job);
+	gpu_waits_exit(job->waits, task->pid, task->start_ns);
 }
 
 static void on_call_stack(void *arg, const struct aggregate_input *input,
@@ -74,6 +85,13 @@ static void on_kernel_name(void *arg, const struct bpfprof_gpu_name *name)
 	struct gpu_job *job = arg;
 
 	gpu_tally_name(job->tally, name);
+}
+
+static void on_wait(void *arg, const struct bpfprof_gpu_wait *wait)
+{
+	struct gpu_job *job = arg;
+
+	gpu_waits_record(job->waits, wait);
 }
 
 static void screen_measure(size_t *ret_columns, size_t *ret_rows)
@@ -266,12 +284,15 @@ static int open_all(struct gpu_job *job)
 					     .call_stack = on_call_stack,
 					     .call = on_call,
 					     .kernel_name = on_kernel_name,
+					     .wait = on_wait,
 					     .arg = job };
 	int status, err;
 
 	err = aggregate_new(&job->aggregate, job->options->record.threads, AGGREGATE_BYTES);
 	if (!err)
 		err = gpu_tally_new(&job->tally, job->aggregate);
+	if (!err)
+		err = gpu_waits_new(&job->waits);
 	if (!err)
 		err = kernel_names_new(&job->names);
 	if (err) {
@@ -319,6 +340,7 @@ static int run_with(struct gpu_job *job)
 	gpu_probes_free(job->probes);
 	sampler_close(&job->sampler);
 	gpu_tally_free(job->tally);
+	gpu_waits_free(job->waits);
 	kernel_names_free(job->names);
 	aggregate_free(job->aggregate);
 	return status;

@@ -11,12 +11,16 @@
 #include "cli/sampler.h"
 #include "gpu_calls.h"
 #include "profile/gpu_tally.h"
+#include "profile/gpu_waits.h"
 
 struct aggregate;
 struct buf;
+struct gpu_function;
 struct gpu_options;
+struct gpu_report_completion;
 struct gpu_probes;
 struct kernel_names;
+struct strtab;
 
 struct gpu_open_call {
 	uint32_t tid;
@@ -55,6 +59,7 @@ struct gpu_job {
 	struct sampler sampler;
 	struct aggregate *aggregate;
 	struct gpu_tally *tally;
+	struct gpu_waits *waits;
 	struct gpu_probes *probes;
 	struct kernel_names *names;
 	uint64_t start_ns, start_wall_ns, end_ns; /* end_ns: 0 while it runs */
@@ -73,6 +78,15 @@ void gpu_names_find(struct gpu_job *job, const struct gpu_picture *picture, uint
 /* gpu_text.c: adds the table, or the JSON. columns: of the terminal. 0 or -ENOMEM. */
 int gpu_text(struct buf *dst, struct gpu_job *job, const struct gpu_picture *picture,
 	     size_t columns);
+
+/* gpu_text_waits.c: the value of what gpu_nccl_extra() names, as text; constant or in room. */
+const char *gpu_extra_text(const struct gpu_function *function, uint32_t value, char room[16]);
+/*
+ * The same file: what is known of when the collectives of a process were complete. How many it
+ * filled in: at most all rows of waits. Strings are kept in strings, or constants.
+ */
+size_t gpu_completions_fill(struct gpu_report_completion *to, const struct gpu_waits *waits,
+			    const struct gpu_tally_process *process, struct strtab *strings);
 
 /* gpu_files.c: before it begins, and at the end; what went wrong is said. An exit status. */
 int gpu_files_check(const struct gpu_job *job);

@@ -7,6 +7,7 @@
 #include "base/time.h"
 #include "cli/gpu_job.h"
 #include "kernel/gpu_probes.h"
+#include "kernel/gpu_waits_map.h"
 
 /* Room for one more element of size bytes; false and noted without memory. */
 static bool room(struct gpu_picture *picture, void **data, size_t nr, size_t *cap, size_t size)
@@ -81,6 +82,11 @@ static void add_memory(void *arg, const struct bpfprof_gpu_process_key *key,
 		(struct gpu_memory_entry){ .key = *key, .memory = *memory };
 }
 
+static void set_waits(void *arg, const struct bpfprof_gpu_waits *process)
+{
+	gpu_waits_process(arg, process);
+}
+
 static int compare(uint64_t a, uint64_t b)
 {
 	return a < b ? -1 : a > b;
@@ -150,6 +156,7 @@ int gpu_picture_take(struct gpu_picture *picture, const struct gpu_job *job)
 	gpu_probes_counts(job->probes, add_count, picture);
 	gpu_probes_comms(job->probes, add_comm, picture);
 	gpu_probes_memory(job->probes, add_memory, picture);
+	gpu_waits_map_each(&job->sampler.session, set_waits, job->waits);
 	gpu_probes_counters(job->probes, picture->counters);
 	sort(picture->counts, picture->nr_counts, sizeof(*picture->counts), compare_counts);
 	for (i = 0; i < picture->nr_counts; i++) {

@@ -142,6 +142,13 @@ static void on_kernel_name(void *arg, const struct bpfprof_gpu_name *name)
 	sampler->handlers.kernel_name(sampler->handlers.arg, name);
 }
 
+static void on_wait(void *arg, const struct bpfprof_gpu_wait *wait)
+{
+	struct sampler *sampler = arg;
+
+	sampler->handlers.wait(sampler->handlers.arg, wait);
+}
+
 static void on_exec(void *arg, struct process *process)
 {
 	sampler_container(arg, process);
@@ -301,6 +308,7 @@ static int setup_tables(struct sampler *sampler)
 	if (sampler->options->gpu) {
 		handlers.call = on_call;
 		handlers.kernel_name = on_kernel_name;
+		handlers.wait = on_wait;
 	}
 
 	err = deadline_runner_new(&sampler->runner);

@@ -23,6 +23,7 @@ struct aggregate_input;
 struct bpfprof_gpu_call;
 struct bpfprof_gpu_event;
 struct bpfprof_gpu_name;
+struct bpfprof_gpu_wait;
 struct clock;
 struct codes;
 struct container;
@@ -83,6 +84,7 @@ struct sampler_handlers {
 			   const struct bpfprof_gpu_call *call);
 	void (*call)(void *arg, const struct bpfprof_gpu_event *event);
 	void (*kernel_name)(void *arg, const struct bpfprof_gpu_name *name);
+	void (*wait)(void *arg, const struct bpfprof_gpu_wait *wait);
 	void *arg;
 };
 

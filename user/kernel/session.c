@@ -128,7 +128,8 @@ static void gpu_choose(struct session *session)
 					 skel->maps.gpu_counts,	    skel->maps.gpu_threads,
 					 skel->maps.gpu_new_thread, skel->maps.gpu_comms,
 					 skel->maps.gpu_memory,	    skel->maps.gpu_counters,
-					 skel->maps.gpu_programs };
+					 skel->maps.gpu_programs,   skel->maps.gpu_waits,
+					 skel->maps.gpu_events };
 	size_t i;
 
 	for (i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {

@@ -196,6 +196,33 @@ static void add_collectives(struct buf *dst, const struct gpu_report_process *pr
 	buf_add_char(dst, ']');
 }
 
+static void add_completions(struct buf *dst, const struct gpu_report_process *process)
+{
+	const struct gpu_report_completion *completion;
+	size_t i;
+
+	key_open(dst, "completions", '[');
+	for (i = 0; i < process->nr_completions; i++) {
+		completion = &process->completions[i];
+		item_open(dst);
+		key_text(dst, "operation", completion->operation);
+		key_text(dst, "datatype", completion->datatype);
+		if (*completion->extra_name)
+			key_digits(dst, completion->extra_name, completion->extra);
+		key_hex(dst, "comm", completion->comm);
+		key_number(dst, "bytes", completion->bytes);
+		key_number(dst, "count", completion->count);
+		key_number(dst, "ns", completion->ns);
+		key_number(dst, "max_ns", completion->max_ns);
+		key_number(dst, "within_ns", completion->within_ns);
+		key_number(dst, "within_max_ns", completion->within_max_ns);
+		key_number(dst, "pending", completion->pending);
+		key_number(dst, "unknown", completion->unknown);
+		buf_add_char(dst, '}');
+	}
+	buf_add_char(dst, ']');
+}
+
 static void add_comms(struct buf *dst, const struct gpu_report_process *process)
 {
 	const struct gpu_report_comm *comm;
@@ -260,6 +287,7 @@ static void add_process(struct buf *dst, const struct gpu_report_process *proces
 	add_copies(dst, process);
 	add_memory(dst, &process->memory);
 	add_collectives(dst, process);
+	add_completions(dst, process);
 	add_comms(dst, process);
 	add_open(dst, process);
 	buf_add_char(dst, '}');

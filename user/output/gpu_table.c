@@ -287,6 +287,7 @@ static void add_collective_rows(struct gpu_writer *w, uint64_t comm)
 	}
 	gpu_add_more(w, nr, shown);
 	free(rows);
+	gpu_add_completions(w, comm);
 }
 
 static const struct gpu_report_comm *comm_find(const struct gpu_report_process *process,

@@ -23,6 +23,7 @@ STEPS = [
      ["-Wl,-rpath,$ORIGIN", "-L{out}", "-l:libcudart.so.13", "-l:libcuda.so.1"]),
     ("gpu_calls", "g++", "gpu_calls.cpp", ["-pthread", "-ldl"]),
 ]
+SCRIPTS = ["gpu_calls.py", "gpu_waits.py"]
 
 
 class Unavailable(Exception):
@@ -38,7 +39,6 @@ class Fakes:
         self.nccl = os.path.join(folder, "libnccl.so.2")
         self.program = os.path.join(folder, "gpu_calls")
         self.stubs = os.path.join(folder, "gpu_stubs")
-        self.script = os.path.join(folder, "gpu_calls.py")
 
     def copy(self, folder):
         """The same elsewhere, as files of their own."""
@@ -63,8 +63,9 @@ def build(folder):
         if done.returncode:
             raise Unavailable("%s does not build: %s" % (source, done.stdout.strip()[-500:]))
     fakes = Fakes(folder)
-    shutil.copy(os.path.join(HERE, "gpu_calls.py"), fakes.script)
-    os.chmod(fakes.script, 0o644)
+    for name in SCRIPTS:
+        shutil.copy(os.path.join(HERE, name), folder)
+        os.chmod(os.path.join(folder, name), 0o644)
     return fakes
 
 

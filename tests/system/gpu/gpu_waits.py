@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""gpu_waits.py SCENARIO FOLDER: work on a device that takes its time, and who waits for it.
+
+Talked to as gpu_calls.cpp is. It knows when it saw each collective to be complete, when the
+device had nothing to do, and says so.
+"""
+
+import ctypes
+import json
+import os
+import signal
+import sys
+import time
+from ctypes import POINTER, byref, c_int, c_size_t, c_uint, c_uint64, c_void_p
+
+STREAM_1, STREAM_2, STREAM_3 = 0x7e0000001000, 0x7e0000002000, 0x7e0000003000
+EVENT_1, EVENT_2, EVENT_3 = 0x5e0000001000, 0x5e0000002000, 0x5e0000003000
+NOT_READY = 600
+WAITED_NS = 100000  # a synchronization that took longer returned when the work was done
+REDUCE = [c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p, c_uint64]
+PEER = [c_void_p, c_size_t, c_int, c_int, c_void_p, c_uint64]
+
+
+class Id(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_char * 128)]
+
+
+PROTOTYPES = {
+    "cuLaunchKernel": [c_uint64, *[c_uint] * 7, c_uint64, c_void_p, c_void_p],
+    "cuMemcpyHtoD_v2": [c_uint64, c_void_p, c_size_t],
+    "cuStreamSynchronize": [c_uint64],
+    "cuStreamSynchronize_ptsz": [c_uint64],
+    "cuStreamQuery": [c_uint64],
+    "cuStreamDestroy_v2": [c_uint64],
+    "cuStreamBeginCapture_v2": [c_uint64, c_int],
+    "cuStreamEndCapture": [c_uint64, POINTER(c_uint64)],
+    "cuCtxSynchronize": [],
+    "cuEventRecord": [c_uint64, c_uint64],
+    "cuEventRecordWithFlags": [c_uint64, c_uint64, c_uint],
+    "cuEventQuery": [c_uint64],
+    "cuEventSynchronize": [c_uint64],
+    "cuEventDestroy_v2": [c_uint64],
+    "ncclGetUniqueId": [POINTER(Id)],
+    "ncclCommInitRank": [POINTER(c_void_p), c_int, Id, c_int],
+    "ncclCommDestroy": [c_void_p],
+    "ncclAllReduce": REDUCE,
+    "ncclSend": PEER,
+    "ncclRecv": PEER,
+    "ncclGroupStart": [],
+    "ncclGroupEnd": [],
+}
+FUNCTIONS = {}
+LIBRARIES = []
+ROWS = {}
+STARVED = {"ns": 0, "max_ns": 0, "gaps": 0, "copy_ns": 0, "where": {}}
+
+
+def load(folder):
+    for name in ("libcuda.so.1", "libnccl.so.2"):
+        LIBRARIES.append(ctypes.CDLL(os.path.join(folder, name), mode=ctypes.RTLD_GLOBAL))
+    for name, prototype in PROTOTYPES.items():
+        function = getattr(LIBRARIES[name.startswith("nccl")], name)
+        function.argtypes = prototype
+        FUNCTIONS[name] = function
+
+
+def cuda(name, *arguments):
+    result = FUNCTIONS[name](*arguments)
+    if result not in (0, NOT_READY):
+        sys.exit("%s: %d" % (name, result))
+    return result
+
+
+def work(milliseconds):
+    """How long each launch from now on keeps its stream busy."""
+    LIBRARIES[0].fake_cuda_set_work_us(int(milliseconds * 1000))
+
+
+def init(rank=1, size=4):
+    identity, comm = Id(), c_void_p()
+    cuda("ncclGetUniqueId", byref(identity))
+    cuda("ncclCommInitRank", byref(comm), size, identity, rank)
+    return comm.value
+
+
+class Collective:
+    """One that was put on a stream, and the row that it belongs to."""
+
+    def __init__(self, name, comm, stream, count, *, peer=None, counts=True):
+        key = (name, comm, 4 * count)
+        extra = {"op": "sum"} if peer is None else {"peer": peer}
+        self.row = ROWS.setdefault(key, {
+            "operation": name, "datatype": "float32", **extra, "comm": hex(comm),
+            "bytes": 4 * count, "count": 0, "ns": 0, "max_ns": 0, "within_ns": 0,
+            "within_max_ns": 0, "pending": 0, "unknown": 0}) if counts else None
+        self.begin = time.monotonic_ns()
+        if peer is None:
+            cuda(name, 0x7f1000000000, 0x7f2000000000, count, 7, 0, comm, stream)
+        else:
+            cuda(name, 0x7f1000000000, count, 7, peer, comm, stream)
+        self.issued = time.monotonic_ns()
+        if counts:
+            self.row["pending"] += 1
+
+    def complete(self, running=0):
+        """It was just seen to be; the last time that it was seen not to be is running."""
+        now = time.monotonic_ns()
+        row = self.row
+        within = now - max(running, self.issued)
+        row["pending"] -= 1
+        row["count"] += 1
+        row["ns"] += now - self.begin
+        row["max_ns"] = max(row["max_ns"], now - self.begin)
+        row["within_ns"] += max(0, within)
+        row["within_max_ns"] = max(row["within_max_ns"], within)
+
+    def given_up(self):
+        self.row["pending"] -= 1
+        self.row["unknown"] += 1
+
+
+def synchronize(name, *arguments):
+    """When it waited: its end, else 0."""
+    begin = time.monotonic_ns()
+    cuda(name, *arguments)
+    now = time.monotonic_ns()
+    return now if now - begin > 2 * WAITED_NS else 0
+
+
+def synced():
+    """Who waits for each collective."""
+    comm = init()
+    work(5)
+    for i in range(12):
+        one = Collective("ncclAllReduce", comm, STREAM_1, 1 << 20)
+        synchronize("cuStreamSynchronize", STREAM_1)
+        one.complete(time.monotonic_ns())
+        one = Collective("ncclAllReduce", comm, STREAM_1, 5000)
+        cuda("cuEventRecord", EVENT_1, STREAM_1)
+        cuda("cuLaunchKernel", 0x4711, 1, 1, 1, 32, 1, 1, 0, STREAM_2, None, None)
+        synchronize("cuEventSynchronize", EVENT_1)
+        one.complete(time.monotonic_ns())
+        two = [Collective("ncclAllReduce", comm, stream, 100) for stream in (STREAM_1, STREAM_2)]
+        synchronize("cuCtxSynchronize")
+        for one in two:
+            one.complete(time.monotonic_ns())
+        if i % 3 == 0:  # the default streams, by all their names
+            one = Collective("ncclAllReduce", comm, 1, 77)
+            synchronize("cuStreamSynchronize", 0)
+            one.complete(time.monotonic_ns())
+            one = Collective("ncclAllReduce", comm, 2, 78)
+            cuda("cuStreamSynchronize_ptsz", 0)  # of the fake, which does not know, no wait
+            one.complete()
+
+
+def speed():
+    """For comparisons: always the same, but for how long the device takes."""
+    comm = init()
+    work(float(os.environ["WORK_MS"]))
+    for _ in range(20):
+        one = Collective("ncclAllReduce", comm, STREAM_1, 1000000)
+        synchronize("cuStreamSynchronize", STREAM_1)
+        one.complete(time.monotonic_ns())
+
+
+def watchdog():
+    """As PyTorch does it: an event behind each, and all events asked for from time to time."""
+    comm = init()
+    work(30)
+    for i in range(8):
+        first = Collective("ncclAllReduce", comm, STREAM_1, 1 << 18)
+        cuda("cuEventRecord", EVENT_1, STREAM_1)
+        second = Collective("ncclAllReduce", comm, STREAM_1, 1 << 10)
+        cuda("cuEventRecordWithFlags", EVENT_2, STREAM_1, 0)
+        # Says nothing: recorded before the work, on a stream without any, and gone.
+        cuda("cuEventRecord", EVENT_3, STREAM_2)
+        if cuda("cuEventQuery", EVENT_3):
+            sys.exit("an event of nothing is not ready")
+        waiting = {EVENT_1: first, EVENT_2: second}
+        running = dict.fromkeys(waiting, 0)
+        while waiting:
+            time.sleep(0.04)
+            for event in list(waiting):
+                begin = time.monotonic_ns()
+                if cuda("cuEventQuery", event):
+                    running[event] = begin
+                else:
+                    waiting.pop(event).complete(running[event])
+        if i % 2:
+            one = Collective("ncclAllReduce", comm, STREAM_3, 4096)
+            running = 0
+            while True:
+                begin = time.monotonic_ns()
+                if not cuda("cuStreamQuery", STREAM_3):
+                    break
+                running = begin
+                time.sleep(0.004)
+            one.complete(running)
+    cuda("cuEventDestroy_v2", EVENT_1)
+    cuda("cuEventDestroy_v2", EVENT_2)
+
+
+def groups():
+    """What is in a group is put on its stream at its end: not proved by what was recorded before."""
+    comm = init()
+    for _ in range(6):
+        work(20)
+        cuda("ncclGroupStart")
+        cuda("ncclGroupStart")
+        send = Collective("ncclSend", comm, STREAM_1, 1000, peer=2)
+        receive = Collective("ncclRecv", comm, STREAM_1, 2000, peer=3)
+        cuda("ncclGroupEnd")
+        cuda("cuEventRecord", EVENT_1, STREAM_1)
+        synchronize("cuEventSynchronize", EVENT_1)
+        cuda("ncclGroupEnd")
+        send.issued = receive.issued = time.monotonic_ns()
+        cuda("cuEventRecord", EVENT_2, STREAM_1)
+        time.sleep(0.01)
+        synchronize("cuEventSynchronize", EVENT_2)
+        send.complete(time.monotonic_ns())
+        receive.complete(time.monotonic_ns())
+
+
+def unknown():
+    """What nobody waits for, what is only written into a graph, what its stream's end hides."""
+    comm, work_ms = init(), 10
+    work(work_ms)
+    for _ in range(4):
+        cuda("cuStreamBeginCapture_v2", STREAM_2, 0)
+        Collective("ncclAllReduce", comm, STREAM_1, 640, counts=False)
+        cuda("cuStreamEndCapture", STREAM_2, byref(c_uint64()))
+        one = Collective("ncclAllReduce", comm, STREAM_2, 641)
+        cuda("cuStreamDestroy_v2", STREAM_2)
+        one.given_up()
+        cuda("cuEventRecord", EVENT_1, STREAM_2)
+        time.sleep(2 * work_ms / 1000)
+        cuda("cuEventQuery", EVENT_1)
+    # An event that is recorded once more, on another stream, says nothing of the first one.
+    Collective("ncclAllReduce", comm, STREAM_1, 642)
+    cuda("cuEventRecord", EVENT_1, STREAM_1)
+    cuda("cuLaunchKernel", 0x4711, 1, 1, 1, 32, 1, 1, 0, STREAM_3, None, None)
+    cuda("cuEventRecord", EVENT_1, STREAM_3)
+    synchronize("cuEventSynchronize", EVENT_1)
+    synchronize("cuStreamSynchronize", STREAM_3)
+
+
+def several_devices():
+    """Of two devices a context's synchronization waits for one: it says nothing of the other."""
+    comms = [init(0), init(1)]  # the fake's device is its rank
+    work(2)
+    for _ in range(5):
+        for comm, stream in zip(comms, (STREAM_1, STREAM_2)):
+            Collective("ncclAllReduce", comm, stream, 999)
+        synchronize("cuCtxSynchronize")
+
+
+def main():
+    signal.alarm(300)
+    if os.environ.get("TARGET_NONDUMPABLE") == "1":
+        ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
+    scenario = {"synced": synced, "watchdog": watchdog, "groups": groups, "unknown": unknown,
+                "several": several_devices, "speed": speed}[sys.argv[1]]
+    load(sys.argv[2])
+    print("ready", flush=True)
+    sys.stdin.readline()
+    scenario()
+    print(json.dumps({"pid": os.getpid(), "completions": list(ROWS.values()),
+                      "starved": STARVED}), flush=True)
+    for line in sys.stdin:
+        if line == "exit\n":
+            break
+    os._exit(0)
+
+
+main()

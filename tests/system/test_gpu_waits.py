@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""gpu: how long collectives take, and devices have nothing to do, against programs that know it.
+
+The fake libcuda keeps streams busy for a chosen time; the programs note when they saw what.
+"""
+
+import re
+
+from harness import MODES, check, test
+from test_gpu import Caller, Seen, Watch, equal
+
+TIMES = ("ns", "max_ns", "within_ns", "within_max_ns")
+SLACK = 0.05  # how far a time may be off, and by so many ns for each call:
+SLACK_NS = 200000
+
+
+def waited(context, scenario, *args):
+    caller = Caller(context, scenario, script="gpu_waits.py")
+    watch = Watch(context, "--json", "-d", "120", "-p", caller.pid, *args)
+    truth = caller.work()
+    return truth, Seen(watch.end())
+
+
+def lost(seen):
+    return {reason: n for reason, n in seen.lost.items() if n}
+
+
+def key_of(row):
+    return (row["operation"], row["datatype"], row.get("op"), row.get("peer"), row["comm"],
+            row["bytes"])
+
+
+def check_completions(context, truth, seen):
+    """Each row is there, and all numbers are right; times as far as the program can know them."""
+    found = {key_of(row): row for row in seen.process(truth["pid"])["completions"]}
+    wanted = {key_of(row): row for row in truth["completions"]}
+    check(set(found) == set(wanted), "rows %s, not %s" % (sorted(found), sorted(wanted)))
+    worst = 0
+    for key, row in wanted.items():
+        names = ("count", "pending", "unknown")
+        equal({name: found[key][name] for name in names}, {name: row[name] for name in names},
+              str(key))
+        for name in TIMES:
+            nr = 1 if "max" in name else max(1, row["count"])
+            off = abs(found[key][name] - row[name])
+            worst = max(worst, off / nr)
+            check(off <= SLACK * row[name] + SLACK_NS * nr, "%s of %s: %d, not %d" % (
+                name, key, found[key][name], row[name]))
+    context.note("off by %.3f ms at most" % (worst / 1e6))
+
+
+@test(modes=MODES)
+def synced(context):
+    """Streams, events and contexts that are waited for."""
+    truth, seen = waited(context, "synced")
+    check_completions(context, truth, seen)
+    check(not lost(seen), "lost: %s" % lost(seen))
+
+
+@test()
+def watchdog(context):
+    """Events that are asked for each 40 ms: that late it is known."""
+    truth, seen = waited(context, "watchdog")
+    check_completions(context, truth, seen)
+    rows = [row for row in seen.process(truth["pid"])["completions"] if row["bytes"] != 4 * 4096]
+    check(all(row["within_max_ns"] > 5e6 for row in rows), "nothing is that exact: %s" % rows)
+    check(not lost(seen), "lost: %s" % lost(seen))
+
+
+@test()
+def groups(context):
+    check_completions(context, *waited(context, "groups"))
+
+
+@test(modes=("root",))
+def slow_not_hung(context):
+    """The same program where the device takes twenty times as long: told, by size."""
+    files = []
+    for name, speed in (("fast.json", "1"), ("slow.json", "20")):
+        caller = Caller(context, "speed", script="gpu_waits.py", env={"WORK_MS": speed})
+        watch = Watch(context, "--json", "-d", "120", "-p", caller.pid)
+        caller.work()
+        with open(context.path(name), "w", encoding="utf-8") as file:
+            file.write(watch.end())
+        files.append(context.path(name))
+    text = context.bpfprof("report", "--nccl", *files, timeout=30).expect(0).out.decode()
+    context.note(text)
+    ratio = re.search(r"ncclAllReduce float32, 4.0 MB each, 4 ranks: (\d+) times\n", text)
+    check(ratio and 12 <= int(ratio.group(1)) <= 21, "ratio in:\n" + text)
+    rows = text[ratio.end():].splitlines()[1:3]
+    check("<= 20" in rows[0] and "[2]" in rows[0] and "<= 1." in rows[1] and "[1]" in rows[1],
+          "rows:\n" + text)
+
+
+@test(modes=("root",))
+def table(context):
+    caller = Caller(context, "synced", script="gpu_waits.py")
+    watch = Watch(context, "-d", "120", "-p", caller.pid)
+    caller.work()
+    text = watch.end()
+    context.note(text)
+    check(re.search(r"(?m)^ +12 +<= [56]\.\d ms +<= \S+ ms +4\.2 MB  ncclAllReduce float32 sum$",
+                    text), "no such row:\n" + text)
+    check(re.search(r"(?m)^    <=: noticed within \S+ .s on average", text), text)
+
+
+@test()
+def unknown(context):
+    truth, seen = waited(context, "unknown")
+    check_completions(context, truth, seen)
+    check(lost(seen) == {"collectives_in_graphs_not_timed": 4}, "lost: %s" % lost(seen))
+
+
+@test()
+def several_devices(context):
+    truth, seen = waited(context, "several")
+    check_completions(context, truth, seen)
+    rows = seen.process(truth["pid"])["completions"]
+    check(len(rows) == 2 and all(row["pending"] == 5 for row in rows), str(rows))
