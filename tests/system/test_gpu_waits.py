@@ -5,9 +5,11 @@ The fake libcuda keeps streams busy for a chosen time; the programs note when th
 """
 
 import re
+import time
 
 from harness import MODES, check, test
-from test_gpu import Caller, Seen, Watch, equal
+from pprof import Pprof
+from test_gpu import Caller, Seen, Watch, equal, is_frame
 
 TIMES = ("ns", "max_ns", "within_ns", "within_max_ns")
 SLACK = 0.05  # how far a time may be off, and by so many ns for each call:
@@ -102,6 +104,40 @@ def table(context):
     check(re.search(r"(?m)^ +12 +<= [56]\.\d ms +<= \S+ ms +4\.2 MB  ncclAllReduce float32 sum$",
                     text), "no such row:\n" + text)
     check(re.search(r"(?m)^    <=: noticed within \S+ .s on average", text), text)
+
+
+def near(found, wanted, nr):
+    return abs(found - wanted) <= SLACK * wanted + SLACK_NS * nr
+
+
+@test(modes=MODES)
+def starving(context):
+    """The device has nothing to do: how long, and who launches after that."""
+    caller = Caller(context, "starving", script="gpu_waits.py")
+    watch = Watch(context, "--json", "-d", "120", "-p", caller.pid, "-o", "x.pb.gz")
+    truth = caller.work()["starved"]
+    time.sleep(0.5)
+    now = time.monotonic_ns()
+    seen = Seen(watch.end())
+    found = seen.process(caller.pid)["starved"]
+    check(found["gaps"] == truth["gaps"], "%s, not %s" % (found, truth))
+    for name, nr in (("ns", truth["gaps"]), ("max_ns", 1), ("copy_ns", truth["gaps"])):
+        check(near(found[name], truth[name], nr), "%s: %s, not %s" % (name, found, truth))
+    check(-0.01 <= found["since_seconds"] - (now - truth["since_ns"]) / 1e9 < 5, str(found))
+    profile = Pprof(context.read("x.pb.gz"))
+    at = profile.sample_types.index("starved/nanoseconds")
+    sums = dict.fromkeys(truth["where"], 0)
+    for sample in profile.samples:
+        frames = [name for one in sample["stack"] for name in profile.locations[one]["functions"]]
+        where = [name for name in sums if any(is_frame(frame, name) for frame in frames)]
+        check(len(where) == 1 or not sample["values"][at], "starved in %s" % frames)
+        if where:
+            sums[where[0]] += sample["values"][at]
+    total = sum(sample["values"][at] for sample in profile.samples)
+    check(total == found["ns"], "%d ns in the file, not %d" % (total, found["ns"]))
+    for where, wanted in truth["where"].items():
+        check(near(sums[where], wanted, 20), "%s: %s, not %s" % (where, sums, truth["where"]))
+    context.note("%s of %s" % (found, truth))
 
 
 @test()

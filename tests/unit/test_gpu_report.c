@@ -94,6 +94,7 @@ static const struct gpu_report_process busy = {
 	.nr_comms = 1,
 	.open = opens,
 	.nr_open = 3,
+	.starved = { true, 2500000000, 900000000, 120, 30000000, 1.25 },
 	.memory = { 76000000000, 77000000000, 120, 80, 3, true, 1700000000, 80000000000 },
 };
 
@@ -193,6 +194,10 @@ static const char golden[] =
 	"          7       2.5 us       900 ns     4.1 kB       0  cuMemcpyDtoHAsync\n"
 	"      12000            -            -          -       0  cuLaunchKernel\n"
 	"        120            -            -     1.2 GB       0  ncclAllReduce\n"
+	"\n"
+	"  Starved: 2.5 s (25% of the time) in 120 gaps, the longest 900 ms\n"
+	"    and 30.0 ms in synchronous copies to the device in these gaps\n"
+	"    and now for 1.2 s\n"
 	"\n"
 	"  Memory: 76.0 GB live, peak 77.0 GB; 120 allocations, 80 frees\n"
 	"    3 frees were of memory from before the start\n"
@@ -490,7 +495,9 @@ static const char golden_json[] =
 	"\"function\":\"cuMemcpyHtoD\",\"stream\":\"0x0\",\"calls\":3,\"bytes\":12300000,"
 	"\"ns\":3400000}],\"memory\":{\"live_bytes\":76000000000,"
 	"\"peak_bytes\":77000000000,\"allocations\":120,\"frees\":80,\"unknown_frees\":3,"
-	"\"device_free\":1700000000,\"device_total\":80000000000},\"collectives\":[{"
+	"\"device_free\":1700000000,\"device_total\":80000000000},\"starved\":{"
+	"\"ns\":2500000000,\"max_ns\":900000000,\"gaps\":120,\"copy_ns\":30000000,"
+	"\"since_seconds\":1.250},\"collectives\":[{"
 	"\"operation\":\"Broadcast\",\"datatype\":\"float32\",\"root\":3,"
 	"\"comm\":\"0xc0\",\"stream\":\"0x7\",\"calls\":2,\"bytes\":512,\"ns\":900,"
 	"\"max_ns\":500},{\"operation\":\"AllReduce\",\"datatype\":\"bfloat16\","
@@ -520,7 +527,8 @@ static const char golden_json[] =
 	"\"container\":null,\"pod\":null,\"namespace\":null,\"ray_task\":null,"
 	"\"rank\":null,\"calls\":[],\"launches\":[],\"copies\":[],\"memory\":{"
 	"\"live_bytes\":0,\"peak_bytes\":0,\"allocations\":0,\"frees\":0,"
-	"\"unknown_frees\":0,\"device_free\":null,\"device_total\":null},\"collectives\":["
+	"\"unknown_frees\":0,\"device_free\":null,\"device_total\":null},"
+	"\"starved\":null,\"collectives\":["
 	"],\"completions\":[],\"communicators\":[],\"open\":[]}],\"stacks\":{\"taken\":900,"
 	"\"skipped\":30},"
 	"\"lost\":{\"keys_full\":5,\"none\":0}}\n";
@@ -536,11 +544,12 @@ Test(gpu_report, json)
 	shown = made_run("python3 -c 'import json,sys; d=json.load(sys.stdin); "
 			 "print(list(d), list(d[\"processes\"][0]))'",
 			 text, strlen(text), &status);
-	cr_expect_str_eq(shown,
-			 "['host', 'seconds', 'libraries', 'processes', 'stacks', 'lost'] "
-			 "['pid', 'name', 'container', 'pod', 'namespace', 'ray_task', 'rank', "
-			 "'calls', 'launches', 'copies', 'memory', 'collectives', 'completions', "
-			 "'communicators', 'open']\n");
+	cr_expect_str_eq(
+		shown,
+		"['host', 'seconds', 'libraries', 'processes', 'stacks', 'lost'] "
+		"['pid', 'name', 'container', 'pod', 'namespace', 'ray_task', 'rank', "
+		"'calls', 'launches', 'copies', 'memory', 'starved', 'collectives', 'completions', "
+		"'communicators', 'open']\n");
 	free(shown);
 	free(text);
 }

@@ -46,13 +46,6 @@ static void on_sample(void *arg, const struct aggregate_input *input)
 	(void)input;
 }
 
-static void on_waits(void *arg, const struct bpfprof_gpu_waits *process)
-{
-	struct gpu_job *job = arg;
-
-	gpu_waits_process(job->waits, process);
-}
-
 static void on_exit_event(void *arg, const struct bpfprof_task_id *task, uint64_t cpu_ns)
 {
 	struct gpu_job *job = arg;
@@ -61,7 +54,7 @@ static void on_exit_event(void *arg, const struct bpfprof_task_id *task, uint64_
 	if (!gpu_tally_exit(job->tally, task))
 		return;
 	gpu_probes_forget_threads(job->probes, task->pid, task->start_ns);
-	gpu_waits_map_forget(&job->sampler.session, task->pid, task->start_ns, on_waits, job);
+	gpu_waits_map_forget(&job->sampler.session, task->pid, task->start_ns, gpu_waits_told, job);
 	gpu_waits_exit(job->waits, task->pid, task->start_ns);
 }
 

@@ -18,6 +18,7 @@ struct buf;
 struct gpu_function;
 struct gpu_options;
 struct gpu_report_completion;
+struct gpu_report_starved;
 struct gpu_probes;
 struct kernel_names;
 struct strtab;
@@ -67,6 +68,8 @@ struct gpu_job {
 
 /* gpu_picture.c: 0 or -ENOMEM. */
 int gpu_picture_take(struct gpu_picture *picture, const struct gpu_job *job);
+/* What the kernel has counted of a process, to the waits and the tally of a job, which is arg. */
+void gpu_waits_told(void *arg, const struct bpfprof_gpu_waits *process);
 void gpu_picture_fini(struct gpu_picture *picture);
 /* The communicator of a collective, or NULL. */
 const struct gpu_comm_entry *gpu_picture_comm(const struct gpu_picture *picture,
@@ -87,6 +90,9 @@ const char *gpu_extra_text(const struct gpu_function *function, uint32_t value, 
  */
 size_t gpu_completions_fill(struct gpu_report_completion *to, const struct gpu_waits *waits,
 			    const struct gpu_tally_process *process, struct strtab *strings);
+
+void gpu_starved_fill(struct gpu_report_starved *to, const struct gpu_waits *waits,
+		      const struct gpu_tally_process *process, uint64_t now_ns);
 
 /* gpu_files.c: before it begins, and at the end; what went wrong is said. An exit status. */
 int gpu_files_check(const struct gpu_job *job);

@@ -82,11 +82,6 @@ static void add_memory(void *arg, const struct bpfprof_gpu_process_key *key,
 		(struct gpu_memory_entry){ .key = *key, .memory = *memory };
 }
 
-static void set_waits(void *arg, const struct bpfprof_gpu_waits *process)
-{
-	gpu_waits_process(arg, process);
-}
-
 static int compare(uint64_t a, uint64_t b)
 {
 	return a < b ? -1 : a > b;
@@ -143,6 +138,14 @@ static void sort(void *data, size_t nr, size_t size, int (*by)(const void *a, co
 		qsort(data, nr, size, by);
 }
 
+void gpu_waits_told(void *arg, const struct bpfprof_gpu_waits *process)
+{
+	const struct gpu_job *job = arg;
+
+	gpu_waits_process(job->waits, process);
+	gpu_tally_starved(job->tally, process->pid, process->start_ns, process->starved_ns);
+}
+
 int gpu_picture_take(struct gpu_picture *picture, const struct gpu_job *job)
 {
 	const struct bpfprof_gpu_key *key;
@@ -156,7 +159,7 @@ int gpu_picture_take(struct gpu_picture *picture, const struct gpu_job *job)
 	gpu_probes_counts(job->probes, add_count, picture);
 	gpu_probes_comms(job->probes, add_comm, picture);
 	gpu_probes_memory(job->probes, add_memory, picture);
-	gpu_waits_map_each(&job->sampler.session, set_waits, job->waits);
+	gpu_waits_map_each(&job->sampler.session, gpu_waits_told, (void *)job);
 	gpu_probes_counters(job->probes, picture->counters);
 	sort(picture->counts, picture->nr_counts, sizeof(*picture->counts), compare_counts);
 	for (i = 0; i < picture->nr_counts; i++) {

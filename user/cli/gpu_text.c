@@ -323,6 +323,7 @@ static int process_fill(struct text *t, struct gpu_report_process *to,
 		to->memory.device_free = picture->memory[i].memory.free_bytes;
 		to->memory.device_total = picture->memory[i].memory.total_bytes;
 	}
+	gpu_starved_fill(&to->starved, t->job->waits, from, picture->ts_ns);
 	for (i = 0; i < picture->nr_open && !from->ended && !err; i++)
 		if (is_of(from, picture->open[i].open.key.pid, picture->open[i].open.key.start_ns))
 			err = open_add(t, to, &picture->open[i]);

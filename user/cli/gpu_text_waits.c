@@ -60,3 +60,19 @@ size_t gpu_completions_fill(struct gpu_report_completion *to, const struct gpu_w
 	}
 	return filled;
 }
+
+void gpu_starved_fill(struct gpu_report_starved *to, const struct gpu_waits *waits,
+		      const struct gpu_tally_process *process, uint64_t now_ns)
+{
+	struct gpu_waits_starved starved;
+
+	if (!gpu_waits_starved(waits, process->kernel_pid, process->start_ns, &starved))
+		return;
+	*to = (struct gpu_report_starved){ .known = true,
+					   .ns = starved.ns,
+					   .max_ns = starved.max_ns,
+					   .gaps = starved.gaps,
+					   .copy_ns = starved.copy_ns };
+	if (starved.since_ns && starved.since_ns < now_ns)
+		to->since_seconds = (double)(now_ns - starved.since_ns) / 1e9;
+}

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Collectives by size: from their call until the process itself saw that they are complete. */
+/*
+ * What is known of the device's time: collectives by size, from their call until the process itself
+ * saw that they are complete, and how long there was nothing to do.
+ */
 #include "output/gpu_writer.h"
 
 #include <inttypes.h>
@@ -10,6 +13,7 @@
 #include "output/units.h"
 
 #define COMPLETE_WIDTH 9
+#define SHOWN_SECONDS 0.1 /* of a gap that is not over */
 
 static void add_at_most(struct gpu_writer *w, uint64_t ns)
 {
@@ -84,4 +88,24 @@ void gpu_add_completions(struct gpu_writer *w, uint64_t comm)
 	gpu_add_more(w, nr, shown);
 	add_sum(w, &sum);
 	free(rows);
+}
+
+void gpu_add_starved(struct gpu_writer *w)
+{
+	const struct gpu_report_starved *starved = &w->process->starved;
+	double since = gpu_seconds(starved->since_seconds);
+	char text[UNITS_TEXT], most[UNITS_TEXT];
+
+	if (!starved->gaps && since < SHOWN_SECONDS)
+		return;
+	gpu_line_end(w);
+	buf_printf(w->dst, "  Starved: %s (%.0f%% of the time)", units_ns(text, starved->ns),
+		   gpu_rate(w, starved->ns) / 1e7);
+	gpu_add_words(w, " in %" PRIu64 " gaps, the longest %s", starved->gaps,
+		      units_ns(most, starved->max_ns));
+	if (starved->copy_ns)
+		gpu_add_words(w, "    and %s in synchronous copies to the device in these gaps",
+			      units_ns(text, starved->copy_ns));
+	if (since >= SHOWN_SECONDS)
+		gpu_add_words(w, "    and now for %.1f s", since);
 }

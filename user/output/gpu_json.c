@@ -172,6 +172,22 @@ static void add_memory(struct buf *dst, const struct gpu_report_memory *memory)
 	buf_add_char(dst, '}');
 }
 
+static void add_starved(struct buf *dst, const struct gpu_report_starved *starved)
+{
+	key(dst, "starved");
+	if (!starved->known) {
+		buf_add_str(dst, "null");
+		return;
+	}
+	buf_add_char(dst, '{');
+	key_number(dst, "ns", starved->ns);
+	key_number(dst, "max_ns", starved->max_ns);
+	key_number(dst, "gaps", starved->gaps);
+	key_number(dst, "copy_ns", starved->copy_ns);
+	key_seconds(dst, "since_seconds", starved->since_seconds);
+	buf_add_char(dst, '}');
+}
+
 static void add_collectives(struct buf *dst, const struct gpu_report_process *process)
 {
 	const struct gpu_report_collective *collective;
@@ -286,6 +302,7 @@ static void add_process(struct buf *dst, const struct gpu_report_process *proces
 	add_launches(dst, process);
 	add_copies(dst, process);
 	add_memory(dst, &process->memory);
+	add_starved(dst, &process->starved);
 	add_collectives(dst, process);
 	add_completions(dst, process);
 	add_comms(dst, process);

@@ -75,6 +75,14 @@ struct gpu_report_memory {
 	uint64_t device_free, device_total; /* as the process last asked itself */
 };
 
+/* The device had nothing to do, as far as its process could know. */
+struct gpu_report_starved {
+	bool known;
+	uint64_t ns, max_ns, gaps; /* that are over, without */
+	uint64_t copy_ns; /* the time in synchronous copies to the device in them */
+	double since_seconds; /* one that is not over; 0: none */
+};
+
 struct gpu_report_process {
 	uint32_t pid;
 	const char *name, *container, *pod, *namespace, *ray_task, *rank;
@@ -93,6 +101,7 @@ struct gpu_report_process {
 	const struct gpu_report_open *open;
 	size_t nr_open;
 	struct gpu_report_memory memory;
+	struct gpu_report_starved starved;
 };
 
 struct gpu_report_library {

@@ -404,6 +404,7 @@ static void add_process(struct gpu_writer *w, const struct gpu_report_process *p
 	gpu_add_launches(w);
 	add_copies(w);
 	add_calls(w);
+	gpu_add_starved(w);
 	add_memory(w);
 	add_comms(w);
 }

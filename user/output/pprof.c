@@ -258,6 +258,7 @@ static void write_call_types(struct pprof *w)
 		[PROFILE_MOVED_BYTES] = { "moved", "bytes" },
 		[PROFILE_ALLOCATED_BYTES] = { "allocated", "bytes" },
 		[PROFILE_INUSE_BYTES] = { "inuse", "bytes" },
+		[PROFILE_STARVED_NS] = { "starved", "nanoseconds" },
 	};
 	size_t i;
 

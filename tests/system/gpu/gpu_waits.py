@@ -244,6 +244,83 @@ def unknown():
     synchronize("cuStreamSynchronize", STREAM_3)
 
 
+class Gap:
+    """Begins when it was seen that all work is done, ends with the next launch."""
+
+    def __init__(self):
+        self.begin, self.copied = time.monotonic_ns(), 0
+
+    def copy(self, milliseconds):
+        LIBRARIES[0].fake_cuda_set_latency_us(int(milliseconds * 1000))
+        begin = time.monotonic_ns()
+        cuda("cuMemcpyHtoD_v2", 0x7f0000000000, 0x7f1000000000, 1 << 20)
+        self.copied += time.monotonic_ns() - begin
+        LIBRARIES[0].fake_cuda_set_latency_us(0)
+
+    def end(self, where):
+        starved = time.monotonic_ns() - self.begin - self.copied
+        STARVED["ns"] += starved
+        STARVED["max_ns"] = max(STARVED["max_ns"], starved)
+        STARVED["gaps"] += 1
+        STARVED["copy_ns"] += self.copied
+        STARVED["where"][where] = STARVED["where"].get(where, 0) + starved
+
+
+def launch(stream):
+    cuda("cuLaunchKernel", 0x4711, 1, 1, 1, 32, 1, 1, 0, stream, None, None)
+
+
+def train_step(gap):
+    time.sleep(0.01)
+    gap.end("train_step")
+    launch(STREAM_1)
+
+
+def next_epoch(gap):
+    time.sleep(0.04)
+    gap.copy(8)
+    time.sleep(0.005)
+    gap.end("next_epoch")
+    launch(STREAM_1)
+
+
+def not_starved(stream):
+    """Something else is still on the device, as far as anybody knows."""
+    time.sleep(0.02)
+    launch(stream)
+
+
+def starving():
+    """A loader that is too slow, between steps that are waited for."""
+    work(3)
+    synchronize("cuCtxSynchronize")  # nothing was launched before: not a gap
+    time.sleep(0.03)
+    launch(STREAM_1)
+    for i in range(20):
+        if i % 3 == 0:
+            synchronize("cuCtxSynchronize")
+        elif i % 3 == 1:
+            synchronize("cuStreamSynchronize", STREAM_1)
+        else:
+            cuda("cuEventRecord", EVENT_1, STREAM_1)
+            while cuda("cuEventQuery", EVENT_1):
+                time.sleep(0.001)
+        gap = Gap()
+        synchronize("cuStreamSynchronize", STREAM_1)  # nothing new
+        (next_epoch if i % 5 == 0 else train_step)(gap)
+    cuda("cuEventRecord", EVENT_1, STREAM_1)
+    launch(STREAM_1)
+    synchronize("cuEventSynchronize", EVENT_1)
+    not_starved(STREAM_2)
+    synchronize("cuStreamSynchronize", STREAM_1)
+    not_starved(STREAM_1)
+    synchronize("cuStreamSynchronize", STREAM_1)
+    synchronize("cuEventSynchronize", EVENT_1)
+    not_starved(STREAM_2)
+    synchronize("cuCtxSynchronize")  # and no launch after that
+    STARVED["since_ns"] = time.monotonic_ns()
+
+
 def several_devices():
     """Of two devices a context's synchronization waits for one: it says nothing of the other."""
     comms = [init(0), init(1)]  # the fake's device is its rank
@@ -259,7 +336,8 @@ def main():
     if os.environ.get("TARGET_NONDUMPABLE") == "1":
         ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
     scenario = {"synced": synced, "watchdog": watchdog, "groups": groups, "unknown": unknown,
-                "several": several_devices, "speed": speed}[sys.argv[1]]
+                "several": several_devices, "speed": speed,
+                "starving": starving}[sys.argv[1]]
     load(sys.argv[2])
     print("ready", flush=True)
     sys.stdin.readline()
