@@ -206,7 +206,7 @@ struct bpfprof_gpu_thread {
 };
 
 #define BPFPROF_GPU_MAX_WAITS 128 /* processes */
-#define BPFPROF_GPU_MAX_STREAMS 64 /* of one, with work that is not known to be done; 2^n */
+#define BPFPROF_GPU_MAX_STREAMS 32 /* of one, with work that is not known to be done; 2^n */
 #define BPFPROF_GPU_MAX_EVENTS 4096 /* of one, that were recorded behind such work */
 
 /* Work on a stream. All of it from before a time is done, or nothing is known of it. */

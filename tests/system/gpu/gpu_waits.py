@@ -16,7 +16,6 @@ from ctypes import POINTER, byref, c_int, c_size_t, c_uint, c_uint64, c_void_p
 STREAM_1, STREAM_2, STREAM_3 = 0x7e0000001000, 0x7e0000002000, 0x7e0000003000
 EVENT_1, EVENT_2, EVENT_3 = 0x5e0000001000, 0x5e0000002000, 0x5e0000003000
 NOT_READY = 600
-WAITED_NS = 100000  # a synchronization that took longer returned when the work was done
 REDUCE = [c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p, c_uint64]
 PEER = [c_void_p, c_size_t, c_int, c_int, c_void_p, c_uint64]
 
@@ -52,7 +51,9 @@ PROTOTYPES = {
 FUNCTIONS = {}
 LIBRARIES = []
 ROWS = {}
-STARVED = {"ns": 0, "max_ns": 0, "gaps": 0, "copy_ns": 0, "where": {}}
+STARVED = {"ns": [0, 0], "max_ns": [0, 0], "gaps": 0, "copy_ns": [0, 0], "where": {}}
+WORK = {"ns": 0}
+TIMES = ("ns", "max_ns", "within_ns", "within_max_ns")
 
 
 def load(folder):
@@ -74,6 +75,7 @@ def cuda(name, *arguments):
 def work(milliseconds):
     """How long each launch from now on keeps its stream busy."""
     LIBRARIES[0].fake_cuda_set_work_us(int(milliseconds * 1000))
+    WORK["ns"] = int(milliseconds * 1e6)
 
 
 def init(rank=1, size=4):
@@ -91,40 +93,53 @@ class Collective:
         extra = {"op": "sum"} if peer is None else {"peer": peer}
         self.row = ROWS.setdefault(key, {
             "operation": name, "datatype": "float32", **extra, "comm": hex(comm),
-            "bytes": 4 * count, "count": 0, "ns": 0, "max_ns": 0, "within_ns": 0,
-            "within_max_ns": 0, "pending": 0, "unknown": 0}) if counts else None
-        self.begin = time.monotonic_ns()
+            "bytes": 4 * count, "count": 0, "pending": 0, "unknown": 0,
+            **{name: [0, 0] for name in TIMES}}) if counts else None
+        self.begin = self.put = time.monotonic_ns()
         if peer is None:
             cuda(name, 0x7f1000000000, 0x7f2000000000, count, 7, 0, comm, stream)
         else:
             cuda(name, 0x7f1000000000, count, 7, peer, comm, stream)
-        self.issued = time.monotonic_ns()
+        self.called = self.issued = time.monotonic_ns()
         if counts:
             self.row["pending"] += 1
 
-    def complete(self, running=0):
-        """It was just seen to be; the last time that it was seen not to be is running."""
-        now = time.monotonic_ns()
+    def complete(self, told):
+        """It was just seen to be. All that can be known of times is between two bounds."""
         row = self.row
-        within = now - max(running, self.issued)
         row["pending"] -= 1
         row["count"] += 1
-        row["ns"] += now - self.begin
-        row["max_ns"] = max(row["max_ns"], now - self.begin)
-        row["within_ns"] += max(0, within)
-        row["within_max_ns"] = max(row["within_max_ns"], within)
+        ready = max(told.begin, self.begin + told.work_ns)
+        within = [0, told.end - max(told.running[0], self.put)]
+        if told.waited:
+            within[1] = told.work_ns // 2
+        elif told.at_once:
+            within[0] = told.begin - max(told.running[1], self.issued)
+        for name, bounds in (("ns", (ready - self.called, told.end - self.begin)),
+                             ("within_ns", within)):
+            most = name.replace("ns", "max_ns")
+            row[name] = [max(0, ns) + old for ns, old in zip(bounds, row[name])]
+            row[most] = [max(ns, old) for ns, old in zip(bounds, row[most])]
 
     def given_up(self):
         self.row["pending"] -= 1
         self.row["unknown"] += 1
 
 
-def synchronize(name, *arguments):
-    """When it waited: its end, else 0."""
-    begin = time.monotonic_ns()
-    cuda(name, *arguments)
-    now = time.monotonic_ns()
-    return now if now - begin > 2 * WAITED_NS else 0
+class Told:
+    """A call that tells whether work is done: what it said and what can be known of when."""
+
+    def __init__(self, name, *arguments, before=None, work_ns=None):
+        self.running = before.running if before else (0, 0)
+        self.work_ns = WORK["ns"] if work_ns is None else work_ns
+        self.begin = time.monotonic_ns()
+        self.done = not cuda(name, *arguments)
+        self.end = time.monotonic_ns()
+        if not self.done:
+            self.running = (self.begin, self.end)
+        # A shorter one may have returned at once: that is not known here.
+        self.waited = "Synchronize" in name and self.end - self.begin > 1000000
+        self.at_once = "Query" in name
 
 
 def synced():
@@ -133,24 +148,20 @@ def synced():
     work(5)
     for i in range(12):
         one = Collective("ncclAllReduce", comm, STREAM_1, 1 << 20)
-        synchronize("cuStreamSynchronize", STREAM_1)
-        one.complete(time.monotonic_ns())
+        one.complete(Told("cuStreamSynchronize", STREAM_1))
         one = Collective("ncclAllReduce", comm, STREAM_1, 5000)
         cuda("cuEventRecord", EVENT_1, STREAM_1)
         cuda("cuLaunchKernel", 0x4711, 1, 1, 1, 32, 1, 1, 0, STREAM_2, None, None)
-        synchronize("cuEventSynchronize", EVENT_1)
-        one.complete(time.monotonic_ns())
+        one.complete(Told("cuEventSynchronize", EVENT_1))
         two = [Collective("ncclAllReduce", comm, stream, 100) for stream in (STREAM_1, STREAM_2)]
-        synchronize("cuCtxSynchronize")
+        told = Told("cuCtxSynchronize")
         for one in two:
-            one.complete(time.monotonic_ns())
+            one.complete(told)
         if i % 3 == 0:  # the default streams, by all their names
             one = Collective("ncclAllReduce", comm, 1, 77)
-            synchronize("cuStreamSynchronize", 0)
-            one.complete(time.monotonic_ns())
+            one.complete(Told("cuStreamSynchronize", 0, work_ns=0))  # which the fake does not know
             one = Collective("ncclAllReduce", comm, 2, 78)
-            cuda("cuStreamSynchronize_ptsz", 0)  # of the fake, which does not know, no wait
-            one.complete()
+            one.complete(Told("cuStreamSynchronize_ptsz", 0, work_ns=0))
 
 
 def speed():
@@ -159,8 +170,7 @@ def speed():
     work(float(os.environ["WORK_MS"]))
     for _ in range(20):
         one = Collective("ncclAllReduce", comm, STREAM_1, 1000000)
-        synchronize("cuStreamSynchronize", STREAM_1)
-        one.complete(time.monotonic_ns())
+        one.complete(Told("cuStreamSynchronize", STREAM_1))
 
 
 def watchdog():
@@ -176,26 +186,20 @@ def watchdog():
         cuda("cuEventRecord", EVENT_3, STREAM_2)
         if cuda("cuEventQuery", EVENT_3):
             sys.exit("an event of nothing is not ready")
-        waiting = {EVENT_1: first, EVENT_2: second}
-        running = dict.fromkeys(waiting, 0)
+        waiting, told = {EVENT_1: first, EVENT_2: second}, {EVENT_1: None, EVENT_2: None}
         while waiting:
             time.sleep(0.04)
             for event in list(waiting):
-                begin = time.monotonic_ns()
-                if cuda("cuEventQuery", event):
-                    running[event] = begin
-                else:
-                    waiting.pop(event).complete(running[event])
+                told[event] = Told("cuEventQuery", event, before=told[event])
+                if told[event].done:
+                    waiting.pop(event).complete(told[event])
         if i % 2:
             one = Collective("ncclAllReduce", comm, STREAM_3, 4096)
-            running = 0
-            while True:
-                begin = time.monotonic_ns()
-                if not cuda("cuStreamQuery", STREAM_3):
-                    break
-                running = begin
+            told = Told("cuStreamQuery", STREAM_3)
+            while not told.done:
                 time.sleep(0.004)
-            one.complete(running)
+                told = Told("cuStreamQuery", STREAM_3, before=told)
+            one.complete(told)
     cuda("cuEventDestroy_v2", EVENT_1)
     cuda("cuEventDestroy_v2", EVENT_2)
 
@@ -211,14 +215,16 @@ def groups():
         receive = Collective("ncclRecv", comm, STREAM_1, 2000, peer=3)
         cuda("ncclGroupEnd")
         cuda("cuEventRecord", EVENT_1, STREAM_1)
-        synchronize("cuEventSynchronize", EVENT_1)
+        cuda("cuEventSynchronize", EVENT_1)
+        begin = time.monotonic_ns()
         cuda("ncclGroupEnd")
-        send.issued = receive.issued = time.monotonic_ns()
+        for one in (send, receive):
+            one.put, one.issued = begin, time.monotonic_ns()
         cuda("cuEventRecord", EVENT_2, STREAM_1)
         time.sleep(0.01)
-        synchronize("cuEventSynchronize", EVENT_2)
-        send.complete(time.monotonic_ns())
-        receive.complete(time.monotonic_ns())
+        told = Told("cuEventSynchronize", EVENT_2)
+        send.complete(told)
+        receive.complete(told)
 
 
 def unknown():
@@ -240,30 +246,36 @@ def unknown():
     cuda("cuEventRecord", EVENT_1, STREAM_1)
     cuda("cuLaunchKernel", 0x4711, 1, 1, 1, 32, 1, 1, 0, STREAM_3, None, None)
     cuda("cuEventRecord", EVENT_1, STREAM_3)
-    synchronize("cuEventSynchronize", EVENT_1)
-    synchronize("cuStreamSynchronize", STREAM_3)
+    cuda("cuEventSynchronize", EVENT_1)
+    cuda("cuStreamSynchronize", STREAM_3)
 
 
 class Gap:
     """Begins when it was seen that all work is done, ends with the next launch."""
 
-    def __init__(self):
-        self.begin, self.copied = time.monotonic_ns(), 0
+    def __init__(self, told):
+        self.begin, self.copied = (told.begin, told.end), [0, 0]
 
     def copy(self, milliseconds):
         LIBRARIES[0].fake_cuda_set_latency_us(int(milliseconds * 1000))
         begin = time.monotonic_ns()
         cuda("cuMemcpyHtoD_v2", 0x7f0000000000, 0x7f1000000000, 1 << 20)
-        self.copied += time.monotonic_ns() - begin
+        self.copied = [int(milliseconds * 1e6), time.monotonic_ns() - begin]
         LIBRARIES[0].fake_cuda_set_latency_us(0)
 
     def end(self, where):
-        starved = time.monotonic_ns() - self.begin - self.copied
-        STARVED["ns"] += starved
-        STARVED["max_ns"] = max(STARVED["max_ns"], starved)
+        """Between the end of what told it and the begin of the launch, or a little more."""
+        before = time.monotonic_ns()
+        launch(STREAM_1)
+        bounds = (before - self.begin[1] - self.copied[1],
+                  time.monotonic_ns() - self.begin[0] - self.copied[0])
+        old = STARVED["where"].get(where, (0, 0))
+        STARVED["where"][where] = [a + b for a, b in zip(old, bounds)]
+        STARVED["ns"] = [a + b for a, b in zip(STARVED["ns"], bounds)]
+        STARVED["copy_ns"] = [a + b for a, b in zip(STARVED["copy_ns"], self.copied)]
+        STARVED["max_ns"] = [max(a, b) for a, b in zip(STARVED["max_ns"], bounds)]
         STARVED["gaps"] += 1
-        STARVED["copy_ns"] += self.copied
-        STARVED["where"][where] = STARVED["where"].get(where, 0) + starved
+        return before
 
 
 def launch(stream):
@@ -272,16 +284,14 @@ def launch(stream):
 
 def train_step(gap):
     time.sleep(0.01)
-    gap.end("train_step")
-    launch(STREAM_1)
+    return gap.end("train_step")
 
 
 def next_epoch(gap):
     time.sleep(0.04)
     gap.copy(8)
     time.sleep(0.005)
-    gap.end("next_epoch")
-    launch(STREAM_1)
+    return gap.end("next_epoch")
 
 
 def not_starved(stream):
@@ -293,31 +303,35 @@ def not_starved(stream):
 def starving():
     """A loader that is too slow, between steps that are waited for."""
     work(3)
-    synchronize("cuCtxSynchronize")  # nothing was launched before: not a gap
+    cuda("cuCtxSynchronize")  # nothing was launched before: not a gap
     time.sleep(0.03)
+    launched = time.monotonic_ns()
     launch(STREAM_1)
     for i in range(20):
         if i % 3 == 0:
-            synchronize("cuCtxSynchronize")
+            told = Told("cuCtxSynchronize")
         elif i % 3 == 1:
-            synchronize("cuStreamSynchronize", STREAM_1)
+            told = Told("cuStreamSynchronize", STREAM_1)
         else:
             cuda("cuEventRecord", EVENT_1, STREAM_1)
-            while cuda("cuEventQuery", EVENT_1):
+            told = Told("cuEventQuery", EVENT_1)
+            while not told.done:
                 time.sleep(0.001)
-        gap = Gap()
-        synchronize("cuStreamSynchronize", STREAM_1)  # nothing new
-        (next_epoch if i % 5 == 0 else train_step)(gap)
+                told = Told("cuEventQuery", EVENT_1)
+        told.begin = max(told.begin, launched + WORK["ns"])  # it was done then at the earliest
+        gap = Gap(told)
+        cuda("cuStreamSynchronize", STREAM_1)  # nothing new
+        launched = (next_epoch if i % 5 == 0 else train_step)(gap)
     cuda("cuEventRecord", EVENT_1, STREAM_1)
     launch(STREAM_1)
-    synchronize("cuEventSynchronize", EVENT_1)
+    cuda("cuEventSynchronize", EVENT_1)
     not_starved(STREAM_2)
-    synchronize("cuStreamSynchronize", STREAM_1)
+    cuda("cuStreamSynchronize", STREAM_1)
     not_starved(STREAM_1)
-    synchronize("cuStreamSynchronize", STREAM_1)
-    synchronize("cuEventSynchronize", EVENT_1)
+    cuda("cuStreamSynchronize", STREAM_1)
+    cuda("cuEventSynchronize", EVENT_1)
     not_starved(STREAM_2)
-    synchronize("cuCtxSynchronize")  # and no launch after that
+    cuda("cuCtxSynchronize")  # and no launch after that
     STARVED["since_ns"] = time.monotonic_ns()
 
 
@@ -328,7 +342,7 @@ def several_devices():
     for _ in range(5):
         for comm, stream in zip(comms, (STREAM_1, STREAM_2)):
             Collective("ncclAllReduce", comm, stream, 999)
-        synchronize("cuCtxSynchronize")
+        cuda("cuCtxSynchronize")
 
 
 def main():
