@@ -4,6 +4,7 @@
 The fake libcuda keeps streams busy for a chosen time; the programs note when they saw what.
 """
 
+import json
 import re
 import time
 
@@ -131,6 +132,33 @@ def starving(context):
     for where, wanted in truth["where"].items():
         check_between(sums[where], wanted, "starved before " + where)
     context.note("%s of %s" % (found, truth))
+
+
+def check_dump(context, with_python):
+    """dump says which call a thread is in, whoever watched before; without -v it is py-spy's text."""
+    caller = Caller(context, "hang", with_python=with_python)
+    truth = caller.work()
+    done = context.bpfprof("dump", "-p", caller.pid, "--json", timeout=60).expect(0)
+    found = {row["os_thread_id"]: row["gpu_call"] for row in json.loads(done.out)}
+    wanted = {row["tid"]: row["function"] if row["function"].startswith("nccl") else
+              "a function of libcuda" for row in truth["open"]}
+    check({tid: call for tid, call in found.items() if call} == wanted, "%s, not %s" % (
+        found, wanted))
+    plain = context.bpfprof("dump", "-p", caller.pid, timeout=60).expect(0).out.decode()
+    said = context.bpfprof("dump", "-v", "-p", caller.pid, timeout=60).expect(0).out.decode()
+    lines = [line for line in said.splitlines() if line.startswith("  in ")]
+    check(lines == ["  in " + call for call in wanted.values()], said)
+    check("  in " not in plain.replace("    ", ""), plain)
+
+
+@test(modes=MODES)
+def dumped(context):
+    check_dump(context, False)
+
+
+@test()
+def dumped_python(context):
+    check_dump(context, True)
 
 
 @test()
