@@ -134,6 +134,24 @@ def starving(context):
     context.note("%s of %s" % (found, truth))
 
 
+@test()
+def wait_tokens(context):
+    """Launches do not use up the stacks of waits: each has its own, so each is where it was made."""
+    caller = Caller(context, "tokens", script="gpu_waits.py")
+    watch = Watch(context, "--json", "-d", "120", "-p", caller.pid, "-o", "x.pb.gz")
+    caller.work()
+    seen = Seen(watch.end())
+    check(seen.whole["stacks"]["skipped"] > 10000, "enough for all: %s" % seen.whole["stacks"])
+    profile = Pprof(context.read("x.pb.gz"))
+    sums = {"wait_first": 0, "wait_later": 0}
+    for sample in profile.samples:
+        frames = [name for one in sample["stack"] for name in profile.locations[one]["functions"]]
+        for where in sums:
+            if any(is_frame(frame, where) for frame in frames):
+                sums[where] += sample["values"][0]
+    check(sums == {"wait_first": 10, "wait_later": 50}, "calls by stack: %s" % sums)
+
+
 def check_dump(context, with_python):
     """dump says which call a thread is in, whoever watched before; without -v it is py-spy's text."""
     caller = Caller(context, "hang", with_python=with_python)

@@ -335,6 +335,23 @@ def starving():
     STARVED["since_ns"] = time.monotonic_ns()
 
 
+def wait_first():
+    cuda("cuStreamSynchronize", STREAM_1)
+
+
+def wait_later():
+    cuda("cuStreamSynchronize", STREAM_1)
+
+
+def tokens():
+    """Many more launches than a thread may send stacks of, and between them some short waits."""
+    work(0)
+    for i in range(60):
+        for _ in range(300):
+            launch(STREAM_2)
+        (wait_first if i < 10 else wait_later)()
+
+
 def several_devices():
     """Of two devices a context's synchronization waits for one: it says nothing of the other."""
     comms = [init(0), init(1)]  # the fake's device is its rank
@@ -351,7 +368,7 @@ def main():
         ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
     scenario = {"synced": synced, "watchdog": watchdog, "groups": groups, "unknown": unknown,
                 "several": several_devices, "speed": speed,
-                "starving": starving}[sys.argv[1]]
+                "starving": starving, "tokens": tokens}[sys.argv[1]]
     load(sys.argv[2])
     print("ready", flush=True)
     sys.stdin.readline()
