@@ -139,6 +139,7 @@ enum bpfprof_kind {
 	BPFPROF_KIND_GPU_CALL = 10, /* these two: gpu_calls.h */
 	BPFPROF_KIND_GPU_NAME = 11,
 	BPFPROF_KIND_GPU_TRACE = 12, /* gpu_calls.h */
+	BPFPROF_KIND_GPU_WAIT = 13, /* the same */
 };
 
 struct bpfprof_record {
@@ -551,6 +552,7 @@ struct bpfprof_cfg {
 	__u64 call_long_ns; /* and one of each call that takes so long */
 	__u32 call_tokens; /* it may save up so many */
 	__u32 gpu_trace; /* 1: each hooked call is sent by itself when it is over */
+	__u32 gpu_waits; /* 1: what tells when collectives are complete is sent */
 	__u32 call_keys; /* that calls of one process may be counted by */
 };
 

@@ -174,7 +174,8 @@ static __always_inline bool ring_has_room(void)
 	return bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) < cfg.ring_bytes / 4 * 3;
 }
 
-#include "gpu_trace.bpf.h" /* needs what is above */
+#include "gpu_trace.bpf.h" /* these two need what is above */
+#include "gpu_waits.bpf.h"
 
 static __always_inline __u64 element_bytes(__u32 type)
 {
@@ -281,6 +282,9 @@ static __always_inline struct bpfprof_gpu_thread *thread_get(struct task_struct 
 	t->tokens = cfg.call_tokens;
 	t->wait_tokens = cfg.call_tokens;
 	t->refill_ns = bpf_ktime_get_ns();
+	t->waits = 0;
+	t->groups = 0;
+	t->grouped = 0;
 	return t;
 }
 
@@ -363,7 +367,7 @@ static __always_inline void comm_read(struct bpfprof_gpu_comm *comm, __u64 va, _
 	struct bpfprof_gpu_file *file = bpf_map_lookup_elem(&gpu_files, &file_nr);
 	struct {
 		__u64 hash;
-		__u32 rank, size;
+		__u32 rank, size, device, pad;
 	} who;
 
 	if (!file || !file->comm_rank || user_read(&who, sizeof(who), va + file->comm_rank - 8))
@@ -371,6 +375,7 @@ static __always_inline void comm_read(struct bpfprof_gpu_comm *comm, __u64 va, _
 	comm->hash = who.hash;
 	comm->rank = who.rank;
 	comm->size = who.size;
+	comm->device = who.device + 1;
 }
 
 /* A communicator that is used. One that is not known, or was not filled in yet, is looked into. */
@@ -399,7 +404,20 @@ static __always_inline void comm_use(const struct bpfprof_gpu_key *key, __u32 fi
 
 static __always_inline bool is_call(__u32 kind)
 {
-	return kind != GPU_KIND_NAME && kind != GPU_KIND_ALIAS && kind < GPU_KIND_MEMORY_INFO;
+	return BPFPROF_GPU_IS_CALL(kind);
+}
+
+static __always_inline bool is_launch(__u32 kind)
+{
+	return kind == GPU_KIND_LAUNCH || kind == GPU_KIND_LAUNCH_CONFIG || kind == GPU_KIND_GRAPH;
+}
+
+/* Of what is called outside of the steps that are wanted. */
+static __always_inline bool matters_outside(const struct bpfprof_gpu_function *f)
+{
+	/* What is freed between steps may have been allocated in one. */
+	return f->kind == GPU_KIND_FREE || is_launch(f->kind) || f->kind == GPU_KIND_SYNC ||
+	       f->kind == GPU_KIND_COLLECTIVE || f->kind == GPU_KIND_GROUP_END || f->to_device;
 }
 
 static __always_inline const struct bpfprof_gpu_steps *steps_get(void)
@@ -523,8 +541,11 @@ static __always_inline bool open_push(struct pt_regs *ctx, const struct bpfprof_
 		open->name = argument(ctx, f->size[0]);
 	if (f->size_rule == GPU_SIZE_PITCH)
 		open->bytes = argument(ctx, f->size[1]);
-	if (f->kind == GPU_KIND_ALIAS)
+	if (f->kind == GPU_KIND_ALIAS || f->kind == GPU_KIND_SYNC ||
+	    f->kind == GPU_KIND_EVENT_QUERY)
 		open->name = argument(ctx, f->handle);
+	if (f->kind == GPU_KIND_STREAM_QUERY)
+		open->key.stream = argument(ctx, f->stream);
 	if (f->kind == GPU_KIND_COMM_INIT) {
 		open->key.dims[0] = argument(ctx, f->extra);
 		open->key.dims[1] = argument(ctx, f->count);
@@ -596,6 +617,7 @@ int gpu_enter(struct pt_regs *ctx)
 	const struct bpfprof_gpu_steps *steps = steps_get();
 	enum step step = STEP_CALL;
 	bool returns, wanted = false;
+	__u64 starved_ns = 0;
 
 	if (!f || !f->kind || !probe_counts(cookie))
 		return 0;
@@ -616,8 +638,7 @@ int gpu_enter(struct pt_regs *ctx)
 	}
 	if (steps && is_call(f->kind))
 		step = step_of(steps, t->start_ns, pid);
-	/* What is freed between steps may have been allocated in one. */
-	if (step == STEP_NONE && f->kind != GPU_KIND_FREE)
+	if (step == STEP_NONE && !matters_outside(f))
 		return 0;
 	gpu_count(GPU_COUNT_CALLS);
 	call = &t->call;
@@ -627,17 +648,21 @@ int gpu_enter(struct pt_regs *ctx)
 	comm_copy(t->comm, task);
 	returns = f->flags & BPFPROF_GPU_RETURNS;
 	open_prune(t, ctx->sp);
-	if (is_call(f->kind)) {
-		if (step == STEP_NONE) {
-			call->flags |= BPFPROF_CALL_NESTED;
-		} else if (is_nested(t, f->layer)) {
+	if (step == STEP_NONE)
+		call->flags |= BPFPROF_CALL_OUTSIDE;
+	if (!is_call(f->kind)) {
+		waits_enter(ctx, f, t);
+	} else if (is_nested(t, f->layer)) {
+		if (step != STEP_NONE)
 			gpu_count(GPU_COUNT_NESTED);
-			call->flags |= BPFPROF_CALL_NESTED;
-		} else {
-			/* The first of its kind has its stack sent whatever the thread has sent. */
-			wanted =
-				call_count(f, call, file) || token_take(t, call->begin_ns, returns);
-		}
+		call->flags |= BPFPROF_CALL_NESTED;
+	} else {
+		if (is_launch(f->kind))
+			starved_ns = call->va = waits_launch(t, f);
+		/* The first of its kind, and after a gap: whatever the thread has sent. */
+		wanted = step != STEP_NONE &&
+			 (call_count(f, call, file) || starved_ns >= cfg.call_long_ns ||
+			  token_take(t, call->begin_ns, returns));
 	}
 	if (returns) {
 		call->flags |= BPFPROF_CALL_ENTRY;
@@ -645,9 +670,10 @@ int gpu_enter(struct pt_regs *ctx)
 			call->flags |= BPFPROF_CALL_STACK;
 		if (!open_push(ctx, f, t, call, file))
 			call->flags &= ~BPFPROF_CALL_ENTRY;
-		else if (cfg.gpu_trace && is_call(f->kind))
+		else if (cfg.gpu_trace && is_call(f->kind) && step != STEP_NONE)
 			trace_begin(ctx, f, t, 0);
-	} else if (cfg.gpu_trace && open_push(ctx, f, t, call, file)) {
+	} else if (cfg.gpu_trace && is_call(f->kind) && step != STEP_NONE &&
+		   open_push(ctx, f, t, call, file)) {
 		trace_begin(ctx, f, t, BPFPROF_CALL_TRACE_ONLY);
 	}
 	if (wanted) {
@@ -821,6 +847,11 @@ int gpu_return(struct pt_regs *ctx)
 		if (!call->result)
 			memory_note(open, now);
 		return 0;
+	case GPU_KIND_EVENT_QUERY:
+	case GPU_KIND_STREAM_QUERY:
+	case GPU_KIND_CAPTURE_BEGIN:
+		waits_return(t, f, open, now);
+		return 0;
 	case GPU_KIND_COMM_INIT:
 		if (!call->result)
 			comm_note(open, f, now);
@@ -837,9 +868,12 @@ int gpu_return(struct pt_regs *ctx)
 			call->bytes = pitch * open->bytes;
 		break;
 	}
-	if (cfg.gpu_trace)
+	if (cfg.gpu_trace && open->flags & BPFPROF_CALL_TRACED)
 		trace_end(f, t, open, call);
 	if (call->flags & BPFPROF_CALL_NESTED)
+		return 0;
+	waits_return(t, f, open, now);
+	if (call->flags & BPFPROF_CALL_OUTSIDE)
 		return 0;
 	count_return(f, call);
 	if (!(call->flags & BPFPROF_CALL_STACK) && call->ns >= cfg.call_long_ns) {

@@ -34,13 +34,25 @@ enum bpfprof_gpu_kind {
 	GPU_KIND_GROUP_END = 10,
 	GPU_KIND_COMM_INIT = 11, /* makes a communicator */
 	GPU_KIND_COMM_END = 12, /* or ends it: handle */
-	GPU_KIND_NAME = 13, /* look-up of a kernel's handle by its name: not a call */
-	GPU_KIND_ALIAS = 14, /* of a kernel's handle by another handle: not a call */
-	GPU_KIND_MEMORY_INFO = 15, /* cuMemGetInfo: not a call */
-	GPU_KIND_WINDOW_BEGIN = 16, /* cuProfilerStart: not a call */
-	GPU_KIND_WINDOW_END = 17, /* cuProfilerStop: not a call */
+	/* From here on they are not calls. */
+	GPU_KIND_NAME = 13, /* look-up of a kernel's handle by its name */
+	GPU_KIND_ALIAS = 14, /* of a kernel's handle by another handle */
+	GPU_KIND_MEMORY_INFO = 15, /* cuMemGetInfo */
+	GPU_KIND_WINDOW_BEGIN = 16, /* cuProfilerStart */
+	GPU_KIND_WINDOW_END = 17, /* cuProfilerStop */
+	/* These tell when what was handed to the device is done (gpu_waits.bpf.h). */
+	GPU_KIND_EVENT_RECORD = 18,
+	GPU_KIND_EVENT_QUERY = 19,
+	GPU_KIND_STREAM_QUERY = 20,
+	GPU_KIND_EVENT_END = 21,
+	GPU_KIND_STREAM_END = 22,
+	GPU_KIND_CAPTURE_BEGIN = 23, /* from here on a graph is made: nothing of it runs */
+	GPU_KIND_CAPTURE_END = 24,
+	GPU_KIND_GROUP_START = 25,
 	GPU_NR_KINDS,
 };
+
+#define BPFPROF_GPU_IS_CALL(kind) ((kind) < GPU_KIND_NAME)
 
 enum bpfprof_gpu_layer {
 	GPU_LAYER_INVALID = 0,
@@ -77,7 +89,8 @@ struct bpfprof_gpu_function {
 	__u8 type; /* NCCL: datatype, */
 	__u8 extra; /* reduction, root or peer; COMM_INIT: rank */
 	__u8 count; /* COMM_INIT: size */
-	__u8 pad[2];
+	__u8 per_thread; /* stream 0 is the thread's own */
+	__u8 to_device; /* COPY: from host to device */
 };
 
 /* Element of the array map gpu_files: what is known of one hooked library. */
@@ -113,6 +126,7 @@ struct bpfprof_gpu_count {
 #define BPFPROF_CALL_TRACED 8U /* a GPU_TRACE tells its end */
 #define BPFPROF_CALL_TRACE_ONLY 16U /* for which alone its return is hooked */
 #define BPFPROF_CALL_UNRETURNED 32U /* it was left otherwise (longjmp), or has not returned yet */
+#define BPFPROF_CALL_OUTSIDE 64U /* of the steps that are wanted: not counted */
 
 /* One call. Follows a sample with BPFPROF_SAMPLE_CALL, or stands in a GPU_CALL record. */
 struct bpfprof_gpu_call {
@@ -120,7 +134,8 @@ struct bpfprof_gpu_call {
 	__u64 begin_ns;
 	__u64 ns; /* how long it took, 0 without a return or before it */
 	__u64 bytes;
-	__u64 va; /* ALLOC: what was allocated; FREE: what is freed */
+	/* ALLOC: what was allocated; FREE: what is freed; LAUNCH, GRAPH: ns the device starved before */
+	__u64 va;
 	__s32 result;
 	__u32 flags; /* BPFPROF_CALL_* */
 };
@@ -177,7 +192,7 @@ struct bpfprof_gpu_comm {
 	__u64 calls; /* since it was met */
 	__u64 last_ns;
 	__u32 last_function;
-	__u32 pad;
+	__u32 device; /* and 1; 0 = not known */
 };
 
 /* Key and value of the map gpu_memory: what cuMemGetInfo told a process last. */
@@ -217,7 +232,7 @@ struct bpfprof_gpu_open {
 	__u64 ret; /* which this was before it was hooked */
 	__u64 bytes;
 	__u64 out; /* argument that points to the result, or 0 */
-	__u64 name; /* NAME: address of the string; PITCH: height */
+	__u64 name; /* NAME: address of the string; PITCH: height; SYNC, EVENT_QUERY: event */
 	__u32 flags; /* BPFPROF_CALL_* */
 	__u32 file;
 };
@@ -232,10 +247,85 @@ struct bpfprof_gpu_thread {
 	__u32 depth; /* elements of open */
 	__u32 over; /* calls deeper than that, which are not followed */
 	__u32 wait_tokens; /* the same of calls whose return is hooked: launches must not use them up */
-	__u32 pad;
+	__u32 waits; /* of its process: index in gpu_waits and 1; 0 = not known */
 	char comm[BPFPROF_COMM_LEN];
 	struct bpfprof_gpu_call call; /* whose stack is being sent */
 	struct bpfprof_gpu_open open[BPFPROF_GPU_MAX_OPEN];
+	__u32 groups; /* ncclGroupStart inside each other */
+	__u32 grouped; /* collectives in them */
+};
+
+#define BPFPROF_GPU_MAX_WAITS 128 /* processes */
+#define BPFPROF_GPU_MAX_STREAMS 32 /* of one, with work that is not known to be done; 2^n */
+#define BPFPROF_GPU_MAX_EVENTS 4096 /* of one, that were recorded behind such work */
+
+/* Work on a stream. All of it from before a time is done, or nothing is known of it. */
+struct bpfprof_gpu_stream {
+	__u64 stream; /* default ones: 0, and tid << 32 | 2 */
+	__u64 work_ns; /* when something was put on it last; 0: not in use */
+	__u64 collective_ns; /* the same of collectives, 0: none */
+	__u64 done_ns; /* what was put on it until then is done */
+	__u64 running_ns; /* and then not yet all of it was */
+};
+
+/* Element of the array map gpu_waits: what a process waits for. User space frees it. */
+struct bpfprof_gpu_waits {
+	__u64 start_ns; /* of the process; 0: not in use */
+	__u32 pid;
+	__u32 events; /* in gpu_events */
+	__u64 work_ns; /* when anything was put on a stream last */
+	__u64 lost_ns; /* the same of a stream that there was no room for */
+	__u64 all_done_ns; /* what was put on any stream until then is done */
+	__u64 idle_ns; /* since when all that was put on any stream is done; 0: it is not */
+	__u64 idle_copy_ns; /* in synchronous copies to the device since then */
+	__u64 starved_ns; /* so far, in all gaps that are over, without the copies in them */
+	__u64 starved_copy_ns; /* the copies in them */
+	__u64 starved_max_ns;
+	__u64 gaps;
+	__u32 capturing; /* graphs are being made */
+	__u32 device; /* as in a communicator: of the first one, */
+	__u32 devices; /* and whether there was another */
+	__u32 pad;
+	struct bpfprof_gpu_stream streams[BPFPROF_GPU_MAX_STREAMS];
+};
+
+/* Key and value of the map gpu_events: recorded behind work that is not known to be done. */
+struct bpfprof_gpu_event_key {
+	__u64 start_ns;
+	__u64 event;
+	__u32 pid;
+	__u32 pad;
+};
+
+struct bpfprof_gpu_recorded {
+	__u64 stream;
+	__u64 ts_ns;
+	__u64 running_ns; /* when it was said not to be reached yet; 0: never asked */
+};
+
+enum bpfprof_gpu_wait_kind {
+	GPU_WAIT_INVALID = 0,
+	GPU_WAIT_COLLECTIVE = 1, /* call was put on stream, or will be at its group's end */
+	GPU_WAIT_GROUP_END = 2, /* those of the thread's group were; or not, by the call's result */
+	GPU_WAIT_DONE = 3, /* what was put on stream until until_ns is done */
+	GPU_WAIT_ALL_DONE = 4, /* the same of all streams of the process */
+	GPU_WAIT_STREAM_END = 5, /* the stream is no more; what was on it will not be told */
+};
+
+#define BPFPROF_WAIT_GROUPED 1ULL
+#define BPFPROF_WAIT_CAPTURED 2ULL /* a graph is being made: it may not run at all */
+
+/* GPU_WAIT: of collectives and of what proves them complete. */
+struct bpfprof_gpu_wait {
+	struct bpfprof_record rec;
+	struct bpfprof_task_id task;
+	__u32 kind; /* enum bpfprof_gpu_wait_kind */
+	__u32 flags; /* BPFPROF_WAIT_* */
+	__u64 stream;
+	__u64 until_ns;
+	__u64 running_ns; /* until then something of it was not; 0: not known */
+	__u64 now_ns;
+	struct bpfprof_gpu_call call;
 };
 
 enum bpfprof_gpu_counter { /* map gpu_counters, one __u64 each, added atomically */
@@ -259,7 +349,11 @@ enum bpfprof_gpu_counter { /* map gpu_counters, one __u64 each, added atomically
 			   GPU_COUNT_NESTED = 13, /* calls inside another one of their layer */
 			   GPU_COUNT_TRACE_LOST = 14, /* GPU_TRACE: ring buffer full */
 			   GPU_COUNT_OTHER = 15, /* calls counted by process and function alone */
-			   GPU_NR_COUNTERS = 16,
+			   GPU_COUNT_WAITS_FULL = 16, /* processes without room in gpu_waits */
+			   GPU_COUNT_STREAMS_FULL = 17, /* streams without room in it */
+			   GPU_COUNT_EVENTS_FULL = 18, /* CUDA events without room */
+			   GPU_COUNT_WAITS_LOST = 19, /* GPU_WAIT: ring buffer full */
+			   GPU_NR_COUNTERS = 20,
 };
 
 _Static_assert(sizeof(struct bpfprof_gpu_function) == 16, "wire");
@@ -268,6 +362,8 @@ _Static_assert(sizeof(struct bpfprof_gpu_count) == 48, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_call) == BPFPROF_CALL_BYTES, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_open) == 112, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_trace) == 136, "wire");
-_Static_assert(sizeof(struct bpfprof_gpu_thread) == 160 + 4 * 112, "wire");
+_Static_assert(sizeof(struct bpfprof_gpu_thread) == 160 + 4 * 112 + 8, "wire");
+_Static_assert(sizeof(struct bpfprof_gpu_waits) == 104 + BPFPROF_GPU_MAX_STREAMS * 40, "wire");
+_Static_assert(sizeof(struct bpfprof_gpu_event_key) == 24, "wire");
 
 #endif

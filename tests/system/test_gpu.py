@@ -24,7 +24,8 @@ NANOSECONDS = 0.05  # how far a time may be off
 CONTROL = re.compile(r"cuInit|cuMemGetInfo_v2|ncclGroupEnd|ncclComm\w+|ncclGetUniqueId")
 DIRECTIONS = [("cuMemset", {"set"}), ("cuMemcpyHtoD", {"HtoD"}), ("cuMemcpyDtoH", {"DtoH"}),
               ("cuMemcpyDtoD", {"DtoD"}), ("cuMemcpyPeer", {"DtoD", "any"}), ("cuMemcpy", {"any"})]
-TYPES = ["calls/count", "blocked/nanoseconds", "moved/bytes", "allocated/bytes", "inuse/bytes"]
+TYPES = ["calls/count", "blocked/nanoseconds", "moved/bytes", "allocated/bytes", "inuse/bytes",
+         "starved/nanoseconds"]
 
 
 def fakes(context):
@@ -43,9 +44,11 @@ class Caller:
     """A running gpu_calls, C++ or Python, that is ready."""
 
     def __init__(self, context, scenario, *, where=None, with_python=False, env=None, program=None,
-                 title=None):
+                 title=None, script="gpu_calls.py"):
         where = where or fakes(context)
-        argv = [python(context), where.script] if with_python else [program or where.program]
+        with_python = with_python or script != "gpu_calls.py"
+        argv = [python(context), os.path.join(where.folder, script)] if with_python else [
+            program or where.program]
         more = {}
         if title:  # what it has in place of its arguments
             more = {"executable": argv[0]}

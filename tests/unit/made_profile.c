@@ -231,13 +231,16 @@ struct profile *made_calls(void)
 	profile->hz = 0;
 	profile->processes[ranked].ranks.rank = strtab_add(strings, "5");
 	made_add(profile, ranked, 0, sgemm, launch, native, fit);
-	made_call_sample(profile, &sgemm_call, (uint64_t[]){ 9, 0, 0, 0, 0 });
+	made_call_sample(profile, &sgemm_call, (uint64_t[PROFILE_NR_CALL_VALUES]){ 9, 0, 0, 0, 0 });
 	made_add(profile, ranked, 0, reduce, fit);
-	made_call_sample(profile, &reduce_call, (uint64_t[]){ 2, 1500, 4096, 0, 0 });
+	made_call_sample(profile, &reduce_call,
+			 (uint64_t[PROFILE_NR_CALL_VALUES]){ 2, 1500, 4096, 0, 0 });
 	made_add(profile, plain, 0, reduce, none);
-	made_call_sample(profile, &reduce_call, (uint64_t[]){ 1, 0, 2048, 0, 0 });
+	made_call_sample(profile, &reduce_call,
+			 (uint64_t[PROFILE_NR_CALL_VALUES]){ 1, 0, 2048, 0, 0 });
 	made_add(profile, plain, 0, free, native);
-	made_call_sample(profile, &free_call, (uint64_t[]){ 0, 0, 0, 0, 512 });
+	made_call_sample(profile, &free_call,
+			 (uint64_t[PROFILE_NR_CALL_VALUES]){ 0, 0, 0, 0, 512 });
 	return profile;
 }
 

@@ -10,6 +10,7 @@
 #include "base/strtab.h"
 #include "bpfprof.h"
 #include "cli/dump_tree.h"
+#include "profile/dump_gpu.h"
 #include "profile/dump_waits.h"
 #include "profile/thread_dump.h"
 
@@ -178,8 +179,10 @@ Test(dump, remarks)
 	made.processes[0].threads[1].consistent = false;
 	made.processes[0].threads[1].waits_for = id("data from a pipe");
 	made.processes[0].threads[1].wait_channel = id("pipe_read");
+	made.processes[0].threads[1].gpu_call = id("ncclAllReduce");
 	text = text_of(&waits, dump_text);
 	cr_expect(strstr(text, "\"b\xc3\xb6se?]0;x?\" [ran while it was read]\n"
+			       "  in ncclAllReduce\n"
 			       "  waits for data from a pipe (pipe_read)\n    wait (loop.py:7)\n"
 			       "GIL held by Thread 43 \"b\xc3\xb6se?]0;x?\"\n"),
 		  "%s", text);
@@ -246,7 +249,8 @@ Test(dump, json)
 	cr_expect(strstr(text, "\"repr\": \"\\\"\\u001b[31m\\u000a\\\"\""));
 	cr_expect(strstr(text, "    \"consistent\": true,\n    \"running\": false,\n"
 			       "    \"state\": \"S\",\n    \"wait_channel\": null,\n"
-			       "    \"waits_for\": null,\n    \"container\": null,\n"
+			       "    \"waits_for\": null,\n    \"gpu_call\": null,\n"
+			       "    \"container\": null,\n"
 			       "    \"container_id\": null,\n    \"pod\": null,\n"
 			       "    \"namespace\": null,\n    \"pod_pid\": null,\n"
 			       "    \"ray_task\": null\n  }\n]\n"));
@@ -305,6 +309,57 @@ Test(dump, waits)
 		cr_expect_str_eq(strtab_get(made.strings, thread->wait_channel), cases[i].channel);
 		cr_expect_str_eq(strtab_get(made.strings, thread->waits_for), cases[i].words);
 	}
+	dump_fini(&made);
+}
+
+Test(dump, gpu_calls)
+{
+	static const struct {
+		struct {
+			const char *name, *file;
+		} frames[4]; /* leaf first */
+		const char *call;
+	} cases[] = {
+		{ { { "poll", "/lib/libc.so.6" },
+		    { "enqueue", "/x/libnccl.so.2" },
+		    { "pncclAllReduce", "/x/libnccl.so.2" },
+		    { "work", "/x/train" } },
+		  "ncclAllReduce" },
+		{ { { "cuStreamSynchronize", "/x/libcuda.so.1" },
+		    { "ncclGroupEnd", "/x/librccl.so.1" },
+		    { "work", "/x/train" } },
+		  "ncclGroupEnd" },
+		{ { { "libcuda.so.1+0x77", "/x/libcuda.so.1" },
+		    { "libcudart.so.12+0x5", "/x/libcudart.so.12" },
+		    { "cudaStreamSynchronize", "/x/libcudart.so.12" },
+		    { "work", "/x/train" } },
+		  "cudaStreamSynchronize" },
+		{ { { "libcuda.so.1+0x77", "/x/libcuda.so.1" }, { "work", "/x/train" } },
+		  "a function of libcuda" },
+		/* Threads of the driver's and of NCCL's own; who is called alike; wrong files. */
+		{ { { "libcuda.so.1+0x77", "/x/libcuda.so.1" }, { "start_thread", "libc" } }, "" },
+		{ { { "libcuda.so.1+0x77", "/x/libcuda.so.1" } }, "" },
+		{ { { "ncclProxyService", "/x/libnccl.so.2" }, { "start_thread", "libc" } }, "" },
+		{ { { "ncclAllReduce", "/x/libtorch.so" }, { "work", "/x/train" } }, "" },
+		{ { { "cuInit", "/x/libcudadebugger.so.1" }, { "work", "/x/train" } }, "" },
+		{ { { "", "" } }, "" },
+	};
+	struct process_dump *process;
+	struct thread_dump *thread;
+	size_t i, k;
+
+	cr_assert_eq(dump_init(&made), 0);
+	process = dump_add(&made);
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		thread = add_thread(process, (uint32_t)i, "t");
+		for (k = 0; k < 4 && cases[i].frames[k].name; k++)
+			add_frame(thread, THREAD_FRAME_NATIVE, cases[i].frames[k].name,
+				  cases[i].frames[k].file, 0);
+	}
+	dump_gpu(&made);
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		cr_expect_str_eq(strtab_get(made.strings, made.processes[0].threads[i].gpu_call),
+				 cases[i].call, "%zu", i);
 	dump_fini(&made);
 }
 

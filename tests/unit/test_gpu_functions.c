@@ -3,6 +3,7 @@
 #include "gpu/functions.h"
 
 #include <criterion/criterion.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -104,6 +105,16 @@ static const struct prototype prototypes[] = {
 	PLAIN("cuStreamSynchronize", ". _ptsz", "s", GPU_KIND_SYNC, WAITS),
 	PLAIN("cuCtxSynchronize", ". _v2", "", GPU_KIND_SYNC, WAITS),
 	PLAIN("cuEventSynchronize", ".", "h", GPU_KIND_SYNC, WAITS),
+	PLAIN("cuEventRecord", ". _ptsz", "hs", GPU_KIND_EVENT_RECORD, 0),
+	PLAIN("cuEventRecordWithFlags", ". _ptsz", "hs-", GPU_KIND_EVENT_RECORD, 0),
+	PLAIN("cuEventQuery", ".", "h", GPU_KIND_EVENT_QUERY, RETURNS),
+	PLAIN("cuStreamQuery", ". _ptsz", "s", GPU_KIND_STREAM_QUERY, RETURNS),
+	PLAIN("cuEventDestroy", ". _v2", "h", GPU_KIND_EVENT_END, 0),
+	PLAIN("cuStreamDestroy", ". _v2", "s", GPU_KIND_STREAM_END, 0),
+	PLAIN("cuStreamBeginCapture", ". _ptsz _v2 _v2_ptsz", "s-", GPU_KIND_CAPTURE_BEGIN,
+	      RETURNS),
+	PLAIN("cuStreamBeginCaptureToGraph", ". _ptsz", "s-----", GPU_KIND_CAPTURE_BEGIN, RETURNS),
+	PLAIN("cuStreamEndCapture", ". _ptsz", "s-", GPU_KIND_CAPTURE_END, 0),
 	PLAIN("cuModuleGetFunction", ".", "o-n", GPU_KIND_NAME, RETURNS),
 	PLAIN("cuLibraryGetKernel", ".", "o-n", GPU_KIND_NAME, RETURNS),
 	PLAIN("cuKernelGetFunction", ".", "oh", GPU_KIND_ALIAS, RETURNS),
@@ -121,6 +132,7 @@ static const struct prototype prototypes[] = {
 	COLLECTIVE("ncclScatter", ". Config", "--btxhs"),
 	COLLECTIVE("ncclSend", ".", "-btxhs"),
 	COLLECTIVE("ncclRecv", ".", "-btxhs"),
+	PLAIN("ncclGroupStart", ".", "", GPU_KIND_GROUP_START, 0),
 	PLAIN("ncclGroupEnd", ".", "", GPU_KIND_GROUP_END, WAITS),
 	/* The 128 bytes of the id are on the stack: (comm, nranks, id, rank). */
 	PLAIN("ncclCommInitRank", ".", "ocx", GPU_KIND_COMM_INIT, RETURNS),
@@ -156,6 +168,21 @@ static uint8_t place(const struct prototype *p, char letter)
 	return at ? (uint8_t)(at - p->args + 1) : 0;
 }
 
+/* Whose stream matters by more than its name. */
+static bool is_stream_call(uint8_t kind)
+{
+	switch (kind) {
+	case GPU_KIND_LAUNCH:
+	case GPU_KIND_LAUNCH_CONFIG:
+	case GPU_KIND_GRAPH:
+	case GPU_KIND_SYNC:
+	case GPU_KIND_STREAM_QUERY:
+	case GPU_KIND_EVENT_RECORD:
+		return true;
+	}
+	return false;
+}
+
 static void check(const struct prototype *p, const char *name)
 {
 	const struct gpu_function *function = function_find(name);
@@ -179,7 +206,9 @@ static void check(const struct prototype *p, const char *name)
 	cr_expect_eq(wire->type, place(p, 't'), "%s", name);
 	cr_expect_eq(wire->extra, place(p, 'x'), "%s", name);
 	cr_expect_eq(wire->count, place(p, 'c'), "%s", name);
-	cr_expect_eq(wire->pad[0] | wire->pad[1], 0, "%s", name);
+	if (is_stream_call(wire->kind))
+		cr_expect_eq(wire->per_thread, strstr(name, "_ptsz") != NULL, "%s", name);
+	cr_expect_eq(wire->to_device, p->copy == GPU_COPY_HTOD, "%s", name);
 }
 
 /* Each export of each prototype, and nothing else. */

@@ -36,6 +36,10 @@ Test(gpu_read, what_gpu_writes, .init = setup, .fini = teardown)
 	const struct gpu_report_collective collective = {
 		"ncclAllReduce", "bfloat16", "op", "sum", 0xc0, 7, 118, 1250000000, 42000, 41000
 	};
+	const struct gpu_report_completion completions[] = {
+		{ "ncclAllReduce", "bfloat16", "op", "sum", 0xc0, 4096, 17, 510, 40, 34, 5, 1, 2 },
+		{ "ncclSend", "int8", "peer", "1", 0xc0, 4096, 0, 0, 0, 0, 0, 1, 0 },
+	};
 	const struct gpu_report_comm comms[] = {
 		{ 0xc0, true, UINT64_MAX, 3, 8, 120, "ncclAllReduce" },
 		{ .comm = 0xdead, .calls = 1, .last = "ncclSend" }
@@ -52,6 +56,8 @@ Test(gpu_read, what_gpu_writes, .init = setup, .fini = teardown)
 		.rank = "3",
 		.collectives = &collective,
 		.nr_collectives = 1,
+		.completions = completions,
+		.nr_completions = 2,
 		.comms = comms,
 		.nr_comms = 2,
 		.open = &open,
@@ -107,6 +113,16 @@ Test(gpu_read, what_gpu_writes, .init = setup, .fini = teardown)
 	cr_expect_eq(filled.operations[0].bytes, 1250000000);
 	cr_expect_eq(filled.operations[0].ns, 42000);
 	cr_expect_eq(filled.operations[0].max_ns, 41000);
+	cr_assert_eq(filled.nr_completions, 1); /* of the other one nothing is known */
+	cr_expect_eq(filled.processes[0].completions.nr, 1);
+	cr_expect_str_eq(filled.completions[0].operation, "ncclAllReduce");
+	cr_expect_str_eq(filled.completions[0].datatype, "bfloat16");
+	cr_expect_eq(filled.completions[0].comm, 0xc0);
+	cr_expect_eq(filled.completions[0].bytes, 4096);
+	cr_expect_eq(filled.completions[0].count, 17);
+	cr_expect_eq(filled.completions[0].ns, 510);
+	cr_expect_eq(filled.completions[0].max_ns, 40);
+	cr_expect_eq(filled.completions[0].within_ns, 34);
 	cr_assert_eq(filled.nr_open, 1);
 	cr_expect_eq(filled.open[0].tid, 102);
 	cr_expect_str_eq(filled.open[0].thread, "pt_nccl");

@@ -76,6 +76,13 @@ static const struct gpu_report_collective collectives[] = {
 	{ "Send", "int8", "peer", "1", 0xdead, 7, 1, 64, 0, 0 },
 };
 
+static const struct gpu_report_completion completions[] = {
+	{ "Broadcast", "float32", "root", "3", 0xc0, 256, 2, 900, 500, 30, 20, 0, 0 },
+	{ "AllReduce", "bfloat16", "op", "sum", 0xc0, 10000000, 100, 10200000000, 240000000,
+	  5100000000, 120000000, 17, 1 },
+	{ "Send", "int8", "peer", "1", 0xdead, 64, 0, 0, 0, 0, 0, 1, 0 },
+};
+
 static const struct gpu_report_comm comms[] = {
 	{ .comm = 0xc0,
 	  .known = true,
@@ -108,10 +115,13 @@ static const struct gpu_report_process busy = {
 	.nr_copies = 2,
 	.collectives = collectives,
 	.nr_collectives = 3,
+	.completions = completions,
+	.nr_completions = 3,
 	.comms = comms,
 	.nr_comms = 1,
 	.open = opens,
 	.nr_open = 3,
+	.starved = { true, 2500000000, 900000000, 120, 30000000, 1.25 },
 	.memory = { 76000000000, 77000000000, 120, 80, 3, true, 1700000000, 80000000000 },
 };
 
@@ -212,6 +222,10 @@ static const char golden[] =
 	"      12000            -            -          -       0  cuLaunchKernel\n"
 	"        120            -            -     1.2 GB       0  ncclAllReduce\n"
 	"\n"
+	"  Starved: 2.5 s (25% of the time) in 120 gaps, the longest 900 ms\n"
+	"    and 30.0 ms in synchronous copies to the device in these gaps\n"
+	"    and now for 1.2 s\n"
+	"\n"
 	"  Memory: 76.0 GB live, peak 77.0 GB; 120 allocations, 80 frees\n"
 	"    3 frees were of memory from before the start\n"
 	"  Device: 78.3 GB of 80.0 GB used (97.9%), by its last cuMemGetInfo\n"
@@ -222,10 +236,19 @@ static const char golden[] =
 	"      Calls      Bytes         Time      Longest  Operation\n"
 	"        118     1.2 GB       42.0 s       41.0 s  AllReduce bfloat16 sum\n"
 	"          2      512 B       900 ns       500 ns  Broadcast float32 root 3\n"
+	"   Complete         Mean      Longest       Each  Operation\n"
+	"        100    <= 102 ms    <= 240 ms    10.0 MB  AllReduce bfloat16 sum\n"
+	"          2    <= 450 ns    <= 500 ns      256 B  Broadcast float32 root 3\n"
+	"    <=: noticed within 50.0 ms on average, 120 ms at most\n"
+	"    17 not known to be complete yet\n"
+	"    1 of which it will not be known\n"
 	"\n"
 	"  Communicator 0xdead: rank not known\n"
 	"      Calls      Bytes         Time      Longest  Operation\n"
 	"          1       64 B            -            -  Send int8 peer 1\n"
+	"   Complete         Mean      Longest       Each  Operation\n"
+	"          0            -            -       64 B  Send int8 peer 1\n"
+	"    1 not known to be complete yet\n"
 	"\n"
 	"Process 77: idle\n"
 	"  no CUDA or NCCL call in 10.0 s\n"
@@ -564,7 +587,9 @@ static const char golden_json[] =
 	"\"function\":\"cuMemcpyHtoD\",\"stream\":\"0x0\",\"calls\":3,\"bytes\":12300000,"
 	"\"ns\":3400000}],\"memory\":{\"live_bytes\":76000000000,"
 	"\"peak_bytes\":77000000000,\"allocations\":120,\"frees\":80,\"unknown_frees\":3,"
-	"\"device_free\":1700000000,\"device_total\":80000000000},\"collectives\":[{"
+	"\"device_free\":1700000000,\"device_total\":80000000000},\"starved\":{"
+	"\"ns\":2500000000,\"max_ns\":900000000,\"gaps\":120,\"copy_ns\":30000000,"
+	"\"since_seconds\":1.250},\"collectives\":[{"
 	"\"operation\":\"Broadcast\",\"datatype\":\"float32\",\"root\":3,"
 	"\"comm\":\"0xc0\",\"stream\":\"0x7\",\"calls\":2,\"bytes\":512,\"ns\":900,"
 	"\"max_ns\":500},{\"operation\":\"AllReduce\",\"datatype\":\"bfloat16\","
@@ -572,6 +597,15 @@ static const char golden_json[] =
 	"\"bytes\":1250000000,\"ns\":42000000000,\"max_ns\":41000000000},{"
 	"\"operation\":\"Send\",\"datatype\":\"int8\",\"peer\":1,\"comm\":\"0xdead\","
 	"\"stream\":\"0x7\",\"calls\":1,\"bytes\":64,\"ns\":0,\"max_ns\":0}],"
+	"\"completions\":[{\"operation\":\"Broadcast\",\"datatype\":\"float32\",\"ro"
+	"ot\":3,\"comm\":\"0xc0\",\"bytes\":256,\"count\":2,\"ns\":900,\"max_ns\":500,"
+	"\"within_ns\":30,\"within_max_ns\":20,\"pending\":0,\"unknown\":0},{\"ope"
+	"ration\":\"AllReduce\",\"datatype\":\"bfloat16\",\"op\":\"sum\",\"comm\":\"0xc"
+	"0\",\"bytes\":10000000,\"count\":100,\"ns\":10200000000,\"max_ns\":240000"
+	"000,\"within_ns\":5100000000,\"within_max_ns\":120000000,\"pending\":1"
+	"7,\"unknown\":1},{\"operation\":\"Send\",\"datatype\":\"int8\",\"peer\":1,\"c"
+	"omm\":\"0xdead\",\"bytes\":64,\"count\":0,\"ns\":0,\"max_ns\":0,\"within_ns\""
+	":0,\"within_max_ns\":0,\"pending\":1,\"unknown\":0}],"
 	"\"communicators\":[{\"comm\":\"0xc0\",\"hash\":\"0xabcdef\",\"rank\":3,\"size\":8,"
 	"\"calls\":120,\"last\":\"ncclAllReduce\"}],\"open\":[{\"tid\":101,"
 	"\"thread\":\"worker\",\"function\":\"cuStreamSynchronize\",\"seconds\":0.200,"
@@ -585,8 +619,10 @@ static const char golden_json[] =
 	"\"container\":null,\"pod\":null,\"namespace\":null,\"ray_task\":null,"
 	"\"rank\":null,\"calls\":[],\"launches\":[],\"copies\":[],\"memory\":{"
 	"\"live_bytes\":0,\"peak_bytes\":0,\"allocations\":0,\"frees\":0,"
-	"\"unknown_frees\":0,\"device_free\":null,\"device_total\":null},\"collectives\":["
-	"],\"communicators\":[],\"open\":[]}],\"stacks\":{\"taken\":900,\"skipped\":30},"
+	"\"unknown_frees\":0,\"device_free\":null,\"device_total\":null},"
+	"\"starved\":null,\"collectives\":["
+	"],\"completions\":[],\"communicators\":[],\"open\":[]}],\"stacks\":{\"taken\":900,"
+	"\"skipped\":30},"
 	"\"lost\":{\"keys_full\":5,\"none\":0}}\n";
 
 Test(gpu_report, json)
@@ -600,11 +636,12 @@ Test(gpu_report, json)
 	shown = made_run("python3 -c 'import json,sys; d=json.load(sys.stdin); "
 			 "print(list(d), list(d[\"processes\"][0]))'",
 			 text, strlen(text), &status);
-	cr_expect_str_eq(shown,
-			 "['host', 'seconds', 'libraries', 'processes', 'stacks', 'lost'] "
-			 "['pid', 'name', 'container', 'pod', 'namespace', 'ray_task', 'rank', "
-			 "'calls', 'launches', 'copies', 'memory', 'collectives', "
-			 "'communicators', 'open']\n");
+	cr_expect_str_eq(
+		shown,
+		"['host', 'seconds', 'libraries', 'processes', 'stacks', 'lost'] "
+		"['pid', 'name', 'container', 'pod', 'namespace', 'ray_task', 'rank', "
+		"'calls', 'launches', 'copies', 'memory', 'starved', 'collectives', 'completions', "
+		"'communicators', 'open']\n");
 	free(shown);
 	free(text);
 }

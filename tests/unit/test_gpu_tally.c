@@ -268,6 +268,42 @@ Test(gpu_tally, launches_by_kernel)
 	cr_expect_eq(gpu_tally_nr_stacks(tally), 3);
 }
 
+/* By the stack of the launch that ended it; what no stack came of is told without one. */
+Test(gpu_tally, starved)
+{
+	struct gpu_tally_count counts[] = { { .key = launch_of(7, 0x10), .count.calls = 90 },
+					    { .key = launch_of(7, 0x20), .count.calls = 2 } };
+	struct bpfprof_gpu_call call = call_of(counts[0].key), graph;
+	struct aggregate_view view;
+	size_t i;
+
+	call.va = 500;
+	send_stack(&call, 7, 1);
+	call.va = 0;
+	send_stack(&call, 7, 1);
+	send_stack(&call, 7, 2);
+	graph = call_of(key_of(7, "cuGraphLaunch"));
+	graph.va = 40;
+	send_stack(&graph, 7, 3);
+	call = call_of(key_of(7, "cuMemFree_v2")); /* this is an address */
+	call.va = VA;
+	send_stack(&call, 7, 4);
+	gpu_tally_starved(tally, 7, START_NS, 600);
+	gpu_tally_process(tally, 8, START_NS);
+	gpu_tally_starved(tally, 8, START_NS, 30);
+	gpu_tally_starved(tally, 9, START_NS, 7); /* of which nothing is known */
+	finish(counts, 2, &view);
+	cr_expect_eq(values_at(&view, 2, 1)[PROFILE_STARVED_NS], 500);
+	cr_expect_eq(values_at(&view, 2, 2)[PROFILE_STARVED_NS], 0);
+	/* Of the graph's launches no count came. */
+	cr_expect_eq(value_sum(&view, PROFILE_STARVED_NS), 500 + 60 + 30);
+	for (i = 0; i < view.nr_call_samples; i++)
+		if (view.call_samples[i].values[PROFILE_STARVED_NS] == 30)
+			break;
+	cr_assert_lt(i, view.nr_call_samples);
+	cr_expect_str_eq(label_at(&view, i, 0), "launch");
+}
+
 /* Whatever the proportions, the shares are the count: none is lost by rounding. */
 Test(gpu_tally, shares_add_up)
 {

@@ -22,6 +22,11 @@ TestSuite(nccl_report, .timeout = 60);
 	"{\"comm\":\"" comm "\",\"operation\":\"" operation                                        \
 	"\",\"datatype\":\"float32\",\"stream\":\"0x7\",\"calls\":" calls ",\"bytes\":" bytes      \
 	",\"ns\":" ns ",\"max_ns\":" max_ns "}"
+#define COMPLETIONS(...) ",\"completions\":[" __VA_ARGS__ "]"
+#define COMPLETION(bytes, count, ns, max_ns, within_ns)                                            \
+	"{\"comm\":\"0xc0\",\"operation\":\"ncclAllReduce\",\"datatype\":\"float32\","             \
+	"\"bytes\":" bytes ",\"count\":" count ",\"ns\":" ns ",\"max_ns\":" max_ns                 \
+	",\"within_ns\":" within_ns "}"
 #define OPENS(...) ",\"open\":[" __VA_ARGS__ "]"
 #define OPEN(comm, function, seconds, bytes, stack)                                                \
 	"{\"tid\":77,\"thread\":\"worker\",\"comm\":\"" comm "\",\"stream\":\"0x7\",\"function\":" \
@@ -351,6 +356,35 @@ Test(nccl_report, slow)
 		"  ncclSend float32, 2 B each, ranks not known\n"
 		"         Mean      Longest      Calls    Rank  Process\n"
 		"            -            -          2       ?  [2] n pid 20 python3\n");
+}
+
+/* Seen to be complete: by size, exactly; how exact that is stands there. */
+Test(nccl_report, slow_on_the_device)
+{
+	EXPECT_PARTS(
+		FILE_OF("n", "10",
+			PROCESS("10", COMMS(COMM("0xc0", "0xa", "0", "1", "101", "ncclAllReduce"))
+					      COMPLETIONS(COMPLETION(
+						      "4000", "100", "20000000", "300000",
+						      "1000000") "," COMPLETION("9000", "1", "7",
+										"7", "0")))),
+		FILE_OF("n", "10",
+			PROCESS("20", COMMS(COMM("0xc0", "0xb", "0", "1", "12", "ncclAllReduce"))
+					      COMPLETIONS(COMPLETION("4000", "10", "1000000000",
+								     "150000000", "400000000")))),
+		"\nTime until collectives were seen to be complete, the slowest against the "
+		"fastest;\n"
+		"Within: so much earlier they may have been\n"
+		"\n"
+		"  ncclAllReduce float32, 4.0 kB each, 1 rank: 500 times\n"
+		"         Mean      Longest       Within      Calls    Rank  Process\n"
+		"    <= 100 ms    <= 150 ms      40.0 ms         10       0  [2] n pid 20 python3\n"
+		"    <= 200 us    <= 300 us      10.0 us        100       0  [1] n pid 10 python3\n"
+		"\n"
+		"  ncclAllReduce float32, 9.0 kB each, 1 rank\n"
+		"         Mean      Longest       Within      Calls    Rank  Process\n"
+		"      <= 7 ns      <= 7 ns            -          1       0  [1] n pid 10 "
+		"python3\n");
 }
 
 /* Means of bytes per call that are nearly the same are compared; several streams are one row. */

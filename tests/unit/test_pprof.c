@@ -383,15 +383,17 @@ Test(pprof, calls)
 
 	expect(text, "sample_type {\n  type: 2\n  unit: 3\n}\nsample_type {\n  type: 4\n  unit: 5\n"
 		     "}\nsample_type {\n  type: 6\n  unit: 7\n}\nsample_type {\n  type: 8\n"
-		     "  unit: 7\n}\nsample_type {\n  type: 9\n  unit: 7\n}\n");
+		     "  unit: 7\n}\nsample_type {\n  type: 9\n  unit: 7\n}\n"
+		     "sample_type {\n  type: 10\n  unit: 5\n}\n");
 	expect(text, "string_table: \"calls\"\nstring_table: \"count\"\n"
 		     "string_table: \"blocked\"\nstring_table: \"nanoseconds\"\n"
 		     "string_table: \"moved\"\nstring_table: \"bytes\"\n"
-		     "string_table: \"allocated\"\nstring_table: \"inuse\"\n");
+		     "string_table: \"allocated\"\nstring_table: \"inuse\"\n"
+		     "string_table: \"starved\"\n");
 	expect(text, "default_sample_type: 2\n");
 	expect_not(text, "\nperiod");
 	sample = sample_with(text, "  value: 2\n  value: 1500\n  value: 4096\n  value: 0\n"
-				   "  value: 0\n");
+				   "  value: 0\n  value: 0\n");
 	expect(sample, "location_id: 3\n");
 	free(sample);
 	/* Functions alone: no mapping, no address. */

@@ -26,6 +26,7 @@
 #include "output/dump.h"
 #include "proc/pids.h"
 #include "proc/title.h"
+#include "profile/dump_gpu.h"
 #include "profile/dump_names.h"
 #include "profile/dump_read.h"
 #include "profile/dump_waits.h"
@@ -253,6 +254,7 @@ static int name_all(struct dumping *dumping)
 		log_debug("%s: %llu", files.reasons[i].name,
 			  (unsigned long long)files.reasons[i].count);
 	dump_waits(&dumping->dump);
+	dump_gpu(&dumping->dump);
 	return EXIT_DONE;
 }
 

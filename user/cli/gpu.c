@@ -332,6 +332,7 @@ static int run_with(struct gpu_job *job)
 		.gpu = true,
 		.no_clock = true,
 		.gpu_trace = job->options->trace,
+		.gpu_waits = true,
 		.test_ring_bytes = record->test_ring_bytes,
 		.test_row_slots = record->test_row_slots,
 	};

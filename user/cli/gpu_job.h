@@ -15,10 +15,14 @@ struct bpfprof_gpu_trace;
 struct bpfprof_title_event;
 struct buf;
 struct gpu_between;
+struct gpu_function;
 struct gpu_options;
+struct gpu_report_completion;
+struct gpu_report_starved;
 struct gpu_trace;
 struct gpu_workers;
 struct stats_reasons;
+struct strtab;
 
 struct gpu_job {
 	const struct gpu_options *options;
@@ -39,6 +43,18 @@ int gpu_text(struct buf *dst, struct gpu_job *job, const struct gpu_picture *pic
 
 /* The same file: adds what was lost in the kernel and here. */
 void gpu_lost(struct gpu_job *job, const struct gpu_picture *picture, struct stats_reasons *lost);
+
+/* gpu_text_waits.c: the value of what gpu_nccl_extra() names, as text; constant or in room. */
+const char *gpu_extra_text(const struct gpu_function *function, uint32_t value, char room[16]);
+/*
+ * The same file: what is known of when the collectives of a process were complete. How many it
+ * filled in: at most all rows of waits. Strings are kept in strings, or constants.
+ */
+size_t gpu_completions_fill(struct gpu_report_completion *to, const struct gpu_waits *waits,
+			    const struct gpu_tally_process *process, struct strtab *strings);
+
+void gpu_starved_fill(struct gpu_report_starved *to, const struct gpu_waits *waits,
+		      const struct gpu_tally_process *process, uint64_t now_ns);
 
 /* gpu_trace.c: for a trace among the files; errors are said, statuses as of cli/command.h. */
 int gpu_trace_start(struct gpu_job *job);

@@ -10,6 +10,7 @@
 #include "cli/gpu_job.h"
 #include "cli/gpu_watch.h"
 #include "kernel/gpu_probes.h"
+#include "kernel/gpu_waits_map.h"
 
 /* Room for one more element of size bytes; false and noted without memory. */
 static bool room(struct gpu_picture *picture, void **data, size_t nr, size_t *cap, size_t size)
@@ -51,7 +52,7 @@ static void add_thread(void *arg, uint32_t tid, const struct bpfprof_gpu_thread 
 	struct gpu_open_call *open;
 	void *data = picture->open;
 
-	if (!thread->depth ||
+	if (!thread->depth || thread->open[0].flags & BPFPROF_CALL_OUTSIDE ||
 	    !room(picture, &data, picture->nr_open, &picture->cap_open, sizeof(*picture->open)))
 		return;
 	picture->open = data;
@@ -182,6 +183,7 @@ int gpu_picture_take(struct gpu_picture *picture, const struct gpu_watch *watch)
 		    key->pid != picture->counts[i - 1].key.pid)
 			gpu_tally_process(watch->tally, key->pid, key->start_ns);
 	}
+	gpu_waits_map_each(&watch->sampler->session, gpu_watch_starved, (void *)watch);
 	sort(picture->open, picture->nr_open, sizeof(*picture->open), compare_open);
 	sort(picture->comms, picture->nr_comms, sizeof(*picture->comms), compare_comms);
 	return picture->no_memory ? -ENOMEM : 0;

@@ -20,6 +20,7 @@
 #include "output/output.h"
 #include "profile/aggregate.h"
 #include "profile/gpu_trace.h"
+#include "profile/gpu_waits.h"
 #include "profile/profile.h"
 #include "profile/stats.h"
 #include "profile/symbolize.h"
@@ -42,9 +43,11 @@ struct text {
 	struct gpu_report_launch *launches;
 	struct gpu_report_copy *copies;
 	struct gpu_report_collective *collectives;
+	struct gpu_report_completion *completions;
 	struct gpu_report_comm *comms;
 	struct gpu_report_open *open;
 	size_t nr_calls, nr_launches, nr_copies, nr_collectives, nr_comms, nr_open; /* filled */
+	size_t nr_completions;
 	const char **frames; /* of open calls */
 	size_t nr_frames;
 	struct stats_reasons lost;
@@ -189,19 +192,14 @@ static void copy_add(struct text *t, struct gpu_report_process *process,
 static void collective_add(struct text *t, struct gpu_report_process *process,
 			   const struct gpu_function *function, const struct gpu_tally_count *from)
 {
-	const char *extra_name = gpu_nccl_extra(function);
-	char type[24], extra[16] = "";
+	char type[24], extra[16];
 
-	if (!strcmp(extra_name, "op"))
-		snprintf(extra, sizeof(extra), "%s", gpu_nccl_operation(from->key.dims[1]));
-	else if (*extra_name)
-		snprintf(extra, sizeof(extra), "%u", from->key.dims[1]);
 	process->nr_collectives++;
 	t->collectives[t->nr_collectives++] = (struct gpu_report_collective){
 		.operation = function->shown,
 		.datatype = keep(t, gpu_nccl_type(from->key.dims[0], type)),
-		.extra_name = extra_name,
-		.extra = keep(t, extra),
+		.extra_name = gpu_nccl_extra(function),
+		.extra = keep(t, gpu_extra_text(function, from->key.dims[1], extra)),
 		.comm = from->key.handle,
 		.stream = from->key.stream,
 		.calls = from->count.calls,
@@ -305,6 +303,7 @@ static int process_fill(struct text *t, struct gpu_report_process *to,
 		.launches = t->launches + t->nr_launches,
 		.copies = t->copies + t->nr_copies,
 		.collectives = t->collectives + t->nr_collectives,
+		.completions = t->completions + t->nr_completions,
 		.comms = t->comms + t->nr_comms,
 		.open = t->open + t->nr_open,
 		.memory = { .live_bytes = from->memory.live_bytes,
@@ -316,6 +315,9 @@ static int process_fill(struct text *t, struct gpu_report_process *to,
 	for (i = 0; i < picture->nr_counts; i++)
 		if (is_of(from, picture->counts[i].key.pid, picture->counts[i].key.start_ns))
 			count_add(t, to, &picture->counts[i]);
+	to->nr_completions = gpu_completions_fill(t->completions + t->nr_completions,
+						  t->job->watch.waits, from, t->strings);
+	t->nr_completions += to->nr_completions;
 	for (i = 0; i < picture->nr_comms; i++)
 		if (is_of(from, picture->comms[i].key.pid, picture->comms[i].key.start_ns))
 			comm_add(t, to, &picture->comms[i]);
@@ -326,6 +328,7 @@ static int process_fill(struct text *t, struct gpu_report_process *to,
 		to->memory.device_free = picture->memory[i].memory.free_bytes;
 		to->memory.device_total = picture->memory[i].memory.total_bytes;
 	}
+	gpu_starved_fill(&to->starved, t->job->watch.waits, from, picture->ts_ns);
 	for (i = 0; i < picture->nr_open && !from->ended && !err; i++)
 		if (is_of(from, picture->open[i].open.key.pid, picture->open[i].open.key.start_ns))
 			err = open_add(t, to, &picture->open[i]);
@@ -369,7 +372,7 @@ static int fill(struct text *t)
 	const struct gpu_tally_process *processes;
 	const struct gpu_probes_library *libraries;
 	const struct gpu_picture *picture = t->picture;
-	size_t nr, nr_libraries, i;
+	size_t nr, nr_libraries, nr_rows, i;
 	int err = 0;
 
 	processes = gpu_tally_processes(t->job->watch.tally, &nr);
@@ -381,11 +384,13 @@ static int fill(struct text *t)
 	t->launches = calloc(picture->nr_counts + 1, sizeof(*t->launches));
 	t->copies = calloc(picture->nr_counts + 1, sizeof(*t->copies));
 	t->collectives = calloc(picture->nr_counts + 1, sizeof(*t->collectives));
+	gpu_waits_rows(t->job->watch.waits, &nr_rows);
+	t->completions = calloc(nr_rows + 1, sizeof(*t->completions));
 	t->comms = calloc(picture->nr_comms + 1, sizeof(*t->comms));
 	t->open = calloc(picture->nr_open + 1, sizeof(*t->open));
 	t->frames = calloc(MAX_STACK_FRAMES, sizeof(*t->frames));
 	if (!t->libraries || !t->processes || !t->calls || !t->launches || !t->copies ||
-	    !t->collectives || !t->comms || !t->open || !t->frames)
+	    !t->collectives || !t->completions || !t->comms || !t->open || !t->frames)
 		return -ENOMEM;
 	libraries_fill(t, libraries, nr_libraries);
 	for (i = 0; i < nr && !err; i++) {
@@ -432,6 +437,7 @@ int gpu_text(struct buf *dst, struct gpu_job *job, const struct gpu_picture *pic
 	free(t.launches);
 	free(t.copies);
 	free(t.collectives);
+	free(t.completions);
 	free(t.comms);
 	free(t.open);
 	free(t.frames);

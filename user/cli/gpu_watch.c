@@ -13,10 +13,12 @@
 #include "gpu/functions.h"
 #include "gpu/kernel_names.h"
 #include "kernel/gpu_probes.h"
+#include "kernel/gpu_waits_map.h"
 #include "kernel/uprobe_multi.h"
 #include "kernel/uprobe_perf.h"
 #include "profile/aggregate.h"
 #include "profile/aggregate_stats.h"
+#include "profile/gpu_waits.h"
 
 #define LOOK_NS (20 * 1000000ULL) /* for new libraries, between two looks at what has come */
 #define TICK_NS NS_PER_SECOND
@@ -63,11 +65,19 @@ static void on_kernel_name(void *arg, const struct bpfprof_gpu_name *name)
 	gpu_tally_name(watch->tally, name);
 }
 
+static void on_wait(void *arg, const struct bpfprof_gpu_wait *wait)
+{
+	struct gpu_watch *watch = arg;
+
+	gpu_waits_record(watch->waits, wait);
+}
+
 void gpu_watch_handle(struct sampler_handlers *handlers, struct gpu_watch *watch)
 {
 	handlers->call_stack = on_call_stack;
 	handlers->call = on_call;
 	handlers->kernel_name = on_kernel_name;
+	handlers->wait = on_wait;
 	handlers->calls_arg = watch;
 }
 
@@ -83,6 +93,8 @@ int gpu_watch_open(struct gpu_watch *watch, struct sampler *sampler, bool thread
 	err = aggregate_new(&watch->aggregate, threads, bytes);
 	if (!err)
 		err = gpu_tally_new(&watch->tally, watch->aggregate);
+	if (!err && options->gpu_waits)
+		err = gpu_waits_new(&watch->waits);
 	if (!err)
 		err = kernel_names_new(&watch->names);
 	if (!err)
@@ -99,6 +111,7 @@ void gpu_watch_close(struct gpu_watch *watch)
 {
 	gpu_probes_free(watch->probes);
 	gpu_tally_free(watch->tally);
+	gpu_waits_free(watch->waits);
 	kernel_names_free(watch->names);
 	aggregate_free(watch->aggregate);
 	*watch = (struct gpu_watch){ 0 };
@@ -121,6 +134,18 @@ bool gpu_watch_run(struct gpu_watch *watch, uint64_t now_ns)
 	return more;
 }
 
+void gpu_watch_starved(void *arg, const struct bpfprof_gpu_waits *process)
+{
+	const struct gpu_watch *watch = arg;
+	uint32_t pid = process->pid;
+
+	if (watch->chosen && !gpu_tally_is_described(watch->tally, pid, process->start_ns))
+		return;
+	gpu_tally_starved(watch->tally, pid, process->start_ns, process->starved_ns);
+	if (watch->waits)
+		gpu_waits_process(watch->waits, process);
+}
+
 void gpu_watch_exit(struct gpu_watch *watch, const struct bpfprof_task_id *task)
 {
 	gpu_probes_exit(watch->probes, task->pid);
@@ -129,6 +154,10 @@ void gpu_watch_exit(struct gpu_watch *watch, const struct bpfprof_task_id *task)
 	if (watch->ended)
 		watch->ended(watch->arg, task);
 	gpu_probes_forget_threads(watch->probes, task->pid, task->start_ns);
+	gpu_waits_map_forget(&watch->sampler->session, task->pid, task->start_ns, gpu_watch_starved,
+			     watch);
+	if (watch->waits)
+		gpu_waits_exit(watch->waits, task->pid, task->start_ns);
 }
 
 void gpu_watch_next(struct gpu_watch *watch, struct aggregate *next, size_t max_bytes)
@@ -177,6 +206,10 @@ void gpu_watch_lost(const struct gpu_watch *watch, const uint64_t counters[GPU_N
 		{ GPU_COUNT_COMMS_FULL, "communicators_no_room" },
 		{ GPU_COUNT_OTHER, "calls_without_detail" },
 		{ GPU_COUNT_TRACE_LOST, "traced_calls_ring_full" },
+		{ GPU_COUNT_WAITS_FULL, "processes_of_waits_no_room" },
+		{ GPU_COUNT_STREAMS_FULL, "streams_no_room" },
+		{ GPU_COUNT_EVENTS_FULL, "cuda_events_no_room" },
+		{ GPU_COUNT_WAITS_LOST, "waits_ring_full" },
 	};
 	struct aggregate_view view;
 	size_t i;
@@ -188,6 +221,8 @@ void gpu_watch_lost(const struct gpu_watch *watch, const uint64_t counters[GPU_N
 	stats_add(dst, "libraries_no_room", gpu_probes_nr_refused(watch->probes));
 	stats_add(dst, "children_hooked_late", gpu_probes_nr_late(watch->probes));
 	gpu_tally_lost(watch->tally, dst);
+	if (watch->waits)
+		gpu_waits_lost(watch->waits, dst);
 }
 
 void gpu_watch_kinds(const struct gpu_tally_count *counts, size_t nr, struct stats_reasons *dst)

@@ -20,6 +20,7 @@
 
 struct aggregate;
 struct gpu_probes;
+struct gpu_waits;
 struct kernel_names;
 struct sampler;
 struct sampler_handlers;
@@ -64,6 +65,7 @@ struct gpu_watch {
 	struct gpu_tally *tally;
 	struct gpu_probes *probes;
 	struct kernel_names *names;
+	struct gpu_waits *waits; /* NULL unless the sampler has gpu_waits */
 	uint64_t nr_table_full; /* of aggregates before this one */
 	bool chosen; /* only processes count of which the sampler has handed over a stack */
 	/* NULL is fine. Leaves in a picture what is to count; a process that made calls has ended. */
@@ -81,6 +83,12 @@ void gpu_watch_handle(struct sampler_handlers *handlers, struct gpu_watch *watch
 int gpu_watch_open(struct gpu_watch *watch, struct sampler *sampler, bool threads, size_t bytes);
 /* Before the sampler is closed. */
 void gpu_watch_close(struct gpu_watch *watch);
+
+/*
+ * What the kernel has counted of a process while its device had nothing to do, to the waits and the
+ * tally of a watch, which is arg; nothing of a process that does not count.
+ */
+void gpu_watch_starved(void *arg, const struct bpfprof_gpu_waits *process);
 
 /* Once the sampler has started: hooks all that is mapped by now. */
 void gpu_watch_start(struct gpu_watch *watch);

@@ -152,6 +152,13 @@ static void on_traced_call(void *arg, const struct bpfprof_gpu_trace *call)
 	sampler->handlers.traced_call(sampler->handlers.arg, call);
 }
 
+static void on_wait(void *arg, const struct bpfprof_gpu_wait *wait)
+{
+	struct sampler *sampler = arg;
+
+	sampler->handlers.wait(sampler->handlers.calls_arg, wait);
+}
+
 static void on_exec(void *arg, struct process *process)
 {
 	sampler_container(arg, process);
@@ -278,6 +285,7 @@ static int open_session(struct sampler *sampler, enum session_clock clock)
 		.titles = options->steps || options->titles || options->gpu_trace,
 		.gpu = options->gpu,
 		.gpu_trace = options->gpu_trace,
+		.gpu_waits = options->gpu_waits,
 		.no_clock = options->no_clock,
 		.call_keys = options->call_keys,
 		.iterators = options->iterators,
@@ -315,6 +323,8 @@ static int setup_tables(struct sampler *sampler)
 		handlers.call = on_call;
 		handlers.kernel_name = on_kernel_name;
 	}
+	if (sampler->options->gpu_waits)
+		handlers.wait = on_wait;
 	if (sampler->options->gpu_trace)
 		handlers.traced_call = on_traced_call;
 

@@ -25,6 +25,7 @@ struct bpfprof_gpu_event;
 struct bpfprof_gpu_name;
 struct bpfprof_gpu_trace;
 struct bpfprof_title_event;
+struct bpfprof_gpu_wait;
 struct clock;
 struct codes;
 struct container;
@@ -75,6 +76,7 @@ struct sampler_options {
 	uint32_t test_ring_bytes, test_row_slots; /* 0: the defaults */
 	bool gpu; /* hooked calls, too: what gpu_probes.h needs is loaded */
 	bool gpu_trace; /* and each call is told by itself, as are titles */
+	bool gpu_waits; /* and what tells when collectives are complete */
 	bool no_clock; /* with gpu: these alone */
 	uint32_t call_keys; /* of gpu, as of struct session_options */
 	bool iterators; /* nothing is sampled: not to be started; quicker to open */
@@ -92,7 +94,9 @@ struct sampler_handlers {
 			   const struct bpfprof_gpu_call *call);
 	void (*call)(void *arg, const struct bpfprof_gpu_event *event);
 	void (*kernel_name)(void *arg, const struct bpfprof_gpu_name *name);
-	void *calls_arg; /* of these three */
+	/* With gpu_waits: what is waited for. */
+	void (*wait)(void *arg, const struct bpfprof_gpu_wait *wait);
+	void *calls_arg; /* of these four */
 	/* With gpu_trace: a call that is over. */
 	void (*traced_call)(void *arg, const struct bpfprof_gpu_trace *call);
 	void *arg; /* of all others */

@@ -17,6 +17,7 @@
 		.name = exported, .shown = shown_, .copy = GPU_COPY_##copy_, .wire = {             \
 			.kind = GPU_KIND_##kind_,                                                  \
 			.layer = GPU_LAYER_##layer_,                                               \
+			.to_device = GPU_COPY_##copy_ == GPU_COPY_HTOD,                            \
 			__VA_ARGS__                                                                \
 		}                                                                                  \
 	}
@@ -24,7 +25,7 @@
 /* One export, and its twin whose default stream is the thread's own. */
 #define CU(base, version, kind_, ...) EXPORT(DRIVER, #base version, #base, NONE, kind_, __VA_ARGS__)
 #define CU_PTSZ(base, kind_, ...)                                                                  \
-	CU(base, "", kind_, __VA_ARGS__), CU(base, "_ptsz", kind_, __VA_ARGS__)
+	CU(base, "", kind_, __VA_ARGS__), CU(base, "_ptsz", kind_, .per_thread = 1, __VA_ARGS__)
 #define SET(base, version, twin, ...)                                                              \
 	CU(base, version, SET, __VA_ARGS__), CU(base, version twin, SET, __VA_ARGS__)
 #define COPY(base, version, twin, direction, ...)                                                  \
@@ -111,6 +112,20 @@ static const struct gpu_function functions[] = {
 	CU(cuCtxSynchronize, "_v2", SYNC, .flags = WAITS),
 	CU(cuEventSynchronize, "", SYNC, .flags = WAITS, .handle = 1),
 
+	CU_PTSZ(cuEventRecord, EVENT_RECORD, .handle = 1, .stream = 2),
+	CU_PTSZ(cuEventRecordWithFlags, EVENT_RECORD, .handle = 1, .stream = 2),
+	CU(cuEventQuery, "", EVENT_QUERY, .flags = RETURNS, .handle = 1),
+	CU_PTSZ(cuStreamQuery, STREAM_QUERY, .flags = RETURNS, .stream = 1),
+	CU(cuEventDestroy, "", EVENT_END, .handle = 1),
+	CU(cuEventDestroy, "_v2", EVENT_END, .handle = 1),
+	CU(cuStreamDestroy, "", STREAM_END, .stream = 1),
+	CU(cuStreamDestroy, "_v2", STREAM_END, .stream = 1),
+	CU_PTSZ(cuStreamBeginCapture, CAPTURE_BEGIN, .flags = RETURNS, .stream = 1),
+	CU(cuStreamBeginCapture, "_v2", CAPTURE_BEGIN, .flags = RETURNS, .stream = 1),
+	CU(cuStreamBeginCapture, "_v2_ptsz", CAPTURE_BEGIN, .flags = RETURNS, .stream = 1),
+	CU_PTSZ(cuStreamBeginCaptureToGraph, CAPTURE_BEGIN, .flags = RETURNS, .stream = 1),
+	CU_PTSZ(cuStreamEndCapture, CAPTURE_END, .stream = 1),
+
 	CU(cuModuleGetFunction, "", NAME, .flags = RETURNS, .out = 1, .name = 3),
 	CU(cuLibraryGetKernel, "", NAME, .flags = RETURNS, .out = 1, .name = 3),
 	CU(cuKernelGetFunction, "", ALIAS, .flags = RETURNS, .out = 1, .handle = 2),
@@ -132,6 +147,7 @@ static const struct gpu_function functions[] = {
 	COLLECTIVES(ncclScatter, 3, 4, 5, 6, 7),
 	COLLECTIVE(ncclSend, 2, 3, 4, 5, 6),
 	COLLECTIVE(ncclRecv, 2, 3, 4, 5, 6),
+	NCCL(ncclGroupStart, GROUP_START),
 	NCCL(ncclGroupEnd, GROUP_END, .flags = WAITS),
 	NCCL(ncclCommInitRank, COMM_INIT, .flags = RETURNS, .out = 1, .count = 2, .extra = 3),
 	NCCL(ncclCommInitRankConfig, COMM_INIT, .flags = RETURNS, .out = 1, .count = 2, .extra = 3),

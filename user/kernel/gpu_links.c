@@ -142,7 +142,8 @@ static int links_make(struct gpu_links *links, int nr, pid_t pid, bool returns, 
 		function = library->hooks[i].function;
 		/* What is traced is seen to end. */
 		if (returns && !(functions[function].wire.flags & BPFPROF_GPU_RETURNS) &&
-		    !links->session->options.gpu_trace)
+		    !(links->session->options.gpu_trace &&
+		      BPFPROF_GPU_IS_CALL(functions[function].wire.kind)))
 			continue;
 		job->offsets[job->nr] = library->hooks[i].off;
 		job->cookies[job->nr++] = cookie | function;

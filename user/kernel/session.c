@@ -84,6 +84,7 @@ static void config_set(struct session *session)
 	cfg->call_token_ns = NS_PER_SECOND / cfg->call_tokens;
 	cfg->call_long_ns = CALL_LONG_NS;
 	cfg->gpu_trace = options->gpu_trace;
+	cfg->gpu_waits = options->gpu_waits;
 	cfg->call_keys = options->call_keys ? options->call_keys : CALL_KEYS;
 	while (1U << cfg->code_cpu_bits < session->nr_cpus)
 		cfg->code_cpu_bits++;
@@ -127,13 +128,13 @@ static void gpu_choose(struct session *session)
 	struct bpfprof_bpf *skel = session->skel;
 	struct bpf_program *const programs[] = { skel->progs.gpu_enter, skel->progs.gpu_return,
 						 skel->progs.gpu_stack };
-	struct bpf_map *const maps[] = { skel->maps.gpu_functions,  skel->maps.gpu_files,
-					 skel->maps.gpu_counts,	    skel->maps.gpu_threads,
-					 skel->maps.gpu_new_thread, skel->maps.gpu_comms,
-					 skel->maps.gpu_memory,	    skel->maps.gpu_counters,
-					 skel->maps.gpu_programs,   skel->maps.gpu_steps,
-					 skel->maps.gpu_windows,    skel->maps.gpu_stepping,
-					 skel->maps.gpu_processes };
+	struct bpf_map *const maps[] = {
+		skel->maps.gpu_functions, skel->maps.gpu_files,	     skel->maps.gpu_counts,
+		skel->maps.gpu_threads,	  skel->maps.gpu_new_thread, skel->maps.gpu_comms,
+		skel->maps.gpu_memory,	  skel->maps.gpu_counters,   skel->maps.gpu_programs,
+		skel->maps.gpu_steps,	  skel->maps.gpu_windows,    skel->maps.gpu_stepping,
+		skel->maps.gpu_processes, skel->maps.gpu_waits,	     skel->maps.gpu_events
+	};
 	bool multi = session->options.gpu && uprobe_multi_probe();
 	size_t i;
 

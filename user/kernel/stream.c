@@ -414,6 +414,12 @@ static int on_record(void *arg, void *data, size_t size)
 		if (stream->handlers.traced_call)
 			stream->handlers.traced_call(stream->handlers.arg, data);
 		return 0;
+	case BPFPROF_KIND_GPU_WAIT:
+		if (size < sizeof(struct bpfprof_gpu_wait))
+			goto malformed;
+		if (stream->handlers.wait)
+			stream->handlers.wait(stream->handlers.arg, data);
+		return 0;
 	case BPFPROF_KIND_TITLE:
 		if (size < sizeof(struct bpfprof_title_event))
 			goto malformed;

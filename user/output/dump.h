@@ -16,7 +16,7 @@ struct dump;
 struct dump_format {
 	bool native, kernel; /* these frames are shown too, and threads that Python does not know */
 	bool full_filenames;
-	bool waits; /* a line that says what a thread waits for */
+	bool waits; /* lines that say what a thread waits for, and in which call */
 	bool containers; /* and one for the pod and the container of a process */
 };
 

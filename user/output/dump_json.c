@@ -162,6 +162,7 @@ static void add_thread(struct writer *w, const struct process_dump *process,
 	key_text(w, "state", state);
 	key_id(w, "wait_channel", thread->wait_channel);
 	key_id(w, "waits_for", thread->waits_for);
+	key_id(w, "gpu_call", thread->gpu_call);
 	key_id(w, "container", process->container);
 	key_id(w, "container_id", process->container_id);
 	key_id(w, "pod", process->pod);

@@ -83,6 +83,15 @@ static void add_waits(const struct writer *w, const struct thread_dump *thread)
 	buf_add_char(w->dst, '\n');
 }
 
+static void add_gpu_call(const struct writer *w, const struct thread_dump *thread)
+{
+	if (!thread->gpu_call)
+		return;
+	buf_add_str(w->dst, "  in ");
+	add_id(w, thread->gpu_call);
+	buf_add_char(w->dst, '\n');
+}
+
 static void add_thread_title(const struct writer *w, const struct thread_dump *thread)
 {
 	buf_printf(w->dst, "Thread %u (%s)", thread->tid, dump_thread_status(thread));
@@ -101,8 +110,10 @@ static void add_thread(const struct writer *w, const struct thread_dump *thread)
 	size_t i;
 
 	add_thread_title(w, thread);
-	if (w->format->waits)
+	if (w->format->waits) {
+		add_gpu_call(w, thread);
 		add_waits(w, thread);
+	}
 	for (i = 0; i < thread->nr_frames; i++)
 		if (dump_shows_frame(w->process, thread, &thread->frames[i], w->format))
 			add_frame(w, thread, &thread->frames[i]);

@@ -124,6 +124,22 @@ static void add_memory(struct buf *dst, const struct gpu_report_memory *memory)
 	buf_add_char(dst, '}');
 }
 
+static void add_starved(struct buf *dst, const struct gpu_report_starved *starved)
+{
+	json_key(dst, "starved");
+	if (!starved->known) {
+		buf_add_str(dst, "null");
+		return;
+	}
+	buf_add_char(dst, '{');
+	json_key_number(dst, "ns", starved->ns);
+	json_key_number(dst, "max_ns", starved->max_ns);
+	json_key_number(dst, "gaps", starved->gaps);
+	json_key_number(dst, "copy_ns", starved->copy_ns);
+	json_key_seconds(dst, "since_seconds", starved->since_seconds);
+	buf_add_char(dst, '}');
+}
+
 static void add_collectives(struct buf *dst, const struct gpu_report_process *process)
 {
 	const struct gpu_report_collective *collective;
@@ -143,6 +159,33 @@ static void add_collectives(struct buf *dst, const struct gpu_report_process *pr
 		json_key_number(dst, "bytes", collective->bytes);
 		json_key_number(dst, "ns", collective->ns);
 		json_key_number(dst, "max_ns", collective->max_ns);
+		buf_add_char(dst, '}');
+	}
+	buf_add_char(dst, ']');
+}
+
+static void add_completions(struct buf *dst, const struct gpu_report_process *process)
+{
+	const struct gpu_report_completion *completion;
+	size_t i;
+
+	json_key_open(dst, "completions", '[');
+	for (i = 0; i < process->nr_completions; i++) {
+		completion = &process->completions[i];
+		item_open(dst);
+		json_key_text(dst, "operation", completion->operation);
+		json_key_text(dst, "datatype", completion->datatype);
+		if (*completion->extra_name)
+			key_digits(dst, completion->extra_name, completion->extra);
+		json_key_hex(dst, "comm", completion->comm);
+		json_key_number(dst, "bytes", completion->bytes);
+		json_key_number(dst, "count", completion->count);
+		json_key_number(dst, "ns", completion->ns);
+		json_key_number(dst, "max_ns", completion->max_ns);
+		json_key_number(dst, "within_ns", completion->within_ns);
+		json_key_number(dst, "within_max_ns", completion->within_max_ns);
+		json_key_number(dst, "pending", completion->pending);
+		json_key_number(dst, "unknown", completion->unknown);
 		buf_add_char(dst, '}');
 	}
 	buf_add_char(dst, ']');
@@ -211,7 +254,9 @@ static void add_process(struct buf *dst, const struct gpu_report_process *proces
 	add_launches(dst, process);
 	add_copies(dst, process);
 	add_memory(dst, &process->memory);
+	add_starved(dst, &process->starved);
 	add_collectives(dst, process);
+	add_completions(dst, process);
 	add_comms(dst, process);
 	add_open(dst, process);
 	buf_add_char(dst, '}');

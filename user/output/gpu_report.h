@@ -42,6 +42,15 @@ struct gpu_report_collective {
 	uint64_t comm, stream, calls, bytes, ns, max_ns;
 };
 
+/* Collectives of one size that are known to be complete, or not yet. */
+struct gpu_report_completion {
+	const char *operation, *datatype, *extra_name, *extra;
+	uint64_t comm, bytes; /* of one */
+	uint64_t count, ns, max_ns; /* from the call until it was known: at most */
+	uint64_t within_ns, within_max_ns; /* by how much it may have been earlier */
+	uint64_t pending, unknown; /* not complete yet; nobody will ever know */
+};
+
 struct gpu_report_comm {
 	uint64_t comm;
 	bool known; /* hash, rank and size are */
@@ -68,6 +77,14 @@ struct gpu_report_memory {
 	uint64_t device_free, device_total; /* as the process last asked itself */
 };
 
+/* The device had nothing to do, as far as its process could know. */
+struct gpu_report_starved {
+	bool known;
+	uint64_t ns, max_ns, gaps; /* that are over, without */
+	uint64_t copy_ns; /* the time in synchronous copies to the device in them */
+	double since_seconds; /* one that is not over; 0: none */
+};
+
 struct gpu_report_process {
 	uint32_t pid;
 	const char *name, *container, *pod, *namespace, *ray_task, *rank;
@@ -79,11 +96,14 @@ struct gpu_report_process {
 	size_t nr_copies;
 	const struct gpu_report_collective *collectives;
 	size_t nr_collectives;
+	const struct gpu_report_completion *completions;
+	size_t nr_completions;
 	const struct gpu_report_comm *comms;
 	size_t nr_comms;
 	const struct gpu_report_open *open;
 	size_t nr_open;
 	struct gpu_report_memory memory;
+	struct gpu_report_starved starved;
 };
 
 struct gpu_report_library {

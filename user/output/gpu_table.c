@@ -287,6 +287,7 @@ static void add_collective_rows(struct gpu_writer *w, uint64_t comm)
 	}
 	gpu_add_more(w, nr, shown);
 	free(rows);
+	gpu_add_completions(w, comm);
 }
 
 static const struct gpu_report_comm *comm_find(const struct gpu_report_process *process,
@@ -403,6 +404,7 @@ static void add_process(struct gpu_writer *w, const struct gpu_report_process *p
 	gpu_add_launches(w);
 	add_copies(w);
 	add_calls(w);
+	gpu_add_starved(w);
 	add_memory(w);
 	add_comms(w);
 }

@@ -68,6 +68,10 @@ void gpu_add_more(struct gpu_writer *w, size_t nr, size_t shown); /* "... and 5 
 double gpu_seconds(double seconds); /* 0 if it is no time */
 double gpu_rate(const struct gpu_writer *w, uint64_t count); /* per second */
 
+/* How long collectives of a communicator took until they were complete, if that is known. */
+void gpu_add_completions(struct gpu_writer *w, uint64_t comm);
+/* How long the device had nothing to do. */
+void gpu_add_starved(struct gpu_writer *w);
 /* The table of kernels, if there are launches. */
 void gpu_add_launches(struct gpu_writer *w);
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Slow, not hung: the same operation with as many bytes, on as many ranks, in several files or
- * ranks. What is compared is the host's time in the call.
+ * ranks. What is compared is the time until it was seen to be complete, and the host's in the call.
  */
 #include "output/nccl_writer.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,12 +21,16 @@
 
 /* An operation on one communicator, in one process. */
 struct row {
-	const struct gpu_read_operation *operation;
+	const char *operation, *datatype;
+	uint32_t process;
+	size_t index; /* in what was read */
+	uint64_t comm_va;
 	const struct gpu_read_comm *comm; /* NULL: not known */
 	uint32_t size; /* of it, 0: not known */
 	double bytes; /* per call */
 	double calls, returned, ns, max_ns;
 	double mean_ns; /* 0: not known */
+	double within_ns; /* of all: by how much it may have been less */
 };
 
 /* Rows that can be compared. */
@@ -39,10 +44,10 @@ struct set {
 
 static int compare_kind(const struct row *a, const struct row *b)
 {
-	int order = strcmp(a->operation->operation, b->operation->operation);
+	int order = strcmp(a->operation, b->operation);
 
 	if (!order)
-		order = strcmp(a->operation->datatype, b->operation->datatype);
+		order = strcmp(a->datatype, b->datatype);
 	if (!order && a->size != b->size)
 		order = a->size < b->size ? -1 : 1;
 	return order;
@@ -57,18 +62,18 @@ static int compare_bytes(const void *first, const void *second)
 		return order;
 	if (a->bytes != b->bytes)
 		return a->bytes < b->bytes ? -1 : 1;
-	return a->operation < b->operation ? -1 : a->operation > b->operation;
+	return a->index < b->index ? -1 : a->index > b->index;
 }
 
 static int compare_source(const void *first, const void *second)
 {
 	const struct row *a = first, *b = second;
 
-	if (a->operation->process != b->operation->process)
-		return a->operation->process < b->operation->process ? -1 : 1;
-	if (a->operation->comm != b->operation->comm)
-		return a->operation->comm < b->operation->comm ? -1 : 1;
-	return a->operation < b->operation ? -1 : a->operation > b->operation;
+	if (a->process != b->process)
+		return a->process < b->process ? -1 : 1;
+	if (a->comm_va != b->comm_va)
+		return a->comm_va < b->comm_va ? -1 : 1;
+	return a->index < b->index ? -1 : a->index > b->index;
 }
 
 static int compare_mean(const void *first, const void *second)
@@ -91,16 +96,19 @@ static int compare_sets(const void *first, const void *second)
 	return a->rows < b->rows ? -1 : a->rows > b->rows;
 }
 
-static const struct gpu_read_comm *comm_of(const struct gpu_read *read,
-					   const struct gpu_read_operation *operation)
+/* Finds the communicator of a row. */
+static void comm_find(const struct gpu_read *read, struct row *row)
 {
-	const struct gpu_read_range *range = &read->processes[operation->process].comms;
+	const struct gpu_read_range *range = &read->processes[row->process].comms;
 	size_t i;
 
-	for (i = 0; i < range->nr; i++)
-		if (read->comms[range->first + i].comm == operation->comm)
-			return &read->comms[range->first + i];
-	return NULL;
+	for (i = 0; i < range->nr; i++) {
+		if (read->comms[range->first + i].comm != row->comm_va)
+			continue;
+		row->comm = &read->comms[range->first + i];
+		row->size = row->comm->known ? row->comm->size : 0;
+		return;
+	}
 }
 
 /* Calls are counted when they begin, their time when they end. */
@@ -127,15 +135,39 @@ static void rows_fill(const struct gpu_read *read, struct row *rows)
 	for (i = 0; i < read->nr_operations; i++) {
 		operation = &read->operations[i];
 		rows[i] =
-			(struct row){ .operation = operation,
-				      .comm = comm_of(read, operation),
+			(struct row){ .operation = operation->operation,
+				      .datatype = operation->datatype,
+				      .process = operation->process,
+				      .index = i,
+				      .comm_va = operation->comm,
 				      .calls = (double)operation->calls,
 				      .bytes = (double)operation->bytes / (double)operation->calls,
 				      .ns = (double)operation->ns,
 				      .max_ns = (double)operation->max_ns };
-		if (rows[i].comm && rows[i].comm->known)
-			rows[i].size = rows[i].comm->size;
+		comm_find(read, &rows[i]);
 		rows[i].returned = rows[i].calls - nr_open(read, operation);
+	}
+}
+
+static void completions_fill(const struct gpu_read *read, struct row *rows)
+{
+	const struct gpu_read_completion *completion;
+	size_t i;
+
+	for (i = 0; i < read->nr_completions; i++) {
+		completion = &read->completions[i];
+		rows[i] = (struct row){ .operation = completion->operation,
+					.datatype = completion->datatype,
+					.process = completion->process,
+					.index = i,
+					.comm_va = completion->comm,
+					.calls = (double)completion->count,
+					.returned = (double)completion->count,
+					.bytes = (double)completion->bytes,
+					.ns = (double)completion->ns,
+					.max_ns = (double)completion->max_ns,
+					.within_ns = (double)completion->within_ns };
+		comm_find(read, &rows[i]);
 	}
 }
 
@@ -148,11 +180,11 @@ static void set_merge(struct set *set)
 	qsort(set->rows, set->nr, sizeof(*set->rows), compare_source);
 	for (i = 0; i < set->nr; i++) {
 		row = &set->rows[i];
-		if (to && to->operation->process == row->operation->process &&
-		    to->operation->comm == row->operation->comm) {
+		if (to && to->process == row->process && to->comm_va == row->comm_va) {
 			to->calls += row->calls;
 			to->returned += row->returned;
 			to->ns += row->ns;
+			to->within_ns += row->within_ns;
 			if (row->max_ns > to->max_ns)
 				to->max_ns = row->max_ns;
 		} else {
@@ -210,79 +242,102 @@ static uint64_t whole(double value)
 	return value < 0x1p63 ? (uint64_t)value : UINT64_C(1) << 63;
 }
 
-static void add_time(struct nccl_writer *w, double ns)
+static void add_time(struct nccl_writer *w, const char *mark, double ns)
 {
-	char text[UNITS_TEXT];
+	char text[UNITS_TEXT], cell[UNITS_TEXT + 4];
 
-	buf_printf(w->dst, "%11s  ", ns > 0 ? units_ns(text, whole(ns)) : "-");
+	snprintf(cell, sizeof(cell), "%s%s", mark, units_ns(text, whole(ns)));
+	buf_printf(w->dst, "%11s  ", ns > 0 ? cell : "-");
 }
 
-static void add_row(struct nccl_writer *w, const struct row *row)
+static void add_row(struct nccl_writer *w, const struct row *row, bool completions)
 {
+	const char *mark = completions ? "<= " : "";
 	char text[UNITS_TEXT];
 
 	buf_add_str(w->dst, "  ");
-	add_time(w, row->mean_ns);
-	add_time(w, row->max_ns);
+	add_time(w, mark, row->mean_ns);
+	add_time(w, mark, row->max_ns);
+	if (completions)
+		add_time(w, "", row->within_ns / row->calls);
 	buf_printf(w->dst, "%9s  ", units_count(text, whole(row->calls)));
 	if (row->comm && row->comm->known)
 		buf_printf(w->dst, "%6" PRIu32 "  ", row->comm->rank);
 	else
 		buf_printf(w->dst, "%6s  ", "?");
-	nccl_add_process(w, &w->read->processes[row->operation->process]);
+	nccl_add_process(w, &w->read->processes[row->process]);
 	buf_add_char(w->dst, '\n');
 }
 
-static void add_set(struct nccl_writer *w, const struct set *set)
+static void add_set(struct nccl_writer *w, const struct set *set, bool completions)
 {
-	const struct gpu_read_operation *operation = set->rows[0].operation;
+	const struct row *first = &set->rows[0];
 	/* Its fastest row is the last one, and always shown. */
 	size_t shown = set->nr <= w->rows ? set->nr : w->rows - 1, i;
 	char text[UNITS_TEXT];
 
 	buf_add_str(w->dst, "\n  ");
-	nccl_add_name(w, operation->operation, MAX_NAME);
+	nccl_add_name(w, first->operation, MAX_NAME);
 	buf_add_char(w->dst, ' ');
-	nccl_add_name(w, operation->datatype, MAX_NAME);
+	nccl_add_name(w, first->datatype, MAX_NAME);
 	buf_printf(w->dst, ", %s%s each, ", set->least_bytes < set->most_bytes ? "about " : "",
 		   units_bytes(text, whole(set->most_bytes)));
-	if (set->rows[0].size)
-		buf_printf(w->dst, "%" PRIu32 " %s", set->rows[0].size,
-			   set->rows[0].size == 1 ? "rank" : "ranks");
+	if (first->size)
+		buf_printf(w->dst, "%" PRIu32 " %s", first->size,
+			   first->size == 1 ? "rank" : "ranks");
 	else
 		buf_add_str(w->dst, "ranks not known");
 	if (set->ratio > 0)
 		buf_printf(w->dst, set->ratio < 10 ? ": %.1f times" : ": %.0f times", set->ratio);
-	buf_printf(w->dst, "\n  %11s  %11s  %9s  %6s  Process\n", "Mean", "Longest", "Calls",
-		   "Rank");
+	buf_printf(w->dst, "\n  %11s  %11s  ", "Mean", "Longest");
+	if (completions)
+		buf_printf(w->dst, "%11s  ", "Within");
+	buf_printf(w->dst, "%9s  %6s  Process\n", "Calls", "Rank");
 	for (i = 0; i < shown; i++)
-		add_row(w, &set->rows[i]);
+		add_row(w, &set->rows[i], completions);
 	if (shown == set->nr)
 		return;
 	if (set->nr - shown > 1)
 		buf_printf(w->dst, "  ... %zu more\n", set->nr - shown - 1);
-	add_row(w, &set->rows[set->nr - 1]);
+	add_row(w, &set->rows[set->nr - 1], completions);
+}
+
+static int add_sets(struct nccl_writer *w, size_t nr, bool completions)
+{
+	__cleanup(free_mem) struct row *rows = calloc(nr + 1, sizeof(*rows));
+	__cleanup(free_mem) struct set *sets = calloc(nr + 1, sizeof(*sets));
+	size_t nr_sets, shown, i;
+
+	if (!rows || !sets)
+		return -ENOMEM;
+	if (completions)
+		completions_fill(w->read, rows);
+	else
+		rows_fill(w->read, rows);
+	nr_sets = sets_fill(sets, rows, nr);
+	shown = nr_sets < w->rows ? nr_sets : w->rows;
+	for (i = 0; i < shown; i++)
+		add_set(w, &sets[i], completions);
+	if (shown < nr_sets)
+		buf_printf(w->dst, "\n  ... and %zu more operations\n", nr_sets - shown);
+	return 0;
 }
 
 int nccl_add_times(struct nccl_writer *w)
 {
-	size_t nr = w->read->nr_operations, nr_sets, shown, i;
-	__cleanup(free_mem) struct row *rows = calloc(nr + 1, sizeof(*rows));
-	__cleanup(free_mem) struct set *sets = calloc(nr + 1, sizeof(*sets));
+	int err = 0;
 
-	if (!rows || !sets)
-		return -ENOMEM;
-	if (!nr)
-		return 0;
-	rows_fill(w->read, rows);
-	nr_sets = sets_fill(sets, rows, nr);
-	shown = nr_sets < w->rows ? nr_sets : w->rows;
+	if (w->read->nr_completions) {
+		buf_add_str(
+			w->dst,
+			"\nTime until collectives were seen to be complete, the slowest against "
+			"the fastest;\nWithin: so much earlier they may have been\n");
+		err = add_sets(w, w->read->nr_completions, true);
+	}
+	if (err || !w->read->nr_operations)
+		return err;
 	buf_add_str(w->dst,
 		    "\nTime in calls on the host, the slowest against the fastest; what the GPU "
 		    "does after\na call has returned is not in it\n");
-	for (i = 0; i < shown; i++)
-		add_set(w, &sets[i]);
-	if (shown < nr_sets)
-		buf_printf(w->dst, "\n  ... and %zu more operations\n", nr_sets - shown);
-	return 0;
+	return add_sets(w, w->read->nr_operations, false);
 }

@@ -36,6 +36,7 @@ void gpu_read_fini(struct gpu_read *read)
 	free(read->processes);
 	free(read->comms);
 	free(read->operations);
+	free(read->completions);
 	free(read->open);
 	free(read->frames);
 	strtab_free(read->strings);
@@ -186,6 +187,27 @@ static int operation_add(struct gpu_read *read, const json_t *from, uint32_t pro
 	return 0;
 }
 
+static int completion_add(struct gpu_read *read, const json_t *from, uint32_t process)
+{
+	struct gpu_read_completion to = { .process = process };
+
+	if (GROW(read, completions))
+		return -ENOMEM;
+	to.operation = text_of(read, from, "operation");
+	to.datatype = text_of(read, from, "datatype");
+	hex_of(read, from, "comm", &to.comm);
+	to.bytes = number_of(read, from, "bytes");
+	to.count = number_of(read, from, "count");
+	to.ns = number_of(read, from, "ns");
+	to.max_ns = number_of(read, from, "max_ns");
+	to.within_ns = number_of(read, from, "within_ns");
+	if (!*to.operation)
+		read->nr_not_understood++;
+	else if (to.count) /* else it is not known of any yet */
+		read->completions[read->nr_completions++] = to;
+	return 0;
+}
+
 static int frames_add(struct gpu_read *read, const json_t *stack, struct gpu_read_range *ret)
 {
 	size_t nr =
@@ -267,6 +289,14 @@ static int lists_add(struct gpu_read *read, const json_t *from, struct gpu_read_
 	to->operations.first = read->nr_operations;
 	err = entries_add(read, array, taken, nr, operation_add);
 	to->operations.nr = read->nr_operations - to->operations.first;
+	if (err)
+		return err;
+	array = array_of(read, from, "completions");
+	taken = take(read, json_array_size(array), read->nr_completions, MAX_OPERATIONS,
+		     MAX_OPERATIONS_EACH);
+	to->completions.first = read->nr_completions;
+	err = entries_add(read, array, taken, nr, completion_add);
+	to->completions.nr = read->nr_completions - to->completions.first;
 	if (err)
 		return err;
 	array = array_of(read, from, "open");

@@ -34,7 +34,7 @@ struct gpu_read_process {
 	uint32_t file;
 	uint64_t pid;
 	const char *name, *container, *pod, *namespace, *ray_task, *rank; /* "": not known */
-	struct gpu_read_range comms, operations, open;
+	struct gpu_read_range comms, operations, completions, open;
 	bool device_known;
 	uint64_t device_free, device_total, live_bytes;
 };
@@ -56,6 +56,16 @@ struct gpu_read_operation {
 	uint64_t calls, bytes, ns, max_ns; /* of all calls */
 };
 
+/* Collectives of one size that were seen to be complete. */
+struct gpu_read_completion {
+	uint32_t process;
+	const char *operation, *datatype;
+	uint64_t comm;
+	uint64_t bytes; /* of one */
+	uint64_t count, ns, max_ns; /* from the call until it was seen, of all of them */
+	uint64_t within_ns; /* by how much they may have been complete before */
+};
+
 /* A call that had not returned. */
 struct gpu_read_open {
 	uint32_t process;
@@ -75,6 +85,8 @@ struct gpu_read {
 	size_t nr_comms, cap_comms;
 	struct gpu_read_operation *operations;
 	size_t nr_operations, cap_operations;
+	struct gpu_read_completion *completions;
+	size_t nr_completions, cap_completions;
 	struct gpu_read_open *open;
 	size_t nr_open, cap_open;
 	const char **frames;

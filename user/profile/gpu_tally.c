@@ -26,6 +26,7 @@
 
 #define MAX_OPEN 16384 /* threads whose last stack of a call that has begun is kept */
 #define HANDLE_TEXT_BYTES 32
+#define STARVED_LABEL "launch"
 /* Of one allocation: no device has as much, and sums of so many do not overflow. */
 #define MAX_ALLOCATION_BYTES (1ULL << 45)
 
@@ -42,6 +43,9 @@ struct process_entry {
 	uint32_t index; /* in processes */
 	uint32_t nr_names, nr_live, nr_stacks;
 	size_t name_bytes;
+	uint64_t starved_ns; /* in all, */
+	uint64_t starved_seen_ns; /* that stacks have, of this interval, */
+	uint64_t starved_told_ns; /* and that was told in those before */
 };
 
 struct handle_key {
@@ -72,6 +76,7 @@ struct stack_entry {
 	uint64_t seen; /* calls that had this stack */
 	uint64_t bytes, ns; /* of those of which it is known */
 	uint64_t live_bytes;
+	uint64_t starved_ns;
 	uint64_t before; /* what seen was, when some stack of its key was seen last */
 	bool kept; /* for the next interval */
 };
@@ -341,7 +346,8 @@ static void on_free(struct gpu_tally *tally, struct process_entry *process,
 	live = live_find(tally, call);
 	if (live)
 		live_remove(tally, live);
-	if (call->flags & BPFPROF_CALL_NESTED) /* what it is a part of is the one that counts */
+	/* What it is a part of is the one that counts, and only calls in steps are. */
+	if (call->flags & (BPFPROF_CALL_NESTED | BPFPROF_CALL_OUTSIDE))
 		return;
 	memory->frees++;
 	memory->unknown_frees += !live;
@@ -350,6 +356,11 @@ static void on_free(struct gpu_tally *tally, struct process_entry *process,
 static uint64_t sum(uint64_t a, uint64_t b)
 {
 	return a + b < a ? UINT64_MAX : a + b;
+}
+
+static bool is_launch(uint32_t kind)
+{
+	return kind == GPU_KIND_LAUNCH || kind == GPU_KIND_LAUNCH_CONFIG;
 }
 
 /* What a call that is told whole has done. stack: where it was made, or NULL. */
@@ -361,6 +372,10 @@ static void call_done(struct gpu_tally *tally, struct process_entry *process,
 	if (stack) {
 		stack->bytes = sum(stack->bytes, call->bytes);
 		stack->ns = sum(stack->ns, call->ns);
+	}
+	if (stack && (is_launch(kind) || kind == GPU_KIND_GRAPH)) {
+		stack->starved_ns = sum(stack->starved_ns, call->va);
+		process->starved_seen_ns = sum(process->starved_seen_ns, call->va);
 	}
 	if (kind == GPU_KIND_ALLOC)
 		on_alloc(tally, process, call, stack);
@@ -546,6 +561,14 @@ void gpu_tally_process(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns)
 	process_get(tally, pid, start_ns);
 }
 
+void gpu_tally_starved(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns, uint64_t ns)
+{
+	struct process_entry *process = process_find(tally, pid, start_ns);
+
+	if (process)
+		process->starved_ns = ns;
+}
+
 const char *gpu_tally_kernel(const struct gpu_tally *tally, uint32_t pid, uint64_t start_ns,
 			     uint64_t handle)
 {
@@ -633,11 +656,6 @@ static void values_fill(const struct gpu_function *function, uint64_t calls, uin
 						     : PROFILE_MOVED_BYTES] = bytes;
 }
 
-static bool is_launch(uint32_t kind)
-{
-	return kind == GPU_KIND_LAUNCH || kind == GPU_KIND_LAUNCH_CONFIG;
-}
-
 /* What there is no room for is counted as lost; the others are told all the same. */
 static void sample_add(struct gpu_tally *tally, const struct aggregate_call_at *from,
 		       const char *kernel, uint32_t call,
@@ -657,24 +675,32 @@ static void sample_add(struct gpu_tally *tally, const struct aggregate_call_at *
 		tally->calls_lost += values[PROFILE_CALLS]; /* the aggregate counts no others */
 }
 
-/* A place for calls of which no stack came. */
-static int no_stack_get(struct gpu_tally *tally, const struct bpfprof_gpu_key *key,
-			struct aggregate_call_at *ret)
+/* A place for what no stack came of, under a label. */
+static int nowhere_get(struct gpu_tally *tally, const struct bpfprof_gpu_key *key,
+		       const char *label, struct aggregate_call_at *ret)
 {
-	const struct gpu_function *function = function_of(tally, key->function);
 	const struct process_entry *process = process_find(tally, key->pid, key->start_ns);
 	const char *name = process ? tally->processes[process->index].name : NULL;
 	struct bpfprof_sample sample = {
 		.task = { .pid = key->pid, .tid = key->pid, .start_ns = key->start_ns }
 	};
 	struct aggregate_input input = { .sample = &sample, .stop = BPFPROF_STOP_INVALID };
-	uint64_t leaf = function_label(tally, function);
+	uint64_t leaf = aggregate_label(tally->aggregate, label);
 
 	if (process)
 		input.own_pid = tally->processes[process->index].pid;
 	if (name)
 		memcpy(sample.leader_comm, name, strnlen(name, sizeof(sample.leader_comm) - 1));
 	return aggregate_add_call(tally->aggregate, &input, &leaf, 1, ret);
+}
+
+/* The same of calls. */
+static int no_stack_get(struct gpu_tally *tally, const struct bpfprof_gpu_key *key,
+			struct aggregate_call_at *ret)
+{
+	const char *shown = function_of(tally, key->function)->shown;
+
+	return nowhere_get(tally, key, shown ? shown : "", ret);
 }
 
 static const char *kernel_text(struct gpu_tally *tally, const struct bpfprof_gpu_key *key,
@@ -728,6 +754,7 @@ static void key_finish(struct gpu_tally *tally, const struct gpu_tally_count *co
 			    values);
 		values[PROFILE_CALLS] = share_take(&calls, &left.seen, stack->seen);
 		values[PROFILE_INUSE_BYTES] = stack->live_bytes;
+		values[PROFILE_STARVED_NS] = stack->starved_ns;
 		sample_add(tally, &stack->at, labels->kernel, call, values);
 	}
 	if (calls || bytes || ns) {
@@ -741,12 +768,35 @@ static void key_finish(struct gpu_tally *tally, const struct gpu_tally_count *co
 	}
 }
 
+/* What is new of it, and that no stack has; 0 if they have more than is known of yet. */
+static uint64_t starved_rest(const struct process_entry *process)
+{
+	uint64_t told = sum(process->starved_told_ns, process->starved_seen_ns);
+
+	return process->starved_ns > told ? process->starved_ns - told : 0;
+}
+
+/* Time before launches that no stack came of. */
+static void starved_finish(struct gpu_tally *tally, const struct process_entry *process)
+{
+	const struct bpfprof_gpu_key key = { .start_ns = process->key.start_ns,
+					     .pid = process->key.pid };
+	const struct aggregate_call_labels labels = { .function = STARVED_LABEL };
+	uint64_t values[PROFILE_NR_CALL_VALUES] = { 0 };
+	struct aggregate_call_at at;
+
+	values[PROFILE_STARVED_NS] = starved_rest(process);
+	if (values[PROFILE_STARVED_NS] && !nowhere_get(tally, &key, STARVED_LABEL, &at))
+		sample_add(tally, &at, NULL, aggregate_call(tally->aggregate, &labels), values);
+}
+
 int gpu_tally_finish(struct gpu_tally *tally, const struct gpu_tally_count *counts, size_t nr,
 		     void (*comm_text)(void *arg, const struct bpfprof_gpu_key *key, char comm[24],
 				       char rank[16]),
 		     void *arg)
 {
 	char stream[HANDLE_TEXT_BYTES], kernel[HANDLE_TEXT_BYTES], comm[24], rank[16];
+	const struct process_entry *process, *next;
 	size_t i;
 
 	for (i = 0; i < nr; i++) {
@@ -769,6 +819,8 @@ int gpu_tally_finish(struct gpu_tally *tally, const struct gpu_tally_count *coun
 		}
 		key_finish(tally, &counts[i], &labels);
 	}
+	HASH_ITER(hh, tally->by_process, process, next)
+		starved_finish(tally, process);
 	return 0;
 }
 
@@ -853,7 +905,7 @@ static void key_carry(struct gpu_tally *tally, struct key_entry *of,
 		}
 		stack->kept = true;
 		stack->at = at;
-		stack->seen = stack->bytes = stack->ns = 0;
+		stack->seen = stack->bytes = stack->ns = stack->starved_ns = 0;
 	}
 }
 
@@ -935,9 +987,14 @@ static void ended_forget(struct gpu_tally *tally)
 void gpu_tally_next(struct gpu_tally *tally, struct aggregate *next, size_t max_bytes)
 {
 	struct stack_entry *stacks = NULL;
+	struct process_entry *process;
 	struct key_entry *key, *next_key;
 	struct aggregate_view from;
 
+	for (process = tally->by_process; process; process = process->hh.next) {
+		process->starved_told_ns += sum(process->starved_seen_ns, starved_rest(process));
+		process->starved_seen_ns = 0;
+	}
 	aggregate_view_get(tally->aggregate, &from);
 	for (key = tally->keys; key; key = key->hh.next)
 		key_carry(tally, key, &from, next, max_bytes);

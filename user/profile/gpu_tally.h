@@ -66,6 +66,12 @@ bool gpu_tally_is_described(const struct gpu_tally *tally, uint32_t pid, uint64_
 /* A process that is counted in the kernel, whether a record of it came or not. */
 void gpu_tally_process(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns);
 
+/*
+ * How long the device of a process that is known had nothing to do in all, since it was met: what no
+ * stack has of what is new of that is told without one.
+ */
+void gpu_tally_starved(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns, uint64_t ns);
+
 /* What a kernel is called, demangled: borrowed; NULL if that is not known. */
 const char *gpu_tally_kernel(const struct gpu_tally *tally, uint32_t pid, uint64_t start_ns,
 			     uint64_t handle);

@@ -13,6 +13,7 @@ const struct profile_call_type profile_call_types[PROFILE_NR_CALL_VALUES] = {
 	[PROFILE_MOVED_BYTES] = { "moved", "bytes" },
 	[PROFILE_ALLOCATED_BYTES] = { "allocated", "bytes" },
 	[PROFILE_INUSE_BYTES] = { "inuse", "bytes" },
+	[PROFILE_STARVED_NS] = { "starved", "nanoseconds" },
 };
 
 void profile_fini(struct profile *profile)

@@ -31,6 +31,7 @@ enum profile_call_value {
 	PROFILE_MOVED_BYTES,
 	PROFILE_ALLOCATED_BYTES,
 	PROFILE_INUSE_BYTES, /* of what was allocated there: not yet freed */
+	PROFILE_STARVED_NS, /* the device had nothing to do before this launch */
 	PROFILE_NR_CALL_VALUES
 };
 

@@ -30,6 +30,7 @@ STEPS = [
     ("gpu_steps", "gcc", "gpu_steps.c", ["-ldl"]),
     ("gpu_calls", "g++", "gpu_calls.cpp", ["-pthread", "-ldl"]),
 ]
+SCRIPTS = ["gpu_calls.py", "gpu_waits.py"]
 
 
 class Unavailable(Exception):
@@ -46,7 +47,6 @@ class Fakes:
         self.program = os.path.join(folder, "gpu_calls")
         self.stubs = os.path.join(folder, "gpu_stubs")
         self.steps = os.path.join(folder, "gpu_steps")
-        self.script = os.path.join(folder, "gpu_calls.py")
 
     def copy(self, folder):
         """The same elsewhere, as files of their own."""
@@ -71,8 +71,9 @@ def build(folder):
         if done.returncode:
             raise Unavailable("%s does not build: %s" % (source, done.stdout.strip()[-500:]))
     fakes = Fakes(folder)
-    shutil.copy(os.path.join(HERE, "gpu_calls.py"), fakes.script)
-    os.chmod(fakes.script, 0o644)
+    for name in SCRIPTS:
+        shutil.copy(os.path.join(HERE, name), folder)
+        os.chmod(os.path.join(folder, name), 0o644)
     return fakes
 
 

@@ -15,6 +15,7 @@
 #define MAX_NAMES 64
 #define NAME_BYTES 4096
 #define MAX_FREED 64
+#define MAX_TIMES 256 /* streams and events */
 #define FIRST_VA 0x7f4000000000ULL
 #define FIRST_HANDLE 0x5a0000000000ULL
 #define PAGE_BYTES 0x200000ULL
@@ -44,9 +45,16 @@ static volatile uint32_t fake_cuda_state __attribute__((used)) = 1;
 /* Functions that are met in the table only. */
 #define BODY __attribute__((used, noinline)) static
 
+/* Of a stream or an event: when its work is done. */
+struct time_of {
+	uint64_t handle, done_ns;
+	int used;
+};
+
 static struct {
 	pthread_mutex_t lock;
 	unsigned int latency_us;
+	unsigned int work_us;
 	unsigned int nr_waiting;
 	unsigned int nr_fail;
 	int reuse;
@@ -59,6 +67,7 @@ static struct {
 	unsigned int nr_freed;
 	char names[MAX_NAMES][NAME_BYTES];
 	unsigned int nr_names;
+	struct time_of busy[MAX_TIMES], recorded[MAX_TIMES]; /* streams, events */
 } fake = { .lock = PTHREAD_MUTEX_INITIALIZER, .next_va = FIRST_VA };
 
 /* Exported by their trampolines below. */
@@ -68,6 +77,11 @@ int cuStreamSynchronize(uint64_t stream);
 API void fake_cuda_set_latency_us(unsigned int us)
 {
 	__atomic_store_n(&fake.latency_us, us, __ATOMIC_RELAXED);
+}
+
+API void fake_cuda_set_work_us(unsigned int us)
+{
+	__atomic_store_n(&fake.work_us, us, __ATOMIC_RELAXED);
 }
 
 API unsigned int fake_cuda_waiting(void)
@@ -106,12 +120,77 @@ API void fake_cuda_spin(int on)
 	fake.spin = on;
 }
 
-static uint64_t cpu_ns(void)
+static uint64_t clock_ns(clockid_t clock)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	clock_gettime(clock, &t);
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t cpu_ns(void)
+{
+	return clock_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
+static uint64_t now_ns(void)
+{
+	return clock_ns(CLOCK_MONOTONIC);
+}
+
+/* The lock is held. NULL: there are too many. */
+static struct time_of *time_of(struct time_of *table, uint64_t handle)
+{
+	unsigned int i;
+
+	for (i = 0; i < MAX_TIMES; i++) {
+		if (!table[i].used)
+			table[i] = (struct time_of){ .handle = handle, .used = 1 };
+		if (table[i].handle == handle)
+			return &table[i];
+	}
+	return NULL;
+}
+
+/* When all of it is done; handle NULL: of the whole table. */
+static uint64_t done_ns(struct time_of *table, const uint64_t *handle)
+{
+	uint64_t done = 0;
+	unsigned int i;
+
+	pthread_mutex_lock(&fake.lock);
+	for (i = 0; i < MAX_TIMES && table[i].used; i++)
+		if ((!handle || table[i].handle == *handle) && table[i].done_ns > done)
+			done = table[i].done_ns;
+	pthread_mutex_unlock(&fake.lock);
+	return done;
+}
+
+static int work(uint64_t stream)
+{
+	unsigned int us = __atomic_load_n(&fake.work_us, __ATOMIC_RELAXED);
+	uint64_t now;
+	struct time_of *time;
+
+	if (!us)
+		return 0;
+	now = now_ns();
+	pthread_mutex_lock(&fake.lock);
+	time = time_of(fake.busy, stream);
+	if (time)
+		time->done_ns = (time->done_ns > now ? time->done_ns : now) + us * 1000ULL;
+	pthread_mutex_unlock(&fake.lock);
+	return 0;
+}
+
+static void wait_until(uint64_t ns)
+{
+	uint64_t now = now_ns();
+	struct timespec left = { (time_t)((ns - now) / 1000000000),
+				 (long)((ns - now) % 1000000000) };
+
+	while (ns > now && nanosleep(&left, &left) < 0 && errno == EINTR)
+		;
 }
 
 static void wait_for_device(void)
@@ -204,6 +283,66 @@ BODY int blocking(void)
 	return 0;
 }
 
+BODY int launched(uint64_t kernel, unsigned int gx, unsigned int gy, unsigned int gz,
+		  unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared,
+		  uint64_t stream)
+{
+	(void)kernel, (void)gx, (void)gy, (void)gz, (void)bx, (void)by, (void)bz, (void)shared;
+	return work(stream);
+}
+
+BODY int launched_config(const struct cuda_launch_config *config)
+{
+	return fake.ignore_pointers ? 0 : work(config->stream);
+}
+
+BODY int launched_graph(uint64_t graph, uint64_t stream)
+{
+	(void)graph;
+	return work(stream);
+}
+
+BODY int stream_wait(uint64_t stream)
+{
+	wait_until(done_ns(fake.busy, &stream));
+	return blocking();
+}
+
+BODY int context_wait(void)
+{
+	wait_until(done_ns(fake.busy, NULL));
+	return blocking();
+}
+
+BODY int event_wait(uint64_t event)
+{
+	wait_until(done_ns(fake.recorded, &event));
+	return blocking();
+}
+
+BODY int stream_query(uint64_t stream)
+{
+	return done_ns(fake.busy, &stream) > now_ns() ? CUDA_ERROR_NOT_READY : 0;
+}
+
+BODY int event_query(uint64_t event)
+{
+	return done_ns(fake.recorded, &event) > now_ns() ? CUDA_ERROR_NOT_READY : 0;
+}
+
+BODY int event_record(uint64_t event, uint64_t stream)
+{
+	uint64_t done = done_ns(fake.busy, &stream);
+	struct time_of *time;
+
+	pthread_mutex_lock(&fake.lock);
+	time = time_of(fake.recorded, event);
+	if (time)
+		time->done_ns = done;
+	pthread_mutex_unlock(&fake.lock);
+	return time ? 0 : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 BODY int copy_to_device(uint64_t dst, const void *src, uint64_t bytes)
 {
 	if (!fake.nest)
@@ -257,13 +396,13 @@ BODY int memory_info(uint64_t *out_free, uint64_t *out_total)
 
 TRAMPOLINE(cuInit, done);
 
-TRAMPOLINE(cuLaunchKernel, done);
-TRAMPOLINE(cuLaunchKernel_ptsz, done);
-TRAMPOLINE(cuLaunchKernelEx, done);
-TRAMPOLINE(cuLaunchKernelEx_ptsz, done);
-TRAMPOLINE(cuLaunchCooperativeKernel, done);
-TRAMPOLINE(cuGraphLaunch, done);
-TRAMPOLINE(cuGraphLaunch_ptsz, done);
+TRAMPOLINE(cuLaunchKernel, launched);
+TRAMPOLINE(cuLaunchKernel_ptsz, launched);
+TRAMPOLINE(cuLaunchKernelEx, launched_config);
+TRAMPOLINE(cuLaunchKernelEx_ptsz, launched_config);
+TRAMPOLINE(cuLaunchCooperativeKernel, launched);
+TRAMPOLINE(cuGraphLaunch, launched_graph);
+TRAMPOLINE(cuGraphLaunch_ptsz, launched_graph);
 
 TRAMPOLINE(cuMemcpyHtoD_v2, copy_to_device);
 TRAMPOLINE(cuMemcpyDtoH_v2, blocking);
@@ -299,10 +438,18 @@ TRAMPOLINE(cuMemFreeAsync, release_plain);
 TRAMPOLINE(cuMemFreeAsync_ptsz, release_plain);
 TRAMPOLINE(cuMemRelease, release_plain);
 
-TRAMPOLINE(cuStreamSynchronize, blocking);
-TRAMPOLINE(cuStreamSynchronize_ptsz, blocking);
-TRAMPOLINE(cuCtxSynchronize, blocking);
-TRAMPOLINE(cuEventSynchronize, blocking);
+TRAMPOLINE(cuStreamSynchronize, stream_wait);
+TRAMPOLINE(cuStreamSynchronize_ptsz, stream_wait);
+TRAMPOLINE(cuCtxSynchronize, context_wait);
+TRAMPOLINE(cuEventSynchronize, event_wait);
+TRAMPOLINE(cuStreamQuery, stream_query);
+TRAMPOLINE(cuStreamDestroy_v2, done);
+TRAMPOLINE(cuStreamBeginCapture_v2, done);
+TRAMPOLINE(cuStreamEndCapture, done);
+TRAMPOLINE(cuEventRecord, event_record);
+TRAMPOLINE(cuEventRecordWithFlags, event_record);
+TRAMPOLINE(cuEventQuery, event_query);
+TRAMPOLINE(cuEventDestroy_v2, done);
 
 TRAMPOLINE(cuProfilerStart, done);
 TRAMPOLINE(cuProfilerStop, done);

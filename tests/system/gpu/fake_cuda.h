@@ -11,6 +11,7 @@
 
 #define CUDA_ERROR_INVALID_VALUE 1
 #define CUDA_ERROR_OUT_OF_MEMORY 2
+#define CUDA_ERROR_NOT_READY 600
 
 struct cuda_launch_config { /* CUlaunchConfig */
 	unsigned int grid[3];
@@ -49,6 +50,11 @@ extern "C" {
 void fake_cuda_set_latency_us(unsigned int us);
 /* They take that much CPU time instead, as the driver does that polls. */
 void fake_cuda_spin(int on);
+/*
+ * Each launch keeps its stream busy for so much longer. Events that are recorded behind it are not
+ * ready before, and whoever waits for the stream or the event waits until then.
+ */
+void fake_cuda_set_work_us(unsigned int us);
 /* How many threads wait so now. */
 unsigned int fake_cuda_waiting(void);
 void fake_cuda_set_memory(uint64_t free_bytes, uint64_t total_bytes);

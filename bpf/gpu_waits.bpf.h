@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef BPFPROF_BPF_GPU_WAITS_BPF_H
+#define BPFPROF_BPF_GPU_WAITS_BPF_H
+
+/*
+ * When what a process handed to the device is done: it says so itself, by waiting or asking for a
+ * stream, or for an event that it recorded behind its work. Times stand for work: what was put on a
+ * stream until done_ns is done. From this comes when collectives are complete, which is
+ * told to user space proof by proof, and since when the device of a process has nothing to do.
+ *
+ * Who launches writes work_ns, who waits done_ns; threads that do so at once may lose the older of
+ * two times, which a later proof makes good. For gpu.bpf.c only, which has the helpers.
+ *
+ * With steps, calls outside of them are followed all the same, or what they leave on a stream would
+ * pass for nothing to do; but no collective of theirs is told, and no gap that they end.
+ */
+
+#include "gpu_calls.h"
+
+#define WAITS_NONE 0xffffffffU /* of a thread: there was no room */
+#define STREAM_PROBES 8
+#define STREAM_LEGACY 1 /* CU_STREAM_LEGACY: the same as 0 */
+#define STREAM_PER_THREAD 2
+#define RESULT_NOT_READY 600 /* CUDA_ERROR_NOT_READY */
+#define RESULT_IN_PROGRESS 7 /* ncclInProgress: of communicators that do not block */
+#define WAITED_NS 100000 /* a synchronization that took longer returned when the work was done */
+
+/* Set by user space to 0 when the process is gone. Else writer: BPF. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, BPFPROF_GPU_MAX_WAITS);
+	__type(key, __u32);
+	__type(value, struct bpfprof_gpu_waits);
+} gpu_waits SEC(".maps");
+
+/* Writer: BPF; user space deletes those of processes that are gone. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 32768);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct bpfprof_gpu_event_key);
+	__type(value, struct bpfprof_gpu_recorded);
+} gpu_events SEC(".maps");
+
+/* Finds the element of the thread's process, or takes one for it. */
+static __noinline int waits_seek(struct bpfprof_gpu_thread *t, bool take)
+{
+	struct bpfprof_gpu_waits *p;
+	__u32 i, at;
+
+	for (i = 0; i < BPFPROF_GPU_MAX_WAITS; i++) {
+		at = (t->pid + i) % BPFPROF_GPU_MAX_WAITS;
+		p = bpf_map_lookup_elem(&gpu_waits, &at);
+		if (!p)
+			break;
+		if (take && !p->start_ns &&
+		    !__sync_val_compare_and_swap(&p->start_ns, 0, t->start_ns))
+			p->pid = t->pid;
+		if (p->start_ns == t->start_ns && p->pid == t->pid) {
+			t->waits = at + 1;
+			return 0;
+		}
+	}
+	return -1;
+}
+
+/* Of the thread's process; NULL: it has put nothing on a stream, or there was no room for it. */
+static __always_inline struct bpfprof_gpu_waits *waits_of(struct bpfprof_gpu_thread *t)
+{
+	struct bpfprof_gpu_waits *p;
+	__u32 index;
+
+	if (!t->waits && waits_seek(t, false))
+		return NULL;
+	index = t->waits - 1;
+	p = bpf_map_lookup_elem(&gpu_waits, &index);
+	return p && p->start_ns == t->start_ns ? p : NULL;
+}
+
+/* The same of a thread that puts something on a stream. */
+static __always_inline struct bpfprof_gpu_waits *waits_take(struct bpfprof_gpu_thread *t)
+{
+	if (!t->waits && waits_seek(t, false) && waits_seek(t, true)) {
+		gpu_count(GPU_COUNT_WAITS_FULL);
+		t->waits = WAITS_NONE;
+	}
+	return waits_of(t);
+}
+
+static __always_inline __u64 stream_key(const struct bpfprof_gpu_function *f, __u64 stream)
+{
+	if (stream == STREAM_PER_THREAD || (!stream && f->per_thread))
+		return bpf_get_current_pid_tgid() << 32 | STREAM_PER_THREAD;
+	return stream == STREAM_LEGACY ? 0 : stream;
+}
+
+static __always_inline struct bpfprof_gpu_stream *stream_at(struct bpfprof_gpu_waits *p,
+							    __u64 stream, __u32 probe)
+{
+	__u64 hash = stream * 0x9e3779b97f4a7c15ULL >> 32;
+
+	return &p->streams[(hash + probe) & (BPFPROF_GPU_MAX_STREAMS - 1)];
+}
+
+static __always_inline struct bpfprof_gpu_stream *stream_find(struct bpfprof_gpu_waits *p,
+							      __u64 stream)
+{
+	struct bpfprof_gpu_stream *s;
+	__u32 i;
+
+	for (i = 0; i < STREAM_PROBES; i++) {
+		s = stream_at(p, stream, i);
+		if (s->work_ns && s->stream == stream)
+			return s;
+	}
+	return NULL;
+}
+
+/* In the place of one that has nothing to do; NULL: all have. */
+static __noinline struct bpfprof_gpu_stream *stream_add(struct bpfprof_gpu_waits *p, __u64 stream,
+							__u64 now)
+{
+	struct bpfprof_gpu_stream *s;
+	__u32 i;
+
+	for (i = 0; i < STREAM_PROBES; i++) {
+		s = stream_at(p, stream, i);
+		if (s->work_ns > s->done_ns)
+			continue;
+		s->stream = stream;
+		s->collective_ns = 0;
+		s->done_ns = 0;
+		s->running_ns = 0;
+		s->work_ns = now;
+		return s;
+	}
+	gpu_count(GPU_COUNT_STREAMS_FULL);
+	p->lost_ns = now;
+	return NULL;
+}
+
+/* Something is put on a stream. */
+static __always_inline struct bpfprof_gpu_stream *stream_use(struct bpfprof_gpu_waits *p,
+							     __u64 stream, __u64 now)
+{
+	struct bpfprof_gpu_stream *s = stream_find(p, stream);
+
+	p->work_ns = now;
+	if (!s)
+		return stream_add(p, stream, now);
+	s->work_ns = now;
+	return s;
+}
+
+/* The device has work again. How long it had none, without what was copied to it meanwhile. */
+static __always_inline __u64 gap_end(struct bpfprof_gpu_waits *p, __u64 now)
+{
+	__u64 idle_ns = __sync_lock_test_and_set(&p->idle_ns, 0);
+	__u64 copy_ns = p->idle_copy_ns, gap_ns;
+
+	if (!idle_ns || idle_ns >= now)
+		return 0;
+	gap_ns = now - idle_ns;
+	if (copy_ns > gap_ns) /* of several threads at once */
+		copy_ns = gap_ns;
+	gap_ns -= copy_ns;
+	__sync_fetch_and_add(&p->gaps, 1);
+	__sync_fetch_and_add(&p->starved_ns, gap_ns);
+	__sync_fetch_and_add(&p->starved_copy_ns, copy_ns);
+	if (gap_ns > p->starved_max_ns)
+		p->starved_max_ns = gap_ns;
+	return gap_ns;
+}
+
+/* A kernel or a graph is launched. How long the device had nothing to do before. */
+static __noinline __u64 waits_launch(struct bpfprof_gpu_thread *t,
+				     const struct bpfprof_gpu_function *f)
+{
+	struct bpfprof_gpu_waits *p = waits_take(t);
+	struct bpfprof_gpu_stream *s;
+
+	if (!p || p->capturing) /* it is written down, not launched */
+		return 0;
+	s = stream_use(p, stream_key(f, t->call.key.stream), t->call.begin_ns);
+	if (t->call.flags & BPFPROF_CALL_OUTSIDE) { /* nobody starved in what was asked for */
+		p->idle_ns = 0;
+		return 0;
+	}
+	if (s && t->grouped) /* the end of the group, which puts them on their streams */
+		s->collective_ns = t->call.begin_ns;
+	return p->idle_ns ? gap_end(p, t->call.begin_ns) : 0;
+}
+
+static __noinline int wait_send(struct bpfprof_gpu_thread *t, __u64 kind_and_flags, __u64 stream,
+				__u64 until_ns, __u64 running_ns)
+{
+	struct bpfprof_gpu_wait *e = NULL;
+
+	if (!cfg.gpu_waits)
+		return 0;
+	if (ring_has_room())
+		e = bpf_ringbuf_reserve(&ring, sizeof(*e), 0);
+	if (!e) {
+		gpu_count(GPU_COUNT_WAITS_LOST);
+		return 0;
+	}
+	record_fill(&e->rec, BPFPROF_KIND_GPU_WAIT, sizeof(*e));
+	task_id_fill(&e->task, bpf_get_current_task_btf());
+	e->kind = (__u32)kind_and_flags;
+	e->flags = kind_and_flags >> 32;
+	e->stream = stream;
+	e->until_ns = until_ns;
+	e->running_ns = running_ns;
+	e->now_ns = e->rec.ts_ns;
+	e->call = t->call;
+	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+/* Has the device of the process nothing to do from now on? */
+static __noinline int idle_begin(struct bpfprof_gpu_waits *p)
+{
+	__u64 now = bpf_ktime_get_ns();
+	struct bpfprof_gpu_stream *s;
+	__u32 i;
+
+	if (p->idle_ns || !p->work_ns || p->lost_ns > p->all_done_ns)
+		return 0;
+	for (i = 0; i < BPFPROF_GPU_MAX_STREAMS; i++) {
+		s = &p->streams[i];
+		if (s->work_ns > s->done_ns)
+			return 0;
+	}
+	p->idle_copy_ns = 0;
+	p->idle_ns = now;
+	if (p->work_ns >= now) /* another thread's launch, which may not have seen it */
+		p->idle_ns = 0;
+	return 0;
+}
+
+/* What was put on a stream until a time is done; running_ns: until then it was not. */
+static __noinline int stream_done(struct bpfprof_gpu_thread *t, __u64 stream, __u64 until_ns,
+				  __u64 running_ns)
+{
+	struct bpfprof_gpu_waits *p = waits_of(t);
+	struct bpfprof_gpu_stream *s;
+	__u64 before_ns;
+
+	s = p ? stream_find(p, stream) : NULL;
+	if (!s || until_ns <= s->done_ns)
+		return 0;
+	before_ns = s->done_ns;
+	s->done_ns = until_ns;
+	if (s->collective_ns > before_ns)
+		wait_send(t, GPU_WAIT_DONE, stream, until_ns, running_ns);
+	return idle_begin(p);
+}
+
+/* A context is one of a device, and which streams are of another one is not known. */
+static __noinline int all_done(struct bpfprof_gpu_thread *t, __u64 until_ns, __u64 running_ns)
+{
+	struct bpfprof_gpu_waits *p = waits_of(t);
+	bool collectives = false;
+	struct bpfprof_gpu_stream *s;
+	__u32 i;
+
+	if (!p || p->devices)
+		return 0;
+	p->all_done_ns = until_ns;
+	for (i = 0; i < BPFPROF_GPU_MAX_STREAMS; i++) {
+		s = &p->streams[i];
+		if (!s->work_ns || s->done_ns >= until_ns)
+			continue;
+		collectives |= s->collective_ns > s->done_ns;
+		s->done_ns = until_ns;
+	}
+	if (collectives)
+		wait_send(t, GPU_WAIT_ALL_DONE, 0, until_ns, running_ns);
+	return idle_begin(p);
+}
+
+static __always_inline void event_key(struct bpfprof_gpu_event_key *key,
+				      const struct bpfprof_gpu_thread *t, __u64 event)
+{
+	key->start_ns = t->start_ns;
+	key->event = event;
+	key->pid = t->pid;
+	key->pad = 0;
+}
+
+static __noinline int event_forget(struct bpfprof_gpu_thread *t, __u64 event)
+{
+	struct bpfprof_gpu_waits *p = waits_of(t);
+	struct bpfprof_gpu_event_key key;
+
+	event_key(&key, t, event);
+	if (p && !bpf_map_delete_elem(&gpu_events, &key))
+		__sync_fetch_and_sub(&p->events, 1);
+	return 0;
+}
+
+/* Only behind work that is not known to be done an event will tell something. */
+static __noinline int event_record(struct bpfprof_gpu_thread *t, __u64 event, __u64 stream)
+{
+	struct bpfprof_gpu_recorded fresh = { .stream = stream, .ts_ns = t->call.begin_ns }, *e;
+	struct bpfprof_gpu_waits *p = waits_of(t);
+	struct bpfprof_gpu_event_key key;
+	struct bpfprof_gpu_stream *s;
+
+	s = p ? stream_find(p, stream) : NULL;
+	if (!s || s->work_ns <= s->done_ns)
+		return event_forget(t, event);
+	event_key(&key, t, event);
+	e = bpf_map_lookup_elem(&gpu_events, &key);
+	if (e) {
+		*e = fresh;
+	} else if (p->events >= BPFPROF_GPU_MAX_EVENTS ||
+		   bpf_map_update_elem(&gpu_events, &key, &fresh, BPF_NOEXIST)) {
+		gpu_count(GPU_COUNT_EVENTS_FULL);
+	} else {
+		__sync_fetch_and_add(&p->events, 1);
+	}
+	return 0;
+}
+
+/* An event was asked for or waited for, from begin_ns on: it is reached, or not yet. */
+static __noinline int event_told(struct bpfprof_gpu_thread *t, __u64 event, __u64 begin_ns,
+				 bool reached, __u64 running_ns)
+{
+	struct bpfprof_gpu_recorded *e;
+	struct bpfprof_gpu_event_key key;
+
+	event_key(&key, t, event);
+	e = bpf_map_lookup_elem(&gpu_events, &key);
+	if (!e)
+		return 0;
+	if (!reached) {
+		e->running_ns = begin_ns;
+		return 0;
+	}
+	stream_done(t, e->stream, e->ts_ns, running_ns ? running_ns : e->running_ns);
+	return event_forget(t, event);
+}
+
+static __noinline int stream_told(struct bpfprof_gpu_thread *t, __u64 stream, __u64 begin_ns,
+				  bool reached, __u64 running_ns)
+{
+	struct bpfprof_gpu_waits *p = waits_of(t);
+	struct bpfprof_gpu_stream *s = p ? stream_find(p, stream) : NULL;
+
+	if (!s)
+		return 0;
+	if (reached)
+		return stream_done(t, stream, begin_ns, running_ns ? running_ns : s->running_ns);
+	s->running_ns = begin_ns;
+	return 0;
+}
+
+static __noinline int stream_end(struct bpfprof_gpu_thread *t, __u64 stream)
+{
+	struct bpfprof_gpu_waits *p = waits_of(t);
+	struct bpfprof_gpu_stream *s = p ? stream_find(p, stream) : NULL;
+
+	if (!s)
+		return 0;
+	if (s->collective_ns > s->done_ns)
+		wait_send(t, GPU_WAIT_STREAM_END, stream, 0, 0);
+	/* What is on it runs to its end, but of that nothing can be known any more. */
+	s->work_ns = 0;
+	return 0;
+}
+
+/* What is hooked for this alone, when it begins. */
+static __always_inline void waits_enter(struct pt_regs *ctx, const struct bpfprof_gpu_function *f,
+					struct bpfprof_gpu_thread *t)
+{
+	struct bpfprof_gpu_waits *p;
+
+	switch (f->kind) {
+	case GPU_KIND_EVENT_RECORD:
+		event_record(t, argument(ctx, f->handle), stream_key(f, argument(ctx, f->stream)));
+		break;
+	case GPU_KIND_EVENT_END:
+		event_forget(t, argument(ctx, f->handle));
+		break;
+	case GPU_KIND_STREAM_END:
+		stream_end(t, argument(ctx, f->stream));
+		break;
+	case GPU_KIND_CAPTURE_END:
+		p = waits_of(t);
+		if (p && p->capturing)
+			__sync_fetch_and_sub(&p->capturing, 1);
+		break;
+	case GPU_KIND_GROUP_START:
+		t->groups++;
+		break;
+	}
+}
+
+/* A process that uses several devices has contexts of which we know nothing. */
+static __always_inline void device_note(struct bpfprof_gpu_waits *p,
+					const struct bpfprof_gpu_key *key)
+{
+	struct bpfprof_gpu_comm_key at = { .start_ns = key->start_ns,
+					   .comm = key->handle,
+					   .pid = key->pid };
+	struct bpfprof_gpu_comm *comm = bpf_map_lookup_elem(&gpu_comms, &at);
+
+	if (!comm || !comm->device || !comm->size || comm->rank >= comm->size)
+		return;
+	if (!p->device)
+		p->device = comm->device;
+	else if (p->device != comm->device)
+		p->devices = 1;
+}
+
+static __noinline int waits_collective(struct bpfprof_gpu_thread *t,
+				       const struct bpfprof_gpu_function *f)
+{
+	struct bpfprof_gpu_waits *p = waits_take(t);
+	__u64 now = bpf_ktime_get_ns(), stream = stream_key(f, t->call.key.stream), flags = 0;
+	struct bpfprof_gpu_stream *s;
+
+	if (!p || (t->call.result && t->call.result != RESULT_IN_PROGRESS))
+		return 0;
+	device_note(p, &t->call.key);
+	if (t->call.flags & BPFPROF_CALL_OUTSIDE) {
+		if (!p->capturing)
+			stream_use(p, stream, now);
+		return 0;
+	}
+	if (p->capturing)
+		return wait_send(t, GPU_WAIT_COLLECTIVE | BPFPROF_WAIT_CAPTURED << 32, stream, now,
+				 0);
+	s = stream_use(p, stream, now);
+	if (!s)
+		return 0;
+	s->collective_ns = now;
+	if (t->groups) {
+		flags |= BPFPROF_WAIT_GROUPED;
+		t->grouped++;
+	}
+	return wait_send(t, GPU_WAIT_COLLECTIVE | flags << 32, stream, now, 0);
+}
+
+static __always_inline void waits_copied(struct bpfprof_gpu_thread *t, __u64 now)
+{
+	struct bpfprof_gpu_waits *p = waits_of(t);
+	__u64 idle_ns = p ? p->idle_ns : 0, ns = t->call.ns;
+
+	if (!idle_ns || now <= idle_ns)
+		return;
+	__sync_fetch_and_add(&p->idle_copy_ns, ns < now - idle_ns ? ns : now - idle_ns);
+}
+
+/* A call that may tell something has returned. */
+static __always_inline void waits_return(struct bpfprof_gpu_thread *t,
+					 const struct bpfprof_gpu_function *f,
+					 const struct bpfprof_gpu_open *open, __u64 now)
+{
+	const struct bpfprof_gpu_call *call = &t->call;
+	__u64 waited_ns = call->ns >= WAITED_NS ? now : 0;
+	struct bpfprof_gpu_waits *p;
+
+	switch (f->kind) {
+	case GPU_KIND_EVENT_QUERY:
+		if (!call->result || call->result == RESULT_NOT_READY)
+			event_told(t, open->name, call->begin_ns, !call->result, 0);
+		break;
+	case GPU_KIND_STREAM_QUERY:
+		if (!call->result || call->result == RESULT_NOT_READY)
+			stream_told(t, stream_key(f, open->key.stream), call->begin_ns,
+				    !call->result, 0);
+		break;
+	case GPU_KIND_SYNC:
+		if (call->result)
+			break;
+		if (f->handle)
+			event_told(t, open->name, call->begin_ns, true, waited_ns);
+		else if (f->stream)
+			stream_told(t, stream_key(f, call->key.stream), call->begin_ns, true,
+				    waited_ns);
+		else
+			all_done(t, call->begin_ns, waited_ns);
+		break;
+	case GPU_KIND_CAPTURE_BEGIN:
+		p = waits_take(t);
+		if (p && !call->result)
+			__sync_fetch_and_add(&p->capturing, 1);
+		break;
+	case GPU_KIND_COPY:
+		if (f->to_device)
+			waits_copied(t, now);
+		break;
+	case GPU_KIND_COLLECTIVE:
+		waits_collective(t, f);
+		break;
+	case GPU_KIND_GROUP_END:
+		if (t->groups && --t->groups)
+			break;
+		if (t->grouped)
+			wait_send(t, GPU_WAIT_GROUP_END, 0, now, 0);
+		t->grouped = 0;
+		break;
+	}
+}
+
+#endif

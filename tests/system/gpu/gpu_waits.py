@@ -1,0 +1,384 @@
+# SPDX-License-Identifier: Apache-2.0
+"""gpu_waits.py SCENARIO FOLDER: work on a device that takes its time, and who waits for it.
+
+Talked to as gpu_calls.cpp is. It knows when it saw each collective to be complete, when the
+device had nothing to do, and says so.
+"""
+
+import ctypes
+import json
+import os
+import signal
+import sys
+import time
+from ctypes import POINTER, byref, c_int, c_size_t, c_uint, c_uint64, c_void_p
+
+STREAM_1, STREAM_2, STREAM_3 = 0x7e0000001000, 0x7e0000002000, 0x7e0000003000
+EVENT_1, EVENT_2, EVENT_3 = 0x5e0000001000, 0x5e0000002000, 0x5e0000003000
+NOT_READY = 600
+REDUCE = [c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p, c_uint64]
+PEER = [c_void_p, c_size_t, c_int, c_int, c_void_p, c_uint64]
+
+
+class Id(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_char * 128)]
+
+
+PROTOTYPES = {
+    "cuLaunchKernel": [c_uint64, *[c_uint] * 7, c_uint64, c_void_p, c_void_p],
+    "cuMemcpyHtoD_v2": [c_uint64, c_void_p, c_size_t],
+    "cuStreamSynchronize": [c_uint64],
+    "cuStreamSynchronize_ptsz": [c_uint64],
+    "cuStreamQuery": [c_uint64],
+    "cuStreamDestroy_v2": [c_uint64],
+    "cuStreamBeginCapture_v2": [c_uint64, c_int],
+    "cuStreamEndCapture": [c_uint64, POINTER(c_uint64)],
+    "cuCtxSynchronize": [],
+    "cuEventRecord": [c_uint64, c_uint64],
+    "cuEventRecordWithFlags": [c_uint64, c_uint64, c_uint],
+    "cuEventQuery": [c_uint64],
+    "cuEventSynchronize": [c_uint64],
+    "cuEventDestroy_v2": [c_uint64],
+    "ncclGetUniqueId": [POINTER(Id)],
+    "ncclCommInitRank": [POINTER(c_void_p), c_int, Id, c_int],
+    "ncclCommDestroy": [c_void_p],
+    "ncclAllReduce": REDUCE,
+    "ncclSend": PEER,
+    "ncclRecv": PEER,
+    "ncclGroupStart": [],
+    "ncclGroupEnd": [],
+}
+FUNCTIONS = {}
+LIBRARIES = []
+ROWS = {}
+STARVED = {"ns": [0, 0], "max_ns": [0, 0], "gaps": 0, "copy_ns": [0, 0], "where": {}}
+WORK = {"ns": 0}
+TIMES = ("ns", "max_ns", "within_ns", "within_max_ns")
+
+
+def load(folder):
+    for name in ("libcuda.so.1", "libnccl.so.2"):
+        LIBRARIES.append(ctypes.CDLL(os.path.join(folder, name), mode=ctypes.RTLD_GLOBAL))
+    for name, prototype in PROTOTYPES.items():
+        function = getattr(LIBRARIES[name.startswith("nccl")], name)
+        function.argtypes = prototype
+        FUNCTIONS[name] = function
+
+
+def cuda(name, *arguments):
+    result = FUNCTIONS[name](*arguments)
+    if result not in (0, NOT_READY):
+        sys.exit("%s: %d" % (name, result))
+    return result
+
+
+def work(milliseconds):
+    """How long each launch from now on keeps its stream busy."""
+    LIBRARIES[0].fake_cuda_set_work_us(int(milliseconds * 1000))
+    WORK["ns"] = int(milliseconds * 1e6)
+
+
+def init(rank=1, size=4):
+    identity, comm = Id(), c_void_p()
+    cuda("ncclGetUniqueId", byref(identity))
+    cuda("ncclCommInitRank", byref(comm), size, identity, rank)
+    return comm.value
+
+
+class Collective:
+    """One that was put on a stream, and the row that it belongs to."""
+
+    def __init__(self, name, comm, stream, count, *, peer=None, counts=True):
+        key = (name, comm, 4 * count)
+        extra = {"op": "sum"} if peer is None else {"peer": peer}
+        self.row = ROWS.setdefault(key, {
+            "operation": name, "datatype": "float32", **extra, "comm": hex(comm),
+            "bytes": 4 * count, "count": 0, "pending": 0, "unknown": 0,
+            **{name: [0, 0] for name in TIMES}}) if counts else None
+        self.begin = self.put = time.monotonic_ns()
+        if peer is None:
+            cuda(name, 0x7f1000000000, 0x7f2000000000, count, 7, 0, comm, stream)
+        else:
+            cuda(name, 0x7f1000000000, count, 7, peer, comm, stream)
+        self.called = self.issued = time.monotonic_ns()
+        if counts:
+            self.row["pending"] += 1
+
+    def complete(self, told):
+        """It was just seen to be. All that can be known of times is between two bounds."""
+        row = self.row
+        row["pending"] -= 1
+        row["count"] += 1
+        ready = max(told.begin, self.begin + told.work_ns)
+        within = [0, told.end - max(told.running[0], self.put)]
+        if told.waited:
+            within[1] = told.work_ns // 2
+        elif told.at_once:
+            within[0] = told.begin - max(told.running[1], self.issued)
+        for name, bounds in (("ns", (ready - self.called, told.end - self.begin)),
+                             ("within_ns", within)):
+            most = name.replace("ns", "max_ns")
+            row[name] = [max(0, ns) + old for ns, old in zip(bounds, row[name])]
+            row[most] = [max(ns, old) for ns, old in zip(bounds, row[most])]
+
+    def given_up(self):
+        self.row["pending"] -= 1
+        self.row["unknown"] += 1
+
+
+class Told:
+    """A call that tells whether work is done: what it said and what can be known of when."""
+
+    def __init__(self, name, *arguments, before=None, work_ns=None):
+        self.running = before.running if before else (0, 0)
+        self.work_ns = WORK["ns"] if work_ns is None else work_ns
+        self.begin = time.monotonic_ns()
+        self.done = not cuda(name, *arguments)
+        self.end = time.monotonic_ns()
+        if not self.done:
+            self.running = (self.begin, self.end)
+        # A shorter one may have returned at once: that is not known here.
+        self.waited = "Synchronize" in name and self.end - self.begin > 1000000
+        self.at_once = "Query" in name
+
+
+def synced():
+    """Who waits for each collective."""
+    comm = init()
+    work(5)
+    for i in range(12):
+        one = Collective("ncclAllReduce", comm, STREAM_1, 1 << 20)
+        one.complete(Told("cuStreamSynchronize", STREAM_1))
+        one = Collective("ncclAllReduce", comm, STREAM_1, 5000)
+        cuda("cuEventRecord", EVENT_1, STREAM_1)
+        cuda("cuLaunchKernel", 0x4711, 1, 1, 1, 32, 1, 1, 0, STREAM_2, None, None)
+        one.complete(Told("cuEventSynchronize", EVENT_1))
+        two = [Collective("ncclAllReduce", comm, stream, 100) for stream in (STREAM_1, STREAM_2)]
+        told = Told("cuCtxSynchronize")
+        for one in two:
+            one.complete(told)
+        if i % 3 == 0:  # the default streams, by all their names
+            one = Collective("ncclAllReduce", comm, 1, 77)
+            one.complete(Told("cuStreamSynchronize", 0, work_ns=0))  # which the fake does not know
+            one = Collective("ncclAllReduce", comm, 2, 78)
+            one.complete(Told("cuStreamSynchronize_ptsz", 0, work_ns=0))
+
+
+def speed():
+    """For comparisons: always the same, but for how long the device takes."""
+    comm = init()
+    work(float(os.environ["WORK_MS"]))
+    for _ in range(20):
+        one = Collective("ncclAllReduce", comm, STREAM_1, 1000000)
+        one.complete(Told("cuStreamSynchronize", STREAM_1))
+
+
+def watchdog():
+    """As PyTorch does it: an event behind each, and all events asked for from time to time."""
+    comm = init()
+    work(30)
+    for i in range(8):
+        first = Collective("ncclAllReduce", comm, STREAM_1, 1 << 18)
+        cuda("cuEventRecord", EVENT_1, STREAM_1)
+        second = Collective("ncclAllReduce", comm, STREAM_1, 1 << 10)
+        cuda("cuEventRecordWithFlags", EVENT_2, STREAM_1, 0)
+        # Says nothing: recorded before the work, on a stream without any, and gone.
+        cuda("cuEventRecord", EVENT_3, STREAM_2)
+        if cuda("cuEventQuery", EVENT_3):
+            sys.exit("an event of nothing is not ready")
+        waiting, told = {EVENT_1: first, EVENT_2: second}, {EVENT_1: None, EVENT_2: None}
+        while waiting:
+            time.sleep(0.04)
+            for event in list(waiting):
+                told[event] = Told("cuEventQuery", event, before=told[event])
+                if told[event].done:
+                    waiting.pop(event).complete(told[event])
+        if i % 2:
+            one = Collective("ncclAllReduce", comm, STREAM_3, 4096)
+            told = Told("cuStreamQuery", STREAM_3)
+            while not told.done:
+                time.sleep(0.004)
+                told = Told("cuStreamQuery", STREAM_3, before=told)
+            one.complete(told)
+    cuda("cuEventDestroy_v2", EVENT_1)
+    cuda("cuEventDestroy_v2", EVENT_2)
+
+
+def groups():
+    """What is in a group is put on its stream at its end: not proved by what was recorded before."""
+    comm = init()
+    for _ in range(6):
+        work(20)
+        cuda("ncclGroupStart")
+        cuda("ncclGroupStart")
+        send = Collective("ncclSend", comm, STREAM_1, 1000, peer=2)
+        receive = Collective("ncclRecv", comm, STREAM_1, 2000, peer=3)
+        cuda("ncclGroupEnd")
+        cuda("cuEventRecord", EVENT_1, STREAM_1)
+        cuda("cuEventSynchronize", EVENT_1)
+        begin = time.monotonic_ns()
+        cuda("ncclGroupEnd")
+        for one in (send, receive):
+            one.put, one.issued = begin, time.monotonic_ns()
+        cuda("cuEventRecord", EVENT_2, STREAM_1)
+        time.sleep(0.01)
+        told = Told("cuEventSynchronize", EVENT_2)
+        send.complete(told)
+        receive.complete(told)
+
+
+def unknown():
+    """What nobody waits for, what is only written into a graph, what its stream's end hides."""
+    comm, work_ms = init(), 10
+    work(work_ms)
+    for _ in range(4):
+        cuda("cuStreamBeginCapture_v2", STREAM_2, 0)
+        Collective("ncclAllReduce", comm, STREAM_1, 640, counts=False)
+        cuda("cuStreamEndCapture", STREAM_2, byref(c_uint64()))
+        one = Collective("ncclAllReduce", comm, STREAM_2, 641)
+        cuda("cuStreamDestroy_v2", STREAM_2)
+        one.given_up()
+        cuda("cuEventRecord", EVENT_1, STREAM_2)
+        time.sleep(2 * work_ms / 1000)
+        cuda("cuEventQuery", EVENT_1)
+    # An event that is recorded once more, on another stream, says nothing of the first one.
+    Collective("ncclAllReduce", comm, STREAM_1, 642)
+    cuda("cuEventRecord", EVENT_1, STREAM_1)
+    cuda("cuLaunchKernel", 0x4711, 1, 1, 1, 32, 1, 1, 0, STREAM_3, None, None)
+    cuda("cuEventRecord", EVENT_1, STREAM_3)
+    cuda("cuEventSynchronize", EVENT_1)
+    cuda("cuStreamSynchronize", STREAM_3)
+
+
+class Gap:
+    """Begins when it was seen that all work is done, ends with the next launch."""
+
+    def __init__(self, told):
+        self.begin, self.copied = (told.begin, told.end), [0, 0]
+
+    def copy(self, milliseconds):
+        LIBRARIES[0].fake_cuda_set_latency_us(int(milliseconds * 1000))
+        begin = time.monotonic_ns()
+        cuda("cuMemcpyHtoD_v2", 0x7f0000000000, 0x7f1000000000, 1 << 20)
+        self.copied = [int(milliseconds * 1e6), time.monotonic_ns() - begin]
+        LIBRARIES[0].fake_cuda_set_latency_us(0)
+
+    def end(self, where):
+        """Between the end of what told it and the begin of the launch, or a little more."""
+        before = time.monotonic_ns()
+        launch(STREAM_1)
+        bounds = (before - self.begin[1] - self.copied[1],
+                  time.monotonic_ns() - self.begin[0] - self.copied[0])
+        old = STARVED["where"].get(where, (0, 0))
+        STARVED["where"][where] = [a + b for a, b in zip(old, bounds)]
+        STARVED["ns"] = [a + b for a, b in zip(STARVED["ns"], bounds)]
+        STARVED["copy_ns"] = [a + b for a, b in zip(STARVED["copy_ns"], self.copied)]
+        STARVED["max_ns"] = [max(a, b) for a, b in zip(STARVED["max_ns"], bounds)]
+        STARVED["gaps"] += 1
+        return before
+
+
+def launch(stream):
+    cuda("cuLaunchKernel", 0x4711, 1, 1, 1, 32, 1, 1, 0, stream, None, None)
+
+
+def train_step(gap):
+    time.sleep(0.01)
+    return gap.end("train_step")
+
+
+def next_epoch(gap):
+    time.sleep(0.04)
+    gap.copy(8)
+    time.sleep(0.005)
+    return gap.end("next_epoch")
+
+
+def not_starved(stream):
+    """Something else is still on the device, as far as anybody knows."""
+    time.sleep(0.02)
+    launch(stream)
+
+
+def starving():
+    """A loader that is too slow, between steps that are waited for."""
+    work(3)
+    cuda("cuCtxSynchronize")  # nothing was launched before: not a gap
+    time.sleep(0.03)
+    launched = time.monotonic_ns()
+    launch(STREAM_1)
+    for i in range(20):
+        if i % 3 == 0:
+            told = Told("cuCtxSynchronize")
+        elif i % 3 == 1:
+            told = Told("cuStreamSynchronize", STREAM_1)
+        else:
+            cuda("cuEventRecord", EVENT_1, STREAM_1)
+            told = Told("cuEventQuery", EVENT_1)
+            while not told.done:
+                time.sleep(0.001)
+                told = Told("cuEventQuery", EVENT_1)
+        told.begin = max(told.begin, launched + WORK["ns"])  # it was done then at the earliest
+        gap = Gap(told)
+        cuda("cuStreamSynchronize", STREAM_1)  # nothing new
+        launched = (next_epoch if i % 5 == 0 else train_step)(gap)
+    cuda("cuEventRecord", EVENT_1, STREAM_1)
+    launch(STREAM_1)
+    cuda("cuEventSynchronize", EVENT_1)
+    not_starved(STREAM_2)
+    cuda("cuStreamSynchronize", STREAM_1)
+    not_starved(STREAM_1)
+    cuda("cuStreamSynchronize", STREAM_1)
+    cuda("cuEventSynchronize", EVENT_1)
+    not_starved(STREAM_2)
+    cuda("cuCtxSynchronize")  # and no launch after that
+    STARVED["since_ns"] = time.monotonic_ns()
+
+
+def wait_first():
+    cuda("cuStreamSynchronize", STREAM_1)
+
+
+def wait_later():
+    cuda("cuStreamSynchronize", STREAM_1)
+
+
+def tokens():
+    """Many more launches than a thread may send stacks of, and between them some short waits."""
+    work(0)
+    for i in range(60):
+        for _ in range(300):
+            launch(STREAM_2)
+        (wait_first if i < 10 else wait_later)()
+
+
+def several_devices():
+    """Of two devices a context's synchronization waits for one: it says nothing of the other."""
+    comms = [init(0), init(1)]  # the fake's device is its rank
+    work(2)
+    for _ in range(5):
+        for comm, stream in zip(comms, (STREAM_1, STREAM_2)):
+            Collective("ncclAllReduce", comm, stream, 999)
+        cuda("cuCtxSynchronize")
+
+
+def main():
+    signal.alarm(300)
+    if os.environ.get("TARGET_NONDUMPABLE") == "1":
+        ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
+    scenario = {"synced": synced, "watchdog": watchdog, "groups": groups, "unknown": unknown,
+                "several": several_devices, "speed": speed,
+                "starving": starving, "tokens": tokens}[sys.argv[1]]
+    load(sys.argv[2])
+    print("ready", flush=True)
+    sys.stdin.readline()
+    scenario()
+    print(json.dumps({"pid": os.getpid(), "completions": list(ROWS.values()),
+                      "starved": STARVED}), flush=True)
+    for line in sys.stdin:
+        if line == "exit\n":
+            break
+    os._exit(0)
+
+
+main()

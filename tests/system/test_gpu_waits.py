@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""gpu: how long collectives take, and devices have nothing to do, against programs that know it.
+
+The fake libcuda keeps streams busy for a chosen time; the programs note when they saw what.
+"""
+
+import json
+import re
+import time
+
+from harness import MODES, check, test
+from pprof import Pprof
+from test_gpu import Caller, Seen, Watch, equal, is_frame
+
+TIMES = ("ns", "max_ns", "within_ns", "within_max_ns")
+
+
+def waited(context, scenario, *args):
+    caller = Caller(context, scenario, script="gpu_waits.py")
+    watch = Watch(context, "--json", "-d", "120", "-p", caller.pid, *args)
+    truth = caller.work()
+    return truth, Seen(watch.end())
+
+
+def lost(seen):
+    return {reason: n for reason, n in seen.lost.items() if n}
+
+
+def key_of(row):
+    return (row["operation"], row["datatype"], row.get("op"), row.get("peer"), row["comm"],
+            row["bytes"])
+
+
+def check_between(found, bounds, what):
+    """A time that the program could not know any better."""
+    check(bounds[0] <= found <= bounds[1], "%s: %d, not %d to %d" % (what, found, *bounds))
+
+
+def check_completions(context, truth, seen):
+    """Each row is there, and all numbers are right; times as far as the program can know them."""
+    found = {key_of(row): row for row in seen.process(truth["pid"])["completions"]}
+    wanted = {key_of(row): row for row in truth["completions"]}
+    check(set(found) == set(wanted), "rows %s, not %s" % (sorted(found), sorted(wanted)))
+    for key, row in wanted.items():
+        names = ("count", "pending", "unknown")
+        equal({name: found[key][name] for name in names}, {name: row[name] for name in names},
+              str(key))
+        for name in TIMES:
+            check_between(found[key][name], row[name], "%s of %s" % (name, key))
+        context.note("%s: %s within %s" % (key, found[key]["ns"], row["ns"]))
+
+
+@test(modes=MODES)
+def synced(context):
+    """Streams, events and contexts that are waited for."""
+    truth, seen = waited(context, "synced")
+    check_completions(context, truth, seen)
+    check(not lost(seen), "lost: %s" % lost(seen))
+
+
+@test()
+def watchdog(context):
+    """Events that are asked for each 40 ms: that late it is known."""
+    truth, seen = waited(context, "watchdog")
+    check_completions(context, truth, seen)
+    rows = [row for row in seen.process(truth["pid"])["completions"] if row["bytes"] != 4 * 4096]
+    check(all(row["within_max_ns"] > 5e6 for row in rows), "nothing is that exact: %s" % rows)
+    check(not lost(seen), "lost: %s" % lost(seen))
+
+
+@test()
+def groups(context):
+    check_completions(context, *waited(context, "groups"))
+
+
+@test(modes=("root",))
+def slow_not_hung(context):
+    """The same program where the device takes a hundred times as long: told, by size."""
+    files = []
+    for name, speed in (("fast.json", "1"), ("slow.json", "100")):
+        caller = Caller(context, "speed", script="gpu_waits.py", env={"WORK_MS": speed})
+        watch = Watch(context, "--json", "-d", "120", "-p", caller.pid)
+        caller.work()
+        with open(context.path(name), "w", encoding="utf-8") as file:
+            file.write(watch.end())
+        files.append(context.path(name))
+    text = context.bpfprof("report", "--nccl", *files, timeout=30).expect(0).out.decode()
+    context.note(text)
+    ratio = re.search(r"ncclAllReduce float32, 4.0 MB each, 4 ranks: ([\d.]+) times\n", text)
+    check(ratio and float(ratio.group(1)) <= 101, "ratio in:\n" + text)
+    rows = [row for row in text[ratio.end():].splitlines()[1:3] if row.count("<= ") == 2]
+    check([row.split("[")[1][0] for row in rows] == ["2", "1"], "order:\n" + text)
+
+
+@test(modes=("root",))
+def table(context):
+    caller = Caller(context, "synced", script="gpu_waits.py")
+    watch = Watch(context, "-d", "120", "-p", caller.pid)
+    caller.work()
+    text = watch.end()
+    context.note(text)
+    check(re.search(r"(?m)^ +12 +<= \S+ ms +<= \S+ ms +4\.2 MB  ncclAllReduce float32 sum$",
+                    text), "no such row:\n" + text)
+    check(re.search(r"(?m)^    <=: noticed within \S+ .s on average", text), text)
+
+
+@test(modes=MODES)
+def starving(context):
+    """The device has nothing to do: how long, and who launches after that."""
+    caller = Caller(context, "starving", script="gpu_waits.py")
+    watch = Watch(context, "--json", "-d", "120", "-p", caller.pid, "-o", "x.pb.gz")
+    truth = caller.work()["starved"]
+    time.sleep(0.5)
+    now = time.monotonic_ns()
+    seen = Seen(watch.end())
+    found = seen.process(caller.pid)["starved"]
+    check(found["gaps"] == truth["gaps"], "%s, not %s" % (found, truth))
+    for name in ("ns", "max_ns", "copy_ns"):
+        check_between(found[name], truth[name], name)
+    check(-0.01 <= found["since_seconds"] - (now - truth["since_ns"]) / 1e9 < 5, str(found))
+    profile = Pprof(context.read("x.pb.gz"))
+    at = profile.sample_types.index("starved/nanoseconds")
+    sums = dict.fromkeys(truth["where"], 0)
+    for sample in profile.samples:
+        frames = [name for one in sample["stack"] for name in profile.locations[one]["functions"]]
+        where = [name for name in sums if any(is_frame(frame, name) for frame in frames)]
+        check(len(where) == 1 or not sample["values"][at], "starved in %s" % frames)
+        if where:
+            sums[where[0]] += sample["values"][at]
+    total = sum(sample["values"][at] for sample in profile.samples)
+    check(total == found["ns"], "%d ns in the file, not %d" % (total, found["ns"]))
+    for where, wanted in truth["where"].items():
+        check_between(sums[where], wanted, "starved before " + where)
+    context.note("%s of %s" % (found, truth))
+
+
+@test()
+def wait_tokens(context):
+    """Launches do not use up the stacks of waits: each has its own, so each is where it was made."""
+    caller = Caller(context, "tokens", script="gpu_waits.py")
+    watch = Watch(context, "--json", "-d", "120", "-p", caller.pid, "-o", "x.pb.gz")
+    caller.work()
+    seen = Seen(watch.end())
+    check(seen.whole["stacks"]["skipped"] > 10000, "enough for all: %s" % seen.whole["stacks"])
+    profile = Pprof(context.read("x.pb.gz"))
+    sums = {"wait_first": 0, "wait_later": 0}
+    for sample in profile.samples:
+        frames = [name for one in sample["stack"] for name in profile.locations[one]["functions"]]
+        for where in sums:
+            if any(is_frame(frame, where) for frame in frames):
+                sums[where] += sample["values"][0]
+    check(sums == {"wait_first": 10, "wait_later": 50}, "calls by stack: %s" % sums)
+
+
+def check_dump(context, with_python):
+    """dump says which call a thread is in, whoever watched before; without -v it is py-spy's text."""
+    caller = Caller(context, "hang", with_python=with_python)
+    truth = caller.work()
+    done = context.bpfprof("dump", "-p", caller.pid, "--json", timeout=60).expect(0)
+    found = {row["os_thread_id"]: row["gpu_call"] for row in json.loads(done.out)}
+    wanted = {row["tid"]: row["function"] if row["function"].startswith("nccl") else
+              "a function of libcuda" for row in truth["open"]}
+    check({tid: call for tid, call in found.items() if call} == wanted, "%s, not %s" % (
+        found, wanted))
+    plain = context.bpfprof("dump", "-p", caller.pid, timeout=60).expect(0).out.decode()
+    said = context.bpfprof("dump", "-v", "-p", caller.pid, timeout=60).expect(0).out.decode()
+    lines = [line for line in said.splitlines() if line.startswith("  in ")]
+    check(lines == ["  in " + call for call in wanted.values()], said)
+    check("  in " not in plain.replace("    ", ""), plain)
+
+
+@test(modes=MODES)
+def dumped(context):
+    check_dump(context, False)
+
+
+@test()
+def dumped_python(context):
+    check_dump(context, True)
+
+
+@test()
+def unknown(context):
+    truth, seen = waited(context, "unknown")
+    check_completions(context, truth, seen)
+    check(lost(seen) == {"collectives_in_graphs_not_timed": 4}, "lost: %s" % lost(seen))
+
+
+@test()
+def several_devices(context):
+    truth, seen = waited(context, "several")
+    check_completions(context, truth, seen)
+    rows = seen.process(truth["pid"])["completions"]
+    check(len(rows) == 2 and all(row["pending"] == 5 for row in rows), str(rows))

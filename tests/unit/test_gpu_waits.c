@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/gpu_waits.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "profile/stats.h"
+
+TestSuite(gpu_waits, .timeout = 60);
+
+#define PID 42
+#define START 1000
+#define STREAM 0x7e00
+#define OTHER 0x7f00
+
+static struct gpu_waits *waits;
+
+static void setup(void)
+{
+	cr_assert_eq(gpu_waits_new(&waits), 0);
+}
+
+static void teardown(void)
+{
+	gpu_waits_free(waits);
+}
+
+static struct bpfprof_gpu_wait record_of(uint32_t kind, uint64_t stream, uint64_t now_ns)
+{
+	return (struct bpfprof_gpu_wait){ .task = { .pid = PID, .tid = PID, .start_ns = START },
+					  .kind = kind,
+					  .stream = stream,
+					  .until_ns = now_ns,
+					  .now_ns = now_ns };
+}
+
+/* Begun at begin_ns, returned 5 ns later. */
+static struct bpfprof_gpu_wait collective_of(uint64_t stream, uint64_t begin_ns, uint64_t bytes)
+{
+	struct bpfprof_gpu_wait record = record_of(GPU_WAIT_COLLECTIVE, stream, begin_ns + 5);
+
+	record.call.key = (struct bpfprof_gpu_key){
+		.start_ns = START, .pid = PID, .function = 3, .handle = 0xc0, .dims = { 7, 0 }
+	};
+	record.call.begin_ns = begin_ns;
+	record.call.bytes = bytes;
+	return record;
+}
+
+static void collective(uint64_t stream, uint64_t begin_ns, uint64_t bytes)
+{
+	struct bpfprof_gpu_wait record = collective_of(stream, begin_ns, bytes);
+
+	gpu_waits_record(waits, &record);
+}
+
+static void done(uint32_t kind, uint64_t stream, uint64_t until_ns, uint64_t running_ns,
+		 uint64_t now_ns)
+{
+	struct bpfprof_gpu_wait record = record_of(kind, stream, now_ns);
+
+	record.until_ns = until_ns;
+	record.running_ns = running_ns;
+	gpu_waits_record(waits, &record);
+}
+
+static const struct gpu_waits_row *row(size_t at)
+{
+	const struct gpu_waits_row *rows;
+	size_t nr;
+
+	rows = gpu_waits_rows(waits, &nr);
+	cr_assert_lt(at, nr);
+	return &rows[at];
+}
+
+static uint64_t lost(const char *name)
+{
+	struct stats_reasons reasons = { 0 };
+	size_t i;
+
+	gpu_waits_lost(waits, &reasons);
+	for (i = 0; i < reasons.nr; i++)
+		if (!strcmp(reasons.reasons[i].name, name))
+			return reasons.reasons[i].count;
+	cr_assert_fail("%s", name);
+	return 0;
+}
+
+/* A proof is one of what was put on its stream before. */
+Test(gpu_waits, by_stream_and_time, .init = setup, .fini = teardown)
+{
+	collective(STREAM, 100, 64);
+	collective(OTHER, 110, 64);
+	collective(STREAM, 200, 64);
+	collective(STREAM, 210, 128);
+	done(GPU_WAIT_DONE, STREAM, 104, 0, 300); /* it had not been put there */
+	cr_expect_eq(row(0)->count, 0);
+	done(GPU_WAIT_DONE, STREAM, 205, 280, 300);
+	cr_expect_eq(row(0)->count, 2);
+	cr_expect_eq(row(0)->pending, 1);
+	cr_expect_eq(row(0)->ns, 200 + 100);
+	cr_expect_eq(row(0)->max_ns, 200);
+	cr_expect_eq(row(0)->within_ns, 20 + 20);
+	cr_expect_eq(row(0)->within_max_ns, 20);
+	cr_expect_eq(row(1)->count, 0);
+	cr_expect_eq(row(1)->key.bytes, 128);
+	done(GPU_WAIT_ALL_DONE, 0, 400, 0, 450); /* never asked before: since they were put there */
+	cr_expect_eq(row(0)->count, 3);
+	cr_expect_eq(row(0)->pending, 0);
+	cr_expect_eq(row(0)->ns, 300 + 340);
+	cr_expect_eq(row(0)->within_max_ns, 450 - 115);
+	cr_expect_eq(row(1)->count, 1);
+	cr_expect_eq(row(1)->within_ns, 450 - 215);
+	done(GPU_WAIT_ALL_DONE, 0, 500, 0, 550);
+	cr_expect_eq(row(0)->count, 3);
+}
+
+Test(gpu_waits, groups, .init = setup, .fini = teardown)
+{
+	struct bpfprof_gpu_wait one = collective_of(STREAM, 100, 64), other = one, end;
+
+	one.flags = BPFPROF_WAIT_GROUPED;
+	other.flags = BPFPROF_WAIT_GROUPED;
+	other.task.tid = PID + 1;
+	other.call.bytes = 65;
+	gpu_waits_record(waits, &one);
+	gpu_waits_record(waits, &other);
+	done(GPU_WAIT_ALL_DONE, 0, 120, 0, 130);
+	cr_expect_eq(row(0)->count + row(1)->count, 0);
+	end = record_of(GPU_WAIT_GROUP_END, 0, 150);
+	gpu_waits_record(waits, &end);
+	done(GPU_WAIT_ALL_DONE, 0, 140, 0, 160);
+	cr_expect_eq(row(0)->count, 0);
+	done(GPU_WAIT_ALL_DONE, 0, 155, 0, 170);
+	cr_expect_eq(row(0)->count, 1);
+	cr_expect_eq(row(0)->ns, 70);
+	cr_expect_eq(row(0)->within_ns, 20);
+	cr_expect_eq(row(1)->count, 0);
+	end.task.tid = PID + 1; /* this group fails */
+	end.call.result = 5;
+	gpu_waits_record(waits, &end);
+	cr_expect_eq(row(1)->pending, 0);
+	cr_expect_eq(row(1)->unknown, 0);
+}
+
+/* Streams and processes end before it is known. */
+Test(gpu_waits, given_up, .init = setup, .fini = teardown)
+{
+	struct bpfprof_gpu_wait captured = collective_of(STREAM, 100, 64);
+
+	captured.flags = BPFPROF_WAIT_CAPTURED;
+	gpu_waits_record(waits, &captured);
+	cr_expect_eq(lost("collectives_in_graphs_not_timed"), 1);
+	collective(STREAM, 100, 64);
+	collective(OTHER, 110, 64);
+	collective(STREAM, 120, 64);
+	done(GPU_WAIT_STREAM_END, STREAM, 0, 0, 130);
+	cr_expect_eq(row(0)->unknown, 2);
+	cr_expect_eq(row(0)->pending, 1);
+	collective(STREAM, 140, 64);
+	done(GPU_WAIT_DONE, STREAM, 150, 0, 160);
+	cr_expect_eq(row(0)->count, 1);
+	gpu_waits_exit(waits, PID + 1, START);
+	gpu_waits_exit(waits, PID, START + 1);
+	cr_expect_eq(row(0)->pending, 1);
+	gpu_waits_exit(waits, PID, START);
+	cr_expect_eq(row(0)->pending, 0);
+	cr_expect_eq(row(0)->unknown, 3);
+}
+
+/* What comes may come in any order and say anything. */
+Test(gpu_waits, nonsense, .init = setup, .fini = teardown)
+{
+	uint32_t kind;
+
+	for (kind = 0; kind < 10; kind++)
+		done(kind, STREAM, UINT64_MAX, UINT64_MAX, 0);
+	collective(STREAM, UINT64_MAX - 10, UINT64_MAX);
+	done(GPU_WAIT_DONE, STREAM, UINT64_MAX, UINT64_MAX, 0);
+	cr_expect_eq(row(0)->count, 1);
+	cr_expect_eq(row(0)->ns, 0);
+	cr_expect_eq(row(0)->within_ns, 0);
+}
+
+Test(gpu_waits, bounds, .init = setup, .fini = teardown)
+{
+	struct bpfprof_gpu_wait record;
+	size_t nr, i;
+
+	for (i = 0; i < GPU_WAITS_MAX_PROCESS_ROWS + 3; i++)
+		collective(STREAM, 100, i);
+	gpu_waits_rows(waits, &nr);
+	cr_expect_eq(nr, GPU_WAITS_MAX_PROCESS_ROWS);
+	cr_expect_eq(lost("kinds_of_collectives_no_room"), 3);
+	for (i = nr; i < GPU_WAITS_MAX_PROCESS_PENDING + 2; i++)
+		collective(STREAM, 100, 0);
+	cr_expect_eq(lost("collectives_under_way_no_room"), 2);
+	cr_expect_eq(row(0)->unknown, 2);
+	for (i = 0; i < GPU_WAITS_MAX_PROCESSES; i++) {
+		record = collective_of(STREAM, 100, 64);
+		record.task.start_ns += i;
+		gpu_waits_record(waits, &record);
+	}
+	record.task.start_ns++;
+	gpu_waits_record(waits, &record);
+	cr_expect_eq(lost("processes_of_waits_no_room"), 1);
+	done(GPU_WAIT_ALL_DONE, 0, 200, 0, 300);
+	cr_expect_eq(row(0)->pending, 0);
+	cr_expect_eq(row(0)->count + row(0)->unknown,
+		     GPU_WAITS_MAX_PROCESS_PENDING - GPU_WAITS_MAX_PROCESS_ROWS + 1 + 2);
+}
+
+Test(gpu_waits, starved, .init = setup, .fini = teardown)
+{
+	const struct bpfprof_gpu_waits process = { .start_ns = START,
+						   .pid = PID,
+						   .idle_ns = 77,
+						   .starved_ns = 500,
+						   .starved_copy_ns = 60,
+						   .starved_max_ns = 300,
+						   .gaps = 4 };
+	struct gpu_waits_starved starved;
+
+	cr_expect_not(gpu_waits_starved(waits, PID, START, &starved));
+	gpu_waits_process(waits, &process);
+	cr_assert(gpu_waits_starved(waits, PID, START, &starved));
+	cr_expect_eq(starved.ns, 500);
+	cr_expect_eq(starved.copy_ns, 60);
+	cr_expect_eq(starved.max_ns, 300);
+	cr_expect_eq(starved.gaps, 4);
+	cr_expect_eq(starved.since_ns, 77);
+	gpu_waits_exit(waits, PID, START); /* it has no device any more that could starve */
+	cr_assert(gpu_waits_starved(waits, PID, START, &starved));
+	cr_expect_eq(starved.ns, 500);
+	cr_expect_eq(starved.since_ns, 0);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_KERNEL_GPU_WAITS_MAP_H
+#define BPFPROF_KERNEL_GPU_WAITS_MAP_H
+
+/*
+ * What the kernel knows of work that processes have put on streams (bpf/gpu_waits.bpf.h), of a
+ * session with the option gpu. Elements are borrowed during the call.
+ */
+
+#include <stdint.h>
+
+#include "gpu_calls.h"
+
+struct session;
+
+void gpu_waits_map_each(const struct session *session,
+			void (*each)(void *arg, const struct bpfprof_gpu_waits *process),
+			void *arg);
+/* Makes room: of a process that has ended. last() is told what was known of it, if anything was. */
+void gpu_waits_map_forget(const struct session *session, uint32_t pid, uint64_t start_ns,
+			  void (*last)(void *arg, const struct bpfprof_gpu_waits *process),
+			  void *arg);
+
+#endif

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What is known of the device's time: collectives by size, from their call until the process itself
+ * saw that they are complete, and how long there was nothing to do.
+ */
+#include "output/gpu_writer.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "output/units.h"
+
+#define COMPLETE_WIDTH 9
+#define SHOWN_SECONDS 0.1 /* of a gap that is not over */
+
+static void add_at_most(struct gpu_writer *w, uint64_t ns)
+{
+	char text[UNITS_TEXT], cell[UNITS_TEXT + 3];
+
+	snprintf(cell, sizeof(cell), "<= %s", units_ns(text, ns));
+	buf_printf(w->dst, "%*s  ", GPU_TIME_WIDTH, ns ? cell : "-");
+}
+
+static void add_row(struct gpu_writer *w, const struct gpu_report_completion *row)
+{
+	bool named = *row->extra && strcmp(row->extra_name, "op");
+
+	buf_add_str(w->dst, "  ");
+	gpu_add_count(w, COMPLETE_WIDTH, row->count);
+	add_at_most(w, row->count ? row->ns / row->count : 0);
+	add_at_most(w, row->max_ns);
+	gpu_add_bytes(w, row->bytes);
+	gpu_add_rest_printf(w, "%s %s%s%s%s%s", row->operation, row->datatype,
+			    *row->extra ? " " : "", named ? row->extra_name : "", named ? " " : "",
+			    row->extra);
+}
+
+/* How exact that is, and what is missing. */
+static void add_sum(struct gpu_writer *w, const struct gpu_report_completion *sum)
+{
+	char mean[UNITS_TEXT], most[UNITS_TEXT];
+
+	if (sum->count)
+		gpu_add_words(w, "    <=: noticed within %s on average, %s at most",
+			      units_ns(mean, sum->within_ns / sum->count),
+			      units_ns(most, sum->within_max_ns));
+	if (sum->pending)
+		gpu_add_words(w, "    %" PRIu64 " not known to be complete yet", sum->pending);
+	if (sum->unknown)
+		gpu_add_words(w, "    %" PRIu64 " of which it will not be known", sum->unknown);
+}
+
+void gpu_add_completions(struct gpu_writer *w, uint64_t comm)
+{
+	const struct gpu_report_process *process = w->process;
+	struct gpu_row *rows = gpu_rows_new(w, process->nr_completions, sizeof(*rows));
+	struct gpu_report_completion sum = { 0 };
+	const struct gpu_report_completion *c;
+	size_t nr = 0, shown, i;
+
+	for (i = 0; rows && i < process->nr_completions; i++) {
+		c = &process->completions[i];
+		if (c->comm != comm)
+			continue;
+		rows[nr++] = (struct gpu_row){ .key = gpu_row_key(w, GPU_SORT_BLOCKED, c->count,
+								  c->bytes * c->count, c->ns),
+					       .calls = c->count,
+					       .name = c->operation,
+					       .index = i };
+		sum.count += c->count;
+		sum.within_ns += c->within_ns;
+		if (c->within_max_ns > sum.within_max_ns)
+			sum.within_max_ns = c->within_max_ns;
+		sum.pending += c->pending;
+		sum.unknown += c->unknown;
+	}
+	shown = nr ? gpu_rows_sort(w, rows, nr) : 0;
+	if (nr) {
+		buf_printf(w->dst, "  %*s  %*s  %*s  %*s  ", COMPLETE_WIDTH, "Complete",
+			   GPU_TIME_WIDTH, "Mean", GPU_TIME_WIDTH, "Longest", GPU_BYTES_WIDTH,
+			   "Each");
+		gpu_add_rest(w, "Operation");
+	}
+	for (i = 0; i < shown; i++)
+		add_row(w, &process->completions[rows[i].index]);
+	gpu_add_more(w, nr, shown);
+	add_sum(w, &sum);
+	free(rows);
+}
+
+void gpu_add_starved(struct gpu_writer *w)
+{
+	const struct gpu_report_starved *starved = &w->process->starved;
+	double since = gpu_seconds(starved->since_seconds);
+	char text[UNITS_TEXT], most[UNITS_TEXT];
+
+	if (!starved->gaps && since < SHOWN_SECONDS)
+		return;
+	gpu_line_end(w);
+	buf_printf(w->dst, "  Starved: %s (%.0f%% of the time)", units_ns(text, starved->ns),
+		   gpu_rate(w, starved->ns) / 1e7);
+	gpu_add_words(w, " in %" PRIu64 " gaps, the longest %s", starved->gaps,
+		      units_ns(most, starved->max_ns));
+	if (starved->copy_ns)
+		gpu_add_words(w, "    and %s in synchronous copies to the device in these gaps",
+			      units_ns(text, starved->copy_ns));
+	if (since >= SHOWN_SECONDS)
+		gpu_add_words(w, "    and now for %.1f s", since);
+}

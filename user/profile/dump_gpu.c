@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/dump_gpu.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/strtab.h"
+#include "gpu/functions.h"
+#include "profile/thread_dump.h"
+
+#define A_FUNCTION_OF_LIBCUDA "a function of libcuda"
+
+static bool begins(const char *text, const char *prefix)
+{
+	return !strncmp(text, prefix, strlen(prefix));
+}
+
+/* Is it that library, of any version? Others have longer names: libcudadebugger.so.1. */
+static bool is_library(const char *path, const char *name)
+{
+	const char *base = strrchr(path, '/');
+
+	return begins(base ? base + 1 : path, name);
+}
+
+/* As libcuda and libnccl export it; NCCL's have a twin for those who wrap them. */
+static bool is_hooked(const char *name)
+{
+	const struct gpu_function *functions;
+	size_t nr, i;
+
+	functions = gpu_functions(&nr);
+	for (i = 1; i < nr; i++)
+		if (!strcmp(name, functions[i].name))
+			return true;
+	return false;
+}
+
+/* The call that a frame is, or NULL. */
+static const char *frame_call(const struct strtab *strings, const struct thread_frame *frame)
+{
+	const char *file = strtab_get(strings, frame->file);
+	const char *name = strtab_get(strings, frame->name);
+
+	if (is_library(file, "libcudart.so"))
+		return begins(name, "cuda") && isupper((unsigned char)name[4]) ? name : NULL;
+	if (is_library(file, "libnccl.so") || is_library(file, "librccl.so")) {
+		name += begins(name, "pnccl");
+		return begins(name, "nccl") && is_hooked(name) ? name : NULL;
+	}
+	if (!is_library(file, "libcuda.so"))
+		return NULL;
+	return begins(name, "cu") && is_hooked(name) ? name : A_FUNCTION_OF_LIBCUDA;
+}
+
+static bool is_of_user(const struct thread_frame *frame)
+{
+	return frame->kind == THREAD_FRAME_NATIVE || frame->kind == THREAD_FRAME_PYTHON;
+}
+
+static void thread_call(struct thread_dump *thread, struct strtab *strings)
+{
+	const char *call = NULL, *found, *caller;
+	bool called = true;
+	size_t i;
+
+	/* Leaf first: what is further out is what was called. */
+	for (i = 0; i < thread->nr_frames; i++) {
+		if (thread->frames[i].kind != THREAD_FRAME_NATIVE)
+			continue;
+		found = frame_call(strings, &thread->frames[i]);
+		if (!found)
+			continue;
+		call = found;
+		/* Threads of the driver's own begin in it. */
+		called = i + 1 < thread->nr_frames && is_of_user(&thread->frames[i + 1]);
+		caller = called ? strtab_get(strings, thread->frames[i + 1].name) : "";
+		called = called && strcmp(caller, "start_thread") && strcmp(caller, "clone3") &&
+			 strcmp(caller, "clone");
+	}
+	if (call && (called || strcmp(call, A_FUNCTION_OF_LIBCUDA)))
+		thread->gpu_call = strtab_add(strings, call);
+}
+
+void dump_gpu(struct dump *dump)
+{
+	size_t i, k;
+
+	for (i = 0; i < dump->nr_processes; i++)
+		for (k = 0; k < dump->processes[i].nr_threads; k++)
+			thread_call(&dump->processes[i].threads[k], dump->strings);
+}
