@@ -233,18 +233,30 @@ def hooked(context, daemon):
     return first
 
 
+def check_starved(files, pid, truths):
+    """What the device starved before launches of each interval, and not what it did before it."""
+    for calls, before, after in zip(files, truths, truths[1:]):
+        ns = calls.total("starved/nanoseconds", pid=pid)
+        least, most = after[0] - before[0], after[1] - before[1]
+        check(least <= ns <= most, "%d: starved for %d ns, not %d to %d" % (pid, ns, least, most))
+        by_stack = calls.total("starved/nanoseconds", pid=pid, frame="forward")
+        check(by_stack <= ns, "more in forward than at all")
+
+
 @test(modes=MODES)
 def intervals(context):
     """Each interval has the calls made in it; all of them together all that were made."""
     daemon = Daemon(context, "--gpu", "--log-level", "debug", interval="3s", listen="127.0.0.1:0")
     stays = hooked(context, daemon)
     told = []  # of each interval: {pid: calls made in it}
-    before = {}
+    before, starved = {}, {}
 
     def note(*truths):
         told.append({truth["pid"]: truth["calls"] - before.get(truth["pid"], 0)
                      for truth in truths})
         before.update({truth["pid"]: truth["calls"] for truth in truths})
+        for truth in truths:
+            starved.setdefault(truth["pid"], [[0, 0]]).append(truth["starved_ns"])
 
     next_interval(daemon)
     note(stays.run(10))
@@ -280,6 +292,8 @@ def intervals(context):
     check(not latest.total("inuse/bytes", pid=short.pid), "in use by what has ended")
     check(any("train_kernel" in frames for calls in found_files.values()
               for frames, _, labels in calls.samples if labels["pid"] == short.pid), "no name")
+    for pid, truths in starved.items():
+        check_starved([calls for calls, one in zip(found_files.values(), seen) if pid in one], pid, truths)
     kinds = {kind: found['bpfprof_gpu_calls_total{kind="%s"}' % kind] for kind in KINDS}
     everybody = sum(sum(values["calls/count"] for _, values, _ in calls.samples)
                     for calls in found_files.values())

@@ -134,6 +134,18 @@ def starving(context):
     context.note("%s of %s" % (found, truth))
 
 
+@test(modes=MODES)
+def steps(context):
+    """With steps: what is outside of them is not told, but what it says of those inside counts."""
+    truth, seen = waited(context, "steps", "--steps", "2:4")
+    check_completions(context, truth, seen)
+    found, wanted = seen.process(truth["pid"])["starved"], truth["starved"]
+    check(found["gaps"] == wanted["gaps"] == 2, "%s, not %s" % (found, wanted))
+    for name in ("ns", "max_ns", "copy_ns"):
+        check_between(found[name], wanted[name], name)
+    check(not lost(seen), "lost: %s" % lost(seen))
+
+
 @test()
 def wait_tokens(context):
     """Launches do not use up the stacks of waits: each has its own, so each is where it was made."""

@@ -1056,6 +1056,39 @@ Test(gpu_tally, next_interval_forgets)
 }
 
 /* Half of the next aggregate is for its own stacks; what has no room is counted. */
+/* What a process has starved in all is shared out once: what is new, in each. */
+Test(gpu_tally, starved_by_interval)
+{
+	struct gpu_tally_count count = { .key = launch_of(7, 0x10), .count.calls = 9 };
+	struct bpfprof_gpu_call call = call_of(count.key);
+	struct aggregate_view view;
+
+	call.va = 500;
+	send_stack(&call, 7, 1);
+	gpu_tally_starved(tally, 7, START_NS, 600);
+	finish(&count, 1, &view);
+	cr_expect_eq(value_sum(&view, PROFILE_STARVED_NS), 600);
+	next(&count, 1, &view);
+	cr_expect_eq(value_sum(&view, PROFILE_STARVED_NS), 0);
+	next(NULL, 0, NULL);
+	call.va = 50;
+	send_stack(&call, 7, 1);
+	gpu_tally_starved(tally, 7, START_NS, 700);
+	finish(&count, 1, &view);
+	cr_expect_eq(value_sum(&view, PROFILE_STARVED_NS), 100);
+	cr_expect_eq(values_at(&view, 2, 1)[PROFILE_STARVED_NS], 50);
+	/* Of a stack it is known before the kernel is asked. */
+	next(NULL, 0, NULL);
+	call.va = 30;
+	send_stack(&call, 7, 1);
+	finish(&count, 1, &view);
+	cr_expect_eq(value_sum(&view, PROFILE_STARVED_NS), 30);
+	next(NULL, 0, NULL);
+	gpu_tally_starved(tally, 7, START_NS, 735);
+	finish(&count, 1, &view);
+	cr_expect_eq(value_sum(&view, PROFILE_STARVED_NS), 5);
+}
+
 Test(gpu_tally, next_interval_is_bounded)
 {
 	struct aggregate *before = a;

@@ -38,6 +38,8 @@ static struct {
 
 static uint64_t kernel;
 static uint64_t launches, syncs, allocations, frees, inuse;
+static uint64_t idle_least_ns, idle_most_ns; /* from the last wait's end on; or 0 */
+static uint64_t starved_least_ns, starved_most_ns;
 static uint64_t forward_ns, backward_ns, wait_ns, blocked_ns; /* blocked_ns: of the clock */
 
 static uint64_t now_ns(clockid_t clock)
@@ -56,13 +58,27 @@ static inline __attribute__((always_inline)) void burn(uint64_t ns)
 		;
 }
 
+/* A launch after which the device is not idle any more. */
+static void launch(unsigned int grid)
+{
+	uint64_t begin = now_ns(CLOCK_MONOTONIC);
+
+	cuda.launch(kernel, grid, 1, 1, 128, 1, 1, 0, 0, NULL, NULL);
+	launches++;
+	if (!idle_least_ns)
+		return;
+	starved_least_ns += begin - idle_least_ns;
+	starved_most_ns += now_ns(CLOCK_MONOTONIC) - idle_most_ns;
+	idle_least_ns = 0;
+}
+
 FUNCTION static void forward(void)
 {
 	uint64_t start = now_ns(CLOCK_THREAD_CPUTIME_ID);
 	int i;
 
-	for (i = 0; i < FORWARD_LAUNCHES; i++, launches++)
-		cuda.launch(kernel, 8, 1, 1, 128, 1, 1, 0, 0, NULL, NULL);
+	for (i = 0; i < FORWARD_LAUNCHES; i++)
+		launch(8);
 	burn(FORWARD_NS);
 	forward_ns += now_ns(CLOCK_THREAD_CPUTIME_ID) - start;
 }
@@ -72,8 +88,8 @@ FUNCTION static void backward(void)
 	uint64_t start = now_ns(CLOCK_THREAD_CPUTIME_ID);
 	int i;
 
-	for (i = 0; i < BACKWARD_LAUNCHES; i++, launches++)
-		cuda.launch(kernel, 16, 1, 1, 128, 1, 1, 0, 0, NULL, NULL);
+	for (i = 0; i < BACKWARD_LAUNCHES; i++)
+		launch(16);
 	burn(BACKWARD_NS);
 	backward_ns += now_ns(CLOCK_THREAD_CPUTIME_ID) - start;
 }
@@ -84,7 +100,9 @@ FUNCTION static void wait_step(void)
 
 	cuda.synchronize(0);
 	syncs++;
-	blocked_ns += now_ns(CLOCK_MONOTONIC) - begin;
+	idle_least_ns = now_ns(CLOCK_MONOTONIC);
+	idle_most_ns = begin + WAIT_US * 1000;
+	blocked_ns += idle_least_ns - begin;
 	wait_ns += now_ns(CLOCK_THREAD_CPUTIME_ID) - start;
 }
 
@@ -148,9 +166,11 @@ static void print(void)
 {
 	printf("{\"pid\": %d, \"calls\": %lu, \"launch\": %lu, \"sync\": %lu, \"alloc\": %lu, "
 	       "\"free\": %lu, \"inuse\": %lu, \"blocked_ns\": %lu, "
+	       "\"starved_ns\": [%lu, %lu], "
 	       "\"cpu\": {\"forward\": %lu, \"backward\": %lu, \"wait_step\": %lu}}\n",
 	       getpid(), launches + syncs + allocations + frees, launches, syncs, allocations,
-	       frees, inuse, blocked_ns, forward_ns, backward_ns, wait_ns);
+	       frees, inuse, blocked_ns, starved_least_ns, starved_most_ns, forward_ns, backward_ns,
+	       wait_ns);
 	fflush(stdout);
 }
 

@@ -39,6 +39,8 @@ PROTOTYPES = {
     "cuEventQuery": [c_uint64],
     "cuEventSynchronize": [c_uint64],
     "cuEventDestroy_v2": [c_uint64],
+    "cuProfilerStart": [],
+    "cuProfilerStop": [],
     "ncclGetUniqueId": [POINTER(Id)],
     "ncclCommInitRank": [POINTER(c_void_p), c_int, Id, c_int],
     "ncclCommDestroy": [c_void_p],
@@ -335,6 +337,39 @@ def starving():
     STARVED["since_ns"] = time.monotonic_ns()
 
 
+def steps():
+    """Windows of the profiler, of which the second and the third are asked for."""
+    comm = init()
+    for window in range(1, 5):
+        counts = window in (2, 3)
+        work(3)
+        # Outside: work that is still there when the window begins, and a gap that another launch ends.
+        Collective("ncclAllReduce", comm, STREAM_1, 100 + window, counts=False)
+        cuda("cuStreamSynchronize", STREAM_1)
+        time.sleep(0.03)
+        launch(STREAM_1)
+        cuda("cuProfilerStart")
+        time.sleep(0.02)
+        launch(STREAM_2)
+        one = Collective("ncclAllReduce", comm, STREAM_1, 200, counts=counts)
+        told = Told("cuStreamSynchronize", STREAM_1)
+        if counts:
+            one.complete(told)
+        told = Told("cuStreamSynchronize", STREAM_2)
+        time.sleep(0.01)
+        if counts:
+            Gap(told).end("steps")
+        else:
+            launch(STREAM_1)
+        # Begun inside, seen to be complete outside.
+        one = Collective("ncclAllReduce", comm, STREAM_1, 300, counts=counts)
+        cuda("cuProfilerStop")
+        told = Told("cuStreamSynchronize", STREAM_1)
+        if counts:
+            one.complete(told)
+        time.sleep(0.01)
+
+
 def wait_first():
     cuda("cuStreamSynchronize", STREAM_1)
 
@@ -368,7 +403,7 @@ def main():
         ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
     scenario = {"synced": synced, "watchdog": watchdog, "groups": groups, "unknown": unknown,
                 "several": several_devices, "speed": speed,
-                "starving": starving, "tokens": tokens}[sys.argv[1]]
+                "starving": starving, "steps": steps, "tokens": tokens}[sys.argv[1]]
     load(sys.argv[2])
     print("ready", flush=True)
     sys.stdin.readline()
