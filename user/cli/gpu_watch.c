@@ -123,7 +123,7 @@ bool gpu_watch_run(struct gpu_watch *watch, uint64_t now_ns)
 
 void gpu_watch_exit(struct gpu_watch *watch, const struct bpfprof_task_id *task)
 {
-	gpu_probes_exit(watch->probes, task->pid);
+	gpu_probes_exit(watch->probes, task->pid, task->start_ns);
 	if (!gpu_tally_exit(watch->tally, task))
 		return;
 	if (watch->ended)
