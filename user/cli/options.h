@@ -60,6 +60,7 @@ struct record_options {
 	bool native; /* .raw: native frames too */
 	bool threads;
 	bool gil; /* only samples whose thread held Python's GIL */
+	enum session_waits waits; /* --wall, --off-cpu */
 	enum profile_by by;
 	enum record_split split;
 	char *stats_path; /* or NULL; "-" is standard output */

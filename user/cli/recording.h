@@ -17,6 +17,7 @@
 
 struct aggregate;
 struct record_options;
+struct thread_times;
 
 /* What /proc said of a process when it was first seen; key: (pid, start). */
 struct seen_key {
@@ -41,6 +42,7 @@ struct recording {
 	struct sampler sampler;
 	struct sampler_options sampler_options;
 	struct aggregate *aggregate;
+	struct thread_times *times; /* NULL without --wall and --off-cpu */
 	struct seen_process *seen;
 	pid_t command_pid; /* child started for `-- CMD`, 0 = none */
 	int command_go_fd; /* closed to let it exec */

@@ -29,6 +29,7 @@
 #include "kernel/python_maps.h"
 #include "kernel/stream.h"
 #include "kernel/tables.h"
+#include "kernel/waits.h"
 #include "output/text.h"
 #include "proc/images.h"
 #include "proc/pids.h"
@@ -80,9 +81,9 @@ static bool is_wanted(struct sampler *sampler, const struct aggregate_input *inp
 	       session_is_target(&sampler->session, (pid_t)sample->task.pid);
 }
 
-static void on_sample(void *arg, const struct sample_view *view)
+bool sampler_input(struct sampler *sampler, const struct sample_view *view,
+		   struct aggregate_input *ret)
 {
-	struct sampler *sampler = arg;
 	struct aggregate_input input = {
 		.sample = view->sample,
 		.kernel = view->kernel,
@@ -105,7 +106,16 @@ static void on_sample(void *arg, const struct sample_view *view)
 			sampler_ranks_look(sampler, view->process);
 		input.ranks = view->process->ranks;
 	}
-	if (!is_wanted(sampler, &input))
+	*ret = input;
+	return is_wanted(sampler, ret);
+}
+
+static void on_sample(void *arg, const struct sample_view *view)
+{
+	struct sampler *sampler = arg;
+	struct aggregate_input input;
+
+	if (!sampler_input(sampler, view, &input))
 		return;
 	if (view->call) {
 		sampler->handlers.call_stack(sampler->handlers.arg, &input, view->call);
@@ -118,6 +128,11 @@ static void on_sample(void *arg, const struct sample_view *view)
 	}
 	sampler->nr_tagged += input.container != NULL;
 	sampler->handlers.sample(sampler->handlers.arg, &input);
+}
+
+static void on_waiter(void *arg, const struct bpfprof_waiter *waiter)
+{
+	sampler_waits_settle(arg, waiter);
 }
 
 static void on_title(void *arg, const struct bpfprof_title_event *event, struct process *process)
@@ -267,6 +282,7 @@ static int open_session(struct sampler *sampler, enum session_clock clock)
 		.nr_rows = options->test_row_slots,
 		.titles = options->steps,
 		.gpu = options->gpu,
+		.waits = options->waits,
 		.iterators = options->iterators,
 	};
 	__cleanup(buf_fini) struct buf message = { .max = MESSAGE_MAX };
@@ -302,6 +318,8 @@ static int setup_tables(struct sampler *sampler)
 		handlers.call = on_call;
 		handlers.kernel_name = on_kernel_name;
 	}
+	if (sampler->options->waits != SESSION_NO_WAITS)
+		handlers.waiter = on_waiter;
 
 	err = deadline_runner_new(&sampler->runner);
 	if (!err)
@@ -529,12 +547,17 @@ int sampler_open(struct sampler *sampler, const struct sampler_options *options,
 	*sampler = (struct sampler){ .options = options, .handlers = *handlers };
 	raise_file_limit();
 	ask_short_slice();
-	status = options->iterators || options->gpu ? EXIT_DONE : choose_clock(options, &clock);
+	if (!options->iterators && !options->gpu && options->waits != SESSION_OFF_CPU)
+		status = choose_clock(options, &clock);
+	else
+		status = EXIT_DONE;
 	if (!status)
 		status = open_session(sampler, clock);
 	if (status)
 		return status;
 	err = setup_tables(sampler);
+	if (!err && options->waits != SESSION_NO_WAITS)
+		err = sampler_waits_open(sampler);
 	if (!err && options->steps)
 		err = worker_steps_new(&sampler->steps, sampler);
 	else if (!err && options->nr_workers)
@@ -553,7 +576,9 @@ int sampler_start(struct sampler *sampler)
 		learn_processes(sampler);
 	if (!err && sampler->steps)
 		worker_steps_look(sampler->steps);
-	if (!err && !sampler->options->gpu)
+	if (!err && sampler->options->waits != SESSION_NO_WAITS)
+		err = sampler_waits_start(sampler);
+	if (!err && !sampler->options->gpu && sampler->options->waits != SESSION_OFF_CPU)
 		err = clock_start(&sampler->clock, &sampler->session);
 	if (err)
 		return cannot_start(err);
@@ -571,6 +596,8 @@ int sampler_run(struct sampler *sampler)
 	int wait_ms = stream_run(sampler->stream);
 	uint64_t now_ns = time_monotonic_ns();
 
+	if (sampler->waits)
+		waits_run(sampler->waits, now_ns);
 	if (now_ns >= sampler->tick_ns) {
 		if (sampler->clock)
 			clock_tick(sampler->clock);
@@ -600,12 +627,15 @@ void sampler_stop(struct sampler *sampler)
 {
 	if (sampler->clock)
 		clock_stop(sampler->clock);
+	if (sampler->waits)
+		sampler_waits_end(sampler);
 	stream_run(sampler->stream);
 }
 
 void sampler_close(struct sampler *sampler)
 {
 	free(sampler->target_pids);
+	sampler_waits_close(sampler);
 	clock_free(sampler->clock);
 	workers_free(sampler->workers);
 	worker_steps_free(sampler->steps);

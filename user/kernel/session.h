@@ -20,6 +20,9 @@ struct deadline_runner;
 
 enum session_clock { SESSION_CLOCK_PERF, SESSION_CLOCK_TIMER };
 
+/* Waits of threads (waits.h): none, time off a CPU, or all time, that on a CPU included. */
+enum session_waits { SESSION_NO_WAITS, SESSION_OFF_CPU, SESSION_WALL };
+
 struct session_options {
 	uint32_t hz;
 	enum session_clock clock;
@@ -30,6 +33,7 @@ struct session_options {
 	uint32_t nr_rows; /* entries of the row arena, power of two; 0: default */
 	bool titles; /* changes of Ray workers' titles are told */
 	bool gpu; /* what gpu_probes.h needs is loaded; the clock is not to be started */
+	enum session_waits waits; /* with OFF_CPU the clock is not to be started */
 	uint32_t call_stacks_hz; /* of hooked calls: stacks per thread and second, 0: the default */
 	bool iterators; /* nothing that samples is loaded: quicker, for dump; not to be attached */
 };

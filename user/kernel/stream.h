@@ -13,6 +13,7 @@
 
 #include "bpfprof.h"
 #include "gpu_calls.h"
+#include "wait_times.h"
 
 struct codes;
 struct process;
@@ -50,6 +51,8 @@ struct stream_handlers {
 	/* A hooked call without its stack; the name of a kernel. NULL is fine. */
 	void (*call)(void *arg, const struct bpfprof_gpu_event *event);
 	void (*kernel_name)(void *arg, const struct bpfprof_gpu_name *name);
+	/* A thread has ended: its time that is in no sample. NULL is fine. */
+	void (*waiter)(void *arg, const struct bpfprof_waiter *waiter);
 	void *arg;
 };
 

@@ -238,13 +238,18 @@ static void write_comments(struct pprof *w)
 	buf_fini(&text);
 }
 
-static void write_cpu_types(struct pprof *w)
+static void write_time_types(struct pprof *w)
 {
+	static const char *const names[] = { [PROFILE_TIME_CPU] = "cpu",
+					     [PROFILE_TIME_OFF_CPU] = "off_cpu",
+					     [PROFILE_TIME_WALL] = "wall" };
+	const char *name = names[w->profile->time];
+
 	write_value_type(w, PROFILE_SAMPLE_TYPE, "samples", "count");
-	write_value_type(w, PROFILE_SAMPLE_TYPE, "cpu", "nanoseconds");
-	write_value_type(w, PROFILE_PERIOD_TYPE, "cpu", "nanoseconds");
+	write_value_type(w, PROFILE_SAMPLE_TYPE, name, "nanoseconds");
+	write_value_type(w, PROFILE_PERIOD_TYPE, name, "nanoseconds");
 	write_number(w, PROFILE_PERIOD, w->profile->hz ? 1000000000 / w->profile->hz : 0);
-	write_number(w, PROFILE_DEFAULT_SAMPLE_TYPE, string_index(w, "cpu", ""));
+	write_number(w, PROFILE_DEFAULT_SAMPLE_TYPE, string_index(w, name, ""));
 }
 
 /* No period: each call is counted. */
@@ -273,7 +278,7 @@ static void write_head(struct pprof *w)
 	if (profile->call_values)
 		write_call_types(w);
 	else
-		write_cpu_types(w);
+		write_time_types(w);
 	write_number(w, PROFILE_TIME_NANOS, profile->time_ns);
 	write_number(w, PROFILE_DURATION_NANOS, profile->duration_ns);
 	write_comments(w);

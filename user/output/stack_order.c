@@ -197,10 +197,10 @@ static void sort_samples(struct stack_order *order, bool need_frames)
 		stack_path_init(&path, order, i);
 		if (need_frames)
 			path.step = STEP_FRAMES;
-		if (!profile->samples[i].count || !stack_path_next(&path))
+		if (!profile_weight(profile, i) || !stack_path_next(&path))
 			continue;
 		order->samples[order->nr_samples++] = i;
-		order->total += profile->samples[i].count;
+		order->total += profile_weight(profile, i);
 	}
 	qsort_r(order->samples, order->nr_samples, sizeof(*order->samples), compare_samples, order);
 }
@@ -265,7 +265,7 @@ bool stack_order_next(const struct stack_order *order, size_t *pos, struct stack
 		compare_paths(order, order->samples[i - 1], first, &shared);
 	*ret = (struct stack_run){ .sample = first, .shared = shared };
 	do {
-		ret->count += samples[order->samples[i]].count;
+		ret->count += profile_weight(order->profile, order->samples[i]);
 		ret->value_ns += samples[order->samples[i]].value_ns;
 		i++;
 	} while (i < order->nr_samples && !compare_paths(order, first, order->samples[i], &shared));

@@ -302,7 +302,7 @@ static uint64_t ns_per_sample(const struct profile *profile)
 	size_t i;
 
 	for (i = 0; i < profile->nr_samples; i++) {
-		count += profile->samples[i].count;
+		count += profile_weight(profile, i);
 		ns += profile->samples[i].value_ns;
 	}
 	return count ? ns / count : 0;

@@ -305,7 +305,11 @@ void thread_text(struct buf *dst, const char *name, unsigned int tid)
 
 const char *flame_title(const struct profile *profile)
 {
-	return profile->call_values ? "GPU calls" : "CPU flame graph";
+	static const char *const titles[] = { [PROFILE_TIME_CPU] = "CPU flame graph",
+					      [PROFILE_TIME_OFF_CPU] = "Off-CPU flame graph",
+					      [PROFILE_TIME_WALL] = "Wall-clock flame graph" };
+
+	return profile->call_values ? "GPU calls" : titles[profile->time];
 }
 
 void profile_caption(struct buf *dst, const struct profile *profile)

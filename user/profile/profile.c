@@ -44,3 +44,10 @@ uint64_t profile_nameless(const struct profile *profile)
 	}
 	return nr;
 }
+
+uint64_t profile_weight(const struct profile *profile, size_t sample)
+{
+	const struct profile_sample *s = &profile->samples[sample];
+
+	return profile->time == PROFILE_TIME_CPU ? s->count : (s->value_ns + 500) / 1000;
+}

@@ -111,6 +111,13 @@ struct profile_call {
 	uint32_t comm, rank, op; /* NCCL: communicator, our rank in it, operation */
 };
 
+/* What value_ns of samples is, calls aside. */
+enum profile_time {
+	PROFILE_TIME_CPU = 0,
+	PROFILE_TIME_OFF_CPU, /* blocked */
+	PROFILE_TIME_WALL, /* on a CPU, waiting for one, and blocked */
+};
+
 struct profile_sample {
 	uint32_t process; /* index */
 	uint32_t stack; /* index */
@@ -119,7 +126,7 @@ struct profile_sample {
 	uint32_t gil; /* enum profile_gil */
 	uint32_t call; /* index + 1, 0 = an ordinary sample */
 	uint64_t count; /* samples; calls */
-	uint64_t value_ns; /* CPU time that the samples stand for; blocked time of calls */
+	uint64_t value_ns; /* time that the samples stand for; blocked time of calls */
 };
 
 struct profile {
@@ -144,6 +151,7 @@ struct profile {
 	uint64_t time_ns; /* start, Unix time */
 	uint64_t duration_ns;
 	uint32_t hz;
+	enum profile_time time;
 	bool threads; /* --threads */
 	uint32_t host;
 	const struct run_stats *stats; /* borrowed; may be NULL */
@@ -151,6 +159,12 @@ struct profile {
 
 /* Frees what the arrays and the strtab hold, not the struct itself. */
 void profile_fini(struct profile *profile);
+
+/*
+ * What a sample counts for in stacks that are drawn or listed: samples of the clock are alike, those
+ * of waits are not, and count for their time in microseconds.
+ */
+uint64_t profile_weight(const struct profile *profile, size_t sample);
 
 /* Frames of all samples that have no name: code without symbols, Python code that is not known. */
 uint64_t profile_nameless(const struct profile *profile);

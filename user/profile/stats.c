@@ -62,6 +62,7 @@ void stats_since(struct run_stats *stats, const struct run_stats *before)
 	reasons_since(&stats->containers, &before->containers);
 	reasons_since(&stats->environments, &before->environments);
 	reasons_since(&stats->steps, &before->steps);
+	reasons_since(&stats->waits, &before->waits);
 	stats->cpu_seconds -= before->cpu_seconds;
 	stats->bpf_runs -= before->bpf_runs;
 	stats->bpf_ns -= before->bpf_ns < stats->bpf_ns ? before->bpf_ns : stats->bpf_ns;
@@ -179,6 +180,10 @@ void stats_json(struct buf *dst, const struct run_stats *stats)
 		buf_add_str(dst, "},\"steps\":{");
 		add_members(dst, &stats->steps);
 	}
+	if (stats->waits.nr) {
+		buf_add_str(dst, "},\"waits\":{");
+		add_members(dst, &stats->waits);
+	}
 	buf_add_str(dst, "},\"duration_seconds\":");
 	add_seconds(dst, stats->duration_seconds);
 	if (stats->rest_of) {
@@ -221,6 +226,7 @@ void stats_lines(struct buf *dst, const struct run_stats *stats)
 	counter_lines(dst, "containers", &stats->containers);
 	counter_lines(dst, "environments", &stats->environments);
 	counter_lines(dst, "steps", &stats->steps);
+	counter_lines(dst, "waits", &stats->waits);
 }
 
 /* "; ring full 10, tick skipped 2" in the order of the list, zeros left out. */
@@ -301,6 +307,7 @@ void stats_text(struct buf *dst, const struct run_stats *stats)
 	add_words(dst, "Containers: ", &stats->containers, "\n");
 	add_words(dst, "Environments: ", &stats->environments, "\n");
 	add_words(dst, "Steps: ", &stats->steps, "\n");
+	add_words(dst, "Waits: ", &stats->waits, "\n");
 	if (stats->memory_bytes || stats->cpu_seconds > 0) {
 		buf_printf(dst, "Profiler: %.2f s CPU, %.1f MiB", stats->cpu_seconds,
 			   (double)stats->memory_bytes / (1 << 20));

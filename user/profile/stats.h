@@ -37,6 +37,8 @@ struct run_stats {
 	struct stats_reasons environments; /* looked at for ranks, and why less was found */
 	struct stats_reasons
 		steps; /* of --steps: workers, steps; changes of titles and their loss */
+	struct stats_reasons
+		waits; /* of --wall and --off-cpu: switches of threads, samples of waits */
 	struct stats_reasons files; /* malformed, blocked, unreadable: problems of images */
 	double startup_seconds;
 	double cpu_seconds; /* of ourselves, user and system */
