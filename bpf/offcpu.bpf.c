@@ -17,6 +17,8 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
+_Static_assert(BPFPROF_MAX_KERNEL_FRAMES == 127, "is a mask, too");
+
 #define TASK_DEAD 0x80
 #define TASK_UNINTERRUPTIBLE 2
 #define NS_PER_MS 1000000
@@ -86,8 +88,8 @@ static __always_inline void waiter_end(struct bpfprof_waiter *w, __u32 tid)
 	bpf_map_delete_elem(&waiters, &tid);
 }
 
-static __always_inline void thread_leaves(struct task_struct *task, struct wait_due *due, __u64 now,
-					  bool preempt, __u32 state)
+static __always_inline void thread_leaves(struct task_struct *task, __u64 now, bool preempt,
+					  __u32 state)
 {
 	struct bpfprof_waiter *w = waiter_get(task, THREAD_RUNS);
 	__u32 tid = task->pid;
@@ -95,10 +97,6 @@ static __always_inline void thread_leaves(struct task_struct *task, struct wait_
 	if (!w)
 		return;
 	wait_count(WAIT_COUNT_SWITCHES);
-	if (due->tid == tid) {
-		wait_count(WAIT_COUNT_MISSED);
-		due_give_back(due, w);
-	}
 	if (w->state != THREAD_RUNS)
 		waiter_found_running(w, now);
 	if (now > w->since_ns)
@@ -196,11 +194,11 @@ static __always_inline void thread_comes(struct task_struct *task, struct wait_d
 	value = wait_value(w, ns, control->period_ns);
 	if (!value)
 		return;
-	if (!due->tid && token_take(due, control, now)) {
+	if (token_take(due, control, now)) {
 		sample_ask(due, task, value, ns, runnable, flags);
 		return;
 	}
-	wait_count(due->tid ? WAIT_COUNT_MISSED : WAIT_COUNT_LIMITED);
+	wait_count(WAIT_COUNT_LIMITED);
 	w->owed_ns += value;
 	w->credit_ns += value;
 }
@@ -213,14 +211,22 @@ int BPF_PROG(thread_switched, bool preempt, struct task_struct *prev, struct tas
 	__u32 zero = 0;
 	struct wait_due *due = bpf_map_lookup_elem(&waits_due, &zero);
 	__u64 now = bpf_ktime_get_ns();
+	struct bpfprof_waiter *w;
 
 	if (!due || !control || !control->start_ns || now < control->start_ns)
 		return 0;
 	/* After the end those that come back still tell what they have waited for until then. */
 	if (control->end_ns && now > control->end_ns)
 		now = control->end_ns;
+	if (due->tid) { /* the interrupt did not come: another CPU's was still to be served */
+		wait_count(WAIT_COUNT_MISSED);
+		w = bpf_map_lookup_elem(&waiters, &due->tid);
+		if (w)
+			due_give_back(due, w);
+		due->tid = 0;
+	}
 	if (is_watched(prev))
-		thread_leaves(prev, due, now, preempt, prev_state);
+		thread_leaves(prev, now, preempt, prev_state);
 	if (is_watched(next))
 		thread_comes(next, due, control, now);
 	return 0;
@@ -242,7 +248,8 @@ SEC("?tp_btf/irq_work_entry")
 int BPF_PROG(wait_stack)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	__u32 zero = 0, tid = task->pid, nr;
+	__u32 zero = 0, tid = task->pid;
+	__u64 nr;
 	struct wait_due *due = bpf_map_lookup_elem(&waits_due, &zero);
 	struct bpfprof_waiter *w;
 	struct unwind_reader *r;
@@ -261,8 +268,9 @@ int BPF_PROG(wait_stack)
 	r->rec.sample.runnable_ns = due->runnable_ns;
 	due->tid = 0;
 	nr = due->nr_kernel;
-	if (nr && nr <= BPFPROF_MAX_KERNEL_FRAMES &&
-	    !bpf_probe_read_kernel(r->rec.frames, nr * 8, due->kernel))
+	barrier_var(nr); /* or Linux 6.1 does not see the bound */
+	nr &= BPFPROF_MAX_KERNEL_FRAMES;
+	if (!bpf_probe_read_kernel(r->rec.frames, nr * 8, due->kernel))
 		r->rec.sample.nr_kernel = nr;
 	stack_walk(r, task);
 	sample_send(r, task);

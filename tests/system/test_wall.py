@@ -3,6 +3,7 @@
 
 import json
 import os
+import subprocess
 
 import chains
 from harness import MODES, ROOT, check, test
@@ -95,8 +96,8 @@ def record(context, *args):
     the sandbox's own tasks are kept from being traced.
     """
     for _ in range(4):
-        context.bpfprof("record", *args, "-o", "x.pb.gz", "-o", "x.folded", "--stats",
-                        "x.json").expect(0)
+        context.bpfprof("record", "-o", "x.pb.gz", "-o", "x.folded", "--stats", "x.json",
+                        *args).expect(0)
         stats = context.json("x.json")
         check(not stats["lost"]["ring_full"] and "switches_no_room" not in stats["lost"],
               "lost %s" % stats["lost"])
@@ -153,3 +154,63 @@ def blocked(context):
     total = sum(sample["values"][1] for sample in profile.samples)
     folded = sum(count for _, _, count in chains.read_folded(context.text("x.folded")))
     check(abs(folded * 1e3 - total) < 1e6, "collapsed %d us, pprof %d ns" % (folded, total))
+
+
+CROWD = """
+import random, threading, time
+def work(n):
+    while True:
+        time.sleep(random.choice((0.0003, 0.004, 0.03, 0.3, 4)))
+        if not n % 10:
+            sum(range(30000))
+for n in range(200):
+    threading.Thread(target=work, args=(n,), daemon=True).start()
+print("ready", flush=True)
+time.sleep(1000)
+"""
+
+
+@test()
+def crowd(context):
+    """200 threads that switch often, now and then, or never: each has all of its time."""
+    python = some_pythons()[-1]
+    process = spawn(context, [*python.argv, "-c", CROWD], python.environment(), [python.stdlib],
+                    stdout=subprocess.PIPE)
+    process.stdout.readline()
+    profile = record(context, "--wall", "--threads", "-p", process.pid, "-d", 3)
+    begin, end = span(profile)
+    times = by_thread(profile, process.pid)
+    worst = max(abs(ns - (end - begin)) for ns in times.values()) / (end - begin)
+    stats = context.json("x.json")["waits"]
+    context.note("%d threads, %d switches, %d sampled: sums differ by %.3f%% at most" %
+                 (len(times), stats["switches"], stats["sampled"], 100 * worst))
+    check(len(times) == 201, "%d threads" % len(times))
+    check(worst < 0.01, "a thread's sum is wrong by %.2f%%" % (100 * worst))
+
+
+DYING = """
+import os, signal, threading, time
+for _ in range(40):
+    child = os.fork()
+    if not child:
+        for _ in range(4):
+            threading.Thread(target=threading.Event().wait, daemon=True).start()
+        time.sleep(1000)
+    time.sleep(0.05)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+"""
+
+
+@test()
+def dying(context):
+    """Threads that are killed while they wait: their time until then is there."""
+    python = some_pythons()[-1]
+    profile = record(context, "--wall", "--", *python.argv, "-c", DYING)
+    begin, end = span(profile)
+    slept = time_under(profile, "<module>")
+    stats = context.json("x.json")["waits"]
+    context.note("%.2f s in %.2f s; %s" % (slept / 1e9, (end - begin) / 1e9, stats))
+    # The parent's own time, and 40 times 0.05 s of each child's main thread.
+    check(slept > 0.9 * (40 * 0.05e9 + (end - begin) * 0.8), "only %.2f s" % (slept / 1e9))
+    check(stats["switches"] >= 40 * 5, "switches %s" % stats)
