@@ -556,8 +556,6 @@ int sampler_open(struct sampler *sampler, const struct sampler_options *options,
 	if (status)
 		return status;
 	err = setup_tables(sampler);
-	if (!err && options->waits != SESSION_NO_WAITS)
-		err = sampler_waits_open(sampler);
 	if (!err && options->steps)
 		err = worker_steps_new(&sampler->steps, sampler);
 	else if (!err && options->nr_workers)

@@ -168,7 +168,6 @@ bool sampler_input(struct sampler *sampler, const struct sample_view *view,
 		   struct aggregate_input *ret);
 
 /* sampler_waits.c: what sampler_open() and so on do for waits. 0 or -errno. */
-int sampler_waits_open(struct sampler *sampler);
 int sampler_waits_start(struct sampler *sampler);
 /* A thread has ended, or the recording has: hands over what of its time is in no sample. */
 void sampler_waits_settle(struct sampler *sampler, const struct bpfprof_waiter *waiter);

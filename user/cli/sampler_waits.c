@@ -36,11 +36,6 @@ struct ending {
 	struct dump dump;
 };
 
-int sampler_waits_open(struct sampler *sampler)
-{
-	return remote_child_new(&sampler->remote, &sampler->session);
-}
-
 int sampler_waits_start(struct sampler *sampler)
 {
 	return waits_start(&sampler->waits, &sampler->session, sampler->options->hz);
@@ -259,7 +254,8 @@ void sampler_waits_end(struct sampler *sampler)
 	waits_end(sampler->waits);
 	stream_run(sampler->stream);
 	ending.deadline_ns = time_monotonic_ns() + READING_NS;
-	if (!dump_init(&ending.dump)) {
+	/* Not earlier: a child would hold open what keeps the command of `-- CMD` waiting. */
+	if (!remote_child_new(&sampler->remote, &sampler->session) && !dump_init(&ending.dump)) {
 		pids_each(process_look, &ending);
 		dump_fini(&ending.dump);
 	}
