@@ -23,13 +23,21 @@ _Static_assert(BPFPROF_MAX_KERNEL_FRAMES == 127, "is a mask, too");
 #define TASK_UNINTERRUPTIBLE 2
 #define NS_PER_MS 1000000
 
+struct kick_ring {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 16 << 10);
+};
+
 /*
- * Nobody waits for it, and what is in it means nothing: it is written to for the interrupt. User space
- * makes room now and then. 16 bytes a wait.
+ * Nobody waits for them, and what is in them means nothing: they are written to for the interrupt.
+ * User space makes room now and then. 16 bytes a wait. Key: CPU, as a ring buffer has one interrupt at
+ * a time. Writer: user space. Set at load: possible CPUs.
  */
 struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 128 << 10);
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__array(values, struct kick_ring);
 } kicks SEC(".maps");
 
 /* The sample that is to be taken on this CPU. */
@@ -88,15 +96,15 @@ static __always_inline void waiter_end(struct bpfprof_waiter *w, __u32 tid)
 	bpf_map_delete_elem(&waiters, &tid);
 }
 
-static __always_inline void thread_leaves(struct task_struct *task, __u64 now, bool preempt,
-					  __u32 state)
+static __always_inline void thread_leaves(struct task_struct *task, struct wait_counters *counters,
+					  __u64 now, bool preempt, __u32 state)
 {
 	struct bpfprof_waiter *w = waiter_get(task, THREAD_RUNS);
 	__u32 tid = task->pid;
 
 	if (!w)
 		return;
-	wait_count(WAIT_COUNT_SWITCHES);
+	counters->count[WAIT_COUNT_SWITCHES]++;
 	if (w->state != THREAD_RUNS)
 		waiter_found_running(w, now);
 	if (now > w->since_ns)
@@ -154,6 +162,8 @@ static __always_inline __u64 wait_value(struct bpfprof_waiter *w, __u64 ns, __u6
 static __always_inline void sample_ask(struct wait_due *due, struct task_struct *task, __u64 value,
 				       __u64 ns, __u64 runnable, __u32 flags)
 {
+	__u32 cpu = bpf_get_smp_processor_id();
+	void *ring_of_cpu = bpf_map_lookup_elem(&kicks, &cpu);
 	__u64 word = 0;
 	long len;
 
@@ -165,10 +175,12 @@ static __always_inline void sample_ask(struct wait_due *due, struct task_struct 
 	len = bpf_get_task_stack(task, due->kernel, sizeof(due->kernel), 0);
 	due->nr_kernel = len > 0 ? (__u64)len / 8 : 0;
 	wait_count(WAIT_COUNT_KEPT);
-	bpf_ringbuf_output(&kicks, &word, sizeof(word), BPF_RB_FORCE_WAKEUP);
+	if (ring_of_cpu)
+		bpf_ringbuf_output(ring_of_cpu, &word, sizeof(word), BPF_RB_FORCE_WAKEUP);
 }
 
 static __always_inline void thread_comes(struct task_struct *task, struct wait_due *due,
+					 struct wait_counters *counters,
 					 const struct bpfprof_wait_control *control, __u64 now)
 {
 	struct bpfprof_waiter *w = waiter_get(task, THREAD_SLEEPS);
@@ -177,7 +189,7 @@ static __always_inline void thread_comes(struct task_struct *task, struct wait_d
 
 	if (!w)
 		return;
-	wait_count(WAIT_COUNT_WAITS);
+	counters->count[WAIT_COUNT_WAITS]++;
 	ns = now > w->since_ns ? now - w->since_ns : 0;
 	if (w->state == THREAD_RUNNABLE || w->state == THREAD_RUNS)
 		runnable = ns;
@@ -207,28 +219,36 @@ SEC("?tp_btf/sched_switch")
 int BPF_PROG(thread_switched, bool preempt, struct task_struct *prev, struct task_struct *next,
 	     unsigned int prev_state)
 {
-	struct bpfprof_wait_control *control = wait_control_get();
-	__u32 zero = 0;
-	struct wait_due *due = bpf_map_lookup_elem(&waits_due, &zero);
-	__u64 now = bpf_ktime_get_ns();
+	bool leaves = is_watched(prev), comes = is_watched(next);
+	struct bpfprof_wait_control *control;
 	struct bpfprof_waiter *w;
+	struct wait_counters *counters;
+	struct wait_due *due;
+	__u32 zero = 0;
+	__u64 now;
 
-	if (!due || !control || !control->start_ns || now < control->start_ns)
+	if (!leaves && !comes)
+		return 0;
+	control = wait_control_get();
+	counters = bpf_map_lookup_elem(&wait_counters, &zero);
+	due = bpf_map_lookup_elem(&waits_due, &zero);
+	now = bpf_ktime_get_ns();
+	if (!due || !counters || !control || !control->start_ns || now < control->start_ns)
 		return 0;
 	/* After the end those that come back still tell what they have waited for until then. */
 	if (control->end_ns && now > control->end_ns)
 		now = control->end_ns;
-	if (due->tid) { /* the interrupt did not come: another CPU's was still to be served */
+	if (due->tid) { /* the interrupt did not come */
 		wait_count(WAIT_COUNT_MISSED);
 		w = bpf_map_lookup_elem(&waiters, &due->tid);
 		if (w)
 			due_give_back(due, w);
 		due->tid = 0;
 	}
-	if (is_watched(prev))
-		thread_leaves(prev, now, preempt, prev_state);
-	if (is_watched(next))
-		thread_comes(next, due, control, now);
+	if (leaves)
+		thread_leaves(prev, counters, now, preempt, prev_state);
+	if (comes)
+		thread_comes(next, due, counters, control, now);
 	return 0;
 }
 

@@ -14,6 +14,8 @@ from test_python import all_pythons, spawn
 PROGRAM = os.path.join(ROOT, "tests", "system", "python", "waits.py")
 WITHIN = 0.02  # of the time in a place
 SLACK_NS = 12e6  # beside that: a wait that begins or ends with the recording
+CHANCE_NS = 30e6  # where it is samples: of the clock, and of short waits, by chance
+LONGEST_NS = 0.25e9  # wait of waits.py
 VERSIONS = ((3, 9), (3, 11), (3, 13))
 
 
@@ -77,33 +79,43 @@ def by_thread(profile, pid):
     return times
 
 
-def compare(profile, truth, places):
-    """Time in each place as it was seen and as it was, and the places where they differ."""
+def compare(profile, truth, places, moved):
+    """
+    Time in each place as it was seen and as it was, and the places where they differ. moved: waits
+    of which the time is told with a later one of the thread, maybe in another place.
+    """
     begin, end = span(profile)
     notes, wrong = [], []
     for place in places:
         true = within(truth["places"][place], begin, end)
         seen = time_under(profile, place)
         notes.append("%s %.3f of %.3f" % (place, seen / 1e9, true / 1e9))
-        if differs(seen, true) or not true:
+        longest = max((call[1] - call[0] for call in truth["places"][place]), default=0)
+        slack_ns = (CHANCE_NS if place == "spin" else SLACK_NS) + moved * min(longest, LONGEST_NS)
+        if differs(seen, true, slack_ns) or not true or not seen:
             wrong.append(notes[-1])
     return notes, wrong
 
 
 def record(context, *args):
     """
-    A recording during which every switch was seen: where this test runs in a sandbox, those from
-    the sandbox's own tasks are kept from being traced.
+    A recording, and of how many waits the time is told with a later one. Best of none: where this
+    test runs in a sandbox, switches from the sandbox's own tasks are kept from being traced.
     """
-    for _ in range(4):
+    for tries in range(4):
         context.bpfprof("record", "-o", "x.pb.gz", "-o", "x.folded", "--stats", "x.json",
                         *args).expect(0)
         stats = context.json("x.json")
         check(not stats["lost"]["ring_full"] and "switches_no_room" not in stats["lost"],
               "lost %s" % stats["lost"])
-        if "told_by_the_next_end_unseen" not in stats["waits"]:
+        moved = sum(n for name, n in stats["waits"].items() if name.startswith("told_by_the_next"))
+        if not moved:
             break
-    return Pprof(context.read("x.pb.gz"))
+    context.note("recording %d: %d of %d waits told later" % (tries + 1, moved,
+                                                              stats["waits"]["ended"]))
+    # Few enough that all the rest is still to be asserted.
+    check(moved <= 20 + stats["waits"]["ended"] // 20, "waits told later: %s" % stats["waits"])
+    return Pprof(context.read("x.pb.gz")), moved
 
 
 @test(modes=MODES)
@@ -113,13 +125,13 @@ def places(context):
     for python in some_pythons():
         waits = Waits(context, python)
         pid = waits.process.pid
-        profile = record(context, "--wall", "--threads", "-p", pid, "-d", 2)
+        profile, moved = record(context, "--wall", "--threads", "-p", pid, "-d", 2)
         truth = waits.truth()
         check(profile.sample_types == ["samples/count", "wall/nanoseconds"] and
               profile.default_type == "wall", "types %s" % profile.sample_types)
         for place in ("forever", "get"):
             truth["places"][place] = [[0, 1 << 62]]  # as long as the recording, and longer
-        notes, bad = compare(profile, truth, truth["places"])
+        notes, bad = compare(profile, truth, truth["places"], moved)
         wrong += ["%s: %s" % (python, text) for text in bad]
         begin, end = span(profile)
         threads = by_thread(profile, pid)
@@ -138,7 +150,7 @@ def blocked(context):
     """--off-cpu: time asleep and nothing else, as long as was asked for."""
     python = some_pythons()[-1]
     waits = Waits(context, python)
-    profile = record(context, "--off-cpu", "-p", waits.process.pid, "-d", 3)
+    profile, moved = record(context, "--off-cpu", "-p", waits.process.pid, "-d", 3)
     truth = waits.truth()
     check(profile.sample_types == ["samples/count", "off_cpu/nanoseconds"] and
           profile.default_type == "off_cpu", "types %s" % profile.sample_types)
@@ -148,7 +160,7 @@ def blocked(context):
         true = within(calls, begin, end)
         seen = time_under(profile, place, but=["take_gil"])
         context.note("%s %.3f of %.3f" % (place, seen / 1e9, true / 1e9))
-        check(not differs(seen, true), "%s: %.3f s of %.3f" % (place, seen / 1e9, true / 1e9))
+        check(not differs(seen, true, SLACK_NS + moved * asked_ns), "%s: %.3f s of %.3f" % (place, seen / 1e9, true / 1e9))
     check(time_under(profile, "spin", but=["take_gil", "drop_gil"]) < SLACK_NS,
           "a thread that computes is not blocked")
     total = sum(sample["values"][1] for sample in profile.samples)
@@ -177,7 +189,7 @@ def crowd(context):
     process = spawn(context, [*python.argv, "-c", CROWD], python.environment(), [python.stdlib],
                     stdout=subprocess.PIPE)
     process.stdout.readline()
-    profile = record(context, "--wall", "--threads", "-p", process.pid, "-d", 3)
+    profile, _ = record(context, "--wall", "--threads", "-p", process.pid, "-d", 3)
     begin, end = span(profile)
     times = by_thread(profile, process.pid)
     worst = max(abs(ns - (end - begin)) for ns in times.values()) / (end - begin)
@@ -206,7 +218,7 @@ for _ in range(40):
 def dying(context):
     """Threads that are killed while they wait: their time until then is there."""
     python = some_pythons()[-1]
-    profile = record(context, "--wall", "--", *python.argv, "-c", DYING)
+    profile, _ = record(context, "--wall", "--", *python.argv, "-c", DYING)
     begin, end = span(profile)
     slept = time_under(profile, "<module>")
     stats = context.json("x.json")["waits"]

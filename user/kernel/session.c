@@ -42,7 +42,8 @@ static int maps_size(struct session *session)
 	    bpf_map__set_max_entries(skel->maps.rows, session->nr_rows) ||
 	    bpf_map__set_max_entries(skel->maps.mappings, session->nr_mappings) ||
 	    bpf_map__set_max_entries(skel->maps.scratches, session->nr_cpus) ||
-	    bpf_map__set_max_entries(skel->maps.timers, session->nr_cpus))
+	    bpf_map__set_max_entries(skel->maps.timers, session->nr_cpus) ||
+	    bpf_map__set_max_entries(skel->maps.kicks, session->nr_cpus))
 		return -EINVAL;
 	return 0;
 }

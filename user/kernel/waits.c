@@ -25,6 +25,14 @@
 #define TOKENS_PER_MS 1
 #define TOKENS_MAX 250
 
+#define KICK_PAGES 4
+
+/* A ring buffer that nobody reads. */
+struct kick_ring {
+	unsigned long *consumer;
+	const unsigned long *producer;
+};
+
 struct waits {
 	struct session *session;
 	struct bpf_link *switched, *woken, *stack;
@@ -32,8 +40,7 @@ struct waits {
 	uint64_t adapted_ns;
 	uint64_t base_period_ns, max_period_ns;
 	uint64_t nr_kept; /* when adapted last */
-	unsigned long *consumer; /* of the ring buffer that nobody reads */
-	const unsigned long *producer;
+	struct kick_ring *rings; /* of each CPU */
 	size_t page_bytes;
 };
 
@@ -45,21 +52,71 @@ static int control_write(struct waits *waits)
 				    &waits->control, sizeof(waits->control), BPF_ANY);
 }
 
-static int kicks_map(struct waits *waits)
+static int ring_map(const struct waits *waits, struct kick_ring *ring, int fd)
 {
-	int fd = bpf_map__fd(waits->session->skel->maps.kicks);
 	void *page;
 
-	waits->page_bytes = (size_t)sysconf(_SC_PAGESIZE);
 	page = mmap(NULL, waits->page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (page == MAP_FAILED)
 		return -errno;
-	waits->consumer = page;
+	ring->consumer = page;
 	page = mmap(NULL, waits->page_bytes, PROT_READ, MAP_SHARED, fd, (off_t)waits->page_bytes);
 	if (page == MAP_FAILED)
 		return -errno;
-	waits->producer = page;
+	ring->producer = page;
 	return 0;
+}
+
+static int ring_new(struct waits *waits, uint32_t cpu)
+{
+	__cleanup(close_fd) int fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "kick", 0, 0,
+						    (uint32_t)waits->page_bytes * KICK_PAGES, NULL);
+	int err;
+
+	if (fd < 0)
+		return -errno;
+	err = ring_map(waits, &waits->rings[cpu], fd);
+	if (!err && bpf_map__update_elem(waits->session->skel->maps.kicks, &cpu, sizeof(cpu), &fd,
+					 sizeof(fd), BPF_ANY))
+		err = -errno;
+	return err;
+}
+
+static int rings_new(struct waits *waits)
+{
+	uint32_t cpu;
+	int err = 0;
+
+	waits->page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+	waits->rings = calloc(waits->session->nr_cpus, sizeof(*waits->rings));
+	if (!waits->rings)
+		return -ENOMEM;
+	for (cpu = 0; cpu < waits->session->nr_cpus && !err; cpu++)
+		err = ring_new(waits, cpu);
+	return err;
+}
+
+static void rings_empty(const struct waits *waits)
+{
+	uint32_t cpu;
+
+	for (cpu = 0; cpu < waits->session->nr_cpus; cpu++)
+		__atomic_store_n(waits->rings[cpu].consumer,
+				 __atomic_load_n(waits->rings[cpu].producer, __ATOMIC_ACQUIRE),
+				 __ATOMIC_RELEASE);
+}
+
+static void rings_free(struct waits *waits)
+{
+	uint32_t cpu;
+
+	for (cpu = 0; waits->rings && cpu < waits->session->nr_cpus; cpu++) {
+		if (waits->rings[cpu].consumer)
+			munmap(waits->rings[cpu].consumer, waits->page_bytes);
+		if (waits->rings[cpu].producer)
+			munmap((void *)waits->rings[cpu].producer, waits->page_bytes);
+	}
+	free(waits->rings);
 }
 
 static int attach(struct waits *waits)
@@ -89,7 +146,7 @@ int waits_start(struct waits **ret, struct session *session, uint32_t hz)
 		.tokens_per_ms = TOKENS_PER_MS,
 		.tokens_max = TOKENS_MAX,
 	};
-	err = kicks_map(waits);
+	err = rings_new(waits);
 	if (!err)
 		err = control_write(waits);
 	if (!err)
@@ -112,8 +169,7 @@ void waits_run(struct waits *waits, uint64_t now_ns)
 	uint64_t c[WAIT_NR_COUNTERS], max = SAMPLES_MAX / (NS_PER_SECOND / ADAPT_NS), nr;
 	struct bpfprof_wait_control *control = &waits->control;
 
-	__atomic_store_n(waits->consumer, __atomic_load_n(waits->producer, __ATOMIC_ACQUIRE),
-			 __ATOMIC_RELEASE);
+	rings_empty(waits);
 	if (now_ns - waits->adapted_ns < ADAPT_NS)
 		return;
 	waits_counters(waits, c);
@@ -201,10 +257,7 @@ void waits_free(struct waits *waits)
 	if (!waits)
 		return;
 	waits_stop(waits);
-	if (waits->consumer)
-		munmap(waits->consumer, waits->page_bytes);
-	if (waits->producer)
-		munmap((void *)waits->producer, waits->page_bytes);
+	rings_free(waits);
 	free(waits);
 }
 
