@@ -13,6 +13,7 @@
 
 #include "bpfprof.h"
 #include "gpu_calls.h"
+#include "wait_times.h"
 
 struct codes;
 struct process;
@@ -52,6 +53,8 @@ struct stream_handlers {
 	void (*kernel_name)(void *arg, const struct bpfprof_gpu_name *name);
 	/* With session_options.gpu_trace: each call that is over. NULL is fine. */
 	void (*traced_call)(void *arg, const struct bpfprof_gpu_trace *call);
+	/* A thread has ended: its time that is in no sample. NULL is fine. */
+	void (*waiter)(void *arg, const struct bpfprof_waiter *waiter);
 	void *arg;
 };
 
