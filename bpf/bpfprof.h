@@ -140,6 +140,7 @@ enum bpfprof_kind {
 	BPFPROF_KIND_GPU_NAME = 11,
 	BPFPROF_KIND_GPU_TRACE = 12, /* gpu_calls.h */
 	BPFPROF_KIND_GPU_WAIT = 13, /* the same */
+	BPFPROF_KIND_WAITER = 14, /* wait_times.h */
 };
 
 struct bpfprof_record {
@@ -176,6 +177,8 @@ struct bpfprof_place {
 #define BPFPROF_SAMPLE_KSOFTIRQD 16U /* timer tick misplaced into ksoftirqd */
 #define BPFPROF_SAMPLE_RAY 32U /* of a Ray worker: its title was read, or tried to */
 #define BPFPROF_SAMPLE_CALL 64U /* of a hooked call, not of the clock: it follows the title */
+#define BPFPROF_SAMPLE_WAIT 128U /* of a thread that was off the CPU, at the end of that */
+#define BPFPROF_SAMPLE_UNINTERRUPTIBLE 256U /* and could not be woken by signals */
 
 struct bpfprof_sample {
 	struct bpfprof_record rec;
@@ -193,6 +196,7 @@ struct bpfprof_sample {
 	__u16 title_words; /* after the frames so many times 8 bytes of the title follow */
 	char comm[BPFPROF_COMM_LEN]; /* of the thread */
 	char leader_comm[BPFPROF_COMM_LEN];
+	__u64 runnable_ns; /* WAIT: of period_ns, what it had only a CPU to wait for */
 	/*
 	 * __u64 frames[] follow: kernel, Python, native, each leaf first; then the title; then, with
 	 * BPFPROF_SAMPLE_CALL, struct bpfprof_gpu_call (gpu_calls.h).
@@ -554,6 +558,7 @@ struct bpfprof_cfg {
 	__u32 gpu_trace; /* 1: each hooked call is sent by itself when it is over */
 	__u32 gpu_waits; /* 1: what tells when collectives are complete is sent */
 	__u32 call_keys; /* that calls of one process may be counted by */
+	__u32 wall; /* 1: all time counts, so samples of the clock stand for what their threads ran */
 };
 
 /* Entry of the per-CPU pc cache. */
@@ -619,7 +624,7 @@ struct bpfprof_task_read {
 
 _Static_assert(sizeof(struct bpfprof_record) == 24, "wire");
 _Static_assert(sizeof(struct bpfprof_task_id) == 24, "wire");
-_Static_assert(sizeof(struct bpfprof_sample) == 112, "wire");
+_Static_assert(sizeof(struct bpfprof_sample) == 120, "wire");
 _Static_assert(sizeof(struct bpfprof_place) == 16, "wire");
 _Static_assert(sizeof(struct bpfprof_title_event) == 224, "wire");
 _Static_assert(sizeof(struct bpfprof_titled) == 48, "wire");

@@ -14,10 +14,10 @@
 #define SAMPLE_PERF sample_perf
 #define ARM_TIMER arm_timer
 #endif
+#include "waiters.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
-#define PF_KTHREAD 0x00200000
 #define REGS_CS __builtin_offsetof(struct pt_regs, cs)
 #define SELF_TIMED_EVERY 64
 #define BPF_F_TIMER_CPU_PIN 2 /* since 6.7 */
@@ -80,21 +80,10 @@ static __always_inline void sample_finish(struct unwind_reader *r, struct task_s
 {
 	__u64 start = r->rec.sample.rec.ts_ns;
 
-	if (task->flags & PF_KTHREAD || !task->mm) {
-		r->rec.sample.flags |= BPFPROF_SAMPLE_KTHREAD;
-		r->stop = BPFPROF_STOP_NO_USER;
-	} else {
-		HOOKED_LOOK(r, task);
-		user_walk(r, task);
-		/* Half way through exec the old stack is gone and no new one is there yet. */
-		if (r->stop != BPFPROF_STOP_COMPLETE &&
-		    !(r->rec.sample.flags & BPFPROF_SAMPLE_USER_MODE) &&
-		    BPF_CORE_READ_BITFIELD(task, in_execve)) {
-			r->rec.sample.nr_user = 0;
-			r->rec.sample.nr_python = 0;
-			r->stop = BPFPROF_STOP_NO_USER;
-		}
-	}
+	if (cfg.wall)
+		r->rec.sample.period_ns = waiter_run_take(task, start, r->rec.sample.period_ns);
+	HOOKED_LOOK(r, task);
+	stack_walk(r, task);
 	sample_send(r, task);
 	if (!(r->nr_runs++ % SELF_TIMED_EVERY)) {
 		count_add(BPFPROF_COUNT_SELF_NS, bpf_ktime_get_ns() - start);

@@ -15,6 +15,7 @@
 #include "vma.bpf.h"
 #include "python.bpf.h"
 
+#define PF_KTHREAD 0x00200000
 #define USER32_CS 0x23
 #define FRAMES_A_STEP 4 /* divides BPFPROF_MAX_USER_FRAMES */
 #define MISS_BLIND_BYTES 65536 /* of a stack whose end is not known, a miss sends this much */
@@ -362,6 +363,24 @@ static __always_inline void user_walk(struct unwind_reader *r, struct task_struc
 	bpf_loop(BPFPROF_MAX_USER_FRAMES / FRAMES_A_STEP, walk_frames, &ctx, 0);
 }
 
+/* The same, of a thread that may have no user stack (any more). */
+static __always_inline void stack_walk(struct unwind_reader *r, struct task_struct *task)
+{
+	if (task->flags & PF_KTHREAD || !task->mm) {
+		r->rec.sample.flags |= BPFPROF_SAMPLE_KTHREAD;
+		r->stop = BPFPROF_STOP_NO_USER;
+		return;
+	}
+	user_walk(r, task);
+	/* Half way through exec the old stack is gone and no new one is there yet. */
+	if (r->stop != BPFPROF_STOP_COMPLETE && !(r->rec.sample.flags & BPFPROF_SAMPLE_USER_MODE) &&
+	    BPF_CORE_READ_BITFIELD(task, in_execve)) {
+		r->rec.sample.nr_user = 0;
+		r->rec.sample.nr_python = 0;
+		r->stop = BPFPROF_STOP_NO_USER;
+	}
+}
+
 struct vma_ctx {
 	struct unwind_reader *r;
 };
@@ -598,6 +617,7 @@ static __always_inline void sample_fill(struct unwind_reader *r, struct task_str
 	s->title_words = 0;
 	r->point = CALL_NONE;
 	r->nr_returns = 0;
+	s->runnable_ns = 0;
 	r->rec.at.nr_entries = 0;
 	r->rec.at.next_entry = 0;
 	comm_copy(s->comm, task);

@@ -72,6 +72,7 @@ def build():
              "-o", out("bw-tree")])
     command([CC, *flags, "-fomit-frame-pointer", "-fno-optimize-sibling-calls",
              os.path.join(HERE, "gpu_calls.c"), "-o", out("bw-gpu"), "-pthread", "-ldl"])
+    command([CC, *flags, os.path.join(HERE, "ping_pong.c"), "-o", out("bw-ping-pong"), "-pthread"])
     command(["g++", *flags, "-fomit-frame-pointer", os.path.join(HERE, "mixed.cpp"),
              "-o", out("bw-cpp")])
 

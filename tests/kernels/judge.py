@@ -236,6 +236,31 @@ def judge_steps(results):
     return Check("steps-caps", got, problem=problem, note=f"calls {calls}")
 
 
+def judge_wall(results, how):
+    """A shell and a sleeper: each has all of its time, where it waited."""
+    got = Recording(results, how + "-caps")
+    whole = got.number("duration_seconds")
+    waits = got.number("waits")
+    problem, times = None, []
+    if got.status != 0:
+        return Check(got.case, got, problem=f"exit {got.status}: {first_error(got)}")
+    for place in ("sys_wait4", "nanosleep"):
+        spent = sum(us for stack, us in got.stacks if place in stack) / 1e6
+        times.append(f"{place} {spent:.2f} of {whole:.2f} s")
+        # Emulated, the shell computes for a good part of its time.
+        if not (0.4 if place == "sys_wait4" else 0.98) * whole <= spent <= 1.02 * whole:
+            problem = times[-1]
+    if how == "wall":
+        total = sum(us for _, us in got.stacks) / 1e6
+        times.append(f"all {total:.2f} s")
+        if abs(total - 2 * whole) > 0.02 * whole:
+            problem = f"two threads have {total:.2f} s in {whole:.2f} s"
+    if not problem and (not isinstance(waits, dict) or waits["sampled"] < 3):
+        problem = f"waits {waits}"
+    return Check(got.case, got, problem=problem,
+                 note=", ".join(times) + f", {waits['switches']} switches")
+
+
 def gpu_sums(rows, names, columns):
     """{key: sums} of the rows; a key is what they have under the names."""
     found = {}

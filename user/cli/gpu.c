@@ -32,7 +32,7 @@
 #define SETTLE_MS 2
 #define STEP_MS 2 /* how late the step of a worker may begin */
 #define TICK_NS NS_PER_SECOND
-#define COLUMNS_DEFAULT 80
+#define COLUMNS_DEFAULT 160 /* what is not a terminal is not that narrow */
 #define ROWS_DEFAULT 24
 /* To another screen and back; the cursor to its corner; what is below it away; the end of a line. */
 #define SCREEN_OPEN "\033[?1049h\033[?25l"
@@ -129,8 +129,9 @@ static void say_widened(struct gpu_job *job)
 	if (!job->scoped || gpu_probes_are_scoped(job->watch.probes))
 		return;
 	job->scoped = false;
-	log_info("more processes are watched than can be hooked one by one: from now on calls of "
-		 "all others on this machine are slowed down a little, too");
+	log_info("not all that is watched can be hooked one by one, as there are too many or they "
+		 "start others: from now on calls of all processes on this machine are slowed down "
+		 "a little");
 }
 
 static bool signal_arrived(int fd)

@@ -148,7 +148,7 @@ void gpu_watch_starved(void *arg, const struct bpfprof_gpu_waits *process)
 
 void gpu_watch_exit(struct gpu_watch *watch, const struct bpfprof_task_id *task)
 {
-	gpu_probes_exit(watch->probes, task->pid);
+	gpu_probes_exit(watch->probes, task->pid, task->start_ns);
 	if (!gpu_tally_exit(watch->tally, task))
 		return;
 	if (watch->ended)

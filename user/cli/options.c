@@ -40,6 +40,8 @@ enum key {
 	KEY_THREADS,
 	KEY_GIL,
 	KEY_GPU,
+	KEY_WALL,
+	KEY_OFF_CPU,
 	KEY_BY,
 	KEY_SPLIT,
 	KEY_STATS,
@@ -122,6 +124,14 @@ static int take_by(struct record_options *options, const char *value, struct buf
 	if (choice < 0)
 		return reason(why, "by must be task, process, rank or pod");
 	options->by = (enum profile_by)choice;
+	return 0;
+}
+
+static int take_waits(struct record_options *options, enum session_waits waits, struct buf *why)
+{
+	if (options->waits != SESSION_NO_WAITS && options->waits != waits)
+		return reason(why, "--wall and --off-cpu cannot be combined: --wall holds both");
+	options->waits = waits;
 	return 0;
 }
 
@@ -287,6 +297,10 @@ static int take_record(void *target, int key, const char *value, struct buf *why
 	case KEY_GPU:
 		options->gpu = true;
 		return 0;
+	case KEY_WALL:
+		return take_waits(options, SESSION_WALL, why);
+	case KEY_OFF_CPU:
+		return take_waits(options, SESSION_OFF_CPU, why);
 	case KEY_BY:
 		return take_by(options, value, why);
 	case KEY_SPLIT:
@@ -343,6 +357,9 @@ static const struct flag record_flags[] = {
 	  false },
 	{ KEY_NATIVE, 0, 0, "native", NULL, ".raw: native frames too", false },
 	{ KEY_THREADS, 0, 0, "threads", NULL, "keep threads apart", false },
+	{ KEY_WALL, 0, 0, "wall", NULL,
+	  "all time of every thread: on a CPU, waiting for one,\nand blocked", false },
+	{ KEY_OFF_CPU, 0, 0, "off-cpu", NULL, "only time that threads are blocked", false },
 	{ KEY_GIL, 0, 0, "gil", NULL, "only Python threads that hold the GIL", false },
 	{ KEY_GPU, 0, 0, "gpu", NULL,
 	  "CUDA and NCCL calls too, in files beside the others:\n"
@@ -496,6 +513,19 @@ static int check_together(const struct record_options *options, struct buf *erro
 	if (options->steps.stop && options->gpu)
 		return reason(error, "--steps: calls are counted over all of the time, leave --gpu "
 				     "out");
+	if (options->waits != SESSION_NO_WAITS && options->gil)
+		return reason(error,
+			      "--gil: who waits holds no GIL, leave --wall and --off-cpu out");
+	if (options->waits != SESSION_NO_WAITS && options->steps.stop)
+		return reason(error, "--steps: waits are not cut where steps begin and end, leave "
+				     "--wall and --off-cpu out");
+	if (options->waits != SESSION_NO_WAITS && options->gpu)
+		return reason(error,
+			      "--gpu: waits and hooked calls cannot be recorded together, leave "
+			      "--wall and --off-cpu out");
+	if (options->waits != SESSION_NO_WAITS && options->event == RECORD_EVENT_CYCLES)
+		return reason(error, "--event cycles: waits have no cycles, leave --wall and "
+				     "--off-cpu out");
 	if (options->command && !*options->command[0])
 		return reason(error, "--: the program to run has an empty name");
 	if (options->command && container_filter_is_set(&options->containers))
@@ -856,6 +886,7 @@ void record_help(struct buf *dst)
 		"  bpfprof record -d 10                        the whole machine, 10 s, flame "
 		"graph\n"
 		"  bpfprof record -p 1234 -d 30 -o cpu.pb.gz   one process, for go tool pprof\n"
+		"  bpfprof record -p 1234 --wall -d 30         where it waits, and for how long\n"
 		"  bpfprof record -o gcc.html -- make          a build and all its children\n"
 		"  bpfprof record --worker '*policy*' -d 30    Ray workers of these classes\n"
 		"  bpfprof record --worker '*policy*' --steps 3:5  calls 3 and 4 of each of them\n"

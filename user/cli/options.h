@@ -65,6 +65,7 @@ struct record_options {
 	bool gil; /* only samples whose thread held Python's GIL */
 	bool gpu; /* calls of CUDA and NCCL, too */
 	bool findings; /* say what stands out: unless --no-findings */
+	enum session_waits waits; /* --wall, --off-cpu */
 	enum profile_by by;
 	enum record_split split;
 	char *stats_path; /* or NULL; "-" is standard output */

@@ -23,11 +23,13 @@
 #include "cli/recording.h"
 #include "cli/worker_processes.h"
 #include "cli/worker_steps.h"
+#include "kernel/waits.h"
 #include "proc/pids.h"
 #include "proc/self.h"
 #include "proc/usage.h"
 #include "profile/aggregate.h"
 #include "profile/grouping.h"
+#include "profile/thread_times.h"
 
 #define AGGREGATE_BYTES (16U << 20)
 #define CALLS_BYTES (8U << 20) /* of stacks of calls */
@@ -39,9 +41,21 @@ static void on_sample(void *arg, const struct aggregate_input *input)
 {
 	struct recording *rec = arg;
 
-	record_findings_sample(rec->findings, input);
+	if (!(input->sample->flags & BPFPROF_SAMPLE_WAIT)) /* they are about time on a CPU */
+		record_findings_sample(rec->findings, input);
 	recording_see(rec, input->sample->task.pid, input->own_pid, input->sample->task.start_ns);
-	aggregate_add(rec->aggregate, input);
+	if (rec->times)
+		thread_times_add(rec->times, input);
+	else
+		aggregate_add(rec->aggregate, input);
+}
+
+static void on_settle(void *arg, const struct aggregate_input *input, uint64_t run_ns,
+		      int64_t wait_ns)
+{
+	struct recording *rec = arg;
+
+	thread_times_settle(rec->times, input, run_ns, wait_ns);
 }
 
 static void on_exit_event(void *arg, const struct bpfprof_task_id *task, uint64_t cpu_ns)
@@ -329,6 +343,7 @@ static void teardown(struct recording *rec)
 		gpu_watch_close(&rec->watch);
 	record_findings_free(rec->findings);
 	sampler_close(&rec->sampler);
+	thread_times_free(rec->times);
 	aggregate_free(rec->aggregate);
 	recording_forget(rec);
 }
@@ -343,6 +358,10 @@ static int start(struct recording *rec)
 		return status;
 	rec->start_mono_ns = time_monotonic_ns();
 	rec->start_wall_ns = time_wall_ns();
+	if (rec->sampler.waits) { /* every thread's time from here on is in the profile */
+		rec->start_wall_ns -= rec->start_mono_ns - waits_start_ns(rec->sampler.waits);
+		rec->start_mono_ns = waits_start_ns(rec->sampler.waits);
+	}
 	if (!self_usage_read(&self))
 		rec->stats.startup_seconds = self.age_seconds;
 	if (rec->options->gpu) {
@@ -366,12 +385,16 @@ static bool samples_are_chosen(const struct record_options *options)
 
 static int run(struct recording *rec, int signal_fd)
 {
-	struct sampler_handlers handlers = {
-		.sample = on_sample, .exit = on_exit_event, .title = on_title, .arg = rec
-	};
+	struct sampler_handlers handlers = { .sample = on_sample,
+					     .exit = on_exit_event,
+					     .title = on_title,
+					     .settle = on_settle,
+					     .arg = rec };
 	int status, err;
 
 	err = aggregate_new(&rec->aggregate, rec->options->threads, AGGREGATE_BYTES);
+	if (!err && rec->options->waits != SESSION_NO_WAITS)
+		err = thread_times_new(&rec->times, rec->aggregate);
 	if (err) {
 		log_error("%s", strerror(-err));
 		return EXIT_FAILED;
@@ -398,6 +421,8 @@ static int run(struct recording *rec, int signal_fd)
 	loop(rec, signal_fd);
 	rec->end_mono_ns = time_monotonic_ns();
 	sampler_stop(&rec->sampler);
+	if (rec->sampler.waits)
+		rec->end_mono_ns = waits_end_ns(rec->sampler.waits);
 	return finish(rec);
 }
 
@@ -423,6 +448,7 @@ static void sampler_options_fill(struct recording *rec)
 		.no_subprocesses = options->no_subprocesses,
 		.gil = options->gil,
 		.gpu = options->gpu,
+		.waits = options->waits,
 		.host_root = options->host_root,
 		.test_ring_bytes = options->test_ring_bytes,
 		.test_row_slots = options->test_row_slots,

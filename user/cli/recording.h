@@ -19,6 +19,7 @@
 struct aggregate;
 struct record_findings;
 struct record_options;
+struct thread_times;
 
 /* What /proc said of a process when it was first seen; key: (pid, start). */
 struct seen_key {
@@ -44,6 +45,7 @@ struct recording {
 	struct sampler_options sampler_options;
 	struct aggregate *aggregate;
 	struct gpu_watch watch; /* with --gpu */
+	struct thread_times *times; /* NULL without --wall and --off-cpu */
 	struct seen_process *seen;
 	pid_t command_pid; /* child started for `-- CMD`, 0 = none */
 	int command_go_fd; /* closed to let it exec */

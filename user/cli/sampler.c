@@ -29,6 +29,7 @@
 #include "kernel/python_maps.h"
 #include "kernel/stream.h"
 #include "kernel/tables.h"
+#include "kernel/waits.h"
 #include "output/text.h"
 #include "proc/images.h"
 #include "proc/pids.h"
@@ -80,9 +81,9 @@ static bool is_wanted(struct sampler *sampler, const struct aggregate_input *inp
 	       session_is_target(&sampler->session, (pid_t)sample->task.pid);
 }
 
-static void on_sample(void *arg, const struct sample_view *view)
+bool sampler_input(struct sampler *sampler, const struct sample_view *view,
+		   struct aggregate_input *ret)
 {
-	struct sampler *sampler = arg;
 	struct aggregate_input input = {
 		.sample = view->sample,
 		.kernel = view->kernel,
@@ -105,8 +106,17 @@ static void on_sample(void *arg, const struct sample_view *view)
 			sampler_ranks_look(sampler, view->process);
 		input.ranks = view->process->ranks;
 	}
+	*ret = input;
+	return is_wanted(sampler, ret);
+}
+
+static void on_sample(void *arg, const struct sample_view *view)
+{
+	struct sampler *sampler = arg;
+	struct aggregate_input input;
+
 	/* With steps the kernel has left out the calls that are in none. */
-	if (!(view->call && sampler->steps) && !is_wanted(sampler, &input))
+	if (!sampler_input(sampler, view, &input) && !(view->call && sampler->steps))
 		return;
 	if (view->call) {
 		sampler->handlers.call_stack(sampler->handlers.calls_arg, &input, view->call);
@@ -119,6 +129,11 @@ static void on_sample(void *arg, const struct sample_view *view)
 	}
 	sampler->nr_tagged += input.container != NULL;
 	sampler->handlers.sample(sampler->handlers.arg, &input);
+}
+
+static void on_waiter(void *arg, const struct bpfprof_waiter *waiter)
+{
+	sampler_waits_settle(arg, waiter);
 }
 
 static void on_title(void *arg, const struct bpfprof_title_event *event, struct process *process)
@@ -269,6 +284,11 @@ static void ask_short_slice(void)
 		log_debug("no short slice: %s", strerror(errno));
 }
 
+static bool has_clock(const struct sampler_options *options)
+{
+	return !options->iterators && !options->no_clock && options->waits != SESSION_OFF_CPU;
+}
+
 static int open_session(struct sampler *sampler, enum session_clock clock)
 {
 	const struct sampler_options *options = sampler->options;
@@ -286,8 +306,9 @@ static int open_session(struct sampler *sampler, enum session_clock clock)
 		.gpu = options->gpu,
 		.gpu_trace = options->gpu_trace,
 		.gpu_waits = options->gpu_waits,
-		.no_clock = options->no_clock,
+		.no_clock = !has_clock(options),
 		.call_keys = options->call_keys,
+		.waits = options->waits,
 		.iterators = options->iterators,
 	};
 	__cleanup(buf_fini) struct buf message = { .max = MESSAGE_MAX };
@@ -327,6 +348,8 @@ static int setup_tables(struct sampler *sampler)
 		handlers.wait = on_wait;
 	if (sampler->options->gpu_trace)
 		handlers.traced_call = on_traced_call;
+	if (sampler->options->waits != SESSION_NO_WAITS)
+		handlers.waiter = on_waiter;
 
 	err = deadline_runner_new(&sampler->runner);
 	if (!err)
@@ -554,8 +577,7 @@ int sampler_open(struct sampler *sampler, const struct sampler_options *options,
 	*sampler = (struct sampler){ .options = options, .handlers = *handlers };
 	raise_file_limit();
 	ask_short_slice();
-	status =
-		options->iterators || options->no_clock ? EXIT_DONE : choose_clock(options, &clock);
+	status = has_clock(options) ? choose_clock(options, &clock) : EXIT_DONE;
 	if (!status)
 		status = open_session(sampler, clock);
 	if (status)
@@ -579,7 +601,9 @@ int sampler_start(struct sampler *sampler)
 		learn_processes(sampler);
 	if (!err && sampler->steps)
 		worker_steps_look(sampler->steps);
-	if (!err && !sampler->options->no_clock)
+	if (!err && sampler->options->waits != SESSION_NO_WAITS)
+		err = sampler_waits_start(sampler);
+	if (!err && has_clock(sampler->options))
 		err = clock_start(&sampler->clock, &sampler->session);
 	if (err)
 		return cannot_start(err);
@@ -597,6 +621,8 @@ int sampler_run(struct sampler *sampler)
 	int wait_ms = stream_run(sampler->stream);
 	uint64_t now_ns = time_monotonic_ns();
 
+	if (sampler->waits)
+		waits_run(sampler->waits, now_ns);
 	if (now_ns >= sampler->tick_ns) {
 		if (sampler->clock)
 			clock_tick(sampler->clock);
@@ -626,12 +652,15 @@ void sampler_stop(struct sampler *sampler)
 {
 	if (sampler->clock)
 		clock_stop(sampler->clock);
+	if (sampler->waits)
+		sampler_waits_end(sampler);
 	stream_run(sampler->stream);
 }
 
 void sampler_close(struct sampler *sampler)
 {
 	free(sampler->target_pids);
+	sampler_waits_close(sampler);
 	clock_free(sampler->clock);
 	workers_free(sampler->workers);
 	worker_steps_free(sampler->steps);

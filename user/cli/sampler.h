@@ -26,6 +26,7 @@ struct bpfprof_gpu_name;
 struct bpfprof_gpu_trace;
 struct bpfprof_title_event;
 struct bpfprof_gpu_wait;
+struct bpfprof_waiter;
 struct clock;
 struct codes;
 struct container;
@@ -38,11 +39,14 @@ struct processes;
 struct profile;
 struct python_maps;
 struct pythons;
+struct remote_child;
 struct run_stats;
+struct sample_view;
 struct stats_reasons;
 struct steps_range;
 struct stream;
 struct tables;
+struct waits;
 struct worker_steps;
 struct workers;
 
@@ -80,6 +84,7 @@ struct sampler_options {
 	bool no_clock; /* with gpu: these alone */
 	uint32_t call_keys; /* of gpu, as of struct session_options */
 	bool iterators; /* nothing is sampled: not to be started; quicker to open */
+	enum session_waits waits; /* time off a CPU instead of time on it, or both */
 };
 
 struct sampler_handlers {
@@ -99,6 +104,9 @@ struct sampler_handlers {
 	void *calls_arg; /* of these four */
 	/* With gpu_trace: a call that is over. */
 	void (*traced_call)(void *arg, const struct bpfprof_gpu_trace *call);
+	/* With waits: time of a thread that is in no sample, as in profile/thread_times.h. */
+	void (*settle)(void *arg, const struct aggregate_input *input, uint64_t run_ns,
+		       int64_t wait_ns);
 	void *arg; /* of all others */
 };
 
@@ -136,6 +144,10 @@ struct sampler {
 	struct clock *clock;
 	struct workers *workers; /* NULL without --worker, and with --steps */
 	struct worker_steps *steps; /* NULL without --steps */
+	struct waits *waits; /* NULL without waits, */
+	struct remote_child *remote; /* too */
+	uint64_t waits_open; /* that were not over at the end, */
+	uint64_t waits_unread; /* and whose user stack was not to be had */
 	uint32_t *target_pids; /* of options->pids, in the outermost pid namespace; 0: gone */
 	uint64_t tick_ns; /* when the clock wants to be looked after */
 };
@@ -166,6 +178,18 @@ bool sampler_targets_gone(const struct sampler *sampler);
 void sampler_stop(struct sampler *sampler);
 /* A zeroed struct is fine. */
 void sampler_close(struct sampler *sampler);
+
+/* What is known of a sample for who takes it. False: it was not asked for. */
+bool sampler_input(struct sampler *sampler, const struct sample_view *view,
+		   struct aggregate_input *ret);
+
+/* sampler_waits.c: what sampler_open() and so on do for waits. 0 or -errno. */
+int sampler_waits_start(struct sampler *sampler);
+/* A thread has ended, or the recording has: hands over what of its time is in no sample. */
+void sampler_waits_settle(struct sampler *sampler, const struct bpfprof_waiter *waiter);
+/* Hands over all that is still to come, waits that are not over among it. */
+void sampler_waits_end(struct sampler *sampler);
+void sampler_waits_close(struct sampler *sampler);
 
 /*
  * sampler_container.c: the container that the process lives in, NULL if it lives in none or that is

@@ -28,6 +28,10 @@ int sampler_profile(struct sampler *sampler, const struct aggregate *aggregate, 
 	host_name(host);
 	ret->host = strtab_add(ret->strings, host);
 	ret->hz = sampler->options->hz;
+	if (sampler->options->waits == SESSION_WALL)
+		ret->time = PROFILE_TIME_WALL;
+	else if (sampler->options->waits == SESSION_OFF_CPU)
+		ret->time = PROFILE_TIME_OFF_CPU;
 	return 0;
 }
 

@@ -7,6 +7,7 @@
 #include "kernel/clock.h"
 #include "kernel/stream.h"
 #include "kernel/tables.h"
+#include "kernel/waits.h"
 #include "proc/images.h"
 #include "proc/self.h"
 #include "profile/stats.h"
@@ -83,6 +84,27 @@ static void clock_count(struct sampler *sampler, const uint64_t c[BPFPROF_NR_COU
 	}
 }
 
+static void waits_count(const struct sampler *sampler, struct run_stats *stats)
+{
+	uint64_t c[WAIT_NR_COUNTERS];
+
+	waits_counters(sampler->waits, c);
+	stats_add(&stats->waits, "switches", c[WAIT_COUNT_SWITCHES]);
+	stats_add(&stats->waits, "ended", c[WAIT_COUNT_WAITS]);
+	stats_add(&stats->waits, "long", c[WAIT_COUNT_LONG]);
+	stats_add(&stats->waits, "sampled", c[WAIT_COUNT_KEPT]);
+	stats_add(&stats->waits, "not_over", sampler->waits_open);
+	stats_add(&stats->waits, "period_us", waits_base_period_ns(sampler->waits) / 1000);
+	stats_add(&stats->waits, "longest_period_us", waits_max_period_ns(sampler->waits) / 1000);
+	counter_add(&stats->waits, "told_by_the_next_too_many", c[WAIT_COUNT_LIMITED]);
+	counter_add(&stats->waits, "told_by_the_next_no_interrupt", c[WAIT_COUNT_MISSED]);
+	counter_add(&stats->waits, "told_by_the_next_scratch_busy", c[WAIT_COUNT_BUSY]);
+	counter_add(&stats->waits, "told_by_the_next_end_unseen", c[WAIT_COUNT_UNSEEN]);
+	counter_add(&stats->waits, "without_user_stack", sampler->waits_unread);
+	counter_add(&stats->lost, "switches_no_room", c[WAIT_COUNT_FULL]);
+	counter_add(&stats->lost, "thread_ends", c[WAIT_COUNT_ENDS_LOST]);
+}
+
 void sampler_stats(struct sampler *sampler, struct run_stats *stats)
 {
 	const struct tables_counts *tables = tables_counts(sampler->tables);
@@ -137,6 +159,8 @@ void sampler_stats(struct sampler *sampler, struct run_stats *stats)
 		    images_nr_way(sampler->images, IMAGE_WAY_MEMORY));
 	containers_count_all(sampler, &stats->containers);
 	environments_count_all(&sampler->ranks, &stats->environments);
+	if (sampler->waits)
+		waits_count(sampler, stats);
 	if (sampler->steps) {
 		worker_steps_stats(sampler->steps, &stats->steps);
 		counter_add(&stats->steps, "title_changes_lost", c[BPFPROF_COUNT_TITLES_LOST]);

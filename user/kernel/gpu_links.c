@@ -306,7 +306,7 @@ static bool has_room(const struct gpu_links *links, uint32_t pid)
 }
 
 /* From here on in all processes. What cannot be had so stays with those that have it. */
-static void widen(struct gpu_links *links)
+void gpu_links_widen(struct gpu_links *links)
 {
 	int i;
 
@@ -337,7 +337,7 @@ int gpu_links_process(struct gpu_links *links, int file, uint32_t pid, uint32_t 
 	if (!links->scoped || scoped_find(links, file, pid))
 		return 0;
 	if (!own_pid || !has_room(links, pid)) {
-		widen(links);
+		gpu_links_widen(links);
 		return 0;
 	}
 	process = &links->processes[links->nr_processes++];

@@ -39,6 +39,8 @@ void gpu_links_free(struct gpu_links *links);
 
 /* Before the first file: for processes that are named alone. */
 void gpu_links_scope(struct gpu_links *links);
+/* From now on in all processes. */
+void gpu_links_widen(struct gpu_links *links);
 bool gpu_links_are_scoped(const struct gpu_links *links);
 
 /* The number of a file that was added, or -ENOENT. */

@@ -60,7 +60,7 @@ struct gpu_probes {
 	struct looked_at *looked_at;
 	struct listed_image listed[MAX_LISTED]; /* images that are hooked files */
 	size_t nr_listed;
-	bool begun; /* who was there at the start has been looked at */
+	uint64_t begun_ns; /* when those who were there at the start had been looked at, or 0 */
 	bool waiting; /* for a process to settle */
 	uint64_t nr_late;
 };
@@ -196,6 +196,12 @@ static void late_set(struct gpu_probes *probes, struct looked_at *last, bool lat
 	last->late = late;
 }
 
+/* Did it begin while we watched? Then one of those that we watch has started it. */
+static bool is_child(const struct gpu_probes *probes, uint64_t start_ns)
+{
+	return probes->begun_ns && start_ns > probes->begun_ns;
+}
+
 /* False: nothing has changed since it was looked at, or it has just begun as a copy of its parent. */
 static bool process_is_news(struct gpu_probes *probes, const struct process *process,
 			    uint64_t now_ns)
@@ -225,11 +231,14 @@ static bool process_is_news(struct gpu_probes *probes, const struct process *pro
 	last->read_ns = process->read_ns;
 	last->nr_mappings = process->nr_mappings;
 	last->due_ns = 0;
-	if (!process->read_ns && probes->begun) {
+	if (!process->read_ns && probes->begun_ns) {
 		last->due_ns = now_ns + SETTLE_NS;
 		probes->waiting = true;
 		late_set(probes, last, file_next(probes, process, &at) >= 0);
 	}
+	/* Its children may be gone before one of them could be hooked by itself. */
+	if (is_child(probes, process->start_ns))
+		gpu_links_widen(probes->links);
 	return !last->due_ns;
 }
 
@@ -254,7 +263,8 @@ static void processes_look(struct gpu_probes *probes, uint64_t now_ns)
 		    session_is_target(probes->session, (pid_t)process->pid) &&
 		    process_is_news(probes, process, now_ns))
 			process_look(probes, process);
-	probes->begun = true;
+	if (!probes->begun_ns)
+		probes->begun_ns = now_ns;
 }
 
 bool gpu_probes_look(struct gpu_probes *probes, uint64_t now_ns, uint64_t limit_ns)
@@ -276,10 +286,12 @@ bool gpu_probes_look(struct gpu_probes *probes, uint64_t now_ns, uint64_t limit_
 	return false;
 }
 
-void gpu_probes_exit(struct gpu_probes *probes, uint32_t pid)
+void gpu_probes_exit(struct gpu_probes *probes, uint32_t pid, uint64_t start_ns)
 {
 	struct looked_at *last;
 
+	if (probes->processes && gpu_links_are_scoped(probes->links) && is_child(probes, start_ns))
+		gpu_links_widen(probes->links);
 	gpu_links_exit(probes->links, pid);
 	HASH_FIND(hh, probes->looked_at, &pid, sizeof(pid), last);
 	if (!last)

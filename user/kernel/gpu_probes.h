@@ -38,7 +38,7 @@ int gpu_probes_new(struct gpu_probes **ret, struct session *session, struct imag
  */
 void gpu_probes_scope(struct gpu_probes *probes, struct processes *processes);
 bool gpu_probes_are_scoped(const struct gpu_probes *probes); /* still */
-void gpu_probes_exit(struct gpu_probes *probes, uint32_t pid);
+void gpu_probes_exit(struct gpu_probes *probes, uint32_t pid, uint64_t start_ns);
 /* Children that had a library from their parent for a moment before it was hooked in them. */
 uint64_t gpu_probes_nr_late(const struct gpu_probes *probes);
 /* Detaches. */

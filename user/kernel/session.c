@@ -42,7 +42,8 @@ static int maps_size(struct session *session)
 	    bpf_map__set_max_entries(skel->maps.rows, session->nr_rows) ||
 	    bpf_map__set_max_entries(skel->maps.mappings, session->nr_mappings) ||
 	    bpf_map__set_max_entries(skel->maps.scratches, session->nr_cpus) ||
-	    bpf_map__set_max_entries(skel->maps.timers, session->nr_cpus))
+	    bpf_map__set_max_entries(skel->maps.timers, session->nr_cpus) ||
+	    bpf_map__set_max_entries(skel->maps.kicks, session->nr_cpus))
 		return -EINVAL;
 	return 0;
 }
@@ -86,6 +87,7 @@ static void config_set(struct session *session)
 	cfg->gpu_trace = options->gpu_trace;
 	cfg->gpu_waits = options->gpu_waits;
 	cfg->call_keys = options->call_keys ? options->call_keys : CALL_KEYS;
+	cfg->wall = options->waits == SESSION_WALL;
 	while (1U << cfg->code_cpu_bits < session->nr_cpus)
 		cfg->code_cpu_bits++;
 	if (getrandom(&cfg->hash_seed, sizeof(cfg->hash_seed), GRND_NONBLOCK) < 0)
@@ -170,11 +172,32 @@ static void clock_choose(struct session *session)
 	bpf_map__set_autocreate(skel->maps.timers, timer && !session->options.no_clock);
 }
 
+/* The same of waits. The map waiters is in samples' program, too, where nothing gets to it without. */
+static void waits_choose(struct session *session)
+{
+	struct bpfprof_bpf *skel = session->skel;
+	bool load = session->options.waits != SESSION_NO_WAITS;
+	struct bpf_program *const programs[] = { skel->progs.thread_switched,
+						 skel->progs.thread_woken, skel->progs.wait_stack };
+	struct bpf_map *const maps[] = { skel->maps.waiters,	  skel->maps.new_waiters,
+					 skel->maps.wait_control, skel->maps.wait_counters,
+					 skel->maps.kicks,	  skel->maps.waits_due };
+	size_t i;
+
+	for (i = 0; i < sizeof(programs) / sizeof(programs[0]); i++)
+		bpf_program__set_autoload(programs[i], load);
+	for (i = 0; i < sizeof(maps) / sizeof(maps[0]); i++)
+		bpf_map__set_autocreate(maps[i], load);
+}
+
 /* What only reads threads that sleep costs sampling neither time nor memory. */
 static int iterators_spare(struct session *session)
 {
 	struct bpfprof_bpf *skel = session->skel;
 
+	if (session->options.waits !=
+	    SESSION_NO_WAITS) /* those that sleep all the time are asked in the end */
+		return 0;
 	bpf_program__set_autoload(skel->progs.task_states, false);
 	bpf_program__set_autoload(skel->progs.task_pages, false);
 	bpf_map__set_autocreate(skel->maps.state_scratches, false);
@@ -200,6 +223,7 @@ int session_open(struct session *session, const struct session_options *options)
 	bpf_map__set_autocreate(session->skel->maps.titled, options->titles);
 	bpf_map__set_autocreate(session->skel->maps.title_verdicts, options->titles);
 	gpu_choose(session);
+	waits_choose(session);
 	err = maps_size(session);
 	if (!err)
 		err = options->iterators ? iterators_only(session) : iterators_spare(session);

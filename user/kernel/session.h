@@ -21,6 +21,9 @@ struct deadline_runner;
 
 enum session_clock { SESSION_CLOCK_PERF, SESSION_CLOCK_TIMER };
 
+/* Waits of threads (waits.h): none, time off a CPU, or all time, that on a CPU included. */
+enum session_waits { SESSION_NO_WAITS, SESSION_OFF_CPU, SESSION_WALL };
+
 struct session_options {
 	uint32_t hz;
 	enum session_clock clock;
@@ -31,9 +34,10 @@ struct session_options {
 	uint32_t nr_rows; /* entries of the row arena, power of two; 0: default */
 	bool titles; /* changes of Ray workers' titles are told */
 	bool gpu; /* what gpu_probes.h needs is loaded, too */
+	enum session_waits waits;
 	bool gpu_trace; /* with gpu: every call is sent by itself, too */
 	bool gpu_waits; /* with gpu: and when collectives are complete */
-	bool no_clock; /* nothing is sampled; with gpu */
+	bool no_clock; /* nothing is sampled; with gpu, or with waits that are off a CPU */
 	uint32_t
 		call_keys; /* of hooked calls, that one process may be counted by; 0: the default */
 	uint32_t call_stacks_hz; /* of hooked calls: stacks per thread and second, 0: the default */

@@ -420,6 +420,14 @@ static int on_record(void *arg, void *data, size_t size)
 		if (stream->handlers.wait)
 			stream->handlers.wait(stream->handlers.arg, data);
 		return 0;
+	case BPFPROF_KIND_WAITER:
+		if (size < sizeof(struct bpfprof_waiter_event))
+			goto malformed;
+		if (stream->handlers.waiter)
+			stream->handlers.waiter(
+				stream->handlers.arg,
+				&((const struct bpfprof_waiter_event *)data)->waiter);
+		return 0;
 	case BPFPROF_KIND_TITLE:
 		if (size < sizeof(struct bpfprof_title_event))
 			goto malformed;

@@ -13,6 +13,7 @@
 
 #include "bpfprof.h"
 #include "gpu_calls.h"
+#include "wait_times.h"
 
 struct codes;
 struct process;
@@ -53,6 +54,8 @@ struct stream_handlers {
 	/* With session_options.gpu_trace: each call that is over. NULL is fine. */
 	void (*traced_call)(void *arg, const struct bpfprof_gpu_trace *call);
 	void (*wait)(void *arg, const struct bpfprof_gpu_wait *wait);
+	/* A thread has ended: its time that is in no sample. NULL is fine. */
+	void (*waiter)(void *arg, const struct bpfprof_waiter *waiter);
 	void *arg;
 };
 

@@ -218,13 +218,18 @@ static void write_stored_types(struct pprof *w)
 		     string_index(w, value->only_counts ? count : type, ""));
 }
 
-static void write_cpu_types(struct pprof *w)
+static void write_time_types(struct pprof *w)
 {
+	static const char *const names[] = { [PROFILE_TIME_CPU] = "cpu",
+					     [PROFILE_TIME_OFF_CPU] = "off_cpu",
+					     [PROFILE_TIME_WALL] = "wall" };
+	const char *name = names[w->profile->time];
+
 	write_value_type(w, PROFILE_SAMPLE_TYPE, "samples", "count");
-	write_value_type(w, PROFILE_SAMPLE_TYPE, "cpu", "nanoseconds");
-	write_value_type(w, PROFILE_PERIOD_TYPE, "cpu", "nanoseconds");
+	write_value_type(w, PROFILE_SAMPLE_TYPE, name, "nanoseconds");
+	write_value_type(w, PROFILE_PERIOD_TYPE, name, "nanoseconds");
 	write_number(w, PROFILE_PERIOD, w->profile->hz ? 1000000000 / w->profile->hz : 0);
-	write_number(w, PROFILE_DEFAULT_SAMPLE_TYPE, string_index(w, "cpu", ""));
+	write_number(w, PROFILE_DEFAULT_SAMPLE_TYPE, string_index(w, name, ""));
 }
 
 /* No period: each call is counted. */
@@ -247,7 +252,7 @@ static void write_head(struct pprof *w)
 	else if (profile->value.type || profile->value.only_counts)
 		write_stored_types(w);
 	else
-		write_cpu_types(w);
+		write_time_types(w);
 	write_number(w, PROFILE_TIME_NANOS, profile->time_ns);
 	write_number(w, PROFILE_DURATION_NANOS, profile->duration_ns);
 	write_comments(w);

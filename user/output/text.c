@@ -324,10 +324,14 @@ void thread_text(struct buf *dst, const char *name, unsigned int tid)
 
 const char *flame_title(const struct profile *profile)
 {
+	static const char *const titles[] = { [PROFILE_TIME_CPU] = "CPU flame graph",
+					      [PROFILE_TIME_OFF_CPU] = "Off-CPU flame graph",
+					      [PROFILE_TIME_WALL] = "Wall-clock flame graph" };
+
 	if (profile->call_values)
 		return "GPU calls";
 	return profile->value.type || profile->value.only_counts ? "Flame graph"
-								 : "CPU flame graph";
+								 : titles[profile->time];
 }
 
 const char *flame_unit(const struct profile *profile)
@@ -338,7 +342,7 @@ const char *flame_unit(const struct profile *profile)
 		return "call";
 	if (profile->value.only_counts)
 		return "sample";
-	if (!profile->value.type)
+	if (!profile->value.type && profile->time == PROFILE_TIME_CPU)
 		return NULL;
 	if (profile_is_time(profile))
 		return "microsecond";

@@ -167,7 +167,7 @@ static uint64_t process_cpu_ns(const struct top *top, uint32_t index)
 {
 	uint64_t cpu_ns = top->profile->processes[index].cpu_ns;
 
-	return cpu_ns ? cpu_ns : top->process_ns[index];
+	return cpu_ns || top->profile->time != PROFILE_TIME_CPU ? cpu_ns : top->process_ns[index];
 }
 
 /* Of the process under all its names and titles. */
@@ -312,7 +312,8 @@ void top_text(struct buf *dst, const struct profile *profile, size_t rows)
 	else if (profile->stats && stats_total(&profile->stats->lost))
 		buf_add_str(dst, "No samples: all that were taken were lost, see below.\n");
 	else
-		buf_add_str(dst, "No samples: nothing that was watched ran on a CPU.\n");
+		buf_printf(dst, "No samples: nothing that was watched %s.\n",
+			   profile->time == PROFILE_TIME_CPU ? "ran on a CPU" : "waited");
 	write_processes(&top, dst, rows);
 out:
 	strtab_free(top.names);

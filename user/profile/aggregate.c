@@ -319,7 +319,9 @@ static int64_t stack_get(struct aggregate *a, const uint64_t *frames, size_t nr)
 	return stack;
 }
 
-static int sample_count(struct aggregate *a, const struct aggregate_sample *key, uint64_t value_ns)
+/* Its index, or -ENOMEM. */
+static int64_t sample_count(struct aggregate *a, const struct aggregate_sample *key,
+			    uint64_t value_ns)
 {
 	uint32_t id[5] = { key->process, key->stack, key->tid, key->thread, key->gil };
 	uint64_t hash = XXH3_64bits_withSeed(id, sizeof(id), a->seed);
@@ -333,7 +335,7 @@ static int sample_count(struct aggregate *a, const struct aggregate_sample *key,
 			    all[i].gil == key->gil) {
 				all[i].count++;
 				all[i].value_ns += value_ns;
-				return 0;
+				return i;
 			}
 		}
 	}
@@ -345,7 +347,7 @@ static int sample_count(struct aggregate *a, const struct aggregate_sample *key,
 	all[a->samples.nr].count = 1;
 	all[a->samples.nr++].value_ns = value_ns;
 	index_put(&a->sample_index, &a->sample_hashes, hash, slot);
-	return 0;
+	return (int64_t)a->samples.nr - 1;
 }
 
 static uint64_t kernel_frame(uint64_t va, bool caller)
@@ -425,12 +427,67 @@ static int place_get(struct aggregate *a, const struct aggregate_input *input,
 	return 0;
 }
 
+/* Index of the sample that counts for it, or -ENOMEM. key: all but the stack. */
+static int64_t stack_sample(struct aggregate *a, struct aggregate_sample *key,
+			    const uint64_t *frames, size_t nr, uint64_t value_ns)
+{
+	int64_t stack = nr ? stack_get(a, frames, nr) : 0; /* see aggregate_new() */
+	int64_t sample;
+
+	if (stack < 0) {
+		a->nr_table_full++;
+		stack = 0;
+	}
+	key->stack = (uint32_t)stack;
+	sample = sample_count(a, key, value_ns);
+	if (sample >= 0)
+		return sample;
+	/* Its stack is known, but not with this process or thread. */
+	a->nr_table_full += key->stack != 0;
+	key->stack = 0;
+	sample = sample_count(a, key, value_ns);
+	a->nr_lost += sample < 0;
+	return sample;
+}
+
+void aggregate_add_parts(struct aggregate *a, const struct aggregate_input *input,
+			 struct aggregate_part *parts, size_t nr_parts)
+{
+	struct aggregate_sample key = { 0 };
+	uint64_t frames[1 + MAX_STACK];
+	size_t nr, i;
+	int err;
+
+	stack_count(a, input);
+	err = place_get(a, input, &key);
+	a->nr_lost += err != 0;
+	nr = err ? 0 : stack_join(input, key.process, frames + 1);
+	for (i = 0; i < nr_parts; i++) {
+		parts[i].sample = -ENOMEM;
+		if (err || !parts[i].value_ns)
+			continue;
+		frames[0] = parts[i].leaf;
+		parts[i].sample = stack_sample(a, &key, frames + !frames[0], nr + !!frames[0],
+					       parts[i].value_ns);
+	}
+}
+
+void aggregate_adjust(struct aggregate *a, int64_t sample, int64_t ns)
+{
+	struct aggregate_sample *s = (struct aggregate_sample *)a->samples.data + sample;
+
+	if (sample < 0 || (uint64_t)sample >= a->samples.nr)
+		return;
+	if (ns < 0 && s->value_ns < (uint64_t)-ns)
+		s->value_ns = 0;
+	else
+		s->value_ns += (uint64_t)ns;
+}
+
 void aggregate_add(struct aggregate *a, const struct aggregate_input *input)
 {
-	const struct bpfprof_sample *s = input->sample;
 	struct aggregate_sample key = { 0 };
 	uint64_t frames[MAX_STACK];
-	int64_t stack;
 	size_t nr;
 
 	stack_count(a, input);
@@ -439,19 +496,7 @@ void aggregate_add(struct aggregate *a, const struct aggregate_input *input)
 		return;
 	}
 	nr = stack_join(input, key.process, frames);
-	stack = nr ? stack_get(a, frames, nr) : 0; /* see aggregate_new() */
-	if (stack < 0) {
-		a->nr_table_full++;
-		stack = 0;
-	}
-	key.stack = (uint32_t)stack;
-	if (!sample_count(a, &key, s->period_ns))
-		return;
-	/* Its stack is known, but not with this process or thread. */
-	a->nr_table_full += key.stack != 0;
-	key.stack = 0;
-	if (sample_count(a, &key, s->period_ns))
-		a->nr_lost++;
+	stack_sample(a, &key, frames, nr, input->sample->period_ns);
 }
 
 static uint64_t label_frame(uint32_t id)

@@ -166,6 +166,19 @@ int aggregate_new(struct aggregate **ret, bool threads, size_t max_bytes);
 void aggregate_free(struct aggregate *aggregate);
 void aggregate_add(struct aggregate *aggregate, const struct aggregate_input *input);
 
+/* Part of the time that a sample stands for, which counts as a sample of its own. */
+struct aggregate_part {
+	uint64_t leaf; /* frame of aggregate_label() above the stack, 0: none */
+	uint64_t value_ns;
+	int64_t sample; /* set: its index, less than 0: it is counted nowhere */
+};
+
+/* As aggregate_add(), of all parts but those of 0 ns. */
+void aggregate_add_parts(struct aggregate *aggregate, const struct aggregate_input *input,
+			 struct aggregate_part *parts, size_t nr);
+/* Time found out later: adds it to, or takes it from, the sample of that index, as far as it goes. */
+void aggregate_adjust(struct aggregate *aggregate, int64_t sample, int64_t ns);
+
 /*
  * The frame for a text; the same for the same. Once there is no room for more (1/16 of max_bytes),
  * that of STRTAB_OVERFLOW.

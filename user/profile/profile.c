@@ -76,7 +76,8 @@ uint64_t profile_weight(const struct profile *profile, size_t sample)
 {
 	const struct profile_sample *s = &profile->samples[sample];
 
-	if (!profile->value.type || profile->value.only_counts || profile->call_values)
+	if (profile->value.only_counts || profile->call_values ||
+	    (!profile->value.type && profile->time == PROFILE_TIME_CPU))
 		return s->count;
 	return profile_is_time(profile) ? (s->value_ns + 500) / 1000 : s->value_ns;
 }

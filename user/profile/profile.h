@@ -118,6 +118,13 @@ struct profile_call {
 	uint32_t comm, rank, op; /* NCCL: communicator, our rank in it, operation */
 };
 
+/* What value_ns of samples is, calls aside. */
+enum profile_time {
+	PROFILE_TIME_CPU = 0,
+	PROFILE_TIME_OFF_CPU, /* blocked */
+	PROFILE_TIME_WALL, /* on a CPU, waiting for one, and blocked */
+};
+
 struct profile_sample {
 	uint32_t process; /* index */
 	uint32_t stack; /* index */
@@ -126,7 +133,7 @@ struct profile_sample {
 	uint32_t gil; /* enum profile_gil */
 	uint32_t call; /* index + 1, 0 = an ordinary sample */
 	uint64_t count; /* samples; calls */
-	uint64_t value_ns; /* CPU time that the samples stand for; blocked time of calls */
+	uint64_t value_ns; /* time that the samples stand for; blocked time of calls */
 };
 
 /* What a stored profile counts, if not CPU time; texts. */
@@ -158,6 +165,7 @@ struct profile {
 	uint64_t time_ns; /* start, Unix time */
 	uint64_t duration_ns;
 	uint32_t hz;
+	enum profile_time time;
 	bool threads; /* --threads */
 	uint32_t host;
 	struct profile_value value;

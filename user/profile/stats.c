@@ -62,6 +62,7 @@ void stats_since(struct run_stats *stats, const struct run_stats *before)
 	stats_reasons_since(&stats->containers, &before->containers);
 	stats_reasons_since(&stats->environments, &before->environments);
 	stats_reasons_since(&stats->steps, &before->steps);
+	stats_reasons_since(&stats->waits, &before->waits);
 	stats_reasons_since(&stats->gpu_calls, &before->gpu_calls);
 	stats_reasons_since(&stats->gpu_lost, &before->gpu_lost);
 	stats->gpu_stacks -= before->gpu_stacks;
@@ -201,6 +202,10 @@ void stats_json(struct buf *dst, const struct run_stats *stats)
 	}
 	if (stats->gpu_calls.nr)
 		add_gpu(dst, stats);
+	if (stats->waits.nr) {
+		buf_add_str(dst, "},\"waits\":{");
+		add_members(dst, &stats->waits);
+	}
 	buf_add_str(dst, "},\"duration_seconds\":");
 	add_seconds(dst, stats->duration_seconds);
 	if (stats->rest_of) {
@@ -247,6 +252,7 @@ void stats_lines(struct buf *dst, const struct run_stats *stats)
 	counter_lines(dst, "gpu.lost", &stats->gpu_lost);
 	counter_line(dst, "gpu.stacks", "taken", stats->gpu_stacks);
 	counter_line(dst, "gpu.stacks", "skipped", stats->gpu_stacks_skipped);
+	counter_lines(dst, "waits", &stats->waits);
 }
 
 /* "; ring full 10, tick skipped 2" in the order of the list, zeros left out. */
@@ -339,6 +345,7 @@ void stats_text(struct buf *dst, const struct run_stats *stats)
 	add_words(dst, "Steps: ", &stats->steps, "\n");
 	if (stats->gpu_calls.nr)
 		gpu_text(dst, stats);
+	add_words(dst, "Waits: ", &stats->waits, "\n");
 	if (stats->memory_bytes || stats->cpu_seconds > 0) {
 		buf_printf(dst, "Profiler: %.2f s CPU, %.1f MiB", stats->cpu_seconds,
 			   (double)stats->memory_bytes / (1 << 20));

@@ -40,6 +40,8 @@ struct run_stats {
 	struct stats_reasons gpu_calls; /* of CUDA and NCCL, exact, by kind; none: not watched */
 	struct stats_reasons gpu_lost; /* what is not known of them */
 	uint64_t gpu_stacks, gpu_stacks_skipped; /* of calls: taken, and not, over the rate */
+	struct stats_reasons
+		waits; /* of --wall and --off-cpu: switches of threads, samples of waits */
 	struct stats_reasons files; /* malformed, blocked, unreadable: problems of images */
 	double startup_seconds;
 	double cpu_seconds; /* of ourselves, user and system */

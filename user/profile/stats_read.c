@@ -102,6 +102,7 @@ uint64_t profile_read_stats(struct profile_read *read, const char *text, size_t 
 	reasons_add(strings, &to->containers, json_object_get(json, "containers"));
 	reasons_add(strings, &to->environments, json_object_get(json, "environments"));
 	reasons_add(strings, &to->steps, json_object_get(json, "steps"));
+	reasons_add(strings, &to->waits, json_object_get(json, "waits"));
 	name = json_string_value(json_object_get(json, "rest_of"));
 	if (name)
 		to->rest_of = text_of(strings, name);

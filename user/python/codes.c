@@ -402,6 +402,42 @@ uint64_t codes_frame(struct codes *codes, uint64_t frame, uint32_t python)
 	return frame;
 }
 
+/* Index + 1 of the code that the line is in, 0: there is none of that name. */
+static uint32_t code_around(const struct codes *codes, uint32_t name, uint32_t file, uint32_t line)
+{
+	uint32_t i, best = 0;
+
+	for (i = 0; i < codes->nr_codes; i++) {
+		const struct code *code = &codes->codes[i];
+
+		if (code->in_use && code->name == name && code->file == file &&
+		    code->first_line <= line &&
+		    (!best || code->first_line > codes->codes[best - 1].first_line))
+			best = i + 1;
+	}
+	return best;
+}
+
+uint64_t codes_frame_of(struct codes *codes, const char *name, const char *file, uint32_t line)
+{
+	struct object object = { .name = strtab_add(codes->strings, name),
+				 .file = strtab_add(codes->strings, file),
+				 .first_line = line,
+				 .has_name = true };
+
+	object.code = code_around(codes, object.name, object.file, line);
+	if (!object.code) {
+		object.table = calloc(1, 1);
+		if (object.table)
+			object_complete(codes, &object);
+		free(object.table);
+	}
+	if (!object.code)
+		return (uint64_t)BPFPROF_FRAME_PYTHON << BPFPROF_FRAME_SHIFT |
+		       (BPFPROF_CODE_ID_RAW << BPFPROF_LASTI_BITS & BPFPROF_FRAME_MASK);
+	return frame_made(object.code, line);
+}
+
 void codes_forget(struct codes *codes, bool (*is_alive)(void *arg, uint32_t python), void *arg)
 {
 	struct object *object, *next;

@@ -48,6 +48,12 @@ void codes_piece(struct codes *codes, const struct bpfprof_python_code *piece, s
 uint64_t codes_frame(struct codes *codes, uint64_t frame, uint32_t python);
 
 /*
+ * The same kind of frame for code that no sampler has seen, by what it is called. Of code known by
+ * that name that which begins nearest above the line. As if it had no name when there is no room.
+ */
+uint64_t codes_frame_of(struct codes *codes, const char *name, const char *file, uint32_t line);
+
+/*
  * Forgets the ids of processes that is_alive(arg, python id) no longer says to be there: no frame
  * with them will come any more. What their code was stays, and ids with pieces missing.
  */

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Time that threads spend off a CPU.
+ *
+ * A wait's stack is taken when it is over, so that how long it took decides whether one is: each of
+ * a period or more has a sample of its own length; of a thread's shorter ones, end to end, the one in
+ * which a period comes to an end has a sample of one period. So what a wait counts for is, on
+ * average, its length, and no storm of switches takes more samples than the clock would.
+ *
+ * thread_switched() runs with the lock of the run queue held, and while the thread that comes back is
+ * not the current one yet. So it only asks for an interrupt, by the only one that a program can ask
+ * for: the one by which a ring buffer wakes its reader. As interrupts are off, it comes as soon as the
+ * switch is done, and wait_stack() finds the thread in the kernel where it had waited, with
+ * its memory at hand.
+ */
+#include "waiters.bpf.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+_Static_assert(BPFPROF_MAX_KERNEL_FRAMES == 127, "is a mask, too");
+
+#define TASK_DEAD 0x80
+#define TASK_UNINTERRUPTIBLE 2
+#define NS_PER_MS 1000000
+
+struct kick_ring {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 16 << 10);
+};
+
+/*
+ * Nobody waits for them, and what is in them means nothing: they are written to for the interrupt.
+ * User space makes room now and then. 16 bytes a wait. Key: CPU, as a ring buffer has one interrupt at
+ * a time. Writer: user space. Set at load: possible CPUs.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__array(values, struct kick_ring);
+} kicks SEC(".maps");
+
+/* The sample that is to be taken on this CPU. */
+struct wait_due {
+	__u32 tid; /* 0: none */
+	__u32 flags; /* of the sample */
+	__u64 value_ns;
+	__u64 runnable_ns; /* of which it waited for a CPU */
+	__u64 refill_ms; /* when tokens were counted */
+	__u32 tokens;
+	__u32 nr_kernel;
+	__u64 kernel[BPFPROF_MAX_KERNEL_FRAMES];
+};
+
+/* Key: 0. Writer: BPF. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct wait_due);
+} waits_due SEC(".maps");
+
+static __always_inline bool is_watched(struct task_struct *task)
+{
+	__u32 pid = task->tgid;
+
+	if (!task->pid)
+		return false;
+	if (cfg.filter)
+		return bpf_map_lookup_elem(&targets, &pid);
+	return !(task->flags & PF_KTHREAD);
+}
+
+/* Its sample comes to nothing: the time is told by a later one. */
+static __always_inline void due_give_back(struct wait_due *due, struct bpfprof_waiter *w)
+{
+	w->owed_ns += due->value_ns;
+	w->credit_ns += due->value_ns;
+	due->tid = 0;
+}
+
+static __always_inline void waiter_end(struct bpfprof_waiter *w, __u32 tid)
+{
+	struct bpfprof_waiter_event *e;
+
+	if (w->run_ns || w->owed_ns) {
+		e = bpf_ringbuf_reserve(&ring, sizeof(*e), 0);
+		if (e) {
+			record_fill(&e->rec, BPFPROF_KIND_WAITER, sizeof(*e));
+			e->waiter = *w;
+			bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+		} else {
+			wait_count(WAIT_COUNT_ENDS_LOST);
+		}
+	}
+	bpf_map_delete_elem(&waiters, &tid);
+}
+
+static __always_inline void thread_leaves(struct task_struct *task, struct wait_counters *counters,
+					  __u64 now, bool preempt, __u32 state)
+{
+	struct bpfprof_waiter *w = waiter_get(task, THREAD_RUNS);
+	__u32 tid = task->pid;
+
+	if (!w)
+		return;
+	counters->count[WAIT_COUNT_SWITCHES]++;
+	if (w->state != THREAD_RUNS)
+		waiter_found_running(w, now);
+	if (now > w->since_ns)
+		w->run_ns += now - w->since_ns;
+	w->since_ns = now;
+	w->wake_ns = 0;
+	if (preempt || !state)
+		w->state = THREAD_RUNNABLE;
+	else
+		w->state = state & TASK_UNINTERRUPTIBLE ? THREAD_UNINTERRUPTIBLE : THREAD_SLEEPS;
+	if (state & TASK_DEAD) {
+		comm_copy(w->comm, task);
+		comm_copy(w->leader_comm, task->group_leader);
+		waiter_end(w, tid);
+	}
+}
+
+static __always_inline bool token_take(struct wait_due *due,
+				       const struct bpfprof_wait_control *control, __u64 now)
+{
+	__u64 ms = now / NS_PER_MS, passed = ms - due->refill_ms;
+
+	if (passed) {
+		due->refill_ms = ms;
+		if (passed > control->tokens_max)
+			passed = control->tokens_max;
+		passed = passed * control->tokens_per_ms + due->tokens;
+		due->tokens = passed < control->tokens_max ? passed : control->tokens_max;
+	}
+	if (!due->tokens)
+		return false;
+	due->tokens--;
+	return true;
+}
+
+/* What the wait that has just ended is to count for in a sample; 0: it has none. */
+static __always_inline __u64 wait_value(struct bpfprof_waiter *w, __u64 ns, __u64 period)
+{
+	__u64 value;
+
+	if (ns >= period) {
+		wait_count(WAIT_COUNT_LONG);
+		return ns;
+	}
+	w->credit_ns += ns;
+	w->owed_ns += ns;
+	if (!period || w->credit_ns < period)
+		return 0;
+	value = w->credit_ns / period * period;
+	w->credit_ns -= value;
+	w->owed_ns -= value;
+	return value;
+}
+
+static __always_inline void sample_ask(struct wait_due *due, struct task_struct *task, __u64 value,
+				       __u64 ns, __u64 runnable, __u32 flags)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	void *ring_of_cpu = bpf_map_lookup_elem(&kicks, &cpu);
+	__u64 word = 0;
+	long len;
+
+	due->tid = task->pid;
+	due->flags = flags;
+	due->value_ns = value;
+	/* In parts of 1024: nothing to overflow. */
+	due->runnable_ns = ns == value || !ns ? runnable : (runnable << 10) / ns * (value >> 10);
+	len = bpf_get_task_stack(task, due->kernel, sizeof(due->kernel), 0);
+	due->nr_kernel = len > 0 ? (__u64)len / 8 : 0;
+	wait_count(WAIT_COUNT_KEPT);
+	if (ring_of_cpu)
+		bpf_ringbuf_output(ring_of_cpu, &word, sizeof(word), BPF_RB_FORCE_WAKEUP);
+}
+
+static __always_inline void thread_comes(struct task_struct *task, struct wait_due *due,
+					 struct wait_counters *counters,
+					 const struct bpfprof_wait_control *control, __u64 now)
+{
+	struct bpfprof_waiter *w = waiter_get(task, THREAD_SLEEPS);
+	__u64 ns, runnable = 0, value;
+	__u32 flags = BPFPROF_SAMPLE_WAIT;
+
+	if (!w)
+		return;
+	counters->count[WAIT_COUNT_WAITS]++;
+	ns = now > w->since_ns ? now - w->since_ns : 0;
+	if (w->state == THREAD_RUNNABLE || w->state == THREAD_RUNS)
+		runnable = ns;
+	else if (w->wake_ns > w->since_ns && w->wake_ns < now)
+		runnable = now - w->wake_ns;
+	if (w->state == THREAD_UNINTERRUPTIBLE)
+		flags |= BPFPROF_SAMPLE_UNINTERRUPTIBLE;
+	w->state = THREAD_RUNS;
+	w->since_ns = now;
+	if (!cfg.wall) { /* blocked time is all that counts */
+		ns -= runnable;
+		runnable = 0;
+	}
+	value = wait_value(w, ns, control->period_ns);
+	if (!value)
+		return;
+	if (token_take(due, control, now)) {
+		sample_ask(due, task, value, ns, runnable, flags);
+		return;
+	}
+	wait_count(WAIT_COUNT_LIMITED);
+	w->owed_ns += value;
+	w->credit_ns += value;
+}
+
+SEC("?tp_btf/sched_switch")
+int BPF_PROG(thread_switched, bool preempt, struct task_struct *prev, struct task_struct *next,
+	     unsigned int prev_state)
+{
+	bool leaves = is_watched(prev), comes = is_watched(next);
+	struct bpfprof_wait_control *control;
+	struct bpfprof_waiter *w;
+	struct wait_counters *counters;
+	struct wait_due *due;
+	__u32 zero = 0;
+	__u64 now;
+
+	if (!leaves && !comes)
+		return 0;
+	control = wait_control_get();
+	counters = bpf_map_lookup_elem(&wait_counters, &zero);
+	due = bpf_map_lookup_elem(&waits_due, &zero);
+	now = bpf_ktime_get_ns();
+	if (!due || !counters || !control || !control->start_ns || now < control->start_ns)
+		return 0;
+	/* After the end those that come back still tell what they have waited for until then. */
+	if (control->end_ns && now > control->end_ns)
+		now = control->end_ns;
+	if (due->tid) { /* the interrupt did not come */
+		wait_count(WAIT_COUNT_MISSED);
+		w = bpf_map_lookup_elem(&waiters, &due->tid);
+		if (w)
+			due_give_back(due, w);
+		due->tid = 0;
+	}
+	if (leaves)
+		thread_leaves(prev, counters, now, preempt, prev_state);
+	if (comes)
+		thread_comes(next, due, counters, control, now);
+	return 0;
+}
+
+SEC("?tp_btf/sched_waking")
+int BPF_PROG(thread_woken, struct task_struct *task)
+{
+	__u32 tid = task->pid;
+	struct bpfprof_waiter *w = bpf_map_lookup_elem(&waiters, &tid);
+
+	if (w && w->state >= THREAD_SLEEPS && !w->wake_ns)
+		w->wake_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* In the interrupt that was asked for, or in another's of that kind. */
+SEC("?tp_btf/irq_work_entry")
+int BPF_PROG(wait_stack)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u32 zero = 0, tid = task->pid;
+	__u64 nr;
+	struct wait_due *due = bpf_map_lookup_elem(&waits_due, &zero);
+	struct bpfprof_waiter *w;
+	struct unwind_reader *r;
+
+	if (!due || !due->tid || due->tid != tid)
+		return 0;
+	r = scratch_take();
+	if (!r) {
+		wait_count(WAIT_COUNT_BUSY);
+		w = bpf_map_lookup_elem(&waiters, &tid);
+		if (w)
+			due_give_back(due, w);
+		return 0;
+	}
+	sample_fill(r, task, due->value_ns, due->flags);
+	r->rec.sample.runnable_ns = due->runnable_ns;
+	due->tid = 0;
+	nr = due->nr_kernel;
+	barrier_var(nr); /* or Linux 6.1 does not see the bound */
+	nr &= BPFPROF_MAX_KERNEL_FRAMES;
+	if (!bpf_probe_read_kernel(r->rec.frames, nr * 8, due->kernel))
+		r->rec.sample.nr_kernel = nr;
+	stack_walk(r, task);
+	sample_send(r, task);
+	r->busy = 0;
+	return 0;
+}

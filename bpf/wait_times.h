@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+#ifndef BPFPROF_BPF_WAIT_TIMES_H
+#define BPFPROF_BPF_WAIT_TIMES_H
+
+/*
+ * The wire contract of what is told of threads that wait: time off a CPU, and with --wall time on it,
+ * too. Rules as in bpfprof.h.
+ */
+
+#include "bpfprof.h"
+
+/* What a thread does. */
+enum bpfprof_thread_state {
+	THREAD_STATE_INVALID = 0,
+	THREAD_RUNS = 1,
+	THREAD_RUNNABLE = 2, /* waits for a CPU */
+	THREAD_SLEEPS = 3,
+	THREAD_UNINTERRUPTIBLE = 4, /* sleeps, and no signal wakes it: mostly disks */
+};
+
+/* Value of the map waiters; key: __u32 tid. Written by BPF. */
+struct bpfprof_waiter {
+	struct bpfprof_task_id task;
+	__u64 since_ns; /* when it began what it does, or was last accounted for; CLOCK_MONOTONIC */
+	__u64 wake_ns; /* when it was woken since, 0: not yet */
+	__u64 run_ns; /* time on a CPU that is in no sample yet */
+	__s64 owed_ns; /* time off it that is in none; less than 0: samples told more than there was */
+	__u64 credit_ns; /* of short waits: a sample is due when this reaches the period */
+	__u32 state; /* enum bpfprof_thread_state */
+	__u32 pad;
+	char comm[BPFPROF_COMM_LEN];
+	char leader_comm[BPFPROF_COMM_LEN];
+};
+
+/* WAITER: a thread has ended, and this is what is in no sample. */
+struct bpfprof_waiter_event {
+	struct bpfprof_record rec;
+	struct bpfprof_waiter waiter;
+};
+
+/* The one element of the map wait_control. Written by user space. */
+struct bpfprof_wait_control {
+	__u64 start_ns; /* of the recording: nothing before it counts; 0: it has not begun */
+	__u64 start_boot_ns; /* the same by CLOCK_BOOTTIME */
+	__u64 end_ns; /* nothing after it counts; 0: it goes on */
+	__u64 period_ns; /* waits this long have a sample each, of shorter ones one per period */
+	__u32 tokens_per_ms; /* samples that a CPU may take, */
+	__u32 tokens_max; /* and save up */
+};
+
+enum bpfprof_wait_counter {
+	WAIT_COUNT_INVALID = 0,
+	WAIT_COUNT_SWITCHES = 1, /* of threads that were asked for, off a CPU */
+	WAIT_COUNT_WAITS = 2, /* times that one came back */
+	WAIT_COUNT_LONG = 3, /* of which it took a period or more */
+	WAIT_COUNT_KEPT = 4, /* waits that a stack was to be taken of */
+	WAIT_COUNT_LIMITED = 5, /* and was not: too many at once. Told by the thread's next one */
+	WAIT_COUNT_MISSED = 6, /* or the interrupt for it did not come. The same */
+	WAIT_COUNT_BUSY = 7, /* or the scratch was in use. The same */
+	WAIT_COUNT_FULL = 8, /* switches of threads that the map has no room for */
+	WAIT_COUNT_ENDS_LOST = 9, /* WAITER events that the ring buffer had no room for */
+	WAIT_COUNT_UNSEEN = 10, /* times that a thread was found back of which that was not told */
+	WAIT_NR_COUNTERS,
+};
+
+_Static_assert(sizeof(struct bpfprof_waiter) == 104, "wire");
+_Static_assert(sizeof(struct bpfprof_wait_control) == 40, "wire");
+
+#endif

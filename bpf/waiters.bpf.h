@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef BPFPROF_BPF_WAITERS_BPF_H
+#define BPFPROF_BPF_WAITERS_BPF_H
+
+/*
+ * What every thread that is watched with --wall or --off-cpu does at the moment, and the time of it
+ * that no sample has told yet. Each thread's entry is written where it is switched, with the lock of
+ * its run queue held, and in interrupts on the CPU that it runs on: never by two at once.
+ */
+#include "walk.bpf.h"
+#include "wait_times.h"
+
+/*
+ * Key tid. All memory is there from the beginning: nothing can be allocated with a run queue's lock
+ * held. Set at load.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 32768);
+	__type(key, __u32);
+	__type(value, struct bpfprof_waiter);
+} waiters __weak SEC(".maps");
+
+/* What an entry is made in; too large for a program's stack. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct bpfprof_waiter);
+} new_waiters __weak SEC(".maps");
+
+/* Writer: user space. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct bpfprof_wait_control);
+} wait_control __weak SEC(".maps");
+
+struct wait_counters {
+	__u64 count[WAIT_NR_COUNTERS];
+};
+
+/* Key 0, value: counters of this CPU. Writer: BPF; summed by user space. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct wait_counters);
+} wait_counters __weak SEC(".maps");
+
+static __always_inline void wait_count(__u32 counter)
+{
+	__u32 zero = 0;
+	struct wait_counters *c = bpf_map_lookup_elem(&wait_counters, &zero);
+
+	if (c && counter < WAIT_NR_COUNTERS)
+		c->count[counter]++;
+}
+
+static __always_inline struct bpfprof_wait_control *wait_control_get(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&wait_control, &zero);
+}
+
+/*
+ * The thread's entry, made if there is none. What it did until now it has done since the recording
+ * began or, if it is younger, since it did itself: state is what that was.
+ */
+static __always_inline struct bpfprof_waiter *waiter_get(struct task_struct *task, __u32 state)
+{
+	__u32 tid = task->pid, zero = 0;
+	struct bpfprof_waiter *w = bpf_map_lookup_elem(&waiters, &tid), *fresh;
+	struct bpfprof_wait_control *control;
+
+	if (w && w->task.start_ns == task->group_leader->start_boottime)
+		return w;
+	control = wait_control_get();
+	fresh = bpf_map_lookup_elem(&new_waiters, &zero);
+	if (!control || !fresh)
+		return NULL;
+	task_id_fill(&fresh->task, task);
+	comm_copy(fresh->comm, task);
+	comm_copy(fresh->leader_comm, task->group_leader);
+	fresh->since_ns = control->start_ns;
+	fresh->state = state;
+	if (task->start_boottime > control->start_boot_ns) {
+		fresh->since_ns += task->start_boottime - control->start_boot_ns;
+		if (state == THREAD_SLEEPS) /* nobody sleeps before having run */
+			fresh->state = THREAD_RUNNABLE;
+	}
+	fresh->wake_ns = 0;
+	fresh->run_ns = 0;
+	fresh->owed_ns = 0;
+	/* Which of its short waits are sampled is left to chance. */
+	fresh->credit_ns = control->period_ns ? bpf_get_prandom_u32() % control->period_ns : 0;
+	if (bpf_map_update_elem(&waiters, &tid, fresh, BPF_ANY)) {
+		wait_count(WAIT_COUNT_FULL);
+		return NULL;
+	}
+	return bpf_map_lookup_elem(&waiters, &tid);
+}
+
+/*
+ * It runs, but that it came back was not told, as by kernels that keep some tasks from being traced:
+ * what it does since then is not known any more. A later sample tells the time.
+ */
+static __always_inline void waiter_found_running(struct bpfprof_waiter *w, __u64 now)
+{
+	wait_count(WAIT_COUNT_UNSEEN);
+	if (now > w->since_ns && (cfg.wall || w->state != THREAD_RUNNABLE)) {
+		w->owed_ns += now - w->since_ns;
+		w->credit_ns += now - w->since_ns;
+	}
+	w->state = THREAD_RUNS;
+	w->since_ns = now;
+}
+
+/* For a sample of the clock: all the time that its thread has run since the last one. */
+static __always_inline __u64 waiter_run_take(struct task_struct *task, __u64 now, __u64 period_ns)
+{
+	struct bpfprof_waiter *w = waiter_get(task, THREAD_RUNS);
+	__u64 ns;
+
+	if (!w)
+		return period_ns;
+	if (w->state != THREAD_RUNS)
+		waiter_found_running(w, now);
+	if (now < w->since_ns)
+		return 0;
+	ns = w->run_ns + now - w->since_ns;
+	w->run_ns = 0;
+	w->since_ns = now;
+	return ns;
+}
+
+#endif

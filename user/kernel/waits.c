@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/waits.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/time.h"
+#include "kernel/session.h"
+#include "bpfprof.skel.h"
+
+#define ADAPT_NS (NS_PER_SECOND / 10)
+/*
+ * Samples of a second, of all CPUs: at some 4 us each, here and in the kernel, a hundredth of a CPU.
+ * Above that the period doubles.
+ */
+#define SAMPLES_MAX 2500
+#define PERIOD_MAX_NS NS_PER_SECOND
+/* What a CPU may take at once, before the period is long enough. */
+#define TOKENS_PER_MS 1
+#define TOKENS_MAX 250
+
+#define KICK_PAGES 4
+
+/* A ring buffer that nobody reads. */
+struct kick_ring {
+	unsigned long *consumer;
+	const unsigned long *producer;
+};
+
+struct waits {
+	struct session *session;
+	struct bpf_link *switched, *woken, *stack;
+	struct bpfprof_wait_control control;
+	uint64_t adapted_ns;
+	uint64_t base_period_ns, max_period_ns;
+	uint64_t nr_kept; /* when adapted last */
+	struct kick_ring *rings; /* of each CPU */
+	size_t page_bytes;
+};
+
+static int control_write(struct waits *waits)
+{
+	uint32_t zero = 0;
+
+	return bpf_map__update_elem(waits->session->skel->maps.wait_control, &zero, sizeof(zero),
+				    &waits->control, sizeof(waits->control), BPF_ANY);
+}
+
+static int ring_map(const struct waits *waits, struct kick_ring *ring, int fd)
+{
+	void *page;
+
+	page = mmap(NULL, waits->page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (page == MAP_FAILED)
+		return -errno;
+	ring->consumer = page;
+	page = mmap(NULL, waits->page_bytes, PROT_READ, MAP_SHARED, fd, (off_t)waits->page_bytes);
+	if (page == MAP_FAILED)
+		return -errno;
+	ring->producer = page;
+	return 0;
+}
+
+static int ring_new(struct waits *waits, uint32_t cpu)
+{
+	__cleanup(close_fd) int fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "kick", 0, 0,
+						    (uint32_t)waits->page_bytes * KICK_PAGES, NULL);
+	int err;
+
+	if (fd < 0)
+		return -errno;
+	err = ring_map(waits, &waits->rings[cpu], fd);
+	if (!err && bpf_map__update_elem(waits->session->skel->maps.kicks, &cpu, sizeof(cpu), &fd,
+					 sizeof(fd), BPF_ANY))
+		err = -errno;
+	return err;
+}
+
+static int rings_new(struct waits *waits)
+{
+	uint32_t cpu;
+	int err = 0;
+
+	waits->page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+	waits->rings = calloc(waits->session->nr_cpus, sizeof(*waits->rings));
+	if (!waits->rings)
+		return -ENOMEM;
+	for (cpu = 0; cpu < waits->session->nr_cpus && !err; cpu++)
+		err = ring_new(waits, cpu);
+	return err;
+}
+
+static void rings_empty(const struct waits *waits)
+{
+	uint32_t cpu;
+
+	for (cpu = 0; cpu < waits->session->nr_cpus; cpu++)
+		__atomic_store_n(waits->rings[cpu].consumer,
+				 __atomic_load_n(waits->rings[cpu].producer, __ATOMIC_ACQUIRE),
+				 __ATOMIC_RELEASE);
+}
+
+static void rings_free(struct waits *waits)
+{
+	uint32_t cpu;
+
+	for (cpu = 0; waits->rings && cpu < waits->session->nr_cpus; cpu++) {
+		if (waits->rings[cpu].consumer)
+			munmap(waits->rings[cpu].consumer, waits->page_bytes);
+		if (waits->rings[cpu].producer)
+			munmap((void *)waits->rings[cpu].producer, waits->page_bytes);
+	}
+	free(waits->rings);
+}
+
+static int attach(struct waits *waits)
+{
+	struct bpfprof_bpf *skel = waits->session->skel;
+
+	/* The first ones do nothing until there is something of the last. */
+	waits->stack = bpf_program__attach(skel->progs.wait_stack);
+	if (waits->stack)
+		waits->woken = bpf_program__attach(skel->progs.thread_woken);
+	if (waits->woken)
+		waits->switched = bpf_program__attach(skel->progs.thread_switched);
+	return waits->switched ? 0 : -errno;
+}
+
+int waits_start(struct waits **ret, struct session *session, uint32_t hz)
+{
+	struct waits *waits = calloc(1, sizeof(*waits));
+	int err;
+
+	if (!waits)
+		return -ENOMEM;
+	waits->session = session;
+	waits->base_period_ns = waits->max_period_ns = NS_PER_SECOND / hz;
+	waits->control = (struct bpfprof_wait_control){
+		.period_ns = waits->base_period_ns,
+		.tokens_per_ms = TOKENS_PER_MS,
+		.tokens_max = TOKENS_MAX,
+	};
+	err = rings_new(waits);
+	if (!err)
+		err = control_write(waits);
+	if (!err)
+		err = attach(waits);
+	/* Attaching takes its time: what happens meanwhile is not seen by all of them. */
+	waits->control.start_ns = time_monotonic_ns();
+	waits->control.start_boot_ns = time_of_clock_ns(CLOCK_BOOTTIME);
+	if (!err)
+		err = control_write(waits);
+	if (err) {
+		waits_free(waits);
+		return err;
+	}
+	*ret = waits;
+	return 0;
+}
+
+void waits_run(struct waits *waits, uint64_t now_ns)
+{
+	uint64_t c[WAIT_NR_COUNTERS], max = SAMPLES_MAX / (NS_PER_SECOND / ADAPT_NS), nr;
+	struct bpfprof_wait_control *control = &waits->control;
+
+	rings_empty(waits);
+	if (now_ns - waits->adapted_ns < ADAPT_NS)
+		return;
+	waits_counters(waits, c);
+	nr = c[WAIT_COUNT_KEPT] + c[WAIT_COUNT_LIMITED] - waits->nr_kept;
+	/* Called late, more may have come. */
+	if (waits->adapted_ns)
+		nr = nr * ADAPT_NS / (now_ns - waits->adapted_ns);
+	else
+		nr = 0;
+	waits->nr_kept = c[WAIT_COUNT_KEPT] + c[WAIT_COUNT_LIMITED];
+	waits->adapted_ns = now_ns;
+	if (nr > max && control->period_ns < PERIOD_MAX_NS)
+		control->period_ns *= 2;
+	else if (nr < max / 4 && control->period_ns > waits->base_period_ns)
+		control->period_ns /= 2;
+	else
+		return;
+	if (control->period_ns > waits->max_period_ns)
+		waits->max_period_ns = control->period_ns;
+	control_write(waits);
+}
+
+void waits_end(struct waits *waits)
+{
+	waits->control.end_ns = time_monotonic_ns();
+	control_write(waits);
+}
+
+static bool waiter_find(const struct waits *waits, const struct bpfprof_task_id *task,
+			struct bpfprof_waiter *ret)
+{
+	return !bpf_map__lookup_elem(waits->session->skel->maps.waiters, &task->tid,
+				     sizeof(task->tid), ret, sizeof(*ret), 0) &&
+	       ret->task.start_ns == task->start_ns;
+}
+
+static uint64_t open_ns(const struct waits *waits, const struct bpfprof_waiter *waiter)
+{
+	/* Without --wall time that it only waits for a CPU does not count. */
+	if (waiter->state == THREAD_RUNS ||
+	    (waiter->state == THREAD_RUNNABLE && waits->session->options.waits != SESSION_WALL) ||
+	    waiter->since_ns >= waits->control.end_ns)
+		return 0;
+	return waits->control.end_ns - waiter->since_ns;
+}
+
+uint64_t waits_open_ns(const struct waits *waits, const struct bpfprof_task_id *task)
+{
+	struct bpfprof_waiter waiter;
+	uint64_t counters[WAIT_NR_COUNTERS];
+
+	if (waiter_find(waits, task, &waiter))
+		return open_ns(waits, &waiter);
+	/* It has not been on a CPU since the start, unless there was no room to know it. */
+	waits_counters(waits, counters);
+	return counters[WAIT_COUNT_FULL] ? 0 : waits->control.end_ns - waits->control.start_ns;
+}
+
+bool waits_claim(struct waits *waits, const struct bpfprof_task_id *task, uint64_t *ret_ns)
+{
+	struct bpfprof_waiter waiter = { .task = *task };
+	bool known = waiter_find(waits, task, &waiter);
+
+	*ret_ns = known ? open_ns(waits, &waiter) : waits_open_ns(waits, task);
+	if (!*ret_ns)
+		return false;
+	if (!known)
+		waiter = (struct bpfprof_waiter){ .task = *task, .state = THREAD_SLEEPS };
+	waiter.since_ns = waits->control.end_ns;
+	return !bpf_map__update_elem(waits->session->skel->maps.waiters, &task->tid,
+				     sizeof(task->tid), &waiter, sizeof(waiter),
+				     known ? BPF_EXIST : BPF_NOEXIST);
+}
+
+void waits_stop(struct waits *waits)
+{
+	bpf_link__destroy(waits->switched);
+	bpf_link__destroy(waits->woken);
+	bpf_link__destroy(waits->stack);
+	waits->switched = waits->woken = waits->stack = NULL;
+}
+
+void waits_free(struct waits *waits)
+{
+	if (!waits)
+		return;
+	waits_stop(waits);
+	rings_free(waits);
+	free(waits);
+}
+
+uint64_t waits_start_ns(const struct waits *waits)
+{
+	return waits->control.start_ns;
+}
+
+uint64_t waits_end_ns(const struct waits *waits)
+{
+	return waits->control.end_ns;
+}
+
+uint64_t waits_base_period_ns(const struct waits *waits)
+{
+	return waits->base_period_ns;
+}
+
+uint64_t waits_max_period_ns(const struct waits *waits)
+{
+	return waits->max_period_ns;
+}
+
+void waits_each(struct waits *waits, void (*each)(void *arg, const struct bpfprof_waiter *waiter),
+		void *arg)
+{
+	const struct bpf_map *map = waits->session->skel->maps.waiters;
+	struct bpfprof_waiter waiter;
+	uint32_t key = 0, next;
+	bool first = true;
+
+	/* Nothing is written to it any more. */
+	while (!bpf_map__get_next_key(map, first ? NULL : &key, &next, sizeof(next))) {
+		if (!bpf_map__lookup_elem(map, &next, sizeof(next), &waiter, sizeof(waiter), 0))
+			each(arg, &waiter);
+		key = next;
+		first = false;
+	}
+}
+
+void waits_counters(const struct waits *waits, uint64_t counters[WAIT_NR_COUNTERS])
+{
+	uint32_t key = 0, cpu, i, nr_cpus = waits->session->nr_cpus;
+	__cleanup(free_mem) uint64_t *values = NULL;
+
+	memset(counters, 0, WAIT_NR_COUNTERS * sizeof(*counters));
+	values = calloc((size_t)nr_cpus * WAIT_NR_COUNTERS, sizeof(*values));
+	if (!values || bpf_map_lookup_elem(bpf_map__fd(waits->session->skel->maps.wait_counters),
+					   &key, values))
+		return;
+	for (cpu = 0; cpu < nr_cpus; cpu++)
+		for (i = 0; i < WAIT_NR_COUNTERS; i++)
+			counters[i] += values[cpu * WAIT_NR_COUNTERS + i];
+}

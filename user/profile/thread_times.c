@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/thread_times.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include <uthash.h>
+
+#include "profile/aggregate.h"
+
+struct thread_key {
+	uint32_t pid, tid;
+	uint64_t start_ns; /* of the process */
+};
+
+struct thread_time {
+	UT_hash_handle hh;
+	struct thread_key key;
+	int64_t run, wait; /* samples in the aggregate, -1: none yet */
+};
+
+struct thread_times {
+	struct aggregate *aggregate;
+	struct thread_time *threads;
+	uint64_t nr_full;
+};
+
+int thread_times_new(struct thread_times **ret, struct aggregate *aggregate)
+{
+	struct thread_times *times = calloc(1, sizeof(*times));
+
+	if (!times)
+		return -ENOMEM;
+	times->aggregate = aggregate;
+	*ret = times;
+	return 0;
+}
+
+void thread_times_free(struct thread_times *times)
+{
+	struct thread_time *thread, *next;
+
+	if (!times)
+		return;
+	HASH_ITER(hh, times->threads, thread, next) {
+		HASH_DEL(times->threads, thread);
+		free(thread);
+	}
+	free(times);
+}
+
+static struct thread_time *thread_find(struct thread_times *times,
+				       const struct bpfprof_task_id *task)
+{
+	struct thread_key key = { .pid = task->pid, .tid = task->tid, .start_ns = task->start_ns };
+	struct thread_time *thread;
+
+	HASH_FIND(hh, times->threads, &key, sizeof(key), thread);
+	return thread;
+}
+
+static struct thread_time *thread_get(struct thread_times *times,
+				      const struct bpfprof_task_id *task)
+{
+	struct thread_time *thread = thread_find(times, task);
+
+	if (thread)
+		return thread;
+	if (HASH_COUNT(times->threads) < THREAD_TIMES_MAX)
+		thread = calloc(1, sizeof(*thread));
+	if (!thread) {
+		times->nr_full++;
+		return NULL;
+	}
+	thread->key = (struct thread_key){ .pid = task->pid,
+					   .tid = task->tid,
+					   .start_ns = task->start_ns };
+	thread->run = thread->wait = -1;
+	HASH_ADD(hh, times->threads, key, sizeof(thread->key), thread);
+	return thread;
+}
+
+void thread_times_add(struct thread_times *times, const struct aggregate_input *input)
+{
+	const struct bpfprof_sample *s = input->sample;
+	struct thread_time *thread = thread_get(times, &s->task);
+	uint64_t runnable_ns = s->runnable_ns < s->period_ns ? s->runnable_ns : s->period_ns;
+	struct aggregate_part parts[2] = { { .value_ns = s->period_ns - runnable_ns },
+					   { .value_ns = runnable_ns } };
+
+	if (!(s->flags & BPFPROF_SAMPLE_WAIT)) {
+		aggregate_add_parts(times->aggregate, input, parts, 1);
+		if (thread && parts[0].sample >= 0)
+			thread->run = parts[0].sample;
+		return;
+	}
+	if (s->flags & BPFPROF_SAMPLE_UNINTERRUPTIBLE)
+		parts[0].leaf = aggregate_label(times->aggregate, THREAD_LEAF_UNINTERRUPTIBLE);
+	if (runnable_ns)
+		parts[1].leaf = aggregate_label(times->aggregate, THREAD_LEAF_RUNNABLE);
+	aggregate_add_parts(times->aggregate, input, parts, 2);
+	if (!thread)
+		return;
+	/* The larger part: there is more to take something away from. */
+	if (parts[0].sample >= 0 && parts[0].value_ns >= parts[1].value_ns)
+		thread->wait = parts[0].sample;
+	else if (parts[1].sample >= 0)
+		thread->wait = parts[1].sample;
+}
+
+void thread_times_settle(struct thread_times *times, const struct aggregate_input *input,
+			 uint64_t run_ns, int64_t wait_ns)
+{
+	const struct thread_time *thread = thread_find(times, &input->sample->task);
+	int64_t run = thread ? thread->run : -1, wait = thread ? thread->wait : -1;
+	struct aggregate_part rest = { 0 };
+
+	if (run >= 0)
+		aggregate_adjust(times->aggregate, run, (int64_t)run_ns);
+	else
+		rest.value_ns += run_ns;
+	if (wait >= 0)
+		aggregate_adjust(times->aggregate, wait, wait_ns);
+	else if (wait_ns > 0)
+		rest.value_ns += (uint64_t)wait_ns;
+	if (!rest.value_ns)
+		return;
+	rest.leaf = aggregate_label(times->aggregate, THREAD_LEAF_NOT_SAMPLED);
+	aggregate_add_parts(times->aggregate, input, &rest, 1);
+}
+
+uint64_t thread_times_nr_full(const struct thread_times *times)
+{
+	return times->nr_full;
+}
