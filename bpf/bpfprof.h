@@ -552,6 +552,7 @@ struct bpfprof_cfg {
 	__u32 call_tokens; /* it may save up so many */
 	__u32 gpu_trace; /* 1: each hooked call is sent by itself when it is over */
 	__u32 call_keys; /* that calls of one process may be counted by */
+	__u32 fork_wakes; /* 1: user space is woken when a target forks */
 };
 
 /* Entry of the per-CPU pc cache. */

@@ -278,6 +278,7 @@ static int open_session(struct sampler *sampler, enum session_clock clock)
 		.titles = options->steps || options->titles || options->gpu_trace,
 		.gpu = options->gpu,
 		.gpu_trace = options->gpu_trace,
+		.fork_wakes = options->fork_wakes,
 		.no_clock = options->no_clock,
 		.call_keys = options->call_keys,
 		.iterators = options->iterators,

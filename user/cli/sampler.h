@@ -75,6 +75,7 @@ struct sampler_options {
 	uint32_t test_ring_bytes, test_row_slots; /* 0: the defaults */
 	bool gpu; /* hooked calls, too: what gpu_probes.h needs is loaded */
 	bool gpu_trace; /* and each call is told by itself, as are titles */
+	bool fork_wakes; /* forks of targets are told at once */
 	bool no_clock; /* with gpu: these alone */
 	uint32_t call_keys; /* of gpu, as of struct session_options */
 	bool iterators; /* nothing is sampled: not to be started; quicker to open */

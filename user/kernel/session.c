@@ -84,6 +84,7 @@ static void config_set(struct session *session)
 	cfg->call_token_ns = NS_PER_SECOND / cfg->call_tokens;
 	cfg->call_long_ns = CALL_LONG_NS;
 	cfg->gpu_trace = options->gpu_trace;
+	cfg->fork_wakes = options->fork_wakes;
 	cfg->call_keys = options->call_keys ? options->call_keys : CALL_KEYS;
 	while (1U << cfg->code_cpu_bits < session->nr_cpus)
 		cfg->code_cpu_bits++;

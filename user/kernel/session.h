@@ -32,6 +32,7 @@ struct session_options {
 	bool titles; /* changes of Ray workers' titles are told */
 	bool gpu; /* what gpu_probes.h needs is loaded, too */
 	bool gpu_trace; /* with gpu: every call is sent by itself, too */
+	bool fork_wakes; /* forks of targets are told at once */
 	bool no_clock; /* nothing is sampled; with gpu */
 	uint32_t
 		call_keys; /* of hooked calls, that one process may be counted by; 0: the default */
