@@ -559,6 +559,7 @@ struct bpfprof_cfg {
 	__u32 gpu_waits; /* 1: what tells when collectives are complete is sent */
 	__u32 call_keys; /* that calls of one process may be counted by */
 	__u32 wall; /* 1: all time counts, so samples of the clock stand for what their threads ran */
+	__u32 fork_wakes; /* 1: user space is woken when a target forks */
 };
 
 /* Entry of the per-CPU pc cache. */

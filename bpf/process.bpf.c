@@ -90,8 +90,8 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
 	task_id_fill(&e->child, child);
 	BPF_CORE_READ_STR_INTO(&e->comm, child, comm);
 	place_fill(&e->place, child);
-	/* A child of a target may have to be hooked at once. */
-	bpf_ringbuf_submit(e, asked ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
+	/* Where each process is hooked by itself, such a child may have to be at once. */
+	bpf_ringbuf_submit(e, asked && cfg.fork_wakes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
 	return 0;
 }
 

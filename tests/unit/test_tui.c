@@ -381,6 +381,27 @@ Test(tui, idle)
 	cr_expect_eq(view_key(view, live, 'j'), VIEW_NOTHING);
 }
 
+/* Lines of calls are few, however many processes make some: on a screen and where there is none. */
+Test(tui, calls_of_many_processes)
+{
+	struct table_calls calls[12] = { 0 };
+	const struct view_status status = {
+		.what = "x", .interval_ns = SECOND, .gpu = true, .calls = calls, .nr_calls = 12
+	};
+
+	for (uint32_t i = 0; i < 12; i++)
+		calls[i].pid = 100 + i;
+	cr_assert_eq(view_page(view, live, &status, 0, 0, &page), 0);
+	cr_expect_neq(line("GPU: 109 "), -1);
+	cr_expect_eq(line("GPU: 110 "), -1);
+	cr_expect_neq(line("GPU: 2 more processes"), -1);
+	page_fini(&page);
+	cr_assert_eq(view_page(view, live, &status, 80, 24, &page), 0);
+	cr_expect_neq(line("GPU: 102 "), -1);
+	cr_expect_eq(line("GPU: 103 "), -1);
+	cr_expect_neq(line("GPU: 9 more processes"), -1);
+}
+
 Test(tui, pods)
 {
 	struct aggregate_container container = { 0 };

@@ -331,6 +331,7 @@ static int run_with(struct gpu_job *job)
 		.follow = record->nr_workers && !record->no_subprocesses,
 		.host_root = record->host_root,
 		.gpu = true,
+		.fork_wakes = job->scoped, /* the child may have to be hooked */
 		.no_clock = true,
 		.gpu_trace = job->options->trace,
 		.gpu_waits = true,

@@ -81,6 +81,7 @@ struct sampler_options {
 	bool gpu; /* hooked calls, too: what gpu_probes.h needs is loaded */
 	bool gpu_trace; /* and each call is told by itself, as are titles */
 	bool gpu_waits; /* and what tells when collectives are complete */
+	bool fork_wakes; /* forks of targets are told at once */
 	bool no_clock; /* with gpu: these alone */
 	uint32_t call_keys; /* of gpu, as of struct session_options */
 	bool iterators; /* nothing is sampled: not to be started; quicker to open */

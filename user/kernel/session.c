@@ -86,6 +86,7 @@ static void config_set(struct session *session)
 	cfg->call_long_ns = CALL_LONG_NS;
 	cfg->gpu_trace = options->gpu_trace;
 	cfg->gpu_waits = options->gpu_waits;
+	cfg->fork_wakes = options->fork_wakes;
 	cfg->call_keys = options->call_keys ? options->call_keys : CALL_KEYS;
 	cfg->wall = options->waits == SESSION_WALL;
 	while (1U << cfg->code_cpu_bits < session->nr_cpus)

@@ -13,7 +13,8 @@
 
 #define FILTER_MAX 64
 #define PAGE_MAX_BYTES (16U << 20)
-#define CALLS_LINES 3 /* on a screen */
+#define CALLS_LINES 3 /* on a screen, */
+#define CALLS_LINES_TEXT 10 /* and where there is none */
 #define HEAD_ROWS 5 /* above the rows of the table, its heading included */
 
 struct view {
@@ -368,7 +369,7 @@ static void head_add(struct view *view, const struct live *live, const struct vi
 static void calls_add(const struct view_status *status, const struct table_options *table,
 		      struct page *page)
 {
-	size_t i, shown = table->columns ? CALLS_LINES : status->nr_calls;
+	size_t i, shown = table->columns ? CALLS_LINES : CALLS_LINES_TEXT;
 
 	for (i = 0; i < status->nr_calls && i < shown; i++)
 		page_add(page, PAGE_PLAIN, table->columns,
