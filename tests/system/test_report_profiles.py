@@ -289,6 +289,27 @@ def difference(context):
     check("ranks" in said, said)
 
 
+@test(modes=("root",))
+def repeated(context):
+    """A folder with links to its newest file, as the daemon's: each file counts once, and is named."""
+    stored(context, "cpu-1.folded", 10, {"f": 7})
+    stored(context, "cpu-2.folded", 10, {"f": 5})
+    os.symlink("cpu-2.folded", context.path("latest.folded"))
+    os.link(context.path("cpu-1.folded"), context.path("other.folded"))
+    done = context.bpfprof("report", "cpu-1.folded", "cpu-2.folded", "latest.folded",
+                           "other.folded").expect(0)
+    check("\n12 samples\n" in done.out.decode(), done.text)
+    said = done.err.decode().splitlines()
+    check([line.split(": ", 2)[2] for line in said] ==
+          ["latest.folded: the same file as cpu-2.folded, which is taken once",
+           "other.folded: the same file as cpu-1.folded, which is taken once"], said)
+    for name, word in (("cuda-1.folded", "calls"), ("x.folded", "samples")):
+        stored(context, name, 10, {"f": 7})
+        check("\n7 %s\n" % word in report(context, name), name)
+    said = one_sentence(context.bpfprof("report", "cpu-1.folded", "cuda-1.folded").expect(1))
+    check("cuda-1.folded: it counts calls, the files before it samples; give" in said, said)
+
+
 @functools.lru_cache(maxsize=None)
 def itwinai():
     """itwinai's own module that reads py-spy's files, out of its package, beside pydantic."""

@@ -160,6 +160,52 @@ Test(profile_diff, joined)
 	made_free(after);
 }
 
+/* Calls are all counted: what differs is no chance, and nothing else is marked. */
+Test(profile_diff, exact)
+{
+	struct profile *sides[2] = { made(1, 100, 400), made(1, 101, 400) },
+		       *samples = made(1, 1, 1);
+	struct output_options how = { .title = "What changed", .caption = "a b" };
+	struct profile_diff diff;
+	struct profile joined;
+	char *text;
+	size_t i;
+
+	for (i = 0; i < 2; i++) {
+		sides[i]->value.only_counts = true;
+		sides[i]->value.count_type = strtab_add(sides[i]->strings, "calls");
+	}
+	samples->value.only_counts = true;
+	cr_expect_eq(profile_diff_init(&diff, samples, sides[0], names, DIFF_PER_AUTO), -EINVAL);
+	cr_assert_eq(profile_diff_init(&diff, sides[0], sides[1], names, DIFF_PER_SECOND), 0);
+	text = text_of(&diff, false);
+	expect(text, " 500 calls \xc2\xb7 50.0000\n");
+	expect(text, "Own, in calls per second\n");
+	expect(text, "\n    before       after      change  what grew\n"
+		     "   10.0000     10.1000     +0.1000  f (x.py)\n");
+	expect(text, "\nEach call is counted: there is no error of sampling.\n");
+	cr_expect_null(strchr(text, '*'), "marks in:\n%s", text);
+	cr_expect_null(strstr(text, "amples"), "samples in:\n%s", text);
+	free(text);
+	cr_assert_eq(profile_diff_join(&diff, &joined), 0);
+	how.diff = &diff.numbers;
+	text = made_text(svg_write, &joined, &how, NULL);
+	expect(text, "f (x.py)\n10.0000 to 10.1000 calls per second: +0.1000</title>");
+	expect(text, "fill:hsl(4,");
+	free(text);
+	profile_fini(&joined);
+	for (i = 0; i < 2; i++) {
+		sides[i]->value.only_counts = false;
+		sides[i]->value.type = sides[i]->value.count_type;
+		sides[i]->value.unit = strtab_add(sides[i]->strings, "count");
+	}
+	cr_assert_eq(profile_diff_init(&diff, sides[0], sides[1], names, DIFF_PER_SECOND), 0);
+	cr_expect_str_eq(diff.unit, "calls per second");
+	made_free(sides[0]);
+	made_free(sides[1]);
+	made_free(samples);
+}
+
 /* Without a number on one side, one sample of it is how much may be there. */
 Test(profile_diff, error_of_nothing)
 {

@@ -12,6 +12,7 @@
 #include "base/strtab.h"
 #include "made_profile.h"
 #include "output/output.h"
+#include "output/profile_report.h"
 
 TestSuite(profile_read, .timeout = 120);
 
@@ -305,11 +306,86 @@ Test(profile_read, other_values, .init = setup, .fini = teardown)
 	free(packed);
 	packed = made_text(pprof_write, calls, NULL, &len);
 	cr_expect_eq(profile_read_add(&filled, "b", packed, len, &why), -EINVAL);
-	cr_expect(strstr(why.data, "it counts calls in count, the files before it CPU time"), "%s",
-		  why.data);
+	cr_expect(strstr(why.data,
+			 "it counts calls, the files before it CPU time; give files of calls "
+			 "(cuda-*, *.cuda.*) or those of samples (cpu-*) alone"),
+		  "%s", why.data);
 	free(packed);
 	made_free(cpu);
 	made_free(calls);
+}
+
+static void expect_table(const char *path, const char *text, const char *want)
+{
+	struct profile_report_options options = { 0 };
+	struct buf table;
+
+	buf_init(&table, 1 << 20);
+	cr_assert_eq(add(path, text), 0);
+	finish();
+	options.process_taken = filled.process_taken;
+	cr_assert_eq(profile_report(&table, &result, &options), 0);
+	cr_expect_str_eq(table.data, want, "%s: %s", path, table.data);
+	buf_fini(&table);
+	teardown();
+	setup();
+}
+
+#define HEADING "        own       %        total       %  function\n"
+#define ROW "          3  100.0%            3  100.0%  f (x.py)\n"
+#define FOOTER "Samples are counted, not calls: there is no ncalls and no percall.\n"
+
+/* Calls by their files' names; whose first frame is a process only because the name says so. */
+Test(profile_read, told_apart, .init = setup, .fini = teardown)
+{
+	static const char ours[] = "# {\"samples\":{\"total\":3}}\npython3;f (x.py:1) 3\n";
+
+	expect_table("/d/x.folded", ours,
+		     "how long is not known\n3 samples\n\n" HEADING ROW FOOTER);
+	expect_table("/d/x.cuda.folded", ours, "how long is not known\n3 calls\n\n" HEADING ROW);
+	expect_table("/d/cuda-2026-1s.folded", ours,
+		     "how long is not known\n3 calls\n\n" HEADING ROW);
+	expect_table(
+		"/d/x.folded", "python3;f (x.py:1) 3\n",
+		"how long is not known\n3 samples, first frame taken as the process\n\n" HEADING ROW
+			FOOTER);
+	expect_table("/d/x.txt", "f (x.py:1) 3\n",
+		     "how long is not known\n3 samples\n\n" HEADING ROW FOOTER);
+	cr_assert_eq(add("x.folded", ours), 0);
+	cr_expect_eq(add("x.cuda.folded", ours), -EINVAL);
+	cr_expect(strstr(why.data, "it counts calls, the files before it samples; give"), "%s",
+		  why.data);
+}
+
+/* Of a pprof of calls, too. */
+Test(profile_read, table_of_calls, .init = setup, .fini = teardown)
+{
+	const struct profile_report_options options = { 0 };
+	struct profile *calls = made_calls();
+	struct buf table;
+	char *packed;
+	size_t len;
+
+	packed = made_text(pprof_write, calls, NULL, &len);
+	cr_assert_eq(profile_read_add(&filled, "a", packed, len, &why), 0);
+	buf_init(&table, 1 << 20);
+	cr_assert_eq(profile_report(&table, finish(), &options), 0);
+	cr_expect(strstr(table.data, "\n12 calls\n\n"), "%s", table.data);
+	cr_expect_null(strstr(table.data, "Samples"), "%s", table.data);
+	buf_fini(&table);
+	free(packed);
+	made_free(calls);
+}
+
+/* No sum of what a file says is less than its parts, or more than all. */
+Test(profile_read, large_counts, .init = setup, .fini = teardown)
+{
+	expect_table(
+		"x.txt",
+		"f (x.py:1) 9223372036854775807\nf (x.py:2) 9223372036854775807\n"
+		"f (x.py:3) 9223372036854775807\n",
+		"how long is not known\n18446744073709551615 samples\n\n" HEADING
+		"18446744073709551615  100.0%  18446744073709551615  100.0%  f (x.py)\n" FOOTER);
 }
 
 Test(profile_read, sample_type, .init = setup, .fini = teardown)

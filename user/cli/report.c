@@ -35,14 +35,19 @@ void report_file_name(struct buf *dst, const char *path)
 	buf_add_typed(dst, strcmp(path, "-") ? path : "standard input");
 }
 
+int report_open(const char *path)
+{
+	int fd = strcmp(path, "-") ? open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY)
+				   : fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+
+	return fd < 0 ? -errno : fd;
+}
+
 int report_load(struct buf *dst, const char *path)
 {
-	__cleanup(close_fd) int opened = -1;
+	__cleanup(close_fd) int fd = report_open(path);
 
-	if (!strcmp(path, "-"))
-		return report_load_fd(dst, STDIN_FILENO);
-	opened = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	return opened < 0 ? -errno : report_load_fd(dst, opened);
+	return fd < 0 ? fd : report_load_fd(dst, fd);
 }
 
 int report_print(const struct buf *text, int err)

@@ -47,7 +47,7 @@ static int print_diff(const struct report_options *options, struct profile_diff 
 
 static int write_diff(const struct report_options *options, const struct profile_diff *diff)
 {
-	__cleanup(buf_fini) struct buf caption;
+	__cleanup(buf_fini) struct buf caption = { .max = (size_t)2 * NAME_BYTES };
 	struct output_options how = { .title = "What changed", .diff = &diff->numbers };
 	struct profile joined;
 	int err = profile_diff_join(diff, &joined), status;
@@ -57,7 +57,6 @@ static int write_diff(const struct report_options *options, const struct profile
 					      : strerror(-err));
 		return EXIT_FAILED;
 	}
-	buf_init(&caption, 2 * NAME_BYTES);
 	report_file_name(&caption, options->files[0]);
 	buf_add_str(&caption, " \xe2\x86\x92 ");
 	report_file_name(&caption, options->files[1]);

@@ -35,13 +35,12 @@ static int files_find(const struct profile *profile, const char *wanted, const c
 /* What frames call the file that was asked for; NULL, and it was said why there is none. */
 static const char *file_find(const struct profile *profile, const char *wanted)
 {
-	__cleanup(buf_fini) struct buf text;
+	__cleanup(buf_fini) struct buf text = { .max = (size_t)MAX_SHOWN * NAME_BYTES };
 	const char *files[MAX_SHOWN];
 	int nr = files_find(profile, wanted, files), i;
 
 	if (nr == 1)
 		return files[0];
-	buf_init(&text, MAX_SHOWN * NAME_BYTES);
 	report_file_name(&text, wanted);
 	if (nr < 0)
 		log_error("%s", strerror(-nr));

@@ -4,7 +4,9 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -22,8 +24,43 @@
 
 #define NAME_BYTES 1024
 
-static int read_one(struct profile_read *read, const char *path)
+/* Files that were read, by where they are. */
+struct place {
+	dev_t dev;
+	ino_t ino;
+	const char *path;
+};
+
+struct seen {
+	struct place *places;
+	size_t nr;
+};
+
+/* `*.pb.gz` takes a link to the newest file, too. Pipes and the like may give more each time. */
+static bool is_seen(struct seen *seen, int fd, const char *path)
 {
+	__cleanup(buf_fini) struct buf name = { .max = NAME_BYTES }, other = { .max = NAME_BYTES };
+	struct stat st;
+	size_t i;
+
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode))
+		return false;
+	for (i = 0; i < seen->nr; i++)
+		if (seen->places[i].dev == st.st_dev && seen->places[i].ino == st.st_ino)
+			break;
+	if (i == seen->nr) {
+		seen->places[seen->nr++] = (struct place){ st.st_dev, st.st_ino, path };
+		return false;
+	}
+	report_file_name(&name, path);
+	report_file_name(&other, seen->places[i].path);
+	log_warn("%s: the same file as %s, which is taken once", name.data, other.data);
+	return true;
+}
+
+static int read_one(struct profile_read *read, const char *path, struct seen *seen)
+{
+	__cleanup(close_fd) int fd = report_open(path);
 	__cleanup(buf_fini) struct buf data, why, name;
 	int err;
 
@@ -31,7 +68,9 @@ static int read_one(struct profile_read *read, const char *path)
 	buf_init(&why, NAME_BYTES);
 	buf_init(&name, NAME_BYTES);
 	report_file_name(&name, path);
-	err = report_load(&data, path);
+	if (fd >= 0 && is_seen(seen, fd, path))
+		return 0;
+	err = fd < 0 ? fd : report_load_fd(&data, fd);
 	if (err == -E2BIG)
 		buf_printf(&why, "larger than can be read, %u MiB", PROFILE_READ_FILE_BYTES >> 20);
 	if (!err)
@@ -47,13 +86,17 @@ int report_input_read(struct report_input *input, char *const *files, size_t nr,
 {
 	struct profile_read *read = &input->read;
 	int err = profile_read_init(read, sample_type);
+	struct seen seen = { .places = calloc(nr + 1, sizeof(*seen.places)) };
 	size_t i;
 
 	input->profile = (struct profile){ 0 };
+	if (!err && !seen.places)
+		err = -ENOMEM;
 	if (err)
 		log_error("%s", strerror(-err));
 	for (i = 0; i < nr && !err; i++)
-		err = read_one(read, files[i]);
+		err = read_one(read, files[i], &seen);
+	free(seen.places);
 	if (err)
 		return err;
 	profile_read_finish(read, &input->profile);
@@ -157,15 +200,16 @@ int report_write(const struct report_options *options, const struct profile *pro
 	return status;
 }
 
-static int print_table(const struct report_options *options, const struct profile *profile)
+static int print_table(const struct report_options *options, const struct report_input *input)
 {
 	const struct profile_report_options how = { .by = options->by,
 						    .by_total = options->by_total,
-						    .rows = options->rows };
+						    .rows = options->rows,
+						    .process_taken = input->read.process_taken };
 	__cleanup(buf_fini) struct buf text;
 
 	buf_init(&text, REPORT_TEXT_BYTES);
-	return report_print(&text, profile_report(&text, profile, &how));
+	return report_print(&text, profile_report(&text, &input->profile, &how));
 }
 
 static int print_leaves(const struct report_options *options, const struct report_input *input)
@@ -201,7 +245,7 @@ static int print_or_write(const struct report_options *options, const struct rep
 		return report_lines(options, &input->profile);
 	if (options->record.nr_outputs)
 		return write_files(options, &input->profile);
-	return print_table(options, &input->profile);
+	return print_table(options, input);
 }
 
 int report_profiles_run(const struct report_options *options)

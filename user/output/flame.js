@@ -225,11 +225,11 @@ function element(tag, text, className) {
 
 const number4 = value => value.toLocaleString("en-US", { minimumFractionDigits: 4, maximumFractionDigits: 4 });
 const signed = value => (value >= 0 ? "+" : "−") + number4(Math.abs(value));
-const sign = ({ by, error, sure }) => `${(Math.abs(by) / error).toFixed(1)} × sampling error${sure ? "" : ": may be chance"}`;
+const sign = ({ by, error, sure }) => !error ? "" : ` (${(Math.abs(by) / error).toFixed(1)} × sampling error${sure ? "" : ": may be chance"})`;
 function describeChange(node) {
 	const words = (both, old) => {
 		const c = change(both, old);
-		return `${number4(c.old)} → ${number4(c.fresh)}, ${signed(c.by)} (${sign(c)})`;
+		return `${number4(c.old)} → ${number4(c.fresh)}, ${signed(c.by)}${sign(c)}`;
 	};
 	return `${frameName(node)}: total ${words(total[node], totalOld[node])}; own ${words(own[node], ownOld[node])} ${diff.unit}`;
 }
@@ -494,7 +494,7 @@ function setList(on) {
 
 function showDiffLegend() {
 	for (const [label, colour] of [["grew", diffColour(2e9, 0)], ["shrank", diffColour(2e9, 2e9)],
-			["no more than chance (2 sampling errors)", diffColour(0, 0)]]) {
+			[diff.sample_before || diff.sample_after ? "no more than chance (2 sampling errors)" : "the same", diffColour(0, 0)]]) {
 		const item = element("li"), mark = element("i");
 		mark.style.background = colour;
 		item.append(mark, label);

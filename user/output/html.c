@@ -9,6 +9,7 @@
 #include "output/output.h"
 
 #include "base/buf.h"
+#include "base/capped.h"
 #include "base/strtab.h"
 #include "output/asset.h"
 #include "output/stack_order.h"
@@ -67,7 +68,7 @@ static void write_stacks(FILE *out, const struct stack_order *order, const struc
 		if (diff)
 			write_number(out, run.value_ns);
 		nr_nodes += depth - run.shared;
-		total_ns += run.value_ns;
+		total_ns = capped_add(total_ns, run.value_ns);
 	}
 	fprintf(out, "\",\n\"nodes\":%" PRIu64 ",\"ns\":%" PRIu64, nr_nodes, total_ns);
 }

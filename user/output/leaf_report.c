@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/capped.h"
 #include "base/map.h"
 #include "base/strtab.h"
 #include "output/output.h"
@@ -137,10 +138,10 @@ static int rows_make(struct leaves *l)
 		row_of(l, &l->profile->samples[i], &row);
 		if (!row.leaf)
 			continue;
-		l->total += row.count;
+		l->total = capped_add(l->total, row.count);
 		key = (uint64_t)row.leaf << 32 | row.library;
 		if (l->options->aggregate && map_find(&index, key, &at)) {
-			l->rows[at].count += row.count;
+			l->rows[at].count = capped_add(l->rows[at].count, row.count);
 			continue;
 		}
 		row.order = (uint32_t)l->nr_rows;

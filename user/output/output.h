@@ -33,12 +33,13 @@ enum output_format {
  */
 struct output_diff {
 	double scale[2];
-	double sample[2];
+	double sample[2]; /* both 0: each call is counted, by chance there is nothing */
 	const char *unit; /* of the results, for people; no quotes in it */
 };
 
 /* How far apart the two are by chance: one standard deviation of their difference. */
 double output_diff_error(const struct output_diff *diff, double before, double after);
+bool output_diff_is_exact(const struct output_diff *diff);
 
 struct output_options {
 	bool threads; /* THREAD-TID frames in collapsed stacks */

@@ -35,6 +35,11 @@ double output_diff_error(const struct output_diff *diff, double before, double a
 	return sqrt(variance);
 }
 
+bool output_diff_is_exact(const struct output_diff *diff)
+{
+	return diff->sample[0] == 0 && diff->sample[1] == 0;
+}
+
 static int compare_words(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -147,7 +152,7 @@ static int scale_side(struct profile_diff *diff, size_t index)
 	if (diff->per != DIFF_PER_SHARE && !only_counts(diff) && profile_is_time(profile))
 		scale /= 1e9;
 	diff->numbers.scale[index] = scale;
-	diff->numbers.sample[index] = scale * all / count;
+	diff->numbers.sample[index] = profile_counts_calls(profile) ? 0 : scale * all / count;
 	return 0;
 }
 
@@ -157,18 +162,25 @@ static void name_unit(struct profile_diff *diff)
 					     [DIFF_PER_RANK] = "per second and rank",
 					     [DIFF_PER_PROCESS] = "per second and process" };
 
+	const struct profile *profile = diff->sides[0].profile;
+	bool counts = only_counts(diff) || (profile_counts_calls(profile) &&
+					    profile->value.type == profile->value.count_type);
+
 	if (diff->per == DIFF_PER_SHARE)
-		snprintf(diff->unit, sizeof(diff->unit), "percent of all samples");
-	else if (!only_counts(diff) && profile_is_time(diff->sides[0].profile))
+		snprintf(diff->unit, sizeof(diff->unit), "percent of all %s",
+			 profile_counted(profile));
+	else if (!only_counts(diff) && profile_is_time(profile))
 		snprintf(diff->unit, sizeof(diff->unit), "seconds %s", parts[diff->per]);
 	else
 		snprintf(diff->unit, sizeof(diff->unit), "%s %s",
-			 only_counts(diff) ? "samples" : "units", parts[diff->per]);
+			 counts ? profile_counted(profile) : "units", parts[diff->per]);
 	diff->numbers.unit = diff->unit;
 }
 
 static bool same_value(const struct profile *a, const struct profile *b)
 {
+	if (profile_counts_calls(a) != profile_counts_calls(b))
+		return false;
 	if (a->value.only_counts || b->value.only_counts)
 		return true;
 	return !strcmp(profile_what(a), profile_what(b)) &&
@@ -274,20 +286,23 @@ static const char *mark(const struct row *row)
 	return change > CERTAIN * row->error ? "**" : change > LIKELY * row->error ? "*" : "";
 }
 
-static void add_row(struct buf *dst, const struct row *row)
+static void add_row(struct buf *dst, const struct row *row, bool exact)
 {
-	buf_printf(dst, "%10.4f  %10.4f  %+10.4f  %8.4f  %-2s  %s\n", row->values[0],
-		   row->values[1], row->change, row->error, mark(row), row->name);
+	buf_printf(dst, "%10.4f  %10.4f  %+10.4f  ", row->values[0], row->values[1], row->change);
+	if (!exact)
+		buf_printf(dst, "%8.4f  %-2s  ", row->error, mark(row));
+	buf_printf(dst, "%s\n", row->name);
 }
 
 /* One direction: sign 1 or -1. How many there are. */
-static void add_rows(struct buf *dst, const struct row *rows, size_t nr, int sign, size_t limit)
+static void add_rows(struct buf *dst, const struct row *rows, size_t nr, int sign, size_t limit,
+		     bool exact)
 {
 	const struct row *row;
 	size_t i, shown = 0, left = 0;
 
-	buf_printf(dst, "\n%10s  %10s  %10s  %8s      %s\n", "before", "after", "change", "error",
-		   sign > 0 ? "what grew" : "what shrank");
+	buf_printf(dst, "\n%10s  %10s  %10s  %s%s\n", "before", "after", "change",
+		   exact ? "" : "   error      ", sign > 0 ? "what grew" : "what shrank");
 	for (i = 0; i < nr; i++) {
 		row = sign > 0 ? &rows[i] : &rows[nr - 1 - i];
 		if (row->change * sign <= 0)
@@ -297,10 +312,10 @@ static void add_rows(struct buf *dst, const struct row *rows, size_t nr, int sig
 			continue;
 		}
 		shown++;
-		add_row(dst, row);
+		add_row(dst, row, exact);
 	}
 	if (!shown)
-		buf_printf(dst, "%44s      nothing\n", "");
+		buf_printf(dst, "%*s  nothing\n", exact ? 34 : 48, "");
 	if (left)
 		buf_printf(dst, "... and %zu more\n", left);
 }
@@ -315,8 +330,8 @@ static void add_side(struct buf *dst, const struct profile_diff *diff, size_t in
 	profile_caption(&caption, side->profile);
 	buf_printf(dst, "%s  ", words[index]);
 	text_add_shown(dst, side->name);
-	buf_printf(dst, " \xc2\xb7 %s \xc2\xb7 %" PRIu64 " samples",
-		   caption.data ? caption.data : "", side->tally.all.count);
+	buf_printf(dst, " \xc2\xb7 %s \xc2\xb7 %" PRIu64 " %s", caption.data ? caption.data : "",
+		   side->tally.all.count, profile_counted(side->profile));
 	if (diff->per == DIFF_PER_RANK)
 		buf_printf(dst, " \xc2\xb7 %zu rank%s", side->nr_ranks,
 			   side->nr_ranks == 1 ? "" : "s");
@@ -330,6 +345,7 @@ static void add_side(struct buf *dst, const struct profile_diff *diff, size_t in
 static void add_tables(struct buf *dst, const struct profile_diff *diff, const struct row *rows,
 		       size_t nr, const struct profile_diff_options *options)
 {
+	bool exact = output_diff_is_exact(&diff->numbers);
 	size_t i, marked = 0;
 
 	for (i = 0; i < nr; i++)
@@ -341,8 +357,12 @@ static void add_tables(struct buf *dst, const struct profile_diff *diff, const s
 		   : options->by_total		   ? "Total"
 						   : "Own",
 		   diff->unit);
-	add_rows(dst, rows, nr, 1, options->rows);
-	add_rows(dst, rows, nr, -1, options->rows);
+	add_rows(dst, rows, nr, 1, options->rows, exact);
+	add_rows(dst, rows, nr, -1, options->rows, exact);
+	if (exact) {
+		buf_add_str(dst, "\nEach call is counted: there is no error of sampling.\n");
+		return;
+	}
 	buf_printf(dst,
 		   "\nerror: of sampling, one standard deviation; *: more than 2, **: more than 3 "
 		   "of them.\n%zu of %zu rows are marked; by chance about %.0f would be.\n",

@@ -17,7 +17,7 @@
 const char *profile_what(const struct profile *profile)
 {
 	if (profile->value.only_counts)
-		return "samples";
+		return profile_counted(profile);
 	return profile->value.type ? strtab_get(profile->strings, profile->value.type) : "cpu";
 }
 
@@ -96,7 +96,7 @@ static void add_heading(struct buf *dst, const struct profile *profile, enum tal
 	if (tally_is_of_groups(by)) {
 		buf_printf(dst, "%*s  %6s  %s\n", AMOUNT_WIDTH,
 			   is_time			? "time"
-			   : profile->value.only_counts ? "samples"
+			   : profile->value.only_counts ? profile_counted(profile)
 							: "amount",
 			   "%", names[by]);
 		return;
@@ -141,8 +141,12 @@ static void add_rows(struct buf *dst, const struct profile *profile, struct tall
 		buf_printf(dst, "... and %zu more\n", left);
 }
 
-static void add_summary(struct buf *dst, const struct profile *profile, const struct tally *tally)
+static void add_summary(struct buf *dst, const struct profile *profile, const struct tally *tally,
+			bool process_taken)
 {
+	const struct profile_value *value = &profile->value;
+	bool only_counts = value->only_counts ||
+			   (profile_counts_calls(profile) && value->type == value->count_type);
 	struct buf caption;
 
 	buf_init(&caption, 1 << 16);
@@ -150,20 +154,21 @@ static void add_summary(struct buf *dst, const struct profile *profile, const st
 	if (caption.len && !buf_error(&caption))
 		buf_printf(dst, "%s\n", caption.data);
 	buf_fini(&caption);
-	if (!profile->value.count_type || profile->value.count_type != profile->value.type) {
+	if (only_counts || value->count_type != value->type || !value->count_type) {
 		buf_printf(dst, "%" PRIu64 " ", tally->all.count);
-		text_add_shown(dst,
-			       profile->value.count_type
-				       ? strtab_get(profile->strings, profile->value.count_type)
-				       : "samples");
-		if (!profile->value.only_counts)
+		text_add_shown(dst, value->count_type
+					    ? strtab_get(profile->strings, value->count_type)
+					    : "samples");
+		if (!only_counts)
 			buf_add_str(dst, ", ");
 	}
-	if (!profile->value.only_counts) {
+	if (!only_counts) {
 		profile_amount(dst, profile, &tally->all);
 		buf_add_str(dst, " of ");
 		text_add_shown(dst, profile_what(profile));
 	}
+	if (process_taken)
+		buf_add_str(dst, ", first frame taken as the process");
 	buf_add_str(dst, "\n\n");
 }
 
@@ -175,13 +180,13 @@ int profile_report(struct buf *dst, const struct profile *profile,
 
 	if (err)
 		return err;
-	add_summary(dst, profile, &tally);
+	add_summary(dst, profile, &tally, options->process_taken);
 	if (!profile->nr_samples) {
 		buf_add_str(dst, "No samples.\n");
 	} else {
 		add_heading(dst, profile, options->by);
 		add_rows(dst, profile, &tally, options);
-		if (!tally_is_of_groups(options->by))
+		if (!tally_is_of_groups(options->by) && !profile_counts_calls(profile))
 			buf_add_str(dst, "Samples are counted, not calls: there is no ncalls and "
 					 "no percall.\n");
 	}

@@ -17,6 +17,7 @@ struct profile_report_options {
 	enum tally_by by;
 	bool by_total; /* sorted by total, else by own */
 	size_t rows; /* 0: all */
+	bool process_taken; /* profile_read's: is said above the table */
 };
 
 /* Own and total time, as cProfile's table has them. 0 or -ENOMEM; dst has an error of its own. */

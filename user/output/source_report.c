@@ -59,12 +59,6 @@ int source_files(const struct profile *profile, const char *wanted, const char *
 	return distinct < INT32_MAX ? (int)distinct : INT32_MAX;
 }
 
-static void add(struct tally_numbers *to, const struct profile_sample *sample)
-{
-	to->count += sample->count;
-	to->value += sample->value_ns;
-}
-
 /* Own is of the innermost frame that has a line: the C code that a line calls is its own. */
 static void count_lines(const struct profile *profile, uint32_t file, struct line *lines,
 			struct tally_numbers *through, struct tally_numbers *all)
@@ -76,7 +70,7 @@ static void count_lines(const struct profile *profile, uint32_t file, struct lin
 
 	for (i = 0; i < profile->nr_samples; i++) {
 		stack = &profile->stacks[profile->samples[i].stack];
-		add(all, &profile->samples[i]);
+		tally_add(all, &profile->samples[i]);
 		innermost = true;
 		met = false;
 		for (k = 0; k < stack->nr; k++) {
@@ -85,16 +79,17 @@ static void count_lines(const struct profile *profile, uint32_t file, struct lin
 				continue;
 			if (location->file == file && location->line < MAX_LINES) {
 				if (innermost)
-					add(&lines[location->line].own, &profile->samples[i]);
+					tally_add(&lines[location->line].own, &profile->samples[i]);
 				if (lines[location->line].last != i + 1)
-					add(&lines[location->line].total, &profile->samples[i]);
+					tally_add(&lines[location->line].total,
+						  &profile->samples[i]);
 				lines[location->line].last = i + 1;
 				met = true;
 			}
 			innermost = false;
 		}
 		if (met)
-			add(through, &profile->samples[i]);
+			tally_add(through, &profile->samples[i]);
 	}
 }
 
@@ -180,8 +175,9 @@ int source_report(struct buf *dst, const struct profile *profile, const char *fi
 	profile_amount(dst, profile, &through);
 	buf_add_str(dst, " of ");
 	profile_amount(dst, profile, &all);
-	buf_printf(dst, "%s\n\n%*s  %6s  %*s  %6s  %5s  source\n",
-		   profile->value.only_counts ? " samples" : "", AMOUNT_WIDTH,
+	if (profile->value.only_counts)
+		buf_printf(dst, " %s", profile_counted(profile));
+	buf_printf(dst, "\n\n%*s  %6s  %*s  %6s  %5s  source\n", AMOUNT_WIDTH,
 		   is_time ? "tottime" : "own", "%", AMOUNT_WIDTH, is_time ? "cumtime" : "total",
 		   "%", "line");
 	add_lines(dst, profile, lines, text, len, &all, ret_odd);

@@ -2,6 +2,7 @@
 #include "output/output.h"
 
 #include "base/buf.h"
+#include "base/capped.h"
 #include "base/strtab.h"
 #include "output/text.h"
 #include "profile/profile.h"
@@ -117,7 +118,7 @@ static void write_profile(FILE *out, const struct profile *profile, const uint32
 	size_t i;
 
 	for (i = 0; i < nr; i++)
-		total += weight(profile, order[i]);
+		total = capped_add(total, weight(profile, order[i]));
 	fputs("{\"type\":\"sampled\",\"name\":", out);
 	write_name(out, profile, &profile->samples[order[0]]);
 	fprintf(out, ",\"unit\":\"%s\",\"startValue\":0,\"endValue\":%" PRIu64, unit(profile),

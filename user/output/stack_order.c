@@ -2,6 +2,7 @@
 #include "output/stack_order.h"
 
 #include "base/buf.h"
+#include "base/capped.h"
 #include "base/strtab.h"
 #include "output/text.h"
 #include "profile/profile.h"
@@ -200,7 +201,7 @@ static void sort_samples(struct stack_order *order, bool need_frames)
 		if (!profile_weight(profile, i) || !stack_path_next(&path))
 			continue;
 		order->samples[order->nr_samples++] = i;
-		order->total += profile_weight(profile, i);
+		order->total = capped_add(order->total, profile_weight(profile, i));
 	}
 	qsort_r(order->samples, order->nr_samples, sizeof(*order->samples), compare_samples, order);
 }
@@ -265,8 +266,9 @@ bool stack_order_next(const struct stack_order *order, size_t *pos, struct stack
 		compare_paths(order, order->samples[i - 1], first, &shared);
 	*ret = (struct stack_run){ .sample = first, .shared = shared };
 	do {
-		ret->count += profile_weight(order->profile, order->samples[i]);
-		ret->value_ns += samples[order->samples[i]].value_ns;
+		ret->count =
+			capped_add(ret->count, profile_weight(order->profile, order->samples[i]));
+		ret->value_ns = capped_add(ret->value_ns, samples[order->samples[i]].value_ns);
 		i++;
 	} while (i < order->nr_samples && !compare_paths(order, first, order->samples[i], &shared));
 	*pos = i;

@@ -7,6 +7,7 @@
 #include "output/output.h"
 
 #include "base/buf.h"
+#include "base/capped.h"
 #include "base/strtab.h"
 #include "output/asset.h"
 #include "output/stack_order.h"
@@ -95,8 +96,10 @@ static void write_change(const struct svg *svg, const char *name, double before,
 		change = 0;
 	fputs("<title>", svg->out);
 	text_xml(svg->out, name);
-	fprintf(svg->out, "\n%.4f to %.4f %s: %+.4f, %.1f times the sampling error</title>", before,
-		after, svg->diff->unit, change, fabs(change) / error);
+	fprintf(svg->out, "\n%.4f to %.4f %s: %+.4f", before, after, svg->diff->unit, change);
+	if (!output_diff_is_exact(svg->diff))
+		fprintf(svg->out, ", %.1f times the sampling error", fabs(change) / error);
+	fputs("</title>", svg->out);
 }
 
 /* Red grew, blue shrank; pale is what sampling alone makes of the same. As in flame.js. */
@@ -237,8 +240,9 @@ static int walk(struct svg *svg, bool writing)
 		while ((text = stack_path_next(&path)))
 			if (open_frame(svg, text, at))
 				return -ENOMEM;
-		svg->open[svg->nr_open - 1].own += run_width(svg, &run);
-		at += run_width(svg, &run);
+		svg->open[svg->nr_open - 1].own =
+			capped_add(svg->open[svg->nr_open - 1].own, run_width(svg, &run));
+		at = capped_add(at, run_width(svg, &run));
 		if (svg->diff)
 			svg->old += (double)run.value_ns * svg->diff->scale[0];
 	}
@@ -381,7 +385,7 @@ static uint64_t total_width(const struct svg *svg)
 	if (!svg->diff)
 		return svg->order->total;
 	while (stack_order_next(svg->order, &pos, &run))
-		total += run_width(svg, &run);
+		total = capped_add(total, run_width(svg, &run));
 	return total;
 }
 
@@ -391,8 +395,8 @@ static uint64_t ns_per_sample(const struct profile *profile)
 	size_t i;
 
 	for (i = 0; i < profile->nr_samples; i++) {
-		count += profile_weight(profile, i);
-		ns += profile->samples[i].value_ns;
+		count = capped_add(count, profile_weight(profile, i));
+		ns = capped_add(ns, profile->samples[i].value_ns);
 	}
 	return count ? ns / count : 0;
 }

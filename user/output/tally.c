@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/capped.h"
 #include "base/map.h"
 #include "base/strtab.h"
 #include "output/output.h"
@@ -144,10 +145,10 @@ static uint32_t group_name(struct tally *tally, const struct profile *profile, e
 	return buf_error(text) ? 0 : strtab_add_len(tally->names, text->data, text->len);
 }
 
-static void add(struct tally_numbers *to, const struct profile_sample *sample)
+void tally_add(struct tally_numbers *to, const struct profile_sample *sample)
 {
-	to->count += sample->count;
-	to->value += sample->value_ns;
+	to->count = capped_add(to->count, sample->count);
+	to->value = capped_add(to->value, sample->value_ns);
 }
 
 static void add_stack(struct tally *tally, const struct profile *profile, const uint32_t *ids,
@@ -164,9 +165,9 @@ static void add_stack(struct tally *tally, const struct profile *profile, const 
 			continue;
 		row = &tally->rows[id];
 		if (!i)
-			add(&row->own, sample);
+			tally_add(&row->own, sample);
 		if (row->last != index + 1)
-			add(&row->total, sample);
+			tally_add(&row->total, sample);
 		row->last = index + 1;
 	}
 }
@@ -229,7 +230,7 @@ static int pairs_add(struct tally *tally, const struct profile *profile, const u
 			pairs[at] = (struct pair){ .group = groups[i], .function = function };
 		}
 		pair = &pairs[at];
-		add(&pair->own, &profile->samples[i]);
+		tally_add(&pair->own, &profile->samples[i]);
 	}
 	for (i = 0; i < index.nr && !err; i++) {
 		row = &tally->rows[pairs[i].group];
@@ -259,8 +260,8 @@ static int by_group(struct tally *tally, const struct profile *profile, enum tal
 	if (!err)
 		err = rows_new(tally);
 	for (i = 0; i < profile->nr_samples && !err; i++) {
-		add(&tally->rows[groups[i]].own, &profile->samples[i]);
-		add(&tally->rows[groups[i]].total, &profile->samples[i]);
+		tally_add(&tally->rows[groups[i]].own, &profile->samples[i]);
+		tally_add(&tally->rows[groups[i]].total, &profile->samples[i]);
 	}
 	if (!err)
 		err = pairs_add(tally, profile, ids, groups);
@@ -280,7 +281,7 @@ int tally_init(struct tally *tally, const struct profile *profile, enum tally_by
 		err = tally_is_of_groups(by) ? by_group(tally, profile, by)
 					     : by_location(tally, profile, by);
 	for (i = 0; i < profile->nr_samples && !err; i++)
-		add(&tally->all, &profile->samples[i]);
+		tally_add(&tally->all, &profile->samples[i]);
 	if (err)
 		tally_fini(tally);
 	return err;

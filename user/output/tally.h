@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 struct profile;
+struct profile_sample;
 
 enum tally_by {
 	TALLY_FUNCTION,
@@ -47,6 +48,9 @@ struct tally {
 /* Titles are to be those of profile_group() where a group is asked for. 0 or -ENOMEM. */
 int tally_init(struct tally *tally, const struct profile *profile, enum tally_by by);
 void tally_fini(struct tally *tally);
+
+/* Stays at UINT64_MAX: files may hold any numbers. */
+void tally_add(struct tally_numbers *to, const struct profile_sample *sample);
 
 bool tally_is_of_groups(enum tally_by by);
 

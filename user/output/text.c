@@ -341,7 +341,7 @@ const char *flame_unit(const struct profile *profile)
 	if (profile->call_values)
 		return "call";
 	if (profile->value.only_counts)
-		return "sample";
+		return profile_counts_calls(profile) ? "call" : "sample";
 	if (!profile->value.type && profile->time == PROFILE_TIME_CPU)
 		return NULL;
 	if (profile_is_time(profile))

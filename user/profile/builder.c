@@ -9,6 +9,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "base/capped.h"
 #include "base/strtab.h"
 
 #define STRINGS_SHARE 4 /* of the bytes, a fourth for texts */
@@ -166,11 +167,6 @@ int profile_builder_stack(struct profile_builder *b, const uint32_t *locations, 
 	return 0;
 }
 
-static uint64_t sum(uint64_t a, uint64_t b)
-{
-	return a + b < a ? UINT64_MAX : a + b;
-}
-
 static int values_add(struct profile_builder *b, uint32_t sample,
 		      const uint64_t values[PROFILE_NR_CALL_VALUES])
 {
@@ -188,7 +184,7 @@ static int values_add(struct profile_builder *b, uint32_t sample,
 	}
 	all = b->call_values.data;
 	for (i = 0; i < PROFILE_NR_CALL_VALUES; i++)
-		all[sample][i] = sum(all[sample][i], values[i]);
+		all[sample][i] = capped_add(all[sample][i], values[i]);
 	return 0;
 }
 
@@ -208,8 +204,8 @@ int profile_builder_sample(struct profile_builder *b, const struct profile_sampl
 		return err;
 	if (!is_new) {
 		to = (struct profile_sample *)b->samples.items.data + at;
-		to->count = sum(to->count, sample->count);
-		to->value_ns = sum(to->value_ns, sample->value_ns);
+		to->count = capped_add(to->count, sample->count);
+		to->value_ns = capped_add(to->value_ns, sample->value_ns);
 	}
 	return values || b->call_values.nr
 		       ? values_add(b, at,

@@ -477,9 +477,18 @@ static void dialect_find(struct folded *f, const char *text, size_t len)
 	f->threads = any && threads && !f->is_raw;
 }
 
+/* What record and daemon name those with CUDA's and NCCL's calls; the text is as that of samples. */
+static bool is_of_calls(const char *path)
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+
+	return !strncmp(name, "cuda-", strlen("cuda-")) || strstr(name, ".cuda.");
+}
+
 static int lines_read(struct folded *f, const char *text, size_t len)
 {
 	struct profile_read_file file = { .value.only_counts = true };
+	struct strtab *strings = f->read->builder.strings;
 	struct text rest = { text, len }, line;
 	int err = 0;
 
@@ -493,6 +502,9 @@ static int lines_read(struct folded *f, const char *text, size_t len)
 		return err;
 	file.duration_ns = f->duration_ns;
 	f->read->raw_only &= f->is_raw;
+	f->read->process_taken |= !f->is_raw && !f->is_ours;
+	if (is_of_calls(f->path))
+		file.value.count_type = strtab_add(strings, profile_call_types[PROFILE_CALLS].type);
 	return profile_read_file_add(f->read, &file, f->why);
 }
 

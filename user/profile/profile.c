@@ -64,6 +64,18 @@ uint64_t profile_nameless(const struct profile *profile)
 	return nr;
 }
 
+bool profile_counts_calls(const struct profile *profile)
+{
+	return profile->call_values ||
+	       !strcmp(strtab_get(profile->strings, profile->value.count_type),
+		       profile_call_types[PROFILE_CALLS].type);
+}
+
+const char *profile_counted(const struct profile *profile)
+{
+	return profile_counts_calls(profile) ? "calls" : "samples";
+}
+
 bool profile_is_time(const struct profile *profile)
 {
 	if (profile->value.only_counts)

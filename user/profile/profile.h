@@ -172,6 +172,10 @@ struct profile {
 	const struct run_stats *stats; /* borrowed; may be NULL */
 };
 
+/* Are its counts those of calls, each of them, and no samples? */
+bool profile_counts_calls(const struct profile *profile);
+/* What they are: "calls" or "samples". */
+const char *profile_counted(const struct profile *profile);
 /* Is value_ns time, in ns? */
 bool profile_is_time(const struct profile *profile);
 

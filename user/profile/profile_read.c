@@ -150,16 +150,40 @@ static bool same_value(const struct profile_value *a, const struct profile_value
 	return a->type == b->type && a->unit == b->unit;
 }
 
+static bool is_of_calls(const struct profile_read *read, const struct profile_value *value)
+{
+	return !strcmp(strtab_get(read->builder.strings, value->count_type),
+		       profile_call_types[PROFILE_CALLS].type);
+}
+
 static void value_text(struct buf *dst, const struct profile_read *read,
 		       const struct profile_value *value)
 {
 	const struct strtab *strings = read->builder.strings;
 
+	const char *unit = strtab_get(strings, value->unit);
+
 	if (value->type)
-		buf_printf(dst, "%.64s in %.64s", strtab_get(strings, value->type),
-			   strtab_get(strings, value->unit));
+		buf_printf(dst, "%.64s", strtab_get(strings, value->type));
+	else if (value->only_counts)
+		buf_add_str(dst, is_of_calls(read, value) ? "calls" : "samples");
 	else
 		buf_add_str(dst, "CPU time");
+	if (value->type && strcmp(unit, "count"))
+		buf_printf(dst, " in %.64s", unit);
+}
+
+static int refuse_value(const struct profile_read *read, const struct profile_value *value,
+			struct buf *why)
+{
+	buf_add_str(why, "it counts ");
+	value_text(why, read, value);
+	buf_add_str(why, ", the files before it ");
+	value_text(why, read, &read->value);
+	if (is_of_calls(read, value) != is_of_calls(read, &read->value))
+		buf_add_str(why, "; give files of calls (cuda-*, *.cuda.*) or those of samples "
+				 "(cpu-*) alone");
+	return -EINVAL;
 }
 
 int profile_read_file_add(struct profile_read *read, const struct profile_read_file *file,
@@ -169,6 +193,9 @@ int profile_read_file_add(struct profile_read *read, const struct profile_read_f
 	bool first = !read->nr_files;
 	int err;
 
+	/* Calls are no samples, also where they are all there is. */
+	if (!first && is_of_calls(read, &read->value) != is_of_calls(read, &file->value))
+		return refuse_value(read, &file->value, why);
 	/* Of samples alone nobody knows what they are of: they are taken for the same. */
 	if (first || (read->value.only_counts && !read->value.type)) {
 		bool only_counts = !first || file->value.only_counts;
@@ -178,11 +205,7 @@ int profile_read_file_add(struct profile_read *read, const struct profile_read_f
 	} else if (file->value.only_counts) {
 		read->value.only_counts = true;
 	} else if (!same_value(&read->value, &file->value)) {
-		buf_add_str(why, "it counts ");
-		value_text(why, read, &file->value);
-		buf_add_str(why, ", the files before it ");
-		value_text(why, read, &read->value);
-		return -EINVAL;
+		return refuse_value(read, &file->value, why);
 	}
 	if (first)
 		read->host = file->host;

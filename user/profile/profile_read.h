@@ -30,6 +30,7 @@ struct profile_read {
 	size_t nr_files;
 	size_t nr_untimed; /* files that do not say how long they took */
 	bool raw_only; /* all of them are py-spy's raw */
+	bool process_taken; /* a file that tells no dialect: its first frames were taken so */
 	bool threads;
 	uint32_t host; /* 0: none, or several */
 	bool hosts_differ;
