@@ -396,6 +396,49 @@ def chosen(context):
     check(total == truth["calls"], "%d calls, not %d" % (total, truth["calls"]))
 
 
+def wait_for_keys(daemon, what, is_it):
+    end = time.monotonic() + SECONDS
+    while not is_it(metrics(daemon)["bpfprof_gpu_keys"]):
+        check(time.monotonic() < end, "%s: %s" % (what, metrics(daemon)["bpfprof_gpu_keys"]))
+        time.sleep(0.2)
+
+
+def others_end(context, interval):
+    """Processes that nobody chose take the room of more keys than there is, in all of them."""
+    first = Steps(context)
+    daemon = Daemon(context, "--gpu", "-p", str(first.pid), "--log-level", "debug",
+                    interval=interval, listen="127.0.0.1:0", output=context.path(interval),
+                    log="log-" + interval)
+    hooked(context, daemon).end()
+    first.run(1)
+    wait_for_keys(daemon, "none of the chosen", lambda keys: 0 < keys < 100)
+    for _ in range(3):
+        others = [Steps(context) for _ in range(4)]
+        for other in others:
+            other.say("s3000")
+            other.line()
+        wait_for_keys(daemon, "the others are not among", lambda keys: keys > 4 * 2048)
+        for other in others:
+            other.end()
+        wait_for_keys(daemon, "still there", lambda keys: keys < 100)
+    truth = first.run(50)
+    found = metrics(daemon)
+    check(daemon.end() == 0, "ended badly")
+    lost = found['bpfprof_gpu_lost_total{reason="calls_no_room"}']
+    check(not lost, "%d calls without room" % lost)
+    profiles = calls_files(daemon.output).values()
+    total = sum(calls.total("calls/count") for calls in profiles)
+    check(total == truth["calls"], "%d calls, not %d" % (total, truth["calls"]))
+    first.end()
+
+
+@test()
+def others_leave_room(context):
+    """Counts of processes that nobody chose go with them, between two borders and at one."""
+    for interval in ("300s", "2s"):
+        others_end(context, interval)
+
+
 @test()
 def top(context):
     """Launches per second and blocked time of a process, in its rows and where it has none."""

@@ -1055,6 +1055,26 @@ Test(gpu_tally, undescribed)
 	cr_expect(gpu_tally_is_described(tally, 7, START_NS));
 }
 
+/* One of which no stack came has its pid all the same, where the kernel's pids are ours. */
+Test(gpu_tally, pid_without_a_stack)
+{
+	struct gpu_tally_count counts[] = { { .key = launch_of(7, 1), .count.calls = 5 },
+					    { .key = launch_of(8, 1), .count.calls = 5 } };
+	struct aggregate_view view;
+
+	gpu_tally_process(tally, 7, START_NS);
+	gpu_tally_pids_are_own(tally);
+	gpu_tally_process(tally, 8, START_NS);
+	finish(counts, 2, &view);
+	cr_assert_eq(view.nr_processes, 2);
+	cr_expect(view.processes[0].pid == 7 && view.processes[0].agent_pid == 0);
+	cr_expect(view.processes[1].pid == 8 && view.processes[1].agent_pid == 8);
+	alloc(9, VA, 1);
+	aggregate_view_get(a, &view);
+	cr_assert_eq(view.nr_processes, 3);
+	cr_expect_eq(view.processes[2].agent_pid, 9);
+}
+
 Test(gpu_tally, other_kernels)
 {
 	struct bpfprof_gpu_key key = launch_of(7, BPFPROF_GPU_OTHER);

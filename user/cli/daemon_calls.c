@@ -30,16 +30,22 @@ static int compare_keys(const void *a, const void *b)
 	return memcmp(&x->key, &y->key, sizeof(x->key));
 }
 
+/* The count as it was when the interval began, or NULL. */
+static const struct gpu_tally_count *count_before(const struct daemon_calls *calls,
+						  const struct gpu_tally_count *now)
+{
+	if (!calls->nr_before)
+		return NULL;
+	return bsearch(now, calls->before, calls->nr_before, sizeof(*calls->before), compare_keys);
+}
+
 /* What came to a count since the interval began. */
 static struct gpu_tally_count count_since(const struct daemon_calls *calls,
 					  const struct gpu_tally_count *now)
 {
 	struct gpu_tally_count count = *now;
-	const struct gpu_tally_count *before = NULL;
+	const struct gpu_tally_count *before = count_before(calls, now);
 
-	if (calls->nr_before)
-		before = bsearch(now, calls->before, calls->nr_before, sizeof(*calls->before),
-				 compare_keys);
 	if (!before)
 		return count;
 	count.count.calls -= before->count.calls;
@@ -52,6 +58,20 @@ static struct gpu_tally_count count_since(const struct daemon_calls *calls,
 static bool has_ended(const struct daemon_calls *calls, uint32_t pid, uint64_t start_ns)
 {
 	return gpu_tally_has_ended(calls->watch.tally, pid, start_ns);
+}
+
+/*
+ * Of what had ended by the look before this one every stack has come since then: if it is not wanted
+ * by now it never is.
+ */
+static void ended_choose(struct daemon_calls *calls)
+{
+	size_t i;
+
+	for (i = calls->nr_ended_wanted; i < calls->nr_ended; i++)
+		if (gpu_watch_wants(&calls->watch, &calls->ended[i].key))
+			calls->ended[calls->nr_ended_wanted++] = calls->ended[i];
+	calls->nr_ended = calls->nr_ended_wanted;
 }
 
 /* Counts of what has ended make room in the kernel for others, and wait here for the border. */
@@ -81,19 +101,23 @@ static void ended_take(struct daemon_calls *calls, struct gpu_picture *picture)
 	picture->nr_counts = left;
 }
 
-/* All counts of the interval so far, to be freed. NULL: out of memory. */
+/* All wanted counts of the interval so far, to be freed. NULL: out of memory. */
 static struct gpu_tally_count *counts_since(const struct daemon_calls *calls,
 					    const struct gpu_picture *picture, size_t *ret_nr)
 {
-	size_t nr = picture->nr_counts + calls->nr_ended, i;
-	struct gpu_tally_count *counts = calloc(nr + 1, sizeof(*counts));
+	struct gpu_tally_count *counts =
+		calloc(picture->nr_counts + calls->nr_ended + 1, sizeof(*counts));
+	size_t nr = 0, i;
 
 	if (!counts)
 		return NULL;
 	for (i = 0; i < picture->nr_counts; i++)
-		counts[i] = count_since(calls, &picture->counts[i]);
-	if (calls->nr_ended)
-		memcpy(counts + i, calls->ended, calls->nr_ended * sizeof(*counts));
+		if (gpu_watch_wants(&calls->watch, &picture->counts[i].key))
+			counts[nr++] = count_since(calls, &picture->counts[i]);
+	for (i = 0; i < calls->nr_ended; i++)
+		if (i < calls->nr_ended_wanted ||
+		    gpu_watch_wants(&calls->watch, &calls->ended[i].key))
+			counts[nr++] = calls->ended[i];
 	*ret_nr = nr;
 	return counts;
 }
@@ -119,9 +143,10 @@ static void look(struct daemon_calls *calls, uint64_t now_ns)
 	struct gpu_picture picture = { 0 };
 	uint64_t took_ns;
 
-	if (!gpu_picture_take(&picture, &calls->watch)) {
+	if (!gpu_picture_take_all(&picture, &calls->watch)) {
 		gpu_names_find(&calls->watch, &picture, NAMES_NS);
 		gpu_watch_find_gone(&calls->watch, &picture);
+		ended_choose(calls);
 		ended_take(calls, &picture);
 		running_count(calls, &picture);
 	}
@@ -141,9 +166,20 @@ bool calls_run(struct daemon *daemon, uint64_t now_ns)
 	return gpu_watch_run(&calls->watch, now_ns);
 }
 
-/* The border: what the kernel has counted up to now is what the next interval begins with. */
+/*
+ * The border: what the kernel has counted up to now is what the next interval begins with. Who is not
+ * wanted may be later on, when a stack has come: then all counts. But none that were handed out.
+ */
 static void before_set(struct daemon_calls *calls, struct gpu_picture *picture)
 {
+	size_t i, left = 0;
+
+	calls->nr_keys = picture->nr_counts;
+	for (i = 0; i < picture->nr_counts; i++)
+		if (gpu_watch_wants(&calls->watch, &picture->counts[i].key) ||
+		    count_before(calls, &picture->counts[i]))
+			picture->counts[left++] = picture->counts[i];
+	picture->nr_counts = left;
 	free(calls->before);
 	calls->before = picture->counts;
 	calls->nr_before = picture->nr_counts;
@@ -151,8 +187,7 @@ static void before_set(struct daemon_calls *calls, struct gpu_picture *picture)
 		qsort(calls->before, calls->nr_before, sizeof(*calls->before), compare_keys);
 	picture->counts = NULL;
 	picture->nr_counts = picture->cap_counts = 0;
-	calls->nr_keys = calls->nr_before;
-	calls->nr_ended = 0;
+	calls->nr_ended = calls->nr_ended_wanted = 0;
 }
 
 static void interval_fill(struct daemon_calls *calls, struct calls_interval *interval,
@@ -192,7 +227,7 @@ void calls_cut(struct daemon *daemon, struct interval *interval)
 
 	if (!daemon->options->gpu)
 		return;
-	err = gpu_picture_take(&picture, &calls->watch);
+	err = gpu_picture_take_all(&picture, &calls->watch);
 	if (!err)
 		counts = counts_since(calls, &picture, &nr);
 	if (!err && (!counts || aggregate_new(&next, daemon->options->threads, AGGREGATE_BYTES)))
@@ -243,6 +278,8 @@ static void on_call_stack(void *arg, const struct aggregate_input *input,
 
 	if (process_filter_wants(&daemon->filter, &daemon->sampler, input))
 		gpu_tally_stack(daemon->calls.watch.tally, input, call);
+	else /* its end must be noticed */
+		gpu_tally_process(daemon->calls.watch.tally, call->key.pid, call->key.start_ns);
 }
 
 static void on_call(void *arg, const struct bpfprof_gpu_event *event)
@@ -282,6 +319,7 @@ void calls_choose(struct daemon *daemon)
 {
 	if (!daemon->options->gpu)
 		return;
+	ended_choose(&daemon->calls);
 	daemon->calls.watch.chosen = process_choice_is_set(&daemon->choice);
 	gpu_tally_undescribe(daemon->calls.watch.tally);
 }

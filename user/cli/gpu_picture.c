@@ -35,7 +35,7 @@ static void add_count(void *arg, const struct bpfprof_gpu_key *key,
 	struct gpu_picture *picture = arg;
 	void *data = picture->counts;
 
-	if (picture->chosen && !gpu_tally_is_described(picture->chosen, key->pid, key->start_ns))
+	if (picture->only && !gpu_watch_wants(picture->only, key))
 		return;
 	if (!room(picture, &data, picture->nr_counts, &picture->cap_counts,
 		  sizeof(*picture->counts)))
@@ -158,14 +158,13 @@ static void sort(void *data, size_t nr, size_t size, int (*by)(const void *a, co
 		qsort(data, nr, size, by);
 }
 
-int gpu_picture_take(struct gpu_picture *picture, const struct gpu_watch *watch)
+static int take(struct gpu_picture *picture, const struct gpu_watch *watch)
 {
 	const struct bpfprof_gpu_key *key;
 	size_t i;
 
 	picture->nr_counts = picture->nr_open = picture->nr_comms = picture->nr_memory = 0;
 	picture->no_memory = false;
-	picture->chosen = watch->chosen ? watch->tally : NULL;
 	picture->ts_ns = time_monotonic_ns();
 	/* Open calls first: one that is among them has been counted. */
 	gpu_probes_threads(watch->probes, add_thread, picture);
@@ -185,6 +184,18 @@ int gpu_picture_take(struct gpu_picture *picture, const struct gpu_watch *watch)
 	sort(picture->open, picture->nr_open, sizeof(*picture->open), compare_open);
 	sort(picture->comms, picture->nr_comms, sizeof(*picture->comms), compare_comms);
 	return picture->no_memory ? -ENOMEM : 0;
+}
+
+int gpu_picture_take(struct gpu_picture *picture, const struct gpu_watch *watch)
+{
+	picture->only = watch;
+	return take(picture, watch);
+}
+
+int gpu_picture_take_all(struct gpu_picture *picture, const struct gpu_watch *watch)
+{
+	picture->only = NULL;
+	return take(picture, watch);
 }
 
 void gpu_picture_fini(struct gpu_picture *picture)

@@ -88,6 +88,8 @@ int gpu_watch_open(struct gpu_watch *watch, struct sampler *sampler, bool thread
 	if (!err)
 		err = gpu_probes_new(&watch->probes, &sampler->session, sampler->images,
 				     sampler->runner);
+	if (!err && session_pids_are_the_nodes(&sampler->session))
+		gpu_tally_pids_are_own(watch->tally);
 	if (!err)
 		return EXIT_DONE;
 	log_error("calls cannot be watched: %s", strerror(-err));
@@ -272,6 +274,11 @@ int gpu_watch_finish(struct gpu_watch *watch, struct gpu_watch_profile *ret,
 		gpu_stats_fill(watch, &picture, stats);
 	gpu_picture_fini(&picture);
 	return err;
+}
+
+bool gpu_watch_wants(const struct gpu_watch *watch, const struct bpfprof_gpu_key *key)
+{
+	return !watch->chosen || gpu_tally_is_described(watch->tally, key->pid, key->start_ns);
 }
 
 static bool has_ended(const struct gpu_watch *watch, uint32_t pid, uint64_t start_ns)

@@ -53,8 +53,7 @@ struct gpu_picture {
 	uint64_t counters[GPU_NR_COUNTERS];
 	uint64_t ts_ns;
 	bool no_memory; /* some of it is missing */
-	const struct gpu_tally
-		*chosen; /* NULL, or counts are only those of processes known to it */
+	const struct gpu_watch *only; /* NULL, or counts are those that it wants */
 };
 
 /* All zero before gpu_watch_open(); choose, ended and arg may be set after it. */
@@ -126,7 +125,14 @@ int gpu_watch_finish(struct gpu_watch *watch, struct gpu_watch_profile *ret,
 int gpu_watch_profile_make(struct gpu_watch *watch, const struct gpu_picture *picture,
 			   struct gpu_watch_profile *ret);
 
-/* gpu_picture.c: 0 or -ENOMEM. */
+/* Is it of a process that was chosen? */
+bool gpu_watch_wants(const struct gpu_watch *watch, const struct bpfprof_gpu_key *key);
+
+/*
+ * gpu_picture.c: 0 or -ENOMEM. Counts are those that the watch wants; or all: for who runs for ever, and
+ * deletes what has ended, whoever it was.
+ */
+int gpu_picture_take_all(struct gpu_picture *picture, const struct gpu_watch *watch);
 int gpu_picture_take(struct gpu_picture *picture, const struct gpu_watch *watch);
 void gpu_picture_fini(struct gpu_picture *picture);
 /* The communicator of a collective, or NULL. */

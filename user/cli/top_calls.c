@@ -62,7 +62,8 @@ static bool launches(uint32_t function)
 }
 
 /* What each process has done since the start; counts are sorted by process, and so are open calls. */
-static size_t processes_sum(struct top_calls_process *processes, const struct gpu_picture *picture)
+static size_t processes_sum(const struct top_calls *calls, const struct gpu_picture *picture,
+			    struct top_calls_process *processes)
 {
 	struct top_calls_process *process = NULL;
 	size_t nr = 0, i, k = 0;
@@ -70,6 +71,8 @@ static size_t processes_sum(struct top_calls_process *processes, const struct gp
 	for (i = 0; i < picture->nr_counts; i++) {
 		const struct gpu_tally_count *count = &picture->counts[i];
 
+		if (!gpu_watch_wants(&calls->watch, &count->key))
+			continue;
 		if (!process || !is_of(process, &count->key)) {
 			process = &processes[nr++];
 			*process = (struct top_calls_process){ .pid = count->key.pid,
@@ -149,7 +152,7 @@ static int rows_make(struct top_calls *calls, const struct gpu_picture *picture)
 		free(rows);
 		return -ENOMEM;
 	}
-	nr = processes_sum(now, picture);
+	nr = processes_sum(calls, picture, now);
 	for (i = 0; i < nr; i++)
 		row_fill(calls, &rows[i], &now[i], interval_ns ? interval_ns : 1);
 	if (nr)
@@ -169,7 +172,7 @@ int top_calls_update(struct top_calls *calls)
 	struct gpu_picture picture = { 0 };
 	int err;
 
-	err = gpu_picture_take(&picture, &calls->watch);
+	err = gpu_picture_take_all(&picture, &calls->watch);
 	if (!err)
 		err = rows_make(calls, &picture);
 	if (!err)

@@ -113,6 +113,7 @@ struct gpu_tally {
 	struct open_entry *open;
 	uint64_t nr_stacks;
 	unsigned int share; /* by which limits are divided */
+	bool pids_are_own;
 	uint64_t names_lost, live_lost, stacks_lost, processes_lost, calls_lost;
 };
 
@@ -147,8 +148,9 @@ static struct process_entry *process_get(struct gpu_tally *tally, uint32_t pid, 
 		goto lost;
 	entry->key = key;
 	entry->index = (uint32_t)tally->nr_processes;
-	tmp[tally->nr_processes++] =
-		(struct gpu_tally_process){ .kernel_pid = pid, .start_ns = start_ns };
+	tmp[tally->nr_processes++] = (struct gpu_tally_process){
+		.kernel_pid = pid, .pid = tally->pids_are_own ? pid : 0, .start_ns = start_ns
+	};
 	HASH_ADD(hh, tally->by_process, key, sizeof(entry->key), entry);
 	return entry;
 lost:
@@ -804,6 +806,11 @@ int gpu_tally_new(struct gpu_tally **ret, struct aggregate *aggregate)
 void gpu_tally_bound(struct gpu_tally *tally, unsigned int share)
 {
 	tally->share = share;
+}
+
+void gpu_tally_pids_are_own(struct gpu_tally *tally)
+{
+	tally->pids_are_own = true;
 }
 
 bool gpu_tally_has_ended(const struct gpu_tally *tally, uint32_t pid, uint64_t start_ns)

@@ -41,7 +41,7 @@ struct gpu_tally_memory {
 
 /* What is known of a process that made a call; strings owned, "" = not known. */
 struct gpu_tally_process {
-	uint32_t kernel_pid, pid; /* in the outermost and in our own pid namespace */
+	uint32_t kernel_pid, pid; /* in the outermost and in our own pid namespace, 0 = not known */
 	uint64_t start_ns;
 	bool ended;
 	char *name, *container, *pod, *namespace, *ray_task, *rank;
@@ -51,6 +51,9 @@ struct gpu_tally_process {
 /* Borrows aggregate, which must be there as long. 0 or -ENOMEM. */
 int gpu_tally_new(struct gpu_tally **ret, struct aggregate *aggregate);
 void gpu_tally_free(struct gpu_tally *tally);
+
+/* We are in the outermost pid namespace: pids are known of those, too, of which no stack comes. */
+void gpu_tally_pids_are_own(struct gpu_tally *tally);
 
 /* What the stream tells, in its order. */
 void gpu_tally_stack(struct gpu_tally *tally, const struct aggregate_input *input,
