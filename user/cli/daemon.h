@@ -117,6 +117,7 @@ struct daemon_calls {
 	struct gpu_tally_count
 		*ended; /* in this interval: what came in it, not in the kernel any more */
 	size_t nr_ended, cap_ended;
+	size_t nr_ended_wanted; /* the first so many: known to be wanted */
 	struct stats_reasons lost_before;
 	uint64_t stacks_before, skipped_before;
 	struct stats_reasons finished,

@@ -64,14 +64,14 @@ static bool has_ended(const struct daemon_calls *calls, uint32_t pid, uint64_t s
  * Of what had ended by the look before this one every stack has come since then: if it is not wanted
  * by now it never is.
  */
-static void ended_forget_unwanted(struct daemon_calls *calls)
+static void ended_choose(struct daemon_calls *calls)
 {
-	size_t i, left = 0;
+	size_t i;
 
-	for (i = 0; i < calls->nr_ended; i++)
+	for (i = calls->nr_ended_wanted; i < calls->nr_ended; i++)
 		if (gpu_watch_wants(&calls->watch, &calls->ended[i].key))
-			calls->ended[left++] = calls->ended[i];
-	calls->nr_ended = left;
+			calls->ended[calls->nr_ended_wanted++] = calls->ended[i];
+	calls->nr_ended = calls->nr_ended_wanted;
 }
 
 /* Counts of what has ended make room in the kernel for others, and wait here for the border. */
@@ -115,7 +115,8 @@ static struct gpu_tally_count *counts_since(const struct daemon_calls *calls,
 		if (gpu_watch_wants(&calls->watch, &picture->counts[i].key))
 			counts[nr++] = count_since(calls, &picture->counts[i]);
 	for (i = 0; i < calls->nr_ended; i++)
-		if (gpu_watch_wants(&calls->watch, &calls->ended[i].key))
+		if (i < calls->nr_ended_wanted ||
+		    gpu_watch_wants(&calls->watch, &calls->ended[i].key))
 			counts[nr++] = calls->ended[i];
 	*ret_nr = nr;
 	return counts;
@@ -145,7 +146,7 @@ static void look(struct daemon_calls *calls, uint64_t now_ns)
 	if (!gpu_picture_take_all(&picture, &calls->watch)) {
 		gpu_names_find(&calls->watch, &picture, NAMES_NS);
 		gpu_watch_find_gone(&calls->watch, &picture);
-		ended_forget_unwanted(calls);
+		ended_choose(calls);
 		ended_take(calls, &picture);
 		running_count(calls, &picture);
 	}
@@ -186,7 +187,7 @@ static void before_set(struct daemon_calls *calls, struct gpu_picture *picture)
 		qsort(calls->before, calls->nr_before, sizeof(*calls->before), compare_keys);
 	picture->counts = NULL;
 	picture->nr_counts = picture->cap_counts = 0;
-	calls->nr_ended = 0;
+	calls->nr_ended = calls->nr_ended_wanted = 0;
 }
 
 static void interval_fill(struct daemon_calls *calls, struct calls_interval *interval,
@@ -318,6 +319,7 @@ void calls_choose(struct daemon *daemon)
 {
 	if (!daemon->options->gpu)
 		return;
+	ended_choose(&daemon->calls);
 	daemon->calls.watch.chosen = process_choice_is_set(&daemon->choice);
 	gpu_tally_undescribe(daemon->calls.watch.tally);
 }
