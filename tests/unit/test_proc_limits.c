@@ -122,6 +122,7 @@ Test(proc_limits, nothing_to_see)
 		cgroup_limits_parse(&limits, root, texts[i]);
 		cr_expect_str_eq(limits.cpu, "", "%s: %s", texts[i], limits.cpu);
 		cr_expect_str_eq(limits.memory, "");
+		cr_expect_eq(limits.hidden, strstr(texts[i], "/..") != NULL, "%s", texts[i]);
 	}
 	memset(text, 'a', sizeof(text));
 	memcpy(text, "0::/pod/", 8);

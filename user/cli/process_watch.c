@@ -39,6 +39,7 @@ struct process_watch {
 	struct budget reading;
 	uint64_t tick_ns;
 	uint64_t nr_left_out;
+	uint64_t nr_limits_hidden;
 	uint64_t begin_boot_ns; /* of the watch, CLOCK_BOOTTIME as of processes' starts */
 };
 
@@ -280,6 +281,7 @@ static void process_look(struct process_watch *watch, struct watched_process *pr
 	process->cpus = cpus_allowed((pid_t)process->own_pid);
 	if (cgroup_limits_find(&limits, watch->host_root, (pid_t)process->own_pid))
 		return;
+	watch->nr_limits_hidden += limits.hidden;
 	process->cpu_group = group_get(watch, limits.cpu, false);
 	process->memory_group = group_get(watch, limits.memory, true);
 }
@@ -432,6 +434,11 @@ void process_watch_finish(struct process_watch *watch, uint64_t now_ns)
 	suspects_find(watch);
 	groups_read(watch);
 	processes_read(watch, now_ns, true);
+}
+
+uint64_t process_watch_nr_limits_hidden(const struct process_watch *watch)
+{
+	return watch->nr_limits_hidden;
 }
 
 uint64_t process_watch_nr_left_out(const struct process_watch *watch)

@@ -95,5 +95,7 @@ uint32_t process_watch_cpus(const struct process_watch *watch,
 			    const struct watched_process *process);
 void process_watch_machine(const struct process_watch *watch, uint32_t *ret_logical,
 			   uint32_t *ret_cores);
+/* Processes whose cgroups lie outside of our cgroup namespace: their limits are not known. */
+uint64_t process_watch_nr_limits_hidden(const struct process_watch *watch);
 
 #endif

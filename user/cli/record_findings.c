@@ -123,12 +123,15 @@ void record_findings_tick(struct record_findings *findings, uint64_t now_ns)
 
 void record_findings_stats(const struct record_findings *findings, struct stats_reasons *dst)
 {
-	uint64_t titles, samples;
+	uint64_t titles, samples, hidden;
 
 	if (!findings)
 		return;
 	titles = task_times_nr_left_out(findings->times);
 	samples = process_watch_nr_left_out(findings->watch);
+	hidden = process_watch_nr_limits_hidden(findings->watch);
+	if (hidden)
+		stats_add(dst, "cgroup_limits_not_visible", hidden);
 	if (titles)
 		stats_add(dst, "title_changes_not_timed", titles);
 	if (samples)

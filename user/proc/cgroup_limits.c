@@ -153,9 +153,6 @@ static void climb(char ret[CGROUP_DIR_MAX], const char *root, const char *hierar
 	size_t base;
 	int n, level;
 
-	/* In a cgroup namespace what lies outside of it is seen from there. */
-	if (!strncmp(path, "/..", 3))
-		return;
 	n = snprintf(dir, sizeof(dir), "%s" CGROUPS "%s", root, hierarchy);
 	if (n < 0 || (size_t)n + strlen(path) >= sizeof(dir))
 		return;
@@ -198,6 +195,11 @@ static void take_line(struct cgroup_limits *ret, const char *root, char *line)
 	controllers++;
 	len = (size_t)(path - controllers);
 	path++;
+	/* In a cgroup namespace what lies outside of it is seen from there. */
+	if (!strncmp(path, "/..", 3)) {
+		ret->hidden = true;
+		return;
+	}
 	if (!len || lists(controllers, len, "cpu"))
 		climb(ret->cpu, root, len ? "/cpu" : "", path, has_cpu_limit);
 	if (!len || lists(controllers, len, "memory"))

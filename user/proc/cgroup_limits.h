@@ -8,6 +8,7 @@
  * Paths come from the kernel; names in them are the target's.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -17,6 +18,7 @@
 struct cgroup_limits {
 	char cpu[CGROUP_DIR_MAX];
 	char memory[CGROUP_DIR_MAX];
+	bool hidden; /* they lie outside of our own cgroup namespace */
 };
 
 struct cgroup_cpu {
