@@ -172,11 +172,12 @@ def gil(context):
     found = record(context, [target], seconds=5)
     check(set(found) == {"gil"}, "found: %s" % found)
     text, command = found["gil"]
-    said = re.match(r"python3 pid (\d+): thread (\d+) \(python3\) held the GIL (\d+)% of [\d.]+ s; 2 "
-                    r"other threads that wanted it woke (\d+) times per second", text)
+    # Two wait, for some milliseconds of CPU time in all: the clock may miss one of them.
+    said = re.match(r"python3 pid (\d+): thread (\d+) \(python3\) held the GIL (\d+)% of [\d.]+ s; [12] "
+                    r"other threads? that wanted it woke (\d+) times per second", text)
     check(said and int(said.group(1)) == int(said.group(2)) == target.pid, text)
-    # Each asks for it every 5 ms.
-    check(int(said.group(3)) >= 90 and 100 < int(said.group(4)) < 1000, text)
+    # Each asks for it every 5 ms at the longest.
+    check(int(said.group(3)) >= 90 and int(said.group(4)) > 100, text)
     check(command == "bpfprof record -d 10 -p %d --gil --threads" % target.pid, command)
     for mode in ("alone", "share"):
         found = record(context, [keepgil(context, mode, 4)], seconds=3)
