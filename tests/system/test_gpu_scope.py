@@ -129,10 +129,17 @@ done
 """
 
 
+ONE_PER_LINE = """
+while read -r go; do
+    echo go | "$1" launches "$2" | grep '^{'
+done
+"""
+
+
 def family(context, script):
     where = fakes(context)
     return context.spawn(["sh", "-c", script, "sh", where.program, where.folder, NR_MANY],
-                         stdin=subprocess.PIPE, start_new_session=True)
+                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
 
 
 @contextlib.contextmanager
@@ -179,6 +186,32 @@ def children_come_and_go(context):
         len(seen.pids()), NR_MANY))
     calls = {sum(row["calls"] for row in one["calls"]) for one in seen.whole["processes"]}
     check(len(calls) == 1, "the same calls, counted %s times" % calls)
+
+
+def next_truth(process):
+    """Of a program that it starts and that calls at once."""
+    process.stdin.write(b"run\n")
+    process.stdin.flush()
+    return json.loads(process.stdout.readline())
+
+
+@test(modes=MODES)
+def programs_that_call_at_once(context):
+    """The first ones are over before they are hooked; once it is said that all are, none is missed."""
+    with ended(family(context, ONE_PER_LINE)) as shell:
+        watch = Watch(context, "-v", "--json", "-d", "120", "-p", shell.pid)
+        early = 0
+        while not ("one by one" in watch.messages() and
+                   re.search(r"hooked \S*libcuda.so.1: ", watch.messages())):
+            next_truth(shell)
+            early += 1
+        truths = [next_truth(shell) for _ in range(10)]
+        seen = Seen(watch.end())
+    for truth in truths:
+        check_all(seen.process(truth["pid"]), truth)
+    calls = {sum(row["calls"] for row in one["calls"]) for one in seen.whole["processes"]}
+    context.note("%d before it was said; %d processes seen, calls of each: %s" %
+                 (early, len(seen.pids()), sorted(calls)))
 
 
 @test(modes=MODES)

@@ -29,7 +29,6 @@
 #define TEXT_MAX (16U << 20)
 #define NAMES_LIVE_NS (50 * 1000000ULL) /* of each second */
 #define NAMES_END_NS (2 * NS_PER_SECOND)
-#define SETTLE_MS 2
 #define STEP_MS 2 /* how late the step of a worker may begin */
 #define TICK_NS NS_PER_SECOND
 #define COLUMNS_DEFAULT 160 /* what is not a terminal is not that narrow */
@@ -156,8 +155,6 @@ static int loop(struct gpu_job *job, int signal_fd, bool live, struct gpu_pictur
 		now_ns = time_monotonic_ns();
 		if (gpu_watch_run(&job->watch, now_ns))
 			wait_ms = 0;
-		else if (gpu_probes_are_waiting(job->watch.probes) && wait_ms > SETTLE_MS)
-			wait_ms = SETTLE_MS;
 		if (job->options->record.steps.stop && wait_ms > STEP_MS)
 			wait_ms = STEP_MS;
 		say_widened(job);

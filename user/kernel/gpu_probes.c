@@ -29,14 +29,12 @@
 #include "bpfprof.skel.h"
 
 #define MAX_LISTED (2 * BPFPROF_GPU_MAX_FILES)
-#define SETTLE_NS 5000000ULL /* most children start another program by then */
 
 /* What was found out of a process, as its mappings were then. */
 struct looked_at {
 	UT_hash_handle hh;
 	uint32_t pid;
 	uint64_t start_ns, exec_id, read_ns;
-	uint64_t due_ns; /* 0: it was looked at */
 	size_t nr_mappings;
 	bool late; /* it had a library from its parent before that was hooked in it */
 };
@@ -60,8 +58,8 @@ struct gpu_probes {
 	struct looked_at *looked_at;
 	struct listed_image listed[MAX_LISTED]; /* images that are hooked files */
 	size_t nr_listed;
-	uint64_t begun_ns; /* when those who were there at the start had been looked at, or 0 */
-	bool waiting; /* for a process to settle */
+	uint64_t begun_boot_ns; /* when those who were there at first had been looked at, or 0 */
+	uint64_t widened_boot_ns; /* when it was found that they do not do, or 0 */
 	uint64_t nr_late;
 };
 
@@ -199,15 +197,32 @@ static void late_set(struct gpu_probes *probes, struct looked_at *last, bool lat
 /* Did it begin while we watched? Then one of those that we watch has started it. */
 static bool is_child(const struct gpu_probes *probes, uint64_t start_ns)
 {
-	return probes->begun_ns && start_ns > probes->begun_ns;
+	return probes->begun_boot_ns && start_ns > probes->begun_boot_ns;
 }
 
-/* False: nothing has changed since it was looked at, or it has just begun as a copy of its parent. */
-static bool process_is_news(struct gpu_probes *probes, const struct process *process,
-			    uint64_t now_ns)
+/* It has begun before all processes were hooked, as a copy of one that has a library mapped. */
+static bool is_late(const struct gpu_probes *probes, const struct process *process)
+{
+	size_t at = 0;
+
+	return is_child(probes, process->start_ns) && !process->read_ns &&
+	       (!probes->widened_boot_ns || process->start_ns < probes->widened_boot_ns) &&
+	       file_next(probes, process, &at) >= 0;
+}
+
+/* Children may be gone before one of them could be hooked by itself. */
+static void widen(struct gpu_probes *probes)
+{
+	if (!gpu_links_are_scoped(probes->links))
+		return;
+	gpu_links_widen(probes->links);
+	probes->widened_boot_ns = time_of_clock_ns(CLOCK_BOOTTIME);
+}
+
+/* False: nothing has changed since it was looked at. */
+static bool process_is_news(struct gpu_probes *probes, const struct process *process)
 {
 	struct looked_at *last;
-	size_t at = 0;
 
 	HASH_FIND(hh, probes->looked_at, &process->pid, sizeof(process->pid), last);
 	if (!last) {
@@ -218,11 +233,7 @@ static bool process_is_news(struct gpu_probes *probes, const struct process *pro
 		HASH_ADD(hh, probes->looked_at, pid, sizeof(last->pid), last);
 	} else if (last->start_ns == process->start_ns && last->read_ns == process->read_ns &&
 		   last->nr_mappings == process->nr_mappings) {
-		probes->waiting |= last->due_ns > now_ns;
-		if (!last->due_ns || last->due_ns > now_ns)
-			return false;
-		last->due_ns = 0;
-		return true;
+		return false;
 	}
 	if (process->exec_id != last->exec_id) /* what it had then is gone */
 		late_set(probes, last, false);
@@ -230,16 +241,11 @@ static bool process_is_news(struct gpu_probes *probes, const struct process *pro
 	last->exec_id = process->exec_id;
 	last->read_ns = process->read_ns;
 	last->nr_mappings = process->nr_mappings;
-	last->due_ns = 0;
-	if (!process->read_ns && probes->begun_ns) {
-		last->due_ns = now_ns + SETTLE_NS;
-		probes->waiting = true;
-		late_set(probes, last, file_next(probes, process, &at) >= 0);
-	}
-	/* Its children may be gone before one of them could be hooked by itself. */
+	if (is_late(probes, process))
+		late_set(probes, last, true);
 	if (is_child(probes, process->start_ns))
-		gpu_links_widen(probes->links);
-	return !last->due_ns;
+		widen(probes);
+	return true;
 }
 
 static void process_look(struct gpu_probes *probes, const struct process *process)
@@ -253,18 +259,22 @@ static void process_look(struct gpu_probes *probes, const struct process *proces
 			process_tell(probes, file, process);
 }
 
-static void processes_look(struct gpu_probes *probes, uint64_t now_ns)
+/* Also when all are hooked: of children that began before that it is told who was late. */
+static void processes_look(struct gpu_probes *probes)
 {
+	uint64_t now_ns;
 	const struct process *process = processes_first(probes->processes);
 
-	probes->waiting = false;
-	for (; process && gpu_links_are_scoped(probes->links); process = process->hh.next)
+	for (; process; process = process->hh.next)
 		if (process->mappings_known && !process->dead &&
 		    session_is_target(probes->session, (pid_t)process->pid) &&
-		    process_is_news(probes, process, now_ns))
+		    process_is_news(probes, process) && gpu_links_are_scoped(probes->links))
 			process_look(probes, process);
-	if (!probes->begun_ns)
-		probes->begun_ns = now_ns;
+	now_ns = time_of_clock_ns(CLOCK_BOOTTIME);
+	if (!probes->begun_boot_ns)
+		probes->begun_boot_ns = now_ns;
+	if (!gpu_links_are_scoped(probes->links) && !probes->widened_boot_ns)
+		probes->widened_boot_ns = now_ns; /* as there were too many */
 }
 
 bool gpu_probes_look(struct gpu_probes *probes, uint64_t now_ns, uint64_t limit_ns)
@@ -281,28 +291,29 @@ bool gpu_probes_look(struct gpu_probes *probes, uint64_t now_ns, uint64_t limit_
 		now_ns = time_monotonic_ns();
 	}
 	if (probes->processes)
-		processes_look(probes, now_ns);
+		processes_look(probes);
 	gpu_links_retry(probes->links);
 	return false;
 }
 
 void gpu_probes_exit(struct gpu_probes *probes, uint32_t pid, uint64_t start_ns)
 {
+	const struct process *process;
 	struct looked_at *last;
 
-	if (probes->processes && gpu_links_are_scoped(probes->links) && is_child(probes, start_ns))
-		gpu_links_widen(probes->links);
 	gpu_links_exit(probes->links, pid);
-	HASH_FIND(hh, probes->looked_at, &pid, sizeof(pid), last);
-	if (!last)
+	if (!probes->processes)
 		return;
-	HASH_DEL(probes->looked_at, last);
-	free(last);
-}
-
-bool gpu_probes_are_waiting(const struct gpu_probes *probes)
-{
-	return probes->waiting;
+	HASH_FIND(hh, probes->looked_at, &pid, sizeof(pid), last);
+	if (last) {
+		HASH_DEL(probes->looked_at, last);
+		free(last);
+		return;
+	}
+	process = processes_find(probes->processes, pid); /* gone before it was looked at */
+	probes->nr_late += process && process->start_ns == start_ns && is_late(probes, process);
+	if (is_child(probes, start_ns))
+		widen(probes);
 }
 
 bool gpu_probes_are_scoped(const struct gpu_probes *probes)
