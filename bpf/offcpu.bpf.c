@@ -3,9 +3,9 @@
  * Time that threads spend off a CPU.
  *
  * A wait's stack is taken when it is over, so that how long it took decides whether one is: each of
- * a period or more has a sample of its own length; of a thread's shorter ones, end to end, the one in
- * which a period comes to an end has a sample of one period. So what a wait counts for is, on
- * average, its length, and no storm of switches takes more samples than the clock would.
+ * a period or more has a sample of its own length; of a thread's shorter ones, end to end, in each
+ * period the one at a point chosen at random has a sample of one period. So what a wait counts for
+ * is, on average, its length, and no storm of switches takes more samples than the clock would.
  *
  * thread_switched() runs with the lock of the run queue held, and while the thread that comes back is
  * not the current one yet. So it only asks for an interrupt, by the only one that a program can ask
@@ -75,7 +75,7 @@ static __always_inline bool is_watched(struct task_struct *task)
 static __always_inline void due_give_back(struct wait_due *due, struct bpfprof_waiter *w)
 {
 	w->owed_ns += due->value_ns;
-	w->credit_ns += due->value_ns;
+	w->due_ns += due->value_ns;
 	due->tid = 0;
 }
 
@@ -140,6 +140,25 @@ static __always_inline bool token_take(struct wait_due *due,
 	return true;
 }
 
+/* Of the samples that short waits have, that of one which goes on for ns behind the others. */
+static __always_inline __u64 short_value(struct bpfprof_waiter *w, __u64 ns, __u64 period)
+{
+	__u64 end = w->past_ns + ns, value = 0;
+
+	if (w->point_ns >= w->past_ns && w->point_ns < end)
+		value = period;
+	if (end >= period) {
+		end -= period;
+		if (end >= period) /* it was longer until now */
+			end = 0;
+		w->point_ns = point_choose(period);
+		if (w->point_ns < end)
+			value += period;
+	}
+	w->past_ns = end;
+	return value;
+}
+
 /* What the wait that has just ended is to count for in a sample; 0: it has none. */
 static __always_inline __u64 wait_value(struct bpfprof_waiter *w, __u64 ns, __u64 period)
 {
@@ -149,12 +168,9 @@ static __always_inline __u64 wait_value(struct bpfprof_waiter *w, __u64 ns, __u6
 		wait_count(WAIT_COUNT_LONG);
 		return ns;
 	}
-	w->credit_ns += ns;
+	value = w->due_ns + short_value(w, ns, period);
+	w->due_ns = 0;
 	w->owed_ns += ns;
-	if (!period || w->credit_ns < period)
-		return 0;
-	value = w->credit_ns / period * period;
-	w->credit_ns -= value;
 	w->owed_ns -= value;
 	return value;
 }
@@ -212,7 +228,7 @@ static __always_inline void thread_comes(struct task_struct *task, struct wait_d
 	}
 	wait_count(WAIT_COUNT_LIMITED);
 	w->owed_ns += value;
-	w->credit_ns += value;
+	w->due_ns += value;
 }
 
 SEC("?tp_btf/sched_switch")

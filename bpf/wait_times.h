@@ -25,7 +25,9 @@ struct bpfprof_waiter {
 	__u64 wake_ns; /* when it was woken since, 0: not yet */
 	__u64 run_ns; /* time on a CPU that is in no sample yet */
 	__s64 owed_ns; /* time off it that is in none; less than 0: samples told more than there was */
-	__u64 credit_ns; /* of short waits: a sample is due when this reaches the period */
+	__u64 due_ns; /* of samples that were not taken: the next short wait's tells it */
+	__u64 past_ns; /* short waits so far, in the present period of them; */
+	__u64 point_ns; /* the one in which this lies has a sample */
 	__u32 state; /* enum bpfprof_thread_state */
 	__u32 pad;
 	char comm[BPFPROF_COMM_LEN];
@@ -63,7 +65,7 @@ enum bpfprof_wait_counter {
 	WAIT_NR_COUNTERS,
 };
 
-_Static_assert(sizeof(struct bpfprof_waiter) == 104, "wire");
+_Static_assert(sizeof(struct bpfprof_waiter) == 120, "wire");
 _Static_assert(sizeof(struct bpfprof_wait_control) == 40, "wire");
 
 #endif

@@ -66,6 +66,15 @@ static __always_inline struct bpfprof_wait_control *wait_control_get(void)
 }
 
 /*
+ * Which short wait of a period is sampled is left to chance each time: those of a thread that waits by
+ * turns in two places would else be found in one of them.
+ */
+static __always_inline __u64 point_choose(__u64 period)
+{
+	return period ? bpf_get_prandom_u32() % period : 0;
+}
+
+/*
  * The thread's entry, made if there is none. What it did until now it has done since the recording
  * began or, if it is younger, since it did itself: state is what that was.
  */
@@ -94,8 +103,9 @@ static __always_inline struct bpfprof_waiter *waiter_get(struct task_struct *tas
 	fresh->wake_ns = 0;
 	fresh->run_ns = 0;
 	fresh->owed_ns = 0;
-	/* Which of its short waits are sampled is left to chance. */
-	fresh->credit_ns = control->period_ns ? bpf_get_prandom_u32() % control->period_ns : 0;
+	fresh->due_ns = 0;
+	fresh->past_ns = 0;
+	fresh->point_ns = point_choose(control->period_ns);
 	if (bpf_map_update_elem(&waiters, &tid, fresh, BPF_ANY)) {
 		wait_count(WAIT_COUNT_FULL);
 		return NULL;
@@ -112,7 +122,7 @@ static __always_inline void waiter_found_running(struct bpfprof_waiter *w, __u64
 	wait_count(WAIT_COUNT_UNSEEN);
 	if (now > w->since_ns && (cfg.wall || w->state != THREAD_RUNNABLE)) {
 		w->owed_ns += now - w->since_ns;
-		w->credit_ns += now - w->since_ns;
+		w->due_ns += now - w->since_ns;
 	}
 	w->state = THREAD_RUNS;
 	w->since_ns = now;

@@ -102,7 +102,7 @@ def record(context, *args):
     A recording, and of how many waits the time is told with a later one. Best of none: where this
     test runs in a sandbox, switches from the sandbox's own tasks are kept from being traced.
     """
-    for tries in range(4):
+    for tries in range(2):
         context.bpfprof("record", "-o", "x.pb.gz", "-o", "x.folded", "--stats", "x.json",
                         *args).expect(0)
         stats = context.json("x.json")
@@ -125,7 +125,8 @@ def places(context):
     for python in some_pythons():
         waits = Waits(context, python)
         pid = waits.process.pid
-        profile, moved = record(context, "--wall", "--threads", "-p", pid, "-d", 2)
+        # At that rate no wait of a millisecond is left to chance, such as one for the GIL.
+        profile, moved = record(context, "--wall", "--threads", "-F", 997, "-p", pid, "-d", 2)
         truth = waits.truth()
         check(profile.sample_types == ["samples/count", "wall/nanoseconds"] and
               profile.default_type == "wall", "types %s" % profile.sample_types)
@@ -166,6 +167,51 @@ def blocked(context):
     total = sum(sample["values"][1] for sample in profile.samples)
     folded = sum(count for _, _, count in chains.read_folded(context.text("x.folded")))
     check(abs(folded * 1e3 - total) < 1e6, "collapsed %d us, pprof %d ns" % (folded, total))
+
+
+TURNS = """
+import json, sys, threading, time
+PERIOD = 1 / 80
+spent = {"one": [], "other": []}
+def one(end):
+    time.sleep(max(0, end - time.monotonic()))
+def other(end):
+    time.sleep(max(0, end - time.monotonic()))
+def work():
+    now = time.monotonic()
+    while True:
+        for place, share in ((one, 0.4), (other, 0.6)):
+            now += share * PERIOD
+            begin = time.time_ns()
+            place(now)
+            spent[place.__name__].append([begin, time.time_ns()])
+for _ in range(8):
+    threading.Thread(target=work, daemon=True).start()
+print("ready", flush=True)
+sys.stdin.readline()
+print(json.dumps(spent), flush=True)
+"""
+
+
+@test()
+def short_waits_by_turns(context):
+    """Those of two places that take a period together: samples of both, by their lengths."""
+    python = some_pythons()[-1]
+    process = spawn(context, [*python.argv, "-c", TURNS], python.environment(), [python.stdlib],
+                    stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process.stdout.readline()
+    profile, moved = record(context, "--wall", "-F", 80, "-p", process.pid, "-d", 3)
+    process.stdin.write(b"\n")
+    process.stdin.flush()
+    spent = json.loads(process.stdout.readline())
+    begin, end = span(profile)
+    period_ns = 1e9 / 80
+    chance_ns = 5 * period_ns * (0.25 * 8 * (end - begin) / period_ns) ** 0.5  # five sigma
+    for place, calls in spent.items():
+        true, seen = within(calls, begin, end), time_under(profile, place)
+        context.note("%s %.3f of %.3f, give or take %.3f" % (place, seen / 1e9, true / 1e9,
+                                                           chance_ns / 1e9))
+        check(not differs(seen, true, chance_ns + moved * period_ns), context.notes[-1])
 
 
 CROWD = """
