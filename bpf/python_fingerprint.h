@@ -80,6 +80,24 @@ static __always_inline __u64 words_digest(const __u8 *p, __u64 last)
 	return mix(mix(mix(mix(last, part[0]), part[1]), part[2]), part[3]);
 }
 
+/*
+ * The same of all the words of a code object, of which there are more than a block: the last one
+ * ends where they do, over words of the one before.
+ */
+static __always_inline __u64 object_digest(const __u8 *p, __u64 last)
+{
+	__u64 part[4] = { 1, 2, 3, 4 }, at, beyond;
+	__u32 block, i;
+
+	for (block = 0; block <= CODE_FIELD_MASK && block < last + 8; block += 32) {
+		beyond = last - 24 - block;
+		at = (block + (beyond & ((__s64)beyond >> 63))) & CODE_FIELD_MASK;
+		for (i = 0; i < 4; i++)
+			part[i] = (part[i] + word_at(p + at + i * 8)) * 0x9e3779b97f4a7c15ULL;
+	}
+	return mix(mix(mix(mix(last, part[0]), part[1]), part[2]), part[3]);
+}
+
 /* Of the characters of a str object, of which the last tell most in a path. */
 static __always_inline __u64 string_digest(struct unwind_reader *r, struct python_prints *prints,
 					   const struct bpfprof_python_layout *l, __u64 va)
@@ -139,9 +157,7 @@ static __always_inline __u64 contents_digest(struct unwind_reader *r, struct pyt
 
 	*flags = 0;
 	code += l->code_start & 0x78;
-	hash = words_digest(code, last);
-	if (last >= DIGEST_BYTES)
-		hash = mix(hash, words_digest(code + DIGEST_BYTES, last - DIGEST_BYTES));
+	hash = object_digest(code, last);
 	*flags = kept;
 	/* The copy of the code object may be overwritten from here on. */
 	name = spans_at(r, &prints->spans, name_va + l->unicode_hash, 8, 0);

@@ -11,7 +11,8 @@
 #include "gpu_calls.h"
 
 #define CACHE_SLOTS 2048
-#define WINDOW_FIRST 4096 /* most stacks end within it */
+#define WINDOW_NEAR 32752 /* the end of the stack is: all of it will be walked */
+#define WINDOW_FIRST 4096 /* of others */
 #define WINDOW_NEXT 8192
 #define WINDOW_MASK 16383 /* shows the verifier how long a copy can be */
 #define WINDOW_MAX_STEP 16376
@@ -198,7 +199,8 @@ static __always_inline void returns_restore(struct unwind_reader *r)
 
 /*
  * Copies on from the end of the window; 0 if at least one byte was added. A copy that runs
- * into a page that is not there costs a fault, so it ends where the stack does. Global, so
+ * into a page that is not there costs a fault, so it ends where the stack does, and goes there at
+ * once where that is near. Global, so
  * that the verifier goes through it once and not for each of the reads that may need it, which
  * took half of the time that loading took.
  */
@@ -216,10 +218,12 @@ __weak __noinline int window_grow(struct unwind_reader *r)
 		return -1;
 	dst = r->rec.stack + (len & (BPFPROF_STACK_BYTES - 1));
 	step = WINDOW_MAX_STEP;
-	if (len < WINDOW_NEXT)
+	if (left && left <= WINDOW_NEAR) {
+		if (left < step)
+			step = left;
+	} else if (len < WINDOW_NEXT) {
 		step = len < WINDOW_FIRST ? WINDOW_FIRST : WINDOW_NEXT;
-	if (left && left < step)
-		step = left;
+	}
 	barrier_var(step); /* or the compiler drops the mask, seeing that it changes nothing */
 	step &= WINDOW_MASK;
 	if (bpf_probe_read_user(dst, step, (void *)va)) {

@@ -140,11 +140,27 @@ static unsigned int reads_of_run(unsigned int nr, unsigned int distance)
 Test(spans, neighbours_are_read_at_once)
 {
 	cr_expect_eq(reads_of_run(30, 208), 30, "nobody knows yet");
-	cr_expect_eq(reads_of_run(30, 208), 2, "two pages");
-	cr_expect_eq(reads_of_run(30, 208), 2);
-	cr_expect_eq(reads_of_run(20, SPANS_PAGE_BYTES), 20);
+	cr_expect_eq(reads_of_run(30, 208), 1, "two pages");
+	reads_of_run(30, 700);
+	cr_expect_eq(reads_of_run(30, 700), 2, "two blocks");
+	cr_expect_eq(reads_of_run(10, SPANS_BLOCK_BYTES), 10);
 	prints.spans.run += SPANS_FORGET_RUNS;
 	cr_expect_eq(reads_of_run(30, 208), 30, "forgotten");
+}
+
+/* Where a page in between is not there, what is beyond is not tried again and again. */
+Test(spans, neighbours_beyond_a_hole)
+{
+	missing[1] = true;
+	for (int run = 0; run < 3; run++) {
+		cr_expect_eq(reads_of_run(2, 2 * SPANS_PAGE_BYTES), run ? 2 : 3);
+		cr_expect_eq(reads_of_run(2, 2 * SPANS_PAGE_BYTES), 2);
+	}
+	missing[1] = false;
+	cr_expect_eq(reads_of_run(2, 2 * SPANS_PAGE_BYTES), 2);
+	prints.spans.run += SPANS_FORGET_RUNS;
+	reads_of_run(2, 2 * SPANS_PAGE_BYTES);
+	cr_expect_eq(reads_of_run(2, 2 * SPANS_PAGE_BYTES), 1, "tried again after a while");
 }
 
 Test(spans, callers_come_with_a_frame)
