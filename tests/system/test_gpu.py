@@ -498,6 +498,76 @@ def hung_python(context):
     check_open(Seen(watch.end()), truth, ("function", "stream", "comm", "bytes"))
 
 
+def check_open_before(seen, truth):
+    """Calls that began before we came: which, who waits there, and that nobody knows since when."""
+    rows = {row["tid"]: row for row in seen.process(truth["pid"])["open"]}
+    check(set(rows) == {row["tid"] for row in truth["open"]}, "open: %s" % rows)
+    for wanted in truth["open"]:
+        found = rows[wanted["tid"]]
+        # The driver's functions leave no frame of their own.
+        function = wanted["function"] if wanted["function"].startswith("nccl") else DRIVER
+        equal({name: found[name] for name in ("function", "since_before", "stream", "comm", "bytes")},
+              {"function": function, "since_before": True, "stream": None, "comm": None,
+               "bytes": None}, "open call")
+        check(found["thread"] == wanted.get("thread", found["thread"]), str(found))
+        check(0 < found["seconds"] <= seen.whole["seconds"] + 0.001, "age: %s" % found)
+        check(found["stack"][0] == function, str(found["stack"]))
+        check(any(is_frame(frame, wanted["where"]) for frame in found["stack"]),
+              "%s is not on %s" % (wanted["where"], found["stack"]))
+
+
+DRIVER = "a function of libcuda"
+
+
+def hung_before_we_came(context, with_python, *arguments):
+    caller = Caller(context, "hang", with_python=with_python)
+    truth = caller.work()
+    watch = Watch(context, "--json", "-d", "120", *arguments, *(["-p", caller.pid] if arguments
+                                                               else []))
+    seen = Seen(watch.end())
+    check_open_before(seen, truth)
+    check(not any(row["calls"] for row in seen.process(truth["pid"])["calls"]), "calls were seen")
+    return caller, truth
+
+
+@test(modes=MODES)
+def hung_before(context):
+    """Who came after a job hung sees it hang."""
+    caller, truth = hung_before_we_came(context, False)
+    text = context.bpfprof("gpu", "--once", "-d", "0.1", "-p", caller.pid).expect(0).out.decode()
+    for row in truth["open"]:
+        check(re.search(r"has not returned for more than .*: thread %d " % row["tid"], text), text)
+        check(row["where"] in text, "no %s in:\n%s" % (row["where"], text))
+    text = context.bpfprof("gpu", "--once", "--json", "-d", "0.1", "-p", caller.pid).expect(0).out
+    with open(context.path("hung.json"), "wb") as file:
+        file.write(text)
+    text = context.bpfprof("report", "--nccl", context.path("hung.json")).expect(0).out.decode()
+    for row in truth["open"]:
+        check(re.search(r"(?m)^ +in .* for more than .*: thread %d " % row["tid"], text), text)
+        check(row["where"] in text, "no %s in:\n%s" % (row["where"], text))
+
+
+@test()
+def hung_before_python(context):
+    hung_before_we_came(context, True, "--no-subprocesses")
+
+
+@test(modes=MODES)
+def hung_no_more(context):
+    """Calls that began before we came and end before we go are over, also if they are made again."""
+    caller = Caller(context, "release")
+    truth = caller.work()
+    over, again, hangs = truth["open"]
+    watch = Watch(context, "--json", "-v", "-d", "120", "-p", caller.pid)
+    watch.wait_for(r"calls that began before: 3 in 1 process")
+    caller.say("release")
+    check(caller.line() == "released", "not released")
+    rows = {row["tid"]: row for row in Seen(watch.end()).process(caller.pid)["open"]}
+    check(over not in rows, "it has ended: %s" % rows.get(over))
+    check({tid: row["since_before"] for tid, row in rows.items()} == {again: False, hangs: True},
+          "open: %s" % rows)
+
+
 def gone_with_calls_open(context, end):
     caller = Caller(context, "hang")
     watch = Watch(context, "--json", "-d", "120", *OUTPUTS)

@@ -59,6 +59,7 @@ struct thread_dump {
 	uint32_t wait_channel; /* kernel function that it sleeps in, if known */
 	uint32_t waits_for; /* in words: "GIL", "lock", "read of a pipe", or "" */
 	uint32_t gpu_call; /* of CUDA or NCCL that it is in, or "" */
+	size_t gpu_frame; /* the frame that this is */
 	struct thread_frame *frames; /* leaf first */
 	size_t nr_frames;
 	struct thread_variable *variables;
