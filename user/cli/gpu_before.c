@@ -41,6 +41,7 @@ struct gpu_before {
 	struct gpu_job *job;
 	struct remote_child *child; /* while something is read */
 	uint64_t deadline_ns;
+	uint64_t read_ns; /* when the tasks of a process were */
 	struct gpu_before_call calls[MAX_CALLS];
 	struct call_state states[MAX_CALLS];
 	size_t nr_calls;
@@ -192,6 +193,7 @@ static void call_add(struct gpu_before *before, const struct dump *dump,
 	}
 	call->pid = task->task.pid;
 	call->start_ns = task->task.start_ns;
+	call->since_ns = before->read_ns - task->asleep_ns;
 	memcpy(call->thread, task->comm, BPFPROF_COMM_LEN);
 	before->states[before->nr_calls++] = (struct call_state){
 		.kernel_tid = task->task.tid, .own_pid = own_pid, .nr_switches = task->nr_switches
@@ -237,6 +239,7 @@ static void process_begin(struct gpu_before *before, uint32_t pid)
 	own_pid = process ? session_own_pid(&sampler->session, pid, process->place.agent_pid) : 0;
 	if (!own_pid)
 		return;
+	before->read_ns = time_monotonic_ns();
 	err = tasks_read(&tasks, &sampler->session, own_pid);
 	if (err && err != -E2BIG)
 		return;

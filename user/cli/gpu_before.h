@@ -22,6 +22,7 @@ struct gpu_before_call {
 	uint32_t pid; /* in the outermost pid namespace */
 	uint64_t start_ns; /* of the process */
 	uint32_t tid; /* as we see it */
+	uint64_t since_ns; /* CLOCK_MONOTONIC: its thread has slept since then at least */
 	char thread[BPFPROF_COMM_LEN + 1];
 	char *function; /* "ncclAllReduce", "cudaStreamSynchronize"; of libcuda only that it is one */
 	char **stack; /* leaf first, which is the function */

@@ -54,6 +54,7 @@ struct thread_dump {
 	bool sampled, sampled_well; /* so its frames are those of a sample; of one without gaps */
 	bool consistent; /* it did not run while it was read */
 	char state; /* R S D T t Z X I P */
+	uint64_t asleep_ns; /* at least, 0: not, or not known */
 	int32_t syscall; /* number, negative: in none */
 	uint64_t syscall_arg; /* its first argument */
 	uint32_t wait_channel; /* kernel function that it sleeps in, if known */
