@@ -581,6 +581,7 @@ struct bpfprof_cached_pc {
 struct bpfprof_task_state {
 	struct bpfprof_task_id task;
 	__u64 nr_switches; /* times it left a CPU, of itself or not */
+	__u64 asleep_ns; /* at least, since it was on a CPU last; 0: it is awake, or that is not known */
 	__u64 fs_base;
 	__u64 regs[BPFPROF_NR_REGS]; /* those it entered the kernel with */
 	__s64 syscall; /* system call that it is in, negative: none */

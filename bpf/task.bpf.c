@@ -261,6 +261,34 @@ static __always_inline __u32 reader_tid(struct task_struct *task)
 	return BPF_CORE_READ(upid, nr);
 }
 
+/*
+ * Since when a thread has slept is only known on the clock of the CPU that it was on then, which stands
+ * still while that serves interrupts, or another machine: so it may have been longer. That clock is as
+ * of when the CPU was busy last; what has passed since then is told by the two CPUs' other clocks.
+ */
+static __always_inline __u64 asleep_ns(struct task_struct *task)
+{
+	struct task_struct *reader = bpf_get_current_task_btf();
+	struct rq *there, *here;
+	__u64 last_ns, now_ns;
+	__s64 ns;
+
+	/* Kernels without CONFIG_FAIR_GROUP_SCHED lead to no run queue. */
+	if (!bpf_core_field_exists(task->se.cfs_rq) ||
+	    !bpf_core_field_exists(((struct cfs_rq *)0)->rq))
+		return 0;
+	there = BPF_CORE_READ(task, se.cfs_rq, rq);
+	here = BPF_CORE_READ(reader, se.cfs_rq, rq);
+	if (!there || !here)
+		return 0;
+	ns = (__s64)(BPF_CORE_READ(there, clock_task) - task->se.exec_start);
+	last_ns = BPF_CORE_READ(there, clock);
+	now_ns = BPF_CORE_READ(here, clock);
+	if (now_ns > last_ns)
+		ns += (__s64)(now_ns - last_ns);
+	return ns > 0 ? (__u64)ns : 0;
+}
+
 /* What each thread does, from the kernel's own memory alone: ends always, and at once. */
 SEC("iter/task")
 int task_states(struct bpf_iter__task *ctx)
@@ -290,6 +318,7 @@ int task_states(struct bpf_iter__task *ctx)
 	on_cpu = BPF_CORE_READ_BITFIELD_PROBED(task, on_cpu);
 	if (on_cpu)
 		s->flags |= BPFPROF_TASK_ON_CPU;
+	s->asleep_ns = s->state && !on_cpu ? asleep_ns(task) : 0;
 	if (task->ptrace)
 		s->flags |= BPFPROF_TASK_TRACED;
 	if (!task->mm)

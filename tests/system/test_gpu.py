@@ -498,6 +498,110 @@ def hung_python(context):
     check_open(Seen(watch.end()), truth, ("function", "stream", "comm", "bytes"))
 
 
+def stolen_ns():
+    """Of all processors together: what interrupts and the hypervisor took from their clocks."""
+    with open("/proc/stat", encoding="ascii") as file:
+        fields = file.readline().split()
+    return sum(int(fields[i]) for i in (6, 7, 8)) * 1000000000 // os.sysconf("SC_CLK_TCK")
+
+
+def asleep_by(caller, truth):
+    """When all threads that hang were seen to sleep, and what was stolen by then."""
+    end = time.monotonic() + SECONDS
+    for row in truth["open"]:
+        path = "/proc/%d/task/%d/stat" % (caller.pid, row["tid"])
+        while True:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                if file.read().rpartition(")")[2].split()[0] == "S":
+                    break
+            check(time.monotonic() < end, "it does not sleep")
+            time.sleep(0.001)
+    return time.monotonic_ns(), stolen_ns()
+
+
+# By how much the clock of a processor may be behind: some ticks of 100 Hz.
+TICKS_NS = 50000000
+
+
+def check_asleep(found, wanted, asleep, before, after):
+    """Seconds that a thread slept, seen between before and after; it began at wanted."""
+    check(found <= (after - wanted["begin_ns"]) / 1e9, "%s s asleep, since %s" % (found, wanted))
+    least = before - asleep[0] - (stolen_ns() - asleep[1]) - TICKS_NS
+    check(found >= least / 1e9, "%s s asleep, not %s" % (found, least / 1e9))
+
+
+def check_open_before(seen, truth, times):
+    """Calls that began before we came: which, who waits there, and for how long at least."""
+    rows = {row["tid"]: row for row in seen.process(truth["pid"])["open"]}
+    check(set(rows) == {row["tid"] for row in truth["open"]}, "open: %s" % rows)
+    for wanted in truth["open"]:
+        found = rows[wanted["tid"]]
+        # The driver's functions leave no frame of their own.
+        function = wanted["function"] if wanted["function"].startswith("nccl") else DRIVER
+        equal({name: found[name] for name in ("function", "since_before", "stream", "comm", "bytes")},
+              {"function": function, "since_before": True, "stream": None, "comm": None,
+               "bytes": None}, "open call")
+        check(found["thread"] == wanted.get("thread", found["thread"]), str(found))
+        check_asleep(found["seconds"], wanted, *times)
+        check(found["stack"][0] == function, str(found["stack"]))
+        check(any(is_frame(frame, wanted["where"]) for frame in found["stack"]),
+              "%s is not on %s" % (wanted["where"], found["stack"]))
+
+
+DRIVER = "a function of libcuda"
+
+
+def hung_before_we_came(context, with_python, *arguments):
+    caller = Caller(context, "hang", with_python=with_python)
+    truth = caller.work()
+    asleep = asleep_by(caller, truth)
+    watch = Watch(context, "--json", "-d", "120", *arguments, *(["-p", caller.pid] if arguments
+                                                               else []))
+    before = time.monotonic_ns()
+    seen = Seen(watch.end())
+    check_open_before(seen, truth, (asleep, before, time.monotonic_ns()))
+    check(not any(row["calls"] for row in seen.process(truth["pid"])["calls"]), "calls were seen")
+    return caller, truth
+
+
+@test(modes=MODES)
+def hung_before(context):
+    """Who came after a job hung sees it hang."""
+    caller, truth = hung_before_we_came(context, False)
+    text = context.bpfprof("gpu", "--once", "-d", "0.1", "-p", caller.pid).expect(0).out.decode()
+    for row in truth["open"]:
+        check(re.search(r"has not returned for more than .*: thread %d " % row["tid"], text), text)
+        check(row["where"] in text, "no %s in:\n%s" % (row["where"], text))
+    text = context.bpfprof("gpu", "--once", "--json", "-d", "0.1", "-p", caller.pid).expect(0).out
+    with open(context.path("hung.json"), "wb") as file:
+        file.write(text)
+    text = context.bpfprof("report", "--nccl", context.path("hung.json")).expect(0).out.decode()
+    for row in truth["open"]:
+        check(re.search(r"(?m)^ +in .* for more than .*: thread %d " % row["tid"], text), text)
+        check(row["where"] in text, "no %s in:\n%s" % (row["where"], text))
+
+
+@test()
+def hung_before_python(context):
+    hung_before_we_came(context, True, "--no-subprocesses")
+
+
+@test(modes=MODES)
+def hung_no_more(context):
+    """Calls that began before we came and end before we go are over, also if they are made again."""
+    caller = Caller(context, "release")
+    truth = caller.work()
+    over, again, hangs = truth["open"]
+    watch = Watch(context, "--json", "-v", "-d", "120", "-p", caller.pid)
+    watch.wait_for(r"calls that began before: 3 in 1 process")
+    caller.say("release")
+    check(caller.line() == "released", "not released")
+    rows = {row["tid"]: row for row in Seen(watch.end()).process(caller.pid)["open"]}
+    check(over not in rows, "it has ended: %s" % rows.get(over))
+    check({tid: row["since_before"] for tid, row in rows.items()} == {again: False, hangs: True},
+          "open: %s" % rows)
+
+
 def gone_with_calls_open(context, end):
     caller = Caller(context, "hang")
     watch = Watch(context, "--json", "-d", "120", *OUTPUTS)

@@ -10,7 +10,7 @@ import time
 
 from harness import MODES, check, test
 from pprof import Pprof
-from test_gpu import Caller, Seen, Watch, equal, is_frame
+from test_gpu import Caller, Seen, Watch, asleep_by, check_asleep, equal, is_frame
 
 TIMES = ("ns", "max_ns", "within_ns", "within_max_ns")
 
@@ -168,7 +168,14 @@ def check_dump(context, with_python):
     """dump says which call a thread is in, whoever watched before; without -v it is py-spy's text."""
     caller = Caller(context, "hang", with_python=with_python)
     truth = caller.work()
+    asleep = asleep_by(caller, truth)
+    time.sleep(1)
+    before = time.monotonic_ns()
     done = context.bpfprof("dump", "-p", caller.pid, "--json", timeout=60).expect(0)
+    after = time.monotonic_ns()
+    slept = {row["os_thread_id"]: row["asleep_seconds"] for row in json.loads(done.out)}
+    for row in truth["open"]:
+        check_asleep(slept[row["tid"]], row, asleep, before, after)
     found = {row["os_thread_id"]: row["gpu_call"] for row in json.loads(done.out)}
     wanted = {row["tid"]: row["function"] if row["function"].startswith("nccl") else
               "a function of libcuda" for row in truth["open"]}
@@ -177,7 +184,9 @@ def check_dump(context, with_python):
     plain = context.bpfprof("dump", "-p", caller.pid, timeout=60).expect(0).out.decode()
     said = context.bpfprof("dump", "-v", "-p", caller.pid, timeout=60).expect(0).out.decode()
     lines = [line for line in said.splitlines() if line.startswith("  in ")]
-    check(lines == ["  in " + call for call in wanted.values()], said)
+    check([re.sub(r", asleep for \d[^,]*$", "", line) for line in lines] ==
+          ["  in " + call for call in wanted.values()] and
+          all("asleep for" in line for line in lines), said)
     check("  in " not in plain.replace("    ", ""), plain)
 
 

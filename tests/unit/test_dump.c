@@ -247,13 +247,15 @@ Test(dump, json)
 		     0, "%s", text);
 	cr_expect(strstr(text, "\"thread_name\": \"b\xc3\xb6se\\u001b]0;x\\u0007\""));
 	cr_expect(strstr(text, "\"repr\": \"\\\"\\u001b[31m\\u000a\\\"\""));
-	cr_expect(strstr(text, "    \"consistent\": true,\n    \"running\": false,\n"
-			       "    \"state\": \"S\",\n    \"wait_channel\": null,\n"
-			       "    \"waits_for\": null,\n    \"gpu_call\": null,\n"
-			       "    \"container\": null,\n"
-			       "    \"container_id\": null,\n    \"pod\": null,\n"
-			       "    \"namespace\": null,\n    \"pod_pid\": null,\n"
-			       "    \"ray_task\": null\n  }\n]\n"));
+	cr_expect(strstr(
+		text,
+		"    \"consistent\": true,\n    \"running\": false,\n"
+		"    \"state\": \"S\",\n    \"wait_channel\": null,\n"
+		"    \"waits_for\": null,\n    \"gpu_call\": null,\n    \"asleep_seconds\": null,\n"
+		"    \"container\": null,\n"
+		"    \"container_id\": null,\n    \"pod\": null,\n"
+		"    \"namespace\": null,\n    \"pod_pid\": null,\n"
+		"    \"ray_task\": null\n  }\n]\n"));
 	cr_expect_null(strstr(text, "take_gil"));
 	free(text);
 	dump_drop(&made);

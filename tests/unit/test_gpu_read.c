@@ -44,8 +44,22 @@ Test(gpu_read, what_gpu_writes, .init = setup, .fini = teardown)
 		{ 0xc0, true, UINT64_MAX, 3, 8, 120, "ncclAllReduce" },
 		{ .comm = 0xdead, .calls = 1, .last = "ncclSend" }
 	};
-	const struct gpu_report_open open = { 102,  "pt_nccl", "ncclAllReduce", 42.5, 7,
-					      0xc0, 64,	       stack,		2 };
+	const struct gpu_report_open open[] = {
+		{ .tid = 102,
+		  .thread = "pt_nccl",
+		  .function = "ncclAllReduce",
+		  .seconds = 42.5,
+		  .stream = 7,
+		  .comm = 0xc0,
+		  .bytes = 64,
+		  .stack = stack,
+		  .nr_stack = 2 },
+		{ .tid = 103,
+		  .thread = "sync",
+		  .function = "cudaStreamSynchronize",
+		  .seconds = 1.5,
+		  .since_before = true },
+	};
 	const struct gpu_report_process process = {
 		.pid = 4242,
 		.name = "python3",
@@ -60,8 +74,8 @@ Test(gpu_read, what_gpu_writes, .init = setup, .fini = teardown)
 		.nr_completions = 2,
 		.comms = comms,
 		.nr_comms = 2,
-		.open = &open,
-		.nr_open = 1,
+		.open = open,
+		.nr_open = 2,
 		.memory = { .live_bytes = 76,
 			    .device_known = true,
 			    .device_free = 17,
@@ -123,7 +137,11 @@ Test(gpu_read, what_gpu_writes, .init = setup, .fini = teardown)
 	cr_expect_eq(filled.completions[0].ns, 510);
 	cr_expect_eq(filled.completions[0].max_ns, 40);
 	cr_expect_eq(filled.completions[0].within_ns, 34);
-	cr_assert_eq(filled.nr_open, 1);
+	cr_assert_eq(filled.nr_open, 2);
+	cr_expect_not(filled.open[0].since_before);
+	cr_expect(filled.open[1].since_before);
+	cr_expect_eq(filled.open[1].seconds, 1.5);
+	cr_expect_eq(filled.open[1].comm, 0);
 	cr_expect_eq(filled.open[0].tid, 102);
 	cr_expect_str_eq(filled.open[0].thread, "pt_nccl");
 	cr_expect_str_eq(filled.open[0].function, "ncclAllReduce");

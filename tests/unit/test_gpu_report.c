@@ -94,9 +94,9 @@ static const struct gpu_report_comm comms[] = {
 };
 
 static const struct gpu_report_open opens[] = {
-	{ 101, "worker", "cuStreamSynchronize", 0.2, 0, 0, 0, NULL, 0 },
-	{ 102, "pt_nccl", "ncclAllReduce", 42.5, 7, 0xc0, 1250000000, hung_stack, 3 },
-	{ 103, "io", "cuMemcpyDtoH", 3, 0, 0, 0, NULL, 0 },
+	{ 101, "worker", "cuStreamSynchronize", 0.2, false, 0, 0, 0, NULL, 0 },
+	{ 102, "pt_nccl", "ncclAllReduce", 42.5, false, 7, 0xc0, 1250000000, hung_stack, 3 },
+	{ 103, "io", "cuMemcpyDtoH", 3, false, 0, 0, 0, NULL, 0 },
 };
 
 static const struct gpu_report_process busy = {
@@ -448,9 +448,11 @@ Test(gpu_report, hostile)
 {
 	static const char bad[] = "\x1b[31mred\n\"quoted\"\\\xff\xe2\x80\xae;";
 	const char *const stack[] = { bad };
-	const struct gpu_report_open open = { 1, bad, bad, NAN, 0, 0, 0, stack, 1 };
-	const struct gpu_report_open later = { 1, bad, bad, INFINITY, 0, 1, 0, stack, 1 };
-	const struct gpu_report_open late = { 1, bad, bad, 1e300, 0, 1, UINT64_MAX, stack, 1 };
+	const struct gpu_report_open open = { 1, bad, bad, NAN, false, 0, 0, 0, stack, 1 };
+	const struct gpu_report_open later = { 1, bad, bad, INFINITY, false, 0, 1, 0, stack, 1 };
+	const struct gpu_report_open late = {
+		1, bad, bad, 1e300, false, 0, 1, UINT64_MAX, stack, 1
+	};
 	const struct gpu_report_launch launch = { bad,
 						  UINT64_MAX,
 						  bad,
@@ -609,12 +611,14 @@ static const char golden_json[] =
 	"\"communicators\":[{\"comm\":\"0xc0\",\"hash\":\"0xabcdef\",\"rank\":3,\"size\":8,"
 	"\"calls\":120,\"last\":\"ncclAllReduce\"}],\"open\":[{\"tid\":101,"
 	"\"thread\":\"worker\",\"function\":\"cuStreamSynchronize\",\"seconds\":0.200,"
-	"\"stream\":\"0x0\",\"comm\":\"0x0\",\"bytes\":0,\"stack\":[]},{\"tid\":102,"
+	"\"since_before\":false,\"stream\":\"0x0\",\"comm\":\"0x0\",\"bytes\":0,\"stack\":[]},{"
+	"\"tid\":102,"
 	"\"thread\":\"pt_nccl\",\"function\":\"ncclAllReduce\",\"seconds\":42.500,"
-	"\"stream\":\"0x7\",\"comm\":\"0xc0\",\"bytes\":1250000000,\"stack\":["
+	"\"since_before\":false,\"stream\":\"0x7\",\"comm\":\"0xc0\",\"bytes\":1250000000,"
+	"\"stack\":["
 	"\"ncclAllReduce\",\"all_reduce (distributed_c10d.py:2501)\","
 	"\"Trainer.fit (loop.py:31)\"]},{\"tid\":103,\"thread\":\"io\","
-	"\"function\":\"cuMemcpyDtoH\",\"seconds\":3.000,\"stream\":\"0x0\","
+	"\"function\":\"cuMemcpyDtoH\",\"seconds\":3.000,\"since_before\":false,\"stream\":\"0x0\","
 	"\"comm\":\"0x0\",\"bytes\":0,\"stack\":[]}]},{\"pid\":77,\"name\":\"idle\","
 	"\"container\":null,\"pod\":null,\"namespace\":null,\"ray_task\":null,"
 	"\"rank\":null,\"calls\":[],\"launches\":[],\"copies\":[],\"memory\":{"

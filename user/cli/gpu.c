@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "cli/command.h"
+#include "cli/gpu_before.h"
 #include "cli/gpu_between.h"
 #include "cli/gpu_job.h"
 #include "cli/gpu_options.h"
@@ -114,6 +115,7 @@ static int draw(struct gpu_job *job, struct gpu_picture *picture)
 	buf_init(&text, TEXT_MAX);
 	screen_measure(&columns, &rows);
 	err = gpu_picture_take(picture, &job->watch);
+	gpu_before_look(job->before, picture);
 	if (!err)
 		gpu_names_find(&job->watch, picture, NAMES_LIVE_NS);
 	if (!err)
@@ -217,8 +219,10 @@ static int finish(struct gpu_job *job, struct gpu_picture *picture)
 	err = gpu_trace_finish(job);
 	if (!err)
 		err = gpu_picture_take(picture, &job->watch);
-	if (!err)
+	if (!err) {
+		gpu_before_look(job->before, picture);
 		gpu_names_find(&job->watch, picture, NAMES_END_NS);
+	}
 	if (!err && !to_stdout(job))
 		err = print_text(job, picture);
 	if (err)
@@ -247,6 +251,7 @@ static int run(struct gpu_job *job, int signal_fd)
 	gpu_watch_start(&job->watch);
 	job->start_ns = time_monotonic_ns();
 	job->start_wall_ns = time_wall_ns();
+	gpu_before_begin(job->before);
 	if (!live)
 		gpu_watch_tell(&job->watch);
 	else
@@ -277,7 +282,7 @@ static int open_all(struct gpu_job *job)
 
 	gpu_watch_handle(&handlers, &job->watch);
 	status = gpu_trace_start(job);
-	if (!status && gpu_between_new(&job->between)) {
+	if (!status && (gpu_between_new(&job->between) || gpu_before_new(&job->before, job))) {
 		log_error("%s", strerror(ENOMEM));
 		status = EXIT_FAILED;
 	}
@@ -329,6 +334,7 @@ static int run_with(struct gpu_job *job)
 		.host_root = record->host_root,
 		.gpu = true,
 		.fork_wakes = job->scoped, /* the child may have to be hooked */
+		.threads = true,
 		.no_clock = true,
 		.gpu_trace = job->options->trace,
 		.gpu_waits = true,
@@ -339,6 +345,7 @@ static int run_with(struct gpu_job *job)
 	if (!status)
 		status = run(job, signal_fd);
 	gpu_workers_free(job->workers);
+	gpu_before_free(job->before);
 	gpu_watch_close(&job->watch);
 	sampler_close(&job->sampler);
 	gpu_trace_free(job->trace);

@@ -14,6 +14,7 @@
 struct bpfprof_gpu_trace;
 struct bpfprof_title_event;
 struct buf;
+struct gpu_before;
 struct gpu_between;
 struct gpu_function;
 struct gpu_options;
@@ -30,6 +31,7 @@ struct gpu_job {
 	struct sampler sampler;
 	struct gpu_watch watch;
 	struct gpu_between *between;
+	struct gpu_before *before;
 	struct gpu_workers *workers; /* NULL without --worker */
 	bool scoped; /* only the processes that are watched are hooked */
 	struct gpu_trace *trace; /* NULL: none was asked for */

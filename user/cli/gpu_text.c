@@ -11,6 +11,7 @@
 #include "base/host_name.h"
 #include "base/strtab.h"
 #include "base/time.h"
+#include "cli/gpu_before.h"
 #include "cli/gpu_between.h"
 #include "cli/gpu_job.h"
 #include "cli/gpu_options.h"
@@ -256,6 +257,22 @@ static int open_add(struct text *t, struct gpu_report_process *process,
 	return 0;
 }
 
+/* One that began before we came. Its strings are borrowed. */
+static void before_add(struct text *t, struct gpu_report_process *process,
+		       const struct gpu_before_call *from)
+{
+	process->nr_open++;
+	t->open[t->nr_open++] = (struct gpu_report_open){
+		.tid = from->tid,
+		.thread = from->thread,
+		.function = from->function,
+		.seconds = (double)(t->picture->ts_ns - from->since_ns) / 1e9,
+		.since_before = true,
+		.stack = (const char *const *)from->stack,
+		.nr_stack = from->nr_stack,
+	};
+}
+
 static void comm_add(struct text *t, struct gpu_report_process *process,
 		     const struct gpu_comm_entry *from)
 {
@@ -288,7 +305,8 @@ static int process_fill(struct text *t, struct gpu_report_process *to,
 			const struct gpu_tally_process *from)
 {
 	const struct gpu_picture *picture = t->picture;
-	size_t i;
+	const struct gpu_before_call *before;
+	size_t nr_before, i;
 	int err = 0;
 
 	*to = (struct gpu_report_process){
@@ -332,6 +350,10 @@ static int process_fill(struct text *t, struct gpu_report_process *to,
 	for (i = 0; i < picture->nr_open && !from->ended && !err; i++)
 		if (is_of(from, picture->open[i].open.key.pid, picture->open[i].open.key.start_ns))
 			err = open_add(t, to, &picture->open[i]);
+	before = gpu_before_calls(t->job->before, &nr_before);
+	for (i = 0; i < nr_before && !from->ended; i++)
+		if (is_of(from, before[i].pid, before[i].start_ns))
+			before_add(t, to, &before[i]);
 	return err;
 }
 
@@ -344,6 +366,7 @@ void gpu_lost(struct gpu_job *job, const struct gpu_picture *picture, struct sta
 	sampler_stats(&job->sampler, &stats);
 	for (i = 0; i < stats.lost.nr; i++)
 		stats_add(lost, stats.lost.reasons[i].name, stats.lost.reasons[i].count);
+	gpu_before_lost(job->before, lost);
 	if (job->trace)
 		gpu_trace_lost(job->trace, lost);
 }
@@ -372,7 +395,7 @@ static int fill(struct text *t)
 	const struct gpu_tally_process *processes;
 	const struct gpu_probes_library *libraries;
 	const struct gpu_picture *picture = t->picture;
-	size_t nr, nr_libraries, nr_rows, i;
+	size_t nr, nr_libraries, nr_rows, nr_before, i;
 	int err = 0;
 
 	processes = gpu_tally_processes(t->job->watch.tally, &nr);
@@ -387,7 +410,8 @@ static int fill(struct text *t)
 	gpu_waits_rows(t->job->watch.waits, &nr_rows);
 	t->completions = calloc(nr_rows + 1, sizeof(*t->completions));
 	t->comms = calloc(picture->nr_comms + 1, sizeof(*t->comms));
-	t->open = calloc(picture->nr_open + 1, sizeof(*t->open));
+	gpu_before_calls(t->job->before, &nr_before);
+	t->open = calloc(picture->nr_open + nr_before + 1, sizeof(*t->open));
 	t->frames = calloc(MAX_STACK_FRAMES, sizeof(*t->frames));
 	if (!t->libraries || !t->processes || !t->calls || !t->launches || !t->copies ||
 	    !t->collectives || !t->completions || !t->comms || !t->open || !t->frames)

@@ -306,6 +306,7 @@ static int open_session(struct sampler *sampler, enum session_clock clock)
 		.gpu = options->gpu,
 		.gpu_trace = options->gpu_trace,
 		.gpu_waits = options->gpu_waits,
+		.threads = options->threads,
 		.no_clock = !has_clock(options),
 		.fork_wakes = options->fork_wakes,
 		.call_keys = options->call_keys,

@@ -26,6 +26,8 @@ struct bpfprof_gpu_name;
 struct bpfprof_gpu_trace;
 struct bpfprof_title_event;
 struct bpfprof_gpu_wait;
+struct bpfprof_sample;
+struct bpfprof_task_state;
 struct bpfprof_waiter;
 struct clock;
 struct codes;
@@ -82,6 +84,7 @@ struct sampler_options {
 	bool gpu_trace; /* and each call is told by itself, as are titles */
 	bool gpu_waits; /* and what tells when collectives are complete */
 	bool fork_wakes; /* forks of targets are told at once */
+	bool threads; /* stacks of threads that sleep can be read (profile/dump_read.h) */
 	bool no_clock; /* with gpu: these alone */
 	uint32_t call_keys; /* of gpu, as of struct session_options */
 	bool iterators; /* nothing is sampled: not to be started; quicker to open */
@@ -184,7 +187,14 @@ void sampler_close(struct sampler *sampler);
 bool sampler_input(struct sampler *sampler, const struct sample_view *view,
 		   struct aggregate_input *ret);
 
-/* sampler_waits.c: what sampler_open() and so on do for waits. 0 or -errno. */
+/*
+ * sampler_waits.c: the same of a thread that no sample came of. sample is what ret borrows, and says
+ * that it waits.
+ */
+bool sampler_thread_input(struct sampler *sampler, const struct bpfprof_task_state *state,
+			  struct bpfprof_sample *sample, struct aggregate_input *ret);
+
+/* The same file: what sampler_open() and so on do for waits. 0 or -errno. */
 int sampler_waits_start(struct sampler *sampler);
 /* A thread has ended, or the recording has: hands over what of its time is in no sample. */
 void sampler_waits_settle(struct sampler *sampler, const struct bpfprof_waiter *waiter);

@@ -165,19 +165,26 @@ static void wait_add(struct ending *ending, const struct bpfprof_task_state *sta
 	sampler->handlers.sample(sampler->handlers.arg, &input);
 }
 
+bool sampler_thread_input(struct sampler *sampler, const struct bpfprof_task_state *state,
+			  struct bpfprof_sample *sample, struct aggregate_input *ret)
+{
+	struct sample_view view;
+
+	if (state->flags & BPFPROF_TASK_KTHREAD)
+		return false;
+	sample_begin(sample, &state->task, state->comm, state->leader_comm);
+	view_begin(sampler, &view, sample);
+	return sampler_input(sampler, &view, ret);
+}
+
 static bool is_asked_for(struct sampler *sampler, const struct bpfprof_task_state *state)
 {
 	struct bpfprof_sample sample;
 	struct aggregate_input input;
-	struct sample_view view;
 
 	if (sampler->session.options.filter)
 		return session_is_target(&sampler->session, (pid_t)state->task.pid);
-	if (state->flags & BPFPROF_TASK_KTHREAD)
-		return false;
-	sample_begin(&sample, &state->task, state->comm, state->leader_comm);
-	view_begin(sampler, &view, &sample);
-	return sampler_input(sampler, &view, &input);
+	return sampler_thread_input(sampler, state, &sample, &input);
 }
 
 static bool is_waiting(const struct ending *ending, const struct bpfprof_task_state *state)

@@ -196,8 +196,8 @@ static int iterators_spare(struct session *session)
 {
 	struct bpfprof_bpf *skel = session->skel;
 
-	if (session->options.waits !=
-	    SESSION_NO_WAITS) /* those that sleep all the time are asked in the end */
+	/* With waits those that sleep all the time are asked in the end. */
+	if (session->options.waits != SESSION_NO_WAITS || session->options.threads)
 		return 0;
 	bpf_program__set_autoload(skel->progs.task_states, false);
 	bpf_program__set_autoload(skel->progs.task_pages, false);

@@ -39,6 +39,7 @@ struct session_options {
 	bool gpu_waits; /* with gpu: and when collectives are complete */
 	bool no_clock; /* nothing is sampled; with gpu, or with waits that are off a CPU */
 	bool fork_wakes; /* forks of targets are told at once */
+	bool threads; /* tasks.h and remote.h can be used; with waits they always can */
 	uint32_t
 		call_keys; /* of hooked calls, that one process may be counted by; 0: the default */
 	uint32_t call_stacks_hz; /* of hooked calls: stacks per thread and second, 0: the default */

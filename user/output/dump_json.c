@@ -163,6 +163,11 @@ static void add_thread(struct writer *w, const struct process_dump *process,
 	key_id(w, "wait_channel", thread->wait_channel);
 	key_id(w, "waits_for", thread->waits_for);
 	key_id(w, "gpu_call", thread->gpu_call);
+	key(w, "asleep_seconds");
+	if (thread->asleep_ns)
+		buf_printf(w->dst, "%.6f", (double)thread->asleep_ns / 1e9);
+	else
+		buf_add_str(w->dst, "null");
 	key_id(w, "container", process->container);
 	key_id(w, "container_id", process->container_id);
 	key_id(w, "pod", process->pod);

@@ -7,6 +7,7 @@
 #include "base/strtab.h"
 #include "output/dump_view.h"
 #include "output/text.h"
+#include "output/units.h"
 #include "profile/thread_dump.h"
 
 /* dump_text() in progress. */
@@ -85,10 +86,14 @@ static void add_waits(const struct writer *w, const struct thread_dump *thread)
 
 static void add_gpu_call(const struct writer *w, const struct thread_dump *thread)
 {
+	char asleep[UNITS_TEXT];
+
 	if (!thread->gpu_call)
 		return;
 	buf_add_str(w->dst, "  in ");
 	add_id(w, thread->gpu_call);
+	if (thread->asleep_ns)
+		buf_printf(w->dst, ", asleep for %s", units_ns(asleep, thread->asleep_ns));
 	buf_add_char(w->dst, '\n');
 }
 

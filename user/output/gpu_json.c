@@ -40,6 +40,14 @@ static void key_number_or_null(struct buf *dst, const char *name, bool known, ui
 	buf_add_str(dst, "null");
 }
 
+static void key_hex_or_null(struct buf *dst, const char *name, bool known, uint64_t value)
+{
+	if (known)
+		json_key_hex(dst, name, value);
+	else
+		key_number_or_null(dst, name, false, 0);
+}
+
 static void item_open(struct buf *dst)
 {
 	json_item(dst);
@@ -201,10 +209,7 @@ static void add_comms(struct buf *dst, const struct gpu_report_process *process)
 		comm = &process->comms[i];
 		item_open(dst);
 		json_key_hex(dst, "comm", comm->comm);
-		if (comm->known)
-			json_key_hex(dst, "hash", comm->hash);
-		else
-			key_number_or_null(dst, "hash", false, 0);
+		key_hex_or_null(dst, "hash", comm->known, comm->hash);
 		key_number_or_null(dst, "rank", comm->known, comm->rank);
 		key_number_or_null(dst, "size", comm->known, comm->size);
 		json_key_number(dst, "calls", comm->calls);
@@ -227,9 +232,11 @@ static void add_open(struct buf *dst, const struct gpu_report_process *process)
 		json_key_text(dst, "thread", open->thread);
 		json_key_text(dst, "function", open->function);
 		json_key_seconds(dst, "seconds", open->seconds);
-		json_key_hex(dst, "stream", open->stream);
-		json_key_hex(dst, "comm", open->comm);
-		json_key_number(dst, "bytes", open->bytes);
+		json_key(dst, "since_before");
+		buf_add_str(dst, open->since_before ? "true" : "false");
+		key_hex_or_null(dst, "stream", !open->since_before, open->stream);
+		key_hex_or_null(dst, "comm", !open->since_before, open->comm);
+		key_number_or_null(dst, "bytes", !open->since_before, open->bytes);
 		json_key_open(dst, "stack", '[');
 		for (i = 0; i < open->nr_stack; i++) {
 			json_item(dst);

@@ -64,7 +64,8 @@ struct gpu_report_comm {
 struct gpu_report_open {
 	uint32_t tid;
 	const char *thread, *function;
-	double seconds; /* since it began */
+	double seconds; /* since it began, */
+	bool since_before; /* or at least so long, before we came: what follows is not known then */
 	uint64_t stream, comm, bytes;
 	const char *const *stack; /* leaf first */
 	size_t nr_stack;

@@ -37,7 +37,8 @@ static void add_open(struct gpu_writer *w, const struct gpu_report_open *open)
 
 	buf_add_str(w->dst, "  ");
 	gpu_add_name(w, open->function, MAX_FUNCTION);
-	buf_printf(w->dst, " has not returned for %s: thread %u ", units_ns(text, open_ns(open)),
+	buf_printf(w->dst, " has not returned for %s%s: thread %u ",
+		   open->since_before ? "more than " : "", units_ns(text, open_ns(open)),
 		   open->tid);
 	gpu_add_rest(w, open->thread);
 	if (open->bytes || open->comm) {
@@ -65,7 +66,8 @@ static void add_hung(struct gpu_writer *w)
 	size_t nr = 0, shown, i;
 
 	for (i = 0; rows && i < process->nr_open; i++)
-		if (gpu_seconds(process->open[i].seconds) > HUNG_SECONDS)
+		if (process->open[i].since_before ||
+		    gpu_seconds(process->open[i].seconds) > HUNG_SECONDS)
 			rows[nr++] = (struct gpu_row){ .key = open_ns(&process->open[i]),
 						       .name = process->open[i].function,
 						       .index = i };

@@ -210,13 +210,13 @@ static void add_members(struct nccl_writer *w, const struct member *members, siz
 	buf_fini(&open);
 }
 
-static void add_open(struct nccl_writer *w, const struct gpu_read_open *open)
+void nccl_add_open(struct nccl_writer *w, const struct gpu_read_open *open)
 {
 	size_t shown = open->frames.nr < MAX_STACK ? open->frames.nr : MAX_STACK, i;
 
 	buf_add_str(w->dst, "      in ");
 	nccl_add_name(w, open->function, MAX_FUNCTION);
-	buf_add_str(w->dst, " for ");
+	buf_add_str(w->dst, open->since_before ? " for more than " : " for ");
 	add_seconds(w->dst, open->seconds);
 	buf_printf(w->dst, ": thread %" PRIu64 " ", open->tid);
 	nccl_add_name(w, open->thread, MAX_THREAD);
@@ -238,7 +238,7 @@ static void add_where(struct nccl_writer *w, const struct gpu_read_process *proc
 	size_t shown = process->open.nr < MAX_OPEN ? process->open.nr : MAX_OPEN, i;
 
 	for (i = 0; i < shown; i++)
-		add_open(w, &w->read->open[process->open.first + i]);
+		nccl_add_open(w, &w->read->open[process->open.first + i]);
 	if (shown < process->open.nr)
 		buf_printf(w->dst, "      ... and %zu more calls open\n", process->open.nr - shown);
 	if (process->open.nr)

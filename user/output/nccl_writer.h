@@ -10,6 +10,7 @@
 #include "base/buf.h"
 
 struct gpu_read;
+struct gpu_read_open;
 struct gpu_read_process;
 
 struct nccl_writer {
@@ -27,6 +28,8 @@ void nccl_add_cell(struct nccl_writer *w, const char *name, size_t columns);
 /* "[2] node-1 pid 4242 ray::Trainer.fit, pod ml/job-0" */
 void nccl_add_process(struct nccl_writer *w, const struct gpu_read_process *process);
 uint64_t nccl_ns(double seconds);
+/* A call that had not returned, and its stack: whole lines. */
+void nccl_add_open(struct nccl_writer *w, const struct gpu_read_open *open);
 
 /* Ranks of each communicator, and who is behind. */
 int nccl_add_comms(struct nccl_writer *w);

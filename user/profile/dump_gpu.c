@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include "base/strtab.h"
+#include "bpfprof.h"
 #include "gpu/functions.h"
+#include "proc/images.h"
 #include "profile/thread_dump.h"
 
 #define A_FUNCTION_OF_LIBCUDA "a function of libcuda"
@@ -64,7 +66,7 @@ static void thread_call(struct thread_dump *thread, struct strtab *strings)
 {
 	const char *call = NULL, *found, *caller;
 	bool called = true;
-	size_t i;
+	size_t i, at = 0;
 
 	/* Leaf first: what is further out is what was called. */
 	for (i = 0; i < thread->nr_frames; i++) {
@@ -74,14 +76,39 @@ static void thread_call(struct thread_dump *thread, struct strtab *strings)
 		if (!found)
 			continue;
 		call = found;
+		at = i;
 		/* Threads of the driver's own begin in it. */
 		called = i + 1 < thread->nr_frames && is_of_user(&thread->frames[i + 1]);
 		caller = called ? strtab_get(strings, thread->frames[i + 1].name) : "";
 		called = called && strcmp(caller, "start_thread") && strcmp(caller, "clone3") &&
 			 strcmp(caller, "clone");
 	}
-	if (call && (called || strcmp(call, A_FUNCTION_OF_LIBCUDA)))
-		thread->gpu_call = strtab_add(strings, call);
+	if (!call || (!called && !strcmp(call, A_FUNCTION_OF_LIBCUDA)))
+		return;
+	thread->gpu_call = strtab_add(strings, call);
+	thread->gpu_frame = at;
+}
+
+bool dump_gpu_is_near(const struct thread_dump *thread, struct images *images)
+{
+	static const char *const names[] = { "libcuda.so", "libcudart.so", "libnccl.so",
+					     "librccl.so" };
+	const struct image *image;
+	uint64_t wire;
+	size_t i, k;
+
+	for (i = 0; i < thread->nr_frames; i++) {
+		wire = thread->frames[i].wire;
+		if (thread->frames[i].kind != THREAD_FRAME_NATIVE ||
+		    wire >> BPFPROF_FRAME_SHIFT != BPFPROF_FRAME_NATIVE)
+			continue;
+		image = images_get(images,
+				   (uint32_t)((wire & BPFPROF_FRAME_MASK) >> BPFPROF_OFF_BITS));
+		for (k = 0; image && k < sizeof(names) / sizeof(names[0]); k++)
+			if (is_library(image->path, names[k]))
+				return true;
+	}
+	return false;
 }
 
 void dump_gpu(struct dump *dump)

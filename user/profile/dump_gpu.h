@@ -2,7 +2,11 @@
 #ifndef BPFPROF_PROFILE_DUMP_GPU_H
 #define BPFPROF_PROFILE_DUMP_GPU_H
 
+#include <stdbool.h>
+
 struct dump;
+struct images;
+struct thread_dump;
 
 /*
  * Says which call of CUDA or NCCL a thread is in, by its native frames (which have names by now):
@@ -10,5 +14,8 @@ struct dump;
  * functions leave no frame of theirs, that it is one of it. Arguments and age stack frames do not tell.
  */
 void dump_gpu(struct dump *dump);
+
+/* Before frames have names: is the thread in such a library at all? */
+bool dump_gpu_is_near(const struct thread_dump *thread, struct images *images);
 
 #endif

@@ -240,6 +240,7 @@ static int open_add(struct gpu_read *read, const json_t *from, uint32_t process)
 	to.thread = text_of(read, from, "thread");
 	to.function = text_of(read, from, "function");
 	to.seconds = real_of(read, from, "seconds", MAX_SECONDS);
+	to.since_before = json_is_true(json_object_get(from, "since_before"));
 	hex_of(read, from, "stream", &to.stream);
 	hex_of(read, from, "comm", &to.comm);
 	to.bytes = number_of(read, from, "bytes");

@@ -558,6 +558,15 @@ bool gpu_tally_is_described(const struct gpu_tally *tally, uint32_t pid, uint64_
 	return process && tally->processes[process->index].name;
 }
 
+void gpu_tally_describe(struct gpu_tally *tally, const struct aggregate_input *input)
+{
+	struct process_entry *process =
+		process_get(tally, input->sample->task.pid, input->sample->task.start_ns);
+
+	if (process)
+		process_describe(tally, process, input);
+}
+
 void gpu_tally_process(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns)
 {
 	process_get(tally, pid, start_ns);

@@ -66,6 +66,9 @@ bool gpu_tally_exit(struct gpu_tally *tally, const struct bpfprof_task_id *task)
 /* Has a stack of it come? */
 bool gpu_tally_is_described(const struct gpu_tally *tally, uint32_t pid, uint64_t start_ns);
 
+/* A process is known by other means than a call. */
+void gpu_tally_describe(struct gpu_tally *tally, const struct aggregate_input *input);
+
 /* A process that is counted in the kernel, whether a record of it came or not. */
 void gpu_tally_process(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns);
 

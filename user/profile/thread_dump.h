@@ -54,11 +54,13 @@ struct thread_dump {
 	bool sampled, sampled_well; /* so its frames are those of a sample; of one without gaps */
 	bool consistent; /* it did not run while it was read */
 	char state; /* R S D T t Z X I P */
+	uint64_t asleep_ns; /* at least, 0: not, or not known */
 	int32_t syscall; /* number, negative: in none */
 	uint64_t syscall_arg; /* its first argument */
 	uint32_t wait_channel; /* kernel function that it sleeps in, if known */
 	uint32_t waits_for; /* in words: "GIL", "lock", "read of a pipe", or "" */
 	uint32_t gpu_call; /* of CUDA or NCCL that it is in, or "" */
+	size_t gpu_frame; /* the frame that this is */
 	struct thread_frame *frames; /* leaf first */
 	size_t nr_frames;
 	struct thread_variable *variables;

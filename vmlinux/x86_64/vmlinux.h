@@ -13,6 +13,7 @@
 #endif
 
 struct bpf_iter_meta;
+struct cfs_rq;
 struct dentry;
 struct file;
 struct inode;
@@ -21,6 +22,7 @@ struct mnt_namespace;
 struct nsproxy;
 struct pid;
 struct pid_namespace;
+struct rq;
 struct seq_file;
 struct signal_struct;
 struct super_block;
@@ -205,7 +207,9 @@ struct bpf_iter__task {
 };
 
 struct sched_entity {
+	u64 exec_start;
 	u64 sum_exec_runtime;
+	struct cfs_rq *cfs_rq;
 };
 typedef int __kernel_pid_t;
 typedef __kernel_pid_t pid_t;
@@ -248,6 +252,15 @@ struct upid {
 struct pid {
 	unsigned int level;
 	struct upid numbers[0];
+};
+
+struct cfs_rq {
+	struct rq *rq;
+};
+
+struct rq {
+	u64 clock;
+	u64 clock_task;
 };
 
 typedef struct {

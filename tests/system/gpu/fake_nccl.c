@@ -46,7 +46,9 @@ struct pending {
 
 static int launches = 1;
 static const char *hang_name;
-static unsigned int hang_seconds, hanging;
+static unsigned int hang_seconds, hanging, releases;
+static pthread_mutex_t hang_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t hang_end = PTHREAD_COND_INITIALIZER;
 static _Thread_local unsigned int depth, nr_pending;
 static _Thread_local struct pending pending[MAX_PENDING];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -69,6 +71,14 @@ API unsigned int fake_nccl_hanging(void)
 	return __atomic_load_n(&hanging, __ATOMIC_ACQUIRE);
 }
 
+API void fake_nccl_release(void)
+{
+	pthread_mutex_lock(&hang_lock);
+	releases++;
+	pthread_cond_broadcast(&hang_end);
+	pthread_mutex_unlock(&hang_lock);
+}
+
 static void find_driver(void)
 {
 	void *cuda = dlopen("libcuda.so.1", RTLD_NOW);
@@ -82,14 +92,21 @@ static void find_driver(void)
 static void maybe_hang(const char *name)
 {
 	const char *wanted = __atomic_load_n(&hang_name, __ATOMIC_ACQUIRE);
-	struct timespec left = { hang_seconds, 0 };
+	struct timespec until;
+	unsigned int before;
 
 	if (!wanted || strcmp(wanted, name))
 		return;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += hang_seconds;
+	pthread_mutex_lock(&hang_lock);
+	before = releases;
 	__atomic_add_fetch(&hanging, 1, __ATOMIC_RELEASE);
-	while (nanosleep(&left, &left) < 0 && errno == EINTR)
+	while (releases == before &&
+	       pthread_cond_timedwait(&hang_end, &hang_lock, &until) != ETIMEDOUT)
 		;
 	__atomic_sub_fetch(&hanging, 1, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&hang_lock);
 }
 
 static int launch(const char *kernel, uint64_t stream)

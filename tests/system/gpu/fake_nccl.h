@@ -20,6 +20,8 @@ void fake_nccl_launch(int on);
 void fake_nccl_hang(const char *name, unsigned int seconds);
 /* How many hang now. */
 unsigned int fake_nccl_hanging(void);
+/* Those return now, whoever comes later hangs. */
+void fake_nccl_release(void);
 
 #ifdef __cplusplus
 }

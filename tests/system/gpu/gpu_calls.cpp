@@ -1014,6 +1014,51 @@ static void hang(uint64_t comm)
 			  reduces, begin, STREAM_1, comm, waits, begin, STREAM_2);
 }
 
+/* Three threads hang in a collective; once released one sleeps elsewhere, one hangs again. */
+static int again[3];
+static volatile bool went_on[2];
+
+NOINLINE static void hang_again(uint64_t comm, int number)
+{
+	again[number] = gettid();
+	hangs::wait_for_peers(comm);
+	went_on[number] = true;
+	if (number == 1)
+		hangs::wait_for_peers(comm);
+	pause();
+}
+
+static void hangs_wait(unsigned int nr)
+{
+	while (((unsigned int (*)())symbol("fake_nccl_hanging"))() != nr)
+		usleep(1000);
+}
+
+static void hang_three(uint64_t comm)
+{
+	((void (*)(const char *, unsigned int))symbol("fake_nccl_hang"))("ncclAllReduce", 600);
+	for (int i = 0; i < 2; i++)
+		std::thread(hang_again, comm, i).detach();
+	latency(600000000);
+	std::thread([] {
+		again[2] = gettid();
+		hangs::wait_for_device();
+	}).detach();
+	hangs_wait(2);
+	while (!((unsigned int (*)())symbol("fake_cuda_waiting"))())
+		usleep(1000);
+	latency(0);
+	truth.open = text("[%d,%d,%d]", again[0], again[1], again[2]);
+}
+
+static void hang_release()
+{
+	((void (*)())symbol("fake_nccl_release"))();
+	while (!went_on[0] || !went_on[1])
+		usleep(1000);
+	hangs_wait(1);
+}
+
 /* Pointers that point nowhere, at the end of the address space, into the kernel. */
 namespace wild
 {
@@ -1358,6 +1403,8 @@ int main(int argc, char **argv)
 	} else if (scenario == "hang") {
 		launches();
 		hang(parallel::init(3, 8, false));
+	} else if (scenario == "release") {
+		hang_three(parallel::init(3, 8, false));
 	} else if (scenario == "faults") {
 		faults();
 	} else if (scenario == "names") {
@@ -1382,7 +1429,11 @@ int main(int argc, char **argv)
 	}
 	write_made();
 	say(json());
-	while (line_of_input() != "exit")
-		;
+	for (std::string line = line_of_input(); line != "exit"; line = line_of_input()) {
+		if (line != "release")
+			continue;
+		hang_release();
+		say("released");
+	}
 	_exit(0);
 }

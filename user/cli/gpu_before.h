@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_CLI_GPU_BEFORE_H
+#define BPFPROF_CLI_GPU_BEFORE_H
+
+/*
+ * Calls of CUDA and NCCL that began before we came, so that nothing saw them begin: threads that
+ * sleep in one, by their stacks, as `dump` reads them. None is seen to end either: each look asks whether its
+ * thread is still in there. Bounded in number and in time; what could not be read is counted.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bpfprof.h"
+
+struct gpu_before;
+struct gpu_job;
+struct gpu_picture;
+struct stats_reasons;
+
+struct gpu_before_call {
+	uint32_t pid; /* in the outermost pid namespace */
+	uint64_t start_ns; /* of the process */
+	uint32_t tid; /* as we see it */
+	uint64_t since_ns; /* CLOCK_MONOTONIC: its thread has slept since then at least */
+	char thread[BPFPROF_COMM_LEN + 1];
+	char *function; /* "ncclAllReduce", "cudaStreamSynchronize"; of libcuda only that it is one */
+	char **stack; /* leaf first, which is the function */
+	size_t nr_stack;
+};
+
+/* Borrows job, whose libraries are hooked by now. 0 or -ENOMEM. */
+int gpu_before_new(struct gpu_before **ret, struct gpu_job *job);
+void gpu_before_free(struct gpu_before *before);
+
+/* Once: finds them, in all processes that are watched and map a hooked library. */
+void gpu_before_begin(struct gpu_before *before);
+/* Forgets those that are over. picture tells calls that began since; it was just taken. */
+void gpu_before_look(struct gpu_before *before, const struct gpu_picture *picture);
+
+/* In no order; borrowed until the next look. NULL is fine: none. */
+const struct gpu_before_call *gpu_before_calls(const struct gpu_before *before, size_t *ret_nr);
+void gpu_before_lost(const struct gpu_before *before, struct stats_reasons *dst);
+
+#endif
