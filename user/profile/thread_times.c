@@ -96,6 +96,8 @@ void thread_times_add(struct thread_times *times, const struct aggregate_input *
 	}
 	if (s->flags & BPFPROF_SAMPLE_UNINTERRUPTIBLE)
 		parts[0].leaf = aggregate_label(times->aggregate, THREAD_LEAF_UNINTERRUPTIBLE);
+	else
+		parts[0].asleep = true;
 	if (runnable_ns)
 		parts[1].leaf = aggregate_label(times->aggregate, THREAD_LEAF_RUNNABLE);
 	aggregate_add_parts(times->aggregate, input, parts, 2);
