@@ -179,6 +179,7 @@ struct bpfprof_place {
 #define BPFPROF_SAMPLE_CALL 64U /* of a hooked call, not of the clock: it follows the title */
 #define BPFPROF_SAMPLE_WAIT 128U /* of a thread that was off the CPU, at the end of that */
 #define BPFPROF_SAMPLE_UNINTERRUPTIBLE 256U /* and could not be woken by signals */
+#define BPFPROF_SAMPLE_GIL_WAIT 512U /* it waited for Python's GIL */
 
 struct bpfprof_sample {
 	struct bpfprof_record rec;
@@ -197,6 +198,9 @@ struct bpfprof_sample {
 	char comm[BPFPROF_COMM_LEN]; /* of the thread */
 	char leader_comm[BPFPROF_COMM_LEN];
 	__u64 runnable_ns; /* WAIT: of period_ns, what it had only a CPU to wait for */
+	__u32 holder_tid; /* GIL_WAIT: who held it last when the wait was over, 0: not known */
+	__u32 pad;
+	char holder_comm[BPFPROF_COMM_LEN];
 	/*
 	 * __u64 frames[] follow: kernel, Python, native, each leaf first; then the title; then, with
 	 * BPFPROF_SAMPLE_CALL, struct bpfprof_gpu_call (gpu_calls.h).
@@ -245,6 +249,7 @@ enum bpfprof_python_lines { /* how a line table is written */
 			    PYTHON_LINES_LOCATIONS = 3, /* 3.11+ */
 };
 
+#define PYTHON_GIL_BYTES 256 /* no version has a larger one */
 #define BPFPROF_PYTHON_TSTATE_BYTES 256 /* what the walker reads of a thread state */
 #define BPFPROF_PYTHON_FRAME_BYTES 128 /* and of a frame */
 #define BPFPROF_PYTHON_CODE_BYTES 192 /* and of a code object */
@@ -256,6 +261,8 @@ struct bpfprof_python_layout {
 	__u16 free_threaded;
 	__u32 runtime_interpreters; /* _PyRuntime: the first interpreter (newest) */
 	__u32 runtime_current; /* _PyRuntime: thread state that holds the GIL (up to 3.11) */
+	__u32 gil; /* up to 3.11 in _PyRuntime, then where an interpreter points to it; 0: not known */
+	__u32 gil_holder; /* in it: the last thread state that held it */
 	__u32 interpreter_next; /* (may be 0) */
 	__u32 interpreter_threads; /* first thread state */
 	/* PyThreadState: all below BPFPROF_PYTHON_TSTATE_BYTES */
@@ -626,7 +633,7 @@ struct bpfprof_task_read {
 
 _Static_assert(sizeof(struct bpfprof_record) == 24, "wire");
 _Static_assert(sizeof(struct bpfprof_task_id) == 24, "wire");
-_Static_assert(sizeof(struct bpfprof_sample) == 120, "wire");
+_Static_assert(sizeof(struct bpfprof_sample) == 144, "wire");
 _Static_assert(sizeof(struct bpfprof_place) == 16, "wire");
 _Static_assert(sizeof(struct bpfprof_title_event) == 224, "wire");
 _Static_assert(sizeof(struct bpfprof_titled) == 48, "wire");

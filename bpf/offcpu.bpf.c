@@ -14,6 +14,7 @@
  * its memory at hand.
  */
 #include "waiters.bpf.h"
+#include "python_gil.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -59,6 +60,14 @@ struct {
 	__type(key, __u32);
 	__type(value, struct wait_due);
 } waits_due SEC(".maps");
+
+/* Key: 0. Writer: BPF. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct gil_holder);
+} gil_holders SEC(".maps");
 
 static __always_inline bool is_watched(struct task_struct *task)
 {
@@ -309,6 +318,8 @@ int BPF_PROG(wait_stack)
 	if (!bpf_probe_read_kernel(r->rec.frames, nr * 8, due->kernel))
 		r->rec.sample.nr_kernel = nr;
 	stack_walk(r, task);
+	if (r->rec.sample.python_flags & BPFPROF_PYTHON_PROCESS)
+		gil_wait_note(r, bpf_map_lookup_elem(&gil_holders, &zero));
 	sample_send(r, task);
 	r->busy = 0;
 	return 0;

@@ -113,6 +113,13 @@ def is_holding(tstate):
     return word(tstate + LAYOUT["tstate_status"], 4) & LAYOUT["status_mask"] != 0
 
 
+def gil_holder():
+    if LAYOUT["version"] < 0x30c:
+        return word(runtime() + LAYOUT["gil"] + LAYOUT["gil_holder"])
+    interpreter = word(runtime() + LAYOUT["runtime_interpreters"])
+    return word(word(interpreter + LAYOUT["gil"]) + LAYOUT["gil_holder"])
+
+
 def check_threads():
     """Others compute and wait for the GIL, or sleep without it, while this thread looks."""
     stop = threading.Event()
@@ -134,6 +141,7 @@ def check_threads():
             expect("own thread state listed", own in states, True)
             if not LAYOUT["free_threaded"]:
                 expect("GIL", [t for t in states if is_holding(t)], [own])
+                expect("gil_holder", gil_holder(), own)
             time.sleep(0.001)
         expect("others ran", min(turns) > 0, True)
     finally:

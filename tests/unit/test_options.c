@@ -341,6 +341,7 @@ Test(options, refusals)
 		{ "--walls", "--walls: ", "did you mean --wall?" },
 		{ "--off-cpus", "--off-cpus: ", "did you mean --off-cpu?" },
 		{ "--wall --off-cpu", "--off-cpu: ", "cannot be combined" },
+		{ "--parked", "--parked: ", "add --wall or" },
 		{ "--wall --gil", "--gil: ", "leave --wall and --off-cpu out" },
 		{ "--off-cpu --gpu", "--gpu: ", "leave --wall and --off-cpu out" },
 		{ "--wall --event cycles", "--event cycles: ", "leave --wall and --off-cpu out" },

@@ -520,6 +520,8 @@ Test(python_layout, stripped_handlers)
 	F(free_threaded)                                                                           \
 	F(runtime_interpreters)                                                                    \
 	F(runtime_current)                                                                         \
+	F(gil)                                                                                     \
+	F(gil_holder)                                                                              \
 	F(interpreter_next)                                                                        \
 	F(interpreter_threads)                                                                     \
 	F(tstate_next)                                                                             \
@@ -646,6 +648,9 @@ Test(python_layout, check)
 	BAD(runtime_interpreters, 1U << 31);
 	BAD(runtime_current, (1U << 20));
 	BAD(interpreter_next, 0xfffffff8);
+	BAD(gil, 1U << 20);
+	BAD(gil, 12);
+	BAD(gil_holder, PYTHON_GIL_BYTES);
 	BAD(interpreter_threads, 1U << 20);
 	BAD(tstate_next, good.tstate_bytes);
 	BAD(tstate_thread, BPFPROF_PYTHON_TSTATE_BYTES - 8);

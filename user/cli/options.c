@@ -41,6 +41,7 @@ enum key {
 	KEY_GIL,
 	KEY_GPU,
 	KEY_WALL,
+	KEY_PARKED,
 	KEY_OFF_CPU,
 	KEY_BY,
 	KEY_SPLIT,
@@ -297,6 +298,9 @@ static int take_record(void *target, int key, const char *value, struct buf *why
 	case KEY_GPU:
 		options->gpu = true;
 		return 0;
+	case KEY_PARKED:
+		options->parked = true;
+		return 0;
 	case KEY_WALL:
 		return take_waits(options, SESSION_WALL, why);
 	case KEY_OFF_CPU:
@@ -360,6 +364,9 @@ static const struct flag record_flags[] = {
 	{ KEY_WALL, 0, 0, "wall", NULL,
 	  "all time of every thread: on a CPU, waiting for one,\nand blocked", false },
 	{ KEY_OFF_CPU, 0, 0, "off-cpu", NULL, "only time that threads are blocked", false },
+	{ KEY_PARKED, 0, 0, "parked", NULL,
+	  "--wall, --off-cpu: stacks of idle pool threads and pollers\ntoo, not only [parked]",
+	  false },
 	{ KEY_GIL, 0, 0, "gil", NULL, "only Python threads that hold the GIL", false },
 	{ KEY_GPU, 0, 0, "gpu", NULL,
 	  "CUDA and NCCL calls too, in files beside the others:\n"
@@ -513,6 +520,9 @@ static int check_together(const struct record_options *options, struct buf *erro
 	if (options->steps.stop && options->gpu)
 		return reason(error, "--steps: calls are counted over all of the time, leave --gpu "
 				     "out");
+	if (options->parked && options->waits == SESSION_NO_WAITS)
+		return reason(error, "--parked: is about time that threads wait, add --wall or "
+				     "--off-cpu");
 	if (options->waits != SESSION_NO_WAITS && options->gil)
 		return reason(error,
 			      "--gil: who waits holds no GIL, leave --wall and --off-cpu out");

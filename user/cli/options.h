@@ -66,6 +66,7 @@ struct record_options {
 	bool gpu; /* calls of CUDA and NCCL, too */
 	bool findings; /* say what stands out: unless --no-findings */
 	enum session_waits waits; /* --wall, --off-cpu */
+	bool parked; /* with them: stacks of threads that have nothing to do, too */
 	enum profile_by by;
 	enum record_split split;
 	char *stats_path; /* or NULL; "-" is standard output */

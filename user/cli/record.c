@@ -29,6 +29,7 @@
 #include "proc/usage.h"
 #include "profile/aggregate.h"
 #include "profile/grouping.h"
+#include "profile/parked.h"
 #include "profile/thread_times.h"
 
 #define AGGREGATE_BYTES (16U << 20)
@@ -288,6 +289,23 @@ static int calls_finish(struct recording *rec, struct gpu_watch_profile *calls)
 	return err;
 }
 
+/* What threads do that have nothing to do. */
+static int park(struct recording *rec, struct profile *profile)
+{
+	struct parked_counts counts;
+
+	if (rec->options->waits == SESSION_NO_WAITS || rec->options->parked)
+		return 0;
+	if (profile_park(profile, &counts))
+		return -ENOMEM;
+	if (!counts.nr_stacks)
+		return 0;
+	stats_add(&rec->stats.waits, "parked_samples", counts.samples);
+	stats_add(&rec->stats.waits, "parked_stacks", counts.nr_stacks);
+	stats_add(&rec->stats.waits, "parked_ms", counts.ns / 1000000);
+	return 0;
+}
+
 static int finish(struct recording *rec)
 {
 	struct gpu_watch_profile calls = { 0 };
@@ -303,12 +321,12 @@ static int finish(struct recording *rec)
 	if (hidden)
 		sampler_warn_kernel_names();
 	recording_usage(rec, &profile);
-	if (profile_group(&profile, rec->options->by)) {
+	recording_stats(rec);
+	if (profile_group(&profile, rec->options->by) || park(rec, &profile)) {
 		log_error("out of memory");
 		profile_fini(&profile);
 		return EXIT_FAILED;
 	}
-	recording_stats(rec);
 	stats_add(&rec->stats.walk, "frames_without_name", profile_nameless(&profile));
 	profile.time_ns = rec->start_wall_ns;
 	profile.duration_ns = rec->end_mono_ns - rec->start_mono_ns;

@@ -323,7 +323,8 @@ static int64_t stack_get(struct aggregate *a, const uint64_t *frames, size_t nr)
 static int64_t sample_count(struct aggregate *a, const struct aggregate_sample *key,
 			    uint64_t value_ns)
 {
-	uint32_t id[5] = { key->process, key->stack, key->tid, key->thread, key->gil };
+	uint32_t id[6] = { key->process, key->stack, key->tid,
+			   key->thread,	 key->gil,   key->helper_waits };
 	uint64_t hash = XXH3_64bits_withSeed(id, sizeof(id), a->seed);
 	struct aggregate_sample *all = a->samples.data;
 	uint32_t slot, i;
@@ -332,7 +333,7 @@ static int64_t sample_count(struct aggregate *a, const struct aggregate_sample *
 		while (index_next(&a->sample_index, &a->sample_hashes, hash, &slot, &i)) {
 			if (all[i].process == key->process && all[i].stack == key->stack &&
 			    all[i].tid == key->tid && all[i].thread == key->thread &&
-			    all[i].gil == key->gil) {
+			    all[i].gil == key->gil && all[i].helper_waits == key->helper_waits) {
 				all[i].count++;
 				all[i].value_ns += value_ns;
 				return i;
@@ -467,6 +468,8 @@ void aggregate_add_parts(struct aggregate *a, const struct aggregate_input *inpu
 		if (err || !parts[i].value_ns)
 			continue;
 		frames[0] = parts[i].leaf;
+		key.helper_waits =
+			parts[i].asleep && input->sample->task.tid != input->sample->task.pid;
 		parts[i].sample = stack_sample(a, &key, frames + !frames[0], nr + !!frames[0],
 					       parts[i].value_ns);
 	}

@@ -67,7 +67,7 @@ struct aggregate_sample {
 	uint32_t tid; /* 0 unless threads are kept apart */
 	uint32_t thread; /* index of its name */
 	uint32_t gil; /* enum profile_gil */
-	uint32_t pad;
+	uint32_t helper_waits; /* 1: sleep of a thread that is not its process's first */
 	uint64_t count, value_ns;
 };
 
@@ -170,6 +170,7 @@ void aggregate_add(struct aggregate *aggregate, const struct aggregate_input *in
 struct aggregate_part {
 	uint64_t leaf; /* frame of aggregate_label() above the stack, 0: none */
 	uint64_t value_ns;
+	bool asleep; /* it waits for something, and not for a CPU */
 	int64_t sample; /* set: its index, less than 0: it is counted nowhere */
 };
 

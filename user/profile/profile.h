@@ -134,6 +134,7 @@ struct profile_sample {
 	uint32_t call; /* index + 1, 0 = an ordinary sample */
 	uint64_t count; /* samples; calls */
 	uint64_t value_ns; /* time that the samples stand for; blocked time of calls */
+	bool helper_waits; /* sleep of a thread that is not its process's first; not stored */
 };
 
 /* What a stored profile counts, if not CPU time; texts. */

@@ -2,11 +2,15 @@
 #include "profile/thread_times.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <uthash.h>
 
 #include "profile/aggregate.h"
+
+#define HOLDER_BYTES (BPFPROF_COMM_LEN + 48)
 
 struct thread_key {
 	uint32_t pid, tid;
@@ -22,7 +26,7 @@ struct thread_time {
 struct thread_times {
 	struct aggregate *aggregate;
 	struct thread_time *threads;
-	uint64_t nr_full;
+	uint64_t nr_full, nr_gil_waits, nr_holders_unknown;
 };
 
 int thread_times_new(struct thread_times **ret, struct aggregate *aggregate)
@@ -80,6 +84,24 @@ static struct thread_time *thread_get(struct thread_times *times,
 	return thread;
 }
 
+/* The leaf of a wait, apart from what it waited for a CPU; 0: the function that it was in says it all. */
+static uint64_t wait_leaf(struct thread_times *times, const struct bpfprof_sample *s)
+{
+	char text[HOLDER_BYTES];
+
+	if (s->flags & BPFPROF_SAMPLE_UNINTERRUPTIBLE)
+		return aggregate_label(times->aggregate, THREAD_LEAF_UNINTERRUPTIBLE);
+	if (!(s->flags & BPFPROF_SAMPLE_GIL_WAIT))
+		return 0;
+	times->nr_gil_waits++;
+	times->nr_holders_unknown += !s->holder_tid;
+	if (!s->holder_tid)
+		return 0;
+	snprintf(text, sizeof(text), THREAD_LEAF_GIL "%.*s-%" PRIu32 "]", BPFPROF_COMM_LEN,
+		 s->holder_comm, s->holder_tid);
+	return aggregate_label(times->aggregate, text);
+}
+
 void thread_times_add(struct thread_times *times, const struct aggregate_input *input)
 {
 	const struct bpfprof_sample *s = input->sample;
@@ -94,8 +116,8 @@ void thread_times_add(struct thread_times *times, const struct aggregate_input *
 			thread->run = parts[0].sample;
 		return;
 	}
-	if (s->flags & BPFPROF_SAMPLE_UNINTERRUPTIBLE)
-		parts[0].leaf = aggregate_label(times->aggregate, THREAD_LEAF_UNINTERRUPTIBLE);
+	parts[0].leaf = wait_leaf(times, s);
+	parts[0].asleep = !parts[0].leaf && !(s->flags & BPFPROF_SAMPLE_GIL_WAIT);
 	if (runnable_ns)
 		parts[1].leaf = aggregate_label(times->aggregate, THREAD_LEAF_RUNNABLE);
 	aggregate_add_parts(times->aggregate, input, parts, 2);
@@ -127,6 +149,12 @@ void thread_times_settle(struct thread_times *times, const struct aggregate_inpu
 		return;
 	rest.leaf = aggregate_label(times->aggregate, THREAD_LEAF_NOT_SAMPLED);
 	aggregate_add_parts(times->aggregate, input, &rest, 1);
+}
+
+uint64_t thread_times_nr_gil_waits(const struct thread_times *times, uint64_t *ret_unknown)
+{
+	*ret_unknown = times->nr_holders_unknown;
+	return times->nr_gil_waits;
 }
 
 uint64_t thread_times_nr_full(const struct thread_times *times)

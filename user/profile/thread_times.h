@@ -21,6 +21,7 @@ struct thread_times;
 
 #define THREAD_LEAF_RUNNABLE "[runnable]" /* waits for a CPU */
 #define THREAD_LEAF_UNINTERRUPTIBLE "[uninterruptible]" /* sleeps: mostly for a disk */
+#define THREAD_LEAF_GIL "[GIL last held by " /* NAME-TID]: waits for Python's GIL */
 #define THREAD_LEAF_NOT_SAMPLED "[not sampled]" /* too short for a sample */
 
 /* Borrows aggregate. 0 or -ENOMEM. */
@@ -35,6 +36,8 @@ void thread_times_add(struct thread_times *times, const struct aggregate_input *
  */
 void thread_times_settle(struct thread_times *times, const struct aggregate_input *input,
 			 uint64_t run_ns, int64_t wait_ns);
+/* Samples of waits for the GIL, and those of which nobody knows who held it. */
+uint64_t thread_times_nr_gil_waits(const struct thread_times *times, uint64_t *ret_unknown);
 uint64_t thread_times_nr_full(const struct thread_times *times);
 
 #endif

@@ -21,6 +21,9 @@ struct python_debug_layout {
 	uint16_t runtime_interpreters;
 	uint16_t interpreter_next;
 	uint16_t interpreter_threads;
+	uint16_t gil;
+	uint16_t gil_state; /* of the interpreter's own one, */
+	uint16_t gil_holder; /* and of what is in it */
 	uint16_t tstate_next;
 	uint16_t tstate_thread;
 	uint16_t tstate_frame;
@@ -118,6 +121,20 @@ uint32_t python_debug_offsets_version(const uint8_t head[PYTHON_DEBUG_OFFSETS_HE
 										: (uint32_t)version;
 }
 
+/* Who holds it is worth knowing, and nothing depends on it: what makes no sense is not known. */
+static void parse_gil(struct reading *r, const struct python_debug_layout *at,
+		      struct bpfprof_python_layout *layout, uint64_t interpreter_bytes)
+{
+	uint64_t gil = read_u64(r, at->gil), state = read_u64(r, at->gil_state);
+	uint64_t holder = read_u64(r, at->gil_holder);
+
+	if (layout->free_threaded || gil >= interpreter_bytes || gil % 8 || holder <= state ||
+	    holder - state >= PYTHON_GIL_BYTES || (holder - state) % 8)
+		return;
+	layout->gil = (uint32_t)gil;
+	layout->gil_holder = (uint32_t)(holder - state);
+}
+
 static void parse_states(struct reading *r, const struct python_debug_layout *at,
 			 struct bpfprof_python_layout *layout, uint64_t runtime_bytes)
 {
@@ -131,6 +148,7 @@ static void parse_states(struct reading *r, const struct python_debug_layout *at
 		read_offset(r, at->runtime_interpreters, 0, read_u64(r, at->runtime_bytes));
 	layout->interpreter_next = read_offset(r, at->interpreter_next, 0, interpreter_bytes);
 	layout->interpreter_threads = read_offset(r, at->interpreter_threads, 0, interpreter_bytes);
+	parse_gil(r, at, layout, interpreter_bytes);
 	layout->tstate_next = read_small(r, at->tstate_next, 0);
 	layout->tstate_thread = read_small(r, at->tstate_thread, 0);
 	layout->tstate_frame = read_small(r, at->tstate_frame, 0);

@@ -258,7 +258,7 @@ static int layout_from_table(const struct elf_image *img, const struct symbol_fo
 	*ret = python_layouts[i];
 	/* Behind a mutex, whose size the table knows for x86-64. */
 	if (elf_image_machine(img) != EM_X86_64)
-		ret->runtime_current = 0;
+		ret->runtime_current = ret->gil = 0;
 	return 0;
 }
 
@@ -304,7 +304,8 @@ static bool states_fit(const struct bpfprof_python_layout *l)
 	    !fits(l->runtime_current, 8, MAX_STATE_BYTES) ||
 	    !fits(l->interpreter_next, 8, MAX_STATE_BYTES) ||
 	    !fits(l->interpreter_threads, 8, MAX_STATE_BYTES) ||
-	    l->interpreter_threads == l->interpreter_next)
+	    l->interpreter_threads == l->interpreter_next || !fits(l->gil, 8, MAX_STATE_BYTES) ||
+	    !fits(l->gil_holder, 8, PYTHON_GIL_BYTES))
 		return false;
 	if (room % 8 || room >= BPFPROF_PYTHON_TSTATE_BYTES || !fits(l->tstate_next, 8, room) ||
 	    !fits(l->tstate_thread, 8, room) || !l->tstate_thread ||

@@ -17,6 +17,7 @@ struct cfs_rq;
 struct dentry;
 struct file;
 struct inode;
+struct list_head;
 struct mm_struct;
 struct mnt_namespace;
 struct nsproxy;
@@ -214,6 +215,10 @@ struct sched_entity {
 typedef int __kernel_pid_t;
 typedef __kernel_pid_t pid_t;
 
+struct list_head {
+	struct list_head *next;
+};
+
 struct thread_struct {
 	long unsigned int sp;
 	long unsigned int fsbase;
@@ -234,6 +239,7 @@ struct task_struct {
 	struct task_struct *parent;
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
+	struct list_head thread_node;
 	long unsigned int nvcsw;
 	long unsigned int nivcsw;
 	u64 start_boottime;
@@ -269,6 +275,7 @@ typedef struct {
 
 struct signal_struct {
 	atomic_t live;
+	struct list_head thread_head;
 	unsigned int flags;
 	long long unsigned int sum_sched_runtime;
 };

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef BPFPROF_BPF_PYTHON_GIL_BPF_H
+#define BPFPROF_BPF_PYTHON_GIL_BPF_H
+
+/*
+ * Who held the GIL that a thread has waited for. That it did is told by the address that it gave to
+ * futex(): take_gil() waits for a condition that lies in the GIL. CPython keeps the thread
+ * state that held it last; whose that is tells the fs base that is in both, state and task.
+ */
+#include "python.bpf.h"
+
+#define SYS_FUTEX 202
+#define MAX_HOLDER_STEPS 1024 /* threads that are looked at */
+#define HOLDER_NS 50000000ULL /* a thread may end, and another one have its thread state */
+
+/* The thread that was found last. */
+struct gil_holder {
+	__u64 tstate;
+	__u64 until_ns;
+	__u32 python; /* id of the process */
+	__u32 tid;
+	char comm[BPFPROF_COMM_LEN];
+};
+
+struct holder_ctx {
+	struct task_struct *leader;
+	struct list_head *at;
+	struct gil_holder *holder;
+	__u64 fs_base;
+};
+
+/* One thread of the process. */
+static long holder_step(__u32 i, struct holder_ctx *ctx)
+{
+	struct task_struct *task;
+
+	task = (void *)ctx->at - bpf_core_field_offset(struct task_struct, thread_node);
+	if (BPF_CORE_READ(task, thread.fsbase) == ctx->fs_base) {
+		ctx->holder->tid = BPF_CORE_READ(task, pid);
+		bpf_core_read(ctx->holder->comm, sizeof(ctx->holder->comm), &task->comm);
+		return 1;
+	}
+	ctx->at = BPF_CORE_READ(task, thread_node.next);
+	/* All the way round, by the head of the list, which lies in no task. */
+	return !ctx->at || ctx->at == &ctx->leader->signal->thread_head;
+}
+
+static __always_inline void holder_find(struct unwind_reader *r, struct gil_holder *holder,
+					__u64 tstate)
+{
+	struct bpfprof_sample *s = &r->rec.sample;
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct holder_ctx ctx = { .leader = task, .holder = holder };
+
+	if (holder->tstate == tstate && holder->python == r->py.id &&
+	    s->rec.ts_ns < holder->until_ns)
+		return;
+	holder->tstate = tstate;
+	holder->python = r->py.id;
+	holder->until_ns = s->rec.ts_ns + HOLDER_NS;
+	holder->tid = 0;
+	if (user_u64(tstate + r->py.layout.tstate_thread, &ctx.fs_base) || !ctx.fs_base)
+		return;
+	ctx.at = task->signal->thread_head.next;
+	bpf_loop(MAX_HOLDER_STEPS, holder_step, &ctx, 0);
+}
+
+/* To be called once the stack was walked, of a thread that has just slept. */
+static __noinline int gil_wait_note(struct unwind_reader *r, struct gil_holder *holder)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	const struct bpfprof_python_layout *layout = &r->py.layout;
+	struct bpfprof_sample *s = &r->rec.sample;
+	__u64 gil = r->py.runtime + layout->gil, interpreter = 0, tstate = 0;
+
+	if (!holder || !layout->gil || layout->free_threaded || regs->orig_ax != SYS_FUTEX)
+		return 0;
+	if (layout->version >= 0x30c &&
+	    (user_u64(r->py.runtime + layout->runtime_interpreters, &interpreter) ||
+	     user_u64(interpreter + layout->gil, &gil)))
+		return 0;
+	if (regs->di - gil >= PYTHON_GIL_BYTES)
+		return 0;
+	s->flags |= BPFPROF_SAMPLE_GIL_WAIT;
+	if (user_u64(gil + layout->gil_holder, &tstate) || !tstate)
+		return 0;
+	holder_find(r, holder, tstate);
+	if (holder->tid == s->task.tid) /* it has got it, or given it away, meanwhile */
+		return 0;
+	s->holder_tid = holder->tid;
+	__builtin_memcpy(s->holder_comm, holder->comm, sizeof(s->holder_comm));
+	return 0;
+}
+
+#endif

@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/parked.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/strtab.h"
+#include "profile/profile.h"
+
+#define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
+
+/* How native code waits: says nothing of why. One that ends in `:` or `_` is a beginning. */
+static const char *const native_waits[] = {
+	/* libc */
+	"syscall",
+	"read",
+	"__read",
+	"poll",
+	"__poll",
+	"ppoll",
+	"select",
+	"__select",
+	"epoll_wait",
+	"epoll_pwait",
+	"nanosleep",
+	"__nanosleep",
+	"clock_nanosleep",
+	"__clock_nanosleep",
+	"usleep",
+	"pthread_cond_",
+	"__pthread_cond_",
+	"__futex_",
+	"sem_",
+	"__new_sem_",
+	/* libstdc++, Abseil, gRPC */
+	"std::condition_variable::",
+	"std::this_thread::",
+	"absl::",
+	"AbslInternalPerThreadSemWait_",
+	"gpr_cv_wait",
+	"gpr_sleep_until",
+	"pollset_work",
+	"grpc_pollset_work",
+	"cq_next",
+	"(anonymous namespace)::non_polling_poller_work",
+	"grpc::CompletionQueue::AsyncNextInternal",
+};
+
+/* Waiting right below it, a thread of native code has nothing to do. */
+static const struct native_idle {
+	const char *function;
+	const char *under; /* some frame further out, or NULL: it says enough by itself */
+} native_idles[] = {
+	/* Boost.Asio: a thread that runs an io_context or a pool, and no handler is due. */
+	{ "boost::asio::detail::scheduler::do_run_one", NULL },
+	{ "boost::asio::detail::epoll_reactor::run", NULL },
+	/* Ray: nothing has come from its other processes. */
+	{ "ray::rpc::ClientCallManager::PollEventsFromCompletionQueue", NULL },
+	{ "ray::rpc::GrpcServer::PollEventsFromCompletionQueue", NULL },
+	{ "ray::IOContextMonitorThread::Run", NULL },
+	/* Ray: the child that it watches goes on, the output that it copies has no more lines. */
+	{ "ray::Process::Wait", "ray::raylet::AgentManager::StartAgent" },
+	{ "ray::(anonymous namespace)::StartStreamDump", NULL },
+	{ "boost::iostreams::detail::file_descriptor_impl::read",
+	  "std::thread::_State_impl<std::thread::_Invoker<std::tuple<ray::" },
+	/* gRPC: no call, no event, no timer. Calls that somebody waits for end in other functions. */
+	{ "grpc::Server::SyncRequestThreadManager::PollForWork", NULL },
+	{ "grpc::(anonymous namespace)::CallbackAlternativeCQ::", NULL },
+	{ "grpc_event_engine::experimental::Epoll1Poller::DoEpollWait", NULL },
+	{ "grpc_event_engine::experimental::OriginalThreadPool::Queue::Step", NULL },
+	{ "grpc_event_engine::experimental::TimerManager::WaitUntil", NULL },
+	{ "grpc_core::Executor::ThreadMain", NULL },
+	{ "timer_thread", "grpc_core::" },
+};
+
+/*
+ * Threads that these libraries make for themselves: one that waits and has no other library's
+ * function on its stack, nor the program's, is between two parallel regions.
+ */
+static const char *const pool_libraries[] = { "libgomp",	   "libomp",
+					      "libiomp5",	   "libopenblas",
+					      "libscipy_openblas", "libmkl_" };
+/* How every thread begins, and waits. */
+static const char *const thread_libraries[] = { "libc.so", "libc-", "libpthread" };
+
+struct python_function {
+	const char *function; /* the last part of its qualified name */
+	const char *file; /* in py-spy's short form */
+};
+
+/* How Python code waits. */
+static const struct python_function python_waits[] = {
+	{ "wait", "threading.py" },
+	{ "get", "queue.py" },
+	{ "get", "multiprocessing/queues.py" },
+	{ "select", "selectors.py" },
+};
+
+/* Waiting right below it, a thread of Python code has nothing to do. */
+static const struct python_function python_idles[] = {
+	{ "_worker", "concurrent/futures/thread.py" }, /* ThreadPoolExecutor: no work item */
+	{ "worker", "multiprocessing/pool.py" }, /* ThreadPool: no task */
+	{ "_handle_workers", "multiprocessing/pool.py" }, /* Pool: no task, no result, */
+	{ "_handle_tasks", "multiprocessing/pool.py" }, /* no worker that ended */
+	{ "_handle_results", "multiprocessing/pool.py" },
+	{ "_feed", "multiprocessing/queues.py" }, /* Queue: nothing to hand over */
+	{ "_run_once", "asyncio/base_events.py" }, /* an event loop beside the main thread */
+	/* Ray: no error, no line to print, no garbage, a parent that lives. */
+	{ "listen_error_messages", "ray/_private/worker.py" },
+	{ "print_logs", "ray/_private/worker.py" },
+	{ "run", "ray/_private/gc_collect_manager.py" },
+	{ "<lambda>", "ray/_private/process_watcher.py" },
+	{ "run", "ray/autoscaler/_private/node_launcher.py" },
+};
+
+static bool is_named(const char *name, const char *entry)
+{
+	size_t len = strlen(entry);
+	char last = entry[len - 1];
+
+	if (strncmp(name, entry, len))
+		return false;
+	return last == ':' || last == '_' ||
+	       !(isalnum((unsigned char)name[len]) || name[len] == '_');
+}
+
+static bool is_one_of(const char *name, const char *const *entries, size_t nr)
+{
+	size_t i;
+
+	for (i = 0; i < nr; i++)
+		if (is_named(name, entries[i]))
+			return true;
+	return false;
+}
+
+static const struct profile_location *frame(const struct profile *profile,
+					    const struct profile_stack *stack, size_t i)
+{
+	return &profile->locations[profile->stack_locations[stack->first + i]];
+}
+
+static const char *name_of(const struct profile *profile, const struct profile_location *location)
+{
+	return strtab_get(profile->strings, location->name);
+}
+
+static bool is_python_of(const struct profile *profile, const struct profile_location *location,
+			 const struct python_function *functions, size_t nr)
+{
+	const char *name = name_of(profile, location), *dot = strrchr(name, '.');
+	const char *file = strtab_get(profile->strings, location->short_file);
+	size_t i;
+
+	for (i = 0; i < nr; i++)
+		if (!strcmp(dot ? dot + 1 : name, functions[i].function) &&
+		    !strcmp(file, functions[i].file))
+			return true;
+	return false;
+}
+
+/* By its innermost Python functions. */
+static bool python_is_idle(const struct profile *profile, const struct profile_stack *stack,
+			   size_t first)
+{
+	const struct profile_location *location;
+	size_t i;
+
+	for (i = first; i < stack->nr; i++) {
+		location = frame(profile, stack, i);
+		if (location->kind == LOCATION_PYTHON &&
+		    !is_python_of(profile, location, python_waits, ARRAY_SIZE(python_waits)))
+			return is_python_of(profile, location, python_idles,
+					    ARRAY_SIZE(python_idles));
+	}
+	return false;
+}
+
+static bool is_under(const struct profile *profile, const struct profile_stack *stack, size_t i,
+		     const char *name)
+{
+	for (; name && i < stack->nr; i++)
+		if (is_named(name_of(profile, frame(profile, stack, i)), name))
+			return true;
+	return !name;
+}
+
+/* By its innermost native function that does not only wait. */
+static bool native_is_idle(const struct profile *profile, const struct profile_stack *stack,
+			   size_t i)
+{
+	const char *name;
+	size_t k;
+
+	while (i < stack->nr && is_one_of(name_of(profile, frame(profile, stack, i)), native_waits,
+					  ARRAY_SIZE(native_waits)))
+		i++;
+	if (i == stack->nr)
+		return false;
+	name = name_of(profile, frame(profile, stack, i));
+	for (k = 0; k < ARRAY_SIZE(native_idles); k++)
+		if (is_named(name, native_idles[k].function))
+			return is_under(profile, stack, i + 1, native_idles[k].under);
+	return false;
+}
+
+static bool is_library(const char *base, const char *const *names, size_t nr)
+{
+	size_t i;
+
+	for (i = 0; i < nr; i++)
+		if (!strncmp(base, names[i], strlen(names[i])))
+			return true;
+	return false;
+}
+
+/* By the libraries of all its frames. */
+static bool pool_is_idle(const struct profile *profile, const struct profile_stack *stack, size_t i)
+{
+	const struct profile_location *location;
+	const char *path, *slash;
+	bool pool = false;
+
+	for (; i < stack->nr; i++) {
+		location = frame(profile, stack, i);
+		if (location->kind != LOCATION_NATIVE || !location->mapping)
+			return false;
+		path = strtab_get(profile->strings, profile->mappings[location->mapping - 1].path);
+		slash = strrchr(path, '/');
+		path = slash ? slash + 1 : path;
+		if (is_library(path, pool_libraries, ARRAY_SIZE(pool_libraries)))
+			pool = true;
+		else if (!is_library(path, thread_libraries, ARRAY_SIZE(thread_libraries)))
+			return false;
+	}
+	return pool;
+}
+
+static bool is_parked(const struct profile *profile, const struct profile_stack *stack)
+{
+	size_t user = 0, i;
+
+	while (user < stack->nr && frame(profile, stack, user)->kind == LOCATION_KERNEL)
+		user++;
+	for (i = user; i < stack->nr; i++)
+		if (frame(profile, stack, i)->kind == LOCATION_PYTHON)
+			return python_is_idle(profile, stack, i);
+	return native_is_idle(profile, stack, user) || pool_is_idle(profile, stack, user);
+}
+
+/* One more location and one more stack, which is that location alone: its index. */
+static int parked_stack_add(struct profile *profile, uint32_t *ret)
+{
+	size_t nr_frames = 0, i;
+	void *tmp;
+
+	for (i = 0; i < profile->nr_stacks; i++)
+		if (profile->stacks[i].first + profile->stacks[i].nr > nr_frames)
+			nr_frames = profile->stacks[i].first + profile->stacks[i].nr;
+	if (nr_frames >= UINT32_MAX)
+		return -ENOMEM;
+	tmp = reallocarray(profile->locations, profile->nr_locations + 1,
+			   sizeof(*profile->locations));
+	if (!tmp)
+		return -ENOMEM;
+	profile->locations = tmp;
+	tmp = reallocarray(profile->stack_locations, nr_frames + 1,
+			   sizeof(*profile->stack_locations));
+	if (!tmp)
+		return -ENOMEM;
+	profile->stack_locations = tmp;
+	tmp = reallocarray(profile->stacks, profile->nr_stacks + 1, sizeof(*profile->stacks));
+	if (!tmp)
+		return -ENOMEM;
+	profile->stacks = tmp;
+	profile->locations[profile->nr_locations] = (struct profile_location){
+		.kind = LOCATION_CALL,
+		.has_symbol = true,
+		.name = strtab_add(profile->strings, PARKED_FRAME),
+		.system_name = strtab_add(profile->strings, PARKED_FRAME),
+	};
+	profile->stack_locations[nr_frames] = (uint32_t)profile->nr_locations++;
+	profile->stacks[profile->nr_stacks] =
+		(struct profile_stack){ .first = (uint32_t)nr_frames, .nr = 1 };
+	*ret = (uint32_t)profile->nr_stacks++;
+	return 0;
+}
+
+static int compare_places(const void *a, const void *b)
+{
+	const struct profile_sample *x = a, *y = b;
+
+	if (x->stack != y->stack)
+		return x->stack < y->stack ? -1 : 1;
+	if (x->process != y->process)
+		return x->process < y->process ? -1 : 1;
+	if (x->tid != y->tid)
+		return x->tid < y->tid ? -1 : 1;
+	if (x->thread != y->thread)
+		return x->thread < y->thread ? -1 : 1;
+	return x->gil < y->gil ? -1 : x->gil > y->gil;
+}
+
+/* What is alike becomes one. nr: of those with that stack, which are the last. */
+static void parked_merge(struct profile *profile, size_t nr)
+{
+	struct profile_sample *all = profile->samples + profile->nr_samples - nr;
+	size_t kept = 0, i;
+
+	qsort(all, nr, sizeof(*all), compare_places);
+	for (i = 1; i < nr; i++) {
+		if (compare_places(&all[kept], &all[i])) {
+			all[++kept] = all[i];
+			continue;
+		}
+		all[kept].count += all[i].count;
+		all[kept].value_ns += all[i].value_ns;
+	}
+	profile->nr_samples -= nr - kept - 1;
+}
+
+/* Samples with a stack that is marked get the new one, and move to the end. */
+static size_t samples_fold(struct profile *profile, const bool *parked, uint32_t stack,
+			   struct parked_counts *counts)
+{
+	struct profile_sample *all = profile->samples, swapped;
+	size_t end = profile->nr_samples, i = 0;
+
+	while (i < end) {
+		if (!all[i].helper_waits || !parked[all[i].stack]) {
+			i++;
+			continue;
+		}
+		counts->samples += all[i].count;
+		counts->ns += all[i].value_ns;
+		all[i].stack = stack;
+		swapped = all[i];
+		all[i] = all[--end];
+		all[end] = swapped;
+	}
+	return profile->nr_samples - end;
+}
+
+int profile_park(struct profile *profile, struct parked_counts *ret)
+{
+	__cleanup(free_mem) bool *parked = calloc(profile->nr_stacks + 1, sizeof(*parked));
+	__cleanup(free_mem) bool *asked = calloc(profile->nr_stacks + 1, sizeof(*asked));
+	struct parked_counts counts = { 0 };
+	const struct profile_sample *s;
+	uint32_t stack;
+	size_t i;
+
+	if (!parked || !asked)
+		return -ENOMEM;
+	/* Values of calls lie beside the samples, which cannot be moved then; and calls do not wait. */
+	for (i = 0; i < profile->nr_samples && !profile->call_values; i++) {
+		s = &profile->samples[i];
+		if (!s->helper_waits || asked[s->stack])
+			continue;
+		asked[s->stack] = true;
+		parked[s->stack] = is_parked(profile, &profile->stacks[s->stack]);
+		counts.nr_stacks += parked[s->stack];
+	}
+	if (counts.nr_stacks) {
+		if (parked_stack_add(profile, &stack))
+			return -ENOMEM;
+		parked_merge(profile, samples_fold(profile, parked, stack, &counts));
+	}
+	*ret = counts;
+	return 0;
+}

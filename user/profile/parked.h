@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_PROFILE_PARKED_H
+#define BPFPROF_PROFILE_PARKED_H
+
+/*
+ * Threads that wait because there is nothing for them to do: idle workers of thread pools, pollers
+ * of gRPC and Ray, event loops beside the main thread. In time that includes waiting they would be
+ * most of the picture. Which they are is told by functions alone, never by a thread's name.
+ */
+
+#include <stdint.h>
+
+struct profile;
+
+#define PARKED_FRAME "[parked]"
+
+struct parked_counts {
+	uint64_t samples, ns; /* that were folded */
+	uint32_t nr_stacks; /* different ones that they had */
+};
+
+/*
+ * Replaces the stack of every sample that tells of a parked thread by PARKED_FRAME alone; what is
+ * alike then becomes one sample. Only of waits, never of a process's first thread. 0 or -ENOMEM,
+ * then the profile is as it was.
+ */
+int profile_park(struct profile *profile, struct parked_counts *ret);
+
+#endif
