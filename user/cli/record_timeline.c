@@ -25,6 +25,7 @@
 #include "output/task_timeline.h"
 #include "proc/calls.h"
 #include "proc/processes.h"
+#include "proc/ray_role.h"
 #include "proc/title.h"
 #include "proc/worker_match.h"
 #include "profile/profile.h"
@@ -129,8 +130,7 @@ static void on_call(void *arg, const struct task_call *call)
 static bool is_looked_for(void *arg, const char *title)
 {
 	(void)arg;
-	(void)title;
-	return true;
+	return ray_role_of_argv(title, strlen(title)) == RAY_ROLE_WORKER;
 }
 
 static void on_worker(void *arg, const struct bpfprof_task_id *task, uint32_t own_pid,
