@@ -2,6 +2,7 @@
 """record -o x.json: when Ray workers were in which call, against what they wrote down."""
 
 import os
+import re
 import signal
 import time
 
@@ -82,6 +83,62 @@ def every_call(context):
     check(trace.other["calls"] == len(trace.slices) and not trace.other["calls_dropped"],
           str(trace.other))
     context.note("%d calls" % len(trace.slices))
+
+
+@test()
+def report(context):
+    """report --tasks: the table of a timeline, against the calls' own clocks; of a profile."""
+    actor = Actor(context, "Trainer", 20, 5, seconds=3, gate=True)
+    task = Actor(context, "sort_numbers", 10, 5, "task", seconds=3, gate=True)
+    recorder = begin(context, "-o", "x.pb.gz", "-F", "499")
+    actor.process.send_signal(signal.SIGUSR1)
+    task.process.send_signal(signal.SIGUSR1)
+    actor.process.wait(timeout=60)
+    task.process.wait(timeout=60)
+    trace, _ = end(context, recorder)
+    done = context.bpfprof("report", "--tasks", "x.json", "x.json").expect(0)
+    for name, worker in (("Trainer.step", actor), ("sort_numbers", task)):
+        found = sorted(one.end - one.begin for one in of(trace, worker.pid))
+        row = next(line.split() for line in done.text.split("\n") if line.endswith(" " + name))
+        check(int(row[0]) == 2 * len(worker.calls()), "%s: %s" % (name, row))
+        wanted = [sum(found) / len(found), found[(len(found) - 1) // 2], found[-1]]
+        check(all(rounds_to(want, row[at], row[at + 1]) for at, want in zip((1, 3, 5), wanted)),
+              "%s: %s, not %s" % (name, row, wanted))
+        check(abs(float(row[12]) - found[-1] / wanted[1]) <= 0.051, "%s" % row)
+        context.note(" ".join(row))
+    shares = [float(share) for share in re.findall(r" ([\d.]+)% ", done.text)]
+    check(abs(sum(shares) - 100) <= 0.1 * len(shares), str(shares))
+    check("the sum of 2 files" in done.text, done.text)
+    done = context.bpfprof("report", "--tasks", "x.pb.gz").expect(0)
+    told = {row["name"]: float(row["cpu_seconds"]) for row in trace.other["tasks"]}
+    for name in ("Trainer.step", "sort_numbers"):
+        seconds = re.search(r"([\d.]+) s +[\d.]+%  " + name + "\n", done.text)
+        check(seconds and abs(float(seconds.group(1)) - told["ray::" + name]) <= 0.006, done.text)
+    check("A profile has samples, no calls" in done.text, done.text)
+
+
+def rounds_to(ns, number, unit):
+    """Is that what stands there, as far as it has digits?"""
+    unit = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}[unit]
+    return abs(float(number) * unit - ns) <= 0.51 * unit / 10 ** len(number.partition(".")[2])
+
+
+@test()
+def report_wrong(context):
+    """What is no timeline, or none any more; flags that do not go together."""
+    context.bpfprof("record", "-d", "0.2", "-o", "x.json", "-o", "x.folded").expect(0)
+    text = context.text("x.json")
+    for name, content in (("cut.json", text[:-40]), ("other.json", "[1]"), ("empty.json", "")):
+        with open(context.path(name), "w", encoding="utf-8") as file:
+            file.write(content)
+        done = context.bpfprof("report", "--tasks", name).expect(1)
+        check(name in done.text and not done.out, done.text)
+    for words in ("--tasks x.json x.folded", "--tasks --nccl x.json", "--tasks x.json -o y.html",
+                  "--tasks"):
+        done = context.bpfprof("report", *words.split()).expect(2)
+        check("--tasks" in done.text, done.text)
+    done = context.bpfprof("report", "--tasks", "x.json").expect(0)
+    check(" names in 0." in done.text, done.text)
 
 
 @test()

@@ -9,6 +9,7 @@
 
 #include "profile/stats.h"
 #include "profile/task_calls.h"
+#include "profile/task_cpu.h"
 #include "profile/task_trace.h"
 
 static struct task_trace *trace;
@@ -71,7 +72,7 @@ static void look(uint32_t pid, uint64_t ns, const char *name)
 /* What is written; to be given back. */
 static json_t *written(uint64_t max_bytes)
 {
-	const struct task_timeline_cpu cpus[] = { { .title = "ray::f", .ns = 1500000000 } };
+	const struct task_cpu cpus[] = { { .title = "ray::f", .ns = 1500000000 } };
 	struct stats_reasons lost = { 0 };
 	FILE *out = open_memstream(&text, &text_len);
 	json_t *json;

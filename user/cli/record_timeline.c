@@ -28,9 +28,9 @@
 #include "proc/ray_role.h"
 #include "proc/title.h"
 #include "proc/worker_match.h"
-#include "profile/profile.h"
 #include "profile/stats.h"
 #include "profile/task_calls.h"
+#include "profile/task_cpu.h"
 #include "profile/task_trace.h"
 
 #define MAX_WORKERS 16384 /* at once */
@@ -270,32 +270,6 @@ int record_timeline_finish(struct record_timeline *timeline, uint64_t end_ns)
 	return task_trace_close(timeline->trace);
 }
 
-/* CPU time under each title. An array to be freed, or NULL: it is not known. */
-static struct task_timeline_cpu *cpus_make(const struct profile *profile, bool gil, size_t *ret_nr)
-{
-	uint32_t nr_names = strtab_count(profile->strings), title;
-	struct task_timeline_cpu *cpus;
-	size_t i, nr = 0;
-
-	*ret_nr = 0;
-	if (profile->time != PROFILE_TIME_CPU || !profile_is_time(profile) || gil)
-		return NULL;
-	cpus = calloc(nr_names, sizeof(*cpus));
-	if (!cpus)
-		return NULL;
-	for (i = 0; i < profile->nr_samples; i++) {
-		title = profile->processes[profile->samples[i].process].task;
-		cpus[title].ns += profile->samples[i].value_ns;
-	}
-	for (title = 1; title < nr_names; title++)
-		if (cpus[title].ns)
-			cpus[nr++] = (struct task_timeline_cpu){
-				.title = strtab_get(profile->strings, title), .ns = cpus[title].ns
-			};
-	*ret_nr = nr;
-	return cpus;
-}
-
 static void lost_fill(const struct record_timeline *timeline, struct stats_reasons *lost)
 {
 	uint64_t c[BPFPROF_NR_COUNTERS];
@@ -345,12 +319,13 @@ int record_timeline_write(struct record_timeline *timeline, const char *path,
 				      .start_wall_ns = timeline->start_wall_ns,
 				      .end_ns = timeline->end_ns,
 				      .lost = &lost };
-	struct task_timeline_cpu *cpus;
+	struct task_cpu *cpus = NULL;
 	int err;
 
 	host_name(host);
 	lost_fill(timeline, &lost);
-	cpus = cpus_make(profile, timeline->options->gil, &made.nr_cpus);
+	if (!timeline->options->gil)
+		cpus = task_cpu_list(profile, &made.nr_cpus);
 	made.cpus = cpus;
 	err = output_write_by(path, task_timeline_write, &made);
 	free(cpus);

@@ -16,6 +16,7 @@
 #include "output/json.h"
 #include "profile/stats.h"
 #include "profile/task_calls.h"
+#include "profile/task_cpu.h"
 #include "profile/task_trace.h"
 
 #define MAX_OTHER_BYTES (4U << 20)

@@ -12,17 +12,12 @@
 #include <stdio.h>
 
 struct stats_reasons;
+struct task_cpu;
 struct task_trace;
-
-/* CPU time that was sampled under a title. */
-struct task_timeline_cpu {
-	const char *title;
-	uint64_t ns;
-};
 
 struct task_timeline {
 	struct task_trace *trace; /* closed */
-	const struct task_timeline_cpu *cpus; /* NULL: not known */
+	const struct task_cpu *cpus; /* NULL: not known */
 	size_t nr_cpus;
 	uint64_t max_bytes; /* of the file; the oldest calls are left out */
 	const char *host;
