@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of real Ray and torch jobs share: their packages, and how a job is started."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -39,6 +40,20 @@ def install(modules, packages):
                           check=False).returncode == 0
 
 
+def descendants(pid):
+    """pid and the processes below it, parents first."""
+    children = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            with open("/proc/%s/stat" % name, encoding="utf-8", errors="replace") as file:
+                parent = int(file.read().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(name))
+    found = [pid]
+    for one in found:
+        found += children.get(one, [])
+    return found
+
+
 class Target:
     """A program of this folder (or one with its path) that says when it is ready."""
 
@@ -55,13 +70,8 @@ class Target:
         return False
 
     def stop(self):
-        try:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        except OSError:
-            pass
+        """With all that it started, Ray's own processes among it, and no others of that kind."""
+        for pid in descendants(self.process.pid):
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
         self.process.wait()
-
-
-def stop_ray():
-    subprocess.run([PYTHON, "-m", "ray.scripts.scripts", "stop", "--force"],
-                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)

@@ -417,7 +417,5 @@ def wrong(context):
                       ["-o", "x.jsonl"]):
         done = context.bpfprof("gpu", "--once", *arguments, timeout=20).expect(2)
         check(done.err and not done.out, "%s: %s" % (arguments, done.text))
-    done = context.bpfprof("record", "-d", "1", "-o", "x.json").expect(2)
-    check("x.json" in done.text, done.text)
     done = context.bpfprof("gpu", "--once", "-d", "0.1", "-o", "/proc/x.json").expect(1)
     check("/proc/x.json" in done.text, done.text)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profile/task_calls.h"
 #include "profile/task_times.h"
 
 #define MS 1000000ULL

@@ -336,7 +336,7 @@ static int run_with(struct gpu_job *job)
 		.fork_wakes = job->scoped, /* the child may have to be hooked */
 		.threads = true,
 		.no_clock = true,
-		.gpu_trace = job->options->trace,
+		.gpu_trace = job->options->record.trace,
 		.gpu_waits = true,
 		.test_ring_bytes = record->test_ring_bytes,
 		.test_row_slots = record->test_row_slots,

@@ -14,9 +14,6 @@
 #define ROWS_MAX 100000
 #define VERBOSE_MAX 2U
 #define ONCE_NS 1000000000ULL
-#define TRACE_BYTES_DEFAULT (256ULL << 20)
-#define TRACE_BYTES_MIN (64ULL << 10)
-#define TRACE_BYTES_MAX (16ULL << 30)
 
 enum key {
 	KEY_PID = 1,
@@ -70,24 +67,6 @@ struct parse {
 	enum output_format format; /* --format, or OUTPUT_INVALID */
 };
 
-static int take_format(struct parse *parse, const char *value, struct buf *why)
-{
-	parse->format = strcmp(value, "trace") ? output_format_by_name(value) : OUTPUT_TRACE;
-	return parse->format != OUTPUT_INVALID
-		       ? 0
-		       : reason(why, "must be trace, pprof, folded, html, svg, speedscope or raw");
-}
-
-static int take_trace_bytes(struct gpu_options *options, const char *value, struct buf *why)
-{
-	uint64_t bytes;
-
-	if (value_bytes(value, &bytes) || bytes < TRACE_BYTES_MIN || bytes > TRACE_BYTES_MAX)
-		return reason(why, "must be a number of bytes from 64K to 16G, like 256M");
-	options->max_trace_bytes = bytes;
-	return 0;
-}
-
 static int take(void *target, int key, const char *value, struct buf *why)
 {
 	struct parse *parse = target;
@@ -114,9 +93,9 @@ static int take(void *target, int key, const char *value, struct buf *why)
 	case KEY_OUTPUT:
 		return record_output_take(record, value, why);
 	case KEY_FORMAT:
-		return take_format(parse, value, why);
+		return record_format_take(&parse->format, value, why);
 	case KEY_MAX_TRACE_BYTES:
-		return take_trace_bytes(options, value, why);
+		return record_trace_bytes_take(record, value, why);
 	case KEY_ONCE:
 		options->once = true;
 		return 0;
@@ -190,7 +169,6 @@ int gpu_options_parse(struct gpu_options *options, int argc, char *const argv[],
 	struct parse parse = { .options = { .sort = sorts[0], .rows = ROWS_DEFAULT } };
 	struct gpu_options *result = &parse.options;
 	int err, command;
-	size_t i;
 
 	err = flags_parse(&set, argc, argv, &parse, &command, error);
 	if (!err && result->json && !result->once)
@@ -201,18 +179,12 @@ int gpu_options_parse(struct gpu_options *options, int argc, char *const argv[],
 		err = record_formats_choose(&result->record, parse.format, true, error);
 	if (!err)
 		err = record_test_knobs(&result->record, error);
-	for (i = 0; i < result->record.nr_outputs; i++)
-		result->trace |= result->record.outputs[i].format == OUTPUT_TRACE;
-	if (!err && result->max_trace_bytes && !result->trace)
-		err = reason(error, "--max-trace-bytes: goes with -o FILE.json");
 	if (err) {
 		gpu_options_fini(result);
 		return err == -ECANCELED ? OPTIONS_HELP : err;
 	}
 	if (result->once && !result->record.duration_ns && !result->record.steps.stop)
 		result->record.duration_ns = ONCE_NS;
-	if (!result->max_trace_bytes)
-		result->max_trace_bytes = TRACE_BYTES_DEFAULT;
 	*options = *result;
 	return OPTIONS_RUN;
 }

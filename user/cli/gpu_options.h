@@ -16,8 +16,6 @@ struct gpu_options {
 	bool json; /* as JSON */
 	const char *sort; /* static: "calls", "bytes" or "blocked" */
 	size_t rows; /* of a table, 0: all */
-	bool trace; /* one of the files is a trace */
-	uint64_t max_trace_bytes; /* of it */
 };
 
 int gpu_options_parse(struct gpu_options *options, int argc, char *const argv[], struct buf *error);

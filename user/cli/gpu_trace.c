@@ -3,9 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -15,6 +13,7 @@
 #include "cli/command.h"
 #include "cli/gpu_job.h"
 #include "cli/gpu_options.h"
+#include "cli/trace_place.h"
 #include "kernel/gpu_probes.h"
 #include "kernel/titles.h"
 #include "output/gpu_timeline.h"
@@ -39,49 +38,23 @@ static const char *trace_pattern(const struct gpu_job *job)
 	return "-";
 }
 
-/* Beside the file that path is to become; "" if it becomes none. */
-static int folder_of(struct buf *dst, const char *path)
+static int open_in(void *arg, const char *folder)
 {
-	const char *slash = strrchr(path, '/');
-	struct stat st;
+	struct gpu_job *job = arg;
 
-	if (!strcmp(path, "-") || !strncmp(path, "/dev/", 5) || !strncmp(path, "/proc/", 6) ||
-	    (!stat(path, &st) && !S_ISREG(st.st_mode)))
-		return 0;
-	if (slash)
-		buf_add(dst, path, (size_t)(slash - path) + 1);
-	else
-		buf_add_str(dst, ".");
-	return buf_error(dst);
-}
-
-/* Where there is no file to be beside of. */
-static int trace_anywhere(struct gpu_job *job)
-{
-	const char *const folders[] = { getenv("TMPDIR"), "/tmp", "/var/tmp", "/dev/shm" };
-	int err = -ENOENT;
-	size_t i;
-
-	for (i = 0; i < sizeof(folders) / sizeof(folders[0]) && err; i++)
-		if (folders[i] && *folders[i])
-			err = gpu_trace_new(&job->trace, folders[i], job->options->max_trace_bytes);
-	return err;
+	return gpu_trace_new(&job->trace, folder, job->options->record.max_trace_bytes);
 }
 
 int gpu_trace_start(struct gpu_job *job)
 {
-	__cleanup(buf_fini) struct buf path = { .max = PATH_MAX }, folder = { .max = PATH_MAX };
+	__cleanup(buf_fini) struct buf path = { .max = PATH_MAX };
 	int err;
 
-	if (!job->options->trace)
+	if (!job->options->record.trace)
 		return EXIT_DONE;
 	err = gpu_files_path(&path, job, trace_pattern(job));
 	if (!err)
-		err = folder_of(&folder, path.data);
-	if (!err)
-		err = folder.len ? gpu_trace_new(&job->trace, folder.data,
-						 job->options->max_trace_bytes)
-				 : trace_anywhere(job);
+		err = trace_place_open(path.data, open_in, job);
 	if (!err)
 		return EXIT_DONE;
 	log_error("%s: no room for calls until it is written: %s; remedy: TMPDIR=FOLDER, or -o "
@@ -191,7 +164,7 @@ int gpu_trace_write(struct gpu_job *job, const struct gpu_picture *picture, cons
 					 .tally = job->watch.tally,
 					 .comm = comm_find,
 					 .arg = (void *)picture,
-					 .max_bytes = job->options->max_trace_bytes,
+					 .max_bytes = job->options->record.max_trace_bytes,
 					 .host = host,
 					 .start_ns = job->start_ns,
 					 .start_wall_ns = job->start_wall_ns,

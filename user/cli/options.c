@@ -18,6 +18,9 @@
 #define TEST_ROW_SLOTS_MIN 64
 #define DUMP_LOCALS_MAX 64U
 #define VERBOSE_MAX 2U /* more says nothing more */
+#define TRACE_BYTES_DEFAULT (256ULL << 20)
+#define TRACE_BYTES_MIN (64ULL << 10)
+#define TRACE_BYTES_MAX (16ULL << 30)
 #define FORMATS "pprof, folded, html, svg, speedscope or raw"
 #define SUFFIXES ".pb.gz, .folded, .html, .svg, .speedscope.json or .raw"
 #define TRACE_SUFFIX ".json"
@@ -36,6 +39,7 @@ enum key {
 	KEY_EVENT,
 	KEY_OUTPUT,
 	KEY_FORMAT,
+	KEY_MAX_TRACE_BYTES,
 	KEY_NATIVE,
 	KEY_THREADS,
 	KEY_GIL,
@@ -155,13 +159,19 @@ static int take_split(struct record_options *options, const char *value, struct 
 	return 0;
 }
 
-static int take_format(struct record_parse *parse, const char *value, struct buf *why)
+int record_format_take(enum output_format *format, const char *value, struct buf *why)
 {
-	enum output_format format = output_format_by_name(value);
+	*format = strcmp(value, "trace") ? output_format_by_name(value) : OUTPUT_TRACE;
+	return *format != OUTPUT_INVALID ? 0 : reason(why, "format must be trace, " FORMATS);
+}
 
-	if (format == OUTPUT_INVALID)
-		return reason(why, "format must be " FORMATS);
-	parse->format = format;
+int record_trace_bytes_take(struct record_options *options, const char *value, struct buf *why)
+{
+	uint64_t bytes;
+
+	if (value_bytes(value, &bytes) || bytes < TRACE_BYTES_MIN || bytes > TRACE_BYTES_MAX)
+		return reason(why, "must be a number of bytes from 64K to 16G, like 256M");
+	options->max_trace_bytes = bytes;
 	return 0;
 }
 
@@ -285,7 +295,9 @@ static int take_record(void *target, int key, const char *value, struct buf *why
 	case KEY_OUTPUT:
 		return record_output_take(options, value, why);
 	case KEY_FORMAT:
-		return take_format(parse, value, why);
+		return record_format_take(&parse->format, value, why);
+	case KEY_MAX_TRACE_BYTES:
+		return record_trace_bytes_take(options, value, why);
 	case KEY_NATIVE:
 		options->native = true;
 		return 0;
@@ -352,13 +364,16 @@ static const struct flag record_flags[] = {
 	{ KEY_OUTPUT, 'o', 0, "output", "FILE",
 	  "write FILE, may be given again; its suffix chooses\n"
 	  "the format: .pb.gz .folded .html .svg\n"
-	  ".speedscope.json .raw (bpfprof-%t.html)",
+	  ".speedscope.json .raw (bpfprof-%t.html); .json is the\n"
+	  "timeline of Ray's tasks and actor calls, for Perfetto",
 	  true },
 	{ KEY_FORMAT, 0, 0, "format", "FORMAT",
-	  "pprof, folded, html, svg, speedscope or raw: for\n"
-	  "-o - and names whose suffix says nothing; with a\n"
+	  "pprof, folded, html, svg, speedscope, raw or trace:\n"
+	  "for -o - and names whose suffix says nothing; with a\n"
 	  "single -o it wins over the suffix",
 	  false },
+	{ KEY_MAX_TRACE_BYTES, 0, 0, "max-trace-bytes", "BYTES",
+	  "of a timeline: the newest calls are kept (256M)", false },
 	{ KEY_NATIVE, 0, 0, "native", NULL, ".raw: native frames too", false },
 	{ KEY_THREADS, 0, 0, "threads", NULL, "keep threads apart", false },
 	{ KEY_WALL, 0, 0, "wall", NULL,
@@ -414,6 +429,8 @@ static const char *format_default_path(enum output_format format)
 		return "bpfprof-%t.speedscope.json";
 	case OUTPUT_RAW:
 		return "bpfprof-%t.raw";
+	case OUTPUT_TRACE:
+		return "bpfprof-%t.json";
 	default:
 		return "bpfprof-%t.html";
 	}
@@ -445,6 +462,7 @@ static enum output_format format_by_pattern(const char *path, bool traces)
 int record_formats_choose(struct record_options *options, enum output_format format, bool traces,
 			  struct buf *error)
 {
+	options->trace = false;
 	for (size_t i = 0; i < options->nr_outputs; i++) {
 		struct record_output *output = &options->outputs[i];
 		bool standard = !strcmp(output->path, "-");
@@ -454,6 +472,7 @@ int record_formats_choose(struct record_options *options, enum output_format for
 		if (format != OUTPUT_INVALID &&
 		    (options->nr_outputs == 1 || output->format == OUTPUT_INVALID))
 			output->format = format;
+		options->trace |= output->format == OUTPUT_TRACE;
 		if (output->format != OUTPUT_INVALID)
 			continue;
 		buf_add_str(error, "-o ");
@@ -466,6 +485,10 @@ int record_formats_choose(struct record_options *options, enum output_format for
 			buf_add_str(error, ", or --format must say which is meant");
 		return -EINVAL;
 	}
+	if (options->max_trace_bytes && !options->trace)
+		return reason(error, "--max-trace-bytes: goes with -o FILE.json");
+	if (!options->max_trace_bytes)
+		options->max_trace_bytes = TRACE_BYTES_DEFAULT;
 	return 0;
 }
 
@@ -476,7 +499,7 @@ static int choose_formats(struct record_parse *parse, struct buf *error)
 	if (!parse->options.nr_outputs)
 		err = record_output_take(&parse->options, format_default_path(parse->format),
 					 error);
-	return err ?: record_formats_choose(&parse->options, parse->format, false, error);
+	return err ?: record_formats_choose(&parse->options, parse->format, true, error);
 }
 
 /* The file of calls beside path may not be one that is written already. */
@@ -523,6 +546,8 @@ static int check_together(const struct record_options *options, struct buf *erro
 	if (options->parked && options->waits == SESSION_NO_WAITS)
 		return reason(error, "--parked: is about time that threads wait, add --wall or "
 				     "--off-cpu");
+	if (options->steps.stop && options->trace)
+		return reason(error, "--steps: a timeline has all calls, leave -o FILE.json out");
 	if (options->waits != SESSION_NO_WAITS && options->gil)
 		return reason(error,
 			      "--gil: who waits holds no GIL, leave --wall and --off-cpu out");
@@ -550,9 +575,11 @@ static int check_together(const struct record_options *options, struct buf *erro
 			buf_add_str(error, ": this file is already named by -o");
 			return -EINVAL;
 		}
-		if (options->gpu && check_calls_path(options, path, error))
+		if (options->gpu && options->outputs[i].format != OUTPUT_TRACE &&
+		    check_calls_path(options, path, error))
 			return -EINVAL;
-		if (options->split != RECORD_SPLIT_NODE && !strcmp(path, "-"))
+		if (options->split != RECORD_SPLIT_NODE && !strcmp(path, "-") &&
+		    options->outputs[i].format != OUTPUT_TRACE)
 			return reason(error,
 				      "-o -: --split writes several files and needs a file name");
 	}
@@ -897,6 +924,8 @@ void record_help(struct buf *dst)
 		"graph\n"
 		"  bpfprof record -p 1234 -d 30 -o cpu.pb.gz   one process, for go tool pprof\n"
 		"  bpfprof record -p 1234 --wall -d 30         where it waits, and for how long\n"
+		"  bpfprof record -d 60 -o ray.json            when Ray's tasks and calls ran, for "
+		"Perfetto\n"
 		"  bpfprof record -o gcc.html -- make          a build and all its children\n"
 		"  bpfprof record --worker '*policy*' -d 30    Ray workers of these classes\n"
 		"  bpfprof record --worker '*policy*' --steps 3:5  calls 3 and 4 of each of them\n"

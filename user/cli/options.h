@@ -60,6 +60,8 @@ struct record_options {
 	struct record_output
 		*outputs; /* never empty: "bpfprof-%t.html" where nothing was asked for */
 	size_t nr_outputs;
+	bool trace; /* one of them is a trace */
+	uint64_t max_trace_bytes; /* of it */
 	bool native; /* .raw: native frames too */
 	bool threads;
 	bool gil; /* only samples whose thread held Python's GIL */
@@ -78,11 +80,13 @@ struct record_options {
 };
 
 /*
- * For whoever writes such files, too: -o, 0 or as flags.h wants it; and, once all are known, the
- * format of each, by its name or, for one that has none, format; traces: .json is one, OUTPUT_TRACE.
- * 0, or -EINVAL with a sentence.
+ * For whoever writes such files, too: -o, --format, --max-trace-bytes: 0 or as flags.h wants it; and,
+ * once all are known, the format of each, by its name or, for one that has none, format; traces:
+ * .json is one, OUTPUT_TRACE. 0, or -EINVAL with a sentence.
  */
 int record_output_take(struct record_options *options, const char *value, struct buf *why);
+int record_format_take(enum output_format *format, const char *value, struct buf *why);
+int record_trace_bytes_take(struct record_options *options, const char *value, struct buf *why);
 int record_formats_choose(struct record_options *options, enum output_format format, bool traces,
 			  struct buf *error);
 /* From the environment, as above. 0, or -EINVAL with a sentence. */

@@ -20,6 +20,7 @@
 #include "cli/options.h"
 #include "cli/pod_processes.h"
 #include "cli/record_findings.h"
+#include "cli/record_timeline.h"
 #include "cli/recording.h"
 #include "cli/worker_processes.h"
 #include "cli/worker_steps.h"
@@ -64,6 +65,7 @@ static void on_exit_event(void *arg, const struct bpfprof_task_id *task, uint64_
 	struct recording *rec = arg;
 
 	record_findings_exit(rec->findings, task);
+	record_timeline_exit(rec->timeline, task);
 	aggregate_exit(rec->aggregate, task, cpu_ns);
 	if (rec->options->gpu)
 		gpu_watch_exit(&rec->watch, task);
@@ -74,6 +76,7 @@ static void on_title(void *arg, const struct bpfprof_title_event *event)
 	struct recording *rec = arg;
 
 	record_findings_title(rec->findings, event);
+	record_timeline_title(rec->timeline, event);
 }
 
 /* In the child: waits until sampling runs, then becomes the command. */
@@ -360,6 +363,7 @@ static void teardown(struct recording *rec)
 	if (rec->options->gpu)
 		gpu_watch_close(&rec->watch);
 	record_findings_free(rec->findings);
+	record_timeline_free(rec->timeline);
 	sampler_close(&rec->sampler);
 	thread_times_free(rec->times);
 	aggregate_free(rec->aggregate);
@@ -386,6 +390,9 @@ static int start(struct recording *rec)
 		gpu_watch_start(&rec->watch);
 		gpu_watch_tell(&rec->watch);
 	}
+	status = recording_timeline_start(rec);
+	if (status)
+		return status;
 	err = command_release(rec);
 	if (err) {
 		log_error("%s: cannot be run: %s", rec->options->command[0], strerror(-err));
@@ -425,7 +432,7 @@ static int run(struct recording *rec, int signal_fd)
 					CALLS_BYTES);
 	if (!status && rec->options->findings &&
 	    record_findings_new(&rec->findings, &rec->sampler, rec->options->host_root,
-				samples_are_chosen(rec->options))) {
+				samples_are_chosen(rec->options), !rec->options->trace)) {
 		log_error("out of memory");
 		status = EXIT_FAILED;
 	}
@@ -439,6 +446,8 @@ static int run(struct recording *rec, int signal_fd)
 	loop(rec, signal_fd);
 	rec->end_mono_ns = time_monotonic_ns();
 	sampler_stop(&rec->sampler);
+	if (record_timeline_finish(rec->timeline, rec->end_mono_ns))
+		log_error("the timeline cannot be sorted: out of memory, or of disk");
 	if (rec->sampler.waits)
 		rec->end_mono_ns = waits_end_ns(rec->sampler.waits);
 	return finish(rec);
@@ -460,7 +469,7 @@ static void sampler_options_fill(struct recording *rec)
 		.nr_workers = options->nr_workers,
 		.steps = options->steps.stop ? &options->steps : NULL,
 		.tell_workers = true,
-		.titles = options->findings,
+		.titles = options->findings || options->trace,
 		.child = rec->command_pid,
 		.containers = &options->containers,
 		.no_subprocesses = options->no_subprocesses,

@@ -14,6 +14,7 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/record_findings.h"
+#include "cli/record_timeline.h"
 #include "cli/recording.h"
 #include "daemon/tree.h"
 #include "output/output.h"
@@ -183,7 +184,7 @@ static int write_one(const struct recording *rec, const struct profile *profile,
 	struct buf path;
 	int err;
 
-	if (calls && !strcmp(output->path, "-"))
+	if (output->format == OUTPUT_TRACE || (calls && !strcmp(output->path, "-")))
 		return 0;
 	if (!options.several)
 		worker_of(&worker, profile);
@@ -230,6 +231,50 @@ static int write_parts(const struct recording *rec, const struct profile *profil
 		log_error("the profile cannot be cut into parts: %s", strerror(-err));
 	profile_parts_free(parts);
 	return err || failed;
+}
+
+int recording_timeline_start(struct recording *rec)
+{
+	const struct record_options *options = rec->options;
+	const struct file_of of = { .pid = pid_of(options) };
+	__cleanup(buf_fini) struct buf path = { .max = PATH_MAX };
+	size_t i;
+	int err;
+
+	if (!options->trace)
+		return EXIT_DONE;
+	for (i = 0; options->outputs[i].format != OUTPUT_TRACE; i++)
+		;
+	err = path_make(&path, options->outputs[i].path, rec->start_wall_ns, &of);
+	if (!err)
+		err = record_timeline_new(&rec->timeline, &rec->sampler, options, path.data,
+					  rec->start_mono_ns);
+	return err ? EXIT_FAILED : EXIT_DONE;
+}
+
+/* Of the whole node, whatever else is cut into parts. */
+static int write_timelines(const struct recording *rec, const struct profile *profile)
+{
+	const struct file_of of = { .pid = pid_of(rec->options) };
+	int err, failed = 0;
+	size_t i;
+
+	for (i = 0; i < rec->options->nr_outputs; i++) {
+		const struct record_output *output = &rec->options->outputs[i];
+		__cleanup(buf_fini) struct buf path = { .max = PATH_MAX };
+
+		if (output->format != OUTPUT_TRACE)
+			continue;
+		err = path_make(&path, output->path, rec->start_wall_ns, &of);
+		if (!err)
+			err = record_timeline_write(rec->timeline, path.data, profile);
+		if (err)
+			log_error("%s: cannot be written: %s", output->path, strerror(-err));
+		else if (strcmp(output->path, "-"))
+			log_info("wrote %s", path.data);
+		failed |= err != 0;
+	}
+	return failed;
 }
 
 static int write_stats(const struct recording *rec)
@@ -313,6 +358,7 @@ int recording_write(struct recording *rec, const struct profile *profile,
 	int failed = print_summary(rec, profile);
 
 	failed |= write_all(rec, profile, false);
+	failed |= write_timelines(rec, profile);
 	if (calls && has_standard_output(rec->options))
 		log_info("standard output has the profile of the CPU: the profile of calls goes "
 			 "into files alone");

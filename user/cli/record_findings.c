@@ -17,18 +17,19 @@
 #include "proc/title.h"
 #include "profile/findings.h"
 #include "profile/stats.h"
+#include "profile/task_calls.h"
 #include "profile/task_times.h"
 
 struct record_findings {
 	struct sampler *sampler;
-	bool chosen;
+	bool chosen, judges;
 	struct process_watch *watch;
 	struct task_times *times;
 	struct findings found;
 };
 
 int record_findings_new(struct record_findings **ret, struct sampler *sampler,
-			const char *host_root, bool chosen)
+			const char *host_root, bool chosen, bool judges)
 {
 	struct record_findings *findings = calloc(1, sizeof(*findings));
 
@@ -36,6 +37,7 @@ int record_findings_new(struct record_findings **ret, struct sampler *sampler,
 		return -ENOMEM;
 	findings->sampler = sampler;
 	findings->chosen = chosen;
+	findings->judges = judges;
 	if (process_watch_new(&findings->watch, sampler, host_root) ||
 	    task_times_new(&findings->times)) {
 		record_findings_free(findings);
@@ -71,6 +73,13 @@ static bool is_recorded(const struct record_findings *findings, const struct bpf
 	return !session->options.filter || session_is_target(session, (pid_t)task->pid);
 }
 
+static void judge(const struct record_findings *findings, const struct bpfprof_title_event *event,
+		  bool wanted)
+{
+	if (findings->judges)
+		titles_judge(&findings->sampler->session, event->title, wanted);
+}
+
 void record_findings_title(struct record_findings *findings,
 			   const struct bpfprof_title_event *event)
 {
@@ -83,11 +92,11 @@ void record_findings_title(struct record_findings *findings,
 		return;
 	session = &findings->sampler->session;
 	if (title_parse(title, event->title, sizeof(event->title))) {
-		titles_judge(session, event->title, false);
+		judge(findings, event, false);
 		return;
 	}
 	if (!is_recorded(findings, &event->task)) {
-		titles_judge(session, event->title, true); /* do not wake us for it */
+		judge(findings, event, true); /* do not wake us for it */
 		return;
 	}
 	memcpy(old_comm, event->old_comm, sizeof(event->old_comm));
@@ -103,7 +112,7 @@ void record_findings_title(struct record_findings *findings,
 	};
 	news = task_times_see(findings->times, &change);
 	if (news != TASK_TITLE_KNOWN)
-		titles_judge(session, event->title, news == TASK_TITLE_NEW);
+		judge(findings, event, news == TASK_TITLE_NEW);
 }
 
 void record_findings_exit(struct record_findings *findings, const struct bpfprof_task_id *task)

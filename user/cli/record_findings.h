@@ -23,10 +23,11 @@ struct stats_reasons;
 
 /*
  * Of a sampler that is open; borrows it, and host_root (or NULL). chosen: samples are chosen by what
- * only they tell (name, container): calls count only of workers that had one. 0 or -ENOMEM.
+ * only they tell (name, container): calls count only of workers that had one. judges: titles are
+ * told of for its sake alone, so it may say which it wants. 0 or -ENOMEM.
  */
 int record_findings_new(struct record_findings **ret, struct sampler *sampler,
-			const char *host_root, bool chosen);
+			const char *host_root, bool chosen, bool judges);
 void record_findings_free(struct record_findings *findings);
 
 void record_findings_sample(struct record_findings *findings, const struct aggregate_input *input);

@@ -19,6 +19,7 @@
 struct aggregate;
 struct record_findings;
 struct record_options;
+struct record_timeline;
 struct thread_times;
 
 /* What /proc said of a process when it was first seen; key: (pid, start). */
@@ -53,6 +54,7 @@ struct recording {
 	bool command_done;
 	uint64_t start_mono_ns, end_mono_ns, start_wall_ns;
 	struct record_findings *findings; /* NULL: not wanted */
+	struct record_timeline *timeline; /* the same */
 	struct run_stats stats;
 };
 
@@ -66,6 +68,8 @@ void recording_stats(struct recording *rec);
 
 /* record_files.c: said and EXIT_FAILED if some output cannot be written. */
 int recording_check_outputs(const struct record_options *options);
+/* record_files.c: for a timeline among them, after sampling has begun. An exit status. */
+int recording_timeline_start(struct recording *rec);
 /* calls: of the GPU, to be written beside it; NULL without --gpu. */
 int recording_write(struct recording *rec, const struct profile *profile,
 		    const struct profile *calls);

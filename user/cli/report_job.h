@@ -45,6 +45,7 @@ int report_write(const struct report_options *options, const struct profile *pro
 int report_lines(const struct report_options *options, const struct profile *profile);
 
 int report_diff_run(const struct report_options *options);
+int report_tasks_run(const struct report_options *options);
 int report_nccl_run(const struct report_options *options);
 int report_profiles_run(const struct report_options *options);
 

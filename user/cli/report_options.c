@@ -18,6 +18,7 @@
 
 enum key {
 	KEY_NCCL = 1,
+	KEY_TASKS,
 	KEY_FILE,
 	KEY_ROWS,
 	KEY_OUTPUT,
@@ -39,7 +40,7 @@ struct parse {
 	struct report_options options;
 	enum output_format format; /* --format, or OUTPUT_INVALID */
 	bool has_per;
-	const char *profiles_only; /* a flag that --nccl does not go with, or NULL */
+	const char *profiles_only; /* a flag that --nccl and --tasks do not go with, or NULL */
 };
 
 static int reason(struct buf *why, const char *text)
@@ -188,6 +189,9 @@ static int take(void *target, int key, const char *value, struct buf *why)
 	case KEY_NCCL:
 		options->nccl = true;
 		return 0;
+	case KEY_TASKS:
+		options->tasks = true;
+		return 0;
 	case KEY_FILE:
 		return take_file(options, value, why);
 	case KEY_ROWS:
@@ -232,6 +236,10 @@ static const struct flag flags[] = {
 	  "with --library: equal ones of different stacks are one", false },
 	{ KEY_LINES, 0, 0, "lines", "FILE", "this source file with the samples of each line",
 	  false },
+	{ KEY_TASKS, 0, 0, "tasks", NULL,
+	  "Ray's tasks and actor calls by name: how many, how long,\nCPU; of timelines (.json). Of "
+	  "profiles: CPU only",
+	  false },
 	{ KEY_NCCL, 0, 0, "nccl", NULL,
 	  "ranks of communicators side by side, from files of gpu\n--once --json", false },
 };
@@ -244,12 +252,43 @@ static const struct flag_set set = {
 	.twins = "REPORT",
 };
 
+/* A timeline by its name: standard input is taken for one. */
+static bool is_timeline(const char *file)
+{
+	return !strcmp(file, "-") || output_has_suffix(file, ".json");
+}
+
+static int check_tasks(struct parse *parse, struct buf *error)
+{
+	struct report_options *options = &parse->options;
+	size_t i, nr = 0;
+
+	if (parse->profiles_only) {
+		buf_printf(error, "%s: does not go with --tasks", parse->profiles_only);
+		return -EINVAL;
+	}
+	if (options->nccl)
+		return reason(error, "--tasks, --nccl: one of them at a time");
+	if (!options->nr_files)
+		return reason(error,
+			      "--tasks: which files? bpfprof record -o FILE.json writes one");
+	for (i = 0; i < options->nr_files; i++)
+		nr += is_timeline(options->files[i]);
+	if (nr && nr < options->nr_files)
+		return reason(error, "--tasks: timelines (.json) or profiles, not both: a timeline "
+				     "has the CPU time, too");
+	options->timelines = nr > 0;
+	return 0;
+}
+
 static int check(struct parse *parse, struct buf *error)
 {
 	struct report_options *options = &parse->options;
 	size_t i;
 	int err;
 
+	if (options->tasks)
+		return check_tasks(parse, error);
 	if (options->nccl && parse->profiles_only) {
 		buf_printf(error, "%s: does not go with --nccl", parse->profiles_only);
 		return -EINVAL;
@@ -321,6 +360,7 @@ void report_help(struct buf *dst)
 		"Usage: bpfprof report FILE... [FLAG]...\n"
 		"       bpfprof report FILE... -o FILE\n"
 		"       bpfprof report --diff BEFORE AFTER [-o FILE.html]\n"
+		"       bpfprof report --tasks FILE.json...\n"
 		"       bpfprof report --nccl FILE...\n"
 		"Says what stored profiles hold: which functions took the time, by themselves\n"
 		"(tottime) and with what they called (cumtime). Reads .pb.gz, .folded and .raw of\n"
@@ -330,6 +370,7 @@ void report_help(struct buf *dst)
 		"ncalls and no percall. With -o all of it becomes one file of any format.\n"
 		"--diff compares two, per second and rank, and marks what is more than the chance "
 		"of\nsampling.\n"
+		"--tasks reads what bpfprof record -o FILE.json wrote, on one node or several.\n"
 		"--nccl reads what bpfprof gpu --once --json has written on several nodes, or in\n"
 		"several runs, and says for each NCCL communicator which rank is behind, and "
 		"where:\n"
@@ -350,6 +391,7 @@ void report_help(struct buf *dst)
 		"  bpfprof report node*.pb.gz --by process                who takes the time?\n"
 		"  bpfprof report a.pb.gz b.pb.gz -o both.html            one flame graph\n"
 		"  bpfprof report py-spy.raw -o x.speedscope.json         another format\n"
+		"  bpfprof report --tasks node*.json                      calls of Ray's workers\n"
 		"  bpfprof gpu --once --json -d 30 > $(hostname).json     on each node\n"
 		"  bpfprof report --nccl node1.json node2.json            who is behind?\n"
 		"  bpfprof report --nccl good.json slow.json              two runs\n"

@@ -15,6 +15,8 @@ struct buf;
 
 struct report_options {
 	bool nccl;
+	bool tasks;
+	bool timelines; /* with tasks: the files are such, no profiles */
 	bool diff; /* exactly two files */
 	enum diff_per per;
 	char **files; /* "-": standard input, at most once */

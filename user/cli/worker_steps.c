@@ -15,14 +15,13 @@
 #include "bpfprof.h"
 #include "cli/container_filter.h"
 #include "cli/sampler.h"
+#include "cli/worker_titles.h"
 #include "kernel/titles.h"
 #include "output/text.h"
 #include "proc/calls.h"
-#include "proc/pids.h"
 #include "proc/processes.h"
 #include "proc/steps.h"
 #include "proc/title.h"
-#include "proc/usage.h"
 #include "proc/worker_match.h"
 #include "profile/stats.h"
 
@@ -295,41 +294,30 @@ void worker_steps_exit(struct worker_steps *all, const struct bpfprof_task_id *t
 	all->changed = true;
 }
 
-static int look(void *arg, pid_t pid, const struct proc_usage *usage)
+static bool is_looked_for(void *arg, const char *title)
 {
-	char argv[PROC_CMDLINE_MAX], title[TITLE_MAX + 1];
-	struct bpfprof_task_id task = { 0 };
-	struct worker_steps *all = arg;
-	struct worker *worker;
-	int pattern, err;
-	ssize_t len;
+	return !calls_is_idle(title) && judge(arg, title, true) >= 0;
+}
 
-	if (!proc_usage_has_memory(usage))
-		return 0;
-	len = proc_argv_read(all->sampler->runner, argv, sizeof(argv), pid);
-	all->nr_unread += len < 0 && len != -ESRCH && len != -ENOENT;
-	if (len <= 0 || title_parse(title, argv, (size_t)len) || calls_is_idle(title))
-		return 0;
-	pattern = judge(all, title, true);
-	if (pattern < 0)
-		return 0;
-	err = walker_learn(&all->sampler->walker, (uint32_t)pid, time_monotonic_ns(), &task);
-	if (err) {
-		all->nr_unread += err != -ESRCH && err != -ENOENT;
-		return 0;
-	}
-	worker = worker_add(all, &task, title, pattern);
+static void on_worker(void *arg, const struct bpfprof_task_id *task, uint32_t own_pid,
+		      const char *title, uint64_t ts_ns)
+{
+	struct worker_steps *all = arg;
+	struct worker *worker = worker_add(all, task, title, judge(all, title, true));
+
+	(void)ts_ns;
 	if (!worker)
-		return 0;
-	worker->own_pid = (uint32_t)pid;
+		return;
+	worker->own_pid = own_pid;
 	worker_is_asked_for(all, worker);
-	return 0;
 }
 
 void worker_steps_look(struct worker_steps *all)
 {
-	int err = pids_each(look, all);
+	struct worker_titles_ask ask = { .wants = is_looked_for, .found = on_worker, .arg = all };
+	int err = worker_titles_each(all->sampler, &ask);
 
+	all->nr_unread = ask.nr_unread;
 	if (err)
 		log_warn("not all processes could be looked at (%s): workers that have not begun "
 			 "a call are not waited for",

@@ -8,72 +8,25 @@
 #include <uthash.h>
 
 #include "proc/calls.h"
+#include "profile/task_calls.h"
 
 #define PREFIX_LEN (sizeof(TITLE_PREFIX) - 1)
 
 struct name {
 	UT_hash_handle hh;
 	char title[TITLE_MAX + 1];
-	bool step; /* a call of the program's own */
 	uint64_t nr, total_ns, longest_ns;
 	uint32_t longest_pid;
 	bool longest_runs;
 	uint64_t *kept; /* durations: the first TASK_TIMES_KEPT, then each of all equally likely */
 };
 
-struct worker_key {
-	uint64_t start_ns;
-	uint32_t pid;
-	uint32_t pad;
-};
-
-struct worker {
-	UT_hash_handle hh;
-	struct worker_key key;
-	uint32_t own_pid;
-	struct calls calls;
-	struct name *last; /* the title that it had last */
-	struct name *open; /* the call that it is in, if its begin was seen */
-	uint64_t begin_ns;
-	bool in_threads; /* its calls overlap: the one title of the process does not tell */
-};
-
 struct task_times {
+	struct task_calls *calls;
 	struct name *names;
-	struct worker *workers;
 	uint64_t random;
-	uint64_t nr_left_out;
+	uint64_t nr_left_out; /* calls, beside the changes that calls left out */
 };
-
-int task_times_new(struct task_times **ret)
-{
-	struct task_times *times = calloc(1, sizeof(*times));
-
-	if (!times)
-		return -ENOMEM;
-	times->random = 0x9e3779b97f4a7c15ULL;
-	*ret = times;
-	return 0;
-}
-
-void task_times_free(struct task_times *times)
-{
-	struct worker *worker, *next_worker;
-	struct name *name, *next_name;
-
-	if (!times)
-		return;
-	HASH_ITER(hh, times->workers, worker, next_worker) {
-		HASH_DEL(times->workers, worker);
-		free(worker);
-	}
-	HASH_ITER(hh, times->names, name, next_name) {
-		HASH_DEL(times->names, name);
-		free(name->kept);
-		free(name);
-	}
-	free(times);
-}
 
 /* xorshift: which calls are kept need not be secret. */
 static uint64_t random_below(struct task_times *times, uint64_t limit)
@@ -84,10 +37,25 @@ static uint64_t random_below(struct task_times *times, uint64_t limit)
 	return times->random % limit;
 }
 
-static void name_add(struct task_times *times, struct name *name, const struct worker *worker,
-		     uint64_t end_ns, bool runs)
+static struct name *name_get(struct task_times *times, const char *title, bool *ret_new)
 {
-	uint64_t ns = end_ns > worker->begin_ns ? end_ns - worker->begin_ns : 0, at;
+	struct name *name;
+
+	HASH_FIND_STR(times->names, title, name);
+	*ret_new = !name;
+	if (name || HASH_COUNT(times->names) >= TASK_TIMES_MAX_NAMES)
+		return name;
+	name = calloc(1, sizeof(*name));
+	if (!name)
+		return NULL;
+	strncpy(name->title, title, sizeof(name->title) - 1);
+	HASH_ADD_STR(times->names, title, name);
+	return name;
+}
+
+static void name_add(struct task_times *times, struct name *name, const struct task_call *call)
+{
+	uint64_t ns = call->end_ns - call->begin_ns, at;
 
 	if (!name->kept)
 		name->kept = malloc(TASK_TIMES_KEPT * sizeof(*name->kept));
@@ -103,90 +71,61 @@ static void name_add(struct task_times *times, struct name *name, const struct w
 	if (ns < name->longest_ns)
 		return;
 	name->longest_ns = ns;
-	name->longest_pid = worker->own_pid;
-	name->longest_runs = runs;
+	name->longest_pid = call->own_pid;
+	name->longest_runs = call->runs;
 }
 
-static void worker_end(struct task_times *times, struct worker *worker, uint64_t ts_ns, bool runs)
+static void on_call(void *arg, const struct task_call *call)
 {
-	if (worker->open)
-		name_add(times, worker->open, worker, ts_ns, runs);
-	worker->open = NULL;
-}
-
-static struct name *name_get(struct task_times *times, const char *title, bool *ret_new)
-{
+	struct task_times *times = arg;
 	struct name *name;
+	bool is_new;
 
-	HASH_FIND_STR(times->names, title, name);
-	*ret_new = !name;
-	if (name || HASH_COUNT(times->names) >= TASK_TIMES_MAX_NAMES)
-		return name;
-	name = calloc(1, sizeof(*name));
-	if (!name)
-		return NULL;
-	strncpy(name->title, title, sizeof(name->title) - 1);
-	name->step = !calls_is_idle(title) && calls_is_step(title);
-	HASH_ADD_STR(times->names, title, name);
-	return name;
+	if (!call->own)
+		return;
+	name = name_get(times, call->title, &is_new);
+	if (name)
+		name_add(times, name, call);
+	else
+		times->nr_left_out++;
 }
 
-static struct worker *worker_find(struct task_times *times, uint32_t pid, uint64_t start_ns)
+int task_times_new(struct task_times **ret)
 {
-	struct worker_key key = { .start_ns = start_ns, .pid = pid };
-	struct worker *worker;
+	struct task_times *times = calloc(1, sizeof(*times));
 
-	HASH_FIND(hh, times->workers, &key, sizeof(key), worker);
-	return worker;
+	if (!times || task_calls_new(&times->calls, TASK_TIMES_MAX_WORKERS, on_call, times)) {
+		free(times);
+		return -ENOMEM;
+	}
+	times->random = 0x9e3779b97f4a7c15ULL;
+	*ret = times;
+	return 0;
 }
 
-static struct worker *worker_get(struct task_times *times, const struct task_change *change)
+void task_times_free(struct task_times *times)
 {
-	struct worker *worker = worker_find(times, change->pid, change->start_ns);
+	struct name *name, *next_name;
 
-	if (worker || HASH_COUNT(times->workers) >= TASK_TIMES_MAX_WORKERS)
-		return worker;
-	worker = calloc(1, sizeof(*worker));
-	if (!worker)
-		return NULL;
-	worker->key.start_ns = change->start_ns;
-	worker->key.pid = change->pid;
-	worker->own_pid = change->own_pid;
-	HASH_ADD(hh, times->workers, key, sizeof(worker->key), worker);
-	return worker;
+	if (!times)
+		return;
+	task_calls_free(times->calls);
+	HASH_ITER(hh, times->names, name, next_name) {
+		HASH_DEL(times->names, name);
+		free(name->kept);
+		free(name);
+	}
+	free(times);
 }
 
 enum task_news task_times_see(struct task_times *times, const struct task_change *change)
 {
-	struct worker *worker = worker_get(times, change);
 	bool is_new;
 	struct name *name = name_get(times, change->title, &is_new);
 
-	if (worker && !change->main_thread) {
-		worker->in_threads = true;
-		worker->open = NULL;
-	}
-	if (!worker || !name) {
-		times->nr_left_out++;
-		if (worker)
-			worker_end(times, worker, change->ts_ns, false);
-		return name ? TASK_TITLE_KNOWN : TASK_TITLE_USELESS;
-	}
-	/* The same again: a thread got a name, nothing else. */
-	if (!worker->in_threads && (change->lost || worker->last != name)) {
-		worker->last = name;
-		if (change->lost) { /* whatever it was in has ended at a time that nobody knows */
-			worker->open = NULL;
-			calls_lose(&worker->calls);
-			times->nr_left_out += change->lost;
-		}
-		calls_see(&worker->calls, change->title, false, change->old_comm);
-		worker_end(times, worker, change->ts_ns, false);
-		if (worker->calls.state == CALLS_CALL && name->step) {
-			worker->open = name;
-			worker->begin_ns = change->ts_ns;
-		}
-	}
+	task_calls_see(times->calls, change);
+	if (!name)
+		return TASK_TITLE_USELESS;
 	if (!is_new)
 		return TASK_TITLE_KNOWN;
 	return calls_is_idle(change->title) ? TASK_TITLE_USELESS : TASK_TITLE_NEW;
@@ -194,21 +133,12 @@ enum task_news task_times_see(struct task_times *times, const struct task_change
 
 void task_times_exit(struct task_times *times, uint32_t pid, uint64_t start_ns, uint64_t ts_ns)
 {
-	struct worker *worker = worker_find(times, pid, start_ns);
-
-	if (!worker)
-		return;
-	worker_end(times, worker, ts_ns, false);
-	HASH_DEL(times->workers, worker);
-	free(worker);
+	task_calls_exit(times->calls, pid, start_ns, ts_ns);
 }
 
 void task_times_close(struct task_times *times, uint64_t now_ns)
 {
-	struct worker *worker;
-
-	for (worker = times->workers; worker; worker = worker->hh.next)
-		worker_end(times, worker, now_ns, true);
+	task_calls_close(times->calls, now_ns);
 }
 
 static int compare_ns(const void *a, const void *b)
@@ -265,5 +195,5 @@ struct task_time *task_times_list(const struct task_times *times, size_t *ret_nr
 
 uint64_t task_times_nr_left_out(const struct task_times *times)
 {
-	return times->nr_left_out;
+	return times->nr_left_out + task_calls_nr_left_out(times->calls);
 }

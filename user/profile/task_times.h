@@ -3,7 +3,7 @@
 #define BPFPROF_PROFILE_TASK_TIMES_H
 
 /*
- * How long the calls of Ray workers took, by their name, told from how the workers' titles change.
+ * How long the calls of Ray workers (profile/task_calls.h) took, by their name.
  * Only calls whose begin was seen count; one that is still running counts with what it has
  * taken so far. Bounded: TASK_TIMES_MAX_WORKERS workers at once, TASK_TIMES_MAX_NAMES titles; what
  * comes after them is counted as left out. The median is that of all calls, of many that of a
@@ -16,6 +16,7 @@
 
 #include "proc/title.h"
 
+struct task_change; /* profile/task_calls.h */
 struct task_times;
 
 #define TASK_TIMES_MAX_WORKERS 1024
@@ -27,20 +28,8 @@ struct task_time {
 	const char *name; /* without `ray::` */
 	uint64_t nr; /* calls, those that still run included */
 	uint64_t total_ns, median_ns, longest_ns;
-	uint32_t longest_pid; /* as task_change has it */
+	uint32_t longest_pid; /* as task_change has own_pid */
 	bool longest_runs; /* it had not ended */
-};
-
-/* A worker has a new title. */
-struct task_change {
-	uint32_t pid; /* by which the worker is known in samples */
-	uint32_t own_pid; /* told of the longest call; 0: not known */
-	uint64_t start_ns; /* of the process */
-	uint64_t ts_ns; /* of the change, CLOCK_MONOTONIC */
-	bool main_thread;
-	uint32_t lost; /* changes before this one that were not told */
-	const char *title; /* of proc/title.h */
-	const char *old_comm; /* what the thread was named until then, with a NUL */
 };
 
 /* What the caller is to tell of the title of a change. */

@@ -15,7 +15,8 @@
  *   threads a thread of its own runs the calls
  *   flood   new titles of one class, as fast as it can
  *   storm   nothing but new titles of other classes
- * With STEPS_GATE in the environment, the first call waits for SIGUSR1.
+ * With STEPS_GATE in the environment, the first call waits for SIGUSR1; with STEPS_CALLS=N it ends
+ * after so many.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -106,7 +107,8 @@ static void *actor_run(void *arg)
 {
 	const struct actor *actor = arg;
 	char call[200], other[200], rest[200];
-	unsigned long long begin, begun;
+	const char *most = getenv("STEPS_CALLS");
+	unsigned long long begin, begun, max = most ? strtoull(most, NULL, 10) : ~0ULL;
 	unsigned int n;
 	sigset_t gate;
 	int is_other;
@@ -136,7 +138,7 @@ static void *actor_run(void *arg)
 	title_set(rest);
 	if (getenv("STEPS_GATE"))
 		sigwait(&gate, &(int){ 0 });
-	for (n = 0; now() < actor->end_ns; n++) {
+	for (n = 0; n < max && now() < actor->end_ns; n++) {
 		resting(actor->rest_us);
 		is_other = !strcmp(actor->mode, "other") && n % 2 == 0;
 		begin = now();

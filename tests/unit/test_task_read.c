@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/task_read.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "output/task_report.h"
+#include "profile/task_cpu.h"
+
+#define HEAD "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
+#define SLICE(name, cat, us, args)                                                                 \
+	"{\"ph\":\"X\",\"pid\":1,\"tid\":1,\"ts\":5,\"name\":\"" name "\",\"cat\":\"" cat          \
+	"\",\"dur\":" us ",\"args\":{" args "}},\n"
+#define TAIL(rest)                                                                                 \
+	"],\"otherData\":{\"of\":\"ray\",\"seconds\":2.5,\"calls_dropped\":3,\"lost\":{\"x\":"     \
+	"2}" rest "}}\n"
+#define CPU                                                                                        \
+	",\"tasks\":[{\"name\":\"ray::f\",\"cpu_seconds\":0.5},{\"name\":\"ray::IDLE\",\"cpu_"     \
+	"seconds\":1}]"
+
+static struct task_read *task_read;
+
+static void begin(void)
+{
+	cr_assert_eq(task_read_new(&task_read), 0);
+}
+
+static void end(void)
+{
+	task_read_free(task_read);
+}
+
+TestSuite(task_read, .init = begin, .fini = end);
+
+/* In pieces of so many bytes. */
+static int file_in(const char *text, size_t step)
+{
+	size_t len = strlen(text), at, part;
+	int err;
+
+	for (at = 0; at < len; at += part) {
+		part = len - at < step ? len - at : step;
+		err = task_read_push(task_read, text + at, part);
+		if (err)
+			return err;
+	}
+	return task_read_end(task_read);
+}
+
+static const char good[] =
+	HEAD "{\"ph\":\"M\",\"pid\":1,\"tid\":0,\"name\":\"process_name\",\"args\":{}},\n" SLICE(
+		"ray::f", "task", "1000.5", "") SLICE("ray::A.g", "actor", "3", "\"ended\":false")
+		SLICE("ray::f", "task", "3000", "\"begun_before\":true")
+			SLICE("ray::f", "task", "2000", "") SLICE("ray::f", "task", "9000", "")
+				SLICE("ray::h", "unclear", "9000", "") TAIL(CPU);
+
+Test(task_read, two_files_in_pieces)
+{
+	const struct task_read_totals *totals;
+	struct task_row *rows;
+	size_t nr, step;
+
+	for (step = 1; step < 400; step *= 7) {
+		task_read_free(task_read);
+		begin();
+		cr_assert_eq(file_in(good, step), 0);
+		cr_assert_eq(file_in(good, sizeof(good)), 0);
+		rows = task_read_rows(task_read, &nr);
+		cr_assert(rows && nr == 3);
+		cr_expect_str_eq(rows[0].name, "f");
+		cr_expect_eq(rows[0].nr, 8);
+		cr_expect_eq(rows[0].total_ns, 2 * 15000500);
+		cr_expect_eq(rows[0].median_ns, 2000000);
+		cr_expect_eq(rows[0].longest_ns, 9000000);
+		cr_expect_eq(rows[0].cpu_ns, 1000000000);
+		cr_expect_eq(rows[0].nr_part, 2);
+		cr_expect(!rows[0].actor);
+		cr_expect_str_eq(rows[1].name, "A.g");
+		cr_expect(rows[1].actor && rows[1].nr_part == 2);
+		cr_expect_str_eq(rows[2].name, "IDLE");
+		cr_expect(!rows[2].nr && rows[2].cpu_ns == 2000000000);
+		free(rows);
+		totals = task_read_totals(task_read);
+		cr_expect_eq(totals->nr_files, 2);
+		cr_expect_float_eq(totals->seconds, 5, 1e-9);
+		cr_expect(totals->nr_unclear == 2 && totals->nr_dropped == 6 &&
+			  totals->nr_lost == 4 && totals->cpu_known && !totals->nr_not_understood);
+	}
+}
+
+Test(task_read, table)
+{
+	struct buf text = { .max = 1 << 20 };
+	struct task_row *rows;
+	size_t nr;
+
+	cr_assert_eq(file_in(good, 100), 0);
+	rows = task_read_rows(task_read, &nr);
+	task_report(&text, rows, nr, task_read_totals(task_read), 1);
+	cr_expect_str_eq(
+		text.data,
+		"5 calls of 2 names in 2.5 s\n\n"
+		"    calls        mean      median     longest       total   share         CPU   "
+		"longest/  kind   name\n"
+		"                                                                                  "
+		"median\n"
+		"        4      3.8 ms      2.0 ms      9.0 ms     15.0 ms  100.0%      0.50 s     "
+		"   "
+		"4.5  task   f\n"
+		"      and 1 more\n\n"
+		"Workers used 1.00 s of CPU outside of these calls.\n"
+		"2 calls had begun before or had not ended: what was seen of them counts.\n"
+		"1 worker had one title all the time, as a task that runs or an actor that rests: "
+		"not counted.\n"
+		"3 older calls did not fit in --max-trace-bytes: not counted.\n"
+		"2 changes of titles or workers were lost, otherData.lost of the files says why: "
+		"calls are missing.\n",
+		"%s", text.data);
+	free(rows);
+	buf_fini(&text);
+}
+
+/* Sums of what no recording could have are not less than their parts. */
+Test(task_read, far_too_long)
+{
+	struct task_row *rows;
+	size_t nr, i;
+
+	for (i = 0; i < 30; i++)
+		cr_assert_eq(file_in(HEAD SLICE("f", "task", "1e15", "") TAIL(""), 100), 0);
+	rows = task_read_rows(task_read, &nr);
+	cr_expect(rows && nr == 1 && rows[0].total_ns == UINT64_MAX);
+	free(rows);
+}
+
+Test(task_read, cpu_not_recorded)
+{
+	cr_assert_eq(file_in(HEAD TAIL(""), 100), 0);
+	cr_expect(!task_read_totals(task_read)->cpu_known);
+}
+
+Test(task_read, entries_of_the_wrong_type)
+{
+	struct task_row *rows;
+	size_t nr;
+
+	cr_assert_eq(
+		file_in(HEAD SLICE("f", "task", "-1", "") SLICE("f", "task", "\"1\"", "") SLICE(
+				"f", "task", "1e300",
+				"") "[1],\n7,\nnothing,\n{},\n"
+				    "{\"ph\":\"X\",\"name\":3,\"cat\":\"task\",\"dur\":1},\n" TAIL(
+					    ",\"tasks\":[{},7]"),
+			1000),
+		0);
+	cr_expect_eq(task_read_totals(task_read)->nr_not_understood, 10);
+	rows = task_read_rows(task_read, &nr);
+	cr_expect(rows && !nr);
+	free(rows);
+}
+
+Test(task_read, other_files)
+{
+	cr_expect_eq(file_in("", 1), -EBADMSG);
+	cr_expect_eq(file_in("[1, 2]\n", 10), -EBADMSG);
+	task_read_free(task_read);
+	begin();
+	cr_expect_eq(file_in(HEAD SLICE("f", "task", "1", ""), 10), -ENODATA, "cut short");
+	cr_expect_eq(file_in(HEAD "],\"otherData\":{\"calls\":1}}\n", 10), -EBADMSG, "of gpu");
+	task_read_free(task_read);
+	begin();
+	cr_expect_eq(file_in(HEAD TAIL("") "{}\n", 10), -EBADMSG, "goes on");
+	task_read_free(task_read);
+	begin();
+	cr_expect_eq(file_in(HEAD "],\n", 10), -ENODATA);
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "output/task_timeline.h"
+
+#include <criterion/criterion.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profile/stats.h"
+#include "profile/task_calls.h"
+#include "profile/task_cpu.h"
+#include "profile/task_trace.h"
+
+static struct task_trace *trace;
+static struct task_calls *calls;
+static char *text;
+static size_t text_len;
+static struct task_timeline made;
+
+static const char *label(void *arg, const struct task_call *call)
+{
+	(void)arg;
+	return call->pid == 7 ? "pod ml/\"a\"" : "";
+}
+
+static void on_call(void *arg, const struct task_call *call)
+{
+	task_trace_add(arg, call, label, NULL);
+}
+
+static void setup(void)
+{
+	cr_assert_eq(task_trace_new(&trace, "/tmp", 64U << 20), 0);
+	cr_assert_eq(task_calls_new(&calls, 4, on_call, trace), 0);
+}
+
+static void teardown(void)
+{
+	task_calls_free(calls);
+	task_trace_free(trace);
+	free(text);
+}
+
+TestSuite(task_timeline, .init = setup, .fini = teardown);
+
+static struct task_change change_of(uint32_t pid, uint64_t ns, const char *title,
+				    const char *old_comm)
+{
+	return (struct task_change){ .pid = pid,
+				     .start_ns = 1000 + pid,
+				     .ts_ns = ns,
+				     .main_thread = true,
+				     .title = title,
+				     .old_comm = old_comm };
+}
+
+static void title(uint32_t pid, uint64_t ns, const char *name, const char *old_comm)
+{
+	const struct task_change change = change_of(pid, ns, name, old_comm);
+
+	task_calls_see(calls, &change);
+}
+
+static void look(uint32_t pid, uint64_t ns, const char *name)
+{
+	const struct task_change change = change_of(pid, ns, name, "");
+
+	task_calls_look(calls, &change, 100);
+}
+
+/* What is written; to be given back. */
+static json_t *written(uint64_t max_bytes)
+{
+	const struct task_cpu cpus[] = { { .title = "ray::f", .ns = 1500000000 } };
+	struct stats_reasons lost = { 0 };
+	FILE *out = open_memstream(&text, &text_len);
+	json_t *json;
+
+	cr_assert(out);
+	made = (struct task_timeline){ .trace = trace,
+				       .cpus = cpus,
+				       .nr_cpus = 1,
+				       .max_bytes = max_bytes,
+				       .host = "node1",
+				       .end_ns = 5000,
+				       .lost = &lost };
+	task_calls_close(calls, 5000);
+	cr_assert_eq(task_trace_close(trace), 0);
+	task_trace_lost(trace, &lost);
+	cr_assert_eq(task_timeline_write(out, &made), 0);
+	fclose(out);
+	cr_assert(text_len <= max_bytes, "%zu", text_len);
+	json = json_loadb(text, text_len, 0, NULL);
+	cr_assert(json, "%s", text);
+	return json;
+}
+
+/* Each slice: `PID NAME CATEGORY MICROSECONDS+LENGTH [flags]`. */
+static void expect(json_t *json, const char *wanted)
+{
+	char line[256], all[2048] = "";
+	json_t *event, *args;
+	size_t i;
+
+	json_array_foreach(json_object_get(json, "traceEvents"), i, event)
+	{
+		if (strcmp(json_string_value(json_object_get(event, "ph")), "X"))
+			continue;
+		args = json_object_get(event, "args");
+		snprintf(line, sizeof(line), "%lld %s %s %.1f+%.1f%s%s\n",
+			 json_integer_value(json_object_get(event, "pid")),
+			 json_string_value(json_object_get(event, "name")),
+			 json_string_value(json_object_get(event, "cat")),
+			 json_number_value(json_object_get(event, "ts")),
+			 json_number_value(json_object_get(event, "dur")),
+			 json_object_get(args, "begun_before") ? " before" : "",
+			 json_object_get(args, "ended") ? " runs" : "");
+		strncat(all, line, sizeof(all) - strlen(all) - 1);
+	}
+	cr_expect_str_eq(all, wanted, "%s\ninstead of\n%s", all, wanted);
+}
+
+Test(task_timeline, tasks_and_actors)
+{
+	json_t *json, *tasks;
+
+	title(7, 1000, "ray::f", "ray::IDLE");
+	title(7, 1500, "ray::IDLE", "ray::f");
+	title(8, 1100, "ray::A.__init__", "ray::IDLE");
+	title(8, 1200, "ray::A", "ray::A.__init__");
+	title(8, 1300, "ray::special", "ray::A"); /* .options(name=) */
+	title(8, 1400, "ray::A", "ray::special");
+	title(8, 2000, "ray::A.run", "ray::A");
+	json = written(1 << 20);
+	expect(json, "7 ray::f task 1.0+0.5\n8 ray::A.__init__ actor 1.1+0.1\n"
+		     "8 ray::special actor 1.3+0.1\n8 ray::A.run actor 2.0+3.0 runs\n");
+	cr_expect(strstr(text,
+			 "\"name\":\"process_labels\",\"args\":{\"labels\":\"pod ml/\\\"a\\\"\"}"));
+	cr_expect(strstr(text, "\"name\":\"process_name\",\"args\":{\"name\":\"ray::A\"}"));
+	tasks = json_object_get(json_object_get(json, "otherData"), "tasks");
+	cr_expect_float_eq(
+		json_number_value(json_object_get(json_array_get(tasks, 0), "cpu_seconds")), 1.5,
+		1e-9);
+	json_decref(json);
+}
+
+/* What was there already: told apart by what comes next, if anything does. */
+Test(task_timeline, begun_before)
+{
+	json_t *json;
+
+	look(1, 150, "ray::f");
+	look(2, 150, "ray::A");
+	look(3, 150, "ray::B.run");
+	look(4, 150, "ray::g");
+	title(1, 1000, "ray::IDLE", "ray::f");
+	title(2, 1100, "ray::A.run", "ray::A"); /* it had been at rest */
+	title(2, 1200, "ray::A", "ray::A.run");
+	title(3, 1300, "ray::B", "ray::B.run");
+	json = written(1 << 20);
+	expect(json, "1 ray::f task 0.1+0.9 before\n3 ray::B.run actor 0.1+1.2 before\n"
+		     "4 ray::g unclear 0.1+4.9 before runs\n2 ray::A.run actor 1.1+0.1\n");
+	json_decref(json);
+}
+
+/* A change from before the look may be told after it: then all of them are. */
+Test(task_timeline, looked_at_too_late)
+{
+	json_t *json;
+
+	look(1, 900, "ray::f");
+	title(1, 400, "ray::f", "ray::IDLE");
+	title(1, 1000, "ray::IDLE", "ray::f");
+	look(1, 2000, "ray::IDLE");
+	title(1, 3000, "ray::f", "ray::IDLE");
+	title(1, 3100, "ray::IDLE", "ray::f");
+	json = written(1 << 20);
+	expect(json, "1 ray::f task 0.4+0.6\n1 ray::f task 3.0+0.1\n");
+	json_decref(json);
+}
+
+/* A pid may be that of two workers, one after the other; workers past the limit are counted. */
+Test(task_timeline, pids)
+{
+	struct task_change again = change_of(1, 2000, "ray::g", "ray::IDLE");
+	json_t *json;
+	uint32_t i;
+
+	title(1, 1000, "ray::f", "ray::IDLE");
+	task_calls_exit(calls, 1, 1001, 1500);
+	again.start_ns = 9999;
+	task_calls_see(calls, &again);
+	task_calls_exit(calls, 1, 9999, 2500);
+	for (i = 10; i < 15; i++)
+		title(i, 3000, "ray::IDLE", "python");
+	cr_expect_eq(task_calls_nr_left_out(calls), 1);
+	json = written(1 << 20);
+	expect(json, "1 ray::f task 1.0+0.5\n1 ray::g task 2.0+0.5\n");
+	cr_expect(!strstr(strstr(text, "process_name") + 1, "process_name"), "named twice");
+	json_decref(json);
+}
+
+Test(task_timeline, newest_kept)
+{
+	json_t *json;
+	uint64_t i;
+
+	for (i = 0; i < 2000; i++) {
+		title(1, 1000 * i, "ray::f", "ray::IDLE");
+		title(1, 1000 * i + 500, "ray::IDLE", "ray::f");
+	}
+	json = written(100000);
+	cr_expect(made.nr_dropped > 0 && made.nr_kept + made.nr_dropped == 2000);
+	cr_expect_gt(text_len, 85000);
+	cr_expect_eq(json_array_size(json_object_get(json, "traceEvents")), made.nr_kept + 2);
+	cr_expect(strstr(text, "\"ts\":1999.000"), "the newest is not there");
+	json_decref(json);
+}

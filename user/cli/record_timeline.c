@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/record_timeline.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/host_name.h"
+#include "base/log.h"
+#include "base/strtab.h"
+#include "base/time.h"
+#include "bpfprof.h"
+#include "cli/container_filter.h"
+#include "cli/options.h"
+#include "cli/sampler.h"
+#include "cli/trace_place.h"
+#include "cli/worker_titles.h"
+#include "container/containers.h"
+#include "kernel/titles.h"
+#include "output/output.h"
+#include "output/task_timeline.h"
+#include "proc/calls.h"
+#include "proc/processes.h"
+#include "proc/ray_role.h"
+#include "proc/title.h"
+#include "proc/worker_match.h"
+#include "profile/stats.h"
+#include "profile/task_calls.h"
+#include "profile/task_cpu.h"
+#include "profile/task_trace.h"
+
+#define MAX_WORKERS 16384 /* at once */
+#define LABEL_BYTES 1024
+#define SPOOL_SHARE 2 /* an event takes at least this many times as much in the file */
+#define JUDGED_BYTES (1U << 20)
+
+_Static_assert(SPOOL_SHARE * sizeof(struct task_trace_event) <=
+		       sizeof("{'ph':'X','pid':1,'tid':1,'ts':1.000,'name':'ray::f',"
+			      "'cat':'task','dur':1.000,'args':{'node':'','pid':1,'tid':1}}"),
+	       "the spool holds no less than the file");
+
+struct record_timeline {
+	struct sampler *sampler;
+	const struct record_options *options;
+	struct task_calls *calls;
+	struct task_trace *trace;
+	struct strtab *judged; /* titles of which the kernel was told, as they came */
+	struct buf label;
+	uint64_t start_ns, start_wall_ns, end_ns;
+	uint64_t nr_bad, nr_unread; /* titles; processes, at the start */
+	uint64_t nr_no_container; /* calls of workers of which it is not known where they live */
+};
+
+static bool comm_matches(const struct record_options *options, const char *title)
+{
+	char comm[BPFPROF_COMM_LEN] = { 0 };
+	size_t i;
+
+	strncpy(comm, title, sizeof(comm) - 1);
+	for (i = 0; i < options->nr_comms; i++)
+		if (!fnmatch(options->comms[i], comm, 0))
+			return true;
+	return false;
+}
+
+static bool worker_matches(const struct record_options *options, const char *title)
+{
+	char comm[BPFPROF_COMM_LEN] = { 0 };
+	const struct worker_names names = { .title = title, .comm = comm };
+
+	strncpy(comm, title, sizeof(comm) - 1);
+	return worker_match(options->workers, options->nr_workers, &names) >= 0;
+}
+
+/* As of samples: by pid, name or worker; all, where none of these was asked for. */
+static bool is_chosen(const struct record_timeline *timeline, uint32_t pid, const char *title)
+{
+	const struct record_options *options = timeline->options;
+	const struct session *session = &timeline->sampler->session;
+
+	if (!options->nr_comms && !options->nr_workers)
+		return !session->options.filter || session_is_target(session, (pid_t)pid);
+	return comm_matches(options, title) || worker_matches(options, title) ||
+	       session_is_target(session, (pid_t)pid);
+}
+
+/* NULL: it lives in none, or that is not known. */
+static const struct container *container_of(const struct record_timeline *timeline,
+					    const struct task_call *call)
+{
+	struct process *process = processes_find(timeline->sampler->processes, call->pid);
+
+	if (!process || process->start_ns != call->start_ns)
+		return NULL;
+	return sampler_container(timeline->sampler, process);
+}
+
+static const char *label_of(void *arg, const struct task_call *call)
+{
+	struct record_timeline *timeline = arg;
+	const struct container *container = container_of(timeline, call);
+
+	buf_reset(&timeline->label);
+	if (container && *container->pod)
+		buf_printf(&timeline->label, "pod %s/%s", container->namespace, container->pod);
+	return buf_error(&timeline->label) ? NULL : timeline->label.data;
+}
+
+static void on_call(void *arg, const struct task_call *call)
+{
+	struct record_timeline *timeline = arg;
+	const struct container_filter *filter = &timeline->options->containers;
+	const struct container *container;
+
+	if (!is_chosen(timeline, call->pid, call->title))
+		return;
+	if (container_filter_is_set(filter)) {
+		container = container_of(timeline, call);
+		timeline->nr_no_container += !container;
+		if (!container_filter_matches(filter, container))
+			return;
+	}
+	task_trace_add(timeline->trace, call, label_of, timeline);
+}
+
+static bool is_looked_for(void *arg, const char *title)
+{
+	(void)arg;
+	return ray_role_of_argv(title, strlen(title)) == RAY_ROLE_WORKER;
+}
+
+static void on_worker(void *arg, const struct bpfprof_task_id *task, uint32_t own_pid,
+		      const char *title, uint64_t ts_ns)
+{
+	struct record_timeline *timeline = arg;
+	const struct task_change change = {
+		.pid = task->pid,
+		.own_pid = own_pid,
+		.start_ns = task->start_ns,
+		.ts_ns = ts_ns,
+		.main_thread = true,
+		.title = title,
+		.old_comm = "",
+	};
+
+	if (is_chosen(timeline, task->pid, title))
+		task_calls_look(timeline->calls, &change, timeline->start_ns);
+}
+
+static void look(struct record_timeline *timeline)
+{
+	struct worker_titles_ask ask = { .wants = is_looked_for,
+					 .found = on_worker,
+					 .arg = timeline };
+	int err = worker_titles_each(timeline->sampler, &ask);
+
+	timeline->nr_unread = ask.nr_unread;
+	if (err)
+		log_warn("not all processes could be looked at (%s): what workers were in when it "
+			 "began is missing in the timeline",
+			 strerror(-err));
+}
+
+static int open_in(void *arg, const char *folder)
+{
+	struct record_timeline *timeline = arg;
+
+	return task_trace_new(&timeline->trace, folder,
+			      timeline->options->max_trace_bytes / SPOOL_SHARE);
+}
+
+int record_timeline_new(struct record_timeline **ret, struct sampler *sampler,
+			const struct record_options *options, const char *path, uint64_t start_ns)
+{
+	struct record_timeline *timeline = calloc(1, sizeof(*timeline));
+	int err;
+
+	if (!timeline)
+		return -ENOMEM;
+	timeline->sampler = sampler;
+	timeline->options = options;
+	timeline->start_ns = start_ns;
+	timeline->start_wall_ns = time_wall_ns() - (time_monotonic_ns() - start_ns);
+	buf_init(&timeline->label, LABEL_BYTES);
+	err = trace_place_open(path, open_in, timeline);
+	if (err)
+		log_error(
+			"%s: no room for calls until it is written: %s; remedy: TMPDIR=FOLDER, or "
+			"-o FOLDER/NAME.json",
+			path, strerror(-err));
+	err = err ?: task_calls_new(&timeline->calls, MAX_WORKERS, on_call, timeline);
+	err = err ?: strtab_new(&timeline->judged, JUDGED_BYTES);
+	if (err) {
+		record_timeline_free(timeline);
+		return err;
+	}
+	look(timeline);
+	*ret = timeline;
+	return 0;
+}
+
+void record_timeline_free(struct record_timeline *timeline)
+{
+	if (!timeline)
+		return;
+	task_calls_free(timeline->calls);
+	task_trace_free(timeline->trace);
+	strtab_free(timeline->judged);
+	buf_fini(&timeline->label);
+	free(timeline);
+}
+
+/* The first time that a title is met the kernel is told: only what ends a call is to be told of IDLE. */
+static void judge(struct record_timeline *timeline, const struct bpfprof_title_event *event,
+		  bool wanted)
+{
+	uint32_t known = strtab_count(timeline->judged);
+
+	if (strtab_add_len(timeline->judged, event->title, sizeof(event->title)) >= known)
+		titles_judge(&timeline->sampler->session, event->title, wanted);
+}
+
+void record_timeline_title(struct record_timeline *timeline,
+			   const struct bpfprof_title_event *event)
+{
+	char title[TITLE_MAX + 1], old_comm[BPFPROF_COMM_LEN + 1] = { 0 };
+	struct task_change change;
+
+	if (!timeline)
+		return;
+	if (title_parse(title, event->title, sizeof(event->title))) {
+		timeline->nr_bad++;
+		judge(timeline, event, false);
+		return;
+	}
+	judge(timeline, event, !calls_is_idle(title));
+	memcpy(old_comm, event->old_comm, sizeof(event->old_comm));
+	change = (struct task_change){
+		.pid = event->task.pid,
+		.own_pid = session_own_pid(&timeline->sampler->session, event->task.pid,
+					   event->place.agent_pid),
+		.start_ns = event->task.start_ns,
+		.ts_ns = event->rec.ts_ns,
+		.main_thread = event->task.tid == event->task.pid,
+		.lost = event->lost,
+		.title = title,
+		.old_comm = old_comm,
+	};
+	task_calls_see(timeline->calls, &change);
+}
+
+void record_timeline_exit(struct record_timeline *timeline, const struct bpfprof_task_id *task)
+{
+	if (!timeline)
+		return;
+	task_calls_exit(timeline->calls, task->pid, task->start_ns, time_monotonic_ns());
+	titles_forget(&timeline->sampler->session, task->pid);
+}
+
+int record_timeline_finish(struct record_timeline *timeline, uint64_t end_ns)
+{
+	if (!timeline)
+		return 0;
+	timeline->end_ns = end_ns;
+	task_calls_close(timeline->calls, end_ns);
+	return task_trace_close(timeline->trace);
+}
+
+static void lost_fill(const struct record_timeline *timeline, struct stats_reasons *lost)
+{
+	uint64_t c[BPFPROF_NR_COUNTERS];
+
+	session_counters(&timeline->sampler->session, c);
+	stats_add(lost, "title_changes_lost", c[BPFPROF_COUNT_TITLES_LOST]);
+	stats_add(lost, "title_changes_too_many", c[BPFPROF_COUNT_TITLES_LIMITED]);
+	stats_add(lost, "titles_bad", timeline->nr_bad);
+	stats_add(lost, "workers_in_threads", task_calls_nr_in_threads(timeline->calls));
+	stats_add(lost, "changes_not_told_apart", task_calls_nr_left_out(timeline->calls));
+	stats_add(lost, "processes_unread", timeline->nr_unread);
+	stats_add(lost, "calls_without_container", timeline->nr_no_container);
+	task_trace_lost(timeline->trace, lost);
+}
+
+static void say_missing(const struct record_timeline *timeline, const struct task_timeline *made,
+			const char *path)
+{
+	uint64_t threads = task_calls_nr_in_threads(timeline->calls);
+	uint64_t changes = task_calls_nr_left_out(timeline->calls);
+	int err = task_trace_error(timeline->trace);
+
+	if (made->nr_dropped)
+		log_warn("%s: the newest %" PRIu64 " of %" PRIu64
+			 " calls: all would not fit in --max-trace-bytes %" PRIu64,
+			 path, made->nr_kept, made->nr_kept + made->nr_dropped, made->max_bytes);
+	if (err)
+		log_warn("%s: calls could not all be put away: %s", path, strerror(-err));
+	if (changes)
+		log_warn("%s: %" PRIu64 " changes of titles came too fast: calls are missing", path,
+			 changes);
+	if (threads)
+		log_warn("%s: %" PRIu64 " workers run their methods in threads of their own or as "
+			 "coroutines (max_concurrency, asyncio): their calls are missing",
+			 path, threads);
+}
+
+int record_timeline_write(struct record_timeline *timeline, const char *path,
+			  const struct profile *profile)
+{
+	char host[HOST_NAME_BYTES];
+	struct stats_reasons lost = { 0 };
+	struct task_timeline made = { .trace = timeline->trace,
+				      .max_bytes = timeline->options->max_trace_bytes,
+				      .host = host,
+				      .start_ns = timeline->start_ns,
+				      .start_wall_ns = timeline->start_wall_ns,
+				      .end_ns = timeline->end_ns,
+				      .lost = &lost };
+	struct task_cpu *cpus = NULL;
+	int err;
+
+	host_name(host);
+	lost_fill(timeline, &lost);
+	if (!timeline->options->gil)
+		cpus = task_cpu_list(profile, &made.nr_cpus);
+	made.cpus = cpus;
+	err = output_write_by(path, task_timeline_write, &made);
+	free(cpus);
+	if (!err)
+		say_missing(timeline, &made, path);
+	return err;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_CLI_TRACE_PLACE_H
+#define BPFPROF_CLI_TRACE_PLACE_H
+
+/*
+ * Where the records of a trace lie until it is written: in a file without a name beside the one that path
+ * is to become, else in a folder for such.
+ */
+
+/* open(): tries one folder, 0 or -errno. 0, or why it failed in the last one. */
+int trace_place_open(const char *path, int (*open)(void *arg, const char *folder), void *arg);
+
+#endif

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "output/task_report.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "output/text.h"
+#include "output/units.h"
+#include "proc/title.h"
+#include "profile/task_cpu.h"
+#include "profile/task_read.h"
+
+#define PREFIX_LEN (sizeof(TITLE_PREFIX) - 1)
+
+static double percent(uint64_t part, double whole)
+{
+	return whole > 0 ? 100.0 * (double)part / whole : 0;
+}
+
+static const char *plural(uint64_t nr)
+{
+	return nr == 1 ? "" : "s";
+}
+
+static void add_cell(struct buf *dst, const char *text)
+{
+	buf_printf(dst, " %11s", text);
+}
+
+static void add_row(struct buf *dst, const struct task_row *row, double all_ns, bool cpu_known)
+{
+	char text[UNITS_TEXT];
+
+	buf_printf(dst, "%9" PRIu64, row->nr);
+	add_cell(dst, units_ns(text, row->total_ns / row->nr));
+	add_cell(dst, units_ns(text, row->median_ns));
+	add_cell(dst, units_ns(text, row->longest_ns));
+	add_cell(dst, units_ns(text, row->total_ns));
+	buf_printf(dst, " %6.1f%%", percent(row->total_ns, all_ns));
+	if (cpu_known)
+		buf_printf(dst, " %9.2f s", (double)row->cpu_ns / 1e9);
+	else
+		add_cell(dst, "-");
+	if (row->median_ns)
+		buf_printf(dst, " %10.1f", (double)row->longest_ns / (double)row->median_ns);
+	else
+		buf_printf(dst, " %10s", "-");
+	buf_printf(dst, "  %-5s  ", row->actor ? "actor" : "task");
+	text_add_shown(dst, row->name);
+	buf_add_char(dst, '\n');
+}
+
+static void add_notes(struct buf *dst, const struct task_row *list, size_t nr,
+		      const struct task_read_totals *totals)
+{
+	uint64_t nr_part = 0;
+	double cpu_ns = 0;
+	size_t i;
+
+	for (i = 0; i < nr; i++) {
+		nr_part += list[i].nr_part;
+		cpu_ns += list[i].nr ? 0 : (double)list[i].cpu_ns;
+	}
+	if (totals->cpu_known && cpu_ns > 0)
+		buf_printf(dst, "Workers used %.2f s of CPU outside of these calls.\n",
+			   cpu_ns / 1e9);
+	if (!totals->cpu_known)
+		buf_add_str(dst, "CPU time is not known: with --wall, --off-cpu or --gil it is not "
+				 "recorded.\n");
+	if (nr_part)
+		buf_printf(dst,
+			   "%" PRIu64 " call%s had begun before or had not ended: what was seen of "
+			   "%s counts.\n",
+			   nr_part, plural(nr_part), nr_part == 1 ? "it" : "them");
+	if (totals->nr_unclear)
+		buf_printf(dst,
+			   "%" PRIu64
+			   " worker%s had one title all the time, as a task that runs or "
+			   "an actor that rests: not counted.\n",
+			   totals->nr_unclear, plural(totals->nr_unclear));
+	if (totals->nr_dropped)
+		buf_printf(dst,
+			   "%" PRIu64 " older call%s did not fit in --max-trace-bytes: not "
+			   "counted.\n",
+			   totals->nr_dropped, plural(totals->nr_dropped));
+	if (totals->nr_lost)
+		buf_printf(dst,
+			   "%" PRIu64 " changes of titles or workers were lost, otherData.lost of "
+			   "the files says why: calls are missing.\n",
+			   totals->nr_lost);
+	if (totals->nr_not_understood)
+		buf_printf(dst, "%" PRIu64 " entries were not understood.\n",
+			   totals->nr_not_understood);
+	if (totals->nr_left_out)
+		buf_printf(dst, "%" PRIu64 " entries were left out: too many.\n",
+			   totals->nr_left_out);
+}
+
+void task_report(struct buf *dst, const struct task_row *list, size_t nr,
+		 const struct task_read_totals *totals, size_t rows)
+{
+	uint64_t calls = 0;
+	double all_ns = 0;
+	size_t i, shown = 0, names = 0;
+
+	for (i = 0; i < nr; i++) {
+		all_ns += (double)list[i].total_ns;
+		calls += list[i].nr;
+		names += list[i].nr > 0;
+	}
+	buf_printf(dst, "%" PRIu64 " call%s of %zu name%s in %.1f s", calls, plural(calls), names,
+		   plural(names), totals->seconds);
+	if (totals->nr_files > 1)
+		buf_printf(dst, ", the sum of %zu files", totals->nr_files);
+	buf_add_str(dst, "\n\n");
+	if (calls)
+		buf_printf(dst, "%9s %11s %11s %11s %11s %7s %11s %10s  %-5s  %s\n", "calls",
+			   "mean", "median", "longest", "total", "share", "CPU", "longest/", "kind",
+			   "name");
+	if (calls)
+		buf_printf(dst, "%*s\n", 9 + 4 * 12 + 8 + 12 + 11, "median");
+	for (i = 0; i < nr; i++) {
+		if (!list[i].nr || (rows && shown == rows))
+			continue;
+		shown++;
+		add_row(dst, &list[i], all_ns, totals->cpu_known);
+	}
+	if (names > shown)
+		buf_printf(dst, "%9s %zu more\n", "and", names - shown);
+	if (calls)
+		buf_add_char(dst, '\n');
+	add_notes(dst, list, nr, totals);
+}
+
+static int compare_cpu(const void *a, const void *b)
+{
+	const struct task_cpu *x = a, *y = b;
+
+	if (x->ns != y->ns)
+		return x->ns < y->ns ? 1 : -1;
+	return strcmp(x->title, y->title);
+}
+
+void task_report_cpu(struct buf *dst, struct task_cpu *list, size_t nr, size_t rows)
+{
+	double all_ns = 0;
+	size_t i;
+
+	qsort(list, nr, sizeof(*list), compare_cpu);
+	for (i = 0; i < nr; i++)
+		all_ns += (double)list[i].ns;
+	buf_printf(dst, "%zu title%s of Ray workers, %.2f s of CPU\n\n", nr, plural(nr),
+		   all_ns / 1e9);
+	if (nr)
+		buf_printf(dst, "%11s %7s  %s\n", "CPU", "share", "name");
+	for (i = 0; i < nr && (!rows || i < rows); i++) {
+		buf_printf(dst, "%9.2f s %6.1f%%  ", (double)list[i].ns / 1e9,
+			   percent(list[i].ns, all_ns));
+		text_add_shown(dst, !strncmp(list[i].title, TITLE_PREFIX, PREFIX_LEN)
+					    ? list[i].title + PREFIX_LEN
+					    : list[i].title);
+		buf_add_char(dst, '\n');
+	}
+	if (i < nr)
+		buf_printf(dst, "%11s %zu more\n", "and", nr - i);
+	buf_add_str(dst, "\nA profile has samples, no calls: how many there were and how long each "
+			 "took is in a timeline,\nwhich bpfprof record -o FILE.json writes.\n");
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * All calls are gone through twice: to know how long they become, and to write them. In between it is
+ * known how many of the oldest there is no room for.
+ */
+#include "output/task_timeline.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "output/chrome_trace.h"
+#include "output/json.h"
+#include "profile/stats.h"
+#include "profile/task_calls.h"
+#include "profile/task_cpu.h"
+#include "profile/task_trace.h"
+
+#define MAX_OTHER_BYTES (4U << 20)
+#define MAX_ARGS_BYTES 1024
+#define PIDS (1U << 22) /* PID_MAX_LIMIT */
+#define REST_BYTES 8192 /* of the file, beside events and CPU times */
+#define NOTE                                                                                       \
+	"Begin and end of each call are when its worker changed its title. Between two calls a "   \
+	"worker is idle. cpu_seconds of tasks are sampled."
+
+struct timeline {
+	struct task_timeline *ask;
+	const struct task_trace_worker *workers;
+	size_t nr_workers;
+	struct chrome_trace chrome;
+	struct buf args;
+	uint8_t *named; /* a bit for each pid */
+	uint64_t skip_bytes; /* of the oldest, still to be left out */
+	FILE *out;
+	bool any;
+};
+
+static const char *category(uint16_t kind)
+{
+	switch (kind) {
+	case TASK_CALL_TASK:
+		return "task";
+	case TASK_CALL_ACTOR:
+		return "actor";
+	default:
+		return "unclear";
+	}
+}
+
+static void args_make(struct timeline *t, const struct task_trace_event *e)
+{
+	const struct task_trace_worker *worker = &t->workers[e->worker];
+
+	buf_reset(&t->args);
+	json_key_text(&t->args, "node", t->ask->host);
+	json_key_number(&t->args, "pid", worker->pid);
+	json_key_number(&t->args, "tid", worker->pid);
+	if (e->flags & TASK_TRACE_BEFORE) {
+		json_key(&t->args, "begun_before");
+		buf_add_str(&t->args, "true");
+	}
+	if (e->flags & TASK_TRACE_RUNS) {
+		json_key(&t->args, "ended");
+		buf_add_str(&t->args, "false");
+	}
+	if (e->kind == TASK_CALL_UNCLEAR)
+		json_key_text(&t->args, "what",
+			      "a task that runs, or an actor that rests: the title was the same "
+			      "all the time");
+}
+
+static int on_event(void *arg, const struct task_trace_event *e)
+{
+	struct timeline *t = arg;
+	const struct task_trace_worker *worker = &t->workers[e->worker];
+	const struct chrome_event event = { .name = task_trace_name(t->ask->trace, e->name),
+					    .category = category(e->kind),
+					    .pid = worker->pid,
+					    .tid = worker->pid,
+					    .ts_ns = e->begin_ns,
+					    .args = &t->args };
+	uint64_t before = t->chrome.bytes, bytes;
+
+	args_make(t, e);
+	chrome_trace_slice(&t->chrome, &event, e->ns);
+	if (!t->skip_bytes) {
+		t->ask->nr_kept++;
+		return t->chrome.error;
+	}
+	bytes = t->chrome.bytes - before;
+	if (bytes < t->skip_bytes) {
+		t->skip_bytes -= bytes;
+		return t->chrome.error;
+	}
+	t->skip_bytes = 0; /* from here on it is written */
+	t->chrome.out = t->out;
+	t->chrome.any = t->any;
+	return t->chrome.error;
+}
+
+/* All events, but for skip_bytes of the oldest ones. */
+static int pass(struct timeline *t, FILE *out, uint64_t skip_bytes)
+{
+	t->ask->nr_kept = 0;
+	t->out = out;
+	t->any = t->chrome.any;
+	t->skip_bytes = skip_bytes;
+	t->chrome.out = skip_bytes ? NULL : out;
+	return task_trace_each(t->ask->trace, on_event, t) ?: t->chrome.error;
+}
+
+static void worker_names(struct timeline *t, const struct task_trace_worker *worker)
+{
+	const struct task_trace *trace = t->ask->trace;
+
+	chrome_trace_process(&t->chrome, worker->pid,
+			     worker->class ? task_trace_name(trace, worker->class) : "Ray worker",
+			     task_trace_name(trace, worker->label));
+	chrome_trace_track(&t->chrome, worker->pid, worker->pid, "tasks and actor calls", 0);
+}
+
+/* A pid may have been that of several workers, one after the other: it has the last one's name. */
+static void names_write(struct timeline *t)
+{
+	size_t i;
+
+	memset(t->named, 0, PIDS / 8);
+	for (i = t->nr_workers; i-- > 0;) {
+		uint32_t pid = t->workers[i].pid % PIDS;
+
+		if (t->named[pid / 8] & 1U << pid % 8)
+			continue;
+		t->named[pid / 8] |= (uint8_t)(1U << pid % 8);
+		worker_names(t, &t->workers[i]);
+	}
+}
+
+static void cpus_fill(const struct task_timeline *ask, struct buf *dst)
+{
+	size_t i;
+
+	if (!ask->cpus)
+		return;
+	json_key_open(dst, "tasks", '[');
+	for (i = 0; i < ask->nr_cpus; i++) {
+		json_item(dst);
+		buf_add_char(dst, '{');
+		json_key_text(dst, "name", ask->cpus[i].title);
+		json_key_seconds(dst, "cpu_seconds", (double)ask->cpus[i].ns / 1e9);
+		buf_add_char(dst, '}');
+	}
+	buf_add_char(dst, ']');
+}
+
+static void other_fill(const struct task_timeline *ask, struct buf *dst)
+{
+	size_t i;
+
+	json_key_text(dst, "program", "bpfprof " BPFPROF_VERSION);
+	json_key_text(dst, "of", "ray");
+	json_key_text(dst, "host", ask->host);
+	json_key_text(dst, "note", NOTE);
+	json_key_text(dst, "clock", "CLOCK_MONOTONIC");
+	/* Texts: as numbers they would be rounded. */
+	json_key(dst, "start_ns");
+	buf_printf(dst, "\"%" PRIu64 "\"", ask->start_ns);
+	json_key(dst, "start_unix_ns");
+	buf_printf(dst, "\"%" PRIu64 "\"", ask->start_wall_ns);
+	json_key_seconds(dst, "seconds", (double)(ask->end_ns - ask->start_ns) / 1e9);
+	json_key_number(dst, "calls", ask->nr_kept);
+	json_key_number(dst, "calls_dropped", ask->nr_dropped);
+	json_key_number(dst, "max_trace_bytes", ask->max_bytes);
+	json_key_open(dst, "lost", '{');
+	for (i = 0; i < ask->lost->nr; i++)
+		json_key_number(dst, ask->lost->reasons[i].name, ask->lost->reasons[i].count);
+	buf_add_char(dst, '}');
+	cpus_fill(ask, dst);
+}
+
+/* How much of the oldest is too much; 0: all fits. */
+static uint64_t excess(struct timeline *t, uint64_t event_bytes)
+{
+	__cleanup(buf_fini) struct buf cpus = { .max = MAX_OTHER_BYTES };
+	uint64_t rest = REST_BYTES, before = t->chrome.bytes;
+
+	t->chrome.out = NULL;
+	names_write(t);
+	rest += t->chrome.bytes - before;
+	cpus_fill(t->ask, &cpus);
+	rest += cpus.len;
+	if (rest + event_bytes <= t->ask->max_bytes)
+		return 0;
+	return rest < t->ask->max_bytes ? event_bytes - (t->ask->max_bytes - rest) : UINT64_MAX;
+}
+
+static int write_all(struct timeline *t, FILE *out)
+{
+	__cleanup(buf_fini) struct buf other = { .max = MAX_OTHER_BYTES };
+	uint64_t skip;
+	int err;
+
+	chrome_trace_open(&t->chrome, NULL);
+	err = pass(t, NULL, 0);
+	skip = excess(t, t->chrome.bytes);
+	buf_fini(&t->chrome.line);
+	if (err)
+		return err;
+	chrome_trace_open(&t->chrome, out);
+	names_write(t);
+	err = pass(t, out, skip);
+	t->ask->nr_dropped = task_trace_nr_calls(t->ask->trace) - t->ask->nr_kept;
+	t->chrome.out = out;
+	other_fill(t->ask, &other);
+	return chrome_trace_close(&t->chrome, &other) ?: err ?: buf_error(&other);
+}
+
+int task_timeline_write(FILE *out, void *timeline)
+{
+	struct timeline t = { .ask = timeline };
+	int err;
+
+	t.workers = task_trace_workers(t.ask->trace, &t.nr_workers);
+	t.named = malloc(PIDS / 8);
+	if (!t.named)
+		return -ENOMEM;
+	buf_init(&t.args, MAX_ARGS_BYTES);
+	err = write_all(&t, out);
+	buf_fini(&t.args);
+	free(t.named);
+	return err;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_OUTPUT_TASK_TIMELINE_H
+#define BPFPROF_OUTPUT_TASK_TIMELINE_H
+
+/*
+ * The calls of Ray workers as a file that opens in Perfetto: a process for each worker, with one track,
+ * that of its main thread; a slice for each task and each call of an actor.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct stats_reasons;
+struct task_cpu;
+struct task_trace;
+
+struct task_timeline {
+	struct task_trace *trace; /* closed */
+	const struct task_cpu *cpus; /* NULL: not known */
+	size_t nr_cpus;
+	uint64_t max_bytes; /* of the file; the oldest calls are left out */
+	const char *host;
+	uint64_t start_ns, start_wall_ns, end_ns; /* CLOCK_MONOTONIC; the wall clock at the start */
+	const struct stats_reasons *lost;
+	uint64_t nr_kept, nr_dropped; /* calls: set by task_timeline_write() */
+};
+
+/* timeline: struct task_timeline. 0 or -errno; errors of the stream are the caller's to ask for. */
+int task_timeline_write(FILE *out, void *timeline);
+
+#endif

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/task_calls.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <uthash.h>
+
+#include "proc/calls.h"
+
+struct worker_key {
+	uint64_t start_ns;
+	uint32_t pid;
+	uint32_t pad;
+};
+
+struct worker {
+	UT_hash_handle hh;
+	struct worker_key key;
+	uint32_t own_pid;
+	struct calls calls;
+	char title[TITLE_MAX + 1]; /* that it had last */
+	bool open; /* it is in a call of that title, */
+	bool unclear; /* or may be, */
+	bool before; /* and was when it was first seen */
+	uint64_t begin_ns;
+	uint64_t looked_ns; /* 0: its changes alone have told of it */
+	bool in_threads; /* its calls overlap: the one title of the process does not tell */
+};
+
+struct task_calls {
+	struct worker *workers;
+	size_t max_workers;
+	uint64_t nr_left_out, nr_in_threads;
+	void (*call)(void *arg, const struct task_call *call);
+	void *arg;
+};
+
+int task_calls_new(struct task_calls **ret, size_t max_workers,
+		   void (*call)(void *arg, const struct task_call *call), void *arg)
+{
+	struct task_calls *calls = calloc(1, sizeof(*calls));
+
+	if (!calls)
+		return -ENOMEM;
+	calls->max_workers = max_workers;
+	calls->call = call;
+	calls->arg = arg;
+	*ret = calls;
+	return 0;
+}
+
+void task_calls_free(struct task_calls *calls)
+{
+	struct worker *worker, *next;
+
+	if (!calls)
+		return;
+	HASH_ITER(hh, calls->workers, worker, next) {
+		HASH_DEL(calls->workers, worker);
+		free(worker);
+	}
+	free(calls);
+}
+
+static struct worker *worker_find(struct task_calls *calls, uint32_t pid, uint64_t start_ns)
+{
+	struct worker_key key = { .start_ns = start_ns, .pid = pid };
+	struct worker *worker;
+
+	HASH_FIND(hh, calls->workers, &key, sizeof(key), worker);
+	return worker;
+}
+
+static struct worker *worker_get(struct task_calls *calls, const struct task_change *change)
+{
+	struct worker *worker = worker_find(calls, change->pid, change->start_ns);
+
+	if (worker || HASH_COUNT(calls->workers) >= calls->max_workers)
+		return worker;
+	worker = calloc(1, sizeof(*worker));
+	if (!worker)
+		return NULL;
+	worker->key.start_ns = change->start_ns;
+	worker->key.pid = change->pid;
+	worker->own_pid = change->own_pid;
+	HASH_ADD(hh, calls->workers, key, sizeof(worker->key), worker);
+	return worker;
+}
+
+/* Whatever it was in has ended, or nobody knows any more what it was in. */
+static void worker_forget(struct worker *worker)
+{
+	worker->open = worker->unclear = worker->before = false;
+}
+
+static void worker_tell(const struct task_calls *calls, const struct worker *worker,
+			enum task_call_kind kind, uint64_t end_ns, bool runs)
+{
+	const struct task_call call = {
+		.pid = worker->key.pid,
+		.own_pid = worker->own_pid,
+		.start_ns = worker->key.start_ns,
+		.title = worker->title,
+		.class = worker->calls.class,
+		.kind = kind,
+		.own = calls_is_step(worker->title),
+		.before = worker->before,
+		.runs = runs,
+		.begin_ns = worker->begin_ns,
+		.end_ns = end_ns > worker->begin_ns ? end_ns : worker->begin_ns,
+	};
+
+	calls->call(calls->arg, &call);
+}
+
+static void worker_end(const struct task_calls *calls, struct worker *worker, uint64_t end_ns,
+		       bool runs)
+{
+	if (worker->open)
+		worker_tell(calls, worker,
+			    worker->calls.class[0] ? TASK_CALL_ACTOR : TASK_CALL_TASK, end_ns,
+			    runs);
+	else if (worker->unclear)
+		worker_tell(calls, worker, TASK_CALL_UNCLEAR, end_ns, runs);
+	worker_forget(worker);
+}
+
+/* The next title says what the first one was: only of a task nothing but idleness follows. */
+static void worker_clear_up(struct worker *worker, const char *next)
+{
+	worker->open |= worker->unclear && calls_is_idle(next);
+	worker->unclear = false;
+}
+
+static void title_set(struct worker *worker, const char *title)
+{
+	strncpy(worker->title, title, sizeof(worker->title) - 1);
+}
+
+static void title_change(struct task_calls *calls, struct worker *worker,
+			 const struct task_change *change)
+{
+	/* It was looked at after this change: these are all told, so nothing else is needed. */
+	if (change->ts_ns < worker->looked_ns) {
+		worker_forget(worker);
+		worker->calls = (struct calls){ 0 };
+		worker->title[0] = 0;
+		worker->looked_ns = 0;
+	}
+	/* The same again: a thread got a name, nothing else. */
+	if (!change->lost && !strcmp(worker->title, change->title))
+		return;
+	if (change->lost) { /* whatever it was in has ended at a time that nobody knows */
+		worker_forget(worker);
+		calls_lose(&worker->calls);
+		calls->nr_left_out += change->lost;
+	}
+	worker_clear_up(worker, change->title);
+	worker_end(calls, worker, change->ts_ns, false);
+	calls_see(&worker->calls, change->title, false, change->old_comm);
+	title_set(worker, change->title);
+	worker->open = worker->calls.state == CALLS_CALL;
+	worker->begin_ns = change->ts_ns;
+}
+
+void task_calls_see(struct task_calls *calls, const struct task_change *change)
+{
+	struct worker *worker = worker_get(calls, change);
+
+	if (!worker) {
+		calls->nr_left_out++;
+		return;
+	}
+	if (!change->main_thread && !worker->in_threads) {
+		worker->in_threads = true;
+		calls->nr_in_threads++;
+		worker_forget(worker);
+	}
+	if (!worker->in_threads)
+		title_change(calls, worker, change);
+}
+
+void task_calls_look(struct task_calls *calls, const struct task_change *change, uint64_t begin_ns)
+{
+	struct worker *worker = worker_get(calls, change);
+
+	if (!worker) {
+		calls->nr_left_out++;
+		return;
+	}
+	if (worker->title[0] || worker->in_threads)
+		return;
+	title_set(worker, change->title);
+	/* With no name from before, titles without method stay what they are: unclear. */
+	calls_see(&worker->calls, change->title, false, "");
+	worker->open = worker->calls.state == CALLS_CALL;
+	worker->unclear = !worker->open && !calls_is_idle(change->title);
+	worker->before = true;
+	worker->begin_ns = begin_ns;
+	worker->looked_ns = change->ts_ns;
+	if (worker->unclear)
+		calls_lose(&worker->calls);
+}
+
+void task_calls_exit(struct task_calls *calls, uint32_t pid, uint64_t start_ns, uint64_t ts_ns)
+{
+	struct worker *worker = worker_find(calls, pid, start_ns);
+
+	if (!worker)
+		return;
+	worker_end(calls, worker, ts_ns, false);
+	HASH_DEL(calls->workers, worker);
+	free(worker);
+}
+
+void task_calls_close(struct task_calls *calls, uint64_t now_ns)
+{
+	struct worker *worker;
+
+	for (worker = calls->workers; worker; worker = worker->hh.next)
+		worker_end(calls, worker, now_ns, true);
+}
+
+uint64_t task_calls_nr_left_out(const struct task_calls *calls)
+{
+	return calls->nr_left_out;
+}
+
+uint64_t task_calls_nr_in_threads(const struct task_calls *calls)
+{
+	return calls->nr_in_threads;
+}

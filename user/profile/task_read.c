@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/task_read.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+#include <uthash.h>
+
+#include "base/buf.h"
+#include "proc/title.h"
+
+#define PREFIX_LEN (sizeof(TITLE_PREFIX) - 1)
+#define MAX_LINE_BYTES (8U << 20) /* the last one has the CPU times of all names */
+#define MAX_US 1e15
+#define HEAD "{\"displayTimeUnit\":"
+#define TAIL "],"
+
+struct name {
+	UT_hash_handle hh;
+	uint64_t *calls_ns;
+	size_t nr, cap;
+	uint64_t nr_part, total_ns, cpu_ns;
+	bool actor;
+	char text[]; /* without prefix */
+};
+
+struct task_read {
+	struct name *names;
+	struct buf line; /* what has come of it */
+	bool begun, ended; /* the file's first line was there; its last one */
+	uint64_t nr_calls;
+	struct task_read_totals totals;
+};
+
+int task_read_new(struct task_read **ret)
+{
+	struct task_read *read = calloc(1, sizeof(*read));
+
+	if (!read)
+		return -ENOMEM;
+	buf_init(&read->line, MAX_LINE_BYTES);
+	read->totals.cpu_known = true;
+	*ret = read;
+	return 0;
+}
+
+void task_read_free(struct task_read *read)
+{
+	struct name *name, *next;
+
+	if (!read)
+		return;
+	HASH_ITER(hh, read->names, name, next) {
+		HASH_DEL(read->names, name);
+		free(name->calls_ns);
+		free(name);
+	}
+	buf_fini(&read->line);
+	free(read);
+}
+
+/* A file may say anything. */
+static void sum_add(uint64_t *sum, uint64_t value)
+{
+	if (__builtin_add_overflow(*sum, value, sum))
+		*sum = UINT64_MAX;
+}
+
+/* NULL: no room, and it is counted; or no memory. */
+static struct name *name_get(struct task_read *read, const char *text)
+{
+	struct name *name;
+	size_t len;
+
+	if (!strncmp(text, TITLE_PREFIX, PREFIX_LEN))
+		text += PREFIX_LEN;
+	HASH_FIND_STR(read->names, text, name);
+	if (name)
+		return name;
+	len = strlen(text);
+	if (HASH_COUNT(read->names) < TASK_READ_MAX_NAMES)
+		name = calloc(1, sizeof(*name) + len + 1);
+	if (!name) {
+		read->totals.nr_left_out++;
+		return NULL;
+	}
+	memcpy(name->text, text, len + 1);
+	HASH_ADD_STR(read->names, text, name);
+	return name;
+}
+
+static void call_add(struct task_read *read, const char *text, bool actor, uint64_t ns, bool part)
+{
+	struct name *name = name_get(read, text);
+	size_t cap;
+	uint64_t *more;
+
+	if (!name)
+		return;
+	if (name->nr == name->cap) {
+		cap = name->cap ? name->cap * 2 : 16;
+		more = reallocarray(name->calls_ns, cap, sizeof(*more));
+		if (!more) {
+			read->totals.nr_left_out++;
+			return;
+		}
+		name->calls_ns = more;
+		name->cap = cap;
+	}
+	if (read->nr_calls == TASK_READ_MAX_CALLS) {
+		read->totals.nr_left_out++;
+		return;
+	}
+	read->nr_calls++;
+	name->calls_ns[name->nr++] = ns;
+	name->nr_part += part;
+	sum_add(&name->total_ns, ns);
+	name->actor = actor;
+}
+
+/* A number that is a time, in units of ns; false: it is none. */
+static bool time_of(const json_t *json, double unit_ns, uint64_t *ret_ns)
+{
+	double value = json_number_value(json) * unit_ns;
+
+	if (!json_is_number(json) || !(value >= 0 && value <= MAX_US * 1000))
+		return false;
+	*ret_ns = (uint64_t)llround(value);
+	return true;
+}
+
+static void event_take(struct task_read *read, const json_t *event)
+{
+	const char *phase = json_string_value(json_object_get(event, "ph"));
+	const char *name = json_string_value(json_object_get(event, "name"));
+	const char *category = json_string_value(json_object_get(event, "cat"));
+	const json_t *args = json_object_get(event, "args");
+	bool part = json_is_true(json_object_get(args, "begun_before")) ||
+		    json_is_false(json_object_get(args, "ended"));
+	uint64_t ns;
+
+	if (phase && !strcmp(phase, "M"))
+		return;
+	if (!phase || strcmp(phase, "X") || !name || !category ||
+	    !time_of(json_object_get(event, "dur"), 1000, &ns))
+		read->totals.nr_not_understood++;
+	else if (!strcmp(category, "unclear"))
+		read->totals.nr_unclear++;
+	else
+		call_add(read, name, !strcmp(category, "actor"), ns, part);
+}
+
+static uint64_t count_of(const json_t *json)
+{
+	json_int_t value = json_integer_value(json);
+
+	return value > 0 ? (uint64_t)value : 0;
+}
+
+static void cpus_take(struct task_read *read, const json_t *tasks)
+{
+	const char *text;
+	struct name *name;
+	const json_t *one;
+	uint64_t ns;
+	size_t i;
+
+	read->totals.cpu_known &= json_is_array(tasks);
+	json_array_foreach(tasks, i, one)
+	{
+		text = json_string_value(json_object_get(one, "name"));
+		if (!text || !time_of(json_object_get(one, "cpu_seconds"), 1e9, &ns)) {
+			read->totals.nr_not_understood++;
+			continue;
+		}
+		name = name_get(read, text);
+		if (name)
+			sum_add(&name->cpu_ns, ns);
+	}
+}
+
+/* `otherData`: 0, or -EBADMSG: of another kind of trace. */
+static int other_take(struct task_read *read, const json_t *other)
+{
+	const char *of = json_string_value(json_object_get(other, "of"));
+	double seconds = json_number_value(json_object_get(other, "seconds"));
+	const char *reason;
+	json_t *count;
+
+	if (!of || strcmp(of, "ray"))
+		return -EBADMSG;
+	read->totals.nr_files++;
+	if (seconds > 0 && seconds < MAX_US)
+		read->totals.seconds += seconds;
+	sum_add(&read->totals.nr_dropped, count_of(json_object_get(other, "calls_dropped")));
+	json_object_foreach(json_object_get(other, "lost"), reason, count)
+		sum_add(&read->totals.nr_lost, count_of(count));
+	cpus_take(read, json_object_get(other, "tasks"));
+	return 0;
+}
+
+/* `],"otherData":{...}}` without its first two characters lacks one bracket to be JSON. */
+static int tail_take(struct task_read *read, char *line, size_t len)
+{
+	json_t *json;
+	int err;
+
+	line[1] = '{';
+	json = json_loadb(line + 1, len - 1, 0, NULL);
+	err = json ? other_take(read, json_object_get(json, "otherData")) : -EBADMSG;
+	json_decref(json);
+	read->ended = !err;
+	return err;
+}
+
+static int line_take(struct task_read *read)
+{
+	char *line = read->line.data;
+	size_t len = read->line.len;
+	json_t *json;
+
+	if (!read->begun) {
+		read->begun = len >= sizeof(HEAD) && !memcmp(line, HEAD, sizeof(HEAD) - 1);
+		return read->begun ? 0 : -EBADMSG;
+	}
+	if (!len)
+		return 0;
+	if (read->ended)
+		return -EBADMSG;
+	if (len > sizeof(TAIL) && !memcmp(line, TAIL, sizeof(TAIL) - 1))
+		return tail_take(read, line, len);
+	json = json_loadb(line, len - (line[len - 1] == ','), 0, NULL);
+	if (json_is_object(json))
+		event_take(read, json);
+	else
+		read->totals.nr_not_understood++;
+	json_decref(json);
+	return 0;
+}
+
+int task_read_push(struct task_read *read, const char *data, size_t len)
+{
+	const char *end;
+	size_t part;
+	int err;
+
+	while (len) {
+		end = memchr(data, '\n', len);
+		part = end ? (size_t)(end - data) : len;
+		buf_add(&read->line, data, part);
+		err = buf_error(&read->line);
+		if (err)
+			return err == -E2BIG ? -EBADMSG : err;
+		if (end) {
+			err = line_take(read);
+			buf_reset(&read->line);
+			if (err)
+				return err;
+			part++;
+		}
+		data += part;
+		len -= part;
+	}
+	return 0;
+}
+
+int task_read_end(struct task_read *read)
+{
+	int err = read->line.len ? line_take(read) : 0;
+
+	if (!err && !read->ended)
+		err = read->begun ? -ENODATA : -EBADMSG;
+	buf_reset(&read->line);
+	read->begun = read->ended = false;
+	return err;
+}
+
+static int compare_ns(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static int compare_total(const void *a, const void *b)
+{
+	const struct task_row *x = a, *y = b;
+
+	if (x->total_ns != y->total_ns)
+		return x->total_ns < y->total_ns ? 1 : -1;
+	if (x->cpu_ns != y->cpu_ns)
+		return x->cpu_ns < y->cpu_ns ? 1 : -1;
+	return strcmp(x->name, y->name);
+}
+
+struct task_row *task_read_rows(struct task_read *read, size_t *ret_nr)
+{
+	struct task_row *rows = calloc(HASH_COUNT(read->names) + 1, sizeof(*rows)), *row = rows;
+	const struct name *name;
+
+	*ret_nr = 0;
+	if (!rows)
+		return NULL;
+	for (name = read->names; name; name = name->hh.next, row++) {
+		*row = (struct task_row){ .name = name->text,
+					  .actor = name->actor,
+					  .nr = name->nr,
+					  .nr_part = name->nr_part,
+					  .total_ns = name->total_ns,
+					  .cpu_ns = name->cpu_ns };
+		if (!name->nr)
+			continue;
+		/* The median is the lower of two in the middle, as in findings. */
+		qsort(name->calls_ns, name->nr, sizeof(*name->calls_ns), compare_ns);
+		row->median_ns = name->calls_ns[(name->nr - 1) / 2];
+		row->longest_ns = name->calls_ns[name->nr - 1];
+	}
+	*ret_nr = (size_t)(row - rows);
+	qsort(rows, *ret_nr, sizeof(*rows), compare_total);
+	return rows;
+}
+
+const struct task_read_totals *task_read_totals(const struct task_read *read)
+{
+	return &read->totals;
+}
