@@ -542,9 +542,9 @@ static __always_inline bool open_push(struct pt_regs *ctx, const struct bpfprof_
 	if (f->size_rule == GPU_SIZE_PITCH)
 		open->bytes = argument(ctx, f->size[1]);
 	if (f->kind == GPU_KIND_ALIAS || f->kind == GPU_KIND_SYNC ||
-	    f->kind == GPU_KIND_EVENT_QUERY)
+	    f->kind == GPU_KIND_EVENT_QUERY || f->kind == GPU_KIND_STREAM_WAIT)
 		open->name = argument(ctx, f->handle);
-	if (f->kind == GPU_KIND_STREAM_QUERY)
+	if (f->kind == GPU_KIND_STREAM_QUERY || f->kind == GPU_KIND_STREAM_WAIT)
 		open->key.stream = argument(ctx, f->stream);
 	if (f->kind == GPU_KIND_COMM_INIT) {
 		open->key.dims[0] = argument(ctx, f->extra);
@@ -850,6 +850,7 @@ int gpu_return(struct pt_regs *ctx)
 	case GPU_KIND_EVENT_QUERY:
 	case GPU_KIND_STREAM_QUERY:
 	case GPU_KIND_CAPTURE_BEGIN:
+	case GPU_KIND_STREAM_WAIT:
 		waits_return(t, f, open, now);
 		return 0;
 	case GPU_KIND_COMM_INIT:

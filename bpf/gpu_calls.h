@@ -49,6 +49,7 @@ enum bpfprof_gpu_kind {
 	GPU_KIND_CAPTURE_BEGIN = 23, /* from here on a graph is made: nothing of it runs */
 	GPU_KIND_CAPTURE_END = 24,
 	GPU_KIND_GROUP_START = 25,
+	GPU_KIND_STREAM_WAIT = 26, /* stream goes on when the event, handle, is reached */
 	GPU_NR_KINDS,
 };
 
@@ -232,7 +233,7 @@ struct bpfprof_gpu_open {
 	__u64 ret; /* which this was before it was hooked */
 	__u64 bytes;
 	__u64 out; /* argument that points to the result, or 0 */
-	__u64 name; /* NAME: address of the string; PITCH: height; SYNC, EVENT_QUERY: event */
+	__u64 name; /* NAME: address of the string; PITCH: height; SYNC, EVENT_QUERY, ...: event */
 	__u32 flags; /* BPFPROF_CALL_* */
 	__u32 file;
 };
@@ -259,6 +260,16 @@ struct bpfprof_gpu_thread {
 #define BPFPROF_GPU_MAX_STREAMS 32 /* of one, with work that is not known to be done; 2^n */
 #define BPFPROF_GPU_MAX_EVENTS 4096 /* of one, that were recorded behind such work */
 
+#define BPFPROF_GPU_MAX_AFTER 4 /* other streams' work that one waits for; 2^n */
+
+/* What is put on a stream after wait_ns runs when another stream's work until until_ns is done. */
+struct bpfprof_gpu_after {
+	__u64 stream; /* the other one */
+	__u64 until_ns;
+	__u64 wait_ns; /* 0: not in use */
+	__u64 before_ns; /* when something had been put on the stream itself last */
+};
+
 /* Work on a stream. All of it from before a time is done, or nothing is known of it. */
 struct bpfprof_gpu_stream {
 	__u64 stream; /* default ones: 0, and tid << 32 | 2 */
@@ -266,6 +277,7 @@ struct bpfprof_gpu_stream {
 	__u64 collective_ns; /* the same of collectives, 0: none */
 	__u64 done_ns; /* what was put on it until then is done */
 	__u64 running_ns; /* and then not yet all of it was */
+	struct bpfprof_gpu_after after[BPFPROF_GPU_MAX_AFTER];
 };
 
 /* Element of the array map gpu_waits: what a process waits for. User space frees it. */
@@ -285,7 +297,7 @@ struct bpfprof_gpu_waits {
 	__u32 capturing; /* graphs are being made */
 	__u32 device; /* as in a communicator: of the first one, */
 	__u32 devices; /* and whether there was another */
-	__u32 pad;
+	__u32 follows; /* some stream waits for another one */
 	struct bpfprof_gpu_stream streams[BPFPROF_GPU_MAX_STREAMS];
 };
 
@@ -353,7 +365,8 @@ enum bpfprof_gpu_counter { /* map gpu_counters, one __u64 each, added atomically
 			   GPU_COUNT_STREAMS_FULL = 17, /* streams without room in it */
 			   GPU_COUNT_EVENTS_FULL = 18, /* CUDA events without room */
 			   GPU_COUNT_WAITS_LOST = 19, /* GPU_WAIT: ring buffer full */
-			   GPU_NR_COUNTERS = 20,
+			   GPU_COUNT_AFTER_FULL = 20, /* cuStreamWaitEvent: forgotten */
+			   GPU_NR_COUNTERS = 21,
 };
 
 _Static_assert(sizeof(struct bpfprof_gpu_function) == 16, "wire");
@@ -363,7 +376,9 @@ _Static_assert(sizeof(struct bpfprof_gpu_call) == BPFPROF_CALL_BYTES, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_open) == 112, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_trace) == 136, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_thread) == 160 + 4 * 112 + 8, "wire");
-_Static_assert(sizeof(struct bpfprof_gpu_waits) == 104 + BPFPROF_GPU_MAX_STREAMS * 40, "wire");
+_Static_assert(sizeof(struct bpfprof_gpu_waits) ==
+		       104 + BPFPROF_GPU_MAX_STREAMS * (40 + 32 * BPFPROF_GPU_MAX_AFTER),
+	       "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_event_key) == 24, "wire");
 
 #endif

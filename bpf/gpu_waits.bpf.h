@@ -11,6 +11,9 @@
  * Who launches writes work_ns, who waits done_ns; threads that do so at once may lose the older of
  * two times, which a later proof makes good. For gpu.bpf.c only, which has the helpers.
  *
+ * A stream may wait for an event that another one records. Proof that it went on is proof of the other
+ * one's work, too, and of what that has waited for.
+ *
  * With steps, calls outside of them are followed all the same, or what they leave on a stream would
  * pass for nothing to do; but no collective of theirs is told, and no gap that they end.
  */
@@ -131,6 +134,7 @@ static __noinline struct bpfprof_gpu_stream *stream_add(struct bpfprof_gpu_waits
 		s->collective_ns = 0;
 		s->done_ns = 0;
 		s->running_ns = 0;
+		__builtin_memset(s->after, 0, sizeof(s->after));
 		s->work_ns = now;
 		return s;
 	}
@@ -238,28 +242,108 @@ static __noinline int idle_begin(struct bpfprof_gpu_waits *p)
 	return 0;
 }
 
-/* What was put on a stream until a time is done; running_ns: until then it was not. */
-static __noinline int stream_done(struct bpfprof_gpu_thread *t, __u64 stream, __u64 until_ns,
-				  __u64 running_ns)
+/* What was put on a stream until a time is done; running_ns: until then it was not. Is that new? */
+static __always_inline bool stream_prove(struct bpfprof_gpu_thread *t, struct bpfprof_gpu_stream *s,
+					 __u64 until_ns, __u64 running_ns)
 {
-	struct bpfprof_gpu_waits *p = waits_of(t);
-	struct bpfprof_gpu_stream *s;
 	__u64 before_ns;
 
-	s = p ? stream_find(p, stream) : NULL;
 	if (!s || until_ns <= s->done_ns)
-		return 0;
+		return false;
 	before_ns = s->done_ns;
 	s->done_ns = until_ns;
 	if (s->collective_ns > before_ns)
-		wait_send(t, GPU_WAIT_DONE, stream, until_ns, running_ns);
+		wait_send(t, GPU_WAIT_DONE, s->stream, until_ns, running_ns);
+	return true;
+}
+
+#define FOLLOW_STEPS                                                                               \
+	(BPFPROF_GPU_MAX_STREAMS * BPFPROF_GPU_MAX_AFTER) /* a round over all of them */
+#define FOLLOW_ROUNDS 4 /* streams that wait for one that waits for one ... */
+
+struct follow {
+	struct bpfprof_gpu_thread *t;
+	struct bpfprof_gpu_waits *p;
+	__u64 changed; /* in this round: something is done that was not known to be */
+	__u64 left; /* something still waits */
+};
+
+/* One wait of a stream for another one: what follows from what of the two is known. */
+static __always_inline void follow(struct follow *f, struct bpfprof_gpu_stream *s,
+				   volatile struct bpfprof_gpu_after *after)
+{
+	__u64 wait_ns = after->wait_ns, until_ns = after->until_ns, before_ns = after->before_ns;
+	struct bpfprof_gpu_stream *on;
+
+	if (!wait_ns || !s->work_ns)
+		return;
+	on = stream_find(f->p, after->stream);
+	if (after->wait_ns != wait_ns) /* another thread is writing it */
+		return;
+	if (s->done_ns >= wait_ns) {
+		/* It went on: what it has waited for is done. */
+		after->wait_ns = 0;
+		if (stream_prove(f->t, on, until_ns, 0))
+			f->changed = 1;
+	} else if (s->done_ns >= before_ns && (!on || on->done_ns >= until_ns)) {
+		/* All before the wait is done, and what it waits for: so is the wait itself. */
+		after->wait_ns = 0;
+		s->done_ns = wait_ns;
+		f->changed = 1;
+	} else {
+		f->left = 1;
+	}
+}
+
+/* A step of bpf_loop. */
+static long follow_one(__u32 i, struct follow *f)
+{
+	struct bpfprof_gpu_stream *s = &f->p->streams[i & (BPFPROF_GPU_MAX_STREAMS - 1)];
+
+	follow(f, s, &s->after[(i / BPFPROF_GPU_MAX_STREAMS) & (BPFPROF_GPU_MAX_AFTER - 1)]);
+	if ((i & (FOLLOW_STEPS - 1)) != FOLLOW_STEPS - 1)
+		return 0;
+	if (!f->changed) {
+		if (!f->left)
+			f->p->follows = 0;
+		return 1;
+	}
+	f->changed = 0;
+	f->left = 0;
+	return 0;
+}
+
+/*
+ * Something is done: what follows from that, where streams wait for each other. This and others below
+ * are not static, or the verifier would go through them for each caller.
+ */
+__noinline int waits_follow(struct bpfprof_gpu_thread *t, struct bpfprof_gpu_waits *p)
+{
+	struct follow f = { .t = t, .p = p };
+
+	if (!t || !p)
+		return 0;
+	bpf_loop(FOLLOW_ROUNDS * FOLLOW_STEPS, follow_one, &f, 0);
+	return 0;
+}
+
+/* The same as stream_prove(), with all that follows. */
+__noinline int stream_done(struct bpfprof_gpu_thread *t, __u64 stream, __u64 until_ns,
+			   __u64 running_ns)
+{
+	struct bpfprof_gpu_waits *p = t ? waits_of(t) : NULL;
+
+	if (!p || !stream_prove(t, stream_find(p, stream), until_ns, running_ns))
+		return 0;
+	if (p->follows)
+		waits_follow(t, p);
 	return idle_begin(p);
 }
 
 /* A context is one of a device, and which streams are of another one is not known. */
-static __noinline int all_done(struct bpfprof_gpu_thread *t, __u64 until_ns, __u64 running_ns)
+__noinline int all_done(struct bpfprof_gpu_thread *t, __u64 until_ns, __u64 running_ns)
 {
-	struct bpfprof_gpu_waits *p = waits_of(t);
+	struct bpfprof_gpu_waits *p = t ? waits_of(t) : NULL;
 	bool collectives = false;
 	struct bpfprof_gpu_stream *s;
 	__u32 i;
@@ -324,12 +408,14 @@ static __noinline int event_record(struct bpfprof_gpu_thread *t, __u64 event, __
 }
 
 /* An event was asked for or waited for, from begin_ns on: it is reached, or not yet. */
-static __noinline int event_told(struct bpfprof_gpu_thread *t, __u64 event, __u64 begin_ns,
-				 bool reached, __u64 running_ns)
+__noinline int event_told(struct bpfprof_gpu_thread *t, __u64 event, __u64 begin_ns, bool reached,
+			  __u64 running_ns)
 {
 	struct bpfprof_gpu_recorded *e;
 	struct bpfprof_gpu_event_key key;
 
+	if (!t)
+		return 0;
 	event_key(&key, t, event);
 	e = bpf_map_lookup_elem(&gpu_events, &key);
 	if (!e)
@@ -342,10 +428,63 @@ static __noinline int event_told(struct bpfprof_gpu_thread *t, __u64 event, __u6
 	return event_forget(t, event);
 }
 
-static __noinline int stream_told(struct bpfprof_gpu_thread *t, __u64 stream, __u64 begin_ns,
-				  bool reached, __u64 running_ns)
+/* A place for one more; of what there is no room for a later wait for the same stream may tell. */
+static __always_inline struct bpfprof_gpu_after *after_take(struct bpfprof_gpu_stream *s,
+							    __u64 stream)
 {
-	struct bpfprof_gpu_waits *p = waits_of(t);
+	struct bpfprof_gpu_after *after = NULL;
+	__u32 i;
+
+	for (i = 0; i < BPFPROF_GPU_MAX_AFTER; i++) {
+		after = &s->after[i];
+		if (!after->wait_ns || after->wait_ns <= s->done_ns)
+			return after;
+	}
+	/* The last one: those before it are reached earlier. */
+	if (after->stream != stream)
+		gpu_count(GPU_COUNT_AFTER_FULL);
+	return after;
+}
+
+/* A stream was told, by a call from begin_ns on, to wait for an event. */
+__noinline int stream_waits(struct bpfprof_gpu_thread *t, __u64 stream, __u64 event, __u64 begin_ns)
+{
+	struct bpfprof_gpu_waits *p = t ? waits_of(t) : NULL;
+	volatile struct bpfprof_gpu_after *after;
+	__u64 now = bpf_ktime_get_ns(), before_ns;
+	struct bpfprof_gpu_event_key key;
+	struct bpfprof_gpu_recorded *e;
+	struct bpfprof_gpu_stream *s, *on;
+
+	if (!p)
+		return 0;
+	event_key(&key, t, event);
+	e = bpf_map_lookup_elem(&gpu_events, &key);
+	/* Which of two records it waits for is not known if one was made meanwhile. */
+	if (p->capturing || !e || e->stream == stream || e->ts_ns > begin_ns)
+		return 0;
+	on = stream_find(p, e->stream);
+	if (!on || on->done_ns >= e->ts_ns)
+		return 0;
+	s = stream_find(p, stream);
+	before_ns = s ? s->work_ns : 0;
+	s = stream_use(p, stream, now);
+	if (!s)
+		return 0;
+	after = after_take(s, e->stream);
+	after->wait_ns = 0;
+	after->stream = e->stream;
+	after->until_ns = e->ts_ns;
+	after->before_ns = before_ns;
+	after->wait_ns = now;
+	p->follows = 1;
+	return 0;
+}
+
+__noinline int stream_told(struct bpfprof_gpu_thread *t, __u64 stream, __u64 begin_ns, bool reached,
+			   __u64 running_ns)
+{
+	struct bpfprof_gpu_waits *p = t ? waits_of(t) : NULL;
 	struct bpfprof_gpu_stream *s = p ? stream_find(p, stream) : NULL;
 
 	if (!s)
@@ -482,6 +621,11 @@ static __always_inline void waits_return(struct bpfprof_gpu_thread *t,
 				    waited_ns);
 		else
 			all_done(t, call->begin_ns, waited_ns);
+		break;
+	case GPU_KIND_STREAM_WAIT:
+		if (!call->result)
+			stream_waits(t, stream_key(f, open->key.stream), open->name,
+				     call->begin_ns);
 		break;
 	case GPU_KIND_CAPTURE_BEGIN:
 		p = waits_take(t);

@@ -58,6 +58,14 @@ def synced(context):
     check(not lost(seen), "lost: %s" % lost(seen))
 
 
+@test(modes=MODES)
+def crossed(context):
+    """A stream that was told to wait for another one's event, and went on, proves its work."""
+    truth, seen = waited(context, "crossed")
+    check_completions(context, truth, seen)
+    check(set(lost(seen)) <= {"waits_between_streams_no_room"}, "lost: %s" % lost(seen))
+
+
 @test()
 def watchdog(context):
     """Events that are asked for each 40 ms: that late it is known."""

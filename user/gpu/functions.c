@@ -116,6 +116,7 @@ static const struct gpu_function functions[] = {
 	CU_PTSZ(cuEventRecordWithFlags, EVENT_RECORD, .handle = 1, .stream = 2),
 	CU(cuEventQuery, "", EVENT_QUERY, .flags = RETURNS, .handle = 1),
 	CU_PTSZ(cuStreamQuery, STREAM_QUERY, .flags = RETURNS, .stream = 1),
+	CU_PTSZ(cuStreamWaitEvent, STREAM_WAIT, .flags = RETURNS, .handle = 2, .stream = 1),
 	CU(cuEventDestroy, "", EVENT_END, .handle = 1),
 	CU(cuEventDestroy, "_v2", EVENT_END, .handle = 1),
 	CU(cuStreamDestroy, "", STREAM_END, .stream = 1),

@@ -343,6 +343,22 @@ BODY int event_record(uint64_t event, uint64_t stream)
 	return time ? 0 : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+/* Event 0 does not exist. */
+BODY int stream_wait_event(uint64_t stream, uint64_t event)
+{
+	uint64_t done = done_ns(fake.recorded, &event);
+	struct time_of *time;
+
+	if (!event)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&fake.lock);
+	time = time_of(fake.busy, stream);
+	if (time && time->done_ns < done)
+		time->done_ns = done;
+	pthread_mutex_unlock(&fake.lock);
+	return time ? 0 : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 BODY int copy_to_device(uint64_t dst, const void *src, uint64_t bytes)
 {
 	if (!fake.nest)
@@ -450,6 +466,8 @@ TRAMPOLINE(cuEventRecord, event_record);
 TRAMPOLINE(cuEventRecordWithFlags, event_record);
 TRAMPOLINE(cuEventQuery, event_query);
 TRAMPOLINE(cuEventDestroy_v2, done);
+TRAMPOLINE(cuStreamWaitEvent, stream_wait_event);
+TRAMPOLINE(cuStreamWaitEvent_ptsz, stream_wait_event);
 
 TRAMPOLINE(cuProfilerStart, done);
 TRAMPOLINE(cuProfilerStop, done);

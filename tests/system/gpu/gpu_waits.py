@@ -33,6 +33,7 @@ PROTOTYPES = {
     "cuStreamDestroy_v2": [c_uint64],
     "cuStreamBeginCapture_v2": [c_uint64, c_int],
     "cuStreamEndCapture": [c_uint64, POINTER(c_uint64)],
+    "cuStreamWaitEvent": [c_uint64, c_uint64, c_uint],
     "cuCtxSynchronize": [],
     "cuEventRecord": [c_uint64, c_uint64],
     "cuEventRecordWithFlags": [c_uint64, c_uint64, c_uint],
@@ -164,6 +165,64 @@ def synced():
             one.complete(Told("cuStreamSynchronize", 0, work_ns=0))  # which the fake does not know
             one = Collective("ncclAllReduce", comm, 2, 78)
             one.complete(Told("cuStreamSynchronize_ptsz", 0, work_ns=0))
+
+
+def behind(stream, *streams):
+    """What is put on stream from now on waits for what was put on the others until now."""
+    for i, other in enumerate(streams):
+        cuda("cuEventRecord", EVENT_3 + 0x100 * i, other)
+        cuda("cuStreamWaitEvent", stream, EVENT_3 + 0x100 * i, 0)
+
+
+def proves(told, *collectives):
+    told.waited = False  # for them: they may have been complete before
+    for one in collectives:
+        one.complete(told)
+
+
+def crossed():
+    """Streams that wait for each other: who waits for the last one knows of all."""
+    comm = init()
+    work(3)
+    for i in range(6):
+        one = Collective("ncclAllReduce", comm, STREAM_1, 100)
+        behind(STREAM_2, STREAM_1)
+        proves(Told("cuStreamSynchronize", STREAM_2), one)
+        # Through a third one, by an event.
+        one = Collective("ncclAllReduce", comm, STREAM_1, 200)
+        behind(STREAM_2, STREAM_1)
+        two = Collective("ncclAllReduce", comm, STREAM_2, 300)
+        behind(STREAM_3, STREAM_2)
+        launch(STREAM_3)
+        cuda("cuEventRecord", EVENT_1, STREAM_3)
+        told = Told("cuEventQuery", EVENT_1)
+        while not told.done:
+            time.sleep(0.002)
+            told = Told("cuEventQuery", EVENT_1)
+        told.at_once = False  # when it was asked for before says nothing of these
+        proves(told, one, two)
+        # Several at once, more than there is room for, in both directions.
+        one = Collective("ncclAllReduce", comm, STREAM_1, 400)
+        two = Collective("ncclAllReduce", comm, STREAM_2, 500)
+        for _ in range(10):
+            behind(STREAM_3, STREAM_1, STREAM_2)
+        proves(Told("cuStreamSynchronize", STREAM_3), one, two)
+        # These prove nothing: an event before the wait, a wait for what came before, one that failed.
+        launch(STREAM_2)
+        cuda("cuEventRecord", EVENT_2, STREAM_2)
+        launch(STREAM_1)
+        cuda("cuEventRecord", EVENT_1, STREAM_1)
+        one = Collective("ncclAllReduce", comm, STREAM_1, 600)
+        cuda("cuStreamWaitEvent", STREAM_2, EVENT_1, 0)
+        if FUNCTIONS["cuStreamWaitEvent"](STREAM_2, 0, 0) != 1:
+            sys.exit("event 0 can be waited for")
+        cuda("cuEventSynchronize", EVENT_2)
+        cuda("cuStreamSynchronize", STREAM_2)
+        if i % 2:
+            proves(Told("cuStreamSynchronize", STREAM_1), one)
+        else:  # and this is over by then
+            cuda("cuStreamDestroy_v2", STREAM_1)
+            one.given_up()
 
 
 def speed():
@@ -313,6 +372,7 @@ def starving():
         if i % 3 == 0:
             told = Told("cuCtxSynchronize")
         elif i % 3 == 1:
+            behind(STREAM_2, STREAM_1)  # which nobody asks for
             told = Told("cuStreamSynchronize", STREAM_1)
         else:
             cuda("cuEventRecord", EVENT_1, STREAM_1)
@@ -401,7 +461,7 @@ def main():
     signal.alarm(300)
     if os.environ.get("TARGET_NONDUMPABLE") == "1":
         ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
-    scenario = {"synced": synced, "watchdog": watchdog, "groups": groups, "unknown": unknown,
+    scenario = {"synced": synced, "crossed": crossed, "watchdog": watchdog, "groups": groups, "unknown": unknown,
                 "several": several_devices, "speed": speed,
                 "starving": starving, "steps": steps, "tokens": tokens}[sys.argv[1]]
     load(sys.argv[2])
