@@ -40,6 +40,14 @@ def install(modules, packages):
                           check=False).returncode == 0
 
 
+def install_program(name):
+    """Path of a program that is a package, or None."""
+    path = os.path.join(VENV, "bin", name)
+    if not os.access(path, os.X_OK):
+        subprocess.run([PYTHON, "-m", "pip", "install", "-q", name], check=False)
+    return path if os.access(path, os.X_OK) else None
+
+
 def descendants(pid):
     """pid and the processes below it, parents first."""
     children = {}
@@ -57,11 +65,11 @@ def descendants(pid):
 class Target:
     """A program of this folder (or one with its path) that says when it is ready."""
 
-    def __init__(self, program, *arguments):
-        self.process = subprocess.Popen([PYTHON, os.path.join(HERE, program), *arguments],
+    def __init__(self, program, *arguments, prefix=(), **kwargs):
+        self.process = subprocess.Popen([*prefix, PYTHON, os.path.join(HERE, program), *arguments],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.DEVNULL, text=True,
-                                        start_new_session=True)
+                                        start_new_session=True, **kwargs)
 
     def ready(self):
         for line in self.process.stdout:

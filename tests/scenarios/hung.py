@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Ray actor that hangs: a method waits for an event that nobody sets. Prints its pid. argv: seconds."""
+"""An actor that hangs: a method waits for an event that nobody sets. argv: a folder for Ray.
+
+Prints the actor's pid and "ready", and waits for a line.
+"""
 
 import os
 import sys
@@ -23,15 +26,14 @@ class Trainer:
 
 
 def main():
-    ray.init(num_cpus=1, include_dashboard=False)
+    ray.init(num_cpus=1, include_dashboard=False, _temp_dir=sys.argv[1])
     trainer = Trainer.remote()
     pid = ray.get(trainer.pid.remote())
     trainer.fit.remote(3)
     time.sleep(1)
     print("pid %d" % pid, flush=True)
     print("ready", flush=True)
-    time.sleep(float(sys.argv[1]))
+    sys.stdin.readline()
 
 
-if __name__ == "__main__":
-    main()
+main()

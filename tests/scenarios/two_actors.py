@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Ray job: an actor of two classes each, at different speeds; call n of each runs work_n(). argv:
-seconds. Prints "ready" when both rest, and calls them from the first line of its input on."""
+"""An actor of two classes each, at different speeds; call n of each runs work_n(). argv: calls.
 
+Prints "ready" when both rest, waits for a line, calls them, prints the pid of each and when each of its calls began
+and ended, and waits for another one.
+"""
+
+import json
+import os
 import sys
 import time
 
@@ -9,8 +14,8 @@ import ray
 
 
 def burn(seconds):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
         sum(i * i for i in range(100))
 
 
@@ -29,7 +34,9 @@ class Stepper:
 
     def train(self):
         self.calls += 1
+        begin = time.monotonic_ns()
         self.works["work_%d" % self.calls](self.seconds)
+        return os.getpid(), begin, time.monotonic_ns()
 
 
 @ray.remote
@@ -48,12 +55,10 @@ def main():
     ray.get([actor.__ray_ready__.remote() for actor in actors])
     print("ready", flush=True)
     sys.stdin.readline()
-    end = time.time() + float(sys.argv[1])
-    pending = {actor.train.remote(): actor for actor in actors}
-    while time.time() < end:
-        done, _ = ray.wait(list(pending))
-        actor = pending.pop(done[0])
-        pending[actor.train.remote()] = actor
+    calls = [[actor.train.remote() for _ in range(int(sys.argv[1]))] for actor in actors]
+    took = [ray.get(refs) for refs in calls]
+    print(json.dumps(dict(zip(("PolicyWorker", "VllmGeneration"), took))), flush=True)
+    sys.stdin.readline()
 
 
 main()
