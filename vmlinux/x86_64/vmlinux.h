@@ -208,6 +208,10 @@ struct bpf_iter__task {
 struct sched_entity {
 	u64 sum_exec_runtime;
 };
+
+struct sched_info {
+	long long unsigned int run_delay;
+};
 typedef int __kernel_pid_t;
 typedef __kernel_pid_t pid_t;
 
@@ -226,6 +230,7 @@ struct task_struct {
 	unsigned int ptrace;
 	int on_cpu;
 	struct sched_entity se;
+	struct sched_info sched_info;
 	struct mm_struct *mm;
 	int exit_state;
 	int exit_code;
