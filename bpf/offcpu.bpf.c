@@ -47,6 +47,8 @@ struct wait_due {
 	__u32 flags; /* of the sample */
 	__u64 value_ns;
 	__u64 runnable_ns; /* of which it waited for a CPU */
+	__u64 wait_ns; /* how long it was off the CPU */
+	__u64 delay_ns; /* of the waiter */
 	__u64 refill_ms; /* when tokens were counted */
 	__u32 tokens;
 	__u32 nr_kernel;
@@ -120,6 +122,7 @@ static __always_inline void thread_leaves(struct task_struct *task, struct wait_
 		w->run_ns += now - w->since_ns;
 	w->since_ns = now;
 	w->wake_ns = 0;
+	w->delay_ns = task_delay_ns(task);
 	if (preempt || !state)
 		w->state = THREAD_RUNNABLE;
 	else
@@ -184,6 +187,13 @@ static __always_inline __u64 wait_value(struct bpfprof_waiter *w, __u64 ns, __u6
 	return value;
 }
 
+/* Of a value that stands for waits of ns, of which so much was for a CPU. */
+static __always_inline __u64 runnable_part(__u64 runnable, __u64 ns, __u64 value)
+{
+	/* In parts of 1024: nothing to overflow. */
+	return ns == value || !ns ? runnable : (runnable << 10) / ns * (value >> 10);
+}
+
 static __always_inline void sample_ask(struct wait_due *due, struct task_struct *task, __u64 value,
 				       __u64 ns, __u64 runnable, __u32 flags)
 {
@@ -195,8 +205,8 @@ static __always_inline void sample_ask(struct wait_due *due, struct task_struct 
 	due->tid = task->pid;
 	due->flags = flags;
 	due->value_ns = value;
-	/* In parts of 1024: nothing to overflow. */
-	due->runnable_ns = ns == value || !ns ? runnable : (runnable << 10) / ns * (value >> 10);
+	due->wait_ns = ns;
+	due->runnable_ns = runnable_part(runnable, ns, value);
 	len = bpf_get_task_stack(task, due->kernel, sizeof(due->kernel), 0);
 	due->nr_kernel = len > 0 ? (__u64)len / 8 : 0;
 	wait_count(WAIT_COUNT_KEPT);
@@ -232,6 +242,7 @@ static __always_inline void thread_comes(struct task_struct *task, struct wait_d
 	if (!value)
 		return;
 	if (token_take(due, control, now)) {
+		due->delay_ns = w->delay_ns;
 		sample_ask(due, task, value, ns, runnable, flags);
 		return;
 	}
@@ -288,6 +299,16 @@ int BPF_PROG(thread_woken, struct task_struct *task)
 	return 0;
 }
 
+/* The same as it is in due, once the thread is on a CPU: now the kernel has counted its delay. */
+static __always_inline __u64 runnable_ns(const struct wait_due *due, struct task_struct *task)
+{
+	__u64 ns = task_delay_ns(task) - due->delay_ns;
+
+	if (!cfg.wall || !DELAYS_ARE_COUNTED(task))
+		return due->runnable_ns;
+	return runnable_part(ns < due->wait_ns ? ns : due->wait_ns, due->wait_ns, due->value_ns);
+}
+
 /* In the interrupt that was asked for, or in another's of that kind. */
 SEC("?tp_btf/irq_work_entry")
 int BPF_PROG(wait_stack)
@@ -310,7 +331,7 @@ int BPF_PROG(wait_stack)
 		return 0;
 	}
 	sample_fill(r, task, due->value_ns, due->flags);
-	r->rec.sample.runnable_ns = due->runnable_ns;
+	r->rec.sample.runnable_ns = runnable_ns(due, task);
 	due->tid = 0;
 	nr = due->nr_kernel;
 	barrier_var(nr); /* or Linux 6.1 does not see the bound */

@@ -22,7 +22,8 @@ enum bpfprof_thread_state {
 struct bpfprof_waiter {
 	struct bpfprof_task_id task;
 	__u64 since_ns; /* when it began what it does, or was last accounted for; CLOCK_MONOTONIC */
-	__u64 wake_ns; /* when it was woken since, 0: not yet */
+	__u64 wake_ns; /* when it was woken since, 0: not yet, or not asked for */
+	__u64 delay_ns; /* that it had waited for a CPU in all its life, when it left one last */
 	__u64 run_ns; /* time on a CPU that is in no sample yet */
 	__s64 owed_ns; /* time off it that is in none; less than 0: samples told more than there was */
 	__u64 due_ns; /* of samples that were not taken: the next short wait's tells it */
@@ -65,7 +66,7 @@ enum bpfprof_wait_counter {
 	WAIT_NR_COUNTERS,
 };
 
-_Static_assert(sizeof(struct bpfprof_waiter) == 120, "wire");
+_Static_assert(sizeof(struct bpfprof_waiter) == 128, "wire");
 _Static_assert(sizeof(struct bpfprof_wait_control) == 40, "wire");
 
 #endif

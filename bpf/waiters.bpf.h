@@ -49,6 +49,17 @@ struct {
 	__type(value, struct wait_counters);
 } wait_counters __weak SEC(".maps");
 
+/*
+ * What the thread has waited for a CPU in all its life, as the kernel counts it when it gets one: so
+ * nobody has to note when it is woken. Not with every configuration of the kernel.
+ */
+#define DELAYS_ARE_COUNTED(task) bpf_core_field_exists((task)->sched_info.run_delay)
+
+static __always_inline __u64 task_delay_ns(struct task_struct *task)
+{
+	return DELAYS_ARE_COUNTED(task) ? task->sched_info.run_delay : 0;
+}
+
 static __always_inline void wait_count(__u32 counter)
 {
 	__u32 zero = 0;
@@ -101,6 +112,7 @@ static __always_inline struct bpfprof_waiter *waiter_get(struct task_struct *tas
 			fresh->state = THREAD_RUNNABLE;
 	}
 	fresh->wake_ns = 0;
+	fresh->delay_ns = task_delay_ns(task);
 	fresh->run_ns = 0;
 	fresh->owed_ns = 0;
 	fresh->due_ns = 0;

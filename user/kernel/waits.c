@@ -2,6 +2,7 @@
 #include "kernel/waits.h"
 
 #include <bpf/bpf.h>
+#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -119,15 +120,36 @@ static void rings_free(struct waits *waits)
 	free(waits->rings);
 }
 
+/* Does this kernel count what threads wait for a CPU (CONFIG_SCHED_INFO)? */
+static bool delays_are_counted(void)
+{
+	struct btf *btf = btf__load_vmlinux_btf();
+	int id = btf ? btf__find_by_name_kind(btf, "sched_info", BTF_KIND_STRUCT) : -ENOENT;
+	const struct btf_type *type = id > 0 ? btf__type_by_id(btf, (uint32_t)id) : NULL;
+	bool found = false;
+	uint32_t i;
+
+	for (i = 0; type && i < btf_vlen(type) && !found; i++)
+		found = !strcmp(btf__name_by_offset(btf, btf_members(type)[i].name_off),
+				"run_delay");
+	btf__free(btf);
+	return found;
+}
+
 static int attach(struct waits *waits)
 {
 	struct bpfprof_bpf *skel = waits->session->skel;
 
 	/* The first ones do nothing until there is something of the last. */
 	waits->stack = bpf_program__attach(skel->progs.wait_stack);
-	if (waits->stack)
+	/* Blocked time alone has to be known before the kernel has counted the rest. */
+	if (waits->stack &&
+	    (waits->session->options.waits != SESSION_WALL || !delays_are_counted())) {
 		waits->woken = bpf_program__attach(skel->progs.thread_woken);
-	if (waits->woken)
+		if (!waits->woken)
+			return -errno;
+	}
+	if (waits->stack)
 		waits->switched = bpf_program__attach(skel->progs.thread_switched);
 	return waits->switched ? 0 : -errno;
 }

@@ -212,6 +212,10 @@ struct sched_entity {
 	u64 sum_exec_runtime;
 	struct cfs_rq *cfs_rq;
 };
+
+struct sched_info {
+	long long unsigned int run_delay;
+};
 typedef int __kernel_pid_t;
 typedef __kernel_pid_t pid_t;
 
@@ -230,6 +234,7 @@ struct task_struct {
 	unsigned int ptrace;
 	int on_cpu;
 	struct sched_entity se;
+	struct sched_info sched_info;
 	struct mm_struct *mm;
 	int exit_state;
 	int exit_code;
