@@ -85,8 +85,7 @@ static __always_inline bool is_watched(struct task_struct *task)
 /* Its sample comes to nothing: the time is told by a later one. */
 static __always_inline void due_give_back(struct wait_due *due, struct bpfprof_waiter *w)
 {
-	w->owed_ns += due->value_ns;
-	w->due_ns += due->value_ns;
+	waiter_owe(w, due->value_ns);
 	due->tid = 0;
 }
 
@@ -247,8 +246,7 @@ static __always_inline void thread_comes(struct task_struct *task, struct wait_d
 		return;
 	}
 	wait_count(WAIT_COUNT_LIMITED);
-	w->owed_ns += value;
-	w->due_ns += value;
+	waiter_owe(w, value);
 }
 
 SEC("?tp_btf/sched_switch")

@@ -63,6 +63,7 @@ enum bpfprof_wait_counter {
 	WAIT_COUNT_FULL = 8, /* switches of threads that the map has no room for */
 	WAIT_COUNT_ENDS_LOST = 9, /* WAITER events that the ring buffer had no room for */
 	WAIT_COUNT_UNSEEN = 10, /* times that a thread was found back of which that was not told */
+	WAIT_COUNT_LATER_NS = 11, /* time of these and of LIMITED, MISSED and BUSY */
 	WAIT_NR_COUNTERS,
 };
 

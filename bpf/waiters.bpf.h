@@ -60,13 +60,26 @@ static __always_inline __u64 task_delay_ns(struct task_struct *task)
 	return DELAYS_ARE_COUNTED(task) ? task->sched_info.run_delay : 0;
 }
 
-static __always_inline void wait_count(__u32 counter)
+static __always_inline void wait_count_add(__u32 counter, __u64 n)
 {
 	__u32 zero = 0;
 	struct wait_counters *c = bpf_map_lookup_elem(&wait_counters, &zero);
 
 	if (c && counter < WAIT_NR_COUNTERS)
-		c->count[counter]++;
+		c->count[counter] += n;
+}
+
+static __always_inline void wait_count(__u32 counter)
+{
+	wait_count_add(counter, 1);
+}
+
+/* Of a wait that has no sample of its own: a later one tells the time. */
+static __always_inline void waiter_owe(struct bpfprof_waiter *w, __u64 ns)
+{
+	wait_count_add(WAIT_COUNT_LATER_NS, ns);
+	w->owed_ns += ns;
+	w->due_ns += ns;
 }
 
 static __always_inline struct bpfprof_wait_control *wait_control_get(void)
@@ -132,10 +145,8 @@ static __always_inline struct bpfprof_waiter *waiter_get(struct task_struct *tas
 static __always_inline void waiter_found_running(struct bpfprof_waiter *w, __u64 now)
 {
 	wait_count(WAIT_COUNT_UNSEEN);
-	if (now > w->since_ns && (cfg.wall || w->state != THREAD_RUNNABLE)) {
-		w->owed_ns += now - w->since_ns;
-		w->due_ns += now - w->since_ns;
-	}
+	if (now > w->since_ns && (cfg.wall || w->state != THREAD_RUNNABLE))
+		waiter_owe(w, now - w->since_ns);
 	w->state = THREAD_RUNS;
 	w->since_ns = now;
 }
