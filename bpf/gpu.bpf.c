@@ -196,7 +196,7 @@ struct batch {
 /* The next numbers of a batch; a step of bpf_loop. */
 static long batch_add(__u32 step, struct batch *batch)
 {
-	__u64 numbers[BATCH_STEP];
+	__u64 numbers[BATCH_STEP] = { 0 };
 	__u32 i, nr = batch->left < BATCH_STEP ? batch->left : BATCH_STEP;
 
 	(void)step;
