@@ -186,6 +186,41 @@ static __always_inline __u64 element_bytes(__u32 type)
 	return type < 12 ? 1ULL << ((shifts >> (2 * type)) & 3) : 0;
 }
 
+#define BATCH_STEP 16 /* numbers that are read at once, */
+#define BATCH_STEPS 64 /* and how often at most */
+
+struct batch {
+	__u64 va, left, bytes;
+};
+
+/* The next numbers of a batch; a step of bpf_loop. */
+static long batch_add(__u32 step, struct batch *batch)
+{
+	__u64 numbers[BATCH_STEP] = { 0 };
+	__u32 i, nr = batch->left < BATCH_STEP ? batch->left : BATCH_STEP;
+
+	(void)step;
+	if (!nr || nr > BATCH_STEP || user_read(numbers, nr * sizeof(numbers[0]), batch->va))
+		return 1;
+	for (i = 0; i < BATCH_STEP; i++)
+		if (i < nr)
+			batch->bytes += numbers[i];
+	batch->va += nr * sizeof(numbers[0]);
+	batch->left -= nr;
+	return 0;
+}
+
+/* Not static: see gpu_waits.bpf.h. */
+__noinline __u64 batch_bytes(__u64 va, __u64 nr)
+{
+	struct batch batch = { .va = va, .left = nr };
+
+	bpf_loop(BATCH_STEPS, batch_add, &batch, 0);
+	if (batch.left && nr > BATCH_STEP * BATCH_STEPS)
+		gpu_count(GPU_COUNT_BATCH_CUT);
+	return batch.bytes;
+}
+
 /* Bytes that the call is about, as far as they are known when it begins. */
 static __always_inline __u64 size_of_call(struct pt_regs *ctx, const struct bpfprof_gpu_function *f)
 {
@@ -195,6 +230,8 @@ static __always_inline __u64 size_of_call(struct pt_regs *ctx, const struct bpfp
 	case GPU_SIZE_PRODUCT:
 		b = f->size[1] ? argument(ctx, f->size[1]) : 1;
 		return a * b * f->scale;
+	case GPU_SIZE_BATCH:
+		return batch_bytes(a, argument(ctx, f->size[1]));
 	case GPU_SIZE_ELEMENTS:
 		return a * element_bytes((__u32)argument(ctx, f->size[1]));
 	case GPU_SIZE_COPY_2D:
@@ -475,13 +512,43 @@ static __always_inline void open_prune(struct bpfprof_gpu_thread *t, __u64 sp)
 			break;
 		if (cfg.gpu_trace)
 			trace_drop(t, open, t->last_ns);
+		gpu_count(GPU_COUNT_LEFT);
 		t->depth--;
 		t->over = 0;
 	}
 }
 
-/* Is the thread in another call of this layer? */
-static __always_inline bool is_nested(struct bpfprof_gpu_thread *t, __u32 layer)
+/*
+ * Was an open call left, though the stack is as deep as it was then? Until it returns its return
+ * address is that of the kernel's trampoline, or if that failed what it was. Another call may have
+ * written something else there since.
+ */
+static __always_inline bool was_left(const struct bpfprof_gpu_open *open)
+{
+	__u64 trampoline =
+		BPF_CORE_READ(bpf_get_current_task_btf(), mm, uprobes_state.xol_area, vaddr);
+	__u64 ret = 0;
+
+	return trampoline && !bpf_probe_read_user(&ret, sizeof(ret), (void *)open->sp) &&
+	       ret != trampoline && ret != open->ret;
+}
+
+/* Forgets one that was left, those inside it are inside what it was in now. */
+static __always_inline void open_forget(struct bpfprof_gpu_thread *t, __u32 at)
+{
+	__u32 i;
+
+	if (cfg.gpu_trace)
+		trace_drop(t, &t->open[at & (BPFPROF_GPU_MAX_OPEN - 1)], t->last_ns);
+	for (i = 0; i + 1 < BPFPROF_GPU_MAX_OPEN; i++)
+		if (i >= at)
+			t->open[i] = t->open[i + 1];
+	t->depth--;
+	gpu_count(GPU_COUNT_LEFT);
+}
+
+/* The open call of this layer that the thread is in, and 1; 0: in none. */
+static __always_inline __u32 outer_find(struct bpfprof_gpu_thread *t, __u32 layer)
 {
 	struct bpfprof_gpu_function *f;
 	__u32 i, nr;
@@ -495,9 +562,31 @@ static __always_inline bool is_nested(struct bpfprof_gpu_thread *t, __u32 layer)
 		nr = t->open[i].key.function;
 		f = bpf_map_lookup_elem(&gpu_functions, &nr);
 		if (f && f->layer == layer && is_call(f->kind))
-			return true;
+			return i + 1;
 	}
-	return false;
+	return 0;
+}
+
+/* Are there others, that were not left? Not static: see gpu_waits.bpf.h. */
+__noinline int outer_check(struct bpfprof_gpu_thread *t, __u32 layer)
+{
+	__u32 i, at;
+
+	for (i = 0; t && i < BPFPROF_GPU_MAX_OPEN; i++) {
+		at = outer_find(t, layer);
+		if (!at)
+			return 0;
+		if (!was_left(&t->open[(at - 1) & (BPFPROF_GPU_MAX_OPEN - 1)]))
+			return 1;
+		open_forget(t, at - 1);
+	}
+	return 0;
+}
+
+/* Is the thread in another call of this layer? */
+static __always_inline bool is_nested(struct bpfprof_gpu_thread *t, __u32 layer)
+{
+	return t->depth && outer_find(t, layer) && outer_check(t, layer);
 }
 
 static __always_inline void event_send(struct task_struct *task,

@@ -70,6 +70,7 @@ enum bpfprof_gpu_size {
 	GPU_SIZE_COPY_3D = 3, /* or a CUDA_MEMCPY3D */
 	GPU_SIZE_PITCH = 4, /* *size[0], known at the return, * size[1] */
 	GPU_SIZE_ELEMENTS = 5, /* size[0] elements of the NCCL type size[1] */
+	GPU_SIZE_BATCH = 6, /* the sum of size[1] numbers that size[0] points to */
 };
 
 #define BPFPROF_GPU_RETURNS 1U /* its return is hooked, too */
@@ -366,7 +367,11 @@ enum bpfprof_gpu_counter { /* map gpu_counters, one __u64 each, added atomically
 			   GPU_COUNT_EVENTS_FULL = 18, /* CUDA events without room */
 			   GPU_COUNT_WAITS_LOST = 19, /* GPU_WAIT: ring buffer full */
 			   GPU_COUNT_AFTER_FULL = 20, /* cuStreamWaitEvent: forgotten */
-			   GPU_NR_COUNTERS = 21,
+			   GPU_COUNT_LEFT =
+				   21, /* calls that were left otherwise than by their return */
+			   GPU_COUNT_BATCH_CUT =
+				   22, /* batches of copies: too long for all their bytes */
+			   GPU_NR_COUNTERS = 23,
 };
 
 _Static_assert(sizeof(struct bpfprof_gpu_function) == 16, "wire");

@@ -422,6 +422,17 @@ def nested(context):
 
 
 @test(modes=MODES)
+def left(context):
+    """Calls that were left by a jump: what is called deeper on the stack later is not inside them."""
+    _, truth, seen = watched(context, "deep_jumps")
+    process = seen.process(truth["pid"])
+    check_calls(process, truth)
+    check_launches(process, truth)
+    check(not process["open"], "still open: %s" % process["open"])
+    check(seen.lost["calls_left_without_return"] == 10, "not counted: %s" % seen.lost)
+
+
+@test(modes=MODES)
 def collectives(context):
     """A collective and the launch in it are of two layers: both count."""
     truth, _, _, files = both_files(context, "nccl", False)

@@ -81,6 +81,8 @@ static const struct prototype prototypes[] = {
 	SHAPE("cuMemcpy2DAsync", "_v2 _v2_ptsz", "bs", 0, GPU_SIZE_COPY_2D),
 	SHAPE("cuMemcpy3DAsync", "_v2 _v2_ptsz", "bs", 0, GPU_SIZE_COPY_3D),
 	SHAPE("cuMemcpy3DPeerAsync", ". _ptsz", "bs", 0, GPU_SIZE_COPY_3D),
+	SHAPE("cuMemcpyBatchAsync", ". _ptsz", "--bB----s", 0, GPU_SIZE_BATCH),
+	SHAPE("cuMemcpyBatchAsync", "_v2 _v2_ptsz", "--bB---s", 0, GPU_SIZE_BATCH),
 	SET("cuMemsetD8", "_v2 _v2_ptds", "--b", 1),
 	SET("cuMemsetD16", "_v2 _v2_ptds", "--b", 2),
 	SET("cuMemsetD32", "_v2 _v2_ptds", "--b", 4),
@@ -109,6 +111,7 @@ static const struct prototype prototypes[] = {
 	PLAIN("cuEventRecordWithFlags", ". _ptsz", "hs-", GPU_KIND_EVENT_RECORD, 0),
 	PLAIN("cuEventQuery", ".", "h", GPU_KIND_EVENT_QUERY, RETURNS),
 	PLAIN("cuStreamQuery", ". _ptsz", "s", GPU_KIND_STREAM_QUERY, RETURNS),
+	PLAIN("cuStreamWaitEvent", ". _ptsz", "sh-", GPU_KIND_STREAM_WAIT, BPFPROF_GPU_RETURNS),
 	PLAIN("cuEventDestroy", ". _v2", "h", GPU_KIND_EVENT_END, 0),
 	PLAIN("cuStreamDestroy", ". _v2", "s", GPU_KIND_STREAM_END, 0),
 	PLAIN("cuStreamBeginCapture", ". _ptsz _v2 _v2_ptsz", "s-", GPU_KIND_CAPTURE_BEGIN,
@@ -178,6 +181,7 @@ static bool is_stream_call(uint8_t kind)
 	case GPU_KIND_SYNC:
 	case GPU_KIND_STREAM_QUERY:
 	case GPU_KIND_EVENT_RECORD:
+	case GPU_KIND_STREAM_WAIT:
 		return true;
 	}
 	return false;

@@ -212,6 +212,8 @@ void gpu_watch_lost(const struct gpu_watch *watch, const uint64_t counters[GPU_N
 		{ GPU_COUNT_STREAMS_FULL, "streams_no_room" },
 		{ GPU_COUNT_EVENTS_FULL, "cuda_events_no_room" },
 		{ GPU_COUNT_WAITS_LOST, "waits_ring_full" },
+		{ GPU_COUNT_LEFT, "calls_left_without_return" },
+		{ GPU_COUNT_BATCH_CUT, "batches_of_copies_not_all_bytes" },
 		{ GPU_COUNT_AFTER_FULL, "waits_between_streams_no_room" },
 	};
 	struct aggregate_view view;

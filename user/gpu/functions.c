@@ -46,6 +46,7 @@
 #define BYTES(number) .size_rule = GPU_SIZE_PRODUCT, .scale = 1, .size = { number }
 #define ITEMS(item_bytes, ...)                                                                     \
 	.size_rule = GPU_SIZE_PRODUCT, .scale = item_bytes, .size = { __VA_ARGS__ }
+#define BATCH(sizes, count) .size_rule = GPU_SIZE_BATCH, .size = { sizes, count }
 #define SHAPE(dimensions) .size_rule = GPU_SIZE_COPY_##dimensions, .size = { 1 }
 
 static const struct gpu_function functions[] = {
@@ -82,6 +83,9 @@ static const struct gpu_function functions[] = {
 	COPY(cuMemcpy2DAsync, "_v2", "_ptsz", ANY, .stream = 2, SHAPE(2D)),
 	COPY(cuMemcpy3DAsync, "_v2", "_ptsz", ANY, .stream = 2, SHAPE(3D)),
 	COPY(cuMemcpy3DPeerAsync, "", "_ptsz", ANY, .stream = 2, SHAPE(3D)),
+	/* The first version has one argument more, before the stream: where what failed is written. */
+	COPY(cuMemcpyBatchAsync, "", "_ptsz", ANY, .stream = 9, BATCH(3, 4)),
+	COPY(cuMemcpyBatchAsync, "_v2", "_ptsz", ANY, .stream = 8, BATCH(3, 4)),
 
 	SET(cuMemsetD8, "_v2", "_ptds", ITEMS(1, 3)),
 	SET(cuMemsetD16, "_v2", "_ptds", ITEMS(2, 3)),

@@ -30,6 +30,7 @@ struct super_block;
 struct task_struct;
 struct vfsmount;
 struct vm_area_struct;
+struct xol_area;
 
 typedef signed char __s8;
 typedef unsigned char __u8;
@@ -305,6 +306,10 @@ typedef struct {
 	void *vdso;
 } mm_context_t;
 
+struct uprobes_state {
+	struct xol_area *xol_area;
+};
+
 struct mm_struct {
 	struct {
 		long unsigned int start_stack;
@@ -312,7 +317,12 @@ struct mm_struct {
 		long unsigned int env_start;
 		long unsigned int env_end;
 		mm_context_t context;
+		struct uprobes_state uprobes_state;
 	};
+};
+
+struct xol_area {
+	long unsigned int vaddr;
 };
 typedef long unsigned int vm_flags_t;
 

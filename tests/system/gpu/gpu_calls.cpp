@@ -468,6 +468,26 @@ NOINLINE void rectangles()
 	call("data::rectangles", "cuMemcpy3D_v2", 6000, (const cuda_memcpy_3d *)&three);
 }
 
+/* The first version of it has one argument more. */
+NOINLINE void batch(size_t nr)
+{
+	static uint64_t vas[1024], sizes[1024];
+	size_t fail = 0;
+	uint64_t sum = 0, none = 0;
+	void *null = nullptr;
+
+	for (size_t i = 0; i < nr; i++)
+		sum += sizes[i] = 3 * i + 1;
+	call("data::batch", "cuMemcpyBatchAsync", sum, &vas[0], &vas[0], &sizes[0], nr, null, null,
+	     none, &fail, STREAM_1);
+	call("data::batch", "cuMemcpyBatchAsync_ptsz", sum, &vas[0], &vas[0], &sizes[0], nr, null,
+	     null, none, &fail, none);
+	call("data::batch", "cuMemcpyBatchAsync_v2", sum, &vas[0], &vas[0], &sizes[0], nr, null,
+	     null, none, STREAM_2);
+	call("data::batch", "cuMemcpyBatchAsync_v2_ptsz", sum, &vas[0], &vas[0], &sizes[0], nr, null,
+	     null, none, none);
+}
+
 NOINLINE void clear()
 {
 	call("data::clear", "cuMemsetD8_v2", 12345, (uint64_t)1, (unsigned char)0, (uint64_t)12345);
@@ -495,6 +515,8 @@ static void copies()
 		if (i % 5 == 0)
 			data::clear();
 	}
+	for (size_t nr : { 1, 15, 16, 17, 100, 1024 })
+		data::batch(nr);
 }
 
 namespace memory
@@ -950,6 +972,34 @@ NOINLINE void wait_and_leave()
 	setitimer(ITIMER_REAL, &timer, NULL);
 	((int (*)(uint64_t))symbol("cuStreamSynchronize"))(STREAM_1);
 }
+}
+
+/* On a stack that has grown over where those were. */
+namespace left
+{
+NOINLINE void wait_deeper()
+{
+	volatile char over[1 << 14];
+
+	for (volatile char &byte : over)
+		byte = 0x5a;
+	call("left::wait_deeper", "cuStreamSynchronize", 0, STREAM_1);
+	trainer::forward(0x4711);
+}
+}
+
+static void deep_jumps()
+{
+	signal(SIGALRM, left::jump);
+	for (unsigned int i = 0; i < 10; i++) {
+		latency(1000000);
+		left::wait_and_leave();
+		note("left::wait_and_leave", "cuStreamSynchronize", 0, 0, 0);
+		latency(0);
+		left::wait_deeper();
+	}
+	signal(SIGALRM, SIG_DFL);
+	alarm(300);
 }
 
 static void jumps()
@@ -1417,6 +1467,8 @@ int main(int argc, char **argv)
 		steps();
 	} else if (scenario == "tasks") {
 		tasks();
+	} else if (scenario == "deep_jumps") {
+		deep_jumps();
 	} else if (scenario == "jumps") {
 		jumps();
 	} else if (scenario == "fork") {
