@@ -272,3 +272,46 @@ def whole_machine(context):
     done = context.finish(recorder, 30).expect(0)
     found = [one["text"] for one in context.json("x.json")["findings"]]
     check(any(text.startswith("1000 calls of tiny took ") for text in found), found or done.text)
+
+
+WAITING = """
+import asyncio, sys, threading, time
+def get():
+    threading.Event().wait()
+def compute():
+    while True:
+        for _ in range(20000): pass
+        time.sleep(0.001)
+def turns():
+    lock, other = threading.Lock(), threading.Lock()
+    lock.acquire()
+    while True:
+        time.sleep(0.05)
+        lock.acquire(timeout=0.05)
+def loop():
+    asyncio.run(asyncio.sleep(1000))
+print("ready", flush=True)
+globals()[sys.argv[1]]()
+"""
+
+
+@test()
+def waits(context):
+    """A main thread that waits in one line, found with --wall; not one that is idle, or in turns."""
+    targets = {name: context.spawn(["/usr/bin/python3", "-c", WAITING, name], stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE)
+               for name in ("get", "compute", "turns", "loop")}
+    for target in targets.values():
+        target.stdout.readline()
+    pids = [arg for target in targets.values() for arg in ("-p", target.pid)]
+    done = context.bpfprof("record", "--wall", "-d", 3, *pids, "-o", "x.folded", "--stats",
+                           "x.json").expect(0)
+    listed = [one for one in context.json("x.json")["findings"] if one["kind"] == "waits"]
+    check(len(listed) == 1 and done.err.decode().count("in one place") == 1, "found %s" % listed)
+    found = re.fullmatch(r"the main thread of \S+ \(pid (\d+)\) waited (\d+)% of ([\d.]+) s in one "
+                         r"place: \S*wait \(threading\.py:\d+\), called from get \(.*\)",
+                         listed[0]["text"])
+    check(found and int(found[1]) == targets["get"].pid and int(found[2]) >= 98,
+          "found %s" % listed)
+    check(listed[0]["command"] == "bpfprof dump -p %d --native" % targets["get"].pid,
+          listed[0]["command"])

@@ -330,3 +330,22 @@ Test(findings, long_names)
 	cr_expect_eq(findings.nr, 2);
 	cr_expect_lt(strlen(findings.list[1].text), FINDING_TEXT_MAX);
 }
+
+Test(findings, waits)
+{
+	struct wait_fact wait = { .name = "python3",
+				  .pid = 7,
+				  .waited_ns = 9800 * MS,
+				  .function = "get (ray/_private/worker.py:9)",
+				  .line = "main (job.py:3)" };
+	struct findings findings = { 0 };
+
+	findings_of_wait(&findings, &wait, 10 * NS_PER_SECOND);
+	expect(&findings, FINDING_WAITS,
+	       "the main thread of python3 (pid 7) waited 98% of 10.0 s in one place: get "
+	       "(ray/_private/worker.py:9), called from main (job.py:3)");
+	cr_expect_str_eq(findings.list[0].command, "bpfprof dump -p 7 --native");
+	EXPECT_NONE(findings_of_wait, wait, it.waited_ns = 8990 * MS, 10 * NS_PER_SECOND);
+	EXPECT_NONE(findings_of_wait, wait, it.waited_ns = 1900 * MS, 1900 * MS);
+	EXPECT_NONE(findings_of_wait, wait, it.waited_ns = 0, 0);
+}

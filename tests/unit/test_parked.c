@@ -40,7 +40,7 @@ static uint32_t python(const char *name, const char *file)
 }
 
 /* A wait of a thread that is not the first one. */
-#define helper(...) made_add(p, process, 1, __VA_ARGS__)->helper_waits = true
+#define helper(...) made_add(p, process, 1, __VA_ARGS__)->sleeper = PROFILE_HELPER_SLEEPS
 
 static uint64_t nr_parked(void)
 {

@@ -341,6 +341,7 @@ static int finish(struct recording *rec)
 	if (!view.nr_taken)
 		say_nothing_matched(rec);
 	err = rec->options->gpu ? calls_finish(rec, &calls) : 0;
+	record_findings_waits(rec->findings, &profile);
 	record_findings_make(rec->findings, profile.duration_ns, rec->end_mono_ns);
 	status = recording_write(rec, &profile, rec->options->gpu && !err ? &calls.profile : NULL);
 	record_findings_tell(rec->findings);

@@ -6,19 +6,28 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cleanup.h"
 #include "base/log.h"
+#include "base/strtab.h"
 #include "base/time.h"
 #include "cli/finding_facts.h"
 #include "cli/process_watch.h"
 #include "cli/sampler.h"
 #include "kernel/titles.h"
+#include "output/output.h"
 #include "output/text.h"
 #include "proc/processes.h"
 #include "proc/title.h"
 #include "profile/findings.h"
+#include "profile/profile.h"
 #include "profile/stats.h"
 #include "profile/task_calls.h"
 #include "profile/task_times.h"
+#include "profile/wait_place.h"
+
+#define NAME_MAX_BYTES 1024
+#define DRIVER "driver" /* as Ray roles begin */
+#define IDLE_WORKER "ray::IDLE"
 
 struct record_findings {
 	struct sampler *sampler;
@@ -161,6 +170,68 @@ void record_findings_make(struct record_findings *findings, uint64_t duration_ns
 		findings_of_task(&findings->found, &tasks[i], duration_ns);
 	free(tasks);
 	finding_facts(&findings->found, findings->watch, duration_ns);
+}
+
+/*
+ * What somebody wants to get on: a process that was asked for, a driver, a worker with a task. All
+ * others of a machine wait in one place most of the time, and are fine.
+ */
+static bool should_work(const struct profile *profile, const struct profile_process *process)
+{
+	const char *role = strtab_get(profile->strings, process->ray_role);
+
+	if (process->asked_for || !strncmp(role, DRIVER, strlen(DRIVER)))
+		return true;
+	return process->task &&
+	       strcmp(strtab_get(profile->strings, process->task), IDLE_WORKER) != 0;
+}
+
+static bool is_first_entry(const struct profile *profile, size_t index)
+{
+	size_t i;
+
+	for (i = 0; i < index; i++)
+		if (profile->processes[i].kernel_pid == profile->processes[index].kernel_pid)
+			return false;
+	return true;
+}
+
+static void wait_tell(struct record_findings *findings, const struct profile *profile,
+		      const struct profile_process *process)
+{
+	__cleanup(buf_fini) struct buf name = { .max = NAME_MAX_BYTES };
+	__cleanup(buf_fini) struct buf function = { .max = NAME_MAX_BYTES };
+	__cleanup(buf_fini) struct buf line = { .max = NAME_MAX_BYTES };
+	struct wait_place place;
+
+	if (wait_place_find(profile, process->kernel_pid, &place) || !place.ns)
+		return;
+	process_text(&name, profile, process);
+	frame_text(&function, profile, &profile->locations[place.function]);
+	frame_text(&line, profile, &profile->locations[place.line]);
+	if (buf_error(&name) || buf_error(&function) || buf_error(&line) || !name.data ||
+	    !function.data || !line.data)
+		return;
+	findings_of_wait(&findings->found,
+			 &(struct wait_fact){
+				 .name = name.data,
+				 .pid = process->pid ? process->pid : process->kernel_pid,
+				 .waited_ns = place.ns,
+				 .function = function.data,
+				 .line = line.data,
+			 },
+			 profile->duration_ns);
+}
+
+void record_findings_waits(struct record_findings *findings, const struct profile *profile)
+{
+	size_t i;
+
+	if (!findings || profile->time == PROFILE_TIME_CPU)
+		return;
+	for (i = 0; i < profile->nr_processes; i++)
+		if (should_work(profile, &profile->processes[i]) && is_first_entry(profile, i))
+			wait_tell(findings, profile, &profile->processes[i]);
 }
 
 void record_findings_tell(const struct record_findings *findings)

@@ -17,6 +17,7 @@
 struct aggregate_input;
 struct buf;
 struct process;
+struct profile;
 struct record_findings;
 struct sampler;
 struct stats_reasons;
@@ -41,6 +42,8 @@ void record_findings_stats(const struct record_findings *findings, struct stats_
 
 /* After sampling has stopped. duration_ns: of the recording, that ended at now_ns. */
 void record_findings_make(struct record_findings *findings, uint64_t duration_ns, uint64_t now_ns);
+/* Before that, of a finished profile of time that includes waiting. */
+void record_findings_waits(struct record_findings *findings, const struct profile *profile);
 void record_findings_tell(const struct record_findings *findings);
 /* A JSON array of {kind, text, command}. */
 void record_findings_json(struct buf *dst, const struct record_findings *findings);

@@ -323,8 +323,9 @@ static int64_t stack_get(struct aggregate *a, const uint64_t *frames, size_t nr)
 static int64_t sample_count(struct aggregate *a, const struct aggregate_sample *key,
 			    uint64_t value_ns)
 {
-	uint32_t id[6] = { key->process, key->stack, key->tid,
-			   key->thread,	 key->gil,   key->helper_waits };
+	uint32_t id[6] = {
+		key->process, key->stack, key->tid, key->thread, key->gil, key->sleeper
+	};
 	uint64_t hash = XXH3_64bits_withSeed(id, sizeof(id), a->seed);
 	struct aggregate_sample *all = a->samples.data;
 	uint32_t slot, i;
@@ -333,7 +334,7 @@ static int64_t sample_count(struct aggregate *a, const struct aggregate_sample *
 		while (index_next(&a->sample_index, &a->sample_hashes, hash, &slot, &i)) {
 			if (all[i].process == key->process && all[i].stack == key->stack &&
 			    all[i].tid == key->tid && all[i].thread == key->thread &&
-			    all[i].gil == key->gil && all[i].helper_waits == key->helper_waits) {
+			    all[i].gil == key->gil && all[i].sleeper == key->sleeper) {
 				all[i].count++;
 				all[i].value_ns += value_ns;
 				return i;
@@ -451,6 +452,13 @@ static int64_t stack_sample(struct aggregate *a, struct aggregate_sample *key,
 	return sample;
 }
 
+static uint32_t sleeper_of(const struct bpfprof_sample *s, const struct aggregate_part *part)
+{
+	if (!part->asleep)
+		return PROFILE_NOT_ASLEEP;
+	return s->task.tid == s->task.pid ? PROFILE_FIRST_SLEEPS : PROFILE_HELPER_SLEEPS;
+}
+
 void aggregate_add_parts(struct aggregate *a, const struct aggregate_input *input,
 			 struct aggregate_part *parts, size_t nr_parts)
 {
@@ -468,8 +476,7 @@ void aggregate_add_parts(struct aggregate *a, const struct aggregate_input *inpu
 		if (err || !parts[i].value_ns)
 			continue;
 		frames[0] = parts[i].leaf;
-		key.helper_waits =
-			parts[i].asleep && input->sample->task.tid != input->sample->task.pid;
+		key.sleeper = sleeper_of(input->sample, &parts[i]);
 		parts[i].sample = stack_sample(a, &key, frames + !frames[0], nr + !!frames[0],
 					       parts[i].value_ns);
 	}

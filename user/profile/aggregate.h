@@ -67,7 +67,7 @@ struct aggregate_sample {
 	uint32_t tid; /* 0 unless threads are kept apart */
 	uint32_t thread; /* index of its name */
 	uint32_t gil; /* enum profile_gil */
-	uint32_t helper_waits; /* 1: sleep of a thread that is not its process's first */
+	uint32_t sleeper; /* enum profile_sleeper */
 	uint64_t count, value_ns;
 };
 

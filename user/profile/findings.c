@@ -53,6 +53,9 @@
 
 #define MEMORY_SHARE 0.9
 
+#define WAIT_SHARE 0.9 /* of the recording */
+#define WAIT_DURATION_NS (2 * NS_PER_SECOND)
+
 static double seconds(uint64_t ns)
 {
 	return (double)ns / 1e9;
@@ -66,10 +69,15 @@ static double ratio(uint64_t part, uint64_t whole)
 const char *finding_name(enum finding_kind kind)
 {
 	static const char *const names[FINDING_NR_KINDS] = {
-		[FINDING_SHORT_TASKS] = "short_tasks", [FINDING_LONG_TASK] = "long_task",
-		[FINDING_BUSY_WORKER] = "busy_worker", [FINDING_GIL] = "gil",
-		[FINDING_THREADS] = "threads",	       [FINDING_MEMORY_GROWS] = "memory_grows",
-		[FINDING_CPU_LIMIT] = "cpu_limit",     [FINDING_MEMORY_LIMIT] = "memory_limit",
+		[FINDING_SHORT_TASKS] = "short_tasks",
+		[FINDING_LONG_TASK] = "long_task",
+		[FINDING_BUSY_WORKER] = "busy_worker",
+		[FINDING_GIL] = "gil",
+		[FINDING_THREADS] = "threads",
+		[FINDING_MEMORY_GROWS] = "memory_grows",
+		[FINDING_CPU_LIMIT] = "cpu_limit",
+		[FINDING_MEMORY_LIMIT] = "memory_limit",
+		[FINDING_WAITS] = "waits",
 	};
 
 	return kind > FINDING_INVALID && kind < FINDING_NR_KINDS ? names[kind] : "";
@@ -471,4 +479,23 @@ void findings_of_limits(struct findings *findings, const struct limits_fact *fac
 		 fact->name, fact->pid, size(fact->memory_bytes).text, size(fact->memory_max).text,
 		 100 * ratio(fact->memory_bytes, fact->memory_max));
 	set_command(finding, "bpfprof top -p %u", fact->pid);
+}
+
+void findings_of_wait(struct findings *findings, const struct wait_fact *fact, uint64_t duration_ns)
+{
+	double share = ratio(fact->waited_ns, duration_ns);
+	bool own = strcmp(fact->function, fact->line);
+	struct finding *finding;
+
+	if (duration_ns < WAIT_DURATION_NS || share < WAIT_SHARE)
+		return;
+	finding = add(findings, FINDING_WAITS);
+	if (!finding)
+		return;
+	set_text(finding,
+		 "the main thread of %.48s (pid %u) waited %.0f%% of %.1f s in one place: "
+		 "%.100s%s%.100s",
+		 fact->name, fact->pid, 100 * share, seconds(duration_ns), fact->function,
+		 own ? ", called from " : "", own ? fact->line : "");
+	set_command(finding, "bpfprof dump -p %u --native", fact->pid);
 }

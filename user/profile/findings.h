@@ -26,6 +26,7 @@ enum finding_kind {
 	FINDING_MEMORY_GROWS,
 	FINDING_CPU_LIMIT,
 	FINDING_MEMORY_LIMIT,
+	FINDING_WAITS,
 	FINDING_NR_KINDS,
 };
 
@@ -96,6 +97,16 @@ void findings_of_pool(struct findings *findings, const struct pool_fact *fact);
 /* What to say and set for such a library: `OpenBLAS`, `OPENBLAS_NUM_THREADS`. NULL, where nothing is known. */
 const char *pool_name(const char *library);
 const char *pool_setting(const char *library);
+
+/* A process whose first thread waited in one place (wait_place.h). */
+struct wait_fact {
+	const char *name;
+	uint32_t pid;
+	uint64_t waited_ns;
+	const char *function, *line; /* equal: there is no line of the program's own */
+};
+void findings_of_wait(struct findings *findings, const struct wait_fact *fact,
+		      uint64_t duration_ns);
 
 /* Memory of a process over time. */
 #define MEMORY_POINTS 16

@@ -114,6 +114,8 @@ static const struct python_function python_idles[] = {
 	{ "run", "ray/_private/gc_collect_manager.py" },
 	{ "<lambda>", "ray/_private/process_watcher.py" },
 	{ "run", "ray/autoscaler/_private/node_launcher.py" },
+	{ "main_loop",
+	  "ray/_private/worker.py" }, /* a worker without a task, in its first thread */
 };
 
 static bool is_named(const char *name, const char *entry)
@@ -239,7 +241,7 @@ static bool pool_is_idle(const struct profile *profile, const struct profile_sta
 	return pool;
 }
 
-static bool is_parked(const struct profile *profile, const struct profile_stack *stack)
+bool profile_stack_is_idle(const struct profile *profile, const struct profile_stack *stack)
 {
 	size_t user = 0, i;
 
@@ -330,7 +332,7 @@ static size_t samples_fold(struct profile *profile, const bool *parked, uint32_t
 	size_t end = profile->nr_samples, i = 0;
 
 	while (i < end) {
-		if (!all[i].helper_waits || !parked[all[i].stack]) {
+		if (all[i].sleeper != PROFILE_HELPER_SLEEPS || !parked[all[i].stack]) {
 			i++;
 			continue;
 		}
@@ -358,10 +360,10 @@ int profile_park(struct profile *profile, struct parked_counts *ret)
 	/* Values of calls lie beside the samples, which cannot be moved then; and calls do not wait. */
 	for (i = 0; i < profile->nr_samples && !profile->call_values; i++) {
 		s = &profile->samples[i];
-		if (!s->helper_waits || asked[s->stack])
+		if (s->sleeper != PROFILE_HELPER_SLEEPS || asked[s->stack])
 			continue;
 		asked[s->stack] = true;
-		parked[s->stack] = is_parked(profile, &profile->stacks[s->stack]);
+		parked[s->stack] = profile_stack_is_idle(profile, &profile->stacks[s->stack]);
 		counts.nr_stacks += parked[s->stack];
 	}
 	if (counts.nr_stacks) {

@@ -8,9 +8,11 @@
  * most of the picture. Which they are is told by functions alone, never by a thread's name.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct profile;
+struct profile_stack;
 
 #define PARKED_FRAME "[parked]"
 
@@ -25,5 +27,7 @@ struct parked_counts {
  * then the profile is as it was.
  */
 int profile_park(struct profile *profile, struct parked_counts *ret);
+/* Has a thread that waits with this stack nothing to do? May be the first one, whose loop is idle. */
+bool profile_stack_is_idle(const struct profile *profile, const struct profile_stack *stack);
 
 #endif

@@ -110,6 +110,14 @@ enum profile_gil {
 	PROFILE_GIL_NOT_HELD = 2, /* waits for it, or has let it go for other work */
 };
 
+/* Of time that includes waiting. */
+enum profile_sleeper {
+	PROFILE_NOT_ASLEEP = 0,
+	PROFILE_FIRST_SLEEPS =
+		1, /* a process's first thread waits for something, and not for a CPU */
+	PROFILE_HELPER_SLEEPS = 2, /* another one does */
+};
+
 /* What equal calls have in common beside their stack; texts, "" = there is no such thing. */
 struct profile_call {
 	uint32_t function; /* as shown: without version and twin */
@@ -134,7 +142,7 @@ struct profile_sample {
 	uint32_t call; /* index + 1, 0 = an ordinary sample */
 	uint64_t count; /* samples; calls */
 	uint64_t value_ns; /* time that the samples stand for; blocked time of calls */
-	bool helper_waits; /* sleep of a thread that is not its process's first; not stored */
+	uint32_t sleeper; /* enum profile_sleeper; not stored */
 };
 
 /* What a stored profile counts, if not CPU time; texts. */

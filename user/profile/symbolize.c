@@ -573,7 +573,7 @@ static int stacks_copy(struct symbolizer *s, const struct aggregate_view *view)
 		p->samples[i].stack = view->samples[i].stack;
 		p->samples[i].tid = view->samples[i].tid;
 		p->samples[i].gil = view->samples[i].gil;
-		p->samples[i].helper_waits = view->samples[i].helper_waits;
+		p->samples[i].sleeper = view->samples[i].sleeper;
 		p->samples[i].thread =
 			strtab_add(p->strings, view->threads[view->samples[i].thread]);
 		p->samples[i].count = view->samples[i].count;
