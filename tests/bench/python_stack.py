@@ -24,16 +24,20 @@ def level_{here}(functions):
 """
 
 
+def level(here, detours):
+    if not here:
+        return SPIN
+    return (DETOUR if here <= detours else CALL).format(here=here, below=here - 1)
+
+
 def main():
     names = {}
     levels = int(sys.argv[1]) - 2  # <module> and main are there already
     detours = int(sys.argv[2])
-    exec(compile(SPIN, "levels_0.py", "exec"), names)
-    for here in range(1, levels):
-        text = DETOUR if here <= detours else CALL
-        text = text.format(here=here, below=here - 1)
-        exec(compile(text, "levels_%d.py" % (here // 2), "exec"), names)
-    functions = [names["level_%d" % level] for level in range(levels)]
+    for first in range(0, levels, 2):
+        text = "".join(level(here, detours) for here in range(first, min(first + 2, levels)))
+        exec(compile(text, "levels_%d.py" % (first // 2), "exec"), names)
+    functions = [names["level_%d" % here] for here in range(levels)]
     functions[-1](functions)
 
 
