@@ -10,6 +10,7 @@ import subprocess
 import time
 
 from harness import check, test
+from test_dump import wait_for
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 HZ = 499
@@ -177,8 +178,8 @@ def runs_of_threads(pid):
 @test()
 def gil(context):
     """A thread that does not let go of the GIL while others want it; alone, or by turns, it is fine."""
-    target = keepgil(context, "keep", 9)
-    time.sleep(0.5)
+    target = keepgil(context, "keep", 60)
+    wait_for(lambda: len(os.listdir("/proc/%d/task" % target.pid)) == 3, "its threads are there")
     before, began = runs_of_threads(target.pid)
     found = record(context, [target], "--threads", seconds=5)
     after, ended = runs_of_threads(target.pid)
