@@ -119,10 +119,17 @@ struct {
 	__type(value, __u32);
 } gpu_stepping SEC(".maps");
 
-/* Key 0: gpu_stack. Writer: user space. */
+/*
+ * Key 0: gpu_stack; key 1: nobody. Writer: user space.
+ *
+ * Linux 6.13 and later give programs of this type a stack per CPU, as if they could not be
+ * preempted: two threads on one CPU overwrite each other's variables, and the kernel dies of it
+ * (commit a76ab5731e32; seen in 7.2). Programs that may call others this way are left the thread's
+ * own stack, so each program here must have such a call in it.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, 2);
 	__type(key, __u32);
 	__type(value, __u32);
 } gpu_programs SEC(".maps");
@@ -984,6 +991,7 @@ int gpu_stack(struct pt_regs *ctx)
 	struct bpfprof_gpu_thread *t = bpf_map_lookup_elem(&gpu_threads, &tid);
 	struct unwind_reader *r;
 
+	bpf_tail_call(ctx, &gpu_programs, 1); /* comes back at once */
 	if (!t)
 		return 0;
 	r = scratch_take();

@@ -13,9 +13,11 @@ import subprocess
 import time
 import urllib.request
 
-from harness import MODES, check, test
+from harness import MODES, Skip, check, test
+from loaded import private_stacks
 from pprof import Pprof
 from test_daemon import Daemon
+from test_dump import wait_for
 from test_gpu import SECONDS, TYPES, Caller, fakes
 
 SHARE = 0.06  # how far a share of the samples may be off: 1,000 of them and more
@@ -487,3 +489,19 @@ def top_hangs(context):
     found = re.search(r"^GPU: %d \S+: \d+ launches/s, ([\d.]+)%% blocked$" % caller.pid,
                       done.out.decode(), re.M)
     check(found and float(found.group(1)) > 30, done.out.decode())
+
+
+@test(modes=("root",))
+def stacks_of_programs(context):
+    """Programs that can be preempted run on their thread's stack, not on one of the CPU's."""
+    recorder = context.start("record", "--gpu", "--clock", "timer", "-d", "20", "-o", "x.folded")
+    loaded = {}
+
+    def all_there():
+        loaded.update(private_stacks(recorder.pid))
+        return {"gpu_enter", "gpu_return", "gpu_stack", "process_fork"} <= set(loaded)
+    wait_for(all_there, "the programs are loaded")
+    context.note(str({name: nr for name, nr in loaded.items() if nr or name.startswith("gpu")}))
+    if not sum(loaded.values()):
+        raise Skip("this kernel gives no program a stack of the CPU")
+    check(not any(nr for name, nr in loaded.items() if name.startswith("gpu_")), str(loaded))
