@@ -119,6 +119,7 @@ void sampler_stats(struct sampler *sampler, struct run_stats *stats)
 	if (sampler->clock)
 		clock_count(sampler, c, stats);
 	counter_add(&stats->lost, "scratch_busy", c[BPFPROF_COUNT_SCRATCH_BUSY]);
+	counter_add(&stats->lost, "program_not_run", session_nr_not_run(&sampler->session));
 	counter_add(&stats->lost, "malformed_record", stream_nr_malformed(sampler->stream));
 	counter_add(&stats->clock, "process_events_lost", c[BPFPROF_COUNT_EVENT_LOST]);
 	counter_add(&stats->clock, "exits_found_late", stream_nr_found_gone(sampler->stream));

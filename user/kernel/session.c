@@ -374,3 +374,22 @@ bool session_run_stats(const struct session *session, uint64_t *ret_runs, uint64
 	*ret_ns = info.run_time_ns;
 	return true;
 }
+
+uint64_t session_nr_not_run(const struct session *session)
+{
+	struct bpf_prog_info info;
+	struct bpf_program *program;
+	uint64_t nr = 0;
+	__u32 len;
+	int fd;
+
+	bpf_object__for_each_program(program, session->skel->obj)
+	{
+		info = (struct bpf_prog_info){ 0 };
+		len = sizeof(info);
+		fd = bpf_program__fd(program);
+		if (fd >= 0 && !bpf_obj_get_info_by_fd(fd, &info, &len))
+			nr += info.recursion_misses;
+	}
+	return nr;
+}

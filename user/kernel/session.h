@@ -91,5 +91,10 @@ void session_counters(const struct session *session, uint64_t counters[BPFPROF_N
 uint64_t session_map_bytes(const struct session *session);
 /* BPF run-time statistics of all our programs; false if the kernel does not keep them for us. */
 bool session_run_stats(const struct session *session, uint64_t *ret_runs, uint64_t *ret_ns);
+/*
+ * Times that the kernel left out one of our programs, as it was running on that CPU already: newer
+ * kernels (7.0+) may preempt it, or it was interrupted.
+ */
+uint64_t session_nr_not_run(const struct session *session);
 
 #endif
