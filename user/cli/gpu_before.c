@@ -147,14 +147,14 @@ static const struct process_dump *process_read(struct gpu_before *before, struct
 	}
 	if (nr_near && dump_names(dump, sampler->images, &options, &files, &hidden))
 		return NULL;
-	if (time_monotonic_ns() >=
-	    options.deadline_ns) /* some have no names: which calls are they? */
+	/* Then some have no names: which calls are they? */
+	if (nr_near && time_monotonic_ns() >= options.deadline_ns)
 		return NULL;
 	dump_gpu(dump);
 	return process;
 }
 
-/* What stands for frame i of a call's stack; in room or the dump's. */
+/* What stands for frame i of a call's stack: room. */
 static const char *frame_text(const struct dump *dump, const struct thread_dump *thread, size_t i,
 			      char room[MAX_FRAME_BYTES])
 {
