@@ -532,6 +532,8 @@ def asleep_by(caller, truth):
 
 # By how much the clock of a processor may be behind: some ticks of 100 Hz.
 TICKS_NS = 50000000
+# Half of our budget: 16 MiB for memory of a process that is read, 8 for its stacks, and the rest.
+MEMORY_BYTES = 32 << 20
 
 
 def check_asleep(found, wanted, asleep, before, after):
@@ -611,6 +613,39 @@ def hung_no_more(context):
     check(over not in rows, "it has ended: %s" % rows.get(over))
     check({tid: row["since_before"] for tid, row in rows.items()} == {again: False, hangs: True},
           "open: %s" % rows)
+
+
+def peak_bytes(pid):
+    """The most memory of its own that it had, but for what of files has gone since."""
+    with open("/proc/%d/status" % pid, encoding="utf-8") as file:
+        sizes = {name: int(size) << 10 for name, size in re.findall(r"(\w+):\s+(\d+) kB", file.read())}
+    return sizes["VmHWM"] - sizes["RssFile"]
+
+
+@test()
+def hung_many(context):
+    """More hang, deeper, than there is memory for: each of them is shown or counted."""
+    caller = Caller(context, "hang_many")
+    hung = caller.work()["open"]
+    watch = Watch(context, "--json", "-d", "120", "-p", caller.pid)
+    peak = peak_bytes(watch.process.pid)
+    context.note("%.1f MiB" % (peak / (1 << 20)))
+    check(peak < MEMORY_BYTES, "%.1f MiB in use" % (peak / (1 << 20)))
+    seen = Seen(watch.end())
+    rows = seen.process(caller.pid)["open"] if caller.pid in seen.pids() else []
+    counted = {reason: n for reason, n in seen.lost.items() if n}
+    context.note("%d of %d shown, lost: %s" % (len(rows), hung, counted))
+    if "processes_not_read_at_the_start" in counted:  # no time for it
+        check(not rows, str(rows))
+        return
+    told = len(rows) + sum(counted.get(reason, 0) for reason in (
+        "calls_from_before_no_room", "stacks_at_the_start_cut",
+        "threads_running_at_the_start_not_read", "threads_in_calls_from_before_not_read"))
+    # One may have been cut where the frames end, and be in another of them.
+    check(hung <= told <= hung + 1, "%d of %d, lost: %s" % (told, hung, counted))
+    check(len(rows) < hung, "there is room for all: this tests nothing")
+    for row in rows:
+        check(any("hangs::descend" in frame for frame in row["stack"]), str(row))
 
 
 def gone_with_calls_open(context, end):

@@ -115,7 +115,7 @@ static int draw(struct gpu_job *job, struct gpu_picture *picture)
 	buf_init(&text, TEXT_MAX);
 	screen_measure(&columns, &rows);
 	err = gpu_picture_take(picture, &job->watch);
-	gpu_before_look(job->before, picture);
+	gpu_before_look(job->before, picture, false);
 	if (!err)
 		gpu_names_find(&job->watch, picture, NAMES_LIVE_NS);
 	if (!err)
@@ -220,7 +220,7 @@ static int finish(struct gpu_job *job, struct gpu_picture *picture)
 	if (!err)
 		err = gpu_picture_take(picture, &job->watch);
 	if (!err) {
-		gpu_before_look(job->before, picture);
+		gpu_before_look(job->before, picture, true);
 		gpu_names_find(&job->watch, picture, NAMES_END_NS);
 	}
 	if (!err && !to_stdout(job))

@@ -27,40 +27,42 @@
 #define MAX_CALLS 1024
 #define MAX_STACK 512 /* frames of a call */
 #define MAX_FRAME_BYTES 1024
-#define BEGIN_NS (2 * NS_PER_SECOND) /* for all processes together */
-#define LOOK_NS (NS_PER_SECOND / 2)
+/* Of all stacks together as text: they have to fit into what is shown, however it is escaped. */
+#define MAX_STACK_BYTES (2U << 20)
+#define MAX_READ_FRAMES 65536 /* of a process while it is read: 4 MiB */
+#define MAX_READ_PAGES 4096 /* the same: 16 MiB */
+/* For all processes together: while they are read, nobody takes what the kernel has for us. */
+#define BEGIN_NS (2 * NS_PER_SECOND)
+#define PROCESS_NS NS_PER_SECOND /* of that for one */
+#define LOOK_NS (NS_PER_SECOND / 10)
+#define LOOK_END_NS (NS_PER_SECOND / 2)
+#define NAMES_NS (NS_PER_SECOND / 10) /* of a process, beyond those */
+#define MAX_DOUBTS 5 /* looks in which there was no time to read a thread that ran */
 
 /* What is kept of a call besides what is shown of it, at the same index. */
 struct call_state {
 	uint32_t kernel_tid, own_pid;
 	uint64_t nr_switches; /* of its thread, before its stack was read */
-	bool in_doubt; /* the thread has run since */
+	unsigned int doubts; /* looks since the thread has run, until it is read again */
 };
 
 struct gpu_before {
 	struct gpu_job *job;
 	struct remote_child *child; /* while something is read */
+	struct strtab *strings; /* of stacks: only grows while they are found */
+	size_t stack_bytes;
 	uint64_t deadline_ns;
+	struct dump_read_counts counts; /* of what was read last */
 	uint64_t read_ns; /* when the tasks of a process were */
 	struct gpu_before_call calls[MAX_CALLS];
 	struct call_state states[MAX_CALLS];
 	size_t nr_calls;
-	uint64_t processes_unread, running, unread, refused;
+	uint64_t processes_unread, running, unread, cut, pages, refused;
 };
-
-static void call_clear(struct gpu_before_call *call)
-{
-	size_t i;
-
-	for (i = 0; i < call->nr_stack; i++)
-		free(call->stack[i]);
-	free(call->stack);
-	free(call->function);
-}
 
 static void call_remove(struct gpu_before *before, size_t at)
 {
-	call_clear(&before->calls[at]);
+	free(before->calls[at].stack);
 	before->nr_calls--;
 	before->calls[at] = before->calls[before->nr_calls];
 	before->states[at] = before->states[before->nr_calls];
@@ -114,23 +116,27 @@ static const struct process_dump *process_read(struct gpu_before *before, struct
 {
 	struct sampler *sampler = &before->job->sampler;
 	const struct dump_names_options options = { .runner = sampler->runner,
-						    .now_ns = time_monotonic_ns() };
+						    .now_ns = time_monotonic_ns(),
+						    .deadline_ns = before->deadline_ns + NAMES_NS };
 	struct dump_reader reader = { .session = &sampler->session,
 				      .walker = &sampler->walker,
 				      .runner = sampler->runner,
-				      .native = true };
+				      .native = true,
+				      .deadline_ns = before->deadline_ns,
+				      .max_frames = MAX_READ_FRAMES,
+				      .max_pages = MAX_READ_PAGES };
 	struct stats_reasons files = { 0 };
-	struct dump_read_counts counts;
 	struct process_dump *process;
 	size_t i, nr_near = 0;
 	int hidden;
 
+	before->counts = (struct dump_read_counts){ 0 };
 	if (dump_init(dump) || time_monotonic_ns() >= before->deadline_ns)
 		return NULL;
 	if (!before->child && remote_child_new(&before->child, &sampler->session))
 		return NULL;
 	reader.child = before->child;
-	if (dump_read(&reader, dump, own_pid, &counts))
+	if (dump_read(&reader, dump, own_pid, &before->counts))
 		return NULL;
 	process = &dump->processes[0];
 	for (i = 0; i < process->nr_threads; i++) {
@@ -141,44 +147,59 @@ static const struct process_dump *process_read(struct gpu_before *before, struct
 	}
 	if (nr_near && dump_names(dump, sampler->images, &options, &files, &hidden))
 		return NULL;
+	/* Then some have no names: which calls are they? */
+	if (nr_near && time_monotonic_ns() >= options.deadline_ns)
+		return NULL;
 	dump_gpu(dump);
 	return process;
 }
 
-static char *frame_copy(const struct dump *dump, const struct thread_frame *frame)
+/* What stands for frame i of a call's stack: room. */
+static const char *frame_text(const struct dump *dump, const struct thread_dump *thread, size_t i,
+			      char room[MAX_FRAME_BYTES])
 {
-	const char *name = strtab_get(dump->strings, frame->name);
-	char text[MAX_FRAME_BYTES];
+	const struct thread_frame *frame = &thread->frames[thread->gpu_frame + i];
+	const char *name = strtab_get(dump->strings, i ? frame->name : thread->gpu_call);
 
-	if (frame->kind != THREAD_FRAME_PYTHON)
-		return strndup(name, sizeof(text));
-	snprintf(text, sizeof(text), "%s (%s:%u)", name,
-		 strtab_get(dump->strings, frame->short_file), frame->line);
-	return strdup(text);
+	if (i && frame->kind == THREAD_FRAME_PYTHON)
+		snprintf(room, MAX_FRAME_BYTES, "%s (%s:%u)", name,
+			 strtab_get(dump->strings, frame->short_file), frame->line);
+	else
+		snprintf(room, MAX_FRAME_BYTES, "%s", name);
+	return room;
 }
 
-/* The call that a thread is in. 0 or -ENOMEM. */
-static int call_take(struct gpu_before_call *ret, const struct dump *dump,
-		     const struct thread_dump *thread)
+static size_t stack_len(const struct thread_dump *thread)
 {
-	size_t i;
+	size_t nr = thread->nr_frames - thread->gpu_frame;
 
-	*ret = (struct gpu_before_call){ .tid = thread->tid };
-	ret->function = strdup(strtab_get(dump->strings, thread->gpu_call));
-	ret->stack = calloc(MAX_STACK, sizeof(*ret->stack));
-	for (i = thread->gpu_frame;
-	     ret->stack && i < thread->nr_frames && ret->nr_stack < MAX_STACK; i++) {
-		ret->stack[ret->nr_stack] = i == thread->gpu_frame
-						    ? strdup(ret->function ? ret->function : "")
-						    : frame_copy(dump, &thread->frames[i]);
-		if (!ret->stack[ret->nr_stack])
-			break;
-		ret->nr_stack++;
+	return nr < MAX_STACK ? nr : MAX_STACK;
+}
+
+/* The stack of a call. 0, -ENOSPC or -ENOMEM. */
+static int stack_take(struct gpu_before *before, struct gpu_before_call *call,
+		      const struct dump *dump, const struct thread_dump *thread)
+{
+	uint64_t nr_lost = strtab_nr_lost(before->strings);
+	size_t bytes = before->stack_bytes, i, nr = stack_len(thread);
+	char room[MAX_FRAME_BYTES];
+
+	call->stack = calloc(nr, sizeof(*call->stack));
+	if (!call->stack)
+		return -ENOMEM;
+	for (i = 0; i < nr && bytes <= MAX_STACK_BYTES; i++) {
+		frame_text(dump, thread, i, room);
+		bytes += strlen(room) + sizeof(*call->stack);
+		call->stack[i] = strtab_get(before->strings, strtab_add(before->strings, room));
 	}
-	if (ret->function && ret->nr_stack)
-		return 0;
-	call_clear(ret);
-	return -ENOMEM;
+	if (bytes > MAX_STACK_BYTES || strtab_nr_lost(before->strings) > nr_lost) {
+		free(call->stack);
+		return -ENOSPC;
+	}
+	call->nr_stack = nr;
+	call->function = call->stack[0];
+	before->stack_bytes = bytes;
+	return 0;
 }
 
 static void call_add(struct gpu_before *before, const struct dump *dump,
@@ -187,10 +208,11 @@ static void call_add(struct gpu_before *before, const struct dump *dump,
 {
 	struct gpu_before_call *call = &before->calls[before->nr_calls];
 
-	if (before->nr_calls == MAX_CALLS || call_take(call, dump, thread)) {
+	if (before->nr_calls == MAX_CALLS || stack_take(before, call, dump, thread)) {
 		before->refused++;
 		return;
 	}
+	call->tid = thread->tid;
 	call->pid = task->task.pid;
 	call->start_ns = task->task.start_ns;
 	call->since_ns = before->read_ns - task->asleep_ns;
@@ -249,6 +271,9 @@ static void process_begin(struct gpu_before *before, uint32_t pid)
 			calls_add(before, &dump, read, &tasks, own_pid);
 		else
 			before->processes_unread++;
+		before->unread += read ? before->counts.nr_late : 0;
+		before->cut += before->counts.nr_cut;
+		before->pages += before->counts.nr_refused;
 		if (before->nr_calls > nr_before)
 			gpu_tally_describe(before->job->watch.tally, &input);
 		dump_fini(&dump);
@@ -268,10 +293,14 @@ void gpu_before_begin(struct gpu_before *before)
 	uint32_t pids[MAX_PROCESSES];
 	size_t nr, i;
 
-	before->deadline_ns = begin_ns + BEGIN_NS;
 	nr = processes_choose(before, pids);
-	for (i = 0; i < nr; i++)
+	for (i = 0; i < nr; i++) {
+		before->deadline_ns = time_monotonic_ns() + PROCESS_NS;
+		if (before->deadline_ns > begin_ns + BEGIN_NS)
+			before->deadline_ns = begin_ns + BEGIN_NS;
 		process_begin(before, pids[i]);
+		sampler_run(&before->job->sampler);
+	}
 	reading_end(before);
 	log_debug("calls that began before: %zu in %zu processes, read in %.1f ms",
 		  before->nr_calls, nr, (double)(time_monotonic_ns() - begin_ns) / 1e6);
@@ -304,63 +333,65 @@ static bool began_since(const struct gpu_before *before, size_t at,
 	return false;
 }
 
-static bool is_same(const struct gpu_before_call *a, const struct gpu_before_call *b)
+static bool is_same(const struct gpu_before_call *call, const struct dump *dump,
+		    const struct thread_dump *thread)
 {
+	char room[MAX_FRAME_BYTES];
 	size_t i;
 
-	if (strcmp(a->function, b->function) || a->nr_stack != b->nr_stack)
+	if (!thread->gpu_call || stack_len(thread) != call->nr_stack)
 		return false;
-	for (i = 0; i < a->nr_stack && !strcmp(a->stack[i], b->stack[i]); i++)
-		;
-	return i == a->nr_stack;
+	for (i = 0; i < call->nr_stack; i++)
+		if (strcmp(frame_text(dump, thread, i, room), call->stack[i]) != 0)
+			return false;
+	return true;
 }
 
-/* Its thread has run: where is it now? */
-static bool is_still_in(struct gpu_before *before, size_t at, const struct dump *dump,
-			const struct process_dump *process)
+static const struct thread_dump *thread_find(const struct process_dump *process, uint32_t tid)
 {
-	struct gpu_before_call now;
-	bool same;
 	size_t i;
 
 	for (i = 0; i < process->nr_threads; i++)
-		if (process->threads[i].kernel_tid == before->states[at].kernel_tid)
-			break;
-	if (i == process->nr_threads)
-		return false;
-	if (process->threads[i].running || !process->threads[i].consistent) {
-		before->unread++;
-		return false;
-	}
-	if (!process->threads[i].gpu_call || call_take(&now, dump, &process->threads[i]))
-		return false;
-	same = is_same(&before->calls[at], &now);
-	call_clear(&now);
-	return same;
+		if (process->threads[i].kernel_tid == tid)
+			return &process->threads[i];
+	return NULL;
 }
 
-/* Calls of the process that are in doubt: those that are none go, and so do all if it cannot be read. */
-static void doubts_resolve(struct gpu_before *before, uint32_t own_pid)
+/*
+ * Calls of the process that are in doubt: where are their threads now? Those that are none go, and so
+ * do those whose thread cannot be read; if there only was no time for it, the next look tries again.
+ */
+static void doubts_resolve(struct gpu_before *before, uint32_t own_pid, bool at_end)
 {
+	const struct thread_dump *thread;
 	const struct process_dump *process;
 	struct dump dump = { 0 };
+	bool late, unread;
 	size_t i;
 
 	process = process_read(before, &dump, own_pid);
+	late = !at_end && time_monotonic_ns() >= before->deadline_ns;
 	for (i = before->nr_calls; i; i--) {
-		if (before->states[i - 1].own_pid != own_pid || !before->states[i - 1].in_doubt)
+		struct call_state *state = &before->states[i - 1];
+
+		if (state->own_pid != own_pid || !state->doubts)
 			continue;
-		before->states[i - 1].in_doubt = false;
-		before->unread += !process;
-		if (!process || !is_still_in(before, i - 1, &dump, process))
+		thread = process ? thread_find(process, state->kernel_tid) : NULL;
+		unread = !process || (thread && (thread->running || !thread->consistent));
+		if (unread && late && state->doubts < MAX_DOUBTS)
+			continue;
+		before->unread += unread;
+		if (unread || !thread || !is_same(&before->calls[i - 1], &dump, thread))
 			call_remove(before, i - 1);
+		else
+			state->doubts = 0;
 	}
 	dump_fini(&dump);
 }
 
 /* Looks at all calls of one process. */
 static void process_look(struct gpu_before *before, uint32_t own_pid,
-			 const struct gpu_picture *picture)
+			 const struct gpu_picture *picture, bool at_end)
 {
 	const struct bpfprof_task_state *task;
 	struct tasks tasks = { 0 };
@@ -383,24 +414,25 @@ static void process_look(struct gpu_before *before, uint32_t own_pid,
 		}
 		/* Asleep, and it was not awake since. */
 		if (task->state && !(task->flags & BPFPROF_TASK_ON_CPU) &&
-		    task->nr_switches == state->nr_switches)
+		    task->nr_switches == state->nr_switches && !state->doubts)
 			continue;
 		state->nr_switches = task->nr_switches;
-		state->in_doubt = doubts = true;
+		state->doubts++;
+		doubts = true;
 	}
 	tasks_fini(&tasks);
 	if (doubts)
-		doubts_resolve(before, own_pid);
+		doubts_resolve(before, own_pid, at_end);
 }
 
-void gpu_before_look(struct gpu_before *before, const struct gpu_picture *picture)
+void gpu_before_look(struct gpu_before *before, const struct gpu_picture *picture, bool at_end)
 {
 	uint32_t pids[MAX_PROCESSES];
 	size_t nr = 0, i, k;
 
 	if (!before->nr_calls)
 		return;
-	before->deadline_ns = time_monotonic_ns() + LOOK_NS;
+	before->deadline_ns = time_monotonic_ns() + (at_end ? LOOK_END_NS : LOOK_NS);
 	for (i = 0; i < before->nr_calls; i++) {
 		for (k = 0; k < nr && pids[k] != before->states[i].own_pid; k++)
 			;
@@ -408,7 +440,7 @@ void gpu_before_look(struct gpu_before *before, const struct gpu_picture *pictur
 			pids[nr++] = before->states[i].own_pid;
 	}
 	for (k = 0; k < nr; k++)
-		process_look(before, pids[k], picture);
+		process_look(before, pids[k], picture, at_end);
 	reading_end(before);
 }
 
@@ -425,6 +457,8 @@ void gpu_before_lost(const struct gpu_before *before, struct stats_reasons *dst)
 	stats_add(dst, "processes_not_read_at_the_start", before->processes_unread);
 	stats_add(dst, "threads_running_at_the_start_not_read", before->running);
 	stats_add(dst, "threads_in_calls_from_before_not_read", before->unread);
+	stats_add(dst, "stacks_at_the_start_cut", before->cut);
+	stats_add(dst, "memory_pages_at_the_start_not_read", before->pages);
 	stats_add(dst, "calls_from_before_no_room", before->refused);
 }
 
@@ -434,6 +468,10 @@ int gpu_before_new(struct gpu_before **ret, struct gpu_job *job)
 
 	if (!before)
 		return -ENOMEM;
+	if (strtab_new(&before->strings, MAX_STACK_BYTES)) {
+		free(before);
+		return -ENOMEM;
+	}
 	before->job = job;
 	*ret = before;
 	return 0;
@@ -445,5 +483,6 @@ void gpu_before_free(struct gpu_before *before)
 		return;
 	while (before->nr_calls)
 		call_remove(before, before->nr_calls - 1);
+	strtab_free(before->strings);
 	free(before);
 }

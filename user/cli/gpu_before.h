@@ -5,9 +5,10 @@
 /*
  * Calls of CUDA and NCCL that began before we came, so that nothing saw them begin: threads that
  * sleep in one, by their stacks, as `dump` reads them. None is seen to end either: each look asks whether its
- * thread is still in there. Bounded in number and in time; what could not be read is counted.
+ * thread is still in there. Bounded in number, memory and time; what was left out is counted.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,8 +25,8 @@ struct gpu_before_call {
 	uint32_t tid; /* as we see it */
 	uint64_t since_ns; /* CLOCK_MONOTONIC: its thread has slept since then at least */
 	char thread[BPFPROF_COMM_LEN + 1];
-	char *function; /* "ncclAllReduce", "cudaStreamSynchronize"; of libcuda only that it is one */
-	char **stack; /* leaf first, which is the function */
+	const char *function; /* "ncclAllReduce"; of libcuda only that it is one of its */
+	const char **stack; /* leaf first, which is the function */
 	size_t nr_stack;
 };
 
@@ -33,10 +34,16 @@ struct gpu_before_call {
 int gpu_before_new(struct gpu_before **ret, struct gpu_job *job);
 void gpu_before_free(struct gpu_before *before);
 
-/* Once: finds them, in all processes that are watched and map a hooked library. */
+/*
+ * Once: finds them, in all processes that are watched and map a hooked library. Takes what the kernel
+ * has for the sampler in between.
+ */
 void gpu_before_begin(struct gpu_before *before);
-/* Forgets those that are over. picture tells calls that began since; it was just taken. */
-void gpu_before_look(struct gpu_before *before, const struct gpu_picture *picture);
+/*
+ * Forgets those that are over, and at the end also those that may be. picture tells calls that began
+ * since; it was just taken. To be called once per second at most.
+ */
+void gpu_before_look(struct gpu_before *before, const struct gpu_picture *picture, bool at_end);
 
 /* In no order; borrowed until the next look. NULL is fine: none. */
 const struct gpu_before_call *gpu_before_calls(const struct gpu_before *before, size_t *ret_nr);

@@ -268,7 +268,7 @@ static void before_add(struct text *t, struct gpu_report_process *process,
 		.function = from->function,
 		.seconds = (double)(t->picture->ts_ns - from->since_ns) / 1e9,
 		.since_before = true,
-		.stack = (const char *const *)from->stack,
+		.stack = from->stack,
 		.nr_stack = from->nr_stack,
 	};
 }

@@ -60,7 +60,8 @@ struct remote {
 	struct remote_child *child;
 	uint32_t tid;
 	struct remote_page *pages;
-	size_t nr_pages;
+	size_t nr_pages, max_pages;
+	uint64_t deadline_ns; /* UINT64_MAX: none */
 	struct remote_page *wanted[MAX_WANTED];
 	size_t nr_wanted;
 	bool defer, missed;
@@ -208,7 +209,7 @@ void remote_child_free(struct remote_child *child)
 }
 
 /* One pass over the list in the child's slot. 0, -ETIMEDOUT, -errno. */
-static int child_pass(struct remote_child *child, uint32_t tid)
+static int child_pass(struct remote_child *child, uint32_t tid, int timeout_ms)
 {
 	struct remote_order order = { .tid = tid, .slot = child->slot };
 	struct pollfd poll_fd = { .fd = child->fd, .events = POLLIN };
@@ -217,7 +218,7 @@ static int child_pass(struct remote_child *child, uint32_t tid)
 	if (send(child->fd, &order, sizeof(order), MSG_NOSIGNAL) != sizeof(order))
 		return -EPIPE;
 	do {
-		n = poll(&poll_fd, 1, REMOTE_DEADLINE_MS);
+		n = poll(&poll_fd, 1, timeout_ms);
 	} while (n < 0 && errno == EINTR);
 	if (n <= 0)
 		return -ETIMEDOUT;
@@ -238,13 +239,26 @@ static void page_take(struct remote *remote, struct remote_page *page,
 	remote->counts.nr_unreadable += !page->data;
 }
 
+/* How long one pass may take now; 0: there is no time left. */
+static int pass_timeout_ms(const struct remote *remote, uint64_t now_ns)
+{
+	uint64_t left_ms;
+
+	if (now_ns >= remote->deadline_ns)
+		return 0;
+	left_ms = (remote->deadline_ns - now_ns) / (NS_PER_SECOND / 1000) + 1;
+	return left_ms < REMOTE_DEADLINE_MS ? (int)left_ms : REMOTE_DEADLINE_MS;
+}
+
 /* Reads pages[0..nr), as many as one pass takes. How many are settled; all of them after errors. */
 static size_t pages_read(struct remote *remote, struct remote_page **pages, size_t nr)
 {
 	struct remote_child *child = remote->child;
 	uint64_t start_ns = time_monotonic_ns();
 	struct bpfprof_task_read *req;
-	int err = remote->counts.nr_hung < REMOTE_MAX_HUNG ? child_start(child) : -EBUSY;
+	int timeout_ms = pass_timeout_ms(remote, start_ns);
+	bool may = timeout_ms && remote->counts.nr_hung < REMOTE_MAX_HUNG;
+	int err = may ? child_start(child) : -EBUSY;
 	size_t i, done = 0;
 
 	if (nr > BPFPROF_READ_PAGES)
@@ -261,7 +275,7 @@ static size_t pages_read(struct remote *remote, struct remote_page **pages, size
 		req->va[i] = pages[i]->va;
 		req->result[i] = NOT_DONE;
 	}
-	err = child_pass(child, remote->tid);
+	err = child_pass(child, remote->tid, timeout_ms);
 	for (done = 0; done < nr && req->result[done] != NOT_DONE; done++)
 		page_take(remote, pages[done], req, (uint32_t)done);
 	if (err == -ETIMEDOUT || err == -EPIPE) {
@@ -297,7 +311,7 @@ static struct remote_page *page_get(struct remote *remote, uint64_t va)
 	HASH_FIND(hh, remote->pages, &va, sizeof(va), page);
 	if (page)
 		return page;
-	if (remote->nr_pages >= REMOTE_MAX_PAGES) {
+	if (remote->nr_pages >= remote->max_pages) {
 		remote->counts.nr_refused++;
 		return NULL;
 	}
@@ -377,8 +391,15 @@ int remote_new(struct remote **ret, struct remote_child *child, uint32_t tid)
 	remote->reader.read = remote_read;
 	remote->child = child;
 	remote->tid = tid;
+	remote_limit(remote, 0, REMOTE_MAX_PAGES);
 	*ret = remote;
 	return 0;
+}
+
+void remote_limit(struct remote *remote, uint64_t deadline_ns, size_t max_pages)
+{
+	remote->deadline_ns = deadline_ns ? deadline_ns : UINT64_MAX;
+	remote->max_pages = max_pages;
 }
 
 bool remote_defer(struct remote *remote, bool defer)

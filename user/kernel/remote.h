@@ -39,6 +39,9 @@ int remote_slot_find(pid_t *hung, int nr);
 int remote_new(struct remote **ret, struct remote_child *child, uint32_t tid);
 void remote_free(struct remote *remote);
 
+/* From deadline_ns of CLOCK_MONOTONIC on (0: never) and beyond max_pages nothing is read any more. */
+void remote_limit(struct remote *remote, uint64_t deadline_ns, size_t max_pages);
+
 /* For the walkers: whole reads only. Borrowed. */
 struct unwind_reader *remote_reader(struct remote *remote);
 
@@ -58,7 +61,7 @@ void remote_forget(struct remote *remote);
 struct remote_counts {
 	uint64_t nr_passes, nr_pages, nr_unreadable; /* pages */
 	uint64_t nr_hung; /* reads that were given up */
-	uint64_t nr_refused; /* pages not asked for, after too many of those or for want of room */
+	uint64_t nr_refused; /* pages not asked for, after too many of those or beyond limits */
 	uint64_t read_ns; /* time spent waiting for the kernel */
 };
 

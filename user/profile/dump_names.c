@@ -100,6 +100,7 @@ int dump_names(struct dump *dump, struct images *images, const struct dump_names
 {
 	struct symbolize_options symbolize_options = { .kallsyms = "/proc/kallsyms",
 						       .now_ns = options->now_ns,
+						       .deadline_ns = options->deadline_ns,
 						       .codes = options->codes,
 						       .runner = options->runner };
 	struct collected c = { 0 };

@@ -24,6 +24,7 @@ struct dump_names_options {
 	struct codes *codes; /* what Python frames of samples refer to; NULL: there are none */
 	struct deadline_runner *runner;
 	uint64_t now_ns;
+	uint64_t deadline_ns; /* as in symbolize.h */
 };
 
 /* 0 or -ENOMEM. *kernel_hidden: kernel addresses cannot be seen. files: problems on the way. */

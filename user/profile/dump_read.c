@@ -236,6 +236,11 @@ static bool thread_try(struct reading *reading, const struct bpfprof_task_state 
 	return !remote_defer(reading->remote, true);
 }
 
+static bool is_late(const struct reading *reading)
+{
+	return reading->r->deadline_ns && time_monotonic_ns() >= reading->r->deadline_ns;
+}
+
 /*
  * Memory that will be needed is asked for in few passes: all threads are walked as far as what is
  * here goes, then all that they lack is read at once.
@@ -248,7 +253,7 @@ static void threads_prefetch(struct reading *reading)
 
 	for (i = 0; i < reading->dump->nr_threads; i++)
 		reading->progress[i].prefetched = reading->progress[i].progress != THREAD_TO_READ;
-	for (step = 0; step < MAX_PREFETCH_STEPS && missing; step++) {
+	for (step = 0; step < MAX_PREFETCH_STEPS && missing && !is_late(reading); step++) {
 		missing = 0;
 		for (i = 0; i < reading->dump->nr_threads; i++) {
 			task = tasks_find(&reading->tasks, reading->dump->threads[i].kernel_tid, i);
@@ -264,6 +269,13 @@ static void threads_prefetch(struct reading *reading)
 		remote_fetch(reading->remote);
 	}
 	remote_defer(reading->remote, false);
+}
+
+static void thread_leave(struct reading *reading, size_t index)
+{
+	reading->progress[index].progress = THREAD_LATE;
+	reading->dump->threads[index].consistent = false;
+	reading->counts->nr_late += !reading->dump->threads[index].nr_frames;
 }
 
 /* Every thread that is still to be read, once. 0 or -ENOMEM. */
@@ -285,6 +297,8 @@ static int round_read(struct reading *reading)
 		task = tasks_find(&reading->tasks, reading->dump->threads[i].kernel_tid, i);
 		if (!task || task->exit_state)
 			reading->progress[i].progress = THREAD_GONE;
+		else if (is_late(reading))
+			thread_leave(reading, i);
 		else
 			err = thread_read(reading, i, task);
 	}
@@ -451,6 +465,9 @@ static int reading_run(struct reading *reading)
 	if (reading->process)
 		err = remote_new(&reading->remote, reading->r->child, tid);
 	process_describe(reading, &reading->tasks.states[0]);
+	if (!err && reading->remote)
+		remote_limit(reading->remote, reading->r->deadline_ns,
+			     reading->r->max_pages ? reading->r->max_pages : REMOTE_MAX_PAGES);
 	if (!err)
 		err = rounds(reading);
 	if (!err)

@@ -26,6 +26,9 @@ struct dump_reader {
 	struct deadline_runner *runner;
 	bool native, kernel; /* frames that are wanted, besides Python's */
 	bool waits; /* what threads wait for is wanted */
+	/* Limits; 0: none but those of everybody. */
+	uint64_t deadline_ns; /* CLOCK_MONOTONIC */
+	size_t max_frames, max_pages; /* of the dump; of memory, while it is read */
 	unsigned int locals; /* 0: not; else PYTHON_REPR_CHARS times this many characters */
 };
 
@@ -33,6 +36,7 @@ struct dump_reader {
 struct dump_read_counts {
 	uint64_t nr_rounds; /* times that threads were read */
 	uint64_t nr_inconsistent; /* threads that ran all the time */
+	uint64_t nr_late; /* threads not read before the deadline */
 	uint64_t nr_hung; /* reads that were given up */
 	uint64_t nr_refused; /* pages beyond what is kept of one process, or after reads hung */
 	uint64_t nr_unreadable; /* objects of Python's */

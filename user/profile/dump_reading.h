@@ -28,7 +28,7 @@ struct python_code_cache;
 struct remote;
 
 /* How far one thread is. */
-enum progress { THREAD_TO_READ, THREAD_READ, THREAD_RUNNING, THREAD_GONE };
+enum progress { THREAD_TO_READ, THREAD_READ, THREAD_RUNNING, THREAD_GONE, THREAD_LATE };
 
 struct reading_thread {
 	enum progress progress;

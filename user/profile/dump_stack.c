@@ -265,6 +265,7 @@ int reading_stack(struct reading *reading, struct thread_dump *thread,
 		  const struct bpfprof_task_state *task)
 {
 	uint32_t nr_native = 0, stop = BPFPROF_STOP_COMPLETE;
+	size_t max = reading->r->max_frames ? reading->r->max_frames : DUMP_MAX_FRAMES;
 	size_t nr, i, room = 0;
 	bool cut;
 	int err = 0;
@@ -274,8 +275,8 @@ int reading_stack(struct reading *reading, struct thread_dump *thread,
 		nr_native = native_walk(reading, task, &stop);
 	nr = user_merge(reading, nr_native, nr_native && stop == BPFPROF_STOP_COMPLETE);
 	cut = stop != BPFPROF_STOP_COMPLETE || reading->chain.stop > PYTHON_STOP_COMPLETE;
-	if (reading->all->nr_frames < DUMP_MAX_FRAMES)
-		room = DUMP_MAX_FRAMES - reading->all->nr_frames;
+	if (reading->all->nr_frames < max)
+		room = max - reading->all->nr_frames;
 	if (nr > room) {
 		reading->counts->nr_cut++;
 		nr = room;

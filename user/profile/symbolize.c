@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/strtab.h"
+#include "base/time.h"
 #include "bpfprof.h"
 #include "elf/image.h"
 #include "elf/symbols.h"
@@ -251,7 +252,10 @@ static int image_resolve(struct symbolizer *s, size_t first, size_t nr)
 
 	if (!symbols)
 		return -ENOMEM;
-	err = image ? images_open(s->images, image, s->options->now_ns) : -ENOENT;
+	if (s->options->deadline_ns && time_monotonic_ns() >= s->options->deadline_ns)
+		err = -ETIMEDOUT;
+	else
+		err = image ? images_open(s->images, image, s->options->now_ns) : -ENOENT;
 	for (i = 0; i < nr; i++) {
 		symbols[i].rva = s->frames[first + i] & BPFPROF_OFF_MASK;
 		symbols[i].same_end = s->options->ranges ? UINT64_MAX : 0;

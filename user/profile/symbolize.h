@@ -22,6 +22,8 @@ struct stats_reasons;
 struct symbolize_options {
 	const char *kallsyms; /* normally /proc/kallsyms */
 	uint64_t now_ns;
+	uint64_t
+		deadline_ns; /* CLOCK_MONOTONIC; symbols of no further file are read then. 0: never */
 	struct codes *codes; /* what Python frames refer to */
 	struct deadline_runner
 		*runner; /* for looking at folders of Python files; NULL: do not look */

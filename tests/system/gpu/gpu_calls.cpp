@@ -1101,6 +1101,34 @@ static void hang_three(uint64_t comm)
 	truth.open = text("[%d,%d,%d]", again[0], again[1], again[2]);
 }
 
+namespace hangs
+{
+template <class A, class B> struct a_pair_with_a_name_that_is_as_long_as_those_of_real_libraries {};
+template <class A> using twice = a_pair_with_a_name_that_is_as_long_as_those_of_real_libraries<A, A>;
+using wide = twice<twice<twice<int>>>;
+
+template <class A> NOINLINE void descend(int depth, uint64_t comm)
+{
+	if (depth)
+		descend<A>(depth - 1, comm);
+	else
+		wait_for_peers(comm);
+	__asm__ volatile("" ::: "memory"); /* a call, not a jump */
+}
+}
+
+/* So many threads, so deep, hang that all of their stacks as text would be too much to keep. */
+static void hang_many(uint64_t comm)
+{
+	const unsigned int nr = 600;
+
+	((void (*)(const char *, unsigned int))symbol("fake_nccl_hang"))("ncclAllReduce", 600);
+	for (unsigned int i = 0; i < nr; i++)
+		std::thread([comm] { hangs::descend<hangs::wide>(200, comm); }).detach();
+	hangs_wait(nr);
+	truth.open = text("%u", nr);
+}
+
 static void hang_release()
 {
 	((void (*)())symbol("fake_nccl_release"))();
@@ -1453,6 +1481,8 @@ int main(int argc, char **argv)
 	} else if (scenario == "hang") {
 		launches();
 		hang(parallel::init(3, 8, false));
+	} else if (scenario == "hang_many") {
+		hang_many(parallel::init(3, 8, false));
 	} else if (scenario == "release") {
 		hang_three(parallel::init(3, 8, false));
 	} else if (scenario == "faults") {
