@@ -52,6 +52,7 @@ struct record_timeline {
 	struct buf label;
 	uint64_t start_ns, start_wall_ns, end_ns;
 	uint64_t nr_bad, nr_unread; /* titles; processes, at the start */
+	uint64_t nr_missed; /* changes of titles, of workers that were asked for */
 	uint64_t nr_no_container; /* calls of workers of which it is not known where they live */
 };
 
@@ -173,6 +174,18 @@ static int open_in(void *arg, const char *folder)
 			      timeline->options->max_trace_bytes / SPOOL_SHARE);
 }
 
+static int place(struct record_timeline *timeline, const char *path)
+{
+	int err = trace_place_open(path, open_in, timeline);
+
+	if (err)
+		log_error(
+			"%s: no room for calls until it is written: %s; remedy: TMPDIR=FOLDER, or "
+			"-o FOLDER/NAME.json",
+			path, strerror(-err));
+	return err;
+}
+
 int record_timeline_new(struct record_timeline **ret, struct sampler *sampler,
 			const struct record_options *options, const char *path, uint64_t start_ns)
 {
@@ -186,19 +199,16 @@ int record_timeline_new(struct record_timeline **ret, struct sampler *sampler,
 	timeline->start_ns = start_ns;
 	timeline->start_wall_ns = time_wall_ns() - (time_monotonic_ns() - start_ns);
 	buf_init(&timeline->label, LABEL_BYTES);
-	err = trace_place_open(path, open_in, timeline);
-	if (err)
-		log_error(
-			"%s: no room for calls until it is written: %s; remedy: TMPDIR=FOLDER, or "
-			"-o FOLDER/NAME.json",
-			path, strerror(-err));
-	err = err ?: task_calls_new(&timeline->calls, MAX_WORKERS, on_call, timeline);
+	err = task_calls_new(&timeline->calls, MAX_WORKERS, on_call, timeline);
 	err = err ?: strtab_new(&timeline->judged, JUDGED_BYTES);
+	if (!err) {
+		look(timeline);
+		err = place(timeline, path);
+	}
 	if (err) {
 		record_timeline_free(timeline);
 		return err;
 	}
-	look(timeline);
 	*ret = timeline;
 	return 0;
 }
@@ -229,6 +239,7 @@ void record_timeline_title(struct record_timeline *timeline,
 {
 	char title[TITLE_MAX + 1], old_comm[BPFPROF_COMM_LEN + 1] = { 0 };
 	struct task_change change;
+	bool chosen;
 
 	if (!timeline)
 		return;
@@ -238,6 +249,11 @@ void record_timeline_title(struct record_timeline *timeline,
 		return;
 	}
 	judge(timeline, event, !calls_is_idle(title));
+	chosen = is_chosen(timeline, event->task.pid, title);
+	timeline->nr_missed += chosen ? event->lost : 0;
+	/* Whose calls nobody asked for may have them in threads, too. */
+	if (!chosen && event->task.tid != event->task.pid)
+		return;
 	memcpy(old_comm, event->old_comm, sizeof(event->old_comm));
 	change = (struct task_change){
 		.pid = event->task.pid,
@@ -279,7 +295,8 @@ static void lost_fill(const struct record_timeline *timeline, struct stats_reaso
 	stats_add(lost, "title_changes_too_many", c[BPFPROF_COUNT_TITLES_LIMITED]);
 	stats_add(lost, "titles_bad", timeline->nr_bad);
 	stats_add(lost, "workers_in_threads", task_calls_nr_in_threads(timeline->calls));
-	stats_add(lost, "changes_not_told_apart", task_calls_nr_left_out(timeline->calls));
+	stats_add(lost, "changes_missed", timeline->nr_missed);
+	stats_add(lost, "changes_no_room", task_calls_nr_no_room(timeline->calls));
 	stats_add(lost, "processes_unread", timeline->nr_unread);
 	stats_add(lost, "calls_without_container", timeline->nr_no_container);
 	task_trace_lost(timeline->trace, lost);
@@ -289,7 +306,6 @@ static void say_missing(const struct record_timeline *timeline, const struct tas
 			const char *path)
 {
 	uint64_t threads = task_calls_nr_in_threads(timeline->calls);
-	uint64_t changes = task_calls_nr_left_out(timeline->calls);
 	int err = task_trace_error(timeline->trace);
 
 	if (made->nr_dropped)
@@ -298,9 +314,9 @@ static void say_missing(const struct record_timeline *timeline, const struct tas
 			 path, made->nr_kept, made->nr_kept + made->nr_dropped, made->max_bytes);
 	if (err)
 		log_warn("%s: calls could not all be put away: %s", path, strerror(-err));
-	if (changes)
+	if (timeline->nr_missed)
 		log_warn("%s: %" PRIu64 " changes of titles came too fast: calls are missing", path,
-			 changes);
+			 timeline->nr_missed);
 	if (threads)
 		log_warn("%s: %" PRIu64 " workers run their methods in threads of their own or as "
 			 "coroutines (max_concurrency, asyncio): their calls are missing",

@@ -32,7 +32,7 @@ struct worker {
 struct task_calls {
 	struct worker *workers;
 	size_t max_workers;
-	uint64_t nr_left_out, nr_in_threads;
+	uint64_t nr_lost, nr_no_room, nr_in_threads;
 	void (*call)(void *arg, const struct task_call *call);
 	void *arg;
 };
@@ -155,7 +155,7 @@ static void title_change(struct task_calls *calls, struct worker *worker,
 	if (change->lost) { /* whatever it was in has ended at a time that nobody knows */
 		worker_forget(worker);
 		calls_lose(&worker->calls);
-		calls->nr_left_out += change->lost;
+		calls->nr_lost += change->lost;
 	}
 	worker_clear_up(worker, change->title);
 	worker_end(calls, worker, change->ts_ns, false);
@@ -170,7 +170,7 @@ void task_calls_see(struct task_calls *calls, const struct task_change *change)
 	struct worker *worker = worker_get(calls, change);
 
 	if (!worker) {
-		calls->nr_left_out++;
+		calls->nr_no_room++;
 		return;
 	}
 	if (!change->main_thread && !worker->in_threads) {
@@ -187,7 +187,7 @@ void task_calls_look(struct task_calls *calls, const struct task_change *change,
 	struct worker *worker = worker_get(calls, change);
 
 	if (!worker) {
-		calls->nr_left_out++;
+		calls->nr_no_room++;
 		return;
 	}
 	if (worker->title[0] || worker->in_threads)
@@ -225,7 +225,12 @@ void task_calls_close(struct task_calls *calls, uint64_t now_ns)
 
 uint64_t task_calls_nr_left_out(const struct task_calls *calls)
 {
-	return calls->nr_left_out;
+	return calls->nr_lost + calls->nr_no_room;
+}
+
+uint64_t task_calls_nr_no_room(const struct task_calls *calls)
+{
+	return calls->nr_no_room;
 }
 
 uint64_t task_calls_nr_in_threads(const struct task_calls *calls)

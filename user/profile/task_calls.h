@@ -65,7 +65,8 @@ void task_calls_look(struct task_calls *calls, const struct task_change *change,
 /* All that runs has run until now_ns. To be called once, before the next. */
 void task_calls_close(struct task_calls *calls, uint64_t now_ns);
 
-uint64_t task_calls_nr_left_out(const struct task_calls *calls); /* changes */
+uint64_t task_calls_nr_left_out(const struct task_calls *calls); /* changes, */
+uint64_t task_calls_nr_no_room(const struct task_calls *calls); /* of these: too many workers */
 uint64_t task_calls_nr_in_threads(const struct task_calls *calls); /* workers */
 
 #endif

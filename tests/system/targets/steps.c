@@ -16,7 +16,7 @@
  *   flood   new titles of one class, as fast as it can
  *   storm   nothing but new titles of other classes
  * With STEPS_GATE in the environment, the first call waits for SIGUSR1; with STEPS_CALLS=N it ends
- * after so many.
+ * after so many; with STEPS_HOLD the first call goes on until SIGUSR1.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -144,6 +144,8 @@ static void *actor_run(void *arg)
 		begin = now();
 		title_set(is_other ? other : call);
 		begun = now();
+		if (!n && getenv("STEPS_HOLD"))
+			sigwait(&gate, &(int){ 0 });
 		if (is_other) {
 			call_other(actor->call_us);
 		} else {
