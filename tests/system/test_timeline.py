@@ -253,6 +253,25 @@ def open_at_the_ends(context):
 
 
 @test()
+def target_dies(context):
+    """The call in which the only worker that was asked for dies, and when that was."""
+    actor = Actor(context, "Dies", 60000, 1, seconds=60, gate=True)
+    until(lambda: comm(actor.pid) == "ray::Dies", "it is there")
+    recorder = begin(context, "-p", actor.pid)
+    actor.process.send_signal(signal.SIGUSR1)
+    until(lambda: comm(actor.pid) == "ray::Dies.step", "it calls")
+    killed = time.monotonic_ns()
+    actor.process.kill()
+    actor.process.wait()
+    died = time.monotonic_ns()
+    trace, _ = end(context, recorder)
+    check([one.name for one in trace.slices] == ["ray::Dies.step"], str(trace.other))
+    one = trace.slices[0]
+    check("ended" not in one.args and one.begin < killed and killed - 1 <= one.end <= died + 1,
+          "%s, killed from %d to %d" % (one.event, killed, died))
+
+
+@test()
 def begun_before(context):
     """The end of a task that had begun before says what it was."""
     task = Actor(context, "slow_task", 5, 5, "task", seconds=60, calls=10, hold=True)

@@ -51,6 +51,7 @@ static struct task_change change_of(uint32_t pid, uint64_t ns, const char *title
 				     .start_ns = 1000 + pid,
 				     .ts_ns = ns,
 				     .main_thread = true,
+				     .chosen = true,
 				     .title = title,
 				     .old_comm = old_comm };
 }

@@ -115,12 +115,13 @@ void record_findings_title(struct record_findings *findings,
 		judge(findings, event, news == TASK_TITLE_NEW);
 }
 
-void record_findings_exit(struct record_findings *findings, const struct bpfprof_task_id *task)
+void record_findings_exit(struct record_findings *findings, const struct bpfprof_task_id *task,
+			  uint64_t ts_ns)
 {
 	if (!findings)
 		return;
 	process_watch_exit(findings->watch, task);
-	task_times_exit(findings->times, task->pid, task->start_ns, time_monotonic_ns());
+	task_times_exit(findings->times, task->pid, task->start_ns, ts_ns);
 	titles_forget(&findings->sampler->session, task->pid);
 }
 

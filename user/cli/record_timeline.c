@@ -117,7 +117,7 @@ static void on_call(void *arg, const struct task_call *call)
 	const struct container_filter *filter = &timeline->options->containers;
 	const struct container *container;
 
-	if (!is_chosen(timeline, call->pid, call->title))
+	if (!call->chosen) /* decided when it began: a worker that has died is no target any more */
 		return;
 	if (container_filter_is_set(filter)) {
 		container = container_of(timeline, call);
@@ -144,6 +144,7 @@ static void on_worker(void *arg, const struct bpfprof_task_id *task, uint32_t ow
 		.start_ns = task->start_ns,
 		.ts_ns = ts_ns,
 		.main_thread = true,
+		.chosen = true,
 		.title = title,
 		.old_comm = "",
 	};
@@ -262,6 +263,7 @@ void record_timeline_title(struct record_timeline *timeline,
 		.start_ns = event->task.start_ns,
 		.ts_ns = event->rec.ts_ns,
 		.main_thread = event->task.tid == event->task.pid,
+		.chosen = chosen,
 		.lost = event->lost,
 		.title = title,
 		.old_comm = old_comm,
@@ -269,11 +271,12 @@ void record_timeline_title(struct record_timeline *timeline,
 	task_calls_see(timeline->calls, &change);
 }
 
-void record_timeline_exit(struct record_timeline *timeline, const struct bpfprof_task_id *task)
+void record_timeline_exit(struct record_timeline *timeline, const struct bpfprof_task_id *task,
+			  uint64_t ts_ns)
 {
 	if (!timeline)
 		return;
-	task_calls_exit(timeline->calls, task->pid, task->start_ns, time_monotonic_ns());
+	task_calls_exit(timeline->calls, task->pid, task->start_ns, ts_ns);
 	titles_forget(&timeline->sampler->session, task->pid);
 }
 

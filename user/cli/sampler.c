@@ -180,17 +180,16 @@ static void on_exec(void *arg, struct process *process)
 	sampler_ranks_look(arg, process);
 }
 
-static void on_exit_event(void *arg, const struct bpfprof_task_id *task, const char *comm,
-			  uint64_t cpu_ns)
+static void on_exit_event(void *arg, const struct bpfprof_task_id *task,
+			  const struct process_end *end)
 {
 	struct sampler *sampler = arg;
 
-	(void)comm;
 	session_target_remove(&sampler->session, (pid_t)task->pid);
 	if (sampler->steps)
 		worker_steps_exit(sampler->steps, task);
 	if (sampler->handlers.exit)
-		sampler->handlers.exit(sampler->handlers.arg, task, cpu_ns);
+		sampler->handlers.exit(sampler->handlers.arg, task, end);
 }
 
 static void on_retire(void *arg, struct process *process)

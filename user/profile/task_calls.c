@@ -24,6 +24,7 @@ struct worker {
 	bool open; /* it is in a call of that title, */
 	bool unclear; /* or may be, */
 	bool before; /* and was when it was first seen */
+	bool chosen; /* when it took its title */
 	uint64_t begin_ns;
 	uint64_t looked_ns; /* 0: its changes alone have told of it */
 	bool in_threads; /* its calls overlap: the one title of the process does not tell */
@@ -108,6 +109,7 @@ static void worker_tell(const struct task_calls *calls, const struct worker *wor
 		.own = calls_is_step(worker->title),
 		.before = worker->before,
 		.runs = runs,
+		.chosen = worker->chosen,
 		.begin_ns = worker->begin_ns,
 		.end_ns = end_ns > worker->begin_ns ? end_ns : worker->begin_ns,
 	};
@@ -134,9 +136,10 @@ static void worker_clear_up(struct worker *worker, const char *next)
 	worker->unclear = false;
 }
 
-static void title_set(struct worker *worker, const char *title)
+static void title_set(struct worker *worker, const struct task_change *change)
 {
-	strncpy(worker->title, title, sizeof(worker->title) - 1);
+	strncpy(worker->title, change->title, sizeof(worker->title) - 1);
+	worker->chosen = change->chosen;
 }
 
 static void title_change(struct task_calls *calls, struct worker *worker,
@@ -160,7 +163,7 @@ static void title_change(struct task_calls *calls, struct worker *worker,
 	worker_clear_up(worker, change->title);
 	worker_end(calls, worker, change->ts_ns, false);
 	calls_see(&worker->calls, change->title, false, change->old_comm);
-	title_set(worker, change->title);
+	title_set(worker, change);
 	worker->open = worker->calls.state == CALLS_CALL;
 	worker->begin_ns = change->ts_ns;
 }
@@ -192,7 +195,7 @@ void task_calls_look(struct task_calls *calls, const struct task_change *change,
 	}
 	if (worker->title[0] || worker->in_threads)
 		return;
-	title_set(worker, change->title);
+	title_set(worker, change);
 	/* With no name from before, titles without method stay what they are: unclear. */
 	calls_see(&worker->calls, change->title, false, "");
 	worker->open = worker->calls.state == CALLS_CALL;

@@ -23,6 +23,7 @@ struct task_change {
 	uint64_t start_ns; /* of the process */
 	uint64_t ts_ns; /* of the change, CLOCK_MONOTONIC */
 	bool main_thread;
+	bool chosen; /* whoever made task_calls wants to hear of a call that begins with it */
 	uint32_t lost; /* changes before this one that were not told */
 	const char *title; /* of proc/title.h */
 	const char *old_comm; /* what the thread was named until then, with a NUL */
@@ -45,6 +46,7 @@ struct task_call {
 	bool own; /* one of the program's: no constructor, nor what Ray calls */
 	bool before; /* it ran already when it was first seen, which is what begin_ns is */
 	bool runs; /* it had not ended: end_ns is now */
+	bool chosen; /* of the change that it began with */
 	uint64_t begin_ns, end_ns;
 };
 
