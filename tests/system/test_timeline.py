@@ -274,7 +274,7 @@ def target_dies(context):
 @test()
 def begun_before(context):
     """The end of a task that had begun before says what it was."""
-    task = Actor(context, "slow_task", 5, 5, "task", seconds=60, calls=10, hold=True)
+    task = Actor(context, "slow_task", 5, 5, "task", seconds=60, calls=10, hold=1)
     until(lambda: comm(task.pid) == "ray::slow_task", "it is in its first call")
     recorder = begin(context, "-p", task.pid)
     task.process.send_signal(signal.SIGUSR1)
@@ -310,6 +310,31 @@ def too_many_changes(context):
     check(all(one.name.startswith("ray::Flood.x") for one in of(trace, flood.pid)), "names")
     check(lost["workers_in_threads"] == 1 and not of(trace, threads.pid) and
           "1 workers run their methods in threads" in done.text, str(lost))
+
+
+@test()
+def many_titles(context):
+    """More titles on the node than fit in the kernel's map of them: others' calls are told all the same."""
+    recorder = begin(context)
+    beside = context.start("record", "-o", "x.folded", "--stats", "beside.json")
+    context.sampling(beside)
+    actor = Actor(context, "Quick", 0.4, 0.1, "other", seconds=60, calls=6000, hold=4)
+    until(lambda: len(actor.calls()) == 3 and comm(actor.pid) == "ray::Quick.step", "it calls")
+    check(Actor(context, "Crowd", 160, 0, "crowd", seconds=60).process.wait() == 0, "the crowd")
+    actor.process.send_signal(signal.SIGUSR1)
+    made(actor, 6000)
+    trace, _ = end(context, recorder)
+    beside.send_signal(signal.SIGINT)
+    context.finish(beside, 60).expect(0)
+    names, lost = {one.name for one in trace.slices}, trace.other["lost"]
+    found = len(of(trace, actor.pid))
+    walk = context.json("beside.json")["walk"]
+    context.note("%d titles, %d of 6000 calls, %s" % (len(names), found, lost))
+    check(len(names) > 4096, "%d titles" % len(names))
+    check(found <= 6000 <= found + changes_lost(trace), "%d, %s" % (found, lost))
+    # It makes 12000 changes. What comes before the titles are judged again may be too many.
+    for reasons in (lost, walk):
+        check(reasons.get("title_changes_too_many", 0) < 4000, str(reasons))
 
 
 @test()

@@ -13,6 +13,7 @@
 #include "cli/sampler.h"
 #include "kernel/titles.h"
 #include "output/text.h"
+#include "proc/calls.h"
 #include "proc/processes.h"
 #include "proc/title.h"
 #include "profile/findings.h"
@@ -77,7 +78,7 @@ static void judge(const struct record_findings *findings, const struct bpfprof_t
 		  bool wanted)
 {
 	if (findings->judges)
-		titles_judge(&findings->sampler->session, event->title, wanted);
+		titles_judge(&findings->sampler->session, event, wanted);
 }
 
 void record_findings_title(struct record_findings *findings,
@@ -86,7 +87,6 @@ void record_findings_title(struct record_findings *findings,
 	char title[TITLE_MAX + 1], old_comm[BPFPROF_COMM_LEN + 1] = { 0 };
 	struct task_change change;
 	struct session *session;
-	enum task_news news;
 
 	if (!findings)
 		return;
@@ -96,7 +96,7 @@ void record_findings_title(struct record_findings *findings,
 		return;
 	}
 	if (!is_recorded(findings, &event->task)) {
-		judge(findings, event, true); /* do not wake us for it */
+		judge(findings, event, !calls_is_idle(title)); /* do not wake us for it */
 		return;
 	}
 	memcpy(old_comm, event->old_comm, sizeof(event->old_comm));
@@ -110,9 +110,7 @@ void record_findings_title(struct record_findings *findings,
 		.title = title,
 		.old_comm = old_comm,
 	};
-	news = task_times_see(findings->times, &change);
-	if (news != TASK_TITLE_KNOWN)
-		judge(findings, event, news == TASK_TITLE_NEW);
+	judge(findings, event, task_times_see(findings->times, &change));
 }
 
 void record_findings_exit(struct record_findings *findings, const struct bpfprof_task_id *task,

@@ -11,7 +11,6 @@
 #include "base/cleanup.h"
 #include "base/host_name.h"
 #include "base/log.h"
-#include "base/strtab.h"
 #include "base/time.h"
 #include "bpfprof.h"
 #include "cli/container_filter.h"
@@ -36,7 +35,6 @@
 #define MAX_WORKERS 16384 /* at once */
 #define LABEL_BYTES 1024
 #define SPOOL_SHARE 2 /* an event takes at least this many times as much in the file */
-#define JUDGED_BYTES (1U << 20)
 
 _Static_assert(SPOOL_SHARE * sizeof(struct task_trace_event) <=
 		       sizeof("{'ph':'X','pid':1,'tid':1,'ts':1.000,'name':'ray::f',"
@@ -48,7 +46,6 @@ struct record_timeline {
 	const struct record_options *options;
 	struct task_calls *calls;
 	struct task_trace *trace;
-	struct strtab *judged; /* titles of which the kernel was told, as they came */
 	struct buf label;
 	uint64_t start_ns, start_wall_ns, end_ns;
 	uint64_t nr_bad, nr_unread; /* titles; processes, at the start */
@@ -201,7 +198,6 @@ int record_timeline_new(struct record_timeline **ret, struct sampler *sampler,
 	timeline->start_wall_ns = time_wall_ns() - (time_monotonic_ns() - start_ns);
 	buf_init(&timeline->label, LABEL_BYTES);
 	err = task_calls_new(&timeline->calls, MAX_WORKERS, on_call, timeline);
-	err = err ?: strtab_new(&timeline->judged, JUDGED_BYTES);
 	if (!err) {
 		look(timeline);
 		err = place(timeline, path);
@@ -220,19 +216,8 @@ void record_timeline_free(struct record_timeline *timeline)
 		return;
 	task_calls_free(timeline->calls);
 	task_trace_free(timeline->trace);
-	strtab_free(timeline->judged);
 	buf_fini(&timeline->label);
 	free(timeline);
-}
-
-/* The first time that a title is met the kernel is told: only what ends a call is to be told of IDLE. */
-static void judge(struct record_timeline *timeline, const struct bpfprof_title_event *event,
-		  bool wanted)
-{
-	uint32_t known = strtab_count(timeline->judged);
-
-	if (strtab_add_len(timeline->judged, event->title, sizeof(event->title)) >= known)
-		titles_judge(&timeline->sampler->session, event->title, wanted);
 }
 
 void record_timeline_title(struct record_timeline *timeline,
@@ -240,16 +225,18 @@ void record_timeline_title(struct record_timeline *timeline,
 {
 	char title[TITLE_MAX + 1], old_comm[BPFPROF_COMM_LEN + 1] = { 0 };
 	struct task_change change;
+	struct session *session;
 	bool chosen;
 
 	if (!timeline)
 		return;
+	session = &timeline->sampler->session;
 	if (title_parse(title, event->title, sizeof(event->title))) {
 		timeline->nr_bad++;
-		judge(timeline, event, false);
+		titles_judge(session, event, false);
 		return;
 	}
-	judge(timeline, event, !calls_is_idle(title));
+	titles_judge(session, event, !calls_is_idle(title)); /* of IDLE only what ends a call */
 	chosen = is_chosen(timeline, event->task.pid, title);
 	timeline->nr_missed += chosen ? event->lost : 0;
 	/* Whose calls nobody asked for may have them in threads, too. */
@@ -258,8 +245,7 @@ void record_timeline_title(struct record_timeline *timeline,
 	memcpy(old_comm, event->old_comm, sizeof(event->old_comm));
 	change = (struct task_change){
 		.pid = event->task.pid,
-		.own_pid = session_own_pid(&timeline->sampler->session, event->task.pid,
-					   event->place.agent_pid),
+		.own_pid = session_own_pid(session, event->task.pid, event->place.agent_pid),
 		.start_ns = event->task.start_ns,
 		.ts_ns = event->rec.ts_ns,
 		.main_thread = event->task.tid == event->task.pid,

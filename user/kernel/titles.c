@@ -15,16 +15,19 @@ static void clear(struct bpf_map *map)
 		;
 }
 
-void titles_judge(struct session *session, const char title[BPFPROF_TITLE_BYTES], bool wanted)
+void titles_judge(struct session *session, const struct bpfprof_title_event *event, bool wanted)
 {
 	struct bpf_map *map = session->skel->maps.title_verdicts;
 	uint32_t verdict = wanted ? BPFPROF_TITLE_WANTED : BPFPROF_TITLE_UNWANTED;
 
-	if (!bpf_map__update_elem(map, title, BPFPROF_TITLE_BYTES, &verdict, sizeof(verdict),
-				  BPF_ANY))
+	if (event->verdict == verdict)
+		return;
+	if (!bpf_map__update_elem(map, event->title, sizeof(event->title), &verdict,
+				  sizeof(verdict), BPF_ANY))
 		return;
 	clear(map);
-	bpf_map__update_elem(map, title, BPFPROF_TITLE_BYTES, &verdict, sizeof(verdict), BPF_ANY);
+	bpf_map__update_elem(map, event->title, sizeof(event->title), &verdict, sizeof(verdict),
+			     BPF_ANY);
 }
 
 void titles_finish(struct session *session, const struct bpfprof_task_id *task)
