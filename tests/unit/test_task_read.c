@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "output/task_report.h"
+#include "proc/title.h"
 #include "profile/task_cpu.h"
 
 #define HEAD "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
@@ -20,6 +21,10 @@
 #define CPU                                                                                        \
 	",\"tasks\":[{\"name\":\"ray::f\",\"cpu_seconds\":0.5},{\"name\":\"ray::IDLE\",\"cpu_"     \
 	"seconds\":1}]"
+
+#define ROWS                                                                                       \
+	"],\"otherData\":{\"of\":\"ray\",\"seconds\":1,\"tasks_dropped\":7,\"tasks\":[\n"          \
+	"{\"name\":\"ray::f\",\"cpu_seconds\":0.5},\n{\"name\":\"g\",\"cpu_seconds\":2}\n"
 
 static struct task_read *task_read;
 
@@ -175,4 +180,58 @@ Test(task_read, other_files)
 	task_read_free(task_read);
 	begin();
 	cr_expect_eq(file_in(HEAD "],\n", 10), -ENODATA);
+}
+
+/* CPU times as they are written: in lines of their own. */
+Test(task_read, rows_of_cpu)
+{
+	struct task_row *rows;
+	size_t nr, step;
+
+	for (step = 1; step < 400; step *= 7)
+		cr_assert_eq(file_in(HEAD SLICE("f", "task", "1", "") ROWS "]}}\n", step), 0);
+	rows = task_read_rows(task_read, &nr);
+	cr_assert(rows && nr == 2);
+	cr_expect(rows[0].nr == 4 && rows[0].cpu_ns == 2000000000);
+	cr_expect(!rows[1].nr && rows[1].cpu_ns == 8000000000);
+	free(rows);
+	cr_expect(task_read_totals(task_read)->cpu_known &&
+		  task_read_totals(task_read)->nr_cpus_dropped == 28 &&
+		  !task_read_totals(task_read)->nr_not_understood);
+	cr_expect_eq(file_in(HEAD ROWS, 100), -ENODATA);
+	task_read_free(task_read);
+	begin();
+	cr_expect_eq(file_in(HEAD ROWS TAIL(""), 100), -EBADMSG);
+}
+
+/* What is too long to have been written is not even looked at; names are cut. */
+Test(task_read, too_long)
+{
+	size_t half = 1U << 16, at;
+	char *line = malloc(2 * half + 2);
+	struct task_row *rows;
+	size_t nr;
+
+	cr_assert(line);
+	for (at = 0; at < 2 * half; at += 2)
+		memcpy(line + at, "7,", 2);
+	memcpy(line + at, "\n", 2);
+	line[0] = '[';
+	cr_expect_eq(file_in(line, half), -EBADMSG);
+	task_read_free(task_read);
+	begin();
+	cr_assert_eq(task_read_push(task_read, HEAD, strlen(HEAD)), 0);
+	cr_assert_eq(task_read_push(task_read, line, 2 * half + 1), 0);
+	cr_assert_eq(
+		file_in(SLICE("a234567890123456789012345678901234567890123456789012345678901234567"
+			      "890123456789012345678901234567890123456789012345678901234567890123",
+			      "task", "1", "") TAIL(""),
+			half),
+		0);
+	cr_expect_eq(task_read_totals(task_read)->nr_not_understood, 1);
+	rows = task_read_rows(task_read, &nr);
+	cr_assert(rows && nr == 1);
+	cr_expect_eq(strlen(rows[0].name), TITLE_MAX);
+	free(rows);
+	free(line);
 }

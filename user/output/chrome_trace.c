@@ -82,11 +82,12 @@ void chrome_trace_open(struct chrome_trace *trace, FILE *out)
 
 int chrome_trace_close(struct chrome_trace *trace, const struct buf *other)
 {
-	buf_reset(&trace->line);
-	buf_add_str(&trace->line, "\n],\"otherData\":{");
-	buf_add(&trace->line, other->data, other->len);
-	buf_add_str(&trace->line, "}}\n");
-	put_line(trace);
+	static const char head[] = "\n],\"otherData\":{", end[] = "}}\n";
+
+	put(trace, head, sizeof(head) - 1);
+	if (other->len)
+		put(trace, other->data, other->len);
+	put(trace, end, sizeof(end) - 1);
 	buf_fini(&trace->line);
 	return trace->error;
 }

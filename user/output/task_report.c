@@ -85,6 +85,11 @@ static void add_notes(struct buf *dst, const struct task_row *list, size_t nr,
 			   "%" PRIu64 " older call%s did not fit in --max-trace-bytes: not "
 			   "counted.\n",
 			   totals->nr_dropped, plural(totals->nr_dropped));
+	if (totals->nr_cpus_dropped)
+		buf_printf(dst,
+			   "The CPU time of %" PRIu64
+			   " name%s, the least, did not fit in the files.\n",
+			   totals->nr_cpus_dropped, plural(totals->nr_cpus_dropped));
 	if (totals->nr_lost)
 		buf_printf(dst,
 			   "%" PRIu64 " changes of titles or workers were lost, otherData.lost of "
@@ -134,21 +139,11 @@ void task_report(struct buf *dst, const struct task_row *list, size_t nr,
 	add_notes(dst, list, nr, totals);
 }
 
-static int compare_cpu(const void *a, const void *b)
-{
-	const struct task_cpu *x = a, *y = b;
-
-	if (x->ns != y->ns)
-		return x->ns < y->ns ? 1 : -1;
-	return strcmp(x->title, y->title);
-}
-
-void task_report_cpu(struct buf *dst, struct task_cpu *list, size_t nr, size_t rows)
+void task_report_cpu(struct buf *dst, const struct task_cpu *list, size_t nr, size_t rows)
 {
 	double all_ns = 0;
 	size_t i;
 
-	qsort(list, nr, sizeof(*list), compare_cpu);
 	for (i = 0; i < nr; i++)
 		all_ns += (double)list[i].ns;
 	buf_printf(dst, "%zu title%s of Ray workers, %.2f s of CPU\n\n", nr, plural(nr),

@@ -19,7 +19,10 @@
 #include "profile/task_cpu.h"
 #include "profile/task_trace.h"
 
-#define MAX_OTHER_BYTES (4U << 20)
+#define MAX_CPUS_BYTES (4U << 20)
+#define MAX_CPU_BYTES 1024 /* of one: a title with escapes, and its time */
+#define MAX_OTHER_BYTES (MAX_CPUS_BYTES + (1U << 20))
+#define CPUS_SHARE 4 /* of the file, at most, is CPU times: one in so many bytes */
 #define MAX_ARGS_BYTES 1024
 #define PIDS (1U << 22) /* PID_MAX_LIMIT */
 #define REST_BYTES 8192 /* of the file, beside events and CPU times */
@@ -139,21 +142,37 @@ static void names_write(struct timeline *t)
 	}
 }
 
-static void cpus_fill(const struct task_timeline *ask, struct buf *dst)
+/* Rows of a line each, so that who reads them need not hold them all. Returns how many there is room for. */
+static size_t cpus_fill(const struct task_timeline *ask, struct buf *dst)
 {
+	uint64_t max = ask->max_bytes / CPUS_SHARE;
 	size_t i;
 
-	if (!ask->cpus)
-		return;
-	json_key_open(dst, "tasks", '[');
-	for (i = 0; i < ask->nr_cpus; i++) {
+	if (max > MAX_CPUS_BYTES)
+		max = MAX_CPUS_BYTES;
+	for (i = 0; i < ask->nr_cpus && dst->len + MAX_CPU_BYTES <= max; i++) {
 		json_item(dst);
-		buf_add_char(dst, '{');
+		buf_add_str(dst, "\n{");
 		json_key_text(dst, "name", ask->cpus[i].title);
 		json_key_seconds(dst, "cpu_seconds", (double)ask->cpus[i].ns / 1e9);
 		buf_add_char(dst, '}');
 	}
-	buf_add_char(dst, ']');
+	return i;
+}
+
+static void cpus_put(const struct task_timeline *ask, struct buf *dst)
+{
+	__cleanup(buf_fini) struct buf rows = { .max = MAX_CPUS_BYTES };
+	size_t nr = cpus_fill(ask, &rows);
+
+	if (nr < ask->nr_cpus)
+		json_key_number(dst, "tasks_dropped", ask->nr_cpus - nr);
+	json_key_open(dst, "tasks", '[');
+	if (rows.len)
+		buf_add(dst, rows.data, rows.len);
+	buf_add_str(dst, "\n]");
+	if (buf_error(&rows))
+		dst->error = buf_error(&rows);
 }
 
 static void other_fill(const struct task_timeline *ask, struct buf *dst)
@@ -178,13 +197,14 @@ static void other_fill(const struct task_timeline *ask, struct buf *dst)
 	for (i = 0; i < ask->lost->nr; i++)
 		json_key_number(dst, ask->lost->reasons[i].name, ask->lost->reasons[i].count);
 	buf_add_char(dst, '}');
-	cpus_fill(ask, dst);
+	if (ask->cpus)
+		cpus_put(ask, dst); /* the last: task_read.c takes each row as it comes */
 }
 
 /* How much of the oldest is too much; 0: all fits. */
 static uint64_t excess(struct timeline *t, uint64_t event_bytes)
 {
-	__cleanup(buf_fini) struct buf cpus = { .max = MAX_OTHER_BYTES };
+	__cleanup(buf_fini) struct buf cpus = { .max = MAX_CPUS_BYTES };
 	uint64_t rest = REST_BYTES, before = t->chrome.bytes;
 
 	t->chrome.out = NULL;
