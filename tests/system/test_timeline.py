@@ -338,6 +338,27 @@ def many_titles(context):
 
 
 @test()
+def end_lost(context):
+    """What a worker did last before changes were lost does not last until it dies, or all ends."""
+    actors = [Actor(context, "Halt%d" % i, 0, 0, "halt", seconds=60) for i in range(2)]
+    until(lambda: all(comm(actor.pid) == "ray::Halt" for actor in actors), "they wait")
+    recorder = begin(context)
+    for actor in actors:
+        actor.process.send_signal(signal.SIGUSR1)
+    until(lambda: all(context.text("Halt%d.log" % i) for i in range(2)), "they rest")
+    actors[0].process.kill()
+    actors[0].process.wait()
+    trace, _ = end(context, recorder)
+    for actor, name in zip(actors, ("Halt0.log", "Halt1.log")):
+        rests, found = int(context.text(name)), of(trace, actor.pid)
+        check(found and trace.other["lost"]["title_changes_too_many"] > 0, str(trace.other))
+        # What follows the last title's own change is the line that it wrote.
+        late = [one.event for one in found if one.end > rests and one.name != "ray::Halt.x4999"]
+        check(not late, "%s, it rests since %d" % (late, rests))
+        context.note("%d of 5000 calls" % len(found))
+
+
+@test()
 def cpu_of_tasks(context):
     """Beside the calls stands the CPU time that was sampled under each name; of a program to run."""
     helper = context.helper("titles", "titles.c")

@@ -137,6 +137,22 @@ Test(task_times, lost_changes)
 	cr_expect_eq(task_times_nr_left_out(times), 3);
 }
 
+/* No change tells of those that were lost after the last one. */
+Test(task_times, lost_at_the_end)
+{
+	title(1, 0, "ray::f", "ray::IDLE");
+	title(2, 0, "ray::f", "ray::IDLE");
+	task_times_lose(times, 1, 7, 0);
+	task_times_lose(times, 2, 15, 3); /* another process with this pid */
+	first(0);
+	task_times_lose(times, 2, 14, 3);
+	task_times_exit(times, 2, 14, 400 * MS);
+	task_times_close(times, 900 * MS);
+	cr_expect_eq(first(1).nr, 1);
+	cr_expect_eq(first(1).total_ns, 900 * MS);
+	cr_expect_eq(task_times_nr_left_out(times), 3);
+}
+
 /* Methods in threads of their own overlap: the one title says nothing of them. */
 Test(task_times, in_threads)
 {

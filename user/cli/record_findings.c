@@ -113,14 +113,24 @@ void record_findings_title(struct record_findings *findings,
 	judge(findings, event, task_times_see(findings->times, &change));
 }
 
+/* The kernel tells of changes that were lost with the next one: of these there is none. */
+static void on_lost(void *arg, const struct bpfprof_task_id *task, uint32_t lost)
+{
+	struct record_findings *findings = arg;
+
+	task_times_lose(findings->times, task->pid, task->start_ns, lost);
+}
+
 void record_findings_exit(struct record_findings *findings, const struct bpfprof_task_id *task,
 			  uint64_t ts_ns)
 {
 	if (!findings)
 		return;
 	process_watch_exit(findings->watch, task);
+	on_lost(findings, task, titles_lost(&findings->sampler->session, task));
 	task_times_exit(findings->times, task->pid, task->start_ns, ts_ns);
-	titles_forget(&findings->sampler->session, task->pid);
+	if (findings->judges) /* nobody else asks */
+		titles_forget(&findings->sampler->session, task->pid);
 }
 
 void record_findings_tick(struct record_findings *findings, uint64_t now_ns)
@@ -154,6 +164,7 @@ void record_findings_make(struct record_findings *findings, uint64_t duration_ns
 	if (!findings)
 		return;
 	process_watch_finish(findings->watch, now_ns);
+	titles_each_lost(&findings->sampler->session, on_lost, findings);
 	task_times_close(findings->times, now_ns);
 	tasks = task_times_list(findings->times, &nr);
 	for (i = 0; i < nr; i++)

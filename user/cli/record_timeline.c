@@ -257,11 +257,21 @@ void record_timeline_title(struct record_timeline *timeline,
 	task_calls_see(timeline->calls, &change);
 }
 
+/* The kernel tells of changes that were lost with the next one: of these there is none. */
+static void on_lost(void *arg, const struct bpfprof_task_id *task, uint32_t lost)
+{
+	struct record_timeline *timeline = arg;
+
+	if (task_calls_lose(timeline->calls, task->pid, task->start_ns, lost))
+		timeline->nr_missed += lost;
+}
+
 void record_timeline_exit(struct record_timeline *timeline, const struct bpfprof_task_id *task,
 			  uint64_t ts_ns)
 {
 	if (!timeline)
 		return;
+	on_lost(timeline, task, titles_lost(&timeline->sampler->session, task));
 	task_calls_exit(timeline->calls, task->pid, task->start_ns, ts_ns);
 	titles_forget(&timeline->sampler->session, task->pid);
 }
@@ -271,6 +281,7 @@ int record_timeline_finish(struct record_timeline *timeline, uint64_t end_ns)
 	if (!timeline)
 		return 0;
 	timeline->end_ns = end_ns;
+	titles_each_lost(&timeline->sampler->session, on_lost, timeline);
 	task_calls_close(timeline->calls, end_ns);
 	return task_trace_close(timeline->trace);
 }

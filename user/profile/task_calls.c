@@ -142,6 +142,14 @@ static void title_set(struct worker *worker, const struct task_change *change)
 	worker->chosen = change->chosen;
 }
 
+/* Whatever it was in has ended at a time that nobody knows. */
+static void worker_lose(struct task_calls *calls, struct worker *worker, uint32_t lost)
+{
+	worker_forget(worker);
+	calls_lose(&worker->calls);
+	calls->nr_lost += lost;
+}
+
 static void title_change(struct task_calls *calls, struct worker *worker,
 			 const struct task_change *change)
 {
@@ -155,11 +163,8 @@ static void title_change(struct task_calls *calls, struct worker *worker,
 	/* The same again: a thread got a name, nothing else. */
 	if (!change->lost && !strcmp(worker->title, change->title))
 		return;
-	if (change->lost) { /* whatever it was in has ended at a time that nobody knows */
-		worker_forget(worker);
-		calls_lose(&worker->calls);
-		calls->nr_lost += change->lost;
-	}
+	if (change->lost)
+		worker_lose(calls, worker, change->lost);
 	worker_clear_up(worker, change->title);
 	worker_end(calls, worker, change->ts_ns, false);
 	calls_see(&worker->calls, change->title, false, change->old_comm);
@@ -205,6 +210,15 @@ void task_calls_look(struct task_calls *calls, const struct task_change *change,
 	worker->looked_ns = change->ts_ns;
 	if (worker->unclear)
 		calls_lose(&worker->calls);
+}
+
+bool task_calls_lose(struct task_calls *calls, uint32_t pid, uint64_t start_ns, uint32_t lost)
+{
+	struct worker *worker = lost ? worker_find(calls, pid, start_ns) : NULL;
+
+	if (worker)
+		worker_lose(calls, worker, lost);
+	return worker && worker->chosen;
 }
 
 void task_calls_exit(struct task_calls *calls, uint32_t pid, uint64_t start_ns, uint64_t ts_ns)

@@ -57,6 +57,11 @@ void task_calls_free(struct task_calls *calls); /* NULL is fine */
 
 /* What the stream tells, in its order. */
 void task_calls_see(struct task_calls *calls, const struct task_change *change);
+/*
+ * So many changes of a worker were lost after the last one: what it was in has ended, nobody knows when.
+ * Whether that one was chosen; false: no such worker.
+ */
+bool task_calls_lose(struct task_calls *calls, uint32_t pid, uint64_t start_ns, uint32_t lost);
 /* The worker has ended, and with it the call that it was in. */
 void task_calls_exit(struct task_calls *calls, uint32_t pid, uint64_t start_ns, uint64_t ts_ns);
 /*

@@ -124,6 +124,11 @@ bool task_times_see(struct task_times *times, const struct task_change *change)
 	return name && !calls_is_idle(change->title);
 }
 
+void task_times_lose(struct task_times *times, uint32_t pid, uint64_t start_ns, uint32_t lost)
+{
+	task_calls_lose(times->calls, pid, start_ns, lost);
+}
+
 void task_times_exit(struct task_times *times, uint32_t pid, uint64_t start_ns, uint64_t ts_ns)
 {
 	task_calls_exit(times->calls, pid, start_ns, ts_ns);

@@ -37,6 +37,8 @@ void task_times_free(struct task_times *times); /* NULL is fine */
 
 /* False: such a title begins nothing that is counted. */
 bool task_times_see(struct task_times *times, const struct task_change *change);
+/* As task_calls_lose(). */
+void task_times_lose(struct task_times *times, uint32_t pid, uint64_t start_ns, uint32_t lost);
 /* The worker has ended, and with it the call that it was in. */
 void task_times_exit(struct task_times *times, uint32_t pid, uint64_t start_ns, uint64_t ts_ns);
 /* All that runs has run until now_ns. To be called once, before the next. */

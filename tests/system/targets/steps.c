@@ -16,7 +16,7 @@
  *   flood   new titles of one class, as fast as it can
  *   storm   nothing but new titles of other classes
  *   crowd   a process for each ms that calls take, one after the other, of 30 new titles each
- *   halt    at SIGUSR1 5000 new titles, as fast as it can; it stays in the last
+ *   halt    after Halt, at SIGUSR1, 5000 new titles as fast as it can; it stays in the last
  * With STEPS_GATE in the environment, the first call waits for SIGUSR1; with STEPS_CALLS=N it ends
  * after so many; with STEPS_HOLD=N call N goes on until SIGUSR1.
  */
@@ -204,6 +204,7 @@ static void halt(const struct actor *actor)
 
 	sigemptyset(&gate);
 	sigaddset(&gate, SIGUSR1);
+	title_set("ray::Halt");
 	sigwait(&gate, &(int){ 0 });
 	storm(actor, "ray::Halt.x%u", 0, NR_HALT);
 	printf("%llu\n", now());
