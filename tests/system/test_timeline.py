@@ -307,6 +307,10 @@ def too_many_changes(context):
     check(lost["title_changes_too_many"] > 1000 and "came too fast: calls are missing" in done.text,
           "%s: %s" % (lost, done.text[-600:]))
     check(os.path.getsize(context.path("x.json")) <= 1 << 20, "too large")
+    told = context.bpfprof("report", "--tasks", "x.json").expect(0).text
+    told = {name: int(count) for count, name in re.findall(r"^ *(\d+) ([a-z_]+)$", told, re.M)}
+    check(told == {name: count for name, count in lost.items() if count} and
+          "changes_missed" not in told, "%s, not %s" % (told, lost))
     check(all(one.name.startswith("ray::Flood.x") for one in of(trace, flood.pid)), "names")
     check(lost["workers_in_threads"] == 1 and not of(trace, threads.pid) and
           "1 workers run their methods in threads" in done.text, str(lost))

@@ -3,6 +3,7 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,8 +92,10 @@ Test(task_read, two_files_in_pieces)
 		totals = task_read_totals(task_read);
 		cr_expect_eq(totals->nr_files, 2);
 		cr_expect_float_eq(totals->seconds, 5, 1e-9);
-		cr_expect(totals->nr_unclear == 2 && totals->nr_dropped == 6 &&
-			  totals->nr_lost == 4 && totals->cpu_known && !totals->nr_not_understood);
+		cr_expect(totals->nr_unclear == 2 && totals->nr_dropped == 6 && totals->cpu_known &&
+			  !totals->nr_not_understood);
+		cr_expect(totals->nr_lost == 1 && totals->lost[0].count == 4 &&
+			  !strcmp(totals->lost[0].name, "x"));
 	}
 }
 
@@ -121,8 +124,7 @@ Test(task_read, table)
 		"1 worker had one title all the time, as a task that runs or an actor that rests: "
 		"not counted.\n"
 		"3 older calls did not fit in --max-trace-bytes: not counted.\n"
-		"2 changes of titles or workers were lost, otherData.lost of the files says why: "
-		"calls are missing.\n",
+		"Calls are missing, for what was lost is:\n        2 x\n",
 		"%s", text.data);
 	free(rows);
 	buf_fini(&text);
@@ -234,4 +236,50 @@ Test(task_read, too_long)
 	cr_expect_eq(strlen(rows[0].name), TITLE_MAX);
 	free(rows);
 	free(line);
+}
+
+/* Time of names that were too many is not that outside of calls. */
+Test(task_read, other_names)
+{
+	struct buf text = { .max = 1 << 20 };
+	struct task_row *rows;
+	size_t nr;
+
+	cr_assert_eq(file_in(HEAD SLICE("f", "task", "1", "") TAIL(
+				     ",\"tasks\":[{\"name\":\"ray::IDLE\",\"cpu_seconds\":0.25},"
+				     "{\"name\":\"ray::(other)\",\"cpu_seconds\":3}]"),
+			     1000),
+		     0);
+	rows = task_read_rows(task_read, &nr);
+	task_report(&text, rows, nr, task_read_totals(task_read), 0);
+	cr_expect(strstr(text.data, "\nWorkers used 0.25 s of CPU outside of these calls.\n"
+				    "3.00 s of CPU are of names beyond 256 of a worker: not told "
+				    "apart.\n"),
+		  "%s", text.data);
+	free(rows);
+	buf_fini(&text);
+}
+
+/* Each reason by its name, as often as all files say; of too many the rest is with the last. */
+Test(task_read, lost)
+{
+	char tail[4096] = "],\"otherData\":{\"of\":\"ray\",\"lost\":{\"none\":0", one[64];
+	const struct task_read_totals *totals = task_read_totals(task_read);
+	size_t i;
+
+	for (i = 0; i < TASK_READ_MAX_REASONS + 5; i++) {
+		snprintf(one, sizeof(one), ",\"reason %zu of more than there may be of them\":%zu",
+			 i, i + 1);
+		strcat(tail, one);
+	}
+	strcat(tail, "}}}\n");
+	for (i = 0; i < 2; i++) {
+		cr_assert_eq(task_read_push(task_read, HEAD, strlen(HEAD)), 0);
+		cr_assert_eq(file_in(tail, 100), 0);
+	}
+	cr_assert_eq(totals->nr_lost, TASK_READ_MAX_REASONS);
+	for (i = 0; i + 1 < TASK_READ_MAX_REASONS; i++)
+		cr_expect_eq(totals->lost[i].count, 2 * (i + 1));
+	cr_expect_eq(totals->lost[i].count, 2 * (24 + 25 + 26 + 27 + 28 + 29));
+	cr_expect_str_eq(totals->lost[0].name, "reason 0 of more than there may be of t");
 }

@@ -291,11 +291,11 @@ static void lost_fill(const struct record_timeline *timeline, struct stats_reaso
 	uint64_t c[BPFPROF_NR_COUNTERS];
 
 	session_counters(&timeline->sampler->session, c);
+	/* Of all workers, those that are not recorded included: nr_missed is a part of these two. */
 	stats_add(lost, "title_changes_lost", c[BPFPROF_COUNT_TITLES_LOST]);
 	stats_add(lost, "title_changes_too_many", c[BPFPROF_COUNT_TITLES_LIMITED]);
 	stats_add(lost, "titles_bad", timeline->nr_bad);
 	stats_add(lost, "workers_in_threads", task_calls_nr_in_threads(timeline->calls));
-	stats_add(lost, "changes_missed", timeline->nr_missed);
 	stats_add(lost, "changes_no_room", task_calls_nr_no_room(timeline->calls));
 	stats_add(lost, "processes_unread", timeline->nr_unread);
 	stats_add(lost, "calls_without_container", timeline->nr_no_container);

@@ -179,6 +179,22 @@ static void cpu_take(struct task_read *read, const json_t *row)
 		sum_add(&name->cpu_ns, ns);
 }
 
+static void lost_add(struct task_read_totals *totals, const char *reason, uint64_t count)
+{
+	struct task_lost *lost = totals->lost;
+	size_t max = sizeof(lost->name) - 1;
+
+	if (!count)
+		return;
+	while (lost < totals->lost + totals->nr_lost && strncmp(lost->name, reason, max) != 0)
+		lost++;
+	if (lost == totals->lost + TASK_READ_MAX_REASONS)
+		lost--;
+	else if (lost == totals->lost + totals->nr_lost)
+		strncpy(totals->lost[totals->nr_lost++].name, reason, max);
+	sum_add(&lost->count, count);
+}
+
 /* `otherData`: 0, or -EBADMSG: of another kind of trace. */
 static int other_take(struct task_read *read, const json_t *other)
 {
@@ -195,7 +211,7 @@ static int other_take(struct task_read *read, const json_t *other)
 		read->totals.seconds += seconds;
 	sum_add(&read->totals.nr_dropped, count_of(json_object_get(other, "calls_dropped")));
 	json_object_foreach(json_object_get(other, "lost"), reason, count)
-		sum_add(&read->totals.nr_lost, count_of(count));
+		lost_add(&read->totals, reason, count_of(count));
 	sum_add(&read->totals.nr_cpus_dropped, count_of(json_object_get(other, "tasks_dropped")));
 	read->totals.cpu_known &= json_is_array(tasks);
 	json_array_foreach(tasks, i, row) cpu_take(read, row);

@@ -16,6 +16,7 @@
 
 #define TASK_READ_MAX_NAMES 65536
 #define TASK_READ_MAX_CALLS (16U << 20)
+#define TASK_READ_MAX_REASONS 24
 
 struct task_read;
 
@@ -29,13 +30,20 @@ struct task_row {
 	uint64_t cpu_ns; /* sampled */
 };
 
+/* What the files say was lost: of what they call so. */
+struct task_lost {
+	char name[40];
+	uint64_t count; /* not 0 */
+};
+
 struct task_read_totals {
 	size_t nr_files;
 	double seconds; /* that were recorded, of all files */
 	uint64_t nr_unclear; /* slices: tasks or actors at rest */
 	uint64_t nr_dropped; /* calls that did not fit in the files */
 	uint64_t nr_cpus_dropped; /* names whose CPU time did not fit */
-	uint64_t nr_lost; /* what else the files say was lost */
+	struct task_lost lost[TASK_READ_MAX_REASONS]; /* past these: the last one */
+	size_t nr_lost;
 	uint64_t nr_not_understood, nr_left_out;
 	bool cpu_known; /* of all files */
 };
