@@ -2,7 +2,6 @@
 #include "cli/record_timeline.h"
 
 #include <errno.h>
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,36 +52,19 @@ struct record_timeline {
 	uint64_t nr_no_container; /* calls of workers of which it is not known where they live */
 };
 
-static bool comm_matches(const struct record_options *options, const char *title)
-{
-	char comm[BPFPROF_COMM_LEN] = { 0 };
-	size_t i;
-
-	strncpy(comm, title, sizeof(comm) - 1);
-	for (i = 0; i < options->nr_comms; i++)
-		if (!fnmatch(options->comms[i], comm, 0))
-			return true;
-	return false;
-}
-
-static bool worker_matches(const struct record_options *options, const char *title)
-{
-	char comm[BPFPROF_COMM_LEN] = { 0 };
-	const struct worker_names names = { .title = title, .comm = comm };
-
-	strncpy(comm, title, sizeof(comm) - 1);
-	return worker_match(options->workers, options->nr_workers, &names) >= 0;
-}
-
 /* As of samples: by pid, name or worker; all, where none of these was asked for. */
 static bool is_chosen(const struct record_timeline *timeline, uint32_t pid, const char *title)
 {
-	const struct record_options *options = timeline->options;
+	const struct sampler_options *options = timeline->sampler->options;
 	const struct session *session = &timeline->sampler->session;
+	char comm[BPFPROF_COMM_LEN] = { 0 };
+	const struct worker_names names = { .title = title, .comm = comm };
 
 	if (!options->nr_comms && !options->nr_workers)
 		return !session->options.filter || session_is_target(session, (pid_t)pid);
-	return comm_matches(options, title) || worker_matches(options, title) ||
+	strncpy(comm, title, sizeof(comm) - 1);
+	return sampler_comm_matches(options, comm) ||
+	       worker_match(options->workers, options->nr_workers, &names) >= 0 ||
 	       session_is_target(session, (pid_t)pid);
 }
 

@@ -49,7 +49,7 @@
 #define SHORT_SLICE_NS 100000ULL
 #define MESSAGE_MAX 4096
 
-static bool comm_matches(const struct sampler_options *options, const char *comm)
+bool sampler_comm_matches(const struct sampler_options *options, const char comm[BPFPROF_COMM_LEN])
 {
 	char name[BPFPROF_COMM_LEN + 1] = { 0 };
 	size_t i;
@@ -77,7 +77,8 @@ static bool is_wanted(struct sampler *sampler, const struct aggregate_input *inp
 	if (!options->nr_comms && !options->nr_workers)
 		return true;
 	return (sampler->workers && workers_want(sampler->workers, input, options->tell_workers)) ||
-	       comm_matches(options, sample->leader_comm) || comm_matches(options, sample->comm) ||
+	       sampler_comm_matches(options, sample->leader_comm) ||
+	       sampler_comm_matches(options, sample->comm) ||
 	       session_is_target(&sampler->session, (pid_t)sample->task.pid);
 }
 

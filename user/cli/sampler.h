@@ -184,6 +184,8 @@ void sampler_stop(struct sampler *sampler);
 /* A zeroed struct is fine. */
 void sampler_close(struct sampler *sampler);
 
+/* Is it a name that --comm means? */
+bool sampler_comm_matches(const struct sampler_options *options, const char comm[BPFPROF_COMM_LEN]);
 /* What is known of a sample for who takes it. False: it was not asked for. */
 bool sampler_input(struct sampler *sampler, const struct sample_view *view,
 		   struct aggregate_input *ret);

@@ -64,7 +64,7 @@ static void add_notes(struct buf *dst, const struct task_row *list, size_t nr,
 		nr_part += list[i].nr_part;
 		if (list[i].nr)
 			continue;
-		if (!strcmp(list[i].name, AGGREGATE_OTHER_TITLE + PREFIX_LEN))
+		if (!strcmp(list[i].name, &AGGREGATE_OTHER_TITLE[PREFIX_LEN]))
 			other_ns += (double)list[i].cpu_ns;
 		else
 			cpu_ns += (double)list[i].cpu_ns;

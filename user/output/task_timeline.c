@@ -37,9 +37,6 @@ struct timeline {
 	struct chrome_trace chrome;
 	struct buf args;
 	uint8_t *named; /* a bit for each pid */
-	uint64_t skip_bytes; /* of the oldest, still to be left out */
-	FILE *out;
-	bool any;
 };
 
 static const char *category(uint16_t kind)
@@ -86,33 +83,19 @@ static int on_event(void *arg, const struct task_trace_event *e)
 					    .tid = worker->pid,
 					    .ts_ns = e->begin_ns,
 					    .args = &t->args };
-	uint64_t before = t->chrome.bytes, bytes;
 
 	args_make(t, e);
 	chrome_trace_slice(&t->chrome, &event, e->ns);
-	if (!t->skip_bytes) {
+	if (!chrome_trace_skipped(&t->chrome))
 		t->ask->nr_kept++;
-		return t->chrome.error;
-	}
-	bytes = t->chrome.bytes - before;
-	if (bytes < t->skip_bytes) {
-		t->skip_bytes -= bytes;
-		return t->chrome.error;
-	}
-	t->skip_bytes = 0; /* from here on it is written */
-	t->chrome.out = t->out;
-	t->chrome.any = t->any;
 	return t->chrome.error;
 }
 
 /* All events, but for skip_bytes of the oldest ones. */
-static int pass(struct timeline *t, FILE *out, uint64_t skip_bytes)
+static int pass(struct timeline *t, uint64_t skip_bytes)
 {
 	t->ask->nr_kept = 0;
-	t->out = out;
-	t->any = t->chrome.any;
-	t->skip_bytes = skip_bytes;
-	t->chrome.out = skip_bytes ? NULL : out;
+	chrome_trace_skip(&t->chrome, skip_bytes);
 	return task_trace_each(t->ask->trace, on_event, t) ?: t->chrome.error;
 }
 
@@ -207,7 +190,6 @@ static uint64_t excess(struct timeline *t, uint64_t event_bytes)
 	__cleanup(buf_fini) struct buf cpus = { .max = MAX_CPUS_BYTES };
 	uint64_t rest = REST_BYTES, before = t->chrome.bytes;
 
-	t->chrome.out = NULL;
 	names_write(t);
 	rest += t->chrome.bytes - before;
 	cpus_fill(t->ask, &cpus);
@@ -224,16 +206,15 @@ static int write_all(struct timeline *t, FILE *out)
 	int err;
 
 	chrome_trace_open(&t->chrome, NULL);
-	err = pass(t, NULL, 0);
+	err = pass(t, 0);
 	skip = excess(t, t->chrome.bytes);
 	buf_fini(&t->chrome.line);
 	if (err)
 		return err;
 	chrome_trace_open(&t->chrome, out);
 	names_write(t);
-	err = pass(t, out, skip);
+	err = pass(t, skip);
 	t->ask->nr_dropped = task_trace_nr_calls(t->ask->trace) - t->ask->nr_kept;
-	t->chrome.out = out;
 	other_fill(t->ask, &other);
 	return chrome_trace_close(&t->chrome, &other) ?: err ?: buf_error(&other);
 }

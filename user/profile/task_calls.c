@@ -9,15 +9,9 @@
 
 #include "proc/calls.h"
 
-struct worker_key {
-	uint64_t start_ns;
-	uint32_t pid;
-	uint32_t pad;
-};
-
 struct worker {
 	UT_hash_handle hh;
-	struct worker_key key;
+	struct task_worker_key key;
 	uint32_t own_pid;
 	struct calls calls;
 	char title[TITLE_MAX + 1]; /* that it had last */
@@ -67,7 +61,7 @@ void task_calls_free(struct task_calls *calls)
 
 static struct worker *worker_find(struct task_calls *calls, uint32_t pid, uint64_t start_ns)
 {
-	struct worker_key key = { .start_ns = start_ns, .pid = pid };
+	struct task_worker_key key = { .start_ns = start_ns, .pid = pid };
 	struct worker *worker;
 
 	HASH_FIND(hh, calls->workers, &key, sizeof(key), worker);
