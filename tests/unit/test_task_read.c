@@ -3,7 +3,6 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -263,23 +262,23 @@ Test(task_read, other_names)
 /* Each reason by its name, as often as all files say; of too many the rest is with the last. */
 Test(task_read, lost)
 {
-	char tail[4096] = "],\"otherData\":{\"of\":\"ray\",\"lost\":{\"none\":0", one[64];
 	const struct task_read_totals *totals = task_read_totals(task_read);
+	struct buf tail = { .max = 4096 };
 	size_t i;
 
-	for (i = 0; i < TASK_READ_MAX_REASONS + 5; i++) {
-		snprintf(one, sizeof(one), ",\"reason %zu of more than there may be of them\":%zu",
-			 i, i + 1);
-		strcat(tail, one);
-	}
-	strcat(tail, "}}}\n");
+	buf_add_str(&tail, "],\"otherData\":{\"of\":\"ray\",\"lost\":{\"none\":0");
+	for (i = 0; i < TASK_READ_MAX_REASONS + 5; i++)
+		buf_printf(&tail, ",\"reason %zu of more than there may be of them\":%zu", i,
+			   i + 1);
+	buf_add_str(&tail, "}}}\n");
 	for (i = 0; i < 2; i++) {
 		cr_assert_eq(task_read_push(task_read, HEAD, strlen(HEAD)), 0);
-		cr_assert_eq(file_in(tail, 100), 0);
+		cr_assert_eq(file_in(tail.data, 100), 0);
 	}
 	cr_assert_eq(totals->nr_lost, TASK_READ_MAX_REASONS);
 	for (i = 0; i + 1 < TASK_READ_MAX_REASONS; i++)
 		cr_expect_eq(totals->lost[i].count, 2 * (i + 1));
 	cr_expect_eq(totals->lost[i].count, 2 * (24 + 25 + 26 + 27 + 28 + 29));
 	cr_expect_str_eq(totals->lost[0].name, "reason 0 of more than there may be of t");
+	buf_fini(&tail);
 }
