@@ -447,7 +447,7 @@ struct bpfprof_title_event {
 	struct bpfprof_task_id task;
 	struct bpfprof_place place;
 	__u32 lost; /* so many changes of this process since the last event were not told */
-	__u32 pad;
+	__u32 verdict; /* enum bpfprof_title_verdict, that it had then */
 	char old_comm[BPFPROF_COMM_LEN]; /* of the thread, until now */
 	char title[BPFPROF_TITLE_BYTES]; /* zeros behind it */
 };

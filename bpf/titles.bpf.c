@@ -97,7 +97,7 @@ static __always_inline __u32 title_price(struct bpfprof_titled *t, __u64 hash, _
 
 /* What is in the way has been counted. */
 static __always_inline void title_send(struct bpfprof_titled *t, struct task_struct *task,
-				       const __u64 title[TITLE_WORDS], bool wake)
+				       const __u64 title[TITLE_WORDS], __u32 verdict)
 {
 	__u64 avail = bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA);
 	struct bpfprof_title_event *e = NULL;
@@ -121,14 +121,14 @@ static __always_inline void title_send(struct bpfprof_titled *t, struct task_str
 	task_id_fill(&e->task, task);
 	place_fill(&e->place, task);
 	e->lost = t->lost;
-	e->pad = 0;
+	e->verdict = verdict;
 	t->lost = 0;
 	__builtin_memcpy(e->old_comm, task->comm, sizeof(e->old_comm));
 #pragma unroll
 	for (i = 0; i < TITLE_WORDS; i++)
 		((__u64 *)e->title)[i] = title[i];
-	bpf_ringbuf_submit(e, wake || avail > cfg.ring_bytes / 8 ? BPF_RB_FORCE_WAKEUP
-								 : BPF_RB_NO_WAKEUP);
+	bpf_ringbuf_submit(e, !verdict || avail > cfg.ring_bytes / 8 ? BPF_RB_FORCE_WAKEUP
+								     : BPF_RB_NO_WAKEUP);
 }
 
 /* task->comm is still the old one. */
@@ -185,6 +185,6 @@ int BPF_PROG(title_changed, struct task_struct *task, const char *comm)
 	}
 	if (leader)
 		t->open = verdict != BPFPROF_TITLE_UNWANTED;
-	title_send(t, task, title, !verdict);
+	title_send(t, task, title, verdict);
 	return 0;
 }

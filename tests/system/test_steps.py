@@ -16,14 +16,14 @@ class Actor:
     """A worker that writes down when its calls began and ended."""
 
     def __init__(self, context, name, call_ms, rest_ms, mode="plain", seconds=20, gate=False,
-                 calls=None, hold=False):
+                 calls=None, hold=0):
         self.log = context.path(name + ".log")
         with open(self.log, "wb") as out:
             self.process = context.spawn(
                 [context.helper("steps", "steps.c", "-pthread"), seconds, ROOM, name,
                  int(call_ms * 1000), int(rest_ms * 1000), mode], stdout=out,
                 env={**({"STEPS_GATE": "1"} if gate else {}),
-                     **({"STEPS_HOLD": "1"} if hold else {}),
+                     **({"STEPS_HOLD": str(hold)} if hold else {}),
                      **({"STEPS_CALLS": str(calls)} if calls else {})})
         self.pid = self.process.pid
 

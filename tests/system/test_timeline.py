@@ -253,9 +253,28 @@ def open_at_the_ends(context):
 
 
 @test()
+def target_dies(context):
+    """The call in which the only worker that was asked for dies, and when that was."""
+    actor = Actor(context, "Dies", 60000, 1, seconds=60, gate=True)
+    until(lambda: comm(actor.pid) == "ray::Dies", "it is there")
+    recorder = begin(context, "-p", actor.pid)
+    actor.process.send_signal(signal.SIGUSR1)
+    until(lambda: comm(actor.pid) == "ray::Dies.step", "it calls")
+    killed = time.monotonic_ns()
+    actor.process.kill()
+    actor.process.wait()
+    died = time.monotonic_ns()
+    trace, _ = end(context, recorder)
+    check([one.name for one in trace.slices] == ["ray::Dies.step"], str(trace.other))
+    one = trace.slices[0]
+    check("ended" not in one.args and one.begin < killed and killed - 1 <= one.end <= died + 1,
+          "%s, killed from %d to %d" % (one.event, killed, died))
+
+
+@test()
 def begun_before(context):
     """The end of a task that had begun before says what it was."""
-    task = Actor(context, "slow_task", 5, 5, "task", seconds=60, calls=10, hold=True)
+    task = Actor(context, "slow_task", 5, 5, "task", seconds=60, calls=10, hold=1)
     until(lambda: comm(task.pid) == "ray::slow_task", "it is in its first call")
     recorder = begin(context, "-p", task.pid)
     task.process.send_signal(signal.SIGUSR1)
@@ -288,9 +307,59 @@ def too_many_changes(context):
     check(lost["title_changes_too_many"] > 1000 and "came too fast: calls are missing" in done.text,
           "%s: %s" % (lost, done.text[-600:]))
     check(os.path.getsize(context.path("x.json")) <= 1 << 20, "too large")
+    told = context.bpfprof("report", "--tasks", "x.json").expect(0).text
+    told = {name: int(count) for count, name in re.findall(r"^ *(\d+) ([a-z_]+)$", told, re.M)}
+    check(told == {name: count for name, count in lost.items() if count} and
+          "changes_missed" not in told, "%s, not %s" % (told, lost))
     check(all(one.name.startswith("ray::Flood.x") for one in of(trace, flood.pid)), "names")
     check(lost["workers_in_threads"] == 1 and not of(trace, threads.pid) and
           "1 workers run their methods in threads" in done.text, str(lost))
+
+
+@test()
+def many_titles(context):
+    """More titles on the node than fit in the kernel's map of them: others' calls are told all the same."""
+    recorder = begin(context)
+    beside = context.start("record", "-o", "x.folded", "--stats", "beside.json")
+    context.sampling(beside)
+    actor = Actor(context, "Quick", 0.4, 0.1, "other", seconds=60, calls=6000, hold=4)
+    until(lambda: len(actor.calls()) == 3 and comm(actor.pid) == "ray::Quick.step", "it calls")
+    check(Actor(context, "Crowd", 160, 0, "crowd", seconds=60).process.wait() == 0, "the crowd")
+    actor.process.send_signal(signal.SIGUSR1)
+    made(actor, 6000)
+    trace, _ = end(context, recorder)
+    beside.send_signal(signal.SIGINT)
+    context.finish(beside, 60).expect(0)
+    names, lost = {one.name for one in trace.slices}, trace.other["lost"]
+    found = len(of(trace, actor.pid))
+    walk = context.json("beside.json")["walk"]
+    context.note("%d titles, %d of 6000 calls, %s" % (len(names), found, lost))
+    check(len(names) > 4096, "%d titles" % len(names))
+    check(found <= 6000 <= found + changes_lost(trace), "%d, %s" % (found, lost))
+    # It makes 12000 changes. What comes before the titles are judged again may be too many.
+    for reasons in (lost, walk):
+        check(reasons.get("title_changes_too_many", 0) < 4000, str(reasons))
+
+
+@test()
+def end_lost(context):
+    """What a worker did last before changes were lost does not last until it dies, or all ends."""
+    actors = [Actor(context, "Halt%d" % i, 0, 0, "halt", seconds=60) for i in range(2)]
+    until(lambda: all(comm(actor.pid) == "ray::Halt" for actor in actors), "they wait")
+    recorder = begin(context)
+    for actor in actors:
+        actor.process.send_signal(signal.SIGUSR1)
+    until(lambda: all(context.text("Halt%d.log" % i) for i in range(2)), "they rest")
+    actors[0].process.kill()
+    actors[0].process.wait()
+    trace, _ = end(context, recorder)
+    for actor, name in zip(actors, ("Halt0.log", "Halt1.log")):
+        rests, found = int(context.text(name)), of(trace, actor.pid)
+        check(found and trace.other["lost"]["title_changes_too_many"] > 0, str(trace.other))
+        # What follows the last title's own change is the line that it wrote.
+        late = [one.event for one in found if one.end > rests and one.name != "ray::Halt.x4999"]
+        check(not late, "%s, it rests since %d" % (late, rests))
+        context.note("%d of 5000 calls" % len(found))
 
 
 @test()

@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "output/task_report.h"
+#include "proc/title.h"
 #include "profile/task_cpu.h"
 
 #define HEAD "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
@@ -20,6 +21,10 @@
 #define CPU                                                                                        \
 	",\"tasks\":[{\"name\":\"ray::f\",\"cpu_seconds\":0.5},{\"name\":\"ray::IDLE\",\"cpu_"     \
 	"seconds\":1}]"
+
+#define ROWS                                                                                       \
+	"],\"otherData\":{\"of\":\"ray\",\"seconds\":1,\"tasks_dropped\":7,\"tasks\":[\n"          \
+	"{\"name\":\"ray::f\",\"cpu_seconds\":0.5},\n{\"name\":\"g\",\"cpu_seconds\":2}\n"
 
 static struct task_read *task_read;
 
@@ -86,8 +91,10 @@ Test(task_read, two_files_in_pieces)
 		totals = task_read_totals(task_read);
 		cr_expect_eq(totals->nr_files, 2);
 		cr_expect_float_eq(totals->seconds, 5, 1e-9);
-		cr_expect(totals->nr_unclear == 2 && totals->nr_dropped == 6 &&
-			  totals->nr_lost == 4 && totals->cpu_known && !totals->nr_not_understood);
+		cr_expect(totals->nr_unclear == 2 && totals->nr_dropped == 6 && totals->cpu_known &&
+			  !totals->nr_not_understood);
+		cr_expect(totals->nr_lost == 1 && totals->lost[0].count == 4 &&
+			  !strcmp(totals->lost[0].name, "x"));
 	}
 }
 
@@ -116,8 +123,7 @@ Test(task_read, table)
 		"1 worker had one title all the time, as a task that runs or an actor that rests: "
 		"not counted.\n"
 		"3 older calls did not fit in --max-trace-bytes: not counted.\n"
-		"2 changes of titles or workers were lost, otherData.lost of the files says why: "
-		"calls are missing.\n",
+		"Calls are missing, for what was lost is:\n        2 x\n",
 		"%s", text.data);
 	free(rows);
 	buf_fini(&text);
@@ -175,4 +181,104 @@ Test(task_read, other_files)
 	task_read_free(task_read);
 	begin();
 	cr_expect_eq(file_in(HEAD "],\n", 10), -ENODATA);
+}
+
+/* CPU times as they are written: in lines of their own. */
+Test(task_read, rows_of_cpu)
+{
+	struct task_row *rows;
+	size_t nr, step;
+
+	for (step = 1; step < 400; step *= 7)
+		cr_assert_eq(file_in(HEAD SLICE("f", "task", "1", "") ROWS "]}}\n", step), 0);
+	rows = task_read_rows(task_read, &nr);
+	cr_assert(rows && nr == 2);
+	cr_expect(rows[0].nr == 4 && rows[0].cpu_ns == 2000000000);
+	cr_expect(!rows[1].nr && rows[1].cpu_ns == 8000000000);
+	free(rows);
+	cr_expect(task_read_totals(task_read)->cpu_known &&
+		  task_read_totals(task_read)->nr_cpus_dropped == 28 &&
+		  !task_read_totals(task_read)->nr_not_understood);
+	cr_expect_eq(file_in(HEAD ROWS, 100), -ENODATA);
+	task_read_free(task_read);
+	begin();
+	cr_expect_eq(file_in(HEAD ROWS TAIL(""), 100), -EBADMSG);
+}
+
+/* What is too long to have been written is not even looked at; names are cut. */
+Test(task_read, too_long)
+{
+	size_t half = 1U << 16, at;
+	char *line = malloc(2 * half + 2);
+	struct task_row *rows;
+	size_t nr;
+
+	cr_assert(line);
+	for (at = 0; at < 2 * half; at += 2)
+		memcpy(line + at, "7,", 2);
+	memcpy(line + at, "\n", 2);
+	line[0] = '[';
+	cr_expect_eq(file_in(line, half), -EBADMSG);
+	task_read_free(task_read);
+	begin();
+	cr_assert_eq(task_read_push(task_read, HEAD, strlen(HEAD)), 0);
+	cr_assert_eq(task_read_push(task_read, line, 2 * half + 1), 0);
+	cr_assert_eq(
+		file_in(SLICE("a234567890123456789012345678901234567890123456789012345678901234567"
+			      "890123456789012345678901234567890123456789012345678901234567890123",
+			      "task", "1", "") TAIL(""),
+			half),
+		0);
+	cr_expect_eq(task_read_totals(task_read)->nr_not_understood, 1);
+	rows = task_read_rows(task_read, &nr);
+	cr_assert(rows && nr == 1);
+	cr_expect_eq(strlen(rows[0].name), TITLE_MAX);
+	free(rows);
+	free(line);
+}
+
+/* Time of names that were too many is not that outside of calls. */
+Test(task_read, other_names)
+{
+	struct buf text = { .max = 1 << 20 };
+	struct task_row *rows;
+	size_t nr;
+
+	cr_assert_eq(file_in(HEAD SLICE("f", "task", "1", "") TAIL(
+				     ",\"tasks\":[{\"name\":\"ray::IDLE\",\"cpu_seconds\":0.25},"
+				     "{\"name\":\"ray::(other)\",\"cpu_seconds\":3}]"),
+			     1000),
+		     0);
+	rows = task_read_rows(task_read, &nr);
+	task_report(&text, rows, nr, task_read_totals(task_read), 0);
+	cr_expect(strstr(text.data, "\nWorkers used 0.25 s of CPU outside of these calls.\n"
+				    "3.00 s of CPU are of names beyond 256 of a worker: not told "
+				    "apart.\n"),
+		  "%s", text.data);
+	free(rows);
+	buf_fini(&text);
+}
+
+/* Each reason by its name, as often as all files say; of too many the rest is with the last. */
+Test(task_read, lost)
+{
+	const struct task_read_totals *totals = task_read_totals(task_read);
+	struct buf tail = { .max = 4096 };
+	size_t i;
+
+	buf_add_str(&tail, "],\"otherData\":{\"of\":\"ray\",\"lost\":{\"none\":0");
+	for (i = 0; i < TASK_READ_MAX_REASONS + 5; i++)
+		buf_printf(&tail, ",\"reason %zu of more than there may be of them\":%zu", i,
+			   i + 1);
+	buf_add_str(&tail, "}}}\n");
+	for (i = 0; i < 2; i++) {
+		cr_assert_eq(task_read_push(task_read, HEAD, strlen(HEAD)), 0);
+		cr_assert_eq(file_in(tail.data, 100), 0);
+	}
+	cr_assert_eq(totals->nr_lost, TASK_READ_MAX_REASONS);
+	for (i = 0; i + 1 < TASK_READ_MAX_REASONS; i++)
+		cr_expect_eq(totals->lost[i].count, 2 * (i + 1));
+	cr_expect_eq(totals->lost[i].count, 2 * (24 + 25 + 26 + 27 + 28 + 29));
+	cr_expect_str_eq(totals->lost[0].name, "reason 0 of more than there may be of t");
+	buf_fini(&tail);
 }

@@ -10,13 +10,19 @@
 #include "profile/stats.h"
 #include "profile/task_calls.h"
 #include "profile/task_cpu.h"
+#include "profile/task_read.h"
 #include "profile/task_trace.h"
+
+#define NR_NAMES 20000
 
 static struct task_trace *trace;
 static struct task_calls *calls;
 static char *text;
 static size_t text_len;
 static struct task_timeline made;
+static const struct task_cpu one_cpu[] = { { .title = "ray::f", .ns = 1500000000 } };
+static const struct task_cpu *cpus = one_cpu;
+static size_t nr_cpus = 1;
 
 static const char *label(void *arg, const struct task_call *call)
 {
@@ -51,6 +57,7 @@ static struct task_change change_of(uint32_t pid, uint64_t ns, const char *title
 				     .start_ns = 1000 + pid,
 				     .ts_ns = ns,
 				     .main_thread = true,
+				     .chosen = true,
 				     .title = title,
 				     .old_comm = old_comm };
 }
@@ -72,7 +79,6 @@ static void look(uint32_t pid, uint64_t ns, const char *name)
 /* What is written; to be given back. */
 static json_t *written(uint64_t max_bytes)
 {
-	const struct task_cpu cpus[] = { { .title = "ray::f", .ns = 1500000000 } };
 	struct stats_reasons lost = { 0 };
 	FILE *out = open_memstream(&text, &text_len);
 	json_t *json;
@@ -80,7 +86,7 @@ static json_t *written(uint64_t max_bytes)
 	cr_assert(out);
 	made = (struct task_timeline){ .trace = trace,
 				       .cpus = cpus,
-				       .nr_cpus = 1,
+				       .nr_cpus = nr_cpus,
 				       .max_bytes = max_bytes,
 				       .host = "node1",
 				       .end_ns = 5000,
@@ -216,4 +222,64 @@ Test(task_timeline, newest_kept)
 	cr_expect_eq(json_array_size(json_object_get(json, "traceEvents")), made.nr_kept + 2);
 	cr_expect(strstr(text, "\"ts\":1999.000"), "the newest is not there");
 	json_decref(json);
+}
+
+/* What a reader finds of what was written: names with CPU time; how many were left out. */
+static size_t names_read(uint64_t *ret_dropped)
+{
+	struct task_read *task_read;
+	struct task_row *rows;
+	size_t nr, i, known = 0;
+
+	cr_assert_eq(task_read_new(&task_read), 0);
+	cr_assert_eq(task_read_push(task_read, text, text_len), 0);
+	cr_assert_eq(task_read_end(task_read), 0);
+	rows = task_read_rows(task_read, &nr);
+	for (i = 0; i < nr; i++)
+		if (!rows[i].nr)
+			cr_assert_eq(rows[i].cpu_ns, (NR_NAMES - known++) * 1000000ULL);
+	free(rows);
+	*ret_dropped = task_read_totals(task_read)->nr_cpus_dropped;
+	cr_expect(!task_read_totals(task_read)->nr_not_understood);
+	task_read_free(task_read);
+	return known;
+}
+
+static void names_make(void)
+{
+	static struct task_cpu list[NR_NAMES];
+	static char titles[NR_NAMES][32];
+	size_t i;
+
+	for (i = 0; i < NR_NAMES; i++) {
+		snprintf(titles[i], sizeof(titles[i]), "ray::f%zu", i);
+		list[i] = (struct task_cpu){ titles[i], (NR_NAMES - i) * 1000000ULL };
+	}
+	cpus = list;
+	nr_cpus = NR_NAMES;
+}
+
+Test(task_timeline, many_names)
+{
+	uint64_t dropped;
+
+	names_make();
+	json_decref(written(64U << 20));
+	cr_expect_eq(names_read(&dropped), NR_NAMES);
+	cr_expect_eq(dropped, 0);
+}
+
+/* A part of the file is for them, and no more: those that used the most stay, calls too. */
+Test(task_timeline, too_many_names)
+{
+	uint64_t dropped;
+	size_t nr;
+
+	names_make();
+	title(1, 1000, "ray::f", "ray::IDLE");
+	title(1, 1500, "ray::IDLE", "ray::f");
+	json_decref(written(1U << 20));
+	cr_expect_eq(made.nr_kept, 1);
+	nr = names_read(&dropped);
+	cr_expect(nr > 4000 && nr + dropped == NR_NAMES, "%zu", nr);
 }

@@ -24,7 +24,7 @@ static void end(void)
 TestSuite(task_times, .init = begin, .fini = end);
 
 /* Worker pid takes the title at that time. */
-static enum task_news title(uint32_t pid, uint64_t ms, const char *text, const char *old_comm)
+static bool title(uint32_t pid, uint64_t ms, const char *text, const char *old_comm)
 {
 	struct task_change change = { .pid = pid,
 				      .own_pid = 1000 + pid,
@@ -137,6 +137,22 @@ Test(task_times, lost_changes)
 	cr_expect_eq(task_times_nr_left_out(times), 3);
 }
 
+/* No change tells of those that were lost after the last one. */
+Test(task_times, lost_at_the_end)
+{
+	title(1, 0, "ray::f", "ray::IDLE");
+	title(2, 0, "ray::f", "ray::IDLE");
+	task_times_lose(times, 1, 7, 0);
+	task_times_lose(times, 2, 15, 3); /* another process with this pid */
+	first(0);
+	task_times_lose(times, 2, 14, 3);
+	task_times_exit(times, 2, 14, 400 * MS);
+	task_times_close(times, 900 * MS);
+	cr_expect_eq(first(1).nr, 1);
+	cr_expect_eq(first(1).total_ns, 900 * MS);
+	cr_expect_eq(task_times_nr_left_out(times), 3);
+}
+
 /* Methods in threads of their own overlap: the one title says nothing of them. */
 Test(task_times, in_threads)
 {
@@ -163,12 +179,12 @@ Test(task_times, exit_ends_a_call)
 	cr_expect(!first(1).longest_runs);
 }
 
-Test(task_times, news)
+Test(task_times, of_interest)
 {
-	cr_expect_eq(title(1, 0, "ray::IDLE", "python"), TASK_TITLE_USELESS);
-	cr_expect_eq(title(1, 0, "ray::f", "ray::IDLE"), TASK_TITLE_NEW);
-	cr_expect_eq(title(1, 1, "ray::IDLE", "ray::f"), TASK_TITLE_KNOWN);
-	cr_expect_eq(title(2, 1, "ray::f", "ray::IDLE"), TASK_TITLE_KNOWN);
+	cr_expect(!title(1, 0, "ray::IDLE", "python"));
+	cr_expect(title(1, 0, "ray::f", "ray::IDLE"));
+	cr_expect(!title(1, 1, "ray::IDLE", "ray::f"));
+	cr_expect(title(2, 1, "ray::f", "ray::IDLE"));
 }
 
 /* The median of very many calls is that of a sample of them. */
@@ -193,7 +209,7 @@ Test(task_times, bounded)
 		snprintf(text, sizeof(text), "ray::f%u", i);
 		call(1, i, i + 1, text);
 	}
-	cr_expect_eq(title(1, i, "ray::one more", "ray::IDLE"), TASK_TITLE_USELESS);
+	cr_expect(!title(1, i, "ray::one more", "ray::IDLE"));
 	cr_expect_gt(task_times_nr_left_out(times), TASK_TIMES_MAX_NAMES);
 	for (i = 0; i < 3 * TASK_TIMES_MAX_WORKERS; i++)
 		call(i, 10, 20, "ray::f0");

@@ -20,6 +20,7 @@
 #include "cli/command.h"
 #include "cli/service.h"
 #include "daemon/http.h"
+#include "kernel/stream.h"
 #include "output/output.h"
 #include "profile/aggregate.h"
 
@@ -122,14 +123,15 @@ static void on_sample(void *arg, const struct aggregate_input *input)
 	aggregate_add(interval->aggregate, input);
 }
 
-static void on_exit_event(void *arg, const struct bpfprof_task_id *task, uint64_t cpu_ns)
+static void on_exit_event(void *arg, const struct bpfprof_task_id *task,
+			  const struct process_end *end)
 {
 	struct daemon *daemon = arg;
 
-	aggregate_exit(daemon->running.aggregate, task, cpu_ns);
+	aggregate_exit(daemon->running.aggregate, task, end->cpu_ns);
 	if (daemon->options->gpu)
 		gpu_watch_exit(&daemon->calls.watch, task);
-	demand_exit(daemon, task, cpu_ns);
+	demand_exit(daemon, task, end->cpu_ns);
 }
 
 /* The options' choice in place of what is in force. 0 or -errno, then nothing has changed. */

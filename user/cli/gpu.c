@@ -47,11 +47,12 @@ static void on_sample(void *arg, const struct aggregate_input *input)
 	(void)input;
 }
 
-static void on_exit_event(void *arg, const struct bpfprof_task_id *task, uint64_t cpu_ns)
+static void on_exit_event(void *arg, const struct bpfprof_task_id *task,
+			  const struct process_end *end)
 {
 	struct gpu_job *job = arg;
 
-	(void)cpu_ns;
+	(void)end;
 	gpu_watch_exit(&job->watch, task);
 	gpu_trace_on_exit(job, task);
 }

@@ -24,6 +24,7 @@
 #include "cli/recording.h"
 #include "cli/worker_processes.h"
 #include "cli/worker_steps.h"
+#include "kernel/stream.h"
 #include "kernel/waits.h"
 #include "proc/pids.h"
 #include "proc/self.h"
@@ -60,13 +61,14 @@ static void on_settle(void *arg, const struct aggregate_input *input, uint64_t r
 	thread_times_settle(rec->times, input, run_ns, wait_ns);
 }
 
-static void on_exit_event(void *arg, const struct bpfprof_task_id *task, uint64_t cpu_ns)
+static void on_exit_event(void *arg, const struct bpfprof_task_id *task,
+			  const struct process_end *end)
 {
 	struct recording *rec = arg;
 
-	record_findings_exit(rec->findings, task);
-	record_timeline_exit(rec->timeline, task);
-	aggregate_exit(rec->aggregate, task, cpu_ns);
+	record_findings_exit(rec->findings, task, end->ts_ns);
+	record_timeline_exit(rec->timeline, task, end->ts_ns);
+	aggregate_exit(rec->aggregate, task, end->cpu_ns);
 	if (rec->options->gpu)
 		gpu_watch_exit(&rec->watch, task);
 }

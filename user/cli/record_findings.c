@@ -16,6 +16,7 @@
 #include "kernel/titles.h"
 #include "output/output.h"
 #include "output/text.h"
+#include "proc/calls.h"
 #include "proc/processes.h"
 #include "proc/title.h"
 #include "profile/findings.h"
@@ -86,7 +87,7 @@ static void judge(const struct record_findings *findings, const struct bpfprof_t
 		  bool wanted)
 {
 	if (findings->judges)
-		titles_judge(&findings->sampler->session, event->title, wanted);
+		titles_judge(&findings->sampler->session, event, wanted);
 }
 
 void record_findings_title(struct record_findings *findings,
@@ -95,7 +96,6 @@ void record_findings_title(struct record_findings *findings,
 	char title[TITLE_MAX + 1], old_comm[BPFPROF_COMM_LEN + 1] = { 0 };
 	struct task_change change;
 	struct session *session;
-	enum task_news news;
 
 	if (!findings)
 		return;
@@ -105,7 +105,7 @@ void record_findings_title(struct record_findings *findings,
 		return;
 	}
 	if (!is_recorded(findings, &event->task)) {
-		judge(findings, event, true); /* do not wake us for it */
+		judge(findings, event, !calls_is_idle(title)); /* do not wake us for it */
 		return;
 	}
 	memcpy(old_comm, event->old_comm, sizeof(event->old_comm));
@@ -119,18 +119,27 @@ void record_findings_title(struct record_findings *findings,
 		.title = title,
 		.old_comm = old_comm,
 	};
-	news = task_times_see(findings->times, &change);
-	if (news != TASK_TITLE_KNOWN)
-		judge(findings, event, news == TASK_TITLE_NEW);
+	judge(findings, event, task_times_see(findings->times, &change));
 }
 
-void record_findings_exit(struct record_findings *findings, const struct bpfprof_task_id *task)
+/* The kernel tells of changes that were lost with the next one: of these there is none. */
+static void on_lost(void *arg, const struct bpfprof_task_id *task, uint32_t lost)
+{
+	struct record_findings *findings = arg;
+
+	task_times_lose(findings->times, task->pid, task->start_ns, lost);
+}
+
+void record_findings_exit(struct record_findings *findings, const struct bpfprof_task_id *task,
+			  uint64_t ts_ns)
 {
 	if (!findings)
 		return;
 	process_watch_exit(findings->watch, task);
-	task_times_exit(findings->times, task->pid, task->start_ns, time_monotonic_ns());
-	titles_forget(&findings->sampler->session, task->pid);
+	on_lost(findings, task, titles_lost(&findings->sampler->session, task));
+	task_times_exit(findings->times, task->pid, task->start_ns, ts_ns);
+	if (findings->judges) /* nobody else asks */
+		titles_forget(&findings->sampler->session, task->pid);
 }
 
 void record_findings_tick(struct record_findings *findings, uint64_t now_ns)
@@ -164,6 +173,7 @@ void record_findings_make(struct record_findings *findings, uint64_t duration_ns
 	if (!findings)
 		return;
 	process_watch_finish(findings->watch, now_ns);
+	titles_each_lost(&findings->sampler->session, on_lost, findings);
 	task_times_close(findings->times, now_ns);
 	tasks = task_times_list(findings->times, &nr);
 	for (i = 0; i < nr; i++)

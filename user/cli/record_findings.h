@@ -34,7 +34,9 @@ void record_findings_free(struct record_findings *findings);
 void record_findings_sample(struct record_findings *findings, const struct aggregate_input *input);
 void record_findings_title(struct record_findings *findings,
 			   const struct bpfprof_title_event *event);
-void record_findings_exit(struct record_findings *findings, const struct bpfprof_task_id *task);
+/* ts_ns: when it ended. */
+void record_findings_exit(struct record_findings *findings, const struct bpfprof_task_id *task,
+			  uint64_t ts_ns);
 void record_findings_tick(struct record_findings *findings, uint64_t now_ns);
 
 /* Adds what findings do not know of for want of room. */

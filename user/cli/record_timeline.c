@@ -2,7 +2,6 @@
 #include "cli/record_timeline.h"
 
 #include <errno.h>
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +10,6 @@
 #include "base/cleanup.h"
 #include "base/host_name.h"
 #include "base/log.h"
-#include "base/strtab.h"
 #include "base/time.h"
 #include "bpfprof.h"
 #include "cli/container_filter.h"
@@ -36,7 +34,6 @@
 #define MAX_WORKERS 16384 /* at once */
 #define LABEL_BYTES 1024
 #define SPOOL_SHARE 2 /* an event takes at least this many times as much in the file */
-#define JUDGED_BYTES (1U << 20)
 
 _Static_assert(SPOOL_SHARE * sizeof(struct task_trace_event) <=
 		       sizeof("{'ph':'X','pid':1,'tid':1,'ts':1.000,'name':'ray::f',"
@@ -48,7 +45,6 @@ struct record_timeline {
 	const struct record_options *options;
 	struct task_calls *calls;
 	struct task_trace *trace;
-	struct strtab *judged; /* titles of which the kernel was told, as they came */
 	struct buf label;
 	uint64_t start_ns, start_wall_ns, end_ns;
 	uint64_t nr_bad, nr_unread; /* titles; processes, at the start */
@@ -56,36 +52,19 @@ struct record_timeline {
 	uint64_t nr_no_container; /* calls of workers of which it is not known where they live */
 };
 
-static bool comm_matches(const struct record_options *options, const char *title)
-{
-	char comm[BPFPROF_COMM_LEN] = { 0 };
-	size_t i;
-
-	strncpy(comm, title, sizeof(comm) - 1);
-	for (i = 0; i < options->nr_comms; i++)
-		if (!fnmatch(options->comms[i], comm, 0))
-			return true;
-	return false;
-}
-
-static bool worker_matches(const struct record_options *options, const char *title)
-{
-	char comm[BPFPROF_COMM_LEN] = { 0 };
-	const struct worker_names names = { .title = title, .comm = comm };
-
-	strncpy(comm, title, sizeof(comm) - 1);
-	return worker_match(options->workers, options->nr_workers, &names) >= 0;
-}
-
 /* As of samples: by pid, name or worker; all, where none of these was asked for. */
 static bool is_chosen(const struct record_timeline *timeline, uint32_t pid, const char *title)
 {
-	const struct record_options *options = timeline->options;
+	const struct sampler_options *options = timeline->sampler->options;
 	const struct session *session = &timeline->sampler->session;
+	char comm[BPFPROF_COMM_LEN] = { 0 };
+	const struct worker_names names = { .title = title, .comm = comm };
 
 	if (!options->nr_comms && !options->nr_workers)
 		return !session->options.filter || session_is_target(session, (pid_t)pid);
-	return comm_matches(options, title) || worker_matches(options, title) ||
+	strncpy(comm, title, sizeof(comm) - 1);
+	return sampler_comm_matches(options, comm) ||
+	       worker_match(options->workers, options->nr_workers, &names) >= 0 ||
 	       session_is_target(session, (pid_t)pid);
 }
 
@@ -117,7 +96,7 @@ static void on_call(void *arg, const struct task_call *call)
 	const struct container_filter *filter = &timeline->options->containers;
 	const struct container *container;
 
-	if (!is_chosen(timeline, call->pid, call->title))
+	if (!call->chosen) /* decided when it began: a worker that has died is no target any more */
 		return;
 	if (container_filter_is_set(filter)) {
 		container = container_of(timeline, call);
@@ -144,6 +123,7 @@ static void on_worker(void *arg, const struct bpfprof_task_id *task, uint32_t ow
 		.start_ns = task->start_ns,
 		.ts_ns = ts_ns,
 		.main_thread = true,
+		.chosen = true,
 		.title = title,
 		.old_comm = "",
 	};
@@ -200,7 +180,6 @@ int record_timeline_new(struct record_timeline **ret, struct sampler *sampler,
 	timeline->start_wall_ns = time_wall_ns() - (time_monotonic_ns() - start_ns);
 	buf_init(&timeline->label, LABEL_BYTES);
 	err = task_calls_new(&timeline->calls, MAX_WORKERS, on_call, timeline);
-	err = err ?: strtab_new(&timeline->judged, JUDGED_BYTES);
 	if (!err) {
 		look(timeline);
 		err = place(timeline, path);
@@ -219,19 +198,8 @@ void record_timeline_free(struct record_timeline *timeline)
 		return;
 	task_calls_free(timeline->calls);
 	task_trace_free(timeline->trace);
-	strtab_free(timeline->judged);
 	buf_fini(&timeline->label);
 	free(timeline);
-}
-
-/* The first time that a title is met the kernel is told: only what ends a call is to be told of IDLE. */
-static void judge(struct record_timeline *timeline, const struct bpfprof_title_event *event,
-		  bool wanted)
-{
-	uint32_t known = strtab_count(timeline->judged);
-
-	if (strtab_add_len(timeline->judged, event->title, sizeof(event->title)) >= known)
-		titles_judge(&timeline->sampler->session, event->title, wanted);
 }
 
 void record_timeline_title(struct record_timeline *timeline,
@@ -239,16 +207,18 @@ void record_timeline_title(struct record_timeline *timeline,
 {
 	char title[TITLE_MAX + 1], old_comm[BPFPROF_COMM_LEN + 1] = { 0 };
 	struct task_change change;
+	struct session *session;
 	bool chosen;
 
 	if (!timeline)
 		return;
+	session = &timeline->sampler->session;
 	if (title_parse(title, event->title, sizeof(event->title))) {
 		timeline->nr_bad++;
-		judge(timeline, event, false);
+		titles_judge(session, event, false);
 		return;
 	}
-	judge(timeline, event, !calls_is_idle(title));
+	titles_judge(session, event, !calls_is_idle(title)); /* of IDLE only what ends a call */
 	chosen = is_chosen(timeline, event->task.pid, title);
 	timeline->nr_missed += chosen ? event->lost : 0;
 	/* Whose calls nobody asked for may have them in threads, too. */
@@ -257,11 +227,11 @@ void record_timeline_title(struct record_timeline *timeline,
 	memcpy(old_comm, event->old_comm, sizeof(event->old_comm));
 	change = (struct task_change){
 		.pid = event->task.pid,
-		.own_pid = session_own_pid(&timeline->sampler->session, event->task.pid,
-					   event->place.agent_pid),
+		.own_pid = session_own_pid(session, event->task.pid, event->place.agent_pid),
 		.start_ns = event->task.start_ns,
 		.ts_ns = event->rec.ts_ns,
 		.main_thread = event->task.tid == event->task.pid,
+		.chosen = chosen,
 		.lost = event->lost,
 		.title = title,
 		.old_comm = old_comm,
@@ -269,11 +239,22 @@ void record_timeline_title(struct record_timeline *timeline,
 	task_calls_see(timeline->calls, &change);
 }
 
-void record_timeline_exit(struct record_timeline *timeline, const struct bpfprof_task_id *task)
+/* The kernel tells of changes that were lost with the next one: of these there is none. */
+static void on_lost(void *arg, const struct bpfprof_task_id *task, uint32_t lost)
+{
+	struct record_timeline *timeline = arg;
+
+	if (task_calls_lose(timeline->calls, task->pid, task->start_ns, lost))
+		timeline->nr_missed += lost;
+}
+
+void record_timeline_exit(struct record_timeline *timeline, const struct bpfprof_task_id *task,
+			  uint64_t ts_ns)
 {
 	if (!timeline)
 		return;
-	task_calls_exit(timeline->calls, task->pid, task->start_ns, time_monotonic_ns());
+	on_lost(timeline, task, titles_lost(&timeline->sampler->session, task));
+	task_calls_exit(timeline->calls, task->pid, task->start_ns, ts_ns);
 	titles_forget(&timeline->sampler->session, task->pid);
 }
 
@@ -282,6 +263,7 @@ int record_timeline_finish(struct record_timeline *timeline, uint64_t end_ns)
 	if (!timeline)
 		return 0;
 	timeline->end_ns = end_ns;
+	titles_each_lost(&timeline->sampler->session, on_lost, timeline);
 	task_calls_close(timeline->calls, end_ns);
 	return task_trace_close(timeline->trace);
 }
@@ -291,11 +273,11 @@ static void lost_fill(const struct record_timeline *timeline, struct stats_reaso
 	uint64_t c[BPFPROF_NR_COUNTERS];
 
 	session_counters(&timeline->sampler->session, c);
+	/* Of all workers, those that are not recorded included: nr_missed is a part of these two. */
 	stats_add(lost, "title_changes_lost", c[BPFPROF_COUNT_TITLES_LOST]);
 	stats_add(lost, "title_changes_too_many", c[BPFPROF_COUNT_TITLES_LIMITED]);
 	stats_add(lost, "titles_bad", timeline->nr_bad);
 	stats_add(lost, "workers_in_threads", task_calls_nr_in_threads(timeline->calls));
-	stats_add(lost, "changes_missed", timeline->nr_missed);
 	stats_add(lost, "changes_no_room", task_calls_nr_no_room(timeline->calls));
 	stats_add(lost, "processes_unread", timeline->nr_unread);
 	stats_add(lost, "calls_without_container", timeline->nr_no_container);

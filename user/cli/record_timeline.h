@@ -29,7 +29,9 @@ void record_timeline_free(struct record_timeline *timeline);
 
 void record_timeline_title(struct record_timeline *timeline,
 			   const struct bpfprof_title_event *event);
-void record_timeline_exit(struct record_timeline *timeline, const struct bpfprof_task_id *task);
+/* ts_ns: when it ended. */
+void record_timeline_exit(struct record_timeline *timeline, const struct bpfprof_task_id *task,
+			  uint64_t ts_ns);
 
 /* After sampling has stopped. 0 or -errno. */
 int record_timeline_finish(struct record_timeline *timeline, uint64_t end_ns);

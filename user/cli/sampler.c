@@ -49,7 +49,7 @@
 #define SHORT_SLICE_NS 100000ULL
 #define MESSAGE_MAX 4096
 
-static bool comm_matches(const struct sampler_options *options, const char *comm)
+bool sampler_comm_matches(const struct sampler_options *options, const char comm[BPFPROF_COMM_LEN])
 {
 	char name[BPFPROF_COMM_LEN + 1] = { 0 };
 	size_t i;
@@ -77,7 +77,8 @@ static bool is_wanted(struct sampler *sampler, const struct aggregate_input *inp
 	if (!options->nr_comms && !options->nr_workers)
 		return true;
 	return (sampler->workers && workers_want(sampler->workers, input, options->tell_workers)) ||
-	       comm_matches(options, sample->leader_comm) || comm_matches(options, sample->comm) ||
+	       sampler_comm_matches(options, sample->leader_comm) ||
+	       sampler_comm_matches(options, sample->comm) ||
 	       session_is_target(&sampler->session, (pid_t)sample->task.pid);
 }
 
@@ -180,17 +181,16 @@ static void on_exec(void *arg, struct process *process)
 	sampler_ranks_look(arg, process);
 }
 
-static void on_exit_event(void *arg, const struct bpfprof_task_id *task, const char *comm,
-			  uint64_t cpu_ns)
+static void on_exit_event(void *arg, const struct bpfprof_task_id *task,
+			  const struct process_end *end)
 {
 	struct sampler *sampler = arg;
 
-	(void)comm;
 	session_target_remove(&sampler->session, (pid_t)task->pid);
 	if (sampler->steps)
 		worker_steps_exit(sampler->steps, task);
 	if (sampler->handlers.exit)
-		sampler->handlers.exit(sampler->handlers.arg, task, cpu_ns);
+		sampler->handlers.exit(sampler->handlers.arg, task, end);
 }
 
 static void on_retire(void *arg, struct process *process)

@@ -37,6 +37,7 @@ struct containers;
 struct deadline_runner;
 struct images;
 struct process;
+struct process_end;
 struct processes;
 struct profile;
 struct python_maps;
@@ -94,8 +95,8 @@ struct sampler_options {
 struct sampler_handlers {
 	/* A sample that was asked for; borrowed during the call. */
 	void (*sample)(void *arg, const struct aggregate_input *input);
-	/* A process ended, having used cpu_ns in all. NULL is fine. */
-	void (*exit)(void *arg, const struct bpfprof_task_id *task, uint64_t cpu_ns);
+	/* A process ended. NULL is fine. */
+	void (*exit)(void *arg, const struct bpfprof_task_id *task, const struct process_end *end);
 	/* With titles (but not with steps) or gpu_trace: a Ray worker's new title. NULL is fine. */
 	void (*title)(void *arg, const struct bpfprof_title_event *event);
 	/* With the option gpu: the stack of a call, a call without one, the name of a kernel. */
@@ -183,6 +184,8 @@ void sampler_stop(struct sampler *sampler);
 /* A zeroed struct is fine. */
 void sampler_close(struct sampler *sampler);
 
+/* Is it a name that --comm means? */
+bool sampler_comm_matches(const struct sampler_options *options, const char comm[BPFPROF_COMM_LEN]);
 /* What is known of a sample for who takes it. False: it was not asked for. */
 bool sampler_input(struct sampler *sampler, const struct sample_view *view,
 		   struct aggregate_input *ret);

@@ -62,11 +62,12 @@ static void on_sample(void *arg, const struct aggregate_input *input)
 	aggregate_add(top->aggregate, input);
 }
 
-static void on_exit_event(void *arg, const struct bpfprof_task_id *task, uint64_t cpu_ns)
+static void on_exit_event(void *arg, const struct bpfprof_task_id *task,
+			  const struct process_end *end)
 {
 	struct top *top = arg;
 
-	(void)cpu_ns;
+	(void)end;
 	if (top->options->record.gpu)
 		gpu_watch_exit(&top->calls.watch, task);
 }

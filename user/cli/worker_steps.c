@@ -260,7 +260,7 @@ void worker_steps_title(struct worker_steps *all, const struct bpfprof_title_eve
 	all->nr_changes++;
 	if (title_parse(title, e->title, sizeof(e->title))) {
 		all->nr_bad++;
-		titles_judge(&all->sampler->session, e->title, false);
+		titles_judge(&all->sampler->session, e, false);
 		if (worker && e->lost) {
 			worker->nr_lost += e->lost;
 			calls_lose(&worker->calls);
@@ -268,7 +268,7 @@ void worker_steps_title(struct worker_steps *all, const struct bpfprof_title_eve
 		return;
 	}
 	pattern = judge(all, title, false);
-	titles_judge(&all->sampler->session, e->title, pattern >= 0);
+	titles_judge(&all->sampler->session, e, pattern >= 0);
 	if (!worker && pattern >= 0)
 		worker = worker_add(all, &e->task, title, pattern);
 	if (!worker)

@@ -262,7 +262,7 @@ static void on_sample(struct stream *stream, const struct bpfprof_sample *sample
 }
 
 static void on_exit_event(struct stream *stream, const struct bpfprof_task_id *task,
-			  const char *comm, uint64_t cpu_ns)
+			  const struct process_end *end)
 {
 	struct process *process;
 
@@ -271,29 +271,34 @@ static void on_exit_event(struct stream *stream, const struct bpfprof_task_id *t
 	if (process && process->dead) /* it has no memory any more */
 		tables_retire(stream->walker->tables, process, stream->now_ns);
 	if (stream->handlers.exit)
-		stream->handlers.exit(stream->handlers.arg, task, comm, cpu_ns);
+		stream->handlers.exit(stream->handlers.arg, task, end);
 }
 
 static void on_process_gone(void *arg, struct process *process)
 {
+	struct stream *stream = arg;
+	const struct process_end end = { .ts_ns = stream->now_ns };
 	const struct bpfprof_task_id task = { .pid = process->pid,
 					      .tid = process->pid,
 					      .start_ns = process->start_ns,
 					      .exec_id = process->exec_id };
 
-	on_exit_event(arg, &task, "", 0);
+	on_exit_event(stream, &task, &end);
 }
 
 static void on_target_gone(void *arg, uint32_t pid)
 {
+	struct stream *stream = arg;
+	const struct process_end end = { .ts_ns = stream->now_ns };
 	const struct bpfprof_task_id task = { .pid = pid, .tid = pid };
 
-	on_exit_event(arg, &task, "", 0);
+	on_exit_event(stream, &task, &end);
 }
 
 static void on_event(struct stream *stream, const struct bpfprof_process_event *e)
 {
 	struct processes *processes = stream->walker->processes;
+	const struct process_end end = { .ts_ns = e->rec.ts_ns, .cpu_ns = e->cpu_ns };
 	struct process *process;
 
 	switch (e->rec.kind) {
@@ -316,7 +321,7 @@ static void on_event(struct stream *stream, const struct bpfprof_process_event *
 			reread_later(stream, process, REREAD_DELAY_NS);
 		break;
 	case BPFPROF_KIND_EXIT:
-		on_exit_event(stream, &e->task, e->comm, e->cpu_ns);
+		on_exit_event(stream, &e->task, &end);
 		break;
 	}
 }

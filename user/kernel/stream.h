@@ -36,14 +36,16 @@ struct sample_view {
 	const struct bpfprof_gpu_call *call; /* whose stack it is; NULL: one of the clock's */
 };
 
+/* How a process ended. */
+struct process_end {
+	uint64_t ts_ns; /* when; if its end was not told but found out later, then that */
+	uint64_t cpu_ns; /* all CPU time it ever used; 0 if its end was found out later */
+};
+
 struct stream_handlers {
 	void (*sample)(void *arg, const struct sample_view *view);
-	/*
-	 * A process ended; cpu_ns is all CPU time it ever used, 0 if its end was not told but found out
-	 * later; then its start may be 0, too. NULL is fine.
-	 */
-	void (*exit)(void *arg, const struct bpfprof_task_id *task, const char *comm,
-		     uint64_t cpu_ns);
+	/* A process ended; if that was found out later, its start may be 0. NULL is fine. */
+	void (*exit)(void *arg, const struct bpfprof_task_id *task, const struct process_end *end);
 	/* A Ray worker has a new title; process may be NULL. NULL is fine. */
 	void (*title)(void *arg, const struct bpfprof_title_event *event, struct process *process);
 	/* A program was just started: it may be gone soon. NULL is fine. */

@@ -15,16 +15,53 @@ static void clear(struct bpf_map *map)
 		;
 }
 
-void titles_judge(struct session *session, const char title[BPFPROF_TITLE_BYTES], bool wanted)
+void titles_judge(struct session *session, const struct bpfprof_title_event *event, bool wanted)
 {
 	struct bpf_map *map = session->skel->maps.title_verdicts;
 	uint32_t verdict = wanted ? BPFPROF_TITLE_WANTED : BPFPROF_TITLE_UNWANTED;
 
-	if (!bpf_map__update_elem(map, title, BPFPROF_TITLE_BYTES, &verdict, sizeof(verdict),
-				  BPF_ANY))
+	if (event->verdict == verdict)
+		return;
+	if (!bpf_map__update_elem(map, event->title, sizeof(event->title), &verdict,
+				  sizeof(verdict), BPF_ANY))
 		return;
 	clear(map);
-	bpf_map__update_elem(map, title, BPFPROF_TITLE_BYTES, &verdict, sizeof(verdict), BPF_ANY);
+	bpf_map__update_elem(map, event->title, sizeof(event->title), &verdict, sizeof(verdict),
+			     BPF_ANY);
+}
+
+uint32_t titles_lost(const struct session *session, const struct bpfprof_task_id *task)
+{
+	struct bpfprof_titled value;
+
+	if (bpf_map__lookup_elem(session->skel->maps.titled, &task->pid, sizeof(task->pid), &value,
+				 sizeof(value), 0) ||
+	    value.start_ns != task->start_ns)
+		return 0;
+	return value.lost;
+}
+
+void titles_each_lost(const struct session *session,
+		      void (*each)(void *arg, const struct bpfprof_task_id *task, uint32_t lost),
+		      void *arg)
+{
+	struct bpf_map *map = session->skel->maps.titled;
+	struct bpfprof_task_id task = { 0 };
+	struct bpfprof_titled value;
+	uint32_t i, last = 0;
+
+	/* No more often than there is room for: who is added meanwhile must not keep us here. */
+	for (i = 0; i < bpf_map__max_entries(map); i++) {
+		if (bpf_map__get_next_key(map, i ? &last : NULL, &task.pid, sizeof(task.pid)))
+			return;
+		last = task.pid;
+		if (bpf_map__lookup_elem(map, &last, sizeof(last), &value, sizeof(value), 0))
+			continue;
+		task.tid = task.pid;
+		task.start_ns = value.start_ns;
+		if (value.lost)
+			each(arg, &task, value.lost);
+	}
 }
 
 void titles_finish(struct session *session, const struct bpfprof_task_id *task)

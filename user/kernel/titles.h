@@ -15,8 +15,17 @@
 
 struct session;
 
-/* This title, as an event has it, is of interest, or not. The map is emptied when it is full. */
-void titles_judge(struct session *session, const char title[BPFPROF_TITLE_BYTES], bool wanted);
+/*
+ * The title of this event is of interest, or not. To be called for each event: the map is emptied when
+ * it is full, and no more than a look at the event if it says that the kernel knows.
+ */
+void titles_judge(struct session *session, const struct bpfprof_title_event *event, bool wanted);
+/* Of this process: changes since the last event that were lost, of which no event will tell if none comes. */
+uint32_t titles_lost(const struct session *session, const struct bpfprof_task_id *task);
+/* The same of all processes that lost some. */
+void titles_each_lost(const struct session *session,
+		      void (*each)(void *arg, const struct bpfprof_task_id *task, uint32_t lost),
+		      void *arg);
 /* No more of this process. */
 void titles_finish(struct session *session, const struct bpfprof_task_id *task);
 /* The process has ended. */

@@ -82,13 +82,44 @@ void chrome_trace_open(struct chrome_trace *trace, FILE *out)
 
 int chrome_trace_close(struct chrome_trace *trace, const struct buf *other)
 {
-	buf_reset(&trace->line);
-	buf_add_str(&trace->line, "\n],\"otherData\":{");
-	buf_add(&trace->line, other->data, other->len);
-	buf_add_str(&trace->line, "}}\n");
-	put_line(trace);
+	static const char head[] = "\n],\"otherData\":{", end[] = "}}\n";
+
+	chrome_trace_skip_end(trace);
+	put(trace, head, sizeof(head) - 1);
+	if (other->len)
+		put(trace, other->data, other->len);
+	put(trace, end, sizeof(end) - 1);
 	buf_fini(&trace->line);
 	return trace->error;
+}
+
+void chrome_trace_skip(struct chrome_trace *trace, uint64_t bytes)
+{
+	if (!bytes)
+		return;
+	if (__builtin_add_overflow(trace->bytes, bytes, &trace->skip_until))
+		trace->skip_until = UINT64_MAX;
+	trace->skip_out = trace->out;
+	trace->skip_any = trace->any;
+	trace->out = NULL;
+}
+
+void chrome_trace_skip_end(struct chrome_trace *trace)
+{
+	if (!trace->skip_until)
+		return;
+	trace->skip_until = 0;
+	trace->out = trace->skip_out;
+	trace->any = trace->skip_any;
+}
+
+bool chrome_trace_skipped(struct chrome_trace *trace)
+{
+	if (!trace->skip_until)
+		return false;
+	if (trace->bytes >= trace->skip_until)
+		chrome_trace_skip_end(trace);
+	return true;
 }
 
 static void meta(struct chrome_trace *trace, uint32_t pid, uint32_t tid, const char *what,

@@ -19,10 +19,14 @@
 #include "base/buf.h"
 
 struct chrome_trace {
-	FILE *out; /* NULL: counted only; may change between two events */
+	FILE *out; /* NULL: counted only */
 	struct buf line;
 	uint64_t bytes; /* so far */
 	bool any; /* a comma is due */
+	/* While events are passed over: when that ends, and what it began with. */
+	uint64_t skip_until; /* in bytes; 0: none are */
+	FILE *skip_out;
+	bool skip_any;
 	int error; /* the first: -ENOMEM, -E2BIG; of the stream see ferror() */
 };
 
@@ -37,6 +41,15 @@ struct chrome_event {
 /* The head of the file, and its end: other is what stands in `otherData`. The error, if there was one. */
 void chrome_trace_open(struct chrome_trace *trace, FILE *out);
 int chrome_trace_close(struct chrome_trace *trace, const struct buf *other);
+
+/*
+ * From here on events are passed over, but counted, until they are so long (UINT64_MAX: all). After each,
+ * chrome_trace_skipped() says whether that one was; with the last of them `skip_until` becomes 0.
+ */
+void chrome_trace_skip(struct chrome_trace *trace, uint64_t bytes);
+bool chrome_trace_skipped(struct chrome_trace *trace);
+void chrome_trace_skip_end(
+	struct chrome_trace *trace); /* if it has not ended; so does the file's end */
 
 /* What tracks are called, in any order and at any place; of these, smaller orders stand above. */
 void chrome_trace_process(struct chrome_trace *trace, uint32_t pid, const char *name,

@@ -81,10 +81,6 @@ struct timeline {
 	uint64_t streams_lost, next_id;
 	struct chrome_trace chrome;
 	struct buf args, text;
-	/* While the oldest are passed over: how much of them is left, and what is to be written later. */
-	uint64_t skip_bytes;
-	FILE *out;
-	bool any;
 };
 
 static bool is_launch(uint32_t kind)
@@ -355,8 +351,6 @@ static void skip_end(struct timeline *t, uint64_t ts_ns)
 	uint64_t title;
 	uint32_t i;
 
-	t->chrome.out = t->out;
-	t->chrome.any = t->any;
 	spans_reset(t);
 	for (i = 0; i < t->nr_processes; i++) {
 		title = t->views[i].title;
@@ -369,34 +363,23 @@ static void skip_end(struct timeline *t, uint64_t ts_ns)
 static int on_event(void *arg, const struct gpu_trace_event *e)
 {
 	struct timeline *t = arg;
-	uint64_t before = t->chrome.bytes;
-
 	event_write(t, e);
-	if (!t->skip_bytes) {
+	if (!chrome_trace_skipped(&t->chrome))
 		t->ask->nr_kept += !(e->flags & GPU_TRACE_TITLE);
-		return t->chrome.error;
-	}
-	if (t->chrome.bytes - before < t->skip_bytes) {
-		t->skip_bytes -= t->chrome.bytes - before;
-		return t->chrome.error;
-	}
-	t->skip_bytes = 0;
-	skip_end(t, e->begin_ns);
+	else if (!t->chrome.skip_until)
+		skip_end(t, e->begin_ns);
 	return t->chrome.error;
 }
 
 /* All events, but for skip_bytes of the oldest ones. */
-static int pass(struct timeline *t, FILE *out, uint64_t skip_bytes)
+static int pass(struct timeline *t, uint64_t skip_bytes)
 {
 	struct stream *stream, *next;
 	uint32_t i;
 	int err;
 
 	t->ask->nr_kept = 0;
-	t->out = out;
-	t->any = t->chrome.any;
-	t->skip_bytes = skip_bytes;
-	t->chrome.out = skip_bytes ? NULL : out;
+	chrome_trace_skip(&t->chrome, skip_bytes);
 	t->next_id = 0;
 	spans_reset(t);
 	for (i = 0; i < t->nr_processes; i++)
@@ -404,8 +387,10 @@ static int pass(struct timeline *t, FILE *out, uint64_t skip_bytes)
 	err = gpu_trace_each(t->ask->trace, on_event, t);
 	if (err)
 		return err;
-	if (t->skip_bytes)
+	if (t->chrome.skip_until) {
+		chrome_trace_skip_end(&t->chrome);
 		skip_end(t, t->ask->end_ns);
+	}
 	while (t->nr_endings)
 		ending_write(t);
 	HASH_ITER(hh, t->streams, stream, next)
@@ -490,7 +475,6 @@ static uint64_t excess(struct timeline *t, uint64_t event_bytes)
 	uint64_t rest = REST_BYTES, before = t->chrome.bytes;
 	size_t i;
 
-	t->chrome.out = NULL;
 	names_write(t);
 	rest += t->chrome.bytes - before;
 	if (rest + event_bytes <= t->ask->max_bytes)
@@ -534,7 +518,7 @@ static int write_all(struct timeline *t, FILE *out)
 	int err;
 
 	chrome_trace_open(&t->chrome, NULL);
-	err = views_make(t) ?: pass(t, NULL, 0);
+	err = views_make(t) ?: pass(t, 0);
 	skip = excess(t, t->chrome.bytes);
 	buf_fini(&t->chrome.line);
 	if (err)
@@ -542,7 +526,7 @@ static int write_all(struct timeline *t, FILE *out)
 	t->streams_lost = 0; /* counted again */
 	chrome_trace_open(&t->chrome, out);
 	names_write(t);
-	err = pass(t, out, skip);
+	err = pass(t, skip);
 	t->ask->nr_dropped = gpu_trace_nr_calls(t->ask->trace) - t->ask->nr_kept;
 	other_fill(t, &other);
 	return chrome_trace_close(&t->chrome, &other) ?: err ?: buf_error(&other);

@@ -9,6 +9,7 @@
 #include "output/text.h"
 #include "output/units.h"
 #include "proc/title.h"
+#include "profile/aggregate.h"
 #include "profile/task_cpu.h"
 #include "profile/task_read.h"
 
@@ -56,16 +57,25 @@ static void add_notes(struct buf *dst, const struct task_row *list, size_t nr,
 		      const struct task_read_totals *totals)
 {
 	uint64_t nr_part = 0;
-	double cpu_ns = 0;
+	double cpu_ns = 0, other_ns = 0;
 	size_t i;
 
 	for (i = 0; i < nr; i++) {
 		nr_part += list[i].nr_part;
-		cpu_ns += list[i].nr ? 0 : (double)list[i].cpu_ns;
+		if (list[i].nr)
+			continue;
+		if (!strcmp(list[i].name, &AGGREGATE_OTHER_TITLE[PREFIX_LEN]))
+			other_ns += (double)list[i].cpu_ns;
+		else
+			cpu_ns += (double)list[i].cpu_ns;
 	}
 	if (totals->cpu_known && cpu_ns > 0)
 		buf_printf(dst, "Workers used %.2f s of CPU outside of these calls.\n",
 			   cpu_ns / 1e9);
+	if (totals->cpu_known && other_ns > 0)
+		buf_printf(dst,
+			   "%.2f s of CPU are of names beyond %d of a worker: not told apart.\n",
+			   other_ns / 1e9, AGGREGATE_MAX_TITLES);
 	if (!totals->cpu_known)
 		buf_add_str(dst, "CPU time is not known: with --wall, --off-cpu or --gil it is not "
 				 "recorded.\n");
@@ -85,11 +95,18 @@ static void add_notes(struct buf *dst, const struct task_row *list, size_t nr,
 			   "%" PRIu64 " older call%s did not fit in --max-trace-bytes: not "
 			   "counted.\n",
 			   totals->nr_dropped, plural(totals->nr_dropped));
-	if (totals->nr_lost)
+	if (totals->nr_cpus_dropped)
 		buf_printf(dst,
-			   "%" PRIu64 " changes of titles or workers were lost, otherData.lost of "
-			   "the files says why: calls are missing.\n",
-			   totals->nr_lost);
+			   "The CPU time of %" PRIu64
+			   " name%s, the least, did not fit in the files.\n",
+			   totals->nr_cpus_dropped, plural(totals->nr_cpus_dropped));
+	if (totals->nr_lost)
+		buf_add_str(dst, "Calls are missing, for what was lost is:\n");
+	for (i = 0; i < totals->nr_lost; i++) {
+		buf_printf(dst, "%9" PRIu64 " ", totals->lost[i].count);
+		text_add_shown(dst, totals->lost[i].name);
+		buf_add_char(dst, '\n');
+	}
 	if (totals->nr_not_understood)
 		buf_printf(dst, "%" PRIu64 " entries were not understood.\n",
 			   totals->nr_not_understood);
@@ -134,21 +151,11 @@ void task_report(struct buf *dst, const struct task_row *list, size_t nr,
 	add_notes(dst, list, nr, totals);
 }
 
-static int compare_cpu(const void *a, const void *b)
-{
-	const struct task_cpu *x = a, *y = b;
-
-	if (x->ns != y->ns)
-		return x->ns < y->ns ? 1 : -1;
-	return strcmp(x->title, y->title);
-}
-
-void task_report_cpu(struct buf *dst, struct task_cpu *list, size_t nr, size_t rows)
+void task_report_cpu(struct buf *dst, const struct task_cpu *list, size_t nr, size_t rows)
 {
 	double all_ns = 0;
 	size_t i;
 
-	qsort(list, nr, sizeof(*list), compare_cpu);
 	for (i = 0; i < nr; i++)
 		all_ns += (double)list[i].ns;
 	buf_printf(dst, "%zu title%s of Ray workers, %.2f s of CPU\n\n", nr, plural(nr),

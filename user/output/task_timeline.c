@@ -19,7 +19,10 @@
 #include "profile/task_cpu.h"
 #include "profile/task_trace.h"
 
-#define MAX_OTHER_BYTES (4U << 20)
+#define MAX_CPUS_BYTES (4U << 20)
+#define MAX_CPU_BYTES 1024 /* of one: a title with escapes, and its time */
+#define MAX_OTHER_BYTES (MAX_CPUS_BYTES + (1U << 20))
+#define CPUS_SHARE 4 /* of the file, at most, is CPU times: one in so many bytes */
 #define MAX_ARGS_BYTES 1024
 #define PIDS (1U << 22) /* PID_MAX_LIMIT */
 #define REST_BYTES 8192 /* of the file, beside events and CPU times */
@@ -34,9 +37,6 @@ struct timeline {
 	struct chrome_trace chrome;
 	struct buf args;
 	uint8_t *named; /* a bit for each pid */
-	uint64_t skip_bytes; /* of the oldest, still to be left out */
-	FILE *out;
-	bool any;
 };
 
 static const char *category(uint16_t kind)
@@ -83,33 +83,19 @@ static int on_event(void *arg, const struct task_trace_event *e)
 					    .tid = worker->pid,
 					    .ts_ns = e->begin_ns,
 					    .args = &t->args };
-	uint64_t before = t->chrome.bytes, bytes;
 
 	args_make(t, e);
 	chrome_trace_slice(&t->chrome, &event, e->ns);
-	if (!t->skip_bytes) {
+	if (!chrome_trace_skipped(&t->chrome))
 		t->ask->nr_kept++;
-		return t->chrome.error;
-	}
-	bytes = t->chrome.bytes - before;
-	if (bytes < t->skip_bytes) {
-		t->skip_bytes -= bytes;
-		return t->chrome.error;
-	}
-	t->skip_bytes = 0; /* from here on it is written */
-	t->chrome.out = t->out;
-	t->chrome.any = t->any;
 	return t->chrome.error;
 }
 
 /* All events, but for skip_bytes of the oldest ones. */
-static int pass(struct timeline *t, FILE *out, uint64_t skip_bytes)
+static int pass(struct timeline *t, uint64_t skip_bytes)
 {
 	t->ask->nr_kept = 0;
-	t->out = out;
-	t->any = t->chrome.any;
-	t->skip_bytes = skip_bytes;
-	t->chrome.out = skip_bytes ? NULL : out;
+	chrome_trace_skip(&t->chrome, skip_bytes);
 	return task_trace_each(t->ask->trace, on_event, t) ?: t->chrome.error;
 }
 
@@ -139,21 +125,37 @@ static void names_write(struct timeline *t)
 	}
 }
 
-static void cpus_fill(const struct task_timeline *ask, struct buf *dst)
+/* Rows of a line each, so that who reads them need not hold them all. Returns how many there is room for. */
+static size_t cpus_fill(const struct task_timeline *ask, struct buf *dst)
 {
+	uint64_t max = ask->max_bytes / CPUS_SHARE;
 	size_t i;
 
-	if (!ask->cpus)
-		return;
-	json_key_open(dst, "tasks", '[');
-	for (i = 0; i < ask->nr_cpus; i++) {
+	if (max > MAX_CPUS_BYTES)
+		max = MAX_CPUS_BYTES;
+	for (i = 0; i < ask->nr_cpus && dst->len + MAX_CPU_BYTES <= max; i++) {
 		json_item(dst);
-		buf_add_char(dst, '{');
+		buf_add_str(dst, "\n{");
 		json_key_text(dst, "name", ask->cpus[i].title);
 		json_key_seconds(dst, "cpu_seconds", (double)ask->cpus[i].ns / 1e9);
 		buf_add_char(dst, '}');
 	}
-	buf_add_char(dst, ']');
+	return i;
+}
+
+static void cpus_put(const struct task_timeline *ask, struct buf *dst)
+{
+	__cleanup(buf_fini) struct buf rows = { .max = MAX_CPUS_BYTES };
+	size_t nr = cpus_fill(ask, &rows);
+
+	if (nr < ask->nr_cpus)
+		json_key_number(dst, "tasks_dropped", ask->nr_cpus - nr);
+	json_key_open(dst, "tasks", '[');
+	if (rows.len)
+		buf_add(dst, rows.data, rows.len);
+	buf_add_str(dst, "\n]");
+	if (buf_error(&rows))
+		dst->error = buf_error(&rows);
 }
 
 static void other_fill(const struct task_timeline *ask, struct buf *dst)
@@ -178,16 +180,16 @@ static void other_fill(const struct task_timeline *ask, struct buf *dst)
 	for (i = 0; i < ask->lost->nr; i++)
 		json_key_number(dst, ask->lost->reasons[i].name, ask->lost->reasons[i].count);
 	buf_add_char(dst, '}');
-	cpus_fill(ask, dst);
+	if (ask->cpus)
+		cpus_put(ask, dst); /* the last: task_read.c takes each row as it comes */
 }
 
 /* How much of the oldest is too much; 0: all fits. */
 static uint64_t excess(struct timeline *t, uint64_t event_bytes)
 {
-	__cleanup(buf_fini) struct buf cpus = { .max = MAX_OTHER_BYTES };
+	__cleanup(buf_fini) struct buf cpus = { .max = MAX_CPUS_BYTES };
 	uint64_t rest = REST_BYTES, before = t->chrome.bytes;
 
-	t->chrome.out = NULL;
 	names_write(t);
 	rest += t->chrome.bytes - before;
 	cpus_fill(t->ask, &cpus);
@@ -204,16 +206,15 @@ static int write_all(struct timeline *t, FILE *out)
 	int err;
 
 	chrome_trace_open(&t->chrome, NULL);
-	err = pass(t, NULL, 0);
+	err = pass(t, 0);
 	skip = excess(t, t->chrome.bytes);
 	buf_fini(&t->chrome.line);
 	if (err)
 		return err;
 	chrome_trace_open(&t->chrome, out);
 	names_write(t);
-	err = pass(t, out, skip);
+	err = pass(t, skip);
 	t->ask->nr_dropped = task_trace_nr_calls(t->ask->trace) - t->ask->nr_kept;
-	t->chrome.out = out;
 	other_fill(t->ask, &other);
 	return chrome_trace_close(&t->chrome, &other) ?: err ?: buf_error(&other);
 }

@@ -17,7 +17,7 @@ struct task_trace;
 
 struct task_timeline {
 	struct task_trace *trace; /* closed */
-	const struct task_cpu *cpus; /* NULL: not known */
+	const struct task_cpu *cpus; /* NULL: not known; of many the last ones are left out */
 	size_t nr_cpus;
 	uint64_t max_bytes; /* of the file; the oldest calls are left out */
 	const char *host;

@@ -21,7 +21,6 @@
 #define MAX_STRING_BYTES (4U << 20)
 #define MAX_LEAVES 8 /* labels on one stack */
 #define NAMELESS "[unknown]"
-#define OTHER_TITLE "ray::(other)"
 
 struct aggregate {
 	bool threads;
@@ -210,7 +209,7 @@ static int64_t process_get(struct aggregate *a, const struct aggregate_input *in
 	memcpy(key.comm, s->leader_comm, strnlen(s->leader_comm, sizeof(key.comm) - 1));
 	found = process_find(a, &key, input, title, hash, &slot, &nr_titles);
 	if (found < 0 && title && nr_titles >= AGGREGATE_MAX_TITLES) {
-		title = OTHER_TITLE;
+		title = AGGREGATE_OTHER_TITLE;
 		a->nr_titles_over++;
 		found = process_find(a, &key, input, title, hash, &slot, &nr_titles);
 	}

@@ -151,7 +151,8 @@ struct aggregate_input {
 };
 
 #define AGGREGATE_TITLE_BYTES 128
-#define AGGREGATE_MAX_TITLES 256 /* of one process; what it does besides is `ray::(other)` */
+#define AGGREGATE_MAX_TITLES 256 /* of one process; what it does besides is: */
+#define AGGREGATE_OTHER_TITLE "ray::(other)"
 
 /*
  * NATIVE_VA frames mean something only within their process: their upper bits

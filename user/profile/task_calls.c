@@ -9,21 +9,16 @@
 
 #include "proc/calls.h"
 
-struct worker_key {
-	uint64_t start_ns;
-	uint32_t pid;
-	uint32_t pad;
-};
-
 struct worker {
 	UT_hash_handle hh;
-	struct worker_key key;
+	struct task_worker_key key;
 	uint32_t own_pid;
 	struct calls calls;
 	char title[TITLE_MAX + 1]; /* that it had last */
 	bool open; /* it is in a call of that title, */
 	bool unclear; /* or may be, */
 	bool before; /* and was when it was first seen */
+	bool chosen; /* when it took its title */
 	uint64_t begin_ns;
 	uint64_t looked_ns; /* 0: its changes alone have told of it */
 	bool in_threads; /* its calls overlap: the one title of the process does not tell */
@@ -66,7 +61,7 @@ void task_calls_free(struct task_calls *calls)
 
 static struct worker *worker_find(struct task_calls *calls, uint32_t pid, uint64_t start_ns)
 {
-	struct worker_key key = { .start_ns = start_ns, .pid = pid };
+	struct task_worker_key key = { .start_ns = start_ns, .pid = pid };
 	struct worker *worker;
 
 	HASH_FIND(hh, calls->workers, &key, sizeof(key), worker);
@@ -108,6 +103,7 @@ static void worker_tell(const struct task_calls *calls, const struct worker *wor
 		.own = calls_is_step(worker->title),
 		.before = worker->before,
 		.runs = runs,
+		.chosen = worker->chosen,
 		.begin_ns = worker->begin_ns,
 		.end_ns = end_ns > worker->begin_ns ? end_ns : worker->begin_ns,
 	};
@@ -134,9 +130,18 @@ static void worker_clear_up(struct worker *worker, const char *next)
 	worker->unclear = false;
 }
 
-static void title_set(struct worker *worker, const char *title)
+static void title_set(struct worker *worker, const struct task_change *change)
 {
-	strncpy(worker->title, title, sizeof(worker->title) - 1);
+	strncpy(worker->title, change->title, sizeof(worker->title) - 1);
+	worker->chosen = change->chosen;
+}
+
+/* Whatever it was in has ended at a time that nobody knows. */
+static void worker_lose(struct task_calls *calls, struct worker *worker, uint32_t lost)
+{
+	worker_forget(worker);
+	calls_lose(&worker->calls);
+	calls->nr_lost += lost;
 }
 
 static void title_change(struct task_calls *calls, struct worker *worker,
@@ -152,15 +157,12 @@ static void title_change(struct task_calls *calls, struct worker *worker,
 	/* The same again: a thread got a name, nothing else. */
 	if (!change->lost && !strcmp(worker->title, change->title))
 		return;
-	if (change->lost) { /* whatever it was in has ended at a time that nobody knows */
-		worker_forget(worker);
-		calls_lose(&worker->calls);
-		calls->nr_lost += change->lost;
-	}
+	if (change->lost)
+		worker_lose(calls, worker, change->lost);
 	worker_clear_up(worker, change->title);
 	worker_end(calls, worker, change->ts_ns, false);
 	calls_see(&worker->calls, change->title, false, change->old_comm);
-	title_set(worker, change->title);
+	title_set(worker, change);
 	worker->open = worker->calls.state == CALLS_CALL;
 	worker->begin_ns = change->ts_ns;
 }
@@ -192,7 +194,7 @@ void task_calls_look(struct task_calls *calls, const struct task_change *change,
 	}
 	if (worker->title[0] || worker->in_threads)
 		return;
-	title_set(worker, change->title);
+	title_set(worker, change);
 	/* With no name from before, titles without method stay what they are: unclear. */
 	calls_see(&worker->calls, change->title, false, "");
 	worker->open = worker->calls.state == CALLS_CALL;
@@ -202,6 +204,15 @@ void task_calls_look(struct task_calls *calls, const struct task_change *change,
 	worker->looked_ns = change->ts_ns;
 	if (worker->unclear)
 		calls_lose(&worker->calls);
+}
+
+bool task_calls_lose(struct task_calls *calls, uint32_t pid, uint64_t start_ns, uint32_t lost)
+{
+	struct worker *worker = lost ? worker_find(calls, pid, start_ns) : NULL;
+
+	if (worker)
+		worker_lose(calls, worker, lost);
+	return worker && worker->chosen;
 }
 
 void task_calls_exit(struct task_calls *calls, uint32_t pid, uint64_t start_ns, uint64_t ts_ns)

@@ -16,6 +16,12 @@
 
 struct task_calls;
 
+/* A worker's process, for hashes: its pid may come again. */
+struct task_worker_key {
+	uint64_t start_ns;
+	uint32_t pid, pad;
+};
+
 /* A worker has a new title. */
 struct task_change {
 	uint32_t pid; /* by which the worker is known in samples */
@@ -23,6 +29,7 @@ struct task_change {
 	uint64_t start_ns; /* of the process */
 	uint64_t ts_ns; /* of the change, CLOCK_MONOTONIC */
 	bool main_thread;
+	bool chosen; /* whoever made task_calls wants to hear of a call that begins with it */
 	uint32_t lost; /* changes before this one that were not told */
 	const char *title; /* of proc/title.h */
 	const char *old_comm; /* what the thread was named until then, with a NUL */
@@ -45,6 +52,7 @@ struct task_call {
 	bool own; /* one of the program's: no constructor, nor what Ray calls */
 	bool before; /* it ran already when it was first seen, which is what begin_ns is */
 	bool runs; /* it had not ended: end_ns is now */
+	bool chosen; /* of the change that it began with */
 	uint64_t begin_ns, end_ns;
 };
 
@@ -55,6 +63,11 @@ void task_calls_free(struct task_calls *calls); /* NULL is fine */
 
 /* What the stream tells, in its order. */
 void task_calls_see(struct task_calls *calls, const struct task_change *change);
+/*
+ * So many changes of a worker were lost after the last one: what it was in has ended, nobody knows when.
+ * Whether that one was chosen; false: no such worker.
+ */
+bool task_calls_lose(struct task_calls *calls, uint32_t pid, uint64_t start_ns, uint32_t lost);
 /* The worker has ended, and with it the call that it was in. */
 void task_calls_exit(struct task_calls *calls, uint32_t pid, uint64_t start_ns, uint64_t ts_ns);
 /*

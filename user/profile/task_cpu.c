@@ -2,9 +2,19 @@
 #include "profile/task_cpu.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/strtab.h"
 #include "profile/profile.h"
+
+static int compare(const void *a, const void *b)
+{
+	const struct task_cpu *x = a, *y = b;
+
+	if (x->ns != y->ns)
+		return x->ns < y->ns ? 1 : -1;
+	return strcmp(x->title, y->title);
+}
 
 struct task_cpu *task_cpu_list(const struct profile *profile, size_t *ret_nr)
 {
@@ -27,6 +37,7 @@ struct task_cpu *task_cpu_list(const struct profile *profile, size_t *ret_nr)
 		if (list[title].ns)
 			list[nr++] = (struct task_cpu){ strtab_get(profile->strings, title),
 							list[title].ns };
+	qsort(list, nr, sizeof(*list), compare);
 	*ret_nr = nr;
 	return list;
 }

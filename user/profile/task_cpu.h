@@ -14,7 +14,10 @@ struct task_cpu {
 	uint64_t ns;
 };
 
-/* An array for the caller to free; NULL: the profile is of another time than that on a CPU, or no memory. */
+/*
+ * An array for the caller to free, the most time first. NULL: the profile is of another time than that on
+ * a CPU, or no memory.
+ */
 struct task_cpu *task_cpu_list(const struct profile *profile, size_t *ret_nr);
 
 #endif

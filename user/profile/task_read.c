@@ -13,10 +13,12 @@
 #include "proc/title.h"
 
 #define PREFIX_LEN (sizeof(TITLE_PREFIX) - 1)
-#define MAX_LINE_BYTES (8U << 20) /* the last one has the CPU times of all names */
+#define MAX_LINE_BYTES 65536 /* as output/chrome_trace.c writes them */
 #define MAX_US 1e15
 #define HEAD "{\"displayTimeUnit\":"
 #define TAIL "],"
+#define ROWS_OPEN "\"tasks\":["
+#define ROWS_CLOSE "]}}"
 
 struct name {
 	UT_hash_handle hh;
@@ -30,7 +32,9 @@ struct name {
 struct task_read {
 	struct name *names;
 	struct buf line; /* what has come of it */
-	bool begun, ended; /* the file's first line was there; its last one */
+	bool too_long; /* and is not taken */
+	bool begun, rows,
+		ended; /* the file's first line was there; that before CPU times; its last one */
 	uint64_t nr_calls;
 	struct task_read_totals totals;
 };
@@ -41,7 +45,7 @@ int task_read_new(struct task_read **ret)
 
 	if (!read)
 		return -ENOMEM;
-	buf_init(&read->line, MAX_LINE_BYTES);
+	buf_init(&read->line, MAX_LINE_BYTES + sizeof(ROWS_CLOSE));
 	read->totals.cpu_known = true;
 	*ret = read;
 	return 0;
@@ -77,18 +81,18 @@ static struct name *name_get(struct task_read *read, const char *text)
 
 	if (!strncmp(text, TITLE_PREFIX, PREFIX_LEN))
 		text += PREFIX_LEN;
-	HASH_FIND_STR(read->names, text, name);
+	len = strnlen(text, TITLE_MAX);
+	HASH_FIND(hh, read->names, text, len, name);
 	if (name)
 		return name;
-	len = strlen(text);
 	if (HASH_COUNT(read->names) < TASK_READ_MAX_NAMES)
 		name = calloc(1, sizeof(*name) + len + 1);
 	if (!name) {
 		read->totals.nr_left_out++;
 		return NULL;
 	}
-	memcpy(name->text, text, len + 1);
-	HASH_ADD_STR(read->names, text, name);
+	memcpy(name->text, text, len);
+	HASH_ADD(hh, read->names, text, len, name);
 	return name;
 }
 
@@ -160,26 +164,35 @@ static uint64_t count_of(const json_t *json)
 	return value > 0 ? (uint64_t)value : 0;
 }
 
-static void cpus_take(struct task_read *read, const json_t *tasks)
+static void cpu_take(struct task_read *read, const json_t *row)
 {
-	const char *text;
+	const char *text = json_string_value(json_object_get(row, "name"));
 	struct name *name;
-	const json_t *one;
 	uint64_t ns;
-	size_t i;
 
-	read->totals.cpu_known &= json_is_array(tasks);
-	json_array_foreach(tasks, i, one)
-	{
-		text = json_string_value(json_object_get(one, "name"));
-		if (!text || !time_of(json_object_get(one, "cpu_seconds"), 1e9, &ns)) {
-			read->totals.nr_not_understood++;
-			continue;
-		}
-		name = name_get(read, text);
-		if (name)
-			sum_add(&name->cpu_ns, ns);
+	if (!text || !time_of(json_object_get(row, "cpu_seconds"), 1e9, &ns)) {
+		read->totals.nr_not_understood++;
+		return;
 	}
+	name = name_get(read, text);
+	if (name)
+		sum_add(&name->cpu_ns, ns);
+}
+
+static void lost_add(struct task_read_totals *totals, const char *reason, uint64_t count)
+{
+	struct task_lost *lost = totals->lost;
+	size_t max = sizeof(lost->name) - 1;
+
+	if (!count)
+		return;
+	while (lost < totals->lost + totals->nr_lost && strncmp(lost->name, reason, max) != 0)
+		lost++;
+	if (lost == totals->lost + TASK_READ_MAX_REASONS)
+		lost--;
+	else if (lost == totals->lost + totals->nr_lost)
+		strncpy(totals->lost[totals->nr_lost++].name, reason, max);
+	sum_add(&lost->count, count);
 }
 
 /* `otherData`: 0, or -EBADMSG: of another kind of trace. */
@@ -188,7 +201,8 @@ static int other_take(struct task_read *read, const json_t *other)
 	const char *of = json_string_value(json_object_get(other, "of"));
 	double seconds = json_number_value(json_object_get(other, "seconds"));
 	const char *reason;
-	json_t *count;
+	json_t *count, *tasks = json_object_get(other, "tasks"), *row;
+	size_t i;
 
 	if (!of || strcmp(of, "ray"))
 		return -EBADMSG;
@@ -197,28 +211,48 @@ static int other_take(struct task_read *read, const json_t *other)
 		read->totals.seconds += seconds;
 	sum_add(&read->totals.nr_dropped, count_of(json_object_get(other, "calls_dropped")));
 	json_object_foreach(json_object_get(other, "lost"), reason, count)
-		sum_add(&read->totals.nr_lost, count_of(count));
-	cpus_take(read, json_object_get(other, "tasks"));
+		lost_add(&read->totals, reason, count_of(count));
+	sum_add(&read->totals.nr_cpus_dropped, count_of(json_object_get(other, "tasks_dropped")));
+	read->totals.cpu_known &= json_is_array(tasks);
+	json_array_foreach(tasks, i, row) cpu_take(read, row);
 	return 0;
 }
 
-/* `],"otherData":{...}}` without its first two characters lacks one bracket to be JSON. */
-static int tail_take(struct task_read *read, char *line, size_t len)
+static bool ends_with_rows(const struct buf *line)
 {
+	size_t len = sizeof(ROWS_OPEN) - 1;
+
+	return line->len > len && !memcmp(line->data + line->len - len, ROWS_OPEN, len);
+}
+
+/*
+ * `],"otherData":{...}}` without its first two characters lacks one bracket to be JSON. Or it goes
+ * on: `],"otherData":{...,"tasks":[`, then the rows of that in lines of their own, then `]}}`.
+ */
+static int tail_take(struct task_read *read)
+{
+	struct buf *line = &read->line;
+	bool rows = ends_with_rows(line);
 	json_t *json;
 	int err;
 
-	line[1] = '{';
-	json = json_loadb(line + 1, len - 1, 0, NULL);
+	if (rows)
+		buf_add_str(line, ROWS_CLOSE);
+	err = buf_error(line);
+	if (err)
+		return err;
+	line->data[1] = '{';
+	json = json_loadb(line->data + 1, line->len - 1, 0, NULL);
 	err = json ? other_take(read, json_object_get(json, "otherData")) : -EBADMSG;
 	json_decref(json);
-	read->ended = !err;
+	read->rows = !err && rows;
+	read->ended = !err && !rows;
 	return err;
 }
 
 static int line_take(struct task_read *read)
 {
-	char *line = read->line.data;
+	const char *line = read->line.data;
 	size_t len = read->line.len;
 	json_t *json;
 
@@ -231,14 +265,35 @@ static int line_take(struct task_read *read)
 	if (read->ended)
 		return -EBADMSG;
 	if (len > sizeof(TAIL) && !memcmp(line, TAIL, sizeof(TAIL) - 1))
-		return tail_take(read, line, len);
+		return read->rows ? -EBADMSG : tail_take(read);
+	if (read->rows && len == sizeof(ROWS_CLOSE) - 1 && !memcmp(line, ROWS_CLOSE, len)) {
+		read->ended = true;
+		return 0;
+	}
 	json = json_loadb(line, len - (line[len - 1] == ','), 0, NULL);
-	if (json_is_object(json))
-		event_take(read, json);
-	else
+	if (!json_is_object(json))
 		read->totals.nr_not_understood++;
+	else if (read->rows)
+		cpu_take(read, json);
+	else
+		event_take(read, json);
 	json_decref(json);
 	return 0;
+}
+
+static int line_end(struct task_read *read)
+{
+	int err = 0;
+
+	if (!read->too_long)
+		err = line_take(read);
+	else if (read->begun)
+		read->totals.nr_not_understood++;
+	else
+		err = -EBADMSG;
+	read->too_long = false;
+	buf_reset(&read->line);
+	return err;
 }
 
 int task_read_push(struct task_read *read, const char *data, size_t len)
@@ -250,17 +305,17 @@ int task_read_push(struct task_read *read, const char *data, size_t len)
 	while (len) {
 		end = memchr(data, '\n', len);
 		part = end ? (size_t)(end - data) : len;
-		buf_add(&read->line, data, part);
+		read->too_long |= read->line.len + part > MAX_LINE_BYTES;
+		if (read->too_long && !read->begun)
+			return -EBADMSG;
+		if (!read->too_long)
+			buf_add(&read->line, data, part);
 		err = buf_error(&read->line);
+		if (!err && end)
+			err = line_end(read);
 		if (err)
-			return err == -E2BIG ? -EBADMSG : err;
-		if (end) {
-			err = line_take(read);
-			buf_reset(&read->line);
-			if (err)
-				return err;
-			part++;
-		}
+			return err;
+		part += end != NULL;
 		data += part;
 		len -= part;
 	}
@@ -269,12 +324,11 @@ int task_read_push(struct task_read *read, const char *data, size_t len)
 
 int task_read_end(struct task_read *read)
 {
-	int err = read->line.len ? line_take(read) : 0;
+	int err = read->line.len || read->too_long ? line_end(read) : 0;
 
 	if (!err && !read->ended)
 		err = read->begun ? -ENODATA : -EBADMSG;
-	buf_reset(&read->line);
-	read->begun = read->ended = false;
+	read->begun = read->rows = read->ended = false;
 	return err;
 }
 

@@ -5,8 +5,9 @@
 /*
  * What `report --tasks` needs of several timelines that `bpfprof record -o x.json` wrote. A file may
  * come from anywhere and be large: it is read line by line, as it was written, and bounded in the
- * length of a line, in names and in calls; what has the wrong type is skipped and counted. Names are as
- * the file has them, up to a NUL, not yet fit for a terminal, and live until task_read_free().
+ * length of a line, in names and in calls; what has the wrong type, or is too long, is skipped and
+ * counted. Names are as the file has them, up to a NUL and to TITLE_MAX bytes, not yet fit for a
+ * terminal, and live until task_read_free().
  */
 
 #include <stdbool.h>
@@ -15,6 +16,7 @@
 
 #define TASK_READ_MAX_NAMES 65536
 #define TASK_READ_MAX_CALLS (16U << 20)
+#define TASK_READ_MAX_REASONS 24
 
 struct task_read;
 
@@ -28,12 +30,20 @@ struct task_row {
 	uint64_t cpu_ns; /* sampled */
 };
 
+/* What the files say was lost: of what they call so. */
+struct task_lost {
+	char name[40];
+	uint64_t count; /* not 0 */
+};
+
 struct task_read_totals {
 	size_t nr_files;
 	double seconds; /* that were recorded, of all files */
 	uint64_t nr_unclear; /* slices: tasks or actors at rest */
 	uint64_t nr_dropped; /* calls that did not fit in the files */
-	uint64_t nr_lost; /* what else the files say was lost */
+	uint64_t nr_cpus_dropped; /* names whose CPU time did not fit */
+	struct task_lost lost[TASK_READ_MAX_REASONS]; /* past these: the last one */
+	size_t nr_lost;
 	uint64_t nr_not_understood, nr_left_out;
 	bool cpu_known; /* of all files */
 };

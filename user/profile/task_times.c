@@ -37,12 +37,11 @@ static uint64_t random_below(struct task_times *times, uint64_t limit)
 	return times->random % limit;
 }
 
-static struct name *name_get(struct task_times *times, const char *title, bool *ret_new)
+static struct name *name_get(struct task_times *times, const char *title)
 {
 	struct name *name;
 
 	HASH_FIND_STR(times->names, title, name);
-	*ret_new = !name;
 	if (name || HASH_COUNT(times->names) >= TASK_TIMES_MAX_NAMES)
 		return name;
 	name = calloc(1, sizeof(*name));
@@ -79,11 +78,10 @@ static void on_call(void *arg, const struct task_call *call)
 {
 	struct task_times *times = arg;
 	struct name *name;
-	bool is_new;
 
 	if (!call->own)
 		return;
-	name = name_get(times, call->title, &is_new);
+	name = name_get(times, call->title);
 	if (name)
 		name_add(times, name, call);
 	else
@@ -118,17 +116,17 @@ void task_times_free(struct task_times *times)
 	free(times);
 }
 
-enum task_news task_times_see(struct task_times *times, const struct task_change *change)
+bool task_times_see(struct task_times *times, const struct task_change *change)
 {
-	bool is_new;
-	struct name *name = name_get(times, change->title, &is_new);
+	const struct name *name = name_get(times, change->title);
 
 	task_calls_see(times->calls, change);
-	if (!name)
-		return TASK_TITLE_USELESS;
-	if (!is_new)
-		return TASK_TITLE_KNOWN;
-	return calls_is_idle(change->title) ? TASK_TITLE_USELESS : TASK_TITLE_NEW;
+	return name && !calls_is_idle(change->title);
+}
+
+void task_times_lose(struct task_times *times, uint32_t pid, uint64_t start_ns, uint32_t lost)
+{
+	task_calls_lose(times->calls, pid, start_ns, lost);
 }
 
 void task_times_exit(struct task_times *times, uint32_t pid, uint64_t start_ns, uint64_t ts_ns)

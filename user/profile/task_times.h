@@ -32,17 +32,13 @@ struct task_time {
 	bool longest_runs; /* it had not ended */
 };
 
-/* What the caller is to tell of the title of a change. */
-enum task_news {
-	TASK_TITLE_KNOWN = 0,
-	TASK_TITLE_NEW, /* met for the first time, and of interest */
-	TASK_TITLE_USELESS, /* the same, but it begins nothing that is counted */
-};
-
 int task_times_new(struct task_times **ret); /* 0 or -ENOMEM */
 void task_times_free(struct task_times *times); /* NULL is fine */
 
-enum task_news task_times_see(struct task_times *times, const struct task_change *change);
+/* False: such a title begins nothing that is counted. */
+bool task_times_see(struct task_times *times, const struct task_change *change);
+/* As task_calls_lose(). */
+void task_times_lose(struct task_times *times, uint32_t pid, uint64_t start_ns, uint32_t lost);
 /* The worker has ended, and with it the call that it was in. */
 void task_times_exit(struct task_times *times, uint32_t pid, uint64_t start_ns, uint64_t ts_ns);
 /* All that runs has run until now_ns. To be called once, before the next. */

@@ -12,14 +12,9 @@
 #include "profile/stats.h"
 #include "profile/task_calls.h"
 
-struct worker_key {
-	uint64_t start_ns;
-	uint32_t pid, pad;
-};
-
 struct worker_entry {
 	UT_hash_handle hh;
-	struct worker_key key;
+	struct task_worker_key key;
 	uint32_t index; /* in workers */
 };
 
@@ -48,7 +43,7 @@ static int workers_grow(struct task_trace *trace)
 	return 0;
 }
 
-static struct worker_entry *worker_add(struct task_trace *trace, const struct worker_key *key)
+static struct worker_entry *worker_add(struct task_trace *trace, const struct task_worker_key *key)
 {
 	struct worker_entry *entry;
 
@@ -67,7 +62,7 @@ static struct worker_entry *
 worker_get(struct task_trace *trace, const struct task_call *call,
 	   const char *(*label)(void *arg, const struct task_call *call), void *arg)
 {
-	struct worker_key key = { .start_ns = call->start_ns, .pid = call->pid };
+	struct task_worker_key key = { .start_ns = call->start_ns, .pid = call->pid };
 	struct worker_entry *entry;
 	const char *text;
 

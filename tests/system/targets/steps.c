@@ -15,8 +15,10 @@
  *   threads a thread of its own runs the calls
  *   flood   new titles of one class, as fast as it can
  *   storm   nothing but new titles of other classes
+ *   crowd   a process for each ms that calls take, one after the other, of 30 new titles each
+ *   halt    after Halt, at SIGUSR1, 5000 new titles as fast as it can; it stays in the last
  * With STEPS_GATE in the environment, the first call waits for SIGUSR1; with STEPS_CALLS=N it ends
- * after so many; with STEPS_HOLD the first call goes on until SIGUSR1.
+ * after so many; with STEPS_HOLD=N call N goes on until SIGUSR1.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -24,10 +26,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #define NR_CALLS 12
+#define NR_HALT 5000
 #define US 1000ULL
 
 static char *area;
@@ -107,8 +111,9 @@ static void *actor_run(void *arg)
 {
 	const struct actor *actor = arg;
 	char call[200], other[200], rest[200];
-	const char *most = getenv("STEPS_CALLS");
-	unsigned long long begin, begun, max = most ? strtoull(most, NULL, 10) : ~0ULL;
+	const char *most = getenv("STEPS_CALLS"), *hold = getenv("STEPS_HOLD");
+	unsigned long long begin, begun, max = most ? strtoull(most, NULL, 10) : ~0ULL,
+					 held = hold ? strtoull(hold, NULL, 10) : 0;
 	unsigned int n;
 	sigset_t gate;
 	int is_other;
@@ -144,7 +149,7 @@ static void *actor_run(void *arg)
 		begin = now();
 		title_set(is_other ? other : call);
 		begun = now();
-		if (!n && getenv("STEPS_HOLD"))
+		if (n + 1 == held)
 			sigwait(&gate, &(int){ 0 });
 		if (is_other) {
 			call_other(actor->call_us);
@@ -164,15 +169,48 @@ static void *actor_run(void *arg)
 	return NULL;
 }
 
-static void storm(const struct actor *actor, const char *format)
+/* Until the end, or most of them. */
+static void storm(const struct actor *actor, const char *format, unsigned int n, unsigned int most)
 {
 	char title[100];
-	unsigned int n;
 
-	for (n = 0; now() < actor->end_ns; n++) {
+	for (; n < most && now() < actor->end_ns; n++) {
 		snprintf(title, sizeof(title), format, n);
 		title_set(title);
 	}
+}
+
+static int crowd(const struct actor *actor)
+{
+	unsigned int n;
+	pid_t pid;
+
+	for (n = 0; n < actor->call_us / 1000; n++) {
+		pid = fork();
+		if (!pid) {
+			storm(actor, "ray::Crowd.x%u", 30 * n, 30 * n + 30);
+			_exit(0);
+		}
+		if (pid < 0 || waitpid(pid, NULL, 0) != pid)
+			return 1;
+	}
+	printf("%u\n", n);
+	return 0;
+}
+
+static void halt(const struct actor *actor)
+{
+	sigset_t gate;
+
+	sigemptyset(&gate);
+	sigaddset(&gate, SIGUSR1);
+	title_set("ray::Halt");
+	sigwait(&gate, &(int){ 0 });
+	storm(actor, "ray::Halt.x%u", 0, NR_HALT);
+	printf("%llu\n", now());
+	fflush(stdout);
+	while (now() < actor->end_ns)
+		usleep(1000);
 }
 
 int main(int argc, char **argv)
@@ -198,9 +236,13 @@ int main(int argc, char **argv)
 	area = argv[0];
 	room = (size_t)(argv[6] + strlen(argv[6]) + 1 - argv[0]);
 	if (!strcmp(actor.mode, "storm")) {
-		storm(&actor, "ray::Storm%u.x");
+		storm(&actor, "ray::Storm%u.x", 0, ~0U);
 	} else if (!strcmp(actor.mode, "flood")) {
-		storm(&actor, "ray::Flood.x%u");
+		storm(&actor, "ray::Flood.x%u", 0, ~0U);
+	} else if (!strcmp(actor.mode, "crowd")) {
+		return crowd(&actor);
+	} else if (!strcmp(actor.mode, "halt")) {
+		halt(&actor);
 	} else {
 		if (pthread_create(&thread, NULL,
 				   strcmp(actor.mode, "threads") ? beside : actor_run, &actor))
