@@ -178,6 +178,7 @@ Test(findings, pool)
 	EXPECT_NONE(findings_of_pool, fact, it.nr_threads = 1);
 	EXPECT_NONE(findings_of_pool, fact, it.cpus = 8);
 	EXPECT_NONE(findings_of_pool, fact, it.runnable = 1.9);
+	EXPECT_NONE(findings_of_pool, fact, it.runnable = 2.02);
 	EXPECT_NONE(findings_of_pool, fact, it.wait_ns = 1900 * MS);
 	EXPECT_NONE(findings_of_pool, fact, it.run_ns = 99 * MS);
 	fact.nr_processes = 2;

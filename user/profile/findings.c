@@ -39,6 +39,7 @@
 
 #define POOL_WAIT_SHARE 0.5 /* of the time that its threads ran */
 #define POOL_RUN_NS (100 * MS)
+#define POOL_RUNNABLE 1.05 /* of CPUs: as many as there are may be a few more by the clocks */
 
 #define GROWTH_BYTES (64 * MIB)
 #define GROWTH_PER_SECOND MIB
@@ -321,7 +322,7 @@ void findings_of_pool(struct findings *findings, const struct pool_fact *fact)
 
 	/* Whoever calls them works, too. */
 	if (fact->nr_threads + fact->nr_processes <= fact->cpus || fact->run_ns < POOL_RUN_NS ||
-	    fact->runnable < fact->cpus || ratio(fact->wait_ns, fact->run_ns) < POOL_WAIT_SHARE)
+	    fact->runnable < POOL_RUNNABLE * fact->cpus || ratio(fact->wait_ns, fact->run_ns) < POOL_WAIT_SHARE)
 		return;
 	finding = add(findings, FINDING_THREADS);
 	if (!finding)
