@@ -322,7 +322,8 @@ void findings_of_pool(struct findings *findings, const struct pool_fact *fact)
 
 	/* Whoever calls them works, too. */
 	if (fact->nr_threads + fact->nr_processes <= fact->cpus || fact->run_ns < POOL_RUN_NS ||
-	    fact->runnable < POOL_RUNNABLE * fact->cpus || ratio(fact->wait_ns, fact->run_ns) < POOL_WAIT_SHARE)
+	    fact->runnable < POOL_RUNNABLE * fact->cpus ||
+	    ratio(fact->wait_ns, fact->run_ns) < POOL_WAIT_SHARE)
 		return;
 	finding = add(findings, FINDING_THREADS);
 	if (!finding)
