@@ -16,10 +16,6 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-#define ARGUMENTS_IN_REGISTERS 6
-#define CONFIG_BYTES 40 /* of a CUlaunchConfig: grid, block, shared memory, stream */
-#define COPY_2D_WIDTH 112 /* offsets in CUDA_MEMCPY2D and CUDA_MEMCPY3D */
-#define COPY_3D_WIDTH 176
 #define FILE_OF(cookie)                                                                            \
 	((__u32)(((cookie) & ~BPFPROF_GPU_OF_ONE_PROCESS) >> BPFPROF_GPU_FUNCTION_BITS))
 #define FUNCTION_OF(cookie) ((__u32)(cookie) & ((1U << BPFPROF_GPU_FUNCTION_BITS) - 1))
@@ -142,163 +138,15 @@ static __always_inline void gpu_count(__u32 counter)
 		__sync_fetch_and_add(value, 1);
 }
 
-static __always_inline int user_read(void *dst, __u32 len, __u64 va)
-{
-	if (!bpf_probe_read_user(dst, len, (void *)va))
-		return 0;
-	gpu_count(GPU_COUNT_ARGUMENT_FAULT);
-	return -1;
-}
-
-/* An argument by its number, at a function's first instruction; 0 without a number. */
-static __noinline __u64 argument(struct pt_regs *ctx, __u32 nr)
-{
-	__u64 value = 0;
-
-	switch (nr) {
-	case 0:
-		return 0;
-	case 1:
-		return ctx->di;
-	case 2:
-		return ctx->si;
-	case 3:
-		return ctx->dx;
-	case 4:
-		return ctx->cx;
-	case 5:
-		return ctx->r8;
-	case 6:
-		return ctx->r9;
-	}
-	user_read(&value, sizeof(value), ctx->sp + 8 * (nr - ARGUMENTS_IN_REGISTERS));
-	return value;
-}
-
 /* The last quarter is for events of processes. */
 static __always_inline bool ring_has_room(void)
 {
 	return bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) < cfg.ring_bytes / 4 * 3;
 }
 
-#include "gpu_trace.bpf.h" /* these two need what is above */
+#include "gpu_arguments.bpf.h" /* these need what is above */
+#include "gpu_trace.bpf.h"
 #include "gpu_waits.bpf.h"
-
-static __always_inline __u64 element_bytes(__u32 type)
-{
-	/* ncclInt8 to ncclFloat8e5m2, two bits each: 1 1 4 4 8 8 2 4 8 2 1 1 */
-	const __u32 shifts = 0 | 0 << 2 | 2 << 4 | 2 << 6 | 3 << 8 | 3 << 10 | 1 << 12 | 2 << 14 |
-			     3 << 16 | 1 << 18 | 0 << 20 | 0 << 22;
-
-	return type < 12 ? 1ULL << ((shifts >> (2 * type)) & 3) : 0;
-}
-
-#define BATCH_STEP 16 /* numbers that are read at once, */
-#define BATCH_STEPS 64 /* and how often at most */
-
-struct batch {
-	__u64 va, left, bytes;
-};
-
-/* The next numbers of a batch; a step of bpf_loop. */
-static long batch_add(__u32 step, struct batch *batch)
-{
-	__u64 numbers[BATCH_STEP] = { 0 };
-	__u32 i, nr = batch->left < BATCH_STEP ? batch->left : BATCH_STEP;
-
-	(void)step;
-	if (!nr || nr > BATCH_STEP || user_read(numbers, nr * sizeof(numbers[0]), batch->va))
-		return 1;
-	for (i = 0; i < BATCH_STEP; i++)
-		if (i < nr)
-			batch->bytes += numbers[i];
-	batch->va += nr * sizeof(numbers[0]);
-	batch->left -= nr;
-	return 0;
-}
-
-/* Not static: see gpu_waits.bpf.h. */
-__noinline __u64 batch_bytes(__u64 va, __u64 nr)
-{
-	struct batch batch = { .va = va, .left = nr };
-
-	bpf_loop(BATCH_STEPS, batch_add, &batch, 0);
-	if (batch.left && nr > BATCH_STEP * BATCH_STEPS)
-		gpu_count(GPU_COUNT_BATCH_CUT);
-	return batch.bytes;
-}
-
-/* Bytes that the call is about, as far as they are known when it begins. */
-static __always_inline __u64 size_of_call(struct pt_regs *ctx, const struct bpfprof_gpu_function *f)
-{
-	__u64 a = argument(ctx, f->size[0]), b, fields[3] = { 0 };
-
-	switch (f->size_rule) {
-	case GPU_SIZE_PRODUCT:
-		b = f->size[1] ? argument(ctx, f->size[1]) : 1;
-		return a * b * f->scale;
-	case GPU_SIZE_BATCH:
-		return batch_bytes(a, argument(ctx, f->size[1]));
-	case GPU_SIZE_ELEMENTS:
-		return a * element_bytes((__u32)argument(ctx, f->size[1]));
-	case GPU_SIZE_COPY_2D:
-		if (user_read(fields, 16, a + COPY_2D_WIDTH))
-			return 0;
-		return fields[0] * fields[1];
-	case GPU_SIZE_COPY_3D:
-		if (user_read(fields, 24, a + COPY_3D_WIDTH))
-			return 0;
-		return fields[0] * fields[1] * fields[2];
-	}
-	return 0;
-}
-
-static __always_inline void launch_fill(struct pt_regs *ctx, const struct bpfprof_gpu_function *f,
-					struct bpfprof_gpu_key *key)
-{
-	__u32 config[CONFIG_BYTES / 4] = { 0 };
-	__u32 i;
-
-	if (f->kind == GPU_KIND_LAUNCH) {
-		key->dims[0] = ctx->si;
-		key->dims[1] = ctx->dx;
-		key->dims[2] = ctx->cx;
-		key->dims[3] = ctx->r8;
-		key->dims[4] = ctx->r9;
-		key->dims[5] = argument(ctx, 7);
-		return;
-	}
-	if (user_read(config, sizeof(config), ctx->di))
-		return;
-	for (i = 0; i < 6; i++)
-		key->dims[i] = config[i];
-	key->stream = *(__u64 *)&config[8];
-}
-
-static __always_inline void key_fill(struct pt_regs *ctx, const struct bpfprof_gpu_function *f,
-				     struct bpfprof_gpu_key *key)
-{
-	switch (f->kind) {
-	case GPU_KIND_LAUNCH:
-	case GPU_KIND_LAUNCH_CONFIG:
-		launch_fill(ctx, f, key);
-		break;
-	case GPU_KIND_COLLECTIVE:
-		key->dims[0] = argument(ctx, f->type);
-		key->dims[1] = argument(ctx, f->extra);
-		break;
-	case GPU_KIND_GRAPH:
-	case GPU_KIND_COMM_END:
-		break;
-	default: /* their handles are too many */
-		if (f->stream)
-			key->stream = argument(ctx, f->stream);
-		return;
-	}
-	key->handle = argument(ctx, f->handle);
-	if (f->stream)
-		key->stream = argument(ctx, f->stream);
-}
 
 /* Of the current thread, made as needed; NULL if there is no room. */
 static __always_inline struct bpfprof_gpu_thread *thread_get(struct task_struct *task)
@@ -504,97 +352,7 @@ static __always_inline enum step step_of(const struct bpfprof_gpu_steps *steps, 
 	return bpf_map_lookup_elem(&gpu_stepping, &key) ? STEP_CALL : STEP_NONE;
 }
 
-/*
- * Forgets calls that can never return any more: they began deeper on the stack than where it ends
- * now (longjmp, an exception).
- */
-static __always_inline void open_prune(struct bpfprof_gpu_thread *t, __u64 sp)
-{
-	struct bpfprof_gpu_open *open;
-	__u32 i;
-
-	for (i = 0; i < BPFPROF_GPU_MAX_OPEN; i++) {
-		open = &t->open[(t->depth - 1) & (BPFPROF_GPU_MAX_OPEN - 1)];
-		if (!t->depth || open->sp > sp)
-			break;
-		if (cfg.gpu_trace)
-			trace_drop(t, open, t->last_ns);
-		gpu_count(GPU_COUNT_LEFT);
-		t->depth--;
-		t->over = 0;
-	}
-}
-
-/*
- * Was an open call left, though the stack is as deep as it was then? Until it returns its return
- * address is that of the kernel's trampoline, or if that failed what it was. Another call may have
- * written something else there since.
- */
-static __always_inline bool was_left(const struct bpfprof_gpu_open *open)
-{
-	__u64 trampoline =
-		BPF_CORE_READ(bpf_get_current_task_btf(), mm, uprobes_state.xol_area, vaddr);
-	__u64 ret = 0;
-
-	return trampoline && !bpf_probe_read_user(&ret, sizeof(ret), (void *)open->sp) &&
-	       ret != trampoline && ret != open->ret;
-}
-
-/* Forgets one that was left, those inside it are inside what it was in now. */
-static __always_inline void open_forget(struct bpfprof_gpu_thread *t, __u32 at)
-{
-	__u32 i;
-
-	if (cfg.gpu_trace)
-		trace_drop(t, &t->open[at & (BPFPROF_GPU_MAX_OPEN - 1)], t->last_ns);
-	for (i = 0; i + 1 < BPFPROF_GPU_MAX_OPEN; i++)
-		if (i >= at)
-			t->open[i] = t->open[i + 1];
-	t->depth--;
-	gpu_count(GPU_COUNT_LEFT);
-}
-
-/* The open call of this layer that the thread is in, and 1; 0: in none. */
-static __always_inline __u32 outer_find(struct bpfprof_gpu_thread *t, __u32 layer)
-{
-	struct bpfprof_gpu_function *f;
-	__u32 i, nr;
-
-	for (i = 0; i < BPFPROF_GPU_MAX_OPEN; i++) {
-		if (i >= t->depth)
-			break;
-		/* What is followed for a trace alone must not change what is counted. */
-		if (cfg.gpu_trace && t->open[i].flags & BPFPROF_CALL_TRACE_ONLY)
-			continue;
-		nr = t->open[i].key.function;
-		f = bpf_map_lookup_elem(&gpu_functions, &nr);
-		if (f && f->layer == layer && is_call(f->kind))
-			return i + 1;
-	}
-	return 0;
-}
-
-/* Are there others, that were not left? Not static: see gpu_waits.bpf.h. */
-__noinline int outer_check(struct bpfprof_gpu_thread *t, __u32 layer)
-{
-	__u32 i, at;
-
-	for (i = 0; t && i < BPFPROF_GPU_MAX_OPEN; i++) {
-		at = outer_find(t, layer);
-		if (!at)
-			return 0;
-		if (!was_left(&t->open[(at - 1) & (BPFPROF_GPU_MAX_OPEN - 1)]))
-			return 1;
-		open_forget(t, at - 1);
-	}
-	return 0;
-}
-
-/* Is the thread in another call of this layer? */
-static __always_inline bool is_nested(struct bpfprof_gpu_thread *t, __u32 layer)
-{
-	return t->depth && outer_find(t, layer) && outer_check(t, layer);
-}
+#include "gpu_open.bpf.h" /* needs that and what is above */
 
 static __always_inline void event_send(struct task_struct *task,
 				       const struct bpfprof_gpu_call *call)
@@ -611,47 +369,6 @@ static __always_inline void event_send(struct task_struct *task,
 	task_id_fill(&e->task, task);
 	e->call = *call;
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
-}
-
-/* Remembers a call until it returns. False: there is no room. */
-static __always_inline bool open_push(struct pt_regs *ctx, const struct bpfprof_gpu_function *f,
-				      struct bpfprof_gpu_thread *t,
-				      const struct bpfprof_gpu_call *call, __u32 file)
-{
-	struct bpfprof_gpu_open *open;
-	__u32 depth = t->depth;
-
-	if (depth >= BPFPROF_GPU_MAX_OPEN) {
-		t->over++;
-		gpu_count(GPU_COUNT_TOO_DEEP);
-		return false;
-	}
-	open = &t->open[depth & (BPFPROF_GPU_MAX_OPEN - 1)];
-	open->key = call->key;
-	open->begin_ns = call->begin_ns;
-	open->sp = ctx->sp;
-	open->bytes = call->bytes;
-	open->out = argument(ctx, f->out);
-	open->name = argument(ctx, f->name);
-	if (f->kind == GPU_KIND_MEMORY_INFO || f->size_rule == GPU_SIZE_PITCH)
-		open->name = argument(ctx, f->size[0]);
-	if (f->size_rule == GPU_SIZE_PITCH)
-		open->bytes = argument(ctx, f->size[1]);
-	if (f->kind == GPU_KIND_ALIAS || f->kind == GPU_KIND_SYNC ||
-	    f->kind == GPU_KIND_EVENT_QUERY || f->kind == GPU_KIND_STREAM_WAIT)
-		open->name = argument(ctx, f->handle);
-	if (f->kind == GPU_KIND_STREAM_QUERY || f->kind == GPU_KIND_STREAM_WAIT)
-		open->key.stream = argument(ctx, f->stream);
-	if (f->kind == GPU_KIND_COMM_INIT) {
-		open->key.dims[0] = argument(ctx, f->extra);
-		open->key.dims[1] = argument(ctx, f->count);
-	}
-	open->flags = call->flags;
-	open->file = file;
-	open->ret = 0;
-	bpf_probe_read_user(&open->ret, sizeof(open->ret), (void *)ctx->sp);
-	t->depth = depth + 1;
-	return true;
 }
 
 /* What is known when a call begins. */
@@ -836,40 +553,6 @@ static __always_inline void comm_note(const struct bpfprof_gpu_open *open,
 	}
 	if (bpf_map_update_elem(&gpu_comms, &key, &comm, BPF_ANY))
 		gpu_count(GPU_COUNT_COMMS_FULL);
-}
-
-/* Calls that are over because one outside of them is. */
-static __always_inline void inner_drop(struct bpfprof_gpu_thread *t, __u32 first, __u64 now)
-{
-	__u32 i;
-
-	for (i = BPFPROF_GPU_MAX_OPEN; i; i--)
-		if (i - 1 >= first && i - 1 < t->depth)
-			trace_drop(t, &t->open[i - 1], now);
-}
-
-/* The call that returns to where the stack ends now; those inside it are over, too. */
-static __always_inline struct bpfprof_gpu_open *open_pop(struct bpfprof_gpu_thread *t, __u64 sp,
-							 __u64 now)
-{
-	struct bpfprof_gpu_open *open;
-	__u32 i, depth = t->depth;
-
-	for (i = 0; i < BPFPROF_GPU_MAX_OPEN; i++) {
-		if (!depth || depth > BPFPROF_GPU_MAX_OPEN)
-			return NULL;
-		depth--;
-		open = &t->open[depth & (BPFPROF_GPU_MAX_OPEN - 1)];
-		if (open->sp == sp - 8) {
-			if (cfg.gpu_trace)
-				inner_drop(t, depth + 1, now);
-			t->depth = depth;
-			return open;
-		}
-		if (open->sp > sp)
-			return NULL;
-	}
-	return NULL;
 }
 
 static __always_inline void count_return(const struct bpfprof_gpu_function *f,

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef BPFPROF_BPF_GPU_ARGUMENTS_BPF_H
+#define BPFPROF_BPF_GPU_ARGUMENTS_BPF_H
+
+/*
+ * What a call is about, by its arguments: registers, the stack, and what they point to, where the
+ * ABI of the driver says so. All of it is the target's: a read that fails counts. For gpu.bpf.c only,
+ * which has the helpers.
+ */
+
+#define ARGUMENTS_IN_REGISTERS 6
+#define CONFIG_BYTES 40 /* of a CUlaunchConfig: grid, block, shared memory, stream */
+#define COPY_2D_WIDTH 112 /* offsets in CUDA_MEMCPY2D and CUDA_MEMCPY3D */
+#define COPY_3D_WIDTH 176
+
+static __always_inline int user_read(void *dst, __u32 len, __u64 va)
+{
+	if (!bpf_probe_read_user(dst, len, (void *)va))
+		return 0;
+	gpu_count(GPU_COUNT_ARGUMENT_FAULT);
+	return -1;
+}
+
+/* An argument by its number, at a function's first instruction; 0 without a number. */
+static __noinline __u64 argument(struct pt_regs *ctx, __u32 nr)
+{
+	__u64 value = 0;
+
+	switch (nr) {
+	case 0:
+		return 0;
+	case 1:
+		return ctx->di;
+	case 2:
+		return ctx->si;
+	case 3:
+		return ctx->dx;
+	case 4:
+		return ctx->cx;
+	case 5:
+		return ctx->r8;
+	case 6:
+		return ctx->r9;
+	}
+	user_read(&value, sizeof(value), ctx->sp + 8 * (nr - ARGUMENTS_IN_REGISTERS));
+	return value;
+}
+
+static __always_inline __u64 element_bytes(__u32 type)
+{
+	/* ncclInt8 to ncclFloat8e5m2, two bits each: 1 1 4 4 8 8 2 4 8 2 1 1 */
+	const __u32 shifts = 0 | 0 << 2 | 2 << 4 | 2 << 6 | 3 << 8 | 3 << 10 | 1 << 12 | 2 << 14 |
+			     3 << 16 | 1 << 18 | 0 << 20 | 0 << 22;
+
+	return type < 12 ? 1ULL << ((shifts >> (2 * type)) & 3) : 0;
+}
+
+#define BATCH_STEP 16 /* numbers that are read at once, */
+#define BATCH_STEPS 64 /* and how often at most */
+
+struct batch {
+	__u64 va, left, bytes;
+};
+
+/* The next numbers of a batch; a step of bpf_loop. */
+static long batch_add(__u32 step, struct batch *batch)
+{
+	__u64 numbers[BATCH_STEP] = { 0 };
+	__u32 i, nr = batch->left < BATCH_STEP ? batch->left : BATCH_STEP;
+
+	(void)step;
+	if (!nr || nr > BATCH_STEP || user_read(numbers, nr * sizeof(numbers[0]), batch->va))
+		return 1;
+	for (i = 0; i < BATCH_STEP; i++)
+		if (i < nr)
+			batch->bytes += numbers[i];
+	batch->va += nr * sizeof(numbers[0]);
+	batch->left -= nr;
+	return 0;
+}
+
+/* Not static: see gpu_waits.bpf.h. */
+__noinline __u64 batch_bytes(__u64 va, __u64 nr)
+{
+	struct batch batch = { .va = va, .left = nr };
+
+	bpf_loop(BATCH_STEPS, batch_add, &batch, 0);
+	if (batch.left && nr > BATCH_STEP * BATCH_STEPS)
+		gpu_count(GPU_COUNT_BATCH_CUT);
+	return batch.bytes;
+}
+
+/* Bytes that the call is about, as far as they are known when it begins. */
+static __always_inline __u64 size_of_call(struct pt_regs *ctx, const struct bpfprof_gpu_function *f)
+{
+	__u64 a = argument(ctx, f->size[0]), b, fields[3] = { 0 };
+
+	switch (f->size_rule) {
+	case GPU_SIZE_PRODUCT:
+		b = f->size[1] ? argument(ctx, f->size[1]) : 1;
+		return a * b * f->scale;
+	case GPU_SIZE_BATCH:
+		return batch_bytes(a, argument(ctx, f->size[1]));
+	case GPU_SIZE_ELEMENTS:
+		return a * element_bytes((__u32)argument(ctx, f->size[1]));
+	case GPU_SIZE_COPY_2D:
+		if (user_read(fields, 16, a + COPY_2D_WIDTH))
+			return 0;
+		return fields[0] * fields[1];
+	case GPU_SIZE_COPY_3D:
+		if (user_read(fields, 24, a + COPY_3D_WIDTH))
+			return 0;
+		return fields[0] * fields[1] * fields[2];
+	}
+	return 0;
+}
+
+static __always_inline void launch_fill(struct pt_regs *ctx, const struct bpfprof_gpu_function *f,
+					struct bpfprof_gpu_key *key)
+{
+	__u32 config[CONFIG_BYTES / 4] = { 0 };
+	__u32 i;
+
+	if (f->kind == GPU_KIND_LAUNCH) {
+		key->dims[0] = ctx->si;
+		key->dims[1] = ctx->dx;
+		key->dims[2] = ctx->cx;
+		key->dims[3] = ctx->r8;
+		key->dims[4] = ctx->r9;
+		key->dims[5] = argument(ctx, 7);
+		return;
+	}
+	if (user_read(config, sizeof(config), ctx->di))
+		return;
+	for (i = 0; i < 6; i++)
+		key->dims[i] = config[i];
+	key->stream = *(__u64 *)&config[8];
+}
+
+static __always_inline void key_fill(struct pt_regs *ctx, const struct bpfprof_gpu_function *f,
+				     struct bpfprof_gpu_key *key)
+{
+	switch (f->kind) {
+	case GPU_KIND_LAUNCH:
+	case GPU_KIND_LAUNCH_CONFIG:
+		launch_fill(ctx, f, key);
+		break;
+	case GPU_KIND_COLLECTIVE:
+		key->dims[0] = argument(ctx, f->type);
+		key->dims[1] = argument(ctx, f->extra);
+		break;
+	case GPU_KIND_GRAPH:
+	case GPU_KIND_COMM_END:
+		break;
+	default: /* their handles are too many */
+		if (f->stream)
+			key->stream = argument(ctx, f->stream);
+		return;
+	}
+	key->handle = argument(ctx, f->handle);
+	if (f->stream)
+		key->stream = argument(ctx, f->stream);
+}
+
+#endif

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef BPFPROF_BPF_GPU_OPEN_BPF_H
+#define BPFPROF_BPF_GPU_OPEN_BPF_H
+
+/*
+ * The calls that a thread is in, outermost first, from where each began until it returns, or is found
+ * to have been left. For gpu.bpf.c only, which has the helpers.
+ */
+
+/*
+ * Forgets calls that can never return any more: they began deeper on the stack than where it ends
+ * now (longjmp, an exception).
+ */
+static __always_inline void open_prune(struct bpfprof_gpu_thread *t, __u64 sp)
+{
+	struct bpfprof_gpu_open *open;
+	__u32 i;
+
+	for (i = 0; i < BPFPROF_GPU_MAX_OPEN; i++) {
+		open = &t->open[(t->depth - 1) & (BPFPROF_GPU_MAX_OPEN - 1)];
+		if (!t->depth || open->sp > sp)
+			break;
+		if (cfg.gpu_trace)
+			trace_drop(t, open, t->last_ns);
+		gpu_count(GPU_COUNT_LEFT);
+		t->depth--;
+		t->over = 0;
+	}
+}
+
+/*
+ * Was an open call left, though the stack is as deep as it was then? Until it returns its return
+ * address is that of the kernel's trampoline, or if that failed what it was. Another call may have
+ * written something else there since.
+ */
+static __always_inline bool was_left(const struct bpfprof_gpu_open *open)
+{
+	__u64 trampoline =
+		BPF_CORE_READ(bpf_get_current_task_btf(), mm, uprobes_state.xol_area, vaddr);
+	__u64 ret = 0;
+
+	return trampoline && !bpf_probe_read_user(&ret, sizeof(ret), (void *)open->sp) &&
+	       ret != trampoline && ret != open->ret;
+}
+
+/* Forgets one that was left, those inside it are inside what it was in now. */
+static __always_inline void open_forget(struct bpfprof_gpu_thread *t, __u32 at)
+{
+	__u32 i;
+
+	if (cfg.gpu_trace)
+		trace_drop(t, &t->open[at & (BPFPROF_GPU_MAX_OPEN - 1)], t->last_ns);
+	for (i = 0; i + 1 < BPFPROF_GPU_MAX_OPEN; i++)
+		if (i >= at)
+			t->open[i] = t->open[i + 1];
+	t->depth--;
+	gpu_count(GPU_COUNT_LEFT);
+}
+
+/* The open call of this layer that the thread is in, and 1; 0: in none. */
+static __always_inline __u32 outer_find(struct bpfprof_gpu_thread *t, __u32 layer)
+{
+	struct bpfprof_gpu_function *f;
+	__u32 i, nr;
+
+	for (i = 0; i < BPFPROF_GPU_MAX_OPEN; i++) {
+		if (i >= t->depth)
+			break;
+		/* What is followed for a trace alone must not change what is counted. */
+		if (cfg.gpu_trace && t->open[i].flags & BPFPROF_CALL_TRACE_ONLY)
+			continue;
+		nr = t->open[i].key.function;
+		f = bpf_map_lookup_elem(&gpu_functions, &nr);
+		if (f && f->layer == layer && is_call(f->kind))
+			return i + 1;
+	}
+	return 0;
+}
+
+/* Are there others, that were not left? Not static: see gpu_waits.bpf.h. */
+__noinline int outer_check(struct bpfprof_gpu_thread *t, __u32 layer)
+{
+	__u32 i, at;
+
+	for (i = 0; t && i < BPFPROF_GPU_MAX_OPEN; i++) {
+		at = outer_find(t, layer);
+		if (!at)
+			return 0;
+		if (!was_left(&t->open[(at - 1) & (BPFPROF_GPU_MAX_OPEN - 1)]))
+			return 1;
+		open_forget(t, at - 1);
+	}
+	return 0;
+}
+
+/* Is the thread in another call of this layer? */
+static __always_inline bool is_nested(struct bpfprof_gpu_thread *t, __u32 layer)
+{
+	return t->depth && outer_find(t, layer) && outer_check(t, layer);
+}
+
+/* Remembers a call until it returns. False: there is no room. */
+static __always_inline bool open_push(struct pt_regs *ctx, const struct bpfprof_gpu_function *f,
+				      struct bpfprof_gpu_thread *t,
+				      const struct bpfprof_gpu_call *call, __u32 file)
+{
+	struct bpfprof_gpu_open *open;
+	__u32 depth = t->depth;
+
+	if (depth >= BPFPROF_GPU_MAX_OPEN) {
+		t->over++;
+		gpu_count(GPU_COUNT_TOO_DEEP);
+		return false;
+	}
+	open = &t->open[depth & (BPFPROF_GPU_MAX_OPEN - 1)];
+	open->key = call->key;
+	open->begin_ns = call->begin_ns;
+	open->sp = ctx->sp;
+	open->bytes = call->bytes;
+	open->out = argument(ctx, f->out);
+	open->name = argument(ctx, f->name);
+	if (f->kind == GPU_KIND_MEMORY_INFO || f->size_rule == GPU_SIZE_PITCH)
+		open->name = argument(ctx, f->size[0]);
+	if (f->size_rule == GPU_SIZE_PITCH)
+		open->bytes = argument(ctx, f->size[1]);
+	if (f->kind == GPU_KIND_ALIAS || f->kind == GPU_KIND_SYNC ||
+	    f->kind == GPU_KIND_EVENT_QUERY || f->kind == GPU_KIND_STREAM_WAIT)
+		open->name = argument(ctx, f->handle);
+	if (f->kind == GPU_KIND_STREAM_QUERY || f->kind == GPU_KIND_STREAM_WAIT)
+		open->key.stream = argument(ctx, f->stream);
+	if (f->kind == GPU_KIND_COMM_INIT) {
+		open->key.dims[0] = argument(ctx, f->extra);
+		open->key.dims[1] = argument(ctx, f->count);
+	}
+	open->flags = call->flags;
+	open->file = file;
+	open->ret = 0;
+	bpf_probe_read_user(&open->ret, sizeof(open->ret), (void *)ctx->sp);
+	t->depth = depth + 1;
+	return true;
+}
+
+/* Calls that are over because one outside of them is. */
+static __always_inline void inner_drop(struct bpfprof_gpu_thread *t, __u32 first, __u64 now)
+{
+	__u32 i;
+
+	for (i = BPFPROF_GPU_MAX_OPEN; i; i--)
+		if (i - 1 >= first && i - 1 < t->depth)
+			trace_drop(t, &t->open[i - 1], now);
+}
+
+/* The call that returns to where the stack ends now; those inside it are over, too. */
+static __always_inline struct bpfprof_gpu_open *open_pop(struct bpfprof_gpu_thread *t, __u64 sp,
+							 __u64 now)
+{
+	struct bpfprof_gpu_open *open;
+	__u32 i, depth = t->depth;
+
+	for (i = 0; i < BPFPROF_GPU_MAX_OPEN; i++) {
+		if (!depth || depth > BPFPROF_GPU_MAX_OPEN)
+			return NULL;
+		depth--;
+		open = &t->open[depth & (BPFPROF_GPU_MAX_OPEN - 1)];
+		if (open->sp == sp - 8) {
+			if (cfg.gpu_trace)
+				inner_drop(t, depth + 1, now);
+			t->depth = depth;
+			return open;
+		}
+		if (open->sp > sp)
+			return NULL;
+	}
+	return NULL;
+}
+
+#endif
