@@ -133,20 +133,31 @@ Test(usage, gone)
 	cr_expect_eq(proc_usage_read(&usage, -1), -ESRCH);
 }
 
+/*
+ * A shell that says when it runs, by when its command line is there (exec closes files before
+ * that), and stays whatever our own standard input is.
+ */
 static pid_t run_sleep(const char *blank, const char *last)
 {
-	int ready[2];
+	int ready[2], hold[2];
 	pid_t pid;
 	char byte;
 
 	cr_assert_eq(pipe2(ready, O_CLOEXEC), 0);
+	cr_assert_eq(pipe2(hold, O_CLOEXEC), 0);
 	pid = fork();
+	cr_assert_geq(pid, 0);
 	if (!pid) {
-		execlp("sh", "sh", "-c", "exec 2>/dev/null; read x", blank, last, (char *)NULL);
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (dup2(hold[0], 0) < 0 || dup2(hold[1], 2) < 0 || dup2(ready[1], 1) < 0)
+			_exit(127);
+		execlp("sh", "sh", "-c", "echo; read x", blank, last, (char *)NULL);
 		_exit(127);
 	}
-	close(ready[1]); /* the other end closes as the program starts */
-	cr_assert_eq(read(ready[0], &byte, 1), 0);
+	close(ready[1]);
+	close(hold[0]);
+	close(hold[1]);
+	cr_assert_eq(read(ready[0], &byte, 1), 1);
 	close(ready[0]);
 	return pid;
 }
@@ -157,7 +168,7 @@ Test(usage, cmdline)
 	pid_t pid = run_sleep("two words", "");
 
 	cr_assert_eq(cmdline_read(text, sizeof(text), pid), 0);
-	cr_expect_str_eq(text, "sh -c exec 2>/dev/null; read x two words");
+	cr_expect_str_eq(text, "sh -c echo; read x two words");
 	cr_assert_eq(cmdline_read(cut, sizeof(cut), pid), 0);
 	cr_expect_str_eq(cut, "sh -c e");
 	cr_assert_eq(cmdline_read(one, sizeof(one), pid), 0);
