@@ -420,6 +420,7 @@ static long window_fill(__u32 i, struct walk_ctx *ctx)
 		return 1;
 	r->rec.at.stack_holes |= 1ULL << page;
 	r->rec.at.stack_len += PAGE_BYTES - (va & (PAGE_BYTES - 1));
+	r->hole = HOLE_UNKNOWN;
 	return r->rec.at.stack_len >= BPFPROF_STACK_BYTES;
 }
 
