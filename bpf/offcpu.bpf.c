@@ -73,12 +73,10 @@ struct {
 
 static __always_inline bool is_watched(struct task_struct *task)
 {
-	__u32 pid = task->tgid;
-
 	if (!task->pid)
 		return false;
 	if (cfg.filter)
-		return bpf_map_lookup_elem(&targets, &pid);
+		return target_find(task->tgid);
 	return !(task->flags & PF_KTHREAD);
 }
 

@@ -287,6 +287,9 @@ int session_target_add(struct session *session, pid_t pid, uint32_t groups)
 	uint32_t key = (uint32_t)pid;
 
 	groups |= session_target_groups(session, pid);
+	/* Never taken back: another process may have the same one. */
+	__atomic_fetch_or(&session->skel->bss->target_bits[key / 64 % (BPFPROF_TARGET_BITS / 64)],
+			  1ULL << key % 64, __ATOMIC_SEQ_CST);
 	return bpf_map__update_elem(session->skel->maps.targets, &key, sizeof(key), &groups,
 				    sizeof(groups), BPF_ANY);
 }
