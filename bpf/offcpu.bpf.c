@@ -87,7 +87,7 @@ static __always_inline void due_give_back(struct wait_due *due, struct bpfprof_w
 	due->tid = 0;
 }
 
-static __always_inline void waiter_end(struct bpfprof_waiter *w, __u32 tid)
+static __always_inline void waiter_end(struct bpfprof_waiter *w)
 {
 	struct bpfprof_waiter_event *e;
 
@@ -101,14 +101,16 @@ static __always_inline void waiter_end(struct bpfprof_waiter *w, __u32 tid)
 			wait_count(WAIT_COUNT_ENDS_LOST);
 		}
 	}
-	bpf_map_delete_elem(&waiters, &tid);
+	w->state = THREAD_STATE_INVALID;
+	w->task.start_ns = 0;
+	barrier();
+	w->task.tid = 0; /* from here on it may be another's */
 }
 
 static __always_inline void thread_leaves(struct task_struct *task, struct wait_counters *counters,
 					  __u64 now, bool preempt, __u32 state)
 {
 	struct bpfprof_waiter *w = waiter_get(task, THREAD_RUNS);
-	__u32 tid = task->pid;
 
 	if (!w)
 		return;
@@ -127,7 +129,7 @@ static __always_inline void thread_leaves(struct task_struct *task, struct wait_
 	if (state & TASK_DEAD) {
 		comm_copy(w->comm, task);
 		comm_copy(w->leader_comm, task->group_leader);
-		waiter_end(w, tid);
+		waiter_end(w);
 	}
 }
 
@@ -272,7 +274,7 @@ int BPF_PROG(thread_switched, bool preempt, struct task_struct *prev, struct tas
 		now = control->end_ns;
 	if (due->tid) { /* the interrupt did not come */
 		wait_count(WAIT_COUNT_MISSED);
-		w = bpf_map_lookup_elem(&waiters, &due->tid);
+		w = waiter_find(due->tid);
 		if (w)
 			due_give_back(due, w);
 		due->tid = 0;
@@ -287,8 +289,7 @@ int BPF_PROG(thread_switched, bool preempt, struct task_struct *prev, struct tas
 SEC("?tp_btf/sched_waking")
 int BPF_PROG(thread_woken, struct task_struct *task)
 {
-	__u32 tid = task->pid;
-	struct bpfprof_waiter *w = bpf_map_lookup_elem(&waiters, &tid);
+	struct bpfprof_waiter *w = waiter_find(task->pid);
 
 	if (w && w->state >= THREAD_SLEEPS && !w->wake_ns)
 		w->wake_ns = bpf_ktime_get_ns();
@@ -321,7 +322,7 @@ int BPF_PROG(wait_stack)
 	r = scratch_take();
 	if (!r) {
 		wait_count(WAIT_COUNT_BUSY);
-		w = bpf_map_lookup_elem(&waiters, &tid);
+		w = waiter_find(tid);
 		if (w)
 			due_give_back(due, w);
 		return 0;

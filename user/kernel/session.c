@@ -180,9 +180,9 @@ static void waits_choose(struct session *session)
 	bool load = session->options.waits != SESSION_NO_WAITS;
 	struct bpf_program *const programs[] = { skel->progs.thread_switched,
 						 skel->progs.thread_woken, skel->progs.wait_stack };
-	struct bpf_map *const maps[] = { skel->maps.waiters,	  skel->maps.new_waiters,
-					 skel->maps.wait_control, skel->maps.wait_counters,
-					 skel->maps.kicks,	  skel->maps.waits_due };
+	struct bpf_map *const maps[] = { skel->maps.waiters, skel->maps.wait_control,
+					 skel->maps.wait_counters, skel->maps.kicks,
+					 skel->maps.waits_due };
 	size_t i;
 
 	for (i = 0; i < sizeof(programs) / sizeof(programs[0]); i++)
