@@ -50,6 +50,9 @@ struct wait_due {
 	__u64 wait_ns; /* how long it was off the CPU */
 	__u64 delay_ns; /* of the waiter */
 	__u64 refill_ms; /* when tokens were counted */
+	__u64 clock_ns; /* of the run queue, at the last switch, */
+	__u64 compared_ns; /* and when it was compared with CLOCK_MONOTONIC, */
+	__u64 ahead_ns; /* which was so much ahead */
 	__u32 tokens;
 	__u32 nr_kernel;
 	__u64 kernel[BPFPROF_MAX_KERNEL_FRAMES];
@@ -70,6 +73,31 @@ struct {
 	__type(key, __u32);
 	__type(value, struct gil_holder);
 } gil_holders SEC(".maps");
+
+/*
+ * CLOCK_MONOTONIC by the clock that the scheduler has just read: reading one costs as much as the rest
+ * of what a switch is told with. That one may be late by what the switch has taken until here, and runs
+ * at a rate of its own, so they are compared each millisecond. One that stands still was not read, or
+ * is too coarse. Times of different CPUs may go back by a little: nothing counts twice then.
+ */
+static __always_inline __u64 switch_ns(struct wait_due *due, struct task_struct *next)
+{
+	__u64 clock_ns;
+
+	/* Kernels without CONFIG_FAIR_GROUP_SCHED lead to no run queue. */
+	if (!bpf_core_field_exists(next->se.cfs_rq) ||
+	    !bpf_core_field_exists(((struct cfs_rq *)0)->rq))
+		return bpf_ktime_get_ns();
+	clock_ns = next->se.cfs_rq->rq->clock;
+	if (clock_ns == due->clock_ns)
+		return bpf_ktime_get_ns();
+	due->clock_ns = clock_ns;
+	if (clock_ns - due->compared_ns >= NS_PER_MS) {
+		due->compared_ns = clock_ns;
+		due->ahead_ns = bpf_ktime_get_ns() - clock_ns;
+	}
+	return clock_ns + due->ahead_ns;
+}
 
 static __always_inline bool is_watched(struct task_struct *task)
 {
@@ -117,9 +145,10 @@ static __always_inline void thread_leaves(struct task_struct *task, struct wait_
 	counters->count[WAIT_COUNT_SWITCHES]++;
 	if (w->state != THREAD_RUNS)
 		waiter_found_running(w, now);
-	if (now > w->since_ns)
+	if (now > w->since_ns) {
 		w->run_ns += now - w->since_ns;
-	w->since_ns = now;
+		w->since_ns = now;
+	}
 	w->wake_ns = 0;
 	w->delay_ns = task_delay_ns(task);
 	if (preempt || !state)
@@ -232,7 +261,7 @@ static __always_inline void thread_comes(struct task_struct *task, struct wait_d
 	if (w->state == THREAD_UNINTERRUPTIBLE)
 		flags |= BPFPROF_SAMPLE_UNINTERRUPTIBLE;
 	w->state = THREAD_RUNS;
-	w->since_ns = now;
+	w->since_ns += ns;
 	if (!cfg.wall) { /* blocked time is all that counts */
 		ns -= runnable;
 		runnable = 0;
@@ -266,8 +295,10 @@ int BPF_PROG(thread_switched, bool preempt, struct task_struct *prev, struct tas
 	control = wait_control_get();
 	counters = bpf_map_lookup_elem(&wait_counters, &zero);
 	due = bpf_map_lookup_elem(&waits_due, &zero);
-	now = bpf_ktime_get_ns();
-	if (!due || !counters || !control || !control->start_ns || now < control->start_ns)
+	if (!due || !counters || !control || !control->start_ns)
+		return 0;
+	now = switch_ns(due, next);
+	if (now < control->start_ns)
 		return 0;
 	/* After the end those that come back still tell what they have waited for until then. */
 	if (control->end_ns && now > control->end_ns)
