@@ -25,6 +25,7 @@
 #define BPFPROF_NR_REGS 17 /* DWARF order on x86-64: rax rdx rcx rbx rsi rdi rbp rsp r8-r15 rip */
 #define BPFPROF_PATH_MAX 4096
 #define BPFPROF_CALL_BYTES 96 /* struct bpfprof_gpu_call */
+#define BPFPROF_TARGET_BITS 65536 /* a power of two */
 #define BPFPROF_TITLE_BYTES 136 /* read of a Ray worker's title: 127, and whether there is more */
 #define BPFPROF_PAGE_SHIFT 16 /* a page of unwind rows covers 64 KiB of file */
 

@@ -434,7 +434,7 @@ int gpu_enter(struct pt_regs *ctx)
 
 	if (!f || !f->kind || !probe_counts(cookie))
 		return 0;
-	if (cfg.filter && !bpf_map_lookup_elem(&targets, &pid)) {
+	if (cfg.filter && !target_find(pid)) {
 		gpu_count(GPU_COUNT_FILTERED);
 		return 0;
 	}
@@ -587,7 +587,7 @@ int gpu_return(struct pt_regs *ctx)
 	if (!t || t->start_ns != task->group_leader->start_boottime) {
 		__u32 pid = task->tgid;
 
-		if (!steps_get() && (!cfg.filter || bpf_map_lookup_elem(&targets, &pid)))
+		if (!steps_get() && (!cfg.filter || target_find(pid)))
 			gpu_count(GPU_COUNT_RETURN_UNKNOWN);
 		return 0;
 	}

@@ -62,6 +62,20 @@ struct {
 	__type(value, __u32);
 } targets __weak SEC(".maps");
 
+/*
+ * Bit pid % BPFPROF_TARGET_BITS: there was such a key in targets once. Of a switch of threads that nobody
+ * asked for, looking for them there would cost more than all the rest. Set before the key is added.
+ */
+__u64 target_bits[BPFPROF_TARGET_BITS / 64] __weak;
+
+/* Who asked for the process; NULL: nobody. */
+static __always_inline __u32 *target_find(__u32 pid)
+{
+	if (!(target_bits[pid / 64 % (BPFPROF_TARGET_BITS / 64)] >> pid % 64 & 1))
+		return NULL;
+	return bpf_map_lookup_elem(&targets, &pid);
+}
+
 static __always_inline void count_add(__u32 counter, __u64 n)
 {
 	__u32 zero = 0;

@@ -50,6 +50,9 @@ struct wait_due {
 	__u64 wait_ns; /* how long it was off the CPU */
 	__u64 delay_ns; /* of the waiter */
 	__u64 refill_ms; /* when tokens were counted */
+	__u64 clock_ns; /* of the run queue, at the last switch, */
+	__u64 compared_ns; /* and when it was compared with CLOCK_MONOTONIC, */
+	__u64 ahead_ns; /* which was so much ahead */
 	__u32 tokens;
 	__u32 nr_kernel;
 	__u64 kernel[BPFPROF_MAX_KERNEL_FRAMES];
@@ -71,14 +74,37 @@ struct {
 	__type(value, struct gil_holder);
 } gil_holders SEC(".maps");
 
+/*
+ * CLOCK_MONOTONIC by the clock that the scheduler has just read: reading one costs as much as the rest
+ * of what a switch is told with. That one may be late by what the switch has taken until here, and runs
+ * at a rate of its own, so they are compared each millisecond. One that stands still was not read, or
+ * is too coarse. Times of different CPUs may go back by a little: nothing counts twice then.
+ */
+static __always_inline __u64 switch_ns(struct wait_due *due, struct task_struct *next)
+{
+	__u64 clock_ns;
+
+	/* Kernels without CONFIG_FAIR_GROUP_SCHED lead to no run queue. */
+	if (!bpf_core_field_exists(next->se.cfs_rq) ||
+	    !bpf_core_field_exists(((struct cfs_rq *)0)->rq))
+		return bpf_ktime_get_ns();
+	clock_ns = next->se.cfs_rq->rq->clock;
+	if (clock_ns == due->clock_ns)
+		return bpf_ktime_get_ns();
+	due->clock_ns = clock_ns;
+	if (clock_ns - due->compared_ns >= NS_PER_MS) {
+		due->compared_ns = clock_ns;
+		due->ahead_ns = bpf_ktime_get_ns() - clock_ns;
+	}
+	return clock_ns + due->ahead_ns;
+}
+
 static __always_inline bool is_watched(struct task_struct *task)
 {
-	__u32 pid = task->tgid;
-
 	if (!task->pid)
 		return false;
 	if (cfg.filter)
-		return bpf_map_lookup_elem(&targets, &pid);
+		return target_find(task->tgid);
 	return !(task->flags & PF_KTHREAD);
 }
 
@@ -89,7 +115,7 @@ static __always_inline void due_give_back(struct wait_due *due, struct bpfprof_w
 	due->tid = 0;
 }
 
-static __always_inline void waiter_end(struct bpfprof_waiter *w, __u32 tid)
+static __always_inline void waiter_end(struct bpfprof_waiter *w)
 {
 	struct bpfprof_waiter_event *e;
 
@@ -103,23 +129,26 @@ static __always_inline void waiter_end(struct bpfprof_waiter *w, __u32 tid)
 			wait_count(WAIT_COUNT_ENDS_LOST);
 		}
 	}
-	bpf_map_delete_elem(&waiters, &tid);
+	w->state = THREAD_STATE_INVALID;
+	w->task.start_ns = 0;
+	barrier();
+	w->task.tid = 0; /* from here on it may be another's */
 }
 
 static __always_inline void thread_leaves(struct task_struct *task, struct wait_counters *counters,
 					  __u64 now, bool preempt, __u32 state)
 {
 	struct bpfprof_waiter *w = waiter_get(task, THREAD_RUNS);
-	__u32 tid = task->pid;
 
 	if (!w)
 		return;
 	counters->count[WAIT_COUNT_SWITCHES]++;
 	if (w->state != THREAD_RUNS)
 		waiter_found_running(w, now);
-	if (now > w->since_ns)
+	if (now > w->since_ns) {
 		w->run_ns += now - w->since_ns;
-	w->since_ns = now;
+		w->since_ns = now;
+	}
 	w->wake_ns = 0;
 	w->delay_ns = task_delay_ns(task);
 	if (preempt || !state)
@@ -129,7 +158,7 @@ static __always_inline void thread_leaves(struct task_struct *task, struct wait_
 	if (state & TASK_DEAD) {
 		comm_copy(w->comm, task);
 		comm_copy(w->leader_comm, task->group_leader);
-		waiter_end(w, tid);
+		waiter_end(w);
 	}
 }
 
@@ -232,7 +261,7 @@ static __always_inline void thread_comes(struct task_struct *task, struct wait_d
 	if (w->state == THREAD_UNINTERRUPTIBLE)
 		flags |= BPFPROF_SAMPLE_UNINTERRUPTIBLE;
 	w->state = THREAD_RUNS;
-	w->since_ns = now;
+	w->since_ns += ns;
 	if (!cfg.wall) { /* blocked time is all that counts */
 		ns -= runnable;
 		runnable = 0;
@@ -266,15 +295,17 @@ int BPF_PROG(thread_switched, bool preempt, struct task_struct *prev, struct tas
 	control = wait_control_get();
 	counters = bpf_map_lookup_elem(&wait_counters, &zero);
 	due = bpf_map_lookup_elem(&waits_due, &zero);
-	now = bpf_ktime_get_ns();
-	if (!due || !counters || !control || !control->start_ns || now < control->start_ns)
+	if (!due || !counters || !control || !control->start_ns)
+		return 0;
+	now = switch_ns(due, next);
+	if (now < control->start_ns)
 		return 0;
 	/* After the end those that come back still tell what they have waited for until then. */
 	if (control->end_ns && now > control->end_ns)
 		now = control->end_ns;
 	if (due->tid) { /* the interrupt did not come */
 		wait_count(WAIT_COUNT_MISSED);
-		w = bpf_map_lookup_elem(&waiters, &due->tid);
+		w = waiter_find(due->tid);
 		if (w)
 			due_give_back(due, w);
 		due->tid = 0;
@@ -289,8 +320,7 @@ int BPF_PROG(thread_switched, bool preempt, struct task_struct *prev, struct tas
 SEC("?tp_btf/sched_waking")
 int BPF_PROG(thread_woken, struct task_struct *task)
 {
-	__u32 tid = task->pid;
-	struct bpfprof_waiter *w = bpf_map_lookup_elem(&waiters, &tid);
+	struct bpfprof_waiter *w = waiter_find(task->pid);
 
 	if (w && w->state >= THREAD_SLEEPS && !w->wake_ns)
 		w->wake_ns = bpf_ktime_get_ns();
@@ -323,7 +353,7 @@ int BPF_PROG(wait_stack)
 	r = scratch_take();
 	if (!r) {
 		wait_count(WAIT_COUNT_BUSY);
-		w = bpf_map_lookup_elem(&waiters, &tid);
+		w = waiter_find(tid);
 		if (w)
 			due_give_back(due, w);
 		return 0;

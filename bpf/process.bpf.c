@@ -8,7 +8,7 @@ char LICENSE[] SEC("license") = "GPL";
 
 static __always_inline bool is_target(__u32 pid)
 {
-	return !cfg.filter || bpf_map_lookup_elem(&targets, &pid);
+	return !cfg.filter || target_find(pid);
 }
 
 static __always_inline struct bpfprof_process_event *event_new(__u32 kind, struct task_struct *task)
@@ -56,7 +56,7 @@ static __always_inline void pid_renew(__u32 pid, __u64 start_ns)
 {
 	struct bpfprof_proc *proc = bpf_map_lookup_elem(&procs, &pid);
 
-	if (bpf_map_lookup_elem(&targets, &pid))
+	if (target_find(pid))
 		bpf_map_delete_elem(&targets, &pid);
 	/* User space may have seen the new one before this. */
 	if (proc && proc->start_ns != start_ns)
@@ -72,9 +72,11 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
 	if (child->pid != child->tgid)
 		return 0;
 	pid_renew(pid, child->start_boottime);
-	asked = cfg.follow ? bpf_map_lookup_elem(&targets, &parent_pid) : NULL;
+	asked = cfg.follow ? target_find(parent_pid) : NULL;
 	if (asked) {
 		groups = *asked;
+		__sync_fetch_and_or(&target_bits[pid / 64 % (BPFPROF_TARGET_BITS / 64)],
+				    1ULL << pid % 64);
 		if (bpf_map_update_elem(&targets, &pid, &groups, BPF_ANY))
 			count_add(BPFPROF_COUNT_TARGET_LOST, 1);
 	}

@@ -43,7 +43,6 @@ struct {
 /* Idle and unasked-for tasks end here. The scratch of this CPU, marked busy, or NULL. */
 static __always_inline struct unwind_reader *sample_begin(struct task_struct *task)
 {
-	__u32 pid = task->tgid;
 	struct unwind_reader *r;
 
 	count_add(BPFPROF_COUNT_TICKS, 1);
@@ -51,7 +50,7 @@ static __always_inline struct unwind_reader *sample_begin(struct task_struct *ta
 		count_add(BPFPROF_COUNT_IDLE, 1);
 		return NULL;
 	}
-	if (cfg.filter && !bpf_map_lookup_elem(&targets, &pid)) {
+	if (cfg.filter && !target_find(task->tgid)) {
 		count_add(BPFPROF_COUNT_FILTERED, 1);
 		return NULL;
 	}

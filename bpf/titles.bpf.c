@@ -143,7 +143,7 @@ int BPF_PROG(title_changed, struct task_struct *task, const char *comm)
 	if (bpf_probe_read_kernel_str(&name, sizeof(name), comm) < 0 ||
 	    (name & RAY_NAME_MASK) != RAY_NAME)
 		return 0;
-	if (cfg.filter && !bpf_map_lookup_elem(&targets, &pid))
+	if (cfg.filter && !target_find(pid))
 		return 0;
 	/* Others may rename a thread through /proc. */
 	if (task != bpf_get_current_task_btf() || !task->mm)

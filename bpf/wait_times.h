@@ -18,9 +18,12 @@ enum bpfprof_thread_state {
 	THREAD_UNINTERRUPTIBLE = 4, /* sleeps, and no signal wakes it: mostly disks */
 };
 
-/* Value of the map waiters; key: __u32 tid. Written by BPF. */
+/*
+ * Element of the map waiters, an array that is a hash table: each thread has BPFPROF_WAITER_PROBES places
+ * to be in, waiter_place(tid, 0 ...). Written by BPF; after the end of the recording also by user space.
+ */
 struct bpfprof_waiter {
-	struct bpfprof_task_id task;
+	struct bpfprof_task_id task; /* tid 0: free. Taken by setting tid at once, if it is 0 */
 	__u64 since_ns; /* when it began what it does, or was last accounted for; CLOCK_MONOTONIC */
 	__u64 wake_ns; /* when it was woken since, 0: not yet, or not asked for */
 	__u64 delay_ns; /* that it had waited for a CPU in all its life, when it left one last */
@@ -50,6 +53,22 @@ struct bpfprof_wait_control {
 	__u32 tokens_per_ms; /* samples that a CPU may take, */
 	__u32 tokens_max; /* and save up */
 };
+
+#define BPFPROF_WAITER_PLACES 65536 /* half of them may well be taken; a power of two */
+#define BPFPROF_WAITER_PROBES 8 /* the same */
+
+/*
+ * Threads that were made one after another get in nobody's way by the low bits of their numbers; those
+ * that find another one there have the places in common that these share a hash with.
+ */
+static inline __u32 waiter_place(__u32 tid, __u32 probe)
+{
+	__u32 hash = (tid * 0x9e3779b1U) >> 16;
+
+	if (!probe)
+		return tid & (BPFPROF_WAITER_PLACES - 1);
+	return ((hash & ~(BPFPROF_WAITER_PROBES - 1U)) + probe) & (BPFPROF_WAITER_PLACES - 1);
+}
 
 enum bpfprof_wait_counter {
 	WAIT_COUNT_INVALID = 0,

@@ -11,23 +11,16 @@
 #include "wait_times.h"
 
 /*
- * Key tid. All memory is there from the beginning: nothing can be allocated with a run queue's lock
- * held. Set at load.
+ * wait_times.h. An array, as the look-ups cost more than all else that a switch is told with. All
+ * memory is there from the beginning: nothing can be allocated with a run queue's lock held.
  */
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 32768);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, BPFPROF_WAITER_PLACES);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__type(key, __u32);
 	__type(value, struct bpfprof_waiter);
 } waiters __weak SEC(".maps");
-
-/* What an entry is made in; too large for a program's stack. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct bpfprof_waiter);
-} new_waiters __weak SEC(".maps");
 
 /* Writer: user space. */
 struct {
@@ -98,44 +91,91 @@ static __always_inline __u64 point_choose(__u64 period)
 	return period ? bpf_get_prandom_u32() % period : 0;
 }
 
+static __always_inline struct bpfprof_waiter *waiter_at(__u32 tid, __u32 probe)
+{
+	__u32 place = waiter_place(tid, probe);
+
+	return bpf_map_lookup_elem(&waiters, &place);
+}
+
+static __noinline struct bpfprof_waiter *waiter_find_further(__u32 tid)
+{
+	struct bpfprof_waiter *w;
+	__u32 i;
+
+	for (i = 1; i < BPFPROF_WAITER_PROBES; i++) {
+		w = waiter_at(tid, i);
+		if (w && w->task.tid == tid)
+			return w;
+	}
+	return NULL;
+}
+
+/* The entry of a thread, or of an earlier one of that number; or NULL. */
+static __always_inline struct bpfprof_waiter *waiter_find(__u32 tid)
+{
+	struct bpfprof_waiter *w = waiter_at(tid, 0);
+
+	return w && w->task.tid == tid ? w : waiter_find_further(tid);
+}
+
+static __always_inline struct bpfprof_waiter *waiter_take(__u32 tid)
+{
+	struct bpfprof_waiter *w;
+	__u32 i;
+
+	for (i = 0; i < BPFPROF_WAITER_PROBES; i++) {
+		w = waiter_at(tid, i);
+		if (w && !w->task.tid && !__sync_val_compare_and_swap(&w->task.tid, 0, tid))
+			return w;
+	}
+	wait_count(WAIT_COUNT_FULL);
+	return NULL;
+}
+
+/* Makes the thread's entry, in the place of an earlier one's if there is one. */
+static __noinline struct bpfprof_waiter *waiter_begin(struct task_struct *task,
+						      struct bpfprof_waiter *w, __u32 state)
+{
+	struct bpfprof_wait_control *control = wait_control_get();
+
+	if (!control)
+		return NULL;
+	if (!w)
+		w = waiter_take(task->pid);
+	if (!w)
+		return NULL;
+	task_id_fill(&w->task, task);
+	comm_copy(w->comm, task);
+	comm_copy(w->leader_comm, task->group_leader);
+	w->since_ns = control->start_ns;
+	if (task->start_boottime > control->start_boot_ns) {
+		w->since_ns += task->start_boottime - control->start_boot_ns;
+		if (state == THREAD_SLEEPS) /* nobody sleeps before having run */
+			state = THREAD_RUNNABLE;
+	}
+	w->wake_ns = 0;
+	w->delay_ns = task_delay_ns(task);
+	w->run_ns = 0;
+	w->owed_ns = 0;
+	w->due_ns = 0;
+	w->past_ns = 0;
+	w->point_ns = point_choose(control->period_ns);
+	w->state = state;
+	return w;
+}
+
 /*
  * The thread's entry, made if there is none. What it did until now it has done since the recording
  * began or, if it is younger, since it did itself: state is what that was.
  */
 static __always_inline struct bpfprof_waiter *waiter_get(struct task_struct *task, __u32 state)
 {
-	__u32 tid = task->pid, zero = 0;
-	struct bpfprof_waiter *w = bpf_map_lookup_elem(&waiters, &tid), *fresh;
-	struct bpfprof_wait_control *control;
+	struct bpfprof_waiter *w = waiter_find(task->pid);
 
 	if (w && w->task.start_ns == task->group_leader->start_boottime)
 		return w;
-	control = wait_control_get();
-	fresh = bpf_map_lookup_elem(&new_waiters, &zero);
-	if (!control || !fresh)
-		return NULL;
-	task_id_fill(&fresh->task, task);
-	comm_copy(fresh->comm, task);
-	comm_copy(fresh->leader_comm, task->group_leader);
-	fresh->since_ns = control->start_ns;
-	fresh->state = state;
-	if (task->start_boottime > control->start_boot_ns) {
-		fresh->since_ns += task->start_boottime - control->start_boot_ns;
-		if (state == THREAD_SLEEPS) /* nobody sleeps before having run */
-			fresh->state = THREAD_RUNNABLE;
-	}
-	fresh->wake_ns = 0;
-	fresh->delay_ns = task_delay_ns(task);
-	fresh->run_ns = 0;
-	fresh->owed_ns = 0;
-	fresh->due_ns = 0;
-	fresh->past_ns = 0;
-	fresh->point_ns = point_choose(control->period_ns);
-	if (bpf_map_update_elem(&waiters, &tid, fresh, BPF_ANY)) {
-		wait_count(WAIT_COUNT_FULL);
-		return NULL;
-	}
-	return bpf_map_lookup_elem(&waiters, &tid);
+	return waiter_begin(task, w, state);
 }
 
 /*

@@ -180,9 +180,9 @@ static void waits_choose(struct session *session)
 	bool load = session->options.waits != SESSION_NO_WAITS;
 	struct bpf_program *const programs[] = { skel->progs.thread_switched,
 						 skel->progs.thread_woken, skel->progs.wait_stack };
-	struct bpf_map *const maps[] = { skel->maps.waiters,	  skel->maps.new_waiters,
-					 skel->maps.wait_control, skel->maps.wait_counters,
-					 skel->maps.kicks,	  skel->maps.waits_due };
+	struct bpf_map *const maps[] = { skel->maps.waiters, skel->maps.wait_control,
+					 skel->maps.wait_counters, skel->maps.kicks,
+					 skel->maps.waits_due };
 	size_t i;
 
 	for (i = 0; i < sizeof(programs) / sizeof(programs[0]); i++)
@@ -287,6 +287,9 @@ int session_target_add(struct session *session, pid_t pid, uint32_t groups)
 	uint32_t key = (uint32_t)pid;
 
 	groups |= session_target_groups(session, pid);
+	/* Never taken back: another process may have the same one. */
+	__atomic_fetch_or(&session->skel->bss->target_bits[key / 64 % (BPFPROF_TARGET_BITS / 64)],
+			  1ULL << key % 64, __ATOMIC_SEQ_CST);
 	return bpf_map__update_elem(session->skel->maps.targets, &key, sizeof(key), &groups,
 				    sizeof(groups), BPF_ANY);
 }

@@ -42,8 +42,20 @@ struct waits {
 	uint64_t base_period_ns, max_period_ns;
 	uint64_t nr_kept; /* when adapted last */
 	struct kick_ring *rings; /* of each CPU */
+	struct bpfprof_waiter *waiters; /* the map, BPFPROF_WAITER_PLACES */
 	size_t page_bytes;
 };
+
+static int waiters_map(struct waits *waits)
+{
+	waits->waiters =
+		mmap(NULL, BPFPROF_WAITER_PLACES * sizeof(*waits->waiters), PROT_READ | PROT_WRITE,
+		     MAP_SHARED, bpf_map__fd(waits->session->skel->maps.waiters), 0);
+	if (waits->waiters != MAP_FAILED)
+		return 0;
+	waits->waiters = NULL;
+	return -errno;
+}
 
 static int control_write(struct waits *waits)
 {
@@ -170,6 +182,8 @@ int waits_start(struct waits **ret, struct session *session, uint32_t hz)
 	};
 	err = rings_new(waits);
 	if (!err)
+		err = waiters_map(waits);
+	if (!err)
 		err = control_write(waits);
 	if (!err)
 		err = attach(waits);
@@ -220,12 +234,22 @@ void waits_end(struct waits *waits)
 	control_write(waits);
 }
 
-static bool waiter_find(const struct waits *waits, const struct bpfprof_task_id *task,
-			struct bpfprof_waiter *ret)
+/* Written to by the kernel at any time; NULL: there is none. */
+static struct bpfprof_waiter *waiter_find(const struct waits *waits,
+					  const struct bpfprof_task_id *task)
 {
-	return !bpf_map__lookup_elem(waits->session->skel->maps.waiters, &task->tid,
-				     sizeof(task->tid), ret, sizeof(*ret), 0) &&
-	       ret->task.start_ns == task->start_ns;
+	struct bpfprof_waiter *waiter;
+	uint32_t i;
+
+	for (i = 0; i < BPFPROF_WAITER_PROBES; i++) {
+		waiter = &waits->waiters[waiter_place(task->tid, i)];
+		if (__atomic_load_n(&waiter->task.tid, __ATOMIC_ACQUIRE) == task->tid)
+			return __atomic_load_n(&waiter->task.start_ns, __ATOMIC_ACQUIRE) ==
+					       task->start_ns
+				       ? waiter
+				       : NULL;
+	}
+	return NULL;
 }
 
 static uint64_t open_ns(const struct waits *waits, const struct bpfprof_waiter *waiter)
@@ -240,30 +264,56 @@ static uint64_t open_ns(const struct waits *waits, const struct bpfprof_waiter *
 
 uint64_t waits_open_ns(const struct waits *waits, const struct bpfprof_task_id *task)
 {
-	struct bpfprof_waiter waiter;
+	const struct bpfprof_waiter *waiter = waiter_find(waits, task);
 	uint64_t counters[WAIT_NR_COUNTERS];
 
-	if (waiter_find(waits, task, &waiter))
-		return open_ns(waits, &waiter);
+	if (waiter)
+		return open_ns(waits, waiter);
 	/* It has not been on a CPU since the start, unless there was no room to know it. */
 	waits_counters(waits, counters);
 	return counters[WAIT_COUNT_FULL] ? 0 : waits->control.end_ns - waits->control.start_ns;
 }
 
+/* Puts a thread there that goes on sleeping. false: by now the kernel has, or there is no room. */
+static bool waiter_add(const struct waits *waits, const struct bpfprof_task_id *task)
+{
+	struct bpfprof_waiter *waiter;
+	uint64_t none = 0;
+	uint32_t i, nobody;
+
+	for (i = 0; i < BPFPROF_WAITER_PROBES; i++) {
+		waiter = &waits->waiters[waiter_place(task->tid, i)];
+		nobody = 0;
+		if (__atomic_compare_exchange_n(&waiter->task.tid, &nobody, task->tid, false,
+						__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+			break;
+		if (nobody == task->tid)
+			return false;
+	}
+	if (i == BPFPROF_WAITER_PROBES)
+		return false;
+	waiter->since_ns = waits->control.end_ns;
+	waiter->run_ns = 0;
+	waiter->owed_ns = 0;
+	waiter->state = THREAD_SLEEPS;
+	return __atomic_compare_exchange_n(&waiter->task.start_ns, &none, task->start_ns, false,
+					   __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+
 bool waits_claim(struct waits *waits, const struct bpfprof_task_id *task, uint64_t *ret_ns)
 {
-	struct bpfprof_waiter waiter = { .task = *task };
-	bool known = waiter_find(waits, task, &waiter);
+	struct bpfprof_waiter *waiter = waiter_find(waits, task);
+	uint64_t since_ns;
 
-	*ret_ns = known ? open_ns(waits, &waiter) : waits_open_ns(waits, task);
-	if (!*ret_ns)
-		return false;
-	if (!known)
-		waiter = (struct bpfprof_waiter){ .task = *task, .state = THREAD_SLEEPS };
-	waiter.since_ns = waits->control.end_ns;
-	return !bpf_map__update_elem(waits->session->skel->maps.waiters, &task->tid,
-				     sizeof(task->tid), &waiter, sizeof(waiter),
-				     known ? BPF_EXIST : BPF_NOEXIST);
+	if (!waiter) {
+		*ret_ns = waits_open_ns(waits, task);
+		return *ret_ns && waiter_add(waits, task);
+	}
+	since_ns = __atomic_load_n(&waiter->since_ns, __ATOMIC_ACQUIRE);
+	*ret_ns = open_ns(waits, waiter);
+	return *ret_ns &&
+	       __atomic_compare_exchange_n(&waiter->since_ns, &since_ns, waits->control.end_ns,
+					   false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }
 
 void waits_stop(struct waits *waits)
@@ -280,6 +330,8 @@ void waits_free(struct waits *waits)
 		return;
 	waits_stop(waits);
 	rings_free(waits);
+	if (waits->waiters)
+		munmap(waits->waiters, BPFPROF_WAITER_PLACES * sizeof(*waits->waiters));
 	free(waits);
 }
 
@@ -306,18 +358,12 @@ uint64_t waits_max_period_ns(const struct waits *waits)
 void waits_each(struct waits *waits, void (*each)(void *arg, const struct bpfprof_waiter *waiter),
 		void *arg)
 {
-	const struct bpf_map *map = waits->session->skel->maps.waiters;
-	struct bpfprof_waiter waiter;
-	uint32_t key = 0, next;
-	bool first = true;
+	uint32_t i;
 
 	/* Nothing is written to it any more. */
-	while (!bpf_map__get_next_key(map, first ? NULL : &key, &next, sizeof(next))) {
-		if (!bpf_map__lookup_elem(map, &next, sizeof(next), &waiter, sizeof(waiter), 0))
-			each(arg, &waiter);
-		key = next;
-		first = false;
-	}
+	for (i = 0; i < BPFPROF_WAITER_PLACES; i++)
+		if (waits->waiters[i].task.tid)
+			each(arg, &waits->waiters[i]);
 }
 
 void waits_counters(const struct waits *waits, uint64_t counters[WAIT_NR_COUNTERS])
