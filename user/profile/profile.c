@@ -2,6 +2,7 @@
 #include "profile/profile.h"
 
 #include "base/strtab.h"
+#include "profile/wakers.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -62,6 +63,20 @@ uint64_t profile_nameless(const struct profile *profile)
 				nr += profile->samples[i].count;
 	}
 	return nr;
+}
+
+uint32_t profile_wait_first(const struct profile *profile, const struct profile_stack *stack)
+{
+	const struct profile_location *location;
+	uint32_t i;
+
+	for (i = 0; i < stack->nr; i++) {
+		location = &profile->locations[profile->stack_locations[stack->first + i]];
+		if (location->kind != LOCATION_PYTHON &&
+		    !strcmp(strtab_get(profile->strings, location->name), WAKERS_SEPARATOR))
+			return i + 1;
+	}
+	return 0;
 }
 
 bool profile_counts_calls(const struct profile *profile)

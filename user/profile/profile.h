@@ -181,6 +181,11 @@ struct profile {
 	const struct run_stats *stats; /* borrowed; may be NULL */
 };
 
+/*
+ * Where the wait begins in a stack that tells who ended it (profile/wakers.h): what is in front is
+ * that thread's. 0 of others.
+ */
+uint32_t profile_wait_first(const struct profile *profile, const struct profile_stack *stack);
 /* Are its counts those of calls, each of them, and no samples? */
 bool profile_counts_calls(const struct profile *profile);
 /* What they are: "calls" or "samples". */
