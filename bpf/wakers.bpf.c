@@ -136,7 +136,6 @@ int BPF_PROG(thread_wakes, struct task_struct *wakee)
 {
 	struct bpfprof_wait_control *control;
 	struct bpfprof_waiter *w;
-	__u32 tid = wakee->pid;
 	__u64 now, since;
 
 	if (!is_watched(wakee))
@@ -145,7 +144,7 @@ int BPF_PROG(thread_wakes, struct task_struct *wakee)
 	now = bpf_ktime_get_ns();
 	if (!control || !control->start_ns || now < control->start_ns)
 		return 0;
-	w = bpf_map_lookup_elem(&waiters, &tid);
+	w = waiter_find(wakee->pid);
 	since = wait_since(w, wakee, control);
 	if (since && now > since && may_count(w, now - since, control->period_ns))
 		waker_send(ctx, wakee, wait_nr(since), control, now);
