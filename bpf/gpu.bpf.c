@@ -643,7 +643,10 @@ int gpu_return(struct pt_regs *ctx)
 			call->bytes = 0;
 			break;
 		}
-		user_read(&call->va, 8, open->out);
+		if (f->out)
+			user_read(&call->va, 8, open->out);
+		else
+			call->va = open->name;
 		if (f->size_rule == GPU_SIZE_PITCH && !user_read(&pitch, 8, open->name))
 			call->bytes = pitch * open->bytes;
 		break;

@@ -27,7 +27,7 @@ enum bpfprof_gpu_kind {
 	GPU_KIND_GRAPH = 3,
 	GPU_KIND_COPY = 4,
 	GPU_KIND_SET = 5,
-	GPU_KIND_ALLOC = 6,
+	GPU_KIND_ALLOC = 6, /* of what the result points to; without `out`, what handle is */
 	GPU_KIND_FREE = 7, /* handle: what is freed */
 	GPU_KIND_SYNC = 8,
 	GPU_KIND_COLLECTIVE = 9, /* handle: communicator; send and receive are such, too */
@@ -234,7 +234,8 @@ struct bpfprof_gpu_open {
 	__u64 ret; /* which this was before it was hooked */
 	__u64 bytes;
 	__u64 out; /* argument that points to the result, or 0 */
-	__u64 name; /* NAME: address of the string; PITCH: height; SYNC, EVENT_QUERY, ...: event */
+	/* NAME: address of the string; PITCH: height; SYNC, EVENT_QUERY, ...: event; ALLOC: handle */
+	__u64 name;
 	__u32 flags; /* BPFPROF_CALL_* */
 	__u32 file;
 };

@@ -25,7 +25,7 @@ CONTROL = re.compile(r"cuInit|cuMemGetInfo_v2|ncclGroupEnd|ncclComm\w+|ncclGetUn
 DIRECTIONS = [("cuMemset", {"set"}), ("cuMemcpyHtoD", {"HtoD"}), ("cuMemcpyDtoH", {"DtoH"}),
               ("cuMemcpyDtoD", {"DtoD"}), ("cuMemcpyPeer", {"DtoD", "any"}), ("cuMemcpy", {"any"})]
 TYPES = ["calls/count", "blocked/nanoseconds", "moved/bytes", "allocated/bytes", "inuse/bytes",
-         "starved/nanoseconds"]
+         "starved/nanoseconds", "host_allocated/bytes", "host_inuse/bytes"]
 
 
 def fakes(context):
@@ -213,6 +213,7 @@ def check_memory(process, truth):
     for name in ("device_free", "device_total"):
         wanted[name] = wanted[name] or None
     equal({name: process["memory"][name] for name in wanted}, wanted, "memory")
+    equal(process["host_memory"], truth["host_memory"], "page-locked memory of the host")
 
 
 def operation_key(row):
@@ -314,7 +315,8 @@ def check_files(context, process, truth):
         check(lines == sum(wanted.values()), "%d calls in %s in the folded file, not %d" % (
             lines, where, sum(wanted.values())))
     for kind, name in (("moved/bytes", "moved"), ("allocated/bytes", "allocated"),
-                       ("inuse/bytes", "inuse")):
+                       ("inuse/bytes", "inuse"), ("host_allocated/bytes", "host_allocated"),
+                       ("host_inuse/bytes", "host_inuse")):
         for where in truth["where"]:
             found, wanted = files.of(where, kind), truth[name].get(where, 0)
             check(found == wanted, "%s in %s: %d, not %d" % (kind, where, found, wanted))
@@ -961,7 +963,8 @@ def table_of_memory(context):
     text = watch.end()
     check(not text.startswith("{"), "that is JSON: " + text[:500])
     check("cuMemAlloc" in text and "cuMemCreate" in text, text)
-    check(re.search(r"(?i)peak", text) and re.search(r"(?i)live|in use", text), text)
+    for what in ("Memory", "Page-locked host memory"):
+        check(re.search(r"(?m)^  %s: .* live, peak .*; \d+ allocations, \d+ frees$" % what, text), text)
 
 
 @test()

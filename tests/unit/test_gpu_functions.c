@@ -104,6 +104,11 @@ static const struct prototype prototypes[] = {
 	PLAIN("cuMemFree", "_v2", "h", GPU_KIND_FREE, 0),
 	PLAIN("cuMemRelease", ".", "h", GPU_KIND_FREE, 0),
 	PLAIN("cuMemFreeAsync", ". _ptsz", "hs", GPU_KIND_FREE, 0),
+	ALLOC("cuMemHostAlloc", ".", "ob-"),
+	ALLOC("cuMemAllocHost", "_v2", "ob"),
+	ALLOC("cuMemHostRegister", "_v2", "hb-"),
+	PLAIN("cuMemFreeHost", ".", "h", GPU_KIND_FREE, 0),
+	PLAIN("cuMemHostUnregister", ".", "h", GPU_KIND_FREE, 0),
 	PLAIN("cuStreamSynchronize", ". _ptsz", "s", GPU_KIND_SYNC, WAITS),
 	PLAIN("cuCtxSynchronize", ". _v2", "", GPU_KIND_SYNC, WAITS),
 	PLAIN("cuEventSynchronize", ".", "h", GPU_KIND_SYNC, WAITS),
@@ -196,6 +201,8 @@ static void check(const struct prototype *p, const char *name)
 	wire = &function->wire;
 	cr_expect_str_eq(function->shown, p->name);
 	cr_expect_eq(function->copy, p->copy, "%s", name);
+	cr_expect_eq(function->space, strstr(name, "Host") ? GPU_SPACE_HOST : GPU_SPACE_DEVICE,
+		     "%s", name);
 	cr_expect_eq(wire->kind, p->kind, "%s", name);
 	cr_expect_eq(wire->layer, name[0] == 'n' ? GPU_LAYER_NCCL : GPU_LAYER_DRIVER, "%s", name);
 	cr_expect_eq(wire->flags, p->flags, "%s", name);

@@ -200,7 +200,8 @@ void gpu_help(struct buf *dst)
 		dst,
 		"Usage: bpfprof gpu [FLAG]...\n"
 		"Shows what programs ask of their GPUs: kernel launches by name, grid and stream,\n"
-		"bytes copied, memory allocated and not freed, time that threads wait in\n"
+		"bytes copied, memory allocated and not freed (the device's, and apart from it\n"
+		"page-locked memory of the host), time that threads wait in\n"
 		"synchronizing calls, NCCL's collectives, and calls that have not returned, by\n"
 		"Python and native stack. It watches calls of libcuda and libnccl in programs "
 		"that\n"

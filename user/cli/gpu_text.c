@@ -301,6 +301,18 @@ static const char *known(const char *text)
 	return text ? text : "";
 }
 
+static struct gpu_report_memory memory_of(const struct gpu_tally_process *process,
+					  enum gpu_space space)
+{
+	const struct gpu_tally_memory *memory = &process->memory[space];
+
+	return (struct gpu_report_memory){ .live_bytes = memory->live_bytes,
+					   .peak_bytes = memory->peak_bytes,
+					   .allocations = memory->allocations,
+					   .frees = memory->frees,
+					   .unknown_frees = memory->unknown_frees };
+}
+
 static int process_fill(struct text *t, struct gpu_report_process *to,
 			const struct gpu_tally_process *from)
 {
@@ -324,11 +336,8 @@ static int process_fill(struct text *t, struct gpu_report_process *to,
 		.completions = t->completions + t->nr_completions,
 		.comms = t->comms + t->nr_comms,
 		.open = t->open + t->nr_open,
-		.memory = { .live_bytes = from->memory.live_bytes,
-			    .peak_bytes = from->memory.peak_bytes,
-			    .allocations = from->memory.allocations,
-			    .frees = from->memory.frees,
-			    .unknown_frees = from->memory.unknown_frees },
+		.memory = memory_of(from, GPU_SPACE_DEVICE),
+		.host_memory = memory_of(from, GPU_SPACE_HOST),
 	};
 	for (i = 0; i < picture->nr_counts; i++)
 		if (is_of(from, picture->counts[i].key.pid, picture->counts[i].key.start_ns))

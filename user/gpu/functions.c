@@ -12,15 +12,17 @@
  * a free must be seen before the same address can be handed out again.
  */
 
-#define EXPORT(layer_, exported, shown_, copy_, kind_, ...)                                        \
+#define EXPORT_IN(space_, layer_, exported, shown_, copy_, kind_, ...)                             \
 	{                                                                                          \
-		.name = exported, .shown = shown_, .copy = GPU_COPY_##copy_, .wire = {             \
+		.name = exported, .shown = shown_, .copy = GPU_COPY_##copy_,                       \
+		.space = GPU_SPACE_##space_, .wire = {                                             \
 			.kind = GPU_KIND_##kind_,                                                  \
 			.layer = GPU_LAYER_##layer_,                                               \
 			.to_device = GPU_COPY_##copy_ == GPU_COPY_HTOD,                            \
 			__VA_ARGS__                                                                \
 		}                                                                                  \
 	}
+#define EXPORT(...) EXPORT_IN(DEVICE, __VA_ARGS__)
 
 /* One export, and its twin whose default stream is the thread's own. */
 #define CU(base, version, kind_, ...) EXPORT(DRIVER, #base version, #base, NONE, kind_, __VA_ARGS__)
@@ -31,6 +33,8 @@
 #define COPY(base, version, twin, direction, ...)                                                  \
 	EXPORT(DRIVER, #base version, #base, direction, COPY, __VA_ARGS__),                        \
 		EXPORT(DRIVER, #base version twin, #base, direction, COPY, __VA_ARGS__)
+#define HOST(base, version, kind_, ...)                                                            \
+	EXPORT_IN(HOST, DRIVER, #base version, #base, NONE, kind_, __VA_ARGS__)
 #define NCCL(base, kind_, ...) EXPORT(NCCL, #base, #base, NONE, kind_, __VA_ARGS__)
 #define COLLECTIVE_AS(base, version, count_, type_, extra_, comm, stream_)                         \
 	EXPORT(NCCL, #base version, #base, NONE, COLLECTIVE, .flags = RETURNS, .handle = comm,     \
@@ -110,6 +114,12 @@ static const struct gpu_function functions[] = {
 	CU(cuMemFree, "_v2", FREE, .handle = 1),
 	CU(cuMemRelease, "", FREE, .handle = 1),
 	CU_PTSZ(cuMemFreeAsync, FREE, .handle = 1, .stream = 2),
+
+	HOST(cuMemHostAlloc, "", ALLOC, .flags = RETURNS, .out = 1, BYTES(2)),
+	HOST(cuMemAllocHost, "_v2", ALLOC, .flags = RETURNS, .out = 1, BYTES(2)),
+	HOST(cuMemHostRegister, "_v2", ALLOC, .flags = RETURNS, .handle = 1, BYTES(2)),
+	HOST(cuMemFreeHost, "", FREE, .handle = 1),
+	HOST(cuMemHostUnregister, "", FREE, .handle = 1),
 
 	CU_PTSZ(cuStreamSynchronize, SYNC, .flags = WAITS, .stream = 1),
 	CU(cuCtxSynchronize, "", SYNC, .flags = WAITS),

@@ -22,10 +22,17 @@ enum gpu_copy { /* direction of a COPY */
 		GPU_COPY_ANY, /* the driver finds out by the addresses */
 };
 
+enum gpu_space { /* where what is allocated or freed lies: never added up */
+		 GPU_SPACE_DEVICE = 0,
+		 GPU_SPACE_HOST, /* page-locked */
+		 GPU_NR_SPACES,
+};
+
 struct gpu_function {
 	const char *name; /* exported, "cuMemcpyHtoDAsync_v2_ptsz" */
 	const char *shown; /* to people, without version, twin, Config: "cuMemcpyHtoDAsync" */
 	enum gpu_copy copy;
+	enum gpu_space space; /* ALLOC, FREE */
 	struct bpfprof_gpu_function wire;
 };
 

@@ -119,16 +119,25 @@ static void add_copies(struct buf *dst, const struct gpu_report_process *process
 	buf_add_char(dst, ']');
 }
 
-static void add_memory(struct buf *dst, const struct gpu_report_memory *memory)
+static void add_allocations(struct buf *dst, const struct gpu_report_memory *memory)
 {
-	json_key_open(dst, "memory", '{');
 	json_key_number(dst, "live_bytes", memory->live_bytes);
 	json_key_number(dst, "peak_bytes", memory->peak_bytes);
 	json_key_number(dst, "allocations", memory->allocations);
 	json_key_number(dst, "frees", memory->frees);
 	json_key_number(dst, "unknown_frees", memory->unknown_frees);
+}
+
+static void add_memory(struct buf *dst, const struct gpu_report_memory *memory,
+		       const struct gpu_report_memory *host)
+{
+	json_key_open(dst, "memory", '{');
+	add_allocations(dst, memory);
 	key_number_or_null(dst, "device_free", memory->device_known, memory->device_free);
 	key_number_or_null(dst, "device_total", memory->device_known, memory->device_total);
+	buf_add_char(dst, '}');
+	json_key_open(dst, "host_memory", '{');
+	add_allocations(dst, host);
 	buf_add_char(dst, '}');
 }
 
@@ -260,7 +269,7 @@ static void add_process(struct buf *dst, const struct gpu_report_process *proces
 	add_calls(dst, process);
 	add_launches(dst, process);
 	add_copies(dst, process);
-	add_memory(dst, &process->memory);
+	add_memory(dst, &process->memory, &process->host_memory);
 	add_starved(dst, &process->starved);
 	add_collectives(dst, process);
 	add_completions(dst, process);

@@ -104,6 +104,7 @@ struct gpu_report_process {
 	const struct gpu_report_open *open;
 	size_t nr_open;
 	struct gpu_report_memory memory;
+	struct gpu_report_memory host_memory; /* page-locked; without the device's */
 	struct gpu_report_starved starved;
 };
 

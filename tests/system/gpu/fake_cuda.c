@@ -386,6 +386,14 @@ BODY int release_plain(uint64_t va)
 	return release(va);
 }
 
+BODY int register_host(uint64_t va, uint64_t bytes, unsigned int flags)
+{
+	uint64_t unused;
+
+	(void)va, (void)flags;
+	return allocate(&unused, bytes);
+}
+
 BODY int module_function(uint64_t *out, uint64_t module, const char *name)
 {
 	(void)module;
@@ -457,6 +465,12 @@ TRAMPOLINE(cuMemFree_v2, release_plain);
 TRAMPOLINE(cuMemFreeAsync, release_plain);
 TRAMPOLINE(cuMemFreeAsync_ptsz, release_plain);
 TRAMPOLINE(cuMemRelease, release_plain);
+/* Addresses of the host may be those that were the device's: nobody looks into them. */
+TRAMPOLINE(cuMemHostAlloc, allocate_plain);
+TRAMPOLINE(cuMemAllocHost_v2, allocate_plain);
+TRAMPOLINE(cuMemFreeHost, release_plain);
+TRAMPOLINE(cuMemHostRegister_v2, register_host);
+TRAMPOLINE(cuMemHostUnregister, done);
 
 TRAMPOLINE(cuStreamSynchronize, stream_wait);
 TRAMPOLINE(cuStreamSynchronize_ptsz, stream_wait);

@@ -57,6 +57,9 @@ PROTOTYPES = {
 }
 
 
+HOST_MEMORY = ("live_bytes", "peak_bytes", "allocations", "frees", "unknown_frees")
+
+
 class Truth:
     """What was done; Python's functions are told apart by their names."""
 
@@ -87,7 +90,8 @@ class Truth:
                             for key, (calls, size) in self.collectives.items()],
             "communicators": list(self.communicators.values()), "where": self.where,
             "moved": self.moved, "allocated": self.allocated, "inuse": inuse,
-            "memory": self.memory, "open": self.open, "children": []})
+            "host_allocated": {}, "host_inuse": {},
+            "memory": self.memory, "host_memory": dict.fromkeys(HOST_MEMORY, 0), "open": self.open, "children": []})
 
 
 TRUTH = Truth()
