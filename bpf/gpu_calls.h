@@ -71,6 +71,7 @@ enum bpfprof_gpu_size {
 	GPU_SIZE_PITCH = 4, /* *size[0], known at the return, * size[1] */
 	GPU_SIZE_ELEMENTS = 5, /* size[0] elements of the NCCL type size[1] */
 	GPU_SIZE_BATCH = 6, /* the sum of size[1] numbers that size[0] points to */
+	GPU_SIZE_BATCH_3D = 7, /* the same of CUDA_MEMCPY3D_BATCH_OPs */
 };
 
 #define BPFPROF_GPU_RETURNS 1U /* its return is hooked, too */
@@ -371,7 +372,7 @@ enum bpfprof_gpu_counter { /* map gpu_counters, one __u64 each, added atomically
 			   GPU_COUNT_LEFT =
 				   21, /* calls that were left otherwise than by their return */
 			   GPU_COUNT_BATCH_CUT =
-				   22, /* batches of copies: too long for all their bytes */
+				   22, /* batches of copies: too long, or of arrays, for all their bytes */
 			   GPU_NR_COUNTERS = 23,
 };
 

@@ -83,6 +83,8 @@ static const struct prototype prototypes[] = {
 	SHAPE("cuMemcpy3DPeerAsync", ". _ptsz", "bs", 0, GPU_SIZE_COPY_3D),
 	SHAPE("cuMemcpyBatchAsync", ". _ptsz", "--bB----s", 0, GPU_SIZE_BATCH),
 	SHAPE("cuMemcpyBatchAsync", "_v2 _v2_ptsz", "--bB---s", 0, GPU_SIZE_BATCH),
+	SHAPE("cuMemcpy3DBatchAsync", ". _ptsz", "Bb--s", 0, GPU_SIZE_BATCH_3D),
+	SHAPE("cuMemcpy3DBatchAsync", "_v2 _v2_ptsz", "Bb-s", 0, GPU_SIZE_BATCH_3D),
 	SET("cuMemsetD8", "_v2 _v2_ptds", "--b", 1),
 	SET("cuMemsetD16", "_v2 _v2_ptds", "--b", 2),
 	SET("cuMemsetD32", "_v2 _v2_ptds", "--b", 4),

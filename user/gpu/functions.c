@@ -51,6 +51,7 @@
 #define ITEMS(item_bytes, ...)                                                                     \
 	.size_rule = GPU_SIZE_PRODUCT, .scale = item_bytes, .size = { __VA_ARGS__ }
 #define BATCH(sizes, count) .size_rule = GPU_SIZE_BATCH, .size = { sizes, count }
+#define BATCH_3D(copies, count) .size_rule = GPU_SIZE_BATCH_3D, .size = { copies, count }
 #define SHAPE(dimensions) .size_rule = GPU_SIZE_COPY_##dimensions, .size = { 1 }
 
 static const struct gpu_function functions[] = {
@@ -87,9 +88,11 @@ static const struct gpu_function functions[] = {
 	COPY(cuMemcpy2DAsync, "_v2", "_ptsz", ANY, .stream = 2, SHAPE(2D)),
 	COPY(cuMemcpy3DAsync, "_v2", "_ptsz", ANY, .stream = 2, SHAPE(3D)),
 	COPY(cuMemcpy3DPeerAsync, "", "_ptsz", ANY, .stream = 2, SHAPE(3D)),
-	/* The first version has one argument more, before the stream: where what failed is written. */
+	/* The first versions have one argument more, before the stream: where what failed is written. */
 	COPY(cuMemcpyBatchAsync, "", "_ptsz", ANY, .stream = 9, BATCH(3, 4)),
 	COPY(cuMemcpyBatchAsync, "_v2", "_ptsz", ANY, .stream = 8, BATCH(3, 4)),
+	COPY(cuMemcpy3DBatchAsync, "", "_ptsz", ANY, .stream = 5, BATCH_3D(2, 1)),
+	COPY(cuMemcpy3DBatchAsync, "_v2", "_ptsz", ANY, .stream = 4, BATCH_3D(2, 1)),
 
 	SET(cuMemsetD8, "_v2", "_ptds", ITEMS(1, 3)),
 	SET(cuMemsetD16, "_v2", "_ptds", ITEMS(2, 3)),

@@ -518,6 +518,32 @@ NOINLINE void batch(size_t nr)
 	     null, none, none);
 }
 
+/* The same; of those that have to do with arrays nobody knows the bytes. */
+NOINLINE void batch_3d(size_t nr, size_t nr_known)
+{
+	static cuda_memcpy_3d_op ops[1500];
+	const char *where = "data::batch_3d";
+	const unsigned long long flags = 0;
+	size_t fail = 0;
+	uint64_t sum = 0, none = 0;
+
+	for (size_t i = 0; i < nr; i++) {
+		ops[i] = {};
+		ops[i].src.type = ops[i].dst.type = 1;
+		if (i >= nr_known && i < 1024)
+			(i % 2 ? ops[i].src : ops[i].dst).type = 2;
+		ops[i].width = 100 + i;
+		ops[i].height = 1 + i % 7;
+		ops[i].depth = 1 + i % 3;
+		if (i < nr_known)
+			sum += ops[i].width * ops[i].height * ops[i].depth;
+	}
+	call(where, "cuMemcpy3DBatchAsync", sum, nr, &ops[0], &fail, flags, STREAM_1);
+	call(where, "cuMemcpy3DBatchAsync_ptsz", sum, nr, &ops[0], &fail, flags, none);
+	call(where, "cuMemcpy3DBatchAsync_v2", sum, nr, &ops[0], flags, STREAM_2);
+	call(where, "cuMemcpy3DBatchAsync_v2_ptsz", sum, nr, &ops[0], flags, none);
+}
+
 NOINLINE void clear()
 {
 	call("data::clear", "cuMemsetD8_v2", 12345, (uint64_t)1, (unsigned char)0, (uint64_t)12345);
@@ -547,6 +573,16 @@ static void copies()
 	}
 	for (size_t nr : { 1, 15, 16, 17, 100, 1024 })
 		data::batch(nr);
+	for (size_t nr : { 1, 2, 100, 1024 })
+		data::batch_3d(nr, nr);
+	data::batch_3d(9, 5);
+}
+
+/* Longer than is looked at. */
+static void long_batches()
+{
+	for (unsigned int i = 0; i < 3; i++)
+		data::batch_3d(1025 + i * 200, 1024);
 }
 
 namespace memory
@@ -1520,6 +1556,8 @@ int main(int argc, char **argv)
 		shared_key();
 	} else if (scenario == "copies") {
 		copies();
+	} else if (scenario == "long_batches") {
+		long_batches();
 	} else if (scenario == "memory") {
 		memories();
 	} else if (scenario == "sync") {
