@@ -447,6 +447,25 @@ def left(context):
     check(seen.lost["calls_left_without_return"] == 10, "not counted: %s" % seen.lost)
 
 
+def exceptions(context, with_python):
+    _, truth, seen = watched(context, "exceptions", with_python=with_python)
+    process = seen.process(truth["pid"])
+    check_all(process, truth)
+    check(not process["open"], "still open: %s" % process["open"])
+
+
+@test(modes=MODES)
+def thrown(context):
+    """In calls, and through those whose return is not hooked; threads that are cancelled in one."""
+    exceptions(context, False)
+
+
+@test()
+def thrown_python(context):
+    """By Python, for what a call gave back, and in what it calls back."""
+    exceptions(context, True)
+
+
 @test(modes=MODES)
 def collectives(context):
     """A collective and the launch in it are of two layers: both count."""

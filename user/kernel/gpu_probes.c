@@ -553,17 +553,16 @@ bool gpu_probes_process_is_gone(const struct gpu_probes *probes, uint32_t pid)
 }
 
 struct sweep {
-	const struct session *session;
+	const struct gpu_probes *probes;
 	struct bpf_map *map;
 	uint64_t idle_since_ns;
 	uint32_t pid;
 	uint64_t start_ns;
 };
 
-/* In a call that it never returned from. Where we cannot ask, the end of its process tells. */
-static bool thread_is_gone(const struct session *session, uint32_t pid, uint32_t tid)
+bool gpu_probes_thread_is_gone(const struct gpu_probes *probes, uint32_t pid, uint32_t tid)
 {
-	return session_pids_are_the_nodes(session) && syscall(SYS_tgkill, pid, tid, 0) &&
+	return session_pids_are_the_nodes(probes->session) && syscall(SYS_tgkill, pid, tid, 0) &&
 	       errno == ESRCH;
 }
 
@@ -573,14 +572,14 @@ static void sweep_one(void *arg, uint32_t tid, const struct bpfprof_gpu_thread *
 	bool gone = sweep->pid && thread->pid == sweep->pid && thread->start_ns == sweep->start_ns;
 
 	if (!sweep->pid && thread->last_ns < sweep->idle_since_ns)
-		gone = !thread->depth || thread_is_gone(sweep->session, thread->pid, tid);
+		gone = !thread->depth || gpu_probes_thread_is_gone(sweep->probes, thread->pid, tid);
 	if (gone)
 		bpf_map__delete_elem(sweep->map, &tid, sizeof(tid), 0);
 }
 
 void gpu_probes_sweep(struct gpu_probes *probes, uint64_t idle_since_ns)
 {
-	struct sweep sweep = { .session = probes->session,
+	struct sweep sweep = { .probes = probes,
 			       .map = probes->session->skel->maps.gpu_threads,
 			       .idle_since_ns = idle_since_ns };
 

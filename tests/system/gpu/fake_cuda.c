@@ -61,6 +61,7 @@ static struct {
 	int nest;
 	int spin;
 	int ignore_pointers;
+	void (*callback)(void);
 	uint64_t free_bytes, total_bytes;
 	uint64_t next_va;
 	uint64_t freed[MAX_FREED];
@@ -113,6 +114,11 @@ API void fake_cuda_nest(int on)
 API void fake_cuda_ignore_pointers(int on)
 {
 	fake.ignore_pointers = on;
+}
+
+API void fake_cuda_set_callback(void (*callback)(void))
+{
+	fake.callback = callback;
 }
 
 API void fake_cuda_spin(int on)
@@ -199,6 +205,8 @@ static void wait_for_device(void)
 	struct timespec left = { us / 1000000, us % 1000000 * 1000L };
 	uint64_t end_ns;
 
+	if (fake.callback)
+		fake.callback();
 	if (fake.spin) {
 		for (end_ns = cpu_ns() + us * 1000ULL; cpu_ns() < end_ns;)
 			;
@@ -288,6 +296,8 @@ BODY int launched(uint64_t kernel, unsigned int gx, unsigned int gy, unsigned in
 		  uint64_t stream)
 {
 	(void)kernel, (void)gx, (void)gy, (void)gz, (void)bx, (void)by, (void)bz, (void)shared;
+	if (fake.callback)
+		fake.callback();
 	return work(stream);
 }
 

@@ -1110,6 +1110,81 @@ static void deep_jumps()
 	alarm(300);
 }
 
+/*
+ * Exceptions in and through calls, and threads that end in one. Through one whose return is hooked
+ * none comes: the kernel's return address is there, which no unwinder knows.
+ */
+namespace thrown
+{
+void throw_it()
+{
+	throw 1;
+}
+
+void throw_and_catch()
+{
+	try {
+		throw_it();
+	} catch (int) {
+	}
+}
+
+NOINLINE void launch_and_leave(uint64_t kernel)
+{
+	try {
+		launch("", "cuLaunchKernel", kernel, { 3, 3, 3 }, { 32, 1, 1 }, STREAM_1);
+	} catch (int) {
+		note("thrown::launch_and_leave", "cuLaunchKernel", 0, 0, 0);
+		note_launch(kernel, "cuLaunchKernel", { 3, 3, 3 }, { 32, 1, 1 }, STREAM_1);
+	}
+}
+
+static volatile pid_t waits_for_ever;
+
+NOINLINE void *wait_for_ever(void *)
+{
+	waits_for_ever = gettid();
+	raw("cuStreamSynchronize", STREAM_2);
+	return NULL;
+}
+
+NOINLINE void cancel_one()
+{
+	auto waiting = (unsigned int (*)())symbol("fake_cuda_waiting");
+	unsigned int before = waiting(); /* those that were cancelled are among them */
+	pthread_t thread;
+
+	latency(600000000);
+	if (pthread_create(&thread, NULL, wait_for_ever, NULL))
+		_exit(1);
+	while (waiting() <= before)
+		usleep(1000);
+	latency(0);
+	pthread_cancel(thread);
+	pthread_join(thread, NULL);
+	while (!tgkill(getpid(), waits_for_ever, 0)) /* for the kernel it still ends */
+		usleep(1000);
+	note("thrown::wait_for_ever", "cuStreamSynchronize", 0, 0, 0);
+}
+}
+
+static void exceptions()
+{
+	auto callback = (void (*)(void (*)()))symbol("fake_cuda_set_callback");
+	uint64_t kernel = kernel_of_module(TRITON);
+
+	for (unsigned int i = 0; i < 10; i++) {
+		callback(thrown::throw_and_catch);
+		waits::for_stream(STREAM_1);
+		callback(thrown::throw_it);
+		thrown::launch_and_leave(kernel);
+		callback(nullptr);
+		thrown::cancel_one();
+		left::wait_deeper();
+		trainer::forward(kernel);
+	}
+}
+
 static void jumps()
 {
 	uint64_t kernel = kernel_of_module(TRITON);
@@ -1607,6 +1682,8 @@ int main(int argc, char **argv)
 		tasks();
 	} else if (scenario == "deep_jumps") {
 		deep_jumps();
+	} else if (scenario == "exceptions") {
+		exceptions();
 	} else if (scenario == "jumps") {
 		jumps();
 	} else if (scenario == "fork") {

@@ -273,6 +273,39 @@ def syncs():
     LIBRARIES[0].fake_cuda_set_latency_us(0)
 
 
+def py_refused():
+    def refuse(result, _, arguments):
+        if result:
+            raise MemoryError(arguments)
+
+    allocate = FUNCTIONS["cuMemAlloc_v2"]
+    LIBRARIES[0].fake_cuda_fail_allocations(1)
+    allocate.errcheck = refuse
+    try:
+        allocate(byref(c_uint64()), 4096)
+    except MemoryError:
+        note = TRUTH.calls["cuMemAlloc_v2"]
+        note["calls"] += 1
+        note["errors"] += 1
+    del allocate.errcheck
+
+
+def exceptions():
+    kernel = look_up("cuModuleGetFunction", TRITON)
+    ignored = []
+    sys.unraisablehook = ignored.append
+    callback = ctypes.CFUNCTYPE(None)(lambda: 1 // 0)
+    for _ in range(10):
+        py_refused()
+        LIBRARIES[0].fake_cuda_set_callback(callback)
+        py_wait_for_stream()
+        LIBRARIES[0].fake_cuda_set_callback(None)
+        py_wait_for_all()
+        py_forward(kernel)
+        py_weights(1000)
+    assert len(ignored) == 10, ignored
+
+
 def init(rank, size):
     identity, comm = Id(), c_void_p()
     FUNCTIONS["ncclGetUniqueId"](byref(identity))
@@ -350,7 +383,7 @@ def main():
     if os.environ.get("TARGET_NONDUMPABLE") == "1":
         ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
     scenario = {"launches": launches, "copies": copies, "memory": memories, "sync": syncs,
-                "nccl": nccl, "hang": hang}[sys.argv[1]]
+                "nccl": nccl, "hang": hang, "exceptions": exceptions}[sys.argv[1]]
     load(sys.argv[2])
     print("ready", flush=True)
     sys.stdin.readline()
