@@ -25,7 +25,8 @@ CONTROL = re.compile(r"cuInit|cuMemGetInfo_v2|ncclGroupEnd|ncclComm\w+|ncclGetUn
 DIRECTIONS = [("cuMemset", {"set"}), ("cuMemcpyHtoD", {"HtoD"}), ("cuMemcpyDtoH", {"DtoH"}),
               ("cuMemcpyDtoD", {"DtoD"}), ("cuMemcpyPeer", {"DtoD", "any"}), ("cuMemcpy", {"any"})]
 TYPES = ["calls/count", "blocked/nanoseconds", "moved/bytes", "allocated/bytes", "inuse/bytes",
-         "starved/nanoseconds", "host_allocated/bytes", "host_inuse/bytes"]
+         "starved/nanoseconds", "host_allocated/bytes", "host_inuse/bytes",
+         "tensor_allocated/bytes", "tensor_inuse/bytes"]
 
 
 def fakes(context):
@@ -214,6 +215,8 @@ def check_memory(process, truth):
         wanted[name] = wanted[name] or None
     equal({name: process["memory"][name] for name in wanted}, wanted, "memory")
     equal(process["host_memory"], truth["host_memory"], "page-locked memory of the host")
+    check(process["tensor_memory"] == truth.get("tensor_memory"), "tensors: %s, not %s" % (
+        process["tensor_memory"], truth.get("tensor_memory")))
 
 
 def operation_key(row):
@@ -316,12 +319,15 @@ def check_files(context, process, truth):
             lines, where, sum(wanted.values())))
     for kind, name in (("moved/bytes", "moved"), ("allocated/bytes", "allocated"),
                        ("inuse/bytes", "inuse"), ("host_allocated/bytes", "host_allocated"),
-                       ("host_inuse/bytes", "host_inuse")):
+                       ("host_inuse/bytes", "host_inuse"),
+                       ("tensor_allocated/bytes", "tensor_allocated"),
+                       ("tensor_inuse/bytes", "tensor_inuse")):
+        told = truth.get(name, {})
         for where in truth["where"]:
-            found, wanted = files.of(where, kind), truth[name].get(where, 0)
+            found, wanted = files.of(where, kind), told.get(where, 0)
             check(found == wanted, "%s in %s: %d, not %d" % (kind, where, found, wanted))
-        check(files.total(kind) == sum(truth[name].values()), "%s: %d, not %d" % (
-            kind, files.total(kind), sum(truth[name].values())))
+        check(files.total(kind) == sum(told.values()), "%s: %d, not %d" % (
+            kind, files.total(kind), sum(told.values())))
     return files
 
 
@@ -402,6 +408,46 @@ def memory(context):
 @test()
 def memory_python(context):
     both_files(context, "memory", True)
+
+
+def unwatched(caller):
+    """Is nobody counted in the program any more? That may take the kernel a moment."""
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        caller.say("watched")
+        if caller.line() == "0":
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@test(modes=MODES)
+def tensors(context):
+    """What PyTorch hands out, by its own probes, which are off in the program until they are asked for."""
+    caller, truth, seen = watched(context, "tensors", "--tensors", *OUTPUTS, with_python=True)
+    process = seen.process(truth["pid"])
+    check_all(process, truth)
+    check_files(context, process, truth)
+    check(truth["semaphores"] == [0, 3], "semaphores before and while: %s" % truth["semaphores"])
+    layers = [one["layers"] for one in seen.whole["libraries"] if "c10" in one["path"]]
+    check(layers == [["torch"]], str(seen.whole["libraries"]))
+    check(unwatched(caller), "a semaphore is left behind")
+    table = Watch(context, "--tensors", "-d", "120", "-p", caller.pid)
+    caller.say("again")
+    caller.line()
+    check(re.search(r"(?m)^  PyTorch's tensors: 1.0 MB live", table.end()), "no line of them")
+
+
+@test()
+def tensors_not_asked_for(context):
+    caller = Caller(context, "tensors", with_python=True)
+    watch = Watch(context, "--json", "-d", "120", "-p", caller.pid)
+    truth = caller.work()
+    seen = Seen(watch.end())
+    check(truth["semaphores"] == [0, 0], "semaphores: %s" % truth["semaphores"])
+    process = seen.process(caller.pid)
+    check(process["tensor_memory"] is None, str(process["tensor_memory"]))
+    check(not any("pytorch" in row["exported"] for row in process["calls"]), str(process["calls"]))
 
 
 def blocked(context, with_python):
@@ -995,7 +1041,7 @@ def table_of_memory(context):
     text = watch.end()
     check(not text.startswith("{"), "that is JSON: " + text[:500])
     check("cuMemAlloc" in text and "cuMemCreate" in text, text)
-    for what in ("Memory", "Page-locked host memory"):
+    for what in ("Memory", "Page-locked on host"):
         check(re.search(r"(?m)^  %s: .* live, peak .*; \d+ allocations, \d+ frees$" % what, text), text)
 
 

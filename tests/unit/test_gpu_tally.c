@@ -582,6 +582,36 @@ Test(gpu_tally, host_memory)
 	cr_expect_eq(value_sum(&view, PROFILE_MOVED_BYTES), 0);
 }
 
+/* Of memory that is the device's already: told apart, with the stack that came with it, or without. */
+Test(gpu_tally, tensor_memory)
+{
+	struct bpfprof_gpu_call call = call_of(key_of(7, "pytorch:malloc"));
+	struct gpu_tally_count count = { .key = call.key, .count = { .calls = 2, .bytes = 60 } };
+	const struct gpu_tally_memory *tensors;
+	struct aggregate_view view;
+
+	alloc(7, VA, 100);
+	call.flags = BPFPROF_CALL_INSIDE;
+	call.va = VA;
+	call.bytes = 40;
+	send_stack(&call, 7, 1);
+	call.va = VA + 64;
+	call.bytes = 20;
+	send_call(&call, 7);
+	tensors = &process_at(7, START_NS)->memory[GPU_SPACE_TENSOR];
+	cr_expect(tensors->live_bytes == 60 && tensors->allocations == 2);
+	release_by("pytorch:free", 7, VA + 64);
+	release_by("pytorch:free", 7, VA + 1);
+	cr_expect(tensors->live_bytes == 40 && tensors->peak_bytes == 60);
+	cr_expect(tensors->frees == 2 && tensors->unknown_frees == 1);
+	cr_expect(memory_of(7).live_bytes == 100 && !memory_of(7).frees);
+	finish(&count, 1, &view);
+	cr_expect_eq(value_sum(&view, PROFILE_TENSOR_ALLOCATED_BYTES), 60);
+	cr_expect_eq(value_sum(&view, PROFILE_TENSOR_INUSE_BYTES), 40);
+	cr_expect_eq(values_at(&view, 1, 1)[PROFILE_TENSOR_INUSE_BYTES], 40);
+	cr_expect_eq(value_sum(&view, PROFILE_INUSE_BYTES), 0);
+}
+
 /* Of that process alone; one that has its number before or after is another. */
 Test(gpu_tally, exit_drops_live_bytes)
 {

@@ -338,6 +338,8 @@ static int process_fill(struct text *t, struct gpu_report_process *to,
 		.open = t->open + t->nr_open,
 		.memory = memory_of(from, GPU_SPACE_DEVICE),
 		.host_memory = memory_of(from, GPU_SPACE_HOST),
+		.tensors_known = t->job->options->tensors,
+		.tensor_memory = memory_of(from, GPU_SPACE_TENSOR),
 	};
 	for (i = 0; i < picture->nr_counts; i++)
 		if (is_of(from, picture->counts[i].key.pid, picture->counts[i].key.start_ns))
@@ -389,6 +391,7 @@ static void libraries_fill(struct text *t, const struct gpu_probes_library *libr
 			.path = libraries[i].path,
 			.cuda = libraries[i].layers & 1U << GPU_LAYER_DRIVER,
 			.nccl = libraries[i].layers & 1U << GPU_LAYER_NCCL,
+			.torch = libraries[i].layers & 1U << GPU_LAYER_TORCH,
 			.functions = libraries[i].functions,
 			.problem = libraries[i].problem,
 		};

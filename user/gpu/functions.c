@@ -35,6 +35,7 @@
 		EXPORT(DRIVER, #base version twin, #base, direction, COPY, __VA_ARGS__)
 #define HOST(base, version, kind_, ...)                                                            \
 	EXPORT_IN(HOST, DRIVER, #base version, #base, NONE, kind_, __VA_ARGS__)
+#define TORCH(probe, kind_, ...) EXPORT_IN(TENSOR, TORCH, probe, probe, NONE, kind_, __VA_ARGS__)
 #define NCCL(base, kind_, ...) EXPORT(NCCL, #base, #base, NONE, kind_, __VA_ARGS__)
 #define COLLECTIVE_AS(base, version, count_, type_, extra_, comm, stream_)                         \
 	EXPORT(NCCL, #base version, #base, NONE, COLLECTIVE, .flags = RETURNS, .handle = comm,     \
@@ -180,6 +181,10 @@ static const struct gpu_function functions[] = {
 	NCCL(ncclCommFinalize, COMM_END, .flags = RETURNS, .handle = 1),
 	NCCL(ncclCommDestroy, COMM_END, .flags = RETURNS, .handle = 1),
 	NCCL(ncclCommAbort, COMM_END, .flags = RETURNS, .handle = 1),
+
+	/* Address, device, size, stream; address. */
+	TORCH("pytorch:malloc", ALLOC, .handle = 1, BYTES(3)),
+	TORCH("pytorch:free", FREE, .handle = 1),
 };
 
 #define NR_FUNCTIONS (sizeof(functions) / sizeof(functions[0]))

@@ -21,6 +21,7 @@
 #include "elf/image.h"
 #include "gpu/functions.h"
 #include "gpu/library.h"
+#include "gpu/sites.h"
 #include "kernel/gpu_links.h"
 #include "kernel/session.h"
 #include "proc/image_file.h"
@@ -111,7 +112,7 @@ static void library_list(struct gpu_probes *probes, const struct image *image,
 	if (!entry->path)
 		return;
 	entry->layers = library->layers;
-	entry->functions = file < 0 ? 0 : (uint32_t)library->nr;
+	entry->functions = file < 0 ? 0 : (uint32_t)(library->nr + library->nr_sites);
 	entry->problem = err ? problem_text(err) : NULL;
 	probes->library_files[probes->nr_libraries++] = file;
 	if (err)
@@ -146,6 +147,20 @@ static void image_is_file(struct gpu_probes *probes, uint32_t image, int file)
 			(struct listed_image){ .image = image, .file = file };
 }
 
+/* Is there anything to be hooked in it? */
+static bool library_read(const struct gpu_probes *probes, struct gpu_library *ret,
+			 struct elf_image *img)
+{
+	bool any = !gpu_library_read(ret, img);
+
+	if (probes->session->options.gpu_tensors &&
+	    !gpu_sites_read(ret->sites, &ret->nr_sites, &ret->nr_bad, img)) {
+		ret->layers |= 1U << GPU_LAYER_TORCH;
+		any = true;
+	}
+	return any;
+}
+
 static void image_look(struct gpu_probes *probes, struct image *image, uint64_t now_ns)
 {
 	__cleanup(free_mem) struct gpu_library *library = calloc(1, sizeof(*library));
@@ -160,7 +175,7 @@ static void image_look(struct gpu_probes *probes, struct image *image, uint64_t 
 			library_list(probes, image, library, -EBADF);
 		return;
 	}
-	if (gpu_library_read(library, image->elf))
+	if (!library_read(probes, library, image->elf))
 		return;
 	id = (struct gpu_links_file){ .dev = image->dev,
 				      .ino_gen = image->ino_gen,

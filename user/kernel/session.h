@@ -36,6 +36,7 @@ struct session_options {
 	bool gpu; /* what gpu_probes.h needs is loaded, too */
 	enum session_waits waits;
 	bool gpu_trace; /* with gpu: every call is sent by itself, too */
+	bool gpu_tensors; /* with gpu: what PyTorch hands out, too */
 	bool gpu_waits; /* with gpu: and when collectives are complete */
 	bool no_clock; /* nothing is sampled; with gpu, or with waits that are off a CPU */
 	bool fork_wakes; /* forks of targets are told at once */

@@ -128,16 +128,25 @@ static void add_allocations(struct buf *dst, const struct gpu_report_memory *mem
 	json_key_number(dst, "unknown_frees", memory->unknown_frees);
 }
 
-static void add_memory(struct buf *dst, const struct gpu_report_memory *memory,
-		       const struct gpu_report_memory *host)
+static void add_memory(struct buf *dst, const struct gpu_report_process *process)
 {
+	const struct gpu_report_memory *memory = &process->memory;
+
 	json_key_open(dst, "memory", '{');
 	add_allocations(dst, memory);
 	key_number_or_null(dst, "device_free", memory->device_known, memory->device_free);
 	key_number_or_null(dst, "device_total", memory->device_known, memory->device_total);
 	buf_add_char(dst, '}');
 	json_key_open(dst, "host_memory", '{');
-	add_allocations(dst, host);
+	add_allocations(dst, &process->host_memory);
+	buf_add_char(dst, '}');
+	if (!process->tensors_known) {
+		json_key(dst, "tensor_memory");
+		buf_add_str(dst, "null");
+		return;
+	}
+	json_key_open(dst, "tensor_memory", '{');
+	add_allocations(dst, &process->tensor_memory);
 	buf_add_char(dst, '}');
 }
 
@@ -269,7 +278,7 @@ static void add_process(struct buf *dst, const struct gpu_report_process *proces
 	add_calls(dst, process);
 	add_launches(dst, process);
 	add_copies(dst, process);
-	add_memory(dst, &process->memory, &process->host_memory);
+	add_memory(dst, process);
 	add_starved(dst, &process->starved);
 	add_collectives(dst, process);
 	add_completions(dst, process);
@@ -288,6 +297,10 @@ static void add_library(struct buf *dst, const struct gpu_report_library *librar
 	if (library->nccl) {
 		json_item(dst);
 		buf_add_str(dst, "\"nccl\"");
+	}
+	if (library->torch) {
+		json_item(dst);
+		buf_add_str(dst, "\"torch\"");
 	}
 	buf_add_char(dst, ']');
 	json_key_number(dst, "functions", library->functions);

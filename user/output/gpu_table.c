@@ -248,14 +248,17 @@ static void add_memory(struct gpu_writer *w)
 {
 	const struct gpu_report_memory *memory = &w->process->memory;
 	const struct gpu_report_memory *host = &w->process->host_memory;
+	const struct gpu_report_memory *tensors = &w->process->tensor_memory;
 
-	if (!memory_used(memory) && !memory->device_known && !memory_used(host))
+	if (!memory_used(memory) && !memory->device_known && !memory_used(host) &&
+	    !memory_used(tensors))
 		return;
 	gpu_line_end(w);
 	add_allocations(w, "Memory", memory);
 	if (memory->device_known)
 		add_device(w, memory);
-	add_allocations(w, "Page-locked host memory", host);
+	add_allocations(w, "PyTorch's tensors", tensors);
+	add_allocations(w, "Page-locked on host", host);
 }
 
 /* Collectives, communicator by communicator. */
@@ -364,7 +367,7 @@ static bool is_idle(const struct gpu_report_process *process)
 	return !process->nr_calls && !process->nr_launches && !process->nr_copies &&
 	       !process->nr_collectives && !process->nr_comms && !process->nr_open &&
 	       !memory_used(&process->memory) && !process->memory.device_known &&
-	       !memory_used(&process->host_memory);
+	       !memory_used(&process->host_memory) && !memory_used(&process->tensor_memory);
 }
 
 static void add_nothing(struct gpu_writer *w, const char *indent)

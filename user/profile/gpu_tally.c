@@ -670,6 +670,7 @@ static const struct {
 } memory_values[GPU_NR_SPACES] = {
 	[GPU_SPACE_DEVICE] = { PROFILE_ALLOCATED_BYTES, PROFILE_INUSE_BYTES },
 	[GPU_SPACE_HOST] = { PROFILE_HOST_ALLOCATED_BYTES, PROFILE_HOST_INUSE_BYTES },
+	[GPU_SPACE_TENSOR] = { PROFILE_TENSOR_ALLOCATED_BYTES, PROFILE_TENSOR_INUSE_BYTES },
 };
 
 /* The values of a sample from calls, bytes and time of the same function. */
