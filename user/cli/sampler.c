@@ -319,6 +319,7 @@ static int open_session(struct sampler *sampler, enum session_clock clock)
 		.titles = options->steps || options->titles || options->gpu_trace,
 		.gpu = options->gpu,
 		.gpu_trace = options->gpu_trace,
+		.gpu_tensors = options->gpu_tensors,
 		.gpu_waits = options->gpu_waits,
 		.threads = options->threads,
 		.no_clock = !has_clock(options),

@@ -155,6 +155,10 @@ static void gpu_choose(struct session *session)
 	}
 	for (i = 0; i < sizeof(maps) / sizeof(maps[0]); i++)
 		bpf_map__set_autocreate(maps[i], session->options.gpu);
+	bpf_program__set_autoload(skel->progs.gpu_site, session->options.gpu_tensors);
+	if (multi)
+		uprobe_multi_prepare(skel->progs.gpu_site);
+	bpf_map__set_autocreate(skel->maps.gpu_sites, session->options.gpu_tensors);
 }
 
 struct bpf_program *session_clock_program(const struct session *session)

@@ -37,6 +37,7 @@ struct session_options {
 	enum session_waits waits;
 	bool wakers; /* with them: who ends waits is told (BPFPROF_SAMPLE_WAKER) */
 	bool gpu_trace; /* with gpu: every call is sent by itself, too */
+	bool gpu_tensors; /* with gpu: what PyTorch hands out, too */
 	bool gpu_waits; /* with gpu: and when collectives are complete */
 	bool no_clock; /* nothing is sampled; with gpu, or with waits that are off a CPU */
 	bool fork_wakes; /* forks of targets are told at once */

@@ -15,6 +15,10 @@ const struct profile_call_type profile_call_types[PROFILE_NR_CALL_VALUES] = {
 	[PROFILE_ALLOCATED_BYTES] = { "allocated", "bytes" },
 	[PROFILE_INUSE_BYTES] = { "inuse", "bytes" },
 	[PROFILE_STARVED_NS] = { "starved", "nanoseconds" },
+	[PROFILE_HOST_ALLOCATED_BYTES] = { "host_allocated", "bytes" },
+	[PROFILE_HOST_INUSE_BYTES] = { "host_inuse", "bytes" },
+	[PROFILE_TENSOR_ALLOCATED_BYTES] = { "tensor_allocated", "bytes" },
+	[PROFILE_TENSOR_INUSE_BYTES] = { "tensor_inuse", "bytes" },
 };
 
 void profile_fini(struct profile *profile)
