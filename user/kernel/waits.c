@@ -27,6 +27,7 @@
 #define TOKENS_MAX 250
 
 #define KICK_PAGES 4
+#define BATCH 512 /* entries of the map that are read at once */
 
 /* A ring buffer that nobody reads. */
 struct kick_ring {
@@ -220,50 +221,29 @@ void waits_end(struct waits *waits)
 	control_write(waits);
 }
 
-static bool waiter_find(const struct waits *waits, const struct bpfprof_task_id *task,
-			struct bpfprof_waiter *ret)
+int waits_find(const struct waits *waits, const struct bpfprof_task_id *task,
+	       struct bpfprof_waiter *ret)
 {
-	return !bpf_map__lookup_elem(waits->session->skel->maps.waiters, &task->tid,
-				     sizeof(task->tid), ret, sizeof(*ret), 0) &&
-	       ret->task.start_ns == task->start_ns;
+	uint64_t counters[WAIT_NR_COUNTERS];
+
+	if (!bpf_map__lookup_elem(waits->session->skel->maps.waiters, &task->tid, sizeof(task->tid),
+				  ret, sizeof(*ret), 0) &&
+	    ret->task.start_ns == task->start_ns)
+		return 1;
+	waits_counters(waits, counters);
+	*ret = (struct bpfprof_waiter){ .task = *task,
+					.since_ns = waits->control.start_ns,
+					.state = THREAD_SLEEPS };
+	return counters[WAIT_COUNT_FULL] ? -ENOENT : 0;
 }
 
-static uint64_t open_ns(const struct waits *waits, const struct bpfprof_waiter *waiter)
+uint64_t waits_open_since_ns(const struct waits *waits, const struct bpfprof_waiter *waiter)
 {
 	/* Without --wall time that it only waits for a CPU does not count. */
 	if (waiter->state == THREAD_RUNS ||
-	    (waiter->state == THREAD_RUNNABLE && waits->session->options.waits != SESSION_WALL) ||
-	    waiter->since_ns >= waits->control.end_ns)
+	    (waiter->state == THREAD_RUNNABLE && waits->session->options.waits != SESSION_WALL))
 		return 0;
-	return waits->control.end_ns - waiter->since_ns;
-}
-
-uint64_t waits_open_ns(const struct waits *waits, const struct bpfprof_task_id *task)
-{
-	struct bpfprof_waiter waiter;
-	uint64_t counters[WAIT_NR_COUNTERS];
-
-	if (waiter_find(waits, task, &waiter))
-		return open_ns(waits, &waiter);
-	/* It has not been on a CPU since the start, unless there was no room to know it. */
-	waits_counters(waits, counters);
-	return counters[WAIT_COUNT_FULL] ? 0 : waits->control.end_ns - waits->control.start_ns;
-}
-
-bool waits_claim(struct waits *waits, const struct bpfprof_task_id *task, uint64_t *ret_ns)
-{
-	struct bpfprof_waiter waiter = { .task = *task };
-	bool known = waiter_find(waits, task, &waiter);
-
-	*ret_ns = known ? open_ns(waits, &waiter) : waits_open_ns(waits, task);
-	if (!*ret_ns)
-		return false;
-	if (!known)
-		waiter = (struct bpfprof_waiter){ .task = *task, .state = THREAD_SLEEPS };
-	waiter.since_ns = waits->control.end_ns;
-	return !bpf_map__update_elem(waits->session->skel->maps.waiters, &task->tid,
-				     sizeof(task->tid), &waiter, sizeof(waiter),
-				     known ? BPF_EXIST : BPF_NOEXIST);
+	return waiter->since_ns;
 }
 
 void waits_stop(struct waits *waits)
@@ -303,21 +283,28 @@ uint64_t waits_max_period_ns(const struct waits *waits)
 	return waits->max_period_ns;
 }
 
-void waits_each(struct waits *waits, void (*each)(void *arg, const struct bpfprof_waiter *waiter),
-		void *arg)
+/* In batches: one by one, an entry that is deleted meanwhile would begin it all anew. */
+int waits_each(struct waits *waits, void (*each)(void *arg, const struct bpfprof_waiter *waiter),
+	       void *arg)
 {
-	const struct bpf_map *map = waits->session->skel->maps.waiters;
-	struct bpfprof_waiter waiter;
-	uint32_t key = 0, next;
+	__cleanup(free_mem) struct bpfprof_waiter *batch = calloc(BATCH, sizeof(*batch));
+	__cleanup(free_mem) uint32_t *keys = calloc(BATCH, sizeof(*keys));
+	int fd = bpf_map__fd(waits->session->skel->maps.waiters), err = 0;
+	uint32_t position, nr, i;
 	bool first = true;
 
-	/* Nothing is written to it any more. */
-	while (!bpf_map__get_next_key(map, first ? NULL : &key, &next, sizeof(next))) {
-		if (!bpf_map__lookup_elem(map, &next, sizeof(next), &waiter, sizeof(waiter), 0))
-			each(arg, &waiter);
-		key = next;
+	if (!batch || !keys)
+		return -ENOMEM;
+	while (!err) {
+		nr = BATCH;
+		if (bpf_map_lookup_batch(fd, first ? NULL : &position, &position, keys, batch, &nr,
+					 NULL))
+			err = -errno;
+		for (i = 0; (!err || err == -ENOENT) && i < nr; i++)
+			each(arg, &batch[i]);
 		first = false;
 	}
+	return err == -ENOENT ? 0 : err;
 }
 
 void waits_counters(const struct waits *waits, uint64_t counters[WAIT_NR_COUNTERS])
