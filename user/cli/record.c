@@ -306,18 +306,9 @@ static int calls_finish(struct recording *rec, struct gpu_watch_profile *calls)
 /* What threads do that have nothing to do. */
 static int park(struct recording *rec, struct profile *profile)
 {
-	struct parked_counts counts;
-
 	if (rec->options->waits == SESSION_NO_WAITS || rec->options->parked)
 		return 0;
-	if (profile_park(profile, &counts))
-		return -ENOMEM;
-	if (!counts.nr_stacks)
-		return 0;
-	stats_add(&rec->stats.waits, "parked_samples", counts.samples);
-	stats_add(&rec->stats.waits, "parked_stacks", counts.nr_stacks);
-	stats_add(&rec->stats.waits, "parked_ms", counts.ns / 1000000);
-	return 0;
+	return profile_park_counted(profile, &rec->stats.waits);
 }
 
 static int finish(struct recording *rec)

@@ -29,16 +29,24 @@
 /* Reading stacks of a whole node, at most, where nothing else is said. */
 #define READING_NS (10 * NS_PER_SECOND)
 #define TASK_UNINTERRUPTIBLE 2
-#define TRIES 3 /* to ask what a thread does while nothing is heard of it */
+#define TRIES 5 /* to ask what a thread does while nothing is heard of it */
+/* A sample is not there as soon as it is counted: it is walked in between. */
+#define FLIGHT_NS 1000000ULL
+#define PAUSE_NS 250000L
+#define PAUSES 400 /* of all threads */
 #define UNMERGED ((uint64_t)BPFPROF_FRAME_MARKER << BPFPROF_FRAME_SHIFT | PYTHON_FRAME_UNMERGED)
 
-/* Threads in a wait that wants a stack, and all others. */
-enum { SETTLE_WITH_STACK = 1, SETTLE_OTHERS = 2 };
+enum settles {
+	SETTLE_FIRST, /* all but threads in a wait that wants a stack */
+	SETTLE_REST,
+	SETTLE_ALL, /* whatever was done before */
+};
 
 struct cutting {
 	struct sampler *sampler;
 	const struct sampler_cut *cut;
-	unsigned int settles; /* SETTLE_* */
+	enum settles settles;
+	unsigned int nr_pauses;
 	uint64_t deadline_ns;
 	struct dump dump;
 };
@@ -110,6 +118,19 @@ void sampler_waits_thread_end(struct sampler *sampler, const struct bpfprof_wait
 		sampler->handlers.thread_end(sampler->handlers.arg, &input, &rest);
 }
 
+/* Has it come back, or been sampled, just now? Then a sample of that is on its way. */
+static bool is_in_flight(struct cutting *cutting, const struct bpfprof_waiter *waiter)
+{
+	const struct timespec pause = { .tv_nsec = PAUSE_NS };
+
+	if (waiter->state != THREAD_RUNS || cutting->nr_pauses >= PAUSES ||
+	    time_monotonic_ns() > waiter->since_ns + FLIGHT_NS)
+		return false;
+	cutting->nr_pauses++;
+	nanosleep(&pause, NULL);
+	return true;
+}
+
 /* As waits_find(), such that all samples of before have come. */
 static int thread_look(struct cutting *cutting, const struct bpfprof_task_id *task,
 		       struct bpfprof_waiter *ret)
@@ -121,7 +142,9 @@ static int thread_look(struct cutting *cutting, const struct bpfprof_task_id *ta
 		thread_times_heard(cutting->cut->times, task);
 		found = waits_find(sampler->waits, task, ret);
 		stream_take(sampler->stream);
-	} while (thread_times_heard(cutting->cut->times, task) && --tries);
+	} while ((thread_times_heard(cutting->cut->times, task) ||
+		  (found > 0 && is_in_flight(cutting, ret))) &&
+		 --tries);
 	return found;
 }
 
@@ -136,12 +159,12 @@ static void waiter_settle(void *arg, const struct bpfprof_waiter *waiter)
 	struct sample_view view;
 	struct thread_rest rest;
 
+	if (cutting->settles == SETTLE_REST && thread_times_settled(times, &waiter->task))
+		return;
 	if (thread_look(cutting, &waiter->task, &now) <= 0)
 		return;
 	rest_fill(cutting->sampler, &now, cutting->cut->at_ns, &rest);
-	if (!(cutting->settles &
-	      (thread_times_wants_stack(times, &now.task, &rest) ? SETTLE_WITH_STACK
-								 : SETTLE_OTHERS)))
+	if (cutting->settles == SETTLE_FIRST && thread_times_wants_stack(times, &now.task, &rest))
 		return;
 	sample_begin(&sample, &now.task, now.comm, now.leader_comm);
 	view_begin(cutting->sampler, &view, &sample);
@@ -149,7 +172,7 @@ static void waiter_settle(void *arg, const struct bpfprof_waiter *waiter)
 		thread_times_settle(times, &input, &rest);
 }
 
-static void waiters_settle(struct cutting *cutting, unsigned int which)
+static void waiters_settle(struct cutting *cutting, enum settles which)
 {
 	int err;
 
@@ -214,7 +237,7 @@ static const struct thread_dump *thread_of(const struct process_dump *process, u
 }
 
 static void wait_add(struct cutting *cutting, const struct bpfprof_task_state *state,
-		     const struct process_dump *process, const struct thread_rest *rest)
+		     const struct process_dump *process, struct thread_rest *rest)
 {
 	struct sampler *sampler = cutting->sampler;
 	const struct thread_dump *thread = thread_of(process, state->task.tid);
@@ -233,6 +256,8 @@ static void wait_add(struct cutting *cutting, const struct bpfprof_task_state *s
 		return;
 	sampler->waits_open++;
 	sampler->waits_unread += !thread;
+	if (!thread) /* as if it were another wait the next time: then, maybe */
+		rest->since_ns = 0;
 	thread_times_open(cutting->cut->times, &input, rest);
 }
 
@@ -309,21 +334,18 @@ static void process_cut(struct cutting *cutting, pid_t pid, const struct tasks *
 					    .deadline_ns = cutting->cut->reading_ns
 								   ? cutting->deadline_ns
 								   : 0 };
-	bool in_time = sampler->remote && time_monotonic_ns() < cutting->deadline_ns;
 	struct process_dump *process = NULL;
 	struct dump_read_counts counts;
 	struct thread_rest rest;
 	size_t i;
 	int found;
 
-	if (in_time && !dump_read(&reader, &cutting->dump, (uint32_t)pid, &counts))
+	if (sampler->remote && time_monotonic_ns() < cutting->deadline_ns &&
+	    !dump_read(&reader, &cutting->dump, (uint32_t)pid, &counts))
 		process = &cutting->dump.processes[cutting->dump.nr_processes - 1];
 	for (i = 0; i < tasks->nr; i++) {
-		if (!is_waiting(cutting, &tasks->states[i], &rest, &found))
-			continue;
-		if (!in_time) /* so that it is another wait the next time: then, maybe */
-			rest.since_ns = 0;
-		wait_add(cutting, &tasks->states[i], process, &rest);
+		if (is_waiting(cutting, &tasks->states[i], &rest, &found))
+			wait_add(cutting, &tasks->states[i], process, &rest);
 	}
 	if (process)
 		dump_drop(&cutting->dump);
@@ -372,10 +394,10 @@ void sampler_waits_cut(struct sampler *sampler, const struct sampler_cut *cut)
 	struct cutting cutting = { .sampler = sampler, .cut = cut };
 
 	stream_take(sampler->stream);
-	waiters_settle(&cutting, SETTLE_OTHERS);
+	waiters_settle(&cutting, SETTLE_FIRST);
 	stacks_read(&cutting);
 	/* What they waited in was over by then, or not to be read. */
-	waiters_settle(&cutting, SETTLE_WITH_STACK);
+	waiters_settle(&cutting, SETTLE_REST);
 }
 
 void sampler_waits_end(struct sampler *sampler, struct sampler_cut *cut)
@@ -385,12 +407,12 @@ void sampler_waits_end(struct sampler *sampler, struct sampler_cut *cut)
 	waits_end(sampler->waits);
 	cut->at_ns = waits_end_ns(sampler->waits);
 	stream_run(sampler->stream);
-	waiters_settle(&last, SETTLE_OTHERS);
+	waiters_settle(&last, SETTLE_FIRST);
 	stacks_read(&last);
 	waits_stop(sampler->waits);
 	stream_run(sampler->stream);
 	/* Last: now each has some sample that can take what is left. */
-	waiters_settle(&last, SETTLE_WITH_STACK | SETTLE_OTHERS);
+	waiters_settle(&last, SETTLE_ALL);
 }
 
 void sampler_waits_close(struct sampler *sampler)

@@ -283,6 +283,11 @@ uint64_t waits_max_period_ns(const struct waits *waits)
 	return waits->max_period_ns;
 }
 
+void waits_max_period_restart(struct waits *waits)
+{
+	waits->max_period_ns = waits->control.period_ns;
+}
+
 /* In batches: one by one, an entry that is deleted meanwhile would begin it all anew. */
 int waits_each(struct waits *waits, void (*each)(void *arg, const struct bpfprof_waiter *waiter),
 	       void *arg)

@@ -40,6 +40,8 @@ uint64_t waits_end_ns(const struct waits *waits); /* of waits_end(); 0: it goes 
 /* What the samples of the shortest waits stood for: at the beginning, and at most. */
 uint64_t waits_base_period_ns(const struct waits *waits);
 uint64_t waits_max_period_ns(const struct waits *waits);
+/* At most from now on. */
+void waits_max_period_restart(struct waits *waits);
 
 /* Each thread that has been on a CPU since the start, and lives. 0 or -errno: not all of them. */
 int waits_each(struct waits *waits, void (*each)(void *arg, const struct bpfprof_waiter *waiter),

@@ -10,6 +10,7 @@
 
 #include "profile/aggregate.h"
 #include "profile/aggregate_carry.h"
+#include "profile/stats.h"
 
 #define HOLDER_BYTES (BPFPROF_COMM_LEN + 48)
 #define STACK_WORTH_NS 20000000LL /* a wait shorter than that needs no stack of its own */
@@ -33,6 +34,7 @@ struct thread_time {
 	uint64_t open_since_ns; /* of the wait whose stack `latest` has; 0: none */
 	bool heard; /* a sample has come */
 	bool seen; /* since the border */
+	bool settled; /* all that was before the border has been told */
 };
 
 /* Where time before the border goes, or time at all. */
@@ -180,6 +182,16 @@ static uint64_t at_most(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
+/*
+ * The wait whose stack was read at a border is over, and its own stack is not whole: who was killed in
+ * it may be gone before it is. It is the same one.
+ */
+static bool is_known_better(const struct thread_time *thread, const struct aggregate_input *input)
+{
+	return thread && input->sample->flags & BPFPROF_SAMPLE_WAIT && thread->open_since_ns &&
+	       thread->latest.wait >= 0 && input->stop != BPFPROF_STOP_COMPLETE;
+}
+
 void thread_times_add(struct thread_times *times, const struct aggregate_input *input)
 {
 	const struct bpfprof_sample *s = input->sample;
@@ -195,17 +207,23 @@ void thread_times_add(struct thread_times *times, const struct aggregate_input *
 		before.samples = &thread->ended;
 		after.samples = &thread->latest;
 		thread->heard = true;
-		if (wait)
-			thread->open_since_ns = 0;
 	}
 	if (fresh && oldest_ns(times)) /* the rest of it was before anybody cared */
 		ns = ts_ns > oldest_ns(times) ? at_most(ns, ts_ns - oldest_ns(times)) : 0;
 	after_ns = ns;
-	if (times->ended) {
+	if (times->ended && !(thread && thread->settled)) {
 		after_ns = ts_ns > times->border_ns ? at_most(ns, ts_ns - times->border_ns) : 0;
 		if (thread)
 			thread->after_ns += after_ns;
 	}
+	if (is_known_better(thread, input)) {
+		thread->open_since_ns = 0;
+		aggregate_release(times->aggregate, thread->latest.wait);
+		aggregate_adjust(times->aggregate, thread->latest.wait, (int64_t)after_ns);
+		after_ns = ns = 0;
+	}
+	if (thread && wait)
+		thread->open_since_ns = 0;
 	/* It waits for a CPU last. */
 	runnable_ns = at_most(s->runnable_ns, ns);
 	side_add(times, after, input, after_ns, at_most(runnable_ns, after_ns));
@@ -224,7 +242,7 @@ void thread_times_border(struct thread_times *times, struct aggregate *next, uin
 		thread->ended = thread->latest;
 		thread->latest.run = thread->latest.wait = -1;
 		thread->after_ns = 0;
-		thread->seen = false;
+		thread->seen = thread->settled = false;
 	}
 }
 
@@ -358,6 +376,7 @@ void thread_times_settle(struct thread_times *times, const struct aggregate_inpu
 		return;
 	side = side_of(times, thread);
 	rest_cut(times, thread, rest, &run_ns, &wait_ns);
+	thread->settled = times->ended;
 	same = rest->open_ns && thread->open_since_ns == rest->since_ns;
 	run_left = sample_adjust(side.aggregate, side.samples->run, run_ns - thread->run_ahead_ns);
 	wait_left = sample_adjust(side.aggregate, side.samples->wait,
@@ -373,6 +392,13 @@ void thread_times_settle(struct thread_times *times, const struct aggregate_inpu
 	}
 	if (times->ended && same && thread->latest.wait < 0)
 		open_carry(times, thread, rest);
+}
+
+bool thread_times_settled(const struct thread_times *times, const struct bpfprof_task_id *task)
+{
+	const struct thread_time *thread = thread_find(times, task);
+
+	return thread && thread->settled;
 }
 
 bool thread_times_heard(struct thread_times *times, const struct bpfprof_task_id *task)
@@ -403,13 +429,12 @@ void thread_times_end(struct thread_times *times, const struct aggregate_input *
 	}
 }
 
-uint64_t thread_times_nr_gil_waits(const struct thread_times *times, uint64_t *ret_unknown)
+void thread_times_stats(const struct thread_times *times, struct stats_reasons *waits)
 {
-	*ret_unknown = times->nr_holders_unknown;
-	return times->nr_gil_waits;
-}
-
-uint64_t thread_times_nr_full(const struct thread_times *times)
-{
-	return times->nr_full;
+	if (times->nr_gil_waits)
+		stats_add(waits, "for_the_gil", times->nr_gil_waits);
+	if (times->nr_holders_unknown)
+		stats_add(waits, "gil_holder_unknown", times->nr_holders_unknown);
+	if (times->nr_full)
+		stats_add(waits, "threads_no_room", times->nr_full);
 }

@@ -19,6 +19,7 @@
 
 struct aggregate;
 struct aggregate_input;
+struct stats_reasons;
 struct thread_times;
 
 #define THREAD_TIMES_MAX 65536
@@ -37,7 +38,7 @@ struct thread_rest {
 	uint64_t after_ns; /* so much of run_ns, wait_ns and of what samples told is of later */
 };
 
-/* Borrows aggregate. Nothing before from_ns (CLOCK_MONOTONIC) counts. 0 or -ENOMEM. */
+/* Borrows aggregate. Nothing before from_ns (CLOCK_MONOTONIC; 0: there is nothing) counts. 0 or -ENOMEM. */
 int thread_times_new(struct thread_times **ret, struct aggregate *aggregate, uint64_t from_ns);
 void thread_times_free(struct thread_times *times); /* NULL is fine */
 
@@ -61,14 +62,15 @@ void thread_times_open(struct thread_times *times, const struct aggregate_input 
 /* Where there is no sample that the time can go to, input's stack, mostly empty, takes it. */
 void thread_times_settle(struct thread_times *times, const struct aggregate_input *input,
 			 const struct thread_rest *rest);
+/* Has it been, since the border? What its samples tell from then on is of the time after it. */
+bool thread_times_settled(const struct thread_times *times, const struct bpfprof_task_id *task);
 /* Has a sample of the thread come since this was asked last? Then its rest may be of before that. */
 bool thread_times_heard(struct thread_times *times, const struct bpfprof_task_id *task);
 /* The thread has ended, and rest is all there will be. */
 void thread_times_end(struct thread_times *times, const struct aggregate_input *input,
 		      const struct thread_rest *rest);
 
-/* Samples of waits for the GIL, and those of which nobody knows who held it. */
-uint64_t thread_times_nr_gil_waits(const struct thread_times *times, uint64_t *ret_unknown);
-uint64_t thread_times_nr_full(const struct thread_times *times);
+/* Adds what was counted since the start: waits for the GIL, and threads that there was no room for. */
+void thread_times_stats(const struct thread_times *times, struct stats_reasons *waits);
 
 #endif
