@@ -23,6 +23,7 @@
 #include "kernel/stream.h"
 #include "output/output.h"
 #include "profile/aggregate.h"
+#include "profile/thread_times.h"
 
 /* What is there in any case: BPF maps, processes, images, symbols of one file at a time. */
 #define FIXED_BYTES (44ULL << 20)
@@ -32,6 +33,7 @@
 #define PUSH_BYTES (6ULL << 20) /* libcurl, and the certificates that it trusts */
 #define CALL_KEYS 2048 /* of one process: eight workers have room for as many */
 #define CALLS_BYTES (10ULL << 20) /* --gpu: its maps, and what is known of calls */
+#define WAITS_BYTES (14ULL << 20) /* --wall: what threads do, and reading their stacks */
 #define VARIABLE_MIN_BYTES (4ULL << 20)
 #define CLOCK_STEP_NS NS_PER_SECOND
 #define LISTEN_DEFAULT "127.0.0.1:9464"
@@ -97,6 +99,7 @@ static void interval_pass(struct daemon *daemon, uint64_t now_ns)
 			if (next.clock_step)
 				log_warn("the clock was set: times of profiles do not abut here");
 			daemon->running = next;
+			daemon_waits_border(daemon);
 			return;
 		}
 		daemon->ended.aggregate = NULL;
@@ -117,6 +120,10 @@ static void on_sample(void *arg, const struct aggregate_input *input)
 		return;
 	if (ts_ns >= daemon->running.end_ns)
 		interval_pass(daemon, ts_ns);
+	if (daemon->times) {
+		thread_times_add(daemon->times, input);
+		return;
+	}
 	interval = &daemon->running;
 	if (ts_ns < interval->start_ns && daemon->ended.aggregate)
 		interval = &daemon->ended;
@@ -257,6 +264,7 @@ static void loop(struct daemon *daemon, int signal_fd)
 			/* What was sampled before the border and has come meanwhile. */
 			ms = sampler_run(&daemon->sampler);
 		}
+		daemon_waits_cut(daemon);
 		if (daemon->ended.aggregate && !daemon->writer.pid) {
 			writer_start(daemon);
 			sweep(daemon);
@@ -301,12 +309,14 @@ static int finish(struct daemon *daemon, int signal_fd)
 
 	daemon->quit_ns = time_monotonic_ns();
 	service_notify("STOPPING=1");
+	daemon_waits_end(daemon);
 	sampler_stop(&daemon->sampler);
 	if (!writer_finish(daemon, signal_fd))
 		return EXIT_FAILED;
 	if (daemon->ended.aggregate && (writer_start(daemon) || !writer_finish(daemon, signal_fd)))
 		return EXIT_FAILED;
-	daemon->running.end_ns = time_monotonic_ns();
+	if (!daemon->times)
+		daemon->running.end_ns = time_monotonic_ns();
 	daemon->ended = daemon->running;
 	daemon->running.aggregate = NULL;
 	calls_cut(daemon, &daemon->ended);
@@ -334,6 +344,8 @@ static void memory_share(struct daemon *daemon)
 		fixed += PUSH_BYTES;
 	if (daemon->options->gpu)
 		fixed += CALLS_BYTES;
+	if (daemon->options->wall)
+		fixed += WAITS_BYTES;
 	if (bytes < fixed + VARIABLE_MIN_BYTES) {
 		log_warn("--max-memory: it takes at least %llu MiB here",
 			 (unsigned long long)(fixed + VARIABLE_MIN_BYTES) >> 20);
@@ -455,6 +467,8 @@ static int run(struct daemon *daemon, int signal_fd)
 
 	if (daemon->options->gpu)
 		calls_handle(daemon, &handlers);
+	if (daemon->options->wall)
+		handlers.thread_end = daemon_waits_thread_end;
 	status = sampler_open(&daemon->sampler, &daemon->sampler_options, &handlers);
 	if (!status && daemon->options->gpu)
 		status = calls_open(daemon);
@@ -471,7 +485,8 @@ static int run(struct daemon *daemon, int signal_fd)
 	}
 	daemon->running.start_ns = time_monotonic_ns();
 	daemon->running.offset_ns = offset_now();
-	if (interval_begin(daemon, &daemon->running, daemon->running.start_ns)) {
+	if (interval_begin(daemon, &daemon->running, daemon->running.start_ns) ||
+	    daemon_waits_open(daemon)) {
 		log_error("out of memory");
 		return EXIT_FAILED;
 	}
@@ -519,6 +534,7 @@ int daemon_run(struct daemon_options *options, struct config *config, int argc, 
 		.follow = true, /* pids may be asked for at any time */
 		.host_root = options->host_root,
 		.gpu = options->gpu,
+		.waits = options->wall ? SESSION_WALL : SESSION_NO_WAITS,
 		.call_keys = CALL_KEYS,
 	};
 	memory_share(&daemon);
@@ -537,6 +553,7 @@ int daemon_run(struct daemon_options *options, struct config *config, int argc, 
 		sampler_close(&daemon.sampler);
 	}
 	process_choice_fini(&daemon.choice);
+	thread_times_free(daemon.times);
 	aggregate_free(daemon.running.aggregate);
 	aggregate_free(daemon.ended.aggregate);
 	aggregate_free(daemon.ended.calls.aggregate);

@@ -37,6 +37,8 @@ struct aggregate;
 struct http;
 struct profile;
 struct push_item;
+struct thread_rest;
+struct thread_times;
 
 /* Calls of CUDA and NCCL in an interval; all zero without --gpu. */
 struct calls_interval {
@@ -51,6 +53,7 @@ struct interval {
 	struct calls_interval calls;
 	uint64_t start_ns, end_ns; /* CLOCK_MONOTONIC; end_ns of a running one: when it is to end */
 	uint64_t offset_ns; /* to Unix time, modulo 2^64 */
+	bool waits_untold; /* --wall: of waits over its end nothing was told yet */
 	bool clock_step; /* the offset is not that of the interval before */
 };
 
@@ -147,6 +150,7 @@ struct daemon {
 	struct process_filter filter; /* it, in force */
 	struct demand demand; /* what clients of http ask for */
 	struct daemon_calls calls;
+	struct thread_times *times; /* NULL without --wall */
 	struct http *http; /* NULL: does not listen */
 	struct buf metrics; /* as they were at metrics_ns */
 	uint64_t metrics_ns;
@@ -182,6 +186,31 @@ void calls_cut(struct daemon *daemon, struct interval *interval);
 void calls_interval_stats(const struct calls_interval *interval, struct run_stats *stats);
 /* What is of samples in stats becomes what is of stacks of calls. */
 void calls_profile_stats(const struct calls_interval *interval, struct run_stats *stats);
+
+/*
+ * daemon_waits.c, all of it nothing without --wall. 0 or -ENOMEM; when the first interval has an
+ * aggregate, of which it sets the start.
+ */
+int daemon_waits_open(struct daemon *daemon);
+/* For struct sampler_handlers; with --wall only. */
+void daemon_waits_thread_end(void *arg, const struct aggregate_input *input,
+			     const struct thread_rest *rest);
+/* The next interval is the running one: soon daemon_waits_cut() is due, which samples meanwhile. */
+void daemon_waits_border(struct daemon *daemon);
+void daemon_waits_cut(struct daemon *daemon);
+/* Before sampler_stop(): the running interval ends. */
+void daemon_waits_end(struct daemon *daemon);
+/* Adds what the sampler does not count. */
+void daemon_waits_stats(struct daemon *daemon, struct stats_reasons *waits);
+/* What is no count, and not to be told since the last interval; of this one. */
+void daemon_waits_periods(struct daemon *daemon, struct stats_reasons *waits);
+/* In a child: what threads do that have nothing to do. 0 or -ENOMEM. */
+int daemon_waits_park(const struct daemon *daemon, struct profile *profile,
+		      struct stats_reasons *waits);
+/* The same for what a client asks for. */
+int job_waits_open(struct demand_job *job);
+void job_waits_sample(struct demand_job *job, const struct aggregate_input *input);
+void job_waits_cut(struct demand_job *job);
 
 /* daemon_split.c, of --split pod. In the child: all sets of an interval. 0 or -errno: none of the node. */
 int split_write(struct daemon *daemon, const struct profiles *profiles,

@@ -31,6 +31,8 @@ enum key {
 	KEY_CLOCK,
 	KEY_THREADS,
 	KEY_GPU,
+	KEY_WALL,
+	KEY_PARKED,
 	KEY_SPLIT,
 	KEY_LISTEN,
 	KEY_REMOTE,
@@ -199,6 +201,12 @@ static int take_daemon(void *target, int key, const char *value, struct buf *why
 	case KEY_GPU:
 		options->gpu = true;
 		return 0;
+	case KEY_WALL:
+		options->wall = true;
+		return 0;
+	case KEY_PARKED:
+		options->parked = true;
+		return 0;
 	case KEY_SPLIT:
 		return take_split(&options->split, value, why);
 	case KEY_LISTEN:
@@ -267,6 +275,10 @@ static const struct flag daemon_flags[] = {
 	{ KEY_THREADS, 0, 0, "threads", NULL, "keep threads apart", false },
 	{ KEY_GPU, 0, 0, "gpu", NULL, "CUDA and NCCL calls too: cuda-... files beside cpu-...",
 	  false },
+	{ KEY_WALL, 0, 0, "wall", NULL,
+	  "all time of threads, running and waiting, and what\nthey wait for", false },
+	{ KEY_PARKED, 0, 0, "parked", NULL,
+	  "--wall: stacks of idle pool threads and pollers too,\nnot only [parked]", false },
 	{ KEY_SPLIT, 0, 0, "split", "node|pod",
 	  "a profile of the node, or one per pod in\nDIR/NAMESPACE/POD and one of the rest (node)",
 	  false },
@@ -359,6 +371,11 @@ int daemon_configure(struct daemon_options *options, struct config *config, int 
 	}
 	if (!err && !first.output)
 		err = refuse(error, "--output is missing: which folder?");
+	if (!err && first.wall && first.gpu)
+		err = refuse(error, "--gpu: waits and hooked calls cannot be recorded together, "
+				    "leave --wall out");
+	if (!err && first.parked && !first.wall)
+		err = refuse(error, "--parked: is about time that threads wait, add --wall");
 	if (!err)
 		err = push_options_check(&first.push, error);
 	if (err) {
@@ -404,6 +421,7 @@ void daemon_help(struct buf *dst)
 		"  bpfprof daemon --output /var/lib/bpfprof\n"
 		"  bpfprof daemon --output /shared/profiles/%h --interval 5m --retain-bytes 20G\n"
 		"  bpfprof daemon --output /var/lib/bpfprof --gpu\n"
+		"  bpfprof daemon --output /var/lib/bpfprof --wall    where all threads wait\n"
 		"  bpfprof daemon --output /var/lib/bpfprof --push http://pyroscope:4040\n"
 		"  BPFPROF_OUTPUT=/out BPFPROF_LOG_FORMAT=json bpfprof daemon\n"
 		"  go tool pprof -http :8080 /var/lib/bpfprof/latest.pb.gz\n"

@@ -26,6 +26,8 @@ struct daemon_options {
 	enum sampler_clock clock;
 	bool threads;
 	bool gpu; /* calls of CUDA and NCCL, too */
+	bool wall; /* all time of threads instead of time on a CPU */
+	bool parked; /* with wall: threads without work are not folded */
 	enum daemon_split split;
 	char *config; /* or NULL: file with more of the environment (cli/config.h) */
 	char *host_root; /* or NULL */

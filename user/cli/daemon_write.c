@@ -178,6 +178,9 @@ static int interval_write(struct daemon *daemon, struct write_result *result)
 	profile.duration_ns = interval->end_ns - interval->start_ns;
 	profile.threads = daemon->options->threads;
 	profile.stats = stats;
+	err = daemon_waits_park(daemon, &profile, &stats->waits);
+	if (err)
+		return err;
 	stats_add(&stats->walk, "frames_without_name", profile_nameless(&profile));
 	if (interval->calls.aggregate) {
 		err = calls_profile(daemon, &calls, &calls_stats, result);
@@ -217,6 +220,7 @@ static void interval_stats(struct daemon *daemon, struct run_stats *stats)
 	struct rusage children;
 
 	sampler_stats(&daemon->sampler, &now);
+	daemon_waits_stats(daemon, &now.waits);
 	sampler_own_usage(&daemon->sampler, &now);
 	if (!getrusage(RUSAGE_CHILDREN, &children))
 		now.cpu_seconds +=
@@ -224,6 +228,7 @@ static void interval_stats(struct daemon *daemon, struct run_stats *stats)
 			(double)(children.ru_utime.tv_usec + children.ru_stime.tv_usec) / 1e6;
 	*stats = now;
 	stats_since(stats, &daemon->before);
+	daemon_waits_periods(daemon, &stats->waits);
 	daemon->before = now;
 	aggregate_view_get(interval->aggregate, &view);
 	aggregate_stats(&samples, &view);

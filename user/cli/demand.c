@@ -22,6 +22,7 @@
 #include "output/output.h"
 #include "profile/aggregate.h"
 #include "profile/aggregate_stats.h"
+#include "profile/thread_times.h"
 
 #define WHY_MAX 4096
 /* Until the first bytes of an answer, and until the last of them has been taken. */
@@ -58,12 +59,14 @@ static void job_end(struct demand_job *job)
 	log_event(LOG_INFO, "remote profiling", fields, sizeof(fields) / sizeof(fields[0]));
 	process_filter_close(&job->filter, &job->daemon->sampler);
 	demand_query_fini(&job->query);
+	thread_times_free(job->times);
 	aggregate_free(job->aggregate);
 	free(job->path);
 	if (job->fd >= 0)
 		close(job->fd);
 	if (job->said_fd >= 0)
 		close(job->said_fd);
+	job->times = NULL;
 	job->aggregate = NULL;
 	job->path = NULL;
 	job->fd = job->said_fd = -1;
@@ -244,8 +247,10 @@ static void job_work(struct demand_job *job, uint64_t now_ns)
 							       FILES_SECONDS };
 	int err;
 
-	if (job->kind == DEMAND_PROFILE)
+	if (job->kind == DEMAND_PROFILE) {
+		job_waits_cut(job);
 		profile_stats(job);
+	}
 	err = demand_child_start(job);
 	job->state = DEMAND_WORKING;
 	job->deadline_ns = now_ns + seconds[job->kind] * NS_PER_SECOND;
@@ -304,6 +309,9 @@ static int profile_begin(struct demand_job *job, size_t slot, struct buf *why)
 	sampler_stats(&daemon->sampler, &job->stats);
 	job->start_ns = time_monotonic_ns();
 	job->end_ns = job->start_ns + job->query.duration_ns;
+	err = job_waits_open(job);
+	if (err)
+		return err;
 	job->offset_ns = daemon->running.offset_ns;
 	job->state = DEMAND_SAMPLING;
 	return 0;
@@ -447,9 +455,11 @@ void demand_sample(struct daemon *daemon, const struct aggregate_input *input)
 	size_t i;
 
 	for (i = 0; i < DEMAND_MAX_PROFILES; i++)
-		if (job[i].state == DEMAND_SAMPLING && ts_ns >= job[i].start_ns &&
-		    ts_ns < job[i].end_ns &&
-		    process_filter_wants(&job[i].filter, &daemon->sampler, input))
+		if (job[i].state == DEMAND_SAMPLING && job[i].times && ts_ns >= job[i].start_ns)
+			job_waits_sample(&job[i], input);
+		else if (job[i].state == DEMAND_SAMPLING && ts_ns >= job[i].start_ns &&
+			 ts_ns < job[i].end_ns &&
+			 process_filter_wants(&job[i].filter, &daemon->sampler, input))
 			aggregate_add(job[i].aggregate, input);
 }
 

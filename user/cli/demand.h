@@ -25,6 +25,7 @@ struct daemon;
 struct http_later;
 struct http_reply;
 struct http_request;
+struct thread_times;
 
 #define DEMAND_MAX_PROFILES 2
 #define DEMAND_MAX_DUMPS 1
@@ -55,6 +56,8 @@ struct demand_job {
 	struct demand_query query;
 	struct process_filter filter;
 	struct aggregate *aggregate; /* of a profile, until its child has it */
+	struct thread_times *times; /* the same with --wall */
+	bool bordered; /* they know the end */
 	uint64_t start_ns, end_ns, offset_ns; /* as of struct interval */
 	uint64_t asked_ns, deadline_ns;
 	struct run_stats stats; /* of a profile: when it began, then since */

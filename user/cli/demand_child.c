@@ -75,6 +75,11 @@ static bool profile_write(struct demand_job *job, int fd)
 	profile.duration_ns = job->end_ns - job->start_ns;
 	profile.threads = options.threads;
 	profile.stats = &job->stats;
+	if (daemon_waits_park(job->daemon, &profile, &job->stats.waits)) {
+		head.status = 500;
+		snprintf(head.text, sizeof(head.text), "%s", strerror(ENOMEM));
+		return head_write(fd, &head);
+	}
 	for (i = 1; i < profile.nr_processes; i++)
 		options.several |= profile.processes[i].pid != profile.processes[0].pid;
 	return head_write(fd, &head) && !output_write_fd(fd, job->query.format, &profile, &options);

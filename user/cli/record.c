@@ -53,12 +53,21 @@ static void on_sample(void *arg, const struct aggregate_input *input)
 		aggregate_add(rec->aggregate, input);
 }
 
-static void on_settle(void *arg, const struct aggregate_input *input, uint64_t run_ns,
-		      int64_t wait_ns)
+static void on_thread_end(void *arg, const struct aggregate_input *input,
+			  const struct thread_rest *rest)
 {
 	struct recording *rec = arg;
 
-	thread_times_settle(rec->times, input, run_ns, wait_ns);
+	thread_times_end(rec->times, input, rest);
+}
+
+/* Of who slept all the time there was no sample. */
+static bool on_waiting(void *arg, const struct aggregate_input *input)
+{
+	struct recording *rec = arg;
+
+	recording_see(rec, input->sample->task.pid, input->own_pid, input->sample->task.start_ns);
+	return true;
 }
 
 static void on_exit_event(void *arg, const struct bpfprof_task_id *task,
@@ -297,18 +306,9 @@ static int calls_finish(struct recording *rec, struct gpu_watch_profile *calls)
 /* What threads do that have nothing to do. */
 static int park(struct recording *rec, struct profile *profile)
 {
-	struct parked_counts counts;
-
 	if (rec->options->waits == SESSION_NO_WAITS || rec->options->parked)
 		return 0;
-	if (profile_park(profile, &counts))
-		return -ENOMEM;
-	if (!counts.nr_stacks)
-		return 0;
-	stats_add(&rec->stats.waits, "parked_samples", counts.samples);
-	stats_add(&rec->stats.waits, "parked_stacks", counts.nr_stacks);
-	stats_add(&rec->stats.waits, "parked_ms", counts.ns / 1000000);
-	return 0;
+	return profile_park_counted(profile, &rec->stats.waits);
 }
 
 static int finish(struct recording *rec)
@@ -416,13 +416,14 @@ static int run(struct recording *rec, int signal_fd)
 	struct sampler_handlers handlers = { .sample = on_sample,
 					     .exit = on_exit_event,
 					     .title = on_title,
-					     .settle = on_settle,
+					     .thread_end = on_thread_end,
 					     .arg = rec };
+	struct sampler_cut cut = { .wants = on_waiting, .arg = rec };
 	int status, err;
 
 	err = aggregate_new(&rec->aggregate, rec->options->threads, AGGREGATE_BYTES);
 	if (!err && rec->options->waits != SESSION_NO_WAITS)
-		err = thread_times_new(&rec->times, rec->aggregate);
+		err = thread_times_new(&rec->times, rec->aggregate, 0);
 	if (err) {
 		log_error("%s", strerror(-err));
 		return EXIT_FAILED;
@@ -448,6 +449,10 @@ static int run(struct recording *rec, int signal_fd)
 			 rec->options->duration_ns ? "" : ", Ctrl-C ends it and writes");
 	loop(rec, signal_fd);
 	rec->end_mono_ns = time_monotonic_ns();
+	sampler_stop_clock(&rec->sampler);
+	cut.times = rec->times;
+	if (rec->times)
+		sampler_waits_end(&rec->sampler, &cut);
 	sampler_stop(&rec->sampler);
 	if (record_timeline_finish(rec->timeline, rec->end_mono_ns))
 		log_error("the timeline cannot be sorted: out of memory, or of disk");

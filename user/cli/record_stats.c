@@ -149,18 +149,6 @@ void recording_usage(struct recording *rec, struct profile *profile)
 	add_idle_targets(rec, profile);
 }
 
-static void times_stats(const struct thread_times *times, struct stats_reasons *waits)
-{
-	uint64_t unknown, nr = thread_times_nr_gil_waits(times, &unknown);
-
-	if (nr)
-		stats_add(waits, "for_the_gil", nr);
-	if (unknown)
-		stats_add(waits, "gil_holder_unknown", unknown);
-	if (thread_times_nr_full(times))
-		stats_add(waits, "threads_no_room", thread_times_nr_full(times));
-}
-
 void recording_stats(struct recording *rec)
 {
 	struct run_stats *stats = &rec->stats;
@@ -170,7 +158,7 @@ void recording_stats(struct recording *rec)
 	aggregate_stats(stats, &view);
 	sampler_stats(&rec->sampler, stats);
 	if (rec->times)
-		times_stats(rec->times, &stats->waits);
+		thread_times_stats(rec->times, &stats->waits);
 	record_findings_stats(rec->findings, &stats->walk);
 	stats->duration_seconds = (double)(rec->end_mono_ns - rec->start_mono_ns) / 1e9;
 	sampler_own_usage(&rec->sampler, stats);

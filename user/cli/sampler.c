@@ -148,7 +148,7 @@ static void on_sample(void *arg, const struct sample_view *view)
 
 static void on_waiter(void *arg, const struct bpfprof_waiter *waiter)
 {
-	sampler_waits_settle(arg, waiter);
+	sampler_waits_thread_end(arg, waiter);
 }
 
 static void on_title(void *arg, const struct bpfprof_title_event *event, struct process *process)
@@ -674,12 +674,17 @@ bool sampler_targets_gone(const struct sampler *sampler)
 	return true;
 }
 
-void sampler_stop(struct sampler *sampler)
+void sampler_stop_clock(struct sampler *sampler)
 {
 	if (sampler->clock)
 		clock_stop(sampler->clock);
+}
+
+void sampler_stop(struct sampler *sampler)
+{
+	sampler_stop_clock(sampler);
 	if (sampler->waits)
-		sampler_waits_end(sampler);
+		waits_stop(sampler->waits);
 	stream_run(sampler->stream);
 }
 

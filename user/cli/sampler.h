@@ -49,6 +49,8 @@ struct stats_reasons;
 struct steps_range;
 struct stream;
 struct tables;
+struct thread_rest;
+struct thread_times;
 struct waits;
 struct wakers;
 struct worker_steps;
@@ -112,9 +114,9 @@ struct sampler_handlers {
 	void *calls_arg; /* of these four */
 	/* With gpu_trace: a call that is over. */
 	void (*traced_call)(void *arg, const struct bpfprof_gpu_trace *call);
-	/* With waits: time of a thread that is in no sample, as in profile/thread_times.h. */
-	void (*settle)(void *arg, const struct aggregate_input *input, uint64_t run_ns,
-		       int64_t wait_ns);
+	/* With waits: a thread has ended, and some of its time is in no sample. */
+	void (*thread_end)(void *arg, const struct aggregate_input *input,
+			   const struct thread_rest *rest);
 	void *arg; /* of all others */
 };
 
@@ -153,9 +155,9 @@ struct sampler {
 	struct workers *workers; /* NULL without --worker, and with --steps */
 	struct worker_steps *steps; /* NULL without --steps */
 	struct waits *waits; /* NULL without waits, */
-	struct remote_child *remote; /* too */
+	struct remote_child *remote; /* while stacks are read */
 	struct wakers *wakers; /* NULL if not asked for */
-	uint64_t waits_open; /* that were not over at the end, */
+	uint64_t waits_open; /* that were not over at the end, or at a border; */
 	uint64_t waits_unread; /* and whose user stack was not to be had */
 	uint32_t *target_pids; /* of options->pids, in the outermost pid namespace; 0: gone */
 	uint64_t tick_ns; /* when the clock wants to be looked after */
@@ -183,6 +185,8 @@ int sampler_targets_add(struct sampler *sampler, const pid_t *pids, size_t nr_pi
 			uint32_t *ret_pids);
 /* Have all processes that -p named ended? Asks the kernel for each. */
 bool sampler_targets_gone(const struct sampler *sampler);
+/* No samples of the clock after this. sampler_stop() is still due. */
+void sampler_stop_clock(struct sampler *sampler);
 /* No samples after this; those that are still on their way are handed over. */
 void sampler_stop(struct sampler *sampler);
 /* A zeroed struct is fine. */
@@ -201,12 +205,31 @@ bool sampler_input(struct sampler *sampler, const struct sample_view *view,
 bool sampler_thread_input(struct sampler *sampler, const struct bpfprof_task_state *state,
 			  struct bpfprof_sample *sample, struct aggregate_input *ret);
 
+/* Where an interval ends and the next one begins. */
+struct sampler_cut {
+	struct thread_times *times; /* whose border is at at_ns already; not to be closed yet */
+	uint64_t at_ns; /* CLOCK_MONOTONIC, a moment ago */
+	uint64_t reading_ns; /* reading stacks may take so long; 0: the default */
+	size_t max_pages; /* of one process's memory, kept meanwhile; 0: the default */
+	/* What of it is told. NULL: all. */
+	bool (*wants)(void *arg, const struct aggregate_input *input);
+	void *arg;
+};
+
+/*
+ * The same file: tells what threads have done until then, waits that are not over among it. Hands over
+ * samples meanwhile.
+ */
+void sampler_waits_cut(struct sampler *sampler, const struct sampler_cut *cut);
+/*
+ * The same for the last time: after sampler_stop_clock() and before sampler_stop(). Sets cut->at_ns: no
+ * sample of a wait tells of time after it. Needs no border.
+ */
+void sampler_waits_end(struct sampler *sampler, struct sampler_cut *cut);
+
 /* The same file: what sampler_open() and so on do for waits. 0 or -errno. */
 int sampler_waits_start(struct sampler *sampler);
-/* A thread has ended, or the recording has: hands over what of its time is in no sample. */
-void sampler_waits_settle(struct sampler *sampler, const struct bpfprof_waiter *waiter);
-/* Hands over all that is still to come, waits that are not over among it. */
-void sampler_waits_end(struct sampler *sampler);
+void sampler_waits_thread_end(struct sampler *sampler, const struct bpfprof_waiter *waiter);
 void sampler_waits_close(struct sampler *sampler);
 
 /*

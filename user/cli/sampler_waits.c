@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Waits of threads: what a sampler has to do beside the clock for --wall and --off-cpu. Most of it
- * is done at the end, for threads that wait then: nobody has told of a wait that is not over, and
- * those that have slept since before the start have not been heard of at all.
+ * is done where an interval ends, for threads that wait then: nobody has told of a wait that is not
+ * over, and those that have slept since before the start have not been heard of at all.
  */
 #include "cli/sampler.h"
 
@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/strtab.h"
 #include "base/time.h"
 #include "kernel/remote.h"
@@ -21,18 +22,32 @@
 #include "profile/aggregate.h"
 #include "profile/dump_read.h"
 #include "profile/thread_dump.h"
+#include "profile/thread_times.h"
 #include "profile/wakers.h"
 #include "python/codes.h"
 #include "python/merge.h"
 
-/* A wait shorter than that needs no stack of its own. */
-#define STACK_WORTH_NS 20000000ULL
-/* Reading stacks of a whole node, at most. */
+/* Reading stacks of a whole node, at most, where nothing else is said. */
 #define READING_NS (10 * NS_PER_SECOND)
+#define TASK_UNINTERRUPTIBLE 2
+#define TRIES 5 /* to ask what a thread does while nothing is heard of it */
+/* A sample is not there as soon as it is counted: it is walked in between. */
+#define FLIGHT_NS 1000000ULL
+#define PAUSE_NS 250000L
+#define PAUSES 400 /* of all threads */
 #define UNMERGED ((uint64_t)BPFPROF_FRAME_MARKER << BPFPROF_FRAME_SHIFT | PYTHON_FRAME_UNMERGED)
 
-struct ending {
+enum settles {
+	SETTLE_FIRST, /* all but threads in a wait that wants a stack */
+	SETTLE_REST,
+	SETTLE_ALL, /* whatever was done before */
+};
+
+struct cutting {
 	struct sampler *sampler;
+	const struct sampler_cut *cut;
+	enum settles settles;
+	unsigned int nr_pauses;
 	uint64_t deadline_ns;
 	struct dump dump;
 };
@@ -63,29 +78,105 @@ static void view_begin(struct sampler *sampler, struct sample_view *view,
 	view->title = process->title;
 }
 
-void sampler_waits_settle(struct sampler *sampler, const struct bpfprof_waiter *waiter)
+/* at_ns: until when; 0: it has ended. */
+static void rest_fill(const struct sampler *sampler, const struct bpfprof_waiter *waiter,
+		      uint64_t at_ns, struct thread_rest *ret)
 {
-	uint64_t end_ns = waits_end_ns(sampler->waits), run_ns = 0;
-	int64_t wait_ns = waiter->owed_ns;
+	uint64_t since_ns = waits_open_since_ns(sampler->waits, waiter);
+	bool wall = sampler->options->waits == SESSION_WALL;
+
+	*ret = (struct thread_rest){ .wait_ns = waiter->owed_ns, .since_ns = since_ns };
+	if (wall)
+		ret->run_ns = waiter->run_ns;
+	if (!at_ns)
+		return;
+	if (waiter->since_ns > at_ns)
+		ret->after_ns = wall ? waiter->since_ns - at_ns : 0;
+	else if (since_ns)
+		ret->open_ns = at_ns - since_ns;
+	else if (wall)
+		ret->run_ns += at_ns - waiter->since_ns;
+}
+
+static bool is_wanted(const struct sampler_cut *cut, const struct aggregate_input *input)
+{
+	return !cut->wants || cut->wants(cut->arg, input);
+}
+
+void sampler_waits_thread_end(struct sampler *sampler, const struct bpfprof_waiter *waiter)
+{
 	struct bpfprof_sample sample;
 	struct aggregate_input input;
 	struct sample_view view;
+	struct thread_rest rest;
 
-	if (sampler->options->waits == SESSION_WALL)
-		run_ns = waiter->run_ns;
-	/* Of a recording that has ended: what it did then. */
-	if (end_ns > waiter->since_ns && waiter->state == THREAD_RUNS) {
-		if (sampler->options->waits == SESSION_WALL)
-			run_ns += end_ns - waiter->since_ns;
-	} else if (end_ns) {
-		wait_ns += (int64_t)waits_open_ns(sampler->waits, &waiter->task);
-	}
-	if (!run_ns && !wait_ns)
+	rest_fill(sampler, waiter, 0, &rest);
+	if (!rest.run_ns && !rest.wait_ns)
 		return;
 	sample_begin(&sample, &waiter->task, waiter->comm, waiter->leader_comm);
 	view_begin(sampler, &view, &sample);
 	if (sampler_input(sampler, &view, &input))
-		sampler->handlers.settle(sampler->handlers.arg, &input, run_ns, wait_ns);
+		sampler->handlers.thread_end(sampler->handlers.arg, &input, &rest);
+}
+
+/* Has it come back, or been sampled, just now? Then a sample of that is on its way. */
+static bool is_in_flight(struct cutting *cutting, const struct bpfprof_waiter *waiter)
+{
+	const struct timespec pause = { .tv_nsec = PAUSE_NS };
+
+	if (waiter->state != THREAD_RUNS || cutting->nr_pauses >= PAUSES ||
+	    time_monotonic_ns() > waiter->since_ns + FLIGHT_NS)
+		return false;
+	cutting->nr_pauses++;
+	nanosleep(&pause, NULL);
+	return true;
+}
+
+/* As waits_find(), such that all samples of before have come. */
+static int thread_look(struct cutting *cutting, const struct bpfprof_task_id *task,
+		       struct bpfprof_waiter *ret)
+{
+	struct sampler *sampler = cutting->sampler;
+	int tries = TRIES, found;
+
+	do {
+		thread_times_heard(cutting->cut->times, task);
+		found = waits_find(sampler->waits, task, ret);
+		stream_take(sampler->stream);
+	} while ((thread_times_heard(cutting->cut->times, task) ||
+		  (found > 0 && is_in_flight(cutting, ret))) &&
+		 --tries);
+	return found;
+}
+
+/* One that has been on a CPU since the start. */
+static void waiter_settle(void *arg, const struct bpfprof_waiter *waiter)
+{
+	struct cutting *cutting = arg;
+	struct thread_times *times = cutting->cut->times;
+	struct bpfprof_sample sample;
+	struct bpfprof_waiter now;
+	struct aggregate_input input;
+	struct sample_view view;
+	struct thread_rest rest;
+
+	if (cutting->settles == SETTLE_REST && thread_times_settled(times, &waiter->task))
+		return;
+	if (thread_look(cutting, &waiter->task, &now) <= 0)
+		return;
+	rest_fill(cutting->sampler, &now, cutting->cut->at_ns, &rest);
+	if (cutting->settles == SETTLE_FIRST && thread_times_wants_stack(times, &now.task, &rest))
+		return;
+	sample_begin(&sample, &now.task, now.comm, now.leader_comm);
+	view_begin(cutting->sampler, &view, &sample);
+	if (sampler_input(cutting->sampler, &view, &input) && is_wanted(cutting->cut, &input))
+		thread_times_settle(times, &input, &rest);
+}
+
+static void waiters_settle(struct cutting *cutting, enum settles which)
+{
+	cutting->settles = which;
+	waits_each(cutting->sampler->waits, waiter_settle, cutting);
 }
 
 /* Kernel addresses as on the stack, and user frames; the thread's own, else of the kernel's only. */
@@ -142,10 +233,10 @@ static const struct thread_dump *thread_of(const struct process_dump *process, u
 	return NULL;
 }
 
-static void wait_add(struct ending *ending, const struct bpfprof_task_state *state,
-		     const struct process_dump *process, uint64_t ns)
+static void wait_add(struct cutting *cutting, const struct bpfprof_task_state *state,
+		     const struct process_dump *process, struct thread_rest *rest)
 {
-	struct sampler *sampler = ending->sampler;
+	struct sampler *sampler = cutting->sampler;
 	const struct thread_dump *thread = thread_of(process, state->task.tid);
 	uint64_t user[BPFPROF_MAX_FRAMES];
 	struct bpfprof_sample sample;
@@ -153,17 +244,18 @@ static void wait_add(struct ending *ending, const struct bpfprof_task_state *sta
 	struct sample_view view;
 
 	sample_begin(&sample, &state->task, state->comm, state->leader_comm);
-	sample.period_ns = ns;
-	if (state->state & 2)
+	if (state->state & TASK_UNINTERRUPTIBLE)
 		sample.flags |= BPFPROF_SAMPLE_UNINTERRUPTIBLE;
 	view_begin(sampler, &view, &sample);
-	frames_take(sampler, &view, state, &ending->dump, thread, user);
+	frames_take(sampler, &view, state, &cutting->dump, thread, user);
 	sample.nr_python = thread && process->python_version;
-	if (!sampler_input(sampler, &view, &input))
+	if (!sampler_input(sampler, &view, &input) || !is_wanted(cutting->cut, &input))
 		return;
 	sampler->waits_open++;
 	sampler->waits_unread += !thread;
-	sampler->handlers.sample(sampler->handlers.arg, &input);
+	if (!thread) /* as if it were another wait the next time: then, maybe */
+		rest->since_ns = 0;
+	thread_times_open(cutting->cut->times, &input, rest);
 }
 
 bool sampler_thread_input(struct sampler *sampler, const struct bpfprof_task_state *state,
@@ -178,99 +270,146 @@ bool sampler_thread_input(struct sampler *sampler, const struct bpfprof_task_sta
 	return sampler_input(sampler, &view, ret);
 }
 
-static bool is_asked_for(struct sampler *sampler, const struct bpfprof_task_state *state)
+static bool is_asked_for(const struct cutting *cutting, const struct bpfprof_task_state *state)
 {
+	struct sampler *sampler = cutting->sampler;
 	struct bpfprof_sample sample;
 	struct aggregate_input input;
 
 	if (sampler->session.options.filter)
 		return session_is_target(&sampler->session, (pid_t)state->task.pid);
-	return sampler_thread_input(sampler, state, &sample, &input);
+	return sampler_thread_input(sampler, state, &sample, &input) &&
+	       is_wanted(cutting->cut, &input);
 }
 
-static bool is_waiting(const struct ending *ending, const struct bpfprof_task_state *state)
+/* Does it wait in what wants a stack? found: as of waits_find(). */
+static bool is_waiting(struct cutting *cutting, const struct bpfprof_task_state *state,
+		       struct thread_rest *rest, int *found)
 {
-	return !state->exit_state && state->state &&
-	       waits_open_ns(ending->sampler->waits, &state->task) >= STACK_WORTH_NS;
+	struct bpfprof_waiter waiter;
+
+	*found = -ENOENT;
+	if (state->exit_state || !state->state)
+		return false;
+	*found = thread_look(cutting, &state->task, &waiter);
+	if (*found < 0)
+		return false;
+	rest_fill(cutting->sampler, &waiter, cutting->cut->at_ns, rest);
+	return thread_times_wants_stack(cutting->cut->times, &state->task, rest);
+}
+
+/* Does any? All others that have slept since before the start are settled here, as of no other. */
+static bool has_waiting(struct cutting *cutting, const struct tasks *tasks)
+{
+	struct bpfprof_sample sample;
+	struct aggregate_input input;
+	struct thread_rest rest;
+	bool any = false;
+	int found;
+	size_t i;
+
+	for (i = 0; i < tasks->nr; i++) {
+		if (is_waiting(cutting, &tasks->states[i], &rest, &found))
+			any = true;
+		else if (!found &&
+			 sampler_thread_input(cutting->sampler, &tasks->states[i], &sample, &input))
+			thread_times_settle(cutting->cut->times, &input, &rest);
+	}
+	return any;
 }
 
 /* All threads of the process that wait. */
-static void process_end(struct ending *ending, pid_t pid, const struct tasks *tasks)
+static void process_cut(struct cutting *cutting, pid_t pid, const struct tasks *tasks)
 {
-	struct sampler *sampler = ending->sampler;
+	struct sampler *sampler = cutting->sampler;
 	const struct dump_reader reader = { .session = &sampler->session,
 					    .walker = &sampler->walker,
 					    .child = sampler->remote,
 					    .runner = sampler->runner,
-					    .native = true };
+					    .native = true,
+					    .max_pages = cutting->cut->max_pages,
+					    .deadline_ns = cutting->cut->reading_ns
+								   ? cutting->deadline_ns
+								   : 0 };
 	struct process_dump *process = NULL;
 	struct dump_read_counts counts;
-	uint64_t ns;
+	struct thread_rest rest;
 	size_t i;
+	int found;
 
-	if (time_monotonic_ns() < ending->deadline_ns &&
-	    !dump_read(&reader, &ending->dump, (uint32_t)pid, &counts))
-		process = &ending->dump.processes[ending->dump.nr_processes - 1];
+	if (sampler->remote && time_monotonic_ns() < cutting->deadline_ns &&
+	    !dump_read(&reader, &cutting->dump, (uint32_t)pid, &counts))
+		process = &cutting->dump.processes[cutting->dump.nr_processes - 1];
 	for (i = 0; i < tasks->nr; i++) {
-		if (is_waiting(ending, &tasks->states[i]) &&
-		    waits_claim(sampler->waits, &tasks->states[i].task, &ns))
-			wait_add(ending, &tasks->states[i], process, ns);
+		if (is_waiting(cutting, &tasks->states[i], &rest, &found))
+			wait_add(cutting, &tasks->states[i], process, &rest);
 	}
 	if (process)
-		dump_drop(&ending->dump);
-}
-
-static bool has_waiting(const struct ending *ending, const struct tasks *tasks)
-{
-	size_t i;
-
-	for (i = 0; i < tasks->nr; i++)
-		if (is_waiting(ending, &tasks->states[i]))
-			return true;
-	return false;
+		dump_drop(&cutting->dump);
 }
 
 static int process_look(void *arg, pid_t pid, const struct proc_usage *usage)
 {
-	struct ending *ending = arg;
+	struct cutting *cutting = arg;
+	struct sampler *sampler = cutting->sampler;
 	struct tasks tasks;
 	int err;
 
 	(void)usage;
-	if (session_pids_are_the_nodes(&ending->sampler->session) &&
-	    ending->sampler->session.options.filter &&
-	    !session_is_target(&ending->sampler->session, pid))
+	waits_run(sampler->waits, time_monotonic_ns());
+	if (session_pids_are_the_nodes(&sampler->session) && sampler->session.options.filter &&
+	    !session_is_target(&sampler->session, pid))
 		return 0;
-	err = tasks_read(&tasks, &ending->sampler->session, (uint32_t)pid);
+	err = tasks_read(&tasks, &sampler->session, (uint32_t)pid);
 	if (err && err != -E2BIG)
 		return 0;
-	if (is_asked_for(ending->sampler, &tasks.states[0]) && has_waiting(ending, &tasks))
-		process_end(ending, pid, &tasks);
+	if (is_asked_for(cutting, &tasks.states[0]) && has_waiting(cutting, &tasks))
+		process_cut(cutting, pid, &tasks);
 	tasks_fini(&tasks);
 	return 0;
 }
 
-static void waiter_settle(void *arg, const struct bpfprof_waiter *waiter)
+static void stacks_read(struct cutting *cutting)
 {
-	sampler_waits_settle(arg, waiter);
+	struct sampler *sampler = cutting->sampler;
+	uint64_t reading_ns = cutting->cut->reading_ns;
+
+	cutting->deadline_ns = time_monotonic_ns() + (reading_ns ? reading_ns : READING_NS);
+	/* Not earlier: a child would hold open what keeps the command of `-- CMD` waiting. */
+	if (remote_child_new(&sampler->remote, &sampler->session))
+		sampler->remote = NULL;
+	if (!dump_init(&cutting->dump)) {
+		pids_each(process_look, cutting);
+		dump_fini(&cutting->dump);
+	}
+	remote_child_free(sampler->remote);
+	sampler->remote = NULL;
 }
 
-void sampler_waits_end(struct sampler *sampler)
+void sampler_waits_cut(struct sampler *sampler, const struct sampler_cut *cut)
 {
-	struct ending ending = { .sampler = sampler };
+	struct cutting cutting = { .sampler = sampler, .cut = cut };
+
+	stream_take(sampler->stream);
+	waiters_settle(&cutting, SETTLE_FIRST);
+	stacks_read(&cutting);
+	/* What they waited in was over by then, or not to be read. */
+	waiters_settle(&cutting, SETTLE_REST);
+}
+
+void sampler_waits_end(struct sampler *sampler, struct sampler_cut *cut)
+{
+	struct cutting last = { .sampler = sampler, .cut = cut };
 
 	waits_end(sampler->waits);
+	cut->at_ns = waits_end_ns(sampler->waits);
 	stream_run(sampler->stream);
-	ending.deadline_ns = time_monotonic_ns() + READING_NS;
-	/* Not earlier: a child would hold open what keeps the command of `-- CMD` waiting. */
-	if (!remote_child_new(&sampler->remote, &sampler->session) && !dump_init(&ending.dump)) {
-		pids_each(process_look, &ending);
-		dump_fini(&ending.dump);
-	}
+	waiters_settle(&last, SETTLE_FIRST);
+	stacks_read(&last);
 	waits_stop(sampler->waits);
 	stream_run(sampler->stream);
 	/* Last: now each has some sample that can take what is left. */
-	waits_each(sampler->waits, waiter_settle, sampler);
+	waiters_settle(&last, SETTLE_ALL);
 }
 
 void sampler_waits_close(struct sampler *sampler)

@@ -484,10 +484,15 @@ int stream_fd(const struct stream *stream)
 	return ring_buffer__epoll_fd(stream->ring);
 }
 
-int stream_run(struct stream *stream)
+void stream_take(struct stream *stream)
 {
 	stream->now_ns = time_monotonic_ns();
 	ring_buffer__consume(stream->ring);
+}
+
+int stream_run(struct stream *stream)
+{
+	stream_take(stream);
 	stream->now_ns = time_monotonic_ns();
 	run_due(stream);
 	run_verify(stream);

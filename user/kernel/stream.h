@@ -69,6 +69,8 @@ void stream_free(struct stream *stream);
 int stream_fd(const struct stream *stream); /* to be waited for: readable when there is something */
 /* Takes what is there and does what is due. Milliseconds until it wants to be called again. */
 int stream_run(struct stream *stream);
+/* Takes what is there, and no more. */
+void stream_take(struct stream *stream);
 
 /* Samples in which the eval loop runs, but of no Python frame. */
 uint64_t stream_nr_no_python(const struct stream *stream);

@@ -257,68 +257,30 @@ static struct bpfprof_waiter *waiter_find(const struct waits *waits,
 	return NULL;
 }
 
-static uint64_t open_ns(const struct waits *waits, const struct bpfprof_waiter *waiter)
-{
-	/* Without --wall time that it only waits for a CPU does not count. */
-	if (waiter->state == THREAD_RUNS ||
-	    (waiter->state == THREAD_RUNNABLE && waits->session->options.waits != SESSION_WALL) ||
-	    waiter->since_ns >= waits->control.end_ns)
-		return 0;
-	return waits->control.end_ns - waiter->since_ns;
-}
-
-uint64_t waits_open_ns(const struct waits *waits, const struct bpfprof_task_id *task)
+int waits_find(const struct waits *waits, const struct bpfprof_task_id *task,
+	       struct bpfprof_waiter *ret)
 {
 	const struct bpfprof_waiter *waiter = waiter_find(waits, task);
 	uint64_t counters[WAIT_NR_COUNTERS];
 
-	if (waiter)
-		return open_ns(waits, waiter);
-	/* It has not been on a CPU since the start, unless there was no room to know it. */
+	if (waiter) {
+		*ret = *waiter;
+		return 1;
+	}
 	waits_counters(waits, counters);
-	return counters[WAIT_COUNT_FULL] ? 0 : waits->control.end_ns - waits->control.start_ns;
+	*ret = (struct bpfprof_waiter){ .task = *task,
+					.since_ns = waits->control.start_ns,
+					.state = THREAD_SLEEPS };
+	return counters[WAIT_COUNT_FULL] ? -ENOENT : 0;
 }
 
-/* Puts a thread there that goes on sleeping. false: by now the kernel has, or there is no room. */
-static bool waiter_add(const struct waits *waits, const struct bpfprof_task_id *task)
+uint64_t waits_open_since_ns(const struct waits *waits, const struct bpfprof_waiter *waiter)
 {
-	struct bpfprof_waiter *waiter;
-	uint64_t none = 0;
-	uint32_t i, nobody;
-
-	for (i = 0; i < BPFPROF_WAITER_PROBES; i++) {
-		waiter = &waits->waiters[waiter_place(task->tid, i)];
-		nobody = 0;
-		if (__atomic_compare_exchange_n(&waiter->task.tid, &nobody, task->tid, false,
-						__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-			break;
-		if (nobody == task->tid)
-			return false;
-	}
-	if (i == BPFPROF_WAITER_PROBES)
-		return false;
-	waiter->since_ns = waits->control.end_ns;
-	waiter->run_ns = 0;
-	waiter->owed_ns = 0;
-	waiter->state = THREAD_SLEEPS;
-	return __atomic_compare_exchange_n(&waiter->task.start_ns, &none, task->start_ns, false,
-					   __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
-}
-
-bool waits_claim(struct waits *waits, const struct bpfprof_task_id *task, uint64_t *ret_ns)
-{
-	struct bpfprof_waiter *waiter = waiter_find(waits, task);
-	uint64_t since_ns;
-
-	if (!waiter) {
-		*ret_ns = waits_open_ns(waits, task);
-		return *ret_ns && waiter_add(waits, task);
-	}
-	since_ns = __atomic_load_n(&waiter->since_ns, __ATOMIC_ACQUIRE);
-	*ret_ns = open_ns(waits, waiter);
-	return *ret_ns &&
-	       __atomic_compare_exchange_n(&waiter->since_ns, &since_ns, waits->control.end_ns,
-					   false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+	/* Without --wall time that it only waits for a CPU does not count. */
+	if (waiter->state == THREAD_RUNS ||
+	    (waiter->state == THREAD_RUNNABLE && waits->session->options.waits != SESSION_WALL))
+		return 0;
+	return waiter->since_ns;
 }
 
 void waits_stop(struct waits *waits)
@@ -361,15 +323,22 @@ uint64_t waits_max_period_ns(const struct waits *waits)
 	return waits->max_period_ns;
 }
 
+void waits_max_period_restart(struct waits *waits)
+{
+	waits->max_period_ns = waits->control.period_ns;
+}
+
 void waits_each(struct waits *waits, void (*each)(void *arg, const struct bpfprof_waiter *waiter),
 		void *arg)
 {
+	struct bpfprof_waiter waiter;
 	uint32_t i;
 
-	/* Nothing is written to it any more. */
-	for (i = 0; i < BPFPROF_WAITER_PLACES; i++)
-		if (waits->waiters[i].task.tid)
-			each(arg, &waits->waiters[i]);
+	for (i = 0; i < BPFPROF_WAITER_PLACES; i++) {
+		waiter = waits->waiters[i]; /* the kernel goes on writing to it */
+		if (waiter.task.tid)
+			each(arg, &waiter);
+	}
 }
 
 void waits_counters(const struct waits *waits, uint64_t counters[WAIT_NR_COUNTERS])

@@ -21,29 +21,29 @@ struct waits;
 int waits_start(struct waits **ret, struct session *session, uint32_t hz);
 /* To be called often, every 50 ms or so. */
 void waits_run(struct waits *waits, uint64_t now_ns);
-/*
- * Time after this does not count. Who comes back later still tells of its wait, until waits_stop(); of
- * one that goes on waiting somebody else may tell, if waits_claim() lets him.
- */
+/* Time after this does not count. Who comes back later still tells of its wait, until waits_stop(). */
 void waits_end(struct waits *waits);
 /*
- * Has the thread waited since waits_end(), for as long as *ret_ns until then? From now on it tells
- * nothing of it.
+ * What the thread does, and what of its time no sample has told. 1; 0: it has not been on a CPU since the
+ * start, if it lives, and *ret says that it sleeps since then; -ENOENT: there was no room to know it.
  */
-bool waits_claim(struct waits *waits, const struct bpfprof_task_id *task, uint64_t *ret_ns);
-/* The same, without taking it. */
-uint64_t waits_open_ns(const struct waits *waits, const struct bpfprof_task_id *task);
+int waits_find(const struct waits *waits, const struct bpfprof_task_id *task,
+	       struct bpfprof_waiter *ret);
+/* Since when it waits; 0: it does not, or in a way that does not count. */
+uint64_t waits_open_since_ns(const struct waits *waits, const struct bpfprof_waiter *waiter);
 /* No samples of waits after this. */
 void waits_stop(struct waits *waits);
 void waits_free(struct waits *waits); /* NULL is fine */
 
 uint64_t waits_start_ns(const struct waits *waits); /* CLOCK_MONOTONIC */
-uint64_t waits_end_ns(const struct waits *waits); /* of waits_end() */
+uint64_t waits_end_ns(const struct waits *waits); /* of waits_end(); 0: it goes on */
 /* What the samples of the shortest waits stood for: at the beginning, and at most. */
 uint64_t waits_base_period_ns(const struct waits *waits);
 uint64_t waits_max_period_ns(const struct waits *waits);
+/* At most from now on. */
+void waits_max_period_restart(struct waits *waits);
 
-/* After waits_stop(): what each thread does that has been on a CPU since the start. */
+/* Each thread that has been on a CPU since the start, and lives. */
 void waits_each(struct waits *waits, void (*each)(void *arg, const struct bpfprof_waiter *waiter),
 		void *arg);
 /* Summed over all CPUs. */

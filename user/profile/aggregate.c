@@ -15,6 +15,7 @@
 #include "profile/call_list.h"
 #include "profile/profile.h"
 #include "profile/table.h"
+#include "python/merge.h"
 
 #define MAX_STACK AGGREGATE_MAX_STACK
 #define MAX_NAMES 64
@@ -502,16 +503,81 @@ void aggregate_add_parts(struct aggregate *a, const struct aggregate_input *inpu
 	}
 }
 
-void aggregate_adjust(struct aggregate *a, int64_t sample, int64_t ns)
+static struct aggregate_sample *sample_at(const struct aggregate *a, int64_t sample)
 {
-	struct aggregate_sample *s = (struct aggregate_sample *)a->samples.data + sample;
-
 	if (sample < 0 || (uint64_t)sample >= a->samples.nr)
+		return NULL;
+	return (struct aggregate_sample *)a->samples.data + sample;
+}
+
+int64_t aggregate_hold(struct aggregate *a, const struct aggregate_call_at *at, uint32_t sleeper)
+{
+	const struct aggregate_sample key = { .process = at->process,
+					      .stack = at->stack,
+					      .tid = at->tid,
+					      .thread = at->thread,
+					      .gil = at->gil,
+					      .sleeper = sleeper };
+	int64_t sample;
+
+	if (at->process >= a->processes.nr || at->stack >= a->stacks.nr)
+		return -EINVAL;
+	sample = sample_count(a, &key, 0);
+	if (sample < 0)
+		return sample;
+	sample_at(a, sample)->count--;
+	((struct aggregate_process *)a->processes.data)[at->process].samples--;
+	return sample;
+}
+
+/* Which way the stack ends, as stack_join() has left it. */
+static void ends_fill(const struct aggregate *a, uint32_t stack, struct aggregate_input *input,
+		      struct bpfprof_sample *sample)
+{
+	const struct aggregate_stack *s = (const struct aggregate_stack *)a->stacks.data + stack;
+	const uint64_t *frames = (const uint64_t *)a->frames.data + s->first;
+	uint32_t i, kind;
+
+	input->sample = sample;
+	input->stop = BPFPROF_STOP_NO_USER;
+	for (i = 0; i < s->nr; i++) {
+		kind = (uint32_t)(frames[i] >> BPFPROF_FRAME_SHIFT);
+		if (kind == BPFPROF_FRAME_KERNEL || kind == BPFPROF_FRAME_LABEL)
+			continue;
+		input->stop = BPFPROF_STOP_COMPLETE;
+		if (kind == BPFPROF_FRAME_PYTHON)
+			sample->nr_python = 1;
+		if (kind == BPFPROF_FRAME_MARKER && frames[i] & PYTHON_FRAME_UNMERGED)
+			input->unmerged = true;
+		else if (kind == BPFPROF_FRAME_MARKER)
+			input->stop = (uint32_t)(frames[i] & BPFPROF_FRAME_MASK);
+	}
+}
+
+void aggregate_release(struct aggregate *a, int64_t sample)
+{
+	struct aggregate_sample *s = sample_at(a, sample);
+	struct bpfprof_sample of = { 0 };
+	struct aggregate_input input = { 0 };
+
+	if (!s || s->count)
 		return;
+	s->count = 1;
+	((struct aggregate_process *)a->processes.data)[s->process].samples++;
+	ends_fill(a, s->stack, &input, &of);
+	stack_count(a, &input);
+}
+
+int64_t aggregate_adjust(struct aggregate *a, int64_t sample, int64_t ns)
+{
+	struct aggregate_sample *s = sample_at(a, sample);
+
+	if (!s)
+		return 0;
 	if (ns < 0 && s->value_ns < (uint64_t)-ns)
-		s->value_ns = 0;
-	else
-		s->value_ns += (uint64_t)ns;
+		ns = -(int64_t)s->value_ns;
+	s->value_ns += (uint64_t)ns;
+	return ns;
 }
 
 void aggregate_add(struct aggregate *a, const struct aggregate_input *input)

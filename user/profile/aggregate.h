@@ -69,7 +69,7 @@ struct aggregate_sample {
 	uint32_t thread; /* index of its name */
 	uint32_t gil; /* enum profile_gil */
 	uint32_t sleeper; /* enum profile_sleeper */
-	uint64_t count, value_ns;
+	uint64_t count, value_ns; /* both 0: held, no sample at all */
 };
 
 /* What calls have in common; strings of the view's labels, 0 = "". */
@@ -192,8 +192,19 @@ size_t aggregate_frames(const struct aggregate_input *input, uint64_t frames[AGG
 /* As aggregate_add(), of all parts but those of 0 ns. */
 void aggregate_add_parts(struct aggregate *aggregate, const struct aggregate_input *input,
 			 struct aggregate_part *parts, size_t nr);
-/* Time found out later: adds it to, or takes it from, the sample of that index, as far as it goes. */
-void aggregate_adjust(struct aggregate *aggregate, int64_t sample, int64_t ns);
+/*
+ * A place for what may be told later of a call's process and stack (aggregate_carry.h): the index of a
+ * sample that counts for nothing yet, or of one that is there already; less than 0 without room.
+ */
+int64_t aggregate_hold(struct aggregate *aggregate, const struct aggregate_call_at *at,
+		       uint32_t sleeper);
+/* If the sample of that index counts for nothing: from now on it is one. */
+void aggregate_release(struct aggregate *aggregate, int64_t sample);
+/*
+ * Time found out later: adds it to, or takes it from, the sample of that index, as far as it goes.
+ * How far that was.
+ */
+int64_t aggregate_adjust(struct aggregate *aggregate, int64_t sample, int64_t ns);
 
 /*
  * The frame for a text; the same for the same. Once there is no room for more (1/16 of max_bytes),

@@ -98,7 +98,7 @@ static size_t frames_fill(struct carried *c, struct aggregate *to,
 	const uint64_t *frames = from->frames + stack->first;
 	size_t nr_leaves = 0, i = 0;
 
-	for (; i < stack->nr && kind_of(frames[i]) == BPFPROF_FRAME_LABEL &&
+	for (; i < stack->nr && from->labels && kind_of(frames[i]) == BPFPROF_FRAME_LABEL &&
 	       frames[i] & BPFPROF_FRAME_MASK && nr_leaves < MAX_LEAVES;
 	     i++)
 		leaves[nr_leaves++] = aggregate_label(
@@ -132,7 +132,7 @@ int aggregate_carry(struct aggregate *to, const struct aggregate_view *from,
 	size_t nr_leaves;
 
 	if (at->process >= from->nr_processes || at->stack >= from->nr_stacks ||
-	    at->thread >= from->nr_threads || !from->labels)
+	    at->thread >= from->nr_threads)
 		return -EINVAL;
 	user = calloc(from->stacks[at->stack].nr + 1, sizeof(*user));
 	if (!user)
@@ -148,4 +148,26 @@ int aggregate_carry(struct aggregate *to, const struct aggregate_view *from,
 		c.sample.python_flags |= BPFPROF_PYTHON_GIL_HELD;
 	nr_leaves = frames_fill(&c, to, from, &from->stacks[at->stack], leaves, user);
 	return aggregate_add_call(to, &c.input, leaves, nr_leaves, ret);
+}
+
+int64_t aggregate_carry_sample(struct aggregate *to, const struct aggregate *from, int64_t sample)
+{
+	struct aggregate_call_at at, there;
+	struct aggregate_view view;
+	uint32_t sleeper;
+	int err;
+
+	aggregate_view_get(from, &view);
+	if (sample < 0 || (uint64_t)sample >= view.nr_samples)
+		return -EINVAL;
+	at = (struct aggregate_call_at){
+		.process = view.samples[sample].process,
+		.stack = view.samples[sample].stack,
+		.tid = view.samples[sample].tid,
+		.thread = view.samples[sample].thread,
+		.gil = view.samples[sample].gil,
+	};
+	sleeper = view.samples[sample].sleeper;
+	err = aggregate_carry(to, &view, &at, &there);
+	return err ? err : aggregate_hold(to, &there, sleeper);
 }

@@ -4,6 +4,8 @@
 
 /* From the aggregate of an interval to that of the next one. */
 
+#include <stdint.h>
+
 struct aggregate;
 struct aggregate_call_at;
 struct aggregate_view;
@@ -14,5 +16,10 @@ struct aggregate_view;
  */
 int aggregate_carry(struct aggregate *to, const struct aggregate_view *from,
 		    const struct aggregate_call_at *at, struct aggregate_call_at *ret);
+/*
+ * What goes on as it did: a sample like that one of `from`, which counts for nothing yet
+ * (aggregate_hold()). Its index in `to`, -EINVAL or -ENOMEM.
+ */
+int64_t aggregate_carry_sample(struct aggregate *to, const struct aggregate *from, int64_t sample);
 
 #endif

@@ -507,6 +507,8 @@ static void samples_count(struct live *live, const struct aggregate_view *view,
 
 	for (i = 0; i < view->nr_samples; i++) {
 		sample = &view->samples[i];
+		if (!sample->count && !sample->value_ns)
+			continue;
 		if (processes[sample->process] < 0) {
 			live->counters.samples_lost += sample->count;
 			continue;

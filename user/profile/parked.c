@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/strtab.h"
 #include "profile/profile.h"
+#include "profile/stats.h"
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -372,5 +373,18 @@ int profile_park(struct profile *profile, struct parked_counts *ret)
 		parked_merge(profile, samples_fold(profile, parked, stack, &counts));
 	}
 	*ret = counts;
+	return 0;
+}
+
+int profile_park_counted(struct profile *profile, struct stats_reasons *waits)
+{
+	struct parked_counts counts;
+	int err = profile_park(profile, &counts);
+
+	if (err || !counts.nr_stacks)
+		return err;
+	stats_add(waits, "parked_samples", counts.samples);
+	stats_add(waits, "parked_stacks", counts.nr_stacks);
+	stats_add(waits, "parked_ms", counts.ns / 1000000);
 	return 0;
 }

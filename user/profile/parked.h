@@ -13,6 +13,7 @@
 
 struct profile;
 struct profile_stack;
+struct stats_reasons;
 
 #define PARKED_FRAME "[parked]"
 
@@ -27,6 +28,8 @@ struct parked_counts {
  * then the profile is as it was.
  */
 int profile_park(struct profile *profile, struct parked_counts *ret);
+/* The same, which is counted in waits. 0 or -ENOMEM. */
+int profile_park_counted(struct profile *profile, struct stats_reasons *waits);
 /* Has a thread that waits with this stack nothing to do? May be the first one, whose loop is idle. */
 bool profile_stack_is_idle(const struct profile *profile, const struct profile_stack *stack);
 

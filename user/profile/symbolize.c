@@ -559,6 +559,7 @@ static int stacks_copy(struct symbolizer *s, const struct aggregate_view *view)
 {
 	struct profile *p = s->profile;
 	size_t nr_samples = view->nr_samples + view->nr_call_samples, i;
+	const struct aggregate_sample *from;
 
 	p->stack_locations = malloc((view->nr_frames + 1) * sizeof(*p->stack_locations));
 	p->stacks = calloc(view->nr_stacks + 1, sizeof(*p->stacks));
@@ -573,15 +574,19 @@ static int stacks_copy(struct symbolizer *s, const struct aggregate_view *view)
 		p->stacks[i].nr = view->stacks[i].nr;
 	}
 	for (i = 0; i < view->nr_samples; i++) {
-		p->samples[i].process = view->samples[i].process;
-		p->samples[i].stack = view->samples[i].stack;
-		p->samples[i].tid = view->samples[i].tid;
-		p->samples[i].gil = view->samples[i].gil;
-		p->samples[i].sleeper = view->samples[i].sleeper;
-		p->samples[i].thread =
-			strtab_add(p->strings, view->threads[view->samples[i].thread]);
-		p->samples[i].count = view->samples[i].count;
-		p->samples[i].value_ns = view->samples[i].value_ns;
+		from = &view->samples[i];
+		if (!from->count && !from->value_ns)
+			continue;
+		p->samples[p->nr_samples++] = (struct profile_sample){
+			.process = from->process,
+			.stack = from->stack,
+			.tid = from->tid,
+			.gil = from->gil,
+			.sleeper = from->sleeper,
+			.thread = strtab_add(p->strings, view->threads[from->thread]),
+			.count = from->count,
+			.value_ns = from->value_ns,
+		};
 	}
 	for (i = 0; i < view->nr_processes; i++) {
 		p->processes[i].pid = view->processes[i].agent_pid;
@@ -598,7 +603,6 @@ static int stacks_copy(struct symbolizer *s, const struct aggregate_view *view)
 			p->processes[i].ranks = ranks_copy(p, view, &view->processes[i]);
 	}
 	p->nr_stacks = view->nr_stacks;
-	p->nr_samples = view->nr_samples;
 	p->nr_processes = view->nr_processes;
 	return 0;
 }

@@ -10,34 +10,57 @@
 #include <uthash.h>
 
 #include "profile/aggregate.h"
+#include "profile/aggregate_carry.h"
+#include "profile/stats.h"
 #include "profile/wakers.h"
 
 #define HOLDER_BYTES (BPFPROF_COMM_LEN + 48)
+#define STACK_WORTH_NS 20000000LL /* a wait shorter than that needs no stack of its own */
 
 struct thread_key {
 	uint32_t pid, tid;
 	uint64_t start_ns; /* of the process */
 };
 
+/* The latest ones in an aggregate, -1: none yet. */
+struct thread_samples {
+	int64_t run, wait;
+};
+
 struct thread_time {
 	UT_hash_handle hh;
 	struct thread_key key;
-	int64_t run, wait; /* samples in the aggregate, -1: none yet */
+	struct thread_samples ended, latest;
+	int64_t run_ahead_ns, wait_ahead_ns; /* told before samples do */
+	uint64_t after_ns; /* that samples told of the time after the border */
+	uint64_t open_since_ns; /* of the wait whose stack `latest` has; 0: none */
+	bool heard; /* a sample has come */
+	bool seen; /* since the border */
+	bool settled; /* all that was before the border has been told */
+};
+
+/* Where time before the border goes, or time at all. */
+struct thread_side {
+	struct aggregate *aggregate;
+	struct thread_samples *samples;
 };
 
 struct thread_times {
-	struct aggregate *aggregate;
+	struct aggregate *aggregate; /* may be NULL after a border */
+	struct aggregate *ended; /* NULL: no border, or closed */
+	uint64_t from_ns, ended_from_ns, border_ns;
 	struct thread_time *threads;
 	uint64_t nr_full, nr_gil_waits, nr_holders_unknown;
 };
 
-int thread_times_new(struct thread_times **ret, struct aggregate *aggregate)
+int thread_times_new(struct thread_times **ret, struct aggregate *aggregate, uint64_t from_ns)
 {
 	struct thread_times *times = calloc(1, sizeof(*times));
 
 	if (!times)
 		return -ENOMEM;
 	times->aggregate = aggregate;
+	times->from_ns = from_ns;
 	*ret = times;
 	return 0;
 }
@@ -55,7 +78,7 @@ void thread_times_free(struct thread_times *times)
 	free(times);
 }
 
-static struct thread_time *thread_find(struct thread_times *times,
+static struct thread_time *thread_find(const struct thread_times *times,
 				       const struct bpfprof_task_id *task)
 {
 	struct thread_key key = { .pid = task->pid, .tid = task->tid, .start_ns = task->start_ns };
@@ -65,13 +88,17 @@ static struct thread_time *thread_find(struct thread_times *times,
 	return thread;
 }
 
+/* fresh: it was not known before. */
 static struct thread_time *thread_get(struct thread_times *times,
-				      const struct bpfprof_task_id *task)
+				      const struct bpfprof_task_id *task, bool *fresh)
 {
 	struct thread_time *thread = thread_find(times, task);
 
-	if (thread)
+	*fresh = !thread;
+	if (thread) {
+		thread->seen = true;
 		return thread;
+	}
 	if (HASH_COUNT(times->threads) < THREAD_TIMES_MAX)
 		thread = calloc(1, sizeof(*thread));
 	if (!thread) {
@@ -81,18 +108,21 @@ static struct thread_time *thread_get(struct thread_times *times,
 	thread->key = (struct thread_key){ .pid = task->pid,
 					   .tid = task->tid,
 					   .start_ns = task->start_ns };
-	thread->run = thread->wait = -1;
+	thread->latest.run = thread->latest.wait = -1;
+	thread->ended = thread->latest;
+	thread->seen = true;
 	HASH_ADD(hh, times->threads, key, sizeof(thread->key), thread);
 	return thread;
 }
 
 /* The leaf of a wait, apart from what it waited for a CPU; 0: the function that it was in says it all. */
-static uint64_t wait_leaf(struct thread_times *times, const struct bpfprof_sample *s)
+static uint64_t wait_leaf(struct thread_times *times, struct aggregate *aggregate,
+			  const struct bpfprof_sample *s)
 {
 	char text[HOLDER_BYTES];
 
 	if (s->flags & BPFPROF_SAMPLE_UNINTERRUPTIBLE)
-		return aggregate_label(times->aggregate, THREAD_LEAF_UNINTERRUPTIBLE);
+		return aggregate_label(aggregate, THREAD_LEAF_UNINTERRUPTIBLE);
 	if (!(s->flags & BPFPROF_SAMPLE_GIL_WAIT))
 		return 0;
 	times->nr_gil_waits++;
@@ -101,87 +131,334 @@ static uint64_t wait_leaf(struct thread_times *times, const struct bpfprof_sampl
 		return 0;
 	snprintf(text, sizeof(text), THREAD_LEAF_GIL "%.*s-%" PRIu32 "]", BPFPROF_COMM_LEN,
 		 s->holder_comm, s->holder_tid);
-	return aggregate_label(times->aggregate, text);
+	return aggregate_label(aggregate, text);
 }
 
 /* Frames above those of a wait: who ended it. How many. */
-static size_t waker_frames(struct thread_times *times, const struct waker *waker,
+static size_t waker_frames(struct aggregate *aggregate, const struct waker *waker,
 			   uint64_t above[AGGREGATE_MAX_ABOVE])
 {
 	size_t nr = 0;
 
 	_Static_assert(WAKERS_MAX_FRAMES + 2 <= AGGREGATE_MAX_ABOVE,
 		       "its name, and what is between");
-	above[nr++] = aggregate_label(times->aggregate, waker->text);
+	above[nr++] = aggregate_label(aggregate, waker->text);
 	if (waker->nr_frames)
 		memcpy(above + nr, waker->frames, waker->nr_frames * sizeof(*above));
 	nr += waker->nr_frames;
-	above[nr++] = aggregate_label(times->aggregate, WAKERS_SEPARATOR);
+	above[nr++] = aggregate_label(aggregate, WAKERS_SEPARATOR);
 	return nr;
+}
+
+/* So much of a sample's time, of which the thread waited for a CPU. */
+static void side_add(struct thread_times *times, struct thread_side side,
+		     const struct aggregate_input *input, uint64_t ns, uint64_t runnable_ns)
+{
+	struct aggregate_part parts[2] = { { .value_ns = ns - runnable_ns },
+					   { .value_ns = runnable_ns } };
+	uint64_t above[AGGREGATE_MAX_ABOVE];
+	const struct bpfprof_sample *s = input->sample;
+
+	if (!ns || !side.aggregate)
+		return;
+	if (!(s->flags & BPFPROF_SAMPLE_WAIT)) {
+		parts[0].value_ns = ns;
+		aggregate_add_parts(side.aggregate, input, parts, 1);
+		if (parts[0].sample >= 0)
+			side.samples->run = parts[0].sample;
+		return;
+	}
+	parts[0].leaf = wait_leaf(times, side.aggregate, s);
+	parts[0].asleep = !parts[0].leaf && !(s->flags & BPFPROF_SAMPLE_GIL_WAIT);
+	if (input->waker) {
+		parts[0].above = above;
+		parts[0].nr_above = waker_frames(side.aggregate, input->waker, above);
+		parts[0].above_is_own = input->waker->own;
+	}
+	if (runnable_ns)
+		parts[1].leaf = aggregate_label(side.aggregate, THREAD_LEAF_RUNNABLE);
+	aggregate_add_parts(side.aggregate, input, parts, 2);
+	/* The larger part: there is more to take something away from. */
+	if (parts[0].sample >= 0 && parts[0].value_ns >= parts[1].value_ns)
+		side.samples->wait = parts[0].sample;
+	else if (parts[1].sample >= 0)
+		side.samples->wait = parts[1].sample;
+}
+
+/* Of a time that has been told ahead, so much is still to be told. */
+static uint64_t ahead_take(int64_t *ahead_ns, uint64_t ns)
+{
+	uint64_t told = *ahead_ns > 0 ? (uint64_t)*ahead_ns : 0;
+
+	if (told > ns)
+		told = ns;
+	*ahead_ns -= (int64_t)told;
+	return ns - told;
+}
+
+static uint64_t oldest_ns(const struct thread_times *times)
+{
+	return times->ended ? times->ended_from_ns : times->from_ns;
+}
+
+static uint64_t at_most(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/*
+ * The wait whose stack was read at a border is over, and its own stack is not whole: who was killed in
+ * it may be gone before it is. It is the same one.
+ */
+static bool is_known_better(const struct thread_time *thread, const struct aggregate_input *input)
+{
+	return thread && input->sample->flags & BPFPROF_SAMPLE_WAIT && thread->open_since_ns &&
+	       thread->latest.wait >= 0 && input->stop != BPFPROF_STOP_COMPLETE;
 }
 
 void thread_times_add(struct thread_times *times, const struct aggregate_input *input)
 {
 	const struct bpfprof_sample *s = input->sample;
-	struct thread_time *thread = thread_get(times, &s->task);
-	uint64_t runnable_ns = s->runnable_ns < s->period_ns ? s->runnable_ns : s->period_ns;
-	struct aggregate_part parts[2] = { { .value_ns = s->period_ns - runnable_ns },
-					   { .value_ns = runnable_ns } };
-	uint64_t above[AGGREGATE_MAX_ABOVE];
+	uint64_t ts_ns = s->rec.ts_ns, ns = s->period_ns, after_ns, runnable_ns;
+	struct thread_samples nobodys = { -1, -1 };
+	struct thread_side before = { times->ended, &nobodys },
+			   after = { times->aggregate, &nobodys };
+	bool fresh, wait = s->flags & BPFPROF_SAMPLE_WAIT;
+	struct thread_time *thread = thread_get(times, &s->task, &fresh);
 
-	if (!(s->flags & BPFPROF_SAMPLE_WAIT)) {
-		aggregate_add_parts(times->aggregate, input, parts, 1);
-		if (thread && parts[0].sample >= 0)
-			thread->run = parts[0].sample;
+	if (thread) {
+		ns = ahead_take(wait ? &thread->wait_ahead_ns : &thread->run_ahead_ns, ns);
+		before.samples = &thread->ended;
+		after.samples = &thread->latest;
+		thread->heard = true;
+	}
+	if (fresh && oldest_ns(times)) /* the rest of it was before anybody cared */
+		ns = ts_ns > oldest_ns(times) ? at_most(ns, ts_ns - oldest_ns(times)) : 0;
+	after_ns = ns;
+	if (times->ended && !(thread && thread->settled)) {
+		after_ns = ts_ns > times->border_ns ? at_most(ns, ts_ns - times->border_ns) : 0;
+		if (thread)
+			thread->after_ns += after_ns;
+	}
+	if (is_known_better(thread, input)) {
+		thread->open_since_ns = 0;
+		aggregate_release(times->aggregate, thread->latest.wait);
+		aggregate_adjust(times->aggregate, thread->latest.wait, (int64_t)after_ns);
+		after_ns = ns = 0;
+	}
+	if (thread && wait)
+		thread->open_since_ns = 0;
+	/* It waits for a CPU last. */
+	runnable_ns = at_most(s->runnable_ns, ns);
+	side_add(times, after, input, after_ns, at_most(runnable_ns, after_ns));
+	side_add(times, before, input, ns - after_ns, runnable_ns - at_most(runnable_ns, after_ns));
+}
+
+void thread_times_border(struct thread_times *times, struct aggregate *next, uint64_t border_ns)
+{
+	struct thread_time *thread, *following;
+
+	times->ended = times->aggregate;
+	times->aggregate = next;
+	times->ended_from_ns = times->from_ns;
+	times->from_ns = times->border_ns = border_ns;
+	HASH_ITER(hh, times->threads, thread, following) {
+		thread->ended = thread->latest;
+		thread->latest.run = thread->latest.wait = -1;
+		thread->after_ns = 0;
+		thread->seen = thread->settled = false;
+	}
+}
+
+void thread_times_close(struct thread_times *times)
+{
+	struct thread_time *thread, *next;
+
+	times->ended = NULL;
+	HASH_ITER(hh, times->threads, thread, next) {
+		if (thread->seen)
+			continue;
+		HASH_DEL(times->threads, thread);
+		free(thread);
+	}
+}
+
+/* What settling is about: the interval that has ended, or all. */
+static struct thread_side side_of(const struct thread_times *times, struct thread_time *thread)
+{
+	if (times->ended)
+		return (struct thread_side){ times->ended, &thread->ended };
+	return (struct thread_side){ times->aggregate, &thread->latest };
+}
+
+/* The rest without what is of later. */
+static void rest_cut(const struct thread_times *times, const struct thread_time *thread,
+		     const struct thread_rest *rest, int64_t *run_ns, int64_t *wait_ns)
+{
+	int64_t after_ns = (int64_t)rest->after_ns;
+
+	*run_ns = (int64_t)rest->run_ns;
+	*wait_ns = rest->wait_ns + (int64_t)rest->open_ns;
+	if (!times->ended)
 		return;
+	if (thread)
+		after_ns -= (int64_t)thread->after_ns;
+	if (after_ns > 0 && *run_ns > 0) {
+		int64_t of_run_ns = after_ns < *run_ns ? after_ns : *run_ns;
+
+		*run_ns -= of_run_ns;
+		after_ns -= of_run_ns;
 	}
-	parts[0].leaf = wait_leaf(times, s);
-	parts[0].asleep = !parts[0].leaf && !(s->flags & BPFPROF_SAMPLE_GIL_WAIT);
-	if (input->waker) {
-		parts[0].above = above;
-		parts[0].nr_above = waker_frames(times, input->waker, above);
-		parts[0].above_is_own = input->waker->own;
-	}
-	if (runnable_ns)
-		parts[1].leaf = aggregate_label(times->aggregate, THREAD_LEAF_RUNNABLE);
-	aggregate_add_parts(times->aggregate, input, parts, 2);
+	*wait_ns -= after_ns;
+}
+
+/* What was before anybody cared. */
+static int64_t wait_bound(const struct thread_times *times, bool fresh, int64_t ns)
+{
+	int64_t most = (int64_t)(times->border_ns - times->ended_from_ns);
+
+	return fresh && times->ended && times->ended_from_ns && ns > most ? most : ns;
+}
+
+/* Wait that is to be told. */
+static int64_t wait_untold(const struct thread_times *times, const struct thread_time *thread,
+			   bool fresh, const struct thread_rest *rest)
+{
+	int64_t run_ns, wait_ns;
+
+	rest_cut(times, thread, rest, &run_ns, &wait_ns);
+	if (thread)
+		wait_ns -= thread->wait_ahead_ns;
+	return wait_bound(times, fresh, wait_ns);
+}
+
+bool thread_times_wants_stack(const struct thread_times *times, const struct bpfprof_task_id *task,
+			      const struct thread_rest *rest)
+{
+	const struct thread_time *thread = thread_find(times, task);
+
+	if (!rest->open_ns || wait_untold(times, thread, !thread, rest) < STACK_WORTH_NS)
+		return false;
+	return !thread || thread->open_since_ns != rest->since_ns ||
+	       (times->ended ? thread->ended : thread->latest).wait < 0;
+}
+
+/* ns more, or less, of the sample. What is left of it; more than 0 only where there is no sample. */
+static int64_t sample_adjust(struct aggregate *aggregate, int64_t sample, int64_t ns)
+{
+	if (sample < 0)
+		return ns;
+	if (ns > 0)
+		aggregate_release(aggregate, sample);
+	return ns - aggregate_adjust(aggregate, sample, ns);
+}
+
+/* The stack of a wait that goes on is that of the next interval, too. */
+static void open_carry(struct thread_times *times, struct thread_time *thread,
+		       const struct thread_rest *rest)
+{
+	thread->open_since_ns = 0;
+	if (!rest->open_ns || thread->ended.wait < 0)
+		return;
+	thread->open_since_ns = rest->since_ns;
+	if (times->ended && times->aggregate)
+		thread->latest.wait =
+			aggregate_carry_sample(times->aggregate, times->ended, thread->ended.wait);
+}
+
+void thread_times_open(struct thread_times *times, const struct aggregate_input *input,
+		       const struct thread_rest *rest)
+{
+	bool fresh;
+	struct thread_time *thread = thread_get(times, &input->sample->task, &fresh);
+	int64_t run_ns, wait_ns, untold_ns;
+	struct thread_side side;
+
 	if (!thread)
 		return;
-	/* The larger part: there is more to take something away from. */
-	if (parts[0].sample >= 0 && parts[0].value_ns >= parts[1].value_ns)
-		thread->wait = parts[0].sample;
-	else if (parts[1].sample >= 0)
-		thread->wait = parts[1].sample;
+	side = side_of(times, thread);
+	rest_cut(times, thread, rest, &run_ns, &wait_ns);
+	untold_ns = wait_untold(times, thread, fresh, rest);
+	if (untold_ns > 0) {
+		side_add(times, side, input, (uint64_t)untold_ns, 0);
+		thread->wait_ahead_ns = wait_ns;
+		open_carry(times, thread, rest);
+	}
+	thread_times_settle(times, input, rest);
 }
 
 void thread_times_settle(struct thread_times *times, const struct aggregate_input *input,
-			 uint64_t run_ns, int64_t wait_ns)
+			 const struct thread_rest *rest)
 {
-	const struct thread_time *thread = thread_find(times, &input->sample->task);
-	int64_t run = thread ? thread->run : -1, wait = thread ? thread->wait : -1;
-	struct aggregate_part rest = { 0 };
+	bool fresh, same;
+	struct thread_time *thread = thread_get(times, &input->sample->task, &fresh);
+	struct aggregate_part unsampled = { 0 };
+	int64_t run_ns, wait_ns, run_left, wait_left;
+	struct thread_side side;
 
-	if (run >= 0)
-		aggregate_adjust(times->aggregate, run, (int64_t)run_ns);
-	else
-		rest.value_ns += run_ns;
-	if (wait >= 0)
-		aggregate_adjust(times->aggregate, wait, wait_ns);
-	else if (wait_ns > 0)
-		rest.value_ns += (uint64_t)wait_ns;
-	if (!rest.value_ns)
+	if (!thread)
 		return;
-	rest.leaf = aggregate_label(times->aggregate, THREAD_LEAF_NOT_SAMPLED);
-	aggregate_add_parts(times->aggregate, input, &rest, 1);
+	side = side_of(times, thread);
+	rest_cut(times, thread, rest, &run_ns, &wait_ns);
+	thread->settled = times->ended;
+	same = rest->open_ns && thread->open_since_ns == rest->since_ns;
+	run_left = sample_adjust(side.aggregate, side.samples->run, run_ns - thread->run_ahead_ns);
+	wait_left = sample_adjust(side.aggregate, side.samples->wait,
+				  wait_untold(times, thread, fresh, rest));
+	/* What could not be taken away may be told later. */
+	thread->run_ahead_ns = run_ns - (run_left < 0 ? run_left : 0);
+	thread->wait_ahead_ns = wait_ns - (wait_left < 0 ? wait_left : 0);
+	unsampled.value_ns =
+		(run_left > 0 ? (uint64_t)run_left : 0) + (wait_left > 0 ? (uint64_t)wait_left : 0);
+	if (unsampled.value_ns) {
+		unsampled.leaf = aggregate_label(side.aggregate, THREAD_LEAF_NOT_SAMPLED);
+		aggregate_add_parts(side.aggregate, input, &unsampled, 1);
+	}
+	if (times->ended && same && thread->latest.wait < 0)
+		open_carry(times, thread, rest);
 }
 
-uint64_t thread_times_nr_gil_waits(const struct thread_times *times, uint64_t *ret_unknown)
+bool thread_times_settled(const struct thread_times *times, const struct bpfprof_task_id *task)
 {
-	*ret_unknown = times->nr_holders_unknown;
-	return times->nr_gil_waits;
+	const struct thread_time *thread = thread_find(times, task);
+
+	return thread && thread->settled;
 }
 
-uint64_t thread_times_nr_full(const struct thread_times *times)
+bool thread_times_heard(struct thread_times *times, const struct bpfprof_task_id *task)
 {
-	return times->nr_full;
+	struct thread_time *thread = thread_find(times, task);
+	bool heard = thread && thread->heard;
+
+	if (thread)
+		thread->heard = false;
+	return heard;
+}
+
+void thread_times_end(struct thread_times *times, const struct aggregate_input *input,
+		      const struct thread_rest *rest)
+{
+	struct thread_time *thread = thread_find(times, &input->sample->task);
+	struct aggregate *ended = times->ended;
+
+	/* Once it has been heard of after the border, it is of then. */
+	if (thread && (thread->latest.run >= 0 || thread->latest.wait >= 0))
+		times->ended = NULL;
+	thread_times_settle(times, input, rest);
+	times->ended = ended;
+	thread = thread_find(times, &input->sample->task);
+	if (thread && !ended) {
+		HASH_DEL(times->threads, thread);
+		free(thread);
+	}
+}
+
+void thread_times_stats(const struct thread_times *times, struct stats_reasons *waits)
+{
+	if (times->nr_gil_waits)
+		stats_add(waits, "for_the_gil", times->nr_gil_waits);
+	if (times->nr_holders_unknown)
+		stats_add(waits, "gil_holder_unknown", times->nr_holders_unknown);
+	if (times->nr_full)
+		stats_add(waits, "threads_no_room", times->nr_full);
 }

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""daemon --wall: each interval has all time of every thread in it, waits that go on over its borders
+too, beside what programs say of themselves."""
+
+import json
+import subprocess
+import time
+import urllib.request
+
+from harness import MODES, check, test
+from pprof import Pprof
+from test_daemon import Daemon, stored
+from test_python import spawn
+from test_wall import Waits, by_thread, some_pythons, span, time_under
+
+WITHIN = 0.01  # of an interval: what a thread's sum may differ by
+# What these threads do, and next to nothing else.
+ALWAYS = {"piper": "pipe_wait", "poller": "poll_wait", "blinker": "blink"}
+
+# Its child sleeps, in two threads, until it is killed.
+DOOMED = """
+import os, signal, sys, threading, time
+def doomed():
+    threading.Event().wait()
+child = os.fork()
+if not child:
+    threading.Thread(target=doomed, daemon=True).start()
+    doomed()
+print(child, flush=True)
+sys.stdin.readline()
+begin = time.time_ns()
+os.kill(child, signal.SIGKILL)
+os.waitpid(child, 0)
+print(begin, time.time_ns(), flush=True)
+time.sleep(1000)
+"""
+
+
+class Interval:
+    """What one interval's files say."""
+
+    def __init__(self, files):
+        with open(files[".pb.gz"], "rb") as file:
+            self.profile = Pprof(file.read())
+        with open(files[".folded"], encoding="utf-8") as file:
+            self.stats = json.loads(file.readline()[2:])
+        self.begin, self.end = span(self.profile)
+
+    def read(self):
+        """Were all stacks of waits that went on over its end to be had? Not in time on a busy machine."""
+        return "without_user_stack" not in self.stats["waits"]
+
+    def of(self, pid):
+        """Time of each thread of the process, as a share of the interval."""
+        return {tid: ns / (self.end - self.begin)
+                for tid, ns in by_thread(self.profile, pid).items()}
+
+    def under(self, pid, tid, place):
+        """The same of what a thread does in one function."""
+        profile, total = self.profile, 0
+        for sample in profile.samples:
+            if sample["labels"].get("pid") != pid or sample["labels"]["tid"] != tid:
+                continue
+            if any(place in profile.locations[at]["functions"] for at in sample["stack"]):
+                total += sample["values"][1]
+        return total / (self.end - self.begin)
+
+    def others(self, pid, tid, place):
+        """Stacks of the thread without that function, the longest first."""
+        found = {}
+        for sample in self.profile.samples:
+            names = [f for at in sample["stack"] for f in self.profile.locations[at]["functions"]]
+            if sample["labels"].get("pid") == pid and sample["labels"]["tid"] == tid and \
+               place not in names:
+                found[";".join(names)] = found.get(";".join(names), 0) + sample["values"][1]
+        return sorted(found.items(), key=lambda item: -item[1])[:3]
+
+
+def intervals_of(daemon):
+    found = [Interval(files) for files in stored(daemon.output).values()]
+    return sorted(found, key=lambda interval: interval.begin)
+
+
+def wrong_sums(interval, pid, tids):
+    """Of threads that were there all the time."""
+    sums = interval.of(pid)
+    return ["%d: %.4f" % (tid, sums.get(tid, 0)) for tid in tids
+            if abs(sums.get(tid, 0) - 1) > WITHIN]
+
+
+
+@test(modes=MODES)
+def intervals(context):
+    """Three in a row: each thread's sum in each, one that sleeps through all, two that die asleep."""
+    python = some_pythons()[-1]
+    waits = Waits(context, python)
+    doomed = spawn(context, [*python.argv, "-c", DOOMED], python.environment(), [python.stdlib],
+                   stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    child = int(doomed.stdout.readline())
+    daemon = Daemon(context, "--wall", "--threads", "-F", 997, "-p", waits.process.pid, "-p",
+                    doomed.pid, interval="2s")
+    daemon.wait("profile written", 2)
+    time.sleep(0.7)  # somewhere in the third
+    doomed.stdin.write(b"\n")
+    doomed.stdin.flush()
+    killed = [int(word) for word in doomed.stdout.readline().split()]
+    daemon.wait("profile written", 5)
+    check(daemon.end() == 0, "exit status %s" % daemon.process.returncode)
+    truth = waits.truth()
+    found = intervals_of(daemon)
+    middle = found[1:-1]
+    check(len(middle) >= 3, "%d intervals" % len(found))
+    tids = {name: tid for name, (_, _, tid) in truth["threads"].items()}
+    read = 0
+    for interval in middle:
+        profile = interval.profile
+        check(profile.sample_types == ["samples/count", "wall/nanoseconds"] and
+              profile.default_type == "wall", "types %s" % profile.sample_types)
+        check(not interval.stats["lost"].get("ring_full"), "lost %s" % interval.stats["lost"])
+        sums = interval.of(waits.process.pid)
+        check(set(tids.values()) | {waits.process.pid} <= set(sums), "threads %s" % sorted(sums))
+        wrong = wrong_sums(interval, waits.process.pid, sums)
+        check(not wrong, "sums of threads: %s; %s" % (", ".join(wrong), interval.stats["waits"]))
+        for name, place in ALWAYS.items() if interval.read() else ():
+            share = interval.under(waits.process.pid, tids[name], "run")
+            check(share > 0.98, "%s: %.3f of it has its stack, else %s; %s" % (
+                name, share, interval.others(waits.process.pid, tids[name], "run"),
+                interval.stats))
+            # A wait told with a later one may be told where the thread waited for the GIL.
+            later = interval.stats["waits"].get("told_later_ns", 0) / (interval.end - interval.begin)
+            share = interval.under(waits.process.pid, tids[name], place)
+            check(share > 0.98 - later, "%s: %.3f of it in %s" % (name, share, place))
+        if interval.read():
+            read += 1
+            share = time_under(profile, "forever") / (interval.end - interval.begin)
+            check(abs(share - 1) < WITHIN, "who sleeps through all: %.4f" % share)
+            share = interval.under(waits.process.pid, waits.process.pid, "get")
+            check(abs(share - 1) < WITHIN, "the main thread in get(): %.4f" % share)
+        check(interval.stats["waits"]["period_us"] == 1003, "%s" % interval.stats["waits"])
+        context.note("%.3f s: %d threads, sums off by %.4f at most" % (
+            (interval.end - interval.begin) / 1e9, len(sums),
+            max(abs(share - 1) for share in sums.values())))
+    context.note("all stacks of %d of %d intervals" % (read, len(middle)))
+    dies(context, found, child, killed)
+
+
+def dies(context, found, child, killed):
+    """Threads that sleep over a border and are killed then: their time until then, and no more."""
+    after = 0
+    for interval in found:
+        total = interval.end - interval.begin
+        lived_least = max(0, min(interval.end, killed[0]) - interval.begin)
+        lived_most = max(0, min(interval.end, killed[1]) - interval.begin)
+        times = by_thread(interval.profile, child)
+        if lived_least > 0.05 * total:
+            check(len(times) == 2, "two threads sleep, there are %s" % times)
+        for tid, ns in times.items():
+            check(lived_least - WITHIN * total <= ns <= lived_most + WITHIN * total,
+                  "thread %d slept %.3f s, not %.3f to %.3f" % (tid, ns / 1e9, lived_least / 1e9,
+                                                              lived_most / 1e9))
+        if interval.read() and lived_least > 0.05 * total:
+            places = [interval.under(child, tid, "doomed") * total / ns
+                      for tid, ns in times.items()]
+            check(min(places) > 0.98, "in the place where they sleep: %s" % places)
+        after += interval.begin > killed[1]
+        if interval.begin < killed[0] < interval.end:
+            context.note("killed after %.3f s of an interval: %s s" % (
+                lived_least / 1e9, ", ".join("%.3f" % (ns / 1e9) for ns in times.values())))
+    check(after, "no interval began after it was killed")
+
+
+
+NAPS = """
+import threading, time
+def asleep():
+    threading.Event().wait()
+def naps():
+    while True:
+        time.sleep(0.3)
+for body in (asleep, naps):
+    threading.Thread(target=body, daemon=True).start()
+print("ready", flush=True)
+asleep()
+"""
+
+
+@test()
+def asked_for(context):
+    """A profile that a client asks for begins and ends amid waits, and has what lies in between."""
+    python = some_pythons()[-1]
+    process = spawn(context, [*python.argv, "-c", NAPS], python.environment(), [python.stdlib],
+                    stdout=subprocess.PIPE)
+    process.stdout.readline()
+    with open(context.path("token"), "w", encoding="ascii") as file:
+        file.write("sesame")
+    daemon = Daemon(context, "--wall", "--threads", "--allow-remote-profiling",
+                    context.path("token"), interval="1s", listen="127.0.0.1:0")
+    port = daemon.wait("listening")[0]["port"]
+    request = urllib.request.Request(
+        "http://127.0.0.1:%s/profile?seconds=3&pid=%d" % (port, process.pid),
+        headers={"Authorization": "Bearer sesame"})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        profile = Pprof(answer.read())
+    begin, end = span(profile)
+    times = by_thread(profile, process.pid)
+    check(len(times) == 3, "threads %s" % times)
+    for tid, ns in times.items():
+        check(abs(ns / (end - begin) - 1) < WITHIN, "thread %d has %.3f s of %.3f" % (
+            tid, ns / 1e9, (end - begin) / 1e9))
+    slept = time_under(profile, "asleep")
+    unread = any("without_user_stack" in comment for comment in profile.comments)
+    check(unread or abs(slept / (end - begin) / 2 - 1) < WITHIN, "two sleep %.3f s in %.3f" % (
+        slept / 1e9, (end - begin) / 1e9))
+    context.note("%.3f s asked for, three threads: %s" % (
+        (end - begin) / 1e9, ", ".join("%.3f" % (ns / 1e9) for ns in times.values())))
+    check(daemon.end() == 0, "exit status %s" % daemon.process.returncode)
