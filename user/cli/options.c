@@ -532,6 +532,26 @@ static int check_calls_path(const struct record_options *options, const char *pa
 	return -EINVAL;
 }
 
+/* What does not go together with waits. */
+static int check_waits(const struct record_options *options, bool off_cpu, struct buf *error)
+{
+	const char *flags = off_cpu ? "--wall and --off-cpu" : "--wall";
+
+	if (options->parked && options->waits == SESSION_NO_WAITS)
+		buf_printf(error, "--parked: is about time that threads wait, add --wall%s",
+			   off_cpu ? " or --off-cpu" : "");
+	else if (options->waits != SESSION_NO_WAITS && options->gil)
+		buf_printf(error, "--gil: who waits holds no GIL, leave %s out", flags);
+	else if (options->waits != SESSION_NO_WAITS && options->gpu)
+		buf_printf(error,
+			   "--gpu: waits and hooked calls cannot be recorded together, leave %s "
+			   "out",
+			   flags);
+	else
+		return 0;
+	return -EINVAL;
+}
+
 /* What no single flag can see. */
 static int check_together(const struct record_options *options, struct buf *error)
 {
@@ -549,23 +569,15 @@ static int check_together(const struct record_options *options, struct buf *erro
 	if (options->steps.stop && options->gpu)
 		return reason(error, "--steps: calls are counted over all of the time, leave --gpu "
 				     "out");
-	if (options->parked && options->waits == SESSION_NO_WAITS)
-		return reason(error, "--parked: is about time that threads wait, add --wall or "
-				     "--off-cpu");
+	if (check_waits(options, true, error))
+		return -EINVAL;
 	if (options->wakers && options->waits == SESSION_NO_WAITS)
 		return reason(error, "--waker: is about who ends waits, add --wall or --off-cpu");
 	if (options->steps.stop && options->trace)
 		return reason(error, "--steps: a timeline has all calls, leave -o FILE.json out");
-	if (options->waits != SESSION_NO_WAITS && options->gil)
-		return reason(error,
-			      "--gil: who waits holds no GIL, leave --wall and --off-cpu out");
 	if (options->waits != SESSION_NO_WAITS && options->steps.stop)
 		return reason(error, "--steps: waits are not cut where steps begin and end, leave "
 				     "--wall and --off-cpu out");
-	if (options->waits != SESSION_NO_WAITS && options->gpu)
-		return reason(error,
-			      "--gpu: waits and hooked calls cannot be recorded together, leave "
-			      "--wall and --off-cpu out");
 	if (options->waits != SESSION_NO_WAITS && options->event == RECORD_EVENT_CYCLES)
 		return reason(error, "--event cycles: waits have no cycles, leave --wall and "
 				     "--off-cpu out");
@@ -698,6 +710,9 @@ static const struct flag top_flags[] = {
 	{ KEY_DELAY, 0, 0, "delay", "SECONDS", "time between two pictures, from 0.1 (1)", false },
 	{ KEY_ONCE, 0, 0, "once", NULL, "watch for one delay, print one table, exit", false },
 	{ KEY_NATIVE, 0, 0, "native", NULL, "native frames in Python programs too", false },
+	{ KEY_WALL, 0, 0, "wall", NULL, "all time of every thread: where it waits, too", false },
+	{ KEY_PARKED, 0, 0, "parked", NULL,
+	  "--wall: idle pool threads and pollers too, not only\n[parked]", false },
 	{ KEY_GIL, 0, 0, "gil", NULL, "only Python threads that hold the GIL", false },
 	{ KEY_GPU, 0, 0, "gpu", NULL,
 	  "CUDA's launches per second and the time that threads are\n"
@@ -726,6 +741,8 @@ int top_options_parse(struct top_options *options, int argc, char *const argv[],
 	int err, command;
 
 	err = flags_parse(&top_set, argc, argv, &parse, &command, error);
+	if (!err)
+		err = check_waits(&parse.record.options, false, error);
 	if (err) {
 		record_options_fini(&parse.record.options);
 		return err == -ECANCELED ? OPTIONS_HELP : err;
@@ -994,6 +1011,7 @@ void top_help(struct buf *dst)
 		    "  bpfprof top --pod 'ml/trainer-*'     what runs in some pods\n"
 		    "  bpfprof top --worker 'Trainer*'      Ray workers of these classes\n"
 		    "  bpfprof top --comm 'ray::*' --gil    who holds the GIL in Ray workers\n"
+		    "  bpfprof top --wall -p 1234           where its threads wait right now\n"
 		    "  bpfprof top --gpu                    who launches, who waits for the GPU\n"
 		    "  bpfprof top -p 1234 --once --delay 5 one table, for scripts\n");
 	buf_add_str(dst, exit_text);

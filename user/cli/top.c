@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bpfprof top: what uses the CPU right now, interval by interval. */
+/* bpfprof top: what uses the CPU right now, or what all threads do, interval by interval. */
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -20,18 +20,21 @@
 #include "cli/pod_processes.h"
 #include "cli/sampler.h"
 #include "cli/top_calls.h"
+#include "kernel/waits.h"
 #include "proc/pids.h"
 #include "proc/usage.h"
 #include "profile/aggregate.h"
 #include "profile/live.h"
 #include "profile/namer.h"
 #include "profile/stats.h"
+#include "profile/thread_times.h"
 #include "tui/screen.h"
 #include "tui/view.h"
 #include "tui/width.h"
 
 #define AGGREGATE_BYTES (4U << 20) /* of one interval; there are two for a moment */
 #define LOOK_MS 200 /* how often we look whether the targets live */
+#define READING_MAX_NS NS_PER_SECOND /* of stacks of threads that wait: half a delay, or that */
 #define WHAT_MAX 256
 #define MESSAGE_MAX 1024
 #define MAX_CHILDREN 256 /* whose threads are counted at each picture */
@@ -41,6 +44,7 @@ struct top {
 	struct sampler_options sampler_options;
 	struct sampler sampler;
 	struct aggregate *aggregate; /* of the interval that runs */
+	struct thread_times *times; /* NULL without --wall */
 	struct top_calls calls; /* with --gpu */
 	struct live *live;
 	struct namer namer;
@@ -59,7 +63,18 @@ static void on_sample(void *arg, const struct aggregate_input *input)
 {
 	struct top *top = arg;
 
-	aggregate_add(top->aggregate, input);
+	if (top->times)
+		thread_times_add(top->times, input);
+	else
+		aggregate_add(top->aggregate, input);
+}
+
+static void on_thread_end(void *arg, const struct aggregate_input *input,
+			  const struct thread_rest *rest)
+{
+	struct top *top = arg;
+
+	thread_times_end(top->times, input, rest);
 }
 
 static void on_exit_event(void *arg, const struct bpfprof_task_id *task,
@@ -249,6 +264,7 @@ static int page_make(struct top *top, size_t columns, size_t rows, struct page *
 		.unmerged = counters->unmerged,
 		.dropped = counters->rows_evicted,
 		.gpu = top->options->record.gpu,
+		.wall = top->times,
 		.calls = top->calls.rows,
 		.nr_calls = top->calls.nr_rows,
 	};
@@ -268,6 +284,20 @@ static int page_make(struct top *top, size_t columns, size_t rows, struct page *
 	return view_page(top->view, top->live, &status, columns, rows, ret);
 }
 
+/* --wall: what goes on over the border of two intervals is told on both sides. */
+static void waits_cut(struct top *top, uint64_t now_ns)
+{
+	struct sampler_cut cut = { .times = top->times, .at_ns = now_ns };
+
+	if (!top->options->once)
+		cut.reading_ns = top->options->delay_ns < 2 * READING_MAX_NS
+					 ? top->options->delay_ns / 2
+					 : READING_MAX_NS;
+	thread_times_border(top->times, top->aggregate, now_ns);
+	sampler_waits_cut(&top->sampler, &cut);
+	thread_times_close(top->times);
+}
+
 /* The interval that ran becomes the one that is shown. */
 static int interval_end(struct top *top, uint64_t now_ns)
 {
@@ -281,6 +311,8 @@ static int interval_end(struct top *top, uint64_t now_ns)
 		return err;
 	/* Samples that come while names are looked up are of the next one. */
 	top->aggregate = next;
+	if (top->times)
+		waits_cut(top, now_ns);
 	aggregate_view_get(ended, &view);
 	err = live_feed(top->live, &view, &namer);
 	aggregate_free(ended);
@@ -437,6 +469,8 @@ static int run(struct top *top, int signal_fd)
 	err = view_new(&top->view, &view);
 	if (!err)
 		err = live_new(&top->live);
+	if (!err && top->times && !record->parked)
+		live_park(top->live);
 	if (!err && !top->options->once) {
 		err = screen_open();
 		if (err == -ENOENT) {
@@ -486,6 +520,7 @@ static void sampler_options_fill(struct top *top)
 		.no_subprocesses = record->no_subprocesses,
 		.gil = record->gil,
 		.gpu = record->gpu,
+		.waits = record->waits,
 		.host_root = record->host_root,
 	};
 }
@@ -501,13 +536,14 @@ static void namer_fill(struct top *top)
 
 static int start(struct top *top, int signal_fd)
 {
-	struct sampler_handlers handlers = { .sample = on_sample,
-					     .exit = on_exit_event,
-					     .arg = top };
-	bool gpu = top->options->record.gpu;
+	struct sampler_handlers handlers = {
+		.sample = on_sample, .exit = on_exit_event, .thread_end = on_thread_end, .arg = top
+	};
+	bool gpu = top->options->record.gpu, wall = top->options->record.waits != SESSION_NO_WAITS;
 	int status;
 
-	if (aggregate_new(&top->aggregate, false, AGGREGATE_BYTES)) {
+	if (aggregate_new(&top->aggregate, false, AGGREGATE_BYTES) ||
+	    (wall && thread_times_new(&top->times, top->aggregate, 0))) {
 		log_error("out of memory");
 		return EXIT_FAILED;
 	}
@@ -522,7 +558,7 @@ static int start(struct top *top, int signal_fd)
 		return status;
 	if (gpu)
 		gpu_watch_start(&top->calls.watch);
-	top->start_ns = time_monotonic_ns();
+	top->start_ns = wall ? waits_start_ns(top->sampler.waits) : time_monotonic_ns();
 	what_fill(top);
 	namer_fill(top);
 	return run(top, signal_fd);
@@ -570,6 +606,7 @@ static int run_with(const struct top_options *options)
 	if (options->record.gpu)
 		top_calls_close(&top.calls);
 	sampler_close(&top.sampler);
+	thread_times_free(top.times);
 	aggregate_free(top.aggregate);
 	live_free(top.live);
 	namer_fini(&top.namer);

@@ -10,6 +10,8 @@
 #include "base/strtab.h"
 #include "profile/aggregate.h"
 #include "profile/frame_names.h"
+#include "profile/parked.h"
+#include "profile/parked_names.h"
 #include "profile/profile.h"
 
 #define MAX_TEXT_BYTES (4U << 20)
@@ -25,6 +27,7 @@ struct counted {
 };
 
 struct live {
+	bool park; /* threads that have nothing to do are one row */
 	struct live_row *rows;
 	struct counted *counted;
 	size_t nr_rows, cap_rows;
@@ -66,6 +69,11 @@ void live_free(struct live *live)
 	free(live->counted);
 	free(live->processes);
 	free(live);
+}
+
+void live_park(struct live *live)
+{
+	live->park = true;
 }
 
 void live_named(struct live *live, uint64_t frame, const struct live_name *name)
@@ -364,10 +372,19 @@ static void stack_views(const uint64_t *frames, size_t nr, uint32_t views[16])
 			views[BPFPROF_FRAME_KERNEL] |= 1U << i;
 	}
 	views[BPFPROF_FRAME_NATIVE_VA] = views[BPFPROF_FRAME_NATIVE];
+	views[BPFPROF_FRAME_LABEL] = ALL_VIEWS;
+}
+
+/* Where it is a text of the view's, or the stack's own name. */
+static void label_count(struct live *live, uint32_t process, const char *text, uint32_t leaf,
+			uint64_t ns)
+{
+	row_count(live, process, strtab_add(live->texts, text), LIVE_FUNCTION | LIVE_LINE,
+		  ALL_VIEWS, leaf, ns);
 }
 
 static void stack_count(struct live *live, uint32_t process, const uint64_t *frames, size_t nr,
-			uint64_t ns)
+			uint64_t ns, const struct strtab *labels)
 {
 	uint32_t views[16], leaf = ALL_VIEWS, shown;
 	struct frame_name name;
@@ -379,6 +396,13 @@ static void stack_count(struct live *live, uint32_t process, const uint64_t *fra
 		shown = views[frame_kind(frames[i])];
 		if (!shown)
 			continue;
+		if (frame_kind(frames[i]) == BPFPROF_FRAME_LABEL) {
+			label_count(live, process,
+				    strtab_get(labels, (uint32_t)(frames[i] & BPFPROF_FRAME_MASK)),
+				    leaf, ns);
+			leaf = 0;
+			continue;
+		}
 		if (!frame_names_find(&live->names, frames[i], live->counters.nr_intervals, &name))
 			name.function = name.line = strtab_add(live->texts, NO_NAME);
 		/* Python's always apart, so that what is one row in one place is not two in another. */
@@ -398,8 +422,46 @@ static void stack_count(struct live *live, uint32_t process, const uint64_t *fra
 	}
 }
 
-static void use_add(struct live_use *use, const struct aggregate_sample *sample)
+static enum location_kind location_kind_of(uint64_t frame)
 {
+	switch (frame_kind(frame)) {
+	case BPFPROF_FRAME_KERNEL:
+		return LOCATION_KERNEL;
+	case BPFPROF_FRAME_PYTHON:
+		return LOCATION_PYTHON;
+	case BPFPROF_FRAME_NATIVE:
+	case BPFPROF_FRAME_NATIVE_VA:
+		return LOCATION_NATIVE;
+	default:
+		return LOCATION_CALL;
+	}
+}
+
+/* Has the thread nothing to do? */
+static bool is_parked(struct live *live, const struct aggregate_sample *sample,
+		      const uint64_t *frames, size_t nr)
+{
+	__cleanup(free_mem) struct parked_frame *named = NULL;
+	struct frame_name name;
+	size_t i;
+
+	if (!live->park || sample->sleeper != PROFILE_HELPER_SLEEPS)
+		return false;
+	named = calloc(nr + 1, sizeof(*named));
+	for (i = 0; named && i < nr; i++) {
+		named[i].kind = location_kind_of(frames[i]);
+		named[i].text = "";
+		if (named[i].kind != LOCATION_CALL &&
+		    frame_names_find(&live->names, frames[i], live->counters.nr_intervals, &name))
+			named[i].text = strtab_get(live->texts, name.function);
+	}
+	return named && parked_frames_are_idle(named, nr);
+}
+
+static void use_add(struct live_use *use, const struct aggregate_sample *sample, bool runs)
+{
+	if (runs)
+		use->cpu_ns += sample->value_ns;
 	use->samples += sample->count;
 	use->ns += sample->value_ns;
 	if (sample->gil == PROFILE_GIL_HELD)
@@ -448,6 +510,7 @@ static int frames_name(struct live *live, const uint64_t *frames, size_t nr,
 		return -ENOMEM;
 	for (i = 0; i < nr; i++)
 		if (frame_kind(frames[i]) != BPFPROF_FRAME_MARKER &&
+		    frame_kind(frames[i]) != BPFPROF_FRAME_LABEL &&
 		    !frame_names_find(&live->names, frames[i], live->counters.nr_intervals, &name))
 			unknown[nr_unknown++] = frames[i];
 	qsort(unknown, nr_unknown, sizeof(*unknown), compare_u64);
@@ -503,6 +566,7 @@ static void samples_count(struct live *live, const struct aggregate_view *view,
 {
 	const struct aggregate_sample *sample;
 	const struct aggregate_stack *stack;
+	bool runs;
 	size_t i;
 
 	for (i = 0; i < view->nr_samples; i++) {
@@ -514,12 +578,21 @@ static void samples_count(struct live *live, const struct aggregate_view *view,
 			continue;
 		}
 		stack = &view->stacks[sample->stack];
-		use_add(&live->now, sample);
-		use_add(&live->ever, sample);
-		use_add(&live->processes[processes[sample->process]].now, sample);
-		use_add(&live->processes[processes[sample->process]].ever, sample);
+		/* Waits have a reason for a leaf, or are sleep. */
+		runs = !sample->sleeper && stack->nr &&
+		       frame_kind(frames[stack->first]) != BPFPROF_FRAME_LABEL;
+		use_add(&live->now, sample, runs);
+		use_add(&live->ever, sample, runs);
+		use_add(&live->processes[processes[sample->process]].now, sample, runs);
+		use_add(&live->processes[processes[sample->process]].ever, sample, runs);
+		if (is_parked(live, sample, frames + stack->first, stack->nr)) {
+			live->sample++;
+			label_count(live, (uint32_t)processes[sample->process], PARKED_FRAME,
+				    ALL_VIEWS, sample->value_ns);
+			continue;
+		}
 		stack_count(live, (uint32_t)processes[sample->process], frames + stack->first,
-			    stack->nr, sample->value_ns);
+			    stack->nr, sample->value_ns, view->labels);
 	}
 }
 

@@ -48,6 +48,7 @@ struct live_row {
 
 struct live_use {
 	uint64_t samples, ns, gil_ns; /* gil_ns: of which the thread held Python's GIL */
+	uint64_t cpu_ns; /* of which it ran: all of it, unless waits are counted, too */
 };
 
 struct live_process {
@@ -87,6 +88,8 @@ struct live_namer {
 
 int live_new(struct live **ret); /* 0 or -ENOMEM */
 void live_free(struct live *live);
+/* From now on threads that wait with nothing to do are one row, PARKED_FRAME (profile/parked.h). */
+void live_park(struct live *live);
 
 /* Begins the next interval with the samples that view holds of it. 0 or -ENOMEM. */
 int live_feed(struct live *live, const struct aggregate_view *view, const struct live_namer *namer);

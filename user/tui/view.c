@@ -45,7 +45,9 @@ static const char *const help_lines[] = {
 	"?       this help, x or ? closes it",
 	"q       quit",
 	"",
-	"100% is one CPU core; a sleeping thread uses none and is not shown.",
+	"100% is one CPU core; a sleeping thread uses none and is not shown, but with --wall:",
+	"100% is then one thread all the time, [runnable] a thread that waits for a CPU,",
+	"[parked] those that have nothing to do.",
 	"Launch/s and %Blocked (--gpu) are of the row's process, in the last interval.",
 };
 
@@ -346,9 +348,12 @@ static void head_add(struct view *view, const struct live *live, const struct vi
 		 status->hz);
 	page_add(page, PAGE_PLAIN, table->columns, "%s", buf_error(&more) ? "?" : more.data);
 	buf_reset(&more);
-	buf_printf(&more, "GIL: %.2f%%, Active: %.2f%%, Threads: %" PRIu64,
-		   percent(now.gil_ns, status->interval_ns), percent(now.ns, status->interval_ns),
-		   status->nr_threads);
+	buf_printf(&more, "GIL: %.2f%%, Active: %.2f%%, ", percent(now.gil_ns, status->interval_ns),
+		   percent(now.cpu_ns, status->interval_ns));
+	if (status->wall)
+		buf_printf(&more, "Waiting: %.2f%%, ",
+			   percent(now.ns - now.cpu_ns, status->interval_ns));
+	buf_printf(&more, "Threads: %" PRIu64, status->nr_threads);
 	if (table->process_column)
 		buf_printf(&more, ", Processes: %" PRIu64, status->nr_processes);
 	if (table->view & LIVE_NATIVE)
@@ -394,7 +399,7 @@ static void idle_add(const struct live *live, const struct view_status *status,
 	live_use_get(live, table->process, &now, &ever);
 	if (now.samples || !status->interval_ns)
 		return;
-	snprintf(first, sizeof(first), "0 on-CPU samples in %.1f s",
+	snprintf(first, sizeof(first), "0 %ssamples in %.1f s", status->wall ? "" : "on-CPU ",
 		 (double)status->interval_ns / 1e9);
 	if (status->dump_pids[0])
 		snprintf(second, sizeof(second),

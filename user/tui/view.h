@@ -45,6 +45,7 @@ struct view_status {
 	uint64_t dropped; /* rows that there was no room for */
 	const char *message; /* NULL or what happened: "pid 42 has exited" */
 	bool gpu; /* calls are watched */
+	bool wall; /* all time of threads, waits too, is counted */
 	const struct table_calls *calls; /* the most blocked first */
 	size_t nr_calls;
 	const char *dump_pids; /* "-p 42", or "" where there is no process to name */
