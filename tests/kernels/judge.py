@@ -294,6 +294,8 @@ def gpu_wrong(seen, folded, truth):
         "collectives": [gpu_sums(rows, ("operation", "datatype", "op", "root", "peer", "comm",
                                         "stream"), ("calls", "bytes"))
                         for rows in (seen["collectives"], truth["collectives"])],
+        "tensors": [{"memory": one.get("tensor_memory")} for one in (seen, truth)
+                    if "tensor_memory" in truth] or [{}, {}],
         "stacks": [{where: sum(count for stack, count in folded if where in stack and
                                any(gpu_shown(name) in stack[-2:] for name in calls))
                     for where, calls in truth["where"].items()},
@@ -307,14 +309,14 @@ def gpu_wrong(seen, folded, truth):
 
 
 def judge_gpu_counts(results, who):
-    """Counts, bytes and stacks of three programs are what those say."""
+    """Counts, bytes and stacks of four programs are what those say."""
     got = Recording(results, f"gpu-{who}")
     if got.status != 0:
         return Check(got.case, problem=f"exit {got.status}: {first_error(got)}")
     folded = [(stack.split(";"), count) for stack, count in got.stacks]
     problem = None
     calls = 0
-    for scenario in ("launches", "copies", "nccl"):
+    for scenario in ("launches", "copies", "nccl", "tensors"):
         lines = results.files.get(f"gpu-{who}-{scenario}.truth", [])
         truth = next((json.loads(line) for line in lines if line.startswith("{")), None)
         if not truth:
@@ -332,7 +334,7 @@ def judge_gpu_counts(results, who):
 
 
 def judge_gpu_trace(results):
-    """A trace has each call of the same three programs."""
+    """A trace has each call of the same programs, but for what PyTorch tells."""
     got = Recording(results, "gpu-trace")
     if got.status != 0:
         return Check(got.case, problem=f"exit {got.status}: {first_error(got)}")

@@ -494,12 +494,15 @@ def top_hangs(context):
 @test(modes=("root",))
 def stacks_of_programs(context):
     """Programs that can be preempted run on their thread's stack, not on one of the CPU's."""
-    recorder = context.start("record", "--gpu", "--clock", "timer", "-d", "20", "-o", "x.folded")
+    runs = [(context.start("record", "--gpu", "--clock", "timer", "-d", "20", "-o", "x.folded"),
+             {"gpu_enter", "gpu_return", "gpu_stack", "process_fork"}),
+            (context.start("gpu", "--tensors", "--once", "-d", "20"), {"gpu_site"})]
     loaded = {}
 
     def all_there():
-        loaded.update(private_stacks(recorder.pid))
-        return {"gpu_enter", "gpu_return", "gpu_stack", "process_fork"} <= set(loaded)
+        for running, wanted in runs:
+            loaded.update(private_stacks(running.pid))
+        return all(wanted <= set(loaded) for _, wanted in runs)
     wait_for(all_there, "the programs are loaded")
     context.note(str({name: nr for name, nr in loaded.items() if nr or name.startswith("gpu")}))
     if not sum(loaded.values()):

@@ -86,7 +86,7 @@ int gpu_sites_read(struct gpu_site sites[GPU_SITES_MAX], size_t *ret_nr, uint32_
 		else
 			bad++;
 	}
-	if (!nr)
+	if (!nr && !bad)
 		return -ENODATA;
 	*ret_nr = nr;
 	*ret_bad = bad;

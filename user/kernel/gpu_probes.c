@@ -53,7 +53,7 @@ struct gpu_probes {
 	struct gpu_probes_library libraries[MAX_LISTED];
 	int library_files[MAX_LISTED]; /* each one's number in links, or -1 */
 	size_t nr_libraries;
-	uint64_t nr_refused;
+	uint64_t nr_refused, nr_bad_sites;
 	/* Only if links are of single processes: */
 	struct processes *processes;
 	struct looked_at *looked_at;
@@ -148,16 +148,16 @@ static void image_is_file(struct gpu_probes *probes, uint32_t image, int file)
 }
 
 /* Is there anything to be hooked in it? */
-static bool library_read(const struct gpu_probes *probes, struct gpu_library *ret,
-			 struct elf_image *img)
+static bool library_read(struct gpu_probes *probes, struct gpu_library *ret, struct elf_image *img)
 {
 	bool any = !gpu_library_read(ret, img);
 
 	if (probes->session->options.gpu_tensors &&
-	    !gpu_sites_read(ret->sites, &ret->nr_sites, &ret->nr_bad, img)) {
+	    !gpu_sites_read(ret->sites, &ret->nr_sites, &ret->nr_bad_sites, img) && ret->nr_sites) {
 		ret->layers |= 1U << GPU_LAYER_TORCH;
 		any = true;
 	}
+	probes->nr_bad_sites += ret->nr_bad_sites;
 	return any;
 }
 
@@ -354,6 +354,11 @@ const struct gpu_probes_library *gpu_probes_libraries(struct gpu_probes *probes,
 	}
 	*ret_nr = probes->nr_libraries;
 	return probes->libraries;
+}
+
+uint64_t gpu_probes_nr_bad_sites(const struct gpu_probes *probes)
+{
+	return probes->nr_bad_sites;
 }
 
 uint64_t gpu_probes_nr_refused(const struct gpu_probes *probes)

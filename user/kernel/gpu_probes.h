@@ -49,6 +49,8 @@ bool gpu_probes_look(struct gpu_probes *probes, uint64_t now_ns, uint64_t limit_
 /* Borrowed until the next look. */
 const struct gpu_probes_library *gpu_probes_libraries(struct gpu_probes *probes, size_t *ret_nr);
 uint64_t gpu_probes_nr_refused(const struct gpu_probes *probes); /* past the limit */
+/* Probes of PyTorch's whose arguments are nowhere that we can read. */
+uint64_t gpu_probes_nr_bad_sites(const struct gpu_probes *probes);
 
 /* What the kernel has counted: each() for every entry, as it is at that moment. */
 void gpu_probes_counts(const struct gpu_probes *probes,

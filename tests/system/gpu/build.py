@@ -45,6 +45,7 @@ class Fakes:
         self.folder = folder
         self.cuda = os.path.join(folder, "libcuda.so.1")
         self.nccl = os.path.join(folder, "libnccl.so.2")
+        self.torch = os.path.join(folder, "libc10_cuda.so")
         self.program = os.path.join(folder, "gpu_calls")
         self.stubs = os.path.join(folder, "gpu_stubs")
         self.steps = os.path.join(folder, "gpu_steps")

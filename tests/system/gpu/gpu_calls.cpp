@@ -93,7 +93,7 @@ struct Truth {
 	std::map<uint64_t, Communicator> communicators;
 	std::map<std::string, std::map<std::string, uint64_t>> where;
 	std::map<std::string, uint64_t> moved;
-	Memory memory, host_memory;
+	Memory memory, host_memory, tensor_memory;
 	uint64_t device_free = 0, device_total = 0;
 	std::string open = "[]", children = "[]";
 
@@ -106,7 +106,7 @@ struct Truth {
 		kernels.clear();
 		where.clear();
 		moved.clear();
-		memory = host_memory = {};
+		memory = host_memory = tensor_memory = {};
 		device_free = device_total = 0;
 		for (auto &one : communicators)
 			one.second.calls = 0;
@@ -303,6 +303,8 @@ static uint64_t kernel_of_library(const char *name)
 /* What a call allocates or frees. */
 static Memory &memory_by(const char *name)
 {
+	if (strchr(name, ':'))
+		return truth.tensor_memory;
 	return strstr(name, "Host") ? truth.host_memory : truth.memory;
 }
 
@@ -575,12 +577,12 @@ static void copies()
 		data::batch(nr);
 	for (size_t nr : { 1, 2, 100, 1024 })
 		data::batch_3d(nr, nr);
-	data::batch_3d(9, 5);
 }
 
-/* Longer than is looked at. */
+/* Of which not all bytes are known: of arrays, and longer than is looked at. */
 static void long_batches()
 {
+	data::batch_3d(9, 5);
 	for (unsigned int i = 0; i < 3; i++)
 		data::batch_3d(1025 + i * 200, 1024);
 }
@@ -669,6 +671,40 @@ NOINLINE void ask()
 	raw("cuMemGetInfo_v2", &free_bytes, &total_bytes);
 	truth.device_free = free_bytes;
 	truth.device_total = total_bytes;
+}
+}
+
+/* Memory that PyTorch hands out, as its library tells. */
+namespace tensors
+{
+static void *library;
+
+NOINLINE uint64_t hand_out(const char *by, uint64_t bytes)
+{
+	const char *where = "tensors::hand_out", *name = "pytorch:malloc";
+	uint64_t va = ((uint64_t(*)(uint64_t, uint64_t))must(dlsym(library, by), by))(bytes,
+										       STREAM_1);
+
+	note(where, name, bytes, 0, 0);
+	note_allocation(where, name, va, bytes);
+	return va;
+}
+
+NOINLINE void take_back(uint64_t va)
+{
+	((void (*)(uint64_t))must(dlsym(library, "fake_c10_free"), "free"))(va);
+	note("tensors::take_back", "pytorch:free", 0, 0, 0);
+	note_free("pytorch:free", va);
+}
+
+static void work()
+{
+	for (unsigned int i = 0; i < 20; i++) {
+		uint64_t va = hand_out("fake_c10_malloc", 1000 + i);
+
+		hand_out("fake_c10_malloc_inlined", (1 << 21) + i);
+		take_back(va);
+	}
 }
 }
 
@@ -1447,6 +1483,11 @@ static std::string json()
 	device["device_total"] = truth.device_total;
 	numbers("memory", device);
 	numbers("host_memory", truth.host_memory.numbers());
+	if (truth.tensor_memory.allocations) {
+		numbers("tensor_allocated", truth.tensor_memory.allocated);
+		numbers("tensor_inuse", truth.tensor_memory.inuse());
+		numbers("tensor_memory", truth.tensor_memory.numbers());
+	}
 	return out + ",\"open\":" + truth.open + ",\"children\":" + truth.children + "}";
 }
 
@@ -1609,6 +1650,9 @@ int main(int argc, char **argv)
 		prctl(PR_SET_DUMPABLE, 0);
 	if (scenario != "mapped")
 		load();
+	if (scenario == "tensors")
+		tensors::library = must(dlopen((folder + "/libc10_cuda.so").c_str(), RTLD_NOW),
+					"libc10_cuda");
 	if (scenario == "late") {
 		kernel = kernel_of_module(TRITON);
 		early = memory::weights(4000);
@@ -1631,6 +1675,8 @@ int main(int argc, char **argv)
 		shared_key();
 	} else if (scenario == "copies") {
 		copies();
+	} else if (scenario == "tensors") {
+		tensors::work();
 	} else if (scenario == "long_batches") {
 		long_batches();
 	} else if (scenario == "memory") {
