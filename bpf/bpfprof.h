@@ -181,6 +181,9 @@ struct bpfprof_place {
 #define BPFPROF_SAMPLE_WAIT 128U /* of a thread that was off the CPU, at the end of that */
 #define BPFPROF_SAMPLE_UNINTERRUPTIBLE 256U /* and could not be woken by signals */
 #define BPFPROF_SAMPLE_GIL_WAIT 512U /* it waited for Python's GIL */
+#define BPFPROF_SAMPLE_WAKER 1024U /* of a thread while it wakes another one; no time */
+#define BPFPROF_SAMPLE_INTERRUPT                                                                   \
+	2048U /* WAKER: an interrupt does that; the thread has no part in it */
 
 struct bpfprof_sample {
 	struct bpfprof_record rec;
@@ -199,8 +202,9 @@ struct bpfprof_sample {
 	char comm[BPFPROF_COMM_LEN]; /* of the thread */
 	char leader_comm[BPFPROF_COMM_LEN];
 	__u64 runnable_ns; /* WAIT: of period_ns, what it had only a CPU to wait for */
-	__u32 holder_tid; /* GIL_WAIT: who held it last when the wait was over, 0: not known */
-	__u32 pad;
+	__u32 holder_tid; /* GIL_WAIT: who held it last when the wait was over, 0: not known;
+			   * WAKER: who is woken */
+	__u32 wait_nr; /* WAIT, WAKER: of one thread, the same wait has the same; 0: it was not asleep */
 	char holder_comm[BPFPROF_COMM_LEN];
 	/*
 	 * __u64 frames[] follow: kernel, Python, native, each leaf first; then the title; then, with
@@ -552,6 +556,9 @@ struct bpfprof_cfg {
 	__u64 softirq_start, softirq_end; /* timer clock: do_softirq */
 	__u64 fred_user_start, fred_user_end; /* the same of processors with FRED, else 0 */
 	__u64 fred_kernel_start, fred_kernel_end;
+	__u64 irq_exit_start, irq_exit_end; /* text of irqentry_exit, */
+	__u64 irq_exit_user_start, irq_exit_user_end; /* irqentry_exit_to_user_mode, */
+	__u64 wake_start, wake_end; /* and try_to_wake_up */
 	__u32 filter; /* 1: only processes in the map targets */
 	__u32 follow; /* 1: children of targets are targets */
 	__u32 period_is_ns; /* 1: the event's period is in nanoseconds */

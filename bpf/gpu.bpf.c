@@ -643,7 +643,10 @@ int gpu_return(struct pt_regs *ctx)
 			call->bytes = 0;
 			break;
 		}
-		user_read(&call->va, 8, open->out);
+		if (f->out)
+			user_read(&call->va, 8, open->out);
+		else
+			call->va = open->name;
 		if (f->size_rule == GPU_SIZE_PITCH && !user_read(&pitch, 8, open->name))
 			call->bytes = pitch * open->bytes;
 		break;
@@ -687,9 +690,13 @@ int gpu_stack(struct pt_regs *ctx)
 	r->call = t->call;
 	/* Without a time it has only begun. */
 	r->point = r->call.ns ? CALL_RETURN : CALL_ENTRY;
+	if (r->call.flags & BPFPROF_CALL_INSIDE)
+		r->point = CALL_NONE;
 	returns_take(r, t);
 	user_walk(r, task);
 	sample_send(r, task);
 	r->busy = 0;
 	return 0;
 }
+
+#include "gpu_sites.bpf.h" /* needs all of the above */

@@ -12,6 +12,10 @@
 #define CONFIG_BYTES 40 /* of a CUlaunchConfig: grid, block, shared memory, stream */
 #define COPY_2D_WIDTH 112 /* offsets in CUDA_MEMCPY2D and CUDA_MEMCPY3D */
 #define COPY_3D_WIDTH 176
+#define COPY_OP_BYTES 112 /* of a CUDA_MEMCPY3D_BATCH_OP: source, destination, extent */
+#define COPY_OP_DESTINATION 40
+#define COPY_OP_EXTENT 80
+#define COPY_OP_OF_POINTER 1 /* the first number of a source or destination */
 
 static __always_inline int user_read(void *dst, __u32 len, __u64 va)
 {
@@ -90,6 +94,43 @@ __noinline __u64 batch_bytes(__u64 va, __u64 nr)
 	return batch.bytes;
 }
 
+struct batch_3d {
+	__u64 va, bytes;
+	__u32 left;
+	__u32 cut; /* there is more than bytes */
+};
+
+/* The next copy of a batch; a step of bpf_loop. What lies in an array has elements of an unknown size. */
+static long batch_3d_add(__u32 step, struct batch_3d *batch)
+{
+	__u64 op[(COPY_OP_EXTENT + 24) / 8] = { 0 };
+	const __u64 *extent = &op[COPY_OP_EXTENT / 8];
+
+	(void)step;
+	if (!batch->left || user_read(op, sizeof(op), batch->va))
+		return 1;
+	if ((__u32)op[0] == COPY_OP_OF_POINTER &&
+	    (__u32)op[COPY_OP_DESTINATION / 8] == COPY_OP_OF_POINTER)
+		batch->bytes += extent[0] * extent[1] * extent[2];
+	else
+		batch->cut = 1;
+	batch->va += COPY_OP_BYTES;
+	batch->left--;
+	return 0;
+}
+
+/* Not static: see gpu_waits.bpf.h. */
+__noinline __u64 batch_3d_bytes(__u64 va, __u64 nr)
+{
+	const __u32 most = BATCH_STEP * BATCH_STEPS;
+	struct batch_3d batch = { .va = va, .left = nr < most ? nr : most, .cut = nr > most };
+
+	bpf_loop(most, batch_3d_add, &batch, 0);
+	if (batch.cut)
+		gpu_count(GPU_COUNT_BATCH_CUT);
+	return batch.bytes;
+}
+
 /* Bytes that the call is about, as far as they are known when it begins. */
 static __always_inline __u64 size_of_call(struct pt_regs *ctx, const struct bpfprof_gpu_function *f)
 {
@@ -101,6 +142,8 @@ static __always_inline __u64 size_of_call(struct pt_regs *ctx, const struct bpfp
 		return a * b * f->scale;
 	case GPU_SIZE_BATCH:
 		return batch_bytes(a, argument(ctx, f->size[1]));
+	case GPU_SIZE_BATCH_3D:
+		return batch_3d_bytes(a, argument(ctx, f->size[1]));
 	case GPU_SIZE_ELEMENTS:
 		return a * element_bytes((__u32)argument(ctx, f->size[1]));
 	case GPU_SIZE_COPY_2D:

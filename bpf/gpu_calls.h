@@ -18,6 +18,9 @@
 /* Handle and stream of calls past what one process may have keys of: its function alone is counted. */
 #define BPFPROF_GPU_OTHER 0xffffffffffffffffULL
 #define BPFPROF_GPU_FUNCTION_BITS 16 /* cookie of a probe: file << this | function */
+#define BPFPROF_GPU_MAX_SITES                                                                      \
+	256 /* the same of a place inside of functions, instead of a function */
+#define BPFPROF_GPU_BIG_BYTES (1U << 20) /* of those the stack is always sent */
 #define BPFPROF_GPU_OF_ONE_PROCESS (1ULL << 63) /* in it, too: the probe is of one process alone */
 
 enum bpfprof_gpu_kind {
@@ -27,7 +30,7 @@ enum bpfprof_gpu_kind {
 	GPU_KIND_GRAPH = 3,
 	GPU_KIND_COPY = 4,
 	GPU_KIND_SET = 5,
-	GPU_KIND_ALLOC = 6,
+	GPU_KIND_ALLOC = 6, /* of what the result points to; without `out`, what handle is */
 	GPU_KIND_FREE = 7, /* handle: what is freed */
 	GPU_KIND_SYNC = 8,
 	GPU_KIND_COLLECTIVE = 9, /* handle: communicator; send and receive are such, too */
@@ -59,6 +62,7 @@ enum bpfprof_gpu_layer {
 	GPU_LAYER_INVALID = 0,
 	GPU_LAYER_DRIVER = 1,
 	GPU_LAYER_NCCL = 2,
+	GPU_LAYER_TORCH = 3, /* not functions: gpu_sites.bpf.h; arguments are a probe's */
 	GPU_NR_LAYERS,
 };
 
@@ -71,6 +75,7 @@ enum bpfprof_gpu_size {
 	GPU_SIZE_PITCH = 4, /* *size[0], known at the return, * size[1] */
 	GPU_SIZE_ELEMENTS = 5, /* size[0] elements of the NCCL type size[1] */
 	GPU_SIZE_BATCH = 6, /* the sum of size[1] numbers that size[0] points to */
+	GPU_SIZE_BATCH_3D = 7, /* the same of CUDA_MEMCPY3D_BATCH_OPs */
 };
 
 #define BPFPROF_GPU_RETURNS 1U /* its return is hooked, too */
@@ -93,6 +98,28 @@ struct bpfprof_gpu_function {
 	__u8 count; /* COMM_INIT: size */
 	__u8 per_thread; /* stream 0 is the thread's own */
 	__u8 to_device; /* COPY: from host to device */
+};
+
+enum bpfprof_gpu_value_kind {
+	GPU_VALUE_NONE = 0,
+	GPU_VALUE_REGISTER = 1,
+	GPU_VALUE_MEMORY = 2, /* at off from what is in the register */
+};
+
+struct bpfprof_gpu_value {
+	__u8 kind; /* enum bpfprof_gpu_value_kind */
+	__u8 reg; /* as instructions number it */
+	__u8 bytes; /* 4 or 8 */
+	__u8 pad;
+	__s32 off;
+};
+
+/* Element of the array map gpu_sites: a place inside of a function that tells something. */
+struct bpfprof_gpu_site {
+	__u32 function; /* what it is taken for */
+	__u32 pad;
+	struct bpfprof_gpu_value va; /* what is allocated or freed */
+	struct bpfprof_gpu_value bytes;
 };
 
 /* Element of the array map gpu_files: what is known of one hooked library. */
@@ -128,6 +155,7 @@ struct bpfprof_gpu_count {
 #define BPFPROF_CALL_TRACED 8U /* a GPU_TRACE tells its end */
 #define BPFPROF_CALL_TRACE_ONLY 16U /* for which alone its return is hooked */
 #define BPFPROF_CALL_UNRETURNED 32U /* it was left otherwise (longjmp), or has not returned yet */
+#define BPFPROF_CALL_INSIDE 128U /* it is told from inside of a function, not where that begins */
 #define BPFPROF_CALL_OUTSIDE 64U /* of the steps that are wanted: not counted */
 
 /* One call. Follows a sample with BPFPROF_SAMPLE_CALL, or stands in a GPU_CALL record. */
@@ -234,7 +262,8 @@ struct bpfprof_gpu_open {
 	__u64 ret; /* which this was before it was hooked */
 	__u64 bytes;
 	__u64 out; /* argument that points to the result, or 0 */
-	__u64 name; /* NAME: address of the string; PITCH: height; SYNC, EVENT_QUERY, ...: event */
+	/* NAME: address of the string; PITCH: height; SYNC, EVENT_QUERY, ...: event; ALLOC: handle */
+	__u64 name;
 	__u32 flags; /* BPFPROF_CALL_* */
 	__u32 file;
 };
@@ -370,12 +399,13 @@ enum bpfprof_gpu_counter { /* map gpu_counters, one __u64 each, added atomically
 			   GPU_COUNT_LEFT =
 				   21, /* calls that were left otherwise than by their return */
 			   GPU_COUNT_BATCH_CUT =
-				   22, /* batches of copies: too long for all their bytes */
+				   22, /* batches of copies: too long, or of arrays, for all their bytes */
 			   GPU_NR_COUNTERS = 23,
 };
 
 _Static_assert(sizeof(struct bpfprof_gpu_function) == 16, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_key) == 56, "wire");
+_Static_assert(sizeof(struct bpfprof_gpu_site) == 24, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_count) == 48, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_call) == BPFPROF_CALL_BYTES, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_open) == 112, "wire");

@@ -124,7 +124,8 @@ static __always_inline bool open_push(struct pt_regs *ctx, const struct bpfprof_
 	if (f->size_rule == GPU_SIZE_PITCH)
 		open->bytes = argument(ctx, f->size[1]);
 	if (f->kind == GPU_KIND_ALIAS || f->kind == GPU_KIND_SYNC ||
-	    f->kind == GPU_KIND_EVENT_QUERY || f->kind == GPU_KIND_STREAM_WAIT)
+	    f->kind == GPU_KIND_EVENT_QUERY || f->kind == GPU_KIND_STREAM_WAIT ||
+	    (f->kind == GPU_KIND_ALLOC && !f->out))
 		open->name = argument(ctx, f->handle);
 	if (f->kind == GPU_KIND_STREAM_QUERY || f->kind == GPU_KIND_STREAM_WAIT)
 		open->key.stream = argument(ctx, f->stream);

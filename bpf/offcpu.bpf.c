@@ -22,7 +22,6 @@ _Static_assert(BPFPROF_MAX_KERNEL_FRAMES == 127, "is a mask, too");
 
 #define TASK_DEAD 0x80
 #define TASK_UNINTERRUPTIBLE 2
-#define NS_PER_MS 1000000
 
 struct kick_ring {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -49,12 +48,12 @@ struct wait_due {
 	__u64 runnable_ns; /* of which it waited for a CPU */
 	__u64 wait_ns; /* how long it was off the CPU */
 	__u64 delay_ns; /* of the waiter */
-	__u64 refill_ms; /* when tokens were counted */
 	__u64 clock_ns; /* of the run queue, at the last switch, */
 	__u64 compared_ns; /* and when it was compared with CLOCK_MONOTONIC, */
 	__u64 ahead_ns; /* which was so much ahead */
-	__u32 tokens;
+	struct token_bucket samples;
 	__u32 nr_kernel;
+	__u32 wait_nr; /* of the sample */
 	__u64 kernel[BPFPROF_MAX_KERNEL_FRAMES];
 };
 
@@ -97,15 +96,6 @@ static __always_inline __u64 switch_ns(struct wait_due *due, struct task_struct 
 		due->ahead_ns = bpf_ktime_get_ns() - clock_ns;
 	}
 	return clock_ns + due->ahead_ns;
-}
-
-static __always_inline bool is_watched(struct task_struct *task)
-{
-	if (!task->pid)
-		return false;
-	if (cfg.filter)
-		return target_find(task->tgid);
-	return !(task->flags & PF_KTHREAD);
 }
 
 /* Its sample comes to nothing: the time is told by a later one. */
@@ -160,24 +150,6 @@ static __always_inline void thread_leaves(struct task_struct *task, struct wait_
 		comm_copy(w->leader_comm, task->group_leader);
 		waiter_end(w);
 	}
-}
-
-static __always_inline bool token_take(struct wait_due *due,
-				       const struct bpfprof_wait_control *control, __u64 now)
-{
-	__u64 ms = now / NS_PER_MS, passed = ms - due->refill_ms;
-
-	if (passed) {
-		due->refill_ms = ms;
-		if (passed > control->tokens_max)
-			passed = control->tokens_max;
-		passed = passed * control->tokens_per_ms + due->tokens;
-		due->tokens = passed < control->tokens_max ? passed : control->tokens_max;
-	}
-	if (!due->tokens)
-		return false;
-	due->tokens--;
-	return true;
 }
 
 /* Of the samples that short waits have, that of one which goes on for ns behind the others. */
@@ -260,6 +232,7 @@ static __always_inline void thread_comes(struct task_struct *task, struct wait_d
 		runnable = now - w->wake_ns;
 	if (w->state == THREAD_UNINTERRUPTIBLE)
 		flags |= BPFPROF_SAMPLE_UNINTERRUPTIBLE;
+	due->wait_nr = w->state >= THREAD_SLEEPS ? wait_nr(w->since_ns) : 0;
 	w->state = THREAD_RUNS;
 	w->since_ns += ns;
 	if (!cfg.wall) { /* blocked time is all that counts */
@@ -269,7 +242,7 @@ static __always_inline void thread_comes(struct task_struct *task, struct wait_d
 	value = wait_value(w, ns, control->period_ns);
 	if (!value)
 		return;
-	if (token_take(due, control, now)) {
+	if (token_take(&due->samples, control, control->tokens_max, now)) {
 		due->delay_ns = w->delay_ns;
 		sample_ask(due, task, value, ns, runnable, flags);
 		return;
@@ -360,6 +333,7 @@ int BPF_PROG(wait_stack)
 	}
 	sample_fill(r, task, due->value_ns, due->flags);
 	r->rec.sample.runnable_ns = runnable_ns(due, task);
+	r->rec.sample.wait_nr = due->wait_nr;
 	due->tid = 0;
 	nr = due->nr_kernel;
 	barrier_var(nr); /* or Linux 6.1 does not see the bound */

@@ -14,6 +14,28 @@
 /* va lies in one of the ranges of cfg; without kallsyms, or without FRED, they are empty. */
 #define OWN_FRAMES_IN(cfg, range, va) ((va) >= (cfg)->range##_start && (va) < (cfg)->range##_end)
 
+/* Does an interrupt come in there? in_syscall: the thread is in a system call. */
+static __always_inline int is_interrupt_entry(const volatile struct bpfprof_cfg *cfg, __u64 va,
+					      int in_syscall)
+{
+	return OWN_FRAMES_IN(cfg, irq, va) || OWN_FRAMES_IN(cfg, fred_kernel, va) ||
+	       (!in_syscall && OWN_FRAMES_IN(cfg, fred_user, va));
+}
+
+/*
+ * The interrupt is served, and its thread goes on from there: to other threads or, from user mode, to
+ * signals and its own end.
+ */
+static __always_inline int is_interrupt_exit(const volatile struct bpfprof_cfg *cfg, __u64 va)
+{
+	return OWN_FRAMES_IN(cfg, irq_exit, va) || OWN_FRAMES_IN(cfg, irq_exit_user, va);
+}
+
+static __always_inline int is_wake_function(const volatile struct bpfprof_cfg *cfg, __u64 va)
+{
+	return OWN_FRAMES_IN(cfg, wake, va);
+}
+
 /*
  * The stack ends with the interrupt entry or, when the timer ran at the end of a section that had
  * bottom halves disabled, with do_softirq. With FRED system calls come in by the entry for all that
@@ -27,10 +49,10 @@ static __always_inline __u32 own_frames(const volatile struct bpfprof_cfg *cfg, 
 
 	for (i = 0; i < MAX_IRQ_FRAMES && i < nr; i++) {
 		va = frames[i];
-		if (OWN_FRAMES_IN(cfg, irq, va) || OWN_FRAMES_IN(cfg, fred_kernel, va))
+		if (is_interrupt_entry(cfg, va, in_syscall))
 			return i + 1;
 		if (OWN_FRAMES_IN(cfg, fred_user, va))
-			return in_syscall ? softirq : i + 1;
+			return softirq;
 		if (OWN_FRAMES_IN(cfg, softirq, va))
 			softirq = i + 1;
 	}

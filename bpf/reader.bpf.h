@@ -96,6 +96,13 @@ struct hooked_return {
 	__u64 to;
 };
 
+/* What is known of pages that are not there, above the end of the window. */
+enum window_hole {
+	HOLE_UNKNOWN = 0,
+	HOLE_NEAR = 1, /* one of the next few is not */
+	HOLE_HERE = 2, /* the next one is not */
+};
+
 enum call_point { CALL_NONE = 0, CALL_ENTRY = 1, CALL_RETURN = 2 };
 
 /*
@@ -106,6 +113,7 @@ enum call_point { CALL_NONE = 0, CALL_ENTRY = 1, CALL_RETURN = 2 };
 struct unwind_reader {
 	__u32 busy;
 	__u32 nr_runs;
+	__u32 hole; /* enum window_hole */
 	__u32 asid;
 	__u32 first; /* mappings slice of the process */
 	__u32 nr;
@@ -164,6 +172,7 @@ static __always_inline void window_begin(struct unwind_reader *r, struct task_st
 	r->rec.at.stack_va = sp - (below < RED_ZONE_BYTES ? below : RED_ZONE_BYTES);
 	r->rec.at.stack_len = 0;
 	r->rec.at.stack_holes = 0;
+	r->hole = HOLE_UNKNOWN;
 	r->stack_end = stack_end(task, sp);
 }
 
@@ -197,24 +206,25 @@ static __always_inline void returns_restore(struct unwind_reader *r)
 	bpf_loop(r->nr_returns, return_restore, &ctx, 0);
 }
 #define RETURNS_RESTORE(r) returns_restore(r)
-#define window_grow window_grow_hooked /* another function than where none is hooked */
+#define window_grow window_grow_hooked /* other functions than where none is hooked */
+#define window_reach window_reach_hooked
 #else
 #define RETURNS_RESTORE(r)
 #endif
 
 /*
  * Copies on from the end of the window; 0 if at least one byte was added. A copy that runs
- * into a page that is not there costs a fault, so it ends where the stack does, and goes there at
- * once where that is near. Global, so
+ * into a page that is not there costs a fault (a microsecond, as much as all the rest), so it ends
+ * where the stack does, goes there at once where that is near, and is not tried twice. Global, so
  * that the verifier goes through it once and not for each of the reads that may need it, which
  * took half of the time that loading took.
  */
 __weak __noinline int window_grow(struct unwind_reader *r)
 {
-	__u64 len, va, left, step;
+	__u64 len, va, left, step, in_page;
 	__u8 *dst;
 
-	if (!r)
+	if (!r || r->hole == HOLE_HERE)
 		return -1;
 	len = r->rec.at.stack_len;
 	va = r->rec.at.stack_va + len;
@@ -222,8 +232,11 @@ __weak __noinline int window_grow(struct unwind_reader *r)
 	if (len >= BPFPROF_STACK_BYTES)
 		return -1;
 	dst = r->stack + (len & (BPFPROF_STACK_BYTES - 1));
+	in_page = PAGE_BYTES - (va & (PAGE_BYTES - 1));
 	step = WINDOW_MAX_STEP;
-	if (left && left <= WINDOW_NEAR) {
+	if (r->hole) {
+		step = in_page;
+	} else if (left && left <= WINDOW_NEAR) {
 		if (left < step)
 			step = left;
 	} else if (len < WINDOW_NEXT) {
@@ -233,9 +246,12 @@ __weak __noinline int window_grow(struct unwind_reader *r)
 	step &= WINDOW_MASK;
 	if (bpf_probe_read_user(dst, step, (void *)va)) {
 		/* Something in it is not there: up to the end of this page then. */
-		step = PAGE_BYTES - (va & (PAGE_BYTES - 1));
-		if (bpf_probe_read_user(dst, step, (void *)va))
+		r->hole = step <= in_page + PAGE_BYTES ? HOLE_HERE : HOLE_NEAR;
+		if (step <= in_page || bpf_probe_read_user(dst, in_page, (void *)va)) {
+			r->hole = HOLE_HERE;
 			return -1;
+		}
+		step = in_page;
 	}
 	len += step;
 	r->rec.at.stack_len = len < BPFPROF_STACK_BYTES ? len : BPFPROF_STACK_BYTES;
@@ -243,28 +259,70 @@ __weak __noinline int window_grow(struct unwind_reader *r)
 	return 0;
 }
 
-/* Is [va, va + len) in the window, or can it be had there? */
-static __always_inline bool window_has(struct unwind_reader *r, __u64 va, __u32 len)
+/* In pages of memory, the first that the window touches being 0. */
+static __always_inline __u64 window_page(struct unwind_reader *r, __u64 off)
 {
-	__u64 off = va - r->rec.at.stack_va;
+	return (r->rec.at.stack_va + off) / PAGE_BYTES - r->rec.at.stack_va / PAGE_BYTES;
+}
+
+/*
+ * Passes over what is not there at the end of the window, up to the page before that of off: a large
+ * array that was never written to has no memory. What is read lies above what was read
+ * before, and what the array's function has saved just below off, so no more is lost.
+ */
+static __always_inline int window_skip(struct unwind_reader *r, __u64 off)
+{
+	__u64 first = window_page(r, r->rec.at.stack_len), to = window_page(r, off);
+
+	if (to <= first || to >= BPFPROF_STACK_PAGES)
+		return -1;
+	if (to > first + 1)
+		to--;
+	r->rec.at.stack_holes |= ((1ULL << ((to - first) & 63)) - 1) << (first & 63);
+	r->rec.at.stack_len = to * PAGE_BYTES - (r->rec.at.stack_va & (PAGE_BYTES - 1));
+	r->hole = HOLE_UNKNOWN;
+	return 0;
+}
+
+/*
+ * Lets the window grow up to end. 0, or it does not get there: it stops at a hole, unless it may skip
+ * that. Global as window_grow().
+ */
+__weak __noinline int window_reach(struct unwind_reader *r, __u64 end, bool skip)
+{
 	int i;
 
-	if (off + len <= r->rec.at.stack_len && off < BPFPROF_STACK_BYTES)
-		return true;
-	if (off >= BPFPROF_STACK_BYTES - 256)
-		return false;
+	if (!r || end > BPFPROF_STACK_BYTES)
+		return -1;
 	for (i = 0; i < 4; i++) {
-		if (window_grow(r))
-			return false;
-		if (off + len <= r->rec.at.stack_len)
-			return true;
+		if (window_grow(r) && (!skip || window_skip(r, end - 8)))
+			return -1;
+		if (end <= r->rec.at.stack_len)
+			return 0;
 	}
-	return false;
+	return -1;
+}
+
+static __always_inline bool window_hole(struct unwind_reader *r, __u64 off)
+{
+	return r->rec.at.stack_holes >> (window_page(r, off) & 63) & 1;
+}
+
+/* Is [va, va + len) in the window, or can it be had there? len: less than a page. */
+static __always_inline bool window_has(struct unwind_reader *r, __u64 va, __u32 len, bool skip)
+{
+	__u64 off = va - r->rec.at.stack_va;
+
+	if (off + len > r->rec.at.stack_len || off >= BPFPROF_STACK_BYTES) {
+		if (off >= BPFPROF_STACK_BYTES - 256 || window_reach(r, off + len, skip))
+			return false;
+	}
+	return !r->rec.at.stack_holes || !(window_hole(r, off) || window_hole(r, off + len - 1));
 }
 
 static __always_inline int unwind_read_u64(struct unwind_reader *r, __u64 va, __u64 *dst)
 {
-	if (window_has(r, va, 8)) {
+	if (window_has(r, va, 8, true)) {
 		*dst = *(__u64 *)(r->stack +
 				  ((va - r->rec.at.stack_va) & (BPFPROF_STACK_BYTES - 1)));
 		return 0;

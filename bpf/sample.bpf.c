@@ -115,11 +115,6 @@ int SAMPLE_PERF(struct bpf_perf_event_data *ctx)
 	return 0;
 }
 
-static __always_inline bool in_syscall(struct task_struct *task)
-{
-	return (long)((struct pt_regs *)bpf_task_pt_regs(task))->orig_ax >= 0;
-}
-
 static __always_inline bool is_ksoftirqd(struct task_struct *task)
 {
 	return task->flags & PF_KTHREAD && task->comm[0] == 'k' && task->comm[1] == 's' &&

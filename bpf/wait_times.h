@@ -83,6 +83,11 @@ enum bpfprof_wait_counter {
 	WAIT_COUNT_ENDS_LOST = 9, /* WAITER events that the ring buffer had no room for */
 	WAIT_COUNT_UNSEEN = 10, /* times that a thread was found back of which that was not told */
 	WAIT_COUNT_LATER_NS = 11, /* time of these and of LIMITED, MISSED and BUSY */
+	WAIT_COUNT_WAKERS =
+		12, /* threads and interrupts told of that ended a wait, maybe of a sample */
+	WAIT_COUNT_WAKERS_LIMITED = 13, /* of which no stack was taken: too many at once */
+	WAIT_COUNT_WAKERS_BUSY = 14, /* not told: the scratch was in use */
+	WAIT_COUNT_WAKERS_UNCLEAR = 15, /* nor these: no kernel stack, so it may be an interrupt */
 	WAIT_NR_COUNTERS,
 };
 

@@ -10,6 +10,8 @@
 #include "walk.bpf.h"
 #include "wait_times.h"
 
+#define NS_PER_MS 1000000
+
 /*
  * wait_times.h. An array, as the look-ups cost more than all else that a switch is told with. All
  * memory is there from the beginning: nothing can be allocated with a run queue's lock held.
@@ -41,6 +43,47 @@ struct {
 	__type(key, __u32);
 	__type(value, struct wait_counters);
 } wait_counters __weak SEC(".maps");
+
+static __always_inline bool is_watched(struct task_struct *task)
+{
+	if (!task->pid)
+		return false;
+	if (cfg.filter)
+		return target_find(task->tgid);
+	return !(task->flags & PF_KTHREAD);
+}
+
+/* Of a CPU: what it may still take. */
+struct token_bucket {
+	__u64 refill_ms; /* when tokens were counted */
+	__u32 tokens;
+	__u32 pad;
+};
+
+static __always_inline bool token_take(struct token_bucket *bucket,
+				       const struct bpfprof_wait_control *control, __u32 max,
+				       __u64 now)
+{
+	__u64 ms = now / NS_PER_MS, passed = ms - bucket->refill_ms;
+
+	if (passed) {
+		bucket->refill_ms = ms;
+		if (passed > max)
+			passed = max;
+		passed = passed * control->tokens_per_ms + bucket->tokens;
+		bucket->tokens = passed < max ? passed : max;
+	}
+	if (!bucket->tokens)
+		return false;
+	bucket->tokens--;
+	return true;
+}
+
+/* What tells a wait from others of its thread, by when it began: not 0. */
+static __always_inline __u32 wait_nr(__u64 since_ns)
+{
+	return (__u32)since_ns | 1;
+}
 
 /*
  * What the thread has waited for a CPU in all its life, as the kernel counts it when it gets one: so

@@ -273,6 +273,11 @@ static long walk_frames(__u32 i, struct walk_ctx *ctx)
 	return 0;
 }
 
+static __always_inline bool in_syscall(struct task_struct *task)
+{
+	return (long)((struct pt_regs *)bpf_task_pt_regs(task))->orig_ax >= 0;
+}
+
 static __always_inline void registers_take(struct unwind_state *s, struct pt_regs *regs)
 {
 	registers_copy(s->regs, regs);
@@ -420,6 +425,7 @@ static long window_fill(__u32 i, struct walk_ctx *ctx)
 		return 1;
 	r->rec.at.stack_holes |= 1ULL << page;
 	r->rec.at.stack_len += PAGE_BYTES - (va & (PAGE_BYTES - 1));
+	r->hole = HOLE_UNKNOWN;
 	return r->rec.at.stack_len >= BPFPROF_STACK_BYTES;
 }
 
@@ -619,6 +625,7 @@ static __always_inline void sample_fill(struct unwind_reader *r, struct task_str
 	r->nr_returns = 0;
 	s->runnable_ns = 0;
 	s->holder_tid = 0;
+	s->wait_nr = 0;
 	r->rec.at.nr_entries = 0;
 	r->rec.at.next_entry = 0;
 	comm_copy(s->comm, task);

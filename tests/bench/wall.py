@@ -13,6 +13,7 @@ SECONDS, ROUNDS = 2, 5
 GOAL = 1.05
 # What runs beside it; %d: the pid of another process, one that sleeps.
 BESIDE = {"record": [], "record --wall": ["--wall"],
+          "record --wall --waker": ["--wall", "--waker"],
           "record --wall -p OTHER": ["--wall", "-p", "%d"]}
 
 

@@ -65,3 +65,22 @@ Test(own_frames, all)
 			own_frames(cases[i].cfg, cases[i].frames, cases[i].nr, cases[i].in_syscall),
 			cases[i].own, "%s", cases[i].name);
 }
+
+Test(own_frames, threads_that_go_on_from_an_interrupt)
+{
+	const struct bpfprof_cfg cfg = { .irq_start = 0x1000,
+					 .irq_end = 0x1100,
+					 .irq_exit_start = 0x4000,
+					 .irq_exit_end = 0x4010,
+					 .irq_exit_user_start = 0x4020,
+					 .irq_exit_user_end = 0x4030,
+					 .wake_start = 0x5000,
+					 .wake_end = 0x5100 };
+
+	cr_expect(is_interrupt_exit(&cfg, 0x4000) && is_interrupt_exit(&cfg, 0x402f));
+	cr_expect(!is_interrupt_exit(&cfg, 0x4010) && !is_interrupt_exit(&cfg, 0x1000));
+	cr_expect(is_interrupt_entry(&cfg, 0x1000, 1) && !is_interrupt_entry(&cfg, 0x4000, 0));
+	cr_expect(is_interrupt_entry(&fred, 0x3000, 0) && !is_interrupt_entry(&fred, 0x3000, 1));
+	cr_expect(is_interrupt_entry(&fred, 0x3100, 1));
+	cr_expect(is_wake_function(&cfg, 0x50ff) && !is_wake_function(&cfg, 0x5100));
+}

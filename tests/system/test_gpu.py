@@ -25,7 +25,8 @@ CONTROL = re.compile(r"cuInit|cuMemGetInfo_v2|ncclGroupEnd|ncclComm\w+|ncclGetUn
 DIRECTIONS = [("cuMemset", {"set"}), ("cuMemcpyHtoD", {"HtoD"}), ("cuMemcpyDtoH", {"DtoH"}),
               ("cuMemcpyDtoD", {"DtoD"}), ("cuMemcpyPeer", {"DtoD", "any"}), ("cuMemcpy", {"any"})]
 TYPES = ["calls/count", "blocked/nanoseconds", "moved/bytes", "allocated/bytes", "inuse/bytes",
-         "starved/nanoseconds"]
+         "starved/nanoseconds", "host_allocated/bytes", "host_inuse/bytes",
+         "tensor_allocated/bytes", "tensor_inuse/bytes"]
 
 
 def fakes(context):
@@ -213,6 +214,9 @@ def check_memory(process, truth):
     for name in ("device_free", "device_total"):
         wanted[name] = wanted[name] or None
     equal({name: process["memory"][name] for name in wanted}, wanted, "memory")
+    equal(process["host_memory"], truth["host_memory"], "page-locked memory of the host")
+    check(process["tensor_memory"] == truth.get("tensor_memory"), "tensors: %s, not %s" % (
+        process["tensor_memory"], truth.get("tensor_memory")))
 
 
 def operation_key(row):
@@ -314,12 +318,16 @@ def check_files(context, process, truth):
         check(lines == sum(wanted.values()), "%d calls in %s in the folded file, not %d" % (
             lines, where, sum(wanted.values())))
     for kind, name in (("moved/bytes", "moved"), ("allocated/bytes", "allocated"),
-                       ("inuse/bytes", "inuse")):
+                       ("inuse/bytes", "inuse"), ("host_allocated/bytes", "host_allocated"),
+                       ("host_inuse/bytes", "host_inuse"),
+                       ("tensor_allocated/bytes", "tensor_allocated"),
+                       ("tensor_inuse/bytes", "tensor_inuse")):
+        told = truth.get(name, {})
         for where in truth["where"]:
-            found, wanted = files.of(where, kind), truth[name].get(where, 0)
+            found, wanted = files.of(where, kind), told.get(where, 0)
             check(found == wanted, "%s in %s: %d, not %d" % (kind, where, found, wanted))
-        check(files.total(kind) == sum(truth[name].values()), "%s: %d, not %d" % (
-            kind, files.total(kind), sum(truth[name].values())))
+        check(files.total(kind) == sum(told.values()), "%s: %d, not %d" % (
+            kind, files.total(kind), sum(told.values())))
     return files
 
 
@@ -369,9 +377,22 @@ def shared_key(context):
     check(3500 <= left <= 4500, "left has %d" % left)
 
 
+UNSIZED = "batches_of_copies_not_all_bytes"
+
+
 @test()
 def copies(context):
-    both_files(context, "copies", False)
+    truth, seen, _, _ = both_files(context, "copies", False)
+    check(truth["calls"]["cuMemcpy3DBatchAsync_v2"]["calls"] == 5, str(truth["calls"]))
+    check(seen.lost[UNSIZED] == 4, "batches with arrays: %d" % seen.lost[UNSIZED])
+
+
+@test()
+def long_batches(context):
+    """What is past the part of them that is looked at is not made up, and said."""
+    _, truth, seen = watched(context, "long_batches")
+    check_all(seen.process(truth["pid"]), truth)
+    check(seen.lost[UNSIZED] == 12, "batches that are too long: %d" % seen.lost[UNSIZED])
 
 
 @test()
@@ -387,6 +408,46 @@ def memory(context):
 @test()
 def memory_python(context):
     both_files(context, "memory", True)
+
+
+def unwatched(caller):
+    """Is nobody counted in the program any more? That may take the kernel a moment."""
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        caller.say("watched")
+        if caller.line() == "0":
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@test(modes=MODES)
+def tensors(context):
+    """What PyTorch hands out, by its own probes, which are off in the program until they are asked for."""
+    caller, truth, seen = watched(context, "tensors", "--tensors", *OUTPUTS, with_python=True)
+    process = seen.process(truth["pid"])
+    check_all(process, truth)
+    check_files(context, process, truth)
+    check(truth["semaphores"] == [0, 3], "semaphores before and while: %s" % truth["semaphores"])
+    layers = [one["layers"] for one in seen.whole["libraries"] if "c10" in one["path"]]
+    check(layers == [["torch"]], str(seen.whole["libraries"]))
+    check(unwatched(caller), "a semaphore is left behind")
+    table = Watch(context, "--tensors", "-d", "120", "-p", caller.pid)
+    caller.say("again")
+    caller.line()
+    check(re.search(r"(?m)^  PyTorch's tensors: 1.0 MB live", table.end()), "no line of them")
+
+
+@test()
+def tensors_not_asked_for(context):
+    caller = Caller(context, "tensors", with_python=True)
+    watch = Watch(context, "--json", "-d", "120", "-p", caller.pid)
+    truth = caller.work()
+    seen = Seen(watch.end())
+    check(truth["semaphores"] == [0, 0], "semaphores: %s" % truth["semaphores"])
+    process = seen.process(caller.pid)
+    check(process["tensor_memory"] is None, str(process["tensor_memory"]))
+    check(not any("pytorch" in row["exported"] for row in process["calls"]), str(process["calls"]))
 
 
 def blocked(context, with_python):
@@ -430,6 +491,25 @@ def left(context):
     check_launches(process, truth)
     check(not process["open"], "still open: %s" % process["open"])
     check(seen.lost["calls_left_without_return"] == 10, "not counted: %s" % seen.lost)
+
+
+def exceptions(context, with_python):
+    _, truth, seen = watched(context, "exceptions", with_python=with_python)
+    process = seen.process(truth["pid"])
+    check_all(process, truth)
+    check(not process["open"], "still open: %s" % process["open"])
+
+
+@test(modes=MODES)
+def thrown(context):
+    """In calls, and through those whose return is not hooked; threads that are cancelled in one."""
+    exceptions(context, False)
+
+
+@test()
+def thrown_python(context):
+    """By Python, for what a call gave back, and in what it calls back."""
+    exceptions(context, True)
 
 
 @test(modes=MODES)
@@ -961,7 +1041,8 @@ def table_of_memory(context):
     text = watch.end()
     check(not text.startswith("{"), "that is JSON: " + text[:500])
     check("cuMemAlloc" in text and "cuMemCreate" in text, text)
-    check(re.search(r"(?i)peak", text) and re.search(r"(?i)live|in use", text), text)
+    for what in ("Memory", "Page-locked on host"):
+        check(re.search(r"(?m)^  %s: .* live, peak .*; \d+ allocations, \d+ frees$" % what, text), text)
 
 
 @test()

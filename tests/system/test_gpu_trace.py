@@ -170,18 +170,25 @@ def collectives(context):
 def memory(context):
     truth, _, trace, _ = check_trace(context, "memory")
     failed = [one for one in trace.slices if one.args.get("result")]
-    check(len(failed) == sum(one["errors"] for one in truth["calls"].values()) == 2 and
-          all("address" not in one.args for one in failed), str([one.event for one in failed]))
+    check(len(failed) == sum(one["errors"] for one in truth["calls"].values()) == 3 and
+          all(("address" in one.args) == (one.name == "cuMemHostRegister") for one in failed),
+          str([one.event for one in failed]))
     live, unknown = set(), []
     for one in sorted(trace.slices, key=lambda one: one.begin):
-        if one.name.startswith(("cuMemFree", "cuMemRelease")):
-            if one.args["address"] not in live:
-                unknown.append(one.args["address"])
-            live.discard(one.args["address"])
-        elif not one.args.get("result"):
-            live.add(one.args["address"])
-    check(unknown == ["0x123456789000"], "freed, but not allocated: %s" % unknown)
-    check(len(live) == truth["memory"]["allocations"] - truth["memory"]["frees"] + 1, str(live))
+        if one.args.get("result"):
+            continue
+        key = ("Host" in one.name, one.args["address"])
+        if one.name.startswith(("cuMemFree", "cuMemRelease", "cuMemHostUnregister")):
+            if key not in live:
+                unknown.append(key)
+            live.discard(key)
+        else:
+            live.add(key)
+    check(unknown == [(False, "0x123456789000"), (True, "0x123456789000")],
+          "freed, but not allocated: %s" % unknown)
+    for host, told in ((False, truth["memory"]), (True, truth["host_memory"])):
+        check(sum(key[0] == host for key in live) == told["allocations"] - told["frees"] + 1,
+              str(live))
 
 
 @test()

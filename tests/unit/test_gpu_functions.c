@@ -83,6 +83,8 @@ static const struct prototype prototypes[] = {
 	SHAPE("cuMemcpy3DPeerAsync", ". _ptsz", "bs", 0, GPU_SIZE_COPY_3D),
 	SHAPE("cuMemcpyBatchAsync", ". _ptsz", "--bB----s", 0, GPU_SIZE_BATCH),
 	SHAPE("cuMemcpyBatchAsync", "_v2 _v2_ptsz", "--bB---s", 0, GPU_SIZE_BATCH),
+	SHAPE("cuMemcpy3DBatchAsync", ". _ptsz", "Bb--s", 0, GPU_SIZE_BATCH_3D),
+	SHAPE("cuMemcpy3DBatchAsync", "_v2 _v2_ptsz", "Bb-s", 0, GPU_SIZE_BATCH_3D),
 	SET("cuMemsetD8", "_v2 _v2_ptds", "--b", 1),
 	SET("cuMemsetD16", "_v2 _v2_ptds", "--b", 2),
 	SET("cuMemsetD32", "_v2 _v2_ptds", "--b", 4),
@@ -104,6 +106,11 @@ static const struct prototype prototypes[] = {
 	PLAIN("cuMemFree", "_v2", "h", GPU_KIND_FREE, 0),
 	PLAIN("cuMemRelease", ".", "h", GPU_KIND_FREE, 0),
 	PLAIN("cuMemFreeAsync", ". _ptsz", "hs", GPU_KIND_FREE, 0),
+	ALLOC("cuMemHostAlloc", ".", "ob-"),
+	ALLOC("cuMemAllocHost", "_v2", "ob"),
+	ALLOC("cuMemHostRegister", "_v2", "hb-"),
+	PLAIN("cuMemFreeHost", ".", "h", GPU_KIND_FREE, 0),
+	PLAIN("cuMemHostUnregister", ".", "h", GPU_KIND_FREE, 0),
 	PLAIN("cuStreamSynchronize", ". _ptsz", "s", GPU_KIND_SYNC, WAITS),
 	PLAIN("cuCtxSynchronize", ". _v2", "", GPU_KIND_SYNC, WAITS),
 	PLAIN("cuEventSynchronize", ".", "h", GPU_KIND_SYNC, WAITS),
@@ -148,6 +155,9 @@ static const struct prototype prototypes[] = {
 	PLAIN("ncclCommFinalize", ".", "h", GPU_KIND_COMM_END, RETURNS),
 	PLAIN("ncclCommDestroy", ".", "h", GPU_KIND_COMM_END, RETURNS),
 	PLAIN("ncclCommAbort", ".", "h", GPU_KIND_COMM_END, RETURNS),
+	/* Arguments of a probe: address, device, size, stream. */
+	{ "pytorch:malloc", ".", "h-b-", GPU_KIND_ALLOC, 0, GPU_SIZE_PRODUCT, 1, 0 },
+	PLAIN("pytorch:free", ".", "h", GPU_KIND_FREE, 0),
 };
 
 #define NR_PROTOTYPES (sizeof(prototypes) / sizeof(prototypes[0]))
@@ -187,6 +197,20 @@ static bool is_stream_call(uint8_t kind)
 	return false;
 }
 
+static enum gpu_space space_of(const char *name)
+{
+	if (strchr(name, ':'))
+		return GPU_SPACE_TENSOR;
+	return strstr(name, "Host") ? GPU_SPACE_HOST : GPU_SPACE_DEVICE;
+}
+
+static uint8_t layer_of(const char *name)
+{
+	if (strchr(name, ':'))
+		return GPU_LAYER_TORCH;
+	return name[0] == 'n' ? GPU_LAYER_NCCL : GPU_LAYER_DRIVER;
+}
+
 static void check(const struct prototype *p, const char *name)
 {
 	const struct gpu_function *function = function_find(name);
@@ -196,8 +220,9 @@ static void check(const struct prototype *p, const char *name)
 	wire = &function->wire;
 	cr_expect_str_eq(function->shown, p->name);
 	cr_expect_eq(function->copy, p->copy, "%s", name);
+	cr_expect_eq(function->space, space_of(name), "%s", name);
 	cr_expect_eq(wire->kind, p->kind, "%s", name);
-	cr_expect_eq(wire->layer, name[0] == 'n' ? GPU_LAYER_NCCL : GPU_LAYER_DRIVER, "%s", name);
+	cr_expect_eq(wire->layer, layer_of(name), "%s", name);
 	cr_expect_eq(wire->flags, p->flags, "%s", name);
 	cr_expect_eq(wire->size_rule, p->rule, "%s", name);
 	cr_expect_eq(wire->scale, p->scale, "%s", name);

@@ -123,6 +123,9 @@ static const struct gpu_report_process busy = {
 	.nr_open = 3,
 	.starved = { true, 2500000000, 900000000, 120, 30000000, 1.25 },
 	.memory = { 76000000000, 77000000000, 120, 80, 3, true, 1700000000, 80000000000 },
+	.host_memory = { 5000000000, 6000000000, 12, 8, 1, false, 0, 0 },
+	.tensors_known = true,
+	.tensor_memory = { 70000000000, 72000000000, 5000, 4000, 0, false, 0, 0 },
 };
 
 static const struct gpu_report_process idle = {
@@ -136,8 +139,8 @@ static const struct gpu_report_process idle = {
 };
 
 static const struct gpu_report_library libraries[] = {
-	{ "/usr/lib/x86_64-linux-gnu/libcuda.so.1", true, false, 245, NULL },
-	{ "/opt/libnccl.so.2", false, true, 0, "malformed" },
+	{ "/usr/lib/x86_64-linux-gnu/libcuda.so.1", true, false, false, 245, NULL },
+	{ "/opt/libnccl.so.2", false, true, false, 0, "malformed" },
 };
 
 static const struct stats_reason lost[] = { { "keys_full", 5 }, { "none", 0 } };
@@ -230,6 +233,9 @@ static const char golden[] =
 	"    3 frees were of memory from before the start\n"
 	"  Device: 78.3 GB of 80.0 GB used (97.9%), by its last cuMemGetInfo\n"
 	"    NEARLY FULL (over 95%): kernels and collectives may take many times longer\n"
+	"  PyTorch's tensors: 70.0 GB live, peak 72.0 GB; 5000 allocations, 4000 frees\n"
+	"  Page-locked on host: 5.0 GB live, peak 6.0 GB; 12 allocations, 8 frees\n"
+	"    1 frees were of memory from before the start\n"
 	"\n"
 	"  Communicator 0xc0: rank 3 of 8, hash 0xabcdef\n"
 	"    120 calls since it was met, the last one ncclAllReduce\n"
@@ -495,8 +501,10 @@ Test(gpu_report, hostile)
 		.nr_open = 3,
 		.memory = { UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, true,
 			    UINT64_MAX, UINT64_MAX },
+		.host_memory = { UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, false,
+				 0, 0 },
 	};
-	const struct gpu_report_library library = { bad, true, true, UINT32_MAX, bad };
+	const struct gpu_report_library library = { bad, true, true, true, UINT32_MAX, bad };
 	struct gpu_report report = report_of(&process, 1);
 	size_t columns, nr = 0;
 	const char *c;
@@ -589,7 +597,11 @@ static const char golden_json[] =
 	"\"function\":\"cuMemcpyHtoD\",\"stream\":\"0x0\",\"calls\":3,\"bytes\":12300000,"
 	"\"ns\":3400000}],\"memory\":{\"live_bytes\":76000000000,"
 	"\"peak_bytes\":77000000000,\"allocations\":120,\"frees\":80,\"unknown_frees\":3,"
-	"\"device_free\":1700000000,\"device_total\":80000000000},\"starved\":{"
+	"\"device_free\":1700000000,\"device_total\":80000000000},\"host_memory\":{"
+	"\"live_bytes\":5000000000,\"peak_bytes\":6000000000,\"allocations\":12,\"frees\":8,"
+	"\"unknown_frees\":1},\"tensor_memory\":{"
+	"\"live_bytes\":70000000000,\"peak_bytes\":72000000000,\"allocations\":5000,"
+	"\"frees\":4000,\"unknown_frees\":0},\"starved\":{"
 	"\"ns\":2500000000,\"max_ns\":900000000,\"gaps\":120,\"copy_ns\":30000000,"
 	"\"since_seconds\":1.250},\"collectives\":[{"
 	"\"operation\":\"Broadcast\",\"datatype\":\"float32\",\"root\":3,"
@@ -623,7 +635,9 @@ static const char golden_json[] =
 	"\"container\":null,\"pod\":null,\"namespace\":null,\"ray_task\":null,"
 	"\"rank\":null,\"calls\":[],\"launches\":[],\"copies\":[],\"memory\":{"
 	"\"live_bytes\":0,\"peak_bytes\":0,\"allocations\":0,\"frees\":0,"
-	"\"unknown_frees\":0,\"device_free\":null,\"device_total\":null},"
+	"\"unknown_frees\":0,\"device_free\":null,\"device_total\":null},\"host_memory\":{"
+	"\"live_bytes\":0,\"peak_bytes\":0,\"allocations\":0,\"frees\":0,\"unknown_frees\":0},"
+	"\"tensor_memory\":null,"
 	"\"starved\":null,\"collectives\":["
 	"],\"completions\":[],\"communicators\":[],\"open\":[]}],\"stacks\":{\"taken\":900,"
 	"\"skipped\":30},"
@@ -640,12 +654,13 @@ Test(gpu_report, json)
 	shown = made_run("python3 -c 'import json,sys; d=json.load(sys.stdin); "
 			 "print(list(d), list(d[\"processes\"][0]))'",
 			 text, strlen(text), &status);
-	cr_expect_str_eq(
-		shown,
-		"['host', 'seconds', 'libraries', 'processes', 'stacks', 'lost'] "
-		"['pid', 'name', 'container', 'pod', 'namespace', 'ray_task', 'rank', "
-		"'calls', 'launches', 'copies', 'memory', 'starved', 'collectives', 'completions', "
-		"'communicators', 'open']\n");
+	cr_expect_str_eq(shown,
+			 "['host', 'seconds', 'libraries', 'processes', 'stacks', 'lost'] "
+			 "['pid', 'name', 'container', 'pod', 'namespace', 'ray_task', 'rank', "
+			 "'calls', 'launches', 'copies', 'memory', 'host_memory', 'tensor_memory', "
+			 "'starved', "
+			 "'collectives', 'completions', "
+			 "'communicators', 'open']\n");
 	free(shown);
 	free(text);
 }

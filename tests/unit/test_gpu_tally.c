@@ -106,9 +106,9 @@ static void send_call(const struct bpfprof_gpu_call *call, uint32_t tid)
 }
 
 /* Allocates: told whole by its return, without a stack. */
-static void alloc_ns(uint32_t pid, uint64_t start_ns, uint64_t va, uint64_t bytes)
+static void alloc_by(const char *name, uint32_t pid, uint64_t start_ns, uint64_t va, uint64_t bytes)
 {
-	struct bpfprof_gpu_call call = call_of(key_of(pid, "cuMemAlloc_v2"));
+	struct bpfprof_gpu_call call = call_of(key_of(pid, name));
 
 	call.key.start_ns = start_ns;
 	call.va = va;
@@ -117,17 +117,27 @@ static void alloc_ns(uint32_t pid, uint64_t start_ns, uint64_t va, uint64_t byte
 	send_call(&call, pid);
 }
 
+static void alloc_ns(uint32_t pid, uint64_t start_ns, uint64_t va, uint64_t bytes)
+{
+	alloc_by("cuMemAlloc_v2", pid, start_ns, va, bytes);
+}
+
 static void alloc(uint32_t pid, uint64_t va, uint64_t bytes)
 {
 	alloc_ns(pid, START_NS, va, bytes);
 }
 
-static void release(uint32_t pid, uint64_t va)
+static void release_by(const char *name, uint32_t pid, uint64_t va)
 {
-	struct bpfprof_gpu_call call = call_of(key_of(pid, "cuMemFree_v2"));
+	struct bpfprof_gpu_call call = call_of(key_of(pid, name));
 
 	call.va = va;
 	send_call(&call, pid);
+}
+
+static void release(uint32_t pid, uint64_t va)
+{
+	release_by("cuMemFree_v2", pid, va);
 }
 
 static const struct gpu_tally_process *process_at(uint32_t pid, uint64_t start_ns)
@@ -147,7 +157,7 @@ static struct gpu_tally_memory memory_of(uint32_t pid)
 	const struct gpu_tally_process *process = process_at(pid, START_NS);
 
 	cr_assert_not_null(process);
-	return process->memory;
+	return process->memory[GPU_SPACE_DEVICE];
 }
 
 static void name_send(uint32_t pid, uint64_t handle, uint64_t other, const char *name)
@@ -542,6 +552,66 @@ Test(gpu_tally, live_bytes_by_stack)
 	cr_expect_eq(value_sum(&view, PROFILE_CALLS), 3);
 }
 
+/* Memory of the device and of the host are never added up, even where their addresses are the same. */
+Test(gpu_tally, host_memory)
+{
+	struct gpu_tally_count counts[] = {
+		{ .key = key_of(7, "cuMemAlloc_v2"), .count = { .calls = 1, .bytes = 100 } },
+		{ .key = key_of(7, "cuMemHostAlloc"), .count = { .calls = 1, .bytes = 30 } },
+		{ .key = key_of(7, "cuMemHostRegister_v2"), .count = { .calls = 1, .bytes = 8 } },
+	};
+	const struct gpu_tally_memory *host;
+	struct aggregate_view view;
+
+	alloc(7, VA, 100);
+	alloc_by("cuMemHostAlloc", 7, START_NS, VA, 30);
+	alloc_by("cuMemHostRegister_v2", 7, START_NS, VA + 1, 8);
+	host = &process_at(7, START_NS)->memory[GPU_SPACE_HOST];
+	cr_expect(host->live_bytes == 38 && host->peak_bytes == 38 && host->allocations == 2);
+	cr_expect(memory_of(7).live_bytes == 100 && memory_of(7).allocations == 1);
+	release_by("cuMemFreeHost", 7, VA);
+	release_by("cuMemFreeHost", 7, VA);
+	release(7, VA + 1);
+	cr_expect(host->live_bytes == 8 && host->frees == 2 && host->unknown_frees == 1);
+	cr_expect(memory_of(7).live_bytes == 100 && memory_of(7).unknown_frees == 1);
+	finish(counts, 3, &view);
+	cr_expect_eq(value_sum(&view, PROFILE_ALLOCATED_BYTES), 100);
+	cr_expect_eq(value_sum(&view, PROFILE_INUSE_BYTES), 100);
+	cr_expect_eq(value_sum(&view, PROFILE_HOST_ALLOCATED_BYTES), 38);
+	cr_expect_eq(value_sum(&view, PROFILE_HOST_INUSE_BYTES), 8);
+	cr_expect_eq(value_sum(&view, PROFILE_MOVED_BYTES), 0);
+}
+
+/* Of memory that is the device's already: told apart, with the stack that came with it, or without. */
+Test(gpu_tally, tensor_memory)
+{
+	struct bpfprof_gpu_call call = call_of(key_of(7, "pytorch:malloc"));
+	struct gpu_tally_count count = { .key = call.key, .count = { .calls = 2, .bytes = 60 } };
+	const struct gpu_tally_memory *tensors;
+	struct aggregate_view view;
+
+	alloc(7, VA, 100);
+	call.flags = BPFPROF_CALL_INSIDE;
+	call.va = VA;
+	call.bytes = 40;
+	send_stack(&call, 7, 1);
+	call.va = VA + 64;
+	call.bytes = 20;
+	send_call(&call, 7);
+	tensors = &process_at(7, START_NS)->memory[GPU_SPACE_TENSOR];
+	cr_expect(tensors->live_bytes == 60 && tensors->allocations == 2);
+	release_by("pytorch:free", 7, VA + 64);
+	release_by("pytorch:free", 7, VA + 1);
+	cr_expect(tensors->live_bytes == 40 && tensors->peak_bytes == 60);
+	cr_expect(tensors->frees == 2 && tensors->unknown_frees == 1);
+	cr_expect(memory_of(7).live_bytes == 100 && !memory_of(7).frees);
+	finish(&count, 1, &view);
+	cr_expect_eq(value_sum(&view, PROFILE_TENSOR_ALLOCATED_BYTES), 60);
+	cr_expect_eq(value_sum(&view, PROFILE_TENSOR_INUSE_BYTES), 40);
+	cr_expect_eq(values_at(&view, 1, 1)[PROFILE_TENSOR_INUSE_BYTES], 40);
+	cr_expect_eq(value_sum(&view, PROFILE_INUSE_BYTES), 0);
+}
+
 /* Of that process alone; one that has its number before or after is another. */
 Test(gpu_tally, exit_drops_live_bytes)
 {
@@ -560,7 +630,7 @@ Test(gpu_tally, exit_drops_live_bytes)
 	cr_expect(process_at(7, START_NS)->ended);
 	cr_expect_eq(memory_of(8).live_bytes, 30);
 	cr_expect_not(process_at(8, START_NS)->ended);
-	cr_expect_eq(process_at(7, START_NS + 1)->memory.live_bytes, 4);
+	cr_expect_eq(process_at(7, START_NS + 1)->memory[0].live_bytes, 4);
 	cr_expect_not(process_at(7, START_NS + 1)->ended);
 	cr_expect_null(process_at(99, START_NS), "one that made no call is none of ours");
 	release(8, VA);

@@ -93,10 +93,10 @@ static json_t *written(uint64_t max_bytes)
 	struct gpu_timeline timeline = { .trace = trace,
 					 .tally = tally,
 					 .comm = comm_known,
-					 .max_bytes = max_bytes,
-					 .host = "host",
-					 .end_ns = END_NS,
-					 .lost = &lost };
+					 .facts.max_bytes = max_bytes,
+					 .facts.host = "host",
+					 .facts.end_ns = END_NS,
+					 .facts.lost = &lost };
 	json_error_t error;
 	json_t *whole;
 	FILE *out;
@@ -107,8 +107,8 @@ static json_t *written(uint64_t max_bytes)
 	out = open_memstream(&text, &text_len);
 	cr_assert_eq(gpu_timeline_write(out, &timeline), 0);
 	fclose(out);
-	nr_kept = timeline.nr_kept;
-	nr_dropped = timeline.nr_dropped;
+	nr_kept = timeline.facts.nr_kept;
+	nr_dropped = timeline.facts.nr_dropped;
 	whole = json_loadb(text, text_len, JSON_REJECT_DUPLICATES, &error);
 	cr_assert_not_null(whole, "%s: %.1000s", error.text, text);
 	return whole;

@@ -131,3 +131,30 @@ Test(interrupt_text, processor_with_fred)
 	}
 	cr_expect_not(interrupt_text_has_fred("/nonexistent"));
 }
+
+Test(interrupt_text, where_threads_wake_others)
+{
+	static const char text[] = "ffffffff810aa610 T __pfx_try_to_wake_up\n"
+				   "ffffffff810aa620 T try_to_wake_up\n"
+				   "ffffffff810aad00 T wake_up_process\n" IDT
+				   "ffffffff811173f0 T exit_to_user_mode_loop\n"
+				   "ffffffff821f5a60 T irqentry_exit_to_user_mode\n"
+				   "ffffffff821f5c00 T __pfx_irqentry_exit\n"
+				   "ffffffff821f5c10 T irqentry_exit\n"
+				   "ffffffff821f5d00 T irqentry_nmi_enter\n";
+	struct bpfprof_cfg cfg = { 0 };
+	char *path;
+
+	fixture_write("kallsyms", text);
+	path = fixture_path("kallsyms");
+	interrupt_text_find_wakes(&cfg, path);
+	free(path);
+	cr_expect(cfg.wake_start == 0xffffffff810aa620 && cfg.wake_end == 0xffffffff810aad00);
+	cr_expect(cfg.irq_exit_user_start == 0xffffffff821f5a60 &&
+		  cfg.irq_exit_user_end == 0xffffffff821f5c00);
+	cr_expect(cfg.irq_exit_start == 0xffffffff821f5c10 &&
+		  cfg.irq_exit_end == 0xffffffff821f5d00);
+	cfg = (struct bpfprof_cfg){ 0 };
+	interrupt_text_find_wakes(&cfg, "/nonexistent");
+	cr_expect(!cfg.wake_start && !cfg.irq_exit_start);
+}

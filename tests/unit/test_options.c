@@ -342,6 +342,7 @@ Test(options, refusals)
 		{ "--off-cpus", "--off-cpus: ", "did you mean --off-cpu?" },
 		{ "--wall --off-cpu", "--off-cpu: ", "cannot be combined" },
 		{ "--parked", "--parked: ", "add --wall or" },
+		{ "--waker", "--waker: ", "add --wall or" },
 		{ "--wall --gil", "--gil: ", "leave --wall and --off-cpu out" },
 		{ "--off-cpu --gpu", "--gpu: ", "leave --wall and --off-cpu out" },
 		{ "--wall --event cycles", "--event cycles: ", "leave --wall and --off-cpu out" },

@@ -87,10 +87,10 @@ static json_t *written(uint64_t max_bytes)
 	made = (struct task_timeline){ .trace = trace,
 				       .cpus = cpus,
 				       .nr_cpus = nr_cpus,
-				       .max_bytes = max_bytes,
-				       .host = "node1",
-				       .end_ns = 5000,
-				       .lost = &lost };
+				       .facts.max_bytes = max_bytes,
+				       .facts.host = "node1",
+				       .facts.end_ns = 5000,
+				       .facts.lost = &lost };
 	task_calls_close(calls, 5000);
 	cr_assert_eq(task_trace_close(trace), 0);
 	task_trace_lost(trace, &lost);
@@ -217,9 +217,9 @@ Test(task_timeline, newest_kept)
 		title(1, 1000 * i + 500, "ray::IDLE", "ray::f");
 	}
 	json = written(100000);
-	cr_expect(made.nr_dropped > 0 && made.nr_kept + made.nr_dropped == 2000);
+	cr_expect(made.facts.nr_dropped > 0 && made.facts.nr_kept + made.facts.nr_dropped == 2000);
 	cr_expect_gt(text_len, 85000);
-	cr_expect_eq(json_array_size(json_object_get(json, "traceEvents")), made.nr_kept + 2);
+	cr_expect_eq(json_array_size(json_object_get(json, "traceEvents")), made.facts.nr_kept + 2);
 	cr_expect(strstr(text, "\"ts\":1999.000"), "the newest is not there");
 	json_decref(json);
 }
@@ -279,7 +279,7 @@ Test(task_timeline, too_many_names)
 	title(1, 1000, "ray::f", "ray::IDLE");
 	title(1, 1500, "ray::IDLE", "ray::f");
 	json_decref(written(1U << 20));
-	cr_expect_eq(made.nr_kept, 1);
+	cr_expect_eq(made.facts.nr_kept, 1);
 	nr = names_read(&dropped);
 	cr_expect(nr > 4000 && nr + dropped == NR_NAMES, "%zu", nr);
 }

@@ -339,6 +339,7 @@ static int run_with(struct gpu_job *job)
 		.no_clock = true,
 		.gpu_trace = job->options->record.trace,
 		.gpu_waits = true,
+		.gpu_tensors = job->options->tensors,
 		.test_ring_bytes = record->test_ring_bytes,
 		.test_row_slots = record->test_row_slots,
 	};

@@ -26,6 +26,7 @@ enum key {
 	KEY_MAX_TRACE_BYTES,
 	KEY_ONCE,
 	KEY_JSON,
+	KEY_TENSORS,
 	KEY_SORT,
 	KEY_ROWS,
 	KEY_THREADS,
@@ -102,6 +103,9 @@ static int take(void *target, int key, const char *value, struct buf *why)
 	case KEY_JSON:
 		options->json = true;
 		return 0;
+	case KEY_TENSORS:
+		options->tensors = true;
+		return 0;
 	case KEY_SORT:
 		return take_sort(options, value, why);
 	case KEY_ROWS:
@@ -147,6 +151,8 @@ static const struct flag flags[] = {
 	{ KEY_ONCE, 0, 0, "once", NULL,
 	  "watch for 1 s or as -d or --steps says, print one table,\nexit", false },
 	{ KEY_JSON, 0, 0, "json", NULL, "with --once: JSON instead of a table", false },
+	{ KEY_TENSORS, 0, 0, "tensors", NULL,
+	  "memory that PyTorch hands out for tensors, too, by stack", false },
 	{ KEY_SORT, 0, 0, "sort", "KEY", "tables by calls, bytes or blocked time (calls)", false },
 	{ KEY_ROWS, 0, 0, "rows", "N", "of each table, 0 shows all (20)", false },
 	{ KEY_THREADS, 0, 0, "threads", NULL, "keep threads apart in the files", false },
@@ -200,7 +206,8 @@ void gpu_help(struct buf *dst)
 		dst,
 		"Usage: bpfprof gpu [FLAG]...\n"
 		"Shows what programs ask of their GPUs: kernel launches by name, grid and stream,\n"
-		"bytes copied, memory allocated and not freed, time that threads wait in\n"
+		"bytes copied, memory allocated and not freed (the device's, and apart from it\n"
+		"page-locked memory of the host), time that threads wait in\n"
 		"synchronizing calls, NCCL's collectives, and calls that have not returned, by\n"
 		"Python and native stack. It watches calls of libcuda and libnccl in programs "
 		"that\n"

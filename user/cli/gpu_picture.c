@@ -159,6 +159,18 @@ static void sort(void *data, size_t nr, size_t size, int (*by)(const void *a, co
 		qsort(data, nr, size, by);
 }
 
+/* Calls of threads that were cancelled or ended themselves in them hang no more. */
+static void drop_gone(struct gpu_picture *picture, const struct gpu_probes *probes)
+{
+	size_t nr = 0, i;
+
+	for (i = 0; i < picture->nr_open; i++)
+		if (!gpu_probes_thread_is_gone(probes, picture->open[i].open.key.pid,
+					       picture->open[i].tid))
+			picture->open[nr++] = picture->open[i];
+	picture->nr_open = nr;
+}
+
 static int take(struct gpu_picture *picture, const struct gpu_watch *watch)
 {
 	const struct bpfprof_gpu_key *key;
@@ -169,6 +181,7 @@ static int take(struct gpu_picture *picture, const struct gpu_watch *watch)
 	picture->ts_ns = time_monotonic_ns();
 	/* Open calls first: one that is among them has been counted. */
 	gpu_probes_threads(watch->probes, add_thread, picture);
+	drop_gone(picture, watch->probes);
 	gpu_probes_counts(watch->probes, add_count, picture);
 	gpu_probes_comms(watch->probes, add_comm, picture);
 	gpu_probes_memory(watch->probes, add_memory, picture);

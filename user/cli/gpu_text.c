@@ -301,6 +301,18 @@ static const char *known(const char *text)
 	return text ? text : "";
 }
 
+static struct gpu_report_memory memory_of(const struct gpu_tally_process *process,
+					  enum gpu_space space)
+{
+	const struct gpu_tally_memory *memory = &process->memory[space];
+
+	return (struct gpu_report_memory){ .live_bytes = memory->live_bytes,
+					   .peak_bytes = memory->peak_bytes,
+					   .allocations = memory->allocations,
+					   .frees = memory->frees,
+					   .unknown_frees = memory->unknown_frees };
+}
+
 static int process_fill(struct text *t, struct gpu_report_process *to,
 			const struct gpu_tally_process *from)
 {
@@ -324,11 +336,10 @@ static int process_fill(struct text *t, struct gpu_report_process *to,
 		.completions = t->completions + t->nr_completions,
 		.comms = t->comms + t->nr_comms,
 		.open = t->open + t->nr_open,
-		.memory = { .live_bytes = from->memory.live_bytes,
-			    .peak_bytes = from->memory.peak_bytes,
-			    .allocations = from->memory.allocations,
-			    .frees = from->memory.frees,
-			    .unknown_frees = from->memory.unknown_frees },
+		.memory = memory_of(from, GPU_SPACE_DEVICE),
+		.host_memory = memory_of(from, GPU_SPACE_HOST),
+		.tensors_known = t->job->options->tensors,
+		.tensor_memory = memory_of(from, GPU_SPACE_TENSOR),
 	};
 	for (i = 0; i < picture->nr_counts; i++)
 		if (is_of(from, picture->counts[i].key.pid, picture->counts[i].key.start_ns))
@@ -380,6 +391,7 @@ static void libraries_fill(struct text *t, const struct gpu_probes_library *libr
 			.path = libraries[i].path,
 			.cuda = libraries[i].layers & 1U << GPU_LAYER_DRIVER,
 			.nccl = libraries[i].layers & 1U << GPU_LAYER_NCCL,
+			.torch = libraries[i].layers & 1U << GPU_LAYER_TORCH,
 			.functions = libraries[i].functions,
 			.problem = libraries[i].problem,
 		};

@@ -142,20 +142,6 @@ static bool comm_find(void *arg, uint32_t pid, uint64_t start_ns, uint64_t comm,
 	return true;
 }
 
-static void say_missing(const struct gpu_job *job, const struct gpu_timeline *timeline,
-			const char *path)
-{
-	int err = gpu_trace_error(job->trace);
-
-	if (timeline->nr_dropped)
-		log_warn("%s: the newest %" PRIu64 " of %" PRIu64
-			 " calls: all would not fit in --max-trace-bytes %" PRIu64,
-			 path, timeline->nr_kept, timeline->nr_kept + timeline->nr_dropped,
-			 timeline->max_bytes);
-	if (err)
-		log_warn("%s: calls could not all be put away: %s", path, strerror(-err));
-}
-
 int gpu_trace_write(struct gpu_job *job, const struct gpu_picture *picture, const char *path)
 {
 	char host[HOST_NAME_BYTES];
@@ -164,12 +150,13 @@ int gpu_trace_write(struct gpu_job *job, const struct gpu_picture *picture, cons
 					 .tally = job->watch.tally,
 					 .comm = comm_find,
 					 .arg = (void *)picture,
-					 .max_bytes = job->options->record.max_trace_bytes,
-					 .host = host,
-					 .start_ns = job->start_ns,
-					 .start_wall_ns = job->start_wall_ns,
-					 .end_ns = job->end_ns,
-					 .lost = &lost };
+					 .facts = { .max_bytes =
+							    job->options->record.max_trace_bytes,
+						    .host = host,
+						    .start_ns = job->start_ns,
+						    .start_wall_ns = job->start_wall_ns,
+						    .end_ns = job->end_ns,
+						    .lost = &lost } };
 	uint64_t ring;
 	int err;
 
@@ -178,7 +165,7 @@ int gpu_trace_write(struct gpu_job *job, const struct gpu_picture *picture, cons
 	err = output_write_by(path, gpu_timeline_write, &timeline);
 	if (err)
 		return err;
-	say_missing(job, &timeline, path);
+	trace_place_say_missing(path, &timeline.facts, gpu_trace_error(job->trace));
 	ring = picture->counters[GPU_COUNT_TRACE_LOST];
 	if (ring)
 		log_warn("%s: %" PRIu64 " calls are missing: they came too fast", path, ring);

@@ -246,19 +246,30 @@ void gpu_watch_kinds(const struct gpu_tally_count *counts, size_t nr, struct sta
 		[GPU_KIND_COMM_INIT] = "communicator",
 		[GPU_KIND_COMM_END] = "communicator",
 	};
-	const struct gpu_function *functions;
+	/* Of memory that is not the device's own. */
+	static const char *const others[GPU_NR_SPACES][GPU_NR_KINDS] = {
+		[GPU_SPACE_HOST] = { [GPU_KIND_ALLOC] = "host_alloc",
+				     [GPU_KIND_FREE] = "host_free" },
+		[GPU_SPACE_TENSOR] = { [GPU_KIND_ALLOC] = "tensor_alloc",
+				       [GPU_KIND_FREE] = "tensor_free" },
+	};
+	const struct gpu_function *functions, *function;
 	size_t nr_functions, i;
+	const char *name;
 	uint32_t kind;
 
 	functions = gpu_functions(&nr_functions);
-	for (kind = 0; kind < GPU_NR_KINDS; kind++)
+	for (kind = 0; kind < GPU_NR_KINDS; kind++) {
 		if (names[kind])
 			stats_add(dst, names[kind], 0);
+		if (others[GPU_SPACE_HOST][kind])
+			stats_add(dst, others[GPU_SPACE_HOST][kind], 0);
+	}
 	for (i = 0; i < nr; i++) {
-		kind = counts[i].key.function < nr_functions
-			       ? functions[counts[i].key.function].wire.kind
-			       : GPU_KIND_INVALID;
-		stats_add(dst, names[kind] ? names[kind] : "other", counts[i].count.calls);
+		function = &functions[counts[i].key.function < nr_functions ? counts[i].key.function
+									    : 0];
+		name = (function->space ? others[function->space] : names)[function->wire.kind];
+		stats_add(dst, name ? name : "other", counts[i].count.calls);
 	}
 }
 

@@ -46,6 +46,7 @@ enum key {
 	KEY_GPU,
 	KEY_WALL,
 	KEY_PARKED,
+	KEY_WAKER,
 	KEY_OFF_CPU,
 	KEY_BY,
 	KEY_SPLIT,
@@ -313,6 +314,9 @@ static int take_record(void *target, int key, const char *value, struct buf *why
 	case KEY_PARKED:
 		options->parked = true;
 		return 0;
+	case KEY_WAKER:
+		options->wakers = true;
+		return 0;
 	case KEY_WALL:
 		return take_waits(options, SESSION_WALL, why);
 	case KEY_OFF_CPU:
@@ -382,6 +386,8 @@ static const struct flag record_flags[] = {
 	{ KEY_PARKED, 0, 0, "parked", NULL,
 	  "--wall, --off-cpu: stacks of idle pool threads and pollers\ntoo, not only [parked]",
 	  false },
+	{ KEY_WAKER, 0, 0, "waker", NULL,
+	  "--wall, --off-cpu: above each wait who ended it, and that\nthread's stack", false },
 	{ KEY_GIL, 0, 0, "gil", NULL, "only Python threads that hold the GIL", false },
 	{ KEY_GPU, 0, 0, "gpu", NULL,
 	  "CUDA and NCCL calls too, in files beside the others:\n"
@@ -546,6 +552,8 @@ static int check_together(const struct record_options *options, struct buf *erro
 	if (options->parked && options->waits == SESSION_NO_WAITS)
 		return reason(error, "--parked: is about time that threads wait, add --wall or "
 				     "--off-cpu");
+	if (options->wakers && options->waits == SESSION_NO_WAITS)
+		return reason(error, "--waker: is about who ends waits, add --wall or --off-cpu");
 	if (options->steps.stop && options->trace)
 		return reason(error, "--steps: a timeline has all calls, leave -o FILE.json out");
 	if (options->waits != SESSION_NO_WAITS && options->gil)
@@ -924,6 +932,7 @@ void record_help(struct buf *dst)
 		"graph\n"
 		"  bpfprof record -p 1234 -d 30 -o cpu.pb.gz   one process, for go tool pprof\n"
 		"  bpfprof record -p 1234 --wall -d 30         where it waits, and for how long\n"
+		"  bpfprof record -p 1234 --wall --waker -d 30 and who ends the waits\n"
 		"  bpfprof record -d 60 -o ray.json            when Ray's tasks and calls ran, for "
 		"Perfetto\n"
 		"  bpfprof record -o gcc.html -- make          a build and all its children\n"

@@ -69,6 +69,7 @@ struct record_options {
 	bool findings; /* say what stands out: unless --no-findings */
 	enum session_waits waits; /* --wall, --off-cpu */
 	bool parked; /* with them: stacks of threads that have nothing to do, too */
+	bool wakers; /* --waker: and who ends waits */
 	enum profile_by by;
 	enum record_split split;
 	char *stats_path; /* or NULL; "-" is standard output */

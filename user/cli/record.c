@@ -479,6 +479,7 @@ static void sampler_options_fill(struct recording *rec)
 		.gil = options->gil,
 		.gpu = options->gpu,
 		.waits = options->waits,
+		.wakers = options->wakers,
 		.host_root = options->host_root,
 		.test_ring_bytes = options->test_ring_bytes,
 		.test_row_slots = options->test_row_slots,

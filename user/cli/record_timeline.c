@@ -284,18 +284,10 @@ static void lost_fill(const struct record_timeline *timeline, struct stats_reaso
 	task_trace_lost(timeline->trace, lost);
 }
 
-static void say_missing(const struct record_timeline *timeline, const struct task_timeline *made,
-			const char *path)
+static void say_missing(const struct record_timeline *timeline, const char *path)
 {
 	uint64_t threads = task_calls_nr_in_threads(timeline->calls);
-	int err = task_trace_error(timeline->trace);
 
-	if (made->nr_dropped)
-		log_warn("%s: the newest %" PRIu64 " of %" PRIu64
-			 " calls: all would not fit in --max-trace-bytes %" PRIu64,
-			 path, made->nr_kept, made->nr_kept + made->nr_dropped, made->max_bytes);
-	if (err)
-		log_warn("%s: calls could not all be put away: %s", path, strerror(-err));
 	if (timeline->nr_missed)
 		log_warn("%s: %" PRIu64 " changes of titles came too fast: calls are missing", path,
 			 timeline->nr_missed);
@@ -311,12 +303,12 @@ int record_timeline_write(struct record_timeline *timeline, const char *path,
 	char host[HOST_NAME_BYTES];
 	struct stats_reasons lost = { 0 };
 	struct task_timeline made = { .trace = timeline->trace,
-				      .max_bytes = timeline->options->max_trace_bytes,
-				      .host = host,
-				      .start_ns = timeline->start_ns,
-				      .start_wall_ns = timeline->start_wall_ns,
-				      .end_ns = timeline->end_ns,
-				      .lost = &lost };
+				      .facts = { .max_bytes = timeline->options->max_trace_bytes,
+						 .host = host,
+						 .start_ns = timeline->start_ns,
+						 .start_wall_ns = timeline->start_wall_ns,
+						 .end_ns = timeline->end_ns,
+						 .lost = &lost } };
 	struct task_cpu *cpus = NULL;
 	int err;
 
@@ -327,7 +319,9 @@ int record_timeline_write(struct record_timeline *timeline, const char *path,
 	made.cpus = cpus;
 	err = output_write_by(path, task_timeline_write, &made);
 	free(cpus);
-	if (!err)
-		say_missing(timeline, &made, path);
-	return err;
+	if (err)
+		return err;
+	trace_place_say_missing(path, &made.facts, task_trace_error(timeline->trace));
+	say_missing(timeline, path);
+	return 0;
 }

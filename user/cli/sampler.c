@@ -37,6 +37,7 @@
 #include "proc/usage.h"
 #include "proc/worker_match.h"
 #include "profile/aggregate.h"
+#include "profile/wakers.h"
 #include "python/codes.h"
 #include "python/pythons.h"
 
@@ -82,8 +83,8 @@ static bool is_wanted(struct sampler *sampler, const struct aggregate_input *inp
 	       session_is_target(&sampler->session, (pid_t)sample->task.pid);
 }
 
-bool sampler_input(struct sampler *sampler, const struct sample_view *view,
-		   struct aggregate_input *ret)
+static void input_fill(struct sampler *sampler, const struct sample_view *view,
+		       struct aggregate_input *ret)
 {
 	struct aggregate_input input = {
 		.sample = view->sample,
@@ -108,6 +109,12 @@ bool sampler_input(struct sampler *sampler, const struct sample_view *view,
 		input.ranks = view->process->ranks;
 	}
 	*ret = input;
+}
+
+bool sampler_input(struct sampler *sampler, const struct sample_view *view,
+		   struct aggregate_input *ret)
+{
+	input_fill(sampler, view, ret);
 	return is_wanted(sampler, ret);
 }
 
@@ -116,6 +123,11 @@ static void on_sample(void *arg, const struct sample_view *view)
 	struct sampler *sampler = arg;
 	struct aggregate_input input;
 
+	if (view->sample->flags & BPFPROF_SAMPLE_WAKER) { /* whoever it is */
+		input_fill(sampler, view, &input);
+		wakers_add(sampler->wakers, &input);
+		return;
+	}
 	/* With steps the kernel has left out the calls that are in none. */
 	if (!sampler_input(sampler, view, &input) && !(view->call && sampler->steps))
 		return;
@@ -129,6 +141,8 @@ static void on_sample(void *arg, const struct sample_view *view)
 		return;
 	}
 	sampler->nr_tagged += input.container != NULL;
+	if (sampler->wakers && view->sample->flags & BPFPROF_SAMPLE_WAIT)
+		input.waker = wakers_take(sampler->wakers, view->sample);
 	sampler->handlers.sample(sampler->handlers.arg, &input);
 }
 
@@ -305,18 +319,26 @@ static int open_session(struct sampler *sampler, enum session_clock clock)
 		.titles = options->steps || options->titles || options->gpu_trace,
 		.gpu = options->gpu,
 		.gpu_trace = options->gpu_trace,
+		.gpu_tensors = options->gpu_tensors,
 		.gpu_waits = options->gpu_waits,
 		.threads = options->threads,
 		.no_clock = !has_clock(options),
 		.fork_wakes = options->fork_wakes,
 		.call_keys = options->call_keys,
 		.waits = options->waits,
+		.wakers = options->wakers,
 		.iterators = options->iterators,
 	};
 	__cleanup(buf_fini) struct buf message = { .max = MESSAGE_MAX };
 	int err;
 
 	err = session_open(&sampler->session, &session);
+	if (!err && options->wakers && !session_tells_interrupts(&sampler->session)) {
+		log_error("--waker: threads cannot be told from interrupts, since the kernel's "
+			  "symbols are not to be seen in /proc/kallsyms: CAP_SYSLOG is needed, and "
+			  "kernel.kptr_restrict below 2");
+		return EXIT_PRIVILEGE;
+	}
 	if (!err)
 		return EXIT_DONE;
 	if (requirements_explain(&message) && message.data) {
@@ -585,6 +607,8 @@ int sampler_open(struct sampler *sampler, const struct sampler_options *options,
 	if (status)
 		return status;
 	err = setup_tables(sampler);
+	if (!err && options->wakers)
+		err = wakers_new(&sampler->wakers);
 	if (!err && options->steps)
 		err = worker_steps_new(&sampler->steps, sampler);
 	else if (!err && options->nr_workers)

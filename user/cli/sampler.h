@@ -50,6 +50,7 @@ struct steps_range;
 struct stream;
 struct tables;
 struct waits;
+struct wakers;
 struct worker_steps;
 struct workers;
 
@@ -83,6 +84,7 @@ struct sampler_options {
 	uint32_t test_ring_bytes, test_row_slots; /* 0: the defaults */
 	bool gpu; /* hooked calls, too: what gpu_probes.h needs is loaded */
 	bool gpu_trace; /* and each call is told by itself, as are titles */
+	bool gpu_tensors; /* and what PyTorch hands out for tensors */
 	bool gpu_waits; /* and what tells when collectives are complete */
 	bool fork_wakes; /* forks of targets are told at once */
 	bool threads; /* stacks of threads that sleep can be read (profile/dump_read.h) */
@@ -90,6 +92,7 @@ struct sampler_options {
 	uint32_t call_keys; /* of gpu, as of struct session_options */
 	bool iterators; /* nothing is sampled: not to be started; quicker to open */
 	enum session_waits waits; /* time off a CPU instead of time on it, or both */
+	bool wakers; /* with them: who ends them */
 };
 
 struct sampler_handlers {
@@ -151,6 +154,7 @@ struct sampler {
 	struct worker_steps *steps; /* NULL without --steps */
 	struct waits *waits; /* NULL without waits, */
 	struct remote_child *remote; /* too */
+	struct wakers *wakers; /* NULL if not asked for */
 	uint64_t waits_open; /* that were not over at the end, */
 	uint64_t waits_unread; /* and whose user stack was not to be had */
 	uint32_t *target_pids; /* of options->pids, in the outermost pid namespace; 0: gone */

@@ -11,6 +11,7 @@
 #include "proc/images.h"
 #include "proc/self.h"
 #include "profile/stats.h"
+#include "profile/wakers.h"
 #include "python/codes.h"
 #include "python/pythons.h"
 
@@ -84,6 +85,22 @@ static void clock_count(struct sampler *sampler, const uint64_t c[BPFPROF_NR_COU
 	}
 }
 
+static void wakers_count(const struct sampler *sampler, const uint64_t c[WAIT_NR_COUNTERS],
+			 struct run_stats *stats)
+{
+	const struct wakers_stats *wakers = wakers_stats(sampler->wakers);
+
+	stats_add(&stats->waits, "woken_by_threads", wakers->threads);
+	stats_add(&stats->waits, "woken_by_interrupts", wakers->interrupts);
+	stats_add(&stats->waits, "waker_unknown", wakers->unknown);
+	stats_add(&stats->waits, "wakers_told", c[WAIT_COUNT_WAKERS]);
+	counter_add(&stats->waits, "wakers_without_stack", c[WAIT_COUNT_WAKERS_LIMITED]);
+	counter_add(&stats->waits, "waker_stacks_truncated", wakers->truncated);
+	counter_add(&stats->waits, "wakers_scratch_busy", c[WAIT_COUNT_WAKERS_BUSY]);
+	counter_add(&stats->waits, "wakers_no_kernel_stack", c[WAIT_COUNT_WAKERS_UNCLEAR]);
+	counter_add(&stats->waits, "wakers_no_room", wakers->no_room);
+}
+
 static void waits_count(const struct sampler *sampler, struct run_stats *stats)
 {
 	uint64_t c[WAIT_NR_COUNTERS];
@@ -104,6 +121,8 @@ static void waits_count(const struct sampler *sampler, struct run_stats *stats)
 	counter_add(&stats->waits, "without_user_stack", sampler->waits_unread);
 	counter_add(&stats->lost, "switches_no_room", c[WAIT_COUNT_FULL]);
 	counter_add(&stats->lost, "thread_ends", c[WAIT_COUNT_ENDS_LOST]);
+	if (sampler->wakers)
+		wakers_count(sampler, c, stats);
 }
 
 void sampler_stats(struct sampler *sampler, struct run_stats *stats)

@@ -21,6 +21,7 @@
 #include "profile/aggregate.h"
 #include "profile/dump_read.h"
 #include "profile/thread_dump.h"
+#include "profile/wakers.h"
 #include "python/codes.h"
 #include "python/merge.h"
 
@@ -275,5 +276,6 @@ void sampler_waits_end(struct sampler *sampler)
 void sampler_waits_close(struct sampler *sampler)
 {
 	waits_free(sampler->waits);
+	wakers_free(sampler->wakers);
 	remote_child_free(sampler->remote);
 }

@@ -2,6 +2,7 @@
 #include "cli/trace_place.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,8 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/log.h"
+#include "output/trace_facts.h"
 
 /* Beside the file that path is to become; "" if it becomes none. */
 static int folder_of(struct buf *dst, const char *path)
@@ -47,4 +50,15 @@ int trace_place_open(const char *path, int (*open)(void *arg, const char *folder
 	if (err)
 		return err;
 	return folder.len ? open(arg, folder.data) : open_anywhere(open, arg);
+}
+
+void trace_place_say_missing(const char *path, const struct trace_facts *facts, int err)
+{
+	if (facts->nr_dropped)
+		log_warn("%s: the newest %" PRIu64 " of %" PRIu64
+			 " calls: all would not fit in --max-trace-bytes %" PRIu64,
+			 path, facts->nr_kept, facts->nr_kept + facts->nr_dropped,
+			 facts->max_bytes);
+	if (err)
+		log_warn("%s: calls could not all be put away: %s", path, strerror(-err));
 }

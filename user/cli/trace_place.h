@@ -7,7 +7,12 @@
  * is to become, else in a folder for such.
  */
 
+struct trace_facts;
+
 /* open(): tries one folder, 0 or -errno. 0, or why it failed in the last one. */
 int trace_place_open(const char *path, int (*open)(void *arg, const char *folder), void *arg);
+
+/* Once the trace is written: what of its calls is not in it. err: of putting them away, 0 if none. */
+void trace_place_say_missing(const char *path, const struct trace_facts *facts, int err);
 
 #endif

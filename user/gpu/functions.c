@@ -12,15 +12,17 @@
  * a free must be seen before the same address can be handed out again.
  */
 
-#define EXPORT(layer_, exported, shown_, copy_, kind_, ...)                                        \
+#define EXPORT_IN(space_, layer_, exported, shown_, copy_, kind_, ...)                             \
 	{                                                                                          \
-		.name = exported, .shown = shown_, .copy = GPU_COPY_##copy_, .wire = {             \
+		.name = exported, .shown = shown_, .copy = GPU_COPY_##copy_,                       \
+		.space = GPU_SPACE_##space_, .wire = {                                             \
 			.kind = GPU_KIND_##kind_,                                                  \
 			.layer = GPU_LAYER_##layer_,                                               \
 			.to_device = GPU_COPY_##copy_ == GPU_COPY_HTOD,                            \
 			__VA_ARGS__                                                                \
 		}                                                                                  \
 	}
+#define EXPORT(...) EXPORT_IN(DEVICE, __VA_ARGS__)
 
 /* One export, and its twin whose default stream is the thread's own. */
 #define CU(base, version, kind_, ...) EXPORT(DRIVER, #base version, #base, NONE, kind_, __VA_ARGS__)
@@ -31,6 +33,9 @@
 #define COPY(base, version, twin, direction, ...)                                                  \
 	EXPORT(DRIVER, #base version, #base, direction, COPY, __VA_ARGS__),                        \
 		EXPORT(DRIVER, #base version twin, #base, direction, COPY, __VA_ARGS__)
+#define HOST(base, version, kind_, ...)                                                            \
+	EXPORT_IN(HOST, DRIVER, #base version, #base, NONE, kind_, __VA_ARGS__)
+#define TORCH(probe, kind_, ...) EXPORT_IN(TENSOR, TORCH, probe, probe, NONE, kind_, __VA_ARGS__)
 #define NCCL(base, kind_, ...) EXPORT(NCCL, #base, #base, NONE, kind_, __VA_ARGS__)
 #define COLLECTIVE_AS(base, version, count_, type_, extra_, comm, stream_)                         \
 	EXPORT(NCCL, #base version, #base, NONE, COLLECTIVE, .flags = RETURNS, .handle = comm,     \
@@ -47,6 +52,7 @@
 #define ITEMS(item_bytes, ...)                                                                     \
 	.size_rule = GPU_SIZE_PRODUCT, .scale = item_bytes, .size = { __VA_ARGS__ }
 #define BATCH(sizes, count) .size_rule = GPU_SIZE_BATCH, .size = { sizes, count }
+#define BATCH_3D(copies, count) .size_rule = GPU_SIZE_BATCH_3D, .size = { copies, count }
 #define SHAPE(dimensions) .size_rule = GPU_SIZE_COPY_##dimensions, .size = { 1 }
 
 static const struct gpu_function functions[] = {
@@ -83,9 +89,11 @@ static const struct gpu_function functions[] = {
 	COPY(cuMemcpy2DAsync, "_v2", "_ptsz", ANY, .stream = 2, SHAPE(2D)),
 	COPY(cuMemcpy3DAsync, "_v2", "_ptsz", ANY, .stream = 2, SHAPE(3D)),
 	COPY(cuMemcpy3DPeerAsync, "", "_ptsz", ANY, .stream = 2, SHAPE(3D)),
-	/* The first version has one argument more, before the stream: where what failed is written. */
+	/* The first versions have one argument more, before the stream: where what failed is written. */
 	COPY(cuMemcpyBatchAsync, "", "_ptsz", ANY, .stream = 9, BATCH(3, 4)),
 	COPY(cuMemcpyBatchAsync, "_v2", "_ptsz", ANY, .stream = 8, BATCH(3, 4)),
+	COPY(cuMemcpy3DBatchAsync, "", "_ptsz", ANY, .stream = 5, BATCH_3D(2, 1)),
+	COPY(cuMemcpy3DBatchAsync, "_v2", "_ptsz", ANY, .stream = 4, BATCH_3D(2, 1)),
 
 	SET(cuMemsetD8, "_v2", "_ptds", ITEMS(1, 3)),
 	SET(cuMemsetD16, "_v2", "_ptds", ITEMS(2, 3)),
@@ -110,6 +118,12 @@ static const struct gpu_function functions[] = {
 	CU(cuMemFree, "_v2", FREE, .handle = 1),
 	CU(cuMemRelease, "", FREE, .handle = 1),
 	CU_PTSZ(cuMemFreeAsync, FREE, .handle = 1, .stream = 2),
+
+	HOST(cuMemHostAlloc, "", ALLOC, .flags = RETURNS, .out = 1, BYTES(2)),
+	HOST(cuMemAllocHost, "_v2", ALLOC, .flags = RETURNS, .out = 1, BYTES(2)),
+	HOST(cuMemHostRegister, "_v2", ALLOC, .flags = RETURNS, .handle = 1, BYTES(2)),
+	HOST(cuMemFreeHost, "", FREE, .handle = 1),
+	HOST(cuMemHostUnregister, "", FREE, .handle = 1),
 
 	CU_PTSZ(cuStreamSynchronize, SYNC, .flags = WAITS, .stream = 1),
 	CU(cuCtxSynchronize, "", SYNC, .flags = WAITS),
@@ -167,6 +181,10 @@ static const struct gpu_function functions[] = {
 	NCCL(ncclCommFinalize, COMM_END, .flags = RETURNS, .handle = 1),
 	NCCL(ncclCommDestroy, COMM_END, .flags = RETURNS, .handle = 1),
 	NCCL(ncclCommAbort, COMM_END, .flags = RETURNS, .handle = 1),
+
+	/* Address, device, size, stream; address. */
+	TORCH("pytorch:malloc", ALLOC, .handle = 1, BYTES(3)),
+	TORCH("pytorch:free", FREE, .handle = 1),
 };
 
 #define NR_FUNCTIONS (sizeof(functions) / sizeof(functions[0]))

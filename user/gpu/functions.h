@@ -6,7 +6,8 @@
  * The functions of libcuda and libnccl that are hooked, and where their arguments are: CUDA driver
  * API 13.0 (cuda.h), NCCL 2.32 (nccl.h). Each exported name is a function of its own, since a
  * library exports several versions of one (cuMemAlloc_v2) and twins for another default stream
- * (_ptsz, _ptds). Constant data; the number of a function is its index, 0 is none.
+ * (_ptsz, _ptds). So is what PyTorch tells of itself (gpu/sites.h), which is no export. Constant
+ * data; the number of a function is its index, 0 is none.
  */
 
 #include <stddef.h>
@@ -22,10 +23,18 @@ enum gpu_copy { /* direction of a COPY */
 		GPU_COPY_ANY, /* the driver finds out by the addresses */
 };
 
+enum gpu_space { /* where what is allocated or freed lies: never added up */
+		 GPU_SPACE_DEVICE = 0,
+		 GPU_SPACE_HOST, /* page-locked */
+		 GPU_SPACE_TENSOR, /* of the device, once more: as PyTorch hands it out */
+		 GPU_NR_SPACES,
+};
+
 struct gpu_function {
 	const char *name; /* exported, "cuMemcpyHtoDAsync_v2_ptsz" */
 	const char *shown; /* to people, without version, twin, Config: "cuMemcpyHtoDAsync" */
 	enum gpu_copy copy;
+	enum gpu_space space; /* ALLOC, FREE */
 	struct bpfprof_gpu_function wire;
 };
 

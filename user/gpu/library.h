@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "gpu/sites.h"
 #include "gpu_calls.h"
 
 struct elf_image;
@@ -31,6 +32,8 @@ struct gpu_library {
 	uint32_t layers; /* bit n: enum bpfprof_gpu_layer n is in it */
 	uint32_t comm_rank; /* of struct bpfprof_gpu_file, 0 if it could not be found out */
 	uint32_t nr_bad; /* functions whose code does not lie in the file as executable */
+	struct gpu_site sites[GPU_SITES_MAX]; /* by gpu_sites_read(), where they are wanted */
+	size_t nr_sites;
 };
 
 /*

@@ -28,11 +28,11 @@
 #define LINK_DEADLINE_MS 5000
 #define PERF_DEADLINE_MS 30000 /* for one at each place */
 #define SELF_FD_BYTES 32
-#define MAX_SCOPED (4 * GPU_LINKS_MAX_PROCESSES) /* files in processes: two links each */
+#define MAX_SCOPED (4 * GPU_LINKS_MAX_PROCESSES) /* files in processes: three links each at most */
 
-/* Where functions begin, and where those whose end matters return. */
+/* Where functions begin, where those whose end matters return, and sites inside of them. */
 struct pair {
-	int *fds; /* one for each of the two, or with perf's uprobes for each place */
+	int *fds; /* one for each of these, or with perf's uprobes for each place */
 	size_t nr;
 };
 
@@ -44,6 +44,7 @@ struct hooked_file {
 	struct pair pair;
 	struct backoff backoff;
 	int err;
+	uint32_t first_site; /* of the library's, in the map gpu_sites */
 };
 
 /* A file in one process. */
@@ -63,6 +64,7 @@ struct gpu_links {
 	bool scoped;
 	struct hooked_file files[BPFPROF_GPU_MAX_FILES]; /* as in the map gpu_files */
 	int nr_files;
+	uint32_t nr_sites;
 	struct scoped processes[MAX_SCOPED];
 	size_t nr_processes;
 };
@@ -73,8 +75,9 @@ struct link_job {
 	int prog_fd;
 	uint64_t offsets[BPFPROF_GPU_MAX_FUNCTIONS];
 	uint64_t cookies[BPFPROF_GPU_MAX_FUNCTIONS];
+	uint64_t semaphores[BPFPROF_GPU_MAX_FUNCTIONS];
 	size_t nr;
-	bool returns, by_perf;
+	bool returns, sites, by_perf;
 	pid_t pid;
 	int fds[BPFPROF_GPU_MAX_FUNCTIONS]; /* result */
 	size_t nr_fds;
@@ -88,6 +91,7 @@ static long link_run(void *arg)
 				       .path = path,
 				       .offsets = job->offsets,
 				       .cookies = job->cookies,
+				       .semaphores = job->sites ? job->semaphores : NULL,
 				       .nr = job->nr,
 				       .returns = job->returns,
 				       .pid = job->pid };
@@ -120,24 +124,16 @@ static void link_close(void *arg)
 	close(job->file_fd);
 }
 
-/* Adds the links for those of the hooks that want them. 0 or -errno. */
-static int links_make(struct gpu_links *links, int nr, pid_t pid, bool returns, struct pair *pair)
-{
-	struct bpfprof_bpf *skel = links->session->skel;
-	__cleanup(free_mem) struct link_job *job = calloc(1, sizeof(*job));
-	const struct hooked_file *file = &links->files[nr];
-	const struct gpu_library *library = file->library;
-	size_t nr_functions;
-	const struct gpu_function *functions = gpu_functions(&nr_functions);
-	uint64_t cookie =
-		(uint64_t)nr << BPFPROF_GPU_FUNCTION_BITS | (pid ? BPFPROF_GPU_OF_ONE_PROCESS : 0);
-	uint32_t function;
-	int *tmp;
-	size_t i;
-	long err;
+/* What a link is for. */
+enum purpose { ENTRIES, RETURNS, SITES };
 
-	if (!job)
-		return -ENOMEM;
+static void hooks_fill(struct link_job *job, const struct gpu_links *links, int nr, bool returns)
+{
+	const struct gpu_library *library = links->files[nr].library;
+	size_t nr_functions, i;
+	const struct gpu_function *functions = gpu_functions(&nr_functions);
+	uint32_t function;
+
 	for (i = 0; i < library->nr; i++) {
 		function = library->hooks[i].function;
 		/* What is traced is seen to end. */
@@ -146,13 +142,57 @@ static int links_make(struct gpu_links *links, int nr, pid_t pid, bool returns, 
 		      BPFPROF_GPU_IS_CALL(functions[function].wire.kind)))
 			continue;
 		job->offsets[job->nr] = library->hooks[i].off;
-		job->cookies[job->nr++] = cookie | function;
+		job->cookies[job->nr++] = function;
 	}
+}
+
+static void sites_fill(struct link_job *job, const struct hooked_file *file)
+{
+	const struct gpu_library *library = file->library;
+
+	for (; job->nr < library->nr_sites; job->nr++) {
+		job->offsets[job->nr] = library->sites[job->nr].off;
+		job->semaphores[job->nr] = library->sites[job->nr].semaphore_off;
+		job->cookies[job->nr] = file->first_site + job->nr;
+	}
+}
+
+static int program_fd(const struct gpu_links *links, enum purpose purpose)
+{
+	const struct bpfprof_bpf *skel = links->session->skel;
+	struct bpf_program *const programs[] = { [ENTRIES] = skel->progs.gpu_enter,
+						 [RETURNS] = skel->progs.gpu_return,
+						 [SITES] = skel->progs.gpu_site };
+
+	return bpf_program__fd(programs[purpose]);
+}
+
+/* Adds the links for those of the hooks that want them. 0 or -errno. */
+static int links_make(struct gpu_links *links, int nr, pid_t pid, enum purpose purpose,
+		      struct pair *pair)
+{
+	__cleanup(free_mem) struct link_job *job = calloc(1, sizeof(*job));
+	const struct hooked_file *file = &links->files[nr];
+	uint64_t cookie =
+		(uint64_t)nr << BPFPROF_GPU_FUNCTION_BITS | (pid ? BPFPROF_GPU_OF_ONE_PROCESS : 0);
+	int *tmp;
+	size_t i;
+	long err;
+
+	if (!job)
+		return -ENOMEM;
+	if (purpose == SITES)
+		sites_fill(job, file);
+	else
+		hooks_fill(job, links, nr, purpose == RETURNS);
 	if (!job->nr)
 		return 0;
-	job->returns = returns;
+	for (i = 0; i < job->nr; i++)
+		job->cookies[i] |= cookie;
+	job->returns = purpose == RETURNS;
+	job->sites = purpose == SITES;
 	job->pid = pid;
-	job->prog_fd = bpf_program__fd(returns ? skel->progs.gpu_return : skel->progs.gpu_enter);
+	job->prog_fd = program_fd(links, purpose);
 	job->by_perf = links->by_perf;
 	tmp = reallocarray(pair->fds, pair->nr + job->nr, sizeof(*tmp));
 	if (!tmp)
@@ -178,14 +218,16 @@ static void pair_close(struct gpu_links *links, struct pair *pair)
 	pair->fds = NULL;
 }
 
-/* Both links or none: a call whose return alone is seen would be told as an accident. */
+/* All links or none: a call whose return alone is seen would be told as an accident. */
 static int pair_make(struct gpu_links *links, int nr, pid_t pid, struct pair *ret)
 {
 	struct pair pair = { 0 };
-	int err = links_make(links, nr, pid, true, &pair);
+	int err = links_make(links, nr, pid, RETURNS, &pair);
 
 	if (!err)
-		err = links_make(links, nr, pid, false, &pair);
+		err = links_make(links, nr, pid, ENTRIES, &pair);
+	if (!err)
+		err = links_make(links, nr, pid, SITES, &pair);
 	if (err)
 		pair_close(links, &pair);
 	else
@@ -209,6 +251,26 @@ static int file_publish(struct gpu_links *links, int nr, bool everywhere)
 				    sizeof(wire), BPF_ANY)
 		       ? -errno
 		       : 0;
+}
+
+/* The library's sites into their map. */
+static int sites_publish(struct gpu_links *links, struct hooked_file *file)
+{
+	const struct gpu_library *library = file->library;
+	uint32_t i, key;
+
+	file->first_site = links->nr_sites;
+	if (library->nr_sites > BPFPROF_GPU_MAX_SITES - links->nr_sites)
+		return -ENOSPC;
+	for (i = 0; i < library->nr_sites; i++) {
+		key = file->first_site + i;
+		if (bpf_map__update_elem(links->session->skel->maps.gpu_sites, &key, sizeof(key),
+					 &library->sites[i].wire, sizeof(library->sites[i].wire),
+					 BPF_ANY))
+			return -errno;
+	}
+	links->nr_sites += i;
+	return 0;
 }
 
 /* In all processes. The links of single ones count until those for all are there, and no longer. */
@@ -268,6 +330,8 @@ int gpu_links_add(struct gpu_links *links, const struct gpu_links_file *id,
 		*file->library = *library;
 	else
 		err = -ENOMEM;
+	if (!err)
+		err = sites_publish(links, file);
 	if (!err)
 		err = file_publish(links, nr, !links->scoped);
 	if (!err && !links->scoped)

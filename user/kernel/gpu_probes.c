@@ -21,6 +21,7 @@
 #include "elf/image.h"
 #include "gpu/functions.h"
 #include "gpu/library.h"
+#include "gpu/sites.h"
 #include "kernel/gpu_links.h"
 #include "kernel/session.h"
 #include "proc/image_file.h"
@@ -111,7 +112,7 @@ static void library_list(struct gpu_probes *probes, const struct image *image,
 	if (!entry->path)
 		return;
 	entry->layers = library->layers;
-	entry->functions = file < 0 ? 0 : (uint32_t)library->nr;
+	entry->functions = file < 0 ? 0 : (uint32_t)(library->nr + library->nr_sites);
 	entry->problem = err ? problem_text(err) : NULL;
 	probes->library_files[probes->nr_libraries++] = file;
 	if (err)
@@ -146,6 +147,20 @@ static void image_is_file(struct gpu_probes *probes, uint32_t image, int file)
 			(struct listed_image){ .image = image, .file = file };
 }
 
+/* Is there anything to be hooked in it? */
+static bool library_read(const struct gpu_probes *probes, struct gpu_library *ret,
+			 struct elf_image *img)
+{
+	bool any = !gpu_library_read(ret, img);
+
+	if (probes->session->options.gpu_tensors &&
+	    !gpu_sites_read(ret->sites, &ret->nr_sites, &ret->nr_bad, img)) {
+		ret->layers |= 1U << GPU_LAYER_TORCH;
+		any = true;
+	}
+	return any;
+}
+
 static void image_look(struct gpu_probes *probes, struct image *image, uint64_t now_ns)
 {
 	__cleanup(free_mem) struct gpu_library *library = calloc(1, sizeof(*library));
@@ -160,7 +175,7 @@ static void image_look(struct gpu_probes *probes, struct image *image, uint64_t 
 			library_list(probes, image, library, -EBADF);
 		return;
 	}
-	if (gpu_library_read(library, image->elf))
+	if (!library_read(probes, library, image->elf))
 		return;
 	id = (struct gpu_links_file){ .dev = image->dev,
 				      .ino_gen = image->ino_gen,
@@ -553,17 +568,16 @@ bool gpu_probes_process_is_gone(const struct gpu_probes *probes, uint32_t pid)
 }
 
 struct sweep {
-	const struct session *session;
+	const struct gpu_probes *probes;
 	struct bpf_map *map;
 	uint64_t idle_since_ns;
 	uint32_t pid;
 	uint64_t start_ns;
 };
 
-/* In a call that it never returned from. Where we cannot ask, the end of its process tells. */
-static bool thread_is_gone(const struct session *session, uint32_t pid, uint32_t tid)
+bool gpu_probes_thread_is_gone(const struct gpu_probes *probes, uint32_t pid, uint32_t tid)
 {
-	return session_pids_are_the_nodes(session) && syscall(SYS_tgkill, pid, tid, 0) &&
+	return session_pids_are_the_nodes(probes->session) && syscall(SYS_tgkill, pid, tid, 0) &&
 	       errno == ESRCH;
 }
 
@@ -573,14 +587,14 @@ static void sweep_one(void *arg, uint32_t tid, const struct bpfprof_gpu_thread *
 	bool gone = sweep->pid && thread->pid == sweep->pid && thread->start_ns == sweep->start_ns;
 
 	if (!sweep->pid && thread->last_ns < sweep->idle_since_ns)
-		gone = !thread->depth || thread_is_gone(sweep->session, thread->pid, tid);
+		gone = !thread->depth || gpu_probes_thread_is_gone(sweep->probes, thread->pid, tid);
 	if (gone)
 		bpf_map__delete_elem(sweep->map, &tid, sizeof(tid), 0);
 }
 
 void gpu_probes_sweep(struct gpu_probes *probes, uint64_t idle_since_ns)
 {
-	struct sweep sweep = { .session = probes->session,
+	struct sweep sweep = { .probes = probes,
 			       .map = probes->session->skel->maps.gpu_threads,
 			       .idle_since_ns = idle_since_ns };
 

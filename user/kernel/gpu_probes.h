@@ -90,6 +90,8 @@ void gpu_probes_windows(const struct gpu_probes *probes,
 				     const struct bpfprof_gpu_window *window),
 			void *arg);
 
+/* Has it ended, in a call that it never returned from? Where we cannot ask, its process's end tells. */
+bool gpu_probes_thread_is_gone(const struct gpu_probes *probes, uint32_t pid, uint32_t tid);
 /* Threads that are in no call and were in none since idle_since_ns make room for others. */
 void gpu_probes_sweep(struct gpu_probes *probes, uint64_t idle_since_ns);
 /* A process that has ended leaves calls open that never return. */

@@ -87,3 +87,20 @@ void interrupt_text_find(struct bpfprof_cfg *cfg, const char *kallsyms_path, boo
 	if (fred)
 		find_fred(cfg, kallsyms_path);
 }
+
+void interrupt_text_find_wakes(struct bpfprof_cfg *cfg, const char *kallsyms_path)
+{
+	/* Compilers may make two of them one. */
+	struct kallsyms_range ranges[] = { { .name = "irqentry_exit" },
+					   { .name = "irqentry_exit_to_user_mode" },
+					   { .name = "try_to_wake_up" } };
+
+	if (kallsyms_find(kallsyms_path, ranges, ARRAY_SIZE(ranges)))
+		return;
+	cfg->irq_exit_start = ranges[0].start;
+	cfg->irq_exit_end = ranges[0].end;
+	cfg->irq_exit_user_start = ranges[1].start;
+	cfg->irq_exit_user_end = ranges[1].end;
+	cfg->wake_start = ranges[2].start;
+	cfg->wake_end = ranges[2].end;
+}

@@ -18,5 +18,7 @@ bool interrupt_text_has_fred(const char *cpuinfo_path);
  * found there, or not to be read, stay as they are. With fred it is read twice, to its end.
  */
 void interrupt_text_find(struct bpfprof_cfg *cfg, const char *kallsyms_path, bool fred);
+/* The same of where an interrupt's thread goes on, and of what wakes threads (bpf/wakers.bpf.c). */
+void interrupt_text_find_wakes(struct bpfprof_cfg *cfg, const char *kallsyms_path);
 
 #endif

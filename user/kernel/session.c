@@ -68,6 +68,11 @@ uint32_t session_own_pid(const struct session *session, uint32_t pid, uint32_t a
 	return session->skel->rodata->cfg.pid_ns ? agent_pid : pid;
 }
 
+bool session_tells_interrupts(const struct session *session)
+{
+	return session->skel->rodata->cfg.irq_start;
+}
+
 static void config_set(struct session *session)
 {
 	struct bpfprof_cfg *cfg = &session->skel->rodata->cfg;
@@ -93,9 +98,11 @@ static void config_set(struct session *session)
 		cfg->code_cpu_bits++;
 	if (getrandom(&cfg->hash_seed, sizeof(cfg->hash_seed), GRND_NONBLOCK) < 0)
 		cfg->hash_seed = time_monotonic_ns();
-	if (options->clock == SESSION_CLOCK_TIMER)
+	if (options->clock == SESSION_CLOCK_TIMER || options->wakers)
 		interrupt_text_find(cfg, "/proc/kallsyms",
 				    interrupt_text_has_fred("/proc/cpuinfo"));
+	if (options->wakers)
+		interrupt_text_find_wakes(cfg, "/proc/kallsyms");
 }
 
 static void *array_map(struct bpf_map *map)
@@ -148,6 +155,10 @@ static void gpu_choose(struct session *session)
 	}
 	for (i = 0; i < sizeof(maps) / sizeof(maps[0]); i++)
 		bpf_map__set_autocreate(maps[i], session->options.gpu);
+	bpf_program__set_autoload(skel->progs.gpu_site, session->options.gpu_tensors);
+	if (multi)
+		uprobe_multi_prepare(skel->progs.gpu_site);
+	bpf_map__set_autocreate(skel->maps.gpu_sites, session->options.gpu_tensors);
 }
 
 struct bpf_program *session_clock_program(const struct session *session)
@@ -189,6 +200,8 @@ static void waits_choose(struct session *session)
 		bpf_program__set_autoload(programs[i], load);
 	for (i = 0; i < sizeof(maps) / sizeof(maps[0]); i++)
 		bpf_map__set_autocreate(maps[i], load);
+	bpf_program__set_autoload(skel->progs.thread_wakes, load && session->options.wakers);
+	bpf_map__set_autocreate(skel->maps.waker_tokens, load && session->options.wakers);
 }
 
 /* What only reads threads that sleep costs sampling neither time nor memory. */

@@ -35,7 +35,9 @@ struct session_options {
 	bool titles; /* changes of Ray workers' titles are told */
 	bool gpu; /* what gpu_probes.h needs is loaded, too */
 	enum session_waits waits;
+	bool wakers; /* with them: who ends waits is told (BPFPROF_SAMPLE_WAKER) */
 	bool gpu_trace; /* with gpu: every call is sent by itself, too */
+	bool gpu_tensors; /* with gpu: what PyTorch hands out, too */
 	bool gpu_waits; /* with gpu: and when collectives are complete */
 	bool no_clock; /* nothing is sampled; with gpu, or with waits that are off a CPU */
 	bool fork_wakes; /* forks of targets are told at once */
@@ -81,6 +83,9 @@ void session_targets_clear(struct session *session, uint32_t groups);
  */
 bool session_pids_are_the_nodes(const struct session *session);
 uint32_t session_own_pid(const struct session *session, uint32_t pid, uint32_t agent_pid);
+
+/* Can it be told where interrupts come in, as `wakers` needs? */
+bool session_tells_interrupts(const struct session *session);
 
 /* What the clock runs: for each perf event, or to arm timers. */
 struct bpf_program *session_clock_program(const struct session *session);

@@ -43,6 +43,7 @@ int uprobe_multi_attach(const struct uprobe_multi *probes)
 		.attach_type = TRACE_UPROBE_MULTI,
 		.path = (uintptr_t)probes->path,
 		.offsets = (uintptr_t)probes->offsets,
+		.ref_ctr_offsets = (uintptr_t)probes->semaphores,
 		.cookies = (uintptr_t)probes->cookies,
 		.cnt = (uint32_t)probes->nr,
 		.multi_flags = probes->returns ? UPROBE_MULTI_RETURN : 0,

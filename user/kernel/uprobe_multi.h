@@ -20,6 +20,7 @@ struct uprobe_multi {
 	const char *path; /* of a regular file; /proc/self/fd/N will do */
 	const uint64_t *offsets; /* in the file */
 	const uint64_t *cookies;
+	const uint64_t *semaphores; /* numbers in the file that count who is there; or NULL */
 	size_t nr;
 	bool returns; /* where the functions there return */
 	pid_t pid; /* only in this process, as we see it; 0: in all that map the file */

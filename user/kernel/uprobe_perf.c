@@ -16,6 +16,7 @@
 
 #define TYPE_PATH "/sys/bus/event_source/devices/uprobe/type"
 #define RETPROBE 1U /* bit of config: format/retprobe in the same folder */
+#define SEMAPHORE_SHIFT 32 /* the rest of it: format/ref_ctr_offset */
 
 static int type_read(uint32_t *ret)
 {
@@ -36,17 +37,21 @@ static int type_read(uint32_t *ret)
 }
 
 /* A descriptor or -errno. The event lives as long as the link. */
-static int event_open(uint32_t type, const char *path, uint64_t off, bool returns)
+static int event_open(uint32_t type, const struct uprobe_multi *probes, size_t i)
 {
 	struct perf_event_attr attr = {
 		.size = sizeof(attr),
 		.type = type,
-		.config = returns ? RETPROBE : 0,
-		.uprobe_path = (uintptr_t)path,
-		.probe_offset = off,
+		.config = probes->returns ? RETPROBE : 0,
+		.uprobe_path = (uintptr_t)probes->path,
+		.probe_offset = probes->offsets[i],
 	};
+	long fd;
+
+	if (probes->semaphores)
+		attr.config |= probes->semaphores[i] << SEMAPHORE_SHIFT;
 	/* Without a process one CPU stands for all. */
-	long fd = syscall(SYS_perf_event_open, &attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
+	fd = syscall(SYS_perf_event_open, &attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
 
 	return fd < 0 ? -errno : (int)fd;
 }
@@ -54,8 +59,7 @@ static int event_open(uint32_t type, const char *path, uint64_t off, bool return
 static int link_open(uint32_t type, const struct uprobe_multi *probes, size_t i)
 {
 	LIBBPF_OPTS(bpf_link_create_opts, opts, .perf_event.bpf_cookie = probes->cookies[i]);
-	__cleanup(close_fd) int event_fd =
-		event_open(type, probes->path, probes->offsets[i], probes->returns);
+	__cleanup(close_fd) int event_fd = event_open(type, probes, i);
 	int fd;
 
 	if (event_fd < 0)
@@ -86,12 +90,14 @@ int uprobe_perf_attach(const struct uprobe_multi *probes, int *fds)
 /* A folder has no places; whoever finds that out would make the event. */
 int uprobe_perf_probe(void)
 {
+	const uint64_t nothing = 0;
+	const struct uprobe_multi folder = { .path = "/", .offsets = &nothing, .nr = 1 };
 	uint32_t type;
 	int err = type_read(&type), fd;
 
 	if (err)
 		return err;
-	fd = event_open(type, "/", 0, false);
+	fd = event_open(type, &folder, 0);
 	if (fd >= 0)
 		close(fd);
 	return fd >= 0 || fd == -EINVAL ? 0 : fd;

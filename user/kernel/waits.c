@@ -36,7 +36,7 @@ struct kick_ring {
 
 struct waits {
 	struct session *session;
-	struct bpf_link *switched, *woken, *stack;
+	struct bpf_link *switched, *woken, *stack, *wakers;
 	struct bpfprof_wait_control control;
 	uint64_t adapted_ns;
 	uint64_t base_period_ns, max_period_ns;
@@ -159,6 +159,11 @@ static int attach(struct waits *waits)
 	    (waits->session->options.waits != SESSION_WALL || !delays_are_counted())) {
 		waits->woken = bpf_program__attach(skel->progs.thread_woken);
 		if (!waits->woken)
+			return -errno;
+	}
+	if (waits->stack && waits->session->options.wakers) {
+		waits->wakers = bpf_program__attach(skel->progs.thread_wakes);
+		if (!waits->wakers)
 			return -errno;
 	}
 	if (waits->stack)
@@ -320,8 +325,9 @@ void waits_stop(struct waits *waits)
 {
 	bpf_link__destroy(waits->switched);
 	bpf_link__destroy(waits->woken);
+	bpf_link__destroy(waits->wakers);
 	bpf_link__destroy(waits->stack);
-	waits->switched = waits->woken = waits->stack = NULL;
+	waits->switched = waits->woken = waits->wakers = waits->stack = NULL;
 }
 
 void waits_free(struct waits *waits)

@@ -119,16 +119,34 @@ static void add_copies(struct buf *dst, const struct gpu_report_process *process
 	buf_add_char(dst, ']');
 }
 
-static void add_memory(struct buf *dst, const struct gpu_report_memory *memory)
+static void add_allocations(struct buf *dst, const struct gpu_report_memory *memory)
 {
-	json_key_open(dst, "memory", '{');
 	json_key_number(dst, "live_bytes", memory->live_bytes);
 	json_key_number(dst, "peak_bytes", memory->peak_bytes);
 	json_key_number(dst, "allocations", memory->allocations);
 	json_key_number(dst, "frees", memory->frees);
 	json_key_number(dst, "unknown_frees", memory->unknown_frees);
+}
+
+static void add_memory(struct buf *dst, const struct gpu_report_process *process)
+{
+	const struct gpu_report_memory *memory = &process->memory;
+
+	json_key_open(dst, "memory", '{');
+	add_allocations(dst, memory);
 	key_number_or_null(dst, "device_free", memory->device_known, memory->device_free);
 	key_number_or_null(dst, "device_total", memory->device_known, memory->device_total);
+	buf_add_char(dst, '}');
+	json_key_open(dst, "host_memory", '{');
+	add_allocations(dst, &process->host_memory);
+	buf_add_char(dst, '}');
+	if (!process->tensors_known) {
+		json_key(dst, "tensor_memory");
+		buf_add_str(dst, "null");
+		return;
+	}
+	json_key_open(dst, "tensor_memory", '{');
+	add_allocations(dst, &process->tensor_memory);
 	buf_add_char(dst, '}');
 }
 
@@ -260,7 +278,7 @@ static void add_process(struct buf *dst, const struct gpu_report_process *proces
 	add_calls(dst, process);
 	add_launches(dst, process);
 	add_copies(dst, process);
-	add_memory(dst, &process->memory);
+	add_memory(dst, process);
 	add_starved(dst, &process->starved);
 	add_collectives(dst, process);
 	add_completions(dst, process);
@@ -279,6 +297,10 @@ static void add_library(struct buf *dst, const struct gpu_report_library *librar
 	if (library->nccl) {
 		json_item(dst);
 		buf_add_str(dst, "\"nccl\"");
+	}
+	if (library->torch) {
+		json_item(dst);
+		buf_add_str(dst, "\"torch\"");
 	}
 	buf_add_char(dst, ']');
 	json_key_number(dst, "functions", library->functions);

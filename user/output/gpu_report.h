@@ -104,12 +104,15 @@ struct gpu_report_process {
 	const struct gpu_report_open *open;
 	size_t nr_open;
 	struct gpu_report_memory memory;
+	struct gpu_report_memory host_memory; /* page-locked; without the device's */
+	bool tensors_known; /* were asked for */
+	struct gpu_report_memory tensor_memory; /* what PyTorch handed out of the device's */
 	struct gpu_report_starved starved;
 };
 
 struct gpu_report_library {
 	const char *path;
-	bool cuda, nccl;
+	bool cuda, nccl, torch;
 	uint32_t functions; /* that are hooked */
 	const char *problem; /* NULL: none */
 };

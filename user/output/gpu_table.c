@@ -229,24 +229,36 @@ static void add_device(struct gpu_writer *w, const struct gpu_report_memory *mem
 			      "times longer");
 }
 
-static void add_memory(struct gpu_writer *w)
+static void add_allocations(struct gpu_writer *w, const char *what,
+			    const struct gpu_report_memory *memory)
 {
-	const struct gpu_report_memory *memory = &w->process->memory;
 	char live[UNITS_TEXT], peak[UNITS_TEXT];
 
-	if (!memory_used(memory) && !memory->device_known)
-		return;
-	gpu_line_end(w);
 	if (memory_used(memory))
 		gpu_add_words(
-			w, "  Memory: %s live, peak %s; %" PRIu64 " allocations, %" PRIu64 " frees",
-			units_bytes(live, memory->live_bytes),
+			w, "  %s: %s live, peak %s; %" PRIu64 " allocations, %" PRIu64 " frees",
+			what, units_bytes(live, memory->live_bytes),
 			units_bytes(peak, memory->peak_bytes), memory->allocations, memory->frees);
 	if (memory->unknown_frees)
 		gpu_add_words(w, "    %" PRIu64 " frees were of memory from before the start",
 			      memory->unknown_frees);
+}
+
+static void add_memory(struct gpu_writer *w)
+{
+	const struct gpu_report_memory *memory = &w->process->memory;
+	const struct gpu_report_memory *host = &w->process->host_memory;
+	const struct gpu_report_memory *tensors = &w->process->tensor_memory;
+
+	if (!memory_used(memory) && !memory->device_known && !memory_used(host) &&
+	    !memory_used(tensors))
+		return;
+	gpu_line_end(w);
+	add_allocations(w, "Memory", memory);
 	if (memory->device_known)
 		add_device(w, memory);
+	add_allocations(w, "PyTorch's tensors", tensors);
+	add_allocations(w, "Page-locked on host", host);
 }
 
 /* Collectives, communicator by communicator. */
@@ -354,7 +366,8 @@ static bool is_idle(const struct gpu_report_process *process)
 {
 	return !process->nr_calls && !process->nr_launches && !process->nr_copies &&
 	       !process->nr_collectives && !process->nr_comms && !process->nr_open &&
-	       !memory_used(&process->memory) && !process->memory.device_known;
+	       !memory_used(&process->memory) && !process->memory.device_known &&
+	       !memory_used(&process->host_memory) && !memory_used(&process->tensor_memory);
 }
 
 static void add_nothing(struct gpu_writer *w, const char *indent)

@@ -19,7 +19,6 @@
 #include "output/json.h"
 #include "profile/gpu_tally.h"
 #include "profile/gpu_trace.h"
-#include "profile/stats.h"
 
 #define MAX_STREAMS 16384
 #define MAX_ENDINGS 4096
@@ -365,7 +364,7 @@ static int on_event(void *arg, const struct gpu_trace_event *e)
 	struct timeline *t = arg;
 	event_write(t, e);
 	if (!chrome_trace_skipped(&t->chrome))
-		t->ask->nr_kept += !(e->flags & GPU_TRACE_TITLE);
+		t->ask->facts.nr_kept += !(e->flags & GPU_TRACE_TITLE);
 	else if (!t->chrome.skip_until)
 		skip_end(t, e->begin_ns);
 	return t->chrome.error;
@@ -378,7 +377,7 @@ static int pass(struct timeline *t, uint64_t skip_bytes)
 	uint32_t i;
 	int err;
 
-	t->ask->nr_kept = 0;
+	t->ask->facts.nr_kept = 0;
 	chrome_trace_skip(&t->chrome, skip_bytes);
 	t->next_id = 0;
 	spans_reset(t);
@@ -389,15 +388,15 @@ static int pass(struct timeline *t, uint64_t skip_bytes)
 		return err;
 	if (t->chrome.skip_until) {
 		chrome_trace_skip_end(&t->chrome);
-		skip_end(t, t->ask->end_ns);
+		skip_end(t, t->ask->facts.end_ns);
 	}
 	while (t->nr_endings)
 		ending_write(t);
 	HASH_ITER(hh, t->streams, stream, next)
 		if (stream->open)
-			span_write(t, stream, t->ask->end_ns, stream->id, true);
+			span_write(t, stream, t->ask->facts.end_ns, stream->id, true);
 	for (i = 0; i < t->nr_processes; i++)
-		title_set(t, i, 0, t->ask->end_ns);
+		title_set(t, i, 0, t->ask->facts.end_ns);
 	return t->chrome.error;
 }
 
@@ -445,25 +444,7 @@ static void names_write(struct timeline *t)
 
 static void other_fill(struct timeline *t, struct buf *dst)
 {
-	const struct gpu_timeline *ask = t->ask;
-	size_t i;
-
-	json_key_text(dst, "program", "bpfprof " BPFPROF_VERSION);
-	json_key_text(dst, "host", ask->host);
-	json_key_text(dst, "note", NOTE);
-	json_key_text(dst, "clock", "CLOCK_MONOTONIC");
-	/* Texts: as numbers they would be rounded. */
-	json_key(dst, "start_ns");
-	buf_printf(dst, "\"%" PRIu64 "\"", ask->start_ns);
-	json_key(dst, "start_unix_ns");
-	buf_printf(dst, "\"%" PRIu64 "\"", ask->start_wall_ns);
-	json_key_seconds(dst, "seconds", (double)(ask->end_ns - ask->start_ns) / 1e9);
-	json_key_number(dst, "calls", ask->nr_kept);
-	json_key_number(dst, "calls_dropped", ask->nr_dropped);
-	json_key_number(dst, "max_trace_bytes", ask->max_bytes);
-	json_key_open(dst, "lost", '{');
-	for (i = 0; i < ask->lost->nr; i++)
-		json_key_number(dst, ask->lost->reasons[i].name, ask->lost->reasons[i].count);
+	trace_facts_put(&t->ask->facts, NULL, NOTE, dst);
 	if (t->streams_lost)
 		json_key_number(dst, "streams_no_room", t->streams_lost);
 	buf_add_char(dst, '}');
@@ -477,14 +458,14 @@ static uint64_t excess(struct timeline *t, uint64_t event_bytes)
 
 	names_write(t);
 	rest += t->chrome.bytes - before;
-	if (rest + event_bytes <= t->ask->max_bytes)
+	if (rest + event_bytes <= t->ask->facts.max_bytes)
 		return 0;
 	rest += HASH_COUNT(t->streams) * AGAIN_BYTES;
 	for (i = 0; i < t->nr_processes; i++)
 		rest += t->views[i].titled ? AGAIN_BYTES : 0;
-	if (rest >= t->ask->max_bytes)
+	if (rest >= t->ask->facts.max_bytes)
 		return UINT64_MAX;
-	return event_bytes - (t->ask->max_bytes - rest);
+	return event_bytes - (t->ask->facts.max_bytes - rest);
 }
 
 static int views_make(struct timeline *t)
@@ -527,7 +508,7 @@ static int write_all(struct timeline *t, FILE *out)
 	chrome_trace_open(&t->chrome, out);
 	names_write(t);
 	err = pass(t, skip);
-	t->ask->nr_dropped = gpu_trace_nr_calls(t->ask->trace) - t->ask->nr_kept;
+	t->ask->facts.nr_dropped = gpu_trace_nr_calls(t->ask->trace) - t->ask->facts.nr_kept;
 	other_fill(t, &other);
 	return chrome_trace_close(&t->chrome, &other) ?: err ?: buf_error(&other);
 }

@@ -13,9 +13,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "output/trace_facts.h"
+
 struct gpu_tally;
 struct gpu_trace;
-struct stats_reasons;
 
 struct gpu_timeline_comm {
 	uint64_t hash; /* 0: not known */
@@ -29,11 +30,7 @@ struct gpu_timeline {
 	bool (*comm)(void *arg, uint32_t pid, uint64_t start_ns, uint64_t comm,
 		     struct gpu_timeline_comm *ret);
 	void *arg;
-	uint64_t max_bytes; /* of the file; the oldest calls are left out */
-	const char *host;
-	uint64_t start_ns, start_wall_ns, end_ns; /* CLOCK_MONOTONIC; the wall clock at the start */
-	const struct stats_reasons *lost;
-	uint64_t nr_kept, nr_dropped; /* calls: set by gpu_timeline_write() */
+	struct trace_facts facts;
 };
 
 /* timeline: struct gpu_timeline. 0 or -errno; errors of the stream are the caller's to ask for. */

@@ -13,13 +13,16 @@
 #include "profile/pprof_fields.h"
 #include "profile/profile.h"
 #include "profile/stats.h"
+#include "profile/wakers.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
+#define WAKER_BYTES 512 /* longer ones are cut */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -481,6 +484,27 @@ static void add_text(struct pprof *w, const char *key, uint32_t text)
 		add_label(w, string_index(w, key, ""), profile_string(w, text), 0);
 }
 
+/* Who ended the wait, as the leaf says it. */
+static void add_waker(struct pprof *w, const struct profile_stack *stack)
+{
+	const struct profile *profile = w->profile;
+	const size_t begin = sizeof(WAKERS_BEGIN) - 1;
+	char waker[WAKER_BYTES];
+	const char *leaf;
+	size_t len;
+
+	if (!profile_wait_first(profile, stack))
+		return;
+	leaf = strtab_get(profile->strings,
+			  profile->locations[profile->stack_locations[stack->first]].name);
+	len = strlen(leaf);
+	if (len <= begin || strncmp(leaf, WAKERS_BEGIN, begin) || len > INT_MAX ||
+	    leaf[len - 1] != ']')
+		return;
+	snprintf(waker, sizeof(waker), "%.*s", (int)(len - begin - 1), leaf + begin);
+	add_label(w, string_index(w, "waker", ""), string_index(w, waker, ""), 0);
+}
+
 /* The rank in a communicator need not be that in the job, which keeps its name. */
 static void add_call(struct pprof *w, const struct profile_sample *sample)
 {
@@ -546,6 +570,7 @@ static void write_samples(struct pprof *w)
 		add_container(w, process);
 		add_ranks(w, sample->process);
 		add_call(w, sample);
+		add_waker(w, stack);
 		add_text(w, "ray_task", process->task);
 		add_text(w, "ray_role", process->ray_role);
 		if (sample->gil)

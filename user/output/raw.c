@@ -84,6 +84,7 @@ int raw_write(FILE *out, const struct profile *profile, const struct output_opti
 		.location = options->native ? raw_native : raw_python,
 		.process = options->several ? raw_process : NULL,
 		.need_frames = true,
+		.no_wakers = true,
 	};
 	struct stack_order order;
 	int err;

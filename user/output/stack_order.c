@@ -121,11 +121,13 @@ out:
 void stack_path_init(struct stack_path *path, const struct stack_order *order, uint32_t sample)
 {
 	const struct profile *profile = order->profile;
+	const struct profile_stack *stack = &profile->stacks[profile->samples[sample].stack];
 
 	*path = (struct stack_path){
 		.order = order,
 		.sample = sample,
-		.left = profile->stacks[profile->samples[sample].stack].nr,
+		.left = stack->nr,
+		.end = order->no_wakers ? profile_wait_first(profile, stack) : 0,
 	};
 }
 
@@ -154,7 +156,7 @@ uint32_t stack_path_next(struct stack_path *path)
 		if (order->threads)
 			return order->threads[path->sample];
 	}
-	while (path->left) {
+	while (path->left > path->end) {
 		text = order->locations[locations[--path->left]];
 		if (text)
 			return text;
@@ -212,7 +214,7 @@ int stack_order_init(struct stack_order *order, const struct profile *profile,
 	struct buf text;
 	int err;
 
-	*order = (struct stack_order){ .profile = profile };
+	*order = (struct stack_order){ .profile = profile, .no_wakers = rules->no_wakers };
 	err = strtab_new(&order->texts, MAX_TEXT_BYTES);
 	if (err)
 		return err;

@@ -35,6 +35,7 @@ struct stack_rules {
 			  const struct profile_process *process);
 	bool threads; /* a frame for the thread after the process */
 	bool need_frames; /* leave out samples of which no frame is left */
+	bool no_wakers; /* leave out who ended a wait (profile/wakers.h) */
 };
 
 struct stack_order {
@@ -50,6 +51,7 @@ struct stack_order {
 	uint32_t *samples; /* indexes of samples, sorted by path */
 	size_t nr_samples; /* those whose path is not empty */
 	uint64_t total; /* their counts */
+	bool no_wakers;
 };
 
 /* 0 or -ENOMEM. The profile is borrowed until stack_order_fini(). */
@@ -61,7 +63,7 @@ void stack_order_fini(struct stack_order *order);
 struct stack_path {
 	const struct stack_order *order;
 	uint32_t sample;
-	uint32_t left; /* frames of the stack still to come */
+	uint32_t left, end; /* frames of the stack from left - 1 down to end are still to come */
 	unsigned int step;
 };
 

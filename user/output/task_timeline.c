@@ -6,7 +6,6 @@
 #include "output/task_timeline.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +13,6 @@
 #include "base/cleanup.h"
 #include "output/chrome_trace.h"
 #include "output/json.h"
-#include "profile/stats.h"
 #include "profile/task_calls.h"
 #include "profile/task_cpu.h"
 #include "profile/task_trace.h"
@@ -56,7 +54,7 @@ static void args_make(struct timeline *t, const struct task_trace_event *e)
 	const struct task_trace_worker *worker = &t->workers[e->worker];
 
 	buf_reset(&t->args);
-	json_key_text(&t->args, "node", t->ask->host);
+	json_key_text(&t->args, "node", t->ask->facts.host);
 	json_key_number(&t->args, "pid", worker->pid);
 	json_key_number(&t->args, "tid", worker->pid);
 	if (e->flags & TASK_TRACE_BEFORE) {
@@ -87,14 +85,14 @@ static int on_event(void *arg, const struct task_trace_event *e)
 	args_make(t, e);
 	chrome_trace_slice(&t->chrome, &event, e->ns);
 	if (!chrome_trace_skipped(&t->chrome))
-		t->ask->nr_kept++;
+		t->ask->facts.nr_kept++;
 	return t->chrome.error;
 }
 
 /* All events, but for skip_bytes of the oldest ones. */
 static int pass(struct timeline *t, uint64_t skip_bytes)
 {
-	t->ask->nr_kept = 0;
+	t->ask->facts.nr_kept = 0;
 	chrome_trace_skip(&t->chrome, skip_bytes);
 	return task_trace_each(t->ask->trace, on_event, t) ?: t->chrome.error;
 }
@@ -128,7 +126,7 @@ static void names_write(struct timeline *t)
 /* Rows of a line each, so that who reads them need not hold them all. Returns how many there is room for. */
 static size_t cpus_fill(const struct task_timeline *ask, struct buf *dst)
 {
-	uint64_t max = ask->max_bytes / CPUS_SHARE;
+	uint64_t max = ask->facts.max_bytes / CPUS_SHARE;
 	size_t i;
 
 	if (max > MAX_CPUS_BYTES)
@@ -160,25 +158,7 @@ static void cpus_put(const struct task_timeline *ask, struct buf *dst)
 
 static void other_fill(const struct task_timeline *ask, struct buf *dst)
 {
-	size_t i;
-
-	json_key_text(dst, "program", "bpfprof " BPFPROF_VERSION);
-	json_key_text(dst, "of", "ray");
-	json_key_text(dst, "host", ask->host);
-	json_key_text(dst, "note", NOTE);
-	json_key_text(dst, "clock", "CLOCK_MONOTONIC");
-	/* Texts: as numbers they would be rounded. */
-	json_key(dst, "start_ns");
-	buf_printf(dst, "\"%" PRIu64 "\"", ask->start_ns);
-	json_key(dst, "start_unix_ns");
-	buf_printf(dst, "\"%" PRIu64 "\"", ask->start_wall_ns);
-	json_key_seconds(dst, "seconds", (double)(ask->end_ns - ask->start_ns) / 1e9);
-	json_key_number(dst, "calls", ask->nr_kept);
-	json_key_number(dst, "calls_dropped", ask->nr_dropped);
-	json_key_number(dst, "max_trace_bytes", ask->max_bytes);
-	json_key_open(dst, "lost", '{');
-	for (i = 0; i < ask->lost->nr; i++)
-		json_key_number(dst, ask->lost->reasons[i].name, ask->lost->reasons[i].count);
+	trace_facts_put(&ask->facts, "ray", NOTE, dst);
 	buf_add_char(dst, '}');
 	if (ask->cpus)
 		cpus_put(ask, dst); /* the last: task_read.c takes each row as it comes */
@@ -194,9 +174,10 @@ static uint64_t excess(struct timeline *t, uint64_t event_bytes)
 	rest += t->chrome.bytes - before;
 	cpus_fill(t->ask, &cpus);
 	rest += cpus.len;
-	if (rest + event_bytes <= t->ask->max_bytes)
+	if (rest + event_bytes <= t->ask->facts.max_bytes)
 		return 0;
-	return rest < t->ask->max_bytes ? event_bytes - (t->ask->max_bytes - rest) : UINT64_MAX;
+	return rest < t->ask->facts.max_bytes ? event_bytes - (t->ask->facts.max_bytes - rest)
+					      : UINT64_MAX;
 }
 
 static int write_all(struct timeline *t, FILE *out)
@@ -214,7 +195,7 @@ static int write_all(struct timeline *t, FILE *out)
 	chrome_trace_open(&t->chrome, out);
 	names_write(t);
 	err = pass(t, skip);
-	t->ask->nr_dropped = task_trace_nr_calls(t->ask->trace) - t->ask->nr_kept;
+	t->ask->facts.nr_dropped = task_trace_nr_calls(t->ask->trace) - t->ask->facts.nr_kept;
 	other_fill(t->ask, &other);
 	return chrome_trace_close(&t->chrome, &other) ?: err ?: buf_error(&other);
 }

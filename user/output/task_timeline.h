@@ -11,7 +11,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-struct stats_reasons;
+#include "output/trace_facts.h"
+
 struct task_cpu;
 struct task_trace;
 
@@ -19,11 +20,7 @@ struct task_timeline {
 	struct task_trace *trace; /* closed */
 	const struct task_cpu *cpus; /* NULL: not known; of many the last ones are left out */
 	size_t nr_cpus;
-	uint64_t max_bytes; /* of the file; the oldest calls are left out */
-	const char *host;
-	uint64_t start_ns, start_wall_ns, end_ns; /* CLOCK_MONOTONIC; the wall clock at the start */
-	const struct stats_reasons *lost;
-	uint64_t nr_kept, nr_dropped; /* calls: set by task_timeline_write() */
+	struct trace_facts facts;
 };
 
 /* timeline: struct task_timeline. 0 or -errno; errors of the stream are the caller's to ask for. */

@@ -16,7 +16,7 @@
 #include "profile/profile.h"
 #include "profile/table.h"
 
-#define MAX_STACK (BPFPROF_MAX_FRAMES + BPFPROF_MAX_USER_FRAMES + 1)
+#define MAX_STACK AGGREGATE_MAX_STACK
 #define MAX_NAMES 64
 #define MAX_STRING_BYTES (4U << 20)
 #define MAX_LEAVES 8 /* labels on one stack */
@@ -380,6 +380,11 @@ static size_t stack_join(const struct aggregate_input *input, uint32_t process, 
 	return nr;
 }
 
+size_t aggregate_frames(const struct aggregate_input *input, uint64_t frames[AGGREGATE_MAX_STACK])
+{
+	return stack_join(input, AGGREGATE_MAX_VA_PROCESSES, frames);
+}
+
 static uint32_t gil_of(const struct bpfprof_sample *s)
 {
 	if (!(s->python_flags & BPFPROF_PYTHON_GIL_KNOWN))
@@ -458,26 +463,42 @@ static uint32_t sleeper_of(const struct bpfprof_sample *s, const struct aggregat
 	return s->task.tid == s->task.pid ? PROFILE_FIRST_SLEEPS : PROFILE_HELPER_SLEEPS;
 }
 
+/* What stands above the stack that ends at end, which it is written in front of. How many. */
+static size_t above_put(const struct aggregate_part *part, uint32_t process, uint64_t *end)
+{
+	size_t nr = part->nr_above < AGGREGATE_MAX_ABOVE ? part->nr_above : AGGREGATE_MAX_ABOVE, i;
+	uint64_t *at = end - nr - !!part->leaf;
+
+	if (!part->above_is_own)
+		process = AGGREGATE_MAX_VA_PROCESSES;
+	for (i = 0; i < nr; i++)
+		at[i] = user_frame(part->above[i], process);
+	if (part->leaf)
+		at[nr] = part->leaf;
+	return (size_t)(end - at);
+}
+
 void aggregate_add_parts(struct aggregate *a, const struct aggregate_input *input,
 			 struct aggregate_part *parts, size_t nr_parts)
 {
 	struct aggregate_sample key = { 0 };
-	uint64_t frames[1 + MAX_STACK];
-	size_t nr, i;
+	uint64_t frames[AGGREGATE_MAX_ABOVE + 1 + MAX_STACK];
+	uint64_t *stack = frames + AGGREGATE_MAX_ABOVE + 1;
+	size_t nr, above, i;
 	int err;
 
 	stack_count(a, input);
 	err = place_get(a, input, &key);
 	a->nr_lost += err != 0;
-	nr = err ? 0 : stack_join(input, key.process, frames + 1);
+	nr = err ? 0 : stack_join(input, key.process, stack);
 	for (i = 0; i < nr_parts; i++) {
 		parts[i].sample = -ENOMEM;
 		if (err || !parts[i].value_ns)
 			continue;
-		frames[0] = parts[i].leaf;
+		above = above_put(&parts[i], key.process, stack);
 		key.sleeper = sleeper_of(input->sample, &parts[i]);
-		parts[i].sample = stack_sample(a, &key, frames + !frames[0], nr + !!frames[0],
-					       parts[i].value_ns);
+		parts[i].sample =
+			stack_sample(a, &key, stack - above, nr + above, parts[i].value_ns);
 	}
 }
 

@@ -23,6 +23,7 @@ struct aggregate;
 struct container;
 struct ranks;
 struct strtab;
+struct waker;
 
 /* Place in a distributed job (proc/ranks.h); strings of the view, 0 = not known. */
 struct aggregate_ranks {
@@ -148,6 +149,8 @@ struct aggregate_input {
 		*title; /* of a Ray worker, at most AGGREGATE_TITLE_BYTES with the NUL; or NULL */
 	const char *role; /* in a Ray cluster; the same */
 	const struct ranks *ranks; /* of its environment; NULL: none, or not known (yet); copied */
+	const struct waker
+		*waker; /* of a wait: who ended it; NULL: not asked for, or nobody had to */
 };
 
 #define AGGREGATE_TITLE_BYTES 128
@@ -170,11 +173,22 @@ void aggregate_add(struct aggregate *aggregate, const struct aggregate_input *in
 /* Part of the time that a sample stands for, which counts as a sample of its own. */
 struct aggregate_part {
 	uint64_t leaf; /* frame of aggregate_label() above the stack, 0: none */
+	const uint64_t *above; /* frames above that, leaf first, at most AGGREGATE_MAX_ABOVE; */
+	size_t nr_above;
+	bool above_is_own; /* of the same process */
 	uint64_t value_ns;
 	bool asleep; /* it waits for something, and not for a CPU */
 	int64_t sample; /* set: its index, less than 0: it is counted nowhere */
 };
 
+#define AGGREGATE_MAX_STACK (BPFPROF_MAX_FRAMES + BPFPROF_MAX_USER_FRAMES + 1)
+#define AGGREGATE_MAX_ABOVE 520
+
+/*
+ * The stack as frames that may stand above others, leaf first, with a marker at the root if it is not
+ * complete. How many.
+ */
+size_t aggregate_frames(const struct aggregate_input *input, uint64_t frames[AGGREGATE_MAX_STACK]);
 /* As aggregate_add(), of all parts but those of 0 ns. */
 void aggregate_add_parts(struct aggregate *aggregate, const struct aggregate_input *input,
 			 struct aggregate_part *parts, size_t nr);

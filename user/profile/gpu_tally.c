@@ -50,8 +50,9 @@ struct process_entry {
 
 struct handle_key {
 	uint64_t start_ns;
-	uint64_t value; /* of a kernel, or an address of device memory */
-	uint32_t pid, pad;
+	uint64_t value; /* of a kernel, or an address */
+	uint32_t pid;
+	uint32_t space; /* enum gpu_space of memory; kernels: 0 */
 };
 
 struct name_entry {
@@ -173,9 +174,10 @@ static struct process_entry *process_find(const struct gpu_tally *tally, uint32_
 	return entry;
 }
 
-static struct gpu_tally_memory *memory_of(struct gpu_tally *tally, struct process_entry *entry)
+static struct gpu_tally_memory *memory_of(struct gpu_tally *tally, struct process_entry *entry,
+					  uint32_t space)
 {
-	return &tally->processes[entry->index].memory;
+	return &tally->processes[entry->index].memory[space];
 }
 
 /* The newest word is the best one: more is known as time goes on. */
@@ -281,7 +283,7 @@ static void live_remove(struct gpu_tally *tally, struct live_entry *live)
 	struct process_entry *process = process_find(tally, live->key.pid, live->key.start_ns);
 
 	if (process) {
-		memory_of(tally, process)->live_bytes -= live->bytes;
+		memory_of(tally, process, live->key.space)->live_bytes -= live->bytes;
 		process->nr_live--;
 	}
 	if (live->stack)
@@ -290,23 +292,30 @@ static void live_remove(struct gpu_tally *tally, struct live_entry *live)
 	free(live);
 }
 
-static struct live_entry *live_find(const struct gpu_tally *tally,
-				    const struct bpfprof_gpu_call *call)
+/* What a call allocates or frees. */
+static struct handle_key live_key(const struct gpu_tally *tally,
+				  const struct bpfprof_gpu_call *call)
 {
-	struct handle_key key = { .start_ns = call->key.start_ns,
-				  .value = call->va,
-				  .pid = call->key.pid };
+	return (struct handle_key){ .start_ns = call->key.start_ns,
+				    .value = call->va,
+				    .pid = call->key.pid,
+				    .space = function_of(tally, call->key.function)->space };
+}
+
+static struct live_entry *live_find(const struct gpu_tally *tally, const struct handle_key *key)
+{
 	struct live_entry *live;
 
-	HASH_FIND(hh, tally->live, &key, sizeof(key), live);
+	HASH_FIND(hh, tally->live, key, sizeof(*key), live);
 	return live;
 }
 
 static void on_alloc(struct gpu_tally *tally, struct process_entry *process,
 		     const struct bpfprof_gpu_call *call, struct stack_entry *stack)
 {
-	struct gpu_tally_memory *memory = memory_of(tally, process);
-	struct live_entry *live = live_find(tally, call);
+	struct handle_key key = live_key(tally, call);
+	struct gpu_tally_memory *memory = memory_of(tally, process, key.space);
+	struct live_entry *live = live_find(tally, &key);
 	uint64_t bytes = call->bytes < MAX_ALLOCATION_BYTES ? call->bytes : MAX_ALLOCATION_BYTES;
 
 	if (call->result)
@@ -323,9 +332,7 @@ static void on_alloc(struct gpu_tally *tally, struct process_entry *process,
 		tally->live_lost++;
 		return;
 	}
-	live->key = (struct handle_key){ .start_ns = call->key.start_ns,
-					 .value = call->va,
-					 .pid = call->key.pid };
+	live->key = key;
 	live->bytes = bytes;
 	live->stack = stack;
 	HASH_ADD(hh, tally->live, key, sizeof(live->key), live);
@@ -340,12 +347,13 @@ static void on_alloc(struct gpu_tally *tally, struct process_entry *process,
 static void on_free(struct gpu_tally *tally, struct process_entry *process,
 		    const struct bpfprof_gpu_call *call)
 {
-	struct gpu_tally_memory *memory = memory_of(tally, process);
+	struct handle_key key = live_key(tally, call);
+	struct gpu_tally_memory *memory = memory_of(tally, process, key.space);
 	struct live_entry *live;
 
 	if (!call->va) /* freeing nothing is allowed */
 		return;
-	live = live_find(tally, call);
+	live = live_find(tally, &key);
 	if (live)
 		live_remove(tally, live);
 	/* What it is a part of is the one that counts, and only calls in steps are. */
@@ -657,13 +665,21 @@ static struct sums sums_of(const struct stack_entry *stack)
 	return sums;
 }
 
+static const struct {
+	enum profile_call_value allocated, inuse;
+} memory_values[GPU_NR_SPACES] = {
+	[GPU_SPACE_DEVICE] = { PROFILE_ALLOCATED_BYTES, PROFILE_INUSE_BYTES },
+	[GPU_SPACE_HOST] = { PROFILE_HOST_ALLOCATED_BYTES, PROFILE_HOST_INUSE_BYTES },
+	[GPU_SPACE_TENSOR] = { PROFILE_TENSOR_ALLOCATED_BYTES, PROFILE_TENSOR_INUSE_BYTES },
+};
+
 /* The values of a sample from calls, bytes and time of the same function. */
 static void values_fill(const struct gpu_function *function, uint64_t calls, uint64_t bytes,
 			uint64_t ns, uint64_t values[PROFILE_NR_CALL_VALUES])
 {
 	values[PROFILE_CALLS] = calls;
 	values[PROFILE_BLOCKED_NS] = function->wire.flags & BPFPROF_GPU_BLOCKS ? ns : 0;
-	values[function->wire.kind == GPU_KIND_ALLOC ? PROFILE_ALLOCATED_BYTES
+	values[function->wire.kind == GPU_KIND_ALLOC ? memory_values[function->space].allocated
 						     : PROFILE_MOVED_BYTES] = bytes;
 }
 
@@ -764,7 +780,7 @@ static void key_finish(struct gpu_tally *tally, const struct gpu_tally_count *co
 				    : share_take(&ns, &seen_ns, stack->seen),
 			    values);
 		values[PROFILE_CALLS] = share_take(&calls, &left.seen, stack->seen);
-		values[PROFILE_INUSE_BYTES] = stack->live_bytes;
+		values[memory_values[function->space].inuse] = stack->live_bytes;
 		values[PROFILE_STARVED_NS] = stack->starved_ns;
 		sample_add(tally, &stack->at, labels->kernel, call, values);
 	}

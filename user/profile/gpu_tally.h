@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "gpu/functions.h"
 #include "gpu_calls.h"
 
 struct aggregate;
@@ -45,7 +46,7 @@ struct gpu_tally_process {
 	uint64_t start_ns;
 	bool ended;
 	char *name, *container, *pod, *namespace, *ray_task, *rank;
-	struct gpu_tally_memory memory;
+	struct gpu_tally_memory memory[GPU_NR_SPACES];
 };
 
 /* Borrows aggregate, which must be there as long. 0 or -ENOMEM. */

@@ -243,7 +243,7 @@ static bool pool_is_idle(const struct profile *profile, const struct profile_sta
 
 bool profile_stack_is_idle(const struct profile *profile, const struct profile_stack *stack)
 {
-	size_t user = 0, i;
+	size_t user = profile_wait_first(profile, stack), i;
 
 	while (user < stack->nr && frame(profile, stack, user)->kind == LOCATION_KERNEL)
 		user++;

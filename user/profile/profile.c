@@ -2,6 +2,7 @@
 #include "profile/profile.h"
 
 #include "base/strtab.h"
+#include "profile/wakers.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -14,6 +15,10 @@ const struct profile_call_type profile_call_types[PROFILE_NR_CALL_VALUES] = {
 	[PROFILE_ALLOCATED_BYTES] = { "allocated", "bytes" },
 	[PROFILE_INUSE_BYTES] = { "inuse", "bytes" },
 	[PROFILE_STARVED_NS] = { "starved", "nanoseconds" },
+	[PROFILE_HOST_ALLOCATED_BYTES] = { "host_allocated", "bytes" },
+	[PROFILE_HOST_INUSE_BYTES] = { "host_inuse", "bytes" },
+	[PROFILE_TENSOR_ALLOCATED_BYTES] = { "tensor_allocated", "bytes" },
+	[PROFILE_TENSOR_INUSE_BYTES] = { "tensor_inuse", "bytes" },
 };
 
 void profile_fini(struct profile *profile)
@@ -62,6 +67,20 @@ uint64_t profile_nameless(const struct profile *profile)
 				nr += profile->samples[i].count;
 	}
 	return nr;
+}
+
+uint32_t profile_wait_first(const struct profile *profile, const struct profile_stack *stack)
+{
+	const struct profile_location *location;
+	uint32_t i;
+
+	for (i = 0; i < stack->nr; i++) {
+		location = &profile->locations[profile->stack_locations[stack->first + i]];
+		if (location->kind != LOCATION_PYTHON &&
+		    !strcmp(strtab_get(profile->strings, location->name), WAKERS_SEPARATOR))
+			return i + 1;
+	}
+	return 0;
 }
 
 bool profile_counts_calls(const struct profile *profile)

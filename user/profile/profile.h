@@ -32,6 +32,10 @@ enum profile_call_value {
 	PROFILE_ALLOCATED_BYTES,
 	PROFILE_INUSE_BYTES, /* of what was allocated there: not yet freed */
 	PROFILE_STARVED_NS, /* the device had nothing to do before this launch */
+	PROFILE_HOST_ALLOCATED_BYTES, /* the same of page-locked memory of the host */
+	PROFILE_HOST_INUSE_BYTES,
+	PROFILE_TENSOR_ALLOCATED_BYTES, /* of memory that PyTorch has: what it hands out for tensors */
+	PROFILE_TENSOR_INUSE_BYTES,
 	PROFILE_NR_CALL_VALUES
 };
 
@@ -181,6 +185,11 @@ struct profile {
 	const struct run_stats *stats; /* borrowed; may be NULL */
 };
 
+/*
+ * Where the wait begins in a stack that tells who ended it (profile/wakers.h): what is in front is
+ * that thread's. 0 of others.
+ */
+uint32_t profile_wait_first(const struct profile *profile, const struct profile_stack *stack);
 /* Are its counts those of calls, each of them, and no samples? */
 bool profile_counts_calls(const struct profile *profile);
 /* What they are: "calls" or "samples". */

@@ -5,10 +5,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <uthash.h>
 
 #include "profile/aggregate.h"
+#include "profile/wakers.h"
 
 #define HOLDER_BYTES (BPFPROF_COMM_LEN + 48)
 
@@ -102,6 +104,22 @@ static uint64_t wait_leaf(struct thread_times *times, const struct bpfprof_sampl
 	return aggregate_label(times->aggregate, text);
 }
 
+/* Frames above those of a wait: who ended it. How many. */
+static size_t waker_frames(struct thread_times *times, const struct waker *waker,
+			   uint64_t above[AGGREGATE_MAX_ABOVE])
+{
+	size_t nr = 0;
+
+	_Static_assert(WAKERS_MAX_FRAMES + 2 <= AGGREGATE_MAX_ABOVE,
+		       "its name, and what is between");
+	above[nr++] = aggregate_label(times->aggregate, waker->text);
+	if (waker->nr_frames)
+		memcpy(above + nr, waker->frames, waker->nr_frames * sizeof(*above));
+	nr += waker->nr_frames;
+	above[nr++] = aggregate_label(times->aggregate, WAKERS_SEPARATOR);
+	return nr;
+}
+
 void thread_times_add(struct thread_times *times, const struct aggregate_input *input)
 {
 	const struct bpfprof_sample *s = input->sample;
@@ -109,6 +127,7 @@ void thread_times_add(struct thread_times *times, const struct aggregate_input *
 	uint64_t runnable_ns = s->runnable_ns < s->period_ns ? s->runnable_ns : s->period_ns;
 	struct aggregate_part parts[2] = { { .value_ns = s->period_ns - runnable_ns },
 					   { .value_ns = runnable_ns } };
+	uint64_t above[AGGREGATE_MAX_ABOVE];
 
 	if (!(s->flags & BPFPROF_SAMPLE_WAIT)) {
 		aggregate_add_parts(times->aggregate, input, parts, 1);
@@ -118,6 +137,11 @@ void thread_times_add(struct thread_times *times, const struct aggregate_input *
 	}
 	parts[0].leaf = wait_leaf(times, s);
 	parts[0].asleep = !parts[0].leaf && !(s->flags & BPFPROF_SAMPLE_GIL_WAIT);
+	if (input->waker) {
+		parts[0].above = above;
+		parts[0].nr_above = waker_frames(times, input->waker, above);
+		parts[0].above_is_own = input->waker->own;
+	}
 	if (runnable_ns)
 		parts[1].leaf = aggregate_label(times->aggregate, THREAD_LEAF_RUNNABLE);
 	aggregate_add_parts(times->aggregate, input, parts, 2);

@@ -83,7 +83,7 @@ static bool place_of(const struct profile *profile, const struct profile_stack *
 	struct place place = { .function = NONE, .line = NONE };
 	uint32_t i;
 
-	for (i = 0; i < stack->nr; i++)
+	for (i = profile_wait_first(profile, stack); i < stack->nr; i++)
 		place_see(&place, profile, profile->stack_locations[stack->first + i]);
 	if (place.line == NONE)
 		place.line = place.function;

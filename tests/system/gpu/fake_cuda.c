@@ -61,6 +61,7 @@ static struct {
 	int nest;
 	int spin;
 	int ignore_pointers;
+	void (*callback)(void);
 	uint64_t free_bytes, total_bytes;
 	uint64_t next_va;
 	uint64_t freed[MAX_FREED];
@@ -113,6 +114,11 @@ API void fake_cuda_nest(int on)
 API void fake_cuda_ignore_pointers(int on)
 {
 	fake.ignore_pointers = on;
+}
+
+API void fake_cuda_set_callback(void (*callback)(void))
+{
+	fake.callback = callback;
 }
 
 API void fake_cuda_spin(int on)
@@ -199,6 +205,8 @@ static void wait_for_device(void)
 	struct timespec left = { us / 1000000, us % 1000000 * 1000L };
 	uint64_t end_ns;
 
+	if (fake.callback)
+		fake.callback();
 	if (fake.spin) {
 		for (end_ns = cpu_ns() + us * 1000ULL; cpu_ns() < end_ns;)
 			;
@@ -288,6 +296,8 @@ BODY int launched(uint64_t kernel, unsigned int gx, unsigned int gy, unsigned in
 		  uint64_t stream)
 {
 	(void)kernel, (void)gx, (void)gy, (void)gz, (void)bx, (void)by, (void)bz, (void)shared;
+	if (fake.callback)
+		fake.callback();
 	return work(stream);
 }
 
@@ -386,6 +396,14 @@ BODY int release_plain(uint64_t va)
 	return release(va);
 }
 
+BODY int register_host(uint64_t va, uint64_t bytes, unsigned int flags)
+{
+	uint64_t unused;
+
+	(void)va, (void)flags;
+	return allocate(&unused, bytes);
+}
+
 BODY int module_function(uint64_t *out, uint64_t module, const char *name)
 {
 	(void)module;
@@ -435,6 +453,10 @@ TRAMPOLINE(cuMemcpyBatchAsync, done);
 TRAMPOLINE(cuMemcpyBatchAsync_ptsz, done);
 TRAMPOLINE(cuMemcpyBatchAsync_v2, done);
 TRAMPOLINE(cuMemcpyBatchAsync_v2_ptsz, done);
+TRAMPOLINE(cuMemcpy3DBatchAsync, done);
+TRAMPOLINE(cuMemcpy3DBatchAsync_ptsz, done);
+TRAMPOLINE(cuMemcpy3DBatchAsync_v2, done);
+TRAMPOLINE(cuMemcpy3DBatchAsync_v2_ptsz, done);
 TRAMPOLINE(cuMemcpy2D_v2, blocking);
 TRAMPOLINE(cuMemcpy2DAsync_v2, done);
 TRAMPOLINE(cuMemcpy3D_v2, blocking);
@@ -457,6 +479,12 @@ TRAMPOLINE(cuMemFree_v2, release_plain);
 TRAMPOLINE(cuMemFreeAsync, release_plain);
 TRAMPOLINE(cuMemFreeAsync_ptsz, release_plain);
 TRAMPOLINE(cuMemRelease, release_plain);
+/* Addresses of the host may be those that were the device's: nobody looks into them. */
+TRAMPOLINE(cuMemHostAlloc, allocate_plain);
+TRAMPOLINE(cuMemAllocHost_v2, allocate_plain);
+TRAMPOLINE(cuMemFreeHost, release_plain);
+TRAMPOLINE(cuMemHostRegister_v2, register_host);
+TRAMPOLINE(cuMemHostUnregister, done);
 
 TRAMPOLINE(cuStreamSynchronize, stream_wait);
 TRAMPOLINE(cuStreamSynchronize_ptsz, stream_wait);

@@ -32,6 +32,18 @@ struct cuda_memcpy_2d { /* CUDA_MEMCPY2D_v2 */
 	uint64_t width_bytes, height;
 };
 
+struct cuda_memcpy_3d_operand { /* CUmemcpy3DOperand */
+	uint32_t type; /* 1: pointer, 2: array */
+	uint64_t at, row_length, layer_height;
+	uint32_t location[2];
+};
+
+struct cuda_memcpy_3d_op { /* CUDA_MEMCPY3D_BATCH_OP */
+	struct cuda_memcpy_3d_operand src, dst;
+	uint64_t width, height, depth;
+	uint32_t order, flags;
+};
+
 struct cuda_memcpy_3d { /* CUDA_MEMCPY3D_v2 */
 	uint64_t src_x, src_y, src_z, src_lod;
 	uint32_t src_type;
@@ -75,10 +87,12 @@ void fake_cuda_ignore_pointers(int on);
 static_assert(sizeof(cuda_launch_config) == 56, "as cuda.h");
 static_assert(sizeof(cuda_memcpy_2d) == 128, "as cuda.h");
 static_assert(sizeof(cuda_memcpy_3d) == 200, "as cuda.h");
+static_assert(sizeof(cuda_memcpy_3d_op) == 112, "as cuda.h");
 #else
 _Static_assert(sizeof(struct cuda_launch_config) == 56, "as cuda.h");
 _Static_assert(sizeof(struct cuda_memcpy_2d) == 128, "as cuda.h");
 _Static_assert(sizeof(struct cuda_memcpy_3d) == 200, "as cuda.h");
+_Static_assert(sizeof(struct cuda_memcpy_3d_op) == 112, "as cuda.h");
 #endif
 
 #endif

@@ -57,6 +57,32 @@ struct Allocation {
 	uint64_t bytes;
 };
 
+/* Of the device or, page-locked, of the host. */
+struct Memory {
+	std::map<uint64_t, Allocation> live;
+	std::map<std::string, uint64_t> allocated;
+	uint64_t live_bytes = 0, peak_bytes = 0;
+	uint64_t allocations = 0, frees = 0, unknown_frees = 0;
+
+	std::map<std::string, uint64_t> inuse() const
+	{
+		std::map<std::string, uint64_t> sums;
+
+		for (auto &one : live)
+			sums[one.second.where] += one.second.bytes;
+		return sums;
+	}
+
+	std::map<std::string, uint64_t> numbers() const
+	{
+		return { { "live_bytes", live_bytes },
+			 { "peak_bytes", peak_bytes },
+			 { "allocations", allocations },
+			 { "frees", frees },
+			 { "unknown_frees", unknown_frees } };
+	}
+};
+
 /* What was done, by the names under which bpfprof is to show it. */
 struct Truth {
 	std::mutex lock;
@@ -65,11 +91,9 @@ struct Truth {
 	std::map<std::string, Calls> collectives;
 	std::map<uint64_t, std::string> kernels;
 	std::map<uint64_t, Communicator> communicators;
-	std::map<uint64_t, Allocation> live;
 	std::map<std::string, std::map<std::string, uint64_t>> where;
-	std::map<std::string, uint64_t> moved, allocated;
-	uint64_t live_bytes = 0, peak_bytes = 0;
-	uint64_t allocations = 0, frees = 0, unknown_frees = 0;
+	std::map<std::string, uint64_t> moved;
+	Memory memory, host_memory;
 	uint64_t device_free = 0, device_total = 0;
 	std::string open = "[]", children = "[]";
 
@@ -80,11 +104,9 @@ struct Truth {
 		launches.clear();
 		collectives.clear();
 		kernels.clear();
-		live.clear();
 		where.clear();
 		moved.clear();
-		allocated.clear();
-		live_bytes = peak_bytes = allocations = frees = unknown_frees = 0;
+		memory = host_memory = {};
 		device_free = device_total = 0;
 		for (auto &one : communicators)
 			one.second.calls = 0;
@@ -278,29 +300,37 @@ static uint64_t kernel_of_library(const char *name)
 	return handle;
 }
 
-static void note_allocation(const char *where, uint64_t va, uint64_t bytes)
+/* What a call allocates or frees. */
+static Memory &memory_by(const char *name)
 {
-	std::lock_guard<std::mutex> guard(truth.lock);
-
-	truth.live[va] = { where, bytes };
-	truth.live_bytes += bytes;
-	truth.peak_bytes = std::max(truth.peak_bytes, truth.live_bytes);
-	truth.allocations++;
-	truth.allocated[where] += bytes;
+	return strstr(name, "Host") ? truth.host_memory : truth.memory;
 }
 
-static void note_free(uint64_t va)
+static void note_allocation(const char *where, const char *name, uint64_t va, uint64_t bytes)
 {
 	std::lock_guard<std::mutex> guard(truth.lock);
-	auto found = truth.live.find(va);
+	Memory &memory = memory_by(name);
 
-	truth.frees++;
-	if (found == truth.live.end()) {
-		truth.unknown_frees++;
+	memory.live[va] = { where, bytes };
+	memory.live_bytes += bytes;
+	memory.peak_bytes = std::max(memory.peak_bytes, memory.live_bytes);
+	memory.allocations++;
+	memory.allocated[where] += bytes;
+}
+
+static void note_free(const char *name, uint64_t va)
+{
+	std::lock_guard<std::mutex> guard(truth.lock);
+	Memory &memory = memory_by(name);
+	auto found = memory.live.find(va);
+
+	memory.frees++;
+	if (found == memory.live.end()) {
+		memory.unknown_frees++;
 		return;
 	}
-	truth.live_bytes -= found->second.bytes;
-	truth.live.erase(found);
+	memory.live_bytes -= found->second.bytes;
+	memory.live.erase(found);
 }
 
 /* The result, 0 if there was no memory. rest: what follows the size. */
@@ -313,7 +343,7 @@ static INLINE uint64_t allocate(const char *where, const char *name, uint64_t by
 	if (err)
 		truth.calls[name].bytes -= bytes;
 	else
-		note_allocation(where, va, bytes);
+		note_allocation(where, name, va, bytes);
 	return err ? 0 : va;
 }
 
@@ -321,7 +351,7 @@ template <class... A>
 static INLINE void release(const char *where, const char *name, uint64_t va, A... rest)
 {
 	call(where, name, 0, va, rest...);
-	note_free(va);
+	note_free(name, va);
 }
 
 static const uint64_t STREAM_1 = 0x7e0000001000, STREAM_2 = 0x7e0000002000;
@@ -488,6 +518,32 @@ NOINLINE void batch(size_t nr)
 	     null, none, none);
 }
 
+/* The same; of those that have to do with arrays nobody knows the bytes. */
+NOINLINE void batch_3d(size_t nr, size_t nr_known)
+{
+	static cuda_memcpy_3d_op ops[1500];
+	const char *where = "data::batch_3d";
+	const unsigned long long flags = 0;
+	size_t fail = 0;
+	uint64_t sum = 0, none = 0;
+
+	for (size_t i = 0; i < nr; i++) {
+		ops[i] = {};
+		ops[i].src.type = ops[i].dst.type = 1;
+		if (i >= nr_known && i < 1024)
+			(i % 2 ? ops[i].src : ops[i].dst).type = 2;
+		ops[i].width = 100 + i;
+		ops[i].height = 1 + i % 7;
+		ops[i].depth = 1 + i % 3;
+		if (i < nr_known)
+			sum += ops[i].width * ops[i].height * ops[i].depth;
+	}
+	call(where, "cuMemcpy3DBatchAsync", sum, nr, &ops[0], &fail, flags, STREAM_1);
+	call(where, "cuMemcpy3DBatchAsync_ptsz", sum, nr, &ops[0], &fail, flags, none);
+	call(where, "cuMemcpy3DBatchAsync_v2", sum, nr, &ops[0], flags, STREAM_2);
+	call(where, "cuMemcpy3DBatchAsync_v2_ptsz", sum, nr, &ops[0], flags, none);
+}
+
 NOINLINE void clear()
 {
 	call("data::clear", "cuMemsetD8_v2", 12345, (uint64_t)1, (unsigned char)0, (uint64_t)12345);
@@ -517,6 +573,16 @@ static void copies()
 	}
 	for (size_t nr : { 1, 15, 16, 17, 100, 1024 })
 		data::batch(nr);
+	for (size_t nr : { 1, 2, 100, 1024 })
+		data::batch_3d(nr, nr);
+	data::batch_3d(9, 5);
+}
+
+/* Longer than is looked at. */
+static void long_batches()
+{
+	for (unsigned int i = 0; i < 3; i++)
+		data::batch_3d(1025 + i * 200, 1024);
 }
 
 namespace memory
@@ -551,11 +617,11 @@ NOINLINE uint64_t managed(uint64_t bytes)
 
 NOINLINE uint64_t image(uint64_t width, uint64_t height)
 {
-	const char *where = "memory::image";
+	const char *where = "memory::image", *name = "cuMemAllocPitch_v2";
 	uint64_t va = 0, pitch = 0, bytes = (width + 511) / 512 * 512 * height;
 
-	if (!call(where, "cuMemAllocPitch_v2", bytes, &va, &pitch, width, height, 4U))
-		note_allocation(where, va, bytes);
+	if (!call(where, name, bytes, &va, &pitch, width, height, 4U))
+		note_allocation(where, name, va, bytes);
 	return va;
 }
 
@@ -571,6 +637,31 @@ NOINLINE void drop(const char *name, uint64_t va)
 		release(where, name, va);
 }
 
+NOINLINE uint64_t staging(uint64_t bytes)
+{
+	return allocate("memory::staging", "cuMemHostAlloc", bytes, 1U);
+}
+
+NOINLINE uint64_t pinned(uint64_t bytes)
+{
+	return allocate("memory::pinned", "cuMemAllocHost_v2", bytes);
+}
+
+NOINLINE void lock_pages(uint64_t va, uint64_t bytes)
+{
+	const char *where = "memory::lock_pages", *name = "cuMemHostRegister_v2";
+
+	if (call(where, name, bytes, va, bytes, 0U))
+		truth.calls[name].bytes -= bytes;
+	else
+		note_allocation(where, name, va, bytes);
+}
+
+NOINLINE void unlock_pages(uint64_t va)
+{
+	release("memory::unlock_pages", "cuMemHostUnregister", va);
+}
+
 NOINLINE void ask()
 {
 	uint64_t free_bytes = 0, total_bytes = 0;
@@ -579,6 +670,23 @@ NOINLINE void ask()
 	truth.device_free = free_bytes;
 	truth.device_total = total_bytes;
 }
+}
+
+/* Its addresses are some that were the device's. */
+static void host_memories(uint64_t device)
+{
+	void (*fail)(unsigned int) = (void (*)(unsigned int))symbol("fake_cuda_fail_allocations");
+	uint64_t staging = memory::staging(1 << 20), pinned = memory::pinned(70000);
+
+	memory::lock_pages(device, 9000);
+	memory::lock_pages((uint64_t)data::host, sizeof(data::host));
+	memory::drop("cuMemFreeHost", pinned);
+	memory::unlock_pages(device);
+	fail(1);
+	memory::lock_pages(device, 11);
+	memory::pinned(300);
+	memory::drop("cuMemFreeHost", 0x123456789000); /* nobody's */
+	(void)staging;
 }
 
 /* Some is freed, some is not, addresses are used again, some is refused. */
@@ -607,9 +715,9 @@ static void memories()
 	memory::activations(8, true);
 	memory::drop("cuMemFree_v2", 0x123456789000); /* nobody's */
 	memory::weights(9);
+	host_memories(first);
 	((void (*)(uint64_t, uint64_t))symbol("fake_cuda_set_memory"))(3ULL << 30, 80ULL << 30);
 	memory::ask();
-	(void)first;
 	(void)pool;
 }
 
@@ -1002,6 +1110,81 @@ static void deep_jumps()
 	alarm(300);
 }
 
+/*
+ * Exceptions in and through calls, and threads that end in one. Through one whose return is hooked
+ * none comes: the kernel's return address is there, which no unwinder knows.
+ */
+namespace thrown
+{
+void throw_it()
+{
+	throw 1;
+}
+
+void throw_and_catch()
+{
+	try {
+		throw_it();
+	} catch (int) {
+	}
+}
+
+NOINLINE void launch_and_leave(uint64_t kernel)
+{
+	try {
+		launch("", "cuLaunchKernel", kernel, { 3, 3, 3 }, { 32, 1, 1 }, STREAM_1);
+	} catch (int) {
+		note("thrown::launch_and_leave", "cuLaunchKernel", 0, 0, 0);
+		note_launch(kernel, "cuLaunchKernel", { 3, 3, 3 }, { 32, 1, 1 }, STREAM_1);
+	}
+}
+
+static volatile pid_t waits_for_ever;
+
+NOINLINE void *wait_for_ever(void *)
+{
+	waits_for_ever = gettid();
+	raw("cuStreamSynchronize", STREAM_2);
+	return NULL;
+}
+
+NOINLINE void cancel_one()
+{
+	auto waiting = (unsigned int (*)())symbol("fake_cuda_waiting");
+	unsigned int before = waiting(); /* those that were cancelled are among them */
+	pthread_t thread;
+
+	latency(600000000);
+	if (pthread_create(&thread, NULL, wait_for_ever, NULL))
+		_exit(1);
+	while (waiting() <= before)
+		usleep(1000);
+	latency(0);
+	pthread_cancel(thread);
+	pthread_join(thread, NULL);
+	while (!tgkill(getpid(), waits_for_ever, 0)) /* for the kernel it still ends */
+		usleep(1000);
+	note("thrown::wait_for_ever", "cuStreamSynchronize", 0, 0, 0);
+}
+}
+
+static void exceptions()
+{
+	auto callback = (void (*)(void (*)()))symbol("fake_cuda_set_callback");
+	uint64_t kernel = kernel_of_module(TRITON);
+
+	for (unsigned int i = 0; i < 10; i++) {
+		callback(thrown::throw_and_catch);
+		waits::for_stream(STREAM_1);
+		callback(thrown::throw_it);
+		thrown::launch_and_leave(kernel);
+		callback(nullptr);
+		thrown::cancel_one();
+		left::wait_deeper();
+		trainer::forward(kernel);
+	}
+}
+
 static void jumps()
 {
 	uint64_t kernel = kernel_of_module(TRITON);
@@ -1196,7 +1379,7 @@ static void recycled()
 static std::string json()
 {
 	std::string out = text("{\"pid\":%d", getpid()), comma;
-	std::map<std::string, uint64_t> inuse;
+	std::map<std::string, uint64_t> device;
 
 	auto list = [&](const char *name, char open) {
 		out += text(",\"%s\":%c", name, open);
@@ -1254,18 +1437,16 @@ static std::string json()
 		out += "}";
 	}
 	out += "}";
-	for (auto &one : truth.live)
-		inuse[one.second.where] += one.second.bytes;
 	numbers("moved", truth.moved);
-	numbers("allocated", truth.allocated);
-	numbers("inuse", inuse);
-	numbers("memory", { { "live_bytes", truth.live_bytes },
-			    { "peak_bytes", truth.peak_bytes },
-			    { "allocations", truth.allocations },
-			    { "frees", truth.frees },
-			    { "unknown_frees", truth.unknown_frees },
-			    { "device_free", truth.device_free },
-			    { "device_total", truth.device_total } });
+	numbers("allocated", truth.memory.allocated);
+	numbers("inuse", truth.memory.inuse());
+	numbers("host_allocated", truth.host_memory.allocated);
+	numbers("host_inuse", truth.host_memory.inuse());
+	device = truth.memory.numbers();
+	device["device_free"] = truth.device_free;
+	device["device_total"] = truth.device_total;
+	numbers("memory", device);
+	numbers("host_memory", truth.host_memory.numbers());
 	return out + ",\"open\":" + truth.open + ",\"children\":" + truth.children + "}";
 }
 
@@ -1450,6 +1631,8 @@ int main(int argc, char **argv)
 		shared_key();
 	} else if (scenario == "copies") {
 		copies();
+	} else if (scenario == "long_batches") {
+		long_batches();
 	} else if (scenario == "memory") {
 		memories();
 	} else if (scenario == "sync") {
@@ -1499,6 +1682,8 @@ int main(int argc, char **argv)
 		tasks();
 	} else if (scenario == "deep_jumps") {
 		deep_jumps();
+	} else if (scenario == "exceptions") {
+		exceptions();
 	} else if (scenario == "jumps") {
 		jumps();
 	} else if (scenario == "fork") {

@@ -57,6 +57,38 @@ PROTOTYPES = {
 }
 
 
+HOST_MEMORY = ("live_bytes", "peak_bytes", "allocations", "frees", "unknown_frees")
+
+
+class Tensors:
+    """What libc10_cuda handed out."""
+
+    def __init__(self):
+        self.allocated = collections.Counter()
+        self.live = {}
+        self.memory = dict.fromkeys(HOST_MEMORY, 0)
+
+    def inuse(self):
+        sums = collections.Counter()
+        for where, size in self.live.values():
+            sums[where] += size
+        return sums
+
+    def note(self, where, va, size):
+        self.live[va] = (where, size)
+        self.allocated[where] += size
+        self.memory["live_bytes"] += size
+        self.memory["peak_bytes"] = max(self.memory["peak_bytes"], self.memory["live_bytes"])
+        self.memory["allocations"] += 1
+
+    def forget(self, va):
+        self.memory["frees"] += 1
+        if va in self.live:
+            self.memory["live_bytes"] -= self.live.pop(va)[1]
+        else:
+            self.memory["unknown_frees"] += 1
+
+
 class Truth:
     """What was done; Python's functions are told apart by their names."""
 
@@ -74,6 +106,8 @@ class Truth:
         self.memory = dict.fromkeys(("live_bytes", "peak_bytes", "allocations", "frees",
                                      "unknown_frees", "device_free", "device_total"), 0)
         self.open = []
+        self.tensors = Tensors()
+        self.semaphores = []
 
     def json(self):
         inuse = collections.Counter()
@@ -87,7 +121,11 @@ class Truth:
                             for key, (calls, size) in self.collectives.items()],
             "communicators": list(self.communicators.values()), "where": self.where,
             "moved": self.moved, "allocated": self.allocated, "inuse": inuse,
-            "memory": self.memory, "open": self.open, "children": []})
+            "host_allocated": {}, "host_inuse": {},
+            "tensor_allocated": self.tensors.allocated, "tensor_inuse": self.tensors.inuse(),
+            "tensor_memory": self.tensors.memory if self.tensors.memory["allocations"] else None,
+            "semaphores": self.semaphores,
+            "memory": self.memory, "host_memory": dict.fromkeys(HOST_MEMORY, 0), "open": self.open, "children": []})
 
 
 TRUTH = Truth()
@@ -269,6 +307,82 @@ def syncs():
     LIBRARIES[0].fake_cuda_set_latency_us(0)
 
 
+def tensor(where, name, size):
+    va = getattr(LIBRARIES[2], name)(c_uint64(size), c_uint64(STREAM_1))
+    TRUTH.calls["pytorch:malloc"]["calls"] += 1
+    TRUTH.calls["pytorch:malloc"]["bytes"] += size
+    TRUTH.where[where]["pytorch:malloc"] += 1
+    TRUTH.tensors.note(where, va, size)
+    return va
+
+
+def py_index(size):
+    return tensor("py_index", "fake_c10_malloc", size)
+
+
+def py_activation(size):
+    return tensor("py_activation", "fake_c10_malloc_inlined", size)
+
+
+def py_release(va):
+    LIBRARIES[2].fake_c10_free(c_uint64(va))
+    TRUTH.calls["pytorch:free"]["calls"] += 1
+    TRUTH.where["py_release"]["pytorch:free"] += 1
+    TRUTH.tensors.forget(va)
+
+
+def tensors():
+    """Small ones are fewer than stacks are sent a second; large ones are more."""
+    TRUTH.semaphores.append(LIBRARIES[2].fake_c10_watched())
+    for i in range(20):
+        py_release(py_index(100 + i)) if i % 2 else py_index(1000 + i)
+    kept = [py_activation((1 << 20) + i) for i in range(150)]
+    for va in kept[:100]:
+        py_release(va)
+    py_release(0x4711)
+    py_weights(5000)
+
+
+def load_tensors(folder):
+    LIBRARIES.append(ctypes.CDLL(os.path.join(folder, "libc10_cuda.so")))
+    for name in ("fake_c10_malloc", "fake_c10_malloc_inlined"):
+        getattr(LIBRARIES[2], name).restype = c_uint64
+    TRUTH.semaphores.append(LIBRARIES[2].fake_c10_watched())
+
+
+def py_refused():
+    def refuse(result, _, arguments):
+        if result:
+            raise MemoryError(arguments)
+
+    allocate = FUNCTIONS["cuMemAlloc_v2"]
+    LIBRARIES[0].fake_cuda_fail_allocations(1)
+    allocate.errcheck = refuse
+    try:
+        allocate(byref(c_uint64()), 4096)
+    except MemoryError:
+        note = TRUTH.calls["cuMemAlloc_v2"]
+        note["calls"] += 1
+        note["errors"] += 1
+    del allocate.errcheck
+
+
+def exceptions():
+    kernel = look_up("cuModuleGetFunction", TRITON)
+    ignored = []
+    sys.unraisablehook = ignored.append
+    callback = ctypes.CFUNCTYPE(None)(lambda: 1 // 0)
+    for _ in range(10):
+        py_refused()
+        LIBRARIES[0].fake_cuda_set_callback(callback)
+        py_wait_for_stream()
+        LIBRARIES[0].fake_cuda_set_callback(None)
+        py_wait_for_all()
+        py_forward(kernel)
+        py_weights(1000)
+    assert len(ignored) == 10, ignored
+
+
 def init(rank, size):
     identity, comm = Id(), c_void_p()
     FUNCTIONS["ncclGetUniqueId"](byref(identity))
@@ -346,8 +460,11 @@ def main():
     if os.environ.get("TARGET_NONDUMPABLE") == "1":
         ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
     scenario = {"launches": launches, "copies": copies, "memory": memories, "sync": syncs,
-                "nccl": nccl, "hang": hang}[sys.argv[1]]
+                "nccl": nccl, "hang": hang, "exceptions": exceptions,
+                "tensors": tensors}[sys.argv[1]]
     load(sys.argv[2])
+    if scenario is tensors:
+        load_tensors(sys.argv[2])
     print("ready", flush=True)
     sys.stdin.readline()
     scenario()
@@ -356,6 +473,11 @@ def main():
     for line in sys.stdin:
         if line == "exit\n":
             break
+        if line == "watched\n":
+            print(LIBRARIES[2].fake_c10_watched(), flush=True)
+        if line == "again\n":
+            py_activation(1 << 20)
+            print("done", flush=True)
     os._exit(0)
 
 

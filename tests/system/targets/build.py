@@ -117,6 +117,7 @@ def build(folder):
             b.add("throws", "throws.cpp", cc, opt)
         for opt in "023":
             b.add("frames", "frames.c", cc, opt)
+            b.add("holes", "holes.c", cc, opt)
         b.add("traps", "traps.c", cc, "2")
         b.add("vdso", "vdso.c", cc, "2")
         b.add("names", "names.cpp", cc, "2")

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef BPFPROF_BPF_GPU_SITES_BPF_H
+#define BPFPROF_BPF_GPU_SITES_BPF_H
+
+/*
+ * What programs tell of themselves in the midst of their functions: PyTorch's caching allocator hands
+ * out memory for tensors, and takes it back (USDT). For gpu.bpf.c only, which has the helpers.
+ */
+
+/* The element is the low part of a probe's cookie. Writer: user space. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, BPFPROF_GPU_MAX_SITES);
+	__type(key, __u32);
+	__type(value, struct bpfprof_gpu_site);
+} gpu_sites SEC(".maps");
+
+/*
+ * In assembly, since the verifier wants each place in ctx by its own constant, which the compiler
+ * makes one variable of.
+ */
+#define TAKE(nr, field)                                                                            \
+	case nr:                                                                                   \
+		asm volatile("%0 = *(u64 *)(%1 + %2)"                                              \
+			     : "=r"(value)                                                         \
+			     : "r"(ctx), "i"(__builtin_offsetof(struct pt_regs, field)));          \
+		break
+
+/* By its number in instructions: Intel's manual, volume 2, 3.1.1.1. */
+static __noinline __u64 register_value(struct pt_regs *ctx, __u32 reg)
+{
+	__u64 value = 0;
+
+	switch (reg) {
+		TAKE(0, ax);
+		TAKE(1, cx);
+		TAKE(2, dx);
+		TAKE(3, bx);
+		TAKE(4, sp);
+		TAKE(5, bp);
+		TAKE(6, si);
+		TAKE(7, di);
+		TAKE(8, r8);
+		TAKE(9, r9);
+		TAKE(10, r10);
+		TAKE(11, r11);
+		TAKE(12, r12);
+		TAKE(13, r13);
+		TAKE(14, r14);
+		TAKE(15, r15);
+	}
+	return value;
+}
+
+/* 0 where there is none. */
+static __always_inline __u64 site_value(struct pt_regs *ctx, const struct bpfprof_gpu_value *at)
+{
+	__u64 value = register_value(ctx, at->reg);
+
+	if (at->kind == GPU_VALUE_NONE)
+		return 0;
+	if (at->kind == GPU_VALUE_MEMORY && user_read(&value, sizeof(value), value + at->off))
+		return 0;
+	return at->bytes == 4 ? (__u32)value : value;
+}
+
+/* Is the stack wanted? One that allocates much is always of interest. */
+static __always_inline bool site_count(const struct bpfprof_gpu_function *f,
+				       struct bpfprof_gpu_thread *t, struct bpfprof_gpu_call *call)
+{
+	bool fresh, alloc = f->kind == GPU_KIND_ALLOC;
+	struct bpfprof_gpu_count *count = count_get(&call->key, &fresh);
+
+	if (!count)
+		return false;
+	__sync_fetch_and_add(&count->calls, 1);
+	if (alloc)
+		__sync_fetch_and_add(&count->bytes, call->bytes);
+	count->last_ns = call->begin_ns;
+	return fresh || (alloc && call->bytes >= BPFPROF_GPU_BIG_BYTES) ||
+	       token_take(t, call->begin_ns, true);
+}
+
+SEC("?uprobe")
+int gpu_site(struct pt_regs *ctx)
+{
+	__u64 cookie = bpf_get_attach_cookie(ctx);
+	__u32 nr = FUNCTION_OF(cookie), zero = 0, function;
+	struct bpfprof_gpu_site *site = bpf_map_lookup_elem(&gpu_sites, &nr);
+	const struct bpfprof_gpu_steps *steps = steps_get();
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct bpfprof_gpu_function *f;
+	struct bpfprof_gpu_thread *t;
+	struct bpfprof_gpu_call *call;
+	enum step step = STEP_CALL;
+	__u32 pid = task->tgid;
+
+	if (!site || !probe_counts(cookie))
+		return 0;
+	if (cfg.filter && !bpf_map_lookup_elem(&targets, &pid)) {
+		gpu_count(GPU_COUNT_FILTERED);
+		return 0;
+	}
+	function = site->function;
+	f = bpf_map_lookup_elem(&gpu_functions, &function);
+	if (!f)
+		return 0;
+	t = thread_get(task);
+	if (!t) {
+		gpu_count(GPU_COUNT_THREADS_FULL);
+		return 0;
+	}
+	if (steps)
+		step = step_of(steps, t->start_ns, pid);
+	if (step == STEP_NONE && f->kind != GPU_KIND_FREE)
+		return 0;
+	gpu_count(GPU_COUNT_CALLS);
+	call = &t->call;
+	__builtin_memset(call, 0, sizeof(*call));
+	call->key.start_ns = t->start_ns;
+	call->key.pid = pid;
+	call->key.function = function;
+	call->key.window = step == STEP_WINDOW;
+	call->begin_ns = bpf_ktime_get_ns();
+	call->va = site_value(ctx, &site->va);
+	call->bytes = site_value(ctx, &site->bytes);
+	call->flags = BPFPROF_CALL_INSIDE | (step == STEP_NONE ? BPFPROF_CALL_OUTSIDE : 0);
+	t->last_ns = call->begin_ns;
+	comm_copy(t->comm, task);
+	if (step != STEP_NONE && site_count(f, t, call)) {
+		bpf_tail_call(ctx, &gpu_programs, zero);
+		gpu_count(GPU_COUNT_EVENTS_LOST); /* there is no such program: never */
+		return 0;
+	}
+	event_send(task, call);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Who ends a wait: the thread that wakes another one, or an interrupt, and its stack.
+ *
+ * That can be seen only while it is done, when nobody knows yet whether the wait will have a sample
+ * (offcpu.bpf.c): that is decided when the thread is on a CPU again. So each that may have one is told
+ * of, which is at most a few times as many; user space puts the two together by wait_nr. Of short waits
+ * one that waits long for a CPU afterwards may be missed: then the waker is not known.
+ *
+ * thread_wakes() runs with interrupts off, and the lock held by which nobody else wakes the thread.
+ */
+#include "waiters.bpf.h"
+#include "own_frames.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+#define STACKS_MAX 64 /* at once; one that wakes a crowd does so with interrupts off */
+
+/* Key: 0. Writer: BPF. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct token_bucket);
+} waker_tokens SEC(".maps");
+
+struct task_struct___queued {
+	int on_rq;
+} __attribute__((preserve_access_index));
+
+/*
+ * Since when it waits, 0: it does not. One that nobody has seen since the recording began has slept
+ * since then; but not if it still stands in a run queue, as it may on its way to sleep.
+ */
+static __always_inline __u64 wait_since(const struct bpfprof_waiter *w, struct task_struct *task,
+					const struct bpfprof_wait_control *control)
+{
+	const struct task_struct___queued *queued = (void *)task;
+
+	if (w && w->task.start_ns == task->group_leader->start_boottime)
+		return w->state >= THREAD_SLEEPS ? w->since_ns : 0;
+	if (queued->on_rq || task->start_boottime > control->start_boot_ns)
+		return 0;
+	return control->start_ns;
+}
+
+/*
+ * May the wait that has gone on for ns have a sample? Until it is over, it may be about twice as
+ * long; and when a period of short ones is full, which of the next has one is left to chance.
+ */
+static __always_inline bool may_count(const struct bpfprof_waiter *w, __u64 ns, __u64 period)
+{
+	__u64 end;
+
+	if (ns >= period)
+		return true;
+	if (!w)
+		return false;
+	end = w->past_ns + 2 * ns;
+	return w->due_ns || end >= period || (w->point_ns >= w->past_ns && w->point_ns < end);
+}
+
+/*
+ * Its own kernel stack, from who called for the wake-up on; in an interrupt only as far as that goes.
+ * False: there is none.
+ */
+static __always_inline bool kernel_take(struct unwind_reader *r, struct task_struct *task,
+					void *ctx)
+{
+	struct bpfprof_sample *s = &r->rec.sample;
+	int called = in_syscall(task);
+	__u32 nr, i;
+	__u64 va;
+	long len;
+
+	len = bpf_get_stack(ctx, r->rec.frames, BPFPROF_MAX_KERNEL_FRAMES * 8, 0);
+	if (len <= 0)
+		return false;
+	nr = (__u64)len / 8;
+	if (!task->pid) /* idle: what it wakes others for has come from elsewhere */
+		s->flags |= BPFPROF_SAMPLE_INTERRUPT;
+	for (i = 0; i < BPFPROF_MAX_KERNEL_FRAMES; i++) {
+		if (i >= nr)
+			break;
+		va = r->rec.frames[i];
+		if (is_wake_function(&cfg, va))
+			s->skip = i + 1;
+		if (is_interrupt_exit(&cfg, va))
+			break;
+		if (!is_interrupt_entry(&cfg, va, called))
+			continue;
+		s->flags |= BPFPROF_SAMPLE_INTERRUPT;
+		nr = i + 1;
+		break;
+	}
+	s->nr_kernel = nr;
+	return true;
+}
+
+static __always_inline void waker_send(void *ctx, struct task_struct *wakee, __u32 nr,
+				       const struct bpfprof_wait_control *control, __u64 now)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct unwind_reader *r = scratch_take();
+	struct token_bucket *bucket;
+	__u32 zero = 0;
+
+	if (!r) {
+		wait_count(WAIT_COUNT_WAKERS_BUSY);
+		return;
+	}
+	sample_fill(r, task, 0, BPFPROF_SAMPLE_WAKER);
+	r->rec.sample.holder_tid = wakee->pid;
+	r->rec.sample.wait_nr = nr;
+	if (!kernel_take(r, task, ctx)) {
+		wait_count(WAIT_COUNT_WAKERS_UNCLEAR);
+		r->busy = 0;
+		return;
+	}
+	bucket = bpf_map_lookup_elem(&waker_tokens, &zero);
+	wait_count(WAIT_COUNT_WAKERS);
+	if (r->rec.sample.flags & BPFPROF_SAMPLE_INTERRUPT) {
+		r->stop = BPFPROF_STOP_NO_USER;
+	} else if (bucket && token_take(bucket, control, STACKS_MAX, now)) {
+		stack_walk(r, task);
+	} else {
+		wait_count(WAIT_COUNT_WAKERS_LIMITED);
+		r->stop = BPFPROF_STOP_MISS_RATE;
+	}
+	sample_send(r, task);
+	r->busy = 0;
+}
+
+SEC("?tp_btf/sched_waking")
+int BPF_PROG(thread_wakes, struct task_struct *wakee)
+{
+	struct bpfprof_wait_control *control;
+	struct bpfprof_waiter *w;
+	__u64 now, since;
+
+	if (!is_watched(wakee))
+		return 0;
+	control = wait_control_get();
+	now = bpf_ktime_get_ns();
+	if (!control || !control->start_ns || now < control->start_ns)
+		return 0;
+	w = waiter_find(wakee->pid);
+	since = wait_since(w, wakee, control);
+	if (since && now > since && may_count(w, now - since, control->period_ns))
+		waker_send(ctx, wakee, wait_nr(since), control, now);
+	return 0;
+}

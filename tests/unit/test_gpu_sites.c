@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/sites.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "elf/image.h"
+#include "gpu/functions.h"
+#include "test_elf_fixture.h"
+
+TestSuite(gpu_sites, .timeout = 60);
+
+#define NOTE(place, provider, name, arguments)                                                     \
+	"	.section .note.stapsdt, \"\", @note\n"                                                   \
+	"	.balign 4\n"                                                                             \
+	"	.long 8, 9f - 8f, 3\n"                                                                   \
+	"	.asciz \"stapsdt\"\n"                                                                    \
+	"8:	.quad " place ", 0, semaphore\n"                                                   \
+	"	.asciz \"" provider "\"\n	.asciz \"" name "\"\n	.asciz \"" arguments       \
+	"\"\n"                                                                                     \
+	"9:	.balign 4\n"
+
+static const char code[] = "	.data\nsemaphore: .short 0, 0\n	.text\n"
+			   "a:	nop\nb:	nop\nc:	nop\nd:	nop\n"
+			   "	.section .note.GNU-stack, \"\", @progbits\n";
+
+static int sites_of(const char *notes, struct gpu_site sites[GPU_SITES_MAX], size_t *nr,
+		    uint32_t *bad)
+{
+	struct elf_image *img;
+	char text[8192];
+	int err;
+
+	cr_assert_lt(snprintf(text, sizeof(text), "%s%s", code, notes), (int)sizeof(text));
+	fixture_write("torch.S", text);
+	fixture_run("gcc -shared -nostdlib -o torch.so torch.S");
+	img = fixture_open("torch.so");
+	err = gpu_sites_read(sites, nr, bad, img);
+	elf_image_free(img);
+	return err;
+}
+
+static const char *name_of(const struct gpu_site *site)
+{
+	size_t nr;
+
+	return gpu_functions(&nr)[site->wire.function].name;
+}
+
+/* As libc10_cuda of PyTorch 2.6 has them, and what cannot be told from. */
+Test(gpu_sites, of_torch)
+{
+	static const char notes[] =
+		NOTE("a", "pytorch", "malloc", "-8@%rax -1@%dl -8@%r14 -8@-104(%rbp)")
+			NOTE("b", "pytorch", "malloc", "-8@-16(%rbp) -1@%al -8@-24(%rbp) -8@%rcx")
+				NOTE("c", "pytorch", "free", "-8@%rdi")
+					NOTE("c", "pytorch", "free", "-8@%rdi") /* once more */
+		NOTE("d", "pytorch", "free", "-8@$5") /* no address */
+		NOTE("d", "pytorch", "malloc", "-8@%rax") /* no size */
+		NOTE("d", "pytorch", "free", "-1@%al") /* nor is that one */
+		NOTE("d", "pytorch", "operator_start", "8@%rax")
+			NOTE("d", "python", "gc__start", "4@%edi");
+	struct gpu_site sites[GPU_SITES_MAX];
+	uint32_t bad;
+	size_t nr;
+
+	cr_assert_eq(sites_of(notes, sites, &nr, &bad), 0);
+	cr_assert_eq(nr, 3);
+	cr_expect_eq(bad, 3);
+	cr_expect_str_eq(name_of(&sites[0]), "pytorch:malloc");
+	cr_expect(sites[0].wire.va.kind == GPU_VALUE_REGISTER && sites[0].wire.va.reg == 0);
+	cr_expect(sites[0].wire.bytes.kind == GPU_VALUE_REGISTER && sites[0].wire.bytes.reg == 14);
+	cr_expect(sites[1].wire.va.kind == GPU_VALUE_MEMORY && sites[1].wire.va.reg == 5 &&
+		  sites[1].wire.va.off == -16 && sites[1].wire.va.bytes == 8);
+	cr_expect_eq(sites[1].wire.bytes.off, -24);
+	cr_expect_eq(sites[1].off, sites[0].off + 1);
+	cr_expect_str_eq(name_of(&sites[2]), "pytorch:free");
+	cr_expect_eq(sites[2].wire.bytes.kind, GPU_VALUE_NONE);
+	cr_expect(sites[0].semaphore_off && sites[0].semaphore_off == sites[2].semaphore_off);
+}
+
+Test(gpu_sites, of_others)
+{
+	struct gpu_site sites[GPU_SITES_MAX];
+	uint32_t bad = 77;
+	size_t nr = 77;
+
+	cr_expect_eq(sites_of(NOTE("a", "python", "malloc", "8@%rdi"), sites, &nr, &bad), -ENODATA);
+	cr_expect_eq(sites_of(NOTE("a", "pytorch", "malloc", ""), sites, &nr, &bad), -ENODATA);
+	cr_expect_eq(sites_of("", sites, &nr, &bad), -ENODATA);
+	cr_expect(nr == 77 && bad == 77);
+}

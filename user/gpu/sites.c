@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/sites.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "elf/image.h"
+#include "elf/usdt.h"
+#include "gpu/functions.h"
+
+#define PROVIDER "pytorch"
+
+/* The function of that probe; 0: none. */
+static uint32_t function_find(const struct usdt_probe *probe)
+{
+	const struct gpu_function *functions;
+	char name[sizeof(probe->name) + sizeof(PROVIDER)];
+	size_t nr, i;
+
+	snprintf(name, sizeof(name), PROVIDER ":%s", probe->name);
+	functions = gpu_functions(&nr);
+	for (i = 1; i < nr; i++)
+		if (functions[i].wire.layer == GPU_LAYER_TORCH && !strcmp(functions[i].name, name))
+			return (uint32_t)i;
+	return 0;
+}
+
+/* nr 0: there is no such argument. False: it cannot be read. */
+static bool value_fill(const struct usdt_probe *probe, unsigned int nr,
+		       struct bpfprof_gpu_value *ret)
+{
+	struct usdt_argument argument;
+
+	if (!nr)
+		return true;
+	/* Addresses and sizes are nothing smaller. */
+	if (usdt_argument(probe->arguments, nr, &argument) || argument.bytes < 4)
+		return false;
+	*ret = (struct bpfprof_gpu_value){ .kind = argument.kind == USDT_MEMORY
+							   ? GPU_VALUE_MEMORY
+							   : GPU_VALUE_REGISTER,
+					   .reg = argument.reg,
+					   .bytes = argument.bytes,
+					   .off = argument.off };
+	return true;
+}
+
+static bool is_taken(const struct gpu_site *sites, size_t nr, uint64_t off)
+{
+	size_t i;
+
+	for (i = 0; i < nr; i++)
+		if (sites[i].off == off)
+			return true;
+	return false;
+}
+
+int gpu_sites_read(struct gpu_site sites[GPU_SITES_MAX], size_t *ret_nr, uint32_t *ret_bad,
+		   struct elf_image *img)
+{
+	struct usdt_probe probes[GPU_SITES_MAX];
+	const struct bpfprof_gpu_function *wire;
+	size_t nr_probes, nr_functions, nr = 0, i;
+	struct gpu_site site;
+	uint32_t bad = 0;
+	int err;
+
+	if (elf_image_machine(img) != EM_X86_64)
+		return -ENODATA;
+	err = usdt_find(img, PROVIDER, probes, GPU_SITES_MAX, &nr_probes);
+	if (err)
+		return err;
+	for (i = 0; i < nr_probes; i++) {
+		site = (struct gpu_site){ .wire.function = function_find(&probes[i]),
+					  .off = probes[i].off,
+					  .semaphore_off = probes[i].semaphore_off };
+		if (!site.wire.function || is_taken(sites, nr, site.off))
+			continue;
+		wire = &gpu_functions(&nr_functions)[site.wire.function].wire;
+		if (value_fill(&probes[i], wire->handle, &site.wire.va) &&
+		    value_fill(&probes[i], wire->size[0], &site.wire.bytes))
+			sites[nr++] = site;
+		else
+			bad++;
+	}
+	if (!nr)
+		return -ENODATA;
+	*ret_nr = nr;
+	*ret_bad = bad;
+	return 0;
+}

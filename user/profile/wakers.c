@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/wakers.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <uthash.h>
+
+#include "profile/aggregate.h"
+#include "proc/ranks.h"
+
+#define NAME_BYTES (AGGREGATE_TITLE_BYTES + BPFPROF_COMM_LEN + RANKS_TEXT_MAX + 64)
+
+struct entry {
+	UT_hash_handle hh; /* in the order in which they came */
+	uint32_t tid; /* of who was woken */
+	uint32_t wait_nr;
+	uint32_t waker_pid, waker_tid;
+	bool interrupt, truncated;
+	char comm[BPFPROF_COMM_LEN + 1];
+	char process[AGGREGATE_TITLE_BYTES];
+	char rank[RANKS_TEXT_MAX];
+	size_t nr_frames;
+	uint64_t frames[];
+};
+
+struct wakers {
+	struct entry *entries;
+	size_t bytes;
+	struct wakers_stats stats;
+	struct waker taken;
+	struct entry *taken_entry;
+	char text[NAME_BYTES];
+	uint64_t frames[AGGREGATE_MAX_STACK];
+};
+
+int wakers_new(struct wakers **ret)
+{
+	*ret = calloc(1, sizeof(**ret));
+	return *ret ? 0 : -ENOMEM;
+}
+
+static size_t entry_bytes(const struct entry *entry)
+{
+	return sizeof(*entry) + entry->nr_frames * sizeof(*entry->frames);
+}
+
+static void entry_remove(struct wakers *wakers, struct entry *entry)
+{
+	wakers->bytes -= entry_bytes(entry);
+	HASH_DEL(wakers->entries, entry);
+}
+
+void wakers_free(struct wakers *wakers)
+{
+	struct entry *entry, *next;
+
+	if (!wakers)
+		return;
+	HASH_ITER(hh, wakers->entries, entry, next) {
+		HASH_DEL(wakers->entries, entry);
+		free(entry);
+	}
+	free(wakers->taken_entry);
+	free(wakers);
+}
+
+/* Of a comm, which need not end, or a longer text. */
+static void name_copy(char *dst, size_t cap, const char *src, size_t max)
+{
+	size_t len = strnlen(src, max < cap - 1 ? max : cap - 1);
+
+	memcpy(dst, src, len);
+	dst[len] = '\0';
+}
+
+static struct entry *entry_new(struct wakers *wakers, const struct aggregate_input *input)
+{
+	const struct bpfprof_sample *s = input->sample;
+	size_t nr = aggregate_frames(input, wakers->frames), i;
+	bool cut = nr > WAKERS_MAX_FRAMES;
+	struct entry *entry;
+
+	if (cut) {
+		nr = WAKERS_MAX_FRAMES;
+		wakers->frames[nr - 1] =
+			(uint64_t)BPFPROF_FRAME_MARKER << BPFPROF_FRAME_SHIFT | BPFPROF_STOP_DEPTH;
+	}
+	entry = calloc(1, sizeof(*entry) + nr * sizeof(*entry->frames));
+	if (!entry)
+		return NULL;
+	entry->tid = s->holder_tid;
+	entry->wait_nr = s->wait_nr;
+	entry->waker_pid = s->task.pid;
+	entry->waker_tid = s->task.tid;
+	entry->interrupt = s->flags & BPFPROF_SAMPLE_INTERRUPT;
+	entry->truncated = cut || (input->stop != BPFPROF_STOP_COMPLETE &&
+				   input->stop != BPFPROF_STOP_NO_USER);
+	name_copy(entry->comm, sizeof(entry->comm), s->comm, sizeof(s->comm));
+	if (input->title)
+		name_copy(entry->process, sizeof(entry->process), input->title,
+			  AGGREGATE_TITLE_BYTES);
+	else
+		name_copy(entry->process, sizeof(entry->process), s->leader_comm,
+			  sizeof(s->leader_comm));
+	if (input->ranks)
+		name_copy(entry->rank, sizeof(entry->rank), input->ranks->rank, RANKS_TEXT_MAX);
+	entry->nr_frames = nr;
+	for (i = 0; i < nr; i++)
+		entry->frames[i] = wakers->frames[nr - 1 - i];
+	return entry;
+}
+
+void wakers_add(struct wakers *wakers, const struct aggregate_input *input)
+{
+	struct entry *entry = entry_new(wakers, input), *old;
+
+	if (!entry) {
+		wakers->stats.no_room++;
+		return;
+	}
+	/* The last wait of that thread had no sample. */
+	HASH_FIND(hh, wakers->entries, &entry->tid, sizeof(entry->tid), old);
+	if (old) {
+		entry_remove(wakers, old);
+		free(old);
+	}
+	while (wakers->entries && (HASH_COUNT(wakers->entries) >= WAKERS_MAX ||
+				   wakers->bytes + entry_bytes(entry) > WAKERS_MAX_BYTES)) {
+		old = wakers->entries;
+		entry_remove(wakers, old);
+		free(old);
+		wakers->stats.no_room++;
+	}
+	wakers->bytes += entry_bytes(entry);
+	HASH_ADD(hh, wakers->entries, tid, sizeof(entry->tid), entry);
+}
+
+static const char *name_text(struct wakers *wakers, const struct entry *entry, bool own)
+{
+	bool itself = entry->waker_pid == entry->waker_tid && !strcmp(entry->comm, entry->process);
+	char process[AGGREGATE_TITLE_BYTES + 16] = "", rank[RANKS_TEXT_MAX + 8] = "";
+
+	if (entry->interrupt)
+		return WAKERS_INTERRUPT;
+	if (!own && !itself)
+		snprintf(process, sizeof(process), " of %s-%" PRIu32, entry->process,
+			 entry->waker_pid);
+	if (!own && *entry->rank)
+		snprintf(rank, sizeof(rank), ", rank %s", entry->rank);
+	snprintf(wakers->text, sizeof(wakers->text), WAKERS_BEGIN "%s-%" PRIu32 "%s%s]",
+		 entry->comm, entry->waker_tid, process, rank);
+	return wakers->text;
+}
+
+const struct waker *wakers_take(struct wakers *wakers, const struct bpfprof_sample *wait)
+{
+	struct waker *taken = &wakers->taken;
+	struct entry *entry;
+
+	if (!wait->wait_nr)
+		return NULL;
+	*taken = (struct waker){ .text = WAKERS_UNKNOWN };
+	HASH_FIND(hh, wakers->entries, &wait->task.tid, sizeof(wait->task.tid), entry);
+	if (entry) {
+		entry_remove(wakers, entry);
+		free(wakers->taken_entry);
+		wakers->taken_entry = entry;
+	}
+	if (!entry || entry->wait_nr != wait->wait_nr) {
+		wakers->stats.unknown++;
+		return taken;
+	}
+	taken->own = entry->waker_pid == wait->task.pid;
+	taken->text = name_text(wakers, entry, taken->own);
+	taken->frames = entry->frames;
+	taken->nr_frames = entry->nr_frames;
+	wakers->stats.interrupts += entry->interrupt;
+	wakers->stats.threads += !entry->interrupt;
+	wakers->stats.truncated += entry->truncated;
+	return taken;
+}
+
+const struct wakers_stats *wakers_stats(const struct wakers *wakers)
+{
+	return &wakers->stats;
+}
