@@ -423,7 +423,7 @@ struct bpfprof_miss {
 	__u64 frames[BPFPROF_MAX_FRAMES + (BPFPROF_TITLE_BYTES + BPFPROF_CALL_BYTES) / 8];
 	struct bpfprof_miss_point at;
 	struct bpfprof_python_entry entries[BPFPROF_MAX_PYTHON_ENTRIES];
-	__u8 stack[BPFPROF_STACK_BYTES];
+	/* And __u8 stack[BPFPROF_STACK_BYTES]. */
 };
 
 struct bpfprof_process_event { /* EXEC, EXIT, RENAME, MMAP */

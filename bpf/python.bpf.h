@@ -26,7 +26,7 @@ static __always_inline const __u8 *python_frame_at(struct unwind_reader *r, __u6
 	len &= BPFPROF_PYTHON_FRAME_BYTES - 1;
 	/* Not over holes: the native walk, which comes later, may need what lies in between. */
 	if (off < BPFPROF_STACK_BYTES - PYTHON_FRAME_ROOM && window_has(r, va, len, false))
-		return r->rec.stack + (off & (BPFPROF_STACK_BYTES - 1));
+		return r->stack + (off & (BPFPROF_STACK_BYTES - 1));
 	if (py->layout.chain != PYTHON_CHAIN_OBJECTS && py->last_va - va < 4 * PAGE_BYTES)
 		below = CALLERS_BYTES;
 	py->last_va = va;

@@ -26,8 +26,8 @@ struct digested_file {
 
 struct python_prints {
 	__u64 seed; /* of this process in this recording */
-	struct spans spans;
 	struct digested_file files[DIGESTED_FILES];
+	struct spans spans;
 };
 
 static __always_inline __u64 mix(__u64 hash, __u64 word)

@@ -76,12 +76,12 @@ struct python_scratch {
 	__u32 list_torn;
 	__u32 nr_interpreters;
 	__u64 last_va; /* of a frame that is not on the C stack */
+	struct bpfprof_code_key key;
+	struct bpfprof_code_known fresh;
 	__u8 tstate[BPFPROF_PYTHON_TSTATE_BYTES + 8];
 	__u8 frame[2 * PYTHON_FRAME_ROOM];
 	__u8 code[512];
 	struct python_prints prints;
-	struct bpfprof_code_key key;
-	struct bpfprof_code_known fresh;
 	struct bpfprof_code_key pending[MAX_PENDING]; /* what is still to be sent */
 	__u64 pending_id[MAX_PENDING];
 	struct cached_thread threads[THREAD_SLOTS];
@@ -105,7 +105,11 @@ enum window_hole {
 
 enum call_point { CALL_NONE = 0, CALL_ENTRY = 1, CALL_RETURN = 2 };
 
-/* All that one sample on one CPU needs; the reader of unwind_native.h. */
+/*
+ * All that one sample on one CPU needs; the reader of unwind_native.h. What each frame needs comes first,
+ * and tables and copies last: an instruction reaches 32 KiB far, and to what lies behind that it takes
+ * three.
+ */
 struct unwind_reader {
 	__u32 busy;
 	__u32 nr_runs;
@@ -121,14 +125,15 @@ struct unwind_reader {
 	__u64 last_row; /* result of look_up */
 	__u64 last_frame;
 	struct unwind_state state;
-	struct bpfprof_cached_pc cache[CACHE_SLOTS];
-	struct python_scratch py;
 	__u32 point; /* enum call_point: where a hooked call stands, whose stack this is */
 	__u32 nr_returns;
+	struct bpfprof_miss rec;
+	struct python_scratch py;
 	struct hooked_return returns[BPFPROF_GPU_MAX_OPEN];
 	struct bpfprof_gpu_call call;
-	struct bpfprof_miss rec;
-	/* Lets the verifier accept a copy to the very end of rec.stack. */
+	struct bpfprof_cached_pc cache[CACHE_SLOTS];
+	__u8 stack[BPFPROF_STACK_BYTES]; /* of the miss */
+	/* Lets the verifier accept a copy to the very end of it. */
 	__u8 slack[WINDOW_MASK + 1];
 };
 
@@ -187,7 +192,7 @@ static long return_restore(__u32 i, struct restore_ctx *ctx)
 	__u64 off = hooked->va - r->rec.at.stack_va, *slot;
 
 	if (off < BPFPROF_STACK_BYTES && off + 8 <= r->rec.at.stack_len) {
-		slot = (__u64 *)(r->rec.stack + (off & (BPFPROF_STACK_BYTES - 1)));
+		slot = (__u64 *)(r->stack + (off & (BPFPROF_STACK_BYTES - 1)));
 		if (!(*slot & (PAGE_BYTES - 1)))
 			*slot = hooked->to;
 	}
@@ -226,7 +231,7 @@ __weak __noinline int window_grow(struct unwind_reader *r)
 	left = r->stack_end - va;
 	if (len >= BPFPROF_STACK_BYTES)
 		return -1;
-	dst = r->rec.stack + (len & (BPFPROF_STACK_BYTES - 1));
+	dst = r->stack + (len & (BPFPROF_STACK_BYTES - 1));
 	in_page = PAGE_BYTES - (va & (PAGE_BYTES - 1));
 	step = WINDOW_MAX_STEP;
 	if (r->hole) {
@@ -318,7 +323,7 @@ static __always_inline bool window_has(struct unwind_reader *r, __u64 va, __u32 
 static __always_inline int unwind_read_u64(struct unwind_reader *r, __u64 va, __u64 *dst)
 {
 	if (window_has(r, va, 8, true)) {
-		*dst = *(__u64 *)(r->rec.stack +
+		*dst = *(__u64 *)(r->stack +
 				  ((va - r->rec.at.stack_va) & (BPFPROF_STACK_BYTES - 1)));
 		return 0;
 	}

@@ -435,8 +435,8 @@ static __always_inline bool miss_allowed(struct unwind_reader *r, __u64 now, __u
 	__u64 ms = now / 1000000, passed = ms - r->miss_ms;
 	__u64 cap = cfg.miss_bytes_per_ms * MISS_SAVED_MS, room = cfg.ring_bytes / 4 * 3;
 
-	if (cap < sizeof(struct bpfprof_miss))
-		cap = sizeof(struct bpfprof_miss);
+	if (cap < sizeof(struct bpfprof_miss) + BPFPROF_STACK_BYTES)
+		cap = sizeof(struct bpfprof_miss) + BPFPROF_STACK_BYTES;
 	if (passed > MISS_SAVED_MS)
 		passed = MISS_SAVED_MS;
 	r->miss_ms = ms;
@@ -498,7 +498,7 @@ static __always_inline long miss_output(struct unwind_reader *r, __u64 head, __u
 		bpf_dynptr_write(&dst, head, &r->rec.at, sizeof(r->rec.at), 0);
 		head += sizeof(r->rec.at);
 		bpf_dynptr_write(&dst, head, r->rec.entries, entries, 0);
-		bpf_dynptr_write(&dst, head + entries, r->rec.stack, stack, 0);
+		bpf_dynptr_write(&dst, head + entries, r->stack, stack, 0);
 	}
 	bpf_ringbuf_submit_dynptr(&dst, BPF_RB_FORCE_WAKEUP); /* whether it was reserved or not */
 	return err;
