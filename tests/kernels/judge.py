@@ -261,6 +261,29 @@ def judge_wall(results, how):
                  note=", ".join(times) + f", {waits['switches']} switches")
 
 
+def judge_waker(results):
+    """The shell's waits are ended by its children, which end; theirs by the timer."""
+    got = Recording(results, "waker-caps")
+    if got.status != 0:
+        return Check(got.case, got, problem=f"exit {got.status}: {first_error(got)}")
+    problem, times = None, []
+    # The last wait of each goes on.
+    for place, waker in (("sys_wait4", "[woken by sleep-"), ("nanosleep", "[woken by an interrupt]")):
+        waits = [(stack, us) for stack, us in got.stacks
+                 if place in stack and ";--;" in stack]
+        spent = sum(us for _, us in waits) / 1e6
+        known = sum(us for stack, us in waits if ";" + waker in stack) / 1e6
+        times.append(f"{place} {known:.2f} of {spent:.2f} s by {waker}")
+        if not spent or known < 0.9 * spent:
+            problem = times[-1] + f": {[stack for stack, _ in waits if waker not in stack][:3]}"
+    own = [stack for stack, _ in got.stacks
+           if any("bpf_" in frame or frame.startswith("try_to_wake_up")
+                  for frame in stack.partition(";--;")[2].split(";"))]
+    if own:
+        problem = f"frames of our own: {own[:2]}"
+    return Check(got.case, got, problem=problem, note=", ".join(times) + f", {got.stats['waits']}")
+
+
 def gpu_sums(rows, names, columns):
     """{key: sums} of the rows; a key is what they have under the names."""
     found = {}
