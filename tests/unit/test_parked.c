@@ -5,6 +5,7 @@
 #include "base/strtab.h"
 #include "made_profile.h"
 #include "profile/parked.h"
+#include "profile/parked_names.h"
 #include "profile/profile.h"
 
 static struct profile *p;
@@ -161,4 +162,31 @@ Test(parked, folds)
 			strtab_get(p->strings, p->locations[p->stack_locations[stack->first]].name),
 			PARKED_FRAME);
 	}
+}
+
+Test(parked, by_the_texts_of_a_live_table)
+{
+	const struct parked_frame pool[] = {
+		{ LOCATION_KERNEL, "futex_wait_[k]" },
+		{ LOCATION_NATIVE, "__futex_abstimed_wait_common (libc.so.6)" },
+		{ LOCATION_PYTHON, "_worker (concurrent/futures/thread.py)" },
+		{ LOCATION_PYTHON, "Thread.run (threading.py)" },
+	};
+	const struct parked_frame openmp[] = {
+		{ LOCATION_NATIVE, "libgomp.so.1+0x1f2e" },
+		{ LOCATION_NATIVE, "start_thread (libc.so.6)" },
+	};
+	const struct parked_frame own[] = {
+		{ LOCATION_NATIVE, "clock_nanosleep (libc.so.6)" },
+		{ LOCATION_PYTHON, "crawl (train.py)" },
+		{ LOCATION_PYTHON, "Thread.run (threading.py)" },
+	};
+	const struct parked_frame strange[] = { { LOCATION_NATIVE, "" },
+						{ LOCATION_NATIVE, " (" } };
+
+	cr_expect(parked_frames_are_idle(pool, 4));
+	cr_expect(parked_frames_are_idle(openmp, 2));
+	cr_expect_not(parked_frames_are_idle(own, 3));
+	cr_expect_not(parked_frames_are_idle(strange, 2));
+	cr_expect_not(parked_frames_are_idle(NULL, 0));
 }

@@ -5,6 +5,7 @@
  */
 #include "cli/daemon.h"
 
+#include <malloc.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -90,6 +91,7 @@ void daemon_waits_cut(struct daemon *daemon)
 	ended->waits_untold = false;
 	sampler_waits_cut(&daemon->sampler, &cut);
 	thread_times_close(daemon->times);
+	malloc_trim(0); /* memory of processes that was read; a child is about to need some */
 }
 
 void daemon_waits_end(struct daemon *daemon)
