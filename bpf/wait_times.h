@@ -54,7 +54,7 @@ struct bpfprof_wait_control {
 	__u32 tokens_max; /* and save up */
 };
 
-#define BPFPROF_WAITER_PLACES 65536 /* half of them may well be taken; a power of two */
+#define BPFPROF_WAITER_PLACES 32768 /* half of them may well be taken; a power of two */
 #define BPFPROF_WAITER_PROBES 8 /* the same */
 
 /*

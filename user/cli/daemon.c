@@ -33,8 +33,7 @@
 #define PUSH_BYTES (6ULL << 20) /* libcurl, and the certificates that it trusts */
 #define CALL_KEYS 2048 /* of one process: eight workers have room for as many */
 #define CALLS_BYTES (10ULL << 20) /* --gpu: its maps, and what is known of calls */
-#define WAITS_BYTES (16ULL << 20) /* --wall: what threads do, and reading their stacks, */
-#define WAITS_MORE_BYTES (8ULL << 20) /* of which the default has so much more */
+#define WAITS_BYTES (12ULL << 20) /* --wall: what threads do, and reading their stacks */
 #define VARIABLE_MIN_BYTES (4ULL << 20)
 #define CLOCK_STEP_NS NS_PER_SECOND
 #define LISTEN_DEFAULT "127.0.0.1:9464"
@@ -340,7 +339,7 @@ static void memory_share(struct daemon *daemon)
 	uint64_t fixed = FIXED_BYTES + of_cpus, bytes = daemon->options->max_memory;
 
 	if (!bytes)
-		bytes = MEMORY_BYTES + of_cpus + (daemon->options->wall ? WAITS_MORE_BYTES : 0);
+		bytes = MEMORY_BYTES + of_cpus;
 	if (daemon->options->push.url)
 		fixed += PUSH_BYTES;
 	if (daemon->options->gpu)

@@ -299,7 +299,7 @@ static const struct flag daemon_flags[] = {
 	  false },
 	{ KEY_MAX_MEMORY, 0, 0, "max-memory", "BYTES",
 	  "of user space and BPF maps together, from 48M (64M,\n"
-	  "8M more with --wall, 512K for each CPU above 32)",
+	  "512K more for each CPU above 32)",
 	  false },
 	{ KEY_PUSH, 0, 0, "push", "URL", "send each profile to this Pyroscope server too", false },
 	{ KEY_PUSH_TENANT, 0, 0, "push-tenant-file", "FILE", "its tenant (X-Scope-OrgID)", false },
