@@ -350,3 +350,45 @@ Test(findings, waits)
 	EXPECT_NONE(findings_of_wait, wait, it.waited_ns = 1900 * MS, 1900 * MS);
 	EXPECT_NONE(findings_of_wait, wait, it.waited_ns = 0, 0);
 }
+
+Test(findings, starved)
+{
+	const uint32_t children[] = { 8, 9, 10, 11, 12 };
+	struct starved_fact starved = { .name = "train.py",
+					.pid = 7,
+					.waited_ns = 7100 * MS,
+					.nr_waits = 120,
+					.run_ns = 2000 * MS,
+					.children = children,
+					.nr_children = 2,
+					.child_asleep_ns = 600 * MS,
+					.child_run_ns = 18000 * MS,
+					.child_awake_ns = 19000 * MS };
+	struct findings findings = { 0 };
+
+	cr_expect(findings_of_starved(&findings, &starved, 10 * NS_PER_SECOND));
+	expect(&findings, FINDING_STARVED,
+	       "the main thread of train.py (pid 7) waited 71% of 10.0 s for its 2 child processes "
+	       "(pid 8, 9), which slept 3% of that time and ran 18.0 s, it 2.0 s: they ended 120 "
+	       "of "
+	       "its waits, and do not keep up with it");
+	cr_expect_str_eq(findings.list[0].command, "bpfprof record -d 10 -p 8 -p 9");
+	cr_expect_str_eq(finding_name(FINDING_STARVED), "starved");
+	EXPECT_NONE(findings_of_starved, starved, it.waited_ns = 2900 * MS, 10 * NS_PER_SECOND);
+	EXPECT_NONE(findings_of_starved, starved, it.nr_waits = 9, 10 * NS_PER_SECOND);
+	EXPECT_NONE(findings_of_starved, starved, it.nr_children = 0, 10 * NS_PER_SECOND);
+	EXPECT_NONE(findings_of_starved, starved, it.waited_ns = 1900 * MS, 1900 * MS);
+	/* It collects what they compute; they wait, too; they have only just begun. */
+	EXPECT_NONE(findings_of_starved, starved, it.run_ns = 440 * MS, 10 * NS_PER_SECOND);
+	EXPECT_NONE(findings_of_starved, starved, it.child_asleep_ns = 4100 * MS,
+		    10 * NS_PER_SECOND);
+	EXPECT_NONE(findings_of_starved, starved, it.child_awake_ns = 9900 * MS,
+		    10 * NS_PER_SECOND);
+	findings = (struct findings){ 0 };
+	starved.nr_children = 5;
+	starved.child_run_ns = starved.child_awake_ns = 45000 * MS;
+	findings_of_starved(&findings, &starved, 10 * NS_PER_SECOND);
+	cr_assert_eq(findings.nr, 1);
+	cr_expect(strstr(findings.list[0].text, "(pid 8, 9, 10, 11, ...)"));
+	cr_expect_str_eq(findings.list[0].command, "bpfprof record -d 10 -p 8 -p 9 -p 10 -p 11");
+}

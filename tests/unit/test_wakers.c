@@ -2,6 +2,7 @@
 #include "profile/wakers.h"
 
 #include <criterion/criterion.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "proc/ranks.h"
@@ -139,6 +140,40 @@ Test(wakers, interrupts)
 	cr_expect_eq(taken->nr_frames, 1);
 	cr_expect_eq(wakers_stats(wakers)->interrupts, 1);
 	cr_expect_eq(wakers_stats(wakers)->threads, 0);
+	wakers_free(wakers);
+}
+
+/* What somebody has waited for whom, without what was only for a CPU. */
+Test(wakers, links)
+{
+	struct bpfprof_sample give = waker(7, 8, 9, 5), wait = wait_of(20, 9, 5);
+	struct bpfprof_sample timer = waker(7, 8, 9, 5);
+	struct waker_link *links;
+	struct wakers *wakers;
+	size_t nr, i;
+
+	cr_assert_not(wakers_new(&wakers));
+	wait.period_ns = 1000;
+	wait.runnable_ns = 100;
+	timer.flags |= BPFPROF_SAMPLE_INTERRUPT;
+	for (i = 0; i < 3; i++) {
+		add(wakers, &give);
+		wakers_take(wakers, &wait);
+		add(wakers, &timer);
+		wakers_take(wakers, &wait);
+		wakers_take(wakers, &wait);
+	}
+	cr_assert_not(wakers_links(wakers, &links, &nr));
+	cr_assert_eq(nr, 1);
+	cr_expect(links->pid == 20 && links->tid == 9 && links->by_pid == 7 && links->by_tid == 8);
+	cr_expect(links->ns == 2700 && links->nr == 3);
+	free(links);
+	for (i = 0; i < WAKERS_MAX_LINKS + 5; i++) {
+		give = waker(7, 100 + (uint32_t)i, 9, 5);
+		add(wakers, &give);
+		wakers_take(wakers, &wait);
+	}
+	cr_expect_eq(wakers_stats(wakers)->links_no_room, 6);
 	wakers_free(wakers);
 }
 

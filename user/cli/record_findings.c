@@ -19,12 +19,14 @@
 #include "proc/calls.h"
 #include "proc/processes.h"
 #include "proc/title.h"
+#include "profile/feed.h"
 #include "profile/findings.h"
 #include "profile/profile.h"
 #include "profile/stats.h"
 #include "profile/task_calls.h"
 #include "profile/task_times.h"
 #include "profile/wait_place.h"
+#include "profile/wakers.h"
 
 #define NAME_MAX_BYTES 1024
 #define DRIVER "driver" /* as Ray roles begin */
@@ -233,15 +235,96 @@ static void wait_tell(struct record_findings *findings, const struct profile *pr
 			 profile->duration_ns);
 }
 
-void record_findings_waits(struct record_findings *findings, const struct profile *profile)
+struct child_search {
+	const struct profile *profile;
+	uint32_t parent;
+};
+
+static const struct profile_process *entry_of(const struct profile *profile, uint32_t kernel_pid)
 {
 	size_t i;
 
+	for (i = 0; i < profile->nr_processes; i++)
+		if (profile->processes[i].kernel_pid == kernel_pid)
+			return &profile->processes[i];
+	return NULL;
+}
+
+static bool is_child(void *arg, uint32_t kernel_pid)
+{
+	const struct child_search *search = arg;
+	const struct profile_process *process = entry_of(search->profile, kernel_pid);
+
+	return process && process->parent && process->parent == search->parent;
+}
+
+/* That its threads were in that state (enum profile_sleeper). */
+static uint64_t state_ns(const struct profile *profile, uint32_t kernel_pid, uint32_t sleeper)
+{
+	const struct profile_sample *s;
+	uint64_t ns = 0;
+	size_t i;
+
+	for (i = 0; i < profile->nr_samples; i++) {
+		s = &profile->samples[i];
+		if (s->sleeper == sleeper &&
+		    profile->processes[s->process].kernel_pid == kernel_pid)
+			ns += s->value_ns;
+	}
+	return ns;
+}
+
+static bool starved_tell(struct record_findings *findings, const struct profile *profile,
+			 const struct profile_process *process, const struct waker_link *links,
+			 size_t nr)
+{
+	struct child_search search = { .profile = profile, .parent = process->pid };
+	__cleanup(buf_fini) struct buf name = { .max = NAME_MAX_BYTES };
+	struct starved_fact fact = { .pid = process->pid };
+	uint32_t i, children[FEED_MAX_CHILDREN];
+	uint64_t run_ns;
+	struct feed feed;
+
+	if (!process->pid || profile->time != PROFILE_TIME_WALL)
+		return false;
+	feed_find(&feed, links, nr, process->kernel_pid, is_child, &search);
+	process_text(&name, profile, process);
+	if (!feed.nr || buf_error(&name) || !name.data)
+		return false;
+	for (i = 0; i < feed.nr_children; i++) {
+		children[i] = entry_of(profile, feed.children[i])->pid;
+		fact.child_asleep_ns += state_ns(profile, feed.children[i], PROFILE_FIRST_SLEEPS);
+		run_ns = state_ns(profile, feed.children[i], PROFILE_FIRST_RUNS);
+		fact.child_run_ns += run_ns;
+		fact.child_awake_ns +=
+			run_ns + state_ns(profile, feed.children[i], PROFILE_NOT_ASLEEP);
+	}
+	fact.name = name.data;
+	fact.waited_ns = feed.ns;
+	fact.nr_waits = feed.nr;
+	fact.run_ns = state_ns(profile, process->kernel_pid, PROFILE_FIRST_RUNS);
+	fact.children = children;
+	fact.nr_children = feed.nr_children;
+	return findings_of_starved(&findings->found, &fact, profile->duration_ns);
+}
+
+void record_findings_waits(struct record_findings *findings, const struct profile *profile)
+{
+	__cleanup(free_mem) struct waker_link *links = NULL;
+	const struct profile_process *process;
+	size_t nr = 0, i;
+
 	if (!findings || profile->time == PROFILE_TIME_CPU)
 		return;
-	for (i = 0; i < profile->nr_processes; i++)
-		if (should_work(profile, &profile->processes[i]) && is_first_entry(profile, i))
-			wait_tell(findings, profile, &profile->processes[i]);
+	if (findings->sampler->wakers && wakers_links(findings->sampler->wakers, &links, &nr))
+		log_debug("findings: out of memory");
+	for (i = 0; i < profile->nr_processes; i++) {
+		process = &profile->processes[i];
+		if (is_first_entry(profile, i) &&
+		    !starved_tell(findings, profile, process, links, nr) &&
+		    should_work(profile, process))
+			wait_tell(findings, profile, process);
+	}
 }
 
 void record_findings_tell(const struct record_findings *findings)

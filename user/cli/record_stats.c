@@ -48,6 +48,7 @@ void recording_see(struct recording *rec, uint32_t pid, uint32_t own_pid, uint64
 			  (time_monotonic_ns() - rec->start_mono_ns);
 		seen->cpu_ns = start_ns < boot_ns ? usage.cpu_ns : 0;
 		seen->rss_bytes = usage.rss_bytes;
+		seen->parent = (uint32_t)usage.parent;
 		seen->baseline = true;
 	}
 	if (!proc_cmdline_read(rec->sampler.runner, cmdline, sizeof(cmdline), (pid_t)own_pid) &&
@@ -87,6 +88,7 @@ static void process_usage(struct recording *rec, struct profile *profile, size_t
 	/* The title is the command line while it lasts. */
 	if (p->task)
 		p->cmdline = p->task;
+	p->parent = seen ? seen->parent : 0;
 	/* After an exec the process has another name and entry: its CPU time is told once. */
 	if (!seen || seen->told)
 		return;

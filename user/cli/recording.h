@@ -33,6 +33,7 @@ struct seen_process {
 	UT_hash_handle hh;
 	struct seen_key key;
 	uint64_t cpu_ns, rss_bytes; /* at the beginning of the recording */
+	uint32_t parent; /* in our own pid namespace, */
 	bool baseline; /* they are known */
 	bool told;
 	char *cmdline; /* NULL if not known */

@@ -99,6 +99,7 @@ static void wakers_count(const struct sampler *sampler, const uint64_t c[WAIT_NR
 	counter_add(&stats->waits, "wakers_scratch_busy", c[WAIT_COUNT_WAKERS_BUSY]);
 	counter_add(&stats->waits, "wakers_no_kernel_stack", c[WAIT_COUNT_WAKERS_UNCLEAR]);
 	counter_add(&stats->waits, "wakers_no_room", wakers->no_room);
+	counter_add(&stats->waits, "waker_links_no_room", wakers->links_no_room);
 }
 
 static void waits_count(const struct sampler *sampler, struct run_stats *stats)

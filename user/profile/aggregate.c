@@ -459,9 +459,11 @@ static int64_t stack_sample(struct aggregate *a, struct aggregate_sample *key,
 
 static uint32_t sleeper_of(const struct bpfprof_sample *s, const struct aggregate_part *part)
 {
-	if (!part->asleep)
-		return PROFILE_NOT_ASLEEP;
-	return s->task.tid == s->task.pid ? PROFILE_FIRST_SLEEPS : PROFILE_HELPER_SLEEPS;
+	bool first = s->task.tid == s->task.pid;
+
+	if (part->asleep)
+		return first ? PROFILE_FIRST_SLEEPS : PROFILE_HELPER_SLEEPS;
+	return first && part->runs ? PROFILE_FIRST_RUNS : PROFILE_NOT_ASLEEP;
 }
 
 /* What stands above the stack that ends at end, which it is written in front of. How many. */

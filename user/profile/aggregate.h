@@ -178,6 +178,7 @@ struct aggregate_part {
 	bool above_is_own; /* of the same process */
 	uint64_t value_ns;
 	bool asleep; /* it waits for something, and not for a CPU */
+	bool runs; /* it is on one */
 	int64_t sample; /* set: its index, less than 0: it is counted nowhere */
 };
 

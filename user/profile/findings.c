@@ -57,6 +57,17 @@
 #define WAIT_SHARE 0.9 /* of the recording */
 #define WAIT_DURATION_NS (2 * NS_PER_SECOND)
 
+/*
+ * A process that only collects what others compute is not starved: it has work of its own, however
+ * little where they are slow. And a single long wait for a result is no feed.
+ */
+#define STARVED_SHARE 0.3 /* of the recording */
+#define STARVED_WAITS 10
+#define STARVED_WORK 0.05 /* that it runs, of what one child does */
+#define STARVED_CHILD_ASLEEP 0.2 /* of the recording, at most, on average */
+#define STARVED_CHILD_AWAKE 0.5 /* at least: they are there, and compute, or want to */
+#define STARVED_SHOWN 4 /* children by their pids */
+
 static double seconds(uint64_t ns)
 {
 	return (double)ns / 1e9;
@@ -79,6 +90,7 @@ const char *finding_name(enum finding_kind kind)
 		[FINDING_CPU_LIMIT] = "cpu_limit",
 		[FINDING_MEMORY_LIMIT] = "memory_limit",
 		[FINDING_WAITS] = "waits",
+		[FINDING_STARVED] = "starved",
 	};
 
 	return kind > FINDING_INVALID && kind < FINDING_NR_KINDS ? names[kind] : "";
@@ -500,4 +512,39 @@ void findings_of_wait(struct findings *findings, const struct wait_fact *fact, u
 		 fact->name, fact->pid, 100 * share, seconds(duration_ns), fact->function,
 		 own ? ", called from " : "", own ? fact->line : "");
 	set_command(finding, "bpfprof dump -p %u --native", fact->pid);
+}
+
+bool findings_of_starved(struct findings *findings, const struct starved_fact *fact,
+			 uint64_t duration_ns)
+{
+	uint32_t nr = fact->nr_children, i;
+	uint64_t whole_ns = nr * duration_ns;
+	char pids[96] = "", flags[96] = "";
+	struct finding *finding;
+	int at = 0, to = 0;
+
+	if (!nr || duration_ns < WAIT_DURATION_NS || fact->nr_waits < STARVED_WAITS ||
+	    ratio(fact->waited_ns, duration_ns) < STARVED_SHARE ||
+	    ratio(fact->run_ns * nr, fact->child_run_ns) < STARVED_WORK ||
+	    ratio(fact->child_asleep_ns, whole_ns) > STARVED_CHILD_ASLEEP ||
+	    ratio(fact->child_awake_ns, whole_ns) < STARVED_CHILD_AWAKE)
+		return false;
+	finding = add(findings, FINDING_STARVED);
+	if (!finding)
+		return true;
+	for (i = 0; i < nr && i < STARVED_SHOWN; i++) {
+		at += snprintf(pids + at, sizeof(pids) - (size_t)at, "%s%u", i ? ", " : "",
+			       fact->children[i]);
+		to += snprintf(flags + to, sizeof(flags) - (size_t)to, " -p %u", fact->children[i]);
+	}
+	set_text(finding,
+		 "the main thread of %.64s (pid %u) waited %.0f%% of %.1f s for its %u child "
+		 "process%s (pid %s%s), which slept %.0f%% of that time and ran %.1f s, it "
+		 "%.1f s: they ended %" PRIu64 " of its waits, and do not keep up with it",
+		 fact->name, fact->pid, 100 * ratio(fact->waited_ns, duration_ns),
+		 seconds(duration_ns), nr, nr == 1 ? "" : "es", pids,
+		 nr > STARVED_SHOWN ? ", ..." : "", 100 * ratio(fact->child_asleep_ns, whole_ns),
+		 seconds(fact->child_run_ns), seconds(fact->run_ns), fact->nr_waits);
+	set_command(finding, "bpfprof record -d 10%s", flags);
+	return true;
 }

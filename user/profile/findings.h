@@ -27,6 +27,7 @@ enum finding_kind {
 	FINDING_CPU_LIMIT,
 	FINDING_MEMORY_LIMIT,
 	FINDING_WAITS,
+	FINDING_STARVED,
 	FINDING_NR_KINDS,
 };
 
@@ -107,6 +108,21 @@ struct wait_fact {
 };
 void findings_of_wait(struct findings *findings, const struct wait_fact *fact,
 		      uint64_t duration_ns);
+
+/* A process whose first thread waited for what its children handed it (feed.h). */
+struct starved_fact {
+	const char *name;
+	uint32_t pid;
+	uint64_t waited_ns, nr_waits; /* for them */
+	uint64_t run_ns; /* that it was on a CPU */
+	const uint32_t *children;
+	uint32_t nr_children; /* and of these: */
+	/* Sums: that their first threads slept and ran, and that any thread ran, or wanted to. */
+	uint64_t child_asleep_ns, child_run_ns, child_awake_ns;
+};
+/* Told of children that cannot keep up with a process that has work of its own. */
+bool findings_of_starved(struct findings *findings, const struct starved_fact *fact,
+			 uint64_t duration_ns);
 
 /* Memory of a process over time. */
 #define MEMORY_POINTS 16

@@ -86,6 +86,7 @@ struct profile_ranks {
 struct profile_process {
 	uint32_t pid; /* in our own pid namespace, 0: it has none there */
 	uint32_t kernel_pid; /* in the outermost one: whose entry it is */
+	uint32_t parent; /* as pid; 0 = not known, or not recorded here */
 	uint32_t pod_pid; /* in its own pid namespace, 0 = not known */
 	uint32_t container; /* index + 1, 0 = none, or not known */
 	uint32_t comm; /* of the thread group leader */
@@ -120,6 +121,7 @@ enum profile_sleeper {
 	PROFILE_FIRST_SLEEPS =
 		1, /* a process's first thread waits for something, and not for a CPU */
 	PROFILE_HELPER_SLEEPS = 2, /* another one does */
+	PROFILE_FIRST_RUNS = 3, /* the first one is on a CPU */
 };
 
 /* What equal calls have in common beside their stack; texts, "" = there is no such thing. */

@@ -163,6 +163,7 @@ static void side_add(struct thread_times *times, struct thread_side side,
 		return;
 	if (!(s->flags & BPFPROF_SAMPLE_WAIT)) {
 		parts[0].value_ns = ns;
+		parts[0].runs = true;
 		aggregate_add_parts(side.aggregate, input, parts, 1);
 		if (parts[0].sample >= 0)
 			side.samples->run = parts[0].sample;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "profile/aggregate.h"
 #include "proc/ranks.h"
 
+#define LINK_KEY_BYTES offsetof(struct waker_link, ns)
 #define NAME_BYTES (AGGREGATE_TITLE_BYTES + BPFPROF_COMM_LEN + RANKS_TEXT_MAX + 64)
 
 struct entry {
@@ -27,8 +29,14 @@ struct entry {
 	uint64_t frames[];
 };
 
+struct link_entry {
+	UT_hash_handle hh;
+	struct waker_link link; /* by all but its counts */
+};
+
 struct wakers {
 	struct entry *entries;
+	struct link_entry *links;
 	size_t bytes;
 	struct wakers_stats stats;
 	struct waker taken;
@@ -56,6 +64,7 @@ static void entry_remove(struct wakers *wakers, struct entry *entry)
 
 void wakers_free(struct wakers *wakers)
 {
+	struct link_entry *link, *next_link;
 	struct entry *entry, *next;
 
 	if (!wakers)
@@ -63,6 +72,10 @@ void wakers_free(struct wakers *wakers)
 	HASH_ITER(hh, wakers->entries, entry, next) {
 		HASH_DEL(wakers->entries, entry);
 		free(entry);
+	}
+	HASH_ITER(hh, wakers->links, link, next_link) {
+		HASH_DEL(wakers->links, link);
+		free(link);
 	}
 	free(wakers->taken_entry);
 	free(wakers);
@@ -156,6 +169,32 @@ static const char *name_text(struct wakers *wakers, const struct entry *entry, b
 	return wakers->text;
 }
 
+static void link_count(struct wakers *wakers, const struct bpfprof_sample *wait,
+		       const struct entry *entry)
+{
+	const struct waker_link key = { .pid = wait->task.pid,
+					.tid = wait->task.tid,
+					.by_pid = entry->waker_pid,
+					.by_tid = entry->waker_tid };
+	struct link_entry *found;
+
+	HASH_FIND(hh, wakers->links, &key, LINK_KEY_BYTES, found);
+	if (!found && HASH_COUNT(wakers->links) < WAKERS_MAX_LINKS) {
+		found = calloc(1, sizeof(*found));
+		if (found) {
+			found->link = key;
+			HASH_ADD(hh, wakers->links, link, LINK_KEY_BYTES, found);
+		}
+	}
+	if (!found) {
+		wakers->stats.links_no_room++;
+		return;
+	}
+	if (wait->period_ns > wait->runnable_ns)
+		found->link.ns += wait->period_ns - wait->runnable_ns;
+	found->link.nr++;
+}
+
 const struct waker *wakers_take(struct wakers *wakers, const struct bpfprof_sample *wait)
 {
 	struct waker *taken = &wakers->taken;
@@ -178,6 +217,8 @@ const struct waker *wakers_take(struct wakers *wakers, const struct bpfprof_samp
 	taken->text = name_text(wakers, entry, taken->own);
 	taken->frames = entry->frames;
 	taken->nr_frames = entry->nr_frames;
+	if (!entry->interrupt)
+		link_count(wakers, wait, entry);
 	wakers->stats.interrupts += entry->interrupt;
 	wakers->stats.threads += !entry->interrupt;
 	wakers->stats.truncated += entry->truncated;
@@ -187,4 +228,19 @@ const struct waker *wakers_take(struct wakers *wakers, const struct bpfprof_samp
 const struct wakers_stats *wakers_stats(const struct wakers *wakers)
 {
 	return &wakers->stats;
+}
+
+int wakers_links(const struct wakers *wakers, struct waker_link **ret, size_t *ret_nr)
+{
+	struct waker_link *links = calloc(HASH_COUNT(wakers->links) + 1, sizeof(*links));
+	struct link_entry *entry, *next;
+	size_t nr = 0;
+
+	if (!links)
+		return -ENOMEM;
+	HASH_ITER(hh, wakers->links, entry, next)
+		links[nr++] = entry->link;
+	*ret = links;
+	*ret_nr = nr;
+	return 0;
 }

@@ -18,6 +18,7 @@ struct wakers;
 
 #define WAKERS_MAX 4096
 #define WAKERS_MAX_BYTES (2U << 20)
+#define WAKERS_MAX_LINKS 4096
 #define WAKERS_MAX_FRAMES 512 /* of one stack; what is further out is left out */
 
 #define WAKERS_SEPARATOR                                                                           \
@@ -33,10 +34,18 @@ struct waker {
 	bool own; /* a thread of the process that waited */
 };
 
+/* What one thread has waited for another one, of the waits that were asked for. */
+struct waker_link {
+	uint32_t pid, tid; /* who waited, */
+	uint32_t by_pid, by_tid; /* and who ended that */
+	uint64_t ns, nr;
+};
+
 struct wakers_stats {
 	uint64_t threads, interrupts, unknown; /* of waits that were asked for */
 	uint64_t truncated; /* of threads whose stack is not complete */
 	uint64_t no_room; /* forgotten before anybody asked */
+	uint64_t links_no_room; /* waits that are in no link, beyond WAKERS_MAX_LINKS */
 };
 
 int wakers_new(struct wakers **ret); /* 0 or -ENOMEM */
@@ -49,6 +58,8 @@ void wakers_add(struct wakers *wakers, const struct aggregate_input *input);
  * then it is forgotten.
  */
 const struct waker *wakers_take(struct wakers *wakers, const struct bpfprof_sample *wait);
+/* All of them in no order, to be freed. 0 or -ENOMEM. */
+int wakers_links(const struct wakers *wakers, struct waker_link **ret, size_t *ret_nr);
 const struct wakers_stats *wakers_stats(const struct wakers *wakers);
 
 #endif
