@@ -131,13 +131,15 @@ static void process_tell(const struct gpu_probes *probes, int file, const struct
 				  probes->libraries[i].functions, process->pid);
 }
 
-static bool is_named(const struct image *image)
+static bool is_named(const struct gpu_probes *probes, const struct image *image)
 {
 	const char *name = strrchr(image->path, '/');
 
 	name = name ? name + 1 : image->path;
 	return !strncmp(name, "libcuda.so", strlen("libcuda.so")) ||
-	       !strncmp(name, "libnccl.so", strlen("libnccl.so"));
+	       !strncmp(name, "libnccl.so", strlen("libnccl.so")) ||
+	       (probes->session->options.gpu_tensors &&
+		!strncmp(name, "libc10_cuda.so", strlen("libc10_cuda.so")));
 }
 
 static void image_is_file(struct gpu_probes *probes, uint32_t image, int file)
@@ -171,7 +173,7 @@ static void image_look(struct gpu_probes *probes, struct image *image, uint64_t 
 		return;
 	if (images_open(probes->images, image, now_ns)) {
 		/* Of most files that cannot be had nobody expects anything. */
-		if (is_named(image))
+		if (is_named(probes, image))
 			library_list(probes, image, library, -EBADF);
 		return;
 	}

@@ -699,7 +699,7 @@ NOINLINE void take_back(uint64_t va)
 
 static void work()
 {
-	for (unsigned int i = 0; i < 20; i++) {
+	for (unsigned int i = 0; i < 6; i++) {
 		uint64_t va = hand_out("fake_c10_malloc", 1000 + i);
 
 		hand_out("fake_c10_malloc_inlined", (1 << 21) + i);
