@@ -26,6 +26,8 @@
 #define BPFPROF_PATH_MAX 4096
 #define BPFPROF_CALL_BYTES 96 /* struct bpfprof_gpu_call */
 #define BPFPROF_TARGET_BITS 65536 /* a power of two */
+#define BPFPROF_TARGET_AT_EXEC                                                                     \
+	(1U << 31) /* in the map targets: not before it has executed something */
 #define BPFPROF_TITLE_BYTES 136 /* read of a Ray worker's title: 127, and whether there is more */
 #define BPFPROF_PAGE_SHIFT 16 /* a page of unwind rows covers 64 KiB of file */
 

@@ -97,7 +97,7 @@ int gpu_site(struct pt_regs *ctx)
 
 	if (!site || !probe_counts(cookie))
 		return 0;
-	if (cfg.filter && !bpf_map_lookup_elem(&targets, &pid)) {
+	if (cfg.filter && !target_find(pid)) {
 		gpu_count(GPU_COUNT_FILTERED);
 		return 0;
 	}

@@ -68,12 +68,19 @@ struct {
  */
 __u64 target_bits[BPFPROF_TARGET_BITS / 64] __weak;
 
-/* Who asked for the process; NULL: nobody. */
-static __always_inline __u32 *target_find(__u32 pid)
+static __always_inline __u32 *target_entry(__u32 pid)
 {
 	if (!(target_bits[pid / 64 % (BPFPROF_TARGET_BITS / 64)] >> pid % 64 & 1))
 		return NULL;
 	return bpf_map_lookup_elem(&targets, &pid);
+}
+
+/* Who asked for the process; NULL: nobody, or not yet. */
+static __always_inline __u32 *target_find(__u32 pid)
+{
+	__u32 *asked = target_entry(pid);
+
+	return asked && !(*asked & BPFPROF_TARGET_AT_EXEC) ? asked : NULL;
 }
 
 static __always_inline void count_add(__u32 counter, __u64 n)

@@ -37,7 +37,10 @@ SEC("tp_btf/sched_process_exec")
 int BPF_PROG(process_exec, struct task_struct *task)
 {
 	struct bpfprof_process_event *e;
+	__u32 *asked = target_entry(task->tgid);
 
+	if (asked && *asked & BPFPROF_TARGET_AT_EXEC)
+		__sync_fetch_and_and(asked, ~BPFPROF_TARGET_AT_EXEC);
 	if (!is_target(task->tgid))
 		return 0;
 	e = event_new(BPFPROF_KIND_EXEC, task);
@@ -56,7 +59,7 @@ static __always_inline void pid_renew(__u32 pid, __u64 start_ns)
 {
 	struct bpfprof_proc *proc = bpf_map_lookup_elem(&procs, &pid);
 
-	if (target_find(pid))
+	if (target_entry(pid))
 		bpf_map_delete_elem(&targets, &pid);
 	/* User space may have seen the new one before this. */
 	if (proc && proc->start_ns != start_ns)

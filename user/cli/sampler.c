@@ -514,7 +514,8 @@ static int setup_targets(struct sampler *sampler)
 	err = sampler_targets_add(sampler, options->pids, options->nr_pids, SAMPLER_GROUP,
 				  sampler->target_pids);
 	if (!err && options->child)
-		err = targets_add(sampler, options->child, SAMPLER_GROUP, &none, &child);
+		err = targets_add(sampler, options->child, SAMPLER_GROUP | BPFPROF_TARGET_AT_EXEC,
+				  &none, &child);
 	/* One that has ended since sampler_check_targets() ended before anybody listened. */
 	for (i = 0; i < options->nr_pids && !err; i++)
 		if (!target_probe(options->pids[i], &target) && target.zombie)

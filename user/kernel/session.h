@@ -68,7 +68,10 @@ int session_open(struct session *session, const struct session_options *options)
 int session_attach(struct session *session);
 void session_close(struct session *session);
 
-/* Processes can be asked for by several, each of which has a bit; children inherit these. */
+/*
+ * Processes can be asked for by several, each of which has a bit; children inherit these. With
+ * BPFPROF_TARGET_AT_EXEC it is one from its next exec on: until then it is a copy of ourselves.
+ */
 int session_target_add(struct session *session, pid_t pid, uint32_t groups);
 void session_target_remove(struct session *session, pid_t pid);
 bool session_is_target(const struct session *session, pid_t pid);
