@@ -23,6 +23,7 @@ import math
 import os
 import sys
 import threading
+import time
 
 CHARS = 128
 STARTED = os.pipe()
@@ -385,6 +386,14 @@ def tell_frames(ident, frame, out):
         frame = frame.f_back
 
 
+def settle():
+    """Until every thread that has said that it waits is on the line where it does."""
+    last = wait.__code__.co_firstlineno + 4
+    while any(frame.f_code is wait.__code__ and frame.f_lineno != last
+              for frame in sys._current_frames().values()):
+        time.sleep(0.001)
+
+
 def tell():
     out = []
     for thread in threading.enumerate():
@@ -402,6 +411,7 @@ def tell():
 
 def main():
     threads()
+    settle()
     tell()
     os.read(0, 1)
     ctypes.PyDLL(None).sleep(1000)

@@ -215,22 +215,37 @@ static int runtime_find(struct python_target *target)
 	return err;
 }
 
-/* What it said last it said just before it began to wait. */
+static bool is_asleep(const char *stat_path)
+{
+	FILE *stat = fopen(stat_path, "re");
+	char text[512] = ""; /* a thread's name may have ends of lines in it */
+	const char *state;
+
+	if (!stat)
+		return false;
+	text[fread(text, 1, sizeof(text) - 1, stat)] = '\0';
+	fclose(stat);
+	state = strrchr(text, ')');
+	return state && state[1] == ' ' && state[2] == 'S';
+}
+
+/* What it said last it said just before it began to wait, and so may its other threads. */
 static int asleep_wait(const struct python_target *target)
 {
 	struct timespec pause = { .tv_nsec = 2000000 };
-	char name[64], line[512], *state;
-	FILE *stat;
+	char pattern[64];
+	glob_t found;
+	size_t i;
 
-	snprintf(name, sizeof(name), "/proc/%d/stat", (int)target->pid);
+	snprintf(pattern, sizeof(pattern), "/proc/%d/task/*/stat", (int)target->pid);
 	for (int tries = 0; tries < 5000; tries++) {
 		nanosleep(&pause, NULL);
-		stat = fopen(name, "re");
-		if (!stat)
-			return -errno;
-		state = fgets(line, sizeof(line), stat) ? strrchr(line, ')') : NULL;
-		fclose(stat);
-		if (state && state[1] == ' ' && state[2] == 'S')
+		if (glob(pattern, 0, NULL, &found))
+			return -ESRCH;
+		for (i = 0; i < found.gl_pathc && is_asleep(found.gl_pathv[i]); i++)
+			;
+		globfree(&found);
+		if (i == found.gl_pathc)
 			return 0;
 	}
 	return -ETIMEDOUT;
