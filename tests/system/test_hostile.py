@@ -320,3 +320,35 @@ def silent_file_system(context):
         busy.kill()
         fuse.terminate()
         fuse.wait()
+
+
+# Some 100,000 stacks of three processes in ten seconds, hardly one like another.
+DIVERSE = """
+import random, sys
+N = 3000
+space = {"N": N}
+exec("\\n".join("def a_function_with_a_long_name_%d(depth, random):\\n"
+               "    if depth:\\n        ALL[random.randrange(N)](depth - 1, random)\\n"
+               "    for _ in range(60): pass\\n" % i for i in range(N)), space)
+space["ALL"] = [space["a_function_with_a_long_name_%d" % i] for i in range(N)]
+numbers = random.Random(int(sys.argv[1]))
+while True:
+    space["ALL"][0](numbers.randrange(5, 60), numbers)
+"""
+
+
+@test()
+def no_two_stacks_alike(context):
+    """The budget holds whatever is sampled: there are no more stacks then, and that is said."""
+    for seed in range(3):
+        context.spawn(["/usr/bin/python3", "-c", DIVERSE, seed])
+    for way in ((), ("--wall",)):
+        context.bpfprof("record", "-F", "4999", "-d", "10", *way, "-o", "x.folded", "-o",
+                        "x.pb.gz", "--stats", "x.json").expect(0)
+        stats = context.json("x.json")
+        context.note("%s: %d samples, %.1f MiB, %s" % (
+            " ".join(way) or "CPU", stats["samples"]["total"],
+            stats["agent"]["memory_bytes"] / (1 << 20), stats["stacks"]["reasons"]))
+        check(stats["samples"]["python"] > 5000, str(stats["samples"]))
+        check(stats["stacks"]["reasons"].get("stack_table_full", 0) > 0, str(stats["stacks"]))
+        check(stats["agent"]["memory_bytes"] <= 64 << 20, str(stats["agent"]))

@@ -12,6 +12,10 @@
 #include "base/cleanup.h"
 
 #define FILE_NAME_MAX 32
+#define MIB (1ULL << 20)
+#define BUDGET_CPUS 32
+#define BUDGET_BYTES (64 * MIB) /* for so many */
+#define BUDGET_PER_CPU (MIB / 2) /* for each further one */
 
 /* The number in a file; UINT64_MAX for "max", and for a file that is not there. */
 static uint64_t limit_read(const char *path)
@@ -74,4 +78,10 @@ uint64_t memory_limit(const char *membership, const char *mount)
 			lowest = limit;
 	}
 	return lowest;
+}
+
+uint64_t memory_budget(int nr_cpus)
+{
+	return BUDGET_BYTES +
+	       (nr_cpus > BUDGET_CPUS ? (uint64_t)(nr_cpus - BUDGET_CPUS) * BUDGET_PER_CPU : 0);
 }

@@ -2,7 +2,7 @@
 #ifndef BPFPROF_CLI_MEMORY_LIMIT_H
 #define BPFPROF_CLI_MEMORY_LIMIT_H
 
-/* How much memory the cgroups, of version 1, 2 or both, leave to us. */
+/* How much memory we may use, and how much the cgroups, of version 1, 2 or both, leave to us. */
 
 #include <stdint.h>
 
@@ -12,5 +12,8 @@
  * container counts as its nearest visible parent.
  */
 uint64_t memory_limit(const char *membership, const char *mount);
+
+/* Bytes that we use at most, BPF maps included, with so many possible CPUs. */
+uint64_t memory_budget(int nr_cpus);
 
 #endif

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,11 +13,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <bpf/libbpf.h>
+
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/time.h"
 #include "cli/command.h"
+#include "cli/memory_limit.h"
 #include "cli/options.h"
 #include "cli/pod_processes.h"
 #include "cli/record_findings.h"
@@ -24,8 +28,10 @@
 #include "cli/recording.h"
 #include "cli/worker_processes.h"
 #include "cli/worker_steps.h"
+#include "kernel/session.h"
 #include "kernel/stream.h"
 #include "kernel/waits.h"
+#include "proc/images.h"
 #include "proc/pids.h"
 #include "proc/self.h"
 #include "proc/usage.h"
@@ -34,8 +40,10 @@
 #include "profile/parked.h"
 #include "profile/thread_times.h"
 
-#define AGGREGATE_BYTES (16U << 20)
-#define CALLS_BYTES (8U << 20) /* of stacks of calls */
+#define AGGREGATE_BYTES (12U << 20)
+#define CALLS_BYTES (4U << 20) /* of stacks of calls */
+#define MEMORY_SPARE (4U << 20) /* of the budget: for what grows on between two looks */
+#define MEMORY_LOOK_NS (NS_PER_SECOND / 2)
 #define TICK_NS NS_PER_SECOND
 #define CANNOT_EXEC 127
 #define MESSAGE_MAX 1024
@@ -187,12 +195,41 @@ static void say_gone(const struct recording *rec)
 		log_info("all %zu processes have exited, after %.1f s", options->nr_pids, seconds);
 }
 
+static uint64_t memory_used(const struct recording *rec)
+{
+	return self_anonymous_bytes() + aggregate_unused_bytes(rec->aggregate);
+}
+
+/* Keeps to the budget: what can be read again goes first, then there are no new stacks. */
+static void memory_look(struct recording *rec)
+{
+	if (memory_used(rec) <= rec->memory_max)
+		return;
+	images_cool(rec->sampler.images);
+	malloc_trim(0);
+	if (memory_used(rec) <= rec->memory_max)
+		return;
+	aggregate_freeze(rec->aggregate);
+	if (rec->options->gpu)
+		aggregate_freeze(rec->watch.aggregate);
+}
+
+/* Of the budget, what maps and pages of files leave. */
+static void memory_begin(struct recording *rec, const struct self_usage *self)
+{
+	uint64_t budget = memory_budget(libbpf_num_possible_cpus()) - MEMORY_SPARE,
+		 taken = session_map_bytes(&rec->sampler.session) + self->own_bytes -
+			 self_anonymous_bytes();
+
+	rec->memory_max = taken < budget ? budget - taken : 0;
+}
+
 /* Until the duration is over, a signal arrives, or everything asked for has ended. */
 static void loop(struct recording *rec, int signal_fd)
 {
 	uint64_t end_ns = rec->options->duration_ns ? rec->start_mono_ns + rec->options->duration_ns
 						    : UINT64_MAX;
-	uint64_t now_ns = rec->start_mono_ns, tick_ns = now_ns + TICK_NS;
+	uint64_t now_ns = rec->start_mono_ns, tick_ns = now_ns + TICK_NS, memory_ns = now_ns;
 	struct pollfd fds[] = { { .fd = sampler_fd(&rec->sampler), .events = POLLIN },
 				{ .fd = signal_fd, .events = POLLIN } };
 	int wait_ms;
@@ -206,6 +243,10 @@ static void loop(struct recording *rec, int signal_fd)
 		if (rec->options->gpu && gpu_watch_run(&rec->watch, now_ns))
 			wait_ms = 0;
 		record_findings_tick(rec->findings, now_ns);
+		if (now_ns >= memory_ns) {
+			memory_ns = now_ns + MEMORY_LOOK_NS;
+			memory_look(rec);
+		}
 		if (now_ns >= tick_ns) {
 			tick_ns = now_ns + TICK_NS;
 			if (sampler_targets_gone(&rec->sampler)) {
@@ -311,9 +352,8 @@ static int park(struct recording *rec, struct profile *profile)
 	return profile_park_counted(profile, &rec->stats.waits);
 }
 
-static int finish(struct recording *rec)
+static int profile_finish(struct recording *rec, const struct profile *calls)
 {
-	struct gpu_watch_profile calls = { 0 };
 	struct profile profile = { 0 };
 	struct aggregate_view view;
 	int err, hidden = 0, status;
@@ -326,7 +366,8 @@ static int finish(struct recording *rec)
 	if (hidden)
 		sampler_warn_kernel_names();
 	recording_usage(rec, &profile);
-	recording_stats(rec);
+	sampler_image_stats(&rec->sampler, &rec->stats);
+	sampler_own_usage(&rec->sampler, &rec->stats);
 	if (profile_group(&profile, rec->options->by) || park(rec, &profile)) {
 		log_error("out of memory");
 		profile_fini(&profile);
@@ -342,12 +383,25 @@ static int finish(struct recording *rec)
 		worker_steps_tell(rec->sampler.steps);
 	if (!view.nr_taken)
 		say_nothing_matched(rec);
-	err = rec->options->gpu ? calls_finish(rec, &calls) : 0;
 	record_findings_waits(rec->findings, &profile);
-	record_findings_make(rec->findings, profile.duration_ns, rec->end_mono_ns);
-	status = recording_write(rec, &profile, rec->options->gpu && !err ? &calls.profile : NULL);
+	record_findings_make(rec->findings, profile.duration_ns);
+	status = recording_write(rec, &profile, calls);
 	record_findings_tell(rec->findings);
 	profile_fini(&profile);
+	return status;
+}
+
+static int finish(struct recording *rec)
+{
+	struct gpu_watch_profile calls = { 0 };
+	int err = 0, status;
+
+	recording_stats(rec);
+	if (rec->options->gpu)
+		err = calls_finish(rec, &calls);
+	gpu_watch_close(&rec->watch);
+	sampler_let_go(&rec->sampler);
+	status = profile_finish(rec, rec->options->gpu && !err ? &calls.profile : NULL);
 	profile_fini(&calls.profile);
 	return err ? EXIT_FAILED : status;
 }
@@ -363,8 +417,7 @@ static void teardown(struct recording *rec)
 	}
 	if (rec->command_error_fd >= 0)
 		close(rec->command_error_fd);
-	if (rec->options->gpu)
-		gpu_watch_close(&rec->watch);
+	gpu_watch_close(&rec->watch);
 	record_findings_free(rec->findings);
 	record_timeline_free(rec->timeline);
 	sampler_close(&rec->sampler);
@@ -387,8 +440,10 @@ static int start(struct recording *rec)
 		rec->start_wall_ns -= rec->start_mono_ns - waits_start_ns(rec->sampler.waits);
 		rec->start_mono_ns = waits_start_ns(rec->sampler.waits);
 	}
-	if (!self_usage_read(&self))
+	if (!self_usage_read(&self)) {
 		rec->stats.startup_seconds = self.age_seconds;
+		memory_begin(rec, &self);
+	}
 	if (rec->options->gpu) {
 		gpu_watch_start(&rec->watch);
 		gpu_watch_tell(&rec->watch);
@@ -458,6 +513,7 @@ static int run(struct recording *rec, int signal_fd)
 		log_error("the timeline cannot be sorted: out of memory, or of disk");
 	if (rec->sampler.waits)
 		rec->end_mono_ns = waits_end_ns(rec->sampler.waits);
+	record_findings_end(rec->findings, rec->end_mono_ns);
 	return finish(rec);
 }
 
@@ -493,7 +549,10 @@ static void sampler_options_fill(struct recording *rec)
 
 static int run_with(const struct record_options *options)
 {
-	struct recording rec = { .options = options, .command_go_fd = -1, .command_error_fd = -1 };
+	struct recording rec = { .options = options,
+				 .memory_max = UINT64_MAX,
+				 .command_go_fd = -1,
+				 .command_error_fd = -1 };
 	__cleanup(close_fd) int signal_fd = -1;
 	sigset_t signals, old_signals;
 	int status;

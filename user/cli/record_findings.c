@@ -167,16 +167,22 @@ void record_findings_stats(const struct record_findings *findings, struct stats_
 		stats_add(dst, "samples_not_watched", samples);
 }
 
-void record_findings_make(struct record_findings *findings, uint64_t duration_ns, uint64_t now_ns)
+void record_findings_end(struct record_findings *findings, uint64_t now_ns)
+{
+	if (!findings)
+		return;
+	process_watch_finish(findings->watch, now_ns);
+	titles_each_lost(&findings->sampler->session, on_lost, findings);
+	task_times_close(findings->times, now_ns);
+}
+
+void record_findings_make(struct record_findings *findings, uint64_t duration_ns)
 {
 	struct task_time *tasks;
 	size_t nr, i;
 
 	if (!findings)
 		return;
-	process_watch_finish(findings->watch, now_ns);
-	titles_each_lost(&findings->sampler->session, on_lost, findings);
-	task_times_close(findings->times, now_ns);
 	tasks = task_times_list(findings->times, &nr);
 	for (i = 0; i < nr; i++)
 		findings_of_task(&findings->found, &tasks[i], duration_ns);

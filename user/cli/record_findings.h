@@ -42,8 +42,10 @@ void record_findings_tick(struct record_findings *findings, uint64_t now_ns);
 /* Adds what findings do not know of for want of room. */
 void record_findings_stats(const struct record_findings *findings, struct stats_reasons *dst);
 
-/* After sampling has stopped. duration_ns: of the recording, that ended at now_ns. */
-void record_findings_make(struct record_findings *findings, uint64_t duration_ns, uint64_t now_ns);
+/* Sampling has stopped, at now_ns. */
+void record_findings_end(struct record_findings *findings, uint64_t now_ns);
+/* After that. duration_ns: of the recording. */
+void record_findings_make(struct record_findings *findings, uint64_t duration_ns);
 /* Before that, of a finished profile of time that includes waiting. */
 void record_findings_waits(struct record_findings *findings, const struct profile *profile);
 void record_findings_tell(const struct record_findings *findings);

@@ -158,7 +158,7 @@ void recording_stats(struct recording *rec)
 
 	aggregate_view_get(rec->aggregate, &view);
 	aggregate_stats(stats, &view);
-	sampler_stats(&rec->sampler, stats);
+	sampler_run_stats(&rec->sampler, stats);
 	if (rec->times)
 		thread_times_stats(rec->times, &stats->waits);
 	record_findings_stats(rec->findings, &stats->walk);

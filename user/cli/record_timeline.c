@@ -49,6 +49,7 @@ struct record_timeline {
 	uint64_t start_ns, start_wall_ns, end_ns;
 	uint64_t nr_bad, nr_unread; /* titles; processes, at the start */
 	uint64_t nr_missed; /* changes of titles, of workers that were asked for */
+	uint64_t counters[BPFPROF_NR_COUNTERS]; /* when sampling had stopped */
 	uint64_t nr_no_container; /* calls of workers of which it is not known where they live */
 };
 
@@ -264,15 +265,15 @@ int record_timeline_finish(struct record_timeline *timeline, uint64_t end_ns)
 		return 0;
 	timeline->end_ns = end_ns;
 	titles_each_lost(&timeline->sampler->session, on_lost, timeline);
+	session_counters(&timeline->sampler->session, timeline->counters);
 	task_calls_close(timeline->calls, end_ns);
 	return task_trace_close(timeline->trace);
 }
 
 static void lost_fill(const struct record_timeline *timeline, struct stats_reasons *lost)
 {
-	uint64_t c[BPFPROF_NR_COUNTERS];
+	const uint64_t *c = timeline->counters;
 
-	session_counters(&timeline->sampler->session, c);
 	/* Of all workers, those that are not recorded included: nr_missed is a part of these two. */
 	stats_add(lost, "title_changes_lost", c[BPFPROF_COUNT_TITLES_LOST]);
 	stats_add(lost, "title_changes_too_many", c[BPFPROF_COUNT_TITLES_LIMITED]);

@@ -49,6 +49,7 @@ struct recording {
 	struct gpu_watch watch; /* with --gpu */
 	struct thread_times *times; /* NULL without --wall and --off-cpu */
 	struct seen_process *seen;
+	uint64_t memory_max; /* anonymous bytes that may be used */
 	pid_t command_pid; /* child started for `-- CMD`, 0 = none */
 	int command_go_fd; /* closed to let it exec */
 	int command_error_fd; /* brings errno if it cannot */

@@ -32,8 +32,6 @@
 #define INIT_PID_NS 0xEFFFFFFCU /* inode numbers of the first namespaces, fixed since Linux 3.8 */
 #define INIT_USER_NS 0xEFFFFFFDU
 #define MIB (1ULL << 20)
-#define MEMORY_BUDGET (64 * MIB) /* for up to 32 possible CPUs */
-#define MEMORY_PER_CPU (MIB / 2) /* for each further one */
 #define GPU_KERNEL "Linux 6.6 or newer, or CAP_SYS_ADMIN; all but gpu and --gpu works without"
 #define GPU_SECCOMP "Linux 6.14 or newer, or a later stable version of this one"
 #define OPEN_FILES_WANTED 1024U
@@ -465,11 +463,9 @@ static void probe_pid_namespace(struct requirements *reqs)
 static void probe_memory(struct requirements *reqs)
 {
 	int cpus = libbpf_num_possible_cpus();
-	unsigned long long budget = MEMORY_BUDGET,
+	unsigned long long budget = memory_budget(cpus),
 			   limit = memory_limit("/proc/self/cgroup", "/sys/fs/cgroup");
 
-	if (cpus > 32)
-		budget += (unsigned long long)(cpus - 32) * MEMORY_PER_CPU;
 	if (limit < budget) {
 		char remedy[160];
 

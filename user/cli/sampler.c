@@ -27,6 +27,7 @@
 #include "container/containers.h"
 #include "kernel/clock.h"
 #include "kernel/python_maps.h"
+#include "kernel/remote.h"
 #include "kernel/stream.h"
 #include "kernel/tables.h"
 #include "kernel/waits.h"
@@ -41,7 +42,7 @@
 #include "python/codes.h"
 #include "python/pythons.h"
 
-#define CODES_BYTES (16U << 20)
+#define CODES_BYTES (8U << 20)
 #define MAX_OPEN_IMAGES 1024
 #define TICK_NS NS_PER_SECOND
 #define LEARN_NS                                                                                   \
@@ -689,22 +690,36 @@ void sampler_stop(struct sampler *sampler)
 	stream_run(sampler->stream);
 }
 
-void sampler_close(struct sampler *sampler)
+void sampler_let_go(struct sampler *sampler)
 {
-	free(sampler->target_pids);
-	sampler_waits_close(sampler);
+	waits_free(sampler->waits);
+	sampler->waits = NULL;
+	remote_child_free(sampler->remote);
+	sampler->remote = NULL;
 	clock_free(sampler->clock);
-	workers_free(sampler->workers);
-	worker_steps_free(sampler->steps);
+	sampler->clock = NULL;
 	stream_free(sampler->stream);
+	sampler->stream = NULL;
 	walker_fini(&sampler->walker);
 	processes_free(sampler->processes);
+	sampler->processes = NULL;
 	tables_free(sampler->tables);
+	sampler->tables = NULL;
 	python_maps_free(sampler->python_maps);
+	sampler->python_maps = NULL;
+	session_close(&sampler->session);
+}
+
+void sampler_close(struct sampler *sampler)
+{
+	sampler_let_go(sampler);
+	free(sampler->target_pids);
+	wakers_free(sampler->wakers);
+	workers_free(sampler->workers);
+	worker_steps_free(sampler->steps);
 	pythons_free(sampler->pythons);
 	codes_free(sampler->codes);
 	images_free(sampler->images);
 	containers_free(sampler->containers);
-	session_close(&sampler->session);
 	deadline_runner_free(sampler->runner);
 }

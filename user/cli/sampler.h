@@ -189,6 +189,11 @@ bool sampler_targets_gone(const struct sampler *sampler);
 void sampler_stop_clock(struct sampler *sampler);
 /* No samples after this; those that are still on their way are handed over. */
 void sampler_stop(struct sampler *sampler);
+/*
+ * After sampler_stop() and sampler_run_stats(): gives back what profiles are not made of, programs and
+ * maps among it. Symbols want their memory. Who shares the session has to be done with it.
+ */
+void sampler_let_go(struct sampler *sampler);
 /* A zeroed struct is fine. */
 void sampler_close(struct sampler *sampler);
 
@@ -230,7 +235,6 @@ void sampler_waits_end(struct sampler *sampler, struct sampler_cut *cut);
 /* The same file: what sampler_open() and so on do for waits. 0 or -errno. */
 int sampler_waits_start(struct sampler *sampler);
 void sampler_waits_thread_end(struct sampler *sampler, const struct bpfprof_waiter *waiter);
-void sampler_waits_close(struct sampler *sampler);
 
 /*
  * sampler_container.c: the container that the process lives in, NULL if it lives in none or that is
@@ -248,7 +252,10 @@ void sampler_ranks_look(struct sampler *sampler, struct process *process);
  * images: lost, clock, walk and files; sets the BPF programs' run time and the clock's name.
  */
 void sampler_stats(struct sampler *sampler, struct run_stats *stats);
-/* Sets what this process and its maps cost. */
+/* Its two parts: that of images alone is to be had after sampler_let_go(), and grows with symbols. */
+void sampler_run_stats(struct sampler *sampler, struct run_stats *stats);
+void sampler_image_stats(const struct sampler *sampler, struct run_stats *stats);
+/* Sets what this process and its maps cost; of memory the most that it was at any such call. */
 void sampler_own_usage(const struct sampler *sampler, struct run_stats *stats);
 
 /*

@@ -126,13 +126,12 @@ static void waits_count(const struct sampler *sampler, struct run_stats *stats)
 		wakers_count(sampler, c, stats);
 }
 
-void sampler_stats(struct sampler *sampler, struct run_stats *stats)
+void sampler_run_stats(struct sampler *sampler, struct run_stats *stats)
 {
 	const struct tables_counts *tables = tables_counts(sampler->tables);
 	const struct codes_counts *codes = codes_counts(sampler->codes);
 	const struct pythons_counts *pythons = pythons_counts(sampler->pythons);
 	uint64_t c[BPFPROF_NR_COUNTERS];
-	enum image_problem problem;
 
 	session_counters(&sampler->session, c);
 	stats_add(&stats->lost, "ring_full", c[BPFPROF_COUNT_RING_FULL]);
@@ -174,11 +173,6 @@ void sampler_stats(struct sampler *sampler, struct run_stats *stats)
 	counter_add(&stats->files, "python_unknown_version", pythons->nr_unknown);
 	counter_add(&stats->files, "python_interpreters_no_room", pythons->nr_full);
 	counter_add(&stats->files, "python_malformed", pythons->nr_malformed);
-	for (problem = IMAGE_GONE; problem < IMAGE_NR_PROBLEMS; problem++)
-		counter_add(&stats->files, image_problem_name(problem),
-			    images_nr_problem(sampler->images, problem));
-	counter_add(&stats->files, "file_from_memory", /* has no .symtab */
-		    images_nr_way(sampler->images, IMAGE_WAY_MEMORY));
 	containers_count_all(sampler, &stats->containers);
 	environments_count_all(&sampler->ranks, &stats->environments);
 	if (sampler->waits)
@@ -205,15 +199,35 @@ void sampler_stats(struct sampler *sampler, struct run_stats *stats)
 	}
 }
 
+void sampler_image_stats(const struct sampler *sampler, struct run_stats *stats)
+{
+	enum image_problem problem;
+
+	for (problem = IMAGE_GONE; problem < IMAGE_NR_PROBLEMS; problem++)
+		counter_add(&stats->files, image_problem_name(problem),
+			    images_nr_problem(sampler->images, problem));
+	counter_add(&stats->files, "file_from_memory", /* has no .symtab */
+		    images_nr_way(sampler->images, IMAGE_WAY_MEMORY));
+}
+
+void sampler_stats(struct sampler *sampler, struct run_stats *stats)
+{
+	sampler_run_stats(sampler, stats);
+	sampler_image_stats(sampler, stats);
+}
+
 void sampler_own_usage(const struct sampler *sampler, struct run_stats *stats)
 {
+	uint64_t map_bytes = session_map_bytes(&sampler->session);
 	struct self_usage self;
 
-	stats->bpf_map_bytes = session_map_bytes(&sampler->session);
+	if (stats->bpf_map_bytes < map_bytes)
+		stats->bpf_map_bytes = map_bytes;
 	if (self_usage_read(&self))
 		return;
 	stats->cpu_seconds = self.cpu_seconds;
 	stats->rss_bytes = self.rss_bytes;
 	stats->peak_rss_bytes = self.peak_rss_bytes;
-	stats->memory_bytes = self.own_bytes + stats->bpf_map_bytes;
+	if (stats->memory_bytes < self.own_bytes + map_bytes)
+		stats->memory_bytes = self.own_bytes + map_bytes;
 }

@@ -411,10 +411,3 @@ void sampler_waits_end(struct sampler *sampler, struct sampler_cut *cut)
 	/* Last: now each has some sample that can take what is left. */
 	waiters_settle(&last, SETTLE_ALL);
 }
-
-void sampler_waits_close(struct sampler *sampler)
-{
-	waits_free(sampler->waits);
-	wakers_free(sampler->wakers);
-	remote_child_free(sampler->remote);
-}

@@ -372,6 +372,8 @@ uint64_t session_map_bytes(const struct session *session)
 	struct bpf_map *map;
 	uint64_t bytes = 0;
 
+	if (!session->skel)
+		return 0;
 	bpf_object__for_each_map(map, session->skel->obj) if (bpf_map__fd(map) >= 0) bytes +=
 		fdinfo_read(bpf_map__fd(map), "memlock");
 	return bytes;

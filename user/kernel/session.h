@@ -96,7 +96,7 @@ struct bpf_program *session_clock_program(const struct session *session);
 /* Counters summed over all CPUs. */
 void session_counters(const struct session *session, uint64_t counters[BPFPROF_NR_COUNTERS]);
 /* Memory that our maps are charged with (memlock of fdinfo). */
-uint64_t session_map_bytes(const struct session *session);
+uint64_t session_map_bytes(const struct session *session); /* 0 after session_close() */
 /* BPF run-time statistics of all our programs; false if the kernel does not keep them for us. */
 bool session_run_stats(const struct session *session, uint64_t *ret_runs, uint64_t *ret_ns);
 /*

@@ -131,6 +131,12 @@ static void image_cool(struct images *images, uint32_t at)
 		elf_image_drop_cache(image->elf);
 }
 
+void images_cool(struct images *images)
+{
+	while (images->nr_warm)
+		image_cool(images, images->nr_warm - 1);
+}
+
 static void image_warm(struct images *images, struct image *image)
 {
 	size_t bytes = 0;

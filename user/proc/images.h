@@ -97,6 +97,8 @@ int images_open_cfi(struct images *images, struct image *image, uint64_t now_ns)
 /* Says that reading image failed with err: keeps it closed for a while. */
 void images_fail(struct images *images, struct image *image, int err, uint64_t now_ns);
 
+/* Gives back what can be read again of all files. */
+void images_cool(struct images *images);
 /*
  * Closes files that nothing refers to: is_used(arg, id) says so for mappings and for frames
  * that are still to be named; besides those, whatever was used after idle_since_ns stays. Those that were not used

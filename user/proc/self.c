@@ -37,6 +37,13 @@ static int status_read(struct self_usage *usage)
 	return 0;
 }
 
+uint64_t self_anonymous_bytes(void)
+{
+	struct self_usage usage = { 0 };
+
+	return status_read(&usage) ? 0 : usage.own_bytes;
+}
+
 /* Private pages of files: our text and libraries, as far as nobody else has them. */
 static int private_file_read(struct self_usage *usage)
 {

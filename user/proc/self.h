@@ -17,6 +17,9 @@ struct self_usage {
 /* Memory that nobody shares with us, also not a process that we were forked from. 0 if not known. */
 uint64_t self_private_bytes(void);
 
+/* The part of own_bytes that grows, and is cheap to ask for. 0 if not known. */
+uint64_t self_anonymous_bytes(void);
+
 int self_usage_read(struct self_usage *ret); /* 0 or -errno */
 
 #endif

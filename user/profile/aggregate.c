@@ -751,6 +751,19 @@ void aggregate_free(struct aggregate *a)
 	free(a);
 }
 
+size_t aggregate_unused_bytes(const struct aggregate *aggregate)
+{
+	return (aggregate->frames.cap - aggregate->frames.nr) * sizeof(uint64_t);
+}
+
+void aggregate_freeze(struct aggregate *aggregate)
+{
+	size_t max_bytes = aggregate->budget.bytes + aggregate->budget.bytes / 7;
+
+	if (aggregate->budget.max_bytes > max_bytes)
+		aggregate->budget.max_bytes = max_bytes;
+}
+
 size_t aggregate_bytes(const struct aggregate *aggregate)
 {
 	return aggregate->budget.bytes;

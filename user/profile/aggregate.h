@@ -231,6 +231,9 @@ int aggregate_call_sample(struct aggregate *aggregate, const struct aggregate_ca
 void aggregate_exit(struct aggregate *aggregate, const struct bpfprof_task_id *task,
 		    uint64_t cpu_ns);
 size_t aggregate_bytes(const struct aggregate *aggregate); /* that it has taken of max_bytes */
+size_t aggregate_unused_bytes(const struct aggregate *aggregate); /* of these, not yet written to */
+/* As if max_bytes were reached: stacks that are known are counted on. */
+void aggregate_freeze(struct aggregate *aggregate);
 void aggregate_view_get(const struct aggregate *aggregate, struct aggregate_view *view);
 
 #endif
