@@ -290,6 +290,38 @@ int BPF_PROG(thread_switched, bool preempt, struct task_struct *prev, struct tas
 	return 0;
 }
 
+/*
+ * A thread that executes a program goes on under the number of the first one, whose end was told. What
+ * is only watched from its exec on begins there.
+ */
+SEC("?tp_btf/sched_process_exec")
+int BPF_PROG(thread_execs, struct task_struct *task, pid_t old_tid)
+{
+	struct bpfprof_wait_control *control = wait_control_get();
+	struct bpfprof_waiter *w, *old;
+	__u64 now = bpf_ktime_get_ns();
+
+	if (!control || !control->start_ns || control->end_ns || now < control->start_ns)
+		return 0;
+	if (cfg.filter && !target_entry(task->tgid))
+		return 0;
+	w = waiter_find(task->pid);
+	if (old_tid != task->pid) {
+		old = waiter_find(old_tid);
+		if (old && old->task.pid == task->tgid) {
+			if (old->state == THREAD_RUNS && now > old->since_ns)
+				old->run_ns += now - old->since_ns;
+			waiter_end(old);
+		}
+	} else if (w && w->task.start_ns == task->group_leader->start_boottime) {
+		return 0;
+	}
+	w = waiter_begin(task, w, THREAD_RUNS);
+	if (w)
+		w->since_ns = now;
+	return 0;
+}
+
 SEC("?tp_btf/sched_waking")
 int BPF_PROG(thread_woken, struct task_struct *task)
 {

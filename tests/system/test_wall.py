@@ -272,3 +272,23 @@ def dying(context):
     # The parent's own time, and 40 times 0.05 s of each child's main thread.
     check(slept > 0.9 * (40 * 0.05e9 + (end - begin) * 0.8), "only %.2f s" % (slept / 1e9))
     check(stats["switches"] >= 40 * 5, "switches %s" % stats)
+
+
+@test()
+def exec_by_another_thread(context):
+    """A thread that executes a program takes the first one's number: no time is there twice."""
+    process = spawn(context, [context.helper("exec_thread", "exec_thread.c", "-pthread")], {}, [],
+                    stdout=subprocess.PIPE)
+    process.stdout.readline()
+    context.bpfprof("record", "--wall", "--threads", "-p", process.pid, "-d", 8, "-o",
+                    "x.pb.gz").expect(0)
+    profile = Pprof(context.read("x.pb.gz"))
+    begin, end = span(profile)
+    times = by_thread(profile, process.pid)
+    tid, at = process.stdout.readline().split()
+    check(set(times) == {process.pid, int(tid)}, "%s, not %d and %s" % (times, process.pid, tid))
+    second = float(at) * 1e9 - begin
+    context.note("%.3f of %.3f s, of the other thread %.3f of %.3f s" % (
+        times[process.pid] / 1e9, (end - begin) / 1e9, times[int(tid)] / 1e9, second / 1e9))
+    check(not differs(times[process.pid], end - begin), "the first thread's sum is wrong")
+    check(not differs(times[int(tid)], second), "the other thread's sum is wrong")

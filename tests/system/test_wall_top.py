@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """top --wall: where threads wait right now, in percent of one thread's time."""
 
+import re
+import time
+
 from harness import MODES, check, test
 from test_python import spawn
 from test_top import Terminal, named, rows
@@ -81,3 +84,26 @@ def screen(context):
     context.note([line for line in found.split("\n") if "crawls (" in line][0])
     terminal.keys("q")
     terminal.ended(0)
+
+
+@test()
+def busy(context):
+    """A first thread that runs is active: what it does not wait for is not called waiting."""
+    python = some_pythons()[-1]
+    process = spawn(context, [*python.argv, "-c", "while True: pass"], python.environment(),
+                    [python.stdlib])
+
+    def run_ns():
+        with open("/proc/%d/schedstat" % process.pid, encoding="ascii") as file:
+            return int(file.read().split()[0])
+
+    began, before = time.monotonic_ns(), run_ns()
+    done = context.bpfprof("top", "--wall", "--once", "--delay", 2, "-p", process.pid).expect(0)
+    true = 100 * (run_ns() - before) / (time.monotonic_ns() - began)
+    text = done.out.decode("utf-8", "replace")
+    active, waiting = (float(re.search(name + r": ([0-9.]+)%", text).group(1))
+                       for name in ("Active", "Waiting"))
+    context.note("active %.2f%%, waiting %.2f%%; it ran %.2f%% of the time" % (active, waiting, true))
+    check(is_near(active + waiting, 100), context.notes[-1] + text)
+    # The interval is a part of that time alone.
+    check(active > true / 2, context.notes[-1] + text)

@@ -190,7 +190,8 @@ static void waits_choose(struct session *session)
 	struct bpfprof_bpf *skel = session->skel;
 	bool load = session->options.waits != SESSION_NO_WAITS;
 	struct bpf_program *const programs[] = { skel->progs.thread_switched,
-						 skel->progs.thread_woken, skel->progs.wait_stack };
+						 skel->progs.thread_execs, skel->progs.thread_woken,
+						 skel->progs.wait_stack };
 	struct bpf_map *const maps[] = { skel->maps.waiters, skel->maps.wait_control,
 					 skel->maps.wait_counters, skel->maps.kicks,
 					 skel->maps.waits_due };

@@ -36,7 +36,7 @@ struct kick_ring {
 
 struct waits {
 	struct session *session;
-	struct bpf_link *switched, *woken, *stack, *wakers;
+	struct bpf_link *switched, *execs, *woken, *stack, *wakers;
 	struct bpfprof_wait_control control;
 	uint64_t adapted_ns;
 	uint64_t base_period_ns, max_period_ns;
@@ -167,6 +167,8 @@ static int attach(struct waits *waits)
 			return -errno;
 	}
 	if (waits->stack)
+		waits->execs = bpf_program__attach(skel->progs.thread_execs);
+	if (waits->execs)
 		waits->switched = bpf_program__attach(skel->progs.thread_switched);
 	return waits->switched ? 0 : -errno;
 }
@@ -286,10 +288,11 @@ uint64_t waits_open_since_ns(const struct waits *waits, const struct bpfprof_wai
 void waits_stop(struct waits *waits)
 {
 	bpf_link__destroy(waits->switched);
+	bpf_link__destroy(waits->execs);
 	bpf_link__destroy(waits->woken);
 	bpf_link__destroy(waits->wakers);
 	bpf_link__destroy(waits->stack);
-	waits->switched = waits->woken = waits->wakers = waits->stack = NULL;
+	waits->switched = waits->execs = waits->woken = waits->wakers = waits->stack = NULL;
 }
 
 void waits_free(struct waits *waits)

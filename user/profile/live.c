@@ -579,8 +579,9 @@ static void samples_count(struct live *live, const struct aggregate_view *view,
 		}
 		stack = &view->stacks[sample->stack];
 		/* Waits have a reason for a leaf, or are sleep. */
-		runs = !sample->sleeper && stack->nr &&
-		       frame_kind(frames[stack->first]) != BPFPROF_FRAME_LABEL;
+		runs = sample->sleeper == PROFILE_FIRST_RUNS ||
+		       (sample->sleeper == PROFILE_NOT_ASLEEP && stack->nr &&
+			frame_kind(frames[stack->first]) != BPFPROF_FRAME_LABEL);
 		use_add(&live->now, sample, runs);
 		use_add(&live->ever, sample, runs);
 		use_add(&live->processes[processes[sample->process]].now, sample, runs);
