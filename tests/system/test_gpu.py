@@ -439,6 +439,21 @@ def tensors(context):
 
 
 @test()
+def busy_tensors(context):
+    """However many small tensors there are: what the driver allocates in between has its stacks."""
+    _, truth, seen = watched(context, "busy_tensors", "--tensors", *OUTPUTS, with_python=True)
+    process = seen.process(truth["pid"])
+    check_all(process, truth)
+    context.note("%d stacks taken, %d skipped" % (seen.whole["stacks"]["taken"],
+                                                 seen.whole["stacks"]["skipped"]))
+    files = Files(context)
+    for kind in ("allocated", "inuse"):
+        found, wanted = files.of("py_weights", kind + "/bytes"), truth[kind]["py_weights"]
+        check(found == wanted == files.total(kind + "/bytes"), "%s: %d, not %d" % (
+            kind, found, wanted))
+
+
+@test()
 def tensors_not_asked_for(context):
     caller = Caller(context, "tensors", with_python=True)
     watch = Watch(context, "--json", "-d", "120", "-p", caller.pid)
