@@ -173,6 +173,8 @@ static __always_inline struct bpfprof_gpu_thread *thread_get(struct task_struct 
 	t->over = 0;
 	t->tokens = cfg.call_tokens;
 	t->wait_tokens = cfg.call_tokens;
+	t->alloc_tokens = cfg.call_tokens;
+	t->free_tokens = cfg.call_tokens;
 	t->refill_ns = bpf_ktime_get_ns();
 	t->waits = 0;
 	t->groups = 0;
@@ -185,15 +187,17 @@ static __always_inline __u32 token_add(__u32 tokens, __u64 more)
 	return tokens + more < cfg.call_tokens ? tokens + more : cfg.call_tokens;
 }
 
-static __always_inline bool token_take(struct bpfprof_gpu_thread *t, __u64 now, bool returns)
+/* Of tokens, which are some of t's. */
+static __always_inline bool token_take(struct bpfprof_gpu_thread *t, __u64 now, __u32 *tokens)
 {
 	__u64 passed = (now - t->refill_ns) / cfg.call_token_ns;
-	__u32 *tokens = returns ? &t->wait_tokens : &t->tokens;
 
 	if (passed) {
 		t->refill_ns = now;
 		t->tokens = token_add(t->tokens, passed);
 		t->wait_tokens = token_add(t->wait_tokens, passed);
+		t->alloc_tokens = token_add(t->alloc_tokens, passed);
+		t->free_tokens = token_add(t->free_tokens, passed);
 	}
 	if (!*tokens) {
 		gpu_count(GPU_COUNT_NO_TOKEN);
@@ -475,7 +479,7 @@ int gpu_enter(struct pt_regs *ctx)
 		/* The first of its kind, and after a gap: whatever the thread has sent. */
 		wanted = step != STEP_NONE &&
 			 (call_count(f, call, file) || starved_ns >= cfg.call_long_ns ||
-			  token_take(t, call->begin_ns, returns));
+			  token_take(t, call->begin_ns, returns ? &t->wait_tokens : &t->tokens));
 	}
 	if (returns) {
 		call->flags |= BPFPROF_CALL_ENTRY;

@@ -78,7 +78,7 @@ static __always_inline bool site_count(const struct bpfprof_gpu_function *f,
 		__sync_fetch_and_add(&count->bytes, call->bytes);
 	count->last_ns = call->begin_ns;
 	return fresh || (alloc && call->bytes >= BPFPROF_GPU_BIG_BYTES) ||
-	       token_take(t, call->begin_ns, true);
+	       token_take(t, call->begin_ns, alloc ? &t->alloc_tokens : &t->free_tokens);
 }
 
 SEC("?uprobe")

@@ -439,6 +439,21 @@ def tensors(context):
 
 
 @test()
+def busy_tensors(context):
+    """However many small tensors there are: what the driver allocates in between has its stacks."""
+    _, truth, seen = watched(context, "busy_tensors", "--tensors", *OUTPUTS, with_python=True)
+    process = seen.process(truth["pid"])
+    check_all(process, truth)
+    context.note("%d stacks taken, %d skipped" % (seen.whole["stacks"]["taken"],
+                                                 seen.whole["stacks"]["skipped"]))
+    files = Files(context)
+    for kind in ("allocated", "inuse"):
+        found, wanted = files.of("py_weights", kind + "/bytes"), truth[kind]["py_weights"]
+        check(found == wanted == files.total(kind + "/bytes"), "%s: %d, not %d" % (
+            kind, found, wanted))
+
+
+@test()
 def tensors_not_asked_for(context):
     caller = Caller(context, "tensors", with_python=True)
     watch = Watch(context, "--json", "-d", "120", "-p", caller.pid)
@@ -448,6 +463,48 @@ def tensors_not_asked_for(context):
     process = seen.process(caller.pid)
     check(process["tensor_memory"] is None, str(process["tensor_memory"]))
     check(not any("pytorch" in row["exported"] for row in process["calls"]), str(process["calls"]))
+    check(not any("c10" in one["path"] for one in seen.whole["libraries"]), "it is listed")
+
+
+ABSENT, UNREADABLE = "PyTorch's probes are not in it", "PyTorch's probes in it cannot be read"
+# What is changed in a libc10_cuda.so, what is said of it then, and how many of its functions are hooked.
+SPOILED = {
+    "other": (rb"\.note\.stapsdt\x00", b".note.nothing\0", ABSENT, 0),
+    "broken": (rb"\x08\x00\x00\x00....\x03\x00\x00\x00stapsdt", b"\x08\0\0\0\0\xff\xff\xff\3\0\0\0stapsdt",
+               UNREADABLE, 0),
+    "nowhere": (rb"-8@", b"-7@", UNREADABLE, 0),  # three probes
+    "half": (rb"pytorch\x00free\x00", b"pytorch\0flee\0", None, 2),
+}
+
+
+@test()
+def tensors_unreadable(context):
+    """A libc10_cuda whose probes are not found: what it allocates is not known, and that is said."""
+    callers, wanted = [], {}
+    for name, (old, new, problem, functions) in SPOILED.items():
+        where = fakes(context).copy(context.path(name))
+        with open(where.torch, "rb") as file:
+            spoiled, count = re.subn(old, lambda _, new=new: new, file.read(), flags=re.DOTALL)
+        check(count, "nothing to be changed: " + name)
+        os.unlink(where.torch)
+        with open(where.torch, "wb") as file:
+            file.write(spoiled)
+        callers.append(Caller(context, "tensors", where=where, with_python=True))
+        wanted[where.torch] = (problem, functions)
+    watch = Watch(context, "--tensors", "--json", "-d", "120",
+                  *(word for caller in callers for word in ("-p", caller.pid)))
+    for caller in callers:
+        caller.work()
+    seen = Seen(watch.end())
+    found = {one["path"]: (one["problem"], one["functions"]) for one in seen.whole["libraries"]
+             if "c10" in one["path"]}
+    equal(found, wanted, "libraries")
+    for path, (problem, _) in wanted.items():
+        said = "%s: not watched: %s" % (path, problem)
+        check((said in watch.messages()) == bool(problem), watch.messages())
+    lost = {name: count for name, count in seen.lost.items() if "pytorch" in name}
+    equal(lost, {"pytorch_libraries_without_probes": 3, "pytorch_probes_not_understood": 3 + 1},
+          "lost")
 
 
 def blocked(context, with_python):

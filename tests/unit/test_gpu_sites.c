@@ -92,4 +92,6 @@ Test(gpu_sites, of_others)
 	cr_expect(nr == 77 && bad == 77);
 	cr_expect_eq(sites_of(NOTE("a", "pytorch", "malloc", ""), sites, &nr, &bad), 0);
 	cr_expect(nr == 0 && bad == 1);
+	cr_expect_eq(sites_of(NOTE("a", "pytorch", "free", "8@%rdi"), sites, &nr, &bad), 0);
+	cr_expect(nr == 1 && bad == 1, "and no malloc");
 }

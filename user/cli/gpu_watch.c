@@ -225,6 +225,8 @@ void gpu_watch_lost(const struct gpu_watch *watch, const uint64_t counters[GPU_N
 	stats_add(dst, "stack_table_full", watch->nr_table_full + view.nr_table_full);
 	stats_add(dst, "libraries_no_room", gpu_probes_nr_refused(watch->probes));
 	stats_add(dst, "pytorch_probes_not_understood", gpu_probes_nr_bad_sites(watch->probes));
+	stats_add(dst, "pytorch_libraries_without_probes",
+		  gpu_probes_nr_without_sites(watch->probes));
 	stats_add(dst, "children_hooked_late", gpu_probes_nr_late(watch->probes));
 	gpu_tally_lost(watch->tally, dst);
 	if (watch->waits)

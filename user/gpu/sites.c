@@ -58,6 +58,29 @@ static bool is_taken(const struct gpu_site *sites, size_t nr, uint64_t off)
 	return false;
 }
 
+static bool has_site(const struct gpu_site *sites, size_t nr, uint32_t function)
+{
+	size_t i;
+
+	for (i = 0; i < nr; i++)
+		if (sites[i].wire.function == function)
+			return true;
+	return false;
+}
+
+/* How many functions have none: what is allocated would not be told, or not what is freed. */
+static uint32_t missing(const struct gpu_site *sites, size_t nr)
+{
+	const struct gpu_function *functions;
+	uint32_t i, count = 0;
+	size_t nr_functions;
+
+	functions = gpu_functions(&nr_functions);
+	for (i = 1; i < nr_functions; i++)
+		count += functions[i].wire.layer == GPU_LAYER_TORCH && !has_site(sites, nr, i);
+	return count;
+}
+
 int gpu_sites_read(struct gpu_site sites[GPU_SITES_MAX], size_t *ret_nr, uint32_t *ret_bad,
 		   struct elf_image *img)
 {
@@ -89,6 +112,6 @@ int gpu_sites_read(struct gpu_site sites[GPU_SITES_MAX], size_t *ret_nr, uint32_
 	if (!nr && !bad)
 		return -ENODATA;
 	*ret_nr = nr;
-	*ret_bad = bad;
+	*ret_bad = bad ? bad : missing(sites, nr);
 	return 0;
 }

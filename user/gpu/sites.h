@@ -23,8 +23,9 @@ struct gpu_site {
 };
 
 /*
- * Those whose arguments are where they can be read; *ret_bad is how many others there are. 0;
- * -ENODATA: neither, or not for x86-64; errors of usdt_find(). Outputs are untouched on failure.
+ * Those whose arguments are where they can be read; *ret_bad is how many others there are, or, if
+ * there are no others, how many functions have no probe at all. 0; -ENODATA: neither, or not for
+ * x86-64; errors of usdt_find(). Outputs are untouched on failure.
  */
 int gpu_sites_read(struct gpu_site sites[GPU_SITES_MAX], size_t *ret_nr, uint32_t *ret_bad,
 		   struct elf_image *img);

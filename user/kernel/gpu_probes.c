@@ -53,7 +53,7 @@ struct gpu_probes {
 	struct gpu_probes_library libraries[MAX_LISTED];
 	int library_files[MAX_LISTED]; /* each one's number in links, or -1 */
 	size_t nr_libraries;
-	uint64_t nr_refused, nr_bad_sites;
+	uint64_t nr_refused, nr_bad_sites, nr_without_sites;
 	/* Only if links are of single processes: */
 	struct processes *processes;
 	struct looked_at *looked_at;
@@ -79,6 +79,10 @@ static const char *problem_text(int err)
 		return "too many libraries are hooked already";
 	case -EBADF:
 		return "not to be had as a file";
+	case -ENODATA:
+		return "PyTorch's probes are not in it";
+	case -EBADMSG:
+		return "PyTorch's probes in it cannot be read";
 	default:
 		return "the kernel could not hook it";
 	}
@@ -131,15 +135,23 @@ static void process_tell(const struct gpu_probes *probes, int file, const struct
 				  probes->libraries[i].functions, process->pid);
 }
 
-static bool is_named(const struct gpu_probes *probes, const struct image *image)
+static bool name_begins(const struct image *image, const char *with)
 {
 	const char *name = strrchr(image->path, '/');
 
-	name = name ? name + 1 : image->path;
-	return !strncmp(name, "libcuda.so", strlen("libcuda.so")) ||
-	       !strncmp(name, "libnccl.so", strlen("libnccl.so")) ||
-	       (probes->session->options.gpu_tensors &&
-		!strncmp(name, "libc10_cuda.so", strlen("libc10_cuda.so")));
+	return !strncmp(name ? name + 1 : image->path, with, strlen(with));
+}
+
+/* Is it to have PyTorch's probes, which are wanted? */
+static bool is_torch(const struct gpu_probes *probes, const struct image *image)
+{
+	return probes->session->options.gpu_tensors && name_begins(image, "libc10_cuda.so");
+}
+
+static bool is_named(const struct gpu_probes *probes, const struct image *image)
+{
+	return name_begins(image, "libcuda.so") || name_begins(image, "libnccl.so") ||
+	       is_torch(probes, image);
 }
 
 static void image_is_file(struct gpu_probes *probes, uint32_t image, int file)
@@ -149,25 +161,46 @@ static void image_is_file(struct gpu_probes *probes, uint32_t image, int file)
 			(struct listed_image){ .image = image, .file = file };
 }
 
-/* Is there anything to be hooked in it? */
-static bool library_read(struct gpu_probes *probes, struct gpu_library *ret, struct elf_image *img)
+/* 0; -ENODATA: it has no probes of PyTorch's; -EBADMSG: none that can be read. */
+static int sites_read(struct gpu_library *ret, const struct image *image)
 {
-	bool any = !gpu_library_read(ret, img);
+	int err = gpu_sites_read(ret->sites, &ret->nr_sites, &ret->nr_bad_sites, image->elf);
 
-	if (probes->session->options.gpu_tensors &&
-	    !gpu_sites_read(ret->sites, &ret->nr_sites, &ret->nr_bad_sites, img) && ret->nr_sites) {
+	if (err && err != -ENODATA)
+		log_debug("%s: its probes: %s", image->path, strerror(-err));
+	if (err)
+		return err == -ENODATA ? err : -EBADMSG;
+	return ret->nr_sites ? 0 : -EBADMSG;
+}
+
+/* 0: there is something to be hooked in it; else what the library is to be listed with, if at all. */
+static int library_read(struct gpu_probes *probes, struct gpu_library *ret,
+			const struct image *image)
+{
+	bool any = !gpu_library_read(ret, image->elf);
+	int err = -ENODATA;
+
+	if (probes->session->options.gpu_tensors)
+		err = sites_read(ret, image);
+	if (!err)
 		ret->layers |= 1U << GPU_LAYER_TORCH;
-		any = true;
-	}
 	probes->nr_bad_sites += ret->nr_bad_sites;
-	return any;
+	return any ? 0 : err;
+}
+
+/* A library without which zeros do not mean that there is nothing. */
+static void torch_list(struct gpu_probes *probes, const struct image *image,
+		       const struct gpu_library *library, int err)
+{
+	probes->nr_without_sites++;
+	library_list(probes, image, library, err);
 }
 
 static void image_look(struct gpu_probes *probes, struct image *image, uint64_t now_ns)
 {
 	__cleanup(free_mem) struct gpu_library *library = calloc(1, sizeof(*library));
 	struct gpu_links_file id;
-	int file;
+	int file, err;
 
 	if (!library)
 		return;
@@ -177,8 +210,12 @@ static void image_look(struct gpu_probes *probes, struct image *image, uint64_t 
 			library_list(probes, image, library, -EBADF);
 		return;
 	}
-	if (!library_read(probes, library, image->elf))
+	err = library_read(probes, library, image);
+	if (err) {
+		if (is_torch(probes, image))
+			torch_list(probes, image, library, err);
 		return;
+	}
 	id = (struct gpu_links_file){ .dev = image->dev,
 				      .ino_gen = image->ino_gen,
 				      .ino = image->ino };
@@ -361,6 +398,11 @@ const struct gpu_probes_library *gpu_probes_libraries(struct gpu_probes *probes,
 uint64_t gpu_probes_nr_bad_sites(const struct gpu_probes *probes)
 {
 	return probes->nr_bad_sites;
+}
+
+uint64_t gpu_probes_nr_without_sites(const struct gpu_probes *probes)
+{
+	return probes->nr_without_sites;
 }
 
 uint64_t gpu_probes_nr_refused(const struct gpu_probes *probes)

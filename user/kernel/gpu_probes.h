@@ -51,6 +51,8 @@ const struct gpu_probes_library *gpu_probes_libraries(struct gpu_probes *probes,
 uint64_t gpu_probes_nr_refused(const struct gpu_probes *probes); /* past the limit */
 /* Probes of PyTorch's whose arguments are nowhere that we can read. */
 uint64_t gpu_probes_nr_bad_sites(const struct gpu_probes *probes);
+/* Libraries of PyTorch's that have none, or none that we can read: they are listed, too. */
+uint64_t gpu_probes_nr_without_sites(const struct gpu_probes *probes);
 
 /* What the kernel has counted: each() for every entry, as it is at that moment. */
 void gpu_probes_counts(const struct gpu_probes *probes,

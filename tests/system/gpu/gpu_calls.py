@@ -324,23 +324,40 @@ def py_activation(size):
     return tensor("py_activation", "fake_c10_malloc_inlined", size)
 
 
-def py_release(va):
+def tensor_free(where, va):
     LIBRARIES[2].fake_c10_free(c_uint64(va))
     TRUTH.calls["pytorch:free"]["calls"] += 1
-    TRUTH.where["py_release"]["pytorch:free"] += 1
+    TRUTH.where[where]["pytorch:free"] += 1
     TRUTH.tensors.forget(va)
 
 
+def py_release(va):
+    tensor_free("py_release", va)
+
+
+def py_hand_back(va):
+    tensor_free("py_hand_back", va)
+
+
 def tensors():
-    """Small ones are fewer than stacks are sent a second; large ones are more."""
+    """Small ones are fewer than stacks are sent a second, and so are frees; large ones are more."""
     TRUTH.semaphores.append(LIBRARIES[2].fake_c10_watched())
     for i in range(20):
         py_release(py_index(100 + i)) if i % 2 else py_index(1000 + i)
     kept = [py_activation((1 << 20) + i) for i in range(150)]
-    for va in kept[:100]:
-        py_release(va)
+    for va in kept[:80]:
+        py_hand_back(va) if va % 1024 else py_release(va)
     py_release(0x4711)
     py_weights(5000)
+
+
+def busy_tensors():
+    """So many small ones that not each can have a stack, and now and then a call of the driver's."""
+    TRUTH.semaphores.append(LIBRARIES[2].fake_c10_watched())
+    for i in range(20):
+        for _ in range(200):
+            py_release(py_index(500))
+        py_weights(5000 + i)
 
 
 def load_tensors(folder):
@@ -461,9 +478,9 @@ def main():
         ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
     scenario = {"launches": launches, "copies": copies, "memory": memories, "sync": syncs,
                 "nccl": nccl, "hang": hang, "exceptions": exceptions,
-                "tensors": tensors}[sys.argv[1]]
+                "tensors": tensors, "busy_tensors": busy_tensors}[sys.argv[1]]
     load(sys.argv[2])
-    if scenario is tensors:
+    if scenario in (tensors, busy_tensors):
         load_tensors(sys.argv[2])
     print("ready", flush=True)
     sys.stdin.readline()
