@@ -24,6 +24,7 @@ struct {
 	__type(value, struct token_bucket);
 } waker_tokens SEC(".maps");
 
+/* An int up to Linux 7.1, a byte in later ones. */
 struct task_struct___queued {
 	int on_rq;
 } __attribute__((preserve_access_index));
@@ -39,7 +40,7 @@ static __always_inline __u64 wait_since(const struct bpfprof_waiter *w, struct t
 
 	if (w && w->task.start_ns == task->group_leader->start_boottime)
 		return w->state >= THREAD_SLEEPS ? w->since_ns : 0;
-	if (queued->on_rq || task->start_boottime > control->start_boot_ns)
+	if (BPF_CORE_READ_BITFIELD(queued, on_rq) || task->start_boottime > control->start_boot_ns)
 		return 0;
 	return control->start_ns;
 }

@@ -152,6 +152,14 @@ static int calls_profile(struct daemon *daemon, struct profile *ret, struct run_
 	return 0;
 }
 
+/* Of the samples, which are in the daemon's own figure, nobody else knows any more. */
+static uint64_t private_bytes(const struct aggregate *aggregate)
+{
+	uint64_t bytes = self_private_bytes(), samples = aggregate_bytes(aggregate);
+
+	return bytes > samples ? bytes - samples : 0;
+}
+
 static int interval_write(struct daemon *daemon, struct write_result *result)
 {
 	struct interval *interval = &daemon->ended;
@@ -172,7 +180,7 @@ static int interval_write(struct daemon *daemon, struct write_result *result)
 	result->kernel_names_hidden = hidden;
 	problems_add(daemon, problems, &result->files);
 	reasons_add(&stats->files, &result->files);
-	result->private_bytes = self_private_bytes();
+	result->private_bytes = private_bytes(interval->aggregate);
 	stats->memory_bytes += result->private_bytes;
 	profile.time_ns = interval->start_ns + interval->offset_ns;
 	profile.duration_ns = interval->end_ns - interval->start_ns;

@@ -41,7 +41,9 @@
 #include "profile/thread_times.h"
 
 #define AGGREGATE_BYTES (12U << 20)
+#define AGGREGATE_MIN_BYTES (4U << 20) /* also where all else takes the budget */
 #define CALLS_BYTES (4U << 20) /* of stacks of calls */
+#define CALLS_MIN_BYTES (1U << 20)
 #define MEMORY_SPARE (4U << 20) /* of the budget: for what grows on between two looks */
 #define MEMORY_LOOK_NS (NS_PER_SECOND / 2)
 #define TICK_NS NS_PER_SECOND
@@ -209,9 +211,9 @@ static void memory_look(struct recording *rec)
 	malloc_trim(0);
 	if (memory_used(rec) <= rec->memory_max)
 		return;
-	aggregate_freeze(rec->aggregate);
+	aggregate_freeze(rec->aggregate, AGGREGATE_MIN_BYTES);
 	if (rec->options->gpu)
-		aggregate_freeze(rec->watch.aggregate);
+		aggregate_freeze(rec->watch.aggregate, CALLS_MIN_BYTES);
 }
 
 /* Of the budget, what maps and pages of files leave. */

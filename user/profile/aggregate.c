@@ -756,10 +756,12 @@ size_t aggregate_unused_bytes(const struct aggregate *aggregate)
 	return (aggregate->frames.cap - aggregate->frames.nr) * sizeof(uint64_t);
 }
 
-void aggregate_freeze(struct aggregate *aggregate)
+void aggregate_freeze(struct aggregate *aggregate, size_t min_bytes)
 {
 	size_t max_bytes = aggregate->budget.bytes + aggregate->budget.bytes / 7;
 
+	if (max_bytes < min_bytes)
+		max_bytes = min_bytes;
 	if (aggregate->budget.max_bytes > max_bytes)
 		aggregate->budget.max_bytes = max_bytes;
 }

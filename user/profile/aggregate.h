@@ -232,8 +232,8 @@ void aggregate_exit(struct aggregate *aggregate, const struct bpfprof_task_id *t
 		    uint64_t cpu_ns);
 size_t aggregate_bytes(const struct aggregate *aggregate); /* that it has taken of max_bytes */
 size_t aggregate_unused_bytes(const struct aggregate *aggregate); /* of these, not yet written to */
-/* As if max_bytes were reached: stacks that are known are counted on. */
-void aggregate_freeze(struct aggregate *aggregate);
+/* As if max_bytes were reached, once it has taken min_bytes: stacks that are known are counted on. */
+void aggregate_freeze(struct aggregate *aggregate, size_t min_bytes);
 void aggregate_view_get(const struct aggregate *aggregate, struct aggregate_view *view);
 
 #endif
