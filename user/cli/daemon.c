@@ -329,9 +329,8 @@ static int finish(struct daemon *daemon, int signal_fd)
 }
 
 /*
- * Three eighths of what --max-memory leaves are for stacks of the interval that runs and the one that is
- * being written, a quarter for code objects, the rest for what writing an interval takes: where no two
- * stacks are alike, twice as much as its stacks.
+ * Half of what --max-memory leaves is for stacks of the interval that runs and the one that is being
+ * written, a quarter for code objects, the rest for names while an interval is written.
  */
 static void memory_share(struct daemon *daemon)
 {
@@ -352,7 +351,7 @@ static void memory_share(struct daemon *daemon)
 			 (unsigned long long)(fixed + VARIABLE_MIN_BYTES) >> 20);
 		bytes = fixed + VARIABLE_MIN_BYTES;
 	}
-	daemon->aggregate_bytes = (bytes - fixed) * 3 / 8;
+	daemon->aggregate_bytes = (bytes - fixed) / 2;
 	if (daemon->options->token) /* two profiles take a quarter of it each */
 		daemon->aggregate_bytes -= daemon->aggregate_bytes / 3;
 	daemon->sampler_options.codes_bytes = (bytes - fixed) / 4;
