@@ -33,7 +33,7 @@ struct bpfprof_waiter {
 	__u64 past_ns; /* short waits so far, in the present period of them; */
 	__u64 point_ns; /* the one in which this lies has a sample */
 	__u32 state; /* enum bpfprof_thread_state */
-	__u32 pad;
+	__u32 refused; /* of the place: of a thread that it is the first one of, all were taken once */
 	char comm[BPFPROF_COMM_LEN];
 	char leader_comm[BPFPROF_COMM_LEN];
 };

@@ -173,6 +173,9 @@ static __always_inline struct bpfprof_waiter *waiter_take(__u32 tid)
 			return w;
 	}
 	wait_count(WAIT_COUNT_FULL);
+	w = waiter_at(tid, 0);
+	if (w)
+		w->refused = 1;
 	return NULL;
 }
 

@@ -292,3 +292,55 @@ def exec_by_another_thread(context):
         times[process.pid] / 1e9, (end - begin) / 1e9, times[int(tid)] / 1e9, second / 1e9))
     check(not differs(times[process.pid], end - begin), "the first thread's sum is wrong")
     check(not differs(times[int(tid)], second), "the other thread's sum is wrong")
+
+
+# Two that sleep for as long as anybody looks, and eight that switch now and then.
+SLEEPERS = """
+import threading, time
+def asleep():
+    time.sleep(100000)
+def naps():
+    while True:
+        time.sleep(0.2)
+for body in (asleep, *[naps] * 8):
+    threading.Thread(target=body, daemon=True).start()
+asleep()
+"""
+
+
+def sleep_in(pid, place, nr):
+    """Switches of each of its nr threads, if all are in that function of the kernel's; else None."""
+    sums = {}
+    for tid in os.listdir("/proc/%d/task" % pid):
+        with open("/proc/%d/task/%s/status" % (pid, tid), encoding="ascii") as file:
+            sums[int(tid)] = sum(int(line.split()[1]) for line in file if "ctxt_switches" in line)
+        with open("/proc/%d/task/%s/wchan" % (pid, tid), encoding="ascii") as file:
+            if place not in file.read():
+                return None
+    return sums if len(sums) == nr else None
+
+
+@test()
+def no_places(context):
+    """Nowhere to keep what threads do: who sleeps all the time still has it, the others are counted."""
+    python = some_pythons()[-1]
+    process = spawn(context, [*python.argv, "-c", SLEEPERS], python.environment(), [python.stdlib])
+    pid = process.pid
+    before = wait_for(lambda: sleep_in(pid, "nanosleep", 10), "all ten threads sleep")
+    context.bpfprof("record", "--wall", "--threads", "-p", pid, "-d", 2, "-o", "x.pb.gz",
+                    "--stats", "x.json",
+                    env=dict(os.environ, BPFPROF_TEST_WAITER_PLACES="1")).expect(0)
+    after = wait_for(lambda: sleep_in(pid, "nanosleep", 10), "all ten threads sleep")
+    lost = context.json("x.json")["lost"]
+    profile = Pprof(context.read("x.pb.gz"))
+    begin, end = span(profile)
+    times = by_thread(profile, pid)
+    sleepers = [tid for tid in before if before[tid] == after[tid]]
+    context.note("%d threads slept all the time, %s" % (len(sleepers), lost))
+    check(len(sleepers) == 2, "switches before %s, after %s" % (before, after))
+    for tid in sleepers:
+        check(abs(times.get(tid, 0) - (end - begin)) <= 0.01 * (end - begin),
+              "thread %d has %.3f s of %.3f" % (tid, times.get(tid, 0) / 1e9, (end - begin) / 1e9))
+    check(lost.get("switches_no_room", 0) > 0, "there was room: %s" % lost)
+    # One of the eight at most has the one place; more than one is hardly awake at the end.
+    check(lost.get("threads_unknown", 0) >= 1, "nobody is missing: %s" % lost)

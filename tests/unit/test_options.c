@@ -410,6 +410,7 @@ Test(options, environment)
 	setenv("BPFPROF_HOST_ROOT", "/", 1);
 	setenv("BPFPROF_TEST_RING_BYTES", "65536", 1);
 	setenv("BPFPROF_TEST_ROW_SLOTS", "1024", 1);
+	setenv("BPFPROF_TEST_WAITER_PLACES", "1", 1);
 	setenv("BPFPROF_SERVICE_HOST", "10.0.0.1", 1); /* what Kubernetes sets for a service */
 	parse_good(&line, "", &options);
 	cr_expect_eq(options.hz, 250);
@@ -423,6 +424,7 @@ Test(options, environment)
 	cr_expect_str_eq(options.host_root, "/");
 	cr_expect_eq(options.test_ring_bytes, 65536);
 	cr_expect_eq(options.test_row_slots, 1024);
+	cr_expect_eq(options.test_waiter_places, 1);
 	record_options_fini(&options);
 }
 
@@ -492,6 +494,8 @@ Test(options, environment_refusals)
 		{ "BPFPROF_TEST_ROW_SLOTS", "1000",
 		  "BPFPROF_TEST_ROW_SLOTS=1000: ", "power of two" },
 		{ "BPFPROF_TEST_ROW_SLOTS", "32", "BPFPROF_TEST_ROW_SLOTS=32: ", "from 64 on" },
+		{ "BPFPROF_TEST_WAITER_PLACES", "3",
+		  "BPFPROF_TEST_WAITER_PLACES=3: ", "power of two" },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -628,7 +628,9 @@ int record_test_knobs(struct record_options *options, struct buf *error)
 	return test_knob("BPFPROF_TEST_RING_BYTES", (uint64_t)sysconf(_SC_PAGESIZE),
 			 &options->test_ring_bytes, error)
 		       ?: test_knob("BPFPROF_TEST_ROW_SLOTS", TEST_ROW_SLOTS_MIN,
-				    &options->test_row_slots, error);
+				    &options->test_row_slots, error)
+		       ?: test_knob("BPFPROF_TEST_WAITER_PLACES", 1, &options->test_waiter_places,
+				    error);
 }
 
 int record_options_parse(struct record_options *options, int argc, char *const argv[],

@@ -75,9 +75,10 @@ struct record_options {
 	char *stats_path; /* or NULL; "-" is standard output */
 	char *host_root; /* or NULL; absolute */
 	unsigned int verbose; /* times that --verbose was given */
-	/* For tests only, from BPFPROF_TEST_RING_BYTES and BPFPROF_TEST_ROW_SLOTS; 0: the defaults. */
+	/* For tests only, from BPFPROF_TEST_RING_BYTES and so on; 0: the defaults. */
 	uint32_t test_ring_bytes; /* a power of two, at least a page */
 	uint32_t test_row_slots; /* entries of the row arena, a power of two */
+	uint32_t test_waiter_places; /* that are free for threads that wait, a power of two */
 };
 
 /*

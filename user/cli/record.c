@@ -546,6 +546,7 @@ static void sampler_options_fill(struct recording *rec)
 		.host_root = options->host_root,
 		.test_ring_bytes = options->test_ring_bytes,
 		.test_row_slots = options->test_row_slots,
+		.test_waiter_places = options->test_waiter_places,
 	};
 }
 

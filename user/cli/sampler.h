@@ -83,7 +83,7 @@ struct sampler_options {
 	bool gil; /* only samples whose thread held Python's GIL */
 	const char *host_root; /* or NULL */
 	size_t codes_bytes; /* for what is known of Python code; 0: the default */
-	uint32_t test_ring_bytes, test_row_slots; /* 0: the defaults */
+	uint32_t test_ring_bytes, test_row_slots, test_waiter_places; /* 0: the defaults */
 	bool gpu; /* hooked calls, too: what gpu_probes.h needs is loaded */
 	bool gpu_trace; /* and each call is told by itself, as are titles */
 	bool gpu_tensors; /* and what PyTorch hands out for tensors */
@@ -159,6 +159,7 @@ struct sampler {
 	struct wakers *wakers; /* NULL if not asked for */
 	uint64_t waits_open; /* that were not over at the end, or at a border; */
 	uint64_t waits_unread; /* and whose user stack was not to be had */
+	uint64_t waits_unknown; /* threads that sleep then, since nobody knows when */
 	uint32_t *target_pids; /* of options->pids, in the outermost pid namespace; 0: gone */
 	uint64_t tick_ns; /* when the clock wants to be looked after */
 };

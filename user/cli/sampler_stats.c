@@ -121,6 +121,7 @@ static void waits_count(const struct sampler *sampler, struct run_stats *stats)
 	counter_add(&stats->waits, "told_later_ns", c[WAIT_COUNT_LATER_NS]);
 	counter_add(&stats->waits, "without_user_stack", sampler->waits_unread);
 	counter_add(&stats->lost, "switches_no_room", c[WAIT_COUNT_FULL]);
+	counter_add(&stats->lost, "threads_unknown", sampler->waits_unknown);
 	counter_add(&stats->lost, "thread_ends", c[WAIT_COUNT_ENDS_LOST]);
 	if (sampler->wakers)
 		wakers_count(sampler, c, stats);

@@ -49,6 +49,7 @@ struct cutting {
 	enum settles settles;
 	unsigned int nr_pauses;
 	uint64_t deadline_ns;
+	uint64_t tasks_ns; /* when threads were looked at */
 	struct dump dump;
 };
 
@@ -282,6 +283,19 @@ static bool is_asked_for(const struct cutting *cutting, const struct bpfprof_tas
 	       is_wanted(cutting->cut, &input);
 }
 
+static bool is_asleep(const struct bpfprof_task_state *state)
+{
+	return !state->exit_state && state->state;
+}
+
+/* By what the kernel itself knows. */
+static bool slept_before_start(const struct cutting *cutting,
+			       const struct bpfprof_task_state *state)
+{
+	return state->asleep_ns &&
+	       cutting->tasks_ns - state->asleep_ns <= waits_start_ns(cutting->sampler->waits);
+}
+
 /* Does it wait in what wants a stack? found: as of waits_find(). */
 static bool is_waiting(struct cutting *cutting, const struct bpfprof_task_state *state,
 		       struct thread_rest *rest, int *found)
@@ -289,9 +303,12 @@ static bool is_waiting(struct cutting *cutting, const struct bpfprof_task_state 
 	struct bpfprof_waiter waiter;
 
 	*found = -ENOENT;
-	if (state->exit_state || !state->state)
+	if (!is_asleep(state))
 		return false;
 	*found = thread_look(cutting, &state->task, &waiter);
+	/* Who has slept since before the start never needed a place. */
+	if (*found == -ENOENT && slept_before_start(cutting, state))
+		*found = 0;
 	if (*found < 0)
 		return false;
 	rest_fill(cutting->sampler, &waiter, cutting->cut->at_ns, rest);
@@ -314,6 +331,8 @@ static bool has_waiting(struct cutting *cutting, const struct tasks *tasks)
 		else if (!found &&
 			 sampler_thread_input(cutting->sampler, &tasks->states[i], &sample, &input))
 			thread_times_settle(cutting->cut->times, &input, &rest);
+		else if (found == -ENOENT && is_asleep(&tasks->states[i]))
+			cutting->sampler->waits_unknown++;
 	}
 	return any;
 }
@@ -363,6 +382,7 @@ static int process_look(void *arg, pid_t pid, const struct proc_usage *usage)
 	err = tasks_read(&tasks, &sampler->session, (uint32_t)pid);
 	if (err && err != -E2BIG)
 		return 0;
+	cutting->tasks_ns = time_monotonic_ns();
 	if (is_asked_for(cutting, &tasks.states[0]) && has_waiting(cutting, &tasks))
 		process_cut(cutting, pid, &tasks);
 	tasks_fini(&tasks);

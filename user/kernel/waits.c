@@ -57,6 +57,19 @@ static int waiters_map(struct waits *waits)
 	return -errno;
 }
 
+/* All but the first ones, for nobody. */
+static int places_take(const struct waits *waits)
+{
+	const struct bpfprof_waiter nobody = { .task.tid = UINT32_MAX };
+	uint32_t i, free = waits->session->options.waiter_places;
+
+	for (i = free; free && i < BPFPROF_WAITER_PLACES; i++)
+		if (bpf_map__update_elem(waits->session->skel->maps.waiters, &i, sizeof(i), &nobody,
+					 sizeof(nobody), BPF_ANY))
+			return -errno;
+	return 0;
+}
+
 static int control_write(struct waits *waits)
 {
 	uint32_t zero = 0;
@@ -191,6 +204,8 @@ int waits_start(struct waits **ret, struct session *session, uint32_t hz)
 	if (!err)
 		err = waiters_map(waits);
 	if (!err)
+		err = places_take(waits);
+	if (!err)
 		err = control_write(waits);
 	if (!err)
 		err = attach(waits);
@@ -242,10 +257,10 @@ void waits_end(struct waits *waits)
 }
 
 /* Written to by the kernel at any time; NULL: there is none. */
-static struct bpfprof_waiter *waiter_find(const struct waits *waits,
-					  const struct bpfprof_task_id *task)
+static const struct bpfprof_waiter *waiter_find(const struct waits *waits,
+						const struct bpfprof_task_id *task)
 {
-	struct bpfprof_waiter *waiter;
+	const struct bpfprof_waiter *waiter;
 	uint32_t i;
 
 	for (i = 0; i < BPFPROF_WAITER_PROBES; i++) {
@@ -263,17 +278,16 @@ int waits_find(const struct waits *waits, const struct bpfprof_task_id *task,
 	       struct bpfprof_waiter *ret)
 {
 	const struct bpfprof_waiter *waiter = waiter_find(waits, task);
-	uint64_t counters[WAIT_NR_COUNTERS];
 
 	if (waiter) {
 		*ret = *waiter;
 		return 1;
 	}
-	waits_counters(waits, counters);
 	*ret = (struct bpfprof_waiter){ .task = *task,
 					.since_ns = waits->control.start_ns,
 					.state = THREAD_SLEEPS };
-	return counters[WAIT_COUNT_FULL] ? -ENOENT : 0;
+	waiter = &waits->waiters[waiter_place(task->tid, 0)];
+	return __atomic_load_n(&waiter->refused, __ATOMIC_RELAXED) ? -ENOENT : 0;
 }
 
 uint64_t waits_open_since_ns(const struct waits *waits, const struct bpfprof_waiter *waiter)
@@ -339,7 +353,7 @@ void waits_each(struct waits *waits, void (*each)(void *arg, const struct bpfpro
 
 	for (i = 0; i < BPFPROF_WAITER_PLACES; i++) {
 		waiter = waits->waiters[i]; /* the kernel goes on writing to it */
-		if (waiter.task.tid)
+		if (waiter.task.tid && waiter.state)
 			each(arg, &waiter);
 	}
 }

@@ -25,7 +25,7 @@ void waits_run(struct waits *waits, uint64_t now_ns);
 void waits_end(struct waits *waits);
 /*
  * What the thread does, and what of its time no sample has told. 1; 0: it has not been on a CPU since the
- * start, if it lives, and *ret says that it sleeps since then; -ENOENT: there was no room to know it.
+ * start, if it lives, and *ret says that it sleeps since then; -ENOENT: that, unless it found no room.
  */
 int waits_find(const struct waits *waits, const struct bpfprof_task_id *task,
 	       struct bpfprof_waiter *ret);
