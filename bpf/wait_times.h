@@ -20,7 +20,7 @@ enum bpfprof_thread_state {
 
 /*
  * Element of the map waiters, an array that is a hash table: each thread has BPFPROF_WAITER_PROBES places
- * to be in, waiter_place(tid, 0 ...). Written by BPF; after the end of the recording also by user space.
+ * to be in, waiter_place(tid, 0 ...). Written by BPF.
  */
 struct bpfprof_waiter {
 	struct bpfprof_task_id task; /* tid 0: free. Taken by setting tid at once, if it is 0 */

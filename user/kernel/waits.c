@@ -42,19 +42,19 @@ struct waits {
 	uint64_t base_period_ns, max_period_ns;
 	uint64_t nr_kept; /* when adapted last */
 	struct kick_ring *rings; /* of each CPU */
-	struct bpfprof_waiter *waiters; /* the map, BPFPROF_WAITER_PLACES */
+	const struct bpfprof_waiter *waiters; /* the map, BPFPROF_WAITER_PLACES */
 	size_t page_bytes;
 };
 
 static int waiters_map(struct waits *waits)
 {
-	waits->waiters =
-		mmap(NULL, BPFPROF_WAITER_PLACES * sizeof(*waits->waiters), PROT_READ | PROT_WRITE,
-		     MAP_SHARED, bpf_map__fd(waits->session->skel->maps.waiters), 0);
-	if (waits->waiters != MAP_FAILED)
-		return 0;
-	waits->waiters = NULL;
-	return -errno;
+	void *map = mmap(NULL, BPFPROF_WAITER_PLACES * sizeof(*waits->waiters), PROT_READ,
+			 MAP_SHARED, bpf_map__fd(waits->session->skel->maps.waiters), 0);
+
+	if (map == MAP_FAILED)
+		return -errno;
+	waits->waiters = map;
+	return 0;
 }
 
 /* All but the first ones, for nobody. */
@@ -316,7 +316,7 @@ void waits_free(struct waits *waits)
 	waits_stop(waits);
 	rings_free(waits);
 	if (waits->waiters)
-		munmap(waits->waiters, BPFPROF_WAITER_PLACES * sizeof(*waits->waiters));
+		munmap((void *)waits->waiters, BPFPROF_WAITER_PLACES * sizeof(*waits->waiters));
 	free(waits);
 }
 
