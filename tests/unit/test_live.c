@@ -6,6 +6,7 @@
 
 #include "profile/aggregate.h"
 #include "profile/live.h"
+#include "profile/parked.h"
 #include "profile/profile.h"
 
 #define KERNEL(n) ((uint64_t)BPFPROF_FRAME_KERNEL << BPFPROF_FRAME_SHIFT | (n))
@@ -380,4 +381,59 @@ Test(live, processes_are_bounded_and_the_latest_stay)
 	cr_expect_eq(nr_there, 1);
 	cr_expect_gt(live_counters(live)->processes_evicted, LIVE_MAX_PROCESSES);
 	cr_expect_eq(live_counters(live)->samples_lost, 0);
+}
+
+static void name_helpers(void *arg, struct live *to, const uint64_t *frames, size_t nr,
+			 uint32_t pid)
+{
+	static const char *const texts[] = {
+		"pthread_cond_wait (libc.so.6)",
+		"boost::asio::detail::scheduler::do_run_one (_raylet.so)", "handler (_raylet.so)"
+	};
+	struct live_name name = { 0 };
+	size_t i;
+
+	(void)arg;
+	(void)pid;
+	for (i = 0; i < nr; i++) {
+		name.function = name.line = texts[frames[i] & BPFPROF_FRAME_MASK];
+		live_named(to, frames[i], &name);
+	}
+}
+
+/* The verdict on a stack is that of all its samples, but for who is no helper that sleeps. */
+Test(live, helpers_that_have_nothing_to_do_are_one_row)
+{
+	const struct live_namer namer = { .name = name_helpers };
+	const struct aggregate_process process = {
+		.pid = 42, .agent_pid = 42, .start_ns = 1, .comm = "prog"
+	};
+	const uint64_t frames[] = { NATIVE(0), NATIVE(1), NATIVE(0), NATIVE(2), NATIVE(1) };
+	const struct aggregate_stack stacks[] = { { 0, 2 }, { 2, 3 } };
+	const struct aggregate_sample samples[] = {
+		{ .stack = 0, .count = 1, .value_ns = MS, .sleeper = PROFILE_FIRST_SLEEPS },
+		{ .stack = 0, .count = 1, .value_ns = 10 * MS, .sleeper = PROFILE_HELPER_SLEEPS },
+		{ .stack = 1, .count = 1, .value_ns = 100 * MS, .sleeper = PROFILE_HELPER_SLEEPS },
+		{ .stack = 0, .count = 1, .value_ns = 1000 * MS, .sleeper = PROFILE_HELPER_SLEEPS },
+		{ .stack = 1,
+		  .count = 1,
+		  .value_ns = 10000 * MS,
+		  .sleeper = PROFILE_HELPER_SLEEPS },
+	};
+	const struct aggregate_view view = { .processes = &process,
+					     .nr_processes = 1,
+					     .frames = frames,
+					     .nr_frames = 5,
+					     .stacks = stacks,
+					     .nr_stacks = 2,
+					     .samples = samples,
+					     .nr_samples = 5,
+					     .titles = view_titles };
+
+	live_park(live);
+	cr_assert_eq(live_feed(live, &view, &namer), 0);
+	expect(PARKED_FRAME, true, 0, 1010, 1010);
+	expect("pthread_cond_wait (libc.so.6)", true, 0, 10101, 10101);
+	expect("boost::asio::detail::scheduler::do_run_one (_raylet.so)", true, 0, 0, 10101);
+	expect("handler (_raylet.so)", true, 0, 0, 10100);
 }

@@ -26,6 +26,9 @@ struct counted {
 	uint32_t views;
 };
 
+/* Of a stack, whether who sleeps with it has nothing to do. */
+enum verdict { VERDICT_UNKNOWN, VERDICT_NOT_IDLE, VERDICT_IDLE };
+
 struct live {
 	bool park; /* threads that have nothing to do are one row */
 	struct live_row *rows;
@@ -437,16 +440,13 @@ static enum location_kind location_kind_of(uint64_t frame)
 	}
 }
 
-/* Has the thread nothing to do? */
-static bool is_parked(struct live *live, const struct aggregate_sample *sample,
-		      const uint64_t *frames, size_t nr)
+/* Has a helper that sleeps with this stack nothing to do? */
+static bool stack_is_idle(struct live *live, const uint64_t *frames, size_t nr)
 {
 	__cleanup(free_mem) struct parked_frame *named = NULL;
 	struct frame_name name;
 	size_t i;
 
-	if (!live->park || sample->sleeper != PROFILE_HELPER_SLEEPS)
-		return false;
 	named = calloc(nr + 1, sizeof(*named));
 	for (i = 0; named && i < nr; i++) {
 		named[i].kind = location_kind_of(frames[i]);
@@ -456,6 +456,17 @@ static bool is_parked(struct live *live, const struct aggregate_sample *sample,
 			named[i].text = strtab_get(live->texts, name.function);
 	}
 	return named && parked_frames_are_idle(named, nr);
+}
+
+/* Has the thread nothing to do? verdict: of its stack, as long as that means the same. */
+static bool is_parked(struct live *live, const struct aggregate_sample *sample,
+		      enum verdict *verdict, const uint64_t *frames, size_t nr)
+{
+	if (!live->park || sample->sleeper != PROFILE_HELPER_SLEEPS)
+		return false;
+	if (*verdict == VERDICT_UNKNOWN)
+		*verdict = stack_is_idle(live, frames, nr) ? VERDICT_IDLE : VERDICT_NOT_IDLE;
+	return *verdict == VERDICT_IDLE;
 }
 
 static void use_add(struct live_use *use, const struct aggregate_sample *sample, bool runs)
@@ -561,8 +572,9 @@ static void counters_add(struct live *live, const struct aggregate_view *view)
 	live->counters.samples_lost += view->nr_lost;
 }
 
+/* verdicts: of the view's stacks. */
 static void samples_count(struct live *live, const struct aggregate_view *view,
-			  const uint64_t *frames, const int64_t *processes)
+			  enum verdict *verdicts, const uint64_t *frames, const int64_t *processes)
 {
 	const struct aggregate_sample *sample;
 	const struct aggregate_stack *stack;
@@ -586,7 +598,8 @@ static void samples_count(struct live *live, const struct aggregate_view *view,
 		use_add(&live->ever, sample, runs);
 		use_add(&live->processes[processes[sample->process]].now, sample, runs);
 		use_add(&live->processes[processes[sample->process]].ever, sample, runs);
-		if (is_parked(live, sample, frames + stack->first, stack->nr)) {
+		if (is_parked(live, sample, &verdicts[sample->stack], frames + stack->first,
+			      stack->nr)) {
 			live->sample++;
 			label_count(live, (uint32_t)processes[sample->process], PARKED_FRAME,
 				    ALL_VIEWS, sample->value_ns);
@@ -602,10 +615,11 @@ int live_feed(struct live *live, const struct aggregate_view *view, const struct
 	__cleanup(free_mem) uint64_t *frames = malloc((view->nr_frames + 1) * sizeof(*frames));
 	__cleanup(free_mem) int64_t *processes =
 		malloc((view->nr_processes + 1) * sizeof(*processes));
+	__cleanup(free_mem) enum verdict *verdicts = calloc(view->nr_stacks + 1, sizeof(*verdicts));
 	size_t i;
 	int err;
 
-	if (!frames || !processes)
+	if (!frames || !processes || !verdicts)
 		return -ENOMEM;
 	interval_begin(live);
 	counters_add(live, view);
@@ -616,7 +630,7 @@ int live_feed(struct live *live, const struct aggregate_view *view, const struct
 	frames_translate(frames, view->nr_frames, processes, view->nr_processes);
 	err = frames_name(live, frames, view->nr_frames, namer);
 	if (!err)
-		samples_count(live, view, frames, processes);
+		samples_count(live, view, verdicts, frames, processes);
 	return err;
 }
 
