@@ -3,6 +3,7 @@
 too, beside what programs say of themselves."""
 
 import json
+import os
 import subprocess
 import time
 import urllib.request
@@ -207,3 +208,60 @@ def asked_for(context):
     context.note("%.3f s asked for, three threads: %s" % (
         (end - begin) / 1e9, ", ".join("%.3f" % (ns / 1e9) for ns in times.values())))
     check(daemon.end() == 0, "exit status %s" % daemon.process.returncode)
+
+
+MANY = 10000
+
+
+def anonymous_bytes(pid):
+    with open("/proc/%d/status" % pid, encoding="ascii", errors="replace") as file:
+        return sum(int(line.split()[1]) << 10 for line in file if line.startswith("RssAnon"))
+
+
+def maps_bytes(pid):
+    """What the kernel says that the BPF maps take which the process has open."""
+    maps = {}
+    folder = "/proc/%d/fdinfo" % pid
+    for name in os.listdir(folder):
+        with open(os.path.join(folder, name), encoding="ascii") as file:
+            fields = dict(line.split(None, 1) for line in file if line.strip())
+        if "map_id:" in fields:
+            maps[int(fields["map_id:"])] = int(fields["memlock:"])
+    return sum(maps.values())
+
+
+@test()
+def many_threads(context):
+    """A process of 10,000 that sleep: all their time, within the memory that there is for everything."""
+    process = context.spawn([context.helper("many_sleep", "many_sleep.c", "-pthread"), MANY],
+                            stdout=subprocess.PIPE)
+    check(process.stdout.readline() == b"ready\n", "it does not have so many threads")
+    daemon = Daemon(context, "--wall", "--threads", interval="2s")
+    daemon.wait("sampling")
+    maps, most = maps_bytes(daemon.process.pid), 0
+    end = time.monotonic() + 120
+    while len(daemon.said("profile written")) < 3:
+        check(time.monotonic() < end, "no three intervals: %s" % daemon.lines()[-3:])
+        for _ in range(20):  # the memory of stacks that are read is gone soon
+            most = max(most, anonymous_bytes(daemon.process.pid))
+            time.sleep(0.005)
+    check(daemon.end(timeout=60) == 0, "exit status %s" % daemon.process.returncode)
+    limit = (64 << 20) + (max(0, os.sysconf("SC_NPROCESSORS_CONF") - 32) << 19)
+    told = max(line["memory_bytes"] for line in daemon.said("profile written"))
+    context.note("%.1f MiB of its own and %.1f of maps, says %.1f at most" % (
+        most / 2**20, maps / 2**20, told / 2**20))
+    check(maps > 16 << 20, "maps of %d bytes only" % maps)
+    check(most + maps <= limit, "%d bytes at a time, and %d of maps" % (most, maps))
+    check(told <= limit, "it says %d bytes" % told)
+    found = intervals_of(daemon)
+    check(len(found) >= 4, "%d intervals" % len(found))
+    for interval in found:
+        sums = interval.of(process.pid)
+        lost = interval.stats["lost"].get("process_table_full", 0)  # each of a thread
+        whole = sum(abs(share - 1) <= WITHIN for share in sums.values())
+        under = time_under(interval.profile, "rest") / (interval.end - interval.begin)
+        context.note("%.3f s: %d of %d threads whole, %d lost, %.0f with their stacks; %s" % (
+            (interval.end - interval.begin) / 1e9, whole, len(sums), lost, under,
+            {name: n for name, n in interval.stats["waits"].items() if "stack" in name}))
+        check(whole + lost >= MANY + 1, "%d threads have all of their time" % whole)
+        check(max(sums.values()) <= 1 + WITHIN, "%.3f of it" % max(sums.values()))

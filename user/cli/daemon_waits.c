@@ -20,6 +20,7 @@
 #define READING_SHARE 2
 #define READING_MAX_NS (2 * NS_PER_SECOND)
 #define READING_PAGES 1024
+#define READING_FRAMES 65536
 
 static bool interval_wants(void *arg, const struct aggregate_input *input)
 {
@@ -83,6 +84,7 @@ void daemon_waits_cut(struct daemon *daemon)
 					 .at_ns = ended->end_ns,
 					 .reading_ns = reading_ns(ended->end_ns - ended->start_ns),
 					 .max_pages = READING_PAGES,
+					 .max_frames = READING_FRAMES,
 					 .wants = interval_wants,
 					 .arg = daemon };
 
@@ -100,6 +102,7 @@ void daemon_waits_end(struct daemon *daemon)
 	struct sampler_cut cut = { .times = daemon->times,
 				   .reading_ns = READING_MAX_NS,
 				   .max_pages = READING_PAGES,
+				   .max_frames = READING_FRAMES,
 				   .wants = interval_wants,
 				   .arg = daemon };
 
@@ -168,6 +171,7 @@ void job_waits_cut(struct demand_job *job)
 					 .at_ns = job->end_ns,
 					 .reading_ns = READING_MAX_NS,
 					 .max_pages = READING_PAGES,
+					 .max_frames = READING_FRAMES,
 					 .wants = job_wants,
 					 .arg = job };
 

@@ -262,7 +262,7 @@ static void process_begin(struct gpu_before *before, uint32_t pid)
 	if (!own_pid)
 		return;
 	before->read_ns = time_monotonic_ns();
-	err = tasks_read(&tasks, &sampler->session, own_pid);
+	err = tasks_read(&tasks, &sampler->session, own_pid, NULL);
 	if (err && err != -E2BIG)
 		return;
 	if (tasks.nr && sampler_thread_input(sampler, &tasks.states[0], &sample, &input)) {
@@ -399,7 +399,7 @@ static void process_look(struct gpu_before *before, uint32_t own_pid,
 	size_t i;
 	int err;
 
-	err = tasks_read(&tasks, &before->job->sampler.session, own_pid);
+	err = tasks_read(&tasks, &before->job->sampler.session, own_pid, NULL);
 	for (i = before->nr_calls; i; i--) {
 		struct call_state *state = &before->states[i - 1];
 

@@ -217,6 +217,7 @@ struct sampler_cut {
 	uint64_t at_ns; /* CLOCK_MONOTONIC, a moment ago */
 	uint64_t reading_ns; /* reading stacks may take so long; 0: the default */
 	size_t max_pages; /* of one process's memory, kept meanwhile; 0: the default */
+	size_t max_frames; /* of its threads, the same */
 	/* What of it is told. NULL: all. */
 	bool (*wants)(void *arg, const struct aggregate_input *input);
 	void *arg;

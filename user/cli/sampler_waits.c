@@ -35,6 +35,7 @@
 #define FLIGHT_NS 1000000ULL
 #define PAUSE_NS 250000L
 #define PAUSES 400 /* of all threads */
+#define TASKS_AT_ONCE 128 /* threads of a process, at 1.3 KB each, and with their memory */
 #define UNMERGED ((uint64_t)BPFPROF_FRAME_MARKER << BPFPROF_FRAME_SHIFT | PYTHON_FRAME_UNMERGED)
 
 enum settles {
@@ -51,6 +52,12 @@ struct cutting {
 	uint64_t deadline_ns;
 	uint64_t tasks_ns; /* when threads were looked at */
 	struct dump dump;
+	/* Of the process that is looked at. */
+	struct tasks tasks; /* TASKS_AT_ONCE at most */
+	uint32_t *tids; /* that wait, TASKS_MAX at most */
+	size_t nr_tids;
+	size_t nr_looked;
+	uint32_t kernel_pid; /* 0: it may not be asked for */
 };
 
 int sampler_waits_start(struct sampler *sampler)
@@ -296,6 +303,12 @@ static bool slept_before_start(const struct cutting *cutting,
 	       cutting->tasks_ns - state->asleep_ns <= waits_start_ns(cutting->sampler->waits);
 }
 
+/* Is there no time left to read stacks, or no way? */
+static bool is_late(const struct cutting *cutting)
+{
+	return !cutting->sampler->remote || time_monotonic_ns() >= cutting->deadline_ns;
+}
+
 /* Does it wait in what wants a stack? found: as of waits_find(). */
 static bool is_waiting(struct cutting *cutting, const struct bpfprof_task_state *state,
 		       struct thread_rest *rest, int *found)
@@ -315,30 +328,60 @@ static bool is_waiting(struct cutting *cutting, const struct bpfprof_task_state 
 	return thread_times_wants_stack(cutting->cut->times, &state->task, rest);
 }
 
-/* Does any? All others that have slept since before the start are settled here, as of no other. */
-static bool has_waiting(struct cutting *cutting, const struct tasks *tasks)
+/* Those that wait are for process_cut(). All others that have slept since before the start, as of no other. */
+static void tasks_settle(struct cutting *cutting)
 {
 	struct bpfprof_sample sample;
 	struct aggregate_input input;
 	struct thread_rest rest;
-	bool any = false;
 	int found;
 	size_t i;
 
-	for (i = 0; i < tasks->nr; i++) {
-		if (is_waiting(cutting, &tasks->states[i], &rest, &found))
-			any = true;
-		else if (!found &&
-			 sampler_thread_input(cutting->sampler, &tasks->states[i], &sample, &input))
+	for (i = 0; i < cutting->tasks.nr; i++) {
+		const struct bpfprof_task_state *state = &cutting->tasks.states[i];
+
+		if (is_waiting(cutting, state, &rest, &found)) {
+			if (cutting->nr_tids < TASKS_MAX && !is_late(cutting))
+				cutting->tids[cutting->nr_tids++] = state->reader_tid;
+			else
+				wait_add(cutting, state, NULL, &rest);
+		} else if (!found &&
+			   sampler_thread_input(cutting->sampler, state, &sample, &input)) {
 			thread_times_settle(cutting->cut->times, &input, &rest);
-		else if (found == -ENOENT && is_asleep(&tasks->states[i]))
+		} else if (found == -ENOENT && is_asleep(state)) {
 			cutting->sampler->waits_unknown++;
+		}
 	}
-	return any;
 }
 
-/* All threads of the process that wait. */
-static void process_cut(struct cutting *cutting, pid_t pid, const struct tasks *tasks)
+/* Those looked at until now. 0, 1: the process is none that was asked for. */
+static int tasks_look(struct cutting *cutting)
+{
+	cutting->tasks_ns = time_monotonic_ns();
+	waits_run(cutting->sampler->waits, cutting->tasks_ns);
+	if (!cutting->kernel_pid) {
+		if (!is_asked_for(cutting, &cutting->tasks.states[0]))
+			return 1;
+		cutting->kernel_pid = cutting->tasks.states[0].task.pid;
+	}
+	tasks_settle(cutting);
+	cutting->tasks.nr = 0;
+	return 0;
+}
+
+static int task_take(void *arg, const struct bpfprof_task_state *state)
+{
+	struct cutting *cutting = arg;
+
+	if (cutting->tasks.nr == TASKS_AT_ONCE && tasks_look(cutting))
+		return 1;
+	cutting->tasks.states[cutting->tasks.nr++] = *state;
+	cutting->nr_looked++;
+	return 0;
+}
+
+/* Threads of the process that wait, of all or those. */
+static void threads_cut(struct cutting *cutting, pid_t pid, const struct tasks_choice *choice)
 {
 	struct sampler *sampler = cutting->sampler;
 	const struct dump_reader reader = { .session = &sampler->session,
@@ -346,32 +389,62 @@ static void process_cut(struct cutting *cutting, pid_t pid, const struct tasks *
 					    .child = sampler->remote,
 					    .runner = sampler->runner,
 					    .native = true,
+					    .threads = choice,
 					    .max_pages = cutting->cut->max_pages,
+					    .max_frames = cutting->cut->max_frames,
 					    .deadline_ns = cutting->cut->reading_ns
 								   ? cutting->deadline_ns
 								   : 0 };
 	struct process_dump *process = NULL;
 	struct dump_read_counts counts;
 	struct thread_rest rest;
+	struct tasks tasks;
 	size_t i;
-	int found;
+	int found, err;
 
-	if (sampler->remote && time_monotonic_ns() < cutting->deadline_ns &&
-	    !dump_read(&reader, &cutting->dump, (uint32_t)pid, &counts))
+	err = tasks_read(&tasks, &sampler->session, (uint32_t)pid, choice);
+	if (err && err != -E2BIG) {
+		sampler->waits_unknown += err == -ESRCH ? 0
+					  : choice	? choice->nr
+							: cutting->nr_tids;
+		return;
+	}
+	cutting->tasks_ns = time_monotonic_ns();
+	if (!is_late(cutting) && !dump_read(&reader, &cutting->dump, (uint32_t)pid, &counts))
 		process = &cutting->dump.processes[cutting->dump.nr_processes - 1];
-	for (i = 0; i < tasks->nr; i++) {
-		if (is_waiting(cutting, &tasks->states[i], &rest, &found))
-			wait_add(cutting, &tasks->states[i], process, &rest);
+	for (i = 0; i < tasks.nr; i++) {
+		if (is_waiting(cutting, &tasks.states[i], &rest, &found))
+			wait_add(cutting, &tasks.states[i], process, &rest);
 	}
 	if (process)
 		dump_drop(&cutting->dump);
+	tasks_fini(&tasks);
+}
+
+/* All threads of the process that wait, some at a time: each takes memory while it is read. */
+static void process_cut(struct cutting *cutting, pid_t pid)
+{
+	struct tasks_choice choice = { .kernel_pid = cutting->kernel_pid };
+	size_t first;
+
+	if (cutting->nr_tids && cutting->nr_looked <= TASKS_AT_ONCE) {
+		threads_cut(cutting, pid, NULL);
+		return;
+	}
+	for (first = 0; first < cutting->nr_tids; first += choice.nr) {
+		waits_run(cutting->sampler->waits, time_monotonic_ns());
+		choice.tids = cutting->tids + first;
+		choice.nr = cutting->nr_tids - first;
+		if (choice.nr > TASKS_AT_ONCE)
+			choice.nr = TASKS_AT_ONCE;
+		threads_cut(cutting, pid, &choice);
+	}
 }
 
 static int process_look(void *arg, pid_t pid, const struct proc_usage *usage)
 {
 	struct cutting *cutting = arg;
 	struct sampler *sampler = cutting->sampler;
-	struct tasks tasks;
 	int err;
 
 	(void)usage;
@@ -379,14 +452,22 @@ static int process_look(void *arg, pid_t pid, const struct proc_usage *usage)
 	if (session_pids_are_the_nodes(&sampler->session) && sampler->session.options.filter &&
 	    !session_is_target(&sampler->session, pid))
 		return 0;
-	err = tasks_read(&tasks, &sampler->session, (uint32_t)pid);
-	if (err && err != -E2BIG)
-		return 0;
-	cutting->tasks_ns = time_monotonic_ns();
-	if (is_asked_for(cutting, &tasks.states[0]) && has_waiting(cutting, &tasks))
-		process_cut(cutting, pid, &tasks);
-	tasks_fini(&tasks);
+	cutting->tasks.nr = cutting->nr_tids = 0;
+	cutting->nr_looked = cutting->kernel_pid = 0;
+	err = tasks_each(&sampler->session, (uint32_t)pid, task_take, cutting);
+	if (!err && !tasks_look(cutting))
+		process_cut(cutting, pid);
 	return 0;
+}
+
+static void processes_look(struct cutting *cutting)
+{
+	cutting->tasks.states = calloc(TASKS_AT_ONCE, sizeof(*cutting->tasks.states));
+	cutting->tids = calloc(TASKS_MAX, sizeof(*cutting->tids));
+	if (cutting->tasks.states && cutting->tids)
+		pids_each(process_look, cutting);
+	tasks_fini(&cutting->tasks);
+	free(cutting->tids);
 }
 
 static void stacks_read(struct cutting *cutting)
@@ -399,7 +480,7 @@ static void stacks_read(struct cutting *cutting)
 	if (remote_child_new(&sampler->remote, &sampler->session))
 		sampler->remote = NULL;
 	if (!dump_init(&cutting->dump)) {
-		pids_each(process_look, cutting);
+		processes_look(cutting);
 		dump_fini(&cutting->dump);
 	}
 	remote_child_free(sampler->remote);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -14,64 +15,118 @@
 
 #define READ_RECORDS 64
 
-static int room_make(struct tasks *tasks, size_t *cap)
-{
-	struct bpfprof_task_state *tmp;
-
-	if (*cap - tasks->nr > READ_RECORDS)
-		return 0;
-	*cap = *cap ? *cap * 2 : 2 * READ_RECORDS;
-	tmp = reallocarray(tasks->states, *cap, sizeof(*tmp));
-	if (!tmp)
-		return -ENOMEM;
-	tasks->states = tmp;
-	return 0;
-}
-
 /* Records may come in pieces. */
-static int read_all(struct tasks *tasks, int fd)
+int tasks_each(struct session *session, uint32_t pid,
+	       int (*each)(void *arg, const struct bpfprof_task_state *state), void *arg)
 {
-	size_t cap = 0, len = 0;
+	__cleanup(free_mem) struct bpfprof_task_state *states =
+		calloc(READ_RECORDS, sizeof(*states));
+	__cleanup(close_fd) int fd = -1;
+	__cleanup(close_fd) int link_fd =
+		iterate_link_process(bpf_program__fd(session->skel->progs.task_states), pid);
+	size_t len = 0, i, nr, nr_told = 0;
 	ssize_t n;
-	int err;
+	int err = 0;
 
-	for (;;) {
-		err = room_make(tasks, &cap);
-		if (err)
-			return err;
-		n = read(fd, (char *)tasks->states + len, cap * sizeof(*tasks->states) - len);
+	if (link_fd < 0)
+		return link_fd;
+	fd = bpf_iter_create(link_fd);
+	if (fd < 0 || !states)
+		return fd < 0 ? fd : -ENOMEM;
+	while (!err) {
+		n = read(fd, (char *)states + len, READ_RECORDS * sizeof(*states) - len);
 		if (n < 0 && (errno == EINTR || errno == EAGAIN))
 			continue;
 		if (n < 0)
 			return -errno;
 		if (!n)
-			return tasks->nr ? 0 : -ESRCH;
+			return nr_told ? 0 : -ESRCH;
 		len += (size_t)n;
-		tasks->nr = len / sizeof(*tasks->states);
-		if (tasks->nr >= TASKS_MAX)
-			return -E2BIG;
+		nr = len / sizeof(*states);
+		for (i = 0; i < nr && !err; i++)
+			err = each(arg, &states[i]);
+		nr_told += nr;
+		len -= nr * sizeof(*states);
+		memmove(states, states + nr, len);
 	}
+	return err;
 }
 
-int tasks_read(struct tasks *ret, struct session *session, uint32_t pid)
-{
-	struct tasks tasks = { 0 };
-	__cleanup(close_fd) int fd = -1;
-	__cleanup(close_fd) int link_fd =
-		iterate_link_process(bpf_program__fd(session->skel->progs.task_states), pid);
-	int err;
+/* With room for cap. */
+struct list {
+	struct tasks tasks;
+	size_t cap;
+};
 
-	if (link_fd < 0)
-		return link_fd;
-	fd = bpf_iter_create(link_fd);
+static int task_take(void *arg, const struct bpfprof_task_state *state)
+{
+	struct list *list = arg;
+	struct tasks *tasks = &list->tasks;
+	struct bpfprof_task_state *tmp;
+
+	if (tasks->nr == TASKS_MAX)
+		return -E2BIG;
+	if (tasks->nr == list->cap) {
+		list->cap = list->cap ? list->cap * 2 : READ_RECORDS;
+		tmp = reallocarray(tasks->states, list->cap, sizeof(*tmp));
+		if (!tmp)
+			return -ENOMEM;
+		tasks->states = tmp;
+	}
+	tasks->states[tasks->nr++] = *state;
+	return 0;
+}
+
+/* 0, -ESRCH or -errno. */
+static int task_read(struct bpfprof_task_state *ret, struct session *session, uint32_t tid)
+{
+	__cleanup(close_fd) int fd =
+		iterate_open(bpf_program__fd(session->skel->progs.task_states), tid);
+	size_t len = 0;
+	ssize_t n;
+
 	if (fd < 0)
 		return fd;
-	err = read_all(&tasks, fd);
+	while (len < sizeof(*ret)) {
+		n = read(fd, (char *)ret + len, sizeof(*ret) - len);
+		if (n < 0 && errno != EINTR && errno != EAGAIN)
+			return -errno;
+		if (!n)
+			return -ESRCH;
+		len += n > 0 ? (size_t)n : 0;
+	}
+	return 0;
+}
+
+static int chosen_read(struct list *list, struct session *session,
+		       const struct tasks_choice *choice)
+{
+	struct bpfprof_task_state state;
+	int err = 0;
+	size_t i;
+
+	for (i = 0; i < choice->nr && !err; i++) {
+		err = task_read(&state, session, choice->tids[i]);
+		if (!err && state.task.pid == choice->kernel_pid)
+			err = task_take(list, &state);
+		else if (err == -ESRCH)
+			err = 0;
+	}
+	return err || list->tasks.nr ? err : -ESRCH;
+}
+
+int tasks_read(struct tasks *ret, struct session *session, uint32_t pid,
+	       const struct tasks_choice *choice)
+{
+	struct list list = { 0 };
+	int err = choice ? chosen_read(&list, session, choice)
+			 : tasks_each(session, pid, task_take, &list);
+
 	if (err && err != -E2BIG) {
-		tasks_fini(&tasks);
+		tasks_fini(&list.tasks);
 		return err;
 	}
-	*ret = tasks;
+	*ret = list.tasks;
 	return err;
 }
 

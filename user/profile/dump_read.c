@@ -346,6 +346,11 @@ static bool all_ended(const struct tasks *tasks)
 	return true;
 }
 
+static int reading_tasks(struct reading *reading, uint32_t pid)
+{
+	return tasks_read(&reading->tasks, reading->r->session, pid, reading->r->threads);
+}
+
 /* Rounds until all threads that sleep were read while they did. */
 static int rounds(struct reading *reading)
 {
@@ -360,7 +365,7 @@ static int rounds(struct reading *reading)
 			break;
 		before = reading->tasks;
 		reading->tasks = (struct tasks){ 0 };
-		err = tasks_read(&reading->tasks, reading->r->session, reading->dump->pid);
+		err = reading_tasks(reading, reading->dump->pid);
 		tasks_fini(&before);
 		reading->counts->gone = err == -ESRCH || (!err && all_ended(&reading->tasks));
 		nr = round_judge(reading);
@@ -488,7 +493,7 @@ int dump_read(const struct dump_reader *r, struct dump *dump, uint32_t pid,
 	reading->strings = dump->strings;
 	reading->all = dump;
 	reading->counts = ret_counts;
-	err = tasks_read(&reading->tasks, r->session, pid);
+	err = reading_tasks(reading, pid);
 	if (err && err != -E2BIG)
 		return err;
 	ret_counts->too_many_threads = err == -E2BIG;

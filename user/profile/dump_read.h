@@ -17,6 +17,7 @@ struct deadline_runner;
 struct dump;
 struct remote_child;
 struct session;
+struct tasks_choice;
 struct walker;
 
 struct dump_reader {
@@ -26,6 +27,7 @@ struct dump_reader {
 	struct deadline_runner *runner;
 	bool native, kernel; /* frames that are wanted, besides Python's */
 	bool waits; /* what threads wait for is wanted */
+	const struct tasks_choice *threads; /* these alone; NULL: all of the process */
 	/* Limits; 0: none but those of everybody. */
 	uint64_t deadline_ns; /* CLOCK_MONOTONIC */
 	size_t max_frames, max_pages; /* of the dump; of memory, while it is read */
