@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "profile/aggregate.h"
+#include "profile/stats.h"
 
 #define MS 1000000ULL
 #define AGGREGATE_BYTES (1U << 20)
@@ -189,5 +190,33 @@ Test(thread_times, what_was_before_the_start_does_not_count)
 	cr_expect_eq(total(f.first), 1300 * MS, "and what another thread did between the two");
 	tell(&f, true, BORDER + 500 * MS, 9500 * MS);
 	cr_expect_eq(total(f.first), 1300 * MS);
+	end(&f);
+}
+
+/* Of each thread of more than there is room for; those that are silent in an interval make room. */
+Test(thread_times, threads_are_bounded_and_counted)
+{
+	struct stats_reasons waits = { 0 };
+	struct fixture f;
+	size_t bytes, i;
+
+	begin(&f, 0);
+	cr_expect_eq(thread_times_bytes(f.times), 0);
+	for (i = 0; i < THREAD_TIMES_MAX + 5; i++) {
+		f.sample.task.tid = (uint32_t)i + 2;
+		tell(&f, true, BORDER / 2, MS);
+	}
+	bytes = thread_times_bytes(f.times);
+	cr_expect_gt(bytes, 100 * THREAD_TIMES_MAX);
+	cr_expect_lt(bytes, 160 * THREAD_TIMES_MAX);
+	thread_times_stats(f.times, &waits);
+	cr_assert_eq(waits.nr, 1);
+	cr_expect_str_eq(waits.reasons[0].name, "threads_no_room");
+	cr_expect_eq(waits.reasons[0].count, 5);
+	for (i = 1; i <= 2; i++) {
+		thread_times_border(f.times, f.second, i * BORDER);
+		thread_times_close(f.times);
+	}
+	cr_expect_eq(thread_times_bytes(f.times), 0);
 	end(&f);
 }

@@ -34,6 +34,8 @@
 #define CALL_KEYS 2048 /* of one process: eight workers have room for as many */
 #define CALLS_BYTES (10ULL << 20) /* --gpu: its maps, and what is known of calls */
 #define WAITS_BYTES (12ULL << 20) /* --wall: what threads do, and reading their stacks */
+#define TIMES_BYTES                                                                                \
+	(2ULL << 20) /* of that, their times; what more of them take, stacks do not get */
 #define VARIABLE_MIN_BYTES (4ULL << 20)
 #define CLOCK_STEP_NS NS_PER_SECOND
 #define LISTEN_DEFAULT "127.0.0.1:9464"
@@ -71,6 +73,8 @@ static int interval_begin(struct daemon *daemon, struct interval *interval, uint
 
 	if (daemon->ended.aggregate)
 		taken += aggregate_bytes(daemon->ended.aggregate);
+	if (daemon->times && thread_times_bytes(daemon->times) > TIMES_BYTES)
+		taken += thread_times_bytes(daemon->times) - TIMES_BYTES;
 	bytes = taken + bytes / 4 < bytes ? bytes - taken : bytes / 4;
 	interval->end_ns = next_border(daemon, interval, now_ns);
 	return aggregate_new(&interval->aggregate, daemon->options->threads, bytes);

@@ -20,7 +20,7 @@
 #define READING_SHARE 2
 #define READING_MAX_NS (2 * NS_PER_SECOND)
 #define READING_PAGES 1024
-#define READING_FRAMES 65536
+#define READING_FRAMES 32768
 
 static bool interval_wants(void *arg, const struct aggregate_input *input)
 {

@@ -15,6 +15,7 @@
 #include "profile/wakers.h"
 
 #define HOLDER_BYTES (BPFPROF_COMM_LEN + 48)
+#define MALLOC_BYTES 16 /* of malloc(3)'s own, about */
 #define STACK_WORTH_NS 20000000LL /* a wait shorter than that needs no stack of its own */
 
 struct thread_key {
@@ -24,7 +25,7 @@ struct thread_key {
 
 /* The latest ones in an aggregate, -1: none yet. */
 struct thread_samples {
-	int64_t run, wait;
+	int32_t run, wait;
 };
 
 struct thread_time {
@@ -166,7 +167,7 @@ static void side_add(struct thread_times *times, struct thread_side side,
 		parts[0].runs = true;
 		aggregate_add_parts(side.aggregate, input, parts, 1);
 		if (parts[0].sample >= 0)
-			side.samples->run = parts[0].sample;
+			side.samples->run = (int32_t)parts[0].sample;
 		return;
 	}
 	parts[0].leaf = wait_leaf(times, side.aggregate, s);
@@ -181,9 +182,9 @@ static void side_add(struct thread_times *times, struct thread_side side,
 	aggregate_add_parts(side.aggregate, input, parts, 2);
 	/* The larger part: there is more to take something away from. */
 	if (parts[0].sample >= 0 && parts[0].value_ns >= parts[1].value_ns)
-		side.samples->wait = parts[0].sample;
+		side.samples->wait = (int32_t)parts[0].sample;
 	else if (parts[1].sample >= 0)
-		side.samples->wait = parts[1].sample;
+		side.samples->wait = (int32_t)parts[1].sample;
 }
 
 /* Of a time that has been told ahead, so much is still to be told. */
@@ -363,8 +364,8 @@ static void open_carry(struct thread_times *times, struct thread_time *thread,
 		return;
 	thread->open_since_ns = rest->since_ns;
 	if (times->ended && times->aggregate)
-		thread->latest.wait =
-			aggregate_carry_sample(times->aggregate, times->ended, thread->ended.wait);
+		thread->latest.wait = (int32_t)aggregate_carry_sample(
+			times->aggregate, times->ended, thread->ended.wait);
 }
 
 void thread_times_open(struct thread_times *times, const struct aggregate_input *input,
@@ -452,6 +453,16 @@ void thread_times_end(struct thread_times *times, const struct aggregate_input *
 		HASH_DEL(times->threads, thread);
 		free(thread);
 	}
+}
+
+size_t thread_times_bytes(const struct thread_times *times)
+{
+	const struct thread_time *first = times->threads;
+
+	if (!first)
+		return 0;
+	return HASH_COUNT(first) * (sizeof(*first) + MALLOC_BYTES) +
+	       first->hh.tbl->num_buckets * sizeof(UT_hash_bucket);
 }
 
 void thread_times_stats(const struct thread_times *times, struct stats_reasons *waits)

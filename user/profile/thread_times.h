@@ -9,10 +9,11 @@
  * yet: thread_times_settle() and thread_times_open() tell it, and what they have told is taken from the
  * samples that come later. So the sum of a thread in an interval is the time that it was there. A sample
  * that comes of a time on both sides of the border is cut there.
- * Bounded: THREAD_TIMES_MAX threads; others lose what is told at borders, which is counted.
+ * Bounded: THREAD_TIMES_MAX threads, at 150 bytes each; others lose what is told at borders, which is counted.
  */
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "bpfprof.h"
@@ -22,7 +23,7 @@ struct aggregate_input;
 struct stats_reasons;
 struct thread_times;
 
-#define THREAD_TIMES_MAX 65536
+#define THREAD_TIMES_MAX 32768
 
 #define THREAD_LEAF_RUNNABLE "[runnable]" /* waits for a CPU */
 #define THREAD_LEAF_UNINTERRUPTIBLE "[uninterruptible]" /* sleeps: mostly for a disk */
@@ -70,6 +71,8 @@ bool thread_times_heard(struct thread_times *times, const struct bpfprof_task_id
 void thread_times_end(struct thread_times *times, const struct aggregate_input *input,
 		      const struct thread_rest *rest);
 
+/* What it takes, without aggregates. */
+size_t thread_times_bytes(const struct thread_times *times);
 /* Adds what was counted since the start: waits for the GIL, and threads that there was no room for. */
 void thread_times_stats(const struct thread_times *times, struct stats_reasons *waits);
 
