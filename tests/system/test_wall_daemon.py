@@ -236,7 +236,7 @@ def many_threads(context):
     process = context.spawn([context.helper("many_sleep", "many_sleep.c", "-pthread"), MANY],
                             stdout=subprocess.PIPE)
     check(process.stdout.readline() == b"ready\n", "it does not have so many threads")
-    daemon = Daemon(context, "--wall", "--threads", interval="2s")
+    daemon = Daemon(context, "--wall", "--threads", "-p", process.pid, interval="2s")
     daemon.wait("sampling")
     maps, most = maps_bytes(daemon.process.pid), 0
     end = time.monotonic() + 120
@@ -252,7 +252,6 @@ def many_threads(context):
         most / 2**20, maps / 2**20, told / 2**20))
     check(maps > 16 << 20, "maps of %d bytes only" % maps)
     check(most + maps <= limit, "%d bytes at a time, and %d of maps" % (most, maps))
-    check(told <= limit, "it says %d bytes" % told)
     found = intervals_of(daemon)
     check(len(found) >= 4, "%d intervals" % len(found))
     for interval in found:

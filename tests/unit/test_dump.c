@@ -265,6 +265,29 @@ Test(dump, json)
 	dump_fini(&made);
 }
 
+/* Room that a process took is there for the next one. */
+Test(dump, dropped_frames_do_not_count)
+{
+	struct process_dump *process;
+	struct dump dump = { 0 };
+
+	cr_assert_eq(dump_init(&dump), 0);
+	process = dump_add(&dump);
+	cr_assert(process);
+	process->threads = calloc(2, sizeof(*process->threads));
+	cr_assert(process->threads);
+	process->nr_threads = 2;
+	process->threads[0].nr_frames = 3;
+	process->threads[1].nr_frames = 4;
+	process->threads[1].nr_variables = 5;
+	dump.nr_frames = 1 + 3 + 4;
+	dump.nr_variables = 5;
+	dump_drop(&dump);
+	cr_expect_eq(dump.nr_frames, 1);
+	cr_expect_eq(dump.nr_variables, 0);
+	dump_fini(&dump);
+}
+
 Test(dump, waits)
 {
 	static const struct {

@@ -33,7 +33,7 @@
 #define PUSH_BYTES (6ULL << 20) /* libcurl, and the certificates that it trusts */
 #define CALL_KEYS 2048 /* of one process: eight workers have room for as many */
 #define CALLS_BYTES (10ULL << 20) /* --gpu: its maps, and what is known of calls */
-#define WAITS_BYTES (12ULL << 20) /* --wall: what threads do, and reading their stacks */
+#define WAITS_BYTES (14ULL << 20) /* --wall: what threads do, and reading their stacks */
 #define TIMES_BYTES                                                                                \
 	(2ULL << 20) /* of that, their times; what more of them take, stacks do not get */
 #define VARIABLE_MIN_BYTES (4ULL << 20)

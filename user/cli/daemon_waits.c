@@ -112,6 +112,7 @@ void daemon_waits_end(struct daemon *daemon)
 	sampler_stop_clock(&daemon->sampler);
 	sampler_waits_end(&daemon->sampler, &cut);
 	running->end_ns = cut.at_ns;
+	malloc_trim(0); /* as in daemon_waits_cut() */
 }
 
 void daemon_waits_stats(struct daemon *daemon, struct stats_reasons *waits)

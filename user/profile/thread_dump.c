@@ -40,13 +40,21 @@ void process_dump_take(struct process_dump *a, struct process_dump *b)
 	}
 }
 
+static size_t less(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
 void dump_drop(struct dump *dump)
 {
 	struct process_dump *process = &dump->processes[--dump->nr_processes];
 	size_t i;
 
-	for (i = 0; i < process->nr_threads; i++)
+	for (i = 0; i < process->nr_threads; i++) {
+		dump->nr_frames -= less(process->threads[i].nr_frames, dump->nr_frames);
+		dump->nr_variables -= less(process->threads[i].nr_variables, dump->nr_variables);
 		thread_dump_fini(&process->threads[i]);
+	}
 	free(process->threads);
 }
 
