@@ -44,7 +44,7 @@
 #define AGGREGATE_MIN_BYTES (4U << 20) /* also where all else takes the budget */
 #define CALLS_BYTES (4U << 20) /* of stacks of calls */
 #define CALLS_MIN_BYTES (1U << 20)
-#define MEMORY_SPARE (4U << 20) /* of the budget: for what grows on between two looks */
+#define MEMORY_SPARE (7U << 20) /* of the budget: what grows on between two looks, and in the end */
 #define MEMORY_LOOK_NS (NS_PER_SECOND / 2)
 #define TICK_NS NS_PER_SECOND
 #define CANNOT_EXEC 127
