@@ -75,7 +75,11 @@ static int interval_begin(struct daemon *daemon, struct interval *interval, uint
 		taken += aggregate_bytes(daemon->ended.aggregate);
 	if (daemon->times && thread_times_bytes(daemon->times) > TIMES_BYTES)
 		taken += thread_times_bytes(daemon->times) - TIMES_BYTES;
-	bytes = taken + bytes / 4 < bytes ? bytes - taken : bytes / 4;
+	/* Not more than the next one will have: else that of every other interval were small. */
+	if (taken + bytes / 2 < bytes)
+		bytes /= 2;
+	else
+		bytes = taken + bytes / 4 < bytes ? bytes - taken : bytes / 4;
 	interval->end_ns = next_border(daemon, interval, now_ns);
 	return aggregate_new(&interval->aggregate, daemon->options->threads, bytes);
 }
@@ -334,7 +338,8 @@ static int finish(struct daemon *daemon, int signal_fd)
 
 /*
  * Half of what --max-memory leaves is for stacks of the interval that runs and the one that is being
- * written, a quarter for code objects, the rest for names while an interval is written.
+ * written, a quarter for code objects, the rest for what an interval takes while it is written: where no
+ * two stacks are alike, as much as its stacks.
  */
 static void memory_share(struct daemon *daemon)
 {

@@ -74,7 +74,7 @@ struct write_result {
 	uint64_t pods,
 		pods_failed; /* --split pod: sets of pods that are there, or could not be made */
 	int pods_error; /* of the first of those */
-	uint64_t private_bytes; /* memory that the child took for itself */
+	uint64_t private_bytes; /* memory of the child that is not shared with us */
 	struct stats_reasons
 		files; /* problems of files met by it: names are constants, at the same places */
 };

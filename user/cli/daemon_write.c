@@ -152,14 +152,6 @@ static int calls_profile(struct daemon *daemon, struct profile *ret, struct run_
 	return 0;
 }
 
-/* Of the samples, which are in the daemon's own figure, nobody else knows any more. */
-static uint64_t private_bytes(const struct aggregate *aggregate)
-{
-	uint64_t bytes = self_private_bytes(), samples = aggregate_bytes(aggregate);
-
-	return bytes > samples ? bytes - samples : 0;
-}
-
 static int interval_write(struct daemon *daemon, struct write_result *result)
 {
 	struct interval *interval = &daemon->ended;
@@ -169,6 +161,7 @@ static int interval_write(struct daemon *daemon, struct write_result *result)
 	struct profiles profiles = { .cpu = &profile };
 	struct run_stats calls_stats;
 	enum image_problem problem;
+	uint64_t samples;
 	int err, hidden = 0;
 
 	for (problem = IMAGE_GONE; problem < IMAGE_NR_PROBLEMS; problem++)
@@ -180,8 +173,11 @@ static int interval_write(struct daemon *daemon, struct write_result *result)
 	result->kernel_names_hidden = hidden;
 	problems_add(daemon, problems, &result->files);
 	reasons_add(&stats->files, &result->files);
-	result->private_bytes = private_bytes(interval->aggregate);
-	stats->memory_bytes += result->private_bytes;
+	result->private_bytes = self_private_bytes();
+	/* The interval's samples are ours alone by now, and in the daemon's figure. */
+	samples = aggregate_bytes(interval->aggregate);
+	if (result->private_bytes > samples)
+		stats->memory_bytes += result->private_bytes - samples;
 	profile.time_ns = interval->start_ns + interval->offset_ns;
 	profile.duration_ns = interval->end_ns - interval->start_ns;
 	profile.threads = daemon->options->threads;
@@ -333,6 +329,17 @@ static void say_whether_matched(struct daemon *daemon, uint64_t samples)
 	daemon->nothing_matched = nothing;
 }
 
+/* The most of two moments: before the child was there, and when it had its names beside us. */
+static uint64_t memory_bytes(const struct daemon *daemon, const struct write_result *result)
+{
+	uint64_t before = daemon->writer.stats.memory_bytes;
+	struct run_stats now = { 0 };
+
+	sampler_own_usage(&daemon->sampler, &now);
+	now.memory_bytes += result->private_bytes;
+	return now.memory_bytes > before ? now.memory_bytes : before;
+}
+
 static void written(struct daemon *daemon, struct write_result *result)
 {
 	struct push_item pushed = { .path = result->name,
@@ -351,7 +358,7 @@ static void written(struct daemon *daemon, struct write_result *result)
 		{ .key = "truncated", .number = stats->truncated },
 		{ .key = "bytes", .number = result->bytes },
 		{ .key = "write_ms", .number = totals->write_ns / 1000000 },
-		{ .key = "memory_bytes", .number = stats->memory_bytes + result->private_bytes },
+		{ .key = "memory_bytes", .number = memory_bytes(daemon, result) },
 		{ .key = "sets", .number = result->counts.sets },
 		{ .key = "stored_bytes", .number = result->counts.bytes },
 	};

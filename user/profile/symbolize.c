@@ -29,6 +29,7 @@
 #include "symbol/perfmap.h"
 
 #define ANON_NAME_BYTES UINT64_C(4096)
+#define COLLECT_FRAMES 65536U
 #define MAX_STRING_BYTES (32U << 20)
 #define MAX_PERFMAP_BYTES (4ULL * PERFMAP_MAX_BYTES) /* of all processes: parsing takes time */
 #define DEBUG_ROOT "/usr/lib/debug"
@@ -54,23 +55,42 @@ static int frame_compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* The distinct frames of all stacks, ascending; freed by the caller. */
+/* Adds nr frames, which it sorts, to the distinct ones there are, *frames, ascending as they are. */
+static int frames_merge(uint64_t **frames, size_t *nr_frames, uint64_t *more, size_t nr)
+{
+	uint64_t *old = *frames, *merged = malloc((*nr_frames + nr + 1) * sizeof(*merged)), next;
+	size_t i = 0, k = 0, n = 0;
+
+	if (!merged)
+		return -ENOMEM;
+	qsort(more, nr, sizeof(*more), frame_compare);
+	while (i < *nr_frames || k < nr) {
+		next = k == nr || (i < *nr_frames && old[i] <= more[k]) ? old[i++] : more[k++];
+		if (!n || next != merged[n - 1])
+			merged[n++] = next;
+	}
+	free(old);
+	*frames = merged;
+	*nr_frames = n;
+	return 0;
+}
+
+/*
+ * The distinct frames of all stacks, ascending; freed by the caller. Part by part: they are few beside
+ * all frames, of which two copies would be most of what a profile takes.
+ */
 static int frames_collect(const struct aggregate_view *view, uint64_t **ret, size_t *ret_nr)
 {
-	uint64_t *frames = malloc((view->nr_frames + 1) * sizeof(*frames));
-	size_t i, nr = 0;
+	__cleanup(free_mem) uint64_t *part = malloc(COLLECT_FRAMES * sizeof(*part));
+	size_t at, n;
+	int err = part ? frames_merge(ret, ret_nr, part, 0) : -ENOMEM;
 
-	if (!frames)
-		return -ENOMEM;
-	if (view->nr_frames)
-		memcpy(frames, view->frames, view->nr_frames * sizeof(*frames));
-	qsort(frames, view->nr_frames, sizeof(*frames), frame_compare);
-	for (i = 0; i < view->nr_frames; i++)
-		if (!nr || frames[i] != frames[nr - 1])
-			frames[nr++] = frames[i];
-	*ret = frames;
-	*ret_nr = nr;
-	return 0;
+	for (at = 0; at < view->nr_frames && !err; at += n) {
+		n = view->nr_frames - at < COLLECT_FRAMES ? view->nr_frames - at : COLLECT_FRAMES;
+		memcpy(part, view->frames + at, n * sizeof(*part));
+		err = frames_merge(ret, ret_nr, part, n);
+	}
+	return err;
 }
 
 static uint32_t frame_kind(uint64_t frame)
