@@ -105,7 +105,7 @@ static __always_inline void due_give_back(struct wait_due *due, struct bpfprof_w
 	due->tid = 0;
 }
 
-static __always_inline void waiter_end(struct bpfprof_waiter *w)
+static __always_inline void waiter_tell(const struct bpfprof_waiter *w)
 {
 	struct bpfprof_waiter_event *e;
 
@@ -119,10 +119,38 @@ static __always_inline void waiter_end(struct bpfprof_waiter *w)
 			wait_count(WAIT_COUNT_ENDS_LOST);
 		}
 	}
+}
+
+static __always_inline void waiter_free(struct bpfprof_waiter *w)
+{
 	w->state = THREAD_STATE_INVALID;
 	w->task.start_ns = 0;
 	barrier();
 	w->task.tid = 0; /* from here on it may be another's */
+}
+
+/*
+ * The thread's last switch. A first thread's number is taken by one that executes a program, a while
+ * before we are told of that: until then nothing counts for it.
+ */
+static __always_inline void waiter_end(struct bpfprof_waiter *w, struct task_struct *task)
+{
+	bool lives_on = task->signal->live.counter > 0;
+
+	waiter_tell(w);
+	if (task->pid == task->tgid && lives_on) {
+		w->state = THREAD_STATE_INVALID;
+		w->run_ns = 0;
+		w->owed_ns = 0;
+		w->due_ns = 0;
+		return;
+	}
+	waiter_free(w);
+	if (lives_on || task->pid == task->tgid)
+		return;
+	w = waiter_find(task->tgid);
+	if (w && !w->state && w->task.start_ns == task->group_leader->start_boottime)
+		waiter_free(w);
 }
 
 static __always_inline void thread_leaves(struct task_struct *task, struct wait_counters *counters,
@@ -148,7 +176,7 @@ static __always_inline void thread_leaves(struct task_struct *task, struct wait_
 	if (state & TASK_DEAD) {
 		comm_copy(w->comm, task);
 		comm_copy(w->leader_comm, task->group_leader);
-		waiter_end(w);
+		waiter_end(w, task);
 	}
 }
 
@@ -225,6 +253,8 @@ static __always_inline void thread_comes(struct task_struct *task, struct wait_d
 	if (!w)
 		return;
 	counters->count[WAIT_COUNT_WAITS]++;
+	if (!w->state) /* see waiter_end() */
+		w->since_ns = now;
 	ns = now > w->since_ns ? now - w->since_ns : 0;
 	if (w->state == THREAD_RUNNABLE || w->state == THREAD_RUNS)
 		runnable = ns;
@@ -311,7 +341,8 @@ int BPF_PROG(thread_execs, struct task_struct *task, pid_t old_tid)
 		if (old && old->task.pid == task->tgid) {
 			if (old->state == THREAD_RUNS && now > old->since_ns)
 				old->run_ns += now - old->since_ns;
-			waiter_end(old);
+			waiter_tell(old);
+			waiter_free(old);
 		}
 	} else if (w && w->task.start_ns == task->group_leader->start_boottime) {
 		return 0;

@@ -231,7 +231,7 @@ static __always_inline struct bpfprof_waiter *waiter_get(struct task_struct *tas
 static __always_inline void waiter_found_running(struct bpfprof_waiter *w, __u64 now)
 {
 	wait_count(WAIT_COUNT_UNSEEN);
-	if (now > w->since_ns && (cfg.wall || w->state != THREAD_RUNNABLE))
+	if (w->state && now > w->since_ns && (cfg.wall || w->state != THREAD_RUNNABLE))
 		waiter_owe(w, now - w->since_ns);
 	w->state = THREAD_RUNS;
 	w->since_ns = now;

@@ -86,7 +86,7 @@ static void view_begin(struct sampler *sampler, struct sample_view *view,
 	view->title = process->title;
 }
 
-/* at_ns: until when; 0: it has ended. */
+/* at_ns: until when; 0: it has ended. Nothing is known of what goes on under an ended one's number. */
 static void rest_fill(const struct sampler *sampler, const struct bpfprof_waiter *waiter,
 		      uint64_t at_ns, struct thread_rest *ret)
 {
@@ -96,7 +96,7 @@ static void rest_fill(const struct sampler *sampler, const struct bpfprof_waiter
 	*ret = (struct thread_rest){ .wait_ns = waiter->owed_ns, .since_ns = since_ns };
 	if (wall)
 		ret->run_ns = waiter->run_ns;
-	if (!at_ns)
+	if (!at_ns || !waiter->state)
 		return;
 	if (waiter->since_ns > at_ns)
 		ret->after_ns = wall ? waiter->since_ns - at_ns : 0;
