@@ -309,6 +309,24 @@ Test(symbolize, jit_map_is_a_fifo)
 	cr_expect_str_eq(text(location(0)->name), "[anon]+0x7f0000001000");
 }
 
+/* More than are collected at once, each twice, far from one another and in no order. */
+Test(symbolize, many_frames)
+{
+	const size_t distinct = 100003, nr = 2 * distinct; /* a prime number of them */
+	uint64_t *frames = malloc(nr * sizeof(*frames));
+	size_t i, wrong = 0;
+
+	cr_assert(frames);
+	for (i = 0; i < nr; i++)
+		frames[i] = jit(9, 0x7f0000000000 + i * 7919 % distinct);
+	resolve(frames, nr, "/proc/kallsyms");
+	cr_expect_eq(profile.nr_locations, distinct, "%zu", profile.nr_locations);
+	for (i = 0; i < nr; i++)
+		wrong += location(i)->address != (frames[i] & AGGREGATE_VA_MASK);
+	cr_expect_eq(wrong, 0, "%zu of %zu", wrong, nr);
+	free(frames);
+}
+
 Test(symbolize, nothing)
 {
 	resolve(NULL, 0, "/proc/kallsyms");
