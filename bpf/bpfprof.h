@@ -549,6 +549,9 @@ struct bpfprof_page {
 	__u64 generation; /* 0 never */
 };
 
+/* Of the node: for a walk while another one is under way on the same CPU. */
+#define BPFPROF_SPARE_SCRATCHES 2
+
 /* Read-only configuration of the BPF programs, fixed when they are loaded. */
 struct bpfprof_cfg {
 	__u64 period_ns; /* nominal */
@@ -566,7 +569,8 @@ struct bpfprof_cfg {
 	__u32 period_is_ns; /* 1: the event's period is in nanoseconds */
 	__u32 jitter; /* timer clock: +- this many 1/1024 of the period */
 	__u32 mmap_nr; /* system call number of mmap */
-	__u32 code_cpu_bits; /* of the id of a code object: which CPU gave it */
+	__u32 code_giver_bits; /* of the id of a code object: whose scratch it was given with */
+	__u32 nr_cpus; /* possible */
 	__u32 pid_ns; /* user space's own pid namespace, 0: the outermost one */
 	__u64 hash_seed; /* of fingerprints: targets choose what is hashed */
 	__u64 call_token_ns; /* hooked calls: a thread may send a stack for each such time, */

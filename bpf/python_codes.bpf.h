@@ -105,7 +105,7 @@ static __noinline __u64 code_id_slow(struct unwind_reader *r, __u64 va, __u64 fi
 			return id;
 		}
 	}
-	id = code_id_make(py->nr_codes, bpf_get_smp_processor_id(), cfg.code_cpu_bits & 15);
+	id = code_id_make(py->nr_codes, r->index, cfg.code_giver_bits & 15);
 	if (id == BPFPROF_CODE_ID_RAW || !code_quota(py)) {
 		count_add(BPFPROF_COUNT_CODES_FULL, 1);
 		return BPFPROF_CODE_ID_RAW;

@@ -65,7 +65,7 @@ struct python_scratch {
 	__u32 slot; /* in pythons */
 	__u32 entered; /* frames up to the last entry */
 	__u32 nr_tstates;
-	__u64 nr_codes; /* ids given on this CPU */
+	__u64 nr_codes; /* ids given with this scratch */
 	__u64 tstates[MAX_TSTATES]; /* of this thread, leaf first */
 	struct python_walk walk;
 	__u64 fs_base;
@@ -106,12 +106,13 @@ enum window_hole {
 enum call_point { CALL_NONE = 0, CALL_ENTRY = 1, CALL_RETURN = 2 };
 
 /*
- * All that one sample on one CPU needs; the reader of unwind_native.h. What each frame needs comes first,
+ * All that one sample needs; the reader of unwind_native.h. What each frame needs comes first,
  * and tables and copies last: an instruction reaches 32 KiB far, and to what lies behind that it takes
  * three.
  */
 struct unwind_reader {
 	__u32 busy;
+	__u32 index; /* its own, in scratches */
 	__u32 nr_runs;
 	__u32 hole; /* enum window_hole */
 	__u32 asid;
@@ -137,7 +138,10 @@ struct unwind_reader {
 	__u8 slack[WINDOW_MASK + 1];
 };
 
-/* Key: CPU. An array, since a per-CPU value may not be this large. Set at load: possible CPUs. */
+/*
+ * Key: CPU, or behind them all a spare one. An array, since a per-CPU value may not be this large. Set at
+ * load: possible CPUs, and BPFPROF_SPARE_SCRATCHES more if what takes them may interrupt each other.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);

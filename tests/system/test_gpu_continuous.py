@@ -151,6 +151,29 @@ def record(context):
         samples, {k: round(v, 3) for k, v in shares.items()}, stats["agent"]["startup_seconds"]))
 
 
+@test(modes=MODES)
+def samples_within_walks(context):
+    """A sample that comes while the stack of a call is taken is none the worse for it."""
+    callers = [Caller(context, "threads") for _ in range(3)]
+    for caller in callers:
+        subprocess.run(["taskset", "-a", "-p", "-c", "0", str(caller.pid)], check=True,
+                       stdout=subprocess.DEVNULL)
+    run = Run(context, "record", "--gpu", "-F", "9999", "-d", "120", "-o", "x.folded", "--stats", "s.json")
+    run.wait_for(r"watching \d+ functions? in \d+ librar")
+    for caller in callers:
+        caller.say("go")
+    calls = [json.loads(caller.line())["calls"] for caller in callers]
+    run.interrupt()
+    stats = context.json("s.json")
+    lost = {name: n for name, n in stats["lost"].items() if n}
+    context.note("%s, %d stacks of calls, lost: %s" % (
+        stats["samples"], stats["gpu"]["stacks"]["taken"], lost))
+    check(stats["samples"]["total"] > 500, "%s" % stats["samples"])
+    check(len(calls) == 3 and stats["gpu"]["stacks"]["taken"] > 1000, "%s" % stats["gpu"]["stacks"])
+    check("scratch_busy" not in lost, "lost: %s" % lost)
+    check(not stats["gpu"]["lost"]["stacks_scratch_busy"], "lost: %s" % stats["gpu"]["lost"])
+
+
 @test()
 def record_timer(context):
     """The other clock walks over hooked returns, too."""

@@ -29,6 +29,14 @@
 #define CALL_KEYS 8192 /* half of them all */
 #define CALL_LONG_NS 1000000
 
+/* Nothing interrupts the clock's samples that would walk a stack. */
+static uint32_t nr_scratches(const struct session *session)
+{
+	bool alone = !session->options.gpu && session->options.waits == SESSION_NO_WAITS;
+
+	return session->nr_cpus + (alone ? 0 : BPFPROF_SPARE_SCRATCHES);
+}
+
 static int maps_size(struct session *session)
 {
 	struct bpfprof_bpf *skel = session->skel;
@@ -41,7 +49,7 @@ static int maps_size(struct session *session)
 	if (bpf_map__set_max_entries(skel->maps.ring, ring_bytes) ||
 	    bpf_map__set_max_entries(skel->maps.rows, session->nr_rows) ||
 	    bpf_map__set_max_entries(skel->maps.mappings, session->nr_mappings) ||
-	    bpf_map__set_max_entries(skel->maps.scratches, session->nr_cpus) ||
+	    bpf_map__set_max_entries(skel->maps.scratches, nr_scratches(session)) ||
 	    bpf_map__set_max_entries(skel->maps.timers, session->nr_cpus) ||
 	    bpf_map__set_max_entries(skel->maps.kicks, session->nr_cpus))
 		return -EINVAL;
@@ -78,6 +86,7 @@ static void config_set(struct session *session)
 	struct bpfprof_cfg *cfg = &session->skel->rodata->cfg;
 	const struct session_options *options = &session->options;
 
+	cfg->nr_cpus = session->nr_cpus;
 	cfg->period_ns = 1000000000ULL / options->hz;
 	cfg->miss_bytes_per_ms = MISS_BYTES_PER_MS / session->nr_cpus;
 	cfg->filter = options->filter;
@@ -94,8 +103,8 @@ static void config_set(struct session *session)
 	cfg->fork_wakes = options->fork_wakes;
 	cfg->call_keys = options->call_keys ? options->call_keys : CALL_KEYS;
 	cfg->wall = options->waits == SESSION_WALL;
-	while (1U << cfg->code_cpu_bits < session->nr_cpus)
-		cfg->code_cpu_bits++;
+	while (1U << cfg->code_giver_bits < nr_scratches(session))
+		cfg->code_giver_bits++;
 	if (getrandom(&cfg->hash_seed, sizeof(cfg->hash_seed), GRND_NONBLOCK) < 0)
 		cfg->hash_seed = time_monotonic_ns();
 	if (options->clock == SESSION_CLOCK_TIMER || options->wakers)
