@@ -125,7 +125,8 @@ enum bpfprof_counter {
 	BPFPROF_COUNT_NO_KERNEL_STACK = 22, /* samples whose kernel stack the kernel did not give */
 	BPFPROF_COUNT_TITLES_LOST = 23, /* changes of titles not told: no room, or not to be read */
 	BPFPROF_COUNT_TITLES_LIMITED = 24, /* the same: a process changed its title too often */
-	BPFPROF_NR_COUNTERS = 25,
+	BPFPROF_COUNT_WINDOWS_LOST = 25, /* begins and ends of windows not told: no room */
+	BPFPROF_NR_COUNTERS = 26,
 };
 
 enum bpfprof_kind {
@@ -144,6 +145,7 @@ enum bpfprof_kind {
 	BPFPROF_KIND_GPU_TRACE = 12, /* gpu_calls.h */
 	BPFPROF_KIND_GPU_WAIT = 13, /* the same */
 	BPFPROF_KIND_WAITER = 14, /* wait_times.h */
+	BPFPROF_KIND_WINDOW = 15, /* gpu_calls.h */
 };
 
 struct bpfprof_record {

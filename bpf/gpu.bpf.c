@@ -703,4 +703,6 @@ int gpu_stack(struct pt_regs *ctx)
 	return 0;
 }
 
-#include "gpu_sites.bpf.h" /* needs all of the above */
+/* These need all of the above. */
+#include "gpu_sites.bpf.h"
+#include "gpu_windows.bpf.h"

@@ -248,6 +248,14 @@ struct bpfprof_gpu_window {
 	__u32 pad;
 };
 
+/* WINDOW: a program begins a window of the profiler, or ends it. */
+struct bpfprof_window_event {
+	struct bpfprof_record rec;
+	struct bpfprof_task_id task;
+	__u32 begins;
+	__u32 pad;
+};
+
 struct bpfprof_gpu_memory {
 	__u64 free_bytes;
 	__u64 total_bytes;

@@ -6,7 +6,8 @@ import signal
 import time
 
 import chains
-from harness import check, test
+from harness import MODES, check, test
+from test_gpu import fakes
 
 HZ = 999
 ROOM = "r" * 300  # an argument that is long enough for every title
@@ -16,7 +17,7 @@ class Actor:
     """A worker that writes down when its calls began and ended."""
 
     def __init__(self, context, name, call_ms, rest_ms, mode="plain", seconds=20, gate=False,
-                 calls=None, hold=0):
+                 calls=None, hold=0, windows=None):
         self.log = context.path(name + ".log")
         with open(self.log, "wb") as out:
             self.process = context.spawn(
@@ -24,6 +25,7 @@ class Actor:
                  int(call_ms * 1000), int(rest_ms * 1000), mode], stdout=out,
                 env={**({"STEPS_GATE": "1"} if gate else {}),
                      **({"STEPS_HOLD": str(hold)} if hold else {}),
+                     **({"STEPS_WINDOWS": windows} if windows else {}),
                      **({"STEPS_CALLS": str(calls)} if calls else {})})
         self.pid = self.process.pid
 
@@ -105,6 +107,49 @@ def short_steps(context):
     check(least - 0.001 <= seconds <= most + 0.001, "%.4f s, they took %.4f to %.4f s" %
           (seconds, least, most))
     check("resting" not in functions(context, "x.folded"), "recorded between two steps")
+
+
+def check_windows(context, mode, range_of_steps, wanted, with_methods):
+    """The samples of exactly these windows, and of nothing that was taken for a step before."""
+    actor = Actor(context, "PolicyWorker", 160, 40, mode, gate=True, windows=fakes(context).cuda)
+    time.sleep(0.3)
+    recorder = context.start("record", "-F", HZ, "--worker", "*policy*", "--steps", range_of_steps,
+                             "-o", "x.folded", "--stats", "x.json")
+    context.sampling(recorder)
+    actor.process.send_signal(signal.SIGUSR1)
+    done = context.finish(recorder, 20).expect(0)
+    check("pid %d makes windows with cudaProfilerStart" % actor.pid in done.text, done.text)
+    seen = functions(context, "x.folded", "ray::" if mode == "plain" else "beside")
+    check(set(seen) == {*wanted, "beside"}, "%s" % seen)
+    stats = context.json("x.json")
+    check(stats["samples"]["total"] == sum(
+        count for _, _, count in chains.read_folded(context.text("x.folded"))),
+          "%s" % stats["samples"])
+    steps = stats["steps"]
+    check(steps["workers_with_windows"] == 1 and steps["recorded"] == 2 and
+          "windows_lost" not in steps, "%s" % steps)
+    check(steps.get("samples_before_windows", 0) >= (10 if with_methods else 0), "%s" % steps)
+    told = re.search(r"worker '[^']*' pid %d: 2 of 2 windows of the profiler recorded, ([\d.]+) s" %
+                     actor.pid, done.text)
+    check(told, done.text)
+    logged = actor.calls()[int(wanted[0].split("_")[1]) - 1:][:2]
+    least, most = sum(c[2] - c[1] for c in logged), sum(c[3] - c[0] for c in logged)
+    check(least - 0.001 <= float(told.group(1)) <= most + 0.001, "%s, not %.4f to %.4f s" % (
+        told.group(1), least, most))
+    check(sum(seen[name] for name in wanted) <= 1.1 * most * HZ + 5, "%s in %.4f s" % (seen, most))
+    context.note("%s s, %.4f to %.4f s; %s" % (told.group(1), least, most, steps))
+
+
+@test(modes=MODES)
+def windows(context):
+    """Windows of the profiler, where a worker makes some; calls recorded before are forgotten."""
+    check_windows(context, "plain", "2:4", ["call_4", "call_5"], True)
+
+
+@test()
+def windows_of_threads(context):
+    """A worker whose calls cannot be told from one another has steps all the same then."""
+    check_windows(context, "threads", "1:3", ["call_3", "call_4"], False)
 
 
 @test()

@@ -59,6 +59,51 @@ static uint64_t count_in_all(const struct aggregate_view *view)
 	return count;
 }
 
+/* As if the process had not been there until now; what comes later counts. */
+Test(aggregate, forget)
+{
+	const uint64_t one[] = { KIND(NATIVE) | 1, KIND(NATIVE) | 2 }, two[] = { KIND(NATIVE) | 1 };
+	struct bpfprof_sample p = sample_of(1, 1, "p"), q = sample_of(2, 2, "q"),
+			      named = sample_of(1, 1, "p"), same_pid = sample_of(1, 9, "r");
+	struct aggregate_view view;
+
+	make(false, MIB);
+	aggregate_may_forget(a);
+	snprintf(named.leader_comm, sizeof(named.leader_comm), "other");
+	same_pid.task.start_ns = 2000; /* another process that had the number before */
+	p.nr_python = 1;
+	for (int i = 0; i < 5; i++)
+		add(&p, one, 2, BPFPROF_STOP_COMPLETE);
+	add(&named, two, 1, BPFPROF_STOP_DEPTH);
+	add(&p, NULL, 0, BPFPROF_STOP_NO_USER);
+	add(&q, one, 2, BPFPROF_STOP_COMPLETE);
+	add(&same_pid, one, 2, BPFPROF_STOP_BAD_FRAME);
+	cr_expect_eq(aggregate_forget(a, &p.task), 7);
+	cr_expect_eq(aggregate_forget(a, &p.task), 0, "it has nothing any more");
+	aggregate_view_get(a, &view);
+	cr_expect_eq(count_in_all(&view), 2);
+	cr_expect(view.counts.nr_taken == 2 && view.counts.nr_user == 2 &&
+		  !view.counts.nr_kernel_only && !view.counts.nr_python);
+	cr_expect(view.counts.stops[BPFPROF_STOP_COMPLETE] == 1 &&
+		  view.counts.stops[BPFPROF_STOP_BAD_FRAME] == 1 &&
+		  !view.counts.stops[BPFPROF_STOP_DEPTH] &&
+		  !view.counts.stops[BPFPROF_STOP_NO_USER]);
+	add(&p, one, 2, BPFPROF_STOP_COMPLETE);
+	aggregate_view_get(a, &view);
+	cr_expect_eq(count_in_all(&view), 3);
+	cr_expect(view.counts.nr_taken == 3 && view.counts.nr_python == 1);
+	cr_expect_eq(aggregate_forget(a, &p.task), 1);
+}
+
+Test(aggregate, forget_is_not_asked_for)
+{
+	struct bpfprof_sample p = sample_of(1, 1, "p");
+
+	make(false, MIB);
+	add(&p, NULL, 0, BPFPROF_STOP_NO_USER);
+	cr_expect_eq(aggregate_forget(a, &p.task), 0);
+}
+
 Test(aggregate, counts_and_dedup)
 {
 	const uint64_t one[] = { KIND(NATIVE) | 1, KIND(NATIVE) | 2 }, two[] = { KIND(NATIVE) | 1 };
@@ -82,10 +127,11 @@ Test(aggregate, counts_and_dedup)
 	cr_expect_eq(view.samples[2].stack, view.samples[0].stack, "one stack for both");
 	cr_expect(view.samples[2].process == 1 && view.samples[2].value_ns == 7);
 	cr_expect_arr_eq(view.frames + view.stacks[1].first, one, sizeof(one));
-	cr_expect(view.nr_taken == 7 && view.nr_user == 7 && !view.nr_kernel_only);
+	cr_expect(view.counts.nr_taken == 7 && view.counts.nr_user == 7 &&
+		  !view.counts.nr_kernel_only);
 	cr_expect(view.processes[0].samples == 6 && view.processes[0].nr_threads == 1);
 	cr_expect(view.nr_table_full == 0 && view.nr_lost == 0);
-	cr_expect_eq(view.stops[BPFPROF_STOP_COMPLETE], 7);
+	cr_expect_eq(view.counts.stops[BPFPROF_STOP_COMPLETE], 7);
 }
 
 /* Kernel part first, callers minus one, a marker at the root of what is not complete. */
@@ -108,7 +154,7 @@ Test(aggregate, joined_stack)
 	add(&q, NULL, 0, BPFPROF_STOP_NO_USER);
 	aggregate_add(a, &input);
 	aggregate_view_get(a, &view);
-	cr_expect(view.nr_kernel_only == 2 && view.nr_user == 1);
+	cr_expect(view.counts.nr_kernel_only == 2 && view.counts.nr_user == 1);
 	cr_assert(view.nr_samples == 2 && view.samples[0].stack == 0 && view.samples[0].count == 2);
 	cr_expect_eq(view.stacks[0].nr, 1, "a stack without any frame is no silence");
 	cr_assert_eq(view.stacks[1].nr, 5);
@@ -247,7 +293,7 @@ Test(aggregate, budget)
 	aggregate_view_get(a, &view);
 	cr_expect_eq(view.nr_processes, 21);
 	cr_expect_eq(count_in_all(&view), nr + 20);
-	cr_expect_eq(view.nr_taken, nr + 20);
+	cr_expect_eq(view.counts.nr_taken, nr + 20);
 }
 
 /* Until nothing has room: what is counted nowhere is counted as that. */
@@ -662,7 +708,8 @@ Test(aggregate, calls)
 
 	aggregate_view_get(a, &view);
 	cr_assert(view.nr_samples == 1 && view.nr_call_samples == 3 && view.nr_calls == 2);
-	cr_expect(view.nr_taken == 3 && view.stops[BPFPROF_STOP_DEPTH] == 2, "one had no stack");
+	cr_expect(view.counts.nr_taken == 3 && view.counts.stops[BPFPROF_STOP_DEPTH] == 2,
+		  "one had no stack");
 	cr_assert_eq(view.stacks[at.stack].nr, 5);
 	frames = view.frames + view.stacks[at.stack].first;
 	cr_expect_str_eq(label_text(&view, frames[0]), "sgemm");

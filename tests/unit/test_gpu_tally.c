@@ -1054,7 +1054,7 @@ Test(gpu_tally, next_interval)
 	for (int i = 0; i < 3; i++) { /* and so it stays */
 		next(counts, 2, &view);
 		cr_assert_eq(view.nr_call_samples, 3);
-		cr_expect_eq(view.nr_taken, 0, "none came in this one");
+		cr_expect_eq(view.counts.nr_taken, 0, "none came in this one");
 		cr_expect_eq(values_at(&view, 1, 1)[PROFILE_INUSE_BYTES], 100);
 		cr_expect_eq(values_at(&view, 1, 1)[PROFILE_CALLS], 0);
 		cr_expect_eq(values_at(&view, 2, 3)[PROFILE_CALLS], 6);

@@ -88,7 +88,7 @@ static void feed_as(const struct aggregate_process *process, const struct stack 
 				       .nr_stacks = nr,
 				       .samples = samples,
 				       .nr_samples = nr,
-				       .nr_taken = nr,
+				       .counts.nr_taken = nr,
 				       .titles = view_titles };
 	size_t i;
 

@@ -62,7 +62,7 @@ static bool profile_write(struct demand_job *job, int fd)
 	size_t i;
 
 	aggregate_view_get(job->aggregate, &view);
-	if (!view.nr_taken && is_nowhere(job, &head))
+	if (!view.counts.nr_taken && is_nowhere(job, &head))
 		return head_write(fd, &head);
 	err = sampler_profile(&job->daemon->sampler, job->aggregate, &profile, &job->stats.files,
 			      &hidden);

@@ -25,9 +25,14 @@
 #define NAMES_END_NS (2 * NS_PER_SECOND)
 #define IDLE_NS (5 * NS_PER_SECOND)
 
+bool gpu_watch_may_hook(void)
+{
+	return uprobe_multi_probe() || !uprobe_perf_probe();
+}
+
 int gpu_watch_check(void)
 {
-	if (!uprobe_multi_probe() && uprobe_perf_probe()) {
+	if (!gpu_watch_may_hook()) {
 		log_error("calls cannot be watched: this kernel lacks uprobe_multi links, and "
 			  "refuses perf's uprobes; remedy: Linux 6.6 or newer, or CAP_SYS_ADMIN");
 		return EXIT_PRIVILEGE;

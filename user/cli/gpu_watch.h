@@ -76,6 +76,7 @@ struct gpu_watch {
 
 /* Before there are threads: can calls be watched here? If not, that is said. */
 int gpu_watch_check(void);
+bool gpu_watch_may_hook(void); /* does the kernel let us hook functions at all? */
 /* Before sampler_open(): has the sampler tell us of calls. */
 void gpu_watch_handle(struct sampler_handlers *handlers, struct gpu_watch *watch);
 /* Of an open sampler, which is borrowed. threads, bytes: as of aggregate_new(). */

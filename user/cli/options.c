@@ -354,7 +354,8 @@ static const struct flag record_flags[] = {
 	  false },
 	{ KEY_STEPS, 0, 0, "steps", "START:STOP",
 	  "of --worker, only these calls of each: 3:5 is the third\n"
-	  "and the fourth that it begins; ends after them",
+	  "and the fourth that it begins; of one that makes windows\n"
+	  "with cudaProfilerStart, these windows; ends after them",
 	  false },
 	{ KEY_NO_SUBPROCESSES, 0, 0, "no-subprocesses", NULL, "leave children of -p and CMD out",
 	  false },

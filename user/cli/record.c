@@ -92,6 +92,13 @@ static void on_exit_event(void *arg, const struct bpfprof_task_id *task,
 		gpu_watch_exit(&rec->watch, task);
 }
 
+static uint64_t on_forget(void *arg, const struct bpfprof_task_id *task)
+{
+	struct recording *rec = arg;
+
+	return aggregate_forget(rec->aggregate, task);
+}
+
 static void on_title(void *arg, const struct bpfprof_title_event *event)
 {
 	struct recording *rec = arg;
@@ -383,7 +390,7 @@ static int profile_finish(struct recording *rec, const struct profile *calls)
 	aggregate_view_get(rec->aggregate, &view);
 	if (rec->sampler.steps)
 		worker_steps_tell(rec->sampler.steps);
-	if (!view.nr_taken)
+	if (!view.counts.nr_taken)
 		say_nothing_matched(rec);
 	record_findings_waits(rec->findings, &profile);
 	record_findings_make(rec->findings, profile.duration_ns);
@@ -472,6 +479,7 @@ static int run(struct recording *rec, int signal_fd)
 {
 	struct sampler_handlers handlers = { .sample = on_sample,
 					     .exit = on_exit_event,
+					     .forget = on_forget,
 					     .title = on_title,
 					     .thread_end = on_thread_end,
 					     .arg = rec };
@@ -479,6 +487,8 @@ static int run(struct recording *rec, int signal_fd)
 	int status, err;
 
 	err = aggregate_new(&rec->aggregate, rec->options->threads, AGGREGATE_BYTES);
+	if (!err && rec->sampler_options.steps)
+		aggregate_may_forget(rec->aggregate);
 	if (!err && rec->options->waits != SESSION_NO_WAITS)
 		err = thread_times_new(&rec->times, rec->aggregate, 0);
 	if (err) {
@@ -534,6 +544,7 @@ static void sampler_options_fill(struct recording *rec)
 		.workers = options->workers,
 		.nr_workers = options->nr_workers,
 		.steps = options->steps.stop ? &options->steps : NULL,
+		.step_windows = options->steps.stop && gpu_watch_may_hook(),
 		.tell_workers = true,
 		.titles = options->findings || options->trace,
 		.child = rec->command_pid,

@@ -26,6 +26,7 @@
 #include "cli/workers.h"
 #include "container/containers.h"
 #include "kernel/clock.h"
+#include "kernel/gpu_probes.h"
 #include "kernel/python_maps.h"
 #include "kernel/remote.h"
 #include "kernel/stream.h"
@@ -48,6 +49,8 @@
 #define LEARN_NS                                                                                   \
 	(NS_PER_SECOND / 5) /* 50 processes with torch take more than 50 ms on a slow machine */
 #define LEARN_ALL_NS (10 * NS_PER_SECOND)
+#define WINDOWS_LOOK_NS                                                                            \
+	(20 * 1000000ULL) /* for new libraries, between two looks at what has come */
 #define SHORT_SLICE_NS 100000ULL
 #define MESSAGE_MAX 4096
 
@@ -160,6 +163,13 @@ static void on_title(void *arg, const struct bpfprof_title_event *event, struct 
 		worker_steps_title(sampler->steps, event, process);
 	if (sampler->handlers.title && (!sampler->steps || sampler->options->gpu_trace))
 		sampler->handlers.title(sampler->handlers.arg, event);
+}
+
+static void on_window(void *arg, const struct bpfprof_window_event *event)
+{
+	struct sampler *sampler = arg;
+
+	worker_steps_window(sampler->steps, event);
 }
 
 static void on_call(void *arg, const struct bpfprof_gpu_event *event)
@@ -323,6 +333,7 @@ static int open_session(struct sampler *sampler, enum session_clock clock)
 		.gpu_trace = options->gpu_trace,
 		.gpu_tensors = options->gpu_tensors,
 		.gpu_waits = options->gpu_waits,
+		.gpu_windows = options->step_windows,
 		.threads = options->threads,
 		.no_clock = !has_clock(options),
 		.fork_wakes = options->fork_wakes,
@@ -370,6 +381,8 @@ static int setup_tables(struct sampler *sampler)
 		handlers.call = on_call;
 		handlers.kernel_name = on_kernel_name;
 	}
+	if (sampler->options->step_windows)
+		handlers.window = on_window;
 	if (sampler->options->gpu_waits)
 		handlers.wait = on_wait;
 	if (sampler->options->gpu_trace)
@@ -614,7 +627,10 @@ int sampler_open(struct sampler *sampler, const struct sampler_options *options,
 		err = wakers_new(&sampler->wakers);
 	if (!err && options->steps)
 		err = worker_steps_new(&sampler->steps, sampler);
-	else if (!err && options->nr_workers)
+	if (!err && options->step_windows)
+		err = gpu_probes_new(&sampler->windows, &sampler->session, sampler->images,
+				     sampler->runner);
+	if (!err && options->nr_workers && !options->steps)
 		err = workers_new(&sampler->workers, options->workers, options->nr_workers);
 	return err ? cannot_start(err) : EXIT_DONE;
 }
@@ -637,6 +653,9 @@ int sampler_start(struct sampler *sampler)
 	if (err)
 		return cannot_start(err);
 	sampler->tick_ns = time_monotonic_ns() + TICK_NS;
+	while (sampler->windows &&
+	       gpu_probes_look(sampler->windows, time_monotonic_ns(), NS_PER_SECOND))
+		sampler_run(sampler);
 	return EXIT_DONE;
 }
 
@@ -658,6 +677,8 @@ int sampler_run(struct sampler *sampler)
 		sampler_containers_tick(sampler, now_ns);
 		sampler->tick_ns = now_ns + TICK_NS;
 	}
+	if (sampler->windows && gpu_probes_look(sampler->windows, now_ns, WINDOWS_LOOK_NS))
+		return 0;
 	return wait_ms;
 }
 
@@ -695,6 +716,8 @@ void sampler_let_go(struct sampler *sampler)
 {
 	waits_free(sampler->waits);
 	sampler->waits = NULL;
+	gpu_probes_free(sampler->windows);
+	sampler->windows = NULL;
 	remote_child_free(sampler->remote);
 	sampler->remote = NULL;
 	clock_free(sampler->clock);

@@ -73,6 +73,7 @@ struct sampler_options {
 	const struct container_filter *containers; /* NULL: wherever they live */
 	char *const *workers; /* --worker: patterns of proc/worker_match.h, the same */
 	size_t nr_workers;
+	bool step_windows; /* with steps, without gpu: those of cudaProfilerStart, too */
 	const struct steps_range *steps; /* --steps: only of workers, and of these calls; or NULL */
 	bool titles; /* what Ray workers do is told as it changes, to the handler title */
 	bool tell_workers; /* say on standard error which were found */
@@ -102,6 +103,8 @@ struct sampler_handlers {
 	void (*sample)(void *arg, const struct aggregate_input *input);
 	/* A process ended. NULL is fine. */
 	void (*exit)(void *arg, const struct bpfprof_task_id *task, const struct process_end *end);
+	/* With steps: samples of this process were none; how many. NULL is fine. */
+	uint64_t (*forget)(void *arg, const struct bpfprof_task_id *task);
 	/* With titles (but not with steps) or gpu_trace: a Ray worker's new title. NULL is fine. */
 	void (*title)(void *arg, const struct bpfprof_title_event *event);
 	/* With the option gpu: the stack of a call, a call without one, the name of a kernel. */
@@ -154,6 +157,7 @@ struct sampler {
 	struct clock *clock;
 	struct workers *workers; /* NULL without --worker, and with --steps */
 	struct worker_steps *steps; /* NULL without --steps */
+	struct gpu_probes *windows; /* NULL without step_windows */
 	struct waits *waits; /* NULL without waits, */
 	struct remote_child *remote; /* while stacks are read */
 	struct wakers *wakers; /* NULL if not asked for */

@@ -183,6 +183,7 @@ void sampler_run_stats(struct sampler *sampler, struct run_stats *stats)
 		counter_add(&stats->steps, "title_changes_lost", c[BPFPROF_COUNT_TITLES_LOST]);
 		counter_add(&stats->steps, "title_changes_too_many",
 			    c[BPFPROF_COUNT_TITLES_LIMITED]);
+		counter_add(&stats->steps, "windows_lost", c[BPFPROF_COUNT_WINDOWS_LOST]);
 	} else {
 		counter_add(&stats->walk, "title_changes_lost", c[BPFPROF_COUNT_TITLES_LOST]);
 		counter_add(&stats->walk, "title_changes_too_many",

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "bpfprof.h"
+#include "gpu_calls.h"
 #include "cli/container_filter.h"
 #include "cli/sampler.h"
 #include "cli/worker_titles.h"
@@ -46,6 +47,8 @@ struct worker {
 	struct steps steps;
 	uint64_t nr_lost; /* changes of the title that were not told */
 	bool told, exited, in_threads;
+	bool windows; /* it has made one: they are its steps */
+	bool window_open;
 };
 
 struct worker_steps {
@@ -55,6 +58,8 @@ struct worker_steps {
 	uint64_t nr_changes, nr_bad, nr_full, nr_forgotten;
 	uint64_t nr_unread; /* processes, at the start */
 	uint64_t nr_outside, nr_late; /* samples: in no wanted step; too old to know */
+	uint64_t
+		nr_forgotten_samples; /* in calls that were taken for steps, before the first window */
 	void (*notify)(void *arg, const struct bpfprof_task_id *task, bool begins);
 	void *notify_arg;
 };
@@ -183,15 +188,17 @@ static int judge(const struct worker_steps *all, const char *title, bool class_t
 			 : worker_match(options->workers, options->nr_workers, &names);
 }
 
+/* Nobody can tell its steps from one another. */
+static bool left_out(const struct worker *worker)
+{
+	return worker->in_threads && !worker->windows;
+}
+
 static bool is_through(const struct worker_steps *all, const struct worker *worker)
 {
 	return worker->steps.nr_ended >= all->sampler->options->steps->stop - 1;
 }
 
-/*
- * A step of this worker begins or ends. Where else steps are told from than calls, this is where
- * they come in.
- */
 static void step_begins(struct worker_steps *all, struct worker *worker, uint64_t ts_ns)
 {
 	uint64_t before = worker->steps.nr_windows;
@@ -220,6 +227,8 @@ static void give_up(struct worker_steps *all, struct worker *worker)
 	if (worker->in_threads)
 		return;
 	worker->in_threads = true;
+	if (worker->windows)
+		return;
 	all->changed = true;
 	titles_finish(&all->sampler->session, &worker->task);
 	if (worker_is_asked_for(all, worker))
@@ -244,6 +253,8 @@ static void worker_title(struct worker_steps *all, struct worker *worker,
 	memcpy(worker->title, e->title, sizeof(e->title));
 	memcpy(old_comm, e->old_comm, sizeof(e->old_comm));
 	calls_see(&worker->calls, title, wanted, old_comm);
+	if (worker->windows)
+		return;
 	step_ends(all, worker, e->rec.ts_ns);
 	if (worker->calls.state == CALLS_CALL && wanted && calls_is_step(title) &&
 	    !is_through(all, worker))
@@ -281,6 +292,39 @@ void worker_steps_title(struct worker_steps *all, const struct bpfprof_title_eve
 		give_up(all, worker);
 	else
 		worker_title(all, worker, e, title, pattern >= 0);
+}
+
+/* Its calls are no steps then, nor were those before. */
+static void windows_are_steps(struct worker_steps *all, struct worker *worker)
+{
+	const struct sampler_handlers *handlers = &all->sampler->handlers;
+
+	if (worker->windows)
+		return;
+	worker->windows = true;
+	worker->steps = (struct steps){ 0 };
+	if (handlers->forget)
+		all->nr_forgotten_samples += handlers->forget(handlers->arg, &worker->task);
+	if (worker_is_asked_for(all, worker))
+		log_info("worker pid %u makes windows with cudaProfilerStart: they are its steps, "
+			 "and not its calls",
+			 worker->own_pid);
+}
+
+void worker_steps_window(struct worker_steps *all, const struct bpfprof_window_event *e)
+{
+	struct worker *worker = worker_find(all, &e->task);
+
+	if (!worker)
+		return;
+	windows_are_steps(all, worker);
+	if (worker->window_open == !!e->begins) /* one in another is part of that */
+		return;
+	worker->window_open = e->begins;
+	if (!e->begins)
+		step_ends(all, worker, e->rec.ts_ns);
+	else if (!is_through(all, worker))
+		step_begins(all, worker, e->rec.ts_ns);
 }
 
 void worker_steps_exit(struct worker_steps *all, const struct bpfprof_task_id *task)
@@ -335,7 +379,7 @@ bool worker_steps_want(struct worker_steps *all, const struct bpfprof_sample *sa
 
 	if (!worker)
 		return false;
-	have = worker->in_threads ? 0 : steps_have(&worker->steps, sample->rec.ts_ns);
+	have = left_out(worker) ? 0 : steps_have(&worker->steps, sample->rec.ts_ns);
 	all->nr_late += have < 0;
 	all->nr_outside += !have;
 	return have > 0;
@@ -349,7 +393,7 @@ bool worker_steps_through(struct worker_steps *all)
 	if (!all->changed)
 		return false;
 	for (worker = all->workers; worker; worker = worker->hh.next) {
-		if (worker->in_threads)
+		if (left_out(worker))
 			continue;
 		if (!worker_is_asked_for(all, worker)) { /* its container may not be known yet */
 			unclear = true;
@@ -381,8 +425,9 @@ static void worker_tell_end(const struct worker *worker, const struct steps_rang
 	__cleanup(buf_fini) struct buf text = { .max = NAME_BYTES };
 
 	text_add_shown(&text, worker_name(&names));
-	buf_printf(&text, "' pid %u: %" PRIu64 " of %" PRIu64 " steps recorded", worker->own_pid,
-		   steps->nr_recorded, range->stop - range->start);
+	buf_printf(&text, "' pid %u: %" PRIu64 " of %" PRIu64 " %s recorded", worker->own_pid,
+		   steps->nr_recorded, range->stop - range->start,
+		   worker->windows ? "windows of the profiler" : "steps");
 	if (steps->nr_recorded)
 		buf_printf(&text, ", %.3f s in all", (double)steps->recorded_ns / 1e9);
 	if (steps->nr_windows > steps->nr_recorded)
@@ -404,7 +449,7 @@ void worker_steps_tell(struct worker_steps *all)
 	uint64_t nr = 0;
 
 	for (worker = all->workers; worker; worker = worker->hh.next) {
-		if (worker->in_threads || !worker_is_asked_for(all, worker))
+		if (left_out(worker) || !worker_is_asked_for(all, worker))
 			continue;
 		if (nr++ < MAX_TOLD)
 			worker_tell_end(worker, all->sampler->options->steps);
@@ -424,7 +469,7 @@ static void add(struct stats_reasons *dst, const char *name, uint64_t count)
 
 void worker_steps_stats(const struct worker_steps *all, struct stats_reasons *dst)
 {
-	uint64_t seen = 0, recorded = 0, in_part = 0, threads = 0, workers = 0;
+	uint64_t seen = 0, recorded = 0, in_part = 0, threads = 0, workers = 0, windows = 0;
 	const struct worker *worker;
 
 	for (worker = all->workers; worker; worker = worker->hh.next) {
@@ -434,7 +479,8 @@ void worker_steps_stats(const struct worker_steps *all, struct stats_reasons *ds
 		seen += worker->steps.nr_begun;
 		recorded += worker->steps.nr_recorded;
 		in_part += worker->steps.nr_windows - worker->steps.nr_recorded;
-		threads += worker->in_threads;
+		threads += left_out(worker);
+		windows += worker->windows;
 	}
 	stats_add(dst, "workers", workers);
 	stats_add(dst, "seen", seen);
@@ -442,6 +488,8 @@ void worker_steps_stats(const struct worker_steps *all, struct stats_reasons *ds
 	add(dst, "recorded_in_part", in_part);
 	add(dst, "samples_outside", all->nr_outside);
 	add(dst, "samples_too_late", all->nr_late);
+	add(dst, "samples_before_windows", all->nr_forgotten_samples);
+	add(dst, "workers_with_windows", windows);
 	add(dst, "title_changes", all->nr_changes);
 	add(dst, "titles_bad", all->nr_bad);
 	add(dst, "workers_in_threads", threads);

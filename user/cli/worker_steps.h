@@ -6,7 +6,8 @@
  * --steps: which samples fall into the wanted steps of the workers that --worker names, and when all
  * of these are through. Each worker counts its own. A step is one call of a method (or task) that
  * a pattern names, begun after the recording; its begin and end are the moments at which the
- * worker changed its title, so that none is too short to be seen. Bounded: at most
+ * worker changed its title, so that none is too short to be seen. Of a worker that makes windows with
+ * cudaProfilerStart these are the steps: what was taken before the first is forgotten. Bounded: at most
  * WORKER_STEPS_MAX workers are counted.
  */
 
@@ -16,6 +17,7 @@
 struct bpfprof_sample;
 struct bpfprof_task_id;
 struct bpfprof_title_event;
+struct bpfprof_window_event;
 struct process;
 struct sampler;
 struct stats_reasons;
@@ -38,6 +40,7 @@ void worker_steps_look(struct worker_steps *all);
 /* What the stream tells, in its order. process: what is known of it, or NULL. */
 void worker_steps_title(struct worker_steps *all, const struct bpfprof_title_event *e,
 			struct process *process);
+void worker_steps_window(struct worker_steps *all, const struct bpfprof_window_event *e);
 void worker_steps_exit(struct worker_steps *all, const struct bpfprof_task_id *task);
 
 bool worker_steps_want(struct worker_steps *all, const struct bpfprof_sample *sample);

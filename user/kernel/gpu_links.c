@@ -164,6 +164,8 @@ static int program_fd(const struct gpu_links *links, enum purpose purpose)
 						 [RETURNS] = skel->progs.gpu_return,
 						 [SITES] = skel->progs.gpu_site };
 
+	if (!links->session->options.gpu) /* but windows of the profiler */
+		return bpf_program__fd(skel->progs.window_called);
 	return bpf_program__fd(programs[purpose]);
 }
 

@@ -173,6 +173,23 @@ static int sites_read(struct gpu_library *ret, const struct image *image)
 	return ret->nr_sites ? 0 : -EBADMSG;
 }
 
+/* Of what it exports only where windows of the profiler begin and end. Is that there? */
+static bool windows_only(struct gpu_library *library)
+{
+	const struct gpu_function *functions;
+	size_t nr_functions, i, kept = 0;
+	uint32_t kind;
+
+	functions = gpu_functions(&nr_functions);
+	for (i = 0; i < library->nr; i++) {
+		kind = functions[library->hooks[i].function].wire.kind;
+		if (kind == GPU_KIND_WINDOW_BEGIN || kind == GPU_KIND_WINDOW_END)
+			library->hooks[kept++] = library->hooks[i];
+	}
+	library->nr = kept;
+	return kept;
+}
+
 /* 0: there is something to be hooked in it; else what the library is to be listed with, if at all. */
 static int library_read(struct gpu_probes *probes, struct gpu_library *ret,
 			const struct image *image)
@@ -180,6 +197,8 @@ static int library_read(struct gpu_probes *probes, struct gpu_library *ret,
 	bool any = !gpu_library_read(ret, image->elf);
 	int err = -ENODATA;
 
+	if (!probes->session->options.gpu)
+		return any && windows_only(ret) ? 0 : err;
 	if (probes->session->options.gpu_tensors)
 		err = sites_read(ret, image);
 	if (!err)
@@ -666,8 +685,8 @@ static int maps_fill(struct bpfprof_bpf *skel)
 	uint32_t i = 0;
 	size_t nr;
 
-	if (bpf_map__update_elem(skel->maps.gpu_programs, &i, sizeof(i), &stack_fd,
-				 sizeof(stack_fd), BPF_ANY))
+	if (stack_fd >= 0 && bpf_map__update_elem(skel->maps.gpu_programs, &i, sizeof(i), &stack_fd,
+						  sizeof(stack_fd), BPF_ANY))
 		return -errno;
 	functions = gpu_functions(&nr);
 	for (i = 1; i < nr && i < BPFPROF_GPU_MAX_FUNCTIONS; i++)

@@ -29,7 +29,7 @@ struct gpu_probes_library {
 	const char *problem; /* static text; NULL: it is hooked */
 };
 
-/* Of a session with the option gpu; borrows all three. 0 or -errno. */
+/* Of a session with the option gpu, or gpu_windows for those alone; borrows all three. 0 or -errno. */
 int gpu_probes_new(struct gpu_probes **ret, struct session *session, struct images *images,
 		   struct deadline_runner *runner);
 /*

@@ -154,7 +154,10 @@ static void gpu_choose(struct session *session)
 		skel->maps.gpu_steps,	  skel->maps.gpu_windows,    skel->maps.gpu_stepping,
 		skel->maps.gpu_processes, skel->maps.gpu_waits,	     skel->maps.gpu_events
 	};
-	bool multi = session->options.gpu && uprobe_multi_probe();
+	struct bpf_map *const for_windows[] = { skel->maps.gpu_functions, skel->maps.gpu_files,
+						skel->maps.gpu_programs };
+	bool windows = session->options.gpu_windows && !session->options.gpu;
+	bool multi = (session->options.gpu || windows) && uprobe_multi_probe();
 	size_t i;
 
 	for (i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
@@ -168,6 +171,11 @@ static void gpu_choose(struct session *session)
 	if (multi)
 		uprobe_multi_prepare(skel->progs.gpu_site);
 	bpf_map__set_autocreate(skel->maps.gpu_sites, session->options.gpu_tensors);
+	bpf_program__set_autoload(skel->progs.window_called, windows);
+	if (multi)
+		uprobe_multi_prepare(skel->progs.window_called);
+	for (i = 0; i < sizeof(for_windows) / sizeof(for_windows[0]) && windows; i++)
+		bpf_map__set_autocreate(for_windows[i], true);
 }
 
 struct bpf_program *session_clock_program(const struct session *session)

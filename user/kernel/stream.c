@@ -433,6 +433,12 @@ static int on_record(void *arg, void *data, size_t size)
 				stream->handlers.arg,
 				&((const struct bpfprof_waiter_event *)data)->waiter);
 		return 0;
+	case BPFPROF_KIND_WINDOW:
+		if (size < sizeof(struct bpfprof_window_event))
+			goto malformed;
+		if (stream->handlers.window)
+			stream->handlers.window(stream->handlers.arg, data);
+		return 0;
 	case BPFPROF_KIND_TITLE:
 		if (size < sizeof(struct bpfprof_title_event))
 			goto malformed;

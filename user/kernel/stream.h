@@ -46,6 +46,8 @@ struct stream_handlers {
 	void (*sample)(void *arg, const struct sample_view *view);
 	/* A process ended; if that was found out later, its start may be 0. NULL is fine. */
 	void (*exit)(void *arg, const struct bpfprof_task_id *task, const struct process_end *end);
+	/* A process begins a window of the profiler, or ends it. NULL is fine. */
+	void (*window)(void *arg, const struct bpfprof_window_event *event);
 	/* A Ray worker has a new title; process may be NULL. NULL is fine. */
 	void (*title)(void *arg, const struct bpfprof_title_event *event, struct process *process);
 	/* A program was just started: it may be gone soon. NULL is fine. */

@@ -33,10 +33,10 @@ struct aggregate {
 	struct call_list calls;
 	struct vec process_hashes, stack_hashes, sample_hashes, name_hashes, set_hashes;
 	struct index process_index, stack_index, sample_index, name_index, set_index;
-	uint64_t nr_taken, nr_user, nr_kernel_only, nr_table_full, nr_lost;
-	uint64_t nr_python, nr_unmerged, nr_containers_full, nr_titles_over, nr_ranks_full;
-	uint64_t stops[BPFPROF_NR_STOPS];
-	uint64_t python_stops[PYTHON_NR_STOPS];
+	uint64_t nr_table_full, nr_lost, nr_containers_full, nr_titles_over, nr_ranks_full;
+	struct aggregate_counts counts;
+	bool may_forget;
+	struct vec process_counts; /* of each process, if it may be forgotten */
 };
 
 struct thread_key {
@@ -197,6 +197,20 @@ static int title_add(struct aggregate *a, const char *title, uint32_t *ret)
 	return 0;
 }
 
+/* Room for the counts of one more, zeroed. */
+static int process_counts_add(struct aggregate *a)
+{
+	if (!a->may_forget)
+		return 0;
+	if (vec_reserve(&a->budget, &a->process_counts, a->processes.nr + 1 - a->process_counts.nr,
+			sizeof(struct aggregate_counts)))
+		return -ENOMEM;
+	a->process_counts.nr = a->processes.nr + 1;
+	((struct aggregate_counts *)a->process_counts.data)[a->processes.nr] =
+		(struct aggregate_counts){ 0 };
+	return 0;
+}
+
 static int64_t process_get(struct aggregate *a, const struct aggregate_input *input)
 {
 	const struct bpfprof_sample *s = input->sample;
@@ -218,7 +232,7 @@ static int64_t process_get(struct aggregate *a, const struct aggregate_input *in
 		process_complete(a, &((struct aggregate_process *)a->processes.data)[found], input);
 		return found;
 	}
-	if ((title && title_add(a, title, &key.title)) ||
+	if ((title && title_add(a, title, &key.title)) || process_counts_add(a) ||
 	    index_reserve(&a->budget, &a->processes, sizeof(key), &a->process_hashes,
 			  &a->process_index, hash, &slot))
 		return -ENOMEM;
@@ -394,21 +408,21 @@ static uint32_t gil_of(const struct bpfprof_sample *s)
 }
 
 /* Counts a sample by how its stack ends. */
-static void stack_count(struct aggregate *a, const struct aggregate_input *input)
+static void stack_count(struct aggregate_counts *counts, const struct aggregate_input *input)
 {
 	const struct bpfprof_sample *s = input->sample;
 
-	a->nr_taken++;
+	counts->nr_taken++;
 	if (input->stop < BPFPROF_NR_STOPS)
-		a->stops[input->stop]++;
+		counts->stops[input->stop]++;
 	if (input->stop == BPFPROF_STOP_NO_USER)
-		a->nr_kernel_only++;
+		counts->nr_kernel_only++;
 	else
-		a->nr_user++;
-	a->nr_python += s->nr_python > 0;
-	a->nr_unmerged += input->unmerged;
+		counts->nr_user++;
+	counts->nr_python += s->nr_python > 0;
+	counts->nr_unmerged += input->unmerged;
 	if (s->python_stop < PYTHON_NR_STOPS)
-		a->python_stops[s->python_stop]++;
+		counts->python_stops[s->python_stop]++;
 }
 
 /* All of key but the stack: 0, or -ENOMEM without room for the process. */
@@ -490,7 +504,7 @@ void aggregate_add_parts(struct aggregate *a, const struct aggregate_input *inpu
 	size_t nr, above, i;
 	int err;
 
-	stack_count(a, input);
+	stack_count(&a->counts, input);
 	err = place_get(a, input, &key);
 	a->nr_lost += err != 0;
 	nr = err ? 0 : stack_join(input, key.process, stack);
@@ -567,7 +581,7 @@ void aggregate_release(struct aggregate *a, int64_t sample)
 	s->count = 1;
 	((struct aggregate_process *)a->processes.data)[s->process].samples++;
 	ends_fill(a, s->stack, &input, &of);
-	stack_count(a, &input);
+	stack_count(&a->counts, &input);
 }
 
 int64_t aggregate_adjust(struct aggregate *a, int64_t sample, int64_t ns)
@@ -588,13 +602,58 @@ void aggregate_add(struct aggregate *a, const struct aggregate_input *input)
 	uint64_t frames[MAX_STACK];
 	size_t nr;
 
-	stack_count(a, input);
+	stack_count(&a->counts, input);
 	if (place_get(a, input, &key)) {
 		a->nr_lost++;
 		return;
 	}
+	if (a->may_forget)
+		stack_count((struct aggregate_counts *)a->process_counts.data + key.process, input);
 	nr = stack_join(input, key.process, frames);
 	stack_sample(a, &key, frames, nr, input->sample->period_ns);
+}
+
+void aggregate_may_forget(struct aggregate *a)
+{
+	a->may_forget = true;
+}
+
+/* Takes what of adds to all of them away again, and leaves zeros. */
+static void counts_take(struct aggregate_counts *all, struct aggregate_counts *of)
+{
+	uint64_t *from = (uint64_t *)all, *words = (uint64_t *)of;
+	size_t i;
+
+	_Static_assert(sizeof(*all) % sizeof(*from) == 0, "words");
+	for (i = 0; i < sizeof(*all) / sizeof(*from); i++) {
+		from[i] -= words[i];
+		words[i] = 0;
+	}
+}
+
+uint64_t aggregate_forget(struct aggregate *a, const struct bpfprof_task_id *task)
+{
+	struct aggregate_process *processes = a->processes.data, *process;
+	struct aggregate_counts *counts = a->process_counts.data;
+	struct aggregate_sample *samples = a->samples.data;
+	uint64_t before = a->counts.nr_taken;
+	size_t i;
+
+	if (!a->may_forget)
+		return 0;
+	for (i = 0; i < a->processes.nr; i++)
+		if (processes[i].pid == task->pid && processes[i].start_ns == task->start_ns) {
+			counts_take(&a->counts, &counts[i]);
+			processes[i].samples = 0;
+		}
+	for (i = 0; i < a->samples.nr; i++) {
+		process = &processes[samples[i].process];
+		if (process->pid != task->pid || process->start_ns != task->start_ns)
+			continue;
+		samples[i].count = 0;
+		samples[i].value_ns = 0;
+	}
+	return before - a->counts.nr_taken;
 }
 
 static uint64_t label_frame(uint32_t id)
@@ -622,7 +681,7 @@ int aggregate_add_call(struct aggregate *a, const struct aggregate_input *input,
 	int64_t stack;
 
 	if (input->stop != BPFPROF_STOP_INVALID && !input->again)
-		stack_count(a, input);
+		stack_count(&a->counts, input);
 	if (place_get(a, input, &key)) {
 		a->calls.nr_lost++;
 		return -ENOMEM;
@@ -728,6 +787,7 @@ void aggregate_free(struct aggregate *a)
 	if (!a)
 		return;
 	free(a->processes.data);
+	free(a->process_counts.data);
 	free(a->frames.data);
 	free(a->stacks.data);
 	free(a->samples.data);
@@ -791,17 +851,11 @@ void aggregate_view_get(const struct aggregate *a, struct aggregate_view *view)
 		.nr_threads = a->thread_names.nr,
 		.titles = a->titles.data,
 		.nr_titles_over = a->nr_titles_over,
-		.nr_taken = a->nr_taken,
-		.nr_user = a->nr_user,
-		.nr_kernel_only = a->nr_kernel_only,
+		.counts = a->counts,
 		.nr_table_full = a->nr_table_full,
 		.nr_lost = a->nr_lost,
-		.nr_python = a->nr_python,
-		.nr_unmerged = a->nr_unmerged,
 		.nr_containers_full = a->nr_containers_full,
 		.nr_ranks_full = a->nr_ranks_full,
 	};
 	call_list_view(&a->calls, view);
-	memcpy(view->stops, a->stops, sizeof(view->stops));
-	memcpy(view->python_stops, a->python_stops, sizeof(view->python_stops));
 }

@@ -95,6 +95,14 @@ struct aggregate_call_sample {
 
 #define AGGREGATE_LABEL_BYTES 1024 /* longer ones are cut */
 
+/* Samples, by what their stacks are. */
+struct aggregate_counts {
+	uint64_t nr_taken, nr_user, nr_kernel_only, nr_python;
+	uint64_t nr_unmerged; /* complete stacks whose Python and native frames did not pair up */
+	uint64_t stops[BPFPROF_NR_STOPS]; /* by end of the user stack */
+	uint64_t python_stops[PYTHON_NR_STOPS]; /* and of its Python part */
+};
+
 /* What is there, as plain arrays; borrowed until the next call that changes the aggregate. */
 struct aggregate_view {
 	const struct aggregate_process *processes;
@@ -120,10 +128,7 @@ struct aggregate_view {
 	size_t nr_threads;
 	const char *titles; /* and roles: strings one behind the other, the first is "" */
 	uint64_t nr_titles_over; /* samples counted under `ray::(other)` */
-	uint64_t nr_taken, nr_user, nr_kernel_only, nr_python; /* samples */
-	uint64_t nr_unmerged; /* complete stacks whose Python and native frames did not pair up */
-	uint64_t stops[BPFPROF_NR_STOPS]; /* samples by end of their user stack */
-	uint64_t python_stops[PYTHON_NR_STOPS]; /* and of its Python part */
+	struct aggregate_counts counts;
 	uint64_t nr_table_full; /* samples that have the empty stack for want of room */
 	uint64_t nr_lost; /* samples that are counted nowhere for want of room */
 	uint64_t nr_containers_full; /* processes whose container there was no room for */
@@ -169,6 +174,13 @@ struct aggregate_input {
 int aggregate_new(struct aggregate **ret, bool threads, size_t max_bytes);
 void aggregate_free(struct aggregate *aggregate);
 void aggregate_add(struct aggregate *aggregate, const struct aggregate_input *input);
+/* Before the first sample: aggregate_forget() may come, which takes some 400 bytes per process. */
+void aggregate_may_forget(struct aggregate *aggregate);
+/*
+ * What was added of a process turns out not to be wanted: no sample of it counts, and none of the counts
+ * has it. Returns how many samples that were. With aggregate_add() alone.
+ */
+uint64_t aggregate_forget(struct aggregate *aggregate, const struct bpfprof_task_id *task);
 
 /* Part of the time that a sample stands for, which counts as a sample of its own. */
 struct aggregate_part {

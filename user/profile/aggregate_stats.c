@@ -36,21 +36,23 @@ void aggregate_stats(struct run_stats *stats, const struct aggregate_view *view)
 {
 	uint32_t stop;
 
-	stats->samples = view->nr_taken;
-	stats->user = view->nr_user;
-	stats->kernel_only = view->nr_kernel_only;
-	stats->python = view->nr_python;
-	stats->complete = view->stops[BPFPROF_STOP_COMPLETE] + view->stops[BPFPROF_STOP_NO_USER];
-	stats->truncated = view->nr_taken - stats->complete;
-	stats->unmerged = view->nr_unmerged; /* of the complete ones */
+	stats->samples = view->counts.nr_taken;
+	stats->user = view->counts.nr_user;
+	stats->kernel_only = view->counts.nr_kernel_only;
+	stats->python = view->counts.nr_python;
+	stats->complete = view->counts.stops[BPFPROF_STOP_COMPLETE] +
+			  view->counts.stops[BPFPROF_STOP_NO_USER];
+	stats->truncated = view->counts.nr_taken - stats->complete;
+	stats->unmerged = view->counts.nr_unmerged; /* of the complete ones */
 	stats->complete -= stats->unmerged;
 	for (stop = 0; stop < BPFPROF_NR_STOPS; stop++)
-		if (stop_names[stop] && view->stops[stop])
-			stats_add(&stats->stack_reasons, stop_names[stop], view->stops[stop]);
+		if (stop_names[stop] && view->counts.stops[stop])
+			stats_add(&stats->stack_reasons, stop_names[stop],
+				  view->counts.stops[stop]);
 	for (stop = 0; stop < PYTHON_NR_STOPS; stop++)
-		if (python_stop_names[stop] && view->python_stops[stop])
+		if (python_stop_names[stop] && view->counts.python_stops[stop])
 			stats_add(&stats->stack_reasons, python_stop_names[stop],
-				  view->python_stops[stop]);
+				  view->counts.python_stops[stop]);
 	if (view->nr_table_full)
 		stats_add(&stats->stack_reasons, "stack_table_full", view->nr_table_full);
 	if (view->nr_titles_over)

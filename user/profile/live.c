@@ -564,10 +564,10 @@ static void counters_add(struct live *live, const struct aggregate_view *view)
 	size_t i;
 
 	for (i = 0; i < BPFPROF_NR_STOPS; i++)
-		live->counters.stops[i] += view->stops[i];
+		live->counters.stops[i] += view->counts.stops[i];
 	for (i = 0; i < PYTHON_NR_STOPS; i++)
-		live->counters.python_stops[i] += view->python_stops[i];
-	live->counters.unmerged += view->nr_unmerged;
+		live->counters.python_stops[i] += view->counts.python_stops[i];
+	live->counters.unmerged += view->counts.nr_unmerged;
 	live->counters.table_full += view->nr_table_full;
 	live->counters.samples_lost += view->nr_lost;
 }
