@@ -558,7 +558,7 @@ struct bpfprof_page {
 struct bpfprof_cfg {
 	__u64 period_ns; /* nominal */
 	__u64 ring_bytes;
-	__u64 miss_bytes_per_ms; /* per CPU */
+	__u64 miss_bytes_per_ms; /* per scratch */
 	__u64 irq_start, irq_end; /* timer clock: text of the interrupt entries */
 	__u64 softirq_start, softirq_end; /* timer clock: do_softirq */
 	__u64 fred_user_start, fred_user_end; /* the same of processors with FRED, else 0 */

@@ -106,7 +106,7 @@ struct {
 	__type(value, struct bpfprof_gpu_window);
 } gpu_windows SEC(".maps");
 
-/* Processes that are in a step that is wanted. Writer: user space. */
+/* Processes that are in a step that is wanted, or whose windows are. Writer: user space. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);

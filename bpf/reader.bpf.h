@@ -25,6 +25,12 @@
 #define MAX_PENDING 64
 #define MAX_TSTATES 4 /* a power of two */
 
+#ifdef HOOKED_RETURNS
+#define SPARE_SCRATCHES BPFPROF_SPARE_SCRATCHES
+#else
+#define SPARE_SCRATCHES 0
+#endif
+
 struct unwind_reader;
 static __always_inline int unwind_read(struct unwind_reader *r, __u64 va, void *dst, __u32 len);
 static __always_inline int unwind_read_u64(struct unwind_reader *r, __u64 va, __u64 *dst);
@@ -140,7 +146,7 @@ struct unwind_reader {
 
 /*
  * Key: CPU, or behind them all a spare one. An array, since a per-CPU value may not be this large. Set at
- * load: possible CPUs, and BPFPROF_SPARE_SCRATCHES more if what takes them may interrupt each other.
+ * load: possible CPUs, and BPFPROF_SPARE_SCRATCHES more if calls are hooked.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

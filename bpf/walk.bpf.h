@@ -586,33 +586,28 @@ static __always_inline void sample_send(struct unwind_reader *r, struct task_str
 	count_add(err ? BPFPROF_COUNT_RING_FULL : BPFPROF_COUNT_SAMPLES, 1);
 }
 
-/* Marks a free scratch busy: this CPU's, or a spare one. Its index, or one that is none. */
-__weak __noinline int scratch_claim(void)
+/*
+ * A scratch for a walk, marked busy: this CPU's, or a spare one. What interrupts a walk, or the thread that
+ * runs instead of the one that makes it, needs one of its own meanwhile, which happens where
+ * calls are hooked: elsewhere there are no spare ones, and the verifier need not follow that. NULL:
+ * none is free.
+ */
+static __always_inline struct unwind_reader *scratch_take(void)
 {
 	__u32 i, key = bpf_get_smp_processor_id();
 	struct unwind_reader *r;
 
-	for (i = 0; i <= BPFPROF_SPARE_SCRATCHES; i++) {
+	for (i = 0; i <= SPARE_SCRATCHES; i++) {
 		r = bpf_map_lookup_elem(&scratches, &key);
-		if (r && !__sync_lock_test_and_set(&r->busy, 1)) {
+		if (!r)
+			break;
+		if (!__sync_lock_test_and_set(&r->busy, 1)) {
 			r->index = key;
-			return key;
+			return r;
 		}
 		key = cfg.nr_cpus + i;
 	}
-	return -1;
-}
-
-/*
- * What interrupts a walk, or the thread that runs instead of the one that makes it, wants a scratch of
- * its own meanwhile. NULL: none is free. The choice is a global function's, of which the verifier
- * knows nothing but that it is a number: it would follow each choice to the end of the walk.
- */
-static __always_inline struct unwind_reader *scratch_take(void)
-{
-	__u32 index = scratch_claim();
-
-	return bpf_map_lookup_elem(&scratches, &index);
+	return NULL;
 }
 
 /* By words: a byte of a kernel object costs as much as eight. */

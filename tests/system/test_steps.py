@@ -25,7 +25,7 @@ class Actor:
                  int(call_ms * 1000), int(rest_ms * 1000), mode], stdout=out,
                 env={**({"STEPS_GATE": "1"} if gate else {}),
                      **({"STEPS_HOLD": str(hold)} if hold else {}),
-                     **({"STEPS_WINDOWS": windows} if windows else {}),
+                     **({"LD_PRELOAD": windows} if windows else {}),
                      **({"STEPS_CALLS": str(calls)} if calls else {})})
         self.pid = self.process.pid
 
@@ -150,6 +150,18 @@ def windows(context):
 def windows_of_threads(context):
     """A worker whose calls cannot be told from one another has steps all the same then."""
     check_windows(context, "threads", "1:3", ["call_3", "call_4"], False)
+
+
+@test()
+def elsewhere(context):
+    """A worker that matches and lives where --container does not say: nothing, and no crash."""
+    Actor(context, "PolicyWorker", 60, 20)
+    time.sleep(0.3)
+    done = context.bpfprof("record", "-F", HZ, "--container", "deadbeef", "--worker", "*policy*",
+                           "--steps", "3:5", "-d", "1", "-o", "x.folded", "--stats", "x.json",
+                           timeout=20).expect(0)
+    check("steps recorded" not in done.text and "no process on this node lives" in done.text, done.text)
+    check(context.json("x.json")["samples"]["total"] == 0, "samples")
 
 
 @test()

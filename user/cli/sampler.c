@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fnmatch.h>
+#include <inttypes.h>
 #include <malloc.h>
 #include <sched.h>
 #include <signal.h>
@@ -170,6 +171,22 @@ static void on_window(void *arg, const struct bpfprof_window_event *event)
 	struct sampler *sampler = arg;
 
 	worker_steps_window(sampler->steps, event);
+}
+
+/* Where windows cannot be seen calls may be taken for the steps: that is said. */
+static void windows_tell(struct sampler *sampler)
+{
+	const struct gpu_probes_library *libraries;
+	size_t nr, i;
+
+	libraries = gpu_probes_libraries(sampler->windows, &nr);
+	for (i = 0; i < nr; i++)
+		if (libraries[i].problem)
+			log_warn("%s: windows of the profiler are not seen: %s", libraries[i].path,
+				 libraries[i].problem);
+	if (gpu_probes_nr_refused(sampler->windows))
+		log_warn("windows of the profiler are not seen in %" PRIu64 " more libraries",
+			 gpu_probes_nr_refused(sampler->windows));
 }
 
 static void on_call(void *arg, const struct bpfprof_gpu_event *event)
@@ -716,6 +733,8 @@ void sampler_let_go(struct sampler *sampler)
 {
 	waits_free(sampler->waits);
 	sampler->waits = NULL;
+	if (sampler->windows)
+		windows_tell(sampler);
 	gpu_probes_free(sampler->windows);
 	sampler->windows = NULL;
 	remote_child_free(sampler->remote);

@@ -17,6 +17,7 @@
 #include "cli/container_filter.h"
 #include "cli/sampler.h"
 #include "cli/worker_titles.h"
+#include "kernel/gpu_probes.h"
 #include "kernel/titles.h"
 #include "output/text.h"
 #include "proc/calls.h"
@@ -85,6 +86,9 @@ void worker_steps_notify(struct worker_steps *all,
 
 static void worker_remove(struct worker_steps *all, struct worker *worker)
 {
+	if (all->sampler->windows)
+		gpu_probes_step(all->sampler->windows, worker->key.pid, worker->key.start_ns,
+				false);
 	HASH_DEL(all->workers, worker);
 	free(worker);
 }
@@ -143,6 +147,8 @@ static struct worker *worker_add(struct worker_steps *all, const struct bpfprof_
 	worker->pattern = pattern;
 	strncpy(worker->name, title, sizeof(worker->name) - 1);
 	HASH_ADD(hh, all->workers, key, sizeof(worker->key), worker);
+	if (all->sampler->windows) /* from now on its windows are told */
+		gpu_probes_step(all->sampler->windows, task->pid, task->start_ns, true);
 	return worker;
 }
 
@@ -233,9 +239,8 @@ static void give_up(struct worker_steps *all, struct worker *worker)
 	titles_finish(&all->sampler->session, &worker->task);
 	if (worker_is_asked_for(all, worker))
 		log_warn("worker pid %u runs its methods in threads of their own or as coroutines "
-			 "(max_concurrency, asyncio): its steps cannot be counted, it is left out "
-			 "from "
-			 "now on",
+			 "(max_concurrency, asyncio): its calls cannot be counted, it is left out "
+			 "unless it makes windows with cudaProfilerStart",
 			 worker->own_pid);
 }
 
@@ -315,7 +320,7 @@ void worker_steps_window(struct worker_steps *all, const struct bpfprof_window_e
 {
 	struct worker *worker = worker_find(all, &e->task);
 
-	if (!worker)
+	if (!worker || (!worker->windows && !e->begins))
 		return;
 	windows_are_steps(all, worker);
 	if (worker->window_open == !!e->begins) /* one in another is part of that */
@@ -435,7 +440,7 @@ static void worker_tell_end(const struct worker *worker, const struct steps_rang
 	if (steps->nr_ended + 1 < range->stop)
 		buf_printf(&text, "; %" PRIu64 " seen%s", steps->nr_begun,
 			   worker->exited ? " when it exited" : "");
-	if (worker->nr_lost)
+	if (worker->nr_lost && !worker->windows)
 		buf_printf(&text,
 			   "; %" PRIu64 " changes of its title were lost: steps may be miscounted",
 			   worker->nr_lost);
@@ -449,7 +454,8 @@ void worker_steps_tell(struct worker_steps *all)
 	uint64_t nr = 0;
 
 	for (worker = all->workers; worker; worker = worker->hh.next) {
-		if (left_out(worker) || !worker_is_asked_for(all, worker))
+		/* Whoever is not told of by now is not asked for: what is known of containers is gone. */
+		if (left_out(worker) || !worker->told)
 			continue;
 		if (nr++ < MAX_TOLD)
 			worker_tell_end(worker, all->sampler->options->steps);

@@ -29,12 +29,9 @@
 #define CALL_KEYS 8192 /* half of them all */
 #define CALL_LONG_NS 1000000
 
-/* Nothing interrupts the clock's samples that would walk a stack. */
 static uint32_t nr_scratches(const struct session *session)
 {
-	bool alone = !session->options.gpu && session->options.waits == SESSION_NO_WAITS;
-
-	return session->nr_cpus + (alone ? 0 : BPFPROF_SPARE_SCRATCHES);
+	return session->nr_cpus + (session->options.gpu ? BPFPROF_SPARE_SCRATCHES : 0);
 }
 
 static int maps_size(struct session *session)
@@ -88,7 +85,7 @@ static void config_set(struct session *session)
 
 	cfg->nr_cpus = session->nr_cpus;
 	cfg->period_ns = 1000000000ULL / options->hz;
-	cfg->miss_bytes_per_ms = MISS_BYTES_PER_MS / session->nr_cpus;
+	cfg->miss_bytes_per_ms = MISS_BYTES_PER_MS / nr_scratches(session);
 	cfg->filter = options->filter;
 	cfg->follow = options->follow;
 	cfg->period_is_ns = !options->cycles;
@@ -155,7 +152,7 @@ static void gpu_choose(struct session *session)
 		skel->maps.gpu_processes, skel->maps.gpu_waits,	     skel->maps.gpu_events
 	};
 	struct bpf_map *const for_windows[] = { skel->maps.gpu_functions, skel->maps.gpu_files,
-						skel->maps.gpu_programs };
+						skel->maps.gpu_programs, skel->maps.gpu_stepping };
 	bool windows = session->options.gpu_windows && !session->options.gpu;
 	bool multi = (session->options.gpu || windows) && uprobe_multi_probe();
 	size_t i;

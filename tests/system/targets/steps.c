@@ -18,11 +18,10 @@
  *   crowd   a process for each ms that calls take, one after the other, of 30 new titles each
  *   halt    after Halt, at SIGUSR1, 5000 new titles as fast as it can; it stays in the last
  * With STEPS_GATE in the environment, the first call waits for SIGUSR1; with STEPS_CALLS=N it ends
- * after so many; with STEPS_HOLD=N call N goes on until SIGUSR1. With STEPS_WINDOWS=LIBCUDA it runs
+ * after so many; with STEPS_HOLD=N call N goes on until SIGUSR1. With LD_PRELOAD=LIBCUDA it runs
  * call_N of its third call and those after it in a window of the profiler, call_other() around it, and
  * prints when the windows began and ended.
  */
-#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -95,18 +94,8 @@ static void (*const calls[NR_CALLS])(unsigned long long) = {
 	call_7, call_8, call_9, call_10, call_11, call_12,
 };
 
-static int (*window_begin)(void), (*window_end)(void);
-
-static int windows_load(const char *libcuda)
-{
-	void *library = dlopen(libcuda, RTLD_NOW);
-
-	if (!library)
-		return -1;
-	window_begin = (int (*)(void))dlsym(library, "cuProfilerStart");
-	window_end = (int (*)(void))dlsym(library, "cuProfilerStop");
-	return window_begin && window_end ? 0 : -1;
-}
+int cuProfilerStart(void) __attribute__((weak));
+int cuProfilerStop(void) __attribute__((weak));
 
 struct actor {
 	const char *class, *mode;
@@ -167,15 +156,15 @@ static void *actor_run(void *arg)
 		begun = now();
 		if (n + 1 == held)
 			sigwait(&gate, &(int){ 0 });
-		if (window_begin && n > 1) {
+		if (cuProfilerStart && n > 1) {
 			call_other(actor->call_us / 4);
 			begin = now();
-			window_begin();
-			window_begin(); /* one in another is part of that */
+			cuProfilerStart();
+			cuProfilerStart(); /* one in another is part of that */
 			begun = now();
 			calls[n % NR_CALLS](actor->call_us / 2);
 			printf("%llu %llu %llu ", begin, begun, now());
-			window_end();
+			cuProfilerStop();
 			printf("%llu\n", now());
 			call_other(actor->call_us / 4);
 			title_set(rest);
@@ -263,10 +252,6 @@ int main(int argc, char **argv)
 	actor.mode = strdup(argv[6]);
 	if (!actor.class || !actor.mode)
 		return 1;
-	if (getenv("STEPS_WINDOWS") && windows_load(getenv("STEPS_WINDOWS"))) {
-		fprintf(stderr, "steps: %s\n", dlerror());
-		return 1;
-	}
 	area = argv[0];
 	room = (size_t)(argv[6] + strlen(argv[6]) + 1 - argv[0]);
 	if (!strcmp(actor.mode, "storm")) {
