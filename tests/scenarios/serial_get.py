@@ -3,12 +3,13 @@
 asks one actor for five results at once, too, and at last five actors.
 
 Prints "ready", waits for a line, works, prints how long that took and its own CPU time; of each function
-these, too, how long it was in ray.get(), and of each call the pid that it ran in, when it began and when it
-ended; and waits for another line.
+these, too, how long it was in ray.get(), how often it left its CPU, and of each call the pid that it ran in,
+when it began and when it ended; and waits for another line.
 """
 
 import json
 import os
+import resource
 import sys
 import time
 
@@ -54,12 +55,18 @@ def ask_five(actors):
     return get([actor.fetch.remote(0.5) for actor in actors])
 
 
+def off_cpu():
+    """How often this thread was taken from its CPU."""
+    usage = resource.getrusage(resource.RUSAGE_THREAD)
+    return usage.ru_nvcsw + usage.ru_nivcsw
+
+
 def measure(work, actors):
     global waited
-    waited, begin, cpu = 0.0, time.perf_counter(), time.process_time()
+    waited, switches, begin, cpu = 0.0, off_cpu(), time.perf_counter(), time.process_time()
     calls = work(actors)
     return {"seconds": time.perf_counter() - begin, "waited": waited, "cpu": time.process_time() - cpu,
-            "calls": calls}
+            "switches": off_cpu() - switches, "calls": calls}
 
 
 def main():
