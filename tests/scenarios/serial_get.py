@@ -1,36 +1,85 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A driver that waits for each of its five tasks before it asks for the next.
+"""A driver that waits for each of its five tasks before it asks for the next. argv: tasks; or actors, then it
+asks one actor for five results at once, too, and at last five actors.
 
-Prints "ready", waits for a line, works, prints how long that took and its own CPU time, and waits
-for another one.
+Prints "ready", waits for a line, works, prints how long that took and its own CPU time; of each function
+these, too, how long it was in ray.get(), how often it left its CPU, and of each call the pid that it ran in,
+when it began and when it ended; and waits for another line.
 """
 
 import json
+import os
+import resource
 import sys
 import time
 
 import ray
 
+waited = 0.0
+
+
+def spend(seconds):
+    begin = time.monotonic_ns()
+    time.sleep(seconds)
+    return os.getpid(), begin, time.monotonic_ns()
+
 
 @ray.remote
 def fetch(seconds):
-    time.sleep(seconds)
+    return spend(seconds)
 
 
-def fetch_all():
-    for _ in range(5):
-        ray.get(fetch.remote(0.5))
+@ray.remote(num_cpus=0)
+class Fetcher:
+    def fetch(self, seconds):
+        return spend(seconds)
+
+
+def get(refs):
+    global waited
+    begin = time.perf_counter()
+    values = ray.get(refs)
+    waited += time.perf_counter() - begin
+    return values
+
+
+def fetch_all(_):
+    return [get(fetch.remote(0.5)) for _ in range(5)]
+
+
+def ask_one(actors):
+    return get([actors[0].fetch.remote(0.5) for _ in range(5)])
+
+
+def ask_five(actors):
+    return get([actor.fetch.remote(0.5) for actor in actors])
+
+
+def off_cpu():
+    """How often this thread was taken from its CPU."""
+    usage = resource.getrusage(resource.RUSAGE_THREAD)
+    return usage.ru_nvcsw + usage.ru_nivcsw
+
+
+def measure(work, actors):
+    global waited
+    waited, switches, begin, cpu = 0.0, off_cpu(), time.perf_counter(), time.process_time()
+    calls = work(actors)
+    return {"seconds": time.perf_counter() - begin, "waited": waited, "cpu": time.process_time() - cpu,
+            "switches": off_cpu() - switches, "calls": calls}
 
 
 def main():
     ray.init(num_cpus=5, include_dashboard=False)
-    ray.get(fetch.remote(0))
+    get(fetch.remote(0))
+    actors = [Fetcher.remote() for _ in range(5 if sys.argv[1] == "actors" else 0)]
+    get([actor.fetch.remote(0) for actor in actors])
     print("ready", flush=True)
     sys.stdin.readline()
-    begin, cpu = time.perf_counter(), time.process_time()
-    fetch_all()
-    print(json.dumps({"seconds": time.perf_counter() - begin,
-                      "cpu": time.process_time() - cpu}), flush=True)
+    told = {work.__name__: measure(work, actors)
+            for work in ((fetch_all, ask_one, ask_five) if actors else (fetch_all,))}
+    print(json.dumps({"functions": told, **{
+        key: sum(one[key] for one in told.values()) for key in ("seconds", "cpu")}}), flush=True)
     sys.stdin.readline()
 
 
