@@ -512,12 +512,15 @@ static __always_inline void title_read(struct unwind_reader *r, struct task_stru
 {
 	struct bpfprof_sample *s = &r->rec.sample;
 	__u64 nr = s->nr_kernel + s->nr_python + s->nr_user;
+	void *title = &r->rec.frames[at_most(nr, BPFPROF_MAX_FRAMES)], *from;
 	long len;
 
 	if (!(s->flags & BPFPROF_SAMPLE_RAY))
 		return;
-	len = bpf_probe_read_user_str(&r->rec.frames[at_most(nr, BPFPROF_MAX_FRAMES)],
-				      BPFPROF_TITLE_BYTES, (void *)task->mm->arg_start);
+	from = (void *)task->mm->arg_start;
+	len = bpf_probe_read_user_str(title, BPFPROF_TITLE_SHORT, from);
+	if (len == BPFPROF_TITLE_SHORT)
+		len = bpf_probe_read_user_str(title, BPFPROF_TITLE_BYTES, from);
 	if (len > 0)
 		s->title_words = ((__u64)len + 7) / 8;
 }
