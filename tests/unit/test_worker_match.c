@@ -124,8 +124,8 @@ Test(worker_match, long_title)
 	cr_assert_eq(worker_match(patterns, 1, &names), 0);
 	title[TITLE_MAX - 1] = 'b';
 	cr_assert_eq(worker_match(patterns, 1, &names), -1);
-	strcpy(pattern, "*ab");
+	memcpy(pattern, "*ab", sizeof("*ab"));
 	cr_assert_eq(worker_match(patterns, 1, &names), 0);
-	strcpy(pattern, "*a*a*a*a*a*a*c");
+	memcpy(pattern, "*a*a*a*a*a*a*c", sizeof("*a*a*a*a*a*a*c"));
 	cr_assert_eq(worker_match(patterns, 1, &names), -1);
 }
