@@ -68,7 +68,9 @@ def whole(context):
     titles = {call.title for call in calls}
     check(len(titles) == 2 * sum(n <= TITLE_MAX for n in LENGTHS) + 1, "%d titles" % len(titles))
     seen = ray_titles(context) - {"ray::IDLE"}
-    check(seen == titles, "stacks: %s" % sorted((len(t), t[-4:]) for t in seen ^ titles))
+    check(seen == titles, "stacks: %s missing, %s too many, %s" % (
+        sorted((len(t), t[-4:]) for t in titles - seen),
+        sorted((len(t), t[-4:]) for t in seen - titles), context.json("stats.json")["walk"]))
     labels = {sample["labels"].get("ray_task") for sample in Pprof(context.read("x.pb.gz")).samples}
     check(labels - {None, "ray::IDLE"} == titles,
           "labels: %s" % sorted((len(t), t[-4:]) for t in labels - {None} ^ titles))

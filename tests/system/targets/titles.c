@@ -127,6 +127,7 @@ int main(int argc, char **argv)
 		burn(500000000);
 		title_set("ray::Trainer.later");
 		prctl(PR_SET_NAME, "pt_main_thread");
+		burn(500000000);
 	} else if (!strcmp(mode, "long")) {
 		memset(long_title, 'x', sizeof(long_title) - 1);
 		memcpy(long_title, "ray::", 5);
