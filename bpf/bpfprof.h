@@ -28,7 +28,8 @@
 #define BPFPROF_TARGET_BITS 65536 /* a power of two */
 #define BPFPROF_TARGET_AT_EXEC                                                                     \
 	(1U << 31) /* in the map targets: not before it has executed something */
-#define BPFPROF_TITLE_BYTES 136 /* read of a Ray worker's title: 127, and whether there is more */
+#define BPFPROF_TITLE_BYTES 1032 /* read of a Ray worker's title: 1023, and whether there is more */
+#define BPFPROF_TITLE_SHORT 128 /* nearly all are shorter, NUL included: read first */
 #define BPFPROF_PAGE_SHIFT 16 /* a page of unwind rows covers 64 KiB of file */
 
 /*
@@ -458,10 +459,11 @@ struct bpfprof_title_event {
 	__u32 lost; /* so many changes of this process since the last event were not told */
 	__u32 verdict; /* enum bpfprof_title_verdict, that it had then */
 	char old_comm[BPFPROF_COMM_LEN]; /* of the thread, until now */
-	char title[BPFPROF_TITLE_BYTES]; /* zeros behind it */
+	/* In the ring so many words of it as there are; user space fills it up with zeros. */
+	char title[BPFPROF_TITLE_BYTES];
 };
 
-/* What user space says of a title, in the map title_verdicts. */
+/* What user space says of a title, in the maps title_verdicts and long_title_verdicts. */
 enum bpfprof_title_verdict {
 	BPFPROF_TITLE_UNKNOWN = 0,
 	BPFPROF_TITLE_UNWANTED = 1, /* told only where it ends a wanted one */
@@ -651,7 +653,7 @@ _Static_assert(sizeof(struct bpfprof_record) == 24, "wire");
 _Static_assert(sizeof(struct bpfprof_task_id) == 24, "wire");
 _Static_assert(sizeof(struct bpfprof_sample) == 144, "wire");
 _Static_assert(sizeof(struct bpfprof_place) == 16, "wire");
-_Static_assert(sizeof(struct bpfprof_title_event) == 224, "wire");
+_Static_assert(sizeof(struct bpfprof_title_event) == 88 + BPFPROF_TITLE_BYTES, "wire");
 _Static_assert(sizeof(struct bpfprof_titled) == 48, "wire");
 _Static_assert(sizeof(struct bpfprof_miss_point) % 8 == 0, "wire");
 _Static_assert(sizeof(struct bpfprof_vma) == 64, "wire");

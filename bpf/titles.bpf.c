@@ -14,7 +14,9 @@ char LICENSE[] SEC("license") = "GPL";
 
 #define RAY_NAME 0x3a3a796172ULL /* "ray::", as the first five bytes of a name lie in a word */
 #define RAY_NAME_MASK 0xffffffffffULL
+#define SHORT_WORDS (BPFPROF_TITLE_SHORT / 8)
 #define TITLE_WORDS (BPFPROF_TITLE_BYTES / 8)
+#define EVENT_HEAD offsetof(struct bpfprof_title_event, title)
 #define TOKENS_MAX 8192
 #define TOKENS_PER_MS 20 /* ten thousand calls per second */
 #define TOKENS_NEW_TITLE 256
@@ -28,30 +30,63 @@ struct {
 	__type(value, struct bpfprof_titled);
 } titled SEC(".maps");
 
+/* An event as it is gathered. Key 0: threads do not rename themselves while one does so. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct bpfprof_title_event);
+} title_scratch SEC(".maps");
+
 /*
- * Key: a title as an event has it; value: enum bpfprof_title_verdict. Writer: user space. Not a hash of
+ * Key: a title, zeros behind it; value: enum bpfprof_title_verdict. Writer: user space. Not a hash of
  * the title: whoever can make two titles meet could silence another's.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, char[BPFPROF_TITLE_BYTES]);
+	__type(key, char[BPFPROF_TITLE_SHORT]);
 	__type(value, __u32);
 } title_verdicts SEC(".maps");
 
+/* The same of titles that do not fit into those keys: few, and each look-up hashes the whole key. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, char[BPFPROF_TITLE_BYTES]);
+	__type(value, __u32);
+} long_title_verdicts SEC(".maps");
+
 /* Whether a title was sent before, as far as what it costs is concerned. */
-static __always_inline __u64 title_hash(const __u64 title[TITLE_WORDS])
+static __always_inline __u64 title_hash(const __u64 *title, bool is_long)
 {
 	__u64 hash = cfg.hash_seed;
-	__u32 i;
+	__u32 i, nr = is_long ? TITLE_WORDS : SHORT_WORDS;
 
-#pragma unroll
-	for (i = 0; i < TITLE_WORDS; i++) {
+	for (i = 0; i < nr; i++) {
 		hash = (hash ^ title[i]) * 0x9e3779b97f4a7c15ULL;
 		hash ^= hash >> 29;
 	}
 	return hash;
+}
+
+/* The title of the current thread's process into e, zeros behind it. Its bytes, with a NUL. */
+static __always_inline long title_read(struct bpfprof_title_event *e, struct task_struct *task)
+{
+	void *from = (void *)task->mm->arg_start;
+	long len;
+
+	__builtin_memset(e->title, 0, BPFPROF_TITLE_SHORT);
+	len = bpf_probe_read_user_str(e->title, BPFPROF_TITLE_SHORT, from);
+	if (len != BPFPROF_TITLE_SHORT)
+		return len;
+	/* In two: LLVM has no memset as long as both. */
+	__builtin_memset(e->title, 0, BPFPROF_TITLE_SHORT);
+	barrier();
+	__builtin_memset(e->title + BPFPROF_TITLE_SHORT, 0, sizeof(e->title) - BPFPROF_TITLE_SHORT);
+	return bpf_probe_read_user_str(e->title, sizeof(e->title), from);
 }
 
 /* Of this process: made or begun anew as needed, NULL if there is no room. */
@@ -95,50 +130,62 @@ static __always_inline __u32 title_price(struct bpfprof_titled *t, __u64 hash, _
 	return TOKENS_NEW_TITLE;
 }
 
+/* There is no room for its event. */
+static __always_inline void title_lose(struct bpfprof_titled *t, struct task_struct *task)
+{
+	count_add(BPFPROF_COUNT_TITLES_LOST, 1);
+	t->lost++;
+	if (task->pid == task->tgid)
+		t->open = 1; /* the next one will do, whatever it is */
+}
+
 /* What is in the way has been counted. */
 static __always_inline void title_send(struct bpfprof_titled *t, struct task_struct *task,
-				       const __u64 title[TITLE_WORDS], __u32 verdict)
+				       struct bpfprof_title_event *e, __u64 len, __u32 verdict)
 {
-	__u64 avail = bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA);
-	struct bpfprof_title_event *e = NULL;
-	__u32 i;
+	__u64 avail = bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA), size;
+	struct bpf_dynptr dst;
 
+	size = EVENT_HEAD + (len + 7) / 8 * 8;
+	barrier_var(size); /* or the compiler compares something else than what is used */
+	if (size > sizeof(*e))
+		size = sizeof(*e);
 	/* Half of it is for samples and life and death. */
-	if (avail <= cfg.ring_bytes / 2)
-		e = bpf_ringbuf_reserve(&ring, sizeof(*e), 0);
-	if (!e) {
-		count_add(BPFPROF_COUNT_TITLES_LOST, 1);
-		t->lost++;
-		if (task->pid == task->tgid)
-			t->open = 1; /* the next one will do, whatever it is */
+	if (avail > cfg.ring_bytes / 2) {
+		title_lose(t, task);
+		return;
+	}
+	if (bpf_ringbuf_reserve_dynptr(&ring, size, 0, &dst)) {
+		bpf_ringbuf_discard_dynptr(&dst, 0);
+		title_lose(t, task);
 		return;
 	}
 	/*
 	 * Its time is taken after its place in the ring: whatever happened later stands behind it,
 	 * on other CPUs too.
 	 */
-	record_fill(&e->rec, BPFPROF_KIND_TITLE, sizeof(*e));
+	record_fill(&e->rec, BPFPROF_KIND_TITLE, size);
 	task_id_fill(&e->task, task);
 	place_fill(&e->place, task);
 	e->lost = t->lost;
 	e->verdict = verdict;
 	t->lost = 0;
 	__builtin_memcpy(e->old_comm, task->comm, sizeof(e->old_comm));
-#pragma unroll
-	for (i = 0; i < TITLE_WORDS; i++)
-		((__u64 *)e->title)[i] = title[i];
-	bpf_ringbuf_submit(e, !verdict || avail > cfg.ring_bytes / 8 ? BPF_RB_FORCE_WAKEUP
-								     : BPF_RB_NO_WAKEUP);
+	bpf_dynptr_write(&dst, 0, e, size, 0);
+	bpf_ringbuf_submit_dynptr(&dst, !verdict || avail > cfg.ring_bytes / 8 ? BPF_RB_FORCE_WAKEUP
+									       : BPF_RB_NO_WAKEUP);
 }
 
 /* task->comm is still the old one. */
 SEC("?tp_btf/task_rename")
 int BPF_PROG(title_changed, struct task_struct *task, const char *comm)
 {
-	__u64 name = 0, title[TITLE_WORDS] = {}, hash, now_ms;
-	__u32 pid = task->tgid, verdict = 0, price, *judged;
-	bool leader = task->pid == task->tgid;
+	__u32 pid = task->tgid, verdict = 0, key = 0, price, *judged;
+	bool leader = task->pid == task->tgid, is_long;
+	__u64 name = 0, hash, now_ms;
+	struct bpfprof_title_event *e;
 	struct bpfprof_titled *t;
+	long len;
 
 	if (bpf_probe_read_kernel_str(&name, sizeof(name), comm) < 0 ||
 	    (name & RAY_NAME_MASK) != RAY_NAME)
@@ -148,17 +195,23 @@ int BPF_PROG(title_changed, struct task_struct *task, const char *comm)
 	/* Others may rename a thread through /proc. */
 	if (task != bpf_get_current_task_btf() || !task->mm)
 		return 0;
-	if (bpf_probe_read_user_str(title, sizeof(title), (void *)task->mm->arg_start) <= 0) {
+	e = bpf_map_lookup_elem(&title_scratch, &key);
+	if (!e)
+		return 0;
+	len = title_read(e, task);
+	if (len <= 0) {
 		t = bpf_map_lookup_elem(&titled, &pid);
 		if (t && leader)
 			t->lost++;
 		count_add(BPFPROF_COUNT_TITLES_LOST, 1);
 		return 0;
 	}
-	if ((title[0] & RAY_NAME_MASK) != RAY_NAME)
+	if ((*(__u64 *)e->title & RAY_NAME_MASK) != RAY_NAME)
 		return 0;
-	hash = title_hash(title);
-	judged = bpf_map_lookup_elem(&title_verdicts, title);
+	is_long = len > BPFPROF_TITLE_SHORT;
+	hash = title_hash((const __u64 *)e->title, is_long);
+	judged = is_long ? bpf_map_lookup_elem(&long_title_verdicts, e->title)
+			 : bpf_map_lookup_elem(&title_verdicts, e->title);
 	if (judged)
 		verdict = *judged;
 	if (verdict == BPFPROF_TITLE_UNWANTED) {
@@ -185,6 +238,6 @@ int BPF_PROG(title_changed, struct task_struct *task, const char *comm)
 	}
 	if (leader)
 		t->open = verdict != BPFPROF_TITLE_UNWANTED;
-	title_send(t, task, title, verdict);
+	title_send(t, task, e, len, verdict);
 	return 0;
 }

@@ -506,20 +506,37 @@ static __always_inline long miss_output(struct unwind_reader *r, __u64 head, __u
 
 /*
  * A Ray worker overwrites its arguments with what it does at the moment: they are read for each
- * sample, so that shares per task are exact. To be called once all frames are there.
+ * sample, so that shares per task are exact. Into the scratch with this index, behind all frames. A
+ * global function: on Linux 6.1 the verifier would go through all that follows for each way through it.
  */
-static __always_inline void title_read(struct unwind_reader *r, struct task_struct *task)
+__weak __noinline int title_take(__u32 index)
 {
-	struct bpfprof_sample *s = &r->rec.sample;
-	__u64 nr = s->nr_kernel + s->nr_python + s->nr_user;
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct unwind_reader *r = bpf_map_lookup_elem(&scratches, &index);
+	struct bpfprof_sample *s;
+	void *title, *from;
+	__u64 nr;
 	long len;
 
-	if (!(s->flags & BPFPROF_SAMPLE_RAY))
-		return;
-	len = bpf_probe_read_user_str(&r->rec.frames[at_most(nr, BPFPROF_MAX_FRAMES)],
-				      BPFPROF_TITLE_BYTES, (void *)task->mm->arg_start);
+	if (!r || !task->mm)
+		return 0;
+	s = &r->rec.sample;
+	nr = s->nr_kernel + s->nr_python + s->nr_user;
+	title = &r->rec.frames[at_most(nr, BPFPROF_MAX_FRAMES)];
+	from = (void *)task->mm->arg_start;
+	len = bpf_probe_read_user_str(title, BPFPROF_TITLE_SHORT, from);
+	if (len == BPFPROF_TITLE_SHORT)
+		len = bpf_probe_read_user_str(title, BPFPROF_TITLE_BYTES, from);
 	if (len > 0)
 		s->title_words = ((__u64)len + 7) / 8;
+	return 0;
+}
+
+/* To be called once all frames are there. */
+static __always_inline void title_read(struct unwind_reader *r)
+{
+	if (r->rec.sample.flags & BPFPROF_SAMPLE_RAY)
+		title_take(r->index);
 }
 
 /* Words after the sample: its frames and its title. */
@@ -551,7 +568,7 @@ static __always_inline long miss_send(struct unwind_reader *r, struct task_struc
 	struct bpfprof_sample *s = &r->rec.sample;
 
 	miss_prepare(r, task);
-	title_read(r, task);
+	title_read(r);
 	call_append(r);
 	s->rec.kind = BPFPROF_KIND_MISS;
 	count_add(BPFPROF_COUNT_MISSES, 1);
@@ -578,7 +595,7 @@ static __always_inline void sample_send(struct unwind_reader *r, struct task_str
 	} else if (miss) {
 		err = miss_send(r, task);
 	} else {
-		title_read(r, task);
+		title_read(r);
 		call_append(r);
 		s->rec.size = sample_bytes(s);
 		err = bpf_ringbuf_output(&ring, &r->rec, sample_bytes(s), flags);

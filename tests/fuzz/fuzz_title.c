@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fuzz: max_len=1024 */
+/* fuzz: max_len=4096 */
 #include "proc/title.h"
 
 #include <errno.h>

@@ -12,8 +12,8 @@ from pprof import Pprof
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 HZ = 999
-ROOM = "r" * 900  # an argument that is long enough for every title
-TITLE_MAX = 127
+ROOM = "r" * 1500  # an argument that is long enough for every title
+TITLE_MAX = 1023
 
 
 def worker(context, seconds, mode, **kwargs):
@@ -118,7 +118,7 @@ def bad_titles(context):
 
 @test()
 def long_titles(context):
-    """705 bytes, and no end at all: cut visibly at 127."""
+    """1305 bytes, and no end at all: cut visibly at 1023."""
     for mode, letter in (("long", "x"), ("endless", "y")):
         target = worker(context, 4, mode)
         context.bpfprof("record", "-F", HZ, "-d", "1", "-p", target.pid, "-o",

@@ -62,6 +62,7 @@ ParameterizedTest(struct sequence_case *c, calls, sequence)
 			     c->name, title);
 		snprintf(comm, sizeof(comm), "%.15s", title);
 	}
+	calls_fini(&calls);
 }
 
 Test(calls, is_step)
@@ -92,6 +93,8 @@ Test(calls, cut)
 	calls_see(&calls, title, true, "ray::xxxxxxxxxx");
 	cr_expect_eq(calls.state, CALLS_CALL);
 	cr_expect_eq(strlen(calls.class), 20);
+	calls_fini(&calls);
+	cr_expect_null(calls.class);
 }
 
 /* What is known of the class outlives what was lost. */
@@ -106,4 +109,5 @@ Test(calls, lost)
 	calls_lose(&calls);
 	calls_see(&calls, "ray::named", true, "ray::A");
 	cr_expect_eq(calls.state, CALLS_CALL);
+	calls_fini(&calls);
 }

@@ -6,6 +6,7 @@
 
 #include "proc/processes.h"
 #include "proc/ranks.h"
+#include "proc/title.h"
 
 #define PAGE 4096ULL
 
@@ -179,6 +180,33 @@ Test(processes, torn_titles)
 	}
 	process = get(10, 1, 2);
 	cr_expect_eq(process_title_set(process, titles[2], 30), 0);
+}
+
+/* Past the room for all titles the last one stays; what goes makes room. */
+Test(processes, long_titles)
+{
+	const size_t nr = PROCESSES_MAX_TITLE_BYTES / (TITLE_MAX + 1);
+	struct bpfprof_task_id parent, child;
+	char title[TITLE_MAX + 1] = "ray::";
+	struct process *process;
+	uint32_t pid;
+
+	memset(title + 5, 'x', TITLE_MAX - 5);
+	for (pid = 1; pid <= nr; pid++)
+		cr_assert_eq(process_title_set(get(pid, 1, 1), title, TITLE_MAX), 0, "%u", pid);
+	process = get(pid, 1, 1);
+	cr_expect_eq(process_title_set(process, "ray::f", 6), -ENOMEM);
+	cr_expect_null(process->title);
+	parent = task_of(1, 1, 1);
+	child = task_of(pid, 1, 1);
+	processes_fork(processes, &parent, &child);
+	cr_expect_null(process->title);
+	get(1, 1, 2); /* another program */
+	cr_expect_eq(process_title_set(process, title, TITLE_MAX), 0);
+	cr_expect_str_eq(process->title, title);
+	cr_expect_eq(process_title_set(get(1, 1, 2), "ray::f", 6), -ENOMEM);
+	cr_expect_eq(process_title_set(get(2, 1, 1), "ray::IDLE", 9), 0);
+	cr_expect_eq(process_title_set(get(1, 1, 2), "ray::f", 6), 0);
 }
 
 Test(processes, fork_of_no_mappings)

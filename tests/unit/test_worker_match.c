@@ -98,7 +98,7 @@ Test(worker_match, names)
 /* Longer than can be: it finds nothing, and nothing is written past an end. */
 Test(worker_match, too_long)
 {
-	static char pattern[4096], title[512] = "ray::";
+	static char pattern[4096], title[TITLE_MAX + 512] = "ray::";
 	char *patterns[] = { pattern };
 	struct worker_names names = { .title = title, .comm = "x" };
 
@@ -108,5 +108,24 @@ Test(worker_match, too_long)
 	memset(title + 5, 'a', sizeof(title) - 6);
 	cr_assert_eq(worker_match(patterns, 1, &names), 0); /* by its comm */
 	names.comm = "";
+	cr_assert_eq(worker_match(patterns, 1, &names), -1);
+}
+
+/* As long as a title may be: what differs in its last byte is not the same. */
+Test(worker_match, long_title)
+{
+	char pattern[TITLE_MAX + 1] = "", title[TITLE_MAX + 1] = "ray::";
+	char *patterns[] = { pattern };
+	struct worker_names names = { .title = title, .comm = "" };
+	size_t len = TITLE_MAX - 5;
+
+	memset(title + 5, 'a', len);
+	memset(pattern, 'A', len);
+	cr_assert_eq(worker_match(patterns, 1, &names), 0);
+	title[TITLE_MAX - 1] = 'b';
+	cr_assert_eq(worker_match(patterns, 1, &names), -1);
+	memcpy(pattern, "*ab", sizeof("*ab"));
+	cr_assert_eq(worker_match(patterns, 1, &names), 0);
+	memcpy(pattern, "*a*a*a*a*a*a*c", sizeof("*a*a*a*a*a*a*c"));
 	cr_assert_eq(worker_match(patterns, 1, &names), -1);
 }

@@ -25,6 +25,7 @@
 
 #define TOP_ROWS 15
 #define TEXT_MAX (1U << 20)
+#define CLASS_BYTES 128 /* of a file name, which may have 255: longer ones are cut */
 
 static bool has_pid(const char *pattern)
 {
@@ -129,6 +130,7 @@ static bool has_several(const struct profile *profile)
 /* Of one process under all its titles: its class, if it is a Ray worker; "" if there is nobody. */
 static void worker_of(struct buf *dst, const struct profile *profile)
 {
+	char class[CLASS_BYTES];
 	const char *name = NULL, *task;
 	size_t i, len = 0;
 
@@ -142,10 +144,12 @@ static void worker_of(struct buf *dst, const struct profile *profile)
 		name = task;
 		len = worker_class_length(task);
 	}
-	if (name)
-		buf_add(dst, name, len);
-	else if (profile->nr_processes)
+	if (name) {
+		title_cut(class, sizeof(class), name, len);
+		buf_add_str(dst, class);
+	} else if (profile->nr_processes) {
 		buf_add_str(dst, strtab_get(profile->strings, profile->processes[0].comm));
+	}
 }
 
 /* DIR/FILE becomes DIR/NAMESPACE/POD/FILE. */

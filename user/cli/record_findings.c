@@ -28,7 +28,7 @@
 #include "profile/wait_place.h"
 #include "profile/wakers.h"
 
-#define NAME_MAX_BYTES 1024
+#define NAME_MAX_BYTES 2048
 #define DRIVER "driver" /* as Ray roles begin */
 #define IDLE_WORKER "ray::IDLE"
 

@@ -201,7 +201,7 @@ int value_add_patterns(char ***list, size_t *nr, const char *value, struct buf *
 		while (len && (item[len - 1] == ' ' || item[len - 1] == '\t'))
 			len--;
 		if (len > WORKER_PATTERN_MAX)
-			return refuse(why, "a pattern may have 255 characters");
+			return refuse(why, "a pattern may have 1023 bytes");
 		if (len)
 			err = value_add_name(list, nr, item, len, why);
 		if (err || !*value)

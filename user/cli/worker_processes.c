@@ -14,7 +14,7 @@
 #include "proc/usage.h"
 #include "proc/worker_match.h"
 
-#define NAME_BYTES 1024
+#define NAME_BYTES (TITLE_MAX + 1)
 
 void worker_processes_tell(pid_t pid, const char *name, const char *pattern)
 {

@@ -27,7 +27,7 @@
 #include "proc/worker_match.h"
 #include "profile/stats.h"
 
-#define NAME_BYTES 1024
+#define NAME_BYTES (TITLE_MAX + 1024)
 #define MAX_TOLD 64 /* lines at the end */
 
 struct worker_key {
@@ -41,9 +41,9 @@ struct worker {
 	struct worker_key key;
 	struct bpfprof_task_id task;
 	uint32_t own_pid; /* in our own pid namespace, 0: not known */
-	char name[TITLE_MAX + 1]; /* of the first title that was met */
+	char *name; /* of the first title that was met */
 	int pattern;
-	char title[BPFPROF_TITLE_BYTES]; /* the last one, as it came */
+	char *title; /* the last one, NULL: not known */
 	struct calls calls;
 	struct steps steps;
 	uint64_t nr_lost; /* changes of the title that were not told */
@@ -90,6 +90,9 @@ static void worker_remove(struct worker_steps *all, struct worker *worker)
 		gpu_probes_step(all->sampler->windows, worker->key.pid, worker->key.start_ns,
 				false);
 	HASH_DEL(all->workers, worker);
+	calls_fini(&worker->calls);
+	free(worker->name);
+	free(worker->title);
 	free(worker);
 }
 
@@ -137,7 +140,8 @@ static struct worker *worker_add(struct worker_steps *all, const struct bpfprof_
 	if (!make_room(all))
 		return NULL;
 	worker = calloc(1, sizeof(*worker));
-	if (!worker) {
+	if (!worker || title_keep(&worker->name, title, SIZE_MAX)) {
+		free(worker);
 		all->nr_full++;
 		return NULL;
 	}
@@ -145,7 +149,6 @@ static struct worker *worker_add(struct worker_steps *all, const struct bpfprof_
 	worker->key.pid = task->pid;
 	worker->task = *task;
 	worker->pattern = pattern;
-	strncpy(worker->name, title, sizeof(worker->name) - 1);
 	HASH_ADD(hh, all->workers, key, sizeof(worker->key), worker);
 	if (all->sampler->windows) /* from now on its windows are told */
 		gpu_probes_step(all->sampler->windows, task->pid, task->start_ns, true);
@@ -244,6 +247,13 @@ static void give_up(struct worker_steps *all, struct worker *worker)
 			 worker->own_pid);
 }
 
+/* Without memory for it: the next one is another one, whatever it is. */
+static void title_forget(struct worker *worker)
+{
+	free(worker->title);
+	worker->title = NULL;
+}
+
 static void worker_title(struct worker_steps *all, struct worker *worker,
 			 const struct bpfprof_title_event *e, const char *title, bool wanted)
 {
@@ -252,10 +262,11 @@ static void worker_title(struct worker_steps *all, struct worker *worker,
 	if (e->lost) {
 		worker->nr_lost += e->lost;
 		calls_lose(&worker->calls);
-	} else if (!memcmp(worker->title, e->title, sizeof(e->title))) {
+	} else if (worker->title && !strcmp(worker->title, title)) {
 		return; /* a thread got a name, nothing else */
 	}
-	memcpy(worker->title, e->title, sizeof(e->title));
+	if (title_keep(&worker->title, title, SIZE_MAX))
+		title_forget(worker);
 	memcpy(old_comm, e->old_comm, sizeof(e->old_comm));
 	calls_see(&worker->calls, title, wanted, old_comm);
 	if (worker->windows)

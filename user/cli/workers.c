@@ -20,7 +20,7 @@
 #include "proc/worker_match.h"
 #include "profile/aggregate.h"
 
-#define NAME_BYTES 1024
+#define NAME_BYTES (TITLE_MAX + 1)
 #define CACHE_SLOTS 1024 /* a power of two */
 
 struct verdict {

@@ -251,6 +251,8 @@ int session_open(struct session *session, const struct session_options *options)
 	bpf_program__set_autoload(session->skel->progs.title_changed, options->titles);
 	bpf_map__set_autocreate(session->skel->maps.titled, options->titles);
 	bpf_map__set_autocreate(session->skel->maps.title_verdicts, options->titles);
+	bpf_map__set_autocreate(session->skel->maps.long_title_verdicts, options->titles);
+	bpf_map__set_autocreate(session->skel->maps.title_scratch, options->titles);
 	gpu_choose(session);
 	waits_choose(session);
 	err = maps_size(session);

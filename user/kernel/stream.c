@@ -42,6 +42,7 @@ struct stream {
 	uint64_t nr_no_python;
 	uint64_t nr_ray, nr_bad_title, nr_torn_title;
 	char title[TITLE_MAX + 1]; /* of a process that is not known */
+	struct bpfprof_title_event title_event; /* with zeros behind its title */
 	uint32_t due[MAX_DUE]; /* pids whose mappings are to be read again */
 	size_t nr_due;
 	uint64_t frames[BPFPROF_MAX_FRAMES + BPFPROF_MAX_USER_FRAMES];
@@ -343,10 +344,15 @@ static void on_fork(struct stream *stream, const struct bpfprof_fork_event *e)
 		walker_publish(stream->walker, child, stream->now_ns);
 }
 
-static void on_title(struct stream *stream, const struct bpfprof_title_event *e)
+static void on_title(struct stream *stream, const void *data, size_t size)
 {
-	struct process *process = processes_get(stream->walker->processes, &e->task);
+	struct bpfprof_title_event *e = &stream->title_event;
+	struct process *process;
 
+	size = size < sizeof(*e) ? size : sizeof(*e);
+	memcpy(e, data, size);
+	memset((char *)e + size, 0, sizeof(*e) - size);
+	process = processes_get(stream->walker->processes, &e->task);
 	if (process)
 		process_place_set(process, &e->place);
 	if (stream->handlers.title)
@@ -440,9 +446,9 @@ static int on_record(void *arg, void *data, size_t size)
 			stream->handlers.window(stream->handlers.arg, data);
 		return 0;
 	case BPFPROF_KIND_TITLE:
-		if (size < sizeof(struct bpfprof_title_event))
+		if (size < offsetof(struct bpfprof_title_event, title))
 			goto malformed;
-		on_title(stream, data);
+		on_title(stream, data, size);
 		return 0;
 	}
 malformed:

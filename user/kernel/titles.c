@@ -2,32 +2,35 @@
 #include "kernel/titles.h"
 
 #include <bpf/libbpf.h>
+#include <string.h>
 
 #include "kernel/session.h"
 #include "bpfprof.skel.h"
 
 static void clear(struct bpf_map *map)
 {
+	size_t size = bpf_map__key_size(map);
 	char key[BPFPROF_TITLE_BYTES];
 
-	while (!bpf_map__get_next_key(map, NULL, key, sizeof(key)) &&
-	       !bpf_map__delete_elem(map, key, sizeof(key), 0))
+	while (!bpf_map__get_next_key(map, NULL, key, size) &&
+	       !bpf_map__delete_elem(map, key, size, 0))
 		;
 }
 
 void titles_judge(struct session *session, const struct bpfprof_title_event *event, bool wanted)
 {
-	struct bpf_map *map = session->skel->maps.title_verdicts;
+	bool is_long = strnlen(event->title, sizeof(event->title)) >= BPFPROF_TITLE_SHORT;
+	struct bpf_map *map = is_long ? session->skel->maps.long_title_verdicts
+				      : session->skel->maps.title_verdicts;
+	size_t size = bpf_map__key_size(map);
 	uint32_t verdict = wanted ? BPFPROF_TITLE_WANTED : BPFPROF_TITLE_UNWANTED;
 
 	if (event->verdict == verdict)
 		return;
-	if (!bpf_map__update_elem(map, event->title, sizeof(event->title), &verdict,
-				  sizeof(verdict), BPF_ANY))
+	if (!bpf_map__update_elem(map, event->title, size, &verdict, sizeof(verdict), BPF_ANY))
 		return;
 	clear(map);
-	bpf_map__update_elem(map, event->title, sizeof(event->title), &verdict, sizeof(verdict),
-			     BPF_ANY);
+	bpf_map__update_elem(map, event->title, size, &verdict, sizeof(verdict), BPF_ANY);
 }
 
 uint32_t titles_lost(const struct session *session, const struct bpfprof_task_id *task)

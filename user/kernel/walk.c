@@ -216,7 +216,7 @@ static uint32_t own_pid(const struct walker *walker, const struct process *proce
 static void title_look(struct walker *walker, struct process *process)
 {
 	uint32_t pid = own_pid(walker, process);
-	char cmdline[2 * TITLE_MAX];
+	char cmdline[TITLE_MAX + 9]; /* and whether there is more */
 
 	if (!process->title && pid &&
 	    !proc_cmdline_read(walker->runner, cmdline, sizeof(cmdline), (pid_t)pid))

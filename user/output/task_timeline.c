@@ -18,7 +18,7 @@
 #include "profile/task_trace.h"
 
 #define MAX_CPUS_BYTES (4U << 20)
-#define MAX_CPU_BYTES 1024 /* of one: a title with escapes, and its time */
+#define MAX_CPU_BYTES (2 * TITLE_MAX + 128) /* of one: a title with escapes, and its time */
 #define MAX_OTHER_BYTES (MAX_CPUS_BYTES + (1U << 20))
 #define CPUS_SHARE 4 /* of the file, at most, is CPU times: one in so many bytes */
 #define MAX_ARGS_BYTES 1024

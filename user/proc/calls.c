@@ -2,6 +2,7 @@
 #include "proc/calls.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define PREFIX_LEN (sizeof(TITLE_PREFIX) - 1)
@@ -51,12 +52,24 @@ static bool begins_call(const struct calls *calls, const char *title, bool wante
 {
 	if (calls_is_idle(old_comm)) /* a task */
 		return true;
-	if (calls->class[0])
+	if (calls->class)
 		return strcmp(calls->class, title) != 0;
 	/* Class or call? Who asked for it by its name will have meant a call. */
 	if (!wanted || calls->state == CALLS_CALL)
 		return false;
 	return calls->state == CALLS_REST || !begins_rest(title, old_comm);
+}
+
+static void class_forget(struct calls *calls)
+{
+	free(calls->class);
+	calls->class = NULL;
+}
+
+void calls_fini(struct calls *calls)
+{
+	class_forget(calls);
+	calls->state = CALLS_UNKNOWN;
 }
 
 void calls_lose(struct calls *calls)
@@ -67,15 +80,13 @@ void calls_lose(struct calls *calls)
 void calls_see(struct calls *calls, const char *title, bool wanted, const char *old_comm)
 {
 	const char *method = method_of(title);
-	size_t len;
 
 	if (calls_is_idle(title)) {
-		calls->class[0] = 0;
+		class_forget(calls);
 		calls->state = CALLS_REST;
 	} else if (method) {
-		len = (size_t)(method - title) - 1;
-		memcpy(calls->class, title, len);
-		calls->class[len] = 0;
+		if (title_keep(&calls->class, title, (size_t)(method - title) - 1))
+			class_forget(calls);
 		calls->state = CALLS_CALL;
 	} else {
 		calls->state =

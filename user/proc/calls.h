@@ -20,11 +20,13 @@ enum calls_state {
 	CALLS_CALL,
 };
 
-/* All zero to begin with. */
+/* All zero to begin with; calls_fini() frees what it comes to hold, and it is all zero again. */
 struct calls {
 	enum calls_state state;
-	char class[TITLE_MAX + 1]; /* the title of an actor at rest; "": not known */
+	char *class; /* the title of an actor at rest; NULL: not known */
 };
+
+void calls_fini(struct calls *calls);
 
 /* Changes were lost. */
 void calls_lose(struct calls *calls);

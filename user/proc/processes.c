@@ -13,6 +13,7 @@ struct processes {
 	process_retire_fn retire;
 	void *arg;
 	size_t nr_mappings; /* room for so many is allocated, in all */
+	size_t title_bytes;
 };
 
 int processes_new(struct processes **ret, process_retire_fn retire, void *arg)
@@ -70,12 +71,36 @@ static void mappings_trim(struct processes *processes, const struct process *kee
 	}
 }
 
+static size_t title_size(const struct process *process)
+{
+	return process->title ? strlen(process->title) + 1 : 0;
+}
+
+static void title_forget(struct process *process)
+{
+	process->processes->title_bytes -= title_size(process);
+	free(process->title);
+	process->title = NULL;
+	process->titles_seen = 0;
+}
+
+static int title_put(struct process *process, const char *title)
+{
+	size_t had = title_size(process), *all = &process->processes->title_bytes;
+
+	if (*all - had + strlen(title) + 1 > PROCESSES_MAX_TITLE_BYTES ||
+	    title_keep(&process->title, title, SIZE_MAX))
+		return -ENOMEM;
+	*all += title_size(process) - had;
+	return 0;
+}
+
 static void process_remove(struct processes *processes, struct process *process)
 {
 	processes->retire(processes->arg, process);
 	HASH_DEL(processes->by_pid, process);
 	mappings_free(process);
-	free(process->title);
+	title_forget(process);
 	free(process->role);
 	free(process->ranks);
 	free(process);
@@ -123,9 +148,7 @@ static void process_start_over(struct processes *processes, struct process *proc
 	process->sampled = false;
 	process->dead = false;
 	process->python_layout = 0;
-	free(process->title);
-	process->title = NULL;
-	process->titles_seen = 0;
+	title_forget(process);
 	free(process->role);
 	process->role = NULL;
 	process->role_due_ns = 0;
@@ -194,7 +217,7 @@ void processes_fork(struct processes *processes, const struct bpfprof_task_id *p
 	to->python_runtime = from->python_runtime;
 	to->python_layout = from->python_layout;
 	if (from->title && !to->title) {
-		to->title = strdup(from->title);
+		title_put(to, from->title);
 		to->titles_seen = from->titles_seen;
 	}
 	mappings_trim(processes, to);
@@ -337,7 +360,7 @@ static uint64_t title_bit(const char *title)
 
 int process_title_set(struct process *process, const char *raw, size_t len)
 {
-	char title[TITLE_MAX + 1], *copy;
+	char title[TITLE_MAX + 1];
 	int err = title_parse(title, raw, len);
 	uint64_t bit;
 	bool is_new;
@@ -350,12 +373,7 @@ int process_title_set(struct process *process, const char *raw, size_t len)
 	/* One that is whole comes again; it has lost one sample then, to the title before. */
 	if (is_new && process->title && title_may_be_torn(process->title, title))
 		return -EAGAIN;
-	copy = strdup(title);
-	if (!copy)
-		return -ENOMEM;
-	free(process->title);
-	process->title = copy;
-	return 0;
+	return title_put(process, title);
 }
 
 static int mapping_compare(const void *a, const void *b)

@@ -8,7 +8,8 @@
  * that have exited are kept for a few seconds, for samples still under way, then
  * freed by processes_expire(). Mappings: sorted, not overlapping, at most PROCESS_MAX_MAPPINGS.
  * Bounded: past PROCESSES_MAX entries the one added first goes; past PROCESSES_MAX_MAPPINGS mappings
- * of all together, those added first lose theirs and are read again when a sample wants them.
+ * of all together, those added first lose theirs and are read again when a sample wants them; past
+ * PROCESSES_MAX_TITLE_BYTES of titles none is kept that is longer than the one before.
  */
 
 #include <stdbool.h>
@@ -22,6 +23,7 @@
 #define PROCESS_MAX_MAPPINGS 8192
 #define PROCESSES_MAX 16384 /* as many as the map procs holds */
 #define PROCESSES_MAX_MAPPINGS (1U << 18) /* 8 MiB */
+#define PROCESSES_MAX_TITLE_BYTES (8U << 20)
 #define PROCESS_KEEP_DEAD_NS 3000000000ULL
 
 struct process_mapping {
@@ -111,7 +113,7 @@ int process_mapping_add(struct process *process, const struct process_mapping *m
 /*
  * Raw is what was just read as the title of process. 0 and it is the title now; or the title is
  * what it was: -EBADMSG if raw is none, -EAGAIN if it may have been read half written and was
- * not seen before, or -ENOMEM.
+ * not seen before, or -ENOMEM: no memory, or no room for more titles.
  */
 int process_title_set(struct process *process, const char *raw, size_t len);
 /* Puts nr mappings (any order) in the place of the old ones. True if they differ from those. */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define CUT "..."
@@ -33,29 +34,50 @@ static size_t character_length(const uint8_t *text, size_t left)
 	return c >= 0x80 && c < 0xa0 ? 0 : len;
 }
 
+void title_cut(char *dst, size_t cap, const char *text, size_t len)
+{
+	size_t kept = cap - sizeof(CUT);
+
+	if (len < cap) {
+		memcpy(dst, text, len);
+		dst[len] = 0;
+		return;
+	}
+	while (kept && ((uint8_t)text[kept] & 0xc0) == 0x80)
+		kept--;
+	memcpy(dst, text, kept);
+	memcpy(dst + kept, CUT, sizeof(CUT));
+}
+
 int title_parse(char dst[TITLE_MAX + 1], const char *raw, size_t len)
 {
-	size_t at = sizeof(TITLE_PREFIX) - 1, kept, n;
+	size_t at = sizeof(TITLE_PREFIX) - 1, n;
 
 	len = strnlen(raw, len);
 	if (len <= at || memcmp(raw, TITLE_PREFIX, at))
 		return -EBADMSG;
-	kept = at;
 	/* What is cut off is not judged: a character may have been cut in two when it was read. */
 	while (at < len && at <= TITLE_MAX) {
 		n = character_length((const uint8_t *)raw + at, len - at);
 		if (!n && !(len > TITLE_MAX && len - at < 4 && (uint8_t)raw[at] >= 0xc0))
 			return -EBADMSG;
 		at += n ? n : len - at;
-		if (at <= TITLE_MAX - (sizeof(CUT) - 1))
-			kept = at;
 	}
-	if (len > TITLE_MAX) {
-		memcpy(dst, raw, kept);
-		memcpy(dst + kept, CUT, sizeof(CUT));
-	} else {
-		memcpy(dst, raw, len);
-		dst[len] = 0;
-	}
+	title_cut(dst, TITLE_MAX + 1, raw, len);
+	return 0;
+}
+
+int title_keep(char **dst, const char *text, size_t len)
+{
+	char *copy;
+
+	len = strnlen(text, len);
+	if (*dst && !strncmp(*dst, text, len) && !(*dst)[len])
+		return 0;
+	copy = strndup(text, len);
+	if (!copy)
+		return -ENOMEM;
+	free(*dst);
+	*dst = copy;
 	return 0;
 }

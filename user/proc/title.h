@@ -10,7 +10,11 @@
 
 #include <stddef.h>
 
-#define TITLE_MAX 127 /* bytes; what is longer is cut and ends in "..." */
+/*
+ * Bytes; what is longer is cut and ends in "...". Ray writes as much as the arguments had that it was
+ * started with: 872 bytes in Ray 2.60.
+ */
+#define TITLE_MAX 1023
 #define TITLE_PREFIX "ray::"
 
 /*
@@ -19,5 +23,14 @@
  * 0, or -EBADMSG and dst is as it was.
  */
 int title_parse(char dst[TITLE_MAX + 1], const char *raw, size_t len);
+
+/* As title_parse() cuts: len bytes of text, or as many whole characters as fit and "...". cap > 3. */
+void title_cut(char *dst, size_t cap, const char *text, size_t len);
+
+/*
+ * *dst, NULL or on the heap, becomes a copy of the first len bytes of text (no more than it has).
+ * 0 or -ENOMEM: *dst is as it was.
+ */
+int title_keep(char **dst, const char *text, size_t len);
 
 #endif

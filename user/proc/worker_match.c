@@ -6,8 +6,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "proc/title.h"
-
 #define PREFIX_LEN (sizeof(TITLE_PREFIX) - 1)
 
 /* Small letters, no `_`: of a pattern those between brackets stay. False: too long. */

@@ -10,13 +10,15 @@
 
 #include <stddef.h>
 
+#include "proc/title.h"
+
 struct worker_names {
 	const char *title; /* of a Ray worker, with its `ray::`; or NULL */
 	const char *comm; /* of the leader, ends with a NUL */
 	const char *script; /* of a driver; or NULL */
 };
 
-#define WORKER_PATTERN_MAX 255 /* bytes; a longer one finds nothing */
+#define WORKER_PATTERN_MAX TITLE_MAX /* bytes; a longer one finds nothing */
 
 /* Index of the first of the patterns that finds one of the names, or -1. */
 int worker_match(char *const *patterns, size_t nr, const struct worker_names *names);

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "bpfprof.h"
+#include "proc/title.h"
 #include "profile/profile.h"
 
 struct aggregate;
@@ -158,7 +159,7 @@ struct aggregate_input {
 		*waker; /* of a wait: who ended it; NULL: not asked for, or nobody had to */
 };
 
-#define AGGREGATE_TITLE_BYTES 128
+#define AGGREGATE_TITLE_BYTES (TITLE_MAX + 1)
 #define AGGREGATE_MAX_TITLES 256 /* of one process; what it does besides is: */
 #define AGGREGATE_OTHER_TITLE "ray::(other)"
 

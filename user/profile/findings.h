@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proc/title.h"
+
 struct task_time;
 
 enum finding_kind {
@@ -32,7 +34,7 @@ enum finding_kind {
 };
 
 #define FINDINGS_MAX_OF_KIND 4
-#define FINDING_TEXT_MAX 384
+#define FINDING_TEXT_MAX (384 + 2 * TITLE_MAX)
 #define FINDING_COMMAND_MAX 192
 
 struct finding {

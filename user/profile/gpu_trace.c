@@ -365,6 +365,8 @@ void gpu_trace_free(struct gpu_trace *trace)
 		return;
 	HASH_ITER(hh, trace->by_process, process, next_process) {
 		HASH_DEL(trace->by_process, process);
+		if (process->calls)
+			calls_fini(process->calls);
 		free(process->calls);
 		free(process);
 	}

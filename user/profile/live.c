@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/map.h"
 #include "base/strtab.h"
+#include "proc/title.h"
 #include "profile/aggregate.h"
 #include "profile/frame_names.h"
 #include "profile/parked.h"
@@ -215,7 +216,8 @@ static int64_t process_get(struct live *live, const struct aggregate_view *view,
 	process->pid = from->agent_pid;
 	process->start_ns = from->start_ns;
 	if (from->title)
-		snprintf(process->comm, sizeof(process->comm), "%s", view->titles + from->title);
+		title_cut(process->comm, sizeof(process->comm), view->titles + from->title,
+			  strlen(view->titles + from->title));
 	else
 		snprintf(process->comm, sizeof(process->comm), "%.*s", BPFPROF_COMM_LEN - 1,
 			 from->comm);

@@ -23,7 +23,7 @@ struct live;
 #define LIVE_MAX_ROWS 16384
 #define LIVE_MAX_PROCESSES 4096
 #define LIVE_POD_LEN 80
-#define LIVE_NAME_LEN 128
+#define LIVE_NAME_LEN 128 /* longer titles are cut */
 #define LIVE_ALL UINT32_MAX /* instead of a process */
 
 /*

@@ -14,7 +14,7 @@ struct worker {
 	struct task_worker_key key;
 	uint32_t own_pid;
 	struct calls calls;
-	char title[TITLE_MAX + 1]; /* that it had last */
+	char *title; /* that it had last, NULL: not known */
 	bool open; /* it is in a call of that title, */
 	bool unclear; /* or may be, */
 	bool before; /* and was when it was first seen */
@@ -27,6 +27,7 @@ struct worker {
 struct task_calls {
 	struct worker *workers;
 	size_t max_workers;
+	size_t title_bytes; /* of all workers' titles and classes */
 	uint64_t nr_lost, nr_no_room, nr_in_threads;
 	void (*call)(void *arg, const struct task_call *call);
 	void *arg;
@@ -46,16 +47,43 @@ int task_calls_new(struct task_calls **ret, size_t max_workers,
 	return 0;
 }
 
+static size_t titles_size(const struct worker *worker)
+{
+	return (worker->title ? strlen(worker->title) + 1 : 0) +
+	       (worker->calls.class ? strlen(worker->calls.class) + 1 : 0);
+}
+
+/* Whatever it was in has ended, or nobody knows any more what it was in. */
+static void worker_forget(struct worker *worker)
+{
+	worker->open = worker->unclear = worker->before = false;
+}
+
+/* What comes next is the first that is heard of it. */
+static void worker_begin_anew(struct task_calls *calls, struct worker *worker)
+{
+	calls->title_bytes -= titles_size(worker);
+	worker_forget(worker);
+	calls_fini(&worker->calls);
+	free(worker->title);
+	worker->title = NULL;
+}
+
+static void worker_remove(struct task_calls *calls, struct worker *worker)
+{
+	worker_begin_anew(calls, worker);
+	HASH_DEL(calls->workers, worker);
+	free(worker);
+}
+
 void task_calls_free(struct task_calls *calls)
 {
 	struct worker *worker, *next;
 
 	if (!calls)
 		return;
-	HASH_ITER(hh, calls->workers, worker, next) {
-		HASH_DEL(calls->workers, worker);
-		free(worker);
-	}
+	HASH_ITER(hh, calls->workers, worker, next)
+		worker_remove(calls, worker);
 	free(calls);
 }
 
@@ -84,12 +112,6 @@ static struct worker *worker_get(struct task_calls *calls, const struct task_cha
 	return worker;
 }
 
-/* Whatever it was in has ended, or nobody knows any more what it was in. */
-static void worker_forget(struct worker *worker)
-{
-	worker->open = worker->unclear = worker->before = false;
-}
-
 static void worker_tell(const struct task_calls *calls, const struct worker *worker,
 			enum task_call_kind kind, uint64_t end_ns, bool runs)
 {
@@ -98,7 +120,7 @@ static void worker_tell(const struct task_calls *calls, const struct worker *wor
 		.own_pid = worker->own_pid,
 		.start_ns = worker->key.start_ns,
 		.title = worker->title,
-		.class = worker->calls.class,
+		.class = worker->calls.class ?: "",
 		.kind = kind,
 		.own = calls_is_step(worker->title),
 		.before = worker->before,
@@ -115,9 +137,8 @@ static void worker_end(const struct task_calls *calls, struct worker *worker, ui
 		       bool runs)
 {
 	if (worker->open)
-		worker_tell(calls, worker,
-			    worker->calls.class[0] ? TASK_CALL_ACTOR : TASK_CALL_TASK, end_ns,
-			    runs);
+		worker_tell(calls, worker, worker->calls.class ? TASK_CALL_ACTOR : TASK_CALL_TASK,
+			    end_ns, runs);
 	else if (worker->unclear)
 		worker_tell(calls, worker, TASK_CALL_UNCLEAR, end_ns, runs);
 	worker_forget(worker);
@@ -130,12 +151,6 @@ static void worker_clear_up(struct worker *worker, const char *next)
 	worker->unclear = false;
 }
 
-static void title_set(struct worker *worker, const struct task_change *change)
-{
-	strncpy(worker->title, change->title, sizeof(worker->title) - 1);
-	worker->chosen = change->chosen;
-}
-
 /* Whatever it was in has ended at a time that nobody knows. */
 static void worker_lose(struct task_calls *calls, struct worker *worker, uint32_t lost)
 {
@@ -144,25 +159,41 @@ static void worker_lose(struct task_calls *calls, struct worker *worker, uint32_
 	calls->nr_lost += lost;
 }
 
+/* Its title is this one from now on. False: there is no room for that. */
+static bool title_set(struct task_calls *calls, struct worker *worker,
+		      const struct task_change *change, const char *old_comm)
+{
+	size_t had = titles_size(worker);
+	int err;
+
+	calls_see(&worker->calls, change->title, false, old_comm);
+	err = title_keep(&worker->title, change->title, SIZE_MAX);
+	worker->chosen = change->chosen;
+	calls->title_bytes += titles_size(worker) - had;
+	if (!err && calls->title_bytes <= TASK_CALLS_MAX_BYTES)
+		return true;
+	calls->nr_no_room++;
+	worker_begin_anew(calls, worker);
+	return false;
+}
+
 static void title_change(struct task_calls *calls, struct worker *worker,
 			 const struct task_change *change)
 {
 	/* It was looked at after this change: these are all told, so nothing else is needed. */
 	if (change->ts_ns < worker->looked_ns) {
-		worker_forget(worker);
-		worker->calls = (struct calls){ 0 };
-		worker->title[0] = 0;
+		worker_begin_anew(calls, worker);
 		worker->looked_ns = 0;
 	}
 	/* The same again: a thread got a name, nothing else. */
-	if (!change->lost && !strcmp(worker->title, change->title))
+	if (!change->lost && worker->title && !strcmp(worker->title, change->title))
 		return;
 	if (change->lost)
 		worker_lose(calls, worker, change->lost);
 	worker_clear_up(worker, change->title);
 	worker_end(calls, worker, change->ts_ns, false);
-	calls_see(&worker->calls, change->title, false, change->old_comm);
-	title_set(worker, change);
+	if (!title_set(calls, worker, change, change->old_comm))
+		return;
 	worker->open = worker->calls.state == CALLS_CALL;
 	worker->begin_ns = change->ts_ns;
 }
@@ -192,11 +223,11 @@ void task_calls_look(struct task_calls *calls, const struct task_change *change,
 		calls->nr_no_room++;
 		return;
 	}
-	if (worker->title[0] || worker->in_threads)
+	if (worker->title || worker->in_threads)
 		return;
-	title_set(worker, change);
 	/* With no name from before, titles without method stay what they are: unclear. */
-	calls_see(&worker->calls, change->title, false, "");
+	if (!title_set(calls, worker, change, ""))
+		return;
 	worker->open = worker->calls.state == CALLS_CALL;
 	worker->unclear = !worker->open && !calls_is_idle(change->title);
 	worker->before = true;
@@ -222,8 +253,7 @@ void task_calls_exit(struct task_calls *calls, uint32_t pid, uint64_t start_ns, 
 	if (!worker)
 		return;
 	worker_end(calls, worker, ts_ns, false);
-	HASH_DEL(calls->workers, worker);
-	free(worker);
+	worker_remove(calls, worker);
 }
 
 void task_calls_close(struct task_calls *calls, uint64_t now_ns)

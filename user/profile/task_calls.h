@@ -6,13 +6,16 @@
  * The calls of Ray workers, when they began and ended, told from how the workers' titles change
  * (proc/calls.h). A worker whose methods run in threads of their own has calls that overlap, of
  * which its one title does not tell: nothing is told of it from then on. Bounded:
- * as many workers at once as task_calls_new() says; changes of more are counted as left out.
+ * as many workers at once as task_calls_new() says, and TASK_CALLS_MAX_BYTES of their titles; changes
+ * of more are counted as left out.
  */
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "proc/title.h"
+
+#define TASK_CALLS_MAX_BYTES (8U << 20)
 
 struct task_calls;
 

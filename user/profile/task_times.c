@@ -14,11 +14,11 @@
 
 struct name {
 	UT_hash_handle hh;
-	char title[TITLE_MAX + 1];
 	uint64_t nr, total_ns, longest_ns;
 	uint32_t longest_pid;
 	bool longest_runs;
 	uint64_t *kept; /* durations: the first TASK_TIMES_KEPT, then each of all equally likely */
+	char title[];
 };
 
 struct task_times {
@@ -40,14 +40,16 @@ static uint64_t random_below(struct task_times *times, uint64_t limit)
 static struct name *name_get(struct task_times *times, const char *title)
 {
 	struct name *name;
+	size_t len;
 
 	HASH_FIND_STR(times->names, title, name);
 	if (name || HASH_COUNT(times->names) >= TASK_TIMES_MAX_NAMES)
 		return name;
-	name = calloc(1, sizeof(*name));
+	len = strlen(title);
+	name = calloc(1, sizeof(*name) + len + 1);
 	if (!name)
 		return NULL;
-	strncpy(name->title, title, sizeof(name->title) - 1);
+	memcpy(name->title, title, len);
 	HASH_ADD_STR(times->names, title, name);
 	return name;
 }

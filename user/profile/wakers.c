@@ -12,9 +12,11 @@
 
 #include "profile/aggregate.h"
 #include "proc/ranks.h"
+#include "proc/title.h"
 
 #define LINK_KEY_BYTES offsetof(struct waker_link, ns)
-#define NAME_BYTES (AGGREGATE_TITLE_BYTES + BPFPROF_COMM_LEN + RANKS_TEXT_MAX + 64)
+#define PROCESS_BYTES 128 /* longer titles are cut */
+#define NAME_BYTES (PROCESS_BYTES + BPFPROF_COMM_LEN + RANKS_TEXT_MAX + 64)
 
 struct entry {
 	UT_hash_handle hh; /* in the order in which they came */
@@ -23,7 +25,7 @@ struct entry {
 	uint32_t waker_pid, waker_tid;
 	bool interrupt, truncated;
 	char comm[BPFPROF_COMM_LEN + 1];
-	char process[AGGREGATE_TITLE_BYTES];
+	char process[PROCESS_BYTES];
 	char rank[RANKS_TEXT_MAX];
 	size_t nr_frames;
 	uint64_t frames[];
@@ -114,8 +116,8 @@ static struct entry *entry_new(struct wakers *wakers, const struct aggregate_inp
 				   input->stop != BPFPROF_STOP_NO_USER);
 	name_copy(entry->comm, sizeof(entry->comm), s->comm, sizeof(s->comm));
 	if (input->title)
-		name_copy(entry->process, sizeof(entry->process), input->title,
-			  AGGREGATE_TITLE_BYTES);
+		title_cut(entry->process, sizeof(entry->process), input->title,
+			  strlen(input->title));
 	else
 		name_copy(entry->process, sizeof(entry->process), s->leader_comm,
 			  sizeof(s->leader_comm));
@@ -155,7 +157,7 @@ void wakers_add(struct wakers *wakers, const struct aggregate_input *input)
 static const char *name_text(struct wakers *wakers, const struct entry *entry, bool own)
 {
 	bool itself = entry->waker_pid == entry->waker_tid && !strcmp(entry->comm, entry->process);
-	char process[AGGREGATE_TITLE_BYTES + 16] = "", rank[RANKS_TEXT_MAX + 8] = "";
+	char process[PROCESS_BYTES + 16] = "", rank[RANKS_TEXT_MAX + 8] = "";
 
 	if (entry->interrupt)
 		return WAKERS_INTERRUPT;

@@ -11,7 +11,7 @@
  *           (as PyTorch gives it)
  *   many    a new title every millisecond
  *   bad     one good title, then escapes, broken UTF-8, no title at all
- *   long    a title of 705 bytes
+ *   long    a title of 1305 bytes
  *   endless no NUL in all of the arguments
  */
 #include <stdio.h>
@@ -102,7 +102,7 @@ static void bad(unsigned long long end)
 int main(int argc, char **argv)
 {
 	unsigned long long end;
-	char long_title[706];
+	char long_title[1306];
 
 	if (argc != 4 || getenv("TARGET_NONDUMPABLE"))
 		prctl(PR_SET_DUMPABLE, 0);
@@ -127,6 +127,7 @@ int main(int argc, char **argv)
 		burn(500000000);
 		title_set("ray::Trainer.later");
 		prctl(PR_SET_NAME, "pt_main_thread");
+		burn(500000000);
 	} else if (!strcmp(mode, "long")) {
 		memset(long_title, 'x', sizeof(long_title) - 1);
 		memcpy(long_title, "ray::", 5);
