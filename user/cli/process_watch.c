@@ -235,6 +235,22 @@ void process_watch_sample(struct process_watch *watch, const struct aggregate_in
 	thread_root(watch, thread, input);
 }
 
+void process_watch_forget(struct process_watch *watch, const struct bpfprof_task_id *task)
+{
+	struct watched_process *process = process_find(watch, task->pid, task->start_ns);
+	struct watched_thread *thread;
+
+	if (!process)
+		return;
+	process->samples = 0;
+	process->cpu_ns = 0;
+	for (thread = process->threads; thread; thread = thread->hh.next) {
+		thread->samples = 0;
+		thread->python = 0;
+		thread->held = 0;
+	}
+}
+
 void process_watch_exit(struct process_watch *watch, const struct bpfprof_task_id *task)
 {
 	struct watched_process *process = process_find(watch, task->pid, task->start_ns);

@@ -77,6 +77,8 @@ int process_watch_new(struct process_watch **ret, struct sampler *sampler, const
 void process_watch_free(struct process_watch *watch); /* NULL is fine */
 
 void process_watch_sample(struct process_watch *watch, const struct aggregate_input *input);
+/* Its samples until now do not count. */
+void process_watch_forget(struct process_watch *watch, const struct bpfprof_task_id *task);
 void process_watch_exit(struct process_watch *watch, const struct bpfprof_task_id *task);
 /* Reads what is due; cheap when nothing is. */
 void process_watch_tick(struct process_watch *watch, uint64_t now_ns);

@@ -96,6 +96,7 @@ static uint64_t on_forget(void *arg, const struct bpfprof_task_id *task)
 {
 	struct recording *rec = arg;
 
+	record_findings_forget(rec->findings, task);
 	return aggregate_forget(rec->aggregate, task);
 }
 

@@ -74,6 +74,12 @@ void record_findings_sample(struct record_findings *findings, const struct aggre
 		process_watch_sample(findings->watch, input);
 }
 
+void record_findings_forget(struct record_findings *findings, const struct bpfprof_task_id *task)
+{
+	if (findings)
+		process_watch_forget(findings->watch, task);
+}
+
 /* Is the worker one that is recorded? */
 static bool is_recorded(const struct record_findings *findings, const struct bpfprof_task_id *task)
 {

@@ -32,6 +32,8 @@ int record_findings_new(struct record_findings **ret, struct sampler *sampler,
 void record_findings_free(struct record_findings *findings);
 
 void record_findings_sample(struct record_findings *findings, const struct aggregate_input *input);
+/* The samples of a process until now turn out not to be wanted. */
+void record_findings_forget(struct record_findings *findings, const struct bpfprof_task_id *task);
 void record_findings_title(struct record_findings *findings,
 			   const struct bpfprof_title_event *event);
 /* ts_ns: when it ended. */
