@@ -53,10 +53,8 @@ static __always_inline bool may_count(const struct bpfprof_waiter *w, __u64 ns, 
 {
 	__u64 end;
 
-	if (ns >= period)
+	if (ns >= period || !w)
 		return true;
-	if (!w)
-		return false;
 	end = w->past_ns + 2 * ns;
 	return w->due_ns || end >= period || (w->point_ns >= w->past_ns && w->point_ns < end);
 }

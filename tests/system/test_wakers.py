@@ -6,6 +6,7 @@ import os
 
 import chains
 from harness import check, test
+from kernel_events import WaitEvents
 from test_dump import wait_for
 from test_python import spawn
 from test_wall import SLACK_NS, WITHIN, record, some_pythons, span, within
@@ -74,14 +75,19 @@ def differs(program, samples, name, by, leaf, around, slack_ns):
     return note, not low or not (1 - WITHIN) * low - late - slack <= seen <= high + slack
 
 
-def compare(program, samples, around, moved_ns, period_ns):
+def compare(program, samples, around, moved_ns, period_ns, events):
     notes, wrong = [], []
+
+    def slack_ns(name):
+        return moved_ns + program.chance_ns(name, period_ns) + \
+            events.untold_ns(program.tids[name], *around)
+
     for name, by, (waker, function) in WAKES:
         who = "%s-%d" % (waker, program.tids["one" if by == "1" else "two"])
         if name == "child":
             who += " of wakers-%d" % program.pid
         note, bad = differs(program, samples, name, by, "[woken by %s]" % who, around,
-                            moved_ns + program.chance_ns(name, period_ns))
+                            slack_ns(name))
         notes.append(note)
         wrong += [note] * bad
         for sample in samples:
@@ -90,20 +96,23 @@ def compare(program, samples, around, moved_ns, period_ns):
             if sample.label != who or function not in sample.waker or function in sample.wait:
                 wrong.append("%s: label %s, waker %s, wait %s" % (who, sample.label, sample.waker,
                                                                   sample.wait))
-    note, bad = differs(program, samples, "nap", "i", INTERRUPT, around,
-                        moved_ns + program.chance_ns("nap", period_ns))
+    note, bad = differs(program, samples, "nap", "i", INTERRUPT, around, slack_ns("nap"))
     notes.append(note)
     wrong += [note] * bad
     return notes, wrong
 
 
-def unknown_wrong(samples, moved_ns, period_ns):
-    """A very short wait may end before anybody has seen it begin; its sample is of a period, or two."""
+def unknown_wrong(samples, around, moved_ns, period_ns, events):
+    """
+    A very short wait may end before anybody has seen it begin; its sample is of a period, or two. Of
+    a longer one the kernel must have told nobody who ended it.
+    """
     unknown = [sample for sample in samples if sample.leaf == UNKNOWN]
     ns, count = sum(sample.ns for sample in unknown), sum(sample.count for sample in unknown)
-    if ns > 2.02 * period_ns * count + moved_ns:
-        return ["of %d waits, %.3f s, nobody knows who ended them" % (count, ns / 1e9)]
-    return []
+    untold_ns = sum(events.untold_ns(tid, *around) for tid in {sample.tid for sample in unknown})
+    text = "of %d waits, %.3f s, nobody knows who ended them; the kernel told nobody of %.3f s" % (
+        count, ns / 1e9, untold_ns / 1e9)
+    return text, ns > 2.02 * period_ns * count + moved_ns + untold_ns
 
 
 def strangers(program, samples):
@@ -159,15 +168,18 @@ def wakers(context):
     producer = spawn(context, [*python.argv, "-c", PRODUCER], python.environment(),
                      [python.stdlib], stdout=-1)
     producer.stdout.readline()
-    profile, moved_ns = record(context, "--wall", "--waker", "--threads", "--no-findings",
-                               "-p", program.pid, "-p", producer.pid, "-d", 2, "-o", "x.raw")
+    with WaitEvents(context) as events:
+        profile, moved_ns = record(context, "--wall", "--waker", "--threads", "--no-findings",
+                                   "-p", program.pid, "-p", producer.pid, "-d", 2, "-o", "x.raw")
     program.finish()
     around = span(profile)
     samples = [Sample(profile, sample) for sample in profile.samples]
     stats = context.json("x.json")["waits"]
     period_ns = stats["longest_period_us"] * 1e3
-    notes, wrong = compare(program, samples, around, moved_ns, period_ns)
-    wrong += strangers(program, samples) + unknown_wrong(samples, moved_ns, period_ns)
+    notes, wrong = compare(program, samples, around, moved_ns, period_ns, events)
+    note, bad = unknown_wrong(samples, around, moved_ns, period_ns, events)
+    notes.append(note)
+    wrong += strangers(program, samples) + [note] * bad
     wrong += python_wrong(samples, producer.pid, around, moved_ns)
     context.note("; ".join(notes))
     context.note("%s" % {name: n for name, n in stats.items() if "wake" in name or
