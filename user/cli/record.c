@@ -304,8 +304,11 @@ static void say_no_name(struct recording *rec)
 	    workers.nr)
 		search.found = workers.list[0];
 	if (search.found)
-		log_info("what is named so did not run on a CPU in that time: bpfprof dump -p %d "
+		log_info("what is named so did not run on a CPU in that time%s: bpfprof dump -p %d "
 			 "shows where it waits",
+			 container_filter_is_set(&options->containers)
+				 ? ", or is elsewhere than was asked for"
+				 : "",
 			 search.found);
 	else
 		log_info("no process matched %s in that time", !options->nr_workers ? "--comm"
