@@ -37,22 +37,24 @@ enum bpfprof_gpu_kind {
 	GPU_KIND_GROUP_END = 10,
 	GPU_KIND_COMM_INIT = 11, /* makes a communicator */
 	GPU_KIND_COMM_END = 12, /* or ends it: handle */
+	GPU_KIND_GC = 13, /* a garbage collection of Python begins; extra: generation */
 	/* From here on they are not calls. */
-	GPU_KIND_NAME = 13, /* look-up of a kernel's handle by its name */
-	GPU_KIND_ALIAS = 14, /* of a kernel's handle by another handle */
-	GPU_KIND_MEMORY_INFO = 15, /* cuMemGetInfo */
-	GPU_KIND_WINDOW_BEGIN = 16, /* cuProfilerStart */
-	GPU_KIND_WINDOW_END = 17, /* cuProfilerStop */
+	GPU_KIND_NAME = 14, /* look-up of a kernel's handle by its name */
+	GPU_KIND_ALIAS = 15, /* of a kernel's handle by another handle */
+	GPU_KIND_MEMORY_INFO = 16, /* cuMemGetInfo */
+	GPU_KIND_WINDOW_BEGIN = 17, /* cuProfilerStart */
+	GPU_KIND_WINDOW_END = 18, /* cuProfilerStop */
 	/* These tell when what was handed to the device is done (gpu_waits.bpf.h). */
-	GPU_KIND_EVENT_RECORD = 18,
-	GPU_KIND_EVENT_QUERY = 19,
-	GPU_KIND_STREAM_QUERY = 20,
-	GPU_KIND_EVENT_END = 21,
-	GPU_KIND_STREAM_END = 22,
-	GPU_KIND_CAPTURE_BEGIN = 23, /* from here on a graph is made: nothing of it runs */
-	GPU_KIND_CAPTURE_END = 24,
-	GPU_KIND_GROUP_START = 25,
-	GPU_KIND_STREAM_WAIT = 26, /* stream goes on when the event, handle, is reached */
+	GPU_KIND_EVENT_RECORD = 19,
+	GPU_KIND_EVENT_QUERY = 20,
+	GPU_KIND_STREAM_QUERY = 21,
+	GPU_KIND_EVENT_END = 22,
+	GPU_KIND_STREAM_END = 23,
+	GPU_KIND_CAPTURE_BEGIN = 24, /* from here on a graph is made: nothing of it runs */
+	GPU_KIND_CAPTURE_END = 25,
+	GPU_KIND_GROUP_START = 26,
+	GPU_KIND_STREAM_WAIT = 27, /* stream goes on when the event, handle, is reached */
+	GPU_KIND_GC_END = 28,
 	GPU_NR_KINDS,
 };
 
@@ -63,6 +65,7 @@ enum bpfprof_gpu_layer {
 	GPU_LAYER_DRIVER = 1,
 	GPU_LAYER_NCCL = 2,
 	GPU_LAYER_TORCH = 3, /* not functions: gpu_sites.bpf.h; arguments are a probe's */
+	GPU_LAYER_PYTHON = 4, /* nor these */
 	GPU_NR_LAYERS,
 };
 
@@ -94,7 +97,7 @@ struct bpfprof_gpu_function {
 	__u8 size[2];
 	__u8 name; /* NAME: the string */
 	__u8 type; /* NCCL: datatype, */
-	__u8 extra; /* reduction, root or peer; COMM_INIT: rank */
+	__u8 extra; /* reduction, root or peer; COMM_INIT: rank; GC: generation */
 	__u8 count; /* COMM_INIT: size */
 	__u8 per_thread; /* stream 0 is the thread's own */
 	__u8 to_device; /* COPY: from host to device */
@@ -118,7 +121,7 @@ struct bpfprof_gpu_value {
 struct bpfprof_gpu_site {
 	__u32 function; /* what it is taken for */
 	__u32 pad;
-	struct bpfprof_gpu_value va; /* what is allocated or freed */
+	struct bpfprof_gpu_value va; /* what is allocated or freed; GC: generation */
 	struct bpfprof_gpu_value bytes;
 };
 
@@ -136,7 +139,7 @@ struct bpfprof_gpu_key {
 	__u16 window; /* 1: with steps, counted in a window of the profiler; else 0 */
 	__u64 handle; /* of kernels, graphs and communicators; else 0 */
 	__u64 stream;
-	__u32 dims[6]; /* launches: grid, block; NCCL: datatype, extra; else 0 */
+	__u32 dims[6]; /* launches: grid, block; NCCL: datatype, extra; GC: generation; else 0 */
 };
 
 /* Value of the map gpu_counts. */

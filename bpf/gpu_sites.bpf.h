@@ -3,8 +3,9 @@
 #define BPFPROF_BPF_GPU_SITES_BPF_H
 
 /*
- * What programs tell of themselves in the midst of their functions: PyTorch's caching allocator hands
- * out memory for tensors, and takes it back (USDT). For gpu.bpf.c only, which has the helpers.
+ * What programs tell of themselves in the midst of their functions (USDT): PyTorch's caching allocator
+ * hands out memory for tensors, and takes it back; Python's garbage collector begins, and has done (gcmodule.c
+ * up to 3.12, gc.c from 3.13 on). For gpu.bpf.c only, which has the helpers.
  */
 
 /* The element is the low part of a probe's cookie. Writer: user space. */
@@ -81,6 +82,72 @@ static __always_inline bool site_count(const struct bpfprof_gpu_function *f,
 	       token_take(t, call->begin_ns, alloc ? &t->alloc_tokens : &t->free_tokens);
 }
 
+/* One that has made a call that was counted: others' collections are of no interest. */
+static __always_inline bool process_is_known(struct task_struct *task)
+{
+	struct bpfprof_gpu_process_key key = { .start_ns = task->group_leader->start_boottime,
+					       .pid = task->tgid };
+
+	return bpf_map_lookup_elem(&gpu_processes, &key);
+}
+
+/* A collection begins, which is followed as a call is until gc_end(). Is its stack wanted? */
+static __noinline bool gc_begin(struct pt_regs *ctx, const struct bpfprof_gpu_function *f,
+				struct bpfprof_gpu_thread *t, __u32 file)
+{
+	struct bpfprof_gpu_call *call = &t->call;
+	bool wanted;
+
+	open_prune(t, ctx->sp);
+	call->key.dims[0] = (__u32)call->va;
+	call->va = 0;
+	wanted = call_count(f, call, file) || token_take(t, call->begin_ns, &t->wait_tokens);
+	call->flags |= BPFPROF_CALL_ENTRY | (wanted ? BPFPROF_CALL_STACK : 0);
+	if (!open_push(ctx, f, t, call, file))
+		call->flags &= ~BPFPROF_CALL_ENTRY;
+	else if (cfg.gpu_trace)
+		trace_begin(ctx, f, t, 0);
+	return wanted;
+}
+
+/* It has done: the same function is in the same frame. Is its stack wanted now? */
+static __noinline bool gc_end(struct pt_regs *ctx, struct bpfprof_gpu_thread *t)
+{
+	__u64 now = bpf_ktime_get_ns();
+	struct bpfprof_gpu_open *open = open_pop(t, ctx->sp + 8, now);
+	struct bpfprof_gpu_call *call = &t->call;
+	struct bpfprof_gpu_function *f;
+	__u32 function;
+
+	if (!open) {
+		if (t->over)
+			t->over--;
+		else if (!steps_get())
+			gpu_count(GPU_COUNT_RETURN_UNKNOWN);
+		return false;
+	}
+	function = open->key.function;
+	f = bpf_map_lookup_elem(&gpu_functions, &function);
+	if (!f || f->kind != GPU_KIND_GC)
+		return false;
+	call->key = open->key;
+	call->begin_ns = open->begin_ns;
+	call->ns = now - open->begin_ns;
+	call->bytes = 0;
+	call->va = 0;
+	call->result = 0;
+	call->flags = open->flags & ~BPFPROF_CALL_ENTRY;
+	t->last_ns = now;
+	if (cfg.gpu_trace && open->flags & BPFPROF_CALL_TRACED)
+		trace_end(f, t, open, call);
+	count_return(f, call);
+	if (call->flags & BPFPROF_CALL_STACK)
+		event_send(bpf_get_current_task_btf(), call);
+	else
+		return call->ns >= cfg.call_long_ns;
+	return false;
+}
+
 SEC("?uprobe")
 int gpu_site(struct pt_regs *ctx)
 {
@@ -94,6 +161,7 @@ int gpu_site(struct pt_regs *ctx)
 	struct bpfprof_gpu_call *call;
 	enum step step = STEP_CALL;
 	__u32 pid = task->tgid;
+	bool wanted;
 
 	if (!site || !probe_counts(cookie))
 		return 0;
@@ -103,11 +171,18 @@ int gpu_site(struct pt_regs *ctx)
 	}
 	function = site->function;
 	f = bpf_map_lookup_elem(&gpu_functions, &function);
-	if (!f)
+	if (!f || (f->layer == GPU_LAYER_PYTHON && !process_is_known(task)))
 		return 0;
 	t = thread_get(task);
 	if (!t) {
 		gpu_count(GPU_COUNT_THREADS_FULL);
+		return 0;
+	}
+	if (f->kind == GPU_KIND_GC_END) {
+		if (gc_end(ctx, t)) {
+			bpf_tail_call(ctx, &gpu_programs, zero);
+			gpu_count(GPU_COUNT_EVENTS_LOST);
+		}
 		return 0;
 	}
 	if (steps)
@@ -127,12 +202,16 @@ int gpu_site(struct pt_regs *ctx)
 	call->flags = BPFPROF_CALL_INSIDE | (step == STEP_NONE ? BPFPROF_CALL_OUTSIDE : 0);
 	t->last_ns = call->begin_ns;
 	comm_copy(t->comm, task);
-	if (step != STEP_NONE && site_count(f, t, call)) {
+	if (f->kind == GPU_KIND_GC)
+		wanted = gc_begin(ctx, f, t, FILE_OF(cookie));
+	else
+		wanted = step != STEP_NONE && site_count(f, t, call);
+	if (wanted) {
 		bpf_tail_call(ctx, &gpu_programs, zero);
 		gpu_count(GPU_COUNT_EVENTS_LOST); /* there is no such program: never */
-		return 0;
+	} else if (f->kind != GPU_KIND_GC) {
+		event_send(task, call);
 	}
-	event_send(task, call);
 	return 0;
 }
 

@@ -26,7 +26,7 @@ DIRECTIONS = [("cuMemset", {"set"}), ("cuMemcpyHtoD", {"HtoD"}), ("cuMemcpyDtoH"
               ("cuMemcpyDtoD", {"DtoD"}), ("cuMemcpyPeer", {"DtoD", "any"}), ("cuMemcpy", {"any"})]
 TYPES = ["calls/count", "blocked/nanoseconds", "moved/bytes", "allocated/bytes", "inuse/bytes",
          "starved/nanoseconds", "host_allocated/bytes", "host_inuse/bytes",
-         "tensor_allocated/bytes", "tensor_inuse/bytes"]
+         "tensor_allocated/bytes", "tensor_inuse/bytes", "gc/nanoseconds"]
 
 
 def fakes(context):
@@ -45,10 +45,10 @@ class Caller:
     """A running gpu_calls, C++ or Python, that is ready."""
 
     def __init__(self, context, scenario, *, where=None, with_python=False, env=None, program=None,
-                 title=None, script="gpu_calls.py"):
+                 title=None, script="gpu_calls.py", interpreter=None):
         where = where or fakes(context)
         with_python = with_python or script != "gpu_calls.py"
-        argv = [python(context), os.path.join(where.folder, script)] if with_python else [
+        argv = [interpreter or python(context), os.path.join(where.folder, script)] if with_python else [
             program or where.program]
         more = {}
         if title:  # what it has in place of its arguments
@@ -145,7 +145,7 @@ def watched(context, scenario, *args, with_python=False, pid=True):
 
 
 def shown(name):
-    return re.sub(r"(_v\d+)?(_ptsz|_ptds)?$", "", name)
+    return re.sub(r"(_v\d+)?(_ptsz|_ptds)?$|__start$", "", name)
 
 
 def sums(rows, key, *columns):

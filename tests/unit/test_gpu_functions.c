@@ -158,6 +158,9 @@ static const struct prototype prototypes[] = {
 	/* Arguments of a probe: address, device, size, stream. */
 	{ "pytorch:malloc", ".", "h-b-", GPU_KIND_ALLOC, 0, GPU_SIZE_PRODUCT, 1, 0 },
 	PLAIN("pytorch:free", ".", "h", GPU_KIND_FREE, 0),
+	/* Generation; how many were freed. */
+	PLAIN("python:gc", "__start", "x", GPU_KIND_GC, RETURNS),
+	PLAIN("python:gc", "__done", "-", GPU_KIND_GC_END, 0),
 };
 
 #define NR_PROTOTYPES (sizeof(prototypes) / sizeof(prototypes[0]))
@@ -199,7 +202,7 @@ static bool is_stream_call(uint8_t kind)
 
 static enum gpu_space space_of(const char *name)
 {
-	if (strchr(name, ':'))
+	if (strstr(name, "pytorch:"))
 		return GPU_SPACE_TENSOR;
 	return strstr(name, "Host") ? GPU_SPACE_HOST : GPU_SPACE_DEVICE;
 }
@@ -207,7 +210,7 @@ static enum gpu_space space_of(const char *name)
 static uint8_t layer_of(const char *name)
 {
 	if (strchr(name, ':'))
-		return GPU_LAYER_TORCH;
+		return strstr(name, "pytorch:") ? GPU_LAYER_TORCH : GPU_LAYER_PYTHON;
 	return name[0] == 'n' ? GPU_LAYER_NCCL : GPU_LAYER_DRIVER;
 }
 

@@ -122,6 +122,9 @@ static const struct gpu_report_process busy = {
 	.open = opens,
 	.nr_open = 3,
 	.starved = { true, 2500000000, 900000000, 120, 30000000, 1.25 },
+	.gc_calls = 16,
+	.gc_ns = 120000000,
+	.gc_max_ns = 33000000,
 	.memory = { 76000000000, 77000000000, 120, 80, 3, true, 1700000000, 80000000000 },
 	.host_memory = { 5000000000, 6000000000, 12, 8, 1, false, 0, 0 },
 	.tensors_known = true,
@@ -139,8 +142,8 @@ static const struct gpu_report_process idle = {
 };
 
 static const struct gpu_report_library libraries[] = {
-	{ "/usr/lib/x86_64-linux-gnu/libcuda.so.1", true, false, false, 245, NULL },
-	{ "/opt/libnccl.so.2", false, true, false, 0, "malformed" },
+	{ "/usr/lib/x86_64-linux-gnu/libcuda.so.1", true, false, false, false, 245, NULL },
+	{ "/opt/libnccl.so.2", false, true, false, false, 0, "malformed" },
 };
 
 static const struct stats_reason lost[] = { { "keys_full", 5 }, { "none", 0 } };
@@ -228,6 +231,8 @@ static const char golden[] =
 	"  Starved: 2.5 s (25% of the time) in 120 gaps, the longest 900 ms\n"
 	"    and 30.0 ms in synchronous copies to the device in these gaps\n"
 	"    and now for 1.2 s\n"
+	"\n"
+	"  Garbage collections: 120 ms in 16, the longest 33.0 ms\n"
 	"\n"
 	"  Memory: 76.0 GB live, peak 77.0 GB; 120 allocations, 80 frees\n"
 	"    3 frees were of memory from before the start\n"
@@ -504,7 +509,7 @@ Test(gpu_report, hostile)
 		.host_memory = { UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, false,
 				 0, 0 },
 	};
-	const struct gpu_report_library library = { bad, true, true, true, UINT32_MAX, bad };
+	const struct gpu_report_library library = { bad, true, true, true, true, UINT32_MAX, bad };
 	struct gpu_report report = report_of(&process, 1);
 	size_t columns, nr = 0;
 	const char *c;

@@ -26,8 +26,8 @@ static const char code[] = "	.data\nsemaphore: .short 0, 0\n	.text\n"
 			   "a:	nop\nb:	nop\nc:	nop\nd:	nop\n"
 			   "	.section .note.GNU-stack, \"\", @progbits\n";
 
-static int sites_of(const char *notes, struct gpu_site sites[GPU_SITES_MAX], size_t *nr,
-		    uint32_t *bad)
+static int sites_of_layer(const char *notes, enum bpfprof_gpu_layer layer,
+			  struct gpu_site sites[GPU_SITES_MAX], size_t *nr, uint32_t *bad)
 {
 	struct elf_image *img;
 	char text[8192];
@@ -37,9 +37,15 @@ static int sites_of(const char *notes, struct gpu_site sites[GPU_SITES_MAX], siz
 	fixture_write("torch.S", text);
 	fixture_run("gcc -shared -nostdlib -o torch.so torch.S");
 	img = fixture_open("torch.so");
-	err = gpu_sites_read(sites, nr, bad, img);
+	err = gpu_sites_read(sites, nr, bad, img, layer);
 	elf_image_free(img);
 	return err;
+}
+
+static int sites_of(const char *notes, struct gpu_site sites[GPU_SITES_MAX], size_t *nr,
+		    uint32_t *bad)
+{
+	return sites_of_layer(notes, GPU_LAYER_TORCH, sites, nr, bad);
 }
 
 static const char *name_of(const struct gpu_site *site)
@@ -94,4 +100,30 @@ Test(gpu_sites, of_others)
 	cr_expect(nr == 0 && bad == 1);
 	cr_expect_eq(sites_of(NOTE("a", "pytorch", "free", "8@%rdi"), sites, &nr, &bad), 0);
 	cr_expect(nr == 1 && bad == 1, "and no malloc");
+}
+
+/* As python3.11 of Debian 12 has them, and one that does not say which generation it is. */
+Test(gpu_sites, of_python)
+{
+	static const char notes[] = NOTE("a", "python", "gc__done", "-8@%r12")
+		NOTE("b", "python", "gc__start", "-4@112(%rsp)")
+			NOTE("c", "python", "line", "8@%rdi")
+				NOTE("d", "pytorch", "free", "-8@%rdi");
+	struct gpu_site sites[GPU_SITES_MAX];
+	uint32_t bad;
+	size_t nr;
+
+	cr_assert_eq(sites_of_layer(notes, GPU_LAYER_PYTHON, sites, &nr, &bad), 0);
+	cr_assert_eq(nr, 2);
+	cr_expect_eq(bad, 0);
+	cr_expect_str_eq(name_of(&sites[0]), "python:gc__done");
+	cr_expect_eq(sites[0].wire.va.kind, GPU_VALUE_NONE);
+	cr_expect_str_eq(name_of(&sites[1]), "python:gc__start");
+	cr_expect(sites[1].wire.va.kind == GPU_VALUE_MEMORY && sites[1].wire.va.reg == 4 &&
+		  sites[1].wire.va.off == 112 && sites[1].wire.va.bytes == 4);
+	cr_assert_eq(sites_of_layer(NOTE("a", "python", "gc__done", "-8@%r12")
+					    NOTE("b", "python", "gc__start", "-4@$2"),
+				    GPU_LAYER_PYTHON, sites, &nr, &bad),
+		     0);
+	cr_expect(nr == 1 && bad == 1);
 }

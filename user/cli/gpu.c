@@ -340,6 +340,7 @@ static int run_with(struct gpu_job *job)
 		.gpu_trace = job->options->record.trace,
 		.gpu_waits = true,
 		.gpu_tensors = job->options->tensors,
+		.gpu_gc = job->options->gc,
 		.test_ring_bytes = record->test_ring_bytes,
 		.test_row_slots = record->test_row_slots,
 	};

@@ -27,6 +27,7 @@ enum key {
 	KEY_ONCE,
 	KEY_JSON,
 	KEY_TENSORS,
+	KEY_GC,
 	KEY_SORT,
 	KEY_ROWS,
 	KEY_THREADS,
@@ -106,6 +107,9 @@ static int take(void *target, int key, const char *value, struct buf *why)
 	case KEY_TENSORS:
 		options->tensors = true;
 		return 0;
+	case KEY_GC:
+		options->gc = true;
+		return 0;
 	case KEY_SORT:
 		return take_sort(options, value, why);
 	case KEY_ROWS:
@@ -153,6 +157,10 @@ static const struct flag flags[] = {
 	{ KEY_JSON, 0, 0, "json", NULL, "with --once: JSON instead of a table", false },
 	{ KEY_TENSORS, 0, 0, "tensors", NULL,
 	  "memory that PyTorch hands out for tensors, too, by stack", false },
+	{ KEY_GC, 0, 0, "gc", NULL,
+	  "garbage collections of Python, too, in processes that\nlaunch; for Pythons that have "
+	  "probes for it",
+	  false },
 	{ KEY_SORT, 0, 0, "sort", "KEY", "tables by calls, bytes or blocked time (calls)", false },
 	{ KEY_ROWS, 0, 0, "rows", "N", "of each table, 0 shows all (20)", false },
 	{ KEY_THREADS, 0, 0, "threads", NULL, "keep threads apart in the files", false },

@@ -15,6 +15,7 @@ struct gpu_options {
 	bool once; /* one table at the end */
 	bool json; /* as JSON */
 	bool tensors; /* PyTorch's allocator tells, too */
+	bool gc; /* and Python's garbage collector */
 	const char *sort; /* static: "calls", "bytes" or "blocked" */
 	size_t rows; /* of a table, 0: all */
 };

@@ -210,6 +210,14 @@ static void collective_add(struct text *t, struct gpu_report_process *process,
 	};
 }
 
+static void gc_add(struct gpu_report_process *process, const struct bpfprof_gpu_count *count)
+{
+	process->gc_calls += count->calls;
+	process->gc_ns += count->ns;
+	if (count->max_ns > process->gc_max_ns)
+		process->gc_max_ns = count->max_ns;
+}
+
 static void count_add(struct text *t, struct gpu_report_process *process,
 		      const struct gpu_tally_count *from)
 {
@@ -227,6 +235,9 @@ static void count_add(struct text *t, struct gpu_report_process *process,
 		break;
 	case GPU_KIND_COLLECTIVE:
 		collective_add(t, process, function, from);
+		break;
+	case GPU_KIND_GC:
+		gc_add(process, &from->count);
 		break;
 	}
 }
@@ -392,6 +403,7 @@ static void libraries_fill(struct text *t, const struct gpu_probes_library *libr
 			.cuda = libraries[i].layers & 1U << GPU_LAYER_DRIVER,
 			.nccl = libraries[i].layers & 1U << GPU_LAYER_NCCL,
 			.torch = libraries[i].layers & 1U << GPU_LAYER_TORCH,
+			.python = libraries[i].layers & 1U << GPU_LAYER_PYTHON,
 			.functions = libraries[i].functions,
 			.problem = libraries[i].problem,
 		};

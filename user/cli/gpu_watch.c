@@ -229,9 +229,14 @@ void gpu_watch_lost(const struct gpu_watch *watch, const uint64_t counters[GPU_N
 	aggregate_view_get(watch->aggregate, &view);
 	stats_add(dst, "stack_table_full", watch->nr_table_full + view.nr_table_full);
 	stats_add(dst, "libraries_no_room", gpu_probes_nr_refused(watch->probes));
-	stats_add(dst, "pytorch_probes_not_understood", gpu_probes_nr_bad_sites(watch->probes));
+	stats_add(dst, "pytorch_probes_not_understood",
+		  gpu_probes_nr_bad_sites(watch->probes, GPU_LAYER_TORCH));
 	stats_add(dst, "pytorch_libraries_without_probes",
-		  gpu_probes_nr_without_sites(watch->probes));
+		  gpu_probes_nr_without_sites(watch->probes, GPU_LAYER_TORCH));
+	stats_add(dst, "python_probes_not_understood",
+		  gpu_probes_nr_bad_sites(watch->probes, GPU_LAYER_PYTHON));
+	stats_add(dst, "pythons_without_probes",
+		  gpu_probes_nr_without_sites(watch->probes, GPU_LAYER_PYTHON));
 	stats_add(dst, "children_hooked_late", gpu_probes_nr_late(watch->probes));
 	gpu_tally_lost(watch->tally, dst);
 	if (watch->waits)
@@ -277,6 +282,8 @@ void gpu_watch_kinds(const struct gpu_tally_count *counts, size_t nr, struct sta
 		function = &functions[counts[i].key.function < nr_functions ? counts[i].key.function
 									    : 0];
 		name = (function->space ? others[function->space] : names)[function->wire.kind];
+		if (function->wire.kind == GPU_KIND_GC)
+			name = "gc";
 		stats_add(dst, name ? name : "other", counts[i].count.calls);
 	}
 }

@@ -349,6 +349,7 @@ static int open_session(struct sampler *sampler, enum session_clock clock)
 		.gpu = options->gpu,
 		.gpu_trace = options->gpu_trace,
 		.gpu_tensors = options->gpu_tensors,
+		.gpu_gc = options->gpu_gc,
 		.gpu_waits = options->gpu_waits,
 		.gpu_windows = options->step_windows,
 		.threads = options->threads,

@@ -88,6 +88,7 @@ struct sampler_options {
 	bool gpu; /* hooked calls, too: what gpu_probes.h needs is loaded */
 	bool gpu_trace; /* and each call is told by itself, as are titles */
 	bool gpu_tensors; /* and what PyTorch hands out for tensors */
+	bool gpu_gc; /* and Python's garbage collections */
 	bool gpu_waits; /* and what tells when collectives are complete */
 	bool fork_wakes; /* forks of targets are told at once */
 	bool threads; /* stacks of threads that sleep can be read (profile/dump_read.h) */

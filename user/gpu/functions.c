@@ -36,6 +36,8 @@
 #define HOST(base, version, kind_, ...)                                                            \
 	EXPORT_IN(HOST, DRIVER, #base version, #base, NONE, kind_, __VA_ARGS__)
 #define TORCH(probe, kind_, ...) EXPORT_IN(TENSOR, TORCH, probe, probe, NONE, kind_, __VA_ARGS__)
+#define PYTHON(probe, kind_, ...)                                                                  \
+	EXPORT(PYTHON, "python:" probe, "python:gc", NONE, kind_, __VA_ARGS__)
 #define NCCL(base, kind_, ...) EXPORT(NCCL, #base, #base, NONE, kind_, __VA_ARGS__)
 #define COLLECTIVE_AS(base, version, count_, type_, extra_, comm, stream_)                         \
 	EXPORT(NCCL, #base version, #base, NONE, COLLECTIVE, .flags = RETURNS, .handle = comm,     \
@@ -185,6 +187,9 @@ static const struct gpu_function functions[] = {
 	/* Address, device, size, stream; address. */
 	TORCH("pytorch:malloc", ALLOC, .handle = 1, BYTES(3)),
 	TORCH("pytorch:free", FREE, .handle = 1),
+	/* The generation; how many objects were freed. */
+	PYTHON("gc__start", GC, .flags = RETURNS, .extra = 1),
+	PYTHON("gc__done", GC_END),
 };
 
 #define NR_FUNCTIONS (sizeof(functions) / sizeof(functions[0]))

@@ -6,10 +6,11 @@
  * The functions of libcuda and libnccl that are hooked, and where their arguments are: CUDA driver
  * API 13.0 (cuda.h), NCCL 2.32 (nccl.h). Each exported name is a function of its own, since a
  * library exports several versions of one (cuMemAlloc_v2) and twins for another default stream
- * (_ptsz, _ptds). So is what PyTorch tells of itself (gpu/sites.h), which is no export. Constant
+ * (_ptsz, _ptds). So is what PyTorch and Python tell of themselves (gpu/sites.h), which is no export. Constant
  * data; the number of a function is its index, 0 is none.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,6 +38,12 @@ struct gpu_function {
 	enum gpu_space space; /* ALLOC, FREE */
 	struct bpfprof_gpu_function wire;
 };
+
+/* No export: a place inside of functions, which programs tell of themselves at (gpu/sites.h). */
+static inline bool gpu_is_site(const struct gpu_function *function)
+{
+	return function->wire.layer == GPU_LAYER_TORCH || function->wire.layer == GPU_LAYER_PYTHON;
+}
 
 /* All of them, [0] unused; at most BPFPROF_GPU_MAX_FUNCTIONS. */
 const struct gpu_function *gpu_functions(size_t *ret_nr);

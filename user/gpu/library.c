@@ -150,7 +150,7 @@ int gpu_library_read(struct gpu_library *ret, struct elf_image *img)
 	if (err)
 		return err;
 	for (i = 1; i < nr; i++)
-		if (found[i].pattern != UINT32_MAX && functions[i].wire.layer != GPU_LAYER_TORCH)
+		if (found[i].pattern != UINT32_MAX && !gpu_is_site(&functions[i]))
 			hook_add(&lib, img, (uint32_t)i, &found[i]);
 	if (!lib.nr)
 		return -EBADMSG;

@@ -11,19 +11,22 @@
 #include "elf/usdt.h"
 #include "gpu/functions.h"
 
-#define PROVIDER "pytorch"
+/* What the probes of a layer begin with. */
+static const char *const providers[GPU_NR_LAYERS] = {
+	[GPU_LAYER_TORCH] = "pytorch", [GPU_LAYER_PYTHON] = "python"
+};
 
 /* The function of that probe; 0: none. */
-static uint32_t function_find(const struct usdt_probe *probe)
+static uint32_t function_find(const struct usdt_probe *probe, enum bpfprof_gpu_layer layer)
 {
 	const struct gpu_function *functions;
-	char name[sizeof(probe->name) + sizeof(PROVIDER)];
+	char name[sizeof(probe->name) + 16];
 	size_t nr, i;
 
-	snprintf(name, sizeof(name), PROVIDER ":%s", probe->name);
+	snprintf(name, sizeof(name), "%s:%s", providers[layer], probe->name);
 	functions = gpu_functions(&nr);
 	for (i = 1; i < nr; i++)
-		if (functions[i].wire.layer == GPU_LAYER_TORCH && !strcmp(functions[i].name, name))
+		if (functions[i].wire.layer == layer && !strcmp(functions[i].name, name))
 			return (uint32_t)i;
 	return 0;
 }
@@ -69,7 +72,7 @@ static bool has_site(const struct gpu_site *sites, size_t nr, uint32_t function)
 }
 
 /* How many functions have none: what is allocated would not be told, or not what is freed. */
-static uint32_t missing(const struct gpu_site *sites, size_t nr)
+static uint32_t missing(const struct gpu_site *sites, size_t nr, enum bpfprof_gpu_layer layer)
 {
 	const struct gpu_function *functions;
 	uint32_t i, count = 0;
@@ -77,12 +80,12 @@ static uint32_t missing(const struct gpu_site *sites, size_t nr)
 
 	functions = gpu_functions(&nr_functions);
 	for (i = 1; i < nr_functions; i++)
-		count += functions[i].wire.layer == GPU_LAYER_TORCH && !has_site(sites, nr, i);
+		count += functions[i].wire.layer == layer && !has_site(sites, nr, i);
 	return count;
 }
 
 int gpu_sites_read(struct gpu_site sites[GPU_SITES_MAX], size_t *ret_nr, uint32_t *ret_bad,
-		   struct elf_image *img)
+		   struct elf_image *img, enum bpfprof_gpu_layer layer)
 {
 	struct usdt_probe probes[GPU_SITES_MAX];
 	const struct bpfprof_gpu_function *wire;
@@ -93,17 +96,18 @@ int gpu_sites_read(struct gpu_site sites[GPU_SITES_MAX], size_t *ret_nr, uint32_
 
 	if (elf_image_machine(img) != EM_X86_64)
 		return -ENODATA;
-	err = usdt_find(img, PROVIDER, probes, GPU_SITES_MAX, &nr_probes);
+	err = usdt_find(img, providers[layer], probes, GPU_SITES_MAX, &nr_probes);
 	if (err)
 		return err;
 	for (i = 0; i < nr_probes; i++) {
-		site = (struct gpu_site){ .wire.function = function_find(&probes[i]),
+		site = (struct gpu_site){ .wire.function = function_find(&probes[i], layer),
 					  .off = probes[i].off,
 					  .semaphore_off = probes[i].semaphore_off };
 		if (!site.wire.function || is_taken(sites, nr, site.off))
 			continue;
 		wire = &gpu_functions(&nr_functions)[site.wire.function].wire;
-		if (value_fill(&probes[i], wire->handle, &site.wire.va) &&
+		if (value_fill(&probes[i], wire->handle ? wire->handle : wire->extra,
+			       &site.wire.va) &&
 		    value_fill(&probes[i], wire->size[0], &site.wire.bytes))
 			sites[nr++] = site;
 		else
@@ -112,6 +116,6 @@ int gpu_sites_read(struct gpu_site sites[GPU_SITES_MAX], size_t *ret_nr, uint32_
 	if (!nr && !bad)
 		return -ENODATA;
 	*ret_nr = nr;
-	*ret_bad = bad ? bad : missing(sites, nr);
+	*ret_bad = bad ? bad : missing(sites, nr, layer);
 	return 0;
 }

@@ -4,7 +4,8 @@
 
 /*
  * Where a library tells of itself: probes of PyTorch's in libc10_cuda, which allocates and frees the
- * memory of tensors (elf/usdt.h), as far as gpu/functions.h has them. Any file may be asked about.
+ * memory of tensors, and of Python's garbage collector, in builds that have them (--with-dtrace;
+ * elf/usdt.h), as far as gpu/functions.h has them. Any file may be asked about.
  */
 
 #include <stddef.h>
@@ -23,11 +24,11 @@ struct gpu_site {
 };
 
 /*
- * Those whose arguments are where they can be read; *ret_bad is how many others there are, or, if
- * there are no others, how many functions have no probe at all. 0; -ENODATA: neither, or not for
- * x86-64; errors of usdt_find(). Outputs are untouched on failure.
+ * Those of one such layer whose arguments are where they can be read; *ret_bad is how many others
+ * there are, or, if there are no others, how many functions have no probe at all. 0; -ENODATA:
+ * neither, or not for x86-64; errors of usdt_find(). Outputs are untouched on failure.
  */
 int gpu_sites_read(struct gpu_site sites[GPU_SITES_MAX], size_t *ret_nr, uint32_t *ret_bad,
-		   struct elf_image *img);
+		   struct elf_image *img, enum bpfprof_gpu_layer layer);
 
 #endif

@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "elf/image.h"
+#include "elf/symbol_find.h"
 #include "gpu/functions.h"
 #include "gpu/library.h"
 #include "gpu/sites.h"
@@ -53,7 +54,8 @@ struct gpu_probes {
 	struct gpu_probes_library libraries[MAX_LISTED];
 	int library_files[MAX_LISTED]; /* each one's number in links, or -1 */
 	size_t nr_libraries;
-	uint64_t nr_refused, nr_bad_sites, nr_without_sites;
+	uint64_t nr_refused;
+	uint64_t nr_bad_sites[GPU_NR_LAYERS], nr_without_sites[GPU_NR_LAYERS];
 	/* Only if links are of single processes: */
 	struct processes *processes;
 	struct looked_at *looked_at;
@@ -83,6 +85,10 @@ static const char *problem_text(int err)
 		return "PyTorch's probes are not in it";
 	case -EBADMSG:
 		return "PyTorch's probes in it cannot be read";
+	case -ENOENT:
+		return "no probes of the garbage collector";
+	case -EILSEQ:
+		return "Python's probes in it cannot be read";
 	default:
 		return "the kernel could not hook it";
 	}
@@ -148,10 +154,27 @@ static bool is_torch(const struct gpu_probes *probes, const struct image *image)
 	return probes->session->options.gpu_tensors && name_begins(image, "libc10_cuda.so");
 }
 
+/* Has it the name of a file in which Python's may be, and are they wanted? */
+static bool may_be_python(const struct gpu_probes *probes, const struct image *image)
+{
+	return probes->session->options.gpu_gc &&
+	       (name_begins(image, "libpython3") || name_begins(image, "python3"));
+}
+
+/* The interpreter may be in the program or in a library of it. */
+static bool is_python(const struct gpu_probes *probes, const struct image *image)
+{
+	static const char *const names[] = { "_PyRuntime" };
+	struct symbol_found found;
+
+	return may_be_python(probes, image) && !symbol_find_dynamic(image->elf, names, 1, &found) &&
+	       found.pattern != UINT32_MAX;
+}
+
 static bool is_named(const struct gpu_probes *probes, const struct image *image)
 {
 	return name_begins(image, "libcuda.so") || name_begins(image, "libnccl.so") ||
-	       is_torch(probes, image);
+	       is_torch(probes, image) || may_be_python(probes, image);
 }
 
 static void image_is_file(struct gpu_probes *probes, uint32_t image, int file)
@@ -161,16 +184,23 @@ static void image_is_file(struct gpu_probes *probes, uint32_t image, int file)
 			(struct listed_image){ .image = image, .file = file };
 }
 
-/* 0; -ENODATA: it has no probes of PyTorch's; -EBADMSG: none that can be read. */
-static int sites_read(struct gpu_library *ret, const struct image *image)
+/* 0; -ENODATA: it has no probes of that layer; -EBADMSG: none that can be read. */
+static int sites_read(struct gpu_probes *probes, struct gpu_library *ret, const struct image *image,
+		      enum bpfprof_gpu_layer layer)
 {
-	int err = gpu_sites_read(ret->sites, &ret->nr_sites, &ret->nr_bad_sites, image->elf);
+	int err = gpu_sites_read(ret->sites, &ret->nr_sites, &ret->nr_bad_sites, image->elf, layer);
 
 	if (err && err != -ENODATA)
 		log_debug("%s: its probes: %s", image->path, strerror(-err));
 	if (err)
 		return err == -ENODATA ? err : -EBADMSG;
-	return ret->nr_sites ? 0 : -EBADMSG;
+	probes->nr_bad_sites[layer] += ret->nr_bad_sites;
+	if (layer == GPU_LAYER_PYTHON && ret->nr_bad_sites) /* half of the two tells nothing */
+		ret->nr_sites = 0;
+	if (!ret->nr_sites)
+		return -EBADMSG;
+	ret->layers |= 1U << layer;
+	return 0;
 }
 
 /* Of what it exports only where windows of the profiler begin and end. Is that there? */
@@ -200,19 +230,23 @@ static int library_read(struct gpu_probes *probes, struct gpu_library *ret,
 	if (!probes->session->options.gpu)
 		return any && windows_only(ret) ? 0 : err;
 	if (probes->session->options.gpu_tensors)
-		err = sites_read(ret, image);
-	if (!err)
-		ret->layers |= 1U << GPU_LAYER_TORCH;
-	probes->nr_bad_sites += ret->nr_bad_sites;
+		err = sites_read(probes, ret, image, GPU_LAYER_TORCH);
+	if (probes->session->options.gpu_gc && err == -ENODATA)
+		err = sites_read(probes, ret, image, GPU_LAYER_PYTHON);
 	return any ? 0 : err;
 }
 
 /* A library without which zeros do not mean that there is nothing. */
-static void torch_list(struct gpu_probes *probes, const struct image *image,
-		       const struct gpu_library *library, int err)
+static void without_sites_list(struct gpu_probes *probes, const struct image *image,
+			       const struct gpu_library *library, int err)
 {
-	probes->nr_without_sites++;
-	library_list(probes, image, library, err);
+	if (is_torch(probes, image)) {
+		probes->nr_without_sites[GPU_LAYER_TORCH]++;
+		library_list(probes, image, library, err);
+	} else if (is_python(probes, image)) {
+		probes->nr_without_sites[GPU_LAYER_PYTHON]++;
+		library_list(probes, image, library, err == -ENODATA ? -ENOENT : -EILSEQ);
+	}
 }
 
 static void image_look(struct gpu_probes *probes, struct image *image, uint64_t now_ns)
@@ -231,8 +265,7 @@ static void image_look(struct gpu_probes *probes, struct image *image, uint64_t 
 	}
 	err = library_read(probes, library, image);
 	if (err) {
-		if (is_torch(probes, image))
-			torch_list(probes, image, library, err);
+		without_sites_list(probes, image, library, err);
 		return;
 	}
 	id = (struct gpu_links_file){ .dev = image->dev,
@@ -414,14 +447,14 @@ const struct gpu_probes_library *gpu_probes_libraries(struct gpu_probes *probes,
 	return probes->libraries;
 }
 
-uint64_t gpu_probes_nr_bad_sites(const struct gpu_probes *probes)
+uint64_t gpu_probes_nr_bad_sites(const struct gpu_probes *probes, enum bpfprof_gpu_layer layer)
 {
-	return probes->nr_bad_sites;
+	return probes->nr_bad_sites[layer];
 }
 
-uint64_t gpu_probes_nr_without_sites(const struct gpu_probes *probes)
+uint64_t gpu_probes_nr_without_sites(const struct gpu_probes *probes, enum bpfprof_gpu_layer layer)
 {
-	return probes->nr_without_sites;
+	return probes->nr_without_sites[layer];
 }
 
 uint64_t gpu_probes_nr_refused(const struct gpu_probes *probes)

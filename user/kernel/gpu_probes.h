@@ -49,10 +49,10 @@ bool gpu_probes_look(struct gpu_probes *probes, uint64_t now_ns, uint64_t limit_
 /* Borrowed until the next look. */
 const struct gpu_probes_library *gpu_probes_libraries(struct gpu_probes *probes, size_t *ret_nr);
 uint64_t gpu_probes_nr_refused(const struct gpu_probes *probes); /* past the limit */
-/* Probes of PyTorch's whose arguments are nowhere that we can read. */
-uint64_t gpu_probes_nr_bad_sites(const struct gpu_probes *probes);
-/* Libraries of PyTorch's that have none, or none that we can read: they are listed, too. */
-uint64_t gpu_probes_nr_without_sites(const struct gpu_probes *probes);
+/* Probes of PyTorch's (GPU_LAYER_TORCH) or Python's whose arguments are nowhere that we can read. */
+uint64_t gpu_probes_nr_bad_sites(const struct gpu_probes *probes, enum bpfprof_gpu_layer layer);
+/* Files of theirs that have none, or none that we can read: they are listed, too. */
+uint64_t gpu_probes_nr_without_sites(const struct gpu_probes *probes, enum bpfprof_gpu_layer layer);
 
 /* What the kernel has counted: each() for every entry, as it is at that moment. */
 void gpu_probes_counts(const struct gpu_probes *probes,

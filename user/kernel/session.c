@@ -155,6 +155,7 @@ static void gpu_choose(struct session *session)
 						skel->maps.gpu_programs, skel->maps.gpu_stepping };
 	bool windows = session->options.gpu_windows && !session->options.gpu;
 	bool multi = (session->options.gpu || windows) && uprobe_multi_probe();
+	bool sites = session->options.gpu_tensors || session->options.gpu_gc;
 	size_t i;
 
 	for (i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
@@ -164,10 +165,10 @@ static void gpu_choose(struct session *session)
 	}
 	for (i = 0; i < sizeof(maps) / sizeof(maps[0]); i++)
 		bpf_map__set_autocreate(maps[i], session->options.gpu);
-	bpf_program__set_autoload(skel->progs.gpu_site, session->options.gpu_tensors);
+	bpf_program__set_autoload(skel->progs.gpu_site, sites);
 	if (multi)
 		uprobe_multi_prepare(skel->progs.gpu_site);
-	bpf_map__set_autocreate(skel->maps.gpu_sites, session->options.gpu_tensors);
+	bpf_map__set_autocreate(skel->maps.gpu_sites, sites);
 	bpf_program__set_autoload(skel->progs.window_called, windows);
 	if (multi)
 		uprobe_multi_prepare(skel->progs.window_called);

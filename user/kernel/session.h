@@ -39,6 +39,7 @@ struct session_options {
 	bool wakers; /* with them: who ends waits is told (BPFPROF_SAMPLE_WAKER) */
 	bool gpu_trace; /* with gpu: every call is sent by itself, too */
 	bool gpu_tensors; /* with gpu: what PyTorch hands out, too */
+	bool gpu_gc; /* the same: Python's garbage collections */
 	bool gpu_waits; /* with gpu: and when collectives are complete */
 	bool gpu_windows; /* without gpu: windows of the profiler are told, for gpu_probes.h, too */
 	bool no_clock; /* nothing is sampled; with gpu, or with waits that are off a CPU */

@@ -90,6 +90,19 @@ void gpu_add_completions(struct gpu_writer *w, uint64_t comm)
 	free(rows);
 }
 
+void gpu_add_gc(struct gpu_writer *w)
+{
+	const struct gpu_report_process *process = w->process;
+	char text[UNITS_TEXT], most[UNITS_TEXT];
+
+	if (!process->gc_calls)
+		return;
+	gpu_line_end(w);
+	gpu_add_words(w, "  Garbage collections: %s in %" PRIu64 ", the longest %s",
+		      units_ns(text, process->gc_ns), process->gc_calls,
+		      units_ns(most, process->gc_max_ns));
+}
+
 void gpu_add_starved(struct gpu_writer *w)
 {
 	const struct gpu_report_starved *starved = &w->process->starved;

@@ -302,6 +302,10 @@ static void add_library(struct buf *dst, const struct gpu_report_library *librar
 		json_item(dst);
 		buf_add_str(dst, "\"torch\"");
 	}
+	if (library->python) {
+		json_item(dst);
+		buf_add_str(dst, "\"python\"");
+	}
 	buf_add_char(dst, ']');
 	json_key_number(dst, "functions", library->functions);
 	if (library->problem)

@@ -108,11 +108,13 @@ struct gpu_report_process {
 	bool tensors_known; /* were asked for */
 	struct gpu_report_memory tensor_memory; /* what PyTorch handed out of the device's */
 	struct gpu_report_starved starved;
+	uint64_t gc_calls, gc_ns,
+		gc_max_ns; /* Python's collections, which are among the calls, too */
 };
 
 struct gpu_report_library {
 	const char *path;
-	bool cuda, nccl, torch;
+	bool cuda, nccl, torch, python;
 	uint32_t functions; /* that are hooked */
 	const char *problem; /* NULL: none */
 };

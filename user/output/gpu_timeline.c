@@ -272,6 +272,18 @@ static void call_effects(struct timeline *t, const struct gpu_trace_event *e,
 		wait_for(t, e, function);
 }
 
+static const char *category(const struct gpu_function *function)
+{
+	switch (function->wire.layer) {
+	case GPU_LAYER_NCCL:
+		return "nccl";
+	case GPU_LAYER_PYTHON:
+		return "python";
+	default:
+		return "cuda";
+	}
+}
+
 static void call_write(struct timeline *t, const struct gpu_trace_event *e)
 {
 	const struct gpu_function *function = &t->functions[e->function];
@@ -279,8 +291,7 @@ static void call_write(struct timeline *t, const struct gpu_trace_event *e)
 	const struct gpu_trace_process *process = &t->processes[thread->process];
 	uint32_t kind = function->wire.kind;
 	struct chrome_event event = { .name = function->shown ? function->shown : "?",
-				      .category = function->wire.layer == GPU_LAYER_NCCL ? "nccl"
-											 : "cuda",
+				      .category = category(function),
 				      .pid = t->views[thread->process].pid,
 				      .tid = shown_tid(t, thread),
 				      .ts_ns = e->begin_ns,

@@ -72,6 +72,7 @@ double gpu_rate(const struct gpu_writer *w, uint64_t count); /* per second */
 void gpu_add_completions(struct gpu_writer *w, uint64_t comm);
 /* How long the device had nothing to do. */
 void gpu_add_starved(struct gpu_writer *w);
+void gpu_add_gc(struct gpu_writer *w); /* collections of Python, if there were any */
 /* The table of kernels, if there are launches. */
 void gpu_add_launches(struct gpu_writer *w);
 

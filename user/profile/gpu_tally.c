@@ -679,6 +679,7 @@ static void values_fill(const struct gpu_function *function, uint64_t calls, uin
 {
 	values[PROFILE_CALLS] = calls;
 	values[PROFILE_BLOCKED_NS] = function->wire.flags & BPFPROF_GPU_BLOCKS ? ns : 0;
+	values[PROFILE_GC_NS] = function->wire.kind == GPU_KIND_GC ? ns : 0;
 	values[function->wire.kind == GPU_KIND_ALLOC ? memory_values[function->space].allocated
 						     : PROFILE_MOVED_BYTES] = bytes;
 }

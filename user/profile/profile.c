@@ -19,6 +19,7 @@ const struct profile_call_type profile_call_types[PROFILE_NR_CALL_VALUES] = {
 	[PROFILE_HOST_INUSE_BYTES] = { "host_inuse", "bytes" },
 	[PROFILE_TENSOR_ALLOCATED_BYTES] = { "tensor_allocated", "bytes" },
 	[PROFILE_TENSOR_INUSE_BYTES] = { "tensor_inuse", "bytes" },
+	[PROFILE_GC_NS] = { "gc", "nanoseconds" },
 };
 
 void profile_fini(struct profile *profile)

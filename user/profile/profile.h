@@ -36,6 +36,7 @@ enum profile_call_value {
 	PROFILE_HOST_INUSE_BYTES,
 	PROFILE_TENSOR_ALLOCATED_BYTES, /* of memory that PyTorch has: what it hands out for tensors */
 	PROFILE_TENSOR_INUSE_BYTES,
+	PROFILE_GC_NS, /* garbage collections of Python */
 	PROFILE_NR_CALL_VALUES
 };
 

@@ -6,6 +6,7 @@ Of what a library calls itself GPU_CALLS_LOG has nothing.
 
 import collections
 import ctypes
+import gc
 import json
 import os
 import signal
@@ -108,6 +109,7 @@ class Truth:
         self.open = []
         self.tensors = Tensors()
         self.semaphores = []
+        self.generations = collections.Counter()
 
     def json(self):
         inuse = collections.Counter()
@@ -124,7 +126,7 @@ class Truth:
             "host_allocated": {}, "host_inuse": {},
             "tensor_allocated": self.tensors.allocated, "tensor_inuse": self.tensors.inuse(),
             "tensor_memory": self.tensors.memory if self.tensors.memory["allocations"] else None,
-            "semaphores": self.semaphores,
+            "semaphores": self.semaphores, "generations": self.generations,
             "memory": self.memory, "host_memory": dict.fromkeys(HOST_MEMORY, 0), "open": self.open, "children": []})
 
 
@@ -367,6 +369,65 @@ def load_tensors(folder):
     TRUTH.semaphores.append(LIBRARIES[2].fake_c10_watched())
 
 
+class Garbage:
+    """Refers to itself, and alone knows of some memory of the device."""
+
+    def __init__(self, va):
+        self.va, self.itself = va, self
+
+    def __del__(self):
+        py_drop(self.va, False)
+
+
+class Collections:
+    """What Python itself says of its collections."""
+
+    def __init__(self):
+        self.where, self.begin = "", 0
+        gc.disable()
+        gc.collect()
+        gc.callbacks.append(self.note)
+
+    def note(self, phase, told):
+        now = time.monotonic_ns()
+        if phase == "start":
+            self.begin = now
+            return
+        row = TRUTH.calls["python:gc__start"]
+        row["calls"] += 1
+        row["ns"] += now - self.begin
+        row["max_ns"] = max(row["max_ns"], now - self.begin)
+        TRUTH.where[self.where]["python:gc__start"] += 1
+        TRUTH.generations[told["generation"]] += 1
+
+
+def py_collect(told, generation):
+    told.where = "py_collect"
+    gc.collect(generation)
+
+
+def py_train(told):
+    """Python decides when."""
+    told.where = "py_train"
+    gc.enable()
+    for _ in range(5000):
+        cycle = []
+        cycle.append(cycle)
+    gc.disable()
+
+
+def garbage():
+    told = Collections()
+    kept = [[] for _ in range(400000)]
+    for i in range(5):
+        for k in range(4):
+            Garbage(py_weights(1000 + k))
+        py_collect(told, 2)
+        py_collect(told, i % 2)
+    py_train(told)
+    assert len(kept) == 400000
+
+
 def py_refused():
     def refuse(result, _, arguments):
         if result:
@@ -478,7 +539,7 @@ def main():
         ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
     scenario = {"launches": launches, "copies": copies, "memory": memories, "sync": syncs,
                 "nccl": nccl, "hang": hang, "exceptions": exceptions,
-                "tensors": tensors, "busy_tensors": busy_tensors}[sys.argv[1]]
+                "tensors": tensors, "busy_tensors": busy_tensors, "garbage": garbage}[sys.argv[1]]
     load(sys.argv[2])
     if scenario in (tensors, busy_tensors):
         load_tensors(sys.argv[2])
@@ -493,7 +554,12 @@ def main():
         if line == "watched\n":
             print(LIBRARIES[2].fake_c10_watched(), flush=True)
         if line == "again\n":
-            py_activation(1 << 20)
+            if scenario is garbage:
+                told = Collections()
+                py_weights(1)
+                py_collect(told, 2)
+            else:
+                py_activation(1 << 20)
             print("done", flush=True)
     os._exit(0)
 

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""gpu --gc: Python's garbage collections, beside what its gc.callbacks say of them."""
+
+import collections
+import os
+import re
+import shutil
+import subprocess
+
+from harness import MODES, Skip, check, test
+from test_gpu import (NANOSECONDS, OUTPUTS, Caller, Seen, Watch, check_all, check_files, check_times,
+                      equal)
+from test_gpu_trace import STREAMS, read
+
+BEGIN = "python:gc__start"
+
+
+def has_probes(path):
+    notes = subprocess.run(["readelf", "-nW", path], stdout=subprocess.PIPE,
+                           stderr=subprocess.DEVNULL, check=False).stdout
+    return b"Name: gc__start" in notes
+
+
+def interpreter():
+    for name in ("python3", "python3.11", "python3.13"):
+        path = shutil.which(name, path="/usr/bin")
+        if path and has_probes(os.path.realpath(path)):
+            return path
+    raise Skip("no Python here has probes of its garbage collector")
+
+
+@test(modes=MODES)
+def collected(context):
+    """How many, of which generation, how long, from where; and what is called meanwhile."""
+    caller = Caller(context, "garbage", with_python=True, interpreter=interpreter())
+    watch = Watch(context, "--json", "--gc", "-d", "120", "-p", caller.pid, *OUTPUTS, "-o", "x.json")
+    truth = caller.work()
+    seen = Seen(watch.end())
+    process = seen.process(truth["pid"])
+    check_all(process, truth)
+    check(truth["calls"][BEGIN]["calls"] > 15 and truth["where"]["py_train"][BEGIN] > 2,
+          str(truth["calls"]))
+    context.note("off by %.2f %% at most" % (100 * check_times(process, truth, [BEGIN])))
+    files = check_files(context, process, truth)
+    row, = [row for row in process["calls"] if row["exported"] == BEGIN]
+    check(files.total("gc/nanoseconds") == row["ns"], "%d ns in the profile, not %d" % (
+        files.total("gc/nanoseconds"), row["ns"]))
+    check(files.of("py_collect", "gc/nanoseconds") > 0.9 * row["ns"], "not where it was asked for")
+    table = Watch(context, "--gc", "-d", "120", "-p", caller.pid)
+    caller.say("again")
+    caller.line()
+    text = table.end()
+    check(re.search(r"(?m)^  Garbage collections: [0-9.]+ [mu]s in 1, the longest [0-9.]+ [mu]s$",
+                    text), "no line of them:\n" + text)
+    check(not seen.lost["calls_left_without_return"] and not seen.lost["returns_of_calls_not_seen"], str(seen.lost))
+    trace = read(context.path("x.json"))
+    slices = [one for one in trace.slices if one.category == "python"]
+    found = collections.Counter(str(one.args["generation"]) for one in slices)
+    equal(dict(found), truth["generations"], "generations")
+    check(all(one.tid < STREAMS and one.name == "python:gc" for one in slices), "other slices")
+    total = sum(one.end - one.begin for one in slices)
+    check(abs(total - row["ns"]) <= NANOSECONDS * row["ns"], "%d ns in the trace, not %d" % (
+        total, row["ns"]))
+    inside = [one for one in trace.slices if one.name == "cuMemFree" and
+              any(gc.begin <= one.begin and one.end <= gc.end for gc in slices)]
+    check(len(inside) == 20, "%d of 20 frees lie in a collection" % len(inside))
+
+
+@test()
+def not_asked_for(context):
+    caller = Caller(context, "garbage", with_python=True, interpreter=interpreter())
+    watch = Watch(context, "--json", "-d", "120", "-p", caller.pid)
+    caller.work()
+    seen = Seen(watch.end())
+    check(not any(row["exported"] == BEGIN for row in seen.process(caller.pid)["calls"]), "counted")
+    check(not any("python" in one["path"] for one in seen.whole["libraries"]), "it is listed")
+
+
+ABSENT, UNREADABLE = "no probes of the garbage collector", "Python's probes in it cannot be read"
+# What is changed in a Python, and what is said of it then.
+SPOILED = {"other": (b".note.stapsdt\0", b".note.nothing\0", ABSENT),
+           "nowhere": (b"gc__start\0-4@", b"gc__start\0-7@", UNREADABLE)}
+
+
+@test()
+def without_probes(context):
+    """A Python whose collections are not seen: that must not pass for none."""
+    with open(os.path.realpath(interpreter()), "rb") as file:
+        whole = file.read()
+    callers, wanted = [], {}
+    for name, (old, new, problem) in SPOILED.items():
+        check(old in whole, "nothing to be changed: " + name)
+        path = os.path.join(context.scratch(name), "python3")
+        with open(path, "wb") as file:
+            file.write(whole.replace(old, new))
+        os.chmod(path, 0o755)
+        callers.append(Caller(context, "garbage", with_python=True, interpreter=path))
+        wanted[path] = (problem, 0)
+    watch = Watch(context, "--json", "--gc", "-d", "120",
+                  *(word for caller in callers for word in ("-p", caller.pid)))
+    for caller in callers:
+        caller.work()
+    seen = Seen(watch.end())
+    found = {one["path"]: (one["problem"], one["functions"]) for one in seen.whole["libraries"]
+             if "python" in one["path"]}
+    equal(found, wanted, "libraries")
+    for path, (problem, _) in wanted.items():
+        check("%s: not watched: %s" % (path, problem) in watch.messages(), watch.messages())
+    lost = {name: count for name, count in seen.lost.items() if "python" in name}
+    equal(lost, {"pythons_without_probes": 2, "python_probes_not_understood": 1}, "lost")
