@@ -175,6 +175,7 @@ static __always_inline struct bpfprof_gpu_thread *thread_get(struct task_struct 
 	t->wait_tokens = cfg.call_tokens;
 	t->alloc_tokens = cfg.call_tokens;
 	t->free_tokens = cfg.call_tokens;
+	t->gc_tokens = cfg.call_tokens;
 	t->refill_ns = bpf_ktime_get_ns();
 	t->waits = 0;
 	t->groups = 0;
@@ -198,6 +199,7 @@ static __always_inline bool token_take(struct bpfprof_gpu_thread *t, __u64 now, 
 		t->wait_tokens = token_add(t->wait_tokens, passed);
 		t->alloc_tokens = token_add(t->alloc_tokens, passed);
 		t->free_tokens = token_add(t->free_tokens, passed);
+		t->gc_tokens = token_add(t->gc_tokens, passed);
 	}
 	if (!*tokens) {
 		gpu_count(GPU_COUNT_NO_TOKEN);

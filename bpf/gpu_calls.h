@@ -296,7 +296,8 @@ struct bpfprof_gpu_thread {
 	__u32 groups; /* ncclGroupStart inside each other */
 	__u32 grouped; /* collectives in them */
 	/* As tokens, of what is told from inside of functions: far more often than anything else. */
-	__u32 alloc_tokens, free_tokens;
+	__u32 alloc_tokens, free_tokens, gc_tokens;
+	__u32 pad;
 };
 
 #define BPFPROF_GPU_MAX_WAITS 128 /* processes */
@@ -423,7 +424,7 @@ _Static_assert(sizeof(struct bpfprof_gpu_count) == 48, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_call) == BPFPROF_CALL_BYTES, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_open) == 112, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_trace) == 136, "wire");
-_Static_assert(sizeof(struct bpfprof_gpu_thread) == 160 + 4 * 112 + 16, "wire");
+_Static_assert(sizeof(struct bpfprof_gpu_thread) == 160 + 4 * 112 + 24, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_waits) ==
 		       104 + BPFPROF_GPU_MAX_STREAMS * (40 + 32 * BPFPROF_GPU_MAX_AFTER),
 	       "wire");

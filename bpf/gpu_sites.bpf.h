@@ -101,7 +101,7 @@ static __noinline bool gc_begin(struct pt_regs *ctx, const struct bpfprof_gpu_fu
 	open_prune(t, ctx->sp);
 	call->key.dims[0] = (__u32)call->va;
 	call->va = 0;
-	wanted = call_count(f, call, file) || token_take(t, call->begin_ns, &t->wait_tokens);
+	wanted = call_count(f, call, file) || token_take(t, call->begin_ns, &t->gc_tokens);
 	call->flags |= BPFPROF_CALL_ENTRY | (wanted ? BPFPROF_CALL_STACK : 0);
 	if (!open_push(ctx, f, t, call, file))
 		call->flags &= ~BPFPROF_CALL_ENTRY;
@@ -128,8 +128,12 @@ static __noinline bool gc_end(struct pt_regs *ctx, struct bpfprof_gpu_thread *t)
 	}
 	function = open->key.function;
 	f = bpf_map_lookup_elem(&gpu_functions, &function);
-	if (!f || f->kind != GPU_KIND_GC)
+	if (!f || f->kind != GPU_KIND_GC) { /* it never returns from here */
+		gpu_count(GPU_COUNT_LEFT);
+		if (cfg.gpu_trace)
+			trace_drop(t, open, now);
 		return false;
+	}
 	call->key = open->key;
 	call->begin_ns = open->begin_ns;
 	call->ns = now - open->begin_ns;
@@ -141,10 +145,9 @@ static __noinline bool gc_end(struct pt_regs *ctx, struct bpfprof_gpu_thread *t)
 	if (cfg.gpu_trace && open->flags & BPFPROF_CALL_TRACED)
 		trace_end(f, t, open, call);
 	count_return(f, call);
-	if (call->flags & BPFPROF_CALL_STACK)
-		event_send(bpf_get_current_task_btf(), call);
-	else
+	if (!(call->flags & BPFPROF_CALL_STACK))
 		return call->ns >= cfg.call_long_ns;
+	event_send(bpf_get_current_task_btf(), call);
 	return false;
 }
 

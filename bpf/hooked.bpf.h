@@ -26,7 +26,7 @@ static __always_inline void returns_take(struct unwind_reader *r, struct bpfprof
 	for (i = 0; i < BPFPROF_GPU_MAX_OPEN; i++) {
 		if (i >= t->depth)
 			break;
-		r->returns[i].va = t->open[i].sp;
+		r->returns[i].va = t->open[i].flags & BPFPROF_CALL_INSIDE ? 0 : t->open[i].sp;
 		r->returns[i].to = t->open[i].ret;
 		r->nr_returns = i + 1;
 	}

@@ -5,6 +5,7 @@ while one of the sandbox's own tasks is on a CPU: of what an interrupt wakes mea
 Such a task is known by this: it comes to CPUs, and never leaves one.
 """
 
+import contextlib
 import os
 import re
 import subprocess
@@ -21,12 +22,11 @@ INSTANCE = "bpfprof-test-%d" % os.getpid()
 
 
 class WaitEvents:
-    """While it is entered; then asked."""
+    """What wait_events() has heard of, once it is left."""
 
-    def __init__(self, context):
-        self.mount = context.scratch("tracefs")
-        self.folder = os.path.join(self.mount, "instances", INSTANCE)
-        self.ends = None
+    def __init__(self, folder):
+        self.folder = folder
+        self.ends = {}
 
     def write(self, name, text):
         with open(os.path.join(self.folder, name), "w", encoding="ascii") as file:
@@ -36,30 +36,41 @@ class WaitEvents:
         with open(os.path.join(self.folder, name), encoding="utf-8", errors="replace") as file:
             return file.read()
 
-    def __enter__(self):
-        subprocess.run(["mount", "-t", "tracefs", "tracefs", self.mount], check=True)
-        os.mkdir(self.folder)
+    def begin(self):
         self.write("trace_clock", "mono")
         self.write("buffer_size_kb", "8192")
         for name in ("sched_switch", "sched_waking"):
             self.write("events/sched/%s/enable" % name, "1")
-        return self
 
-    def __exit__(self, *_):
-        try:
-            self.write("tracing_on", "0")
-            self.ends = untold_waits(self.read("trace"))
-            for cpu in os.listdir(os.path.join(self.folder, "per_cpu")):
-                check("\noverrun: 0\n" in self.read("per_cpu/%s/stats" % cpu), "events lost")
-        finally:
-            os.rmdir(self.folder)
-            subprocess.run(["umount", self.mount], check=True)
+    def end(self):
+        self.write("tracing_on", "0")
+        self.ends = untold_waits(self.read("trace"))
+        for cpu in os.listdir(os.path.join(self.folder, "per_cpu")):
+            check("\noverrun: 0\n" in self.read("per_cpu/%s/stats" % cpu), "events lost")
 
     def untold_ns(self, tid, begin, end):
         """Time, between the two (since 1970), of the thread's waits that nobody was seen to end."""
         ahead = time.time_ns() - time.monotonic_ns()
         return sum(max(0, min(end, last + ahead) - max(begin, first + ahead))
                    for first, last in self.ends.get(tid, ()))
+
+
+@contextlib.contextmanager
+def wait_events(context):
+    """Without tracefs no wait is one that nobody was told of."""
+    mount = context.scratch("tracefs")
+    events = WaitEvents(os.path.join(mount, "instances", INSTANCE))
+    with contextlib.ExitStack() as undo:
+        if subprocess.run(["mount", "-t", "tracefs", "tracefs", mount], check=False).returncode:
+            context.note("no tracefs: every wait is taken for one that we were told of")
+            yield events
+            return
+        undo.callback(subprocess.run, ["umount", mount], check=True)
+        os.mkdir(events.folder)
+        undo.callback(os.rmdir, events.folder)
+        events.begin()
+        yield events
+        events.end()
 
 
 def hidden_tasks(events):

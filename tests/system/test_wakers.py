@@ -6,7 +6,7 @@ import os
 
 import chains
 from harness import check, test
-from kernel_events import WaitEvents
+from kernel_events import wait_events
 from test_dump import wait_for
 from test_python import spawn
 from test_wall import SLACK_NS, WITHIN, record, some_pythons, span, within
@@ -168,7 +168,7 @@ def wakers(context):
     producer = spawn(context, [*python.argv, "-c", PRODUCER], python.environment(),
                      [python.stdlib], stdout=-1)
     producer.stdout.readline()
-    with WaitEvents(context) as events:
+    with wait_events(context) as events:
         profile, moved_ns = record(context, "--wall", "--waker", "--threads", "--no-findings",
                                    "-p", program.pid, "-p", producer.pid, "-d", 2, "-o", "x.raw")
     program.finish()

@@ -159,7 +159,7 @@ static const struct prototype prototypes[] = {
 	{ "pytorch:malloc", ".", "h-b-", GPU_KIND_ALLOC, 0, GPU_SIZE_PRODUCT, 1, 0 },
 	PLAIN("pytorch:free", ".", "h", GPU_KIND_FREE, 0),
 	/* Generation; how many were freed. */
-	PLAIN("python:gc", "__start", "x", GPU_KIND_GC, RETURNS),
+	PLAIN("python:gc", "__start", "x", GPU_KIND_GC, 0),
 	PLAIN("python:gc", "__done", "-", GPU_KIND_GC_END, 0),
 };
 

@@ -479,6 +479,26 @@ Test(gpu_tally, thread_numbers_again)
 	cr_expect_eq(lost("stacks_no_room"), 0);
 }
 
+/* As a finalizer's in a collection of Python's: each keeps its own stack, as many as are followed. */
+Test(gpu_tally, calls_inside_each_other)
+{
+	struct bpfprof_gpu_call calls[BPFPROF_GPU_MAX_OPEN + 1];
+	uint32_t stacks[BPFPROF_GPU_MAX_OPEN + 1], i, k;
+
+	for (i = 0; i <= BPFPROF_GPU_MAX_OPEN; i++) {
+		calls[i] = call_of(key_of(7, i % 2 ? "cuStreamSynchronize" : "python:gc__start"));
+		calls[i].begin_ns += i;
+		calls[i].flags = BPFPROF_CALL_ENTRY | BPFPROF_CALL_STACK;
+		send_stack(&calls[i], 70, i + 1);
+	}
+	cr_expect_not(gpu_tally_open_stack(tally, 70, calls[0].begin_ns, &stacks[0]));
+	for (i = 1; i <= BPFPROF_GPU_MAX_OPEN; i++) {
+		cr_assert(gpu_tally_open_stack(tally, 70, calls[i].begin_ns, &stacks[i]), "%u", i);
+		for (k = 1; k < i; k++)
+			cr_expect_neq(stacks[i], stacks[k]);
+	}
+}
+
 Test(gpu_tally, live_and_peak)
 {
 	struct gpu_tally_memory memory;

@@ -46,18 +46,36 @@ static void add_count(void *arg, const struct bpfprof_gpu_key *key,
 		(struct gpu_tally_count){ .key = *key, .count = *count };
 }
 
+/*
+ * The call that the thread is in; in a garbage collection what a finalizer has called, if it has called
+ * something: that is what it waits for.
+ */
+static const struct bpfprof_gpu_open *open_choose(const struct bpfprof_gpu_thread *thread)
+{
+	const struct gpu_function *functions;
+	size_t nr, i;
+
+	functions = gpu_functions(&nr);
+	for (i = 0; i < thread->depth && i < BPFPROF_GPU_MAX_OPEN; i++)
+		if (thread->open[i].key.function >= nr ||
+		    functions[thread->open[i].key.function].wire.kind != GPU_KIND_GC)
+			return &thread->open[i];
+	return &thread->open[0];
+}
+
 static void add_thread(void *arg, uint32_t tid, const struct bpfprof_gpu_thread *thread)
 {
 	struct gpu_picture *picture = arg;
 	struct gpu_open_call *open;
+	const struct bpfprof_gpu_open *chosen = open_choose(thread);
 	void *data = picture->open;
 
-	if (!thread->depth || thread->open[0].flags & BPFPROF_CALL_OUTSIDE ||
+	if (!thread->depth || chosen->flags & BPFPROF_CALL_OUTSIDE ||
 	    !room(picture, &data, picture->nr_open, &picture->cap_open, sizeof(*picture->open)))
 		return;
 	picture->open = data;
 	open = &picture->open[picture->nr_open++];
-	*open = (struct gpu_open_call){ .tid = tid, .open = thread->open[0] };
+	*open = (struct gpu_open_call){ .tid = tid, .open = *chosen };
 	memcpy(open->thread, thread->comm, BPFPROF_COMM_LEN);
 }
 

@@ -188,7 +188,7 @@ static const struct gpu_function functions[] = {
 	TORCH("pytorch:malloc", ALLOC, .handle = 1, BYTES(3)),
 	TORCH("pytorch:free", FREE, .handle = 1),
 	/* The generation; how many objects were freed. */
-	PYTHON("gc__start", GC, .flags = RETURNS, .extra = 1),
+	PYTHON("gc__start", GC, .extra = 1),
 	PYTHON("gc__done", GC_END),
 };
 

@@ -34,7 +34,6 @@ struct gpu_library {
 	uint32_t nr_bad; /* functions whose code does not lie in the file as executable */
 	struct gpu_site sites[GPU_SITES_MAX]; /* by gpu_sites_read(), where they are wanted */
 	size_t nr_sites;
-	uint32_t nr_bad_sites; /* that cannot be read */
 };
 
 /*

@@ -11,6 +11,8 @@
 #include "elf/usdt.h"
 #include "gpu/functions.h"
 
+#define MAX_PROBES 64 /* of a provider, in one file; most of them are others */
+
 /* What the probes of a layer begin with. */
 static const char *const providers[GPU_NR_LAYERS] = {
 	[GPU_LAYER_TORCH] = "pytorch", [GPU_LAYER_PYTHON] = "python"
@@ -87,7 +89,7 @@ static uint32_t missing(const struct gpu_site *sites, size_t nr, enum bpfprof_gp
 int gpu_sites_read(struct gpu_site sites[GPU_SITES_MAX], size_t *ret_nr, uint32_t *ret_bad,
 		   struct elf_image *img, enum bpfprof_gpu_layer layer)
 {
-	struct usdt_probe probes[GPU_SITES_MAX];
+	struct usdt_probe probes[MAX_PROBES];
 	const struct bpfprof_gpu_function *wire;
 	size_t nr_probes, nr_functions, nr = 0, i;
 	struct gpu_site site;
@@ -96,15 +98,19 @@ int gpu_sites_read(struct gpu_site sites[GPU_SITES_MAX], size_t *ret_nr, uint32_
 
 	if (elf_image_machine(img) != EM_X86_64)
 		return -ENODATA;
-	err = usdt_find(img, providers[layer], probes, GPU_SITES_MAX, &nr_probes);
+	err = usdt_find(img, providers[layer], probes, MAX_PROBES, &nr_probes);
 	if (err)
 		return err;
+	if (nr_probes == MAX_PROBES) /* there may be more */
+		return -E2BIG;
 	for (i = 0; i < nr_probes; i++) {
 		site = (struct gpu_site){ .wire.function = function_find(&probes[i], layer),
 					  .off = probes[i].off,
 					  .semaphore_off = probes[i].semaphore_off };
 		if (!site.wire.function || is_taken(sites, nr, site.off))
 			continue;
+		if (nr == GPU_SITES_MAX)
+			return -E2BIG;
 		wire = &gpu_functions(&nr_functions)[site.wire.function].wire;
 		if (value_fill(&probes[i], wire->handle ? wire->handle : wire->extra,
 			       &site.wire.va) &&

@@ -81,18 +81,20 @@ static const char *problem_text(int err)
 		return "too many libraries are hooked already";
 	case -EBADF:
 		return "not to be had as a file";
-	case -ENODATA:
-		return "PyTorch's probes are not in it";
-	case -EBADMSG:
-		return "PyTorch's probes in it cannot be read";
-	case -ENOENT:
-		return "no probes of the garbage collector";
-	case -EILSEQ:
-		return "Python's probes in it cannot be read";
 	default:
 		return "the kernel could not hook it";
 	}
 }
+
+/* Why nothing is known of what a file should tell of itself. */
+static const struct sites_problems {
+	const char *absent, *unreadable;
+} sites_problems[GPU_NR_LAYERS] = {
+	[GPU_LAYER_TORCH] = { "PyTorch's probes are not in it",
+			      "PyTorch's probes in it cannot be read" },
+	[GPU_LAYER_PYTHON] = { "no probes of the garbage collector",
+			       "Python's probes in it cannot be read" },
+};
 
 /* The number of the file in links, or -errno. */
 static int library_hook(struct gpu_probes *probes, const struct gpu_library *library,
@@ -106,9 +108,9 @@ static int library_hook(struct gpu_probes *probes, const struct gpu_library *lib
 	return file_fd < 0 ? -EBADF : gpu_links_add(probes->links, &id, library, file_fd);
 }
 
-/* file: its number in links, or -errno. */
+/* file: its number in links, or -errno; problem: static, NULL: what that says. */
 static void library_list(struct gpu_probes *probes, const struct image *image,
-			 const struct gpu_library *library, int file)
+			 const struct gpu_library *library, int file, const char *problem)
 {
 	int err = file < 0 ? file : gpu_links_error(probes->links, file);
 	struct gpu_probes_library *entry;
@@ -123,7 +125,7 @@ static void library_list(struct gpu_probes *probes, const struct image *image,
 		return;
 	entry->layers = library->layers;
 	entry->functions = file < 0 ? 0 : (uint32_t)(library->nr + library->nr_sites);
-	entry->problem = err ? problem_text(err) : NULL;
+	entry->problem = err && !problem ? problem_text(err) : problem;
 	probes->library_files[probes->nr_libraries++] = file;
 	if (err)
 		log_debug("%s: %s: %s", entry->path, entry->problem, strerror(-err));
@@ -158,7 +160,7 @@ static bool is_torch(const struct gpu_probes *probes, const struct image *image)
 static bool may_be_python(const struct gpu_probes *probes, const struct image *image)
 {
 	return probes->session->options.gpu_gc &&
-	       (name_begins(image, "libpython3") || name_begins(image, "python3"));
+	       (name_begins(image, "libpython") || name_begins(image, "python"));
 }
 
 /* The interpreter may be in the program or in a library of it. */
@@ -188,17 +190,22 @@ static void image_is_file(struct gpu_probes *probes, uint32_t image, int file)
 static int sites_read(struct gpu_probes *probes, struct gpu_library *ret, const struct image *image,
 		      enum bpfprof_gpu_layer layer)
 {
-	int err = gpu_sites_read(ret->sites, &ret->nr_sites, &ret->nr_bad_sites, image->elf, layer);
+	struct gpu_site sites[GPU_SITES_MAX];
+	uint32_t nr_bad;
+	size_t nr;
+	int err = gpu_sites_read(sites, &nr, &nr_bad, image->elf, layer);
 
 	if (err && err != -ENODATA)
 		log_debug("%s: its probes: %s", image->path, strerror(-err));
 	if (err)
 		return err == -ENODATA ? err : -EBADMSG;
-	probes->nr_bad_sites[layer] += ret->nr_bad_sites;
-	if (layer == GPU_LAYER_PYTHON && ret->nr_bad_sites) /* half of the two tells nothing */
-		ret->nr_sites = 0;
-	if (!ret->nr_sites)
+	probes->nr_bad_sites[layer] += nr_bad;
+	if (layer == GPU_LAYER_PYTHON && nr_bad) /* one of the two tells nothing */
 		return -EBADMSG;
+	if (!nr || nr > GPU_SITES_MAX - ret->nr_sites)
+		return -EBADMSG;
+	memcpy(ret->sites + ret->nr_sites, sites, nr * sizeof(*sites));
+	ret->nr_sites += nr;
 	ret->layers |= 1U << layer;
 	return 0;
 }
@@ -225,28 +232,34 @@ static int library_read(struct gpu_probes *probes, struct gpu_library *ret,
 			const struct image *image)
 {
 	bool any = !gpu_library_read(ret, image->elf);
-	int err = -ENODATA;
+	int torch = -ENODATA, python = -ENODATA;
 
 	if (!probes->session->options.gpu)
-		return any && windows_only(ret) ? 0 : err;
+		return any && windows_only(ret) ? 0 : -ENODATA;
 	if (probes->session->options.gpu_tensors)
-		err = sites_read(probes, ret, image, GPU_LAYER_TORCH);
-	if (probes->session->options.gpu_gc && err == -ENODATA)
-		err = sites_read(probes, ret, image, GPU_LAYER_PYTHON);
-	return any ? 0 : err;
+		torch = sites_read(probes, ret, image, GPU_LAYER_TORCH);
+	if (probes->session->options.gpu_gc)
+		python = sites_read(probes, ret, image, GPU_LAYER_PYTHON);
+	if (any || !torch || !python)
+		return 0;
+	return torch != -ENODATA ? torch : python;
 }
 
 /* A library without which zeros do not mean that there is nothing. */
 static void without_sites_list(struct gpu_probes *probes, const struct image *image,
 			       const struct gpu_library *library, int err)
 {
-	if (is_torch(probes, image)) {
-		probes->nr_without_sites[GPU_LAYER_TORCH]++;
-		library_list(probes, image, library, err);
-	} else if (is_python(probes, image)) {
-		probes->nr_without_sites[GPU_LAYER_PYTHON]++;
-		library_list(probes, image, library, err == -ENODATA ? -ENOENT : -EILSEQ);
-	}
+	enum bpfprof_gpu_layer layer = GPU_LAYER_PYTHON;
+	const struct sites_problems *problems;
+
+	if (is_torch(probes, image))
+		layer = GPU_LAYER_TORCH;
+	else if (!is_python(probes, image))
+		return;
+	probes->nr_without_sites[layer]++;
+	problems = &sites_problems[layer];
+	library_list(probes, image, library, err,
+		     err == -ENODATA ? problems->absent : problems->unreadable);
 }
 
 static void image_look(struct gpu_probes *probes, struct image *image, uint64_t now_ns)
@@ -260,7 +273,7 @@ static void image_look(struct gpu_probes *probes, struct image *image, uint64_t 
 	if (images_open(probes->images, image, now_ns)) {
 		/* Of most files that cannot be had nobody expects anything. */
 		if (is_named(probes, image))
-			library_list(probes, image, library, -EBADF);
+			library_list(probes, image, library, -EBADF, NULL);
 		return;
 	}
 	err = library_read(probes, library, image);
@@ -274,7 +287,7 @@ static void image_look(struct gpu_probes *probes, struct image *image, uint64_t 
 	file = gpu_links_find(probes->links, &id);
 	if (file < 0) {
 		file = library_hook(probes, library, image);
-		library_list(probes, image, library, file);
+		library_list(probes, image, library, file, NULL);
 	}
 	image_is_file(probes, image->id, file);
 }

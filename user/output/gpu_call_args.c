@@ -77,7 +77,8 @@ static void add_of_kind(struct buf *dst, const struct gpu_function *function,
 		add_collective(dst, function, event, comm);
 		break;
 	case GPU_KIND_GC:
-		json_key_number(dst, "generation", event->dims[0]);
+		if (event->handle != BPFPROF_GPU_OTHER)
+			json_key_number(dst, "generation", event->dims[0]);
 		break;
 	case GPU_KIND_COMM_INIT:
 	case GPU_KIND_COMM_END:

@@ -95,12 +95,17 @@ struct live_entry {
 	struct stack_entry *stack;
 };
 
+struct open_call {
+	uint64_t begin_ns; /* 0: none */
+	struct bpfprof_gpu_key key;
+	struct stack_entry *stack;
+};
+
+/* Of a thread: the driver's calls may be in NCCL's, and both in a collection of Python's. */
 struct open_entry {
 	UT_hash_handle hh;
 	uint32_t tid;
-	uint64_t begin_ns;
-	struct bpfprof_gpu_key key;
-	struct stack_entry *stack;
+	struct open_call calls[BPFPROF_GPU_MAX_OPEN];
 };
 
 struct gpu_tally {
@@ -396,6 +401,35 @@ static void call_done(struct gpu_tally *tally, struct process_entry *process,
 static int no_stack_get(struct gpu_tally *tally, const struct bpfprof_gpu_key *key,
 			struct aggregate_call_at *ret);
 
+static struct open_call *open_find(const struct gpu_tally *tally, uint32_t tid, uint64_t begin_ns)
+{
+	struct open_entry *open;
+	int i;
+
+	HASH_FIND(hh, tally->open, &tid, sizeof(tid), open);
+	for (i = 0; open && i < BPFPROF_GPU_MAX_OPEN; i++)
+		if (begin_ns && open->calls[i].begin_ns == begin_ns)
+			return &open->calls[i];
+	return NULL;
+}
+
+/* Where a call of that process goes, in place of none or of the oldest. */
+static struct open_call *open_place(struct open_entry *open, const struct bpfprof_gpu_key *key)
+{
+	struct open_call *at = &open->calls[0], *call;
+	int i;
+
+	for (i = 0; i < BPFPROF_GPU_MAX_OPEN; i++) {
+		call = &open->calls[i];
+		/* Another thread had this number before. */
+		if (call->key.pid != key->pid || call->key.start_ns != key->start_ns)
+			*call = (struct open_call){ 0 };
+		if (call->begin_ns < at->begin_ns)
+			at = call;
+	}
+	return at;
+}
+
 static void open_set(struct gpu_tally *tally, uint32_t tid, const struct bpfprof_gpu_call *call,
 		     struct stack_entry *stack)
 {
@@ -406,6 +440,7 @@ static void open_set(struct gpu_tally *tally, uint32_t tid, const struct bpfprof
 		if (HASH_COUNT(tally->open) >= MAX_OPEN) { /* the one that came first */
 			open = tally->open;
 			HASH_DEL(tally->open, open);
+			memset(open->calls, 0, sizeof(open->calls));
 		} else {
 			open = calloc(1, sizeof(*open));
 		}
@@ -414,9 +449,8 @@ static void open_set(struct gpu_tally *tally, uint32_t tid, const struct bpfprof
 		open->tid = tid;
 		HASH_ADD(hh, tally->open, tid, sizeof(open->tid), open);
 	}
-	open->begin_ns = call->begin_ns;
-	open->key = call->key;
-	open->stack = stack;
+	*open_place(open, &call->key) =
+		(struct open_call){ .begin_ns = call->begin_ns, .key = call->key, .stack = stack };
 }
 
 void gpu_tally_stack(struct gpu_tally *tally, const struct aggregate_input *input,
@@ -446,18 +480,17 @@ void gpu_tally_call(struct gpu_tally *tally, const struct bpfprof_gpu_event *eve
 {
 	const struct bpfprof_gpu_call *call = &event->call;
 	struct process_entry *process = process_get(tally, call->key.pid, call->key.start_ns);
-	struct open_entry *open = NULL;
+	struct open_call *open = NULL;
 	struct stack_entry *stack = NULL;
 	struct aggregate_call_at at;
-	uint32_t tid = event->task.tid;
 
 	if (!process || call->flags & BPFPROF_CALL_ENTRY)
 		return;
 	if (call->flags & BPFPROF_CALL_STACK)
-		HASH_FIND(hh, tally->open, &tid, sizeof(tid), open);
-	if (open && open->begin_ns == call->begin_ns &&
-	    !memcmp(&open->key, &call->key, sizeof(open->key))) {
+		open = open_find(tally, event->task.tid, call->begin_ns);
+	if (open && !memcmp(&open->key, &call->key, sizeof(open->key))) {
 		stack = open->stack;
+		open->begin_ns = 0;
 	} else if (function_of(tally, call->key.function)->wire.kind == GPU_KIND_ALLOC &&
 		   !no_stack_get(tally, &call->key, &at)) {
 		/* All allocations are told, with a stack or without: these have `[no stack]`. */
@@ -618,10 +651,9 @@ bool gpu_tally_launch_stack(const struct gpu_tally *tally, const struct bpfprof_
 bool gpu_tally_open_stack(const struct gpu_tally *tally, uint32_t tid, uint64_t begin_ns,
 			  uint32_t *ret_stack)
 {
-	const struct open_entry *open;
+	const struct open_call *open = open_find(tally, tid, begin_ns);
 
-	HASH_FIND(hh, tally->open, &tid, sizeof(tid), open);
-	if (!open || open->begin_ns != begin_ns || !open->stack)
+	if (!open || !open->stack)
 		return false;
 	*ret_stack = open->stack->at.stack;
 	return true;
@@ -942,6 +974,24 @@ static void key_carry(struct gpu_tally *tally, struct key_entry *of,
 	}
 }
 
+/* Forgets calls of processes that are over, and stacks that are not kept. Is any call left? */
+static bool open_unlink(const struct gpu_tally *tally, struct open_entry *open)
+{
+	struct open_call *call;
+	bool any = false;
+	int i;
+
+	for (i = 0; i < BPFPROF_GPU_MAX_OPEN; i++) {
+		call = &open->calls[i];
+		if (call->stack && !call->stack->kept)
+			call->stack = NULL;
+		if (call->begin_ns && is_over(tally, call->key.pid, call->key.start_ns))
+			call->begin_ns = 0;
+		any |= call->begin_ns;
+	}
+	return any;
+}
+
 /* Nothing leads to a stack any more that is not kept. */
 static void stacks_unlink(struct gpu_tally *tally)
 {
@@ -952,9 +1002,7 @@ static void stacks_unlink(struct gpu_tally *tally)
 		if (live->stack && !live->stack->kept)
 			live->stack = NULL;
 	HASH_ITER(hh, tally->open, open, next_open) {
-		if (open->stack && !open->stack->kept)
-			open->stack = NULL;
-		if (!is_over(tally, open->key.pid, open->key.start_ns))
+		if (open_unlink(tally, open))
 			continue;
 		HASH_DEL(tally->open, open);
 		free(open);

@@ -110,6 +110,7 @@ class Truth:
         self.tensors = Tensors()
         self.semaphores = []
         self.generations = collections.Counter()
+        self.collected_ns = collections.Counter()
 
     def json(self):
         inuse = collections.Counter()
@@ -127,6 +128,7 @@ class Truth:
             "tensor_allocated": self.tensors.allocated, "tensor_inuse": self.tensors.inuse(),
             "tensor_memory": self.tensors.memory if self.tensors.memory["allocations"] else None,
             "semaphores": self.semaphores, "generations": self.generations,
+            "collected_ns": self.collected_ns,
             "memory": self.memory, "host_memory": dict.fromkeys(HOST_MEMORY, 0), "open": self.open, "children": []})
 
 
@@ -370,12 +372,13 @@ def load_tensors(folder):
 
 
 class Garbage:
-    """Refers to itself, and alone knows of some memory of the device."""
+    """Refers to itself, and alone knows of some memory of the device, which it waits for."""
 
     def __init__(self, va):
         self.va, self.itself = va, self
 
     def __del__(self):
+        py_wait_for_all()
         py_drop(self.va, False)
 
 
@@ -398,12 +401,19 @@ class Collections:
         row["ns"] += now - self.begin
         row["max_ns"] = max(row["max_ns"], now - self.begin)
         TRUTH.where[self.where]["python:gc__start"] += 1
+        TRUTH.collected_ns[self.where] += now - self.begin
         TRUTH.generations[told["generation"]] += 1
 
 
 def py_collect(told, generation):
     told.where = "py_collect"
     gc.collect(generation)
+
+
+def py_tidy(told):
+    """Nothing is to be found."""
+    told.where = "py_tidy"
+    gc.collect()
 
 
 def py_train(told):
@@ -419,11 +429,13 @@ def py_train(told):
 def garbage():
     told = Collections()
     kept = [[] for _ in range(400000)]
+    LIBRARIES[0].fake_cuda_set_latency_us(2000)
     for i in range(5):
         for k in range(4):
             Garbage(py_weights(1000 + k))
         py_collect(told, 2)
         py_collect(told, i % 2)
+        py_tidy(told)
     py_train(told)
     assert len(kept) == 400000
 
@@ -519,12 +531,32 @@ def py_wait_for_peers(comm):
     FUNCTIONS["ncclAllReduce"](BUFFER, RECEIVED, 250, 7, 0, comm, STREAM_1)
 
 
-def hang():
+class Last:
+    """Refers to itself, and waits for its peers when it is collected."""
+
+    def __init__(self, comm):
+        self.comm, self.itself = comm, self
+
+    def __del__(self):
+        py_wait_for_peers(self.comm)
+
+
+def py_collect_last(comm):
+    Last(comm)
+    gc.collect()
+
+
+def collected_hang():
+    gc.disable()
+    hang(py_collect_last)
+
+
+def hang(wait=py_wait_for_peers):
     launches()
     comm = init(4, 16)
     LIBRARIES[1].fake_nccl_hang(b"ncclAllReduce", 600)
     begin = time.monotonic_ns()
-    thread = threading.Thread(target=py_wait_for_peers, args=(comm,), daemon=True)
+    thread = threading.Thread(target=wait, args=(comm,), daemon=True)
     thread.start()
     while not LIBRARIES[1].fake_nccl_hanging():
         time.sleep(0.001)
@@ -539,7 +571,8 @@ def main():
         ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
     scenario = {"launches": launches, "copies": copies, "memory": memories, "sync": syncs,
                 "nccl": nccl, "hang": hang, "exceptions": exceptions,
-                "tensors": tensors, "busy_tensors": busy_tensors, "garbage": garbage}[sys.argv[1]]
+                "tensors": tensors, "busy_tensors": busy_tensors, "garbage": garbage,
+                "collected_hang": collected_hang}[sys.argv[1]]
     load(sys.argv[2])
     if scenario in (tensors, busy_tensors):
         load_tensors(sys.argv[2])
