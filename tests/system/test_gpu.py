@@ -736,12 +736,64 @@ def hung_before_python(context):
     hung_before_we_came(context, True, "--no-subprocesses")
 
 
+def check_polls(context, caller, truth, *arguments):
+    """Whose thread polls in a call since before we came, and who makes one short call after the other."""
+    wanted, = truth["open"]
+    watch = Watch(context, "--json", "-d", "120", *arguments)
+    begin = time.monotonic_ns()
+    time.sleep(2)
+    seen = Seen(watch.end())
+    seconds = (time.monotonic_ns() - begin) / 1e9
+    rows = [row for row in seen.process(caller.pid)["open"] if row["since_before"]]
+    check([row["tid"] for row in rows] == [wanted["tid"]], "polls: %s, lost: %s" % (rows, seen.lost))
+    found, = rows
+    equal({name: found[name] for name in ("function", "stream", "comm", "bytes")},
+          {"function": DRIVER, "stream": None, "comm": None, "bytes": None}, "open call")
+    check(found["thread"] == wanted.get("thread", found["thread"]), str(found))
+    check(0 < found["seconds"] <= seconds + 1, "%s of %s s" % (found["seconds"], seconds))
+    check(any(is_frame(frame, wanted["where"]) for frame in found["stack"]),
+          "%s is not on %s" % (wanted["where"], found["stack"]))
+    return found
+
+
+@test(modes=MODES)
+def polls_before(context):
+    """A call that polls since before we came is found; short ones in a loop are not taken for one."""
+    caller = Caller(context, "polling")
+    truth = caller.work()
+    check_polls(context, caller, truth, "-p", caller.pid)
+    text = context.bpfprof("gpu", "--once", "-d", "2", "-p", caller.pid).expect(0).out.decode()
+    check(re.search(r"has not returned for more than .*: thread %d " % truth["open"][0]["tid"], text),
+          text)
+
+
+@test()
+def polls_before_python(context):
+    caller = Caller(context, "polling", with_python=True)
+    check_polls(context, caller, caller.work())
+
+
+@test()
+def polls_no_more(context):
+    """It comes back from the call while we look on."""
+    caller = Caller(context, "polling")
+    caller.work()
+    watch = Watch(context, "--json", "-v", "-d", "120", "-p", caller.pid)
+    watch.wait_for(r"threads on a CPU: 1 of \d+ are in calls that began before")
+    caller.say("release")
+    check(caller.line() == "released", "not released")
+    seen = Seen(watch.end())
+    rows = [row for row in seen.process(caller.pid)["open"] if row["since_before"]]
+    check(not rows, "it has ended: %s" % rows)
+
+
 @test(modes=MODES)
 def hung_no_more(context):
     """Calls that began before we came and end before we go are over, also if they are made again."""
     caller = Caller(context, "release")
     truth = caller.work()
     over, again, hangs = truth["open"]
+    asleep_by(caller, {"open": [{"tid": tid} for tid in truth["open"]]})
     watch = Watch(context, "--json", "-v", "-d", "120", "-p", caller.pid)
     watch.wait_for(r"calls that began before: 3 in 1 process")
     caller.say("release")

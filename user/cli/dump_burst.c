@@ -15,6 +15,7 @@
 #include "cli/sampler.h"
 #include "profile/aggregate.h"
 #include "profile/dump_names.h"
+#include "profile/dump_sample.h"
 #include "profile/stats.h"
 #include "profile/thread_dump.h"
 
@@ -43,67 +44,17 @@ static struct thread_dump *thread_find(struct dump *dump, uint32_t pid, uint32_t
 	return NULL;
 }
 
-static enum thread_frame_kind kind_of(uint64_t wire)
-{
-	switch (wire >> BPFPROF_FRAME_SHIFT) {
-	case BPFPROF_FRAME_PYTHON:
-		return THREAD_FRAME_PYTHON;
-	case BPFPROF_FRAME_MARKER:
-		return THREAD_FRAME_MARKER;
-	default:
-		return THREAD_FRAME_NATIVE;
-	}
-}
-
-static void frame_add(struct thread_dump *thread, enum thread_frame_kind kind, uint64_t wire)
-{
-	thread->frames[thread->nr_frames++] = (struct thread_frame){ .kind = kind, .wire = wire };
-}
-
-static bool is_cut(const struct aggregate_input *input)
-{
-	return input->stop != BPFPROF_STOP_COMPLETE ||
-	       input->sample->python_stop > PYTHON_STOP_COMPLETE;
-}
-
-/* The frames of a sample in place of what the thread had. */
-static int frames_take(struct burst *burst, struct thread_dump *thread,
-		       const struct aggregate_input *input)
-{
-	struct thread_frame *frames;
-	size_t i;
-
-	frames = reallocarray(NULL, input->nr_kernel + input->nr_user + 1, sizeof(*frames));
-	if (!frames)
-		return -ENOMEM;
-	free(thread->frames);
-	thread->frames = frames;
-	thread->nr_frames = 0;
-	for (i = 0; i < input->nr_kernel; i++)
-		frame_add(thread, THREAD_FRAME_KERNEL,
-			  (uint64_t)BPFPROF_FRAME_KERNEL << BPFPROF_FRAME_SHIFT |
-				  ((input->kernel[i] - (i > 0)) & BPFPROF_FRAME_MASK));
-	for (i = 0; i < input->nr_user; i++)
-		frame_add(thread, kind_of(input->user[i]), input->user[i]);
-	if (is_cut(input)) {
-		frame_add(thread, THREAD_FRAME_MARKER, 0);
-		frames[thread->nr_frames - 1].name =
-			strtab_add(burst->dump->strings, "[truncated]");
-	}
-	return 0;
-}
-
 static void on_sample(void *arg, const struct aggregate_input *input)
 {
 	struct burst *burst = arg;
 	struct thread_dump *thread =
 		thread_find(burst->dump, input->sample->task.pid, input->sample->task.tid);
-	bool good = !(input->sample->python_flags & BPFPROF_PYTHON_CODE_PENDING) && !is_cut(input);
+	bool good = dump_sample_is_whole(input);
 
 	/* The first good one is kept; until there is one, any. */
 	if (!thread || !thread->running || thread->sampled_well || burst->error)
 		return;
-	burst->error = frames_take(burst, thread, input);
+	burst->error = dump_sample_take(thread, input, burst->dump->strings);
 	thread->sampled = !burst->error;
 	thread->sampled_well = good && !burst->error;
 	burst->nr_waiting -= thread->sampled_well;
@@ -119,7 +70,7 @@ static size_t running_collect(const struct dump *dump, pid_t *pids, size_t *ret_
 		for (k = 0; k < dump->processes[i].nr_threads; k++)
 			nr_here += dump->processes[i].threads[k].running;
 		if (nr_here && pids)
-			pids[nr] = (pid_t)dump->processes[i].kernel_pid;
+			pids[nr] = (pid_t)dump->processes[i].pid;
 		nr += nr_here != 0;
 		*ret_nr_threads += nr_here;
 	}

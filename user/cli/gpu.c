@@ -158,6 +158,7 @@ static int loop(struct gpu_job *job, int signal_fd, bool live, struct gpu_pictur
 		now_ns = time_monotonic_ns();
 		if (gpu_watch_run(&job->watch, now_ns))
 			wait_ms = 0;
+		gpu_before_run(job->before, now_ns);
 		if (job->options->record.steps.stop && wait_ms > STEP_MS)
 			wait_ms = STEP_MS;
 		say_widened(job);

@@ -10,6 +10,8 @@
 #include "base/strtab.h"
 #include "base/time.h"
 #include "cli/gpu_job.h"
+#include "cli/gpu_options.h"
+#include "cli/gpu_spins.h"
 #include "gpu/functions.h"
 #include "kernel/gpu_probes.h"
 #include "kernel/remote.h"
@@ -38,17 +40,25 @@
 #define LOOK_END_NS (NS_PER_SECOND / 2)
 #define NAMES_NS (NS_PER_SECOND / 10) /* of a process, beyond those */
 #define MAX_DOUBTS 5 /* looks in which there was no time to read a thread that ran */
+/* After so long the samples of threads that ran are enough to judge by. */
+#define SPINS_NS NS_PER_SECOND
+#define SPINS_NAMES_NS (NS_PER_SECOND / 2)
+#define RECENT_NS (NS_PER_SECOND / 2) /* a sample tells where a thread is for so long */
 
 /* What is kept of a call besides what is shown of it, at the same index. */
 struct call_state {
 	uint32_t kernel_tid, own_pid;
 	uint64_t nr_switches; /* of its thread, before its stack was read */
 	unsigned int doubts; /* looks since the thread has run, until it is read again */
+	size_t spin; /* index in spins of one that was found on a CPU, and 1; 0: it slept */
 };
 
 struct gpu_before {
 	struct gpu_job *job;
 	struct remote_child *child; /* while something is read */
+	struct gpu_spins *spins; /* threads that ran; NULL: none, or none of them is in a call */
+	uint64_t spins_ns; /* when they were begun to be sampled */
+	bool spins_judged;
 	struct strtab *strings; /* of stacks: only grows while they are found */
 	size_t stack_bytes;
 	uint64_t deadline_ns;
@@ -155,8 +165,8 @@ static const struct process_dump *process_read(struct gpu_before *before, struct
 }
 
 /* What stands for frame i of a call's stack: room. */
-static const char *frame_text(const struct dump *dump, const struct thread_dump *thread, size_t i,
-			      char room[MAX_FRAME_BYTES])
+static const char *shown_frame(const struct dump *dump, const struct thread_dump *thread, size_t i,
+			       char room[MAX_FRAME_BYTES])
 {
 	const struct thread_frame *frame = &thread->frames[thread->gpu_frame + i];
 	const char *name = strtab_get(dump->strings, i ? frame->name : thread->gpu_call);
@@ -188,7 +198,7 @@ static int stack_take(struct gpu_before *before, struct gpu_before_call *call,
 	if (!call->stack)
 		return -ENOMEM;
 	for (i = 0; i < nr && bytes <= MAX_STACK_BYTES; i++) {
-		frame_text(dump, thread, i, room);
+		shown_frame(dump, thread, i, room);
 		bytes += strlen(room) + sizeof(*call->stack);
 		call->stack[i] = strtab_get(before->strings, strtab_add(before->strings, room));
 	}
@@ -203,23 +213,51 @@ static int stack_take(struct gpu_before *before, struct gpu_before_call *call,
 }
 
 static void call_add(struct gpu_before *before, const struct dump *dump,
-		     const struct thread_dump *thread, const struct bpfprof_task_state *task,
-		     uint32_t own_pid)
+		     const struct thread_dump *thread, const struct gpu_before_call *who,
+		     const struct call_state *state)
 {
 	struct gpu_before_call *call = &before->calls[before->nr_calls];
 
+	*call = *who;
 	if (before->nr_calls == MAX_CALLS || stack_take(before, call, dump, thread)) {
 		before->refused++;
 		return;
 	}
-	call->tid = thread->tid;
-	call->pid = task->task.pid;
-	call->start_ns = task->task.start_ns;
-	call->since_ns = before->read_ns - task->asleep_ns;
-	memcpy(call->thread, task->comm, BPFPROF_COMM_LEN);
-	before->states[before->nr_calls++] = (struct call_state){
-		.kernel_tid = task->task.tid, .own_pid = own_pid, .nr_switches = task->nr_switches
-	};
+	before->states[before->nr_calls++] = *state;
+}
+
+/* One that ran: where it is, samples will tell. */
+static void spin_add(struct gpu_before *before, const struct bpfprof_task_state *task,
+		     uint32_t own_pid)
+{
+	const char *host_root = before->job->options->record.host_root;
+
+	if ((!before->spins && gpu_spins_new(&before->spins, host_root)) ||
+	    gpu_spins_add(before->spins, own_pid, task))
+		before->running++;
+}
+
+/* Of a thread that sleeps, as it was read; task is from before that. */
+static void sleeper_add(struct gpu_before *before, const struct dump *dump,
+			const struct thread_dump *thread, const struct bpfprof_task_state *task,
+			uint32_t own_pid)
+{
+	struct gpu_before_call call = { .tid = thread->tid,
+					.pid = task->task.pid,
+					.start_ns = task->task.start_ns,
+					.since_ns = before->read_ns - task->asleep_ns };
+	const struct call_state state = { .kernel_tid = task->task.tid,
+					  .own_pid = own_pid,
+					  .nr_switches = task->nr_switches };
+
+	if (!thread->gpu_call)
+		return;
+	if (!thread->consistent) {
+		before->unread++;
+		return;
+	}
+	memcpy(call.thread, task->comm, BPFPROF_COMM_LEN);
+	call_add(before, dump, thread, &call, &state);
 }
 
 /* Threads of a process that was read; tasks are from before that. */
@@ -234,15 +272,22 @@ static void calls_add(struct gpu_before *before, const struct dump *dump,
 	for (i = 0; i < process->nr_threads; i++) {
 		thread = &process->threads[i];
 		task = tasks_find(tasks, thread->kernel_tid, i);
-		if (thread->running)
-			before->running++;
-		else if (!thread->gpu_call || !task)
-			continue;
-		else if (!thread->consistent)
-			before->unread++;
-		else
-			call_add(before, dump, thread, task, own_pid);
+		/* One that waits for a CPU runs, too. */
+		if (task && (thread->running || !task->state))
+			spin_add(before, task, own_pid);
+		else if (task)
+			sleeper_add(before, dump, thread, task, own_pid);
 	}
+}
+
+static const struct thread_dump *thread_find(const struct process_dump *process, uint32_t tid)
+{
+	size_t i;
+
+	for (i = 0; i < process->nr_threads; i++)
+		if (process->threads[i].kernel_tid == tid)
+			return &process->threads[i];
+	return NULL;
 }
 
 static void process_begin(struct gpu_before *before, uint32_t pid)
@@ -287,6 +332,124 @@ static void reading_end(struct gpu_before *before)
 	before->child = NULL;
 }
 
+static void spins_end(struct gpu_before *before)
+{
+	gpu_spins_free(before->spins);
+	before->spins = NULL;
+}
+
+static void spins_begin(struct gpu_before *before)
+{
+	if (!before->spins)
+		return;
+	before->spins_ns = time_monotonic_ns();
+	if (!gpu_spins_start(before->spins))
+		return;
+	log_warn("threads that run cannot be sampled: calls that they are in are not shown");
+	before->running += gpu_spins_nr(before->spins);
+	spins_end(before);
+}
+
+/* The table knows a process by a call that it has made, or by this. */
+static void process_describe(struct gpu_before *before, uint32_t own_pid)
+{
+	struct sampler *sampler = &before->job->sampler;
+	struct aggregate_input input;
+	struct bpfprof_sample sample;
+	struct tasks tasks;
+	int err = tasks_read(&tasks, &sampler->session, own_pid, NULL);
+
+	if (err && err != -E2BIG)
+		return;
+	if (tasks.nr && sampler_thread_input(sampler, &tasks.states[0], &sample, &input))
+		gpu_tally_describe(before->job->watch.tally, &input);
+	tasks_fini(&tasks);
+}
+
+static void spin_take(struct gpu_before *before, size_t i)
+{
+	const struct gpu_spin *spin = gpu_spins_get(before->spins, i);
+	struct gpu_before_call call = { .tid = spin->tid,
+					.pid = spin->task.pid,
+					.start_ns = spin->task.start_ns,
+					.since_ns = spin->first_ns };
+	const struct call_state state = { .kernel_tid = spin->task.tid,
+					  .own_pid = spin->own_pid,
+					  .nr_switches = UINT64_MAX, /* it runs */
+					  .spin = i + 1 };
+	const struct thread_dump *thread;
+	const struct dump *dump;
+
+	memcpy(call.thread, spin->comm, BPFPROF_COMM_LEN);
+	thread = gpu_spins_thread(before->spins, i, &dump);
+	call_add(before, dump, thread, &call, &state);
+}
+
+/* Of which there are too few samples: it sleeps by now, or it has hardly had a CPU. */
+static void spin_read(struct gpu_before *before, const struct gpu_spin *spin)
+{
+	const struct bpfprof_task_state *task;
+	const struct thread_dump *thread;
+	const struct process_dump *read;
+	struct dump dump = { 0 };
+	struct tasks tasks;
+	int err;
+
+	before->read_ns = time_monotonic_ns();
+	err = tasks_read(&tasks, &before->job->sampler.session, spin->own_pid, NULL);
+	if (err && err != -E2BIG)
+		return;
+	task = tasks_find(&tasks, spin->task.tid, 0);
+	read = task ? process_read(before, &dump, spin->own_pid) : NULL;
+	thread = read ? thread_find(read, spin->task.tid) : NULL;
+	if (task && (!thread || thread->running || !task->state))
+		before->running++;
+	else if (task)
+		sleeper_add(before, &dump, thread, task, spin->own_pid);
+	dump_fini(&dump);
+	tasks_fini(&tasks);
+}
+
+/* Those that are in calls are shown from now on. */
+static void spins_judge(struct gpu_before *before)
+{
+	const struct gpu_spin *spin;
+	size_t i, nr_calls = 0, nr_before;
+
+	before->spins_judged = true;
+	before->deadline_ns = time_monotonic_ns() + PROCESS_NS;
+	if (gpu_spins_judge(before->spins, time_monotonic_ns() + SPINS_NAMES_NS)) {
+		before->running += gpu_spins_nr(before->spins);
+		spins_end(before);
+		return;
+	}
+	for (i = 0; i < gpu_spins_nr(before->spins); i++) {
+		spin = gpu_spins_get(before->spins, i);
+		nr_calls += spin->in_call;
+		nr_before = before->nr_calls;
+		if (spin->in_call)
+			spin_take(before, i);
+		else if (!spin->judged)
+			spin_read(before, spin);
+		if (before->nr_calls > nr_before)
+			process_describe(before, spin->own_pid);
+	}
+	reading_end(before);
+	log_debug("threads on a CPU: %zu of %zu are in calls that began before", nr_calls,
+		  gpu_spins_nr(before->spins));
+	if (!nr_calls)
+		spins_end(before);
+}
+
+void gpu_before_run(struct gpu_before *before, uint64_t now_ns)
+{
+	if (!before->spins)
+		return;
+	gpu_spins_run(before->spins);
+	if (!before->spins_judged && now_ns >= before->spins_ns + SPINS_NS)
+		spins_judge(before);
+}
+
 void gpu_before_begin(struct gpu_before *before)
 {
 	uint64_t begin_ns = time_monotonic_ns();
@@ -302,6 +465,7 @@ void gpu_before_begin(struct gpu_before *before)
 		sampler_run(&before->job->sampler);
 	}
 	reading_end(before);
+	spins_begin(before);
 	log_debug("calls that began before: %zu in %zu processes, read in %.1f ms",
 		  before->nr_calls, nr, (double)(time_monotonic_ns() - begin_ns) / 1e6);
 }
@@ -342,19 +506,9 @@ static bool is_same(const struct gpu_before_call *call, const struct dump *dump,
 	if (!thread->gpu_call || stack_len(thread) != call->nr_stack)
 		return false;
 	for (i = 0; i < call->nr_stack; i++)
-		if (strcmp(frame_text(dump, thread, i, room), call->stack[i]) != 0)
+		if (strcmp(shown_frame(dump, thread, i, room), call->stack[i]) != 0)
 			return false;
 	return true;
-}
-
-static const struct thread_dump *thread_find(const struct process_dump *process, uint32_t tid)
-{
-	size_t i;
-
-	for (i = 0; i < process->nr_threads; i++)
-		if (process->threads[i].kernel_tid == tid)
-			return &process->threads[i];
-	return NULL;
 }
 
 /*
@@ -389,12 +543,59 @@ static void doubts_resolve(struct gpu_before *before, uint32_t own_pid, bool at_
 	dump_fini(&dump);
 }
 
+struct since {
+	const struct call_state *state;
+	const struct gpu_before_call *call;
+	bool called;
+};
+
+static void thread_since(void *arg, uint32_t tid, const struct bpfprof_gpu_thread *thread)
+{
+	struct since *since = arg;
+
+	if (tid == since->state->kernel_tid && thread->pid == since->call->pid &&
+	    thread->start_ns == since->call->start_ns && thread->last_ns > since->call->since_ns)
+		since->called = true;
+}
+
+/*
+ * Has the thread made a call since, so that it is one after the other? Of a call of NCCL's that does
+ * not follow: it calls the driver itself.
+ */
+static bool called_since(const struct gpu_before *before, size_t at)
+{
+	struct since since = { .state = &before->states[at], .call = &before->calls[at] };
+
+	if (strncmp(since.call->function, "nccl", strlen("nccl")) != 0)
+		gpu_probes_threads(before->job->watch.probes, thread_since, &since);
+	return since.called;
+}
+
+/* Of one that was found on a CPU: do samples say that it is still in its call? */
+enum spin_says { SPIN_SAYS_NOTHING, SPIN_SAYS_YES, SPIN_SAYS_NO };
+
+static enum spin_says spin_ask(const struct gpu_before *before, size_t at,
+			       const struct bpfprof_task_state *task)
+{
+	size_t spin = before->states[at].spin;
+
+	if (!spin)
+		return SPIN_SAYS_NOTHING;
+	if (!gpu_spins_holds(before->spins, spin - 1))
+		return SPIN_SAYS_NO;
+	return !task->state && gpu_spins_get(before->spins, spin - 1)->last_ns + RECENT_NS >=
+				       time_monotonic_ns()
+		       ? SPIN_SAYS_YES
+		       : SPIN_SAYS_NOTHING;
+}
+
 /* Looks at all calls of one process. */
 static void process_look(struct gpu_before *before, uint32_t own_pid,
 			 const struct gpu_picture *picture, bool at_end)
 {
 	const struct bpfprof_task_state *task;
 	struct tasks tasks = { 0 };
+	enum spin_says spin;
 	bool doubts = false;
 	size_t i;
 	int err;
@@ -408,10 +609,15 @@ static void process_look(struct gpu_before *before, uint32_t own_pid,
 		task = err && err != -E2BIG ? NULL : tasks_find(&tasks, state->kernel_tid, 0);
 		if (!task || task->exit_state ||
 		    task->task.start_ns != before->calls[i - 1].start_ns ||
-		    began_since(before, i - 1, picture)) {
+		    began_since(before, i - 1, picture) || called_since(before, i - 1)) {
 			call_remove(before, i - 1);
 			continue;
 		}
+		spin = spin_ask(before, i - 1, task);
+		if (spin == SPIN_SAYS_NO)
+			call_remove(before, i - 1);
+		if (spin != SPIN_SAYS_NOTHING)
+			continue;
 		/* Asleep, and it was not awake since. */
 		if (task->state && !(task->flags & BPFPROF_TASK_ON_CPU) &&
 		    task->nr_switches == state->nr_switches && !state->doubts)
@@ -430,6 +636,9 @@ void gpu_before_look(struct gpu_before *before, const struct gpu_picture *pictur
 	uint32_t pids[MAX_PROCESSES];
 	size_t nr = 0, i, k;
 
+	gpu_before_run(before, time_monotonic_ns());
+	if (at_end && before->spins && !before->spins_judged)
+		spins_judge(before);
 	if (!before->nr_calls)
 		return;
 	before->deadline_ns = time_monotonic_ns() + (at_end ? LOOK_END_NS : LOOK_NS);
@@ -442,6 +651,10 @@ void gpu_before_look(struct gpu_before *before, const struct gpu_picture *pictur
 	for (k = 0; k < nr; k++)
 		process_look(before, pids[k], picture, at_end);
 	reading_end(before);
+	for (i = 0; i < before->nr_calls && !before->states[i].spin; i++)
+		;
+	if (i == before->nr_calls && before->spins_judged)
+		spins_end(before);
 }
 
 const struct gpu_before_call *gpu_before_calls(const struct gpu_before *before, size_t *ret_nr)
@@ -483,6 +696,7 @@ void gpu_before_free(struct gpu_before *before)
 		return;
 	while (before->nr_calls)
 		call_remove(before, before->nr_calls - 1);
+	spins_end(before);
 	strtab_free(before->strings);
 	free(before);
 }

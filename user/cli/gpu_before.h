@@ -4,8 +4,8 @@
 
 /*
  * Calls of CUDA and NCCL that began before we came, so that nothing saw them begin: threads that
- * sleep in one, by their stacks, as `dump` reads them. None is seen to end either: each look asks whether its
- * thread is still in there. Bounded in number, memory and time; what was left out is counted.
+ * sleep in one, by their stacks, as `dump` reads them, and those that poll in one, by samples
+ * (gpu_spins.h). None is seen to end either: each look asks whether its thread is still in there. Bounded in number, memory and time; what was left out is counted.
  */
 
 #include <stdbool.h>
@@ -23,7 +23,8 @@ struct gpu_before_call {
 	uint32_t pid; /* in the outermost pid namespace */
 	uint64_t start_ns; /* of the process */
 	uint32_t tid; /* as we see it */
-	uint64_t since_ns; /* CLOCK_MONOTONIC: its thread has slept since then at least */
+	uint64_t
+		since_ns; /* CLOCK_MONOTONIC: its thread has slept, or was seen there, since then */
 	char thread[BPFPROF_COMM_LEN + 1];
 	const char *function; /* "ncclAllReduce"; of libcuda only that it is one of its */
 	const char **stack; /* leaf first, which is the function */
@@ -39,6 +40,8 @@ void gpu_before_free(struct gpu_before *before);
  * has for the sampler in between.
  */
 void gpu_before_begin(struct gpu_before *before);
+/* As often as possible: takes samples of threads that ran. */
+void gpu_before_run(struct gpu_before *before, uint64_t now_ns);
 /*
  * Forgets those that are over, and at the end also those that may be. picture tells calls that began
  * since; it was just taken. To be called once per second at most.

@@ -123,7 +123,7 @@ API void fake_cuda_set_callback(void (*callback)(void))
 
 API void fake_cuda_spin(int on)
 {
-	fake.spin = on;
+	__atomic_store_n(&fake.spin, on, __ATOMIC_RELAXED);
 }
 
 static uint64_t clock_ns(clockid_t clock)
@@ -208,7 +208,8 @@ static void wait_for_device(void)
 	if (fake.callback)
 		fake.callback();
 	if (fake.spin) {
-		for (end_ns = cpu_ns() + us * 1000ULL; cpu_ns() < end_ns;)
+		end_ns = cpu_ns() + us * 1000ULL;
+		while (cpu_ns() < end_ns && __atomic_load_n(&fake.spin, __ATOMIC_RELAXED))
 			;
 		return;
 	}

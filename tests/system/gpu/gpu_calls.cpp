@@ -1322,6 +1322,64 @@ static void hang_three(uint64_t comm)
 
 namespace hangs
 {
+NOINLINE void poll_device()
+{
+	raw("cuStreamSynchronize", STREAM_2);
+}
+
+/* These come back from each call. */
+NOINLINE void launch_on(uint64_t function)
+{
+	for (;;)
+		raw("cuLaunchKernel", function, 1, 1, 1, 32, 1, 1, 0, STREAM_1, (void *)0,
+		    (void *)0);
+}
+
+NOINLINE void ask_on()
+{
+	unsigned int (*ask)() = (unsigned int (*)())symbol("fake_cuda_waiting");
+
+	for (;;)
+		ask();
+}
+}
+
+static volatile bool polled;
+
+/* One thread polls in a call that does not return; others make short ones, one after the other. */
+static void hang_polling(uint64_t function)
+{
+	int polls = 0;
+
+	latency(600000000);
+	((void (*)(int))symbol("fake_cuda_spin"))(1);
+	std::thread([&] {
+		pthread_setname_np(pthread_self(), "poll-0");
+		__atomic_store_n(&polls, gettid(), __ATOMIC_RELEASE);
+		hangs::poll_device();
+		polled = true;
+		pause();
+	}).detach();
+	std::thread(hangs::launch_on, function).detach();
+	std::thread(hangs::ask_on).detach();
+	while (!__atomic_load_n(&polls, __ATOMIC_ACQUIRE))
+		usleep(1000);
+	usleep(100000); /* it may not be in there yet */
+	truth.open = text("[{\"tid\":%d,\"thread\":\"poll-0\","
+			  "\"function\":\"cuStreamSynchronize\",\"begin_ns\":%lu,"
+			  "\"where\":\"hangs::poll_device\"}]",
+			  polls, now_ns());
+}
+
+static void polling_release()
+{
+	((void (*)(int))symbol("fake_cuda_spin"))(0);
+	while (!polled)
+		usleep(1000);
+}
+
+namespace hangs
+{
 template <class A, class B> struct a_pair_with_a_name_that_is_as_long_as_those_of_real_libraries {};
 template <class A> using twice = a_pair_with_a_name_that_is_as_long_as_those_of_real_libraries<A, A>;
 using wide = twice<twice<twice<int>>>;
@@ -1712,6 +1770,8 @@ int main(int argc, char **argv)
 		hang(parallel::init(3, 8, false));
 	} else if (scenario == "hang_many") {
 		hang_many(parallel::init(3, 8, false));
+	} else if (scenario == "polling") {
+		hang_polling(kernel_of_module(TRITON));
 	} else if (scenario == "release") {
 		hang_three(parallel::init(3, 8, false));
 	} else if (scenario == "faults") {
@@ -1745,7 +1805,10 @@ int main(int argc, char **argv)
 	for (std::string line = line_of_input(); line != "exit"; line = line_of_input()) {
 		if (line != "release")
 			continue;
-		hang_release();
+		if (scenario == "polling")
+			polling_release();
+		else
+			hang_release();
 		say("released");
 	}
 	_exit(0);

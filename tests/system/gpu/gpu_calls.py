@@ -565,12 +565,26 @@ def hang(wait=py_wait_for_peers):
                    "where": "py_wait_for_peers"}]
 
 
+def py_poll_device():
+    FUNCTIONS["cuStreamSynchronize"](STREAM_1)
+
+
+def polling():
+    LIBRARIES[0].fake_cuda_set_latency_us(600000000)
+    LIBRARIES[0].fake_cuda_spin(1)
+    thread = threading.Thread(target=py_poll_device, daemon=True)
+    thread.start()
+    time.sleep(0.1)  # it may not be in there yet
+    TRUTH.open = [{"tid": thread.native_id, "function": "cuStreamSynchronize",
+                   "begin_ns": time.monotonic_ns(), "where": "py_poll_device"}]
+
+
 def main():
     signal.alarm(300)
     if os.environ.get("TARGET_NONDUMPABLE") == "1":
         ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
     scenario = {"launches": launches, "copies": copies, "memory": memories, "sync": syncs,
-                "nccl": nccl, "hang": hang, "exceptions": exceptions,
+                "nccl": nccl, "hang": hang, "polling": polling, "exceptions": exceptions,
                 "tensors": tensors, "busy_tensors": busy_tensors, "garbage": garbage,
                 "collected_hang": collected_hang}[sys.argv[1]]
     load(sys.argv[2])
