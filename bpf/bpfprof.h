@@ -403,6 +403,17 @@ enum bpfprof_code_state {
 	CODE_COMPLETE = 2,
 };
 
+#define BPFPROF_MAX_RETURNS 8
+
+/*
+ * A return probe, of ours or of anybody else, is on a function that has not returned yet: the kernel's own
+ * address, the beginning of a page, lies where the return address was (Linux, kernel/events/uprobes.c).
+ */
+struct bpfprof_return {
+	__u64 va; /* of that place */
+	__u64 to; /* what lay there */
+};
+
 /* Where a walk stopped, and what is needed to go on from there. */
 struct bpfprof_miss_point {
 	__u64 regs[BPFPROF_NR_REGS];
@@ -410,12 +421,13 @@ struct bpfprof_miss_point {
 	__u32 pc_exact; /* 1: pc is the interrupted instruction, not a return address */
 	__u64 stack_va; /* address of stack[0] */
 	__u32 stack_len; /* bytes of stack */
-	__u32 pad;
+	__u32 nr_returns;
 	__u64 stack_holes; /* bit n: nothing is there of the n-th memory page that stack touches */
 	struct bpfprof_vma leaf_vma; /* with BPFPROF_SAMPLE_VMA: mapping of the missed pc */
 	__u32 nr_entries; /* C calls of the eval loop, leaf first; those up to next_entry are done */
 	__u32 next_entry;
 	struct bpfprof_place place; /* of the sample's process */
+	struct bpfprof_return returns[BPFPROF_MAX_RETURNS];
 };
 
 /*
@@ -615,7 +627,8 @@ struct bpfprof_task_state {
 	__u32 flags; /* BPFPROF_TASK_* */
 	__u32 nr_kernel;
 	__u32 reader_tid; /* as the pid namespace of the reader numbers it; 0: not in there */
-	__u32 pad;
+	__u32 nr_returns;
+	struct bpfprof_return returns[BPFPROF_MAX_RETURNS];
 	char comm[BPFPROF_COMM_LEN];
 	char leader_comm[BPFPROF_COMM_LEN];
 	__u64 kernel[BPFPROF_MAX_KERNEL_FRAMES + 1]; /* leaf first; the last is padding */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Iterators over tasks: the executable mappings of a process, its memory, and what its threads do. */
 #include "vma.bpf.h"
+#include "returns.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -313,7 +314,7 @@ int task_states(struct bpf_iter__task *ctx)
 	s->syscall = -1;
 	s->nr_kernel = 0;
 	s->reader_tid = reader_tid(task);
-	s->pad = 0;
+	s->nr_returns = returns_list(s->returns, task);
 	/* An int until 7.x, then a byte: no plain load fits both. */
 	on_cpu = BPF_CORE_READ_BITFIELD_PROBED(task, on_cpu);
 	if (on_cpu)

@@ -14,6 +14,7 @@
 #include "reader.bpf.h"
 #include "vma.bpf.h"
 #include "python.bpf.h"
+#include "returns.bpf.h"
 
 #define PF_KTHREAD 0x00200000
 #define USER32_CS 0x23
@@ -450,6 +451,14 @@ static __always_inline bool miss_allowed(struct unwind_reader *r, __u64 now, __u
 	return true;
 }
 
+/* Global, so that the verifier goes through it once. */
+__weak __noinline int miss_returns(struct unwind_reader *r)
+{
+	if (r)
+		r->rec.at.nr_returns = returns_list(r->rec.at.returns, bpf_get_current_task_btf());
+	return 0;
+}
+
 static __always_inline void miss_prepare(struct unwind_reader *r, struct task_struct *task)
 {
 	struct walk_ctx walk = { .r = r };
@@ -475,6 +484,7 @@ static __always_inline void miss_prepare(struct unwind_reader *r, struct task_st
 	r->rec.at.regs_valid = r->state.valid;
 	r->rec.at.pc_exact = r->state.exact;
 	place_fill(&r->rec.at.place, task);
+	miss_returns(r);
 	if (sp - r->rec.at.stack_va > RED_ZONE_BYTES)
 		window_begin(r, task, sp);
 	bpf_loop(MISS_STEPS, window_fill, &walk, 0);

@@ -172,9 +172,11 @@ def wait_tokens(context):
     check(sums == {"wait_first": 10, "wait_later": 50}, "calls by stack: %s" % sums)
 
 
-def check_dump(context, with_python):
-    """dump says which call a thread is in, whoever watched before; without -v it is py-spy's text."""
+def check_dump(context, with_python, watched=False):
+    """dump says which call a thread is in, whoever watches; without -v it is py-spy's text."""
     caller = Caller(context, "hang", with_python=with_python)
+    if watched:  # then the returns of these calls are hooked
+        Watch(context, "--json", "-d", "120", "-p", caller.pid)
     truth = caller.work()
     asleep = asleep_by(caller, truth)
     time.sleep(1)
@@ -206,6 +208,43 @@ def dumped(context):
 @test()
 def dumped_python(context):
     check_dump(context, True)
+
+
+@test(modes=MODES)
+def dumped_while_watched(context):
+    check_dump(context, False, watched=True)
+
+
+@test()
+def dumped_python_while_watched(context):
+    check_dump(context, True, watched=True)
+
+
+def check_recorded(context, with_python):
+    caller = Caller(context, "polling", with_python=with_python)
+    Watch(context, "--json", "-d", "120", "-p", caller.pid)
+    wanted, = caller.work()["open"]
+    context.bpfprof("record", "-p", caller.pid, "-F", "199", "-d", "3", "-o", context.path("x.folded"),
+                    timeout=60).expect(0)
+    in_call = [line.rpartition(" ") for line in context.read("x.folded").decode().splitlines()
+               if ";stream_wait" in line]
+    total = sum(int(count) for _, _, count in in_call)
+    whole = sum(int(count) for stack, _, count in in_call
+                if any(is_frame(frame, wanted["where"]) for frame in stack.split(";")) and
+                not any(marker in stack for marker in ("[truncated]", "[unmerged]")))
+    context.note("%d of %d samples" % (whole, total))
+    check(total > 100 and whole == total, "%d of %d go on: %s" % (whole, total, in_call))
+
+
+@test(modes=MODES)
+def recorded_while_watched(context):
+    """Samples of a thread in a call that somebody else has hooked the return of go on to its caller."""
+    check_recorded(context, False)
+
+
+@test()
+def recorded_python_while_watched(context):
+    check_recorded(context, True)
 
 
 @test()

@@ -346,6 +346,39 @@ static int copy_read(struct unwind_reader *reader, __u64 va, void *dst, __u32 le
 	return 0;
 }
 
+/* A stack as it was before return probes changed it. */
+struct returns_reader {
+	struct unwind_reader reader; /* first */
+	struct unwind_reader *stack;
+	const struct bpfprof_return *returns;
+	uint32_t nr;
+};
+
+static uint64_t return_restore(const struct bpfprof_return *returns, uint32_t nr, uint64_t va,
+			       uint64_t ra)
+{
+	uint32_t i;
+
+	for (i = 0; i < nr && i < BPFPROF_MAX_RETURNS; i++)
+		if (returns[i].va == va && !(ra & (STACK_PAGE_BYTES - 1)))
+			return returns[i].to;
+	return ra;
+}
+
+static int returns_read(struct unwind_reader *reader, __u64 va, void *dst, __u32 len)
+{
+	struct returns_reader *over = (struct returns_reader *)reader;
+	int err = over->stack->read(over->stack, va, dst, len);
+	uint64_t value;
+
+	if (err || len != sizeof(value))
+		return err;
+	memcpy(&value, dst, sizeof(value));
+	value = return_restore(over->returns, over->nr, va, value);
+	memcpy(dst, &value, sizeof(value));
+	return 0;
+}
+
 static uint64_t row_in(const uint64_t *rows, uint32_t nr, uint32_t low, bool exact)
 {
 	uint32_t lo = 0, hi = nr, mid;
@@ -615,33 +648,50 @@ uint32_t walker_walk(struct walker *walker, struct process *process,
 		     uint32_t *stop, uint64_t now_ns)
 {
 	bool lost = *stop == BPFPROF_STOP_REG_LOST;
-	uint32_t total = walk(walker, process, stack, lost, frames, nr, cap, stop, now_ns);
+	struct returns_reader over = { .reader.read = returns_read,
+				       .stack = stack->reader,
+				       .returns = stack->returns,
+				       .nr = stack->nr_returns };
+	struct walker_stack restored = *stack;
+	uint32_t total;
 
+	if (stack->nr_returns)
+		restored.reader = &over.reader;
+	total = walk(walker, process, &restored, lost, frames, nr, cap, stop, now_ns);
 	/* Rows are quicker but lose registers: where one was missing, follow all of them. */
 	if (*stop == BPFPROF_STOP_REG_LOST && !lost)
-		total = walk(walker, process, stack, true, frames, nr, cap, stop, now_ns);
+		total = walk(walker, process, &restored, true, frames, nr, cap, stop, now_ns);
 	return total;
 }
 
 uint32_t walker_finish(struct walker *walker, const struct walker_miss *miss, uint64_t *frames,
 		       uint32_t nr, uint32_t cap, uint32_t *stop, uint64_t now_ns)
 {
-	uint64_t pc = miss->at->regs[UNWIND_RIP] - !miss->at->pc_exact;
-	struct process *process = process_prepare(walker, miss, pc, now_ns);
+	__u64 regs[BPFPROF_NR_REGS];
+	uint64_t pc;
+	struct process *process;
 	struct copy_reader copy = { .reader.read = copy_read,
 				    .va = miss->at->stack_va,
 				    .holes = miss->at->stack_holes,
 				    .len = miss->at->stack_len,
 				    .data = miss->stack };
-	struct walker_stack stack = { .regs = miss->at->regs,
+	struct walker_stack stack = { .regs = regs,
 				      .regs_valid = miss->at->regs_valid,
 				      .pc_exact = miss->at->pc_exact,
 				      .reader = &copy.reader,
 				      .entries = miss->entries,
 				      .nr_entries = miss->at->nr_entries,
 				      .next_entry = miss->at->next_entry,
+				      .returns = miss->at->returns,
+				      .nr_returns = miss->at->nr_returns,
 				      .ts_ns = miss->sample->rec.ts_ns };
 
+	memcpy(regs, miss->at->regs, sizeof(regs));
+	if (!miss->at->pc_exact)
+		regs[UNWIND_RIP] = return_restore(stack.returns, stack.nr_returns,
+						  regs[UNWIND_RSP] - 8, regs[UNWIND_RIP]);
+	pc = regs[UNWIND_RIP] - !miss->at->pc_exact;
+	process = process_prepare(walker, miss, pc, now_ns);
 	if (!process) {
 		*stop = BPFPROF_STOP_MISS_GONE;
 		return nr;

@@ -15,6 +15,7 @@
 
 struct anon_code;
 struct bpfprof_miss_point;
+struct bpfprof_return;
 struct bpfprof_sample;
 struct bpfprof_python_entry;
 struct bpfprof_task_id;
@@ -82,6 +83,8 @@ struct walker_stack {
 	struct unwind_reader *reader;
 	const struct bpfprof_python_entry *entries; /* C calls of the eval loop, leaf first */
 	uint32_t nr_entries, next_entry;
+	const struct bpfprof_return *returns; /* that were replaced on it */
+	uint32_t nr_returns;
 	uint64_t ts_ns; /* when the registers were taken */
 };
 

@@ -223,6 +223,8 @@ static uint32_t native_walk(struct reading *reading, const struct bpfprof_task_s
 		.reader = remote_reader(reading->remote),
 		.entries = reading->chain.entries,
 		.nr_entries = reading->chain.nr_entries,
+		.returns = task->returns,
+		.nr_returns = task->nr_returns,
 		.ts_ns = time_monotonic_ns(),
 	};
 

@@ -23,11 +23,13 @@ struct mnt_namespace;
 struct nsproxy;
 struct pid;
 struct pid_namespace;
+struct return_instance;
 struct rq;
 struct seq_file;
 struct signal_struct;
 struct super_block;
 struct task_struct;
+struct uprobe_task;
 struct vfsmount;
 struct vm_area_struct;
 struct xol_area;
@@ -253,7 +255,18 @@ struct task_struct {
 	struct nsproxy *nsproxy;
 	struct signal_struct *signal;
 	u64 self_exec_id;
+	struct uprobe_task *utask;
 	struct thread_struct thread;
+};
+
+struct uprobe_task {
+	struct return_instance *return_instances;
+};
+
+struct return_instance {
+	long unsigned int stack;
+	long unsigned int orig_ret_vaddr;
+	struct return_instance *next;
 };
 
 struct upid {
