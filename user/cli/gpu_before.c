@@ -42,6 +42,7 @@
 #define MAX_DOUBTS 5 /* looks in which there was no time to read a thread that ran */
 /* After so long the samples of threads that ran are enough to judge by. */
 #define SPINS_NS NS_PER_SECOND
+#define SPINS_MAX_TRIES 3
 #define SPINS_NAMES_NS (NS_PER_SECOND / 2)
 #define RECENT_NS (NS_PER_SECOND / 2) /* a sample tells where a thread is for so long */
 
@@ -58,6 +59,7 @@ struct gpu_before {
 	struct remote_child *child; /* while something is read */
 	struct gpu_spins *spins; /* threads that ran; NULL: none, or none of them is in a call */
 	uint64_t spins_ns; /* when they were begun to be sampled */
+	unsigned int spins_tries;
 	bool spins_judged;
 	struct strtab *strings; /* of stacks: only grows while they are found */
 	size_t stack_bytes;
@@ -385,54 +387,92 @@ static void spin_take(struct gpu_before *before, size_t i)
 	call_add(before, dump, thread, &call, &state);
 }
 
-/* Of which there are too few samples: it sleeps by now, or it has hardly had a CPU. */
-static void spin_read(struct gpu_before *before, const struct gpu_spin *spin)
+/* Too few samples of it: it sleeps by now, or it has hardly had a CPU. */
+static void spin_read(struct gpu_before *before, const struct gpu_spin *spin,
+		      const struct tasks *tasks, const struct dump *dump,
+		      const struct process_dump *read)
 {
-	const struct bpfprof_task_state *task;
-	const struct thread_dump *thread;
+	const struct bpfprof_task_state *task = tasks_find(tasks, spin->task.tid, 0);
+	const struct thread_dump *thread = read ? thread_find(read, spin->task.tid) : NULL;
+
+	if (!task) /* it has ended */
+		return;
+	if (!thread || thread->running || !task->state)
+		before->running++;
+	else
+		sleeper_add(before, dump, thread, task, spin->own_pid);
+}
+
+/* The same of all of one process, the first of which is spin i. */
+static void spins_read(struct gpu_before *before, size_t i)
+{
+	uint32_t own_pid = gpu_spins_get(before->spins, i)->own_pid;
 	const struct process_dump *read;
+	const struct gpu_spin *spin;
 	struct dump dump = { 0 };
 	struct tasks tasks;
 	int err;
 
 	before->read_ns = time_monotonic_ns();
-	err = tasks_read(&tasks, &before->job->sampler.session, spin->own_pid, NULL);
+	err = tasks_read(&tasks, &before->job->sampler.session, own_pid, NULL);
 	if (err && err != -E2BIG)
 		return;
-	task = tasks_find(&tasks, spin->task.tid, 0);
-	read = task ? process_read(before, &dump, spin->own_pid) : NULL;
-	thread = read ? thread_find(read, spin->task.tid) : NULL;
-	if (task && (!thread || thread->running || !task->state))
-		before->running++;
-	else if (task)
-		sleeper_add(before, &dump, thread, task, spin->own_pid);
+	read = process_read(before, &dump, own_pid);
+	before->unread += read ? before->counts.nr_late : 0;
+	before->cut += before->counts.nr_cut;
+	before->pages += before->counts.nr_refused;
+	for (; i < gpu_spins_nr(before->spins); i++) {
+		spin = gpu_spins_get(before->spins, i);
+		if (!spin->judged && spin->own_pid == own_pid)
+			spin_read(before, spin, &tasks, &dump, read);
+	}
 	dump_fini(&dump);
 	tasks_fini(&tasks);
 }
 
-/* Those that are in calls are shown from now on. */
-static void spins_judge(struct gpu_before *before)
+static bool is_first_unjudged(const struct gpu_before *before, size_t i)
 {
-	const struct gpu_spin *spin;
-	size_t i, nr_calls = 0, nr_before;
+	const struct gpu_spin *spin = gpu_spins_get(before->spins, i), *other;
+	size_t k;
 
+	if (spin->judged)
+		return false;
+	for (k = 0; k < i; k++) {
+		other = gpu_spins_get(before->spins, k);
+		if (!other->judged && other->own_pid == spin->own_pid)
+			return false;
+	}
+	return true;
+}
+
+/* Those that are in calls are shown from now on. */
+static void spins_judge(struct gpu_before *before, bool at_end)
+{
+	size_t i, nr_before, nr_calls = 0;
+	int err;
+
+	err = gpu_spins_judge(before->spins, time_monotonic_ns() + SPINS_NAMES_NS);
+	if (err == -ETIME && !at_end && ++before->spins_tries < SPINS_MAX_TRIES) {
+		before->spins_ns = time_monotonic_ns(); /* what was read of files is kept */
+		return;
+	}
 	before->spins_judged = true;
-	before->deadline_ns = time_monotonic_ns() + PROCESS_NS;
-	if (gpu_spins_judge(before->spins, time_monotonic_ns() + SPINS_NAMES_NS)) {
+	if (err) {
 		before->running += gpu_spins_nr(before->spins);
 		spins_end(before);
 		return;
 	}
+	before->deadline_ns = time_monotonic_ns() + PROCESS_NS;
 	for (i = 0; i < gpu_spins_nr(before->spins); i++) {
-		spin = gpu_spins_get(before->spins, i);
-		nr_calls += spin->in_call;
 		nr_before = before->nr_calls;
-		if (spin->in_call)
+		if (gpu_spins_get(before->spins, i)->in_call) {
 			spin_take(before, i);
-		else if (!spin->judged)
-			spin_read(before, spin);
+			nr_calls += before->nr_calls - nr_before;
+		} else if (is_first_unjudged(before, i)) {
+			spins_read(before, i);
+		}
 		if (before->nr_calls > nr_before)
-			process_describe(before, spin->own_pid);
+			process_describe(before, gpu_spins_get(before->spins, i)->own_pid);
 	}
 	reading_end(before);
 	log_debug("threads on a CPU: %zu of %zu are in calls that began before", nr_calls,
@@ -447,7 +487,7 @@ void gpu_before_run(struct gpu_before *before, uint64_t now_ns)
 		return;
 	gpu_spins_run(before->spins);
 	if (!before->spins_judged && now_ns >= before->spins_ns + SPINS_NS)
-		spins_judge(before);
+		spins_judge(before, false);
 }
 
 void gpu_before_begin(struct gpu_before *before)
@@ -524,7 +564,7 @@ static void doubts_resolve(struct gpu_before *before, uint32_t own_pid, bool at_
 	size_t i;
 
 	process = process_read(before, &dump, own_pid);
-	late = !at_end && time_monotonic_ns() >= before->deadline_ns;
+	late = time_monotonic_ns() >= before->deadline_ns;
 	for (i = before->nr_calls; i; i--) {
 		struct call_state *state = &before->states[i - 1];
 
@@ -532,7 +572,8 @@ static void doubts_resolve(struct gpu_before *before, uint32_t own_pid, bool at_
 			continue;
 		thread = process ? thread_find(process, state->kernel_tid) : NULL;
 		unread = !process || (thread && (thread->running || !thread->consistent));
-		if (unread && late && state->doubts < MAX_DOUBTS)
+		/* No time to read it; or it polls, and had no CPU to be sampled on. */
+		if (unread && !at_end && (late || state->spin) && state->doubts < MAX_DOUBTS)
 			continue;
 		before->unread += unread;
 		if (unread || !thread || !is_same(&before->calls[i - 1], &dump, thread))
@@ -543,32 +584,18 @@ static void doubts_resolve(struct gpu_before *before, uint32_t own_pid, bool at_
 	dump_fini(&dump);
 }
 
-struct since {
-	const struct call_state *state;
-	const struct gpu_before_call *call;
-	bool called;
-};
-
-static void thread_since(void *arg, uint32_t tid, const struct bpfprof_gpu_thread *thread)
-{
-	struct since *since = arg;
-
-	if (tid == since->state->kernel_tid && thread->pid == since->call->pid &&
-	    thread->start_ns == since->call->start_ns && thread->last_ns > since->call->since_ns)
-		since->called = true;
-}
-
 /*
- * Has the thread made a call since, so that it is one after the other? Of a call of NCCL's that does
- * not follow: it calls the driver itself.
+ * Has the thread made a call since it is hooked, so that it is in another one now? Of a call of NCCL's
+ * that does not follow: it calls the driver itself.
  */
 static bool called_since(const struct gpu_before *before, size_t at)
 {
-	struct since since = { .state = &before->states[at], .call = &before->calls[at] };
+	const struct gpu_before_call *call = &before->calls[at];
 
-	if (strncmp(since.call->function, "nccl", strlen("nccl")) != 0)
-		gpu_probes_threads(before->job->watch.probes, thread_since, &since);
-	return since.called;
+	return strncmp(call->function, "nccl", strlen("nccl")) != 0 &&
+	       gpu_probes_thread_has_called(before->job->watch.probes,
+					    before->states[at].kernel_tid, call->pid,
+					    call->start_ns);
 }
 
 /* Of one that was found on a CPU: do samples say that it is still in its call? */
@@ -638,7 +665,7 @@ void gpu_before_look(struct gpu_before *before, const struct gpu_picture *pictur
 
 	gpu_before_run(before, time_monotonic_ns());
 	if (at_end && before->spins && !before->spins_judged)
-		spins_judge(before);
+		spins_judge(before, true);
 	if (!before->nr_calls)
 		return;
 	before->deadline_ns = time_monotonic_ns() + (at_end ? LOOK_END_NS : LOOK_NS);

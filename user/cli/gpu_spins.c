@@ -20,7 +20,7 @@
 #define SPINS_HZ 97
 #define RING_BYTES (1U << 20)
 /* Fewer samples may all be of a loop that makes the same short call again and again. */
-#define MIN_SAMPLES 5
+#define MIN_SAMPLES 8
 
 /* The thread at the same index is the only one of the process at that index of the dump. */
 struct spin {
@@ -44,6 +44,13 @@ static struct thread_dump *thread_of(const struct gpu_spins *spins, size_t i)
 	return &spins->dump.processes[i].threads[0];
 }
 
+/* Where a Python frame stands is told by its line or, if that is not to be had now, otherwise. */
+static bool is_same_frame(uint64_t a, uint64_t b)
+{
+	return a == b || (a >> BPFPROF_FRAME_SHIFT == BPFPROF_FRAME_PYTHON &&
+			  b >> BPFPROF_FRAME_SHIFT == BPFPROF_FRAME_PYTHON);
+}
+
 static size_t common(const struct thread_dump *thread, const struct spin *spin,
 		     const struct aggregate_input *input)
 {
@@ -51,7 +58,7 @@ static size_t common(const struct thread_dump *thread, const struct spin *spin,
 	size_t n = 0;
 
 	while (n < spin->nr_common && n < input->nr_user &&
-	       end[-1 - (ptrdiff_t)n].wire == input->user[input->nr_user - 1 - n])
+	       is_same_frame(end[-1 - (ptrdiff_t)n].wire, input->user[input->nr_user - 1 - n]))
 		n++;
 	return n;
 }
@@ -121,6 +128,8 @@ int gpu_spins_start(struct gpu_spins *spins)
 		if (k == nr)
 			spins->pids[nr++] = (pid_t)spins->spins[i].public.own_pid;
 	}
+	if (!nr) /* that would be all of the machine */
+		return EXIT_FAILED;
 	spins->options.pids = spins->pids;
 	spins->options.nr_pids = nr;
 	status = sampler_open(&spins->sampler, &spins->options, &handlers);

@@ -545,6 +545,16 @@ void gpu_probes_threads(const struct gpu_probes *probes,
 		 threads_one, &call);
 }
 
+bool gpu_probes_thread_has_called(const struct gpu_probes *probes, uint32_t tid, uint32_t pid,
+				  uint64_t start_ns)
+{
+	struct bpfprof_gpu_thread thread;
+
+	return !bpf_map__lookup_elem(probes->session->skel->maps.gpu_threads, &tid, sizeof(tid),
+				     &thread, sizeof(thread), 0) &&
+	       thread.pid == pid && thread.start_ns == start_ns;
+}
+
 struct comms_call {
 	struct bpfprof_gpu_comm_key key, next;
 	struct bpfprof_gpu_comm value;

@@ -63,6 +63,9 @@ void gpu_probes_threads(const struct gpu_probes *probes,
 			void (*each)(void *arg, uint32_t tid,
 				     const struct bpfprof_gpu_thread *thread),
 			void *arg);
+/* Has the thread made a call since it was hooked, and not idled for long since? */
+bool gpu_probes_thread_has_called(const struct gpu_probes *probes, uint32_t tid, uint32_t pid,
+				  uint64_t start_ns);
 void gpu_probes_comms(const struct gpu_probes *probes,
 		      void (*each)(void *arg, const struct bpfprof_gpu_comm_key *key,
 				   const struct bpfprof_gpu_comm *comm),

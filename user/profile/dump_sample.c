@@ -34,7 +34,8 @@ static bool is_cut(const struct aggregate_input *input)
 
 bool dump_sample_is_whole(const struct aggregate_input *input)
 {
-	return !is_cut(input) && !(input->sample->python_flags & BPFPROF_PYTHON_CODE_PENDING);
+	return !is_cut(input) && !input->unmerged &&
+	       !(input->sample->python_flags & BPFPROF_PYTHON_CODE_PENDING);
 }
 
 int dump_sample_take(struct thread_dump *thread, const struct aggregate_input *input,

@@ -208,9 +208,11 @@ static void wait_for_device(void)
 	if (fake.callback)
 		fake.callback();
 	if (fake.spin) {
+		__atomic_add_fetch(&fake.nr_waiting, 1, __ATOMIC_RELEASE);
 		end_ns = cpu_ns() + us * 1000ULL;
 		while (cpu_ns() < end_ns && __atomic_load_n(&fake.spin, __ATOMIC_RELAXED))
 			;
+		__atomic_sub_fetch(&fake.nr_waiting, 1, __ATOMIC_RELEASE);
 		return;
 	}
 

@@ -1355,16 +1355,15 @@ static void hang_polling(uint64_t function)
 	((void (*)(int))symbol("fake_cuda_spin"))(1);
 	std::thread([&] {
 		pthread_setname_np(pthread_self(), "poll-0");
-		__atomic_store_n(&polls, gettid(), __ATOMIC_RELEASE);
+		polls = gettid();
 		hangs::poll_device();
 		polled = true;
 		pause();
 	}).detach();
 	std::thread(hangs::launch_on, function).detach();
 	std::thread(hangs::ask_on).detach();
-	while (!__atomic_load_n(&polls, __ATOMIC_ACQUIRE))
+	while (!((unsigned int (*)())symbol("fake_cuda_waiting"))())
 		usleep(1000);
-	usleep(100000); /* it may not be in there yet */
 	truth.open = text("[{\"tid\":%d,\"thread\":\"poll-0\","
 			  "\"function\":\"cuStreamSynchronize\",\"begin_ns\":%lu,"
 			  "\"where\":\"hangs::poll_device\"}]",

@@ -574,7 +574,8 @@ def polling():
     LIBRARIES[0].fake_cuda_spin(1)
     thread = threading.Thread(target=py_poll_device, daemon=True)
     thread.start()
-    time.sleep(0.1)  # it may not be in there yet
+    while not LIBRARIES[0].fake_cuda_waiting():
+        time.sleep(0.001)
     TRUTH.open = [{"tid": thread.native_id, "function": "cuStreamSynchronize",
                    "begin_ns": time.monotonic_ns(), "where": "py_poll_device"}]
 
