@@ -457,6 +457,35 @@ def py_train(told):
     gc.disable()
 
 
+def collect_known(where, name, generation):
+    begin = time.monotonic_ns()
+    getattr(LIBRARIES[2], name)()
+    passed = time.monotonic_ns() - begin
+    row = TRUTH.calls["python:gc__start"]
+    row["calls"] += 1
+    row["ns"] += passed
+    row["max_ns"] = max(row["max_ns"], passed)
+    TRUTH.where[where]["python:gc__start"] += 1
+    TRUTH.collected_ns[where] += passed
+    TRUTH.generations[generation] += 1
+
+
+def py_young():
+    collect_known("py_young", "fake_python_young", 0)
+
+
+def py_old():
+    collect_known("py_old", "fake_python_old", 2)
+
+
+def constants():
+    """Another's collector, which has a probe for each generation; this Python's own does not run."""
+    gc.disable()
+    py_weights(1000)
+    for i in range(20):
+        py_young() if i % 4 else py_old()
+
+
 def garbage():
     told = Collections()
     kept = [[] for _ in range(400000)]
@@ -603,12 +632,14 @@ def main():
     scenario = {"launches": launches, "copies": copies, "memory": memories, "sync": syncs,
                 "nccl": nccl, "hang": hang, "exceptions": exceptions,
                 "tensors": tensors, "busy_tensors": busy_tensors, "garbage": garbage,
-                "collected_hang": collected_hang, "rounds": Rounds}[sys.argv[1]]
+                "collected_hang": collected_hang, "constants": constants, "rounds": Rounds}[sys.argv[1]]
     if scenario is Rounds:  # its first collection is before any call of CUDA
         scenario = Rounds()
     load(sys.argv[2])
     if scenario in (tensors, busy_tensors) or isinstance(scenario, Rounds):
         load_tensors(sys.argv[2])
+    if scenario is constants:
+        LIBRARIES.append(ctypes.CDLL(os.path.join(sys.argv[2], "libgc_probes.so")))
     print("ready", flush=True)
     sys.stdin.readline()
     scenario()
