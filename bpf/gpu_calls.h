@@ -107,6 +107,7 @@ enum bpfprof_gpu_value_kind {
 	GPU_VALUE_NONE = 0,
 	GPU_VALUE_REGISTER = 1,
 	GPU_VALUE_MEMORY = 2, /* at off from what is in the register */
+	GPU_VALUE_CONSTANT = 3, /* off */
 };
 
 struct bpfprof_gpu_value {

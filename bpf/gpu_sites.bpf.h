@@ -56,10 +56,14 @@ static __noinline __u64 register_value(struct pt_regs *ctx, __u32 reg)
 /* 0 where there is none. */
 static __always_inline __u64 site_value(struct pt_regs *ctx, const struct bpfprof_gpu_value *at)
 {
-	__u64 value = register_value(ctx, at->reg);
+	__u64 value;
 
 	if (at->kind == GPU_VALUE_NONE)
 		return 0;
+	if (at->kind == GPU_VALUE_CONSTANT)
+		value = (__u64)(__s64)at->off;
+	else
+		value = register_value(ctx, at->reg);
 	if (at->kind == GPU_VALUE_MEMORY && user_read(&value, sizeof(value), value + at->off))
 		return 0;
 	return at->bytes == 4 ? (__u32)value : value;

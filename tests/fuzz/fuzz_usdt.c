@@ -20,7 +20,8 @@ static void arguments_check(const char *text)
 		if (usdt_argument(text, i, &argument))
 			continue;
 		if (argument.reg > 15 || !argument.bytes || argument.bytes > 8 ||
-		    (argument.kind == USDT_REGISTER && argument.off))
+		    (argument.kind == USDT_REGISTER && argument.off) ||
+		    (argument.kind == USDT_MEMORY && argument.off != (int32_t)argument.off))
 			abort();
 	}
 }

@@ -18,7 +18,8 @@ from loaded import private_stacks
 from pprof import Pprof
 from test_daemon import Daemon
 from test_dump import wait_for
-from test_gpu import SECONDS, TYPES, Caller, fakes
+from test_gpu import SECONDS, TYPES, Caller, equal, fakes, is_frame, shown
+from test_gpu_gc import BEGIN, SPOILED, interpreter
 
 SHARE = 0.06  # how far a share of the samples may be off: 1,000 of them and more
 BUDGET = 64 << 20  # of design.md, P5
@@ -149,6 +150,113 @@ def record(context):
           "comments: %s" % calls.comments)
     context.note("%d samples, %s; startup %.2f s" % (
         samples, {k: round(v, 3) for k, v in shares.items()}, stats["agent"]["startup_seconds"]))
+
+
+class Rounds(Caller):
+    """A running gpu_calls.py that holds tensors and collects garbage."""
+
+    def __init__(self, context, path=None):
+        super().__init__(context, "rounds", with_python=True, interpreter=path or interpreter())
+
+    def round(self):
+        """What it has done since its start, after one round more."""
+        self.say("round")
+        return json.loads(self.line())
+
+    def hoard(self, count):
+        self.say("hoard %d" % count)
+        return json.loads(self.line())
+
+    def end(self):
+        self.say("exit")
+        self.process.wait(SECONDS)
+
+
+ALLOCATE, FREE = "pytorch:malloc", "pytorch:free"
+PARTS = {BEGIN: "gc", ALLOCATE: "tensor_alloc", FREE: "tensor_free"}  # as the summary calls them
+ZERO = {"calls": {}, "where": {}, "tensor_allocated": {}, "tensor_inuse": {}, "collected_ns": {}}
+TENSORS = 7168  # that a daemon follows of one process, along with what the driver handed out
+COLLECTED = 0.2  # how far below what Python says of its collections their time may be
+
+
+def grown(now, before):
+    """{name: by how much}, without what has not changed."""
+    return {name: count - before.get(name, 0) for name, count in now.items()
+            if count != before.get(name, 0)}
+
+
+def by_place(calls, kind, pid, places, function=None):
+    """{Python function: the sum of its samples}, of one hooked function or of all."""
+    sums = collections.Counter()
+    for frames, values, labels in calls.samples:
+        if labels.get("pid") == pid and (not function or shown(frames[0]) == shown(function)):
+            where = [place for place in places if any(is_frame(frame, place) for frame in frames)]
+            sums[where[0] if where else "nowhere"] += values[kind]
+    return {where: count for where, count in sums.items() if count}
+
+
+def check_parts(calls, truth, before):
+    """Tensors and collections between two states of a program, in the profile of that time."""
+    pid, places = truth["pid"], truth["where"]
+    for name in PARTS:
+        wanted = {where: names[name] - before["where"].get(where, {}).get(name, 0)
+                  for where, names in places.items() if name in names}
+        equal(by_place(calls, "calls/count", pid, places, "python:gc" if name == BEGIN else name),
+              {where: count for where, count in wanted.items() if count}, name)
+    equal(by_place(calls, "tensor_allocated/bytes", pid, places),
+          grown(truth["tensor_allocated"], before["tensor_allocated"]), "tensors allocated")
+    equal(by_place(calls, "tensor_inuse/bytes", pid, places),
+          {where: size for where, size in truth["tensor_inuse"].items() if size}, "tensors in use")
+    took = by_place(calls, "gc/nanoseconds", pid, places)
+    wanted = grown(truth["collected_ns"], before["collected_ns"])
+    check(took.keys() == wanted.keys(), "collections: %s, not %s" % (took, wanted))
+    for where, ns in wanted.items():  # Python's own clock runs around the probes
+        check((1 - COLLECTED) * ns < took[where] <= ns, "%s: %d ns, not %d" % (where, took[where], ns))
+
+
+@test(modes=MODES)
+def record_parts(context):
+    """--tensors and --gc beside the samples; neither unless it is asked for."""
+    caller = Rounds(context)
+    bare = Run(context, "record", "--gpu", "-p", caller.pid, "-d", "120", "-o", "y.folded", "--stats", "t.json")
+    bare.wait_for(r"watching \d+ functions? in \d+ librar")
+    before = caller.round()
+    bare.interrupt()
+    check(before["semaphores"][-1] == 0, "PyTorch's probes are on: %s" % before["semaphores"])
+    check(not set(PARTS.values()) & set(context.json("t.json")["gpu"]["calls"]), "told, not asked for")
+    run = Run(context, "record", "--gpu", "--tensors", "--gc", "-p", caller.pid, "-d", "120", "-o", "x.pb.gz",
+              "-o", "x.folded", "-o", "x.html", "--stats", "s.json")
+    run.wait_for(r"watching \d+ functions? in \d+ librar")
+    truth = caller.round()
+    done = run.interrupt()
+    check(truth["semaphores"][-1] == 3, "semaphores: %s" % truth["semaphores"])
+    calls = Calls(context.read("x.cuda.pb.gz"))
+    held = [before["tensor_inuse"], truth["tensor_inuse"]]
+    # What was handed out before is not known, nor are its frees those of anything.
+    known = dict(truth, tensor_inuse={where: size - (held[0][where] if where != "py_activation" else 2 << 20)
+                                      for where, size in held[1].items()})
+    check_parts(calls, known, before)
+    gpu = context.json("s.json")["gpu"]
+    wanted = {PARTS[name]: truth["calls"][name]["calls"] - before["calls"][name]["calls"] for name in PARTS}
+    equal({kind: gpu["calls"].get(kind) for kind in wanted}, wanted, "stats")
+    total = sum(one["calls"] - before["calls"][name]["calls"] for name, one in truth["calls"].items())
+    check(gpu["calls"]["total"] == calls.total("calls/count") == folded_total(context.text("x.cuda.folded")) ==
+          total, "%s: %d in the profile, not %d" % (gpu["calls"], calls.total("calls/count"), total))
+    check(not any(gpu["lost"].values()), "lost: %s" % gpu["lost"])
+    for kind, count in wanted.items():
+        check(re.search(r"CUDA and NCCL calls: .*\b%s %d\b" % (kind.replace("_", " "), count), done.text),
+              done.text)
+        check("gpu.calls.%s: %d" % (kind, count) in calls.comments, "comments: %s" % calls.comments)
+    check("python:gc" in context.text("x.cuda.html"), "no collection in the flame graph")
+
+
+@test()
+def parts_alone(context):
+    """Both are parts of --gpu."""
+    for command in (["record", "-d", "1"], ["daemon", "--output", context.path("o")]):
+        for flag in ("--tensors", "--gc"):
+            done = context.bpfprof(*command, flag, timeout=20).expect(2)
+            check(re.search(r"%s: .*add --gpu" % flag, done.text), done.text)
 
 
 @test(modes=MODES)
@@ -327,6 +435,132 @@ def intervals(context):
     memory = max(line["memory_bytes"] for line in daemon.said("profile written"))
     check(memory < BUDGET, "%d bytes" % memory)
     context.note("%d intervals, %.1f MiB" % (len(found_files), memory / (1 << 20)))
+
+
+def hooked_files(daemon, *parts):
+    """Waits until files whose paths have these in them are hooked."""
+    end = time.monotonic() + SECONDS
+    while not all(any(line["msg"].startswith("hooked ") and part in line["msg"] for line in daemon.lines())
+                  for part in parts):
+        check(time.monotonic() < end, "never hooked: %s" % [
+            line["msg"] for line in daemon.lines() if "hooked" in line["msg"]])
+        time.sleep(0.05)
+
+
+@test(modes=MODES)
+def parts_of_intervals(context):
+    """Each interval has its own tensors and collections, and what is in use at its end."""
+    stays, other = Rounds(context), Rounds(context)
+    daemon = Daemon(context, "--gpu", "--tensors", "--gc", "--log-level", "debug", interval="3s",
+                    listen="127.0.0.1:0")
+    hooked_files(daemon, "libcuda.so.1", "libc10_cuda.so", os.path.realpath(interpreter()))
+    told, states = [], {stays.pid: [], other.pid: []}  # after each round: in which interval, and what
+
+    def note(caller):
+        state = caller.round()
+        states[caller.pid].append((len(told), state))
+
+    for callers in ((stays,), (stays, other), (), (other, stays, stays)):
+        next_interval(daemon)
+        for caller in callers:
+            note(caller)
+        told.append(callers)
+    other.end()
+    next_interval(daemon)
+    told.append(())
+    next_interval(daemon)
+    found = metrics(daemon)
+    check(daemon.end() == 0, "ended badly")
+    profiles = list(calls_files(daemon.output).values())
+    first = next(i for i, calls in enumerate(profiles) if calls.total("calls/count", pid=stays.pid))
+    for pid, states_of in states.items():
+        before = dict(ZERO, pid=pid)
+        for i in range(len(told)):
+            now = [state for at, state in states_of if at == i]
+            after = now[-1] if now else before
+            calls = profiles[first + i]
+            if pid == other.pid and i >= len(told) - 2:  # it ended here: nothing is in use by it
+                after = dict(after, tensor_inuse={})
+            check_parts(calls, after, before)
+            before = after
+        last = states_of[-1][1]
+        for name in PARTS:
+            total = sum(calls.total("calls/count", pid=pid, frame="python:gc" if name == BEGIN else name)
+                        for calls in profiles)
+            check(total == last["calls"][name]["calls"], "%s: %d in all, not %d" % (
+                name, total, last["calls"][name]["calls"]))
+        total = sum(calls.total("tensor_allocated/bytes", pid=pid) for calls in profiles)
+        check(total == last["calls"][ALLOCATE]["bytes"], "%d bytes in all, not %d" % (
+            total, last["calls"][ALLOCATE]["bytes"]))
+    for name, kind in PARTS.items():
+        least = sum(states_of[-1][1]["calls"][name]["calls"] for states_of in states.values())
+        value = found['bpfprof_gpu_calls_total{kind="%s"}' % kind]
+        check(value >= least, "metrics: %s %d, not %d" % (kind, value, least))
+    memory = max(line["memory_bytes"] for line in daemon.said("profile written"))
+    check(memory < BUDGET, "%d bytes" % memory)
+    context.note("%d intervals, %.1f MiB" % (len(profiles), memory / (1 << 20)))
+
+
+@test()
+def too_many_tensors(context):
+    """More than are followed: what was allocated is told, the rest counted, the driver's stay known."""
+    caller = Rounds(context)
+    daemon = Daemon(context, "--gpu", "--tensors", "--log-level", "debug", interval="4s",
+                    listen="127.0.0.1:0")
+    hooked_files(daemon, "libcuda.so.1", "libc10_cuda.so")
+    next_interval(daemon)
+    before = caller.round()
+    truth = caller.hoard(TENSORS + 500)
+    next_interval(daemon)
+    next_interval(daemon)
+    found = metrics(daemon)
+    check(daemon.end() == 0, "ended badly")
+    profiles = list(calls_files(daemon.output).values())
+    pid, called = caller.pid, truth["calls"][ALLOCATE]
+    for kind, frame, wanted in (("calls/count", ALLOCATE, called["calls"]),
+                                ("tensor_allocated/bytes", None, called["bytes"])):
+        total = sum(calls.total(kind, pid=pid, frame=frame) for calls in profiles)
+        check(total == wanted, "%s: %d in all, not %d" % (kind, total, wanted))
+    live = sum(before[kind]["allocations"] - before[kind]["frees"] for kind in ("memory", "tensor_memory"))
+    over = live + 500
+    lost = found['bpfprof_gpu_lost_total{reason="allocations_no_room"}']
+    check(lost == over, "%d are counted, not %d" % (lost, over))
+    latest = profiles[-1]
+    held, wanted = latest.total("tensor_inuse/bytes", pid=pid), (
+        before["tensor_memory"]["live_bytes"] + 500 * (TENSORS - live))
+    check(held == wanted, "%d bytes in use, not %d" % (held, wanted))
+    check(latest.total("inuse/bytes", pid=pid, frame="cuMemAlloc") == sum(truth["inuse"].values()),
+          "in use of the driver's: %d, not %s" % (latest.total("inuse/bytes", pid=pid), truth["inuse"]))
+    memory = max(line["memory_bytes"] for line in daemon.said("profile written"))
+    check(memory < BUDGET, "%d bytes" % memory)
+    context.note("%d of %d followed, %.1f MiB" % (TENSORS, live + TENSORS + 500, memory / (1 << 20)))
+
+
+@test()
+def pythons_that_come(context):
+    """One whose collections cannot be seen is told when it comes, once."""
+    with open(os.path.realpath(interpreter()), "rb") as file:
+        whole = file.read()
+    old, new, problem = SPOILED["other"]
+    path = os.path.join(context.scratch("other"), "python3")
+    with open(path, "wb") as file:
+        file.write(whole.replace(old, new))
+    os.chmod(path, 0o755)
+    daemon = Daemon(context, "--gpu", "--gc", interval="2s", listen="127.0.0.1:0")
+    next_interval(daemon)
+    before = metrics(daemon)
+    check(before['bpfprof_gpu_calls_total{kind="gc"}'] >= 0, "not there before the first one")
+    Rounds(context, path).round()
+    said = "%s: not watched: %s" % (path, problem)
+    daemon.wait(said)
+    os.utime(path, (1, 1))  # the same file, met as if it were another
+    Rounds(context, path).round()
+    next_interval(daemon)
+    next_interval(daemon)
+    reason = 'bpfprof_gpu_lost_total{reason="pythons_without_probes"}'
+    check(metrics(daemon)[reason] >= before[reason] + 1, "not counted")
+    check(daemon.end() == 0, "ended badly")
+    check(len(daemon.said(said)) == 1, "said %d times" % len(daemon.said(said)))
 
 
 @test()

@@ -70,6 +70,28 @@ def collected(context):
     check(len(inside) == 20, "%d of 20 frees lie in a collection" % len(inside))
 
 
+@test(modes=MODES)
+def generations_known(context):
+    """A compiler that knows the generation writes it into the probe itself."""
+    caller = Caller(context, "constants", with_python=True)
+    watch = Watch(context, "--json", "--gc", "-d", "120", "-p", caller.pid, *OUTPUTS, "-o", "x.json")
+    truth = caller.work()
+    seen = Seen(watch.end())
+    process = seen.process(truth["pid"])
+    check_all(process, truth)
+    check_files(context, process, truth)
+    found = collections.Counter(str(one.args["generation"])
+                                for one in read(context.path("x.json")).slices if one.category == "python")
+    equal(dict(found), truth["generations"], "generations")
+    check(truth["generations"] == {"0": 15, "2": 5}, str(truth["generations"]))
+    row, = [row for row in process["calls"] if row["exported"] == BEGIN]
+    check(0 < row["ns"] <= truth["calls"][BEGIN]["ns"], "%d ns, not %d" % (
+        row["ns"], truth["calls"][BEGIN]["ns"]))
+    library, = [one for one in seen.whole["libraries"] if "libgc_probes" in one["path"]]
+    check(library["problem"] is None and library["functions"] == 4, str(library))
+    check(not seen.lost["python_probes_not_understood"], str(seen.lost))
+
+
 @test()
 def hung(context):
     """What a finalizer waits for is told, not that garbage is collected meanwhile."""

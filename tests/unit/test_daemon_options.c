@@ -115,6 +115,27 @@ Test(daemon_options, wrong)
 	cr_expect(strstr(error.data, "--output is missing"));
 }
 
+/* Of what is hooked; the file may say it, too. */
+Test(daemon_options, parts)
+{
+	struct daemon_options options;
+	struct config config;
+
+	cr_expect_eq(CONFIGURE(&options, &config, "-o", "x", "--tensors"), -EINVAL);
+	cr_expect(strstr(error.data, "--tensors: ") && strstr(error.data, "add --gpu"));
+	buf_reset(&error);
+	conf("BPFPROF_GC=1\n");
+	cr_expect_eq(CONFIGURE(&options, &config, "-o", "x", "--config", "conf"), -EINVAL);
+	cr_expect(strstr(error.data, "--gc: ") && strstr(error.data, "add --gpu"));
+	buf_reset(&error);
+	cr_assert_eq(
+		CONFIGURE(&options, &config, "-o", "x", "--config", "conf", "--gpu", "--tensors"),
+		0, "%s", error.data);
+	cr_expect(options.gpu && options.tensors && options.gc);
+	config_unload(&config);
+	daemon_options_fini(&options);
+}
+
 /* What is wrong with a URL may be a password: it is not said again. */
 Test(daemon_options, push)
 {

@@ -122,8 +122,33 @@ Test(gpu_sites, of_python)
 	cr_expect(sites[1].wire.va.kind == GPU_VALUE_MEMORY && sites[1].wire.va.reg == 4 &&
 		  sites[1].wire.va.off == 112 && sites[1].wire.va.bytes == 4);
 	cr_assert_eq(sites_of_layer(NOTE("a", "python", "gc__done", "-8@%r12")
-					    NOTE("b", "python", "gc__start", "-4@$2"),
+					    NOTE("b", "python", "gc__start", "-4@generation"),
 				    GPU_LAYER_PYTHON, sites, &nr, &bad),
 		     0);
 	cr_expect(nr == 1 && bad == 1);
+}
+
+/* What the compiler knew; but an address is none of that, and what is larger than we keep. */
+Test(gpu_sites, constants)
+{
+	static const char notes[] = NOTE("a", "python", "gc__done", "-8@$0")
+		NOTE("b", "python", "gc__start", "-4@$2") NOTE("c", "python", "gc__start", "4@$-1");
+	static const char torch[] = NOTE("a", "pytorch", "malloc", "-8@%rax -1@$0 -8@$4096 -8@%rcx")
+		NOTE("b", "pytorch", "free", "-8@$0")
+			NOTE("c", "pytorch", "malloc", "-8@%rax -1@$0 -8@$4294967296 -8@%rcx")
+				NOTE("d", "pytorch", "malloc", "-8@$1 -1@$0 -8@$4096 -8@%rcx");
+	struct gpu_site sites[GPU_SITES_MAX];
+	uint32_t bad;
+	size_t nr;
+
+	cr_assert_eq(sites_of_layer(notes, GPU_LAYER_PYTHON, sites, &nr, &bad), 0);
+	cr_assert(nr == 3 && bad == 0);
+	cr_expect(sites[1].wire.va.kind == GPU_VALUE_CONSTANT && sites[1].wire.va.off == 2 &&
+		  sites[1].wire.va.bytes == 4);
+	cr_expect(sites[2].wire.va.kind == GPU_VALUE_CONSTANT && sites[2].wire.va.off == -1);
+	cr_assert_eq(sites_of(torch, sites, &nr, &bad), 0);
+	cr_assert(nr == 2 && bad == 2);
+	cr_expect(sites[0].wire.bytes.kind == GPU_VALUE_CONSTANT &&
+		  sites[0].wire.bytes.off == 4096 && sites[0].wire.bytes.bytes == 8);
+	cr_expect(sites[1].wire.va.kind == GPU_VALUE_CONSTANT && sites[1].wire.va.off == 0);
 }

@@ -784,6 +784,28 @@ Test(gpu_tally, allocations_are_bounded)
 	cr_expect_eq(memory_of(10).live_bytes, 1);
 }
 
+/* What the driver hands out has room beside all the tensors there are. */
+Test(gpu_tally, tensors_leave_room)
+{
+	struct bpfprof_gpu_event event = {
+		.task = { .pid = 7, .tid = 7, .start_ns = START_NS },
+		.call = { .key = key_of(7, "pytorch:malloc"), .bytes = 2 },
+	};
+	uint64_t most = GPU_TALLY_MAX_PROCESS_LIVE / 8 * 7;
+
+	for (uint64_t i = 1; i <= most + 5; i++) {
+		event.call.va = i;
+		gpu_tally_call(tally, &event);
+	}
+	cr_expect_eq(lost("allocations_no_room"), 5);
+	for (uint64_t i = 1; i <= GPU_TALLY_MAX_PROCESS_LIVE / 8; i++)
+		alloc(7, i, 3);
+	cr_expect_eq(lost("allocations_no_room"), 5);
+	cr_expect_eq(memory_of(7).live_bytes, 3 * (uint64_t)GPU_TALLY_MAX_PROCESS_LIVE / 8);
+	alloc(7, GPU_TALLY_MAX_LIVE, 3);
+	cr_expect_eq(lost("allocations_no_room"), 6);
+}
+
 /* One that calls from everywhere: its calls are told, the stacks of others come through. */
 Test(gpu_tally, stacks_are_bounded)
 {

@@ -3,6 +3,7 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,17 +154,60 @@ Test(usdt, arguments)
 		cr_assert_eq(usdt_argument(text, i + 1, &found), 0, "%u", i);
 		cr_expect(found.kind == wanted[i].kind && found.bytes == wanted[i].bytes &&
 				  found.reg == wanted[i].reg && found.off == wanted[i].off,
-			  "%u: %d %u %u %d", i, found.kind, found.bytes, found.reg, found.off);
+			  "%u: %d %u %u %" PRId64, i, found.kind, found.bytes, found.reg,
+			  found.off);
 	}
 	cr_expect_eq(usdt_argument(text, i + 1, &found), -ENOENT);
 	cr_expect_eq(usdt_argument(text, 0, &found), -ENOENT);
 	cr_expect_eq(usdt_argument("", 1, &found), -ENOENT);
 }
 
+/* What the compiler knows has the bytes and the sign of its type. */
+Test(usdt, constants)
+{
+	static const struct {
+		const char *text;
+		int64_t value;
+		uint8_t bytes;
+	} cases[] = {
+		{ "-4@$2", 2, 4 },
+		{ "-4@$-1", -1, 4 },
+		{ "4@$-1", 0xffffffff, 4 },
+		{ "-4@$4294967295", -1, 4 },
+		{ "4@$4294967295", 0xffffffff, 4 },
+		{ "-1@$255", -1, 1 },
+		{ "1@$-1", 255, 1 },
+		{ "-2@$32768", -32768, 2 },
+		{ "-1@$127", 127, 1 },
+		{ "8@$0", 0, 8 },
+		{ "-8@$9223372036854775807", INT64_MAX, 8 },
+		{ "8@$-9223372036854775807", -INT64_MAX, 8 },
+	};
+	struct usdt_argument found;
+	size_t i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		cr_assert_eq(usdt_argument(cases[i].text, 1, &found), 0, "%s", cases[i].text);
+		cr_expect(found.kind == USDT_CONSTANT && found.bytes == cases[i].bytes &&
+				  found.off == cases[i].value,
+			  "%s: %d %u %" PRId64, cases[i].text, found.kind, found.bytes, found.off);
+	}
+	cr_assert_eq(usdt_argument("-8@%rax 4@$7 -8@%rdi", 2, &found), 0);
+	cr_expect(found.kind == USDT_CONSTANT && found.off == 7);
+}
+
 Test(usdt, arguments_not_understood)
 {
 	static const char *const texts[] = {
-		"8@$5",
+		"8@$",
+		"8@$-",
+		"8@$x",
+		"8@$5x",
+		"8@$0x10",
+		"8@$$5",
+		"8@$9223372036854775808",
+		"8@5",
+		"3@$5",
 		"8@x(%rip)",
 		"8@8(%rax,%rbx,4)",
 		"8@%ah",

@@ -543,6 +543,8 @@ int daemon_run(struct daemon_options *options, struct config *config, int argc, 
 		.follow = true, /* pids may be asked for at any time */
 		.host_root = options->host_root,
 		.gpu = options->gpu,
+		.gpu_tensors = options->tensors,
+		.gpu_gc = options->gc,
 		.waits = options->wall ? SESSION_WALL : SESSION_NO_WAITS,
 		.call_keys = CALL_KEYS,
 	};

@@ -132,7 +132,7 @@ static void running_count(struct daemon_calls *calls, const struct gpu_picture *
 		return;
 	calls->nr_keys = picture->nr_counts;
 	calls->running = (struct stats_reasons){ 0 };
-	gpu_watch_kinds(counts, nr, &calls->running);
+	gpu_watch_kinds(&calls->watch, counts, nr, &calls->running);
 	calls->lost = (struct stats_reasons){ 0 };
 	gpu_watch_lost(&calls->watch, picture->counters, &calls->lost);
 	free(counts);
@@ -161,8 +161,10 @@ bool calls_run(struct daemon *daemon, uint64_t now_ns)
 
 	if (!daemon->options->gpu)
 		return false;
-	if (now_ns >= calls->look_ns)
+	if (now_ns >= calls->look_ns) {
+		gpu_watch_tell_new(&calls->watch);
 		look(calls, now_ns);
+	}
 	return gpu_watch_run(&calls->watch, now_ns);
 }
 
@@ -202,7 +204,7 @@ static void interval_fill(struct daemon_calls *calls, struct calls_interval *int
 	*interval = (struct calls_interval){ .aggregate = calls->watch.aggregate,
 					     .stacks = stacks - calls->stacks_before,
 					     .skipped = skipped - calls->skipped_before };
-	gpu_watch_kinds(counts, nr, &interval->calls);
+	gpu_watch_kinds(&calls->watch, counts, nr, &interval->calls);
 	gpu_watch_lost(&calls->watch, picture->counters, &lost);
 	interval->lost = lost;
 	stats_reasons_since(&interval->lost, &calls->lost_before);

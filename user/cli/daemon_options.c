@@ -31,6 +31,8 @@ enum key {
 	KEY_CLOCK,
 	KEY_THREADS,
 	KEY_GPU,
+	KEY_TENSORS,
+	KEY_GC,
 	KEY_WALL,
 	KEY_PARKED,
 	KEY_SPLIT,
@@ -201,6 +203,12 @@ static int take_daemon(void *target, int key, const char *value, struct buf *why
 	case KEY_GPU:
 		options->gpu = true;
 		return 0;
+	case KEY_TENSORS:
+		options->tensors = true;
+		return 0;
+	case KEY_GC:
+		options->gc = true;
+		return 0;
 	case KEY_WALL:
 		options->wall = true;
 		return 0;
@@ -275,6 +283,10 @@ static const struct flag daemon_flags[] = {
 	{ KEY_THREADS, 0, 0, "threads", NULL, "keep threads apart", false },
 	{ KEY_GPU, 0, 0, "gpu", NULL, "CUDA and NCCL calls too: cuda-... files beside cpu-...",
 	  false },
+	{ KEY_TENSORS, 0, 0, "tensors", NULL,
+	  "--gpu: memory that PyTorch hands out for tensors, too", false },
+	{ KEY_GC, 0, 0, "gc", NULL,
+	  "--gpu: garbage collections of Python, too, in\nprocesses that launch", false },
 	{ KEY_WALL, 0, 0, "wall", NULL,
 	  "all time of threads, running and waiting, and what\nthey wait for", false },
 	{ KEY_PARKED, 0, 0, "parked", NULL,
@@ -374,6 +386,8 @@ int daemon_configure(struct daemon_options *options, struct config *config, int 
 	if (!err && first.wall && first.gpu)
 		err = refuse(error, "--gpu: waits and hooked calls cannot be recorded together, "
 				    "leave --wall out");
+	if (!err)
+		err = gpu_parts_check(first.gpu, first.tensors, first.gc, error);
 	if (!err && first.parked && !first.wall)
 		err = refuse(error, "--parked: is about time that threads wait, add --wall");
 	if (!err)

@@ -26,6 +26,7 @@ struct daemon_options {
 	enum sampler_clock clock;
 	bool threads;
 	bool gpu; /* calls of CUDA and NCCL, too */
+	bool tensors, gc; /* with them: as of struct record_options */
 	bool wall; /* all time of threads instead of time on a CPU */
 	bool parked; /* with wall: threads without work are not folded */
 	enum daemon_split split;

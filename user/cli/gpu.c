@@ -340,8 +340,8 @@ static int run_with(struct gpu_job *job)
 		.no_clock = true,
 		.gpu_trace = job->options->record.trace,
 		.gpu_waits = true,
-		.gpu_tensors = job->options->tensors,
-		.gpu_gc = job->options->gc,
+		.gpu_tensors = record->tensors,
+		.gpu_gc = record->gc,
 		.test_ring_bytes = record->test_ring_bytes,
 		.test_row_slots = record->test_row_slots,
 	};

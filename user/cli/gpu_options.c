@@ -105,10 +105,10 @@ static int take(void *target, int key, const char *value, struct buf *why)
 		options->json = true;
 		return 0;
 	case KEY_TENSORS:
-		options->tensors = true;
+		record->tensors = true;
 		return 0;
 	case KEY_GC:
-		options->gc = true;
+		record->gc = true;
 		return 0;
 	case KEY_SORT:
 		return take_sort(options, value, why);

@@ -14,8 +14,6 @@ struct gpu_options {
 	struct record_options record; /* whose calls, for how long, and the files; the rest is 0 */
 	bool once; /* one table at the end */
 	bool json; /* as JSON */
-	bool tensors; /* PyTorch's allocator tells, too */
-	bool gc; /* and Python's garbage collector */
 	const char *sort; /* static: "calls", "bytes" or "blocked" */
 	size_t rows; /* of a table, 0: all */
 };

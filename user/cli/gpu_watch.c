@@ -24,6 +24,7 @@
 #define TICK_NS NS_PER_SECOND
 #define NAMES_END_NS (2 * NS_PER_SECOND)
 #define IDLE_NS (5 * NS_PER_SECOND)
+#define GC_NAME "gc"
 
 bool gpu_watch_may_hook(void)
 {
@@ -177,21 +178,35 @@ void gpu_watch_next(struct gpu_watch *watch, struct aggregate *next, size_t max_
 	watch->aggregate = next;
 }
 
-void gpu_watch_tell(const struct gpu_watch *watch)
+void gpu_watch_tell_new(struct gpu_watch *watch)
 {
+	const struct gpu_probes_library *libraries;
+	size_t nr;
+
+	libraries = gpu_probes_libraries(watch->probes, &nr);
+	for (; watch->nr_told < nr; watch->nr_told++)
+		if (libraries[watch->nr_told].problem)
+			log_warn("%s: not watched: %s", libraries[watch->nr_told].path,
+				 libraries[watch->nr_told].problem);
+}
+
+void gpu_watch_tell(struct gpu_watch *watch)
+{
+	const uint32_t calls = 1U << GPU_LAYER_DRIVER | 1U << GPU_LAYER_NCCL;
 	const struct gpu_probes_library *libraries;
 	size_t nr, i, hooked = 0;
 	uint64_t functions = 0;
+	bool any = false;
 
+	gpu_watch_tell_new(watch);
 	libraries = gpu_probes_libraries(watch->probes, &nr);
 	for (i = 0; i < nr; i++) {
 		hooked += !libraries[i].problem;
 		functions += libraries[i].functions;
-		if (libraries[i].problem)
-			log_warn("%s: not watched: %s", libraries[i].path, libraries[i].problem);
+		any |= !libraries[i].problem && libraries[i].layers & calls;
 	}
 	log_info("watching %" PRIu64 " functions in %zu libraries", functions, hooked);
-	if (!hooked)
+	if (!any)
 		log_info("no process has loaded libcuda or libnccl yet");
 }
 
@@ -243,8 +258,10 @@ void gpu_watch_lost(const struct gpu_watch *watch, const uint64_t counters[GPU_N
 		gpu_waits_lost(watch->waits, dst);
 }
 
-void gpu_watch_kinds(const struct gpu_tally_count *counts, size_t nr, struct stats_reasons *dst)
+void gpu_watch_kinds(const struct gpu_watch *watch, const struct gpu_tally_count *counts, size_t nr,
+		     struct stats_reasons *dst)
 {
+	const struct sampler_options *options = watch->sampler->options;
 	static const char *const names[GPU_NR_KINDS] = {
 		[GPU_KIND_LAUNCH] = "launch",
 		[GPU_KIND_LAUNCH_CONFIG] = "launch",
@@ -277,13 +294,17 @@ void gpu_watch_kinds(const struct gpu_tally_count *counts, size_t nr, struct sta
 			stats_add(dst, names[kind], 0);
 		if (others[GPU_SPACE_HOST][kind])
 			stats_add(dst, others[GPU_SPACE_HOST][kind], 0);
+		if (options->gpu_tensors && others[GPU_SPACE_TENSOR][kind])
+			stats_add(dst, others[GPU_SPACE_TENSOR][kind], 0);
 	}
+	if (options->gpu_gc)
+		stats_add(dst, GC_NAME, 0);
 	for (i = 0; i < nr; i++) {
 		function = &functions[counts[i].key.function < nr_functions ? counts[i].key.function
 									    : 0];
 		name = (function->space ? others[function->space] : names)[function->wire.kind];
 		if (function->wire.kind == GPU_KIND_GC)
-			name = "gc";
+			name = GC_NAME;
 		stats_add(dst, name ? name : "other", counts[i].count.calls);
 	}
 }
@@ -291,7 +312,7 @@ void gpu_watch_kinds(const struct gpu_tally_count *counts, size_t nr, struct sta
 static void gpu_stats_fill(const struct gpu_watch *watch, const struct gpu_picture *picture,
 			   struct run_stats *stats)
 {
-	gpu_watch_kinds(picture->counts, picture->nr_counts, &stats->gpu_calls);
+	gpu_watch_kinds(watch, picture->counts, picture->nr_counts, &stats->gpu_calls);
 	gpu_watch_lost(watch, picture->counters, &stats->gpu_lost);
 	stats->gpu_stacks = gpu_tally_nr_stacks(watch->tally);
 	stats->gpu_stacks_skipped = picture->counters[GPU_COUNT_NO_TOKEN];

@@ -66,6 +66,7 @@ struct gpu_watch {
 	struct kernel_names *names;
 	struct gpu_waits *waits; /* NULL unless the sampler has gpu_waits */
 	uint64_t nr_table_full; /* of aggregates before this one */
+	size_t nr_told; /* libraries */
 	bool chosen; /* only processes count of which the sampler has handed over a stack */
 	/* NULL is fine. Leaves in a picture what is to count; a process that made calls has ended. */
 	void (*choose)(void *arg, struct gpu_picture *picture);
@@ -105,7 +106,9 @@ void gpu_watch_forget_ended(struct gpu_watch *watch, struct gpu_picture *picture
 /* gpu_tally_next(). The aggregate before is the caller's from now on. */
 void gpu_watch_next(struct gpu_watch *watch, struct aggregate *next, size_t max_bytes);
 /* Which libraries are hooked, or that none is, on standard error. */
-void gpu_watch_tell(const struct gpu_watch *watch);
+void gpu_watch_tell(struct gpu_watch *watch);
+/* Which of those that came since then or since the last time are not. */
+void gpu_watch_tell_new(struct gpu_watch *watch);
 
 /*
  * Why less is known of calls than there were; counters as of a picture. What the sampler has lost
@@ -114,8 +117,9 @@ void gpu_watch_tell(const struct gpu_watch *watch);
 void gpu_watch_lost(const struct gpu_watch *watch, const uint64_t counters[GPU_NR_COUNTERS],
 		    struct stats_reasons *dst);
 
-/* Calls by kind: launch, copy, sync, ... */
-void gpu_watch_kinds(const struct gpu_tally_count *counts, size_t nr, struct stats_reasons *dst);
+/* Calls by kind: launch, copy, sync, ... Those that are watched are there, with 0, too. */
+void gpu_watch_kinds(const struct gpu_watch *watch, const struct gpu_tally_count *counts, size_t nr,
+		     struct stats_reasons *dst);
 
 /* stats points to itself: it must not be moved. The caller fills in when it was, and frees profile. */
 struct gpu_watch_profile {

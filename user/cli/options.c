@@ -44,6 +44,8 @@ enum key {
 	KEY_THREADS,
 	KEY_GIL,
 	KEY_GPU,
+	KEY_TENSORS,
+	KEY_GC,
 	KEY_WALL,
 	KEY_PARKED,
 	KEY_WAKER,
@@ -311,6 +313,12 @@ static int take_record(void *target, int key, const char *value, struct buf *why
 	case KEY_GPU:
 		options->gpu = true;
 		return 0;
+	case KEY_TENSORS:
+		options->tensors = true;
+		return 0;
+	case KEY_GC:
+		options->gc = true;
+		return 0;
 	case KEY_PARKED:
 		options->parked = true;
 		return 0;
@@ -394,6 +402,10 @@ static const struct flag record_flags[] = {
 	  "CUDA and NCCL calls too, in files beside the others:\n"
 	  "x.pb.gz is of the CPU, x.cuda.pb.gz of the calls",
 	  false },
+	{ KEY_TENSORS, 0, 0, "tensors", NULL,
+	  "--gpu: memory that PyTorch hands out for tensors, too,\nby stack", false },
+	{ KEY_GC, 0, 0, "gc", NULL,
+	  "--gpu: garbage collections of Python, too, in processes\nthat launch", false },
 	{ KEY_BY, 0, 0, "by", "WHAT",
 	  "task: stacks begin with a Ray task or a process name;\n"
 	  "process: with NAME-PID; rank: with RANK of a\n"
@@ -553,6 +565,15 @@ static int check_waits(const struct record_options *options, bool off_cpu, struc
 	return -EINVAL;
 }
 
+int gpu_parts_check(bool gpu, bool tensors, bool gc, struct buf *error)
+{
+	if (tensors && !gpu)
+		return reason(error, "--tensors: is about memory of the GPU, add --gpu");
+	if (gc && !gpu)
+		return reason(error, "--gc: is about collections between launches, add --gpu");
+	return 0;
+}
+
 /* What no single flag can see. */
 static int check_together(const struct record_options *options, struct buf *error)
 {
@@ -570,7 +591,8 @@ static int check_together(const struct record_options *options, struct buf *erro
 	if (options->steps.stop && options->gpu)
 		return reason(error, "--steps: calls are counted over all of the time, leave --gpu "
 				     "out");
-	if (check_waits(options, true, error))
+	if (check_waits(options, true, error) ||
+	    gpu_parts_check(options->gpu, options->tensors, options->gc, error))
 		return -EINVAL;
 	if (options->wakers && options->waits == SESSION_NO_WAITS)
 		return reason(error, "--waker: is about who ends waits, add --wall or --off-cpu");
@@ -960,6 +982,7 @@ void record_help(struct buf *dst)
 		"  bpfprof record --worker '*policy*' --steps 3:5  calls 3 and 4 of each of them\n"
 		"  bpfprof record -d 5 --format folded -o -    stacks to standard output\n"
 		"  bpfprof record --gpu -d 30 -o x.html        and x.cuda.html of CUDA's calls\n"
+		"  bpfprof record --gpu --tensors -o x.pb.gz   and who holds memory for tensors\n"
 		"  bpfprof record -d 10 --pod 'ml/trainer-*'   some pods, whatever runs in them\n"
 		"  bpfprof record -d 60 -o '/shared/%h-%t.html' from many nodes into one folder\n");
 	buf_add_str(dst, exit_text);

@@ -66,6 +66,8 @@ struct record_options {
 	bool threads;
 	bool gil; /* only samples whose thread held Python's GIL */
 	bool gpu; /* calls of CUDA and NCCL, too */
+	bool tensors; /* with them, and of bpfprof gpu: PyTorch's allocator tells, too, */
+	bool gc; /* and Python's garbage collector */
 	bool findings; /* say what stands out: unless --no-findings */
 	enum session_waits waits; /* --wall, --off-cpu */
 	bool parked; /* with them: stacks of threads that have nothing to do, too */
@@ -93,6 +95,8 @@ int record_formats_choose(struct record_options *options, enum output_format for
 			  struct buf *error);
 /* From the environment, as above. 0, or -EINVAL with a sentence. */
 int record_test_knobs(struct record_options *options, struct buf *error);
+/* --tensors and --gc are parts of --gpu. */
+int gpu_parts_check(bool gpu, bool tensors, bool gc, struct buf *error);
 
 #define TOP_DELAY_DEFAULT_NS 1000000000ULL
 #define TOP_DELAY_MIN_NS 100000000ULL

@@ -259,6 +259,8 @@ static void loop(struct recording *rec, int signal_fd)
 		}
 		if (now_ns >= tick_ns) {
 			tick_ns = now_ns + TICK_NS;
+			if (rec->options->gpu)
+				gpu_watch_tell_new(&rec->watch);
 			if (sampler_targets_gone(&rec->sampler)) {
 				say_gone(rec);
 				break;
@@ -410,8 +412,10 @@ static int finish(struct recording *rec)
 	int err = 0, status;
 
 	recording_stats(rec);
-	if (rec->options->gpu)
+	if (rec->options->gpu) {
+		gpu_watch_tell_new(&rec->watch);
 		err = calls_finish(rec, &calls);
+	}
 	gpu_watch_close(&rec->watch);
 	sampler_let_go(&rec->sampler);
 	status = profile_finish(rec, rec->options->gpu && !err ? &calls.profile : NULL);
@@ -556,6 +560,8 @@ static void sampler_options_fill(struct recording *rec)
 		.no_subprocesses = options->no_subprocesses,
 		.gil = options->gil,
 		.gpu = options->gpu,
+		.gpu_tensors = options->tensors,
+		.gpu_gc = options->gc,
 		.waits = options->waits,
 		.wakers = options->wakers,
 		.host_root = options->host_root,

@@ -191,20 +191,44 @@ static int register_find(const char *name, size_t len, bool wide)
 	return -1;
 }
 
-/* Takes a whole number, 0 if there is none. False: it does not fit. */
-static bool number_take(const char **at, int32_t *ret)
+/* Takes a whole number, 0 if there is none. False: max is less. */
+static bool number_take(const char **at, uint64_t max, int64_t *ret)
 {
 	bool negative = **at == '-';
-	int64_t value = 0;
+	uint64_t value = 0, digit;
 
 	*at += negative;
 	for (; **at >= '0' && **at <= '9'; ++*at) {
-		value = value * 10 + (**at - '0');
-		if (value > INT32_MAX)
+		digit = (uint64_t)(**at - '0');
+		if (value > (max - digit) / 10)
 			return false;
+		value = value * 10 + digit;
 	}
-	*ret = (int32_t)(negative ? -value : value);
+	*ret = (int64_t)(negative ? -value : value);
 	return true;
+}
+
+/* Of so many bytes, to 64 bits. */
+static int64_t extend(int64_t value, unsigned int bytes, bool is_signed)
+{
+	unsigned int unused = 64 - bytes * 8;
+	uint64_t high = (uint64_t)value << unused;
+
+	return is_signed ? (int64_t)high >> unused : (int64_t)(high >> unused);
+}
+
+/* "$2" or "$-1", len characters of it; ret has its bytes. */
+static int constant_parse(const char *text, size_t len, bool is_signed, struct usdt_argument *ret)
+{
+	const char *at = text + 1;
+	int64_t value;
+
+	if (len < 2 || (len == 2 && *at == '-') || !number_take(&at, INT64_MAX, &value) ||
+	    at != text + len)
+		return -ENOTSUP;
+	ret->kind = USDT_CONSTANT;
+	ret->off = extend(value, ret->bytes, is_signed);
+	return 0;
 }
 
 /* "%rax" or "-104(%rbp)", len characters of it. */
@@ -212,10 +236,10 @@ static int operand_parse(const char *text, size_t len, struct usdt_argument *ret
 {
 	const char *at = text, *end = text + len;
 	bool memory = *at != '%';
-	int32_t off = 0;
+	int64_t off = 0;
 	int reg;
 
-	if (memory && (!number_take(&at, &off) || at >= end || *at++ != '('))
+	if (memory && (!number_take(&at, INT32_MAX, &off) || at >= end || *at++ != '('))
 		return -ENOTSUP;
 	if (at >= end || *at++ != '%')
 		return -ENOTSUP;
@@ -251,6 +275,7 @@ int usdt_argument(const char *arguments, unsigned int nr, struct usdt_argument *
 	struct usdt_argument argument = { .bytes = 0 };
 	size_t len;
 	const char *at = nr ? argument_find(arguments, nr, &len) : NULL, *end, *operand;
+	bool is_signed;
 	int err;
 
 	if (!at)
@@ -259,11 +284,15 @@ int usdt_argument(const char *arguments, unsigned int nr, struct usdt_argument *
 	operand = memchr(at, '@', len);
 	if (!operand)
 		return -ENOTSUP;
-	at += *at == '-'; /* signed */
+	is_signed = *at == '-';
+	at += is_signed;
 	if (operand != at + 1 || !strchr("1248", *at))
 		return -ENOTSUP;
 	argument.bytes = (uint8_t)(*at - '0');
-	err = operand_parse(operand + 1, (size_t)(end - operand - 1), &argument);
+	operand++;
+	len = (size_t)(end - operand);
+	err = *operand == '$' ? constant_parse(operand, len, is_signed, &argument)
+			      : operand_parse(operand, len, &argument);
 	if (!err)
 		*ret = argument;
 	return err;

@@ -35,19 +35,19 @@ int usdt_find(struct elf_image *img, const char *provider, struct usdt_probe *pr
 enum usdt_kind {
 	USDT_REGISTER,
 	USDT_MEMORY, /* at off from what is in the register */
+	USDT_CONSTANT, /* off itself, as the compiler knew it: extended from its bytes by its sign */
 };
 
 struct usdt_argument {
 	enum usdt_kind kind;
 	uint8_t bytes; /* 1, 2, 4 or 8 */
 	uint8_t reg; /* as instructions number it: rax rcx rdx rbx rsp rbp rsi rdi, r8 and so on */
-	int32_t off;
+	int64_t off; /* of memory: 32 bits */
 };
 
 /*
  * The argument of that number, from 1 on, of the text of a probe. 0; -ENOENT: there is none;
- * -ENOTSUP: it is not one of the above (a constant, an index, the name of a variable). ret is untouched
- * on failure.
+ * -ENOTSUP: it is not one of the above (an index, the name of a variable). ret is untouched on failure.
  */
 int usdt_argument(const char *arguments, unsigned int nr, struct usdt_argument *ret);
 

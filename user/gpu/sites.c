@@ -33,6 +33,10 @@ static uint32_t function_find(const struct usdt_probe *probe, enum bpfprof_gpu_l
 	return 0;
 }
 
+static const uint8_t value_kinds[] = { [USDT_REGISTER] = GPU_VALUE_REGISTER,
+				       [USDT_MEMORY] = GPU_VALUE_MEMORY,
+				       [USDT_CONSTANT] = GPU_VALUE_CONSTANT };
+
 /* nr 0: there is no such argument. False: it cannot be read. */
 static bool value_fill(const struct usdt_probe *probe, unsigned int nr,
 		       struct bpfprof_gpu_value *ret)
@@ -44,13 +48,21 @@ static bool value_fill(const struct usdt_probe *probe, unsigned int nr,
 	/* Addresses and sizes are nothing smaller. */
 	if (usdt_argument(probe->arguments, nr, &argument) || argument.bytes < 4)
 		return false;
-	*ret = (struct bpfprof_gpu_value){ .kind = argument.kind == USDT_MEMORY
-							   ? GPU_VALUE_MEMORY
-							   : GPU_VALUE_REGISTER,
+	if (argument.bytes == 4) /* of which the low half is all that is taken */
+		argument.off = (int32_t)argument.off;
+	if (argument.off != (int32_t)argument.off)
+		return false;
+	*ret = (struct bpfprof_gpu_value){ .kind = value_kinds[argument.kind],
 					   .reg = argument.reg,
 					   .bytes = argument.bytes,
-					   .off = argument.off };
+					   .off = (int32_t)argument.off };
 	return true;
+}
+
+/* A constant is no place in memory; but who frees nothing may say so. */
+static bool is_address(const struct bpfprof_gpu_value *value)
+{
+	return value->kind != GPU_VALUE_CONSTANT || !value->off;
 }
 
 static bool is_taken(const struct gpu_site *sites, size_t nr, uint64_t off)
@@ -114,6 +126,7 @@ int gpu_sites_read(struct gpu_site sites[GPU_SITES_MAX], size_t *ret_nr, uint32_
 		wire = &gpu_functions(&nr_functions)[site.wire.function].wire;
 		if (value_fill(&probes[i], wire->handle ? wire->handle : wire->extra,
 			       &site.wire.va) &&
+		    (!wire->handle || is_address(&site.wire.va)) &&
 		    value_fill(&probes[i], wire->size[0], &site.wire.bytes))
 			sites[nr++] = site;
 		else

@@ -52,6 +52,7 @@ struct gpu_probes {
 	struct gpu_links *links;
 	uint32_t next_image; /* to be looked at */
 	struct gpu_probes_library libraries[MAX_LISTED];
+	struct gpu_links_file library_ids[MAX_LISTED];
 	int library_files[MAX_LISTED]; /* each one's number in links, or -1 */
 	size_t nr_libraries;
 	uint64_t nr_refused;
@@ -96,16 +97,34 @@ static const struct sites_problems {
 			       "Python's probes in it cannot be read" },
 };
 
+static struct gpu_links_file file_id(const struct image *image)
+{
+	return (struct gpu_links_file){ .dev = image->dev,
+					.ino_gen = image->ino_gen,
+					.ino = image->ino };
+}
+
 /* The number of the file in links, or -errno. */
 static int library_hook(struct gpu_probes *probes, const struct gpu_library *library,
 			const struct image *image)
 {
-	const struct gpu_links_file id = { .dev = image->dev,
-					   .ino_gen = image->ino_gen,
-					   .ino = image->ino };
+	const struct gpu_links_file id = file_id(image);
 	int file_fd = image_file_fd(&image->source);
 
 	return file_fd < 0 ? -EBADF : gpu_links_add(probes->links, &id, library, file_fd);
+}
+
+/* Who runs for ever forgets files that nobody maps, and meets them again as new ones. */
+static bool is_listed(const struct gpu_probes *probes, const struct image *image)
+{
+	const struct gpu_links_file id = file_id(image), *ids = probes->library_ids;
+	size_t i;
+
+	for (i = 0; i < probes->nr_libraries; i++)
+		if (probes->library_files[i] < 0 && ids[i].ino == id.ino && ids[i].dev == id.dev &&
+		    ids[i].ino_gen == id.ino_gen)
+			return true;
+	return false;
 }
 
 /* file: its number in links, or -errno; problem: static, NULL: what that says. */
@@ -115,6 +134,8 @@ static void library_list(struct gpu_probes *probes, const struct image *image,
 	int err = file < 0 ? file : gpu_links_error(probes->links, file);
 	struct gpu_probes_library *entry;
 
+	if (file < 0 && is_listed(probes, image))
+		return;
 	if (probes->nr_libraries == MAX_LISTED) {
 		probes->nr_refused++;
 		return;
@@ -126,6 +147,7 @@ static void library_list(struct gpu_probes *probes, const struct image *image,
 	entry->layers = library->layers;
 	entry->functions = file < 0 ? 0 : (uint32_t)(library->nr + library->nr_sites);
 	entry->problem = err && !problem ? problem_text(err) : problem;
+	probes->library_ids[probes->nr_libraries] = file_id(image);
 	probes->library_files[probes->nr_libraries++] = file;
 	if (err)
 		log_debug("%s: %s: %s", entry->path, entry->problem, strerror(-err));
@@ -199,7 +221,8 @@ static int sites_read(struct gpu_probes *probes, struct gpu_library *ret, const 
 		log_debug("%s: its probes: %s", image->path, strerror(-err));
 	if (err)
 		return err == -ENODATA ? err : -EBADMSG;
-	probes->nr_bad_sites[layer] += nr_bad;
+	if (!is_listed(probes, image))
+		probes->nr_bad_sites[layer] += nr_bad;
 	if (layer == GPU_LAYER_PYTHON && nr_bad) /* one of the two tells nothing */
 		return -EBADMSG;
 	if (!nr || nr > GPU_SITES_MAX - ret->nr_sites)
@@ -256,6 +279,8 @@ static void without_sites_list(struct gpu_probes *probes, const struct image *im
 		layer = GPU_LAYER_TORCH;
 	else if (!is_python(probes, image))
 		return;
+	if (is_listed(probes, image))
+		return;
 	probes->nr_without_sites[layer]++;
 	problems = &sites_problems[layer];
 	library_list(probes, image, library, err,
@@ -276,16 +301,14 @@ static void image_look(struct gpu_probes *probes, struct image *image, uint64_t 
 			library_list(probes, image, library, -EBADF, NULL);
 		return;
 	}
-	err = library_read(probes, library, image);
-	if (err) {
-		without_sites_list(probes, image, library, err);
-		return;
-	}
-	id = (struct gpu_links_file){ .dev = image->dev,
-				      .ino_gen = image->ino_gen,
-				      .ino = image->ino };
+	id = file_id(image);
 	file = gpu_links_find(probes->links, &id);
 	if (file < 0) {
+		err = library_read(probes, library, image);
+		if (err) {
+			without_sites_list(probes, image, library, err);
+			return;
+		}
 		file = library_hook(probes, library, image);
 		library_list(probes, image, library, file, NULL);
 	}

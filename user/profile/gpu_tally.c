@@ -27,6 +27,7 @@
 #define MAX_OPEN 16384 /* threads whose last stack of a call that has begun is kept */
 #define HANDLE_TEXT_BYTES 32
 #define STARVED_LABEL "launch"
+#define TENSOR_REST 8 /* this part of the room for allocations is not for tensors */
 /* Of one allocation: no device has as much, and sums of so many do not overflow. */
 #define MAX_ALLOCATION_BYTES (1ULL << 45)
 
@@ -315,6 +316,20 @@ static struct live_entry *live_find(const struct gpu_tally *tally, const struct 
 	return live;
 }
 
+/* Tensors are far more than what the driver hands out, which must have room beside them. */
+static bool live_has_room(const struct gpu_tally *tally, const struct process_entry *process,
+			  uint32_t space)
+{
+	uint32_t of_process = GPU_TALLY_MAX_PROCESS_LIVE / tally->share;
+	uint32_t all = GPU_TALLY_MAX_LIVE / tally->share;
+
+	if (space == GPU_SPACE_TENSOR) {
+		of_process -= of_process / TENSOR_REST;
+		all -= all / TENSOR_REST;
+	}
+	return process->nr_live < of_process && HASH_COUNT(tally->live) < all;
+}
+
 static void on_alloc(struct gpu_tally *tally, struct process_entry *process,
 		     const struct bpfprof_gpu_call *call, struct stack_entry *stack)
 {
@@ -328,11 +343,7 @@ static void on_alloc(struct gpu_tally *tally, struct process_entry *process,
 	if (live) /* its free was not seen */
 		live_remove(tally, live);
 	memory->allocations++;
-	if (process->nr_live >= GPU_TALLY_MAX_PROCESS_LIVE / tally->share ||
-	    HASH_COUNT(tally->live) >= GPU_TALLY_MAX_LIVE / tally->share)
-		live = NULL;
-	else
-		live = calloc(1, sizeof(*live));
+	live = live_has_room(tally, process, key.space) ? calloc(1, sizeof(*live)) : NULL;
 	if (!live) {
 		tally->live_lost++;
 		return;

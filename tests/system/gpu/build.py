@@ -26,6 +26,7 @@ STEPS = [
      [*LIBRARY, "-s", "-Wl,-soname,libcublas.so.12", "-Wl,-rpath,$ORIGIN", "-L{out}",
       "-l:libcublasLt.so.12"]),
     ("libc10_cuda.so", "gcc", "fake_c10.c", [*LIBRARY, "-Wl,-soname,libc10_cuda.so"]),
+    ("libgc_probes.so", "gcc", "fake_python.c", LIBRARY),
     ("gpu_stubs", "gcc", "gpu_stubs.c",
      ["-Wl,-rpath,$ORIGIN", "-L{out}", "-l:libcudart.so.13", "-l:libcuda.so.1"]),
     ("gpu_steps", "gcc", "gpu_steps.c", ["-ldl"]),

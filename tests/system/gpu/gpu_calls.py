@@ -371,6 +371,37 @@ def load_tensors(folder):
     TRUTH.semaphores.append(LIBRARIES[2].fake_c10_watched())
 
 
+class Rounds:
+    """Some of what training does, once for each time it is asked; few enough that each has its stack."""
+
+    def __init__(self):
+        self.told = Collections()
+        self.kept, self.held = [[] for _ in range(200000)], []
+
+    def __call__(self):
+        for i in range(10):
+            py_release(py_index(100 + i)) if i % 2 else py_index(1000 + i)
+        for va in self.held:  # of the round before
+            py_hand_back(va)
+        self.held = [py_activation((1 << 20) + i) for i in range(6)]
+        py_activation(2 << 20)
+        py_drop(py_weights(3000), False)
+        py_weights(5000)
+        py_collect(self.told, 2)
+        py_collect(self.told, 0)
+        py_tidy(self.told)
+        TRUTH.semaphores.append(LIBRARIES[2].fake_c10_watched())
+
+    @staticmethod
+    def hoard(count):
+        """So many more, all of one size, and none so fast that it could not be told."""
+        for i in range(count):
+            py_index(500)
+            if i % 200 == 199:
+                time.sleep(0.02)
+        py_weights(7000)
+
+
 class Garbage:
     """Refers to itself, and alone knows of some memory of the device, which it waits for."""
 
@@ -424,6 +455,35 @@ def py_train(told):
         cycle = []
         cycle.append(cycle)
     gc.disable()
+
+
+def collect_known(where, name, generation):
+    begin = time.monotonic_ns()
+    getattr(LIBRARIES[2], name)()
+    passed = time.monotonic_ns() - begin
+    row = TRUTH.calls["python:gc__start"]
+    row["calls"] += 1
+    row["ns"] += passed
+    row["max_ns"] = max(row["max_ns"], passed)
+    TRUTH.where[where]["python:gc__start"] += 1
+    TRUTH.collected_ns[where] += passed
+    TRUTH.generations[generation] += 1
+
+
+def py_young():
+    collect_known("py_young", "fake_python_young", 0)
+
+
+def py_old():
+    collect_known("py_old", "fake_python_old", 2)
+
+
+def constants():
+    """Another's collector, which has a probe for each generation; this Python's own does not run."""
+    gc.disable()
+    py_weights(1000)
+    for i in range(20):
+        py_young() if i % 4 else py_old()
 
 
 def garbage():
@@ -587,10 +647,14 @@ def main():
     scenario = {"launches": launches, "copies": copies, "memory": memories, "sync": syncs,
                 "nccl": nccl, "hang": hang, "polling": polling, "exceptions": exceptions,
                 "tensors": tensors, "busy_tensors": busy_tensors, "garbage": garbage,
-                "collected_hang": collected_hang}[sys.argv[1]]
+                "collected_hang": collected_hang, "constants": constants, "rounds": Rounds}[sys.argv[1]]
+    if scenario is Rounds:  # its first collection is before any call of CUDA
+        scenario = Rounds()
     load(sys.argv[2])
-    if scenario in (tensors, busy_tensors):
+    if scenario in (tensors, busy_tensors) or isinstance(scenario, Rounds):
         load_tensors(sys.argv[2])
+    if scenario is constants:
+        LIBRARIES.append(ctypes.CDLL(os.path.join(sys.argv[2], "libgc_probes.so")))
     print("ready", flush=True)
     sys.stdin.readline()
     scenario()
@@ -599,6 +663,12 @@ def main():
     for line in sys.stdin:
         if line == "exit\n":
             break
+        if line == "round\n":
+            scenario()
+            print(TRUTH.json(), flush=True)
+        if line.startswith("hoard "):
+            scenario.hoard(int(line.split()[1]))
+            print(TRUTH.json(), flush=True)
         if line == "watched\n":
             print(LIBRARIES[2].fake_c10_watched(), flush=True)
         if line == "again\n":
