@@ -19,7 +19,7 @@
 #define BPFPROF_GPU_OTHER 0xffffffffffffffffULL
 #define BPFPROF_GPU_FUNCTION_BITS 16 /* cookie of a probe: file << this | function */
 #define BPFPROF_GPU_MAX_SITES                                                                      \
-	256 /* the same of a place inside of functions, instead of a function */
+	1024 /* the same of a place inside of functions, instead of a function */
 #define BPFPROF_GPU_BIG_BYTES (1U << 20) /* of those the stack is always sent */
 #define BPFPROF_GPU_OF_ONE_PROCESS (1ULL << 63) /* in it, too: the probe is of one process alone */
 

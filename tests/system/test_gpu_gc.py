@@ -10,7 +10,7 @@ import time
 
 from harness import MODES, Skip, check, test
 from test_gpu import (NANOSECONDS, OUTPUTS, Caller, Seen, Watch, check_all, check_files, check_open,
-                      check_times, equal)
+                      check_times, equal, fakes)
 from test_gpu_trace import STREAMS, read
 
 BEGIN = "python:gc__start"
@@ -113,6 +113,31 @@ def not_asked_for(context):
     seen = Seen(watch.end())
     check(not any(row["exported"] == BEGIN for row in seen.process(caller.pid)["calls"]), "counted")
     check(not any("python" in one["path"] for one in seen.whole["libraries"]), "it is listed")
+
+
+PYTHONS = 128  # that are hooked at once
+
+
+@test()
+def too_many_pythons(context):
+    """Those past the limit are told and counted; they take no room from PyTorch and the driver."""
+    folder = context.scratch("pythons")
+    source = os.path.join(fakes(context).folder, "libgc_probes.so")
+    for i in range(PYTHONS + 12):
+        shutil.copy(source, os.path.join(folder, "probes-%03d" % i))
+    caller = Caller(context, "crowd", with_python=True,
+                    env=dict(os.environ, GPU_CALLS_PYTHONS=folder))
+    watch = Watch(context, "--json", "--gc", "--tensors", "-d", "120", "-p", caller.pid, *OUTPUTS)
+    truth = caller.work()
+    seen = Seen(watch.end())
+    check(truth["semaphores"][-1] == 3, "PyTorch is not hooked: %s" % truth["semaphores"])
+    check_all(seen.process(truth["pid"]), truth)
+    listed = [one for one in seen.whole["libraries"] if one["path"].startswith(folder)]
+    refused = [one for one in listed if one["problem"] == "too many libraries are hooked already"]
+    check(len(listed) == PYTHONS + 12, "%d listed" % len(listed))
+    others = [one for one in seen.whole["libraries"] if one["layers"] == ["python"] and one not in listed]
+    check(len(refused) == 12 + len(others), "%d refused, %d other Pythons" % (len(refused), len(others)))
+    equal({"libraries_no_room": seen.lost["libraries_no_room"]}, {"libraries_no_room": len(refused)}, "lost")
 
 
 ABSENT, UNREADABLE = "no probes of the garbage collector", "Python's probes in it cannot be read"

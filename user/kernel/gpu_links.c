@@ -28,6 +28,8 @@
 #define LINK_DEADLINE_MS 5000
 #define PERF_DEADLINE_MS 30000 /* for one at each place */
 #define SELF_FD_BYTES 32
+#define MAX_PYTHONS (BPFPROF_GPU_MAX_FILES / 2)
+#define MAX_PYTHON_SITES (BPFPROF_GPU_MAX_SITES / 2)
 #define MAX_SCOPED (4 * GPU_LINKS_MAX_PROCESSES) /* files in processes: three links each at most */
 
 /* Where functions begin, where those whose end matters return, and sites inside of them. */
@@ -64,7 +66,8 @@ struct gpu_links {
 	bool scoped;
 	struct hooked_file files[BPFPROF_GPU_MAX_FILES]; /* as in the map gpu_files */
 	int nr_files;
-	uint32_t nr_sites;
+	int nr_pythons; /* of these, and of nr_sites those that are theirs */
+	uint32_t nr_sites, nr_python_sites;
 	struct scoped processes[MAX_SCOPED];
 	size_t nr_processes;
 };
@@ -255,6 +258,19 @@ static int file_publish(struct gpu_links *links, int nr, bool everywhere)
 		       : 0;
 }
 
+static bool is_python(const struct gpu_library *library)
+{
+	return library->layers == 1U << GPU_LAYER_PYTHON;
+}
+
+/* Each virtual environment may have a Python of its own: they must leave room for what makes calls. */
+static bool too_many_pythons(const struct gpu_links *links, const struct gpu_library *library)
+{
+	return is_python(library) &&
+	       (links->nr_pythons >= MAX_PYTHONS ||
+		links->nr_python_sites + library->nr_sites > MAX_PYTHON_SITES);
+}
+
 /* The library's sites into their map. */
 static int sites_publish(struct gpu_links *links, struct hooked_file *file)
 {
@@ -322,7 +338,7 @@ int gpu_links_add(struct gpu_links *links, const struct gpu_links_file *id,
 	struct hooked_file *file = &links->files[links->nr_files];
 	int nr = links->nr_files, err = 0;
 
-	if (nr == BPFPROF_GPU_MAX_FILES)
+	if (nr == BPFPROF_GPU_MAX_FILES || too_many_pythons(links, library))
 		return -ENOSPC;
 	*file = (struct hooked_file){ .id = *id, .fd = fcntl(file_fd, F_DUPFD_CLOEXEC, 0) };
 	if (file->fd < 0)
@@ -341,6 +357,10 @@ int gpu_links_add(struct gpu_links *links, const struct gpu_links_file *id,
 	if (err && !may_work_later(err)) {
 		file_clear(links, file);
 		return err;
+	}
+	if (is_python(library)) {
+		links->nr_pythons++;
+		links->nr_python_sites += (uint32_t)library->nr_sites;
 	}
 	return links->nr_files++;
 }

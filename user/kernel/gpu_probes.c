@@ -136,10 +136,10 @@ static void library_list(struct gpu_probes *probes, const struct image *image,
 
 	if (file < 0 && is_listed(probes, image))
 		return;
-	if (probes->nr_libraries == MAX_LISTED) {
+	if (probes->nr_libraries == MAX_LISTED || err == -ENOSPC)
 		probes->nr_refused++;
+	if (probes->nr_libraries == MAX_LISTED)
 		return;
-	}
 	entry = &probes->libraries[probes->nr_libraries];
 	entry->path = strdup(image->path);
 	if (!entry->path)

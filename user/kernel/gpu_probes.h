@@ -6,8 +6,8 @@
  * Probes on the CUDA and NCCL functions of every library that some process maps, put there as files
  * become known to the table of images, and what they have counted in the kernel's maps. A file
  * is hooked once for all processes that map it, or in each process that is a target of the session
- * (gpu_links.h). At most BPFPROF_GPU_MAX_FILES libraries are hooked; those past that, and those
- * that cannot be, are listed with the reason.
+ * (gpu_links.h). At most BPFPROF_GPU_MAX_FILES libraries are hooked, half of them Pythons; those past
+ * that, and those that cannot be, are listed with the reason.
  */
 
 #include <stdbool.h>
@@ -48,7 +48,7 @@ void gpu_probes_free(struct gpu_probes *probes);
 bool gpu_probes_look(struct gpu_probes *probes, uint64_t now_ns, uint64_t limit_ns);
 /* Borrowed until the next look. */
 const struct gpu_probes_library *gpu_probes_libraries(struct gpu_probes *probes, size_t *ret_nr);
-uint64_t gpu_probes_nr_refused(const struct gpu_probes *probes); /* past the limit */
+uint64_t gpu_probes_nr_refused(const struct gpu_probes *probes); /* past a limit */
 /* Probes of PyTorch's (GPU_LAYER_TORCH) or Python's whose arguments are nowhere that we can read. */
 uint64_t gpu_probes_nr_bad_sites(const struct gpu_probes *probes, enum bpfprof_gpu_layer layer);
 /* Files of theirs that have none, or none that we can read: they are listed, too. */

@@ -8,6 +8,7 @@ import collections
 import ctypes
 import gc
 import json
+import mmap
 import os
 import signal
 import sys
@@ -137,6 +138,7 @@ LIBRARIES = []
 FUNCTIONS = {}
 LOG_PATH = os.environ.get("GPU_CALLS_LOG")
 MADE = []
+MAPPED = []
 
 
 def logged(name, function):
@@ -362,6 +364,26 @@ def busy_tensors():
         for _ in range(200):
             py_release(py_index(500))
         py_weights(5000 + i)
+
+
+def crowd():
+    """PyTorch comes when as many Pythons as may be are hooked already."""
+    load_tensors(sys.argv[2])
+    end = time.monotonic() + 20
+    while LIBRARIES[2].fake_c10_watched() != 3 and time.monotonic() < end:
+        time.sleep(0.01)
+    TRUTH.semaphores.append(LIBRARIES[2].fake_c10_watched())
+    for i in range(20):
+        py_release(py_index(100 + i))
+    py_activation(1 << 20)
+    py_weights(5000)
+
+
+def load_pythons(folder):
+    """Maps what has probes of Python's, each of the files there."""
+    for name in sorted(os.listdir(folder)):
+        with open(os.path.join(folder, name), "rb") as file:
+            MAPPED.append(mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC))
 
 
 def load_tensors(folder):
@@ -647,12 +669,14 @@ def main():
     scenario = {"launches": launches, "copies": copies, "memory": memories, "sync": syncs,
                 "nccl": nccl, "hang": hang, "polling": polling, "exceptions": exceptions,
                 "tensors": tensors, "busy_tensors": busy_tensors, "garbage": garbage,
-                "collected_hang": collected_hang, "constants": constants, "rounds": Rounds}[sys.argv[1]]
+                "collected_hang": collected_hang, "crowd": crowd, "constants": constants, "rounds": Rounds}[sys.argv[1]]
     if scenario is Rounds:  # its first collection is before any call of CUDA
         scenario = Rounds()
     load(sys.argv[2])
     if scenario in (tensors, busy_tensors) or isinstance(scenario, Rounds):
         load_tensors(sys.argv[2])
+    if scenario is crowd:
+        load_pythons(os.environ["GPU_CALLS_PYTHONS"])
     if scenario is constants:
         LIBRARIES.append(ctypes.CDLL(os.path.join(sys.argv[2], "libgc_probes.so")))
     print("ready", flush=True)
