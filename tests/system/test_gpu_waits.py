@@ -193,7 +193,7 @@ def check_dump(context, with_python):
     said = context.bpfprof("dump", "-v", "-p", caller.pid, timeout=60).expect(0).out.decode()
     lines = [line for line in said.splitlines() if line.startswith("  in ")]
     check([re.sub(r", asleep for \d[^,]*$", "", line) for line in lines] ==
-          ["  in " + call for call in wanted.values()] and
+          ["  in " + wanted[row["tid"]] + row.get("shown", "") for row in truth["open"]] and
           all("asleep for" in line for line in lines), said)
     check("  in " not in plain.replace("    ", ""), plain)
 

@@ -83,6 +83,11 @@ struct walker_stack {
 	const struct bpfprof_python_entry *entries; /* C calls of the eval loop, leaf first */
 	uint32_t nr_entries, next_entry;
 	uint64_t ts_ns; /* when the registers were taken */
+	/*
+	 * The stack pointer in each frame, as frames, and behind them in what the last one returns
+	 * to, or the last one's again: room for cap and 1. NULL: not wanted.
+	 */
+	uint64_t *sps;
 };
 
 /* The same for any stack: that of a thread that sleeps. *stop: why it ended before, or 0. */
