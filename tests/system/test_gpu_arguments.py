@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""dump: with which arguments threads hang in collectives of NCCL that nobody saw begin.
+"""dump, gpu: with which arguments threads hang in collectives of NCCL that nobody saw begin.
 
 The fake libnccl has in its frames what the real one has there (tests/heavy/real_nccl tries that one).
 """
@@ -67,6 +67,19 @@ def spoilt(context):
     caller, truth = hanging(context, "wrong")
     check([row["arguments"] is None for row in truth["open"]].count(True) == 6, str(truth))
     check_told(context, caller, truth)
+
+
+@test(modes=MODES)
+def seen_later(context):
+    """gpu says it of calls that began before it came."""
+    caller, truth = hanging(context, "right")
+    watch = Watch(context, "--json", "-d", "120", "-p", caller.pid)
+    rows = {row["tid"]: row for row in Seen(watch.end()).process(caller.pid)["open"]}
+    for row in truth["open"]:
+        names = ("stream", "comm", "bytes")
+        equal({name: rows[row["tid"]][name] for name in ("function", "since_before", *names)},
+              {"function": row["function"], "since_before": True,
+               **{name: row["arguments"][name] for name in names}}, "open call")
 
 
 @test(modes=("root",))

@@ -217,6 +217,12 @@ static void call_add(struct gpu_before *before, const struct dump *dump,
 	call->start_ns = task->task.start_ns;
 	call->since_ns = before->read_ns - task->asleep_ns;
 	memcpy(call->thread, task->comm, BPFPROF_COMM_LEN);
+	call->arguments_known = thread->gpu_arguments != NULL;
+	if (thread->gpu_arguments) {
+		call->stream = thread->gpu_arguments->info.stream;
+		call->comm = thread->gpu_arguments->info.comm;
+		call->bytes = thread->gpu_arguments->info.bytes;
+	}
 	before->states[before->nr_calls++] = (struct call_state){
 		.kernel_tid = task->task.tid, .own_pid = own_pid, .nr_switches = task->nr_switches
 	};
