@@ -134,7 +134,6 @@ def real(nccl):
     threads = [Hanging(nccl, call, 0x7e0000001000 + i, comm)
                for i, call in enumerate(CALLS) if hasattr(nccl, call[0])]
     threads[0].memory = memory
-    time.sleep(1)
     return threads
 
 
