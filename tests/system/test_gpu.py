@@ -688,9 +688,10 @@ def check_open_before(seen, truth, times):
         found = rows[wanted["tid"]]
         # The driver's functions leave no frame of their own.
         function = wanted["function"] if wanted["function"].startswith("nccl") else DRIVER
-        equal({name: found[name] for name in ("function", "since_before", "stream", "comm", "bytes")},
-              {"function": function, "since_before": True, "stream": None, "comm": None,
-               "bytes": None}, "open call")
+        arguments = {name: None if function == DRIVER else wanted[name]
+                     for name in ("stream", "comm", "bytes")}
+        equal({name: found[name] for name in ("function", "since_before", *arguments)},
+              {"function": function, "since_before": True, **arguments}, "open call")
         check(found["thread"] == wanted.get("thread", found["thread"]), str(found))
         check_asleep(found["seconds"], wanted, *times)
         check(found["stack"][0] == function, str(found["stack"]))

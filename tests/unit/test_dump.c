@@ -247,15 +247,14 @@ Test(dump, json)
 		     0, "%s", text);
 	cr_expect(strstr(text, "\"thread_name\": \"b\xc3\xb6se\\u001b]0;x\\u0007\""));
 	cr_expect(strstr(text, "\"repr\": \"\\\"\\u001b[31m\\u000a\\\"\""));
-	cr_expect(strstr(
-		text,
-		"    \"consistent\": true,\n    \"running\": false,\n"
-		"    \"state\": \"S\",\n    \"wait_channel\": null,\n"
-		"    \"waits_for\": null,\n    \"gpu_call\": null,\n    \"asleep_seconds\": null,\n"
-		"    \"container\": null,\n"
-		"    \"container_id\": null,\n    \"pod\": null,\n"
-		"    \"namespace\": null,\n    \"pod_pid\": null,\n"
-		"    \"ray_task\": null\n  }\n]\n"));
+	cr_expect(strstr(text, "    \"consistent\": true,\n    \"running\": false,\n"
+			       "    \"state\": \"S\",\n    \"wait_channel\": null,\n"
+			       "    \"waits_for\": null,\n    \"gpu_call\": null,\n"
+			       "    \"gpu_arguments\": null,\n    \"asleep_seconds\": null,\n"
+			       "    \"container\": null,\n"
+			       "    \"container_id\": null,\n    \"pod\": null,\n"
+			       "    \"namespace\": null,\n    \"pod_pid\": null,\n"
+			       "    \"ray_task\": null\n  }\n]\n"));
 	cr_expect_null(strstr(text, "take_gil"));
 	free(text);
 	dump_drop(&made);
@@ -385,6 +384,137 @@ Test(dump, gpu_calls)
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		cr_expect_str_eq(strtab_get(made.strings, made.processes[0].threads[i].gpu_call),
 				 cases[i].call, "%zu", i);
+	dump_fini(&made);
+}
+
+static struct thread_collective collective(size_t frame, const char *name, uint64_t count)
+{
+	struct thread_collective made_up = { .frame = frame };
+
+	strncpy(made_up.info.name, name, sizeof(made_up.info.name) - 1);
+	made_up.info.type = 7;
+	made_up.info.count = count;
+	made_up.info.bytes = 4 * count;
+	made_up.info.comm = 0x7f00;
+	return made_up;
+}
+
+Test(dump, gpu_arguments)
+{
+	static const struct {
+		const char *inner, *middle, *outer; /* names of frames */
+		struct {
+			size_t frame;
+			const char *name;
+			uint64_t count;
+		} found[3];
+		uint64_t count; /* of the chosen one, 0: none */
+		bool ran;
+	} cases[] = {
+		{ "f", "ncclEnqueueCheck", "pncclAllReduce", { { 2, "AllReduce", 5 } }, 5, false },
+		{ "f", "g", "ncclAllReduceConfig", { { 2, "AllReduce", 5 } }, 5, false },
+		{ "f", "ncclBroadcast", "ncclBcast", { { 1, "Broadcast", 6 } }, 6, false },
+		{ "f", "g", "ncclBcast", { { 2, "Broadcast", 6 } }, 6, false },
+		/* In another frame of its; of another function. */
+		{ "f", "g", "ncclAllReduce", { { 1, "AllReduce", 5 } }, 0, false },
+		{ "f", "ncclAllReduce", "ncclGroupEnd", { { 1, "AllReduce", 5 } }, 0, false },
+		{ "f", "g", "ncclAllReduce", { { 2, "AllGather", 5 } }, 0, false },
+		{ "f", "g", "ncclAllReduce", { { 9, "AllReduce", 5 } }, 0, false },
+		/* Two that differ, or do not. */
+		{ "f",
+		  "g",
+		  "ncclSend",
+		  { { 2, "Send", 5 }, { 2, "Recv", 7 }, { 2, "Send", 6 } },
+		  0,
+		  false },
+		{ "f", "g", "ncclSend", { { 2, "Recv", 4 }, { 2, "Send", 5 } }, 5, false },
+		/* What was there before; a thread that did not hold still. */
+		{ "f", "nvtxDomainRangePushEx", "ncclSend", { { 2, "Send", 5 } }, 0, false },
+		{ "f", "g", "ncclSend", { { 2, "Send", 5 } }, 0, true },
+	};
+	const struct thread_collective *chosen;
+	struct process_dump *process;
+	struct thread_dump *thread;
+	size_t i, k;
+
+	cr_assert_eq(dump_init(&made), 0);
+	process = dump_add(&made);
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		thread = add_thread(process, (uint32_t)i, "t");
+		thread->consistent = !cases[i].ran;
+		add_frame(thread, THREAD_FRAME_NATIVE, cases[i].inner, "/x/libnccl.so.2", 0);
+		add_frame(thread, THREAD_FRAME_NATIVE, cases[i].middle, "/x/libnccl.so.2", 0);
+		add_frame(thread, THREAD_FRAME_NATIVE, cases[i].outer, "/x/libnccl.so.2", 0);
+		add_frame(thread, THREAD_FRAME_NATIVE, "work", "/x/train", 0);
+		thread->collectives = calloc(3, sizeof(*thread->collectives));
+		for (k = 0; k < 3 && cases[i].found[k].name; k++)
+			thread->collectives[thread->nr_collectives++] =
+				collective(cases[i].found[k].frame, cases[i].found[k].name,
+					   cases[i].found[k].count);
+	}
+	dump_gpu(&made);
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		chosen = made.processes[0].threads[i].gpu_arguments;
+		cr_expect_eq(chosen ? chosen->info.count : 0, cases[i].count, "%zu", i);
+	}
+	dump_fini(&made);
+}
+
+/* As one thread in that call has them. */
+static void show_arguments(const char *call, const struct thread_collective *arguments)
+{
+	make();
+	made.processes[0].threads[1].gpu_call = id(call);
+	made.processes[0].threads[1].gpu_arguments = arguments;
+}
+
+Test(dump, gpu_arguments_shown)
+{
+	const struct dump_format waits = { .waits = true }, plain = { 0 };
+	struct thread_collective is = collective(0, "Reduce", 1030);
+	char *text;
+
+	is.info.op = 2;
+	is.info.root = 7;
+	is.info.stream = 0x51;
+	show_arguments("ncclReduce", &is);
+	text = text_of(&waits, dump_text);
+	cr_expect(strstr(text, "  in ncclReduce (4.1 kB float32 max, root 7, communicator 0x7f00, "
+			       "stream 0x51)\n"),
+		  "%s", text);
+	free(text);
+	text = text_of(&plain, dump_text);
+	cr_expect_null(strstr(text, "ncclReduce"));
+	free(text);
+	text = text_of(&plain, dump_json);
+	cr_expect(strstr(text, "    \"gpu_arguments\": {\n      \"bytes\": 4120,\n"
+			       "      \"count\": 1030,\n      \"datatype\": \"float32\",\n"
+			       "      \"op\": \"max\",\n      \"root\": 7,\n"
+			       "      \"comm\": \"0x7f00\",\n      \"hash\": null,\n"
+			       "      \"rank\": null,\n      \"size\": null,\n"
+			       "      \"stream\": \"0x51\"\n    },\n"),
+		  "%s", text);
+	free(text);
+	dump_fini(&made);
+	is.info.type = NCCL_INFO_TYPE_UNKNOWN;
+	is.info.count = 0;
+	is.comm_known = true;
+	is.hash = 0xabc;
+	is.rank = 3;
+	is.size = 8;
+	show_arguments("ncclAllGather", &is);
+	text = text_of(&waits, dump_text);
+	cr_expect(strstr(text, "  in ncclAllGather (4.1 kB, communicator 0x7f00: rank 3 of 8, "
+			       "stream 0x51)\n"),
+		  "%s", text);
+	free(text);
+	text = text_of(&plain, dump_json);
+	cr_expect(strstr(text, "      \"bytes\": 4120,\n      \"count\": null,\n"
+			       "      \"datatype\": null,\n      \"comm\": \"0x7f00\",\n"
+			       "      \"hash\": \"0xabc\",\n      \"rank\": 3,\n"
+			       "      \"size\": 8,\n"),
+		  "%s", text);
+	free(text);
 	dump_fini(&made);
 }
 

@@ -94,9 +94,9 @@ static const struct gpu_report_comm comms[] = {
 };
 
 static const struct gpu_report_open opens[] = {
-	{ 101, "worker", "cuStreamSynchronize", 0.2, false, 0, 0, 0, NULL, 0 },
-	{ 102, "pt_nccl", "ncclAllReduce", 42.5, false, 7, 0xc0, 1250000000, hung_stack, 3 },
-	{ 103, "io", "cuMemcpyDtoH", 3, false, 0, 0, 0, NULL, 0 },
+	{ 101, "worker", "cuStreamSynchronize", 0.2, false, 0, 0, 0, NULL, 0, false },
+	{ 102, "pt_nccl", "ncclAllReduce", 42.5, false, 7, 0xc0, 1250000000, hung_stack, 3, false },
+	{ 103, "io", "cuMemcpyDtoH", 3, false, 0, 0, 0, NULL, 0, false },
 };
 
 static const struct gpu_report_process busy = {
@@ -459,11 +459,11 @@ Test(gpu_report, hostile)
 {
 	static const char bad[] = "\x1b[31mred\n\"quoted\"\\\xff\xe2\x80\xae;";
 	const char *const stack[] = { bad };
-	const struct gpu_report_open open = { 1, bad, bad, NAN, false, 0, 0, 0, stack, 1 };
-	const struct gpu_report_open later = { 1, bad, bad, INFINITY, false, 0, 1, 0, stack, 1 };
-	const struct gpu_report_open late = {
-		1, bad, bad, 1e300, false, 0, 1, UINT64_MAX, stack, 1
-	};
+	const struct gpu_report_open open = { 1, bad, bad, NAN, false, 0, 0, 0, stack, 1, false };
+	const struct gpu_report_open later = { 1, bad, bad,   INFINITY, false, 0,
+					       1, 0,   stack, 1,	false };
+	const struct gpu_report_open late = { 1, bad,	     bad,   1e300, false, 0,
+					      1, UINT64_MAX, stack, 1,	   false };
 	const struct gpu_report_launch launch = { bad,
 						  UINT64_MAX,
 						  bad,

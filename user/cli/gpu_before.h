@@ -29,6 +29,8 @@ struct gpu_before_call {
 	const char *function; /* "ncclAllReduce"; of libcuda only that it is one of its */
 	const char **stack; /* leaf first, which is the function */
 	size_t nr_stack;
+	bool arguments_known; /* else these are 0 */
+	uint64_t stream, comm, bytes;
 };
 
 /* Borrows job, whose libraries are hooked by now. 0 or -ENOMEM. */

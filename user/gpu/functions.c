@@ -214,6 +214,13 @@ const char *gpu_nccl_type(uint32_t type, char room[24])
 	return room;
 }
 
+uint32_t gpu_nccl_type_bytes(uint32_t type)
+{
+	static const uint8_t bytes[] = { 1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1 };
+
+	return type < sizeof(bytes) ? bytes[type] : 0;
+}
+
 const char *gpu_nccl_operation(uint32_t operation)
 {
 	static const char *const operations[] = { "sum", "prod", "max", "min", "avg" };

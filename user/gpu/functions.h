@@ -50,6 +50,8 @@ const struct gpu_function *gpu_functions(size_t *ret_nr);
 
 /* "float32" and so on of an NCCL 2.28 datatype, "type 42" of others; static or in room. */
 const char *gpu_nccl_type(uint32_t type, char room[24]);
+/* Of one element, 0 of types that are not known. */
+uint32_t gpu_nccl_type_bytes(uint32_t type);
 /* "sum", "prod", "max", "min", "avg", of others "user". */
 const char *gpu_nccl_operation(uint32_t operation);
 /*

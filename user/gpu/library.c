@@ -128,11 +128,22 @@ static int is_of_interest(struct elf_image *img)
 	return err ? err : -ENODATA;
 }
 
+static const char *const comm_names[NR_COMM] = { [COMM_RANK] = "ncclCommUserRank",
+						 [COMM_COUNT] = "ncclCommCount",
+						 [COMM_DEVICE] = "ncclCommCuDevice" };
+
+uint32_t gpu_library_comm_rank(struct elf_image *img)
+{
+	struct symbol_found comm[NR_COMM];
+
+	if (elf_image_machine(img) != EM_X86_64 ||
+	    symbol_find_dynamic(img, comm_names, NR_COMM, comm))
+		return 0;
+	return comm_rank_read(img, comm);
+}
+
 int gpu_library_read(struct gpu_library *ret, struct elf_image *img)
 {
-	static const char *const comm_names[NR_COMM] = { [COMM_RANK] = "ncclCommUserRank",
-							 [COMM_COUNT] = "ncclCommCount",
-							 [COMM_DEVICE] = "ncclCommCuDevice" };
 	struct symbol_found found[BPFPROF_GPU_MAX_FUNCTIONS], comm[NR_COMM];
 	const char *names[BPFPROF_GPU_MAX_FUNCTIONS];
 	const struct gpu_function *functions;

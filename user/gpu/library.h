@@ -43,4 +43,7 @@ struct gpu_library {
  */
 int gpu_library_read(struct gpu_library *ret, struct elf_image *img);
 
+/* Only comm_rank of it, 0 if it could not be found out. */
+uint32_t gpu_library_comm_rank(struct elf_image *img);
+
 #endif

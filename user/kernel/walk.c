@@ -636,9 +636,13 @@ static uint32_t walk(struct walker *walker, struct process *process,
 			       &frame, now_ns);
 		if (frame && !why)
 			frame = eval_mark(stack, &next_entry, sp, state.regs[UNWIND_RSP], frame);
+		if (frame && stack->sps)
+			stack->sps[nr] = sp;
 		if (frame)
 			frames[nr++] = frame;
 	}
+	if (stack->sps)
+		stack->sps[nr] = state.regs[UNWIND_RSP];
 	*stop = why;
 	return nr;
 }

@@ -86,6 +86,11 @@ struct walker_stack {
 	const struct bpfprof_return *returns; /* that were replaced on it */
 	uint32_t nr_returns;
 	uint64_t ts_ns; /* when the registers were taken */
+	/*
+	 * The stack pointer in each frame, as frames, and behind them in what the last one returns
+	 * to, or the last one's again: room for cap and 1. NULL: not wanted.
+	 */
+	uint64_t *sps;
 };
 
 /* The same for any stack: that of a thread that sleeps. *stop: why it ended before, or 0. */

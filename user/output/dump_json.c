@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "base/strtab.h"
+#include "gpu/functions.h"
 #include "output/dump_view.h"
 #include "output/text.h"
 #include "profile/thread_dump.h"
@@ -58,6 +59,24 @@ static void key_number(struct writer *w, const char *name, uint64_t value)
 {
 	key(w, name);
 	buf_printf(w->dst, "%" PRIu64, value);
+}
+
+static void key_number_or_null(struct writer *w, const char *name, bool known, uint64_t value)
+{
+	key(w, name);
+	if (known)
+		buf_printf(w->dst, "%" PRIu64, value);
+	else
+		buf_add_str(w->dst, "null");
+}
+
+static void key_hex_or_null(struct writer *w, const char *name, bool known, uint64_t value)
+{
+	key(w, name);
+	if (known)
+		buf_printf(w->dst, "\"0x%" PRIx64 "\"", value);
+	else
+		buf_add_str(w->dst, "null");
 }
 
 static void key_bool(struct writer *w, const char *name, bool value)
@@ -135,6 +154,38 @@ static void add_frame(struct writer *w, const struct thread_dump *thread,
 	close_with(w, '}');
 }
 
+/* Under the names that `gpu` has for them. */
+static void add_gpu_arguments(struct writer *w, const struct thread_dump *thread)
+{
+	const struct thread_collective *is = thread->gpu_arguments;
+	struct nccl_info_has has;
+	char type[24];
+
+	key(w, "gpu_arguments");
+	if (!is) {
+		buf_add_str(w->dst, "null");
+		return;
+	}
+	has = nccl_info_has(strtab_get(w->dump->strings, thread->gpu_call));
+	open_with(w, '{');
+	key_number(w, "bytes", is->info.bytes);
+	key_number_or_null(w, "count", is->info.type != NCCL_INFO_TYPE_UNKNOWN, is->info.count);
+	if (is->info.type != NCCL_INFO_TYPE_UNKNOWN)
+		key_text(w, "datatype", gpu_nccl_type(is->info.type, type));
+	else
+		key_number_or_null(w, "datatype", false, 0);
+	if (has.op)
+		key_text(w, "op", gpu_nccl_operation(is->info.op));
+	if (has.root || has.peer)
+		key_number(w, has.peer ? "peer" : "root", is->info.root);
+	key_hex_or_null(w, "comm", true, is->info.comm);
+	key_hex_or_null(w, "hash", is->comm_known, is->hash);
+	key_number_or_null(w, "rank", is->comm_known, is->rank);
+	key_number_or_null(w, "size", is->comm_known, is->size);
+	key_hex_or_null(w, "stream", true, is->info.stream);
+	close_with(w, '}');
+}
+
 static void add_thread(struct writer *w, const struct process_dump *process,
 		       const struct thread_dump *thread)
 {
@@ -163,6 +214,7 @@ static void add_thread(struct writer *w, const struct process_dump *process,
 	key_id(w, "wait_channel", thread->wait_channel);
 	key_id(w, "waits_for", thread->waits_for);
 	key_id(w, "gpu_call", thread->gpu_call);
+	add_gpu_arguments(w, thread);
 	key(w, "asleep_seconds");
 	if (thread->asleep_ns)
 		buf_printf(w->dst, "%.6f", (double)thread->asleep_ns / 1e9);

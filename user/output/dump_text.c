@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "output/dump.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "base/strtab.h"
+#include "gpu/functions.h"
 #include "output/dump_view.h"
 #include "output/text.h"
 #include "output/units.h"
@@ -84,6 +86,25 @@ static void add_waits(const struct writer *w, const struct thread_dump *thread)
 	buf_add_char(w->dst, '\n');
 }
 
+static void add_arguments(const struct writer *w, const struct thread_dump *thread)
+{
+	const struct thread_collective *is = thread->gpu_arguments;
+	struct nccl_info_has has = nccl_info_has(strtab_get(w->dump->strings, thread->gpu_call));
+	char text[UNITS_TEXT], type[24];
+
+	buf_printf(w->dst, " (%s", units_bytes(text, is->info.bytes));
+	if (is->info.type != NCCL_INFO_TYPE_UNKNOWN)
+		buf_printf(w->dst, " %s", gpu_nccl_type(is->info.type, type));
+	if (has.op)
+		buf_printf(w->dst, " %s", gpu_nccl_operation(is->info.op));
+	if (has.root || has.peer)
+		buf_printf(w->dst, ", %s %u", has.peer ? "peer" : "root", is->info.root);
+	buf_printf(w->dst, ", communicator 0x%" PRIx64, is->info.comm);
+	if (is->comm_known)
+		buf_printf(w->dst, ": rank %u of %u", is->rank, is->size);
+	buf_printf(w->dst, ", stream 0x%" PRIx64 ")", is->info.stream);
+}
+
 static void add_gpu_call(const struct writer *w, const struct thread_dump *thread)
 {
 	char asleep[UNITS_TEXT];
@@ -92,6 +113,8 @@ static void add_gpu_call(const struct writer *w, const struct thread_dump *threa
 		return;
 	buf_add_str(w->dst, "  in ");
 	add_id(w, thread->gpu_call);
+	if (thread->gpu_arguments)
+		add_arguments(w, thread);
 	if (thread->asleep_ns)
 		buf_printf(w->dst, ", asleep for %s", units_ns(asleep, thread->asleep_ns));
 	buf_add_char(w->dst, '\n');

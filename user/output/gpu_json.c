@@ -252,9 +252,9 @@ static void add_open(struct buf *dst, const struct gpu_report_process *process)
 		json_key_seconds(dst, "seconds", open->seconds);
 		json_key(dst, "since_before");
 		buf_add_str(dst, open->since_before ? "true" : "false");
-		key_hex_or_null(dst, "stream", !open->since_before, open->stream);
-		key_hex_or_null(dst, "comm", !open->since_before, open->comm);
-		key_number_or_null(dst, "bytes", !open->since_before, open->bytes);
+		key_hex_or_null(dst, "stream", !open->arguments_unknown, open->stream);
+		key_hex_or_null(dst, "comm", !open->arguments_unknown, open->comm);
+		key_number_or_null(dst, "bytes", !open->arguments_unknown, open->bytes);
 		json_key_open(dst, "stack", '[');
 		for (i = 0; i < open->nr_stack; i++) {
 			json_item(dst);

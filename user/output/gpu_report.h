@@ -65,10 +65,11 @@ struct gpu_report_open {
 	uint32_t tid;
 	const char *thread, *function;
 	double seconds; /* since it began, */
-	bool since_before; /* or at least so long, before we came: what follows is not known then */
+	bool since_before; /* or at least so long, before we came */
 	uint64_t stream, comm, bytes;
 	const char *const *stack; /* leaf first */
 	size_t nr_stack;
+	bool arguments_unknown; /* stream, comm and bytes: then these are 0 */
 };
 
 struct gpu_report_memory {

@@ -72,7 +72,7 @@ static void add_files(struct nccl_writer *w)
 	}
 }
 
-/* Those of which nobody knows a communicator: they can be judged by people only. */
+/* Nobody counted those: which of them wait for each other can be judged by people only. */
 static void add_before(struct nccl_writer *w)
 {
 	const struct gpu_read_open *open;
@@ -84,8 +84,7 @@ static void add_before(struct nccl_writer *w)
 		if (!open->since_before || nr++ >= w->rows)
 			continue;
 		if (nr == 1)
-			buf_add_str(w->dst, "\nCalls that began before they were watched, so that "
-					    "their communicators are not known:\n");
+			buf_add_str(w->dst, "\nCalls that began before they were watched:\n");
 		if (open->process != process) {
 			process = open->process;
 			buf_add_str(w->dst, "  ");

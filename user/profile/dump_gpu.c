@@ -27,6 +27,11 @@ static bool is_library(const char *path, const char *name)
 	return begins(base ? base + 1 : path, name);
 }
 
+bool dump_gpu_is_nccl(const char *path)
+{
+	return is_library(path, "libnccl.so") || is_library(path, "librccl.so");
+}
+
 /* As libcuda and libnccl export it; NCCL's have a twin for those who wrap them. */
 static bool is_hooked(const char *name)
 {
@@ -48,7 +53,7 @@ static const char *frame_call(const struct strtab *strings, const struct thread_
 
 	if (is_library(file, "libcudart.so"))
 		return begins(name, "cuda") && isupper((unsigned char)name[4]) ? name : NULL;
-	if (is_library(file, "libnccl.so") || is_library(file, "librccl.so")) {
+	if (dump_gpu_is_nccl(file)) {
 		name += begins(name, "pnccl");
 		return begins(name, "nccl") && is_hooked(name) ? name : NULL;
 	}
@@ -60,6 +65,44 @@ static const char *frame_call(const struct strtab *strings, const struct thread_
 static bool is_of_user(const struct thread_frame *frame)
 {
 	return frame->kind == THREAD_FRAME_NATIVE || frame->kind == THREAD_FRAME_PYTHON;
+}
+
+/* Where a profiler is told of the call its frame may still hold what another one left there. */
+static bool is_told(const struct strtab *strings, const struct thread_dump *thread, size_t frame)
+{
+	return frame && strcasestr(strtab_get(strings, thread->frames[frame - 1].name), "nvtx");
+}
+
+/* Is it of the call, and of the function whose frame it was found in? */
+static bool is_of_call(const struct strtab *strings, const struct thread_dump *thread,
+		       const struct thread_collective *one)
+{
+	const char *function;
+
+	if (one->frame >= thread->nr_frames || one->frame > thread->gpu_frame)
+		return false;
+	function = frame_call(strings, &thread->frames[one->frame]);
+	return function && nccl_info_is_of(&one->info, function) &&
+	       nccl_info_is_of(&one->info, strtab_get(strings, thread->gpu_call)) &&
+	       !is_told(strings, thread, one->frame);
+}
+
+/* Which of those in its frames the call is; NULL if that is not clear. */
+static const struct thread_collective *arguments_choose(const struct strtab *strings,
+							const struct thread_dump *thread)
+{
+	const struct thread_collective *found = NULL, *one;
+	size_t i;
+
+	for (i = 0; i < thread->nr_collectives; i++) {
+		one = &thread->collectives[i];
+		if (!is_of_call(strings, thread, one))
+			continue;
+		if (found && memcmp(&found->info, &one->info, sizeof(one->info)) != 0)
+			return NULL;
+		found = one;
+	}
+	return found;
 }
 
 static void thread_call(struct thread_dump *thread, struct strtab *strings)
@@ -87,6 +130,8 @@ static void thread_call(struct thread_dump *thread, struct strtab *strings)
 		return;
 	thread->gpu_call = strtab_add(strings, call);
 	thread->gpu_frame = at;
+	if (thread->consistent)
+		thread->gpu_arguments = arguments_choose(strings, thread);
 }
 
 bool dump_gpu_is_near(const struct thread_dump *thread, struct images *images)

@@ -58,9 +58,22 @@ struct reading {
 	} shorts[DUMP_SHORT_SLOTS]; /* short forms: looking at folders takes its time */
 	struct python_chain chain;
 	uint64_t native[DUMP_MAX_NATIVE_FRAMES];
+	uint64_t native_sps[DUMP_MAX_NATIVE_FRAMES +
+			    1]; /* where each of them begins, and the last ends */
+	struct {
+		uint32_t image, comm_rank;
+	} nccl; /* where that image has a communicator's rank: gpu/library.h */
 	uint64_t python[PYTHON_CHAIN_MAX_FRAMES];
 	uint64_t merged[DUMP_MAX_NATIVE_FRAMES + PYTHON_CHAIN_MAX_FRAMES + 1];
 };
+
+/* dump_collectives.c */
+
+/* Reads what frames of NCCL's say, of nr native and nr_merged merged ones. first: thread->frames has so many before these. 0 or -ENOMEM. */
+int reading_collectives(struct reading *reading, struct thread_dump *thread, uint32_t nr,
+			size_t nr_merged, size_t first);
+/* The same, and takes nothing of it. */
+void reading_collectives_try(struct reading *reading, uint32_t nr);
 
 /* dump_stack.c */
 

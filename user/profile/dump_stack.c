@@ -226,6 +226,7 @@ static uint32_t native_walk(struct reading *reading, const struct bpfprof_task_s
 		.returns = task->returns,
 		.nr_returns = task->nr_returns,
 		.ts_ns = time_monotonic_ns(),
+		.sps = reading->native_sps,
 	};
 
 	*stop = 0;
@@ -268,7 +269,7 @@ int reading_stack(struct reading *reading, struct thread_dump *thread,
 {
 	uint32_t nr_native = 0, stop = BPFPROF_STOP_COMPLETE;
 	size_t max = reading->r->max_frames ? reading->r->max_frames : DUMP_MAX_FRAMES;
-	size_t nr, i, room = 0;
+	size_t nr, i, room = 0, nr_kernel;
 	bool cut;
 	int err = 0;
 
@@ -289,11 +290,13 @@ int reading_stack(struct reading *reading, struct thread_dump *thread,
 		return -ENOMEM;
 	for (i = 0; i < task->nr_kernel && i < BPFPROF_MAX_KERNEL_FRAMES; i++)
 		frame_kernel(thread, task->kernel[i], !i);
+	nr_kernel = thread->nr_frames;
 	for (i = 0; i < nr && !err; i++)
 		err = frame_add(reading, thread, reading->merged[i]);
 	if (cut && !err)
 		frame_marker(reading, thread, "[truncated]");
-	return err;
+	return err || nr == room ? err
+				 : reading_collectives(reading, thread, nr_native, nr, nr_kernel);
 }
 
 void reading_walk(struct reading *reading, const struct bpfprof_task_state *task)
@@ -302,5 +305,5 @@ void reading_walk(struct reading *reading, const struct bpfprof_task_state *task
 
 	chain_read(reading, task);
 	if (reading_wants_native(reading) && reading->process)
-		native_walk(reading, task, &stop);
+		reading_collectives_try(reading, native_walk(reading, task, &stop));
 }

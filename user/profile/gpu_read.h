@@ -72,7 +72,7 @@ struct gpu_read_open {
 	uint64_t tid;
 	const char *thread, *function;
 	double seconds; /* since it began, not negative; */
-	bool since_before; /* or at least so long, before it was watched: what follows is 0 then */
+	bool since_before; /* or at least so long, before it was watched: what follows may be 0 then */
 	uint64_t stream, comm, bytes;
 	struct gpu_read_range frames; /* leaf first */
 };

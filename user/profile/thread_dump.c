@@ -18,6 +18,7 @@ void thread_dump_fini(struct thread_dump *thread)
 {
 	free(thread->frames);
 	free(thread->variables);
+	free(thread->collectives);
 	*thread = (struct thread_dump){ 0 };
 }
 

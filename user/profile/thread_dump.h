@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "gpu/nccl_info.h"
+
 struct strtab;
 
 enum thread_frame_kind {
@@ -40,6 +42,15 @@ struct thread_frame {
 	uint64_t wire; /* native, kernel: as in bpfprof.h, callers minus one */
 };
 
+/* What a frame of NCCL's says of the collective that it is, and the communicator of its rank. */
+struct thread_collective {
+	size_t frame; /* in the thread's */
+	struct nccl_info info;
+	bool comm_known; /* else these are 0 */
+	uint64_t hash;
+	uint32_t rank, size;
+};
+
 struct thread_dump {
 	uint32_t tid; /* as we see it */
 	uint32_t kernel_tid; /* outside of all pid namespaces */
@@ -61,6 +72,10 @@ struct thread_dump {
 	uint32_t waits_for; /* in words: "GIL", "lock", "read of a pipe", or "" */
 	uint32_t gpu_call; /* of CUDA or NCCL that it is in, or "" */
 	size_t gpu_frame; /* the frame that this is */
+	struct thread_collective *collectives; /* that its frames may be */
+	size_t nr_collectives;
+	const struct thread_collective
+		*gpu_arguments; /* the one that gpu_call is; NULL: not known */
 	struct thread_frame *frames; /* leaf first */
 	size_t nr_frames;
 	struct thread_variable *variables;

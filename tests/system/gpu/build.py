@@ -32,7 +32,7 @@ STEPS = [
     ("gpu_steps", "gcc", "gpu_steps.c", ["-ldl"]),
     ("gpu_calls", "g++", "gpu_calls.cpp", ["-pthread", "-ldl"]),
 ]
-SCRIPTS = ["gpu_calls.py", "gpu_waits.py"]
+SCRIPTS = ["gpu_calls.py", "gpu_waits.py", "nccl_arguments.py"]
 
 
 class Unavailable(Exception):

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A libnccl.so.2 that talks to nobody: ordinary compiled functions, the public names weak aliases
- * of pnccl ones, the communicator as NCCL 2.28.9 lays it out as far as others look into it.
+ * of pnccl ones, the communicator as NCCL 2.28.9 lays it out as far as others look into it, and
+ * in the frame of each collective what it was given.
  */
 #include "fake_nccl.h"
 
@@ -32,6 +33,24 @@ struct comm { /* ncclComm */
 _Static_assert(offsetof(struct comm, hash) == 1066184, "as NCCL 2.28.9");
 _Static_assert(offsetof(struct comm, rank) == 1066192, "as NCCL 2.28.9");
 
+/* struct ncclInfo, src/include/info.h of 2.8 to 2.32, as far as all of these have it. */
+struct info {
+	int function;
+	const char *name;
+	const void *send;
+	void *receive;
+	size_t count;
+	int type, operation, root;
+	struct comm *comm;
+	uint64_t stream;
+	int chunk_steps, slice_steps;
+};
+
+_Static_assert(sizeof(struct info) == 80, "as NCCL");
+
+/* Functions have one in their frame, and here room for another one. */
+#define INFO(...) struct info info[2] = { { __VA_ARGS__, 4, 2 } }
+
 struct pending {
 	struct comm *comm;
 	uint64_t stream;
@@ -49,6 +68,7 @@ static const char *hang_name;
 static unsigned int hang_seconds, hanging, releases;
 static pthread_mutex_t hang_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t hang_end = PTHREAD_COND_INITIALIZER;
+static _Thread_local int spoiled;
 static _Thread_local unsigned int depth, nr_pending;
 static _Thread_local struct pending pending[MAX_PENDING];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -64,6 +84,11 @@ API void fake_nccl_hang(const char *name, unsigned int seconds)
 {
 	hang_seconds = seconds;
 	__atomic_store_n(&hang_name, name, __ATOMIC_RELEASE);
+}
+
+API void fake_nccl_spoil(int how)
+{
+	spoiled = how;
 }
 
 API unsigned int fake_nccl_hanging(void)
@@ -95,7 +120,7 @@ static void maybe_hang(const char *name)
 	struct timespec until;
 	unsigned int before;
 
-	if (!wanted || strcmp(wanted, name))
+	if (!wanted || (*wanted && strcmp(wanted, name)))
 		return;
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += hang_seconds;
@@ -123,50 +148,90 @@ static int launch(const char *kernel, uint64_t stream)
 	return err ? err : launch_kernel(&config, handle, NULL, NULL);
 }
 
-/* What all operations do: check, hang if told to, launch now or at the end of the group. */
-static int enqueue(const char *name, const char *kernel, struct comm *comm, uint64_t stream)
+/* Makes of what is right something that nobody may believe. */
+static __attribute__((noipa)) void spoil(struct info info[2])
 {
+	static char writable[] = "AllReduce";
+
+	switch (spoiled) {
+	case FAKE_NCCL_OTHER_NAME:
+		info->name = "Broadcast";
+		break;
+	case FAKE_NCCL_BAD_TYPE:
+		info->type = 4711;
+		break;
+	case FAKE_NCCL_WILD_NAME:
+		info->name = (const char *)0x7fffdeadbeef;
+		break;
+	case FAKE_NCCL_HEAP_NAME:
+		info->name = strdup(info->name);
+		break;
+	case FAKE_NCCL_WRITABLE_NAME:
+		info->name = writable;
+		break;
+	case FAKE_NCCL_TWO:
+		info[1] = info[0];
+		info[1].count++;
+		break;
+	case FAKE_NCCL_TWICE:
+		info[1] = info[0];
+		break;
+	case FAKE_NCCL_NO_COMM:
+		info->comm = (struct comm *)0x10000;
+		break;
+	}
+}
+
+/* What all operations do: check, hang if told to, launch now or at the end of the group. */
+static __attribute__((noipa)) int enqueue(const char *name, const char *kernel, struct info *info)
+{
+	struct comm *comm = info->comm;
+
 	if (!comm)
 		return INVALID_ARGUMENT;
+	spoil(info);
 	maybe_hang(name);
 	if (!depth)
-		return launch(kernel, stream);
+		return launch(kernel, info->stream);
 	for (unsigned int i = 0; i < nr_pending; i++) {
-		if (pending[i].comm == comm && pending[i].stream == stream)
+		if (pending[i].comm == comm && pending[i].stream == info->stream)
 			return 0;
 	}
 	if (nr_pending < MAX_PENDING)
-		pending[nr_pending++] = (struct pending){ comm, stream };
+		pending[nr_pending++] = (struct pending){ comm, info->stream };
 	return 0;
 }
 
 NCCL_API(ncclAllReduce, const void *send, void *receive, size_t count, int type, int op,
 	 struct comm *comm, uint64_t stream)
 {
-	(void)send, (void)receive, (void)count, (void)type, (void)op;
-	return enqueue("ncclAllReduce", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", comm, stream);
+	INFO(4, "AllReduce", send, receive, count, type, op, 0, comm, stream);
+
+	return enqueue("ncclAllReduce", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", info);
 }
 
 NCCL_API(ncclReduceScatter, const void *send, void *receive, size_t count, int type, int op,
 	 struct comm *comm, uint64_t stream)
 {
-	(void)send, (void)receive, (void)count, (void)type, (void)op;
-	return enqueue("ncclReduceScatter", "ncclDevKernel_ReduceScatter_Sum_f32_RING_LL", comm,
-		       stream);
+	INFO(3, "ReduceScatter", send, receive, count, type, op, 0, comm, stream);
+
+	return enqueue("ncclReduceScatter", "ncclDevKernel_ReduceScatter_Sum_f32_RING_LL", info);
 }
 
 NCCL_API(ncclAllGather, const void *send, void *receive, size_t count, int type, struct comm *comm,
 	 uint64_t stream)
 {
-	(void)send, (void)receive, (void)count, (void)type;
-	return enqueue("ncclAllGather", "ncclDevKernel_AllGather_RING_LL", comm, stream);
+	INFO(2, "AllGather", send, receive, count, type, 0, 0, comm, stream);
+
+	return enqueue("ncclAllGather", "ncclDevKernel_AllGather_RING_LL", info);
 }
 
 NCCL_API(ncclBroadcast, const void *send, void *receive, size_t count, int type, int root,
 	 struct comm *comm, uint64_t stream)
 {
-	(void)send, (void)receive, (void)count, (void)type, (void)root;
-	return enqueue("ncclBroadcast", "ncclDevKernel_Broadcast_RING_LL", comm, stream);
+	INFO(0, "Broadcast", send, receive, count, type, 0, root, comm, stream);
+
+	return enqueue("ncclBroadcast", "ncclDevKernel_Broadcast_RING_LL", info);
 }
 
 /* By the exported name, as NCCL does: one hooked call inside another. */
@@ -179,22 +244,25 @@ NCCL_API(ncclBcast, void *buffer, size_t count, int type, int root, struct comm 
 NCCL_API(ncclReduce, const void *send, void *receive, size_t count, int type, int op, int root,
 	 struct comm *comm, uint64_t stream)
 {
-	(void)send, (void)receive, (void)count, (void)type, (void)op, (void)root;
-	return enqueue("ncclReduce", "ncclDevKernel_Reduce_Sum_f32_RING_LL", comm, stream);
+	INFO(1, "Reduce", send, receive, count, type, op, root, comm, stream);
+
+	return enqueue("ncclReduce", "ncclDevKernel_Reduce_Sum_f32_RING_LL", info);
 }
 
 NCCL_API(ncclSend, const void *send, size_t count, int type, int peer, struct comm *comm,
 	 uint64_t stream)
 {
-	(void)send, (void)count, (void)type, (void)peer;
-	return enqueue("ncclSend", "ncclDevKernel_SendRecv", comm, stream);
+	INFO(6, "Send", NULL, (void *)send, count, type, 0, peer, comm, stream);
+
+	return enqueue("ncclSend", "ncclDevKernel_SendRecv", info);
 }
 
 NCCL_API(ncclRecv, void *receive, size_t count, int type, int peer, struct comm *comm,
 	 uint64_t stream)
 {
-	(void)receive, (void)count, (void)type, (void)peer;
-	return enqueue("ncclRecv", "ncclDevKernel_SendRecv", comm, stream);
+	INFO(7, "Recv", NULL, receive, count, type, 0, peer, comm, stream);
+
+	return enqueue("ncclRecv", "ncclDevKernel_SendRecv", info);
 }
 
 NCCL_API(ncclGroupStart, void)

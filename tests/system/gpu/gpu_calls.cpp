@@ -1276,11 +1276,12 @@ static void hang(uint64_t comm)
 	latency(0);
 	truth.open = text("[{\"tid\":%d,\"thread\":\"comm-0\",\"function\":\"ncclAllReduce\","
 			  "\"begin_ns\":%lu,\"stream\":\"0x%lx\",\"comm\":\"0x%lx\",\"bytes\":4000,"
-			  "\"where\":\"hangs::wait_for_peers\"},"
+			  "\"shown\":\" (4.0 kB float32 max, communicator 0x%lx: rank 3 of 8, "
+			  "stream 0x%lx)\",\"where\":\"hangs::wait_for_peers\"},"
 			  "{\"tid\":%d,\"thread\":\"sync-0\",\"function\":\"cuStreamSynchronize\","
 			  "\"begin_ns\":%lu,\"stream\":\"0x%lx\","
 			  "\"where\":\"hangs::wait_for_device\"}]",
-			  reduces, begin, STREAM_1, comm, waits, begin, STREAM_2);
+			  reduces, begin, STREAM_1, comm, comm, STREAM_1, waits, begin, STREAM_2);
 }
 
 /* Three threads hang in a collective; once released one sleeps elsewhere, one hangs again. */

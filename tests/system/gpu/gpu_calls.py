@@ -644,6 +644,8 @@ def hang(wait=py_wait_for_peers):
         time.sleep(0.001)
     TRUTH.open = [{"tid": thread.native_id, "function": "ncclAllReduce", "begin_ns": begin,
                    "stream": hex(STREAM_1), "comm": hex(comm), "bytes": 1000,
+                   "shown": " (1.0 kB float32 sum, communicator %s: rank 4 of 16, stream %s)" % (
+                       hex(comm), hex(STREAM_1)),
                    "where": "py_wait_for_peers"}]
 
 

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""dump, gpu: with which arguments threads hang in collectives of NCCL that nobody saw begin.
+
+The fake libnccl has in its frames what the real one has there (tests/heavy/real_nccl tries that one).
+"""
+
+import json
+
+from harness import MODES, check, test
+from test_gpu import Caller, Seen, Watch, asleep_by, equal
+
+
+def hanging(context, scenario):
+    caller = Caller(context, scenario, script="nccl_arguments.py")
+    truth = caller.work()
+    asleep_by(caller, truth)
+    return caller, truth
+
+
+def told(context, caller):
+    """By thread: the call and its arguments."""
+    out = context.bpfprof("dump", "-p", caller.pid, "--json", timeout=60).expect(0).out
+    return {row["os_thread_id"]: (row["gpu_call"], row["gpu_arguments"])
+            for row in json.loads(out) if row["gpu_call"] or row["gpu_arguments"]}
+
+
+def wanted(truth):
+    return {row["tid"]: (row["function"], row["arguments"]) for row in truth["open"]}
+
+
+def check_told(context, caller, truth):
+    found, want = told(context, caller), wanted(truth)
+    check(set(found) == set(want), "in calls: %s, not %s" % (found, want))
+    for tid, row in want.items():
+        check(found[tid] == row, "%s, not %s" % (found[tid], row))
+
+
+def words(row):
+    """As dump -v says it."""
+    is_in = row["arguments"]
+    size = is_in["bytes"]
+    parts = ["%d B" % size if size < 1000 else "%.1f kB" % (size / 1000), is_in["datatype"]]
+    parts += [is_in["op"]] if "op" in is_in else []
+    text = " ".join(parts)
+    for name in ("root", "peer"):
+        text += ", %s %d" % (name, is_in[name]) if name in is_in else ""
+    return "  in %s (%s, communicator %s: rank %d of %d, stream %s), asleep for " % (
+        row["function"], text, is_in["comm"], is_in["rank"], is_in["size"], is_in["stream"])
+
+
+@test(modes=MODES)
+def dumped(context):
+    caller, truth = hanging(context, "right")
+    check(len(truth["open"]) == 8, "calls: %s" % truth["open"])
+    check_told(context, caller, truth)
+    said = context.bpfprof("dump", "-v", "-p", caller.pid, timeout=60).expect(0).out.decode()
+    for row in truth["open"]:
+        check("\n" + words(row) in said, "no %s in:\n%s" % (words(row), said))
+    context.note(words(truth["open"][0]))
+    plain = context.bpfprof("dump", "-p", caller.pid, timeout=60).expect(0).out.decode()
+    check("communicator" not in plain and "  in " not in plain.replace("    ", ""), plain)
+
+
+@test()
+def spoilt(context):
+    """What is not proven is not said."""
+    caller, truth = hanging(context, "wrong")
+    check([row["arguments"] is None for row in truth["open"]].count(True) == 6, str(truth))
+    check_told(context, caller, truth)
+
+
+@test(modes=MODES)
+def seen_later(context):
+    """gpu says it of calls that began before it came."""
+    caller, truth = hanging(context, "right")
+    watch = Watch(context, "--json", "-d", "120", "-p", caller.pid)
+    rows = {row["tid"]: row for row in Seen(watch.end()).process(caller.pid)["open"]}
+    for row in truth["open"]:
+        names = ("stream", "comm", "bytes")
+        equal({name: rows[row["tid"]][name] for name in ("function", "since_before", *names)},
+              {"function": row["function"], "since_before": True,
+               **{name: row["arguments"][name] for name in names}}, "open call")
+
+
+@test(modes=("root",))
+def watched(context):
+    """The return addresses of calls that gpu watches are the kernel's: their frames are read all the same."""
+    caller = Caller(context, "right", script="nccl_arguments.py")
+    watch = Watch(context, "--json", "-d", "120", "-p", caller.pid)
+    truth = caller.work()
+    asleep_by(caller, truth)
+    found = told(context, caller)
+    rows = {row["tid"]: row for row in Seen(watch.end()).process(caller.pid)["open"]}
+    for row in truth["open"]:
+        # Where ncclBcast stood there is the kernel's address, too: what it called is told.
+        if row["function"] == "ncclBcast":
+            continue
+        check(found[row["tid"]] == (row["function"], row["arguments"]),
+              "%s, not %s" % (found[row["tid"]], row))
+        equal({name: rows[row["tid"]][name] for name in ("stream", "comm", "bytes")},
+              {name: row["arguments"][name] for name in ("stream", "comm", "bytes")}, "as gpu")
