@@ -62,6 +62,21 @@ static size_t count(struct info info)
 	return find(&info, sizeof(info), found);
 }
 
+/* A frame in which there may be one at each place does not have a name read for each. */
+Test(nccl_info, everywhere)
+{
+	struct nccl_info found[NCCL_INFO_MAX];
+	uint64_t frame[1024];
+	size_t nr_read = 0, i;
+
+	for (i = 0; i < 1024; i++)
+		frame[i] = 8;
+	cr_expect_gt(
+		nccl_info_find((const uint8_t *)frame, sizeof(frame), read_name, &nr_read, found),
+		NCCL_INFO_MAX);
+	cr_expect(nr_read > 0 && nr_read <= 128, "%zu names read", nr_read);
+}
+
 Test(nccl_info, members)
 {
 	struct nccl_info found[NCCL_INFO_MAX];

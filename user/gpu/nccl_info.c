@@ -10,6 +10,7 @@
 #define MAX_STEPS 64 /* a chunk has at most NCCL_STEPS, 8 */
 #define MAX_RANKS 65536
 #define MAX_BYTES (1ULL << 50)
+#define MAX_NAMES 128 /* looked for in a frame, each in all mappings of the process */
 
 enum {
 	COLL = 0,
@@ -93,11 +94,13 @@ size_t nccl_info_find(const uint8_t *frame, size_t len, nccl_info_read_name read
 		      struct nccl_info ret[NCCL_INFO_MAX])
 {
 	struct nccl_info info;
-	size_t nr = 0, at, i;
+	size_t nr = 0, nr_names = 0, at, i;
 
 	for (at = 0; at + STRUCT_BYTES <= len; at += 8) {
 		if (!is_possible(frame + at))
 			continue;
+		if (nr_names++ == MAX_NAMES)
+			return NCCL_INFO_MAX + 1;
 		memset(&info, 0, sizeof(info)); /* compared as bytes */
 		if (!read_name(arg, get_u64(frame + at, NAME), info.name))
 			continue;

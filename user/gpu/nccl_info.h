@@ -34,7 +34,7 @@ typedef bool (*nccl_info_read_name)(void *arg, uint64_t va, char name[NCCL_INFO_
 
 /*
  * All different ones in a frame whose lowest address is a multiple of 8. Their number, one more
- * than NCCL_INFO_MAX if there are more.
+ * than NCCL_INFO_MAX if there are more, or more that may be some than names are read for.
  */
 size_t nccl_info_find(const uint8_t *frame, size_t len, nccl_info_read_name read_name, void *arg,
 		      struct nccl_info ret[NCCL_INFO_MAX]);
