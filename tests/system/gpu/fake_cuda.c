@@ -71,6 +71,8 @@ static struct {
 	struct time_of busy[MAX_TIMES], recorded[MAX_TIMES]; /* streams, events */
 } fake = { .lock = PTHREAD_MUTEX_INITIALIZER, .next_va = FIRST_VA };
 
+static __thread unsigned int thread_latency_us; /* instead of latency_us, if it is not 0 */
+
 /* Exported by their trampolines below. */
 int cuMemcpyHtoDAsync_v2(uint64_t dst, const void *src, uint64_t bytes, uint64_t stream);
 int cuStreamSynchronize(uint64_t stream);
@@ -78,6 +80,11 @@ int cuStreamSynchronize(uint64_t stream);
 API void fake_cuda_set_latency_us(unsigned int us)
 {
 	__atomic_store_n(&fake.latency_us, us, __ATOMIC_RELAXED);
+}
+
+API void fake_cuda_set_thread_latency_us(unsigned int us)
+{
+	thread_latency_us = us;
 }
 
 API void fake_cuda_set_work_us(unsigned int us)
@@ -201,7 +208,7 @@ static void wait_until(uint64_t ns)
 
 static void wait_for_device(void)
 {
-	unsigned int us = __atomic_load_n(&fake.latency_us, __ATOMIC_RELAXED);
+	unsigned int us = thread_latency_us ?: __atomic_load_n(&fake.latency_us, __ATOMIC_RELAXED);
 	struct timespec left = { us / 1000000, us % 1000000 * 1000L };
 	uint64_t end_ns;
 

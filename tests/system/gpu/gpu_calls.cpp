@@ -1336,6 +1336,14 @@ NOINLINE void launch_on(uint64_t function)
 		    (void *)0);
 }
 
+/* Nearly always in a call, and each time called from the same place. */
+NOINLINE void wait_on()
+{
+	((void (*)(unsigned int))symbol("fake_cuda_set_thread_latency_us"))(1000);
+	for (;;)
+		raw("cuCtxSynchronize");
+}
+
 NOINLINE void ask_on()
 {
 	unsigned int (*ask)() = (unsigned int (*)())symbol("fake_cuda_waiting");
@@ -1361,10 +1369,11 @@ static void hang_polling(uint64_t function)
 		polled = true;
 		pause();
 	}).detach();
-	std::thread(hangs::launch_on, function).detach();
-	std::thread(hangs::ask_on).detach();
 	while (!((unsigned int (*)())symbol("fake_cuda_waiting"))())
 		usleep(1000);
+	std::thread(hangs::launch_on, function).detach();
+	std::thread(hangs::wait_on).detach();
+	std::thread(hangs::ask_on).detach();
 	truth.open = text("[{\"tid\":%d,\"thread\":\"poll-0\","
 			  "\"function\":\"cuStreamSynchronize\",\"begin_ns\":%lu,"
 			  "\"where\":\"hangs::poll_device\"}]",
