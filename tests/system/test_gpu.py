@@ -26,7 +26,8 @@ DIRECTIONS = [("cuMemset", {"set"}), ("cuMemcpyHtoD", {"HtoD"}), ("cuMemcpyDtoH"
               ("cuMemcpyDtoD", {"DtoD"}), ("cuMemcpyPeer", {"DtoD", "any"}), ("cuMemcpy", {"any"})]
 TYPES = ["calls/count", "blocked/nanoseconds", "moved/bytes", "allocated/bytes", "inuse/bytes",
          "starved/nanoseconds", "host_allocated/bytes", "host_inuse/bytes",
-         "tensor_allocated/bytes", "tensor_inuse/bytes", "gc/nanoseconds"]
+         "tensor_allocated/bytes", "tensor_inuse/bytes", "gc/nanoseconds", "completed/count",
+         "complete/nanoseconds"]
 
 
 def fakes(context):

@@ -250,6 +250,72 @@ def record_parts(context):
     check("python:gc" in context.text("x.cuda.html"), "no collection in the flame graph")
 
 
+def completions(calls, pid):
+    """{where: (collectives called there, those known to be complete, how long these took)}"""
+    return {where: tuple(sum(values[kind] for frames, values, labels in calls.samples
+                             if labels["pid"] == pid and labels.get("op") == "ncclAllReduce" and
+                             any(is_frame(frame, where) for frame in frames))
+                         for kind in ("calls/count", "completed/count", "complete/nanoseconds"))
+            for where in ("first_half", "second_half")}
+
+
+def check_completions(calls, pid, wanted, bounds):
+    """wanted: collectives called, and complete; bounds: of the time of these."""
+    found = completions(calls, pid)
+    for where, part in (("first_half", 6), ("second_half", 2)):
+        check(found[where][:2] == tuple(part * n // 8 for n in wanted), "%s: %s, not %s" % (where, found, wanted))
+    total = sum(one[2] for one in found.values())
+    check(bounds[0] <= total <= bounds[1], "%d ns until complete, not %s" % (total, bounds))
+    # All of one kind take the same.
+    check(abs(found["first_half"][2] - total * 6 // 8) < 8, str(found))
+
+
+@test(modes=MODES)
+def record_completions(context):
+    """How long collectives took, by the stacks that called them."""
+    caller = Caller(context, "rounds", script="gpu_waits.py")
+    run = Run(context, "record", "--gpu", "-p", caller.pid, "-d", "120", "-o", "x.pb.gz", "--stats", "s.json")
+    run.wait_for(r"watching \d+ functions? in \d+ librar")
+    row, = [caller.work() for _ in range(5)][-1]["completions"]
+    run.interrupt()
+    check((row["count"], row["pending"]) == (32, 8), str(row))
+    check_completions(Calls(context.read("x.cuda.pb.gz")), caller.pid, (40, 32), row["ns"])
+    lost = context.json("s.json")["gpu"]["lost"]
+    check(not any(lost.values()), "lost: %s" % lost)
+
+
+@test(modes=MODES)
+def completions_of_intervals(context):
+    """In the interval in which it is known, wherever they were called; of the last ones it never is."""
+    daemon = Daemon(context, "--gpu", "--log-level", "debug", interval="3s", listen="127.0.0.1:0")
+    hooked(context, daemon)
+    caller = Caller(context, "rounds", script="gpu_waits.py")
+    time.sleep(1)  # its libnccl is new
+    rows = []
+    for rounds in (1, 2, 1):
+        next_interval(daemon)
+        for _ in range(rounds):
+            truth = caller.work()
+        rows += truth["completions"]
+    next_interval(daemon)
+    lost = 'bpfprof_gpu_lost_total{reason="collectives_never_known_complete"}'
+    never = metrics(daemon)[lost]
+    caller.say("exit")
+    caller.process.wait(SECONDS)
+    next_interval(daemon)
+    never = metrics(daemon)[lost] - never
+    check(daemon.end() == 0, "ended badly")
+    files = [calls for calls in calls_files(daemon.output).values()
+             if any(one[0] for one in completions(calls, caller.pid).values())]
+    check(len(files) == 3, "%d intervals with collectives" % len(files))
+    done, took = 0, [0, 0]
+    for calls, called, row in zip(files, (8, 16, 8), rows):
+        check_completions(calls, caller.pid, (called, row["count"] - done),
+                          [after - before for after, before in zip(row["ns"], took)])
+        done, took = row["count"], row["ns"]
+    check(done == 24 and never == 8, "%d complete, of %d it is never known" % (done, never))
+
+
 @test()
 def parts_alone(context):
     """Both are parts of --gpu."""

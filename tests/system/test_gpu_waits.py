@@ -50,6 +50,23 @@ def check_completions(context, truth, seen):
         context.note("%s: %s within %s" % (key, found[key]["ns"], row["ns"]))
 
 
+def check_in_profile(data, rows):
+    """By operation the profile has what the rows have, with the stacks of the calls."""
+    profile = Pprof(data)
+    at = [profile.sample_types.index(kind) for kind in ("completed/count", "complete/nanoseconds")]
+    found = {}
+    for sample in profile.samples:
+        values = [sample["values"][one] for one in at]
+        if any(values):
+            old = found.get(sample["labels"]["op"], (0, 0))
+            found[sample["labels"]["op"]] = tuple(a + b for a, b in zip(old, values))
+    wanted = {}
+    for row in rows:
+        old = wanted.get(row["operation"], (0, 0))
+        wanted[row["operation"]] = (old[0] + row["count"], old[1] + row["ns"])
+    equal(found, wanted, "completions in the profile")
+
+
 @test(modes=MODES)
 def synced(context):
     """Streams, events and contexts that are waited for."""
@@ -78,7 +95,9 @@ def watchdog(context):
 
 @test()
 def groups(context):
-    check_completions(context, *waited(context, "groups"))
+    truth, seen = waited(context, "groups", "-o", "x.pb.gz")
+    check_completions(context, truth, seen)
+    check_in_profile(context.read("x.pb.gz"), seen.process(truth["pid"])["completions"])
 
 
 @test(modes=("root",))

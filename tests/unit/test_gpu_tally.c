@@ -314,6 +314,36 @@ Test(gpu_tally, starved)
 	cr_expect_str_eq(label_at(&view, i, 0), "launch");
 }
 
+/* By the stacks that its calls were seen with; what no stack is known of is told without one. */
+Test(gpu_tally, complete)
+{
+	struct gpu_tally_count counts[] = {
+		{ .key = key_of(7, "ncclAllReduce"), .count.calls = 12 },
+		{ .key = key_of(7, "ncclBroadcast"), .count.calls = 2 },
+	};
+	struct bpfprof_gpu_call call = call_of(counts[0].key);
+	struct aggregate_view view;
+	size_t i;
+
+	for (i = 0; i < 4; i++)
+		send_stack(&call, 7, i ? 1 : 2);
+	for (i = 0; i < 8; i++)
+		gpu_tally_complete(tally, &counts[0].key, 100);
+	gpu_tally_complete(tally, &counts[1].key, UINT64_MAX);
+	gpu_tally_complete(tally, &counts[1].key, 5); /* does not go round */
+	finish(counts, 2, &view);
+	cr_expect_eq(values_at(&view, 1, 1)[PROFILE_COMPLETED], 6);
+	cr_expect_eq(values_at(&view, 1, 1)[PROFILE_COMPLETE_NS], 600);
+	cr_expect_eq(values_at(&view, 1, 2)[PROFILE_COMPLETED], 2);
+	cr_expect_eq(values_at(&view, 1, 2)[PROFILE_COMPLETE_NS], 200);
+	cr_expect_eq(value_sum(&view, PROFILE_COMPLETED), 8 + 2);
+	for (i = 0; i < view.nr_call_samples; i++)
+		if (view.call_samples[i].values[PROFILE_COMPLETE_NS] == UINT64_MAX)
+			break;
+	cr_assert_lt(i, view.nr_call_samples);
+	cr_expect_str_eq(label_at(&view, i, 0), "ncclBroadcast");
+}
+
 /* Whatever the proportions, the shares are the count: none is lost by rounding. */
 Test(gpu_tally, shares_add_up)
 {
@@ -1167,7 +1197,6 @@ Test(gpu_tally, next_interval_forgets)
 	}
 }
 
-/* Half of the next aggregate is for its own stacks; what has no room is counted. */
 /* What a process has starved in all is shared out once: what is new, in each. */
 Test(gpu_tally, starved_by_interval)
 {
@@ -1201,6 +1230,29 @@ Test(gpu_tally, starved_by_interval)
 	cr_expect_eq(value_sum(&view, PROFILE_STARVED_NS), 5);
 }
 
+/* In the interval in which it is known, on the stacks of the call, though none is made there. */
+Test(gpu_tally, complete_by_interval)
+{
+	struct gpu_tally_count count = { .key = key_of(7, "ncclAllReduce"), .count.calls = 2 };
+	struct bpfprof_gpu_call call = call_of(count.key);
+	struct aggregate_view view;
+
+	send_stack(&call, 7, 1);
+	gpu_tally_complete(tally, &count.key, 100);
+	finish(&count, 1, &view);
+	cr_expect_eq(value_sum(&view, PROFILE_COMPLETE_NS), 100);
+	count.count.calls = 0;
+	next(&count, 1, &view);
+	cr_expect_eq(value_sum(&view, PROFILE_COMPLETED), 0);
+	next(NULL, 0, NULL);
+	gpu_tally_complete(tally, &count.key, 250);
+	finish(&count, 1, &view);
+	cr_expect_eq(values_at(&view, 1, 1)[PROFILE_COMPLETED], 1);
+	cr_expect_eq(values_at(&view, 1, 1)[PROFILE_COMPLETE_NS], 250);
+	cr_expect_eq(value_sum(&view, PROFILE_CALLS), 0);
+}
+
+/* Half of the next aggregate is for its own stacks; what has no room is counted. */
 Test(gpu_tally, next_interval_is_bounded)
 {
 	struct aggregate *before = a;

@@ -169,6 +169,72 @@ Test(gpu_waits, given_up, .init = setup, .fini = teardown)
 	cr_expect_eq(row(0)->unknown, 3);
 }
 
+struct told {
+	struct bpfprof_gpu_key key;
+	uint64_t nr, ns;
+};
+
+static void on_complete(void *arg, const struct bpfprof_gpu_key *key, uint64_t ns)
+{
+	struct told *told = arg;
+
+	told->key = *key;
+	told->nr++;
+	told->ns += ns;
+}
+
+/* Each that is complete is told by what it was counted by, with rows or without. */
+Test(gpu_waits, told_one_by_one, .init = setup, .fini = teardown)
+{
+	const struct bpfprof_gpu_key key = collective_of(STREAM, 100, 64).call.key;
+	struct told told = { 0 };
+	size_t nr;
+
+	gpu_waits_notify(waits, on_complete, &told);
+	collective(STREAM, 100, 64);
+	collective(STREAM, 120, 65);
+	collective(OTHER, 120, 65);
+	done(GPU_WAIT_DONE, STREAM, 150, 0, 300);
+	cr_expect_eq(told.nr, 2);
+	cr_expect_eq(told.ns, 200 + 180);
+	cr_expect_eq(row(0)->count, 1);
+	cr_expect(!memcmp(&told.key, &key, sizeof(key)));
+	gpu_waits_no_rows(waits, 1);
+	collective(STREAM, 310, 66);
+	done(GPU_WAIT_ALL_DONE, 0, 350, 0, 400);
+	cr_expect_eq(told.nr, 4);
+	gpu_waits_rows(waits, &nr);
+	cr_expect_eq(nr, 2);
+}
+
+/* Who runs for ever keeps nothing of what has ended, and a part of the room. */
+Test(gpu_waits, without_rows, .init = setup, .fini = teardown)
+{
+	struct bpfprof_gpu_wait record = collective_of(STREAM, 100, 64);
+	size_t nr, i;
+
+	gpu_waits_no_rows(waits, 4);
+	for (i = 0; i < GPU_WAITS_MAX_PROCESS_PENDING / 4 + 2; i++)
+		collective(STREAM, 100, i);
+	cr_expect_eq(lost("collectives_under_way_no_room"), 2);
+	cr_expect_eq(lost("kinds_of_collectives_no_room"), 0);
+	gpu_waits_exit(waits, PID, START);
+	cr_expect_eq(lost("collectives_never_known_complete"), GPU_WAITS_MAX_PROCESS_PENDING / 4);
+	gpu_waits_rows(waits, &nr);
+	cr_expect_eq(nr, 0);
+	for (i = 0; i < 2 * GPU_WAITS_MAX_PROCESSES; i++) {
+		record.task.pid = 5000 + (uint32_t)i;
+		gpu_waits_record(waits, &record);
+		gpu_waits_exit(waits, record.task.pid, START);
+	}
+	cr_expect_eq(lost("processes_of_waits_no_room"), 0);
+	for (i = 0; i < GPU_WAITS_MAX_PROCESSES / 4 + 3; i++) {
+		record.task.pid = 5000 + (uint32_t)i;
+		gpu_waits_record(waits, &record);
+	}
+	cr_expect_eq(lost("processes_of_waits_no_room"), 3);
+}
+
 /* What comes may come in any order and say anything. */
 Test(gpu_waits, nonsense, .init = setup, .fini = teardown)
 {

@@ -409,7 +409,7 @@ Test(profile_read, sample_type, .init = setup, .fini = teardown)
 	cr_expect_eq(profile_read_add(&filled, "a", packed, len, &why), -ENOENT);
 	cr_expect_str_eq(why.data, "it has no such sample type; it has calls, blocked, moved, "
 				   "allocated, inuse, starved, host_allocated, host_inuse, "
-				   "tensor_allocated, tensor_inuse, gc");
+				   "tensor_allocated, tensor_inuse, gc, completed, complete");
 	free(packed);
 	made_free(calls);
 }

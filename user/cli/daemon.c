@@ -545,6 +545,7 @@ int daemon_run(struct daemon_options *options, struct config *config, int argc, 
 		.gpu = options->gpu,
 		.gpu_tensors = options->tensors,
 		.gpu_gc = options->gc,
+		.gpu_waits = options->gpu,
 		.waits = options->wall ? SESSION_WALL : SESSION_NO_WAITS,
 		.call_keys = CALL_KEYS,
 	};

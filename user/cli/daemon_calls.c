@@ -15,6 +15,7 @@
 #include "kernel/gpu_probes.h"
 #include "profile/aggregate.h"
 #include "profile/aggregate_stats.h"
+#include "profile/gpu_waits.h"
 
 #define AGGREGATE_BYTES (3U << 19) /* of stacks of one interval, of which there are two */
 #define TALLY_SHARE 4 /* of what `bpfprof gpu` keeps */
@@ -298,11 +299,19 @@ static void on_kernel_name(void *arg, const struct bpfprof_gpu_name *name)
 	gpu_tally_name(daemon->calls.watch.tally, name);
 }
 
+static void on_wait(void *arg, const struct bpfprof_gpu_wait *wait)
+{
+	struct daemon *daemon = arg;
+
+	gpu_waits_record(daemon->calls.watch.waits, wait);
+}
+
 void calls_handle(struct daemon *daemon, struct sampler_handlers *handlers)
 {
 	handlers->call_stack = on_call_stack;
 	handlers->call = on_call;
 	handlers->kernel_name = on_kernel_name;
+	handlers->wait = on_wait;
 	handlers->calls_arg = daemon;
 }
 
@@ -312,9 +321,11 @@ int calls_open(struct daemon *daemon)
 	int status = gpu_watch_open(&calls->watch, &daemon->sampler, daemon->options->threads,
 				    AGGREGATE_BYTES);
 
-	if (!status)
-		gpu_tally_bound(calls->watch.tally, TALLY_SHARE);
-	return status;
+	if (status)
+		return status;
+	gpu_tally_bound(calls->watch.tally, TALLY_SHARE);
+	gpu_waits_no_rows(calls->watch.waits, TALLY_SHARE);
+	return 0;
 }
 
 void calls_choose(struct daemon *daemon)

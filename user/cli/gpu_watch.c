@@ -78,6 +78,11 @@ static void on_wait(void *arg, const struct bpfprof_gpu_wait *wait)
 	gpu_waits_record(watch->waits, wait);
 }
 
+static void on_complete(void *arg, const struct bpfprof_gpu_key *key, uint64_t ns)
+{
+	gpu_tally_complete(arg, key, ns);
+}
+
 void gpu_watch_handle(struct sampler_handlers *handlers, struct gpu_watch *watch)
 {
 	handlers->call_stack = on_call_stack;
@@ -101,6 +106,8 @@ int gpu_watch_open(struct gpu_watch *watch, struct sampler *sampler, bool thread
 		err = gpu_tally_new(&watch->tally, watch->aggregate);
 	if (!err && options->gpu_waits)
 		err = gpu_waits_new(&watch->waits);
+	if (watch->waits)
+		gpu_waits_notify(watch->waits, on_complete, watch->tally);
 	if (!err)
 		err = kernel_names_new(&watch->names);
 	if (!err)
@@ -156,14 +163,16 @@ void gpu_watch_starved(void *arg, const struct bpfprof_gpu_waits *process)
 
 void gpu_watch_exit(struct gpu_watch *watch, const struct bpfprof_task_id *task)
 {
+	bool known = gpu_tally_exit(watch->tally, task);
+
 	gpu_probes_exit(watch->probes, task->pid, task->start_ns);
-	if (!gpu_tally_exit(watch->tally, task))
-		return;
-	if (watch->ended)
+	if (known && watch->ended)
 		watch->ended(watch->arg, task);
-	gpu_probes_forget_threads(watch->probes, task->pid, task->start_ns);
-	gpu_waits_map_forget(&watch->sampler->session, task->pid, task->start_ns, gpu_watch_starved,
-			     watch);
+	if (known) {
+		gpu_probes_forget_threads(watch->probes, task->pid, task->start_ns);
+		gpu_waits_map_forget(&watch->sampler->session, task->pid, task->start_ns,
+				     gpu_watch_starved, watch);
+	}
 	if (watch->waits)
 		gpu_waits_exit(watch->waits, task->pid, task->start_ns);
 }

@@ -36,6 +36,7 @@
 #include "proc/self.h"
 #include "proc/usage.h"
 #include "profile/aggregate.h"
+#include "profile/gpu_waits.h"
 #include "profile/grouping.h"
 #include "profile/parked.h"
 #include "profile/thread_times.h"
@@ -509,6 +510,8 @@ static int run(struct recording *rec, int signal_fd)
 	if (!status && rec->options->gpu)
 		status = gpu_watch_open(&rec->watch, &rec->sampler, rec->options->threads,
 					CALLS_BYTES);
+	if (!status && rec->options->gpu)
+		gpu_waits_no_rows(rec->watch.waits, 1);
 	if (!status && rec->options->findings &&
 	    record_findings_new(&rec->findings, &rec->sampler, rec->options->host_root,
 				samples_are_chosen(rec->options), !rec->options->trace)) {
@@ -562,6 +565,7 @@ static void sampler_options_fill(struct recording *rec)
 		.gpu = options->gpu,
 		.gpu_tensors = options->tensors,
 		.gpu_gc = options->gc,
+		.gpu_waits = options->gpu,
 		.waits = options->waits,
 		.wakers = options->wakers,
 		.host_root = options->host_root,

@@ -87,6 +87,7 @@ struct key_entry {
 	UT_hash_handle hh;
 	struct bpfprof_gpu_key key;
 	struct stack_entry *stacks;
+	uint64_t completed, complete_ns; /* in this interval, whenever they were called */
 };
 
 struct live_entry {
@@ -126,7 +127,7 @@ struct gpu_tally {
 	uint64_t nr_stacks;
 	unsigned int share; /* by which limits are divided */
 	bool pids_are_own;
-	uint64_t names_lost, live_lost, stacks_lost, processes_lost, calls_lost;
+	uint64_t names_lost, live_lost, stacks_lost, processes_lost, calls_lost, completed_lost;
 };
 
 static void process_clear(struct gpu_tally_process *process)
@@ -632,6 +633,22 @@ void gpu_tally_starved(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns,
 		process->starved_ns = ns;
 }
 
+void gpu_tally_complete(struct gpu_tally *tally, const struct bpfprof_gpu_key *key, uint64_t ns)
+{
+	struct key_entry *of;
+
+	HASH_FIND(hh, tally->keys, key, sizeof(*key), of);
+	/* As a rule a stack has come of it, and it is there. */
+	if (!of && HASH_COUNT(tally->keys) < GPU_TALLY_MAX_STACKS / tally->share)
+		of = key_get(tally, key);
+	if (!of) {
+		tally->completed_lost++;
+		return;
+	}
+	of->completed++;
+	of->complete_ns = sum(of->complete_ns, ns);
+}
+
 const char *gpu_tally_kernel(const struct gpu_tally *tally, uint32_t pid, uint64_t start_ns,
 			     uint64_t handle)
 {
@@ -801,6 +818,7 @@ static void key_finish(struct gpu_tally *tally, const struct gpu_tally_count *co
 	const struct gpu_function *function = function_of(tally, counted->key.function);
 	uint32_t call = aggregate_call(tally->aggregate, labels);
 	uint64_t calls = counted->count.calls, bytes = counted->count.bytes, ns = counted->count.ns;
+	uint64_t completed = 0, complete_ns = 0;
 	const struct stack_entry *stack;
 	struct aggregate_call_at at;
 	struct key_entry *of;
@@ -812,10 +830,15 @@ static void key_finish(struct gpu_tally *tally, const struct gpu_tally_count *co
 		seen_before(of);
 		left = sums_of(of->stacks);
 	}
+	if (of) {
+		completed = of->completed;
+		complete_ns = of->complete_ns;
+	}
 	/* By what each stack was seen to do; by how often it was seen, of what was not told. */
 	for (stack = of ? of->stacks : NULL; stack; stack = stack->next) {
 		uint64_t values[PROFILE_NR_CALL_VALUES] = { 0 };
 		uint64_t seen_bytes = left.seen, seen_ns = left.seen;
+		uint64_t seen_completed = left.seen, seen_complete = left.seen;
 
 		values_fill(function, 0,
 			    left.bytes ? share_take(&bytes, &left.bytes, stack->bytes)
@@ -826,12 +849,16 @@ static void key_finish(struct gpu_tally *tally, const struct gpu_tally_count *co
 		values[PROFILE_CALLS] = share_take(&calls, &left.seen, stack->seen);
 		values[memory_values[function->space].inuse] = stack->live_bytes;
 		values[PROFILE_STARVED_NS] = stack->starved_ns;
+		values[PROFILE_COMPLETED] = share_take(&completed, &seen_completed, stack->seen);
+		values[PROFILE_COMPLETE_NS] = share_take(&complete_ns, &seen_complete, stack->seen);
 		sample_add(tally, &stack->at, labels->kernel, call, values);
 	}
-	if (calls || bytes || ns) {
+	if (calls || bytes || ns || completed) {
 		uint64_t values[PROFILE_NR_CALL_VALUES] = { 0 };
 
 		values_fill(function, calls, bytes, ns, values);
+		values[PROFILE_COMPLETED] = completed;
+		values[PROFILE_COMPLETE_NS] = complete_ns;
 		if (!no_stack_get(tally, &counted->key, &at))
 			sample_add(tally, &at, labels->kernel, call, values);
 		else
@@ -907,6 +934,7 @@ void gpu_tally_lost(const struct gpu_tally *tally, struct stats_reasons *dst)
 	stats_add(dst, "stacks_no_room", tally->stacks_lost);
 	stats_add(dst, "processes_no_room", tally->processes_lost);
 	stats_add(dst, "calls_no_place", tally->calls_lost);
+	stats_add(dst, "completions_no_room", tally->completed_lost);
 }
 
 int gpu_tally_new(struct gpu_tally **ret, struct aggregate *aggregate)
@@ -1093,6 +1121,7 @@ void gpu_tally_next(struct gpu_tally *tally, struct aggregate *next, size_t max_
 	stacks_unlink(tally);
 	HASH_ITER(hh, tally->keys, key, next_key) {
 		key_relink(tally, key, &stacks);
+		key->completed = key->complete_ns = 0;
 		if (key->stacks)
 			continue;
 		HASH_DEL(tally->keys, key);

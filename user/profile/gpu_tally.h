@@ -79,6 +79,9 @@ void gpu_tally_process(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns)
  */
 void gpu_tally_starved(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns, uint64_t ns);
 
+/* A collective with this key is known to be complete, ns after its call; told with its key's calls. */
+void gpu_tally_complete(struct gpu_tally *tally, const struct bpfprof_gpu_key *key, uint64_t ns);
+
 /* What a kernel is called, demangled: borrowed; NULL if that is not known. */
 const char *gpu_tally_kernel(const struct gpu_tally *tally, uint32_t pid, uint64_t start_ns,
 			     uint64_t handle);

@@ -16,6 +16,7 @@
 
 #include "profile/stats.h"
 
+#define NO_ROW SIZE_MAX
 #define RESULT_IN_PROGRESS 7 /* ncclInProgress: of communicators that do not block */
 
 struct process_key {
@@ -26,7 +27,8 @@ struct process_key {
 /* A collective that is not known to be complete. */
 struct pending {
 	struct pending *next; /* of the process: put on any stream later */
-	size_t row;
+	size_t row; /* or NO_ROW */
+	struct bpfprof_gpu_key key; /* as it was counted */
 	uint64_t stream;
 	uint64_t begin_ns;
 	uint64_t issued_ns; /* put on the stream; 0: its group has not ended */
@@ -53,7 +55,11 @@ struct gpu_waits {
 	struct row_entry *by_key;
 	struct gpu_waits_row *rows;
 	size_t nr_rows, cap_rows, nr_pending;
-	uint64_t processes_lost, rows_lost, pending_lost, captured;
+	unsigned int share; /* by which limits are divided */
+	bool no_rows;
+	void (*complete)(void *arg, const struct bpfprof_gpu_key *key, uint64_t ns);
+	void *arg;
+	uint64_t processes_lost, rows_lost, pending_lost, captured, unknown;
 };
 
 /* Made as needed; NULL if there is no room. */
@@ -65,7 +71,7 @@ static struct process *process_get(struct gpu_waits *waits, uint32_t pid, uint64
 	HASH_FIND(hh, waits->processes, &key, sizeof(key), process);
 	if (process)
 		return process;
-	if (HASH_COUNT(waits->processes) < GPU_WAITS_MAX_PROCESSES)
+	if (HASH_COUNT(waits->processes) < GPU_WAITS_MAX_PROCESSES / waits->share)
 		process = calloc(1, sizeof(*process));
 	if (!process) {
 		waits->processes_lost++;
@@ -126,26 +132,28 @@ static void collective_add(struct gpu_waits *waits, struct process *process,
 					   .function = call->key.function,
 					   .dims = { call->key.dims[0], call->key.dims[1] } };
 	struct pending *pending;
-	size_t row;
+	size_t row = NO_ROW;
 
 	if (record->flags & BPFPROF_WAIT_CAPTURED) {
 		waits->captured++;
 		return;
 	}
-	if (row_get(waits, process, &key, &row)) {
+	if (!waits->no_rows && row_get(waits, process, &key, &row)) {
 		waits->rows_lost++;
 		return;
 	}
 	pending = NULL;
-	if (waits->nr_pending < GPU_WAITS_MAX_PENDING &&
-	    process->nr_pending < GPU_WAITS_MAX_PROCESS_PENDING)
+	if (waits->nr_pending < GPU_WAITS_MAX_PENDING / waits->share &&
+	    process->nr_pending < GPU_WAITS_MAX_PROCESS_PENDING / waits->share)
 		pending = calloc(1, sizeof(*pending));
 	if (!pending) {
 		waits->pending_lost++;
-		waits->rows[row].unknown++;
+		if (row != NO_ROW)
+			waits->rows[row].unknown++;
 		return;
 	}
 	pending->row = row;
+	pending->key = call->key;
 	pending->stream = record->stream;
 	pending->begin_ns = call->begin_ns;
 	pending->issued_ns = record->flags & BPFPROF_WAIT_GROUPED ? 0 : record->until_ns;
@@ -154,7 +162,8 @@ static void collective_add(struct gpu_waits *waits, struct process *process,
 	process->end = &pending->next;
 	process->nr_pending++;
 	waits->nr_pending++;
-	waits->rows[row].pending++;
+	if (row != NO_ROW)
+		waits->rows[row].pending++;
 }
 
 /* Of the process's list; the link that held it holds the next one then. */
@@ -162,7 +171,8 @@ static void pending_remove(struct gpu_waits *waits, struct process *process, str
 {
 	struct pending *pending = *link;
 
-	waits->rows[pending->row].pending--;
+	if (pending->row != NO_ROW)
+		waits->rows[pending->row].pending--;
 	*link = pending->next;
 	if (!pending->next)
 		process->end = link;
@@ -190,14 +200,13 @@ static void group_end(struct gpu_waits *waits, struct process *process,
 	}
 }
 
-static void row_complete(struct gpu_waits_row *row, const struct pending *pending,
+static void row_complete(struct gpu_waits_row *row, const struct pending *pending, uint64_t ns,
 			 const struct bpfprof_gpu_wait *record)
 {
-	uint64_t now_ns = record->now_ns, ns, within_ns, least_ns = record->running_ns;
+	uint64_t now_ns = record->now_ns, within_ns, least_ns = record->running_ns;
 
 	if (least_ns < pending->issued_ns)
 		least_ns = pending->issued_ns;
-	ns = now_ns > pending->begin_ns ? now_ns - pending->begin_ns : 0;
 	within_ns = now_ns > least_ns ? now_ns - least_ns : 0;
 	row->count++;
 	row->ns += ns;
@@ -206,6 +215,17 @@ static void row_complete(struct gpu_waits_row *row, const struct pending *pendin
 		row->max_ns = ns;
 	if (within_ns > row->within_max_ns)
 		row->within_max_ns = within_ns;
+}
+
+static void pending_complete(struct gpu_waits *waits, const struct pending *pending,
+			     const struct bpfprof_gpu_wait *record)
+{
+	uint64_t ns = record->now_ns > pending->begin_ns ? record->now_ns - pending->begin_ns : 0;
+
+	if (pending->row != NO_ROW)
+		row_complete(&waits->rows[pending->row], pending, ns, record);
+	if (waits->complete)
+		waits->complete(waits->arg, &pending->key, ns);
 }
 
 static void streams_done(struct gpu_waits *waits, struct process *process,
@@ -221,7 +241,7 @@ static void streams_done(struct gpu_waits *waits, struct process *process,
 			link = &pending->next;
 			continue;
 		}
-		row_complete(&waits->rows[pending->row], pending, record);
+		pending_complete(waits, pending, record);
 		pending_remove(waits, process, link);
 	}
 }
@@ -235,7 +255,10 @@ static void give_up(struct gpu_waits *waits, struct process *process, const uint
 			link = &(*link)->next;
 			continue;
 		}
-		waits->rows[(*link)->row].unknown++;
+		if ((*link)->row != NO_ROW)
+			waits->rows[(*link)->row].unknown++;
+		else
+			waits->unknown++;
 		pending_remove(waits, process, link);
 	}
 }
@@ -285,6 +308,10 @@ void gpu_waits_exit(struct gpu_waits *waits, uint32_t pid, uint64_t start_ns)
 		return;
 	give_up(waits, process, NULL);
 	process->starved.since_ns = 0;
+	if (!waits->no_rows)
+		return;
+	HASH_DEL(waits->processes, process);
+	free(process);
 }
 
 const struct gpu_waits_row *gpu_waits_rows(const struct gpu_waits *waits, size_t *ret_nr)
@@ -311,6 +338,21 @@ void gpu_waits_lost(const struct gpu_waits *waits, struct stats_reasons *dst)
 	stats_add(dst, "kinds_of_collectives_no_room", waits->rows_lost);
 	stats_add(dst, "collectives_under_way_no_room", waits->pending_lost);
 	stats_add(dst, "collectives_in_graphs_not_timed", waits->captured);
+	stats_add(dst, "collectives_never_known_complete", waits->unknown);
+}
+
+void gpu_waits_notify(struct gpu_waits *waits,
+		      void (*complete)(void *arg, const struct bpfprof_gpu_key *key, uint64_t ns),
+		      void *arg)
+{
+	waits->complete = complete;
+	waits->arg = arg;
+}
+
+void gpu_waits_no_rows(struct gpu_waits *waits, unsigned int share)
+{
+	waits->no_rows = true;
+	waits->share = share;
 }
 
 int gpu_waits_new(struct gpu_waits **ret)
@@ -319,6 +361,7 @@ int gpu_waits_new(struct gpu_waits **ret)
 
 	if (!waits)
 		return -ENOMEM;
+	waits->share = 1;
 	if (getrandom(&waits->seed, sizeof(waits->seed), GRND_NONBLOCK) != sizeof(waits->seed))
 		waits->seed = 0;
 	*ret = waits;

@@ -6,7 +6,8 @@
  * How long collectives take until they are known to be complete: from their call to the first proof
  * that a process saw itself (bpf/gpu_waits.bpf.h), which is an upper bound; and how long
  * the devices of processes had nothing to do. Collectives are told by operation, size and
- * communicator. All is bounded, for one process and in all; what there was no room for is counted.
+ * communicator, and each is handed to who shares them out among stacks. All is bounded, for one
+ * process and in all; what there was no room for is counted.
  */
 
 #include <stdbool.h>
@@ -51,6 +52,16 @@ struct gpu_waits_starved {
 
 int gpu_waits_new(struct gpu_waits **ret); /* 0 or -ENOMEM */
 void gpu_waits_free(struct gpu_waits *waits);
+
+/* Of each collective that is known to be complete: its key as it was counted, and how long it took. */
+void gpu_waits_notify(struct gpu_waits *waits,
+		      void (*complete)(void *arg, const struct bpfprof_gpu_key *key, uint64_t ns),
+		      void *arg);
+/*
+ * For who wants no rows: there are none, what has ended is forgotten, and what there is room for is
+ * divided by share. From the beginning on.
+ */
+void gpu_waits_no_rows(struct gpu_waits *waits, unsigned int share);
 
 void gpu_waits_record(struct gpu_waits *waits, const struct bpfprof_gpu_wait *record);
 /* What the kernel has counted of a process; the newest word holds. */

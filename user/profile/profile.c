@@ -20,6 +20,8 @@ const struct profile_call_type profile_call_types[PROFILE_NR_CALL_VALUES] = {
 	[PROFILE_TENSOR_ALLOCATED_BYTES] = { "tensor_allocated", "bytes" },
 	[PROFILE_TENSOR_INUSE_BYTES] = { "tensor_inuse", "bytes" },
 	[PROFILE_GC_NS] = { "gc", "nanoseconds" },
+	[PROFILE_COMPLETED] = { "completed", "count" },
+	[PROFILE_COMPLETE_NS] = { "complete", "nanoseconds" },
 };
 
 void profile_fini(struct profile *profile)

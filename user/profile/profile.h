@@ -37,6 +37,8 @@ enum profile_call_value {
 	PROFILE_TENSOR_ALLOCATED_BYTES, /* of memory that PyTorch has: what it hands out for tensors */
 	PROFILE_TENSOR_INUSE_BYTES,
 	PROFILE_GC_NS, /* garbage collections of Python */
+	PROFILE_COMPLETED, /* collectives that are known to be complete */
+	PROFILE_COMPLETE_NS, /* of these, from their calls until that was known: an upper bound */
 	PROFILE_NR_CALL_VALUES
 };
 

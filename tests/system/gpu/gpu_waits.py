@@ -288,6 +288,29 @@ def groups():
         receive.complete(told)
 
 
+def first_half(comm):
+    return [Collective("ncclAllReduce", comm, STREAM_1, 5000) for _ in range(6)]
+
+
+def second_half(comm):
+    return [Collective("ncclAllReduce", comm, STREAM_1, 5000) for _ in range(2)]
+
+
+def rounds():
+    """On each word what is under way is waited for, and the next ones are put on the stream."""
+    comm, waiting = init(), []
+    work(3)
+    while True:
+        if waiting:
+            told = Told("cuStreamSynchronize", STREAM_1)
+            for one in waiting:
+                one.complete(told)
+        waiting = first_half(comm) + second_half(comm)
+        tell()
+        if sys.stdin.readline() != "go\n":
+            os._exit(0)
+
+
 def unknown():
     """What nobody waits for, what is only written into a graph, what its stream's end hides."""
     comm, work_ms = init(), 10
@@ -457,19 +480,22 @@ def several_devices():
         cuda("cuCtxSynchronize")
 
 
+def tell():
+    print(json.dumps({"pid": os.getpid(), "completions": list(ROWS.values()), "starved": STARVED}), flush=True)
+
+
 def main():
     signal.alarm(300)
     if os.environ.get("TARGET_NONDUMPABLE") == "1":
         ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
     scenario = {"synced": synced, "crossed": crossed, "watchdog": watchdog, "groups": groups, "unknown": unknown,
                 "several": several_devices, "speed": speed,
-                "starving": starving, "steps": steps, "tokens": tokens}[sys.argv[1]]
+                "starving": starving, "steps": steps, "tokens": tokens, "rounds": rounds}[sys.argv[1]]
     load(sys.argv[2])
     print("ready", flush=True)
     sys.stdin.readline()
     scenario()
-    print(json.dumps({"pid": os.getpid(), "completions": list(ROWS.values()),
-                      "starved": STARVED}), flush=True)
+    tell()
     for line in sys.stdin:
         if line == "exit\n":
             break
