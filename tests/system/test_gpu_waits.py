@@ -100,6 +100,17 @@ def groups(context):
     check_in_profile(context.read("x.pb.gz"), seen.process(truth["pid"])["completions"])
 
 
+@test(modes=MODES)
+def composite(context):
+    """A collective that is made of others, in a group, is one; and what comes after it is in no group."""
+    truth, seen = waited(context, "composite")
+    check_completions(context, truth, seen)
+    calls = {row["function"]: row["calls"] for row in seen.process(truth["pid"])["calls"]
+             if row["function"].startswith("nccl")}
+    equal({name: calls.get(name) for name in ("ncclAllToAll", "ncclAllReduce", "ncclSend", "ncclRecv")},
+          {"ncclAllToAll": 4, "ncclAllReduce": 4, "ncclSend": None, "ncclRecv": None}, "calls")
+
+
 @test(modes=("root",))
 def slow_not_hung(context):
     """The same program where the device takes a hundred times as long: told, by size."""

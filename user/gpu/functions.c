@@ -161,6 +161,7 @@ static const struct gpu_function functions[] = {
 	COLLECTIVES(ncclReduceScatter, 3, 4, 5, 6, 7),
 	COLLECTIVES(ncclAllGather, 3, 4, 0, 5, 6),
 	COLLECTIVES(ncclAlltoAll, 3, 4, 0, 5, 6),
+	COLLECTIVE(ncclAllToAll, 3, 4, 0, 5, 6), /* RCCL's name of it */
 	COLLECTIVES(ncclBroadcast, 3, 4, 5, 6, 7),
 	COLLECTIVE(ncclBcast, 2, 3, 4, 5, 6),
 	COLLECTIVES(ncclReduce, 3, 4, 6, 7, 8), /* its root; 5 would be the reduction */

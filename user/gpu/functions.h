@@ -4,7 +4,7 @@
 
 /*
  * The functions of libcuda and libnccl that are hooked, and where their arguments are: CUDA driver
- * API 13.0 (cuda.h), NCCL 2.32 (nccl.h). Each exported name is a function of its own, since a
+ * API 13.0 (cuda.h), NCCL 2.32 (nccl.h), RCCL 2.13 (rccl.h). Each exported name is a function of its own, since a
  * library exports several versions of one (cuMemAlloc_v2) and twins for another default stream
  * (_ptsz, _ptds). So is what PyTorch and Python tell of themselves (gpu/sites.h), which is no export. Constant
  * data; the number of a function is its index, 0 is none.

@@ -286,6 +286,23 @@ NCCL_API(ncclGroupEnd, void)
 	return err;
 }
 
+/* RCCL's, which is made of others: a group of its own. */
+NCCL_API(ncclAllToAll, const void *send, void *receive, size_t count, int type, struct comm *comm,
+	 uint64_t stream)
+{
+	int err, peer;
+
+	if (!comm)
+		return INVALID_ARGUMENT;
+	err = ncclGroupStart();
+	for (peer = 0; !err && peer < comm->nr_ranks; peer++) {
+		err = ncclSend(send, count, type, peer, comm, stream);
+		if (!err)
+			err = ncclRecv(receive, count, type, peer, comm, stream);
+	}
+	return ncclGroupEnd() ?: err;
+}
+
 static int make(struct comm **ret, int nr_ranks, const struct nccl_id *id, int rank)
 {
 	uint64_t hash = 0xcbf29ce484222325ULL;

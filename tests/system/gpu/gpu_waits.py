@@ -46,6 +46,7 @@ PROTOTYPES = {
     "ncclCommInitRank": [POINTER(c_void_p), c_int, Id, c_int],
     "ncclCommDestroy": [c_void_p],
     "ncclAllReduce": REDUCE,
+    "ncclAllToAll": [c_void_p, c_void_p, c_size_t, c_int, c_void_p, c_uint64],
     "ncclSend": PEER,
     "ncclRecv": PEER,
     "ncclGroupStart": [],
@@ -94,12 +95,16 @@ class Collective:
     def __init__(self, name, comm, stream, count, *, peer=None, counts=True):
         key = (name, comm, 4 * count)
         extra = {"op": "sum"} if peer is None else {"peer": peer}
+        if name == "ncclAllToAll":
+            extra = {}
         self.row = ROWS.setdefault(key, {
             "operation": name, "datatype": "float32", **extra, "comm": hex(comm),
             "bytes": 4 * count, "count": 0, "pending": 0, "unknown": 0,
             **{name: [0, 0] for name in TIMES}}) if counts else None
         self.begin = self.put = time.monotonic_ns()
-        if peer is None:
+        if not extra:
+            cuda(name, 0x7f1000000000, 0x7f2000000000, count, 7, comm, stream)
+        elif peer is None:
             cuda(name, 0x7f1000000000, 0x7f2000000000, count, 7, 0, comm, stream)
         else:
             cuda(name, 0x7f1000000000, count, 7, peer, comm, stream)
@@ -286,6 +291,16 @@ def groups():
         told = Told("cuEventSynchronize", EVENT_2)
         send.complete(told)
         receive.complete(told)
+
+
+def composite():
+    """One that is a group of others inside, and after it one that is in no group."""
+    comm = init()
+    work(5)
+    for _ in range(4):
+        for name in ("ncclAllToAll", "ncclAllReduce"):
+            one = Collective(name, comm, STREAM_1, 3000)
+            one.complete(Told("cuStreamSynchronize", STREAM_1))
 
 
 def first_half(comm):
@@ -490,7 +505,7 @@ def main():
         ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
     scenario = {"synced": synced, "crossed": crossed, "watchdog": watchdog, "groups": groups, "unknown": unknown,
                 "several": several_devices, "speed": speed,
-                "starving": starving, "steps": steps, "tokens": tokens, "rounds": rounds}[sys.argv[1]]
+                "starving": starving, "steps": steps, "tokens": tokens, "rounds": rounds, "composite": composite}[sys.argv[1]]
     load(sys.argv[2])
     print("ready", flush=True)
     sys.stdin.readline()
