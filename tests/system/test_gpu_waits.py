@@ -81,6 +81,65 @@ def groups(context):
     check_completions(context, *waited(context, "groups"))
 
 
+def hung_group(context, group, rank=0, *args):
+    """A process whose group's end does not return, what gpu tells of that, and its whole JSON."""
+    caller = Caller(context, "hung_group", script="gpu_waits.py",
+                    env={"GROUP": group, "RANK": str(rank)})
+    watches = [Watch(context, *more, "-d", "120", "-p", caller.pid, *args)
+               for more in (["--json"], ["--rows", "64"])]
+    truth = caller.work()
+    time.sleep(1.5)
+    seen, text = Seen(watches[0].end()), watches[1].end()
+    found = [one for one in seen.process(truth["pid"])["open"] if one["function"] == "ncclGroupEnd"]
+    check([one["tid"] for one in found] == [truth["tid"]] * (group != "late"), str(found))
+    context.note(text)
+    return truth, found[0] if found else None, text, seen
+
+
+def grouped_lines(text):
+    return re.search(r"ncclGroupEnd has not returned .*\n((?:(?:    (?:in|and|\.)|        ).*\n)*)",
+                     text).group(1)
+
+
+@test(modes=MODES)
+def group_of_two_communicators(context):
+    """What the end of a group waits for is told."""
+    truth, found, text, _ = hung_group(context, "both")
+    equal({"group": found["group"], "calls": found["group_calls"], "all": found["group_complete"]},
+          {"group": truth["group"], "calls": 5, "all": True}, "group")
+    p2p, collective = truth["comms"][:2]
+    lines = [("in the group: 2 ncclSend float32 4.0 MB peer 1,", p2p, "0x7e0000001000"),
+             ("and 1 ncclRecv float32 4.0 MB peer 1,", p2p, "0x7e0000001000"),
+             ("and 1 ncclAllReduce float32 4.0 kB sum,", collective, "0x7e0000002000"),
+             ("and 1 ncclAllReduce float32 4.0 kB sum,", collective, "0x2")]
+    equal(grouped_lines(text), "".join(
+        "    %s\n        communicator %s, rank 0 of 2, stream %s\n" % line for line in lines), "text")
+
+
+@test()
+def group_of_many_kinds(context):
+    truth, found, text, _ = hung_group(context, "many")
+    check(found["group"] == truth["group"][:512] and found["group_calls"] == 600 and
+          not found["group_complete"], "%s" % found)
+    lines = grouped_lines(text).splitlines()
+    check(len(lines) == 2 * 8 + 2 and lines[-2:] == [
+        "    ... and 504 more", "    and 88 more, of which nothing is known"], str(lines))
+
+
+@test()
+def group_not_known(context):
+    """Of one that began before it was watched, or that a capture falls into, that is said."""
+    _, found, text, _ = hung_group(context, "begun")
+    check((found["group"], found["group_calls"], found["group_complete"]) == (None, None, False),
+          str(found))
+    equal(grouped_lines(text), "    in the group: not known, it began before it was watched\n",
+          "text")
+    truth, found, text, _ = hung_group(context, "captured")
+    check((found["group"], found["group_calls"], found["group_complete"]) ==
+          (truth["group"], 2, False), str(found))
+    check(grouped_lines(text).endswith("    and 1 more, of which nothing is known\n"), text)
+
+
 @test(modes=("root",))
 def slow_not_hung(context):
     """The same program where the device takes a hundred times as long: told, by size."""
