@@ -103,8 +103,8 @@ def grouped_lines(text):
 
 @test(modes=MODES)
 def group_of_two_communicators(context):
-    """What the end of a group waits for is told."""
-    truth, found, text, _ = hung_group(context, "both")
+    """What the end of a group waits for is told; so who waits for whom is, of each communicator."""
+    truth, found, text, waiting = hung_group(context, "both")
     equal({"group": found["group"], "calls": found["group_calls"], "all": found["group_complete"]},
           {"group": truth["group"], "calls": 5, "all": True}, "group")
     p2p, collective = truth["comms"][:2]
@@ -114,6 +114,23 @@ def group_of_two_communicators(context):
              ("and 1 ncclAllReduce float32 4.0 kB sum,", collective, "0x2")]
     equal(grouped_lines(text), "".join(
         "    %s\n        communicator %s, rank 0 of 2, stream %s\n" % line for line in lines), "text")
+    _, _, _, other = hung_group(context, "late", 1)
+    files = []
+    for name, seen in (("a.json", waiting), ("b.json", other)):
+        files.append(context.path(name))
+        with open(files[-1], "w", encoding="utf-8") as file:
+            json.dump(seen.whole, file)
+    text = context.bpfprof("report", "--nccl", *files, timeout=30).expect(0).out.decode()
+    context.note(text)
+    hashes = {row["comm"]: row["hash"] for row in waiting.process(truth["pid"])["communicators"]}
+    parts = {part.split(",")[0]: part for part in text.split("\nCommunicator ")[1:]}
+    parts = [parts[hashes[comm]] for comm in truth["comms"]]
+    check("BEHIND: rank 1, in no call of this communicator, while rank 0 waits, in ncclSend (group) "
+          "for " in parts[0], text)
+    check("BEHIND: rank 1, in no collective of this communicator, while rank 0 waits, in "
+          "ncclAllReduce (group) for " in parts[1], text)
+    check("BEHIND: rank 1, with" in parts[2] or "BEHIND" not in parts[2], text)
+    check("another communicator" not in text and " waits, in" not in parts[2], text)
 
 
 @test()
