@@ -659,8 +659,12 @@ int gpu_return(struct pt_regs *ctx)
 	}
 	if (cfg.gpu_trace && open->flags & BPFPROF_CALL_TRACED)
 		trace_end(f, t, open, call);
-	if (call->flags & BPFPROF_CALL_NESTED)
+	if (call->flags & BPFPROF_CALL_NESTED) {
+		/* ncclCommInitAll has a group of its own, whose start was counted. */
+		if (f->kind == GPU_KIND_GROUP_END && t->groups)
+			t->groups--;
 		return 0;
+	}
 	waits_return(t, f, open, now);
 	if (call->flags & BPFPROF_CALL_OUTSIDE)
 		return 0;

@@ -295,7 +295,7 @@ struct bpfprof_gpu_thread {
 	struct bpfprof_gpu_call call; /* whose stack is being sent */
 	struct bpfprof_gpu_open open[BPFPROF_GPU_MAX_OPEN];
 	__u32 groups; /* ncclGroupStart inside each other */
-	__u32 grouped; /* collectives in them */
+	__u32 grouped; /* collectives in them, also those that were not told */
 	/* As tokens, of what is told from inside of functions: far more often than anything else. */
 	__u32 alloc_tokens, free_tokens, gc_tokens;
 	__u32 pad;

@@ -560,7 +560,13 @@ static __noinline int waits_collective(struct bpfprof_gpu_thread *t,
 	__u64 now = bpf_ktime_get_ns(), stream = stream_key(f, t->call.key.stream), flags = 0;
 	struct bpfprof_gpu_stream *s;
 
-	if (!p || (t->call.result && t->call.result != RESULT_IN_PROGRESS))
+	if (t->call.result && t->call.result != RESULT_IN_PROGRESS)
+		return 0;
+	if (t->groups) {
+		flags |= BPFPROF_WAIT_GROUPED;
+		t->grouped++;
+	}
+	if (!p)
 		return 0;
 	device_note(p, &t->call.key);
 	if (t->call.flags & BPFPROF_CALL_OUTSIDE) {
@@ -575,10 +581,6 @@ static __noinline int waits_collective(struct bpfprof_gpu_thread *t,
 	if (!s)
 		return 0;
 	s->collective_ns = now;
-	if (t->groups) {
-		flags |= BPFPROF_WAIT_GROUPED;
-		t->grouped++;
-	}
 	return wait_send(t, GPU_WAIT_COLLECTIVE | flags << 32, stream, now, 0);
 }
 

@@ -25,6 +25,10 @@ static void check_ranges(const struct gpu_read *read)
 		    process->open.first + process->open.nr > read->nr_open)
 			abort();
 	}
+	for (i = 0; i < read->nr_open; i++)
+		if (read->open[i].group.first + read->open[i].group.nr > read->nr_grouped ||
+		    (read->open[i].group_complete && !read->open[i].group.nr))
+			abort();
 	for (i = 0; i < read->nr_comms; i++)
 		if (read->comms[i].process >= read->nr_processes ||
 		    (read->comms[i].known && read->comms[i].rank >= read->comms[i].size))

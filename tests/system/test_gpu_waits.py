@@ -111,6 +111,82 @@ def composite(context):
           {"ncclAllToAll": 4, "ncclAllReduce": 4, "ncclSend": None, "ncclRecv": None}, "calls")
 
 
+def hung_group(context, group, rank=0, *args):
+    """A process whose group's end does not return, what gpu tells of that, and its whole JSON."""
+    caller = Caller(context, "hung_group", script="gpu_waits.py",
+                    env={"GROUP": group, "RANK": str(rank)})
+    watches = [Watch(context, *more, "-d", "120", "-p", caller.pid, *args)
+               for more in (["--json"], ["--rows", "64"])]
+    truth = caller.work()
+    time.sleep(1.5)
+    seen, text = Seen(watches[0].end()), watches[1].end()
+    found = [one for one in seen.process(truth["pid"])["open"] if one["function"] == "ncclGroupEnd"]
+    check([one["tid"] for one in found] == [truth["tid"]] * (group != "late"), str(found))
+    context.note(text)
+    return truth, found[0] if found else None, text, seen
+
+
+def grouped_lines(text):
+    return re.search(r"ncclGroupEnd has not returned .*\n((?:(?:    (?:in|and|\.)|        ).*\n)*)",
+                     text).group(1)
+
+
+@test(modes=MODES)
+def group_of_two_communicators(context):
+    """What the end of a group waits for is told; so who waits for whom is, of each communicator."""
+    truth, found, text, waiting = hung_group(context, "both")
+    equal({"group": found["group"], "calls": found["group_calls"], "all": found["group_complete"]},
+          {"group": truth["group"], "calls": 5, "all": True}, "group")
+    p2p, collective = truth["comms"][:2]
+    lines = [("in the group: 2 ncclSend float32 4.0 MB peer 1,", p2p, "0x7e0000001000"),
+             ("and 1 ncclRecv float32 4.0 MB peer 1,", p2p, "0x7e0000001000"),
+             ("and 1 ncclAllReduce float32 4.0 kB sum,", collective, "0x7e0000002000"),
+             ("and 1 ncclAllReduce float32 4.0 kB sum,", collective, "0x2")]
+    equal(grouped_lines(text), "".join(
+        "    %s\n        communicator %s, rank 0 of 2, stream %s\n" % line for line in lines), "text")
+    _, _, _, other = hung_group(context, "late", 1)
+    files = []
+    for name, seen in (("a.json", waiting), ("b.json", other)):
+        files.append(context.path(name))
+        with open(files[-1], "w", encoding="utf-8") as file:
+            json.dump(seen.whole, file)
+    text = context.bpfprof("report", "--nccl", *files, timeout=30).expect(0).out.decode()
+    context.note(text)
+    hashes = {row["comm"]: row["hash"] for row in waiting.process(truth["pid"])["communicators"]}
+    parts = {part.split(",")[0]: part for part in text.split("\nCommunicator ")[1:]}
+    parts = [parts[hashes[comm]] for comm in truth["comms"]]
+    check("BEHIND: rank 1, in no call of this communicator, while rank 0 waits, in ncclSend (group) "
+          "for " in parts[0], text)
+    check("BEHIND: rank 1, in no collective of this communicator, while rank 0 waits, in "
+          "ncclAllReduce (group) for " in parts[1], text)
+    check("BEHIND: rank 1, with" in parts[2] or "BEHIND" not in parts[2], text)
+    check("another communicator" not in text and " waits, in" not in parts[2], text)
+
+
+@test()
+def group_of_many_kinds(context):
+    truth, found, text, _ = hung_group(context, "many")
+    check(found["group"] == truth["group"][:512] and found["group_calls"] == 600 and
+          not found["group_complete"], "%s" % found)
+    lines = grouped_lines(text).splitlines()
+    check(len(lines) == 2 * 8 + 2 and lines[-2:] == [
+        "    ... and 504 more", "    and 88 more, of which nothing is known"], str(lines))
+
+
+@test()
+def group_not_known(context):
+    """Of one that began before it was watched, or that a capture falls into, that is said."""
+    _, found, text, _ = hung_group(context, "begun")
+    check((found["group"], found["group_calls"], found["group_complete"]) == (None, None, False),
+          str(found))
+    equal(grouped_lines(text), "    in the group: not known, it began before it was watched\n",
+          "text")
+    truth, found, text, _ = hung_group(context, "captured")
+    check((found["group"], found["group_calls"], found["group_complete"]) ==
+          (truth["group"], 2, False), str(found))
+    check(grouped_lines(text).endswith("    and 1 more, of which nothing is known\n"), text)
+
+
 @test(modes=("root",))
 def slow_not_hung(context):
     """The same program where the device takes a hundred times as long: told, by size."""

@@ -135,6 +135,7 @@ static const struct prototype prototypes[] = {
 	COLLECTIVE("ncclReduceScatter", ". Config", "--btxhs"),
 	COLLECTIVE("ncclAllGather", ". Config", "--bths"),
 	COLLECTIVE("ncclAlltoAll", ". Config", "--bths"),
+	COLLECTIVE("ncclAllToAll", ".", "--bths"),
 	COLLECTIVE("ncclBroadcast", ". Config", "--btxhs"),
 	COLLECTIVE("ncclBcast", ".", "-btxhs"),
 	COLLECTIVE("ncclReduce", ". Config", "--bt-xhs"),

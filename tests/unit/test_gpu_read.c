@@ -44,6 +44,10 @@ Test(gpu_read, what_gpu_writes, .init = setup, .fini = teardown)
 		{ 0xc0, true, UINT64_MAX, 3, 8, 120, "ncclAllReduce" },
 		{ .comm = 0xdead, .calls = 1, .last = "ncclSend" }
 	};
+	const struct gpu_report_grouped grouped[] = {
+		{ "ncclSend", "float32", "peer", "3", 0xc0, 7, 4096, 2 },
+		{ "ncclAllReduce", "float32", "op", "sum", 0xdead, 8, 64, 1 },
+	};
 	const struct gpu_report_open open[] = {
 		{ .tid = 102,
 		  .thread = "pt_nccl",
@@ -59,6 +63,12 @@ Test(gpu_read, what_gpu_writes, .init = setup, .fini = teardown)
 		  .function = "cudaStreamSynchronize",
 		  .seconds = 1.5,
 		  .since_before = true },
+		{ .tid = 104,
+		  .thread = "group",
+		  .function = "ncclGroupEnd",
+		  .ends_group = true,
+		  .group = { true, true, 3, grouped, 2 } },
+		{ .tid = 105, .thread = "group", .function = "ncclGroupEnd", .ends_group = true },
 	};
 	const struct gpu_report_process process = {
 		.pid = 4242,
@@ -75,7 +85,7 @@ Test(gpu_read, what_gpu_writes, .init = setup, .fini = teardown)
 		.comms = comms,
 		.nr_comms = 2,
 		.open = open,
-		.nr_open = 2,
+		.nr_open = 4,
 		.memory = { .live_bytes = 76,
 			    .device_known = true,
 			    .device_free = 17,
@@ -137,7 +147,25 @@ Test(gpu_read, what_gpu_writes, .init = setup, .fini = teardown)
 	cr_expect_eq(filled.completions[0].ns, 510);
 	cr_expect_eq(filled.completions[0].max_ns, 40);
 	cr_expect_eq(filled.completions[0].within_ns, 34);
-	cr_assert_eq(filled.nr_open, 2);
+	cr_assert_eq(filled.nr_open, 4);
+	cr_expect_not(filled.open[0].group_complete);
+	cr_expect_eq(filled.open[0].group.nr, 0);
+	cr_expect(filled.open[2].group_complete);
+	cr_expect_eq(filled.open[2].group_calls, 3);
+	cr_assert_eq(filled.open[2].group.nr, 2);
+	cr_assert_eq(filled.nr_grouped, 2);
+	cr_expect_str_eq(filled.grouped[0].operation, "ncclSend");
+	cr_expect_str_eq(filled.grouped[0].datatype, "float32");
+	cr_expect_eq(filled.grouped[0].comm, 0xc0);
+	cr_expect_eq(filled.grouped[0].stream, 7);
+	cr_expect_eq(filled.grouped[0].bytes, 4096);
+	cr_expect_eq(filled.grouped[0].count, 2);
+	cr_expect(filled.grouped[0].between_two);
+	cr_expect_eq(filled.grouped[0].peer, 3);
+	cr_expect_not(filled.grouped[1].between_two);
+	cr_expect_eq(filled.grouped[1].comm, 0xdead);
+	cr_expect_not(filled.open[3].group_complete);
+	cr_expect_eq(filled.open[3].group_calls, 0);
 	cr_expect_not(filled.open[0].since_before);
 	cr_expect(filled.open[1].since_before);
 	cr_expect_eq(filled.open[1].seconds, 1.5);
@@ -252,6 +280,62 @@ Test(gpu_read, wrong_types, .init = setup, .fini = teardown)
 	}
 }
 
+/* A group is complete only if everything in it was understood. */
+Test(gpu_read, groups, .init = setup, .fini = teardown)
+{
+#define REDUCES "{\"operation\":\"ncclAllReduce\",\"comm\":\"0x1\",\"count\":2}"
+#define CALLS(nr) "],\"group_calls\":" nr ",\"group_complete\":true"
+	static const struct {
+		const char *group;
+		uint64_t nr_not_understood;
+		size_t nr;
+		bool complete;
+	} cases[] = {
+		{ "\"group\":[" REDUCES CALLS("2"), 0, 1, true },
+		{ "\"group\":[" REDUCES "," REDUCES CALLS("4"), 0, 2, true },
+		{ "\"group\":[" REDUCES CALLS("3"), 0, 1, false },
+		{ "\"group\":[" REDUCES "],\"group_calls\":2", 0, 1, false },
+		{ "\"group\":[" REDUCES "],\"group_complete\":true", 0, 1, false },
+		{ "\"group\":[" REDUCES "],\"group_calls\":2,\"group_complete\":1", 0, 1, false },
+		{ "\"group\":[" REDUCES ",7" CALLS("2"), 1, 1, false },
+		{ "\"group\":[" REDUCES ",{}" CALLS("2"), 1, 1, false },
+		{ "\"group\":[" CALLS("0"), 0, 0, false },
+		{ "\"group\":7,\"group_complete\":true", 1, 0, false },
+		{ "\"group\":null,\"group_calls\":null,\"group_complete\":false", 0, 0, false },
+		{ "\"group\":[{\"operation\":\"x\",\"comm\":null,\"count\":1}" CALLS("1"), 0, 1,
+		  false },
+		{ "\"group\":[{\"operation\":\"x\",\"comm\":\"0x1\",\"count\":-1}" CALLS("0"), 2, 0,
+		  false },
+		{ "\"group\":[{\"operation\":\"ncclSend\",\"comm\":\"0x1\",\"count\":1,"
+		  "\"peer\":1}" CALLS("1"),
+		  0, 1, true },
+		{ "\"group\":[{\"operation\":\"ncclSend\",\"comm\":\"0x1\",\"count\":1,"
+		  "\"peer\":\"1\"}" CALLS("1"),
+		  1, 1, false },
+		{ "\"group\":[{\"operation\":\"ncclRecv\",\"comm\":\"0x1\",\"count\":1,"
+		  "\"peer\":-1}" CALLS("1"),
+		  1, 1, false },
+		{ "\"group\":[{\"operation\":\"ncclRecv\",\"comm\":\"0x1\",\"count\":1}" CALLS("1"),
+		  0, 1, false },
+	};
+	char text[1024];
+	size_t i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		teardown();
+		setup();
+		snprintf(text, sizeof(text),
+			 "{\"host\":\"a\",\"processes\":[{\"open\":[{\"function\":\"x\",%s}]}]}",
+			 cases[i].group);
+		cr_assert_eq(add(text), 0, "%s", text);
+		cr_assert_eq(filled.nr_open, 1, "%s", text);
+		cr_expect_eq(filled.nr_not_understood, cases[i].nr_not_understood, "%s: %lu", text,
+			     (unsigned long)filled.nr_not_understood);
+		cr_expect_eq(filled.open[0].group.nr, cases[i].nr, "%s", text);
+		cr_expect_eq(filled.open[0].group_complete, cases[i].complete, "%s", text);
+	}
+}
+
 /* A call with absurd arguments makes absurd sums: no reason to refuse the file. */
 Test(gpu_read, large_numbers, .init = setup, .fini = teardown)
 {
@@ -275,6 +359,8 @@ static char *repeated(const char *head, const char *one, size_t nr, const char *
 	return buf_take(&text);
 }
 
+#define REDUCE "{\"operation\":\"ncclAllReduce\",\"comm\":\"0x1\",\"count\":1}"
+
 Test(gpu_read, too_many, .init = setup, .fini = teardown)
 {
 	char *text;
@@ -286,11 +372,19 @@ Test(gpu_read, too_many, .init = setup, .fini = teardown)
 	free(text);
 	cr_expect_eq(filled.nr_comms, 1024);
 	cr_expect_eq(filled.nr_left_out, 5001 - 1024);
+	text = repeated("{\"host\":\"a\",\"processes\":[{\"open\":[{\"function\":\"x\","
+			"\"group_calls\":601,\"group_complete\":true,\"group\":[",
+			REDUCE ",", 600, REDUCE "]}]}]}");
+	cr_assert_eq(add(text), 0);
+	free(text);
+	cr_expect_eq(filled.open[0].group.nr, 512);
+	cr_expect_not(filled.open[0].group_complete);
+	cr_expect_eq(filled.nr_left_out, 5001 - 1024 + 601 - 512);
 	text = repeated("{\"host\":\"a\",\"processes\":[", "{},", 70000, "{}]}");
 	cr_assert_eq(add(text), 0);
 	free(text);
 	cr_expect_eq(filled.nr_processes, 65536);
-	for (i = 2; i < GPU_READ_FILES; i++)
+	for (i = 3; i < GPU_READ_FILES; i++)
 		cr_assert_eq(add("{\"host\":\"a\",\"processes\":[]}"), 0);
 	cr_expect_eq(add("{\"host\":\"a\",\"processes\":[]}"), -E2BIG);
 }

@@ -94,9 +94,21 @@ static const struct gpu_report_comm comms[] = {
 };
 
 static const struct gpu_report_open opens[] = {
-	{ 101, "worker", "cuStreamSynchronize", 0.2, false, 0, 0, 0, NULL, 0, false },
-	{ 102, "pt_nccl", "ncclAllReduce", 42.5, false, 7, 0xc0, 1250000000, hung_stack, 3, false },
-	{ 103, "io", "cuMemcpyDtoH", 3, false, 0, 0, 0, NULL, 0, false },
+	{ 101, "worker", "cuStreamSynchronize", 0.2, false, 0, 0, 0, NULL, 0, false, false, { 0 } },
+	{ 102,
+	  "pt_nccl",
+	  "ncclAllReduce",
+	  42.5,
+	  false,
+	  7,
+	  0xc0,
+	  1250000000,
+	  hung_stack,
+	  3,
+	  false,
+	  false,
+	  { 0 } },
+	{ 103, "io", "cuMemcpyDtoH", 3, false, 0, 0, 0, NULL, 0, false, false, { 0 } },
 };
 
 static const struct gpu_report_process busy = {
@@ -295,6 +307,110 @@ Test(gpu_report, rows_and_columns)
 	free(text);
 }
 
+static const struct gpu_report_grouped grouped[] = {
+	{ "ncclSend", "float32", "peer", "3", 0xc0, 7, 4200000, 2 },
+	{ "ncclAllReduce", "bfloat16", "op", "sum", 0xdead, 8, 4096, 1 },
+	{ "ncclAllGather", "int8", "", "", UINT64_MAX, 8, 64, 3 },
+};
+
+#define SEND                                                                                       \
+	"    in the group: 2 ncclSend float32 4.2 MB peer 3,\n"                                    \
+	"        communicator 0xc0, rank 3 of 8, stream 0x7\n"
+
+/* What the end of a group waits for, or how much of that is not known. */
+Test(gpu_report, groups)
+{
+	static const struct {
+		struct gpu_report_group group;
+		const char *table, *json;
+	} cases[] = {
+		{ { true, true, 3, grouped, 2 },
+		  SEND "    and 1 ncclAllReduce bfloat16 4.1 kB sum,\n"
+		       "        communicator 0xdead, stream 0x8\n",
+		  "\"group\":[{\"operation\":\"ncclSend\",\"datatype\":\"float32\",\"peer\":3,"
+		  "\"comm\":\"0xc0\",\"stream\":\"0x7\",\"bytes\":4200000,\"count\":2},{"
+		  "\"operation\":\"ncclAllReduce\",\"datatype\":\"bfloat16\",\"op\":\"sum\","
+		  "\"comm\":\"0xdead\",\"stream\":\"0x8\",\"bytes\":4096,\"count\":1}],"
+		  "\"group_calls\":3,\"group_complete\":true," },
+		{ { true, false, 7, grouped, 1 },
+		  SEND "    and 5 more, of which nothing is known\n",
+		  "\"count\":2}],\"group_calls\":7,\"group_complete\":false," },
+		{ { true, false, 2, grouped, 1 },
+		  SEND "    (that is not certain)\n",
+		  "\"group_calls\":2,\"group_complete\":false," },
+		{ { true, false, 3, grouped + 2, 1 },
+		  "    in the group: 3 ncclAllGather int8 64 B,\n"
+		  "        communicator not known, stream 0x8\n"
+		  "    (that is not certain)\n",
+		  "\"comm\":null," },
+		{ { true, false, 2, NULL, 0 },
+		  "    in the group: 2 collectives, of which nothing is known\n",
+		  "\"group\":[],\"group_calls\":2,\"group_complete\":false," },
+		{ { true, false, 0, NULL, 0 },
+		  "    in the group: no collective that is known\n",
+		  "\"group\":[],\"group_calls\":0,\"group_complete\":false," },
+		{ { false, false, 0, NULL, 0 },
+		  "    in the group: not known, it began before it was watched\n",
+		  "\"group\":null,\"group_calls\":null,\"group_complete\":false," },
+	};
+	struct gpu_report_process process = busy;
+	struct gpu_report_open open = { .tid = 9,
+					.thread = "w",
+					.function = "ncclGroupEnd",
+					.seconds = 5,
+					.ends_group = true };
+	struct gpu_report report = report_of(&process, 1);
+	struct buf wanted;
+	char *text;
+	size_t i;
+
+	process.open = &open;
+	process.nr_open = 1;
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		open.group = cases[i].group;
+		buf_init(&wanted, 4096);
+		buf_printf(&wanted,
+			   "  ncclGroupEnd has not returned for 5.0 s: thread 9 w\n%s"
+			   "      (no stack was taken)\n",
+			   cases[i].table);
+		text = table_of(&report, &(struct gpu_report_options){ 0 });
+		expect(text, wanted.data);
+		expect_columns(text, 80);
+		free(text);
+		buf_fini(&wanted);
+		text = json_of(&report);
+		expect(text, cases[i].json);
+		free(text);
+	}
+}
+
+/* More kinds than are shown, unless all are asked for. */
+Test(gpu_report, large_group)
+{
+	struct gpu_report_grouped many[20];
+	const struct gpu_report_open open = { .tid = 9,
+					      .thread = "w",
+					      .function = "ncclGroupEnd",
+					      .seconds = 5,
+					      .ends_group = true,
+					      .group = { true, true, 40, many, 20 } };
+	struct gpu_report_process process = busy;
+	struct gpu_report report = report_of(&process, 1);
+	char *text;
+	size_t i;
+
+	for (i = 0; i < 20; i++)
+		many[i] = grouped[0];
+	process.open = &open;
+	process.nr_open = 1;
+	text = table_of(&report, &(struct gpu_report_options){ .rows = 5 });
+	expect(text, "rank 3 of 8, stream 0x7\n    ... and 12 more\n      (no stack was taken)\n");
+	free(text);
+	text = table_of(&report, &(struct gpu_report_options){ 0 });
+	cr_expect_null(strstr(text, "and 12 more"));
+	free(text);
+}
+
 Test(gpu_report, wide)
 {
 	struct gpu_report report = report_of(&busy, 1);
@@ -459,11 +575,15 @@ Test(gpu_report, hostile)
 {
 	static const char bad[] = "\x1b[31mred\n\"quoted\"\\\xff\xe2\x80\xae;";
 	const char *const stack[] = { bad };
-	const struct gpu_report_open open = { 1, bad, bad, NAN, false, 0, 0, 0, stack, 1, false };
-	const struct gpu_report_open later = { 1, bad, bad,   INFINITY, false, 0,
-					       1, 0,   stack, 1,	false };
-	const struct gpu_report_open late = { 1, bad,	     bad,   1e300, false, 0,
-					      1, UINT64_MAX, stack, 1,	   false };
+	const struct gpu_report_grouped row = { bad, bad,	 "op",	     bad,
+						1,   UINT64_MAX, UINT64_MAX, UINT64_MAX };
+	const struct gpu_report_group group = { true, true, 0, &row, 1 };
+	const struct gpu_report_open open = { 1, bad,	bad, NAN,   false, 0,	 0,
+					      0, stack, 1,   false, true,  group };
+	const struct gpu_report_open later = { 1, bad,	 bad, INFINITY, false, 0,    1,
+					       0, stack, 1,   false,	true,  group };
+	const struct gpu_report_open late = { 1,	  bad,	 bad, 1e300, false, 0,	  1,
+					      UINT64_MAX, stack, 1,   false, false, { 0 } };
 	const struct gpu_report_launch launch = { bad,
 						  UINT64_MAX,
 						  bad,

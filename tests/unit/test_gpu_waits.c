@@ -144,6 +144,55 @@ Test(gpu_waits, groups, .init = setup, .fini = teardown)
 	cr_expect_eq(row(1)->unknown, 0);
 }
 
+/* What the group of a thread holds while its end does not return. */
+Test(gpu_waits, in_a_group, .init = setup, .fini = teardown)
+{
+	const struct bpfprof_task_id task = { .pid = PID, .tid = PID, .start_ns = START };
+	struct bpfprof_task_id others[] = { task, task, task };
+	struct bpfprof_gpu_wait record = collective_of(STREAM, 100, 64);
+	struct gpu_waits_grouped found[3];
+	uint64_t begin_ns;
+	size_t nr, i;
+
+	collective(STREAM, 90, 64); /* by itself */
+	record.flags = BPFPROF_WAIT_CAPTURED;
+	gpu_waits_record(waits, &record);
+	record.flags = BPFPROF_WAIT_GROUPED;
+	for (begin_ns = 100; begin_ns < 106; begin_ns++) {
+		record.call.begin_ns = begin_ns;
+		record.stream = begin_ns < 102 ? STREAM : OTHER;
+		record.call.key.handle = begin_ns < 104 ? 0xc0 : 0xd0;
+		record.call.key.dims[1] = begin_ns == 105;
+		gpu_waits_record(waits, &record);
+	}
+	record.call.begin_ns = 150; /* another one begins: the end is over, though not yet told */
+	gpu_waits_record(waits, &record);
+	record.task.tid++;
+	record.call.begin_ns = 100;
+	gpu_waits_record(waits, &record);
+	cr_expect_eq(gpu_waits_group(waits, &task, 110, found, 3, &nr), 6);
+	cr_assert_eq(nr, 3); /* and a fourth one, for which there is no room */
+	cr_expect(found[0].stream == STREAM && found[0].count == 2);
+	cr_expect(found[1].stream == OTHER && found[1].count == 2);
+	cr_expect(found[1].key.comm == 0xc0 && found[1].key.bytes == 64);
+	cr_expect(found[1].key.function == 3 && found[1].key.dims[0] == 7);
+	cr_expect(found[2].key.comm == 0xd0 && found[2].count == 1);
+	cr_expect_eq(found[2].key.dims[1], 0);
+	cr_expect_eq(gpu_waits_group(waits, &task, 110, found, 0, &nr), 6);
+	cr_expect_eq(nr, 0);
+	others[0].pid++;
+	others[1].start_ns++;
+	others[2].tid += 2;
+	for (i = 0; i < 3; i++) {
+		cr_expect_eq(gpu_waits_group(waits, &others[i], 110, found, 3, &nr), 0);
+		cr_expect_eq(nr, 0);
+	}
+	done(GPU_WAIT_GROUP_END, 0, 160, 0, 160);
+	cr_expect_eq(gpu_waits_group(waits, &task, 110, found, 3, &nr), 0);
+	others[2].tid--;
+	cr_expect_eq(gpu_waits_group(waits, &others[2], 110, found, 3, &nr), 1);
+}
+
 /* Streams and processes end before it is known. */
 Test(gpu_waits, given_up, .init = setup, .fini = teardown)
 {

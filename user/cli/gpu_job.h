@@ -19,6 +19,8 @@ struct gpu_between;
 struct gpu_function;
 struct gpu_options;
 struct gpu_report_completion;
+struct gpu_report_group;
+struct gpu_report_grouped;
 struct gpu_report_starved;
 struct gpu_trace;
 struct gpu_workers;
@@ -54,6 +56,13 @@ const char *gpu_extra_text(const struct gpu_function *function, uint32_t value, 
  */
 size_t gpu_completions_fill(struct gpu_report_completion *to, const struct gpu_waits *waits,
 			    const struct gpu_tally_process *process, struct strtab *strings);
+
+/*
+ * The same file: what an open ncclGroupEnd waits for, by at most max rows. Strings as above.
+ */
+void gpu_group_fill(struct gpu_report_group *to, struct gpu_report_grouped *rows, size_t max,
+		    const struct gpu_watch *watch, const struct gpu_picture *picture,
+		    const struct gpu_open_call *open, struct strtab *strings);
 
 void gpu_starved_fill(struct gpu_report_starved *to, const struct gpu_waits *waits,
 		      const struct gpu_tally_process *process, uint64_t now_ns);

@@ -75,7 +75,9 @@ static void add_thread(void *arg, uint32_t tid, const struct bpfprof_gpu_thread 
 		return;
 	picture->open = data;
 	open = &picture->open[picture->nr_open++];
-	*open = (struct gpu_open_call){ .tid = tid, .open = *chosen };
+	*open = (struct gpu_open_call){
+		.tid = tid, .open = *chosen, .groups = thread->groups, .grouped = thread->grouped
+	};
 	memcpy(open->thread, thread->comm, BPFPROF_COMM_LEN);
 }
 

@@ -29,6 +29,7 @@
 #define MAX_TEXT_BYTES (4U << 20)
 #define MAX_FRAME_BYTES 4096
 #define MAX_STACK_FRAMES 4096 /* of all open calls together */
+#define MAX_GROUPED 4096 /* kinds of collectives in all open groups, the same */
 
 /* Everything that the report points to. */
 struct text {
@@ -51,6 +52,8 @@ struct text {
 	size_t nr_completions;
 	const char **frames; /* of open calls */
 	size_t nr_frames;
+	struct gpu_report_grouped *grouped; /* in groups that these end */
+	size_t nr_grouped;
 	struct stats_reasons lost;
 };
 
@@ -260,7 +263,13 @@ static int open_add(struct text *t, struct gpu_report_process *process,
 		.comm = kind == GPU_KIND_COLLECTIVE || kind == GPU_KIND_COMM_END ? open->key.handle
 										 : 0,
 		.bytes = open->bytes,
+		.ends_group = kind == GPU_KIND_GROUP_END,
 	};
+	if (to->ends_group) {
+		gpu_group_fill(&to->group, t->grouped + t->nr_grouped, MAX_GROUPED - t->nr_grouped,
+			       &t->job->watch, t->picture, from, t->strings);
+		t->nr_grouped += to->group.nr;
+	}
 	if (t->picture->ts_ns < open->begin_ns)
 		to->seconds = 0;
 	if (gpu_tally_open_stack(t->job->watch.tally, from->tid, open->begin_ns, &stack))
@@ -285,6 +294,7 @@ static void before_add(struct text *t, struct gpu_report_process *process,
 		.bytes = from->bytes,
 		.stack = from->stack,
 		.nr_stack = from->nr_stack,
+		.ends_group = !strcmp(from->function, "ncclGroupEnd"),
 	};
 }
 
@@ -441,8 +451,10 @@ static int fill(struct text *t)
 	gpu_before_calls(t->job->before, &nr_before);
 	t->open = calloc(picture->nr_open + nr_before + 1, sizeof(*t->open));
 	t->frames = calloc(MAX_STACK_FRAMES, sizeof(*t->frames));
+	t->grouped = calloc(MAX_GROUPED, sizeof(*t->grouped));
 	if (!t->libraries || !t->processes || !t->calls || !t->launches || !t->copies ||
-	    !t->collectives || !t->completions || !t->comms || !t->open || !t->frames)
+	    !t->collectives || !t->completions || !t->comms || !t->open || !t->frames ||
+	    !t->grouped)
 		return -ENOMEM;
 	libraries_fill(t, libraries, nr_libraries);
 	for (i = 0; i < nr && !err; i++) {
@@ -493,5 +505,6 @@ int gpu_text(struct buf *dst, struct gpu_job *job, const struct gpu_picture *pic
 	free(t.comms);
 	free(t.open);
 	free(t.frames);
+	free(t.grouped);
 	return err ?: buf_error(dst);
 }

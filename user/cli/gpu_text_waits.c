@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* When collectives were complete, as what output/gpu_report.h writes. */
+/* When collectives were complete, and what is in groups, as what output/gpu_report.h writes. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,6 +8,9 @@
 #include "gpu/functions.h"
 #include "output/gpu_report.h"
 #include "profile/gpu_waits.h"
+
+#define MAX_KINDS 512 /* of collectives in one group: an all-to-all has two for each rank */
+#define PER_THREAD 2 /* CU_STREAM_PER_THREAD */
 
 const char *gpu_extra_text(const struct gpu_function *function, uint32_t value, char room[16])
 {
@@ -60,6 +63,70 @@ size_t gpu_completions_fill(struct gpu_report_completion *to, const struct gpu_w
 		to[filled++].extra = strtab_get(strings, strtab_add(strings, text));
 	}
 	return filled;
+}
+
+/* False: of a function that there is none of. */
+static bool grouped_fill(struct gpu_report_grouped *to, const struct gpu_waits_grouped *from,
+			 struct strtab *strings)
+{
+	const struct gpu_waits_key *key = &from->key;
+	const struct gpu_function *functions, *function;
+	char type[24], extra[16];
+	const char *text;
+	size_t nr;
+
+	functions = gpu_functions(&nr);
+	function = &functions[key->function < nr ? key->function : 0];
+	if (!function->shown)
+		return false;
+	text = gpu_nccl_type(key->dims[0], type);
+	*to = (struct gpu_report_grouped){
+		.operation = function->shown,
+		.datatype = strtab_get(strings, strtab_add(strings, text)),
+		.extra_name = gpu_nccl_extra(function),
+		.comm = key->comm,
+		/* The default one of a thread is kept apart from those of others: see stream_key(). */
+		.stream = (uint32_t)from->stream == PER_THREAD ? PER_THREAD : from->stream,
+		.bytes = key->bytes,
+		.count = from->count,
+	};
+	text = gpu_extra_text(function, key->dims[1], extra);
+	to->extra = strtab_get(strings, strtab_add(strings, text));
+	return true;
+}
+
+/*
+ * The kernel counts what a thread calls between ncclGroupStart and ncclGroupEnd, whether it could tell
+ * of it or not, so that what is missing is known to be. But once a record was lost, one of these may
+ * be of an earlier group, whose end is what was lost.
+ */
+void gpu_group_fill(struct gpu_report_group *to, struct gpu_report_grouped *rows, size_t max,
+		    const struct gpu_watch *watch, const struct gpu_picture *picture,
+		    const struct gpu_open_call *open, struct strtab *strings)
+{
+	const struct bpfprof_task_id task = { .pid = open->open.key.pid,
+					      .tid = open->tid,
+					      .start_ns = open->open.key.start_ns };
+	struct gpu_waits_grouped found[MAX_KINDS];
+	uint64_t total, told = 0;
+	size_t nr, i;
+
+	*to = (struct gpu_report_group){ .known = open->groups, .rows = rows };
+	if (!open->groups)
+		return;
+	total = gpu_waits_group(watch->waits, &task, open->open.begin_ns, found,
+				max < MAX_KINDS ? max : MAX_KINDS, &nr);
+	to->calls = open->grouped;
+	/* What is inside of another group is not put on its stream by this end, and waits for nobody. */
+	to->complete = open->groups == 1 && total && total == to->calls &&
+		       !picture->counters[GPU_COUNT_WAITS_LOST];
+	for (i = 0; i < nr; i++) {
+		if (!grouped_fill(&rows[to->nr], &found[i], strings))
+			continue;
+		told += rows[to->nr].count;
+		to->complete &= rows[to->nr++].comm != BPFPROF_GPU_OTHER;
+	}
+	to->complete &= told == total;
 }
 
 void gpu_starved_fill(struct gpu_report_starved *to, const struct gpu_waits *waits,

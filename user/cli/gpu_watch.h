@@ -29,6 +29,7 @@ struct gpu_open_call {
 	uint32_t tid;
 	char thread[BPFPROF_COMM_LEN + 1];
 	struct bpfprof_gpu_open open; /* the outermost one of its thread */
+	uint32_t groups, grouped; /* as the thread's */
 };
 
 struct gpu_comm_entry {

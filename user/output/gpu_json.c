@@ -237,6 +237,36 @@ static void add_comms(struct buf *dst, const struct gpu_report_process *process)
 	buf_add_char(dst, ']');
 }
 
+static void add_group(struct buf *dst, const struct gpu_report_group *group)
+{
+	const struct gpu_report_grouped *row;
+	size_t i;
+
+	if (!group->known) {
+		json_key(dst, "group");
+		buf_add_str(dst, "null");
+	} else {
+		json_key_open(dst, "group", '[');
+		for (i = 0; i < group->nr; i++) {
+			row = &group->rows[i];
+			item_open(dst);
+			json_key_text(dst, "operation", row->operation);
+			json_key_text(dst, "datatype", row->datatype);
+			if (*row->extra_name)
+				key_digits(dst, row->extra_name, row->extra);
+			key_hex_or_null(dst, "comm", row->comm != UINT64_MAX, row->comm);
+			json_key_hex(dst, "stream", row->stream);
+			json_key_number(dst, "bytes", row->bytes);
+			json_key_number(dst, "count", row->count);
+			buf_add_char(dst, '}');
+		}
+		buf_add_char(dst, ']');
+	}
+	key_number_or_null(dst, "group_calls", group->known, group->calls);
+	json_key(dst, "group_complete");
+	buf_add_str(dst, group->complete ? "true" : "false");
+}
+
 static void add_open(struct buf *dst, const struct gpu_report_process *process)
 {
 	const struct gpu_report_open *open;
@@ -255,6 +285,8 @@ static void add_open(struct buf *dst, const struct gpu_report_process *process)
 		key_hex_or_null(dst, "stream", !open->arguments_unknown, open->stream);
 		key_hex_or_null(dst, "comm", !open->arguments_unknown, open->comm);
 		key_number_or_null(dst, "bytes", !open->arguments_unknown, open->bytes);
+		if (open->ends_group)
+			add_group(dst, &open->group);
 		json_key_open(dst, "stack", '[');
 		for (i = 0; i < open->nr_stack; i++) {
 			json_item(dst);

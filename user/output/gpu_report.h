@@ -60,6 +60,23 @@ struct gpu_report_comm {
 	const char *last; /* function */
 };
 
+/* Collectives of one kind in a group. */
+struct gpu_report_grouped {
+	const char *operation, *datatype, *extra_name, *extra;
+	uint64_t comm; /* UINT64_MAX: not known */
+	uint64_t stream, bytes; /* of one */
+	uint64_t count;
+};
+
+/* What ncclGroupEnd waits for. */
+struct gpu_report_group {
+	bool known; /* where the group began, and so all that follows; else that is 0 */
+	bool complete; /* nothing else is in it than these */
+	uint64_t calls; /* in it */
+	const struct gpu_report_grouped *rows;
+	size_t nr;
+};
+
 /* A call that has not returned. */
 struct gpu_report_open {
 	uint32_t tid;
@@ -70,6 +87,8 @@ struct gpu_report_open {
 	const char *const *stack; /* leaf first */
 	size_t nr_stack;
 	bool arguments_unknown; /* stream, comm and bytes: then these are 0 */
+	bool ends_group;
+	struct gpu_report_group group;
 };
 
 struct gpu_report_memory {

@@ -16,6 +16,7 @@
 #define HUNG_SECONDS 1.0
 #define NEARLY_FULL 95.0 /* percent: from here on, everything has been seen to become slow */
 #define MAX_STACK 48 /* lines, unless all rows were asked for */
+#define MAX_GROUP 8 /* kinds of collectives, the same */
 #define MAX_TEXT_BYTES (64U << 10)
 #define MAX_FUNCTION 32 /* columns */
 #define MAX_PROBLEM 40
@@ -28,6 +29,64 @@ static uint64_t open_ns(const struct gpu_report_open *open)
 	double ns = gpu_seconds(open->seconds) * 1e9;
 
 	return ns < 9e18 ? (uint64_t)ns : UINT64_C(9000000000000000000);
+}
+
+static const struct gpu_report_comm *comm_find(const struct gpu_report_process *process,
+					       uint64_t comm)
+{
+	size_t i;
+
+	for (i = 0; i < process->nr_comms; i++)
+		if (process->comms[i].comm == comm)
+			return &process->comms[i];
+	return NULL;
+}
+
+static void add_grouped(struct gpu_writer *w, const struct gpu_report_grouped *row)
+{
+	const struct gpu_report_comm *comm = comm_find(w->process, row->comm);
+	bool named = *row->extra && strcmp(row->extra_name, "op");
+	char text[UNITS_TEXT];
+
+	gpu_add_rest_printf(w, "%" PRIu64 " %s %s %s%s%s%s%s,", row->count, row->operation,
+			    row->datatype, units_bytes(text, row->bytes), *row->extra ? " " : "",
+			    named ? row->extra_name : "", named ? " " : "", row->extra);
+	if (row->comm == UINT64_MAX)
+		buf_add_str(w->dst, "        communicator not known, ");
+	else
+		buf_printf(w->dst, "        communicator 0x%" PRIx64 ", ", row->comm);
+	if (comm && comm->known)
+		buf_printf(w->dst, "rank %u of %u, ", comm->rank, comm->size);
+	gpu_add_words(w, "stream 0x%" PRIx64, row->stream);
+}
+
+/* What ncclGroupEnd waits for, or why that is not known. */
+static void add_group(struct gpu_writer *w, const struct gpu_report_group *group)
+{
+	size_t shown = w->rows && group->nr > MAX_GROUP ? MAX_GROUP : group->nr, i;
+	uint64_t told = 0;
+
+	if (!group->known) {
+		gpu_add_words(w, "    in the group: not known, it began before it was watched");
+		return;
+	}
+	if (!group->nr && !group->calls) {
+		gpu_add_words(w, "    in the group: no collective that is known");
+		return;
+	}
+	for (i = 0; i < group->nr; i++)
+		told += group->rows[i].count;
+	for (i = 0; i < shown; i++) {
+		buf_add_str(w->dst, i ? "    and " : "    in the group: ");
+		add_grouped(w, &group->rows[i]);
+	}
+	gpu_add_more(w, group->nr, shown);
+	if (told < group->calls)
+		gpu_add_words(w, "    %s %" PRIu64 " %s of which nothing is known",
+			      group->nr ? "and" : "in the group:", group->calls - told,
+			      group->nr ? "more," : "collectives,");
+	else if (!group->complete)
+		gpu_add_words(w, "    (that is not certain)");
 }
 
 static void add_open(struct gpu_writer *w, const struct gpu_report_open *open)
@@ -49,6 +108,8 @@ static void add_open(struct gpu_writer *w, const struct gpu_report_open *open)
 			buf_printf(w->dst, "communicator 0x%" PRIx64 ", ", open->comm);
 		gpu_add_words(w, "stream 0x%" PRIx64, open->stream);
 	}
+	if (open->ends_group)
+		add_group(w, &open->group);
 	for (i = 0; i < shown; i++) {
 		buf_add_str(w->dst, "      ");
 		gpu_add_rest(w, open->stack[i]);
@@ -302,17 +363,6 @@ static void add_collective_rows(struct gpu_writer *w, uint64_t comm)
 	gpu_add_more(w, nr, shown);
 	free(rows);
 	gpu_add_completions(w, comm);
-}
-
-static const struct gpu_report_comm *comm_find(const struct gpu_report_process *process,
-					       uint64_t comm)
-{
-	size_t i;
-
-	for (i = 0; i < process->nr_comms; i++)
-		if (process->comms[i].comm == comm)
-			return &process->comms[i];
-	return NULL;
 }
 
 static void add_comm(struct gpu_writer *w, const struct gpu_report_comm *comm)

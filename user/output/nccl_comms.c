@@ -3,7 +3,7 @@
  * Who is behind. All ranks of a communicator make the same collective calls in the same order, so
  * that one which is in none while the others wait in one is what they wait for. Where that does not
  * tell, the number of calls does, as far as it goes: each file counts from when bpfprof came. Sends
- * and receives are between two ranks, and tell neither.
+ * and receives are between two ranks, and tell neither; but those of a group that waits say for whom.
  */
 #include "output/nccl_writer.h"
 
@@ -27,6 +27,9 @@
 #define MAX_STACK 48 /* lines */
 #define MAX_FRAME 160 /* columns */
 #define MAX_FUNCTION 20
+#define MAX_GROUP_MARK 8 /* " (group)" */
+#define MAX_CALL_TEXT 80 /* bytes */
+#define MAX_GROUP 8 /* kinds of collectives */
 #define MAX_THREAD 32
 #define OPEN_WIDTH 32
 #define RUNS_DIFFER 1.1 /* durations: by so much they differ much */
@@ -41,6 +44,8 @@ struct member {
 	bool last; /* of this rank: older files tell of older moments */
 	bool waits;
 	bool unsure; /* waits in the end of a group, of this or of another communicator */
+	bool peers_only; /* waits, but with sends and receives alone: for those that it names */
+	bool awaited; /* by one that waits */
 	bool behind;
 };
 
@@ -49,10 +54,35 @@ static bool is_between_two(const char *function)
 	return !strcmp(function, "ncclSend") || !strcmp(function, "ncclRecv");
 }
 
-/* The calls of a group wait in its end, which does not say of which communicator they are. */
+/* The calls of a group wait in its end, which by itself does not say of which communicator they are. */
 static bool is_group_end(const struct gpu_read_open *open)
 {
 	return !strcmp(open->function, "ncclGroupEnd");
+}
+
+/* The first of them that is of this communicator, or NULL. */
+static const struct gpu_read_grouped *grouped_of(const struct gpu_read *read,
+						 const struct gpu_read_open *open, uint64_t comm)
+{
+	size_t i;
+
+	for (i = 0; i < open->group.nr; i++)
+		if (read->grouped[open->group.first + i].comm == comm)
+			return &read->grouped[open->group.first + i];
+	return NULL;
+}
+
+/* How sure it is that the call waits for the others of a communicator; the surest one is told. */
+enum presence { NOT_IN_IT, MAYBE_IN_IT, IN_ITS_GROUP, IN_IT };
+
+static enum presence presence_of(const struct gpu_read *read, const struct gpu_read_open *open,
+				 const struct gpu_read_comm *comm)
+{
+	if (!is_group_end(open))
+		return open->comm == comm->comm ? IN_IT : NOT_IN_IT;
+	if (!open->group_complete)
+		return MAYBE_IN_IT;
+	return grouped_of(read, open, comm->comm) ? IN_ITS_GROUP : NOT_IN_IT;
 }
 
 static const struct gpu_read_open *open_of(const struct gpu_read *read,
@@ -60,15 +90,17 @@ static const struct gpu_read_open *open_of(const struct gpu_read *read,
 {
 	const struct gpu_read_range *range = &read->processes[comm->process].open;
 	const struct gpu_read_open *found = NULL, *open;
+	enum presence presence, best = NOT_IN_IT;
 	size_t i;
 
 	for (i = 0; i < range->nr; i++) {
 		open = &read->open[range->first + i];
-		if (open->comm != comm->comm && !(is_group_end(open) && !open->comm))
+		presence = presence_of(read, open, comm);
+		if (presence < best || presence == NOT_IN_IT)
 			continue;
-		if (!found || (is_group_end(found) && !is_group_end(open)) ||
-		    (is_group_end(found) == is_group_end(open) && open->seconds > found->seconds))
+		if (presence > best || open->seconds > found->seconds)
 			found = open;
+		best = presence;
 	}
 	return found;
 }
@@ -83,7 +115,7 @@ static const struct gpu_read_open *other_open_of(const struct gpu_read *read,
 
 	for (i = 0; i < range->nr; i++) {
 		open = &read->open[range->first + i];
-		if (open->comm != comm->comm && open->seconds >= WAIT_SECONDS &&
+		if (presence_of(read, open, comm) < IN_ITS_GROUP && open->seconds >= WAIT_SECONDS &&
 		    (!found || open->seconds > found->seconds))
 			found = open;
 	}
@@ -178,11 +210,25 @@ static void add_seconds(struct buf *dst, double seconds)
 	buf_add_str(dst, units_ns(text, nccl_ns(seconds)));
 }
 
+/* "ncclAllReduce", "ncclSend (group)": what the call does in that communicator. */
+static const char *call_text(char text[MAX_CALL_TEXT], const struct gpu_read *read,
+			     const struct gpu_read_open *open, uint64_t comm)
+{
+	const struct gpu_read_grouped *grouped = NULL;
+
+	if (is_group_end(open) && open->group_complete)
+		grouped = grouped_of(read, open, comm);
+	snprintf(text, MAX_CALL_TEXT, "%.64s%s", grouped ? grouped->operation : open->function,
+		 grouped ? " (group)" : "");
+	return text;
+}
+
 static void add_members(struct nccl_writer *w, const struct member *members, size_t nr)
 {
 	size_t shown = nr < w->rows ? nr : w->rows, i;
 	const struct gpu_read_open *call;
 	const struct member *member;
+	char text[MAX_CALL_TEXT];
 	struct buf open;
 
 	buf_init(&open, 256);
@@ -197,7 +243,8 @@ static void add_members(struct nccl_writer *w, const struct member *members, siz
 		buf_reset(&open);
 		call = member->open ? member->open : member->other;
 		if (call) {
-			buf_printf(&open, "%.64s for ", call->function);
+			buf_printf(&open, "%s for ",
+				   call_text(text, w->read, call, member->comm->comm));
 			add_seconds(&open, call->seconds);
 		}
 		nccl_add_cell(w, open.len ? open.data : "-", OPEN_WIDTH);
@@ -208,6 +255,56 @@ static void add_members(struct nccl_writer *w, const struct member *members, siz
 	if (shown < nr)
 		buf_printf(w->dst, "  ... and %zu more\n", nr - shown);
 	buf_fini(&open);
+}
+
+/* By its hash, as everything here; by its address in its process where that is not known. */
+static void add_comm_name(struct nccl_writer *w, const struct gpu_read_process *process,
+			  uint64_t va)
+{
+	const struct gpu_read_comm *comm;
+	size_t i;
+
+	for (i = 0; i < process->comms.nr; i++) {
+		comm = &w->read->comms[process->comms.first + i];
+		if (comm->comm != va || !comm->known)
+			continue;
+		buf_printf(w->dst, "communicator 0x%" PRIx64, comm->hash);
+		return;
+	}
+	buf_printf(w->dst, "communicator at 0x%" PRIx64, va);
+}
+
+static void add_grouped(struct nccl_writer *w, const struct gpu_read_process *process,
+			const struct gpu_read_grouped *grouped)
+{
+	char text[UNITS_TEXT];
+
+	buf_printf(w->dst, "%" PRIu64 " ", grouped->count);
+	nccl_add_name(w, grouped->operation, MAX_FUNCTION);
+	buf_add_char(w->dst, ' ');
+	nccl_add_name(w, grouped->datatype, MAX_FUNCTION);
+	buf_printf(w->dst, " %s", units_bytes(text, grouped->bytes));
+	if (grouped->between_two)
+		buf_printf(w->dst, " peer %" PRIu32, grouped->peer);
+	buf_add_str(w->dst, ", ");
+	add_comm_name(w, process, grouped->comm);
+	buf_printf(w->dst, ", stream 0x%" PRIx64 "\n", grouped->stream);
+}
+
+/* What ncclGroupEnd waits for, as far as it was told. */
+static void add_open_group(struct nccl_writer *w, const struct gpu_read_open *open)
+{
+	size_t shown = open->group.nr < MAX_GROUP ? open->group.nr : MAX_GROUP, i;
+
+	for (i = 0; i < shown; i++) {
+		buf_add_str(w->dst, i ? "        and " : "        in the group: ");
+		add_grouped(w, &w->read->processes[open->process],
+			    &w->read->grouped[open->group.first + i]);
+	}
+	if (shown < open->group.nr)
+		buf_printf(w->dst, "        ... and %zu more\n", open->group.nr - shown);
+	if (open->group.nr && !open->group_complete)
+		buf_add_str(w->dst, "        (that may not be all of it)\n");
 }
 
 void nccl_add_open(struct nccl_writer *w, const struct gpu_read_open *open)
@@ -221,6 +318,7 @@ void nccl_add_open(struct nccl_writer *w, const struct gpu_read_open *open)
 	buf_printf(w->dst, ": thread %" PRIu64 " ", open->tid);
 	nccl_add_name(w, open->thread, MAX_THREAD);
 	buf_add_char(w->dst, '\n');
+	add_open_group(w, open);
 	for (i = 0; i < shown; i++) {
 		buf_add_str(w->dst, "        ");
 		nccl_add_name(w, w->read->frames[open->frames.first + i], MAX_FRAME);
@@ -250,9 +348,16 @@ static void add_where(struct nccl_writer *w, const struct gpu_read_process *proc
 	buf_add_char(w->dst, '\n');
 }
 
+static bool is_idle(const struct member *member)
+{
+	return member->last && member->awaited && !member->waits && !member->unsure;
+}
+
 /* What is known of a communicator's members that are judged. */
 struct counts {
 	size_t nr, nr_waiting, nr_unsure;
+	size_t nr_idle; /* that somebody waits for */
+	bool peers_only; /* all that wait do so in sends and receives */
 	double fewest, most; /* calls */
 	double most_waiting;
 	const struct member *busiest; /* most calls */
@@ -264,7 +369,7 @@ struct counts {
 
 static struct counts counts_of(const struct nccl_writer *w, const struct member *members, size_t nr)
 {
-	struct counts counts = { .one_file = true };
+	struct counts counts = { .one_file = true, .peers_only = true };
 	const struct member *member, *first = NULL;
 	double seconds;
 	size_t i;
@@ -290,12 +395,14 @@ static struct counts counts_of(const struct nccl_writer *w, const struct member 
 			counts.longest_run = seconds;
 		counts.one_file &= member->process->file == first->process->file;
 		counts.nr_unsure += member->unsure;
+		counts.nr_idle += is_idle(member);
 		if (member->other && (!counts.elsewhere ||
 				      member->other->seconds > counts.elsewhere->other->seconds))
 			counts.elsewhere = member;
 		if (!member->waits)
 			continue;
 		counts.nr_waiting++;
+		counts.peers_only &= member->peers_only;
 		if (member->calls > counts.most_waiting)
 			counts.most_waiting = member->calls;
 		if (!counts.longest || member->open->seconds > counts.longest->open->seconds)
@@ -307,8 +414,11 @@ static struct counts counts_of(const struct nccl_writer *w, const struct member 
 
 static void add_longest(struct nccl_writer *w, const struct counts *counts)
 {
+	char text[MAX_CALL_TEXT];
+
 	buf_add_str(w->dst, counts->nr_waiting > 1 ? ", the longest in " : ", in ");
-	nccl_add_name(w, counts->longest->open->function, MAX_FUNCTION);
+	call_text(text, w->read, counts->longest->open, counts->longest->comm->comm);
+	nccl_add_name(w, text, MAX_FUNCTION + MAX_GROUP_MARK);
 	buf_add_str(w->dst, " for ");
 	add_seconds(w->dst, counts->longest->open->seconds);
 }
@@ -351,10 +461,11 @@ static void judge_waiting(struct nccl_writer *w, struct member *members, size_t 
 	size_t i;
 
 	for (i = 0; i < nr; i++)
-		members[i].behind = members[i].last && !members[i].waits && !members[i].unsure;
+		members[i].behind = is_idle(&members[i]);
 	buf_add_str(w->dst, "  BEHIND: ");
 	add_ranks(w->dst, members, nr, offsetof(struct member, behind), true);
-	buf_printf(w->dst, ", in no collective of this communicator, while ");
+	buf_printf(w->dst, ", in no %s of this communicator, while ",
+		   counts->peers_only ? "call" : "collective");
 	add_ranks(w->dst, members, nr, offsetof(struct member, waits), true);
 	buf_add_str(w->dst, counts->nr_waiting == 1 ? " waits" : " wait");
 	add_longest(w, counts);
@@ -530,7 +641,7 @@ struct group {
 
 static bool some_are_idle(const struct counts *counts)
 {
-	return counts->nr_waiting && counts->nr_waiting + counts->nr_unsure < counts->nr;
+	return counts->nr_waiting && counts->nr_idle;
 }
 
 static unsigned int severity_of(const struct group *group)
@@ -574,10 +685,92 @@ static void add_group(struct nccl_writer *w, const struct group *group)
 	if (counts->nr_unsure)
 		buf_add_str(w->dst,
 			    "  Who waits in ncclGroupEnd may do so for another communicator\n");
+	if (counts->nr_waiting && counts->peers_only && !counts->nr_idle)
+		buf_add_str(w->dst, "  Whoever these send to or receive from waits, too, or is not "
+				    "in these files\n");
 	add_not_comparable(w, counts);
 	add_mismatch(w, members, nr);
 	add_behind(w, members, nr);
 	add_missing(w, members, nr, counts);
+}
+
+static bool is_in_call(const struct member *member)
+{
+	return member->open && member->open->seconds >= WAIT_SECONDS;
+}
+
+/* Of what its group has of this communicator. */
+static bool is_peers_only(const struct gpu_read *read, const struct member *member)
+{
+	const struct gpu_read_range *range = &member->open->group;
+	const struct gpu_read_grouped *grouped;
+	size_t i;
+
+	for (i = 0; i < range->nr; i++) {
+		grouped = &read->grouped[range->first + i];
+		if (grouped->comm == member->comm->comm && !grouped->between_two)
+			return false;
+	}
+	return true;
+}
+
+static void member_judge(const struct gpu_read *read, struct member *member)
+{
+	if (!is_in_call(member))
+		return;
+	switch (presence_of(read, member->open, member->comm)) {
+	case IN_IT:
+		member->waits = !is_between_two(member->open->function);
+		break;
+	case IN_ITS_GROUP:
+		member->waits = true;
+		member->peers_only = is_peers_only(read, member);
+		break;
+	default:
+		member->unsure = member->process->comms.nr > 1;
+		member->waits = !member->unsure;
+	}
+}
+
+/* Among those of one communicator, by rank. */
+static struct member *member_find(struct member *members, size_t nr, uint32_t rank)
+{
+	size_t low = 0, high = nr, middle;
+
+	while (low < high) {
+		middle = low + (high - low) / 2;
+		if (members[middle].comm->rank <= rank)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low && members[low - 1].comm->rank == rank ? &members[low - 1] : NULL;
+}
+
+/* In a collective each waits for all, in sends and receives for whom these are with. */
+static void awaited_mark(const struct gpu_read *read, struct member *members, size_t nr)
+{
+	const struct gpu_read_grouped *grouped;
+	bool all = false;
+	struct member *peer;
+	size_t i, k;
+
+	for (i = 0; i < nr; i++)
+		all |= members[i].last && members[i].waits && !members[i].peers_only;
+	for (i = 0; i < nr; i++) {
+		members[i].awaited |= all;
+		if (all || !members[i].last || !members[i].waits)
+			continue;
+		for (k = 0; k < members[i].open->group.nr; k++) {
+			grouped = &read->grouped[members[i].open->group.first + k];
+			peer = grouped->comm == members[i].comm->comm
+				       ? member_find(members, nr, grouped->peer)
+				       : NULL;
+			/* A send or receive by itself may be the one that this waits for. */
+			if (peer && !is_in_call(peer))
+				peer->awaited = true;
+		}
+	}
 }
 
 static size_t members_fill(const struct gpu_read *read, struct member *members)
@@ -595,11 +788,7 @@ static size_t members_fill(const struct gpu_read *read, struct member *members)
 					   .open = open_of(read, comm),
 					   .other = other_open_of(read, comm),
 					   .calls = collective_calls(read, comm) };
-		if (member->open && member->open->seconds >= WAIT_SECONDS) {
-			member->unsure =
-				is_group_end(member->open) && member->process->comms.nr > 1;
-			member->waits = !member->unsure && !is_between_two(member->open->function);
-		}
+		member_judge(read, member);
 		nr++;
 	}
 	return nr;
@@ -622,6 +811,7 @@ static size_t groups_fill(const struct nccl_writer *w, struct group *groups, str
 		group->nr++;
 	}
 	for (i = 0; i < nr_groups; i++) {
+		awaited_mark(w->read, groups[i].members, groups[i].nr);
 		groups[i].counts = counts_of(w, groups[i].members, groups[i].nr);
 		groups[i].severity = severity_of(&groups[i]);
 	}

@@ -16,11 +16,13 @@
 #define MAX_COMMS (1U << 18)
 #define MAX_OPERATIONS (1U << 20)
 #define MAX_OPEN (1U << 18)
+#define MAX_GROUPED (1U << 19)
 #define MAX_FRAMES (1U << 19)
 /* Of one process: who looks through these looks at each of them. */
 #define MAX_COMMS_EACH 1024
 #define MAX_OPERATIONS_EACH 4096
 #define MAX_OPEN_EACH 1024
+#define MAX_GROUPED_EACH 512 /* of one call */
 #define MAX_FRAMES_EACH 1024
 #define MAX_SECONDS 1e9
 
@@ -38,6 +40,7 @@ void gpu_read_fini(struct gpu_read *read)
 	free(read->operations);
 	free(read->completions);
 	free(read->open);
+	free(read->grouped);
 	free(read->frames);
 	strtab_free(read->strings);
 }
@@ -229,6 +232,57 @@ static int frames_add(struct gpu_read *read, const json_t *stack, struct gpu_rea
 	return 0;
 }
 
+/* Is it told what it waits for? Of sends and receives that is a peer, too. */
+static bool grouped_take(struct gpu_read *read, const json_t *from, struct gpu_read_grouped *to)
+{
+	const double peer = real_of(read, from, "peer", UINT32_MAX);
+	const json_t *value = json_object_get(from, "peer");
+	bool known;
+
+	*to = (struct gpu_read_grouped){ .operation = text_of(read, from, "operation"),
+					 .datatype = text_of(read, from, "datatype"),
+					 .bytes = number_of(read, from, "bytes"),
+					 .count = number_of(read, from, "count") };
+	known = hex_of(read, from, "comm", &to->comm);
+	hex_of(read, from, "stream", &to->stream);
+	to->between_two = !strcmp(to->operation, "ncclSend") || !strcmp(to->operation, "ncclRecv");
+	to->peer = to->between_two ? (uint32_t)peer : 0;
+	return known && (!to->between_two || (json_is_real(value) && json_real_value(value) >= 0));
+}
+
+static int group_add(struct gpu_read *read, const json_t *from, struct gpu_read_open *to)
+{
+	const json_t *rows = array_of(read, from, "group"), *entry;
+	size_t nr =
+		take(read, json_array_size(rows), read->nr_grouped, MAX_GROUPED, MAX_GROUPED_EACH);
+	struct gpu_read_grouped grouped;
+	uint64_t told = 0;
+	size_t i;
+
+	to->group.first = read->nr_grouped;
+	to->group_calls = number_of(read, from, "group_calls");
+	to->group_complete = json_is_true(json_object_get(from, "group_complete"));
+	for (i = 0; i < nr; i++) {
+		entry = json_array_get(rows, i);
+		if (!is_object(read, entry)) {
+			to->group_complete = false;
+			continue;
+		}
+		to->group_complete &= grouped_take(read, entry, &grouped);
+		if (!*grouped.operation || !grouped.count) {
+			read->nr_not_understood++;
+			continue;
+		}
+		if (GROW(read, grouped))
+			return -ENOMEM;
+		told += grouped.count;
+		read->grouped[read->nr_grouped++] = grouped;
+	}
+	to->group.nr = read->nr_grouped - to->group.first;
+	to->group_complete &= to->group.nr && told == to->group_calls;
+	return 0;
+}
+
 static int open_add(struct gpu_read *read, const json_t *from, uint32_t process)
 {
 	struct gpu_read_open to = { .process = process };
@@ -248,7 +302,9 @@ static int open_add(struct gpu_read *read, const json_t *from, uint32_t process)
 		read->nr_not_understood++;
 		return 0;
 	}
-	err = frames_add(read, array_of(read, from, "stack"), &to.frames);
+	err = group_add(read, from, &to);
+	if (!err)
+		err = frames_add(read, array_of(read, from, "stack"), &to.frames);
 	if (!err)
 		read->open[read->nr_open++] = to;
 	return err;

@@ -66,6 +66,15 @@ struct gpu_read_completion {
 	uint64_t within_ns; /* by how much they may have been complete before */
 };
 
+/* Collectives of one kind in a group. */
+struct gpu_read_grouped {
+	const char *operation, *datatype;
+	uint64_t comm, stream;
+	uint64_t bytes, count; /* of one; of these */
+	bool between_two; /* a send or receive: */
+	uint32_t peer;
+};
+
 /* A call that had not returned. */
 struct gpu_read_open {
 	uint32_t process;
@@ -74,6 +83,10 @@ struct gpu_read_open {
 	double seconds; /* since it began, not negative; */
 	bool since_before; /* or at least so long, before it was watched: what follows may be 0 then */
 	uint64_t stream, comm, bytes;
+	struct gpu_read_range
+		group; /* of ncclGroupEnd: what it waits for, as far as that is told */
+	uint64_t group_calls; /* in it, 0: not known */
+	bool group_complete; /* nothing else is in it, and something is */
 	struct gpu_read_range frames; /* leaf first */
 };
 
@@ -90,6 +103,8 @@ struct gpu_read {
 	size_t nr_completions, cap_completions;
 	struct gpu_read_open *open;
 	size_t nr_open, cap_open;
+	struct gpu_read_grouped *grouped;
+	size_t nr_grouped, cap_grouped;
 	const char **frames;
 	size_t nr_frames, cap_frames;
 	uint64_t nr_not_understood; /* entries of another type than they should have */

@@ -332,6 +332,41 @@ bool gpu_waits_starved(const struct gpu_waits *waits, uint32_t pid, uint64_t sta
 	return process;
 }
 
+static void grouped_add(struct gpu_waits_grouped *dst, size_t max, size_t *nr,
+			const struct gpu_waits_key *key, uint64_t stream)
+{
+	size_t i;
+
+	for (i = 0; i < *nr; i++)
+		if (dst[i].stream == stream && !memcmp(&dst[i].key, key, sizeof(*key)))
+			break;
+	if (i == max)
+		return;
+	if (i == *nr)
+		dst[(*nr)++] = (struct gpu_waits_grouped){ .key = *key, .stream = stream };
+	dst[i].count++;
+}
+
+uint64_t gpu_waits_group(const struct gpu_waits *waits, const struct bpfprof_task_id *task,
+			 uint64_t end_ns, struct gpu_waits_grouped *dst, size_t max, size_t *ret_nr)
+{
+	struct process_key key = { .start_ns = task->start_ns, .pid = task->pid };
+	const struct pending *pending;
+	const struct process *process;
+	uint64_t total = 0;
+
+	*ret_nr = 0;
+	HASH_FIND(hh, waits->processes, &key, sizeof(key), process);
+	for (pending = process ? process->first : NULL; pending; pending = pending->next) {
+		/* After it began: the end is over, and that is another group. */
+		if (pending->tid != task->tid || pending->issued_ns || pending->begin_ns > end_ns)
+			continue;
+		total++;
+		grouped_add(dst, max, ret_nr, &waits->rows[pending->row].key, pending->stream);
+	}
+	return total;
+}
+
 void gpu_waits_lost(const struct gpu_waits *waits, struct stats_reasons *dst)
 {
 	stats_add(dst, "processes_of_waits_no_room", waits->processes_lost);

@@ -50,6 +50,13 @@ struct gpu_waits_starved {
 	uint64_t since_ns; /* CLOCK_MONOTONIC, of one that is not over; 0: none */
 };
 
+/* Collectives of one kind in a group that has not ended. */
+struct gpu_waits_grouped {
+	struct gpu_waits_key key;
+	uint64_t stream;
+	uint64_t count;
+};
+
 int gpu_waits_new(struct gpu_waits **ret); /* 0 or -ENOMEM */
 void gpu_waits_free(struct gpu_waits *waits);
 
@@ -74,6 +81,14 @@ const struct gpu_waits_row *gpu_waits_rows(const struct gpu_waits *waits, size_t
 /* False: nothing is known of that process. */
 bool gpu_waits_starved(const struct gpu_waits *waits, uint32_t pid, uint64_t start_ns,
 		       struct gpu_waits_starved *ret);
+/*
+ * What a thread has put into the group whose end it has been in since end_ns: the first max kinds, in
+ * the order of their calls, and *ret_nr of them. How many collectives there are in all, of whatever
+ * kind.
+ */
+uint64_t gpu_waits_group(const struct gpu_waits *waits, const struct bpfprof_task_id *task,
+			 uint64_t end_ns, struct gpu_waits_grouped *dst, size_t max,
+			 size_t *ret_nr);
 void gpu_waits_lost(const struct gpu_waits *waits, struct stats_reasons *dst);
 
 #endif

@@ -340,6 +340,19 @@ NCCL_API(ncclCommInitRankConfig, struct comm **ret, int nr_ranks, struct nccl_id
 	return make(ret, nr_ranks, &id, rank);
 }
 
+/* In a group of its own, by the exported names, as NCCL does. */
+NCCL_API(ncclCommInitAll, struct comm **ret, int nr, const int *devices)
+{
+	struct nccl_id id = { { 0 } };
+	int err = 0;
+
+	(void)devices;
+	ncclGroupStart();
+	for (int i = 0; i < nr; i++)
+		err |= make(&ret[i], nr, &id, i);
+	return err | ncclGroupEnd();
+}
+
 NCCL_API(ncclCommDestroy, struct comm *comm)
 {
 	if (!comm)

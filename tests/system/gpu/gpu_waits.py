@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 from ctypes import POINTER, byref, c_int, c_size_t, c_uint, c_uint64, c_void_p
 
@@ -44,6 +45,7 @@ PROTOTYPES = {
     "cuProfilerStop": [],
     "ncclGetUniqueId": [POINTER(Id)],
     "ncclCommInitRank": [POINTER(c_void_p), c_int, Id, c_int],
+    "ncclCommInitAll": [POINTER(c_void_p), c_int, POINTER(c_int)],
     "ncclCommDestroy": [c_void_p],
     "ncclAllReduce": REDUCE,
     "ncclAllToAll": [c_void_p, c_void_p, c_size_t, c_int, c_void_p, c_uint64],
@@ -57,6 +59,7 @@ LIBRARIES = []
 ROWS = {}
 STARVED = {"ns": [0, 0], "max_ns": [0, 0], "gaps": 0, "copy_ns": [0, 0], "where": {}}
 WORK = {"ns": 0}
+EARLY = []
 TIMES = ("ns", "max_ns", "within_ns", "within_max_ns")
 
 
@@ -273,6 +276,7 @@ def watchdog():
 def groups():
     """What is in a group is put on its stream at its end: not proved by what was recorded before."""
     comm = init()
+    cuda("ncclCommInitAll", byref(c_void_p()), 1, None)  # has a group of its own
     for _ in range(6):
         work(20)
         cuda("ncclGroupStart")
@@ -499,14 +503,89 @@ def tell():
     print(json.dumps({"pid": os.getpid(), "completions": list(ROWS.values()), "starved": STARVED}), flush=True)
 
 
+class Group:
+    """One whose end never returns, in a thread of its own: what is in it, as gpu should tell it."""
+
+    HANGS = b"ncclGroupEnd"  # by its address
+
+    def __init__(self):
+        self.role, self.rank = os.environ["GROUP"], int(os.environ["RANK"])
+        self.comms = [init(self.rank, 2) for _ in range(3)]
+        self.rows, self.go, self.begun = [], threading.Event(), threading.Event()
+        self.tid = None
+        threading.Thread(target=self.run, daemon=True).start()
+        if self.role == "begun":
+            self.begun.wait()
+
+    def add(self, name, comm, stream, count, peer=None, times=1, told=True):
+        for _ in range(times):
+            Collective(name, self.comms[comm], stream, count, peer=peer, counts=False)
+        extra = {"op": "sum"} if peer is None else {"peer": peer}
+        if told:
+            self.rows.append({"operation": name, "datatype": "float32", **extra,
+                              "comm": hex(self.comms[comm]), "stream": hex(stream),
+                              "bytes": 4 * count, "count": times})
+
+    def run(self):
+        self.tid = threading.get_native_id()
+        if self.role == "begun":
+            cuda("ncclGroupStart")
+            self.add("ncclSend", 0, STREAM_1, 9, peer=1 - self.rank, told=False)
+            self.begun.set()
+        self.go.wait()
+        if self.role != "begun":
+            # A communicator of its own, and groups that are over.
+            cuda("ncclCommInitAll", byref(c_void_p()), 1, None)
+            for comm in range(3):
+                cuda("ncclGroupStart")
+                Collective("ncclAllReduce", self.comms[comm], STREAM_2, 7, counts=False)
+                cuda("ncclGroupEnd")
+            Collective("ncclAllReduce", self.comms[2], STREAM_2, 7, counts=False)
+            cuda("ncclGroupStart")
+        if self.role == "both":
+            cuda("ncclGroupStart")
+            self.add("ncclSend", 0, STREAM_1, 1000000, peer=1 - self.rank, times=2)
+            self.add("ncclRecv", 0, STREAM_1, 1000000, peer=1 - self.rank)
+            cuda("ncclGroupEnd")
+            self.add("ncclAllReduce", 1, STREAM_2, 1000)
+            self.add("ncclAllReduce", 1, 2, 1000)  # the thread's default one
+        elif self.role == "captured":
+            self.add("ncclAllReduce", 1, STREAM_2, 1000)
+            cuda("cuStreamBeginCapture_v2", STREAM_1, 0)
+            self.add("ncclAllReduce", 0, STREAM_1, 1000, told=False)
+            cuda("cuStreamEndCapture", STREAM_1, byref(c_uint64()))
+        elif self.role == "begun":
+            self.add("ncclAllReduce", 1, STREAM_2, 1000, told=False)
+        elif self.role == "many":  # kinds
+            for i in range(600):
+                self.add("ncclAllReduce", 0, STREAM_1, 1 + i)
+        elif self.role == "late":
+            cuda("ncclGroupEnd")
+            return
+        LIBRARIES[1].fake_nccl_hang(self.HANGS, 600)
+        cuda("ncclGroupEnd")
+
+
+def hung_group():
+    group = EARLY[0] if EARLY else Group()
+    group.go.set()
+    while group.role != "late" and not LIBRARIES[1].fake_nccl_hanging():
+        time.sleep(0.01)
+    print(json.dumps({"pid": os.getpid(), "tid": group.tid, "group": group.rows,
+                      "comms": [hex(comm) for comm in group.comms]}), flush=True)
+
+
 def main():
     signal.alarm(300)
     if os.environ.get("TARGET_NONDUMPABLE") == "1":
         ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
     scenario = {"synced": synced, "crossed": crossed, "watchdog": watchdog, "groups": groups, "unknown": unknown,
                 "several": several_devices, "speed": speed,
-                "starving": starving, "steps": steps, "tokens": tokens, "rounds": rounds, "composite": composite}[sys.argv[1]]
+                "hung_group": hung_group, "starving": starving, "steps": steps, "tokens": tokens,
+                "rounds": rounds, "composite": composite}[sys.argv[1]]
     load(sys.argv[2])
+    if os.environ.get("GROUP") == "begun":  # before it is watched
+        EARLY.append(Group())
     print("ready", flush=True)
     sys.stdin.readline()
     scenario()
