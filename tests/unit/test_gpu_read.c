@@ -251,6 +251,9 @@ Test(gpu_read, wrong_types, .init = setup, .fini = teardown)
 		  0, 1, 0, 0 },
 		{ "{\"communicators\":[{\"comm\":\"0x1\",\"hash\":\"0x2\",\"rank\":8,\"size\":8}]}",
 		  1, 1, 0, 0 },
+		{ "{\"communicators\":[{\"comm\":\"0x1\",\"hash\":\"0x2\",\"rank\":-1,\"size\":8}]"
+		  "}",
+		  1, 1, 0, 0 },
 		{ "{\"communicators\":[{\"comm\":\"0x1\",\"hash\":\"0x2\",\"size\":8}]}", 1, 1, 0,
 		  0 },
 		{ "{\"collectives\":[{},{\"operation\":\"x\"},{\"operation\":\"x\",\"calls\":1}]}",

@@ -147,6 +147,7 @@ static size_t take(struct gpu_read *read, size_t nr, size_t have, size_t max, si
 static int comm_add(struct gpu_read *read, const json_t *from, uint32_t process)
 {
 	struct gpu_read_comm to = { .process = process };
+	const json_t *value;
 	double rank, size;
 
 	if (GROW(read, comms))
@@ -158,9 +159,10 @@ static int comm_add(struct gpu_read *read, const json_t *from, uint32_t process)
 	to.calls = number_of(read, from, "calls");
 	to.last = text_of(read, from, "last");
 	if (hex_of(read, from, "hash", &to.hash)) {
-		rank = real_of(read, from, "rank", UINT32_MAX);
+		value = json_object_get(from, "rank");
+		rank = json_is_real(value) ? json_real_value(value) : -1;
 		size = real_of(read, from, "size", UINT32_MAX);
-		to.known = rank < size && json_is_real(json_object_get(from, "rank"));
+		to.known = rank >= 0 && rank < size;
 		read->nr_not_understood += !to.known;
 		to.rank = to.known ? (uint32_t)rank : 0;
 		to.size = to.known ? (uint32_t)size : 0;
