@@ -265,13 +265,14 @@ static __always_inline __u32 reader_tid(struct task_struct *task)
 /*
  * Since when a thread has slept is only known on the clock of the CPU that it was on then, which stands
  * still while that serves interrupts, or another machine: so it may have been longer. That clock is as
- * of when the CPU was busy last; what has passed since then is told by the two CPUs' other clocks.
+ * of when the CPU was busy last; what has passed since then is told by the two CPUs' other clocks. Of a
+ * thread that was given to another CPU since, as some are on their way awake, nothing is known.
  */
 static __always_inline __u64 asleep_ns(struct task_struct *task)
 {
 	struct task_struct *reader = bpf_get_current_task_btf();
 	struct rq *there, *here;
-	__u64 last_ns, now_ns;
+	__u64 last_ns, now_ns, ran_ns = task->se.exec_start;
 	__s64 ns;
 
 	/* Kernels without CONFIG_FAIR_GROUP_SCHED lead to no run queue. */
@@ -280,9 +281,9 @@ static __always_inline __u64 asleep_ns(struct task_struct *task)
 		return 0;
 	there = BPF_CORE_READ(task, se.cfs_rq, rq);
 	here = BPF_CORE_READ(reader, se.cfs_rq, rq);
-	if (!there || !here)
+	if (!there || !here || !ran_ns)
 		return 0;
-	ns = (__s64)(BPF_CORE_READ(there, clock_task) - task->se.exec_start);
+	ns = (__s64)(BPF_CORE_READ(there, clock_task) - ran_ns);
 	last_ns = BPF_CORE_READ(there, clock);
 	now_ns = BPF_CORE_READ(here, clock);
 	if (now_ns > last_ns)

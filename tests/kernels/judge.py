@@ -226,11 +226,14 @@ def judge_steps(results):
     found = {m for stack, _ in got.stacks
              for m in re.findall(r";(call_\d+|resting)(?=;|$)", stack)}
     calls = sorted(int(name[5:]) for name in found if name != "resting")
+    unseen = any("windows of the profiler (cudaProfilerStart) are not seen" in line for line in got.out)
     problem = None
     if got.status != 0:
         problem = f"exit {got.status}: {first_error(got)}"
     elif got.number("steps", "recorded") != 2:
         problem = f"recorded: {got.stats.get('steps')}: {' | '.join(got.out)[-300:]}"
+    elif "gpu-caps.rc" in results.facts and unseen != (results.facts["gpu-caps.rc"] == "3"):
+        problem = f"windows: {' | '.join(got.out)[-300:]}"
     elif "resting" in found or not calls or len(calls) > 2 or calls[-1] - calls[0] not in (0, 1, 11):
         problem = f"samples of {sorted(found)}"
     return Check("steps-caps", got, problem=problem, note=f"calls {calls}")

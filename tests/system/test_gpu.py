@@ -776,6 +776,20 @@ def polls_before_python(context):
 
 
 @test()
+def dozes_before(context):
+    """It ran when we came, and sleeps when we go: that is found out after all else was."""
+    caller = Caller(context, "dozing", with_python=True)
+    begin = time.monotonic()
+    caller.work()
+    seconds = []
+    for _ in range(6):
+        seen = Seen(context.bpfprof("gpu", "--once", "--json", "-d", "0.3", "-p", caller.pid).expect(0).out)
+        seconds += [row["seconds"] for row in seen.process(caller.pid)["open"]]
+    check(seconds, "no call")
+    check(max(seconds) <= time.monotonic() - begin, "for %s s" % max(seconds))
+
+
+@test()
 def polls_no_more(context):
     """It comes back from the call while we look on."""
     caller = Caller(context, "polling")

@@ -69,6 +69,17 @@ def spoilt(context):
     check_told(context, caller, truth)
 
 
+@test()
+def mapped_again(context):
+    """A name is looked for wherever the library is, but not in thousands of places."""
+    caller, truth = hanging(context, "again")
+    check_told(context, caller, truth)
+    caller, truth = hanging(context, "everywhere")
+    tid = truth["open"][0]["tid"]
+    found = told(context, caller)
+    check(found == {tid: ("ncclAllReduce", None)}, "found: %s" % found)
+
+
 @test(modes=MODES)
 def seen_later(context):
     """gpu says it of calls that began before it came."""

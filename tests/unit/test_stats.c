@@ -169,6 +169,23 @@ Test(stats, text_of_nothing)
 	buf_fini(&text);
 }
 
+/* Who hangs in a call since before makes none. */
+Test(stats, text_of_no_calls)
+{
+	struct run_stats stats = { .duration_seconds = 2 };
+	struct buf text;
+
+	stats_add(&stats.gpu_calls, "launch", 0);
+	buf_init(&text, 1 << 16);
+	stats_text(&text, &stats);
+	cr_assert_str_eq(
+		text.data,
+		"Samples: 0 in 2.0 s\nLost: none\n"
+		"CUDA and NCCL calls: 0 began; bpfprof gpu tells of those that began before\n"
+		"Stacks of calls: 0 taken, 0 not, over the rate\n");
+	buf_fini(&text);
+}
+
 Test(stats, since)
 {
 	struct run_stats before = { .samples = 10, .cpu_seconds = 1, .bpf_ns = 5 };

@@ -388,6 +388,7 @@ Test(tui, calls_of_many_processes)
 	const struct view_status status = {
 		.what = "x", .interval_ns = SECOND, .gpu = true, .calls = calls, .nr_calls = 12
 	};
+	const struct view_status none = { .what = "x", .interval_ns = SECOND, .gpu = true };
 
 	for (uint32_t i = 0; i < 12; i++)
 		calls[i].pid = 100 + i;
@@ -400,6 +401,10 @@ Test(tui, calls_of_many_processes)
 	cr_expect_neq(line("GPU: 102 "), -1);
 	cr_expect_eq(line("GPU: 103 "), -1);
 	cr_expect_neq(line("GPU: 9 more processes"), -1);
+	page_fini(&page);
+	cr_assert_eq(view_page(view, live, &none, 80, 24, &page), 0);
+	cr_expect_neq(
+		line("GPU: no call of CUDA or NCCL has begun so far; older ones: bpfprof gpu"), -1);
 }
 
 Test(tui, pods)

@@ -245,6 +245,12 @@ static void count_add(struct text *t, struct gpu_report_process *process,
 	}
 }
 
+/* Until the picture was taken. What was found out while it was shown may be newer. */
+static double seconds_since(const struct text *t, uint64_t begin_ns)
+{
+	return t->picture->ts_ns > begin_ns ? (double)(t->picture->ts_ns - begin_ns) / 1e9 : 0;
+}
+
 static int open_add(struct text *t, struct gpu_report_process *process,
 		    const struct gpu_open_call *from)
 {
@@ -258,7 +264,7 @@ static int open_add(struct text *t, struct gpu_report_process *process,
 		.tid = from->tid,
 		.thread = from->thread,
 		.function = function->shown,
-		.seconds = (double)(t->picture->ts_ns - open->begin_ns) / 1e9,
+		.seconds = seconds_since(t, open->begin_ns),
 		.stream = open->key.stream,
 		.comm = kind == GPU_KIND_COLLECTIVE || kind == GPU_KIND_COMM_END ? open->key.handle
 										 : 0,
@@ -270,8 +276,6 @@ static int open_add(struct text *t, struct gpu_report_process *process,
 			       &t->job->watch, t->picture, from, t->strings);
 		t->nr_grouped += to->group.nr;
 	}
-	if (t->picture->ts_ns < open->begin_ns)
-		to->seconds = 0;
 	if (gpu_tally_open_stack(t->job->watch.tally, from->tid, open->begin_ns, &stack))
 		return stack_names(t, stack, to->function, &to->stack, &to->nr_stack);
 	return 0;
@@ -286,7 +290,7 @@ static void before_add(struct text *t, struct gpu_report_process *process,
 		.tid = from->tid,
 		.thread = from->thread,
 		.function = from->function,
-		.seconds = (double)(t->picture->ts_ns - from->since_ns) / 1e9,
+		.seconds = seconds_since(t, from->since_ns),
 		.since_before = true,
 		.arguments_unknown = !from->arguments_known,
 		.stream = from->stream,

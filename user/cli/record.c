@@ -407,6 +407,22 @@ static int profile_finish(struct recording *rec, const struct profile *calls)
 	return status;
 }
 
+/* Is there a program that could make windows of the profiler? */
+static bool knows_driver(const struct recording *rec)
+{
+	const struct image *image;
+	const char *base;
+	uint32_t i;
+
+	for (i = 0; i < images_count(rec->sampler.images); i++) {
+		image = images_get(rec->sampler.images, i);
+		base = image && image->path ? strrchr(image->path, '/') : NULL;
+		if (base && !strncmp(base, "/libcuda.so", strlen("/libcuda.so")))
+			return true;
+	}
+	return false;
+}
+
 static int finish(struct recording *rec)
 {
 	struct gpu_watch_profile calls = { 0 };
@@ -418,6 +434,9 @@ static int finish(struct recording *rec)
 		err = calls_finish(rec, &calls);
 	}
 	gpu_watch_close(&rec->watch);
+	if (rec->sampler_options.steps && !rec->sampler_options.step_windows && knows_driver(rec))
+		log_warn("windows of the profiler (cudaProfilerStart) are not seen: that takes "
+			 "Linux 6.6 or newer, or CAP_SYS_ADMIN; calls are the steps");
 	sampler_let_go(&rec->sampler);
 	status = profile_finish(rec, rec->options->gpu && !err ? &calls.profile : NULL);
 	profile_fini(&calls.profile);

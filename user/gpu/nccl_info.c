@@ -10,7 +10,7 @@
 #define MAX_STEPS 64 /* a chunk has at most NCCL_STEPS, 8 */
 #define MAX_RANKS 65536
 #define MAX_BYTES (1ULL << 50)
-#define MAX_NAMES 128 /* looked for in a frame, each in all mappings of the process */
+#define MAX_NAMES 128 /* looked for in a frame, each wherever the process has the library */
 
 enum {
 	COLL = 0,

@@ -25,10 +25,12 @@
 #define MAX_FRAME_BYTES 8192
 #define PAGE_BYTES 4096
 #define MAX_RANKS 65536
+#define MAX_PLACES 8 /* at which a process has a library; each name is looked for in all of them */
 
 struct library {
-	const struct process *process;
-	struct image *image;
+	struct elf_image *elf;
+	uint64_t biases[MAX_PLACES];
+	size_t nr;
 };
 
 /* The library that a frame is in, if it is NCCL. */
@@ -86,33 +88,51 @@ static bool text_read(struct elf_image *elf, uint64_t rva, char name[NCCL_INFO_N
 	return false;
 }
 
+/* Where the process has the image; false: at more places than are looked at. */
+static bool places_find(struct library *library, const struct process *process,
+			const struct image *image)
+{
+	const struct process_mapping *mapping;
+	uint64_t bias;
+	size_t i, k;
+
+	*library = (struct library){ .elf = image->elf };
+	for (i = 0; i < process->nr_mappings; i++) {
+		mapping = &process->mappings[i];
+		if (mapping->image != image->id || !mapping_bias(image->elf, mapping, &bias))
+			continue;
+		for (k = 0; k < library->nr && library->biases[k] != bias; k++)
+			;
+		if (k == MAX_PLACES)
+			return false;
+		library->biases[k] = bias;
+		library->nr += k == library->nr;
+	}
+	return true;
+}
+
 static bool name_read(void *arg, uint64_t va, char name[NCCL_INFO_NAME_BYTES])
 {
 	const struct library *library = arg;
-	const struct process_mapping *mapping;
-	uint64_t bias;
 	size_t i;
 
-	for (i = 0; i < library->process->nr_mappings; i++) {
-		mapping = &library->process->mappings[i];
-		if (mapping->image == library->image->id &&
-		    mapping_bias(library->image->elf, mapping, &bias) &&
-		    text_read(library->image->elf, va - bias, name))
+	for (i = 0; i < library->nr; i++)
+		if (text_read(library->elf, va - library->biases[i], name))
 			return true;
-	}
 	return false;
 }
 
 static size_t frame_find(struct reading *reading, uint32_t at, struct image *image,
 			 struct nccl_info found[NCCL_INFO_MAX])
 {
-	struct library library = { .process = reading->process, .image = image };
+	struct library library;
 	uint64_t sp = reading->native_sps[at], bytes = reading->native_sps[at + 1] - sp;
 	uint8_t frame[MAX_FRAME_BYTES];
 
 	if (sp % 8 || bytes > sizeof(frame) ||
 	    unwind_read(remote_reader(reading->remote), sp, frame, (uint32_t)bytes) ||
-	    images_open(reading->r->walker->images, image, time_monotonic_ns()))
+	    images_open(reading->r->walker->images, image, time_monotonic_ns()) ||
+	    !places_find(&library, reading->process, image))
 		return 0;
 	return nccl_info_find(frame, (size_t)bytes, name_read, &library, found);
 }

@@ -255,7 +255,7 @@ static void threads_prefetch(struct reading *reading)
 		reading->progress[i].prefetched = reading->progress[i].progress != THREAD_TO_READ;
 	for (step = 0; step < MAX_PREFETCH_STEPS && missing && !is_late(reading); step++) {
 		missing = 0;
-		for (i = 0; i < reading->dump->nr_threads; i++) {
+		for (i = 0; i < reading->dump->nr_threads && !is_late(reading); i++) {
 			task = tasks_find(&reading->tasks, reading->dump->threads[i].kernel_tid, i);
 			if (reading->progress[i].prefetched || !task ||
 			    task->flags & BPFPROF_TASK_ON_CPU)

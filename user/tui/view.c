@@ -385,7 +385,8 @@ static void calls_add(const struct view_status *status, const struct table_optio
 		page_add(page, PAGE_PLAIN, table->columns, "GPU: %zu more processes",
 			 status->nr_calls - i);
 	if (!status->nr_calls && status->interval_ns)
-		page_add(page, PAGE_PLAIN, table->columns, "%s", "GPU: no call of CUDA or NCCL");
+		page_add(page, PAGE_PLAIN, table->columns, "%s",
+			 "GPU: no call of CUDA or NCCL has begun so far; older ones: bpfprof gpu");
 }
 
 /* In one line, or in two where it is too long: what to do next must not be cut off. */

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <time.h>
 
+#define AWAKE_NS 4000000
+#define DOZE_NS 60000000
 #define API __attribute__((visibility("default")))
 #define MAX_NAMES 64
 #define NAME_BYTES 4096
@@ -206,6 +208,17 @@ static void wait_until(uint64_t ns)
 		;
 }
 
+/* Until that CPU time is used up: some of it, and asleep for far longer. */
+static void doze(uint64_t end_ns)
+{
+	const struct timespec rest = { .tv_nsec = DOZE_NS };
+	uint64_t wake_ns = cpu_ns() + AWAKE_NS;
+
+	while (cpu_ns() < wake_ns && cpu_ns() < end_ns)
+		;
+	nanosleep(&rest, NULL);
+}
+
 static void wait_for_device(void)
 {
 	unsigned int us = thread_latency_us ?: __atomic_load_n(&fake.latency_us, __ATOMIC_RELAXED);
@@ -218,7 +231,8 @@ static void wait_for_device(void)
 		__atomic_add_fetch(&fake.nr_waiting, 1, __ATOMIC_RELEASE);
 		end_ns = cpu_ns() + us * 1000ULL;
 		while (cpu_ns() < end_ns && __atomic_load_n(&fake.spin, __ATOMIC_RELAXED))
-			;
+			if (fake.spin == FAKE_CUDA_DOZES)
+				doze(end_ns);
 		__atomic_sub_fetch(&fake.nr_waiting, 1, __ATOMIC_RELEASE);
 		return;
 	}

@@ -60,7 +60,8 @@ extern "C" {
 
 /* Whatever waits for the device takes that long: synchronizations, blocking copies. */
 void fake_cuda_set_latency_us(unsigned int us);
-/* They take that much CPU time instead, as the driver does that polls. */
+/* They take that much CPU time instead, as the driver does that polls; FAKE_CUDA_DOZES: little by little. */
+#define FAKE_CUDA_DOZES 2
 void fake_cuda_spin(int on);
 /*
  * Each launch keeps its stream busy for so much longer. Events that are recorded behind it are not

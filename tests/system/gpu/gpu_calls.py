@@ -19,6 +19,7 @@ from ctypes import POINTER, byref, c_int, c_size_t, c_ubyte, c_uint, c_uint64, c
 STREAM_1, STREAM_2 = 0x7e0000001000, 0x7e0000002000
 BUFFER, RECEIVED = 0x7f1000000000, 0x7f2000000000
 TRITON, GEMM = b"triton_red_fused_mean_7", b"sm90_xmma_gemm_bf16bf16_f32"
+DOZERS = 20
 HASH_AT = 1066184
 
 
@@ -653,6 +654,16 @@ def py_poll_device():
     FUNCTIONS["cuStreamSynchronize"](STREAM_1)
 
 
+def dozing():
+    """Calls that have not returned, of threads that run now and then."""
+    LIBRARIES[0].fake_cuda_set_latency_us(600000000)
+    LIBRARIES[0].fake_cuda_spin(2)
+    for _ in range(DOZERS):
+        threading.Thread(target=py_poll_device, daemon=True).start()
+    while LIBRARIES[0].fake_cuda_waiting() < DOZERS:
+        time.sleep(0.001)
+
+
 def polling():
     LIBRARIES[0].fake_cuda_set_latency_us(600000000)
     LIBRARIES[0].fake_cuda_spin(1)
@@ -669,7 +680,7 @@ def main():
     if os.environ.get("TARGET_NONDUMPABLE") == "1":
         ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
     scenario = {"launches": launches, "copies": copies, "memory": memories, "sync": syncs,
-                "nccl": nccl, "hang": hang, "polling": polling, "exceptions": exceptions,
+                "nccl": nccl, "hang": hang, "polling": polling, "dozing": dozing, "exceptions": exceptions,
                 "tensors": tensors, "busy_tensors": busy_tensors, "garbage": garbage,
                 "collected_hang": collected_hang, "crowd": crowd, "constants": constants, "rounds": Rounds}[sys.argv[1]]
     if scenario is Rounds:  # its first collection is before any call of CUDA

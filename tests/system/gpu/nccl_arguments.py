@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """nccl_arguments.py SCENARIO FOLDER: threads that hang in collectives, and what they gave them.
 
-right: each in another function. wrong: what is in their frames is spoilt. real LIBRARY: in
-NVIDIA's own, where there is no GPU: its functions wait for a page of the communicator that nobody brings.
+right: each in another function. wrong: what is in their frames is spoilt. again: the library's code
+is mapped at a few more places; everywhere: at hundreds. real LIBRARY: in NVIDIA's own, where there is no GPU: its functions wait for a page of the communicator that nobody brings.
 """
 
 import ctypes
@@ -113,6 +113,30 @@ def wrong(nccl):
                            for how in range(len(SPOILT))])
 
 
+def mapped(nccl, times):
+    """One call, while the code is at so many more places."""
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        line = next(line for line in maps if "r-xp" in line and "libnccl.so" in line)
+    fields = line.split()
+    with open(fields[5], "rb") as file:
+        places = [mmap.mmap(file.fileno(), PAGE, flags=mmap.MAP_PRIVATE,
+                            prot=mmap.PROT_READ | mmap.PROT_EXEC, offset=int(fields[2], 16))
+                  for _ in range(times)]
+    comm = init(nccl, 3, 8)
+    nccl.fake_nccl_hang(ALL, 600)
+    thread = Hanging(nccl, CALLS[0], 0x7e0000001000, comm)
+    thread.memory = places
+    return wait_for(nccl, [thread])
+
+
+def again(nccl):
+    return mapped(nccl, 3)
+
+
+def everywhere(nccl):
+    return mapped(nccl, 300)
+
+
 def never_there():
     """Memory whose first page nobody brings; wherever else NCCL has a rank, it is this one."""
     libc = ctypes.CDLL(None, use_errno=True)
@@ -141,7 +165,8 @@ def main():
     signal.alarm(300)
     if os.environ.get("TARGET_NONDUMPABLE") == "1":
         ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
-    scenario = {"right": right, "wrong": wrong, "real": real}[sys.argv[1]]
+    scenario = {"right": right, "wrong": wrong, "again": again, "everywhere": everywhere,
+                "real": real}[sys.argv[1]]
     nccl = ctypes.CDLL(sys.argv[2] if scenario is real else
                        os.path.join(sys.argv[2], "libnccl.so.2"))
     print("ready", flush=True)

@@ -18,15 +18,18 @@
  *   crowd   a process for each ms that calls take, one after the other, of 30 new titles each
  *   halt    after Halt, at SIGUSR1, 5000 new titles as fast as it can; it stays in the last
  * With STEPS_GATE in the environment, the first call waits for SIGUSR1; with STEPS_CALLS=N it ends
- * after so many; with STEPS_HOLD=N call N goes on until SIGUSR1. With LD_PRELOAD=LIBCUDA it runs
+ * after so many; with STEPS_HOLD=N call N goes on until SIGUSR1; with STEPS_MAPS=FILE it has mapped
+ * that as a library. With LD_PRELOAD=LIBCUDA it runs
  * call_N of its third call and those after it in a window of the profiler, call_other() around it, and
  * prints when the windows began and ended.
  */
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -232,12 +235,21 @@ static void halt(const struct actor *actor)
 		usleep(1000);
 }
 
+static void map(const char *path)
+{
+	int fd = path ? open(path, O_RDONLY) : -1;
+
+	if (fd >= 0)
+		mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+}
+
 int main(int argc, char **argv)
 {
 	struct actor actor;
 	pthread_t thread;
 	sigset_t gate;
 
+	map(getenv("STEPS_MAPS"));
 	sigemptyset(&gate);
 	sigaddset(&gate, SIGUSR1);
 	pthread_sigmask(SIG_BLOCK, &gate, NULL);
