@@ -312,7 +312,8 @@ static int64_t stack_add(struct aggregate *a, const uint64_t *frames, size_t nr,
 	return (int64_t)a->stacks.nr - 1;
 }
 
-static int64_t stack_get(struct aggregate *a, const uint64_t *frames, size_t nr)
+/* kept: bytes that are left, if it is new. Its index, negative if there is no room. */
+static int64_t stack_keep(struct aggregate *a, const uint64_t *frames, size_t nr, size_t kept)
 {
 	uint64_t hash = XXH3_64bits_withSeed(frames, nr * sizeof(*frames), a->seed);
 	const struct aggregate_stack *all = a->stacks.data;
@@ -326,11 +327,16 @@ static int64_t stack_get(struct aggregate *a, const uint64_t *frames, size_t nr)
 			    (!nr || !memcmp((uint64_t *)a->frames.data + all[i].first, frames,
 					    nr * sizeof(*frames))))
 				return i;
-	/* The rest is for counting what has no stack then. */
-	a->budget.max_bytes -= a->budget.max_bytes / 8;
+	a->budget.max_bytes -= kept;
 	stack = stack_add(a, frames, nr, hash, slot);
 	a->budget.max_bytes = max_bytes;
 	return stack;
+}
+
+static int64_t stack_get(struct aggregate *a, const uint64_t *frames, size_t nr)
+{
+	/* The rest is for counting what has no stack then. */
+	return stack_keep(a, frames, nr, a->budget.max_bytes / 8);
 }
 
 /* Its index, or -ENOMEM. */
@@ -697,7 +703,8 @@ int aggregate_add_call(struct aggregate *a, const struct aggregate_input *input,
 	if (stack < 0) {
 		a->nr_table_full++;
 		frames[nr_leaves] = label_frame(0);
-		stack = stack_get(a, frames, nr_leaves + 1);
+		/* There are few of these, and without one the call would have no name. */
+		stack = stack_keep(a, frames, nr_leaves + 1, a->budget.max_bytes / 16);
 	}
 	*ret = (struct aggregate_call_at){
 		.process = key.process,
