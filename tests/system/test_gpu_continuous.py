@@ -316,6 +316,60 @@ def completions_of_intervals(context):
     check(done == 24 and never == 8, "%d complete, of %d it is never known" % (done, never))
 
 
+@test(modes=MODES)
+def record_long_wait(context):
+    """A call that has not returned at the end has blocked until then, on its stack."""
+    caller = Caller(context, "long", script="gpu_waits.py")
+    run = Run(context, "record", "--gpu", "-p", caller.pid, "-d", "120", "-o", "x.pb.gz")
+    run.wait_for(r"watching \d+ functions? in \d+ librar")
+    caller.say("go\n60")
+    begin = json.loads(caller.line())["begin"]
+    time.sleep(2)
+    least = time.monotonic_ns() - begin[1]
+    run.interrupt()
+    most = time.monotonic_ns() - begin[0]
+    calls = Calls(context.read("x.cuda.pb.gz"))
+    found = calls.total("blocked/nanoseconds", frame="long_wait")
+    check(least <= found <= most, "blocked for %d ns, not %d to %d" % (found, least, most))
+    check(calls.total("calls/count", frame="long_wait") == 1, "calls")
+
+
+@test(modes=MODES)
+def long_wait_of_intervals(context):
+    """Each interval has its part of a call that spans several; another one that is killed in it, too."""
+    daemon = Daemon(context, "--gpu", "--log-level", "debug", interval="3s", listen="127.0.0.1:0")
+    hooked(context, daemon)
+    caller = Caller(context, "long", script="gpu_waits.py")
+    time.sleep(1)
+    caller.say("go\n10")
+    begin = json.loads(caller.line())["begin"]
+    end = json.loads(caller.line())["end"]
+    next_interval(daemon)
+    caller.say("60")
+    caller.line()
+    next_interval(daemon)
+    next_interval(daemon)
+    caller.process.kill()
+    caller.process.wait()
+    next_interval(daemon)
+    check(daemon.end() == 0, "ended badly")
+    found = [calls.total("blocked/nanoseconds", pid=caller.pid, frame="long_wait")
+             for calls in calls_files(daemon.output).values()]
+    shown = ["%.2f" % (ns / 1e9) for ns in found]
+    context.note("blocked for %s s of intervals of 3 s" % ", ".join(shown))
+    check(max(found) < 3.3e9, "longer than an interval: %s" % shown)
+    check(sum(ns > 2.7e9 for ns in found) >= 3, "not in each: %s" % shown)
+    first = next(at for at, ns in enumerate(found) if ns)
+    last = next(at for at in range(first, len(found)) if found[at] < 2.7e9 and at > first)
+    took = sum(found[first:last + 1])
+    # Until the end of the thread was noticed, and its first launch, are not in it.
+    check(end - begin[1] - 0.2e9 <= took <= end - begin[0], "%s: in all %d ns, not %d" % (
+        shown, took, end - begin[0]))
+    others = [calls.total("blocked/nanoseconds", pid=caller.pid, frame="wait_later")
+              for calls in calls_files(daemon.output).values()]
+    check(max(others) < 1.5e9, "short waits: %s" % others)
+
+
 @test()
 def parts_alone(context):
     """Both are parts of --gpu."""

@@ -1252,6 +1252,50 @@ Test(gpu_tally, complete_by_interval)
 	cr_expect_eq(value_sum(&view, PROFILE_CALLS), 0);
 }
 
+/* A call that has not returned has waited: in each interval for a part of it, with its stack. */
+Test(gpu_tally, waits_by_interval)
+{
+	struct gpu_tally_count count = { .key = key_of(7, "cuStreamSynchronize"), .count.calls = 3 };
+	struct bpfprof_gpu_call call = call_of(count.key), other = call;
+	struct bpfprof_gpu_open open = { .key = count.key };
+	struct bpfprof_gpu_event event = { .task = { .pid = 7, .tid = 7, .start_ns = START_NS } };
+	struct aggregate_view view;
+
+	call.flags = BPFPROF_CALL_ENTRY | BPFPROF_CALL_STACK;
+	call.begin_ns = open.begin_ns = 1000;
+	send_stack(&call, 7, 1);
+	other.ns = 50;
+	send_stack(&other, 8, 2);
+	send_stack(&other, 8, 2);
+	gpu_tally_waits(tally, &open, 7, 4000);
+	gpu_tally_waits(tally, &open, 9, 4000); /* of which nothing is known */
+	count.count.ns = 3000 + 100;
+	finish(&count, 1, &view);
+	cr_expect_eq(values_at(&view, 1, 1)[PROFILE_BLOCKED_NS], 3000);
+	cr_expect_eq(values_at(&view, 1, 2)[PROFILE_BLOCKED_NS], 100);
+	/* No other call was seen with its stack: it is kept all the same. */
+	next(NULL, 0, NULL);
+	other.begin_ns = 5000;
+	send_stack(&other, 8, 2);
+	gpu_tally_waits(tally, &open, 7, 6000);
+	count.count = (struct bpfprof_gpu_count){ .calls = 1, .ns = 2000 + 50 };
+	finish(&count, 1, &view);
+	cr_expect_eq(values_at(&view, 1, 1)[PROFILE_BLOCKED_NS], 2000);
+	cr_expect_eq(values_at(&view, 1, 2)[PROFILE_BLOCKED_NS], 50);
+	/* It returns. */
+	next(NULL, 0, NULL);
+	other.begin_ns = 7000;
+	send_stack(&other, 8, 2);
+	event.call = call;
+	event.call.flags = BPFPROF_CALL_STACK;
+	event.call.ns = 5400;
+	gpu_tally_call(tally, &event);
+	count.count = (struct bpfprof_gpu_count){ .calls = 1, .ns = 400 + 50 };
+	finish(&count, 1, &view);
+	cr_expect_eq(values_at(&view, 1, 1)[PROFILE_BLOCKED_NS], 400);
+	cr_expect_eq(values_at(&view, 1, 2)[PROFILE_BLOCKED_NS], 50);
+}
+
 /* Half of the next aggregate is for its own stacks; what has no room is counted. */
 Test(gpu_tally, next_interval_is_bounded)
 {

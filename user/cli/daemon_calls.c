@@ -51,7 +51,8 @@ static struct gpu_tally_count count_since(const struct daemon_calls *calls,
 		return count;
 	count.count.calls -= before->count.calls;
 	count.count.bytes -= before->count.bytes;
-	count.count.ns -= before->count.ns;
+	/* Less than before: what waited then was never seen to return. */
+	count.count.ns -= before->count.ns < count.count.ns ? before->count.ns : count.count.ns;
 	count.count.errors -= before->count.errors;
 	return count;
 }
@@ -231,6 +232,7 @@ void calls_cut(struct daemon *daemon, struct interval *interval)
 	if (!daemon->options->gpu)
 		return;
 	err = gpu_picture_take_all(&picture, &calls->watch);
+	gpu_picture_waits(&picture, calls->watch.tally, picture.counts, picture.nr_counts);
 	if (!err)
 		counts = counts_since(calls, &picture, &nr);
 	if (!err && (!counts || aggregate_new(&next, daemon->options->threads, AGGREGATE_BYTES)))

@@ -157,6 +157,28 @@ const struct gpu_comm_entry *gpu_picture_comm(const struct gpu_picture *picture,
 		       compare_comms);
 }
 
+void gpu_picture_waits(const struct gpu_picture *picture, struct gpu_tally *tally,
+		       struct gpu_tally_count *counts, size_t nr)
+{
+	const struct gpu_function *functions;
+	size_t nr_functions, i, k;
+
+	functions = gpu_functions(&nr_functions);
+	for (i = 0; i < picture->nr_open; i++) {
+		const struct bpfprof_gpu_open *open = &picture->open[i].open;
+
+		if (open->key.function >= nr_functions || picture->ts_ns <= open->begin_ns ||
+		    !(functions[open->key.function].wire.flags & BPFPROF_GPU_BLOCKS))
+			continue;
+		for (k = 0; k < nr && memcmp(&counts[k].key, &open->key, sizeof(open->key)); k++)
+			;
+		if (k == nr) /* there was no room for it, or nobody wants it */
+			continue;
+		counts[k].count.ns += picture->ts_ns - open->begin_ns;
+		gpu_tally_waits(tally, open, picture->open[i].tid, picture->ts_ns);
+	}
+}
+
 void gpu_picture_comm_text(void *arg, const struct bpfprof_gpu_key *key, char comm[24],
 			   char rank[16])
 {

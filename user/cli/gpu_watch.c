@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/log.h"
 #include "base/time.h"
 #include "cli/command.h"
@@ -330,12 +331,19 @@ static void gpu_stats_fill(const struct gpu_watch *watch, const struct gpu_pictu
 int gpu_watch_profile_make(struct gpu_watch *watch, const struct gpu_picture *picture,
 			   struct gpu_watch_profile *ret)
 {
+	__cleanup(free_mem) struct gpu_tally_count *counts =
+		calloc(picture->nr_counts + 1, sizeof(*counts));
 	struct run_stats *stats = &ret->stats;
 	struct aggregate_view view;
 	int hidden = 0, err;
 
-	err = gpu_tally_finish(watch->tally, picture->counts, picture->nr_counts,
-			       gpu_picture_comm_text, (void *)picture);
+	if (!counts)
+		return -ENOMEM;
+	if (picture->nr_counts)
+		memcpy(counts, picture->counts, picture->nr_counts * sizeof(*counts));
+	gpu_picture_waits(picture, watch->tally, counts, picture->nr_counts);
+	err = gpu_tally_finish(watch->tally, counts, picture->nr_counts, gpu_picture_comm_text,
+			       (void *)picture);
 	if (!err)
 		err = sampler_profile(watch->sampler, watch->aggregate, &ret->profile,
 				      &stats->files, &hidden);

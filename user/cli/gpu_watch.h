@@ -152,6 +152,12 @@ void gpu_picture_fini(struct gpu_picture *picture);
 /* The communicator of a collective, or NULL. */
 const struct gpu_comm_entry *gpu_picture_comm(const struct gpu_picture *picture,
 					      const struct bpfprof_gpu_key *key);
+/*
+ * Calls that block and have not returned have blocked until the picture was taken: adds that to counts,
+ * which are of the same time, and tells the tally of it.
+ */
+void gpu_picture_waits(const struct gpu_picture *picture, struct gpu_tally *tally,
+		       struct gpu_tally_count *counts, size_t nr);
 /* Of gpu_tally_finish(), its arg a picture. */
 void gpu_picture_comm_text(void *arg, const struct bpfprof_gpu_key *key, char comm[24],
 			   char rank[16]);

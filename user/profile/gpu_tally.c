@@ -127,6 +127,8 @@ struct gpu_tally {
 	uint64_t nr_stacks;
 	unsigned int share; /* by which limits are divided */
 	bool pids_are_own;
+	/* Until then calls that had not returned are told, in this interval and in those before. */
+	uint64_t waits_ns, waited_ns;
 	uint64_t names_lost, live_lost, stacks_lost, processes_lost, calls_lost, completed_lost;
 };
 
@@ -390,6 +392,14 @@ static bool is_launch(uint32_t kind)
 	return kind == GPU_KIND_LAUNCH || kind == GPU_KIND_LAUNCH_CONFIG;
 }
 
+/* How long a call took, but for what was told of it while it had not returned. */
+static uint64_t ns_untold(const struct gpu_tally *tally, uint64_t begin_ns, uint64_t ns)
+{
+	uint64_t told = tally->waited_ns > begin_ns ? tally->waited_ns - begin_ns : 0;
+
+	return ns > told ? ns - told : 0;
+}
+
 /* What a call that is told whole has done. stack: where it was made, or NULL. */
 static void call_done(struct gpu_tally *tally, struct process_entry *process,
 		      const struct bpfprof_gpu_call *call, struct stack_entry *stack)
@@ -398,7 +408,7 @@ static void call_done(struct gpu_tally *tally, struct process_entry *process,
 
 	if (stack) {
 		stack->bytes = sum(stack->bytes, call->bytes);
-		stack->ns = sum(stack->ns, call->ns);
+		stack->ns = sum(stack->ns, ns_untold(tally, call->begin_ns, call->ns));
 	}
 	if (stack && (is_launch(kind) || kind == GPU_KIND_GRAPH)) {
 		stack->starved_ns = sum(stack->starved_ns, call->va);
@@ -509,6 +519,18 @@ void gpu_tally_call(struct gpu_tally *tally, const struct bpfprof_gpu_event *eve
 		stack = stack_seen(tally, process, &call->key, &at);
 	}
 	call_done(tally, process, call, stack);
+}
+
+void gpu_tally_waits(struct gpu_tally *tally, const struct bpfprof_gpu_open *call, uint32_t tid,
+		     uint64_t now_ns)
+{
+	struct open_call *open = open_find(tally, tid, call->begin_ns);
+
+	if (!open || !open->stack || now_ns < call->begin_ns ||
+	    memcmp(&open->key, &call->key, sizeof(open->key)))
+		return;
+	open->stack->ns = sum(open->stack->ns, ns_untold(tally, call->begin_ns, now_ns - call->begin_ns));
+	tally->waits_ns = now_ns;
 }
 
 static struct name_entry *name_find(const struct gpu_tally *tally, uint32_t pid, uint64_t start_ns,
@@ -1000,7 +1022,7 @@ static void key_carry(struct gpu_tally *tally, struct key_entry *of,
 		if (any)
 			stack->before = stack->seen;
 		stack->kept = false;
-		if (ended || (any && !stack->seen && !stack->live_bytes))
+		if (ended || (any && !stack->seen && !stack->live_bytes && !stack->ns))
 			continue;
 		if (aggregate_bytes(next) > max_bytes / 2 ||
 		    aggregate_carry(next, from, &stack->at, &at)) {
@@ -1115,6 +1137,8 @@ void gpu_tally_next(struct gpu_tally *tally, struct aggregate *next, size_t max_
 		process->starved_told_ns += sum(process->starved_seen_ns, starved_rest(process));
 		process->starved_seen_ns = 0;
 	}
+	if (tally->waits_ns)
+		tally->waited_ns = tally->waits_ns;
 	aggregate_view_get(tally->aggregate, &from);
 	for (key = tally->keys; key; key = key->hh.next)
 		key_carry(tally, key, &from, next, max_bytes);

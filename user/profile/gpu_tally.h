@@ -82,6 +82,14 @@ void gpu_tally_starved(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns,
 /* A collective with this key is known to be complete, ns after its call; told with its key's calls. */
 void gpu_tally_complete(struct gpu_tally *tally, const struct bpfprof_gpu_key *key, uint64_t ns);
 
+/*
+ * Before gpu_tally_finish(), of a call that has not returned by now_ns, which is the same for all: that
+ * it has waited is told with its stack, what has been told before is not told again. The counts that are
+ * given to gpu_tally_finish() have it, too.
+ */
+void gpu_tally_waits(struct gpu_tally *tally, const struct bpfprof_gpu_open *open, uint32_t tid,
+		     uint64_t now_ns);
+
 /* What a kernel is called, demangled: borrowed; NULL if that is not known. */
 const char *gpu_tally_kernel(const struct gpu_tally *tally, uint32_t pid, uint64_t start_ns,
 			     uint64_t handle);

@@ -307,6 +307,27 @@ def composite():
             one.complete(Told("cuStreamSynchronize", STREAM_1))
 
 
+def long_wait():
+    cuda("cuStreamSynchronize", STREAM_1)
+
+
+def long():
+    """A thread waits for as many seconds as each line says; another one meanwhile, again and again, not long."""
+    while True:
+        before = time.monotonic_ns()
+        work(1000 * float(sys.stdin.readline()))
+        launch(STREAM_1)
+        work(20)
+        waiting = threading.Thread(target=long_wait)
+        waiting.start()
+        print(json.dumps({"begin": [before, time.monotonic_ns()]}), flush=True)
+        while waiting.is_alive():
+            launch(STREAM_2)
+            wait_later(STREAM_2)
+            time.sleep(0.05)
+        print(json.dumps({"end": time.monotonic_ns()}), flush=True)
+
+
 def first_half(comm):
     return [Collective("ncclAllReduce", comm, STREAM_1, 5000) for _ in range(6)]
 
@@ -476,8 +497,8 @@ def wait_first():
     cuda("cuStreamSynchronize", STREAM_1)
 
 
-def wait_later():
-    cuda("cuStreamSynchronize", STREAM_1)
+def wait_later(stream=STREAM_1):
+    cuda("cuStreamSynchronize", stream)
 
 
 def tokens():
@@ -582,7 +603,7 @@ def main():
     scenario = {"synced": synced, "crossed": crossed, "watchdog": watchdog, "groups": groups, "unknown": unknown,
                 "several": several_devices, "speed": speed,
                 "hung_group": hung_group, "starving": starving, "steps": steps, "tokens": tokens,
-                "rounds": rounds, "composite": composite}[sys.argv[1]]
+                "rounds": rounds, "composite": composite, "long": long}[sys.argv[1]]
     load(sys.argv[2])
     if os.environ.get("GROUP") == "begun":  # before it is watched
         EARLY.append(Group())
