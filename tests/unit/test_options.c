@@ -287,7 +287,9 @@ Test(options, refusals)
 		{ "--worker x --steps 5:5", "--steps 5:5: ", "START:STOP" },
 		{ "--worker x --steps a:b", "--steps a:b: ", "START:STOP" },
 		{ "--worker x --steps 5:", "--steps 5:: ", "START:STOP" },
+		{ "--worker x --steps window:3:5", "--steps window:3:5: ", "windows:START:STOP" },
 		{ "--steps 3:5", "--steps: ", "--worker" },
+		{ "--steps windows:3:5", "--steps: ", "--worker" },
 		{ "--steps 3:5 --comm x", "--steps: ", "--worker" },
 		{ "--steps 3:5 --worker x -p 1", "--steps: ", "leave -p and --comm out" },
 		{ "--steps 3:5 --worker x --comm y", "--steps: ", "leave -p and --comm out" },
@@ -460,6 +462,11 @@ Test(options, command_line_beats_environment)
 	parse_good(&line, "-r 49 --steps 3:5", &options);
 	cr_expect_eq(options.steps.start, 3);
 	cr_expect_eq(options.steps.stop, 5);
+	cr_expect_eq(options.steps.kind, STEPS_EITHER);
+	record_options_fini(&options);
+	parse_good(&line, "-r 49 --steps windows:3:5", &options);
+	cr_expect_eq(options.steps.stop, 5);
+	cr_expect_eq(options.steps.kind, STEPS_WINDOWS);
 	record_options_fini(&options);
 	unsetenv("BPFPROF_STEPS");
 

@@ -147,7 +147,8 @@ static int take_steps(struct record_options *options, const char *value, struct 
 {
 	if (steps_range_parse(&options->steps, value))
 		return reason(why, "must be START:STOP, counted from 1 and without STOP itself: "
-				   "3:5 is steps 3 and 4");
+				   "3:5 is steps 3 and 4; or windows:START:STOP, or "
+				   "calls:START:STOP");
 	return 0;
 }
 
@@ -363,7 +364,8 @@ static const struct flag record_flags[] = {
 	{ KEY_STEPS, 0, 0, "steps", "START:STOP",
 	  "of --worker, only these calls of each: 3:5 is the third\n"
 	  "and the fourth that it begins; of one that makes windows\n"
-	  "with cudaProfilerStart, these windows; ends after them",
+	  "with cudaProfilerStart, these windows; ends after them.\n"
+	  "windows:3:5 or calls:3:5: only these are steps",
 	  false },
 	{ KEY_NO_SUBPROCESSES, 0, 0, "no-subprocesses", NULL, "leave children of -p and CMD out",
 	  false },

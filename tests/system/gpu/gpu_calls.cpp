@@ -1700,6 +1700,39 @@ static void methods()
 	set_title("ray::PolicyWorker");
 }
 
+/*
+ * Calls of a method, from the third on with a window of the profiler in each, that goes on for half of it. Told
+ * are the first two windows, or the second and the third call.
+ */
+static void methods_and_windows(bool windows)
+{
+	uint64_t triton = kernel_of_module(TRITON);
+
+	for (unsigned int step = 1; step <= 5; step++) {
+		bool told = !windows && (step == 2 || step == 3);
+
+		set_title("ray::PolicyWorker");
+		usleep(200000);
+		uncounted(triton);
+		set_title("ray::PolicyWorker.train");
+		usleep(200000);
+		if (told)
+			counted(triton, 3 * step);
+		else
+			uncounted(triton);
+		if (step > 2)
+			raw("cuProfilerStart");
+		if (told || (windows && (step == 3 || step == 4)))
+			counted(triton, 10 * step);
+		else
+			uncounted(triton);
+		if (step > 2)
+			raw("cuProfilerStop");
+		usleep(50000);
+	}
+	set_title("ray::PolicyWorker");
+}
+
 int main(int argc, char **argv)
 {
 	const char *secret = getenv("TARGET_NONDUMPABLE");
@@ -1759,6 +1792,10 @@ int main(int argc, char **argv)
 		windows();
 	} else if (scenario == "methods") {
 		methods();
+	} else if (scenario == "both_windows") {
+		methods_and_windows(true);
+	} else if (scenario == "both_calls") {
+		methods_and_windows(false);
 	} else if (scenario == "nested") {
 		nested();
 	} else if (scenario == "nccl") {
