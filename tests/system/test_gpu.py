@@ -242,7 +242,7 @@ def check_all(process, truth):
     check_collectives(process, truth)
 
 
-def check_times(process, truth, names):
+def check_times(process, truth, names, most=NANOSECONDS):
     """Time in calls, as the caller measured it around them."""
     told = sums(process["calls"], lambda row: row["exported"], "ns")
     longest = {row["exported"]: row["max_ns"] for row in process["calls"]}
@@ -252,22 +252,22 @@ def check_times(process, truth, names):
         for found, wanted in ((told[name][0], one["ns"]), (longest[name], one["max_ns"])):
             off = abs(found - wanted) / wanted
             worst = max(worst, off)
-            check(off <= NANOSECONDS, "%s: %d ns, not %d" % (name, found, wanted))
+            check(off <= most, "%s: %d ns, not %d" % (name, found, wanted))
     return worst
 
 
 class Files:
-    """x.pb.gz and x.folded."""
+    """x.pb.gz and x.folded, or of another name."""
 
-    def __init__(self, context):
-        profile = Pprof(context.read("x.pb.gz"))
+    def __init__(self, context, name="x"):
+        profile = Pprof(context.read(name + ".pb.gz"))
         check(profile.sample_types == TYPES, "sample types: %s" % profile.sample_types)
         self.samples = []
         for sample in profile.samples:
             frames = [name for at in sample["stack"] for name in profile.locations[at]["functions"]]
             self.samples.append((frames, dict(zip(TYPES, sample["values"])), sample["labels"]))
         self.folded = []
-        for line in context.text("x.folded").splitlines():
+        for line in context.text(name + ".folded").splitlines():
             if line and not line.startswith("#"):
                 stack, count = line.rsplit(" ", 1)
                 self.folded.append((stack.split(";"), int(count)))
@@ -296,9 +296,9 @@ def is_frame(frame, where):
     return name == where or where.endswith("." + name)
 
 
-def check_files(context, process, truth):
+def check_files(context, process, truth, name="x"):
     """The files add up to the table, and each function has what it called on its stacks."""
-    files = Files(context)
+    files = Files(context, name)
     calls = sum(row["calls"] for row in process["calls"])
     check(files.total("calls/count") == calls, "%d calls in the profile, not %d" %
           (files.total("calls/count"), calls))
@@ -308,21 +308,21 @@ def check_files(context, process, truth):
         wanted = collections.Counter()
         for name, count in names.items():
             wanted[shown(name)] += count
-        for name, count in wanted.items():
-            found = files.of(where, "calls/count", {name})
+        for function, count in wanted.items():
+            found = files.of(where, "calls/count", {function})
             check(found == count, "%d calls of %s in %s, not %d: %s" % (
-                found, name, where, count, [f for f, _, _ in files.samples][:5]))
+                found, function, where, count, [f for f, _, _ in files.samples][:5]))
         lines = sum(count for stack, count in files.folded
                     if any(is_frame(frame, where) for frame in stack) and
                     any(shown(frame) in wanted for frame in stack[-2:]))
         check(lines == sum(wanted.values()), "%d calls in %s in the folded file, not %d" % (
             lines, where, sum(wanted.values())))
-    for kind, name in (("moved/bytes", "moved"), ("allocated/bytes", "allocated"),
+    for kind, word in (("moved/bytes", "moved"), ("allocated/bytes", "allocated"),
                        ("inuse/bytes", "inuse"), ("host_allocated/bytes", "host_allocated"),
                        ("host_inuse/bytes", "host_inuse"),
                        ("tensor_allocated/bytes", "tensor_allocated"),
                        ("tensor_inuse/bytes", "tensor_inuse")):
-        told = truth.get(name, {})
+        told = truth.get(word, {})
         for where in truth["where"]:
             found, wanted = files.of(where, kind), told.get(where, 0)
             check(found == wanted, "%s in %s: %d, not %d" % (kind, where, found, wanted))
@@ -507,17 +507,21 @@ def tensors_unreadable(context):
           "lost")
 
 
-def blocked(context, with_python):
-    truth, _, process, files = both_files(context, "sync", with_python)
-    names = [name for name in truth["calls"]]
-    worst = check_times(process, truth, names)
+def check_blocked(process, truth, files, most=NANOSECONDS):
+    """Time in calls, in all and of each function; how far it is off at most."""
+    worst = check_times(process, truth, truth["calls"], most)
     for where, calls in truth["where"].items():
         found = files.of(where, "blocked/nanoseconds")
         wanted = sum(truth["calls"][name]["ns"] for name in calls)
         worst = max(worst, abs(found - wanted) / wanted)
-        check(abs(found - wanted) <= NANOSECONDS * wanted, "blocked in %s: %d ns, not %d" % (
+        check(abs(found - wanted) <= most * wanted, "blocked in %s: %d ns, not %d" % (
             where, found, wanted))
-    context.note("off by %.2f %% at most" % (100 * worst))
+    return worst
+
+
+def blocked(context, with_python):
+    truth, _, process, files = both_files(context, "sync", with_python)
+    context.note("off by %.2f %% at most" % (100 * check_blocked(process, truth, files)))
 
 
 @test()
