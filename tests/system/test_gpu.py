@@ -779,6 +779,64 @@ def polls_before_python(context):
 
 
 @test()
+def polls_before_beside_python(context):
+    """The thread has no Python, but its process does."""
+    caller = Caller(context, "polling_native", with_python=True)
+    found = check_polls(context, caller, caller.work())
+    check(not any(".py" in frame or "[unmerged]" in frame for frame in found["stack"]),
+          str(found["stack"]))
+
+
+def named_late(context, tries, seconds):
+    """The rows of those that poll, and what is counted, where so many tries have had no time for names."""
+    caller = Caller(context, "polling")
+    truth = caller.work()
+    done = context.bpfprof("gpu", "--once", "--json", "-d", seconds, "-p", caller.pid,
+                           env=dict(os.environ, BPFPROF_TEST_LATE_NAMES=str(tries))).expect(0)
+    seen = Seen(done.out)
+    rows = [row for row in seen.process(caller.pid)["open"] if row["since_before"]]
+    return truth["open"][0], rows, seen.lost["threads_running_at_the_start_not_read"]
+
+
+@test()
+def polls_named_late(context):
+    """What could not be named in time is named with the next try."""
+    wanted, rows, lost = named_late(context, 2, "5")
+    check([row["tid"] for row in rows] == [wanted["tid"]], "polls: %s, lost: %d" % (rows, lost))
+    check(rows[0]["stack"][0] == DRIVER and
+          any(is_frame(frame, wanted["where"]) for frame in rows[0]["stack"]) and
+          not any("+0x" in frame for frame in rows[0]["stack"] if "libstdc++" not in frame), str(rows[0]["stack"]))
+
+
+@test()
+def polls_named_too_late(context):
+    """What is not named after some tries is not shown, and counted; nor is it before the end comes."""
+    for tries, seconds in ((4, "5"), (2, "1.2")):
+        _, rows, lost = named_late(context, tries, seconds)
+        check(not rows and lost >= 1, "%d tries: %s, lost: %d" % (tries, rows, lost))
+
+
+@test()
+def polls_in_many_threads(context):
+    """More threads run than are looked at, on few CPUs: each of them is shown or counted."""
+    caller = Caller(context, "polling_many")
+    polls = caller.work()["open"]
+    watch = Watch(context, "--json", "-d", "120", "-p", caller.pid)
+    time.sleep(3)
+    peak = peak_bytes(watch.process.pid)
+    seen = Seen(watch.end())
+    context.note("%.1f MiB" % (peak / (1 << 20)))
+    rows = seen.process(caller.pid)["open"] if caller.pid in seen.pids() else []
+    counted = {reason: n for reason, n in seen.lost.items() if n}
+    context.note("%d of %d shown, lost: %s" % (len(rows), polls, counted))
+    check(counted.get("threads_running_at_the_start_not_read", 0) >= polls - 128, str(counted))
+    told = len(rows) + sum(counted.get(reason, 0) for reason in (
+        "threads_running_at_the_start_not_read", "threads_in_calls_from_before_not_read"))
+    check(told == polls, "%d of %d, lost: %s" % (told, polls, counted))
+    check(peak < MEMORY_BYTES, "%.1f MiB in use" % (peak / (1 << 20)))
+
+
+@test()
 def polls_no_more(context):
     """It comes back from the call while we look on."""
     caller = Caller(context, "polling")

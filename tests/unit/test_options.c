@@ -416,6 +416,7 @@ Test(options, environment)
 	setenv("BPFPROF_TEST_RING_BYTES", "65536", 1);
 	setenv("BPFPROF_TEST_ROW_SLOTS", "1024", 1);
 	setenv("BPFPROF_TEST_WAITER_PLACES", "1", 1);
+	setenv("BPFPROF_TEST_LATE_NAMES", "2", 1);
 	setenv("BPFPROF_SERVICE_HOST", "10.0.0.1", 1); /* what Kubernetes sets for a service */
 	parse_good(&line, "", &options);
 	cr_expect_eq(options.hz, 250);
@@ -430,6 +431,7 @@ Test(options, environment)
 	cr_expect_eq(options.test_ring_bytes, 65536);
 	cr_expect_eq(options.test_row_slots, 1024);
 	cr_expect_eq(options.test_waiter_places, 1);
+	cr_expect_eq(options.test_late_names, 2);
 	record_options_fini(&options);
 }
 

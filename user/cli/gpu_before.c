@@ -454,10 +454,11 @@ static bool is_first_unjudged(const struct gpu_before *before, size_t i)
 /* Those that are in calls are shown from now on. */
 static void spins_judge(struct gpu_before *before, bool at_end)
 {
+	bool no_time = before->spins_tries < before->job->options->record.test_late_names;
 	size_t i, nr_before, nr_calls = 0;
 	int err;
 
-	err = gpu_spins_judge(before->spins, time_monotonic_ns() + SPINS_NAMES_NS);
+	err = gpu_spins_judge(before->spins, time_monotonic_ns() + (no_time ? 0 : SPINS_NAMES_NS));
 	if (err == -ETIME && !at_end && ++before->spins_tries < SPINS_MAX_TRIES) {
 		before->spins_ns = time_monotonic_ns(); /* what was read of files is kept */
 		return;

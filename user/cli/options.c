@@ -655,7 +655,8 @@ int record_test_knobs(struct record_options *options, struct buf *error)
 		       ?: test_knob("BPFPROF_TEST_ROW_SLOTS", TEST_ROW_SLOTS_MIN,
 				    &options->test_row_slots, error)
 		       ?: test_knob("BPFPROF_TEST_WAITER_PLACES", 1, &options->test_waiter_places,
-				    error);
+				    error)
+		       ?: test_knob("BPFPROF_TEST_LATE_NAMES", 1, &options->test_late_names, error);
 }
 
 int record_options_parse(struct record_options *options, int argc, char *const argv[],

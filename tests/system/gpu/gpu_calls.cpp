@@ -1380,6 +1380,21 @@ static void hang_polling(uint64_t function)
 			  polls, now_ns());
 }
 
+/* More threads than are looked at poll. How many. */
+static void hang_polling_many()
+{
+	const unsigned int nr = 140;
+
+	nice(19);
+	latency(600000000);
+	((void (*)(int))symbol("fake_cuda_spin"))(1);
+	for (unsigned int i = 0; i < nr; i++)
+		std::thread(hangs::poll_device).detach();
+	while (((unsigned int (*)())symbol("fake_cuda_waiting"))() < nr)
+		usleep(1000);
+	truth.open = std::to_string(nr);
+}
+
 static void polling_release()
 {
 	((void (*)(int))symbol("fake_cuda_spin"))(0);
@@ -1818,6 +1833,8 @@ int main(int argc, char **argv)
 		hang_many(parallel::init(3, 8, false));
 	} else if (scenario == "polling") {
 		hang_polling(kernel_of_module(TRITON));
+	} else if (scenario == "polling_many") {
+		hang_polling_many();
 	} else if (scenario == "release") {
 		hang_three(parallel::init(3, 8, false));
 	} else if (scenario == "faults") {
