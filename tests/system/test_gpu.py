@@ -850,6 +850,68 @@ def polls_no_more(context):
     check(not rows, "it has ended: %s" % rows)
 
 
+ENTRIES_BYTES = 64 << 10  # of maps that take as much as is in them
+
+
+def maps_of(pid):
+    """How many BPF maps a process has open, and the bytes that they take."""
+    found, folder = {}, "/proc/%d/fdinfo" % pid
+    for name in os.listdir(folder):
+        try:
+            with open(os.path.join(folder, name), encoding="ascii") as file:
+                fields = dict(line.split(None, 1) for line in file if line.strip())
+        except FileNotFoundError:
+            continue
+        if "map_id:" in fields:
+            found[int(fields["map_id:"])] = int(fields["memlock:"])
+    return len(found), sum(found.values())
+
+
+def frees_maps(context, end):
+    """Samples take maps of their own, while somebody polls and no longer."""
+    caller = Caller(context, "polling")
+    caller.work()
+    idle = Caller(context, "launches")  # and somebody is left to be watched
+    watch = Watch(context, "--json", "-v", "-d", "120", "-p", caller.pid, "-p", idle.pid)
+    watch.wait_for(r"threads on a CPU: [12] of \d+ are in calls that began before")
+    alone = maps_of(Watch(context, "--json", "-d", "120", "-p", idle.pid).process.pid)
+    during = maps_of(watch.process.pid)
+    cpus = os.sysconf("SC_NPROCESSORS_CONF")
+    more = (during[1] - alone[1]) / (1 << 20)
+    context.note("%d maps and %.1f MiB more, on %d CPUs" % (during[0] - alone[0], more, cpus))
+    check(during[0] > alone[0] and 1 < more < 13 + 0.6 * cpus, "%s, without samples %s" % (during, alone))
+    end(caller)
+    deadline = time.monotonic() + SECONDS / 2
+    after = during
+    while after[0] != alone[0] or after[1] > alone[1] + ENTRIES_BYTES:
+        check(time.monotonic() < deadline, "%s, not %s" % (after, alone))
+        time.sleep(0.1)
+        after = maps_of(watch.process.pid)
+    return caller, watch
+
+
+@test()
+def polls_no_more_frees_maps(context):
+    """Also without a live table, where nobody looks at the calls before the end."""
+    def release(caller):
+        caller.say("release")
+        check(caller.line() == "released", "not released")
+    caller, watch = frees_maps(context, release)
+    rows = Seen(watch.end()).process(caller.pid)["open"]
+    check(not any(row["since_before"] for row in rows), str(rows))
+
+
+@test()
+def polls_to_its_end_frees_maps(context):
+    """Of a thread that has ended no samples come."""
+    def kill(caller):
+        caller.process.kill()
+        caller.process.wait()
+    caller, watch = frees_maps(context, kill)
+    seen = Seen(watch.end())
+    check(not any(one["open"] for one in seen.whole["processes"]), str(seen.whole["processes"]))
+
+
 @test(modes=MODES)
 def hung_no_more(context):
     """Calls that began before we came and end before we go are over, also if they are made again."""
