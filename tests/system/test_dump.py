@@ -674,6 +674,48 @@ def own_pid_namespace(context):
                    r"\n    main \(strange\)\n", text), text + done.stderr.decode())
 
 
+SPIN = "def spin():\n    while True:\n        sum(range(99))\n\n\nspin()\n"
+
+
+def dump_in_own_namespace(argv, env):
+    """The threads of a program that runs where bpfprof does, in a pid namespace of their own."""
+    script = '"$@" & sleep 0.6; echo $! >&2; %s dump -p $! --native --json; kill $!' % BPFPROF
+    # Before others of the machine, so that it is on a CPU whenever it is looked at.
+    done = subprocess.run(["nice", "-n", "-20", "unshare", "--pid", "--fork", "--mount-proc", "sh", "-c",
+                           script, "sh", *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          timeout=30, check=False, env=env)
+    pid = int(done.stderr.decode().split()[0])
+    check(done.returncode == 0, done.stderr.decode())
+    threads = json.loads(done.stdout)
+    check(pid < 20 and all(thread["pid"] == pid for thread in threads), "pid %d: %s" % (pid, threads))
+    return threads
+
+
+@test(modes=("root",))
+def running_in_own_pid_namespace(context):
+    """There, threads on a CPU have the stacks that samples of them have: native, and of Python."""
+    python = pick((3, 11))
+    spin = context.path("spin.py")
+    with open(spin, "w", encoding="ascii") as file:
+        file.write(SPIN)
+    for argv, leaf, wanted in (
+            ([context.helper("strange", "strange.c", "-lpthread"), "spin"], "spinner",
+             ["spinner", "start_thread"]),
+            ([*python.argv, spin], None, ["spin", "<module>"])):
+        whole, tries, env = 0, 5, dict(os.environ, **python.environment())
+        for _ in range(tries):
+            active = [thread for thread in dump_in_own_namespace(argv, env)
+                      if thread["active"]]
+            check(len(active) == 1, str(active))
+            names = [frame["name"] for frame in active[0]["frames"]]
+            if active[0]["consistent"]:  # else no sample of it came in that short time
+                check(names[0] == (leaf or names[0]) and "[truncated]" not in names and
+                      [name for name in names if name in wanted] == wanted, str(names))
+                whole += 1
+        context.note("%s: %d of %d" % (wanted[0], whole, tries))
+        check(whole > tries / 2, "only %d of %d were sampled" % (whole, tries))
+
+
 @test(modes=("root",))
 def not_another_process(context):
     """There, samples are not those of whatever process the node gave the number to."""

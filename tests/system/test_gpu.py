@@ -243,7 +243,7 @@ def check_all(process, truth):
     check_collectives(process, truth)
 
 
-def check_times(process, truth, names):
+def check_times(process, truth, names, most=NANOSECONDS):
     """Time in calls, as the caller measured it around them."""
     told = sums(process["calls"], lambda row: row["exported"], "ns")
     longest = {row["exported"]: row["max_ns"] for row in process["calls"]}
@@ -253,22 +253,22 @@ def check_times(process, truth, names):
         for found, wanted in ((told[name][0], one["ns"]), (longest[name], one["max_ns"])):
             off = abs(found - wanted) / wanted
             worst = max(worst, off)
-            check(off <= NANOSECONDS, "%s: %d ns, not %d" % (name, found, wanted))
+            check(off <= most, "%s: %d ns, not %d" % (name, found, wanted))
     return worst
 
 
 class Files:
-    """x.pb.gz and x.folded."""
+    """x.pb.gz and x.folded, or of another name."""
 
-    def __init__(self, context):
-        profile = Pprof(context.read("x.pb.gz"))
+    def __init__(self, context, name="x"):
+        profile = Pprof(context.read(name + ".pb.gz"))
         check(profile.sample_types == TYPES, "sample types: %s" % profile.sample_types)
         self.samples = []
         for sample in profile.samples:
             frames = [name for at in sample["stack"] for name in profile.locations[at]["functions"]]
             self.samples.append((frames, dict(zip(TYPES, sample["values"])), sample["labels"]))
         self.folded = []
-        for line in context.text("x.folded").splitlines():
+        for line in context.text(name + ".folded").splitlines():
             if line and not line.startswith("#"):
                 stack, count = line.rsplit(" ", 1)
                 self.folded.append((stack.split(";"), int(count)))
@@ -297,9 +297,9 @@ def is_frame(frame, where):
     return name == where or where.endswith("." + name)
 
 
-def check_files(context, process, truth):
+def check_files(context, process, truth, name="x"):
     """The files add up to the table, and each function has what it called on its stacks."""
-    files = Files(context)
+    files = Files(context, name)
     calls = sum(row["calls"] for row in process["calls"])
     check(files.total("calls/count") == calls, "%d calls in the profile, not %d" %
           (files.total("calls/count"), calls))
@@ -309,21 +309,21 @@ def check_files(context, process, truth):
         wanted = collections.Counter()
         for name, count in names.items():
             wanted[shown(name)] += count
-        for name, count in wanted.items():
-            found = files.of(where, "calls/count", {name})
+        for function, count in wanted.items():
+            found = files.of(where, "calls/count", {function})
             check(found == count, "%d calls of %s in %s, not %d: %s" % (
-                found, name, where, count, [f for f, _, _ in files.samples][:5]))
+                found, function, where, count, [f for f, _, _ in files.samples][:5]))
         lines = sum(count for stack, count in files.folded
                     if any(is_frame(frame, where) for frame in stack) and
                     any(shown(frame) in wanted for frame in stack[-2:]))
         check(lines == sum(wanted.values()), "%d calls in %s in the folded file, not %d" % (
             lines, where, sum(wanted.values())))
-    for kind, name in (("moved/bytes", "moved"), ("allocated/bytes", "allocated"),
+    for kind, word in (("moved/bytes", "moved"), ("allocated/bytes", "allocated"),
                        ("inuse/bytes", "inuse"), ("host_allocated/bytes", "host_allocated"),
                        ("host_inuse/bytes", "host_inuse"),
                        ("tensor_allocated/bytes", "tensor_allocated"),
                        ("tensor_inuse/bytes", "tensor_inuse")):
-        told = truth.get(name, {})
+        told = truth.get(word, {})
         for where in truth["where"]:
             found, wanted = files.of(where, kind), told.get(where, 0)
             check(found == wanted, "%s in %s: %d, not %d" % (kind, where, found, wanted))
@@ -508,17 +508,21 @@ def tensors_unreadable(context):
           "lost")
 
 
-def blocked(context, with_python):
-    truth, _, process, files = both_files(context, "sync", with_python)
-    names = [name for name in truth["calls"]]
-    worst = check_times(process, truth, names)
+def check_blocked(process, truth, files, most=NANOSECONDS):
+    """Time in calls, in all and of each function; how far it is off at most."""
+    worst = check_times(process, truth, truth["calls"], most)
     for where, calls in truth["where"].items():
         found = files.of(where, "blocked/nanoseconds")
         wanted = sum(truth["calls"][name]["ns"] for name in calls)
         worst = max(worst, abs(found - wanted) / wanted)
-        check(abs(found - wanted) <= NANOSECONDS * wanted, "blocked in %s: %d ns, not %d" % (
+        check(abs(found - wanted) <= most * wanted, "blocked in %s: %d ns, not %d" % (
             where, found, wanted))
-    context.note("off by %.2f %% at most" % (100 * worst))
+    return worst
+
+
+def blocked(context, with_python):
+    truth, _, process, files = both_files(context, "sync", with_python)
+    context.note("off by %.2f %% at most" % (100 * check_blocked(process, truth, files)))
 
 
 @test()
@@ -790,6 +794,64 @@ def dozes_before(context):
 
 
 @test()
+def polls_before_beside_python(context):
+    """The thread has no Python, but its process does."""
+    caller = Caller(context, "polling_native", with_python=True)
+    found = check_polls(context, caller, caller.work())
+    check(not any(".py" in frame or "[unmerged]" in frame for frame in found["stack"]),
+          str(found["stack"]))
+
+
+def named_late(context, tries, seconds):
+    """The rows of those that poll, and what is counted, where so many tries have had no time for names."""
+    caller = Caller(context, "polling")
+    truth = caller.work()
+    done = context.bpfprof("gpu", "--once", "--json", "-d", seconds, "-p", caller.pid,
+                           env=dict(os.environ, BPFPROF_TEST_LATE_NAMES=str(tries))).expect(0)
+    seen = Seen(done.out)
+    rows = [row for row in seen.process(caller.pid)["open"] if row["since_before"]]
+    return truth["open"][0], rows, seen.lost["threads_running_at_the_start_not_read"]
+
+
+@test()
+def polls_named_late(context):
+    """What could not be named in time is named with the next try."""
+    wanted, rows, lost = named_late(context, 2, "5")
+    check([row["tid"] for row in rows] == [wanted["tid"]], "polls: %s, lost: %d" % (rows, lost))
+    check(rows[0]["stack"][0] == DRIVER and
+          any(is_frame(frame, wanted["where"]) for frame in rows[0]["stack"]) and
+          not any("+0x" in frame for frame in rows[0]["stack"] if "libstdc++" not in frame), str(rows[0]["stack"]))
+
+
+@test()
+def polls_named_too_late(context):
+    """What is not named after some tries is not shown, and counted; nor is it before the end comes."""
+    for tries, seconds in ((4, "5"), (2, "1.2")):
+        _, rows, lost = named_late(context, tries, seconds)
+        check(not rows and lost >= 1, "%d tries: %s, lost: %d" % (tries, rows, lost))
+
+
+@test()
+def polls_in_many_threads(context):
+    """More threads run than are looked at, on few CPUs: each of them is shown or counted."""
+    caller = Caller(context, "polling_many")
+    polls = caller.work()["open"]
+    watch = Watch(context, "--json", "-d", "120", "-p", caller.pid)
+    time.sleep(3)
+    peak = peak_bytes(watch.process.pid)
+    seen = Seen(watch.end())
+    context.note("%.1f MiB" % (peak / (1 << 20)))
+    rows = seen.process(caller.pid)["open"] if caller.pid in seen.pids() else []
+    counted = {reason: n for reason, n in seen.lost.items() if n}
+    context.note("%d of %d shown, lost: %s" % (len(rows), polls, counted))
+    check(counted.get("threads_running_at_the_start_not_read", 0) >= polls - 128, str(counted))
+    told = len(rows) + sum(counted.get(reason, 0) for reason in (
+        "threads_running_at_the_start_not_read", "threads_in_calls_from_before_not_read"))
+    check(told == polls, "%d of %d, lost: %s" % (told, polls, counted))
+    check(peak < MEMORY_BYTES, "%.1f MiB in use" % (peak / (1 << 20)))
+
+
+@test()
 def polls_no_more(context):
     """It comes back from the call while we look on."""
     caller = Caller(context, "polling")
@@ -801,6 +863,68 @@ def polls_no_more(context):
     seen = Seen(watch.end())
     rows = [row for row in seen.process(caller.pid)["open"] if row["since_before"]]
     check(not rows, "it has ended: %s" % rows)
+
+
+ENTRIES_BYTES = 64 << 10  # of maps that take as much as is in them
+
+
+def maps_of(pid):
+    """How many BPF maps a process has open, and the bytes that they take."""
+    found, folder = {}, "/proc/%d/fdinfo" % pid
+    for name in os.listdir(folder):
+        try:
+            with open(os.path.join(folder, name), encoding="ascii") as file:
+                fields = dict(line.split(None, 1) for line in file if line.strip())
+        except FileNotFoundError:
+            continue
+        if "map_id:" in fields:
+            found[int(fields["map_id:"])] = int(fields["memlock:"])
+    return len(found), sum(found.values())
+
+
+def frees_maps(context, end):
+    """Samples take maps of their own, while somebody polls and no longer."""
+    caller = Caller(context, "polling")
+    caller.work()
+    idle = Caller(context, "launches")  # and somebody is left to be watched
+    watch = Watch(context, "--json", "-v", "-d", "120", "-p", caller.pid, "-p", idle.pid)
+    watch.wait_for(r"threads on a CPU: [12] of \d+ are in calls that began before")
+    alone = maps_of(Watch(context, "--json", "-d", "120", "-p", idle.pid).process.pid)
+    during = maps_of(watch.process.pid)
+    cpus = os.sysconf("SC_NPROCESSORS_CONF")
+    more = (during[1] - alone[1]) / (1 << 20)
+    context.note("%d maps and %.1f MiB more, on %d CPUs" % (during[0] - alone[0], more, cpus))
+    check(during[0] > alone[0] and 1 < more < 13 + 0.6 * cpus, "%s, without samples %s" % (during, alone))
+    end(caller)
+    deadline = time.monotonic() + SECONDS / 2
+    after = during
+    while after[0] != alone[0] or after[1] > alone[1] + ENTRIES_BYTES:
+        check(time.monotonic() < deadline, "%s, not %s" % (after, alone))
+        time.sleep(0.1)
+        after = maps_of(watch.process.pid)
+    return caller, watch
+
+
+@test()
+def polls_no_more_frees_maps(context):
+    """Also without a live table, where nobody looks at the calls before the end."""
+    def release(caller):
+        caller.say("release")
+        check(caller.line() == "released", "not released")
+    caller, watch = frees_maps(context, release)
+    rows = Seen(watch.end()).process(caller.pid)["open"]
+    check(not any(row["since_before"] for row in rows), str(rows))
+
+
+@test()
+def polls_to_its_end_frees_maps(context):
+    """Of a thread that has ended no samples come."""
+    def kill(caller):
+        caller.process.kill()
+        caller.process.wait()
+    caller, watch = frees_maps(context, kill)
+    seen = Seen(watch.end())
+    check(not any(one["open"] for one in seen.whole["processes"]), str(seen.whole["processes"]))
 
 
 @test(modes=MODES)

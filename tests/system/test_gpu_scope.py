@@ -331,13 +331,92 @@ def windows_of_a_worker(context):
     truth = caller.work()
     seen = Seen(watch.end(interrupt=False))
     check_steps(seen.process(caller.pid), truth)
+    check("worker 'PolicyWorker.train' pid %d: 2 of 2 windows of the profiler counted" % caller.pid in
+          watch.messages(), watch.messages())
+
+
+def one_of_two(context, form):
+    """What is said of a worker that matches and makes no window while another one does."""
+    caller = Caller(context, "windows", title="ray::PolicyWorker.train")
+    other = Caller(context, "methods", title="ray::ValueWorker" + "-" * 80)
+    watch = Watch(context, "--json", "-d", "120", "--worker", "policyworker.train,*worker*",
+                  "--steps", form)
+    other.work()
+    caller.work()
+    watch.end()
+    told = watch.messages()
+    check("worker 'PolicyWorker.train' pid %d: 2 of 2 windows of the profiler counted; 6 seen" %
+          caller.pid in told, told)
+    check(len(re.findall("worker '[^']*' pid %d: no window of the profiler, it made none" % other.pid,
+                         told)) == 1, told)
+    check("pid %d made no GPU call" % other.pid not in told, told)
+    return other.pid, told
+
+
+@test()
+def windows_of_one_of_two(context):
+    """Calls of methods of the other one are counted, which is said, too."""
+    pid, told = one_of_two(context, "2:4")
+    check("pid %d: 2 of 2 steps recorded" % pid in told, told)
+
+
+@test()
+def windows_asked_for_of_one_of_two(context):
+    """Calls of methods are no steps."""
+    _, told = one_of_two(context, "windows:2:4")
+    check("steps recorded" not in told, told)
+
+
+def of_both(context, form):
+    caller = Caller(context, "both_" + form, title="ray::PolicyWorker" + "-" * 80)
+    watch = Watch(context, "--json", "--worker", "policyworker*", "--steps",
+                  {"windows": "windows:1:3", "calls": "calls:2:4"}[form])
+    truth = caller.work()
+    seen = Seen(watch.end(interrupt=False))
+    check_steps(seen.process(caller.pid), truth)
+    check(not any(seen.lost.values()), "lost: %s" % seen.lost)
+    check(len(re.findall("watching worker", watch.messages())) == 1, watch.messages())
+    return caller.pid, watch.messages()
+
+
+@test(modes=MODES)
+def windows_asked_for(context):
+    """Exactly these windows, though as many calls of the method are over before the first one."""
+    pid, told = of_both(context, "windows")
+    check(re.search("worker 'PolicyWorker[^']*' pid %d: 2 of 2 windows of the profiler" % pid, told),
+          told)
+
+
+@test(modes=MODES)
+def calls_asked_for(context):
+    """Whole calls of the method, windows or not."""
+    pid, told = of_both(context, "calls")
+    check(re.search("worker 'PolicyWorker[^']*' pid %d: 2 of 2 steps recorded" % pid, told) and
+          "windows of the profiler" not in told, told)
+
+
+@test()
+def no_windows_asked_for(context):
+    """Calls of methods are no steps then: nothing is counted, and that is said."""
+    caller = Caller(context, "methods", title="ray::PolicyWorker" + "-" * 80)
+    watch = Watch(context, "--json", "-d", "120", "--worker", "policyworker*", "--steps",
+                  "windows:1:2")
+    caller.work()
+    seen = Seen(watch.end())
+    check(not seen.pids(), "calls outside of all windows: %s" % seen.pids())
+    check("--steps: nobody made a window with cudaProfilerStart" in watch.messages() and
+          re.search("worker 'PolicyWorker[^']*' pid %d made no GPU call in a step" % caller.pid,
+                    watch.messages()), watch.messages())
 
 
 @test(modes=("root",))
 def wrong_steps(context):
-    for steps in ("0:10", "5:5", "5:4", "x", "1", "", ":", "1:2:3"):
+    for steps in ("0:10", "5:5", "5:4", "x", "1", "", ":", "1:2:3", "windows:", "calls:5:5",
+                  "window:3:5"):
         done = context.bpfprof("gpu", "--once", "--steps", steps, timeout=20).expect(2)
         check("START:STOP" in done.text, done.text)
+    done = context.bpfprof("gpu", "--once", "--steps", "calls:3:5", timeout=20).expect(2)
+    check("--worker must name them" in done.text, done.text)
 
 
 @test(modes=MODES)

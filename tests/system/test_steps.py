@@ -152,6 +152,53 @@ def windows_of_threads(context):
     check_windows(context, "threads", "1:3", ["call_3", "call_4"], False)
 
 
+def recorded(context, steps):
+    """What ran in these steps of a worker that makes windows in its calls from the third one on."""
+    actor = Actor(context, "PolicyWorker", 160, 40, gate=True, windows=fakes(context).cuda)
+    time.sleep(0.3)
+    recorder = context.start("record", "-F", HZ, "--worker", "*policy*", "--steps", steps, "-o",
+                             "x.folded", "--stats", "x.json")
+    context.sampling(recorder)
+    actor.process.send_signal(signal.SIGUSR1)
+    done = context.finish(recorder, 20).expect(0)
+    stats = context.json("x.json")["steps"]
+    check(stats["recorded"] == 2 and "samples_before_windows" not in stats and
+          "makes windows with cudaProfilerStart" not in done.text, "%s\n%s" % (stats, done.text))
+    what = "windows of the profiler" if steps.startswith("windows") else "steps"
+    check("pid %d: 2 of 2 %s recorded" % (actor.pid, what) in done.text, done.text)
+    return set(functions(context, "x.folded", "ray::")), stats
+
+
+@test()
+def windows_asked_for(context):
+    """Exactly these windows, though as many calls are over before the first one."""
+    seen, stats = recorded(context, "windows:1:3")
+    check(seen == {"call_3", "call_4", "beside"} and stats["workers_with_windows"] == 1,
+          "%s: %s" % (seen, stats))
+
+
+@test()
+def calls_asked_for(context):
+    """Whole calls, windows in them or not."""
+    seen, stats = recorded(context, "calls:2:4")
+    check(seen == {"call_2", "call_3", "call_other", "beside"} and
+          "workers_with_windows" not in stats, "%s: %s" % (seen, stats))
+
+
+@test()
+def no_windows_asked_for(context):
+    """A worker without any is told so, and its calls are none."""
+    actor = Actor(context, "PolicyWorker", 60, 20)
+    time.sleep(0.3)
+    done = context.bpfprof("record", "-d", "2", "--worker", "*policy*", "--steps", "windows:1:3",
+                           "-o", "x.folded", "--stats", "x.json", timeout=20).expect(0)
+    check("pid %d: 0 of 2 windows of the profiler recorded; 0 seen" % actor.pid in done.text,
+          done.text)
+    stats = context.json("x.json")
+    check(stats["samples"]["total"] == 0 and "workers_with_windows" not in stats["steps"],
+          "%s" % stats)
+
+
 @test()
 def elsewhere(context):
     """A worker that matches and lives where --container does not say: nothing, and no crash."""

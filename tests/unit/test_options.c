@@ -287,7 +287,9 @@ Test(options, refusals)
 		{ "--worker x --steps 5:5", "--steps 5:5: ", "START:STOP" },
 		{ "--worker x --steps a:b", "--steps a:b: ", "START:STOP" },
 		{ "--worker x --steps 5:", "--steps 5:: ", "START:STOP" },
+		{ "--worker x --steps window:3:5", "--steps window:3:5: ", "windows:START:STOP" },
 		{ "--steps 3:5", "--steps: ", "--worker" },
+		{ "--steps windows:3:5", "--steps: ", "--worker" },
 		{ "--steps 3:5 --comm x", "--steps: ", "--worker" },
 		{ "--steps 3:5 --worker x -p 1", "--steps: ", "leave -p and --comm out" },
 		{ "--steps 3:5 --worker x --comm y", "--steps: ", "leave -p and --comm out" },
@@ -414,6 +416,7 @@ Test(options, environment)
 	setenv("BPFPROF_TEST_RING_BYTES", "65536", 1);
 	setenv("BPFPROF_TEST_ROW_SLOTS", "1024", 1);
 	setenv("BPFPROF_TEST_WAITER_PLACES", "1", 1);
+	setenv("BPFPROF_TEST_LATE_NAMES", "2", 1);
 	setenv("BPFPROF_SERVICE_HOST", "10.0.0.1", 1); /* what Kubernetes sets for a service */
 	parse_good(&line, "", &options);
 	cr_expect_eq(options.hz, 250);
@@ -428,6 +431,7 @@ Test(options, environment)
 	cr_expect_eq(options.test_ring_bytes, 65536);
 	cr_expect_eq(options.test_row_slots, 1024);
 	cr_expect_eq(options.test_waiter_places, 1);
+	cr_expect_eq(options.test_late_names, 2);
 	record_options_fini(&options);
 }
 
@@ -460,6 +464,11 @@ Test(options, command_line_beats_environment)
 	parse_good(&line, "-r 49 --steps 3:5", &options);
 	cr_expect_eq(options.steps.start, 3);
 	cr_expect_eq(options.steps.stop, 5);
+	cr_expect_eq(options.steps.kind, STEPS_EITHER);
+	record_options_fini(&options);
+	parse_good(&line, "-r 49 --steps windows:3:5", &options);
+	cr_expect_eq(options.steps.stop, 5);
+	cr_expect_eq(options.steps.kind, STEPS_WINDOWS);
 	record_options_fini(&options);
 	unsetenv("BPFPROF_STEPS");
 

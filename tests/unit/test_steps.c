@@ -17,6 +17,18 @@ ParameterizedTestParameters(steps, range)
 		{ "1:2", 1, 2 },
 		{ "1:1000000000", 1, 1000000000 },
 		{ "0003:5", 3, 5 },
+		{ "windows:3:5", 3, 5 },
+		{ "calls:1:2", 1, 2 },
+		{ "windows:5:5", 0, 0 },
+		{ "calls:0:2", 0, 0 },
+		{ "windows:", 0, 0 },
+		{ "windows:3", 0, 0 },
+		{ "calls:windows:3:5", 0, 0 },
+		{ "windows: 3:5", 0, 0 },
+		{ "windows3:5", 0, 0 },
+		{ "window:3:5", 0, 0 },
+		{ "Calls:3:5", 0, 0 },
+		{ "3:5:calls", 0, 0 },
 		{ "0:10", 0, 0 },
 		{ "5:5", 0, 0 },
 		{ "5:4", 0, 0 },
@@ -47,12 +59,26 @@ ParameterizedTestParameters(steps, range)
 
 ParameterizedTest(struct range_case *c, steps, range)
 {
-	struct steps_range range = { 77, 78 };
+	struct steps_range range = { .start = 77, .stop = 78, .kind = STEPS_CALLS };
 	int err = steps_range_parse(&range, c->text);
 
 	cr_assert_eq(err, c->stop ? 0 : -EINVAL, "%s", c->text);
 	cr_expect_eq(range.start, c->stop ? c->start : 77, "%s", c->text);
 	cr_expect_eq(range.stop, c->stop ? c->stop : 78, "%s", c->text);
+	if (!c->stop)
+		cr_expect_eq(range.kind, STEPS_CALLS, "%s", c->text);
+}
+
+Test(steps, kinds)
+{
+	struct steps_range range;
+
+	cr_assert_eq(steps_range_parse(&range, "windows:3:5"), 0);
+	cr_expect_eq(range.kind, STEPS_WINDOWS);
+	cr_assert_eq(steps_range_parse(&range, "calls:3:5"), 0);
+	cr_expect_eq(range.kind, STEPS_CALLS);
+	cr_assert_eq(steps_range_parse(&range, "3:5"), 0);
+	cr_expect_eq(range.kind, STEPS_EITHER);
 }
 
 /* Step n takes from 100 n to 100 n + 40. */
@@ -68,7 +94,7 @@ static void steps_run(struct steps *steps, const struct steps_range *range, uint
 
 Test(steps, windows)
 {
-	const struct steps_range range = { 3, 5 };
+	const struct steps_range range = { .start = 3, .stop = 5 };
 	struct steps steps = { 0 };
 	uint64_t ts;
 
@@ -86,7 +112,7 @@ Test(steps, windows)
 
 Test(steps, running)
 {
-	const struct steps_range range = { 2, 4 };
+	const struct steps_range range = { .start = 2, .stop = 4 };
 	struct steps steps = { 0 };
 
 	steps_run(&steps, &range, 1);
@@ -111,7 +137,7 @@ Test(steps, running)
 /* Of very many the last are remembered; before those nothing is made up. */
 Test(steps, many)
 {
-	const struct steps_range range = { 1, STEPS_MAX };
+	const struct steps_range range = { .start = 1, .stop = STEPS_MAX };
 	struct steps steps = { 0 };
 	uint64_t nr = 10 * STEPS_KEPT;
 

@@ -310,6 +310,10 @@ static int open_all(struct gpu_job *job)
 static int run_with(struct gpu_job *job)
 {
 	const struct record_options *record = &job->options->record;
+	const struct steps_range *calls =
+		record->nr_workers && record->steps.stop && record->steps.kind != STEPS_WINDOWS
+			? &record->steps
+			: NULL;
 	__cleanup(close_fd) int signal_fd = -1;
 	sigset_t signals;
 	int status;
@@ -329,9 +333,9 @@ static int run_with(struct gpu_job *job)
 		.nr_pids = record->nr_pids,
 		.no_subprocesses = record->no_subprocesses,
 		.told_only = record->nr_workers,
-		.workers = record->steps.stop ? record->workers : NULL,
-		.nr_workers = record->steps.stop ? record->nr_workers : 0,
-		.steps = record->steps.stop && record->nr_workers ? &record->steps : NULL,
+		.workers = calls ? record->workers : NULL,
+		.nr_workers = calls ? record->nr_workers : 0,
+		.steps = calls,
 		.follow = record->nr_workers && !record->no_subprocesses,
 		.host_root = record->host_root,
 		.gpu = true,

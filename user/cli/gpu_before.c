@@ -45,6 +45,8 @@
 #define SPINS_MAX_TRIES 3
 #define SPINS_NAMES_NS (NS_PER_SECOND / 2)
 #define RECENT_NS (NS_PER_SECOND / 2) /* a sample tells where a thread is for so long */
+#define SPINS_LOOK_NS NS_PER_SECOND
+#define SPINS_QUIET_NS (MAX_DOUBTS * NS_PER_SECOND) /* without a sample it does not poll any more */
 
 /* What is kept of a call besides what is shown of it, at the same index. */
 struct call_state {
@@ -58,7 +60,7 @@ struct gpu_before {
 	struct gpu_job *job;
 	struct remote_child *child; /* while something is read */
 	struct gpu_spins *spins; /* threads that ran; NULL: none, or none of them is in a call */
-	uint64_t spins_ns; /* when they were begun to be sampled */
+	uint64_t spins_ns; /* when they were begun to be sampled, or looked at last */
 	unsigned int spins_tries;
 	bool spins_judged;
 	struct strtab *strings; /* of stacks: only grows while they are found */
@@ -454,10 +456,11 @@ static bool is_first_unjudged(const struct gpu_before *before, size_t i)
 /* Those that are in calls are shown from now on. */
 static void spins_judge(struct gpu_before *before, bool at_end)
 {
+	bool no_time = before->spins_tries < before->job->options->record.test_late_names;
 	size_t i, nr_before, nr_calls = 0;
 	int err;
 
-	err = gpu_spins_judge(before->spins, time_monotonic_ns() + SPINS_NAMES_NS);
+	err = gpu_spins_judge(before->spins, time_monotonic_ns() + (no_time ? 0 : SPINS_NAMES_NS));
 	if (err == -ETIME && !at_end && ++before->spins_tries < SPINS_MAX_TRIES) {
 		before->spins_ns = time_monotonic_ns(); /* what was read of files is kept */
 		return;
@@ -487,13 +490,61 @@ static void spins_judge(struct gpu_before *before, bool at_end)
 		spins_end(before);
 }
 
+/*
+ * Has the thread made a call since it is hooked, so that it is in another one now? Of a call of NCCL's
+ * that does not follow: it calls the driver itself.
+ */
+static bool called_since(const struct gpu_before *before, size_t at)
+{
+	const struct gpu_before_call *call = &before->calls[at];
+
+	return strncmp(call->function, "nccl", strlen("nccl")) != 0 &&
+	       gpu_probes_thread_has_called(before->job->watch.probes,
+					    before->states[at].kernel_tid, call->pid,
+					    call->start_ns);
+}
+
+/* Has it left its call, by samples or calls since, or has its thread ended? */
+static bool spin_is_over(const struct gpu_before *before, size_t at)
+{
+	return !gpu_spins_holds(before->spins, before->states[at].spin - 1) ||
+	       called_since(before, at) ||
+	       gpu_probes_thread_is_gone(before->job->watch.probes, before->calls[at].pid,
+					 before->states[at].kernel_tid);
+}
+
+/* Samples are taken no longer than they are of use, also if nobody looks at the calls until the end. */
+static void spins_look(struct gpu_before *before, uint64_t now_ns)
+{
+	bool some = false;
+	size_t i, spin;
+
+	for (i = before->nr_calls; i; i--) {
+		spin = before->states[i - 1].spin;
+		if (!spin)
+			continue;
+		if (spin_is_over(before, i - 1))
+			call_remove(before, i - 1);
+		else if (gpu_spins_get(before->spins, spin - 1)->last_ns + SPINS_QUIET_NS < now_ns)
+			before->states[i - 1].spin = 0; /* reading tells, as of any that sleeps */
+		else
+			some = true;
+	}
+	if (!some)
+		spins_end(before);
+}
+
 void gpu_before_run(struct gpu_before *before, uint64_t now_ns)
 {
 	if (!before->spins)
 		return;
 	gpu_spins_run(before->spins);
-	if (!before->spins_judged && now_ns >= before->spins_ns + SPINS_NS)
+	if (!before->spins_judged && now_ns >= before->spins_ns + SPINS_NS) {
 		spins_judge(before, false);
+	} else if (before->spins_judged && now_ns >= before->spins_ns + SPINS_LOOK_NS) {
+		before->spins_ns = now_ns;
+		spins_look(before, now_ns);
+	}
 }
 
 void gpu_before_begin(struct gpu_before *before)
@@ -588,20 +639,6 @@ static void doubts_resolve(struct gpu_before *before, uint32_t own_pid, bool at_
 			state->doubts = 0;
 	}
 	dump_fini(&dump);
-}
-
-/*
- * Has the thread made a call since it is hooked, so that it is in another one now? Of a call of NCCL's
- * that does not follow: it calls the driver itself.
- */
-static bool called_since(const struct gpu_before *before, size_t at)
-{
-	const struct gpu_before_call *call = &before->calls[at];
-
-	return strncmp(call->function, "nccl", strlen("nccl")) != 0 &&
-	       gpu_probes_thread_has_called(before->job->watch.probes,
-					    before->states[at].kernel_tid, call->pid,
-					    call->start_ns);
 }
 
 /* Of one that was found on a CPU: do samples say that it is still in its call? */

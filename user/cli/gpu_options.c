@@ -83,7 +83,7 @@ static int take(void *target, int key, const char *value, struct buf *why)
 	case KEY_STEPS:
 		if (steps_range_parse(&record->steps, value))
 			return reason(why, "must be START:STOP, whole numbers from 1 on, STOP the "
-					   "greater");
+					   "greater, or windows:START:STOP, or calls:START:STOP");
 		return 0;
 	case KEY_NO_SUBPROCESSES:
 		record->no_subprocesses = true;
@@ -136,7 +136,7 @@ static const struct flag flags[] = {
 	{ KEY_STEPS, 0, 0, "steps", "START:STOP",
 	  "count only in these windows that a program makes with\ncudaProfilerStart; where it "
 	  "makes none, in these calls\nof the workers' methods. 3:5 is the third and the fourth;\n"
-	  "ends after them",
+	  "ends after them. windows:3:5 or calls:3:5: only these\nare steps, for jobs that do both",
 	  false },
 	{ KEY_NO_SUBPROCESSES, 0, 0, "no-subprocesses", NULL,
 	  "leave children of -p and --worker out", false },
@@ -189,6 +189,9 @@ int gpu_options_parse(struct gpu_options *options, int argc, char *const argv[],
 		err = reason(error, "--json: goes with --once");
 	if (!err && parse.format != OUTPUT_INVALID && !result->record.nr_outputs)
 		err = reason(error, "--format: goes with -o");
+	if (!err && result->record.steps.kind == STEPS_CALLS && !result->record.nr_workers)
+		err = reason(error, "--steps calls: counts the calls of Ray workers, --worker must "
+				    "name them");
 	if (!err)
 		err = record_formats_choose(&result->record, parse.format, true, error);
 	if (!err)

@@ -166,6 +166,20 @@ static void spin_judge(struct gpu_spins *spins, size_t i)
 	spin->public.in_call = spin->nr_callers > 0 && gpu_spins_holds(spins, i);
 }
 
+/* So that the next try names all: a frame for which there was no time got one that only looks like one. */
+static void names_drop(struct gpu_spins *spins)
+{
+	const struct thread_dump *thread;
+	size_t i, n;
+
+	for (i = 0; i < spins->dump.nr_processes; i++) {
+		thread = thread_of(spins, i);
+		for (n = 0; n < thread->nr_frames; n++)
+			if (thread->frames[n].wire)
+				thread->frames[n].name = 0;
+	}
+}
+
 int gpu_spins_judge(struct gpu_spins *spins, uint64_t deadline_ns)
 {
 	const struct dump_names_options options = { .sampled = true,
@@ -187,6 +201,8 @@ int gpu_spins_judge(struct gpu_spins *spins, uint64_t deadline_ns)
 	if (!err &&
 	    time_monotonic_ns() >= deadline_ns) /* then some have none: which calls are they? */
 		err = -ETIME;
+	if (err == -ETIME)
+		names_drop(spins);
 	if (err)
 		return err;
 	dump_gpu(&spins->dump);

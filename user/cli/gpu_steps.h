@@ -5,7 +5,8 @@
 /*
  * --steps of `bpfprof gpu`: a step of a process is a window that it makes with cudaProfilerStart and
  * cudaProfilerStop, which the kernel counts exactly. Of a process that has made none, with --worker, it is a call of a
- * method as worker_steps.h knows it; that begins and ends here, some milliseconds late.
+ * method as worker_steps.h knows it; that begins and ends here, some milliseconds late. Where one of both was asked for
+ * the other is no step.
  */
 
 #include <stdbool.h>
@@ -20,6 +21,6 @@ bool gpu_steps_through(const struct gpu_job *job);
 /* Of processes that make windows nothing else is left in the picture. */
 void gpu_steps_choose(const struct gpu_job *job, struct gpu_picture *picture);
 /* How far everybody came, on standard error. */
-void gpu_steps_tell(const struct gpu_job *job);
+void gpu_steps_tell(struct gpu_job *job);
 
 #endif

@@ -35,6 +35,7 @@ struct worker {
 	uint64_t started_ns; /* as /proc says */
 	struct bpfprof_task_id task; /* as the kernel's maps say; pid 0: it was gone */
 	char *name;
+	bool told; /* that it made no step */
 };
 
 struct gpu_workers {
@@ -335,15 +336,46 @@ static void worker_tell(struct gpu_workers *workers, const struct worker *worker
 {
 	__cleanup(buf_fini) struct buf name = { .max = TEXT_BYTES };
 
+	text_add_shown(&name, worker->name);
+	if (workers->job->options->record.steps.stop) {
+		log_warn("worker '%s' pid %d made no GPU call in a step",
+			 name.data ? name.data : "", worker->pid);
+		return;
+	}
 	if (workers->told_parent != worker->parent)
 		others_find(workers, worker, tree, picture);
-	text_add_shown(&name, worker->name);
 	if (workers->told.len)
 		log_warn("worker '%s' pid %d made no GPU call; of its Ray node these did:%s",
 			 name.data ? name.data : "", worker->pid, workers->told.data);
 	else
 		log_warn("worker '%s' pid %d made no GPU call, nor did others of its Ray node",
 			 name.data ? name.data : "", worker->pid);
+}
+
+const char *gpu_workers_name(const struct gpu_workers *workers, uint32_t kernel_pid,
+			     uint64_t start_ns, uint32_t *ret_pid)
+{
+	const struct worker *worker;
+	size_t i;
+
+	for (i = 0; i < workers->nr; i++) {
+		worker = &workers->list[i];
+		if (worker->task.pid != kernel_pid || worker->task.start_ns != start_ns)
+			continue;
+		*ret_pid = (uint32_t)worker->pid;
+		return worker->name;
+	}
+	return NULL;
+}
+
+void gpu_workers_each(struct gpu_workers *workers,
+		      bool (*each)(void *arg, const struct bpfprof_task_id *task), void *arg)
+{
+	size_t i;
+
+	for (i = 0; i < workers->nr; i++)
+		if (workers->list[i].task.pid && each(arg, &workers->list[i].task))
+			workers->list[i].told = true;
 }
 
 void gpu_workers_tell(struct gpu_workers *workers, const struct gpu_picture *picture)
@@ -356,7 +388,7 @@ void gpu_workers_tell(struct gpu_workers *workers, const struct gpu_picture *pic
 	if (workers->nr && pids_each(tree_add, &tree))
 		log_debug("not all processes could be looked at");
 	for (i = 0; i < workers->nr; i++) {
-		if (calls_of(picture, &workers->list[i].task))
+		if (workers->list[i].told || calls_of(picture, &workers->list[i].task))
 			continue;
 		if (silent++ < MAX_TOLD)
 			worker_tell(workers, &workers->list[i], &tree, picture);

@@ -147,7 +147,8 @@ static int take_steps(struct record_options *options, const char *value, struct 
 {
 	if (steps_range_parse(&options->steps, value))
 		return reason(why, "must be START:STOP, counted from 1 and without STOP itself: "
-				   "3:5 is steps 3 and 4");
+				   "3:5 is steps 3 and 4; or windows:START:STOP, or "
+				   "calls:START:STOP");
 	return 0;
 }
 
@@ -363,7 +364,8 @@ static const struct flag record_flags[] = {
 	{ KEY_STEPS, 0, 0, "steps", "START:STOP",
 	  "of --worker, only these calls of each: 3:5 is the third\n"
 	  "and the fourth that it begins; of one that makes windows\n"
-	  "with cudaProfilerStart, these windows; ends after them",
+	  "with cudaProfilerStart, these windows; ends after them.\n"
+	  "windows:3:5 or calls:3:5: only these are steps",
 	  false },
 	{ KEY_NO_SUBPROCESSES, 0, 0, "no-subprocesses", NULL, "leave children of -p and CMD out",
 	  false },
@@ -653,7 +655,8 @@ int record_test_knobs(struct record_options *options, struct buf *error)
 		       ?: test_knob("BPFPROF_TEST_ROW_SLOTS", TEST_ROW_SLOTS_MIN,
 				    &options->test_row_slots, error)
 		       ?: test_knob("BPFPROF_TEST_WAITER_PLACES", 1, &options->test_waiter_places,
-				    error);
+				    error)
+		       ?: test_knob("BPFPROF_TEST_LATE_NAMES", 1, &options->test_late_names, error);
 }
 
 int record_options_parse(struct record_options *options, int argc, char *const argv[],

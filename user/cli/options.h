@@ -81,6 +81,7 @@ struct record_options {
 	uint32_t test_ring_bytes; /* a power of two, at least a page */
 	uint32_t test_row_slots; /* entries of the row arena, a power of two */
 	uint32_t test_waiter_places; /* that are free for threads that wait, a power of two */
+	uint32_t test_late_names; /* tries at what runs at the start that name nothing, likewise */
 };
 
 /*

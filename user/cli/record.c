@@ -434,7 +434,8 @@ static int finish(struct recording *rec)
 		err = calls_finish(rec, &calls);
 	}
 	gpu_watch_close(&rec->watch);
-	if (rec->sampler_options.steps && !rec->sampler_options.step_windows && knows_driver(rec))
+	if (rec->sampler_options.steps && rec->options->steps.kind != STEPS_CALLS &&
+	    !rec->sampler_options.step_windows && knows_driver(rec))
 		log_warn("windows of the profiler (cudaProfilerStart) are not seen: that takes "
 			 "Linux 6.6 or newer, or CAP_SYS_ADMIN; calls are the steps");
 	sampler_let_go(&rec->sampler);
@@ -574,7 +575,8 @@ static void sampler_options_fill(struct recording *rec)
 		.workers = options->workers,
 		.nr_workers = options->nr_workers,
 		.steps = options->steps.stop ? &options->steps : NULL,
-		.step_windows = options->steps.stop && gpu_watch_may_hook(),
+		.step_windows = options->steps.stop && options->steps.kind != STEPS_CALLS &&
+				gpu_watch_may_hook(),
 		.tell_workers = true,
 		.titles = options->findings || options->trace,
 		.child = rec->command_pid,
@@ -632,6 +634,12 @@ int record_run(const struct record_options *options)
 	status = sampler_check();
 	if (!status && options->gpu)
 		status = gpu_watch_check();
+	if (!status && options->steps.kind == STEPS_WINDOWS && !gpu_watch_may_hook()) {
+		log_error("--steps windows: they cannot be seen: this kernel lacks uprobe_multi "
+			  "links, and refuses perf's uprobes; remedy: Linux 6.6 or newer, or "
+			  "CAP_SYS_ADMIN");
+		status = EXIT_PRIVILEGE;
+	}
 	if (!status)
 		status = recording_check_outputs(options);
 	if (!status && options->nr_pids && options->containers.nr_pods) {

@@ -48,7 +48,7 @@ struct worker {
 	struct steps steps;
 	uint64_t nr_lost; /* changes of the title that were not told */
 	bool told, exited, in_threads;
-	bool windows; /* it has made one: they are its steps */
+	bool windows; /* they are its steps: it has made one, or they were asked for */
 	bool window_open;
 };
 
@@ -149,6 +149,7 @@ static struct worker *worker_add(struct worker_steps *all, const struct bpfprof_
 	worker->key.pid = task->pid;
 	worker->task = *task;
 	worker->pattern = pattern;
+	worker->windows = all->sampler->options->steps->kind == STEPS_WINDOWS;
 	HASH_ADD(hh, all->workers, key, sizeof(worker->key), worker);
 	if (all->sampler->windows) /* from now on its windows are told */
 		gpu_probes_step(all->sampler->windows, task->pid, task->start_ns, true);
@@ -478,6 +479,14 @@ void worker_steps_tell(struct worker_steps *all)
 		log_warn("more than %d workers: the others were left out", WORKER_STEPS_MAX);
 }
 
+void worker_steps_tell_one(struct worker_steps *all, const struct bpfprof_task_id *task)
+{
+	const struct worker *worker = worker_find(all, task);
+
+	if (worker && worker->told && !left_out(worker))
+		worker_tell_end(worker, all->sampler->options->steps);
+}
+
 static void add(struct stats_reasons *dst, const char *name, uint64_t count)
 {
 	if (count)
@@ -497,7 +506,7 @@ void worker_steps_stats(const struct worker_steps *all, struct stats_reasons *ds
 		recorded += worker->steps.nr_recorded;
 		in_part += worker->steps.nr_windows - worker->steps.nr_recorded;
 		threads += left_out(worker);
-		windows += worker->windows;
+		windows += worker->windows && worker->steps.nr_begun;
 	}
 	stats_add(dst, "workers", workers);
 	stats_add(dst, "seen", seen);

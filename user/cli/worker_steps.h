@@ -7,8 +7,8 @@
  * of these are through. Each worker counts its own. A step is one call of a method (or task) that
  * a pattern names, begun after the recording; its begin and end are the moments at which the
  * worker changed its title, so that none is too short to be seen. Of a worker that makes windows with
- * cudaProfilerStart these are the steps: what was taken before the first is forgotten. Bounded: at most
- * WORKER_STEPS_MAX workers are counted.
+ * cudaProfilerStart these are the steps: what was taken before the first is forgotten; where windows were
+ * asked for, calls never are. Bounded: at most WORKER_STEPS_MAX workers are counted.
  */
 
 #include <stdbool.h>
@@ -50,6 +50,8 @@ bool worker_steps_through(struct worker_steps *all);
 bool worker_steps_found(const struct worker_steps *all); /* any worker at all */
 /* What became of it, a line for each worker on standard error. */
 void worker_steps_tell(struct worker_steps *all);
+/* Of one that was seen and is asked for; else nothing. */
+void worker_steps_tell_one(struct worker_steps *all, const struct bpfprof_task_id *task);
 void worker_steps_stats(const struct worker_steps *all, struct stats_reasons *dst);
 
 #endif

@@ -656,6 +656,15 @@ void gpu_probes_windows(const struct gpu_probes *probes,
 		 windows_one, &call);
 }
 
+bool gpu_probes_has_window(const struct gpu_probes *probes, uint32_t pid, uint64_t start_ns)
+{
+	const struct bpfprof_gpu_process_key key = { .start_ns = start_ns, .pid = pid };
+	struct bpfprof_gpu_window window;
+
+	return !bpf_map__lookup_elem(probes->session->skel->maps.gpu_windows, &key, sizeof(key),
+				     &window, sizeof(window), 0);
+}
+
 int gpu_probes_steps(struct gpu_probes *probes, uint64_t start, uint64_t stop)
 {
 	const struct bpfprof_gpu_steps steps = { .start = start, .stop = stop };

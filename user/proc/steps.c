@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stdbool.h>
+#include <string.h>
 
 /* Digits up to the character end. Behind that, or NULL. */
 static const char *number_parse(uint64_t *ret, const char *text, char end)
@@ -25,8 +26,21 @@ static const char *number_parse(uint64_t *ret, const char *text, char end)
 
 int steps_range_parse(struct steps_range *ret, const char *text)
 {
-	struct steps_range range;
+	static const struct {
+		const char *word;
+		enum steps_kind kind;
+	} kinds[] = { { "windows:", STEPS_WINDOWS }, { "calls:", STEPS_CALLS } };
+	struct steps_range range = { .kind = STEPS_EITHER };
+	size_t i, len;
 
+	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		len = strlen(kinds[i].word);
+		if (strncmp(text, kinds[i].word, len))
+			continue;
+		range.kind = kinds[i].kind;
+		text += len;
+		break;
+	}
 	text = number_parse(&range.start, text, ':');
 	if (!text || !number_parse(&range.stop, text, 0) || !range.start ||
 	    range.stop <= range.start)

@@ -14,9 +14,16 @@
 #define STEPS_MAX 1000000000ULL
 #define STEPS_KEPT 16
 
+enum steps_kind {
+	STEPS_EITHER, /* windows where a job makes any, else calls */
+	STEPS_WINDOWS, /* of the profiler */
+	STEPS_CALLS, /* of methods */
+};
+
 struct steps_range {
 	uint64_t start; /* from 1 */
 	uint64_t stop; /* exclusive: over start */
+	enum steps_kind kind;
 };
 
 struct steps_window {
@@ -32,7 +39,7 @@ struct steps {
 	struct steps_window windows[STEPS_KEPT];
 };
 
-/* "3:5" is {3, 5}: whole numbers up to STEPS_MAX. 0 or -EINVAL. */
+/* "3:5", "windows:3:5" or "calls:3:5": whole numbers up to STEPS_MAX. 0 or -EINVAL. */
 int steps_range_parse(struct steps_range *ret, const char *text);
 
 /* A step that has not ended ends as another one begins. */

@@ -25,7 +25,7 @@ STEPS = [
     ("libcublas.so.12", "gcc", "fake_blas.c",
      [*LIBRARY, "-s", "-Wl,-soname,libcublas.so.12", "-Wl,-rpath,$ORIGIN", "-L{out}",
       "-l:libcublasLt.so.12"]),
-    ("libc10_cuda.so", "gcc", "fake_c10.c", [*LIBRARY, "-Wl,-soname,libc10_cuda.so"]),
+    ("libc10_cuda.so", "gcc", "fake_c10.c", [*LIBRARY, "-Wl,-soname,libc10_cuda.so", "-pthread"]),
     ("libgc_probes.so", "gcc", "fake_python.c", LIBRARY),
     ("gpu_stubs", "gcc", "gpu_stubs.c",
      ["-Wl,-rpath,$ORIGIN", "-L{out}", "-l:libcudart.so.13", "-l:libcuda.so.1"]),

@@ -4,7 +4,9 @@
  * (torch/headeronly/util/static_tracepoint.h). Sizes and addresses are in registers at one place
  * and in memory at another, as compilers have it.
  */
+#include <pthread.h>
 #include <stdint.h>
+#include <unistd.h>
 
 #define API __attribute__((visibility("default")))
 #define SEMAPHORE(name)                                                                            \
@@ -70,4 +72,39 @@ API void fake_c10_free(uint64_t va)
 {
 	if (pytorch_free_semaphore)
 		PROBE(free, "-8@%0", "D"(va));
+}
+
+static struct {
+	int (*wait)(uint64_t stream);
+	uint64_t stream;
+	volatile int tid;
+} poller;
+
+__attribute__((noinline)) static void native_poll(void)
+{
+	poller.wait(poller.stream);
+}
+
+static void *poller_run(void *arg)
+{
+	(void)arg;
+	poller.tid = gettid();
+	native_poll();
+	pause(); /* not at the end: then it would be a jump */
+	return NULL;
+}
+
+/* A thread of the library's own, of which Python knows nothing, waits for the device. Its id. */
+API int fake_c10_poll(int (*wait)(uint64_t stream), uint64_t stream)
+{
+	pthread_t thread;
+
+	poller.wait = wait;
+	poller.stream = stream;
+	if (pthread_create(&thread, NULL, poller_run, NULL))
+		return 0;
+	pthread_setname_np(thread, "native-0");
+	while (!poller.tid)
+		usleep(1000);
+	return poller.tid;
 }

@@ -1380,6 +1380,21 @@ static void hang_polling(uint64_t function)
 			  polls, now_ns());
 }
 
+/* More threads than are looked at poll. How many. */
+static void hang_polling_many()
+{
+	const unsigned int nr = 140;
+
+	nice(19);
+	latency(600000000);
+	((void (*)(int))symbol("fake_cuda_spin"))(1);
+	for (unsigned int i = 0; i < nr; i++)
+		std::thread(hangs::poll_device).detach();
+	while (((unsigned int (*)())symbol("fake_cuda_waiting"))() < nr)
+		usleep(1000);
+	truth.open = std::to_string(nr);
+}
+
 static void polling_release()
 {
 	((void (*)(int))symbol("fake_cuda_spin"))(0);
@@ -1700,6 +1715,39 @@ static void methods()
 	set_title("ray::PolicyWorker");
 }
 
+/*
+ * Calls of a method, from the third on with a window of the profiler in each, that goes on for half of it. Told
+ * are the first two windows, or the second and the third call.
+ */
+static void methods_and_windows(bool windows)
+{
+	uint64_t triton = kernel_of_module(TRITON);
+
+	for (unsigned int step = 1; step <= 5; step++) {
+		bool told = !windows && (step == 2 || step == 3);
+
+		set_title("ray::PolicyWorker");
+		usleep(200000);
+		uncounted(triton);
+		set_title("ray::PolicyWorker.train");
+		usleep(200000);
+		if (told)
+			counted(triton, 3 * step);
+		else
+			uncounted(triton);
+		if (step > 2)
+			raw("cuProfilerStart");
+		if (told || (windows && (step == 3 || step == 4)))
+			counted(triton, 10 * step);
+		else
+			uncounted(triton);
+		if (step > 2)
+			raw("cuProfilerStop");
+		usleep(50000);
+	}
+	set_title("ray::PolicyWorker");
+}
+
 int main(int argc, char **argv)
 {
 	const char *secret = getenv("TARGET_NONDUMPABLE");
@@ -1759,6 +1807,10 @@ int main(int argc, char **argv)
 		windows();
 	} else if (scenario == "methods") {
 		methods();
+	} else if (scenario == "both_windows") {
+		methods_and_windows(true);
+	} else if (scenario == "both_calls") {
+		methods_and_windows(false);
 	} else if (scenario == "nested") {
 		nested();
 	} else if (scenario == "nccl") {
@@ -1781,6 +1833,8 @@ int main(int argc, char **argv)
 		hang_many(parallel::init(3, 8, false));
 	} else if (scenario == "polling") {
 		hang_polling(kernel_of_module(TRITON));
+	} else if (scenario == "polling_many") {
+		hang_polling_many();
 	} else if (scenario == "release") {
 		hang_three(parallel::init(3, 8, false));
 	} else if (scenario == "faults") {

@@ -675,18 +675,37 @@ def polling():
                    "begin_ns": time.monotonic_ns(), "where": "py_poll_device"}]
 
 
+def polling_native():
+    """The same in a thread without Python, beside one that runs some."""
+    LIBRARIES[0].fake_cuda_set_latency_us(600000000)
+    LIBRARIES[0].fake_cuda_spin(1)
+    tid = LIBRARIES[2].fake_c10_poll(ctypes.cast(FUNCTIONS["cuStreamSynchronize"], ctypes.c_void_p),
+                                     c_uint64(STREAM_1))
+    while not LIBRARIES[0].fake_cuda_waiting():
+        time.sleep(0.001)
+    threading.Thread(target=py_compute, daemon=True).start()
+    TRUTH.open = [{"tid": tid, "thread": "native-0", "function": "cuStreamSynchronize",
+                   "begin_ns": time.monotonic_ns(), "where": "native_poll"}]
+
+
+def py_compute():
+    while True:
+        sum(range(1000))
+
+
 def main():
     signal.alarm(300)
     if os.environ.get("TARGET_NONDUMPABLE") == "1":
         ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
     scenario = {"launches": launches, "copies": copies, "memory": memories, "sync": syncs,
-                "nccl": nccl, "hang": hang, "polling": polling, "dozing": dozing, "exceptions": exceptions,
+                "nccl": nccl, "hang": hang, "polling": polling, "polling_native": polling_native, "dozing": dozing,
+                "exceptions": exceptions,
                 "tensors": tensors, "busy_tensors": busy_tensors, "garbage": garbage,
                 "collected_hang": collected_hang, "crowd": crowd, "constants": constants, "rounds": Rounds}[sys.argv[1]]
     if scenario is Rounds:  # its first collection is before any call of CUDA
         scenario = Rounds()
     load(sys.argv[2])
-    if scenario in (tensors, busy_tensors) or isinstance(scenario, Rounds):
+    if scenario in (tensors, busy_tensors, polling_native) or isinstance(scenario, Rounds):
         load_tensors(sys.argv[2])
     if scenario is crowd:
         load_pythons(os.environ["GPU_CALLS_PYTHONS"])

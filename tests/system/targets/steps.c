@@ -71,9 +71,11 @@ static inline __attribute__((always_inline)) void burn(unsigned long long us)
 	} while (now() < end);
 }
 
+/* The name in its code, or the compiler makes one of equal functions. */
 #define WORK(name)                                                                                 \
 	static __attribute__((noinline)) void name(unsigned long long us)                          \
 	{                                                                                          \
+		__asm__ volatile("# " #name);                                                      \
 		burn(us);                                                                          \
 	}
 
