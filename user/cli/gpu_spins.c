@@ -230,6 +230,7 @@ int gpu_spins_new(struct gpu_spins **ret, const char *host_root)
 	spins->options = (struct sampler_options){ .hz = SPINS_HZ,
 						   .no_subprocesses = true,
 						   .host_root = host_root,
+						   .small = true,
 						   .test_ring_bytes = RING_BYTES,
 						   .test_row_slots = DUMP_ROW_SLOTS };
 	*ret = spins;
