@@ -597,6 +597,8 @@ struct bpfprof_cfg {
 	__u32 call_keys; /* that calls of one process may be counted by */
 	__u32 wall; /* 1: all time counts, so samples of the clock stand for what their threads ran */
 	__u32 fork_wakes; /* 1: user space is woken when a target forks */
+	__u32 few_scratches; /* 0: each CPU has its own scratch; else there are so many for all */
+	__u32 pad;
 };
 
 /* Entry of the per-CPU pc cache. */

@@ -146,7 +146,8 @@ struct unwind_reader {
 
 /*
  * Key: CPU, or behind them all a spare one. An array, since a per-CPU value may not be this large. Set at
- * load: possible CPUs, and BPFPROF_SPARE_SCRATCHES more if calls are hooked.
+ * load: possible CPUs, and BPFPROF_SPARE_SCRATCHES more if calls are hooked; or cfg.few_scratches, and the key
+ * is any of them.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

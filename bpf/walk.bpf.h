@@ -614,6 +614,17 @@ static __always_inline void sample_send(struct unwind_reader *r, struct task_str
 }
 
 /*
+ * Which scratch to try first. Of a few for all CPUs it is any: clocks of two CPUs that keep in step would
+ * want the same one of them again and again.
+ */
+static __always_inline __u32 scratch_choose(void)
+{
+	__u32 few = cfg.few_scratches;
+
+	return few ? bpf_get_prandom_u32() % few : bpf_get_smp_processor_id();
+}
+
+/*
  * A scratch for a walk, marked busy: this CPU's, or a spare one. What interrupts a walk, or the thread that
  * runs instead of the one that makes it, needs one of its own meanwhile, which happens where
  * calls are hooked: elsewhere there are no spare ones, and the verifier need not follow that. NULL:
@@ -621,7 +632,7 @@ static __always_inline void sample_send(struct unwind_reader *r, struct task_str
  */
 static __always_inline struct unwind_reader *scratch_take(void)
 {
-	__u32 i, key = bpf_get_smp_processor_id();
+	__u32 i, key = scratch_choose();
 	struct unwind_reader *r;
 
 	for (i = 0; i <= SPARE_SCRATCHES; i++) {

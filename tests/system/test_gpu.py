@@ -17,6 +17,7 @@ from gpu.build import Unavailable, build
 from harness import MODES, NOBODY, Failure, Skip, check, test
 from pprof import Pprof
 from test_top import python
+from test_wall_daemon import maps_bytes
 
 SECONDS = 30  # until something that is waited for must have come
 NANOSECONDS = 0.05  # how far a time may be off
@@ -777,6 +778,26 @@ def polls_before(context):
 def polls_before_python(context):
     caller = Caller(context, "polling", with_python=True)
     check_polls(context, caller, caller.work())
+
+
+def told_map_bytes(text):
+    """What a folded file says that BPF maps took."""
+    return json.loads(text.splitlines()[0].lstrip("# "))["agent"]["bpf_map_bytes"]
+
+
+@test()
+def polls_memory(context):
+    """Samples of threads that poll take little memory, on however many processors, and it is told."""
+    idle, caller = Caller(context, "launches"), Caller(context, "polling")
+    caller.work()
+    Watch(context, "-d", "120", "-o", "idle.folded", "-p", idle.pid).end()
+    watch = Watch(context, "-d", "120", "-o", "polls.folded", "-p", caller.pid)
+    held = maps_bytes(watch.process.pid)  # whoever runs is sampled for a second at least
+    watch.end()
+    told, without = (told_map_bytes(context.text(name)) for name in ("polls.folded", "idle.folded"))
+    context.note("%.1f MiB of maps, %.1f of them for samples" % (told / (1 << 20), (told - without) / (1 << 20)))
+    check(abs(told - held) < 1 << 16, "%d bytes are told, not %d" % (told, held))
+    check(1 << 20 < told - without < 5 << 20, "%d bytes, without samples %d" % (told, without))
 
 
 @test()

@@ -353,8 +353,10 @@ static void spins_begin(struct gpu_before *before)
 	if (!before->spins)
 		return;
 	before->spins_ns = time_monotonic_ns();
-	if (!gpu_spins_start(before->spins))
+	if (!gpu_spins_start(before->spins)) {
+		before->job->watch.other_map_bytes = gpu_spins_map_bytes(before->spins);
 		return;
+	}
 	log_warn("threads that run cannot be sampled: calls that they are in are not shown");
 	before->running += gpu_spins_nr(before->spins);
 	spins_end(before);

@@ -154,6 +154,11 @@ void gpu_spins_stop(struct gpu_spins *spins)
 	spins->started = false;
 }
 
+uint64_t gpu_spins_map_bytes(const struct gpu_spins *spins)
+{
+	return spins->started ? session_map_bytes(&spins->sampler.session) : 0;
+}
+
 static void spin_judge(struct gpu_spins *spins, size_t i)
 {
 	const struct thread_dump *thread = thread_of(spins, i);
@@ -246,6 +251,7 @@ int gpu_spins_new(struct gpu_spins **ret, const char *host_root)
 	spins->options = (struct sampler_options){ .hz = SPINS_HZ,
 						   .no_subprocesses = true,
 						   .host_root = host_root,
+						   .small = true,
 						   .test_ring_bytes = RING_BYTES,
 						   .test_row_slots = DUMP_ROW_SLOTS };
 	*ret = spins;

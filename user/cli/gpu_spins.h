@@ -42,6 +42,7 @@ int gpu_spins_start(struct gpu_spins *spins);
 /* Takes samples, if it has started and not stopped. */
 void gpu_spins_run(struct gpu_spins *spins);
 void gpu_spins_stop(struct gpu_spins *spins);
+uint64_t gpu_spins_map_bytes(const struct gpu_spins *spins); /* of maps, until it is stopped */
 /* Which of them are in calls. 0; -ETIME: not named until the deadline, to be tried again; or -errno. */
 int gpu_spins_judge(struct gpu_spins *spins, uint64_t deadline_ns);
 

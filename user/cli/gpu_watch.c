@@ -353,6 +353,8 @@ int gpu_watch_profile_make(struct gpu_watch *watch, const struct gpu_picture *pi
 		return err;
 	sampler_stats(watch->sampler, stats);
 	sampler_own_usage(watch->sampler, stats);
+	stats->bpf_map_bytes += watch->other_map_bytes;
+	stats->memory_bytes += watch->other_map_bytes;
 	aggregate_view_get(watch->aggregate, &view);
 	aggregate_stats(stats, &view);
 	gpu_stats_fill(watch, picture, stats);

@@ -68,6 +68,7 @@ struct gpu_watch {
 	struct gpu_waits *waits; /* NULL unless the sampler has gpu_waits */
 	uint64_t nr_table_full; /* of aggregates before this one */
 	size_t nr_told; /* libraries */
+	uint64_t other_map_bytes; /* for stats: of maps beside the sampler's, the most there were */
 	bool chosen; /* only processes count of which the sampler has handed over a stack */
 	/* NULL is fine. Leaves in a picture what is to count; a process that made calls has ended. */
 	void (*choose)(void *arg, struct gpu_picture *picture);

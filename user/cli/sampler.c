@@ -344,6 +344,7 @@ static int open_session(struct sampler *sampler, enum session_clock clock)
 			  ((options->nr_pids || options->child) && !options->no_subprocesses),
 		.ring_bytes = options->test_ring_bytes,
 		.nr_rows = options->test_row_slots,
+		.small = options->small,
 		.waiter_places = options->test_waiter_places,
 		.titles = options->steps || options->titles || options->gpu_trace,
 		.gpu = options->gpu,

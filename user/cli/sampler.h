@@ -84,6 +84,7 @@ struct sampler_options {
 	bool gil; /* only samples whose thread held Python's GIL */
 	const char *host_root; /* or NULL */
 	size_t codes_bytes; /* for what is known of Python code; 0: the default */
+	bool small; /* as of struct session_options */
 	uint32_t test_ring_bytes, test_row_slots, test_waiter_places; /* 0: the defaults */
 	bool gpu; /* hooked calls, too: what gpu_probes.h needs is loaded */
 	bool gpu_trace; /* and each call is told by itself, as are titles */

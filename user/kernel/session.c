@@ -22,6 +22,15 @@
 #define RING_BYTES (8U << 20)
 #define NR_ROWS (1U << 21) /* 16 MiB */
 #define NR_MAPPINGS (1U << 16) /* 1.5 MiB */
+/*
+ * For few processes. Two walks of 20 us at once are rare at 100 Hz, and the sample that is lost then is counted
+ * (BPFPROF_COUNT_SCRATCH_BUSY).
+ */
+#define SMALL_SCRATCHES 2
+#define SMALL_MAPPINGS (1U << 14) /* 384 KiB */
+#define SMALL_PROCESSES 1024
+#define SMALL_CODES 4096 /* 416 KiB */
+#define SMALL_PAGES 4096
 #define MISS_BYTES_PER_MS 25000 /* per node */
 #define INIT_PID_NS 0xEFFFFFFCU
 #define JITTER_1024 102 /* +- 10% */
@@ -31,7 +40,24 @@
 
 static uint32_t nr_scratches(const struct session *session)
 {
+	if (session->options.small)
+		return session->nr_cpus < SMALL_SCRATCHES ? session->nr_cpus : SMALL_SCRATCHES;
 	return session->nr_cpus + (session->options.gpu ? BPFPROF_SPARE_SCRATCHES : 0);
+}
+
+/* Tables that are as large as they are for what all of a machine may hold. */
+static int maps_shrink(struct session *session)
+{
+	struct bpfprof_bpf *skel = session->skel;
+
+	session->nr_mappings = SMALL_MAPPINGS;
+	if (bpf_map__set_max_entries(skel->maps.procs, SMALL_PROCESSES) ||
+	    bpf_map__set_max_entries(skel->maps.targets, SMALL_PROCESSES) ||
+	    bpf_map__set_max_entries(skel->maps.pythons, SMALL_PROCESSES) ||
+	    bpf_map__set_max_entries(skel->maps.codes, SMALL_CODES) ||
+	    bpf_map__set_max_entries(skel->maps.pages, SMALL_PAGES))
+		return -EINVAL;
+	return 0;
 }
 
 static int maps_size(struct session *session)
@@ -43,6 +69,8 @@ static int maps_size(struct session *session)
 	session->nr_rows = session->options.nr_rows ? session->options.nr_rows : NR_ROWS;
 	session->nr_mappings = NR_MAPPINGS;
 	skel->rodata->cfg.ring_bytes = ring_bytes;
+	if (session->options.small && maps_shrink(session))
+		return -EINVAL;
 	if (bpf_map__set_max_entries(skel->maps.ring, ring_bytes) ||
 	    bpf_map__set_max_entries(skel->maps.rows, session->nr_rows) ||
 	    bpf_map__set_max_entries(skel->maps.mappings, session->nr_mappings) ||
@@ -84,6 +112,7 @@ static void config_set(struct session *session)
 	const struct session_options *options = &session->options;
 
 	cfg->nr_cpus = session->nr_cpus;
+	cfg->few_scratches = options->small ? nr_scratches(session) : 0;
 	cfg->period_ns = 1000000000ULL / options->hz;
 	cfg->miss_bytes_per_ms = MISS_BYTES_PER_MS / nr_scratches(session);
 	cfg->filter = options->filter;

@@ -32,6 +32,7 @@ struct session_options {
 	bool follow; /* and their children */
 	uint32_t ring_bytes; /* 0: default */
 	uint32_t nr_rows; /* entries of the row arena, power of two; 0: default */
+	bool small; /* not with gpu: room for some 100 processes, sampled some 100 times a second */
 	uint32_t waiter_places; /* of threads that wait: all others are taken; 0: all are free */
 	bool titles; /* changes of Ray workers' titles are told */
 	bool gpu; /* what gpu_probes.h needs is loaded, too */

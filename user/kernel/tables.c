@@ -15,7 +15,6 @@
 
 #define MIN_ROWS 64
 #define MIN_MAPPINGS 8
-#define MAX_PAGES 32000 /* a little less than the map pages holds */
 #define PAGE_SIZE_SHIFT 12
 
 struct page {
@@ -32,6 +31,7 @@ struct tables {
 	struct arena *rows, *mappings;
 	struct page *pages;
 	struct page *oldest, *newest;
+	uint32_t max_pages; /* a little less than the map of them holds */
 	uint64_t next_generation;
 	uint32_t next_asid;
 	struct tables_counts counts;
@@ -45,6 +45,8 @@ int tables_new(struct tables **ret, struct session *session)
 	if (!tables)
 		return -ENOMEM;
 	tables->session = session;
+	tables->max_pages = bpf_map__max_entries(session->skel->maps.pages);
+	tables->max_pages -= tables->max_pages / 32;
 	tables->next_generation = 1;
 	tables->next_asid = 1;
 	err = arena_new(&tables->rows, session->nr_rows, MIN_ROWS);
@@ -295,7 +297,7 @@ int tables_page_add(struct tables *tables, uint32_t image, uint32_t page_nr, con
 
 	if (page)
 		page_remove(tables, page, now_ns);
-	while (HASH_COUNT(tables->pages) >= MAX_PAGES) {
+	while (HASH_COUNT(tables->pages) >= tables->max_pages) {
 		tables->counts.pages_evicted++;
 		page_remove(tables, tables->oldest, now_ns);
 	}
