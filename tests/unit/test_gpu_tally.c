@@ -1255,7 +1255,8 @@ Test(gpu_tally, complete_by_interval)
 /* A call that has not returned has waited: in each interval for a part of it, with its stack. */
 Test(gpu_tally, waits_by_interval)
 {
-	struct gpu_tally_count count = { .key = key_of(7, "cuStreamSynchronize"), .count.calls = 3 };
+	struct gpu_tally_count count = { .key = key_of(7, "cuStreamSynchronize"),
+					 .count.calls = 3 };
 	struct bpfprof_gpu_call call = call_of(count.key), other = call;
 	struct bpfprof_gpu_open open = { .key = count.key };
 	struct bpfprof_gpu_event event = { .task = { .pid = 7, .tid = 7, .start_ns = START_NS } };

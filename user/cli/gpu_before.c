@@ -42,6 +42,7 @@
 #define MAX_DOUBTS 5 /* looks in which there was no time to read a thread that ran */
 /* After so long the samples of threads that ran are enough to judge by. */
 #define SPINS_NS NS_PER_SECOND
+#define SPINS_MOST_NS (3 * NS_PER_SECOND) /* whether they are or not */
 #define SPINS_MAX_TRIES 3
 #define SPINS_NAMES_NS (NS_PER_SECOND / 2)
 #define RECENT_NS (NS_PER_SECOND / 2) /* a sample tells where a thread is for so long */
@@ -542,7 +543,8 @@ void gpu_before_run(struct gpu_before *before, uint64_t now_ns)
 		return;
 	gpu_spins_run(before->spins);
 	if (!before->spins_judged && now_ns >= before->spins_ns + SPINS_NS) {
-		spins_judge(before, false);
+		if (gpu_spins_suffice(before->spins) || now_ns >= before->spins_ns + SPINS_MOST_NS)
+			spins_judge(before, false);
 	} else if (before->spins_judged && now_ns >= before->spins_ns + SPINS_LOOK_NS) {
 		before->spins_ns = now_ns;
 		spins_look(before, now_ns);

@@ -159,6 +159,19 @@ uint64_t gpu_spins_map_bytes(const struct gpu_spins *spins)
 	return spins->started ? session_map_bytes(&spins->sampler.session) : 0;
 }
 
+bool gpu_spins_suffice(const struct gpu_spins *spins)
+{
+	const struct gpu_spin *spin;
+	size_t i;
+
+	for (i = 0; i < spins->dump.nr_processes; i++) {
+		spin = &spins->spins[i].public;
+		if (spin->nr_samples && spin->nr_samples < MIN_SAMPLES)
+			return false;
+	}
+	return true;
+}
+
 static void spin_judge(struct gpu_spins *spins, size_t i)
 {
 	const struct thread_dump *thread = thread_of(spins, i);

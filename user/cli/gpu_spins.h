@@ -43,6 +43,8 @@ int gpu_spins_start(struct gpu_spins *spins);
 void gpu_spins_run(struct gpu_spins *spins);
 void gpu_spins_stop(struct gpu_spins *spins);
 uint64_t gpu_spins_map_bytes(const struct gpu_spins *spins); /* of maps, until it is stopped */
+/* Has each of which samples came enough of them? Who shares its CPU with many others takes longer. */
+bool gpu_spins_suffice(const struct gpu_spins *spins);
 /* Which of them are in calls. 0; -ETIME: not named until the deadline, to be tried again; or -errno. */
 int gpu_spins_judge(struct gpu_spins *spins, uint64_t deadline_ns);
 

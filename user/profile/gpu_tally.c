@@ -529,7 +529,8 @@ void gpu_tally_waits(struct gpu_tally *tally, const struct bpfprof_gpu_open *cal
 	if (!open || !open->stack || now_ns < call->begin_ns ||
 	    memcmp(&open->key, &call->key, sizeof(open->key)))
 		return;
-	open->stack->ns = sum(open->stack->ns, ns_untold(tally, call->begin_ns, now_ns - call->begin_ns));
+	open->stack->ns =
+		sum(open->stack->ns, ns_untold(tally, call->begin_ns, now_ns - call->begin_ns));
 	tally->waits_ns = now_ns;
 }
 
