@@ -226,11 +226,8 @@ static void call_add(struct gpu_before *before, const struct dump *dump,
 		return;
 	}
 	call->arguments_known = thread->gpu_arguments != NULL;
-	if (thread->gpu_arguments) {
-		call->stream = thread->gpu_arguments->info.stream;
-		call->comm = thread->gpu_arguments->info.comm;
-		call->bytes = thread->gpu_arguments->info.bytes;
-	}
+	if (thread->gpu_arguments)
+		call->arguments = *thread->gpu_arguments;
 	before->states[before->nr_calls++] = *state;
 }
 

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "bpfprof.h"
+#include "profile/thread_dump.h"
 
 struct gpu_before;
 struct gpu_job;
@@ -29,8 +30,8 @@ struct gpu_before_call {
 	const char *function; /* "ncclAllReduce"; of libcuda only that it is one of its */
 	const char **stack; /* leaf first, which is the function */
 	size_t nr_stack;
-	bool arguments_known; /* else these are 0 */
-	uint64_t stream, comm, bytes;
+	bool arguments_known; /* of a collective: else these are 0 */
+	struct thread_collective arguments;
 };
 
 /* Borrows job, whose libraries are hooked by now. 0 or -ENOMEM. */

@@ -89,6 +89,8 @@ struct gpu_report_open {
 	bool arguments_unknown; /* stream, comm and bytes: then these are 0 */
 	bool ends_group;
 	struct gpu_report_group group;
+	/* Of a collective: "bfloat16"; "sum"; "root" or "peer" and its number. NULL: not known, or none. */
+	const char *datatype, *op, *extra_name, *extra;
 };
 
 struct gpu_report_memory {
