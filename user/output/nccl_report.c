@@ -72,7 +72,7 @@ static void add_files(struct nccl_writer *w)
 	}
 }
 
-/* Nobody counted those: which of them wait for each other can be judged by people only. */
+/* Of most nobody knows for which others they wait: that can be judged by people only. */
 static void add_before(struct nccl_writer *w)
 {
 	const struct gpu_read_open *open;
