@@ -59,7 +59,7 @@ class Rank(Caller):
         self.rest = b""
         self.process = context.spawn(
             [python(context), "-c", RANK, where.folder, rank, size, calls, role],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            env={"RANK": str(rank)}, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.pid = self.process.pid
         check(self.line() == "ready", "not ready")
 
@@ -213,6 +213,12 @@ def hung_before(context):
                  "Not in these files: rank 2 of 4: without a call while it was watched, or not "
                  "watched.", "Others wait: if watched, that is who is behind"):
         check("\n  %s\n" % line in text, "no %s in:\n%s" % (line, text))
+    place = "[2] %s pid %d python3" % (os.uname().nodename, ranks[2].pid)
+    look = "to see where: bpfprof dump -p %d, on %s\n" % (ranks[2].pid, os.uname().nodename)
+    for lines in ("    RANK=2, if that is it: %s\n      in no CUDA or NCCL call; %s" % (place, look),
+                  "\nWith NCCL, but without a call while they were watched, and in none before, as "
+                  "far as is known:\n  %s, rank 2\n      %s" % (place, look)):
+        check(lines in text, "no %s in:\n%s" % (lines, text))
     check("BEHIND" not in text and "not understood" not in text, text)
     # One that makes a call meanwhile, and goes elsewhere again, is known.
     watch = watch_over(context, ranks[2:])
@@ -227,4 +233,4 @@ def hung_before(context):
     check("calls, too" not in text and "with more calls" not in text, text)
     check("in no CUDA or NCCL call; to see where: bpfprof dump -p %d, on " % ranks[2].pid in
           text.split("Rank 2: ")[1], text)
-    check("Not in these files" not in text, text)
+    check("Not in these files" not in text and "With NCCL, but" not in text, text)

@@ -606,8 +606,9 @@ Test(gpu_report, nothing)
 			       "No process has libcuda.so.1 or libnccl mapped.\n");
 	free(text);
 	text = json_of(&report);
-	cr_expect_str_eq(text, "{\"host\":\"\",\"seconds\":2.500,\"libraries\":[],\"processes\":[],"
-			       "\"stacks\":{\"taken\":0,\"skipped\":0},\"lost\":{}}\n");
+	cr_expect_str_eq(
+		text, "{\"host\":\"\",\"seconds\":2.500,\"libraries\":[],\"processes\":[],"
+		      "\"without_calls\":[],\"stacks\":{\"taken\":0,\"skipped\":0},\"lost\":{}}\n");
 	free(text);
 }
 
@@ -858,7 +859,9 @@ static const char golden_json[] =
 	"\"live_bytes\":0,\"peak_bytes\":0,\"allocations\":0,\"frees\":0,\"unknown_frees\":0},"
 	"\"tensor_memory\":null,"
 	"\"starved\":null,\"collectives\":["
-	"],\"completions\":[],\"communicators\":[],\"open\":[]}],\"stacks\":{\"taken\":900,"
+	"],\"completions\":[],\"communicators\":[],\"open\":[]}],\"without_calls\":[{"
+	"\"pid\":77,\"name\":\"idle\",\"container\":null,\"pod\":null,\"namespace\":null,"
+	"\"ray_task\":null,\"rank\":null}],\"stacks\":{\"taken\":900,"
 	"\"skipped\":30},"
 	"\"lost\":{\"keys_full\":5,\"none\":0}}\n";
 
@@ -866,15 +869,19 @@ Test(gpu_report, json)
 {
 	const struct gpu_report_process processes[] = { busy, idle };
 	struct gpu_report report = report_of(processes, 2);
-	char *text = json_of(&report), *shown;
+	char *text, *shown;
 	int status;
 
+	report.silent = &idle;
+	report.nr_silent = 1;
+	text = json_of(&report);
 	cr_assert_str_eq(text, golden_json);
 	shown = made_run("python3 -c 'import json,sys; d=json.load(sys.stdin); "
 			 "print(list(d), list(d[\"processes\"][0]))'",
 			 text, strlen(text), &status);
 	cr_expect_str_eq(shown,
-			 "['host', 'seconds', 'libraries', 'processes', 'stacks', 'lost'] "
+			 "['host', 'seconds', 'libraries', 'processes', 'without_calls', 'stacks', "
+			 "'lost'] "
 			 "['pid', 'name', 'container', 'pod', 'namespace', 'ray_task', 'rank', "
 			 "'calls', 'launches', 'copies', 'memory', 'host_memory', 'tensor_memory', "
 			 "'starved', "

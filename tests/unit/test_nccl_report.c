@@ -407,7 +407,7 @@ Test(nccl_report, since_before)
 		"[2] b.json: b, 10.0 s, 2 processes\n"
 		"\n"
 		"Communicator 0xabc, 4 ranks\n" HEAD "       0          -  ncclAllReduce         "
-						     "ncclAllReduce for > 52.0 s        [1] a "
+		"ncclAllReduce for > 52.0 s        [1] a "
 		"pid 10 python3\n"
 		"       1          -  ncclAllReduce         ncclAllReduce for > 50.0 s        [1] "
 		"a "
@@ -438,6 +438,39 @@ Test(nccl_report, since_before)
 		"      in ncclAllReduce for more than 51.0 s: thread 77 worker\n"
 		"        ncclAllReduce\n"
 		"        fit (x.py:1)\n");
+}
+
+/* Whoever made its last call before that is of no communicator that is known. */
+Test(nccl_report, silent)
+{
+#define SILENT(...)                                                                                \
+	"{\"host\":\"b\",\"seconds\":10,\"processes\":[],\"without_calls\":[" __VA_ARGS__ "]}"
+	const char *hung = FILE_OF("a", "10", HANGS("10", "0", "52") "," HANGS("11", "1", "50"));
+	const char *ranked = SILENT(PROCESS("20", ",\"rank\":\"2\"") "," PROCESS("21", ""));
+	const char *wrong =
+		"{\"host\":\"b\",\"seconds\":10,\"processes\":[],\"without_calls\":[7]}";
+	char *text;
+
+	expect_none_behind(hung, ranked);
+	EXPECT_PARTS(
+		hung, ranked, "[2] b.json: b, 10.0 s, 2 processes\n",
+		"  Not in these files: ranks 2-3 of 4: without a call while they were watched, or "
+		"not watched.\n"
+		"  Others wait: if watched, that is who is behind\n"
+		"    RANK=2, if that is it: [2] b pid 20 python3\n"
+		"      in no CUDA or NCCL call; to see where: bpfprof dump -p 20, on b\n",
+		"\nWith NCCL, but without a call while they were watched, and in none before, as "
+		"far as is known:\n"
+		"  [2] b pid 20 python3, rank 2\n"
+		"      to see where: bpfprof dump -p 20, on b\n"
+		"  [2] b pid 21 python3\n"
+		"      to see where: bpfprof dump -p 21, on b\n");
+	text = report_of(ranked, NULL, 1);
+	cr_expect(strstr(text, "pid 20 python3, rank 2\n      to see where: bpfprof dump -p 20, on "
+			       "b\n  ... and 1 more\n"),
+		  "%s", text);
+	free(text);
+	EXPECT_PARTS(wrong, NULL, "b, 10.0 s, 0 processes\n", "1 entry was not understood\n");
 }
 
 /* Whoever is in it by now is behind by no number, and those that are counted are compared. */

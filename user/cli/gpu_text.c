@@ -41,7 +41,7 @@ struct text {
 	struct strtab *strings;
 	struct gpu_report report;
 	struct gpu_report_library *libraries;
-	struct gpu_report_process *processes;
+	struct gpu_report_process *processes, *silent;
 	struct gpu_report_call *calls;
 	struct gpu_report_launch *launches;
 	struct gpu_report_copy *copies;
@@ -506,6 +506,7 @@ static int fill(struct text *t)
 	const struct gpu_tally_process *processes;
 	const struct gpu_probes_library *libraries;
 	const struct gpu_picture *picture = t->picture;
+	struct gpu_report_process *process;
 	size_t nr, nr_libraries, nr_rows, nr_before, i;
 	int err = 0;
 
@@ -514,6 +515,7 @@ static int fill(struct text *t)
 	t->functions = gpu_functions(&t->nr_functions);
 	t->libraries = calloc(nr_libraries + 1, sizeof(*t->libraries));
 	t->processes = calloc(nr + 1, sizeof(*t->processes));
+	t->silent = calloc(nr + 1, sizeof(*t->silent));
 	t->calls = calloc(picture->nr_counts + 1, sizeof(*t->calls));
 	t->launches = calloc(picture->nr_counts + 1, sizeof(*t->launches));
 	t->copies = calloc(picture->nr_counts + 1, sizeof(*t->copies));
@@ -525,19 +527,26 @@ static int fill(struct text *t)
 	t->open = calloc(picture->nr_open + nr_before + 1, sizeof(*t->open));
 	t->frames = calloc(MAX_STACK_FRAMES, sizeof(*t->frames));
 	t->grouped = calloc(MAX_GROUPED, sizeof(*t->grouped));
-	if (!t->libraries || !t->processes || !t->calls || !t->launches || !t->copies ||
-	    !t->collectives || !t->completions || !t->comms || !t->open || !t->frames ||
-	    !t->grouped)
+	if (!t->libraries || !t->processes || !t->silent || !t->calls || !t->launches ||
+	    !t->copies || !t->collectives || !t->completions || !t->comms || !t->open ||
+	    !t->frames || !t->grouped)
 		return -ENOMEM;
 	libraries_fill(t, libraries, nr_libraries);
 	for (i = 0; i < nr && !err; i++) {
-		err = process_fill(t, &t->processes[t->report.nr_processes], &processes[i]);
-		t->report.nr_processes += has_something(&t->processes[t->report.nr_processes]);
+		process = &t->processes[t->report.nr_processes];
+		err = process_fill(t, process, &processes[i]);
+		if (has_something(process))
+			t->report.nr_processes++;
+		else if (!processes[i].ended &&
+			 gpu_before_was_silent(t->job->before, processes[i].kernel_pid,
+					       processes[i].start_ns))
+			t->silent[t->report.nr_silent++] = *process;
 	}
 	gpu_lost(t->job, t->picture, &t->lost);
 	t->report.libraries = t->libraries;
 	t->report.nr_libraries = nr_libraries;
 	t->report.processes = t->processes;
+	t->report.silent = t->silent;
 	t->report.stacks_taken = gpu_tally_nr_stacks(t->job->watch.tally);
 	t->report.stacks_skipped = picture->counters[GPU_COUNT_NO_TOKEN];
 	t->report.lost = t->lost.reasons;
@@ -570,6 +579,7 @@ int gpu_text(struct buf *dst, struct gpu_job *job, const struct gpu_picture *pic
 	strtab_free(t.strings);
 	free(t.libraries);
 	free(t.processes);
+	free(t.silent);
 	free(t.calls);
 	free(t.launches);
 	free(t.copies);

@@ -320,9 +320,8 @@ static void add_open(struct buf *dst, const struct gpu_report_process *process)
 	buf_add_char(dst, ']');
 }
 
-static void add_process(struct buf *dst, const struct gpu_report_process *process)
+static void add_who(struct buf *dst, const struct gpu_report_process *process)
 {
-	item_open(dst);
 	json_key_number(dst, "pid", process->pid);
 	json_key_text(dst, "name", process->name);
 	key_text_or_null(dst, "container", process->container);
@@ -330,6 +329,12 @@ static void add_process(struct buf *dst, const struct gpu_report_process *proces
 	key_text_or_null(dst, "namespace", process->namespace);
 	key_text_or_null(dst, "ray_task", process->ray_task);
 	key_text_or_null(dst, "rank", process->rank);
+}
+
+static void add_process(struct buf *dst, const struct gpu_report_process *process)
+{
+	item_open(dst);
+	add_who(dst, process);
 	add_calls(dst, process);
 	add_launches(dst, process);
 	add_copies(dst, process);
@@ -384,6 +389,13 @@ void gpu_json(struct buf *dst, const struct gpu_report *report)
 	json_key_open(dst, "processes", '[');
 	for (i = 0; i < report->nr_processes; i++)
 		add_process(dst, &report->processes[i]);
+	buf_add_char(dst, ']');
+	json_key_open(dst, "without_calls", '[');
+	for (i = 0; i < report->nr_silent; i++) {
+		item_open(dst);
+		add_who(dst, &report->silent[i]);
+		buf_add_char(dst, '}');
+	}
 	buf_add_char(dst, ']');
 	json_key_open(dst, "stacks", '{');
 	json_key_number(dst, "taken", report->stacks_taken);
