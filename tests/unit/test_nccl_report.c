@@ -440,6 +440,25 @@ Test(nccl_report, since_before)
 		"        fit (x.py:1)\n");
 }
 
+/* Of which communicator it is nobody told: earlier files, or frames that do not tell. */
+Test(nccl_report, before_of_nobody)
+{
+	EXPECT_PARTS(
+		FILE_OF("a", "10", PROCESS("10", OPENS(BEFORE("0xc0", "ncclAllReduce", "52")))),
+		NULL, "\nNo communicator was used while these processes were watched\n",
+		"\nCalls that began before they were watched:\n"
+		"  a pid 10 python3\n"
+		"      in ncclAllReduce for more than 52.0 s: thread 77 worker\n");
+	EXPECT_PARTS(
+		FILE_OF("a", "10",
+			PROCESS("10",
+				",\"communicators\":[{\"comm\":\"0xc0\",\"hash\":null,"
+				"\"rank\":null,\"size\":null,\"calls\":3,\"last\":\"x\"}]" OPENS(
+					BEFORE("0xc0", "ncclAllReduce", "52")))),
+		NULL, "\n1 more communicators, whose ranks are not known\n",
+		"      in ncclAllReduce for more than 52.0 s: thread 77 worker\n");
+}
+
 /* Whoever made its last call before that is of no communicator that is known. */
 Test(nccl_report, silent)
 {
