@@ -106,13 +106,17 @@ static bool maps_one_of(const struct gpu_before *before, const struct process *p
 	return false;
 }
 
-/* Kernel's pids of processes to be read: reading one changes the table of them. */
+/*
+ * Kernel's pids of processes to be read: reading one changes the table of them. The oldest first: those
+ * that load data for a rank were forked from it, and have its libraries and environment.
+ */
 static size_t processes_choose(struct gpu_before *before, uint32_t pids[MAX_PROCESSES])
 {
 	struct sampler *sampler = &before->job->sampler;
 	const struct gpu_probes_library *libraries;
 	const struct process *process;
-	size_t nr_libraries, nr = 0;
+	uint64_t starts[MAX_PROCESSES];
+	size_t nr_libraries, nr = 0, at;
 
 	libraries = gpu_probes_libraries(before->job->watch.probes, &nr_libraries);
 	for (process = processes_first(sampler->processes); process; process = process->hh.next) {
@@ -121,10 +125,16 @@ static size_t processes_choose(struct gpu_before *before, uint32_t pids[MAX_PROC
 		     !session_is_target(&sampler->session, (pid_t)process->pid)) ||
 		    !maps_one_of(before, process, libraries, nr_libraries, UINT32_MAX))
 			continue;
-		if (nr < MAX_PROCESSES)
-			pids[nr++] = process->pid;
-		else
+		if (nr == MAX_PROCESSES) {
 			before->processes_unread++;
+			continue;
+		}
+		for (at = nr++; at && starts[at - 1] > process->start_ns; at--) {
+			starts[at] = starts[at - 1];
+			pids[at] = pids[at - 1];
+		}
+		starts[at] = process->start_ns;
+		pids[at] = process->pid;
 	}
 	return nr;
 }
