@@ -5,6 +5,7 @@ The fake libnccl has in its frames what the real one has there (tests/heavy/real
 """
 
 import json
+import re
 
 from harness import MODES, check, test
 from test_gpu import Caller, Seen, Watch, asleep_by, equal
@@ -80,17 +81,45 @@ def mapped_again(context):
     check(found == {tid: ("ncclAllReduce", None)}, "found: %s" % found)
 
 
+def given(row):
+    """As gpu says it."""
+    is_in = row["arguments"]
+    size = is_in["bytes"]
+    text = "%d B" % size if size < 1000 else "%.1f kB" % (size / 1000)
+    text += " " + " ".join([is_in["datatype"], *([is_in["op"]] if "op" in is_in else []),
+                            *("%s %d" % (name, is_in[name]) for name in ("root", "peer")
+                              if name in is_in)])
+    return "  %s has not returned for more than ([^\n]*): thread %d [^\n]*\n    %s,\n    %s\n" % (
+        row["function"], row["tid"], text, "communicator %s, rank %d of %d, stream %s" % (
+            is_in["comm"], is_in["rank"], is_in["size"], is_in["stream"]))
+
+
 @test(modes=MODES)
 def seen_later(context):
     """gpu says it of calls that began before it came."""
     caller, truth = hanging(context, "right")
     watch = Watch(context, "--json", "-d", "120", "-p", caller.pid)
-    rows = {row["tid"]: row for row in Seen(watch.end()).process(caller.pid)["open"]}
+    process = Seen(watch.end()).process(caller.pid)
+    rows = {row["tid"]: row for row in process["open"]}
     for row in truth["open"]:
-        names = ("stream", "comm", "bytes")
-        equal({name: rows[row["tid"]][name] for name in ("function", "since_before", *names)},
-              {"function": row["function"], "since_before": True,
-               **{name: row["arguments"][name] for name in names}}, "open call")
+        wanted = {name: value for name, value in row["arguments"].items() if name != "count"}
+        equal({name: rows[row["tid"]].get(name) for name in ("function", "since_before", *wanted)},
+              {"function": row["function"], "since_before": True, **wanted}, "open call")
+    comms = {row["arguments"]["comm"]: row["arguments"] for row in truth["open"]}
+    found = {row["comm"]: row for row in process["communicators"]}
+    check(set(found) == set(comms), "%s, not %s" % (found, comms))
+    for comm, row in comms.items():
+        equal({name: found[comm][name] for name in ("hash", "rank", "size", "calls")},
+              {**{name: row[name] for name in ("hash", "rank", "size")}, "calls": 0}, comm)
+    watch = Watch(context, "-d", "120", "-p", caller.pid)
+    said = watch.end()
+    for row in truth["open"]:
+        check(re.search(given(row), said), "no %s in:\n%s" % (given(row), said))
+    for comm, row in comms.items():
+        line = "  Communicator %s: rank %d of %d, hash %s\n" % (
+            comm, row["rank"], row["size"], row["hash"])
+        check(line in said, "no %s in:\n%s" % (line, said))
+    context.note(re.search(given(truth["open"][0]), said).group())
 
 
 @test(modes=("root",))
@@ -108,5 +137,9 @@ def watched(context):
             continue
         check(found[row["tid"]] == (row["function"], row["arguments"]),
               "%s, not %s" % (found[row["tid"]], row))
-        equal({name: rows[row["tid"]][name] for name in ("stream", "comm", "bytes")},
-              {name: row["arguments"][name] for name in ("stream", "comm", "bytes")}, "as gpu")
+        names = ["stream", "comm", "hash", "rank", "size", "bytes", "datatype"]
+        # Of ncclReduce's two a call that gpu saw begin has the root.
+        names += [name for name in ("root", "peer") if name in row["arguments"]] or [
+            name for name in ("op",) if name in row["arguments"]]
+        equal({name: rows[row["tid"]].get(name) for name in names},
+              {name: row["arguments"][name] for name in names}, "as gpu")

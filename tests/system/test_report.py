@@ -7,6 +7,7 @@ import re
 import subprocess
 import time
 
+import containers
 from harness import check, test
 from test_gpu import Caller, Seen, Watch, fakes
 from test_top import python
@@ -44,6 +45,10 @@ if role == "waits":
     all_reduce()
 elif role == "late":
     load_batch()
+elif role == "elsewhere":
+    sys.stdin.readline()
+    all_reduce()
+    print("called", flush=True)
 sys.stdin.readline()
 """
 
@@ -54,7 +59,7 @@ class Rank(Caller):
         self.rest = b""
         self.process = context.spawn(
             [python(context), "-c", RANK, where.folder, rank, size, calls, role],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            env={"RANK": str(rank)}, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.pid = self.process.pid
         check(self.line() == "ready", "not ready")
 
@@ -66,9 +71,17 @@ def written(context, name, text):
     return path
 
 
+def watch_over(context, ranks):
+    return Watch(context, "--json", "-d", "120", *[x for one in ranks for x in ("-p", one.pid)])
+
+
+def watched_as_they_are(context, name, ranks):
+    return written(context, name, watch_over(context, ranks).end())
+
+
 def watched(context, name, ranks, seconds):
     """The file of a watch over these, so long after their work."""
-    watch = Watch(context, "--json", "-d", "120", *[x for one in ranks for x in ("-p", one.pid)])
+    watch = watch_over(context, ranks)
     for one in ranks:
         one.work()
     time.sleep(seconds)
@@ -159,3 +172,65 @@ def wrong(context):
     check(b"bpfprof report --nccl" in done.out, "no examples")
     full = context.start("report", "--nccl", good, stdout=os.open("/dev/full", os.O_WRONLY))
     context.finish(full, 10).expect(1)
+
+
+def hung(context, ranks):
+    """All of them are where they stay, before anybody watches."""
+    for one in ranks:
+        one.work()
+    containers.wait_for("them to sleep", lambda: all(asleep(one.pid) for one in ranks), 20)
+    time.sleep(1.2)
+
+
+def asleep(pid):
+    with open("/proc/%d/stat" % pid, encoding="utf-8") as file:
+        return file.read().rpartition(")")[2].split()[0] == "S"
+
+
+def table(text, rank):
+    return re.search(r"^ +%d +(\S+)  (\S+) +(.*?)  +\[(\d)\] \S+ pid (\d+) " % rank, text,
+                     re.MULTILINE).groups()
+
+
+@test()
+def hung_before(context):
+    """The job hangs since before anybody came: the ranks that wait tell who they are, and who does not."""
+    ranks = [Rank(context, number, 4, 20, role)
+             for number, role in enumerate(("waits", "waits", "elsewhere", "waits"))]
+    hung(context, ranks)
+    files = [watched_as_they_are(context, "a.json", ranks[:2]),
+             watched_as_they_are(context, "b.json", ranks[2:])]
+    text = report(context, *files)
+    context.note(text)
+    check(re.search(r"^Communicator 0x[0-9a-f]+, 4 ranks$", text, re.MULTILINE), text)
+    for number, file in ((0, "1"), (1, "1"), (3, "2")):
+        calls, last, is_open, of, pid = table(text, number)
+        check((calls, last, of, pid) == ("-", "ncclAllReduce", file, str(ranks[number].pid)), text)
+        check(re.fullmatch(r"ncclAllReduce for > .*", is_open), text)
+    check(re.search(r"^  All 3 ranks wait, the longest in ncclAllReduce for more than ", text,
+                    re.MULTILINE), text)
+    for line in ("In it since before they were watched: ranks 0-1, 3, whose calls cannot be compared",
+                 "Not in these files: rank 2 of 4: without a call while it was watched, or not "
+                 "watched.", "Others wait: if watched, that is who is behind"):
+        check("\n  %s\n" % line in text, "no %s in:\n%s" % (line, text))
+    place = "[2] %s pid %d python3" % (os.uname().nodename, ranks[2].pid)
+    look = "to see where: bpfprof dump -p %d, on %s\n" % (ranks[2].pid, os.uname().nodename)
+    for lines in ("    RANK=2, if that is it: %s\n      in no CUDA or NCCL call; %s" % (place, look),
+                  "\nWith NCCL, but without a call while they were watched, and in none before, as "
+                  "far as is known:\n  %s, rank 2\n      %s" % (place, look)):
+        check(lines in text, "no %s in:\n%s" % (lines, text))
+    check("BEHIND" not in text and "not understood" not in text, text)
+    # One that makes a call meanwhile, and goes elsewhere again, is known.
+    watch = watch_over(context, ranks[2:])
+    ranks[2].say("call")
+    check(ranks[2].line() == "called", "it did not call")
+    time.sleep(0.5)
+    text = report(context, files[0], written(context, "c.json", watch.end()))
+    context.note(text)
+    check(table(text, 2)[:3] == ("1", "ncclAllReduce", "-"), text)
+    check(re.search(r"^  BEHIND: rank 2, in no collective of this communicator, while ranks 0-1, 3 "
+                    r"wait, the longest in ncclAllReduce for more than ", text, re.MULTILINE), text)
+    check("calls, too" not in text and "with more calls" not in text, text)
+    check("in no CUDA or NCCL call; to see where: bpfprof dump -p %d, on " % ranks[2].pid in
+          text.split("Rank 2: ")[1], text)
+    check("Not in these files" not in text and "With NCCL, but" not in text, text)

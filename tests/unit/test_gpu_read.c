@@ -91,9 +91,19 @@ Test(gpu_read, what_gpu_writes, .init = setup, .fini = teardown)
 			    .device_free = 17,
 			    .device_total = 800 },
 	};
-	const struct gpu_report report = {
-		.host = "node-1", .seconds = 10, .processes = &process, .nr_processes = 1
-	};
+	const struct gpu_report_process silent = { .pid = 4243,
+						   .name = "python3",
+						   .container = "",
+						   .pod = "job-1",
+						   .namespace = "",
+						   .ray_task = "",
+						   .rank = "4" };
+	const struct gpu_report report = { .host = "node-1",
+					   .seconds = 10,
+					   .processes = &process,
+					   .nr_processes = 1,
+					   .silent = &silent,
+					   .nr_silent = 1 };
 	struct buf text;
 
 	buf_init(&text, 1 << 20);
@@ -105,8 +115,15 @@ Test(gpu_read, what_gpu_writes, .init = setup, .fini = teardown)
 	cr_expect_str_eq(filled.files[0].path, "a.json");
 	cr_expect_str_eq(filled.files[0].host, "node-1");
 	cr_expect_eq(filled.files[0].seconds, 10);
-	cr_expect_eq(filled.files[0].nr_processes, 1);
-	cr_assert_eq(filled.nr_processes, 1);
+	cr_expect_eq(filled.files[0].nr_processes, 2);
+	cr_assert_eq(filled.nr_processes, 2);
+	cr_expect(filled.processes[1].silent);
+	cr_expect_eq(filled.processes[1].pid, 4243);
+	cr_expect_eq(filled.processes[1].file, 0);
+	cr_expect_str_eq(filled.processes[1].pod, "job-1");
+	cr_expect_str_eq(filled.processes[1].rank, "4");
+	cr_expect_eq(filled.processes[1].open.nr, 0);
+	cr_expect_not(filled.processes[0].silent);
 	cr_expect_eq(filled.processes[0].pid, 4242);
 	cr_expect_str_eq(filled.processes[0].name, "python3");
 	cr_expect_str_eq(filled.processes[0].container, "trainer");

@@ -94,21 +94,19 @@ static const struct gpu_report_comm comms[] = {
 };
 
 static const struct gpu_report_open opens[] = {
-	{ 101, "worker", "cuStreamSynchronize", 0.2, false, 0, 0, 0, NULL, 0, false, false, { 0 } },
-	{ 102,
-	  "pt_nccl",
-	  "ncclAllReduce",
-	  42.5,
-	  false,
-	  7,
-	  0xc0,
-	  1250000000,
-	  hung_stack,
-	  3,
-	  false,
-	  false,
-	  { 0 } },
-	{ 103, "io", "cuMemcpyDtoH", 3, false, 0, 0, 0, NULL, 0, false, false, { 0 } },
+	{ .tid = 101, .thread = "worker", .function = "cuStreamSynchronize", .seconds = 0.2 },
+	{ .tid = 102,
+	  .thread = "pt_nccl",
+	  .function = "ncclAllReduce",
+	  .seconds = 42.5,
+	  .stream = 7,
+	  .comm = 0xc0,
+	  .bytes = 1250000000,
+	  .stack = hung_stack,
+	  .nr_stack = 3,
+	  .datatype = "bfloat16",
+	  .op = "sum" },
+	{ .tid = 103, .thread = "io", .function = "cuMemcpyDtoH", .seconds = 3 },
 };
 
 static const struct gpu_report_process busy = {
@@ -215,7 +213,8 @@ static const char golden[] =
 	"  pod ml/job-0, container trainer, ray::Trainer.fit\n"
 	"\n"
 	"  ncclAllReduce has not returned for 42.5 s: thread 102 pt_nccl\n"
-	"    1.2 GB, communicator 0xc0, stream 0x7\n"
+	"    1.2 GB bfloat16 sum,\n"
+	"    communicator 0xc0, rank 3 of 8, stream 0x7\n"
 	"      ncclAllReduce\n"
 	"      all_reduce (distributed_c10d.py:2501)\n"
 	"      Trainer.fit (loop.py:31)\n"
@@ -384,6 +383,74 @@ Test(gpu_report, groups)
 	}
 }
 
+/* What a call was given, as far as that is known. */
+Test(gpu_report, arguments)
+{
+	static const struct {
+		struct gpu_report_open open;
+		const char *table, *json;
+	} cases[] = {
+		{ { .comm = 0xc0, .stream = 7, .bytes = 64, .datatype = "int8", .op = "max" },
+		  "    64 B int8 max,\n    communicator 0xc0, rank 3 of 8, stream 0x7\n",
+		  "\"stream\":\"0x7\",\"comm\":\"0xc0\",\"hash\":\"0xabcdef\",\"rank\":3,\"size\":"
+		  "8,"
+		  "\"bytes\":64,\"datatype\":\"int8\",\"op\":\"max\",\"stack\"" },
+		{ { .comm = 0xdead,
+		    .stream = 7,
+		    .datatype = "int8",
+		    .op = "avg",
+		    .extra_name = "root",
+		    .extra = "5" },
+		  "    0 B int8 avg root 5,\n    communicator 0xdead, stream 0x7\n",
+		  "\"comm\":\"0xdead\",\"hash\":null,\"rank\":null,\"size\":null,\"bytes\":0,"
+		  "\"datatype\":\"int8\",\"op\":\"avg\",\"root\":5,\"stack\"" },
+		/* Of a type that is not known. */
+		{ { .comm = 0xdead, .bytes = 64, .extra_name = "peer", .extra = "1" },
+		  "    64 B peer 1,\n    communicator 0xdead, stream 0x0\n",
+		  "\"bytes\":64,\"datatype\":null,\"peer\":1,\"stack\"" },
+		/* The end of a communicator, a copy, and what nothing is known of. */
+		{ { .comm = 0xc0 },
+		  "    communicator 0xc0, rank 3 of 8, stream 0x0\n",
+		  "\"size\":8,\"bytes\":0,\"datatype\":null,\"stack\"" },
+		{ { .stream = 9, .bytes = 64 },
+		  "    64 B, stream 0x9\n",
+		  "\"comm\":\"0x0\",\"hash\":null,\"rank\":null,\"size\":null,\"bytes\":64," },
+		{ { .arguments_unknown = true },
+		  "",
+		  "\"stream\":null,\"comm\":null,\"hash\":null,\"rank\":null,\"size\":null,"
+		  "\"bytes\":null,\"datatype\":null,\"stack\"" },
+	};
+	struct gpu_report_process process = busy;
+	struct gpu_report_open open;
+	struct gpu_report report = report_of(&process, 1);
+	struct buf wanted;
+	char *text;
+	size_t i;
+
+	process.open = &open;
+	process.nr_open = 1;
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		open = cases[i].open;
+		open.tid = 9;
+		open.thread = "w";
+		open.function = "f";
+		open.seconds = 5;
+		open.since_before = true;
+		buf_init(&wanted, 4096);
+		buf_printf(&wanted,
+			   "  f has not returned for more than 5.0 s: thread 9 w\n%s"
+			   "      (no stack was taken)\n",
+			   cases[i].table);
+		text = table_of(&report, &(struct gpu_report_options){ 0 });
+		expect(text, wanted.data);
+		free(text);
+		buf_fini(&wanted);
+		text = json_of(&report);
+		expect(text, cases[i].json);
+		free(text);
+	}
+}
+
 /* More kinds than are shown, unless all are asked for. */
 Test(gpu_report, large_group)
 {
@@ -539,8 +606,9 @@ Test(gpu_report, nothing)
 			       "No process has libcuda.so.1 or libnccl mapped.\n");
 	free(text);
 	text = json_of(&report);
-	cr_expect_str_eq(text, "{\"host\":\"\",\"seconds\":2.500,\"libraries\":[],\"processes\":[],"
-			       "\"stacks\":{\"taken\":0,\"skipped\":0},\"lost\":{}}\n");
+	cr_expect_str_eq(
+		text, "{\"host\":\"\",\"seconds\":2.500,\"libraries\":[],\"processes\":[],"
+		      "\"without_calls\":[],\"stacks\":{\"taken\":0,\"skipped\":0},\"lost\":{}}\n");
 	free(text);
 }
 
@@ -578,12 +646,35 @@ Test(gpu_report, hostile)
 	const struct gpu_report_grouped row = { bad, bad,	 "op",	     bad,
 						1,   UINT64_MAX, UINT64_MAX, UINT64_MAX };
 	const struct gpu_report_group group = { true, true, 0, &row, 1 };
-	const struct gpu_report_open open = { 1, bad,	bad, NAN,   false, 0,	 0,
-					      0, stack, 1,   false, true,  group };
-	const struct gpu_report_open later = { 1, bad,	 bad, INFINITY, false, 0,    1,
-					       0, stack, 1,   false,	true,  group };
-	const struct gpu_report_open late = { 1,	  bad,	 bad, 1e300, false, 0,	  1,
-					      UINT64_MAX, stack, 1,   false, false, { 0 } };
+	const struct gpu_report_open open = { .tid = 1,
+					      .thread = bad,
+					      .function = bad,
+					      .seconds = NAN,
+					      .stack = stack,
+					      .nr_stack = 1,
+					      .ends_group = true,
+					      .group = group };
+	const struct gpu_report_open later = { .tid = 1,
+					       .thread = bad,
+					       .function = bad,
+					       .seconds = INFINITY,
+					       .comm = 1,
+					       .stack = stack,
+					       .nr_stack = 1,
+					       .ends_group = true,
+					       .group = group };
+	const struct gpu_report_open late = { .tid = 1,
+					      .thread = bad,
+					      .function = bad,
+					      .seconds = 1e300,
+					      .comm = 1,
+					      .bytes = UINT64_MAX,
+					      .stack = stack,
+					      .nr_stack = 1,
+					      .datatype = bad,
+					      .op = bad,
+					      .extra_name = "root",
+					      .extra = bad };
 	const struct gpu_report_launch launch = { bad,
 						  UINT64_MAX,
 						  bad,
@@ -682,6 +773,9 @@ Test(gpu_report, no_room)
 	free(json);
 }
 
+#define NO_COLLECTIVE                                                                              \
+	"\"comm\":\"0x0\",\"hash\":null,\"rank\":null,\"size\":null,\"bytes\":0,\"datatype\":null"
+
 static const char golden_json[] =
 	"{\"host\":\"node-1\",\"seconds\":10.000,\"libraries\":[{"
 	"\"path\":\"/usr/lib/x86_64-linux-gnu/libcuda.so.1\",\"layers\":[\"cuda\"],"
@@ -748,15 +842,16 @@ static const char golden_json[] =
 	"\"communicators\":[{\"comm\":\"0xc0\",\"hash\":\"0xabcdef\",\"rank\":3,\"size\":8,"
 	"\"calls\":120,\"last\":\"ncclAllReduce\"}],\"open\":[{\"tid\":101,"
 	"\"thread\":\"worker\",\"function\":\"cuStreamSynchronize\",\"seconds\":0.200,"
-	"\"since_before\":false,\"stream\":\"0x0\",\"comm\":\"0x0\",\"bytes\":0,\"stack\":[]},{"
+	"\"since_before\":false,\"stream\":\"0x0\"," NO_COLLECTIVE ",\"stack\":[]},{"
 	"\"tid\":102,"
 	"\"thread\":\"pt_nccl\",\"function\":\"ncclAllReduce\",\"seconds\":42.500,"
-	"\"since_before\":false,\"stream\":\"0x7\",\"comm\":\"0xc0\",\"bytes\":1250000000,"
+	"\"since_before\":false,\"stream\":\"0x7\",\"comm\":\"0xc0\",\"hash\":\"0xabcdef\","
+	"\"rank\":3,\"size\":8,\"bytes\":1250000000,\"datatype\":\"bfloat16\",\"op\":\"sum\","
 	"\"stack\":["
 	"\"ncclAllReduce\",\"all_reduce (distributed_c10d.py:2501)\","
 	"\"Trainer.fit (loop.py:31)\"]},{\"tid\":103,\"thread\":\"io\","
-	"\"function\":\"cuMemcpyDtoH\",\"seconds\":3.000,\"since_before\":false,\"stream\":\"0x0\","
-	"\"comm\":\"0x0\",\"bytes\":0,\"stack\":[]}]},{\"pid\":77,\"name\":\"idle\","
+	"\"function\":\"cuMemcpyDtoH\",\"seconds\":3.000,\"since_before\":false,\"stream\":"
+	"\"0x0\"," NO_COLLECTIVE ",\"stack\":[]}]},{\"pid\":77,\"name\":\"idle\","
 	"\"container\":null,\"pod\":null,\"namespace\":null,\"ray_task\":null,"
 	"\"rank\":null,\"calls\":[],\"launches\":[],\"copies\":[],\"memory\":{"
 	"\"live_bytes\":0,\"peak_bytes\":0,\"allocations\":0,\"frees\":0,"
@@ -764,7 +859,9 @@ static const char golden_json[] =
 	"\"live_bytes\":0,\"peak_bytes\":0,\"allocations\":0,\"frees\":0,\"unknown_frees\":0},"
 	"\"tensor_memory\":null,"
 	"\"starved\":null,\"collectives\":["
-	"],\"completions\":[],\"communicators\":[],\"open\":[]}],\"stacks\":{\"taken\":900,"
+	"],\"completions\":[],\"communicators\":[],\"open\":[]}],\"without_calls\":[{"
+	"\"pid\":77,\"name\":\"idle\",\"container\":null,\"pod\":null,\"namespace\":null,"
+	"\"ray_task\":null,\"rank\":null}],\"stacks\":{\"taken\":900,"
 	"\"skipped\":30},"
 	"\"lost\":{\"keys_full\":5,\"none\":0}}\n";
 
@@ -772,15 +869,19 @@ Test(gpu_report, json)
 {
 	const struct gpu_report_process processes[] = { busy, idle };
 	struct gpu_report report = report_of(processes, 2);
-	char *text = json_of(&report), *shown;
+	char *text, *shown;
 	int status;
 
+	report.silent = &idle;
+	report.nr_silent = 1;
+	text = json_of(&report);
 	cr_assert_str_eq(text, golden_json);
 	shown = made_run("python3 -c 'import json,sys; d=json.load(sys.stdin); "
 			 "print(list(d), list(d[\"processes\"][0]))'",
 			 text, strlen(text), &status);
 	cr_expect_str_eq(shown,
-			 "['host', 'seconds', 'libraries', 'processes', 'stacks', 'lost'] "
+			 "['host', 'seconds', 'libraries', 'processes', 'without_calls', 'stacks', "
+			 "'lost'] "
 			 "['pid', 'name', 'container', 'pod', 'namespace', 'ray_task', 'rank', "
 			 "'calls', 'launches', 'copies', 'memory', 'host_memory', 'tensor_memory', "
 			 "'starved', "

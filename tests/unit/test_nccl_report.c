@@ -389,6 +389,151 @@ Test(nccl_report, groups_of_pairs)
 		"wait");
 }
 
+#define BEFORE(comm, function, seconds)                                                            \
+	"{\"tid\":77,\"thread\":\"worker\",\"comm\":\"" comm                                       \
+	"\",\"stream\":\"0x7\",\"function\":\"" function "\",\"seconds\":" seconds                 \
+	",\"bytes\":4000,\"since_before\":true,\"stack\":[\"" function "\",\"fit (x.py:1)\"]}"
+#define MET(rank, calls) COMM("0x" rank "0", "0xabc", rank, "4", calls, "ncclAllReduce")
+#define HANGS(pid, rank, seconds)                                                                  \
+	PROCESS(pid, COMMS(MET(rank, "0")) OPENS(BEFORE("0x" rank "0", "ncclAllReduce", seconds)))
+
+/* A job that hung before anybody came: it is known who waits, not who has made how many calls. */
+Test(nccl_report, since_before)
+{
+	expect_exactly(
+		FILE_OF("a", "10", HANGS("10", "0", "52") "," HANGS("11", "1", "50")),
+		FILE_OF("b", "10", HANGS("20", "3", "51") "," PROCESS("21", COMMS(MET("2", "1")))),
+		"[1] a.json: a, 10.0 s, 2 processes\n"
+		"[2] b.json: b, 10.0 s, 2 processes\n"
+		"\n"
+		"Communicator 0xabc, 4 ranks\n" HEAD "       0          -  ncclAllReduce         "
+		"ncclAllReduce for > 52.0 s        [1] a "
+		"pid 10 python3\n"
+		"       1          -  ncclAllReduce         ncclAllReduce for > 50.0 s        [1] "
+		"a "
+		"pid 11 python3\n"
+		"       2          1  ncclAllReduce         -                                 [2] "
+		"b "
+		"pid 21 python3\n"
+		"       3          -  ncclAllReduce         ncclAllReduce for > 51.0 s        [2] "
+		"b "
+		"pid 20 python3\n"
+		"  BEHIND: rank 2, in no collective of this communicator, while ranks 0-1, 3 wait, "
+		"the longest in ncclAllReduce for more than 52.0 s\n"
+		"  In it since before they were watched: ranks 0-1, 3, whose calls cannot be "
+		"compared\n"
+		"    Rank 2: [2] b pid 21 python3\n"
+		"      in no CUDA or NCCL call; to see where: bpfprof dump -p 21, on b\n"
+		"\n"
+		"Calls that began before they were watched:\n"
+		"  [1] a pid 10 python3\n"
+		"      in ncclAllReduce for more than 52.0 s: thread 77 worker\n"
+		"        ncclAllReduce\n"
+		"        fit (x.py:1)\n"
+		"  [1] a pid 11 python3\n"
+		"      in ncclAllReduce for more than 50.0 s: thread 77 worker\n"
+		"        ncclAllReduce\n"
+		"        fit (x.py:1)\n"
+		"  [2] b pid 20 python3\n"
+		"      in ncclAllReduce for more than 51.0 s: thread 77 worker\n"
+		"        ncclAllReduce\n"
+		"        fit (x.py:1)\n");
+}
+
+/* Of which communicator it is nobody told: earlier files, or frames that do not tell. */
+Test(nccl_report, before_of_nobody)
+{
+	EXPECT_PARTS(
+		FILE_OF("a", "10", PROCESS("10", OPENS(BEFORE("0xc0", "ncclAllReduce", "52")))),
+		NULL, "\nNo communicator was used while these processes were watched\n",
+		"\nCalls that began before they were watched:\n"
+		"  a pid 10 python3\n"
+		"      in ncclAllReduce for more than 52.0 s: thread 77 worker\n");
+	EXPECT_PARTS(
+		FILE_OF("a", "10",
+			PROCESS("10",
+				",\"communicators\":[{\"comm\":\"0xc0\",\"hash\":null,"
+				"\"rank\":null,\"size\":null,\"calls\":3,\"last\":\"x\"}]" OPENS(
+					BEFORE("0xc0", "ncclAllReduce", "52")))),
+		NULL, "\n1 more communicators, whose ranks are not known\n",
+		"      in ncclAllReduce for more than 52.0 s: thread 77 worker\n");
+}
+
+/* Whoever made its last call before that is of no communicator that is known. */
+Test(nccl_report, silent)
+{
+#define SILENT(...)                                                                                \
+	"{\"host\":\"b\",\"seconds\":10,\"processes\":[],\"without_calls\":[" __VA_ARGS__ "]}"
+	const char *hung = FILE_OF("a", "10", HANGS("10", "0", "52") "," HANGS("11", "1", "50"));
+	const char *ranked = SILENT(PROCESS("20", ",\"rank\":\"2\"") "," PROCESS("21", ""));
+	const char *wrong =
+		"{\"host\":\"b\",\"seconds\":10,\"processes\":[],\"without_calls\":[7]}";
+	char *text;
+
+	expect_none_behind(hung, ranked);
+	EXPECT_PARTS(
+		hung, ranked, "[2] b.json: b, 10.0 s, 2 processes\n",
+		"  Not in these files: ranks 2-3 of 4: without a call while they were watched, or "
+		"not watched.\n"
+		"  Others wait: if watched, that is who is behind\n"
+		"    RANK=2, if that is it: [2] b pid 20 python3\n"
+		"      in no CUDA or NCCL call; to see where: bpfprof dump -p 20, on b\n",
+		"\nWith NCCL, but without a call while they were watched, and in none before, as "
+		"far as is known:\n"
+		"  [2] b pid 20 python3, rank 2\n"
+		"      to see where: bpfprof dump -p 20, on b\n"
+		"  [2] b pid 21 python3\n"
+		"      to see where: bpfprof dump -p 21, on b\n");
+	text = report_of(ranked, NULL, 1);
+	cr_expect(strstr(text, "pid 20 python3, rank 2\n      to see where: bpfprof dump -p 20, on "
+			       "b\n  ... and 1 more\n"),
+		  "%s", text);
+	free(text);
+	EXPECT_PARTS(wrong, NULL, "b, 10.0 s, 0 processes\n", "1 entry was not understood\n");
+}
+
+/* Whoever is in it by now is behind by no number, and those that are counted are compared. */
+Test(nccl_report, not_counted)
+{
+#define COUNTED(pid, rank, calls)                                                                  \
+	PROCESS(pid, COMMS(MET(rank, calls))                                                       \
+			     OPENS(OPEN("0x" rank "0", "ncclAllReduce", "9", "4000", "")))
+	const char *all = FILE_OF("a", "10", HANGS("10", "0", "52") "," HANGS("11", "1", "50"));
+	const char *mixed = FILE_OF("a", "10", HANGS("10", "0", "52") "," COUNTED("11", "1", "7"));
+	const char *compared = FILE_OF(
+		"a", "10",
+		HANGS("10", "0", "52") "," COUNTED("11", "1", "7") "," COUNTED("12", "2", "8"));
+	const char *sends = FILE_OF(
+		"a", "10",
+		PROCESS("10", COMMS(MET("0", "0"))
+				      OPENS(BEFORE("0x00", "ncclSend",
+						   "52"))) "," PROCESS("11", COMMS(MET("1", "7"))));
+
+	expect_none_behind(all, NULL);
+	EXPECT_PARTS(
+		all, NULL,
+		"  All 2 ranks wait, the longest in ncclAllReduce for more than 52.0 s\n"
+		"  In it since before they were watched: ranks 0-1, whose calls cannot be "
+		"compared\n"
+		"  Not in these files: ranks 2-3 of 4: without a call while they were watched, "
+		"or not watched.\n"
+		"  Others wait: if watched, that is who is behind\n");
+	expect_none_behind(mixed, NULL);
+	EXPECT_PARTS(
+		mixed, NULL,
+		"  All 2 ranks wait, the longest in ncclAllReduce for more than 52.0 s\n"
+		"  In it since before it was watched: rank 0, whose calls cannot be compared\n");
+	EXPECT_PARTS(
+		compared, NULL,
+		"  BEHIND: rank 1, with 7 calls, while rank 2 has made 8\n"
+		"  All wait, the longest in ncclAllReduce for more than 52.0 s\n"
+		"  In it since before it was watched: rank 0, whose calls cannot be compared\n");
+	expect_none_behind(sends, NULL);
+	EXPECT_PARTS(
+		sends, NULL, "ncclSend for > 52.0 s",
+		"  In it since before it was watched: rank 0, whose calls cannot be compared\n");
+}
+
 /* Two files of one run: the last one tells. What is worst comes first. */
 Test(nccl_report, older_file)
 {

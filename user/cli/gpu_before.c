@@ -57,6 +57,12 @@ struct call_state {
 	size_t spin; /* index in spins of one that was found on a CPU, and 1; 0: it slept */
 };
 
+/* One that had a library of NCCL's, and no thread in a call that is known. */
+struct silent {
+	uint32_t pid; /* in the outermost pid namespace */
+	uint64_t start_ns;
+};
+
 struct gpu_before {
 	struct gpu_job *job;
 	struct remote_child *child; /* while something is read */
@@ -72,6 +78,8 @@ struct gpu_before {
 	struct gpu_before_call calls[MAX_CALLS];
 	struct call_state states[MAX_CALLS];
 	size_t nr_calls;
+	struct silent silent[MAX_PROCESSES];
+	size_t nr_silent;
 	uint64_t processes_unread, running, unread, cut, pages, refused;
 };
 
@@ -83,8 +91,9 @@ static void call_remove(struct gpu_before *before, size_t at)
 	before->states[at] = before->states[before->nr_calls];
 }
 
+/* layers: of which it has to have one. */
 static bool maps_one_of(const struct gpu_before *before, const struct process *process,
-			const struct gpu_probes_library *libraries, size_t nr)
+			const struct gpu_probes_library *libraries, size_t nr, uint32_t layers)
 {
 	const struct image *image;
 	size_t i, k;
@@ -93,31 +102,42 @@ static bool maps_one_of(const struct gpu_before *before, const struct process *p
 		image = images_get(before->job->sampler.images,
 				   (uint32_t)process->mappings[i].image);
 		for (k = 0; image && image->path && k < nr; k++)
-			if (!libraries[k].problem && !strcmp(libraries[k].path, image->path))
+			if (!libraries[k].problem && libraries[k].layers & layers &&
+			    !strcmp(libraries[k].path, image->path))
 				return true;
 	}
 	return false;
 }
 
-/* Kernel's pids of processes to be read: reading one changes the table of them. */
+/*
+ * Kernel's pids of processes to be read: reading one changes the table of them. The oldest first: those
+ * that load data for a rank were forked from it, and have its libraries and environment.
+ */
 static size_t processes_choose(struct gpu_before *before, uint32_t pids[MAX_PROCESSES])
 {
 	struct sampler *sampler = &before->job->sampler;
 	const struct gpu_probes_library *libraries;
 	const struct process *process;
-	size_t nr_libraries, nr = 0;
+	uint64_t starts[MAX_PROCESSES];
+	size_t nr_libraries, nr = 0, at;
 
 	libraries = gpu_probes_libraries(before->job->watch.probes, &nr_libraries);
 	for (process = processes_first(sampler->processes); process; process = process->hh.next) {
 		if (process->dead || !process->mappings_known ||
 		    (sampler->session.options.filter &&
 		     !session_is_target(&sampler->session, (pid_t)process->pid)) ||
-		    !maps_one_of(before, process, libraries, nr_libraries))
+		    !maps_one_of(before, process, libraries, nr_libraries, UINT32_MAX))
 			continue;
-		if (nr < MAX_PROCESSES)
-			pids[nr++] = process->pid;
-		else
+		if (nr == MAX_PROCESSES) {
 			before->processes_unread++;
+			continue;
+		}
+		for (at = nr++; at && starts[at - 1] > process->start_ns; at--) {
+			starts[at] = starts[at - 1];
+			pids[at] = pids[at - 1];
+		}
+		starts[at] = process->start_ns;
+		pids[at] = process->pid;
 	}
 	return nr;
 }
@@ -229,11 +249,8 @@ static void call_add(struct gpu_before *before, const struct dump *dump,
 		return;
 	}
 	call->arguments_known = thread->gpu_arguments != NULL;
-	if (thread->gpu_arguments) {
-		call->stream = thread->gpu_arguments->info.stream;
-		call->comm = thread->gpu_arguments->info.comm;
-		call->bytes = thread->gpu_arguments->info.bytes;
-	}
+	if (thread->gpu_arguments)
+		call->arguments = *thread->gpu_arguments;
 	before->states[before->nr_calls++] = *state;
 }
 
@@ -301,6 +318,15 @@ static const struct thread_dump *thread_find(const struct process_dump *process,
 	return NULL;
 }
 
+static bool has_nccl(const struct gpu_before *before, const struct process *process)
+{
+	const struct gpu_probes_library *libraries;
+	size_t nr;
+
+	libraries = gpu_probes_libraries(before->job->watch.probes, &nr);
+	return maps_one_of(before, process, libraries, nr, 1U << GPU_LAYER_NCCL);
+}
+
 static void process_begin(struct gpu_before *before, uint32_t pid)
 {
 	struct sampler *sampler = &before->job->sampler;
@@ -312,8 +338,10 @@ static void process_begin(struct gpu_before *before, uint32_t pid)
 	struct bpfprof_sample sample;
 	struct tasks tasks;
 	uint32_t own_pid;
+	bool nccl;
 	int err;
 
+	nccl = process && has_nccl(before, process);
 	own_pid = process ? session_own_pid(&sampler->session, pid, process->place.agent_pid) : 0;
 	if (!own_pid)
 		return;
@@ -330,7 +358,12 @@ static void process_begin(struct gpu_before *before, uint32_t pid)
 		before->unread += read ? before->counts.nr_late : 0;
 		before->cut += before->counts.nr_cut;
 		before->pages += before->counts.nr_refused;
-		if (before->nr_calls > nr_before)
+		/* Of a job that hangs, it may be the one that the others wait for. */
+		if (read && nccl && before->nr_calls == nr_before)
+			before->silent[before->nr_silent++] =
+				(struct silent){ .pid = pid,
+						 .start_ns = tasks.states[0].task.start_ns };
+		if ((read && nccl) || before->nr_calls > nr_before)
 			gpu_tally_describe(before->job->watch.tally, &input);
 		dump_fini(&dump);
 	}
@@ -729,6 +762,16 @@ void gpu_before_look(struct gpu_before *before, const struct gpu_picture *pictur
 		;
 	if (i == before->nr_calls && before->spins_judged)
 		spins_end(before);
+}
+
+bool gpu_before_was_silent(const struct gpu_before *before, uint32_t pid, uint64_t start_ns)
+{
+	size_t i;
+
+	for (i = 0; before && i < before->nr_silent; i++)
+		if (before->silent[i].pid == pid && before->silent[i].start_ns == start_ns)
+			return true;
+	return false;
 }
 
 const struct gpu_before_call *gpu_before_calls(const struct gpu_before *before, size_t *ret_nr)

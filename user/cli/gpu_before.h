@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "bpfprof.h"
+#include "profile/thread_dump.h"
 
 struct gpu_before;
 struct gpu_job;
@@ -29,8 +30,8 @@ struct gpu_before_call {
 	const char *function; /* "ncclAllReduce"; of libcuda only that it is one of its */
 	const char **stack; /* leaf first, which is the function */
 	size_t nr_stack;
-	bool arguments_known; /* else these are 0 */
-	uint64_t stream, comm, bytes;
+	bool arguments_known; /* of a collective: else these are 0 */
+	struct thread_collective arguments;
 };
 
 /* Borrows job, whose libraries are hooked by now. 0 or -ENOMEM. */
@@ -50,6 +51,8 @@ void gpu_before_run(struct gpu_before *before, uint64_t now_ns);
  */
 void gpu_before_look(struct gpu_before *before, const struct gpu_picture *picture, bool at_end);
 
+/* Has it NCCL, and was it in no call that is known when we came? NULL is fine: not known of any. */
+bool gpu_before_was_silent(const struct gpu_before *before, uint32_t pid, uint64_t start_ns);
 /* In no order; borrowed until the next look. NULL is fine: none. */
 const struct gpu_before_call *gpu_before_calls(const struct gpu_before *before, size_t *ret_nr);
 void gpu_before_lost(const struct gpu_before *before, struct stats_reasons *dst);

@@ -16,6 +16,7 @@
 #include "cli/gpu_job.h"
 #include "cli/gpu_options.h"
 #include "gpu/functions.h"
+#include "gpu/nccl_info.h"
 #include "kernel/gpu_probes.h"
 #include "output/gpu_report.h"
 #include "output/output.h"
@@ -40,7 +41,7 @@ struct text {
 	struct strtab *strings;
 	struct gpu_report report;
 	struct gpu_report_library *libraries;
-	struct gpu_report_process *processes;
+	struct gpu_report_process *processes, *silent;
 	struct gpu_report_call *calls;
 	struct gpu_report_launch *launches;
 	struct gpu_report_copy *copies;
@@ -251,6 +252,22 @@ static double seconds_since(const struct text *t, uint64_t begin_ns)
 	return t->picture->ts_ns > begin_ns ? (double)(t->picture->ts_ns - begin_ns) / 1e9 : 0;
 }
 
+static void open_collective(struct text *t, struct gpu_report_open *to,
+			    const struct gpu_function *function, const struct bpfprof_gpu_key *key)
+{
+	const char *extra_name = gpu_nccl_extra(function), *extra;
+	char type[24], room[16];
+
+	to->datatype = keep(t, gpu_nccl_type(key->dims[0], type));
+	extra = keep(t, gpu_extra_text(function, key->dims[1], room));
+	if (!strcmp(extra_name, "op")) {
+		to->op = extra;
+	} else if (*extra_name) {
+		to->extra_name = extra_name;
+		to->extra = extra;
+	}
+}
+
 static int open_add(struct text *t, struct gpu_report_process *process,
 		    const struct gpu_open_call *from)
 {
@@ -271,6 +288,8 @@ static int open_add(struct text *t, struct gpu_report_process *process,
 		.bytes = open->bytes,
 		.ends_group = kind == GPU_KIND_GROUP_END,
 	};
+	if (kind == GPU_KIND_COLLECTIVE)
+		open_collective(t, to, function, &open->key);
 	if (to->ends_group) {
 		gpu_group_fill(&to->group, t->grouped + t->nr_grouped, MAX_GROUPED - t->nr_grouped,
 			       &t->job->watch, t->picture, from, t->strings);
@@ -281,25 +300,72 @@ static int open_add(struct text *t, struct gpu_report_process *process,
 	return 0;
 }
 
+static void before_collective(struct text *t, struct gpu_report_open *to,
+			      const struct gpu_before_call *from)
+{
+	const struct nccl_info_has has = nccl_info_has(from->function);
+	const struct nccl_info *info = &from->arguments.info;
+	char room[24];
+
+	to->stream = info->stream;
+	to->comm = info->comm;
+	to->bytes = info->bytes;
+	if (info->type != NCCL_INFO_TYPE_UNKNOWN)
+		to->datatype = keep(t, gpu_nccl_type(info->type, room));
+	if (has.op)
+		to->op = gpu_nccl_operation(info->op);
+	if (!has.root && !has.peer)
+		return;
+	snprintf(room, sizeof(room), "%" PRIu32, info->root);
+	to->extra_name = has.peer ? "peer" : "root";
+	to->extra = keep(t, room);
+}
+
 /* One that began before we came. Its strings are borrowed. */
 static void before_add(struct text *t, struct gpu_report_process *process,
 		       const struct gpu_before_call *from)
 {
+	struct gpu_report_open *to = &t->open[t->nr_open++];
+
 	process->nr_open++;
-	t->open[t->nr_open++] = (struct gpu_report_open){
+	*to = (struct gpu_report_open){
 		.tid = from->tid,
 		.thread = from->thread,
 		.function = from->function,
 		.seconds = seconds_since(t, from->since_ns),
 		.since_before = true,
 		.arguments_unknown = !from->arguments_known,
-		.stream = from->stream,
-		.comm = from->comm,
-		.bytes = from->bytes,
 		.stack = from->stack,
 		.nr_stack = from->nr_stack,
 		.ends_group = !strcmp(from->function, "ncclGroupEnd"),
 	};
+	if (from->arguments_known)
+		before_collective(t, to, from);
+}
+
+/* Of such a one, unless a call in it that we saw has told of it: then what is known of it is added. */
+static void before_comm_add(struct text *t, struct gpu_report_process *process,
+			    const struct gpu_before_call *from)
+{
+	struct gpu_report_comm *comm = t->comms + t->nr_comms - process->nr_comms;
+	struct gpu_report_comm *end = t->comms + t->nr_comms;
+
+	if (!from->arguments.comm_known)
+		return;
+	for (; comm < end && comm->comm != from->arguments.info.comm; comm++)
+		;
+	if (comm == end) {
+		*comm = (struct gpu_report_comm){ .comm = from->arguments.info.comm,
+						  .last = from->function };
+		t->nr_comms++;
+		process->nr_comms++;
+	} else if (comm->known) {
+		return;
+	}
+	comm->known = true;
+	comm->hash = from->arguments.hash;
+	comm->rank = from->arguments.rank;
+	comm->size = from->arguments.size;
 }
 
 static void comm_add(struct text *t, struct gpu_report_process *process,
@@ -379,6 +445,10 @@ static int process_fill(struct text *t, struct gpu_report_process *to,
 	for (i = 0; i < picture->nr_comms; i++)
 		if (is_of(from, picture->comms[i].key.pid, picture->comms[i].key.start_ns))
 			comm_add(t, to, &picture->comms[i]);
+	before = gpu_before_calls(t->job->before, &nr_before);
+	for (i = 0; i < nr_before && !from->ended; i++)
+		if (is_of(from, before[i].pid, before[i].start_ns))
+			before_comm_add(t, to, &before[i]);
 	for (i = 0; i < picture->nr_memory; i++) {
 		if (!is_of(from, picture->memory[i].key.pid, picture->memory[i].key.start_ns))
 			continue;
@@ -390,7 +460,6 @@ static int process_fill(struct text *t, struct gpu_report_process *to,
 	for (i = 0; i < picture->nr_open && !from->ended && !err; i++)
 		if (is_of(from, picture->open[i].open.key.pid, picture->open[i].open.key.start_ns))
 			err = open_add(t, to, &picture->open[i]);
-	before = gpu_before_calls(t->job->before, &nr_before);
 	for (i = 0; i < nr_before && !from->ended; i++)
 		if (is_of(from, before[i].pid, before[i].start_ns))
 			before_add(t, to, &before[i]);
@@ -437,6 +506,7 @@ static int fill(struct text *t)
 	const struct gpu_tally_process *processes;
 	const struct gpu_probes_library *libraries;
 	const struct gpu_picture *picture = t->picture;
+	struct gpu_report_process *process;
 	size_t nr, nr_libraries, nr_rows, nr_before, i;
 	int err = 0;
 
@@ -445,30 +515,38 @@ static int fill(struct text *t)
 	t->functions = gpu_functions(&t->nr_functions);
 	t->libraries = calloc(nr_libraries + 1, sizeof(*t->libraries));
 	t->processes = calloc(nr + 1, sizeof(*t->processes));
+	t->silent = calloc(nr + 1, sizeof(*t->silent));
 	t->calls = calloc(picture->nr_counts + 1, sizeof(*t->calls));
 	t->launches = calloc(picture->nr_counts + 1, sizeof(*t->launches));
 	t->copies = calloc(picture->nr_counts + 1, sizeof(*t->copies));
 	t->collectives = calloc(picture->nr_counts + 1, sizeof(*t->collectives));
 	gpu_waits_rows(t->job->watch.waits, &nr_rows);
 	t->completions = calloc(nr_rows + 1, sizeof(*t->completions));
-	t->comms = calloc(picture->nr_comms + 1, sizeof(*t->comms));
 	gpu_before_calls(t->job->before, &nr_before);
+	t->comms = calloc(picture->nr_comms + nr_before + 1, sizeof(*t->comms));
 	t->open = calloc(picture->nr_open + nr_before + 1, sizeof(*t->open));
 	t->frames = calloc(MAX_STACK_FRAMES, sizeof(*t->frames));
 	t->grouped = calloc(MAX_GROUPED, sizeof(*t->grouped));
-	if (!t->libraries || !t->processes || !t->calls || !t->launches || !t->copies ||
-	    !t->collectives || !t->completions || !t->comms || !t->open || !t->frames ||
-	    !t->grouped)
+	if (!t->libraries || !t->processes || !t->silent || !t->calls || !t->launches ||
+	    !t->copies || !t->collectives || !t->completions || !t->comms || !t->open ||
+	    !t->frames || !t->grouped)
 		return -ENOMEM;
 	libraries_fill(t, libraries, nr_libraries);
 	for (i = 0; i < nr && !err; i++) {
-		err = process_fill(t, &t->processes[t->report.nr_processes], &processes[i]);
-		t->report.nr_processes += has_something(&t->processes[t->report.nr_processes]);
+		process = &t->processes[t->report.nr_processes];
+		err = process_fill(t, process, &processes[i]);
+		if (has_something(process))
+			t->report.nr_processes++;
+		else if (!processes[i].ended &&
+			 gpu_before_was_silent(t->job->before, processes[i].kernel_pid,
+					       processes[i].start_ns))
+			t->silent[t->report.nr_silent++] = *process;
 	}
 	gpu_lost(t->job, t->picture, &t->lost);
 	t->report.libraries = t->libraries;
 	t->report.nr_libraries = nr_libraries;
 	t->report.processes = t->processes;
+	t->report.silent = t->silent;
 	t->report.stacks_taken = gpu_tally_nr_stacks(t->job->watch.tally);
 	t->report.stacks_skipped = picture->counters[GPU_COUNT_NO_TOKEN];
 	t->report.lost = t->lost.reasons;
@@ -501,6 +579,7 @@ int gpu_text(struct buf *dst, struct gpu_job *job, const struct gpu_picture *pic
 	strtab_free(t.strings);
 	free(t.libraries);
 	free(t.processes);
+	free(t.silent);
 	free(t.calls);
 	free(t.launches);
 	free(t.copies);

@@ -267,6 +267,24 @@ static void add_group(struct buf *dst, const struct gpu_report_group *group)
 	buf_add_str(dst, group->complete ? "true" : "false");
 }
 
+/* Who it is in it, too, which otherwise its row tells. */
+static void add_open_comm(struct buf *dst, const struct gpu_report_process *process,
+			  const struct gpu_report_open *open)
+{
+	const struct gpu_report_comm *comm = NULL;
+	bool known;
+	size_t i;
+
+	for (i = 0; i < process->nr_comms && !comm; i++)
+		if (process->comms[i].comm == open->comm)
+			comm = &process->comms[i];
+	known = open->comm && comm && comm->known;
+	key_hex_or_null(dst, "comm", !open->arguments_unknown, open->comm);
+	key_hex_or_null(dst, "hash", known, known ? comm->hash : 0);
+	key_number_or_null(dst, "rank", known, known ? comm->rank : 0);
+	key_number_or_null(dst, "size", known, known ? comm->size : 0);
+}
+
 static void add_open(struct buf *dst, const struct gpu_report_process *process)
 {
 	const struct gpu_report_open *open;
@@ -283,8 +301,13 @@ static void add_open(struct buf *dst, const struct gpu_report_process *process)
 		json_key(dst, "since_before");
 		buf_add_str(dst, open->since_before ? "true" : "false");
 		key_hex_or_null(dst, "stream", !open->arguments_unknown, open->stream);
-		key_hex_or_null(dst, "comm", !open->arguments_unknown, open->comm);
+		add_open_comm(dst, process, open);
 		key_number_or_null(dst, "bytes", !open->arguments_unknown, open->bytes);
+		key_text_or_null(dst, "datatype", open->datatype ?: "");
+		if (open->op)
+			json_key_text(dst, "op", open->op);
+		if (open->extra)
+			key_digits(dst, open->extra_name, open->extra);
 		if (open->ends_group)
 			add_group(dst, &open->group);
 		json_key_open(dst, "stack", '[');
@@ -297,9 +320,8 @@ static void add_open(struct buf *dst, const struct gpu_report_process *process)
 	buf_add_char(dst, ']');
 }
 
-static void add_process(struct buf *dst, const struct gpu_report_process *process)
+static void add_who(struct buf *dst, const struct gpu_report_process *process)
 {
-	item_open(dst);
 	json_key_number(dst, "pid", process->pid);
 	json_key_text(dst, "name", process->name);
 	key_text_or_null(dst, "container", process->container);
@@ -307,6 +329,12 @@ static void add_process(struct buf *dst, const struct gpu_report_process *proces
 	key_text_or_null(dst, "namespace", process->namespace);
 	key_text_or_null(dst, "ray_task", process->ray_task);
 	key_text_or_null(dst, "rank", process->rank);
+}
+
+static void add_process(struct buf *dst, const struct gpu_report_process *process)
+{
+	item_open(dst);
+	add_who(dst, process);
 	add_calls(dst, process);
 	add_launches(dst, process);
 	add_copies(dst, process);
@@ -361,6 +389,13 @@ void gpu_json(struct buf *dst, const struct gpu_report *report)
 	json_key_open(dst, "processes", '[');
 	for (i = 0; i < report->nr_processes; i++)
 		add_process(dst, &report->processes[i]);
+	buf_add_char(dst, ']');
+	json_key_open(dst, "without_calls", '[');
+	for (i = 0; i < report->nr_silent; i++) {
+		item_open(dst);
+		add_who(dst, &report->silent[i]);
+		buf_add_char(dst, '}');
+	}
 	buf_add_char(dst, ']');
 	json_key_open(dst, "stacks", '{');
 	json_key_number(dst, "taken", report->stacks_taken);

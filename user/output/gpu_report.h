@@ -89,6 +89,8 @@ struct gpu_report_open {
 	bool arguments_unknown; /* stream, comm and bytes: then these are 0 */
 	bool ends_group;
 	struct gpu_report_group group;
+	/* Of a collective: "bfloat16"; "sum"; "root" or "peer" and its number. NULL: not known, or none. */
+	const char *datatype, *op, *extra_name, *extra;
 };
 
 struct gpu_report_memory {
@@ -146,6 +148,9 @@ struct gpu_report {
 	size_t nr_libraries;
 	const struct gpu_report_process *processes;
 	size_t nr_processes;
+	/* That have NCCL, made no call, and were in none that is known when we came: who they are. */
+	const struct gpu_report_process *silent;
+	size_t nr_silent;
 	uint64_t stacks_taken, stacks_skipped;
 	const struct stats_reason *lost;
 	size_t nr_lost;
@@ -160,7 +165,7 @@ struct gpu_report_options {
 /* Whole lines of at most that many columns, but for what a narrow screen has no room for. */
 void gpu_table(struct buf *dst, const struct gpu_report *report,
 	       const struct gpu_report_options *options);
-/* One object. The rank of a process and an "op" are strings; what is not known is null. */
+/* One object. Only this has the silent ones. The rank of a process and an "op" are strings; what is not known is null. */
 void gpu_json(struct buf *dst, const struct gpu_report *report);
 
 #endif

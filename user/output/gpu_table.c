@@ -42,21 +42,29 @@ static const struct gpu_report_comm *comm_find(const struct gpu_report_process *
 	return NULL;
 }
 
+/* What follows it tells of a call in it, too. */
+static void add_comm_of(struct gpu_writer *w, uint64_t va)
+{
+	const struct gpu_report_comm *comm = comm_find(w->process, va);
+
+	buf_printf(w->dst, "communicator 0x%" PRIx64 ", ", va);
+	if (comm && comm->known)
+		buf_printf(w->dst, "rank %u of %u, ", comm->rank, comm->size);
+}
+
 static void add_grouped(struct gpu_writer *w, const struct gpu_report_grouped *row)
 {
-	const struct gpu_report_comm *comm = comm_find(w->process, row->comm);
 	bool named = *row->extra && strcmp(row->extra_name, "op");
 	char text[UNITS_TEXT];
 
 	gpu_add_rest_printf(w, "%" PRIu64 " %s %s %s%s%s%s%s,", row->count, row->operation,
 			    row->datatype, units_bytes(text, row->bytes), *row->extra ? " " : "",
 			    named ? row->extra_name : "", named ? " " : "", row->extra);
+	buf_add_str(w->dst, "        ");
 	if (row->comm == UINT64_MAX)
-		buf_add_str(w->dst, "        communicator not known, ");
+		buf_add_str(w->dst, "communicator not known, ");
 	else
-		buf_printf(w->dst, "        communicator 0x%" PRIx64 ", ", row->comm);
-	if (comm && comm->known)
-		buf_printf(w->dst, "rank %u of %u, ", comm->rank, comm->size);
+		add_comm_of(w, row->comm);
 	gpu_add_words(w, "stream 0x%" PRIx64, row->stream);
 }
 
@@ -89,6 +97,23 @@ static void add_group(struct gpu_writer *w, const struct gpu_report_group *group
 		gpu_add_words(w, "    (that is not certain)");
 }
 
+/* "1.2 GB bfloat16 sum," and whom it waits for, or the end of a communicator, which has no bytes. */
+static void add_collective(struct gpu_writer *w, const struct gpu_report_open *open)
+{
+	char text[UNITS_TEXT];
+
+	if (open->datatype || open->bytes)
+		gpu_add_rest_printf(w, "    %s%s%s%s%s%s%s%s%s,", units_bytes(text, open->bytes),
+				    open->datatype ? " " : "", open->datatype ?: "",
+				    open->op ? " " : "", open->op ?: "", open->extra ? " " : "",
+				    open->extra ? open->extra_name : "", open->extra ? " " : "",
+				    open->extra ?: "");
+	buf_add_str(w->dst, "    ");
+	if (open->comm)
+		add_comm_of(w, open->comm);
+	gpu_add_words(w, "stream 0x%" PRIx64, open->stream);
+}
+
 static void add_open(struct gpu_writer *w, const struct gpu_report_open *open)
 {
 	size_t shown = w->rows && open->nr_stack > MAX_STACK ? MAX_STACK : open->nr_stack, i;
@@ -100,14 +125,11 @@ static void add_open(struct gpu_writer *w, const struct gpu_report_open *open)
 		   open->since_before ? "more than " : "", units_ns(text, open_ns(open)),
 		   open->tid);
 	gpu_add_rest(w, open->thread);
-	if (open->bytes || open->comm) {
-		buf_add_str(w->dst, "    ");
-		if (open->bytes)
-			buf_printf(w->dst, "%s, ", units_bytes(text, open->bytes));
-		if (open->comm)
-			buf_printf(w->dst, "communicator 0x%" PRIx64 ", ", open->comm);
-		gpu_add_words(w, "stream 0x%" PRIx64, open->stream);
-	}
+	if (open->datatype || open->comm)
+		add_collective(w, open);
+	else if (open->bytes)
+		gpu_add_words(w, "    %s, stream 0x%" PRIx64, units_bytes(text, open->bytes),
+			      open->stream);
 	if (open->ends_group)
 		add_group(w, &open->group);
 	for (i = 0; i < shown; i++) {

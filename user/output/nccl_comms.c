@@ -2,8 +2,9 @@
 /*
  * Who is behind. All ranks of a communicator make the same collective calls in the same order, so
  * that one which is in none while the others wait in one is what they wait for. Where that does not
- * tell, the number of calls does, as far as it goes: each file counts from when bpfprof came. Sends
- * and receives are between two ranks, and tell neither; but those of a group that waits say for whom.
+ * tell, the number of calls does, as far as it goes: each file counts from when bpfprof came, so that
+ * a rank which was in its call by then has a number that says nothing. Sends and receives are between
+ * two ranks, and tell neither; but those of a group that waits say for whom.
  */
 #include "output/nccl_writer.h"
 
@@ -42,6 +43,7 @@ struct member {
 	const struct gpu_read_open *other; /* the oldest elsewhere: waits for the device; or NULL */
 	double calls; /* collective ones */
 	bool last; /* of this rank: older files tell of older moments */
+	bool uncounted; /* in its call since before it was watched */
 	bool waits;
 	bool unsure; /* waits in the end of a group, of this or of another communicator */
 	bool peers_only; /* waits, but with sends and receives alone: for those that it names */
@@ -210,6 +212,13 @@ static void add_seconds(struct buf *dst, double seconds)
 	buf_add_str(dst, units_ns(text, nccl_ns(seconds)));
 }
 
+/* How long the call is known to have taken. */
+static void add_for(struct buf *dst, const struct gpu_read_open *open)
+{
+	buf_add_str(dst, open->since_before ? " for more than " : " for ");
+	add_seconds(dst, open->seconds);
+}
+
 /* "ncclAllReduce", "ncclSend (group)": what the call does in that communicator. */
 static const char *call_text(char text[MAX_CALL_TEXT], const struct gpu_read *read,
 			     const struct gpu_read_open *open, uint64_t comm)
@@ -236,15 +245,19 @@ static void add_members(struct nccl_writer *w, const struct member *members, siz
 		   OPEN_WIDTH, "Open", "Process");
 	for (i = 0; i < shown; i++) {
 		member = &members[i];
-		buf_printf(w->dst, "  %6" PRIu32 "  %9" PRIu64 "  ", member->comm->rank,
-			   member->comm->calls);
+		buf_printf(w->dst, "  %6" PRIu32 "  ", member->comm->rank);
+		if (member->uncounted && !member->comm->calls)
+			buf_printf(w->dst, "%9s  ", "-");
+		else
+			buf_printf(w->dst, "%9" PRIu64 "  ", member->comm->calls);
 		nccl_add_cell(w, *member->comm->last ? member->comm->last : "-", MAX_FUNCTION);
 		buf_add_str(w->dst, "  ");
 		buf_reset(&open);
 		call = member->open ? member->open : member->other;
 		if (call) {
-			buf_printf(&open, "%s for ",
-				   call_text(text, w->read, call, member->comm->comm));
+			buf_printf(&open, "%s for %s",
+				   call_text(text, w->read, call, member->comm->comm),
+				   call->since_before ? "> " : "");
 			add_seconds(&open, call->seconds);
 		}
 		nccl_add_cell(w, open.len ? open.data : "-", OPEN_WIDTH);
@@ -355,45 +368,54 @@ static bool is_idle(const struct member *member)
 
 /* What is known of a communicator's members that are judged. */
 struct counts {
-	size_t nr, nr_waiting, nr_unsure;
+	size_t nr, nr_waiting, nr_unsure, nr_uncounted;
 	size_t nr_idle; /* that somebody waits for */
 	bool peers_only; /* all that wait do so in sends and receives */
-	double fewest, most; /* calls */
+	double fewest, most; /* calls, where they are counted */
 	double most_waiting;
-	const struct member *busiest; /* most calls */
+	const struct member *busiest; /* most calls; NULL: none of them is counted */
 	const struct member *longest; /* waiting */
 	const struct member *elsewhere; /* longest waiting in other calls */
-	double shortest_run, longest_run;
-	bool one_file;
+	double shortest_run, longest_run; /* of those that are counted, */
+	bool one_file; /* which are all of it */
+	bool waiting_counted; /* so are all that wait */
 };
+
+static void counts_add(const struct nccl_writer *w, struct counts *counts,
+		       const struct member *member)
+{
+	double seconds = w->read->files[member->process->file].seconds;
+
+	if (!counts->busiest) {
+		counts->busiest = member;
+		counts->fewest = member->calls;
+		counts->shortest_run = counts->longest_run = seconds;
+	}
+	counts->one_file &= member->process->file == counts->busiest->process->file;
+	if (member->calls < counts->fewest)
+		counts->fewest = member->calls;
+	if (member->calls > counts->busiest->calls)
+		counts->busiest = member;
+	if (seconds < counts->shortest_run)
+		counts->shortest_run = seconds;
+	if (seconds > counts->longest_run)
+		counts->longest_run = seconds;
+}
 
 static struct counts counts_of(const struct nccl_writer *w, const struct member *members, size_t nr)
 {
-	struct counts counts = { .one_file = true, .peers_only = true };
-	const struct member *member, *first = NULL;
-	double seconds;
+	struct counts counts = { .one_file = true, .peers_only = true, .waiting_counted = true };
+	const struct member *member;
 	size_t i;
 
 	for (i = 0; i < nr; i++) {
 		member = &members[i];
 		if (!member->last)
 			continue;
-		seconds = w->read->files[member->process->file].seconds;
-		if (!first) {
-			first = counts.busiest = member;
-			counts.fewest = member->calls;
-			counts.shortest_run = counts.longest_run = seconds;
-		}
+		if (!member->uncounted)
+			counts_add(w, &counts, member);
 		counts.nr++;
-		if (member->calls < counts.fewest)
-			counts.fewest = member->calls;
-		if (member->calls > counts.busiest->calls)
-			counts.busiest = member;
-		if (seconds < counts.shortest_run)
-			counts.shortest_run = seconds;
-		if (seconds > counts.longest_run)
-			counts.longest_run = seconds;
-		counts.one_file &= member->process->file == first->process->file;
+		counts.nr_uncounted += member->uncounted;
 		counts.nr_unsure += member->unsure;
 		counts.nr_idle += is_idle(member);
 		if (member->other && (!counts.elsewhere ||
@@ -403,12 +425,13 @@ static struct counts counts_of(const struct nccl_writer *w, const struct member 
 			continue;
 		counts.nr_waiting++;
 		counts.peers_only &= member->peers_only;
+		counts.waiting_counted &= !member->uncounted;
 		if (member->calls > counts.most_waiting)
 			counts.most_waiting = member->calls;
 		if (!counts.longest || member->open->seconds > counts.longest->open->seconds)
 			counts.longest = member;
 	}
-	counts.most = counts.busiest->calls;
+	counts.most = counts.busiest ? counts.busiest->calls : 0;
 	return counts;
 }
 
@@ -419,8 +442,7 @@ static void add_longest(struct nccl_writer *w, const struct counts *counts)
 	buf_add_str(w->dst, counts->nr_waiting > 1 ? ", the longest in " : ", in ");
 	call_text(text, w->read, counts->longest->open, counts->longest->comm->comm);
 	nccl_add_name(w, text, MAX_FUNCTION + MAX_GROUP_MARK);
-	buf_add_str(w->dst, " for ");
-	add_seconds(w->dst, counts->longest->open->seconds);
+	add_for(w->dst, counts->longest->open);
 }
 
 /* Where none waits in a collective. */
@@ -433,8 +455,8 @@ static void add_elsewhere(struct nccl_writer *w, const struct counts *counts)
 	buf_printf(w->dst, "  None waits in a collective, but rank %" PRIu32 " does in ",
 		   counts->elsewhere->comm->rank);
 	nccl_add_name(w, counts->elsewhere->other->function, MAX_FUNCTION);
-	buf_add_str(w->dst, ", for ");
-	add_seconds(w->dst, counts->elsewhere->other->seconds);
+	buf_add_char(w->dst, ',');
+	add_for(w->dst, counts->elsewhere->other);
 	buf_add_char(w->dst, '\n');
 }
 
@@ -470,6 +492,8 @@ static void judge_waiting(struct nccl_writer *w, struct member *members, size_t 
 	buf_add_str(w->dst, counts->nr_waiting == 1 ? " waits" : " wait");
 	add_longest(w, counts);
 	buf_add_char(w->dst, '\n');
+	if (!counts->waiting_counted)
+		return;
 	for (i = 0; i < nr; i++) {
 		if (!members[i].behind)
 			continue;
@@ -492,7 +516,8 @@ static void judge_calls(struct nccl_writer *w, struct member *members, size_t nr
 	size_t i;
 
 	for (i = 0; i < nr; i++)
-		members[i].behind = members[i].last && members[i].calls == counts->fewest;
+		members[i].behind = members[i].last && !members[i].uncounted &&
+				    members[i].calls == counts->fewest;
 	buf_add_str(w->dst, "  BEHIND: ");
 	add_ranks(w->dst, members, nr, offsetof(struct member, behind), true);
 	buf_printf(w->dst, ", with %.0f calls, while rank %" PRIu32 " has made %.0f\n",
@@ -518,6 +543,28 @@ static void judge_equal(struct nccl_writer *w, const struct counts *counts)
 	buf_add_char(w->dst, '\n');
 	if (!counts->nr_waiting && !counts->nr_unsure)
 		add_elsewhere(w, counts);
+}
+
+/* Where there is not a number for each. */
+static void judge_uncounted(struct nccl_writer *w, const struct counts *counts)
+{
+	if (counts->nr_waiting) {
+		buf_printf(w->dst, "  %s %zu ranks wait",
+			   counts->nr_waiting == counts->nr ? "All" : "Some of", counts->nr);
+		add_longest(w, counts);
+		buf_add_char(w->dst, '\n');
+	} else if (counts->elsewhere && !counts->nr_unsure) {
+		add_elsewhere(w, counts);
+	}
+}
+
+static void add_uncounted(struct nccl_writer *w, const struct member *members, size_t nr,
+			  const struct counts *counts)
+{
+	buf_printf(w->dst, "  In it since before %s watched: ",
+		   counts->nr_uncounted == 1 ? "it was" : "they were");
+	add_ranks(w->dst, members, nr, offsetof(struct member, uncounted), true);
+	buf_add_str(w->dst, ", whose calls cannot be compared\n");
 }
 
 /* Ranks in different calls at once never come together. */
@@ -678,10 +725,14 @@ static void add_group(struct nccl_writer *w, const struct group *group)
 		judge_waiting(w, members, nr, counts);
 	else if (counts->fewest < counts->most)
 		judge_calls(w, members, nr, counts);
+	else if (counts->nr > 1 && counts->nr_uncounted)
+		judge_uncounted(w, counts);
 	else if (counts->nr > 1)
 		judge_equal(w, counts);
 	else if (members->comm->size > 1)
 		buf_add_str(w->dst, "  One rank alone: there is none to compare it with\n");
+	if (counts->nr > 1 && counts->nr_uncounted)
+		add_uncounted(w, members, nr, counts);
 	if (counts->nr_unsure)
 		buf_add_str(w->dst,
 			    "  Who waits in ncclGroupEnd may do so for another communicator\n");
@@ -788,6 +839,7 @@ static size_t members_fill(const struct gpu_read *read, struct member *members)
 					   .open = open_of(read, comm),
 					   .other = other_open_of(read, comm),
 					   .calls = collective_calls(read, comm) };
+		member->uncounted = member->open && member->open->since_before;
 		member_judge(read, member);
 		nr++;
 	}

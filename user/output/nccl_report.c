@@ -72,7 +72,7 @@ static void add_files(struct nccl_writer *w)
 	}
 }
 
-/* Nobody counted those: which of them wait for each other can be judged by people only. */
+/* Of most nobody knows for which others they wait: that can be judged by people only. */
 static void add_before(struct nccl_writer *w)
 {
 	const struct gpu_read_open *open;
@@ -96,6 +96,34 @@ static void add_before(struct nccl_writer *w)
 			buf_add_char(w->dst, '\n');
 		}
 		nccl_add_open(w, open);
+	}
+	if (nr > w->rows)
+		buf_printf(w->dst, "  ... and %zu more\n", nr - w->rows);
+}
+
+/* If ranks are missing above: who may be one. */
+static void add_silent(struct nccl_writer *w)
+{
+	const struct gpu_read_process *process;
+	size_t i, nr = 0;
+
+	for (i = 0; i < w->read->nr_processes; i++) {
+		process = &w->read->processes[i];
+		if (!process->silent || nr++ >= w->rows)
+			continue;
+		if (nr == 1)
+			buf_add_str(w->dst, "\nWith NCCL, but without a call while they were "
+					    "watched, and in none before, as far as is known:\n");
+		buf_add_str(w->dst, "  ");
+		nccl_add_process(w, process);
+		if (*process->rank) {
+			buf_add_str(w->dst, ", rank ");
+			nccl_add_name(w, process->rank, MAX_RANK);
+		}
+		buf_printf(w->dst, "\n      to see where: bpfprof dump -p %" PRIu64 ", on ",
+			   process->pid);
+		nccl_add_name(w, w->read->files[process->file].host, MAX_HOST);
+		buf_add_char(w->dst, '\n');
 	}
 	if (nr > w->rows)
 		buf_printf(w->dst, "  ... and %zu more\n", nr - w->rows);
@@ -155,6 +183,7 @@ int nccl_report(struct buf *dst, const struct gpu_read *read,
 	err = nccl_add_comms(&w);
 	if (!err) {
 		add_before(&w);
+		add_silent(&w);
 		err = nccl_add_times(&w);
 	}
 	if (!err) {

@@ -403,8 +403,8 @@ static int process_add(struct gpu_read *read, const json_t *from, uint32_t file)
 
 static int file_add(struct gpu_read *read, const char *path, const json_t *json)
 {
-	const json_t *processes = json_object_get(json, "processes");
-	size_t before = read->nr_processes, nr;
+	const json_t *processes = json_object_get(json, "processes"), *silent;
+	size_t before = read->nr_processes, nr, i;
 	struct gpu_read_file *to;
 	int err;
 
@@ -419,6 +419,15 @@ static int file_add(struct gpu_read *read, const char *path, const json_t *json)
 	nr = take(read, json_array_size(processes), read->nr_processes, MAX_PROCESSES,
 		  MAX_PROCESSES);
 	err = entries_add(read, processes, nr, (uint32_t)(read->nr_files - 1), process_add);
+	i = read->nr_processes;
+	if (!err) {
+		silent = array_of(read, json, "without_calls");
+		nr = take(read, json_array_size(silent), read->nr_processes, MAX_PROCESSES,
+			  MAX_PROCESSES);
+		err = entries_add(read, silent, nr, (uint32_t)(read->nr_files - 1), process_add);
+	}
+	for (; i < read->nr_processes; i++)
+		read->processes[i].silent = true;
 	to->nr_processes = read->nr_processes - before;
 	return err;
 }

@@ -34,6 +34,7 @@ struct gpu_read_process {
 	uint32_t file;
 	uint64_t pid;
 	const char *name, *container, *pod, *namespace, *ray_task, *rank; /* "": not known */
+	bool silent; /* it has NCCL, made no call and was in none: nothing else is told of it */
 	struct gpu_read_range comms, operations, completions, open;
 	bool device_known;
 	uint64_t device_free, device_total, live_bytes;
