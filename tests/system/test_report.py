@@ -29,6 +29,8 @@ def all_reduce():
 def load_batch():
     cuda.fake_cuda_set_latency_us(600000000)
     cuda.cuStreamSynchronize(7)
+def next_batch():
+    sys.stdin.readline()
 signal.alarm(300)
 print("ready", flush=True)
 sys.stdin.readline()
@@ -46,9 +48,13 @@ if role == "waits":
 elif role == "late":
     load_batch()
 elif role == "elsewhere":
-    sys.stdin.readline()
+    next_batch()
     all_reduce()
     print("called", flush=True)
+    next_batch()
+elif role == "computes":
+    while True:
+        pass
 sys.stdin.readline()
 """
 
@@ -187,6 +193,16 @@ def asleep(pid):
         return file.read().rpartition(")")[2].split()[0] == "S"
 
 
+def check_elsewhere(text, before, pid, function="next_batch"):
+    """After these lines it is said where the main thread is."""
+    head = "%s\n      in no CUDA or NCCL call: thread %d python3\n" % (before, pid)
+    check(head in text, "no %s in:\n%s" % (head, text))
+    stack = re.match(r"(?:        .*\n)+", text.split(head)[1]).group().split("\n        ")
+    check(all(frame.strip() for frame in stack[1:]), "frames without a name: %s" % stack)
+    check(any(re.fullmatch(re.escape(function) + r" \(<string>:\d+\)", frame) for frame in stack),
+          "no %s in %s" % (function, stack))
+
+
 def table(text, rank):
     return re.search(r"^ +%d +(\S+)  (\S+) +(.*?)  +\[(\d)\] \S+ pid (\d+) " % rank, text,
                      re.MULTILINE).groups()
@@ -214,11 +230,9 @@ def hung_before(context):
                  "watched.", "Others wait: if watched, that is who is behind"):
         check("\n  %s\n" % line in text, "no %s in:\n%s" % (line, text))
     place = "[2] %s pid %d python3" % (os.uname().nodename, ranks[2].pid)
-    look = "to see where: bpfprof dump -p %d, on %s\n" % (ranks[2].pid, os.uname().nodename)
-    for lines in ("    RANK=2, if that is it: %s\n      in no CUDA or NCCL call; %s" % (place, look),
-                  "\nWith NCCL, but without a call while they were watched, and in none before, as "
-                  "far as is known:\n  %s, rank 2\n      %s" % (place, look)):
-        check(lines in text, "no %s in:\n%s" % (lines, text))
+    check_elsewhere(text, "    RANK=2, if that is it: " + place, ranks[2].pid)
+    check_elsewhere(text, "\nWith NCCL, but without a call while they were watched, and in none before, as "
+                    "far as is known:\n  %s, rank 2" % place, ranks[2].pid)
     check("BEHIND" not in text and "not understood" not in text, text)
     # One that makes a call meanwhile, and goes elsewhere again, is known.
     watch = watch_over(context, ranks[2:])
@@ -231,6 +245,24 @@ def hung_before(context):
     check(re.search(r"^  BEHIND: rank 2, in no collective of this communicator, while ranks 0-1, 3 "
                     r"wait, the longest in ncclAllReduce for more than ", text, re.MULTILINE), text)
     check("calls, too" not in text and "with more calls" not in text, text)
-    check("in no CUDA or NCCL call; to see where: bpfprof dump -p %d, on " % ranks[2].pid in
-          text.split("Rank 2: ")[1], text)
+    check_elsewhere(text, "    Rank 2: [2] %s pid %d python3" % (os.uname().nodename, ranks[2].pid),
+                    ranks[2].pid)
     check("Not in these files" not in text and "With NCCL, but" not in text, text)
+
+
+@test()
+def computing(context):
+    """The rank that the other one waits for is on a CPU: where, only samples could tell."""
+    ranks = [Rank(context, number, 2, 20, role) for number, role in enumerate(("waits", "computes"))]
+    watch = watch_over(context, ranks)
+    for one in ranks:
+        one.work()
+    time.sleep(1.5)
+    found = written(context, "a.json", watch.end())
+    with open(found, encoding="utf-8") as file:
+        where = {one["pid"]: one["where"] for one in json.load(file)["processes"]}
+    check(where == {ranks[0].pid: None, ranks[1].pid: {
+        "tid": ranks[1].pid, "thread": "python3", "running": True, "stack": []}}, str(where))
+    text = report(context, found)
+    check("BEHIND: rank 1" in text and "in no CUDA or NCCL call: thread %d python3, on a CPU; to see where: "
+          "bpfprof dump -p %d, on " % (ranks[1].pid, ranks[1].pid) in text, text)

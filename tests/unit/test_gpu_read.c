@@ -280,6 +280,9 @@ Test(gpu_read, wrong_types, .init = setup, .fini = teardown)
 		{ "{\"memory\":{\"device_free\":9,\"device_total\":8}}", 1, 0, 0, 0 },
 		{ "{\"memory\":{\"device_free\":null,\"device_total\":null}}", 0, 0, 0, 0 },
 		{ "{\"unknown\":[1,2,{}]}", 0, 0, 0, 0 },
+		{ "{\"where\":null}", 0, 0, 0, 0 },
+		{ "{\"where\":7}", 1, 0, 0, 0 },
+		{ "{\"where\":{\"tid\":\"x\",\"thread\":7,\"stack\":[\"f\",7]}}", 3, 0, 0, 0 },
 	};
 	char text[1024];
 	size_t i;

@@ -851,7 +851,7 @@ static const char golden_json[] =
 	"\"ncclAllReduce\",\"all_reduce (distributed_c10d.py:2501)\","
 	"\"Trainer.fit (loop.py:31)\"]},{\"tid\":103,\"thread\":\"io\","
 	"\"function\":\"cuMemcpyDtoH\",\"seconds\":3.000,\"since_before\":false,\"stream\":"
-	"\"0x0\"," NO_COLLECTIVE ",\"stack\":[]}]},{\"pid\":77,\"name\":\"idle\","
+	"\"0x0\"," NO_COLLECTIVE ",\"stack\":[]}],\"where\":null},{\"pid\":77,\"name\":\"idle\","
 	"\"container\":null,\"pod\":null,\"namespace\":null,\"ray_task\":null,"
 	"\"rank\":null,\"calls\":[],\"launches\":[],\"copies\":[],\"memory\":{"
 	"\"live_bytes\":0,\"peak_bytes\":0,\"allocations\":0,\"frees\":0,"
@@ -859,20 +859,28 @@ static const char golden_json[] =
 	"\"live_bytes\":0,\"peak_bytes\":0,\"allocations\":0,\"frees\":0,\"unknown_frees\":0},"
 	"\"tensor_memory\":null,"
 	"\"starved\":null,\"collectives\":["
-	"],\"completions\":[],\"communicators\":[],\"open\":[]}],\"without_calls\":[{"
+	"],\"completions\":[],\"communicators\":[],\"open\":[],\"where\":null}],\"without_calls\":["
+	"{"
 	"\"pid\":77,\"name\":\"idle\",\"container\":null,\"pod\":null,\"namespace\":null,"
-	"\"ray_task\":null,\"rank\":null}],\"stacks\":{\"taken\":900,"
+	"\"ray_task\":null,\"rank\":null,\"where\":{\"tid\":78,\"thread\":\"main\",\"running\":"
+	"false,"
+	"\"stack\":[\"read\",\"next_batch (x.py:7)\"]}}],\"stacks\":{\"taken\":900,"
 	"\"skipped\":30},"
 	"\"lost\":{\"keys_full\":5,\"none\":0}}\n";
 
 Test(gpu_report, json)
 {
+	static const char *const stack[] = { "read", "next_batch (x.py:7)" };
 	const struct gpu_report_process processes[] = { busy, idle };
+	struct gpu_report_process silent = idle;
 	struct gpu_report report = report_of(processes, 2);
 	char *text, *shown;
 	int status;
 
-	report.silent = &idle;
+	silent.where = (struct gpu_report_where){
+		.known = true, .tid = 78, .thread = "main", .stack = stack, .nr_stack = 2
+	};
+	report.silent = &silent;
 	report.nr_silent = 1;
 	text = json_of(&report);
 	cr_assert_str_eq(text, golden_json);
@@ -886,7 +894,7 @@ Test(gpu_report, json)
 			 "'calls', 'launches', 'copies', 'memory', 'host_memory', 'tensor_memory', "
 			 "'starved', "
 			 "'collectives', 'completions', "
-			 "'communicators', 'open']\n");
+			 "'communicators', 'open', 'where']\n");
 	free(shown);
 	free(text);
 }

@@ -481,11 +481,28 @@ Test(nccl_report, silent)
 		"\nWith NCCL, but without a call while they were watched, and in none before, as "
 		"far as is known:\n"
 		"  [2] b pid 20 python3, rank 2\n"
-		"      to see where: bpfprof dump -p 20, on b\n"
+		"      in no CUDA or NCCL call; to see where: bpfprof dump -p 20, on b\n"
 		"  [2] b pid 21 python3\n"
-		"      to see where: bpfprof dump -p 21, on b\n");
+		"      in no CUDA or NCCL call; to see where: bpfprof dump -p 21, on b\n");
+	EXPECT_PARTS(
+		hung,
+		SILENT(PROCESS("20",
+			       ",\"rank\":\"2\",\"where\":{\"tid\":20,\"thread\":"
+			       "\"python3\",\"running\":false,\"stack\":[\"read\","
+			       "\"next_batch (x.py:7)\"]}") "," PROCESS("21", ",\"where\":{\"tid\":"
+									      "21,\"thread\":\"t\","
+									      "\"running\":true,"
+									      "\"stack\":[]}")),
+		"    RANK=2, if that is it: [2] b pid 20 python3\n"
+		"      in no CUDA or NCCL call: thread 20 python3\n"
+		"        read\n"
+		"        next_batch (x.py:7)\n",
+		"  [2] b pid 21 python3\n"
+		"      in no CUDA or NCCL call: thread 21 t, on a CPU; to see where: bpfprof "
+		"dump -p 21, on b\n");
 	text = report_of(ranked, NULL, 1);
-	cr_expect(strstr(text, "pid 20 python3, rank 2\n      to see where: bpfprof dump -p 20, on "
+	cr_expect(strstr(text, "pid 20 python3, rank 2\n      in no CUDA or NCCL call; to see "
+			       "where: bpfprof dump -p 20, on "
 			       "b\n  ... and 1 more\n"),
 		  "%s", text);
 	free(text);

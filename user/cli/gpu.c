@@ -21,6 +21,7 @@
 #include "cli/gpu_job.h"
 #include "cli/gpu_options.h"
 #include "cli/gpu_steps.h"
+#include "cli/gpu_where.h"
 #include "cli/gpu_workers.h"
 #include "kernel/gpu_probes.h"
 #include "kernel/uprobe_multi.h"
@@ -224,6 +225,8 @@ static int finish(struct gpu_job *job, struct gpu_picture *picture)
 	if (!err) {
 		gpu_before_look(job->before, picture, true);
 		gpu_names_find(&job->watch, picture, NAMES_END_NS);
+		if (job->options->json)
+			err = gpu_where_new(&job->where, job, picture);
 	}
 	if (!err && !to_stdout(job))
 		err = print_text(job, picture);
@@ -354,6 +357,7 @@ static int run_with(struct gpu_job *job)
 		status = run(job, signal_fd);
 	gpu_workers_free(job->workers);
 	gpu_before_free(job->before);
+	gpu_where_free(job->where);
 	gpu_watch_close(&job->watch);
 	sampler_close(&job->sampler);
 	gpu_trace_free(job->trace);

@@ -12,6 +12,7 @@
 #include "cli/gpu_job.h"
 #include "cli/gpu_options.h"
 #include "cli/gpu_spins.h"
+#include "cli/gpu_where.h"
 #include "gpu/functions.h"
 #include "kernel/gpu_probes.h"
 #include "kernel/remote.h"
@@ -28,7 +29,6 @@
 #define MAX_PROCESSES 256
 #define MAX_CALLS 1024
 #define MAX_STACK 512 /* frames of a call */
-#define MAX_FRAME_BYTES 1024
 /* Of all stacks together as text: they have to fit into what is shown, however it is escaped. */
 #define MAX_STACK_BYTES (2U << 20)
 #define MAX_READ_FRAMES 65536 /* of a process while it is read: 4 MiB */
@@ -191,16 +191,13 @@ static const struct process_dump *process_read(struct gpu_before *before, struct
 
 /* What stands for frame i of a call's stack: room. */
 static const char *shown_frame(const struct dump *dump, const struct thread_dump *thread, size_t i,
-			       char room[MAX_FRAME_BYTES])
+			       char room[GPU_WHERE_FRAME_BYTES])
 {
-	const struct thread_frame *frame = &thread->frames[thread->gpu_frame + i];
-	const char *name = strtab_get(dump->strings, i ? frame->name : thread->gpu_call);
-
-	if (i && frame->kind == THREAD_FRAME_PYTHON)
-		snprintf(room, MAX_FRAME_BYTES, "%s (%s:%u)", name,
-			 strtab_get(dump->strings, frame->short_file), frame->line);
+	if (i)
+		gpu_where_frame(dump, &thread->frames[thread->gpu_frame + i], room);
 	else
-		snprintf(room, MAX_FRAME_BYTES, "%s", name);
+		snprintf(room, GPU_WHERE_FRAME_BYTES, "%s",
+			 strtab_get(dump->strings, thread->gpu_call));
 	return room;
 }
 
@@ -217,7 +214,7 @@ static int stack_take(struct gpu_before *before, struct gpu_before_call *call,
 {
 	uint64_t nr_lost = strtab_nr_lost(before->strings);
 	size_t bytes = before->stack_bytes, i, nr = stack_len(thread);
-	char room[MAX_FRAME_BYTES];
+	char room[GPU_WHERE_FRAME_BYTES];
 
 	call->stack = calloc(nr, sizeof(*call->stack));
 	if (!call->stack)
@@ -634,7 +631,7 @@ static bool began_since(const struct gpu_before *before, size_t at,
 static bool is_same(const struct gpu_before_call *call, const struct dump *dump,
 		    const struct thread_dump *thread)
 {
-	char room[MAX_FRAME_BYTES];
+	char room[GPU_WHERE_FRAME_BYTES];
 	size_t i;
 
 	if (!thread->gpu_call || stack_len(thread) != call->nr_stack)

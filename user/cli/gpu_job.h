@@ -23,6 +23,7 @@ struct gpu_report_group;
 struct gpu_report_grouped;
 struct gpu_report_starved;
 struct gpu_trace;
+struct gpu_where;
 struct gpu_workers;
 struct stats_reasons;
 struct strtab;
@@ -34,6 +35,7 @@ struct gpu_job {
 	struct gpu_watch watch;
 	struct gpu_between *between;
 	struct gpu_before *before;
+	struct gpu_where *where; /* NULL until the end, and where nobody wants it */
 	struct gpu_workers *workers; /* NULL without --worker */
 	bool scoped; /* only the processes that are watched are hooked */
 	struct gpu_trace *trace; /* NULL: none was asked for */

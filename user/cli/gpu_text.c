@@ -15,6 +15,7 @@
 #include "cli/gpu_between.h"
 #include "cli/gpu_job.h"
 #include "cli/gpu_options.h"
+#include "cli/gpu_where.h"
 #include "gpu/functions.h"
 #include "gpu/nccl_info.h"
 #include "kernel/gpu_probes.h"
@@ -408,6 +409,18 @@ static struct gpu_report_memory memory_of(const struct gpu_tally_process *proces
 					   .unknown_frees = memory->unknown_frees };
 }
 
+/* Its strings are borrowed. */
+static void where_fill(struct gpu_report_process *to, const struct gpu_where_stack *from)
+{
+	if (from)
+		to->where = (struct gpu_report_where){ .known = true,
+						       .tid = from->tid,
+						       .thread = from->thread,
+						       .running = from->running,
+						       .stack = from->frames,
+						       .nr_stack = from->nr_frames };
+}
+
 static int process_fill(struct text *t, struct gpu_report_process *to,
 			const struct gpu_tally_process *from)
 {
@@ -463,6 +476,7 @@ static int process_fill(struct text *t, struct gpu_report_process *to,
 	for (i = 0; i < nr_before && !from->ended; i++)
 		if (is_of(from, before[i].pid, before[i].start_ns))
 			before_add(t, to, &before[i]);
+	where_fill(to, gpu_where_of(t->job->where, from->kernel_pid, from->start_ns));
 	return err;
 }
 
@@ -476,6 +490,7 @@ void gpu_lost(struct gpu_job *job, const struct gpu_picture *picture, struct sta
 	for (i = 0; i < stats.lost.nr; i++)
 		stats_add(lost, stats.lost.reasons[i].name, stats.lost.reasons[i].count);
 	gpu_before_lost(job->before, lost);
+	gpu_where_lost(job->where, lost);
 	if (job->trace)
 		gpu_trace_lost(job->trace, lost);
 }

@@ -285,10 +285,22 @@ static void add_open_comm(struct buf *dst, const struct gpu_report_process *proc
 	key_number_or_null(dst, "size", known, known ? comm->size : 0);
 }
 
+static void add_stack(struct buf *dst, const char *const *stack, size_t nr)
+{
+	size_t i;
+
+	json_key_open(dst, "stack", '[');
+	for (i = 0; i < nr; i++) {
+		json_item(dst);
+		text_add_json(dst, stack[i]);
+	}
+	buf_add_char(dst, ']');
+}
+
 static void add_open(struct buf *dst, const struct gpu_report_process *process)
 {
 	const struct gpu_report_open *open;
-	size_t i, k;
+	size_t k;
 
 	json_key_open(dst, "open", '[');
 	for (k = 0; k < process->nr_open; k++) {
@@ -310,12 +322,8 @@ static void add_open(struct buf *dst, const struct gpu_report_process *process)
 			key_digits(dst, open->extra_name, open->extra);
 		if (open->ends_group)
 			add_group(dst, &open->group);
-		json_key_open(dst, "stack", '[');
-		for (i = 0; i < open->nr_stack; i++) {
-			json_item(dst);
-			text_add_json(dst, open->stack[i]);
-		}
-		buf_add_str(dst, "]}");
+		add_stack(dst, open->stack, open->nr_stack);
+		buf_add_char(dst, '}');
 	}
 	buf_add_char(dst, ']');
 }
@@ -331,6 +339,22 @@ static void add_who(struct buf *dst, const struct gpu_report_process *process)
 	key_text_or_null(dst, "rank", process->rank);
 }
 
+/* Of one that is in a call, or that was not read: null. */
+static void add_where(struct buf *dst, const struct gpu_report_where *where)
+{
+	if (!where->known) {
+		key_number_or_null(dst, "where", false, 0);
+		return;
+	}
+	json_key_open(dst, "where", '{');
+	json_key_number(dst, "tid", where->tid);
+	json_key_text(dst, "thread", where->thread);
+	json_key(dst, "running");
+	buf_add_str(dst, where->running ? "true" : "false");
+	add_stack(dst, where->stack, where->nr_stack);
+	buf_add_char(dst, '}');
+}
+
 static void add_process(struct buf *dst, const struct gpu_report_process *process)
 {
 	item_open(dst);
@@ -344,6 +368,7 @@ static void add_process(struct buf *dst, const struct gpu_report_process *proces
 	add_completions(dst, process);
 	add_comms(dst, process);
 	add_open(dst, process);
+	add_where(dst, &process->where);
 	buf_add_char(dst, '}');
 }
 
@@ -394,6 +419,7 @@ void gpu_json(struct buf *dst, const struct gpu_report *report)
 	for (i = 0; i < report->nr_silent; i++) {
 		item_open(dst);
 		add_who(dst, &report->silent[i]);
+		add_where(dst, &report->silent[i].where);
 		buf_add_char(dst, '}');
 	}
 	buf_add_char(dst, ']');

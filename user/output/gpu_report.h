@@ -108,6 +108,16 @@ struct gpu_report_starved {
 	double since_seconds; /* one that is not over; 0: none */
 };
 
+/* The main thread of a process that has NCCL and is in no call. */
+struct gpu_report_where {
+	bool known;
+	uint32_t tid;
+	const char *thread;
+	bool running; /* on a CPU: it has no stack */
+	const char *const *stack; /* leaf first */
+	size_t nr_stack;
+};
+
 struct gpu_report_process {
 	uint32_t pid;
 	const char *name, *container, *pod, *namespace, *ray_task, *rank;
@@ -132,6 +142,7 @@ struct gpu_report_process {
 	struct gpu_report_starved starved;
 	uint64_t gc_calls, gc_ns,
 		gc_max_ns; /* Python's collections, which are among the calls, too */
+	struct gpu_report_where where; /* gpu_json() alone shows it */
 };
 
 struct gpu_report_library {

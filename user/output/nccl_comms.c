@@ -320,10 +320,22 @@ static void add_open_group(struct nccl_writer *w, const struct gpu_read_open *op
 		buf_add_str(w->dst, "        (that may not be all of it)\n");
 }
 
+/* Lines of a stack; none if there is none. */
+static void add_frames(struct nccl_writer *w, const struct gpu_read_range *frames)
+{
+	size_t shown = frames->nr < MAX_STACK ? frames->nr : MAX_STACK, i;
+
+	for (i = 0; i < shown; i++) {
+		buf_add_str(w->dst, "        ");
+		nccl_add_name(w, w->read->frames[frames->first + i], MAX_FRAME);
+		buf_add_char(w->dst, '\n');
+	}
+	if (shown < frames->nr)
+		buf_printf(w->dst, "        ... and %zu more frames\n", frames->nr - shown);
+}
+
 void nccl_add_open(struct nccl_writer *w, const struct gpu_read_open *open)
 {
-	size_t shown = open->frames.nr < MAX_STACK ? open->frames.nr : MAX_STACK, i;
-
 	buf_add_str(w->dst, "      in ");
 	nccl_add_name(w, open->function, MAX_FUNCTION);
 	buf_add_str(w->dst, open->since_before ? " for more than " : " for ");
@@ -332,18 +344,30 @@ void nccl_add_open(struct nccl_writer *w, const struct gpu_read_open *open)
 	nccl_add_name(w, open->thread, MAX_THREAD);
 	buf_add_char(w->dst, '\n');
 	add_open_group(w, open);
-	for (i = 0; i < shown; i++) {
-		buf_add_str(w->dst, "        ");
-		nccl_add_name(w, w->read->frames[open->frames.first + i], MAX_FRAME);
-		buf_add_char(w->dst, '\n');
-	}
-	if (shown < open->frames.nr)
-		buf_printf(w->dst, "        ... and %zu more frames\n", open->frames.nr - shown);
+	add_frames(w, &open->frames);
 	if (!open->frames.nr)
 		buf_add_str(w->dst, "        (no stack was taken)\n");
 }
 
-/* What it has open, of whatever kind, with the stacks; else how to learn more. */
+void nccl_add_elsewhere(struct nccl_writer *w, const struct gpu_read_process *process)
+{
+	buf_add_str(w->dst, "      in no CUDA or NCCL call");
+	if (process->where_known) {
+		buf_printf(w->dst, ": thread %" PRIu64 " ", process->where_tid);
+		nccl_add_name(w, process->where_thread, MAX_THREAD);
+	}
+	if (process->where_known && process->where.nr) {
+		buf_add_char(w->dst, '\n');
+		add_frames(w, &process->where);
+		return;
+	}
+	buf_printf(w->dst, "%s; to see where: bpfprof dump -p %" PRIu64 ", on ",
+		   process->running ? ", on a CPU" : "", process->pid);
+	nccl_add_name(w, w->read->files[process->file].host, MAX_FUNCTION);
+	buf_add_char(w->dst, '\n');
+}
+
+/* What it has open, of whatever kind, with the stacks; else where it is. */
 static void add_where(struct nccl_writer *w, const struct gpu_read_process *process)
 {
 	size_t shown = process->open.nr < MAX_OPEN ? process->open.nr : MAX_OPEN, i;
@@ -354,11 +378,7 @@ static void add_where(struct nccl_writer *w, const struct gpu_read_process *proc
 		buf_printf(w->dst, "      ... and %zu more calls open\n", process->open.nr - shown);
 	if (process->open.nr)
 		return;
-	buf_printf(w->dst, "      in no CUDA or NCCL call; to see where: bpfprof dump -p %" PRIu64,
-		   process->pid);
-	buf_add_str(w->dst, ", on ");
-	nccl_add_name(w, w->read->files[process->file].host, MAX_FUNCTION);
-	buf_add_char(w->dst, '\n');
+	nccl_add_elsewhere(w, process);
 }
 
 static bool is_idle(const struct member *member)

@@ -120,10 +120,8 @@ static void add_silent(struct nccl_writer *w)
 			buf_add_str(w->dst, ", rank ");
 			nccl_add_name(w, process->rank, MAX_RANK);
 		}
-		buf_printf(w->dst, "\n      to see where: bpfprof dump -p %" PRIu64 ", on ",
-			   process->pid);
-		nccl_add_name(w, w->read->files[process->file].host, MAX_HOST);
 		buf_add_char(w->dst, '\n');
+		nccl_add_elsewhere(w, process);
 	}
 	if (nr > w->rows)
 		buf_printf(w->dst, "  ... and %zu more\n", nr - w->rows);

@@ -30,6 +30,8 @@ void nccl_add_process(struct nccl_writer *w, const struct gpu_read_process *proc
 uint64_t nccl_ns(double seconds);
 /* A call that had not returned, and its stack: whole lines. */
 void nccl_add_open(struct nccl_writer *w, const struct gpu_read_open *open);
+/* Of one that is in none: where it is, or how to learn that: whole lines. */
+void nccl_add_elsewhere(struct nccl_writer *w, const struct gpu_read_process *process);
 
 /* Ranks of each communicator, and who is behind. */
 int nccl_add_comms(struct nccl_writer *w);

@@ -380,6 +380,18 @@ static void memory_take(struct gpu_read *read, const json_t *memory, struct gpu_
 	read->nr_not_understood += to->device_total && !to->device_known;
 }
 
+/* Files of before have none. */
+static int where_add(struct gpu_read *read, const json_t *from, struct gpu_read_process *to)
+{
+	if (!from || json_is_null(from) || !is_object(read, from))
+		return 0;
+	to->where_known = true;
+	to->where_tid = number_of(read, from, "tid");
+	to->where_thread = text_of(read, from, "thread");
+	to->running = json_is_true(json_object_get(from, "running"));
+	return frames_add(read, array_of(read, from, "stack"), &to->where);
+}
+
 static int process_add(struct gpu_read *read, const json_t *from, uint32_t file)
 {
 	struct gpu_read_process to = { .file = file };
@@ -396,6 +408,8 @@ static int process_add(struct gpu_read *read, const json_t *from, uint32_t file)
 	to.rank = text_of(read, from, "rank");
 	memory_take(read, json_object_get(from, "memory"), &to);
 	err = lists_add(read, from, &to, (uint32_t)read->nr_processes);
+	if (!err)
+		err = where_add(read, json_object_get(from, "where"), &to);
 	if (!err)
 		read->processes[read->nr_processes++] = to;
 	return err;

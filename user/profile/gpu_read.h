@@ -36,6 +36,11 @@ struct gpu_read_process {
 	const char *name, *container, *pod, *namespace, *ray_task, *rank; /* "": not known */
 	bool silent; /* it has NCCL, made no call and was in none: nothing else is told of it */
 	struct gpu_read_range comms, operations, completions, open;
+	/* Its main thread, where it has nothing open; without frames it ran, or they are not known. */
+	bool where_known, running;
+	uint64_t where_tid;
+	const char *where_thread;
+	struct gpu_read_range where;
 	bool device_known;
 	uint64_t device_free, device_total, live_bytes;
 };
