@@ -868,6 +868,19 @@ def top_hangs(context):
     check(found and float(found.group(1)) > 30, done.out.decode())
 
 
+@test()
+def top_hangs_in_collective(context):
+    """Nobody counts time in NCCL's calls as blocked, but one that does not return waits for its peers."""
+    caller = Caller(context, "hang", with_python=True)
+    run = Run(context, "top", "--gpu", "--once", "--delay", "6", "--verbose", "-p", caller.pid)
+    run.wait_for(r"hooked \S*libnccl\S*: \d+ functions")
+    caller.say("go")
+    done = context.finish(run.process, 2 * SECONDS).expect(0)
+    found = re.search(r"^GPU: %d \S+: \d+ launches/s, ([\d.]+)%% blocked$" % caller.pid,
+                      done.out.decode(), re.M)
+    check(found and 30 < float(found.group(1)) < 100, done.out.decode())
+
+
 @test(modes=("root",))
 def stacks_of_programs(context):
     """Programs that can be preempted run on their thread's stack, not on one of the CPU's."""

@@ -11,6 +11,7 @@
 
 #define AGGREGATE_BYTES (1U << 20) /* of stacks, of which only the process is looked at */
 #define TALLY_SHARE 4
+#define HUNG_NS NS_PER_SECOND
 
 struct top_calls_process {
 	uint32_t pid;
@@ -48,6 +49,25 @@ static bool blocks(uint32_t function)
 
 	functions = gpu_functions(&nr);
 	return function < nr && functions[function].wire.flags & BPFPROF_GPU_BLOCKS;
+}
+
+/*
+ * How long an open call has blocked. Calls of NCCL return at once where all is well, and their time is
+ * nobody's waiting; one that does not for so long waits for the other ranks.
+ */
+static uint64_t blocked_ns(const struct bpfprof_gpu_open *open, uint64_t now_ns)
+{
+	uint64_t ns = now_ns > open->begin_ns ? now_ns - open->begin_ns : 0;
+	const struct gpu_function *functions;
+	size_t nr;
+
+	if (blocks(open->key.function))
+		return ns;
+	functions = gpu_functions(&nr);
+	if (open->key.function >= nr ||
+	    functions[open->key.function].wire.layer != GPU_LAYER_NCCL || ns < HUNG_NS)
+		return 0;
+	return ns - HUNG_NS;
 }
 
 static bool launches(uint32_t function)
@@ -89,8 +109,8 @@ static size_t processes_sum(const struct top_calls *calls, const struct gpu_pict
 
 		for (k = 0; k < nr && !is_of(&processes[k], &open->key); k++)
 			;
-		if (k < nr && blocks(open->key.function) && picture->ts_ns > open->begin_ns)
-			processes[k].blocked_ns += picture->ts_ns - open->begin_ns;
+		if (k < nr)
+			processes[k].blocked_ns += blocked_ns(open, picture->ts_ns);
 	}
 	return nr;
 }
