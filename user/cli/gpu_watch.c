@@ -263,6 +263,7 @@ void gpu_watch_lost(const struct gpu_watch *watch, const uint64_t counters[GPU_N
 	stats_add(dst, "pythons_without_probes",
 		  gpu_probes_nr_without_sites(watch->probes, GPU_LAYER_PYTHON));
 	stats_add(dst, "children_hooked_late", gpu_probes_nr_late(watch->probes));
+	stats_add(dst, "steps_no_room", gpu_probes_nr_steps_refused(watch->probes));
 	gpu_tally_lost(watch->tally, dst);
 	if (watch->waits)
 		gpu_waits_lost(watch->waits, dst);

@@ -64,7 +64,7 @@ struct gpu_probes {
 	size_t nr_listed;
 	uint64_t begun_boot_ns; /* when those who were there at first had been looked at, or 0 */
 	uint64_t widened_boot_ns; /* when it was found that they do not do, or 0 */
-	uint64_t nr_late;
+	uint64_t nr_late, nr_steps_refused;
 };
 
 static const char *problem_text(int err)
@@ -682,10 +682,15 @@ void gpu_probes_step(struct gpu_probes *probes, uint32_t pid, uint64_t start_ns,
 	struct bpf_map *map = probes->session->skel->maps.gpu_stepping;
 	const uint32_t yes = 1;
 
-	if (in_step)
-		bpf_map__update_elem(map, &key, sizeof(key), &yes, sizeof(yes), BPF_ANY);
-	else
+	if (!in_step)
 		bpf_map__delete_elem(map, &key, sizeof(key), 0);
+	else if (bpf_map__update_elem(map, &key, sizeof(key), &yes, sizeof(yes), BPF_ANY))
+		probes->nr_steps_refused++;
+}
+
+uint64_t gpu_probes_nr_steps_refused(const struct gpu_probes *probes)
+{
+	return probes->nr_steps_refused;
 }
 
 void gpu_probes_counters(const struct gpu_probes *probes, uint64_t counters[GPU_NR_COUNTERS])
