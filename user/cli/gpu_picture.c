@@ -157,11 +157,16 @@ const struct gpu_comm_entry *gpu_picture_comm(const struct gpu_picture *picture,
 		       compare_comms);
 }
 
+static int compare_key_process(const struct bpfprof_gpu_key *a, const struct bpfprof_gpu_key *b)
+{
+	return compare_process(a->pid, a->start_ns, b->pid, b->start_ns);
+}
+
 void gpu_picture_waits(const struct gpu_picture *picture, struct gpu_tally *tally,
 		       struct gpu_tally_count *counts, size_t nr)
 {
 	const struct gpu_function *functions;
-	size_t nr_functions, i, k;
+	size_t nr_functions, first = 0, i, k;
 
 	functions = gpu_functions(&nr_functions);
 	for (i = 0; i < picture->nr_open; i++) {
@@ -170,9 +175,14 @@ void gpu_picture_waits(const struct gpu_picture *picture, struct gpu_tally *tall
 		if (open->key.function >= nr_functions || picture->ts_ns <= open->begin_ns ||
 		    !(functions[open->key.function].wire.flags & BPFPROF_GPU_BLOCKS))
 			continue;
-		for (k = 0; k < nr && memcmp(&counts[k].key, &open->key, sizeof(open->key)); k++)
+		while (first < nr && compare_key_process(&counts[first].key, &open->key) < 0)
+			first++;
+		for (k = first; k < nr && !compare_key_process(&counts[k].key, &open->key) &&
+				memcmp(&counts[k].key, &open->key, sizeof(open->key));
+		     k++)
 			;
-		if (k == nr) /* there was no room for it, or nobody wants it */
+		/* There was no room for it, or nobody wants it. */
+		if (k == nr || compare_key_process(&counts[k].key, &open->key))
 			continue;
 		counts[k].count.ns += picture->ts_ns - open->begin_ns;
 		gpu_tally_waits(tally, open, picture->open[i].tid, picture->ts_ns);

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "cli/gpu_watch.h"
+#include "gpu/functions.h"
+#include "profile/aggregate.h"
+#include "profile/gpu_tally.h"
+
+#define NOW_NS 10000
+
+static uint32_t function_nr(const char *name)
+{
+	const struct gpu_function *all;
+	size_t nr, i;
+
+	all = gpu_functions(&nr);
+	for (i = 1; i < nr; i++)
+		if (!strcmp(all[i].name, name))
+			return (uint32_t)i;
+	cr_assert(false, "no function %s", name);
+	return 0;
+}
+
+static struct bpfprof_gpu_key key_of(uint32_t pid, const char *function, uint64_t stream)
+{
+	return (struct bpfprof_gpu_key){
+		.start_ns = 7, .pid = pid, .function = function_nr(function), .stream = stream
+	};
+}
+
+static struct gpu_open_call open_of(struct bpfprof_gpu_key key, uint32_t tid, uint64_t begin_ns)
+{
+	return (struct gpu_open_call){ .tid = tid, .open = { .key = key, .begin_ns = begin_ns } };
+}
+
+/* Each goes to the count with its key and to no other, of whichever process that is. */
+Test(gpu_picture, waits_by_key)
+{
+	struct gpu_tally_count counts[] = {
+		{ .key = key_of(1, "cuStreamSynchronize", 1), .count.ns = 5 },
+		{ .key = key_of(3, "cuLaunchKernel", 1) },
+		{ .key = key_of(3, "cuStreamSynchronize", 2) },
+		{ .key = key_of(3, "cuStreamSynchronize", 1) },
+		{ .key = key_of(4, "ncclGroupEnd", 0) },
+		{ .key = key_of(6, "cuStreamSynchronize", 1) },
+	};
+	struct gpu_open_call open[] = {
+		open_of(key_of(2, "cuStreamSynchronize", 1), 2, 1000), /* not counted */
+		open_of(key_of(3, "cuStreamSynchronize", 1), 31, 1000),
+		open_of(key_of(3, "cuStreamSynchronize", 9), 33, 1000), /* not counted */
+		open_of(key_of(3, "cuLaunchKernel", 1), 34, 1000), /* does not block */
+		open_of(key_of(3, "cuStreamSynchronize", 1), 32, 4000),
+		open_of(key_of(4, "ncclGroupEnd", 0), 4, 9000),
+		open_of(key_of(4, "ncclGroupEnd", 0), 5, NOW_NS), /* since then */
+		open_of(key_of(7, "cuStreamSynchronize", 1), 7, 1000), /* not counted */
+	};
+	const struct gpu_picture picture = { .open = open,
+					     .nr_open = sizeof(open) / sizeof(open[0]),
+					     .ts_ns = NOW_NS };
+	const uint64_t wanted[] = { 5, 0, 0, 9000 + 6000, 1000, 0 };
+	struct gpu_tally *tally;
+	struct aggregate *a;
+	size_t i;
+
+	cr_assert_eq(aggregate_new(&a, false, 1U << 20), 0);
+	cr_assert_eq(gpu_tally_new(&tally, a), 0);
+	gpu_picture_waits(&picture, tally, counts, sizeof(counts) / sizeof(counts[0]));
+	for (i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
+		cr_expect_eq(counts[i].count.ns, wanted[i], "%zu: %llu", i,
+			     (unsigned long long)counts[i].count.ns);
+	gpu_picture_waits(&picture, tally, counts, 0);
+	gpu_tally_free(tally);
+	aggregate_free(a);
+}
