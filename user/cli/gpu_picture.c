@@ -211,6 +211,20 @@ static void sort(void *data, size_t nr, size_t size, int (*by)(const void *a, co
 		qsort(data, nr, size, by);
 }
 
+/*
+ * Of a call that has returned by the time that counts are read they have all of its time: what it had
+ * waited before would be told twice.
+ */
+static void drop_returned(struct gpu_picture *picture, const struct gpu_probes *probes)
+{
+	size_t nr = 0, i;
+
+	for (i = 0; i < picture->nr_open; i++)
+		if (gpu_probes_thread_is_in(probes, picture->open[i].tid, &picture->open[i].open))
+			picture->open[nr++] = picture->open[i];
+	picture->nr_open = nr;
+}
+
 /* Calls of threads that were cancelled or ended themselves in them hang no more. */
 static void drop_gone(struct gpu_picture *picture, const struct gpu_probes *probes)
 {
@@ -235,6 +249,7 @@ static int take(struct gpu_picture *picture, const struct gpu_watch *watch)
 	gpu_probes_threads(watch->probes, add_thread, picture);
 	drop_gone(picture, watch->probes);
 	gpu_probes_counts(watch->probes, add_count, picture);
+	drop_returned(picture, watch->probes);
 	gpu_probes_comms(watch->probes, add_comm, picture);
 	gpu_probes_memory(watch->probes, add_memory, picture);
 	gpu_probes_counters(watch->probes, picture->counters);

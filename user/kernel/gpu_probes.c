@@ -578,6 +578,22 @@ bool gpu_probes_thread_has_called(const struct gpu_probes *probes, uint32_t tid,
 	       thread.pid == pid && thread.start_ns == start_ns;
 }
 
+bool gpu_probes_thread_is_in(const struct gpu_probes *probes, uint32_t tid,
+			     const struct bpfprof_gpu_open *open)
+{
+	struct bpfprof_gpu_thread thread;
+	uint32_t i;
+
+	if (bpf_map__lookup_elem(probes->session->skel->maps.gpu_threads, &tid, sizeof(tid),
+				 &thread, sizeof(thread), 0))
+		return false;
+	for (i = 0; i < thread.depth && i < BPFPROF_GPU_MAX_OPEN; i++)
+		if (thread.open[i].begin_ns == open->begin_ns &&
+		    !memcmp(&thread.open[i].key, &open->key, sizeof(open->key)))
+			return true;
+	return false;
+}
+
 struct comms_call {
 	struct bpfprof_gpu_comm_key key, next;
 	struct bpfprof_gpu_comm value;

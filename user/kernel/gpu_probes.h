@@ -66,6 +66,9 @@ void gpu_probes_threads(const struct gpu_probes *probes,
 /* Has the thread made a call since it was hooked, and not idled for long since? */
 bool gpu_probes_thread_has_called(const struct gpu_probes *probes, uint32_t tid, uint32_t pid,
 				  uint64_t start_ns);
+/* Is it still in that call, in which it was before? */
+bool gpu_probes_thread_is_in(const struct gpu_probes *probes, uint32_t tid,
+			     const struct bpfprof_gpu_open *open);
 void gpu_probes_comms(const struct gpu_probes *probes,
 		      void (*each)(void *arg, const struct bpfprof_gpu_comm_key *key,
 				   const struct bpfprof_gpu_comm *comm),
