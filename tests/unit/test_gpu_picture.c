@@ -29,9 +29,10 @@ static struct bpfprof_gpu_key key_of(uint32_t pid, const char *function, uint64_
 	};
 }
 
-static struct gpu_open_call open_of(struct bpfprof_gpu_key key, uint32_t tid, uint64_t begin_ns)
+static struct gpu_waiting_call open_of(struct bpfprof_gpu_key key, uint32_t tid, uint64_t begin_ns)
 {
-	return (struct gpu_open_call){ .tid = tid, .open = { .key = key, .begin_ns = begin_ns } };
+	return (struct gpu_waiting_call){ .tid = tid,
+					  .open = { .key = key, .begin_ns = begin_ns } };
 }
 
 /* Each goes to the count with its key and to no other, of whichever process that is. */
@@ -39,26 +40,27 @@ Test(gpu_picture, waits_by_key)
 {
 	struct gpu_tally_count counts[] = {
 		{ .key = key_of(1, "cuStreamSynchronize", 1), .count.ns = 5 },
-		{ .key = key_of(3, "cuLaunchKernel", 1) },
+		{ .key = key_of(3, "cuLaunchKernel", 1) }, /* does not block */
 		{ .key = key_of(3, "cuStreamSynchronize", 2) },
 		{ .key = key_of(3, "cuStreamSynchronize", 1) },
 		{ .key = key_of(4, "ncclGroupEnd", 0) },
+		{ .key = key_of(4, "cuCtxSynchronize", 0) },
 		{ .key = key_of(6, "cuStreamSynchronize", 1) },
 	};
-	struct gpu_open_call open[] = {
+	struct gpu_waiting_call waiting[] = {
 		open_of(key_of(2, "cuStreamSynchronize", 1), 2, 1000), /* not counted */
 		open_of(key_of(3, "cuStreamSynchronize", 1), 31, 1000),
 		open_of(key_of(3, "cuStreamSynchronize", 9), 33, 1000), /* not counted */
-		open_of(key_of(3, "cuLaunchKernel", 1), 34, 1000), /* does not block */
 		open_of(key_of(3, "cuStreamSynchronize", 1), 32, 4000),
 		open_of(key_of(4, "ncclGroupEnd", 0), 4, 9000),
+		open_of(key_of(4, "cuCtxSynchronize", 0), 4, 9500), /* in that */
 		open_of(key_of(4, "ncclGroupEnd", 0), 5, NOW_NS), /* since then */
 		open_of(key_of(7, "cuStreamSynchronize", 1), 7, 1000), /* not counted */
 	};
-	const struct gpu_picture picture = { .open = open,
-					     .nr_open = sizeof(open) / sizeof(open[0]),
+	const struct gpu_picture picture = { .waiting = waiting,
+					     .nr_waiting = sizeof(waiting) / sizeof(waiting[0]),
 					     .ts_ns = NOW_NS };
-	const uint64_t wanted[] = { 5, 0, 0, 9000 + 6000, 1000, 0 };
+	const uint64_t wanted[] = { 5, 0, 0, 9000 + 6000, 1000, 500, 0 };
 	struct gpu_tally *tally;
 	struct aggregate *a;
 	size_t i;

@@ -63,6 +63,37 @@ static const struct bpfprof_gpu_open *open_choose(const struct bpfprof_gpu_threa
 	return &thread->open[0];
 }
 
+/* Is it counted, and is its time? */
+static bool is_waiting(const struct bpfprof_gpu_open *open)
+{
+	const uint32_t uncounted =
+		BPFPROF_CALL_OUTSIDE | BPFPROF_CALL_NESTED | BPFPROF_CALL_TRACE_ONLY;
+	const struct gpu_function *functions;
+	size_t nr;
+
+	functions = gpu_functions(&nr);
+	return open->key.function < nr && !(open->flags & uncounted) &&
+	       functions[open->key.function].wire.flags & BPFPROF_GPU_BLOCKS;
+}
+
+static void add_waiting(struct gpu_picture *picture, uint32_t tid,
+			const struct bpfprof_gpu_thread *thread)
+{
+	void *data;
+	uint32_t i;
+
+	for (i = 0; i < thread->depth && i < BPFPROF_GPU_MAX_OPEN; i++) {
+		data = picture->waiting;
+		if (!is_waiting(&thread->open[i]) ||
+		    !room(picture, &data, picture->nr_waiting, &picture->cap_waiting,
+			  sizeof(*picture->waiting)))
+			continue;
+		picture->waiting = data;
+		picture->waiting[picture->nr_waiting++] =
+			(struct gpu_waiting_call){ .tid = tid, .open = thread->open[i] };
+	}
+}
+
 static void add_thread(void *arg, uint32_t tid, const struct bpfprof_gpu_thread *thread)
 {
 	struct gpu_picture *picture = arg;
@@ -70,6 +101,7 @@ static void add_thread(void *arg, uint32_t tid, const struct bpfprof_gpu_thread 
 	const struct bpfprof_gpu_open *chosen = open_choose(thread);
 	void *data = picture->open;
 
+	add_waiting(picture, tid, thread);
 	if (!thread->depth || chosen->flags & BPFPROF_CALL_OUTSIDE ||
 	    !room(picture, &data, picture->nr_open, &picture->cap_open, sizeof(*picture->open)))
 		return;
@@ -136,6 +168,15 @@ static int compare_open(const void *a, const void *b)
 		       ?: compare(x->open.begin_ns, y->open.begin_ns);
 }
 
+static int compare_waiting(const void *a, const void *b)
+{
+	const struct gpu_waiting_call *x = a, *y = b;
+
+	return compare_process(x->open.key.pid, x->open.key.start_ns, y->open.key.pid,
+			       y->open.key.start_ns)
+		       ?: compare(x->open.begin_ns, y->open.begin_ns);
+}
+
 static int compare_comms(const void *a, const void *b)
 {
 	const struct gpu_comm_entry *x = a, *y = b;
@@ -165,15 +206,12 @@ static int compare_key_process(const struct bpfprof_gpu_key *a, const struct bpf
 void gpu_picture_waits(const struct gpu_picture *picture, struct gpu_tally *tally,
 		       struct gpu_tally_count *counts, size_t nr)
 {
-	const struct gpu_function *functions;
-	size_t nr_functions, first = 0, i, k;
+	size_t first = 0, i, k;
 
-	functions = gpu_functions(&nr_functions);
-	for (i = 0; i < picture->nr_open; i++) {
-		const struct bpfprof_gpu_open *open = &picture->open[i].open;
+	for (i = 0; i < picture->nr_waiting; i++) {
+		const struct bpfprof_gpu_open *open = &picture->waiting[i].open;
 
-		if (open->key.function >= nr_functions || picture->ts_ns <= open->begin_ns ||
-		    !(functions[open->key.function].wire.flags & BPFPROF_GPU_BLOCKS))
+		if (picture->ts_ns <= open->begin_ns)
 			continue;
 		while (first < nr && compare_key_process(&counts[first].key, &open->key) < 0)
 			first++;
@@ -185,7 +223,7 @@ void gpu_picture_waits(const struct gpu_picture *picture, struct gpu_tally *tall
 		if (k == nr || compare_key_process(&counts[k].key, &open->key))
 			continue;
 		counts[k].count.ns += picture->ts_ns - open->begin_ns;
-		gpu_tally_waits(tally, open, picture->open[i].tid, picture->ts_ns);
+		gpu_tally_waits(tally, open, picture->waiting[i].tid, picture->ts_ns);
 	}
 }
 
@@ -213,28 +251,34 @@ static void sort(void *data, size_t nr, size_t size, int (*by)(const void *a, co
 
 /*
  * Of a call that has returned by the time that counts are read they have all of its time: what it had
- * waited before would be told twice.
+ * waited before would be told twice. Of threads that were cancelled or ended themselves in one it
+ * hangs no more.
  */
-static void drop_returned(struct gpu_picture *picture, const struct gpu_probes *probes)
+static bool is_over(const struct gpu_probes *probes, uint32_t tid,
+		    const struct bpfprof_gpu_open *open)
 {
-	size_t nr = 0, i;
-
-	for (i = 0; i < picture->nr_open; i++)
-		if (gpu_probes_thread_is_in(probes, picture->open[i].tid, &picture->open[i].open))
-			picture->open[nr++] = picture->open[i];
-	picture->nr_open = nr;
+	return !gpu_probes_thread_is_in(probes, tid, open) ||
+	       gpu_probes_thread_is_gone(probes, open->key.pid, tid);
 }
 
-/* Calls of threads that were cancelled or ended themselves in them hang no more. */
-static void drop_gone(struct gpu_picture *picture, const struct gpu_probes *probes)
+static void drop_over(struct gpu_picture *picture, const struct gpu_probes *probes)
 {
+	const struct gpu_waiting_call *waiting;
+	const struct gpu_open_call *open;
 	size_t nr = 0, i;
 
-	for (i = 0; i < picture->nr_open; i++)
-		if (!gpu_probes_thread_is_gone(probes, picture->open[i].open.key.pid,
-					       picture->open[i].tid))
-			picture->open[nr++] = picture->open[i];
+	for (i = 0; i < picture->nr_open; i++) {
+		open = &picture->open[i];
+		if (!is_over(probes, open->tid, &open->open))
+			picture->open[nr++] = *open;
+	}
 	picture->nr_open = nr;
+	for (i = 0, nr = 0; i < picture->nr_waiting; i++) {
+		waiting = &picture->waiting[i];
+		if (!is_over(probes, waiting->tid, &waiting->open))
+			picture->waiting[nr++] = *waiting;
+	}
+	picture->nr_waiting = nr;
 }
 
 static int take(struct gpu_picture *picture, const struct gpu_watch *watch)
@@ -243,13 +287,13 @@ static int take(struct gpu_picture *picture, const struct gpu_watch *watch)
 	size_t i;
 
 	picture->nr_counts = picture->nr_open = picture->nr_comms = picture->nr_memory = 0;
+	picture->nr_waiting = 0;
 	picture->no_memory = false;
 	picture->ts_ns = time_monotonic_ns();
 	/* Open calls first: one that is among them has been counted. */
 	gpu_probes_threads(watch->probes, add_thread, picture);
-	drop_gone(picture, watch->probes);
 	gpu_probes_counts(watch->probes, add_count, picture);
-	drop_returned(picture, watch->probes);
+	drop_over(picture, watch->probes);
 	gpu_probes_comms(watch->probes, add_comm, picture);
 	gpu_probes_memory(watch->probes, add_memory, picture);
 	gpu_probes_counters(watch->probes, picture->counters);
@@ -264,6 +308,7 @@ static int take(struct gpu_picture *picture, const struct gpu_watch *watch)
 	}
 	gpu_waits_map_each(&watch->sampler->session, gpu_watch_starved, (void *)watch);
 	sort(picture->open, picture->nr_open, sizeof(*picture->open), compare_open);
+	sort(picture->waiting, picture->nr_waiting, sizeof(*picture->waiting), compare_waiting);
 	sort(picture->comms, picture->nr_comms, sizeof(*picture->comms), compare_comms);
 	return picture->no_memory ? -ENOMEM : 0;
 }
@@ -284,6 +329,7 @@ void gpu_picture_fini(struct gpu_picture *picture)
 {
 	free(picture->counts);
 	free(picture->open);
+	free(picture->waiting);
 	free(picture->comms);
 	free(picture->memory);
 	*picture = (struct gpu_picture){ 0 };

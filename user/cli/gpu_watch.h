@@ -32,6 +32,12 @@ struct gpu_open_call {
 	uint32_t groups, grouped; /* as the thread's */
 };
 
+/* A call that blocks and has not returned, which may be in another one (of the driver's, in NCCL's). */
+struct gpu_waiting_call {
+	uint32_t tid;
+	struct bpfprof_gpu_open open;
+};
+
 struct gpu_comm_entry {
 	struct bpfprof_gpu_comm_key key;
 	struct bpfprof_gpu_comm comm;
@@ -48,6 +54,8 @@ struct gpu_picture {
 	size_t nr_counts, cap_counts;
 	struct gpu_open_call *open;
 	size_t nr_open, cap_open;
+	struct gpu_waiting_call *waiting;
+	size_t nr_waiting, cap_waiting;
 	struct gpu_comm_entry *comms;
 	size_t nr_comms, cap_comms;
 	struct gpu_memory_entry *memory;
