@@ -130,7 +130,9 @@ static size_t processes_choose(struct gpu_before *before, uint32_t pids[MAX_PROC
 			continue;
 		if (nr == MAX_PROCESSES) {
 			before->processes_unread++;
-			continue;
+			if (starts[nr - 1] <= process->start_ns)
+				continue;
+			nr--;
 		}
 		for (at = nr++; at && starts[at - 1] > process->start_ns; at--) {
 			starts[at] = starts[at - 1];
