@@ -353,6 +353,8 @@ void worker_steps_exit(struct worker_steps *all, const struct bpfprof_task_id *t
 		return;
 	worker->exited = true;
 	all->changed = true;
+	if (all->notify && worker->steps.nr_windows > worker->steps.nr_recorded)
+		all->notify(all->notify_arg, &worker->task, false);
 }
 
 static bool is_looked_for(void *arg, const char *title)
