@@ -232,7 +232,8 @@ void calls_cut(struct daemon *daemon, struct interval *interval)
 	if (!daemon->options->gpu)
 		return;
 	err = gpu_picture_take_all(&picture, &calls->watch);
-	gpu_picture_waits(&picture, calls->watch.tally, picture.counts, picture.nr_counts);
+	if (!err)
+		gpu_picture_waits(&picture, calls->watch.tally, picture.counts, picture.nr_counts);
 	if (!err)
 		counts = counts_since(calls, &picture, &nr);
 	if (!err && (!counts || aggregate_new(&next, daemon->options->threads, AGGREGATE_BYTES)))
