@@ -459,6 +459,28 @@ Test(nccl_report, before_of_nobody)
 		"      in ncclAllReduce for more than 52.0 s: thread 77 worker\n");
 }
 
+/* Of which communicator it hangs in is not known: then it is not the one that is behind. */
+Test(nccl_report, before_of_unknown)
+{
+#define UNKNOWN(pid, rank, function)                                                               \
+	PROCESS(pid,                                                                               \
+		COMMS(MET(rank, "3") "," COMM("0xd0", "0xdef", "0", "1", "1", "x")) OPENS(         \
+			"{\"tid\":77,\"thread\":\"worker\",\"function\":\"" function               \
+			"\",\"seconds\":52,\"comm\":null,\"since_before\":true,\"stack\":[]}"))
+#define WAITS_IN_IT                                                                                \
+	PROCESS("11", COMMS(MET("1", "3")) OPENS(OPEN("0x10", "ncclAllReduce", "50", "4000", "")))
+	const char *reduces =
+		FILE_OF("a", "10", UNKNOWN("10", "2", "ncclAllReduce") "," WAITS_IN_IT);
+
+	expect_none_behind(reduces, NULL);
+	EXPECT_PARTS(reduces, NULL,
+		     "  Of calls from before it is not always known for which communicator they "
+		     "wait\n");
+	/* Making a communicator is no call of one. */
+	EXPECT_PARTS(FILE_OF("a", "10", UNKNOWN("10", "2", "ncclCommInitRank") "," WAITS_IN_IT),
+		     NULL, "  BEHIND: rank 2, ");
+}
+
 /* Whoever made its last call before that is of no communicator that is known. */
 Test(nccl_report, silent)
 {
@@ -477,13 +499,16 @@ Test(nccl_report, silent)
 		"not watched.\n"
 		"  Others wait: if watched, that is who is behind\n"
 		"    RANK=2, if that is it: [2] b pid 20 python3\n"
-		"      in no CUDA or NCCL call; to see where: bpfprof dump -p 20, on b\n",
+		"      in no CUDA or NCCL call that is known; to see where: bpfprof dump -p 20, on "
+		"b\n",
 		"\nWith NCCL, but without a call while they were watched, and in none before, as "
 		"far as is known:\n"
 		"  [2] b pid 20 python3, rank 2\n"
-		"      in no CUDA or NCCL call; to see where: bpfprof dump -p 20, on b\n"
+		"      in no CUDA or NCCL call that is known; to see where: bpfprof dump -p 20, on "
+		"b\n"
 		"  [2] b pid 21 python3\n"
-		"      in no CUDA or NCCL call; to see where: bpfprof dump -p 21, on b\n");
+		"      in no CUDA or NCCL call that is known; to see where: bpfprof dump -p 21, on "
+		"b\n");
 	EXPECT_PARTS(
 		hung,
 		SILENT(PROCESS("20",
@@ -494,14 +519,16 @@ Test(nccl_report, silent)
 									      "\"running\":true,"
 									      "\"stack\":[]}")),
 		"    RANK=2, if that is it: [2] b pid 20 python3\n"
-		"      in no CUDA or NCCL call: thread 20 python3\n"
+		"      in no CUDA or NCCL call that is known: thread 20 python3\n"
 		"        read\n"
 		"        next_batch (x.py:7)\n",
 		"  [2] b pid 21 python3\n"
-		"      in no CUDA or NCCL call: thread 21 t, on a CPU; to see where: bpfprof "
+		"      in no CUDA or NCCL call that is known: thread 21 t, on a CPU; to see where: "
+		"bpfprof "
 		"dump -p 21, on b\n");
 	text = report_of(ranked, NULL, 1);
-	cr_expect(strstr(text, "pid 20 python3, rank 2\n      in no CUDA or NCCL call; to see "
+	cr_expect(strstr(text, "pid 20 python3, rank 2\n      in no CUDA or NCCL call that is "
+			       "known; to see "
 			       "where: bpfprof dump -p 20, on "
 			       "b\n  ... and 1 more\n"),
 		  "%s", text);

@@ -45,7 +45,7 @@ struct member {
 	bool last; /* of this rank: older files tell of older moments */
 	bool uncounted; /* in its call since before it was watched */
 	bool waits;
-	bool unsure; /* waits in the end of a group, of this or of another communicator */
+	bool unsure; /* waits for this or for another communicator */
 	bool peers_only; /* waits, but with sends and receives alone: for those that it names */
 	bool awaited; /* by one that waits */
 	bool behind;
@@ -74,12 +74,23 @@ static const struct gpu_read_grouped *grouped_of(const struct gpu_read *read,
 	return NULL;
 }
 
+/* A collective from before it was watched, whose frame did not tell of which communicator it is. */
+static bool is_of_unknown(const struct gpu_read_open *open)
+{
+	return open->since_before && !open->comm &&
+	       !strncmp(open->function, "nccl", strlen("nccl")) &&
+	       strncmp(open->function, "ncclComm", strlen("ncclComm")) != 0 &&
+	       !is_between_two(open->function);
+}
+
 /* How sure it is that the call waits for the others of a communicator; the surest one is told. */
 enum presence { NOT_IN_IT, MAYBE_IN_IT, IN_ITS_GROUP, IN_IT };
 
 static enum presence presence_of(const struct gpu_read *read, const struct gpu_read_open *open,
 				 const struct gpu_read_comm *comm)
 {
+	if (!is_group_end(open) && is_of_unknown(open))
+		return MAYBE_IN_IT;
 	if (!is_group_end(open))
 		return open->comm == comm->comm ? IN_IT : NOT_IN_IT;
 	if (!open->group_complete)
@@ -351,7 +362,9 @@ void nccl_add_open(struct nccl_writer *w, const struct gpu_read_open *open)
 
 void nccl_add_elsewhere(struct nccl_writer *w, const struct gpu_read_process *process)
 {
-	buf_add_str(w->dst, "      in no CUDA or NCCL call");
+	/* Of one that made none since, a call from before may not have been found. */
+	buf_add_str(w->dst, process->silent ? "      in no CUDA or NCCL call that is known"
+					    : "      in no CUDA or NCCL call");
 	if (process->where_known) {
 		buf_printf(w->dst, ": thread %" PRIu64 " ", process->where_tid);
 		nccl_add_name(w, process->where_thread, MAX_THREAD);
@@ -389,6 +402,7 @@ static bool is_idle(const struct member *member)
 /* What is known of a communicator's members that are judged. */
 struct counts {
 	size_t nr, nr_waiting, nr_unsure, nr_uncounted;
+	bool unsure_before; /* one of the unsure in a collective from before */
 	size_t nr_idle; /* that somebody waits for */
 	bool peers_only; /* all that wait do so in sends and receives */
 	double fewest, most; /* calls, where they are counted */
@@ -437,6 +451,7 @@ static struct counts counts_of(const struct nccl_writer *w, const struct member 
 		counts.nr++;
 		counts.nr_uncounted += member->uncounted;
 		counts.nr_unsure += member->unsure;
+		counts.unsure_before |= member->unsure && !is_group_end(member->open);
 		counts.nr_idle += is_idle(member);
 		if (member->other && (!counts.elsewhere ||
 				      member->other->seconds > counts.elsewhere->other->seconds))
@@ -753,7 +768,10 @@ static void add_group(struct nccl_writer *w, const struct group *group)
 		buf_add_str(w->dst, "  One rank alone: there is none to compare it with\n");
 	if (counts->nr > 1 && counts->nr_uncounted)
 		add_uncounted(w, members, nr, counts);
-	if (counts->nr_unsure)
+	if (counts->nr_unsure && counts->unsure_before)
+		buf_add_str(w->dst, "  Of calls from before it is not always known for which "
+				    "communicator they wait\n");
+	else if (counts->nr_unsure)
 		buf_add_str(w->dst,
 			    "  Who waits in ncclGroupEnd may do so for another communicator\n");
 	if (counts->nr_waiting && counts->peers_only && !counts->nr_idle)
