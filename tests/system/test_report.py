@@ -52,6 +52,10 @@ elif role == "elsewhere":
     all_reduce()
     print("called", flush=True)
     next_batch()
+elif role == "deep":
+    def down(n):
+        return down(n - 1) if n else next_batch()
+    down(400)
 elif role == "computes":
     while True:
         pass
@@ -248,6 +252,21 @@ def hung_before(context):
     check_elsewhere(text, "    Rank 2: [2] %s pid %d python3" % (os.uname().nodename, ranks[2].pid),
                     ranks[2].pid, known="")
     check("Not in these files" not in text and "With NCCL, but" not in text, text)
+
+
+@test()
+def deep(context):
+    """Of a stack that is more than is kept the inner part is there, and that it is cut is counted."""
+    ranks = [Rank(context, number, 2, 20, role) for number, role in enumerate(("waits", "deep"))]
+    watch = watch_over(context, ranks)
+    for one in ranks:
+        one.work()
+    time.sleep(1.5)
+    found = json.loads(watch.end())
+    stack, = [one["where"]["stack"] for one in found["processes"] if one["pid"] == ranks[1].pid]
+    check(len(stack) == 256 and any(frame.startswith("next_batch (") for frame in stack) and
+          sum(frame.startswith("down (") for frame in stack) > 200, str(stack))
+    check(found["lost"]["stacks_without_calls_cut"] == 1, str(found["lost"]))
 
 
 @test()

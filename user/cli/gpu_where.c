@@ -30,7 +30,7 @@ struct gpu_where {
 	struct remote_child *child; /* while they are read */
 	struct gpu_where_stack stacks[MAX_PROCESSES];
 	size_t nr;
-	uint64_t unread;
+	uint64_t unread, cut; /* processes; stacks of which a part is missing */
 };
 
 void gpu_where_frame(const struct dump *dump, const struct thread_frame *frame,
@@ -83,6 +83,7 @@ static bool is_in_call(const struct gpu_job *job, const struct gpu_picture *pict
 static int stack_take(struct gpu_where *where, struct gpu_where_stack *to, const struct dump *dump,
 		      const struct thread_dump *thread)
 {
+	uint64_t nr_lost = strtab_nr_lost(where->strings);
 	char room[GPU_WHERE_FRAME_BYTES];
 	size_t i;
 
@@ -96,6 +97,7 @@ static int stack_take(struct gpu_where *where, struct gpu_where_stack *to, const
 		to->frames[to->nr_frames++] =
 			strtab_get(where->strings, strtab_add(where->strings, room));
 	}
+	where->cut += i < thread->nr_frames || strtab_nr_lost(where->strings) > nr_lost;
 	return 0;
 }
 
@@ -228,4 +230,5 @@ const struct gpu_where_stack *gpu_where_of(const struct gpu_where *where, uint32
 void gpu_where_lost(const struct gpu_where *where, struct stats_reasons *dst)
 {
 	stats_add(dst, "processes_without_calls_not_read", where ? where->unread : 0);
+	stats_add(dst, "stacks_without_calls_cut", where ? where->cut : 0);
 }
