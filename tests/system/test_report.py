@@ -15,7 +15,7 @@ from test_usage import one_sentence
 
 # A rank of a communicator through the fake library: as many calls, and one that never returns.
 RANK = """
-import ctypes, signal, sys
+import ctypes, signal, sys, threading
 from ctypes import byref, c_char, c_int, c_size_t, c_void_p
 folder, rank, size, calls, role = sys.argv[1], *map(int, sys.argv[2:5]), sys.argv[5]
 cuda = ctypes.CDLL(folder + "/libcuda.so.1", ctypes.RTLD_GLOBAL)
@@ -57,8 +57,22 @@ elif role == "deep":
         return down(n - 1) if n else next_batch()
     down(400)
 elif role == "computes":
-    while True:
-        pass
+    def tokenize():
+        while True:
+            pass
+    tokenize()
+elif role == "backward":
+    def hook():
+        while True:
+            pass
+    def engine():
+        all_reduce()
+        hook()
+    thread = threading.Thread(target=engine)
+    thread.start()
+    def backward():
+        thread.join()
+    backward()
 sys.stdin.readline()
 """
 
@@ -263,25 +277,53 @@ def deep(context):
         one.work()
     time.sleep(1.5)
     found = json.loads(watch.end())
-    stack, = [one["where"]["stack"] for one in found["processes"] if one["pid"] == ranks[1].pid]
+    stack, = [one["where"][0]["stack"] for one in found["processes"] if one["pid"] == ranks[1].pid]
     check(len(stack) == 256 and any(frame.startswith("next_batch (") for frame in stack) and
           sum(frame.startswith("down (") for frame in stack) > 200, str(stack))
     check(found["lost"]["stacks_without_calls_cut"] == 1, str(found["lost"]))
 
 
+def places_of(path):
+    with open(path, encoding="utf-8") as file:
+        return {one["pid"]: one["where"] for one in json.load(file)["processes"]}
+
+
 @test()
 def computing(context):
-    """The rank that the other one waits for is on a CPU: where, only samples could tell."""
+    """The rank that the other one waits for is on a CPU: a sample tells where."""
     ranks = [Rank(context, number, 2, 20, role) for number, role in enumerate(("waits", "computes"))]
     watch = watch_over(context, ranks)
     for one in ranks:
         one.work()
     time.sleep(1.5)
     found = written(context, "a.json", watch.end())
-    with open(found, encoding="utf-8") as file:
-        where = {one["pid"]: one["where"] for one in json.load(file)["processes"]}
-    check(where == {ranks[0].pid: None, ranks[1].pid: {
-        "tid": ranks[1].pid, "thread": "python3", "running": True, "stack": []}}, str(where))
+    where = places_of(found)
+    check(where[ranks[0].pid] == [] and len(where[ranks[1].pid]) == 1, str(where))
+    thread = where[ranks[1].pid][0]
+    check((thread["tid"], thread["thread"], thread["running"], thread["last_in_nccl"]) ==
+          (ranks[1].pid, "python3", True, True), str(thread))
     text = report(context, found)
-    check("BEHIND: rank 1" in text and "in no CUDA or NCCL call: thread %d python3, on a CPU; to see where: "
-          "bpfprof dump -p %d, on " % (ranks[1].pid, ranks[1].pid) in text, text)
+    context.note(text)
+    check("BEHIND: rank 1" in text, text)
+    check(re.search(r"in no CUDA or NCCL call: thread %d python3, on a CPU\n(        .*\n)*"
+                    r"        tokenize \(<string>:\d+\)\n        <module> \(<string>:\d+\)\n"
+                    % ranks[1].pid, text), text)
+
+
+@test()
+def in_another_thread(context):
+    """A rank that calls NCCL in a thread of its own, as a backward pass does: where both are."""
+    ranks = [Rank(context, number, 2, 20, role) for number, role in enumerate(("waits", "backward"))]
+    watch = watch_over(context, ranks)
+    for one in ranks:
+        one.work()
+    time.sleep(1.5)
+    found = written(context, "a.json", watch.end())
+    threads = places_of(found)[ranks[1].pid]
+    check([(one["running"], one["last_in_nccl"]) for one in threads] == [(False, False), (True, True)] and
+          threads[0]["tid"] == ranks[1].pid, str(threads))
+    text = report(context, found)
+    context.note(text)
+    check(re.search(r"in no CUDA or NCCL call: thread %d python3\n(        .*\n)*        backward \(.*\n"
+                    r"(        .*\n)*      and thread \d+ \S+, the last seen in NCCL, on a CPU\n"
+                    r"(        .*\n)*        hook \(.*\n        engine \(" % ranks[1].pid, text), text)

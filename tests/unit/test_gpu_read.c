@@ -282,7 +282,8 @@ Test(gpu_read, wrong_types, .init = setup, .fini = teardown)
 		{ "{\"unknown\":[1,2,{}]}", 0, 0, 0, 0 },
 		{ "{\"where\":null}", 0, 0, 0, 0 },
 		{ "{\"where\":7}", 1, 0, 0, 0 },
-		{ "{\"where\":{\"tid\":\"x\",\"thread\":7,\"stack\":[\"f\",7]}}", 3, 0, 0, 0 },
+		{ "{\"where\":{\"tid\":1}}", 1, 0, 0, 0 },
+		{ "{\"where\":[7,{\"tid\":\"x\",\"thread\":7,\"stack\":[\"f\",7]}]}", 4, 0, 0, 0 },
 	};
 	char text[1024];
 	size_t i;

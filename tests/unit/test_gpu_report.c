@@ -851,7 +851,7 @@ static const char golden_json[] =
 	"\"ncclAllReduce\",\"all_reduce (distributed_c10d.py:2501)\","
 	"\"Trainer.fit (loop.py:31)\"]},{\"tid\":103,\"thread\":\"io\","
 	"\"function\":\"cuMemcpyDtoH\",\"seconds\":3.000,\"since_before\":false,\"stream\":"
-	"\"0x0\"," NO_COLLECTIVE ",\"stack\":[]}],\"where\":null},{\"pid\":77,\"name\":\"idle\","
+	"\"0x0\"," NO_COLLECTIVE ",\"stack\":[]}],\"where\":[]},{\"pid\":77,\"name\":\"idle\","
 	"\"container\":null,\"pod\":null,\"namespace\":null,\"ray_task\":null,"
 	"\"rank\":null,\"calls\":[],\"launches\":[],\"copies\":[],\"memory\":{"
 	"\"live_bytes\":0,\"peak_bytes\":0,\"allocations\":0,\"frees\":0,"
@@ -859,12 +859,14 @@ static const char golden_json[] =
 	"\"live_bytes\":0,\"peak_bytes\":0,\"allocations\":0,\"frees\":0,\"unknown_frees\":0},"
 	"\"tensor_memory\":null,"
 	"\"starved\":null,\"collectives\":["
-	"],\"completions\":[],\"communicators\":[],\"open\":[],\"where\":null}],\"without_calls\":["
+	"],\"completions\":[],\"communicators\":[],\"open\":[],\"where\":[]}],\"without_calls\":["
 	"{"
 	"\"pid\":77,\"name\":\"idle\",\"container\":null,\"pod\":null,\"namespace\":null,"
-	"\"ray_task\":null,\"rank\":null,\"where\":{\"tid\":78,\"thread\":\"main\",\"running\":"
-	"false,"
-	"\"stack\":[\"read\",\"next_batch (x.py:7)\"]}}],\"stacks\":{\"taken\":900,"
+	"\"ray_task\":null,\"rank\":null,\"where\":[{\"tid\":78,\"thread\":\"main\",\"last_in_"
+	"nccl\":"
+	"false,\"running\":false,"
+	"\"stack\":[\"read\",\"next_batch (x.py:7)\"]},{\"tid\":79,\"thread\":\"engine\","
+	"\"last_in_nccl\":true,\"running\":true,\"stack\":[]}]}],\"stacks\":{\"taken\":900,"
 	"\"skipped\":30},"
 	"\"lost\":{\"keys_full\":5,\"none\":0}}\n";
 
@@ -877,9 +879,13 @@ Test(gpu_report, json)
 	char *text, *shown;
 	int status;
 
-	silent.where = (struct gpu_report_where){
-		.known = true, .tid = 78, .thread = "main", .stack = stack, .nr_stack = 2
+	silent.where[0] = (struct gpu_report_where){
+		.tid = 78, .thread = "main", .stack = stack, .nr_stack = 2
 	};
+	silent.where[1] = (struct gpu_report_where){
+		.tid = 79, .thread = "engine", .was_in_nccl = true, .running = true
+	};
+	silent.nr_where = 2;
 	report.silent = &silent;
 	report.nr_silent = 1;
 	text = json_of(&report);

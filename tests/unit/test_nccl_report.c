@@ -511,17 +511,21 @@ Test(nccl_report, silent)
 		"b\n");
 	EXPECT_PARTS(
 		hung,
-		SILENT(PROCESS("20",
-			       ",\"rank\":\"2\",\"where\":{\"tid\":20,\"thread\":"
-			       "\"python3\",\"running\":false,\"stack\":[\"read\","
-			       "\"next_batch (x.py:7)\"]}") "," PROCESS("21", ",\"where\":{\"tid\":"
-									      "21,\"thread\":\"t\","
-									      "\"running\":true,"
-									      "\"stack\":[]}")),
+		SILENT(PROCESS("20", ",\"rank\":\"2\",\"where\":[{\"tid\":20,\"thread\":"
+				     "\"python3\",\"running\":false,\"stack\":[\"read\","
+				     "\"next_batch (x.py:7)\"]},{\"tid\":29,\"thread\":\"engine\","
+				     "\"last_in_nccl\":true,\"running\":true,\"stack\":[\"hook "
+				     "(x.py:9)\"]}]") "," PROCESS("21", ",\"where\":[{\"tid\":21,"
+									"\"thread\":\"t\","
+									"\"running\":true,"
+									"\"last_in_nccl\":true,"
+									"\"stack\":[]}]")),
 		"    RANK=2, if that is it: [2] b pid 20 python3\n"
 		"      in no CUDA or NCCL call that is known: thread 20 python3\n"
 		"        read\n"
-		"        next_batch (x.py:7)\n",
+		"        next_batch (x.py:7)\n"
+		"      and thread 29 engine, the last seen in NCCL, on a CPU\n"
+		"        hook (x.py:9)\n",
 		"  [2] b pid 21 python3\n"
 		"      in no CUDA or NCCL call that is known: thread 21 t, on a CPU; to see where: "
 		"bpfprof "

@@ -35,6 +35,7 @@
 
 #define MAX_OUTPUT_BYTES (256U << 20)
 #define MESSAGE_MAX 1024
+#define BURST_NS 20000000ULL
 
 /* One `bpfprof dump`. */
 struct dumping {
@@ -327,12 +328,16 @@ static void read_again(struct dumping *dumping)
 /* Threads that were on a CPU. Without samples of them all others still are an answer. */
 static void read_running(struct dumping *dumping)
 {
+	const struct dump_options *options = dumping->options;
+	const struct dump_burst_options burst = { .host_root = options->host_root,
+						  .kernel = options->kernel || options->json,
+						  .ns = BURST_NS };
 	struct process_dump *process;
 	size_t i, k;
 
 	if (!dump_burst_wanted(&dumping->dump))
 		return;
-	if (dump_burst(&dumping->dump, dumping->options))
+	if (dump_burst(&dumping->dump, &burst))
 		log_warn("threads that run cannot be sampled: some have no frames here");
 	read_again(dumping);
 	for (i = 0; i < dumping->dump.nr_processes; i++) {

@@ -11,7 +11,6 @@
 #include "base/strtab.h"
 #include "base/time.h"
 #include "cli/command.h"
-#include "cli/options.h"
 #include "cli/sampler.h"
 #include "profile/aggregate.h"
 #include "profile/dump_names.h"
@@ -20,7 +19,6 @@
 #include "profile/thread_dump.h"
 
 #define BURST_HZ 1997
-#define BURST_NS 20000000ULL
 #define POLL_MS 2
 #define RING_BYTES (4U << 20)
 
@@ -77,9 +75,9 @@ static size_t running_collect(const struct dump *dump, pid_t *pids, size_t *ret_
 	return nr;
 }
 
-static void sample_shortly(struct sampler *sampler, const struct burst *burst)
+static void sample_shortly(struct sampler *sampler, const struct burst *burst, uint64_t ns)
 {
-	uint64_t end_ns = time_monotonic_ns() + BURST_NS;
+	uint64_t end_ns = time_monotonic_ns() + ns;
 	struct pollfd fd = { .fd = sampler_fd(sampler), .events = POLLIN };
 
 	while (burst->nr_waiting && !burst->error && time_monotonic_ns() < end_ns) {
@@ -89,13 +87,15 @@ static void sample_shortly(struct sampler *sampler, const struct burst *burst)
 	sampler_stop(sampler);
 }
 
-static int name_frames(struct dump *dump, struct sampler *sampler, bool kernel)
+static int name_frames(struct dump *dump, struct sampler *sampler,
+		       const struct dump_burst_options *burst)
 {
-	const struct dump_names_options options = { .kernel = kernel,
+	const struct dump_names_options options = { .kernel = burst->kernel,
 						    .sampled = true,
 						    .codes = sampler->codes,
 						    .runner = sampler->runner,
-						    .now_ns = time_monotonic_ns() };
+						    .now_ns = time_monotonic_ns(),
+						    .deadline_ns = burst->deadline_ns };
 	struct stats_reasons files = { 0 };
 	int hidden;
 
@@ -109,7 +109,7 @@ bool dump_burst_wanted(const struct dump *dump)
 	return running_collect(dump, NULL, &nr_threads) > 0;
 }
 
-int dump_burst(struct dump *dump, const struct dump_options *options)
+int dump_burst(struct dump *dump, const struct dump_burst_options *options)
 {
 	__cleanup(free_mem) pid_t *pids = calloc(dump->nr_processes + 1, sizeof(*pids));
 	struct burst burst = { .dump = dump };
@@ -118,7 +118,10 @@ int dump_burst(struct dump *dump, const struct dump_options *options)
 						   .pids = pids,
 						   .no_subprocesses = true,
 						   .host_root = options->host_root,
-						   .test_ring_bytes = RING_BYTES,
+						   .small = options->small,
+						   .test_ring_bytes = options->small
+									      ? RING_BYTES / 4
+									      : RING_BYTES,
 						   .test_row_slots = DUMP_ROW_SLOTS };
 	struct sampler sampler;
 	int status;
@@ -132,9 +135,9 @@ int dump_burst(struct dump *dump, const struct dump_options *options)
 	if (!status)
 		status = sampler_start(&sampler);
 	if (!status) {
-		sample_shortly(&sampler, &burst);
+		sample_shortly(&sampler, &burst, options->ns);
 		if (!burst.error)
-			burst.error = name_frames(dump, &sampler, options->kernel || options->json);
+			burst.error = name_frames(dump, &sampler, options);
 	}
 	sampler_close(&sampler);
 	if (burst.error) {

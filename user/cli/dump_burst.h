@@ -3,17 +3,25 @@
 #define BPFPROF_CLI_DUMP_BURST_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct dump;
-struct dump_options;
 
 #define DUMP_ROW_SLOTS (1U << 17) /* 1 MiB of rows: few programs, and for a moment only */
+
+struct dump_burst_options {
+	const char *host_root;
+	bool kernel; /* its frames are named, too */
+	bool small; /* beside a session of ours: as of struct session_options */
+	uint64_t ns; /* at most so long */
+	uint64_t deadline_ns; /* for names, as in symbolize.h */
+};
 
 /*
  * The stacks of threads that were on a CPU: their registers are true inside an interrupt only, so
  * they are sampled, fast and shortly. Those that no sample met stay as they are. An exit status.
  */
-int dump_burst(struct dump *dump, const struct dump_options *options);
+int dump_burst(struct dump *dump, const struct dump_burst_options *options);
 /* Is there any such thread? */
 bool dump_burst_wanted(const struct dump *dump);
 

@@ -759,7 +759,7 @@ void gpu_before_look(struct gpu_before *before, const struct gpu_picture *pictur
 	reading_end(before);
 	for (i = 0; i < before->nr_calls && !before->states[i].spin; i++)
 		;
-	if (i == before->nr_calls && before->spins_judged)
+	if ((at_end || i == before->nr_calls) && before->spins_judged)
 		spins_end(before);
 }
 

@@ -410,15 +410,21 @@ static struct gpu_report_memory memory_of(const struct gpu_tally_process *proces
 }
 
 /* Its strings are borrowed. */
-static void where_fill(struct gpu_report_process *to, const struct gpu_where_stack *from)
+static void where_fill(struct gpu_report_process *to, const struct gpu_where_process *from)
 {
-	if (from)
-		to->where = (struct gpu_report_where){ .known = true,
-						       .tid = from->tid,
-						       .thread = from->thread,
-						       .running = from->running,
-						       .stack = from->frames,
-						       .nr_stack = from->nr_frames };
+	const struct gpu_where_thread *thread;
+
+	for (; from && to->nr_where < from->nr_threads && to->nr_where < GPU_REPORT_WHERE;
+	     to->nr_where++) {
+		thread = &from->threads[to->nr_where];
+		to->where[to->nr_where] =
+			(struct gpu_report_where){ .tid = thread->tid,
+						   .thread = thread->name,
+						   .was_in_nccl = thread->was_in_nccl,
+						   .running = thread->running,
+						   .stack = thread->frames,
+						   .nr_stack = thread->nr_frames };
+	}
 }
 
 static int process_fill(struct text *t, struct gpu_report_process *to,

@@ -8,6 +8,7 @@
 
 #include "base/strtab.h"
 #include "base/time.h"
+#include "cli/dump_burst.h"
 #include "cli/gpu_before.h"
 #include "cli/gpu_job.h"
 #include "kernel/remote.h"
@@ -24,11 +25,15 @@
 #define MAX_TEXT_BYTES (1U << 20)
 #define ALL_NS (2 * NS_PER_SECOND)
 #define PROCESS_NS (NS_PER_SECOND / 2) /* of that for one */
+/* After it: on a busy machine the next turn of one that runs may be some 100 ms away. */
+#define BURST_NS (NS_PER_SECOND / 2)
+#define NAMES_NS (2 * NS_PER_SECOND)
 
 struct gpu_where {
 	struct strtab *strings;
 	struct remote_child *child; /* while they are read */
-	struct gpu_where_stack stacks[MAX_PROCESSES];
+	struct gpu_where_process processes[MAX_PROCESSES];
+	uint32_t own_pids[MAX_PROCESSES]; /* of these, as we see them */
 	size_t nr;
 	uint64_t unread, cut; /* processes; stacks of which a part is missing */
 };
@@ -80,8 +85,8 @@ static bool is_in_call(const struct gpu_job *job, const struct gpu_picture *pict
 }
 
 /* 0 or -ENOMEM. */
-static int stack_take(struct gpu_where *where, struct gpu_where_stack *to, const struct dump *dump,
-		      const struct thread_dump *thread)
+static int frames_take(struct gpu_where *where, struct gpu_where_thread *to,
+		       const struct dump *dump, const struct thread_dump *from)
 {
 	uint64_t nr_lost = strtab_nr_lost(where->strings);
 	char room[GPU_WHERE_FRAME_BYTES];
@@ -90,27 +95,48 @@ static int stack_take(struct gpu_where *where, struct gpu_where_stack *to, const
 	to->frames = calloc(MAX_FRAMES, sizeof(*to->frames));
 	if (!to->frames)
 		return -ENOMEM;
-	for (i = 0; i < thread->nr_frames && to->nr_frames < MAX_FRAMES; i++) {
-		if (thread->frames[i].kind == THREAD_FRAME_KERNEL)
+	for (i = 0; i < from->nr_frames && to->nr_frames < MAX_FRAMES; i++) {
+		if (from->frames[i].kind == THREAD_FRAME_KERNEL)
 			continue;
-		gpu_where_frame(dump, &thread->frames[i], room);
+		gpu_where_frame(dump, &from->frames[i], room);
 		to->frames[to->nr_frames++] =
 			strtab_get(where->strings, strtab_add(where->strings, room));
 	}
-	where->cut += i < thread->nr_frames || strtab_nr_lost(where->strings) > nr_lost;
+	where->cut += i < from->nr_frames || strtab_nr_lost(where->strings) > nr_lost;
 	return 0;
 }
 
-/* The main thread, named, in an empty dump. NULL: it could not be read in time. */
-static const struct thread_dump *thread_read(struct gpu_where *where, struct gpu_job *job,
-					     struct dump *dump,
-					     const struct bpfprof_task_state *task,
-					     uint32_t own_pid, uint64_t deadline_ns)
+/* The threads of a process that are wanted, by their number outside of all pid namespaces. */
+struct wanted {
+	const struct gpu_tally_process *process;
+	uint32_t own_tids[GPU_WHERE_THREADS]; /* as we see them; the main one is the first */
+	char names[GPU_WHERE_THREADS][BPFPROF_COMM_LEN];
+	size_t nr;
+};
+
+static int wanted_find(void *arg, const struct bpfprof_task_state *state)
+{
+	struct wanted *wanted = arg;
+	bool is_main = state->task.tid == wanted->process->kernel_pid;
+
+	if (state->task.start_ns != wanted->process->start_ns && is_main)
+		return -ESRCH;
+	if (wanted->nr == GPU_WHERE_THREADS ||
+	    (!is_main && state->task.tid != wanted->process->nccl_tid))
+		return 0;
+	memcpy(wanted->names[wanted->nr], state->comm, BPFPROF_COMM_LEN);
+	wanted->own_tids[wanted->nr++] = state->reader_tid ? state->reader_tid : state->task.tid;
+	return 0;
+}
+
+/* They, named, in an empty dump. False: they could not be read in time. */
+static bool threads_read(struct gpu_where *where, struct gpu_job *job, struct dump *dump,
+			 const struct wanted *wanted, uint64_t deadline_ns)
 {
 	struct sampler *sampler = &job->sampler;
-	const struct tasks_choice choice = { .kernel_pid = task->task.pid,
-					     .tids = &own_pid,
-					     .nr = 1 };
+	const struct tasks_choice choice = { .kernel_pid = wanted->process->kernel_pid,
+					     .tids = wanted->own_tids,
+					     .nr = wanted->nr };
 	const struct dump_names_options names = { .runner = sampler->runner,
 						  .now_ns = time_monotonic_ns(),
 						  .deadline_ns = deadline_ns };
@@ -127,11 +153,46 @@ static const struct thread_dump *thread_read(struct gpu_where *where, struct gpu
 	struct stats_reasons files = { 0 };
 	int hidden;
 
-	if (dump_read(&reader, dump, own_pid, &counts) || !dump->processes[0].nr_threads ||
-	    dump_names(dump, sampler->images, &names, &files, &hidden) ||
-	    time_monotonic_ns() >= deadline_ns)
-		return NULL;
-	return &dump->processes[0].threads[0];
+	return !dump_read(&reader, dump, wanted->own_tids[0], &counts) &&
+	       dump->processes[0].nr_threads &&
+	       !dump_names(dump, sampler->images, &names, &files, &hidden) &&
+	       time_monotonic_ns() < deadline_ns;
+}
+
+static size_t index_of(const struct wanted *wanted, uint32_t own_tid)
+{
+	size_t i;
+
+	for (i = 0; i + 1 < wanted->nr && wanted->own_tids[i] != own_tid; i++)
+		;
+	return i;
+}
+
+/* 0 or -ENOMEM. */
+static int process_take(struct gpu_where *where, const struct dump *dump,
+			const struct wanted *wanted)
+{
+	const struct process_dump *from = &dump->processes[0];
+	struct gpu_where_process *to = &where->processes[where->nr];
+	struct gpu_where_thread *thread;
+	int err = 0;
+	size_t i;
+
+	*to = (struct gpu_where_process){ .pid = wanted->process->kernel_pid,
+					  .start_ns = wanted->process->start_ns };
+	where->own_pids[where->nr++] = wanted->own_tids[0];
+	for (i = 0; i < from->nr_threads && i < GPU_WHERE_THREADS && !err; i++) {
+		thread = &to->threads[to->nr_threads++];
+		thread->tid = from->threads[i].tid;
+		thread->kernel_tid = from->threads[i].kernel_tid;
+		thread->was_in_nccl = thread->kernel_tid == wanted->process->nccl_tid;
+		memcpy(thread->name, wanted->names[index_of(wanted, thread->tid)],
+		       BPFPROF_COMM_LEN);
+		thread->running = from->threads[i].running || !from->threads[i].consistent;
+		if (!thread->running)
+			err = frames_take(where, thread, dump, &from->threads[i]);
+	}
+	return err;
 }
 
 /* 0, -EAGAIN if it could not be read, -ENOMEM. */
@@ -140,32 +201,98 @@ static int process_read(struct gpu_where *where, struct gpu_job *job,
 {
 	uint32_t own_pid =
 		session_own_pid(&job->sampler.session, process->kernel_pid, process->pid);
-	const struct tasks_choice choice = { .kernel_pid = process->kernel_pid,
-					     .tids = &own_pid,
-					     .nr = 1 };
-	struct gpu_where_stack *to = &where->stacks[where->nr];
-	const struct thread_dump *thread;
+	struct wanted wanted = { .process = process };
 	struct dump dump = { 0 };
-	struct tasks tasks;
 	int err = -EAGAIN;
 
-	if (!own_pid || tasks_read(&tasks, &job->sampler.session, own_pid, &choice))
+	/* One that ends meanwhile may take the rest with it: the main thread comes first. */
+	if (!own_pid ||
+	    (tasks_each(&job->sampler.session, own_pid, wanted_find, &wanted) && !wanted.nr) ||
+	    !wanted.nr || wanted.own_tids[0] != own_pid || dump_init(&dump))
 		return -EAGAIN;
-	if (tasks.nr != 1 || tasks.states[0].task.start_ns != process->start_ns || dump_init(&dump))
-		goto out;
-	thread = thread_read(where, job, &dump, &tasks.states[0], own_pid, deadline_ns);
-	if (!thread)
-		goto out;
-	*to = (struct gpu_where_stack){ .pid = process->kernel_pid,
-					.start_ns = process->start_ns,
-					.tid = thread->tid,
-					.running = thread->running || !thread->consistent };
-	memcpy(to->thread, tasks.states[0].comm, BPFPROF_COMM_LEN);
-	err = to->running ? 0 : stack_take(where, to, &dump, thread);
-	where->nr += !err;
-out:
+	if (threads_read(where, job, &dump, &wanted, deadline_ns))
+		err = process_take(where, &dump, &wanted);
 	dump_fini(&dump);
-	tasks_fini(&tasks);
+	return err;
+}
+
+/* Adds those of its threads that were on a CPU. 0 or -ENOMEM. */
+static int running_add(struct dump *dump, const struct gpu_where_process *from, uint32_t own_pid)
+{
+	struct process_dump *to = NULL;
+	struct thread_dump *thread;
+	size_t i;
+
+	for (i = 0; i < from->nr_threads; i++) {
+		if (!from->threads[i].running)
+			continue;
+		if (!to) {
+			to = dump_add(dump);
+			thread = to ? calloc(GPU_WHERE_THREADS, sizeof(*thread)) : NULL;
+			if (!thread)
+				return -ENOMEM;
+			to->threads = thread;
+			to->pid = own_pid;
+			to->kernel_pid = from->pid;
+		}
+		thread = &to->threads[to->nr_threads++];
+		thread->tid = from->threads[i].tid;
+		thread->kernel_tid = from->threads[i].kernel_tid;
+		thread->running = true;
+	}
+	return 0;
+}
+
+static struct gpu_where_thread *thread_find(struct gpu_where *where, uint32_t pid, uint32_t tid)
+{
+	size_t i, k;
+
+	for (i = 0; i < where->nr; i++)
+		for (k = 0; k < where->processes[i].nr_threads; k++)
+			if (where->processes[i].pid == pid &&
+			    where->processes[i].threads[k].kernel_tid == tid)
+				return &where->processes[i].threads[k];
+	return NULL;
+}
+
+/* Of those that a sample met. 0 or -ENOMEM. */
+static int sampled_take(struct gpu_where *where, const struct dump *dump)
+{
+	const struct process_dump *process;
+	size_t i, k;
+	int err = 0;
+
+	for (i = 0; i < dump->nr_processes; i++) {
+		process = &dump->processes[i];
+		for (k = 0; k < process->nr_threads && !err; k++)
+			if (process->threads[k].sampled)
+				err = frames_take(where,
+						  thread_find(where, process->kernel_pid,
+							      process->threads[k].kernel_tid),
+						  dump, &process->threads[k]);
+	}
+	return err;
+}
+
+/* Where those are that run, a sample can tell. 0 or -ENOMEM. */
+static int running_sample(struct gpu_where *where, const struct gpu_job *job)
+{
+	const struct dump_burst_options options = {
+		.host_root = job->sampler_options.host_root,
+		.small = true,
+		.ns = BURST_NS,
+		.deadline_ns = time_monotonic_ns() + BURST_NS + NAMES_NS,
+	};
+	struct dump dump;
+	int err = dump_init(&dump);
+	size_t i;
+
+	for (i = 0; i < where->nr && !err; i++)
+		err = running_add(&dump, &where->processes[i], where->own_pids[i]);
+	if (!err && dump.nr_processes && !dump_burst(&dump, &options) &&
+	    time_monotonic_ns() < options.deadline_ns)
+		err = sampled_take(where, &dump);
+	dump_fini(&dump);
 	return err;
 }
 
@@ -196,6 +323,8 @@ int gpu_where_new(struct gpu_where **ret, struct gpu_job *job, const struct gpu_
 	}
 	remote_child_free(where->child);
 	where->child = NULL;
+	if (err != -ENOMEM)
+		err = running_sample(where, job);
 	if (err == -ENOMEM) {
 		gpu_where_free(where);
 		return err;
@@ -206,24 +335,25 @@ int gpu_where_new(struct gpu_where **ret, struct gpu_job *job, const struct gpu_
 
 void gpu_where_free(struct gpu_where *where)
 {
-	size_t i;
+	size_t i, k;
 
 	if (!where)
 		return;
 	for (i = 0; i < where->nr; i++)
-		free(where->stacks[i].frames);
+		for (k = 0; k < where->processes[i].nr_threads; k++)
+			free(where->processes[i].threads[k].frames);
 	strtab_free(where->strings);
 	free(where);
 }
 
-const struct gpu_where_stack *gpu_where_of(const struct gpu_where *where, uint32_t pid,
-					   uint64_t start_ns)
+const struct gpu_where_process *gpu_where_of(const struct gpu_where *where, uint32_t pid,
+					     uint64_t start_ns)
 {
 	size_t i;
 
 	for (i = 0; where && i < where->nr; i++)
-		if (where->stacks[i].pid == pid && where->stacks[i].start_ns == start_ns)
-			return &where->stacks[i];
+		if (where->processes[i].pid == pid && where->processes[i].start_ns == start_ns)
+			return &where->processes[i];
 	return NULL;
 }
 

@@ -339,20 +339,26 @@ static void add_who(struct buf *dst, const struct gpu_report_process *process)
 	key_text_or_null(dst, "rank", process->rank);
 }
 
-/* Of one that is in a call, or that was not read: null. */
-static void add_where(struct buf *dst, const struct gpu_report_where *where)
+/* Of one that is in a call, or that was not read, there are none. */
+static void add_where(struct buf *dst, const struct gpu_report_process *process)
 {
-	if (!where->known) {
-		key_number_or_null(dst, "where", false, 0);
-		return;
+	const struct gpu_report_where *where;
+	size_t i;
+
+	json_key_open(dst, "where", '[');
+	for (i = 0; i < process->nr_where; i++) {
+		where = &process->where[i];
+		item_open(dst);
+		json_key_number(dst, "tid", where->tid);
+		json_key_text(dst, "thread", where->thread);
+		json_key(dst, "last_in_nccl");
+		buf_add_str(dst, where->was_in_nccl ? "true" : "false");
+		json_key(dst, "running");
+		buf_add_str(dst, where->running ? "true" : "false");
+		add_stack(dst, where->stack, where->nr_stack);
+		buf_add_char(dst, '}');
 	}
-	json_key_open(dst, "where", '{');
-	json_key_number(dst, "tid", where->tid);
-	json_key_text(dst, "thread", where->thread);
-	json_key(dst, "running");
-	buf_add_str(dst, where->running ? "true" : "false");
-	add_stack(dst, where->stack, where->nr_stack);
-	buf_add_char(dst, '}');
+	buf_add_char(dst, ']');
 }
 
 static void add_process(struct buf *dst, const struct gpu_report_process *process)
@@ -368,7 +374,7 @@ static void add_process(struct buf *dst, const struct gpu_report_process *proces
 	add_completions(dst, process);
 	add_comms(dst, process);
 	add_open(dst, process);
-	add_where(dst, &process->where);
+	add_where(dst, process);
 	buf_add_char(dst, '}');
 }
 
@@ -419,7 +425,7 @@ void gpu_json(struct buf *dst, const struct gpu_report *report)
 	for (i = 0; i < report->nr_silent; i++) {
 		item_open(dst);
 		add_who(dst, &report->silent[i]);
-		add_where(dst, &report->silent[i].where);
+		add_where(dst, &report->silent[i]);
 		buf_add_char(dst, '}');
 	}
 	buf_add_char(dst, ']');

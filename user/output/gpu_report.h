@@ -108,15 +108,17 @@ struct gpu_report_starved {
 	double since_seconds; /* one that is not over; 0: none */
 };
 
-/* The main thread of a process that has NCCL and is in no call. */
+/* A thread of a process that has NCCL and is in no call. */
 struct gpu_report_where {
-	bool known;
 	uint32_t tid;
 	const char *thread;
-	bool running; /* on a CPU: it has no stack */
+	bool was_in_nccl; /* as the last of its process that was seen there */
+	bool running; /* on a CPU: without a stack if no sample met it */
 	const char *const *stack; /* leaf first */
 	size_t nr_stack;
 };
+
+#define GPU_REPORT_WHERE 2
 
 struct gpu_report_process {
 	uint32_t pid;
@@ -142,7 +144,9 @@ struct gpu_report_process {
 	struct gpu_report_starved starved;
 	uint64_t gc_calls, gc_ns,
 		gc_max_ns; /* Python's collections, which are among the calls, too */
-	struct gpu_report_where where; /* gpu_json() alone shows it */
+	/* gpu_json() alone shows them; the main thread is the first. None: not read. */
+	struct gpu_report_where where[GPU_REPORT_WHERE];
+	size_t nr_where;
 };
 
 struct gpu_report_library {

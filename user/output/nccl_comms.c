@@ -32,6 +32,7 @@
 #define MAX_CALL_TEXT 80 /* bytes */
 #define MAX_GROUP 8 /* kinds of collectives */
 #define MAX_THREAD 32
+#define MAX_WHERE 4 /* threads of one process */
 #define OPEN_WIDTH 32
 #define RUNS_DIFFER 1.1 /* durations: by so much they differ much */
 
@@ -360,24 +361,38 @@ void nccl_add_open(struct nccl_writer *w, const struct gpu_read_open *open)
 		buf_add_str(w->dst, "        (no stack was taken)\n");
 }
 
+static void add_dump_hint(struct nccl_writer *w, const struct gpu_read_process *process)
+{
+	buf_printf(w->dst, "; to see where: bpfprof dump -p %" PRIu64 ", on ", process->pid);
+	nccl_add_name(w, w->read->files[process->file].host, MAX_FUNCTION);
+}
+
 void nccl_add_elsewhere(struct nccl_writer *w, const struct gpu_read_process *process)
 {
+	const struct gpu_read_where *where;
+	size_t i;
+
 	/* Of one that made none since, a call from before may not have been found. */
 	buf_add_str(w->dst, process->silent ? "      in no CUDA or NCCL call that is known"
 					    : "      in no CUDA or NCCL call");
-	if (process->where_known) {
-		buf_printf(w->dst, ": thread %" PRIu64 " ", process->where_tid);
-		nccl_add_name(w, process->where_thread, MAX_THREAD);
-	}
-	if (process->where_known && process->where.nr) {
+	for (i = 0; i < process->where.nr && i < MAX_WHERE; i++) {
+		where = &w->read->where[process->where.first + i];
+		buf_add_str(w->dst, i ? "      and thread " : ": thread ");
+		buf_printf(w->dst, "%" PRIu64 " ", where->tid);
+		nccl_add_name(w, where->thread, MAX_THREAD);
+		if (i && where->was_in_nccl)
+			buf_add_str(w->dst, ", the last seen in NCCL");
+		if (where->running)
+			buf_add_str(w->dst, ", on a CPU");
+		if (!where->frames.nr)
+			add_dump_hint(w, process);
 		buf_add_char(w->dst, '\n');
-		add_frames(w, &process->where);
-		return;
+		add_frames(w, &where->frames);
 	}
-	buf_printf(w->dst, "%s; to see where: bpfprof dump -p %" PRIu64 ", on ",
-		   process->running ? ", on a CPU" : "", process->pid);
-	nccl_add_name(w, w->read->files[process->file].host, MAX_FUNCTION);
-	buf_add_char(w->dst, '\n');
+	if (!i) {
+		add_dump_hint(w, process);
+		buf_add_char(w->dst, '\n');
+	}
 }
 
 /* What it has open, of whatever kind, with the stacks; else where it is. */

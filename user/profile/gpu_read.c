@@ -17,12 +17,14 @@
 #define MAX_OPERATIONS (1U << 20)
 #define MAX_OPEN (1U << 18)
 #define MAX_GROUPED (1U << 19)
+#define MAX_WHERE (1U << 17)
 #define MAX_FRAMES (1U << 19)
 /* Of one process: who looks through these looks at each of them. */
 #define MAX_COMMS_EACH 1024
 #define MAX_OPERATIONS_EACH 4096
 #define MAX_OPEN_EACH 1024
 #define MAX_GROUPED_EACH 512 /* of one call */
+#define MAX_WHERE_EACH 16
 #define MAX_FRAMES_EACH 1024
 #define MAX_SECONDS 1e9
 
@@ -41,6 +43,7 @@ void gpu_read_fini(struct gpu_read *read)
 	free(read->completions);
 	free(read->open);
 	free(read->grouped);
+	free(read->where);
 	free(read->frames);
 	strtab_free(read->strings);
 }
@@ -312,7 +315,26 @@ static int open_add(struct gpu_read *read, const json_t *from, uint32_t process)
 	return err;
 }
 
-/* All entries of one array of a process. */
+static int where_add(struct gpu_read *read, const json_t *from, uint32_t process)
+{
+	struct gpu_read_where to = {
+		.process = process,
+		.tid = number_of(read, from, "tid"),
+		.thread = text_of(read, from, "thread"),
+		.was_in_nccl = json_is_true(json_object_get(from, "last_in_nccl")),
+		.running = json_is_true(json_object_get(from, "running")),
+	};
+	int err;
+
+	if (GROW(read, where))
+		return -ENOMEM;
+	err = frames_add(read, array_of(read, from, "stack"), &to.frames);
+	if (!err)
+		read->where[read->nr_where++] = to;
+	return err;
+}
+
+/* All entries of an array. */
 static int entries_add(struct gpu_read *read, const json_t *array, size_t nr, uint32_t process,
 		       int (*add)(struct gpu_read *read, const json_t *from, uint32_t process))
 {
@@ -328,41 +350,45 @@ static int entries_add(struct gpu_read *read, const json_t *array, size_t nr, ui
 	return err;
 }
 
+/* Of what a process has lists of: which, how many are kept, and what keeps one of them. */
+struct list {
+	const char *key;
+	size_t max, max_each;
+	size_t *nr;
+	struct gpu_read_range *range;
+	int (*add)(struct gpu_read *read, const json_t *from, uint32_t process);
+};
+
+static int list_add(struct gpu_read *read, const json_t *from, const struct list *list, uint32_t nr)
+{
+	const json_t *array = array_of(read, from, list->key);
+	size_t taken = take(read, json_array_size(array), *list->nr, list->max, list->max_each);
+	int err;
+
+	list->range->first = *list->nr;
+	err = entries_add(read, array, taken, nr, list->add);
+	list->range->nr = *list->nr - list->range->first;
+	return err;
+}
+
 static int lists_add(struct gpu_read *read, const json_t *from, struct gpu_read_process *to,
 		     uint32_t nr)
 {
-	const json_t *array;
-	size_t taken;
-	int err;
+	const struct list lists[] = {
+		{ "communicators", MAX_COMMS, MAX_COMMS_EACH, &read->nr_comms, &to->comms,
+		  comm_add },
+		{ "collectives", MAX_OPERATIONS, MAX_OPERATIONS_EACH, &read->nr_operations,
+		  &to->operations, operation_add },
+		{ "completions", MAX_OPERATIONS, MAX_OPERATIONS_EACH, &read->nr_completions,
+		  &to->completions, completion_add },
+		{ "open", MAX_OPEN, MAX_OPEN_EACH, &read->nr_open, &to->open, open_add },
+		{ "where", MAX_WHERE, MAX_WHERE_EACH, &read->nr_where, &to->where, where_add },
+	};
+	size_t i;
+	int err = 0;
 
-	array = array_of(read, from, "communicators");
-	taken = take(read, json_array_size(array), read->nr_comms, MAX_COMMS, MAX_COMMS_EACH);
-	to->comms.first = read->nr_comms;
-	err = entries_add(read, array, taken, nr, comm_add);
-	to->comms.nr = read->nr_comms - to->comms.first;
-	if (err)
-		return err;
-	array = array_of(read, from, "collectives");
-	taken = take(read, json_array_size(array), read->nr_operations, MAX_OPERATIONS,
-		     MAX_OPERATIONS_EACH);
-	to->operations.first = read->nr_operations;
-	err = entries_add(read, array, taken, nr, operation_add);
-	to->operations.nr = read->nr_operations - to->operations.first;
-	if (err)
-		return err;
-	array = array_of(read, from, "completions");
-	taken = take(read, json_array_size(array), read->nr_completions, MAX_OPERATIONS,
-		     MAX_OPERATIONS_EACH);
-	to->completions.first = read->nr_completions;
-	err = entries_add(read, array, taken, nr, completion_add);
-	to->completions.nr = read->nr_completions - to->completions.first;
-	if (err)
-		return err;
-	array = array_of(read, from, "open");
-	taken = take(read, json_array_size(array), read->nr_open, MAX_OPEN, MAX_OPEN_EACH);
-	to->open.first = read->nr_open;
-	err = entries_add(read, array, taken, nr, open_add);
-	to->open.nr = read->nr_open - to->open.first;
+	for (i = 0; i < sizeof(lists) / sizeof(lists[0]) && !err; i++)
+		err = list_add(read, from, &lists[i], nr);
 	return err;
 }
 
@@ -378,18 +404,6 @@ static void memory_take(struct gpu_read *read, const json_t *memory, struct gpu_
 	to->device_known = to->device_total && to->device_free <= to->device_total &&
 			   json_is_real(json_object_get(memory, "device_free"));
 	read->nr_not_understood += to->device_total && !to->device_known;
-}
-
-/* Files of before have none. */
-static int where_add(struct gpu_read *read, const json_t *from, struct gpu_read_process *to)
-{
-	if (!from || json_is_null(from) || !is_object(read, from))
-		return 0;
-	to->where_known = true;
-	to->where_tid = number_of(read, from, "tid");
-	to->where_thread = text_of(read, from, "thread");
-	to->running = json_is_true(json_object_get(from, "running"));
-	return frames_add(read, array_of(read, from, "stack"), &to->where);
 }
 
 static int process_add(struct gpu_read *read, const json_t *from, uint32_t file)
@@ -408,8 +422,6 @@ static int process_add(struct gpu_read *read, const json_t *from, uint32_t file)
 	to.rank = text_of(read, from, "rank");
 	memory_take(read, json_object_get(from, "memory"), &to);
 	err = lists_add(read, from, &to, (uint32_t)read->nr_processes);
-	if (!err)
-		err = where_add(read, json_object_get(from, "where"), &to);
 	if (!err)
 		read->processes[read->nr_processes++] = to;
 	return err;

@@ -36,11 +36,7 @@ struct gpu_read_process {
 	const char *name, *container, *pod, *namespace, *ray_task, *rank; /* "": not known */
 	bool silent; /* it has NCCL, made no call and was in none: nothing else is told of it */
 	struct gpu_read_range comms, operations, completions, open;
-	/* Its main thread, where it has nothing open; without frames it ran, or they are not known. */
-	bool where_known, running;
-	uint64_t where_tid;
-	const char *where_thread;
-	struct gpu_read_range where;
+	struct gpu_read_range where; /* threads, where it has nothing open */
 	bool device_known;
 	uint64_t device_free, device_total, live_bytes;
 };
@@ -96,6 +92,16 @@ struct gpu_read_open {
 	struct gpu_read_range frames; /* leaf first */
 };
 
+/* A thread of a process that has nothing open. */
+struct gpu_read_where {
+	uint32_t process;
+	uint64_t tid;
+	const char *thread;
+	bool was_in_nccl; /* as the last of its process that was seen there */
+	bool running; /* on a CPU */
+	struct gpu_read_range frames; /* leaf first; none: not known */
+};
+
 struct gpu_read {
 	struct gpu_read_file *files;
 	size_t nr_files, cap_files;
@@ -111,6 +117,8 @@ struct gpu_read {
 	size_t nr_open, cap_open;
 	struct gpu_read_grouped *grouped;
 	size_t nr_grouped, cap_grouped;
+	struct gpu_read_where *where;
+	size_t nr_where, cap_where;
 	const char **frames;
 	size_t nr_frames, cap_frames;
 	uint64_t nr_not_understood; /* entries of another type than they should have */

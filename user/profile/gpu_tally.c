@@ -452,6 +452,12 @@ static struct open_call *open_place(struct open_entry *open, const struct bpfpro
 	return at;
 }
 
+static bool is_of_nccl(uint32_t kind)
+{
+	return kind == GPU_KIND_COLLECTIVE || kind == GPU_KIND_GROUP_END ||
+	       kind == GPU_KIND_COMM_INIT || kind == GPU_KIND_COMM_END;
+}
+
 static void open_set(struct gpu_tally *tally, uint32_t tid, const struct bpfprof_gpu_call *call,
 		     struct stack_entry *stack)
 {
@@ -488,6 +494,8 @@ void gpu_tally_stack(struct gpu_tally *tally, const struct aggregate_input *inpu
 	if (!process)
 		return;
 	process_describe(tally, process, input);
+	if (is_of_nccl(function->wire.kind))
+		tally->processes[process->index].nccl_tid = input->sample->task.tid;
 	if (!aggregate_add_call(tally->aggregate, input, &leaf, 1, &at))
 		stack = stack_seen(tally, process, &call->key, &at);
 	else

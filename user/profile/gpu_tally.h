@@ -45,6 +45,7 @@ struct gpu_tally_process {
 	uint32_t kernel_pid, pid; /* in the outermost and in our own pid namespace, 0 = not known */
 	uint64_t start_ns;
 	bool ended;
+	uint32_t nccl_tid; /* thread whose stack came last of those of calls of NCCL, 0: none did */
 	char *name, *container, *pod, *namespace, *ray_task, *rank;
 	struct gpu_tally_memory memory[GPU_NR_SPACES];
 };
