@@ -269,6 +269,31 @@ def hung_before(context):
 
 
 @test()
+def hung_in_the_driver(context):
+    """
+    As a job of PyTorch's hangs: NCCL's calls have returned, the ranks wait for the device, and nothing
+    tells of a communicator. Those at the same place are shown once, beside the one that is not there.
+    """
+    ranks = [Rank(context, number, 4, 20, role)
+             for number, role in enumerate(("late", "late", "elsewhere", "late"))]
+    hung(context, ranks)
+    text = report(context, watched_as_they_are(context, "a.json", ranks[:2]),
+                  watched_as_they_are(context, "b.json", ranks[2:]))
+    context.note(text)
+    host = os.uname().nodename
+    check("\nNo communicator was used while these processes were watched\n"
+          "\n3 processes are in calls since before they were watched, 1 with NCCL is in none that is known:\n"
+          "  it may be what the others wait for\n" in text, text)
+    check("\nCalls that began before they were watched:\n  3 at the same place, ranks 0-1, 3:\n"
+          "  [1] %s pid %d python3, rank 0\n  [1] %s pid %d python3, rank 1\n  [2] %s pid %d python3, rank 3\n"
+          "      in a function of libcuda, the longest for more than "
+          % (host, ranks[0].pid, host, ranks[1].pid, host, ranks[3].pid) in text, text)
+    check(text.count("load_batch (<string>:") == 1, text)
+    check_elsewhere(text, "\nWith NCCL, but without a call while they were watched, and in none before, as "
+                    "far as is known:\n  [2] %s pid %d python3, rank 2" % (host, ranks[2].pid), ranks[2].pid)
+
+
+@test()
 def deep(context):
     """Of a stack that is more than is kept the inner part is there, and that it is cut is counted."""
     ranks = [Rank(context, number, 2, 20, role) for number, role in enumerate(("waits", "deep"))]

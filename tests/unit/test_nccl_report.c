@@ -426,16 +426,11 @@ Test(nccl_report, since_before)
 		"      in no CUDA or NCCL call; to see where: bpfprof dump -p 21, on b\n"
 		"\n"
 		"Calls that began before they were watched:\n"
+		"  3 at the same place:\n"
 		"  [1] a pid 10 python3\n"
-		"      in ncclAllReduce for more than 52.0 s: thread 77 worker\n"
-		"        ncclAllReduce\n"
-		"        fit (x.py:1)\n"
 		"  [1] a pid 11 python3\n"
-		"      in ncclAllReduce for more than 50.0 s: thread 77 worker\n"
-		"        ncclAllReduce\n"
-		"        fit (x.py:1)\n"
 		"  [2] b pid 20 python3\n"
-		"      in ncclAllReduce for more than 51.0 s: thread 77 worker\n"
+		"      in ncclAllReduce, the longest for more than 52.0 s: thread worker\n"
 		"        ncclAllReduce\n"
 		"        fit (x.py:1)\n");
 }
@@ -538,6 +533,86 @@ Test(nccl_report, silent)
 		  "%s", text);
 	free(text);
 	EXPECT_PARTS(wrong, NULL, "b, 10.0 s, 0 processes\n", "1 entry was not understood\n");
+}
+
+/* Of one rank of a job of which no communicator is known: where it is since before. */
+static void rank_add(struct buf *file, unsigned int rank, const char *lists)
+{
+	buf_printf(file, "%s{\"pid\":%u,\"name\":\"python3\",\"rank\":\"%u\"%s}",
+		   file->data[file->len - 1] == '[' ? "" : ",", 100 + rank, rank, lists);
+}
+
+/* What hangs is shown by where it is: the rank that is elsewhere is what is looked for. */
+Test(nccl_report, places)
+{
+#define DRIVER(seconds, at)                                                                        \
+	",\"open\":[{\"tid\":77,\"thread\":\"worker\",\"function\":\"a function of libcuda\","     \
+	"\"seconds\":" seconds ",\"since_before\":true,\"stack\":[\"cudaStreamSynchronize\","      \
+	"\"" at "\"]}]"
+#define SLEEPS(at)                                                                                 \
+	",\"where\":[{\"tid\":7,\"thread\":\"python3\",\"running\":false,\"stack\":[\"read\","     \
+	"\"" at "\"]}]"
+	unsigned int i;
+	struct buf file;
+	char *text;
+
+	buf_init(&file, 1 << 20);
+	buf_add_str(&file, "{\"host\":\"a\",\"seconds\":10,\"processes\":[");
+	for (i = 0; i < 16; i++)
+		if (i != 5 && i != 9 && i != 10)
+			rank_add(&file, i,
+				 i == 3 ? DRIVER("64", "fit (x.py:2)")
+					: DRIVER("60", "fit (x.py:2)"));
+	rank_add(&file, 9, DRIVER("70", "eval (x.py:9)"));
+	buf_add_str(&file, "],\"without_calls\":[");
+	rank_add(&file, 5, SLEEPS("next (x.py:1)"));
+	rank_add(&file, 10, SLEEPS("load (x.py:4)"));
+	rank_add(&file, 5, SLEEPS("next (x.py:1)"));
+	rank_add(&file, 20, "");
+	rank_add(&file, 21, "");
+	buf_add_str(&file, "]}");
+	EXPECT_PARTS(
+		file.data, NULL,
+		"\n14 processes are in calls since before they were watched, 5 with NCCL are in "
+		"none "
+		"that is known:\n  one of these may be what the others wait for\n"
+		"\nCalls that began before they were watched:\n"
+		"  a pid 109 python3, rank 9\n"
+		"      in a function of libcuda for more than 70.0 s: thread 77 worker\n"
+		"        cudaStreamSynchronize\n"
+		"        eval (x.py:9)\n"
+		"  13 at the same place, ranks 0-4, 6-8, 11-15:\n"
+		"  a pid 100 python3, rank 0\n",
+		"  a pid 108 python3, rank 8\n"
+		"  ... and 5 more\n"
+		"      in a function of libcuda, the longest for more than 64.0 s: thread worker\n"
+		"        cudaStreamSynchronize\n"
+		"        fit (x.py:2)\n"
+		"\nWith NCCL, but without a call while they were watched, and in none before, as "
+		"far as is known:\n"
+		"  a pid 110 python3, rank 10\n"
+		"      in no CUDA or NCCL call that is known: thread 7 python3\n"
+		"        read\n"
+		"        load (x.py:4)\n"
+		"  a pid 120 python3, rank 20\n"
+		"      in no CUDA or NCCL call that is known; to see where: bpfprof dump -p 120, "
+		"on "
+		"a\n"
+		"  a pid 121 python3, rank 21\n"
+		"      in no CUDA or NCCL call that is known; to see where: bpfprof dump -p 121, "
+		"on "
+		"a\n"
+		"  2 at the same place, rank 5:\n"
+		"  a pid 105 python3, rank 5\n"
+		"  a pid 105 python3, rank 5\n"
+		"      in no CUDA or NCCL call that is known: thread python3\n"
+		"        read\n"
+		"        next (x.py:1)\n");
+	text = report_of(file.data, NULL, 1);
+	cr_expect(strstr(text, "        eval (x.py:9)\n  ... and 13 more\n"), "%s", text);
+	cr_expect(strstr(text, "        load (x.py:4)\n  ... and 4 more\n"), "%s", text);
+	free(text);
+	buf_fini(&file);
 }
 
 /* Whoever is in it by now is behind by no number, and those that are counted are compared. */

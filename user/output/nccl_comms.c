@@ -28,6 +28,7 @@
 #define MAX_STACK 48 /* lines */
 #define MAX_FRAME 160 /* columns */
 #define MAX_FUNCTION 20
+#define MAX_OPEN_FUNCTION 40 /* "a function of libcuda" is no name, and stands on its own line */
 #define MAX_GROUP_MARK 8 /* " (group)" */
 #define MAX_CALL_TEXT 80 /* bytes */
 #define MAX_GROUP 8 /* kinds of collectives */
@@ -172,13 +173,7 @@ static bool same_comm(const struct member *a, const struct member *b)
 	return a->comm->hash == b->comm->hash && a->comm->size == b->comm->size;
 }
 
-/* "0-2, 5" */
-struct ranges {
-	struct buf *dst;
-	size_t nr;
-};
-
-static void range_add(struct ranges *ranges, uint32_t first, uint32_t last)
+void nccl_range_add(struct nccl_ranges *ranges, uint32_t first, uint32_t last)
 {
 	ranges->nr++;
 	if (ranges->nr > MAX_RANGES) {
@@ -195,7 +190,7 @@ static void range_add(struct ranges *ranges, uint32_t first, uint32_t last)
 static void add_ranks(struct buf *dst, const struct member *members, size_t nr, size_t flag,
 		      bool wanted)
 {
-	struct ranges ranges = { .dst = dst };
+	struct nccl_ranges ranges = { .dst = dst };
 	uint32_t first = 0, last = 0;
 	size_t i, found = 0;
 
@@ -208,13 +203,13 @@ static void add_ranks(struct buf *dst, const struct member *members, size_t nr, 
 		if (!found++) {
 			first = members[i].comm->rank;
 		} else if (members[i].comm->rank != last + 1) {
-			range_add(&ranges, first, last);
+			nccl_range_add(&ranges, first, last);
 			first = members[i].comm->rank;
 		}
 		last = members[i].comm->rank;
 	}
 	if (found)
-		range_add(&ranges, first, last);
+		nccl_range_add(&ranges, first, last);
 }
 
 static void add_seconds(struct buf *dst, double seconds)
@@ -346,13 +341,16 @@ static void add_frames(struct nccl_writer *w, const struct gpu_read_range *frame
 		buf_printf(w->dst, "        ... and %zu more frames\n", frames->nr - shown);
 }
 
-void nccl_add_open(struct nccl_writer *w, const struct gpu_read_open *open)
+void nccl_add_open(struct nccl_writer *w, const struct gpu_read_open *open, bool of_many)
 {
 	buf_add_str(w->dst, "      in ");
-	nccl_add_name(w, open->function, MAX_FUNCTION);
-	buf_add_str(w->dst, open->since_before ? " for more than " : " for ");
-	add_seconds(w->dst, open->seconds);
-	buf_printf(w->dst, ": thread %" PRIu64 " ", open->tid);
+	nccl_add_name(w, open->function, MAX_OPEN_FUNCTION);
+	if (of_many)
+		buf_add_str(w->dst, ", the longest");
+	add_for(w->dst, open);
+	buf_add_str(w->dst, ": thread ");
+	if (!of_many)
+		buf_printf(w->dst, "%" PRIu64 " ", open->tid);
 	nccl_add_name(w, open->thread, MAX_THREAD);
 	buf_add_char(w->dst, '\n');
 	add_open_group(w, open);
@@ -367,7 +365,7 @@ static void add_dump_hint(struct nccl_writer *w, const struct gpu_read_process *
 	nccl_add_name(w, w->read->files[process->file].host, MAX_FUNCTION);
 }
 
-void nccl_add_elsewhere(struct nccl_writer *w, const struct gpu_read_process *process)
+void nccl_add_elsewhere(struct nccl_writer *w, const struct gpu_read_process *process, bool of_many)
 {
 	const struct gpu_read_where *where;
 	size_t i;
@@ -378,7 +376,8 @@ void nccl_add_elsewhere(struct nccl_writer *w, const struct gpu_read_process *pr
 	for (i = 0; i < process->where.nr && i < MAX_WHERE; i++) {
 		where = &w->read->where[process->where.first + i];
 		buf_add_str(w->dst, i ? "      and thread " : ": thread ");
-		buf_printf(w->dst, "%" PRIu64 " ", where->tid);
+		if (!of_many)
+			buf_printf(w->dst, "%" PRIu64 " ", where->tid);
 		nccl_add_name(w, where->thread, MAX_THREAD);
 		if (i && where->was_in_nccl)
 			buf_add_str(w->dst, ", the last seen in NCCL");
@@ -401,12 +400,12 @@ static void add_where(struct nccl_writer *w, const struct gpu_read_process *proc
 	size_t shown = process->open.nr < MAX_OPEN ? process->open.nr : MAX_OPEN, i;
 
 	for (i = 0; i < shown; i++)
-		nccl_add_open(w, &w->read->open[process->open.first + i]);
+		nccl_add_open(w, &w->read->open[process->open.first + i], false);
 	if (shown < process->open.nr)
 		buf_printf(w->dst, "      ... and %zu more calls open\n", process->open.nr - shown);
 	if (process->open.nr)
 		return;
-	nccl_add_elsewhere(w, process);
+	nccl_add_elsewhere(w, process, false);
 }
 
 static bool is_idle(const struct member *member)
@@ -690,7 +689,7 @@ static void add_missing(struct nccl_writer *w, const struct member *members, siz
 			const struct counts *counts)
 {
 	uint32_t size = members[0].comm->size, next, end;
-	struct ranges ranges = { .dst = w->dst };
+	struct nccl_ranges ranges = { .dst = w->dst };
 	size_t i, nr_hints = 0;
 
 	if (counts->nr == size)
@@ -699,7 +698,7 @@ static void add_missing(struct nccl_writer *w, const struct member *members, siz
 	for (i = 0, next = 0; i <= nr; i++) {
 		end = i < nr ? members[i].comm->rank : size;
 		if (end > next)
-			range_add(&ranges, next, end - 1);
+			nccl_range_add(&ranges, next, end - 1);
 		next = i < nr ? end + 1 : end;
 	}
 	buf_printf(w->dst, " of %" PRIu32 ": without a call while %s watched, or not watched%s\n",

@@ -10,7 +10,6 @@
 
 #define MAX_TEXT_BYTES (64U << 10)
 #define MAX_PATH 60 /* columns */
-#define MAX_RANK 32
 #define MAX_HOST 40
 #define MAX_NAME 40
 #define MAX_POD 60
@@ -72,61 +71,6 @@ static void add_files(struct nccl_writer *w)
 	}
 }
 
-/* Of most nobody knows for which others they wait: that can be judged by people only. */
-static void add_before(struct nccl_writer *w)
-{
-	const struct gpu_read_open *open;
-	uint32_t process = UINT32_MAX;
-	size_t i, nr = 0;
-
-	for (i = 0; i < w->read->nr_open; i++) {
-		open = &w->read->open[i];
-		if (!open->since_before || nr++ >= w->rows)
-			continue;
-		if (nr == 1)
-			buf_add_str(w->dst, "\nCalls that began before they were watched:\n");
-		if (open->process != process) {
-			process = open->process;
-			buf_add_str(w->dst, "  ");
-			nccl_add_process(w, &w->read->processes[process]);
-			if (*w->read->processes[process].rank) {
-				buf_add_str(w->dst, ", rank ");
-				nccl_add_name(w, w->read->processes[process].rank, MAX_RANK);
-			}
-			buf_add_char(w->dst, '\n');
-		}
-		nccl_add_open(w, open);
-	}
-	if (nr > w->rows)
-		buf_printf(w->dst, "  ... and %zu more\n", nr - w->rows);
-}
-
-/* If ranks are missing above: who may be one. */
-static void add_silent(struct nccl_writer *w)
-{
-	const struct gpu_read_process *process;
-	size_t i, nr = 0;
-
-	for (i = 0; i < w->read->nr_processes; i++) {
-		process = &w->read->processes[i];
-		if (!process->silent || nr++ >= w->rows)
-			continue;
-		if (nr == 1)
-			buf_add_str(w->dst, "\nWith NCCL, but without a call while they were "
-					    "watched, and in none before, as far as is known:\n");
-		buf_add_str(w->dst, "  ");
-		nccl_add_process(w, process);
-		if (*process->rank) {
-			buf_add_str(w->dst, ", rank ");
-			nccl_add_name(w, process->rank, MAX_RANK);
-		}
-		buf_add_char(w->dst, '\n');
-		nccl_add_elsewhere(w, process);
-	}
-	if (nr > w->rows)
-		buf_printf(w->dst, "  ... and %zu more\n", nr - w->rows);
-}
-
 static void add_memory(struct nccl_writer *w)
 {
 	const struct gpu_read_process *process;
@@ -179,11 +123,10 @@ int nccl_report(struct buf *dst, const struct gpu_read *read,
 	buf_init(&w.text, MAX_TEXT_BYTES);
 	add_files(&w);
 	err = nccl_add_comms(&w);
-	if (!err) {
-		add_before(&w);
-		add_silent(&w);
+	if (!err)
+		err = nccl_add_places(&w);
+	if (!err)
 		err = nccl_add_times(&w);
-	}
 	if (!err) {
 		add_memory(&w);
 		add_end(&w);

@@ -4,6 +4,7 @@
 
 /* The parts of nccl_report(). What fails is 0 or -ENOMEM; dst has an error of its own. */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,13 +29,24 @@ void nccl_add_cell(struct nccl_writer *w, const char *name, size_t columns);
 /* "[2] node-1 pid 4242 ray::Trainer.fit, pod ml/job-0" */
 void nccl_add_process(struct nccl_writer *w, const struct gpu_read_process *process);
 uint64_t nccl_ns(double seconds);
-/* A call that had not returned, and its stack: whole lines. */
-void nccl_add_open(struct nccl_writer *w, const struct gpu_read_open *open);
-/* Of one that is in none: where it is, or how to learn that: whole lines. */
-void nccl_add_elsewhere(struct nccl_writer *w, const struct gpu_read_process *process);
+/* A call that had not returned, and its stack: whole lines. of_many: it is the longest of them. */
+void nccl_add_open(struct nccl_writer *w, const struct gpu_read_open *open, bool of_many);
+/* Of one that is in none: where it is, or how to learn that: whole lines. of_many: it is one of them. */
+void nccl_add_elsewhere(struct nccl_writer *w, const struct gpu_read_process *process,
+			bool of_many);
+
+/* "0-2, 5" */
+struct nccl_ranges {
+	struct buf *dst;
+	size_t nr;
+};
+
+void nccl_range_add(struct nccl_ranges *ranges, uint32_t first, uint32_t last);
 
 /* Ranks of each communicator, and who is behind. */
 int nccl_add_comms(struct nccl_writer *w);
+/* Processes that hang since before they were watched, by where. */
+int nccl_add_places(struct nccl_writer *w);
 /* Time per call, side by side. */
 int nccl_add_times(struct nccl_writer *w);
 
