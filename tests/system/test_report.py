@@ -45,6 +45,10 @@ print('"done"', flush=True)
 if role == "waits":
     nccl.fake_nccl_hang(b"ncclAllReduce", 600)
     all_reduce()
+elif role == "receives":
+    nccl.fake_nccl_hang(b"ncclRecv", 600)
+    nccl.ncclRecv.argtypes = [c_void_p, c_size_t, c_int, c_int, c_void_p, c_void_p]
+    nccl.ncclRecv(8192, 100, 7, rank - 1, comm, 7)
 elif role == "late":
     load_batch()
 elif role == "elsewhere":
@@ -291,6 +295,31 @@ def hung_in_the_driver(context):
     check(text.count("load_batch (<string>:") == 1, text)
     check_elsewhere(text, "\nWith NCCL, but without a call while they were watched, and in none before, as "
                     "far as is known:\n  [2] %s pid %d python3, rank 2" % (host, ranks[2].pid), ranks[2].pid)
+
+
+@test()
+def pipeline(context):
+    """Each stage receives from the one before it: the first one is what all of them wait for."""
+    ranks = [Rank(context, number, 4, 20, role)
+             for number, role in enumerate(("elsewhere", "receives", "receives", "receives"))]
+    watch = watch_over(context, ranks)
+    for one in ranks:
+        one.work()
+    time.sleep(1.5)
+    text = report(context, written(context, "a.json", watch.end()))
+    context.note(text)
+    check(re.search(r"^  BEHIND: rank 0, in no call of this communicator, while ranks 1-3 wait, the longest in "
+                    r"ncclRecv for \S+ s\n    Rank 0: ", text, re.MULTILINE), text)
+    check_elsewhere(text, "    Rank 0: %s pid %d python3" % (os.uname().nodename, ranks[0].pid), ranks[0].pid,
+                    known="")
+    # By whoever comes only now.
+    text = report(context, watched_as_they_are(context, "b.json", ranks))
+    context.note(text)
+    check("BEHIND" not in text and re.search(
+        r"^  All 3 ranks wait, the longest in ncclRecv for more than .*\n"
+        r"  In it since before they were watched: ranks 1-3, whose calls cannot be compared\n"
+        r"  Whoever these send to or receive from waits, too, is not in these files, or is not known\n"
+        r"  Not in these files: rank 0 of 4: ", text, re.MULTILINE), text)
 
 
 @test()

@@ -241,6 +241,42 @@ Test(nccl_report, between_two)
 	expect_none_behind(counts, NULL);
 	EXPECT_PARTS(counts, NULL, "  All 2 ranks have made 7 calls\n");
 	expect_none_behind(open, NULL);
+	EXPECT_PARTS(open, NULL,
+		     "  All 2 ranks have made 7 calls, and some wait, in ncclRecv for 50.0 s\n",
+		     "  Whoever these send to or receive from waits, too, is not in these files, "
+		     "or is not "
+		     "known\n");
+}
+
+/* A pipeline: each waits for the one before it, and the first one is what all of them wait for. */
+Test(nccl_report, pipeline)
+{
+#define STAGE(pid, rank, call)                                                                     \
+	PROCESS(pid, COMMS(COMM("0x1", "0xabc", rank, "4", "7", "ncclRecv")) OPENS(call))
+#define WITH(function, seconds, peer)                                                              \
+	"{\"tid\":77,\"thread\":\"worker\",\"comm\":\"0x1\",\"function\":\"" function              \
+	"\",\"seconds\":" seconds ",\"bytes\":8,\"peer\":" peer ",\"stack\":[]}"
+	const char *all = FILE_OF(
+		"n", "1",
+		STAGE("10", "0", "") "," STAGE("11", "1", WITH("ncclRecv", "50", "0")) "," STAGE(
+			"12", "2",
+			WITH("ncclRecv", "51", "1")) "," STAGE("13", "3",
+							       WITH("ncclRecv", "52", "2")));
+	const char *circle =
+		FILE_OF("n", "1",
+			STAGE("10", "0", WITH("ncclSend", "50", "1")) "," STAGE(
+				"11", "1", WITH("ncclRecv", "51", "0")) "," STAGE("12", "2", ""));
+	const char *absurd =
+		FILE_OF("n", "1",
+			STAGE("10", "0", WITH("ncclSend", "50", "4e9")) "," STAGE(
+				"11", "1", WITH("ncclRecv", "51", "-1")) "," STAGE("12", "2", ""));
+
+	EXPECT_PARTS(all, NULL,
+		     "  BEHIND: rank 0, in no call of this communicator, while ranks 1-3 wait, the "
+		     "longest in ncclRecv for 52.0 s\n    Rank 0: n pid 10 python3\n");
+	expect_none_behind(circle, NULL);
+	EXPECT_PARTS(circle, NULL, "and some wait, the longest in ncclRecv for 51.0 s\n");
+	expect_none_behind(absurd, NULL);
 }
 
 /* A group's end may be of any communicator, unless there is only one. */
@@ -368,11 +404,12 @@ Test(nccl_report, groups_of_pairs)
 			SENDS("10", "0", "1") "," SENDS("11", "1", "0") "," IDLES("12", "2")),
 		NULL);
 	expect_none_behind(FILE_OF("n", "1", SENDS("10", "0", "3") "," IDLES("12", "2")), NULL);
-	EXPECT_PARTS(
-		FILE_OF("n", "1", SENDS("10", "0", "3") "," IDLES("12", "2")), NULL,
-		"  All 2 ranks have made 7 calls, and some wait, in ncclSend (group) "
-		"for 50.0 s\n"
-		"  Whoever these send to or receive from waits, too, or is not in these files\n");
+	EXPECT_PARTS(FILE_OF("n", "1", SENDS("10", "0", "3") "," IDLES("12", "2")), NULL,
+		     "  All 2 ranks have made 7 calls, and some wait, in ncclSend (group) "
+		     "for 50.0 s\n"
+		     "  Whoever these send to or receive from waits, too, is not in these files, "
+		     "or is not "
+		     "known\n");
 	expect_none_behind(FILE_OF("n", "1",
 				   SENDS("10", "0", "1") "," PROCESS(
 					   "11", BOTH("1", "4") OPENS(

@@ -4,7 +4,7 @@
  * that one which is in none while the others wait in one is what they wait for. Where that does not
  * tell, the number of calls does, as far as it goes: each file counts from when bpfprof came, so that
  * a rank which was in its call by then has a number that says nothing. Sends and receives are between
- * two ranks, and tell neither; but those of a group that waits say for whom.
+ * two ranks: their numbers tell nothing, and who waits in one does so for the rank that it names.
  */
 #include "output/nccl_writer.h"
 
@@ -625,7 +625,8 @@ static void add_mismatch(struct nccl_writer *w, const struct member *members, si
 
 	for (i = 0; i < nr; i++) {
 		member = &members[i];
-		if (!member->last || !member->waits || is_group_end(member->open))
+		if (!member->last || !member->waits || is_group_end(member->open) ||
+		    is_between_two(member->open->function))
 			continue;
 		if (!first)
 			first = member;
@@ -789,8 +790,8 @@ static void add_group(struct nccl_writer *w, const struct group *group)
 		buf_add_str(w->dst,
 			    "  Who waits in ncclGroupEnd may do so for another communicator\n");
 	if (counts->nr_waiting && counts->peers_only && !counts->nr_idle)
-		buf_add_str(w->dst, "  Whoever these send to or receive from waits, too, or is not "
-				    "in these files\n");
+		buf_add_str(w->dst, "  Whoever these send to or receive from waits, too, is not in "
+				    "these files, or is not known\n");
 	add_not_comparable(w, counts);
 	add_mismatch(w, members, nr);
 	add_behind(w, members, nr);
@@ -823,7 +824,8 @@ static void member_judge(const struct gpu_read *read, struct member *member)
 		return;
 	switch (presence_of(read, member->open, member->comm)) {
 	case IN_IT:
-		member->waits = !is_between_two(member->open->function);
+		member->waits = true;
+		member->peers_only = is_between_two(member->open->function);
 		break;
 	case IN_ITS_GROUP:
 		member->waits = true;
@@ -850,12 +852,21 @@ static struct member *member_find(struct member *members, size_t nr, uint32_t ra
 	return low && members[low - 1].comm->rank == rank ? &members[low - 1] : NULL;
 }
 
+/* A send or receive by itself may be the one that is waited for. */
+static void peer_await(struct member *members, size_t nr, uint32_t rank)
+{
+	struct member *peer = member_find(members, nr, rank);
+
+	if (peer && !is_in_call(peer))
+		peer->awaited = true;
+}
+
 /* In a collective each waits for all, in sends and receives for whom these are with. */
 static void awaited_mark(const struct gpu_read *read, struct member *members, size_t nr)
 {
 	const struct gpu_read_grouped *grouped;
+	const struct gpu_read_open *open;
 	bool all = false;
-	struct member *peer;
 	size_t i, k;
 
 	for (i = 0; i < nr; i++)
@@ -864,14 +875,13 @@ static void awaited_mark(const struct gpu_read *read, struct member *members, si
 		members[i].awaited |= all;
 		if (all || !members[i].last || !members[i].waits)
 			continue;
-		for (k = 0; k < members[i].open->group.nr; k++) {
-			grouped = &read->grouped[members[i].open->group.first + k];
-			peer = grouped->comm == members[i].comm->comm
-				       ? member_find(members, nr, grouped->peer)
-				       : NULL;
-			/* A send or receive by itself may be the one that this waits for. */
-			if (peer && !is_in_call(peer))
-				peer->awaited = true;
+		open = members[i].open;
+		if (open->peer_known)
+			peer_await(members, nr, open->peer);
+		for (k = 0; k < open->group.nr; k++) {
+			grouped = &read->grouped[open->group.first + k];
+			if (grouped->comm == members[i].comm->comm)
+				peer_await(members, nr, grouped->peer);
 		}
 	}
 }

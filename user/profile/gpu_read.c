@@ -237,11 +237,23 @@ static int frames_add(struct gpu_read *read, const json_t *stack, struct gpu_rea
 	return 0;
 }
 
+static bool is_between_two(const char *operation)
+{
+	return !strcmp(operation, "ncclSend") || !strcmp(operation, "ncclRecv");
+}
+
+/* Is it told with whom a send or receive is? */
+static bool peer_of(struct gpu_read *read, const json_t *object, uint32_t *ret)
+{
+	const json_t *value = json_object_get(object, "peer");
+
+	*ret = (uint32_t)real_of(read, object, "peer", UINT32_MAX);
+	return json_is_real(value) && json_real_value(value) >= 0;
+}
+
 /* Is it told what it waits for? Of sends and receives that is a peer, too. */
 static bool grouped_take(struct gpu_read *read, const json_t *from, struct gpu_read_grouped *to)
 {
-	const double peer = real_of(read, from, "peer", UINT32_MAX);
-	const json_t *value = json_object_get(from, "peer");
 	bool known;
 
 	*to = (struct gpu_read_grouped){ .operation = text_of(read, from, "operation"),
@@ -250,9 +262,8 @@ static bool grouped_take(struct gpu_read *read, const json_t *from, struct gpu_r
 					 .count = number_of(read, from, "count") };
 	known = hex_of(read, from, "comm", &to->comm);
 	hex_of(read, from, "stream", &to->stream);
-	to->between_two = !strcmp(to->operation, "ncclSend") || !strcmp(to->operation, "ncclRecv");
-	to->peer = to->between_two ? (uint32_t)peer : 0;
-	return known && (!to->between_two || (json_is_real(value) && json_real_value(value) >= 0));
+	to->between_two = is_between_two(to->operation);
+	return (!to->between_two || peer_of(read, from, &to->peer)) && known;
 }
 
 static int group_add(struct gpu_read *read, const json_t *from, struct gpu_read_open *to)
@@ -307,6 +318,7 @@ static int open_add(struct gpu_read *read, const json_t *from, uint32_t process)
 		read->nr_not_understood++;
 		return 0;
 	}
+	to.peer_known = is_between_two(to.function) && peer_of(read, from, &to.peer);
 	err = group_add(read, from, &to);
 	if (!err)
 		err = frames_add(read, array_of(read, from, "stack"), &to.frames);

@@ -87,6 +87,8 @@ struct gpu_read_open {
 	uint64_t stream, comm, bytes;
 	struct gpu_read_range
 		group; /* of ncclGroupEnd: what it waits for, as far as that is told */
+	bool peer_known; /* of a send or receive: */
+	uint32_t peer;
 	uint64_t group_calls; /* in it, 0: not known */
 	bool group_complete; /* nothing else is in it, and something is */
 	struct gpu_read_range frames; /* leaf first */
