@@ -23,6 +23,7 @@ MIN_COMPLETE = 99.0
 MIN_EXACT = 99.0
 MAX_SHARE_POINTS = 1.0
 MIN_SHARE_SAMPLES = 3000  # fewer cannot tell one point
+MAPS_MIB = 48  # on two CPUs, of what P5 leaves to maps and all else
 
 
 class Recording:
@@ -415,11 +416,15 @@ def judge_gpu(results):
 def judge_gpu_record(results, case):
     """Samples and calls in one run of full root."""
     got = Recording(results, case)
-    check = Check(case, note="startup %.1f s" % got.number("agent", "startup_seconds"))
+    maps = got.number("agent", "bpf_map_bytes") / (1 << 20)
+    check = Check(case, note="startup %.1f s, maps %.1f MiB" %
+                  (got.number("agent", "startup_seconds"), maps))
     if got.status != 0:
         check.problem = f"exit {got.status}: {first_error(got)}"
     elif "gpu" not in got.stats or not got.number("samples", "total"):
         check.problem = f"samples {got.number('samples')}, calls {got.number('gpu')}"
+    elif not 30 < maps < MAPS_MIB:
+        check.problem = f"maps of {maps:.1f} MiB, as they are told"
     return check
 
 

@@ -414,6 +414,23 @@ static uint64_t fdinfo_read(int fd, const char *key)
 	return 0;
 }
 
+/*
+ * What the kernel says that a map takes. Before 6.4, which has map_mem_usage for it, that is as if each
+ * entry had a key, also of arrays, which have none: of the rows, twice what they are. Of hash maps it
+ * is all entries that they have room for, without what the kernel adds to each.
+ */
+static uint64_t map_bytes(const struct bpf_map *map)
+{
+	uint64_t told = fdinfo_read(bpf_map__fd(map), "memlock"), page = (uint64_t)getpagesize(),
+		 most = ((uint64_t)bpf_map__value_size(map) + 7) / 8 * 8 *
+			bpf_map__max_entries(map);
+
+	if (bpf_map__type(map) != BPF_MAP_TYPE_ARRAY)
+		return told;
+	most = (most + page - 1) / page * page + page; /* with its head */
+	return told < most ? told : most;
+}
+
 uint64_t session_map_bytes(const struct session *session)
 {
 	struct bpf_map *map;
@@ -421,8 +438,11 @@ uint64_t session_map_bytes(const struct session *session)
 
 	if (!session->skel)
 		return 0;
-	bpf_object__for_each_map(map, session->skel->obj) if (bpf_map__fd(map) >= 0) bytes +=
-		fdinfo_read(bpf_map__fd(map), "memlock");
+	bpf_object__for_each_map(map, session->skel->obj)
+	{
+		if (bpf_map__fd(map) >= 0)
+			bytes += map_bytes(map);
+	}
 	return bytes;
 }
 
