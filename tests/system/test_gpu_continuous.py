@@ -9,6 +9,7 @@ import glob
 import json
 import os
 import re
+import signal
 import subprocess
 import time
 import urllib.request
@@ -787,6 +788,43 @@ def chosen(context):
     check(daemon.end() == 0, "ended badly")
     total = sum(calls.total("calls/count") for calls in calls_files(daemon.output).values())
     check(total == truth["calls"], "%d calls, not %d" % (total, truth["calls"]))
+
+
+@test(modes=MODES)
+def chosen_later(context):
+    """What hangs when it is chosen on SIGHUP sends nothing more: it is in the intervals all the same."""
+    other, later = Steps(context), Steps(context)
+    config = context.path("config")
+
+    def configure(*pids):
+        with open(config, "w", encoding="ascii") as file:
+            file.write("BPFPROF_PID=%s\n" % ",".join(map(str, pids)))
+
+    configure(other.pid)
+    daemon = Daemon(context, "--gpu", "--config", config, "--log-level", "debug", interval="2s")
+    hooked(context, daemon)
+    caller = Caller(context, "long", script="gpu_waits.py")
+    time.sleep(1)
+    caller.say("go\n60")
+    caller.line()
+    before = later.run(5)
+    next_interval(daemon)
+    check(calls_files(daemon.output) and not any(
+        calls.total("blocked/nanoseconds") for calls in calls_files(daemon.output).values()), "not chosen")
+    configure(caller.pid, later.pid)
+    daemon.process.send_signal(signal.SIGHUP)
+    daemon.wait("reloaded")
+    now = later.run(3)
+    for _ in range(3):
+        next_interval(daemon)
+    check(daemon.end() == 0, "ended badly")
+    found = [calls.total("blocked/nanoseconds", pid=caller.pid, frame="[no stack]")
+             for calls in calls_files(daemon.output).values()]
+    shown = ["%.2f" % (ns / 1e9) for ns in found]
+    context.note("blocked for %s s of intervals of 2 s" % ", ".join(shown))
+    total = sum(calls.total("calls/count", pid=later.pid) for calls in calls_files(daemon.output).values())
+    check(total == now["calls"] - before["calls"], "%d calls, not %s after %s" % (total, now, before))
+    check(sum(1.8e9 < ns < 2.2e9 for ns in found) >= 2, shown)
 
 
 def wait_for_keys(daemon, what, is_it):

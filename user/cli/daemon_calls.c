@@ -13,6 +13,7 @@
 #include "base/time.h"
 #include "gpu/functions.h"
 #include "kernel/gpu_probes.h"
+#include "kernel/tasks.h"
 #include "profile/aggregate.h"
 #include "profile/aggregate_stats.h"
 #include "profile/gpu_waits.h"
@@ -331,13 +332,73 @@ int calls_open(struct daemon *daemon)
 	return 0;
 }
 
+/* Chosen by what it is now. */
+static void process_choose(struct daemon *daemon, const struct gpu_tally_process *process)
+{
+	struct session *session = &daemon->sampler.session;
+	uint32_t own_pid = session_own_pid(session, process->kernel_pid, process->pid);
+	const struct tasks_choice choice = { .kernel_pid = process->kernel_pid,
+					     .tids = &own_pid,
+					     .nr = 1 };
+	struct aggregate_input input;
+	struct bpfprof_sample sample;
+	struct tasks tasks;
+
+	if (process->ended || !own_pid || tasks_read(&tasks, session, own_pid, &choice))
+		return;
+	if (tasks.states[0].task.start_ns == process->start_ns &&
+	    sampler_thread_input(&daemon->sampler, &tasks.states[0], &sample, &input) &&
+	    process_filter_wants(&daemon->filter, &daemon->sampler, &input))
+		gpu_tally_describe(daemon->calls.watch.tally, &input);
+	tasks_fini(&tasks);
+}
+
+/* Of what nobody wanted until now nothing counts but what comes from now on. 0 or -ENOMEM. */
+static int unwanted_forget(struct daemon_calls *calls)
+{
+	struct gpu_picture picture = { 0 };
+	struct gpu_tally_count *before;
+	size_t nr = calls->nr_before, i;
+	int err = gpu_picture_take_all(&picture, &calls->watch);
+
+	before = err ? NULL : calloc(nr + picture.nr_counts + 1, sizeof(*before));
+	if (!before) {
+		gpu_picture_fini(&picture);
+		return -ENOMEM;
+	}
+	gpu_picture_waits(&picture, NULL, picture.counts, picture.nr_counts);
+	if (nr)
+		memcpy(before, calls->before, nr * sizeof(*before));
+	for (i = 0; i < picture.nr_counts; i++)
+		if (!gpu_watch_wants(&calls->watch, &picture.counts[i].key) &&
+		    !count_before(calls, &picture.counts[i]))
+			before[nr++] = picture.counts[i];
+	gpu_picture_fini(&picture);
+	if (nr)
+		qsort(before, nr, sizeof(*before), compare_keys);
+	free(calls->before);
+	calls->before = before;
+	calls->nr_before = nr;
+	return 0;
+}
+
 void calls_choose(struct daemon *daemon)
 {
+	struct gpu_tally *tally = daemon->calls.watch.tally;
+	const struct gpu_tally_process *processes;
+	size_t nr, i;
+
 	if (!daemon->options->gpu)
 		return;
 	ended_choose(&daemon->calls);
+	if (unwanted_forget(&daemon->calls))
+		log_warn("calls from before are in this interval: %s", strerror(ENOMEM));
 	daemon->calls.watch.chosen = process_choice_is_set(&daemon->choice);
-	gpu_tally_undescribe(daemon->calls.watch.tally);
+	gpu_tally_undescribe(tally);
+	/* One that hangs has sent its last stack. */
+	processes = gpu_tally_processes(tally, &nr);
+	for (i = 0; i < nr && daemon->calls.watch.chosen; i++)
+		process_choose(daemon, &processes[i]);
 }
 
 void calls_close(struct daemon *daemon)

@@ -223,7 +223,8 @@ void gpu_picture_waits(const struct gpu_picture *picture, struct gpu_tally *tall
 		if (k == nr || compare_key_process(&counts[k].key, &open->key))
 			continue;
 		counts[k].count.ns += picture->ts_ns - open->begin_ns;
-		gpu_tally_waits(tally, open, picture->waiting[i].tid, picture->ts_ns);
+		if (tally)
+			gpu_tally_waits(tally, open, picture->waiting[i].tid, picture->ts_ns);
 	}
 }
 

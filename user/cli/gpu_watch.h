@@ -163,7 +163,7 @@ const struct gpu_comm_entry *gpu_picture_comm(const struct gpu_picture *picture,
 					      const struct bpfprof_gpu_key *key);
 /*
  * Calls that block and have not returned have blocked until the picture was taken: adds that to counts,
- * which are of the same time and sorted as its own, and tells the tally of it.
+ * which are of the same time and sorted as its own, and tells the tally of it. NULL: none.
  */
 void gpu_picture_waits(const struct gpu_picture *picture, struct gpu_tally *tally,
 		       struct gpu_tally_count *counts, size_t nr);
