@@ -336,6 +336,26 @@ def record_long_wait(context):
 
 
 @test(modes=MODES)
+def record_killed_in_it(context):
+    """Who is killed in a call has blocked until then."""
+    caller = Caller(context, "long", script="gpu_waits.py")
+    run = Run(context, "record", "--gpu", "-d", "120", "-o", "x.pb.gz")
+    run.wait_for(r"watching \d+ functions? in \d+ librar")
+    caller.say("go\n60")
+    begin = json.loads(caller.line())["begin"]
+    time.sleep(2)
+    least = time.monotonic_ns() - begin[1]
+    caller.process.kill()
+    caller.process.wait()
+    most = time.monotonic_ns() - begin[0]
+    time.sleep(1)
+    run.interrupt()
+    calls = Calls(context.read("x.cuda.pb.gz"))
+    found = calls.total("blocked/nanoseconds", pid=caller.pid, frame="long_wait")
+    check(least <= found <= most, "blocked for %d ns, not %d to %d" % (found, least, most))
+
+
+@test(modes=MODES)
 def long_wait_of_intervals(context):
     """Each interval has its part of a call that spans several; another one that is killed in it, too."""
     daemon = Daemon(context, "--gpu", "--log-level", "debug", interval="3s", listen="127.0.0.1:0")
@@ -347,9 +367,11 @@ def long_wait_of_intervals(context):
     end = json.loads(caller.line())["end"]
     next_interval(daemon)
     caller.say("60")
-    caller.line()
+    second = json.loads(caller.line())["begin"]
     next_interval(daemon)
     next_interval(daemon)
+    time.sleep(1)
+    killed = time.monotonic_ns()
     caller.process.kill()
     caller.process.wait()
     next_interval(daemon)
@@ -366,6 +388,10 @@ def long_wait_of_intervals(context):
     # Until the end of the thread was noticed, and its first launch, are not in it.
     check(end - begin[1] - 0.2e9 <= took <= end - begin[0], "%s: in all %d ns, not %d" % (
         shown, took, end - begin[0]))
+    took = sum(found[last + 1:]) + max(0, found[last] - (end - begin[0] - sum(found[first:last])))
+    context.note("the one that was killed: %.2f s of %.2f" % (took / 1e9, (killed - second[1]) / 1e9))
+    check(killed - second[1] - 0.2e9 <= took <= killed - second[0] + 0.1e9,
+          "%s: of the one that was killed %d ns, not %d" % (shown, took, killed - second[0]))
     others = [calls.total("blocked/nanoseconds", pid=caller.pid, frame="wait_later")
               for calls in calls_files(daemon.output).values()]
     check(max(others) < 1.5e9, "short waits: %s" % others)

@@ -145,7 +145,7 @@ static void on_exit_event(void *arg, const struct bpfprof_task_id *task,
 
 	aggregate_exit(daemon->running.aggregate, task, end->cpu_ns);
 	if (daemon->options->gpu)
-		gpu_watch_exit(&daemon->calls.watch, task);
+		gpu_watch_exit(&daemon->calls.watch, task, end);
 	demand_exit(daemon, task, end->cpu_ns);
 }
 

@@ -177,13 +177,19 @@ bool calls_run(struct daemon *daemon, uint64_t now_ns)
  */
 static void before_set(struct daemon_calls *calls, struct gpu_picture *picture)
 {
+	const struct gpu_tally_count *before;
 	size_t i, left = 0;
 
 	calls->nr_keys = picture->nr_counts;
-	for (i = 0; i < picture->nr_counts; i++)
-		if (gpu_watch_wants(&calls->watch, &picture->counts[i].key) ||
-		    count_before(calls, &picture->counts[i]))
-			picture->counts[left++] = picture->counts[i];
+	for (i = 0; i < picture->nr_counts; i++) {
+		before = count_before(calls, &picture->counts[i]);
+		if (!before && !gpu_watch_wants(&calls->watch, &picture->counts[i].key))
+			continue;
+		/* Who was killed in a call, as nobody has told us yet, has waited there: that was told. */
+		if (before && picture->counts[i].count.ns < before->count.ns)
+			picture->counts[i].count.ns = before->count.ns;
+		picture->counts[left++] = picture->counts[i];
+	}
 	picture->nr_counts = left;
 	free(calls->before);
 	calls->before = picture->counts;

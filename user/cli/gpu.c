@@ -53,8 +53,7 @@ static void on_exit_event(void *arg, const struct bpfprof_task_id *task,
 {
 	struct gpu_job *job = arg;
 
-	(void)end;
-	gpu_watch_exit(&job->watch, task);
+	gpu_watch_exit(&job->watch, task, end);
 	gpu_trace_on_exit(job, task);
 }
 

@@ -63,8 +63,7 @@ static const struct bpfprof_gpu_open *open_choose(const struct bpfprof_gpu_threa
 	return &thread->open[0];
 }
 
-/* Is it counted, and is its time? */
-static bool is_waiting(const struct bpfprof_gpu_open *open)
+bool gpu_picture_is_waiting(const struct bpfprof_gpu_open *open)
 {
 	const uint32_t uncounted =
 		BPFPROF_CALL_OUTSIDE | BPFPROF_CALL_NESTED | BPFPROF_CALL_TRACE_ONLY;
@@ -84,7 +83,7 @@ static void add_waiting(struct gpu_picture *picture, uint32_t tid,
 
 	for (i = 0; i < thread->depth && i < BPFPROF_GPU_MAX_OPEN; i++) {
 		data = picture->waiting;
-		if (!is_waiting(&thread->open[i]) ||
+		if (!gpu_picture_is_waiting(&thread->open[i]) ||
 		    !room(picture, &data, picture->nr_waiting, &picture->cap_waiting,
 			  sizeof(*picture->waiting)))
 			continue;

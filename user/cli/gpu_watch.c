@@ -15,6 +15,7 @@
 #include "gpu/kernel_names.h"
 #include "kernel/gpu_probes.h"
 #include "kernel/gpu_waits_map.h"
+#include "kernel/stream.h"
 #include "kernel/uprobe_multi.h"
 #include "kernel/uprobe_perf.h"
 #include "profile/aggregate.h"
@@ -162,15 +163,41 @@ void gpu_watch_starved(void *arg, const struct bpfprof_gpu_waits *process)
 		gpu_waits_process(watch->waits, process);
 }
 
-void gpu_watch_exit(struct gpu_watch *watch, const struct bpfprof_task_id *task)
+struct ending {
+	struct gpu_watch *watch;
+	uint64_t ended_ns;
+};
+
+/* Who is killed in a call has blocked there until then. */
+static void on_last_calls(void *arg, uint32_t tid, const struct bpfprof_gpu_thread *thread)
 {
+	const struct ending *ending = arg;
+	const struct bpfprof_gpu_open *open;
+	uint32_t i;
+
+	for (i = 0; i < thread->depth && i < BPFPROF_GPU_MAX_OPEN; i++) {
+		open = &thread->open[i];
+		if (!gpu_picture_is_waiting(open) || ending->ended_ns <= open->begin_ns)
+			continue;
+		gpu_probes_count_add(ending->watch->probes, &open->key,
+				     ending->ended_ns - open->begin_ns);
+		gpu_tally_waited(ending->watch->tally, open, tid, ending->ended_ns);
+	}
+}
+
+void gpu_watch_exit(struct gpu_watch *watch, const struct bpfprof_task_id *task,
+		    const struct process_end *end)
+{
+	/* One that was found out later ended nobody knows when. */
+	struct ending ending = { .watch = watch, .ended_ns = end && end->cpu_ns ? end->ts_ns : 0 };
 	bool known = gpu_tally_exit(watch->tally, task);
 
 	gpu_probes_exit(watch->probes, task->pid, task->start_ns);
 	if (known && watch->ended)
 		watch->ended(watch->arg, task);
 	if (known) {
-		gpu_probes_forget_threads(watch->probes, task->pid, task->start_ns);
+		gpu_probes_forget_threads(watch->probes, task->pid, task->start_ns, on_last_calls,
+					  &ending);
 		gpu_waits_map_forget(&watch->sampler->session, task->pid, task->start_ns,
 				     gpu_watch_starved, watch);
 	}
@@ -405,7 +432,7 @@ void gpu_watch_find_gone(struct gpu_watch *watch, const struct gpu_picture *pict
 		task.start_ns = key->start_ns;
 		if (!has_ended(watch, key->pid, key->start_ns) &&
 		    gpu_probes_process_is_gone(watch->probes, key->pid))
-			gpu_watch_exit(watch, &task);
+			gpu_watch_exit(watch, &task, NULL);
 	}
 }
 

@@ -22,6 +22,7 @@ struct aggregate;
 struct gpu_probes;
 struct gpu_waits;
 struct kernel_names;
+struct process_end;
 struct sampler;
 struct sampler_handlers;
 
@@ -105,7 +106,9 @@ void gpu_watch_starved(void *arg, const struct bpfprof_gpu_waits *process);
 void gpu_watch_start(struct gpu_watch *watch);
 /* Hooks what is new and forgets threads that idle. True: there is more to do at once. */
 bool gpu_watch_run(struct gpu_watch *watch, uint64_t now_ns);
-void gpu_watch_exit(struct gpu_watch *watch, const struct bpfprof_task_id *task);
+/* end: NULL if it is not known when; then the time that it was in calls at its end is not told. */
+void gpu_watch_exit(struct gpu_watch *watch, const struct bpfprof_task_id *task,
+		    const struct process_end *end);
 /*
  * For who runs for ever. Ends processes whose end nobody told us of: an event was lost, or came before
  * we knew that they make calls.
@@ -158,6 +161,8 @@ bool gpu_watch_wants(const struct gpu_watch *watch, const struct bpfprof_gpu_key
 int gpu_picture_take_all(struct gpu_picture *picture, const struct gpu_watch *watch);
 int gpu_picture_take(struct gpu_picture *picture, const struct gpu_watch *watch);
 void gpu_picture_fini(struct gpu_picture *picture);
+/* Of an open call: is it counted, and is its time? */
+bool gpu_picture_is_waiting(const struct bpfprof_gpu_open *open);
 /* The communicator of a collective, or NULL. */
 const struct gpu_comm_entry *gpu_picture_comm(const struct gpu_picture *picture,
 					      const struct bpfprof_gpu_key *key);

@@ -90,7 +90,7 @@ static void on_exit_event(void *arg, const struct bpfprof_task_id *task,
 	record_timeline_exit(rec->timeline, task, end->ts_ns);
 	aggregate_exit(rec->aggregate, task, end->cpu_ns);
 	if (rec->options->gpu)
-		gpu_watch_exit(&rec->watch, task);
+		gpu_watch_exit(&rec->watch, task, end);
 }
 
 static uint64_t on_forget(void *arg, const struct bpfprof_task_id *task)

@@ -82,9 +82,8 @@ static void on_exit_event(void *arg, const struct bpfprof_task_id *task,
 {
 	struct top *top = arg;
 
-	(void)end;
 	if (top->options->record.gpu)
-		gpu_watch_exit(&top->calls.watch, task);
+		gpu_watch_exit(&top->calls.watch, task, end);
 }
 
 static void step(void *arg)

@@ -719,6 +719,19 @@ void gpu_probes_counters(const struct gpu_probes *probes, uint64_t counters[GPU_
 			counters[i] = 0;
 }
 
+void gpu_probes_count_add(struct gpu_probes *probes, const struct bpfprof_gpu_key *key, uint64_t ns)
+{
+	struct bpf_map *map = probes->session->skel->maps.gpu_counts;
+	struct bpfprof_gpu_count count;
+
+	if (bpf_map__lookup_elem(map, key, sizeof(*key), &count, sizeof(count), 0))
+		return;
+	count.ns += ns;
+	if (count.max_ns < ns)
+		count.max_ns = ns;
+	bpf_map__update_elem(map, key, sizeof(*key), &count, sizeof(count), BPF_EXIST);
+}
+
 void gpu_probes_count_delete(struct gpu_probes *probes, const struct bpfprof_gpu_key *key)
 {
 	bpf_map__delete_elem(probes->session->skel->maps.gpu_counts, key, sizeof(*key), 0);
@@ -750,6 +763,8 @@ struct sweep {
 	uint64_t idle_since_ns;
 	uint32_t pid;
 	uint64_t start_ns;
+	void (*each)(void *arg, uint32_t tid, const struct bpfprof_gpu_thread *thread);
+	void *arg;
 };
 
 bool gpu_probes_thread_is_gone(const struct gpu_probes *probes, uint32_t pid, uint32_t tid)
@@ -765,8 +780,11 @@ static void sweep_one(void *arg, uint32_t tid, const struct bpfprof_gpu_thread *
 
 	if (!sweep->pid && thread->last_ns < sweep->idle_since_ns)
 		gone = !thread->depth || gpu_probes_thread_is_gone(sweep->probes, thread->pid, tid);
-	if (gone)
-		bpf_map__delete_elem(sweep->map, &tid, sizeof(tid), 0);
+	if (!gone)
+		return;
+	if (sweep->each)
+		sweep->each(sweep->arg, tid, thread);
+	bpf_map__delete_elem(sweep->map, &tid, sizeof(tid), 0);
 }
 
 void gpu_probes_sweep(struct gpu_probes *probes, uint64_t idle_since_ns)
@@ -778,11 +796,16 @@ void gpu_probes_sweep(struct gpu_probes *probes, uint64_t idle_since_ns)
 	gpu_probes_threads(probes, sweep_one, &sweep);
 }
 
-void gpu_probes_forget_threads(struct gpu_probes *probes, uint32_t pid, uint64_t start_ns)
+void gpu_probes_forget_threads(struct gpu_probes *probes, uint32_t pid, uint64_t start_ns,
+			       void (*each)(void *arg, uint32_t tid,
+					    const struct bpfprof_gpu_thread *thread),
+			       void *arg)
 {
 	struct sweep sweep = { .map = probes->session->skel->maps.gpu_threads,
 			       .pid = pid,
-			       .start_ns = start_ns };
+			       .start_ns = start_ns,
+			       .each = each,
+			       .arg = arg };
 
 	gpu_probes_threads(probes, sweep_one, &sweep);
 }

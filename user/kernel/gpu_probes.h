@@ -78,6 +78,9 @@ void gpu_probes_memory(const struct gpu_probes *probes,
 				    const struct bpfprof_gpu_memory *memory),
 		       void *arg);
 /* Of a process that has ended: nobody writes them any more. */
+/* Its process has ended, in a call that it was in for so long: nobody else writes there any more. */
+void gpu_probes_count_add(struct gpu_probes *probes, const struct bpfprof_gpu_key *key,
+			  uint64_t ns);
 void gpu_probes_count_delete(struct gpu_probes *probes, const struct bpfprof_gpu_key *key);
 void gpu_probes_comm_delete(struct gpu_probes *probes, const struct bpfprof_gpu_comm_key *key);
 void gpu_probes_memory_delete(struct gpu_probes *probes, const struct bpfprof_gpu_process_key *key);
@@ -107,7 +110,10 @@ void gpu_probes_windows(const struct gpu_probes *probes,
 bool gpu_probes_thread_is_gone(const struct gpu_probes *probes, uint32_t pid, uint32_t tid);
 /* Threads that are in no call and were in none since idle_since_ns make room for others. */
 void gpu_probes_sweep(struct gpu_probes *probes, uint64_t idle_since_ns);
-/* A process that has ended leaves calls open that never return. */
-void gpu_probes_forget_threads(struct gpu_probes *probes, uint32_t pid, uint64_t start_ns);
+/* A process that has ended leaves calls open that never return: each() for each of its threads. */
+void gpu_probes_forget_threads(struct gpu_probes *probes, uint32_t pid, uint64_t start_ns,
+			       void (*each)(void *arg, uint32_t tid,
+					    const struct bpfprof_gpu_thread *thread),
+			       void *arg);
 
 #endif

@@ -529,17 +529,24 @@ void gpu_tally_call(struct gpu_tally *tally, const struct bpfprof_gpu_event *eve
 	call_done(tally, process, call, stack);
 }
 
-void gpu_tally_waits(struct gpu_tally *tally, const struct bpfprof_gpu_open *call, uint32_t tid,
-		     uint64_t now_ns)
+bool gpu_tally_waited(struct gpu_tally *tally, const struct bpfprof_gpu_open *call, uint32_t tid,
+		      uint64_t now_ns)
 {
 	struct open_call *open = open_find(tally, tid, call->begin_ns);
 
 	if (!open || !open->stack || now_ns < call->begin_ns ||
 	    memcmp(&open->key, &call->key, sizeof(open->key)))
-		return;
+		return false;
 	open->stack->ns =
 		sum(open->stack->ns, ns_untold(tally, call->begin_ns, now_ns - call->begin_ns));
-	tally->waits_ns = now_ns;
+	return true;
+}
+
+void gpu_tally_waits(struct gpu_tally *tally, const struct bpfprof_gpu_open *call, uint32_t tid,
+		     uint64_t now_ns)
+{
+	if (gpu_tally_waited(tally, call, tid, now_ns))
+		tally->waits_ns = now_ns;
 }
 
 static struct name_entry *name_find(const struct gpu_tally *tally, uint32_t pid, uint64_t start_ns,

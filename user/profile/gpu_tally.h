@@ -90,6 +90,9 @@ void gpu_tally_complete(struct gpu_tally *tally, const struct bpfprof_gpu_key *k
  */
 void gpu_tally_waits(struct gpu_tally *tally, const struct bpfprof_gpu_open *open, uint32_t tid,
 		     uint64_t now_ns);
+/* The same of one that will never return, at any time. False: no stack of it is known. */
+bool gpu_tally_waited(struct gpu_tally *tally, const struct bpfprof_gpu_open *open, uint32_t tid,
+		      uint64_t now_ns);
 
 /* What a kernel is called, demangled: borrowed; NULL if that is not known. */
 const char *gpu_tally_kernel(const struct gpu_tally *tally, uint32_t pid, uint64_t start_ns,
