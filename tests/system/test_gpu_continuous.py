@@ -848,9 +848,13 @@ def chosen_later(context):
              for calls in calls_files(daemon.output).values()]
     shown = ["%.2f" % (ns / 1e9) for ns in found]
     context.note("blocked for %s s of intervals of 2 s" % ", ".join(shown))
-    total = sum(calls.total("calls/count", pid=later.pid) for calls in calls_files(daemon.output).values())
+    files = calls_files(daemon.output).values()
+    total = sum(calls.total("calls/count", pid=later.pid) for calls in files)
     check(total == now["calls"] - before["calls"], "%d calls, not %s after %s" % (total, now, before))
-    check(sum(1.8e9 < ns < 2.2e9 for ns in found) >= 2, shown)
+    starved = sum(calls.total("starved/nanoseconds", pid=later.pid) for calls in files)
+    least, most = [now["starved_ns"][i] - before["starved_ns"][i] for i in (0, 1)]
+    check(least <= starved <= most, "starved for %d ns, not %d to %d" % (starved, least, most))
+    check(sum(1.8e9 < ns < 2.2e9 for ns in found) >= 2 and max(found) < 2.2e9, shown)
 
 
 def wait_for_keys(daemon, what, is_it):

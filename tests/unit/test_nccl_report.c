@@ -266,6 +266,13 @@ Test(nccl_report, pipeline)
 		FILE_OF("n", "1",
 			STAGE("10", "0", WITH("ncclSend", "50", "1")) "," STAGE(
 				"11", "1", WITH("ncclRecv", "51", "0")) "," STAGE("12", "2", ""));
+	const char *astray =
+		FILE_OF("n", "1",
+			STAGE("10", "0", WITH("ncclRecv", "50", "1")) "," STAGE(
+				"11", "1",
+				OPEN("0x1", "ncclAllReduce", "51", "8",
+				     "")) "," STAGE("12", "2",
+						    OPEN("0x1", "ncclAllReduce", "52", "8", "")));
 	const char *absurd =
 		FILE_OF("n", "1",
 			STAGE("10", "0", WITH("ncclSend", "50", "4e9")) "," STAGE(
@@ -275,6 +282,12 @@ Test(nccl_report, pipeline)
 		     "  BEHIND: rank 0, in no call of this communicator, while ranks 1-3 wait, the "
 		     "longest in ncclRecv for 52.0 s\n    Rank 0: n pid 10 python3\n");
 	expect_none_behind(circle, NULL);
+	/* One that is in a receive while all others are in a collective is what they wait for. */
+	EXPECT_PARTS(
+		astray, NULL,
+		"  BEHIND: rank 0, in no collective of this communicator, while ranks 1-2 wait, "
+		"the longest in ncclAllReduce for 52.0 s\n    Rank 0: n pid 10 python3\n"
+		"      in ncclRecv for 50.0 s: thread 77 worker\n");
 	EXPECT_PARTS(circle, NULL, "and some wait, the longest in ncclRecv for 51.0 s\n");
 	expect_none_behind(absurd, NULL);
 }
@@ -582,10 +595,11 @@ static void rank_add(struct buf *file, unsigned int rank, const char *lists)
 /* What hangs is shown by where it is: the rank that is elsewhere is what is looked for. */
 Test(nccl_report, places)
 {
-#define DRIVER(seconds, at)                                                                        \
-	",\"open\":[{\"tid\":77,\"thread\":\"worker\",\"function\":\"a function of libcuda\","     \
-	"\"seconds\":" seconds ",\"since_before\":true,\"stack\":[\"cudaStreamSynchronize\","      \
-	"\"" at "\"]}]"
+#define CALL(seconds, at)                                                                          \
+	"{\"tid\":77,\"thread\":\"worker\",\"function\":\"a function of "                          \
+	"libcuda\",\"seconds\":" seconds ",\"since_before\":true,\"stack\":[" at "]}"
+#define DRIVER(seconds, at) ",\"open\":[" CALL(seconds, "\"cudaStreamSynchronize\",\"" at "\"") "]"
+#define EVAL "\"cudaStreamSynchronize\",\"eval (x.py:9)\""
 #define SLEEPS(at)                                                                                 \
 	",\"where\":[{\"tid\":7,\"thread\":\"python3\",\"running\":false,\"stack\":[\"read\","     \
 	"\"" at "\"]}]"
@@ -600,7 +614,9 @@ Test(nccl_report, places)
 			rank_add(&file, i,
 				 i == 3 ? DRIVER("64", "fit (x.py:2)")
 					: DRIVER("60", "fit (x.py:2)"));
-	rank_add(&file, 9, DRIVER("70", "eval (x.py:9)"));
+	/* Two threads of one process are one process still. */
+	rank_add(&file, 9, ",\"open\":[" CALL("70", EVAL) "," CALL("71", EVAL) "]");
+	rank_add(&file, 22, ",\"open\":[" CALL("80", "") "," CALL("81", "") "]");
 	buf_add_str(&file, "],\"without_calls\":[");
 	rank_add(&file, 5, SLEEPS("next (x.py:1)"));
 	rank_add(&file, 10, SLEEPS("load (x.py:4)"));
@@ -610,14 +626,21 @@ Test(nccl_report, places)
 	buf_add_str(&file, "]}");
 	EXPECT_PARTS(
 		file.data, NULL,
-		"\n14 processes are in calls since before they were watched, 5 with NCCL are in "
+		"\n15 processes are in calls since before they were watched, 5 with NCCL are in "
 		"none "
 		"that is known:\n  one of these may be what the others wait for\n"
 		"\nCalls that began before they were watched:\n"
+		"  1 at the same place with 2 threads, rank 9:\n"
 		"  a pid 109 python3, rank 9\n"
-		"      in a function of libcuda for more than 70.0 s: thread 77 worker\n"
+		"      in a function of libcuda, the longest for more than 71.0 s: thread worker\n"
 		"        cudaStreamSynchronize\n"
 		"        eval (x.py:9)\n"
+		"  a pid 122 python3, rank 22\n"
+		"      in a function of libcuda for more than 80.0 s: thread 77 worker\n"
+		"        (no stack was taken)\n"
+		"  a pid 122 python3, rank 22\n"
+		"      in a function of libcuda for more than 81.0 s: thread 77 worker\n"
+		"        (no stack was taken)\n"
 		"  13 at the same place, ranks 0-4, 6-8, 11-15:\n"
 		"  a pid 100 python3, rank 0\n",
 		"  a pid 108 python3, rank 8\n"
@@ -646,7 +669,7 @@ Test(nccl_report, places)
 		"        read\n"
 		"        next (x.py:1)\n");
 	text = report_of(file.data, NULL, 1);
-	cr_expect(strstr(text, "        eval (x.py:9)\n  ... and 13 more\n"), "%s", text);
+	cr_expect(strstr(text, "        eval (x.py:9)\n  ... and 15 more\n"), "%s", text);
 	cr_expect(strstr(text, "        load (x.py:4)\n  ... and 4 more\n"), "%s", text);
 	free(text);
 	buf_fini(&file);

@@ -13,7 +13,9 @@
 #include "base/time.h"
 #include "gpu/functions.h"
 #include "kernel/gpu_probes.h"
+#include "kernel/gpu_waits_map.h"
 #include "kernel/tasks.h"
+#include "proc/processes.h"
 #include "profile/aggregate.h"
 #include "profile/aggregate_stats.h"
 #include "profile/gpu_waits.h"
@@ -186,8 +188,10 @@ static void before_set(struct daemon_calls *calls, struct gpu_picture *picture)
 		if (!before && !gpu_watch_wants(&calls->watch, &picture->counts[i].key))
 			continue;
 		/* Who was killed in a call, as nobody has told us yet, has waited there: that was told. */
-		if (before && picture->counts[i].count.ns < before->count.ns)
+		if (before && !before->kept && picture->counts[i].count.ns < before->count.ns) {
 			picture->counts[i].count.ns = before->count.ns;
+			picture->counts[i].kept = true;
+		}
 		picture->counts[left++] = picture->counts[i];
 	}
 	picture->nr_counts = left;
@@ -342,7 +346,10 @@ int calls_open(struct daemon *daemon)
 static void process_choose(struct daemon *daemon, const struct gpu_tally_process *process)
 {
 	struct session *session = &daemon->sampler.session;
-	uint32_t own_pid = session_own_pid(session, process->kernel_pid, process->pid);
+	const struct process *place =
+		processes_find(daemon->sampler.processes, process->kernel_pid);
+	uint32_t own_pid = session_own_pid(session, process->kernel_pid,
+					   place ? place->place.agent_pid : process->pid);
 	const struct tasks_choice choice = { .kernel_pid = process->kernel_pid,
 					     .tids = &own_pid,
 					     .nr = 1 };
@@ -359,26 +366,40 @@ static void process_choose(struct daemon *daemon, const struct gpu_tally_process
 	tasks_fini(&tasks);
 }
 
+static void on_unwanted_starved(void *arg, const struct bpfprof_gpu_waits *process)
+{
+	struct daemon_calls *calls = arg;
+
+	if (calls->watch.chosen &&
+	    !gpu_tally_is_described(calls->watch.tally, process->pid, process->start_ns))
+		gpu_tally_starved_forget(calls->watch.tally, process->pid, process->start_ns,
+					 process->starved_ns);
+}
+
 /* Of what nobody wanted until now nothing counts but what comes from now on. 0 or -ENOMEM. */
-static int unwanted_forget(struct daemon_calls *calls)
+static int unwanted_forget(struct daemon_calls *calls, const struct session *session)
 {
 	struct gpu_picture picture = { 0 };
+	const struct gpu_tally_count *now;
 	struct gpu_tally_count *before;
-	size_t nr = calls->nr_before, i;
+	size_t nr = 0, i;
 	int err = gpu_picture_take_all(&picture, &calls->watch);
 
-	before = err ? NULL : calloc(nr + picture.nr_counts + 1, sizeof(*before));
+	before = err ? NULL : calloc(calls->nr_before + picture.nr_counts + 1, sizeof(*before));
 	if (!before) {
 		gpu_picture_fini(&picture);
 		return -ENOMEM;
 	}
 	gpu_picture_waits(&picture, NULL, picture.counts, picture.nr_counts);
-	if (nr)
-		memcpy(before, calls->before, nr * sizeof(*before));
-	for (i = 0; i < picture.nr_counts; i++)
-		if (!gpu_watch_wants(&calls->watch, &picture.counts[i].key) &&
-		    !count_before(calls, &picture.counts[i]))
-			before[nr++] = picture.counts[i];
+	for (i = 0; i < calls->nr_before; i++)
+		if (gpu_watch_wants(&calls->watch, &calls->before[i].key))
+			before[nr++] = calls->before[i];
+	for (i = 0; i < picture.nr_counts; i++) {
+		now = &picture.counts[i];
+		if (!gpu_watch_wants(&calls->watch, &now->key))
+			before[nr++] = *now;
+	}
+	gpu_waits_map_each(session, on_unwanted_starved, calls);
 	gpu_picture_fini(&picture);
 	if (nr)
 		qsort(before, nr, sizeof(*before), compare_keys);
@@ -397,7 +418,7 @@ void calls_choose(struct daemon *daemon)
 	if (!daemon->options->gpu)
 		return;
 	ended_choose(&daemon->calls);
-	if (unwanted_forget(&daemon->calls))
+	if (unwanted_forget(&daemon->calls, &daemon->sampler.session))
 		log_warn("calls from before are in this interval: %s", strerror(ENOMEM));
 	daemon->calls.watch.chosen = process_choice_is_set(&daemon->choice);
 	gpu_tally_undescribe(tally);

@@ -90,16 +90,22 @@ static void sample_shortly(struct sampler *sampler, const struct burst *burst, u
 static int name_frames(struct dump *dump, struct sampler *sampler,
 		       const struct dump_burst_options *burst)
 {
-	const struct dump_names_options options = { .kernel = burst->kernel,
-						    .sampled = true,
-						    .codes = sampler->codes,
-						    .runner = sampler->runner,
-						    .now_ns = time_monotonic_ns(),
-						    .deadline_ns = burst->deadline_ns };
+	uint64_t now_ns = time_monotonic_ns();
+	const struct dump_names_options options = {
+		.kernel = burst->kernel,
+		.sampled = true,
+		.codes = sampler->codes,
+		.runner = sampler->runner,
+		.now_ns = now_ns,
+		.deadline_ns = burst->names_ns ? now_ns + burst->names_ns : 0
+	};
 	struct stats_reasons files = { 0 };
-	int hidden;
+	int err, hidden;
 
-	return dump_names(dump, sampler->images, &options, &files, &hidden);
+	err = dump_names(dump, sampler->images, &options, &files, &hidden);
+	if (!err && options.deadline_ns && time_monotonic_ns() >= options.deadline_ns)
+		err = -ETIME;
+	return err;
 }
 
 bool dump_burst_wanted(const struct dump *dump)

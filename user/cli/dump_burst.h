@@ -14,12 +14,13 @@ struct dump_burst_options {
 	bool kernel; /* its frames are named, too */
 	bool small; /* beside a session of ours: as of struct session_options */
 	uint64_t ns; /* at most so long */
-	uint64_t deadline_ns; /* for names, as in symbolize.h */
+	uint64_t names_ns; /* so long for names; 0: as long as it takes */
 };
 
 /*
  * The stacks of threads that were on a CPU: their registers are true inside an interrupt only, so
- * they are sampled, fast and shortly. Those that no sample met stay as they are. An exit status.
+ * they are sampled, fast and shortly. Those that no sample met stay as they are. An exit
+ * status; if names took too long that is EXIT_FAILED.
  */
 int dump_burst(struct dump *dump, const struct dump_burst_options *options);
 /* Is there any such thread? */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/strtab.h"
 #include "base/time.h"
 #include "cli/dump_burst.h"
@@ -159,13 +160,14 @@ static bool threads_read(struct gpu_where *where, struct gpu_job *job, struct du
 	       time_monotonic_ns() < deadline_ns;
 }
 
-static size_t index_of(const struct wanted *wanted, uint32_t own_tid)
+static const struct thread_dump *thread_of(const struct process_dump *process, uint32_t tid)
 {
 	size_t i;
 
-	for (i = 0; i + 1 < wanted->nr && wanted->own_tids[i] != own_tid; i++)
-		;
-	return i;
+	for (i = 0; i < process->nr_threads; i++)
+		if (process->threads[i].tid == tid)
+			return &process->threads[i];
+	return NULL;
 }
 
 /* 0 or -ENOMEM. */
@@ -174,6 +176,7 @@ static int process_take(struct gpu_where *where, const struct dump *dump,
 {
 	const struct process_dump *from = &dump->processes[0];
 	struct gpu_where_process *to = &where->processes[where->nr];
+	const struct thread_dump *read;
 	struct gpu_where_thread *thread;
 	int err = 0;
 	size_t i;
@@ -181,16 +184,18 @@ static int process_take(struct gpu_where *where, const struct dump *dump,
 	*to = (struct gpu_where_process){ .pid = wanted->process->kernel_pid,
 					  .start_ns = wanted->process->start_ns };
 	where->own_pids[where->nr++] = wanted->own_tids[0];
-	for (i = 0; i < from->nr_threads && i < GPU_WHERE_THREADS && !err; i++) {
+	for (i = 0; i < wanted->nr && !err; i++) {
+		read = thread_of(from, wanted->own_tids[i]);
+		if (!read)
+			continue;
 		thread = &to->threads[to->nr_threads++];
-		thread->tid = from->threads[i].tid;
-		thread->kernel_tid = from->threads[i].kernel_tid;
-		thread->was_in_nccl = thread->kernel_tid == wanted->process->nccl_tid;
-		memcpy(thread->name, wanted->names[index_of(wanted, thread->tid)],
-		       BPFPROF_COMM_LEN);
-		thread->running = from->threads[i].running || !from->threads[i].consistent;
+		thread->tid = read->tid;
+		thread->kernel_tid = read->kernel_tid;
+		thread->was_in_nccl = read->kernel_tid == wanted->process->nccl_tid;
+		memcpy(thread->name, wanted->names[i], BPFPROF_COMM_LEN);
+		thread->running = read->running || !read->consistent;
 		if (!thread->running)
-			err = frames_take(where, thread, dump, &from->threads[i]);
+			err = frames_take(where, thread, dump, read);
 	}
 	return err;
 }
@@ -281,7 +286,7 @@ static int running_sample(struct gpu_where *where, const struct gpu_job *job)
 		.host_root = job->sampler_options.host_root,
 		.small = true,
 		.ns = BURST_NS,
-		.deadline_ns = time_monotonic_ns() + BURST_NS + NAMES_NS,
+		.names_ns = NAMES_NS,
 	};
 	struct dump dump;
 	int err = dump_init(&dump);
@@ -289,8 +294,9 @@ static int running_sample(struct gpu_where *where, const struct gpu_job *job)
 
 	for (i = 0; i < where->nr && !err; i++)
 		err = running_add(&dump, &where->processes[i], where->own_pids[i]);
-	if (!err && dump.nr_processes && !dump_burst(&dump, &options) &&
-	    time_monotonic_ns() < options.deadline_ns)
+	if (!err && dump.nr_processes && dump_burst(&dump, &options))
+		log_warn("threads that run cannot be sampled: where they are is not known");
+	else if (!err)
 		err = sampled_take(where, &dump);
 	dump_fini(&dump);
 	return err;
@@ -357,8 +363,21 @@ const struct gpu_where_process *gpu_where_of(const struct gpu_where *where, uint
 	return NULL;
 }
 
+static uint64_t nr_unsampled(const struct gpu_where *where)
+{
+	uint64_t nr = 0;
+	size_t i, k;
+
+	for (i = 0; where && i < where->nr; i++)
+		for (k = 0; k < where->processes[i].nr_threads; k++)
+			nr += where->processes[i].threads[k].running &&
+			      !where->processes[i].threads[k].nr_frames;
+	return nr;
+}
+
 void gpu_where_lost(const struct gpu_where *where, struct stats_reasons *dst)
 {
 	stats_add(dst, "processes_without_calls_not_read", where ? where->unread : 0);
+	stats_add(dst, "threads_without_calls_not_sampled", nr_unsampled(where));
 	stats_add(dst, "stacks_without_calls_cut", where ? where->cut : 0);
 }

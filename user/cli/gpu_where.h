@@ -37,8 +37,9 @@ struct gpu_where_thread {
 struct gpu_where_process {
 	uint32_t pid; /* in the outermost pid namespace */
 	uint64_t start_ns;
-	struct gpu_where_thread threads[GPU_WHERE_THREADS]; /* the main one is the first */
-	size_t nr_threads; /* not 0 */
+	/* The main one is the first, unless it has ended. */
+	struct gpu_where_thread threads[GPU_WHERE_THREADS];
+	size_t nr_threads;
 };
 
 /* picture tells who is in a call; so does job->before. 0 or -ENOMEM. */

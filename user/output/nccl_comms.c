@@ -379,7 +379,7 @@ void nccl_add_elsewhere(struct nccl_writer *w, const struct gpu_read_process *pr
 		if (!of_many)
 			buf_printf(w->dst, "%" PRIu64 " ", where->tid);
 		nccl_add_name(w, where->thread, MAX_THREAD);
-		if (i && where->was_in_nccl)
+		if (where->was_in_nccl && process->where.nr > 1)
 			buf_add_str(w->dst, ", the last seen in NCCL");
 		if (where->running)
 			buf_add_str(w->dst, ", on a CPU");
@@ -872,6 +872,9 @@ static void awaited_mark(const struct gpu_read *read, struct member *members, si
 	for (i = 0; i < nr; i++)
 		all |= members[i].last && members[i].waits && !members[i].peers_only;
 	for (i = 0; i < nr; i++) {
+		/* For its peer, who waits for all: it is what the others wait for. */
+		if (all && members[i].waits && is_between_two(members[i].open->function))
+			members[i].waits = false;
 		members[i].awaited |= all;
 		if (all || !members[i].last || !members[i].waits)
 			continue;

@@ -2,7 +2,7 @@
 /*
  * Of most that hangs since before it was watched nobody knows for which others it waits: that can be
  * judged by people only. Most ranks of a job that hangs are at one place, and one of them is not. So
- * those at the same place are shown together, and the fewest first.
+ * those at the same place are shown together, and the fewest processes first.
  */
 #include "output/nccl_writer.h"
 
@@ -21,6 +21,7 @@
 
 struct run {
 	size_t first, nr; /* in the places */
+	size_t nr_processes;
 };
 
 /* Calls, or processes, by their index in read. */
@@ -65,10 +66,12 @@ static int compare_calls(const struct gpu_read *read, uint32_t first, uint32_t s
 
 	if (!order)
 		order = compare_numbers(a->bytes, b->bytes);
-	/* What a group has in it is of its process alone. */
-	if (!order && (a->group.nr || b->group.nr))
-		order = compare_numbers(first, second);
-	return order ? order : compare_frames(read, &a->frames, &b->frames);
+	if (!order)
+		order = compare_numbers(!!a->group.nr, !!b->group.nr);
+	if (!order)
+		order = compare_frames(read, &a->frames, &b->frames);
+	/* What a group has in it is of its process alone, and what has no stack is at no place. */
+	return order || (!a->group.nr && a->frames.nr) ? order : compare_numbers(first, second);
 }
 
 static int compare_where(const struct gpu_read *read, uint32_t first, uint32_t second)
@@ -110,14 +113,24 @@ static int compare_runs(const void *first, const void *second, void *arg)
 {
 	const struct run *a = first, *b = second;
 	const struct places *places = arg;
-	int order = compare_numbers(a->nr, b->nr);
+	int order = compare_numbers(a->nr_processes, b->nr_processes);
 
 	return order ? order : compare_numbers(places->at[a->first], places->at[b->first]);
+}
+
+/* Those of one process stand together. */
+static bool is_next_process(const struct places *places, const struct run *run, size_t i)
+{
+	const struct gpu_read *read = places->w->read;
+
+	return i == run->first || places->process_of(read, places->at[i]) !=
+					  places->process_of(read, places->at[i - 1]);
 }
 
 static int runs_find(struct places *places)
 {
 	const struct gpu_read *read = places->w->read;
+	struct run *run;
 	size_t i;
 
 	places->runs = calloc(places->nr + 1, sizeof(*places->runs));
@@ -127,7 +140,9 @@ static int runs_find(struct places *places)
 	for (i = 0; i < places->nr; i++) {
 		if (!i || places->compare(read, places->at[i - 1], places->at[i]))
 			places->runs[places->nr_runs++].first = i;
-		places->runs[places->nr_runs - 1].nr++;
+		run = &places->runs[places->nr_runs - 1];
+		run->nr++;
+		run->nr_processes += is_next_process(places, run, i);
 	}
 	qsort_r(places->runs, places->nr_runs, sizeof(*places->runs), compare_runs, places);
 	return 0;
@@ -189,19 +204,25 @@ static void add_process(struct nccl_writer *w, const struct gpu_read_process *pr
 static int run_write(const struct places *places, const struct run *run)
 {
 	struct nccl_writer *w = places->w;
-	size_t max = w->rows == SIZE_MAX ? SIZE_MAX : MAX_ALIKE, i;
+	size_t max = w->rows == SIZE_MAX ? SIZE_MAX : MAX_ALIKE, nr = 0, i;
 	const uint32_t *at = places->at + run->first;
 
 	if (run->nr > 1) {
-		buf_printf(w->dst, "  %zu at the same place", run->nr);
+		buf_printf(w->dst, "  %zu at the same place", run->nr_processes);
+		if (run->nr > run->nr_processes)
+			buf_printf(w->dst, " with %zu threads", run->nr);
 		if (add_ranks(places, run))
 			return -ENOMEM;
 		buf_add_str(w->dst, ":\n");
 	}
-	for (i = 0; i < run->nr && i < max; i++)
+	for (i = 0; i < run->nr && nr < max; i++) {
+		if (!is_next_process(places, run, run->first + i))
+			continue;
 		add_process(w, places->process_of(w->read, at[i]));
-	if (i < run->nr)
-		buf_printf(w->dst, "  ... and %zu more\n", run->nr - i);
+		nr++;
+	}
+	if (nr < run->nr_processes)
+		buf_printf(w->dst, "  ... and %zu more\n", run->nr_processes - nr);
 	places->add(w, at, run->nr);
 	return 0;
 }

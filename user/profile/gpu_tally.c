@@ -209,7 +209,8 @@ static void process_describe(struct gpu_tally *tally, struct process_entry *entr
 	struct gpu_tally_process *process = &tally->processes[entry->index];
 	const struct container *container = input->container;
 
-	process->pid = input->own_pid;
+	if (input->own_pid)
+		process->pid = input->own_pid;
 	text_set(&process->name, input->sample->leader_comm, BPFPROF_COMM_LEN);
 	text_set(&process->ray_task, input->title, AGGREGATE_TITLE_BYTES);
 	if (container) {
@@ -669,6 +670,14 @@ void gpu_tally_starved(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns,
 
 	if (process)
 		process->starved_ns = ns;
+}
+
+void gpu_tally_starved_forget(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns, uint64_t ns)
+{
+	struct process_entry *process = process_find(tally, pid, start_ns);
+
+	if (process)
+		process->starved_ns = process->starved_told_ns = ns;
 }
 
 void gpu_tally_complete(struct gpu_tally *tally, const struct bpfprof_gpu_key *key, uint64_t ns)

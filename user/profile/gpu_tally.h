@@ -68,6 +68,10 @@ bool gpu_tally_exit(struct gpu_tally *tally, const struct bpfprof_task_id *task)
 /* Has a stack of it come? */
 bool gpu_tally_is_described(const struct gpu_tally *tally, uint32_t pid, uint64_t start_ns);
 
+/* All that its device had nothing to do until now, ns as in gpu_tally_starved(), is not to be told. */
+void gpu_tally_starved_forget(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns,
+			      uint64_t ns);
+
 /* A process is known by other means than a call. */
 void gpu_tally_describe(struct gpu_tally *tally, const struct aggregate_input *input);
 
@@ -114,6 +118,7 @@ const struct gpu_tally_process *gpu_tally_processes(const struct gpu_tally *tall
 struct gpu_tally_count {
 	struct bpfprof_gpu_key key;
 	struct bpfprof_gpu_count count;
+	bool kept; /* of the daemon: count.ns is that of one border before */
 };
 
 /*
