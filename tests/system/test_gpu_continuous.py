@@ -833,7 +833,9 @@ def chosen_later(context):
     time.sleep(1)
     caller.say("go\n60")
     caller.line()
-    before = later.run(5)
+    later.run(2)
+    time.sleep(0.5)  # in which it starves
+    before = later.run(3)
     next_interval(daemon)
     check(calls_files(daemon.output) and not any(
         calls.total("blocked/nanoseconds") for calls in calls_files(daemon.output).values()), "not chosen")
