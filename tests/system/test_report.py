@@ -302,11 +302,7 @@ def pipeline(context):
     """Each stage receives from the one before it: the first one is what all of them wait for."""
     ranks = [Rank(context, number, 4, 20, role)
              for number, role in enumerate(("elsewhere", "receives", "receives", "receives"))]
-    watch = watch_over(context, ranks)
-    for one in ranks:
-        one.work()
-    time.sleep(1.5)
-    text = report(context, written(context, "a.json", watch.end()))
+    text = report(context, watched(context, "a.json", ranks, 1.5))
     context.note(text)
     check(re.search(r"^  BEHIND: rank 0, in no call of this communicator, while ranks 1-3 wait, the longest in "
                     r"ncclRecv for \S+ s\n    Rank 0: ", text, re.MULTILINE), text)
@@ -326,11 +322,8 @@ def pipeline(context):
 def deep(context):
     """Of a stack that is more than is kept the inner part is there, and that it is cut is counted."""
     ranks = [Rank(context, number, 2, 20, role) for number, role in enumerate(("waits", "deep"))]
-    watch = watch_over(context, ranks)
-    for one in ranks:
-        one.work()
-    time.sleep(1.5)
-    found = json.loads(watch.end())
+    with open(watched(context, "a.json", ranks, 1.5), encoding="utf-8") as file:
+        found = json.load(file)
     stack, = [one["where"][0]["stack"] for one in found["processes"] if one["pid"] == ranks[1].pid]
     check(len(stack) == 256 and any(frame.startswith("next_batch (") for frame in stack) and
           sum(frame.startswith("down (") for frame in stack) > 200, str(stack))
@@ -346,11 +339,7 @@ def places_of(path):
 def computing(context):
     """The rank that the other one waits for is on a CPU: a sample tells where."""
     ranks = [Rank(context, number, 2, 20, role) for number, role in enumerate(("waits", "computes"))]
-    watch = watch_over(context, ranks)
-    for one in ranks:
-        one.work()
-    time.sleep(1.5)
-    found = written(context, "a.json", watch.end())
+    found = watched(context, "a.json", ranks, 1.5)
     where = places_of(found)
     check(where[ranks[0].pid] == [] and len(where[ranks[1].pid]) == 1, str(where))
     thread = where[ranks[1].pid][0]
@@ -368,11 +357,7 @@ def computing(context):
 def in_another_thread(context):
     """A rank that calls NCCL in a thread of its own, as a backward pass does: where both are."""
     ranks = [Rank(context, number, 2, 20, role) for number, role in enumerate(("waits", "backward"))]
-    watch = watch_over(context, ranks)
-    for one in ranks:
-        one.work()
-    time.sleep(1.5)
-    found = written(context, "a.json", watch.end())
+    found = watched(context, "a.json", ranks, 1.5)
     threads = places_of(found)[ranks[1].pid]
     check([(one["running"], one["last_in_nccl"]) for one in threads] == [(False, False), (True, True)] and
           threads[0]["tid"] == ranks[1].pid, str(threads))

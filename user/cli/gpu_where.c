@@ -112,9 +112,10 @@ struct wanted {
 	const struct gpu_tally_process *process;
 	uint32_t own_tids[GPU_WHERE_THREADS]; /* as we see them; the main one is the first */
 	char names[GPU_WHERE_THREADS][BPFPROF_COMM_LEN];
-	size_t nr;
+	size_t nr, nr_others;
 };
 
+/* 0; 1: these are all; -ESRCH: another process has its number by now; -E2BIG. */
 static int wanted_find(void *arg, const struct bpfprof_task_state *state)
 {
 	struct wanted *wanted = arg;
@@ -122,12 +123,12 @@ static int wanted_find(void *arg, const struct bpfprof_task_state *state)
 
 	if (state->task.start_ns != wanted->process->start_ns && is_main)
 		return -ESRCH;
-	if (wanted->nr == GPU_WHERE_THREADS ||
-	    (!is_main && state->task.tid != wanted->process->nccl_tid))
-		return 0;
+	if (!is_main && state->task.tid != wanted->process->nccl_tid)
+		return ++wanted->nr_others < TASKS_MAX ? 0 : -E2BIG;
 	memcpy(wanted->names[wanted->nr], state->comm, BPFPROF_COMM_LEN);
 	wanted->own_tids[wanted->nr++] = state->reader_tid ? state->reader_tid : state->task.tid;
-	return 0;
+	return wanted->nr == GPU_WHERE_THREADS || !wanted->process->nccl_tid ||
+	       wanted->process->nccl_tid == wanted->process->kernel_pid;
 }
 
 /* They, named, in an empty dump. False: they could not be read in time. */

@@ -53,11 +53,6 @@ struct member {
 	bool behind;
 };
 
-static bool is_between_two(const char *function)
-{
-	return !strcmp(function, "ncclSend") || !strcmp(function, "ncclRecv");
-}
-
 /* The calls of a group wait in its end, which by itself does not say of which communicator they are. */
 static bool is_group_end(const struct gpu_read_open *open)
 {
@@ -82,7 +77,7 @@ static bool is_of_unknown(const struct gpu_read_open *open)
 	return open->since_before && !open->comm &&
 	       !strncmp(open->function, "nccl", strlen("nccl")) &&
 	       strncmp(open->function, "ncclComm", strlen("ncclComm")) != 0 &&
-	       !is_between_two(open->function);
+	       !gpu_read_is_between_two(open->function);
 }
 
 /* How sure it is that the call waits for the others of a communicator; the surest one is told. */
@@ -146,7 +141,7 @@ static double collective_calls(const struct gpu_read *read, const struct gpu_rea
 
 	for (i = 0; i < range->nr; i++) {
 		operation = &read->operations[range->first + i];
-		if (operation->comm == comm->comm && is_between_two(operation->operation))
+		if (operation->comm == comm->comm && gpu_read_is_between_two(operation->operation))
 			calls -= (double)operation->calls;
 	}
 	return calls > 0 ? calls : 0;
@@ -626,7 +621,7 @@ static void add_mismatch(struct nccl_writer *w, const struct member *members, si
 	for (i = 0; i < nr; i++) {
 		member = &members[i];
 		if (!member->last || !member->waits || is_group_end(member->open) ||
-		    is_between_two(member->open->function))
+		    gpu_read_is_between_two(member->open->function))
 			continue;
 		if (!first)
 			first = member;
@@ -825,7 +820,7 @@ static void member_judge(const struct gpu_read *read, struct member *member)
 	switch (presence_of(read, member->open, member->comm)) {
 	case IN_IT:
 		member->waits = true;
-		member->peers_only = is_between_two(member->open->function);
+		member->peers_only = gpu_read_is_between_two(member->open->function);
 		break;
 	case IN_ITS_GROUP:
 		member->waits = true;
@@ -873,7 +868,7 @@ static void awaited_mark(const struct gpu_read *read, struct member *members, si
 		all |= members[i].last && members[i].waits && !members[i].peers_only;
 	for (i = 0; i < nr; i++) {
 		/* For its peer, who waits for all: it is what the others wait for. */
-		if (all && members[i].waits && is_between_two(members[i].open->function))
+		if (all && members[i].waits && gpu_read_is_between_two(members[i].open->function))
 			members[i].waits = false;
 		members[i].awaited |= all;
 		if (all || !members[i].last || !members[i].waits)

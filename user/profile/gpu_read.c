@@ -237,7 +237,7 @@ static int frames_add(struct gpu_read *read, const json_t *stack, struct gpu_rea
 	return 0;
 }
 
-static bool is_between_two(const char *operation)
+bool gpu_read_is_between_two(const char *operation)
 {
 	return !strcmp(operation, "ncclSend") || !strcmp(operation, "ncclRecv");
 }
@@ -262,7 +262,7 @@ static bool grouped_take(struct gpu_read *read, const json_t *from, struct gpu_r
 					 .count = number_of(read, from, "count") };
 	known = hex_of(read, from, "comm", &to->comm);
 	hex_of(read, from, "stream", &to->stream);
-	to->between_two = is_between_two(to->operation);
+	to->between_two = gpu_read_is_between_two(to->operation);
 	return (!to->between_two || peer_of(read, from, &to->peer)) && known;
 }
 
@@ -318,7 +318,7 @@ static int open_add(struct gpu_read *read, const json_t *from, uint32_t process)
 		read->nr_not_understood++;
 		return 0;
 	}
-	to.peer_known = is_between_two(to.function) && peer_of(read, from, &to.peer);
+	to.peer_known = gpu_read_is_between_two(to.function) && peer_of(read, from, &to.peer);
 	err = group_add(read, from, &to);
 	if (!err)
 		err = frames_add(read, array_of(read, from, "stack"), &to.frames);

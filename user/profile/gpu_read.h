@@ -138,4 +138,7 @@ void gpu_read_fini(struct gpu_read *read);
  */
 int gpu_read_add(struct gpu_read *read, const char *path, const char *text, size_t len);
 
+/* Is it a send or receive, which is between two ranks and not of all? */
+bool gpu_read_is_between_two(const char *operation);
+
 #endif
