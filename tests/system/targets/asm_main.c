@@ -24,7 +24,7 @@ NOINLINE void asm_callback(void)
 
 NOINLINE void asm_loop(void)
 {
-	asm_push(3000);
+	asm_push(9000);
 	asm_rax(10000);
 	asm_deref();
 	asm_rbp();

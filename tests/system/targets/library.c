@@ -15,8 +15,16 @@ unsigned long NAME(_spin)(unsigned long n);
 
 static volatile unsigned long sink;
 
+/*
+ * Where in a loop of a few instructions interrupts land is the processor's to
+ * choose (of this function with its sum alone from 0.8 to 55% of the samples,
+ * by the compiler). A division is waited for where it stands: every fourth
+ * call is seen in here on any of them, the others leave the stubs their share.
+ */
 NOINLINE unsigned long NAME(_tiny)(unsigned long a)
 {
+	if (!(a % 4))
+		return a / (sink | 1);
 	return a + sink;
 }
 
