@@ -204,8 +204,10 @@ static void wait_until(uint64_t ns)
 	struct timespec left = { (time_t)((ns - now) / 1000000000),
 				 (long)((ns - now) % 1000000000) };
 
+	__atomic_add_fetch(&fake.nr_waiting, 1, __ATOMIC_RELEASE);
 	while (ns > now && nanosleep(&left, &left) < 0 && errno == EINTR)
 		;
+	__atomic_sub_fetch(&fake.nr_waiting, 1, __ATOMIC_RELEASE);
 }
 
 /* Until that CPU time is used up: some of it, and asleep for far longer. */

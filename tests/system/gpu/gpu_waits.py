@@ -320,6 +320,8 @@ def long():
         work(20)
         waiting = threading.Thread(target=long_wait)
         waiting.start()
+        while not LIBRARIES[0].fake_cuda_waiting():
+            time.sleep(0.001)
         print(json.dumps({"begin": [before, time.monotonic_ns()]}), flush=True)
         while waiting.is_alive():
             launch(STREAM_2)
