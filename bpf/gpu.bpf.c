@@ -310,6 +310,12 @@ static __always_inline bool is_launch(__u32 kind)
 	return kind == GPU_KIND_LAUNCH || kind == GPU_KIND_LAUNCH_CONFIG || kind == GPU_KIND_GRAPH;
 }
 
+/* Besides launches: what a stream may be given, and a capture of it writes down. */
+static __always_inline bool is_enqueued(__u32 kind)
+{
+	return kind == GPU_KIND_COPY || kind == GPU_KIND_SET || kind == GPU_KIND_COLLECTIVE;
+}
+
 /* Of what is called outside of the steps that are wanted. */
 static __always_inline bool matters_outside(const struct bpfprof_gpu_function *f)
 {
@@ -462,7 +468,7 @@ int gpu_enter(struct pt_regs *ctx)
 	gpu_count(GPU_COUNT_CALLS);
 	call = &t->call;
 	call_begin(ctx, f, task, function, call);
-	call->key.window = step == STEP_WINDOW;
+	call->key.flags = step == STEP_WINDOW ? BPFPROF_KEY_WINDOW : 0;
 	t->last_ns = call->begin_ns;
 	comm_copy(t->comm, task);
 	returns = f->flags & BPFPROF_GPU_RETURNS;
@@ -478,6 +484,8 @@ int gpu_enter(struct pt_regs *ctx)
 	} else {
 		if (is_launch(f->kind))
 			starved_ns = call->va = waits_launch(t, f);
+		else if (f->stream && is_enqueued(f->kind))
+			capture_note(t, waits_of(t), stream_key(f, call->key.stream));
 		/* The first of its kind, and after a gap: whatever the thread has sent. */
 		wanted = step != STEP_NONE &&
 			 (call_count(f, call, file) || starved_ns >= cfg.call_long_ns ||

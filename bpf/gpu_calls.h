@@ -97,7 +97,8 @@ struct bpfprof_gpu_function {
 	__u8 size[2];
 	__u8 name; /* NAME: the string */
 	__u8 type; /* NCCL: datatype, */
-	__u8 extra; /* reduction, root or peer; COMM_INIT: rank; GC: generation */
+	/* reduction, root or peer; COMM_INIT: rank; GC: generation; EVENT_RECORD: its flags */
+	__u8 extra;
 	__u8 count; /* COMM_INIT: size */
 	__u8 per_thread; /* stream 0 is the thread's own */
 	__u8 to_device; /* COPY: from host to device */
@@ -132,12 +133,15 @@ struct bpfprof_gpu_file {
 	__u32 everywhere; /* probes of all processes count, those of one alone do not; or 0 */
 };
 
+#define BPFPROF_KEY_WINDOW 1U /* with steps, counted in a window of the profiler */
+#define BPFPROF_KEY_CAPTURED 2U /* written into a graph: nothing of it runs by this call */
+
 /* What calls are counted by. */
 struct bpfprof_gpu_key {
 	__u64 start_ns; /* of the process */
 	__u32 pid;
 	__u16 function;
-	__u16 window; /* 1: with steps, counted in a window of the profiler; else 0 */
+	__u16 flags; /* BPFPROF_KEY_* */
 	__u64 handle; /* of kernels, graphs and communicators; else 0 */
 	__u64 stream;
 	__u32 dims[6]; /* launches: grid, block; NCCL: datatype, extra; GC: generation; else 0 */
@@ -161,6 +165,7 @@ struct bpfprof_gpu_count {
 #define BPFPROF_CALL_UNRETURNED 32U /* it was left otherwise (longjmp), or has not returned yet */
 #define BPFPROF_CALL_INSIDE 128U /* it is told from inside of a function, not where that begins */
 #define BPFPROF_CALL_OUTSIDE 64U /* of the steps that are wanted: not counted */
+#define BPFPROF_CALL_CAPTURED 256U /* as in the key's flags, also where nothing is counted */
 
 /* One call. Follows a sample with BPFPROF_SAMPLE_CALL, or stands in a GPU_CALL record. */
 struct bpfprof_gpu_call {
@@ -325,6 +330,14 @@ struct bpfprof_gpu_stream {
 	struct bpfprof_gpu_after after[BPFPROF_GPU_MAX_AFTER];
 };
 
+#define BPFPROF_GPU_MAX_CAPTURES 32 /* streams of one process that are captured at a time */
+
+/* What is put on a stream is written into a graph, as that of origin, which had been begun with. */
+struct bpfprof_gpu_capture {
+	__u64 stream; /* 0: not in use */
+	__u64 origin;
+};
+
 /* Element of the array map gpu_waits: what a process waits for. User space frees it. */
 struct bpfprof_gpu_waits {
 	__u64 start_ns; /* of the process; 0: not in use */
@@ -339,10 +352,11 @@ struct bpfprof_gpu_waits {
 	__u64 starved_copy_ns; /* the copies in them */
 	__u64 starved_max_ns;
 	__u64 gaps;
-	__u32 capturing; /* graphs are being made */
+	__u32 capturing; /* streams of captures[] that are in use */
 	__u32 device; /* as in a communicator: of the first one, */
 	__u32 devices; /* and whether there was another */
 	__u32 follows; /* some stream waits for another one */
+	struct bpfprof_gpu_capture captures[BPFPROF_GPU_MAX_CAPTURES];
 	struct bpfprof_gpu_stream streams[BPFPROF_GPU_MAX_STREAMS];
 };
 
@@ -356,7 +370,7 @@ struct bpfprof_gpu_event_key {
 
 struct bpfprof_gpu_recorded {
 	__u64 stream;
-	__u64 ts_ns;
+	__u64 ts_ns; /* 0: while the stream was captured */
 	__u64 running_ns; /* when it was said not to be reached yet; 0: never asked */
 };
 
@@ -415,7 +429,9 @@ enum bpfprof_gpu_counter { /* map gpu_counters, one __u64 each, added atomically
 				   21, /* calls that were left otherwise than by their return */
 			   GPU_COUNT_BATCH_CUT =
 				   22, /* batches of copies: too long, or of arrays, for all their bytes */
-			   GPU_NR_COUNTERS = 23,
+			   GPU_COUNT_CAPTURES_FULL =
+				   23, /* captured streams that are taken for others */
+			   GPU_NR_COUNTERS = 24,
 };
 
 _Static_assert(sizeof(struct bpfprof_gpu_function) == 16, "wire");
@@ -427,7 +443,8 @@ _Static_assert(sizeof(struct bpfprof_gpu_open) == 112, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_trace) == 136, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_thread) == 160 + 4 * 112 + 24, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_waits) ==
-		       104 + BPFPROF_GPU_MAX_STREAMS * (40 + 32 * BPFPROF_GPU_MAX_AFTER),
+		       104 + 16 * BPFPROF_GPU_MAX_CAPTURES +
+			       BPFPROF_GPU_MAX_STREAMS * (40 + 32 * BPFPROF_GPU_MAX_AFTER),
 	       "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_event_key) == 24, "wire");
 

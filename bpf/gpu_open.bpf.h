@@ -127,7 +127,8 @@ static __always_inline bool open_push(struct pt_regs *ctx, const struct bpfprof_
 	    f->kind == GPU_KIND_EVENT_QUERY || f->kind == GPU_KIND_STREAM_WAIT ||
 	    (f->kind == GPU_KIND_ALLOC && !f->out))
 		open->name = argument(ctx, f->handle);
-	if (f->kind == GPU_KIND_STREAM_QUERY || f->kind == GPU_KIND_STREAM_WAIT)
+	if (f->kind == GPU_KIND_STREAM_QUERY || f->kind == GPU_KIND_STREAM_WAIT ||
+	    f->kind == GPU_KIND_CAPTURE_BEGIN)
 		open->key.stream = argument(ctx, f->stream);
 	if (f->kind == GPU_KIND_COMM_INIT) {
 		open->key.dims[0] = argument(ctx, f->extra);

@@ -202,7 +202,7 @@ int gpu_site(struct pt_regs *ctx)
 	call->key.start_ns = t->start_ns;
 	call->key.pid = pid;
 	call->key.function = function;
-	call->key.window = step == STEP_WINDOW;
+	call->key.flags = step == STEP_WINDOW ? BPFPROF_KEY_WINDOW : 0;
 	call->begin_ns = bpf_ktime_get_ns();
 	call->va = site_value(ctx, &site->va);
 	call->bytes = site_value(ctx, &site->bytes);

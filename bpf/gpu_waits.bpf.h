@@ -24,6 +24,7 @@
 #define STREAM_PROBES 8
 #define STREAM_LEGACY 1 /* CU_STREAM_LEGACY: the same as 0 */
 #define STREAM_PER_THREAD 2
+#define EVENT_RECORD_EXTERNAL 1 /* CU_EVENT_RECORD_EXTERNAL */
 #define RESULT_NOT_READY 600 /* CUDA_ERROR_NOT_READY */
 #define RESULT_IN_PROGRESS 7 /* ncclInProgress: of communicators that do not block */
 #define WAITED_NS 100000 /* a synchronization that took longer returned when the work was done */
@@ -176,16 +177,81 @@ static __always_inline __u64 gap_end(struct bpfprof_gpu_waits *p, __u64 now)
 	return gap_ns;
 }
 
+/* Of a stream of p that is captured; NULL: it is not. */
+static __noinline struct bpfprof_gpu_capture *capture_find(struct bpfprof_gpu_waits *p,
+							   __u64 stream)
+{
+	__u32 i;
+
+	for (i = 0; stream && i < BPFPROF_GPU_MAX_CAPTURES; i++)
+		if (p->captures[i].stream == stream)
+			return &p->captures[i];
+	return NULL;
+}
+
+/* From now on what is put on a stream is written into the graph that is made of origin. */
+static __noinline int capture_begin(struct bpfprof_gpu_waits *p, __u64 stream, __u64 origin)
+{
+	__u32 i;
+
+	if (!stream || capture_find(p, stream)) /* the legacy default stream cannot be */
+		return 0;
+	for (i = 0; i < BPFPROF_GPU_MAX_CAPTURES; i++) {
+		if (__sync_val_compare_and_swap(&p->captures[i].stream, 0, stream))
+			continue;
+		p->captures[i].origin = origin;
+		__sync_fetch_and_add(&p->capturing, 1);
+		return 0;
+	}
+	gpu_count(GPU_COUNT_CAPTURES_FULL);
+	return 0;
+}
+
+/*
+ * A graph is made, or given up: of a stream and of all that joined. even_joined: also where the stream
+ * was one of those; it is no more, or it was seen not to be captured.
+ */
+static __noinline int capture_end(struct bpfprof_gpu_waits *p, __u64 stream, bool even_joined)
+{
+	struct bpfprof_gpu_capture *c;
+	__u64 captured;
+	__u32 i;
+
+	for (i = 0; stream && p->capturing && i < BPFPROF_GPU_MAX_CAPTURES; i++) {
+		c = &p->captures[i];
+		captured = c->stream;
+		if (!captured || (c->origin != stream && !(even_joined && captured == stream)))
+			continue;
+		c->origin = 0;
+		/* Another thread may do the same. */
+		if (__sync_val_compare_and_swap(&c->stream, captured, 0) == captured)
+			__sync_fetch_and_sub(&p->capturing, 1);
+	}
+	return 0;
+}
+
+/* Is the thread's call, which puts something on a stream, written down only? It says so then. */
+static __always_inline bool capture_note(struct bpfprof_gpu_thread *t, struct bpfprof_gpu_waits *p,
+					 __u64 stream)
+{
+	if (!p || !p->capturing || !capture_find(p, stream))
+		return false;
+	t->call.flags |= BPFPROF_CALL_CAPTURED;
+	t->call.key.flags |= BPFPROF_KEY_CAPTURED;
+	return true;
+}
+
 /* A kernel or a graph is launched. How long the device had nothing to do before. */
 static __noinline __u64 waits_launch(struct bpfprof_gpu_thread *t,
 				     const struct bpfprof_gpu_function *f)
 {
+	__u64 stream = stream_key(f, t->call.key.stream);
 	struct bpfprof_gpu_waits *p = waits_take(t);
 	struct bpfprof_gpu_stream *s;
 
-	if (!p || p->capturing) /* it is written down, not launched */
+	if (!p || capture_note(t, p, stream))
 		return 0;
-	s = stream_use(p, stream_key(f, t->call.key.stream), t->call.begin_ns);
+	s = stream_use(p, stream, t->call.begin_ns);
 	if (t->call.flags & BPFPROF_CALL_OUTSIDE) { /* nobody starved in what was asked for */
 		p->idle_ns = 0;
 		return 0;
@@ -384,7 +450,8 @@ static __noinline int event_forget(struct bpfprof_gpu_thread *t, __u64 event)
 }
 
 /* Only behind work that is not known to be done an event will tell something. */
-static __noinline int event_record(struct bpfprof_gpu_thread *t, __u64 event, __u64 stream)
+static __noinline int event_record(struct bpfprof_gpu_thread *t, __u64 event, __u64 stream,
+				   bool external)
 {
 	struct bpfprof_gpu_recorded fresh = { .stream = stream, .ts_ns = t->call.begin_ns }, *e;
 	struct bpfprof_gpu_waits *p = waits_of(t);
@@ -392,8 +459,13 @@ static __noinline int event_record(struct bpfprof_gpu_thread *t, __u64 event, __
 	struct bpfprof_gpu_stream *s;
 
 	s = p ? stream_find(p, stream) : NULL;
-	if (!s || s->work_ns <= s->done_ns)
+	if (p && p->capturing && capture_find(p, stream)) {
+		if (external)
+			return event_forget(t, event);
+		fresh.ts_ns = 0;
+	} else if (!s || s->work_ns <= s->done_ns) {
 		return event_forget(t, event);
+	}
 	event_key(&key, t, event);
 	e = bpf_map_lookup_elem(&gpu_events, &key);
 	if (e) {
@@ -453,6 +525,7 @@ __noinline int stream_waits(struct bpfprof_gpu_thread *t, __u64 stream, __u64 ev
 	volatile struct bpfprof_gpu_after *after;
 	__u64 now = bpf_ktime_get_ns(), before_ns;
 	struct bpfprof_gpu_event_key key;
+	struct bpfprof_gpu_capture *capture;
 	struct bpfprof_gpu_recorded *e;
 	struct bpfprof_gpu_stream *s, *on;
 
@@ -461,7 +534,13 @@ __noinline int stream_waits(struct bpfprof_gpu_thread *t, __u64 stream, __u64 ev
 	event_key(&key, t, event);
 	e = bpf_map_lookup_elem(&gpu_events, &key);
 	/* Which of two records it waits for is not known if one was made meanwhile. */
-	if (p->capturing || !e || e->stream == stream || e->ts_ns > begin_ns)
+	if (!e || e->stream == stream || e->ts_ns > begin_ns)
+		return 0;
+	if (!e->ts_ns) { /* by this it joins the graph that is made of the other one */
+		capture = p->capturing ? capture_find(p, e->stream) : NULL;
+		return capture ? capture_begin(p, stream, capture->origin) : 0;
+	}
+	if (p->capturing && capture_find(p, stream))
 		return 0;
 	on = stream_find(p, e->stream);
 	if (!on || on->done_ns >= e->ts_ns)
@@ -487,6 +566,8 @@ __noinline int stream_told(struct bpfprof_gpu_thread *t, __u64 stream, __u64 beg
 	struct bpfprof_gpu_waits *p = t ? waits_of(t) : NULL;
 	struct bpfprof_gpu_stream *s = p ? stream_find(p, stream) : NULL;
 
+	if (p && p->capturing) /* one that is captured does not tell */
+		capture_end(p, stream, true);
 	if (!s)
 		return 0;
 	if (reached)
@@ -500,6 +581,8 @@ static __noinline int stream_end(struct bpfprof_gpu_thread *t, __u64 stream)
 	struct bpfprof_gpu_waits *p = waits_of(t);
 	struct bpfprof_gpu_stream *s = p ? stream_find(p, stream) : NULL;
 
+	if (p && p->capturing)
+		capture_end(p, stream, true);
 	if (!s)
 		return 0;
 	if (s->collective_ns > s->done_ns)
@@ -514,10 +597,14 @@ static __always_inline void waits_enter(struct pt_regs *ctx, const struct bpfpro
 					struct bpfprof_gpu_thread *t)
 {
 	struct bpfprof_gpu_waits *p;
+	bool external;
 
 	switch (f->kind) {
 	case GPU_KIND_EVENT_RECORD:
-		event_record(t, argument(ctx, f->handle), stream_key(f, argument(ctx, f->stream)));
+		/* Of a captured stream it is recorded when the graph runs: who waits does not join. */
+		external = f->extra && argument(ctx, f->extra) & EVENT_RECORD_EXTERNAL;
+		event_record(t, argument(ctx, f->handle), stream_key(f, argument(ctx, f->stream)),
+			     external);
 		break;
 	case GPU_KIND_EVENT_END:
 		event_forget(t, argument(ctx, f->handle));
@@ -527,8 +614,8 @@ static __always_inline void waits_enter(struct pt_regs *ctx, const struct bpfpro
 		break;
 	case GPU_KIND_CAPTURE_END:
 		p = waits_of(t);
-		if (p && p->capturing)
-			__sync_fetch_and_sub(&p->capturing, 1);
+		if (p)
+			capture_end(p, stream_key(f, argument(ctx, f->stream)), false);
 		break;
 	case GPU_KIND_GROUP_START:
 		t->groups++;
@@ -558,6 +645,7 @@ static __noinline int waits_collective(struct bpfprof_gpu_thread *t,
 {
 	struct bpfprof_gpu_waits *p = waits_take(t);
 	__u64 now = bpf_ktime_get_ns(), stream = stream_key(f, t->call.key.stream), flags = 0;
+	bool captured = t->call.flags & BPFPROF_CALL_CAPTURED;
 	struct bpfprof_gpu_stream *s;
 
 	if (t->call.result && t->call.result != RESULT_IN_PROGRESS)
@@ -570,11 +658,11 @@ static __noinline int waits_collective(struct bpfprof_gpu_thread *t,
 		return 0;
 	device_note(p, &t->call.key);
 	if (t->call.flags & BPFPROF_CALL_OUTSIDE) {
-		if (!p->capturing)
+		if (!captured)
 			stream_use(p, stream, now);
 		return 0;
 	}
-	if (p->capturing)
+	if (captured)
 		return wait_send(t, GPU_WAIT_COLLECTIVE | BPFPROF_WAIT_CAPTURED << 32, stream, now,
 				 0);
 	s = stream_use(p, stream, now);
@@ -600,7 +688,7 @@ static __always_inline void waits_return(struct bpfprof_gpu_thread *t,
 					 const struct bpfprof_gpu_open *open, __u64 now)
 {
 	const struct bpfprof_gpu_call *call = &t->call;
-	__u64 waited_ns = call->ns >= WAITED_NS ? now : 0;
+	__u64 waited_ns = call->ns >= WAITED_NS ? now : 0, stream;
 	struct bpfprof_gpu_waits *p;
 
 	switch (f->kind) {
@@ -631,8 +719,12 @@ static __always_inline void waits_return(struct bpfprof_gpu_thread *t,
 		break;
 	case GPU_KIND_CAPTURE_BEGIN:
 		p = waits_take(t);
-		if (p && !call->result)
-			__sync_fetch_and_add(&p->capturing, 1);
+		stream = stream_key(f, open->key.stream);
+		if (!p || call->result)
+			break;
+		/* What began before, if the end of it was not seen, is over. */
+		capture_end(p, stream, true);
+		capture_begin(p, stream, stream);
 		break;
 	case GPU_KIND_COPY:
 		if (f->to_device)

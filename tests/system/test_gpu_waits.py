@@ -4,13 +4,15 @@
 The fake libcuda keeps streams busy for a chosen time; the programs note when they saw what.
 """
 
+import collections
 import json
 import re
 import time
 
+from chrome_trace import Trace
 from harness import MODES, check, test
 from pprof import Pprof
-from test_gpu import Caller, Seen, Watch, asleep_by, check_asleep, equal, is_frame
+from test_gpu import Caller, Seen, Watch, asleep_by, check_asleep, equal, is_frame, shown, sums
 
 TIMES = ("ns", "max_ns", "within_ns", "within_max_ns")
 
@@ -185,6 +187,51 @@ def group_not_known(context):
     check((found["group"], found["group_calls"], found["group_complete"]) ==
           (truth["group"], 2, False), str(found))
     check(grouped_lines(text).endswith("    and 1 more, of which nothing is known\n"), text)
+
+
+def captured_rows(process):
+    """{(function, stream, captured): [calls, bytes]} of what puts something on a stream."""
+    found = collections.defaultdict(lambda: [0, 0])
+    for row in process["launches"] + process["copies"]:
+        at = found[(row["function"], int(row["stream"], 16), row["captured"])]
+        at[0] += row["calls"]
+        at[1] += row.get("bytes", 0)
+    return dict(found)
+
+
+@test(modes=MODES)
+def captures(context):
+    """What is written into a graph, on streams that join as well, and what runs beside it on others."""
+    caller = Caller(context, "captures", script="gpu_waits.py")
+    watch = Watch(context, "--json", "-d", "120", "-p", caller.pid, "-o", "x.pb.gz", "-o", "x.json")
+    truth = caller.work()
+    seen = Seen(watch.end())
+    process = seen.process(caller.pid)
+    written = sum(row[3] for row in truth["rows"] if row[2]) + 3  # with the collectives
+    wanted = sums([{"key": (shown(name), stream, captured), "calls": calls, "bytes": size}
+                   for name, stream, captured, calls, size in truth["rows"] if name != "cuGraphLaunch"],
+                  lambda row: row["key"], "calls", "bytes")
+    equal(captured_rows(process), wanted, "rows")
+    equal([(row["captured"], row["calls"]) for row in process["collectives"]], [(True, 3)],
+          "collectives")
+    check(not lost(seen) or set(lost(seen)) == {"collectives_in_graphs_not_timed"}, str(lost(seen)))
+    bytes_moved = sum(size for _, _, captured, _, size in truth["rows"] if not captured)
+    equal(sum(row["bytes"] for row in process["calls"]), bytes_moved, "bytes")
+    profile = Pprof(context.read("x.pb.gz"))
+    calls, moved = [profile.sample_types.index(kind) for kind in ("calls/count", "moved/bytes")]
+    found, size = 0, 0
+    for sample in profile.samples:
+        frames = [name for one in sample["stack"] for name in profile.locations[one]["functions"]]
+        found += sample["values"][calls] if "[captured]" in frames else 0
+        size += sample["values"][moved]
+        check("[captured]" not in frames or frames.index("[captured]") < 2, str(frames))
+    equal((found, size), (written, bytes_moved), "calls and bytes in the profile")
+    check("gpu.calls.captured: %d" % written in profile.comments, str(profile.comments))
+    with open(context.path("x.json"), "rb") as file:
+        trace = Trace(file.read())
+    slices = [one for one in trace.slices if one.args.get("captured")]
+    equal((len(slices), len(trace.instants)),
+          (written, sum(row[3] for row in truth["rows"] if not row[2])), "slices and what ran")
 
 
 @test(modes=("root",))

@@ -115,7 +115,7 @@ static const struct prototype prototypes[] = {
 	PLAIN("cuCtxSynchronize", ". _v2", "", GPU_KIND_SYNC, WAITS),
 	PLAIN("cuEventSynchronize", ".", "h", GPU_KIND_SYNC, WAITS),
 	PLAIN("cuEventRecord", ". _ptsz", "hs", GPU_KIND_EVENT_RECORD, 0),
-	PLAIN("cuEventRecordWithFlags", ". _ptsz", "hs-", GPU_KIND_EVENT_RECORD, 0),
+	PLAIN("cuEventRecordWithFlags", ". _ptsz", "hsx", GPU_KIND_EVENT_RECORD, 0),
 	PLAIN("cuEventQuery", ".", "h", GPU_KIND_EVENT_QUERY, RETURNS),
 	PLAIN("cuStreamQuery", ". _ptsz", "s", GPU_KIND_STREAM_QUERY, RETURNS),
 	PLAIN("cuStreamWaitEvent", ". _ptsz", "sh-", GPU_KIND_STREAM_WAIT, BPFPROF_GPU_RETURNS),
@@ -185,22 +185,6 @@ static uint8_t place(const struct prototype *p, char letter)
 	return at ? (uint8_t)(at - p->args + 1) : 0;
 }
 
-/* Whose stream matters by more than its name. */
-static bool is_stream_call(uint8_t kind)
-{
-	switch (kind) {
-	case GPU_KIND_LAUNCH:
-	case GPU_KIND_LAUNCH_CONFIG:
-	case GPU_KIND_GRAPH:
-	case GPU_KIND_SYNC:
-	case GPU_KIND_STREAM_QUERY:
-	case GPU_KIND_EVENT_RECORD:
-	case GPU_KIND_STREAM_WAIT:
-		return true;
-	}
-	return false;
-}
-
 static enum gpu_space space_of(const char *name)
 {
 	if (strstr(name, "pytorch:"))
@@ -239,8 +223,7 @@ static void check(const struct prototype *p, const char *name)
 	cr_expect_eq(wire->type, place(p, 't'), "%s", name);
 	cr_expect_eq(wire->extra, place(p, 'x'), "%s", name);
 	cr_expect_eq(wire->count, place(p, 'c'), "%s", name);
-	if (is_stream_call(wire->kind))
-		cr_expect_eq(wire->per_thread, strstr(name, "_ptsz") != NULL, "%s", name);
+	cr_expect_eq(wire->per_thread, strstr(name, "_ptsz") || strstr(name, "_ptds"), "%s", name);
 	cr_expect_eq(wire->to_device, p->copy == GPU_COPY_HTOD, "%s", name);
 }
 

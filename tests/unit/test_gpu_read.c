@@ -34,7 +34,8 @@ Test(gpu_read, what_gpu_writes, .init = setup, .fini = teardown)
 {
 	static const char *const stack[] = { "ncclAllReduce", "Trainer.fit (loop.py:31)" };
 	const struct gpu_report_collective collective = {
-		"ncclAllReduce", "bfloat16", "op", "sum", 0xc0, 7, 118, 1250000000, 42000, 41000
+		"ncclAllReduce", "bfloat16", "op",  "sum", 0xc0, 7, 118,
+		1250000000,	 42000,	     41000, true
 	};
 	const struct gpu_report_completion completions[] = {
 		{ "ncclAllReduce", "bfloat16", "op", "sum", 0xc0, 4096, 17, 510, 40, 34, 5, 1, 2 },
@@ -154,6 +155,7 @@ Test(gpu_read, what_gpu_writes, .init = setup, .fini = teardown)
 	cr_expect_eq(filled.operations[0].bytes, 1250000000);
 	cr_expect_eq(filled.operations[0].ns, 42000);
 	cr_expect_eq(filled.operations[0].max_ns, 41000);
+	cr_expect(filled.operations[0].captured);
 	cr_assert_eq(filled.nr_completions, 1); /* of the other one nothing is known */
 	cr_expect_eq(filled.processes[0].completions.nr, 1);
 	cr_expect_str_eq(filled.completions[0].operation, "ncclAllReduce");

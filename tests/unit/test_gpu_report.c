@@ -40,7 +40,8 @@ static const struct gpu_report_launch launches[] = {
 	  0,
 	  4000,
 	  "",
-	  NULL },
+	  NULL,
+	  false },
 	{ "scale(float*)",
 	  0x66,
 	  "cuLaunchKernel",
@@ -50,7 +51,8 @@ static const struct gpu_report_launch launches[] = {
 	  0,
 	  5000,
 	  "",
-	  NULL },
+	  NULL,
+	  false },
 	{ GEMM,
 	  0x55,
 	  "cuLaunchKernel",
@@ -60,20 +62,31 @@ static const struct gpu_report_launch launches[] = {
 	  7,
 	  2998,
 	  "",
-	  NULL },
-	{ "graph@0x77", 0x77, "cuGraphLaunch", "cuGraphLaunch", { 0 }, { 0 }, 0, 2, "", NULL },
+	  NULL,
+	  false },
+	{ "graph@0x77",
+	  0x77,
+	  "cuGraphLaunch",
+	  "cuGraphLaunch",
+	  { 0 },
+	  { 0 },
+	  0,
+	  2,
+	  "",
+	  NULL,
+	  false },
 };
 
 static const struct gpu_report_copy copies[] = {
-	{ "DtoH", "cuMemcpyDtoHAsync", 0, 7, 4096, 2500 },
-	{ "HtoD", "cuMemcpyHtoD", 0, 3, 12300000, 3400000 },
+	{ "DtoH", "cuMemcpyDtoHAsync", 0, 7, 4096, 2500, false },
+	{ "HtoD", "cuMemcpyHtoD", 0, 3, 12300000, 3400000, false },
 };
 
 static const struct gpu_report_collective collectives[] = {
-	{ "Broadcast", "float32", "root", "3", 0xc0, 7, 2, 512, 900, 500 },
-	{ "AllReduce", "bfloat16", "op", "sum", 0xc0, 7, 118, 1250000000, 42000000000,
-	  41000000000 },
-	{ "Send", "int8", "peer", "1", 0xdead, 7, 1, 64, 0, 0 },
+	{ "Broadcast", "float32", "root", "3", 0xc0, 7, 2, 512, 900, 500, false },
+	{ "AllReduce", "bfloat16", "op", "sum", 0xc0, 7, 118, 1250000000, 42000000000, 41000000000,
+	  false },
+	{ "Send", "int8", "peer", "1", 0xdead, 7, 1, 64, 0, 0, false },
 };
 
 static const struct gpu_report_completion completions[] = {
@@ -496,10 +509,17 @@ Test(gpu_report, wide)
 /* The library that a launch came through has a column on narrow screens, too. */
 Test(gpu_report, entries)
 {
-	const struct gpu_report_launch by_library = {
-		"gemm", 1, "cuLaunchKernel", "cublasGemmEx", { 1, 1, 1 }, { 1024, 1, 64 }, 0, 5,
-		NULL,	""
-	};
+	const struct gpu_report_launch by_library = { "gemm",
+						      1,
+						      "cuLaunchKernel",
+						      "cublasGemmEx",
+						      { 1, 1, 1 },
+						      { 1024, 1, 64 },
+						      0,
+						      5,
+						      NULL,
+						      "",
+						      false };
 	struct gpu_report_process process = idle;
 	struct gpu_report report = report_of(&process, 1);
 	char *text;
@@ -508,6 +528,51 @@ Test(gpu_report, entries)
 	process.nr_launches = 1;
 	text = table_of(&report, &(struct gpu_report_options){ 0 });
 	expect(text, "\n          5  1 / 1024x1x64    cublasGemmEx      gemm\n");
+	free(text);
+}
+
+/* What is written into a graph is told by itself, and is in no sum. */
+Test(gpu_report, captured)
+{
+	const struct gpu_report_launch some[] = {
+		{ .kernel = "gemm",
+		  .function = "f",
+		  .exported = "f",
+		  .calls = 9,
+		  .captured = true },
+		{ .kernel = "gemm", .function = "f", .exported = "f", .calls = 5 },
+		{ .kernel = "gemm",
+		  .function = "f",
+		  .exported = "f",
+		  .calls = 3,
+		  .captured = true },
+	};
+	const struct gpu_report_copy copy = {
+		.direction = "HtoD", .function = "c", .calls = 4, .bytes = 64, .captured = true
+	};
+	const struct gpu_report_collective collective = { .operation = "AllReduce",
+							  .datatype = "int8",
+							  .extra_name = "op",
+							  .extra = "sum",
+							  .calls = 2,
+							  .captured = true };
+	struct gpu_report_process process = idle;
+	struct gpu_report report = report_of(&process, 1);
+	char *text;
+
+	process.launches = some;
+	process.nr_launches = 3;
+	process.copies = &copy;
+	process.nr_copies = 1;
+	process.collectives = &collective;
+	process.nr_collectives = 1;
+	text = table_of(&report, &(struct gpu_report_options){ 0 });
+	expect(text, "Kernel launches: 5 (");
+	expect(text, "/s) of 1 kernels\n  [captured]: 12 more, written into graphs, not run\n");
+	expect(text, "\n          5  -                gemm\n");
+	expect(text, "\n         12  -                [captured] gemm\n");
+	expect(text, "  [captured] HtoD c\n");
+	expect(text, "  [captured] AllReduce int8 sum\n");
 	free(text);
 }
 
@@ -523,7 +588,8 @@ Test(gpu_report, launches_through_a_library)
 		  0,
 		  5,
 		  "libcublas.so.12",
-		  "cublasGemmEx" },
+		  "cublasGemmEx",
+		  false },
 		{ "gemm",
 		  1,
 		  "cuLaunchKernel",
@@ -533,7 +599,8 @@ Test(gpu_report, launches_through_a_library)
 		  7,
 		  4,
 		  "libcublas.so.12",
-		  "cublasGemmEx" },
+		  "cublasGemmEx",
+		  false },
 		{ "gemm",
 		  1,
 		  "cuLaunchKernel",
@@ -543,7 +610,8 @@ Test(gpu_report, launches_through_a_library)
 		  0,
 		  3,
 		  "libcudnn_ops.so.9",
-		  "" },
+		  "",
+		  false },
 		{ "own",
 		  2,
 		  "cuLaunchKernel",
@@ -553,7 +621,8 @@ Test(gpu_report, launches_through_a_library)
 		  0,
 		  2,
 		  "",
-		  NULL },
+		  NULL,
+		  false },
 	};
 	struct gpu_report_process process = idle;
 	struct gpu_report report = report_of(&process, 1);
@@ -684,15 +753,16 @@ Test(gpu_report, hostile)
 						  UINT64_MAX,
 						  UINT64_MAX,
 						  bad,
-						  bad };
+						  bad,
+						  true };
 	const struct gpu_report_call call = { bad,	  bad,	      UINT64_MAX, UINT64_MAX,
 					      UINT64_MAX, UINT64_MAX, UINT64_MAX, true };
-	const struct gpu_report_copy copy = { bad,	  bad,	      UINT64_MAX,
-					      UINT64_MAX, UINT64_MAX, UINT64_MAX };
+	const struct gpu_report_copy copy = { bad,	  bad,	      UINT64_MAX, UINT64_MAX,
+					      UINT64_MAX, UINT64_MAX, true };
 	const struct gpu_report_collective collective = { bad,	      bad,	  "op",
 							  bad,	      UINT64_MAX, UINT64_MAX,
 							  UINT64_MAX, UINT64_MAX, UINT64_MAX,
-							  UINT64_MAX };
+							  UINT64_MAX, true };
 	const struct gpu_report_comm comm = { .comm = 5, .calls = UINT64_MAX, .last = bad };
 	const struct gpu_report_open all[] = { open, later, late };
 	const struct gpu_report_process process = {
@@ -797,24 +867,25 @@ static const char golden_json[] =
 	"\"handle\":\"0x55\",\"function\":\"cuLaunchKernel\","
 	"\"exported\":\"cuLaunchKernel\",\"library\":null,\"entry\":null,\"grid\":[64,8,1],"
 	"\"block\":[128,1,1],"
-	"\"stream\":\"0x0\",\"calls\":4000},{\"kernel\":\"scale(float*)\","
+	"\"stream\":\"0x0\",\"calls\":4000,\"captured\":false},{\"kernel\":\"scale(float*)\","
 	"\"handle\":\"0x66\",\"function\":\"cuLaunchKernel\",\"exported\":\"\",\"library\":null,"
 	"\"entry\":null,\"grid\":["
-	"10,1,1],\"block\":[256,1,1],\"stream\":\"0x0\",\"calls\":5000},{"
+	"10,1,1],\"block\":[256,1,1],\"stream\":\"0x0\",\"calls\":5000,\"captured\":false},{"
 	"\"kernel\":\"void "
 	"cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_256x128_64x3_tn_align8>("
 	"cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_256x128_64x3_tn_align8::Params)\","
 	"\"handle\":\"0x55\",\"function\":\"cuLaunchKernel\","
 	"\"exported\":\"cuLaunchKernel\",\"library\":null,\"entry\":null,\"grid\":[64,4,2],"
 	"\"block\":[128,1,1],"
-	"\"stream\":\"0x7\",\"calls\":2998},{\"kernel\":\"graph@0x77\",\"handle\":\"0x77\","
+	"\"stream\":\"0x7\",\"calls\":2998,\"captured\":false},{\"kernel\":\"graph@0x77\","
+	"\"handle\":\"0x77\","
 	"\"function\":\"cuGraphLaunch\",\"exported\":\"cuGraphLaunch\",\"library\":null,\"entry\":"
 	"null,\"grid\":[0,0,0],"
-	"\"block\":[0,0,0],\"stream\":\"0x0\",\"calls\":2}],\"copies\":[{"
+	"\"block\":[0,0,0],\"stream\":\"0x0\",\"calls\":2,\"captured\":false}],\"copies\":[{"
 	"\"direction\":\"DtoH\",\"function\":\"cuMemcpyDtoHAsync\",\"stream\":\"0x0\","
-	"\"calls\":7,\"bytes\":4096,\"ns\":2500},{\"direction\":\"HtoD\","
+	"\"calls\":7,\"bytes\":4096,\"ns\":2500,\"captured\":false},{\"direction\":\"HtoD\","
 	"\"function\":\"cuMemcpyHtoD\",\"stream\":\"0x0\",\"calls\":3,\"bytes\":12300000,"
-	"\"ns\":3400000}],\"memory\":{\"live_bytes\":76000000000,"
+	"\"ns\":3400000,\"captured\":false}],\"memory\":{\"live_bytes\":76000000000,"
 	"\"peak_bytes\":77000000000,\"allocations\":120,\"frees\":80,\"unknown_frees\":3,"
 	"\"device_free\":1700000000,\"device_total\":80000000000},\"host_memory\":{"
 	"\"live_bytes\":5000000000,\"peak_bytes\":6000000000,\"allocations\":12,\"frees\":8,"
@@ -825,11 +896,11 @@ static const char golden_json[] =
 	"\"since_seconds\":1.250},\"collectives\":[{"
 	"\"operation\":\"Broadcast\",\"datatype\":\"float32\",\"root\":3,"
 	"\"comm\":\"0xc0\",\"stream\":\"0x7\",\"calls\":2,\"bytes\":512,\"ns\":900,"
-	"\"max_ns\":500},{\"operation\":\"AllReduce\",\"datatype\":\"bfloat16\","
+	"\"max_ns\":500,\"captured\":false},{\"operation\":\"AllReduce\",\"datatype\":\"bfloat16\","
 	"\"op\":\"sum\",\"comm\":\"0xc0\",\"stream\":\"0x7\",\"calls\":118,"
-	"\"bytes\":1250000000,\"ns\":42000000000,\"max_ns\":41000000000},{"
+	"\"bytes\":1250000000,\"ns\":42000000000,\"max_ns\":41000000000,\"captured\":false},{"
 	"\"operation\":\"Send\",\"datatype\":\"int8\",\"peer\":1,\"comm\":\"0xdead\","
-	"\"stream\":\"0x7\",\"calls\":1,\"bytes\":64,\"ns\":0,\"max_ns\":0}],"
+	"\"stream\":\"0x7\",\"calls\":1,\"bytes\":64,\"ns\":0,\"max_ns\":0,\"captured\":false}],"
 	"\"completions\":[{\"operation\":\"Broadcast\",\"datatype\":\"float32\",\"ro"
 	"ot\":3,\"comm\":\"0xc0\",\"bytes\":256,\"count\":2,\"ns\":900,\"max_ns\":500,"
 	"\"within_ns\":30,\"within_max_ns\":20,\"pending\":0,\"unknown\":0},{\"ope"

@@ -101,7 +101,8 @@ static void choose(void *arg, const struct bpfprof_gpu_process_key *process,
 	(void)window;
 	for (i = 0; i < picture->nr_counts; i++) {
 		key = &picture->counts[i].key;
-		if (key->pid != process->pid || key->start_ns != process->start_ns || key->window)
+		if (key->pid != process->pid || key->start_ns != process->start_ns ||
+		    key->flags & BPFPROF_KEY_WINDOW)
 			picture->counts[kept++] = picture->counts[i];
 	}
 	picture->nr_counts = kept;

@@ -128,10 +128,16 @@ static int stack_names(struct text *t, uint32_t stack, const char *function,
 	return 0;
 }
 
+static bool is_captured(const struct gpu_tally_count *from)
+{
+	return from->key.flags & BPFPROF_KEY_CAPTURED;
+}
+
 /* One row for each function, however many keys it is counted by. */
 static void call_add(struct text *t, struct gpu_report_process *process,
-		     const struct gpu_function *function, const struct bpfprof_gpu_count *count)
+		     const struct gpu_function *function, const struct gpu_tally_count *from)
 {
+	const struct bpfprof_gpu_count *count = &from->count;
 	struct gpu_report_call *call = t->calls + t->nr_calls - process->nr_calls, *end;
 
 	for (end = t->calls + t->nr_calls; call < end && call->exported != function->name; call++)
@@ -145,7 +151,8 @@ static void call_add(struct text *t, struct gpu_report_process *process,
 		process->nr_calls++;
 	}
 	call->calls += count->calls;
-	call->bytes += count->bytes;
+	if (!is_captured(from))
+		call->bytes += count->bytes;
 	call->ns += count->ns;
 	if (count->max_ns > call->max_ns)
 		call->max_ns = count->max_ns;
@@ -172,7 +179,8 @@ static void launch_add(struct text *t, struct gpu_report_process *process,
 					      .function = function->shown,
 					      .exported = function->name,
 					      .stream = key->stream,
-					      .calls = from->count.calls };
+					      .calls = from->count.calls,
+					      .captured = is_captured(from) };
 	gpu_between_find(t->job->between, t->job, key, &launch->library, &launch->entry);
 	for (i = 0; i < 3; i++) {
 		launch->grid[i] = key->dims[i];
@@ -192,7 +200,8 @@ static void copy_add(struct text *t, struct gpu_report_process *process,
 					  .stream = from->key.stream,
 					  .calls = from->count.calls,
 					  .bytes = from->count.bytes,
-					  .ns = from->count.ns };
+					  .ns = from->count.ns,
+					  .captured = is_captured(from) };
 }
 
 static void collective_add(struct text *t, struct gpu_report_process *process,
@@ -212,6 +221,7 @@ static void collective_add(struct text *t, struct gpu_report_process *process,
 		.bytes = from->count.bytes,
 		.ns = from->count.ns,
 		.max_ns = from->count.max_ns,
+		.captured = is_captured(from),
 	};
 }
 
@@ -228,7 +238,7 @@ static void count_add(struct text *t, struct gpu_report_process *process,
 {
 	const struct gpu_function *function = function_of(t, from->key.function);
 
-	call_add(t, process, function, &from->count);
+	call_add(t, process, function, from);
 	switch (function->wire.kind) {
 	case GPU_KIND_LAUNCH:
 	case GPU_KIND_LAUNCH_CONFIG:

@@ -27,6 +27,7 @@
 #define NAMES_END_NS (2 * NS_PER_SECOND)
 #define IDLE_NS (5 * NS_PER_SECOND)
 #define GC_NAME "gc"
+#define CAPTURED_NAME "captured" /* of any kind, written into a graph */
 
 bool gpu_watch_may_hook(void)
 {
@@ -272,6 +273,7 @@ void gpu_watch_lost(const struct gpu_watch *watch, const uint64_t counters[GPU_N
 		{ GPU_COUNT_LEFT, "calls_left_without_return" },
 		{ GPU_COUNT_BATCH_CUT, "batches_of_copies_not_all_bytes" },
 		{ GPU_COUNT_AFTER_FULL, "waits_between_streams_no_room" },
+		{ GPU_COUNT_CAPTURES_FULL, "captured_streams_no_room" },
 	};
 	struct aggregate_view view;
 	size_t i;
@@ -335,6 +337,7 @@ void gpu_watch_kinds(const struct gpu_watch *watch, const struct gpu_tally_count
 		if (options->gpu_tensors && others[GPU_SPACE_TENSOR][kind])
 			stats_add(dst, others[GPU_SPACE_TENSOR][kind], 0);
 	}
+	stats_add(dst, CAPTURED_NAME, 0);
 	if (options->gpu_gc)
 		stats_add(dst, GC_NAME, 0);
 	for (i = 0; i < nr; i++) {
@@ -343,6 +346,8 @@ void gpu_watch_kinds(const struct gpu_watch *watch, const struct gpu_tally_count
 		name = (function->space ? others[function->space] : names)[function->wire.kind];
 		if (function->wire.kind == GPU_KIND_GC)
 			name = GC_NAME;
+		if (counts[i].key.flags & BPFPROF_KEY_CAPTURED)
+			name = CAPTURED_NAME;
 		stats_add(dst, name ? name : "other", counts[i].count.calls);
 	}
 }

@@ -96,7 +96,7 @@ static size_t processes_sum(const struct top_calls *calls, const struct gpu_pict
 			*process = (struct top_calls_process){ .pid = count->key.pid,
 							       .start_ns = count->key.start_ns };
 		}
-		if (launches(count->key.function))
+		if (launches(count->key.function) && !(count->key.flags & BPFPROF_KEY_CAPTURED))
 			process->launches += count->count.calls;
 		if (blocks(count->key.function))
 			process->blocked_ns += count->count.ns;

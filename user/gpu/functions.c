@@ -29,10 +29,12 @@
 #define CU_PTSZ(base, kind_, ...)                                                                  \
 	CU(base, "", kind_, __VA_ARGS__), CU(base, "_ptsz", kind_, .per_thread = 1, __VA_ARGS__)
 #define SET(base, version, twin, ...)                                                              \
-	CU(base, version, SET, __VA_ARGS__), CU(base, version twin, SET, __VA_ARGS__)
+	CU(base, version, SET, __VA_ARGS__),                                                       \
+		CU(base, version twin, SET, .per_thread = 1, __VA_ARGS__)
 #define COPY(base, version, twin, direction, ...)                                                  \
 	EXPORT(DRIVER, #base version, #base, direction, COPY, __VA_ARGS__),                        \
-		EXPORT(DRIVER, #base version twin, #base, direction, COPY, __VA_ARGS__)
+		EXPORT(DRIVER, #base version twin, #base, direction, COPY, .per_thread = 1,        \
+		       __VA_ARGS__)
 #define HOST(base, version, kind_, ...)                                                            \
 	EXPORT_IN(HOST, DRIVER, #base version, #base, NONE, kind_, __VA_ARGS__)
 #define TORCH(probe, kind_, ...) EXPORT_IN(TENSOR, TORCH, probe, probe, NONE, kind_, __VA_ARGS__)
@@ -133,7 +135,7 @@ static const struct gpu_function functions[] = {
 	CU(cuEventSynchronize, "", SYNC, .flags = WAITS, .handle = 1),
 
 	CU_PTSZ(cuEventRecord, EVENT_RECORD, .handle = 1, .stream = 2),
-	CU_PTSZ(cuEventRecordWithFlags, EVENT_RECORD, .handle = 1, .stream = 2),
+	CU_PTSZ(cuEventRecordWithFlags, EVENT_RECORD, .handle = 1, .stream = 2, .extra = 3),
 	CU(cuEventQuery, "", EVENT_QUERY, .flags = RETURNS, .handle = 1),
 	CU_PTSZ(cuStreamQuery, STREAM_QUERY, .flags = RETURNS, .stream = 1),
 	CU_PTSZ(cuStreamWaitEvent, STREAM_WAIT, .flags = RETURNS, .handle = 2, .stream = 1),
@@ -143,7 +145,8 @@ static const struct gpu_function functions[] = {
 	CU(cuStreamDestroy, "_v2", STREAM_END, .stream = 1),
 	CU_PTSZ(cuStreamBeginCapture, CAPTURE_BEGIN, .flags = RETURNS, .stream = 1),
 	CU(cuStreamBeginCapture, "_v2", CAPTURE_BEGIN, .flags = RETURNS, .stream = 1),
-	CU(cuStreamBeginCapture, "_v2_ptsz", CAPTURE_BEGIN, .flags = RETURNS, .stream = 1),
+	CU(cuStreamBeginCapture, "_v2_ptsz", CAPTURE_BEGIN, .flags = RETURNS, .per_thread = 1,
+	   .stream = 1),
 	CU_PTSZ(cuStreamBeginCaptureToGraph, CAPTURE_BEGIN, .flags = RETURNS, .stream = 1),
 	CU_PTSZ(cuStreamEndCapture, CAPTURE_END, .stream = 1),
 

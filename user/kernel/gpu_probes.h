@@ -93,7 +93,7 @@ bool gpu_probes_process_is_gone(const struct gpu_probes *probes, uint32_t pid);
 void gpu_probes_counters(const struct gpu_probes *probes, uint64_t counters[GPU_NR_COUNTERS]);
 
 /*
- * Only calls in the profiler's windows [start, stop) of each process count, key.window says so, and
+ * Only calls in the profiler's windows [start, stop) of each process count, key.flags say so, and
  * those of processes that are told to be in a step. 0 or -errno.
  */
 int gpu_probes_steps(struct gpu_probes *probes, uint64_t start, uint64_t stop);

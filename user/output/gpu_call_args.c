@@ -99,12 +99,10 @@ void gpu_call_args(struct buf *dst, const struct gpu_function *function,
 		json_key(dst, "result");
 		buf_printf(dst, "%" PRId32, event->result);
 	}
-	if (event->flags & GPU_TRACE_NESTED) {
-		json_key(dst, "nested");
-		buf_add_str(dst, "true");
-	}
-	if (event->flags & GPU_TRACE_UNRETURNED) {
-		json_key(dst, "returned");
-		buf_add_str(dst, "false");
-	}
+	if (event->flags & GPU_TRACE_CAPTURED)
+		json_key_bool(dst, "captured", true);
+	if (event->flags & GPU_TRACE_NESTED)
+		json_key_bool(dst, "nested", true);
+	if (event->flags & GPU_TRACE_UNRETURNED)
+		json_key_bool(dst, "returned", false);
 }

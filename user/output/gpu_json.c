@@ -94,6 +94,7 @@ static void add_launches(struct buf *dst, const struct gpu_report_process *proce
 		json_key_three(dst, "block", launch->block);
 		json_key_hex(dst, "stream", launch->stream);
 		json_key_number(dst, "calls", launch->calls);
+		json_key_bool(dst, "captured", launch->captured);
 		buf_add_char(dst, '}');
 	}
 	buf_add_char(dst, ']');
@@ -114,6 +115,7 @@ static void add_copies(struct buf *dst, const struct gpu_report_process *process
 		json_key_number(dst, "calls", copy->calls);
 		json_key_number(dst, "bytes", copy->bytes);
 		json_key_number(dst, "ns", copy->ns);
+		json_key_bool(dst, "captured", copy->captured);
 		buf_add_char(dst, '}');
 	}
 	buf_add_char(dst, ']');
@@ -185,6 +187,7 @@ static void add_collectives(struct buf *dst, const struct gpu_report_process *pr
 		json_key_number(dst, "bytes", collective->bytes);
 		json_key_number(dst, "ns", collective->ns);
 		json_key_number(dst, "max_ns", collective->max_ns);
+		json_key_bool(dst, "captured", collective->captured);
 		buf_add_char(dst, '}');
 	}
 	buf_add_char(dst, ']');
@@ -263,8 +266,7 @@ static void add_group(struct buf *dst, const struct gpu_report_group *group)
 		buf_add_char(dst, ']');
 	}
 	key_number_or_null(dst, "group_calls", group->known, group->calls);
-	json_key(dst, "group_complete");
-	buf_add_str(dst, group->complete ? "true" : "false");
+	json_key_bool(dst, "group_complete", group->complete);
 }
 
 /* Who it is in it, too, which otherwise its row tells. */
@@ -310,8 +312,7 @@ static void add_open(struct buf *dst, const struct gpu_report_process *process)
 		json_key_text(dst, "thread", open->thread);
 		json_key_text(dst, "function", open->function);
 		json_key_seconds(dst, "seconds", open->seconds);
-		json_key(dst, "since_before");
-		buf_add_str(dst, open->since_before ? "true" : "false");
+		json_key_bool(dst, "since_before", open->since_before);
 		key_hex_or_null(dst, "stream", !open->arguments_unknown, open->stream);
 		add_open_comm(dst, process, open);
 		key_number_or_null(dst, "bytes", !open->arguments_unknown, open->bytes);
@@ -351,10 +352,8 @@ static void add_where(struct buf *dst, const struct gpu_report_process *process)
 		item_open(dst);
 		json_key_number(dst, "tid", where->tid);
 		json_key_text(dst, "thread", where->thread);
-		json_key(dst, "last_in_nccl");
-		buf_add_str(dst, where->was_in_nccl ? "true" : "false");
-		json_key(dst, "running");
-		buf_add_str(dst, where->running ? "true" : "false");
+		json_key_bool(dst, "last_in_nccl", where->was_in_nccl);
+		json_key_bool(dst, "running", where->running);
 		add_stack(dst, where->stack, where->nr_stack);
 		buf_add_char(dst, '}');
 	}

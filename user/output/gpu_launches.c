@@ -19,6 +19,7 @@ struct kernel {
 	const uint32_t *grid, *block;
 	size_t nr_shapes;
 	bool streams; /* more than one */
+	bool captured;
 };
 
 static const char *entry_of(const struct gpu_report_launch *launch)
@@ -38,7 +39,7 @@ static int compare_launches(const void *a, const void *b)
 {
 	const struct gpu_report_launch *x = *(const struct gpu_report_launch *const *)a;
 	const struct gpu_report_launch *y = *(const struct gpu_report_launch *const *)b;
-	int order = strcmp(x->kernel, y->kernel);
+	int order = strcmp(x->kernel, y->kernel) ?: x->captured - y->captured;
 
 	if (!order)
 		order = strcmp(entry_of(x), entry_of(y));
@@ -66,12 +67,14 @@ static size_t kernels_merge(struct kernel *kernels, const struct gpu_report_laun
 	for (i = 0; i < nr; i++) {
 		launch = sorted[i];
 		if (!kernel || strcmp(kernel->name, launch->kernel) ||
+		    kernel->captured != launch->captured ||
 		    strcmp(kernel->entry, entry_of(launch)) ||
 		    strcmp(kernel->through, through_of(launch))) {
 			kernel = &kernels[nr_kernels++];
 			*kernel = (struct kernel){ .name = launch->kernel,
 						   .entry = entry_of(launch),
 						   .through = through_of(launch),
+						   .captured = launch->captured,
 						   .stream = launch->stream };
 		}
 		if (!kernel->nr_shapes || !same_shape(kernel, launch))
@@ -132,7 +135,7 @@ static void add_kernel(struct gpu_writer *w, const struct kernel *kernel,
 		gpu_add_name_cell(w, ENTRY, kernel->entry);
 	if (columns->through)
 		gpu_add_name_cell(w, THROUGH, *kernel->through ? kernel->through : "-");
-	gpu_add_rest(w, kernel->name);
+	gpu_add_rest_printf(w, "%s%s", kernel->captured ? GPU_CAPTURED : "", kernel->name);
 }
 
 /* Is anything but a version or a twin of cuLaunchKernel what called them? */
@@ -167,8 +170,8 @@ static void add_kernels(struct gpu_writer *w, const struct kernel *kernels, size
 					 .entries = wide || entries_matter(w->process),
 					 .through = through_matters(w->process) };
 	struct gpu_row *rows = gpu_rows_new(w, nr, sizeof(*rows));
-	uint64_t calls = 0;
-	size_t shown, i;
+	uint64_t calls = 0, captured = 0;
+	size_t nr_run = 0, shown, i;
 
 	if (!rows)
 		return;
@@ -176,12 +179,16 @@ static void add_kernels(struct gpu_writer *w, const struct kernel *kernels, size
 		rows[i] = (struct gpu_row){ .key = kernels[i].calls,
 					    .name = kernels[i].name,
 					    .index = i };
-		calls += kernels[i].calls;
+		*(kernels[i].captured ? &captured : &calls) += kernels[i].calls;
+		nr_run += !kernels[i].captured;
 	}
 	shown = gpu_rows_sort(w, rows, nr);
 	gpu_line_end(w);
 	gpu_add_words(w, "  Kernel launches: %" PRIu64 " (%.0f/s) of %zu kernels", calls,
-		      gpu_rate(w, calls), nr);
+		      gpu_rate(w, calls), nr_run);
+	if (captured)
+		gpu_add_words(w, "  [captured]: %" PRIu64 " more, written into graphs, not run",
+			      captured);
 	buf_printf(w->dst, "  %*s  %-*s  ", GPU_CALLS_WIDTH, "Calls", SHAPE, "Grid / block");
 	if (columns.streams)
 		buf_printf(w->dst, "%-*s  ", GPU_STREAM_WIDTH, "Stream");

@@ -17,7 +17,7 @@ struct stats_reason;
 
 struct gpu_report_call {
 	const char *function, *exported; /* as shown, and as the library calls it */
-	uint64_t calls, bytes, ns, max_ns, errors;
+	uint64_t calls, bytes, ns, max_ns, errors; /* bytes: without what is only captured */
 	bool blocks; /* ns counts as blocked */
 };
 
@@ -29,17 +29,20 @@ struct gpu_report_launch {
 	uint64_t stream, calls;
 	/* That it came through, "libcublas.so.12" and "cublasGemmEx"; NULL or "": not known, or none. */
 	const char *library, *entry;
+	bool captured; /* written into a graph: these calls run nothing */
 };
 
 struct gpu_report_copy {
 	const char *direction, *function;
 	uint64_t stream, calls, bytes, ns;
+	bool captured; /* as of launches */
 };
 
 struct gpu_report_collective {
 	const char *operation, *datatype;
 	const char *extra_name, *extra; /* "op", "root" or "peer": "sum" or "3"; or both "" */
 	uint64_t comm, stream, calls, bytes, ns, max_ns;
+	bool captured; /* as of launches */
 };
 
 /* Collectives of one size that are known to be complete, or not yet. */

@@ -214,7 +214,8 @@ static void add_copies(struct gpu_writer *w)
 		snprintf(stream, sizeof(stream), "0x%" PRIx64, copy->stream);
 		if (streams)
 			gpu_add_name_cell(w, GPU_STREAM_WIDTH, stream);
-		gpu_add_rest_printf(w, "%s %s", copy->direction, copy->function);
+		gpu_add_rest_printf(w, "%s%s %s", copy->captured ? GPU_CAPTURED : "",
+				    copy->direction, copy->function);
 	}
 	gpu_add_more(w, nr, shown);
 	free(rows);
@@ -377,8 +378,8 @@ static void add_collective_rows(struct gpu_writer *w, uint64_t comm)
 		gpu_add_bytes(w, c->bytes);
 		gpu_add_time(w, c->ns);
 		gpu_add_time(w, c->max_ns);
-		gpu_add_rest_printf(w, "%s %s%s%s%s%s", c->operation, c->datatype,
-				    *c->extra ? " " : "",
+		gpu_add_rest_printf(w, "%s%s %s%s%s%s%s", c->captured ? GPU_CAPTURED : "",
+				    c->operation, c->datatype, *c->extra ? " " : "",
 				    !strcmp(c->extra_name, "op") ? "" : c->extra_name,
 				    *c->extra && strcmp(c->extra_name, "op") ? " " : "", c->extra);
 	}

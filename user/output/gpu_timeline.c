@@ -266,7 +266,7 @@ static void call_effects(struct timeline *t, const struct gpu_trace_event *e,
 	if (returned && e->result)
 		return;
 	if ((is_launch(kind) || kind == GPU_KIND_COPY || kind == GPU_KIND_SET) &&
-	    !(e->flags & GPU_TRACE_NESTED))
+	    !(e->flags & (GPU_TRACE_NESTED | GPU_TRACE_CAPTURED)))
 		enqueue(t, e, function, kernel ? kernel : function->shown);
 	if (returned && is_wait(function))
 		wait_for(t, e, function);

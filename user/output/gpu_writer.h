@@ -40,6 +40,8 @@ struct gpu_row {
 };
 
 void gpu_line_end(struct gpu_writer *w);
+#define GPU_CAPTURED "[captured] " /* before what was written into a graph */
+
 /* What a target chose, made safe and cut to so many columns. */
 void gpu_add_name(struct gpu_writer *w, const char *name, size_t columns);
 /* The same, with blanks behind and two more. */

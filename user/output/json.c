@@ -40,6 +40,12 @@ void json_key_number(struct buf *dst, const char *name, uint64_t value)
 	buf_printf(dst, "%" PRIu64, value);
 }
 
+void json_key_bool(struct buf *dst, const char *name, bool value)
+{
+	json_key(dst, name);
+	buf_add_str(dst, value ? "true" : "false");
+}
+
 /* JavaScript's numbers have 53 bits, addresses more. */
 void json_key_hex(struct buf *dst, const char *name, uint64_t value)
 {

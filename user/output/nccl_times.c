@@ -127,26 +127,30 @@ static double nr_open(const struct gpu_read *read, const struct gpu_read_operati
 	return nr;
 }
 
-static void rows_fill(const struct gpu_read *read, struct row *rows)
+static size_t rows_fill(const struct gpu_read *read, struct row *rows)
 {
 	const struct gpu_read_operation *operation;
-	size_t i;
+	struct row *row;
+	size_t nr = 0, i;
 
 	for (i = 0; i < read->nr_operations; i++) {
 		operation = &read->operations[i];
-		rows[i] =
-			(struct row){ .operation = operation->operation,
-				      .datatype = operation->datatype,
-				      .process = operation->process,
-				      .index = i,
-				      .comm_va = operation->comm,
-				      .calls = (double)operation->calls,
-				      .bytes = (double)operation->bytes / (double)operation->calls,
-				      .ns = (double)operation->ns,
-				      .max_ns = (double)operation->max_ns };
-		comm_find(read, &rows[i]);
-		rows[i].returned = rows[i].calls - nr_open(read, operation);
+		if (operation->captured)
+			continue;
+		row = &rows[nr++];
+		*row = (struct row){ .operation = operation->operation,
+				     .datatype = operation->datatype,
+				     .process = operation->process,
+				     .index = i,
+				     .comm_va = operation->comm,
+				     .calls = (double)operation->calls,
+				     .bytes = (double)operation->bytes / (double)operation->calls,
+				     .ns = (double)operation->ns,
+				     .max_ns = (double)operation->max_ns };
+		comm_find(read, row);
+		row->returned = row->calls - nr_open(read, operation);
 	}
+	return nr;
 }
 
 static void completions_fill(const struct gpu_read *read, struct row *rows)
@@ -313,7 +317,7 @@ static int add_sets(struct nccl_writer *w, size_t nr, bool completions)
 	if (completions)
 		completions_fill(w->read, rows);
 	else
-		rows_fill(w->read, rows);
+		nr = rows_fill(w->read, rows);
 	nr_sets = sets_fill(sets, rows, nr);
 	shown = nr_sets < w->rows ? nr_sets : w->rows;
 	for (i = 0; i < shown; i++)

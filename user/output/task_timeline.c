@@ -57,14 +57,10 @@ static void args_make(struct timeline *t, const struct task_trace_event *e)
 	json_key_text(&t->args, "node", t->ask->facts.host);
 	json_key_number(&t->args, "pid", worker->pid);
 	json_key_number(&t->args, "tid", worker->pid);
-	if (e->flags & TASK_TRACE_BEFORE) {
-		json_key(&t->args, "begun_before");
-		buf_add_str(&t->args, "true");
-	}
-	if (e->flags & TASK_TRACE_RUNS) {
-		json_key(&t->args, "ended");
-		buf_add_str(&t->args, "false");
-	}
+	if (e->flags & TASK_TRACE_BEFORE)
+		json_key_bool(&t->args, "begun_before", true);
+	if (e->flags & TASK_TRACE_RUNS)
+		json_key_bool(&t->args, "ended", false);
 	if (e->kind == TASK_CALL_UNCLEAR)
 		json_key_text(&t->args, "what",
 			      "a task that runs, or an actor that rests: the title was the same "

@@ -188,6 +188,7 @@ static int operation_add(struct gpu_read *read, const json_t *from, uint32_t pro
 	to.bytes = number_of(read, from, "bytes");
 	to.ns = number_of(read, from, "ns");
 	to.max_ns = number_of(read, from, "max_ns");
+	to.captured = json_is_true(json_object_get(from, "captured"));
 	if (*to.operation && to.calls)
 		read->operations[read->nr_operations++] = to;
 	else

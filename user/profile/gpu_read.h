@@ -56,6 +56,7 @@ struct gpu_read_operation {
 	const char *operation, *datatype;
 	uint64_t comm, stream;
 	uint64_t calls, bytes, ns, max_ns; /* of all calls */
+	bool captured; /* written into a graph, where they wait for nobody */
 };
 
 /* Collectives of one size that were seen to be complete. */

@@ -27,6 +27,7 @@
 #define MAX_OPEN 16384 /* threads whose last stack of a call that has begun is kept */
 #define HANDLE_TEXT_BYTES 32
 #define STARVED_LABEL "launch"
+#define CAPTURED_LABEL "[captured]" /* written into a graph */
 #define TENSOR_REST 8 /* this part of the room for allocations is not for tensors */
 /* Of one allocation: no device has as much, and sums of so many do not overflow. */
 #define MAX_ALLOCATION_BYTES (1ULL << 45)
@@ -780,11 +781,13 @@ static const struct {
 	[GPU_SPACE_TENSOR] = { PROFILE_TENSOR_ALLOCATED_BYTES, PROFILE_TENSOR_INUSE_BYTES },
 };
 
-/* The values of a sample from calls, bytes and time of the same function. */
-static void values_fill(const struct gpu_function *function, uint64_t calls, uint64_t bytes,
-			uint64_t ns, uint64_t values[PROFILE_NR_CALL_VALUES])
+/* The values of a sample from calls, bytes and time of the same function. Captured copies move nothing. */
+static void values_fill(const struct gpu_function *function, bool captured, uint64_t calls,
+			uint64_t bytes, uint64_t ns, uint64_t values[PROFILE_NR_CALL_VALUES])
 {
 	values[PROFILE_CALLS] = calls;
+	if (captured)
+		bytes = 0;
 	values[PROFILE_BLOCKED_NS] = function->wire.flags & BPFPROF_GPU_BLOCKS ? ns : 0;
 	values[PROFILE_GC_NS] = function->wire.kind == GPU_KIND_GC ? ns : 0;
 	values[function->wire.kind == GPU_KIND_ALLOC ? memory_values[function->space].allocated
@@ -792,7 +795,7 @@ static void values_fill(const struct gpu_function *function, uint64_t calls, uin
 }
 
 /* What there is no room for is counted as lost; the others are told all the same. */
-static void sample_add(struct gpu_tally *tally, const struct aggregate_call_at *from,
+static void sample_add(struct gpu_tally *tally, const struct aggregate_call_at *from, bool captured,
 		       const char *kernel, uint32_t call,
 		       const uint64_t values[PROFILE_NR_CALL_VALUES])
 {
@@ -803,6 +806,9 @@ static void sample_add(struct gpu_tally *tally, const struct aggregate_call_at *
 		;
 	if (i == PROFILE_NR_CALL_VALUES)
 		return;
+	if (captured)
+		at.stack = aggregate_stack_with(tally->aggregate, at.stack,
+						aggregate_label(tally->aggregate, CAPTURED_LABEL));
 	if (kernel)
 		at.stack = aggregate_stack_with(tally->aggregate, at.stack,
 						aggregate_label(tally->aggregate, kernel));
@@ -865,6 +871,7 @@ static void key_finish(struct gpu_tally *tally, const struct gpu_tally_count *co
 	const struct gpu_function *function = function_of(tally, counted->key.function);
 	uint32_t call = aggregate_call(tally->aggregate, labels);
 	uint64_t calls = counted->count.calls, bytes = counted->count.bytes, ns = counted->count.ns;
+	bool captured = counted->key.flags & BPFPROF_KEY_CAPTURED;
 	uint64_t completed = 0, complete_ns = 0;
 	const struct stack_entry *stack;
 	struct aggregate_call_at at;
@@ -887,7 +894,7 @@ static void key_finish(struct gpu_tally *tally, const struct gpu_tally_count *co
 		uint64_t seen_bytes = left.seen, seen_ns = left.seen;
 		uint64_t seen_completed = left.seen, seen_complete = left.seen;
 
-		values_fill(function, 0,
+		values_fill(function, captured, 0,
 			    left.bytes ? share_take(&bytes, &left.bytes, stack->bytes)
 				       : share_take(&bytes, &seen_bytes, stack->seen),
 			    left.ns ? share_take(&ns, &left.ns, stack->ns)
@@ -898,16 +905,16 @@ static void key_finish(struct gpu_tally *tally, const struct gpu_tally_count *co
 		values[PROFILE_STARVED_NS] = stack->starved_ns;
 		values[PROFILE_COMPLETED] = share_take(&completed, &seen_completed, stack->seen);
 		values[PROFILE_COMPLETE_NS] = share_take(&complete_ns, &seen_complete, stack->seen);
-		sample_add(tally, &stack->at, labels->kernel, call, values);
+		sample_add(tally, &stack->at, captured, labels->kernel, call, values);
 	}
 	if (calls || bytes || ns || completed) {
 		uint64_t values[PROFILE_NR_CALL_VALUES] = { 0 };
 
-		values_fill(function, calls, bytes, ns, values);
+		values_fill(function, captured, calls, bytes, ns, values);
 		values[PROFILE_COMPLETED] = completed;
 		values[PROFILE_COMPLETE_NS] = complete_ns;
 		if (!no_stack_get(tally, &counted->key, &at))
-			sample_add(tally, &at, labels->kernel, call, values);
+			sample_add(tally, &at, captured, labels->kernel, call, values);
 		else
 			tally->calls_lost += calls;
 	}
@@ -932,7 +939,8 @@ static void starved_finish(struct gpu_tally *tally, const struct process_entry *
 
 	values[PROFILE_STARVED_NS] = starved_rest(process);
 	if (values[PROFILE_STARVED_NS] && !nowhere_get(tally, &key, STARVED_LABEL, &at))
-		sample_add(tally, &at, NULL, aggregate_call(tally->aggregate, &labels), values);
+		sample_add(tally, &at, false, NULL, aggregate_call(tally->aggregate, &labels),
+			   values);
 }
 
 int gpu_tally_finish(struct gpu_tally *tally, const struct gpu_tally_count *counts, size_t nr,

@@ -130,6 +130,7 @@ static void call_add(struct gpu_trace *trace, const struct bpfprof_gpu_trace *ca
 		.result = call->result,
 		.function = (uint16_t)(function - trace->functions),
 		.flags = (call->flags & BPFPROF_CALL_NESTED ? GPU_TRACE_NESTED : 0) |
+			 (call->flags & BPFPROF_CALL_CAPTURED ? GPU_TRACE_CAPTURED : 0) |
 			 (returned ? 0 : GPU_TRACE_UNRETURNED),
 	};
 	struct process_entry *process;

@@ -23,6 +23,7 @@ struct stats_reasons;
 
 #define GPU_TRACE_NESTED 1U /* inside another call of its layer */
 #define GPU_TRACE_UNRETURNED 2U /* ns is how long it was seen */
+#define GPU_TRACE_CAPTURED 8U /* written into a graph, not run */
 #define GPU_TRACE_TITLE 4U /* no call: a Ray worker's title. handle: its text; thread: a process */
 
 struct gpu_trace_event {

@@ -27,13 +27,19 @@ class Id(ctypes.Structure):
 
 PROTOTYPES = {
     "cuLaunchKernel": [c_uint64, *[c_uint] * 7, c_uint64, c_void_p, c_void_p],
+    "cuLaunchKernel_ptsz": [c_uint64, *[c_uint] * 7, c_uint64, c_void_p, c_void_p],
+    "cuGraphLaunch": [c_uint64, c_uint64],
+    "cuMemcpyHtoDAsync_v2": [c_uint64, c_void_p, c_size_t, c_uint64],
+    "cuMemcpyHtoDAsync_v2_ptsz": [c_uint64, c_void_p, c_size_t, c_uint64],
     "cuMemcpyHtoD_v2": [c_uint64, c_void_p, c_size_t],
     "cuStreamSynchronize": [c_uint64],
     "cuStreamSynchronize_ptsz": [c_uint64],
     "cuStreamQuery": [c_uint64],
     "cuStreamDestroy_v2": [c_uint64],
     "cuStreamBeginCapture_v2": [c_uint64, c_int],
+    "cuStreamBeginCapture_v2_ptsz": [c_uint64, c_int],
     "cuStreamEndCapture": [c_uint64, POINTER(c_uint64)],
+    "cuStreamEndCapture_ptsz": [c_uint64, POINTER(c_uint64)],
     "cuStreamWaitEvent": [c_uint64, c_uint64, c_uint],
     "cuCtxSynchronize": [],
     "cuEventRecord": [c_uint64, c_uint64],
@@ -41,6 +47,7 @@ PROTOTYPES = {
     "cuEventQuery": [c_uint64],
     "cuEventSynchronize": [c_uint64],
     "cuEventDestroy_v2": [c_uint64],
+    "cuMemsetD8Async": [c_uint64, c_uint, c_size_t, c_uint64],
     "cuProfilerStart": [],
     "cuProfilerStop": [],
     "ncclGetUniqueId": [POINTER(Id)],
@@ -358,9 +365,9 @@ def unknown():
     comm, work_ms = init(), 10
     work(work_ms)
     for _ in range(4):
-        cuda("cuStreamBeginCapture_v2", STREAM_2, 0)
-        Collective("ncclAllReduce", comm, STREAM_1, 640, counts=False)
-        cuda("cuStreamEndCapture", STREAM_2, byref(c_uint64()))
+        cuda("cuStreamBeginCapture_v2", STREAM_3, 0)
+        Collective("ncclAllReduce", comm, STREAM_3, 640, counts=False)
+        cuda("cuStreamEndCapture", STREAM_3, byref(c_uint64()))
         one = Collective("ncclAllReduce", comm, STREAM_2, 641)
         cuda("cuStreamDestroy_v2", STREAM_2)
         one.given_up()
@@ -512,6 +519,103 @@ def tokens():
         (wait_first if i < 10 else wait_later)()
 
 
+def put(rows, captured, name, stream, count=1, size=0):
+    """Calls that put something on a stream, and their row."""
+    arguments = {"cuLaunchKernel": (0x4711, 1, 1, 1, 32, 1, 1, 0, stream, None, None),
+                 "cuLaunchKernel_ptsz": (0x4711, 1, 1, 1, 32, 1, 1, 0, stream, None, None),
+                 "cuMemcpyHtoDAsync_v2": (0x7f1000000000, b"x" * size, size, stream),
+                 "cuMemcpyHtoDAsync_v2_ptsz": (0x7f1000000000, b"x" * size, size, stream),
+                 "cuMemsetD8Async": (0x7f1000000000, 0, size, stream),
+                 "cuGraphLaunch": (0x6a, stream)}[name]
+    for _ in range(count):
+        cuda(name, *arguments)
+    row = rows.setdefault((name, stream, captured), [0, 0])
+    row[0] += count
+    row[1] += count * size
+
+
+def begin_capture(rows, comm):
+    """A graph of three streams, beside which others go on."""
+    cuda("cuStreamBeginCapture_v2", STREAM_1, 0)
+    put(rows, True, "cuLaunchKernel", STREAM_1, 5)
+    put(rows, False, "cuLaunchKernel", STREAM_2, 2)  # has not joined yet
+    cuda("cuEventRecord", EVENT_1, STREAM_1)
+    cuda("cuStreamWaitEvent", STREAM_2, EVENT_1, 0)
+    put(rows, True, "cuLaunchKernel", STREAM_2, 3)
+    cuda("cuEventRecord", EVENT_2, STREAM_2)
+    cuda("cuStreamWaitEvent", 2, EVENT_2, 0)  # the thread's own default stream
+    put(rows, True, "cuLaunchKernel_ptsz", 0, 4)
+    put(rows, True, "cuMemcpyHtoDAsync_v2_ptsz", 0, 1, 70)
+    cuda("cuEventRecordWithFlags", EVENT_3, STREAM_1, 1)  # external: recorded when the graph runs
+    cuda("cuStreamWaitEvent", STREAM_3, EVENT_3, 0)
+    put(rows, False, "cuLaunchKernel", STREAM_3)
+    put(rows, True, "cuMemcpyHtoDAsync_v2", STREAM_2, 2, 1000)
+    put(rows, True, "cuMemsetD8Async", STREAM_1, 1, 50)
+    put(rows, True, "cuGraphLaunch", STREAM_1)  # becomes a part of it
+    Collective("ncclAllReduce", comm, STREAM_1, 640, counts=False)
+    rows.setdefault(("cuLaunchKernelEx", STREAM_1, True), [0, 0])[0] += 1  # by that
+    other = threading.Thread(target=put, args=(rows, False, "cuLaunchKernel", STREAM_3, 6))
+    other.start()
+    other.join()
+    other = threading.Thread(target=put, args=(rows, False, "cuLaunchKernel_ptsz", 0, 7))  # another one
+    other.start()
+    other.join()
+    put(rows, False, "cuMemcpyHtoDAsync_v2", STREAM_3, 1, 300)
+
+
+def capture(rows, comm):
+    """What is written into a graph, and what runs."""
+    for end in range(3):
+        begin_capture(rows, comm)
+        if end:  # of another one, which is an error there and nothing here
+            cuda("cuStreamEndCapture", STREAM_2, byref(c_uint64()))
+            put(rows, True, "cuLaunchKernel", STREAM_1)
+        cuda("cuStreamEndCapture", STREAM_1, byref(c_uint64()))
+        put(rows, False, "cuLaunchKernel", STREAM_1)
+        put(rows, False, "cuLaunchKernel", STREAM_2)
+        put(rows, False, "cuLaunchKernel_ptsz", 0)
+        put(rows, False, "cuGraphLaunch", STREAM_1, 2)
+        cuda("cuStreamWaitEvent", STREAM_3, EVENT_1, 0)  # of a capture that is over
+        put(rows, False, "cuLaunchKernel", STREAM_3)
+    cuda("cuStreamBeginCapture_v2", STREAM_1, 0)
+    cuda("cuEventRecord", EVENT_1, STREAM_1)
+    cuda("cuStreamWaitEvent", STREAM_2, EVENT_1, 0)
+    put(rows, True, "cuLaunchKernel", STREAM_1)
+    put(rows, True, "cuLaunchKernel", STREAM_2)
+    cuda("cuStreamDestroy_v2", STREAM_2)  # and another one of the same handle is made
+    put(rows, False, "cuLaunchKernel", STREAM_2)
+    put(rows, True, "cuLaunchKernel", STREAM_1)
+    cuda("cuStreamSynchronize", STREAM_1)  # as if its end had not been seen
+    put(rows, False, "cuLaunchKernel", STREAM_1)
+    cuda("cuStreamBeginCapture_v2", STREAM_1, 0)  # and goes on
+    put(rows, True, "cuLaunchKernel", STREAM_1)
+    put(rows, False, "cuLaunchKernel", STREAM_2)
+
+
+def capture_default(rows):
+    cuda("cuStreamBeginCapture_v2_ptsz", 0, 0)
+    put(rows, True, "cuLaunchKernel_ptsz", 0, 2)
+    put(rows, True, "cuMemcpyHtoDAsync_v2_ptsz", 2, 3, 10)
+    cuda("cuStreamEndCapture_ptsz", 0, byref(c_uint64()))
+    put(rows, False, "cuLaunchKernel_ptsz", 0)
+    put(rows, False, "cuMemcpyHtoDAsync_v2_ptsz", 2, 1, 20)
+
+
+def captures():
+    comm, rows = init(), {}
+    work(5)
+    capture(rows, comm)
+    other = threading.Thread(target=capture_default, args=(rows,))
+    other.start()
+    other.join()
+    cuda("cuStreamSynchronize", STREAM_3)
+    print(json.dumps({"pid": os.getpid(), "rows": [[*key, *row] for key, row in rows.items()]}), flush=True)
+    for line in sys.stdin:
+        if line == "exit\n":
+            break
+    os._exit(0)
+
+
 def several_devices():
     """Of two devices a context's synchronization waits for one: it says nothing of the other."""
     comms = [init(0), init(1)]  # the fake's device is its rank
@@ -605,7 +709,7 @@ def main():
     scenario = {"synced": synced, "crossed": crossed, "watchdog": watchdog, "groups": groups, "unknown": unknown,
                 "several": several_devices, "speed": speed,
                 "hung_group": hung_group, "starving": starving, "steps": steps, "tokens": tokens,
-                "rounds": rounds, "composite": composite, "long": long}[sys.argv[1]]
+                "rounds": rounds, "composite": composite, "long": long, "captures": captures}[sys.argv[1]]
     load(sys.argv[2])
     if os.environ.get("GROUP") == "begun":  # before it is watched
         EARLY.append(Group())
