@@ -241,6 +241,19 @@ static __always_inline bool capture_note(struct bpfprof_gpu_thread *t, struct bp
 	return true;
 }
 
+/*
+ * The same of a launch, without its grid and block: a server captures all that it launches once for
+ * each of many batch sizes, and would leave no keys for what runs.
+ */
+static __always_inline bool capture_launch(struct bpfprof_gpu_thread *t,
+					   struct bpfprof_gpu_waits *p, __u64 stream)
+{
+	if (!capture_note(t, p, stream))
+		return false;
+	__builtin_memset(t->call.key.dims, 0, sizeof(t->call.key.dims));
+	return true;
+}
+
 /* A kernel or a graph is launched. How long the device had nothing to do before. */
 static __noinline __u64 waits_launch(struct bpfprof_gpu_thread *t,
 				     const struct bpfprof_gpu_function *f)
@@ -249,7 +262,7 @@ static __noinline __u64 waits_launch(struct bpfprof_gpu_thread *t,
 	struct bpfprof_gpu_waits *p = waits_take(t);
 	struct bpfprof_gpu_stream *s;
 
-	if (!p || capture_note(t, p, stream))
+	if (!p || capture_launch(t, p, stream))
 		return 0;
 	s = stream_use(p, stream, t->call.begin_ns);
 	if (t->call.flags & BPFPROF_CALL_OUTSIDE) { /* nobody starved in what was asked for */

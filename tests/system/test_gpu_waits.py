@@ -192,6 +192,8 @@ def group_not_known(context):
 def captured_rows(process):
     """{(function, stream, captured): [calls, bytes]} of what puts something on a stream."""
     found = collections.defaultdict(lambda: [0, 0])
+    for row in process["launches"]:
+        check((row["grid"] == [0, 0, 0]) == row["captured"], "%s" % row)
     for row in process["launches"] + process["copies"]:
         at = found[(row["function"], int(row["stream"], 16), row["captured"])]
         at[0] += row["calls"]
@@ -212,6 +214,8 @@ def captures(context):
                    for name, stream, captured, calls, size in truth["rows"] if name != "cuGraphLaunch"],
                   lambda row: row["key"], "calls", "bytes")
     equal(captured_rows(process), wanted, "rows")
+    equal(len([row for row in process["launches"] if row["captured"] and row["stream"] == "0x7e0000001000"]),
+          2, "rows of all sizes, with that of NCCL's kernel")
     equal([(row["captured"], row["calls"]) for row in process["collectives"]], [(True, 3)],
           "collectives")
     check(not lost(seen) or set(lost(seen)) == {"collectives_in_graphs_not_timed"}, str(lost(seen)))

@@ -354,6 +354,30 @@ def computing(context):
 
 
 @test()
+def computing_without_a_cpu(context):
+    """It would run, but others have its CPU: where it is is known, by a read or by a sample."""
+    ranks = [Rank(context, number, 2, 20, role) for number, role in enumerate(("waits", "computes"))]
+    watch, pid = watch_over(context, ranks), ranks[1].pid
+    for one in ranks:
+        one.work()
+    cpu = max(os.sched_getaffinity(0))
+    os.sched_setaffinity(pid, {cpu})
+    os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0))
+    for _ in range(3):
+        hog = context.spawn(["sh", "-c", "while :; do :; done"])
+        os.sched_setaffinity(hog.pid, {cpu})
+        os.setpriority(os.PRIO_PROCESS, hog.pid, -20)
+    time.sleep(1.5)
+    found = written(context, "a.json", watch.end())
+    thread, = places_of(found)[pid]
+    check(thread["stack"][0].startswith("tokenize ("), str(thread))
+    text = report(context, found)
+    context.note(text)
+    check("in no CUDA or NCCL call: thread %d python3" % pid in text and
+          "tokenize (" in text, text)
+
+
+@test()
 def in_another_thread(context):
     """A rank that calls NCCL in a thread of its own, as a backward pass does: where both are."""
     ranks = [Rank(context, number, 2, 20, role) for number, role in enumerate(("waits", "backward"))]

@@ -60,6 +60,8 @@ static void add_of_kind(struct buf *dst, const struct gpu_function *function,
 	case GPU_KIND_LAUNCH:
 	case GPU_KIND_LAUNCH_CONFIG:
 		json_key_text(dst, "kernel", kernel);
+		if (event->flags & GPU_TRACE_CAPTURED) /* these are not kept */
+			break;
 		json_key_three(dst, "grid", event->dims);
 		json_key_three(dst, "block", event->dims + 3);
 		break;

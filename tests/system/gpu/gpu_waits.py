@@ -519,10 +519,10 @@ def tokens():
         (wait_first if i < 10 else wait_later)()
 
 
-def put(rows, captured, name, stream, count=1, size=0):
+def put(rows, captured, name, stream, count=1, size=0, blocks=1):
     """Calls that put something on a stream, and their row."""
-    arguments = {"cuLaunchKernel": (0x4711, 1, 1, 1, 32, 1, 1, 0, stream, None, None),
-                 "cuLaunchKernel_ptsz": (0x4711, 1, 1, 1, 32, 1, 1, 0, stream, None, None),
+    arguments = {"cuLaunchKernel": (0x4711, blocks, 1, 1, 32, 1, 1, 0, stream, None, None),
+                 "cuLaunchKernel_ptsz": (0x4711, blocks, 1, 1, 32, 1, 1, 0, stream, None, None),
                  "cuMemcpyHtoDAsync_v2": (0x7f1000000000, b"x" * size, size, stream),
                  "cuMemcpyHtoDAsync_v2_ptsz": (0x7f1000000000, b"x" * size, size, stream),
                  "cuMemsetD8Async": (0x7f1000000000, 0, size, stream),
@@ -537,7 +537,8 @@ def put(rows, captured, name, stream, count=1, size=0):
 def begin_capture(rows, comm):
     """A graph of three streams, beside which others go on."""
     cuda("cuStreamBeginCapture_v2", STREAM_1, 0)
-    put(rows, True, "cuLaunchKernel", STREAM_1, 5)
+    for blocks in range(1, 6):
+        put(rows, True, "cuLaunchKernel", STREAM_1, blocks=blocks)
     put(rows, False, "cuLaunchKernel", STREAM_2, 2)  # has not joined yet
     cuda("cuEventRecord", EVENT_1, STREAM_1)
     cuda("cuStreamWaitEvent", STREAM_2, EVENT_1, 0)
