@@ -147,6 +147,7 @@ enum bpfprof_kind {
 	BPFPROF_KIND_GPU_WAIT = 13, /* the same */
 	BPFPROF_KIND_WAITER = 14, /* wait_times.h */
 	BPFPROF_KIND_WINDOW = 15, /* gpu_calls.h */
+	BPFPROF_KIND_GPU_GRAPH = 16, /* the same */
 };
 
 struct bpfprof_record {

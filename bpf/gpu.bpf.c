@@ -146,6 +146,7 @@ static __always_inline bool ring_has_room(void)
 
 #include "gpu_arguments.bpf.h" /* these need what is above */
 #include "gpu_trace.bpf.h"
+#include "gpu_graphs.bpf.h"
 #include "gpu_waits.bpf.h"
 
 /* Of the current thread, made as needed; NULL if there is no room. */
@@ -316,12 +317,12 @@ static __always_inline bool is_enqueued(__u32 kind)
 	return kind == GPU_KIND_COPY || kind == GPU_KIND_SET || kind == GPU_KIND_COLLECTIVE;
 }
 
-/* Of what is called outside of the steps that are wanted. */
+/* Of what is called outside of the steps that are wanted: a graph may be made there and run in one. */
 static __always_inline bool matters_outside(const struct bpfprof_gpu_function *f)
 {
 	/* What is freed between steps may have been allocated in one. */
-	return f->kind == GPU_KIND_FREE || is_launch(f->kind) || f->kind == GPU_KIND_SYNC ||
-	       f->kind == GPU_KIND_COLLECTIVE || f->kind == GPU_KIND_GROUP_END || f->to_device;
+	return f->kind == GPU_KIND_FREE || is_launch(f->kind) || is_enqueued(f->kind) ||
+	       f->kind == GPU_KIND_SYNC || f->kind == GPU_KIND_GROUP_END;
 }
 
 static __always_inline const struct bpfprof_gpu_steps *steps_get(void)
@@ -475,6 +476,8 @@ int gpu_enter(struct pt_regs *ctx)
 	open_prune(t, ctx->sp);
 	if (step == STEP_NONE)
 		call->flags |= BPFPROF_CALL_OUTSIDE;
+	if (f->kind == GPU_KIND_GRAPH)
+		graph_name(t);
 	if (!is_call(f->kind)) {
 		waits_enter(ctx, f, t);
 	} else if (is_nested(t, f->layer)) {
@@ -485,7 +488,7 @@ int gpu_enter(struct pt_regs *ctx)
 		if (is_launch(f->kind))
 			starved_ns = call->va = waits_launch(t, f);
 		else if (f->stream && is_enqueued(f->kind))
-			capture_note(t, waits_of(t), stream_key(f, call->key.stream));
+			capture_enqueued(t, f);
 		/* The first of its kind, and after a gap: whatever the thread has sent. */
 		wanted = step != STEP_NONE &&
 			 (call_count(f, call, file) || starved_ns >= cfg.call_long_ns ||
@@ -495,9 +498,10 @@ int gpu_enter(struct pt_regs *ctx)
 		call->flags |= BPFPROF_CALL_ENTRY;
 		if (wanted)
 			call->flags |= BPFPROF_CALL_STACK;
-		if (!open_push(ctx, f, t, call, file))
+		if (!open_push(ctx, f, t, call, file)) {
 			call->flags &= ~BPFPROF_CALL_ENTRY;
-		else if (cfg.gpu_trace && is_call(f->kind) && step != STEP_NONE)
+			waits_blur(f, t);
+		} else if (cfg.gpu_trace && is_call(f->kind) && step != STEP_NONE)
 			trace_begin(ctx, f, t, 0);
 	} else if (cfg.gpu_trace && is_call(f->kind) && step != STEP_NONE &&
 		   open_push(ctx, f, t, call, file)) {
@@ -643,6 +647,8 @@ int gpu_return(struct pt_regs *ctx)
 	case GPU_KIND_EVENT_QUERY:
 	case GPU_KIND_STREAM_QUERY:
 	case GPU_KIND_CAPTURE_BEGIN:
+	case GPU_KIND_CAPTURE_END:
+	case GPU_KIND_GRAPH_COPY:
 	case GPU_KIND_STREAM_WAIT:
 		waits_return(t, f, open, now);
 		return 0;

@@ -50,15 +50,22 @@ enum bpfprof_gpu_kind {
 	GPU_KIND_STREAM_QUERY = 21,
 	GPU_KIND_EVENT_END = 22,
 	GPU_KIND_STREAM_END = 23,
-	GPU_KIND_CAPTURE_BEGIN = 24, /* from here on a graph is made: nothing of it runs */
+	/* From here on a graph is made, or something is added to handle: nothing of it runs. */
+	GPU_KIND_CAPTURE_BEGIN = 24,
 	GPU_KIND_CAPTURE_END = 25,
 	GPU_KIND_GROUP_START = 26,
 	GPU_KIND_STREAM_WAIT = 27, /* stream goes on when the event, handle, is reached */
 	GPU_KIND_GC_END = 28,
+	/* What handle, a graph, has in it another one has, or `extra`, which can be launched. */
+	GPU_KIND_GRAPH_COPY = 29,
+	GPU_KIND_GRAPH_END = 30, /* of handle, such a one or a graph, nothing is known any more */
+	GPU_KIND_GRAPH_CHANGE = 31, /* something is added to it that no capture tells */
 	GPU_NR_KINDS,
 };
 
 #define BPFPROF_GPU_IS_CALL(kind) ((kind) < GPU_KIND_NAME)
+#define BPFPROF_GPU_IS_LAUNCH(kind) /* of a kernel */                                              \
+	((kind) == GPU_KIND_LAUNCH || (kind) == GPU_KIND_LAUNCH_CONFIG)
 
 enum bpfprof_gpu_layer {
 	GPU_LAYER_INVALID = 0,
@@ -142,9 +149,11 @@ struct bpfprof_gpu_key {
 	__u32 pid;
 	__u16 function;
 	__u16 flags; /* BPFPROF_KEY_* */
-	__u64 handle; /* of kernels, graphs and communicators; else 0 */
+	/* of kernels and communicators; of graphs what is in them, 0: not known; else 0 */
+	__u64 handle;
 	__u64 stream;
-	__u32 dims[6]; /* launches: grid, block; NCCL: datatype, extra; GC: generation; else 0 */
+	/* launches: grid, block; NCCL: datatype, extra; GC: generation; else 0 */
+	__u32 dims[6];
 };
 
 /* Value of the map gpu_counts. */
@@ -194,7 +203,7 @@ struct bpfprof_gpu_trace {
 	__u32 tid;
 	__u64 begin_ns;
 	__u64 ns;
-	/* Kernel, graph, communicator; memory or event where there is none of these. Where the function
+	/* Kernel, content of a graph, communicator; memory or event where there is none of these. Where the function
 	 * has an `out` and did not return, or failed, it means nothing. */
 	__u64 handle;
 	__u64 stream;
@@ -279,7 +288,8 @@ struct bpfprof_gpu_open {
 	__u64 ret; /* which this was before it was hooked */
 	__u64 bytes;
 	__u64 out; /* argument that points to the result, or 0 */
-	/* NAME: address of the string; PITCH: height; SYNC, EVENT_QUERY, ...: event; ALLOC: handle */
+	/* NAME: address of the string; PITCH: height; SYNC, EVENT_QUERY, ...: event; ALLOC: handle;
+	 * GRAPH_COPY: graph */
 	__u64 name;
 	__u32 flags; /* BPFPROF_CALL_* */
 	__u32 file;
@@ -336,6 +346,45 @@ struct bpfprof_gpu_stream {
 struct bpfprof_gpu_capture {
 	__u64 stream; /* 0: not in use */
 	__u64 origin;
+	__u64 nodes; /* sum of their hashes, */
+	__u32 nr; /* and how many they are */
+	__u32 number; /* of the capture, in its process */
+	__u32 lost; /* nodes that were not seen, or more than one at a time */
+	__u32 pad;
+};
+
+#define BPFPROF_GPU_MAX_GRAPHS 8192 /* of one process, and what is instantiated of them */
+
+/*
+ * Key of the map gpu_graphs: a graph, or what can be launched of one. Its value, __u64, is what is in it:
+ * the same for all that have the same in them.
+ */
+struct bpfprof_gpu_graph_key {
+	__u64 start_ns;
+	__u64 handle;
+	__u32 pid;
+	__u32 pad;
+};
+
+enum bpfprof_gpu_graph_kind {
+	GPU_GRAPH_INVALID = 0,
+	GPU_GRAPH_NODE = 1, /* was captured */
+	GPU_GRAPH_MADE = 2, /* no more of them come */
+	GPU_GRAPH_DROPPED = 3, /* nothing comes of that capture */
+};
+
+/* GPU_GRAPH: what is captured, and what comes of it. */
+struct bpfprof_gpu_graph_event {
+	struct bpfprof_record rec;
+	__u64 start_ns; /* of the process */
+	__u32 pid;
+	__u32 number; /* of the capture */
+	__u32 kind; /* enum bpfprof_gpu_graph_kind */
+	__u32 function; /* NODE */
+	/* NODE: kernel, content of a graph, or 0; MADE: content, as gpu_graphs and launches' keys have it */
+	__u64 handle;
+	__u32 nodes; /* MADE: that were told, or should have been; */
+	__u32 lost; /* and others, or none: 0 */
 };
 
 /* Element of the array map gpu_waits: what a process waits for. User space frees it. */
@@ -356,6 +405,8 @@ struct bpfprof_gpu_waits {
 	__u32 device; /* as in a communicator: of the first one, */
 	__u32 devices; /* and whether there was another */
 	__u32 follows; /* some stream waits for another one */
+	__u32 numbers; /* of captures, so far */
+	__u32 graphs; /* in gpu_graphs */
 	struct bpfprof_gpu_capture captures[BPFPROF_GPU_MAX_CAPTURES];
 	struct bpfprof_gpu_stream streams[BPFPROF_GPU_MAX_STREAMS];
 };
@@ -431,7 +482,9 @@ enum bpfprof_gpu_counter { /* map gpu_counters, one __u64 each, added atomically
 				   22, /* batches of copies: too long, or of arrays, for all their bytes */
 			   GPU_COUNT_CAPTURES_FULL =
 				   23, /* captured streams that are taken for others */
-			   GPU_NR_COUNTERS = 24,
+			   GPU_COUNT_GRAPHS_FULL = 24, /* graphs that there is no room for */
+			   GPU_COUNT_NODES_LOST = 25, /* GPU_GRAPH: ring buffer full */
+			   GPU_NR_COUNTERS = 26,
 };
 
 _Static_assert(sizeof(struct bpfprof_gpu_function) == 16, "wire");
@@ -443,9 +496,11 @@ _Static_assert(sizeof(struct bpfprof_gpu_open) == 112, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_trace) == 136, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_thread) == 160 + 4 * 112 + 24, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_waits) ==
-		       104 + 16 * BPFPROF_GPU_MAX_CAPTURES +
+		       112 + 40 * BPFPROF_GPU_MAX_CAPTURES +
 			       BPFPROF_GPU_MAX_STREAMS * (40 + 32 * BPFPROF_GPU_MAX_AFTER),
 	       "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_event_key) == 24, "wire");
+_Static_assert(sizeof(struct bpfprof_gpu_graph_key) == 24, "wire");
+_Static_assert(sizeof(struct bpfprof_gpu_graph_event) == 64, "wire");
 
 #endif

@@ -48,7 +48,7 @@ static __always_inline void trace_begin(struct pt_regs *ctx, const struct bpfpro
 	struct bpfprof_gpu_open *open = &t->open[(t->depth - 1) & (BPFPROF_GPU_MAX_OPEN - 1)];
 
 	open->flags |= BPFPROF_CALL_TRACED | flags;
-	if (!f->out) /* what is freed or waited for */
+	if (!f->out && f->kind != GPU_KIND_GRAPH) /* what is freed or waited for */
 		open->out = argument(ctx, f->handle);
 }
 

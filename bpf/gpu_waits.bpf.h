@@ -177,81 +177,31 @@ static __always_inline __u64 gap_end(struct bpfprof_gpu_waits *p, __u64 now)
 	return gap_ns;
 }
 
-/* Of a stream of p that is captured; NULL: it is not. */
-static __noinline struct bpfprof_gpu_capture *capture_find(struct bpfprof_gpu_waits *p,
-							   __u64 stream)
-{
-	__u32 i;
-
-	for (i = 0; stream && i < BPFPROF_GPU_MAX_CAPTURES; i++)
-		if (p->captures[i].stream == stream)
-			return &p->captures[i];
-	return NULL;
-}
-
-/* From now on what is put on a stream is written into the graph that is made of origin. */
-static __noinline int capture_begin(struct bpfprof_gpu_waits *p, __u64 stream, __u64 origin)
-{
-	__u32 i;
-
-	if (!stream || capture_find(p, stream)) /* the legacy default stream cannot be */
-		return 0;
-	for (i = 0; i < BPFPROF_GPU_MAX_CAPTURES; i++) {
-		if (__sync_val_compare_and_swap(&p->captures[i].stream, 0, stream))
-			continue;
-		p->captures[i].origin = origin;
-		__sync_fetch_and_add(&p->capturing, 1);
-		return 0;
-	}
-	gpu_count(GPU_COUNT_CAPTURES_FULL);
-	return 0;
-}
-
 /*
- * A graph is made, or given up: of a stream and of all that joined. even_joined: also where the stream
- * was one of those; it is no more, or it was seen not to be captured.
- */
-static __noinline int capture_end(struct bpfprof_gpu_waits *p, __u64 stream, bool even_joined)
-{
-	struct bpfprof_gpu_capture *c;
-	__u64 captured;
-	__u32 i;
-
-	for (i = 0; stream && p->capturing && i < BPFPROF_GPU_MAX_CAPTURES; i++) {
-		c = &p->captures[i];
-		captured = c->stream;
-		if (!captured || (c->origin != stream && !(even_joined && captured == stream)))
-			continue;
-		c->origin = 0;
-		/* Another thread may do the same. */
-		if (__sync_val_compare_and_swap(&c->stream, captured, 0) == captured)
-			__sync_fetch_and_sub(&p->capturing, 1);
-	}
-	return 0;
-}
-
-/* Is the thread's call, which puts something on a stream, written down only? It says so then. */
-static __always_inline bool capture_note(struct bpfprof_gpu_thread *t, struct bpfprof_gpu_waits *p,
-					 __u64 stream)
-{
-	if (!p || !p->capturing || !capture_find(p, stream))
-		return false;
-	t->call.flags |= BPFPROF_CALL_CAPTURED;
-	t->call.key.flags |= BPFPROF_KEY_CAPTURED;
-	return true;
-}
-
-/*
- * The same of a launch, without its grid and block: a server captures all that it launches once for
- * each of many batch sizes, and would leave no keys for what runs.
+ * Is the thread's launch written down only? Then without its grid and block: a server captures all that
+ * it launches once for each of many batch sizes, and would leave no keys for what runs.
  */
 static __always_inline bool capture_launch(struct bpfprof_gpu_thread *t,
 					   struct bpfprof_gpu_waits *p, __u64 stream)
 {
-	if (!capture_note(t, p, stream))
+	struct bpfprof_gpu_capture *c = capture_note(t, p, stream);
+
+	if (!c)
 		return false;
 	__builtin_memset(t->call.key.dims, 0, sizeof(t->call.key.dims));
+	capture_node(t, c);
 	return true;
+}
+
+/* The same of what else a stream may be given; of a collective its kernel is the node. */
+static __always_inline void capture_enqueued(struct bpfprof_gpu_thread *t,
+					     const struct bpfprof_gpu_function *f)
+{
+	struct bpfprof_gpu_capture *c =
+		capture_note(t, waits_of(t), stream_key(f, t->call.key.stream));
+
+	if (c && f->kind != GPU_KIND_COLLECTIVE)
+		capture_node(t, c);
 }
 
 /* A kernel or a graph is launched. How long the device had nothing to do before. */
@@ -486,6 +436,8 @@ static __noinline int event_record(struct bpfprof_gpu_thread *t, __u64 event, __
 	} else if (p->events >= BPFPROF_GPU_MAX_EVENTS ||
 		   bpf_map_update_elem(&gpu_events, &key, &fresh, BPF_NOEXIST)) {
 		gpu_count(GPU_COUNT_EVENTS_FULL);
+		if (!fresh.ts_ns)
+			capture_blur(p);
 	} else {
 		__sync_fetch_and_add(&p->events, 1);
 	}
@@ -538,7 +490,6 @@ __noinline int stream_waits(struct bpfprof_gpu_thread *t, __u64 stream, __u64 ev
 	volatile struct bpfprof_gpu_after *after;
 	__u64 now = bpf_ktime_get_ns(), before_ns;
 	struct bpfprof_gpu_event_key key;
-	struct bpfprof_gpu_capture *capture;
 	struct bpfprof_gpu_recorded *e;
 	struct bpfprof_gpu_stream *s, *on;
 
@@ -549,10 +500,8 @@ __noinline int stream_waits(struct bpfprof_gpu_thread *t, __u64 stream, __u64 ev
 	/* Which of two records it waits for is not known if one was made meanwhile. */
 	if (!e || e->stream == stream || e->ts_ns > begin_ns)
 		return 0;
-	if (!e->ts_ns) { /* by this it joins the graph that is made of the other one */
-		capture = p->capturing ? capture_find(p, e->stream) : NULL;
-		return capture ? capture_begin(p, stream, capture->origin) : 0;
-	}
+	if (!e->ts_ns)
+		return capture_join(p, stream, e->stream);
 	if (p->capturing && capture_find(p, stream))
 		return 0;
 	on = stream_find(p, e->stream);
@@ -580,7 +529,7 @@ __noinline int stream_told(struct bpfprof_gpu_thread *t, __u64 stream, __u64 beg
 	struct bpfprof_gpu_stream *s = p ? stream_find(p, stream) : NULL;
 
 	if (p && p->capturing) /* one that is captured does not tell */
-		capture_end(p, stream, true);
+		capture_drop(t, p, stream);
 	if (!s)
 		return 0;
 	if (reached)
@@ -595,7 +544,7 @@ static __noinline int stream_end(struct bpfprof_gpu_thread *t, __u64 stream)
 	struct bpfprof_gpu_stream *s = p ? stream_find(p, stream) : NULL;
 
 	if (p && p->capturing)
-		capture_end(p, stream, true);
+		capture_drop(t, p, stream);
 	if (!s)
 		return 0;
 	if (s->collective_ns > s->done_ns)
@@ -628,12 +577,40 @@ static __always_inline void waits_enter(struct pt_regs *ctx, const struct bpfpro
 	case GPU_KIND_CAPTURE_END:
 		p = waits_of(t);
 		if (p)
-			capture_end(p, stream_key(f, argument(ctx, f->stream)), false);
+			graph_end(t, p, stream_key(f, argument(ctx, f->stream)));
+		break;
+	case GPU_KIND_CAPTURE_BEGIN:
+		if (f->handle) /* to a graph that is there */
+			graph_forget(t, waits_of(t), argument(ctx, f->handle));
+		break;
+	case GPU_KIND_GRAPH_COPY:
+		if (!f->out) /* until it returns, which may not be seen */
+			graph_take(t, waits_of(t), argument(ctx, f->extra));
+		break;
+	case GPU_KIND_GRAPH_END:
+		graph_forget(t, waits_of(t), argument(ctx, f->handle));
+		break;
+	case GPU_KIND_GRAPH_CHANGE:
+		p = waits_of(t);
+		graph_forget(t, p, argument(ctx, f->handle));
+		capture_blur(p); /* it may be one that is being captured */
 		break;
 	case GPU_KIND_GROUP_START:
 		t->groups++;
 		break;
 	}
+}
+
+/* The return of what is hooked for this alone will not be seen. */
+static __always_inline void waits_blur(const struct bpfprof_gpu_function *f,
+				       struct bpfprof_gpu_thread *t)
+{
+	struct bpfprof_gpu_capture c = { .number = t->call.key.dims[0] };
+
+	if (f->kind == GPU_KIND_STREAM_WAIT) /* it may have joined */
+		capture_blur(waits_of(t));
+	else if (f->kind == GPU_KIND_CAPTURE_END && c.number)
+		graph_send(t, GPU_GRAPH_DROPPED, &c, 0);
 }
 
 /* A process that uses several devices has contexts of which we know nothing. */
@@ -736,8 +713,14 @@ static __always_inline void waits_return(struct bpfprof_gpu_thread *t,
 		if (!p || call->result)
 			break;
 		/* What began before, if the end of it was not seen, is over. */
-		capture_end(p, stream, true);
-		capture_begin(p, stream, stream);
+		capture_drop(t, p, stream);
+		capture_begin(p, stream, stream, f->handle ? 0 : capture_number(p));
+		break;
+	case GPU_KIND_CAPTURE_END:
+		graph_made(t, waits_of(t), open);
+		break;
+	case GPU_KIND_GRAPH_COPY:
+		graph_copy(t, waits_of(t), f, open);
 		break;
 	case GPU_KIND_COPY:
 		if (f->to_device)

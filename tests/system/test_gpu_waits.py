@@ -238,6 +238,47 @@ def captures(context):
           (written, sum(row[3] for row in truth["rows"] if not row[2])), "slices and what ran")
 
 
+def graph_rows(rows):
+    """{what is in it: launches}, those of which nothing is known together."""
+    found = collections.Counter()
+    for row in rows:
+        nodes = sorted((node["function"], str(node["kernel"]), node["count"]) for node in row["nodes"])
+        found[(row["complete"], *nodes)] += row["launches"]
+    return found
+
+
+@test(modes=MODES)
+def graphs(context):
+    """What launches of CUDA graphs run, whichever handles they have."""
+    caller = Caller(context, "graphs", script="gpu_waits.py")
+    watch = Watch(context, "--json", "-d", "120", "-p", caller.pid, "-o", "x.pb.gz", "-o", "x.json")
+    truth = caller.work()
+    seen = Seen(watch.end())
+    found = seen.process(caller.pid)["graphs"]
+    with open(context.path("x.json"), "rb") as file:
+        trace = Trace(file.read())
+    equal(collections.Counter(one.args.get("content") for one in trace.slices
+                              if one.name == "cuGraphLaunch" and "captured" not in one.args),
+          collections.Counter({graph["content"]: graph["launches"] for graph in found}), "traced")
+    for graph in found:
+        check((graph["content"] is None) == (not graph["complete"] and not graph["nodes"]), str(graph))
+    equal(graph_rows(found), graph_rows(truth["graphs"]), "graphs")
+    equal(lost(seen), {"captured_streams_no_room": 9}, "lost")
+    profile = Pprof(context.read("x.pb.gz"))
+    calls, names = profile.sample_types.index("calls/count"), collections.Counter()
+    for sample in profile.samples:
+        frames = [name for one in sample["stack"] for name in profile.locations[one]["functions"]]
+        if frames[0].startswith("graph of ") and frames[1] != "[captured]":
+            names[frames[0]] += sample["values"][calls]
+    wanted = collections.Counter()
+    for graph in truth["graphs"]:
+        kernels = sum(node["count"] for node in graph["nodes"] if node["kernel"])
+        if graph["complete"] or graph["nodes"]:
+            wanted["graph of %s%d kernel%s" % ("" if graph["complete"] else "at least ", kernels,
+                                               "" if kernels == 1 else "s")] += graph["launches"]
+    equal(names, wanted, "frames")
+
+
 @test(modes=("root",))
 def slow_not_hung(context):
     """The same program where the device takes a hundred times as long: told, by size."""

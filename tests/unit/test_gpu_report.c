@@ -532,6 +532,74 @@ Test(gpu_report, entries)
 }
 
 /* What is written into a graph is told by itself, and is in no sum. */
+static const struct gpu_report_node decode[] = {
+	{ "cuLaunchKernel", "gemm", 30 },
+	{ "cuLaunchKernelEx", "gemm", 2 },
+	{ "cuLaunchKernelEx", "attention", 32 },
+	{ "cuMemsetD8Async", NULL, 3 },
+};
+
+/* Kernels by what launches of graphs have run of them. */
+Test(gpu_report, graphs)
+{
+	const struct gpu_report_graph graphs[] = {
+		{ 0x6a, 100, true, decode, 4 },
+		{ 0x6b, 10, true, decode, 1 },
+		{ 0, 5, false, NULL, 0 },
+	};
+	struct gpu_report_process process = idle;
+	struct gpu_report report = report_of(&process, 1);
+	char *text;
+
+	process.calls = calls;
+	process.nr_calls = 1;
+	process.graphs = graphs;
+	process.nr_graphs = 3;
+	text = table_of(&report, &(struct gpu_report_options){ 0 });
+	expect(text, "\n  Graph launches: 115 (12/s) of 3 kinds of graphs\n"
+		     "  What 5 of them run is not known\n"
+		     "       Runs  Graphs  Kernel\n"
+		     "       3500       2  gemm\n"
+		     "       3200       1  attention\n"
+		     "\n");
+	expect_columns(text, 80);
+	free(text);
+	text = table_of(&report, &(struct gpu_report_options){ .rows = 1 });
+	expect(text, "       2  gemm\n    ... and 1 more\n");
+	free(text);
+	text = json_of(&report);
+	expect(text, "\"graphs\":[{\"content\":\"0x6a\",\"launches\":100,"
+		     "\"complete\":true,\"nodes\":[{\"function\":\"cuLaunchKernel\","
+		     "\"kernel\":\"gemm\",\"count\":30},");
+	expect(text, "{\"function\":\"cuMemsetD8Async\",\"kernel\":null,\"count\":3}]},{"
+		     "\"content\":\"0x6b\",");
+	expect(text, "{\"content\":null,\"launches\":5,\"complete\":false,"
+		     "\"nodes\":[]}],");
+	free(text);
+}
+
+Test(gpu_report, graphs_that_are_not_all_known)
+{
+	const struct gpu_report_node node = { "cuLaunchKernel", "k", UINT32_MAX };
+	const struct gpu_report_graph graphs[] = {
+		{ 0x6a, UINT64_MAX, false, &node, 1 },
+		{ 0x6b, UINT64_MAX, true, &node, 1 },
+	};
+	struct gpu_report_process process = idle;
+	struct gpu_report report = report_of(&process, 1);
+	char *text;
+
+	process.calls = calls;
+	process.nr_calls = 1;
+	process.graphs = graphs;
+	process.nr_graphs = 2;
+	text = table_of(&report, &(struct gpu_report_options){ 0 });
+	expect(text, "/s) of 2 kinds of graphs\n  Some of them run more than is known\n       Runs "
+		     " Graphs  Kernel\n"
+		     "     18.4 E       2  k\n");
+	free(text);
+}
+
 Test(gpu_report, captured)
 {
 	const struct gpu_report_launch some[] = {
@@ -881,7 +949,8 @@ static const char golden_json[] =
 	"\"handle\":\"0x77\","
 	"\"function\":\"cuGraphLaunch\",\"exported\":\"cuGraphLaunch\",\"library\":null,\"entry\":"
 	"null,\"grid\":[0,0,0],"
-	"\"block\":[0,0,0],\"stream\":\"0x0\",\"calls\":2,\"captured\":false}],\"copies\":[{"
+	"\"block\":[0,0,0],\"stream\":\"0x0\",\"calls\":2,\"captured\":false}],\"graphs\":[],"
+	"\"copies\":[{"
 	"\"direction\":\"DtoH\",\"function\":\"cuMemcpyDtoHAsync\",\"stream\":\"0x0\","
 	"\"calls\":7,\"bytes\":4096,\"ns\":2500,\"captured\":false},{\"direction\":\"HtoD\","
 	"\"function\":\"cuMemcpyHtoD\",\"stream\":\"0x0\",\"calls\":3,\"bytes\":12300000,"
@@ -924,7 +993,7 @@ static const char golden_json[] =
 	"\"function\":\"cuMemcpyDtoH\",\"seconds\":3.000,\"since_before\":false,\"stream\":"
 	"\"0x0\"," NO_COLLECTIVE ",\"stack\":[]}],\"where\":[]},{\"pid\":77,\"name\":\"idle\","
 	"\"container\":null,\"pod\":null,\"namespace\":null,\"ray_task\":null,"
-	"\"rank\":null,\"calls\":[],\"launches\":[],\"copies\":[],\"memory\":{"
+	"\"rank\":null,\"calls\":[],\"launches\":[],\"graphs\":[],\"copies\":[],\"memory\":{"
 	"\"live_bytes\":0,\"peak_bytes\":0,\"allocations\":0,\"frees\":0,"
 	"\"unknown_frees\":0,\"device_free\":null,\"device_total\":null},\"host_memory\":{"
 	"\"live_bytes\":0,\"peak_bytes\":0,\"allocations\":0,\"frees\":0,\"unknown_frees\":0},"
@@ -968,7 +1037,8 @@ Test(gpu_report, json)
 			 "['host', 'seconds', 'libraries', 'processes', 'without_calls', 'stacks', "
 			 "'lost'] "
 			 "['pid', 'name', 'container', 'pod', 'namespace', 'ray_task', 'rank', "
-			 "'calls', 'launches', 'copies', 'memory', 'host_memory', 'tensor_memory', "
+			 "'calls', 'launches', 'graphs', 'copies', 'memory', 'host_memory', "
+			 "'tensor_memory', "
 			 "'starved', "
 			 "'collectives', 'completions', "
 			 "'communicators', 'open', 'where']\n");

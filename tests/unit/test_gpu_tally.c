@@ -718,6 +718,61 @@ Test(gpu_tally, names_and_aliases)
 	cr_expect_eq(lost("kernel_names_no_room"), 0);
 }
 
+/* What a launched graph has in it is a frame; one of which nothing is known has none. */
+Test(gpu_tally, graphs)
+{
+	struct gpu_tally_count counts[4];
+	struct bpfprof_gpu_graph_event event = { .start_ns = START_NS, .pid = 7, .number = 1 };
+	struct aggregate_view view;
+	struct gpu_graph graph;
+	size_t i;
+
+	event.kind = GPU_GRAPH_NODE;
+	event.function = function_nr("cuLaunchKernel");
+	for (i = 0; i < 3; i++)
+		gpu_tally_graph(tally, &event);
+	event.number = 2;
+	gpu_tally_graph(tally, &event);
+	event.function = function_nr("cuGraphLaunch");
+	gpu_tally_graph(tally, &event);
+	event.function = function_nr("cuMemsetD8Async");
+	event.number = 1;
+	gpu_tally_graph(tally, &event);
+	event.kind = GPU_GRAPH_MADE;
+	event.handle = 0xc1;
+	event.nodes = 4;
+	gpu_tally_graph(tally, &event);
+	event.number = 2;
+	event.handle = 0xc2;
+	event.nodes = 2;
+	gpu_tally_graph(tally, &event);
+	for (i = 0; i < 4; i++) {
+		counts[i] = (struct gpu_tally_count){ .key = key_of(7, "cuGraphLaunch"),
+						      .count = { .calls = 1U << i } };
+		counts[i].key.handle = 0xc0 + i;
+	}
+	cr_expect_eq(gpu_tally_nr_nodes(tally), 4);
+	cr_expect(gpu_tally_graph_of(tally, &counts[1].key, &graph) && graph.complete);
+	cr_expect(gpu_tally_graph_of(tally, &counts[2].key, &graph) && !graph.complete,
+		  "another graph is in it");
+	cr_expect_not(gpu_tally_graph_of(tally, &counts[3].key, &graph));
+	counts[0].key.handle = 0;
+	cr_expect_not(gpu_tally_graph_of(tally, &counts[0].key, &graph));
+	finish(counts, 4, &view);
+	cr_assert_eq(view.nr_call_samples, 4);
+	for (i = 0; i < 4; i++) {
+		uint64_t nr = view.call_samples[i].values[PROFILE_CALLS];
+		const char *leaf = label_at(&view, i, 0);
+
+		if (nr == 2)
+			cr_expect_str_eq(leaf, "graph of 3 kernels");
+		else if (nr == 4)
+			cr_expect_str_eq(leaf, "graph of at least 1 kernel");
+		else
+			cr_expect_str_eq(leaf, "cuGraphLaunch");
+	}
+}
+
 Test(gpu_tally, names_without_an_end)
 {
 	struct bpfprof_gpu_name e = { .task = { .pid = 7, .tid = 7, .start_ns = START_NS },

@@ -320,12 +320,20 @@ static void on_wait(void *arg, const struct bpfprof_gpu_wait *wait)
 	gpu_waits_record(daemon->calls.watch.waits, wait);
 }
 
+static void on_graph(void *arg, const struct bpfprof_gpu_graph_event *event)
+{
+	struct daemon *daemon = arg;
+
+	gpu_tally_graph(daemon->calls.watch.tally, event);
+}
+
 void calls_handle(struct daemon *daemon, struct sampler_handlers *handlers)
 {
 	handlers->call_stack = on_call_stack;
 	handlers->call = on_call;
 	handlers->kernel_name = on_kernel_name;
 	handlers->wait = on_wait;
+	handlers->graph = on_graph;
 	handlers->calls_arg = daemon;
 }
 

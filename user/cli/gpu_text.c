@@ -45,13 +45,15 @@ struct text {
 	struct gpu_report_process *processes, *silent;
 	struct gpu_report_call *calls;
 	struct gpu_report_launch *launches;
+	struct gpu_report_graph *graphs;
+	struct gpu_report_node *nodes; /* in these */
 	struct gpu_report_copy *copies;
 	struct gpu_report_collective *collectives;
 	struct gpu_report_completion *completions;
 	struct gpu_report_comm *comms;
 	struct gpu_report_open *open;
 	size_t nr_calls, nr_launches, nr_copies, nr_collectives, nr_comms, nr_open; /* filled */
-	size_t nr_completions;
+	size_t nr_completions, nr_graphs, nr_nodes;
 	const char **frames; /* of open calls */
 	size_t nr_frames;
 	struct gpu_report_grouped *grouped; /* in groups that these end */
@@ -159,22 +161,27 @@ static void call_add(struct text *t, struct gpu_report_process *process,
 	call->errors += count->errors;
 }
 
+/* Of a kernel, for as long as the report. */
+static const char *kernel_text(struct text *t, const struct bpfprof_gpu_key *of, uint64_t handle)
+{
+	const char *name = gpu_tally_kernel(t->job->watch.tally, of->pid, of->start_ns, handle);
+	char unknown[32];
+
+	if (name)
+		return name;
+	snprintf(unknown, sizeof(unknown), "kernel@0x%" PRIx64, handle);
+	return keep(t, unknown);
+}
+
 static void launch_add(struct text *t, struct gpu_report_process *process,
 		       const struct gpu_function *function, const struct gpu_tally_count *from)
 {
 	const struct bpfprof_gpu_key *key = &from->key;
-	const char *name =
-		gpu_tally_kernel(t->job->watch.tally, key->pid, key->start_ns, key->handle);
 	struct gpu_report_launch *launch = &t->launches[t->nr_launches++];
-	char unknown[32];
 	int i;
 
 	process->nr_launches++;
-	if (!name) {
-		snprintf(unknown, sizeof(unknown), "kernel@0x%" PRIx64, (uint64_t)key->handle);
-		name = keep(t, unknown);
-	}
-	*launch = (struct gpu_report_launch){ .kernel = name,
+	*launch = (struct gpu_report_launch){ .kernel = kernel_text(t, key, key->handle),
 					      .handle = key->handle,
 					      .function = function->shown,
 					      .exported = function->name,
@@ -186,6 +193,51 @@ static void launch_add(struct text *t, struct gpu_report_process *process,
 		launch->grid[i] = key->dims[i];
 		launch->block[i] = key->dims[3 + i];
 	}
+}
+
+static void nodes_add(struct text *t, struct gpu_report_graph *graph,
+		      const struct bpfprof_gpu_key *key)
+{
+	const struct gpu_function *function;
+	struct gpu_report_node *node;
+	struct gpu_graph known;
+	size_t i;
+
+	graph->nodes = t->nodes + t->nr_nodes;
+	if (!gpu_tally_graph_of(t->job->watch.tally, key, &known))
+		return;
+	graph->complete = known.complete;
+	graph->nr_nodes = known.nr;
+	for (i = 0; i < known.nr; i++) {
+		function = function_of(t, known.nodes[i].function);
+		node = &t->nodes[t->nr_nodes++];
+		*node = (struct gpu_report_node){ .function = function->shown,
+						  .count = known.nodes[i].count };
+		if (BPFPROF_GPU_IS_LAUNCH(function->wire.kind))
+			node->kernel = kernel_text(t, key, known.nodes[i].handle);
+	}
+}
+
+/* One row for graphs with the same in them, wherever they were launched. */
+static void graph_add(struct text *t, struct gpu_report_process *process,
+		      const struct gpu_tally_count *from)
+{
+	struct gpu_report_graph *graph = t->graphs + t->nr_graphs - process->nr_graphs;
+	struct gpu_report_graph *end = t->graphs + t->nr_graphs;
+	uint64_t content = from->key.handle != BPFPROF_GPU_OTHER ? from->key.handle : 0;
+
+	if (is_captured(from))
+		return;
+	for (; graph < end; graph++)
+		if (graph->content == content)
+			break;
+	if (graph == end) {
+		*graph = (struct gpu_report_graph){ .content = content };
+		nodes_add(t, graph, &from->key);
+		t->nr_graphs++;
+		process->nr_graphs++;
+	}
+	graph->launches += from->count.calls;
 }
 
 static void copy_add(struct text *t, struct gpu_report_process *process,
@@ -243,6 +295,9 @@ static void count_add(struct text *t, struct gpu_report_process *process,
 	case GPU_KIND_LAUNCH:
 	case GPU_KIND_LAUNCH_CONFIG:
 		launch_add(t, process, function, from);
+		break;
+	case GPU_KIND_GRAPH:
+		graph_add(t, process, from);
 		break;
 	case GPU_KIND_COPY:
 	case GPU_KIND_SET:
@@ -455,6 +510,7 @@ static int process_fill(struct text *t, struct gpu_report_process *to,
 		.rank = known(from->rank),
 		.calls = t->calls + t->nr_calls,
 		.launches = t->launches + t->nr_launches,
+		.graphs = t->graphs + t->nr_graphs,
 		.copies = t->copies + t->nr_copies,
 		.collectives = t->collectives + t->nr_collectives,
 		.completions = t->completions + t->nr_completions,
@@ -549,6 +605,8 @@ static int fill(struct text *t)
 	t->silent = calloc(nr + 1, sizeof(*t->silent));
 	t->calls = calloc(picture->nr_counts + 1, sizeof(*t->calls));
 	t->launches = calloc(picture->nr_counts + 1, sizeof(*t->launches));
+	t->graphs = calloc(picture->nr_counts + 1, sizeof(*t->graphs));
+	t->nodes = calloc(gpu_tally_nr_nodes(t->job->watch.tally) + 1, sizeof(*t->nodes));
 	t->copies = calloc(picture->nr_counts + 1, sizeof(*t->copies));
 	t->collectives = calloc(picture->nr_counts + 1, sizeof(*t->collectives));
 	gpu_waits_rows(t->job->watch.waits, &nr_rows);
@@ -559,8 +617,8 @@ static int fill(struct text *t)
 	t->frames = calloc(MAX_STACK_FRAMES, sizeof(*t->frames));
 	t->grouped = calloc(MAX_GROUPED, sizeof(*t->grouped));
 	if (!t->libraries || !t->processes || !t->silent || !t->calls || !t->launches ||
-	    !t->copies || !t->collectives || !t->completions || !t->comms || !t->open ||
-	    !t->frames || !t->grouped)
+	    !t->graphs || !t->nodes || !t->copies || !t->collectives || !t->completions ||
+	    !t->comms || !t->open || !t->frames || !t->grouped)
 		return -ENOMEM;
 	libraries_fill(t, libraries, nr_libraries);
 	for (i = 0; i < nr && !err; i++) {
@@ -613,6 +671,8 @@ int gpu_text(struct buf *dst, struct gpu_job *job, const struct gpu_picture *pic
 	free(t.silent);
 	free(t.calls);
 	free(t.launches);
+	free(t.graphs);
+	free(t.nodes);
 	free(t.copies);
 	free(t.collectives);
 	free(t.completions);

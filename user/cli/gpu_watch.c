@@ -81,6 +81,13 @@ static void on_wait(void *arg, const struct bpfprof_gpu_wait *wait)
 	gpu_waits_record(watch->waits, wait);
 }
 
+static void on_graph(void *arg, const struct bpfprof_gpu_graph_event *event)
+{
+	struct gpu_watch *watch = arg;
+
+	gpu_tally_graph(watch->tally, event);
+}
+
 static void on_complete(void *arg, const struct bpfprof_gpu_key *key, uint64_t ns)
 {
 	gpu_tally_complete(arg, key, ns);
@@ -92,6 +99,7 @@ void gpu_watch_handle(struct sampler_handlers *handlers, struct gpu_watch *watch
 	handlers->call = on_call;
 	handlers->kernel_name = on_kernel_name;
 	handlers->wait = on_wait;
+	handlers->graph = on_graph;
 	handlers->calls_arg = watch;
 }
 
@@ -274,6 +282,8 @@ void gpu_watch_lost(const struct gpu_watch *watch, const uint64_t counters[GPU_N
 		{ GPU_COUNT_BATCH_CUT, "batches_of_copies_not_all_bytes" },
 		{ GPU_COUNT_AFTER_FULL, "waits_between_streams_no_room" },
 		{ GPU_COUNT_CAPTURES_FULL, "captured_streams_no_room" },
+		{ GPU_COUNT_GRAPHS_FULL, "graph_handles_no_room" },
+		{ GPU_COUNT_NODES_LOST, "nodes_of_graphs_ring_full" },
 	};
 	struct aggregate_view view;
 	size_t i;

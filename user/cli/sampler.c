@@ -217,6 +217,13 @@ static void on_wait(void *arg, const struct bpfprof_gpu_wait *wait)
 	sampler->handlers.wait(sampler->handlers.calls_arg, wait);
 }
 
+static void on_graph(void *arg, const struct bpfprof_gpu_graph_event *event)
+{
+	struct sampler *sampler = arg;
+
+	sampler->handlers.graph(sampler->handlers.calls_arg, event);
+}
+
 static void on_exec(void *arg, struct process *process)
 {
 	sampler_container(arg, process);
@@ -402,8 +409,10 @@ static int setup_tables(struct sampler *sampler)
 	}
 	if (sampler->options->step_windows)
 		handlers.window = on_window;
-	if (sampler->options->gpu_waits)
+	if (sampler->options->gpu_waits) {
 		handlers.wait = on_wait;
+		handlers.graph = on_graph;
+	}
 	if (sampler->options->gpu_trace)
 		handlers.traced_call = on_traced_call;
 	if (sampler->options->waits != SESSION_NO_WAITS)

@@ -25,6 +25,7 @@ struct bpfprof_gpu_event;
 struct bpfprof_gpu_name;
 struct bpfprof_gpu_trace;
 struct bpfprof_title_event;
+struct bpfprof_gpu_graph_event;
 struct bpfprof_gpu_wait;
 struct bpfprof_sample;
 struct bpfprof_task_state;
@@ -114,9 +115,10 @@ struct sampler_handlers {
 			   const struct bpfprof_gpu_call *call);
 	void (*call)(void *arg, const struct bpfprof_gpu_event *event);
 	void (*kernel_name)(void *arg, const struct bpfprof_gpu_name *name);
-	/* With gpu_waits: what is waited for. */
+	/* With gpu_waits: what is waited for, what is captured. */
 	void (*wait)(void *arg, const struct bpfprof_gpu_wait *wait);
-	void *calls_arg; /* of these four */
+	void (*graph)(void *arg, const struct bpfprof_gpu_graph_event *event);
+	void *calls_arg; /* of these five */
 	/* With gpu_trace: a call that is over. */
 	void (*traced_call)(void *arg, const struct bpfprof_gpu_trace *call);
 	/* With waits: a thread has ended, and some of its time is in no sample. */

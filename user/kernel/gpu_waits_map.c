@@ -4,6 +4,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "kernel/session.h"
 #include "bpfprof.skel.h"
@@ -26,9 +27,14 @@ void gpu_waits_map_each(const struct session *session,
 			each(arg, &process);
 }
 
-static void events_forget(const struct session *session, const struct bpfprof_gpu_waits *process)
+_Static_assert(sizeof(struct bpfprof_gpu_event_key) == sizeof(struct bpfprof_gpu_graph_key) &&
+		       offsetof(struct bpfprof_gpu_event_key, pid) ==
+			       offsetof(struct bpfprof_gpu_graph_key, pid),
+	       "elements_forget() takes the one for the other");
+
+/* Those of a process, in the map of events or in that of graphs. */
+static void elements_forget(struct bpf_map *map, const struct bpfprof_gpu_waits *process)
 {
-	struct bpf_map *map = session->skel->maps.gpu_events;
 	/* Entries may come while this goes on. */
 	size_t left = 2 * (size_t)bpf_map__max_entries(map);
 	struct bpfprof_gpu_event_key key, next;
@@ -59,7 +65,9 @@ void gpu_waits_map_forget(const struct session *session, uint32_t pid, uint64_t 
 			continue;
 		last(arg, &process);
 		if (process.events)
-			events_forget(session, &process);
+			elements_forget(session->skel->maps.gpu_events, &process);
+		if (process.numbers)
+			elements_forget(session->skel->maps.gpu_graphs, &process);
 		bpf_map__update_elem(map, &at, sizeof(at), &none, sizeof(none), 0);
 		return;
 	}

@@ -431,6 +431,12 @@ static int on_record(void *arg, void *data, size_t size)
 		if (stream->handlers.wait)
 			stream->handlers.wait(stream->handlers.arg, data);
 		return 0;
+	case BPFPROF_KIND_GPU_GRAPH:
+		if (size < sizeof(struct bpfprof_gpu_graph_event))
+			goto malformed;
+		if (stream->handlers.graph)
+			stream->handlers.graph(stream->handlers.arg, data);
+		return 0;
 	case BPFPROF_KIND_WAITER:
 		if (size < sizeof(struct bpfprof_waiter_event))
 			goto malformed;

@@ -52,12 +52,13 @@ struct stream_handlers {
 	void (*title)(void *arg, const struct bpfprof_title_event *event, struct process *process);
 	/* A program was just started: it may be gone soon. NULL is fine. */
 	void (*exec)(void *arg, struct process *process);
-	/* A hooked call without its stack, the name of a kernel, what is waited for. NULL is fine. */
+	/* A hooked call without its stack, the name of a kernel, what is waited for, what is captured. NULL is fine. */
 	void (*call)(void *arg, const struct bpfprof_gpu_event *event);
 	void (*kernel_name)(void *arg, const struct bpfprof_gpu_name *name);
 	/* With session_options.gpu_trace: each call that is over. NULL is fine. */
 	void (*traced_call)(void *arg, const struct bpfprof_gpu_trace *call);
 	void (*wait)(void *arg, const struct bpfprof_gpu_wait *wait);
+	void (*graph)(void *arg, const struct bpfprof_gpu_graph_event *event);
 	/* A thread has ended: its time that is in no sample. NULL is fine. */
 	void (*waiter)(void *arg, const struct bpfprof_waiter *waiter);
 	void *arg;

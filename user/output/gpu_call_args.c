@@ -66,7 +66,8 @@ static void add_of_kind(struct buf *dst, const struct gpu_function *function,
 		json_key_three(dst, "block", event->dims + 3);
 		break;
 	case GPU_KIND_GRAPH:
-		add_handle(dst, "graph", event->handle);
+		/* As in JSON's graphs. */
+		add_handle(dst, "content", event->handle);
 		break;
 	case GPU_KIND_ALLOC:
 	case GPU_KIND_FREE:

@@ -100,6 +100,41 @@ static void add_launches(struct buf *dst, const struct gpu_report_process *proce
 	buf_add_char(dst, ']');
 }
 
+static void add_nodes(struct buf *dst, const struct gpu_report_graph *graph)
+{
+	const struct gpu_report_node *node;
+	size_t i;
+
+	json_key_open(dst, "nodes", '[');
+	for (i = 0; i < graph->nr_nodes; i++) {
+		node = &graph->nodes[i];
+		item_open(dst);
+		json_key_text(dst, "function", node->function);
+		key_text_or_null(dst, "kernel", node->kernel ?: "");
+		json_key_number(dst, "count", node->count);
+		buf_add_char(dst, '}');
+	}
+	buf_add_char(dst, ']');
+}
+
+static void add_graphs(struct buf *dst, const struct gpu_report_process *process)
+{
+	const struct gpu_report_graph *graph;
+	size_t i;
+
+	json_key_open(dst, "graphs", '[');
+	for (i = 0; i < process->nr_graphs; i++) {
+		graph = &process->graphs[i];
+		item_open(dst);
+		key_hex_or_null(dst, "content", graph->content, graph->content);
+		json_key_number(dst, "launches", graph->launches);
+		json_key_bool(dst, "complete", graph->complete);
+		add_nodes(dst, graph);
+		buf_add_char(dst, '}');
+	}
+	buf_add_char(dst, ']');
+}
+
 static void add_copies(struct buf *dst, const struct gpu_report_process *process)
 {
 	const struct gpu_report_copy *copy;
@@ -366,6 +401,7 @@ static void add_process(struct buf *dst, const struct gpu_report_process *proces
 	add_who(dst, process);
 	add_calls(dst, process);
 	add_launches(dst, process);
+	add_graphs(dst, process);
 	add_copies(dst, process);
 	add_memory(dst, process);
 	add_starved(dst, &process->starved);

@@ -32,6 +32,22 @@ struct gpu_report_launch {
 	bool captured; /* written into a graph: these calls run nothing */
 };
 
+/* Nodes of one kind in a graph. */
+struct gpu_report_node {
+	const char *function; /* that captured it */
+	const char *kernel; /* of launches; else NULL */
+	uint64_t count;
+};
+
+/* Launches of CUDA graphs with the same in them, whatever their handles. */
+struct gpu_report_graph {
+	uint64_t content; /* names that; 0: it is not known */
+	uint64_t launches;
+	bool complete; /* there are no other kernels in them */
+	const struct gpu_report_node *nodes;
+	size_t nr_nodes;
+};
+
 struct gpu_report_copy {
 	const char *direction, *function;
 	uint64_t stream, calls, bytes, ns;
@@ -130,6 +146,8 @@ struct gpu_report_process {
 	size_t nr_calls;
 	const struct gpu_report_launch *launches;
 	size_t nr_launches;
+	const struct gpu_report_graph *graphs;
+	size_t nr_graphs;
 	const struct gpu_report_copy *copies;
 	size_t nr_copies;
 	const struct gpu_report_collective *collectives;

@@ -490,6 +490,7 @@ static void add_process(struct gpu_writer *w, const struct gpu_report_process *p
 	}
 	add_hung(w);
 	gpu_add_launches(w);
+	gpu_add_graphs(w);
 	add_copies(w);
 	add_calls(w);
 	gpu_add_starved(w);

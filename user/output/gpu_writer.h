@@ -77,5 +77,7 @@ void gpu_add_starved(struct gpu_writer *w);
 void gpu_add_gc(struct gpu_writer *w); /* collections of Python, if there were any */
 /* The table of kernels, if there are launches. */
 void gpu_add_launches(struct gpu_writer *w);
+/* The same of those that CUDA graphs have in them, as often as these were launched. */
+void gpu_add_graphs(struct gpu_writer *w);
 
 #endif

@@ -26,6 +26,7 @@
 
 #define MAX_OPEN 16384 /* threads whose last stack of a call that has begun is kept */
 #define HANDLE_TEXT_BYTES 32
+#define GRAPH_TEXT_BYTES 56
 #define STARVED_LABEL "launch"
 #define CAPTURED_LABEL "[captured]" /* written into a graph */
 #define TENSOR_REST 8 /* this part of the room for allocations is not for tensors */
@@ -45,6 +46,7 @@ struct process_entry {
 	uint32_t index; /* in processes */
 	uint32_t nr_names, nr_live, nr_stacks;
 	size_t name_bytes;
+	struct gpu_graphs_share graphs;
 	uint64_t starved_ns; /* in all, */
 	uint64_t starved_seen_ns; /* that stacks have, of this interval, */
 	uint64_t starved_told_ns; /* and that was told in those before */
@@ -125,6 +127,7 @@ struct gpu_tally {
 	struct stack_entry *stacks;
 	struct live_entry *live;
 	struct open_entry *open;
+	struct gpu_graphs *graphs;
 	uint64_t nr_stacks;
 	unsigned int share; /* by which limits are divided */
 	bool pids_are_own;
@@ -389,11 +392,6 @@ static uint64_t sum(uint64_t a, uint64_t b)
 	return a + b < a ? UINT64_MAX : a + b;
 }
 
-static bool is_launch(uint32_t kind)
-{
-	return kind == GPU_KIND_LAUNCH || kind == GPU_KIND_LAUNCH_CONFIG;
-}
-
 /* How long a call took, but for what was told of it while it had not returned. */
 static uint64_t ns_untold(const struct gpu_tally *tally, uint64_t begin_ns, uint64_t ns)
 {
@@ -412,7 +410,7 @@ static void call_done(struct gpu_tally *tally, struct process_entry *process,
 		stack->bytes = sum(stack->bytes, call->bytes);
 		stack->ns = sum(stack->ns, ns_untold(tally, call->begin_ns, call->ns));
 	}
-	if (stack && (is_launch(kind) || kind == GPU_KIND_GRAPH)) {
+	if (stack && (BPFPROF_GPU_IS_LAUNCH(kind) || kind == GPU_KIND_GRAPH)) {
 		stack->starved_ns = sum(stack->starved_ns, call->va);
 		process->starved_seen_ns = sum(process->starved_seen_ns, call->va);
 	}
@@ -625,6 +623,33 @@ void gpu_tally_name(struct gpu_tally *tally, const struct bpfprof_gpu_name *e)
 	memcpy(mangled, e->name, sizeof(mangled));
 	mangled[sizeof(mangled) - 1] = 0;
 	gpu_tally_kernel_set(tally, e->task.pid, e->task.start_ns, e->handle, mangled);
+}
+
+void gpu_tally_graph(struct gpu_tally *tally, const struct bpfprof_gpu_graph_event *event)
+{
+	struct process_entry *process = process_get(tally, event->pid, event->start_ns);
+
+	if (process)
+		gpu_graphs_event(tally->graphs, event, &process->graphs);
+}
+
+bool gpu_tally_graph_of(const struct gpu_tally *tally, const struct bpfprof_gpu_key *key,
+			struct gpu_graph *ret)
+{
+	size_t i;
+
+	if (!key->handle || key->handle == BPFPROF_GPU_OTHER ||
+	    !gpu_graphs_find(tally->graphs, key->pid, key->start_ns, key->handle, ret))
+		return false;
+	for (i = 0; i < ret->nr; i++) /* of another graph in it only that is told */
+		if (function_of(tally, ret->nodes[i].function)->wire.kind == GPU_KIND_GRAPH)
+			ret->complete = false;
+	return true;
+}
+
+size_t gpu_tally_nr_nodes(const struct gpu_tally *tally)
+{
+	return gpu_graphs_nr_nodes(tally->graphs);
 }
 
 bool gpu_tally_exit(struct gpu_tally *tally, const struct bpfprof_task_id *task)
@@ -856,6 +881,24 @@ static const char *kernel_text(struct gpu_tally *tally, const struct bpfprof_gpu
 	return name;
 }
 
+/* "graph of 412 kernels"; NULL: what is in it is not known. */
+static const char *graph_text(const struct gpu_tally *tally, const struct bpfprof_gpu_key *key,
+			      char room[GRAPH_TEXT_BYTES])
+{
+	uint64_t nr = 0;
+	struct gpu_graph graph;
+	size_t i;
+
+	if (!gpu_tally_graph_of(tally, key, &graph) || (!graph.complete && !graph.nr))
+		return NULL;
+	for (i = 0; i < graph.nr; i++)
+		if (BPFPROF_GPU_IS_LAUNCH(function_of(tally, graph.nodes[i].function)->wire.kind))
+			nr += graph.nodes[i].count;
+	snprintf(room, GRAPH_TEXT_BYTES, "graph of %s%" PRIu64 " kernel%s",
+		 graph.complete ? "" : "at least ", nr, nr == 1 ? "" : "s");
+	return room;
+}
+
 /* No stack of it was sent in this interval: they are taken to be those of one before. */
 static void seen_before(struct key_entry *of)
 {
@@ -949,6 +992,7 @@ int gpu_tally_finish(struct gpu_tally *tally, const struct gpu_tally_count *coun
 		     void *arg)
 {
 	char stream[HANDLE_TEXT_BYTES], kernel[HANDLE_TEXT_BYTES], comm[24], rank[16];
+	char graph[GRAPH_TEXT_BYTES];
 	const struct process_entry *process, *next;
 	size_t i;
 
@@ -961,8 +1005,10 @@ int gpu_tally_finish(struct gpu_tally *tally, const struct gpu_tally_count *coun
 			snprintf(stream, sizeof(stream), "0x%" PRIx64, (uint64_t)key->stream);
 			labels.stream = key->stream == BPFPROF_GPU_OTHER ? "[other]" : stream;
 		}
-		if (is_launch(function->wire.kind))
+		if (BPFPROF_GPU_IS_LAUNCH(function->wire.kind))
 			labels.kernel = kernel_text(tally, key, kernel);
+		else if (function->wire.kind == GPU_KIND_GRAPH)
+			labels.kernel = graph_text(tally, key, graph);
 		if (function->wire.kind == GPU_KIND_COLLECTIVE) {
 			comm[0] = rank[0] = 0;
 			comm_text(arg, key, comm, rank);
@@ -990,6 +1036,7 @@ void gpu_tally_lost(const struct gpu_tally *tally, struct stats_reasons *dst)
 	stats_add(dst, "processes_no_room", tally->processes_lost);
 	stats_add(dst, "calls_no_place", tally->calls_lost);
 	stats_add(dst, "completions_no_room", tally->completed_lost);
+	gpu_graphs_lost(tally->graphs, dst);
 }
 
 int gpu_tally_new(struct gpu_tally **ret, struct aggregate *aggregate)
@@ -1003,6 +1050,10 @@ int gpu_tally_new(struct gpu_tally **ret, struct aggregate *aggregate)
 	if (getrandom(&tally->seed, sizeof(tally->seed), GRND_NONBLOCK) != sizeof(tally->seed))
 		tally->seed = 0;
 	tally->functions = gpu_functions(&tally->nr_functions);
+	if (gpu_graphs_new(&tally->graphs)) {
+		free(tally);
+		return -ENOMEM;
+	}
 	*ret = tally;
 	return 0;
 }
@@ -1010,6 +1061,7 @@ int gpu_tally_new(struct gpu_tally **ret, struct aggregate *aggregate)
 void gpu_tally_bound(struct gpu_tally *tally, unsigned int share)
 {
 	tally->share = share;
+	gpu_graphs_bound(tally->graphs, share);
 }
 
 void gpu_tally_pids_are_own(struct gpu_tally *tally)
@@ -1129,6 +1181,11 @@ static void key_relink(struct gpu_tally *tally, struct key_entry *of, struct sta
 	}
 }
 
+static bool graph_is_over(const void *tally, uint32_t pid, uint64_t start_ns)
+{
+	return is_over(tally, pid, start_ns);
+}
+
 static void ended_forget(struct gpu_tally *tally)
 {
 	struct process_entry *process, *next, *last;
@@ -1142,6 +1199,7 @@ static void ended_forget(struct gpu_tally *tally)
 		free(name->name);
 		free(name);
 	}
+	gpu_graphs_forget(tally->graphs, graph_is_over, tally);
 	HASH_ITER(hh, tally->by_process, process, next) {
 		struct gpu_tally_process *moved = &tally->processes[tally->nr_processes - 1];
 
@@ -1214,6 +1272,7 @@ void gpu_tally_free(struct gpu_tally *tally)
 
 	if (!tally)
 		return;
+	gpu_graphs_free(tally->graphs); /* it points to shares of processes */
 	HASH_ITER(hh, tally->by_process, process, next_process) {
 		HASH_DEL(tally->by_process, process);
 		free(process);

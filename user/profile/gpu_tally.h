@@ -18,6 +18,7 @@
 
 #include "gpu/functions.h"
 #include "gpu_calls.h"
+#include "profile/gpu_graphs.h"
 
 struct aggregate;
 struct aggregate_input;
@@ -62,6 +63,7 @@ void gpu_tally_stack(struct gpu_tally *tally, const struct aggregate_input *inpu
 		     const struct bpfprof_gpu_call *call);
 void gpu_tally_call(struct gpu_tally *tally, const struct bpfprof_gpu_event *event);
 void gpu_tally_name(struct gpu_tally *tally, const struct bpfprof_gpu_name *name);
+void gpu_tally_graph(struct gpu_tally *tally, const struct bpfprof_gpu_graph_event *event);
 /* Was it one that made a call? */
 bool gpu_tally_exit(struct gpu_tally *tally, const struct bpfprof_task_id *task);
 
@@ -101,6 +103,10 @@ bool gpu_tally_waited(struct gpu_tally *tally, const struct bpfprof_gpu_open *op
 /* What a kernel is called, demangled: borrowed; NULL if that is not known. */
 const char *gpu_tally_kernel(const struct gpu_tally *tally, uint32_t pid, uint64_t start_ns,
 			     uint64_t handle);
+/* What is in the graph that calls with that key launched. False: that is not known. */
+bool gpu_tally_graph_of(const struct gpu_tally *tally, const struct bpfprof_gpu_key *key,
+			struct gpu_graph *ret);
+size_t gpu_tally_nr_nodes(const struct gpu_tally *tally); /* kinds of them, in all graphs */
 /* A name that was found elsewhere, mangled, as if the stream had told it. */
 void gpu_tally_kernel_set(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns, uint64_t handle,
 			  const char *name);

@@ -14,7 +14,7 @@
 
 struct buf;
 
-#define STATS_MAX_REASONS 48
+#define STATS_MAX_REASONS 64
 
 struct stats_reason {
 	const char *name; /* static string, snake_case */

@@ -20,6 +20,7 @@
 #define MAX_TIMES 256 /* streams and events */
 #define FIRST_VA 0x7f4000000000ULL
 #define FIRST_HANDLE 0x5a0000000000ULL
+#define FIRST_GRAPH 0x6a0000000000ULL
 #define PAGE_BYTES 0x200000ULL
 #define PITCH_BYTES 512ULL
 
@@ -74,6 +75,7 @@ static struct {
 } fake = { .lock = PTHREAD_MUTEX_INITIALIZER, .next_va = FIRST_VA };
 
 static __thread unsigned int thread_latency_us; /* instead of latency_us, if it is not 0 */
+static __thread uint64_t next_graph = FIRST_GRAPH;
 
 /* Exported by their trampolines below. */
 int cuMemcpyHtoDAsync_v2(uint64_t dst, const void *src, uint64_t bytes, uint64_t stream);
@@ -82,6 +84,11 @@ int cuStreamSynchronize(uint64_t stream);
 API void fake_cuda_set_latency_us(unsigned int us)
 {
 	__atomic_store_n(&fake.latency_us, us, __ATOMIC_RELAXED);
+}
+
+API void fake_cuda_next_graph(uint64_t handle)
+{
+	next_graph = handle;
 }
 
 API void fake_cuda_set_thread_latency_us(unsigned int us)
@@ -454,6 +461,25 @@ BODY int memory_info(uint64_t *out_free, uint64_t *out_total)
 	return err ? err : put(out_total, fake.total_bytes);
 }
 
+/* An instantiation, or the same of what has its result second. */
+BODY int instantiate(uint64_t *out)
+{
+	if (next_graph == FAKE_CUDA_NO_GRAPH)
+		return CUDA_ERROR_CAPTURE_INVALIDATED;
+	return put(out, next_graph);
+}
+
+BODY int end_capture(uint64_t stream, uint64_t *out)
+{
+	(void)stream;
+	return instantiate(out);
+}
+
+BODY int update_graph(void)
+{
+	return next_graph == FAKE_CUDA_NO_GRAPH ? CUDA_ERROR_INVALID_VALUE : 0;
+}
+
 TRAMPOLINE(cuInit, done);
 
 TRAMPOLINE(cuLaunchKernel, launched);
@@ -520,8 +546,18 @@ TRAMPOLINE(cuStreamQuery, stream_query);
 TRAMPOLINE(cuStreamDestroy_v2, done);
 TRAMPOLINE(cuStreamBeginCapture_v2, done);
 TRAMPOLINE(cuStreamBeginCapture_v2_ptsz, done);
-TRAMPOLINE(cuStreamEndCapture, done);
-TRAMPOLINE(cuStreamEndCapture_ptsz, done);
+TRAMPOLINE(cuStreamBeginCaptureToGraph, done);
+TRAMPOLINE(cuStreamEndCapture, end_capture);
+TRAMPOLINE(cuStreamEndCapture_ptsz, end_capture);
+TRAMPOLINE(cuGraphInstantiate_v2, instantiate);
+TRAMPOLINE(cuGraphInstantiateWithFlags, instantiate);
+TRAMPOLINE(cuGraphInstantiateWithParams, instantiate);
+TRAMPOLINE(cuGraphClone, instantiate);
+TRAMPOLINE(cuGraphExecUpdate_v2, update_graph);
+TRAMPOLINE(cuGraphExecDestroy, done);
+TRAMPOLINE(cuGraphDestroy, done);
+TRAMPOLINE(cuGraphAddKernelNode_v2, done);
+TRAMPOLINE(cuGraphNodeSetEnabled, done);
 TRAMPOLINE(cuEventRecord, event_record);
 TRAMPOLINE(cuEventRecordWithFlags, event_record);
 TRAMPOLINE(cuEventQuery, event_query);

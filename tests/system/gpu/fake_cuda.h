@@ -54,9 +54,15 @@ struct cuda_memcpy_3d { /* CUDA_MEMCPY3D_v2 */
 	uint64_t width_bytes, height, depth;
 };
 
+#define CUDA_ERROR_CAPTURE_INVALIDATED 901
+#define FAKE_CUDA_NO_GRAPH UINT64_MAX
+
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* What the thread's next capture or instantiation makes; NO_GRAPH: it fails. */
+void fake_cuda_next_graph(uint64_t handle);
 
 /* Whatever waits for the device takes that long: synchronizations, blocking copies. */
 void fake_cuda_set_latency_us(unsigned int us);

@@ -40,6 +40,16 @@ PROTOTYPES = {
     "cuStreamBeginCapture_v2_ptsz": [c_uint64, c_int],
     "cuStreamEndCapture": [c_uint64, POINTER(c_uint64)],
     "cuStreamEndCapture_ptsz": [c_uint64, POINTER(c_uint64)],
+    "cuStreamBeginCaptureToGraph": [c_uint64, c_uint64, c_void_p, c_void_p, c_size_t, c_int],
+    "cuGraphInstantiate_v2": [POINTER(c_uint64), c_uint64, c_void_p, c_void_p, c_size_t],
+    "cuGraphInstantiateWithFlags": [POINTER(c_uint64), c_uint64, c_uint64],
+    "cuGraphInstantiateWithParams": [POINTER(c_uint64), c_uint64, c_void_p],
+    "cuGraphClone": [POINTER(c_uint64), c_uint64],
+    "cuGraphExecUpdate_v2": [c_uint64, c_uint64, c_void_p],
+    "cuGraphExecDestroy": [c_uint64],
+    "cuGraphDestroy": [c_uint64],
+    "cuGraphNodeSetEnabled": [c_uint64, c_uint64, c_uint],
+    "cuGraphAddKernelNode_v2": [c_void_p, c_uint64, c_void_p, c_size_t, c_void_p],
     "cuStreamWaitEvent": [c_uint64, c_uint64, c_uint],
     "cuCtxSynchronize": [],
     "cuEventRecord": [c_uint64, c_uint64],
@@ -617,6 +627,199 @@ def captures():
     os._exit(0)
 
 
+NO_GRAPH = 2**64 - 1
+GRAPH_1, GRAPH_2, EXEC_1, EXEC_2 = 0x6a0000001000, 0x6a0000002000, 0x6b0000001000, 0x6b0000002000
+
+
+def next_graph(handle):
+    LIBRARIES[0].fake_cuda_next_graph(c_uint64(handle))
+    return byref(c_uint64())
+
+
+def node(function, count, kernel=None):
+    return {"function": function, "count": count, "kernel": kernel and "kernel@0x%x" % kernel}
+
+
+class Graph:
+    """One that is captured, and what its launches should be seen to run."""
+
+    def __init__(self, handle, kernels, others=()):
+        self.handle, self.complete, self.launches = handle, True, 0
+        self.nodes = [node("cuLaunchKernel", count, kernel) for kernel, count in kernels]
+        self.nodes += [node("cuMemsetD8Async", count) for count in others]
+        self.capture(kernels, others)
+        self.end()
+
+    def capture(self, kernels, others):
+        cuda("cuStreamBeginCapture_v2", STREAM_1, 0)
+        cuda("cuEventRecord", EVENT_1, STREAM_1)
+        cuda("cuStreamWaitEvent", STREAM_2, EVENT_1, 0)
+        for kernel, count in kernels:
+            for i in range(count):
+                cuda("cuLaunchKernel", kernel, 1, 1, 1, 32 + i % 7, 1, 1, 0, (STREAM_1, STREAM_2)[i % 2], None, None)
+        for count in others:
+            for _ in range(count):
+                cuda("cuMemsetD8Async", 0x7f1000000000, 0, 64, STREAM_1)
+
+    def end(self):
+        cuda("cuStreamEndCapture", STREAM_1, next_graph(self.handle))
+
+    def again(self, handle, kernels, others=()):
+        """The same, in another order: another graph, but one row."""
+        self.capture(kernels, others)
+        cuda("cuStreamEndCapture", STREAM_1, next_graph(handle))
+
+    def launch(self, exe, count, stream=STREAM_1):
+        for _ in range(count):
+            cuda("cuGraphLaunch", exe, stream)
+        self.launches += count
+
+    def seen(self):
+        return {"launches": self.launches, "complete": self.complete, "nodes": self.nodes}
+
+
+class Part(Graph):
+    """There is more in it than anybody saw."""
+
+    def __init__(self, handle, nodes):
+        self.handle, self.complete, self.launches, self.nodes = handle, False, 0, nodes
+
+
+class Unknown(Part):
+    """What is in it nobody saw."""
+
+    def __init__(self, handle):
+        super().__init__(handle, [])
+
+
+def refused(name, *arguments):
+    """A call that fails."""
+    next_graph(NO_GRAPH)
+    if not FUNCTIONS[name](*arguments):
+        raise SystemExit("%s has not failed" % name)
+
+
+def graphs_again(found):
+    """Handles that were others' before, and graphs that are changed."""
+    first = Graph(GRAPH_1, [(0x4711, 5), (0x4712, 3)], (2,))
+    found.append(first)
+    cuda("cuGraphInstantiateWithFlags", next_graph(EXEC_1), GRAPH_1, 0)
+    cuda("cuGraphInstantiate_v2", next_graph(EXEC_2), GRAPH_1, None, None, 0)
+    cuda("cuGraphDestroy", GRAPH_1)
+    first.launch(EXEC_1, 7)
+    first.launch(EXEC_2, 2, STREAM_2)
+    second = Graph(GRAPH_1, [(0x4711, 10)])
+    found.append(second)
+    cuda("cuGraphExecDestroy", EXEC_1)
+    cuda("cuGraphInstantiateWithParams", next_graph(EXEC_1), GRAPH_1, None)
+    second.launch(EXEC_1, 4)
+    first.launch(EXEC_2, 1)
+    third = Graph(GRAPH_2, [(0x4713, 1)])
+    found.append(third)
+    refused("cuGraphExecUpdate_v2", EXEC_1, GRAPH_2, None)
+    second.launch(EXEC_1, 1)
+    next_graph(EXEC_1)
+    cuda("cuGraphExecUpdate_v2", EXEC_1, GRAPH_2, None)
+    third.launch(EXEC_1, 3)
+    cuda("cuGraphClone", next_graph(GRAPH_1), GRAPH_2)
+    cuda("cuGraphInstantiateWithFlags", next_graph(EXEC_2), GRAPH_1, 0)
+    third.launch(EXEC_2, 2)
+    for i in range(8300):  # more than there is room for at a time
+        cuda("cuGraphInstantiateWithFlags", next_graph(EXEC_2 + 0x1000 + i), GRAPH_2, 0)
+        cuda("cuGraphExecDestroy", EXEC_2 + 0x1000 + i)
+    first.again(GRAPH_1, [(0x4712, 2), (0x4711, 5), (0x4712, 1)], (1, 1))
+    cuda("cuGraphInstantiateWithFlags", next_graph(EXEC_1), GRAPH_1, 0)
+    first.launch(EXEC_1, 4)
+    changed = Unknown(EXEC_1)  # a node is added to it by hand
+    found.append(changed)
+    cuda("cuGraphAddKernelNode_v2", None, GRAPH_2, None, 0, None)
+    cuda("cuGraphInstantiateWithFlags", next_graph(EXEC_1), GRAPH_2, 0)
+    changed.launch(EXEC_1, 2)
+    third.launch(EXEC_2, 1)
+    cuda("cuGraphExecDestroy", EXEC_2)
+    cuda("cuGraphDestroy", GRAPH_1)
+
+
+def wide(found):
+    """More streams than can be followed: what is put on the others is not known to be in it."""
+    part = Part(GRAPH_2 + 2, [node("cuLaunchKernel", 31, 0x4715)])
+    cuda("cuStreamBeginCapture_v2", STREAM_1, 0)
+    cuda("cuEventRecord", EVENT_1, STREAM_1)
+    for i in range(40):
+        cuda("cuStreamWaitEvent", 0x7e0000010000 + i, EVENT_1, 0)
+    for i in range(31):
+        cuda("cuLaunchKernel", 0x4715, 1, 1, 1, 32, 1, 1, 0, 0x7e0000010000 + i, None, None)
+    part.end()
+    cuda("cuGraphInstantiateWithFlags", next_graph(EXEC_1 + 0x50), GRAPH_2 + 2, 0)
+    part.launch(EXEC_1 + 0x50, 1)
+    found.append(part)
+
+
+def left(found):
+    """A stream that has joined is destroyed before the end; a node is switched off after it."""
+    graph = Graph.__new__(Graph)
+    graph.handle, graph.complete, graph.launches = GRAPH_2 + 3, True, 0
+    graph.nodes = [node("cuLaunchKernel", 6, 0x4716)]
+    graph.capture([(0x4716, 6)], ())
+    cuda("cuStreamDestroy_v2", STREAM_2)
+    graph.end()
+    cuda("cuGraphInstantiateWithFlags", next_graph(EXEC_1 + 0x60), GRAPH_2 + 3, 0)
+    graph.launch(EXEC_1 + 0x60, 2)
+    found.append(graph)
+    cuda("cuGraphNodeSetEnabled", EXEC_1 + 0x60, 0, 0)
+    disabled = Unknown(EXEC_1 + 0x60)
+    disabled.launch(EXEC_1 + 0x60, 1)
+    found.append(disabled)
+
+
+def graphs():
+    """CUDA graphs, and what their launches run."""
+    found = []
+    work(1)
+    graphs_again(found)
+    refused("cuStreamEndCapture", STREAM_1, next_graph(NO_GRAPH))  # nothing was begun
+    dropped = Graph.__new__(Graph)
+    dropped.capture([(0x4714, 9)], ())
+    refused("cuStreamEndCapture", STREAM_1, byref(c_uint64()))
+    large = Graph(GRAPH_1, [(0x4711, 4000), (0x4714, 1)])
+    found.append(large)
+    cuda("cuGraphInstantiateWithFlags", next_graph(EXEC_2), GRAPH_1, 0)
+    large.launch(EXEC_2, 6)
+    empty = Graph(GRAPH_2, [])
+    found.append(empty)
+    cuda("cuGraphInstantiateWithFlags", next_graph(EXEC_1 + 0x10), GRAPH_2, 0)
+    empty.launch(EXEC_1 + 0x10, 2)
+    outer = Part(GRAPH_2, [node("cuLaunchKernel", 2, 0x4711), node("cuGraphLaunch", 1)])
+    outer.capture([(0x4711, 2)], ())
+    cuda("cuGraphLaunch", EXEC_2, STREAM_1)  # another graph is a part of it
+    outer.end()
+    found.append(outer)
+    cuda("cuGraphInstantiateWithFlags", next_graph(EXEC_1 + 0x20), GRAPH_2, 0)
+    outer.launch(EXEC_1 + 0x20, 3)
+    partly = Part(GRAPH_2 + 1, [node("cuLaunchKernel", 1, 0x4711)])
+    for _ in range(2):  # which are one
+        partly.capture([(0x4711, 1)], ())
+        cuda("cuGraphAddKernelNode_v2", None, GRAPH_2 + 1, None, 0, None)  # to that
+        partly.end()
+        cuda("cuGraphInstantiateWithFlags", next_graph(EXEC_1 + 0x30), GRAPH_2 + 1, 0)
+        partly.launch(EXEC_1 + 0x30, 1)
+    found.append(partly)
+    wide(found)
+    left(found)
+    added = Unknown(EXEC_1 + 0x40)
+    cuda("cuStreamBeginCaptureToGraph", STREAM_1, GRAPH_2 + 1, None, None, 0, 0)
+    cuda("cuLaunchKernel", 0x4711, 1, 1, 1, 32, 1, 1, 0, STREAM_1, None, None)
+    cuda("cuStreamEndCapture", STREAM_1, next_graph(GRAPH_2 + 1))
+    cuda("cuGraphInstantiateWithFlags", next_graph(EXEC_1 + 0x40), GRAPH_2 + 1, 0)
+    added.launch(EXEC_1 + 0x40, 1)
+    found.append(added)
+    print(json.dumps({"pid": os.getpid(), "graphs": [one.seen() for one in found]}), flush=True)
+    for line in sys.stdin:
+        if line == "exit\n":
+            break
+    os._exit(0)
+
+
 def several_devices():
     """Of two devices a context's synchronization waits for one: it says nothing of the other."""
     comms = [init(0), init(1)]  # the fake's device is its rank
@@ -710,7 +913,8 @@ def main():
     scenario = {"synced": synced, "crossed": crossed, "watchdog": watchdog, "groups": groups, "unknown": unknown,
                 "several": several_devices, "speed": speed,
                 "hung_group": hung_group, "starving": starving, "steps": steps, "tokens": tokens,
-                "rounds": rounds, "composite": composite, "long": long, "captures": captures}[sys.argv[1]]
+                "rounds": rounds, "composite": composite, "long": long, "captures": captures,
+                "graphs": graphs}[sys.argv[1]]
     load(sys.argv[2])
     if os.environ.get("GROUP") == "begun":  # before it is watched
         EARLY.append(Group())

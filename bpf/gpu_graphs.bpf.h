@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef BPFPROF_BPF_GPU_GRAPHS_BPF_H
+#define BPFPROF_BPF_GPU_GRAPHS_BPF_H
+
+/*
+ * Which streams are captured, which graphs come of it, and what is in them. Each node is told to user
+ * space when it is captured. A graph, and what is instantiated of it, stands for its content: that is the
+ * sum of its nodes' hashes, so that a program that captures the same again and again, for each of its
+ * layers or at each step, has one and not thousands; and handles, which are used again for others, are
+ * not what launches are counted by. Who forges hashes deceives nobody but itself.
+ *
+ * For gpu.bpf.c only, which has the helpers.
+ */
+
+#include "gpu_calls.h"
+
+/* Writer: BPF; user space deletes those of processes that are gone. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 32768);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct bpfprof_gpu_graph_key);
+	__type(value, __u64);
+} gpu_graphs SEC(".maps");
+
+/* Of a stream of p that is captured; NULL: it is not. */
+static __noinline struct bpfprof_gpu_capture *capture_find(struct bpfprof_gpu_waits *p,
+							   __u64 stream)
+{
+	__u32 i;
+
+	for (i = 0; stream && i < BPFPROF_GPU_MAX_CAPTURES; i++)
+		if (p->captures[i].stream == stream)
+			return &p->captures[i];
+	return NULL;
+}
+
+/* From now on what is put on a stream is written into a graph, as what is put on origin. -1: no room. */
+static __noinline int capture_begin(struct bpfprof_gpu_waits *p, __u64 stream, __u64 origin,
+				    __u32 number)
+{
+	struct bpfprof_gpu_capture *c;
+	__u32 i;
+
+	if (!stream || capture_find(p, stream)) /* the legacy default stream cannot be */
+		return 0;
+	for (i = 0; i < BPFPROF_GPU_MAX_CAPTURES; i++) {
+		c = &p->captures[i];
+		if (__sync_val_compare_and_swap(&c->stream, 0, stream))
+			continue;
+		c->number = number;
+		c->nr = c->lost = 0;
+		c->nodes = 0;
+		c->origin = origin;
+		__sync_fetch_and_add(&p->capturing, 1);
+		return 0;
+	}
+	gpu_count(GPU_COUNT_CAPTURES_FULL);
+	return -1;
+}
+
+/* A stream joins the graph that is made of another one. */
+static __noinline int capture_join(struct bpfprof_gpu_waits *p, __u64 stream, __u64 other)
+{
+	struct bpfprof_gpu_capture *c = p->capturing ? capture_find(p, other) : NULL, *own;
+
+	if (!c)
+		return 0;
+	own = capture_find(p, stream);
+	if (own ? own->origin != c->origin : capture_begin(p, stream, c->origin, c->number))
+		__sync_fetch_and_add(&c->lost, 1);
+	return 0;
+}
+
+/* Something of what is captured cannot be followed: not all of it will be known. */
+static __noinline int capture_blur(struct bpfprof_gpu_waits *p)
+{
+	__u32 i;
+
+	for (i = 0; p && p->capturing && i < BPFPROF_GPU_MAX_CAPTURES; i++)
+		__sync_fetch_and_add(&p->captures[i].lost, 1);
+	return 0;
+}
+
+static __always_inline void capture_add(struct bpfprof_gpu_capture *to,
+					const struct bpfprof_gpu_capture *from)
+{
+	__sync_fetch_and_add(&to->nodes, from->nodes);
+	__sync_fetch_and_add(&to->nr, from->nr);
+	__sync_fetch_and_add(&to->lost, from->lost);
+}
+
+static __always_inline __u32 capture_number(struct bpfprof_gpu_waits *p)
+{
+	return (__sync_fetch_and_add(&p->numbers, 1) & 0x7fffffff) + 1;
+}
+
+/* Of two numbers, so that sums of it tell apart what differs. */
+static __always_inline __u64 graph_hash(__u64 a, __u64 b)
+{
+	__u64 hash = (a ^ b << 48) * 0x9e3779b97f4a7c15ULL;
+
+	hash = (hash ^ hash >> 32) * 0xd6e8feb86659fd93ULL;
+	return hash ^ hash >> 32;
+}
+
+/*
+ * A graph is made, or given up: of a stream and of all that joined. even_joined: also where the stream
+ * was one of those; it is no more, or it was seen not to be captured. *ret is the capture that was begun
+ * with the stream and all that joined it, put together; its number is 0 if there was none.
+ */
+static __noinline int capture_end(struct bpfprof_gpu_waits *p, __u64 stream, bool even_joined,
+				  struct bpfprof_gpu_capture *ret)
+{
+	struct bpfprof_gpu_capture *c, *rest;
+	__u64 captured;
+	__u32 i;
+
+	__builtin_memset(ret, 0, sizeof(*ret));
+	for (i = 0; stream && p->capturing && i < BPFPROF_GPU_MAX_CAPTURES; i++) {
+		c = &p->captures[i];
+		captured = c->stream;
+		if (!captured || (c->origin != stream && !(even_joined && captured == stream)))
+			continue;
+		if (c->origin == stream) {
+			ret->number = c->number;
+			capture_add(ret, c);
+		} else { /* the others go on */
+			rest = capture_find(p, c->origin);
+			if (rest)
+				capture_add(rest, c);
+		}
+		c->origin = 0;
+		/* Another thread may do the same. */
+		if (__sync_val_compare_and_swap(&c->stream, captured, 0) == captured)
+			__sync_fetch_and_sub(&p->capturing, 1);
+	}
+	return 0;
+}
+
+static __noinline int graph_send(const struct bpfprof_gpu_thread *t, __u32 kind,
+				 const struct bpfprof_gpu_capture *c, __u64 handle)
+{
+	struct bpfprof_gpu_graph_event *e = NULL;
+
+	if (!cfg.gpu_waits) /* nobody asks */
+		return 0;
+	if (ring_has_room())
+		e = bpf_ringbuf_reserve(&ring, sizeof(*e), 0);
+	if (!e) {
+		gpu_count(
+			GPU_COUNT_NODES_LOST); /* that one is missing shows when they are counted */
+		return 0;
+	}
+	record_fill(&e->rec, BPFPROF_KIND_GPU_GRAPH, sizeof(*e));
+	e->start_ns = t->start_ns;
+	e->pid = t->pid;
+	e->number = c->number;
+	e->kind = kind;
+	e->function = t->call.key.function;
+	e->handle = handle;
+	e->nodes = c->nr;
+	e->lost = c->lost;
+	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+/* A stream is seen not to be captured: the end of what was begun with it was not seen. */
+static __noinline int capture_drop(const struct bpfprof_gpu_thread *t, struct bpfprof_gpu_waits *p,
+				   __u64 stream)
+{
+	struct bpfprof_gpu_capture c;
+
+	capture_end(p, stream, true, &c);
+	if (c.number)
+		graph_send(t, GPU_GRAPH_DROPPED, &c, 0);
+	return 0;
+}
+
+/* Of the stream that the thread's call puts something on, which is written down only; NULL: it is not. */
+static __noinline struct bpfprof_gpu_capture *
+capture_note(struct bpfprof_gpu_thread *t, struct bpfprof_gpu_waits *p, __u64 stream)
+{
+	struct bpfprof_gpu_capture *c = p && p->capturing ? capture_find(p, stream) : NULL;
+
+	if (c) {
+		t->call.flags |= BPFPROF_CALL_CAPTURED;
+		t->call.key.flags |= BPFPROF_KEY_CAPTURED;
+	}
+	return c;
+}
+
+/* By this call the graph has one node more. */
+static __noinline int capture_node(struct bpfprof_gpu_thread *t, struct bpfprof_gpu_capture *c)
+{
+	const struct bpfprof_gpu_key *key = &t->call.key;
+
+	__sync_fetch_and_add(&c->nr, 1);
+	__sync_fetch_and_add(&c->nodes, graph_hash(key->handle, key->function));
+	if (c->number)
+		graph_send(t, GPU_GRAPH_NODE, c, key->handle);
+	return 0;
+}
+
+static __always_inline void graph_key(struct bpfprof_gpu_graph_key *key,
+				      const struct bpfprof_gpu_thread *t, __u64 handle)
+{
+	key->start_ns = t->start_ns;
+	key->handle = handle;
+	key->pid = t->pid;
+	key->pad = 0;
+}
+
+/* What is in a graph or in what was instantiated of one; 0: not known. */
+static __noinline __u64 graph_find(const struct bpfprof_gpu_thread *t, __u64 handle)
+{
+	struct bpfprof_gpu_graph_key key;
+	__u64 *content;
+
+	graph_key(&key, t, handle);
+	content = bpf_map_lookup_elem(&gpu_graphs, &key);
+	return content ? *content : 0;
+}
+
+/* What the thread launches is counted by what is in it: handles are too many. */
+static __always_inline void graph_name(struct bpfprof_gpu_thread *t)
+{
+	t->call.key.handle = graph_find(t, t->call.key.handle);
+}
+
+static __noinline int graph_forget(const struct bpfprof_gpu_thread *t, struct bpfprof_gpu_waits *p,
+				   __u64 handle)
+{
+	struct bpfprof_gpu_graph_key key;
+
+	graph_key(&key, t, handle);
+	if (!bpf_map_delete_elem(&gpu_graphs, &key) && p)
+		__sync_fetch_and_sub(&p->graphs, 1);
+	return 0;
+}
+
+/* content 0: nothing is known of it. */
+static __noinline int graph_set(const struct bpfprof_gpu_thread *t, struct bpfprof_gpu_waits *p,
+				__u64 handle, __u64 content)
+{
+	struct bpfprof_gpu_graph_key key;
+	__u64 *before;
+
+	if (!content || !p)
+		return graph_forget(t, p, handle);
+	graph_key(&key, t, handle);
+	before = bpf_map_lookup_elem(&gpu_graphs, &key);
+	if (before)
+		*before = content;
+	else if (p->graphs >= BPFPROF_GPU_MAX_GRAPHS ||
+		 bpf_map_update_elem(&gpu_graphs, &key, &content, BPF_NOEXIST))
+		gpu_count(GPU_COUNT_GRAPHS_FULL);
+	else
+		__sync_fetch_and_add(&p->graphs, 1);
+	return 0;
+}
+
+/* Something else is put into it, from now on until that is over or has failed. */
+static __noinline int graph_take(struct bpfprof_gpu_thread *t, struct bpfprof_gpu_waits *p,
+				 __u64 handle)
+{
+	t->call.key.handle = graph_find(t, handle);
+	return graph_forget(t, p, handle);
+}
+
+/*
+ * A capture ends; which graph came of it is known when it returns. Those of which not all is known are
+ * the same if what was seen of them is.
+ */
+static __noinline int graph_end(struct bpfprof_gpu_thread *t, struct bpfprof_gpu_waits *p,
+				__u64 stream)
+{
+	struct bpfprof_gpu_capture c;
+
+	capture_end(p, stream, false, &c);
+	t->call.key.handle = 0;
+	if (!c.number)
+		return 0;
+	t->call.key.handle = graph_hash(c.nodes, c.lost ? 1 : 2) ?: 1;
+	/* These three are not of a call that is counted. */
+	t->call.key.dims[0] = c.number;
+	t->call.key.dims[1] = c.nr;
+	t->call.key.dims[2] = c.lost;
+	return 0;
+}
+
+/* Now it has returned. */
+static __noinline int graph_made(const struct bpfprof_gpu_thread *t, struct bpfprof_gpu_waits *p,
+				 const struct bpfprof_gpu_open *open)
+{
+	struct bpfprof_gpu_capture c = { .number = open->key.dims[0],
+					 .nr = open->key.dims[1],
+					 .lost = open->key.dims[2] };
+	__u32 kind = GPU_GRAPH_MADE;
+	__u64 graph = 0;
+
+	if (t->call.result || user_read(&graph, sizeof(graph), open->out) || !graph)
+		kind = GPU_GRAPH_DROPPED;
+	else /* without a number it was there before, or its begin was not seen */
+		graph_set(t, p, graph, open->key.handle);
+	if (c.number)
+		graph_send(t, kind, &c, open->key.handle);
+	return 0;
+}
+
+/* Something has now in it what a graph has; or it has failed, and what it had before. */
+static __noinline int graph_copy(const struct bpfprof_gpu_thread *t, struct bpfprof_gpu_waits *p,
+				 const struct bpfprof_gpu_function *f,
+				 const struct bpfprof_gpu_open *open)
+{
+	__u64 to = open->out;
+
+	if (f->out && (t->call.result || user_read(&to, sizeof(to), open->out)))
+		return 0;
+	return graph_set(t, p, to, t->call.result ? open->key.handle : graph_find(t, open->name));
+}
+
+#endif
