@@ -17,7 +17,7 @@
 /* Writer: BPF; user space deletes those of processes that are gone. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 32768);
+	__uint(max_entries, 8192); /* more on large machines */
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct bpfprof_gpu_graph_key);
 	__type(value, __u64);

@@ -37,12 +37,25 @@
 #define CALL_STACKS_HZ 100
 #define CALL_KEYS 8192 /* half of them all */
 #define CALL_LONG_NS 1000000
+#define GRAPHS_MIN 8192 /* and what is instantiated of them */
+#define GRAPHS_MAX 65536 /* eight workers of a large model have half of that */
+#define GRAPHS_PER_CPU 512
 
 static uint32_t nr_scratches(const struct session *session)
 {
 	if (session->options.small)
 		return session->nr_cpus < SMALL_SCRATCHES ? session->nr_cpus : SMALL_SCRATCHES;
 	return session->nr_cpus + (session->options.gpu ? BPFPROF_SPARE_SCRATCHES : 0);
+}
+
+/* Machines of many CPUs have many GPUs, and more room for this. A power of two, as its buckets are. */
+static uint32_t nr_graphs(const struct session *session)
+{
+	uint32_t nr = GRAPHS_MIN;
+
+	while (nr < GRAPHS_MAX && nr / GRAPHS_PER_CPU < session->nr_cpus)
+		nr *= 2;
+	return nr;
 }
 
 /* Tables that are as large as they are for what all of a machine may hold. */
@@ -75,6 +88,7 @@ static int maps_size(struct session *session)
 	    bpf_map__set_max_entries(skel->maps.rows, session->nr_rows) ||
 	    bpf_map__set_max_entries(skel->maps.mappings, session->nr_mappings) ||
 	    bpf_map__set_max_entries(skel->maps.scratches, nr_scratches(session)) ||
+	    bpf_map__set_max_entries(skel->maps.gpu_graphs, nr_graphs(session)) ||
 	    bpf_map__set_max_entries(skel->maps.timers, session->nr_cpus) ||
 	    bpf_map__set_max_entries(skel->maps.kicks, session->nr_cpus))
 		return -EINVAL;
