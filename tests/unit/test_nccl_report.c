@@ -93,6 +93,49 @@ static void expect_none_behind(const char *first, const char *second)
 #define HEAD                                                                                       \
 	"    Rank      Calls  Last                  Open                              Process\n"
 
+/* However many ranks are missing: who is among them is looked for, and not each of them. */
+Test(nccl_report, hints_of_large_communicators)
+{
+	char *text = report_of(
+		FILE_OF("n", "10",
+			PROCESS("10", COMMS(COMM("0xc0", "0xabc", "1", "4294967295", "5", "x"))) "," PROCESS("11", ",\"rank\":\"4000000000\"") "," PROCESS("12", ",\"rank\":\"7\"") "," PROCESS(
+				"13",
+				",\"rank\":\"07\"") "," PROCESS("14",
+								",\"rank\":\"7x\"") "," PROCESS("1"
+												"5",
+												","
+												"\""
+												"ra"
+												"nk"
+												"\""
+												":"
+												"\""
+												"99"
+												"99"
+												"99"
+												"99"
+												"99"
+												"99"
+												"99"
+												"99"
+												"99"
+												"99"
+												"\"") "," PROCESS("16",
+														  ",\"rank\":\"7\"") "," PROCESS("17",
+																		 ",\"rank\":\"1\"")),
+		NULL, 0);
+
+	const char *first = strstr(text, "    RANK=7, if that is it: n pid 12 python3\n");
+	const char *second = strstr(text, "    RANK=7, if that is it: n pid 16 python3\n");
+	const char *third = strstr(text, "    RANK=4000000000, if that is it: n pid 11 python3\n");
+
+	cr_expect(first && second > first && third > second, "%s", text);
+	cr_expect_not(strstr(text, "RANK=1,") || strstr(text, "pid 13") || strstr(text, "pid 14") ||
+			      strstr(text, "pid 15"),
+		      "%s", text);
+	free(text);
+}
+
 Test(nccl_report, one_does_not_come)
 {
 	expect_exactly(

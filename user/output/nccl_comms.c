@@ -654,30 +654,67 @@ static bool has_comm(const struct gpu_read *read, const struct gpu_read_process 
 	return false;
 }
 
+/* A rank as a number; false: it is none. */
+static bool rank_number(const char *text, uint32_t *ret)
+{
+	unsigned long value;
+	char *end;
+
+	if (*text < '0' || *text > '9' || (*text == '0' && text[1]))
+		return false;
+	value = strtoul(text, &end, 10);
+	*ret = (uint32_t)value;
+	return !*end && value <= UINT32_MAX;
+}
+
+/* The least of the ranks from first to last that one has who is not in the communicator. */
+static bool rank_find(struct nccl_writer *w, const struct gpu_read_comm *comm, uint32_t first,
+		      uint32_t last, uint32_t *ret)
+{
+	const struct gpu_read_process *process;
+	bool found = false;
+	uint32_t rank;
+	size_t i;
+
+	for (i = 0; i < w->read->nr_processes; i++) {
+		process = &w->read->processes[i];
+		if (!rank_number(process->rank, &rank) || rank < first || rank > last ||
+		    (found && rank >= *ret))
+			continue;
+		w->looks -= process->comms.nr < w->looks ? process->comms.nr : w->looks;
+		if (has_comm(w->read, process, comm))
+			continue;
+		*ret = rank;
+		found = true;
+	}
+	return found;
+}
+
 /* Its environment calls it so: of the whole job, which this communicator may not be of. */
 static void add_hints(struct nccl_writer *w, const struct gpu_read_comm *comm, uint32_t first,
 		      uint32_t last, size_t *nr)
 {
 	const struct gpu_read_process *process;
-	char text[16];
-	uint32_t rank;
+	uint32_t rank = first, of_process;
 	size_t i;
 
-	for (rank = first; *nr < MAX_HINTS && w->looks > w->read->nr_processes; rank++) {
-		snprintf(text, sizeof(text), "%" PRIu32, rank);
+	for (; *nr < MAX_HINTS && w->looks > w->read->nr_processes; first = rank + 1) {
 		w->looks -= w->read->nr_processes;
+		if (!rank_find(w, comm, first, last, &rank))
+			return;
 		for (i = 0; i < w->read->nr_processes && *nr < MAX_HINTS; i++) {
 			process = &w->read->processes[i];
-			if (strcmp(process->rank, text) || has_comm(w->read, process, comm))
+			if (!rank_number(process->rank, &of_process) || of_process != rank ||
+			    has_comm(w->read, process, comm))
 				continue;
 			(*nr)++;
-			buf_printf(w->dst, "    RANK=%s, if that is it: ", text);
+			buf_printf(w->dst, "    RANK=%" PRIu32 ", if that is it: ", rank);
 			nccl_add_process(w, process);
 			buf_add_char(w->dst, '\n');
 			add_where(w, process);
 		}
 		if (rank == last)
-			break;
+			return;
 	}
 }
 
