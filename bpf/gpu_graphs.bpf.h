@@ -147,9 +147,8 @@ static __noinline int graph_send(const struct bpfprof_gpu_thread *t, __u32 kind,
 		return 0;
 	if (ring_has_room())
 		e = bpf_ringbuf_reserve(&ring, sizeof(*e), 0);
-	if (!e) {
-		gpu_count(
-			GPU_COUNT_NODES_LOST); /* that one is missing shows when they are counted */
+	if (!e) { /* user space counts nodes, too: it will see that one is missing */
+		gpu_count(GPU_COUNT_NODES_LOST);
 		return 0;
 	}
 	record_fill(&e->rec, BPFPROF_KIND_GPU_GRAPH, sizeof(*e));

@@ -93,38 +93,22 @@ static void expect_none_behind(const char *first, const char *second)
 #define HEAD                                                                                       \
 	"    Rank      Calls  Last                  Open                              Process\n"
 
+static const char large_job[] =
+	"{\"host\":\"n\",\"seconds\":10,\"processes\":["
+	"{\"pid\":10,\"name\":\"python3\",\"communicators\":[{\"comm\":\"0xc0\",\"hash\":\"0xabc\","
+	"\"rank\":1,\"size\":4294967295,\"calls\":5,\"last\":\"x\"}]},"
+	"{\"pid\":11,\"name\":\"python3\",\"rank\":\"4000000000\"},"
+	"{\"pid\":12,\"name\":\"python3\",\"rank\":\"7\"},"
+	"{\"pid\":13,\"name\":\"python3\",\"rank\":\"07\"},"
+	"{\"pid\":14,\"name\":\"python3\",\"rank\":\"7x\"},"
+	"{\"pid\":15,\"name\":\"python3\",\"rank\":\"99999999999999999999\"},"
+	"{\"pid\":16,\"name\":\"python3\",\"rank\":\"7\"},"
+	"{\"pid\":17,\"name\":\"python3\",\"rank\":\"1\"}]}";
+
 /* However many ranks are missing: who is among them is looked for, and not each of them. */
 Test(nccl_report, hints_of_large_communicators)
 {
-	char *text = report_of(
-		FILE_OF("n", "10",
-			PROCESS("10", COMMS(COMM("0xc0", "0xabc", "1", "4294967295", "5", "x"))) "," PROCESS("11", ",\"rank\":\"4000000000\"") "," PROCESS("12", ",\"rank\":\"7\"") "," PROCESS(
-				"13",
-				",\"rank\":\"07\"") "," PROCESS("14",
-								",\"rank\":\"7x\"") "," PROCESS("1"
-												"5",
-												","
-												"\""
-												"ra"
-												"nk"
-												"\""
-												":"
-												"\""
-												"99"
-												"99"
-												"99"
-												"99"
-												"99"
-												"99"
-												"99"
-												"99"
-												"99"
-												"99"
-												"\"") "," PROCESS("16",
-														  ",\"rank\":\"7\"") "," PROCESS("17",
-																		 ",\"rank\":\"1\"")),
-		NULL, 0);
-
+	char *text = report_of(large_job, NULL, 0);
 	const char *first = strstr(text, "    RANK=7, if that is it: n pid 12 python3\n");
 	const char *second = strstr(text, "    RANK=7, if that is it: n pid 16 python3\n");
 	const char *third = strstr(text, "    RANK=4000000000, if that is it: n pid 11 python3\n");
