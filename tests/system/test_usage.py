@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bad input and missing privilege: one sentence and the right exit status."""
 
+import glob
 import os
 import re
 import subprocess
@@ -88,9 +89,18 @@ def flags_of(context, command):
     return set(re.findall(r"(?m)^  (?:-\w, ){0,2} *(--[a-z][a-z-]+)", text))
 
 
+def command_lines(page):
+    """Command and arguments of each: after the program's name, and in the text `record --wall` without it."""
+    with open(page, encoding="utf-8") as file:
+        text = file.read().replace("\\\n", " ")
+    names = "(record|top|dump|gpu|report|daemon|doctor)"
+    return (re.findall(r"\b(?:bpfprof|agent) %s\b([^#\n`]*)" % names, text) +
+            re.findall(r"(?<!`)`%s( [^`\n]*)`" % names, text))
+
+
 @test(modes=("root",))
 def documented(context):
-    """The man page has the flags that there are, and the README's command lines no others."""
+    """The man page has the flags that there are; the README and the guide use no others."""
     commands = {name: flags_of(context, name)
                 for name in ("record", "top", "dump", "gpu", "report", "daemon", "doctor")}
     check(all(len(flags) > 3 for flags in commands.values()), commands)
@@ -99,13 +109,13 @@ def documented(context):
     every = set.union(*commands.values())
     check(every <= manual, "not in the man page: %s" % (every - manual))
     check(manual <= every | NOT_OF_A_COMMAND, "only there: %s" % (manual - every))
-    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
-        text = file.read().replace("\\\n", " ")
-    lines = re.findall(r"\b(?:bpfprof|agent) (record|top|dump|gpu|report|daemon|doctor)\b([^#\n`]*)", text)
-    check(len(lines) > 30, "only %d command lines found" % len(lines))
-    for name, arguments in lines:
+    pages = sorted(glob.glob(os.path.join(ROOT, "docs", "*.md")))
+    check(len(pages) > 5, "only %s" % pages)
+    lines = [(page, *line) for page in [os.path.join(ROOT, "README.md"), *pages] for line in command_lines(page)]
+    check(len(lines) > 90, "only %d command lines found" % len(lines))
+    for page, name, arguments in lines:
         wrong = set(FLAG.findall(arguments.split(" -- ")[0])) - commands[name]
-        check(not wrong, "bpfprof %s%s: %s" % (name, arguments, wrong))
+        check(not wrong, "%s: bpfprof %s%s: %s" % (os.path.basename(page), name, arguments, wrong))
 
 
 @test()
