@@ -96,18 +96,20 @@ __noinline __u64 batch_bytes(__u64 va, __u64 nr)
 
 struct batch_3d {
 	__u64 va, bytes;
-	__u32 left;
+	__u32 nr;
 	__u32 cut; /* there is more than bytes */
 };
 
-/* The next copy of a batch; a step of bpf_loop. What lies in an array has elements of an unknown size. */
+/*
+ * The next copy of a batch; a step of bpf_loop. What lies in an array has elements of an unknown size.
+ * Nothing counts down: the verifier would go through this for each number that may be left.
+ */
 static long batch_3d_add(__u32 step, struct batch_3d *batch)
 {
 	__u64 op[(COPY_OP_EXTENT + 24) / 8] = { 0 };
 	const __u64 *extent = &op[COPY_OP_EXTENT / 8];
 
-	(void)step;
-	if (!batch->left || user_read(op, sizeof(op), batch->va))
+	if (step >= batch->nr || user_read(op, sizeof(op), batch->va))
 		return 1;
 	if ((__u32)op[0] == COPY_OP_OF_POINTER &&
 	    (__u32)op[COPY_OP_DESTINATION / 8] == COPY_OP_OF_POINTER)
@@ -115,7 +117,6 @@ static long batch_3d_add(__u32 step, struct batch_3d *batch)
 	else
 		batch->cut = 1;
 	batch->va += COPY_OP_BYTES;
-	batch->left--;
 	return 0;
 }
 
@@ -123,7 +124,7 @@ static long batch_3d_add(__u32 step, struct batch_3d *batch)
 __noinline __u64 batch_3d_bytes(__u64 va, __u64 nr)
 {
 	const __u32 most = BATCH_STEP * BATCH_STEPS;
-	struct batch_3d batch = { .va = va, .left = nr < most ? nr : most, .cut = nr > most };
+	struct batch_3d batch = { .va = va, .nr = nr < most ? nr : most, .cut = nr > most };
 
 	bpf_loop(most, batch_3d_add, &batch, 0);
 	if (batch.cut)

@@ -36,13 +36,12 @@ static __noinline struct bpfprof_gpu_capture *capture_find(struct bpfprof_gpu_wa
 }
 
 /* From now on what is put on a stream is written into a graph, as what is put on origin. -1: no room. */
-static __noinline int capture_begin(struct bpfprof_gpu_waits *p, __u64 stream, __u64 origin,
-				    __u32 number)
+__noinline int capture_begin(struct bpfprof_gpu_waits *p, __u64 stream, __u64 origin, __u32 number)
 {
 	struct bpfprof_gpu_capture *c;
 	__u32 i;
 
-	if (!stream || capture_find(p, stream)) /* the legacy default stream cannot be */
+	if (!p || !stream || capture_find(p, stream)) /* the legacy default stream cannot be */
 		return 0;
 	for (i = 0; i < BPFPROF_GPU_MAX_CAPTURES; i++) {
 		c = &p->captures[i];
@@ -60,9 +59,9 @@ static __noinline int capture_begin(struct bpfprof_gpu_waits *p, __u64 stream, _
 }
 
 /* A stream joins the graph that is made of another one. */
-static __noinline int capture_join(struct bpfprof_gpu_waits *p, __u64 stream, __u64 other)
+__noinline int capture_join(struct bpfprof_gpu_waits *p, __u64 stream, __u64 other)
 {
-	struct bpfprof_gpu_capture *c = p->capturing ? capture_find(p, other) : NULL, *own;
+	struct bpfprof_gpu_capture *c = p && p->capturing ? capture_find(p, other) : NULL, *own;
 
 	if (!c)
 		return 0;
@@ -73,7 +72,7 @@ static __noinline int capture_join(struct bpfprof_gpu_waits *p, __u64 stream, __
 }
 
 /* Something of what is captured cannot be followed: not all of it will be known. */
-static __noinline int capture_blur(struct bpfprof_gpu_waits *p)
+__noinline int capture_blur(struct bpfprof_gpu_waits *p)
 {
 	__u32 i;
 
@@ -104,6 +103,16 @@ static __always_inline __u64 graph_hash(__u64 a, __u64 b)
 	return hash ^ hash >> 32;
 }
 
+/* A stream that had joined a capture is captured no more, the others go on. */
+__noinline int capture_leave(struct bpfprof_gpu_waits *p, const struct bpfprof_gpu_capture *c)
+{
+	struct bpfprof_gpu_capture *rest = p && c ? capture_find(p, c->origin) : NULL;
+
+	if (rest)
+		capture_add(rest, c);
+	return 0;
+}
+
 /*
  * A graph is made, or given up: of a stream and of all that joined. even_joined: also where the stream
  * was one of those; it is no more, or it was seen not to be captured. *ret is the capture that was begun
@@ -112,7 +121,7 @@ static __always_inline __u64 graph_hash(__u64 a, __u64 b)
 static __noinline int capture_end(struct bpfprof_gpu_waits *p, __u64 stream, bool even_joined,
 				  struct bpfprof_gpu_capture *ret)
 {
-	struct bpfprof_gpu_capture *c, *rest;
+	struct bpfprof_gpu_capture *c;
 	__u64 captured;
 	__u32 i;
 
@@ -125,10 +134,8 @@ static __noinline int capture_end(struct bpfprof_gpu_waits *p, __u64 stream, boo
 		if (c->origin == stream) {
 			ret->number = c->number;
 			capture_add(ret, c);
-		} else { /* the others go on */
-			rest = capture_find(p, c->origin);
-			if (rest)
-				capture_add(rest, c);
+		} else {
+			capture_leave(p, c);
 		}
 		c->origin = 0;
 		/* Another thread may do the same. */
@@ -165,11 +172,13 @@ static __noinline int graph_send(const struct bpfprof_gpu_thread *t, __u32 kind,
 }
 
 /* A stream is seen not to be captured: the end of what was begun with it was not seen. */
-static __noinline int capture_drop(const struct bpfprof_gpu_thread *t, struct bpfprof_gpu_waits *p,
-				   __u64 stream)
+__noinline int capture_drop(const struct bpfprof_gpu_thread *t, struct bpfprof_gpu_waits *p,
+			    __u64 stream)
 {
 	struct bpfprof_gpu_capture c;
 
+	if (!t || !p)
+		return 0;
 	capture_end(p, stream, true, &c);
 	if (c.number)
 		graph_send(t, GPU_GRAPH_DROPPED, &c, 0);
@@ -271,11 +280,12 @@ static __noinline int graph_take(struct bpfprof_gpu_thread *t, struct bpfprof_gp
  * A capture ends; which graph came of it is known when it returns. Those of which not all is known are
  * the same if what was seen of them is.
  */
-static __noinline int graph_end(struct bpfprof_gpu_thread *t, struct bpfprof_gpu_waits *p,
-				__u64 stream)
+__noinline int graph_end(struct bpfprof_gpu_thread *t, struct bpfprof_gpu_waits *p, __u64 stream)
 {
 	struct bpfprof_gpu_capture c;
 
+	if (!t || !p)
+		return 0;
 	capture_end(p, stream, false, &c);
 	t->call.key.handle = 0;
 	if (!c.number)
@@ -289,15 +299,18 @@ static __noinline int graph_end(struct bpfprof_gpu_thread *t, struct bpfprof_gpu
 }
 
 /* Now it has returned. */
-static __noinline int graph_made(const struct bpfprof_gpu_thread *t, struct bpfprof_gpu_waits *p,
-				 const struct bpfprof_gpu_open *open)
+__noinline int graph_made(const struct bpfprof_gpu_thread *t, struct bpfprof_gpu_waits *p,
+			  const struct bpfprof_gpu_open *open)
 {
-	struct bpfprof_gpu_capture c = { .number = open->key.dims[0],
-					 .nr = open->key.dims[1],
-					 .lost = open->key.dims[2] };
+	struct bpfprof_gpu_capture c = { 0 };
 	__u32 kind = GPU_GRAPH_MADE;
 	__u64 graph = 0;
 
+	if (!t || !open)
+		return 0;
+	c.number = open->key.dims[0];
+	c.nr = open->key.dims[1];
+	c.lost = open->key.dims[2];
 	if (t->call.result || user_read(&graph, sizeof(graph), open->out) || !graph)
 		kind = GPU_GRAPH_DROPPED;
 	else /* without a number it was there before, or its begin was not seen */
@@ -308,12 +321,14 @@ static __noinline int graph_made(const struct bpfprof_gpu_thread *t, struct bpfp
 }
 
 /* Something has now in it what a graph has; or it has failed, and what it had before. */
-static __noinline int graph_copy(const struct bpfprof_gpu_thread *t, struct bpfprof_gpu_waits *p,
-				 const struct bpfprof_gpu_function *f,
-				 const struct bpfprof_gpu_open *open)
+__noinline int graph_copy(const struct bpfprof_gpu_thread *t, struct bpfprof_gpu_waits *p,
+			  const struct bpfprof_gpu_function *f, const struct bpfprof_gpu_open *open)
 {
-	__u64 to = open->out;
+	__u64 to;
 
+	if (!t || !f || !open)
+		return 0;
+	to = open->out;
 	if (f->out && (t->call.result || user_read(&to, sizeof(to), open->out)))
 		return 0;
 	return graph_set(t, p, to, t->call.result ? open->key.handle : graph_find(t, open->name));

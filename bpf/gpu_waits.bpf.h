@@ -47,12 +47,12 @@ struct {
 } gpu_events SEC(".maps");
 
 /* Finds the element of the thread's process, or takes one for it. */
-static __noinline int waits_seek(struct bpfprof_gpu_thread *t, bool take)
+__noinline int waits_seek(struct bpfprof_gpu_thread *t, bool take)
 {
 	struct bpfprof_gpu_waits *p;
 	__u32 i, at;
 
-	for (i = 0; i < BPFPROF_GPU_MAX_WAITS; i++) {
+	for (i = 0; t && i < BPFPROF_GPU_MAX_WAITS; i++) {
 		at = (t->pid + i) % BPFPROF_GPU_MAX_WAITS;
 		p = bpf_map_lookup_elem(&gpu_waits, &at);
 		if (!p)
@@ -194,25 +194,29 @@ static __always_inline bool capture_launch(struct bpfprof_gpu_thread *t,
 }
 
 /* The same of what else a stream may be given; of a collective its kernel is the node. */
-static __always_inline void capture_enqueued(struct bpfprof_gpu_thread *t,
-					     const struct bpfprof_gpu_function *f)
+__noinline int capture_enqueued(struct bpfprof_gpu_thread *t, const struct bpfprof_gpu_function *f)
 {
-	struct bpfprof_gpu_capture *c =
-		capture_note(t, waits_of(t), stream_key(f, t->call.key.stream));
+	struct bpfprof_gpu_capture *c;
 
+	if (!t || !f)
+		return 0;
+	c = capture_note(t, waits_of(t), stream_key(f, t->call.key.stream));
 	if (c && f->kind != GPU_KIND_COLLECTIVE)
 		capture_node(t, c);
+	return 0;
 }
 
 /* A kernel or a graph is launched. How long the device had nothing to do before. */
-static __noinline __u64 waits_launch(struct bpfprof_gpu_thread *t,
-				     const struct bpfprof_gpu_function *f)
+__noinline __u64 waits_launch(struct bpfprof_gpu_thread *t, const struct bpfprof_gpu_function *f)
 {
-	__u64 stream = stream_key(f, t->call.key.stream);
-	struct bpfprof_gpu_waits *p = waits_take(t);
+	struct bpfprof_gpu_waits *p = t && f ? waits_take(t) : NULL;
 	struct bpfprof_gpu_stream *s;
+	__u64 stream;
 
-	if (!p || capture_launch(t, p, stream))
+	if (!p)
+		return 0;
+	stream = stream_key(f, t->call.key.stream);
+	if (capture_launch(t, p, stream))
 		return 0;
 	s = stream_use(p, stream, t->call.begin_ns);
 	if (t->call.flags & BPFPROF_CALL_OUTSIDE) { /* nobody starved in what was asked for */
@@ -401,28 +405,32 @@ static __always_inline void event_key(struct bpfprof_gpu_event_key *key,
 	key->pad = 0;
 }
 
-static __noinline int event_forget(struct bpfprof_gpu_thread *t, __u64 event)
+__noinline int event_forget(struct bpfprof_gpu_thread *t, __u64 event)
 {
-	struct bpfprof_gpu_waits *p = waits_of(t);
+	struct bpfprof_gpu_waits *p = t ? waits_of(t) : NULL;
 	struct bpfprof_gpu_event_key key;
 
+	if (!p)
+		return 0;
 	event_key(&key, t, event);
-	if (p && !bpf_map_delete_elem(&gpu_events, &key))
+	if (!bpf_map_delete_elem(&gpu_events, &key))
 		__sync_fetch_and_sub(&p->events, 1);
 	return 0;
 }
 
 /* Only behind work that is not known to be done an event will tell something. */
-static __noinline int event_record(struct bpfprof_gpu_thread *t, __u64 event, __u64 stream,
-				   bool external)
+__noinline int event_record(struct bpfprof_gpu_thread *t, __u64 event, __u64 stream, bool external)
 {
-	struct bpfprof_gpu_recorded fresh = { .stream = stream, .ts_ns = t->call.begin_ns }, *e;
-	struct bpfprof_gpu_waits *p = waits_of(t);
+	struct bpfprof_gpu_waits *p = t ? waits_of(t) : NULL;
+	struct bpfprof_gpu_recorded fresh = { .stream = stream }, *e;
 	struct bpfprof_gpu_event_key key;
 	struct bpfprof_gpu_stream *s;
 
-	s = p ? stream_find(p, stream) : NULL;
-	if (p && p->capturing && capture_find(p, stream)) {
+	if (!p)
+		return 0;
+	fresh.ts_ns = t->call.begin_ns;
+	s = stream_find(p, stream);
+	if (p->capturing && capture_find(p, stream)) {
 		if (external)
 			return event_forget(t, event);
 		fresh.ts_ns = 0;
@@ -538,9 +546,9 @@ __noinline int stream_told(struct bpfprof_gpu_thread *t, __u64 stream, __u64 beg
 	return 0;
 }
 
-static __noinline int stream_end(struct bpfprof_gpu_thread *t, __u64 stream)
+__noinline int stream_end(struct bpfprof_gpu_thread *t, __u64 stream)
 {
-	struct bpfprof_gpu_waits *p = waits_of(t);
+	struct bpfprof_gpu_waits *p = t ? waits_of(t) : NULL;
 	struct bpfprof_gpu_stream *s = p ? stream_find(p, stream) : NULL;
 
 	if (p && p->capturing)
@@ -630,14 +638,17 @@ static __always_inline void device_note(struct bpfprof_gpu_waits *p,
 		p->devices = 1;
 }
 
-static __noinline int waits_collective(struct bpfprof_gpu_thread *t,
-				       const struct bpfprof_gpu_function *f)
+__noinline int waits_collective(struct bpfprof_gpu_thread *t, const struct bpfprof_gpu_function *f)
 {
-	struct bpfprof_gpu_waits *p = waits_take(t);
-	__u64 now = bpf_ktime_get_ns(), stream = stream_key(f, t->call.key.stream), flags = 0;
-	bool captured = t->call.flags & BPFPROF_CALL_CAPTURED;
+	struct bpfprof_gpu_waits *p = t && f ? waits_take(t) : NULL;
+	__u64 now = bpf_ktime_get_ns(), stream, flags = 0;
 	struct bpfprof_gpu_stream *s;
+	bool captured;
 
+	if (!t || !f)
+		return 0;
+	stream = stream_key(f, t->call.key.stream);
+	captured = t->call.flags & BPFPROF_CALL_CAPTURED;
 	if (t->call.result && t->call.result != RESULT_IN_PROGRESS)
 		return 0;
 	if (t->groups) {

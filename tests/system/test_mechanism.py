@@ -7,8 +7,12 @@ import signal
 import time
 
 import chains
-from harness import check, test
+from bpf_programs import program_ids, verified_instructions
+from harness import check, descendants, test
 from test_hostile import Watched
+
+# The kernel refuses a program of 1,000,000, and takes seconds over half of that.
+VERIFIED_AT_MOST = 150000
 
 
 def start_pages(context):
@@ -112,3 +116,22 @@ def kernel_workers(context):
         check(abs(workers - samples) < 0.05 * samples, "%d counted: %s" % (workers, walk))
         check(walk["misses"] < 0.1 * samples, "%s" % walk)
         check(not any("[truncated]" in line for line in lines), "\n".join(lines)[:2000])
+
+
+@test(modes=("root",))
+def verified_soon(context):
+    """No program is one that the verifier takes long over: that is CPU time at each start."""
+    for options in (["gpu", "--once", "--gc", "--tensors", "-o", "x.json"],
+                    ["record", "--gpu", "-o", "x.folded"],
+                    ["record", "--wall", "--waker", "-o", "x.folded"]):
+        running = context.start(*options, "-d", "60")
+        context.sampling(running, timeout=30)
+        ids = set.union(*map(program_ids, descendants(running.pid)))
+        found = verified_instructions(ids)
+        running.send_signal(signal.SIGINT)
+        context.finish(running, 30).expect(0)
+        worst = max(found, key=found.get)
+        context.note("%s: %d programs, at most %d instructions (%s), %d in all" % (
+            " ".join(options), len(found), found[worst], worst, sum(found.values())))
+        check(len(found) > 8, "only these programs: %s" % found)
+        check(0 < found[worst] <= VERIFIED_AT_MOST, "%s: %d" % (worst, found[worst]))
