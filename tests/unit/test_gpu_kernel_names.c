@@ -85,7 +85,11 @@ static const char program[] =
 	" return cudaLaunchKernel(f, g, g, 0, 0, 0) + n; }\n"
 	"int handed_two(int n) { return hand(n, (const void *)two) + 1; }\n"
 	"int other_two(int (*f)(int, const void *)) { return f(1, (const void *)two) + 1; }\n"
-	"static struct { int magic, version; const void *data, *more; } fat"
+	/* nvcc's wrappers have names of other files when it links device code, too. */
+	"#ifndef LINKED_DEVICE_CODE\n"
+	"static\n"
+	"#endif\n"
+	"struct { int magic, version; const void *data, *more; } fat"
 	" __attribute__((section(\".nvFatBinSegment\"), used)) = { 0x466243b1, 1, &fat, 0 };\n"
 	"#define REGISTER(k) __cudaRegisterFunction(h, (const char *)k, (char *)\"dev_\" #k,"
 	" \"dev_\" #k, -1, 0, 0, 0, 0, 0);\n"
