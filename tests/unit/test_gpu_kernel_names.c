@@ -85,7 +85,11 @@ static const char program[] =
 	" return cudaLaunchKernel(f, g, g, 0, 0, 0) + n; }\n"
 	"int handed_two(int n) { return hand(n, (const void *)two) + 1; }\n"
 	"int other_two(int (*f)(int, const void *)) { return f(1, (const void *)two) + 1; }\n"
-	"static struct { int magic, version; const void *data, *more; } fat"
+	/* nvcc's wrappers have names of other files when it links device code, too. */
+	"#ifndef LINKED_DEVICE_CODE\n"
+	"static\n"
+	"#endif\n"
+	"struct { int magic, version; const void *data, *more; } fat"
 	" __attribute__((section(\".nvFatBinSegment\"), used)) = { 0x466243b1, 1, &fat, 0 };\n"
 	"#define REGISTER(k) __cudaRegisterFunction(h, (const char *)k, (char *)\"dev_\" #k,"
 	" \"dev_\" #k, -1, 0, 0, 0, 0, 0);\n"
@@ -354,6 +358,11 @@ static const char hand_made[] =
 	"case4: lea two(%rip),%rdi; launch dev_two_case;\n1: end\n"
 	"begin jumps; lea two(%rip),%rdi; test %esi,%esi; je 1f; jmp *%rax\n"
 	"1: launch uncertain_jumps; end\n"
+	/* by a jump to another library, by one of many such places */
+	"begin tail; lea one(%rip),%rdi; launch dev_one_tail; add $40,%rsp; jmp import7@plt;"
+	" .cfi_endproc\n"
+	".altmacro\n.macro import n\n call import\\n\\()@plt\n.endm\n.set i,0\n"
+	"begin imports\n.rept 5000\n import %i\n.set i,i+1\n.endr\nend\n.noaltmacro\n"
 	"begin no_kernel; lea begin_of_all(%rip),%rdi; launch uncertain_no_kernel; end\n"
 	/* a part that was split off: who knows what leads there */
 	".type part,@function\npart: .cfi_startproc; .cfi_def_cfa_offset 48; lea one(%rip),%rdi;"
@@ -402,7 +411,7 @@ Test(gpu_kernel_names, only_what_is_certain)
 		}
 	}
 	cr_expect_eq(nr_uncertain, 12);
-	cr_expect_eq(nr_named, 5);
+	cr_expect_eq(nr_named, 6);
 	/* Between instructions, outside of everything. */
 	cr_expect_str_eq(ask(img, fixture_value(path, "dev_one_kept") - 1), "(uncertain)");
 	cr_expect_str_eq(ask(img, 0), "(uncertain)");

@@ -89,17 +89,36 @@ static int target_add(struct walk *w, uint64_t rva)
 	return 0;
 }
 
-/* A jump leads out of what is known of the function: to a part of it, or to another one. */
+bool code_function_plt_word(struct code_reader *reader, uint64_t rva, uint64_t *ret)
+{
+	static const struct code_state nothing;
+	struct code_instruction in;
+	struct code_target target;
+
+	if (!code_reader_get(reader, rva, &in) && in.insn.mnemonic == ZYDIS_MNEMONIC_ENDBR64)
+		rva += in.insn.length;
+	if (code_reader_get(reader, rva, &in) || in.insn.mnemonic != ZYDIS_MNEMONIC_JMP)
+		return false;
+	target = code_target(&nothing, &in);
+	*ret = target.n;
+	return target.kind == CODE_TARGET_LOADED;
+}
+
+/*
+ * A jump leads out of what is known of the function: to a part of it, or to another one. A PLT is
+ * one range for .eh_frame, and that of a large library would be too much to be looked through.
+ */
 static int leave(struct walk *w, uint64_t rva)
 {
 	struct code_range range;
+	uint64_t word;
 	int err;
 
-	if (!code_reader_has(w->reader, rva))
+	if (!code_reader_has(w->reader, rva) || code_function_plt_word(w->reader, rva, &word))
 		return 0;
 	err = code_bounds_find(w->bounds, rva, &range);
 	if (err)
-		return err == -ENOENT ? 0 : err; /* a PLT */
+		return err == -ENOENT ? 0 : err;
 	if (range.is_function && range.start == rva)
 		return 0;
 	if (w->nr_ranges == MAX_RANGES)

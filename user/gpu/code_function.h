@@ -57,6 +57,8 @@ int code_function_read(struct code_function *ret, struct code_reader *reader,
 /* Of the call that returns to end, or NULL. */
 const struct code_call *code_function_call(const struct code_function *function, uint64_t end);
 
+/* The word that the code at rva, a PLT's, jumps through. */
+bool code_function_plt_word(struct code_reader *reader, uint64_t rva, uint64_t *ret);
 /* Where the code at rva really begins: behind jumps that lead on. */
 uint64_t code_function_behind_jumps(struct code_reader *reader, uint64_t rva);
 /* What the code at rva calls first, 0 if that is not clear. */

@@ -11,22 +11,6 @@
 #define MAX_CALLEES 8
 #define MAX_FORWARDERS 3
 
-/* The word that the code at rva, a PLT's, jumps through. */
-static bool plt_word(struct code_reader *reader, uint64_t rva, uint64_t *ret)
-{
-	static const struct code_state nothing;
-	struct code_instruction in;
-	struct code_target target;
-
-	if (!code_reader_get(reader, rva, &in) && in.insn.mnemonic == ZYDIS_MNEMONIC_ENDBR64)
-		rva += in.insn.length;
-	if (code_reader_get(reader, rva, &in) || in.insn.mnemonic != ZYDIS_MNEMONIC_JMP)
-		return false;
-	target = code_target(&nothing, &in);
-	*ret = target.n;
-	return target.kind == CODE_TARGET_LOADED;
-}
-
 static bool is_among(const uint64_t *functions, uint32_t nr, uint64_t rva)
 {
 	uint32_t i;
@@ -49,7 +33,7 @@ static enum registered_function callee_of(const struct launch_file *file,
 	if (target->kind != CODE_TARGET_CODE)
 		return RUNTIME_NONE;
 	*ret_target = code_function_behind_jumps(file->reader, target->n);
-	if (plt_word(file->reader, *ret_target, &word)) {
+	if (code_function_plt_word(file->reader, *ret_target, &word)) {
 		*ret_target = 0;
 		return registrations_function(file->regs, word);
 	}
@@ -193,7 +177,7 @@ static uint64_t own_target(const struct launch_file *file, const struct code_cal
 	if (call->target.kind != CODE_TARGET_CODE)
 		return 0;
 	target = code_function_behind_jumps(file->reader, call->target.n);
-	return plt_word(file->reader, target, &word) ? 0 : target;
+	return code_function_plt_word(file->reader, target, &word) ? 0 : target;
 }
 
 /* Unoptimised stubs call the runtime through a function that does nothing else. */

@@ -18,13 +18,15 @@
 #define MAX_INSTRUCTIONS (4U << 20)
 #define MAX_CALLEES 32 /* of a constructor that registers nothing itself */
 #define MAX_SEEN 65536
+#define MAX_WRAPPER_WORDS 65536
 #define MAX_TARGETS 16 /* of branches in one function that are told apart */
 #define INSTRUCTIONS_PER_LOOK 256 /* at the clock */
 #define RELOCATIONS_PER_LOOK 64
 
 enum stage {
 	STAGE_BEGIN,
-	STAGE_INITS, /* which functions run at the start, and what of the runtime is imported */
+	STAGE_INITS, /* which functions run at the start, what of the runtime is imported, and which
+			words hold addresses of wrappers */
 	STAGE_CODE,
 	STAGE_WORDS, /* what the words hold that hosts are loaded from */
 	STAGE_END,
@@ -56,6 +58,8 @@ struct scan {
 struct registrations_reader {
 	enum stage stage;
 	struct relocations relocs;
+	uint64_t wrappers_va, wrappers_bytes; /* where wrappers can lie */
+	struct map wrapper_words; /* by rva */
 	uint64_t next; /* relocation or constructor */
 	uint64_t *inits;
 	size_t nr_inits;
@@ -80,6 +84,7 @@ int registrations_reader_new(struct registrations_reader **ret)
 	if (!r)
 		return -ENOMEM;
 	map_init(&r->seen, MAX_SEEN);
+	map_init(&r->wrapper_words, MAX_WRAPPER_WORDS);
 	*ret = r;
 	return 0;
 }
@@ -89,10 +94,16 @@ void registrations_reader_free(struct registrations_reader *r)
 	if (!r)
 		return;
 	map_fini(&r->seen);
+	map_fini(&r->wrapper_words);
 	free(r->inits);
 	free(r->found);
 	free(r->words);
 	free(r);
+}
+
+static uint64_t map_bytes(const struct map *map)
+{
+	return (uint64_t)map->cap * (sizeof(*map->keys) + sizeof(*map->values));
 }
 
 uint64_t registrations_reader_bytes(const struct registrations_reader *r)
@@ -101,8 +112,8 @@ uint64_t registrations_reader_bytes(const struct registrations_reader *r)
 		return 0;
 	return sizeof(*r) + (r->inits ? r->nr_inits * sizeof(*r->inits) : 0) +
 	       r->cap_found * sizeof(*r->found) +
-	       (r->words ? (r->nr_found + 1) * sizeof(*r->words) : 0) +
-	       (uint64_t)r->seen.cap * (sizeof(*r->seen.keys) + sizeof(*r->seen.values));
+	       (r->words ? (r->nr_found + 1) * sizeof(*r->words) : 0) + map_bytes(&r->seen) +
+	       map_bytes(&r->wrapper_words);
 }
 
 static bool is_late(uint64_t deadline_ns)
@@ -111,12 +122,16 @@ static bool is_late(uint64_t deadline_ns)
 }
 
 /* Where there are section headers one of them tells whether there is anything to register. */
-static bool may_register(struct elf_image *img)
+static bool may_register(struct registrations_reader *r, struct elf_image *img)
 {
+	const struct elf_section *section;
 	size_t nr;
 
 	elf_image_sections(img, &nr);
-	return !nr || elf_image_section(img, WRAPPER_SECTION);
+	section = elf_image_section(img, WRAPPER_SECTION);
+	r->wrappers_va = section ? section->va : 0;
+	r->wrappers_bytes = section ? section->bytes : UINT64_MAX;
+	return !nr || section;
 }
 
 static int begin(struct registrations_reader *r, struct elf_image *img)
@@ -124,7 +139,7 @@ static int begin(struct registrations_reader *r, struct elf_image *img)
 	uint64_t off;
 	int err;
 
-	if (!may_register(img)) {
+	if (!may_register(r, img)) {
 		r->stage = STAGE_END;
 		return 0;
 	}
@@ -187,15 +202,47 @@ static int note_function(struct registrations_reader *r, struct elf_image *img,
 	return 0;
 }
 
+static bool has_magic(struct elf_image *img, uint64_t rva)
+{
+	uint32_t magic;
+	uint64_t off;
+
+	return !elf_image_rva_to_off(img, rva, &off) &&
+	       !elf_image_read(img, off, &magic, sizeof(magic)) && magic == WRAPPER_MAGIC;
+}
+
+/*
+ * In a shared library that is linked with -rdc=true wrappers are symbols that others could have, too,
+ * and constructors load their addresses.
+ */
+static int note_wrapper(struct registrations_reader *r, struct elf_image *img,
+			const struct relocation *reloc)
+{
+	uint64_t value = reloc->value;
+	int err;
+
+	if (!reloc->is_known &&
+	    (!reloc->symbol || relocations_symbol(&r->relocs, img, reloc->symbol, &value)))
+		return 0;
+	if (value - r->wrappers_va >= r->wrappers_bytes || !has_magic(img, value))
+		return 0;
+	err = map_set(&r->wrapper_words, reloc->rva, 0);
+	return err == -ENOSPC ? -E2BIG : err;
+}
+
 static int note_init(struct registrations_reader *r, struct elf_image *img,
 		     const struct relocation *reloc)
 {
 	uint64_t off = reloc->rva - r->relocs.init_va;
+	int err;
 
 	if (reloc->symbol) {
 		if (note_function(r, img, reloc))
 			return -EBADMSG;
 	}
+	err = note_wrapper(r, img, reloc);
+	if (err)
+		return err;
 	if (reloc->rva < r->relocs.init_va || off / sizeof(*r->inits) >= r->nr_inits ||
 	    off % sizeof(*r->inits))
 		return 0;
@@ -260,15 +307,6 @@ static int pass_relocations(struct registrations_reader *r, struct elf_image *im
 		r->next += (uint64_t)nr;
 	} while (!is_late(deadline_ns));
 	return -ETIME;
-}
-
-static bool has_magic(struct elf_image *img, uint64_t rva)
-{
-	uint32_t magic;
-	uint64_t off;
-
-	return !elf_image_rva_to_off(img, rva, &off) &&
-	       !elf_image_read(img, off, &magic, sizeof(magic)) && magic == WRAPPER_MAGIC;
 }
 
 /* Might a kernel's name begin there? */
@@ -350,11 +388,12 @@ static int scan_call(struct registrations_reader *r, struct elf_image *img,
 					    .is_word = host->kind == CODE_LOADED });
 }
 
-/* A number that an instruction has just put into a register. */
+/* Has an instruction just put a wrapper's address into a register? */
 static bool meets_wrapper(struct registrations_reader *r, struct elf_image *img,
 			  const struct code_instruction *in)
 {
 	const struct code_value *value;
+	uint32_t nothing;
 	int reg;
 
 	if ((in->insn.mnemonic != ZYDIS_MNEMONIC_LEA && in->insn.mnemonic != ZYDIS_MNEMONIC_MOV) ||
@@ -364,6 +403,8 @@ static bool meets_wrapper(struct registrations_reader *r, struct elf_image *img,
 	if (reg < 0 || reg >= CODE_NR_REGS)
 		return false;
 	value = &r->scan.state.regs[reg];
+	if (value->kind == CODE_LOADED)
+		return map_find(&r->wrapper_words, value->n, &nothing);
 	return value->kind == CODE_NUMBER && has_magic(img, value->n);
 }
 
