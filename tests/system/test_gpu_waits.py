@@ -359,7 +359,10 @@ def wait_tokens(context):
     watch = Watch(context, "--json", "-d", "120", "-p", caller.pid, "-o", "x.pb.gz")
     caller.work()
     seen = Seen(watch.end())
-    check(seen.whole["stacks"]["skipped"] > 10000, "enough for all: %s" % seen.whole["stacks"])
+    stacks = seen.whole["stacks"]
+    check(stacks["skipped"] > 10000, "enough for all: %s" % stacks)
+    equal(stacks["per_thread_and_second"], 100, "the rate")
+    check(0 < stacks["taken"] < 100 * 4 * (seen.whole["seconds"] + 2), "over the rate: %s" % stacks)
     profile = Pprof(context.read("x.pb.gz"))
     sums = {"wait_first": 0, "wait_later": 0}
     for sample in profile.samples:

@@ -181,6 +181,7 @@ static struct gpu_report report_of(const struct gpu_report_process *processes, s
 				    .nr_processes = nr,
 				    .stacks_taken = 900,
 				    .stacks_skipped = 30,
+				    .stacks_hz = 100,
 				    .lost = lost,
 				    .nr_lost = 2 };
 }
@@ -290,7 +291,7 @@ static const char golden[] =
 	"\n"
 	"Hooked: 245 functions of /usr/lib/x86_64-linux-gnu/libcuda.so.1\n"
 	"Not hooked (malformed): /opt/libnccl.so.2\n"
-	"Stacks: 900 taken, 30 not, over the rate\n"
+	"Stacks: 900 taken, 30 not, over 100 a second and thread\n"
 	"Lost: 5 (keys full)\n";
 
 Test(gpu_report, table)
@@ -745,7 +746,8 @@ Test(gpu_report, nothing)
 	text = json_of(&report);
 	cr_expect_str_eq(
 		text, "{\"host\":\"\",\"seconds\":2.500,\"libraries\":[],\"processes\":[],"
-		      "\"without_calls\":[],\"stacks\":{\"taken\":0,\"skipped\":0},\"lost\":{}}\n");
+		      "\"without_calls\":[],\"stacks\":{\"taken\":0,\"skipped\":0,"
+		      "\"per_thread_and_second\":0},\"lost\":{}}\n");
 	free(text);
 }
 
@@ -1007,7 +1009,7 @@ static const char golden_json[] =
 	"false,\"running\":false,"
 	"\"stack\":[\"read\",\"next_batch (x.py:7)\"]},{\"tid\":79,\"thread\":\"engine\","
 	"\"last_in_nccl\":true,\"running\":true,\"stack\":[]}]}],\"stacks\":{\"taken\":900,"
-	"\"skipped\":30},"
+	"\"skipped\":30,\"per_thread_and_second\":100},"
 	"\"lost\":{\"keys_full\":5,\"none\":0}}\n";
 
 Test(gpu_report, json)

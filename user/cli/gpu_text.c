@@ -638,6 +638,7 @@ static int fill(struct text *t)
 	t->report.silent = t->silent;
 	t->report.stacks_taken = gpu_tally_nr_stacks(t->job->watch.tally);
 	t->report.stacks_skipped = picture->counters[GPU_COUNT_NO_TOKEN];
+	t->report.stacks_hz = session_call_stacks_hz(&t->job->sampler.session);
 	t->report.lost = t->lost.reasons;
 	t->report.nr_lost = t->lost.nr;
 	return err;

@@ -467,6 +467,7 @@ void gpu_json(struct buf *dst, const struct gpu_report *report)
 	json_key_open(dst, "stacks", '{');
 	json_key_number(dst, "taken", report->stacks_taken);
 	json_key_number(dst, "skipped", report->stacks_skipped);
+	json_key_number(dst, "per_thread_and_second", report->stacks_hz);
 	buf_add_char(dst, '}');
 	json_key_open(dst, "lost", '{');
 	for (i = 0; i < report->nr_lost; i++)

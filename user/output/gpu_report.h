@@ -187,7 +187,8 @@ struct gpu_report {
 	/* That have NCCL, made no call, and were in none that is known when we came: who they are. */
 	const struct gpu_report_process *silent;
 	size_t nr_silent;
-	uint64_t stacks_taken, stacks_skipped;
+	uint64_t stacks_taken, stacks_skipped; /* skipped: over */
+	uint32_t stacks_hz; /* that each thread may have taken in a second */
 	const struct stats_reason *lost;
 	size_t nr_lost;
 };

@@ -537,8 +537,10 @@ static void add_tail(struct gpu_writer *w)
 	for (i = 0; i < report->nr_libraries; i++)
 		add_library(w, &report->libraries[i]);
 	if (report->stacks_taken || report->stacks_skipped)
-		gpu_add_words(w, "Stacks: %" PRIu64 " taken, %" PRIu64 " not, over the rate",
-			      report->stacks_taken, report->stacks_skipped);
+		gpu_add_words(w,
+			      "Stacks: %" PRIu64 " taken, %" PRIu64
+			      " not, over %u a second and thread",
+			      report->stacks_taken, report->stacks_skipped, report->stacks_hz);
 	for (i = 0; i < report->nr_lost; i++)
 		add_reason(w, &report->lost[i]);
 }
