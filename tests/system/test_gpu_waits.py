@@ -298,6 +298,50 @@ def slow_not_hung(context):
     check([row.split("[")[1][0] for row in rows] == ["2", "1"], "order:\n" + text)
 
 
+@test(modes=MODES)
+def hanging(context):
+    """What has returned and was never seen to be complete: which, on what stream, and for how long."""
+    caller = Caller(context, "hanging", script="gpu_waits.py")
+    watches = [Watch(context, *more, "-d", "120", "-p", caller.pid) for more in (["--json"], [])]
+    truth = caller.work()
+    time.sleep(8)
+    ends = []
+    for watch in watches:
+        now = time.monotonic_ns()
+        ends.append((watch.end(), [[(now - at) / 1e9 for at in row["called"]]
+                                   for row in truth["hanging"]]))
+    seen, ages = Seen(ends[0][0]), ends[0][1]
+    rows = {(row["comm"], row["bytes"]): row for row in seen.process(truth["pid"])["completions"]}
+    check(len(rows) == 3, str(rows))
+    for row, age in zip(truth["hanging"], ages):
+        found = rows[row["comm"], row["bytes"]]
+        equal((found["pending"], found["pending_stream"]), (row["pending"], row["stream"]), str(found))
+        check(age[1] - 0.001 <= found["pending_seconds"] <= 1.05 * age[0],
+              "%.3f s, not %s" % (found["pending_seconds"], age))
+        context.note("%.3f s of %.3f" % (found["pending_seconds"], age[0]))
+    text, ages = ends[1]
+    context.note(text)
+    found = re.findall(r"(\d+) not known to be complete yet(?:,|; the oldest) called ([\d.]+) s ago:\n"
+                       r" +ncclAllReduce float32 (\S+ \S+) on stream (0x\w+)\n", text)
+    equal({(n, size, stream) for n, _, size, stream in found},
+          {("5", "4.0 kB", "0x7e0000001000"), ("1", "28 B", "0x7e0000002000")}, "oldest")
+    for n, seconds, _, _ in found:
+        age = ages[0 if n == "5" else 1]
+        check(age[1] - 0.06 <= float(seconds) <= 1.05 * age[0] + 0.06, "%s, not %s" % (seconds, age))
+    path = context.path("a.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(seen.whole, file)
+    text = context.bpfprof("report", "--nccl", path, timeout=30).expect(0).out.decode()
+    context.note(text)
+    known = {row["comm"]: row["hash"] for row in seen.process(truth["pid"])["communicators"]}
+    lines = re.findall(r"([\d.]+) s +(\d+)  ncclAllReduce float32 (\S+ \S+) on stream (0x\w+),\n"
+                       r" +communicator (0x\w+), rank (\d) of 4: \S+ pid (\d+) ", text)
+    equal([line[1:] for line in lines],
+          [("5", "4.0 kB", "0x7e0000001000", known[truth["hanging"][0]["comm"]], "1", str(caller.pid)),
+           ("1", "28 B", "0x7e0000002000", known[truth["hanging"][1]["comm"]], "2", str(caller.pid))],
+          "in the report")
+
+
 @test(modes=("root",))
 def table(context):
     caller = Caller(context, "synced", script="gpu_waits.py")

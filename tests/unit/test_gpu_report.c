@@ -90,10 +90,11 @@ static const struct gpu_report_collective collectives[] = {
 };
 
 static const struct gpu_report_completion completions[] = {
-	{ "Broadcast", "float32", "root", "3", 0xc0, 256, 2, 900, 500, 30, 20, 0, 0 },
+	{ "Broadcast", "float32", "root", "3", 0xc0, 256, 2, 900, 500, 30, 20, 0, 0, 0, 0 },
 	{ "AllReduce", "bfloat16", "op", "sum", 0xc0, 10000000, 100, 10200000000, 240000000,
-	  5100000000, 120000000, 17, 1 },
-	{ "Send", "int8", "peer", "1", 0xdead, 64, 0, 0, 0, 0, 0, 1, 0 },
+	  5100000000, 120000000, 17, 1, 75.5, 0x7e },
+	{ "AllReduce", "int8", "op", "max", 0xc0, 3, 0, 0, 0, 0, 0, 2, 0, 75.25, 7 },
+	{ "Send", "int8", "peer", "1", 0xdead, 64, 0, 0, 0, 0, 0, 1, 0, 0.25, 0 },
 };
 
 static const struct gpu_report_comm comms[] = {
@@ -139,7 +140,7 @@ static const struct gpu_report_process busy = {
 	.collectives = collectives,
 	.nr_collectives = 3,
 	.completions = completions,
-	.nr_completions = 3,
+	.nr_completions = 4,
 	.comms = comms,
 	.nr_comms = 1,
 	.open = opens,
@@ -275,8 +276,10 @@ static const char golden[] =
 	"   Complete         Mean      Longest       Each  Operation\n"
 	"        100    <= 102 ms    <= 240 ms    10.0 MB  AllReduce bfloat16 sum\n"
 	"          2    <= 450 ns    <= 500 ns      256 B  Broadcast float32 root 3\n"
+	"          0            -            -        3 B  AllReduce int8 max\n"
 	"    <=: noticed within 50.0 ms on average, 120 ms at most\n"
-	"    17 not known to be complete yet\n"
+	"    19 not known to be complete yet; the oldest called 75.5 s ago:\n"
+	"      AllReduce bfloat16 10.0 MB on stream 0x7e\n"
 	"    1 of which it will not be known\n"
 	"\n"
 	"  Communicator 0xdead: rank not known\n"
@@ -284,7 +287,8 @@ static const char golden[] =
 	"          1       64 B            -            -  Send int8 peer 1\n"
 	"   Complete         Mean      Longest       Each  Operation\n"
 	"          0            -            -       64 B  Send int8 peer 1\n"
-	"    1 not known to be complete yet\n"
+	"    1 not known to be complete yet, called 250 ms ago:\n"
+	"      Send int8 64 B on stream 0x0\n"
 	"\n"
 	"Process 77: idle\n"
 	"  no CUDA or NCCL call in 10.0 s\n"
@@ -744,10 +748,9 @@ Test(gpu_report, nothing)
 			       "No process has libcuda.so.1 or libnccl mapped.\n");
 	free(text);
 	text = json_of(&report);
-	cr_expect_str_eq(
-		text, "{\"host\":\"\",\"seconds\":2.500,\"libraries\":[],\"processes\":[],"
-		      "\"without_calls\":[],\"stacks\":{\"taken\":0,\"skipped\":0,"
-		      "\"per_thread_and_second\":0},\"lost\":{}}\n");
+	cr_expect_str_eq(text, "{\"host\":\"\",\"seconds\":2.500,\"libraries\":[],\"processes\":[],"
+			       "\"without_calls\":[],\"stacks\":{\"taken\":0,\"skipped\":0,"
+			       "\"per_thread_and_second\":0},\"lost\":{}}\n");
 	free(text);
 }
 
@@ -974,13 +977,19 @@ static const char golden_json[] =
 	"\"stream\":\"0x7\",\"calls\":1,\"bytes\":64,\"ns\":0,\"max_ns\":0,\"captured\":false}],"
 	"\"completions\":[{\"operation\":\"Broadcast\",\"datatype\":\"float32\",\"ro"
 	"ot\":3,\"comm\":\"0xc0\",\"bytes\":256,\"count\":2,\"ns\":900,\"max_ns\":500,"
-	"\"within_ns\":30,\"within_max_ns\":20,\"pending\":0,\"unknown\":0},{\"ope"
+	"\"within_ns\":30,\"within_max_ns\":20,\"pending\":0,\"unknown\":0,"
+	"\"pending_seconds\":null,\"pending_stream\":null},{\"ope"
 	"ration\":\"AllReduce\",\"datatype\":\"bfloat16\",\"op\":\"sum\",\"comm\":\"0xc"
 	"0\",\"bytes\":10000000,\"count\":100,\"ns\":10200000000,\"max_ns\":240000"
 	"000,\"within_ns\":5100000000,\"within_max_ns\":120000000,\"pending\":1"
-	"7,\"unknown\":1},{\"operation\":\"Send\",\"datatype\":\"int8\",\"peer\":1,\"c"
+	"7,\"unknown\":1,\"pending_seconds\":75.500,\"pending_stream\":\"0x7e\"},{"
+	"\"operation\":\"AllReduce\",\"datatype\":\"int8\",\"op\":\"max\",\"comm\":\"0xc0\","
+	"\"bytes\":3,\"count\":0,\"ns\":0,\"max_ns\":0,\"within_ns\":0,\"within_max_ns\":0,"
+	"\"pending\":2,\"unknown\":0,\"pending_seconds\":75.250,\"pending_stream\":\"0x7\"},{"
+	"\"operation\":\"Send\",\"datatype\":\"int8\",\"peer\":1,\"c"
 	"omm\":\"0xdead\",\"bytes\":64,\"count\":0,\"ns\":0,\"max_ns\":0,\"within_ns\""
-	":0,\"within_max_ns\":0,\"pending\":1,\"unknown\":0}],"
+	":0,\"within_max_ns\":0,\"pending\":1,\"unknown\":0,\"pending_seconds\":0.250,"
+	"\"pending_stream\":\"0x0\"}],"
 	"\"communicators\":[{\"comm\":\"0xc0\",\"hash\":\"0xabcdef\",\"rank\":3,\"size\":8,"
 	"\"calls\":120,\"last\":\"ncclAllReduce\"}],\"open\":[{\"tid\":101,"
 	"\"thread\":\"worker\",\"function\":\"cuStreamSynchronize\",\"seconds\":0.200,"

@@ -116,6 +116,28 @@ Test(gpu_waits, by_stream_and_time, .init = setup, .fini = teardown)
 	cr_expect_eq(row(0)->count, 3);
 }
 
+/* Of what nobody has seen to be complete the oldest is told, by kind. */
+Test(gpu_waits, oldest, .init = setup, .fini = teardown)
+{
+	collective(STREAM, 100, 64);
+	collective(STREAM, 110, 128);
+	collective(OTHER, 130, 64);
+	collective(STREAM, 120, 64); /* of another thread, whose record was late */
+	gpu_waits_look(waits);
+	cr_expect(row(0)->pending_ns == 100 && row(0)->pending_stream == STREAM);
+	cr_expect_eq(row(1)->pending_ns, 110);
+	done(GPU_WAIT_DONE, STREAM, 115, 0, 200);
+	gpu_waits_look(waits);
+	cr_expect(row(0)->pending_ns == 120 && row(0)->pending_stream == STREAM);
+	done(GPU_WAIT_DONE, STREAM, 135, 0, 210);
+	gpu_waits_look(waits);
+	cr_expect(row(0)->pending_ns == 130 && row(0)->pending_stream == OTHER);
+	cr_expect(!row(1)->pending && !row(1)->pending_ns);
+	done(GPU_WAIT_ALL_DONE, 0, 300, 0, 310);
+	gpu_waits_look(waits);
+	cr_expect(!row(0)->pending_ns && !row(0)->pending_stream);
+}
+
 Test(gpu_waits, groups, .init = setup, .fini = teardown)
 {
 	struct bpfprof_gpu_wait one = collective_of(STREAM, 100, 64), other = one, end;

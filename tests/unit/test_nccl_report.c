@@ -867,6 +867,79 @@ Test(nccl_report, slow_on_the_device)
 		"python3\n");
 }
 
+#define PENDING(comm, operation, bytes, pending, seconds, stream)                                  \
+	"{\"comm\":\"" comm "\",\"operation\":\"" operation "\",\"datatype\":\"float32\","         \
+	"\"bytes\":" bytes ",\"count\":0,\"pending\":" pending ",\"pending_seconds\":" seconds     \
+	",\"pending_stream\":\"" stream "\"}"
+
+/* All ranks have returned from a collective that hangs on the device. */
+Test(nccl_report, hangs_on_the_device)
+{
+	char *text;
+
+	EXPECT_PARTS(
+		FILE_OF("n", "100",
+			PROCESS("10",
+				COMMS(REDUCE("0", "7")) COMPLETIONS(
+					PENDING("0xc0", "ncclAllReduce", "4000", "3", "42.5", "0x7e") "," PENDING(
+						"0xc0", "ncclBroadcast", "64", "2", "43.5",
+						"0x7f") "," PENDING("0xee", "ncclSend", "1", "1",
+								    "5",
+								    "0x0"))) "," PROCESS("11",
+											 COMMS(REDUCE("1", "7")) COMPLETIONS(PENDING(
+												 "0"
+												 "x"
+												 "c"
+												 "0",
+												 "n"
+												 "c"
+												 "c"
+												 "l"
+												 "A"
+												 "l"
+												 "l"
+												 "R"
+												 "e"
+												 "d"
+												 "u"
+												 "c"
+												 "e",
+												 "4"
+												 "0"
+												 "0"
+												 "0",
+												 "1",
+												 "4"
+												 "4"
+												 "."
+												 "5",
+												 "0"
+												 "x"
+												 "7"
+												 "e")))),
+		FILE_OF("m", "100",
+			PROCESS("20", COMMS(REDUCE("2", "7"))
+					      COMPLETIONS(PENDING("0xc0", "ncclAllReduce", "4000",
+								  "1", "0.9", "0x7e")))),
+		"\nCollectives that have returned and were not seen to be complete: they hang on "
+		"the\n"
+		"device, or nobody has asked for them yet; of each rank the oldest\n"
+		"   Called ago    Pending  Oldest\n"
+		"       44.5 s          1  ncclAllReduce float32 4.0 kB on stream 0x7e,\n"
+		"                          communicator 0xabc, rank 1 of 4: [1] n pid 11 python3\n"
+		"       43.5 s          5  ncclBroadcast float32 64 B on stream 0x7f,\n"
+		"                          communicator 0xabc, rank 0 of 4: [1] n pid 10 python3\n"
+		"        5.0 s          1  ncclSend float32 1 B on stream 0x0,\n"
+		"                          a communicator at 0xee: [1] n pid 10 python3\n");
+	text = report_of(
+		FILE_OF("n", "1",
+			PROCESS("10", COMPLETIONS(PENDING("0x1", "x", "4", "1", "0.9", "0x0")))),
+		NULL, 64);
+	cr_expect_not(strstr(text, "have returned"), "%s", text);
+	cr_expect_not(strstr(text, "float32, 4 B"), "%s", text);
+	free(text);
+}
+
 /* Means of bytes per call that are nearly the same are compared; several streams are one row. */
 Test(nccl_report, about_the_same)
 {

@@ -57,7 +57,8 @@ const char *gpu_extra_text(const struct gpu_function *function, uint32_t value, 
  * filled in: at most all rows of waits. Strings are kept in strings, or constants.
  */
 size_t gpu_completions_fill(struct gpu_report_completion *to, const struct gpu_waits *waits,
-			    const struct gpu_tally_process *process, struct strtab *strings);
+			    const struct gpu_tally_process *process, uint64_t now_ns,
+			    struct strtab *strings);
 
 /*
  * The same file: what an open ncclGroupEnd waits for, by at most max rows. Strings as above.

@@ -524,8 +524,9 @@ static int process_fill(struct text *t, struct gpu_report_process *to,
 	for (i = 0; i < picture->nr_counts; i++)
 		if (is_of(from, picture->counts[i].key.pid, picture->counts[i].key.start_ns))
 			count_add(t, to, &picture->counts[i]);
-	to->nr_completions = gpu_completions_fill(t->completions + t->nr_completions,
-						  t->job->watch.waits, from, t->strings);
+	to->nr_completions =
+		gpu_completions_fill(t->completions + t->nr_completions, t->job->watch.waits, from,
+				     picture->ts_ns, t->strings);
 	t->nr_completions += to->nr_completions;
 	for (i = 0; i < picture->nr_comms; i++)
 		if (is_of(from, picture->comms[i].key.pid, picture->comms[i].key.start_ns))
@@ -609,6 +610,7 @@ static int fill(struct text *t)
 	t->nodes = calloc(gpu_tally_nr_nodes(t->job->watch.tally) + 1, sizeof(*t->nodes));
 	t->copies = calloc(picture->nr_counts + 1, sizeof(*t->copies));
 	t->collectives = calloc(picture->nr_counts + 1, sizeof(*t->collectives));
+	gpu_waits_look(t->job->watch.waits);
 	gpu_waits_rows(t->job->watch.waits, &nr_rows);
 	t->completions = calloc(nr_rows + 1, sizeof(*t->completions));
 	gpu_before_calls(t->job->before, &nr_before);

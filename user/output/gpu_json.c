@@ -228,6 +228,16 @@ static void add_collectives(struct buf *dst, const struct gpu_report_process *pr
 	buf_add_char(dst, ']');
 }
 
+/* Of the oldest one. */
+static void add_pending(struct buf *dst, const struct gpu_report_completion *completion)
+{
+	if (completion->pending)
+		json_key_seconds(dst, "pending_seconds", completion->pending_seconds);
+	else
+		key_number_or_null(dst, "pending_seconds", false, 0);
+	key_hex_or_null(dst, "pending_stream", completion->pending, completion->pending_stream);
+}
+
 static void add_completions(struct buf *dst, const struct gpu_report_process *process)
 {
 	const struct gpu_report_completion *completion;
@@ -250,6 +260,7 @@ static void add_completions(struct buf *dst, const struct gpu_report_process *pr
 		json_key_number(dst, "within_max_ns", completion->within_max_ns);
 		json_key_number(dst, "pending", completion->pending);
 		json_key_number(dst, "unknown", completion->unknown);
+		add_pending(dst, completion);
 		buf_add_char(dst, '}');
 	}
 	buf_add_char(dst, ']');

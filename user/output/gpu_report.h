@@ -68,6 +68,8 @@ struct gpu_report_completion {
 	uint64_t count, ns, max_ns; /* from the call until it was known: at most */
 	uint64_t within_ns, within_max_ns; /* by how much it may have been earlier */
 	uint64_t pending, unknown; /* not complete yet; nobody will ever know */
+	double pending_seconds; /* since the oldest of these was called, */
+	uint64_t pending_stream; /* and what it was put on */
 };
 
 struct gpu_report_comm {

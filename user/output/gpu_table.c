@@ -24,13 +24,6 @@
 
 /* Calls that have not returned. */
 
-static uint64_t open_ns(const struct gpu_report_open *open)
-{
-	double ns = gpu_seconds(open->seconds) * 1e9;
-
-	return ns < 9e18 ? (uint64_t)ns : UINT64_C(9000000000000000000);
-}
-
 static const struct gpu_report_comm *comm_find(const struct gpu_report_process *process,
 					       uint64_t comm)
 {
@@ -122,7 +115,7 @@ static void add_open(struct gpu_writer *w, const struct gpu_report_open *open)
 	buf_add_str(w->dst, "  ");
 	gpu_add_name(w, open->function, MAX_FUNCTION);
 	buf_printf(w->dst, " has not returned for %s%s: thread %u ",
-		   open->since_before ? "more than " : "", units_ns(text, open_ns(open)),
+		   open->since_before ? "more than " : "", units_ns(text, gpu_ns(open->seconds)),
 		   open->tid);
 	gpu_add_rest(w, open->thread);
 	if (open->datatype || open->comm)
@@ -151,7 +144,7 @@ static void add_hung(struct gpu_writer *w)
 	for (i = 0; rows && i < process->nr_open; i++)
 		if (process->open[i].since_before ||
 		    gpu_seconds(process->open[i].seconds) > HUNG_SECONDS)
-			rows[nr++] = (struct gpu_row){ .key = open_ns(&process->open[i]),
+			rows[nr++] = (struct gpu_row){ .key = gpu_ns(process->open[i].seconds),
 						       .name = process->open[i].function,
 						       .index = i };
 	if (nr) {

@@ -153,6 +153,13 @@ double gpu_seconds(double seconds)
 	return isfinite(seconds) && seconds > 0 ? seconds : 0;
 }
 
+uint64_t gpu_ns(double seconds)
+{
+	double ns = gpu_seconds(seconds) * 1e9;
+
+	return ns < 9e18 ? (uint64_t)ns : UINT64_C(9000000000000000000);
+}
+
 double gpu_rate(const struct gpu_writer *w, uint64_t count)
 {
 	double seconds = gpu_seconds(w->report->seconds);

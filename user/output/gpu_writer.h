@@ -68,6 +68,7 @@ size_t gpu_rows_sort(const struct gpu_writer *w, struct gpu_row *rows, size_t nr
 void gpu_add_more(struct gpu_writer *w, size_t nr, size_t shown); /* "... and 5 more" */
 
 double gpu_seconds(double seconds); /* 0 if it is no time */
+uint64_t gpu_ns(double seconds); /* the same */
 double gpu_rate(const struct gpu_writer *w, uint64_t count); /* per second */
 
 /* How long collectives of a communicator took until they were complete, if that is known. */

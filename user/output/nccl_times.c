@@ -99,16 +99,8 @@ static int compare_sets(const void *first, const void *second)
 /* Finds the communicator of a row. */
 static void comm_find(const struct gpu_read *read, struct row *row)
 {
-	const struct gpu_read_range *range = &read->processes[row->process].comms;
-	size_t i;
-
-	for (i = 0; i < range->nr; i++) {
-		if (read->comms[range->first + i].comm != row->comm_va)
-			continue;
-		row->comm = &read->comms[range->first + i];
-		row->size = row->comm->known ? row->comm->size : 0;
-		return;
-	}
+	row->comm = gpu_read_comm_of(read, row->process, row->comm_va);
+	row->size = row->comm && row->comm->known ? row->comm->size : 0;
 }
 
 /* Calls are counted when they begin, their time when they end. */
@@ -153,26 +145,29 @@ static size_t rows_fill(const struct gpu_read *read, struct row *rows)
 	return nr;
 }
 
-static void completions_fill(const struct gpu_read *read, struct row *rows)
+static size_t completions_fill(const struct gpu_read *read, struct row *rows)
 {
 	const struct gpu_read_completion *completion;
-	size_t i;
+	size_t nr = 0, i;
 
 	for (i = 0; i < read->nr_completions; i++) {
 		completion = &read->completions[i];
-		rows[i] = (struct row){ .operation = completion->operation,
-					.datatype = completion->datatype,
-					.process = completion->process,
-					.index = i,
-					.comm_va = completion->comm,
-					.calls = (double)completion->count,
-					.returned = (double)completion->count,
-					.bytes = (double)completion->bytes,
-					.ns = (double)completion->ns,
-					.max_ns = (double)completion->max_ns,
-					.within_ns = (double)completion->within_ns };
-		comm_find(read, &rows[i]);
+		if (!completion->count)
+			continue;
+		rows[nr] = (struct row){ .operation = completion->operation,
+					 .datatype = completion->datatype,
+					 .process = completion->process,
+					 .index = i,
+					 .comm_va = completion->comm,
+					 .calls = (double)completion->count,
+					 .returned = (double)completion->count,
+					 .bytes = (double)completion->bytes,
+					 .ns = (double)completion->ns,
+					 .max_ns = (double)completion->max_ns,
+					 .within_ns = (double)completion->within_ns };
+		comm_find(read, &rows[nr++]);
 	}
+	return nr;
 }
 
 /* One row for each process and communicator: several streams, roots or peers are one. */
@@ -315,7 +310,7 @@ static int add_sets(struct nccl_writer *w, size_t nr, bool completions)
 	if (!rows || !sets)
 		return -ENOMEM;
 	if (completions)
-		completions_fill(w->read, rows);
+		nr = completions_fill(w->read, rows);
 	else
 		nr = rows_fill(w->read, rows);
 	nr_sets = sets_fill(sets, rows, nr);

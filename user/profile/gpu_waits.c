@@ -314,6 +314,29 @@ void gpu_waits_exit(struct gpu_waits *waits, uint32_t pid, uint64_t start_ns)
 	free(process);
 }
 
+/* Those of a process stand in the order in which they came, not quite in that of their calls. */
+void gpu_waits_look(struct gpu_waits *waits)
+{
+	const struct pending *pending;
+	const struct process *process;
+	struct gpu_waits_row *row;
+	size_t i;
+
+	for (i = 0; i < waits->nr_rows; i++)
+		waits->rows[i].pending_ns = waits->rows[i].pending_stream = 0;
+	for (process = waits->processes; process; process = process->hh.next) {
+		for (pending = process->first; pending; pending = pending->next) {
+			if (pending->row == NO_ROW)
+				continue;
+			row = &waits->rows[pending->row];
+			if (row->pending_ns && row->pending_ns <= pending->begin_ns)
+				continue;
+			row->pending_ns = pending->begin_ns;
+			row->pending_stream = pending->stream;
+		}
+	}
+}
+
 const struct gpu_waits_row *gpu_waits_rows(const struct gpu_waits *waits, size_t *ret_nr)
 {
 	*ret_nr = waits->nr_rows;

@@ -41,6 +41,9 @@ struct gpu_waits_row {
 	uint64_t ns, max_ns; /* of these, until then */
 	uint64_t within_ns, within_max_ns; /* by how much it may have been earlier */
 	uint64_t pending;
+	/* Once gpu_waits_look() was called: when the oldest of these was, and what it was put on. */
+	uint64_t pending_ns; /* CLOCK_MONOTONIC */
+	uint64_t pending_stream;
 	uint64_t unknown; /* their stream or process is no more */
 };
 
@@ -78,6 +81,8 @@ void gpu_waits_exit(struct gpu_waits *waits, uint32_t pid, uint64_t start_ns);
 
 /* In no order; borrowed until the next call. */
 const struct gpu_waits_row *gpu_waits_rows(const struct gpu_waits *waits, size_t *ret_nr);
+/* Finds in all rows the oldest that is pending. */
+void gpu_waits_look(struct gpu_waits *waits);
 /* False: nothing is known of that process. */
 bool gpu_waits_starved(const struct gpu_waits *waits, uint32_t pid, uint64_t start_ns,
 		       struct gpu_waits_starved *ret);

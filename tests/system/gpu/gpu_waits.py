@@ -259,6 +259,26 @@ def speed():
         one.complete(Told("cuStreamSynchronize", STREAM_1))
 
 
+def hanging():
+    """Collectives return, and the device never gets to their end; before them some of the same kind did."""
+    comms = [init(), init(2)]
+    work(1)
+    one = Collective("ncclAllReduce", comms[0], STREAM_1, 1000)
+    one.complete(Told("cuStreamSynchronize", STREAM_1))
+    work(600000)
+    rows = []
+    for comm, stream, count, times in ((0, STREAM_1, 1000, 3), (1, STREAM_2, 7, 1), (0, STREAM_3, 50, 2)):
+        for i in range(times):
+            one = Collective("ncclAllReduce", comms[comm], stream, count)
+            if not i:
+                rows.append({"comm": hex(comms[comm]), "bytes": 4 * count, "pending": times,
+                             "stream": hex(stream), "called": [one.begin, one.called]})
+            time.sleep(0.25)
+    print(json.dumps({"pid": os.getpid(), "hanging": rows}), flush=True)
+    sys.stdin.readline()
+    os._exit(0)
+
+
 def watchdog():
     """As PyTorch does it: an event behind each, and all events asked for from time to time."""
     comm = init()
@@ -911,7 +931,7 @@ def main():
     if os.environ.get("TARGET_NONDUMPABLE") == "1":
         ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
     scenario = {"synced": synced, "crossed": crossed, "watchdog": watchdog, "groups": groups, "unknown": unknown,
-                "several": several_devices, "speed": speed,
+                "several": several_devices, "speed": speed, "hanging": hanging,
                 "hung_group": hung_group, "starving": starving, "steps": steps, "tokens": tokens,
                 "rounds": rounds, "composite": composite, "long": long, "captures": captures,
                 "graphs": graphs}[sys.argv[1]]
