@@ -279,14 +279,70 @@ def graphs(context):
     equal(names, wanted, "frames")
 
 
+def check_ratio(text, fast, slow):
+    """Of the means of two of the program's rows, as far as it knows these, as it was printed."""
+    check(fast["count"] == slow["count"], "%s and %s" % (fast, slow))
+    half = 0.06 if "." in text else 0.51  # of the last digit
+    check(slow["ns"][0] / fast["ns"][1] - half <= float(text) <= slow["ns"][1] / fast["ns"][0] + half,
+          "%s, not %s to %s" % (text, slow["ns"], fast["ns"]))
+
+
+def two_groups_seen(context, run):
+    """Two ranks of two groups: what they know, by group, and the file that gpu wrote of them."""
+    callers = [Caller(context, "two_groups", script="gpu_waits.py",
+                      env={"RANK": str(rank), "RUN": run, "FAST_MS": fast, "SLOW_MS": slow})
+               for rank, (fast, slow) in enumerate((("2", "20"), ("5", "70")))]
+    pids = [arg for caller in callers for arg in ("-p", caller.pid)]
+    watch = Watch(context, "--json", "-d", "120", *pids)
+    truths = [caller.work() for caller in callers]
+    seen = Seen(watch.end())
+    rows = {}
+    for truth in truths:
+        known = {row["comm"]: row["hash"] for row in seen.process(truth["pid"])["communicators"]}
+        for row in truth["completions"]:
+            rows.setdefault(known[row["comm"]], []).append(row)
+    path = context.path(run + ".json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(seen.whole, file)
+    return rows, path
+
+
+def ratios(text):
+    """{communicator: ratio} of the times until collectives were complete, None: of all of that size."""
+    part = text.split("\nTime in calls")[0]
+    return {comm or None: times for comm, times in re.findall(
+        r"ncclAllReduce float32, 4.0 kB each, 2 ranks(?:, communicator (0x\w+))?: ([\d.]+) times\n", part)}
+
+
+@test(modes=("root",))
+def two_groups(context):
+    """Groups of as many ranks are each compared by themselves: which is slow by its nature does not count."""
+    rows, path = two_groups_seen(context, "one")
+    text = context.bpfprof("report", "--nccl", path, timeout=30).expect(0).out.decode()
+    context.note(text)
+    found = ratios(text)
+    equal(set(found), set(rows), "communicators")
+    check(len(rows) == 2 and "several communicators" not in text, text)
+    for comm, (fast, slow) in rows.items():
+        check_ratio(found[comm], fast, slow)
+    other, path_2 = two_groups_seen(context, "two")
+    text = context.bpfprof("report", "--nccl", path, path_2, timeout=30).expect(0).out.decode()
+    context.note(text)
+    found = ratios(text)
+    equal(set(found), {None, *rows, *other}, "communicators of both runs")
+    for comm, (fast, slow) in {**rows, **other}.items():
+        check_ratio(found[comm], fast, slow)
+    check(text.count("(several communicators of that size in one run: ") in (1, 2), text)
+
+
 @test(modes=("root",))
 def slow_not_hung(context):
     """The same program where the device takes a hundred times as long: told, by size."""
-    files = []
+    files, rows = [], []
     for name, speed in (("fast.json", "1"), ("slow.json", "100")):
         caller = Caller(context, "speed", script="gpu_waits.py", env={"WORK_MS": speed})
         watch = Watch(context, "--json", "-d", "120", "-p", caller.pid)
-        caller.work()
+        rows += caller.work()["completions"]
         with open(context.path(name), "w", encoding="utf-8") as file:
             file.write(watch.end())
         files.append(context.path(name))
@@ -294,6 +350,7 @@ def slow_not_hung(context):
     context.note(text)
     ratio = re.search(r"ncclAllReduce float32, 4.0 MB each, 4 ranks: ([\d.]+) times\n", text)
     check(ratio and float(ratio.group(1)) <= 101, "ratio in:\n" + text)
+    check_ratio(ratio.group(1), *rows)
     rows = [row for row in text[ratio.end():].splitlines()[1:3] if row.count("<= ") == 2]
     check([row.split("[")[1][0] for row in rows] == ["2", "1"], "order:\n" + text)
 

@@ -867,6 +867,52 @@ Test(nccl_report, slow_on_the_device)
 		"python3\n");
 }
 
+#define COMPLETE(comm, count, ns)                                                                  \
+	"{\"comm\":\"" comm "\",\"operation\":\"ncclAllReduce\",\"datatype\":\"float32\","         \
+	"\"bytes\":4000,\"count\":" count ",\"ns\":" ns ",\"max_ns\":1,\"within_ns\":0}"
+/* A process in a group of two that is fast, and one that is slow, of the same operation and size. */
+#define IN_TWO(pid, rank, fast, fast_rank, fast_ns, slow, slow_ns)                                 \
+	PROCESS(pid, COMMS(COMM("0xf0", fast, fast_rank, "2", "1",                                 \
+				"x") "," COMM("0x50", slow, rank, "2", "1", "x"))                  \
+			     COMPLETIONS(COMPLETE("0xf0", "10",                                    \
+						  fast_ns) "," COMPLETE("0x50", "10", slow_ns)))
+#define FIRST_NODE(tens, fast, slow, slow2)                                                        \
+	FILE_OF("n", "1",                                                                          \
+		IN_TWO(tens "0", "0", fast, "0", "100", slow,                                      \
+		       "10000") "," IN_TWO(tens "1", "0", fast, "1", "300", slow2, "12000"))
+
+/* Groups of as many ranks that are of different use are no slower than each other: each has its own. */
+Test(nccl_report, groups_of_one_run)
+{
+	const char *second =
+		FILE_OF("m", "1",
+			IN_TWO("20", "1", "0xf2", "0", "500", "0x51",
+			       "40000") "," IN_TWO("21", "1", "0xf2", "1", "500", "0x52", "18000"));
+	char *text;
+
+	EXPECT_PARTS(FIRST_NODE("1", "0xf1", "0x51", "0x52"), second,
+		     "each, 2 ranks, communicator 0x51: 4.0 times\n", "    <= 4.0 us",
+		     "       1  [2] m pid 20 python3\n", "    <= 1.0 us",
+		     "       0  [1] n pid 10 python3\n",
+		     "each, 2 ranks, communicator 0xf1: 3.0 times\n",
+		     "each, 2 ranks, communicator 0x52: 1.5 times\n",
+		     "each, 2 ranks, communicator 0xf2: 1.0 times\n");
+	text = report_of(FIRST_NODE("1", "0xf1", "0x51", "0x52"), second, 64);
+	cr_expect_not(strstr(text, "2 ranks:") || strstr(text, "several"), "%s", text);
+	free(text);
+}
+
+/* Between runs no communicator is the same. */
+Test(nccl_report, groups_of_several_runs)
+{
+	EXPECT_PARTS(FIRST_NODE("1", "0xf1", "0x51", "0x52"),
+		     FIRST_NODE("2", "0xf3", "0x53", "0x54"),
+		     "each, 2 ranks: 120 times\n  (several communicators of that size in one run: "
+		     "which of them compare with which\n  of another run is not known)\n",
+		     "each, 2 ranks, communicator 0xf1: 3.0 times\n",
+		     "each, 2 ranks, communicator 0xf3: 3.0 times\n");
+}
+
 #define PENDING(comm, operation, bytes, pending, seconds, stream)                                  \
 	"{\"comm\":\"" comm "\",\"operation\":\"" operation "\",\"datatype\":\"float32\","         \
 	"\"bytes\":" bytes ",\"count\":0,\"pending\":" pending ",\"pending_seconds\":" seconds     \

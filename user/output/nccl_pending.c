@@ -75,8 +75,7 @@ static size_t rows_fill(const struct gpu_read *read, struct row *rows)
 static void add_row(struct nccl_writer *w, const struct row *row)
 {
 	const struct gpu_read_completion *oldest = row->oldest;
-	const struct gpu_read_comm *comm =
-		gpu_read_comm_of(w->read, oldest->process, oldest->comm);
+	const struct gpu_read_comm *comm = gpu_read_comm_of(w->read, oldest->process, oldest->comm);
 	char text[UNITS_TEXT];
 
 	buf_printf(w->dst, "  %11s  ", units_ns(text, nccl_ns(oldest->pending_seconds)));
@@ -107,9 +106,10 @@ int nccl_add_pending(struct nccl_writer *w)
 	if (!nr)
 		return 0;
 	qsort(rows, nr, sizeof(*rows), compare_age);
-	buf_add_str(w->dst, "\nCollectives that have returned and were not seen to be complete: they "
-			    "hang on the\ndevice, or nobody has asked for them yet; of each rank the "
-			    "oldest\n");
+	buf_add_str(w->dst,
+		    "\nCollectives that have returned and were not seen to be complete: they "
+		    "hang on the\ndevice, or nobody has asked for them yet; of each rank the "
+		    "oldest\n");
 	buf_printf(w->dst, "  %11s  %9s  Oldest\n", "Called ago", "Pending");
 	for (i = 0; i < nr && i < w->rows; i++)
 		add_row(w, &rows[i]);

@@ -102,9 +102,13 @@ def work(milliseconds):
     WORK["ns"] = int(milliseconds * 1e6)
 
 
-def init(rank=1, size=4):
-    identity, comm = Id(), c_void_p()
-    cuda("ncclGetUniqueId", byref(identity))
+def init(rank=1, size=4, identity=None):
+    comm = c_void_p()
+    if identity:  # the same in all ranks
+        identity = Id(identity)
+    else:
+        identity = Id()
+        cuda("ncclGetUniqueId", byref(identity))
     cuda("ncclCommInitRank", byref(comm), size, identity, rank)
     return comm.value
 
@@ -277,6 +281,16 @@ def hanging():
     print(json.dumps({"pid": os.getpid(), "hanging": rows}), flush=True)
     sys.stdin.readline()
     os._exit(0)
+
+
+def two_groups():
+    """Two groups of two ranks, of the same operation and size, one of them much slower than the other."""
+    for identity, milliseconds in ((b"tensor", "FAST_MS"), (b"data", "SLOW_MS")):
+        comm = init(int(os.environ["RANK"]), 2, identity + os.environ["RUN"].encode())
+        work(float(os.environ[milliseconds]))
+        for _ in range(12):
+            one = Collective("ncclAllReduce", comm, STREAM_1, 1000)
+            one.complete(Told("cuStreamSynchronize", STREAM_1))
 
 
 def watchdog():
@@ -931,7 +945,7 @@ def main():
     if os.environ.get("TARGET_NONDUMPABLE") == "1":
         ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
     scenario = {"synced": synced, "crossed": crossed, "watchdog": watchdog, "groups": groups, "unknown": unknown,
-                "several": several_devices, "speed": speed, "hanging": hanging,
+                "several": several_devices, "speed": speed, "hanging": hanging, "two_groups": two_groups,
                 "hung_group": hung_group, "starving": starving, "steps": steps, "tokens": tokens,
                 "rounds": rounds, "composite": composite, "long": long, "captures": captures,
                 "graphs": graphs}[sys.argv[1]]
