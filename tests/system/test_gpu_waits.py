@@ -442,6 +442,33 @@ def starving(context):
 
 
 @test(modes=MODES)
+def spans(context):
+    """From launches to when their process knew that all is done: that long the device was busy at most."""
+    caller = Caller(context, "spans", script="gpu_waits.py")
+    watches = [Watch(context, *more, "-d", "120", "-p", caller.pid) for more in (["--json"], [])]
+    truth = caller.work()["spans"]
+    time.sleep(2)
+    now = time.monotonic_ns()
+    seen = Seen(watches[0].end())
+    found = seen.process(caller.pid)["spans"]
+    equal(found["count"], truth["count"], "spans")
+    for name in ("ns", "max_ns"):
+        check_between(found[name], truth[name], name)
+        check(truth[name][1] - truth[name][0] < 0.05 * truth[name][1], "not known that well: %s" % truth)
+    since = [(now - at) / 1e9 for at in truth["since_ns"]]
+    check(since[1] - 0.001 <= found["since_seconds"] < since[0] + 5, "%s, not %s" % (found, since))
+    context.note("%s of %s" % (found, truth))
+    text = watches[1].end()
+    line = re.search(r"\n  Launch to sync: (\S+) s \((\d+)% of the time\) in 13 spans, the longest (\S+) s\n"
+                     r"    of these (\S+) s until now in one that is not over\n", text)
+    check(line, text)
+    total, share, longest, rest = map(float, line.groups())
+    seconds = float(re.search(r", ([\d.]+) s\n", text).group(1))
+    check(abs(total - rest - found["ns"] / 1e9) < 0.16, "%s of %s" % (line.group(0), found))
+    check(abs(share - 100 * total / seconds) < 2 and rest == longest, line.group(0))
+
+
+@test(modes=MODES)
 def steps(context):
     """With steps: what is outside of them is not told, but what it says of those inside counts."""
     truth, seen = waited(context, "steps", "--steps", "2:4")

@@ -146,6 +146,7 @@ static const struct gpu_report_process busy = {
 	.open = opens,
 	.nr_open = 3,
 	.starved = { true, 2500000000, 900000000, 120, 30000000, 1.25 },
+	.spans = { true, 121, 5250000000, 800000000, 1 },
 	.gc_calls = 16,
 	.gc_ns = 120000000,
 	.gc_max_ns = 33000000,
@@ -253,6 +254,9 @@ static const char golden[] =
 	"          7       2.5 us       900 ns     4.1 kB       0  cuMemcpyDtoHAsync\n"
 	"      12000            -            -          -       0  cuLaunchKernel\n"
 	"        120            -            -     1.2 GB       0  ncclAllReduce\n"
+	"\n"
+	"  Launch to sync: 6.2 s (62% of the time) in 122 spans, the longest 1.0 s\n"
+	"    of these 1.0 s until now in one that is not over\n"
 	"\n"
 	"  Starved: 2.5 s (25% of the time) in 120 gaps, the longest 900 ms\n"
 	"    and 30.0 ms in synchronous copies to the device in these gaps\n"
@@ -967,7 +971,8 @@ static const char golden_json[] =
 	"\"live_bytes\":70000000000,\"peak_bytes\":72000000000,\"allocations\":5000,"
 	"\"frees\":4000,\"unknown_frees\":0},\"starved\":{"
 	"\"ns\":2500000000,\"max_ns\":900000000,\"gaps\":120,\"copy_ns\":30000000,"
-	"\"since_seconds\":1.250},\"collectives\":[{"
+	"\"since_seconds\":1.250},\"spans\":{\"count\":121,\"ns\":5250000000,"
+	"\"max_ns\":800000000,\"since_seconds\":1.000},\"collectives\":[{"
 	"\"operation\":\"Broadcast\",\"datatype\":\"float32\",\"root\":3,"
 	"\"comm\":\"0xc0\",\"stream\":\"0x7\",\"calls\":2,\"bytes\":512,\"ns\":900,"
 	"\"max_ns\":500,\"captured\":false},{\"operation\":\"AllReduce\",\"datatype\":\"bfloat16\","
@@ -1009,7 +1014,7 @@ static const char golden_json[] =
 	"\"unknown_frees\":0,\"device_free\":null,\"device_total\":null},\"host_memory\":{"
 	"\"live_bytes\":0,\"peak_bytes\":0,\"allocations\":0,\"frees\":0,\"unknown_frees\":0},"
 	"\"tensor_memory\":null,"
-	"\"starved\":null,\"collectives\":["
+	"\"starved\":null,\"spans\":null,\"collectives\":["
 	"],\"completions\":[],\"communicators\":[],\"open\":[],\"where\":[]}],\"without_calls\":["
 	"{"
 	"\"pid\":77,\"name\":\"idle\",\"container\":null,\"pod\":null,\"namespace\":null,"
@@ -1050,7 +1055,7 @@ Test(gpu_report, json)
 			 "['pid', 'name', 'container', 'pod', 'namespace', 'ray_task', 'rank', "
 			 "'calls', 'launches', 'graphs', 'copies', 'memory', 'host_memory', "
 			 "'tensor_memory', "
-			 "'starved', "
+			 "'starved', 'spans', "
 			 "'collectives', 'completions', "
 			 "'communicators', 'open', 'where']\n");
 	free(shown);

@@ -21,6 +21,7 @@ struct gpu_options;
 struct gpu_report_completion;
 struct gpu_report_group;
 struct gpu_report_grouped;
+struct gpu_report_spans;
 struct gpu_report_starved;
 struct gpu_trace;
 struct gpu_where;
@@ -67,6 +68,8 @@ void gpu_group_fill(struct gpu_report_group *to, struct gpu_report_grouped *rows
 		    const struct gpu_watch *watch, const struct gpu_picture *picture,
 		    const struct gpu_open_call *open, struct strtab *strings);
 
+void gpu_spans_fill(struct gpu_report_spans *to, const struct gpu_waits *waits,
+		    const struct gpu_tally_process *process, uint64_t now_ns);
 void gpu_starved_fill(struct gpu_report_starved *to, const struct gpu_waits *waits,
 		      const struct gpu_tally_process *process, uint64_t now_ns);
 

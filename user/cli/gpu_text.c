@@ -543,6 +543,7 @@ static int process_fill(struct text *t, struct gpu_report_process *to,
 		to->memory.device_total = picture->memory[i].memory.total_bytes;
 	}
 	gpu_starved_fill(&to->starved, t->job->watch.waits, from, picture->ts_ns);
+	gpu_spans_fill(&to->spans, t->job->watch.waits, from, picture->ts_ns);
 	for (i = 0; i < picture->nr_open && !from->ended && !err; i++)
 		if (is_of(from, picture->open[i].open.key.pid, picture->open[i].open.key.start_ns))
 			err = open_add(t, to, &picture->open[i]);

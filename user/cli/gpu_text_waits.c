@@ -139,6 +139,20 @@ void gpu_group_fill(struct gpu_report_group *to, struct gpu_report_grouped *rows
 	to->complete &= told == total;
 }
 
+void gpu_spans_fill(struct gpu_report_spans *to, const struct gpu_waits *waits,
+		    const struct gpu_tally_process *process, uint64_t now_ns)
+{
+	struct gpu_waits_spans spans;
+
+	if (!gpu_waits_spans(waits, process->kernel_pid, process->start_ns, &spans))
+		return;
+	*to = (struct gpu_report_spans){
+		.known = true, .count = spans.count, .ns = spans.ns, .max_ns = spans.max_ns
+	};
+	if (spans.since_ns && spans.since_ns < now_ns)
+		to->since_seconds = (double)(now_ns - spans.since_ns) / 1e9;
+}
+
 void gpu_starved_fill(struct gpu_report_starved *to, const struct gpu_waits *waits,
 		      const struct gpu_tally_process *process, uint64_t now_ns)
 {

@@ -120,6 +120,30 @@ void gpu_add_gc(struct gpu_writer *w)
 		      units_ns(most, process->gc_max_ns));
 }
 
+/* With the one that goes on, which may be all there is. */
+void gpu_add_spans(struct gpu_writer *w)
+{
+	struct gpu_report_spans spans = w->process->spans;
+	uint64_t since_ns = gpu_ns(spans.since_seconds);
+	char text[UNITS_TEXT], most[UNITS_TEXT];
+
+	spans.ns += since_ns;
+	spans.count += since_ns > 0;
+	if (since_ns > spans.max_ns)
+		spans.max_ns = since_ns;
+	if (!spans.count)
+		return;
+	gpu_line_end(w);
+	gpu_add_words(w,
+		      "  Launch to sync: %s (%.0f%% of the time) in %" PRIu64
+		      " span%s, the longest %s",
+		      units_ns(text, spans.ns), gpu_rate(w, spans.ns) / 1e7, spans.count,
+		      spans.count == 1 ? "" : "s", units_ns(most, spans.max_ns));
+	if (gpu_seconds(spans.since_seconds) >= SHOWN_SECONDS)
+		gpu_add_words(w, "    of these %.1f s until now in one that is not over",
+			      gpu_seconds(spans.since_seconds));
+}
+
 void gpu_add_starved(struct gpu_writer *w)
 {
 	const struct gpu_report_starved *starved = &w->process->starved;

@@ -203,6 +203,21 @@ static void add_starved(struct buf *dst, const struct gpu_report_starved *starve
 	buf_add_char(dst, '}');
 }
 
+static void add_spans(struct buf *dst, const struct gpu_report_spans *spans)
+{
+	json_key(dst, "spans");
+	if (!spans->known) {
+		buf_add_str(dst, "null");
+		return;
+	}
+	buf_add_char(dst, '{');
+	json_key_number(dst, "count", spans->count);
+	json_key_number(dst, "ns", spans->ns);
+	json_key_number(dst, "max_ns", spans->max_ns);
+	json_key_seconds(dst, "since_seconds", spans->since_seconds);
+	buf_add_char(dst, '}');
+}
+
 static void add_collectives(struct buf *dst, const struct gpu_report_process *process)
 {
 	const struct gpu_report_collective *collective;
@@ -416,6 +431,7 @@ static void add_process(struct buf *dst, const struct gpu_report_process *proces
 	add_copies(dst, process);
 	add_memory(dst, process);
 	add_starved(dst, &process->starved);
+	add_spans(dst, &process->spans);
 	add_collectives(dst, process);
 	add_completions(dst, process);
 	add_comms(dst, process);

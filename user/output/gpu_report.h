@@ -129,6 +129,13 @@ struct gpu_report_starved {
 	double since_seconds; /* one that is not over; 0: none */
 };
 
+/* From a launch to when its process knew that all it had launched was done. */
+struct gpu_report_spans {
+	bool known;
+	uint64_t count, ns, max_ns; /* that are over, without */
+	double since_seconds; /* one that is not; 0: none */
+};
+
 /* A thread of a process that has NCCL and is in no call. */
 struct gpu_report_where {
 	uint32_t tid;
@@ -165,6 +172,7 @@ struct gpu_report_process {
 	bool tensors_known; /* were asked for */
 	struct gpu_report_memory tensor_memory; /* what PyTorch handed out of the device's */
 	struct gpu_report_starved starved;
+	struct gpu_report_spans spans;
 	uint64_t gc_calls, gc_ns,
 		gc_max_ns; /* Python's collections, which are among the calls, too */
 	/* gpu_json() alone shows them; the main thread is the first. None: not read. */

@@ -73,7 +73,8 @@ double gpu_rate(const struct gpu_writer *w, uint64_t count); /* per second */
 
 /* How long collectives of a communicator took until they were complete, if that is known. */
 void gpu_add_completions(struct gpu_writer *w, uint64_t comm);
-/* How long the device had nothing to do. */
+/* How long the device may have had something to do; and how long it had nothing. */
+void gpu_add_spans(struct gpu_writer *w);
 void gpu_add_starved(struct gpu_writer *w);
 void gpu_add_gc(struct gpu_writer *w); /* collections of Python, if there were any */
 /* The table of kernels, if there are launches. */

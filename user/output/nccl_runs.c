@@ -54,9 +54,10 @@ int nccl_runs(const struct gpu_read *read, uint32_t **ret)
 		return -ENOMEM;
 	for (i = 0; i < read->nr_comms; i++)
 		if (read->comms[i].known)
-			seen[nr++] =
-				(struct seen){ .hash = read->comms[i].hash,
-					       .file = read->processes[read->comms[i].process].file };
+			seen[nr++] = (struct seen){
+				.hash = read->comms[i].hash,
+				.file = read->processes[read->comms[i].process].file
+			};
 	qsort(seen, nr, sizeof(*seen), compare);
 	for (file = 0; file < read->nr_files; file++)
 		runs[file] = file;

@@ -513,6 +513,38 @@ def starving():
     STARVED["since_ns"] = time.monotonic_ns()
 
 
+def spans():
+    """From the first of some launches to when it knows that they are done: one for each round, and one that goes on."""
+    comm, told = init(), {"count": 0, "ns": [0, 0], "max_ns": [0, 0]}
+    for i in range(12):
+        milliseconds = (20, 60, 150)[i % 3]
+        work(milliseconds)
+        before = time.monotonic_ns()
+        launch(STREAM_1)
+        begun = time.monotonic_ns()
+        launch(STREAM_2)
+        Collective("ncclAllReduce", comm, STREAM_2, 10, counts=False)
+        cuda("cuStreamSynchronize", STREAM_2)
+        begin = time.monotonic_ns()
+        if i % 2:
+            cuda("cuStreamSynchronize", STREAM_1)
+        else:
+            cuda("cuCtxSynchronize")
+        bounds = (begin - begun, time.monotonic_ns() - before)
+        told["count"] += 1
+        for name in ("ns", "max_ns"):
+            told[name] = [(max if name == "max_ns" else int.__add__)(*pair) for pair in zip(told[name], bounds)]
+        time.sleep(0.05)
+        if cuda("cuStreamQuery", STREAM_1):  # that says nothing new
+            sys.exit("there is work")
+    before = time.monotonic_ns()
+    launch(STREAM_1)
+    told["since_ns"] = [before, time.monotonic_ns()]
+    print(json.dumps({"pid": os.getpid(), "spans": told}), flush=True)
+    sys.stdin.readline()
+    os._exit(0)
+
+
 def steps():
     """Windows of the profiler, of which the second and the third are asked for."""
     comm = init()
@@ -945,7 +977,7 @@ def main():
     if os.environ.get("TARGET_NONDUMPABLE") == "1":
         ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
     scenario = {"synced": synced, "crossed": crossed, "watchdog": watchdog, "groups": groups, "unknown": unknown,
-                "several": several_devices, "speed": speed, "hanging": hanging, "two_groups": two_groups,
+                "several": several_devices, "speed": speed, "hanging": hanging, "spans": spans, "two_groups": two_groups,
                 "hung_group": hung_group, "starving": starving, "steps": steps, "tokens": tokens,
                 "rounds": rounds, "composite": composite, "long": long, "captures": captures,
                 "graphs": graphs}[sys.argv[1]]
