@@ -549,6 +549,28 @@ def dumped_python_while_watched(context):
     check_dump(context, True, watched=True)
 
 
+@test(modes=MODES)
+def dumped_in_the_runtime(context):
+    """Of a call of the runtime that waits in the driver the outer one is told, and how long it waits."""
+    caller = Caller(context, "runtime", script="gpu_waits.py")
+    truth = caller.work()
+    asleep = asleep_by(caller, {"open": [truth]})
+    time.sleep(3)
+    before = time.monotonic_ns()
+    done = context.bpfprof("dump", "-p", caller.pid, "--json", timeout=60).expect(0)
+    after = time.monotonic_ns()
+    threads = {row["os_thread_id"]: row for row in json.loads(done.out)}
+    found = threads[truth["tid"]]
+    equal({tid: row["gpu_call"] for tid, row in threads.items() if row["gpu_call"]},
+          {truth["tid"]: "cudaStreamSynchronize"}, "calls")
+    names = [frame["name"] for frame in found["frames"]]
+    check(any(is_frame(name, "wait_in_runtime") for name in names), str(names))
+    check_asleep(found["asleep_seconds"], truth, asleep, before, after)
+    said = context.bpfprof("dump", "-v", "-p", caller.pid, timeout=60).expect(0).out.decode()
+    check(re.search(r"(?m)^  in cudaStreamSynchronize, asleep for \d", said), said)
+    check("a function of libcuda" not in said, said)
+
+
 def check_recorded(context, with_python):
     caller = Caller(context, "polling", with_python=with_python)
     Watch(context, "--json", "-d", "120", "-p", caller.pid)

@@ -513,6 +513,25 @@ def starving():
     STARVED["since_ns"] = time.monotonic_ns()
 
 
+def wait_in_runtime(runtime, found):
+    found.append(threading.get_native_id())
+    found.append(time.monotonic_ns())
+    runtime.cudaStreamSynchronize(c_uint64(STREAM_1))
+
+
+def runtime():
+    """A thread waits in CUDA's runtime, which waits in the driver."""
+    library, found = ctypes.CDLL(os.path.join(sys.argv[2], "libcudart.so.13")), []
+    work(600000)
+    launch(STREAM_1)
+    threading.Thread(target=wait_in_runtime, args=(library, found), daemon=True).start()
+    while not LIBRARIES[0].fake_cuda_waiting():
+        time.sleep(0.001)
+    print(json.dumps({"pid": os.getpid(), "tid": found[0], "begin_ns": found[1]}), flush=True)
+    sys.stdin.readline()
+    os._exit(0)
+
+
 def spans():
     """From the first of some launches to when it knows that they are done: one for each round, and one that goes on."""
     comm, told = init(), {"count": 0, "ns": [0, 0], "max_ns": [0, 0]}
@@ -977,7 +996,7 @@ def main():
     if os.environ.get("TARGET_NONDUMPABLE") == "1":
         ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
     scenario = {"synced": synced, "crossed": crossed, "watchdog": watchdog, "groups": groups, "unknown": unknown,
-                "several": several_devices, "speed": speed, "hanging": hanging, "spans": spans, "two_groups": two_groups,
+                "several": several_devices, "speed": speed, "hanging": hanging, "runtime": runtime, "spans": spans, "two_groups": two_groups,
                 "hung_group": hung_group, "starving": starving, "steps": steps, "tokens": tokens,
                 "rounds": rounds, "composite": composite, "long": long, "captures": captures,
                 "graphs": graphs}[sys.argv[1]]
