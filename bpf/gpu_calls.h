@@ -402,8 +402,8 @@ struct bpfprof_gpu_waits {
 	__u64 starved_copy_ns; /* the copies in them */
 	__u64 starved_max_ns;
 	__u64 gaps;
-	__u64 spans, spans_ns,
-		span_max_ns; /* such times that are over: how many, all, the longest */
+	__u64 spans, spans_ns, /* those from span_ns on that are over: how many, all, */
+		span_max_ns; /* the longest */
 	__u32 capturing; /* streams of captures[] that are in use */
 	__u32 device; /* as in a communicator: of the first one, */
 	__u32 devices; /* and whether there was another */

@@ -41,7 +41,8 @@ static const struct gpu_report_launch launches[] = {
 	  4000,
 	  "",
 	  NULL,
-	  false },
+	  false,
+	  0 },
 	{ "scale(float*)",
 	  0x66,
 	  "cuLaunchKernel",
@@ -52,7 +53,8 @@ static const struct gpu_report_launch launches[] = {
 	  5000,
 	  "",
 	  NULL,
-	  false },
+	  false,
+	  0 },
 	{ GEMM,
 	  0x55,
 	  "cuLaunchKernel",
@@ -63,7 +65,8 @@ static const struct gpu_report_launch launches[] = {
 	  2998,
 	  "",
 	  NULL,
-	  false },
+	  false,
+	  0 },
 	{ "graph@0x77",
 	  0x77,
 	  "cuGraphLaunch",
@@ -74,7 +77,8 @@ static const struct gpu_report_launch launches[] = {
 	  2,
 	  "",
 	  NULL,
-	  false },
+	  false,
+	  0 },
 };
 
 static const struct gpu_report_copy copies[] = {
@@ -314,6 +318,69 @@ Test(gpu_report, table)
 }
 
 /* A narrow screen, few rows. */
+/* The first page of a screen: what hangs first, and what there is no room for is said. */
+Test(gpu_report, overview)
+{
+	const struct gpu_report_options options = { .rows = 2, .columns = 80, .screen_rows = 24 };
+	struct gpu_report_process processes[7];
+	struct gpu_report_launch kernels[9];
+	struct gpu_report report;
+	char *text, *last, names[9][4] = { 0 };
+	size_t i, nr = 0;
+
+	for (i = 0; i < 9; i++) {
+		snprintf(names[i], sizeof(names[i]), "k%zu", i);
+		kernels[i] = (struct gpu_report_launch){ .kernel = names[i],
+							 .function = "cuLaunchKernel",
+							 .exported = "cuLaunchKernel",
+							 .calls = 100,
+							 .recent = 10 * i };
+	}
+	for (i = 0; i < 7; i++) {
+		processes[i] = idle;
+		processes[i].pid = 80 + (uint32_t)i;
+		processes[i].recent_launches = 100 * i;
+		processes[i].launches = kernels;
+		processes[i].nr_launches = 9;
+	}
+	processes[2] = busy;
+	processes[2].recent_blocked_ns = 3000000000;
+	report = report_of(processes, 7);
+	report.recent_seconds = 2;
+	text = table_of(&report, &options);
+	for (last = text; nr < 23 && last; nr++)
+		last = strchr(last, '\n') ? strchr(last, '\n') + 1 : NULL;
+	cr_assert(last);
+	last[-1] = '\0';
+	cr_expect_str_eq(
+		text,
+		"GPU calls on node-1, 10.0 s: 7 processes, 4 calls have not come back\n"
+		"Now: 950 launches/s, blocked 150% of one thread, 76.0 GB of memory live\n"
+		"Hooked: 245 functions of 1 library; 1 not (malformed)\n"
+		"Stacks: 900 taken, 30 not, over 100 a second and thread\n"
+		"Lost: 5 keys full\n"
+		"\n"
+		"           For  Not come back\n"
+		"        75.5 s  pid 4242: AllReduce 10.0 MB has returned, not seen complete\n"
+		"        75.2 s  pid 4242: AllReduce 3 B has returned, not seen complete\n"
+		"        42.5 s  pid 4242: ncclAllReduce 1.2 GB \xe2\x80\xa6"
+		"educe (distributed_c10d.py:2501)\n"
+		"         3.0 s  pid 4242: cuMemcpyDtoH\n"
+		"\n"
+		"  Launches/s   Blocked       Live       PID  Process\n"
+		"           0      150%    76.0 GB      4242  ray::Trainer.fit, rank 3\n"
+		"         300        0%          -        86  idle\n"
+		"         250        0%          -        85  idle\n"
+		"    ... 4 more processes\n"
+		"\n"
+		"  Launches/s   Launches  Kernel\n"
+		"         240        600  k8\n"
+		"         210        600  k7\n"
+		"         180        600  k6\n"
+		"    ... 9 more kernels");
+	free(text);
+}
+
 Test(gpu_report, rows_and_columns)
 {
 	struct gpu_report report = report_of(&busy, 1);
@@ -528,7 +595,8 @@ Test(gpu_report, entries)
 						      5,
 						      NULL,
 						      "",
-						      false };
+						      false,
+						      0 };
 	struct gpu_report_process process = idle;
 	struct gpu_report report = report_of(&process, 1);
 	char *text;
@@ -616,13 +684,15 @@ Test(gpu_report, captured)
 		  .function = "f",
 		  .exported = "f",
 		  .calls = 9,
-		  .captured = true },
+		  .captured = true,
+		  0 },
 		{ .kernel = "gemm", .function = "f", .exported = "f", .calls = 5 },
 		{ .kernel = "gemm",
 		  .function = "f",
 		  .exported = "f",
 		  .calls = 3,
-		  .captured = true },
+		  .captured = true,
+		  0 },
 	};
 	const struct gpu_report_copy copy = {
 		.direction = "HtoD", .function = "c", .calls = 4, .bytes = 64, .captured = true
@@ -666,7 +736,8 @@ Test(gpu_report, launches_through_a_library)
 		  5,
 		  "libcublas.so.12",
 		  "cublasGemmEx",
-		  false },
+		  false,
+		  0 },
 		{ "gemm",
 		  1,
 		  "cuLaunchKernel",
@@ -677,7 +748,8 @@ Test(gpu_report, launches_through_a_library)
 		  4,
 		  "libcublas.so.12",
 		  "cublasGemmEx",
-		  false },
+		  false,
+		  0 },
 		{ "gemm",
 		  1,
 		  "cuLaunchKernel",
@@ -688,7 +760,8 @@ Test(gpu_report, launches_through_a_library)
 		  3,
 		  "libcudnn_ops.so.9",
 		  "",
-		  false },
+		  false,
+		  0 },
 		{ "own",
 		  2,
 		  "cuLaunchKernel",
@@ -699,7 +772,8 @@ Test(gpu_report, launches_through_a_library)
 		  2,
 		  "",
 		  NULL,
-		  false },
+		  false,
+		  0 },
 	};
 	struct gpu_report_process process = idle;
 	struct gpu_report report = report_of(&process, 1);
@@ -831,7 +905,8 @@ Test(gpu_report, hostile)
 						  UINT64_MAX,
 						  bad,
 						  bad,
-						  true };
+						  true,
+						  0 };
 	const struct gpu_report_call call = { bad,	  bad,	      UINT64_MAX, UINT64_MAX,
 					      UINT64_MAX, UINT64_MAX, UINT64_MAX, true };
 	const struct gpu_report_copy copy = { bad,	  bad,	      UINT64_MAX, UINT64_MAX,

@@ -18,6 +18,7 @@ struct gpu_before;
 struct gpu_between;
 struct gpu_function;
 struct gpu_options;
+struct gpu_recent;
 struct gpu_report_completion;
 struct gpu_report_group;
 struct gpu_report_grouped;
@@ -44,9 +45,16 @@ struct gpu_job {
 	uint64_t start_ns, start_wall_ns, end_ns; /* end_ns: 0 while it runs */
 };
 
-/* gpu_text.c: adds the table, or the JSON. columns: of the terminal. 0 or -ENOMEM. */
+struct gpu_text_how {
+	size_t columns; /* of the terminal */
+	size_t screen_rows; /* the same, for the live table; else 0 */
+	const char *sort; /* NULL: as the options say */
+	const struct gpu_recent *recent; /* or NULL */
+};
+
+/* gpu_text.c: adds the table, or the JSON. 0 or -ENOMEM. */
 int gpu_text(struct buf *dst, struct gpu_job *job, const struct gpu_picture *picture,
-	     size_t columns);
+	     const struct gpu_text_how *how);
 
 /* The same file: adds what was lost in the kernel and here. */
 void gpu_lost(struct gpu_job *job, const struct gpu_picture *picture, struct stats_reasons *lost);

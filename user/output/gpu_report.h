@@ -30,6 +30,7 @@ struct gpu_report_launch {
 	/* That it came through, "libcublas.so.12" and "cublasGemmEx"; NULL or "": not known, or none. */
 	const char *library, *entry;
 	bool captured; /* written into a graph: these calls run nothing */
+	uint64_t recent; /* calls of the last recent_seconds */
 };
 
 /* Nodes of one kind in a graph. */
@@ -167,6 +168,7 @@ struct gpu_report_process {
 	size_t nr_comms;
 	const struct gpu_report_open *open;
 	size_t nr_open;
+	uint64_t recent_launches, recent_blocked_ns;
 	struct gpu_report_memory memory;
 	struct gpu_report_memory host_memory; /* page-locked; without the device's */
 	bool tensors_known; /* were asked for */
@@ -190,6 +192,7 @@ struct gpu_report_library {
 struct gpu_report {
 	const char *host;
 	double seconds;
+	double recent_seconds; /* until now, of what is recent; 0: nothing is known to be */
 	const struct gpu_report_library *libraries;
 	size_t nr_libraries;
 	const struct gpu_report_process *processes;
@@ -207,9 +210,15 @@ struct gpu_report_options {
 	size_t rows; /* per table, 0 = all */
 	const char *sort; /* "calls", "bytes" or "blocked"; NULL: what says most of each table */
 	size_t columns; /* 0 = 80 */
+	size_t screen_rows; /* of a screen for a first page, before all; 0: none */
 };
 
-/* Whole lines of at most that many columns, but for what a narrow screen has no room for. */
+#define GPU_OVERVIEW_HEAD 5 /* lines at its top that are always there */
+
+/*
+ * Whole lines of at most that many columns, but for what a narrow screen has no room for. Processes with
+ * calls that hang come first, the longest before all.
+ */
 void gpu_table(struct buf *dst, const struct gpu_report *report,
 	       const struct gpu_report_options *options);
 /* One object. Only this has the silent ones. The rank of a process and an "op" are strings; what is not known is null. */

@@ -22,7 +22,8 @@ void gpu_line_end(struct gpu_writer *w)
 /* Columns left in this line. */
 static size_t room(const struct gpu_writer *w)
 {
-	size_t used = buf_error(w->dst) ? 0 : text_columns(w->dst->data + w->line);
+	bool empty = buf_error(w->dst) || w->dst->len == w->line;
+	size_t used = empty ? 0 : text_columns(w->dst->data + w->line);
 
 	return used + MIN_NAME < w->columns ? w->columns - used : MIN_NAME;
 }

@@ -29,6 +29,7 @@ PROTOTYPES = {
     "cuLaunchKernel": [c_uint64, *[c_uint] * 7, c_uint64, c_void_p, c_void_p],
     "cuLaunchKernel_ptsz": [c_uint64, *[c_uint] * 7, c_uint64, c_void_p, c_void_p],
     "cuGraphLaunch": [c_uint64, c_uint64],
+    "cuMemAlloc_v2": [POINTER(c_uint64), c_size_t],
     "cuMemcpyHtoDAsync_v2": [c_uint64, c_void_p, c_size_t, c_uint64],
     "cuMemcpyHtoDAsync_v2_ptsz": [c_uint64, c_void_p, c_size_t, c_uint64],
     "cuMemcpyHtoD_v2": [c_uint64, c_void_p, c_size_t],
@@ -532,6 +533,32 @@ def runtime():
     os._exit(0)
 
 
+def live():
+    """For a live table: KERNELS kernels, each launched 50 times a second, and memory; HANG: a thread that waits."""
+    comm, address = init(), c_uint64()
+    work(0)
+    cuda("cuMemAlloc_v2", byref(address), 64000000)
+    if os.environ.get("HANG"):
+        work(600000)
+        launch(STREAM_2)
+        threading.Thread(target=cuda, args=("cuStreamSynchronize", STREAM_2), daemon=True).start()
+        while not LIBRARIES[0].fake_cuda_waiting():
+            time.sleep(0.001)
+        Collective("ncclAllReduce", comm, STREAM_2, 1000, counts=False)
+        work(0)
+    print(json.dumps({"pid": os.getpid()}), flush=True)
+    begin, rounds = time.monotonic(), 0
+    while True:
+        for kernel in range(int(os.environ.get("KERNELS", "2"))):
+            cuda("cuLaunchKernel", 0x4711 + kernel, 1, 1, 1, 32, 1, 1, 0, STREAM_1, None, None)
+        work(8)
+        launch(STREAM_3)
+        cuda("cuStreamSynchronize", STREAM_3)
+        work(0)
+        rounds += 1
+        time.sleep(max(0, begin + rounds * 0.02 - time.monotonic()))
+
+
 def spans():
     """From the first of some launches to when it knows that they are done: one for each round, and one that goes on."""
     comm, told = init(), {"count": 0, "ns": [0, 0], "max_ns": [0, 0]}
@@ -996,7 +1023,7 @@ def main():
     if os.environ.get("TARGET_NONDUMPABLE") == "1":
         ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
     scenario = {"synced": synced, "crossed": crossed, "watchdog": watchdog, "groups": groups, "unknown": unknown,
-                "several": several_devices, "speed": speed, "hanging": hanging, "runtime": runtime, "spans": spans, "two_groups": two_groups,
+                "several": several_devices, "speed": speed, "hanging": hanging, "runtime": runtime, "live": live, "spans": spans, "two_groups": two_groups,
                 "hung_group": hung_group, "starving": starving, "steps": steps, "tokens": tokens,
                 "rounds": rounds, "composite": composite, "long": long, "captures": captures,
                 "graphs": graphs}[sys.argv[1]]
