@@ -396,11 +396,14 @@ struct bpfprof_gpu_waits {
 	__u64 lost_ns; /* the same of a stream that there was no room for */
 	__u64 all_done_ns; /* what was put on any stream until then is done */
 	__u64 idle_ns; /* since when all that was put on any stream is done; 0: it is not */
+	__u64 span_ns; /* since when something that was launched may be left undone; 0: nothing is */
 	__u64 idle_copy_ns; /* in synchronous copies to the device since then */
 	__u64 starved_ns; /* so far, in all gaps that are over, without the copies in them */
 	__u64 starved_copy_ns; /* the copies in them */
 	__u64 starved_max_ns;
 	__u64 gaps;
+	__u64 spans, spans_ns, /* those from span_ns on that are over: how many, all, */
+		span_max_ns; /* the longest */
 	__u32 capturing; /* streams of captures[] that are in use */
 	__u32 device; /* as in a communicator: of the first one, */
 	__u32 devices; /* and whether there was another */
@@ -496,7 +499,7 @@ _Static_assert(sizeof(struct bpfprof_gpu_open) == 112, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_trace) == 136, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_thread) == 160 + 4 * 112 + 24, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_waits) ==
-		       112 + 40 * BPFPROF_GPU_MAX_CAPTURES +
+		       144 + 40 * BPFPROF_GPU_MAX_CAPTURES +
 			       BPFPROF_GPU_MAX_STREAMS * (40 + 32 * BPFPROF_GPU_MAX_AFTER),
 	       "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_event_key) == 24, "wire");

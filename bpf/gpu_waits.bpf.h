@@ -177,6 +177,19 @@ static __always_inline __u64 gap_end(struct bpfprof_gpu_waits *p, __u64 now)
 	return gap_ns;
 }
 
+/* From now on the device of the process has nothing to do, or nothing of what was asked for. */
+static __always_inline void span_end(struct bpfprof_gpu_waits *p, __u64 now)
+{
+	__u64 span_ns = __sync_lock_test_and_set(&p->span_ns, 0);
+
+	if (!span_ns || span_ns >= now)
+		return;
+	__sync_fetch_and_add(&p->spans, 1);
+	__sync_fetch_and_add(&p->spans_ns, now - span_ns);
+	if (now - span_ns > p->span_max_ns)
+		p->span_max_ns = now - span_ns;
+}
+
 /*
  * Is the thread's launch written down only? Then without its grid and block: a server captures all that
  * it launches once for each of many batch sizes, and would leave no keys for what runs.
@@ -221,8 +234,12 @@ __noinline __u64 waits_launch(struct bpfprof_gpu_thread *t, const struct bpfprof
 	s = stream_use(p, stream, t->call.begin_ns);
 	if (t->call.flags & BPFPROF_CALL_OUTSIDE) { /* nobody starved in what was asked for */
 		p->idle_ns = 0;
+		if (p->span_ns)
+			span_end(p, t->call.begin_ns);
 		return 0;
 	}
+	if (!p->span_ns)
+		p->span_ns = t->call.begin_ns;
 	if (s && t->grouped) /* the end of the group, which puts them on their streams */
 		s->collective_ns = t->call.begin_ns;
 	return p->idle_ns ? gap_end(p, t->call.begin_ns) : 0;
@@ -272,6 +289,8 @@ static __noinline int idle_begin(struct bpfprof_gpu_waits *p)
 	p->idle_ns = now;
 	if (p->work_ns >= now) /* another thread's launch, which may not have seen it */
 		p->idle_ns = 0;
+	else
+		span_end(p, now);
 	return 0;
 }
 

@@ -12,6 +12,7 @@ import select
 import signal
 import subprocess
 import time
+from unittest import mock
 
 from gpu.build import Unavailable, build
 from harness import MODES, NOBODY, Failure, Skip, check, test
@@ -377,6 +378,33 @@ def shared_key(context):
     check(left + right == 5000, "%d and %d" % (left, right))
     context.note("%d and %d of 4000 and 1000" % (left, right))
     check(3500 <= left <= 4500, "left has %d" % left)
+
+
+@test(modes=("root",))
+def environment(context):
+    """Each flag can be set in the environment, for all commands or for this one; the command line wins."""
+    caller = Caller(context, "launches")
+    with mock.patch.dict(os.environ, {
+            "BPFPROF_GPU_ONCE": "1", "BPFPROF_GPU_DURATION": "0.2", "BPFPROF_PID": str(caller.pid),
+            "BPFPROF_GPU_JSON": "1", "BPFPROF_OUTPUT": context.path("x.folded")}):
+        text = context.bpfprof("gpu", timeout=60).expect(0).out.decode()
+    seen = Seen(text)
+    check(0.2 <= seen.whole["seconds"] < 30, "seconds: %s" % seen.whole["seconds"])
+    check(os.path.exists(context.path("x.folded")), "no file")
+    for name in ("BPFPROF_SORT", "BPFPROF_GPU_SORT", "BPFPROF_GPU_ROWS", "BPFPROF_ONCE"):
+        with mock.patch.dict(os.environ, {name: "nonsense"}):
+            done = context.bpfprof("gpu", timeout=60).expect(2)
+        check(name in done.err.decode(), done.text)
+    with mock.patch.dict(os.environ, {
+            "BPFPROF_ONCE": "1", "BPFPROF_DURATION": "60", "BPFPROF_SORT": "blocked",
+            "BPFPROF_GPU_ROWS": "2", "BPFPROF_GPU_PID": str(caller.pid)}):
+        watches = [Watch(context), Watch(context, "--rows", "3", "--sort", "calls")]
+    caller.work()
+    for watch, rows in zip(watches, (2, 3)):
+        text = watch.end()
+        context.note(text)
+        calls = text.split("\n  Calls: ")[1].split("\n\n")[0].splitlines()
+        check(len(calls) == 2 + rows + 1 and re.fullmatch(r" +\.\.\. and \d+ more", calls[-1]), str(calls))
 
 
 UNSIZED = "batches_of_copies_not_all_bytes"

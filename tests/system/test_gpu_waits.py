@@ -279,14 +279,70 @@ def graphs(context):
     equal(names, wanted, "frames")
 
 
+def check_ratio(text, fast, slow):
+    """Of the means of two of the program's rows, as far as it knows these, as it was printed."""
+    check(fast["count"] == slow["count"], "%s and %s" % (fast, slow))
+    half = 0.06 if "." in text else 0.51  # of the last digit
+    check(slow["ns"][0] / fast["ns"][1] - half <= float(text) <= slow["ns"][1] / fast["ns"][0] + half,
+          "%s, not %s to %s" % (text, slow["ns"], fast["ns"]))
+
+
+def two_groups_seen(context, run):
+    """Two ranks of two groups: what they know, by group, and the file that gpu wrote of them."""
+    callers = [Caller(context, "two_groups", script="gpu_waits.py",
+                      env={"RANK": str(rank), "RUN": run, "FAST_MS": fast, "SLOW_MS": slow})
+               for rank, (fast, slow) in enumerate((("2", "20"), ("5", "70")))]
+    pids = [arg for caller in callers for arg in ("-p", caller.pid)]
+    watch = Watch(context, "--json", "-d", "120", *pids)
+    truths = [caller.work() for caller in callers]
+    seen = Seen(watch.end())
+    rows = {}
+    for truth in truths:
+        known = {row["comm"]: row["hash"] for row in seen.process(truth["pid"])["communicators"]}
+        for row in truth["completions"]:
+            rows.setdefault(known[row["comm"]], []).append(row)
+    path = context.path(run + ".json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(seen.whole, file)
+    return rows, path
+
+
+def ratios(text):
+    """{communicator: ratio} of the times until collectives were complete, None: of all of that size."""
+    part = text.split("\nTime in calls")[0]
+    return {comm or None: times for comm, times in re.findall(
+        r"ncclAllReduce float32, 4.0 kB each, 2 ranks(?:, communicator (0x\w+))?: ([\d.]+) times\n", part)}
+
+
+@test(modes=("root",))
+def two_groups(context):
+    """Groups of as many ranks are each compared by themselves: which is slow by its nature does not count."""
+    rows, path = two_groups_seen(context, "one")
+    text = context.bpfprof("report", "--nccl", path, timeout=30).expect(0).out.decode()
+    context.note(text)
+    found = ratios(text)
+    equal(set(found), set(rows), "communicators")
+    check(len(rows) == 2 and "several communicators" not in text, text)
+    for comm, (fast, slow) in rows.items():
+        check_ratio(found[comm], fast, slow)
+    other, path_2 = two_groups_seen(context, "two")
+    text = context.bpfprof("report", "--nccl", path, path_2, timeout=30).expect(0).out.decode()
+    context.note(text)
+    found = ratios(text)
+    equal(set(found), {None, *rows, *other}, "communicators of both runs")
+    for comm, (fast, slow) in {**rows, **other}.items():
+        check_ratio(found[comm], fast, slow)
+    check(text.count("(several communicators of that size in one run: ") in (1, 2), text)
+
+
 @test(modes=("root",))
 def slow_not_hung(context):
     """The same program where the device takes a hundred times as long: told, by size."""
-    files = []
+    files, rows = [], []
     for name, speed in (("fast.json", "1"), ("slow.json", "100")):
         caller = Caller(context, "speed", script="gpu_waits.py", env={"WORK_MS": speed})
         watch = Watch(context, "--json", "-d", "120", "-p", caller.pid)
-        caller.work()
+        rows += caller.work()["completions"]
         with open(context.path(name), "w", encoding="utf-8") as file:
             file.write(watch.end())
         files.append(context.path(name))
@@ -294,8 +350,53 @@ def slow_not_hung(context):
     context.note(text)
     ratio = re.search(r"ncclAllReduce float32, 4.0 MB each, 4 ranks: ([\d.]+) times\n", text)
     check(ratio and float(ratio.group(1)) <= 101, "ratio in:\n" + text)
+    check_ratio(ratio.group(1), *rows)
     rows = [row for row in text[ratio.end():].splitlines()[1:3] if row.count("<= ") == 2]
     check([row.split("[")[1][0] for row in rows] == ["2", "1"], "order:\n" + text)
+
+
+@test(modes=MODES)
+def hanging(context):
+    """What has returned and was never seen to be complete: which, on what stream, and for how long."""
+    caller = Caller(context, "hanging", script="gpu_waits.py")
+    watches = [Watch(context, *more, "-d", "120", "-p", caller.pid) for more in (["--json"], [])]
+    truth = caller.work()
+    time.sleep(8)
+    ends = []
+    for watch in watches:
+        now = time.monotonic_ns()
+        ends.append((watch.end(), [[(now - at) / 1e9 for at in row["called"]]
+                                   for row in truth["hanging"]]))
+    seen, ages = Seen(ends[0][0]), ends[0][1]
+    rows = {(row["comm"], row["bytes"]): row for row in seen.process(truth["pid"])["completions"]}
+    check(len(rows) == 3, str(rows))
+    for row, age in zip(truth["hanging"], ages):
+        found = rows[row["comm"], row["bytes"]]
+        equal((found["pending"], found["pending_stream"]), (row["pending"], row["stream"]), str(found))
+        check(age[1] - 0.001 <= found["pending_seconds"] <= 1.05 * age[0],
+              "%.3f s, not %s" % (found["pending_seconds"], age))
+        context.note("%.3f s of %.3f" % (found["pending_seconds"], age[0]))
+    text, ages = ends[1]
+    context.note(text)
+    found = re.findall(r"(\d+) not known to be complete yet(?:,|; the oldest) called ([\d.]+) s ago:\n"
+                       r" +ncclAllReduce float32 (\S+ \S+) on stream (0x\w+)\n", text)
+    equal({(n, size, stream) for n, _, size, stream in found},
+          {("5", "4.0 kB", "0x7e0000001000"), ("1", "28 B", "0x7e0000002000")}, "oldest")
+    for n, seconds, _, _ in found:
+        age = ages[0 if n == "5" else 1]
+        check(age[1] - 0.06 <= float(seconds) <= 1.05 * age[0] + 0.06, "%s, not %s" % (seconds, age))
+    path = context.path("a.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(seen.whole, file)
+    text = context.bpfprof("report", "--nccl", path, timeout=30).expect(0).out.decode()
+    context.note(text)
+    known = {row["comm"]: row["hash"] for row in seen.process(truth["pid"])["communicators"]}
+    lines = re.findall(r"([\d.]+) s +(\d+)  ncclAllReduce float32 (\S+ \S+) on stream (0x\w+),\n"
+                       r" +communicator (0x\w+), rank (\d) of 4: \S+ pid (\d+) ", text)
+    equal([line[1:] for line in lines],
+          [("5", "4.0 kB", "0x7e0000001000", known[truth["hanging"][0]["comm"]], "1", str(caller.pid)),
+           ("1", "28 B", "0x7e0000002000", known[truth["hanging"][1]["comm"]], "2", str(caller.pid))],
+          "in the report")
 
 
 @test(modes=("root",))
@@ -341,6 +442,33 @@ def starving(context):
 
 
 @test(modes=MODES)
+def spans(context):
+    """From launches to when their process knew that all is done: that long the device was busy at most."""
+    caller = Caller(context, "spans", script="gpu_waits.py")
+    watches = [Watch(context, *more, "-d", "120", "-p", caller.pid) for more in (["--json"], [])]
+    truth = caller.work()["spans"]
+    time.sleep(2)
+    now = time.monotonic_ns()
+    seen = Seen(watches[0].end())
+    found = seen.process(caller.pid)["spans"]
+    equal(found["count"], truth["count"], "spans")
+    for name in ("ns", "max_ns"):
+        check_between(found[name], truth[name], name)
+        check(truth[name][1] - truth[name][0] < 0.05 * truth[name][1], "not known that well: %s" % truth)
+    since = [(now - at) / 1e9 for at in truth["since_ns"]]
+    check(since[1] - 0.001 <= found["since_seconds"] < since[0] + 5, "%s, not %s" % (found, since))
+    context.note("%s of %s" % (found, truth))
+    text = watches[1].end()
+    line = re.search(r"\n  Launch to sync: (\S+) s \((\d+)% of the time\) in 13 spans, the longest (\S+) s\n"
+                     r"    of these (\S+) s until now in one that is not over\n", text)
+    check(line, text)
+    total, share, longest, rest = map(float, line.groups())
+    seconds = float(re.search(r", ([\d.]+) s\n", text).group(1))
+    check(abs(total - rest - found["ns"] / 1e9) < 0.16, "%s of %s" % (line.group(0), found))
+    check(abs(share - 100 * total / seconds) < 2 and rest == longest, line.group(0))
+
+
+@test(modes=MODES)
 def steps(context):
     """With steps: what is outside of them is not told, but what it says of those inside counts."""
     truth, seen = waited(context, "steps", "--steps", "2:4")
@@ -359,7 +487,10 @@ def wait_tokens(context):
     watch = Watch(context, "--json", "-d", "120", "-p", caller.pid, "-o", "x.pb.gz")
     caller.work()
     seen = Seen(watch.end())
-    check(seen.whole["stacks"]["skipped"] > 10000, "enough for all: %s" % seen.whole["stacks"])
+    stacks = seen.whole["stacks"]
+    check(stacks["skipped"] > 10000, "enough for all: %s" % stacks)
+    equal(stacks["per_thread_and_second"], 100, "the rate")
+    check(0 < stacks["taken"] < 100 * 4 * (seen.whole["seconds"] + 2), "over the rate: %s" % stacks)
     profile = Pprof(context.read("x.pb.gz"))
     sums = {"wait_first": 0, "wait_later": 0}
     for sample in profile.samples:
@@ -416,6 +547,28 @@ def dumped_while_watched(context):
 @test()
 def dumped_python_while_watched(context):
     check_dump(context, True, watched=True)
+
+
+@test(modes=MODES)
+def dumped_in_the_runtime(context):
+    """Of a call of the runtime that waits in the driver the outer one is told, and how long it waits."""
+    caller = Caller(context, "runtime", script="gpu_waits.py")
+    truth = caller.work()
+    asleep = asleep_by(caller, {"open": [truth]})
+    time.sleep(3)
+    before = time.monotonic_ns()
+    done = context.bpfprof("dump", "-p", caller.pid, "--json", timeout=60).expect(0)
+    after = time.monotonic_ns()
+    threads = {row["os_thread_id"]: row for row in json.loads(done.out)}
+    found = threads[truth["tid"]]
+    equal({tid: row["gpu_call"] for tid, row in threads.items() if row["gpu_call"]},
+          {truth["tid"]: "cudaStreamSynchronize"}, "calls")
+    names = [frame["name"] for frame in found["frames"]]
+    check(any(is_frame(name, "wait_in_runtime") for name in names), str(names))
+    check_asleep(found["asleep_seconds"], truth, asleep, before, after)
+    said = context.bpfprof("dump", "-v", "-p", caller.pid, timeout=60).expect(0).out.decode()
+    check(re.search(r"(?m)^  in cudaStreamSynchronize, asleep for \d", said), said)
+    check("a function of libcuda" not in said, said)
 
 
 def check_recorded(context, with_python):

@@ -110,18 +110,18 @@ def shares(context):
 
 
 class Terminal:
-    """A terminal of tmux in which a shell runs bpfprof top, and then notes what it left."""
+    """A terminal of tmux in which a shell runs bpfprof, and then notes what it left."""
 
-    def __init__(self, context, arguments, columns=80, lines=24):
+    def __init__(self, context, arguments, columns=80, lines=24, command="top"):
         if not shutil.which("tmux"):
             raise Skip("no tmux")
         self.context = context
         # Not that of a server that is just ending.
         self.socket = os.path.join(tempfile.mkdtemp(dir=context.dir), "tmux")
-        command = shlex.join(context.as_bpfprof([BPFPROF, "top", *arguments]))
+        command = shlex.join(context.as_bpfprof([BPFPROF, command, *arguments]))
         shell = context.path("shell")
         with open(shell, "w", encoding="utf-8") as file:
-            file.write("cd %s\nstty -g >before\n%s\necho $? >status\nstty -g >after\n"
+            file.write("trap : INT\ncd %s\nstty -g >before\n%s\necho $? >status\nstty -g >after\n"
                        "touch done\nexec sleep 1000\n" % (shlex.quote(context.dir), command))
         for name in ("before", "after", "status", "done"):
             with contextlib.suppress(FileNotFoundError):

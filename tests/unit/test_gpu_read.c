@@ -38,8 +38,10 @@ Test(gpu_read, what_gpu_writes, .init = setup, .fini = teardown)
 		1250000000,	 42000,	     41000, true
 	};
 	const struct gpu_report_completion completions[] = {
-		{ "ncclAllReduce", "bfloat16", "op", "sum", 0xc0, 4096, 17, 510, 40, 34, 5, 1, 2 },
-		{ "ncclSend", "int8", "peer", "1", 0xc0, 4096, 0, 0, 0, 0, 0, 1, 0 },
+		{ "ncclAllReduce", "bfloat16", "op", "sum", 0xc0, 4096, 17, 510, 40, 34, 5, 1, 2, 0,
+		  0 },
+		{ "ncclSend", "int8", "peer", "1", 0xc0, 4096, 0, 0, 0, 0, 0, 1, 0, 42.5, 7 },
+		{ "ncclRecv", "int8", "peer", "1", 0xc0, 4096, 0, 0, 0, 0, 0, 0, 3, 0, 0 },
 	};
 	const struct gpu_report_comm comms[] = {
 		{ 0xc0, true, UINT64_MAX, 3, 8, 120, "ncclAllReduce" },
@@ -82,7 +84,7 @@ Test(gpu_read, what_gpu_writes, .init = setup, .fini = teardown)
 		.collectives = &collective,
 		.nr_collectives = 1,
 		.completions = completions,
-		.nr_completions = 2,
+		.nr_completions = 3,
 		.comms = comms,
 		.nr_comms = 2,
 		.open = open,
@@ -156,8 +158,13 @@ Test(gpu_read, what_gpu_writes, .init = setup, .fini = teardown)
 	cr_expect_eq(filled.operations[0].ns, 42000);
 	cr_expect_eq(filled.operations[0].max_ns, 41000);
 	cr_expect(filled.operations[0].captured);
-	cr_assert_eq(filled.nr_completions, 1); /* of the other one nothing is known */
-	cr_expect_eq(filled.processes[0].completions.nr, 1);
+	cr_assert_eq(filled.nr_completions, 2); /* of the third one nothing is known */
+	cr_expect_eq(filled.processes[0].completions.nr, 2);
+	cr_expect_eq(filled.completions[0].pending, 1);
+	cr_expect_eq(filled.completions[1].count, 0);
+	cr_expect_eq(filled.completions[1].pending, 1);
+	cr_expect_eq(filled.completions[1].pending_seconds, 42.5);
+	cr_expect_eq(filled.completions[1].pending_stream, 7);
 	cr_expect_str_eq(filled.completions[0].operation, "ncclAllReduce");
 	cr_expect_str_eq(filled.completions[0].datatype, "bfloat16");
 	cr_expect_eq(filled.completions[0].comm, 0xc0);

@@ -41,7 +41,8 @@ static const struct gpu_report_launch launches[] = {
 	  4000,
 	  "",
 	  NULL,
-	  false },
+	  false,
+	  0 },
 	{ "scale(float*)",
 	  0x66,
 	  "cuLaunchKernel",
@@ -52,7 +53,8 @@ static const struct gpu_report_launch launches[] = {
 	  5000,
 	  "",
 	  NULL,
-	  false },
+	  false,
+	  0 },
 	{ GEMM,
 	  0x55,
 	  "cuLaunchKernel",
@@ -63,7 +65,8 @@ static const struct gpu_report_launch launches[] = {
 	  2998,
 	  "",
 	  NULL,
-	  false },
+	  false,
+	  0 },
 	{ "graph@0x77",
 	  0x77,
 	  "cuGraphLaunch",
@@ -74,7 +77,8 @@ static const struct gpu_report_launch launches[] = {
 	  2,
 	  "",
 	  NULL,
-	  false },
+	  false,
+	  0 },
 };
 
 static const struct gpu_report_copy copies[] = {
@@ -90,10 +94,11 @@ static const struct gpu_report_collective collectives[] = {
 };
 
 static const struct gpu_report_completion completions[] = {
-	{ "Broadcast", "float32", "root", "3", 0xc0, 256, 2, 900, 500, 30, 20, 0, 0 },
+	{ "Broadcast", "float32", "root", "3", 0xc0, 256, 2, 900, 500, 30, 20, 0, 0, 0, 0 },
 	{ "AllReduce", "bfloat16", "op", "sum", 0xc0, 10000000, 100, 10200000000, 240000000,
-	  5100000000, 120000000, 17, 1 },
-	{ "Send", "int8", "peer", "1", 0xdead, 64, 0, 0, 0, 0, 0, 1, 0 },
+	  5100000000, 120000000, 17, 1, 75.5, 0x7e },
+	{ "AllReduce", "int8", "op", "max", 0xc0, 3, 0, 0, 0, 0, 0, 2, 0, 75.25, 7 },
+	{ "Send", "int8", "peer", "1", 0xdead, 64, 0, 0, 0, 0, 0, 1, 0, 0.25, 0 },
 };
 
 static const struct gpu_report_comm comms[] = {
@@ -139,12 +144,13 @@ static const struct gpu_report_process busy = {
 	.collectives = collectives,
 	.nr_collectives = 3,
 	.completions = completions,
-	.nr_completions = 3,
+	.nr_completions = 4,
 	.comms = comms,
 	.nr_comms = 1,
 	.open = opens,
 	.nr_open = 3,
 	.starved = { true, 2500000000, 900000000, 120, 30000000, 1.25 },
+	.spans = { true, 121, 5250000000, 800000000, 1 },
 	.gc_calls = 16,
 	.gc_ns = 120000000,
 	.gc_max_ns = 33000000,
@@ -181,6 +187,7 @@ static struct gpu_report report_of(const struct gpu_report_process *processes, s
 				    .nr_processes = nr,
 				    .stacks_taken = 900,
 				    .stacks_skipped = 30,
+				    .stacks_hz = 100,
 				    .lost = lost,
 				    .nr_lost = 2 };
 }
@@ -252,6 +259,9 @@ static const char golden[] =
 	"      12000            -            -          -       0  cuLaunchKernel\n"
 	"        120            -            -     1.2 GB       0  ncclAllReduce\n"
 	"\n"
+	"  Launch to sync: 6.2 s (62% of the time) in 122 spans, the longest 1.0 s\n"
+	"    of these 1.0 s until now in one that is not over\n"
+	"\n"
 	"  Starved: 2.5 s (25% of the time) in 120 gaps, the longest 900 ms\n"
 	"    and 30.0 ms in synchronous copies to the device in these gaps\n"
 	"    and now for 1.2 s\n"
@@ -274,8 +284,10 @@ static const char golden[] =
 	"   Complete         Mean      Longest       Each  Operation\n"
 	"        100    <= 102 ms    <= 240 ms    10.0 MB  AllReduce bfloat16 sum\n"
 	"          2    <= 450 ns    <= 500 ns      256 B  Broadcast float32 root 3\n"
+	"          0            -            -        3 B  AllReduce int8 max\n"
 	"    <=: noticed within 50.0 ms on average, 120 ms at most\n"
-	"    17 not known to be complete yet\n"
+	"    19 not known to be complete yet; the oldest called 75.5 s ago:\n"
+	"      AllReduce bfloat16 10.0 MB on stream 0x7e\n"
 	"    1 of which it will not be known\n"
 	"\n"
 	"  Communicator 0xdead: rank not known\n"
@@ -283,14 +295,15 @@ static const char golden[] =
 	"          1       64 B            -            -  Send int8 peer 1\n"
 	"   Complete         Mean      Longest       Each  Operation\n"
 	"          0            -            -       64 B  Send int8 peer 1\n"
-	"    1 not known to be complete yet\n"
+	"    1 not known to be complete yet, called 250 ms ago:\n"
+	"      Send int8 64 B on stream 0x0\n"
 	"\n"
 	"Process 77: idle\n"
 	"  no CUDA or NCCL call in 10.0 s\n"
 	"\n"
 	"Hooked: 245 functions of /usr/lib/x86_64-linux-gnu/libcuda.so.1\n"
 	"Not hooked (malformed): /opt/libnccl.so.2\n"
-	"Stacks: 900 taken, 30 not, over the rate\n"
+	"Stacks: 900 taken, 30 not, over 100 a second and thread\n"
 	"Lost: 5 (keys full)\n";
 
 Test(gpu_report, table)
@@ -305,6 +318,69 @@ Test(gpu_report, table)
 }
 
 /* A narrow screen, few rows. */
+/* The first page of a screen: what hangs first, and what there is no room for is said. */
+Test(gpu_report, overview)
+{
+	const struct gpu_report_options options = { .rows = 2, .columns = 80, .screen_rows = 24 };
+	struct gpu_report_process processes[7];
+	struct gpu_report_launch kernels[9];
+	struct gpu_report report;
+	char *text, *last, names[9][4] = { 0 };
+	size_t i, nr = 0;
+
+	for (i = 0; i < 9; i++) {
+		snprintf(names[i], sizeof(names[i]), "k%zu", i);
+		kernels[i] = (struct gpu_report_launch){ .kernel = names[i],
+							 .function = "cuLaunchKernel",
+							 .exported = "cuLaunchKernel",
+							 .calls = 100,
+							 .recent = 10 * i };
+	}
+	for (i = 0; i < 7; i++) {
+		processes[i] = idle;
+		processes[i].pid = 80 + (uint32_t)i;
+		processes[i].recent_launches = 100 * i;
+		processes[i].launches = kernels;
+		processes[i].nr_launches = 9;
+	}
+	processes[2] = busy;
+	processes[2].recent_blocked_ns = 3000000000;
+	report = report_of(processes, 7);
+	report.recent_seconds = 2;
+	text = table_of(&report, &options);
+	for (last = text; nr < 23 && last; nr++)
+		last = strchr(last, '\n') ? strchr(last, '\n') + 1 : NULL;
+	cr_assert(last);
+	last[-1] = '\0';
+	cr_expect_str_eq(
+		text,
+		"GPU calls on node-1, 10.0 s: 7 processes, 4 calls have not come back\n"
+		"Now: 950 launches/s, blocked 150% of one thread, 76.0 GB of memory live\n"
+		"Hooked: 245 functions of 1 library; 1 not (malformed)\n"
+		"Stacks: 900 taken, 30 not, over 100 a second and thread\n"
+		"Lost: 5 keys full\n"
+		"\n"
+		"           For  Not come back\n"
+		"        75.5 s  pid 4242: AllReduce 10.0 MB has returned, not seen complete\n"
+		"        75.2 s  pid 4242: AllReduce 3 B has returned, not seen complete\n"
+		"        42.5 s  pid 4242: ncclAllReduce 1.2 GB \xe2\x80\xa6"
+		"educe (distributed_c10d.py:2501)\n"
+		"         3.0 s  pid 4242: cuMemcpyDtoH\n"
+		"\n"
+		"  Launches/s   Blocked       Live       PID  Process\n"
+		"           0      150%    76.0 GB      4242  ray::Trainer.fit, rank 3\n"
+		"         300        0%          -        86  idle\n"
+		"         250        0%          -        85  idle\n"
+		"    ... 4 more processes\n"
+		"\n"
+		"  Launches/s   Launches  Kernel\n"
+		"         240        600  k8\n"
+		"         210        600  k7\n"
+		"         180        600  k6\n"
+		"    ... 9 more kernels");
+	free(text);
+}
+
 Test(gpu_report, rows_and_columns)
 {
 	struct gpu_report report = report_of(&busy, 1);
@@ -519,7 +595,8 @@ Test(gpu_report, entries)
 						      5,
 						      NULL,
 						      "",
-						      false };
+						      false,
+						      0 };
 	struct gpu_report_process process = idle;
 	struct gpu_report report = report_of(&process, 1);
 	char *text;
@@ -607,13 +684,15 @@ Test(gpu_report, captured)
 		  .function = "f",
 		  .exported = "f",
 		  .calls = 9,
-		  .captured = true },
+		  .captured = true,
+		  0 },
 		{ .kernel = "gemm", .function = "f", .exported = "f", .calls = 5 },
 		{ .kernel = "gemm",
 		  .function = "f",
 		  .exported = "f",
 		  .calls = 3,
-		  .captured = true },
+		  .captured = true,
+		  0 },
 	};
 	const struct gpu_report_copy copy = {
 		.direction = "HtoD", .function = "c", .calls = 4, .bytes = 64, .captured = true
@@ -657,7 +736,8 @@ Test(gpu_report, launches_through_a_library)
 		  5,
 		  "libcublas.so.12",
 		  "cublasGemmEx",
-		  false },
+		  false,
+		  0 },
 		{ "gemm",
 		  1,
 		  "cuLaunchKernel",
@@ -668,7 +748,8 @@ Test(gpu_report, launches_through_a_library)
 		  4,
 		  "libcublas.so.12",
 		  "cublasGemmEx",
-		  false },
+		  false,
+		  0 },
 		{ "gemm",
 		  1,
 		  "cuLaunchKernel",
@@ -679,7 +760,8 @@ Test(gpu_report, launches_through_a_library)
 		  3,
 		  "libcudnn_ops.so.9",
 		  "",
-		  false },
+		  false,
+		  0 },
 		{ "own",
 		  2,
 		  "cuLaunchKernel",
@@ -690,7 +772,8 @@ Test(gpu_report, launches_through_a_library)
 		  2,
 		  "",
 		  NULL,
-		  false },
+		  false,
+		  0 },
 	};
 	struct gpu_report_process process = idle;
 	struct gpu_report report = report_of(&process, 1);
@@ -743,9 +826,9 @@ Test(gpu_report, nothing)
 			       "No process has libcuda.so.1 or libnccl mapped.\n");
 	free(text);
 	text = json_of(&report);
-	cr_expect_str_eq(
-		text, "{\"host\":\"\",\"seconds\":2.500,\"libraries\":[],\"processes\":[],"
-		      "\"without_calls\":[],\"stacks\":{\"taken\":0,\"skipped\":0},\"lost\":{}}\n");
+	cr_expect_str_eq(text, "{\"host\":\"\",\"seconds\":2.500,\"libraries\":[],\"processes\":[],"
+			       "\"without_calls\":[],\"stacks\":{\"taken\":0,\"skipped\":0,"
+			       "\"per_thread_and_second\":0},\"lost\":{}}\n");
 	free(text);
 }
 
@@ -822,7 +905,8 @@ Test(gpu_report, hostile)
 						  UINT64_MAX,
 						  bad,
 						  bad,
-						  true };
+						  true,
+						  0 };
 	const struct gpu_report_call call = { bad,	  bad,	      UINT64_MAX, UINT64_MAX,
 					      UINT64_MAX, UINT64_MAX, UINT64_MAX, true };
 	const struct gpu_report_copy copy = { bad,	  bad,	      UINT64_MAX, UINT64_MAX,
@@ -962,7 +1046,8 @@ static const char golden_json[] =
 	"\"live_bytes\":70000000000,\"peak_bytes\":72000000000,\"allocations\":5000,"
 	"\"frees\":4000,\"unknown_frees\":0},\"starved\":{"
 	"\"ns\":2500000000,\"max_ns\":900000000,\"gaps\":120,\"copy_ns\":30000000,"
-	"\"since_seconds\":1.250},\"collectives\":[{"
+	"\"since_seconds\":1.250},\"spans\":{\"count\":121,\"ns\":5250000000,"
+	"\"max_ns\":800000000,\"since_seconds\":1.000},\"collectives\":[{"
 	"\"operation\":\"Broadcast\",\"datatype\":\"float32\",\"root\":3,"
 	"\"comm\":\"0xc0\",\"stream\":\"0x7\",\"calls\":2,\"bytes\":512,\"ns\":900,"
 	"\"max_ns\":500,\"captured\":false},{\"operation\":\"AllReduce\",\"datatype\":\"bfloat16\","
@@ -972,13 +1057,19 @@ static const char golden_json[] =
 	"\"stream\":\"0x7\",\"calls\":1,\"bytes\":64,\"ns\":0,\"max_ns\":0,\"captured\":false}],"
 	"\"completions\":[{\"operation\":\"Broadcast\",\"datatype\":\"float32\",\"ro"
 	"ot\":3,\"comm\":\"0xc0\",\"bytes\":256,\"count\":2,\"ns\":900,\"max_ns\":500,"
-	"\"within_ns\":30,\"within_max_ns\":20,\"pending\":0,\"unknown\":0},{\"ope"
+	"\"within_ns\":30,\"within_max_ns\":20,\"pending\":0,\"unknown\":0,"
+	"\"pending_seconds\":null,\"pending_stream\":null},{\"ope"
 	"ration\":\"AllReduce\",\"datatype\":\"bfloat16\",\"op\":\"sum\",\"comm\":\"0xc"
 	"0\",\"bytes\":10000000,\"count\":100,\"ns\":10200000000,\"max_ns\":240000"
 	"000,\"within_ns\":5100000000,\"within_max_ns\":120000000,\"pending\":1"
-	"7,\"unknown\":1},{\"operation\":\"Send\",\"datatype\":\"int8\",\"peer\":1,\"c"
+	"7,\"unknown\":1,\"pending_seconds\":75.500,\"pending_stream\":\"0x7e\"},{"
+	"\"operation\":\"AllReduce\",\"datatype\":\"int8\",\"op\":\"max\",\"comm\":\"0xc0\","
+	"\"bytes\":3,\"count\":0,\"ns\":0,\"max_ns\":0,\"within_ns\":0,\"within_max_ns\":0,"
+	"\"pending\":2,\"unknown\":0,\"pending_seconds\":75.250,\"pending_stream\":\"0x7\"},{"
+	"\"operation\":\"Send\",\"datatype\":\"int8\",\"peer\":1,\"c"
 	"omm\":\"0xdead\",\"bytes\":64,\"count\":0,\"ns\":0,\"max_ns\":0,\"within_ns\""
-	":0,\"within_max_ns\":0,\"pending\":1,\"unknown\":0}],"
+	":0,\"within_max_ns\":0,\"pending\":1,\"unknown\":0,\"pending_seconds\":0.250,"
+	"\"pending_stream\":\"0x0\"}],"
 	"\"communicators\":[{\"comm\":\"0xc0\",\"hash\":\"0xabcdef\",\"rank\":3,\"size\":8,"
 	"\"calls\":120,\"last\":\"ncclAllReduce\"}],\"open\":[{\"tid\":101,"
 	"\"thread\":\"worker\",\"function\":\"cuStreamSynchronize\",\"seconds\":0.200,"
@@ -998,7 +1089,7 @@ static const char golden_json[] =
 	"\"unknown_frees\":0,\"device_free\":null,\"device_total\":null},\"host_memory\":{"
 	"\"live_bytes\":0,\"peak_bytes\":0,\"allocations\":0,\"frees\":0,\"unknown_frees\":0},"
 	"\"tensor_memory\":null,"
-	"\"starved\":null,\"collectives\":["
+	"\"starved\":null,\"spans\":null,\"collectives\":["
 	"],\"completions\":[],\"communicators\":[],\"open\":[],\"where\":[]}],\"without_calls\":["
 	"{"
 	"\"pid\":77,\"name\":\"idle\",\"container\":null,\"pod\":null,\"namespace\":null,"
@@ -1007,7 +1098,7 @@ static const char golden_json[] =
 	"false,\"running\":false,"
 	"\"stack\":[\"read\",\"next_batch (x.py:7)\"]},{\"tid\":79,\"thread\":\"engine\","
 	"\"last_in_nccl\":true,\"running\":true,\"stack\":[]}]}],\"stacks\":{\"taken\":900,"
-	"\"skipped\":30},"
+	"\"skipped\":30,\"per_thread_and_second\":100},"
 	"\"lost\":{\"keys_full\":5,\"none\":0}}\n";
 
 Test(gpu_report, json)
@@ -1039,7 +1130,7 @@ Test(gpu_report, json)
 			 "['pid', 'name', 'container', 'pod', 'namespace', 'ray_task', 'rank', "
 			 "'calls', 'launches', 'graphs', 'copies', 'memory', 'host_memory', "
 			 "'tensor_memory', "
-			 "'starved', "
+			 "'starved', 'spans', "
 			 "'collectives', 'completions', "
 			 "'communicators', 'open', 'where']\n");
 	free(shown);

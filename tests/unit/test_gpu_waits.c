@@ -116,6 +116,28 @@ Test(gpu_waits, by_stream_and_time, .init = setup, .fini = teardown)
 	cr_expect_eq(row(0)->count, 3);
 }
 
+/* Of what nobody has seen to be complete the oldest is told, by kind. */
+Test(gpu_waits, oldest, .init = setup, .fini = teardown)
+{
+	collective(STREAM, 100, 64);
+	collective(STREAM, 110, 128);
+	collective(OTHER, 130, 64);
+	collective(STREAM, 120, 64); /* of another thread, whose record was late */
+	gpu_waits_look(waits);
+	cr_expect(row(0)->pending_ns == 100 && row(0)->pending_stream == STREAM);
+	cr_expect_eq(row(1)->pending_ns, 110);
+	done(GPU_WAIT_DONE, STREAM, 115, 0, 200);
+	gpu_waits_look(waits);
+	cr_expect(row(0)->pending_ns == 120 && row(0)->pending_stream == STREAM);
+	done(GPU_WAIT_DONE, STREAM, 135, 0, 210);
+	gpu_waits_look(waits);
+	cr_expect(row(0)->pending_ns == 130 && row(0)->pending_stream == OTHER);
+	cr_expect(!row(1)->pending && !row(1)->pending_ns);
+	done(GPU_WAIT_ALL_DONE, 0, 300, 0, 310);
+	gpu_waits_look(waits);
+	cr_expect(!row(0)->pending_ns && !row(0)->pending_stream);
+}
+
 Test(gpu_waits, groups, .init = setup, .fini = teardown)
 {
 	struct bpfprof_gpu_wait one = collective_of(STREAM, 100, 64), other = one, end;
@@ -210,10 +232,10 @@ Test(gpu_waits, given_up, .init = setup, .fini = teardown)
 	collective(STREAM, 140, 64);
 	done(GPU_WAIT_DONE, STREAM, 150, 0, 160);
 	cr_expect_eq(row(0)->count, 1);
-	gpu_waits_exit(waits, PID + 1, START);
-	gpu_waits_exit(waits, PID, START + 1);
+	gpu_waits_exit(waits, PID + 1, START, 0);
+	gpu_waits_exit(waits, PID, START + 1, 0);
 	cr_expect_eq(row(0)->pending, 1);
-	gpu_waits_exit(waits, PID, START);
+	gpu_waits_exit(waits, PID, START, 0);
 	cr_expect_eq(row(0)->pending, 0);
 	cr_expect_eq(row(0)->unknown, 3);
 }
@@ -267,14 +289,14 @@ Test(gpu_waits, without_rows, .init = setup, .fini = teardown)
 		collective(STREAM, 100, i);
 	cr_expect_eq(lost("collectives_under_way_no_room"), 2);
 	cr_expect_eq(lost("kinds_of_collectives_no_room"), 0);
-	gpu_waits_exit(waits, PID, START);
+	gpu_waits_exit(waits, PID, START, 0);
 	cr_expect_eq(lost("collectives_never_known_complete"), GPU_WAITS_MAX_PROCESS_PENDING / 4);
 	gpu_waits_rows(waits, &nr);
 	cr_expect_eq(nr, 0);
 	for (i = 0; i < 2 * GPU_WAITS_MAX_PROCESSES; i++) {
 		record.task.pid = 5000 + (uint32_t)i;
 		gpu_waits_record(waits, &record);
-		gpu_waits_exit(waits, record.task.pid, START);
+		gpu_waits_exit(waits, record.task.pid, START, 0);
 	}
 	cr_expect_eq(lost("processes_of_waits_no_room"), 0);
 	for (i = 0; i < GPU_WAITS_MAX_PROCESSES / 4 + 3; i++) {
@@ -334,9 +356,15 @@ Test(gpu_waits, starved, .init = setup, .fini = teardown)
 						   .starved_ns = 500,
 						   .starved_copy_ns = 60,
 						   .starved_max_ns = 300,
-						   .gaps = 4 };
+						   .gaps = 4,
+						   .span_ns = 1000,
+						   .spans = 5,
+						   .spans_ns = 800,
+						   .span_max_ns = 200 };
 	struct gpu_waits_starved starved;
+	struct gpu_waits_spans spans;
 
+	cr_expect_not(gpu_waits_spans(waits, PID, START, &spans));
 	cr_expect_not(gpu_waits_starved(waits, PID, START, &starved));
 	gpu_waits_process(waits, &process);
 	cr_assert(gpu_waits_starved(waits, PID, START, &starved));
@@ -345,8 +373,18 @@ Test(gpu_waits, starved, .init = setup, .fini = teardown)
 	cr_expect_eq(starved.max_ns, 300);
 	cr_expect_eq(starved.gaps, 4);
 	cr_expect_eq(starved.since_ns, 77);
-	gpu_waits_exit(waits, PID, START); /* it has no device any more that could starve */
+	cr_assert(gpu_waits_spans(waits, PID, START, &spans));
+	cr_expect(spans.count == 5 && spans.ns == 800 && spans.max_ns == 200);
+	cr_expect_eq(spans.since_ns, 1000);
+	gpu_waits_exit(waits, PID, START, 1300); /* it has no device any more that could starve */
 	cr_assert(gpu_waits_starved(waits, PID, START, &starved));
 	cr_expect_eq(starved.ns, 500);
 	cr_expect_eq(starved.since_ns, 0);
+	cr_assert(gpu_waits_spans(waits, PID, START, &spans)); /* the last one ends with it */
+	cr_expect(spans.count == 6 && spans.ns == 1100 && spans.max_ns == 300);
+	cr_expect_eq(spans.since_ns, 0);
+	gpu_waits_process(waits, &process);
+	gpu_waits_exit(waits, PID, START, 0); /* nobody knows when */
+	cr_assert(gpu_waits_spans(waits, PID, START, &spans));
+	cr_expect(spans.count == 5 && !spans.since_ns);
 }

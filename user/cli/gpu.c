@@ -20,12 +20,14 @@
 #include "cli/gpu_between.h"
 #include "cli/gpu_job.h"
 #include "cli/gpu_options.h"
+#include "cli/gpu_screen.h"
 #include "cli/gpu_steps.h"
 #include "cli/gpu_where.h"
 #include "cli/gpu_workers.h"
 #include "kernel/gpu_probes.h"
 #include "kernel/uprobe_multi.h"
 #include "profile/gpu_trace.h"
+#include "tui/screen.h"
 
 #define AGGREGATE_BYTES (16U << 20)
 #define TEXT_MAX (16U << 20)
@@ -34,13 +36,6 @@
 #define STEP_MS 2 /* how late the step of a worker may begin */
 #define TICK_NS NS_PER_SECOND
 #define COLUMNS_DEFAULT 160 /* what is not a terminal is not that narrow */
-#define ROWS_DEFAULT 24
-/* To another screen and back; the cursor to its corner; what is below it away; the end of a line. */
-#define SCREEN_OPEN "\033[?1049h\033[?25l"
-#define SCREEN_CLOSE "\033[?25h\033[?1049l"
-#define SCREEN_HOME "\033[H"
-#define SCREEN_REST "\033[J"
-#define LINE_REST "\033[K"
 
 static void on_sample(void *arg, const struct aggregate_input *input)
 {
@@ -77,53 +72,23 @@ static void on_title(void *arg, const struct bpfprof_title_event *event)
 	gpu_trace_on_title(arg, event);
 }
 
-static void screen_measure(size_t *ret_columns, size_t *ret_rows)
+static size_t columns_of_stdout(void)
 {
 	struct winsize size = { 0 };
 
-	*ret_columns = COLUMNS_DEFAULT;
-	*ret_rows = ROWS_DEFAULT;
-	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size))
-		return;
-	if (size.ws_col)
-		*ret_columns = size.ws_col;
-	if (size.ws_row)
-		*ret_rows = size.ws_row;
+	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_col ? COLUMNS_DEFAULT
+								       : size.ws_col;
 }
 
-/* As many lines as fit. What a target wrote is safe by now: gpu_table() sees to that. */
-static void draw_text(const char *text, size_t rows)
+static int show(struct gpu_job *job, struct gpu_screen *screen, struct gpu_picture *picture)
 {
-	size_t len;
+	int err = gpu_picture_take(picture, &job->watch);
 
-	fputs(SCREEN_HOME, stdout);
-	for (; *text && rows > 1; rows--) {
-		len = strcspn(text, "\n");
-		fwrite(text, 1, len, stdout);
-		fputs(LINE_REST "\n", stdout);
-		text += len + (text[len] == '\n');
-	}
-	fputs(SCREEN_REST, stdout);
-	fflush(stdout);
-}
-
-static int draw(struct gpu_job *job, struct gpu_picture *picture)
-{
-	__cleanup(buf_fini) struct buf text;
-	size_t columns, rows;
-	int err;
-
-	buf_init(&text, TEXT_MAX);
-	screen_measure(&columns, &rows);
-	err = gpu_picture_take(picture, &job->watch);
 	gpu_before_look(job->before, picture, false);
-	if (!err)
-		gpu_names_find(&job->watch, picture, NAMES_LIVE_NS);
-	if (!err)
-		err = gpu_text(&text, job, picture, columns);
-	if (!err)
-		draw_text(text.data ? text.data : "", rows);
-	return err;
+	if (err)
+		return err;
+	gpu_names_find(&job->watch, picture, NAMES_LIVE_NS);
+	return gpu_screen_show(screen, job, picture);
 }
 
 static void say_widened(struct gpu_job *job)
@@ -136,24 +101,59 @@ static void say_widened(struct gpu_job *job)
 		 "a little");
 }
 
-static bool signal_arrived(int fd)
+/* Does one of the signals that came end it? Another size of the terminal is all that the others tell. */
+static bool signals_take(int fd, bool *resized)
 {
 	struct signalfd_siginfo info;
+	bool end = false;
 
-	return read(fd, &info, sizeof(info)) == sizeof(info);
+	while (read(fd, &info, sizeof(info)) == sizeof(info)) {
+		if (info.ssi_signo == SIGWINCH)
+			*resized = true;
+		else
+			end = true;
+	}
+	return end;
 }
 
-/* Until the time is over, a signal arrives or the targets are gone. */
-static int loop(struct gpu_job *job, int signal_fd, bool live, struct gpu_picture *picture)
+/* Signals and keys. *end: it is over. 0 or -errno. */
+static int react(struct gpu_job *job, struct gpu_screen *screen, const struct gpu_picture *picture,
+		 const struct pollfd *signals, const struct pollfd *keys, bool *end)
+{
+	enum gpu_screen_result result = GPU_SCREEN_NOTHING;
+	bool resized = false;
+
+	if (signals->revents)
+		*end = signals_take(signals->fd, &resized);
+	if (!screen || *end)
+		return 0;
+	if (resized)
+		screen_resize();
+	if (keys->revents & POLLIN)
+		result = gpu_screen_keys(screen);
+	else if (keys->revents) /* nobody is at the other end */
+		result = GPU_SCREEN_QUIT;
+	*end = result == GPU_SCREEN_QUIT;
+	/* Before there is a picture there is nothing to be drawn again. */
+	if (!picture->ts_ns || (result != GPU_SCREEN_REDRAW && !resized))
+		return 0;
+	return gpu_screen_draw(screen, job, picture);
+}
+
+/* Until the time is over, a signal or key ends it or the targets are gone. screen: NULL is fine. */
+static int loop(struct gpu_job *job, int signal_fd, struct gpu_screen *screen,
+		struct gpu_picture *picture)
 {
 	uint64_t duration_ns = job->options->record.duration_ns;
 	uint64_t end_ns = duration_ns ? job->start_ns + duration_ns : UINT64_MAX;
 	uint64_t now_ns = job->start_ns, tick_ns = now_ns;
 	struct pollfd fds[] = { { .fd = sampler_fd(&job->sampler), .events = POLLIN },
-				{ .fd = signal_fd, .events = POLLIN } };
+				{ .fd = signal_fd, .events = POLLIN },
+				{ .fd = STDIN_FILENO, .events = POLLIN } };
 	int wait_ms, err = 0;
+	bool end = false;
 
-	while (now_ns < end_ns && !err) {
+	while (now_ns < end_ns && !err && !end) {
 		wait_ms = sampler_run(&job->sampler);
 		now_ns = time_monotonic_ns();
 		if (gpu_watch_run(&job->watch, now_ns))
@@ -166,8 +166,8 @@ static int loop(struct gpu_job *job, int signal_fd, bool live, struct gpu_pictur
 			tick_ns = now_ns + TICK_NS;
 			if (job->workers)
 				err = gpu_workers_look(job->workers, now_ns);
-			if (live && !err)
-				err = draw(job, picture);
+			if (screen && !err)
+				err = show(job, screen, picture);
 			if (sampler_targets_gone(&job->sampler)) {
 				log_info("what was watched has exited");
 				break;
@@ -177,9 +177,9 @@ static int loop(struct gpu_job *job, int signal_fd, bool live, struct gpu_pictur
 		}
 		if (end_ns > now_ns && (end_ns - now_ns) / 1000000 < (uint64_t)wait_ms)
 			wait_ms = (int)((end_ns - now_ns) / 1000000) + 1;
-		poll(fds, 2, wait_ms);
-		if (fds[1].revents && signal_arrived(signal_fd))
-			break;
+		poll(fds, screen ? 3 : 2, wait_ms);
+		if (!err)
+			err = react(job, screen, picture, &fds[1], &fds[2], &end);
 		now_ns = time_monotonic_ns();
 	}
 	return err;
@@ -188,12 +188,11 @@ static int loop(struct gpu_job *job, int signal_fd, bool live, struct gpu_pictur
 static int print_text(struct gpu_job *job, const struct gpu_picture *picture)
 {
 	__cleanup(buf_fini) struct buf text;
-	size_t columns, rows;
 	int err;
 
 	buf_init(&text, TEXT_MAX);
-	screen_measure(&columns, &rows);
-	err = gpu_text(&text, job, picture, columns);
+	err = gpu_text(&text, job, picture,
+		       &(struct gpu_text_how){ .columns = columns_of_stdout() });
 	if (!err && text.data && (fputs(text.data, stdout) < 0 || fflush(stdout)))
 		err = -errno;
 	return err;
@@ -240,8 +239,9 @@ static int finish(struct gpu_job *job, struct gpu_picture *picture)
 
 static int run(struct gpu_job *job, int signal_fd)
 {
-	bool live = !job->options->once && isatty(STDOUT_FILENO);
+	bool live = !job->options->once && isatty(STDOUT_FILENO) && isatty(STDIN_FILENO);
 	struct gpu_picture picture = { 0 };
+	struct gpu_screen *screen = NULL;
 	int status, err;
 
 	status = sampler_start(&job->sampler);
@@ -259,12 +259,17 @@ static int run(struct gpu_job *job, int signal_fd)
 	if (!live)
 		gpu_watch_tell(&job->watch);
 	else
-		fputs(SCREEN_OPEN, stdout);
-	err = loop(job, signal_fd, live, &picture);
-	if (live) {
-		fputs(SCREEN_CLOSE, stdout);
-		fflush(stdout);
+		err = gpu_screen_open(&screen, job->start_ns);
+	if (err == -ENOENT) {
+		log_error(
+			"this terminal (TERM=%s) is not known here; bpfprof gpu --once prints one "
+			"table",
+			getenv("TERM") ? getenv("TERM") : "");
+		return EXIT_FAILED;
 	}
+	if (!err)
+		err = loop(job, signal_fd, screen, &picture);
+	gpu_screen_close(screen);
 	if (err) {
 		log_error("%s", strerror(-err));
 		status = EXIT_FAILED;
@@ -317,12 +322,17 @@ static int run_with(struct gpu_job *job)
 			? &record->steps
 			: NULL;
 	__cleanup(close_fd) int signal_fd = -1;
+	struct sigaction hangup;
 	sigset_t signals;
 	int status;
 
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGWINCH);
+	/* Of nohup: it is not to be heard of. */
+	if (!sigaction(SIGHUP, NULL, &hangup) && hangup.sa_handler != SIG_IGN)
+		sigaddset(&signals, SIGHUP);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
 	signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (signal_fd < 0) {

@@ -18,9 +18,11 @@ struct gpu_before;
 struct gpu_between;
 struct gpu_function;
 struct gpu_options;
+struct gpu_recent;
 struct gpu_report_completion;
 struct gpu_report_group;
 struct gpu_report_grouped;
+struct gpu_report_spans;
 struct gpu_report_starved;
 struct gpu_trace;
 struct gpu_where;
@@ -43,9 +45,16 @@ struct gpu_job {
 	uint64_t start_ns, start_wall_ns, end_ns; /* end_ns: 0 while it runs */
 };
 
-/* gpu_text.c: adds the table, or the JSON. columns: of the terminal. 0 or -ENOMEM. */
+struct gpu_text_how {
+	size_t columns; /* of the terminal */
+	size_t screen_rows; /* the same, for the live table; else 0 */
+	const char *sort; /* NULL: as the options say */
+	const struct gpu_recent *recent; /* or NULL */
+};
+
+/* gpu_text.c: adds the table, or the JSON. 0 or -ENOMEM. */
 int gpu_text(struct buf *dst, struct gpu_job *job, const struct gpu_picture *picture,
-	     size_t columns);
+	     const struct gpu_text_how *how);
 
 /* The same file: adds what was lost in the kernel and here. */
 void gpu_lost(struct gpu_job *job, const struct gpu_picture *picture, struct stats_reasons *lost);
@@ -57,7 +66,8 @@ const char *gpu_extra_text(const struct gpu_function *function, uint32_t value, 
  * filled in: at most all rows of waits. Strings are kept in strings, or constants.
  */
 size_t gpu_completions_fill(struct gpu_report_completion *to, const struct gpu_waits *waits,
-			    const struct gpu_tally_process *process, struct strtab *strings);
+			    const struct gpu_tally_process *process, uint64_t now_ns,
+			    struct strtab *strings);
 
 /*
  * The same file: what an open ncclGroupEnd waits for, by at most max rows. Strings as above.
@@ -66,6 +76,8 @@ void gpu_group_fill(struct gpu_report_group *to, struct gpu_report_grouped *rows
 		    const struct gpu_watch *watch, const struct gpu_picture *picture,
 		    const struct gpu_open_call *open, struct strtab *strings);
 
+void gpu_spans_fill(struct gpu_report_spans *to, const struct gpu_waits *waits,
+		    const struct gpu_tally_process *process, uint64_t now_ns);
 void gpu_starved_fill(struct gpu_report_starved *to, const struct gpu_waits *waits,
 		      const struct gpu_tally_process *process, uint64_t now_ns);
 

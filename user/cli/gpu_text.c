@@ -15,6 +15,7 @@
 #include "cli/gpu_between.h"
 #include "cli/gpu_job.h"
 #include "cli/gpu_options.h"
+#include "cli/gpu_recent.h"
 #include "cli/gpu_where.h"
 #include "gpu/functions.h"
 #include "gpu/nccl_info.h"
@@ -37,6 +38,7 @@
 struct text {
 	struct gpu_job *job;
 	const struct gpu_picture *picture;
+	const struct gpu_recent *recent; /* or NULL */
 	const struct gpu_function *functions;
 	size_t nr_functions;
 	struct strtab *strings;
@@ -285,12 +287,9 @@ static void gc_add(struct gpu_report_process *process, const struct bpfprof_gpu_
 		process->gc_max_ns = count->max_ns;
 }
 
-static void count_add(struct text *t, struct gpu_report_process *process,
-		      const struct gpu_tally_count *from)
+static void kind_add(struct text *t, struct gpu_report_process *process,
+		     const struct gpu_function *function, const struct gpu_tally_count *from)
 {
-	const struct gpu_function *function = function_of(t, from->key.function);
-
-	call_add(t, process, function, from);
 	switch (function->wire.kind) {
 	case GPU_KIND_LAUNCH:
 	case GPU_KIND_LAUNCH_CONFIG:
@@ -310,6 +309,35 @@ static void count_add(struct text *t, struct gpu_report_process *process,
 		gc_add(process, &from->count);
 		break;
 	}
+}
+
+/* What of it is new since the last picture. */
+static void recent_add(struct text *t, struct gpu_report_process *process,
+		       const struct gpu_function *function, const struct bpfprof_gpu_key *key)
+{
+	bool launch = BPFPROF_GPU_IS_LAUNCH(function->wire.kind);
+	uint64_t calls, ns;
+
+	gpu_recent_find(t->recent, key, &calls, &ns);
+	if (function->wire.flags & BPFPROF_GPU_BLOCKS)
+		process->recent_blocked_ns += ns;
+	if (key->flags & BPFPROF_KEY_CAPTURED)
+		return;
+	if (launch || function->wire.kind == GPU_KIND_GRAPH)
+		process->recent_launches += calls;
+	if (launch)
+		t->launches[t->nr_launches - 1].recent = calls;
+}
+
+static void count_add(struct text *t, struct gpu_report_process *process,
+		      const struct gpu_tally_count *from)
+{
+	const struct gpu_function *function = function_of(t, from->key.function);
+
+	call_add(t, process, function, from);
+	kind_add(t, process, function, from);
+	if (t->recent)
+		recent_add(t, process, function, &from->key);
 }
 
 /* Until the picture was taken. What was found out while it was shown may be newer. */
@@ -524,8 +552,9 @@ static int process_fill(struct text *t, struct gpu_report_process *to,
 	for (i = 0; i < picture->nr_counts; i++)
 		if (is_of(from, picture->counts[i].key.pid, picture->counts[i].key.start_ns))
 			count_add(t, to, &picture->counts[i]);
-	to->nr_completions = gpu_completions_fill(t->completions + t->nr_completions,
-						  t->job->watch.waits, from, t->strings);
+	to->nr_completions =
+		gpu_completions_fill(t->completions + t->nr_completions, t->job->watch.waits, from,
+				     picture->ts_ns, t->strings);
 	t->nr_completions += to->nr_completions;
 	for (i = 0; i < picture->nr_comms; i++)
 		if (is_of(from, picture->comms[i].key.pid, picture->comms[i].key.start_ns))
@@ -542,6 +571,7 @@ static int process_fill(struct text *t, struct gpu_report_process *to,
 		to->memory.device_total = picture->memory[i].memory.total_bytes;
 	}
 	gpu_starved_fill(&to->starved, t->job->watch.waits, from, picture->ts_ns);
+	gpu_spans_fill(&to->spans, t->job->watch.waits, from, picture->ts_ns);
 	for (i = 0; i < picture->nr_open && !from->ended && !err; i++)
 		if (is_of(from, picture->open[i].open.key.pid, picture->open[i].open.key.start_ns))
 			err = open_add(t, to, &picture->open[i]);
@@ -609,6 +639,7 @@ static int fill(struct text *t)
 	t->nodes = calloc(gpu_tally_nr_nodes(t->job->watch.tally) + 1, sizeof(*t->nodes));
 	t->copies = calloc(picture->nr_counts + 1, sizeof(*t->copies));
 	t->collectives = calloc(picture->nr_counts + 1, sizeof(*t->collectives));
+	gpu_waits_look(t->job->watch.waits);
 	gpu_waits_rows(t->job->watch.waits, &nr_rows);
 	t->completions = calloc(nr_rows + 1, sizeof(*t->completions));
 	gpu_before_calls(t->job->before, &nr_before);
@@ -638,20 +669,22 @@ static int fill(struct text *t)
 	t->report.silent = t->silent;
 	t->report.stacks_taken = gpu_tally_nr_stacks(t->job->watch.tally);
 	t->report.stacks_skipped = picture->counters[GPU_COUNT_NO_TOKEN];
+	t->report.stacks_hz = session_call_stacks_hz(&t->job->sampler.session);
 	t->report.lost = t->lost.reasons;
 	t->report.nr_lost = t->lost.nr;
 	return err;
 }
 
 int gpu_text(struct buf *dst, struct gpu_job *job, const struct gpu_picture *picture,
-	     size_t columns)
+	     const struct gpu_text_how *how)
 {
 	const struct gpu_options *options = job->options;
-	const struct gpu_report_options how = { .rows = options->rows,
-						.sort = options->sort,
-						.columns = columns };
+	const struct gpu_report_options table = { .rows = options->rows,
+						  .sort = how->sort ? how->sort : options->sort,
+						  .columns = how->columns,
+						  .screen_rows = how->screen_rows };
 	char host[HOST_NAME_BYTES];
-	struct text t = { .job = job, .picture = picture };
+	struct text t = { .job = job, .picture = picture, .recent = how->recent };
 	int err;
 
 	err = strtab_new(&t.strings, MAX_TEXT_BYTES);
@@ -661,10 +694,12 @@ int gpu_text(struct buf *dst, struct gpu_job *job, const struct gpu_picture *pic
 	t.report.host = host;
 	t.report.seconds =
 		(double)((job->end_ns ? job->end_ns : picture->ts_ns) - job->start_ns) / 1e9;
+	if (how->recent)
+		t.report.recent_seconds = gpu_recent_seconds(how->recent);
 	if (!err && options->json)
 		gpu_json(dst, &t.report);
 	else if (!err)
-		gpu_table(dst, &t.report, &how);
+		gpu_table(dst, &t.report, &table);
 	strtab_free(t.strings);
 	free(t.libraries);
 	free(t.processes);

@@ -24,8 +24,15 @@ const char *gpu_extra_text(const struct gpu_function *function, uint32_t value, 
 	return room;
 }
 
+/* The default one of a thread is kept apart from those of others: see stream_key(). */
+static uint64_t stream_of(uint64_t kept)
+{
+	return (uint32_t)kept == PER_THREAD ? PER_THREAD : kept;
+}
+
 size_t gpu_completions_fill(struct gpu_report_completion *to, const struct gpu_waits *waits,
-			    const struct gpu_tally_process *process, struct strtab *strings)
+			    const struct gpu_tally_process *process, uint64_t now_ns,
+			    struct strtab *strings)
 {
 	const struct gpu_waits_row *rows;
 	const struct gpu_function *functions;
@@ -57,6 +64,10 @@ size_t gpu_completions_fill(struct gpu_report_completion *to, const struct gpu_w
 			.within_ns = row->within_ns,
 			.within_max_ns = row->within_max_ns,
 			.pending = row->pending,
+			.pending_seconds = row->pending && now_ns > row->pending_ns
+						   ? (double)(now_ns - row->pending_ns) / 1e9
+						   : 0,
+			.pending_stream = stream_of(row->pending_stream),
 			.unknown = row->unknown,
 		};
 		text = gpu_extra_text(function, key->dims[1], extra);
@@ -85,8 +96,7 @@ static bool grouped_fill(struct gpu_report_grouped *to, const struct gpu_waits_g
 		.datatype = strtab_get(strings, strtab_add(strings, text)),
 		.extra_name = gpu_nccl_extra(function),
 		.comm = key->comm,
-		/* The default one of a thread is kept apart from those of others: see stream_key(). */
-		.stream = (uint32_t)from->stream == PER_THREAD ? PER_THREAD : from->stream,
+		.stream = stream_of(from->stream),
 		.bytes = key->bytes,
 		.count = from->count,
 	};
@@ -127,6 +137,20 @@ void gpu_group_fill(struct gpu_report_group *to, struct gpu_report_grouped *rows
 		to->complete &= rows[to->nr++].comm != BPFPROF_GPU_OTHER;
 	}
 	to->complete &= told == total;
+}
+
+void gpu_spans_fill(struct gpu_report_spans *to, const struct gpu_waits *waits,
+		    const struct gpu_tally_process *process, uint64_t now_ns)
+{
+	struct gpu_waits_spans spans;
+
+	if (!gpu_waits_spans(waits, process->kernel_pid, process->start_ns, &spans))
+		return;
+	*to = (struct gpu_report_spans){
+		.known = true, .count = spans.count, .ns = spans.ns, .max_ns = spans.max_ns
+	};
+	if (spans.since_ns && spans.since_ns < now_ns)
+		to->since_seconds = (double)(now_ns - spans.since_ns) / 1e9;
 }
 
 void gpu_starved_fill(struct gpu_report_starved *to, const struct gpu_waits *waits,

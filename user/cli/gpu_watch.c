@@ -211,7 +211,7 @@ void gpu_watch_exit(struct gpu_watch *watch, const struct bpfprof_task_id *task,
 				     gpu_watch_starved, watch);
 	}
 	if (watch->waits)
-		gpu_waits_exit(watch->waits, task->pid, task->start_ns);
+		gpu_waits_exit(watch->waits, task->pid, task->start_ns, ending.ended_ns);
 }
 
 void gpu_watch_next(struct gpu_watch *watch, struct aggregate *next, size_t max_bytes)

@@ -110,6 +110,11 @@ bool session_pids_are_the_nodes(const struct session *session)
 	return !session->skel->rodata->cfg.pid_ns;
 }
 
+uint32_t session_call_stacks_hz(const struct session *session)
+{
+	return session->skel->rodata->cfg.call_tokens;
+}
+
 uint32_t session_own_pid(const struct session *session, uint32_t pid, uint32_t agent_pid)
 {
 	return session->skel->rodata->cfg.pid_ns ? agent_pid : pid;

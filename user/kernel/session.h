@@ -91,6 +91,9 @@ void session_targets_clear(struct session *session, uint32_t groups);
 bool session_pids_are_the_nodes(const struct session *session);
 uint32_t session_own_pid(const struct session *session, uint32_t pid, uint32_t agent_pid);
 
+/* Stacks of hooked calls that each thread may send in a second. */
+uint32_t session_call_stacks_hz(const struct session *session);
+
 /* Can it be told where interrupts come in, as `wakers` needs? */
 bool session_tells_interrupts(const struct session *session);
 

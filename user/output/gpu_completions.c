@@ -37,8 +37,23 @@ static void add_row(struct gpu_writer *w, const struct gpu_report_completion *ro
 			    row->extra);
 }
 
+/* The oldest that nothing is known of yet: where a collective hangs that has returned, it is this. */
+static void add_pending(struct gpu_writer *w, const struct gpu_report_completion *oldest,
+			uint64_t nr)
+{
+	uint64_t ns = gpu_ns(oldest->pending_seconds);
+	char text[UNITS_TEXT];
+
+	gpu_add_words(w, "    %" PRIu64 " not known to be complete yet%s called %s ago:", nr,
+		      nr == 1 ? "," : "; the oldest", units_ns(text, ns));
+	gpu_add_rest_printf(w, "      %s %s %s on stream 0x%" PRIx64, oldest->operation,
+			    oldest->datatype, units_bytes(text, oldest->bytes),
+			    oldest->pending_stream);
+}
+
 /* How exact that is, and what is missing. */
-static void add_sum(struct gpu_writer *w, const struct gpu_report_completion *sum)
+static void add_sum(struct gpu_writer *w, const struct gpu_report_completion *sum,
+		    const struct gpu_report_completion *oldest)
 {
 	char mean[UNITS_TEXT], most[UNITS_TEXT];
 
@@ -46,8 +61,8 @@ static void add_sum(struct gpu_writer *w, const struct gpu_report_completion *su
 		gpu_add_words(w, "    <=: noticed within %s on average, %s at most",
 			      units_ns(mean, sum->within_ns / sum->count),
 			      units_ns(most, sum->within_max_ns));
-	if (sum->pending)
-		gpu_add_words(w, "    %" PRIu64 " not known to be complete yet", sum->pending);
+	if (oldest)
+		add_pending(w, oldest, sum->pending);
 	if (sum->unknown)
 		gpu_add_words(w, "    %" PRIu64 " of which it will not be known", sum->unknown);
 }
@@ -57,7 +72,7 @@ void gpu_add_completions(struct gpu_writer *w, uint64_t comm)
 	const struct gpu_report_process *process = w->process;
 	struct gpu_row *rows = gpu_rows_new(w, process->nr_completions, sizeof(*rows));
 	struct gpu_report_completion sum = { 0 };
-	const struct gpu_report_completion *c;
+	const struct gpu_report_completion *c, *oldest = NULL;
 	size_t nr = 0, shown, i;
 
 	for (i = 0; rows && i < process->nr_completions; i++) {
@@ -74,6 +89,8 @@ void gpu_add_completions(struct gpu_writer *w, uint64_t comm)
 		if (c->within_max_ns > sum.within_max_ns)
 			sum.within_max_ns = c->within_max_ns;
 		sum.pending += c->pending;
+		if (c->pending && (!oldest || c->pending_seconds > oldest->pending_seconds))
+			oldest = c;
 		sum.unknown += c->unknown;
 	}
 	shown = nr ? gpu_rows_sort(w, rows, nr) : 0;
@@ -86,7 +103,7 @@ void gpu_add_completions(struct gpu_writer *w, uint64_t comm)
 	for (i = 0; i < shown; i++)
 		add_row(w, &process->completions[rows[i].index]);
 	gpu_add_more(w, nr, shown);
-	add_sum(w, &sum);
+	add_sum(w, &sum, oldest);
 	free(rows);
 }
 
@@ -101,6 +118,30 @@ void gpu_add_gc(struct gpu_writer *w)
 	gpu_add_words(w, "  Garbage collections: %s in %" PRIu64 ", the longest %s",
 		      units_ns(text, process->gc_ns), process->gc_calls,
 		      units_ns(most, process->gc_max_ns));
+}
+
+/* With the one that goes on, which may be all there is. */
+void gpu_add_spans(struct gpu_writer *w)
+{
+	struct gpu_report_spans spans = w->process->spans;
+	uint64_t since_ns = gpu_ns(spans.since_seconds);
+	char text[UNITS_TEXT], most[UNITS_TEXT];
+
+	spans.ns += since_ns;
+	spans.count += since_ns > 0;
+	if (since_ns > spans.max_ns)
+		spans.max_ns = since_ns;
+	if (!spans.count)
+		return;
+	gpu_line_end(w);
+	gpu_add_words(w,
+		      "  Launch to sync: %s (%.0f%% of the time) in %" PRIu64
+		      " span%s, the longest %s",
+		      units_ns(text, spans.ns), gpu_rate(w, spans.ns) / 1e7, spans.count,
+		      spans.count == 1 ? "" : "s", units_ns(most, spans.max_ns));
+	if (gpu_seconds(spans.since_seconds) >= SHOWN_SECONDS)
+		gpu_add_words(w, "    of these %.1f s until now in one that is not over",
+			      gpu_seconds(spans.since_seconds));
 }
 
 void gpu_add_starved(struct gpu_writer *w)

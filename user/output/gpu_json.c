@@ -203,6 +203,21 @@ static void add_starved(struct buf *dst, const struct gpu_report_starved *starve
 	buf_add_char(dst, '}');
 }
 
+static void add_spans(struct buf *dst, const struct gpu_report_spans *spans)
+{
+	json_key(dst, "spans");
+	if (!spans->known) {
+		buf_add_str(dst, "null");
+		return;
+	}
+	buf_add_char(dst, '{');
+	json_key_number(dst, "count", spans->count);
+	json_key_number(dst, "ns", spans->ns);
+	json_key_number(dst, "max_ns", spans->max_ns);
+	json_key_seconds(dst, "since_seconds", spans->since_seconds);
+	buf_add_char(dst, '}');
+}
+
 static void add_collectives(struct buf *dst, const struct gpu_report_process *process)
 {
 	const struct gpu_report_collective *collective;
@@ -228,6 +243,16 @@ static void add_collectives(struct buf *dst, const struct gpu_report_process *pr
 	buf_add_char(dst, ']');
 }
 
+/* Of the oldest one. */
+static void add_pending(struct buf *dst, const struct gpu_report_completion *completion)
+{
+	if (completion->pending)
+		json_key_seconds(dst, "pending_seconds", completion->pending_seconds);
+	else
+		key_number_or_null(dst, "pending_seconds", false, 0);
+	key_hex_or_null(dst, "pending_stream", completion->pending, completion->pending_stream);
+}
+
 static void add_completions(struct buf *dst, const struct gpu_report_process *process)
 {
 	const struct gpu_report_completion *completion;
@@ -250,6 +275,7 @@ static void add_completions(struct buf *dst, const struct gpu_report_process *pr
 		json_key_number(dst, "within_max_ns", completion->within_max_ns);
 		json_key_number(dst, "pending", completion->pending);
 		json_key_number(dst, "unknown", completion->unknown);
+		add_pending(dst, completion);
 		buf_add_char(dst, '}');
 	}
 	buf_add_char(dst, ']');
@@ -405,6 +431,7 @@ static void add_process(struct buf *dst, const struct gpu_report_process *proces
 	add_copies(dst, process);
 	add_memory(dst, process);
 	add_starved(dst, &process->starved);
+	add_spans(dst, &process->spans);
 	add_collectives(dst, process);
 	add_completions(dst, process);
 	add_comms(dst, process);
@@ -467,6 +494,7 @@ void gpu_json(struct buf *dst, const struct gpu_report *report)
 	json_key_open(dst, "stacks", '{');
 	json_key_number(dst, "taken", report->stacks_taken);
 	json_key_number(dst, "skipped", report->stacks_skipped);
+	json_key_number(dst, "per_thread_and_second", report->stacks_hz);
 	buf_add_char(dst, '}');
 	json_key_open(dst, "lost", '{');
 	for (i = 0; i < report->nr_lost; i++)

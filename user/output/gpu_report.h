@@ -30,6 +30,7 @@ struct gpu_report_launch {
 	/* That it came through, "libcublas.so.12" and "cublasGemmEx"; NULL or "": not known, or none. */
 	const char *library, *entry;
 	bool captured; /* written into a graph: these calls run nothing */
+	uint64_t recent; /* calls of the last recent_seconds */
 };
 
 /* Nodes of one kind in a graph. */
@@ -68,6 +69,8 @@ struct gpu_report_completion {
 	uint64_t count, ns, max_ns; /* from the call until it was known: at most */
 	uint64_t within_ns, within_max_ns; /* by how much it may have been earlier */
 	uint64_t pending, unknown; /* not complete yet; nobody will ever know */
+	double pending_seconds; /* since the oldest of these was called, */
+	uint64_t pending_stream; /* and what it was put on */
 };
 
 struct gpu_report_comm {
@@ -127,6 +130,13 @@ struct gpu_report_starved {
 	double since_seconds; /* one that is not over; 0: none */
 };
 
+/* From a launch to when its process knew that all it had launched was done. */
+struct gpu_report_spans {
+	bool known;
+	uint64_t count, ns, max_ns; /* that are over, without */
+	double since_seconds; /* one that is not; 0: none */
+};
+
 /* A thread of a process that has NCCL and is in no call. */
 struct gpu_report_where {
 	uint32_t tid;
@@ -158,11 +168,13 @@ struct gpu_report_process {
 	size_t nr_comms;
 	const struct gpu_report_open *open;
 	size_t nr_open;
+	uint64_t recent_launches, recent_blocked_ns;
 	struct gpu_report_memory memory;
 	struct gpu_report_memory host_memory; /* page-locked; without the device's */
 	bool tensors_known; /* were asked for */
 	struct gpu_report_memory tensor_memory; /* what PyTorch handed out of the device's */
 	struct gpu_report_starved starved;
+	struct gpu_report_spans spans;
 	uint64_t gc_calls, gc_ns,
 		gc_max_ns; /* Python's collections, which are among the calls, too */
 	/* gpu_json() alone shows them; the main thread is the first. None: not read. */
@@ -180,6 +192,7 @@ struct gpu_report_library {
 struct gpu_report {
 	const char *host;
 	double seconds;
+	double recent_seconds; /* until now, of what is recent; 0: nothing is known to be */
 	const struct gpu_report_library *libraries;
 	size_t nr_libraries;
 	const struct gpu_report_process *processes;
@@ -187,7 +200,8 @@ struct gpu_report {
 	/* That have NCCL, made no call, and were in none that is known when we came: who they are. */
 	const struct gpu_report_process *silent;
 	size_t nr_silent;
-	uint64_t stacks_taken, stacks_skipped;
+	uint64_t stacks_taken, stacks_skipped; /* skipped: over */
+	uint32_t stacks_hz; /* that each thread may have taken in a second */
 	const struct stats_reason *lost;
 	size_t nr_lost;
 };
@@ -196,9 +210,15 @@ struct gpu_report_options {
 	size_t rows; /* per table, 0 = all */
 	const char *sort; /* "calls", "bytes" or "blocked"; NULL: what says most of each table */
 	size_t columns; /* 0 = 80 */
+	size_t screen_rows; /* of a screen for a first page, before all; 0: none */
 };
 
-/* Whole lines of at most that many columns, but for what a narrow screen has no room for. */
+#define GPU_OVERVIEW_HEAD 5 /* lines at its top that are always there */
+
+/*
+ * Whole lines of at most that many columns, but for what a narrow screen has no room for. Processes with
+ * calls that hang come first, the longest before all.
+ */
 void gpu_table(struct buf *dst, const struct gpu_report *report,
 	       const struct gpu_report_options *options);
 /* One object. Only this has the silent ones. The rank of a process and an "op" are strings; what is not known is null. */

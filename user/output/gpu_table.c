@@ -24,13 +24,6 @@
 
 /* Calls that have not returned. */
 
-static uint64_t open_ns(const struct gpu_report_open *open)
-{
-	double ns = gpu_seconds(open->seconds) * 1e9;
-
-	return ns < 9e18 ? (uint64_t)ns : UINT64_C(9000000000000000000);
-}
-
 static const struct gpu_report_comm *comm_find(const struct gpu_report_process *process,
 					       uint64_t comm)
 {
@@ -122,7 +115,7 @@ static void add_open(struct gpu_writer *w, const struct gpu_report_open *open)
 	buf_add_str(w->dst, "  ");
 	gpu_add_name(w, open->function, MAX_FUNCTION);
 	buf_printf(w->dst, " has not returned for %s%s: thread %u ",
-		   open->since_before ? "more than " : "", units_ns(text, open_ns(open)),
+		   open->since_before ? "more than " : "", units_ns(text, gpu_ns(open->seconds)),
 		   open->tid);
 	gpu_add_rest(w, open->thread);
 	if (open->datatype || open->comm)
@@ -142,6 +135,11 @@ static void add_open(struct gpu_writer *w, const struct gpu_report_open *open)
 		gpu_add_words(w, "      (no stack was taken)");
 }
 
+bool gpu_is_hung(const struct gpu_report_open *open)
+{
+	return open->since_before || gpu_seconds(open->seconds) > HUNG_SECONDS;
+}
+
 static void add_hung(struct gpu_writer *w)
 {
 	const struct gpu_report_process *process = w->process;
@@ -149,9 +147,8 @@ static void add_hung(struct gpu_writer *w)
 	size_t nr = 0, shown, i;
 
 	for (i = 0; rows && i < process->nr_open; i++)
-		if (process->open[i].since_before ||
-		    gpu_seconds(process->open[i].seconds) > HUNG_SECONDS)
-			rows[nr++] = (struct gpu_row){ .key = open_ns(&process->open[i]),
+		if (gpu_is_hung(&process->open[i]))
+			rows[nr++] = (struct gpu_row){ .key = gpu_ns(process->open[i].seconds),
 						       .name = process->open[i].function,
 						       .index = i };
 	if (nr) {
@@ -493,6 +490,7 @@ static void add_process(struct gpu_writer *w, const struct gpu_report_process *p
 	gpu_add_graphs(w);
 	add_copies(w);
 	add_calls(w);
+	gpu_add_spans(w);
 	gpu_add_starved(w);
 	gpu_add_gc(w);
 	add_memory(w);
@@ -537,10 +535,73 @@ static void add_tail(struct gpu_writer *w)
 	for (i = 0; i < report->nr_libraries; i++)
 		add_library(w, &report->libraries[i]);
 	if (report->stacks_taken || report->stacks_skipped)
-		gpu_add_words(w, "Stacks: %" PRIu64 " taken, %" PRIu64 " not, over the rate",
-			      report->stacks_taken, report->stacks_skipped);
+		gpu_add_words(w,
+			      "Stacks: %" PRIu64 " taken, %" PRIu64
+			      " not, over %u a second and thread",
+			      report->stacks_taken, report->stacks_skipped, report->stacks_hz);
 	for (i = 0; i < report->nr_lost; i++)
 		add_reason(w, &report->lost[i]);
+}
+
+/* The longest that a call of it has not returned for. */
+static double hung_seconds(const struct gpu_report_process *process)
+{
+	double most = 0;
+	size_t i;
+
+	for (i = 0; i < process->nr_open; i++)
+		if (gpu_is_hung(&process->open[i]) && process->open[i].seconds > most)
+			most = process->open[i].seconds;
+	return most;
+}
+
+struct ranked {
+	double hung;
+	uint64_t launches, blocked_ns;
+	size_t index;
+};
+
+static int compare_processes(const void *a, const void *b)
+{
+	const struct ranked *x = a, *y = b;
+
+	if (x->hung != y->hung)
+		return x->hung > y->hung ? -1 : 1;
+	if (x->launches != y->launches)
+		return x->launches > y->launches ? -1 : 1;
+	if (x->blocked_ns != y->blocked_ns)
+		return x->blocked_ns > y->blocked_ns ? -1 : 1;
+	return x->index < y->index ? -1 : x->index > y->index;
+}
+
+/* Those with calls that hang first, then those that do most now: to be freed. */
+static size_t *order_of(struct gpu_writer *w)
+{
+	const struct gpu_report *report = w->report;
+	struct ranked *ranked = gpu_rows_new(w, report->nr_processes, sizeof(*ranked));
+	size_t *order = gpu_rows_new(w, report->nr_processes, sizeof(*order)), i;
+
+	for (i = 0; ranked && i < report->nr_processes; i++)
+		ranked[i] = (struct ranked){ hung_seconds(&report->processes[i]),
+					     report->processes[i].recent_launches,
+					     report->processes[i].recent_blocked_ns, i };
+	if (ranked)
+		qsort(ranked, report->nr_processes, sizeof(*ranked), compare_processes);
+	for (i = 0; ranked && order && i < report->nr_processes; i++)
+		order[i] = ranked[i].index;
+	free(ranked);
+	return order;
+}
+
+static void add_title(struct gpu_writer *w)
+{
+	buf_add_str(w->dst, "GPU calls");
+	if (*w->report->host)
+		buf_add_str(w->dst, " on ");
+	if (*w->report->host)
+		gpu_add_name(w, w->report->host, MIN_COLUMNS);
+	buf_printf(w->dst, ", %.1f s", gpu_seconds(w->report->seconds));
+	gpu_line_end(w);
 }
 
 static enum gpu_sort sort_by_name(const char *name)
@@ -564,19 +625,21 @@ void gpu_table(struct buf *dst, const struct gpu_report *report,
 				.rows = options->rows,
 				.columns = columns < MIN_COLUMNS ? MIN_COLUMNS : columns,
 				.line = dst->len };
+	size_t *order;
 
 	buf_init(&w.text, MAX_TEXT_BYTES);
-	buf_add_str(dst, "GPU calls");
-	if (*report->host)
-		buf_add_str(dst, " on ");
-	if (*report->host)
-		gpu_add_name(&w, report->host, MIN_COLUMNS);
-	buf_printf(dst, ", %.1f s", gpu_seconds(report->seconds));
-	gpu_line_end(&w);
-	for (i = 0; i < report->nr_processes; i++)
-		add_process(&w, &report->processes[i]);
+	w.order = order = order_of(&w);
+	if (options->screen_rows && order)
+		gpu_add_overview(&w, options->screen_rows);
+	else
+		add_title(&w);
+	for (i = 0; order && i < report->nr_processes; i++)
+		add_process(&w, &report->processes[order[i]]);
+	if (!report->nr_processes && options->screen_rows)
+		gpu_line_end(&w);
 	if (!report->nr_processes)
 		add_nothing(&w, "");
 	add_tail(&w);
+	free(order);
 	buf_fini(&w.text);
 }

@@ -22,7 +22,8 @@ void gpu_line_end(struct gpu_writer *w)
 /* Columns left in this line. */
 static size_t room(const struct gpu_writer *w)
 {
-	size_t used = buf_error(w->dst) ? 0 : text_columns(w->dst->data + w->line);
+	bool empty = buf_error(w->dst) || w->dst->len == w->line;
+	size_t used = empty ? 0 : text_columns(w->dst->data + w->line);
 
 	return used + MIN_NAME < w->columns ? w->columns - used : MIN_NAME;
 }
@@ -151,6 +152,13 @@ uint64_t gpu_row_key(const struct gpu_writer *w, enum gpu_sort natural, uint64_t
 double gpu_seconds(double seconds)
 {
 	return isfinite(seconds) && seconds > 0 ? seconds : 0;
+}
+
+uint64_t gpu_ns(double seconds)
+{
+	double ns = gpu_seconds(seconds) * 1e9;
+
+	return ns < 9e18 ? (uint64_t)ns : UINT64_C(9000000000000000000);
 }
 
 double gpu_rate(const struct gpu_writer *w, uint64_t count)

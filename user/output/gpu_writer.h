@@ -26,6 +26,7 @@ struct gpu_writer {
 	struct buf *dst;
 	const struct gpu_report *report;
 	const struct gpu_report_process *process; /* that is being written */
+	const size_t *order; /* of processes, the worst first */
 	enum gpu_sort sort;
 	size_t rows, columns;
 	size_t line; /* where this one begins in dst */
@@ -68,11 +69,17 @@ size_t gpu_rows_sort(const struct gpu_writer *w, struct gpu_row *rows, size_t nr
 void gpu_add_more(struct gpu_writer *w, size_t nr, size_t shown); /* "... and 5 more" */
 
 double gpu_seconds(double seconds); /* 0 if it is no time */
+uint64_t gpu_ns(double seconds); /* the same */
 double gpu_rate(const struct gpu_writer *w, uint64_t count); /* per second */
 
+bool gpu_is_hung(const struct gpu_report_open *open); /* for so long that it is told */
+
+/* What stands on the first page of a screen with so many rows. */
+void gpu_add_overview(struct gpu_writer *w, size_t screen_rows);
 /* How long collectives of a communicator took until they were complete, if that is known. */
 void gpu_add_completions(struct gpu_writer *w, uint64_t comm);
-/* How long the device had nothing to do. */
+/* How long the device may have had something to do; and how long it had nothing. */
+void gpu_add_spans(struct gpu_writer *w);
 void gpu_add_starved(struct gpu_writer *w);
 void gpu_add_gc(struct gpu_writer *w); /* collections of Python, if there were any */
 /* The table of kernels, if there are launches. */

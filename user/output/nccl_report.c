@@ -126,6 +126,8 @@ int nccl_report(struct buf *dst, const struct gpu_read *read,
 	if (!err)
 		err = nccl_add_places(&w);
 	if (!err)
+		err = nccl_add_pending(&w);
+	if (!err)
 		err = nccl_add_times(&w);
 	if (!err) {
 		add_memory(&w);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Slow, not hung: the same operation with as many bytes, on as many ranks, in several files or
- * ranks. What is compared is the time until it was seen to be complete, and the host's in the call.
+ * Slow, not hung: the same operation with as many bytes, in several runs or ranks. Within a run that is
+ * told by communicator: groups of as many ranks may be of different use, and further apart. Between
+ * runs no communicator is the same, so there it is told by their number of ranks. What is compared is
+ * the time until it was seen to be complete, and the host's in the call.
  */
 #include "output/nccl_writer.h"
 
@@ -27,6 +29,8 @@ struct row {
 	uint64_t comm_va;
 	const struct gpu_read_comm *comm; /* NULL: not known */
 	uint32_t size; /* of it, 0: not known */
+	uint64_t hash; /* the same */
+	uint32_t run;
 	double bytes; /* per call */
 	double calls, returned, ns, max_ns;
 	double mean_ns; /* 0: not known */
@@ -37,6 +41,8 @@ struct row {
 struct set {
 	struct row *rows;
 	size_t nr;
+	bool of_comm; /* all of one, and there are others */
+	bool mixed; /* several of one run */
 	double least_bytes, most_bytes;
 	double ratio; /* of the slowest to the fastest; 0: there are no two */
 	double ns;
@@ -63,6 +69,18 @@ static int compare_bytes(const void *first, const void *second)
 	if (a->bytes != b->bytes)
 		return a->bytes < b->bytes ? -1 : 1;
 	return a->index < b->index ? -1 : a->index > b->index;
+}
+
+/* By run and communicator, then as compare_bytes(). */
+static int compare_comm(const void *first, const void *second)
+{
+	const struct row *a = first, *b = second;
+
+	if (a->run != b->run)
+		return a->run < b->run ? -1 : 1;
+	if (a->hash != b->hash)
+		return a->hash < b->hash ? -1 : 1;
+	return compare_bytes(first, second);
 }
 
 static int compare_source(const void *first, const void *second)
@@ -93,22 +111,18 @@ static int compare_sets(const void *first, const void *second)
 		return a->ratio > b->ratio ? -1 : 1;
 	if (a->ns != b->ns)
 		return a->ns > b->ns ? -1 : 1;
+	if (a->of_comm != b->of_comm)
+		return a->of_comm ? -1 : 1;
 	return a->rows < b->rows ? -1 : a->rows > b->rows;
 }
 
-/* Finds the communicator of a row. */
-static void comm_find(const struct gpu_read *read, struct row *row)
+/* Finds the communicator of a row, and its run. */
+static void comm_find(const struct gpu_read *read, const uint32_t *runs, struct row *row)
 {
-	const struct gpu_read_range *range = &read->processes[row->process].comms;
-	size_t i;
-
-	for (i = 0; i < range->nr; i++) {
-		if (read->comms[range->first + i].comm != row->comm_va)
-			continue;
-		row->comm = &read->comms[range->first + i];
-		row->size = row->comm->known ? row->comm->size : 0;
-		return;
-	}
+	row->comm = gpu_read_comm_of(read, row->process, row->comm_va);
+	row->size = row->comm && row->comm->known ? row->comm->size : 0;
+	row->hash = row->comm && row->comm->known ? row->comm->hash : 0;
+	row->run = runs[read->processes[row->process].file];
 }
 
 /* Calls are counted when they begin, their time when they end. */
@@ -127,7 +141,7 @@ static double nr_open(const struct gpu_read *read, const struct gpu_read_operati
 	return nr;
 }
 
-static size_t rows_fill(const struct gpu_read *read, struct row *rows)
+static size_t rows_fill(const struct gpu_read *read, const uint32_t *runs, struct row *rows)
 {
 	const struct gpu_read_operation *operation;
 	struct row *row;
@@ -147,33 +161,43 @@ static size_t rows_fill(const struct gpu_read *read, struct row *rows)
 				     .bytes = (double)operation->bytes / (double)operation->calls,
 				     .ns = (double)operation->ns,
 				     .max_ns = (double)operation->max_ns };
-		comm_find(read, row);
+		comm_find(read, runs, row);
 		row->returned = row->calls - nr_open(read, operation);
 	}
 	return nr;
 }
 
-static void completions_fill(const struct gpu_read *read, struct row *rows)
+static size_t completions_fill(const struct gpu_read *read, const uint32_t *runs, struct row *rows)
 {
 	const struct gpu_read_completion *completion;
-	size_t i;
+	size_t nr = 0, i;
 
 	for (i = 0; i < read->nr_completions; i++) {
 		completion = &read->completions[i];
-		rows[i] = (struct row){ .operation = completion->operation,
-					.datatype = completion->datatype,
-					.process = completion->process,
-					.index = i,
-					.comm_va = completion->comm,
-					.calls = (double)completion->count,
-					.returned = (double)completion->count,
-					.bytes = (double)completion->bytes,
-					.ns = (double)completion->ns,
-					.max_ns = (double)completion->max_ns,
-					.within_ns = (double)completion->within_ns };
-		comm_find(read, &rows[i]);
+		if (!completion->count)
+			continue;
+		rows[nr] = (struct row){ .operation = completion->operation,
+					 .datatype = completion->datatype,
+					 .process = completion->process,
+					 .index = i,
+					 .comm_va = completion->comm,
+					 .calls = (double)completion->count,
+					 .returned = (double)completion->count,
+					 .bytes = (double)completion->bytes,
+					 .ns = (double)completion->ns,
+					 .max_ns = (double)completion->max_ns,
+					 .within_ns = (double)completion->within_ns };
+		comm_find(read, runs, &rows[nr++]);
 	}
+	return nr;
 }
+
+/* In progress: copies has room for a row of each that there is, sets for one of each copy, too. */
+struct sets {
+	struct set *sets;
+	size_t nr;
+	struct row *copies; /* those that are not used yet */
+};
 
 /* One row for each process and communicator: several streams, roots or peers are one. */
 static void set_merge(struct set *set)
@@ -224,9 +248,56 @@ static void set_finish(struct set *set)
 	set->ratio = nr > 1 ? slowest / fastest : 0;
 }
 
-static size_t sets_fill(struct set *sets, struct row *rows, size_t nr)
+static void set_add(struct sets *to, const struct set *set)
 {
-	size_t nr_sets = 0, first, next;
+	to->sets[to->nr] = *set;
+	set_finish(&to->sets[to->nr++]);
+}
+
+/* Rows of one communicator each, which stand together; least: at least so many of them. */
+static void sets_of_comms(struct sets *to, struct row *rows, size_t nr, size_t least)
+{
+	size_t first, next;
+
+	for (first = 0; first < nr; first = next) {
+		for (next = first + 1; next < nr; next++)
+			if (rows[next].hash != rows[first].hash ||
+			    rows[next].run != rows[first].run)
+				break;
+		if (next - first >= least)
+			set_add(to, &(struct set){ .rows = &rows[first],
+						   .nr = next - first,
+						   .of_comm = rows[first].hash });
+	}
+}
+
+/*
+ * Rows of one operation and size, on communicators of as many ranks: by communicator if a run has
+ * several. Runs are compared all the same, then with what is not alike, which is said.
+ */
+static void sets_split(struct sets *to, struct row *rows, size_t nr)
+{
+	bool several_runs = false, mixed = false;
+	struct row *copies = to->copies;
+	size_t i;
+
+	memcpy(copies, rows, nr * sizeof(*rows));
+	qsort(copies, nr, sizeof(*copies), compare_comm);
+	for (i = 1; i < nr; i++) {
+		several_runs |= copies[i].run != copies[0].run;
+		mixed |= copies[i].run == copies[i - 1].run && copies[i].hash != copies[i - 1].hash;
+	}
+	if (mixed) {
+		to->copies += nr;
+		sets_of_comms(to, copies, nr, several_runs ? 2 : 1);
+	}
+	if (!mixed || several_runs)
+		set_add(to, &(struct set){ .rows = rows, .nr = nr, .mixed = mixed });
+}
+
+static void sets_fill(struct sets *to, struct row *rows, size_t nr)
+{
+	size_t first, next;
 
 	qsort(rows, nr, sizeof(*rows), compare_bytes);
 	for (first = 0; first < nr; first = next) {
@@ -234,11 +305,9 @@ static size_t sets_fill(struct set *sets, struct row *rows, size_t nr)
 			if (compare_kind(&rows[first], &rows[next]) ||
 			    rows[next].bytes > SAME_BYTES * rows[first].bytes)
 				break;
-		sets[nr_sets] = (struct set){ .rows = &rows[first], .nr = next - first };
-		set_finish(&sets[nr_sets++]);
+		sets_split(to, &rows[first], next - first);
 	}
-	qsort(sets, nr_sets, sizeof(*sets), compare_sets);
-	return nr_sets;
+	qsort(to->sets, to->nr, sizeof(*to->sets), compare_sets);
 }
 
 static uint64_t whole(double value)
@@ -291,8 +360,14 @@ static void add_set(struct nccl_writer *w, const struct set *set, bool completio
 			   first->size == 1 ? "rank" : "ranks");
 	else
 		buf_add_str(w->dst, "ranks not known");
+	if (set->of_comm)
+		buf_printf(w->dst, ", communicator 0x%" PRIx64, first->hash);
 	if (set->ratio > 0)
 		buf_printf(w->dst, set->ratio < 10 ? ": %.1f times" : ": %.0f times", set->ratio);
+	if (set->mixed)
+		buf_add_str(w->dst,
+			    "\n  (several communicators of that size in one run: which of them "
+			    "compare with which\n  of another run is not known)");
 	buf_printf(w->dst, "\n  %11s  %11s  ", "Mean", "Longest");
 	if (completions)
 		buf_printf(w->dst, "%11s  ", "Within");
@@ -309,21 +384,24 @@ static void add_set(struct nccl_writer *w, const struct set *set, bool completio
 static int add_sets(struct nccl_writer *w, size_t nr, bool completions)
 {
 	__cleanup(free_mem) struct row *rows = calloc(nr + 1, sizeof(*rows));
-	__cleanup(free_mem) struct set *sets = calloc(nr + 1, sizeof(*sets));
-	size_t nr_sets, shown, i;
+	__cleanup(free_mem) struct row *copies = calloc(nr + 1, sizeof(*copies));
+	__cleanup(free_mem) struct set *of = calloc(2 * nr + 1, sizeof(*of));
+	__cleanup(free_mem) uint32_t *runs = NULL;
+	struct sets sets = { .sets = of, .copies = copies };
+	size_t shown, i;
 
-	if (!rows || !sets)
+	if (nccl_runs(w->read, &runs) || !rows || !copies || !of)
 		return -ENOMEM;
 	if (completions)
-		completions_fill(w->read, rows);
+		nr = completions_fill(w->read, runs, rows);
 	else
-		nr = rows_fill(w->read, rows);
-	nr_sets = sets_fill(sets, rows, nr);
-	shown = nr_sets < w->rows ? nr_sets : w->rows;
+		nr = rows_fill(w->read, runs, rows);
+	sets_fill(&sets, rows, nr);
+	shown = sets.nr < w->rows ? sets.nr : w->rows;
 	for (i = 0; i < shown; i++)
-		add_set(w, &sets[i], completions);
-	if (shown < nr_sets)
-		buf_printf(w->dst, "\n  ... and %zu more operations\n", nr_sets - shown);
+		add_set(w, &of[i], completions);
+	if (shown < sets.nr)
+		buf_printf(w->dst, "\n  ... and %zu more operations\n", sets.nr - shown);
 	return 0;
 }
 

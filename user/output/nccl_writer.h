@@ -47,6 +47,10 @@ void nccl_range_add(struct nccl_ranges *ranges, uint32_t first, uint32_t last);
 int nccl_add_comms(struct nccl_writer *w);
 /* Processes that hang since before they were watched, by where. */
 int nccl_add_places(struct nccl_writer *w);
+/* For each file the first one of its run, to be freed. 0 or -ENOMEM: then that, too. */
+int nccl_runs(const struct gpu_read *read, uint32_t **ret);
+/* What has returned and was not seen to be complete. */
+int nccl_add_pending(struct nccl_writer *w);
 /* Time per call, side by side. */
 int nccl_add_times(struct nccl_writer *w);
 

@@ -210,9 +210,12 @@ static int completion_add(struct gpu_read *read, const json_t *from, uint32_t pr
 	to.ns = number_of(read, from, "ns");
 	to.max_ns = number_of(read, from, "max_ns");
 	to.within_ns = number_of(read, from, "within_ns");
+	to.pending = number_of(read, from, "pending");
+	to.pending_seconds = real_of(read, from, "pending_seconds", MAX_SECONDS);
+	hex_of(read, from, "pending_stream", &to.pending_stream);
 	if (!*to.operation)
 		read->nr_not_understood++;
-	else if (to.count) /* else it is not known of any yet */
+	else if (to.count || to.pending)
 		read->completions[read->nr_completions++] = to;
 	return 0;
 }
@@ -236,6 +239,18 @@ static int frames_add(struct gpu_read *read, const json_t *stack, struct gpu_rea
 	}
 	ret->nr = read->nr_frames - ret->first;
 	return 0;
+}
+
+const struct gpu_read_comm *gpu_read_comm_of(const struct gpu_read *read, uint32_t process,
+					     uint64_t comm)
+{
+	const struct gpu_read_range *range = &read->processes[process].comms;
+	size_t i;
+
+	for (i = 0; i < range->nr; i++)
+		if (read->comms[range->first + i].comm == comm)
+			return &read->comms[range->first + i];
+	return NULL;
 }
 
 bool gpu_read_is_between_two(const char *operation)

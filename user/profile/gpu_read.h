@@ -59,14 +59,17 @@ struct gpu_read_operation {
 	bool captured; /* written into a graph, where they wait for nobody */
 };
 
-/* Collectives of one size that were seen to be complete. */
+/* Collectives of one size: those that were seen to be complete, and those that were not yet. */
 struct gpu_read_completion {
 	uint32_t process;
 	const char *operation, *datatype;
 	uint64_t comm;
 	uint64_t bytes; /* of one */
-	uint64_t count, ns, max_ns; /* from the call until it was seen, of all of them */
+	uint64_t count, ns, max_ns; /* from the call until it was seen, of all of those */
 	uint64_t within_ns; /* by how much they may have been complete before */
+	uint64_t pending; /* those that were not; */
+	double pending_seconds; /* since the oldest was called, 0: not known; */
+	uint64_t pending_stream; /* and what it was put on */
 };
 
 /* Collectives of one kind in a group. */
@@ -138,6 +141,10 @@ void gpu_read_fini(struct gpu_read *read);
  * a part of the file may have been added.
  */
 int gpu_read_add(struct gpu_read *read, const char *path, const char *text, size_t len);
+
+/* The communicator at that address in a process, or NULL. */
+const struct gpu_read_comm *gpu_read_comm_of(const struct gpu_read *read, uint32_t process,
+					     uint64_t comm);
 
 /* Is it a send or receive, which is between two ranks and not of all? */
 bool gpu_read_is_between_two(const char *operation);

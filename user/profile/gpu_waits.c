@@ -41,6 +41,7 @@ struct process {
 	struct pending *first, **end;
 	uint32_t nr_rows, nr_pending;
 	struct gpu_waits_starved starved;
+	struct gpu_waits_spans spans;
 };
 
 struct row_entry {
@@ -290,15 +291,33 @@ void gpu_waits_process(struct gpu_waits *waits, const struct bpfprof_gpu_waits *
 {
 	struct process *process = process_get(waits, from->pid, from->start_ns);
 
-	if (process)
-		process->starved = (struct gpu_waits_starved){ .ns = from->starved_ns,
-							       .max_ns = from->starved_max_ns,
-							       .gaps = from->gaps,
-							       .copy_ns = from->starved_copy_ns,
-							       .since_ns = from->idle_ns };
+	if (!process)
+		return;
+	process->starved = (struct gpu_waits_starved){ .ns = from->starved_ns,
+						       .max_ns = from->starved_max_ns,
+						       .gaps = from->gaps,
+						       .copy_ns = from->starved_copy_ns,
+						       .since_ns = from->idle_ns };
+	process->spans = (struct gpu_waits_spans){ .count = from->spans,
+						   .ns = from->spans_ns,
+						   .max_ns = from->span_max_ns,
+						   .since_ns = from->span_ns };
 }
 
-void gpu_waits_exit(struct gpu_waits *waits, uint32_t pid, uint64_t start_ns)
+static void span_end(struct gpu_waits_spans *spans, uint64_t ended_ns)
+{
+	uint64_t ns = ended_ns > spans->since_ns ? ended_ns - spans->since_ns : 0;
+
+	if (spans->since_ns && ns) {
+		spans->count++;
+		spans->ns += ns;
+		if (ns > spans->max_ns)
+			spans->max_ns = ns;
+	}
+	spans->since_ns = 0;
+}
+
+void gpu_waits_exit(struct gpu_waits *waits, uint32_t pid, uint64_t start_ns, uint64_t ended_ns)
 {
 	struct process_key key = { .start_ns = start_ns, .pid = pid };
 	struct process *process;
@@ -308,10 +327,34 @@ void gpu_waits_exit(struct gpu_waits *waits, uint32_t pid, uint64_t start_ns)
 		return;
 	give_up(waits, process, NULL);
 	process->starved.since_ns = 0;
+	span_end(&process->spans, ended_ns);
 	if (!waits->no_rows)
 		return;
 	HASH_DEL(waits->processes, process);
 	free(process);
+}
+
+/* Those of a process stand in the order in which they came, not quite in that of their calls. */
+void gpu_waits_look(struct gpu_waits *waits)
+{
+	const struct pending *pending;
+	const struct process *process;
+	struct gpu_waits_row *row;
+	size_t i;
+
+	for (i = 0; i < waits->nr_rows; i++)
+		waits->rows[i].pending_ns = waits->rows[i].pending_stream = 0;
+	for (process = waits->processes; process; process = process->hh.next) {
+		for (pending = process->first; pending; pending = pending->next) {
+			if (pending->row == NO_ROW)
+				continue;
+			row = &waits->rows[pending->row];
+			if (row->pending_ns && row->pending_ns <= pending->begin_ns)
+				continue;
+			row->pending_ns = pending->begin_ns;
+			row->pending_stream = pending->stream;
+		}
+	}
 }
 
 const struct gpu_waits_row *gpu_waits_rows(const struct gpu_waits *waits, size_t *ret_nr)
@@ -329,6 +372,18 @@ bool gpu_waits_starved(const struct gpu_waits *waits, uint32_t pid, uint64_t sta
 	HASH_FIND(hh, waits->processes, &key, sizeof(key), process);
 	if (process)
 		*ret = process->starved;
+	return process;
+}
+
+bool gpu_waits_spans(const struct gpu_waits *waits, uint32_t pid, uint64_t start_ns,
+		     struct gpu_waits_spans *ret)
+{
+	struct process_key key = { .start_ns = start_ns, .pid = pid };
+	const struct process *process;
+
+	HASH_FIND(hh, waits->processes, &key, sizeof(key), process);
+	if (process)
+		*ret = process->spans;
 	return process;
 }
 

@@ -41,12 +41,21 @@ struct gpu_waits_row {
 	uint64_t ns, max_ns; /* of these, until then */
 	uint64_t within_ns, within_max_ns; /* by how much it may have been earlier */
 	uint64_t pending;
+	/* Once gpu_waits_look() was called: when the oldest of these was, and what it was put on. */
+	uint64_t pending_ns; /* CLOCK_MONOTONIC */
+	uint64_t pending_stream;
 	uint64_t unknown; /* their stream or process is no more */
 };
 
 struct gpu_waits_starved {
 	uint64_t ns, max_ns, gaps; /* that are over */
 	uint64_t copy_ns; /* in synchronous copies to the device meanwhile, which ns leaves out */
+	uint64_t since_ns; /* CLOCK_MONOTONIC, of one that is not over; 0: none */
+};
+
+/* From a launch to when its process knew that nothing was left of what it had launched. */
+struct gpu_waits_spans {
+	uint64_t count, ns, max_ns; /* that are over */
 	uint64_t since_ns; /* CLOCK_MONOTONIC, of one that is not over; 0: none */
 };
 
@@ -73,14 +82,18 @@ void gpu_waits_no_rows(struct gpu_waits *waits, unsigned int share);
 void gpu_waits_record(struct gpu_waits *waits, const struct bpfprof_gpu_wait *record);
 /* What the kernel has counted of a process; the newest word holds. */
 void gpu_waits_process(struct gpu_waits *waits, const struct bpfprof_gpu_waits *process);
-/* It has ended: what it had under way will not be told. */
-void gpu_waits_exit(struct gpu_waits *waits, uint32_t pid, uint64_t start_ns);
+/* It has ended, at ended_ns (0: not known): what it had under way will not be told. */
+void gpu_waits_exit(struct gpu_waits *waits, uint32_t pid, uint64_t start_ns, uint64_t ended_ns);
 
 /* In no order; borrowed until the next call. */
 const struct gpu_waits_row *gpu_waits_rows(const struct gpu_waits *waits, size_t *ret_nr);
+/* Finds in all rows the oldest that is pending. */
+void gpu_waits_look(struct gpu_waits *waits);
 /* False: nothing is known of that process. */
 bool gpu_waits_starved(const struct gpu_waits *waits, uint32_t pid, uint64_t start_ns,
 		       struct gpu_waits_starved *ret);
+bool gpu_waits_spans(const struct gpu_waits *waits, uint32_t pid, uint64_t start_ns,
+		     struct gpu_waits_spans *ret);
 /*
  * What a thread has put into the group whose end it has been in since end_ns: the first max kinds, in
  * the order of their calls, and *ret_nr of them. How many collectives there are in all, of whatever

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * CUDA's runtime as far as it registers and launches kernels: by host function as up to CUDA 12, by
+ * CUDA's runtime as far as it waits for a stream, and registers and launches kernels: by host function as up to CUDA 12, by
  * handle as from CUDA 13 on. Handles come from the driver when a kernel is launched first.
  */
 #include <stddef.h>
@@ -25,6 +25,13 @@ static struct kernel {
 	void *handle;
 } kernels[MAX_KERNELS];
 static unsigned int nr_kernels;
+
+int cuStreamSynchronize(void *stream);
+
+EXPORT int cudaStreamSynchronize(void *stream)
+{
+	return cuStreamSynchronize(stream);
+}
 
 EXPORT void **__cudaRegisterFatBinary(void *fat)
 {

@@ -29,6 +29,7 @@ PROTOTYPES = {
     "cuLaunchKernel": [c_uint64, *[c_uint] * 7, c_uint64, c_void_p, c_void_p],
     "cuLaunchKernel_ptsz": [c_uint64, *[c_uint] * 7, c_uint64, c_void_p, c_void_p],
     "cuGraphLaunch": [c_uint64, c_uint64],
+    "cuMemAlloc_v2": [POINTER(c_uint64), c_size_t],
     "cuMemcpyHtoDAsync_v2": [c_uint64, c_void_p, c_size_t, c_uint64],
     "cuMemcpyHtoDAsync_v2_ptsz": [c_uint64, c_void_p, c_size_t, c_uint64],
     "cuMemcpyHtoD_v2": [c_uint64, c_void_p, c_size_t],
@@ -102,9 +103,13 @@ def work(milliseconds):
     WORK["ns"] = int(milliseconds * 1e6)
 
 
-def init(rank=1, size=4):
-    identity, comm = Id(), c_void_p()
-    cuda("ncclGetUniqueId", byref(identity))
+def init(rank=1, size=4, identity=None):
+    comm = c_void_p()
+    if identity:  # the same in all ranks
+        identity = Id(identity)
+    else:
+        identity = Id()
+        cuda("ncclGetUniqueId", byref(identity))
     cuda("ncclCommInitRank", byref(comm), size, identity, rank)
     return comm.value
 
@@ -257,6 +262,36 @@ def speed():
     for _ in range(20):
         one = Collective("ncclAllReduce", comm, STREAM_1, 1000000)
         one.complete(Told("cuStreamSynchronize", STREAM_1))
+
+
+def hanging():
+    """Collectives return, and the device never gets to their end; before them some of the same kind did."""
+    comms = [init(), init(2)]
+    work(1)
+    one = Collective("ncclAllReduce", comms[0], STREAM_1, 1000)
+    one.complete(Told("cuStreamSynchronize", STREAM_1))
+    work(600000)
+    rows = []
+    for comm, stream, count, times in ((0, STREAM_1, 1000, 3), (1, STREAM_2, 7, 1), (0, STREAM_3, 50, 2)):
+        for i in range(times):
+            one = Collective("ncclAllReduce", comms[comm], stream, count)
+            if not i:
+                rows.append({"comm": hex(comms[comm]), "bytes": 4 * count, "pending": times,
+                             "stream": hex(stream), "called": [one.begin, one.called]})
+            time.sleep(0.25)
+    print(json.dumps({"pid": os.getpid(), "hanging": rows}), flush=True)
+    sys.stdin.readline()
+    os._exit(0)
+
+
+def two_groups():
+    """Two groups of two ranks, of the same operation and size, one of them much slower than the other."""
+    for identity, milliseconds in ((b"tensor", "FAST_MS"), (b"data", "SLOW_MS")):
+        comm = init(int(os.environ["RANK"]), 2, identity + os.environ["RUN"].encode())
+        work(float(os.environ[milliseconds]))
+        for _ in range(12):
+            one = Collective("ncclAllReduce", comm, STREAM_1, 1000)
+            one.complete(Told("cuStreamSynchronize", STREAM_1))
 
 
 def watchdog():
@@ -477,6 +512,83 @@ def starving():
     not_starved(STREAM_2)
     cuda("cuCtxSynchronize")  # and no launch after that
     STARVED["since_ns"] = time.monotonic_ns()
+
+
+def wait_in_runtime(runtime, found):
+    found.append(threading.get_native_id())
+    found.append(time.monotonic_ns())
+    runtime.cudaStreamSynchronize(c_uint64(STREAM_1))
+
+
+def runtime():
+    """A thread waits in CUDA's runtime, which waits in the driver."""
+    library, found = ctypes.CDLL(os.path.join(sys.argv[2], "libcudart.so.13")), []
+    work(600000)
+    launch(STREAM_1)
+    threading.Thread(target=wait_in_runtime, args=(library, found), daemon=True).start()
+    while not LIBRARIES[0].fake_cuda_waiting():
+        time.sleep(0.001)
+    print(json.dumps({"pid": os.getpid(), "tid": found[0], "begin_ns": found[1]}), flush=True)
+    sys.stdin.readline()
+    os._exit(0)
+
+
+def live():
+    """For a live table: KERNELS kernels, each launched 50 times a second, and memory; HANG: a thread that waits."""
+    comm, address = init(), c_uint64()
+    work(0)
+    cuda("cuMemAlloc_v2", byref(address), 64000000)
+    if os.environ.get("HANG"):
+        work(600000)
+        launch(STREAM_2)
+        threading.Thread(target=cuda, args=("cuStreamSynchronize", STREAM_2), daemon=True).start()
+        while not LIBRARIES[0].fake_cuda_waiting():
+            time.sleep(0.001)
+        Collective("ncclAllReduce", comm, STREAM_2, 1000, counts=False)
+        work(0)
+    print(json.dumps({"pid": os.getpid()}), flush=True)
+    begin, rounds = time.monotonic(), 0
+    while True:
+        for kernel in range(int(os.environ.get("KERNELS", "2"))):
+            cuda("cuLaunchKernel", 0x4711 + kernel, 1, 1, 1, 32, 1, 1, 0, STREAM_1, None, None)
+        work(8)
+        launch(STREAM_3)
+        cuda("cuStreamSynchronize", STREAM_3)
+        work(0)
+        rounds += 1
+        time.sleep(max(0, begin + rounds * 0.02 - time.monotonic()))
+
+
+def spans():
+    """From the first of some launches to when it knows that they are done: one for each round, and one that goes on."""
+    comm, told = init(), {"count": 0, "ns": [0, 0], "max_ns": [0, 0]}
+    for i in range(12):
+        milliseconds = (20, 60, 150)[i % 3]
+        work(milliseconds)
+        before = time.monotonic_ns()
+        launch(STREAM_1)
+        begun = time.monotonic_ns()
+        launch(STREAM_2)
+        Collective("ncclAllReduce", comm, STREAM_2, 10, counts=False)
+        cuda("cuStreamSynchronize", STREAM_2)
+        begin = time.monotonic_ns()
+        if i % 2:
+            cuda("cuStreamSynchronize", STREAM_1)
+        else:
+            cuda("cuCtxSynchronize")
+        bounds = (begin - begun, time.monotonic_ns() - before)
+        told["count"] += 1
+        for name in ("ns", "max_ns"):
+            told[name] = [(max if name == "max_ns" else int.__add__)(*pair) for pair in zip(told[name], bounds)]
+        time.sleep(0.05)
+        if cuda("cuStreamQuery", STREAM_1):  # that says nothing new
+            sys.exit("there is work")
+    before = time.monotonic_ns()
+    launch(STREAM_1)
+    told["since_ns"] = [before, time.monotonic_ns()]
+    print(json.dumps({"pid": os.getpid(), "spans": told}), flush=True)
+    sys.stdin.readline()
+    os._exit(0)
 
 
 def steps():
@@ -911,7 +1023,7 @@ def main():
     if os.environ.get("TARGET_NONDUMPABLE") == "1":
         ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
     scenario = {"synced": synced, "crossed": crossed, "watchdog": watchdog, "groups": groups, "unknown": unknown,
-                "several": several_devices, "speed": speed,
+                "several": several_devices, "speed": speed, "hanging": hanging, "runtime": runtime, "live": live, "spans": spans, "two_groups": two_groups,
                 "hung_group": hung_group, "starving": starving, "steps": steps, "tokens": tokens,
                 "rounds": rounds, "composite": composite, "long": long, "captures": captures,
                 "graphs": graphs}[sys.argv[1]]
