@@ -593,6 +593,16 @@ def collectives_python(context):
     both_files(context, "nccl", True)
 
 
+@test(modes=MODES)
+def communicators(context):
+    """However they are made: split, shrunk, grown, by several ids. Who got none is in none."""
+    _, truth, seen = watched(context, "communicators")
+    process = seen.process(truth["pid"])
+    check_all(process, truth)
+    check(len(process["communicators"]) == len(truth["communicators"]) == 6, "communicators: %s" %
+          process["communicators"])
+
+
 @test()
 def communicator_again(context):
     """A new communicator where one was destroyed."""

@@ -303,9 +303,8 @@ NCCL_API(ncclAllToAll, const void *send, void *receive, size_t count, int type, 
 	return ncclGroupEnd() ?: err;
 }
 
-static int make(struct comm **ret, int nr_ranks, const struct nccl_id *id, int rank)
+static int make(struct comm **ret, int nr_ranks, uint64_t hash, int rank)
 {
-	uint64_t hash = 0xcbf29ce484222325ULL;
 	struct comm *comm;
 
 	pthread_once(&once, find_driver);
@@ -314,8 +313,6 @@ static int make(struct comm **ret, int nr_ranks, const struct nccl_id *id, int r
 	comm = calloc(1, sizeof(*comm));
 	if (!comm)
 		return 2;
-	for (size_t i = 0; i < sizeof(id->bytes); i++)
-		hash = (hash ^ (unsigned char)id->bytes[i]) * 0x100000001b3ULL;
 	comm->start_magic = MAGIC;
 	comm->end_magic = MAGIC;
 	comm->hash = hash;
@@ -326,10 +323,25 @@ static int make(struct comm **ret, int nr_ranks, const struct nccl_id *id, int r
 	return 0;
 }
 
+static uint64_t hash_of(const struct nccl_id *id)
+{
+	uint64_t hash = 0xcbf29ce484222325ULL;
+
+	for (size_t i = 0; i < sizeof(id->bytes); i++)
+		hash = (hash ^ (unsigned char)id->bytes[i]) * 0x100000001b3ULL;
+	return hash;
+}
+
+/* Of what is made of another one, the same on all of its ranks. */
+static uint64_t hash_from(const struct comm *comm, uint64_t what)
+{
+	return (comm->hash ^ what) * 0x100000001b3ULL;
+}
+
 NCCL_API(ncclCommInitRank, struct comm **ret, int nr_ranks, struct nccl_id id, int rank)
 {
 	maybe_hang("ncclCommInitRank");
-	return make(ret, nr_ranks, &id, rank);
+	return make(ret, nr_ranks, hash_of(&id), rank);
 }
 
 NCCL_API(ncclCommInitRankConfig, struct comm **ret, int nr_ranks, struct nccl_id id, int rank,
@@ -337,7 +349,59 @@ NCCL_API(ncclCommInitRankConfig, struct comm **ret, int nr_ranks, struct nccl_id
 {
 	(void)config;
 	maybe_hang("ncclCommInitRankConfig");
-	return make(ret, nr_ranks, &id, rank);
+	return make(ret, nr_ranks, hash_of(&id), rank);
+}
+
+NCCL_API(ncclCommInitRankScalable, struct comm **ret, int nr_ranks, int rank, int nr_ids,
+	 struct nccl_id *ids, void *config)
+{
+	(void)config;
+	maybe_hang("ncclCommInitRankScalable");
+	if (nr_ids <= 0 || nr_ids > nr_ranks || !ids)
+		return INVALID_ARGUMENT;
+	return make(ret, nr_ranks, hash_of(&ids[0]), rank);
+}
+
+/* As if the ranks gave two colors by turns, and keys in their order. */
+NCCL_API(ncclCommSplit, struct comm *comm, int color, int key, struct comm **ret, void *config)
+{
+	(void)key;
+	(void)config;
+	maybe_hang("ncclCommSplit");
+	if (!comm || !ret)
+		return INVALID_ARGUMENT;
+	*ret = NULL;
+	if (color == FAKE_NCCL_NO_COLOR)
+		return 0;
+	return make(ret, (comm->nr_ranks + 1 - comm->rank % 2) / 2,
+		    hash_from(comm, (uint64_t)color), comm->rank / 2);
+}
+
+NCCL_API(ncclCommShrink, struct comm *comm, int *excluded, int nr_excluded, struct comm **ret,
+	 void *config, int flags)
+{
+	int rank, i;
+
+	(void)config;
+	(void)flags;
+	maybe_hang("ncclCommShrink");
+	if (!comm || !excluded || nr_excluded <= 0)
+		return INVALID_ARGUMENT;
+	for (i = 0, rank = comm->rank; i < nr_excluded; i++)
+		rank -= excluded[i] < comm->rank;
+	return make(ret, comm->nr_ranks - nr_excluded, hash_from(comm, 0x5417), rank);
+}
+
+/* Who is in it has no id, or the root's, and -1 for its rank; who comes has no communicator. */
+NCCL_API(ncclCommGrow, struct comm *comm, int nr_ranks, const struct nccl_id *id, int rank,
+	 struct comm **ret, void *config)
+{
+	(void)config;
+	maybe_hang("ncclCommGrow");
+	if (comm ? rank != -1 : !id)
+		return INVALID_ARGUMENT;
+	return make(ret, nr_ranks, comm ? hash_from(comm, 0x6120) : hash_of(id),
+		    comm ? comm->rank : rank);
 }
 
 /* In a group of its own, by the exported names, as NCCL does. */
@@ -349,7 +413,7 @@ NCCL_API(ncclCommInitAll, struct comm **ret, int nr, const int *devices)
 	(void)devices;
 	ncclGroupStart();
 	for (int i = 0; i < nr; i++)
-		err |= make(&ret[i], nr, &id, i);
+		err |= make(&ret[i], nr, hash_of(&id), i);
 	return err | ncclGroupEnd();
 }
 

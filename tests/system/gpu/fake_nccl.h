@@ -10,6 +10,8 @@ struct nccl_id { /* ncclUniqueId */
 	char bytes[128];
 };
 
+#define FAKE_NCCL_NO_COLOR -1 /* NCCL_SPLIT_NOCOLOR */
+
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -899,6 +899,18 @@ static INLINE void operate(const char *where, Operation op, uint64_t comm, uint6
 static const void *const BUFFER = (const void *)0x7f1000000000;
 static void *const RECEIVED = (void *)0x7f2000000000;
 
+/* By what stands in the communicator itself. */
+static uint64_t know(uint64_t comm, int rank, int size)
+{
+	Communicator &known = truth.communicators[comm];
+
+	known = Communicator();
+	memcpy(&known.hash, (const char *)comm + 1066184, sizeof(known.hash));
+	known.rank = rank;
+	known.size = size;
+	return comm;
+}
+
 namespace parallel
 {
 NOINLINE uint64_t init(int rank, int size, bool config)
@@ -911,12 +923,7 @@ NOINLINE uint64_t init(int rank, int size, bool config)
 		raw("ncclCommInitRankConfig", &comm, size, id, rank, (void *)nullptr);
 	else
 		raw("ncclCommInitRank", &comm, size, id, rank);
-	Communicator &known = truth.communicators[comm];
-	known = Communicator();
-	memcpy(&known.hash, (const char *)comm + 1066184, sizeof(known.hash));
-	known.rank = rank;
-	known.size = size;
-	return comm;
+	return know(comm, rank, size);
 }
 
 NOINLINE void reduce_gradients(uint64_t comm)
@@ -1494,6 +1501,32 @@ static void recycled()
 	}
 }
 
+/* Those that are made otherwise than by one id and a rank, of a rank that is the sixth of eight. */
+static void communicators()
+{
+	const char *where = "communicators";
+	uint64_t world = parallel::init(5, 8, true), comm = 0;
+	int excluded[] = { 0, 3, 7 };
+	nccl_id ids[2] = {};
+
+	raw("ncclGetUniqueId", &ids[0]);
+	raw("ncclGetUniqueId", &ids[1]);
+	call(where, "ncclCommInitRankScalable", 0, &comm, 9, 4, 2, (nccl_id *)ids, (void *)nullptr);
+	parallel::reduce_gradients(know(comm, 4, 9));
+	call(where, "ncclCommSplit", 0, world, 1, 5, &comm, (void *)nullptr);
+	parallel::reduce_gradients(know(comm, 2, 4));
+	call(where, "ncclCommSplit", 0, world, FAKE_NCCL_NO_COLOR, 5, &comm, (void *)nullptr);
+	call(where, "ncclCommShrink", 0, world, (int *)excluded, 3, &comm, (void *)nullptr, 0);
+	parallel::reduce_gradients(know(comm, 3, 5));
+	call(where, "ncclCommGrow", 0, comm, 7, (const nccl_id *)nullptr, -1, &comm, (void *)nullptr);
+	know(comm, 3, 7); /* not used: what is known of it is what was found when it was made */
+	truth.communicators[comm].last = "ncclCommGrow";
+	comm = 0;
+	call(where, "ncclCommGrow", 0, comm, 10, (const nccl_id *)ids, 9, &comm, (void *)nullptr);
+	parallel::reduce_gradients(know(comm, 9, 10));
+	parallel::reduce_gradients(world);
+}
+
 static std::string json()
 {
 	std::string out = text("{\"pid\":%d", getpid()), comma;
@@ -1841,6 +1874,8 @@ int main(int argc, char **argv)
 		faults();
 	} else if (scenario == "names") {
 		loud_names();
+	} else if (scenario == "communicators") {
+		communicators();
 	} else if (scenario == "recycled") {
 		recycled();
 	} else if (scenario == "storm") {
