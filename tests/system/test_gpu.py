@@ -1210,6 +1210,37 @@ def library_deleted(context):
         check_all(seen.process(truth["pid"]), truth)
 
 
+# Who maps files that lie where nobody else can see them.
+OUT_OF_REACH = """
+mount -t tmpfs none "$1" || exit 1
+shift
+for path; do echo "$path" > "$path"; done
+exec "$PYTHON" -c "$FORGED" "$@"
+"""
+
+
+@test()
+def libraries_out_of_reach(context):
+    """By their names these would be of interest: said that they are not watched, and why."""
+    folder = context.scratch("own")
+    paths = [os.path.join(folder, name) for name in ("libcuda.so.1", "libnccl.so.2", "librccl.so.1")]
+    forger = context.spawn(["unshare", "--mount", "sh", "-c", OUT_OF_REACH, "sh", folder, *paths],
+                           plain=True, env={"PYTHON": python(context), "FORGED": FORGED},
+                           stdout=subprocess.PIPE)
+    check(forger.stdout.readline() == b"ready\n", "the files cannot be mapped")
+    caller = Caller(context, "launches")
+    watch = Watch(context, "--json", "-d", "120")
+    truth = caller.work()
+    seen = Seen(watch.end())
+    check_all(seen.process(truth["pid"]), truth)
+    problems = {one["path"]: one["problem"] for one in seen.whole["libraries"]
+                if one["path"].startswith(folder)}
+    equal(problems, {path: "not to be had as a file" for path in paths}, "libraries")
+    for path in paths:
+        check("%s: not watched: not to be had as a file" % path in watch.messages(),
+              watch.messages())
+
+
 FORGED = """
 import mmap, sys, time
 files = [open(path, "rb") for path in sys.argv[1:]]
