@@ -588,6 +588,27 @@ def collectives(context):
     check(found == wanted, "labels: %s, not %s" % (found, wanted))
 
 
+# Where else NCCL's functions may be, and what exports none of them.
+OTHER_NCCL = ("librccl.so.1", "libtorch_cuda.so", "libtorch_cuda_hidden.so")
+
+
+@test(modes=MODES)
+def collectives_elsewhere(context):
+    """In AMD's library, and linked into PyTorch's: found by their symbols."""
+    callers = {name: Caller(context, "nccl", env={"GPU_CALLS_NCCL": name}) for name in OTHER_NCCL}
+    watch = Watch(context, "--json", "-d", "120",
+                  *(word for caller in callers.values() for word in ("-p", caller.pid)))
+    truths = [caller.work() for caller in callers.values()]
+    seen = Seen(watch.end())
+    for truth in truths:
+        check_all(seen.process(truth["pid"]), truth)
+    listed = {os.path.basename(one["path"]): one for one in seen.whole["libraries"]}
+    check(set(listed) == {"libcuda.so.1", *callers}, "libraries: %s" % listed)
+    for name in callers:
+        check(listed[name]["layers"] == ["nccl"] and listed[name]["problem"] is None and
+              listed[name]["functions"] > 10, "%s: %s" % (name, listed[name]))
+
+
 @test()
 def collectives_python(context):
     both_files(context, "nccl", True)

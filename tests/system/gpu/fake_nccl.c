@@ -56,12 +56,33 @@ struct pending {
 	uint64_t stream;
 };
 
+#define API __attribute__((visibility("default")))
+#ifdef HIDDEN /* as in a library that exports nothing of the NCCL that is linked into it */
+#define NCCL_VISIBLE __attribute__((visibility("hidden")))
+#else
+#define NCCL_VISIBLE API
+#endif
+
+/* What the library gives to those who cannot look the functions up: fake_nccl_symbol(). */
+struct entry {
+	const char *name;
+	void *function;
+};
+
 /* The public name is weak and at the same place, as NCCL's macro NCCL_API makes it. */
 #define NCCL_API(name, ...)                                                                        \
-	__attribute__((visibility("default"))) int p##name(__VA_ARGS__);                           \
-	__attribute__((visibility("default"), weak, alias("p" #name))) int name(__VA_ARGS__);      \
-	__attribute__((visibility("default"), noinline)) int p##name(__VA_ARGS__)
-#define API __attribute__((visibility("default")))
+	NCCL_VISIBLE int p##name(__VA_ARGS__);                                                     \
+	NCCL_VISIBLE __attribute__((weak, alias("p" #name))) int name(__VA_ARGS__);                \
+	static const struct entry entry_##name                                                     \
+		__attribute__((section("fake_nccl_entries"), used)) = { #name, p##name };          \
+	NCCL_VISIBLE __attribute__((noinline)) int p##name(__VA_ARGS__)
+
+extern const struct entry __start_fake_nccl_entries[], __stop_fake_nccl_entries[];
+
+/* The kernels of the real one are in such a section of whatever it is linked into. */
+__asm__(".section .nv_fatbin, \"a\"\n"
+	"	.quad 0\n"
+	"	.previous\n");
 
 static int launches = 1;
 static const char *hang_name;
@@ -74,6 +95,16 @@ static _Thread_local struct pending pending[MAX_PENDING];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int (*launch_kernel)(const struct cuda_launch_config *, uint64_t, void **, void **);
 static int (*get_kernel)(uint64_t *, uint64_t, const char *);
+
+API void *fake_nccl_symbol(const char *name)
+{
+	const struct entry *entry;
+
+	for (entry = __start_fake_nccl_entries; entry < __stop_fake_nccl_entries; entry++)
+		if (!strcmp(entry->name, name))
+			return entry->function;
+	return NULL;
+}
 
 API void fake_nccl_launch(int on)
 {

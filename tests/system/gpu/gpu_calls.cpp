@@ -4,6 +4,7 @@
  * which. Prints "ready", waits for a line, works, prints one line of JSON: what it did between the
  * two. Ends by its standard input's end, or by a line "exit". Functions of different namespaces
  * make different calls, so that each key that is counted has a stack of its own, but for "shared".
+ * GPU_CALLS_NCCL is the name of the library that NCCL's functions are in, by default libnccl.so.2.
  * With GPU_CALLS_LOG each call is written to that file, too: its thread, function, when it was made
  * (CLOCK_MONOTONIC), and by whom: "inner" is what the library calls itself.
  */
@@ -116,6 +117,7 @@ struct Truth {
 static Truth truth;
 static void *cuda, *nccl;
 static std::string folder;
+static const char *const nccl_name = getenv("GPU_CALLS_NCCL");
 
 static uint64_t now_ns()
 {
@@ -153,15 +155,17 @@ static void *must(void *found, const char *what)
 
 static void *symbol(const char *name)
 {
-	return must(dlsym(strncmp(name, "nccl", 4) && strncmp(name, "fake_nccl", 9) ? cuda : nccl,
-			  name),
-		    name);
+	if (!strncmp(name, "nccl", 4))
+		return must(((void *(*)(const char *))dlsym(nccl, "fake_nccl_symbol"))(name), name);
+	return must(dlsym(strncmp(name, "fake_nccl", 9) ? cuda : nccl, name), name);
 }
 
 static void load()
 {
 	cuda = must(dlopen((folder + "/libcuda.so.1").c_str(), RTLD_NOW | RTLD_GLOBAL), "libcuda");
-	nccl = must(dlopen((folder + "/libnccl.so.2").c_str(), RTLD_NOW | RTLD_GLOBAL), "libnccl");
+	nccl = must(dlopen((folder + "/" + (nccl_name ? nccl_name : "libnccl.so.2")).c_str(),
+			   RTLD_NOW | RTLD_GLOBAL),
+		    "libnccl");
 }
 
 /* Each call by itself, for GPU_CALLS_LOG. */
