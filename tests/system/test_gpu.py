@@ -1082,14 +1082,15 @@ def late_names(context):
               for frames, _, _ in files.samples), str([one[0] for one in files.samples]))
 
 
-def mapped_later(context, *arguments):
-    caller = Caller(context, "mapped")
+def mapped_later(context, *arguments, scenario="mapped"):
+    where = fakes(context).copy(context.path("own"))  # of which nobody else has made the first use
+    caller = Caller(context, scenario, where=where)
     watch = Watch(context, "--json", "--verbose", "-d", "120",
                   *(["-p", caller.pid] if arguments else []))
     caller.say("load")
     check(caller.line() == "loaded", "not loaded")
-    for name in ("libcuda", "libnccl"):
-        watch.wait_for(r"hooked \S*%s\S*: \d+ functions" % re.escape(name))
+    for path in (where.cuda, where.nccl):
+        watch.wait_for(r"hooked %s: \d+ functions" % re.escape(path))
     truth = caller.work()
     check_all(Seen(watch.end()).process(truth["pid"]), truth)
 
@@ -1102,6 +1103,12 @@ def mapped(context):
 @test()
 def mapped_of_one(context):
     mapped_later(context, "-p")
+
+
+@test()
+def mapped_by_a_child(context):
+    """A process that was forked, and executes nothing, is the first to map them."""
+    mapped_later(context, scenario="mapped_in_child")
 
 
 @test()

@@ -1800,7 +1800,7 @@ int main(int argc, char **argv)
 	title_bytes = (size_t)(argv[argc - 1] + strlen(argv[argc - 1]) - argv[0]);
 	if (secret && *secret == '1')
 		prctl(PR_SET_DUMPABLE, 0);
-	if (scenario != "mapped")
+	if (scenario != "mapped" && scenario != "mapped_in_child")
 		load();
 	if (scenario == "tensors")
 		tensors::library = must(dlopen((folder + "/libc10_cuda.so").c_str(), RTLD_NOW),
@@ -1816,6 +1816,15 @@ int main(int argc, char **argv)
 	}
 	say("ready");
 	line_of_input();
+	if (scenario == "mapped_in_child") {
+		if (fork()) {
+			wait(NULL);
+			_exit(0);
+		}
+		/* Outliving its parent it would hold the test's pipes. */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		scenario = "mapped";
+	}
 	if (scenario == "mapped") {
 		load();
 		say("loaded");
