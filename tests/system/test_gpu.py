@@ -625,6 +625,15 @@ def communicators(context):
 
 
 @test()
+def one_sided(context):
+    """Calls with a communicator that are no collectives: counted, not taken for one."""
+    _, truth, seen = watched(context, "one_sided")
+    process = seen.process(truth["pid"])
+    check_all(process, truth)
+    check(not process["collectives"], "collectives: %s" % process["collectives"])
+
+
+@test()
 def communicator_again(context):
     """A new communicator where one was destroyed."""
     _, truth, seen = watched(context, "recycled")

@@ -457,6 +457,68 @@ NCCL_API(ncclCommDestroy, struct comm *comm)
 	return 0;
 }
 
+NCCL_API(ncclCommRevoke, struct comm *comm, int flags)
+{
+	return comm && !flags ? 0 : INVALID_ARGUMENT;
+}
+
+NCCL_API(ncclCommSuspend, struct comm *comm, int flags)
+{
+	return comm && flags ? 0 : INVALID_ARGUMENT;
+}
+
+NCCL_API(ncclCommResume, struct comm *comm)
+{
+	return comm ? 0 : INVALID_ARGUMENT;
+}
+
+NCCL_API(ncclCommWindowRegister, struct comm *comm, void *buffer, size_t bytes, void **ret,
+	 int flags)
+{
+	(void)bytes;
+	(void)flags;
+	if (!comm || !ret)
+		return INVALID_ARGUMENT;
+	*ret = buffer;
+	return 0;
+}
+
+NCCL_API(ncclCommWindowDeregister, struct comm *comm, void *window)
+{
+	return comm && window ? 0 : INVALID_ARGUMENT;
+}
+
+NCCL_API(ncclPutSignal, const void *local, size_t count, int type, int peer, void *window,
+	 size_t off, int signal, int context, unsigned int flags, struct comm *comm,
+	 uint64_t stream)
+{
+	(void)local;
+	(void)count;
+	(void)type;
+	(void)off;
+	(void)signal;
+	(void)context;
+	(void)flags;
+	(void)stream;
+	return comm && window && peer >= 0 && peer < comm->nr_ranks ? 0 : INVALID_ARGUMENT;
+}
+
+NCCL_API(ncclSignal, int peer, int signal, int context, unsigned int flags, struct comm *comm,
+	 uint64_t stream)
+{
+	(void)signal;
+	(void)context;
+	(void)flags;
+	(void)stream;
+	return comm && peer >= 0 && peer < comm->nr_ranks ? 0 : INVALID_ARGUMENT;
+}
+
+NCCL_API(ncclWaitSignal, int nr, const int (*signals)[4], struct comm *comm, uint64_t stream)
+{
+	(void)stream;
+	return comm && nr > 0 && signals ? 0 : INVALID_ARGUMENT;
+}
+
 NCCL_API(ncclCommUserRank, const struct comm *comm, int *rank)
 {
 	if (!comm || !rank)

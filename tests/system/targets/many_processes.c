@@ -19,7 +19,8 @@ static int child(const char *path, int told)
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (fd < 0 || fstat(fd, &st) ||
-	    mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED) {
+	    mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) ==
+		    MAP_FAILED) {
 		perror(path);
 		return 1;
 	}
