@@ -565,7 +565,8 @@ static __always_inline void comm_note(const struct bpfprof_gpu_open *open,
 	if (user_read(&key.comm, 8, open->out) || !key.comm)
 		return;
 	comm_read(&comm, key.comm, open->file);
-	if (f->extra && f->count) {
+	/* Who is in the communicator that grows does not give its rank. */
+	if (f->extra && f->count && open->key.dims[0] != RANK_UNKNOWN) {
 		comm.rank = open->key.dims[0];
 		comm.size = open->key.dims[1];
 	}

@@ -163,6 +163,7 @@ static __always_inline void launch_fill(struct pt_regs *ctx, const struct bpfpro
 					struct bpfprof_gpu_key *key)
 {
 	__u32 config[CONFIG_BYTES / 4] = { 0 };
+	__u64 va = ctx->di;
 	__u32 i;
 
 	if (f->kind == GPU_KIND_LAUNCH) {
@@ -174,7 +175,12 @@ static __always_inline void launch_fill(struct pt_regs *ctx, const struct bpfpro
 		key->dims[5] = argument(ctx, 7);
 		return;
 	}
-	if (user_read(config, sizeof(config), ctx->di))
+	if (!f->handle) { /* CUDA_LAUNCH_PARAMS */
+		if (user_read(&key->handle, sizeof(key->handle), va))
+			return;
+		va += sizeof(key->handle);
+	}
+	if (user_read(config, sizeof(config), va))
 		return;
 	for (i = 0; i < 6; i++)
 		key->dims[i] = config[i];
@@ -201,7 +207,8 @@ static __always_inline void key_fill(struct pt_regs *ctx, const struct bpfprof_g
 			key->stream = argument(ctx, f->stream);
 		return;
 	}
-	key->handle = argument(ctx, f->handle);
+	if (f->handle)
+		key->handle = argument(ctx, f->handle);
 	if (f->stream)
 		key->stream = argument(ctx, f->stream);
 }

@@ -26,7 +26,8 @@
 enum bpfprof_gpu_kind {
 	GPU_KIND_INVALID = 0,
 	GPU_KIND_LAUNCH = 1, /* grid and block are the arguments 2 to 7 */
-	GPU_KIND_LAUNCH_CONFIG = 2, /* argument 1 points to a CUlaunchConfig */
+	/* Argument 1 points to a CUlaunchConfig; without `handle`, to one that has the kernel before it. */
+	GPU_KIND_LAUNCH_CONFIG = 2,
 	GPU_KIND_GRAPH = 3,
 	GPU_KIND_COPY = 4,
 	GPU_KIND_SET = 5,
@@ -36,7 +37,7 @@ enum bpfprof_gpu_kind {
 	GPU_KIND_COLLECTIVE = 9, /* handle: communicator; send and receive are such, too */
 	GPU_KIND_GROUP_END = 10,
 	GPU_KIND_COMM_INIT = 11, /* makes a communicator */
-	GPU_KIND_COMM_END = 12, /* or ends it: handle */
+	GPU_KIND_COMM_END = 12, /* or ends it, or does with it what is no collective: handle */
 	GPU_KIND_GC = 13, /* a garbage collection of Python begins; extra: generation */
 	/* From here on they are not calls. */
 	GPU_KIND_NAME = 14, /* look-up of a kernel's handle by its name */

@@ -616,9 +616,49 @@ def collectives(context):
     check(found == wanted, "labels: %s, not %s" % (found, wanted))
 
 
+# Where else NCCL's functions may be, and what exports none of them.
+OTHER_NCCL = ("librccl.so.1", "libtorch_cuda.so", "libtorch_cuda_hidden.so")
+
+
+@test(modes=MODES)
+def collectives_elsewhere(context):
+    """In AMD's library, and linked into PyTorch's: found by their symbols."""
+    callers = {name: Caller(context, "nccl", env={"GPU_CALLS_NCCL": name}) for name in OTHER_NCCL}
+    watch = Watch(context, "--json", "-d", "120",
+                  *(word for caller in callers.values() for word in ("-p", caller.pid)))
+    truths = [caller.work() for caller in callers.values()]
+    seen = Seen(watch.end())
+    for truth in truths:
+        check_all(seen.process(truth["pid"]), truth)
+    listed = {os.path.basename(one["path"]): one for one in seen.whole["libraries"]}
+    check(set(listed) == {"libcuda.so.1", *callers}, "libraries: %s" % listed)
+    for name in callers:
+        check(listed[name]["layers"] == ["nccl"] and listed[name]["problem"] is None and
+              listed[name]["functions"] > 10, "%s: %s" % (name, listed[name]))
+
+
 @test()
 def collectives_python(context):
     both_files(context, "nccl", True)
+
+
+@test(modes=MODES)
+def communicators(context):
+    """However they are made: split, shrunk, grown, by several ids. Who got none is in none."""
+    _, truth, seen = watched(context, "communicators")
+    process = seen.process(truth["pid"])
+    check_all(process, truth)
+    check(len(process["communicators"]) == len(truth["communicators"]) == 6, "communicators: %s" %
+          process["communicators"])
+
+
+@test()
+def one_sided(context):
+    """Calls with a communicator that are no collectives: counted, not taken for one."""
+    _, truth, seen = watched(context, "one_sided")
+    process = seen.process(truth["pid"])
+    check_all(process, truth)
+    check(not process["collectives"], "collectives: %s" % process["collectives"])
 
 
 @test()
@@ -1079,14 +1119,15 @@ def late_names(context):
               for frames, _, _ in files.samples), str([one[0] for one in files.samples]))
 
 
-def mapped_later(context, *arguments):
-    caller = Caller(context, "mapped")
+def mapped_later(context, *arguments, scenario="mapped"):
+    where = fakes(context).copy(context.path("own"))  # of which nobody else has made the first use
+    caller = Caller(context, scenario, where=where)
     watch = Watch(context, "--json", "--verbose", "-d", "120",
                   *(["-p", caller.pid] if arguments else []))
     caller.say("load")
     check(caller.line() == "loaded", "not loaded")
-    for name in ("libcuda", "libnccl"):
-        watch.wait_for(r"hooked \S*%s\S*: \d+ functions" % re.escape(name))
+    for path in (where.cuda, where.nccl):
+        watch.wait_for(r"hooked %s: \d+ functions" % re.escape(path))
     truth = caller.work()
     check_all(Seen(watch.end()).process(truth["pid"]), truth)
 
@@ -1099,6 +1140,12 @@ def mapped(context):
 @test()
 def mapped_of_one(context):
     mapped_later(context, "-p")
+
+
+@test()
+def mapped_by_a_child(context):
+    """A process that was forked, and executes nothing, is the first to map them."""
+    mapped_later(context, scenario="mapped_in_child")
 
 
 @test()
@@ -1226,6 +1273,37 @@ def library_deleted(context):
         context.note("said: %s" % (problems or watch.messages()[-300:]))
     else:
         check_all(seen.process(truth["pid"]), truth)
+
+
+# Who maps files that lie where nobody else can see them.
+OUT_OF_REACH = """
+mount -t tmpfs none "$1" || exit 1
+shift
+for path; do echo "$path" > "$path"; done
+exec "$PYTHON" -c "$FORGED" "$@"
+"""
+
+
+@test()
+def libraries_out_of_reach(context):
+    """By their names these would be of interest: said that they are not watched, and why."""
+    folder = context.scratch("own")
+    paths = [os.path.join(folder, name) for name in ("libcuda.so.1", "libnccl.so.2", "librccl.so.1")]
+    forger = context.spawn(["unshare", "--mount", "sh", "-c", OUT_OF_REACH, "sh", folder, *paths],
+                           plain=True, env={"PYTHON": python(context), "FORGED": FORGED},
+                           stdout=subprocess.PIPE)
+    check(forger.stdout.readline() == b"ready\n", "the files cannot be mapped")
+    caller = Caller(context, "launches")
+    watch = Watch(context, "--json", "-d", "120")
+    truth = caller.work()
+    seen = Seen(watch.end())
+    check_all(seen.process(truth["pid"]), truth)
+    problems = {one["path"]: one["problem"] for one in seen.whole["libraries"]
+                if one["path"].startswith(folder)}
+    equal(problems, {path: "not to be had as a file" for path in paths}, "libraries")
+    for path in paths:
+        check("%s: not watched: not to be had as a file" % path in watch.messages(),
+              watch.messages())
 
 
 FORGED = """

@@ -12,6 +12,7 @@ import time
 from harness import MODES, check, test
 from test_gpu import (OUTPUTS, Caller, Files, Seen, Watch, check_all, check_calls, check_launches,
                       fakes, watched)
+from test_top import python
 
 NR_MANY = 36  # processes: more than are hooked one by one
 
@@ -256,6 +257,38 @@ def worker_without_calls(context):
     watch.end()
     check(re.search(r"worker 'Engine.run' pid %d made no GPU call, nor did" % silent.pid,
                     watch.messages()), watch.messages())
+
+
+# Starts a worker of that title, as Ray's raylet does, which starts a program that calls and waits for it.
+RAYLET = """
+import subprocess, sys
+subprocess.run([sys.argv[1], "-c", sys.argv[2], "sh", *sys.argv[3:]], executable="/bin/sh")
+"""
+PARENT = '{ echo go; sleep 1000; } | "$1" paced "$2" > /dev/null & echo $$ $!; wait'
+
+
+def raylet(context, title):
+    where = fakes(context)
+    return context.spawn([python(context), "-c", RAYLET, title, PARENT, where.program, where.folder],
+                         stdout=subprocess.PIPE, start_new_session=True)
+
+
+@test()
+def worker_whose_child_calls(context):
+    """Its child is named, watched or not, and nobody of another Ray node on the same machine."""
+    with ended(raylet(context, "ray::Engine.run")) as one, \
+            ended(raylet(context, "ray::Other.run")) as two:
+        worker, child = map(int, one.stdout.readline().split())
+        stranger = int(two.stdout.readline().split()[1])
+        for arguments, watched_too in (((), True), (("--no-subprocesses",), False)):
+            watch = Watch(context, "--json", "-d", "120", "--worker", "engine", *arguments)
+            time.sleep(0.5)
+            seen = Seen(watch.end())
+            check(seen.pids() == ({child} if watched_too else set()), "processes: %s" % seen.pids())
+            said = re.search(r"worker 'Engine.run' pid %d made no GPU call; of its Ray node these "
+                             r"did:(.*)" % worker, watch.messages())
+            check(said and re.findall(r"pid (\d+) '", said.group(1)) == [str(child)],
+                  "child %d, of another node %d: %s" % (child, stranger, watch.messages()))
 
 
 @test()

@@ -56,6 +56,7 @@ static const struct prototype prototypes[] = {
 	LAUNCH("cuLaunchKernel", "h-------s--"),
 	LAUNCH("cuLaunchCooperativeKernel", "h-------s-"),
 	PLAIN("cuLaunchKernelEx", ". _ptsz", "-h--", GPU_KIND_LAUNCH_CONFIG, 0),
+	PLAIN("cuLaunchCooperativeKernelMultiDevice", ".", "---", GPU_KIND_LAUNCH_CONFIG, 0),
 	PLAIN("cuGraphLaunch", ". _ptsz", "hs", GPU_KIND_GRAPH, 0),
 	COPY("cuMemcpy", ". _ptds", "--b", WAITS, ANY),
 	COPY("cuMemcpyHtoD", "_v2 _v2_ptds", "--b", WAITS, HTOD),
@@ -108,7 +109,7 @@ static const struct prototype prototypes[] = {
 	PLAIN("cuMemFreeAsync", ". _ptsz", "hs", GPU_KIND_FREE, 0),
 	ALLOC("cuMemHostAlloc", ".", "ob-"),
 	ALLOC("cuMemAllocHost", "_v2", "ob"),
-	ALLOC("cuMemHostRegister", "_v2", "hb-"),
+	ALLOC("cuMemHostRegister", ". _v2", "hb-"),
 	PLAIN("cuMemFreeHost", ".", "h", GPU_KIND_FREE, 0),
 	PLAIN("cuMemHostUnregister", ".", "h", GPU_KIND_FREE, 0),
 	PLAIN("cuStreamSynchronize", ". _ptsz", "s", GPU_KIND_SYNC, WAITS),
@@ -170,6 +171,15 @@ static const struct prototype prototypes[] = {
 	PLAIN("ncclCommFinalize", ".", "h", GPU_KIND_COMM_END, RETURNS),
 	PLAIN("ncclCommDestroy", ".", "h", GPU_KIND_COMM_END, RETURNS),
 	PLAIN("ncclCommAbort", ".", "h", GPU_KIND_COMM_END, RETURNS),
+	PLAIN("ncclCommRevoke", ".", "h-", GPU_KIND_COMM_END, RETURNS),
+	PLAIN("ncclCommSuspend", ".", "h-", GPU_KIND_COMM_END, RETURNS),
+	PLAIN("ncclCommResume", ".", "h", GPU_KIND_COMM_END, RETURNS),
+	PLAIN("ncclCommWindowRegister", ".", "h----", GPU_KIND_COMM_END, RETURNS),
+	PLAIN("ncclCommWindowDeregister", ".", "h-", GPU_KIND_COMM_END, RETURNS),
+	{ "ncclPutSignal", ".", "-bt------hs", GPU_KIND_COMM_END, RETURNS, GPU_SIZE_ELEMENTS, 0,
+	  0 },
+	PLAIN("ncclSignal", ".", "----hs", GPU_KIND_COMM_END, RETURNS),
+	PLAIN("ncclWaitSignal", ".", "--hs", GPU_KIND_COMM_END, RETURNS),
 	/* Arguments of a probe: address, device, size, stream. */
 	{ "pytorch:malloc", ".", "h-b-", GPU_KIND_ALLOC, 0, GPU_SIZE_PRODUCT, 1, 0 },
 	PLAIN("pytorch:free", ".", "h", GPU_KIND_FREE, 0),
@@ -234,7 +244,7 @@ static void check(const struct prototype *p, const char *name)
 	cr_expect_eq(wire->size[0], place(p, 'b'), "%s", name);
 	cr_expect_eq(wire->size[1], place(p, p->rule == GPU_SIZE_ELEMENTS ? 't' : 'B'), "%s", name);
 	cr_expect_eq(wire->name, place(p, 'n'), "%s", name);
-	cr_expect_eq(wire->type, place(p, 't'), "%s", name);
+	cr_expect_eq(wire->type, p->kind == GPU_KIND_COLLECTIVE ? place(p, 't') : 0, "%s", name);
 	cr_expect_eq(wire->extra, place(p, 'x'), "%s", name);
 	cr_expect_eq(wire->count, place(p, 'c'), "%s", name);
 	cr_expect_eq(wire->per_thread, strstr(name, "_ptsz") || strstr(name, "_ptds"), "%s", name);

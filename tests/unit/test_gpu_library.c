@@ -280,6 +280,48 @@ static const char accessors[] =
 	"ACCESSOR(ncclCommCuDevice, device)\n"
 	"#endif\n";
 
+/* NCCL linked into something else, with code for a GPU as it has. */
+static const char *const linked[] = { "-shared -DFATBIN", "-shared -DFATBIN -fvisibility=hidden",
+				      "-static-pie -DFATBIN -DMAIN" };
+
+Test(gpu_library, linked_statically)
+{
+	struct gpu_library lib;
+	char script[256];
+	size_t i;
+
+	fixture_write("l.c", accessors);
+	fixture_write("f.c", "#ifdef FATBIN\n"
+			     "__asm__(\".section .nv_fatbin,\\\"a\\\"\\n.quad 0\\n.previous\");\n"
+			     "#endif\n"
+			     "int log_level;\n"
+			     "int check(void *a, const char *b) { return a && b; }\n"
+			     "void print(const char *format, ...) { (void)format; }\n"
+			     "#ifdef MAIN\n"
+			     "int ncclAllReduce(void);\n"
+			     "void _start(void) { ncclAllReduce(); }\n"
+			     "#endif\n");
+	for (i = 0; i < sizeof(linked) / sizeof(linked[0]); i++) {
+		snprintf(script, sizeof(script),
+			 "gcc -O2 -fPIC -nostdlib %s -DCOUNT=size -DFILLER=9 -o l.so l.c f.c;"
+			 "strip -o stripped.so l.so",
+			 linked[i]);
+		fixture_run(script);
+		cr_assert_eq(read_file("l.so", &lib), 0, "%s", linked[i]);
+		cr_expect_eq(lib.layers, 1U << GPU_LAYER_NCCL, "%s", linked[i]);
+		cr_expect_eq(lib.nr, 1, "%s", linked[i]);
+		cr_expect_eq(lib.comm_rank, 9 * 8 + 24, "%s", linked[i]);
+		cr_expect_eq(hook_find(&lib, "ncclAllReduce")->off,
+			     offset_of("l.so", "ncclAllReduce"), "%s", linked[i]);
+		/* Where nothing is exported and no other symbol is left nothing can be known. */
+		cr_expect_eq(read_file("stripped.so", &lib), i ? -ENODATA : 0, "%s", linked[i]);
+	}
+	/* Nobody reads all symbols of what has nothing to do with a GPU. */
+	fixture_run("gcc -O2 -fPIC -nostdlib -shared -fvisibility=hidden -DCOUNT=size -DFILLER=9 "
+		    "-o l.so l.c f.c");
+	cr_expect_eq(read_file("l.so", &lib), -ENODATA);
+}
+
 static uint32_t rank_of(const char *compiler, const char *options)
 {
 	struct gpu_library lib;

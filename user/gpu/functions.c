@@ -65,6 +65,8 @@ static const struct gpu_function functions[] = {
 	CU_PTSZ(cuLaunchKernel, LAUNCH, .handle = 1, .stream = 9),
 	CU_PTSZ(cuLaunchCooperativeKernel, LAUNCH, .handle = 1, .stream = 9),
 	CU_PTSZ(cuLaunchKernelEx, LAUNCH_CONFIG, .handle = 2),
+	/* On several devices: what is seen is the first. */
+	CU(cuLaunchCooperativeKernelMultiDevice, "", LAUNCH_CONFIG),
 	CU_PTSZ(cuGraphLaunch, GRAPH, .handle = 1, .stream = 2),
 
 	COPY(cuMemcpy, "", "_ptds", ANY, .flags = WAITS, BYTES(3)),
@@ -125,6 +127,7 @@ static const struct gpu_function functions[] = {
 
 	HOST(cuMemHostAlloc, "", ALLOC, .flags = RETURNS, .out = 1, BYTES(2)),
 	HOST(cuMemAllocHost, "_v2", ALLOC, .flags = RETURNS, .out = 1, BYTES(2)),
+	HOST(cuMemHostRegister, "", ALLOC, .flags = RETURNS, .handle = 1, BYTES(2)),
 	HOST(cuMemHostRegister, "_v2", ALLOC, .flags = RETURNS, .handle = 1, BYTES(2)),
 	HOST(cuMemFreeHost, "", FREE, .handle = 1),
 	HOST(cuMemHostUnregister, "", FREE, .handle = 1),
@@ -208,6 +211,17 @@ static const struct gpu_function functions[] = {
 	NCCL(ncclCommFinalize, COMM_END, .flags = RETURNS, .handle = 1),
 	NCCL(ncclCommDestroy, COMM_END, .flags = RETURNS, .handle = 1),
 	NCCL(ncclCommAbort, COMM_END, .flags = RETURNS, .handle = 1),
+	NCCL(ncclCommRevoke, COMM_END, .flags = RETURNS, .handle = 1),
+	NCCL(ncclCommSuspend, COMM_END, .flags = RETURNS, .handle = 1),
+	NCCL(ncclCommResume, COMM_END, .flags = RETURNS, .handle = 1),
+	/* All ranks make them, and wait for each other. */
+	NCCL(ncclCommWindowRegister, COMM_END, .flags = RETURNS, .handle = 1),
+	NCCL(ncclCommWindowDeregister, COMM_END, .flags = RETURNS, .handle = 1),
+	/* One rank alone makes them: nobody is behind who does not. */
+	NCCL(ncclPutSignal, COMM_END, .flags = RETURNS, .handle = 10, .stream = 11,
+	     .size_rule = GPU_SIZE_ELEMENTS, .size = { 2, 3 }),
+	NCCL(ncclSignal, COMM_END, .flags = RETURNS, .handle = 5, .stream = 6),
+	NCCL(ncclWaitSignal, COMM_END, .flags = RETURNS, .handle = 3, .stream = 4),
 
 	/* Address, device, size, stream; address. */
 	TORCH("pytorch:malloc", ALLOC, .handle = 1, BYTES(3)),

@@ -4,8 +4,10 @@
 #include <elf.h>
 #include <errno.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "elf/image.h"
 #include "elf/symbol_find.h"
 #include "gpu/comm_layout.h"
@@ -14,6 +16,8 @@
 #define HEAD_BYTES 16 /* of a function: endbr64 and a trampoline's first two instructions */
 #define ENDBR64_BYTES 4
 #define CMPL_BYTES 10
+#define MAX_HIDDEN 1024 /* symbols of the names asked for: of a name the first one counts */
+#define MAX_HIDDEN_BYTES (256U << 20) /* symbols and strings that are searched for them */
 
 enum { COMM_RANK, COMM_COUNT, COMM_DEVICE, NR_COMM };
 
@@ -91,14 +95,64 @@ static void hook_add(struct gpu_library *lib, struct elf_image *img, uint32_t fu
 	lib->layers |= 1U << gpu_functions(&nr)[function].wire.layer;
 }
 
-static uint32_t comm_rank_read(struct elf_image *img, const struct symbol_found found[NR_COMM])
+/* As symbol_find_dynamic() does. */
+typedef int (*find_symbols)(struct elf_image *img, const char *const *names, size_t nr,
+			    struct symbol_found *found);
+
+/*
+ * Those of NCCL that are linked into something else and not exported: looked for in .symtab, all of
+ * which is read for that. Nobody does so with the driver.
+ */
+static int hidden_find(struct elf_image *img, const char *const *names, size_t nr,
+		       struct symbol_found *found)
 {
+	struct symbol_pattern patterns[BPFPROF_GPU_MAX_FUNCTIONS] = { 0 };
+	size_t places[BPFPROF_GPU_MAX_FUNCTIONS], nr_patterns = 0, nr_hidden, i;
+	__cleanup(free_mem) struct symbol_found *hidden = calloc(MAX_HIDDEN, sizeof(*hidden));
+	int err;
+
+	if (!hidden)
+		return -ENOMEM;
+	for (i = 0; i < nr; i++) {
+		if (strncmp(names[i], "nccl", 4) != 0)
+			continue;
+		places[nr_patterns] = i;
+		patterns[nr_patterns++] = (struct symbol_pattern){ names[i], SYMBOL_EXACT };
+	}
+	err = symbol_find_all(img, SHT_SYMTAB, MAX_HIDDEN_BYTES, patterns, nr_patterns, hidden,
+			      MAX_HIDDEN, &nr_hidden);
+	if (err)
+		return err;
+	for (i = 0; i < nr; i++)
+		found[i].pattern = UINT32_MAX;
+	for (i = nr_hidden; i-- > 0;) {
+		found[places[hidden[i].pattern]] = hidden[i];
+		found[places[hidden[i].pattern]].pattern = (uint32_t)places[hidden[i].pattern];
+	}
+	return 0;
+}
+
+/* What was compiled for a GPU, as NCCL's kernels are, is in the file that they were linked into. */
+static bool has_device_code(struct elf_image *img)
+{
+	return elf_image_section(img, ".nv_fatbin") || elf_image_section(img, ".hip_fatbin");
+}
+
+static const char *const comm_names[NR_COMM] = { [COMM_RANK] = "ncclCommUserRank",
+						 [COMM_COUNT] = "ncclCommCount",
+						 [COMM_DEVICE] = "ncclCommCuDevice" };
+
+static uint32_t comm_rank_read(struct elf_image *img, find_symbols find)
+{
+	struct symbol_found found[NR_COMM];
 	uint8_t bytes[COMM_LAYOUT_CODE_BYTES];
 	uint32_t fields[NR_COMM];
 	struct code code;
 	size_t len;
 	int i;
 
+	if (find(img, comm_names, NR_COMM, found))
+		return 0;
 	for (i = 0; i < NR_COMM; i++) {
 		if (found[i].pattern == UINT32_MAX || !code_find(img, &found[i], &code))
 			return 0;
@@ -110,8 +164,13 @@ static uint32_t comm_rank_read(struct elf_image *img, const struct symbol_found 
 	return comm_layout_rank(fields[COMM_RANK], fields[COMM_COUNT], fields[COMM_DEVICE]);
 }
 
+uint32_t gpu_library_comm_rank(struct elf_image *img)
+{
+	return elf_image_machine(img) == EM_X86_64 ? comm_rank_read(img, symbol_find_dynamic) : 0;
+}
+
 /* Almost every file that is mapped has none of these. */
-static int is_of_interest(struct elf_image *img)
+static int is_of_interest(struct elf_image *img, find_symbols find)
 {
 	static const char *const names[] = { "cuLaunchKernel", "cuMemAlloc_v2", "ncclAllReduce",
 					     "ncclSend" };
@@ -119,45 +178,26 @@ static int is_of_interest(struct elf_image *img)
 	size_t i;
 	int err;
 
-	if (elf_image_machine(img) != EM_X86_64)
-		return -ENODATA;
-	err = symbol_find_dynamic(img, names, sizeof(names) / sizeof(names[0]), found);
+	err = find(img, names, sizeof(names) / sizeof(names[0]), found);
 	for (i = 0; !err && i < sizeof(names) / sizeof(names[0]); i++)
 		if (found[i].pattern != UINT32_MAX)
 			return 0;
 	return err ? err : -ENODATA;
 }
 
-static const char *const comm_names[NR_COMM] = { [COMM_RANK] = "ncclCommUserRank",
-						 [COMM_COUNT] = "ncclCommCount",
-						 [COMM_DEVICE] = "ncclCommCuDevice" };
-
-uint32_t gpu_library_comm_rank(struct elf_image *img)
+static int functions_hook(struct gpu_library *ret, struct elf_image *img, find_symbols find)
 {
-	struct symbol_found comm[NR_COMM];
-
-	if (elf_image_machine(img) != EM_X86_64 ||
-	    symbol_find_dynamic(img, comm_names, NR_COMM, comm))
-		return 0;
-	return comm_rank_read(img, comm);
-}
-
-int gpu_library_read(struct gpu_library *ret, struct elf_image *img)
-{
-	struct symbol_found found[BPFPROF_GPU_MAX_FUNCTIONS], comm[NR_COMM];
+	struct symbol_found found[BPFPROF_GPU_MAX_FUNCTIONS];
 	const char *names[BPFPROF_GPU_MAX_FUNCTIONS];
 	const struct gpu_function *functions;
 	struct gpu_library lib = { .nr = 0 };
 	size_t nr, i;
 	int err;
 
-	err = is_of_interest(img);
-	if (err)
-		return err;
 	functions = gpu_functions(&nr);
 	for (i = 1; i < nr; i++)
 		names[i] = functions[i].name;
-	err = symbol_find_dynamic(img, names + 1, nr - 1, found + 1);
+	err = find(img, names + 1, nr - 1, found + 1);
 	if (err)
 		return err;
 	for (i = 1; i < nr; i++)
@@ -165,12 +205,23 @@ int gpu_library_read(struct gpu_library *ret, struct elf_image *img)
 			hook_add(&lib, img, (uint32_t)i, &found[i]);
 	if (!lib.nr)
 		return -EBADMSG;
-	if (lib.layers & 1U << GPU_LAYER_NCCL) {
-		err = symbol_find_dynamic(img, comm_names, NR_COMM, comm);
-		if (err)
-			return err;
-		lib.comm_rank = comm_rank_read(img, comm);
-	}
+	if (lib.layers & 1U << GPU_LAYER_NCCL)
+		lib.comm_rank = comm_rank_read(img, find);
 	*ret = lib;
 	return 0;
+}
+
+int gpu_library_read(struct gpu_library *ret, struct elf_image *img)
+{
+	find_symbols find = symbol_find_dynamic;
+	int err;
+
+	if (elf_image_machine(img) != EM_X86_64)
+		return -ENODATA;
+	err = is_of_interest(img, find);
+	if (err == -ENODATA && has_device_code(img)) {
+		find = hidden_find;
+		err = is_of_interest(img, find);
+	}
+	return err ? err : functions_hook(ret, img, find);
 }

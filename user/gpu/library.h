@@ -5,7 +5,8 @@
 /*
  * Where a library is to be hooked: which of the functions of gpu/functions.h it exports and the
  * file offsets of the instructions to put probes on. Every file that gets mapped may be asked
- * about, hostile ones too: reads are bounded, a file that exports none of them costs a few.
+ * about, hostile ones too: reads are bounded, a file that exports none of them costs a few. One that
+ * has code for a GPU in it may have NCCL, too, without exporting it: its .symtab is searched.
  *
  * At the instruction nothing has been pushed yet, all arguments are in place and the return address
  * is at the top of the stack. Instructions that the kernel emulates are preferred, others it must
@@ -38,8 +39,8 @@ struct gpu_library {
 
 /*
  * 0; -ENODATA: not for x86-64, or exports none of cuLaunchKernel, cuMemAlloc_v2, ncclAllReduce and
- * ncclSend, without which nothing else is asked; -EBADMSG: nothing that it exports is code, or the
- * file is broken; -E2BIG, -EIO and so on. ret is untouched on failure.
+ * ncclSend, without which nothing else is asked, nor has one of NCCL's inside of it; -EBADMSG: nothing
+ * of these is code, or the file is broken; -E2BIG, -EIO and so on. ret is untouched on failure.
  */
 int gpu_library_read(struct gpu_library *ret, struct elf_image *img);
 

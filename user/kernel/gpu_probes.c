@@ -198,7 +198,8 @@ static bool is_python(const struct gpu_probes *probes, const struct image *image
 static bool is_named(const struct gpu_probes *probes, const struct image *image)
 {
 	return name_begins(image, "libcuda.so") || name_begins(image, "libnccl.so") ||
-	       is_torch(probes, image) || may_be_python(probes, image);
+	       name_begins(image, "librccl.so") || is_torch(probes, image) ||
+	       may_be_python(probes, image);
 }
 
 static void image_is_file(struct gpu_probes *probes, uint32_t image, int file)

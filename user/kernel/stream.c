@@ -327,8 +327,15 @@ static void on_event(struct stream *stream, const struct bpfprof_process_event *
 	}
 }
 
+/* Does it matter what a process maps before it is ever sampled? */
+static bool libraries_are_hooked(const struct stream *stream)
+{
+	return stream->session->options.gpu || stream->session->options.gpu_windows;
+}
+
 static void on_fork(struct stream *stream, const struct bpfprof_fork_event *e)
 {
+	bool hooked = libraries_are_hooked(stream);
 	struct process *child;
 
 	processes_fork(stream->walker->processes, &e->parent, &e->child);
@@ -336,12 +343,17 @@ static void on_fork(struct stream *stream, const struct bpfprof_fork_event *e)
 	/* Its only sample may be of its end, which tells nothing of where it lived. */
 	if (!child && processes_count(stream->walker->processes) < PROCESSES_MAX / 2)
 		child = processes_get(stream->walker->processes, &e->child);
-	if (child && child->start_ns == e->child.start_ns)
-		process_place_set(child, &e->place);
+	if (!child || child->start_ns != e->child.start_ns)
+		return;
+	process_place_set(child, &e->place);
 	/* Python frames can be had in the kernel only: not even the first sample may miss. */
-	if (child && child->start_ns == e->child.start_ns && child->python_layout &&
-	    !child->published)
+	if ((child->python_layout || hooked) && child->mappings_known && !child->published)
 		walker_publish(stream->walker, child, stream->now_ns);
+	/* What it mapped before that was told of by nobody. */
+	if (hooked) {
+		child->known_ns = stream->now_ns;
+		reread_later(stream, child, 2 * REREAD_DELAY_NS);
+	}
 }
 
 static void on_title(struct stream *stream, const void *data, size_t size)

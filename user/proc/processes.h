@@ -51,7 +51,7 @@ struct process {
 	size_t nr_mappings, cap_mappings;
 	bool mappings_known; /* read from the kernel, or taken over from the parent */
 	bool images_failed; /* some file could not be opened: try again when they are read again */
-	uint64_t known_ns; /* when its exec was seen, 0 before our time */
+	uint64_t known_ns; /* when its beginning or its exec was seen, 0 before our time */
 	uint64_t read_ns; /* when they were read last, 0 never */
 	uint64_t read_cost_ns; /* how long that took */
 	uint64_t reread_ns; /* when they are to be read again, 0 not yet */

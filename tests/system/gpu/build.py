@@ -13,10 +13,17 @@ FLAGS = ["-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-fomit-frame-pointer",
          "-fno-optimize-sibling-calls", "-fasynchronous-unwind-tables"]
 LIBRARY = ["-fPIC", "-shared", "-fvisibility=hidden"]
 # The name of each in the folder, its compiler, its source, and flags.
+NCCL = ["-Wl,-rpath,$ORIGIN", "-pthread", "-ldl"]
 STEPS = [
     ("libcuda.so.1", "gcc", "fake_cuda.c", [*LIBRARY, "-Wl,-soname,libcuda.so.1", "-pthread"]),
     ("libnccl.so.2", "gcc", "fake_nccl.c",
-     [*LIBRARY, "-Wl,-soname,libnccl.so.2", "-Wl,-rpath,$ORIGIN", "-pthread", "-ldl"]),
+     [*LIBRARY, "-Wl,-soname,libnccl.so.2", *NCCL]),
+    ("librccl.so.1", "gcc", "fake_nccl.c", [*LIBRARY, "-Wl,-soname,librccl.so.1", *NCCL]),
+    # PyTorch with NCCL linked into it, which it exports, or keeps to itself.
+    ("libtorch_cuda.so", "gcc", "fake_nccl.c",
+     [*LIBRARY, "-Wl,-soname,libtorch_cuda.so", *NCCL]),
+    ("libtorch_cuda_hidden.so", "gcc", "fake_nccl.c",
+     [*LIBRARY, "-DHIDDEN", "-Wl,-soname,libtorch_cuda_hidden.so", *NCCL]),
     ("libcudart.so.13", "gcc", "fake_cudart.c",
      [*LIBRARY, "-Wl,-soname,libcudart.so.13", "-Wl,-rpath,$ORIGIN", "-L{out}", "-l:libcuda.so.1"]),
     ("libcublasLt.so.12", "gcc", "fake_blas.c",

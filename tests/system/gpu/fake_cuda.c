@@ -487,6 +487,7 @@ TRAMPOLINE(cuLaunchKernel_ptsz, launched);
 TRAMPOLINE(cuLaunchKernelEx, launched_config);
 TRAMPOLINE(cuLaunchKernelEx_ptsz, launched_config);
 TRAMPOLINE(cuLaunchCooperativeKernel, launched);
+TRAMPOLINE(cuLaunchCooperativeKernelMultiDevice, done);
 TRAMPOLINE(cuGraphLaunch, launched_graph);
 TRAMPOLINE(cuGraphLaunch_ptsz, launched_graph);
 
@@ -535,6 +536,7 @@ TRAMPOLINE(cuMemRelease, release_plain);
 TRAMPOLINE(cuMemHostAlloc, allocate_plain);
 TRAMPOLINE(cuMemAllocHost_v2, allocate_plain);
 TRAMPOLINE(cuMemFreeHost, release_plain);
+TRAMPOLINE(cuMemHostRegister, register_host);
 TRAMPOLINE(cuMemHostRegister_v2, register_host);
 TRAMPOLINE(cuMemHostUnregister, done);
 

@@ -22,6 +22,15 @@ struct cuda_launch_config { /* CUlaunchConfig */
 	unsigned int nr_attributes;
 };
 
+struct cuda_launch_params { /* CUDA_LAUNCH_PARAMS */
+	uint64_t function;
+	unsigned int grid[3];
+	unsigned int block[3];
+	unsigned int shared_bytes;
+	uint64_t stream;
+	void **parameters;
+};
+
 struct cuda_memcpy_2d { /* CUDA_MEMCPY2D_v2 */
 	uint64_t src_x, src_y;
 	uint32_t src_type;
@@ -92,11 +101,13 @@ void fake_cuda_ignore_pointers(int on);
 
 #ifdef __cplusplus
 static_assert(sizeof(cuda_launch_config) == 56, "as cuda.h");
+static_assert(sizeof(cuda_launch_params) == 56, "as cuda.h");
 static_assert(sizeof(cuda_memcpy_2d) == 128, "as cuda.h");
 static_assert(sizeof(cuda_memcpy_3d) == 200, "as cuda.h");
 static_assert(sizeof(cuda_memcpy_3d_op) == 112, "as cuda.h");
 #else
 _Static_assert(sizeof(struct cuda_launch_config) == 56, "as cuda.h");
+_Static_assert(sizeof(struct cuda_launch_params) == 56, "as cuda.h");
 _Static_assert(sizeof(struct cuda_memcpy_2d) == 128, "as cuda.h");
 _Static_assert(sizeof(struct cuda_memcpy_3d) == 200, "as cuda.h");
 _Static_assert(sizeof(struct cuda_memcpy_3d_op) == 112, "as cuda.h");

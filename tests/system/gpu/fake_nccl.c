@@ -56,12 +56,33 @@ struct pending {
 	uint64_t stream;
 };
 
+#define API __attribute__((visibility("default")))
+#ifdef HIDDEN /* as in a library that exports nothing of the NCCL that is linked into it */
+#define NCCL_VISIBLE __attribute__((visibility("hidden")))
+#else
+#define NCCL_VISIBLE API
+#endif
+
+/* What the library gives to those who cannot look the functions up: fake_nccl_symbol(). */
+struct entry {
+	const char *name;
+	void *function;
+};
+
 /* The public name is weak and at the same place, as NCCL's macro NCCL_API makes it. */
 #define NCCL_API(name, ...)                                                                        \
-	__attribute__((visibility("default"))) int p##name(__VA_ARGS__);                           \
-	__attribute__((visibility("default"), weak, alias("p" #name))) int name(__VA_ARGS__);      \
-	__attribute__((visibility("default"), noinline)) int p##name(__VA_ARGS__)
-#define API __attribute__((visibility("default")))
+	NCCL_VISIBLE int p##name(__VA_ARGS__);                                                     \
+	NCCL_VISIBLE __attribute__((weak, alias("p" #name))) int name(__VA_ARGS__);                \
+	static const struct entry entry_##name                                                     \
+		__attribute__((section("fake_nccl_entries"), used)) = { #name, p##name };          \
+	NCCL_VISIBLE __attribute__((noinline)) int p##name(__VA_ARGS__)
+
+extern const struct entry __start_fake_nccl_entries[], __stop_fake_nccl_entries[];
+
+/* The kernels of the real one are in such a section of whatever it is linked into. */
+__asm__(".section .nv_fatbin, \"a\"\n"
+	"	.quad 0\n"
+	"	.previous\n");
 
 static int launches = 1;
 static const char *hang_name;
@@ -74,6 +95,16 @@ static _Thread_local struct pending pending[MAX_PENDING];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int (*launch_kernel)(const struct cuda_launch_config *, uint64_t, void **, void **);
 static int (*get_kernel)(uint64_t *, uint64_t, const char *);
+
+API void *fake_nccl_symbol(const char *name)
+{
+	const struct entry *entry;
+
+	for (entry = __start_fake_nccl_entries; entry < __stop_fake_nccl_entries; entry++)
+		if (!strcmp(entry->name, name))
+			return entry->function;
+	return NULL;
+}
 
 API void fake_nccl_launch(int on)
 {
@@ -303,9 +334,8 @@ NCCL_API(ncclAllToAll, const void *send, void *receive, size_t count, int type, 
 	return ncclGroupEnd() ?: err;
 }
 
-static int make(struct comm **ret, int nr_ranks, const struct nccl_id *id, int rank)
+static int make(struct comm **ret, int nr_ranks, uint64_t hash, int rank)
 {
-	uint64_t hash = 0xcbf29ce484222325ULL;
 	struct comm *comm;
 
 	pthread_once(&once, find_driver);
@@ -314,8 +344,6 @@ static int make(struct comm **ret, int nr_ranks, const struct nccl_id *id, int r
 	comm = calloc(1, sizeof(*comm));
 	if (!comm)
 		return 2;
-	for (size_t i = 0; i < sizeof(id->bytes); i++)
-		hash = (hash ^ (unsigned char)id->bytes[i]) * 0x100000001b3ULL;
 	comm->start_magic = MAGIC;
 	comm->end_magic = MAGIC;
 	comm->hash = hash;
@@ -326,10 +354,25 @@ static int make(struct comm **ret, int nr_ranks, const struct nccl_id *id, int r
 	return 0;
 }
 
+static uint64_t hash_of(const struct nccl_id *id)
+{
+	uint64_t hash = 0xcbf29ce484222325ULL;
+
+	for (size_t i = 0; i < sizeof(id->bytes); i++)
+		hash = (hash ^ (unsigned char)id->bytes[i]) * 0x100000001b3ULL;
+	return hash;
+}
+
+/* Of what is made of another one, the same on all of its ranks. */
+static uint64_t hash_from(const struct comm *comm, uint64_t what)
+{
+	return (comm->hash ^ what) * 0x100000001b3ULL;
+}
+
 NCCL_API(ncclCommInitRank, struct comm **ret, int nr_ranks, struct nccl_id id, int rank)
 {
 	maybe_hang("ncclCommInitRank");
-	return make(ret, nr_ranks, &id, rank);
+	return make(ret, nr_ranks, hash_of(&id), rank);
 }
 
 NCCL_API(ncclCommInitRankConfig, struct comm **ret, int nr_ranks, struct nccl_id id, int rank,
@@ -337,7 +380,59 @@ NCCL_API(ncclCommInitRankConfig, struct comm **ret, int nr_ranks, struct nccl_id
 {
 	(void)config;
 	maybe_hang("ncclCommInitRankConfig");
-	return make(ret, nr_ranks, &id, rank);
+	return make(ret, nr_ranks, hash_of(&id), rank);
+}
+
+NCCL_API(ncclCommInitRankScalable, struct comm **ret, int nr_ranks, int rank, int nr_ids,
+	 struct nccl_id *ids, void *config)
+{
+	(void)config;
+	maybe_hang("ncclCommInitRankScalable");
+	if (nr_ids <= 0 || nr_ids > nr_ranks || !ids)
+		return INVALID_ARGUMENT;
+	return make(ret, nr_ranks, hash_of(&ids[0]), rank);
+}
+
+/* As if the ranks gave two colors by turns, and keys in their order. */
+NCCL_API(ncclCommSplit, struct comm *comm, int color, int key, struct comm **ret, void *config)
+{
+	(void)key;
+	(void)config;
+	maybe_hang("ncclCommSplit");
+	if (!comm || !ret)
+		return INVALID_ARGUMENT;
+	*ret = NULL;
+	if (color == FAKE_NCCL_NO_COLOR)
+		return 0;
+	return make(ret, (comm->nr_ranks + 1 - comm->rank % 2) / 2,
+		    hash_from(comm, (uint64_t)color), comm->rank / 2);
+}
+
+NCCL_API(ncclCommShrink, struct comm *comm, int *excluded, int nr_excluded, struct comm **ret,
+	 void *config, int flags)
+{
+	int rank, i;
+
+	(void)config;
+	(void)flags;
+	maybe_hang("ncclCommShrink");
+	if (!comm || !excluded || nr_excluded <= 0)
+		return INVALID_ARGUMENT;
+	for (i = 0, rank = comm->rank; i < nr_excluded; i++)
+		rank -= excluded[i] < comm->rank;
+	return make(ret, comm->nr_ranks - nr_excluded, hash_from(comm, 0x5417), rank);
+}
+
+/* Who is in it has no id, or the root's, and -1 for its rank; who comes has no communicator. */
+NCCL_API(ncclCommGrow, struct comm *comm, int nr_ranks, const struct nccl_id *id, int rank,
+	 struct comm **ret, void *config)
+{
+	(void)config;
+	maybe_hang("ncclCommGrow");
+	if (comm ? rank != -1 : !id)
+		return INVALID_ARGUMENT;
+	return make(ret, nr_ranks, comm ? hash_from(comm, 0x6120) : hash_of(id),
+		    comm ? comm->rank : rank);
 }
 
 /* In a group of its own, by the exported names, as NCCL does. */
@@ -349,7 +444,7 @@ NCCL_API(ncclCommInitAll, struct comm **ret, int nr, const int *devices)
 	(void)devices;
 	ncclGroupStart();
 	for (int i = 0; i < nr; i++)
-		err |= make(&ret[i], nr, &id, i);
+		err |= make(&ret[i], nr, hash_of(&id), i);
 	return err | ncclGroupEnd();
 }
 
@@ -360,6 +455,68 @@ NCCL_API(ncclCommDestroy, struct comm *comm)
 	comm->start_magic = 0;
 	free(comm);
 	return 0;
+}
+
+NCCL_API(ncclCommRevoke, struct comm *comm, int flags)
+{
+	return comm && !flags ? 0 : INVALID_ARGUMENT;
+}
+
+NCCL_API(ncclCommSuspend, struct comm *comm, int flags)
+{
+	return comm && flags ? 0 : INVALID_ARGUMENT;
+}
+
+NCCL_API(ncclCommResume, struct comm *comm)
+{
+	return comm ? 0 : INVALID_ARGUMENT;
+}
+
+NCCL_API(ncclCommWindowRegister, struct comm *comm, void *buffer, size_t bytes, void **ret,
+	 int flags)
+{
+	(void)bytes;
+	(void)flags;
+	if (!comm || !ret)
+		return INVALID_ARGUMENT;
+	*ret = buffer;
+	return 0;
+}
+
+NCCL_API(ncclCommWindowDeregister, struct comm *comm, void *window)
+{
+	return comm && window ? 0 : INVALID_ARGUMENT;
+}
+
+NCCL_API(ncclPutSignal, const void *local, size_t count, int type, int peer, void *window,
+	 size_t off, int signal, int context, unsigned int flags, struct comm *comm,
+	 uint64_t stream)
+{
+	(void)local;
+	(void)count;
+	(void)type;
+	(void)off;
+	(void)signal;
+	(void)context;
+	(void)flags;
+	(void)stream;
+	return comm && window && peer >= 0 && peer < comm->nr_ranks ? 0 : INVALID_ARGUMENT;
+}
+
+NCCL_API(ncclSignal, int peer, int signal, int context, unsigned int flags, struct comm *comm,
+	 uint64_t stream)
+{
+	(void)signal;
+	(void)context;
+	(void)flags;
+	(void)stream;
+	return comm && peer >= 0 && peer < comm->nr_ranks ? 0 : INVALID_ARGUMENT;
+}
+
+NCCL_API(ncclWaitSignal, int nr, const int (*signals)[4], struct comm *comm, uint64_t stream)
+{
+	(void)stream;
+	return comm && nr > 0 && signals ? 0 : INVALID_ARGUMENT;
 }
 
 NCCL_API(ncclCommUserRank, const struct comm *comm, int *rank)

@@ -10,10 +10,14 @@ struct nccl_id { /* ncclUniqueId */
 	char bytes[128];
 };
 
+#define FAKE_NCCL_NO_COLOR -1 /* NCCL_SPLIT_NOCOLOR */
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
+/* The function of NCCL of that name, NULL: there is none; also where none is exported. */
+void *fake_nccl_symbol(const char *name);
 /* Collectives launch their kernel through libcuda, at the end of the group if they are in one. */
 void fake_nccl_launch(int on);
 /* Calls of that function, of all if it is "", hang for so long: the name is kept, not copied. NULL: none does. */

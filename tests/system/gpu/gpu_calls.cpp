@@ -4,6 +4,7 @@
  * which. Prints "ready", waits for a line, works, prints one line of JSON: what it did between the
  * two. Ends by its standard input's end, or by a line "exit". Functions of different namespaces
  * make different calls, so that each key that is counted has a stack of its own, but for "shared".
+ * GPU_CALLS_NCCL is the name of the library that NCCL's functions are in, by default libnccl.so.2.
  * With GPU_CALLS_LOG each call is written to that file, too: its thread, function, when it was made
  * (CLOCK_MONOTONIC), and by whom: "inner" is what the library calls itself.
  */
@@ -116,6 +117,7 @@ struct Truth {
 static Truth truth;
 static void *cuda, *nccl;
 static std::string folder;
+static const char *const nccl_name = getenv("GPU_CALLS_NCCL");
 
 static uint64_t now_ns()
 {
@@ -153,15 +155,17 @@ static void *must(void *found, const char *what)
 
 static void *symbol(const char *name)
 {
-	return must(dlsym(strncmp(name, "nccl", 4) && strncmp(name, "fake_nccl", 9) ? cuda : nccl,
-			  name),
-		    name);
+	if (!strncmp(name, "nccl", 4))
+		return must(((void *(*)(const char *))dlsym(nccl, "fake_nccl_symbol"))(name), name);
+	return must(dlsym(strncmp(name, "fake_nccl", 9) ? cuda : nccl, name), name);
 }
 
 static void load()
 {
 	cuda = must(dlopen((folder + "/libcuda.so.1").c_str(), RTLD_NOW | RTLD_GLOBAL), "libcuda");
-	nccl = must(dlopen((folder + "/libnccl.so.2").c_str(), RTLD_NOW | RTLD_GLOBAL), "libnccl");
+	nccl = must(dlopen((folder + "/" + (nccl_name ? nccl_name : "libnccl.so.2")).c_str(),
+			   RTLD_NOW | RTLD_GLOBAL),
+		    "libnccl");
 }
 
 /* Each call by itself, for GPU_CALLS_LOG. */
@@ -252,8 +256,8 @@ static void note_launch(uint64_t handle, const char *name, Dims grid, Dims block
 {
 	std::lock_guard<std::mutex> guard(truth.lock);
 	auto known = truth.kernels.find(handle);
-	std::string kernel = known == truth.kernels.end() ? text("kernel@0x%lx", handle) :
-							    known->second;
+	std::string kernel =
+		known == truth.kernels.end() ? text("kernel@0x%lx", handle) : known->second;
 
 	truth.launches[text("{\"kernel\":\"%s\",\"handle\":\"0x%lx\",\"exported\":\"%s\","
 			    "\"grid\":[%u,%u,%u],\"block\":[%u,%u,%u],\"stream\":\"0x%lx\"",
@@ -365,7 +369,8 @@ namespace trainer
 {
 NOINLINE void forward(uint64_t kernel)
 {
-	launch("trainer::forward", "cuLaunchKernel", kernel, { 128, 2, 1 }, { 256, 1, 1 }, STREAM_1);
+	launch("trainer::forward", "cuLaunchKernel", kernel, { 128, 2, 1 }, { 256, 1, 1 },
+	       STREAM_1);
 }
 
 NOINLINE void backward(uint64_t kernel)
@@ -394,11 +399,23 @@ NOINLINE void cooperate(uint64_t kernel)
 	note_launch(kernel, "cuLaunchCooperativeKernel", { 4, 1, 1 }, { 128, 1, 1 }, STREAM_1);
 }
 
+/* On two devices at once: the first one is told. */
+NOINLINE void cooperate_on_two(uint64_t kernel)
+{
+	cuda_launch_params params[2] = { { kernel, { 3, 2, 1 }, { 96, 1, 1 }, 0, STREAM_2, NULL },
+					 { 0x4711, { 9, 9, 9 }, { 9, 9, 9 }, 0, STREAM_1, NULL } };
+
+	call("trainer::cooperate_on_two", "cuLaunchCooperativeKernelMultiDevice", 0,
+	     (cuda_launch_params *)params, 2U, 0U);
+	note_launch(kernel, "cuLaunchCooperativeKernelMultiDevice", { 3, 2, 1 }, { 96, 1, 1 },
+		    STREAM_2);
+}
+
 NOINLINE void replay(uint64_t graph)
 {
 	call("trainer::replay", "cuGraphLaunch", 0, graph, STREAM_1);
 }
-}
+} // namespace trainer
 
 static void launches()
 {
@@ -417,6 +434,7 @@ static void launches()
 			trainer::softmax(mangled);
 		if (i % 30 == 0) {
 			trainer::cooperate(gemm);
+			trainer::cooperate_on_two(gemm);
 			trainer::replay(0x7d0000000100);
 		}
 	}
@@ -434,7 +452,7 @@ NOINLINE void right(uint64_t kernel)
 {
 	launch("shared::right", "cuLaunchKernel", kernel, { 1, 1, 1 }, { 32, 1, 1 }, 0);
 }
-}
+} // namespace shared
 
 static void shared_key()
 {
@@ -516,8 +534,8 @@ NOINLINE void batch(size_t nr)
 	     null, none, &fail, none);
 	call("data::batch", "cuMemcpyBatchAsync_v2", sum, &vas[0], &vas[0], &sizes[0], nr, null,
 	     null, none, STREAM_2);
-	call("data::batch", "cuMemcpyBatchAsync_v2_ptsz", sum, &vas[0], &vas[0], &sizes[0], nr, null,
-	     null, none, none);
+	call("data::batch", "cuMemcpyBatchAsync_v2_ptsz", sum, &vas[0], &vas[0], &sizes[0], nr,
+	     null, null, none, none);
 }
 
 /* The same; of those that have to do with arrays nobody knows the bytes. */
@@ -559,7 +577,7 @@ NOINLINE void clear()
 	call("data::clear", "cuMemsetD2D8Async", 30 * 40, (uint64_t)1, (uint64_t)64,
 	     (unsigned char)0, (uint64_t)30, (uint64_t)40, STREAM_1);
 }
-}
+} // namespace data
 
 static void copies()
 {
@@ -596,8 +614,8 @@ NOINLINE uint64_t weights(uint64_t bytes)
 
 NOINLINE uint64_t activations(uint64_t bytes, bool own)
 {
-	return own ? allocate("memory::activations", "cuMemAllocAsync", bytes, STREAM_1) :
-		     allocate("memory::activations", "cuMemAllocAsync_ptsz", bytes, (uint64_t)0);
+	return own ? allocate("memory::activations", "cuMemAllocAsync", bytes, STREAM_1)
+		   : allocate("memory::activations", "cuMemAllocAsync_ptsz", bytes, (uint64_t)0);
 }
 
 NOINLINE uint64_t segment(uint64_t bytes)
@@ -651,7 +669,8 @@ NOINLINE uint64_t pinned(uint64_t bytes)
 
 NOINLINE void lock_pages(uint64_t va, uint64_t bytes)
 {
-	const char *where = "memory::lock_pages", *name = "cuMemHostRegister_v2";
+	const char *where = "memory::lock_pages",
+		   *name = bytes % 2 ? "cuMemHostRegister" : "cuMemHostRegister_v2";
 
 	if (call(where, name, bytes, va, bytes, 0U))
 		truth.calls[name].bytes -= bytes;
@@ -672,7 +691,7 @@ NOINLINE void ask()
 	truth.device_free = free_bytes;
 	truth.device_total = total_bytes;
 }
-}
+} // namespace memory
 
 /* Memory that PyTorch hands out, as its library tells. */
 namespace tensors
@@ -682,8 +701,8 @@ static void *library;
 NOINLINE uint64_t hand_out(const char *by, uint64_t bytes)
 {
 	const char *where = "tensors::hand_out", *name = "pytorch:malloc";
-	uint64_t va = ((uint64_t(*)(uint64_t, uint64_t))must(dlsym(library, by), by))(bytes,
-										       STREAM_1);
+	uint64_t va =
+		((uint64_t(*)(uint64_t, uint64_t))must(dlsym(library, by), by))(bytes, STREAM_1);
 
 	note(where, name, bytes, 0, 0);
 	note_allocation(where, name, va, bytes);
@@ -706,7 +725,7 @@ static void work()
 		take_back(va);
 	}
 }
-}
+} // namespace tensors
 
 /* Its addresses are some that were the device's. */
 static void host_memories(uint64_t device)
@@ -714,7 +733,7 @@ static void host_memories(uint64_t device)
 	void (*fail)(unsigned int) = (void (*)(unsigned int))symbol("fake_cuda_fail_allocations");
 	uint64_t staging = memory::staging(1 << 20), pinned = memory::pinned(70000);
 
-	memory::lock_pages(device, 9000);
+	memory::lock_pages(device, 9001);
 	memory::lock_pages((uint64_t)data::host, sizeof(data::host));
 	memory::drop("cuMemFreeHost", pinned);
 	memory::unlock_pages(device);
@@ -784,7 +803,7 @@ NOINLINE void for_copy()
 	call("waits::for_copy", "cuMemcpyHtoD_v2", 32, (uint64_t)1, (const void *)data::host,
 	     (uint64_t)32);
 }
-}
+} // namespace waits
 
 static void latency(unsigned int us)
 {
@@ -899,6 +918,18 @@ static INLINE void operate(const char *where, Operation op, uint64_t comm, uint6
 static const void *const BUFFER = (const void *)0x7f1000000000;
 static void *const RECEIVED = (void *)0x7f2000000000;
 
+/* By what stands in the communicator itself. */
+static uint64_t know(uint64_t comm, int rank, int size)
+{
+	Communicator &known = truth.communicators[comm];
+
+	known = Communicator();
+	memcpy(&known.hash, (const char *)comm + 1066184, sizeof(known.hash));
+	known.rank = rank;
+	known.size = size;
+	return comm;
+}
+
 namespace parallel
 {
 NOINLINE uint64_t init(int rank, int size, bool config)
@@ -911,12 +942,7 @@ NOINLINE uint64_t init(int rank, int size, bool config)
 		raw("ncclCommInitRankConfig", &comm, size, id, rank, (void *)nullptr);
 	else
 		raw("ncclCommInitRank", &comm, size, id, rank);
-	Communicator &known = truth.communicators[comm];
-	known = Communicator();
-	memcpy(&known.hash, (const char *)comm + 1066184, sizeof(known.hash));
-	known.rank = rank;
-	known.size = size;
-	return comm;
+	return know(comm, rank, size);
 }
 
 NOINLINE void reduce_gradients(uint64_t comm)
@@ -930,7 +956,8 @@ NOINLINE void reduce_gradients(uint64_t comm)
 NOINLINE void shard(uint64_t comm)
 {
 	operate("parallel::shard",
-		{ "ncclAllGather", 1000, 9, 2, "bfloat16", "", 0, "ncclDevKernel_AllGather_RING_LL" },
+		{ "ncclAllGather", 1000, 9, 2, "bfloat16", "", 0,
+		  "ncclDevKernel_AllGather_RING_LL" },
 		comm, STREAM_1, BUFFER, RECEIVED, (size_t)1000, 9);
 	operate("parallel::shard",
 		{ "ncclReduceScatter", 3000000000, 6, 2, "float16", "op", 4,
@@ -952,7 +979,7 @@ NOINLINE void share_weights(uint64_t comm)
 		  "ncclDevKernel_Reduce_Sum_f32_RING_LL" },
 		comm, STREAM_2, BUFFER, RECEIVED, (size_t)64, 8, 2, 1);
 }
-}
+} // namespace parallel
 
 namespace pipeline
 {
@@ -970,7 +997,7 @@ NOINLINE void exchange(uint64_t comm)
 	raw("ncclGroupEnd");
 	note_kernel(where, "ncclDevKernel_SendRecv", STREAM_2);
 }
-}
+} // namespace pipeline
 
 static void collectives(uint64_t all, uint64_t pair)
 {
@@ -996,7 +1023,7 @@ NOINLINE void work(uint64_t kernel, unsigned int thread, unsigned int calls)
 			usleep(1000);
 	}
 }
-}
+} // namespace threads
 
 static void many_threads()
 {
@@ -1025,7 +1052,7 @@ NOINLINE void work(uint64_t kernel, unsigned int thread)
 			usleep(500);
 	}
 }
-}
+} // namespace storm
 
 static void many_launches()
 {
@@ -1044,7 +1071,8 @@ namespace loop
 NOINLINE void step(uint64_t kernel, unsigned int launches)
 {
 	for (unsigned int i = 0; i < launches; i++) {
-		launch("loop::step", "cuLaunchKernel", kernel, { 64, 1, 1 }, { 128, 1, 1 }, STREAM_1);
+		launch("loop::step", "cuLaunchKernel", kernel, { 64, 1, 1 }, { 128, 1, 1 },
+		       STREAM_1);
 		if (i % 4 == 0)
 			launch("loop::step", "cuLaunchKernel", kernel, { 8, 1, 1 }, { 32, 1, 1 },
 			       STREAM_2);
@@ -1053,7 +1081,7 @@ NOINLINE void step(uint64_t kernel, unsigned int launches)
 	launch("loop::step", "cuLaunchKernel", kernel, { 1, 1, 1 }, { 32, 1, 1 }, STREAM_1);
 	call("loop::step", "cuCtxSynchronize", 0);
 }
-}
+} // namespace loop
 
 static void steps()
 {
@@ -1116,7 +1144,7 @@ NOINLINE void wait_and_leave()
 	setitimer(ITIMER_REAL, &timer, NULL);
 	((int (*)(uint64_t))symbol("cuStreamSynchronize"))(STREAM_1);
 }
-}
+} // namespace left
 
 /* On a stack that has grown over where those were. */
 namespace left
@@ -1130,7 +1158,7 @@ NOINLINE void wait_deeper()
 	call("left::wait_deeper", "cuStreamSynchronize", 0, STREAM_1);
 	trainer::forward(0x4711);
 }
-}
+} // namespace left
 
 static void deep_jumps()
 {
@@ -1202,7 +1230,7 @@ NOINLINE void cancel_one()
 		usleep(1000);
 	note("thrown::wait_for_ever", "cuStreamSynchronize", 0, 0, 0);
 }
-}
+} // namespace thrown
 
 static void exceptions()
 {
@@ -1248,7 +1276,7 @@ NOINLINE void wait_for_device()
 {
 	raw("cuStreamSynchronize", STREAM_2);
 }
-}
+} // namespace hangs
 
 /* Two threads never come back from a call each; the time is that of the second one. */
 static void hang(uint64_t comm)
@@ -1351,7 +1379,7 @@ NOINLINE void ask_on()
 	for (;;)
 		ask();
 }
-}
+} // namespace hangs
 
 static volatile bool polled;
 
@@ -1404,8 +1432,10 @@ static void polling_release()
 
 namespace hangs
 {
-template <class A, class B> struct a_pair_with_a_name_that_is_as_long_as_those_of_real_libraries {};
-template <class A> using twice = a_pair_with_a_name_that_is_as_long_as_those_of_real_libraries<A, A>;
+template <class A, class B> struct a_pair_with_a_name_that_is_as_long_as_those_of_real_libraries {
+};
+template <class A>
+using twice = a_pair_with_a_name_that_is_as_long_as_those_of_real_libraries<A, A>;
 using wide = twice<twice<twice<int>>>;
 
 template <class A> NOINLINE void descend(int depth, uint64_t comm)
@@ -1416,7 +1446,7 @@ template <class A> NOINLINE void descend(int depth, uint64_t comm)
 		wait_for_peers(comm);
 	__asm__ volatile("" ::: "memory"); /* a call, not a jump */
 }
-}
+} // namespace hangs
 
 /* So many threads, so deep, hang that all of their stacks as text would be too much to keep. */
 static void hang_many(uint64_t comm)
@@ -1455,7 +1485,7 @@ NOINLINE void launch_nowhere(uint64_t kernel)
 		raw("cuMemGetInfo_v2", VAS[i % 5], VAS[i % 5]);
 	}
 }
-}
+} // namespace wild
 
 static void faults()
 {
@@ -1476,7 +1506,8 @@ static void loud_names()
 		uint64_t handle = kernel_of_module(names[i % 4]);
 
 		truth.kernels[handle] = text("name %u", i % 4);
-		launch("loud_names", "cuLaunchKernel", handle, { 1 + i % 4, 1, 1 }, { 32, 1, 1 }, 0);
+		launch("loud_names", "cuLaunchKernel", handle, { 1 + i % 4, 1, 1 }, { 32, 1, 1 },
+		       0);
 	}
 }
 
@@ -1492,6 +1523,60 @@ static void recycled()
 			truth.communicators.erase(comm);
 		}
 	}
+}
+
+/* Those that are made otherwise than by one id and a rank, of a rank that is the sixth of eight. */
+static void communicators()
+{
+	const char *where = "communicators";
+	uint64_t world = parallel::init(5, 8, true), comm = 0;
+	int excluded[] = { 0, 3, 7 };
+	nccl_id ids[2] = {};
+
+	raw("ncclGetUniqueId", &ids[0]);
+	raw("ncclGetUniqueId", &ids[1]);
+	call(where, "ncclCommInitRankScalable", 0, &comm, 9, 4, 2, (nccl_id *)ids, (void *)nullptr);
+	parallel::reduce_gradients(know(comm, 4, 9));
+	call(where, "ncclCommSplit", 0, world, 1, 5, &comm, (void *)nullptr);
+	parallel::reduce_gradients(know(comm, 2, 4));
+	call(where, "ncclCommSplit", 0, world, FAKE_NCCL_NO_COLOR, 5, &comm, (void *)nullptr);
+	call(where, "ncclCommShrink", 0, world, (int *)excluded, 3, &comm, (void *)nullptr, 0);
+	parallel::reduce_gradients(know(comm, 3, 5));
+	call(where, "ncclCommGrow", 0, comm, 7, (const nccl_id *)nullptr, -1, &comm,
+	     (void *)nullptr);
+	know(comm, 3, 7); /* not used: what is known of it is what was found when it was made */
+	truth.communicators[comm].last = "ncclCommGrow";
+	comm = 0;
+	call(where, "ncclCommGrow", 0, comm, 10, (const nccl_id *)ids, 9, &comm, (void *)nullptr);
+	parallel::reduce_gradients(know(comm, 9, 10));
+	parallel::reduce_gradients(world);
+}
+
+/* What one rank does alone, and what is done with a communicator else. */
+static void one_sided()
+{
+	const char *where = "one_sided";
+	uint64_t comm = parallel::init(1, 4, true);
+	const int signals[1][4] = { { 1, 2, 0, 0 } };
+	void *window = NULL, *none = NULL;
+
+	call(where, "ncclCommWindowRegister", 0, comm, RECEIVED, (size_t)4096, &window, 1);
+	for (unsigned int i = 0; i < 30; i++) {
+		call(where, "ncclPutSignal", 500 * 4, BUFFER, (size_t)500, 7, 2, window, (size_t)64,
+		     0, 0, 0U, comm, STREAM_1);
+		if (i % 3 == 0)
+			call(where, "ncclSignal", 0, 2, 0, 0, 0U, comm, STREAM_2);
+		if (i % 5 == 0)
+			call(where, "ncclWaitSignal", 0, 1, (const int(*)[4])signals, comm,
+			     STREAM_1);
+	}
+	call(where, "ncclPutSignal", 2, BUFFER, (size_t)1, 6, 2, none, (size_t)0, 0, 0, 0U, comm,
+	     STREAM_1); /* fails */
+	call(where, "ncclCommWindowDeregister", 0, comm, window);
+	call(where, "ncclCommSuspend", 0, comm, 1);
+	call(where, "ncclCommResume", 0, comm);
+	call(where, "ncclCommRevoke", 0, comm, 0);
+	truth.communicators[comm].last = "ncclCommInitRankConfig";
 }
 
 static std::string json()
@@ -1683,7 +1768,8 @@ static void libraries()
 {
 	void *blas = must(dlopen((folder + "/libcublas.so.12").c_str(), RTLD_NOW), "libcublas");
 	auto gemm = (int (*)(uint64_t, unsigned int))must(dlsym(blas, "cublasGemmEx"), "gemm");
-	auto matmul = (int (*)(uint64_t, unsigned int))must(dlsym(blas, "cublasLtMatmul"), "matmul");
+	auto matmul =
+		(int (*)(uint64_t, unsigned int))must(dlsym(blas, "cublasLtMatmul"), "matmul");
 	uint64_t kernel = kernel_of_module(GEMM);
 
 	for (unsigned int i = 0; i < 12; i++)
@@ -1763,11 +1849,11 @@ int main(int argc, char **argv)
 	title_bytes = (size_t)(argv[argc - 1] + strlen(argv[argc - 1]) - argv[0]);
 	if (secret && *secret == '1')
 		prctl(PR_SET_DUMPABLE, 0);
-	if (scenario != "mapped")
+	if (scenario != "mapped" && scenario != "mapped_in_child")
 		load();
 	if (scenario == "tensors")
-		tensors::library = must(dlopen((folder + "/libc10_cuda.so").c_str(), RTLD_NOW),
-					"libc10_cuda");
+		tensors::library =
+			must(dlopen((folder + "/libc10_cuda.so").c_str(), RTLD_NOW), "libc10_cuda");
 	if (scenario == "late") {
 		kernel = kernel_of_module(TRITON);
 		early = memory::weights(4000);
@@ -1779,6 +1865,15 @@ int main(int argc, char **argv)
 	}
 	say("ready");
 	line_of_input();
+	if (scenario == "mapped_in_child") {
+		if (fork()) {
+			wait(NULL);
+			_exit(0);
+		}
+		/* Outliving its parent it would hold the test's pipes. */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		scenario = "mapped";
+	}
 	if (scenario == "mapped") {
 		load();
 		say("loaded");
@@ -1841,6 +1936,10 @@ int main(int argc, char **argv)
 		faults();
 	} else if (scenario == "names") {
 		loud_names();
+	} else if (scenario == "communicators") {
+		communicators();
+	} else if (scenario == "one_sided") {
+		one_sided();
 	} else if (scenario == "recycled") {
 		recycled();
 	} else if (scenario == "storm") {
