@@ -15,6 +15,8 @@ LIBRARY = ["-fPIC", "-shared", "-fvisibility=hidden"]
 # The name of each in the folder, its compiler, its source, and flags.
 STEPS = [
     ("libcuda.so.1", "gcc", "fake_cuda.c", [*LIBRARY, "-Wl,-soname,libcuda.so.1", "-pthread"]),
+    ("libcuda_other.so.1", "gcc", "fake_cuda.c",
+     [*LIBRARY, "-DOTHER_ENTRIES", "-Wl,-soname,libcuda.so.1", "-pthread"]),
     ("libnccl.so.2", "gcc", "fake_nccl.c",
      [*LIBRARY, "-Wl,-soname,libnccl.so.2", "-Wl,-rpath,$ORIGIN", "-pthread", "-ldl"]),
     ("libcudart.so.13", "gcc", "fake_cudart.c",
@@ -50,6 +52,12 @@ class Fakes:
         self.program = os.path.join(folder, "gpu_calls")
         self.stubs = os.path.join(folder, "gpu_stubs")
         self.steps = os.path.join(folder, "gpu_steps")
+
+    def with_other_entries(self, folder):
+        """The same elsewhere, with a libcuda that has no trampolines."""
+        fakes = self.copy(folder)
+        os.replace(os.path.join(folder, "libcuda_other.so.1"), fakes.cuda)
+        return fakes
 
     def copy(self, folder):
         """The same elsewhere, as files of their own."""
