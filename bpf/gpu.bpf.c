@@ -106,7 +106,7 @@ struct {
 	__type(value, struct bpfprof_gpu_window);
 } gpu_windows SEC(".maps");
 
-/* Processes that are in a step that is wanted, or whose windows are. Writer: user space. */
+/* Processes that are in a step that is wanted, and those whose windows are. Writer: user space. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
@@ -333,8 +333,37 @@ static __always_inline const struct bpfprof_gpu_steps *steps_get(void)
 	return steps && steps->start ? steps : NULL;
 }
 
-/* A window begins or ends. One that is in another is part of that. */
-static __noinline void window_note(__u64 start_ns, __u32 pid, bool begins)
+static __always_inline bool is_stepping(const struct bpfprof_gpu_process_key *key, __u32 bit)
+{
+	__u32 *bits = bpf_map_lookup_elem(&gpu_stepping, key);
+
+	return bits && *bits & bit;
+}
+
+/* To user space, if it wants to know of this process. number: 0, or which one it is. */
+static __noinline void window_tell(__u64 start_ns, __u32 pid, bool begins, __u32 number)
+{
+	struct bpfprof_gpu_process_key key = { .start_ns = start_ns, .pid = pid };
+	struct bpfprof_window_event *e = NULL;
+
+	if (!is_stepping(&key, BPFPROF_STEPPING_WINDOWS))
+		return;
+	if (ring_has_room())
+		e = bpf_ringbuf_reserve(&ring, sizeof(*e), 0);
+	if (!e) {
+		count_add(BPFPROF_COUNT_WINDOWS_LOST, 1);
+		return;
+	}
+	/* After its place in the ring, as for titles: what happens later stands behind it. */
+	record_fill(&e->rec, BPFPROF_KIND_WINDOW, sizeof(*e));
+	task_id_fill(&e->task, bpf_get_current_task_btf());
+	e->begins = begins;
+	e->number = number;
+	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+}
+
+/* A window begins or ends. One that is in another is part of that. Its number, 0 without room. */
+static __noinline __u32 window_note(__u64 start_ns, __u32 pid, bool begins)
 {
 	struct bpfprof_gpu_process_key key = { .start_ns = start_ns, .pid = pid };
 	struct bpfprof_gpu_window fresh = { 0 }, *window;
@@ -345,11 +374,12 @@ static __noinline void window_note(__u64 start_ns, __u32 pid, bool begins)
 	if (!window) {
 		if (begins)
 			gpu_count(GPU_COUNT_KEYS_FULL);
-		return;
+		return 0;
 	}
 	if (begins && !window->open)
 		__sync_fetch_and_add(&window->begun, 1);
 	window->open = begins;
+	return window->begun;
 }
 
 enum step { STEP_NONE, STEP_CALL, STEP_WINDOW };
@@ -362,7 +392,7 @@ static __always_inline enum step step_of(const struct bpfprof_gpu_steps *steps, 
 
 	if (window && window->open && window->begun >= steps->start && window->begun < steps->stop)
 		return STEP_WINDOW;
-	return bpf_map_lookup_elem(&gpu_stepping, &key) ? STEP_CALL : STEP_NONE;
+	return is_stepping(&key, BPFPROF_STEPPING_IN_STEP) ? STEP_CALL : STEP_NONE;
 }
 
 #include "gpu_open.bpf.h" /* needs that and what is above */
@@ -442,8 +472,8 @@ int gpu_enter(struct pt_regs *ctx)
 	struct bpfprof_gpu_call *call;
 	const struct bpfprof_gpu_steps *steps = steps_get();
 	enum step step = STEP_CALL;
-	bool returns, wanted = false;
-	__u64 starved_ns = 0;
+	bool returns, begins, wanted = false;
+	__u64 starved_ns = 0, start_ns;
 
 	if (!f || !f->kind || !probe_counts(cookie))
 		return 0;
@@ -452,9 +482,10 @@ int gpu_enter(struct pt_regs *ctx)
 		return 0;
 	}
 	if (f->kind == GPU_KIND_WINDOW_BEGIN || f->kind == GPU_KIND_WINDOW_END) {
+		begins = f->kind == GPU_KIND_WINDOW_BEGIN;
+		start_ns = task->group_leader->start_boottime;
 		if (steps)
-			window_note(task->group_leader->start_boottime, pid,
-				    f->kind == GPU_KIND_WINDOW_BEGIN);
+			window_tell(start_ns, pid, begins, window_note(start_ns, pid, begins));
 		return 0;
 	}
 	t = thread_get(task);

@@ -253,12 +253,16 @@ struct bpfprof_gpu_process_key {
 
 /*
  * Which calls count, element of the array map gpu_steps; start 0: all. Else those in the windows
- * [start, stop) of the profiler, counted from 1 in each process, and those of processes that are in the
- * map gpu_stepping.
+ * [start, stop) of the profiler, counted from 1 in each process, and those of processes that are in a
+ * step by the map gpu_stepping.
  */
 struct bpfprof_gpu_steps {
 	__u64 start, stop;
 };
+
+/* Bits of a value of the map gpu_stepping, by process. */
+#define BPFPROF_STEPPING_IN_STEP 1U /* its calls count */
+#define BPFPROF_STEPPING_WINDOWS 2U /* its windows are told */
 
 /* Value of the map gpu_windows, by process. */
 struct bpfprof_gpu_window {
@@ -272,7 +276,7 @@ struct bpfprof_window_event {
 	struct bpfprof_record rec;
 	struct bpfprof_task_id task;
 	__u32 begins;
-	__u32 pad;
+	__u32 number; /* of the window, from 1; 0: they are not counted */
 };
 
 struct bpfprof_gpu_memory {

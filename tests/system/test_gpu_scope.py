@@ -17,9 +17,9 @@ from test_top import python
 NR_MANY = 36  # processes: more than are hooked one by one
 
 
-def hooks(process):
-    """Breakpoints in the code of libcuda as the process has it: copies that are its own."""
-    found = 0
+def hooked_at(process):
+    """Breakpoints in the code of libcuda as the process has it, copies that are its own; by offset."""
+    found = []
     with open("/proc/%d/maps" % process.pid, encoding="ascii") as maps, \
             open("/proc/%d/mem" % process.pid, "rb", buffering=0) as memory:
         for line in maps:
@@ -32,8 +32,13 @@ def hooks(process):
             with open(fields[5], "rb") as file:
                 file.seek(int(fields[2], 16))
                 theirs = file.read(end - start)
-            found += sum(a != b and a == 0xcc for a, b in zip(mine, theirs))
+            found += [int(fields[2], 16) + i for i, (a, b) in enumerate(zip(mine, theirs))
+                      if a != b and a == 0xcc]
     return found
+
+
+def hooks(process):
+    return len(hooked_at(process))
 
 
 @test(modes=MODES)
@@ -54,6 +59,20 @@ def others_are_not_hooked(context):
     check_all(seen.process(one.pid), truth)
     time.sleep(0.5)
     check(not hooks(one), "hooks are left behind")
+
+
+@test(modes=MODES)
+def other_entries(context):
+    """A driver without trampolines: a hook is on the first push of each entry, and all is told right."""
+    where = fakes(context).with_other_entries(context.path("other"))
+    for scenario in ("launches", "copies", "memory", "sync"):
+        caller = Caller(context, scenario, where=where)
+        watch = Watch(context, "--json", "-d", "120", "-p", caller.pid)
+        there = hooked_at(caller)
+        truth = caller.work()
+        check_all(Seen(watch.end()).process(caller.pid), truth)
+        check(len(there) > 20 and {off % 32 for off in there} == {8}, "%s: hooks at %s" % (
+            scenario, [hex(off) for off in there]))
 
 
 @test()

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """--steps: exactly the calls that were asked for, of each worker, against what workers say."""
 
+import os
 import re
 import signal
 import time
 
 import chains
 from harness import MODES, check, test
-from test_gpu import fakes
+from test_gpu import Caller, Files, fakes
+from test_gpu_continuous import Run
 
 HZ = 999
 ROOM = "r" * 300  # an argument that is long enough for every title
@@ -197,6 +199,115 @@ def no_windows_asked_for(context):
     stats = context.json("x.json")
     check(stats["samples"]["total"] == 0 and "workers_with_windows" not in stats["steps"],
           "%s" % stats)
+
+
+WATCHING = r"watching \d+ functions? in \d+ librar"
+
+
+def start_with_calls(context, steps):
+    return Run(context, "record", "-F", HZ, "--gpu", "--worker", "*launcher*", "--steps",
+               steps, "-o", "x.folded", "-o", "x.pb.gz", "--stats", "x.json")
+
+
+def kernels_of(context):
+    """Launches by (pid, kernel), all calls that are in the files, which agree."""
+    kernels, files = {}, Files(context, "x.cuda")
+    for frames, values, labels in files.samples:
+        key = labels["pid"], labels.get("kernel", frames[0])
+        kernels[key] = kernels.get(key, 0) + values["calls/count"]
+    stats = context.json("x.json")
+    check(not any(stats["gpu"]["lost"].values()), "lost: %s" % stats["gpu"]["lost"])
+    check(stats["gpu"]["calls"]["launch"] == sum(kernels.values()) == sum(
+        count for _, count in files.folded), "%s, but %s" % (stats["gpu"]["calls"], kernels))
+    return kernels
+
+
+def with_calls(context, steps, nr_windows):
+    """record --gpu of these steps of a worker that makes windows from its third call on: kernels, frames."""
+    actor = Actor(context, "Launcher", 400, 200, seconds=90, gate=True,
+                  windows=fakes(context).cuda)
+    other = Caller(context, "windows")  # of nobody that was asked for
+    time.sleep(0.3)
+    run = start_with_calls(context, steps)
+    run.wait_for(WATCHING)
+    other.work()
+    actor.process.send_signal(signal.SIGUSR1)
+    context.finish(run.process, 60).expect(0)
+    stats = context.json("x.json")["steps"]
+    check(stats["recorded"] == 2 and stats.get("workers_with_windows", 0) == nr_windows and
+          "windows_lost" not in stats, "%s" % stats)
+    check("2 of 2 %s recorded" % ("windows of the profiler" if nr_windows else "steps") in
+          run.messages(), run.messages())
+    kernels = kernels_of(context)
+    check({pid for pid, _ in kernels} == {actor.pid}, "%s" % kernels)
+    return {name: n for (_, name), n in kernels.items()}, set(functions(context, "x.folded", "ray::"))
+
+
+@test(modes=MODES)
+def calls_in_windows(context):
+    """Windows of the profiler: each launch in them, the first and the last too, and no other one."""
+    kernels, seen = with_calls(context, "2:4", 1)
+    check(kernels == {"in_4": 8, "in_5": 10}, "%s" % kernels)
+    check(seen == {"call_4", "call_5", "beside"}, "%s" % seen)
+
+
+@test()
+def calls_in_windows_asked_for(context):
+    kernels, seen = with_calls(context, "windows:1:3", 1)
+    check(kernels == {"in_3": 6, "in_4": 8}, "%s" % kernels)
+    check(seen == {"call_3", "call_4", "beside"}, "%s" % seen)
+
+
+@test(modes=MODES)
+def calls_in_calls(context):
+    """Whole calls of the method, windows in them or not."""
+    kernels, seen = with_calls(context, "calls:2:4", 0)
+    check(kernels == {"out_2": 2, "out_3": 6, "in_3": 6}, "%s" % kernels)
+    check(seen == {"call_2", "call_3", "call_other", "beside"}, "%s" % seen)
+
+
+@test()
+def calls_of_two_workers(context):
+    """One without windows beside one that makes some: each has its own steps, in both files."""
+    where = fakes(context).cuda
+    plain = Actor(context, "QuietLauncher", 1600, 200, seconds=90, gate=True, calls=2, windows=where)
+    actor = Actor(context, "Launcher", 400, 200, seconds=90, gate=True, windows=where)
+    time.sleep(0.3)
+    run = start_with_calls(context, "2:3")
+    run.wait_for(WATCHING)
+    for one in (plain, actor):
+        one.process.send_signal(signal.SIGUSR1)
+    context.finish(run.process, 60).expect(0)
+    kernels = kernels_of(context)
+    check(kernels == {(plain.pid, "out_2"): 2, (actor.pid, "in_4"): 8}, "%s" % kernels)
+    seen = functions(context, "x.folded", "ray::")
+    check(set(seen) == {"call_2", "call_4", "beside"}, "%s" % seen)
+    check(context.json("x.json")["steps"]["recorded"] == 2, "%s" % context.json("x.json")["steps"])
+
+
+@test()
+def calls_before_the_hooks(context):
+    """What begins before launches can be counted is no step: not of the samples either."""
+    actor = Actor(context, "Launcher", 200, 20, seconds=90, gate=True,
+                  windows=fakes(context).cuda)
+    time.sleep(0.3)
+    run = start_with_calls(context, "calls:1:3")
+    links = "/proc/%d/fd" % run.process.pid
+    while run.process.poll() is None and not any(
+            "bpf_link" in os.readlink(os.path.join(links, name)) for name in os.listdir(links)):
+        time.sleep(0.05)
+    actor.process.send_signal(signal.SIGUSR1)
+    not_yet = time.monotonic()
+    while run.process.poll() is None and "watching" not in re.sub("watching worker", "", run.messages()):
+        not_yet = time.monotonic()
+        time.sleep(0.01)
+    context.finish(run.process, 60).expect(0)
+    first = min(int(name[5:]) for name in functions(context, "x.folded", "ray::")
+                if re.fullmatch(r"call_\d+", name))
+    begun = actor.calls()[first - 1][0]
+    context.note("call %d, begun %.3f s after the hooks were told of" % (first, begun - not_yet))
+    check(begun > not_yet - 0.05, "call %d begun %.3f s before the hooks were there" % (
+        first, not_yet - begun))
 
 
 @test()

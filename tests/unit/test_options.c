@@ -354,7 +354,6 @@ Test(options, refusals)
 		{ "--gpus", "--gpus: ", "did you mean --gpu?" },
 		{ "--gpu -o x.html -o x.cuda.html", "--gpu: ", "x.cuda.html" },
 		{ "--gpu -o d/x.pb.gz --stats d//x.cuda.pb.gz", "--gpu: ", "x.cuda.pb.gz" },
-		{ "--gpu --worker a --steps 1:2", "--steps: ", "leave --gpu out" },
 		{ "--x=1", "--x: ", "no such flag" },
 		{ "-o a\nb", "-o a?b: ", "--format" },
 		{ "--\033[1m", "--?[1m: ", "no such flag" },

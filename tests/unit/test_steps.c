@@ -149,3 +149,32 @@ Test(steps, many)
 	cr_expect_eq(steps_have(&steps, 100 * (nr - STEPS_KEPT + 1) - 1), -ENODATA);
 	cr_expect_eq(steps_have(&steps, 100), -ENODATA);
 }
+
+/* Nobody told of those before: what is known of them is that they were there. */
+Test(steps, skip)
+{
+	const struct steps_range range = { .start = 3, .stop = 6 };
+	struct steps steps = { 0 };
+
+	steps_skip_to(&steps, 0, 5);
+	steps_skip_to(&steps, 1, 5);
+	cr_expect_eq(steps.nr_begun, 0);
+	steps_skip_to(&steps, 3, 10);
+	cr_expect_eq(steps.nr_begun, 2);
+	cr_expect_eq(steps.nr_ended, 2);
+	steps_begin(&steps, &range, 10);
+	steps_skip_to(&steps, 4, 15); /* it is the next one anyway */
+	cr_expect_eq(steps.nr_ended, 2);
+	steps_skip_to(&steps, 5, 20); /* the third has ended, and the fourth is not known */
+	cr_expect_eq(steps.nr_ended, 4);
+	cr_expect_eq(steps.nr_recorded, 1);
+	cr_expect_eq(steps.recorded_ns, 10);
+	steps_begin(&steps, &range, 20);
+	steps_end(&steps, 30);
+	cr_expect_eq(steps.nr_recorded, 2);
+	cr_expect_eq(steps_have(&steps, 12), 1);
+	cr_expect_eq(steps_have(&steps, 25), 1);
+	cr_expect_eq(steps_have(&steps, 30), 0);
+	steps_skip_to(&steps, 2, 40);
+	cr_expect_eq(steps.nr_begun, 5);
+}

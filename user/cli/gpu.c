@@ -33,7 +33,6 @@
 #define TEXT_MAX (16U << 20)
 #define NAMES_LIVE_NS (50 * 1000000ULL) /* of each second */
 #define NAMES_END_NS (2 * NS_PER_SECOND)
-#define STEP_MS 2 /* how late the step of a worker may begin */
 #define TICK_NS NS_PER_SECOND
 #define COLUMNS_DEFAULT 160 /* what is not a terminal is not that narrow */
 
@@ -64,7 +63,9 @@ static void on_end(void *arg, const struct bpfprof_task_id *task)
 
 static void choose(void *arg, struct gpu_picture *picture)
 {
-	gpu_steps_choose(arg, picture);
+	const struct gpu_job *job = arg;
+
+	gpu_steps_choose(&job->watch, &job->options->record.steps, picture);
 }
 
 static void on_title(void *arg, const struct bpfprof_title_event *event)
@@ -159,8 +160,8 @@ static int loop(struct gpu_job *job, int signal_fd, struct gpu_screen *screen,
 		if (gpu_watch_run(&job->watch, now_ns))
 			wait_ms = 0;
 		gpu_before_run(job->before, now_ns);
-		if (job->options->record.steps.stop && wait_ms > STEP_MS)
-			wait_ms = STEP_MS;
+		if (job->options->record.steps.stop && wait_ms > GPU_STEPS_MS)
+			wait_ms = GPU_STEPS_MS;
 		say_widened(job);
 		if (now_ns >= tick_ns) {
 			tick_ns = now_ns + TICK_NS;
@@ -310,7 +311,7 @@ static int open_all(struct gpu_job *job)
 	if (job->options->record.nr_workers)
 		err = gpu_workers_new(&job->workers, job);
 	if (!err)
-		err = gpu_steps_begin(job);
+		err = gpu_steps_begin(&job->watch, &job->options->record.steps);
 	return err ? EXIT_FAILED : EXIT_DONE;
 }
 

@@ -31,22 +31,18 @@ static const struct steps_range *range_of(const struct gpu_job *job)
 
 static void on_step(void *arg, const struct bpfprof_task_id *task, bool begins)
 {
-	struct gpu_job *job = arg;
-
-	gpu_probes_step(job->watch.probes, task->pid, task->start_ns, begins);
+	gpu_probes_step(arg, task->pid, task->start_ns, begins);
 }
 
-int gpu_steps_begin(struct gpu_job *job)
+int gpu_steps_begin(struct gpu_watch *watch, const struct steps_range *range)
 {
-	const struct steps_range *range = range_of(job);
-
-	if (!range)
+	if (!range->stop)
 		return 0;
-	if (job->sampler.steps)
-		worker_steps_notify(job->sampler.steps, on_step, job);
+	if (watch->sampler->steps)
+		worker_steps_notify(watch->sampler->steps, on_step, watch->probes);
 	if (range->kind == STEPS_CALLS)
-		return gpu_probes_steps(job->watch.probes, NO_WINDOW, NO_WINDOW);
-	return gpu_probes_steps(job->watch.probes, range->start, range->stop);
+		return gpu_probes_steps(watch->probes, NO_WINDOW, NO_WINDOW);
+	return gpu_probes_steps(watch->probes, range->start, range->stop);
 }
 
 struct progress {
@@ -108,12 +104,11 @@ static void choose(void *arg, const struct bpfprof_gpu_process_key *process,
 	picture->nr_counts = kept;
 }
 
-void gpu_steps_choose(const struct gpu_job *job, struct gpu_picture *picture)
+void gpu_steps_choose(const struct gpu_watch *watch, const struct steps_range *range,
+		      struct gpu_picture *picture)
 {
-	const struct steps_range *range = range_of(job);
-
-	if (range && range->kind != STEPS_CALLS)
-		gpu_probes_windows(job->watch.probes, choose, picture);
+	if (range->stop && range->kind != STEPS_CALLS)
+		gpu_probes_windows(watch->probes, choose, picture);
 }
 
 /* As we see it, where that is known. */

@@ -13,13 +13,18 @@
 
 struct gpu_job;
 struct gpu_picture;
+struct gpu_watch;
+struct steps_range;
 
-/* Before the first look for libraries; without --steps nothing. 0 or -errno. */
-int gpu_steps_begin(struct gpu_job *job);
+#define GPU_STEPS_MS 2 /* how late a step that is a call may begin */
+
+/* Before the first look for libraries; without --steps, range->stop 0, nothing. 0 or -errno. */
+int gpu_steps_begin(struct gpu_watch *watch, const struct steps_range *range);
 /* Has everybody who has begun a step ended the last one that was asked for? */
 bool gpu_steps_through(const struct gpu_job *job);
 /* Of processes that make windows nothing else is left in the picture. */
-void gpu_steps_choose(const struct gpu_job *job, struct gpu_picture *picture);
+void gpu_steps_choose(const struct gpu_watch *watch, const struct steps_range *range,
+		      struct gpu_picture *picture);
 /* How far everybody came, on standard error. */
 void gpu_steps_tell(struct gpu_job *job);
 

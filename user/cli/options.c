@@ -590,9 +590,6 @@ static int check_together(const struct record_options *options, struct buf *erro
 	if (options->steps.stop && (options->nr_pids || options->nr_comms))
 		return reason(error,
 			      "--steps: what is no worker has no steps, leave -p and --comm out");
-	if (options->steps.stop && options->gpu)
-		return reason(error, "--steps: calls are counted over all of the time, leave --gpu "
-				     "out");
 	if (check_waits(options, true, error) ||
 	    gpu_parts_check(options->gpu, options->tensors, options->gc, error))
 		return -EINVAL;

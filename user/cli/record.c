@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "cli/command.h"
+#include "cli/gpu_steps.h"
 #include "cli/memory_limit.h"
 #include "cli/options.h"
 #include "cli/pod_processes.h"
@@ -107,6 +108,13 @@ static void on_title(void *arg, const struct bpfprof_title_event *event)
 
 	record_findings_title(rec->findings, event);
 	record_timeline_title(rec->timeline, event);
+}
+
+static void choose_calls(void *arg, struct gpu_picture *picture)
+{
+	const struct recording *rec = arg;
+
+	gpu_steps_choose(&rec->watch, &rec->options->steps, picture);
 }
 
 /* In the child: waits until sampling runs, then becomes the command. */
@@ -267,6 +275,8 @@ static void loop(struct recording *rec, int signal_fd)
 				break;
 			}
 		}
+		if (rec->options->gpu && rec->sampler.steps && wait_ms > GPU_STEPS_MS)
+			wait_ms = GPU_STEPS_MS;
 		if (end_ns > now_ns && (end_ns - now_ns) / 1000000 < (uint64_t)wait_ms)
 			wait_ms = (int)((end_ns - now_ns) / 1000000) + 1;
 		poll(fds, 2, wait_ms);
@@ -407,6 +417,37 @@ static int profile_finish(struct recording *rec, const struct profile *calls)
 	return status;
 }
 
+/* The probes of calls, in some steps only if that was asked for. An exit status. */
+static int calls_open(struct recording *rec)
+{
+	struct worker_steps *steps = rec->sampler.steps;
+	int status = gpu_watch_open(&rec->watch, &rec->sampler, rec->options->threads, CALLS_BYTES);
+	int err;
+
+	if (status)
+		return status;
+	gpu_waits_no_rows(rec->watch.waits, 1);
+	rec->watch.choose = choose_calls;
+	rec->watch.arg = rec;
+	if (rec->sampler_options.step_windows)
+		worker_steps_windows(steps, rec->watch.probes);
+	if (steps)
+		worker_steps_hold(steps, true);
+	err = gpu_steps_begin(&rec->watch, &rec->options->steps);
+	if (err)
+		log_error("--steps: %s", strerror(-err));
+	return err ? EXIT_FAILED : EXIT_DONE;
+}
+
+static void calls_close(struct recording *rec)
+{
+	if (rec->options->gpu && rec->sampler.steps) {
+		worker_steps_windows(rec->sampler.steps, NULL);
+		worker_steps_notify(rec->sampler.steps, NULL, NULL);
+	}
+	gpu_watch_close(&rec->watch);
+}
+
 /* Is there a program that could make windows of the profiler? */
 static bool knows_driver(const struct recording *rec)
 {
@@ -433,7 +474,7 @@ static int finish(struct recording *rec)
 		gpu_watch_tell_new(&rec->watch);
 		err = calls_finish(rec, &calls);
 	}
-	gpu_watch_close(&rec->watch);
+	calls_close(rec);
 	if (rec->sampler_options.steps && rec->options->steps.kind != STEPS_CALLS &&
 	    !rec->sampler_options.step_windows && knows_driver(rec))
 		log_warn("windows of the profiler (cudaProfilerStart) are not seen: that takes "
@@ -455,7 +496,7 @@ static void teardown(struct recording *rec)
 	}
 	if (rec->command_error_fd >= 0)
 		close(rec->command_error_fd);
-	gpu_watch_close(&rec->watch);
+	calls_close(rec);
 	record_findings_free(rec->findings);
 	record_timeline_free(rec->timeline);
 	sampler_close(&rec->sampler);
@@ -484,6 +525,10 @@ static int start(struct recording *rec)
 	}
 	if (rec->options->gpu) {
 		gpu_watch_start(&rec->watch);
+		if (rec->sampler.steps) { /* what began before the hooks were there is no step */
+			sampler_run(&rec->sampler);
+			worker_steps_hold(rec->sampler.steps, false);
+		}
 		gpu_watch_tell(&rec->watch);
 	}
 	status = recording_timeline_start(rec);
@@ -528,10 +573,7 @@ static int run(struct recording *rec, int signal_fd)
 		gpu_watch_handle(&handlers, &rec->watch);
 	status = sampler_open(&rec->sampler, &rec->sampler_options, &handlers);
 	if (!status && rec->options->gpu)
-		status = gpu_watch_open(&rec->watch, &rec->sampler, rec->options->threads,
-					CALLS_BYTES);
-	if (!status && rec->options->gpu)
-		gpu_waits_no_rows(rec->watch.waits, 1);
+		status = calls_open(rec);
 	if (!status && rec->options->findings &&
 	    record_findings_new(&rec->findings, &rec->sampler, rec->options->host_root,
 				samples_are_chosen(rec->options), !rec->options->trace)) {

@@ -78,6 +78,9 @@ static bool is_wanted(struct sampler *sampler, const struct aggregate_input *inp
 
 	if (options->containers && !container_filter_matches(options->containers, input->container))
 		return false;
+	/* With steps the kernel has left out the calls that are in none. */
+	if (sampler->steps && sample->flags & BPFPROF_SAMPLE_CALL)
+		return options->told_only || worker_steps_know(sampler->steps, &sample->task);
 	if (sampler->steps)
 		return worker_steps_want(sampler->steps, sample);
 	if (!options->nr_comms && !options->nr_workers)
@@ -133,8 +136,7 @@ static void on_sample(void *arg, const struct sample_view *view)
 		wakers_add(sampler->wakers, &input);
 		return;
 	}
-	/* With steps the kernel has left out the calls that are in none. */
-	if (!sampler_input(sampler, view, &input) && !(view->call && sampler->steps))
+	if (!sampler_input(sampler, view, &input))
 		return;
 	if (view->call) {
 		sampler->handlers.call_stack(sampler->handlers.calls_arg, &input, view->call);
@@ -655,9 +657,11 @@ int sampler_open(struct sampler *sampler, const struct sampler_options *options,
 		err = wakers_new(&sampler->wakers);
 	if (!err && options->steps)
 		err = worker_steps_new(&sampler->steps, sampler);
-	if (!err && options->step_windows)
+	if (!err && options->step_windows && !options->gpu)
 		err = gpu_probes_new(&sampler->windows, &sampler->session, sampler->images,
 				     sampler->runner);
+	if (!err && sampler->windows)
+		worker_steps_windows(sampler->steps, sampler->windows);
 	if (!err && options->nr_workers && !options->steps)
 		err = workers_new(&sampler->workers, options->workers, options->nr_workers);
 	return err ? cannot_start(err) : EXIT_DONE;
@@ -744,8 +748,10 @@ void sampler_let_go(struct sampler *sampler)
 {
 	waits_free(sampler->waits);
 	sampler->waits = NULL;
-	if (sampler->windows)
+	if (sampler->windows) {
 		windows_tell(sampler);
+		worker_steps_windows(sampler->steps, NULL);
+	}
 	gpu_probes_free(sampler->windows);
 	sampler->windows = NULL;
 	remote_child_free(sampler->remote);

@@ -74,7 +74,7 @@ struct sampler_options {
 	const struct container_filter *containers; /* NULL: wherever they live */
 	char *const *workers; /* --worker: patterns of proc/worker_match.h, the same */
 	size_t nr_workers;
-	bool step_windows; /* with steps, without gpu: those of cudaProfilerStart, too */
+	bool step_windows; /* with steps: those of cudaProfilerStart, too */
 	const struct steps_range *steps; /* --steps: only of workers, and of these calls; or NULL */
 	bool titles; /* what Ray workers do is told as it changes, to the handler title */
 	bool tell_workers; /* say on standard error which were found */
@@ -161,7 +161,7 @@ struct sampler {
 	struct clock *clock;
 	struct workers *workers; /* NULL without --worker, and with --steps */
 	struct worker_steps *steps; /* NULL without --steps */
-	struct gpu_probes *windows; /* NULL without step_windows */
+	struct gpu_probes *windows; /* NULL without step_windows, and with gpu, which has its own */
 	struct waits *waits; /* NULL without waits, */
 	struct remote_child *remote; /* while stacks are read */
 	struct wakers *wakers; /* NULL if not asked for */

@@ -54,7 +54,9 @@ struct worker {
 
 struct worker_steps {
 	struct sampler *sampler;
+	struct gpu_probes *probes; /* that tell of windows, or NULL */
 	struct worker *workers;
+	bool held; /* no step begins */
 	bool changed; /* somebody may be through */
 	uint64_t nr_changes, nr_bad, nr_full, nr_forgotten;
 	uint64_t nr_unread; /* processes, at the start */
@@ -84,11 +86,20 @@ void worker_steps_notify(struct worker_steps *all,
 	all->notify_arg = arg;
 }
 
+void worker_steps_windows(struct worker_steps *all, struct gpu_probes *probes)
+{
+	all->probes = probes;
+}
+
+void worker_steps_hold(struct worker_steps *all, bool held)
+{
+	all->held = held;
+}
+
 static void worker_remove(struct worker_steps *all, struct worker *worker)
 {
-	if (all->sampler->windows)
-		gpu_probes_step(all->sampler->windows, worker->key.pid, worker->key.start_ns,
-				false);
+	if (all->probes)
+		gpu_probes_tell_windows(all->probes, worker->key.pid, worker->key.start_ns, false);
 	HASH_DEL(all->workers, worker);
 	calls_fini(&worker->calls);
 	free(worker->name);
@@ -151,8 +162,8 @@ static struct worker *worker_add(struct worker_steps *all, const struct bpfprof_
 	worker->pattern = pattern;
 	worker->windows = all->sampler->options->steps->kind == STEPS_WINDOWS;
 	HASH_ADD(hh, all->workers, key, sizeof(worker->key), worker);
-	if (all->sampler->windows) /* from now on its windows are told */
-		gpu_probes_step(all->sampler->windows, task->pid, task->start_ns, true);
+	if (all->probes) /* from now on its windows are told */
+		gpu_probes_tell_windows(all->probes, task->pid, task->start_ns, true);
 	return worker;
 }
 
@@ -213,9 +224,24 @@ static void step_begins(struct worker_steps *all, struct worker *worker, uint64_
 {
 	uint64_t before = worker->steps.nr_windows;
 
+	if (all->held && !worker->windows)
+		return;
 	steps_begin(&worker->steps, all->sampler->options->steps, ts_ns);
-	if (all->notify && worker->steps.nr_windows > before)
+	if (all->notify && !worker->windows && worker->steps.nr_windows > before)
 		all->notify(all->notify_arg, &worker->task, true);
+}
+
+/* Nobody will say when the step that was told of ends. */
+static void step_breaks_off(struct worker_steps *all, const struct worker *worker)
+{
+	if (all->notify && !worker->windows && worker->steps.nr_windows > worker->steps.nr_recorded)
+		all->notify(all->notify_arg, &worker->task, false);
+}
+
+static void step_was_last(struct worker_steps *all, struct worker *worker)
+{
+	titles_finish(&all->sampler->session, &worker->task);
+	all->changed = true;
 }
 
 static void step_ends(struct worker_steps *all, struct worker *worker, uint64_t ts_ns)
@@ -223,12 +249,10 @@ static void step_ends(struct worker_steps *all, struct worker *worker, uint64_t 
 	uint64_t before = worker->steps.nr_recorded;
 
 	steps_end(&worker->steps, ts_ns);
-	if (all->notify && worker->steps.nr_recorded > before)
+	if (all->notify && !worker->windows && worker->steps.nr_recorded > before)
 		all->notify(all->notify_arg, &worker->task, false);
-	if (!is_through(all, worker))
-		return;
-	titles_finish(&all->sampler->session, &worker->task);
-	all->changed = true;
+	if (is_through(all, worker))
+		step_was_last(all, worker);
 }
 
 /* Its calls overlap: what the one title of the process says is of no use. */
@@ -239,6 +263,7 @@ static void give_up(struct worker_steps *all, struct worker *worker)
 	worker->in_threads = true;
 	if (worker->windows)
 		return;
+	step_breaks_off(all, worker);
 	all->changed = true;
 	titles_finish(&all->sampler->session, &worker->task);
 	if (worker_is_asked_for(all, worker))
@@ -318,6 +343,7 @@ static void windows_are_steps(struct worker_steps *all, struct worker *worker)
 
 	if (worker->windows)
 		return;
+	step_breaks_off(all, worker);
 	worker->windows = true;
 	worker->steps = (struct steps){ 0 };
 	if (handlers->forget)
@@ -335,12 +361,19 @@ void worker_steps_window(struct worker_steps *all, const struct bpfprof_window_e
 	if (!worker || (!worker->windows && !e->begins))
 		return;
 	windows_are_steps(all, worker);
-	if (worker->window_open == !!e->begins) /* one in another is part of that */
+	/* One in another is part of that, unless its number is a new one: the end was lost. */
+	if (worker->window_open == !!e->begins &&
+	    !(e->begins && e->number > worker->steps.nr_begun))
 		return;
 	worker->window_open = e->begins;
-	if (!e->begins)
+	if (!e->begins) {
 		step_ends(all, worker, e->rec.ts_ns);
-	else if (!is_through(all, worker))
+		return;
+	}
+	steps_skip_to(&worker->steps, e->number, e->rec.ts_ns);
+	if (is_through(all, worker))
+		step_was_last(all, worker);
+	else
 		step_begins(all, worker, e->rec.ts_ns);
 }
 
@@ -353,8 +386,7 @@ void worker_steps_exit(struct worker_steps *all, const struct bpfprof_task_id *t
 		return;
 	worker->exited = true;
 	all->changed = true;
-	if (all->notify && worker->steps.nr_windows > worker->steps.nr_recorded)
-		all->notify(all->notify_arg, &worker->task, false);
+	step_breaks_off(all, worker);
 }
 
 static bool is_looked_for(void *arg, const char *title)
@@ -402,6 +434,13 @@ bool worker_steps_want(struct worker_steps *all, const struct bpfprof_sample *sa
 	all->nr_late += have < 0;
 	all->nr_outside += !have;
 	return have > 0;
+}
+
+bool worker_steps_know(struct worker_steps *all, const struct bpfprof_task_id *task)
+{
+	struct worker *worker = worker_find(all, task);
+
+	return worker && !left_out(worker) && worker_is_asked_for(all, worker);
 }
 
 bool worker_steps_through(struct worker_steps *all)

@@ -18,6 +18,7 @@ struct bpfprof_sample;
 struct bpfprof_task_id;
 struct bpfprof_title_event;
 struct bpfprof_window_event;
+struct gpu_probes;
 struct process;
 struct sampler;
 struct stats_reasons;
@@ -29,10 +30,19 @@ struct worker_steps;
 int worker_steps_new(struct worker_steps **ret, struct sampler *sampler);
 void worker_steps_free(struct worker_steps *all);
 
-/* Called as a wanted step of a worker begins, and as it ends. */
+/* Called as a wanted step of a worker begins, and as it ends; windows of the profiler are none. */
 void worker_steps_notify(struct worker_steps *all,
 			 void (*step)(void *arg, const struct bpfprof_task_id *task, bool begins),
 			 void *arg);
+
+/*
+ * Before the look at those that are there: the probes that tell of workers' windows. NULL: they are
+ * about to go.
+ */
+void worker_steps_windows(struct worker_steps *all, struct gpu_probes *probes);
+
+/* While it is held no step begins but windows: whoever counts calls is not ready yet. */
+void worker_steps_hold(struct worker_steps *all, bool held);
 
 /* The workers that are there already: they are waited for, also before their first call. */
 void worker_steps_look(struct worker_steps *all);
@@ -44,6 +54,8 @@ void worker_steps_window(struct worker_steps *all, const struct bpfprof_window_e
 void worker_steps_exit(struct worker_steps *all, const struct bpfprof_task_id *task);
 
 bool worker_steps_want(struct worker_steps *all, const struct bpfprof_sample *sample);
+/* Is it a worker that is asked for, and whose steps can be told? */
+bool worker_steps_know(struct worker_steps *all, const struct bpfprof_task_id *task);
 /* Has every worker that is waited for ended its last wanted step, or exited? */
 bool worker_steps_through(struct worker_steps *all);
 

@@ -10,12 +10,11 @@
 #include "base/cleanup.h"
 #include "elf/image.h"
 #include "elf/symbol_find.h"
+#include "gpu/code_values.h"
 #include "gpu/comm_layout.h"
 #include "gpu/functions.h"
+#include "gpu/hook_place.h"
 
-#define HEAD_BYTES 16 /* of a function: endbr64 and a trampoline's first two instructions */
-#define ENDBR64_BYTES 4
-#define CMPL_BYTES 10
 #define MAX_HIDDEN 1024 /* symbols of the names asked for: of a name the first one counts */
 #define MAX_HIDDEN_BYTES (256U << 20) /* symbols and strings that are searched for them */
 
@@ -33,7 +32,8 @@ static bool code_find(struct elf_image *img, const struct symbol_found *sym, str
 	uint64_t off, left;
 	size_t nr, i;
 
-	if (sym->type != STT_FUNC || elf_image_rva_to_off(img, sym->value, &off))
+	if (sym->type != STT_FUNC || elf_image_rva_to_off(img, sym->value, &off) ||
+	    off >= elf_image_size(img))
 		return false;
 	seg = elf_image_segments(img, &nr);
 	for (i = 0; i < nr; i++) {
@@ -42,29 +42,13 @@ static bool code_find(struct elf_image *img, const struct symbol_found *sym, str
 		    seg[i].off + (sym->value - seg[i].va) != off)
 			continue;
 		left = seg[i].file_bytes - (sym->value - seg[i].va);
+		if (left > elf_image_size(img) - off)
+			left = elf_image_size(img) - off;
 		ret->off = off;
 		ret->bytes = sym->bytes && sym->bytes < left ? sym->bytes : left;
 		return true;
 	}
 	return false;
-}
-
-/* Where to put the probe: see the header. 0 if the code cannot be read. */
-static uint64_t hook_place(struct elf_image *img, const struct code *code)
-{
-	static const uint8_t endbr64[ENDBR64_BYTES] = { 0xf3, 0x0f, 0x1e, 0xfa };
-	uint8_t head[HEAD_BYTES];
-	size_t len = code->bytes < sizeof(head) ? (size_t)code->bytes : sizeof(head), at = 0;
-
-	if (elf_image_read(img, code->off, head, len))
-		return 0;
-	if (len > ENDBR64_BYTES && !memcmp(head, endbr64, sizeof(endbr64)))
-		at = ENDBR64_BYTES;
-	/* cmpl $imm32, disp32(%rip); je rel8 */
-	if (len >= at + CMPL_BYTES + 2 && head[at] == 0x81 && head[at + 1] == 0x3d &&
-	    head[at + CMPL_BYTES] == 0x74)
-		at += CMPL_BYTES;
-	return code->off + at;
 }
 
 static bool is_hooked(const struct gpu_library *lib, uint64_t off)
@@ -77,18 +61,18 @@ static bool is_hooked(const struct gpu_library *lib, uint64_t off)
 	return false;
 }
 
-static void hook_add(struct gpu_library *lib, struct elf_image *img, uint32_t function,
-		     const struct symbol_found *sym)
+static void hook_add(struct gpu_library *lib, struct code_reader *reader, uint32_t *budget,
+		     uint32_t function, const struct symbol_found *sym)
 {
 	struct code code;
 	uint64_t off;
 	size_t nr;
 
-	off = code_find(img, sym, &code) ? hook_place(img, &code) : 0;
-	if (!off) {
+	if (!code_find(reader->img, sym, &code)) {
 		lib->nr_bad++;
 		return;
 	}
+	off = code.off + hook_place(reader, sym->value, code.bytes, budget);
 	if (is_hooked(lib, off))
 		return;
 	lib->hooks[lib->nr++] = (struct gpu_hook){ .function = function, .off = off };
@@ -190,7 +174,9 @@ static int functions_hook(struct gpu_library *ret, struct elf_image *img, find_s
 	struct symbol_found found[BPFPROF_GPU_MAX_FUNCTIONS];
 	const char *names[BPFPROF_GPU_MAX_FUNCTIONS];
 	const struct gpu_function *functions;
+	uint32_t budget = HOOK_PLACE_LIBRARY_INSTRUCTIONS;
 	struct gpu_library lib = { .nr = 0 };
+	struct code_reader reader;
 	size_t nr, i;
 	int err;
 
@@ -198,11 +184,13 @@ static int functions_hook(struct gpu_library *ret, struct elf_image *img, find_s
 	for (i = 1; i < nr; i++)
 		names[i] = functions[i].name;
 	err = find(img, names + 1, nr - 1, found + 1);
+	if (!err)
+		err = code_reader_init(&reader, img);
 	if (err)
 		return err;
 	for (i = 1; i < nr; i++)
 		if (found[i].pattern != UINT32_MAX && !gpu_is_site(&functions[i]))
-			hook_add(&lib, img, (uint32_t)i, &found[i]);
+			hook_add(&lib, &reader, &budget, (uint32_t)i, &found[i]);
 	if (!lib.nr)
 		return -EBADMSG;
 	if (lib.layers & 1U << GPU_LAYER_NCCL)

@@ -9,9 +9,8 @@
  * has code for a GPU in it may have NCCL, too, without exporting it: its .symtab is searched.
  *
  * At the instruction nothing has been pushed yet, all arguments are in place and the return address
- * is at the top of the stack. Instructions that the kernel emulates are preferred, others it must
- * single-step, which costs ten times as much: in libcuda's trampolines (`cmpl $x, y(%rip)`;
- * `je`; `jmp *z(%rip)`) the je; after an endbr64 what follows it.
+ * is at the top of the stack. Which one it is: gpu/hook_place.h; in libcuda's trampolines
+ * (`cmpl $x, y(%rip)`; `je`; `jmp *z(%rip)`) the je.
  */
 
 #include <stddef.h>

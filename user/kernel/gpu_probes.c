@@ -693,16 +693,30 @@ int gpu_probes_steps(struct gpu_probes *probes, uint64_t start, uint64_t stop)
 		       : 0;
 }
 
-void gpu_probes_step(struct gpu_probes *probes, uint32_t pid, uint64_t start_ns, bool in_step)
+static void stepping_set(struct gpu_probes *probes, uint32_t pid, uint64_t start_ns, uint32_t bit,
+			 bool on)
 {
 	const struct bpfprof_gpu_process_key key = { .start_ns = start_ns, .pid = pid };
 	struct bpf_map *map = probes->session->skel->maps.gpu_stepping;
-	const uint32_t yes = 1;
+	uint32_t bits = 0;
 
-	if (!in_step)
+	if (bpf_map__lookup_elem(map, &key, sizeof(key), &bits, sizeof(bits), 0))
+		bits = 0;
+	bits = on ? bits | bit : bits & ~bit;
+	if (!bits)
 		bpf_map__delete_elem(map, &key, sizeof(key), 0);
-	else if (bpf_map__update_elem(map, &key, sizeof(key), &yes, sizeof(yes), BPF_ANY))
+	else if (bpf_map__update_elem(map, &key, sizeof(key), &bits, sizeof(bits), BPF_ANY))
 		probes->nr_steps_refused++;
+}
+
+void gpu_probes_step(struct gpu_probes *probes, uint32_t pid, uint64_t start_ns, bool in_step)
+{
+	stepping_set(probes, pid, start_ns, BPFPROF_STEPPING_IN_STEP, in_step);
+}
+
+void gpu_probes_tell_windows(struct gpu_probes *probes, uint32_t pid, uint64_t start_ns, bool tell)
+{
+	stepping_set(probes, pid, start_ns, BPFPROF_STEPPING_WINDOWS, tell);
 }
 
 uint64_t gpu_probes_nr_steps_refused(const struct gpu_probes *probes)

@@ -98,6 +98,8 @@ void gpu_probes_counters(const struct gpu_probes *probes, uint64_t counters[GPU_
  */
 int gpu_probes_steps(struct gpu_probes *probes, uint64_t start, uint64_t stop);
 void gpu_probes_step(struct gpu_probes *probes, uint32_t pid, uint64_t start_ns, bool in_step);
+/* Is it told as a window of that process begins and ends? */
+void gpu_probes_tell_windows(struct gpu_probes *probes, uint32_t pid, uint64_t start_ns, bool tell);
 uint64_t gpu_probes_nr_steps_refused(const struct gpu_probes *probes); /* there was no room */
 /* Has that process made a window? */
 bool gpu_probes_has_window(const struct gpu_probes *probes, uint32_t pid, uint64_t start_ns);

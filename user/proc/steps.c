@@ -81,6 +81,14 @@ void steps_begin(struct steps *steps, const struct steps_range *range, uint64_t 
 	*window_last(steps) = (struct steps_window){ .begin_ns = ts_ns, .end_ns = UINT64_MAX };
 }
 
+void steps_skip_to(struct steps *steps, uint64_t number, uint64_t ts_ns)
+{
+	if (steps->nr_begun + 1 >= number)
+		return;
+	steps_end(steps, ts_ns);
+	steps->nr_begun = steps->nr_ended = number - 1;
+}
+
 int steps_have(const struct steps *steps, uint64_t ts_ns)
 {
 	const struct steps_window *window;

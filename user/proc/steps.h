@@ -45,6 +45,8 @@ int steps_range_parse(struct steps_range *ret, const char *text);
 /* A step that has not ended ends as another one begins. */
 void steps_begin(struct steps *steps, const struct steps_range *range, uint64_t ts_ns);
 void steps_end(struct steps *steps, uint64_t ts_ns); /* nothing if none runs */
+/* The next one is the number-th, if fewer have begun: nobody told of those before. */
+void steps_skip_to(struct steps *steps, uint64_t number, uint64_t ts_ns);
 /* 1, 0, or -ENODATA: so long ago that it is not known any more. */
 int steps_have(const struct steps *steps, uint64_t ts_ns);
 

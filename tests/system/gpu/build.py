@@ -16,6 +16,8 @@ LIBRARY = ["-fPIC", "-shared", "-fvisibility=hidden"]
 NCCL = ["-Wl,-rpath,$ORIGIN", "-pthread", "-ldl"]
 STEPS = [
     ("libcuda.so.1", "gcc", "fake_cuda.c", [*LIBRARY, "-Wl,-soname,libcuda.so.1", "-pthread"]),
+    ("libcuda_other.so.1", "gcc", "fake_cuda.c",
+     [*LIBRARY, "-DOTHER_ENTRIES", "-Wl,-soname,libcuda.so.1", "-pthread"]),
     ("libnccl.so.2", "gcc", "fake_nccl.c",
      [*LIBRARY, "-Wl,-soname,libnccl.so.2", *NCCL]),
     ("librccl.so.1", "gcc", "fake_nccl.c", [*LIBRARY, "-Wl,-soname,librccl.so.1", *NCCL]),
@@ -57,6 +59,12 @@ class Fakes:
         self.program = os.path.join(folder, "gpu_calls")
         self.stubs = os.path.join(folder, "gpu_stubs")
         self.steps = os.path.join(folder, "gpu_steps")
+
+    def with_other_entries(self, folder):
+        """The same elsewhere, with a libcuda that has no trampolines."""
+        fakes = self.copy(folder)
+        os.replace(os.path.join(folder, "libcuda_other.so.1"), fakes.cuda)
+        return fakes
 
     def copy(self, folder):
         """The same elsewhere, as files of their own."""

@@ -3,6 +3,7 @@
  * A libcuda.so.1 without a device. Its entries have the shape of the real driver's (535 to 550):
  * 32 bytes each, `cmpl $0x321cba00, x(%rip)`; `je +0xc`; `jmp *table(%rip)`, without call frame
  * information. Behind them are C functions that do what can be seen from outside.
+ * With OTHER_ENTRIES: entries as a compiler may make them, the first push 8 bytes in.
  */
 #include "fake_cuda.h"
 
@@ -27,24 +28,36 @@
 /* The je is taken when this is the magic number, which it never is. */
 static volatile uint32_t fake_cuda_state __attribute__((used)) = 1;
 
+#ifdef OTHER_ENTRIES
+#define ENTRY(table)                                                                               \
+	"	mov %rdi, %rax\n"                                                                        \
+	"	lea 8(%rsi,%rdx,4), %r10\n"                                                              \
+	"	push %rbx\n"                                                                             \
+	"	mov %rax, %rbx\n"                                                                        \
+	"	pop %rbx\n"                                                                              \
+	"	jmp *" table "(%rip)\n"
+#else
+#define ENTRY(table)                                                                               \
+	"	cmpl $0x321cba00, fake_cuda_state(%rip)\n"                                               \
+	"	.byte 0x74, 0x0c\n"                                                                      \
+	"	jmp *" table "(%rip)\n"                                                            \
+	"	.byte 0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00\n"                                              \
+	"	jmp *" table "(%rip)\n"                                                            \
+	"	.byte 0x66, 0x90\n"
+#endif
+
 #define TRAMPOLINE(exported, body)                                                                 \
 	__asm__(".pushsection .trampolines, \"ax\", @progbits\n"                                   \
 		".balign 32\n"                                                                     \
 		".globl " #exported "\n"                                                           \
-		".type " #exported ", @function\n" #exported ":\n"                                 \
-		"	cmpl $0x321cba00, fake_cuda_state(%rip)\n"                                       \
-		"	.byte 0x74, 0x0c\n"                                                              \
-		"	jmp *.Ltable_" #exported "(%rip)\n"                                        \
-		"	.byte 0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00\n"                                      \
-		"	jmp *.Ltable_" #exported "(%rip)\n"                                        \
-		"	.byte 0x66, 0x90\n"                                                              \
-		".size " #exported ", 32\n"                                                        \
-		".popsection\n"                                                                    \
-		".pushsection .data, \"aw\", @progbits\n"                                          \
-		".balign 8\n"                                                                      \
-		".Ltable_" #exported ":\n"                                                         \
-		"	.quad " #body "\n"                                                         \
-		".popsection\n")
+		".type " #exported ", @function\n" #exported                                       \
+		":\n" ENTRY(".Ltable_" #exported) ".size " #exported ", . - " #exported "\n"       \
+						  ".popsection\n"                                  \
+						  ".pushsection .data, \"aw\", @progbits\n"        \
+						  ".balign 8\n"                                    \
+						  ".Ltable_" #exported ":\n"                       \
+						  "	.quad " #body "\n"                         \
+						  ".popsection\n")
 /* Functions that are met in the table only. */
 #define BODY __attribute__((used, noinline)) static
 

@@ -21,7 +21,9 @@
  * after so many; with STEPS_HOLD=N call N goes on until SIGUSR1; with STEPS_MAPS=FILE it has mapped
  * that as a library. With LD_PRELOAD=LIBCUDA it runs
  * call_N of its third call and those after it in a window of the profiler, call_other() around it, and
- * prints when the windows began and ended.
+ * prints when the windows began and ended. It launches then, of the first NR_CALLS calls: in
+ * each call N times kernel out_N, or both before and after a window; N times in_N at both ends of the
+ * window; between two calls N times rest_N.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -101,6 +103,26 @@ static void (*const calls[NR_CALLS])(unsigned long long) = {
 
 int cuProfilerStart(void) __attribute__((weak));
 int cuProfilerStop(void) __attribute__((weak));
+int cuModuleGetFunction(unsigned long *kernel, unsigned long module, const char *name)
+	__attribute__((weak));
+int cuLaunchKernel(unsigned long kernel, unsigned int gx, unsigned int gy, unsigned int gz,
+		   unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared,
+		   unsigned long stream, void **args, void **extra) __attribute__((weak));
+
+/* Of call n, from 0. */
+static void launch(const char *what, unsigned int n)
+{
+	unsigned long kernel = 0;
+	char name[32];
+	unsigned int i;
+
+	if (!cuLaunchKernel || n >= NR_CALLS)
+		return;
+	snprintf(name, sizeof(name), "%s_%u", what, n + 1);
+	cuModuleGetFunction(&kernel, 1, name);
+	for (i = 0; i <= n; i++)
+		cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, 0, NULL, NULL);
+}
 
 struct actor {
 	const char *class, *mode;
@@ -154,7 +176,9 @@ static void *actor_run(void *arg)
 	if (getenv("STEPS_GATE"))
 		sigwait(&gate, &(int){ 0 });
 	for (n = 0; n < max && now() < actor->end_ns; n++) {
-		resting(actor->rest_us);
+		resting(actor->rest_us / 2);
+		launch("rest", n);
+		resting(actor->rest_us / 2);
 		is_other = !strcmp(actor->mode, "other") && n % 2 == 0;
 		begin = now();
 		title_set(is_other ? other : call);
@@ -163,14 +187,18 @@ static void *actor_run(void *arg)
 			sigwait(&gate, &(int){ 0 });
 		if (cuProfilerStart && n > 1) {
 			call_other(actor->call_us / 4);
+			launch("out", n);
 			begin = now();
 			cuProfilerStart();
 			cuProfilerStart(); /* one in another is part of that */
 			begun = now();
+			launch("in", n);
 			calls[n % NR_CALLS](actor->call_us / 2);
+			launch("in", n);
 			printf("%llu %llu %llu ", begin, begun, now());
 			cuProfilerStop();
 			printf("%llu\n", now());
+			launch("out", n);
 			call_other(actor->call_us / 4);
 			title_set(rest);
 			fflush(stdout);
@@ -180,6 +208,7 @@ static void *actor_run(void *arg)
 		} else {
 			calls[(!strcmp(actor->mode, "other") ? n / 2 : n) % NR_CALLS](
 				actor->call_us / 2);
+			launch("out", n);
 			if (!strcmp(actor->mode, "born") && n % 2)
 				prctl(PR_SET_NAME, "pt_main_thread");
 			calls[(!strcmp(actor->mode, "other") ? n / 2 : n) % NR_CALLS](
