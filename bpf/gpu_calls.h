@@ -175,6 +175,7 @@ struct bpfprof_gpu_count {
 #define BPFPROF_CALL_INSIDE 128U /* it is told from inside of a function, not where that begins */
 #define BPFPROF_CALL_OUTSIDE 64U /* of the steps that are wanted: not counted */
 #define BPFPROF_CALL_CAPTURED 256U /* as in the key's flags, also where nothing is counted */
+#define BPFPROF_CALL_TO_DEVICE 512U /* a copy that is waited for: its time is no gap's */
 
 /* One call. Follows a sample with BPFPROF_SAMPLE_CALL, or stands in a GPU_CALL record. */
 struct bpfprof_gpu_call {
@@ -182,8 +183,9 @@ struct bpfprof_gpu_call {
 	__u64 begin_ns;
 	__u64 ns; /* how long it took, 0 without a return or before it */
 	__u64 bytes;
-	/* ALLOC: what was allocated; FREE: what is freed; LAUNCH, GRAPH: ns the device starved before */
+	/* ALLOC: what was allocated; FREE: what is freed; LAUNCH, GRAPH: ns the device starved before, */
 	__u64 va;
+	__u64 idle_ns; /* and since when, as in struct bpfprof_gpu_waits; else 0 */
 	__s32 result;
 	__u32 flags; /* BPFPROF_CALL_* */
 };
@@ -494,7 +496,7 @@ _Static_assert(sizeof(struct bpfprof_gpu_count) == 48, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_call) == BPFPROF_CALL_BYTES, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_open) == 112, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_trace) == 136, "wire");
-_Static_assert(sizeof(struct bpfprof_gpu_thread) == 160 + 4 * 112 + 24, "wire");
+_Static_assert(sizeof(struct bpfprof_gpu_thread) == 168 + 4 * 112 + 24, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_waits) ==
 		       112 + 40 * BPFPROF_GPU_MAX_CAPTURES +
 			       BPFPROF_GPU_MAX_STREAMS * (40 + 32 * BPFPROF_GPU_MAX_AFTER),

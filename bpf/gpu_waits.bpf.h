@@ -29,14 +29,6 @@
 #define RESULT_IN_PROGRESS 7 /* ncclInProgress: of communicators that do not block */
 #define WAITED_NS 100000 /* a synchronization that took longer returned when the work was done */
 
-/* Set by user space to 0 when the process is gone. Else writer: BPF. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, BPFPROF_GPU_MAX_WAITS);
-	__type(key, __u32);
-	__type(value, struct bpfprof_gpu_waits);
-} gpu_waits SEC(".maps");
-
 /* Writer: BPF; user space deletes those of processes that are gone. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -158,7 +150,7 @@ static __always_inline struct bpfprof_gpu_stream *stream_use(struct bpfprof_gpu_
 }
 
 /* The device has work again. How long it had none, without what was copied to it meanwhile. */
-static __always_inline __u64 gap_end(struct bpfprof_gpu_waits *p, __u64 now)
+static __always_inline __u64 gap_end(struct bpfprof_gpu_waits *p, __u64 now, __u64 *ret_idle_ns)
 {
 	__u64 idle_ns = __sync_lock_test_and_set(&p->idle_ns, 0);
 	__u64 copy_ns = p->idle_copy_ns, gap_ns;
@@ -174,6 +166,7 @@ static __always_inline __u64 gap_end(struct bpfprof_gpu_waits *p, __u64 now)
 	__sync_fetch_and_add(&p->starved_copy_ns, copy_ns);
 	if (gap_ns > p->starved_max_ns)
 		p->starved_max_ns = gap_ns;
+	*ret_idle_ns = idle_ns;
 	return gap_ns;
 }
 
@@ -221,7 +214,7 @@ static __noinline __u64 waits_launch(struct bpfprof_gpu_thread *t,
 	}
 	if (s && t->grouped) /* the end of the group, which puts them on their streams */
 		s->collective_ns = t->call.begin_ns;
-	return p->idle_ns ? gap_end(p, t->call.begin_ns) : 0;
+	return p->idle_ns ? gap_end(p, t->call.begin_ns, &t->call.idle_ns) : 0;
 }
 
 static __noinline int wait_send(struct bpfprof_gpu_thread *t, __u64 kind_and_flags, __u64 stream,

@@ -44,7 +44,7 @@
 
 static void on_sample(void *arg, const struct aggregate_input *input)
 {
-	(void)arg; /* there is no clock */
+	(void)arg; /* there are none: gaps_alone */
 	(void)input;
 }
 
@@ -343,7 +343,7 @@ static int run_with(struct gpu_job *job)
 		.gpu = true,
 		.fork_wakes = job->scoped, /* the child may have to be hooked */
 		.threads = true,
-		.no_clock = true,
+		.gaps_alone = true,
 		.gpu_trace = job->options->record.trace,
 		.gpu_waits = true,
 		.gpu_tensors = record->tensors,

@@ -94,7 +94,7 @@ struct sampler_options {
 	bool gpu_waits; /* and what tells when collectives are complete */
 	bool fork_wakes; /* forks of targets are told at once */
 	bool threads; /* stacks of threads that sleep can be read (profile/dump_read.h) */
-	bool no_clock; /* with gpu: these alone */
+	bool gaps_alone; /* with gpu_waits: no samples but those for the handler gap */
 	uint32_t call_keys; /* of gpu, as of struct session_options */
 	bool iterators; /* nothing is sampled: not to be started; quicker to open */
 	enum session_waits waits; /* time off a CPU instead of time on it, or both */
@@ -118,7 +118,9 @@ struct sampler_handlers {
 	/* With gpu_waits: what is waited for, what is captured. */
 	void (*wait)(void *arg, const struct bpfprof_gpu_wait *wait);
 	void (*graph)(void *arg, const struct bpfprof_gpu_graph_event *event);
-	void *calls_arg; /* of these five */
+	/* A sample of a process whose device has nothing to do. */
+	void (*gap)(void *arg, const struct aggregate_input *input);
+	void *calls_arg; /* of these six */
 	/* With gpu_trace: a call that is over. */
 	void (*traced_call)(void *arg, const struct bpfprof_gpu_trace *call);
 	/* With waits: a thread has ended, and some of its time is in no sample. */
