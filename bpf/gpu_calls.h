@@ -409,6 +409,8 @@ struct bpfprof_gpu_waits {
 	__u32 follows; /* some stream waits for another one */
 	__u32 numbers; /* of captures, so far */
 	__u32 graphs; /* in gpu_graphs */
+	__u32 idle_tid; /* the thread that is likely to launch next: it waited for what was done, */
+	__u32 launch_tid; /* or else launched after the gap before */
 	struct bpfprof_gpu_capture captures[BPFPROF_GPU_MAX_CAPTURES];
 	struct bpfprof_gpu_stream streams[BPFPROF_GPU_MAX_STREAMS];
 };
@@ -498,7 +500,7 @@ _Static_assert(sizeof(struct bpfprof_gpu_open) == 112, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_trace) == 136, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_thread) == 168 + 4 * 112 + 24, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_waits) ==
-		       112 + 40 * BPFPROF_GPU_MAX_CAPTURES +
+		       120 + 40 * BPFPROF_GPU_MAX_CAPTURES +
 			       BPFPROF_GPU_MAX_STREAMS * (40 + 32 * BPFPROF_GPU_MAX_AFTER),
 	       "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_event_key) == 24, "wire");

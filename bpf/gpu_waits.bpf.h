@@ -166,6 +166,7 @@ static __always_inline __u64 gap_end(struct bpfprof_gpu_waits *p, __u64 now, __u
 	__sync_fetch_and_add(&p->starved_copy_ns, copy_ns);
 	if (gap_ns > p->starved_max_ns)
 		p->starved_max_ns = gap_ns;
+	p->launch_tid = (__u32)bpf_get_current_pid_tgid();
 	*ret_idle_ns = idle_ns;
 	return gap_ns;
 }
@@ -243,12 +244,17 @@ static __noinline int wait_send(struct bpfprof_gpu_thread *t, __u64 kind_and_fla
 	return 0;
 }
 
-/* Has the device of the process nothing to do from now on? */
-static __noinline int idle_begin(struct bpfprof_gpu_waits *p)
+/*
+ * Has the device of the process nothing to do from now on? Who asks whether something is done may only
+ * look after others.
+ */
+static __noinline int idle_begin(struct bpfprof_gpu_thread *t, struct bpfprof_gpu_waits *p)
 {
+	__u32 function = t->call.key.function, i;
+	struct bpfprof_gpu_function *f = bpf_map_lookup_elem(&gpu_functions, &function);
+	bool waited = f && f->kind == GPU_KIND_SYNC;
 	__u64 now = bpf_ktime_get_ns();
 	struct bpfprof_gpu_stream *s;
-	__u32 i;
 
 	if (p->idle_ns || !p->work_ns || p->lost_ns > p->all_done_ns)
 		return 0;
@@ -258,6 +264,7 @@ static __noinline int idle_begin(struct bpfprof_gpu_waits *p)
 			return 0;
 	}
 	p->idle_copy_ns = 0;
+	p->idle_tid = waited || !p->launch_tid ? (__u32)bpf_get_current_pid_tgid() : p->launch_tid;
 	p->idle_ns = now;
 	if (p->work_ns >= now) /* another thread's launch, which may not have seen it */
 		p->idle_ns = 0;
@@ -359,7 +366,7 @@ __noinline int stream_done(struct bpfprof_gpu_thread *t, __u64 stream, __u64 unt
 		return 0;
 	if (p->follows)
 		waits_follow(t, p);
-	return idle_begin(p);
+	return idle_begin(t, p);
 }
 
 /* A context is one of a device, and which streams are of another one is not known. */
@@ -382,7 +389,7 @@ __noinline int all_done(struct bpfprof_gpu_thread *t, __u64 until_ns, __u64 runn
 	}
 	if (collectives)
 		wait_send(t, GPU_WAIT_ALL_DONE, 0, until_ns, running_ns);
-	return idle_begin(p);
+	return idle_begin(t, p);
 }
 
 static __always_inline void event_key(struct bpfprof_gpu_event_key *key,

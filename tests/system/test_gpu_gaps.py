@@ -135,6 +135,18 @@ def two_processes(context):
 
 
 @test(modes=MODES)
+def asleep(context):
+    """Nobody of the process runs: the thread that waits for a batch, and will launch, has the gap."""
+    truth, seen, starved = watched(context, "asleep")
+    slept, found = truth["parts"]["next_batch"]["ns"], starved.total("next_batch")
+    lost = {reason: n for reason, n in seen.lost.items() if n}
+    check(0.5 * slept <= found <= truth["ns"][1], "next_batch: %d of %d ns, lost %s" % (
+        found, slept, lost))
+    check(all("[asleep]" in frames for frames, _, _ in starved.rows
+              if any(is_frame(frame, "next_batch") for frame in frames)), "no marker")
+
+
+@test(modes=MODES)
 def intervals(context):
     """A gap is told in the interval in which it ends, with what ran in it in the one before."""
     daemon = Daemon(context, "--gpu", "--log-level", "debug", interval="3s")

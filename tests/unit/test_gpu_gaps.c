@@ -32,7 +32,7 @@ static void seen(uint64_t begin_ns, uint32_t stack, int times)
 	const struct aggregate_call_at at = { .stack = stack };
 
 	while (times--)
-		gpu_gaps_seen(gaps, &at, begin_ns, PERIOD);
+		gpu_gaps_seen(gaps, &at, begin_ns, PERIOD, false);
 }
 
 static void take(void *arg, const struct aggregate_call_at *at, uint64_t ns)
@@ -105,6 +105,19 @@ Test(gpu_gaps, together)
 	cr_expect_eq(gpu_gaps_share(gaps, 500 * MS, 0), 0, "twice");
 }
 
+/* Of one that sleeps it is known for how long: nothing of that goes to other gaps. */
+Test(gpu_gaps, timed)
+{
+	const struct aggregate_call_at at = { .stack = 1 };
+
+	gpu_gaps_seen(gaps, &at, 1, 25 * MS, true);
+	cr_expect_eq(gpu_gaps_end(gaps, 1, 45 * MS), 25 * MS);
+	seen(2, 2, 1);
+	cr_expect_eq(gpu_gaps_end(gaps, 2, 20 * MS), 0);
+	cr_expect_eq(gpu_gaps_share(gaps, 20 * MS, 0), 20 * MS);
+	expect(25 * MS, 20 * MS);
+}
+
 /* Two threads are seen for twice as long as it was. */
 Test(gpu_gaps, together_at_once)
 {
@@ -143,9 +156,9 @@ Test(gpu_gaps, carried)
 	cr_assert_eq(aggregate_new(&from, false, 1 << 20), 0);
 	cr_assert_eq(aggregate_new(&to, false, 1 << 20), 0);
 	cr_assert_eq(aggregate_add_call(from, &input, &no_leaf, 0, &at), 0);
-	gpu_gaps_seen(gaps, &at, 1, 12 * PERIOD);
+	gpu_gaps_seen(gaps, &at, 1, 12 * PERIOD, false);
 	cr_expect_eq(gpu_gaps_end(gaps, 1, LONG), LONG);
-	gpu_gaps_seen(gaps, &at, 2, 4 * PERIOD);
+	gpu_gaps_seen(gaps, &at, 2, 4 * PERIOD, false);
 	aggregate_view_get(from, &view);
 	gpu_gaps_next(gaps, &view, to, 1 << 20);
 	aggregate_free(from);
@@ -154,7 +167,7 @@ Test(gpu_gaps, carried)
 	cr_expect_eq(gpu_gaps_end(gaps, 2, LONG), 4 * PERIOD);
 	gpu_gaps_each(gaps, take, found);
 	cr_expect_eq(found[at.stack], 4 * PERIOD);
-	gpu_gaps_seen(gaps, &at, 3, PERIOD);
+	gpu_gaps_seen(gaps, &at, 3, PERIOD, false);
 	aggregate_view_get(to, &view);
 	gpu_gaps_next(gaps, &view, to, 0);
 	cr_expect_eq(room.nr, 0);

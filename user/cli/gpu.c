@@ -20,6 +20,7 @@
 #include "cli/gpu_between.h"
 #include "cli/gpu_job.h"
 #include "cli/gpu_options.h"
+#include "cli/gpu_sleepers.h"
 #include "cli/gpu_steps.h"
 #include "cli/gpu_where.h"
 #include "cli/gpu_workers.h"
@@ -151,7 +152,7 @@ static int loop(struct gpu_job *job, int signal_fd, bool live, struct gpu_pictur
 	uint64_t now_ns = job->start_ns, tick_ns = now_ns;
 	struct pollfd fds[] = { { .fd = sampler_fd(&job->sampler), .events = POLLIN },
 				{ .fd = signal_fd, .events = POLLIN } };
-	int wait_ms, err = 0;
+	int wait_ms, sleepers_ms, err = 0;
 
 	while (now_ns < end_ns && !err) {
 		wait_ms = sampler_run(&job->sampler);
@@ -159,6 +160,9 @@ static int loop(struct gpu_job *job, int signal_fd, bool live, struct gpu_pictur
 		if (gpu_watch_run(&job->watch, now_ns))
 			wait_ms = 0;
 		gpu_before_run(job->before, now_ns);
+		sleepers_ms = gpu_sleepers_run(job->sleepers, now_ns);
+		if (wait_ms > sleepers_ms)
+			wait_ms = sleepers_ms;
 		if (job->options->record.steps.stop && wait_ms > STEP_MS)
 			wait_ms = STEP_MS;
 		say_widened(job);
@@ -286,7 +290,8 @@ static int open_all(struct gpu_job *job)
 
 	gpu_watch_handle(&handlers, &job->watch);
 	status = gpu_trace_start(job);
-	if (!status && (gpu_between_new(&job->between) || gpu_before_new(&job->before, job))) {
+	if (!status && (gpu_between_new(&job->between) || gpu_before_new(&job->before, job) ||
+			gpu_sleepers_new(&job->sleepers, &job->watch))) {
 		log_error("%s", strerror(ENOMEM));
 		status = EXIT_FAILED;
 	}
@@ -356,6 +361,7 @@ static int run_with(struct gpu_job *job)
 		status = run(job, signal_fd);
 	gpu_workers_free(job->workers);
 	gpu_before_free(job->before);
+	gpu_sleepers_free(job->sleepers);
 	gpu_where_free(job->where);
 	gpu_watch_close(&job->watch);
 	sampler_close(&job->sampler);

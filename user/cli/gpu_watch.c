@@ -90,7 +90,7 @@ static void on_graph(void *arg, const struct bpfprof_gpu_graph_event *event)
 
 void gpu_watch_gap(struct gpu_watch *watch, const struct aggregate_input *input)
 {
-	gpu_tally_gap(watch->tally, input, NS_PER_SECOND / watch->sampler->options->hz);
+	gpu_tally_gap(watch->tally, input, NS_PER_SECOND / watch->sampler->options->hz, false);
 }
 
 static void on_gap(void *arg, const struct aggregate_input *input)

@@ -36,8 +36,10 @@ struct container;
 struct container_filter;
 struct containers;
 struct deadline_runner;
+struct dump;
 struct images;
 struct process;
+struct process_dump;
 struct process_end;
 struct processes;
 struct profile;
@@ -220,6 +222,18 @@ bool sampler_input(struct sampler *sampler, const struct sample_view *view,
  */
 bool sampler_thread_input(struct sampler *sampler, const struct bpfprof_task_state *state,
 			  struct bpfprof_sample *sample, struct aggregate_input *ret);
+
+/* What such an input borrows. */
+struct sampler_sleeper {
+	struct bpfprof_sample sample;
+	uint64_t user[BPFPROF_MAX_FRAMES];
+	bool is_read; /* its user stack is known */
+};
+
+/* The same file: of one that sleeps, with its stack as dump_read() has read it; process: NULL, it has not. */
+bool sampler_sleeper_input(struct sampler *sampler, const struct bpfprof_task_state *state,
+			   const struct dump *dump, const struct process_dump *process,
+			   struct sampler_sleeper *to, struct aggregate_input *ret);
 
 /* Where an interval ends and the next one begins. */
 struct sampler_cut {

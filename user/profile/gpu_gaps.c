@@ -23,7 +23,7 @@ struct gpu_gaps {
 	struct gpu_gaps_room *room;
 	struct stack *stacks;
 	uint64_t begin_ns; /* of the gap that open_ns are of, 0: none */
-	uint64_t period_ns; /* for which one was seen last */
+	bool timed; /* of some of it is known how long it was */
 	uint64_t
 		told_ns; /* begin of the last one that was shared out: who comes late has no part in it */
 };
@@ -85,10 +85,11 @@ static void open_forget(struct gpu_gaps *gaps)
 		stack->open_ns = 0;
 	}
 	gaps->begin_ns = 0;
+	gaps->timed = false;
 }
 
 void gpu_gaps_seen(struct gpu_gaps *gaps, const struct aggregate_call_at *at, uint64_t begin_ns,
-		   uint64_t ns)
+		   uint64_t ns, bool timed)
 {
 	struct stack *stack;
 
@@ -97,23 +98,24 @@ void gpu_gaps_seen(struct gpu_gaps *gaps, const struct aggregate_call_at *at, ui
 	stack = stack_get(gaps, at);
 	if (!stack)
 		return;
-	gaps->period_ns = ns;
 	if (begin_ns > gaps->begin_ns) {
 		open_forget(gaps);
 		gaps->begin_ns = begin_ns;
 	}
-	if (begin_ns == gaps->begin_ns)
-		stack->open_ns += ns;
-	else /* late */
+	if (begin_ns != gaps->begin_ns) { /* late */
 		stack->short_ns += ns;
+		return;
+	}
+	stack->open_ns += ns;
+	gaps->timed |= timed;
 }
 
 /* How much of a time is covered by what was seen: what is missing may be less than is to be seen. */
-static uint64_t covered(const struct gpu_gaps *gaps, uint64_t ns, uint64_t seen_ns)
+static uint64_t covered(uint64_t ns, uint64_t seen_ns)
 {
 	if (!seen_ns)
 		return 0;
-	return seen_ns + gaps->period_ns >= ns ? ns : seen_ns;
+	return seen_ns + GPU_GAPS_UNSURE_NS >= ns ? ns : seen_ns;
 }
 
 uint64_t gpu_gaps_end(struct gpu_gaps *gaps, uint64_t begin_ns, uint64_t ns)
@@ -123,18 +125,19 @@ uint64_t gpu_gaps_end(struct gpu_gaps *gaps, uint64_t begin_ns, uint64_t ns)
 
 	if (!begin_ns || begin_ns != gaps->begin_ns)
 		return 0;
-	if (ns < GPU_GAPS_LONG_NS) {
+	if (ns < GPU_GAPS_LONG_NS && !gaps->timed) {
 		open_forget(gaps);
 		return 0;
 	}
 	for (stack = gaps->stacks; stack; stack = stack->hh.next)
 		seen_ns += stack->open_ns;
-	left = part = covered(gaps, ns, seen_ns);
+	left = part = covered(ns, seen_ns);
 	for (stack = gaps->stacks; stack; stack = stack->hh.next) {
 		stack->ns += share_take(&left, &seen_ns, stack->open_ns);
 		stack->open_ns = 0;
 	}
 	gaps->begin_ns = 0;
+	gaps->timed = false;
 	gaps->told_ns = begin_ns;
 	return part;
 }
@@ -148,7 +151,7 @@ uint64_t gpu_gaps_share(struct gpu_gaps *gaps, uint64_t ns, uint64_t idle_ns)
 		open_forget(gaps);
 	for (stack = gaps->stacks; stack; stack = stack->hh.next)
 		seen_ns += stack->short_ns;
-	left = part = covered(gaps, ns, seen_ns);
+	left = part = covered(ns, seen_ns);
 	for (stack = gaps->stacks; stack; stack = stack->hh.next) {
 		stack->ns += share_take(&left, &seen_ns, stack->short_ns);
 		stack->short_ns = 0;

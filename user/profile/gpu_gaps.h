@@ -12,6 +12,7 @@
  * Bounded by what the caller allows for all processes; what there was no room for is counted.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,6 +22,7 @@ struct aggregate_view;
 struct gpu_gaps;
 
 #define GPU_GAPS_LONG_NS 100000000ULL
+#define GPU_GAPS_UNSURE_NS 10000000ULL /* missing: that may be by chance */
 
 /* Of all processes together; the caller's, who sets max. */
 struct gpu_gaps_room {
@@ -31,9 +33,12 @@ struct gpu_gaps_room {
 int gpu_gaps_new(struct gpu_gaps **ret, struct gpu_gaps_room *room); /* 0 or -ENOMEM */
 void gpu_gaps_free(struct gpu_gaps *gaps); /* NULL is fine */
 
-/* A thread was seen in the gap that began then, which stands for ns. */
+/*
+ * A thread was seen in the gap that began then, which stands for ns; timed: it is known that it was so
+ * long, and the gap is one that is shared out by itself, however short it is.
+ */
 void gpu_gaps_seen(struct gpu_gaps *gaps, const struct aggregate_call_at *at, uint64_t begin_ns,
-		   uint64_t ns);
+		   uint64_t ns, bool timed);
 /*
  * A launch ended the gap, which was so long. Returns how much of that stacks have from now on; of short
  * ones it is 0, and what remains of them can be given to gpu_gaps_share().

@@ -32,6 +32,7 @@
 #define STARVED_LABEL "launch"
 #define UNSEEN_LABEL "[before this launch]" /* time in which nobody was seen to do anything */
 #define GAP_LABEL "gap"
+#define ASLEEP_LABEL "[asleep]"
 #define CAPTURED_LABEL "[captured]" /* written into a graph */
 #define TENSOR_REST 8 /* this part of the room for allocations is not for tensors */
 /* Of one allocation: no device has as much, and sums of so many do not overflow. */
@@ -429,7 +430,7 @@ static void gap_end(struct process_entry *process, const struct bpfprof_gpu_call
 	if (!stack)
 		return;
 	process->starved_seen_ns = sum(process->starved_seen_ns, left);
-	if (call->va >= GPU_GAPS_LONG_NS) {
+	if (of_gaps || call->va >= GPU_GAPS_LONG_NS) {
 		stack->starved_ns = sum(stack->starved_ns, left);
 		return;
 	}
@@ -736,19 +737,20 @@ void gpu_tally_starved(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns,
 	process->idle_ns = idle_ns;
 }
 
-void gpu_tally_gap(struct gpu_tally *tally, const struct aggregate_input *input, uint64_t ns)
+void gpu_tally_gap(struct gpu_tally *tally, const struct aggregate_input *input, uint64_t ns,
+		   bool asleep)
 {
 	const struct bpfprof_sample *sample = input->sample;
 	struct process_entry *process = process_get(tally, sample->task.pid, sample->task.start_ns);
-	const uint64_t no_leaf = 0;
+	const uint64_t leaf = asleep ? aggregate_label(tally->aggregate, ASLEEP_LABEL) : 0;
 	struct aggregate_call_at at;
 
 	if (!process || (!process->gaps && gpu_gaps_new(&process->gaps, &tally->gaps_room)))
 		return;
-	if (aggregate_add_call(tally->aggregate, input, &no_leaf, 0, &at))
+	if (aggregate_add_call(tally->aggregate, input, &leaf, asleep, &at))
 		tally->gaps_room.lost++;
 	else
-		gpu_gaps_seen(process->gaps, &at, sample->gap_ns, ns);
+		gpu_gaps_seen(process->gaps, &at, sample->gap_ns, ns, asleep);
 }
 
 void gpu_tally_starved_forget(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns, uint64_t ns)

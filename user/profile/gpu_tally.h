@@ -90,9 +90,11 @@ void gpu_tally_starved(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns,
 		       uint64_t idle_ns);
 /*
  * A thread was seen while the device of its process had nothing to do, since gap_ns of the sample, which
- * stands for ns: the time until the launch that ends that is told of such stacks (gpu_gaps.h).
+ * stands for ns: the time until the launch that ends that is told of such stacks (gpu_gaps.h). It ran, or
+ * it slept so long.
  */
-void gpu_tally_gap(struct gpu_tally *tally, const struct aggregate_input *input, uint64_t ns);
+void gpu_tally_gap(struct gpu_tally *tally, const struct aggregate_input *input, uint64_t ns,
+		   bool asleep);
 
 /* A collective with this key is known to be complete, ns after its call; told with its key's calls. */
 void gpu_tally_complete(struct gpu_tally *tally, const struct bpfprof_gpu_key *key, uint64_t ns);

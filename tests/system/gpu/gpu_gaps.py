@@ -165,10 +165,10 @@ def asleep():
 def open_gap():
     """A gap that is not over: a line ends it."""
     with Gap():
-        load_batch(400)
+        load_batch(1500)
         print(json.dumps({"pid": os.getpid()}), flush=True)
         sys.stdin.readline()
-        load_batch(400)
+        load_batch(100)
 
 
 def main():
