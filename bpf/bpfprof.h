@@ -24,7 +24,7 @@
 #define BPFPROF_STACK_PAGES 64 /* of 4 KiB, of which it may touch so many */
 #define BPFPROF_NR_REGS 17 /* DWARF order on x86-64: rax rdx rcx rbx rsi rdi rbp rsp r8-r15 rip */
 #define BPFPROF_PATH_MAX 4096
-#define BPFPROF_CALL_BYTES 96 /* struct bpfprof_gpu_call */
+#define BPFPROF_CALL_BYTES 104 /* struct bpfprof_gpu_call */
 #define BPFPROF_TARGET_BITS 65536 /* a power of two */
 #define BPFPROF_TARGET_AT_EXEC                                                                     \
 	(1U << 31) /* in the map targets: not before it has executed something */
@@ -190,6 +190,7 @@ struct bpfprof_place {
 #define BPFPROF_SAMPLE_WAKER 1024U /* of a thread while it wakes another one; no time */
 #define BPFPROF_SAMPLE_INTERRUPT                                                                   \
 	2048U /* WAKER: an interrupt does that; the thread has no part in it */
+#define BPFPROF_SAMPLE_GAP 4096U /* of the clock: the device of its process has nothing to do */
 
 struct bpfprof_sample {
 	struct bpfprof_record rec;
@@ -212,6 +213,7 @@ struct bpfprof_sample {
 			   * WAKER: who is woken */
 	__u32 wait_nr; /* WAIT, WAKER: of one thread, the same wait has the same; 0: it was not asleep */
 	char holder_comm[BPFPROF_COMM_LEN];
+	__u64 gap_ns; /* GAP: since when, as idle_ns of struct bpfprof_gpu_waits; else 0 */
 	/*
 	 * __u64 frames[] follow: kernel, Python, native, each leaf first; then the title; then, with
 	 * BPFPROF_SAMPLE_CALL, struct bpfprof_gpu_call (gpu_calls.h).
@@ -594,12 +596,13 @@ struct bpfprof_cfg {
 	__u64 call_long_ns; /* and one of each call that takes so long */
 	__u32 call_tokens; /* it may save up so many */
 	__u32 gpu_trace; /* 1: each hooked call is sent by itself when it is over */
-	__u32 gpu_waits; /* 1: what tells when collectives are complete is sent */
+	/* 1: what tells when collectives are complete is sent, and samples tell of gaps */
+	__u32 gpu_waits;
 	__u32 call_keys; /* that calls of one process may be counted by */
 	__u32 wall; /* 1: all time counts, so samples of the clock stand for what their threads ran */
 	__u32 fork_wakes; /* 1: user space is woken when a target forks */
 	__u32 few_scratches; /* 0: each CPU has its own scratch; else there are so many for all */
-	__u32 pad;
+	__u32 gaps_alone; /* 1: the clock samples only whose device has nothing to do (SAMPLE_GAP) */
 };
 
 /* Entry of the per-CPU pc cache. */
@@ -667,7 +670,7 @@ struct bpfprof_task_read {
 
 _Static_assert(sizeof(struct bpfprof_record) == 24, "wire");
 _Static_assert(sizeof(struct bpfprof_task_id) == 24, "wire");
-_Static_assert(sizeof(struct bpfprof_sample) == 144, "wire");
+_Static_assert(sizeof(struct bpfprof_sample) == 152, "wire");
 _Static_assert(sizeof(struct bpfprof_place) == 16, "wire");
 _Static_assert(sizeof(struct bpfprof_title_event) == 88 + BPFPROF_TITLE_BYTES, "wire");
 _Static_assert(sizeof(struct bpfprof_titled) == 48, "wire");

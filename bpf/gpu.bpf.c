@@ -46,15 +46,6 @@ struct {
 	__type(value, struct bpfprof_gpu_count);
 } gpu_counts SEC(".maps");
 
-/* How many keys of gpu_counts a process has. Writer: BPF; user space deletes those that have ended. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct bpfprof_gpu_process_key);
-	__type(value, __u64);
-} gpu_processes SEC(".maps");
-
 /* What a thread begins with; too large for a program's stack. Nobody writes it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -659,6 +650,7 @@ int gpu_return(struct pt_regs *ctx)
 	call->ns = now - open->begin_ns;
 	call->bytes = open->bytes;
 	call->va = 0;
+	call->idle_ns = 0;
 	call->result = (__s32)ctx->ax;
 	call->flags = open->flags & ~BPFPROF_CALL_ENTRY;
 	t->last_ns = now;

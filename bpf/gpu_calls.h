@@ -176,6 +176,7 @@ struct bpfprof_gpu_count {
 #define BPFPROF_CALL_INSIDE 128U /* it is told from inside of a function, not where that begins */
 #define BPFPROF_CALL_OUTSIDE 64U /* of the steps that are wanted: not counted */
 #define BPFPROF_CALL_CAPTURED 256U /* as in the key's flags, also where nothing is counted */
+#define BPFPROF_CALL_TO_DEVICE 512U /* a copy that is waited for: its time is no gap's */
 
 /* One call. Follows a sample with BPFPROF_SAMPLE_CALL, or stands in a GPU_CALL record. */
 struct bpfprof_gpu_call {
@@ -183,8 +184,9 @@ struct bpfprof_gpu_call {
 	__u64 begin_ns;
 	__u64 ns; /* how long it took, 0 without a return or before it */
 	__u64 bytes;
-	/* ALLOC: what was allocated; FREE: what is freed; LAUNCH, GRAPH: ns the device starved before */
+	/* ALLOC: what was allocated; FREE: what is freed; LAUNCH, GRAPH: ns the device starved before, */
 	__u64 va;
+	__u64 idle_ns; /* and since when, as in struct bpfprof_gpu_waits; else 0 */
 	__s32 result;
 	__u32 flags; /* BPFPROF_CALL_* */
 };
@@ -415,6 +417,8 @@ struct bpfprof_gpu_waits {
 	__u32 follows; /* some stream waits for another one */
 	__u32 numbers; /* of captures, so far */
 	__u32 graphs; /* in gpu_graphs */
+	__u32 idle_tid; /* the thread that is likely to launch next: it waited for what was done, */
+	__u32 launch_tid; /* or else launched after the gap before */
 	struct bpfprof_gpu_capture captures[BPFPROF_GPU_MAX_CAPTURES];
 	struct bpfprof_gpu_stream streams[BPFPROF_GPU_MAX_STREAMS];
 };
@@ -502,9 +506,9 @@ _Static_assert(sizeof(struct bpfprof_gpu_count) == 48, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_call) == BPFPROF_CALL_BYTES, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_open) == 112, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_trace) == 136, "wire");
-_Static_assert(sizeof(struct bpfprof_gpu_thread) == 160 + 4 * 112 + 24, "wire");
+_Static_assert(sizeof(struct bpfprof_gpu_thread) == 168 + 4 * 112 + 24, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_waits) ==
-		       144 + 40 * BPFPROF_GPU_MAX_CAPTURES +
+		       152 + 40 * BPFPROF_GPU_MAX_CAPTURES +
 			       BPFPROF_GPU_MAX_STREAMS * (40 + 32 * BPFPROF_GPU_MAX_AFTER),
 	       "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_event_key) == 24, "wire");

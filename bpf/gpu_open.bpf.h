@@ -136,7 +136,8 @@ static __always_inline bool open_push(struct pt_regs *ctx, const struct bpfprof_
 		open->key.dims[0] = argument(ctx, f->extra);
 		open->key.dims[1] = argument(ctx, f->count);
 	}
-	open->flags = call->flags;
+	open->flags = call->flags |
+		      (f->to_device && f->flags & BPFPROF_GPU_RETURNS ? BPFPROF_CALL_TO_DEVICE : 0);
 	open->file = file;
 	open->ret = 0;
 	bpf_probe_read_user(&open->ret, sizeof(open->ret), (void *)ctx->sp);

@@ -29,14 +29,6 @@
 #define RESULT_IN_PROGRESS 7 /* ncclInProgress: of communicators that do not block */
 #define WAITED_NS 100000 /* a synchronization that took longer returned when the work was done */
 
-/* Set by user space to 0 when the process is gone. Else writer: BPF. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, BPFPROF_GPU_MAX_WAITS);
-	__type(key, __u32);
-	__type(value, struct bpfprof_gpu_waits);
-} gpu_waits SEC(".maps");
-
 /* Writer: BPF; user space deletes those of processes that are gone. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -158,7 +150,7 @@ static __always_inline struct bpfprof_gpu_stream *stream_use(struct bpfprof_gpu_
 }
 
 /* The device has work again. How long it had none, without what was copied to it meanwhile. */
-static __always_inline __u64 gap_end(struct bpfprof_gpu_waits *p, __u64 now)
+static __always_inline __u64 gap_end(struct bpfprof_gpu_waits *p, __u64 now, __u64 *ret_idle_ns)
 {
 	__u64 idle_ns = __sync_lock_test_and_set(&p->idle_ns, 0);
 	__u64 copy_ns = p->idle_copy_ns, gap_ns;
@@ -174,6 +166,8 @@ static __always_inline __u64 gap_end(struct bpfprof_gpu_waits *p, __u64 now)
 	__sync_fetch_and_add(&p->starved_copy_ns, copy_ns);
 	if (gap_ns > p->starved_max_ns)
 		p->starved_max_ns = gap_ns;
+	p->launch_tid = (__u32)bpf_get_current_pid_tgid();
+	*ret_idle_ns = idle_ns;
 	return gap_ns;
 }
 
@@ -242,7 +236,7 @@ __noinline __u64 waits_launch(struct bpfprof_gpu_thread *t, const struct bpfprof
 		p->span_ns = t->call.begin_ns;
 	if (s && t->grouped) /* the end of the group, which puts them on their streams */
 		s->collective_ns = t->call.begin_ns;
-	return p->idle_ns ? gap_end(p, t->call.begin_ns) : 0;
+	return p->idle_ns ? gap_end(p, t->call.begin_ns, &t->call.idle_ns) : 0;
 }
 
 static __noinline int wait_send(struct bpfprof_gpu_thread *t, __u64 kind_and_flags, __u64 stream,
@@ -271,12 +265,17 @@ static __noinline int wait_send(struct bpfprof_gpu_thread *t, __u64 kind_and_fla
 	return 0;
 }
 
-/* Has the device of the process nothing to do from now on? */
-static __noinline int idle_begin(struct bpfprof_gpu_waits *p)
+/*
+ * Has the device of the process nothing to do from now on? Who asks whether something is done may only
+ * look after others.
+ */
+static __noinline int idle_begin(struct bpfprof_gpu_thread *t, struct bpfprof_gpu_waits *p)
 {
+	__u32 function = t->call.key.function, i;
+	struct bpfprof_gpu_function *f = bpf_map_lookup_elem(&gpu_functions, &function);
+	bool waited = f && f->kind == GPU_KIND_SYNC;
 	__u64 now = bpf_ktime_get_ns();
 	struct bpfprof_gpu_stream *s;
-	__u32 i;
 
 	if (p->idle_ns || !p->work_ns || p->lost_ns > p->all_done_ns)
 		return 0;
@@ -286,6 +285,7 @@ static __noinline int idle_begin(struct bpfprof_gpu_waits *p)
 			return 0;
 	}
 	p->idle_copy_ns = 0;
+	p->idle_tid = waited || !p->launch_tid ? (__u32)bpf_get_current_pid_tgid() : p->launch_tid;
 	p->idle_ns = now;
 	if (p->work_ns >= now) /* another thread's launch, which may not have seen it */
 		p->idle_ns = 0;
@@ -389,7 +389,7 @@ __noinline int stream_done(struct bpfprof_gpu_thread *t, __u64 stream, __u64 unt
 		return 0;
 	if (p->follows)
 		waits_follow(t, p);
-	return idle_begin(p);
+	return idle_begin(t, p);
 }
 
 /* A context is one of a device, and which streams are of another one is not known. */
@@ -412,7 +412,7 @@ __noinline int all_done(struct bpfprof_gpu_thread *t, __u64 until_ns, __u64 runn
 	}
 	if (collectives)
 		wait_send(t, GPU_WAIT_ALL_DONE, 0, until_ns, running_ns);
-	return idle_begin(p);
+	return idle_begin(t, p);
 }
 
 static __always_inline void event_key(struct bpfprof_gpu_event_key *key,

@@ -4,8 +4,8 @@
 
 /*
  * Threads that have made hooked calls, and the way over their hooked returns: where the kernel has
- * put its own address in the place of a return address, a stack would end. For objects with
- * HOOKED_RETURNS.
+ * put its own address in the place of a return address, a stack would end. And the processes that
+ * make them: has their device anything to do? For objects with HOOKED_RETURNS.
  */
 #include "walk.bpf.h"
 
@@ -17,6 +17,46 @@ struct {
 	__type(key, __u32);
 	__type(value, struct bpfprof_gpu_thread);
 } gpu_threads __weak SEC(".maps");
+
+/* How many keys of gpu_counts a process has. Writer: BPF; user space deletes those that have ended. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct bpfprof_gpu_process_key);
+	__type(value, __u64);
+} gpu_processes __weak SEC(".maps");
+
+/* Set by user space to 0 when the process is gone. Else writer: BPF. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, BPFPROF_GPU_MAX_WAITS);
+	__type(key, __u32);
+	__type(value, struct bpfprof_gpu_waits);
+} gpu_waits __weak SEC(".maps");
+
+/*
+ * Since when the device of a process has nothing to do; 0: it has, or nothing is known of it. As a rule
+ * its element is the first that is looked at. Global, so that the verifier goes through it once.
+ */
+__weak __noinline __u64 gap_of(__u32 pid, __u64 start_ns)
+{
+	struct bpfprof_gpu_process_key key = { .start_ns = start_ns, .pid = pid };
+	struct bpfprof_gpu_waits *p;
+	__u32 i, at;
+
+	if (!bpf_map_lookup_elem(&gpu_processes, &key)) /* most are none that makes calls */
+		return 0;
+	for (i = 0; i < BPFPROF_GPU_MAX_WAITS; i++) {
+		at = (pid + i) % BPFPROF_GPU_MAX_WAITS;
+		p = bpf_map_lookup_elem(&gpu_waits, &at);
+		if (!p)
+			break;
+		if (p->start_ns == start_ns && p->pid == pid)
+			return p->idle_ns;
+	}
+	return 0;
+}
 
 /* To be called before user_walk(): t is of the current thread. */
 static __always_inline void returns_take(struct unwind_reader *r, struct bpfprof_gpu_thread *t)

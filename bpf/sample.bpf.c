@@ -40,6 +40,45 @@ struct {
 	__type(value, struct tick_timer);
 } timers __weak SEC(".maps");
 
+#ifdef HOOKED_RETURNS
+static __always_inline __u64 gap_look(struct task_struct *task)
+{
+	return cfg.gpu_waits ? gap_of(task->tgid, task->group_leader->start_boottime) : 0;
+}
+
+/* Does it hand something to the device, if that is no launch? */
+static __always_inline bool copies(const struct bpfprof_gpu_thread *t)
+{
+	__u32 i;
+
+	for (i = 0; i < BPFPROF_GPU_MAX_OPEN; i++)
+		if (i < t->depth && t->open[i].flags & BPFPROF_CALL_TO_DEVICE)
+			return true;
+	return false;
+}
+
+/* Calls that are under way in this thread, and whether its process lets the device wait. */
+static __always_inline void hooked_look(struct unwind_reader *r, struct task_struct *task)
+{
+	__u32 tid = task->pid;
+	struct bpfprof_gpu_thread *t = bpf_map_lookup_elem(&gpu_threads, &tid);
+	bool copying = false;
+
+	if (t && t->start_ns == r->rec.sample.task.start_ns) {
+		returns_take(r, t);
+		copying = copies(t);
+	}
+	r->rec.sample.gap_ns = copying ? 0 : gap_look(task);
+	if (r->rec.sample.gap_ns)
+		r->rec.sample.flags |= BPFPROF_SAMPLE_GAP;
+}
+#define HOOKED_LOOK(r, task) hooked_look(r, task)
+#define IS_LEFT_OUT(task) (cfg.gaps_alone && !gap_look(task))
+#else
+#define HOOKED_LOOK(r, task)
+#define IS_LEFT_OUT(task) false
+#endif
+
 /* Idle and unasked-for tasks end here. The scratch of this CPU, marked busy, or NULL. */
 static __always_inline struct unwind_reader *sample_begin(struct task_struct *task)
 {
@@ -50,7 +89,7 @@ static __always_inline struct unwind_reader *sample_begin(struct task_struct *ta
 		count_add(BPFPROF_COUNT_IDLE, 1);
 		return NULL;
 	}
-	if (cfg.filter && !target_find(task->tgid)) {
+	if ((cfg.filter && !target_find(task->tgid)) || IS_LEFT_OUT(task)) {
 		count_add(BPFPROF_COUNT_FILTERED, 1);
 		return NULL;
 	}
@@ -59,21 +98,6 @@ static __always_inline struct unwind_reader *sample_begin(struct task_struct *ta
 		count_add(BPFPROF_COUNT_SCRATCH_BUSY, 1);
 	return r;
 }
-
-#ifdef HOOKED_RETURNS
-/* Calls that are under way in this thread. */
-static __always_inline void hooked_look(struct unwind_reader *r, struct task_struct *task)
-{
-	__u32 tid = task->pid;
-	struct bpfprof_gpu_thread *t = bpf_map_lookup_elem(&gpu_threads, &tid);
-
-	if (t && t->start_ns == r->rec.sample.task.start_ns)
-		returns_take(r, t);
-}
-#define HOOKED_LOOK(r, task) hooked_look(r, task)
-#else
-#define HOOKED_LOOK(r, task)
-#endif
 
 static __always_inline void sample_finish(struct unwind_reader *r, struct task_struct *task)
 {

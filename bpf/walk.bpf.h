@@ -679,6 +679,7 @@ static __always_inline void sample_fill(struct unwind_reader *r, struct task_str
 	s->runnable_ns = 0;
 	s->holder_tid = 0;
 	s->wait_nr = 0;
+	s->gap_ns = 0;
 	r->rec.at.nr_entries = 0;
 	r->rec.at.next_entry = 0;
 	comm_copy(s->comm, task);

@@ -14,6 +14,7 @@ from harness import MODES, check, test
 from pprof import Pprof
 from test_gpu import Caller, Seen, Watch, asleep_by, check_asleep, equal, is_frame, shown, sums
 
+SHARED_NS = 20000000  # two samples of the clock
 TIMES = ("ns", "max_ns", "within_ns", "within_max_ns")
 
 
@@ -436,8 +437,9 @@ def starving(context):
             sums[where[0]] += sample["values"][at]
     total = sum(sample["values"][at] for sample in profile.samples)
     check(total == found["ns"], "%d ns in the file, not %d" % (total, found["ns"]))
-    for where, wanted in truth["where"].items():
-        check_between(sums[where], wanted, "starved before " + where)
+    # Short gaps are shared out together: the few samples that come in them move some of one's to the other.
+    for where, (least, most) in truth["where"].items():
+        check_between(sums[where], (least - SHARED_NS, most + SHARED_NS), "starved before " + where)
     context.note("%s of %s" % (found, truth))
 
 

@@ -203,6 +203,18 @@ static void finish(const struct gpu_tally_count *counts, size_t nr, struct aggre
 	aggregate_view_get(a, view);
 }
 
+/* The next interval, with an aggregate of its own; view is of it once it has finished, too. */
+static void next(const struct gpu_tally_count *counts, size_t nr, struct aggregate_view *view)
+{
+	struct aggregate *before = a;
+
+	cr_assert_eq(aggregate_new(&a, false, 16 * MIB), 0);
+	gpu_tally_next(tally, a, 16 * MIB);
+	aggregate_free(before);
+	if (view)
+		finish(counts, nr, view);
+}
+
 static uint64_t value_sum(const struct aggregate_view *view, enum profile_call_value value)
 {
 	uint64_t sum = 0;
@@ -278,7 +290,10 @@ Test(gpu_tally, launches_by_kernel)
 	cr_expect_eq(gpu_tally_nr_stacks(tally), 3);
 }
 
-/* By the stack of the launch that ended it; what no stack came of is told without one. */
+/*
+ * Where nobody was seen, by the stack of the launch that ended it, under a marker; what no stack came of is
+ * told without one.
+ */
 Test(gpu_tally, starved)
 {
 	struct gpu_tally_count counts[] = { { .key = launch_of(7, 0x10), .count.calls = 90 },
@@ -298,13 +313,14 @@ Test(gpu_tally, starved)
 	call = call_of(key_of(7, "cuMemFree_v2")); /* this is an address */
 	call.va = VA;
 	send_stack(&call, 7, 4);
-	gpu_tally_starved(tally, 7, START_NS, 600);
+	gpu_tally_starved(tally, 7, START_NS, 600, 0);
 	gpu_tally_process(tally, 8, START_NS);
-	gpu_tally_starved(tally, 8, START_NS, 30);
-	gpu_tally_starved(tally, 9, START_NS, 7); /* of which nothing is known */
+	gpu_tally_starved(tally, 8, START_NS, 30, 0);
+	gpu_tally_starved(tally, 9, START_NS, 7, 0); /* of which nothing is known */
 	finish(counts, 2, &view);
-	cr_expect_eq(values_at(&view, 2, 1)[PROFILE_STARVED_NS], 500);
-	cr_expect_eq(values_at(&view, 2, 2)[PROFILE_STARVED_NS], 0);
+	cr_expect_eq(values_at(&view, 3, 1)[PROFILE_STARVED_NS], 500);
+	cr_expect_eq(values_at(&view, 2, 1)[PROFILE_STARVED_NS], 0);
+	cr_expect_null(values_at(&view, 3, 2));
 	/* Of the graph's launches no count came. */
 	cr_expect_eq(value_sum(&view, PROFILE_STARVED_NS), 500 + 60 + 30);
 	for (i = 0; i < view.nr_call_samples; i++)
@@ -312,6 +328,73 @@ Test(gpu_tally, starved)
 			break;
 	cr_assert_lt(i, view.nr_call_samples);
 	cr_expect_str_eq(label_at(&view, i, 0), "launch");
+}
+
+static void send_gap(uint32_t pid, uint64_t leaf, uint64_t begin_ns, uint64_t ns)
+{
+	const uint64_t frames[] = { FRAME(leaf), FRAME(0xabcdef) };
+	struct bpfprof_sample sample = { .task = { .pid = pid, .tid = pid, .start_ns = START_NS },
+					 .gap_ns = begin_ns };
+	struct aggregate_input input = { .sample = &sample,
+					 .user = frames,
+					 .nr_user = 2,
+					 .stop = BPFPROF_STOP_COMPLETE,
+					 .own_pid = pid };
+
+	gpu_tally_gap(tally, &input, ns, false);
+}
+
+/* Stacks that ran have the gap, with no call above them; the sum is what it was without them. */
+Test(gpu_tally, starved_where)
+{
+	struct gpu_tally_count count = { .key = launch_of(7, 0x10), .count.calls = 9 };
+	struct bpfprof_gpu_call call = call_of(count.key);
+	const uint64_t second = 1000000000, call_ns = second * 3 / 2 + 6;
+	struct aggregate_view view;
+
+	send_gap(7, 11, 100, second);
+	send_gap(7, 12, 100, second / 2);
+	call.va = call_ns; /* long, and but for a moment somebody was seen */
+	call.idle_ns = 100;
+	send_stack(&call, 7, 1);
+	send_gap(7, 11, 200, 1000);
+	call.va = 3000; /* short: with what no stack came of */
+	call.idle_ns = 200;
+	send_stack(&call, 7, 2);
+	gpu_tally_starved(tally, 7, START_NS, call_ns + 3000 + 5000, 0);
+	finish(&count, 1, &view);
+	cr_expect_eq(value_sum(&view, PROFILE_STARVED_NS), call_ns + 8000);
+	cr_expect_eq(values_at(&view, 0, 11)[PROFILE_STARVED_NS], call_ns * 2 / 3 + 8000);
+	cr_expect_eq(values_at(&view, 0, 12)[PROFILE_STARVED_NS], call_ns / 3);
+	cr_expect_null(values_at(&view, 3, 1));
+	cr_expect_null(values_at(&view, 3, 2));
+	next(NULL, 0, &view);
+	cr_expect_eq(value_sum(&view, PROFILE_STARVED_NS), 0);
+}
+
+/* A gap over the border is told when it ends, and so is what ran in it before. */
+Test(gpu_tally, starved_over_border)
+{
+	struct gpu_tally_count count = { .key = launch_of(7, 0x10), .count.calls = 9 };
+	struct bpfprof_gpu_call call = call_of(count.key);
+	const uint64_t second = 1000000000;
+	struct aggregate_view view;
+
+	send_gap(7, 11, 100, second);
+	gpu_tally_starved(tally, 7, START_NS, 0, 100);
+	finish(NULL, 0, &view);
+	cr_expect_eq(value_sum(&view, PROFILE_STARVED_NS), 0);
+	next(NULL, 0, NULL);
+	send_gap(7, 12, 100, second);
+	call.va = 4 * second;
+	call.idle_ns = 100;
+	send_stack(&call, 7, 1);
+	gpu_tally_starved(tally, 7, START_NS, 4 * second, 0);
+	finish(&count, 1, &view);
+	cr_expect_eq(value_sum(&view, PROFILE_STARVED_NS), 4 * second);
+	cr_expect_eq(values_at(&view, 0, 11)[PROFILE_STARVED_NS], second);
+	cr_expect_eq(values_at(&view, 0, 12)[PROFILE_STARVED_NS], second);
+	cr_expect_eq(values_at(&view, 3, 1)[PROFILE_STARVED_NS], 2 * second);
 }
 
 /* By the stacks that its calls were seen with; what no stack is known of is told without one. */
@@ -1139,18 +1222,6 @@ Test(gpu_tally, stack_with_a_leaf_without_room)
 	cr_expect_eq(view.nr_stacks - 2 + view.nr_table_full, 19998);
 }
 
-/* The next interval, with an aggregate of its own; view is of it once it has finished, too. */
-static void next(const struct gpu_tally_count *counts, size_t nr, struct aggregate_view *view)
-{
-	struct aggregate *before = a;
-
-	cr_assert_eq(aggregate_new(&a, false, 16 * MIB), 0);
-	gpu_tally_next(tally, a, 16 * MIB);
-	aggregate_free(before);
-	if (view)
-		finish(counts, nr, view);
-}
-
 /* What is allocated stays under its stack; where calls come from when none is sent is what was sent last. */
 Test(gpu_tally, next_interval)
 {
@@ -1261,7 +1332,7 @@ Test(gpu_tally, starved_by_interval)
 
 	call.va = 500;
 	send_stack(&call, 7, 1);
-	gpu_tally_starved(tally, 7, START_NS, 600);
+	gpu_tally_starved(tally, 7, START_NS, 600, 0);
 	finish(&count, 1, &view);
 	cr_expect_eq(value_sum(&view, PROFILE_STARVED_NS), 600);
 	next(&count, 1, &view);
@@ -1269,10 +1340,10 @@ Test(gpu_tally, starved_by_interval)
 	next(NULL, 0, NULL);
 	call.va = 50;
 	send_stack(&call, 7, 1);
-	gpu_tally_starved(tally, 7, START_NS, 700);
+	gpu_tally_starved(tally, 7, START_NS, 700, 0);
 	finish(&count, 1, &view);
 	cr_expect_eq(value_sum(&view, PROFILE_STARVED_NS), 100);
-	cr_expect_eq(values_at(&view, 2, 1)[PROFILE_STARVED_NS], 50);
+	cr_expect_eq(values_at(&view, 3, 1)[PROFILE_STARVED_NS], 50);
 	/* Of a stack it is known before the kernel is asked. */
 	next(NULL, 0, NULL);
 	call.va = 30;
@@ -1280,7 +1351,7 @@ Test(gpu_tally, starved_by_interval)
 	finish(&count, 1, &view);
 	cr_expect_eq(value_sum(&view, PROFILE_STARVED_NS), 30);
 	next(NULL, 0, NULL);
-	gpu_tally_starved(tally, 7, START_NS, 735);
+	gpu_tally_starved(tally, 7, START_NS, 735, 0);
 	finish(&count, 1, &view);
 	cr_expect_eq(value_sum(&view, PROFILE_STARVED_NS), 5);
 }

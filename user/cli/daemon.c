@@ -488,10 +488,6 @@ static int run(struct daemon *daemon, int signal_fd)
 		status = filter_start(daemon);
 	if (status)
 		return status;
-	if (daemon->options->gpu) {
-		gpu_watch_start(&daemon->calls.watch);
-		gpu_watch_tell(&daemon->calls.watch);
-	}
 	daemon->running.start_ns = time_monotonic_ns();
 	daemon->running.offset_ns = offset_now();
 	if (interval_begin(daemon, &daemon->running, daemon->running.start_ns) ||
@@ -500,6 +496,10 @@ static int run(struct daemon *daemon, int signal_fd)
 		return EXIT_FAILED;
 	}
 	daemon->last_good_ns = daemon->running.start_ns;
+	if (daemon->options->gpu) { /* it hands over what comes meanwhile */
+		gpu_watch_start(&daemon->calls.watch);
+		gpu_watch_tell(&daemon->calls.watch);
+	}
 	status = listen_start(daemon);
 	if (status)
 		return status;

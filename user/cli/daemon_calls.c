@@ -327,6 +327,14 @@ static void on_graph(void *arg, const struct bpfprof_gpu_graph_event *event)
 	gpu_tally_graph(daemon->calls.watch.tally, event);
 }
 
+static void on_gap(void *arg, const struct aggregate_input *input)
+{
+	struct daemon *daemon = arg;
+
+	if (process_filter_wants(&daemon->filter, &daemon->sampler, input))
+		gpu_watch_gap(&daemon->calls.watch, input);
+}
+
 void calls_handle(struct daemon *daemon, struct sampler_handlers *handlers)
 {
 	handlers->call_stack = on_call_stack;
@@ -334,6 +342,7 @@ void calls_handle(struct daemon *daemon, struct sampler_handlers *handlers)
 	handlers->kernel_name = on_kernel_name;
 	handlers->wait = on_wait;
 	handlers->graph = on_graph;
+	handlers->gap = on_gap;
 	handlers->calls_arg = daemon;
 }
 

@@ -21,6 +21,7 @@
 #include "cli/gpu_job.h"
 #include "cli/gpu_options.h"
 #include "cli/gpu_screen.h"
+#include "cli/gpu_sleepers.h"
 #include "cli/gpu_steps.h"
 #include "cli/gpu_where.h"
 #include "cli/gpu_workers.h"
@@ -38,7 +39,7 @@
 
 static void on_sample(void *arg, const struct aggregate_input *input)
 {
-	(void)arg; /* there is no clock */
+	(void)arg; /* there are none: gaps_alone */
 	(void)input;
 }
 
@@ -151,7 +152,7 @@ static int loop(struct gpu_job *job, int signal_fd, struct gpu_screen *screen,
 	struct pollfd fds[] = { { .fd = sampler_fd(&job->sampler), .events = POLLIN },
 				{ .fd = signal_fd, .events = POLLIN },
 				{ .fd = STDIN_FILENO, .events = POLLIN } };
-	int wait_ms, err = 0;
+	int wait_ms, sleepers_ms, err = 0;
 	bool end = false;
 
 	while (now_ns < end_ns && !err && !end) {
@@ -160,6 +161,9 @@ static int loop(struct gpu_job *job, int signal_fd, struct gpu_screen *screen,
 		if (gpu_watch_run(&job->watch, now_ns))
 			wait_ms = 0;
 		gpu_before_run(job->before, now_ns);
+		sleepers_ms = gpu_sleepers_run(job->sleepers, now_ns);
+		if (wait_ms > sleepers_ms)
+			wait_ms = sleepers_ms;
 		if (job->options->record.steps.stop && wait_ms > GPU_STEPS_MS)
 			wait_ms = GPU_STEPS_MS;
 		say_widened(job);
@@ -292,7 +296,8 @@ static int open_all(struct gpu_job *job)
 
 	gpu_watch_handle(&handlers, &job->watch);
 	status = gpu_trace_start(job);
-	if (!status && (gpu_between_new(&job->between) || gpu_before_new(&job->before, job))) {
+	if (!status && (gpu_between_new(&job->between) || gpu_before_new(&job->before, job) ||
+			gpu_sleepers_new(&job->sleepers, &job->watch))) {
 		log_error("%s", strerror(ENOMEM));
 		status = EXIT_FAILED;
 	}
@@ -354,7 +359,7 @@ static int run_with(struct gpu_job *job)
 		.gpu = true,
 		.fork_wakes = job->scoped, /* the child may have to be hooked */
 		.threads = true,
-		.no_clock = true,
+		.gaps_alone = true,
 		.gpu_trace = job->options->record.trace,
 		.gpu_waits = true,
 		.gpu_tensors = record->tensors,
@@ -367,6 +372,7 @@ static int run_with(struct gpu_job *job)
 		status = run(job, signal_fd);
 	gpu_workers_free(job->workers);
 	gpu_before_free(job->before);
+	gpu_sleepers_free(job->sleepers);
 	gpu_where_free(job->where);
 	gpu_watch_close(&job->watch);
 	sampler_close(&job->sampler);

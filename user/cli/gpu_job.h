@@ -24,6 +24,7 @@ struct gpu_report_group;
 struct gpu_report_grouped;
 struct gpu_report_spans;
 struct gpu_report_starved;
+struct gpu_sleepers;
 struct gpu_trace;
 struct gpu_where;
 struct gpu_workers;
@@ -37,6 +38,7 @@ struct gpu_job {
 	struct gpu_watch watch;
 	struct gpu_between *between;
 	struct gpu_before *before;
+	struct gpu_sleepers *sleepers;
 	struct gpu_where *where; /* NULL until the end, and where nobody wants it */
 	struct gpu_workers *workers; /* NULL without --worker */
 	bool scoped; /* only the processes that are watched are hooked */

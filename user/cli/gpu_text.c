@@ -14,6 +14,7 @@
 #include "cli/gpu_before.h"
 #include "cli/gpu_between.h"
 #include "cli/gpu_job.h"
+#include "cli/gpu_sleepers.h"
 #include "cli/gpu_options.h"
 #include "cli/gpu_recent.h"
 #include "cli/gpu_where.h"
@@ -592,6 +593,7 @@ void gpu_lost(struct gpu_job *job, const struct gpu_picture *picture, struct sta
 	for (i = 0; i < stats.lost.nr; i++)
 		stats_add(lost, stats.lost.reasons[i].name, stats.lost.reasons[i].count);
 	gpu_before_lost(job->before, lost);
+	gpu_sleepers_lost(job->sleepers, lost);
 	gpu_where_lost(job->where, lost);
 	if (job->trace)
 		gpu_trace_lost(job->trace, lost);

@@ -88,6 +88,16 @@ static void on_graph(void *arg, const struct bpfprof_gpu_graph_event *event)
 	gpu_tally_graph(watch->tally, event);
 }
 
+void gpu_watch_gap(struct gpu_watch *watch, const struct aggregate_input *input)
+{
+	gpu_tally_gap(watch->tally, input, NS_PER_SECOND / watch->sampler->options->hz, false);
+}
+
+static void on_gap(void *arg, const struct aggregate_input *input)
+{
+	gpu_watch_gap(arg, input);
+}
+
 static void on_complete(void *arg, const struct bpfprof_gpu_key *key, uint64_t ns)
 {
 	gpu_tally_complete(arg, key, ns);
@@ -100,6 +110,7 @@ void gpu_watch_handle(struct sampler_handlers *handlers, struct gpu_watch *watch
 	handlers->kernel_name = on_kernel_name;
 	handlers->wait = on_wait;
 	handlers->graph = on_graph;
+	handlers->gap = on_gap;
 	handlers->calls_arg = watch;
 }
 
@@ -167,7 +178,8 @@ void gpu_watch_starved(void *arg, const struct bpfprof_gpu_waits *process)
 
 	if (watch->chosen && !gpu_tally_is_described(watch->tally, pid, process->start_ns))
 		return;
-	gpu_tally_starved(watch->tally, pid, process->start_ns, process->starved_ns);
+	gpu_tally_starved(watch->tally, pid, process->start_ns, process->starved_ns,
+			  process->idle_ns);
 	if (watch->waits)
 		gpu_waits_process(watch->waits, process);
 }

@@ -102,6 +102,9 @@ void gpu_watch_close(struct gpu_watch *watch);
  */
 void gpu_watch_starved(void *arg, const struct bpfprof_gpu_waits *process);
 
+/* A sample that came while the device of its process had nothing to do. */
+void gpu_watch_gap(struct gpu_watch *watch, const struct aggregate_input *input);
+
 /* Once the sampler has started: hooks all that is mapped by now. */
 void gpu_watch_start(struct gpu_watch *watch);
 /* Hooks what is new and forgets threads that idle. True: there is more to do at once. */

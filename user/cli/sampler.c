@@ -67,6 +67,17 @@ bool sampler_comm_matches(const struct sampler_options *options, const char comm
 	return false;
 }
 
+/* Is the clock there for gaps only? */
+static bool gaps_alone(const struct sampler_options *options)
+{
+	return options->gaps_alone || (options->gpu_waits && options->waits == SESSION_OFF_CPU);
+}
+
+static bool has_clock(const struct sampler_options *options)
+{
+	return !options->iterators && (options->waits != SESSION_OFF_CPU || gaps_alone(options));
+}
+
 /*
  * With --comm and --worker everything is sampled and chosen here, since any process may take a
  * matching name at any time; pids named besides are targets in the kernel's map all the same.
@@ -142,6 +153,10 @@ static void on_sample(void *arg, const struct sample_view *view)
 		sampler->handlers.call_stack(sampler->handlers.calls_arg, &input, view->call);
 		return;
 	}
+	if (view->sample->flags & BPFPROF_SAMPLE_GAP)
+		sampler->handlers.gap(sampler->handlers.calls_arg, &input);
+	if (gaps_alone(sampler->options) && !(view->sample->flags & BPFPROF_SAMPLE_WAIT))
+		return;
 	if (sampler->options->gil && !(view->sample->python_flags & BPFPROF_PYTHON_GIL_HELD)) {
 		sampler->nr_gil_unknown += view->sample->nr_python &&
 					   !(view->sample->python_flags & BPFPROF_PYTHON_GIL_KNOWN);
@@ -335,11 +350,6 @@ static void ask_short_slice(void)
 		log_debug("no short slice: %s", strerror(errno));
 }
 
-static bool has_clock(const struct sampler_options *options)
-{
-	return !options->iterators && !options->no_clock && options->waits != SESSION_OFF_CPU;
-}
-
 static int open_session(struct sampler *sampler, enum session_clock clock)
 {
 	const struct sampler_options *options = sampler->options;
@@ -364,6 +374,7 @@ static int open_session(struct sampler *sampler, enum session_clock clock)
 		.gpu_windows = options->step_windows,
 		.threads = options->threads,
 		.no_clock = !has_clock(options),
+		.gaps_alone = gaps_alone(options),
 		.fork_wakes = options->fork_wakes,
 		.call_keys = options->call_keys,
 		.waits = options->waits,

@@ -36,8 +36,10 @@ struct container;
 struct container_filter;
 struct containers;
 struct deadline_runner;
+struct dump;
 struct images;
 struct process;
+struct process_dump;
 struct process_end;
 struct processes;
 struct profile;
@@ -94,7 +96,7 @@ struct sampler_options {
 	bool gpu_waits; /* and what tells when collectives are complete */
 	bool fork_wakes; /* forks of targets are told at once */
 	bool threads; /* stacks of threads that sleep can be read (profile/dump_read.h) */
-	bool no_clock; /* with gpu: these alone */
+	bool gaps_alone; /* with gpu_waits: no samples but those for the handler gap */
 	uint32_t call_keys; /* of gpu, as of struct session_options */
 	bool iterators; /* nothing is sampled: not to be started; quicker to open */
 	enum session_waits waits; /* time off a CPU instead of time on it, or both */
@@ -118,7 +120,9 @@ struct sampler_handlers {
 	/* With gpu_waits: what is waited for, what is captured. */
 	void (*wait)(void *arg, const struct bpfprof_gpu_wait *wait);
 	void (*graph)(void *arg, const struct bpfprof_gpu_graph_event *event);
-	void *calls_arg; /* of these five */
+	/* A sample of a process whose device has nothing to do. */
+	void (*gap)(void *arg, const struct aggregate_input *input);
+	void *calls_arg; /* of these six */
 	/* With gpu_trace: a call that is over. */
 	void (*traced_call)(void *arg, const struct bpfprof_gpu_trace *call);
 	/* With waits: a thread has ended, and some of its time is in no sample. */
@@ -218,6 +222,18 @@ bool sampler_input(struct sampler *sampler, const struct sample_view *view,
  */
 bool sampler_thread_input(struct sampler *sampler, const struct bpfprof_task_state *state,
 			  struct bpfprof_sample *sample, struct aggregate_input *ret);
+
+/* What such an input borrows. */
+struct sampler_sleeper {
+	struct bpfprof_sample sample;
+	uint64_t user[BPFPROF_MAX_FRAMES];
+	bool is_read; /* its user stack is known */
+};
+
+/* The same file: of one that sleeps, with its stack as dump_read() has read it; process: NULL, it has not. */
+bool sampler_sleeper_input(struct sampler *sampler, const struct bpfprof_task_state *state,
+			   const struct dump *dump, const struct process_dump *process,
+			   struct sampler_sleeper *to, struct aggregate_input *ret);
 
 /* Where an interval ends and the next one begins. */
 struct sampler_cut {

@@ -241,27 +241,36 @@ static const struct thread_dump *thread_of(const struct process_dump *process, u
 	return NULL;
 }
 
+bool sampler_sleeper_input(struct sampler *sampler, const struct bpfprof_task_state *state,
+			   const struct dump *dump, const struct process_dump *process,
+			   struct sampler_sleeper *to, struct aggregate_input *ret)
+{
+	const struct thread_dump *thread = thread_of(process, state->task.tid);
+	struct sample_view view;
+
+	sample_begin(&to->sample, &state->task, state->comm, state->leader_comm);
+	if (state->state & TASK_UNINTERRUPTIBLE)
+		to->sample.flags |= BPFPROF_SAMPLE_UNINTERRUPTIBLE;
+	view_begin(sampler, &view, &to->sample);
+	frames_take(sampler, &view, state, dump, thread, to->user);
+	to->sample.nr_python = thread && process->python_version;
+	to->is_read = thread;
+	return sampler_input(sampler, &view, ret);
+}
+
 static void wait_add(struct cutting *cutting, const struct bpfprof_task_state *state,
 		     const struct process_dump *process, struct thread_rest *rest)
 {
 	struct sampler *sampler = cutting->sampler;
-	const struct thread_dump *thread = thread_of(process, state->task.tid);
-	uint64_t user[BPFPROF_MAX_FRAMES];
-	struct bpfprof_sample sample;
+	struct sampler_sleeper sleeper;
 	struct aggregate_input input;
-	struct sample_view view;
 
-	sample_begin(&sample, &state->task, state->comm, state->leader_comm);
-	if (state->state & TASK_UNINTERRUPTIBLE)
-		sample.flags |= BPFPROF_SAMPLE_UNINTERRUPTIBLE;
-	view_begin(sampler, &view, &sample);
-	frames_take(sampler, &view, state, &cutting->dump, thread, user);
-	sample.nr_python = thread && process->python_version;
-	if (!sampler_input(sampler, &view, &input) || !is_wanted(cutting->cut, &input))
+	if (!sampler_sleeper_input(sampler, state, &cutting->dump, process, &sleeper, &input) ||
+	    !is_wanted(cutting->cut, &input))
 		return;
 	sampler->waits_open++;
-	sampler->waits_unread += !thread;
-	if (!thread) /* as if it were another wait the next time: then, maybe */
+	sampler->waits_unread += !sleeper.is_read;
+	if (!sleeper.is_read) /* as if it were another wait the next time: then, maybe */
 		rest->since_ns = 0;
 	thread_times_open(cutting->cut->times, &input, rest);
 }

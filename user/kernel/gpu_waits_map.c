@@ -3,13 +3,12 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "kernel/session.h"
 #include "bpfprof.skel.h"
 
-static bool element_get(const struct session *session, uint32_t at, struct bpfprof_gpu_waits *ret)
+bool gpu_waits_map_get(const struct session *session, uint32_t at, struct bpfprof_gpu_waits *ret)
 {
 	return !bpf_map__lookup_elem(session->skel->maps.gpu_waits, &at, sizeof(at), ret,
 				     sizeof(*ret), 0) &&
@@ -23,7 +22,7 @@ void gpu_waits_map_each(const struct session *session,
 	uint32_t at;
 
 	for (at = 0; at < BPFPROF_GPU_MAX_WAITS; at++)
-		if (element_get(session, at, &process))
+		if (gpu_waits_map_get(session, at, &process))
 			each(arg, &process);
 }
 
@@ -60,7 +59,7 @@ void gpu_waits_map_forget(const struct session *session, uint32_t pid, uint64_t 
 
 	for (i = 0; i < BPFPROF_GPU_MAX_WAITS; i++) {
 		at = (pid + i) % BPFPROF_GPU_MAX_WAITS;
-		if (!element_get(session, at, &process) || process.pid != pid ||
+		if (!gpu_waits_map_get(session, at, &process) || process.pid != pid ||
 		    process.start_ns != start_ns)
 			continue;
 		last(arg, &process);

@@ -7,6 +7,7 @@
  * session with the option gpu. Elements are borrowed during the call.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "gpu_calls.h"
@@ -16,6 +17,8 @@ struct session;
 void gpu_waits_map_each(const struct session *session,
 			void (*each)(void *arg, const struct bpfprof_gpu_waits *process),
 			void *arg);
+/* One element, at < BPFPROF_GPU_MAX_WAITS. False: it is not in use. */
+bool gpu_waits_map_get(const struct session *session, uint32_t at, struct bpfprof_gpu_waits *ret);
 /* Makes room: of a process that has ended. last() is told what was known of it, if anything was. */
 void gpu_waits_map_forget(const struct session *session, uint32_t pid, uint64_t start_ns,
 			  void (*last)(void *arg, const struct bpfprof_gpu_waits *process),

@@ -145,6 +145,7 @@ static void config_set(struct session *session)
 	cfg->call_long_ns = CALL_LONG_NS;
 	cfg->gpu_trace = options->gpu_trace;
 	cfg->gpu_waits = options->gpu_waits;
+	cfg->gaps_alone = options->gaps_alone;
 	cfg->fork_wakes = options->fork_wakes;
 	cfg->call_keys = options->call_keys ? options->call_keys : CALL_KEYS;
 	cfg->wall = options->waits == SESSION_WALL;

@@ -44,6 +44,7 @@ struct session_options {
 	bool gpu_waits; /* with gpu: and when collectives are complete */
 	bool gpu_windows; /* without gpu: windows of the profiler are told, for gpu_probes.h, too */
 	bool no_clock; /* nothing is sampled; with gpu, or with waits that are off a CPU */
+	bool gaps_alone; /* with gpu_waits: only whose device has nothing to do */
 	bool fork_wakes; /* forks of targets are told at once */
 	bool threads; /* tasks.h and remote.h can be used; with waits they always can */
 	uint32_t

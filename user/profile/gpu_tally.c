@@ -21,6 +21,8 @@
 #include "proc/ranks.h"
 #include "profile/aggregate.h"
 #include "profile/aggregate_carry.h"
+#include "profile/gpu_gaps.h"
+#include "profile/shares.h"
 #include "profile/stats.h"
 #include "symbol/demangle.h"
 
@@ -28,6 +30,9 @@
 #define HANDLE_TEXT_BYTES 32
 #define GRAPH_TEXT_BYTES 56
 #define STARVED_LABEL "launch"
+#define UNSEEN_LABEL "[before this launch]" /* time in which nobody was seen to do anything */
+#define GAP_LABEL "gap"
+#define ASLEEP_LABEL "[asleep]"
 #define CAPTURED_LABEL "[captured]" /* written into a graph */
 #define TENSOR_REST 8 /* this part of the room for allocations is not for tensors */
 /* Of one allocation: no device has as much, and sums of so many do not overflow. */
@@ -50,6 +55,11 @@ struct process_entry {
 	uint64_t starved_ns; /* in all, */
 	uint64_t starved_seen_ns; /* that stacks have, of this interval, */
 	uint64_t starved_told_ns; /* and that was told in those before */
+	uint64_t short_ns; /* of what stacks have: short gaps, which gaps may have a part of, */
+	uint64_t short_left_ns; /* and what is left of these, and of what no stack has, */
+	uint64_t short_all_ns; /* for stacks that all of them together have so much of */
+	uint64_t idle_ns; /* its device has had nothing to do since then, 0: it has */
+	struct gpu_gaps *gaps; /* NULL: nobody was seen in any */
 };
 
 struct handle_key {
@@ -81,7 +91,8 @@ struct stack_entry {
 	uint64_t seen; /* calls that had this stack */
 	uint64_t bytes, ns; /* of those of which it is known */
 	uint64_t live_bytes;
-	uint64_t starved_ns;
+	uint64_t starved_ns; /* in long gaps, */
+	uint64_t short_ns; /* and in short ones */
 	uint64_t before; /* what seen was, when some stack of its key was seen last */
 	bool kept; /* for the next interval */
 };
@@ -128,6 +139,7 @@ struct gpu_tally {
 	struct live_entry *live;
 	struct open_entry *open;
 	struct gpu_graphs *graphs;
+	struct gpu_gaps_room gaps_room;
 	uint64_t nr_stacks;
 	unsigned int share; /* by which limits are divided */
 	bool pids_are_own;
@@ -175,6 +187,13 @@ static struct process_entry *process_get(struct gpu_tally *tally, uint32_t pid, 
 lost:
 	tally->processes_lost++;
 	return NULL;
+}
+
+static void process_free(struct gpu_tally *tally, struct process_entry *process)
+{
+	HASH_DEL(tally->by_process, process);
+	gpu_gaps_free(process->gaps);
+	free(process);
 }
 
 static struct process_entry *process_find(const struct gpu_tally *tally, uint32_t pid,
@@ -400,6 +419,25 @@ static uint64_t ns_untold(const struct gpu_tally *tally, uint64_t begin_ns, uint
 	return ns > told ? ns - told : 0;
 }
 
+/* A launch before which the device had nothing to do. stack: where it was made, or NULL. */
+static void gap_end(struct process_entry *process, const struct bpfprof_gpu_call *call,
+		    struct stack_entry *stack)
+{
+	uint64_t of_gaps = process->gaps ? gpu_gaps_end(process->gaps, call->idle_ns, call->va) : 0;
+	uint64_t left = call->va - of_gaps;
+
+	process->starved_seen_ns = sum(process->starved_seen_ns, of_gaps);
+	if (!stack)
+		return;
+	process->starved_seen_ns = sum(process->starved_seen_ns, left);
+	if (of_gaps || call->va >= GPU_GAPS_LONG_NS) {
+		stack->starved_ns = sum(stack->starved_ns, left);
+		return;
+	}
+	stack->short_ns = sum(stack->short_ns, left);
+	process->short_ns = sum(process->short_ns, left);
+}
+
 /* What a call that is told whole has done. stack: where it was made, or NULL. */
 static void call_done(struct gpu_tally *tally, struct process_entry *process,
 		      const struct bpfprof_gpu_call *call, struct stack_entry *stack)
@@ -410,10 +448,8 @@ static void call_done(struct gpu_tally *tally, struct process_entry *process,
 		stack->bytes = sum(stack->bytes, call->bytes);
 		stack->ns = sum(stack->ns, ns_untold(tally, call->begin_ns, call->ns));
 	}
-	if (stack && (BPFPROF_GPU_IS_LAUNCH(kind) || kind == GPU_KIND_GRAPH)) {
-		stack->starved_ns = sum(stack->starved_ns, call->va);
-		process->starved_seen_ns = sum(process->starved_seen_ns, call->va);
-	}
+	if (BPFPROF_GPU_IS_LAUNCH(kind) || kind == GPU_KIND_GRAPH)
+		gap_end(process, call, stack);
 	if (kind == GPU_KIND_ALLOC)
 		on_alloc(tally, process, call, stack);
 	else if (kind == GPU_KIND_FREE)
@@ -690,12 +726,31 @@ void gpu_tally_process(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns)
 	process_get(tally, pid, start_ns);
 }
 
-void gpu_tally_starved(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns, uint64_t ns)
+void gpu_tally_starved(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns, uint64_t ns,
+		       uint64_t idle_ns)
 {
 	struct process_entry *process = process_find(tally, pid, start_ns);
 
-	if (process)
-		process->starved_ns = ns;
+	if (!process)
+		return;
+	process->starved_ns = ns;
+	process->idle_ns = idle_ns;
+}
+
+void gpu_tally_gap(struct gpu_tally *tally, const struct aggregate_input *input, uint64_t ns,
+		   bool asleep)
+{
+	const struct bpfprof_sample *sample = input->sample;
+	struct process_entry *process = process_get(tally, sample->task.pid, sample->task.start_ns);
+	const uint64_t leaf = asleep ? aggregate_label(tally->aggregate, ASLEEP_LABEL) : 0;
+	struct aggregate_call_at at;
+
+	if (!process || (!process->gaps && gpu_gaps_new(&process->gaps, &tally->gaps_room)))
+		return;
+	if (aggregate_add_call(tally->aggregate, input, &leaf, asleep, &at))
+		tally->gaps_room.lost++;
+	else
+		gpu_gaps_seen(process->gaps, &at, sample->gap_ns, ns, asleep);
 }
 
 void gpu_tally_starved_forget(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns, uint64_t ns)
@@ -764,22 +819,6 @@ const struct gpu_tally_process *gpu_tally_processes(const struct gpu_tally *tall
 {
 	*ret_nr = tally->nr_processes;
 	return tally->processes;
-}
-
-/* The part of total that falls to a share of all, of what is left: the last one gets the rest. */
-static uint64_t share_take(uint64_t *total, uint64_t *all, uint64_t share)
-{
-	uint64_t part;
-
-	if (share >= *all) {
-		part = *total;
-		*all = 0;
-	} else {
-		part = (uint64_t)((unsigned __int128)*total * share / *all);
-		*all -= share;
-	}
-	*total -= part;
-	return part;
 }
 
 struct sums {
@@ -908,6 +947,26 @@ static void seen_before(struct key_entry *of)
 		stack->seen = stack->before;
 }
 
+/* Time before launches from there in which nobody was seen. */
+static void unseen_add(struct gpu_tally *tally, const struct stack_entry *stack, const char *kernel,
+		       uint32_t call)
+{
+	const struct bpfprof_gpu_key *key = &stack->key.of->key;
+	struct process_entry *process = process_find(tally, key->pid, key->start_ns);
+	uint64_t values[PROFILE_NR_CALL_VALUES] = { [PROFILE_STARVED_NS] = stack->starved_ns };
+	struct aggregate_call_at at = stack->at;
+
+	if (process && stack->short_ns)
+		values[PROFILE_STARVED_NS] += share_take(&process->short_left_ns,
+							 &process->short_all_ns, stack->short_ns);
+	if (!values[PROFILE_STARVED_NS])
+		return;
+	if (kernel)
+		at.stack = aggregate_stack_with(tally->aggregate, at.stack,
+						aggregate_label(tally->aggregate, kernel));
+	sample_add(tally, &at, false, UNSEEN_LABEL, call, values);
+}
+
 static void key_finish(struct gpu_tally *tally, const struct gpu_tally_count *counted,
 		       const struct aggregate_call_labels *labels)
 {
@@ -945,10 +1004,10 @@ static void key_finish(struct gpu_tally *tally, const struct gpu_tally_count *co
 			    values);
 		values[PROFILE_CALLS] = share_take(&calls, &left.seen, stack->seen);
 		values[memory_values[function->space].inuse] = stack->live_bytes;
-		values[PROFILE_STARVED_NS] = stack->starved_ns;
 		values[PROFILE_COMPLETED] = share_take(&completed, &seen_completed, stack->seen);
 		values[PROFILE_COMPLETE_NS] = share_take(&complete_ns, &seen_complete, stack->seen);
 		sample_add(tally, &stack->at, captured, labels->kernel, call, values);
+		unseen_add(tally, stack, labels->kernel, call);
 	}
 	if (calls || bytes || ns || completed) {
 		uint64_t values[PROFILE_NR_CALL_VALUES] = { 0 };
@@ -971,8 +1030,36 @@ static uint64_t starved_rest(const struct process_entry *process)
 	return process->starved_ns > told ? process->starved_ns - told : 0;
 }
 
+struct gap_finish {
+	struct gpu_tally *tally;
+	uint32_t call;
+};
+
+static void gap_add(void *arg, const struct aggregate_call_at *at, uint64_t ns)
+{
+	const uint64_t values[PROFILE_NR_CALL_VALUES] = { [PROFILE_STARVED_NS] = ns };
+	const struct gap_finish *finish = arg;
+
+	sample_add(finish->tally, at, false, NULL, finish->call, values);
+}
+
+/* What threads were seen to do in gaps. The rest is left for the launches that ended them. */
+static void gaps_finish(struct gpu_tally *tally, struct process_entry *process)
+{
+	const struct aggregate_call_labels labels = { .function = GAP_LABEL };
+	struct gap_finish finish = { .tally = tally };
+	uint64_t ns = sum(process->short_ns, starved_rest(process));
+
+	process->short_all_ns = process->short_left_ns = ns;
+	if (!process->gaps)
+		return;
+	process->short_left_ns -= gpu_gaps_share(process->gaps, ns, process->idle_ns);
+	finish.call = aggregate_call(tally->aggregate, &labels);
+	gpu_gaps_each(process->gaps, gap_add, &finish);
+}
+
 /* Time before launches that no stack came of. */
-static void starved_finish(struct gpu_tally *tally, const struct process_entry *process)
+static void starved_finish(struct gpu_tally *tally, struct process_entry *process)
 {
 	const struct bpfprof_gpu_key key = { .start_ns = process->key.start_ns,
 					     .pid = process->key.pid };
@@ -980,7 +1067,8 @@ static void starved_finish(struct gpu_tally *tally, const struct process_entry *
 	uint64_t values[PROFILE_NR_CALL_VALUES] = { 0 };
 	struct aggregate_call_at at;
 
-	values[PROFILE_STARVED_NS] = starved_rest(process);
+	values[PROFILE_STARVED_NS] =
+		share_take(&process->short_left_ns, &process->short_all_ns, starved_rest(process));
 	if (values[PROFILE_STARVED_NS] && !nowhere_get(tally, &key, STARVED_LABEL, &at))
 		sample_add(tally, &at, false, NULL, aggregate_call(tally->aggregate, &labels),
 			   values);
@@ -993,9 +1081,11 @@ int gpu_tally_finish(struct gpu_tally *tally, const struct gpu_tally_count *coun
 {
 	char stream[HANDLE_TEXT_BYTES], kernel[HANDLE_TEXT_BYTES], comm[24], rank[16];
 	char graph[GRAPH_TEXT_BYTES];
-	const struct process_entry *process, *next;
+	struct process_entry *process, *next;
 	size_t i;
 
+	HASH_ITER(hh, tally->by_process, process, next)
+		gaps_finish(tally, process);
 	for (i = 0; i < nr; i++) {
 		const struct bpfprof_gpu_key *key = &counts[i].key;
 		const struct gpu_function *function = function_of(tally, key->function);
@@ -1036,6 +1126,7 @@ void gpu_tally_lost(const struct gpu_tally *tally, struct stats_reasons *dst)
 	stats_add(dst, "processes_no_room", tally->processes_lost);
 	stats_add(dst, "calls_no_place", tally->calls_lost);
 	stats_add(dst, "completions_no_room", tally->completed_lost);
+	stats_add(dst, "stacks_of_gaps_no_room", tally->gaps_room.lost);
 	gpu_graphs_lost(tally->graphs, dst);
 }
 
@@ -1047,6 +1138,7 @@ int gpu_tally_new(struct gpu_tally **ret, struct aggregate *aggregate)
 		return -ENOMEM;
 	tally->aggregate = aggregate;
 	tally->share = 1;
+	tally->gaps_room.max = GPU_TALLY_MAX_GAP_STACKS;
 	if (getrandom(&tally->seed, sizeof(tally->seed), GRND_NONBLOCK) != sizeof(tally->seed))
 		tally->seed = 0;
 	tally->functions = gpu_functions(&tally->nr_functions);
@@ -1061,6 +1153,7 @@ int gpu_tally_new(struct gpu_tally **ret, struct aggregate *aggregate)
 void gpu_tally_bound(struct gpu_tally *tally, unsigned int share)
 {
 	tally->share = share;
+	tally->gaps_room.max = GPU_TALLY_MAX_GAP_STACKS / share;
 	gpu_graphs_bound(tally->graphs, share);
 }
 
@@ -1116,7 +1209,8 @@ static void key_carry(struct gpu_tally *tally, struct key_entry *of,
 		}
 		stack->kept = true;
 		stack->at = at;
-		stack->seen = stack->bytes = stack->ns = stack->starved_ns = 0;
+		stack->seen = stack->bytes = stack->ns = 0;
+		stack->starved_ns = stack->short_ns = 0;
 	}
 }
 
@@ -1212,8 +1306,7 @@ static void ended_forget(struct gpu_tally *tally)
 			last->index = process->index;
 		}
 		tally->nr_processes--;
-		HASH_DEL(tally->by_process, process);
-		free(process);
+		process_free(tally, process);
 	}
 }
 
@@ -1226,11 +1319,14 @@ void gpu_tally_next(struct gpu_tally *tally, struct aggregate *next, size_t max_
 
 	for (process = tally->by_process; process; process = process->hh.next) {
 		process->starved_told_ns += sum(process->starved_seen_ns, starved_rest(process));
-		process->starved_seen_ns = 0;
+		process->starved_seen_ns = process->short_ns = 0;
 	}
 	if (tally->waits_ns)
 		tally->waited_ns = tally->waits_ns;
 	aggregate_view_get(tally->aggregate, &from);
+	for (process = tally->by_process; process; process = process->hh.next)
+		if (process->gaps)
+			gpu_gaps_next(process->gaps, &from, next, max_bytes / 2);
 	for (key = tally->keys; key; key = key->hh.next)
 		key_carry(tally, key, &from, next, max_bytes);
 	stacks_unlink(tally);
@@ -1274,8 +1370,7 @@ void gpu_tally_free(struct gpu_tally *tally)
 		return;
 	gpu_graphs_free(tally->graphs); /* it points to shares of processes */
 	HASH_ITER(hh, tally->by_process, process, next_process) {
-		HASH_DEL(tally->by_process, process);
-		free(process);
+		process_free(tally, process);
 	}
 	HASH_ITER(hh, tally->names, name, next_name) {
 		HASH_DEL(tally->names, name);

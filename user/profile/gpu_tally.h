@@ -34,6 +34,7 @@ struct stats_reasons;
 #define GPU_TALLY_MAX_STACKS (1U << 15) /* pairs of a key and a stack */
 #define GPU_TALLY_MAX_PROCESS_STACKS (1U << 14)
 #define GPU_TALLY_MAX_PROCESSES 4096
+#define GPU_TALLY_MAX_GAP_STACKS 4096 /* that were seen while devices had nothing to do */
 
 struct gpu_tally_memory {
 	uint64_t live_bytes, peak_bytes;
@@ -82,9 +83,18 @@ void gpu_tally_process(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns)
 
 /*
  * How long the device of a process that is known had nothing to do in all, since it was met: what no
- * stack has of what is new of that is told without one.
+ * stack has of what is new of that is told without one. idle_ns: since when it has had nothing now, 0:
+ * it has.
  */
-void gpu_tally_starved(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns, uint64_t ns);
+void gpu_tally_starved(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns, uint64_t ns,
+		       uint64_t idle_ns);
+/*
+ * A thread was seen while the device of its process had nothing to do, since gap_ns of the sample, which
+ * stands for ns: the time until the launch that ends that is told of such stacks (gpu_gaps.h). It ran, or
+ * it slept so long.
+ */
+void gpu_tally_gap(struct gpu_tally *tally, const struct aggregate_input *input, uint64_t ns,
+		   bool asleep);
 
 /* A collective with this key is known to be complete, ns after its call; told with its key's calls. */
 void gpu_tally_complete(struct gpu_tally *tally, const struct bpfprof_gpu_key *key, uint64_t ns);

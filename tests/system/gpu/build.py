@@ -40,8 +40,9 @@ STEPS = [
      ["-Wl,-rpath,$ORIGIN", "-L{out}", "-l:libcudart.so.13", "-l:libcuda.so.1"]),
     ("gpu_steps", "gcc", "gpu_steps.c", ["-ldl"]),
     ("gpu_calls", "g++", "gpu_calls.cpp", ["-pthread", "-ldl"]),
+    ("gpu_gaps", "g++", "gpu_gaps.cpp", ["-ldl"]),
 ]
-SCRIPTS = ["gpu_calls.py", "gpu_waits.py", "nccl_arguments.py"]
+SCRIPTS = ["gpu_calls.py", "gpu_gaps.py", "gpu_waits.py", "nccl_arguments.py"]
 
 
 class Unavailable(Exception):
@@ -59,6 +60,7 @@ class Fakes:
         self.program = os.path.join(folder, "gpu_calls")
         self.stubs = os.path.join(folder, "gpu_stubs")
         self.steps = os.path.join(folder, "gpu_steps")
+        self.gaps = os.path.join(folder, "gpu_gaps")
 
     def with_other_entries(self, folder):
         """The same elsewhere, with a libcuda that has no trampolines."""
