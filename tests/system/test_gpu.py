@@ -20,6 +20,7 @@ from pprof import Pprof
 from test_top import python
 from test_wall_daemon import maps_bytes
 
+BESIDE = True
 SECONDS = 30  # until something that is waited for must have come
 NANOSECONDS = 0.05  # how far a time may be off
 # What may be counted, too: makes nothing, moves nothing.
@@ -380,7 +381,7 @@ def shared_key(context):
     check(3500 <= left <= 4500, "left has %d" % left)
 
 
-@test(modes=("root",))
+@test(modes=("root",), alone=True)
 def environment(context):
     """Each flag can be set in the environment, for all commands or for this one; the command line wins."""
     caller = Caller(context, "launches")
@@ -806,7 +807,7 @@ def hung_before(context):
         check(row["where"] in text, "no %s in:\n%s" % (row["where"], text))
 
 
-@test()
+@test(alone=True)
 def hung_before_python(context):
     hung_before_we_came(context, True, "--no-subprocesses")
 
@@ -831,7 +832,7 @@ def check_polls(context, caller, truth, *arguments):
     return found
 
 
-@test(modes=MODES)
+@test(modes=MODES, alone=True)
 def polls_before(context):
     """A call that polls since before we came is found; short ones in a loop are not taken for one."""
     caller = Caller(context, "polling")
@@ -842,7 +843,7 @@ def polls_before(context):
           text)
 
 
-@test()
+@test(alone=True)
 def polls_before_python(context):
     caller = Caller(context, "polling", with_python=True)
     check_polls(context, caller, caller.work())
@@ -853,7 +854,7 @@ def told_map_bytes(text):
     return json.loads(text.splitlines()[0].lstrip("# "))["agent"]["bpf_map_bytes"]
 
 
-@test()
+@test(alone=True)
 def polls_memory(context):
     """Samples of threads that poll take little memory, on however many processors, and it is told."""
     idle, caller = Caller(context, "launches"), Caller(context, "polling")
@@ -882,7 +883,7 @@ def dozes_before(context):
     check(max(seconds) <= time.monotonic() - begin, "for %s s" % max(seconds))
 
 
-@test()
+@test(alone=True)
 def polls_before_beside_python(context):
     """The thread has no Python, but its process does."""
     caller = Caller(context, "polling_native", with_python=True)
@@ -902,7 +903,7 @@ def named_late(context, tries, seconds):
     return truth["open"][0], rows, seen.lost["threads_running_at_the_start_not_read"]
 
 
-@test()
+@test(alone=True)
 def polls_named_late(context):
     """What could not be named in time is named with the next try."""
     wanted, rows, lost = named_late(context, 2, "5")
@@ -912,7 +913,7 @@ def polls_named_late(context):
           not any("+0x" in frame for frame in rows[0]["stack"] if "libstdc++" not in frame), str(rows[0]["stack"]))
 
 
-@test()
+@test(alone=True)
 def polls_named_too_late(context):
     """What is not named after some tries is not shown, and counted; nor is it before the end comes."""
     for tries, seconds in ((4, "5"), (2, "1.2")):
@@ -920,7 +921,7 @@ def polls_named_too_late(context):
         check(not rows and lost >= 1, "%d tries: %s, lost: %d" % (tries, rows, lost))
 
 
-@test()
+@test(alone=True)
 def polls_in_many_threads(context):
     """More threads run than are looked at, on few CPUs: each of them is shown or counted."""
     caller = Caller(context, "polling_many")
@@ -940,7 +941,7 @@ def polls_in_many_threads(context):
     check(peak < MEMORY_BYTES, "%.1f MiB in use" % (peak / (1 << 20)))
 
 
-@test()
+@test(alone=True)
 def polls_no_more(context):
     """It comes back from the call while we look on."""
     caller = Caller(context, "polling")
@@ -994,7 +995,7 @@ def frees_maps(context, end):
     return caller, watch
 
 
-@test()
+@test(alone=True)
 def polls_no_more_frees_maps(context):
     """Also without a live table, where nobody looks at the calls before the end."""
     def release(caller):
@@ -1005,7 +1006,7 @@ def polls_no_more_frees_maps(context):
     check(not any(row["since_before"] for row in rows), str(rows))
 
 
-@test()
+@test(alone=True)
 def polls_to_its_end_frees_maps(context):
     """Of a thread that has ended no samples come."""
     def kill(caller):
@@ -1040,7 +1041,7 @@ def peak_bytes(pid):
     return sizes["VmHWM"] - sizes["RssFile"]
 
 
-@test()
+@test(alone=True)
 def hung_many(context):
     """More hang, deeper, than there is memory for: each of them is shown or counted."""
     caller = Caller(context, "hang_many")
@@ -1081,12 +1082,12 @@ def gone_with_calls_open(context, end):
           "the profile does not add up")
 
 
-@test()
+@test(alone=True)
 def exits_with_calls_open(context):
     gone_with_calls_open(context, lambda caller: caller.say("exit"))
 
 
-@test()
+@test(alone=True)
 def killed_with_calls_open(context):
     gone_with_calls_open(context, lambda caller: caller.process.kill())
 
@@ -1173,7 +1174,7 @@ def two_processes(context):
           seen.process(one.pid).get("rank"))
 
 
-@test()
+@test(alone=True)
 def several_libraries(context):
     """Each process has a copy of its own."""
     where = fakes(context)
@@ -1223,7 +1224,7 @@ def library_replaced(context):
     check_all(Seen(watch.end()).process(truth["pid"]), truth)
 
 
-@test()
+@test(alone=True)
 def library_touched(context):
     """A file whose time has changed is another one for a profiler, but its probes are there."""
     where = fakes(context).copy(context.path("own"))
@@ -1238,7 +1239,7 @@ def library_touched(context):
         check_all(seen.process(truth["pid"]), truth)
 
 
-@test()
+@test(alone=True)
 def library_of_a_breakpoint(context):
     """Code that begins with a breakpoint cannot be hooked: said, and nothing else suffers."""
     folder = context.scratch("breakpoint", 0o755)
@@ -1284,7 +1285,7 @@ exec "$PYTHON" -c "$FORGED" "$@"
 """
 
 
-@test()
+@test(alone=True)
 def libraries_out_of_reach(context):
     """By their names these would be of interest: said that they are not watched, and why."""
     folder = context.scratch("own")
@@ -1315,7 +1316,7 @@ time.sleep(1000)
 """
 
 
-@test()
+@test(alone=True)
 def forged_libraries(context):
     """Files of the right name and of any content, besides a real one."""
     where = fakes(context)
@@ -1435,7 +1436,7 @@ def duration(context):
     check(all(not one["calls"] for one in seen.whole["processes"]), "calls of an idle process")
 
 
-@test(modes=MODES)
+@test(modes=MODES, alone=True)
 def no_cuda(context):
     """Said, and no failure."""
     idle = context.spawn(["sleep", "1000"])

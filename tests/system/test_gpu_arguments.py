@@ -10,6 +10,8 @@ import re
 from harness import MODES, check, test
 from test_gpu import Caller, Seen, Watch, asleep_by, equal
 
+BESIDE = True
+
 
 def hanging(context, scenario):
     caller = Caller(context, scenario, script="nccl_arguments.py")

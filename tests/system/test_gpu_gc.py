@@ -13,6 +13,7 @@ from test_gpu import (NANOSECONDS, OUTPUTS, Caller, Seen, Watch, check_all, chec
                       check_times, equal, fakes)
 from test_gpu_trace import STREAMS, read
 
+BESIDE = True
 BEGIN = "python:gc__start"
 
 
