@@ -381,7 +381,7 @@ void report_help(struct buf *dst)
 		"is\n"
 		"nearly full. Calls are counted from when bpfprof came: watch all nodes at the "
 		"same\n"
-		"time. A call that began before is not seen.\n\n");
+		"time. Of a call that began before only where it is is known.\n\n");
 	flags_help(dst, &set);
 	buf_add_str(
 		dst,
