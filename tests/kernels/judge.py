@@ -335,12 +335,6 @@ def gpu_wrong(seen, folded, truth):
     return None
 
 
-def calls_lost(got):
-    """By reason, without ticks of the clock that looks at gaps: an emulated CPU has it late and short."""
-    return {reason: n for reason, n in got.number("lost").items()
-            if n and not reason.startswith("tick_")}
-
-
 def judge_gpu_counts(results, who):
     """Counts, bytes and stacks of four programs are what those say."""
     got = Recording(results, f"gpu-{who}")
@@ -359,7 +353,7 @@ def judge_gpu_counts(results, who):
         seen = [one for one in got.stats.get("processes", []) if one["pid"] == truth["pid"]]
         wrong = gpu_wrong(seen[0], folded, truth) if seen else "not seen"
         problem = problem or (wrong and f"{scenario}: {wrong}")
-    lost = calls_lost(got) if got.stats else {}
+    lost = {reason: n for reason, n in got.number("lost").items() if n} if got.stats else {}
     if lost and not problem:
         problem = f"lost: {lost}"
     return Check(got.case, problem=problem,
@@ -388,7 +382,7 @@ def judge_gpu_trace(results):
         wrong = [f"{key}: {found.get(key)}, not {n}" for key, n in wanted.items()
                  if found.get(key) != n]
         problem = problem or (not wanted and "no truth") or (wrong and wrong[0]) or None
-    lost = calls_lost(got) if got.stats else None
+    lost = {reason: n for reason, n in got.number("lost").items() if n} if got.stats else None
     if lost != {} and not problem:
         problem = f"lost: {lost}"
     return Check(got.case, problem=problem, note=f"{calls} calls")

@@ -472,8 +472,7 @@ def record_standard_output(context):
     check(done.out.count(b"\n# {") == 0, "two files")
     check(b"the profile of calls goes into files alone" in done.err, "not said: %s" % done.err)
     for arguments in (("-o", "x.pb.gz", "-o", "x.cuda.pb.gz"),
-                      ("-o", "x.folded", "--stats", "x.cuda.folded"),
-                      ("--worker", "*", "--steps", "1:2")):
+                      ("-o", "x.folded", "--stats", "x.cuda.folded")):
         done = context.bpfprof("record", "--gpu", *arguments, timeout=20).expect(2)
         check(b"--gpu" in done.err, "%s: %s" % (arguments, done.text))
 

@@ -38,8 +38,12 @@ def two(context, scenario, with_python=False, end_first=0):
 
 
 def check_whole(files, what):
-    """Not one stack is cut."""
-    cut = [frames for frames, _, _ in files.samples if any("[truncated]" in one for one in frames)]
+    """
+    Not one call's stack is cut. The clock that looks at gaps has the kernel's frames, too, and may come in
+    the middle of a trampoline, which no table describes.
+    """
+    cut = [frames for frames, _, _ in files.samples if any("[truncated]" in one for one in frames) and
+           not any("_[k]" in one for one in frames)]
     check(files.samples and not cut, "%s: %d stacks are cut: %s" % (what, len(cut), cut[:3]))
 
 

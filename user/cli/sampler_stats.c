@@ -69,8 +69,12 @@ static void environments_count_all(const struct sampler_ranks_stats *r, struct s
 static void clock_count(struct sampler *sampler, const uint64_t c[BPFPROF_NR_COUNTERS],
 			struct run_stats *stats)
 {
+	/* Where only gaps are looked at nothing is lost: time that nobody was seen in is told as such. */
+	struct stats_reasons *lost =
+		sampler->session.options.gaps_alone ? &stats->clock : &stats->lost;
+
 	stats->clock_name = sampler->session.options.clock == SESSION_CLOCK_PERF ? "perf" : "timer";
-	stats_add(&stats->lost, "tick_skipped",
+	stats_add(lost, "tick_skipped",
 		  clock_nr_skipped(sampler->clock, c[BPFPROF_COUNT_TICKS] - c[BPFPROF_COUNT_IDLE]));
 	stats_add(&stats->clock, "ticks", c[BPFPROF_COUNT_TICKS]);
 	stats_add(&stats->clock, "idle", c[BPFPROF_COUNT_IDLE]);
@@ -78,7 +82,7 @@ static void clock_count(struct sampler *sampler, const uint64_t c[BPFPROF_NR_COU
 	counter_add(&stats->clock, "perf_events_revived", clock_nr_revived(sampler->clock));
 	if (sampler->session.options.clock == SESSION_CLOCK_TIMER) {
 		stats_add(&stats->clock, "ticks_misplaced", c[BPFPROF_COUNT_KSOFTIRQD]);
-		counter_add(&stats->lost, "tick_late", c[BPFPROF_COUNT_TIMER_LATE]);
+		counter_add(lost, "tick_late", c[BPFPROF_COUNT_TIMER_LATE]);
 		counter_add(&stats->clock, "own_frames_unknown", c[BPFPROF_COUNT_OWN_UNKNOWN]);
 		counter_add(&stats->clock, "timer_moved", c[BPFPROF_COUNT_TIMER_MOVED]);
 		counter_add(&stats->clock, "timer_error", c[BPFPROF_COUNT_TIMER_ERROR]);
