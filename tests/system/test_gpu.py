@@ -192,6 +192,17 @@ def launch_key(row):
             row["stream"])
 
 
+UNKNOWN = "launches_of_unknown_kernels"
+
+
+def check_unknown(seen, truth, wanted):
+    """Launches of kernels that nobody named are as many as their rows have, and as they were."""
+    check(sum(row["calls"] for row in truth["launches"]
+              if row["kernel"].startswith("kernel@")) == wanted, str(truth["launches"]))
+    check(seen.lost[UNKNOWN] == wanted, "of unknown kernels: %d, not %d" % (
+        seen.lost[UNKNOWN], wanted))
+
+
 def check_launches(process, truth):
     rows = [row for row in process["launches"] if not row["exported"].startswith("cuGraph")]
     equal(sums(rows, launch_key, "calls"), sums(truth["launches"], launch_key, "calls"), "launches")
@@ -1095,11 +1106,18 @@ def killed_with_calls_open(context):
 @test()
 def late(context):
     """What was made before is not known, and said so: names, memory. A communicator can be asked."""
-    _, truth, seen = watched(context, "late", *OUTPUTS)
+    caller = Caller(context, "late")
+    watch = Watch(context, "--json", "-d", "120", "-p", caller.pid, *OUTPUTS)
+    table = Watch(context, "-d", "120", "-p", caller.pid)
+    truth = caller.work()
+    seen = Seen(watch.end())
     process = seen.process(truth["pid"])
     check_all(process, truth)
     check(any(row["kernel"] == "kernel@0x5a0000000000" for row in process["launches"]),
           str(process["launches"]))
+    check_unknown(seen, truth, 40)
+    text = table.end()
+    check("Lost: 40 (launches of unknown kernels)" in text, text)
 
 
 @test()
@@ -1361,6 +1379,7 @@ def wild_arguments(context):
     process["launches"] = [row for row in process["launches"] if row not in nowhere]
     check_launches(process, truth)
     check(seen.lost_for("argument") >= 25, "not counted: %s" % seen.lost)
+    check(seen.lost[UNKNOWN] == 25, "of unknown kernels: %d" % seen.lost[UNKNOWN])
 
 
 @test()

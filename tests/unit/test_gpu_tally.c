@@ -290,6 +290,24 @@ Test(gpu_tally, launches_by_kernel)
 	cr_expect_eq(gpu_tally_nr_stacks(tally), 3);
 }
 
+/* Of kernels only, and only of those that nobody has named; what has no room of its own is known to be so. */
+Test(gpu_tally, launches_of_unknown_kernels)
+{
+	struct gpu_tally_count counts[] = {
+		{ .key = launch_of(7, 0x10), .count.calls = 90 },
+		{ .key = launch_of(7, 0x20), .count.calls = 4 },
+		{ .key = launch_of(8, 0x10), .count.calls = 3 },
+		{ .key = key_of(7, "cuLaunchKernelEx"), .count.calls = 20 },
+		{ .key = key_of(7, "cuGraphLaunch"), .count.calls = 1000 },
+		{ .key = key_of(7, "cuMemcpyAsync"), .count.calls = 1000 },
+		{ .key = launch_of(7, BPFPROF_GPU_OTHER), .count.calls = 1000 },
+	};
+
+	cr_expect_eq(gpu_tally_nr_unknown(tally, counts, 7), 117);
+	name_send(7, 0x10, 0, "gemm");
+	cr_expect_eq(gpu_tally_nr_unknown(tally, counts, 7), 27);
+}
+
 /*
  * Where nobody was seen, by the stack of the launch that ended it, under a marker; what no stack came of is
  * told without one.

@@ -126,6 +126,7 @@ struct daemon_calls {
 	struct stats_reasons finished,
 		running; /* calls by kind: of intervals that ended, and since */
 	struct stats_reasons lost;
+	uint64_t nr_unknown; /* launches of kernels without a name, in intervals that ended */
 	uint64_t nr_keys; /* counts in the kernel, when it was last looked */
 	uint64_t look_ns;
 };

@@ -139,7 +139,8 @@ static void running_count(struct daemon_calls *calls, const struct gpu_picture *
 	calls->running = (struct stats_reasons){ 0 };
 	gpu_watch_kinds(&calls->watch, counts, nr, &calls->running);
 	calls->lost = (struct stats_reasons){ 0 };
-	gpu_watch_lost(&calls->watch, picture->counters, &calls->lost);
+	/* A name may yet be found for those of this interval. */
+	gpu_watch_lost(&calls->watch, picture->counters, calls->nr_unknown, &calls->lost);
 	free(counts);
 }
 
@@ -218,7 +219,8 @@ static void interval_fill(struct daemon_calls *calls, struct calls_interval *int
 					     .stacks = stacks - calls->stacks_before,
 					     .skipped = skipped - calls->skipped_before };
 	gpu_watch_kinds(&calls->watch, counts, nr, &interval->calls);
-	gpu_watch_lost(&calls->watch, picture->counters, &lost);
+	calls->nr_unknown += gpu_tally_nr_unknown(calls->watch.tally, counts, nr);
+	gpu_watch_lost(&calls->watch, picture->counters, calls->nr_unknown, &lost);
 	interval->lost = lost;
 	stats_reasons_since(&interval->lost, &calls->lost_before);
 	calls->lost_before = lost;

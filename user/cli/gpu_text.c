@@ -588,7 +588,9 @@ void gpu_lost(struct gpu_job *job, const struct gpu_picture *picture, struct sta
 	struct run_stats stats = { 0 };
 	size_t i;
 
-	gpu_watch_lost(&job->watch, picture->counters, lost);
+	gpu_watch_lost(&job->watch, picture->counters,
+		       gpu_tally_nr_unknown(job->watch.tally, picture->counts, picture->nr_counts),
+		       lost);
 	sampler_stats(&job->sampler, &stats);
 	for (i = 0; i < stats.lost.nr; i++)
 		stats_add(lost, stats.lost.reasons[i].name, stats.lost.reasons[i].count);

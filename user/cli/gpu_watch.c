@@ -269,7 +269,7 @@ void gpu_watch_tell(struct gpu_watch *watch)
 }
 
 void gpu_watch_lost(const struct gpu_watch *watch, const uint64_t counters[GPU_NR_COUNTERS],
-		    struct stats_reasons *dst)
+		    uint64_t unknown, struct stats_reasons *dst)
 {
 	static const struct {
 		uint32_t counter;
@@ -302,6 +302,7 @@ void gpu_watch_lost(const struct gpu_watch *watch, const uint64_t counters[GPU_N
 
 	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		stats_add(dst, names[i].name, counters[names[i].counter]);
+	stats_add(dst, "launches_of_unknown_kernels", unknown);
 	aggregate_view_get(watch->aggregate, &view);
 	stats_add(dst, "stack_table_full", watch->nr_table_full + view.nr_table_full);
 	stats_add(dst, "libraries_no_room", gpu_probes_nr_refused(watch->probes));
@@ -378,7 +379,9 @@ static void gpu_stats_fill(const struct gpu_watch *watch, const struct gpu_pictu
 			   struct run_stats *stats)
 {
 	gpu_watch_kinds(watch, picture->counts, picture->nr_counts, &stats->gpu_calls);
-	gpu_watch_lost(watch, picture->counters, &stats->gpu_lost);
+	gpu_watch_lost(watch, picture->counters,
+		       gpu_tally_nr_unknown(watch->tally, picture->counts, picture->nr_counts),
+		       &stats->gpu_lost);
 	stats->gpu_stacks = gpu_tally_nr_stacks(watch->tally);
 	stats->gpu_stacks_skipped = picture->counters[GPU_COUNT_NO_TOKEN];
 }

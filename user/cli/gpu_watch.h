@@ -127,11 +127,11 @@ void gpu_watch_tell(struct gpu_watch *watch);
 void gpu_watch_tell_new(struct gpu_watch *watch);
 
 /*
- * Why less is known of calls than there were; counters as of a picture. What the sampler has lost
- * is not among it.
+ * Why less is known of calls than there were; counters as of a picture; unknown launches of kernels
+ * without a name, as of gpu_tally_nr_unknown(). What the sampler has lost is not among it.
  */
 void gpu_watch_lost(const struct gpu_watch *watch, const uint64_t counters[GPU_NR_COUNTERS],
-		    struct stats_reasons *dst);
+		    uint64_t unknown, struct stats_reasons *dst);
 
 /* Calls by kind: launch, copy, sync, ... Those that are watched are there, with 0, too. */
 void gpu_watch_kinds(const struct gpu_watch *watch, const struct gpu_tally_count *counts, size_t nr,

@@ -1113,6 +1113,22 @@ int gpu_tally_finish(struct gpu_tally *tally, const struct gpu_tally_count *coun
 	return 0;
 }
 
+uint64_t gpu_tally_nr_unknown(const struct gpu_tally *tally, const struct gpu_tally_count *counts,
+			      size_t nr)
+{
+	const struct bpfprof_gpu_key *key;
+	uint64_t unknown = 0;
+	size_t i;
+
+	for (i = 0; i < nr; i++) {
+		key = &counts[i].key;
+		if (BPFPROF_GPU_IS_LAUNCH(function_of(tally, key->function)->wire.kind) &&
+		    !gpu_tally_kernel(tally, key->pid, key->start_ns, key->handle))
+			unknown += counts[i].count.calls;
+	}
+	return unknown;
+}
+
 uint64_t gpu_tally_nr_stacks(const struct gpu_tally *tally)
 {
 	return tally->nr_stacks;

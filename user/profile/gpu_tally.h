@@ -162,6 +162,10 @@ void gpu_tally_next(struct gpu_tally *tally, struct aggregate *next, size_t max_
 void gpu_tally_undescribe(struct gpu_tally *tally);
 bool gpu_tally_has_ended(const struct gpu_tally *tally, uint32_t pid, uint64_t start_ns);
 
+/* How many of these calls launched a kernel whose name is not known. */
+uint64_t gpu_tally_nr_unknown(const struct gpu_tally *tally, const struct gpu_tally_count *counts,
+			      size_t nr);
+
 uint64_t gpu_tally_nr_stacks(const struct gpu_tally *tally); /* that came */
 void gpu_tally_lost(const struct gpu_tally *tally, struct stats_reasons *dst);
 
