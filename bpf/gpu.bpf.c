@@ -308,11 +308,17 @@ static __always_inline bool is_enqueued(__u32 kind)
 	return kind == GPU_KIND_COPY || kind == GPU_KIND_SET || kind == GPU_KIND_COLLECTIVE;
 }
 
+/* What it ends is told when it begins: then it can be handed out again. */
+static __always_inline bool is_freeing(__u32 kind)
+{
+	return kind == GPU_KIND_FREE || kind == GPU_KIND_MEMORY_UNMAP;
+}
+
 /* Of what is called outside of the steps that are wanted: a graph may be made there and run in one. */
 static __always_inline bool matters_outside(const struct bpfprof_gpu_function *f)
 {
 	/* What is freed between steps may have been allocated in one. */
-	return f->kind == GPU_KIND_FREE || is_launch(f->kind) || is_enqueued(f->kind) ||
+	return is_freeing(f->kind) || is_launch(f->kind) || is_enqueued(f->kind) ||
 	       f->kind == GPU_KIND_SYNC || f->kind == GPU_KIND_GROUP_END;
 }
 
@@ -415,8 +421,13 @@ static __always_inline void call_begin(struct pt_regs *ctx, const struct bpfprof
 	call->key.pid = task->tgid;
 	call->key.function = function;
 	call->begin_ns = bpf_ktime_get_ns();
-	if (!is_call(f->kind))
+	if (!is_call(f->kind)) {
+		if (f->kind == GPU_KIND_MEMORY_MAP || f->kind == GPU_KIND_MEMORY_UNMAP) {
+			call->va = argument(ctx, f->extra);
+			call->bytes = size_of_call(ctx, f);
+		}
 		return;
+	}
 	key_fill(ctx, f, &call->key);
 	call->bytes = size_of_call(ctx, f);
 	if (f->kind == GPU_KIND_FREE)
@@ -484,7 +495,7 @@ int gpu_enter(struct pt_regs *ctx)
 		gpu_count(GPU_COUNT_THREADS_FULL);
 		return 0;
 	}
-	if (steps && is_call(f->kind))
+	if (steps && (is_call(f->kind) || is_freeing(f->kind)))
 		step = step_of(steps, t->start_ns, pid);
 	if (step == STEP_NONE && !matters_outside(f))
 		return 0;
@@ -532,7 +543,7 @@ int gpu_enter(struct pt_regs *ctx)
 	if (wanted) {
 		bpf_tail_call(ctx, &gpu_programs, zero);
 		gpu_count(GPU_COUNT_EVENTS_LOST); /* there is no such program: never */
-	} else if (f->kind == GPU_KIND_FREE) {
+	} else if (is_freeing(f->kind)) {
 		event_send(task, call);
 	}
 	return 0;
@@ -675,6 +686,16 @@ int gpu_return(struct pt_regs *ctx)
 	case GPU_KIND_GRAPH_COPY:
 	case GPU_KIND_STREAM_WAIT:
 		waits_return(t, f, open, now);
+		return 0;
+	case GPU_KIND_MEMORY_REF:
+		if (!call->result && !user_read(&call->va, 8, open->out))
+			event_send(task, call);
+		return 0;
+	case GPU_KIND_MEMORY_MAP:
+		call->va = open->out;
+		call->key.handle = open->name;
+		if (!call->result)
+			event_send(task, call);
 		return 0;
 	case GPU_KIND_COMM_INIT:
 		if (!call->result)

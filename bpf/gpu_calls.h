@@ -61,6 +61,10 @@ enum bpfprof_gpu_kind {
 	GPU_KIND_GRAPH_COPY = 29,
 	GPU_KIND_GRAPH_END = 30, /* of handle, such a one or a graph, nothing is known any more */
 	GPU_KIND_GRAPH_CHANGE = 31, /* something is added to it that no capture tells */
+	/* Memory by handle lives until nobody refers to it and it is mapped nowhere (profile/gpu_tally.h). */
+	GPU_KIND_MEMORY_REF = 32, /* what the result points to is one reference more */
+	GPU_KIND_MEMORY_MAP = 33, /* of handle, to where extra says */
+	GPU_KIND_MEMORY_UNMAP = 34, /* of all that is mapped there */
 	GPU_NR_KINDS,
 };
 
@@ -105,7 +109,8 @@ struct bpfprof_gpu_function {
 	__u8 size[2];
 	__u8 name; /* NAME: the string */
 	__u8 type; /* NCCL: datatype, */
-	/* reduction, root or peer; COMM_INIT: rank; GC: generation; EVENT_RECORD: its flags */
+	/* reduction, root or peer; COMM_INIT: rank; GC: generation; EVENT_RECORD: its flags;
+	 * MEMORY_MAP, MEMORY_UNMAP: address */
 	__u8 extra;
 	__u8 count; /* COMM_INIT: size */
 	__u8 per_thread; /* stream 0 is the thread's own */
@@ -184,14 +189,15 @@ struct bpfprof_gpu_call {
 	__u64 begin_ns;
 	__u64 ns; /* how long it took, 0 without a return or before it */
 	__u64 bytes;
-	/* ALLOC: what was allocated; FREE: what is freed; LAUNCH, GRAPH: ns the device starved before, */
+	/* ALLOC: what was allocated; FREE: what is freed; LAUNCH, GRAPH: ns the device starved before;
+	 * MEMORY_REF: handle; MEMORY_MAP (of key.handle), MEMORY_UNMAP: address */
 	__u64 va;
 	__u64 idle_ns; /* and since when, as in struct bpfprof_gpu_waits; else 0 */
 	__s32 result;
 	__u32 flags; /* BPFPROF_CALL_* */
 };
 
-/* GPU_CALL: of an allocation, a free, or of a call whose stack was sent when it began. */
+/* GPU_CALL: of an allocation, a free, what becomes of memory by handle, or of a call whose stack was sent when it began. */
 struct bpfprof_gpu_event {
 	struct bpfprof_record rec;
 	struct bpfprof_task_id task;
@@ -294,9 +300,9 @@ struct bpfprof_gpu_open {
 	__u64 sp; /* where its return address lies, */
 	__u64 ret; /* which this was before it was hooked */
 	__u64 bytes;
-	__u64 out; /* argument that points to the result, or 0 */
-	/* NAME: address of the string; PITCH: height; SYNC, EVENT_QUERY, ...: event; ALLOC: handle;
-	 * GRAPH_COPY: graph */
+	__u64 out; /* argument that points to the result, or 0; MEMORY_MAP: address */
+	/* NAME: address of the string; PITCH: height; SYNC, EVENT_QUERY, ...: event; ALLOC, MEMORY_MAP:
+	 * handle; GRAPH_COPY: graph */
 	__u64 name;
 	__u32 flags; /* BPFPROF_CALL_* */
 	__u32 file;

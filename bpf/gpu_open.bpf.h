@@ -125,12 +125,13 @@ static __always_inline bool open_push(struct pt_regs *ctx, const struct bpfprof_
 		open->bytes = argument(ctx, f->size[1]);
 	if (f->kind == GPU_KIND_ALIAS || f->kind == GPU_KIND_SYNC ||
 	    f->kind == GPU_KIND_EVENT_QUERY || f->kind == GPU_KIND_STREAM_WAIT ||
-	    f->kind == GPU_KIND_GRAPH_COPY || (f->kind == GPU_KIND_ALLOC && !f->out))
+	    f->kind == GPU_KIND_GRAPH_COPY || f->kind == GPU_KIND_MEMORY_MAP ||
+	    (f->kind == GPU_KIND_ALLOC && !f->out))
 		open->name = argument(ctx, f->handle);
 	if (f->kind == GPU_KIND_STREAM_QUERY || f->kind == GPU_KIND_STREAM_WAIT ||
 	    f->kind == GPU_KIND_CAPTURE_BEGIN || f->kind == GPU_KIND_CAPTURE_END)
 		open->key.stream = argument(ctx, f->stream);
-	if (f->kind == GPU_KIND_GRAPH_COPY && !f->out)
+	if (f->kind == GPU_KIND_MEMORY_MAP || (f->kind == GPU_KIND_GRAPH_COPY && !f->out))
 		open->out = argument(ctx, f->extra);
 	if (f->kind == GPU_KIND_COMM_INIT) {
 		open->key.dims[0] = argument(ctx, f->extra);

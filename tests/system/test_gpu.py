@@ -452,6 +452,20 @@ def memory_python(context):
     both_files(context, "memory", True)
 
 
+@test(modes=MODES)
+def memory_by_handle(context):
+    """What was allocated is there until nothing refers to it and it is mapped nowhere, and freed once."""
+    truth, seen, process, _ = both_files(context, "handles", False)
+    context.note(str(process["memory"]))
+    check(truth["memory"]["live_bytes"] == 50 << 20, str(truth["memory"]))
+    check(not seen.lost["mappings_no_room"] and not seen.lost["allocations_no_room"], str(seen.lost))
+
+
+@test()
+def memory_by_handle_python(context):
+    both_files(context, "handles", True)
+
+
 def unwatched(caller):
     """Is nobody counted in the program any more? That may take the kernel a moment."""
     end = time.monotonic() + SECONDS

@@ -678,6 +678,167 @@ Test(gpu_tally, failed_and_nested)
 	cr_expect_eq(memory_of(7).unknown_frees, 0);
 }
 
+static void memory_send(const char *name, uint64_t va, uint64_t bytes, uint64_t handle)
+{
+	struct bpfprof_gpu_call call = call_of(key_of(7, name));
+
+	call.key.handle = handle;
+	call.va = va;
+	call.bytes = bytes;
+	send_call(&call, 7);
+}
+
+static void create(uint64_t handle, uint64_t bytes)
+{
+	alloc_by("cuMemCreate", 7, START_NS, handle, bytes);
+}
+
+static void let_go(uint64_t handle)
+{
+	release_by("cuMemRelease", 7, handle);
+}
+
+static void map(uint64_t va, uint64_t bytes, uint64_t handle)
+{
+	memory_send("cuMemMap", va, bytes, handle);
+}
+
+static void unmap(uint64_t va, uint64_t bytes)
+{
+	memory_send("cuMemUnmap", va, bytes, 0);
+}
+
+static void expect_memory(uint64_t live, uint64_t frees, uint64_t unknown)
+{
+	struct gpu_tally_memory memory = memory_of(7);
+
+	cr_expect(memory.live_bytes == live && memory.frees == frees &&
+			  memory.unknown_frees == unknown,
+		  "%" PRIu64 " bytes, %" PRIu64 " frees, %" PRIu64 " unknown", memory.live_bytes,
+		  memory.frees, memory.unknown_frees);
+}
+
+/* Memory by handle: until nothing refers to it and it is mapped nowhere, in either order. */
+Test(gpu_tally, handles_and_mappings)
+{
+	create(0x10, 100);
+	create(0x20, 1000);
+	map(VA, 100, 0x10);
+	map(VA + 200, 100, 0x10); /* twice */
+	map(VA + 100, 100, 0x20);
+	let_go(0x10);
+	expect_memory(1100, 0, 0);
+	unmap(VA, 50); /* a part: the driver refuses */
+	unmap(VA + 50, 100);
+	unmap(VA + 250, 1000);
+	unmap(VA + 300, 1000); /* nothing */
+	unmap(VA, 0);
+	expect_memory(1100, 0, 0);
+	unmap(VA - 10, 210); /* two at once */
+	expect_memory(1100, 0, 0);
+	unmap(VA + 200, UINT64_MAX);
+	expect_memory(1000, 1, 0);
+	let_go(0x20);
+	expect_memory(0, 2, 0);
+	let_go(0x20); /* once too often */
+	expect_memory(0, 3, 1);
+	cr_expect_eq(memory_of(7).peak_bytes, 1100);
+	cr_expect_eq(memory_of(7).allocations, 2);
+}
+
+/* What was retained is given back by as many releases; one too many is of something unknown. */
+Test(gpu_tally, retained_handles)
+{
+	create(0x10, 100);
+	map(VA, 100, 0x10);
+	memory_send("cuMemRetainAllocationHandle", 0x10, 0, 0);
+	let_go(0x10);
+	let_go(0x10);
+	expect_memory(100, 0, 0);
+	let_go(0x10);
+	expect_memory(100, 1, 1);
+	memory_send("cuMemRetainAllocationHandle", 0x10, 0, 0);
+	unmap(VA, 100);
+	expect_memory(100, 1, 1);
+	let_go(0x10);
+	expect_memory(0, 2, 1);
+	/* Another's, or from before our time: its bytes are not ours. */
+	memory_send("cuMemImportFromShareableHandle", 0x30, 0, 0);
+	map(VA, 100, 0x30);
+	let_go(0x30);
+	unmap(VA, 100);
+	memory_send("cuMemRetainAllocationHandle", 0x40, 0, 0);
+	let_go(0x40);
+	expect_memory(0, 2, 1);
+	let_go(0x40);
+	expect_memory(0, 3, 2);
+	cr_expect_eq(memory_of(7).allocations, 1);
+}
+
+/* What is told again must have ended, though that was not seen. */
+Test(gpu_tally, handles_again)
+{
+	create(0x10, 100);
+	map(VA, 100, 0x10);
+	create(0x10, 30);
+	expect_memory(30, 0, 0);
+	unmap(VA, 100); /* that was the one before */
+	let_go(0x10);
+	expect_memory(0, 1, 0);
+	create(0x20, 5);
+	map(VA, 100, 0x20);
+	let_go(0x20);
+	create(0x30, 7);
+	map(VA + 50, 100, 0x30);
+	expect_memory(7, 2, 0);
+	map(VA + 50, 100, 0x99); /* unknown, but nothing else can be there */
+	let_go(0x30);
+	expect_memory(0, 3, 0);
+	create(0x30, 7);
+	map(VA, 0, 0x30);
+	let_go(0x30);
+	expect_memory(0, 4, 0);
+	map(UINT64_MAX - 5, 100, 0x30);
+	cr_expect_eq(lost("mappings_no_room"), 0);
+}
+
+/* A mapping that there is no room for does not keep what is mapped. */
+Test(gpu_tally, mappings_are_bounded)
+{
+	uint64_t most = GPU_TALLY_MAX_PROCESS_LIVE, i;
+
+	create(0x10, 100);
+	for (i = most + 3; i; i--)
+		map(VA + i * 10, 10, 0x10);
+	cr_expect_eq(lost("mappings_no_room"), 3);
+	let_go(0x10);
+	expect_memory(100, 0, 0);
+	unmap(VA + 40, 10);
+	create(0x20, 3);
+	map(VA + 40, 10, 0x20);
+	cr_expect_eq(lost("mappings_no_room"), 3);
+	let_go(0x20);
+	expect_memory(103, 0, 0);
+	unmap(VA, (most + 4) * 10);
+	expect_memory(0, 2, 0);
+	gpu_tally_exit(tally, &(struct bpfprof_task_id){ .pid = 7, .start_ns = START_NS });
+}
+
+/* Nested and outside of the steps: followed, not counted. */
+Test(gpu_tally, unmapped_outside_of_steps)
+{
+	struct bpfprof_gpu_call call = call_of(key_of(7, "cuMemUnmap"));
+
+	create(0x10, 100);
+	map(VA, 100, 0x10);
+	let_go(0x10);
+	call.va = VA;
+	call.bytes = 100;
+	call.flags = BPFPROF_CALL_OUTSIDE;
+	send_call(&call, 7);
+	expect_memory(0, 0, 0);
+}
+
 /* Live bytes lie with the stack that allocated them, whoever frees them. */
 Test(gpu_tally, live_bytes_by_stack)
 {

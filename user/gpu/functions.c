@@ -124,6 +124,10 @@ static const struct gpu_function functions[] = {
 	CU(cuMemFree, "_v2", FREE, .handle = 1),
 	CU(cuMemRelease, "", FREE, .handle = 1),
 	CU_PTSZ(cuMemFreeAsync, FREE, .handle = 1, .stream = 2),
+	CU(cuMemRetainAllocationHandle, "", MEMORY_REF, .flags = RETURNS, .out = 1),
+	CU(cuMemImportFromShareableHandle, "", MEMORY_REF, .flags = RETURNS, .out = 1),
+	CU(cuMemMap, "", MEMORY_MAP, .flags = RETURNS, .handle = 4, .extra = 1, BYTES(2)),
+	CU(cuMemUnmap, "", MEMORY_UNMAP, .extra = 1, BYTES(2)),
 
 	HOST(cuMemHostAlloc, "", ALLOC, .flags = RETURNS, .out = 1, BYTES(2)),
 	HOST(cuMemAllocHost, "_v2", ALLOC, .flags = RETURNS, .out = 1, BYTES(2)),

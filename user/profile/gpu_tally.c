@@ -22,6 +22,7 @@
 #include "profile/aggregate.h"
 #include "profile/aggregate_carry.h"
 #include "profile/gpu_gaps.h"
+#include "profile/gpu_mappings.h"
 #include "profile/shares.h"
 #include "profile/stats.h"
 #include "symbol/demangle.h"
@@ -52,6 +53,7 @@ struct process_entry {
 	uint32_t nr_names, nr_live, nr_stacks;
 	size_t name_bytes;
 	struct gpu_graphs_share graphs;
+	struct gpu_mappings mappings;
 	uint64_t starved_ns; /* in all, */
 	uint64_t starved_seen_ns; /* that stacks have, of this interval, */
 	uint64_t starved_told_ns; /* and that was told in those before */
@@ -104,10 +106,14 @@ struct key_entry {
 	uint64_t completed, complete_ns; /* in this interval, whenever they were called */
 };
 
+/* By address or by handle. It lives until nothing refers to it and it is mapped nowhere. */
 struct live_entry {
 	UT_hash_handle hh;
 	struct handle_key key;
 	uint64_t bytes;
+	uint64_t serial; /* others had the same key before */
+	uint32_t refs, nr_mapped;
+	bool borrowed; /* not allocated here, or before our time: without bytes */
 	struct stack_entry *stack;
 };
 
@@ -137,6 +143,8 @@ struct gpu_tally {
 	struct key_entry *keys;
 	struct stack_entry *stacks;
 	struct live_entry *live;
+	uint64_t nr_serials;
+	size_t nr_mappings;
 	struct open_entry *open;
 	struct gpu_graphs *graphs;
 	struct gpu_gaps_room gaps_room;
@@ -146,6 +154,7 @@ struct gpu_tally {
 	/* Until then calls that had not returned are told, in this interval and in those before. */
 	uint64_t waits_ns, waited_ns;
 	uint64_t names_lost, live_lost, stacks_lost, processes_lost, calls_lost, completed_lost;
+	uint64_t mappings_lost;
 };
 
 static void process_clear(struct gpu_tally_process *process)
@@ -189,9 +198,16 @@ lost:
 	return NULL;
 }
 
+static void mappings_forget(struct gpu_tally *tally, struct process_entry *process)
+{
+	tally->nr_mappings -= process->mappings.nr;
+	gpu_mappings_fini(&process->mappings);
+}
+
 static void process_free(struct gpu_tally *tally, struct process_entry *process)
 {
 	HASH_DEL(tally->by_process, process);
+	mappings_forget(tally, process);
 	gpu_gaps_free(process->gaps);
 	free(process);
 }
@@ -325,12 +341,12 @@ static void live_remove(struct gpu_tally *tally, struct live_entry *live)
 	free(live);
 }
 
-/* What a call allocates or frees. */
+/* What a call allocates or frees, refers to or maps. */
 static struct handle_key live_key(const struct gpu_tally *tally,
-				  const struct bpfprof_gpu_call *call)
+				  const struct bpfprof_gpu_call *call, uint64_t value)
 {
 	return (struct handle_key){ .start_ns = call->key.start_ns,
-				    .value = call->va,
+				    .value = value,
 				    .pid = call->key.pid,
 				    .space = function_of(tally, call->key.function)->space };
 }
@@ -357,10 +373,29 @@ static bool live_has_room(const struct gpu_tally *tally, const struct process_en
 	return process->nr_live < of_process && HASH_COUNT(tally->live) < all;
 }
 
+/* With one reference, and no bytes yet. NULL if there is no room, which is counted. */
+static struct live_entry *live_add(struct gpu_tally *tally, struct process_entry *process,
+				   const struct handle_key *key)
+{
+	struct live_entry *live =
+		live_has_room(tally, process, key->space) ? calloc(1, sizeof(*live)) : NULL;
+
+	if (!live) {
+		tally->live_lost++;
+		return NULL;
+	}
+	live->key = *key;
+	live->serial = ++tally->nr_serials;
+	live->refs = 1;
+	HASH_ADD(hh, tally->live, key, sizeof(live->key), live);
+	process->nr_live++;
+	return live;
+}
+
 static void on_alloc(struct gpu_tally *tally, struct process_entry *process,
 		     const struct bpfprof_gpu_call *call, struct stack_entry *stack)
 {
-	struct handle_key key = live_key(tally, call);
+	struct handle_key key = live_key(tally, call, call->va);
 	struct gpu_tally_memory *memory = memory_of(tally, process, key.space);
 	struct live_entry *live = live_find(tally, &key);
 	uint64_t bytes = call->bytes < MAX_ALLOCATION_BYTES ? call->bytes : MAX_ALLOCATION_BYTES;
@@ -370,16 +405,11 @@ static void on_alloc(struct gpu_tally *tally, struct process_entry *process,
 	if (live) /* its free was not seen */
 		live_remove(tally, live);
 	memory->allocations++;
-	live = live_has_room(tally, process, key.space) ? calloc(1, sizeof(*live)) : NULL;
-	if (!live) {
-		tally->live_lost++;
+	live = live_add(tally, process, &key);
+	if (!live)
 		return;
-	}
-	live->key = key;
 	live->bytes = bytes;
 	live->stack = stack;
-	HASH_ADD(hh, tally->live, key, sizeof(live->key), live);
-	process->nr_live++;
 	memory->live_bytes += bytes;
 	if (memory->live_bytes > memory->peak_bytes)
 		memory->peak_bytes = memory->live_bytes;
@@ -387,23 +417,133 @@ static void on_alloc(struct gpu_tally *tally, struct process_entry *process,
 		stack->live_bytes += bytes;
 }
 
+/* A reference or a mapping of it is no more. Is it freed by that, and was it allocated here? */
+static bool live_drop(struct gpu_tally *tally, struct live_entry *live)
+{
+	bool freed = !live->borrowed;
+
+	if (live->refs || live->nr_mapped)
+		return false;
+	live_remove(tally, live);
+	return freed;
+}
+
+/* What it is a part of is the one that counts, and only calls in steps are. */
+static bool is_uncounted(const struct bpfprof_gpu_call *call)
+{
+	return call->flags & (BPFPROF_CALL_NESTED | BPFPROF_CALL_OUTSIDE);
+}
+
 static void on_free(struct gpu_tally *tally, struct process_entry *process,
 		    const struct bpfprof_gpu_call *call)
 {
-	struct handle_key key = live_key(tally, call);
+	struct handle_key key = live_key(tally, call, call->va);
 	struct gpu_tally_memory *memory = memory_of(tally, process, key.space);
 	struct live_entry *live;
+	bool known, freed = true;
 
 	if (!call->va) /* freeing nothing is allowed */
 		return;
 	live = live_find(tally, &key);
-	if (live)
-		live_remove(tally, live);
-	/* What it is a part of is the one that counts, and only calls in steps are. */
-	if (call->flags & (BPFPROF_CALL_NESTED | BPFPROF_CALL_OUTSIDE))
+	known = live && live->refs;
+	if (known) {
+		live->refs--;
+		freed = live_drop(tally, live);
+	}
+	if (is_uncounted(call))
 		return;
-	memory->frees++;
-	memory->unknown_frees += !live;
+	memory->frees += freed;
+	memory->unknown_frees += !known;
+}
+
+/*
+ * One more reference to memory by handle. That of others, or from before our time, is of no size
+ * here, and giving that reference back frees nothing.
+ */
+static void on_ref(struct gpu_tally *tally, struct process_entry *process,
+		   const struct bpfprof_gpu_call *call)
+{
+	struct handle_key key = live_key(tally, call, call->va);
+	struct live_entry *live = live_find(tally, &key);
+
+	if (live) {
+		live->refs += live->refs < UINT32_MAX;
+		return;
+	}
+	live = live_add(tally, process, &key);
+	if (live)
+		live->borrowed = true;
+}
+
+/* Mappings of a process, one after the other, are no more. How many allocations are freed by that? */
+static uint64_t mappings_end(struct gpu_tally *tally, struct process_entry *process,
+			     const struct bpfprof_gpu_call *call, size_t first, size_t nr)
+{
+	const struct gpu_mapping *mapping;
+	struct live_entry *live;
+	struct handle_key key;
+	uint64_t freed = 0;
+	size_t i;
+
+	for (i = first; i < first + nr; i++) {
+		mapping = &process->mappings.all[i];
+		key = live_key(tally, call, mapping->handle);
+		live = live_find(tally, &key);
+		if (!live || live->serial != mapping->serial)
+			continue;
+		live->nr_mapped--;
+		freed += live_drop(tally, live);
+	}
+	gpu_mappings_remove(&process->mappings, first, nr);
+	tally->nr_mappings -= nr;
+	return freed;
+}
+
+static uint64_t mapping_end(const struct bpfprof_gpu_call *call)
+{
+	return call->va + call->bytes < call->va ? UINT64_MAX : call->va + call->bytes;
+}
+
+static void on_unmap(struct gpu_tally *tally, struct process_entry *process,
+		     const struct bpfprof_gpu_call *call)
+{
+	const struct gpu_mappings *mappings = &process->mappings;
+	uint64_t end = mapping_end(call), freed;
+	size_t first, nr = gpu_mappings_find(mappings, call->va, end, &first);
+
+	/* The driver refuses to unmap a part of what was mapped. */
+	if (!nr || mappings->all[first].va < call->va || mappings->all[first + nr - 1].end > end)
+		return;
+	freed = mappings_end(tally, process, call, first, nr);
+	if (!is_uncounted(call))
+		memory_of(tally, process, live_key(tally, call, 0).space)->frees += freed;
+}
+
+static void on_map(struct gpu_tally *tally, struct process_entry *process,
+		   const struct bpfprof_gpu_call *call)
+{
+	struct handle_key key = live_key(tally, call, call->key.handle);
+	struct gpu_mapping mapping = { .va = call->va,
+				       .end = mapping_end(call),
+				       .handle = key.value };
+	size_t first, nr = gpu_mappings_find(&process->mappings, mapping.va, mapping.end, &first);
+	struct live_entry *live;
+
+	if (nr) /* their end was not seen */
+		memory_of(tally, process, key.space)->frees +=
+			mappings_end(tally, process, call, first, nr);
+	live = live_find(tally, &key);
+	if (!live || !call->bytes)
+		return;
+	mapping.serial = live->serial;
+	if (process->mappings.nr >= GPU_TALLY_MAX_PROCESS_LIVE / tally->share ||
+	    tally->nr_mappings >= GPU_TALLY_MAX_LIVE / tally->share ||
+	    gpu_mappings_add(&process->mappings, &mapping)) {
+		tally->mappings_lost++;
+		return;
+	}
+	tally->nr_mappings++;
+	live->nr_mapped++;
 }
 
 static uint64_t sum(uint64_t a, uint64_t b)
@@ -450,10 +590,23 @@ static void call_done(struct gpu_tally *tally, struct process_entry *process,
 	}
 	if (BPFPROF_GPU_IS_LAUNCH(kind) || kind == GPU_KIND_GRAPH)
 		gap_end(process, call, stack);
-	if (kind == GPU_KIND_ALLOC)
+	switch (kind) {
+	case GPU_KIND_ALLOC:
 		on_alloc(tally, process, call, stack);
-	else if (kind == GPU_KIND_FREE)
+		break;
+	case GPU_KIND_FREE:
 		on_free(tally, process, call);
+		break;
+	case GPU_KIND_MEMORY_REF:
+		on_ref(tally, process, call);
+		break;
+	case GPU_KIND_MEMORY_MAP:
+		on_map(tally, process, call);
+		break;
+	case GPU_KIND_MEMORY_UNMAP:
+		on_unmap(tally, process, call);
+		break;
+	}
 }
 
 static int no_stack_get(struct gpu_tally *tally, const struct bpfprof_gpu_key *key,
@@ -696,6 +849,7 @@ bool gpu_tally_exit(struct gpu_tally *tally, const struct bpfprof_task_id *task)
 	if (!process)
 		return false;
 	tally->processes[process->index].ended = true;
+	mappings_forget(tally, process);
 	if (!process->nr_live)
 		return true;
 	HASH_ITER(hh, tally->live, live, next) {
@@ -1138,6 +1292,7 @@ void gpu_tally_lost(const struct gpu_tally *tally, struct stats_reasons *dst)
 {
 	stats_add(dst, "kernel_names_no_room", tally->names_lost);
 	stats_add(dst, "allocations_no_room", tally->live_lost);
+	stats_add(dst, "mappings_no_room", tally->mappings_lost);
 	stats_add(dst, "stacks_no_room", tally->stacks_lost);
 	stats_add(dst, "processes_no_room", tally->processes_lost);
 	stats_add(dst, "calls_no_place", tally->calls_lost);

@@ -29,7 +29,7 @@ struct stats_reasons;
 #define GPU_TALLY_MAX_PROCESS_NAMES 16384 /* of one */
 #define GPU_TALLY_NAME_BYTES (4U << 20) /* all of them */
 #define GPU_TALLY_PROCESS_NAME_BYTES (2U << 20)
-#define GPU_TALLY_MAX_LIVE (1U << 16) /* allocations */
+#define GPU_TALLY_MAX_LIVE (1U << 16) /* allocations; of memory by handle mappings, too */
 #define GPU_TALLY_MAX_PROCESS_LIVE (1U << 15)
 #define GPU_TALLY_MAX_STACKS (1U << 15) /* pairs of a key and a stack */
 #define GPU_TALLY_MAX_PROCESS_STACKS (1U << 14)

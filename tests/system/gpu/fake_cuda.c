@@ -18,6 +18,7 @@
 #define MAX_NAMES 64
 #define NAME_BYTES 4096
 #define MAX_FREED 64
+#define MAX_MEMORIES 64 /* by handle, and as many mappings */
 #define MAX_TIMES 256 /* streams and events */
 #define FIRST_VA 0x7f4000000000ULL
 #define FIRST_HANDLE 0x5a0000000000ULL
@@ -67,6 +68,17 @@ struct time_of {
 	int used;
 };
 
+/* Memory by handle: it is there as long as something refers to it or it is mapped. */
+struct memory {
+	uint64_t handle, bytes;
+	unsigned int refs, nr_mapped; /* both 0: not in use */
+};
+
+struct mapping {
+	uint64_t va, bytes; /* 0: not in use */
+	struct memory *of;
+};
+
 static struct {
 	pthread_mutex_t lock;
 	unsigned int latency_us;
@@ -82,6 +94,8 @@ static struct {
 	uint64_t next_va;
 	uint64_t freed[MAX_FREED];
 	unsigned int nr_freed;
+	struct memory memories[MAX_MEMORIES];
+	struct mapping mappings[MAX_MEMORIES];
 	char names[MAX_NAMES][NAME_BYTES];
 	unsigned int nr_names;
 	struct time_of busy[MAX_TIMES], recorded[MAX_TIMES]; /* streams, events */
@@ -306,6 +320,58 @@ static int release(uint64_t va)
 	return 0;
 }
 
+/* The lock is held. NULL: there is none. */
+static struct memory *memory_find(uint64_t handle)
+{
+	unsigned int i;
+
+	for (i = 0; i < MAX_MEMORIES; i++)
+		if (fake.memories[i].handle == handle &&
+		    (fake.memories[i].refs || fake.memories[i].nr_mapped))
+			return &fake.memories[i];
+	return NULL;
+}
+
+static int memory_add(uint64_t *out, uint64_t bytes, int is_own)
+{
+	uint64_t handle = 0;
+	int err = allocate(&handle, bytes);
+	unsigned int i;
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&fake.lock);
+	for (i = 0; i < MAX_MEMORIES; i++)
+		if (!fake.memories[i].refs && !fake.memories[i].nr_mapped)
+			break;
+	if (i < MAX_MEMORIES)
+		fake.memories[i] =
+			(struct memory){ .handle = handle, .bytes = is_own ? bytes : 0, .refs = 1 };
+	pthread_mutex_unlock(&fake.lock);
+	return i < MAX_MEMORIES ? put(out, handle) : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* The lock is held. */
+static void memory_settle(const struct memory *memory)
+{
+	if (!memory->refs && !memory->nr_mapped && fake.nr_freed < MAX_FREED)
+		fake.freed[fake.nr_freed++] = memory->handle;
+}
+
+/* What this process has allocated by handle, and is there. */
+API uint64_t fake_cuda_memory_by_handle(void)
+{
+	uint64_t bytes = 0;
+	unsigned int i;
+
+	pthread_mutex_lock(&fake.lock);
+	for (i = 0; i < MAX_MEMORIES; i++)
+		if (fake.memories[i].refs || fake.memories[i].nr_mapped)
+			bytes += fake.memories[i].bytes;
+	pthread_mutex_unlock(&fake.lock);
+	return bytes;
+}
+
 /* One handle for each name and sort. */
 static int look_up(uint64_t *out, const char *name, uint64_t sort)
 {
@@ -442,6 +508,100 @@ BODY int release_plain(uint64_t va)
 	return release(va);
 }
 
+BODY int create_memory(uint64_t *out, uint64_t bytes)
+{
+	return memory_add(out, bytes, 1);
+}
+
+BODY int import_memory(uint64_t *out)
+{
+	return memory_add(out, PAGE_BYTES, 0);
+}
+
+/* What is done with a handle that is none is not defined: nothing. */
+BODY int release_memory(uint64_t handle)
+{
+	struct memory *memory;
+
+	pthread_mutex_lock(&fake.lock);
+	memory = memory_find(handle);
+	if (memory && memory->refs) {
+		memory->refs--;
+		memory_settle(memory);
+	}
+	pthread_mutex_unlock(&fake.lock);
+	return 0;
+}
+
+BODY int retain_memory(uint64_t *out, uint64_t va)
+{
+	struct mapping *mapping = NULL;
+	unsigned int i;
+
+	pthread_mutex_lock(&fake.lock);
+	for (i = 0; i < MAX_MEMORIES; i++)
+		if (va - fake.mappings[i].va < fake.mappings[i].bytes)
+			mapping = &fake.mappings[i];
+	if (mapping)
+		mapping->of->refs++;
+	pthread_mutex_unlock(&fake.lock);
+	return mapping ? put(out, mapping->of->handle) : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* Something of a mapping lies in the range. */
+static int touches(const struct mapping *mapping, uint64_t va, uint64_t bytes)
+{
+	return mapping->bytes && mapping->va < va + bytes && va < mapping->va + mapping->bytes;
+}
+
+BODY int map_memory(uint64_t va, uint64_t bytes, uint64_t offset, uint64_t handle)
+{
+	struct mapping *room = NULL;
+	struct memory *memory;
+	unsigned int i;
+	int taken = 0;
+
+	pthread_mutex_lock(&fake.lock);
+	memory = memory_find(handle);
+	for (i = 0; i < MAX_MEMORIES; i++) {
+		taken |= touches(&fake.mappings[i], va, bytes);
+		if (!fake.mappings[i].bytes)
+			room = &fake.mappings[i];
+	}
+	if (memory && room && !taken && !offset) {
+		*room = (struct mapping){ va, bytes, memory };
+		memory->nr_mapped++;
+	}
+	pthread_mutex_unlock(&fake.lock);
+	return memory && room && !taken && !offset ? 0 : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* As a whole, or not at all. */
+BODY int unmap_memory(uint64_t va, uint64_t bytes)
+{
+	struct mapping *mapping;
+	unsigned int i;
+	int found = 0, cut = 0;
+
+	pthread_mutex_lock(&fake.lock);
+	for (i = 0; i < MAX_MEMORIES; i++) {
+		mapping = &fake.mappings[i];
+		found |= touches(mapping, va, bytes);
+		cut |= touches(mapping, va, bytes) &&
+		       (mapping->va < va || mapping->va + mapping->bytes > va + bytes);
+	}
+	for (i = 0; i < MAX_MEMORIES && found && !cut; i++) {
+		mapping = &fake.mappings[i];
+		if (!touches(mapping, va, bytes))
+			continue;
+		mapping->bytes = 0;
+		mapping->of->nr_mapped--;
+		memory_settle(mapping->of);
+	}
+	pthread_mutex_unlock(&fake.lock);
+	return found && !cut ? 0 : CUDA_ERROR_INVALID_VALUE;
+}
+
 BODY int register_host(uint64_t va, uint64_t bytes, unsigned int flags)
 {
 	uint64_t unused;
@@ -540,11 +700,15 @@ TRAMPOLINE(cuMemAllocPitch_v2, allocate_pitch);
 TRAMPOLINE(cuMemAllocAsync, allocate_plain);
 TRAMPOLINE(cuMemAllocAsync_ptsz, allocate_plain);
 TRAMPOLINE(cuMemAllocFromPoolAsync, allocate_plain);
-TRAMPOLINE(cuMemCreate, allocate_plain);
+TRAMPOLINE(cuMemCreate, create_memory);
+TRAMPOLINE(cuMemImportFromShareableHandle, import_memory);
+TRAMPOLINE(cuMemRetainAllocationHandle, retain_memory);
+TRAMPOLINE(cuMemMap, map_memory);
+TRAMPOLINE(cuMemUnmap, unmap_memory);
 TRAMPOLINE(cuMemFree_v2, release_plain);
 TRAMPOLINE(cuMemFreeAsync, release_plain);
 TRAMPOLINE(cuMemFreeAsync_ptsz, release_plain);
-TRAMPOLINE(cuMemRelease, release_plain);
+TRAMPOLINE(cuMemRelease, release_memory);
 /* Addresses of the host may be those that were the device's: nobody looks into them. */
 TRAMPOLINE(cuMemHostAlloc, allocate_plain);
 TRAMPOLINE(cuMemAllocHost_v2, allocate_plain);

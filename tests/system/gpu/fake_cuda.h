@@ -88,6 +88,8 @@ unsigned int fake_cuda_waiting(void);
 void fake_cuda_set_memory(uint64_t free_bytes, uint64_t total_bytes);
 /* The next allocations that find no memory. */
 void fake_cuda_fail_allocations(unsigned int nr);
+/* Bytes that this process has allocated by cuMemCreate, and that are there. */
+uint64_t fake_cuda_memory_by_handle(void);
 /* Freed addresses are handed out again, last freed first. */
 void fake_cuda_reuse(int on);
 /* cuMemcpyHtoD calls cuMemcpyHtoDAsync and cuStreamSynchronize by their exported names. */

@@ -776,6 +776,131 @@ static void memories()
 	(void)pool;
 }
 
+/* Memory by handle, and where it is mapped. What is freed by a call the fake knows, too. */
+namespace handles
+{
+static const uint64_t MIB = 1 << 20, AT = 0x600000000000;
+
+static void check()
+{
+	uint64_t there = ((uint64_t(*)())symbol("fake_cuda_memory_by_handle"))();
+
+	if (there != truth.memory.live_bytes) {
+		fprintf(stderr, "gpu_calls: %lu bytes are there, not %lu\n", there,
+			truth.memory.live_bytes);
+		_exit(1);
+	}
+}
+
+static void expect(int result, int wanted)
+{
+	if (result != wanted) {
+		fprintf(stderr, "gpu_calls: %d instead of %d\n", result, wanted);
+		_exit(1);
+	}
+	check();
+}
+
+NOINLINE uint64_t expandable(uint64_t bytes)
+{
+	uint64_t handle = allocate("handles::expandable", "cuMemCreate", bytes,
+				   (const void *)data::host, (uint64_t)0);
+
+	check();
+	return handle;
+}
+
+/* The last reference of what is not mapped is frees. */
+NOINLINE void let_go(uint64_t handle, bool frees = false)
+{
+	call("handles::let_go", "cuMemRelease", 0, handle);
+	if (frees)
+		note_free("cuMemRelease", handle);
+	check();
+}
+
+static uint64_t retain(uint64_t va)
+{
+	uint64_t handle = 0;
+
+	expect(raw("cuMemRetainAllocationHandle", &handle, va), 0);
+	return handle;
+}
+
+static void map(uint64_t va, uint64_t bytes, uint64_t handle, int result = 0)
+{
+	expect(raw("cuMemMap", va, bytes, (uint64_t)0, handle, 0ULL), result);
+}
+
+/* What is freed by that, of what was allocated here. */
+static void unmap(uint64_t va, uint64_t bytes, std::vector<uint64_t> freed, int result = 0)
+{
+	int told = raw("cuMemUnmap", va, bytes);
+
+	for (uint64_t handle : freed)
+		note_free("cuMemUnmap", handle);
+	expect(told, result);
+}
+
+static void work()
+{
+	uint64_t first = memory::segment(4 * MIB), second = expandable(6 * MIB);
+	uint64_t third, fourth, fifth, sixth, foreign = 0;
+
+	/* As PyTorch and NCCL do: what is mapped needs no reference. */
+	map(AT, 4 * MIB, first);
+	let_go(first);
+	map(AT + 4 * MIB, 6 * MIB, second);
+	let_go(second);
+	/* Twice: it is there as long as one of both is. */
+	third = memory::segment(8 * MIB);
+	map(AT + 16 * MIB, 8 * MIB, third);
+	map(AT + 32 * MIB, 8 * MIB, third);
+	let_go(third);
+	unmap(AT + 16 * MIB, 8 * MIB, {});
+	/* Several at once, of which one is held. */
+	if (retain(AT + 5 * MIB) != second)
+		_exit(1);
+	unmap(AT, 10 * MIB, { first });
+	let_go(second, true);
+	/* A part of what was mapped cannot be unmapped. */
+	unmap(AT + 32 * MIB, 2 * MIB, {}, CUDA_ERROR_INVALID_VALUE);
+	unmap(AT + 30 * MIB, 6 * MIB, {}, CUDA_ERROR_INVALID_VALUE);
+	unmap(AT + 30 * MIB, 12 * MIB, { third });
+	/* Never mapped; mapped in vain; held after all. */
+	let_go(expandable(60 * MIB), true);
+	fourth = expandable(12 * MIB);
+	map(AT + 64 * MIB, 12 * MIB, fourth);
+	fifth = memory::segment(1 * MIB);
+	map(AT + 70 * MIB, 1 * MIB, fifth, CUDA_ERROR_INVALID_VALUE);
+	let_go(fifth, true);
+	let_go(retain(AT + 64 * MIB));
+	let_go(retain(AT + 75 * MIB));
+	unmap(AT + 64 * MIB, 12 * MIB, {});
+	/* Mapped for ever. */
+	sixth = memory::segment(14 * MIB);
+	map(AT + 128 * MIB, 14 * MIB, sixth);
+	let_go(sixth);
+	/* What was imported is another's. */
+	expect(raw("cuMemImportFromShareableHandle", &foreign, (void *)nullptr, 1), 0);
+	map(AT + 256 * MIB, 2 * MIB, foreign);
+	let_go(foreign);
+	unmap(AT + 256 * MIB, 2 * MIB, {});
+	/* The same handles again. */
+	((void (*)(int))symbol("fake_cuda_reuse"))(1);
+	for (unsigned int i = 0; i < 5; i++) {
+		uint64_t again = expandable((20 + i) * MIB);
+
+		map(AT + 512 * MIB, (20 + i) * MIB, again);
+		let_go(again);
+		if (i < 4)
+			unmap(AT + 512 * MIB, (20 + i) * MIB, { again });
+	}
+	memory::drop("cuMemRelease", 0x123456789000); /* nobody's */
+	(void)fourth;
+}
+}
+
 namespace waits
 {
 NOINLINE void for_stream(uint64_t stream)
@@ -1891,6 +2016,8 @@ int main(int argc, char **argv)
 		long_batches();
 	} else if (scenario == "memory") {
 		memories();
+	} else if (scenario == "handles") {
+		handles::work();
 	} else if (scenario == "sync") {
 		syncs();
 	} else if (scenario == "paced") {

@@ -46,6 +46,11 @@ PROTOTYPES = {
     "cuMemAllocAsync": [POINTER(c_uint64), c_size_t, c_uint64],
     "cuMemFree_v2": [c_uint64],
     "cuMemFreeAsync": [c_uint64, c_uint64],
+    "cuMemCreate": [POINTER(c_uint64), c_size_t, c_void_p, c_uint64],
+    "cuMemRelease": [c_uint64],
+    "cuMemMap": [c_uint64, c_size_t, c_size_t, c_uint64, c_uint64],
+    "cuMemUnmap": [c_uint64, c_size_t],
+    "cuMemRetainAllocationHandle": [POINTER(c_uint64), c_uint64],
     "cuStreamSynchronize": [c_uint64],
     "cuCtxSynchronize": [],
     "ncclGetUniqueId": [POINTER(Id)],
@@ -180,7 +185,7 @@ def call(where, name, size, *arguments):
     note["max_ns"] = max(note["max_ns"], passed)
     note["errors"] += result != 0
     TRUTH.where[where][name] += 1
-    if size and not name.startswith("cuMemAlloc"):
+    if size and not name.startswith(("cuMemAlloc", "cuMemCreate")):
         TRUTH.moved[where] += size
     return result
 
@@ -295,6 +300,46 @@ def memories():
         py_activations(10 + i)
     for va in kept[::2]:
         py_drop(va, False)
+
+
+def py_segment(size):
+    return allocate("py_segment", "cuMemCreate", size, None, 0)
+
+
+def py_let_go(handle, frees=False):
+    if frees:
+        release("py_let_go", "cuMemRelease", handle)
+    else:
+        call("py_let_go", "cuMemRelease", 0, handle)
+
+
+def mapping(name, *arguments, freed=()):
+    """Of memory by handle; allocations that are freed by that."""
+    if FUNCTIONS[name](*arguments):
+        sys.exit("%s%s failed" % (name, arguments))
+    for handle in freed:
+        TRUTH.memory["frees"] += 1
+        TRUTH.memory["live_bytes"] -= TRUTH.live.pop(handle)[1]
+
+
+def handles():
+    """What is mapped is there until it is unmapped, whoever refers to it."""
+    size, at, again = 2 << 20, 0x600000000000, c_uint64()
+    for i in range(8):
+        segment = py_segment(size)
+        mapping("cuMemMap", at + i * size, size, 0, segment, 0)
+        if i != 5:
+            py_let_go(segment)
+    mapping("cuMemRetainAllocationHandle", byref(again), at + 1)
+    live = list(TRUTH.live)
+    mapping("cuMemUnmap", at, 6 * size, freed=live[1:5])
+    py_let_go(again.value, frees=True)
+    py_let_go(live[5], frees=True)
+    py_let_go(py_segment(5 * size), frees=True)
+    fake = LIBRARIES[0].fake_cuda_memory_by_handle
+    fake.restype = c_uint64
+    if fake() != TRUTH.memory["live_bytes"]:
+        sys.exit("%d bytes are there, not %d" % (fake(), TRUTH.memory["live_bytes"]))
 
 
 def py_wait_for_stream():
@@ -697,7 +742,7 @@ def main():
     signal.alarm(300)
     if os.environ.get("TARGET_NONDUMPABLE") == "1":
         ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
-    scenario = {"launches": launches, "copies": copies, "memory": memories, "sync": syncs,
+    scenario = {"launches": launches, "copies": copies, "memory": memories, "handles": handles, "sync": syncs,
                 "nccl": nccl, "hang": hang, "polling": polling, "polling_native": polling_native, "dozing": dozing,
                 "exceptions": exceptions,
                 "tensors": tensors, "busy_tensors": busy_tensors, "garbage": garbage,
