@@ -135,7 +135,20 @@ static __always_inline bool ring_has_room(void)
 	return bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) < cfg.ring_bytes / 4 * 3;
 }
 
+/* NULL if there is no room. */
+static __noinline struct bpfprof_gpu_process *process_get(const struct bpfprof_gpu_process_key *key)
+{
+	struct bpfprof_gpu_process fresh = { 0 };
+	struct bpfprof_gpu_process *process = bpf_map_lookup_elem(&gpu_processes, key);
+
+	if (process)
+		return process;
+	bpf_map_update_elem(&gpu_processes, key, &fresh, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&gpu_processes, key);
+}
+
 #include "gpu_arguments.bpf.h" /* these need what is above */
+#include "gpu_kernels.bpf.h"
 #include "gpu_trace.bpf.h"
 #include "gpu_graphs.bpf.h"
 #include "gpu_waits.bpf.h"
@@ -201,25 +214,22 @@ static __always_inline bool token_take(struct bpfprof_gpu_thread *t, __u64 now, 
 	return true;
 }
 
-/* May this process have one more key? */
+/* May this process have one more key? Then it has. */
 static __noinline bool key_allowed(const struct bpfprof_gpu_key *key)
 {
-	struct bpfprof_gpu_process_key process;
-	__u64 *nr, zero = 0;
+	struct bpfprof_gpu_process_key at;
+	struct bpfprof_gpu_process *process;
 
 	if (!key)
 		return false;
-	process.start_ns = key->start_ns;
-	process.pid = key->pid;
-	process.pad = 0;
-	nr = bpf_map_lookup_elem(&gpu_processes, &process);
-	if (!nr) {
-		bpf_map_update_elem(&gpu_processes, &process, &zero, BPF_NOEXIST);
-		nr = bpf_map_lookup_elem(&gpu_processes, &process);
-	}
-	if (!nr || *nr >= cfg.call_keys)
+	at.start_ns = key->start_ns;
+	at.pid = key->pid;
+	at.pad = 0;
+	process = process_get(&at);
+	if (!process || process->keys >= cfg.call_keys)
 		return false;
-	__sync_fetch_and_add(nr, 1);
+	__sync_fetch_and_add(&process->keys, 1);
+	kernel_launched(key);
 	return true;
 }
 
@@ -549,29 +559,45 @@ int gpu_enter(struct pt_regs *ctx)
 	return 0;
 }
 
-static __always_inline void name_send(struct task_struct *task, const struct bpfprof_gpu_open *open,
-				      __u32 kind)
+/*
+ * A kernel's handle lies at out now, looked up by the name at name, or by the other handle `name`. Not
+ * static: see gpu_waits.bpf.h.
+ */
+__noinline int name_send(__u64 out, __u64 name, __u32 kind)
 {
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 start_ns = task->group_leader->start_boottime, hash;
 	struct bpfprof_gpu_name *e = NULL;
+	__u32 pid = task->tgid;
+	long len = 0;
 
 	if (ring_has_room())
 		e = bpf_ringbuf_reserve(&ring, sizeof(*e), 0);
 	if (!e) {
 		gpu_count(GPU_COUNT_NAMES_LOST);
-		return;
+		return 0;
 	}
 	record_fill(&e->rec, BPFPROF_KIND_GPU_NAME, sizeof(*e));
 	task_id_fill(&e->task, task);
-	e->other = kind == GPU_KIND_ALIAS ? open->name : 0;
+	e->other = kind == GPU_KIND_ALIAS ? name : 0;
+	e->pad = 0;
 	e->name[0] = 0;
-	if (bpf_probe_read_user(&e->handle, 8, (void *)open->out) ||
-	    (kind == GPU_KIND_NAME &&
-	     bpf_probe_read_user_str(e->name, sizeof(e->name), (void *)open->name) <= 0)) {
+	if (kind == GPU_KIND_NAME)
+		len = bpf_probe_read_user_str(e->name, sizeof(e->name), (void *)name);
+	if (bpf_probe_read_user(&e->handle, 8, (void *)out) ||
+	    (kind == GPU_KIND_NAME && len <= 0)) {
 		gpu_count(GPU_COUNT_ARGUMENT_FAULT);
 		bpf_ringbuf_discard(e, BPF_RB_NO_WAKEUP);
-		return;
+		return 0;
 	}
+	if (kind == GPU_KIND_NAME)
+		hash = name_hash(e, len);
+	else
+		hash = kernel_find(start_ns, pid, name);
+	/* What it tells of the kernel before comes behind this. */
+	e->flags = kernel_named(start_ns, pid, e->handle, hash);
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+	return 0;
 }
 
 static __always_inline void memory_note(const struct bpfprof_gpu_open *open, __u64 now)
@@ -673,7 +699,7 @@ int gpu_return(struct pt_regs *ctx)
 	case GPU_KIND_NAME:
 	case GPU_KIND_ALIAS:
 		if (!call->result)
-			name_send(task, open, f->kind);
+			name_send(open->out, open->name, f->kind);
 		return 0;
 	case GPU_KIND_MEMORY_INFO:
 		if (!call->result)

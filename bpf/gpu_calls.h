@@ -183,6 +183,12 @@ struct bpfprof_gpu_count {
 #define BPFPROF_CALL_CAPTURED 256U /* as in the key's flags, also where nothing is counted */
 #define BPFPROF_CALL_TO_DEVICE 512U /* a copy that is waited for: its time is no gap's */
 
+/*
+ * A GPU_CALL that is none: the key's kernel is another one from now on, and call.bytes is how many calls
+ * with that key were counted until now.
+ */
+#define BPFPROF_CALL_REUSED 1024U
+
 /* One call. Follows a sample with BPFPROF_SAMPLE_CALL, or stands in a GPU_CALL record. */
 struct bpfprof_gpu_call {
 	struct bpfprof_gpu_key key;
@@ -225,12 +231,19 @@ struct bpfprof_gpu_trace {
 	char comm[BPFPROF_COMM_LEN];
 };
 
+/* The handle was that of another kernel. What was counted of that follows in GPU_CALLs. */
+#define BPFPROF_NAME_REUSED 1U
+/* Not all that was counted of others, if any, can be told: it is mixed with what is counted now. */
+#define BPFPROF_NAME_MIXED 2U
+
 /* GPU_NAME: handle is a kernel of that name, or of the same as other. */
 struct bpfprof_gpu_name {
 	struct bpfprof_record rec;
 	struct bpfprof_task_id task;
 	__u64 handle;
 	__u64 other; /* 0: name holds */
+	__u32 flags; /* BPFPROF_NAME_* */
+	__u32 pad;
 	char name[BPFPROF_GPU_NAME_BYTES];
 };
 
@@ -258,6 +271,14 @@ struct bpfprof_gpu_process_key {
 	__u32 pid;
 	__u32 pad;
 };
+
+/* Value of the map gpu_processes. */
+struct bpfprof_gpu_process {
+	__u64 keys; /* in gpu_counts */
+	__u64 kernels; /* in gpu_kernels */
+};
+
+#define BPFPROF_GPU_MAX_KERNELS 8192 /* handles of one process */
 
 /*
  * Which calls count, element of the array map gpu_steps; start 0: all. Else those in the windows
@@ -370,7 +391,7 @@ struct bpfprof_gpu_capture {
 
 /*
  * Key of the map gpu_graphs: a graph, or what can be launched of one. Its value, __u64, is what is in it:
- * the same for all that have the same in them.
+ * the same for all that have the same in them. The same key of gpu_kernels: a kernel.
  */
 struct bpfprof_gpu_graph_key {
 	__u64 start_ns;
@@ -502,7 +523,8 @@ enum bpfprof_gpu_counter { /* map gpu_counters, one __u64 each, added atomically
 				   23, /* captured streams that are taken for others */
 			   GPU_COUNT_GRAPHS_FULL = 24, /* graphs that there is no room for */
 			   GPU_COUNT_NODES_LOST = 25, /* GPU_GRAPH: ring buffer full */
-			   GPU_NR_COUNTERS = 26,
+			   GPU_COUNT_KERNELS_FULL = 26, /* kernels' handles without room */
+			   GPU_NR_COUNTERS = 27,
 };
 
 _Static_assert(sizeof(struct bpfprof_gpu_function) == 16, "wire");
@@ -519,6 +541,9 @@ _Static_assert(sizeof(struct bpfprof_gpu_waits) ==
 	       "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_event_key) == 24, "wire");
 _Static_assert(sizeof(struct bpfprof_gpu_graph_key) == 24, "wire");
+_Static_assert(sizeof(struct bpfprof_gpu_name) % 8 == 0 &&
+		       __builtin_offsetof(struct bpfprof_gpu_name, name) % 8 == 0,
+	       "it is hashed by 8 bytes");
 _Static_assert(sizeof(struct bpfprof_gpu_graph_event) == 64, "wire");
 
 #endif

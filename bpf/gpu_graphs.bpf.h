@@ -198,13 +198,14 @@ capture_note(struct bpfprof_gpu_thread *t, struct bpfprof_gpu_waits *p, __u64 st
 	return c;
 }
 
-/* By this call the graph has one node more. */
+/* By this call the graph has one node more. A handle that is another kernel's by now is not the same. */
 static __noinline int capture_node(struct bpfprof_gpu_thread *t, struct bpfprof_gpu_capture *c)
 {
 	const struct bpfprof_gpu_key *key = &t->call.key;
+	__u64 name = kernel_find(key->start_ns, key->pid, key->handle);
 
 	__sync_fetch_and_add(&c->nr, 1);
-	__sync_fetch_and_add(&c->nodes, graph_hash(key->handle, key->function));
+	__sync_fetch_and_add(&c->nodes, graph_hash(key->handle ^ name, key->function));
 	if (c->number)
 		graph_send(t, GPU_GRAPH_NODE, c, key->handle);
 	return 0;

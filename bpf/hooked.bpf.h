@@ -18,13 +18,13 @@ struct {
 	__type(value, struct bpfprof_gpu_thread);
 } gpu_threads __weak SEC(".maps");
 
-/* How many keys of gpu_counts a process has. Writer: BPF; user space deletes those that have ended. */
+/* What a process has of gpu_counts and gpu_kernels. Writer: BPF; user space deletes those that have ended. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct bpfprof_gpu_process_key);
-	__type(value, __u64);
+	__type(value, struct bpfprof_gpu_process);
 } gpu_processes __weak SEC(".maps");
 
 /* Set by user space to 0 when the process is gone. Else writer: BPF. */

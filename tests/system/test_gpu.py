@@ -466,6 +466,46 @@ def memory_by_handle_python(context):
     both_files(context, "handles", True)
 
 
+def launches_by_name(files, where=None):
+    """{kernel: launches} of a profile."""
+    found = collections.Counter()
+    for frames, values, labels in files.samples:
+        if "kernel" in labels and (where is None or any(is_frame(frame, where) for frame in frames)):
+            found[labels["kernel"]] += values["calls/count"]
+    return dict(found)
+
+
+def check_names(files, truth):
+    wanted = collections.Counter()
+    for row in truth["launches"]:
+        wanted[row["kernel"]] += row["calls"]
+    equal(launches_by_name(files), dict(wanted), "launches by kernel")
+
+
+@test(modes=MODES)
+def handles_again(context):
+    """Each kernel has the launches made while it had its handle, and their stacks."""
+    truth, seen, _, files = both_files(context, "modules", False)
+    check_names(files, truth)
+    check_unknown(seen, truth, 4)
+    for where, wanted in (
+            ("modules::before", {"first_kernel": 5, "first_of_library": 8, "kernel_that_stays": 1}),
+            ("modules::after", {"second_kernel": 9, "second_of_library": 12, "kernel_that_stays": 1}),
+            ("modules::at_last", {"third_kernel": 6, "second_of_library": 9, "kernel_that_stays": 1}),
+            ("modules::nameless", {"kernel@0x5a00000000c0": 4}), ("modules::named", {"a": 3})):
+        equal(launches_by_name(files, where), wanted, "launches in " + where)
+    for reason in ("kernel_handles_no_room", "kernel_handles_reused_no_room",
+                   "kernel_names_ring_full", "events_ring_full"):
+        check(not seen.lost[reason], str(seen.lost))
+
+
+@test()
+def handles_again_python(context):
+    truth, seen, _, files = both_files(context, "modules", True)
+    check_names(files, truth)
+    check_unknown(seen, truth, 3)
+
+
 def unwatched(caller):
     """Is nobody counted in the program any more? That may take the kernel a moment."""
     end = time.monotonic() + SECONDS

@@ -584,6 +584,63 @@ def intervals(context):
     context.note("%d intervals, %.1f MiB" % (len(found_files), memory / (1 << 20)))
 
 
+def launched(truth, before):
+    """{kernel: launches} since then."""
+    found = collections.Counter()
+    for sign, rows in ((1, truth["launches"]), (-1, before)):
+        for row in rows:
+            found[row["kernel"]] += sign * row["calls"]
+    return {kernel: calls for kernel, calls in found.items() if calls}
+
+
+def launched_of(calls, pid):
+    found = collections.Counter()
+    for _, values, labels in calls.samples:
+        if labels["pid"] == pid and "kernel" in labels:
+            found[labels["kernel"]] += values["calls/count"]
+    return {kernel: calls for kernel, calls in found.items() if calls}
+
+
+@test()
+def handles_again_in_intervals(context):
+    """Each kernel has its launches of an interval, whoever had its handle in that interval or before."""
+    reason = 'bpfprof_gpu_lost_total{reason="launches_of_unknown_kernels"}'
+    caller = Caller(context, "modules", with_python=True)
+    daemon = Daemon(context, "--gpu", "-p", str(caller.pid), "--log-level", "debug", interval="3s",
+                    listen="127.0.0.1:0")
+    hooked(context, daemon)
+    before = metrics(daemon)[reason]
+    told, rows = [], []
+    for word in ("go", "round", "round"):
+        next_interval(daemon)
+        caller.say(word)
+        truth = json.loads(caller.line())
+        told.append(launched(truth, rows))
+        rows = truth["launches"]
+    next_interval(daemon)
+    unknown = metrics(daemon)[reason] - before
+    check(daemon.end() == 0, "ended badly")
+    found = [launched_of(calls, caller.pid) for calls in calls_files(daemon.output).values()]
+    found = [one for one in found if one]
+    check(found == told, "%s, not %s" % (found, told))
+    check(all(len(one) == 3 for one in told), "two kernels and one without a name: %s" % told)
+    check(unknown == sum(one["kernel@0x4711"] for one in told), "of unknown kernels: %d" % unknown)
+
+
+@test()
+def record_handles_again(context):
+    caller = Caller(context, "modules", with_python=True)
+    run = Run(context, "record", "--gpu", "-p", str(caller.pid), "-d", "120", "-o", "x.pb.gz",
+              "--stats", "s.json")
+    run.wait_for(r"watching \d+ functions? in \d+ librar")
+    truth = caller.work()
+    run.interrupt()
+    found = launched_of(Calls(context.read("x.cuda.pb.gz")), caller.pid)
+    check(found == launched(truth, []), "%s, not %s" % (found, launched(truth, [])))
+    lost = context.json("s.json")["gpu"]["lost"]
+    check(lost["launches_of_unknown_kernels"] == found["kernel@0x4711"] == 3, str(lost))
+
+
 def hooked_files(daemon, *parts):
     """Waits until files whose paths have these in them are hooked."""
     end = time.monotonic() + SECONDS

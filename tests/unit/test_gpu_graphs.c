@@ -119,6 +119,34 @@ Test(gpu_graphs, nodes_by_kind)
 	cr_expect_not(is_known(5, 1));
 }
 
+/* What was captured stays what it was when the handle is another kernel's. */
+Test(gpu_graphs, handles_of_kernels_again)
+{
+	struct gpu_graph graph;
+
+	node(7, 1, 3, 0x20);
+	node(8, 1, 3, 0x20);
+	made(7, 1, 1);
+	node(7, 2, 3, 0x20);
+	gpu_graphs_generation_end(graphs, 7, START_NS, 0x20, 1);
+	node(7, 2, 3, 0x20);
+	node(7, 2, 3, 0x20);
+	gpu_graphs_generation_end(graphs, 7, START_NS, 0x20, 2);
+	node(7, 2, 3, 0x20);
+	node(7, 2, 3, 0x20);
+	node(7, 2, 3, 0x20);
+	made(7, 2, 6);
+	made(8, 1, 1);
+	cr_expect_eq(graph_at(7, 1).nodes[0].generation, 1);
+	cr_expect_eq(graph_at(8, 1).nodes[0].generation, 0, "another process's");
+	graph = graph_at(7, 2);
+	cr_assert_eq(graph.nr, 3);
+	cr_expect(graph.complete);
+	for (size_t i = 0; i < 3; i++)
+		cr_expect_eq(graph.nodes[i].count, graph.nodes[i].generation ?: 3);
+	cr_expect_eq(gpu_graphs_nr_nodes(graphs), 5);
+}
+
 /* The same is captured again; of the one that is not all known the other one is better. */
 Test(gpu_graphs, of_the_same)
 {

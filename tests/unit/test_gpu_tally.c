@@ -12,6 +12,7 @@
 #include "gpu/functions.h"
 #include "proc/ranks.h"
 #include "profile/aggregate.h"
+#include "profile/gpu_reuse.h"
 #include "profile/stats.h"
 
 #define MIB (1U << 20)
@@ -160,19 +161,28 @@ static struct gpu_tally_memory memory_of(uint32_t pid)
 	return process->memory[GPU_SPACE_DEVICE];
 }
 
+static void name_send_as(uint32_t flags, uint32_t pid, uint64_t handle, uint64_t other,
+			 const char *name)
+{
+	struct bpfprof_gpu_name e = { .rec.ts_ns = clock_ns++,
+				      .task = { .pid = pid, .tid = pid, .start_ns = START_NS },
+				      .handle = handle,
+				      .other = other,
+				      .flags = flags };
+
+	snprintf(e.name, sizeof(e.name), "%s", name);
+	gpu_tally_name(tally, &e);
+}
+
 static void name_send(uint32_t pid, uint64_t handle, uint64_t other, const char *name)
 {
-	struct bpfprof_gpu_name e = { .task = { .pid = pid, .tid = pid, .start_ns = START_NS },
-				      .handle = handle,
-				      .other = other };
-
-	strncpy(e.name, name, sizeof(e.name));
-	gpu_tally_name(tally, &e);
+	name_send_as(0, pid, handle, other, name);
 }
 
 static const char *kernel_name(uint32_t pid, uint64_t handle)
 {
-	const char *name = gpu_tally_kernel(tally, pid, START_NS, handle);
+	const struct bpfprof_gpu_key key = { .start_ns = START_NS, .pid = pid, .handle = handle };
+	const char *name = gpu_tally_kernel(tally, &key);
 
 	return name ? name : "(none)";
 }
@@ -952,6 +962,7 @@ Test(gpu_tally, exit_drops_live_bytes)
 Test(gpu_tally, names_and_aliases)
 {
 	const struct gpu_tally_process *process;
+	struct bpfprof_gpu_key key;
 
 	cr_expect_str_eq(kernel_name(7, 1), "(none)");
 	name_send(7, 1, 0, "_Z4gemmPKfPf");
@@ -962,7 +973,7 @@ Test(gpu_tally, names_and_aliases)
 	name_send(8, 2, 1, "ignored");
 	cr_expect_str_eq(kernel_name(8, 2), "(none)", "an alias of what is not known");
 	name_send(7, 1, 0, "plain");
-	cr_expect_str_eq(kernel_name(7, 1), "plain", "the handle is another kernel's now");
+	cr_expect_str_eq(kernel_name(7, 1), "plain", "of the one before nothing was launched");
 	cr_expect_str_eq(kernel_name(7, 2), "gemm");
 	name_send(7, 2, 2, "");
 	cr_expect_str_eq(kernel_name(7, 2), "gemm", "of itself");
@@ -972,12 +983,223 @@ Test(gpu_tally, names_and_aliases)
 	cr_expect_str_eq(kernel_name(7, 1), "plain");
 	name_send(7, 0, 0, "null");
 	cr_expect_str_eq(kernel_name(7, 0), "(none)");
-	gpu_tally_kernel_set(tally, 9, START_NS, 5, "_Z3addi");
+	key = launch_of(9, 5);
+	gpu_tally_kernel_set(tally, &key, "_Z3addi");
 	cr_expect_str_eq(kernel_name(9, 5), "add");
 	process = process_at(9, START_NS);
 	cr_assert_not_null(process);
 	cr_expect(!process->name && !process->pid, "nothing is known of it");
 	cr_expect_eq(lost("kernel_names_no_room"), 0);
+}
+
+/* A look-up by another name: that many calls with the key were of the one before. */
+static void reused_send(struct bpfprof_gpu_key key, uint64_t calls)
+{
+	struct bpfprof_gpu_call call = { .key = key, .bytes = calls, .flags = BPFPROF_CALL_REUSED };
+
+	send_call(&call, 7);
+}
+
+static struct gpu_tally_count parts[16];
+static size_t nr_parts;
+
+static void add_part(void *arg, const struct gpu_tally_count *part)
+{
+	(void)arg;
+	cr_assert(nr_parts < 16 && nr_parts < gpu_tally_nr_parts(tally));
+	parts[nr_parts++] = *part;
+}
+
+/* The parts of what was counted from before to now, with the rest as the last one. */
+static void split(struct bpfprof_gpu_key key, uint64_t before, uint64_t now)
+{
+	struct gpu_tally_count count = { .key = key, .count.calls = now - before };
+
+	nr_parts = 0;
+	gpu_tally_split(tally, &count, before, add_part, NULL);
+	parts[nr_parts++] = count;
+}
+
+static void expect_part(size_t at, uint64_t calls, const char *name)
+{
+	const char *found = gpu_tally_kernel(tally, &parts[at].key);
+
+	cr_assert_lt(at, nr_parts);
+	cr_expect_eq(parts[at].count.calls, calls, "%zu: %" PRIu64, at,
+		     (uint64_t)parts[at].count.calls);
+	cr_expect_str_eq(found ? found : "(none)", name);
+	cr_expect_eq(parts[at].key.handle, 1, "it is shown");
+}
+
+/* What was launched before a handle was given to another kernel stays what it was, with its stacks. */
+Test(gpu_tally, handles_of_kernels_again)
+{
+	struct bpfprof_gpu_key key = launch_of(7, 1), other = launch_of(7, 1);
+	struct bpfprof_gpu_call call = call_of(key);
+	struct aggregate_view view;
+
+	other.dims[0] = 4;
+	send_stack(&call, 7, 1); /* by a name that is not known */
+	name_send_as(BPFPROF_NAME_REUSED, 7, 1, 0, "first");
+	reused_send(key, 10);
+	call = call_of(key);
+	send_stack(&call, 7, 2);
+	name_send_as(BPFPROF_NAME_REUSED, 7, 1, 0, "second");
+	reused_send(key, 30);
+	reused_send(other, 5);
+	cr_expect_str_eq(kernel_name(7, 1), "second");
+	call = call_of(key);
+	send_stack(&call, 7, 3);
+	split(key, 0, 60);
+	cr_assert_eq(nr_parts, 3);
+	expect_part(0, 10, "(none)");
+	expect_part(1, 20, "first");
+	expect_part(2, 30, "second");
+	cr_expect_eq(gpu_tally_nr_unknown(tally, parts, nr_parts), 10);
+	finish(parts, nr_parts, &view);
+	cr_assert_eq(view.nr_call_samples, 3);
+	for (size_t i = 0; i < 3; i++)
+		cr_expect_str_eq(label_at(&view, i, 0),
+				 ((const char *[]){ "kernel@0x1", "first", "second" })[i]);
+	cr_expect_eq(values_at(&view, 2, 1)[PROFILE_CALLS], 10);
+	cr_expect_eq(values_at(&view, 2, 2)[PROFILE_CALLS], 20);
+	cr_expect_eq(values_at(&view, 2, 3)[PROFILE_CALLS], 30);
+	/* Of an interval, wherever its borders are; and as many as were counted by then. */
+	split(key, 4, 12);
+	cr_assert_eq(nr_parts, 3);
+	expect_part(0, 6, "(none)");
+	expect_part(1, 2, "first");
+	expect_part(2, 0, "second");
+	split(key, 30, 31);
+	cr_assert_eq(nr_parts, 1);
+	expect_part(0, 1, "second");
+	split(other, 0, 6);
+	cr_assert_eq(nr_parts, 2);
+	expect_part(0, 5, "first");
+	expect_part(1, 1, "second");
+	other.stream = 9; /* was not counted by then */
+	split(other, 0, 6);
+	cr_assert_eq(nr_parts, 1);
+	expect_part(0, 6, "second");
+	cr_expect_eq(lost("kernel_handles_reused_no_room"), 0);
+}
+
+/* Of launches whose time is known it says which kernel that was. */
+Test(gpu_tally, kernels_at_a_time)
+{
+	uint64_t times[3];
+	struct bpfprof_gpu_key key;
+	const char *const names[] = { "first", "second", "third" };
+
+	for (size_t i = 0; i < 3; i++) {
+		name_send_as(i ? BPFPROF_NAME_REUSED : 0, 7, 1, 0, names[i]);
+		times[i] = clock_ns++;
+	}
+	for (size_t i = 0; i < 3; i++) {
+		key = gpu_tally_kernel_at(tally, 7, START_NS, 1, times[i]);
+		cr_expect_str_eq(gpu_tally_kernel(tally, &key), names[i]);
+	}
+	key = gpu_tally_kernel_at(tally, 7, START_NS, 2, 0);
+	cr_expect_null(gpu_tally_kernel(tally, &key));
+}
+
+/* Where the two cannot be told apart neither name is given. */
+Test(gpu_tally, kernels_that_are_mixed)
+{
+	struct bpfprof_gpu_key key = launch_of(7, 1);
+
+	name_send(7, 1, 0, "first");
+	name_send_as(BPFPROF_NAME_MIXED, 7, 1, 0, "first");
+	cr_expect_str_eq(kernel_name(7, 1), "first", "it was the same");
+	name_send_as(BPFPROF_NAME_MIXED, 7, 1, 0, "second");
+	cr_expect_str_eq(kernel_name(7, 1), "(none)");
+	gpu_tally_kernel_set(tally, &key, "third");
+	cr_expect_str_eq(kernel_name(7, 1), "(none)", "of one of them at most");
+	name_send_as(BPFPROF_NAME_REUSED, 7, 1, 0, "fourth");
+	reused_send(key, 10);
+	split(key, 0, 15);
+	cr_assert_eq(nr_parts, 2);
+	expect_part(0, 10, "(none)");
+	expect_part(1, 5, "fourth");
+	name_send_as(BPFPROF_NAME_REUSED | BPFPROF_NAME_MIXED, 7, 1, 0, "fifth");
+	split(key, 0, 20);
+	cr_assert_eq(nr_parts, 2);
+	expect_part(1, 10, "(none)");
+	/* By a handle that is not known. */
+	name_send(7, 2, 0, "known");
+	name_send_as(BPFPROF_NAME_REUSED, 7, 2, 99, "");
+	cr_expect_str_eq(kernel_name(7, 2), "(none)");
+	/* An end of a key whose handle has none. */
+	reused_send(launch_of(7, 3), 10);
+	name_send(7, 3, 0, "again");
+	cr_expect_eq(gpu_tally_nr_parts(tally), 4);
+}
+
+/* After an interval nothing is kept of what had ended; the next one counts from its own border. */
+Test(gpu_tally, handles_again_in_intervals)
+{
+	struct bpfprof_gpu_key key = launch_of(7, 1), unknown = launch_of(8, 1);
+	struct bpfprof_gpu_call call = call_of(key);
+	struct aggregate *next;
+	char name[32] = "k0";
+
+	send_stack(&call, 7, 1);
+	name_send(7, 1, 0, "k0");
+	for (uint64_t i = 1; i < 3 * GPU_TALLY_MAX_PROCESS_NAMES; i++) {
+		snprintf(name, sizeof(name), "k%" PRIu64, i);
+		name_send_as(BPFPROF_NAME_REUSED, 7, 1, 0, name);
+		reused_send(key, 10 * i);
+		if (i % 1000)
+			continue;
+		cr_assert_eq(aggregate_new(&next, false, 16 * MIB), 0);
+		gpu_tally_next(tally, next, 16 * MIB);
+		aggregate_free(a);
+		a = next;
+		cr_assert_eq(gpu_tally_nr_parts(tally), 0);
+		split(key, 10 * i, 10 * i + 3);
+		cr_assert_eq(nr_parts, 1);
+		expect_part(0, 3, name);
+	}
+	cr_expect_eq(lost("kernel_names_no_room"), 0);
+	cr_expect_eq(lost("kernel_handles_reused_no_room"), 0);
+	/* Of who is not known yet it may still be asked for. */
+	name_send(8, 1, 0, "first");
+	name_send_as(BPFPROF_NAME_REUSED, 8, 1, 0, "second");
+	reused_send(unknown, 5);
+	cr_assert_eq(aggregate_new(&next, false, 16 * MIB), 0);
+	gpu_tally_next(tally, next, 16 * MIB);
+	aggregate_free(a);
+	a = next;
+	split(unknown, 0, 7);
+	cr_assert_eq(nr_parts, 2);
+	expect_part(0, 5, "first");
+}
+
+/* One that reuses handles without end takes no room of others; what it launches has no name then. */
+Test(gpu_tally, handles_again_are_bounded)
+{
+	struct bpfprof_gpu_key key = launch_of(7, 1);
+	uint64_t most = GPU_REUSE_MAX / GPU_REUSE_OF_ONE, i;
+
+	for (i = 1; i <= GPU_REUSE_MAX_GENERATION; i++)
+		name_send_as(BPFPROF_NAME_REUSED, 7, 1, 0, "first");
+	cr_expect_str_eq(kernel_name(7, 1), "first");
+	name_send_as(BPFPROF_NAME_REUSED, 7, 1, 0, "second");
+	cr_expect_str_eq(kernel_name(7, 1), "(none)");
+	cr_expect_eq(lost("kernel_handles_reused_no_room"), 1);
+	name_send(7, 2, 0, "first");
+	for (; i <= most; i++)
+		name_send_as(BPFPROF_NAME_REUSED, 7, 2 + i % 2, 0, "second");
+	cr_expect_str_eq(kernel_name(7, 2), "second");
+	cr_expect_eq(lost("kernel_handles_reused_no_room"), 1);
+	key.handle = 2;
+	reused_send(key, 10);
+	cr_expect_str_eq(kernel_name(7, 2), "(none)");
+	cr_expect_eq(lost("kernel_handles_reused_no_room"), 2);
+	name_send_as(BPFPROF_NAME_REUSED, 8, 1, 0, "other");
+	reused_send(launch_of(8, 1), 10);
+	cr_expect_str_eq(kernel_name(8, 1), "other");
+	cr_expect_eq(lost("kernel_handles_reused_no_room"), 2);
 }
 
 /* What a launched graph has in it is a frame; one of which nothing is known has none. */

@@ -43,6 +43,18 @@ static const struct gpu_tally_count *count_before(const struct daemon_calls *cal
 	return bsearch(now, calls->before, calls->nr_before, sizeof(*calls->before), compare_keys);
 }
 
+struct counts {
+	struct gpu_tally_count *all; /* with room for all parts */
+	size_t nr;
+};
+
+static void add_part(void *arg, const struct gpu_tally_count *part)
+{
+	struct counts *to = arg;
+
+	to->all[to->nr++] = *part;
+}
+
 /* What came to a count since the interval began. */
 static struct gpu_tally_count count_since(const struct daemon_calls *calls,
 					  const struct gpu_tally_count *now)
@@ -58,6 +70,17 @@ static struct gpu_tally_count count_since(const struct daemon_calls *calls,
 	count.count.ns -= before->count.ns < count.count.ns ? before->count.ns : count.count.ns;
 	count.count.errors -= before->count.errors;
 	return count;
+}
+
+/* That, by kernel, where several had the same handle. */
+static void parts_since(const struct daemon_calls *calls, const struct gpu_tally_count *now,
+			struct counts *to)
+{
+	const struct gpu_tally_count *before = count_before(calls, now);
+	struct gpu_tally_count count = count_since(calls, now);
+
+	gpu_tally_split(calls->watch.tally, &count, before ? before->count.calls : 0, add_part, to);
+	add_part(to, &count);
 }
 
 static bool has_ended(const struct daemon_calls *calls, uint32_t pid, uint64_t start_ns)
@@ -82,8 +105,9 @@ static void ended_choose(struct daemon_calls *calls)
 /* Counts of what has ended make room in the kernel for others, and wait here for the border. */
 static void ended_take(struct daemon_calls *calls, struct gpu_picture *picture)
 {
+	size_t parts = gpu_tally_nr_parts(calls->watch.tally) + 1, i, cap, left = 0;
 	struct gpu_tally_count *count, *tmp;
-	size_t i, cap, left = 0;
+	struct counts ended;
 
 	for (i = 0; i < picture->nr_counts; i++) {
 		count = &picture->counts[i];
@@ -91,15 +115,17 @@ static void ended_take(struct daemon_calls *calls, struct gpu_picture *picture)
 		if (!has_ended(calls, count->key.pid, count->key.start_ns) ||
 		    calls->nr_ended >= MAX_ENDED)
 			continue;
-		if (calls->nr_ended == calls->cap_ended) {
-			cap = calls->cap_ended ? calls->cap_ended * 2 : 256;
+		if (calls->nr_ended + parts > calls->cap_ended) {
+			cap = calls->cap_ended * 2 + 256 + parts;
 			tmp = reallocarray(calls->ended, cap, sizeof(*tmp));
 			if (!tmp)
 				continue;
 			calls->ended = tmp;
 			calls->cap_ended = cap;
 		}
-		calls->ended[calls->nr_ended++] = count_since(calls, count);
+		ended = (struct counts){ .all = calls->ended, .nr = calls->nr_ended };
+		parts_since(calls, count, &ended);
+		calls->nr_ended = ended.nr;
 		gpu_probes_count_delete(calls->watch.probes, &count->key);
 		left--;
 	}
@@ -110,21 +136,21 @@ static void ended_take(struct daemon_calls *calls, struct gpu_picture *picture)
 static struct gpu_tally_count *counts_since(const struct daemon_calls *calls,
 					    const struct gpu_picture *picture, size_t *ret_nr)
 {
-	struct gpu_tally_count *counts =
-		calloc(picture->nr_counts + calls->nr_ended + 1, sizeof(*counts));
-	size_t nr = 0, i;
+	size_t parts = gpu_tally_nr_parts(calls->watch.tally), i;
+	struct counts counts = { .all = calloc(picture->nr_counts + parts + calls->nr_ended + 1,
+					       sizeof(*counts.all)) };
 
-	if (!counts)
+	if (!counts.all)
 		return NULL;
 	for (i = 0; i < picture->nr_counts; i++)
 		if (gpu_watch_wants(&calls->watch, &picture->counts[i].key))
-			counts[nr++] = count_since(calls, &picture->counts[i]);
+			parts_since(calls, &picture->counts[i], &counts);
 	for (i = 0; i < calls->nr_ended; i++)
 		if (i < calls->nr_ended_wanted ||
 		    gpu_watch_wants(&calls->watch, &calls->ended[i].key))
-			counts[nr++] = calls->ended[i];
-	*ret_nr = nr;
-	return counts;
+			add_part(&counts, &calls->ended[i]);
+	*ret_nr = counts.nr;
+	return counts.all;
 }
 
 static void running_count(struct daemon_calls *calls, const struct gpu_picture *picture)

@@ -61,7 +61,7 @@ void gpu_names_find(struct gpu_watch *watch, const struct gpu_picture *picture, 
 		key = &picture->counts[i].key;
 		kind = key->function < nr ? functions[key->function].wire.kind : 0;
 		if ((kind != GPU_KIND_LAUNCH && kind != GPU_KIND_LAUNCH_CONFIG) ||
-		    gpu_tally_kernel(watch->tally, key->pid, key->start_ns, key->handle) ||
+		    gpu_tally_kernel(watch->tally, key) ||
 		    !gpu_tally_launch_stack(watch->tally, key, &at) || at >= view.nr_stacks)
 			continue;
 		stack = &view.stacks[at];
@@ -70,7 +70,6 @@ void gpu_names_find(struct gpu_watch *watch, const struct gpu_picture *picture, 
 		err = stack_name(watch, view.frames + stack->first + 1, stack->nr - 1, deadline_ns,
 				 &name);
 		if (!err)
-			gpu_tally_kernel_set(watch->tally, key->pid, key->start_ns, key->handle,
-					     name);
+			gpu_tally_kernel_set(watch->tally, key, name);
 	}
 }

@@ -281,6 +281,30 @@ static void drop_over(struct gpu_picture *picture, const struct gpu_probes *prob
 	picture->nr_waiting = nr;
 }
 
+static void add_part(void *arg, const struct gpu_tally_count *part)
+{
+	struct gpu_picture *picture = arg;
+
+	add_count(picture, &part->key, &part->count);
+}
+
+/* By kernel, where several had the same handle one after the other. */
+static void split(struct gpu_picture *picture, const struct gpu_tally *tally)
+{
+	size_t nr = picture->nr_counts, left = 0, i;
+	struct gpu_tally_count count;
+
+	for (i = 0; i < nr; i++) { /* which may move them */
+		count = picture->counts[i];
+		gpu_tally_split(tally, &count, 0, add_part, picture);
+		picture->counts[i].count.calls = count.count.calls;
+	}
+	for (i = 0; i < picture->nr_counts; i++)
+		if (picture->counts[i].count.calls)
+			picture->counts[left++] = picture->counts[i];
+	picture->nr_counts = left;
+}
+
 static int take(struct gpu_picture *picture, const struct gpu_watch *watch)
 {
 	const struct bpfprof_gpu_key *key;
@@ -293,6 +317,8 @@ static int take(struct gpu_picture *picture, const struct gpu_watch *watch)
 	/* Open calls first: one that is among them has been counted. */
 	gpu_probes_threads(watch->probes, add_thread, picture);
 	gpu_probes_counts(watch->probes, add_count, picture);
+	if (picture->only)
+		split(picture, watch->tally);
 	drop_over(picture, watch->probes);
 	gpu_probes_comms(watch->probes, add_comm, picture);
 	gpu_probes_memory(watch->probes, add_memory, picture);

@@ -165,15 +165,28 @@ static void call_add(struct text *t, struct gpu_report_process *process,
 }
 
 /* Of a kernel, for as long as the report. */
-static const char *kernel_text(struct text *t, const struct bpfprof_gpu_key *of, uint64_t handle)
+static const char *kernel_text(struct text *t, const struct bpfprof_gpu_key *key)
 {
-	const char *name = gpu_tally_kernel(t->job->watch.tally, of->pid, of->start_ns, handle);
+	const char *name = gpu_tally_kernel(t->job->watch.tally, key);
 	char unknown[32];
 
 	if (name)
 		return name;
-	snprintf(unknown, sizeof(unknown), "kernel@0x%" PRIx64, handle);
+	snprintf(unknown, sizeof(unknown), "kernel@0x%" PRIx64, (uint64_t)key->handle);
 	return keep(t, unknown);
+}
+
+/* Of a node of a graph. */
+static const char *node_text(struct text *t, const struct bpfprof_gpu_key *graph,
+			     const struct gpu_graph_node *node)
+{
+	const struct bpfprof_gpu_key key = { .start_ns = graph->start_ns,
+					     .pid = graph->pid,
+					     .flags = (uint16_t)(node->generation
+								 << GPU_TALLY_GENERATION_SHIFT),
+					     .handle = node->handle };
+
+	return kernel_text(t, &key);
 }
 
 static void launch_add(struct text *t, struct gpu_report_process *process,
@@ -184,7 +197,7 @@ static void launch_add(struct text *t, struct gpu_report_process *process,
 	int i;
 
 	process->nr_launches++;
-	*launch = (struct gpu_report_launch){ .kernel = kernel_text(t, key, key->handle),
+	*launch = (struct gpu_report_launch){ .kernel = kernel_text(t, key),
 					      .handle = key->handle,
 					      .function = function->shown,
 					      .exported = function->name,
@@ -217,7 +230,7 @@ static void nodes_add(struct text *t, struct gpu_report_graph *graph,
 		*node = (struct gpu_report_node){ .function = function->shown,
 						  .count = known.nodes[i].count };
 		if (BPFPROF_GPU_IS_LAUNCH(function->wire.kind))
-			node->kernel = kernel_text(t, key, known.nodes[i].handle);
+			node->kernel = node_text(t, key, &known.nodes[i]);
 	}
 }
 

@@ -294,6 +294,7 @@ void gpu_watch_lost(const struct gpu_watch *watch, const uint64_t counters[GPU_N
 		{ GPU_COUNT_BATCH_CUT, "batches_of_copies_not_all_bytes" },
 		{ GPU_COUNT_AFTER_FULL, "waits_between_streams_no_room" },
 		{ GPU_COUNT_CAPTURES_FULL, "captured_streams_no_room" },
+		{ GPU_COUNT_KERNELS_FULL, "kernel_handles_no_room" },
 		{ GPU_COUNT_GRAPHS_FULL, "graph_handles_no_room" },
 		{ GPU_COUNT_NODES_LOST, "nodes_of_graphs_ring_full" },
 	};

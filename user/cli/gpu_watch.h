@@ -158,8 +158,8 @@ int gpu_watch_profile_make(struct gpu_watch *watch, const struct gpu_picture *pi
 bool gpu_watch_wants(const struct gpu_watch *watch, const struct bpfprof_gpu_key *key);
 
 /*
- * gpu_picture.c: 0 or -ENOMEM. Counts are those that the watch wants; or all: for who runs for ever, and
- * deletes what has ended, whoever it was.
+ * gpu_picture.c: 0 or -ENOMEM. Counts are those that the watch wants, split by kernel (gpu_tally_split());
+ * or all, as the kernel has them: for who runs for ever, and deletes what has ended, whoever it was.
  */
 int gpu_picture_take_all(struct gpu_picture *picture, const struct gpu_watch *watch);
 int gpu_picture_take(struct gpu_picture *picture, const struct gpu_watch *watch);

@@ -3,8 +3,8 @@
 #define BPFPROF_KERNEL_GPU_WAITS_MAP_H
 
 /*
- * What the kernel knows of work that processes have put on streams (bpf/gpu_waits.bpf.h), of a
- * session with the option gpu. Elements are borrowed during the call.
+ * What the kernel knows of work that processes have put on streams (bpf/gpu_waits.bpf.h), and of their
+ * graphs and kernels, of a session with the option gpu. Elements are borrowed during the call.
  */
 
 #include <stdbool.h>

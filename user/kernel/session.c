@@ -199,7 +199,7 @@ static void gpu_choose(struct session *session)
 		skel->maps.gpu_memory,	  skel->maps.gpu_counters,   skel->maps.gpu_programs,
 		skel->maps.gpu_steps,	  skel->maps.gpu_windows,    skel->maps.gpu_stepping,
 		skel->maps.gpu_processes, skel->maps.gpu_waits,	     skel->maps.gpu_events,
-		skel->maps.gpu_graphs,
+		skel->maps.gpu_graphs,	  skel->maps.gpu_kernels,
 	};
 	struct bpf_map *const for_windows[] = { skel->maps.gpu_functions, skel->maps.gpu_files,
 						skel->maps.gpu_programs, skel->maps.gpu_stepping };

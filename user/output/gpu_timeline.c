@@ -297,12 +297,14 @@ static void call_write(struct timeline *t, const struct gpu_trace_event *e)
 				      .ts_ns = e->begin_ns,
 				      .args = &t->args };
 	struct gpu_timeline_comm comm = { 0 };
+	struct bpfprof_gpu_key key;
 	const char *kernel = NULL;
 	char unknown[32];
 
 	if (is_launch(kind) && kind != GPU_KIND_GRAPH) {
-		kernel =
-			gpu_tally_kernel(t->ask->tally, process->pid, process->start_ns, e->handle);
+		key = gpu_tally_kernel_at(t->ask->tally, process->pid, process->start_ns, e->handle,
+					  e->begin_ns);
+		kernel = gpu_tally_kernel(t->ask->tally, &key);
 		if (!kernel) {
 			snprintf(unknown, sizeof(unknown), "kernel@0x%" PRIx64, e->handle);
 			kernel = unknown;

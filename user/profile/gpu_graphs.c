@@ -28,7 +28,8 @@ struct graph {
 	UT_hash_handle hh;
 	struct graph_key key;
 	struct gpu_graphs_share *of;
-	struct gpu_graph_node *nodes; /* by function, then by handle */
+	struct gpu_graph_node
+		*nodes; /* by function, then by handle, of which the present one is first */
 	uint64_t told; /* nodes */
 	uint32_t nr, cap;
 	bool cut;
@@ -157,7 +158,8 @@ static void on_node(struct gpu_graphs *graphs, const struct bpfprof_gpu_graph_ev
 		return;
 	at = node_place(graph, event->function, event->handle);
 	node = at < graph->nr ? &graph->nodes[at] : NULL;
-	if ((!node || node->function != event->function || node->handle != event->handle) &&
+	if ((!node || node->function != event->function || node->handle != event->handle ||
+	     node->generation) &&
 	    !node_add(graphs, graph, at, event->function, event->handle)) {
 		graphs->nodes_lost++;
 		return;
@@ -213,6 +215,21 @@ void gpu_graphs_event(struct gpu_graphs *graphs, const struct bpfprof_gpu_graph_
 		if (graph)
 			graph_free(graphs, graph);
 		break;
+	}
+}
+
+void gpu_graphs_generation_end(struct gpu_graphs *graphs, uint32_t pid, uint64_t start_ns,
+			       uint64_t handle, uint32_t generation)
+{
+	struct gpu_graph_node *node;
+	struct graph *graph;
+
+	for (graph = graphs->all; graph; graph = graph->hh.next) {
+		if (graph->key.pid != pid || graph->key.start_ns != start_ns)
+			continue;
+		for (node = graph->nodes; node < graph->nodes + graph->nr; node++)
+			if (node->handle == handle && !node->generation)
+				node->generation = generation;
 	}
 }
 

@@ -30,8 +30,9 @@ struct gpu_graphs_share {
 /* Nodes of one kind in one graph. */
 struct gpu_graph_node {
 	uint64_t handle; /* kernel, or 0 */
+	uint32_t generation; /* of it (profile/gpu_reuse.h) */
 	uint32_t function; /* that captured it */
-	uint32_t count;
+	uint32_t count, pad;
 };
 
 struct gpu_graph {
@@ -49,6 +50,9 @@ void gpu_graphs_bound(struct gpu_graphs *graphs, unsigned int share);
 /* What the stream tells, in its order. */
 void gpu_graphs_event(struct gpu_graphs *graphs, const struct bpfprof_gpu_graph_event *event,
 		      struct gpu_graphs_share *share);
+/* Nodes of a kernel in what was captured until now are of that generation of its handle. */
+void gpu_graphs_generation_end(struct gpu_graphs *graphs, uint32_t pid, uint64_t start_ns,
+			       uint64_t handle, uint32_t generation);
 /* Processes of which gone() says so. */
 void gpu_graphs_forget(struct gpu_graphs *graphs,
 		       bool (*gone)(const void *arg, uint32_t pid, uint64_t start_ns),

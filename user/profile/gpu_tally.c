@@ -23,6 +23,7 @@
 #include "profile/aggregate_carry.h"
 #include "profile/gpu_gaps.h"
 #include "profile/gpu_mappings.h"
+#include "profile/gpu_reuse.h"
 #include "profile/shares.h"
 #include "profile/stats.h"
 #include "symbol/demangle.h"
@@ -68,13 +69,13 @@ struct handle_key {
 	uint64_t start_ns;
 	uint64_t value; /* of a kernel, or an address */
 	uint32_t pid;
-	uint32_t space; /* enum gpu_space of memory; kernels: 0 */
+	uint32_t space; /* enum gpu_space of memory; of kernels: generation */
 };
 
 struct name_entry {
 	UT_hash_handle hh;
 	struct handle_key key;
-	char *name; /* demangled */
+	char *name; /* demangled; "": launches of several kernels cannot be told apart */
 };
 
 struct key_entry;
@@ -148,6 +149,7 @@ struct gpu_tally {
 	struct open_entry *open;
 	struct gpu_graphs *graphs;
 	struct gpu_gaps_room gaps_room;
+	struct gpu_reuse *reuse;
 	uint64_t nr_stacks;
 	unsigned int share; /* by which limits are divided */
 	bool pids_are_own;
@@ -695,29 +697,6 @@ void gpu_tally_stack(struct gpu_tally *tally, const struct aggregate_input *inpu
 		call_done(tally, process, call, stack);
 }
 
-void gpu_tally_call(struct gpu_tally *tally, const struct bpfprof_gpu_event *event)
-{
-	const struct bpfprof_gpu_call *call = &event->call;
-	struct process_entry *process = process_get(tally, call->key.pid, call->key.start_ns);
-	struct open_call *open = NULL;
-	struct stack_entry *stack = NULL;
-	struct aggregate_call_at at;
-
-	if (!process || call->flags & BPFPROF_CALL_ENTRY)
-		return;
-	if (call->flags & BPFPROF_CALL_STACK)
-		open = open_find(tally, event->task.tid, call->begin_ns);
-	if (open && !memcmp(&open->key, &call->key, sizeof(open->key))) {
-		stack = open->stack;
-		open->begin_ns = 0;
-	} else if (function_of(tally, call->key.function)->wire.kind == GPU_KIND_ALLOC &&
-		   !no_stack_get(tally, &call->key, &at)) {
-		/* All allocations are told, with a stack or without: these have `[no stack]`. */
-		stack = stack_seen(tally, process, &call->key, &at);
-	}
-	call_done(tally, process, call, stack);
-}
-
 bool gpu_tally_waited(struct gpu_tally *tally, const struct bpfprof_gpu_open *call, uint32_t tid,
 		      uint64_t now_ns)
 {
@@ -738,25 +717,35 @@ void gpu_tally_waits(struct gpu_tally *tally, const struct bpfprof_gpu_open *cal
 		tally->waits_ns = now_ns;
 }
 
-static struct name_entry *name_find(const struct gpu_tally *tally, uint32_t pid, uint64_t start_ns,
-				    uint64_t handle)
+static void generation_set(struct bpfprof_gpu_key *key, uint32_t generation)
 {
-	struct handle_key key = { .start_ns = start_ns, .value = handle, .pid = pid };
+	key->flags |= (uint16_t)(generation << GPU_TALLY_GENERATION_SHIFT);
+}
+
+static struct handle_key kernel_key(const struct bpfprof_gpu_key *key)
+{
+	return (struct handle_key){ .start_ns = key->start_ns,
+				    .value = key->handle,
+				    .pid = key->pid,
+				    .space = GPU_TALLY_GENERATION(key) };
+}
+
+static struct name_entry *name_find(const struct gpu_tally *tally, const struct handle_key *key)
+{
 	struct name_entry *entry;
 
-	HASH_FIND(hh, tally->names, &key, sizeof(key), entry);
+	HASH_FIND(hh, tally->names, key, sizeof(*key), entry);
 	return entry;
 }
 
-static void name_set(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns, uint64_t handle,
-		     const char *name)
+static void name_set(struct gpu_tally *tally, const struct handle_key *key, const char *name)
 {
-	struct name_entry *entry = name_find(tally, pid, start_ns, handle);
-	struct process_entry *process = process_get(tally, pid, start_ns);
+	struct name_entry *entry = name_find(tally, key);
+	struct process_entry *process = process_get(tally, key->pid, key->start_ns);
 	size_t len = strlen(name), old = entry ? strlen(entry->name) : 0;
 	char *copy;
 
-	if (!process || !handle || !len)
+	if (!process || !key->value)
 		return;
 	if ((!entry && (process->nr_names >= GPU_TALLY_MAX_PROCESS_NAMES / tally->share ||
 			HASH_COUNT(tally->names) >= GPU_TALLY_MAX_NAMES / tally->share)) ||
@@ -769,9 +758,7 @@ static void name_set(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns, u
 	if (copy && !entry) {
 		entry = calloc(1, sizeof(*entry));
 		if (entry) {
-			entry->key = (struct handle_key){ .start_ns = start_ns,
-							  .value = handle,
-							  .pid = pid };
+			entry->key = *key;
 			HASH_ADD(hh, tally->names, key, sizeof(entry->key), entry);
 			process->nr_names++;
 		}
@@ -787,31 +774,128 @@ static void name_set(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns, u
 	tally->name_bytes += len - old;
 }
 
-void gpu_tally_kernel_set(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns, uint64_t handle,
+void gpu_tally_kernel_set(struct gpu_tally *tally, const struct bpfprof_gpu_key *key,
 			  const char *name)
 {
+	const struct handle_key kernel = kernel_key(key);
+	const struct name_entry *entry = name_find(tally, &kernel);
 	char text[DEMANGLE_MAX_OUTPUT];
 
 	if (!*name) /* or it would be shown as one that is called something */
 		return;
+	if (entry && !*entry->name)
+		return;
 	demangle(name, text);
-	name_set(tally, pid, start_ns, handle, text);
+	name_set(tally, &kernel, text);
 }
 
-void gpu_tally_name(struct gpu_tally *tally, const struct bpfprof_gpu_name *e)
+/* What a look-up says that a handle is called; NULL: that is not known. */
+static const char *name_told(const struct gpu_tally *tally, const struct bpfprof_gpu_name *e,
+			     char text[DEMANGLE_MAX_OUTPUT])
 {
+	const struct handle_key key = { .start_ns = e->task.start_ns,
+					.value = e->other,
+					.pid = e->task.pid };
 	char mangled[BPFPROF_GPU_NAME_BYTES];
 	const struct name_entry *other;
 
 	if (e->other) {
-		other = name_find(tally, e->task.pid, e->task.start_ns, e->other);
-		if (other)
-			name_set(tally, e->task.pid, e->task.start_ns, e->handle, other->name);
-		return;
+		other = name_find(tally, &key);
+		return other && *other->name ? other->name : NULL;
 	}
 	memcpy(mangled, e->name, sizeof(mangled));
 	mangled[sizeof(mangled) - 1] = 0;
-	gpu_tally_kernel_set(tally, e->task.pid, e->task.start_ns, e->handle, mangled);
+	if (!*mangled)
+		return NULL;
+	demangle(mangled, text);
+	return text;
+}
+
+/* What was told of a handle was of a kernel that is no more. False: there is no room to tell it apart. */
+static bool generation_end(struct gpu_tally *tally, const struct handle_key *key, uint64_t ts_ns)
+{
+	uint32_t generation =
+		gpu_reuse_end(tally->reuse, key->pid, key->start_ns, key->value, ts_ns);
+	struct name_entry *entry = name_find(tally, key);
+
+	if (!generation)
+		return false;
+	if (entry) {
+		HASH_DEL(tally->names, entry);
+		entry->key.space = generation;
+		HASH_ADD(hh, tally->names, key, sizeof(entry->key), entry);
+	}
+	gpu_graphs_generation_end(tally->graphs, key->pid, key->start_ns, key->value, generation);
+	return true;
+}
+
+void gpu_tally_name(struct gpu_tally *tally, const struct bpfprof_gpu_name *e)
+{
+	const struct handle_key key = { .start_ns = e->task.start_ns,
+					.value = e->handle,
+					.pid = e->task.pid };
+	char text[DEMANGLE_MAX_OUTPUT];
+	const char *name = name_told(tally, e, text);
+	const struct name_entry *before = name_find(tally, &key);
+	bool mixed = e->flags & BPFPROF_NAME_MIXED &&
+		     (e->flags & BPFPROF_NAME_REUSED ||
+		      (before && (!name || strcmp(before->name, name))));
+
+	if (e->flags & BPFPROF_NAME_REUSED)
+		mixed |= !generation_end(tally, &key, e->rec.ts_ns);
+	if (mixed)
+		name = "";
+	if (name)
+		name_set(tally, &key, name);
+}
+
+/* So many calls with a key were of the kernel before, and so are all stacks that came. */
+static void on_reused(struct gpu_tally *tally, const struct bpfprof_gpu_call *call)
+{
+	const struct handle_key kernel = kernel_key(&call->key);
+	struct bpfprof_gpu_key ended = call->key;
+	uint32_t generation = gpu_reuse_key_end(tally->reuse, &call->key, call->bytes);
+	struct key_entry *of, *other;
+
+	if (!generation) { /* nobody can say of what they were any more */
+		name_set(tally, &kernel, "");
+		return;
+	}
+	generation_set(&ended, generation);
+	HASH_FIND(hh, tally->keys, &call->key, sizeof(call->key), of);
+	HASH_FIND(hh, tally->keys, &ended, sizeof(ended), other);
+	if (!of || other)
+		return;
+	HASH_DEL(tally->keys, of);
+	of->key = ended;
+	HASH_ADD(hh, tally->keys, key, sizeof(of->key), of);
+}
+
+void gpu_tally_call(struct gpu_tally *tally, const struct bpfprof_gpu_event *event)
+{
+	const struct bpfprof_gpu_call *call = &event->call;
+	struct process_entry *process = process_get(tally, call->key.pid, call->key.start_ns);
+	struct open_call *open = NULL;
+	struct stack_entry *stack = NULL;
+	struct aggregate_call_at at;
+
+	if (!process || call->flags & BPFPROF_CALL_ENTRY)
+		return;
+	if (call->flags & BPFPROF_CALL_REUSED) {
+		on_reused(tally, call);
+		return;
+	}
+	if (call->flags & BPFPROF_CALL_STACK)
+		open = open_find(tally, event->task.tid, call->begin_ns);
+	if (open && !memcmp(&open->key, &call->key, sizeof(open->key))) {
+		stack = open->stack;
+		open->begin_ns = 0;
+	} else if (function_of(tally, call->key.function)->wire.kind == GPU_KIND_ALLOC &&
+		   !no_stack_get(tally, &call->key, &at)) {
+		/* All allocations are told, with a stack or without: these have `[no stack]`. */
+		stack = stack_seen(tally, process, &call->key, &at);
+	}
+	call_done(tally, process, call, stack);
 }
 
 void gpu_tally_graph(struct gpu_tally *tally, const struct bpfprof_gpu_graph_event *event)
@@ -931,14 +1015,49 @@ void gpu_tally_complete(struct gpu_tally *tally, const struct bpfprof_gpu_key *k
 	of->complete_ns = sum(of->complete_ns, ns);
 }
 
-const char *gpu_tally_kernel(const struct gpu_tally *tally, uint32_t pid, uint64_t start_ns,
-			     uint64_t handle)
+const char *gpu_tally_kernel(const struct gpu_tally *tally, const struct bpfprof_gpu_key *key)
 {
-	const struct name_entry *entry = name_find(tally, pid, start_ns, handle);
+	const struct handle_key kernel = kernel_key(key);
+	const struct name_entry *entry = name_find(tally, &kernel);
 
-	if (handle == BPFPROF_GPU_OTHER)
+	if (key->handle == BPFPROF_GPU_OTHER)
 		return "[other kernels]";
-	return entry ? entry->name : NULL;
+	return entry && *entry->name ? entry->name : NULL;
+}
+
+struct bpfprof_gpu_key gpu_tally_kernel_at(const struct gpu_tally *tally, uint32_t pid,
+					   uint64_t start_ns, uint64_t handle, uint64_t ts_ns)
+{
+	struct bpfprof_gpu_key key = { .start_ns = start_ns, .pid = pid, .handle = handle };
+
+	generation_set(&key, gpu_reuse_at(tally->reuse, pid, start_ns, handle, ts_ns));
+	return key;
+}
+
+void gpu_tally_split(const struct gpu_tally *tally, struct gpu_tally_count *count, uint64_t before,
+		     void (*add)(void *arg, const struct gpu_tally_count *part), void *arg)
+{
+	uint64_t calls = before + count->count.calls;
+	const struct gpu_reuse_end *ends;
+	struct gpu_tally_count part;
+	size_t nr, i;
+
+	ends = gpu_reuse_ends(tally->reuse, &count->key, &nr);
+	for (i = 0; i < nr && before < calls; i++) {
+		if (ends[i].calls <= before)
+			continue;
+		part = *count;
+		generation_set(&part.key, ends[i].generation);
+		part.count.calls = (ends[i].calls < calls ? ends[i].calls : calls) - before;
+		before += part.count.calls;
+		count->count.calls -= part.count.calls;
+		add(arg, &part);
+	}
+}
+
+size_t gpu_tally_nr_parts(const struct gpu_tally *tally)
+{
+	return gpu_reuse_nr(tally->reuse);
 }
 
 bool gpu_tally_launch_stack(const struct gpu_tally *tally, const struct bpfprof_gpu_key *key,
@@ -1065,7 +1184,7 @@ static int no_stack_get(struct gpu_tally *tally, const struct bpfprof_gpu_key *k
 static const char *kernel_text(struct gpu_tally *tally, const struct bpfprof_gpu_key *key,
 			       char room[HANDLE_TEXT_BYTES])
 {
-	const char *name = gpu_tally_kernel(tally, key->pid, key->start_ns, key->handle);
+	const char *name = gpu_tally_kernel(tally, key);
 
 	if (!name) {
 		snprintf(room, HANDLE_TEXT_BYTES, "kernel@0x%" PRIx64, (uint64_t)key->handle);
@@ -1277,7 +1396,7 @@ uint64_t gpu_tally_nr_unknown(const struct gpu_tally *tally, const struct gpu_ta
 	for (i = 0; i < nr; i++) {
 		key = &counts[i].key;
 		if (BPFPROF_GPU_IS_LAUNCH(function_of(tally, key->function)->wire.kind) &&
-		    !gpu_tally_kernel(tally, key->pid, key->start_ns, key->handle))
+		    !gpu_tally_kernel(tally, key))
 			unknown += counts[i].count.calls;
 	}
 	return unknown;
@@ -1299,6 +1418,7 @@ void gpu_tally_lost(const struct gpu_tally *tally, struct stats_reasons *dst)
 	stats_add(dst, "completions_no_room", tally->completed_lost);
 	stats_add(dst, "stacks_of_gaps_no_room", tally->gaps_room.lost);
 	gpu_graphs_lost(tally->graphs, dst);
+	gpu_reuse_lost(tally->reuse, dst);
 }
 
 int gpu_tally_new(struct gpu_tally **ret, struct aggregate *aggregate)
@@ -1313,8 +1433,8 @@ int gpu_tally_new(struct gpu_tally **ret, struct aggregate *aggregate)
 	if (getrandom(&tally->seed, sizeof(tally->seed), GRND_NONBLOCK) != sizeof(tally->seed))
 		tally->seed = 0;
 	tally->functions = gpu_functions(&tally->nr_functions);
-	if (gpu_graphs_new(&tally->graphs)) {
-		free(tally);
+	if (gpu_graphs_new(&tally->graphs) || gpu_reuse_new(&tally->reuse)) {
+		gpu_tally_free(tally);
 		return -ENOMEM;
 	}
 	*ret = tally;
@@ -1326,6 +1446,7 @@ void gpu_tally_bound(struct gpu_tally *tally, unsigned int share)
 	tally->share = share;
 	tally->gaps_room.max = GPU_TALLY_MAX_GAP_STACKS / share;
 	gpu_graphs_bound(tally->graphs, share);
+	gpu_reuse_bound(tally->reuse, share);
 }
 
 void gpu_tally_pids_are_own(struct gpu_tally *tally)
@@ -1358,11 +1479,21 @@ static bool is_over(const struct gpu_tally *tally, uint32_t pid, uint64_t start_
 	return !process || tally->processes[process->index].ended;
 }
 
+/* All that was launched of generations that have ended has been told. */
+static bool is_settled(const void *arg, uint32_t pid, uint64_t start_ns)
+{
+	const struct gpu_tally *tally = arg;
+
+	return is_over(tally, pid, start_ns) || gpu_tally_is_described(tally, pid, start_ns);
+}
+
 /* Puts what is wanted of one key into next; the others of it are not kept. */
 static void key_carry(struct gpu_tally *tally, struct key_entry *of,
 		      const struct aggregate_view *from, struct aggregate *next, size_t max_bytes)
 {
-	bool ended = is_over(tally, of->key.pid, of->key.start_ns);
+	bool ended = GPU_TALLY_GENERATION(&of->key)
+			     ? is_settled(tally, of->key.pid, of->key.start_ns)
+			     : is_over(tally, of->key.pid, of->key.start_ns);
 	bool any = sums_of(of->stacks).seen != 0;
 	struct aggregate_call_at at;
 	struct stack_entry *stack;
@@ -1451,20 +1582,33 @@ static bool graph_is_over(const void *tally, uint32_t pid, uint64_t start_ns)
 	return is_over(tally, pid, start_ns);
 }
 
+static void name_forget(struct gpu_tally *tally, struct name_entry *name)
+{
+	struct process_entry *process = process_find(tally, name->key.pid, name->key.start_ns);
+	size_t len = strlen(name->name);
+
+	if (process) {
+		process->nr_names--;
+		process->name_bytes -= len;
+	}
+	tally->name_bytes -= len;
+	HASH_DEL(tally->names, name);
+	free(name->name);
+	free(name);
+}
+
 static void ended_forget(struct gpu_tally *tally)
 {
 	struct process_entry *process, *next, *last;
 	struct name_entry *name, *next_name;
 
 	HASH_ITER(hh, tally->names, name, next_name) {
-		if (!is_over(tally, name->key.pid, name->key.start_ns))
-			continue;
-		tally->name_bytes -= strlen(name->name);
-		HASH_DEL(tally->names, name);
-		free(name->name);
-		free(name);
+		if (is_over(tally, name->key.pid, name->key.start_ns) ||
+		    (name->key.space && is_settled(tally, name->key.pid, name->key.start_ns)))
+			name_forget(tally, name);
 	}
 	gpu_graphs_forget(tally->graphs, graph_is_over, tally);
+	gpu_reuse_forget(tally->reuse, is_settled, tally);
 	HASH_ITER(hh, tally->by_process, process, next) {
 		struct gpu_tally_process *moved = &tally->processes[tally->nr_processes - 1];
 
@@ -1540,6 +1684,7 @@ void gpu_tally_free(struct gpu_tally *tally)
 	if (!tally)
 		return;
 	gpu_graphs_free(tally->graphs); /* it points to shares of processes */
+	gpu_reuse_free(tally->reuse);
 	HASH_ITER(hh, tally->by_process, process, next_process) {
 		process_free(tally, process);
 	}

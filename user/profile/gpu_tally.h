@@ -36,6 +36,13 @@ struct stats_reasons;
 #define GPU_TALLY_MAX_PROCESSES 4096
 #define GPU_TALLY_MAX_GAP_STACKS 4096 /* that were seen while devices had nothing to do */
 
+/*
+ * In flags of keys of our own: which generation of its handle a launch is of (profile/gpu_reuse.h). The kernel
+ * counts all generations by one key, which has none.
+ */
+#define GPU_TALLY_GENERATION_SHIFT 4
+#define GPU_TALLY_GENERATION(key) ((uint32_t)(key)->flags >> GPU_TALLY_GENERATION_SHIFT)
+
 struct gpu_tally_memory {
 	uint64_t live_bytes, peak_bytes;
 	uint64_t allocations, frees;
@@ -110,15 +117,17 @@ void gpu_tally_waits(struct gpu_tally *tally, const struct bpfprof_gpu_open *ope
 bool gpu_tally_waited(struct gpu_tally *tally, const struct bpfprof_gpu_open *open, uint32_t tid,
 		      uint64_t now_ns);
 
-/* What a kernel is called, demangled: borrowed; NULL if that is not known. */
-const char *gpu_tally_kernel(const struct gpu_tally *tally, uint32_t pid, uint64_t start_ns,
-			     uint64_t handle);
+/* What the kernel of a key is called, demangled: borrowed; NULL if that is not known. */
+const char *gpu_tally_kernel(const struct gpu_tally *tally, const struct bpfprof_gpu_key *key);
+/* The key of launches of that kernel at that time. */
+struct bpfprof_gpu_key gpu_tally_kernel_at(const struct gpu_tally *tally, uint32_t pid,
+					   uint64_t start_ns, uint64_t handle, uint64_t ts_ns);
 /* What is in the graph that calls with that key launched. False: that is not known. */
 bool gpu_tally_graph_of(const struct gpu_tally *tally, const struct bpfprof_gpu_key *key,
 			struct gpu_graph *ret);
 size_t gpu_tally_nr_nodes(const struct gpu_tally *tally); /* kinds of them, in all graphs */
-/* A name that was found elsewhere, mangled, as if the stream had told it. */
-void gpu_tally_kernel_set(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns, uint64_t handle,
+/* A name that was found elsewhere, mangled. */
+void gpu_tally_kernel_set(struct gpu_tally *tally, const struct bpfprof_gpu_key *key,
 			  const char *name);
 /* The stack of the aggregate (its index) seen most with a launch of this kernel. False: there is none. */
 bool gpu_tally_launch_stack(const struct gpu_tally *tally, const struct bpfprof_gpu_key *key,
@@ -138,6 +147,14 @@ struct gpu_tally_count {
 };
 
 /*
+ * Of a count as the kernel has it, calls being those since there were `before`: takes out of it, and adds, what
+ * was launched of other kernels that had the handle. There are at most gpu_tally_nr_parts() in all.
+ */
+void gpu_tally_split(const struct gpu_tally *tally, struct gpu_tally_count *count, uint64_t before,
+		     void (*add)(void *arg, const struct gpu_tally_count *part), void *arg);
+size_t gpu_tally_nr_parts(const struct gpu_tally *tally);
+
+/*
  * Adds to the aggregate what its profile is to show of the calls. comm_text() tells of a communicator
  * its name and its rank, as text; "" = not known. 0 or -ENOMEM.
  */
@@ -155,7 +172,8 @@ void gpu_tally_bound(struct gpu_tally *tally, unsigned int share);
  * now on instead of the one before. Processes that have ended are forgotten; of the others what is
  * allocated and in use, calls that have not returned, names, and where calls were made, for keys of
  * which no stack comes: but not past half of what the aggregate may hold (max_bytes), and what goes
- * for that is counted.
+ * for that is counted. What was launched of kernels whose handle is another's now has been told: of processes
+ * that are described nothing of that is kept.
  */
 void gpu_tally_next(struct gpu_tally *tally, struct aggregate *next, size_t max_bytes);
 /* As if no stack had come: for who wants others than before. */

@@ -96,8 +96,8 @@ static struct {
 	unsigned int nr_freed;
 	struct memory memories[MAX_MEMORIES];
 	struct mapping mappings[MAX_MEMORIES];
-	char names[MAX_NAMES][NAME_BYTES];
-	unsigned int nr_names;
+	char names[MAX_NAMES][NAME_BYTES]; /* by number of their handles */
+	uint64_t modules[MAX_NAMES]; /* and 1, where that is looked up; 0: not in use */
 	struct time_of busy[MAX_TIMES], recorded[MAX_TIMES]; /* streams, events */
 } fake = { .lock = PTHREAD_MUTEX_INITIALIZER, .next_va = FIRST_VA };
 
@@ -372,23 +372,26 @@ API uint64_t fake_cuda_memory_by_handle(void)
 	return bytes;
 }
 
-/* One handle for each name and sort. */
-static int look_up(uint64_t *out, const char *name, uint64_t sort)
+/* One handle for each name and sort; of what was unloaded the next name has it. */
+static int look_up(uint64_t *out, uint64_t module, const char *name, uint64_t sort)
 {
-	unsigned int i;
+	unsigned int i, at = MAX_NAMES;
 
 	if (fake.ignore_pointers)
 		return 0;
 	if (!name || strlen(name) >= NAME_BYTES)
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&fake.lock);
-	for (i = 0; i < fake.nr_names && strcmp(fake.names[i], name); i++)
-		;
-	if (i == fake.nr_names && i < MAX_NAMES)
-		memcpy(fake.names[fake.nr_names++], name, strlen(name) + 1);
+	for (i = MAX_NAMES; i > 0 && (at == MAX_NAMES || strcmp(fake.names[at], name)); i--)
+		if (!fake.modules[i - 1] || !strcmp(fake.names[i - 1], name))
+			at = i - 1;
+	if (at < MAX_NAMES) {
+		fake.modules[at] = module + 1;
+		memcpy(fake.names[at], name, strlen(name) + 1);
+	}
 	pthread_mutex_unlock(&fake.lock);
-	return i < MAX_NAMES ? put(out, FIRST_HANDLE + (sort << 32) + i * 0x40)
-			     : CUDA_ERROR_OUT_OF_MEMORY;
+	return at < MAX_NAMES ? put(out, FIRST_HANDLE + (sort << 32) + at * 0x40)
+			      : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* All that only hands something to the device. */
@@ -612,14 +615,24 @@ BODY int register_host(uint64_t va, uint64_t bytes, unsigned int flags)
 
 BODY int module_function(uint64_t *out, uint64_t module, const char *name)
 {
-	(void)module;
-	return look_up(out, name, 0);
+	return look_up(out, module, name, 0);
 }
 
 BODY int library_kernel(uint64_t *out, uint64_t library, const char *name)
 {
-	(void)library;
-	return look_up(out, name, 1);
+	return look_up(out, library, name, 1);
+}
+
+BODY int unload(uint64_t module)
+{
+	unsigned int i;
+
+	pthread_mutex_lock(&fake.lock);
+	for (i = 0; i < MAX_NAMES; i++)
+		if (fake.modules[i] == module + 1)
+			fake.modules[i] = fake.names[i][0] = 0;
+	pthread_mutex_unlock(&fake.lock);
+	return 0;
 }
 
 BODY int kernel_function(uint64_t *out, uint64_t kernel)
@@ -750,4 +763,6 @@ TRAMPOLINE(cuProfilerStop, done);
 TRAMPOLINE(cuModuleGetFunction, module_function);
 TRAMPOLINE(cuLibraryGetKernel, library_kernel);
 TRAMPOLINE(cuKernelGetFunction, kernel_function);
+TRAMPOLINE(cuModuleUnload, unload);
+TRAMPOLINE(cuLibraryUnload, unload);
 TRAMPOLINE(cuMemGetInfo_v2, memory_info);

@@ -776,6 +776,111 @@ static void memories()
 	(void)pool;
 }
 
+/* Modules are unloaded, and their kernels' handles given to others. */
+namespace modules
+{
+static const uint64_t FIRST = 0x3000, STAYS = 0x4000, LIBRARY = 0x5000;
+
+static uint64_t look_up(const char *function, uint64_t module, const char *name, uint64_t wanted)
+{
+	uint64_t handle = 0;
+
+	raw(function, &handle, module, name);
+	if (wanted && handle != wanted) {
+		fprintf(stderr, "gpu_calls: %s is 0x%lx, not 0x%lx\n", name, handle, wanted);
+		_exit(1);
+	}
+	truth.kernels[handle] = name;
+	return handle;
+}
+
+static uint64_t of_library(const char *name, uint64_t wanted, uint64_t *function)
+{
+	uint64_t kernel = look_up("cuLibraryGetKernel", LIBRARY, name, wanted);
+
+	raw("cuKernelGetFunction", function, kernel);
+	truth.kernels[*function] = name;
+	return kernel;
+}
+
+/* By the same keys; each function launches other kernels by them. */
+NOINLINE void before(uint64_t kernel, uint64_t function)
+{
+	launch("modules::before", "cuLaunchKernel", kernel, { 8, 1, 1 }, { 64, 1, 1 }, STREAM_1);
+	launch_config("modules::before", "cuLaunchKernelEx", function, { 9, 1, 1 }, { 64, 1, 1 },
+		      STREAM_2);
+}
+
+NOINLINE void after(uint64_t kernel, uint64_t function)
+{
+	launch("modules::after", "cuLaunchKernel", kernel, { 8, 1, 1 }, { 64, 1, 1 }, STREAM_1);
+	launch_config("modules::after", "cuLaunchKernelEx", function, { 9, 1, 1 }, { 64, 1, 1 },
+		      STREAM_2);
+}
+
+NOINLINE void at_last(uint64_t kernel, uint64_t function)
+{
+	launch("modules::at_last", "cuLaunchKernel", kernel, { 8, 1, 1 }, { 64, 1, 1 }, STREAM_1);
+	launch_config("modules::at_last", "cuLaunchKernelEx", function, { 9, 1, 1 }, { 64, 1, 1 },
+		      STREAM_2);
+}
+
+NOINLINE void nameless(uint64_t kernel)
+{
+	launch("modules::nameless", "cuLaunchKernel", kernel, { 7, 1, 1 }, { 64, 1, 1 }, STREAM_1);
+}
+
+NOINLINE void named(uint64_t kernel)
+{
+	launch("modules::named", "cuLaunchKernel", kernel, { 7, 1, 1 }, { 64, 1, 1 }, STREAM_1);
+}
+
+/* So few launches that each of them may send its stack. */
+static void work()
+{
+	uint64_t kernel = look_up("cuModuleGetFunction", FIRST, "first_kernel", 0), function = 0;
+	uint64_t stays = look_up("cuModuleGetFunction", STAYS, "kernel_that_stays", 0), unknown;
+	uint64_t of = of_library("first_of_library", 0, &function);
+
+	for (unsigned int i = 0; i < 5; i++)
+		before(kernel, function);
+	before(stays, function);
+	before(of, function);
+	raw("cuModuleUnload", FIRST);
+	raw("cuLibraryUnload", LIBRARY);
+	look_up("cuModuleGetFunction", FIRST, "second_kernel", kernel);
+	of_library("second_of_library", of, &function);
+	for (unsigned int i = 0; i < 7; i++)
+		after(kernel, function);
+	after(stays, function);
+	after(of, function);
+	/* The same once more is the same. */
+	look_up("cuModuleGetFunction", FIRST, "second_kernel", kernel);
+	after(kernel, function);
+	raw("cuModuleUnload", FIRST);
+	look_up("cuModuleGetFunction", FIRST, "second_kernel", kernel);
+	after(kernel, function);
+	/* Launched of none of both, looked up, and used again. */
+	for (const char *name : { "nobody_launches_it", "third_kernel" }) {
+		raw("cuModuleUnload", FIRST);
+		look_up("cuModuleGetFunction", FIRST, name, kernel);
+	}
+	for (unsigned int i = 0; i < 6; i++)
+		at_last(kernel, function);
+	at_last(stays, function);
+	at_last(of, function);
+	/* By a handle that has a name only later on. */
+	unknown = stays + 2 * 0x40; /* the library's is in between */
+	for (unsigned int i = 0; i < 4; i++)
+		nameless(unknown);
+	for (const char *name : { "a", "b", "c", "d" })
+		if (truth.kernels.find(unknown) == truth.kernels.end())
+			look_up("cuModuleGetFunction", STAYS, name, 0);
+	for (unsigned int i = 0; i < 3; i++)
+		named(unknown);
+}
+}
+
 /* Memory by handle, and where it is mapped. What is freed by a call the fake knows, too. */
 namespace handles
 {
@@ -2016,6 +2121,8 @@ int main(int argc, char **argv)
 		long_batches();
 	} else if (scenario == "memory") {
 		memories();
+	} else if (scenario == "modules") {
+		modules::work();
 	} else if (scenario == "handles") {
 		handles::work();
 	} else if (scenario == "sync") {

@@ -39,6 +39,7 @@ PROTOTYPES = {
     "cuLaunchKernelEx": [POINTER(Config), c_uint64, c_void_p, c_void_p],
     "cuModuleGetFunction": [POINTER(c_uint64), c_uint64, ctypes.c_char_p],
     "cuLibraryGetKernel": [POINTER(c_uint64), c_uint64, ctypes.c_char_p],
+    "cuModuleUnload": [c_uint64],
     "cuMemcpyHtoDAsync_v2": [c_uint64, c_void_p, c_size_t, c_uint64],
     "cuMemcpyDtoH_v2": [c_void_p, c_uint64, c_size_t],
     "cuMemsetD8_v2": [c_uint64, c_ubyte, c_size_t],
@@ -439,6 +440,44 @@ def load_tensors(folder):
     TRUTH.semaphores.append(LIBRARIES[2].fake_c10_watched())
 
 
+def py_before(handle):
+    launch("py_before", handle, [8, 1, 1], [64, 1, 1], STREAM_1)
+
+
+def py_after(handle):
+    launch("py_after", handle, [8, 1, 1], [64, 1, 1], STREAM_1)
+
+
+def py_nameless(handle):
+    launch("py_nameless", handle, [5, 1, 1], [64, 1, 1], STREAM_1)
+
+
+class Modules:
+    """In each round some launches of a kernel, then some of another one that is given its handle."""
+
+    def __init__(self):
+        self.number, self.handle = 0, None
+
+    def next_kernel(self):
+        FUNCTIONS["cuModuleUnload"](0x1000)
+        handle = look_up("cuModuleGetFunction", b"kernel_%d" % self.number)
+        if handle != self.handle is not None:
+            sys.exit("another handle: %x" % handle)
+        self.number, self.handle = self.number + 1, handle
+
+    def __call__(self):
+        if self.handle is None:
+            self.next_kernel()
+            TRUTH.kernels[0x4711] = "kernel@0x4711"
+        for _ in range(5 + self.number):
+            py_before(self.handle)
+        for _ in range(3):
+            py_nameless(0x4711)
+        self.next_kernel()
+        for _ in range(7 + self.number):
+            py_after(self.handle)
+
+
 class Rounds:
     """Some of what training does, once for each time it is asked; few enough that each has its stack."""
 
@@ -746,7 +785,7 @@ def main():
                 "nccl": nccl, "hang": hang, "polling": polling, "polling_native": polling_native, "dozing": dozing,
                 "exceptions": exceptions,
                 "tensors": tensors, "busy_tensors": busy_tensors, "garbage": garbage,
-                "collected_hang": collected_hang, "crowd": crowd, "constants": constants, "rounds": Rounds}[sys.argv[1]]
+                "collected_hang": collected_hang, "crowd": crowd, "constants": constants, "rounds": Rounds, "modules": Modules()}[sys.argv[1]]
     if scenario is Rounds:  # its first collection is before any call of CUDA
         scenario = Rounds()
     load(sys.argv[2])

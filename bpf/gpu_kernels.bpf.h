@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef BPFPROF_BPF_GPU_KERNELS_BPF_H
+#define BPFPROF_BPF_GPU_KERNELS_BPF_H
+
+/*
+ * Which handles are kernels', and by which name they were looked up. Launches are counted by handle, and
+ * when a module is unloaded its kernels' handles may be given to others. That is noticed where a look-up by
+ * another name has the same result: no launch of the new kernel can have been made yet, and those
+ * that were counted are all of the one before. How many they are by then, of each key, is told to
+ * user space, which takes them apart; launches themselves pay nothing for that.
+ *
+ * For gpu.bpf.c only, which has the helpers.
+ */
+
+#include "gpu_calls.h"
+
+/*
+ * Value: hash of the name; 0: it was launched, or looked up by the handle of one that is not known, before
+ * any name of it was told. Writer: BPF; user space deletes those of processes that are gone.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct bpfprof_gpu_graph_key);
+	__type(value, __u64);
+} gpu_kernels SEC(".maps");
+
+struct name_sum {
+	const struct bpfprof_gpu_name *e;
+	__u64 hash;
+	__u32 len; /* with the NUL */
+	__u32 pad;
+};
+
+/* Eight bytes more; a step of bpf_loop: the verifier goes through it once. */
+static long name_add(__u32 step, struct name_sum *sum)
+{
+	__u32 left;
+	__u64 word;
+
+	if (step >= BPFPROF_GPU_NAME_BYTES / 8 || 8 * step >= sum->len)
+		return 1;
+	left = sum->len - 8 * step;
+	word = *(const __u64 *)&sum->e->name[8 * step];
+	if (left < 8)
+		word &= (1ULL << 8 * left) - 1;
+	sum->hash = (sum->hash ^ word) * 0x9e3779b97f4a7c15ULL;
+	sum->hash ^= sum->hash >> 32;
+	return 0;
+}
+
+/* Of a name of len bytes, with its NUL; not 0. */
+static __noinline __u64 name_hash(const struct bpfprof_gpu_name *e, __u32 len)
+{
+	struct name_sum sum = { .e = e, .len = len };
+
+	bpf_loop(BPFPROF_GPU_NAME_BYTES / 8, name_add, &sum, 0);
+	return sum.hash ?: 1;
+}
+
+static __always_inline void kernel_key(struct bpfprof_gpu_graph_key *key, __u64 start_ns, __u32 pid,
+				       __u64 handle)
+{
+	key->start_ns = start_ns;
+	key->handle = handle;
+	key->pid = pid;
+	key->pad = 0;
+}
+
+/* Of the name of a kernel; 0: none is known. */
+static __noinline __u64 kernel_find(__u64 start_ns, __u32 pid, __u64 handle)
+{
+	struct bpfprof_gpu_graph_key key;
+	__u64 *hash;
+
+	kernel_key(&key, start_ns, pid, handle);
+	hash = bpf_map_lookup_elem(&gpu_kernels, &key);
+	return hash ? *hash : 0;
+}
+
+/* One more handle, unless it is known. -1: there is no room, and what becomes of it cannot be noticed. */
+static __noinline int kernel_add(const struct bpfprof_gpu_graph_key *key, __u64 hash)
+{
+	struct bpfprof_gpu_process_key process = { .start_ns = key->start_ns, .pid = key->pid };
+	struct bpfprof_gpu_process *p = process_get(&process);
+
+	if (p && p->kernels < BPFPROF_GPU_MAX_KERNELS &&
+	    !bpf_map_update_elem(&gpu_kernels, key, &hash, BPF_NOEXIST)) {
+		__sync_fetch_and_add(&p->kernels, 1);
+		return 0;
+	}
+	if (p && bpf_map_lookup_elem(&gpu_kernels, key)) /* it was there */
+		return 0;
+	gpu_count(GPU_COUNT_KERNELS_FULL);
+	return -1;
+}
+
+/* Are calls with that key launches of kernels? */
+static __noinline bool counts_kernels(__u32 function)
+{
+	struct bpfprof_gpu_function *f = bpf_map_lookup_elem(&gpu_functions, &function);
+
+	return f && BPFPROF_GPU_IS_LAUNCH(f->kind);
+}
+
+/* A call is the first with that key. */
+static __noinline int kernel_launched(const struct bpfprof_gpu_key *key)
+{
+	struct bpfprof_gpu_graph_key at;
+
+	if (!counts_kernels(key->function))
+		return 0;
+	kernel_key(&at, key->start_ns, key->pid, key->handle);
+	return kernel_add(&at, 0);
+}
+
+struct reuse {
+	struct bpfprof_gpu_graph_key kernel;
+	__u32 lost; /* some key could not be told: a number of them the verifier would count, too */
+	__u32 pad;
+};
+
+/* Tells how often a key was counted, if it is the kernel's; of bpf_for_each_map_elem. */
+static long reuse_send(void *map, const struct bpfprof_gpu_key *key,
+		       const struct bpfprof_gpu_count *count, struct reuse *reuse)
+{
+	struct bpfprof_gpu_event *e = NULL;
+
+	(void)map;
+	if (key->handle != reuse->kernel.handle || key->pid != reuse->kernel.pid ||
+	    key->start_ns != reuse->kernel.start_ns || !counts_kernels(key->function))
+		return 0;
+	if (ring_has_room())
+		e = bpf_ringbuf_reserve(&ring, sizeof(*e), 0);
+	if (!e) {
+		reuse->lost = 1;
+		return 0;
+	}
+	record_fill(&e->rec, BPFPROF_KIND_GPU_CALL, sizeof(*e));
+	task_id_fill(&e->task, bpf_get_current_task_btf());
+	__builtin_memset(&e->call, 0, sizeof(e->call));
+	e->call.key = *key;
+	e->call.bytes = count->calls;
+	e->call.flags = BPFPROF_CALL_REUSED;
+	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+/* A handle is that of a kernel whose name has that hash. BPFPROF_NAME_*: what that says of it before. */
+static __noinline __u32 kernel_named(__u64 start_ns, __u32 pid, __u64 handle, __u64 hash)
+{
+	struct reuse reuse = { .lost = 0 };
+	__u64 *before;
+
+	kernel_key(&reuse.kernel, start_ns, pid, handle);
+	before = bpf_map_lookup_elem(&gpu_kernels, &reuse.kernel);
+	if (!before)
+		return hash && kernel_add(&reuse.kernel, hash) ? BPFPROF_NAME_MIXED : 0;
+	if (*before == hash)
+		return 0;
+	*before = hash;
+	bpf_for_each_map_elem(&gpu_counts, reuse_send, &reuse, 0);
+	if (!reuse.lost)
+		return BPFPROF_NAME_REUSED;
+	gpu_count(GPU_COUNT_NAMES_LOST);
+	return BPFPROF_NAME_REUSED | BPFPROF_NAME_MIXED;
+}
+
+#endif
