@@ -51,7 +51,7 @@ HOSTBPF_OBJ := $(HOSTBPF_SRC:%.c=$(B)/%.o)
 
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: all deps demo check check-heavy unit hostbpf system kernels fuzz-smoke fuzz bench lint format \
+.PHONY: all deps demo check check-heavy prepare-heavy unit hostbpf system kernels fuzz-smoke fuzz bench lint format \
 	layouts image \
 	install uninstall clean help vmlinux
 all: $(B)/bpfprof
@@ -108,6 +108,7 @@ deps: ; @tests/install-deps
 demo: ; @tests/install-deps build && $(MAKE) --no-print-directory all && demo/run
 check: deps ; @tests/run-all
 check-heavy: deps ; @tests/run-heavy
+prepare-heavy: ; @tests/heavy/ray_and_torch --prepare; tests/heavy/python_builds --prepare
 unit: $(B)/unit ; @tests/run-criterion $(B)/unit
 hostbpf: $(B)/hostbpf ; @tests/run-criterion $(B)/hostbpf
 system: all ; @tests/system/run

@@ -11,6 +11,7 @@ import chains
 import containers
 from harness import BPFPROF, MODES, ROOT, check, test
 
+BESIDE = True
 HZ = 997
 SECONDS = 4
 EXPECT = os.path.join(ROOT, "tests", "system", "targets")

@@ -9,6 +9,7 @@ import time
 import chains
 from harness import MODES, check, test
 
+BESIDE = True
 HZ = 499
 
 

@@ -22,6 +22,7 @@ from test_dump import wait_for
 from test_gpu import SECONDS, TYPES, Caller, equal, fakes, is_frame, shown
 from test_gpu_gc import BEGIN, SPOILED, interpreter
 
+BESIDE = True
 SHARE = 0.06  # how far a share of the samples may be off: 1,000 of them and more
 BUDGET = 64 << 20  # of design.md, P5
 KINDS = ("launch", "sync", "alloc", "free")
@@ -335,7 +336,7 @@ def record_long_wait(context):
     check(calls.total("calls/count", frame="long_wait") == 1, "calls")
 
 
-@test(modes=MODES)
+@test(modes=MODES, alone=True)
 def record_killed_in_it(context):
     """Who is killed in a call has blocked until then."""
     caller = Caller(context, "long", script="gpu_waits.py")
@@ -398,7 +399,7 @@ def long_wait_of_intervals(context):
     check(max(others) < 1.5e9, "short waits: %s" % others)
 
 
-@test()
+@test(alone=True)
 def parts_alone(context):
     """Both are parts of --gpu."""
     for command in (["record", "-d", "1"], ["daemon", "--output", context.path("o")]):
@@ -407,7 +408,7 @@ def parts_alone(context):
             check(re.search(r"%s: .*add --gpu" % flag, done.text), done.text)
 
 
-@test(modes=MODES)
+@test(modes=MODES, alone=True)
 def samples_within_walks(context):
     """A sample that comes while the stack of a call is taken is none the worse for it."""
     callers = [Caller(context, "threads") for _ in range(3)]
@@ -523,7 +524,7 @@ def check_starved(files, pid, truths):
         check(by_stack <= ns, "more in forward than at all")
 
 
-@test(modes=MODES)
+@test(modes=MODES, alone=True)
 def intervals(context):
     """Each interval has the calls made in it; all of them together all that were made."""
     daemon = Daemon(context, "--gpu", "--log-level", "debug", interval="3s", listen="127.0.0.1:0")
@@ -705,7 +706,7 @@ def parts_of_intervals(context):
     context.note("%d intervals, %.1f MiB" % (len(profiles), memory / (1 << 20)))
 
 
-@test()
+@test(alone=True)
 def too_many_tensors(context):
     """More than are followed: what was allocated is told, the rest counted, the driver's stay known."""
     caller = Rounds(context)
@@ -804,7 +805,7 @@ def files(context):
           "still there: %s" % os.listdir(daemon.output))
 
 
-@test()
+@test(alone=True)
 def many_processes(context):
     """Counts of what has ended do not stay in the kernel."""
     daemon = Daemon(context, "--gpu", "--log-level", "debug", interval="2s", listen="127.0.0.1:0")
@@ -829,7 +830,7 @@ def many_processes(context):
     check(after < before + 75, "%d keys, %d before" % (after, before))
 
 
-@test()
+@test(alone=True)
 def too_many_shapes(context):
     """One process cannot take all the room: its calls stay counted, and others keep their detail."""
     daemon = Daemon(context, "--gpu", "--log-level", "debug", interval="4s", listen="127.0.0.1:0")
@@ -952,7 +953,7 @@ def others_end(context, interval):
     first.end()
 
 
-@test()
+@test(alone=True)
 def others_leave_room(context):
     """Counts of processes that nobody chose go with them, between two borders and at one."""
     for interval in ("300s", "2s"):

@@ -14,6 +14,7 @@ from test_gpu import (OUTPUTS, Caller, Files, Seen, Watch, check_all, check_call
                       fakes, watched)
 from test_top import python
 
+BESIDE = True
 NR_MANY = 36  # processes: more than are hooked one by one
 
 
@@ -75,7 +76,7 @@ def other_entries(context):
             scenario, [hex(off) for off in there]))
 
 
-@test()
+@test(alone=True)
 def without_a_pid_all_are_hooked(context):
     one, other = Caller(context, "launches"), Caller(context, "launches")
     watch = Watch(context, "--json", "-d", "120")

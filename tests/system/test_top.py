@@ -15,6 +15,8 @@ import time
 
 from harness import BPFPROF, MODES, NOBODY, Skip, check, test
 
+BESIDE = True
+
 # hot and cool share the thread's CPU time 3 to 1 however busy the machine is; deep recurses.
 SHARES = """
 import threading, time
