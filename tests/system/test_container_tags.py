@@ -13,7 +13,6 @@ import containers
 from harness import BPFPROF, CAPS, check, test
 from pprof import Pprof
 
-BESIDE = True
 HZ = 499
 LABELS = ("container", "container_id", "pod", "namespace", "image", "ray_cluster", "ray_group",
           "ray_node_type", "pod_pid")

@@ -11,7 +11,6 @@ import chains
 import containers
 from harness import BPFPROF, MODES, ROOT, check, test
 
-BESIDE = True
 HZ = 997
 SECONDS = 4
 EXPECT = os.path.join(ROOT, "tests", "system", "targets")

@@ -13,6 +13,7 @@ from harness import CAPS, check, test
 from pprof import Pprof
 from test_daemon import SUFFIXES, Daemon, check_whole, stored
 
+BESIDE = True
 LANES = 4  # daemons side by side, each with a folder of its own
 INTERVALS = 100
 SECONDS = 120  # at most

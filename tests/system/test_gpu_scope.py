@@ -235,7 +235,7 @@ def programs_that_call_at_once(context):
                  (early, len(seen.pids()), sorted(calls)))
 
 
-@test(modes=MODES)
+@test(modes=MODES, alone=True)
 def workers(context):
     """Ray workers that a pattern names, those that come later too, and nobody else."""
     one = Caller(context, "launches", title="ray::DTensorPolicyWorker.train")
@@ -255,7 +255,7 @@ def workers(context):
     check("no GPU call" not in watch.messages(), watch.messages())
 
 
-@test()
+@test(alone=True)
 def worker_without_calls(context):
     """It is said, with those of its node that do call: watched ones, and ones that nobody asked for."""
     silent = Caller(context, "launches", title="ray::Engine.run")
@@ -293,7 +293,7 @@ def raylet(context, title):
                          stdout=subprocess.PIPE, start_new_session=True)
 
 
-@test()
+@test(alone=True)
 def worker_whose_child_calls(context):
     """Its child is named, watched or not, and nobody of another Ray node on the same machine."""
     with ended(raylet(context, "ray::Engine.run")) as one, \
@@ -311,7 +311,7 @@ def worker_whose_child_calls(context):
                   "child %d, of another node %d: %s" % (child, stranger, watch.messages()))
 
 
-@test()
+@test(alone=True)
 def no_such_worker(context):
     done = context.bpfprof("gpu", "--once", "--worker", "nobody*").expect(0)
     check("no process matched --worker" in done.text, done.text)
@@ -362,7 +362,7 @@ def no_windows(context):
     check("nobody made a window" in watch.messages(), watch.messages())
 
 
-@test(modes=MODES)
+@test(modes=MODES, alone=True)
 def methods(context):
     """A worker that makes no windows: steps are calls of its method. It ends by itself."""
     caller = Caller(context, "methods", title="ray::PolicyWorker" + "-" * 80)
@@ -376,7 +376,7 @@ def methods(context):
     check(len(re.findall("watching worker", watch.messages())) == 1, watch.messages())
 
 
-@test()
+@test(alone=True)
 def windows_of_a_worker(context):
     """Where it makes windows these are the steps, whatever its methods are."""
     caller = Caller(context, "windows", title="ray::PolicyWorker.train")
@@ -448,7 +448,7 @@ def calls_asked_for(context):
           "windows of the profiler" not in told, told)
 
 
-@test()
+@test(alone=True)
 def no_windows_asked_for(context):
     """Calls of methods are no steps then: nothing is counted, and that is said."""
     caller = Caller(context, "methods", title="ray::PolicyWorker" + "-" * 80)

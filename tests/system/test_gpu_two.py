@@ -15,6 +15,7 @@ from test_gpu import (NANOSECONDS, OUTPUTS, Caller, Files, Seen, Watch, check_al
 from test_gpu_continuous import Steps
 from test_gpu_trace import Made, check_args, check_each, read
 
+BESIDE = True
 TRACED = ("-o", "y.json", "-o", "y.pb.gz", "-o", "y.folded", "--threads")
 
 

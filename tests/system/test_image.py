@@ -14,6 +14,7 @@ import tarfile
 import containers
 from harness import BPFPROF, ROOT, check, test
 
+BESIDE = True
 IMAGE = os.path.join(ROOT, "deploy", "image")
 MAX_BYTES = 15_000_000
 

@@ -8,6 +8,7 @@ import python_truth as truth
 from harness import check, test
 from test_python import all_pythons
 
+BESIDE = True
 HZ = 997
 MODULES, MODULE_SECONDS = 40, 0.015
 CALLS, CALL_SECONDS = 60, 0.01

@@ -9,6 +9,7 @@ import time
 
 from harness import BPFPROF, MODES, ROOT, Skip, check, test
 
+BESIDE = True
 WRONG = [
     ["record", "--no-such-flag"],
     ["record", "-F", "0"],

@@ -9,6 +9,7 @@ import ctypes
 import json
 import os
 import queue
+import random
 import signal
 import sys
 import threading
@@ -106,11 +107,11 @@ def long():
 
 
 def short():
-    """The same, but few of these gaps have a sample at all."""
+    """The same, but few of these gaps have a sample at all; not in step with the clock, whose period is 10.1 ms."""
     for _ in range(300):
         with Gap():
-            load_batch(6)
-            augment(4)
+            load_batch(random.uniform(2, 10))
+            augment(random.uniform(2, 6))
 
 
 def copies():
