@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* fuzz: max_len=16384 */
 #include <elf.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +51,23 @@ static void check(const struct gpu_library *lib, const struct elf_image *img)
 		abort();
 }
 
+static int library_read(struct gpu_library *lib, struct elf_image *img)
+{
+	struct gpu_hidden *hidden;
+	int err = gpu_library_read(lib, img);
+
+	if (err != -EAGAIN)
+		return err;
+	err = gpu_hidden_new(&hidden, img);
+	if (err)
+		return err;
+	do
+		err = gpu_hidden_step(hidden, lib, img);
+	while (err == -EAGAIN);
+	gpu_hidden_free(hidden);
+	return err;
+}
+
 /* A library, or only code. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -65,7 +83,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	memset(&lib, 0x5a, sizeof(lib));
 	before = lib;
-	if (!gpu_library_read(&lib, img))
+	if (!library_read(&lib, img))
 		check(&lib, img);
 	else if (memcmp(&lib, &before, sizeof(lib)))
 		abort();

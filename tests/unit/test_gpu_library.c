@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <elf.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,10 +77,27 @@ static const struct wanted wanted[] = {
 
 #define NR_WANTED (sizeof(wanted) / sizeof(wanted[0]))
 
+static int hidden_read(struct gpu_library *ret, struct elf_image *img)
+{
+	struct gpu_hidden *hidden;
+	int err = gpu_hidden_new(&hidden, img);
+
+	if (err)
+		return err;
+	do
+		err = gpu_hidden_step(hidden, ret, img);
+	while (err == -EAGAIN);
+	gpu_hidden_free(hidden);
+	return err;
+}
+
 static int read_file(const char *file, struct gpu_library *ret)
 {
 	struct elf_image *img = fixture_open(file);
 	int err = gpu_library_read(ret, img);
+
+	if (err == -EAGAIN)
+		err = hidden_read(ret, img);
 
 	elf_image_free(img);
 	return err;
@@ -320,6 +338,166 @@ Test(gpu_library, linked_statically)
 	fixture_run("gcc -O2 -fPIC -nostdlib -shared -fvisibility=hidden -DCOUNT=size -DFILLER=9 "
 		    "-o l.so l.c f.c");
 	cr_expect_eq(read_file("l.so", &lib), -ENODATA);
+}
+
+#define STRINGS_BYTES (8U << 20)
+#define STEP_BYTES (192U << 10) /* of a chunk, and what lies around it */
+
+struct measured {
+	char *data;
+	size_t len;
+	uint64_t bytes; /* read since this was 0 */
+};
+
+static ssize_t measured_read(void *arg, void *dst, size_t len, uint64_t off)
+{
+	struct measured *file = arg;
+
+	if (off >= file->len)
+		return 0;
+	if (len > file->len - off)
+		len = file->len - off;
+	memcpy(dst, file->data + off, len);
+	file->bytes += len;
+	return (ssize_t)len;
+}
+
+static struct elf_image *measured_open(struct measured *file)
+{
+	struct elf_source source = { .read = measured_read, .arg = file, .size = file->len };
+	struct elf_image *img;
+
+	cr_assert_eq(elf_image_new(&img, &source), 0);
+	return img;
+}
+
+/* In the file, of .symtab or what that has its strings in. */
+static Elf64_Shdr *section_of(char *data, bool strings)
+{
+	const Elf64_Ehdr *eh = (const Elf64_Ehdr *)data;
+	Elf64_Shdr *sections = (Elf64_Shdr *)(data + eh->e_shoff);
+	size_t i;
+
+	for (i = 0; i < eh->e_shnum; i++)
+		if (sections[i].sh_type == SHT_SYMTAB)
+			return &sections[strings ? sections[i].sh_link : i];
+	cr_assert(false, "no .symtab");
+	return NULL;
+}
+
+/* NCCL that is hidden in a library, of which we have the file. */
+static void hidden_make(struct measured *ret)
+{
+	fixture_write("h.c", accessors);
+	fixture_write("i.c", "__asm__(\".section .nv_fatbin,\\\"a\\\"\\n.quad 0\\n.previous\");\n"
+			     "int log_level;\n"
+			     "int check(void *a, const char *b) { return a && b; }\n"
+			     "void print(const char *format, ...) { (void)format; }\n");
+	fixture_run("gcc -O2 -fPIC -nostdlib -shared -fvisibility=hidden -DCOUNT=size -DFILLER=9 "
+		    "-o h.so h.c i.c");
+	*ret = (struct measured){ 0 };
+	ret->data = fixture_read("h.so", &ret->len);
+}
+
+/* Its strings are the last thing in the file then. */
+static void strings_grow(struct measured *file, const char *filling)
+{
+	const Elf64_Shdr before = *section_of(file->data, true);
+	size_t at = file->len, i;
+	Elf64_Shdr *strings;
+
+	file->data = realloc(file->data, at + STRINGS_BYTES);
+	cr_assert(file->data);
+	file->len = at + STRINGS_BYTES;
+	for (i = at; i < file->len; i++)
+		file->data[i] = filling[i % strlen(filling)];
+	memcpy(file->data + at, file->data + before.sh_offset, before.sh_size);
+	strings = section_of(file->data, true);
+	strings->sh_offset = at;
+	strings->sh_size = STRINGS_BYTES;
+}
+
+/* Whoever searches has other things to do between two steps, and reads everything once. */
+Test(gpu_library, hidden_in_steps)
+{
+	struct gpu_library lib, small;
+	struct gpu_hidden *hidden;
+	struct measured file;
+	struct elf_image *img;
+	uint64_t all = 0;
+	size_t steps = 0;
+	int err;
+
+	hidden_make(&file);
+	cr_assert_eq(read_file("h.so", &small), 0);
+	cr_assert_eq(small.comm_rank, 9 * 8 + 24);
+	strings_grow(&file, "ncclAllReducf");
+	img = measured_open(&file);
+	cr_assert_eq(gpu_library_read(&lib, img), -EAGAIN);
+	cr_assert_eq(gpu_hidden_new(&hidden, img), 0);
+	do {
+		file.bytes = 0;
+		err = gpu_hidden_step(hidden, &lib, img);
+		cr_expect_leq(file.bytes, STEP_BYTES, "%lu", (unsigned long)file.bytes);
+		all += file.bytes;
+		steps++;
+	} while (err == -EAGAIN);
+	gpu_hidden_free(hidden);
+	cr_assert_eq(err, 0);
+	cr_expect_geq(steps, STRINGS_BYTES / STEP_BYTES, "%zu", steps);
+	cr_expect_leq(all, STRINGS_BYTES + STRINGS_BYTES / 8, "%lu", (unsigned long)all);
+	cr_expect_eq(lib.nr, small.nr);
+	cr_expect_eq(lib.hooks[0].off, small.hooks[0].off);
+	cr_expect_eq(lib.comm_rank, small.comm_rank);
+	elf_image_free(img);
+	free(file.data);
+}
+
+static int hidden_error(struct measured *file)
+{
+	struct gpu_library lib = { .nr = 77 };
+	struct elf_image *img = measured_open(file);
+	int err = gpu_library_read(&lib, img);
+
+	cr_assert_eq(err, -EAGAIN);
+	err = hidden_read(&lib, img);
+	elf_image_free(img);
+	cr_assert(!err || lib.nr == 77);
+	return err;
+}
+
+/* What could not be searched is another thing than what has no NCCL in it. */
+Test(gpu_library, hidden_unsearched)
+{
+	struct measured file;
+	Elf64_Shdr before, *symtab;
+
+	hidden_make(&file);
+	cr_assert_eq(hidden_error(&file), 0);
+	before = *section_of(file.data, true);
+	section_of(file.data, true)->sh_size = (256U << 20) + 1;
+	cr_expect_eq(hidden_error(&file), -E2BIG);
+	section_of(file.data, true)->sh_size = 255U << 20; /* beyond the end of the file */
+	cr_expect_eq(hidden_error(&file), -EBADMSG);
+	*section_of(file.data, true) = before;
+
+	before = *section_of(file.data, false);
+	section_of(file.data, false)->sh_size = 256U << 20;
+	cr_expect_eq(hidden_error(&file), -E2BIG);
+	section_of(file.data, false)->sh_size = 0;
+	cr_expect_eq(hidden_error(&file), -ENODATA);
+	section_of(file.data, false)->sh_size = before.sh_size;
+	section_of(file.data, false)->sh_link = 0;
+	cr_expect_eq(hidden_error(&file), -EBADMSG);
+	symtab = section_of(file.data, false);
+	symtab->sh_type = SHT_NULL;
+	cr_expect_eq(hidden_error(&file), -ENODATA);
+	*symtab = before;
+
+	/* Two million times what each of the names may begin with. */
+	strings_grow(&file, "nccl");
+	cr_expect_eq(hidden_error(&file), -E2BIG);
+	free(file.data);
 }
 
 static uint32_t rank_of(const char *compiler, const char *options)

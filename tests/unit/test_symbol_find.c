@@ -194,6 +194,39 @@ Test(symbol_find, patterns)
 	elf_image_free(img);
 }
 
+/* Those that begin alike are met in one go: each of them, and nothing that only looks like one. */
+Test(symbol_find, alike)
+{
+	static const struct symbol_pattern patterns[] = {
+		{ "one", SYMBOL_EXACT },
+		{ "ncclSend", SYMBOL_EXACT },
+		{ "ncclSendLater", SYMBOL_EXACT },
+		{ "nccl", SYMBOL_EXACT },
+		{ "ncclRecv", SYMBOL_PARTS },
+		{ "ncclA", SYMBOL_PREFIX },
+		{ "on", SYMBOL_EXACT },
+	};
+	static const uint32_t wanted[] = { 0, 1, 2, 3, 4, 4, 5, 5, 6 };
+	struct symbol_found found[64];
+	struct elf_image *img;
+	size_t nr, i;
+
+	fixture_write("a.S",
+		      "one: nop\nncclSend: nop\nncclSendLater: nop\nnccl: nop\nncclRecv: nop\n"
+		      "ncclRecv.cold: nop\nncclA: nop\nncclAll: nop\non: nop\n"
+		      "ncclSen: nop\nncclSend.cold: nop\nncclRecvs: nop\nonce: nop\nncc: nop\n"
+		      "xncclSenX: nop\nncclX: nop\nNcclSend: nop\n");
+	fixture_run("gcc -nostdlib -shared -o a.so a.S");
+	img = fixture_open("a.so");
+	cr_assert_eq(symbol_find_all(img, SHT_SYMTAB, NO_LIMIT, patterns,
+				     sizeof(patterns) / sizeof(patterns[0]), found, 64, &nr),
+		     0);
+	cr_assert_eq(nr, sizeof(wanted) / sizeof(wanted[0]), "%zu", nr);
+	for (i = 0; i < nr; i++)
+		cr_expect_eq(found[i].pattern, wanted[i], "%zu: %u", i, found[i].pattern);
+	elf_image_free(img);
+}
+
 /* Names on both sides of the places where the strings are cut into pieces. */
 Test(symbol_find, large_table)
 {

@@ -307,6 +307,7 @@ void gpu_watch_lost(const struct gpu_watch *watch, const uint64_t counters[GPU_N
 	aggregate_view_get(watch->aggregate, &view);
 	stats_add(dst, "stack_table_full", watch->nr_table_full + view.nr_table_full);
 	stats_add(dst, "libraries_no_room", gpu_probes_nr_refused(watch->probes));
+	stats_add(dst, "libraries_not_searched_for_nccl", gpu_probes_nr_unsearched(watch->probes));
 	stats_add(dst, "pytorch_probes_not_understood",
 		  gpu_probes_nr_bad_sites(watch->probes, GPU_LAYER_TORCH));
 	stats_add(dst, "pytorch_libraries_without_probes",

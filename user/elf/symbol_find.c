@@ -14,6 +14,7 @@
 #define MAX_DYNAMIC 1024 /* entries of the dynamic section */
 #define MAX_CHAIN 4096 /* symbols of one hash bucket */
 #define MAX_NAME 256 /* of a name asked for, with its NUL */
+#define ALIKE_BYTES 4 /* patterns that begin with the same are searched for together */
 #define CHUNK_SYMBOLS 1024
 #define CHUNK_BYTES 65536
 
@@ -225,10 +226,26 @@ struct place { /* where a name lies in the strings */
 	uint32_t pattern;
 };
 
-struct places {
-	struct place *list;
-	size_t nr;
+struct symbol_search {
+	struct symtab tab;
+	const struct symbol_pattern *patterns;
+	size_t nr_patterns;
+	char *text; /* a chunk of the strings */
+	Elf64_Sym *symbols; /* a chunk of them */
+	uint64_t strings_at; /* what lies before has been searched */
+	struct place *places;
+	size_t nr_places;
+	uint32_t nr_looked; /* places where patterns that begin alike were compared */
+	uint64_t symbols_at; /* number of the next one */
+	struct symbol_found *found;
+	size_t nr_found, cap;
 };
+
+/* No symbol's name begins where 32 bits do not reach. */
+static bool is_in_strings(const struct symbol_search *search)
+{
+	return search->strings_at < search->tab.strings_bytes && search->strings_at <= UINT32_MAX;
+}
 
 static bool ends_well(enum symbol_match match, char after)
 {
@@ -238,23 +255,64 @@ static bool ends_well(enum symbol_match match, char after)
 	return !after || after == '@' || (match == SYMBOL_PARTS && after == '.');
 }
 
-/* Adds the places in text[0..len) that begin before `begin_max`. */
-static int places_add(struct places *places, const char *text, size_t len, size_t begin_max,
-		      uint64_t off, const struct symbol_pattern *pattern, uint32_t nr)
+/* Adds the place in the strings at which at[0..left) lies, of each pattern that is there. */
+static int place_add(struct symbol_search *search, const char *at, size_t left, uint32_t off,
+		     size_t first, size_t nr)
 {
-	size_t bytes = strlen(pattern->name);
-	const char *at = text, *end = text + len;
+	const struct symbol_pattern *pattern;
+	size_t bytes, i;
 
-	while ((at = memmem(at, (size_t)(end - at), pattern->name, bytes))) {
-		if ((size_t)(at - text) >= begin_max || (size_t)(end - at) <= bytes)
+	for (i = first; i < first + nr; i++) {
+		pattern = &search->patterns[i];
+		bytes = strlen(pattern->name);
+		if (left <= bytes || memcmp(at, pattern->name, bytes) != 0 ||
+		    !ends_well(pattern->match, at[bytes]))
+			continue;
+		if (search->nr_places == SYMBOL_FIND_MAX_NAMES)
+			return -E2BIG;
+		search->places[search->nr_places++] = (struct place){ off, (uint32_t)i };
+	}
+	return 0;
+}
+
+/* How many patterns there are from the first on that begin with the same bytes, and those. */
+static size_t alike(const struct symbol_pattern *patterns, size_t nr, size_t *ret_bytes)
+{
+	size_t i;
+
+	for (i = 1; i < nr; i++)
+		if (strncmp(patterns[i].name, patterns[0].name, ALIKE_BYTES) != 0)
 			break;
-		if (ends_well(pattern->match, at[bytes])) {
-			if (places->nr == SYMBOL_FIND_MAX_NAMES)
+	*ret_bytes = strnlen(patterns[0].name, i > 1 ? ALIKE_BYTES : MAX_NAME);
+	return i;
+}
+
+/*
+ * The places in the chunk that has len bytes. A name may be the end of another one's string, so
+ * every place counts, not only after a NUL.
+ */
+static int places_add(struct symbol_search *search, size_t len)
+{
+	const char *at, *end = search->text + len;
+	size_t first, nr, bytes;
+	int err;
+
+	for (first = 0; first < search->nr_patterns; first += nr) {
+		nr = alike(search->patterns + first, search->nr_patterns - first, &bytes);
+		for (at = search->text;
+		     (at = memmem(at, (size_t)(end - at), search->patterns[first].name, bytes));
+		     at++) {
+			if (at - search->text >= CHUNK_BYTES)
+				break;
+			if (search->nr_looked++ == SYMBOL_FIND_MAX_LOOKS)
 				return -E2BIG;
-			places->list[places->nr++] =
-				(struct place){ (uint32_t)(off + (uint64_t)(at - text)), nr };
+			err = place_add(
+				search, at, (size_t)(end - at),
+				(uint32_t)(search->strings_at + (uint64_t)(at - search->text)),
+				first, nr);
+			if (err)
+				return err;
 		}
-		at++;
 	}
 	return 0;
 }
@@ -266,68 +324,62 @@ static int place_compare(const void *a, const void *b)
 	return x->off < y->off ? -1 : x->off > y->off;
 }
 
-/* A name may be the end of another one's string, so every place counts, not only after a NUL. */
-static int places_read(struct elf_image *img, const struct symtab *tab,
-		       const struct symbol_pattern *patterns, size_t nr, struct places *places)
+static int strings_step(struct symbol_search *search, struct elf_image *img)
 {
-	__cleanup(free_mem) char *text = malloc(CHUNK_BYTES + MAX_NAME);
-	uint64_t off, left;
-	size_t len, i;
+	uint64_t left = search->tab.strings_bytes - search->strings_at;
+	size_t len = left < CHUNK_BYTES + MAX_NAME ? (size_t)left : CHUNK_BYTES + MAX_NAME;
 	int err;
 
-	if (!text)
-		return -ENOMEM;
-	for (off = 0; off < tab->strings_bytes && off <= UINT32_MAX; off += CHUNK_BYTES) {
-		left = tab->strings_bytes - off;
-		len = left < CHUNK_BYTES + MAX_NAME ? (size_t)left : CHUNK_BYTES + MAX_NAME;
-		err = elf_image_read(img, tab->strings_off + off, text, len);
-		for (i = 0; !err && i < nr; i++)
-			err = places_add(places, text, len, CHUNK_BYTES, off, &patterns[i],
-					 (uint32_t)i);
-		if (err)
-			return err;
-	}
-	qsort(places->list, places->nr, sizeof(*places->list), place_compare);
-	return 0;
+	err = elf_image_read(img, search->tab.strings_off + search->strings_at, search->text, len);
+	if (!err)
+		err = places_add(search, len);
+	if (err)
+		return err;
+	search->strings_at += left < CHUNK_BYTES ? left : CHUNK_BYTES;
+	if (!is_in_strings(search))
+		qsort(search->places, search->nr_places, sizeof(*search->places), place_compare);
+	return -EAGAIN;
 }
 
-static int symbols_read(struct elf_image *img, const struct symtab *tab,
-			const struct places *places, struct symbol_found *found, size_t cap,
-			size_t *ret_nr)
+static int symbols_step(struct symbol_search *search, struct elf_image *img)
 {
-	__cleanup(free_mem) Elf64_Sym *chunk = malloc(CHUNK_SYMBOLS * sizeof(*chunk));
+	uint64_t left = search->tab.nr - search->symbols_at;
+	size_t part = left < CHUNK_SYMBOLS ? (size_t)left : CHUNK_SYMBOLS, i;
+	const Elf64_Sym *sym = search->symbols;
 	const struct place *place;
-	size_t nr = 0, part, k;
-	uint64_t i;
 	int err;
 
-	if (!chunk)
-		return -ENOMEM;
-	for (i = 0; i < tab->nr; i += part) {
-		part = tab->nr - i < CHUNK_SYMBOLS ? tab->nr - i : CHUNK_SYMBOLS;
-		err = elf_image_read(img, tab->off + i * sizeof(*chunk), chunk,
-				     part * sizeof(*chunk));
-		if (err)
-			return err;
-		for (k = 0; k < part && nr < cap; k++) {
-			if (!is_definition(&chunk[k]))
-				continue;
-			place = bsearch(&(struct place){ .off = chunk[k].st_name }, places->list,
-					places->nr, sizeof(*place), place_compare);
-			if (place)
-				found_fill(&found[nr++], &chunk[k], place->pattern);
-		}
+	if (!left || !search->nr_places || search->nr_found == search->cap)
+		return 0;
+	err = elf_image_read(img, search->tab.off + search->symbols_at * sizeof(*sym),
+			     search->symbols, part * sizeof(*sym));
+	if (err)
+		return err;
+	for (i = 0; i < part && search->nr_found < search->cap; i++, sym++) {
+		if (!is_definition(sym))
+			continue;
+		place = bsearch(&(struct place){ .off = sym->st_name }, search->places,
+				search->nr_places, sizeof(*place), place_compare);
+		if (place)
+			found_fill(&search->found[search->nr_found++], sym, place->pattern);
 	}
-	*ret_nr = nr;
-	return 0;
+	search->symbols_at += part;
+	return -EAGAIN;
 }
 
-int symbol_find_all(struct elf_image *img, uint32_t type, uint64_t max_bytes,
-		    const struct symbol_pattern *patterns, size_t nr_patterns,
-		    struct symbol_found *found, size_t cap, size_t *ret_nr)
+static int search_allocate(struct symbol_search *search)
 {
-	__cleanup(free_mem) struct place *list = NULL;
-	struct places places = { 0 };
+	search->text = malloc(CHUNK_BYTES + MAX_NAME);
+	search->symbols = malloc(CHUNK_SYMBOLS * sizeof(*search->symbols));
+	search->places = calloc(SYMBOL_FIND_MAX_NAMES, sizeof(*search->places));
+	return search->text && search->symbols && search->places ? 0 : -ENOMEM;
+}
+
+int symbol_search_new(struct symbol_search **ret, struct elf_image *img, uint32_t type,
+		      uint64_t max_bytes, const struct symbol_pattern *patterns, size_t nr_patterns,
+		      struct symbol_found *found, size_t cap)
+{
+	struct symbol_search *search;
 	struct symtab tab;
 	size_t i;
 	int err;
@@ -341,15 +393,54 @@ int symbol_find_all(struct elf_image *img, uint32_t type, uint64_t max_bytes,
 	if (tab.strings_bytes > max_bytes ||
 	    tab.nr > (max_bytes - tab.strings_bytes) / sizeof(Elf64_Sym))
 		return -E2BIG;
-	places.list = list = calloc(SYMBOL_FIND_MAX_NAMES, sizeof(*list));
-	if (!list)
+	search = calloc(1, sizeof(*search));
+	if (!search)
 		return -ENOMEM;
-	err = places_read(img, &tab, patterns, nr_patterns, &places);
+	*search = (struct symbol_search){ .tab = tab,
+					  .patterns = patterns,
+					  .nr_patterns = nr_patterns,
+					  .found = found,
+					  .cap = cap };
+	err = search_allocate(search);
+	if (err)
+		symbol_search_free(search);
+	else
+		*ret = search;
+	return err;
+}
+
+int symbol_search_step(struct symbol_search *search, struct elf_image *img, size_t *ret_nr)
+{
+	int err = is_in_strings(search) ? strings_step(search, img) : symbols_step(search, img);
+
+	if (!err)
+		*ret_nr = search->nr_found;
+	return err;
+}
+
+void symbol_search_free(struct symbol_search *search)
+{
+	if (!search)
+		return;
+	free(search->text);
+	free(search->symbols);
+	free(search->places);
+	free(search);
+}
+
+int symbol_find_all(struct elf_image *img, uint32_t type, uint64_t max_bytes,
+		    const struct symbol_pattern *patterns, size_t nr_patterns,
+		    struct symbol_found *found, size_t cap, size_t *ret_nr)
+{
+	struct symbol_search *search;
+	int err;
+
+	err = symbol_search_new(&search, img, type, max_bytes, patterns, nr_patterns, found, cap);
 	if (err)
 		return err;
-	if (!places.nr) {
-		*ret_nr = 0;
-		return 0;
-	}
-	return symbols_read(img, &tab, &places, found, cap, ret_nr);
+	do
+		err = symbol_search_step(search, img, ret_nr);
+	while (err == -EAGAIN);
+	symbol_search_free(search);
+	return err;
 }

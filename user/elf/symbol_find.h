@@ -15,6 +15,11 @@
 #include <stdint.h>
 
 #define SYMBOL_FIND_MAX_NAMES 4096 /* places in a string table where a name was met */
+/*
+ * Where the first bytes of a name were met, or of several that begin alike: no more of them are
+ * compared. the libnccl of CUDA 13.0 has 5,852 times "nccl".
+ */
+#define SYMBOL_FIND_MAX_LOOKS (1U << 20)
 
 struct elf_image;
 
@@ -51,5 +56,17 @@ int symbol_find_dynamic(struct elf_image *img, const char *const *names, size_t 
 int symbol_find_all(struct elf_image *img, uint32_t type, uint64_t max_bytes,
 		    const struct symbol_pattern *patterns, size_t nr_patterns,
 		    struct symbol_found *found, size_t cap, size_t *ret_nr);
+
+/*
+ * The same in steps, for who has something else to do meanwhile: each reads some 64 KiB. Borrows
+ * patterns and found. The file may be another one at each step: then what is found is wrong, no more.
+ */
+struct symbol_search;
+int symbol_search_new(struct symbol_search **ret, struct elf_image *img, uint32_t type,
+		      uint64_t max_bytes, const struct symbol_pattern *patterns, size_t nr_patterns,
+		      struct symbol_found *found, size_t cap);
+/* 0: all are found; -EAGAIN: there is more to be searched; errors as above: nothing more is to be had. */
+int symbol_search_step(struct symbol_search *search, struct elf_image *img, size_t *ret_nr);
+void symbol_search_free(struct symbol_search *search);
 
 #endif

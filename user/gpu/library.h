@@ -6,7 +6,8 @@
  * Where a library is to be hooked: which of the functions of gpu/functions.h it exports and the
  * file offsets of the instructions to put probes on. Every file that gets mapped may be asked
  * about, hostile ones too: reads are bounded, a file that exports none of them costs a few. One that
- * has code for a GPU in it may have NCCL, too, without exporting it: its .symtab is searched.
+ * has code for a GPU in it may have NCCL, too, without exporting it: all of its .symtab is searched
+ * then, which takes a while, and is done in steps.
  *
  * At the instruction nothing has been pushed yet, all arguments are in place and the return address
  * is at the top of the stack. Which one it is: gpu/hook_place.h; in libcuda's trampolines
@@ -38,10 +39,24 @@ struct gpu_library {
 
 /*
  * 0; -ENODATA: not for x86-64, or exports none of cuLaunchKernel, cuMemAlloc_v2, ncclAllReduce and
- * ncclSend, without which nothing else is asked, nor has one of NCCL's inside of it; -EBADMSG: nothing
- * of these is code, or the file is broken; -E2BIG, -EIO and so on. ret is untouched on failure.
+ * ncclSend, without which nothing else is asked; -EAGAIN: so it is, but NCCL may be hidden in it;
+ * -EBADMSG: nothing of these is code, or the file is broken; -E2BIG, -EIO and so on. ret is untouched
+ * on failure.
  */
 int gpu_library_read(struct gpu_library *ret, struct elf_image *img);
+
+/*
+ * The search for NCCL that may be hidden in img. 0; -ENODATA: it has no .symtab; -E2BIG: too large a
+ * one; -EBADMSG, -ENOMEM.
+ */
+struct gpu_hidden;
+int gpu_hidden_new(struct gpu_hidden **ret, struct elf_image *img);
+/*
+ * Goes on with it for some 64 KiB of the file. -EAGAIN: there is more to be searched; else it is
+ * over: as gpu_library_read(). img is the same file, but may have been changed or opened again.
+ */
+int gpu_hidden_step(struct gpu_hidden *hidden, struct gpu_library *ret, struct elf_image *img);
+void gpu_hidden_free(struct gpu_hidden *hidden);
 
 /* Only comm_rank of it, 0 if it could not be found out. */
 uint32_t gpu_library_comm_rank(struct elf_image *img);

@@ -51,12 +51,14 @@ struct gpu_probes {
 	struct images *images;
 	struct gpu_links *links;
 	uint32_t next_image; /* to be looked at */
+	struct gpu_hidden *hidden; /* how far next_image has been searched for NCCL, or NULL */
 	struct gpu_probes_library libraries[MAX_LISTED];
 	struct gpu_links_file library_ids[MAX_LISTED];
 	int library_files[MAX_LISTED]; /* each one's number in links, or -1 */
 	size_t nr_libraries;
 	uint64_t nr_refused;
 	uint64_t nr_bad_sites[GPU_NR_LAYERS], nr_without_sites[GPU_NR_LAYERS];
+	uint64_t nr_unsearched;
 	/* Only if links are of single processes: */
 	struct processes *processes;
 	struct looked_at *looked_at;
@@ -251,20 +253,57 @@ static bool windows_only(struct gpu_library *library)
 	return kept;
 }
 
-/* 0: there is something to be hooked in it; else what the library is to be listed with, if at all. */
-static int library_read(struct gpu_probes *probes, struct gpu_library *ret,
-			const struct image *image)
+/* NCCL may be in it, but nobody can know. */
+static void unsearched_list(struct gpu_probes *probes, const struct image *image,
+			    const struct gpu_library *library, int err)
 {
-	bool any = !gpu_library_read(ret, image->elf);
-	int torch = -ENODATA, python = -ENODATA;
+	if (is_listed(probes, image))
+		return;
+	probes->nr_unsearched++;
+	library_list(probes, image, library, err,
+		     err == -E2BIG ? "too many symbols to be searched for NCCL"
+				   : "its symbols cannot be searched for NCCL");
+}
 
+/* -EAGAIN: at end_ns there was more to be searched. */
+static int hidden_read(struct gpu_probes *probes, struct gpu_library *ret,
+		       const struct image *image, uint64_t end_ns)
+{
+	int err = 0;
+
+	if (!probes->session->options.gpu) /* NCCL has no windows */
+		return -ENODATA;
+	if (!probes->hidden)
+		err = gpu_hidden_new(&probes->hidden, image->elf);
+	if (!err)
+		do
+			err = gpu_hidden_step(probes->hidden, ret, image->elf);
+		while (err == -EAGAIN && time_monotonic_ns() < end_ns);
+	if (err && err != -EAGAIN && err != -ENODATA)
+		unsearched_list(probes, image, ret, err);
+	return err;
+}
+
+/*
+ * 0: there is something to be hooked in it; -EAGAIN: that is to be gone on with; else what the
+ * library is to be listed with, if at all.
+ */
+static int library_read(struct gpu_probes *probes, struct gpu_library *ret,
+			const struct image *image, uint64_t end_ns)
+{
+	int err = gpu_library_read(ret, image->elf), torch = -ENODATA, python = -ENODATA;
+
+	if (err == -EAGAIN)
+		err = hidden_read(probes, ret, image, end_ns);
+	if (err == -EAGAIN)
+		return err;
 	if (!probes->session->options.gpu)
-		return any && windows_only(ret) ? 0 : -ENODATA;
+		return !err && windows_only(ret) ? 0 : -ENODATA;
 	if (probes->session->options.gpu_tensors)
 		torch = sites_read(probes, ret, image, GPU_LAYER_TORCH);
 	if (probes->session->options.gpu_gc)
 		python = sites_read(probes, ret, image, GPU_LAYER_PYTHON);
-	if (any || !torch || !python)
+	if (!err || !torch || !python)
 		return 0;
 	return torch != -ENODATA ? torch : python;
 }
@@ -288,32 +327,37 @@ static void without_sites_list(struct gpu_probes *probes, const struct image *im
 		     err == -ENODATA ? problems->absent : problems->unreadable);
 }
 
-static void image_look(struct gpu_probes *probes, struct image *image, uint64_t now_ns)
+/* True: at end_ns it was not through. */
+static bool image_look(struct gpu_probes *probes, struct image *image, uint64_t now_ns,
+		       uint64_t end_ns)
 {
 	__cleanup(free_mem) struct gpu_library *library = calloc(1, sizeof(*library));
 	struct gpu_links_file id;
 	int file, err;
 
 	if (!library)
-		return;
+		return false;
 	if (images_open(probes->images, image, now_ns)) {
 		/* Of most files that cannot be had nobody expects anything. */
 		if (is_named(probes, image))
 			library_list(probes, image, library, -EBADF, NULL);
-		return;
+		return false;
 	}
 	id = file_id(image);
 	file = gpu_links_find(probes->links, &id);
 	if (file < 0) {
-		err = library_read(probes, library, image);
+		err = library_read(probes, library, image, end_ns);
+		if (err == -EAGAIN)
+			return true;
 		if (err) {
 			without_sites_list(probes, image, library, err);
-			return;
+			return false;
 		}
 		file = library_hook(probes, library, image);
 		library_list(probes, image, library, file, NULL);
 	}
 	image_is_file(probes, image->id, file);
+	return false;
 }
 
 /* The file that a mapping is of, or -1. From *at on, which goes on behind it. */
@@ -428,9 +472,12 @@ bool gpu_probes_look(struct gpu_probes *probes, uint64_t now_ns, uint64_t limit_
 	while (probes->next_image < images_count(probes->images)) {
 		if (now_ns >= end_ns)
 			return true;
-		image = images_get(probes->images, probes->next_image++);
-		if (image)
-			image_look(probes, image, now_ns);
+		image = images_get(probes->images, probes->next_image);
+		if (image && image_look(probes, image, now_ns, end_ns))
+			return true;
+		gpu_hidden_free(probes->hidden);
+		probes->hidden = NULL;
+		probes->next_image++;
 		now_ns = time_monotonic_ns();
 	}
 	if (probes->processes)
@@ -492,6 +539,11 @@ uint64_t gpu_probes_nr_bad_sites(const struct gpu_probes *probes, enum bpfprof_g
 uint64_t gpu_probes_nr_without_sites(const struct gpu_probes *probes, enum bpfprof_gpu_layer layer)
 {
 	return probes->nr_without_sites[layer];
+}
+
+uint64_t gpu_probes_nr_unsearched(const struct gpu_probes *probes)
+{
+	return probes->nr_unsearched;
 }
 
 uint64_t gpu_probes_nr_refused(const struct gpu_probes *probes)
@@ -879,6 +931,7 @@ void gpu_probes_free(struct gpu_probes *probes)
 	if (!probes)
 		return;
 	gpu_links_free(probes->links);
+	gpu_hidden_free(probes->hidden);
 	HASH_ITER(hh, probes->looked_at, last, next) {
 		HASH_DEL(probes->looked_at, last);
 		free(last);

@@ -49,6 +49,8 @@ bool gpu_probes_look(struct gpu_probes *probes, uint64_t now_ns, uint64_t limit_
 /* Borrowed until the next look. */
 const struct gpu_probes_library *gpu_probes_libraries(struct gpu_probes *probes, size_t *ret_nr);
 uint64_t gpu_probes_nr_refused(const struct gpu_probes *probes); /* past a limit */
+/* Libraries in which NCCL may be, that could not be searched for it: they are listed, too. */
+uint64_t gpu_probes_nr_unsearched(const struct gpu_probes *probes);
 /* Probes of PyTorch's (GPU_LAYER_TORCH) or Python's whose arguments are nowhere that we can read. */
 uint64_t gpu_probes_nr_bad_sites(const struct gpu_probes *probes, enum bpfprof_gpu_layer layer);
 /* Files of theirs that have none, or none that we can read: they are listed, too. */
