@@ -406,14 +406,14 @@ def one_of_two(context, form):
     return other.pid, told
 
 
-@test()
+@test(alone=True)
 def windows_of_one_of_two(context):
     """Calls of methods of the other one are counted, which is said, too."""
     pid, told = one_of_two(context, "2:4")
     check("pid %d: 2 of 2 steps recorded" % pid in told, told)
 
 
-@test()
+@test(alone=True)
 def windows_asked_for_of_one_of_two(context):
     """Calls of methods are no steps."""
     _, told = one_of_two(context, "windows:2:4")
@@ -432,7 +432,7 @@ def of_both(context, form):
     return caller.pid, watch.messages()
 
 
-@test(modes=MODES)
+@test(modes=MODES, alone=True)
 def windows_asked_for(context):
     """Exactly these windows, though as many calls of the method are over before the first one."""
     pid, told = of_both(context, "windows")
@@ -440,7 +440,7 @@ def windows_asked_for(context):
           told)
 
 
-@test(modes=MODES)
+@test(modes=MODES, alone=True)
 def calls_asked_for(context):
     """Whole calls of the method, windows or not."""
     pid, told = of_both(context, "calls")
