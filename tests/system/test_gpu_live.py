@@ -19,9 +19,9 @@ def live(context, scenario="live", **env):
     return caller
 
 
-def terminal_of(context, *callers, **kwargs):
+def terminal_of(context, *callers, options=()):
     pids = [arg for caller in callers for arg in caller.pids]
-    return Terminal(context, pids, command="gpu", **kwargs)
+    return Terminal(context, [*pids, *options], command="gpu")
 
 
 def foot(screen):
@@ -101,6 +101,21 @@ def shown(context):
     terminal.keys("q")
     screen = terminal.ended(0)
     check("kernel@0x4712" in screen and "Stacks: " in screen, "no last table:\n" + screen)
+
+
+@test()
+def sorted_by(context):
+    """The key s goes on from the order that was asked for."""
+    caller = live(context)
+    terminal = terminal_of(context, caller, options=["--sort", "bytes"])
+    terminal.wait_for("GPU calls on", 90)
+    caller.work()
+    terminal.wait(lambda text: process_row(text, caller.pid) and foot(text)[0] == "bytes", "by bytes", 60)
+    for wanted in ("blocked", "calls", "bytes"):
+        terminal.keys("s")
+        terminal.wait(lambda text, wanted=wanted: foot(text)[0] == wanted, "by " + wanted, 10)
+    terminal.keys("q")
+    terminal.ended(0)
 
 
 @test()
