@@ -106,6 +106,14 @@ def copied(context):
 
 
 @test(modes=MODES)
+def copied_asleep(context):
+    """So is one in which the thread sleeps: all that is left of the gap is of who ran."""
+    truth, _, starved = watched(context, "copies_asleep")
+    check_part(starved, truth, "load_batch")
+    check(starved.total("copy_batch") == 0, "%d ns in copies" % starved.total("copy_batch"))
+
+
+@test(modes=MODES)
 def by_another_thread(context):
     """Who runs while the thread that launches waits."""
     truth, _, starved = watched(context, "threads")

@@ -10,6 +10,7 @@
 #include "cli/gpu_watch.h"
 #include "cli/sampler.h"
 #include "gpu_calls.h"
+#include "kernel/gpu_probes.h"
 #include "kernel/gpu_waits_map.h"
 #include "kernel/remote.h"
 #include "kernel/tasks.h"
@@ -176,17 +177,15 @@ static bool stack_get(struct gpu_sleepers *sleepers, struct sleeper *sleeper,
 	return true;
 }
 
+/* now_ns: before its state was read, which is a moment ago. */
 static void thread_look(struct gpu_sleepers *sleepers, struct sleeper *sleeper,
 			const struct bpfprof_task_state *state, uint64_t now_ns)
 {
-	uint64_t from_ns = sleeper->told_ns;
+	uint64_t since_ns = time_monotonic_ns() - state->asleep_ns;
+	uint64_t from_ns = since_ns > sleeper->told_ns ? since_ns : sleeper->told_ns;
 	struct aggregate_input input;
 
-	if (!is_asleep(state))
-		return;
-	if (now_ns - state->asleep_ns > from_ns)
-		from_ns = now_ns - state->asleep_ns;
-	if (from_ns >= now_ns || !stack_get(sleepers, sleeper, state, &input))
+	if (!is_asleep(state) || from_ns >= now_ns || !stack_get(sleepers, sleeper, state, &input))
 		return;
 	sleeper->told_ns = now_ns;
 	sleeper->stack->sample.gap_ns = sleeper->gap_ns;
@@ -209,6 +208,9 @@ static void process_look(struct gpu_sleepers *sleepers, struct sleeper *sleeper,
 		sleeper->gap_ns = waits->idle_ns;
 		sleeper->told_ns = waits->idle_ns;
 	}
+	/* That is no time of the gap. Asked first: a copy that begins after this is not slept in until now. */
+	if (gpu_probes_thread_copies(sleepers->watch->probes, waits->idle_tid, waits->start_ns))
+		return;
 	if (tasks_read(&tasks, session, waits->pid, &choice))
 		return;
 	if (tasks.nr && tasks.states[0].task.start_ns == waits->start_ns)
