@@ -21,8 +21,8 @@
 #include "profile/thread_dump.h"
 
 #define LOOK_NS (20 * 1000000ULL)
-#define QUIET_NS (100 * 1000000ULL) /* the same while no process has put anything on a stream */
-#define REFRESH_NS NS_PER_SECOND
+#define REFRESH_NS                                                                                 \
+	(100 * 1000000ULL) /* for new processes, and all there is to do while there are none */
 #define LONG_NS (20 * 1000000ULL) /* shorter gaps are left to samples */
 #define READ_NS (100 * 1000000ULL) /* of one stack */
 #define READS_NS (200 * 1000000ULL) /* of each second, for all of them */
@@ -51,7 +51,8 @@ struct gpu_sleepers {
 	struct remote_child *child; /* NULL until a stack is to be read */
 	struct sleeper all[BPFPROF_GPU_MAX_WAITS];
 	uint64_t look_ns, refresh_ns; /* when that is due */
-	uint64_t reading_ns; /* in this second */
+	uint64_t second_ns; /* when this second is over, */
+	uint64_t reading_ns; /* and what was used of it */
 	uint64_t nr_unread;
 	bool any;
 };
@@ -218,7 +219,7 @@ static void process_look(struct gpu_sleepers *sleepers, struct sleeper *sleeper,
 	tasks_fini(&tasks);
 }
 
-/* Which processes there are is asked for once a second: that takes longer than all the rest. */
+/* Which processes there are is not asked for at each look: that takes longer than all the rest. */
 static void refresh(struct gpu_sleepers *sleepers, uint64_t now_ns)
 {
 	const struct session *session = &sleepers->watch->sampler->session;
@@ -226,7 +227,6 @@ static void refresh(struct gpu_sleepers *sleepers, uint64_t now_ns)
 	uint32_t i;
 
 	sleepers->refresh_ns = now_ns + REFRESH_NS;
-	sleepers->reading_ns = 0;
 	sleepers->any = false;
 	for (i = 0; i < BPFPROF_GPU_MAX_WAITS; i++) {
 		if (!gpu_waits_map_get(session, i, &waits)) {
@@ -251,7 +251,11 @@ int gpu_sleepers_run(struct gpu_sleepers *sleepers, uint64_t now_ns)
 
 	if (now_ns >= sleepers->refresh_ns)
 		refresh(sleepers, now_ns);
-	every_ns = sleepers->any ? LOOK_NS : QUIET_NS;
+	if (now_ns >= sleepers->second_ns) {
+		sleepers->second_ns = now_ns + NS_PER_SECOND;
+		sleepers->reading_ns = 0;
+	}
+	every_ns = sleepers->any ? LOOK_NS : REFRESH_NS;
 	if (now_ns >= sleepers->look_ns && session_pids_are_the_nodes(session)) {
 		sleepers->look_ns = now_ns + every_ns;
 		for (i = 0; i < BPFPROF_GPU_MAX_WAITS; i++)
