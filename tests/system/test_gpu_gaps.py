@@ -154,6 +154,23 @@ def asleep(context):
     check(awake <= cpu_ns + error_ns(cpu_ns), "%d ns without the marker, of %d on a CPU" % (awake, cpu_ns))
 
 
+@test()
+def asleep_too_deep(context):
+    """Reading stacks may take a fifth of each second: of how many sleeps there was no time for it is told."""
+    truth, seen, starved = watched(context, "deep")
+    part, found = truth["parts"]["next_batch"], starved.total("next_batch")
+    lost = {reason: n for reason, n in seen.lost.items() if n}
+    no_time = lost.get("stacks_of_sleepers_no_time", 0)
+    unread = no_time + lost.get("stacks_of_sleepers_unread", 0)
+    context.note("%d sleeps not read, lost %s" % (unread, lost))
+    check(no_time and unread < truth["gaps"], "%d sleeps not read, lost %s" % (unread, lost))
+    # These have none of their 50 ms. Each of the others has at least the 20 after which it is looked at, which on
+    # a busy machine may be too late.
+    least = 0.5 * 20e6 * (truth["gaps"] - unread)
+    most = part["ns"] - 50e6 * unread + error_ns(part["cpu_ns"])
+    check(least <= found <= most, "next_batch: %d, not %d to %d ns; lost %s" % (found, least, most, lost))
+
+
 @test(modes=MODES)
 def intervals(context):
     """A gap is told in the interval in which it ends, with what ran in it in the one before."""

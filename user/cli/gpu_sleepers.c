@@ -35,15 +35,21 @@ struct sleeper {
 	bool in_use;
 	uint64_t gap_ns; /* the gap that the others are of */
 	uint64_t told_ns; /* until then */
-	uint64_t nr_switches; /* of the thread, when its stack was read */
+	uint64_t nr_switches; /* of the thread: since then it sleeps */
 	uint32_t tid;
-	unsigned int tries; /* to read it since then */
+	unsigned int tries; /* to read its stack */
+	bool no_time; /* for another one */
 	bool is_read; /* in stack and kernel */
 	struct sampler_sleeper *stack;
 	struct bpfprof_task_state *state; /* of that time */
 	size_t nr_user;
 	uint32_t stop;
 	bool unmerged;
+};
+
+/* Sleeps without a stack, by why. */
+struct unread {
+	uint64_t failed, no_time;
 };
 
 struct gpu_sleepers {
@@ -53,7 +59,7 @@ struct gpu_sleepers {
 	uint64_t look_ns, refresh_ns; /* when that is due */
 	uint64_t second_ns; /* when this second is over, */
 	uint64_t reading_ns; /* and what was used of it */
-	uint64_t nr_unread;
+	struct unread unread;
 	bool any;
 };
 
@@ -68,8 +74,19 @@ int gpu_sleepers_new(struct gpu_sleepers **ret, struct gpu_watch *watch)
 	return 0;
 }
 
-static void sleeper_clear(struct sleeper *sleeper)
+static void unread_add(struct unread *unread, const struct sleeper *sleeper)
 {
+	if (sleeper->is_read)
+		return;
+	if (sleeper->no_time)
+		unread->no_time++;
+	else if (sleeper->tries)
+		unread->failed++;
+}
+
+static void sleeper_clear(struct gpu_sleepers *sleepers, struct sleeper *sleeper)
+{
+	unread_add(&sleepers->unread, sleeper);
 	free(sleeper->stack);
 	free(sleeper->state);
 	*sleeper = (struct sleeper){ 0 };
@@ -82,7 +99,7 @@ void gpu_sleepers_free(struct gpu_sleepers *sleepers)
 	if (!sleepers)
 		return;
 	for (i = 0; i < BPFPROF_GPU_MAX_WAITS; i++)
-		sleeper_clear(&sleepers->all[i]);
+		sleeper_clear(sleepers, &sleepers->all[i]);
 	remote_child_free(sleepers->child);
 	free(sleepers);
 }
@@ -130,27 +147,40 @@ static bool stack_read(struct gpu_sleepers *sleepers, struct sleeper *sleeper,
 	return wanted && sleeper->stack->is_read;
 }
 
+static bool is_the_same(const struct sleeper *sleeper, const struct bpfprof_task_state *state)
+{
+	return sleeper->tid == state->task.tid && sleeper->nr_switches == state->nr_switches;
+}
+
+/* It is another time that a thread sleeps. */
+static void sleep_begin(struct gpu_sleepers *sleepers, struct sleeper *sleeper,
+			const struct bpfprof_task_state *state)
+{
+	unread_add(&sleepers->unread, sleeper);
+	sleeper->tid = state->task.tid;
+	sleeper->nr_switches = state->nr_switches;
+	sleeper->tries = 0;
+	sleeper->is_read = sleeper->no_time = false;
+}
+
 /* Reads it once for each time that the thread sleeps; again, if that failed. */
 static void stack_try(struct gpu_sleepers *sleepers, struct sleeper *sleeper,
 		      const struct bpfprof_task_state *state)
 {
 	struct aggregate_input input = { 0 };
 
-	sleeper->is_read = false;
+	if (sleeper->tries == MAX_TRIES)
+		return;
+	sleeper->no_time = sleepers->reading_ns >= READS_NS;
+	if (sleeper->no_time)
+		return; /* the next time, maybe */
+	sleeper->tries++;
 	if (!sleeper->stack)
 		sleeper->stack = calloc(1, sizeof(*sleeper->stack));
 	if (!sleeper->state)
 		sleeper->state = calloc(1, sizeof(*sleeper->state));
-	if (!sleeper->stack || !sleeper->state || sleepers->reading_ns >= READS_NS)
-		return; /* the next time, maybe */
-	if (sleeper->tid != state->task.tid || sleeper->nr_switches != state->nr_switches)
-		sleeper->tries = 0;
-	if (sleeper->tries++ == MAX_TRIES)
-		sleepers->nr_unread++;
-	if (sleeper->tries > MAX_TRIES)
+	if (!sleeper->stack || !sleeper->state)
 		return;
-	sleeper->tid = state->task.tid;
-	sleeper->nr_switches = state->nr_switches;
 	*sleeper->state = *state;
 	sleeper->is_read = stack_read(sleepers, sleeper, sleeper->state, &input);
 	sleeper->nr_user = input.nr_user;
@@ -162,11 +192,17 @@ static void stack_try(struct gpu_sleepers *sleepers, struct sleeper *sleeper,
 static bool stack_get(struct gpu_sleepers *sleepers, struct sleeper *sleeper,
 		      const struct bpfprof_task_state *state, struct aggregate_input *ret)
 {
-	if (!sleeper->is_read || sleeper->tid != state->task.tid ||
-	    sleeper->nr_switches != state->nr_switches)
+	struct sampler *sampler = sleepers->watch->sampler;
+	struct bpfprof_sample sample;
+
+	if (!sampler_thread_input(sampler, state, &sample, ret))
+		return false;
+	if (!is_the_same(sleeper, state))
+		sleep_begin(sleepers, sleeper, state);
+	if (!sleeper->is_read)
 		stack_try(sleepers, sleeper, state);
 	if (!sleeper->is_read ||
-	    !sampler_thread_input(sleepers->watch->sampler, state, &sleeper->stack->sample, ret))
+	    !sampler_thread_input(sampler, state, &sleeper->stack->sample, ret))
 		return false;
 	ret->kernel = (const uint64_t *)sleeper->state->kernel;
 	ret->nr_kernel = sleeper->state->nr_kernel;
@@ -230,7 +266,7 @@ static void refresh(struct gpu_sleepers *sleepers, uint64_t now_ns)
 	sleepers->any = false;
 	for (i = 0; i < BPFPROF_GPU_MAX_WAITS; i++) {
 		if (!gpu_waits_map_get(session, i, &waits)) {
-			sleeper_clear(&sleepers->all[i]);
+			sleeper_clear(sleepers, &sleepers->all[i]);
 			continue;
 		}
 		sleepers->all[i].in_use = true;
@@ -268,5 +304,11 @@ int gpu_sleepers_run(struct gpu_sleepers *sleepers, uint64_t now_ns)
 
 void gpu_sleepers_lost(const struct gpu_sleepers *sleepers, struct stats_reasons *dst)
 {
-	stats_add(dst, "stacks_of_sleepers_unread", sleepers->nr_unread);
+	struct unread unread = sleepers->unread;
+	size_t i;
+
+	for (i = 0; i < BPFPROF_GPU_MAX_WAITS; i++)
+		unread_add(&unread, &sleepers->all[i]);
+	stats_add(dst, "stacks_of_sleepers_unread", unread.failed);
+	stats_add(dst, "stacks_of_sleepers_no_time", unread.no_time);
 }

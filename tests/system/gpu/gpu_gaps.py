@@ -166,6 +166,23 @@ def asleep():
     os.close(from_trainer)
 
 
+class Nap:
+    @staticmethod
+    def get():
+        time.sleep(0.05)
+
+
+def deep(depth=1900):
+    """Sleeps in stacks that take so long to read that there is no time for all of them."""
+    sys.setrecursionlimit(4000)
+    if depth:
+        return deep(depth - 1)
+    for _ in range(60):
+        with Gap():
+            next_batch(Nap)
+    return None
+
+
 def open_gap():
     """A gap that is not over: a line ends it."""
     with Gap():
@@ -179,7 +196,7 @@ def main():
     signal.alarm(300)
     LIBRARIES.append(ctypes.CDLL(os.path.join(sys.argv[2], "libcuda.so.1")))
     scenario = {"long": long, "short": short, "copies": copies, "copies_asleep": copies_asleep, "threads": threads,
-                "asleep": asleep, "open": open_gap}[sys.argv[1]]
+                "asleep": asleep, "deep": deep, "open": open_gap}[sys.argv[1]]
     LIBRARIES[0].fake_cuda_set_work_us(0)
     print("ready", flush=True)
     for line in sys.stdin:
