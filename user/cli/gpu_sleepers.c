@@ -214,7 +214,7 @@ static bool stack_get(struct gpu_sleepers *sleepers, struct sleeper *sleeper,
 	return true;
 }
 
-/* now_ns: before its state was read, which is a moment ago. */
+/* now_ns: before it was asked for the gap and the thread's state, which is a moment ago. */
 static void thread_look(struct gpu_sleepers *sleepers, struct sleeper *sleeper,
 			const struct bpfprof_task_state *state, uint64_t now_ns)
 {
@@ -282,7 +282,7 @@ int gpu_sleepers_run(struct gpu_sleepers *sleepers, uint64_t now_ns)
 {
 	const struct session *session = &sleepers->watch->sampler->session;
 	struct bpfprof_gpu_waits waits;
-	uint64_t every_ns;
+	uint64_t every_ns, before_ns;
 	uint32_t i;
 
 	if (now_ns >= sleepers->refresh_ns)
@@ -294,10 +294,12 @@ int gpu_sleepers_run(struct gpu_sleepers *sleepers, uint64_t now_ns)
 	every_ns = sleepers->any ? LOOK_NS : REFRESH_NS;
 	if (now_ns >= sleepers->look_ns && session_pids_are_the_nodes(session)) {
 		sleepers->look_ns = now_ns + every_ns;
-		for (i = 0; i < BPFPROF_GPU_MAX_WAITS; i++)
+		for (i = 0; i < BPFPROF_GPU_MAX_WAITS; i++) {
+			/* Not later: by then the gap may be over, and the thread waits for work. */
+			before_ns = time_monotonic_ns();
 			if (sleepers->all[i].in_use && gpu_waits_map_get(session, i, &waits))
-				process_look(sleepers, &sleepers->all[i], &waits,
-					     time_monotonic_ns());
+				process_look(sleepers, &sleepers->all[i], &waits, before_ns);
+		}
 	}
 	return (int)(every_ns / 1000000);
 }
