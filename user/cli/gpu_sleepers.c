@@ -111,6 +111,22 @@ static bool is_asleep(const struct bpfprof_task_state *state)
 	       !(state->flags & BPFPROF_TASK_ON_CPU);
 }
 
+/* Has the thread not run since then? */
+static bool still_sleeps(struct session *session, const struct bpfprof_task_state *state)
+{
+	const struct tasks_choice choice = { .kernel_pid = state->task.pid,
+					     .tids = &state->task.tid,
+					     .nr = 1 };
+	struct tasks tasks;
+	bool same;
+
+	if (tasks_read(&tasks, session, state->task.pid, &choice))
+		return false;
+	same = tasks.nr && tasks.states[0].nr_switches == state->nr_switches;
+	tasks_fini(&tasks);
+	return same;
+}
+
 /* Of the thread that sleeps, by its number here. False: it is not to be had now. */
 static bool stack_read(struct gpu_sleepers *sleepers, struct sleeper *sleeper,
 		       const struct bpfprof_task_state *state, struct aggregate_input *ret)
@@ -144,7 +160,8 @@ static bool stack_read(struct gpu_sleepers *sleepers, struct sleeper *sleeper,
 		wanted = sampler_sleeper_input(sampler, state, &dump, process, sleeper->stack, ret);
 	dump_fini(&dump);
 	sleepers->reading_ns += time_monotonic_ns() - begin_ns;
-	return wanted && sleeper->stack->is_read;
+	/* Or what was read may be of where it slept next. */
+	return wanted && sleeper->stack->is_read && still_sleeps(&sampler->session, state);
 }
 
 static bool is_the_same(const struct sleeper *sleeper, const struct bpfprof_task_state *state)
