@@ -12,16 +12,16 @@ from test_top import Terminal
 HEAD = 5  # lines that always stand at the top
 
 
-def live(context, **env):
+def live(context, scenario="live", **env):
     """A program that launches each of its kernels 50 times a second."""
-    caller = Caller(context, "live", script="gpu_waits.py", env=env)
+    caller = Caller(context, scenario, script="gpu_waits.py", env=env)
     caller.pids = ["-p", str(caller.pid)]
     return caller
 
 
-def terminal_of(context, *callers, **kwargs):
+def terminal_of(context, *callers, options=()):
     pids = [arg for caller in callers for arg in caller.pids]
-    return Terminal(context, pids, command="gpu", **kwargs)
+    return Terminal(context, [*pids, *options], command="gpu")
 
 
 def foot(screen):
@@ -46,6 +46,10 @@ def head(screen):
 def process_row(screen, pid):
     found = re.search(r"(?m)^ +(\d+) +(\d+)%% +(\S+ \wB|-) +%d  (\S+)$" % pid, screen)
     return found and (int(found.group(1)), int(found.group(2)), found.group(3), found.group(4))
+
+
+def launches_now(screen):
+    return int(re.search(r"(?m)^Now: (\d+) launches/s", screen).group(1))
 
 
 def kernel_row(screen, name):
@@ -97,6 +101,44 @@ def shown(context):
     terminal.keys("q")
     screen = terminal.ended(0)
     check("kernel@0x4712" in screen and "Stacks: " in screen, "no last table:\n" + screen)
+
+
+@test()
+def sorted_by(context):
+    """The key s goes on from the order that was asked for."""
+    caller = live(context)
+    terminal = terminal_of(context, caller, options=["--sort", "bytes"])
+    terminal.wait_for("GPU calls on", 90)
+    caller.work()
+    terminal.wait(lambda text: process_row(text, caller.pid) and foot(text)[0] == "bytes", "by bytes", 60)
+    for wanted in ("blocked", "calls", "bytes"):
+        terminal.keys("s")
+        terminal.wait(lambda text, wanted=wanted: foot(text)[0] == wanted, "by " + wanted, 10)
+    terminal.keys("q")
+    terminal.ended(0)
+
+
+@test()
+def reloaded(context):
+    """What was launched before of another kernel with the same handle is not what is launched now."""
+    caller = live(context, "reloaded")
+    terminal = terminal_of(context, caller)
+    terminal.wait_for("GPU calls on", 90)
+    caller.work()
+    screen = terminal.wait(lambda text: 0 < (kernel_row(text, "first_kernel") or (0,))[0] <= 60 and
+                           launches_now(text) <= 60, "the first kernel alone", 60)
+    check(kernel_row(screen, "first_kernel")[1] > 50000, "not all launches:\n" + screen)
+    os.kill(caller.pid, signal.SIGUSR1)
+
+    def calm(text):
+        rows = [kernel_row(text, name) or (0, 0) for name in ("first_kernel", "second_kernel")]
+        check(max(launches_now(text), (process_row(text, caller.pid) or (0,))[0], rows[0][0], rows[1][0]) <= 60,
+              "more than there are a second:\n" + text)
+        return rows[1][1] >= 150
+
+    context.note(terminal.wait(calm, "three seconds of the second one", 60))
+    terminal.keys("q")
+    terminal.ended(0)
 
 
 @test()

@@ -264,7 +264,7 @@ static int run(struct gpu_job *job, int signal_fd)
 	if (!live)
 		gpu_watch_tell(&job->watch);
 	else
-		err = gpu_screen_open(&screen, job->start_ns);
+		err = gpu_screen_open(&screen, job->start_ns, job->options->sort);
 	if (err == -ENOENT) {
 		log_error(
 			"this terminal (TERM=%s) is not known here; bpfprof gpu --once prints one "

@@ -8,7 +8,6 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "cli/gpu_job.h"
-#include "cli/gpu_options.h"
 #include "cli/gpu_recent.h"
 #include "output/gpu_report.h"
 #include "tui/screen.h"
@@ -19,13 +18,13 @@
 
 struct gpu_screen {
 	struct gpu_recent *recent;
-	const char *sort; /* NULL: as the options say */
+	const char *sort; /* static, as of the options */
 	size_t top; /* first line that is shown below the head */
 	size_t nr_lines,
 		nr_shown; /* of the last page: below the head, and on the screen of these */
 };
 
-int gpu_screen_open(struct gpu_screen **ret, uint64_t start_ns)
+int gpu_screen_open(struct gpu_screen **ret, uint64_t start_ns, const char *sort)
 {
 	struct gpu_screen *screen = calloc(1, sizeof(*screen));
 	int err = screen ? gpu_recent_new(&screen->recent, start_ns) : -ENOMEM;
@@ -39,6 +38,7 @@ int gpu_screen_open(struct gpu_screen **ret, uint64_t start_ns)
 		free(screen);
 		return err;
 	}
+	screen->sort = sort;
 	*ret = screen;
 	return 0;
 }
@@ -90,7 +90,7 @@ static void scroll(struct gpu_screen *screen, struct page *page, size_t rows)
 		page->lines[0].style = PAGE_BOLD;
 }
 
-static void foot_add(const struct gpu_screen *screen, const struct gpu_job *job, struct page *page)
+static void foot_add(const struct gpu_screen *screen, struct page *page)
 {
 	size_t below = screen->nr_lines - screen->nr_shown - screen->top;
 
@@ -98,7 +98,7 @@ static void foot_add(const struct gpu_screen *screen, const struct gpu_job *job,
 		(struct page_line){ .off = page->text.len, .style = PAGE_HEADING };
 	buf_printf(&page->text,
 		   "q quits, s sorts (now by %s), arrows scroll: %zu lines above, %zu below",
-		   screen->sort ? screen->sort : job->options->sort, screen->top, below);
+		   screen->sort, screen->top, below);
 	buf_add_char(&page->text, '\0');
 }
 
@@ -139,7 +139,7 @@ int gpu_screen_draw(struct gpu_screen *screen, struct gpu_job *job,
 		err = lines_split(&page);
 	if (!err) {
 		scroll(screen, &page, rows);
-		foot_add(screen, job, &page);
+		foot_add(screen, &page);
 		lines_cut(&page, columns);
 		err = buf_error(&page.text);
 	}
@@ -162,7 +162,7 @@ static void sort_next(struct gpu_screen *screen)
 	static const char *const sorts[] = { "calls", "bytes", "blocked" };
 	size_t i = 0;
 
-	while (screen->sort && i < 2 && strcmp(sorts[i], screen->sort) != 0)
+	while (i < 2 && strcmp(sorts[i], screen->sort) != 0)
 		i++;
 	screen->sort = sorts[(i + 1) % 3];
 }

@@ -10,6 +10,7 @@
 #include "cli/gpu_watch.h"
 #include "cli/sampler.h"
 #include "gpu_calls.h"
+#include "kernel/gpu_probes.h"
 #include "kernel/gpu_waits_map.h"
 #include "kernel/remote.h"
 #include "kernel/tasks.h"
@@ -20,8 +21,8 @@
 #include "profile/thread_dump.h"
 
 #define LOOK_NS (20 * 1000000ULL)
-#define QUIET_NS (100 * 1000000ULL) /* the same while no process has put anything on a stream */
-#define REFRESH_NS NS_PER_SECOND
+#define REFRESH_NS                                                                                 \
+	(100 * 1000000ULL) /* for new processes, and all there is to do while there are none */
 #define LONG_NS (20 * 1000000ULL) /* shorter gaps are left to samples */
 #define READ_NS (100 * 1000000ULL) /* of one stack */
 #define READS_NS (200 * 1000000ULL) /* of each second, for all of them */
@@ -34,9 +35,10 @@ struct sleeper {
 	bool in_use;
 	uint64_t gap_ns; /* the gap that the others are of */
 	uint64_t told_ns; /* until then */
-	uint64_t nr_switches; /* of the thread, when its stack was read */
+	uint64_t nr_switches; /* of the thread: since then it sleeps */
 	uint32_t tid;
-	unsigned int tries; /* to read it since then */
+	unsigned int tries; /* to read its stack */
+	bool no_time; /* for another one */
 	bool is_read; /* in stack and kernel */
 	struct sampler_sleeper *stack;
 	struct bpfprof_task_state *state; /* of that time */
@@ -45,13 +47,19 @@ struct sleeper {
 	bool unmerged;
 };
 
+/* Sleeps without a stack, by why. */
+struct unread {
+	uint64_t failed, no_time;
+};
+
 struct gpu_sleepers {
 	struct gpu_watch *watch;
 	struct remote_child *child; /* NULL until a stack is to be read */
 	struct sleeper all[BPFPROF_GPU_MAX_WAITS];
 	uint64_t look_ns, refresh_ns; /* when that is due */
-	uint64_t reading_ns; /* in this second */
-	uint64_t nr_unread;
+	uint64_t second_ns; /* when this second is over, */
+	uint64_t reading_ns; /* and what was used of it */
+	struct unread unread;
 	bool any;
 };
 
@@ -66,8 +74,19 @@ int gpu_sleepers_new(struct gpu_sleepers **ret, struct gpu_watch *watch)
 	return 0;
 }
 
-static void sleeper_clear(struct sleeper *sleeper)
+static void unread_add(struct unread *unread, const struct sleeper *sleeper)
 {
+	if (sleeper->is_read)
+		return;
+	if (sleeper->no_time)
+		unread->no_time++;
+	else if (sleeper->tries)
+		unread->failed++;
+}
+
+static void sleeper_clear(struct gpu_sleepers *sleepers, struct sleeper *sleeper)
+{
+	unread_add(&sleepers->unread, sleeper);
 	free(sleeper->stack);
 	free(sleeper->state);
 	*sleeper = (struct sleeper){ 0 };
@@ -80,7 +99,7 @@ void gpu_sleepers_free(struct gpu_sleepers *sleepers)
 	if (!sleepers)
 		return;
 	for (i = 0; i < BPFPROF_GPU_MAX_WAITS; i++)
-		sleeper_clear(&sleepers->all[i]);
+		sleeper_clear(sleepers, &sleepers->all[i]);
 	remote_child_free(sleepers->child);
 	free(sleepers);
 }
@@ -90,6 +109,22 @@ static bool is_asleep(const struct bpfprof_task_state *state)
 {
 	return state->state && !state->exit_state && state->asleep_ns &&
 	       !(state->flags & BPFPROF_TASK_ON_CPU);
+}
+
+/* Has the thread not run since then? */
+static bool still_sleeps(struct session *session, const struct bpfprof_task_state *state)
+{
+	const struct tasks_choice choice = { .kernel_pid = state->task.pid,
+					     .tids = &state->task.tid,
+					     .nr = 1 };
+	struct tasks tasks;
+	bool same;
+
+	if (tasks_read(&tasks, session, state->task.pid, &choice))
+		return false;
+	same = tasks.nr && tasks.states[0].nr_switches == state->nr_switches;
+	tasks_fini(&tasks);
+	return same;
 }
 
 /* Of the thread that sleeps, by its number here. False: it is not to be had now. */
@@ -125,7 +160,24 @@ static bool stack_read(struct gpu_sleepers *sleepers, struct sleeper *sleeper,
 		wanted = sampler_sleeper_input(sampler, state, &dump, process, sleeper->stack, ret);
 	dump_fini(&dump);
 	sleepers->reading_ns += time_monotonic_ns() - begin_ns;
-	return wanted && sleeper->stack->is_read;
+	/* Or what was read may be of where it slept next. */
+	return wanted && sleeper->stack->is_read && still_sleeps(&sampler->session, state);
+}
+
+static bool is_the_same(const struct sleeper *sleeper, const struct bpfprof_task_state *state)
+{
+	return sleeper->tid == state->task.tid && sleeper->nr_switches == state->nr_switches;
+}
+
+/* It is another time that a thread sleeps. */
+static void sleep_begin(struct gpu_sleepers *sleepers, struct sleeper *sleeper,
+			const struct bpfprof_task_state *state)
+{
+	unread_add(&sleepers->unread, sleeper);
+	sleeper->tid = state->task.tid;
+	sleeper->nr_switches = state->nr_switches;
+	sleeper->tries = 0;
+	sleeper->is_read = sleeper->no_time = false;
 }
 
 /* Reads it once for each time that the thread sleeps; again, if that failed. */
@@ -134,21 +186,18 @@ static void stack_try(struct gpu_sleepers *sleepers, struct sleeper *sleeper,
 {
 	struct aggregate_input input = { 0 };
 
-	sleeper->is_read = false;
+	if (sleeper->tries == MAX_TRIES)
+		return;
+	sleeper->no_time = sleepers->reading_ns >= READS_NS;
+	if (sleeper->no_time)
+		return; /* the next time, maybe */
+	sleeper->tries++;
 	if (!sleeper->stack)
 		sleeper->stack = calloc(1, sizeof(*sleeper->stack));
 	if (!sleeper->state)
 		sleeper->state = calloc(1, sizeof(*sleeper->state));
-	if (!sleeper->stack || !sleeper->state || sleepers->reading_ns >= READS_NS)
-		return; /* the next time, maybe */
-	if (sleeper->tid != state->task.tid || sleeper->nr_switches != state->nr_switches)
-		sleeper->tries = 0;
-	if (sleeper->tries++ == MAX_TRIES)
-		sleepers->nr_unread++;
-	if (sleeper->tries > MAX_TRIES)
+	if (!sleeper->stack || !sleeper->state)
 		return;
-	sleeper->tid = state->task.tid;
-	sleeper->nr_switches = state->nr_switches;
 	*sleeper->state = *state;
 	sleeper->is_read = stack_read(sleepers, sleeper, sleeper->state, &input);
 	sleeper->nr_user = input.nr_user;
@@ -160,11 +209,17 @@ static void stack_try(struct gpu_sleepers *sleepers, struct sleeper *sleeper,
 static bool stack_get(struct gpu_sleepers *sleepers, struct sleeper *sleeper,
 		      const struct bpfprof_task_state *state, struct aggregate_input *ret)
 {
-	if (!sleeper->is_read || sleeper->tid != state->task.tid ||
-	    sleeper->nr_switches != state->nr_switches)
+	struct sampler *sampler = sleepers->watch->sampler;
+	struct bpfprof_sample sample;
+
+	if (!sampler_thread_input(sampler, state, &sample, ret))
+		return false;
+	if (!is_the_same(sleeper, state))
+		sleep_begin(sleepers, sleeper, state);
+	if (!sleeper->is_read)
 		stack_try(sleepers, sleeper, state);
 	if (!sleeper->is_read ||
-	    !sampler_thread_input(sleepers->watch->sampler, state, &sleeper->stack->sample, ret))
+	    !sampler_thread_input(sampler, state, &sleeper->stack->sample, ret))
 		return false;
 	ret->kernel = (const uint64_t *)sleeper->state->kernel;
 	ret->nr_kernel = sleeper->state->nr_kernel;
@@ -176,17 +231,15 @@ static bool stack_get(struct gpu_sleepers *sleepers, struct sleeper *sleeper,
 	return true;
 }
 
+/* now_ns: before it was asked for the gap and the thread's state, which is a moment ago. */
 static void thread_look(struct gpu_sleepers *sleepers, struct sleeper *sleeper,
 			const struct bpfprof_task_state *state, uint64_t now_ns)
 {
-	uint64_t from_ns = sleeper->told_ns;
+	uint64_t since_ns = time_monotonic_ns() - state->asleep_ns;
+	uint64_t from_ns = since_ns > sleeper->told_ns ? since_ns : sleeper->told_ns;
 	struct aggregate_input input;
 
-	if (!is_asleep(state))
-		return;
-	if (now_ns - state->asleep_ns > from_ns)
-		from_ns = now_ns - state->asleep_ns;
-	if (from_ns >= now_ns || !stack_get(sleepers, sleeper, state, &input))
+	if (!is_asleep(state) || from_ns >= now_ns || !stack_get(sleepers, sleeper, state, &input))
 		return;
 	sleeper->told_ns = now_ns;
 	sleeper->stack->sample.gap_ns = sleeper->gap_ns;
@@ -209,6 +262,9 @@ static void process_look(struct gpu_sleepers *sleepers, struct sleeper *sleeper,
 		sleeper->gap_ns = waits->idle_ns;
 		sleeper->told_ns = waits->idle_ns;
 	}
+	/* That is no time of the gap. Asked first: a copy that begins after this is not slept in until now. */
+	if (gpu_probes_thread_copies(sleepers->watch->probes, waits->idle_tid, waits->start_ns))
+		return;
 	if (tasks_read(&tasks, session, waits->pid, &choice))
 		return;
 	if (tasks.nr && tasks.states[0].task.start_ns == waits->start_ns)
@@ -216,7 +272,7 @@ static void process_look(struct gpu_sleepers *sleepers, struct sleeper *sleeper,
 	tasks_fini(&tasks);
 }
 
-/* Which processes there are is asked for once a second: that takes longer than all the rest. */
+/* Which processes there are is not asked for at each look: that takes longer than all the rest. */
 static void refresh(struct gpu_sleepers *sleepers, uint64_t now_ns)
 {
 	const struct session *session = &sleepers->watch->sampler->session;
@@ -224,11 +280,10 @@ static void refresh(struct gpu_sleepers *sleepers, uint64_t now_ns)
 	uint32_t i;
 
 	sleepers->refresh_ns = now_ns + REFRESH_NS;
-	sleepers->reading_ns = 0;
 	sleepers->any = false;
 	for (i = 0; i < BPFPROF_GPU_MAX_WAITS; i++) {
 		if (!gpu_waits_map_get(session, i, &waits)) {
-			sleeper_clear(&sleepers->all[i]);
+			sleeper_clear(sleepers, &sleepers->all[i]);
 			continue;
 		}
 		sleepers->all[i].in_use = true;
@@ -244,23 +299,35 @@ int gpu_sleepers_run(struct gpu_sleepers *sleepers, uint64_t now_ns)
 {
 	const struct session *session = &sleepers->watch->sampler->session;
 	struct bpfprof_gpu_waits waits;
-	uint64_t every_ns;
+	uint64_t every_ns, before_ns;
 	uint32_t i;
 
 	if (now_ns >= sleepers->refresh_ns)
 		refresh(sleepers, now_ns);
-	every_ns = sleepers->any ? LOOK_NS : QUIET_NS;
+	if (now_ns >= sleepers->second_ns) {
+		sleepers->second_ns = now_ns + NS_PER_SECOND;
+		sleepers->reading_ns = 0;
+	}
+	every_ns = sleepers->any ? LOOK_NS : REFRESH_NS;
 	if (now_ns >= sleepers->look_ns && session_pids_are_the_nodes(session)) {
 		sleepers->look_ns = now_ns + every_ns;
-		for (i = 0; i < BPFPROF_GPU_MAX_WAITS; i++)
+		for (i = 0; i < BPFPROF_GPU_MAX_WAITS; i++) {
+			/* Not later: by then the gap may be over, and the thread waits for work. */
+			before_ns = time_monotonic_ns();
 			if (sleepers->all[i].in_use && gpu_waits_map_get(session, i, &waits))
-				process_look(sleepers, &sleepers->all[i], &waits,
-					     time_monotonic_ns());
+				process_look(sleepers, &sleepers->all[i], &waits, before_ns);
+		}
 	}
 	return (int)(every_ns / 1000000);
 }
 
 void gpu_sleepers_lost(const struct gpu_sleepers *sleepers, struct stats_reasons *dst)
 {
-	stats_add(dst, "stacks_of_sleepers_unread", sleepers->nr_unread);
+	struct unread unread = sleepers->unread;
+	size_t i;
+
+	for (i = 0; i < BPFPROF_GPU_MAX_WAITS; i++)
+		unread_add(&unread, &sleepers->all[i]);
+	stats_add(dst, "stacks_of_sleepers_unread", unread.failed);
+	stats_add(dst, "stacks_of_sleepers_no_time", unread.no_time);
 }

@@ -20,7 +20,7 @@ void gpu_sleepers_free(struct gpu_sleepers *sleepers); /* NULL is fine */
 
 /* Looks, if it is time to. Milliseconds until it wants to be called again. */
 int gpu_sleepers_run(struct gpu_sleepers *sleepers, uint64_t now_ns);
-/* Stacks that could not be read. */
+/* Stacks that could not be read, or were not since others had taken all the time that is allowed for it. */
 void gpu_sleepers_lost(const struct gpu_sleepers *sleepers, struct stats_reasons *dst);
 
 #endif

@@ -621,14 +621,19 @@ void gpu_probes_threads(const struct gpu_probes *probes,
 		 threads_one, &call);
 }
 
+static bool thread_get(const struct gpu_probes *probes, uint32_t tid,
+		       struct bpfprof_gpu_thread *ret)
+{
+	return !bpf_map__lookup_elem(probes->session->skel->maps.gpu_threads, &tid, sizeof(tid),
+				     ret, sizeof(*ret), 0);
+}
+
 bool gpu_probes_thread_has_called(const struct gpu_probes *probes, uint32_t tid, uint32_t pid,
 				  uint64_t start_ns)
 {
 	struct bpfprof_gpu_thread thread;
 
-	return !bpf_map__lookup_elem(probes->session->skel->maps.gpu_threads, &tid, sizeof(tid),
-				     &thread, sizeof(thread), 0) &&
-	       thread.pid == pid && thread.start_ns == start_ns;
+	return thread_get(probes, tid, &thread) && thread.pid == pid && thread.start_ns == start_ns;
 }
 
 bool gpu_probes_thread_is_in(const struct gpu_probes *probes, uint32_t tid,
@@ -637,12 +642,24 @@ bool gpu_probes_thread_is_in(const struct gpu_probes *probes, uint32_t tid,
 	struct bpfprof_gpu_thread thread;
 	uint32_t i;
 
-	if (bpf_map__lookup_elem(probes->session->skel->maps.gpu_threads, &tid, sizeof(tid),
-				 &thread, sizeof(thread), 0))
+	if (!thread_get(probes, tid, &thread))
 		return false;
 	for (i = 0; i < thread.depth && i < BPFPROF_GPU_MAX_OPEN; i++)
 		if (thread.open[i].begin_ns == open->begin_ns &&
 		    !memcmp(&thread.open[i].key, &open->key, sizeof(open->key)))
+			return true;
+	return false;
+}
+
+bool gpu_probes_thread_copies(const struct gpu_probes *probes, uint32_t tid, uint64_t start_ns)
+{
+	struct bpfprof_gpu_thread thread;
+	uint32_t i;
+
+	if (!thread_get(probes, tid, &thread) || thread.start_ns != start_ns)
+		return false;
+	for (i = 0; i < thread.depth && i < BPFPROF_GPU_MAX_OPEN; i++)
+		if (thread.open[i].flags & BPFPROF_CALL_TO_DEVICE)
 			return true;
 	return false;
 }

@@ -71,6 +71,8 @@ bool gpu_probes_thread_has_called(const struct gpu_probes *probes, uint32_t tid,
 /* Is it still in that call, in which it was before? */
 bool gpu_probes_thread_is_in(const struct gpu_probes *probes, uint32_t tid,
 			     const struct bpfprof_gpu_open *open);
+/* Is it, of the process that started then, in a copy to the device that it waits for? */
+bool gpu_probes_thread_copies(const struct gpu_probes *probes, uint32_t tid, uint64_t start_ns);
 void gpu_probes_comms(const struct gpu_probes *probes,
 		      void (*each)(void *arg, const struct bpfprof_gpu_comm_key *key,
 				   const struct bpfprof_gpu_comm *comm),

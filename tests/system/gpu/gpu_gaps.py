@@ -61,10 +61,10 @@ def next_batch(batches):
     note("next_batch", wall, cpu)
 
 
-def copy_batch(milliseconds):
-    """It polls while it waits, as the driver may."""
+def copy_batch(milliseconds, polls):
+    """While it waits it polls or sleeps, as the driver may."""
     LIBRARIES[0].fake_cuda_set_latency_us(milliseconds * 1000)
-    LIBRARIES[0].fake_cuda_spin(1)
+    LIBRARIES[0].fake_cuda_spin(polls)
     begin = time.monotonic_ns()
     cuda("cuMemcpyHtoD_v2", ctypes.c_uint64(0x7f0000000000), ctypes.c_void_p(0x7f1000000000),
          ctypes.c_size_t(1 << 20))
@@ -114,11 +114,15 @@ def short():
             augment(random.uniform(2, 6))
 
 
-def copies():
+def copies(polls=1):
     for _ in range(6):
         with Gap() as gap:
             load_batch(150)
-            gap.copied = copy_batch(150)
+            gap.copied = copy_batch(150, polls)
+
+
+def copies_asleep():
+    copies(0)
 
 
 def threads():
@@ -163,6 +167,23 @@ def asleep():
     os.close(from_trainer)
 
 
+class Nap:
+    @staticmethod
+    def get():
+        time.sleep(0.05)
+
+
+def deep(depth=1900):
+    """Sleeps in stacks that take so long to read that there is no time for all of them."""
+    sys.setrecursionlimit(4000)
+    if depth:
+        return deep(depth - 1)
+    for _ in range(60):
+        with Gap():
+            next_batch(Nap)
+    return None
+
+
 def open_gap():
     """A gap that is not over: a line ends it."""
     with Gap():
@@ -175,8 +196,8 @@ def open_gap():
 def main():
     signal.alarm(300)
     LIBRARIES.append(ctypes.CDLL(os.path.join(sys.argv[2], "libcuda.so.1")))
-    scenario = {"long": long, "short": short, "copies": copies, "threads": threads,
-                "asleep": asleep, "open": open_gap}[sys.argv[1]]
+    scenario = {"long": long, "short": short, "copies": copies, "copies_asleep": copies_asleep, "threads": threads,
+                "asleep": asleep, "deep": deep, "open": open_gap}[sys.argv[1]]
     LIBRARIES[0].fake_cuda_set_work_us(0)
     print("ready", flush=True)
     for line in sys.stdin:

@@ -26,6 +26,8 @@ class Id(ctypes.Structure):
 
 
 PROTOTYPES = {
+    "cuModuleGetFunction": [POINTER(c_uint64), c_uint64, ctypes.c_char_p],
+    "cuModuleUnload": [c_uint64],
     "cuLaunchKernel": [c_uint64, *[c_uint] * 7, c_uint64, c_void_p, c_void_p],
     "cuLaunchKernel_ptsz": [c_uint64, *[c_uint] * 7, c_uint64, c_void_p, c_void_p],
     "cuGraphLaunch": [c_uint64, c_uint64],
@@ -559,6 +561,31 @@ def live():
         time.sleep(max(0, begin + rounds * 0.02 - time.monotonic()))
 
 
+def reloaded():
+    """Many launches of a kernel, then 50 a second; at a signal of another one, which is given its handle."""
+    handles, signals = [], []
+
+    def reload(name):
+        handle = c_uint64()
+        cuda("cuModuleUnload", 0x1000)
+        cuda("cuModuleGetFunction", byref(handle), 0x1000, name)
+        if handle.value != (handles or [handle.value])[0]:
+            sys.exit("another handle: %x" % handle.value)
+        handles.append(handle.value)
+
+    signal.signal(signal.SIGUSR1, lambda *_: signals.append(1))
+    work(0)
+    reload(b"first_kernel")
+    for i in range(50000):
+        cuda("cuLaunchKernel", handles[0], 1, 1, 1, 32, 1, 1, 0, STREAM_1, None, None)
+    print(json.dumps({"pid": os.getpid()}), flush=True)
+    while True:
+        if len(signals) == len(handles):
+            reload(b"second_kernel")
+        cuda("cuLaunchKernel", handles[0], 1, 1, 1, 32, 1, 1, 0, STREAM_1, None, None)
+        time.sleep(0.02)
+
+
 def spans():
     """From the first of some launches to when it knows that they are done: one for each round, and one that goes on."""
     comm, told = init(), {"count": 0, "ns": [0, 0], "max_ns": [0, 0]}
@@ -1023,7 +1050,7 @@ def main():
     if os.environ.get("TARGET_NONDUMPABLE") == "1":
         ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
     scenario = {"synced": synced, "crossed": crossed, "watchdog": watchdog, "groups": groups, "unknown": unknown,
-                "several": several_devices, "speed": speed, "hanging": hanging, "runtime": runtime, "live": live, "spans": spans, "two_groups": two_groups,
+                "several": several_devices, "speed": speed, "hanging": hanging, "runtime": runtime, "live": live, "reloaded": reloaded, "spans": spans, "two_groups": two_groups,
                 "hung_group": hung_group, "starving": starving, "steps": steps, "tokens": tokens,
                 "rounds": rounds, "composite": composite, "long": long, "captures": captures,
                 "graphs": graphs}[sys.argv[1]]
