@@ -1008,6 +1008,9 @@ Test(gpu_tally, names_and_aliases)
 	cr_expect_str_eq(kernel_name(7, 1), "plain");
 	name_send(7, 0, 0, "null");
 	cr_expect_str_eq(kernel_name(7, 0), "(none)");
+	/* Who has looked up what has no name has elements of maps, too, and is forgotten when it ends. */
+	name_send(10, 1, 0, "");
+	cr_expect_not_null(process_at(10, START_NS));
 	key = launch_of(9, 5);
 	gpu_tally_kernel_set(tally, &key, "_Z3addi");
 	cr_expect_str_eq(kernel_name(9, 5), "add");

@@ -853,6 +853,9 @@ void gpu_tally_name(struct gpu_tally *tally, const struct bpfprof_gpu_name *e)
 	const char *name = name_told(tally, e, text);
 	const struct name_entry *before = name_find(tally, &key);
 
+	/* One that only looks kernels up has elements of maps, too. */
+	if (!process_get(tally, key.pid, key.start_ns))
+		return;
 	if (e->flags & BPFPROF_NAME_REUSED) {
 		name_reused(tally, &key, name, e->rec.ts_ns);
 		return;
