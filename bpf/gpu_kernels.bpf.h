@@ -116,8 +116,8 @@ static __noinline int kernel_launched(const struct bpfprof_gpu_key *key)
 	return kernel_add(&at, 0);
 }
 
-/* With that key so many calls were counted by now. -1: there is no room to tell that. */
-static __noinline int reused_tell(const struct bpfprof_gpu_key *key, __u64 calls)
+/* A call that is none. -1: there is no room to tell it. */
+static __noinline int key_tell(const struct bpfprof_gpu_key *key, __u64 calls, __u32 flags)
 {
 	struct bpfprof_gpu_event *e = bpf_ringbuf_reserve(&ring, sizeof(*e), 0);
 
@@ -128,9 +128,15 @@ static __noinline int reused_tell(const struct bpfprof_gpu_key *key, __u64 calls
 	__builtin_memset(&e->call, 0, sizeof(e->call));
 	e->call.key = *key;
 	e->call.bytes = calls;
-	e->call.flags = BPFPROF_CALL_REUSED;
+	e->call.flags = flags;
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 	return 0;
+}
+
+/* With that key so many calls were counted by now. */
+static __always_inline int reused_tell(const struct bpfprof_gpu_key *key, __u64 calls)
+{
+	return key_tell(key, calls, BPFPROF_CALL_REUSED);
 }
 
 /* The same of the kernel: whether all has been told of it. */
