@@ -566,38 +566,43 @@ int gpu_enter(struct pt_regs *ctx)
 __noinline int name_send(__u64 out, __u64 name, __u32 kind)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	__u64 start_ns = task->group_leader->start_boottime, hash;
+	__u64 start_ns = task->group_leader->start_boottime, handle, hash;
+	struct bpfprof_gpu_graph_key at;
 	struct bpfprof_gpu_name *e = NULL;
-	__u32 pid = task->tgid;
+	__u32 pid = task->tgid, flags;
 	long len = 0;
 
-	if (ring_has_room())
-		e = bpf_ringbuf_reserve(&ring, sizeof(*e), 0);
-	if (!e) {
-		gpu_count(GPU_COUNT_NAMES_LOST);
+	if (bpf_probe_read_user(&handle, 8, (void *)out)) {
+		gpu_count(GPU_COUNT_ARGUMENT_FAULT);
 		return 0;
 	}
+	kernel_key(&at, start_ns, pid, handle);
+	if (ring_has_room())
+		e = bpf_ringbuf_reserve(&ring, sizeof(*e), 0);
+	if (!e)
+		return kernel_untold(&at);
 	record_fill(&e->rec, BPFPROF_KIND_GPU_NAME, sizeof(*e));
 	task_id_fill(&e->task, task);
+	e->handle = handle;
 	e->other = kind == GPU_KIND_ALIAS ? name : 0;
 	e->pad = 0;
 	e->name[0] = 0;
-	if (kind == GPU_KIND_NAME)
+	if (kind == GPU_KIND_NAME) {
 		len = bpf_probe_read_user_str(e->name, sizeof(e->name), (void *)name);
-	if (bpf_probe_read_user(&e->handle, 8, (void *)out) ||
-	    (kind == GPU_KIND_NAME && len <= 0)) {
-		gpu_count(GPU_COUNT_ARGUMENT_FAULT);
-		bpf_ringbuf_discard(e, BPF_RB_NO_WAKEUP);
-		return 0;
-	}
-	if (kind == GPU_KIND_NAME)
+		if (len <= 0) {
+			gpu_count(GPU_COUNT_ARGUMENT_FAULT);
+			bpf_ringbuf_discard(e, BPF_RB_NO_WAKEUP);
+			return kernel_untold(&at);
+		}
 		hash = name_hash(e, len);
-	else
+	} else {
 		hash = kernel_find(start_ns, pid, name);
-	/* What it tells of the kernel before comes behind this. */
-	e->flags = kernel_named(start_ns, pid, e->handle, hash);
+	}
+	flags = kernel_named(&at, hash);
+	e->flags = flags;
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
-	return 0;
+	/* Behind that and without a place in the ring, which nobody could read past meanwhile. */
+	return flags & BPFPROF_NAME_REUSED ? kernel_reused(&at) : 0;
 }
 
 static __always_inline void memory_note(const struct bpfprof_gpu_open *open, __u64 now)

@@ -185,7 +185,8 @@ struct bpfprof_gpu_count {
 
 /*
  * A GPU_CALL that is none: the key's kernel is another one from now on, and call.bytes is how many calls
- * with that key were counted until now.
+ * with that key were counted until now. Without a function, at the end: 1, all keys have been told; 0, of which
+ * kernel launches of the handle are cannot be told from now on.
  */
 #define BPFPROF_CALL_REUSED 1024U
 
@@ -231,10 +232,10 @@ struct bpfprof_gpu_trace {
 	char comm[BPFPROF_COMM_LEN];
 };
 
-/* The handle was that of another kernel. What was counted of that follows in GPU_CALLs. */
+/* The handle was that of another kernel. What was counted of that follows in GPU_CALLs (CALL_REUSED). */
 #define BPFPROF_NAME_REUSED 1U
-/* Not all that was counted of others, if any, can be told: it is mixed with what is counted now. */
-#define BPFPROF_NAME_MIXED 2U
+/* BPF did not know the handle: if another name of it was told, what is counted of both is mixed. */
+#define BPFPROF_NAME_UNSEEN 2U
 
 /* GPU_NAME: handle is a kernel of that name, or of the same as other. */
 struct bpfprof_gpu_name {

@@ -7,7 +7,8 @@
  * when a module is unloaded its kernels' handles may be given to others. That is noticed where a look-up by
  * another name has the same result: no launch of the new kernel can have been made yet, and those
  * that were counted are all of the one before. How many they are by then, of each key, is told to
- * user space, which takes them apart; launches themselves pay nothing for that.
+ * user space, which takes them apart; launches themselves pay nothing for that. Only when all is told
+ * does the new name hold: else the launches have no name until the handle is looked up again.
  *
  * For gpu.bpf.c only, which has the helpers.
  */
@@ -16,7 +17,7 @@
 
 /*
  * Value: hash of the name; 0: it was launched, or looked up by the handle of one that is not known, before
- * any name of it was told. Writer: BPF; user space deletes those of processes that are gone.
+ * any name of it was told, or what was to be told of it got lost. Writer: BPF; user space deletes those of processes that are gone.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -115,6 +116,53 @@ static __noinline int kernel_launched(const struct bpfprof_gpu_key *key)
 	return kernel_add(&at, 0);
 }
 
+/* A call that is none. -1: there is no room to tell it. */
+static __noinline int key_tell(const struct bpfprof_gpu_key *key, __u64 calls, __u32 flags)
+{
+	struct bpfprof_gpu_event *e = bpf_ringbuf_reserve(&ring, sizeof(*e), 0);
+
+	if (!e)
+		return -1;
+	record_fill(&e->rec, BPFPROF_KIND_GPU_CALL, sizeof(*e));
+	task_id_fill(&e->task, bpf_get_current_task_btf());
+	__builtin_memset(&e->call, 0, sizeof(e->call));
+	e->call.key = *key;
+	e->call.bytes = calls;
+	e->call.flags = flags;
+	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+/* With that key so many calls were counted by now. */
+static __always_inline int reused_tell(const struct bpfprof_gpu_key *key, __u64 calls)
+{
+	return key_tell(key, calls, BPFPROF_CALL_REUSED);
+}
+
+/* The same of the kernel: whether all has been told of it. */
+static __noinline int kernel_tell(const struct bpfprof_gpu_graph_key *at, bool all)
+{
+	struct bpfprof_gpu_key key = { .start_ns = at->start_ns,
+				       .pid = at->pid,
+				       .handle = at->handle };
+
+	return reused_tell(&key, all);
+}
+
+/* The name of a kernel, or what was counted of the one before, gets lost: the next look-up is to tell that. */
+static __noinline int kernel_untold(const struct bpfprof_gpu_graph_key *at)
+{
+	int err = kernel_tell(at, false);
+	__u64 *hash = bpf_map_lookup_elem(&gpu_kernels, at);
+
+	gpu_count(GPU_COUNT_NAMES_LOST);
+	if (hash) /* after that was told: who finds it tells more */
+		*hash = 0;
+	else if (!err) /* who has elements is to be known */
+		kernel_add(at, 0);
+	return 0;
+}
+
 struct reuse {
 	struct bpfprof_gpu_graph_key kernel;
 	__u32 lost; /* some key could not be told: a number of them the verifier would count, too */
@@ -125,46 +173,38 @@ struct reuse {
 static long reuse_send(void *map, const struct bpfprof_gpu_key *key,
 		       const struct bpfprof_gpu_count *count, struct reuse *reuse)
 {
-	struct bpfprof_gpu_event *e = NULL;
-
 	(void)map;
 	if (key->handle != reuse->kernel.handle || key->pid != reuse->kernel.pid ||
 	    key->start_ns != reuse->kernel.start_ns || !counts_kernels(key->function))
 		return 0;
-	if (ring_has_room())
-		e = bpf_ringbuf_reserve(&ring, sizeof(*e), 0);
-	if (!e) {
+	if (!ring_has_room() || reused_tell(key, count->calls))
 		reuse->lost = 1;
-		return 0;
-	}
-	record_fill(&e->rec, BPFPROF_KIND_GPU_CALL, sizeof(*e));
-	task_id_fill(&e->task, bpf_get_current_task_btf());
-	__builtin_memset(&e->call, 0, sizeof(e->call));
-	e->call.key = *key;
-	e->call.bytes = count->calls;
-	e->call.flags = BPFPROF_CALL_REUSED;
-	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+/* A handle is another kernel's, which has been told: now what was counted of the one before. */
+static __noinline int kernel_reused(const struct bpfprof_gpu_graph_key *at)
+{
+	struct reuse reuse = { .kernel = *at };
+
+	bpf_for_each_map_elem(&gpu_counts, reuse_send, &reuse, 0);
+	if (reuse.lost || kernel_tell(at, true))
+		kernel_untold(at);
 	return 0;
 }
 
 /* A handle is that of a kernel whose name has that hash. BPFPROF_NAME_*: what that says of it before. */
-static __noinline __u32 kernel_named(__u64 start_ns, __u32 pid, __u64 handle, __u64 hash)
+static __noinline __u32 kernel_named(const struct bpfprof_gpu_graph_key *at, __u64 hash)
 {
-	struct reuse reuse = { .lost = 0 };
-	__u64 *before;
+	__u64 *before = bpf_map_lookup_elem(&gpu_kernels, at);
 
-	kernel_key(&reuse.kernel, start_ns, pid, handle);
-	before = bpf_map_lookup_elem(&gpu_kernels, &reuse.kernel);
-	if (!before)
-		return hash && kernel_add(&reuse.kernel, hash) ? BPFPROF_NAME_MIXED : 0;
-	if (*before == hash)
-		return 0;
-	*before = hash;
-	bpf_for_each_map_elem(&gpu_counts, reuse_send, &reuse, 0);
-	if (!reuse.lost)
-		return BPFPROF_NAME_REUSED;
-	gpu_count(GPU_COUNT_NAMES_LOST);
-	return BPFPROF_NAME_REUSED | BPFPROF_NAME_MIXED;
+	if (!before) {
+		if (hash)
+			kernel_add(at, hash);
+		return hash ? BPFPROF_NAME_UNSEEN : 0;
+	}
+	/* Of several threads that look it up at once one has noticed. */
+	return __sync_lock_test_and_set(before, hash) == hash ? 0 : BPFPROF_NAME_REUSED;
 }
 
 #endif

@@ -86,7 +86,7 @@ static __always_inline bool site_count(const struct bpfprof_gpu_function *f,
 	       token_take(t, call->begin_ns, alloc ? &t->alloc_tokens : &t->free_tokens);
 }
 
-/* One that has made a call that was counted: others' collections are of no interest. */
+/* One that makes calls or looks kernels up: others' collections are of no interest. */
 static __always_inline bool process_is_known(struct task_struct *task)
 {
 	struct bpfprof_gpu_process_key key = { .start_ns = task->group_leader->start_boottime,

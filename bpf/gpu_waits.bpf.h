@@ -38,6 +38,16 @@ struct {
 	__type(value, struct bpfprof_gpu_recorded);
 } gpu_events SEC(".maps");
 
+/* Whoever has an element is to be known, or nobody would take it back: not all who have make calls that count. */
+static __noinline int waits_tell(const struct bpfprof_gpu_thread *t)
+{
+	struct bpfprof_gpu_key key = { .start_ns = t->start_ns, .pid = t->pid };
+
+	if (key_tell(&key, 0, BPFPROF_CALL_ENTRY))
+		gpu_count(GPU_COUNT_EVENTS_LOST);
+	return 0;
+}
+
 /* Finds the element of the thread's process, or takes one for it. */
 __noinline int waits_seek(struct bpfprof_gpu_thread *t, bool take)
 {
@@ -50,8 +60,10 @@ __noinline int waits_seek(struct bpfprof_gpu_thread *t, bool take)
 		if (!p)
 			break;
 		if (take && !p->start_ns &&
-		    !__sync_val_compare_and_swap(&p->start_ns, 0, t->start_ns))
+		    !__sync_val_compare_and_swap(&p->start_ns, 0, t->start_ns)) {
 			p->pid = t->pid;
+			waits_tell(t);
+		}
 		if (p->start_ns == t->start_ns && p->pid == t->pid) {
 			t->waits = at + 1;
 			return 0;

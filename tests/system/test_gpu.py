@@ -89,11 +89,11 @@ class Caller:
 class Watch:
     """A running bpfprof gpu that has hooked what there is."""
 
-    def __init__(self, context, *args):
+    def __init__(self, context, *args, env=None):
         self.context = context
         self.path = context.path("messages-%d" % len(os.listdir(context.dir)))
         with open(self.path, "wb") as file:
-            self.process = context.start("gpu", "--once", *args, stderr=file)
+            self.process = context.start("gpu", "--once", *args, stderr=file, env=env)
         self.wait_for(r"watching \d+ functions? in \d+ librar")
 
     def messages(self):
@@ -505,6 +505,30 @@ def handles_again_python(context):
     truth, seen, _, files = both_files(context, "modules", True)
     check_names(files, truth)
     check_unknown(seen, truth, 3)
+
+
+@test()
+def handles_again_unheard(context):
+    """The name of who is given a handle is lost: launches have no name, not that of the one before."""
+    caller = Caller(context, "lost_names", with_python=True)
+    watch = Watch(context, "--json", "-d", "120", "-p", caller.pid,
+                  env=dict(os.environ, BPFPROF_TEST_RING_BYTES="65536"))
+    caller.work()
+    time.sleep(1)  # all of that is read
+    os.killpg(watch.process.pid, signal.SIGSTOP)
+    caller.say("round")
+    caller.line()
+    os.killpg(watch.process.pid, signal.SIGCONT)
+    time.sleep(2)
+    caller.say("round")
+    truth = json.loads(caller.line())
+    seen = Seen(watch.end())
+    check_launches(seen.process(truth["pid"]), truth)
+    check_unknown(seen, truth, 5 + 7)
+    check({row["kernel"]: row["calls"] for row in truth["launches"]}["kernel_1"] == 9, str(truth["launches"]))
+    lost = seen.lost["kernel_names_ring_full"]
+    context.note("%d names lost" % lost)
+    check(lost > 10, str(seen.lost))
 
 
 def unwatched(caller):

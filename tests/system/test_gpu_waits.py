@@ -251,6 +251,17 @@ def graph_rows(rows):
     return found
 
 
+@test()
+def only_captures(context):
+    """Who begins a graph and ends has room among those that are followed until it ends, no longer."""
+    caller = Caller(context, "children", script="gpu_waits.py")
+    watch = Watch(context, "--json", "-d", "120")
+    caller.work()
+    seen = Seen(watch.end())
+    check(seen.process(caller.pid)["completions"], "not followed: %s" % seen.lost)
+    check(not seen.lost["processes_of_waits_no_room"], str(seen.lost))
+
+
 @test(modes=MODES)
 def graphs(context):
     """What launches of CUDA graphs run, whichever handles they have."""

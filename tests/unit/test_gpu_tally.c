@@ -959,6 +959,29 @@ Test(gpu_tally, exit_drops_live_bytes)
 	cr_expect_eq(memory_of(8).live_bytes, 0);
 }
 
+/* A look-up by another name: that many calls with the key were of the one before. */
+static void reused_send(struct bpfprof_gpu_key key, uint64_t calls)
+{
+	struct bpfprof_gpu_call call = { .key = key, .bytes = calls, .flags = BPFPROF_CALL_REUSED };
+
+	send_call(&call, 7);
+}
+
+/* That was all of it, or it cannot be told. */
+static void told_send(uint32_t pid, uint64_t handle, bool all)
+{
+	struct bpfprof_gpu_key key = { .start_ns = START_NS, .pid = pid, .handle = handle };
+
+	reused_send(key, all);
+}
+
+/* A look-up by another name when nothing was launched of the one before. */
+static void renamed_send(uint32_t pid, uint64_t handle, const char *name)
+{
+	name_send_as(BPFPROF_NAME_REUSED, pid, handle, 0, name);
+	told_send(pid, handle, true);
+}
+
 Test(gpu_tally, names_and_aliases)
 {
 	const struct gpu_tally_process *process;
@@ -973,6 +996,8 @@ Test(gpu_tally, names_and_aliases)
 	name_send(8, 2, 1, "ignored");
 	cr_expect_str_eq(kernel_name(8, 2), "(none)", "an alias of what is not known");
 	name_send(7, 1, 0, "plain");
+	cr_expect_str_eq(kernel_name(7, 1), "gemm", "another thread's word of it is still to come");
+	renamed_send(7, 1, "plain");
 	cr_expect_str_eq(kernel_name(7, 1), "plain", "of the one before nothing was launched");
 	cr_expect_str_eq(kernel_name(7, 2), "gemm");
 	name_send(7, 2, 2, "");
@@ -983,6 +1008,9 @@ Test(gpu_tally, names_and_aliases)
 	cr_expect_str_eq(kernel_name(7, 1), "plain");
 	name_send(7, 0, 0, "null");
 	cr_expect_str_eq(kernel_name(7, 0), "(none)");
+	/* Who has looked up what has no name has elements of maps, too, and is forgotten when it ends. */
+	name_send(10, 1, 0, "");
+	cr_expect_not_null(process_at(10, START_NS));
 	key = launch_of(9, 5);
 	gpu_tally_kernel_set(tally, &key, "_Z3addi");
 	cr_expect_str_eq(kernel_name(9, 5), "add");
@@ -990,14 +1018,6 @@ Test(gpu_tally, names_and_aliases)
 	cr_assert_not_null(process);
 	cr_expect(!process->name && !process->pid, "nothing is known of it");
 	cr_expect_eq(lost("kernel_names_no_room"), 0);
-}
-
-/* A look-up by another name: that many calls with the key were of the one before. */
-static void reused_send(struct bpfprof_gpu_key key, uint64_t calls)
-{
-	struct bpfprof_gpu_call call = { .key = key, .bytes = calls, .flags = BPFPROF_CALL_REUSED };
-
-	send_call(&call, 7);
 }
 
 static struct gpu_tally_count parts[16];
@@ -1042,11 +1062,14 @@ Test(gpu_tally, handles_of_kernels_again)
 	send_stack(&call, 7, 1); /* by a name that is not known */
 	name_send_as(BPFPROF_NAME_REUSED, 7, 1, 0, "first");
 	reused_send(key, 10);
+	told_send(7, 1, true);
 	call = call_of(key);
 	send_stack(&call, 7, 2);
 	name_send_as(BPFPROF_NAME_REUSED, 7, 1, 0, "second");
 	reused_send(key, 30);
 	reused_send(other, 5);
+	cr_expect_str_eq(kernel_name(7, 1), "(none)", "more may follow");
+	told_send(7, 1, true);
 	cr_expect_str_eq(kernel_name(7, 1), "second");
 	call = call_of(key);
 	send_stack(&call, 7, 3);
@@ -1092,7 +1115,10 @@ Test(gpu_tally, kernels_at_a_time)
 	const char *const names[] = { "first", "second", "third" };
 
 	for (size_t i = 0; i < 3; i++) {
-		name_send_as(i ? BPFPROF_NAME_REUSED : 0, 7, 1, 0, names[i]);
+		if (i)
+			renamed_send(7, 1, names[i]);
+		else
+			name_send(7, 1, 0, names[i]);
 		times[i] = clock_ns++;
 	}
 	for (size_t i = 0; i < 3; i++) {
@@ -1109,22 +1135,42 @@ Test(gpu_tally, kernels_that_are_mixed)
 	struct bpfprof_gpu_key key = launch_of(7, 1);
 
 	name_send(7, 1, 0, "first");
-	name_send_as(BPFPROF_NAME_MIXED, 7, 1, 0, "first");
+	name_send_as(BPFPROF_NAME_UNSEEN, 7, 1, 0, "first");
 	cr_expect_str_eq(kernel_name(7, 1), "first", "it was the same");
-	name_send_as(BPFPROF_NAME_MIXED, 7, 1, 0, "second");
+	name_send(7, 9, 1, "");
+	cr_expect_str_eq(kernel_name(7, 9), "first");
+	name_send_as(BPFPROF_NAME_UNSEEN, 7, 1, 0, "second");
 	cr_expect_str_eq(kernel_name(7, 1), "(none)");
 	gpu_tally_kernel_set(tally, &key, "third");
 	cr_expect_str_eq(kernel_name(7, 1), "(none)", "of one of them at most");
+	/* What was told so is remembered at the next look-ups, whatever they say. */
+	name_send(7, 1, 0, "second");
+	name_send_as(BPFPROF_NAME_UNSEEN, 7, 1, 0, "second");
+	cr_expect_str_eq(kernel_name(7, 1), "(none)");
+	name_send(7, 9, 1, "");
+	cr_expect_str_eq(kernel_name(7, 9), "(none)", "an alias of it");
 	name_send_as(BPFPROF_NAME_REUSED, 7, 1, 0, "fourth");
 	reused_send(key, 10);
+	told_send(7, 1, true);
 	split(key, 0, 15);
 	cr_assert_eq(nr_parts, 2);
 	expect_part(0, 10, "(none)");
 	expect_part(1, 5, "fourth");
-	name_send_as(BPFPROF_NAME_REUSED | BPFPROF_NAME_MIXED, 7, 1, 0, "fifth");
+	/* Some of it is lost. */
+	name_send_as(BPFPROF_NAME_REUSED, 7, 1, 0, "fifth");
+	told_send(7, 1, false);
+	name_send(7, 1, 0, "fifth");
 	split(key, 0, 20);
 	cr_assert_eq(nr_parts, 2);
 	expect_part(1, 10, "(none)");
+	/* Looked up once more all that was told of neither has no name, what is launched from then on has. */
+	name_send_as(BPFPROF_NAME_REUSED, 7, 1, 0, "fifth");
+	reused_send(key, 30);
+	told_send(7, 1, true);
+	split(key, 0, 35);
+	cr_assert_eq(nr_parts, 3);
+	expect_part(1, 20, "(none)");
+	expect_part(2, 5, "fifth");
 	/* By a handle that is not known. */
 	name_send(7, 2, 0, "known");
 	name_send_as(BPFPROF_NAME_REUSED, 7, 2, 99, "");
@@ -1132,7 +1178,52 @@ Test(gpu_tally, kernels_that_are_mixed)
 	/* An end of a key whose handle has none. */
 	reused_send(launch_of(7, 3), 10);
 	name_send(7, 3, 0, "again");
-	cr_expect_eq(gpu_tally_nr_parts(tally), 4);
+	cr_expect_eq(gpu_tally_nr_parts(tally), 6);
+}
+
+/* The word that a handle is another kernel's, or the end of it, does not come: no name is guessed. */
+Test(gpu_tally, kernels_whose_names_are_lost)
+{
+	struct bpfprof_gpu_key key = launch_of(7, 1);
+
+	name_send(7, 1, 0, "first");
+	told_send(7, 1, false);
+	cr_expect_str_eq(kernel_name(7, 1), "(none)");
+	name_send(7, 1, 0, "second");
+	cr_expect_str_eq(kernel_name(7, 1), "(none)", "some launches may be of the first");
+	name_send_as(BPFPROF_NAME_REUSED, 7, 1, 0, "second");
+	reused_send(key, 10);
+	gpu_tally_kernel_set(tally, &key, "third");
+	name_send(7, 1, 0, "second");
+	cr_expect_str_eq(kernel_name(7, 1), "(none)", "others may not have been told");
+	name_send_as(BPFPROF_NAME_REUSED, 7, 1, 0, "fourth");
+	told_send(7, 1, true);
+	split(key, 0, 15);
+	cr_assert_eq(nr_parts, 2);
+	expect_part(0, 10, "(none)");
+	expect_part(1, 5, "fourth");
+	/* Of a handle of which nothing was known before, too. */
+	told_send(7, 2, false);
+	name_send_as(BPFPROF_NAME_UNSEEN, 7, 2, 0, "first");
+	cr_expect_str_eq(kernel_name(7, 2), "(none)");
+}
+
+/* Two threads look up the new kernel at once: the one that did not notice may be heard first, or last. */
+Test(gpu_tally, kernels_named_by_two_threads)
+{
+	struct bpfprof_gpu_key key = launch_of(7, 1);
+
+	name_send(7, 1, 0, "first");
+	name_send(7, 1, 0, "second");
+	name_send_as(BPFPROF_NAME_REUSED, 7, 1, 0, "second");
+	name_send(7, 1, 0, "second");
+	reused_send(key, 10);
+	gpu_tally_kernel_set(tally, &key, "third"); /* by a stack, meanwhile */
+	told_send(7, 1, true);
+	split(key, 0, 15);
+	cr_assert_eq(nr_parts, 2);
+	expect_part(0, 10, "first");
+	expect_part(1, 5, "second");
 }
 
 /* After an interval nothing is kept of what had ended; the next one counts from its own border. */
@@ -1149,6 +1240,7 @@ Test(gpu_tally, handles_again_in_intervals)
 		snprintf(name, sizeof(name), "k%" PRIu64, i);
 		name_send_as(BPFPROF_NAME_REUSED, 7, 1, 0, name);
 		reused_send(key, 10 * i);
+		told_send(7, 1, true);
 		if (i % 1000)
 			continue;
 		cr_assert_eq(aggregate_new(&next, false, 16 * MIB), 0);
@@ -1182,22 +1274,25 @@ Test(gpu_tally, handles_again_are_bounded)
 	uint64_t most = GPU_REUSE_MAX / GPU_REUSE_OF_ONE, i;
 
 	for (i = 1; i <= GPU_REUSE_MAX_GENERATION; i++)
-		name_send_as(BPFPROF_NAME_REUSED, 7, 1, 0, "first");
+		renamed_send(7, 1, "first");
 	cr_expect_str_eq(kernel_name(7, 1), "first");
-	name_send_as(BPFPROF_NAME_REUSED, 7, 1, 0, "second");
+	renamed_send(7, 1, "second");
+	name_send(7, 1, 0, "second");
 	cr_expect_str_eq(kernel_name(7, 1), "(none)");
 	cr_expect_eq(lost("kernel_handles_reused_no_room"), 1);
 	name_send(7, 2, 0, "first");
 	for (; i <= most; i++)
-		name_send_as(BPFPROF_NAME_REUSED, 7, 2 + i % 2, 0, "second");
+		renamed_send(7, 2 + i % 2, "second");
 	cr_expect_str_eq(kernel_name(7, 2), "second");
 	cr_expect_eq(lost("kernel_handles_reused_no_room"), 1);
 	key.handle = 2;
 	reused_send(key, 10);
+	told_send(7, 2, true);
 	cr_expect_str_eq(kernel_name(7, 2), "(none)");
 	cr_expect_eq(lost("kernel_handles_reused_no_room"), 2);
 	name_send_as(BPFPROF_NAME_REUSED, 8, 1, 0, "other");
 	reused_send(launch_of(8, 1), 10);
+	told_send(8, 1, true);
 	cr_expect_str_eq(kernel_name(8, 1), "other");
 	cr_expect_eq(lost("kernel_handles_reused_no_room"), 2);
 }
@@ -1275,6 +1370,7 @@ Test(gpu_tally, names_without_an_end)
 /* What one may have is less than all there is: the next one gets its own. */
 Test(gpu_tally, names_of_one_process)
 {
+	const struct bpfprof_gpu_key first = launch_of(7, 1);
 	char name[32];
 
 	for (uint64_t i = 1; i <= GPU_TALLY_MAX_PROCESS_NAMES + 3; i++) {
@@ -1283,7 +1379,7 @@ Test(gpu_tally, names_of_one_process)
 	}
 	cr_expect_eq(lost("kernel_names_no_room"), 3);
 	cr_expect_str_eq(kernel_name(7, GPU_TALLY_MAX_PROCESS_NAMES + 1), "(none)");
-	name_send(7, 1, 0, "renamed");
+	gpu_tally_kernel_set(tally, &first, "renamed");
 	cr_expect_str_eq(kernel_name(7, 1), "renamed");
 	name_send(8, 1, 0, "other");
 	cr_expect_str_eq(kernel_name(8, 1), "other");
@@ -1293,6 +1389,7 @@ Test(gpu_tally, names_of_one_process)
 /* Long names are no way around it; one that takes another's place costs what it is longer. */
 Test(gpu_tally, name_bytes_of_one_process)
 {
+	const struct bpfprof_gpu_key first = launch_of(7, 1);
 	uint64_t fit = GPU_TALLY_PROCESS_NAME_BYTES / 1000;
 	char name[1001] = "";
 
@@ -1303,13 +1400,13 @@ Test(gpu_tally, name_bytes_of_one_process)
 	cr_expect_str_eq(kernel_name(7, fit), name);
 	cr_expect_str_eq(kernel_name(7, fit + 1), "(none)");
 	name[0] = 'm';
-	name_send(7, 1, 0, name);
+	gpu_tally_kernel_set(tally, &first, name);
 	cr_expect_str_eq(kernel_name(7, 1), name);
 	name_send(8, 1, 0, name);
 	cr_expect_str_eq(kernel_name(8, 1), name);
 	cr_expect_eq(lost("kernel_names_no_room"), 3);
 	/* What it gives back is to be had again. */
-	name_send(7, 1, 0, "s");
+	gpu_tally_kernel_set(tally, &first, "s");
 	name_send(7, fit + 1, 0, "t");
 	cr_expect_str_eq(kernel_name(7, fit + 1), "t");
 }

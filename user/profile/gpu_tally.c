@@ -76,6 +76,7 @@ struct name_entry {
 	UT_hash_handle hh;
 	struct handle_key key;
 	char *name; /* demangled; "": launches of several kernels cannot be told apart */
+	bool untold; /* it is not, or not yet, known how many launches were of those before */
 };
 
 struct key_entry;
@@ -783,13 +784,13 @@ void gpu_tally_kernel_set(struct gpu_tally *tally, const struct bpfprof_gpu_key 
 
 	if (!*name) /* or it would be shown as one that is called something */
 		return;
-	if (entry && !*entry->name)
+	if (entry && (entry->untold || !*entry->name))
 		return;
 	demangle(name, text);
 	name_set(tally, &kernel, text);
 }
 
-/* What a look-up says that a handle is called; NULL: that is not known. */
+/* What a look-up says that a handle is called; NULL: that is not known; "": it is one of several. */
 static const char *name_told(const struct gpu_tally *tally, const struct bpfprof_gpu_name *e,
 			     char text[DEMANGLE_MAX_OUTPUT])
 {
@@ -801,7 +802,7 @@ static const char *name_told(const struct gpu_tally *tally, const struct bpfprof
 
 	if (e->other) {
 		other = name_find(tally, &key);
-		return other && *other->name ? other->name : NULL;
+		return other ? other->name : NULL;
 	}
 	memcpy(mangled, e->name, sizeof(mangled));
 	mangled[sizeof(mangled) - 1] = 0;
@@ -829,6 +830,20 @@ static bool generation_end(struct gpu_tally *tally, const struct handle_key *key
 	return true;
 }
 
+static void name_reused(struct gpu_tally *tally, const struct handle_key *key, const char *name,
+			uint64_t ts_ns)
+{
+	struct name_entry *entry;
+
+	if (!generation_end(tally, key, ts_ns))
+		name = "";
+	if (name)
+		name_set(tally, key, name);
+	entry = name_find(tally, key);
+	if (entry)
+		entry->untold = true;
+}
+
 void gpu_tally_name(struct gpu_tally *tally, const struct bpfprof_gpu_name *e)
 {
 	const struct handle_key key = { .start_ns = e->task.start_ns,
@@ -837,16 +852,33 @@ void gpu_tally_name(struct gpu_tally *tally, const struct bpfprof_gpu_name *e)
 	char text[DEMANGLE_MAX_OUTPUT];
 	const char *name = name_told(tally, e, text);
 	const struct name_entry *before = name_find(tally, &key);
-	bool mixed = e->flags & BPFPROF_NAME_MIXED &&
-		     (e->flags & BPFPROF_NAME_REUSED ||
-		      (before && (!name || strcmp(before->name, name))));
 
-	if (e->flags & BPFPROF_NAME_REUSED)
-		mixed |= !generation_end(tally, &key, e->rec.ts_ns);
-	if (mixed)
+	/* One that only looks kernels up has elements of maps, too. */
+	if (!process_get(tally, key.pid, key.start_ns))
+		return;
+	if (e->flags & BPFPROF_NAME_REUSED) {
+		name_reused(tally, &key, name, e->rec.ts_ns);
+		return;
+	}
+	if (before && name && *name && strcmp(before->name, name)) {
+		/* Of two that look it up at once, and the other's word is still to come? */
+		if (!(e->flags & BPFPROF_NAME_UNSEEN))
+			return;
 		name = "";
+	}
 	if (name)
 		name_set(tally, &key, name);
+}
+
+/* All that was counted of kernels before has been told; or it is not known of which launches are. */
+static void on_told(struct gpu_tally *tally, const struct handle_key *kernel, bool all)
+{
+	struct name_entry *entry = name_find(tally, kernel);
+
+	if (!all)
+		name_set(tally, kernel, "");
+	else if (entry)
+		entry->untold = false;
 }
 
 /* So many calls with a key were of the kernel before, and so are all stacks that came. */
@@ -854,9 +886,14 @@ static void on_reused(struct gpu_tally *tally, const struct bpfprof_gpu_call *ca
 {
 	const struct handle_key kernel = kernel_key(&call->key);
 	struct bpfprof_gpu_key ended = call->key;
-	uint32_t generation = gpu_reuse_key_end(tally->reuse, &call->key, call->bytes);
 	struct key_entry *of, *other;
+	uint32_t generation;
 
+	if (!call->key.function) {
+		on_told(tally, &kernel, call->bytes);
+		return;
+	}
+	generation = gpu_reuse_key_end(tally->reuse, &call->key, call->bytes);
 	if (!generation) { /* nobody can say of what they were any more */
 		name_set(tally, &kernel, "");
 		return;
@@ -1022,7 +1059,7 @@ const char *gpu_tally_kernel(const struct gpu_tally *tally, const struct bpfprof
 
 	if (key->handle == BPFPROF_GPU_OTHER)
 		return "[other kernels]";
-	return entry && *entry->name ? entry->name : NULL;
+	return entry && !entry->untold && *entry->name ? entry->name : NULL;
 }
 
 struct bpfprof_gpu_key gpu_tally_kernel_at(const struct gpu_tally *tally, uint32_t pid,

@@ -478,6 +478,40 @@ class Modules:
             py_after(self.handle)
 
 
+class LostNames(Modules):
+    """
+    One kernel, then another with its handle that is looked up behind so many others that nobody is told
+    its name, and again that one: launches have a name where that can be known.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.rounds = [self.first, self.unheard, self.heard]
+
+    def __call__(self):
+        self.rounds.pop(0)()
+
+    def first(self):
+        self.next_kernel()
+        TRUTH.kernels[self.handle] = "kernel@0x%x" % self.handle
+        for _ in range(5):
+            py_before(self.handle)
+
+    def unheard(self):
+        for _ in range(100):
+            FUNCTIONS["cuModuleGetFunction"](byref(c_uint64()), 0x2000, b"stays")
+        self.next_kernel()
+        TRUTH.kernels[self.handle] = "kernel@0x%x" % self.handle
+        for _ in range(7):
+            py_before(self.handle)
+
+    def heard(self):
+        self.number -= 1
+        self.next_kernel()
+        for _ in range(9):
+            py_before(self.handle)
+
+
 class Rounds:
     """Some of what training does, once for each time it is asked; few enough that each has its stack."""
 
@@ -785,7 +819,8 @@ def main():
                 "nccl": nccl, "hang": hang, "polling": polling, "polling_native": polling_native, "dozing": dozing,
                 "exceptions": exceptions,
                 "tensors": tensors, "busy_tensors": busy_tensors, "garbage": garbage,
-                "collected_hang": collected_hang, "crowd": crowd, "constants": constants, "rounds": Rounds, "modules": Modules()}[sys.argv[1]]
+                "collected_hang": collected_hang, "crowd": crowd, "constants": constants, "rounds": Rounds, "modules": Modules(),
+                "lost_names": LostNames()}[sys.argv[1]]
     if scenario is Rounds:  # its first collection is before any call of CUDA
         scenario = Rounds()
     load(sys.argv[2])

@@ -1045,6 +1045,22 @@ def hung_group():
                       "comms": [hex(comm) for comm in group.comms]}), flush=True)
 
 
+def children():
+    """Processes that do no more than begin a graph, 64 at a time; then a collective that is waited for."""
+    for _ in range(4):
+        for _ in range(64):
+            child = os.fork()
+            if not child:
+                cuda("cuStreamBeginCapture_v2", STREAM_1, 0)
+                os._exit(0)
+            if os.waitpid(child, 0)[1]:
+                sys.exit("a child did not end well")
+        time.sleep(1.5)  # they are forgotten
+    work(1)
+    one = Collective("ncclAllReduce", init(), STREAM_1, 1 << 20)
+    one.complete(Told("cuStreamSynchronize", STREAM_1))
+
+
 def main():
     signal.alarm(300)
     if os.environ.get("TARGET_NONDUMPABLE") == "1":
@@ -1053,7 +1069,7 @@ def main():
                 "several": several_devices, "speed": speed, "hanging": hanging, "runtime": runtime, "live": live, "reloaded": reloaded, "spans": spans, "two_groups": two_groups,
                 "hung_group": hung_group, "starving": starving, "steps": steps, "tokens": tokens,
                 "rounds": rounds, "composite": composite, "long": long, "captures": captures,
-                "graphs": graphs}[sys.argv[1]]
+                "graphs": graphs, "children": children}[sys.argv[1]]
     load(sys.argv[2])
     if os.environ.get("GROUP") == "begun":  # before it is watched
         EARLY.append(Group())
