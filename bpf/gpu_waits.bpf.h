@@ -52,6 +52,7 @@ static __noinline int waits_tell(const struct bpfprof_gpu_thread *t)
 __noinline int waits_seek(struct bpfprof_gpu_thread *t, bool take)
 {
 	struct bpfprof_gpu_waits *p;
+	bool taken = false;
 	__u32 i, at;
 
 	for (i = 0; t && i < BPFPROF_GPU_MAX_WAITS; i++) {
@@ -62,14 +63,16 @@ __noinline int waits_seek(struct bpfprof_gpu_thread *t, bool take)
 		if (take && !p->start_ns &&
 		    !__sync_val_compare_and_swap(&p->start_ns, 0, t->start_ns)) {
 			p->pid = t->pid;
-			waits_tell(t);
+			taken = true;
 		}
 		if (p->start_ns == t->start_ns && p->pid == t->pid) {
 			t->waits = at + 1;
-			return 0;
+			break;
 		}
 	}
-	return -1;
+	if (!t || !t->waits)
+		return -1;
+	return taken ? waits_tell(t) : 0;
 }
 
 /* Of the thread's process; NULL: it has put nothing on a stream, or there was no room for it. */
