@@ -193,7 +193,7 @@ def launch_key(row):
             row["stream"])
 
 
-UNKNOWN = "launches_of_unknown_kernels"
+UNKNOWN = "kernel_names_of_launches"
 
 
 def check_unknown(seen, truth, wanted):
@@ -1248,7 +1248,7 @@ def late(context):
           str(process["launches"]))
     check_unknown(seen, truth, 40)
     text = table.end()
-    check("Lost: 40 (launches of unknown kernels)" in text, text)
+    check("Lost: 40 (kernel names of launches)" in text, text)
 
 
 @test()

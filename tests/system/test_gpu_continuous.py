@@ -605,7 +605,7 @@ def launched_of(calls, pid):
 @test()
 def handles_again_in_intervals(context):
     """Each kernel has its launches of an interval, whoever had its handle in that interval or before."""
-    reason = 'bpfprof_gpu_lost_total{reason="launches_of_unknown_kernels"}'
+    reason = 'bpfprof_gpu_lost_total{reason="kernel_names_of_launches"}'
     caller = Caller(context, "modules", with_python=True)
     daemon = Daemon(context, "--gpu", "-p", str(caller.pid), "--log-level", "debug", interval="3s",
                     listen="127.0.0.1:0")
@@ -639,7 +639,7 @@ def record_handles_again(context):
     found = launched_of(Calls(context.read("x.cuda.pb.gz")), caller.pid)
     check(found == launched(truth, []), "%s, not %s" % (found, launched(truth, [])))
     lost = context.json("s.json")["gpu"]["lost"]
-    check(lost["launches_of_unknown_kernels"] == found["kernel@0x4711"] == 3, str(lost))
+    check(lost["kernel_names_of_launches"] == found["kernel@0x4711"] == 3, str(lost))
 
 
 def hooked_files(daemon, *parts):

@@ -29,7 +29,7 @@ def waited(context, scenario, *args):
 def lost(seen):
     """But for names: nobody looks up what is launched here."""
     return {reason: n for reason, n in seen.lost.items()
-            if n and reason != "launches_of_unknown_kernels"}
+            if n and reason != "kernel_names_of_launches"}
 
 
 def key_of(row):

@@ -301,7 +301,7 @@ Test(gpu_tally, launches_by_kernel)
 }
 
 /* Of kernels only, and only of those that nobody has named; what has no room of its own is known to be so. */
-Test(gpu_tally, launches_of_unknown_kernels)
+Test(gpu_tally, kernel_names_of_launches)
 {
 	struct gpu_tally_count counts[] = {
 		{ .key = launch_of(7, 0x10), .count.calls = 90 },

@@ -303,7 +303,7 @@ void gpu_watch_lost(const struct gpu_watch *watch, const uint64_t counters[GPU_N
 
 	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		stats_add(dst, names[i].name, counters[names[i].counter]);
-	stats_add(dst, "launches_of_unknown_kernels", unknown);
+	stats_add(dst, "kernel_names_of_launches", unknown);
 	aggregate_view_get(watch->aggregate, &view);
 	stats_add(dst, "stack_table_full", watch->nr_table_full + view.nr_table_full);
 	stats_add(dst, "libraries_no_room", gpu_probes_nr_refused(watch->probes));

@@ -6,6 +6,10 @@
  * Links of one BPF program to many places in a file: BPF_TRACE_UPROBE_MULTI, Linux 6.6 (89ae89f53d20),
  * by the system call itself, as libbpf has it since 1.3 only. They hold in all processes that
  * map the file now or later, or in one of them, and need CAP_BPF and CAP_PERFMON alone.
+ *
+ * Session links (BPF_TRACE_UPROBE_SESSION, Linux 6.13), one program for both ends of a call, are not used:
+ * they save 0.15 to 0.25 us of 1.4 at calls whose return is hooked, which are those that wait, allocate or belong
+ * to NCCL: few, and long. Launches have no hook at their return. Kernels up to 6.12 would need both ways.
  */
 
 #include <stdbool.h>
