@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include <uthash.h>
 
@@ -13,6 +12,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/hash_seed.h"
 #include "base/log.h"
 #include "bpfprof.h"
 #include "cli/ray_roles.h"
@@ -55,9 +55,7 @@ int workers_new(struct workers **ret, char *const *patterns, size_t nr)
 		return -ENOMEM;
 	workers->patterns = patterns;
 	workers->nr = nr;
-	if (getrandom(&workers->seed, sizeof(workers->seed), GRND_NONBLOCK) !=
-	    sizeof(workers->seed))
-		workers->seed = 0;
+	workers->seed = hash_seed();
 	*ret = workers;
 	return 0;
 }

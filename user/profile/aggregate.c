@@ -4,11 +4,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "base/hash_seed.h"
 #include "base/strtab.h"
 #include "container/containers.h"
 #include "proc/ranks.h"
@@ -777,9 +777,7 @@ int aggregate_new(struct aggregate **ret, bool threads, size_t max_bytes)
 		return -ENOMEM;
 	a->threads = threads;
 	a->budget.max_bytes = max_bytes;
-	/* Without randomness: targets that know how could slow us down. */
-	if (getrandom(&a->seed, sizeof(a->seed), GRND_NONBLOCK) != sizeof(a->seed))
-		a->seed = 0;
+	a->seed = hash_seed();
 	/* Stack 0 is a marker alone, thread name 0 is "": what is left when there is no room. */
 	if (stack_get(a, &marker, 1) || name_get(a, "") || title_add(a, "", &none)) {
 		aggregate_free(a);

@@ -4,12 +4,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "base/capped.h"
+#include "base/hash_seed.h"
 #include "base/strtab.h"
 
 #define STRINGS_SHARE 4 /* of the bytes, a fourth for texts */
@@ -17,8 +17,7 @@
 int profile_builder_init(struct profile_builder *b, size_t max_bytes)
 {
 	*b = (struct profile_builder){ .budget.max_bytes = max_bytes };
-	if (getrandom(&b->seed, sizeof(b->seed), GRND_NONBLOCK) != sizeof(b->seed))
-		b->seed = (uint64_t)(uintptr_t)b;
+	b->seed = hash_seed();
 	if (strtab_new(&b->strings, max_bytes / STRINGS_SHARE))
 		return -ENOMEM;
 	/* Never NULL: readers of a profile point into it, even at stacks of no frames. */

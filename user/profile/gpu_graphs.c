@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/random.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -13,6 +12,7 @@
 	((hash) = (unsigned int)XXH3_64bits_withSeed(key, bytes, graphs->seed))
 #include <uthash.h>
 
+#include "base/hash_seed.h"
 #include "profile/stats.h"
 
 #define FIRST_ROOM 8
@@ -275,8 +275,7 @@ int gpu_graphs_new(struct gpu_graphs **ret)
 	if (!graphs)
 		return -ENOMEM;
 	graphs->share = 1;
-	if (getrandom(&graphs->seed, sizeof(graphs->seed), GRND_NONBLOCK) != sizeof(graphs->seed))
-		graphs->seed = 0;
+	graphs->seed = hash_seed();
 	*ret = graphs;
 	return 0;
 }

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/random.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -13,6 +12,7 @@
 	((hash) = (unsigned int)XXH3_64bits_withSeed(key, bytes, reuse->seed))
 #include <uthash.h>
 
+#include "base/hash_seed.h"
 #include "profile/stats.h"
 
 struct process_key {
@@ -207,8 +207,7 @@ int gpu_reuse_new(struct gpu_reuse **ret)
 	if (!reuse)
 		return -ENOMEM;
 	reuse->share = 1;
-	if (getrandom(&reuse->seed, sizeof(reuse->seed), GRND_NONBLOCK) != sizeof(reuse->seed))
-		reuse->seed = 0;
+	reuse->seed = hash_seed();
 	*ret = reuse;
 	return 0;
 }

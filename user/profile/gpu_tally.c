@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -16,6 +15,7 @@
 	((hash) = (unsigned int)XXH3_64bits_withSeed(key, bytes, tally->seed))
 #include <uthash.h>
 
+#include "base/hash_seed.h"
 #include "container/containers.h"
 #include "gpu/functions.h"
 #include "proc/ranks.h"
@@ -1467,8 +1467,7 @@ int gpu_tally_new(struct gpu_tally **ret, struct aggregate *aggregate)
 	tally->aggregate = aggregate;
 	tally->share = 1;
 	tally->gaps_room.max = GPU_TALLY_MAX_GAP_STACKS;
-	if (getrandom(&tally->seed, sizeof(tally->seed), GRND_NONBLOCK) != sizeof(tally->seed))
-		tally->seed = 0;
+	tally->seed = hash_seed();
 	tally->functions = gpu_functions(&tally->nr_functions);
 	if (gpu_graphs_new(&tally->graphs) || gpu_reuse_new(&tally->reuse)) {
 		gpu_tally_free(tally);

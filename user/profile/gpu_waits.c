@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -14,6 +13,7 @@
 	((hash) = (unsigned int)XXH3_64bits_withSeed(key, bytes, waits->seed))
 #include <uthash.h>
 
+#include "base/hash_seed.h"
 #include "profile/stats.h"
 
 #define NO_ROW SIZE_MAX
@@ -452,8 +452,7 @@ int gpu_waits_new(struct gpu_waits **ret)
 	if (!waits)
 		return -ENOMEM;
 	waits->share = 1;
-	if (getrandom(&waits->seed, sizeof(waits->seed), GRND_NONBLOCK) != sizeof(waits->seed))
-		waits->seed = 0;
+	waits->seed = hash_seed();
 	*ret = waits;
 	return 0;
 }

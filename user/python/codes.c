@@ -5,11 +5,11 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "base/hash_seed.h"
 #include "base/strtab.h"
 #include "base/time.h"
 #include "python/codes_state.h"
@@ -35,8 +35,7 @@ int codes_new(struct codes **ret, size_t max_bytes)
 		codes_free(codes);
 		return -ENOMEM;
 	}
-	if (getrandom(&codes->seed, sizeof(codes->seed), GRND_NONBLOCK) != sizeof(codes->seed))
-		codes->seed = 0;
+	codes->seed = hash_seed();
 	*ret = codes;
 	return 0;
 }
