@@ -21,8 +21,7 @@
 #include "profile/thread_dump.h"
 
 #define LOOK_NS (20 * 1000000ULL)
-#define REFRESH_NS                                                                                 \
-	(100 * 1000000ULL) /* for new processes, and all there is to do while there are none */
+#define REFRESH_NS (100 * 1000000ULL) /* for new processes; else nothing, while there are none */
 #define LONG_NS (20 * 1000000ULL) /* shorter gaps are left to samples */
 #define READ_NS (100 * 1000000ULL) /* of one stack */
 #define READS_NS (200 * 1000000ULL) /* of each second, for all of them */
