@@ -108,13 +108,13 @@ deps: ; @tests/install-deps
 demo: ; @tests/install-deps build && $(MAKE) --no-print-directory all && demo/run
 check: deps ; @tests/run-all
 check-heavy: deps ; @tests/run-heavy
-prepare-heavy: ; @tests/heavy/ray_and_torch --prepare; tests/heavy/python_builds --prepare
+prepare-heavy: ; @tests/heavy/ray_and_torch --prepare
 unit: $(B)/unit ; @tests/run-criterion $(B)/unit
 hostbpf: $(B)/hostbpf ; @tests/run-criterion $(B)/hostbpf
 system: all ; @tests/system/run
 kernels: all ; @tests/kernels/run
 fuzz: ; @tests/fuzz/run $(FUZZ)
-fuzz-smoke: ; @FUZZ_SECONDS=10 tests/fuzz/run
+fuzz-smoke: ; @FUZZ_SECONDS=6 tests/fuzz/run
 bench: all ; @tests/bench/run
 image: all ; @deploy/image/build --program $(B)/bpfprof
 lint: ; @tests/lint
