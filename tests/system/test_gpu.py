@@ -453,7 +453,7 @@ def memory_python(context):
     both_files(context, "memory", True)
 
 
-@test(modes=MODES)
+@test()
 def memory_by_handle(context):
     """What was allocated is there until nothing refers to it and it is mapped nowhere, and freed once."""
     truth, seen, process, _ = both_files(context, "handles", False)
@@ -483,7 +483,7 @@ def check_names(files, truth):
     equal(launches_by_name(files), dict(wanted), "launches by kernel")
 
 
-@test(modes=MODES)
+@test()
 def handles_again(context):
     """Each kernel has the launches made while it had its handle, and their stacks."""
     truth, seen, _, files = both_files(context, "modules", False)
@@ -542,7 +542,7 @@ def unwatched(caller):
     return False
 
 
-@test(modes=MODES)
+@test()
 def tensors(context):
     """What PyTorch hands out, by its own probes, which are off in the program until they are asked for."""
     caller, truth, seen = watched(context, "tensors", "--tensors", *OUTPUTS, with_python=True)
@@ -664,7 +664,7 @@ def nested(context):
     check_times(process, truth, truth["calls"])
 
 
-@test(modes=MODES)
+@test()
 def left(context):
     """Calls that were left by a jump: what is called deeper on the stack later is not inside them."""
     _, truth, seen = watched(context, "deep_jumps")
@@ -682,7 +682,7 @@ def exceptions(context, with_python):
     check(not process["open"], "still open: %s" % process["open"])
 
 
-@test(modes=MODES)
+@test()
 def thrown(context):
     """In calls, and through those whose return is not hooked; threads that are cancelled in one."""
     exceptions(context, False)
@@ -694,7 +694,7 @@ def thrown_python(context):
     exceptions(context, True)
 
 
-@test(modes=MODES)
+@test()
 def collectives(context):
     """A collective and the launch in it are of two layers: both count."""
     truth, _, _, files = both_files(context, "nccl", False)
@@ -711,7 +711,7 @@ def collectives(context):
 OTHER_NCCL = ("librccl.so.1", "libtorch_cuda.so", "libtorch_cuda_hidden.so")
 
 
-@test(modes=MODES)
+@test()
 def collectives_elsewhere(context):
     """In AMD's library, and linked into PyTorch's: found by their symbols."""
     callers = {name: Caller(context, "nccl", env={"GPU_CALLS_NCCL": name}) for name in OTHER_NCCL}
@@ -753,7 +753,7 @@ def strings_grow(path, size, kept):
         file.truncate(len(data) + kept)
 
 
-@test(modes=MODES)
+@test()
 def collectives_large(context):
     """NCCL that is hidden where many symbols are; where that are too many, it is said and counted."""
     callers = {}
@@ -785,7 +785,7 @@ def collectives_python(context):
     both_files(context, "nccl", True)
 
 
-@test(modes=MODES)
+@test()
 def communicators(context):
     """However they are made: split, shrunk, grown, by several ids. Who got none is in none."""
     _, truth, seen = watched(context, "communicators")
@@ -932,7 +932,7 @@ def hung_before_we_came(context, with_python, *arguments):
     return caller, truth
 
 
-@test(modes=MODES)
+@test()
 def hung_before(context):
     """Who came after a job hung sees it hang."""
     caller, truth = hung_before_we_came(context, False)
@@ -974,7 +974,7 @@ def check_polls(context, caller, truth, *arguments):
     return found
 
 
-@test(modes=MODES, alone=True)
+@test(alone=True)
 def polls_before(context):
     """A call that polls since before we came is found; short ones in a loop are not taken for one."""
     caller = Caller(context, "polling")
@@ -1159,7 +1159,7 @@ def polls_to_its_end_frees_maps(context):
     check(not any(one["open"] for one in seen.whole["processes"]), str(seen.whole["processes"]))
 
 
-@test(modes=MODES)
+@test()
 def hung_no_more(context):
     """Calls that began before we came and end before we go are over, also if they are made again."""
     caller = Caller(context, "release")

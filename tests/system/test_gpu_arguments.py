@@ -96,7 +96,7 @@ def given(row):
             is_in["comm"], is_in["rank"], is_in["size"], is_in["stream"]))
 
 
-@test(modes=MODES)
+@test()
 def seen_later(context):
     """gpu says it of calls that began before it came."""
     caller, truth = hanging(context, "right")

@@ -216,7 +216,7 @@ def check_parts(calls, truth, before):
         check((1 - COLLECTED) * ns < took[where] <= ns, "%s: %d ns, not %d" % (where, took[where], ns))
 
 
-@test(modes=MODES)
+@test()
 def record_parts(context):
     """--tensors and --gc beside the samples; neither unless it is asked for."""
     caller = Rounds(context)
@@ -272,7 +272,7 @@ def check_completions(calls, pid, wanted, bounds):
     check(abs(found["first_half"][2] - total * 6 // 8) < 8, str(found))
 
 
-@test(modes=MODES)
+@test()
 def record_completions(context):
     """How long collectives took, by the stacks that called them."""
     caller = Caller(context, "rounds", script="gpu_waits.py")
@@ -286,7 +286,7 @@ def record_completions(context):
     check(not any(lost.values()), "lost: %s" % lost)
 
 
-@test(modes=MODES)
+@test()
 def completions_of_intervals(context):
     """In the interval in which it is known, wherever they were called; of the last ones it never is."""
     daemon = Daemon(context, "--gpu", "--log-level", "debug", interval="3s", listen="127.0.0.1:0")
@@ -318,7 +318,7 @@ def completions_of_intervals(context):
     check(done == 24 and never == 8, "%d complete, of %d it is never known" % (done, never))
 
 
-@test(modes=MODES)
+@test()
 def record_long_wait(context):
     """A call that has not returned at the end has blocked until then, on its stack."""
     caller = Caller(context, "long", script="gpu_waits.py")
@@ -336,7 +336,7 @@ def record_long_wait(context):
     check(calls.total("calls/count", frame="long_wait") == 1, "calls")
 
 
-@test(modes=MODES, alone=True)
+@test(alone=True)
 def record_killed_in_it(context):
     """Who is killed in a call has blocked until then."""
     caller = Caller(context, "long", script="gpu_waits.py")
@@ -356,7 +356,7 @@ def record_killed_in_it(context):
     check(least <= found <= most, "blocked for %d ns, not %d to %d" % (found, least, most))
 
 
-@test(modes=MODES)
+@test()
 def long_wait_of_intervals(context):
     """Each interval has its part of a call that spans several; another one that is killed in it, too."""
     daemon = Daemon(context, "--gpu", "--log-level", "debug", interval="3s", listen="127.0.0.1:0")
@@ -408,7 +408,7 @@ def parts_alone(context):
             check(re.search(r"%s: .*add --gpu" % flag, done.text), done.text)
 
 
-@test(modes=MODES, alone=True)
+@test(alone=True)
 def samples_within_walks(context):
     """A sample that comes while the stack of a call is taken is none the worse for it."""
     callers = [Caller(context, "threads") for _ in range(3)]
@@ -652,7 +652,7 @@ def hooked_files(daemon, *parts):
         time.sleep(0.05)
 
 
-@test(modes=MODES)
+@test()
 def parts_of_intervals(context):
     """Each interval has its own tensors and collections, and what is in use at its end."""
     stays, other = Rounds(context), Rounds(context)
@@ -874,7 +874,7 @@ def chosen(context):
     check(total == truth["calls"], "%d calls, not %d" % (total, truth["calls"]))
 
 
-@test(modes=MODES)
+@test()
 def chosen_later(context):
     """What hangs when it is chosen on SIGHUP sends nothing more: it is in the intervals all the same."""
     other, later = Steps(context), Steps(context)

@@ -102,10 +102,12 @@ def copied(context):
     """A copy that is waited for is told apart: who polls for it has no part in the gap."""
     truth, _, starved = watched(context, "copies")
     check_part(starved, truth, "load_batch")
-    check(starved.total("copy_batch") == 0, "%d ns in copies" % starved.total("copy_batch"))
+    # But for a sample or two on the way to a copy: what polls there takes 900 ms.
+    check(starved.total("copy_batch") <= error_ns(0),
+          "%d ns in copies" % starved.total("copy_batch"))
 
 
-@test(modes=MODES)
+@test()
 def copied_asleep(context):
     """So is one in which the thread sleeps: all that is left of the gap is of who ran."""
     truth, _, starved = watched(context, "copies_asleep")
@@ -116,7 +118,7 @@ def copied_asleep(context):
     check(slept == 0 and ran <= error_ns(0), "%d ns asleep in copies, %d on the way there" % (slept, ran))
 
 
-@test(modes=MODES)
+@test()
 def by_another_thread(context):
     """Who runs while the thread that launches waits."""
     truth, _, starved = watched(context, "threads")
@@ -145,7 +147,7 @@ def two_processes(context):
           "samples are missing beside the gaps")
 
 
-@test(modes=MODES)
+@test()
 def asleep(context):
     """Nobody of the process runs: the thread that waits for a batch, and will launch, has the gap."""
     truth, seen, starved = watched(context, "asleep")
@@ -184,7 +186,7 @@ def asleep_too_deep(context):
     check(least <= found <= most, "next_batch: %d, not %d to %d ns; lost %s" % (found, least, most, lost))
 
 
-@test(modes=MODES)
+@test()
 def intervals(context):
     """A gap is told in the interval in which it ends, with what ran in it in the one before."""
     daemon = Daemon(context, "--gpu", "--log-level", "debug", interval="3s")
@@ -220,7 +222,7 @@ def intervals(context):
     context.note("%.2f s of %.2f s" % (ran / 1e9, ns / 1e9))
 
 
-@test(modes=MODES)
+@test()
 def natively(context):
     """Functions of C++, and the table of stacks beside it."""
     caller = native(context)

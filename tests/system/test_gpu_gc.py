@@ -71,7 +71,7 @@ def collected(context):
     check(len(inside) == 20, "%d of 20 frees lie in a collection" % len(inside))
 
 
-@test(modes=MODES)
+@test()
 def generations_known(context):
     """A compiler that knows the generation writes it into the probe itself."""
     caller = Caller(context, "constants", with_python=True)

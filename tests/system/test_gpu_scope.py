@@ -42,7 +42,7 @@ def hooks(process):
     return len(hooked_at(process))
 
 
-@test(modes=MODES)
+@test()
 def others_are_not_hooked(context):
     """Not one breakpoint in a process that maps the same file, and all of them in the one asked for."""
     one, other = Caller(context, "launches"), Caller(context, "launches")
@@ -62,7 +62,7 @@ def others_are_not_hooked(context):
     check(not hooks(one), "hooks are left behind")
 
 
-@test(modes=MODES)
+@test()
 def other_entries(context):
     """A driver without trampolines: a hook is on the first push of each entry, and all is told right."""
     where = fakes(context).with_other_entries(context.path("other"))
@@ -94,7 +94,7 @@ def threads_of_one(context):
     check_all(seen.process(truth["pid"]), truth)
 
 
-@test(modes=MODES)
+@test()
 def late_children_are_told(context):
     """One that calls as soon as it is forked: what is missing of it is said to be."""
     _, truth, seen = watched(context, "fork")
@@ -216,7 +216,7 @@ def next_truth(process):
     return json.loads(process.stdout.readline())
 
 
-@test(modes=MODES)
+@test()
 def programs_that_call_at_once(context):
     """The first ones are over before they are hooked; once it is said that all are, none is missed."""
     with ended(family(context, ONE_PER_LINE)) as shell:
@@ -323,7 +323,7 @@ def check_steps(process, truth):
     check_launches(process, truth)
 
 
-@test(modes=MODES)
+@test()
 def windows(context):
     """Of cudaProfilerStart and Stop: exactly the calls in the third and the fourth; it ends by itself."""
     caller = Caller(context, "windows")
@@ -432,7 +432,7 @@ def of_both(context, form):
     return caller.pid, watch.messages()
 
 
-@test(modes=MODES, alone=True)
+@test(alone=True)
 def windows_asked_for(context):
     """Exactly these windows, though as many calls of the method are over before the first one."""
     pid, told = of_both(context, "windows")
@@ -440,7 +440,7 @@ def windows_asked_for(context):
           told)
 
 
-@test(modes=MODES, alone=True)
+@test(alone=True)
 def calls_asked_for(context):
     """Whole calls of the method, windows or not."""
     pid, told = of_both(context, "calls")
@@ -472,7 +472,7 @@ def wrong_steps(context):
     check("--worker must name them" in done.text, done.text)
 
 
-@test(modes=MODES)
+@test()
 def libraries_in_between(context):
     """Each launch has the library that the program called, and its function, not what that is made of."""
     caller = Caller(context, "libraries")

@@ -268,7 +268,7 @@ def training_loop(context):
               "Synchronize" in slices[last["tid"], last["ns"]], "%s, %s" % (first, last))
 
 
-@test(modes=MODES)
+@test()
 def ray_tasks(context):
     """What a worker was busy with, on a track of its own."""
     truth, made, trace, _, _ = traced(context, "tasks")
@@ -301,7 +301,7 @@ def check_hung(context, end, gone):
             check(one.end - one.begin > 0.9e9, "ends before the end: %s" % one.event)
 
 
-@test(modes=MODES)
+@test()
 def hung(context):
     """Calls that have not returned go on to the end."""
     check_hung(context, lambda caller: time.sleep(1), False)
@@ -398,7 +398,7 @@ def loud_names(context):
     check(all("kernel" in one.args for one in trace.slices), "names")
 
 
-@test(modes=MODES)
+@test()
 def standard_output(context):
     """-o - --format trace: nothing else there; and nothing stays behind elsewhere."""
     caller = Caller(context, "launches")

@@ -9,7 +9,7 @@ import subprocess
 import time
 
 import chains
-from harness import MODES, Skip, check, test
+from harness import Skip, check, test
 from test_gpu import (NANOSECONDS, OUTPUTS, Caller, Files, Seen, Watch, check_all, check_blocked, check_calls,
                       check_files, check_launches, check_open, fakes)
 from test_gpu_continuous import Steps
@@ -56,7 +56,7 @@ def check_two(context, scenario, **how):
     return truth, processes, trace, made
 
 
-@test(modes=MODES)
+@test()
 def launches(context):
     truth, _, trace, made = check_two(context, "launches")
     check_each(trace, truth, made)
@@ -116,7 +116,7 @@ def left(context):
         check(seen.lost["calls_left_without_return"] == 10, "not counted: %s" % seen.lost)
 
 
-@test(modes=MODES)
+@test()
 def one_comes_and_goes(context):
     """Hooks that come and go while the program calls do not touch what another one counts."""
     steps = Steps(context)

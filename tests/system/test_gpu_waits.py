@@ -27,9 +27,9 @@ def waited(context, scenario, *args):
 
 
 def lost(seen):
-    """But for names: nobody looks up what is launched here."""
+    """But for names, which nobody looks up here, and for stacks of sleeps that end meanwhile."""
     return {reason: n for reason, n in seen.lost.items()
-            if n and reason != "kernel_names_of_launches"}
+            if n and reason not in ("kernel_names_of_launches", "stacks_of_sleepers_unread")}
 
 
 def key_of(row):
@@ -81,7 +81,7 @@ def synced(context):
     check(not lost(seen), "lost: %s" % lost(seen))
 
 
-@test(modes=MODES)
+@test()
 def crossed(context):
     """A stream that was told to wait for another one's event, and went on, proves its work."""
     truth, seen = waited(context, "crossed")
@@ -106,7 +106,7 @@ def groups(context):
     check_in_profile(context.read("x.pb.gz"), seen.process(truth["pid"])["completions"])
 
 
-@test(modes=MODES)
+@test()
 def composite(context):
     """A collective that is made of others, in a group, is one; and what comes after it is in no group."""
     truth, seen = waited(context, "composite")
@@ -137,7 +137,7 @@ def grouped_lines(text):
                      text).group(1)
 
 
-@test(modes=MODES)
+@test()
 def group_of_two_communicators(context):
     """What the end of a group waits for is told; so who waits for whom is, of each communicator."""
     truth, found, text, waiting = hung_group(context, "both")
@@ -205,7 +205,7 @@ def captured_rows(process):
     return dict(found)
 
 
-@test(modes=MODES)
+@test()
 def captures(context):
     """What is written into a graph, on streams that join as well, and what runs beside it on others."""
     caller = Caller(context, "captures", script="gpu_waits.py")
@@ -262,7 +262,7 @@ def only_captures(context):
     check(not seen.lost["processes_of_waits_no_room"], str(seen.lost))
 
 
-@test(modes=MODES)
+@test()
 def graphs(context):
     """What launches of CUDA graphs run, whichever handles they have."""
     caller = Caller(context, "graphs", script="gpu_waits.py")
@@ -370,7 +370,7 @@ def slow_not_hung(context):
     check([row.split("[")[1][0] for row in rows] == ["2", "1"], "order:\n" + text)
 
 
-@test(modes=MODES)
+@test()
 def hanging(context):
     """What has returned and was never seen to be complete: which, on what stream, and for how long."""
     caller = Caller(context, "hanging", script="gpu_waits.py")
@@ -426,7 +426,7 @@ def table(context):
     check(re.search(r"(?m)^    <=: noticed within \S+ .s on average", text), text)
 
 
-@test(modes=MODES)
+@test()
 def starving(context):
     """The device has nothing to do: how long, and who launches after that."""
     caller = Caller(context, "starving", script="gpu_waits.py")
@@ -462,7 +462,7 @@ def starving(context):
     context.note("%s of %s" % (found, truth))
 
 
-@test(modes=MODES)
+@test()
 def spans(context):
     """From launches to when their process knew that all is done: that long the device was busy at most."""
     caller = Caller(context, "spans", script="gpu_waits.py")
@@ -489,7 +489,7 @@ def spans(context):
     check(abs(share - 100 * total / seconds) < 2 and rest == longest, line.group(0))
 
 
-@test(modes=MODES)
+@test()
 def steps(context):
     """With steps: what is outside of them is not told, but what it says of those inside counts."""
     truth, seen = waited(context, "steps", "--steps", "2:4")
@@ -560,7 +560,7 @@ def dumped_python(context):
     check_dump(context, True)
 
 
-@test(modes=MODES)
+@test()
 def dumped_while_watched(context):
     check_dump(context, False, watched=True)
 
@@ -570,7 +570,7 @@ def dumped_python_while_watched(context):
     check_dump(context, True, watched=True)
 
 
-@test(modes=MODES)
+@test()
 def dumped_in_the_runtime(context):
     """Of a call of the runtime that waits in the driver the outer one is told, and how long it waits."""
     caller = Caller(context, "runtime", script="gpu_waits.py")
@@ -608,7 +608,7 @@ def check_recorded(context, with_python):
     check(total > 20 and whole == total, "%d of %d go on: %s" % (whole, total, in_call))
 
 
-@test(modes=MODES)
+@test()
 def recorded_while_watched(context):
     """Samples of a thread in a call that somebody else has hooked the return of go on to its caller."""
     check_recorded(context, False)

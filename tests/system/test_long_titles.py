@@ -5,7 +5,7 @@ import collections
 import signal
 
 import chains
-from harness import MODES, check, test
+from harness import check, test
 from pprof import Pprof
 from test_steps import summary
 from test_timeline import begin, end, of, rounds_to, until
@@ -51,7 +51,7 @@ def ray_titles(context, name="x.folded"):
             if process.startswith("ray::")}
 
 
-@test(modes=MODES)
+@test()
 def whole(context):
     """Timeline, stacks, labels and the table of tasks: each title is whole, and none is another's."""
     worker = Worker(context, LENGTHS, 25, 2)

@@ -17,7 +17,7 @@ import time
 import chains
 import python_truth as truth
 import pythons
-from harness import BPFPROF, DEFAULT, MODES, NOBODY, Failure, Skip, check, test
+from harness import BPFPROF, DEFAULT, NOBODY, Failure, Skip, check, test
 from pprof import fields, numbers
 
 HZ = 997
@@ -314,7 +314,7 @@ def judge(context, python, lines, runs=None):
     return summary, ["%s: %s" % (python.name, problem) for problem in problems]
 
 
-@test(modes=MODES)
+@test()
 def truth_of_all_versions(context):
     """Every sampled stack of every program on every Python is one that it can have."""
     found, missing = all_pythons()

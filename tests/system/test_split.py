@@ -118,7 +118,7 @@ def pods(context):
                  (len(wanted) - len(node), len(node)))
 
 
-@test()
+@test(alone=True)
 def recorded(context):
     """record --split pod: the same folders beside the file of what lives in no pod."""
     containerd = containers.start(context)

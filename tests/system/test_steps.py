@@ -243,7 +243,7 @@ def with_calls(context, steps, nr_windows):
     return {name: n for (_, name), n in kernels.items()}, set(functions(context, "x.folded", "ray::"))
 
 
-@test(modes=MODES)
+@test()
 def calls_in_windows(context):
     """Windows of the profiler: each launch in them, the first and the last too, and no other one."""
     kernels, seen = with_calls(context, "2:4", 1)
@@ -258,7 +258,7 @@ def calls_in_windows_asked_for(context):
     check(seen == {"call_3", "call_4", "beside"}, "%s" % seen)
 
 
-@test(modes=MODES)
+@test()
 def calls_in_calls(context):
     """Whole calls of the method, windows in them or not."""
     kernels, seen = with_calls(context, "calls:2:4", 0)

@@ -8,7 +8,7 @@ import signal
 import time
 
 from chrome_trace import Broken, Trace
-from harness import MODES, check, descendants, test
+from harness import check, descendants, test
 from test_steps import ROOM, Actor
 
 NR_SHORT = 20000
@@ -88,7 +88,7 @@ def comm(pid):
         return file.read().strip()
 
 
-@test(modes=MODES)
+@test()
 def every_call(context):
     """Methods, tasks, constructors: of each worker every one."""
     actors = {mode: Actor(context, name, 20, 5, mode, seconds=60, gate=True, calls=40)
