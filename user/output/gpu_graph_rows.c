@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/capped.h"
+
 #define GRAPHS_WIDTH 6
 
 struct graph_kernel {
@@ -20,11 +22,6 @@ struct graph_sums {
 	uint64_t launches, unknown;
 	bool more; /* than is told */
 };
-
-static uint64_t sum(uint64_t a, uint64_t b)
-{
-	return a + b < a ? UINT64_MAX : a + b;
-}
 
 static uint64_t product(uint64_t a, uint64_t b)
 {
@@ -53,7 +50,7 @@ static size_t kernels_merge(struct graph_kernel *kernels, size_t nr)
 			continue;
 		}
 		last = &kernels[merged - 1];
-		last->runs = sum(last->runs, kernels[i].runs);
+		last->runs = capped_add(last->runs, kernels[i].runs);
 		last->nr_graphs += last->graph != kernels[i].graph;
 		last->graph = kernels[i].graph;
 	}
@@ -70,9 +67,9 @@ static size_t kernels_fill(struct graph_kernel *kernels, const struct gpu_report
 
 	for (i = 0; i < process->nr_graphs; i++) {
 		graph = &process->graphs[i];
-		sums->launches = sum(sums->launches, graph->launches);
+		sums->launches = capped_add(sums->launches, graph->launches);
 		if (!graph->content || (!graph->complete && !graph->nr_nodes))
-			sums->unknown = sum(sums->unknown, graph->launches);
+			sums->unknown = capped_add(sums->unknown, graph->launches);
 		else
 			sums->more |= !graph->complete;
 		for (k = 0; k < graph->nr_nodes; k++) {
