@@ -19,7 +19,6 @@ char LICENSE[] SEC("license") = "GPL";
 #define FILE_OF(cookie)                                                                            \
 	((__u32)(((cookie) & ~BPFPROF_GPU_OF_ONE_PROCESS) >> BPFPROF_GPU_FUNCTION_BITS))
 #define FUNCTION_OF(cookie) ((__u32)(cookie) & ((1U << BPFPROF_GPU_FUNCTION_BITS) - 1))
-#define RANK_UNKNOWN 0xffffffffU
 
 /* Writer: user space. */
 struct {
@@ -46,23 +45,6 @@ struct {
 	__type(value, struct bpfprof_gpu_count);
 } gpu_counts SEC(".maps");
 
-/* What a thread begins with; too large for a program's stack. Nobody writes it. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct bpfprof_gpu_thread);
-} gpu_new_thread SEC(".maps");
-
-/* Writer: BPF. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct bpfprof_gpu_comm_key);
-	__type(value, struct bpfprof_gpu_comm);
-} gpu_comms SEC(".maps");
-
 /* Writer: BPF. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -79,32 +61,6 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 } gpu_counters SEC(".maps");
-
-/* Writer: user space. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct bpfprof_gpu_steps);
-} gpu_steps SEC(".maps");
-
-/* Writer: BPF. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct bpfprof_gpu_process_key);
-	__type(value, struct bpfprof_gpu_window);
-} gpu_windows SEC(".maps");
-
-/* Processes that are in a step that is wanted, and those whose windows are. Writer: user space. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct bpfprof_gpu_process_key);
-	__type(value, __u32);
-} gpu_stepping SEC(".maps");
 
 /*
  * Key 0: gpu_stack; key 1: nobody. Writer: user space.
@@ -148,71 +104,13 @@ static __noinline struct bpfprof_gpu_process *process_get(const struct bpfprof_g
 }
 
 #include "gpu_arguments.bpf.h" /* these need what is above */
+#include "gpu_comms.bpf.h"
 #include "gpu_kernels.bpf.h"
 #include "gpu_trace.bpf.h"
 #include "gpu_graphs.bpf.h"
 #include "gpu_waits.bpf.h"
-
-/* Of the current thread, made as needed; NULL if there is no room. */
-static __always_inline struct bpfprof_gpu_thread *thread_get(struct task_struct *task)
-{
-	__u32 tid = task->pid, zero = 0;
-	__u64 start_ns = task->group_leader->start_boottime;
-	struct bpfprof_gpu_thread *t = bpf_map_lookup_elem(&gpu_threads, &tid), *fresh;
-
-	if (t && t->start_ns == start_ns)
-		return t;
-	fresh = bpf_map_lookup_elem(&gpu_new_thread, &zero);
-	if (!fresh)
-		return NULL;
-	if (!t) {
-		if (bpf_map_update_elem(&gpu_threads, &tid, fresh, BPF_ANY))
-			return NULL;
-		t = bpf_map_lookup_elem(&gpu_threads, &tid);
-		if (!t)
-			return NULL;
-	}
-	t->start_ns = start_ns;
-	t->pid = task->tgid;
-	t->depth = 0;
-	t->over = 0;
-	t->tokens = cfg.call_tokens;
-	t->wait_tokens = cfg.call_tokens;
-	t->alloc_tokens = cfg.call_tokens;
-	t->free_tokens = cfg.call_tokens;
-	t->gc_tokens = cfg.call_tokens;
-	t->refill_ns = bpf_ktime_get_ns();
-	t->waits = 0;
-	t->groups = 0;
-	t->grouped = 0;
-	return t;
-}
-
-static __always_inline __u32 token_add(__u32 tokens, __u64 more)
-{
-	return tokens + more < cfg.call_tokens ? tokens + more : cfg.call_tokens;
-}
-
-/* Of tokens, which are some of t's. */
-static __always_inline bool token_take(struct bpfprof_gpu_thread *t, __u64 now, __u32 *tokens)
-{
-	__u64 passed = (now - t->refill_ns) / cfg.call_token_ns;
-
-	if (passed) {
-		t->refill_ns = now;
-		t->tokens = token_add(t->tokens, passed);
-		t->wait_tokens = token_add(t->wait_tokens, passed);
-		t->alloc_tokens = token_add(t->alloc_tokens, passed);
-		t->free_tokens = token_add(t->free_tokens, passed);
-		t->gc_tokens = token_add(t->gc_tokens, passed);
-	}
-	if (!*tokens) {
-		gpu_count(GPU_COUNT_NO_TOKEN);
-		return false;
-	}
-	--*tokens;
-	return true;
-}
+#include "gpu_threads.bpf.h"
+#include "gpu_steps.bpf.h"
 
 /* May this process have one more key? Then it has. */
 static __noinline bool key_allowed(const struct bpfprof_gpu_key *key)
@@ -261,47 +159,6 @@ static __always_inline struct bpfprof_gpu_count *count_get(struct bpfprof_gpu_ke
 	return count;
 }
 
-/* Who a communicator is, read out of it: hash, rank and size lie one behind the other. */
-static __always_inline void comm_read(struct bpfprof_gpu_comm *comm, __u64 va, __u32 file_nr)
-{
-	struct bpfprof_gpu_file *file = bpf_map_lookup_elem(&gpu_files, &file_nr);
-	struct {
-		__u64 hash;
-		__u32 rank, size, device, pad;
-	} who;
-
-	if (!file || !file->comm_rank || user_read(&who, sizeof(who), va + file->comm_rank - 8))
-		return;
-	comm->hash = who.hash;
-	comm->rank = who.rank;
-	comm->size = who.size;
-	comm->device = who.device + 1;
-}
-
-/* A communicator that is used. One that is not known, or was not filled in yet, is looked into. */
-static __always_inline void comm_use(const struct bpfprof_gpu_key *key, __u32 file_nr, __u64 now)
-{
-	struct bpfprof_gpu_comm_key at = { .start_ns = key->start_ns,
-					   .comm = key->handle,
-					   .pid = key->pid };
-	struct bpfprof_gpu_comm *comm = bpf_map_lookup_elem(&gpu_comms, &at);
-	struct bpfprof_gpu_comm fresh = { .rank = RANK_UNKNOWN };
-
-	if (!comm) {
-		bpf_map_update_elem(&gpu_comms, &at, &fresh, BPF_NOEXIST);
-		comm = bpf_map_lookup_elem(&gpu_comms, &at);
-		if (!comm) {
-			gpu_count(GPU_COUNT_COMMS_FULL);
-			return;
-		}
-	}
-	if (!comm->size || !comm->hash)
-		comm_read(comm, at.comm, file_nr);
-	__sync_fetch_and_add(&comm->calls, 1);
-	comm->last_ns = now;
-	comm->last_function = key->function;
-}
-
 static __always_inline bool is_call(__u32 kind)
 {
 	return BPFPROF_GPU_IS_CALL(kind);
@@ -330,76 +187,6 @@ static __always_inline bool matters_outside(const struct bpfprof_gpu_function *f
 	/* What is freed between steps may have been allocated in one. */
 	return is_freeing(f->kind) || is_launch(f->kind) || is_enqueued(f->kind) ||
 	       f->kind == GPU_KIND_SYNC || f->kind == GPU_KIND_GROUP_END;
-}
-
-static __always_inline const struct bpfprof_gpu_steps *steps_get(void)
-{
-	__u32 zero = 0;
-	const struct bpfprof_gpu_steps *steps = bpf_map_lookup_elem(&gpu_steps, &zero);
-
-	return steps && steps->start ? steps : NULL;
-}
-
-static __always_inline bool is_stepping(const struct bpfprof_gpu_process_key *key, __u32 bit)
-{
-	__u32 *bits = bpf_map_lookup_elem(&gpu_stepping, key);
-
-	return bits && *bits & bit;
-}
-
-/* To user space, if it wants to know of this process. number: 0, or which one it is. */
-static __noinline void window_tell(__u64 start_ns, __u32 pid, bool begins, __u32 number)
-{
-	struct bpfprof_gpu_process_key key = { .start_ns = start_ns, .pid = pid };
-	struct bpfprof_window_event *e = NULL;
-
-	if (!is_stepping(&key, BPFPROF_STEPPING_WINDOWS))
-		return;
-	if (ring_has_room())
-		e = bpf_ringbuf_reserve(&ring, sizeof(*e), 0);
-	if (!e) {
-		count_add(BPFPROF_COUNT_WINDOWS_LOST, 1);
-		return;
-	}
-	/* After its place in the ring, as for titles: what happens later stands behind it. */
-	record_fill(&e->rec, BPFPROF_KIND_WINDOW, sizeof(*e));
-	task_id_fill(&e->task, bpf_get_current_task_btf());
-	e->begins = begins;
-	e->number = number;
-	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
-}
-
-/* A window begins or ends. One that is in another is part of that. Its number, 0 without room. */
-static __noinline __u32 window_note(__u64 start_ns, __u32 pid, bool begins)
-{
-	struct bpfprof_gpu_process_key key = { .start_ns = start_ns, .pid = pid };
-	struct bpfprof_gpu_window fresh = { 0 }, *window;
-
-	if (begins)
-		bpf_map_update_elem(&gpu_windows, &key, &fresh, BPF_NOEXIST);
-	window = bpf_map_lookup_elem(&gpu_windows, &key);
-	if (!window) {
-		if (begins)
-			gpu_count(GPU_COUNT_KEYS_FULL);
-		return 0;
-	}
-	if (begins && !window->open)
-		__sync_fetch_and_add(&window->begun, 1);
-	window->open = begins;
-	return window->begun;
-}
-
-enum step { STEP_NONE, STEP_CALL, STEP_WINDOW };
-
-static __always_inline enum step step_of(const struct bpfprof_gpu_steps *steps, __u64 start_ns,
-					 __u32 pid)
-{
-	struct bpfprof_gpu_process_key key = { .start_ns = start_ns, .pid = pid };
-	struct bpfprof_gpu_window *window = bpf_map_lookup_elem(&gpu_windows, &key);
-
-	if (window && window->open && window->begun >= steps->start && window->begun < steps->stop)
-		return STEP_WINDOW;
-	return is_stepping(&key, BPFPROF_STEPPING_IN_STEP) ? STEP_CALL : STEP_NONE;
 }
 
 #include "gpu_open.bpf.h" /* needs that and what is above */
@@ -615,27 +402,6 @@ static __always_inline void memory_note(const struct bpfprof_gpu_open *open, __u
 	    !user_read(&memory.total_bytes, 8, open->name) &&
 	    bpf_map_update_elem(&gpu_memory, &key, &memory, BPF_ANY))
 		gpu_count(GPU_COUNT_KEYS_FULL);
-}
-
-/* A new communicator. Not all functions are told the rank, and in a group it comes later. */
-static __always_inline void comm_note(const struct bpfprof_gpu_open *open,
-				      const struct bpfprof_gpu_function *f, __u64 now)
-{
-	struct bpfprof_gpu_comm_key key = { .start_ns = open->key.start_ns, .pid = open->key.pid };
-	struct bpfprof_gpu_comm comm = { .rank = RANK_UNKNOWN,
-					 .last_ns = now,
-					 .last_function = open->key.function };
-
-	if (user_read(&key.comm, 8, open->out) || !key.comm)
-		return;
-	comm_read(&comm, key.comm, open->file);
-	/* Who is in the communicator that grows does not give its rank. */
-	if (f->extra && f->count && open->key.dims[0] != RANK_UNKNOWN) {
-		comm.rank = open->key.dims[0];
-		comm.size = open->key.dims[1];
-	}
-	if (bpf_map_update_elem(&gpu_comms, &key, &comm, BPF_ANY))
-		gpu_count(GPU_COUNT_COMMS_FULL);
 }
 
 static __always_inline void count_return(const struct bpfprof_gpu_function *f,

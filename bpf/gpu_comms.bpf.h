@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef BPFPROF_BPF_GPU_COMMS_BPF_H
+#define BPFPROF_BPF_GPU_COMMS_BPF_H
+
+/*
+ * Communicators of NCCL: who they are, and what was called of them last. For gpu.bpf.c only, which has
+ * the helpers.
+ */
+
+#define RANK_UNKNOWN 0xffffffffU
+
+/* Writer: BPF. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct bpfprof_gpu_comm_key);
+	__type(value, struct bpfprof_gpu_comm);
+} gpu_comms SEC(".maps");
+
+/* Who a communicator is, read out of it: hash, rank and size lie one behind the other. */
+static __always_inline void comm_read(struct bpfprof_gpu_comm *comm, __u64 va, __u32 file_nr)
+{
+	struct bpfprof_gpu_file *file = bpf_map_lookup_elem(&gpu_files, &file_nr);
+	struct {
+		__u64 hash;
+		__u32 rank, size, device, pad;
+	} who;
+
+	if (!file || !file->comm_rank || user_read(&who, sizeof(who), va + file->comm_rank - 8))
+		return;
+	comm->hash = who.hash;
+	comm->rank = who.rank;
+	comm->size = who.size;
+	comm->device = who.device + 1;
+}
+
+/* A communicator that is used. One that is not known, or was not filled in yet, is looked into. */
+static __always_inline void comm_use(const struct bpfprof_gpu_key *key, __u32 file_nr, __u64 now)
+{
+	struct bpfprof_gpu_comm_key at = { .start_ns = key->start_ns,
+					   .comm = key->handle,
+					   .pid = key->pid };
+	struct bpfprof_gpu_comm *comm = bpf_map_lookup_elem(&gpu_comms, &at);
+	struct bpfprof_gpu_comm fresh = { .rank = RANK_UNKNOWN };
+
+	if (!comm) {
+		bpf_map_update_elem(&gpu_comms, &at, &fresh, BPF_NOEXIST);
+		comm = bpf_map_lookup_elem(&gpu_comms, &at);
+		if (!comm) {
+			gpu_count(GPU_COUNT_COMMS_FULL);
+			return;
+		}
+	}
+	if (!comm->size || !comm->hash)
+		comm_read(comm, at.comm, file_nr);
+	__sync_fetch_and_add(&comm->calls, 1);
+	comm->last_ns = now;
+	comm->last_function = key->function;
+}
+
+/* A new communicator. Not all functions are told the rank, and in a group it comes later. */
+static __always_inline void comm_note(const struct bpfprof_gpu_open *open,
+				      const struct bpfprof_gpu_function *f, __u64 now)
+{
+	struct bpfprof_gpu_comm_key key = { .start_ns = open->key.start_ns, .pid = open->key.pid };
+	struct bpfprof_gpu_comm comm = { .rank = RANK_UNKNOWN,
+					 .last_ns = now,
+					 .last_function = open->key.function };
+
+	if (user_read(&key.comm, 8, open->out) || !key.comm)
+		return;
+	comm_read(&comm, key.comm, open->file);
+	/* Who is in the communicator that grows does not give its rank. */
+	if (f->extra && f->count && open->key.dims[0] != RANK_UNKNOWN) {
+		comm.rank = open->key.dims[0];
+		comm.size = open->key.dims[1];
+	}
+	if (bpf_map_update_elem(&gpu_comms, &key, &comm, BPF_ANY))
+		gpu_count(GPU_COUNT_COMMS_FULL);
+}
+
+#endif

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef BPFPROF_BPF_GPU_STEPS_BPF_H
+#define BPFPROF_BPF_GPU_STEPS_BPF_H
+
+/*
+ * Which steps of a job are wanted: windows of the profiler, which the job makes itself, or calls of a method,
+ * of which user space says when they begin and end. For gpu.bpf.c only, which has the helpers.
+ */
+
+/* Writer: user space. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct bpfprof_gpu_steps);
+} gpu_steps SEC(".maps");
+
+/* Writer: BPF. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct bpfprof_gpu_process_key);
+	__type(value, struct bpfprof_gpu_window);
+} gpu_windows SEC(".maps");
+
+/* Processes that are in a step that is wanted, and those whose windows are. Writer: user space. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct bpfprof_gpu_process_key);
+	__type(value, __u32);
+} gpu_stepping SEC(".maps");
+
+static __always_inline const struct bpfprof_gpu_steps *steps_get(void)
+{
+	__u32 zero = 0;
+	const struct bpfprof_gpu_steps *steps = bpf_map_lookup_elem(&gpu_steps, &zero);
+
+	return steps && steps->start ? steps : NULL;
+}
+
+static __always_inline bool is_stepping(const struct bpfprof_gpu_process_key *key, __u32 bit)
+{
+	__u32 *bits = bpf_map_lookup_elem(&gpu_stepping, key);
+
+	return bits && *bits & bit;
+}
+
+/* To user space, if it wants to know of this process. number: 0, or which one it is. */
+static __noinline void window_tell(__u64 start_ns, __u32 pid, bool begins, __u32 number)
+{
+	struct bpfprof_gpu_process_key key = { .start_ns = start_ns, .pid = pid };
+	struct bpfprof_window_event *e = NULL;
+
+	if (!is_stepping(&key, BPFPROF_STEPPING_WINDOWS))
+		return;
+	if (ring_has_room())
+		e = bpf_ringbuf_reserve(&ring, sizeof(*e), 0);
+	if (!e) {
+		count_add(BPFPROF_COUNT_WINDOWS_LOST, 1);
+		return;
+	}
+	/* After its place in the ring, as for titles: what happens later stands behind it. */
+	record_fill(&e->rec, BPFPROF_KIND_WINDOW, sizeof(*e));
+	task_id_fill(&e->task, bpf_get_current_task_btf());
+	e->begins = begins;
+	e->number = number;
+	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+}
+
+/* A window begins or ends. One that is in another is part of that. Its number, 0 without room. */
+static __noinline __u32 window_note(__u64 start_ns, __u32 pid, bool begins)
+{
+	struct bpfprof_gpu_process_key key = { .start_ns = start_ns, .pid = pid };
+	struct bpfprof_gpu_window fresh = { 0 }, *window;
+
+	if (begins)
+		bpf_map_update_elem(&gpu_windows, &key, &fresh, BPF_NOEXIST);
+	window = bpf_map_lookup_elem(&gpu_windows, &key);
+	if (!window) {
+		if (begins)
+			gpu_count(GPU_COUNT_KEYS_FULL);
+		return 0;
+	}
+	if (begins && !window->open)
+		__sync_fetch_and_add(&window->begun, 1);
+	window->open = begins;
+	return window->begun;
+}
+
+enum step { STEP_NONE, STEP_CALL, STEP_WINDOW };
+
+static __always_inline enum step step_of(const struct bpfprof_gpu_steps *steps, __u64 start_ns,
+					 __u32 pid)
+{
+	struct bpfprof_gpu_process_key key = { .start_ns = start_ns, .pid = pid };
+	struct bpfprof_gpu_window *window = bpf_map_lookup_elem(&gpu_windows, &key);
+
+	if (window && window->open && window->begun >= steps->start && window->begun < steps->stop)
+		return STEP_WINDOW;
+	return is_stepping(&key, BPFPROF_STEPPING_IN_STEP) ? STEP_CALL : STEP_NONE;
+}
+
+#endif
