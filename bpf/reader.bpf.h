@@ -125,6 +125,7 @@ struct unwind_reader {
 	__u32 first; /* mappings slice of the process */
 	__u32 nr;
 	__u32 stop;
+	__u32 noted; /* the last of the frames is the one that state stands in */
 	__u64 stack_end; /* the stack reaches at least up to here; 0 = unknown */
 	__u64 miss_ms; /* what misses may still send, accounted per millisecond */
 	__u64 miss_bytes;

@@ -187,12 +187,14 @@ static inline int unwind_frame_pointer(struct unwind_state *s, struct unwind_rea
 		return BPFPROF_STOP_NO_TABLE;
 	if (unwind_read_u64(reader, bp, &saved_bp) || unwind_read_u64(reader, bp + 8, &ra))
 		return BPFPROF_STOP_READ_FAULT;
+	if (!ra)
+		return BPFPROF_STOP_COMPLETE;
 	s->regs[UNWIND_RBP] = saved_bp;
 	s->regs[UNWIND_RSP] = bp + 16;
 	s->regs[UNWIND_RIP] = ra;
 	s->valid = UNWIND_FRAME_REGS;
 	s->exact = 0;
-	return ra ? 0 : BPFPROF_STOP_COMPLETE;
+	return 0;
 }
 
 /* Reads rbx if only its place is known: 0, or -1 if that cannot be read (then it is lost). */
@@ -209,8 +211,8 @@ static inline int unwind_settle(struct unwind_state *s, struct unwind_reader *re
 
 /*
  * Moves s one frame up by row. 0, or enum bpfprof_stop; after COMPLETE and
- * failures s is of no further use, except that after RARE_RULE and READ_FAULT
- * it is as before (rbx perhaps settled).
+ * failures s is of no further use, except that after RARE_RULE, READ_FAULT and all of
+ * ROW_NONE it is as before (rbx perhaps settled).
  */
 static inline int unwind_step(struct unwind_state *s, __u64 row, struct unwind_reader *reader)
 {

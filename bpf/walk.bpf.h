@@ -231,7 +231,6 @@ static __always_inline int walk_frame(struct unwind_reader *r)
 {
 	__u32 at = r->rec.sample.nr_kernel + r->rec.sample.nr_python + r->rec.sample.nr_user;
 	__u64 sp = r->state.regs[UNWIND_RSP];
-	bool ends;
 	int stop;
 
 	if (at >= BPFPROF_MAX_FRAMES) {
@@ -247,13 +246,14 @@ static __always_inline int walk_frame(struct unwind_reader *r)
 	}
 	r->rec.frames[at] = r->last_frame;
 	r->rec.sample.nr_user++;
-	ends = r->state.exact && !r->state.regs[UNWIND_RBP];
 	stop = unwind_step(&r->state, r->last_row, r);
 	if (stop) {
-		/* In the innermost frame rbp may hold anything, 0 too: there may be a rule. */
-		if ((stop == BPFPROF_STOP_NO_TABLE || (stop == BPFPROF_STOP_COMPLETE && ends)) &&
-		    unwind_row_unexplored(r->last_row))
+		/* That rbp is a frame pointer was a guess: it may hold anything, 0 too, and there may be a rule. */
+		if ((stop == BPFPROF_STOP_NO_TABLE || stop == BPFPROF_STOP_COMPLETE) &&
+		    unwind_row_unexplored(r->last_row)) {
 			stop = BPFPROF_STOP_RARE_RULE;
+			r->noted = 1;
+		}
 		r->stop = stop;
 		return 1;
 	}
@@ -297,6 +297,7 @@ static __always_inline void registers_take(struct unwind_state *s, struct pt_reg
 static __always_inline void walk_begin(struct unwind_reader *r, struct task_struct *task)
 {
 	registers_take(&r->state, (struct pt_regs *)bpf_task_pt_regs(task));
+	r->noted = 0;
 	if (r->point == CALL_NONE)
 		return;
 	r->state.exact = 0;
@@ -478,6 +479,7 @@ static __always_inline void miss_prepare(struct unwind_reader *r, struct task_st
 		sp = r->state.regs[UNWIND_RSP];
 	} else {
 		unwind_settle(&r->state, r);
+		r->rec.sample.nr_user -= r->noted; /* user space will note it */
 	}
 	for (i = 0; i < BPFPROF_NR_REGS; i++)
 		r->rec.at.regs[i] = r->state.regs[i];

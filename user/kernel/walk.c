@@ -437,6 +437,15 @@ static bool leads_to_code(void *arg, uint64_t row)
 	       (!stop && process_mapping_find(trial->process, unwind_lookup_pc(&state)));
 }
 
+/* The same of a guess, of which it proves nothing that the stack would end there. */
+static bool leads_on(const struct trial *trial, uint64_t row)
+{
+	struct unwind_state state = *trial->state;
+
+	return !unwind_step(&state, row, trial->reader) &&
+	       process_mapping_find(trial->process, unwind_lookup_pc(&state));
+}
+
 static int page_learn(struct walker *walker, struct image *image, uint64_t off, bool exact,
 		      struct trial *trial, uint64_t now_ns)
 {
@@ -494,14 +503,10 @@ static uint64_t anon_row(struct walker *walker, const struct process *process,
 	uint64_t none = unwind_row_make(0, ROW_NONE, 0, 0, 0, 0, UNWIND_LOOKED_AT), start_ns;
 	uint64_t pc = trial->state->regs[UNWIND_RIP], lookup_pc = unwind_lookup_pc(trial->state);
 	uint64_t row = anon_code_row(walker->anon_code, process, lookup_pc, now_ns);
-	bool known = trial->state->valid & 1U << UNWIND_RBP;
 
 	if (row)
 		return row;
-	/* In the innermost frame 0 need not say that this is the outermost. */
-	if (trial->state->exact && !trial->state->regs[UNWIND_RBP])
-		known = false;
-	if (known && leads_to_code(trial, none))
+	if (leads_on(trial, none))
 		return none;
 	start_ns = time_monotonic_ns(); /* reading its memory may hang, and keeps us then */
 	if (!learning_allowed(walker, start_ns))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A function written at run time into anonymous memory that keeps numbers in rbp, as those of
- * oneDNN do: named by /tmp/perf-PID.map; it is busy itself and calls back into C.
+ * oneDNN do: named by /tmp/perf-PID.map; it is busy itself and calls back into C. With ZEROS rbp always
+ * points to what looks like the end of a stack.
  */
 #define TARGET_MAIN
 #include "target.h"
@@ -30,10 +31,16 @@ __asm__(".pushsection .rodata\n"
 	"mov %rbp, 0x3f8(%rsp)\n"
 	"mov %rdi, %rbx\n"
 	"mov %rsi, %r12\n"
+#ifdef ZEROS
+	"lea 8(%rsp), %rbp\n"
+	"movq $0, (%rbp)\n"
+	"movq $0, 8(%rbp)\n"
+#else
 	"mov %rsi, %rbp\n"
 	"1: dec %rbp\n" /* 0 in the end */
 	"jnz 1b\n"
 	"lea 8(%rsp), %rbp\n" /* and something that looks like a frame pointer */
+#endif
 	"mov %r12, %rcx\n"
 	"2: dec %rcx\n"
 	"jnz 2b\n"
