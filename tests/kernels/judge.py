@@ -22,7 +22,7 @@ PARTS = {"a": 5, "b": 10, "c": 15, "d": 20, "e": 25, "f": 25}
 MIN_COMPLETE = 99.0
 MIN_EXACT = 99.0
 MAX_SHARE_POINTS = 1.0
-MIN_SHARE_SAMPLES = 3000  # fewer cannot tell one point
+MIN_SHARE_SAMPLES = 3000  # fewer cannot tell two points
 MAPS_MIB = 48  # on two CPUs, of what P5 leaves to maps and all else
 
 
@@ -144,9 +144,10 @@ def judge_shares(results):
             check.problem = f"shares {worst:.2f} points from the truth"
         check.note = f"at most {worst:.2f} points from the truth"
     checks[1].note += f", {apart:.2f} from perf"
-    if apart > MAX_SHARE_POINTS:
+    # Each is as far from the truth as chance wants it: 6,000 samples are a point apart now and then.
+    if apart > 2 * MAX_SHARE_POINTS:
         if min(perf.samples, timer.samples) < MIN_SHARE_SAMPLES:
-            checks[1].skip = (f"{timer.samples} samples on a loaded host cannot tell one point "
+            checks[1].skip = (f"{timer.samples} samples on a loaded host cannot tell two points "
                               f"({apart:.2f})")
         else:
             checks[1].problem = f"shares {apart:.2f} points from the perf clock's"
@@ -337,6 +338,15 @@ def gpu_wrong(seen, folded, truth):
     return None
 
 
+def gpu_lost(got):
+    """
+    What was lost, but for a program or two: emulated, they take so long that a second thread ends on the
+    same CPU meanwhile.
+    """
+    return {reason: n for reason, n in got.number("lost").items()
+            if n and not (reason == "program_not_run" and n <= 2)}
+
+
 def judge_gpu_counts(results, who):
     """Counts, bytes and stacks of four programs are what those say."""
     got = Recording(results, f"gpu-{who}")
@@ -355,7 +365,7 @@ def judge_gpu_counts(results, who):
         seen = [one for one in got.stats.get("processes", []) if one["pid"] == truth["pid"]]
         wrong = gpu_wrong(seen[0], folded, truth) if seen else "not seen"
         problem = problem or (wrong and f"{scenario}: {wrong}")
-    lost = {reason: n for reason, n in got.number("lost").items() if n} if got.stats else {}
+    lost = gpu_lost(got) if got.stats else {}
     if lost and not problem:
         problem = f"lost: {lost}"
     return Check(got.case, problem=problem,
@@ -384,7 +394,7 @@ def judge_gpu_trace(results):
         wrong = [f"{key}: {found.get(key)}, not {n}" for key, n in wanted.items()
                  if found.get(key) != n]
         problem = problem or (not wanted and "no truth") or (wrong and wrong[0]) or None
-    lost = {reason: n for reason, n in got.number("lost").items() if n} if got.stats else None
+    lost = gpu_lost(got) if got.stats else None
     if lost != {} and not problem:
         problem = f"lost: {lost}"
     return Check(got.case, problem=problem, note=f"{calls} calls")

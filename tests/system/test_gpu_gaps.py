@@ -162,8 +162,8 @@ def asleep(context):
 @test()
 def asleep_too_deep(context):
     """Reading stacks may take a fifth of each second: of how many sleeps there was no time for it is told."""
-    # 20 sleeps a second each: all of them could be read only if that took under 5 ms.
-    callers = [Caller(context, "deep", script="gpu_gaps.py") for _ in range(2)]
+    # 20 sleeps a second each: all of them could be read only if that took under 2 ms.
+    callers = [Caller(context, "deep", script="gpu_gaps.py") for _ in range(5)]
     watch = Watch(context, "--json", "-d", "120", "-o", "x.pb.gz",
                   *[word for caller in callers for word in ("-p", caller.pid)])
     for caller in callers:
