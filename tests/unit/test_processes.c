@@ -180,6 +180,9 @@ Test(processes, torn_titles)
 	}
 	process = get(10, 1, 2);
 	cr_expect_eq(process_title_set(process, titles[2], 30), 0);
+	/* ray::Train.evaluate, of which all but the end of the title before was written. */
+	cr_expect_eq(process_title_set(process, "ray::Train.eva", 30), -EAGAIN);
+	cr_expect_str_eq(process->title, titles[2]);
 }
 
 /* Past the room for all titles the last one stays; what goes makes room. */

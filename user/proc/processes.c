@@ -338,14 +338,12 @@ int process_mapping_add(struct process *process, const struct process_mapping *m
 }
 
 /*
- * Could next have been read while it was written over old? Then its end is old's, at the same
- * place. True of some titles that are whole, too.
+ * Could next have been read while it was written over old? Then it ends where old does. True of some
+ * titles that are whole, too.
  */
 static bool title_may_be_torn(const char *old, const char *next)
 {
-	size_t len = strlen(next);
-
-	return strlen(old) == len && old[len - 1] == next[len - 1];
+	return strlen(old) == strlen(next);
 }
 
 /* A bit of 64 per title. */
