@@ -38,6 +38,7 @@ static void containers_count_all(const struct sampler *sampler, struct stats_rea
 		{ "proc_unreadable", c->proc_unreadable },
 		{ "proc_cut", c->proc_cut },
 		{ "host_mounts_unreadable", c->host_mounts_unreadable },
+		{ "host_mounts_left_out", c->host_mounts_left_out },
 		{ "host_root_unreadable", c->host_root_unreadable },
 		{ "config_refused", c->config_refused },
 		{ "config_too_large", c->config_too_large },
