@@ -308,10 +308,7 @@ static long follow_one(__u32 i, struct follow *f)
 	return 0;
 }
 
-/*
- * Something is done: what follows from that, where streams wait for each other. This and others below
- * are not static, or the verifier would go through them for each caller.
- */
+/* Something is done: what follows from that, where streams wait for each other. Not static: see gpu_waits.bpf.h. */
 __noinline int waits_follow(struct bpfprof_gpu_thread *t, struct bpfprof_gpu_waits *p)
 {
 	struct follow f = { .t = t, .p = p };

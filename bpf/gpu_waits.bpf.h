@@ -8,6 +8,9 @@
  *
  * With steps, calls outside of them are followed all the same, or what they leave on a stream would
  * pass for nothing to do; but no collective of theirs is told, and no gap that they end.
+ *
+ * Some functions here and in gpu_streams.bpf.h are not static, or the verifier would go through them for
+ * each caller.
  */
 
 #include "gpu_streams.bpf.h"

@@ -25,7 +25,7 @@
  *	bits 56-63  second number, signed: addend / 8 of ROW_DEREF and ROW_INDEX, pc threshold
  *	            of ROW_PLT; of ROW_CFA the rule of rbx: offset from the cfa / 8 of the saved
  *	            one, 0 = same, 1 = lost; of ROW_NONE UNWIND_LOOKED_AT (else there may be a
- *	            rule that nobody has looked for yet) and UNWIND_NO_START
+ *	            rule that nobody has looked for yet), UNWIND_NO_START, UNWIND_NO_RULE
  *
  * rbx is followed because the loader's _dl_runtime_resolve builds its frame on it; only
  * where it lies, so that a frame costs no read for it.
@@ -48,6 +48,7 @@ enum unwind_row_kind {
 
 #define UNWIND_LOOKED_AT 1
 #define UNWIND_NO_START 2 /* what the next row rules is not the start of a function */
+#define UNWIND_NO_RULE 4 /* it was read in vain: where its stack ends is not known */
 
 enum unwind_bp_rule {
 	BP_SAME = 0,
@@ -197,6 +198,16 @@ static inline int unwind_frame_pointer(struct unwind_state *s, struct unwind_rea
 	return 0;
 }
 
+/*
+ * Was what unwind_frame_pointer() says only guessed? It leaves s as it was. rbp may hold anything in code
+ * without a rule; 0 is the ABI's mark of the outermost frame, but in the innermost it may be a number, too.
+ */
+static inline int unwind_end_guessed(const struct unwind_state *s, int stop)
+{
+	return stop == BPFPROF_STOP_NO_TABLE ||
+	       (stop == BPFPROF_STOP_COMPLETE && (s->exact || s->regs[UNWIND_RBP]));
+}
+
 /* Reads rbx if only its place is known: 0, or -1 if that cannot be read (then it is lost). */
 static inline int unwind_settle(struct unwind_state *s, struct unwind_reader *reader)
 {
@@ -220,11 +231,16 @@ static inline int unwind_step(struct unwind_state *s, __u64 row, struct unwind_r
 	__u64 cfa, ra, bp = s->regs[UNWIND_RBP];
 	__u32 bp_valid = s->valid & 1U << UNWIND_RBP;
 	__s64 bx_rule = 0;
+	int stop;
 
 	if (kind == ROW_END)
 		return BPFPROF_STOP_COMPLETE;
-	if (kind == ROW_NONE)
-		return unwind_frame_pointer(s, reader);
+	if (kind == ROW_NONE) {
+		stop = unwind_frame_pointer(s, reader);
+		if (unwind_row_second(row) & UNWIND_NO_RULE && unwind_end_guessed(s, stop))
+			stop = BPFPROF_STOP_NO_TABLE;
+		return stop;
+	}
 	if (kind == ROW_UNREADABLE)
 		return BPFPROF_STOP_MISS_FILE;
 	if (kind == ROW_SIGNAL)

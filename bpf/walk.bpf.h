@@ -248,9 +248,8 @@ static __always_inline int walk_frame(struct unwind_reader *r)
 	r->rec.sample.nr_user++;
 	stop = unwind_step(&r->state, r->last_row, r);
 	if (stop) {
-		/* That rbp is a frame pointer was a guess: it may hold anything, 0 too, and there may be a rule. */
-		if ((stop == BPFPROF_STOP_NO_TABLE || stop == BPFPROF_STOP_COMPLETE) &&
-		    unwind_row_unexplored(r->last_row)) {
+		/* There may be a rule. */
+		if (unwind_row_unexplored(r->last_row) && unwind_end_guessed(&r->state, stop)) {
 			stop = BPFPROF_STOP_RARE_RULE;
 			r->noted = 1;
 		}

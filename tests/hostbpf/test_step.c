@@ -314,6 +314,17 @@ static struct step_case step_cases[] = {
 	  .rsp = VA(4),
 	  .rbp = VA(63),
 	  .stop = BPFPROF_STOP_READ_FAULT },
+	{ .name = "frame pointer, return address 0, in vain",
+	  .row = ROW(ROW_NONE, 0, 0, 0, 0, UNWIND_LOOKED_AT | UNWIND_NO_RULE),
+	  .rsp = VA(4),
+	  .rbp = VA(20),
+	  .word = 21,
+	  .value = 0,
+	  .stop = BPFPROF_STOP_NO_TABLE },
+	{ .name = "frame pointer 0, innermost, in vain",
+	  .row = ROW(ROW_NONE, 0, 0, 0, 0, UNWIND_LOOKED_AT | UNWIND_NO_RULE),
+	  .rsp = VA(4),
+	  .stop = BPFPROF_STOP_NO_TABLE },
 	{ .name = "frame pointer, return address 0",
 	  .row = ROW(ROW_NONE, 0, 0, 0, 0, 0),
 	  .rsp = VA(4),
@@ -350,7 +361,8 @@ ParameterizedTest(struct step_case *c, step, kinds)
 	s.regs[UNWIND_RIP] = c->rip;
 	before = s;
 	cr_assert_eq(unwind_step(&s, c->row, &reader), c->stop, "%s", c->name);
-	if (c->stop == BPFPROF_STOP_READ_FAULT || c->stop == BPFPROF_STOP_RARE_RULE)
+	if (c->stop == BPFPROF_STOP_READ_FAULT || c->stop == BPFPROF_STOP_RARE_RULE ||
+	    (c->stop && unwind_row_kind(c->row) == ROW_NONE))
 		cr_assert(!memcmp(&s, &before, sizeof(s)), "%s: changed", c->name);
 	if (c->stop)
 		return;

@@ -281,8 +281,9 @@ def judge_waker(results):
         times.append(f"{place} {known:.2f} of {spent:.2f} s by {waker}")
         if not spent or known < 0.9 * spent:
             problem = times[-1] + f": {[stack for stack, _ in waits if waker not in stack][:3]}"
-    # All would have them, if one had by itself; an interrupt may come while one of our programs runs.
-    wakers = [(stack.partition(";--;")[2], us) for stack, us in got.stacks if ";--;" in stack]
+    # All children would have them, if one had by itself; an interrupt may come while one of our programs runs.
+    wakers = [(stack.partition(";--;")[2], us) for stack, us in got.stacks
+              if ";--;" in stack and "sys_wait4" in stack]
     own = [(waker, us) for waker, us in wakers
            if any("bpf_" in frame or frame.startswith("try_to_wake_up")
                   for frame in waker.split(";"))]

@@ -176,6 +176,14 @@ static uint64_t learn(struct anon_code *code, const struct process *process,
 	return rules[at].row;
 }
 
+/* Of code that is not in a block that one rule holds for. */
+static void pc_add(struct anon_code *code, const struct process *process, uint64_t lookup_pc,
+		   uint64_t row, uint64_t now_ns)
+{
+	if (process->published && !block_find(code, process->asid, block_of(lookup_pc)))
+		block_add(code, process->asid, lookup_pc | BPFPROF_CODE_BLOCK_PC, row, now_ns);
+}
+
 uint64_t anon_code_learn(struct anon_code *code, const struct process *process,
 			 const struct process_mapping *mapping, uint64_t pc, uint64_t lookup_pc,
 			 cfi_check_fn check, void *arg, uint64_t now_ns)
@@ -186,9 +194,16 @@ uint64_t anon_code_learn(struct anon_code *code, const struct process *process,
 	if (rules && pc >= mapping->start && pc < mapping->end)
 		row = learn(code, process, mapping, pc, rules, check, arg, now_ns);
 	free(rules);
-	if (!row)
-		row = unwind_row_make(0, ROW_NONE, 0, 0, 0, 0, UNWIND_LOOKED_AT);
-	if (process->published && !block_find(code, process->asid, block_of(lookup_pc)))
-		block_add(code, process->asid, lookup_pc | BPFPROF_CODE_BLOCK_PC, row, now_ns);
+	if (row)
+		pc_add(code, process, lookup_pc, row, now_ns);
+	return row;
+}
+
+uint64_t anon_code_none(struct anon_code *code, const struct process *process, uint64_t lookup_pc,
+			uint64_t now_ns)
+{
+	uint64_t row = unwind_row_make(0, ROW_NONE, 0, 0, 0, 0, UNWIND_LOOKED_AT | UNWIND_NO_RULE);
+
+	pc_add(code, process, lookup_pc, row, now_ns);
 	return row;
 }

@@ -27,11 +27,14 @@ uint64_t anon_code_row(struct anon_code *code, const struct process *process, ui
 		       uint64_t now_ns);
 /*
  * Reads it out of the code in mapping; lookup_pc is pc, or the byte before it if pc is a return address. check
- * as for cfi_learn(). ROW_NONE if there is none.
+ * as for cfi_learn(). 0 if there is none.
  */
 uint64_t anon_code_learn(struct anon_code *code, const struct process *process,
 			 const struct process_mapping *mapping, uint64_t pc, uint64_t lookup_pc,
 			 cfi_check_fn check, void *arg, uint64_t now_ns);
+/* Keeps in mind that there is none: the row that says so. */
+uint64_t anon_code_none(struct anon_code *code, const struct process *process, uint64_t lookup_pc,
+			uint64_t now_ns);
 /* Forgets what is old. */
 void anon_code_expire(struct anon_code *code, uint64_t now_ns);
 

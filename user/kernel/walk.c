@@ -424,6 +424,7 @@ struct trial {
 	const struct process *process;
 	const struct unwind_state *state;
 	struct unwind_reader *reader;
+	bool unread; /* a rule could not be tried, for what there is of the stack */
 };
 
 /* Does the rule lead to where code is? One on a register that is lost cannot be tried. */
@@ -433,17 +434,20 @@ static bool leads_to_code(void *arg, uint64_t row)
 	struct unwind_state state = *trial->state;
 	int stop = unwind_step(&state, row, trial->reader);
 
+	trial->unread = stop == BPFPROF_STOP_READ_FAULT;
 	return stop == BPFPROF_STOP_COMPLETE || stop == BPFPROF_STOP_REG_LOST ||
 	       (!stop && process_mapping_find(trial->process, unwind_lookup_pc(&state)));
 }
 
-/* The same of a guess, of which it proves nothing that the stack would end there. */
-static bool leads_on(const struct trial *trial, uint64_t row)
+/* Is what the frame pointer leads to no mere guess: it goes on, or ends as the ABI says? */
+static bool frame_pointer_serves(const struct trial *trial, uint64_t row)
 {
 	struct unwind_state state = *trial->state;
+	int stop = unwind_step(&state, row, trial->reader);
 
-	return !unwind_step(&state, row, trial->reader) &&
-	       process_mapping_find(trial->process, unwind_lookup_pc(&state));
+	if (stop)
+		return stop == BPFPROF_STOP_COMPLETE && !unwind_end_guessed(trial->state, stop);
+	return process_mapping_find(trial->process, unwind_lookup_pc(&state));
 }
 
 static int page_learn(struct walker *walker, struct image *image, uint64_t off, bool exact,
@@ -469,7 +473,7 @@ static bool learning_allowed(struct walker *walker, uint64_t now_ns)
 
 static void learning_done(struct walker *walker, uint64_t spent_ns, uint64_t row)
 {
-	if (unwind_row_kind(row) == ROW_NONE)
+	if (!row || unwind_row_kind(row) == ROW_NONE)
 		walker->code_unexplained++;
 	else
 		walker->code_learned++;
@@ -495,7 +499,10 @@ static uint64_t row_learn(struct walker *walker, struct image *image, uint64_t o
 	return row;
 }
 
-/* The row of code in no file: it keeps frame pointers, or has to be read; 0 if there is no time. */
+/*
+ * The row of code in no file: it keeps frame pointers, or has to be read; 0 if there is no time, or not enough
+ * of the stack.
+ */
 static uint64_t anon_row(struct walker *walker, const struct process *process,
 			 const struct process_mapping *mapping, struct trial *trial,
 			 uint64_t now_ns)
@@ -506,13 +513,15 @@ static uint64_t anon_row(struct walker *walker, const struct process *process,
 
 	if (row)
 		return row;
-	if (leads_on(trial, none))
+	if (frame_pointer_serves(trial, none))
 		return none;
 	start_ns = time_monotonic_ns(); /* reading its memory may hang, and keeps us then */
 	if (!learning_allowed(walker, start_ns))
 		return 0;
 	row = anon_code_learn(walker->anon_code, process, mapping, pc, lookup_pc, leads_to_code,
 			      trial, now_ns);
+	if (!row && !trial->unread)
+		row = anon_code_none(walker->anon_code, process, lookup_pc, now_ns);
 	learning_done(walker, time_monotonic_ns() - start_ns, row);
 	return row;
 }
@@ -605,7 +614,7 @@ static struct process *process_prepare(struct walker *walker, const struct walke
 	return process;
 }
 
-/* As eval_mark() in bpf/sample.bpf.c: is the frame [sp, cfa) a C call of the eval loop? */
+/* As eval_mark() in bpf/walk.bpf.h: is the frame [sp, cfa) a C call of the eval loop? */
 static uint64_t eval_mark(const struct walker_stack *stack, uint32_t *next, uint64_t sp,
 			  uint64_t cfa, uint64_t frame)
 {

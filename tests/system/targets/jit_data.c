@@ -2,7 +2,7 @@
 /*
  * A function written at run time into anonymous memory that keeps numbers in rbp, as those of
  * oneDNN do: named by /tmp/perf-PID.map; it is busy itself and calls back into C. With ZEROS rbp always
- * points to what looks like the end of a stack.
+ * points to what looks like the end of a stack. With FAR the callback lies far from it.
  */
 #define TARGET_MAIN
 #include "target.h"
@@ -11,6 +11,12 @@
 
 NOINLINE void jit_callback(unsigned long rounds)
 {
+#ifdef FAR
+	volatile char room[80 << 10];
+
+	for (unsigned long i = 0; i < sizeof(room); i += 512)
+		room[i] = (char)i;
+#endif
 	for (unsigned long i = 0; i < rounds; i++)
 		target_sink += i ^ (target_sink >> 3);
 }
