@@ -178,9 +178,13 @@ static int read_one(struct dumping *dumping, pid_t pid, pid_t parent)
 	const struct dump_reader reader = reader_of(dumping);
 	struct dump_read_counts counts;
 	int err = dump_read(&reader, &dumping->dump, (uint32_t)pid, &counts);
+	int status;
 
-	if (err == -ESRCH)
-		return no_target(pid, "no such process");
+	if (err == -ESRCH) {
+		status = check_target(pid);
+		return status ? status
+			      : no_target(pid, "the kernel does not show it to BPF programs");
+	}
 	if (err == -ENODATA)
 		return no_target(pid, "it has exited and only waits for its parent (zombie)");
 	if (err) {
