@@ -195,7 +195,8 @@ def gil(context):
     check(1 <= len(met) <= 2 and int(said.group(4)) == len(met), "%s; met: %s" % (text, met))
     rate = sum(after[tid] - before[tid] for tid in met) / (ended - began)
     context.note("told %s times per second, the kernel counted %.0f" % (said.group(5), rate))
-    check(0.75 * rate < int(said.group(5)) < 1.25 * rate, "%s; the kernel: %.0f" % (text, rate))
+    # Not of the same seconds: the recording begins later and ends earlier.
+    check(0.6 * rate < int(said.group(5)) < 1.4 * rate, "%s; the kernel: %.0f" % (text, rate))
     check(command == "bpfprof record -d 10 -p %d --gil --threads" % target.pid, command)
     for mode in ("alone", "share"):
         found = record(context, [keepgil(context, mode, 4)], seconds=3)
