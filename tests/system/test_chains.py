@@ -127,3 +127,17 @@ def all_variants(context):
     if problems:
         problems.append("reasons, of everything on the machine: %s" % reasons)
     check(not problems, "\n".join(problems))
+
+
+@test()
+def ends_that_are_guessed(context):
+    """Code that was read in vain, with zeros where a frame pointer leads to: cut short, not complete."""
+    target = context.target("jit_vain_gO2")
+    context.spawn([target.path, "60"])
+    context.bpfprof("record", "-F", HZ, "-d", "4", "-o", "x.folded", "--stats", "x.json").expect(0)
+    result = chains.check([target], context.text("x.folded"))[target.name]
+    reasons = context.json("x.json")["stacks"]["reasons"]
+    context.note("%d samples, %.2f%% truncated, %s" % (result.samples, result.percent("truncated"),
+                                                       reasons))
+    check(result.samples > HZ and result.percent("truncated") > 99, result.worst())
+    check(reasons.get("no_table", 0) > 0.9 * result.samples, reasons)

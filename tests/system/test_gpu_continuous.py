@@ -409,10 +409,13 @@ def parts_alone(context):
             check(re.search(r"%s: .*add --gpu" % flag, done.text), done.text)
 
 
+NR_WITHIN = 9  # programs that call; three have ended after 400 samples on a fast machine
+
+
 @test(alone=True)
 def samples_within_walks(context):
     """A sample that comes while the stack of a call is taken is none the worse for it."""
-    callers = [Caller(context, "threads") for _ in range(3)]
+    callers = [Caller(context, "threads") for _ in range(NR_WITHIN)]
     for caller in callers:
         subprocess.run(["taskset", "-a", "-p", "-c", "0", str(caller.pid)], check=True,
                        stdout=subprocess.DEVNULL)
@@ -428,8 +431,8 @@ def samples_within_walks(context):
         stats["samples"], stats["gpu"]["stacks"]["taken"], lost))
     samples = sum(count for process, _, count in chains.read_folded(context.text("x.folded"))
                   if process == "gpu_calls")
-    check(samples > 100, "%d samples of who calls, %s" % (samples, stats["samples"]))
-    check(len(calls) == 3 and stats["gpu"]["stacks"]["taken"] > 1000, "%s" % stats["gpu"]["stacks"])
+    check(samples > 500, "%d samples of who calls, %s" % (samples, stats["samples"]))
+    check(len(calls) == NR_WITHIN and stats["gpu"]["stacks"]["taken"] > 1000, "%s" % stats["gpu"]["stacks"])
     check("scratch_busy" not in lost, "lost: %s" % lost)
     check(not stats["gpu"]["lost"]["stacks_scratch_busy"], "lost: %s" % stats["gpu"]["lost"])
 

@@ -12,6 +12,7 @@
 #define THREAD_RAN_NS 1000000 /* one that slept all of the time is not of the pool that ran */
 #define GIL_WAIT_RUN_SHARE 5 /* a waiting thread runs less than a fifth of the time */
 #define GIL_WAKES_PER_SECOND 10
+#define GIL_WAIT_NS (NS_PER_SECOND / 10) /* watched for less time it tells nothing */
 
 /* One of several that should be equal: a process, or all processes of a rank. */
 struct member {
@@ -124,7 +125,7 @@ static void fact_of_gil(struct findings *findings, const struct watched_process 
 {
 	const struct watched_thread *thread, *holder = NULL;
 	struct gil_fact fact = { .name = process->name, .pid = shown_pid(process) };
-	uint64_t runs, run_ns;
+	uint64_t runs, run_ns, ns;
 
 	for (thread = process->threads; thread; thread = thread->hh.next)
 		if (thread->timed && (!holder || thread->held > holder->held))
@@ -141,12 +142,14 @@ static void fact_of_gil(struct findings *findings, const struct watched_process 
 	for (thread = process->threads; thread; thread = thread->hh.next) {
 		runs = since(thread->last.nr_runs, thread->first.nr_runs);
 		run_ns = since(thread->last.run_ns, thread->first.run_ns);
-		if (thread == holder || !thread->timed || !thread->python ||
-		    run_ns * GIL_WAIT_RUN_SHARE > fact.watched_ns ||
-		    runs * NS_PER_SECOND < GIL_WAKES_PER_SECOND * fact.watched_ns)
+		/* It hardly runs, so the clock may have met it late. */
+		ns = since(thread->last_ns, thread->first_ns);
+		if (thread == holder || !thread->timed || !thread->python || ns < GIL_WAIT_NS ||
+		    run_ns * GIL_WAIT_RUN_SHARE > ns ||
+		    runs * NS_PER_SECOND < GIL_WAKES_PER_SECOND * ns)
 			continue;
 		fact.nr_waiting++;
-		fact.nr_wakes += runs;
+		fact.wakes += (double)runs * NS_PER_SECOND / (double)ns;
 		fact.waiting_run_ns += run_ns;
 	}
 	findings_of_gil(findings, &fact);

@@ -268,11 +268,10 @@ void findings_of_workers(struct findings *findings, const struct workers_fact *f
 void findings_of_gil(struct findings *findings, const struct gil_fact *fact)
 {
 	double share = ratio(fact->held, fact->samples) * ratio(fact->on_cpu_ns, fact->watched_ns);
-	double wakes = fact->watched_ns ? (double)fact->nr_wakes / seconds(fact->watched_ns) : 0;
 	struct finding *finding;
 
 	if (fact->samples < GIL_SAMPLES || fact->watched_ns < GIL_WATCHED_NS || share < GIL_SHARE ||
-	    !fact->nr_waiting || wakes < GIL_WAKES_PER_SECOND)
+	    !fact->nr_waiting || fact->wakes < GIL_WAKES_PER_SECOND)
 		return;
 	finding = add(findings, FINDING_GIL);
 	if (!finding)
@@ -282,7 +281,7 @@ void findings_of_gil(struct findings *findings, const struct gil_fact *fact)
 		 "wanted it woke %.0f times per second and ran %.0f ms",
 		 fact->name, fact->pid, fact->tid, fact->thread, 100 * (share < 1 ? share : 1),
 		 seconds(fact->watched_ns), fact->nr_waiting, fact->nr_waiting == 1 ? "" : "s",
-		 wakes, (double)fact->waiting_run_ns / 1e6);
+		 fact->wakes, (double)fact->waiting_run_ns / 1e6);
 	set_command(finding, "bpfprof record -d 10 -p %u --gil --threads", fact->pid);
 }
 

@@ -80,7 +80,7 @@ struct gil_fact {
 	uint64_t watched_ns; /* while it was watched, it ran, or waited for a CPU, for: */
 	uint64_t on_cpu_ns;
 	uint32_t nr_waiting; /* other threads that want the GIL too, */
-	uint64_t nr_wakes; /* how often these woke together meanwhile, */
+	double wakes; /* how often these woke in a second, together, each while it was watched, */
 	uint64_t waiting_run_ns; /* and how long they ran */
 };
 void findings_of_gil(struct findings *findings, const struct gil_fact *fact);

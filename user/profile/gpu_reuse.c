@@ -4,14 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
-/* What is hashed is chosen by targets. */
-#define HASH_FUNCTION(key, bytes, hash)                                                            \
-	((hash) = (unsigned int)XXH3_64bits_withSeed(key, bytes, reuse->seed))
-#include <uthash.h>
-
+#define HASH_SEED reuse->seed
+#include "base/seeded_hash.h"
 #include "base/hash_seed.h"
 #include "profile/stats.h"
 

@@ -12,13 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
-/* What is hashed is chosen by targets: handles, addresses. */
-#define HASH_FUNCTION(key, bytes, hash)                                                            \
-	((hash) = (unsigned int)XXH3_64bits_withSeed(key, bytes, tally->seed))
-#include <uthash.h>
+#define HASH_SEED tally->seed
+#include "base/seeded_hash.h"
 
 #include "gpu/functions.h"
 #include "gpu_calls.h"

@@ -5,14 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
-/* What is hashed is chosen by targets: handles, sizes. */
-#define HASH_FUNCTION(key, bytes, hash)                                                            \
-	((hash) = (unsigned int)XXH3_64bits_withSeed(key, bytes, waits->seed))
-#include <uthash.h>
-
+#define HASH_SEED waits->seed
+#include "base/seeded_hash.h"
 #include "base/hash_seed.h"
 #include "profile/stats.h"
 

@@ -134,6 +134,7 @@ def build(folder):
     b.add("jit_data", "jit_data.c", "g", "2")
     b.add("jit_data", "jit_data.c", "g", "2", flags=["-DZEROS"], suffix="end")
     b.add("jit_data", "jit_data.c", "g", "2", flags=["-DZEROS", "-DFAR"], suffix="far")
+    b.add("jit_vain", "jit_data.c", "g", "2", flags=["-DZEROS", "-DVAIN"])
     b.add("asm", "asm_main.c", "g", "2", flags=["asm.S"])
     b.add("rawasm", "rawasm_main.c", "g", "0", flags=["rawasm.S"])
     b.add("rawasm", "rawasm_main.c", "g", "2", flags=["rawasm.S"])

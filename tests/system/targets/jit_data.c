@@ -2,7 +2,8 @@
 /*
  * A function written at run time into anonymous memory that keeps numbers in rbp, as those of
  * oneDNN do: named by /tmp/perf-PID.map; it is busy itself and calls back into C. With ZEROS rbp always
- * points to what looks like the end of a stack. With FAR the callback lies far from it.
+ * points to what looks like the end of a stack. With FAR the callback lies far from it. With
+ * VAIN the code cannot be followed to its end.
  */
 #define TARGET_MAIN
 #include "target.h"
@@ -56,7 +57,12 @@ __asm__(".pushsection .rodata\n"
 	"add $0x400, %rsp\n"
 	"pop %r12\n"
 	"pop %rbx\n"
+#ifdef VAIN
+	"pop %rcx\n"
+	"jmp *%rcx\n"
+#else
 	"ret\n"
+#endif
 	"jit_end:\n"
 	".popsection\n");
 extern const unsigned char jit_begin[], jit_end[];
