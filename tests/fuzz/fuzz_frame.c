@@ -57,9 +57,9 @@ static size_t make_hdr(const uint8_t *data, size_t nr)
 	return nr * 4;
 }
 
-static void make_headers(size_t frame_len, size_t nr_entries)
+static void make_headers(size_t frame_len, size_t nr_entries, bool debug)
 {
-	static const char names[] = "\0.eh_frame";
+	static const char names[] = "\0.eh_frame\0.debug_frame";
 	Elf64_Ehdr eh = { .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT },
 			  .e_type = ET_DYN,
 			  .e_machine = EM_X86_64,
@@ -92,10 +92,10 @@ static void make_headers(size_t frame_len, size_t nr_entries)
 			       .p_memsz = 12 + 8 * nr_entries } };
 	Elf64_Shdr sh[3] = {
 		{ 0 },
-		{ .sh_name = 1,
+		{ .sh_name = debug ? 11 : 1,
 		  .sh_type = SHT_PROGBITS,
-		  .sh_flags = SHF_ALLOC,
-		  .sh_addr = FRAME,
+		  .sh_flags = debug ? 0 : SHF_ALLOC,
+		  .sh_addr = debug ? 0 : FRAME,
 		  .sh_offset = FRAME,
 		  .sh_size = frame_len },
 		{ .sh_type = SHT_STRTAB, .sh_offset = 0x600, .sh_size = sizeof(names) }
@@ -146,13 +146,14 @@ static void check_row(struct cfi *cfi, uint64_t row)
 }
 
 /*
- * The input is .eh_frame in a valid file. Its first byte says how many entries a search table
- * has; 0: none, the records are passed over, and rows and rules are compared.
+ * The input is .eh_frame, or .debug_frame, in a valid file. Its first byte says which, and how many entries
+ * a search table has; 0: none, the records are passed over, and rows and rules are compared.
  */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static uint64_t rows[CFI_PAGE_MAX_ROWS];
 	size_t nr_entries, used;
+	bool debug;
 	struct elf_image *img;
 	struct cfi *cfi;
 	int nr;
@@ -160,10 +161,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size < 1 + 4 * MAX_ENTRIES || size > HDR - FRAME)
 		return 0;
 	memset(file, 0, sizeof(file));
-	nr_entries = data[0] % (MAX_ENTRIES + 1);
+	debug = data[0] & 0x80;
+	nr_entries = debug ? 0 : data[0] % (MAX_ENTRIES + 1);
 	used = 1 + make_hdr(data + 1, nr_entries);
 	memcpy(file + FRAME, data + used, size - used);
-	make_headers(size - used, nr_entries);
+	make_headers(size - used, nr_entries, debug);
 	if (elf_image_open_memory(&img, file, sizeof(file)))
 		abort();
 	if (!cfi_new(&cfi, img)) {

@@ -244,7 +244,7 @@ ParameterizedTest(struct pointer_case *c, cfi, pointers)
 	made_end(&b->frame, fde);
 	cr_assert_eq(bench_open(b), 0);
 	if (c->bad)
-		cr_assert_eq(cfi_build_page(b->cfi, 0, b->rows), -ENODATA, "%s", c->name);
+		CHECK_ROWS(b, 0, row_of(0, ROW_NONE));
 	else
 		CHECK_ROWS(b, 0, row_of(0, ROW_NONE), row_sp(0x1100, 8), row_of(0x1140, ROW_NONE));
 	bench_free(b);
@@ -337,7 +337,7 @@ ParameterizedTest(struct cie_case *c, cfi, cies)
 		if (c->bad && with_hdr) /* the table says that code is there */
 			CHECK_ROWS(b, 0, row_of(0, ROW_NONE), row_of(0x1100, ROW_RARE));
 		else if (c->bad)
-			cr_assert_eq(cfi_build_page(b->cfi, 0, b->rows), -ENODATA, "%s", c->name);
+			CHECK_ROWS(b, 0, row_of(0, ROW_NONE));
 		else
 			CHECK_ROWS(b, 0, row_of(0, ROW_NONE), row_sp(0x1100, 8),
 				   row_of(0x1140, ROW_NONE));
@@ -742,11 +742,12 @@ Test(cfi, nothing_there)
 {
 	struct bench *b = bench_new();
 
-	cr_assert_eq(bench_open(b), -ENODATA);
+	cr_assert_eq(bench_open(b), 0);
+	CHECK_ROWS(b, 0, row_of(0, ROW_NONE));
 	made_uint(&b->frame, 0, 4);
 	cr_assert_eq(bench_open(b), 0); /* a section, but nothing in it */
-	cr_assert_eq(cfi_build_page(b->cfi, 0, b->rows), -ENODATA);
-	cr_assert_eq(cfi_build_page(b->cfi, 0, b->rows), -ENODATA);
+	CHECK_ROWS(b, 0, row_of(0, ROW_NONE));
+	CHECK_ROWS(b, 0, row_of(0, ROW_NONE));
 	bench_free(b);
 }
 

@@ -749,3 +749,45 @@ Test(code_rules, step_in_learned_code)
 	cr_assert_eq(s.regs[UNWIND_RSP], 0x10028);
 	bench_close(&b);
 }
+
+/* .debug_frame says what .eh_frame says of the same code, in every form that compilers write. */
+Test(code_rules, debug_frame)
+{
+	static const char code[] =
+		"#define LOCAL __attribute__((noinline, visibility(\"hidden\")))\n"
+		"LOCAL long g(long *a, long n) { return a[n]; }\n"
+		"LOCAL void h(volatile long *a, long n) { a[n] = n; }\n"
+		"long f(long n) { long a[40]; h(a, n); return g(a, n) + a[3]; }\n"
+		"long k(long n) { long a[n]; h(a, n); return n > 3 ? g(a, n) : f(n); }\n";
+	static const char *const forms[] = { "-gdwarf-2", "-gdwarf-3", "-gdwarf-4", "-gdwarf-5",
+					     "-gdwarf-5 -gdwarf64" };
+	static uint64_t eh[CFI_PAGE_MAX_ROWS], debug[CFI_PAGE_MAX_ROWS];
+	struct elf_image *img;
+	struct cfi *cfi;
+	char command[512];
+	int nr_eh, nr;
+
+	fixture_write("d.c", code);
+	fixture_run("gcc -O2 -g -fvisibility=hidden -fPIC -shared -nostdlib -o eh.so d.c");
+	img = fixture_open("eh.so");
+	cr_assert_eq(cfi_new(&cfi, img), 0);
+	nr_eh = cfi_build_page(cfi, 0, eh);
+	cr_assert_gt(nr_eh, 10);
+	cfi_free(cfi);
+	elf_image_free(img);
+	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+		snprintf(command, sizeof(command),
+			 "gcc -O2 %s -fno-asynchronous-unwind-tables -fvisibility=hidden -fPIC "
+			 "-shared -nostdlib -Wl,--no-ld-generated-unwind-info -o "
+			 "debug.so d.c && ! readelf -SW debug.so | grep -q 'eh_frame '",
+			 forms[i]);
+		fixture_run(command);
+		img = fixture_open("debug.so");
+		cr_assert_eq(cfi_new(&cfi, img), 0);
+		nr = cfi_build_page(cfi, 0, debug);
+		cr_assert_eq(nr, nr_eh, "%s: %d rows, %d in .eh_frame", forms[i], nr, nr_eh);
+		cr_assert(!memcmp(eh, debug, sizeof(*eh) * (size_t)nr), "%s", forms[i]);
+		cfi_free(cfi);
+		elf_image_free(img);
+	}
+}

@@ -21,10 +21,12 @@
 #define LEARN_AT_ONCE 512
 #define UNKNOWN_BLOCK 16 /* code that nothing is learned of is left alone in blocks of this */
 
+enum { TABLE_EH_FRAME, TABLE_DEBUG_FRAME, NR_TABLES };
+
 struct cfi {
 	struct elf_image *img;
-	struct eh_frame frame;
-	int error; /* of making the index: it is not tried again */
+	struct eh_frame tables[NR_TABLES]; /* what one does not cover is looked for in the next */
+	int errors[NR_TABLES]; /* of finding it and of making its index: neither is tried again */
 	size_t nr_code;
 	struct elf_segment code[ELF_IMAGE_MAX_SEGMENTS]; /* executable, by file offset */
 	struct code_rule *learned; /* by offset */
@@ -57,10 +59,12 @@ int cfi_new(struct cfi **ret, struct elf_image *img)
 	for (size_t i = 0; i < nr && cfi->nr_code < ELF_IMAGE_MAX_SEGMENTS; i++)
 		if (segs[i].type == PT_LOAD && segs[i].flags & PF_X && segs[i].file_bytes)
 			code_add(cfi, &segs[i]);
-	err = eh_frame_init(&cfi->frame, img);
-	if (err) {
+	err = eh_frame_init(&cfi->tables[TABLE_EH_FRAME], img);
+	cfi->errors[TABLE_EH_FRAME] = err;
+	cfi->errors[TABLE_DEBUG_FRAME] = eh_frame_init_debug(&cfi->tables[TABLE_DEBUG_FRAME], img);
+	if ((err && err != -ENODATA) || !cfi->nr_code) {
 		cfi_free(cfi);
-		return err;
+		return err ? err : -ENODATA;
 	}
 	*ret = cfi;
 	return 0;
@@ -70,30 +74,42 @@ void cfi_free(struct cfi *cfi)
 {
 	if (!cfi)
 		return;
-	eh_frame_fini(&cfi->frame);
+	for (int i = 0; i < NR_TABLES; i++)
+		eh_frame_fini(&cfi->tables[i]);
 	free(cfi->learned);
 	free(cfi);
 }
 
 size_t cfi_bytes(const struct cfi *cfi)
 {
-	return sizeof(*cfi) + cfi->cap_learned * sizeof(*cfi->learned) +
-	       (cfi->frame.index ? cfi->frame.nr * sizeof(*cfi->frame.index) : 0);
+	size_t bytes = sizeof(*cfi) + cfi->cap_learned * sizeof(*cfi->learned);
+
+	for (int i = 0; i < NR_TABLES; i++)
+		if (cfi->tables[i].index)
+			bytes += cfi->tables[i].nr * sizeof(*cfi->tables[i].index);
+	return bytes;
 }
 
-/* Working memory for one call, with the FDEs ready to be looked up. */
+/* Makes the FDEs of a table ready to be looked up. -ENODATA: there is nothing in it. */
+static int table_prepare(struct cfi *cfi, int table)
+{
+	if (!cfi->errors[table])
+		cfi->errors[table] = eh_frame_prepare(&cfi->tables[table]);
+	return cfi->errors[table];
+}
+
+/* Working memory for one call. The FDEs of .eh_frame must not be missing for a mere error. */
 static int pass_new(struct cfi *cfi, struct eh_pass **ret)
 {
+	int err = table_prepare(cfi, TABLE_EH_FRAME);
 	struct eh_pass *pass;
 
-	if (!cfi->error)
-		cfi->error = eh_frame_prepare(&cfi->frame);
-	if (cfi->error)
-		return cfi->error;
+	if (err && err != -ENODATA)
+		return err;
 	pass = malloc(sizeof(*pass));
 	if (!pass)
 		return -ENOMEM;
-	eh_pass_init(pass, &cfi->frame, PAGE_WORK);
+	eh_pass_init(pass, &cfi->tables[0], PAGE_WORK);
 	*ret = pass;
 	return 0;
 }
@@ -115,8 +131,8 @@ struct page_build {
 	uint64_t *rows;
 	int nr;
 	uint64_t pos; /* file offset up to which the rows reach */
-	uint64_t end; /* of the page, or of the part of a segment in it */
-	uint64_t va_delta; /* image-relative address minus file offset in that part */
+	uint64_t end; /* of what is filled now: a part of a segment, or a gap between FDEs in it */
+	uint64_t va_delta; /* image-relative address minus file offset in that segment */
 };
 
 static void page_append(struct page_build *b, uint64_t end, uint64_t row)
@@ -221,19 +237,37 @@ static int page_add_fde(struct page_build *b, const struct eh_fde *fde, uint64_t
 	return 0;
 }
 
-static int page_add_fdes(struct page_build *b)
+static int page_fill(struct page_build *b, uint64_t end, int table);
+
+/* The next table after this one that there is anything in, or NR_TABLES. */
+static int table_after(struct cfi *cfi, int table)
 {
-	struct eh_frame *frame = &b->cfi->frame;
+	while (++table < NR_TABLES && table_prepare(cfi, table))
+		;
+	return table;
+}
+
+/* Rows of the FDEs of a table up to b->end, and in the gaps between them of the tables after it. */
+static int page_add_fdes(struct page_build *b, int table)
+{
+	struct eh_frame *frame = &b->cfi->tables[table];
 	uint64_t start, next, end = b->end + b->va_delta;
+	int err, next_table = table_after(b->cfi, table);
 	struct eh_fde fde;
-	size_t i;
-	int err;
+	size_t i, at;
 
 	err = eh_frame_find(frame, b->pass, b->pos + b->va_delta, &i);
 	while (!err && b->pos < b->end && i < frame->nr) {
+		at = i;
 		err = eh_frame_get(frame, b->pass, &i, &fde, &start, &next);
 		if ((!err || err == -EBADMSG) && start >= end)
 			return 0;
+		if ((!err || err == -EBADMSG) && next_table < NR_TABLES &&
+		    start > b->pos + b->va_delta) {
+			err = page_fill(b, start - b->va_delta, next_table);
+			i = at; /* the other table had the pass: read this FDE again */
+			continue;
+		}
 		if (err == -EBADMSG && next > start) { /* not all of it is lost */
 			page_add(b, start, next, row_rare());
 			err = 0;
@@ -244,25 +278,40 @@ static int page_add_fdes(struct page_build *b)
 	return err;
 }
 
+/* Rows up to end, from this table and those after it. */
+static int page_fill(struct page_build *b, uint64_t end, int table)
+{
+	uint64_t outer_end = b->end;
+	int err;
+
+	if (end <= b->pos)
+		return 0;
+	if (table == NR_TABLES) {
+		page_append_gap(b, end);
+		return 0;
+	}
+	b->end = end;
+	err = page_add_fdes(b, table);
+	if (err == -EBADMSG || err == -E2BIG) { /* the table is broken from here on */
+		page_append(b, end, row_rare());
+		err = 0;
+	}
+	if (!err)
+		err = page_fill(b, end, table_after(b->cfi, table));
+	b->end = outer_end;
+	return err;
+}
+
 /* The part of the page that a segment covers. */
 static int page_add_segment(struct page_build *b, const struct elf_segment *seg, uint64_t page_end)
 {
 	uint64_t end = seg->off + seg->file_bytes;
-	int err;
 
 	if (end <= b->pos || seg->off >= page_end)
 		return 0;
 	page_append_gap(b, seg->off);
-	b->end = end < page_end ? end : page_end;
 	b->va_delta = seg->va - seg->off;
-	err = page_add_fdes(b);
-	if (err == -EBADMSG || err == -E2BIG) { /* the table is broken from here on */
-		page_append(b, b->end, row_rare());
-		err = 0;
-	}
-	if (!err)
-		page_append_gap(b, b->end);
-	return err;
+	return page_fill(b, end < page_end ? end : page_end, table_after(b->cfi, -1));
 }
 
 int cfi_build_page(struct cfi *cfi, uint32_t page, uint64_t *rows)
@@ -355,12 +404,18 @@ static bool fde_starts(void *arg, uint64_t off)
 {
 	struct fde_search *search = arg;
 	uint64_t rva = off - search->seg->off + search->seg->va, start, next;
-	struct eh_frame *frame = &search->cfi->frame;
+	int table = -1;
+	struct eh_frame *frame;
 	struct eh_fde fde;
 	size_t i;
 
-	return !eh_frame_find(frame, search->pass, rva, &i) && i < frame->nr &&
-	       !eh_frame_get(frame, search->pass, &i, &fde, &start, &next) && start == rva;
+	while ((table = table_after(search->cfi, table)) < NR_TABLES) {
+		frame = &search->cfi->tables[table];
+		if (!eh_frame_find(frame, search->pass, rva, &i) && i < frame->nr &&
+		    !eh_frame_get(frame, search->pass, &i, &fde, &start, &next) && start == rva)
+			return true;
+	}
+	return false;
 }
 
 int cfi_code_rules(struct cfi *cfi, uint64_t off, struct code_rule *rules, size_t cap)
@@ -422,7 +477,7 @@ int cfi_learn(struct cfi *cfi, uint64_t off, bool exact, cfi_check_fn check, voi
 }
 
 /* The program of the function that has rva, run up to there. 0, or enum bpfprof_stop. */
-static int program_find(struct cfi *cfi, struct eh_pass *pass, uint64_t rva)
+static int program_find(const struct eh_frame *frame, struct eh_pass *pass, uint64_t rva)
 {
 	struct cfi_program *prog = &pass->prog;
 	uint64_t start, next;
@@ -430,11 +485,11 @@ static int program_find(struct cfi *cfi, struct eh_pass *pass, uint64_t rva)
 	size_t i;
 	int err;
 
-	if (eh_frame_find(&cfi->frame, pass, rva, &i))
+	if (eh_frame_find(frame, pass, rva, &i))
 		return BPFPROF_STOP_BAD_CFI;
-	if (i >= cfi->frame.nr)
+	if (i >= frame->nr)
 		return BPFPROF_STOP_NO_TABLE;
-	err = eh_frame_get(&cfi->frame, pass, &i, &fde, &start, &next);
+	err = eh_frame_get(frame, pass, &i, &fde, &start, &next);
 	if (err && err != -EBADMSG)
 		return BPFPROF_STOP_BAD_CFI;
 	if (start > rva)
@@ -458,19 +513,20 @@ int cfi_step(struct cfi *cfi, uint64_t off, struct unwind_state *state,
 	struct unwind_state old = *state;
 	struct cfi_expr_env env = { .state = &old, .reader = reader };
 	const struct elf_segment *seg = segment_of(cfi, off);
+	int err, table = -1;
 	struct eh_pass *pass;
 	uint64_t rva, row;
-	int err;
 
 	if (!seg)
 		return BPFPROF_STOP_NO_TABLE;
 	rva = off - seg->off + seg->va;
-	err = pass_new(cfi, &pass);
-	if (err)
-		return err == -ENODATA ? BPFPROF_STOP_NO_TABLE : BPFPROF_STOP_MISS_FILE;
+	if (pass_new(cfi, &pass))
+		return BPFPROF_STOP_MISS_FILE;
 	unwind_settle(&old, reader);
 	env.bias = unwind_lookup_pc(state) - rva;
-	err = program_find(cfi, pass, rva);
+	err = BPFPROF_STOP_NO_TABLE;
+	while (err == BPFPROF_STOP_NO_TABLE && (table = table_after(cfi, table)) < NR_TABLES)
+		err = program_find(&cfi->tables[table], pass, rva);
 	if (!err)
 		err = cfi_eval_caller(&pass->prog, &env, state);
 	free(pass);

@@ -3,13 +3,13 @@
 #define BPFPROF_UNWIND_CFI_H
 
 /*
- * Call frame information of one image (.eh_frame), turned into the rows of
- * bpf/unwind_native.h one 64 KiB page at a time, on demand: .eh_frame_hdr's
- * search table finds the FDEs of a page without reading the others. Files
- * without that table (gcc -static) are indexed once by a pass over .eh_frame.
+ * Call frame information of one image (.eh_frame, and .debug_frame where that says nothing),
+ * turned into the rows of bpf/unwind_native.h one 64 KiB page at a time, on demand:
+ * .eh_frame_hdr's search table finds the FDEs of a page without reading the others. Records
+ * without that table (gcc -static, .debug_frame) are indexed once by a pass over them.
  * Everything read is bounded and checked: the file belongs to the target.
  * Reference: LSB 5.0 core, 10.6 (.eh_frame, .eh_frame_hdr); DWARF 5, 6.4; AMD64 psABI 3.6, 3.7.
- * Errors: -EBADMSG malformed, -ENODATA no table in the image, -E2BIG over our
+ * Errors: -EBADMSG malformed, -ENODATA no code in the image, -E2BIG over our
  * limits, -ENOMEM, and those of elf_image_read(). Not thread-safe.
  */
 
@@ -26,7 +26,7 @@ struct unwind_reader;
 
 struct cfi;
 
-/* Borrows img. -ENODATA also for machines other than x86-64. */
+/* Borrows img. -ENODATA: there is no code, or it is of a machine other than x86-64. */
 int cfi_new(struct cfi **ret, struct elf_image *img);
 void cfi_free(struct cfi *cfi);
 size_t cfi_bytes(const struct cfi *cfi); /* memory that it holds at the moment */

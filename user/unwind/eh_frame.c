@@ -22,15 +22,38 @@ void eh_pass_init(struct eh_pass *pass, const struct eh_frame *frame, int64_t wo
 /* One record: the common head of CIEs and FDEs. */
 struct eh_record {
 	struct frame_cursor cur; /* after the id, up to the end of the record */
-	uint64_t id_off;
-	uint64_t id; /* 0: a CIE; else how far its CIE lies before id_off */
+	bool is_cie;
+	uint64_t cie_off; /* of an FDE: where its CIE is, if there is such a place in front of it */
 };
+
+/* .eh_frame: 0, or how far the CIE lies before the id; .debug_frame: all ones, or its offset. */
+static int record_id(const struct eh_frame *frame, struct eh_record *rec, bool wide)
+{
+	struct frame_cursor *cur = &rec->cur, peek;
+	uint64_t id_off = cur->off, id = cursor_uint(cur, frame->debug && wide ? 8 : 4);
+
+	if (frame->debug) {
+		rec->is_cie = id == (wide ? UINT64_MAX : UINT32_MAX);
+		rec->cie_off = id < frame->end - frame->off ? frame->off + id : UINT64_MAX;
+		return cur->error;
+	}
+	rec->is_cie = !id;
+	rec->cie_off = id <= id_off - frame->off ? id_off - id : UINT64_MAX;
+	/*
+	 * LSB has 4 bytes of id also in the 64-bit form, other tools 8: then the high half is 0,
+	 * where otherwise a version or the start of a function stands.
+	 */
+	peek = *cur;
+	if (wide && !cursor_uint(&peek, 4) && !peek.error)
+		*cur = peek;
+	return cur->error;
+}
 
 /* -ENODATA at a terminator, after which *next is set too. */
 static int record_open(const struct eh_frame *frame, struct eh_pass *pass, uint64_t off,
 		       struct eh_record *rec, uint64_t *next)
 {
-	struct frame_cursor *cur = &rec->cur, peek;
+	struct frame_cursor *cur = &rec->cur;
 	uint64_t len;
 	bool wide;
 
@@ -48,16 +71,7 @@ static int record_open(const struct eh_frame *frame, struct eh_pass *pass, uint6
 	cur->end = *next = cur->off + len;
 	if (!len)
 		return -ENODATA;
-	rec->id_off = cur->off;
-	rec->id = cursor_uint(cur, 4);
-	/*
-	 * LSB has 4 bytes of id also in the 64-bit form, other tools 8: then the high half is 0,
-	 * where otherwise a version or the start of a function stands.
-	 */
-	peek = *cur;
-	if (wide && !cursor_uint(&peek, 4) && !peek.error)
-		*cur = peek;
-	return cur->error;
+	return record_id(frame, rec, wide);
 }
 
 static int cie_parse_augmentation_data(struct frame_cursor *cur, const char *letters,
@@ -106,7 +120,7 @@ static int cie_parse(struct eh_pass *pass, struct eh_record *rec, struct cfi_cie
 	size_t n = 0;
 	int err;
 
-	if (rec->id || (version != 1 && version != 3 && version != 4))
+	if (!rec->is_cie || (version != 1 && version != 3 && version != 4))
 		return -EBADMSG;
 	while ((letters[n] = (char)cursor_u8(cur)))
 		if (++n == sizeof(letters))
@@ -186,9 +200,9 @@ static int fde_parse(const struct eh_frame *frame, struct eh_pass *pass, struct 
 	uint8_t enc;
 	int err;
 
-	if (!rec->id || rec->id > rec->id_off - frame->off)
+	if (rec->is_cie || rec->cie_off == UINT64_MAX)
 		return -EBADMSG;
-	err = cie_get(frame, pass, rec->id_off - rec->id, &fde->cie);
+	err = cie_get(frame, pass, rec->cie_off, &fde->cie);
 	if (err)
 		return err;
 	enc = fde->cie->pointer_enc;
@@ -300,7 +314,7 @@ static int index_fill(struct eh_frame *frame, struct eh_pass *pass)
 		err = record_open(frame, pass, off, &rec, &next);
 		if (err == -EBADMSG || (err == -ENODATA && frame->to_terminator))
 			break;
-		if (err == -ENODATA || (!err && !rec.id))
+		if (err == -ENODATA || (!err && rec.is_cie))
 			continue;
 		if (!err)
 			err = fde_parse(frame, pass, &rec, &fde);

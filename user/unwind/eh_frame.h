@@ -4,9 +4,10 @@
 
 /*
  * Finds the frame description entries (FDEs) of an image and reads them and their
- * common parts (CIEs). An entry number counts the FDEs by ascending address: of
+ * common parts (CIEs), of .eh_frame or of .debug_frame, which differ in how a record
+ * names its CIE. An entry number counts the FDEs by ascending address: of
  * the file's search table (.eh_frame_hdr), else of an index that the first
- * eh_frame_prepare() makes by one pass over .eh_frame, 8 bytes per FDE.
+ * eh_frame_prepare() makes by one pass over the records, 8 bytes per FDE.
  */
 
 #include <stdbool.h>
@@ -26,6 +27,7 @@ struct eh_frame {
 	uint64_t off, end; /* of the records in the file */
 	uint64_t va_delta; /* image-relative address minus file offset, there */
 	bool to_terminator; /* end is only a bound: a record of length 0 comes before */
+	bool debug; /* records of .debug_frame (DWARF 5, 6.4.1) */
 	uint64_t table_off, table_delta, table_va; /* search table; off 0: none */
 	uint8_t table_enc;
 	uint64_t *index; /* start - code_va in the high half, offset - off in the low one */
@@ -49,6 +51,8 @@ struct eh_fde {
 
 /* 0, -ENODATA without .eh_frame, -EBADMSG. Borrows img. */
 int eh_frame_init(struct eh_frame *frame, struct elf_image *img);
+/* The same for .debug_frame; -ENODATA also if it is compressed. */
+int eh_frame_init_debug(struct eh_frame *frame, struct elf_image *img);
 void eh_frame_fini(struct eh_frame *frame);
 
 /* Makes entries countable: call before those below. 0, -E2BIG, -ENOMEM, read errors. */

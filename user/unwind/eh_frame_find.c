@@ -77,11 +77,12 @@ static int frame_find_by_hdr(struct eh_frame *frame, struct eh_pass *pass)
 	return -ENODATA;
 }
 
-static int frame_find_by_section(struct eh_frame *frame)
+static int frame_find_by_section(struct eh_frame *frame, const char *name)
 {
-	const struct elf_section *sec = elf_image_section(frame->img, ".eh_frame");
+	const struct elf_section *sec = elf_image_section(frame->img, name);
 
-	if (!sec || sec->type == SHT_NOBITS || !(sec->flags & SHF_ALLOC) || !sec->bytes)
+	if (!sec || sec->type == SHT_NOBITS || !sec->bytes || sec->flags & SHF_COMPRESSED ||
+	    (!frame->debug && !(sec->flags & SHF_ALLOC)))
 		return -ENODATA;
 	if (sec->off > elf_image_size(frame->img) ||
 	    sec->bytes > elf_image_size(frame->img) - sec->off)
@@ -149,23 +150,35 @@ static int frame_find_by_scan(struct eh_frame *frame, struct eh_pass *pass)
 	return -ENODATA;
 }
 
+static void frame_begin(struct eh_frame *frame, struct elf_image *img, bool debug)
+{
+	size_t nr;
+	const struct elf_segment *segs = elf_image_segments(img, &nr);
+
+	*frame = (struct eh_frame){ .img = img, .code_va = UINT64_MAX, .debug = debug };
+	for (size_t i = 0; i < nr; i++)
+		if (segs[i].type == PT_LOAD && segs[i].flags & PF_X && segs[i].va < frame->code_va)
+			frame->code_va = segs[i].va;
+}
+
+int eh_frame_init_debug(struct eh_frame *frame, struct elf_image *img)
+{
+	frame_begin(frame, img, true);
+	return frame_find_by_section(frame, ".debug_frame");
+}
+
 int eh_frame_init(struct eh_frame *frame, struct elf_image *img)
 {
 	struct eh_pass *pass = malloc(sizeof(*pass));
-	size_t nr;
-	const struct elf_segment *segs = elf_image_segments(img, &nr);
 	int err;
 
 	if (!pass)
 		return -ENOMEM;
-	*frame = (struct eh_frame){ .img = img, .code_va = UINT64_MAX };
-	for (size_t i = 0; i < nr; i++)
-		if (segs[i].type == PT_LOAD && segs[i].flags & PF_X && segs[i].va < frame->code_va)
-			frame->code_va = segs[i].va;
+	frame_begin(frame, img, false);
 	eh_pass_init(pass, frame, HDR_WORK);
 	err = frame_find_by_hdr(frame, pass);
 	if (err == -ENODATA || err == -EBADMSG) {
-		int section_err = frame_find_by_section(frame);
+		int section_err = frame_find_by_section(frame, ".eh_frame");
 
 		if (section_err == -ENODATA && err == -ENODATA)
 			section_err = frame_find_by_scan(frame, pass);
