@@ -25,7 +25,8 @@
  *	bits 56-63  second number, signed: addend / 8 of ROW_DEREF and ROW_INDEX, pc threshold
  *	            of ROW_PLT; of ROW_CFA the rule of rbx: offset from the cfa / 8 of the saved
  *	            one, 0 = same, 1 = lost; of ROW_NONE UNWIND_LOOKED_AT (else there may be a
- *	            rule that nobody has looked for yet), UNWIND_NO_START, UNWIND_NO_RULE
+ *	            rule that nobody has looked for yet), UNWIND_NO_START, UNWIND_NO_RULE; of
+ *	            ROW_UNPROVEN UNWIND_HALTS
  *
  * rbx is followed because the loader's _dl_runtime_resolve builds its frame on it; only
  * where it lies, so that a frame costs no read for it.
@@ -44,11 +45,13 @@ enum unwind_row_kind {
 	ROW_RARE = 7, /* a rule that a row cannot hold */
 	ROW_UNREADABLE = 8, /* the file could not be read: nothing is known of this code */
 	ROW_INDEX = 9, /* cfa = *(rsp + 8 * reg + off) + second (OpenSSL's multiplications) */
+	ROW_UNPROVEN = 10, /* code without a table, which was read in vain: here the walk ends */
 };
 
 #define UNWIND_LOOKED_AT 1
 #define UNWIND_NO_START 2 /* what the next row rules is not the start of a function */
 #define UNWIND_NO_RULE 4 /* it was read in vain: where its stack ends is not known */
+#define UNWIND_HALTS 1 /* second number of ROW_UNPROVEN: it stops the processor before it returns */
 
 enum unwind_bp_rule {
 	BP_SAME = 0,
@@ -243,6 +246,10 @@ static inline int unwind_step(struct unwind_state *s, __u64 row, struct unwind_r
 	}
 	if (kind == ROW_UNREADABLE)
 		return BPFPROF_STOP_MISS_FILE;
+	if (kind == ROW_UNPROVEN) /* such code, called by nobody: rbp is 0 as the ABI has it */
+		return unwind_row_second(row) && !s->exact && bp_valid && !bp
+			       ? BPFPROF_STOP_COMPLETE
+			       : BPFPROF_STOP_NO_TABLE;
 	if (kind == ROW_SIGNAL)
 		return unwind_signal_frame(s, s->regs[UNWIND_RSP] + unwind_row_off(row), reader);
 	if (kind == ROW_PLT) {

@@ -39,7 +39,27 @@ static void check(const struct code_rule *rules, int nr, size_t cap, const struc
 	}
 }
 
-/* Four bytes that say where to begin and how much room there is, then code. */
+static void check_looks(const uint8_t *code, size_t len)
+{
+	size_t pos = 0, before = 0;
+	uint64_t va;
+
+	if (code_straight(code, len) > len || code_run(code, len) > len ||
+	    code_straight(code, len) > code_run(code, len))
+		abort();
+	while (!code_address_next(code, len, 0x1000, &pos, &va)) {
+		if (pos <= before || pos > len)
+			abort();
+		before = pos;
+	}
+	code_halts(code, len);
+	code_returns_from_signal(code, len);
+	if (!code_leads_to(code, len, 0x1000, &va) && len < 5)
+		abort();
+	code_ends_in_call(code, len);
+}
+
+/* Four bytes that say where to begin, which way, and how much room there is, then code. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct {
@@ -54,7 +74,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size < 5 || len > MAX_CODE)
 		return 0;
-	at = (size_t)(data[0] | data[1] << 8) % len;
+	at = (size_t)(data[0] | (data[1] & 31) << 8) % len;
+	area.way = data[1] >> 6;
+	area.after_call = data[1] >> 5 & 1;
+	area.whole = data[3] & 1;
 	cap = data[2] * 2;
 	file.header = (Elf64_Ehdr){ .e_ident = "\177ELF\2\1\1",
 				    .e_type = ET_DYN,
@@ -74,6 +97,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	area.img = img;
 	area.start = sizeof(file) - MAX_CODE;
 	area.end = area.start + len;
+	area.function = area.start + at / 2;
+	check_looks(data, size);
 	rules = malloc(MAX_RULES * sizeof(*rules));
 	check(rules, code_rules_find(&area, area.start + at, rules, cap), cap, &area);
 	free(rules);

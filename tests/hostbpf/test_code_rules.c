@@ -60,12 +60,12 @@ static bool rbp_agrees(uint64_t table, uint64_t code)
 	return t == c && unwind_row_bp_off(table) == unwind_row_bp_off(code);
 }
 
-static void compare(struct cfi *cfi, uint64_t off, uint64_t table, const char *path,
-		    struct count *count)
+static void compare(struct cfi *cfi, enum code_way way, uint64_t off, uint64_t table,
+		    const char *path, struct count *count)
 {
 	static struct code_rule rules[MAX_RULES];
 	uint64_t start_ns = cpu_ns(), code;
-	int nr = cfi_code_rules(cfi, off, rules, MAX_RULES);
+	int nr = cfi_code_rules(cfi, way, off, false, NULL, rules, MAX_RULES);
 
 	start_ns = cpu_ns() - start_ns;
 	count->cpu_ns += start_ns;
@@ -89,7 +89,7 @@ static void compare(struct cfi *cfi, uint64_t off, uint64_t table, const char *p
 	}
 }
 
-static void compare_file(const char *path, int step, struct count *count)
+static void compare_file(const char *path, enum code_way way, int step, struct count *count)
 {
 	static uint64_t rows[CFI_PAGE_MAX_ROWS];
 	const struct elf_segment *seg;
@@ -112,7 +112,7 @@ static void compare_file(const char *path, int step, struct count *count)
 			/* The first row need not begin where an instruction does. */
 			for (j = 1; j < nr; j++)
 				if (unwind_row_kind(rows[j]) == ROW_CFA && !(seen++ % step))
-					compare(cfi,
+					compare(cfi, way,
 						((uint64_t)page << BPFPROF_PAGE_SHIFT) +
 							unwind_row_low(rows[j]),
 						rows[j], path, count);
@@ -125,20 +125,22 @@ static void compare_file(const char *path, int step, struct count *count)
 struct installed {
 	char pattern[96];
 	int step;
+	enum code_way way;
 };
 
 ParameterizedTestParameters(code_rules, installed)
 {
 	static struct installed files[] = {
-		{ "/lib/x86_64-linux-gnu/libc.so.6", 3 },
-		{ "/lib/x86_64-linux-gnu/libm.so.6", 3 },
-		{ "/lib64/ld-linux-x86-64.so.2", 1 },
-		{ "/usr/lib/x86_64-linux-gnu/libstdc++.so.6", 10 },
-		{ "/usr/lib/x86_64-linux-gnu/libcrypto.so.3", 10 },
-		{ "/usr/lib/x86_64-linux-gnu/libpython3*.so.1.0", 10 },
-		{ "/usr/lib/gcc/x86_64-linux-gnu/*/cc1", 100 },
-		{ "/usr/lib/x86_64-linux-gnu/libLLVM-*.so.1", 300 },
-		{ "/proc/self/exe", 1 },
+		{ "/lib/x86_64-linux-gnu/libc.so.6", 3, CODE_TO_RETURN },
+		{ "/lib/x86_64-linux-gnu/libm.so.6", 3, CODE_TO_RETURN },
+		{ "/lib64/ld-linux-x86-64.so.2", 1, CODE_TO_RETURN },
+		{ "/usr/lib/x86_64-linux-gnu/libstdc++.so.6", 10, CODE_TO_RETURN },
+		{ "/usr/lib/x86_64-linux-gnu/libcrypto.so.3", 10, CODE_TO_RETURN },
+		{ "/usr/lib/x86_64-linux-gnu/libpython3*.so.1.0", 10, CODE_TO_RETURN },
+		{ "/usr/lib/gcc/x86_64-linux-gnu/*/cc1", 100, CODE_TO_RETURN },
+		{ "/usr/lib/x86_64-linux-gnu/libLLVM-*.so.1", 300, CODE_TO_RETURN },
+		{ "/proc/self/exe", 1, CODE_TO_RETURN },
+		{ "/proc/self/exe", 1, CODE_FROM_START },
 	};
 
 	return cr_make_param_array(struct installed, files, sizeof(files) / sizeof(files[0]));
@@ -155,7 +157,7 @@ ParameterizedTest(struct installed *file, code_rules, installed, .timeout = 300)
 		globfree(&paths);
 		return;
 	}
-	compare_file(paths.gl_pathv[0], file->step, &n);
+	compare_file(paths.gl_pathv[0], file->way, file->step, &n);
 	wrong = n.cfa_wrong + n.rbp_wrong;
 	fprintf(stderr,
 		"%s: %lu rows, %.1f%% found, cfa wrong %lu, by another register %lu, rbp wrong "

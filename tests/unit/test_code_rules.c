@@ -88,10 +88,20 @@ static uint64_t row_sp(int32_t off)
 	return unwind_row_make(0, ROW_CFA, UNWIND_RSP, off / 8, BP_SAME, 0, 0);
 }
 
-static void bench_open(struct bench *b, const char *code)
+static void bench_find_code(struct bench *b)
 {
 	const struct elf_segment *segs;
 	size_t nr, i;
+
+	segs = elf_image_segments(b->img, &nr);
+	for (b->seg = NULL, i = 0; i < nr; i++)
+		if (segs[i].type == 1 && segs[i].flags & 1)
+			b->seg = &segs[i];
+	cr_assert(b->seg);
+}
+
+static void bench_open(struct bench *b, const char *code)
+{
 	char *path = fixture_path("code");
 
 	memset(b, 0, sizeof(*b));
@@ -100,11 +110,7 @@ static void bench_open(struct bench *b, const char *code)
 	fixture_run("ld -o code -e 0 --eh-frame-hdr -z noseparate-code --no-warn-execstack code.o");
 	b->img = fixture_open("code");
 	b->symbols = fixture_nm("", path, &b->nr_symbols);
-	segs = elf_image_segments(b->img, &nr);
-	for (i = 0; i < nr; i++)
-		if (segs[i].type == 1 && segs[i].flags & 1)
-			b->seg = &segs[i];
-	cr_assert(b->seg);
+	bench_find_code(b);
 	if (cfi_new(&b->cfi, b->img))
 		b->cfi = NULL;
 	free(path);
@@ -551,7 +557,8 @@ Test(code_rules, calls_that_do_not_return)
 						    .end = b.seg->off + b.seg->file_bytes },
 			       place(&b, "f"), b.rules, MAX_RULES);
 	cr_assert_eq(b.nr, -ENODATA);
-	b.nr = cfi_code_rules(b.cfi, place(&b, "f"), b.rules, MAX_RULES);
+	b.nr = cfi_code_rules(b.cfi, CODE_TO_RETURN, place(&b, "f"), false, NULL, b.rules,
+			      MAX_RULES);
 	cr_assert_gt(b.nr, 0);
 	cr_assert_eq(row_at(&b, place(&b, "f")), row_sp(8));
 	cr_assert_eq(row_at(&b, place(&b, "a")), row_sp(32));
@@ -561,17 +568,51 @@ Test(code_rules, calls_that_do_not_return)
 
 /* cfi_learn(): what is learned is in the pages built from then on. */
 
-static bool pleased(void *arg, uint64_t row)
+/* What a process says of the rules that are found in the code that it stands in. */
+struct judge {
+	enum cfi_verdict verdict;
+	uint64_t row; /* the first one that it was asked about */
+	uint64_t start; /* where a call went whose return address lies on its stack */
+	bool has_start;
+	uint64_t outermost;
+};
+
+static enum cfi_verdict judge_check(void *arg, uint64_t row, bool frame_pointer)
 {
-	*(uint64_t *)arg = row;
-	return true;
+	struct judge *judge = arg;
+
+	if (!judge->row)
+		judge->row = row;
+	return frame_pointer ? CFI_REFUSED : judge->verdict;
 }
 
-static bool refuses(void *arg, uint64_t row)
+static int judge_start(void *arg, uint64_t *ret_off)
 {
-	*(uint64_t *)arg = row;
-	return false;
+	struct judge *judge = arg;
+
+	if (!judge->has_start)
+		return -ENODATA;
+	judge->has_start = false;
+	*ret_off = judge->start;
+	return 0;
 }
+
+static uint64_t judge_outermost(void *arg)
+{
+	return ((struct judge *)arg)->outermost;
+}
+
+static int learn(struct bench *b, uint64_t off, bool exact, struct judge *judge)
+{
+	struct cfi_trial trial = { judge_check, judge_start, judge_outermost, judge };
+
+	return cfi_learn(b->cfi, off, exact, &trial);
+}
+
+#define PLEASED                                                                                    \
+	{                                                                                          \
+		.verdict = CFI_PROVEN                                                              \
+	}
 
 /* The row of off in its page, and of the byte after it whether a row begins there. */
 static uint64_t page_row(struct bench *b, uint64_t off, bool *ret_next)
@@ -592,12 +633,18 @@ static uint64_t none(int flags)
 	return unwind_row_make(0, ROW_NONE, 0, 0, 0, 0, flags);
 }
 
+static uint64_t unproven(int flags)
+{
+	return unwind_row_make(0, ROW_UNPROVEN, 0, 0, 0, 0, flags);
+}
+
 #define TABLE "t: .cfi_startproc\n ret\n .cfi_endproc\n"
 
 Test(code_rules, learned_in_page)
 {
 	struct bench b;
-	uint64_t row = 0, f, a, e;
+	uint64_t f, a, e;
+	struct judge judge = PLEASED;
 	bool next;
 
 	bench_open(&b,
@@ -607,8 +654,8 @@ Test(code_rules, learned_in_page)
 	a = place(&b, "a");
 	e = place(&b, "e");
 	cr_assert_eq(page_row(&b, f, NULL), none(0));
-	cr_assert_eq(cfi_learn(b.cfi, f, true, pleased, &row), 0);
-	cr_assert_eq(row, row_sp(8));
+	cr_assert_eq(learn(&b, f, true, &judge), 0);
+	cr_assert_eq(judge.row, row_sp(8));
 	cr_assert_eq(page_row(&b, f, NULL), row_sp(8));
 	cr_assert_eq(page_row(&b, a, NULL), row_sp(32));
 	cr_assert_eq(page_row(&b, e, NULL), row_sp(8));
@@ -622,8 +669,8 @@ Test(code_rules, learned_in_page)
 	cr_assert(unwind_row_starts_stack(page_row(&b, place(&b, "t") - 1, NULL), 7, 8));
 	cr_assert_eq(page_row(&b, place(&b, "t"), NULL), row_sp(8));
 	/* Out of the segment there is nothing to be found, and that is known then. */
-	cr_assert_eq(cfi_learn(b.cfi, 0x50000, true, pleased, &row), 0);
-	cr_assert_eq(page_row(&b, 0x50000, NULL), none(UNWIND_LOOKED_AT));
+	cr_assert_eq(learn(&b, 0x50000, true, &judge), 0);
+	cr_assert_eq(page_row(&b, 0x50000, NULL), unproven(0));
 	cr_assert_eq(page_row(&b, 0x50010, NULL), none(0));
 	bench_close(&b);
 }
@@ -631,19 +678,20 @@ Test(code_rules, learned_in_page)
 Test(code_rules, learned_by_return_address)
 {
 	struct bench b;
-	uint64_t row = 0, c, d;
+	uint64_t c, d;
+	struct judge judge = PLEASED;
 
 	bench_open(&b,
 		   "f: sub $24,%rsp\n call x\n c: nop\n d: add $24,%rsp\n e: ret\n x: ret\n" TABLE);
 	c = place(&b, "c");
 	d = place(&b, "d");
-	cr_assert_eq(cfi_learn(b.cfi, c - 1, false, pleased, &row), 0);
-	cr_assert_eq(row, row_sp(32));
+	cr_assert_eq(learn(&b, c - 1, false, &judge), 0);
+	cr_assert_eq(judge.row, row_sp(32));
 	cr_assert_eq(page_row(&b, c - 1, NULL), row_sp(32));
 	cr_assert_eq(page_row(&b, c - 2, NULL), none(UNWIND_NO_START));
 	cr_assert_eq(page_row(&b, d, NULL), row_sp(32));
 	/* Learned again from before: both agree, nothing is there twice. */
-	cr_assert_eq(cfi_learn(b.cfi, place(&b, "f"), true, pleased, &row), 0);
+	cr_assert_eq(learn(&b, place(&b, "f"), true, &judge), 0);
 	cr_assert_eq(page_row(&b, place(&b, "f"), NULL), row_sp(8));
 	cr_assert_eq(page_row(&b, c - 1, NULL), row_sp(32));
 	cr_assert_eq(page_row(&b, c - 2, NULL), row_sp(32));
@@ -653,26 +701,27 @@ Test(code_rules, learned_by_return_address)
 Test(code_rules, refused)
 {
 	struct bench b;
-	uint64_t row = 0, f;
+	uint64_t f;
+	struct judge judge = PLEASED, no = { .verdict = CFI_REFUSED };
 	bool next;
 
 	bench_open(&b, ".p2align 4\n .skip 12,0x90\n f: push %rax; nop\n g: nop; pop %rax; ret\n"
-		       ".p2align 6\n .skip 14,0x90\n h: hlt; hlt\n" TABLE);
+		       ".p2align 6\n .skip 14,0x90\n h: hlt; hlt\n .p2align 6\n" TABLE);
 	f = place(&b, "f");
-	cr_assert_eq(cfi_learn(b.cfi, f, true, refuses, &row), 0);
-	cr_assert_eq(row, row_sp(8));
+	cr_assert_eq(learn(&b, f, true, &no), 0);
+	cr_assert_eq(no.row, row_sp(8));
 	/* Up to the end of the block nothing is to be learned. */
-	cr_assert_eq(page_row(&b, f, NULL), none(UNWIND_LOOKED_AT));
-	cr_assert_eq(page_row(&b, f + 3, &next), none(UNWIND_LOOKED_AT));
+	cr_assert_eq(page_row(&b, f, NULL), unproven(0));
+	cr_assert_eq(page_row(&b, f + 3, &next), unproven(0));
 	cr_assert(next);
 	cr_assert_eq(page_row(&b, f + 4, NULL), none(0));
 	/* What is learned behind it is not the start of a stack either. */
-	cr_assert_eq(cfi_learn(b.cfi, f + 4, true, pleased, &row), 0);
-	cr_assert_eq(page_row(&b, f + 3, &next), none(UNWIND_LOOKED_AT | UNWIND_NO_START));
+	cr_assert_eq(learn(&b, f + 4, true, &judge), 0);
+	cr_assert_eq(page_row(&b, f + 3, &next), unproven(0));
 	cr_assert(next);
 	/* Code without a way to a ret: the table that follows rules its own code. */
-	cr_assert_eq(cfi_learn(b.cfi, place(&b, "h"), true, pleased, &row), 0);
-	cr_assert_eq(page_row(&b, place(&b, "h"), &next), none(UNWIND_LOOKED_AT));
+	cr_assert_eq(learn(&b, place(&b, "h"), true, &judge), 0);
+	cr_assert_eq(page_row(&b, place(&b, "h"), &next), unproven(0));
 	cr_assert_eq(page_row(&b, place(&b, "t"), NULL), row_sp(8));
 	cr_assert(unwind_row_starts_stack(page_row(&b, place(&b, "t") - 1, NULL), 7, 8));
 	bench_close(&b);
@@ -681,15 +730,16 @@ Test(code_rules, refused)
 Test(code_rules, learned_across_pages)
 {
 	struct bench b;
-	uint64_t row = 0, f;
+	uint64_t f;
+	struct judge judge = PLEASED;
 
 	bench_open(&b, TABLE ".skip 0x1ff00-(.-t),0xcc\n f: push %rax; .rept 0x200; nop; .endr\n"
 			     "pop %rax\n e: ret\n");
 	f = place(&b, "f");
 	cr_assert_neq(f >> 16, place(&b, "e") >> 16);
-	cr_assert_eq(cfi_learn(b.cfi, place(&b, "e") - 8, true, pleased, &row), 0);
+	cr_assert_eq(learn(&b, place(&b, "e") - 8, true, &judge), 0);
 	cr_assert_eq(page_row(&b, place(&b, "e"), NULL), row_sp(8));
-	cr_assert_eq(cfi_learn(b.cfi, f, true, pleased, &row), 0);
+	cr_assert_eq(learn(&b, f, true, &judge), 0);
 	cr_assert_eq(page_row(&b, f, NULL), row_sp(8));
 	cr_assert_eq(page_row(&b, f | 0xffff, NULL), row_sp(16));
 	cr_assert_eq(page_row(&b, (f | 0xffff) + 1, NULL), row_sp(16));
@@ -700,19 +750,150 @@ Test(code_rules, learned_across_pages)
 Test(code_rules, learned_overflow)
 {
 	struct bench b;
-	uint64_t row = 0, f;
+	uint64_t f;
+	struct judge judge = PLEASED;
 	size_t most = 0;
 	int i;
 
 	bench_open(&b, TABLE ".p2align 6\n f: .skip 16*9000,0xf4\n");
 	f = place(&b, "f");
 	for (i = 0; i < 9000; i++) {
-		cr_assert_eq(cfi_learn(b.cfi, f + 16 * (uint64_t)i, true, pleased, &row), 0);
+		cr_assert_eq(learn(&b, f + 16 * (uint64_t)i, true, &judge), 0);
 		most = cfi_bytes(b.cfi) > most ? cfi_bytes(b.cfi) : most;
 	}
 	cr_assert_leq(most, 8192 * sizeof(struct code_rule) + 8192);
 	cr_assert_eq(page_row(&b, f, NULL), none(0));
-	cr_assert_eq(page_row(&b, f + 16 * 8999, NULL), none(UNWIND_LOOKED_AT));
+	cr_assert_eq(page_row(&b, f + 16 * 8999, NULL), unproven(0));
+	bench_close(&b);
+}
+
+/* CODE_FROM_START: what has no ret in sight is ruled by how the function began. */
+Test(code_rules, from_the_start)
+{
+	static const char code[] =
+		".type f,@function\n .type g,@function\n .globl g\n x: ret\n"
+		"f: push %rbx; sub $32,%rsp; lea t(%rip),%rdx\n a: movslq (%rdx,%rax,4),%rax; add "
+		"%rdx,%rax; jmp *%rax\n"
+		"b: inc %rbx; jmp a\n c: dec %rbx; call x\n d: jmp a\n e: call x\n"
+		"g: push %rbp; mov %rsp,%rbp\n h: jmp h\n" TABLE;
+	static const struct {
+		char place[4];
+		bool after_call;
+		struct wanted_row row;
+	} cases[] = {
+		{ "a", false, SP(48) },
+		{ "b", false, SP(48) }, /* only the jump leads to it */
+		{ "c", false, SP(48) },
+		{ "d", true, ROW(RSP, 48, BP_SAME, 0, -2) },
+		/* The call is the last instruction: what it returns to is another function's. */
+		{ "g", true, SP(48) },
+		{ "g", false, SP(8) },
+		{ "h", false, ROW(RSP, 16, BP_AT_CFA, -16, 0) },
+	};
+	struct bench b;
+	uint64_t off;
+
+	bench_open(&b, code);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		off = place(&b, cases[i].place);
+		b.nr = cfi_code_rules(b.cfi, CODE_FROM_START, off, cases[i].after_call, NULL,
+				      b.rules, MAX_RULES);
+		cr_expect_eq(row_at(&b, off - cases[i].after_call), row_of(&cases[i].row),
+			     "%s: %lx", cases[i].place, row_at(&b, off - cases[i].after_call));
+	}
+	/* To a ret there is no way, and none that begins in another function. */
+	cr_assert_eq(cfi_code_rules(b.cfi, CODE_TO_RETURN, place(&b, "b"), false, NULL, b.rules,
+				    MAX_RULES),
+		     -ENODATA);
+	cr_assert_eq(cfi_code_rules(b.cfi, CODE_TO_RETURN, place(&b, "g"), true, NULL, b.rules,
+				    MAX_RULES),
+		     -ENODATA);
+	bench_close(&b);
+}
+
+/* The same program without symbols, and with an entry point. */
+static void bench_strip(struct bench *b)
+{
+	cfi_free(b->cfi);
+	elf_image_free(b->img);
+	fixture_run("ld -s -o code -e _start --eh-frame-hdr -z noseparate-code --no-warn-execstack "
+		    "code.o");
+	b->img = fixture_open("code");
+	bench_find_code(b);
+	cr_assert_eq(cfi_new(&b->cfi, b->img), 0);
+}
+
+#define PROGRAM                                                                                    \
+	".globl _start\n _start: xor %ebp,%ebp; lea m(%rip),%rdi; call l\n o: hlt\n"               \
+	".p2align 4\n l: jmp *%rdi\n .p2align 4\n f: sub $24,%rsp\n a: inc %rax; jmp a\n"          \
+	".p2align 4\n m: sub $40,%rsp\n n: inc %rax; jmp n\n"                                      \
+	".p2align 4\n s: call l\n r: nop; mov $15,%rax; syscall\n .p2align 4\n"                    \
+	"h: sub $8,%rsp; call *%rdi\n i: mov $60,%eax; syscall; hlt\n"
+
+/* Stripped: where a function begins is known by a call to it, or as main(), or not at all. */
+Test(code_rules, starts_without_symbols)
+{
+	struct judge judge = PLEASED;
+	struct bench b;
+	uint64_t a;
+
+	bench_open(&b, PROGRAM);
+	bench_strip(&b);
+	a = place(&b, "a");
+	cr_assert_eq(learn(&b, a, true, &judge), 0);
+	cr_assert_eq(page_row(&b, a, NULL), unproven(0));
+	/* That may be tried again. */
+	cfi_forget_unproven(b.cfi, (uint32_t)(a >> 16));
+	cr_assert_eq(page_row(&b, a, NULL), none(0));
+	judge.has_start = true;
+	judge.start = place(&b, "f");
+	cr_assert_eq(learn(&b, a, true, &judge), 0);
+	cr_assert_eq(page_row(&b, a, NULL), row_sp(32));
+	cr_assert_eq(page_row(&b, place(&b, "f"), NULL), row_sp(8));
+	cr_assert_eq(learn(&b, place(&b, "n"), true, &judge), 0);
+	cr_assert_eq(page_row(&b, place(&b, "n"), NULL), row_sp(48));
+	bench_close(&b);
+}
+
+/* What is known at sight: the entry point, the return from a signal, the end of a thread. */
+Test(code_rules, at_sight)
+{
+	struct judge judge = PLEASED;
+	struct bench b;
+
+	bench_open(&b, PROGRAM);
+	bench_strip(&b);
+	cr_assert_eq(learn(&b, place(&b, "_start"), true, &judge), 0);
+	cr_assert_eq(page_row(&b, place(&b, "_start"), NULL),
+		     unwind_row_make(0, ROW_END, 0, 0, 0, 0, 0));
+	cr_assert_eq(learn(&b, place(&b, "o") - 1, false, &judge), 0);
+	cr_assert_eq(page_row(&b, place(&b, "o") - 1, NULL),
+		     unwind_row_make(0, ROW_END, 0, 0, 0, 0, 0));
+	cr_assert_eq(learn(&b, place(&b, "r"), false, &judge), 0);
+	cr_assert_eq(page_row(&b, place(&b, "r"), NULL),
+		     unwind_row_make(0, ROW_SIGNAL, RSP, 5, 0, 0, 0));
+	cr_assert_eq(learn(&b, place(&b, "i") - 1, false, &judge), 0);
+	cr_assert_eq(page_row(&b, place(&b, "i") - 1, NULL), unproven(UNWIND_HALTS));
+	/* Nothing else may be above a frame. */
+	judge.outermost = row_sp(64);
+	cr_assert_eq(learn(&b, place(&b, "a"), true, &judge), 0);
+	cr_assert_eq(page_row(&b, place(&b, "a"), NULL), row_sp(64));
+	bench_close(&b);
+}
+
+/* Where no symbol says where functions end, what is behind a call may be another one's. */
+Test(code_rules, only_what_belongs_together)
+{
+	struct judge judge = PLEASED;
+	struct bench b;
+
+	bench_open(&b, "x: ret\n f: sub $24,%rsp\n a: nop; call x\n g: add $24,%rsp; ret\n");
+	bench_strip(&b);
+	cr_assert_eq(learn(&b, place(&b, "f"), true, &judge), 0);
+	cr_assert_eq(judge.row, row_sp(8));
+	cr_assert_eq(page_row(&b, place(&b, "f"), NULL), row_sp(8));
+	cr_assert_eq(page_row(&b, place(&b, "a"), NULL), row_sp(32));
+	cr_assert_eq(page_row(&b, place(&b, "g"), NULL), none(0));
 	bench_close(&b);
 }
 
@@ -736,13 +917,13 @@ Test(code_rules, step_in_learned_code)
 	struct words words = { .reader.read = words_read, .at = { [4] = 0xabc } };
 	struct unwind_state s = { .valid = UNWIND_ALL_REGS, .exact = 1 }, before;
 	struct bench b;
-	uint64_t row = 0;
+	struct judge judge = PLEASED;
 
 	s.regs[UNWIND_RSP] = 0x10008;
 	before = s;
 	bench_open(&b, "f: sub $24,%rsp\n a: add $24,%rsp; ret\n" TABLE);
 	cr_assert_eq(cfi_step(b.cfi, place(&b, "a"), &s, &words.reader), BPFPROF_STOP_NO_TABLE);
-	cr_assert_eq(cfi_learn(b.cfi, place(&b, "a"), true, pleased, &row), 0);
+	cr_assert_eq(learn(&b, place(&b, "a"), true, &judge), 0);
 	s = before;
 	cr_assert_eq(cfi_step(b.cfi, place(&b, "a"), &s, &words.reader), 0);
 	cr_assert_eq(s.regs[UNWIND_RIP], 0xabc);

@@ -23,6 +23,7 @@ struct elf_image {
 	struct elf_source source;
 	uint32_t clock;
 	uint16_t machine;
+	uint64_t entry;
 	uint16_t shnum, shentsize, shstrndx; /* as in the file header */
 	uint64_t shoff;
 	bool sections_read;
@@ -124,6 +125,7 @@ static int header_read(struct elf_image *img, Elf64_Ehdr *eh)
 	if (eh->e_machine != EM_X86_64 && eh->e_machine != EM_AARCH64)
 		return -ENOEXEC;
 	img->machine = eh->e_machine;
+	img->entry = eh->e_entry;
 	img->shoff = eh->e_shoff;
 	img->shnum = eh->e_shnum;
 	img->shentsize = eh->e_shentsize;
@@ -300,6 +302,11 @@ uint64_t elf_image_size(const struct elf_image *img)
 uint16_t elf_image_machine(const struct elf_image *img)
 {
 	return img->machine;
+}
+
+uint64_t elf_image_entry(const struct elf_image *img)
+{
+	return img->entry;
 }
 
 const struct elf_segment *elf_image_segments(const struct elf_image *img, size_t *ret_nr)

@@ -68,6 +68,7 @@ int elf_image_read(struct elf_image *img, uint64_t off, void *dst, size_t len);
 void elf_image_drop_cache(struct elf_image *img); /* gives the windows' memory back */
 uint64_t elf_image_size(const struct elf_image *img);
 uint16_t elf_image_machine(const struct elf_image *img); /* EM_* */
+uint64_t elf_image_entry(const struct elf_image *img); /* where the program begins; 0: nowhere */
 
 const struct elf_segment *elf_image_segments(const struct elf_image *img, size_t *ret_nr);
 /* Section headers are read on the first call; 0 sections when stripped of them or malformed. */

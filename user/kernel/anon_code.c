@@ -159,6 +159,7 @@ static uint64_t learn(struct anon_code *code, const struct process *process,
 				  .start = mapping->start,
 				  .end = mapping->end };
 	uint32_t left = MAX_BLOCKS_AT_ONCE;
+	enum cfi_verdict verdict;
 	int nr, i, at;
 
 	if (pc - area.start > MAX_REACH)
@@ -169,7 +170,10 @@ static uint64_t learn(struct anon_code *code, const struct process *process,
 	for (at = 0; at < nr; at++)
 		if (pc >= rules[at].off && pc - rules[at].off < rules[at].len)
 			break;
-	if (nr < 0 || at == nr || !check(arg, rules[at].row))
+	if (nr < 0 || at == nr)
+		return 0;
+	verdict = check(arg, rules[at].row, false);
+	if (verdict != CFI_PROVEN && verdict != CFI_POSSIBLE)
 		return 0;
 	for (i = 0; i < nr && process->published; i++)
 		rule_publish(code, process->asid, &rules[i], &left, now_ns);

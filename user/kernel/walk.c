@@ -8,8 +8,10 @@
 
 #include "base/time.h"
 #include "bpfprof.h"
+#include "elf/image.h"
 #include "kernel/anon_code.h"
 #include "kernel/image_copy.h"
+#include "kernel/memory.h"
 #include "kernel/python_maps.h"
 #include "kernel/session.h"
 #include "kernel/tables.h"
@@ -20,6 +22,7 @@
 #include "proc/usage.h"
 #include "python/pythons.h"
 #include "unwind/cfi.h"
+#include "unwind/code_rules.h"
 #include "unwind/reader.h"
 #include "unwind_native.h"
 
@@ -34,15 +37,19 @@
 #define BUILD_SHARE 4 /* and into building pages, where they push each other out */
 #define BUILD_SAVED_NS (2 * NS_PER_SECOND)
 /*
- * Code that is learned costs a page built anew each time, whose old slice must rest: 2% of
- * the time at most, and no more than 1000 pieces at once and 40 a second from then on.
+ * Code that is learned costs a page built anew each time, whose old slice must rest: 5% of
+ * the time at most, and no more than 5000 pieces at once and 500 a second from then on.
  */
-#define LEARN_SHARE 50
+#define LEARN_SHARE 20
 #define LEARN_SAVED_NS (NS_PER_SECOND / 2)
-#define LEARN_MIN_NS 500000ULL
+#define LEARN_MIN_NS 100000ULL
 #define PREFETCH_PAGES 3
-#define UNREADABLE_NS 5000000000ULL
+#define UNREADABLE_NS (5 * NS_PER_SECOND)
+#define UNPROVEN_NS (30 * NS_PER_SECOND) /* another stack may prove what this one did not */
 #define STACK_PAGE_BYTES 4096
+#define CALL_BYTES 8 /* of the longest call instruction */
+#define MAX_FRAME_SEARCH 16384 /* bytes of one frame that are searched for return addresses */
+#define MAX_STARTS 16 /* calls on the stack that may have led to a place in code */
 
 int walker_init(struct walker *walker)
 {
@@ -117,7 +124,7 @@ static int page_build(struct walker *walker, struct image *image, uint32_t page,
 {
 	uint64_t unreadable = unwind_row_make(0, ROW_UNREADABLE, 0, 0, 0, 0, 0);
 	uint64_t *rows = walker->row_buffer, expire_ns = 0;
-	int nr = images_open_cfi(walker->images, image, now_ns);
+	int nr = images_open_cfi(walker->images, image, now_ns), i;
 
 	if (!nr) {
 		nr = cfi_build_page(image->cfi, page, rows);
@@ -125,12 +132,15 @@ static int page_build(struct walker *walker, struct image *image, uint32_t page,
 			images_fail(walker->images, image, nr, now_ns);
 	}
 	if (nr == -ENODATA || (nr == -EIO && image->problem == IMAGE_NOT_ELF)) {
-		nr = 0; /* frame pointers are all there is */
+		nr = 0; /* code of another machine, or of no ELF file: frame pointers are all there is */
 	} else if (nr < 0) {
 		rows[0] = unreadable;
 		nr = 1;
 		expire_ns = now_ns + UNREADABLE_NS;
 	}
+	for (i = 0; i < nr && !expire_ns; i++)
+		if (unwind_row_kind(rows[i]) == ROW_UNPROVEN)
+			expire_ns = now_ns + UNPROVEN_NS;
 	/* No room in the kernel's arena is no reason not to finish this walk. */
 	tables_page_add(walker->tables, image->id, page, rows, (uint32_t)nr, now_ns, expire_ns);
 	return nr;
@@ -412,6 +422,8 @@ static uint64_t row_look_up(struct walker *walker, struct image *image, uint64_t
 				   time_monotonic_ns()))
 			return 0;
 		start_ns = time_thread_cpu_ns();
+		if (image->cfi)
+			cfi_forget_unproven(image->cfi, page);
 		nr = (uint32_t)page_build(walker, image, page, now_ns);
 		budget_spend(&walker->building, time_thread_cpu_ns() - start_ns);
 		rows = walker->row_buffer;
@@ -421,22 +433,176 @@ static uint64_t row_look_up(struct walker *walker, struct image *image, uint64_t
 
 /* What a rule that was read out of code is tried on. */
 struct trial {
+	struct walker *walker;
 	const struct process *process;
 	const struct unwind_state *state;
 	struct unwind_reader *reader;
+	uint64_t now_ns;
 	bool unread; /* a rule could not be tried, for what there is of the stack */
+	bool all_mapped; /* all code that the process had mapped then is known */
+	const struct process_mapping *mapping; /* of the place */
+	uint64_t
+		search_va; /* how far the stack above was searched for return addresses; 0: not yet */
+	uint64_t return_va; /* where the one lies that a rule must lead to; 0: any will do */
+	uint32_t nr_starts;
 };
 
-/* Does the rule lead to where code is? One on a register that is lost cannot be tried. */
-static bool leads_to_code(void *arg, uint64_t row)
+/* The bytes before va of code that process has mapped: 0 or -errno. */
+static int code_before(const struct trial *trial, const struct process_mapping *m, uint64_t va,
+		       uint8_t *code, size_t len)
+{
+	struct walker *walker = trial->walker;
+	struct image *image = images_get(walker->images, (uint32_t)m->image);
+
+	if (va - len < m->start)
+		return -EFAULT;
+	if (m->image == BPFPROF_IMAGE_NONE)
+		return memory_read(walker->session, walker->runner, own_pid(walker, trial->process),
+				   va - len, code, len);
+	if (!image || images_open(walker->images, image, trial->now_ns))
+		return -EIO;
+	return elf_image_read(image->elf, va - len - m->start + m->off, code, len);
+}
+
+/* Is there a call in front of va, which lies behind code of m? */
+static enum cfi_verdict is_after_call(const struct trial *trial, const struct process_mapping *m,
+				      uint64_t va)
+{
+	uint8_t code[CALL_BYTES];
+
+	if (code_before(trial, m, va, code, sizeof(code)))
+		return CFI_POSSIBLE;
+	return code_ends_in_call(code, sizeof(code)) ? CFI_PROVEN : CFI_REFUSED;
+}
+
+/* Does a thread come back to va: is it behind a call, or a known trampoline? */
+static enum cfi_verdict returns_to(const struct trial *trial, uint64_t va)
+{
+	const struct process_mapping *m = process_mapping_find(trial->process, va - 1);
+	enum cfi_verdict verdict = m ? is_after_call(trial, m, va) : CFI_REFUSED;
+	struct image *image;
+	uint64_t row;
+
+	if (verdict != CFI_REFUSED || !m || m->image == BPFPROF_IMAGE_NONE)
+		return verdict;
+	image = images_get(trial->walker->images, (uint32_t)m->image);
+	row = image ? row_look_up(trial->walker, image, va - 1 - m->start + m->off, false,
+				  trial->now_ns)
+		    : 0;
+	return unwind_row_kind(row) == ROW_SIGNAL || unwind_row_kind(row) == ROW_END ? CFI_PROVEN
+										     : CFI_REFUSED;
+}
+
+/*
+ * The first word of the stack in [va, end) that may be a return address, and the mapping that it leads
+ * into: 0, -ENODATA if there is none, -EFAULT if not all can be read.
+ */
+static int return_search(const struct trial *trial, uint64_t va, uint64_t end, uint64_t *ret_va,
+			 const struct process_mapping **ret_mapping, __u64 *ret_word)
+{
+	const struct process_mapping *m;
+	__u64 word;
+
+	for (; va < end; va += sizeof(word)) {
+		if (unwind_read_u64(trial->reader, va, &word))
+			return -EFAULT;
+		m = process_mapping_find(trial->process, word - 1);
+		/* Code of no file is not read for this: that would take too long. */
+		if (!m || (m->image != BPFPROF_IMAGE_NONE &&
+			   is_after_call(trial, m, word) == CFI_REFUSED))
+			continue;
+		*ret_va = va;
+		*ret_mapping = m;
+		*ret_word = word;
+		return 0;
+	}
+	return -ENODATA;
+}
+
+/* A frame that was passed over would have left its return address between the two. */
+static bool nothing_returns_between(const struct trial *trial, uint64_t low, uint64_t high)
+{
+	const struct process_mapping *m;
+	uint64_t va;
+	__u64 word;
+
+	return trial->all_mapped && high - low <= MAX_FRAME_SEARCH &&
+	       return_search(trial, low, high, &va, &m, &word) == -ENODATA;
+}
+
+/* The next place in the same file that a call goes to whose return address is on the stack. */
+static int next_start(void *arg, uint64_t *ret_off)
+{
+	struct trial *trial = arg;
+	uint64_t sp = trial->state->regs[UNWIND_RSP], va, to;
+	const struct process_mapping *m;
+	uint8_t code[CALL_BYTES];
+	__u64 word;
+
+	if (!trial->search_va)
+		trial->search_va = sp;
+	while (trial->mapping && trial->nr_starts < MAX_STARTS &&
+	       !return_search(trial, trial->search_va, sp + MAX_FRAME_SEARCH, &va, &m, &word)) {
+		trial->search_va = va + sizeof(word);
+		if (m->image != trial->mapping->image ||
+		    code_before(trial, m, word, code, sizeof(code)) ||
+		    code_leads_to(code, sizeof(code), word - m->start + m->off, &to))
+			continue;
+		trial->nr_starts++;
+		trial->return_va = va;
+		*ret_off = to;
+		return 0;
+	}
+	trial->return_va = 0;
+	return -ENODATA;
+}
+
+/*
+ * If the first return address above is one of the program's first instructions, which nothing called,
+ * it is the one of this frame: there is no other one further up.
+ */
+static uint64_t outermost(void *arg)
+{
+	struct trial *trial = arg;
+	uint64_t sp = trial->state->regs[UNWIND_RSP], va, row;
+	const struct process_mapping *m;
+	struct image *image;
+	__u64 word;
+
+	if (!trial->all_mapped || return_search(trial, sp, sp + MAX_FRAME_SEARCH, &va, &m, &word))
+		return 0;
+	image = images_get(trial->walker->images, (uint32_t)m->image);
+	if (m->image == BPFPROF_IMAGE_NONE || !image)
+		return 0;
+	row = row_look_up(trial->walker, image, word - 1 - m->start + m->off, false, trial->now_ns);
+	if (unwind_row_kind(row) != ROW_END)
+		return 0;
+	return unwind_row_make(0, ROW_CFA, UNWIND_RSP, (int32_t)((va + 8 - sp) / 8), BP_LOST, 0, 1);
+}
+
+/* Where does the rule lead? One on a register that is lost cannot be tried. */
+static enum cfi_verdict leads_to_code(void *arg, uint64_t row, bool frame_pointer)
 {
 	struct trial *trial = arg;
 	struct unwind_state state = *trial->state;
+	enum cfi_verdict verdict;
 	int stop = unwind_step(&state, row, trial->reader);
 
-	trial->unread = stop == BPFPROF_STOP_READ_FAULT;
-	return stop == BPFPROF_STOP_COMPLETE || stop == BPFPROF_STOP_REG_LOST ||
-	       (!stop && process_mapping_find(trial->process, unwind_lookup_pc(&state)));
+	trial->unread |= stop == BPFPROF_STOP_READ_FAULT;
+	if (stop == BPFPROF_STOP_READ_FAULT)
+		return CFI_UNREAD;
+	if (stop == BPFPROF_STOP_REG_LOST)
+		return CFI_POSSIBLE;
+	if (stop) /* a return address of 0 is any word of 0 */
+		return CFI_REFUSED;
+	if (trial->return_va && state.regs[UNWIND_RSP] != trial->return_va + 8)
+		return CFI_REFUSED;
+	verdict = returns_to(trial, state.regs[UNWIND_RIP]);
+	if (frame_pointer && verdict == CFI_PROVEN &&
+	    !nothing_returns_between(trial, trial->state->regs[UNWIND_RSP],
+				     trial->state->regs[UNWIND_RBP]))
+		return CFI_REFUSED;
+	return verdict;
 }
 
 /* Is what the frame pointer leads to no mere guess: it goes on, or ends as the ABI says? */
@@ -453,12 +619,16 @@ static bool frame_pointer_serves(const struct trial *trial, uint64_t row)
 static int page_learn(struct walker *walker, struct image *image, uint64_t off, bool exact,
 		      struct trial *trial, uint64_t now_ns)
 {
+	struct cfi_trial on = { .check = leads_to_code,
+				.next_start = next_start,
+				.outermost = outermost,
+				.arg = trial };
 	int err = images_open_cfi(walker->images, image, now_ns);
 
 	if (err)
 		return err;
-	err = cfi_learn(image->cfi, off, exact, leads_to_code, trial);
-	if (err && err != -ENOMEM)
+	err = cfi_learn(image->cfi, off, exact, &on);
+	if (err && err != -ENOMEM && err != -EAGAIN)
 		images_fail(walker->images, image, err, now_ns);
 	return err ? err : page_build(walker, image, (uint32_t)(off >> BPFPROF_PAGE_SHIFT), now_ns);
 }
@@ -473,7 +643,7 @@ static bool learning_allowed(struct walker *walker, uint64_t now_ns)
 
 static void learning_done(struct walker *walker, uint64_t spent_ns, uint64_t row)
 {
-	if (!row || unwind_row_kind(row) == ROW_NONE)
+	if (!row || unwind_row_kind(row) == ROW_NONE || unwind_row_kind(row) == ROW_UNPROVEN)
 		walker->code_unexplained++;
 	else
 		walker->code_learned++;
@@ -493,8 +663,10 @@ static uint64_t row_learn(struct walker *walker, struct image *image, uint64_t o
 	nr = page_learn(walker, image, off, exact, trial, now_ns);
 	if (nr > 0)
 		row = row_in(walker->row_buffer, (uint32_t)nr, off & 0xffff, exact);
-	if (nr <= 0 || unwind_row_unexplored(row))
-		row = unwind_row_make(0, ROW_NONE, 0, 0, 0, 0, UNWIND_LOOKED_AT);
+	if (nr == -EAGAIN)
+		row = 0;
+	else if (nr <= 0 || unwind_row_unexplored(row))
+		row = unwind_row_make(0, ROW_UNPROVEN, 0, 0, 0, 0, 0);
 	learning_done(walker, time_thread_cpu_ns() - start_ns, row);
 	return row;
 }
@@ -558,7 +730,11 @@ static uint32_t walk_one(struct walker *walker, struct process *process, struct 
 			 struct unwind_reader *reader, bool all_registers, uint64_t sample_ns,
 			 uint64_t *ret_frame, uint64_t now_ns)
 {
-	struct trial trial = { .process = process, .state = state, .reader = reader };
+	struct trial trial = { .walker = walker,
+			       .process = process,
+			       .state = state,
+			       .reader = reader,
+			       .now_ns = now_ns };
 	uint64_t pc = unwind_lookup_pc(state), off, row;
 	const struct process_mapping *m = mapping_need(walker, process, pc, sample_ns, now_ns);
 	struct image *image;
@@ -573,15 +749,21 @@ static uint32_t walk_one(struct walker *walker, struct process *process, struct 
 		row = anon_row(walker, process, m, &trial, now_ns);
 		return row ? (uint32_t)unwind_step(state, row, reader) : BPFPROF_STOP_MISS_RATE;
 	}
+	trial.mapping = m;
 	off = pc - m->start + m->off;
 	*ret_frame = (uint64_t)BPFPROF_FRAME_NATIVE << BPFPROF_FRAME_SHIFT |
 		     m->image << BPFPROF_OFF_BITS | (off & BPFPROF_OFF_MASK);
 	image = images_get(walker->images, (uint32_t)m->image);
 	row = row_look_up(walker, image, off, state->exact, now_ns);
-	if (unwind_row_unexplored(row))
+	if (unwind_row_unexplored(row)) {
+		if (may_refresh(process, sample_ns, now_ns))
+			walker_refresh(walker, process, now_ns);
+		trial.mapping = process_mapping_find(process, pc);
+		trial.all_mapped = process->read_ns >= sample_ns;
 		row = row_learn(walker, image, off, state->exact, &trial, now_ns);
+	}
 	if (!row)
-		return BPFPROF_STOP_MISS_RATE;
+		return trial.unread ? BPFPROF_STOP_READ_FAULT : BPFPROF_STOP_MISS_RATE;
 	/* A table rule that rows cannot say, or one of a walk that must not lose any register. */
 	if (unwind_row_kind(row) != ROW_RARE && !(all_registers && has_rule(row)))
 		return (uint32_t)unwind_step(state, row, reader);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "elf/function_starts.h"
 #include "elf/image.h"
 #include "unwind/cfi_eval.h"
 #include "unwind/cfi_expr.h"
@@ -20,6 +21,9 @@
 #define MAX_LEARNED 8192 /* beyond that all is forgotten, and learned anew where it is needed */
 #define LEARN_AT_ONCE 512
 #define UNKNOWN_BLOCK 16 /* code that nothing is learned of is left alone in blocks of this */
+#define ENTRY_BYTES 128 /* of the code that a program begins in */
+#define RUN_BYTES 512 /* of code without a branch that is learned at once */
+#define SIGNAL_MCONTEXT 40 /* of struct ucontext: uc_mcontext (asm/ucontext.h) */
 
 enum { TABLE_EH_FRAME, TABLE_DEBUG_FRAME, NR_TABLES };
 
@@ -31,6 +35,7 @@ struct cfi {
 	struct elf_segment code[ELF_IMAGE_MAX_SEGMENTS]; /* executable, by file offset */
 	struct code_rule *learned; /* by offset */
 	size_t nr_learned, cap_learned;
+	struct function_starts starts; /* of symbols; empty until code is read */
 };
 
 static void code_add(struct cfi *cfi, const struct elf_segment *seg)
@@ -76,13 +81,15 @@ void cfi_free(struct cfi *cfi)
 		return;
 	for (int i = 0; i < NR_TABLES; i++)
 		eh_frame_fini(&cfi->tables[i]);
+	function_starts_fini(&cfi->starts);
 	free(cfi->learned);
 	free(cfi);
 }
 
 size_t cfi_bytes(const struct cfi *cfi)
 {
-	size_t bytes = sizeof(*cfi) + cfi->cap_learned * sizeof(*cfi->learned);
+	size_t bytes = sizeof(*cfi) + cfi->cap_learned * sizeof(*cfi->learned) +
+		       cfi->starts.nr * sizeof(*cfi->starts.starts);
 
 	for (int i = 0; i < NR_TABLES; i++)
 		if (cfi->tables[i].index)
@@ -394,19 +401,18 @@ static int learned_grow(struct cfi *cfi, size_t nr)
 	return 0;
 }
 
-struct fde_search {
+struct start_search {
 	struct cfi *cfi;
 	const struct elf_segment *seg;
 	struct eh_pass *pass;
 };
 
-static bool fde_starts(void *arg, uint64_t off)
+static bool fde_starts(const struct start_search *search, uint64_t rva)
 {
-	struct fde_search *search = arg;
-	uint64_t rva = off - search->seg->off + search->seg->va, start, next;
-	int table = -1;
+	uint64_t start, next;
 	struct eh_frame *frame;
 	struct eh_fde fde;
+	int table = -1;
 	size_t i;
 
 	while ((table = table_after(search->cfi, table)) < NR_TABLES) {
@@ -418,62 +424,331 @@ static bool fde_starts(void *arg, uint64_t off)
 	return false;
 }
 
-int cfi_code_rules(struct cfi *cfi, uint64_t off, struct code_rule *rules, size_t cap)
+static bool function_starts(void *arg, uint64_t off)
 {
-	struct fde_search search = { .cfi = cfi, .seg = segment_of(cfi, off) };
-	struct code_area area = { .img = cfi->img, .function_starts = fde_starts, .arg = &search };
+	const struct start_search *search = arg;
+	uint64_t rva = off - search->seg->off + search->seg->va;
+
+	return function_starts_before(&search->cfi->starts, rva) == rva || fde_starts(search, rva);
+}
+
+/* The symbols around rva. Errors only mean that fewer borders are known. */
+static void starts_need(struct cfi *cfi, const struct elf_segment *seg, uint64_t rva)
+{
+	struct function_starts *starts = &cfi->starts;
+
+	if (rva >= starts->low && rva < starts->high)
+		return;
+	function_starts_fini(starts);
+	function_starts_load(starts, cfi->img, seg->va, seg->va + seg->file_bytes, rva);
+}
+
+/* At most len bytes of the code at off: how many, or -errno. */
+static int code_read(struct cfi *cfi, uint64_t off, uint8_t *code, size_t len)
+{
+	const struct elf_segment *seg = segment_of(cfi, off);
+	uint64_t left = seg ? seg->off + seg->file_bytes - off : 0;
+	int err;
+
+	if (len > left)
+		len = left;
+	err = len ? elf_image_read(cfi->img, off, code, len) : 0;
+	return err ? err : (int)len;
+}
+
+/* The code that a program begins with: how many bytes, 0 if this is no program, or -errno. */
+static int entry_read(struct cfi *cfi, uint64_t *ret_off, uint8_t code[ENTRY_BYTES])
+{
+	uint64_t rva = elf_image_entry(cfi->img);
+
+	if (!rva || elf_image_rva_to_off(cfi->img, rva, ret_off))
+		return 0;
+	return code_read(cfi, *ret_off, code, ENTRY_BYTES);
+}
+
+/*
+ * The function nearest before rva whose address the first instructions of the program load, or the
+ * functions that they lead to: they pass main() to the C library, and musl's jumps to its second stage.
+ */
+static uint64_t entry_function_before(struct cfi *cfi, uint64_t rva)
+{
+	uint64_t off, at = elf_image_entry(cfi->img), va, best = UINT64_MAX;
+	uint8_t code[ENTRY_BYTES];
+	int len = entry_read(cfi, &off, code), calls;
+	size_t pos, end;
+
+	for (calls = 0; calls < 3 && len > 0; calls++) {
+		for (pos = 0; !code_address_next(code, (size_t)len, at, &pos, &va);)
+			if (va <= rva && (best == UINT64_MAX || va > best))
+				best = va;
+		end = code_straight(code, (size_t)len);
+		if (code_leads_to(code, end, at + end, &at) ||
+		    elf_image_rva_to_off(cfi->img, at, &off))
+			break;
+		len = code_read(cfi, off, code, sizeof(code));
+	}
+	return best;
+}
+
+/* Narrows area to the function that has rva, as far as it is known where that begins and ends. */
+static int area_of_function(const struct start_search *search, uint64_t rva,
+			    const uint64_t *function, struct code_area *area)
+{
+	const struct elf_segment *seg = search->seg;
+	uint64_t start = function_starts_before(&search->cfi->starts, rva), next;
+
+	if (function) {
+		area->function = *function;
+		area->whole = true; /* where that is wrong, the return address is elsewhere */
+		return 0;
+	}
+	area->whole = start != UINT64_MAX;
+	if (!area->whole)
+		start = entry_function_before(search->cfi, rva);
+	if (start < seg->va || start - seg->va >= seg->file_bytes)
+		return -ENODATA;
+	next = function_starts_after(&search->cfi->starts, rva);
+	area->start = area->function = start - seg->va + seg->off;
+	if (next - seg->va < seg->file_bytes)
+		area->end = next - seg->va + seg->off;
+	return 0;
+}
+
+int cfi_code_rules(struct cfi *cfi, enum code_way way, uint64_t off, bool after_call,
+		   const uint64_t *function, struct code_rule *rules, size_t cap)
+{
+	struct start_search search = { .cfi = cfi, .seg = segment_of(cfi, off - after_call) };
+	struct code_area area = { .img = cfi->img,
+				  .way = way,
+				  .after_call = after_call,
+				  .function_starts = function_starts,
+				  .arg = &search };
+	uint64_t rva;
 	int nr;
 
 	if (!search.seg)
 		return -ENODATA;
+	rva = off - after_call - search.seg->off + search.seg->va;
 	area.start = search.seg->off;
 	area.end = search.seg->off + search.seg->file_bytes;
-	if (pass_new(cfi, &search.pass))
-		area.function_starts = NULL;
-	nr = code_rules_find(&area, off, rules, cap);
+	starts_need(cfi, search.seg, rva);
+	nr = pass_new(cfi, &search.pass);
+	if (nr)
+		return nr;
+	if (way == CODE_FROM_START)
+		nr = area_of_function(&search, rva, function, &area);
+	else if (after_call && function_starts(&search, off))
+		nr = -ENODATA;
+	if (!nr)
+		nr = code_rules_find(&area, off, rules, cap);
 	free(search.pass);
 	return nr;
 }
 
-static int learn(struct cfi *cfi, uint64_t off, bool exact, struct code_rule *rules,
-		 cfi_check_fn check, void *arg)
+/* Is off in the first instructions of the program, which nothing calls? */
+static bool is_entry(struct cfi *cfi, uint64_t off)
 {
-	uint64_t from = exact ? off : off + 1;
-	int nr = cfi_code_rules(cfi, from, rules, LEARN_AT_ONCE), i, err;
+	uint8_t code[ENTRY_BYTES];
+	uint64_t entry;
+	int len = entry_read(cfi, &entry, code);
 
-	if (nr < 0 && nr != -ENODATA)
-		return nr;
-	for (i = 0; i < nr; i++)
-		if (from >= rules[i].off && from - rules[i].off < rules[i].len)
-			break;
-	if (nr < 0 || i == nr || !check(arg, rules[i].row)) {
-		rules[0] = (struct code_rule){
-			.off = off,
-			.len = UNKNOWN_BLOCK - (off & (UNKNOWN_BLOCK - 1)),
-			.row = row_none(UNWIND_LOOKED_AT),
-		};
-		nr = 1;
-	} else if (!exact && rules[i].off == from) {
-		rules[i].off--;
-		rules[i].len++;
+	return len > 0 && off >= entry && off - entry < code_straight(code, (size_t)len);
+}
+
+/* What is known of code at sight; 0: nothing. */
+static uint64_t row_at_sight(struct cfi *cfi, uint64_t off, uint64_t from)
+{
+	uint8_t code[CODE_LOOK_BYTES];
+	int len = code_read(cfi, from, code, sizeof(code));
+
+	if (is_entry(cfi, off))
+		return unwind_row_make(0, ROW_END, 0, 0, 0, 0, 0);
+	if (len > 0 && code_returns_from_signal(code, (size_t)len))
+		return unwind_row_make(0, ROW_SIGNAL, UNWIND_RSP, SIGNAL_MCONTEXT / 8, BP_SAME, 0,
+				       0);
+	return 0;
+}
+
+static uint64_t row_unproven(struct cfi *cfi, uint64_t from, bool exact)
+{
+	uint8_t code[CODE_LOOK_BYTES];
+	int len = code_read(cfi, from, code, sizeof(code));
+
+	return unwind_row_make(0, ROW_UNPROVEN, 0, 0, 0, 0,
+			       !exact && len > 0 && code_halts(code, (size_t)len) ? UNWIND_HALTS
+										  : 0);
+}
+
+/* One place in code that no table covers. */
+struct lesson {
+	struct cfi *cfi;
+	uint64_t from; /* an instruction, or what a call returns to */
+	bool exact; /* the former */
+	const struct cfi_trial *trial;
+	struct code_rule *rules; /* LEARN_AT_ONCE of them */
+	int at; /* the rule of the place */
+	uint64_t function; /* what the way began at, if that was where a call goes; UINT64_MAX */
+	bool unread;
+};
+
+/* What one way says of the place: rules. How many, 0 if there is none of it, -errno. */
+static int rules_find(struct lesson *l, enum code_way way, const uint64_t *function)
+{
+	int nr = cfi_code_rules(l->cfi, way, l->from, !l->exact, function, l->rules, LEARN_AT_ONCE);
+	uint64_t off = way == CODE_FROM_START ? l->from - !l->exact : l->from;
+
+	l->function = function ? *function : UINT64_MAX;
+	if (nr < 0)
+		return nr == -ENODATA ? 0 : nr;
+	for (l->at = 0; l->at < nr; l->at++)
+		if (off >= l->rules[l->at].off && off - l->rules[l->at].off < l->rules[l->at].len)
+			return nr;
+	return 0;
+}
+
+/* The same, and *ret is what the process says of it. */
+static int rules_try(struct lesson *l, enum code_way way, const uint64_t *function,
+		     enum cfi_verdict *ret)
+{
+	int nr = rules_find(l, way, function);
+
+	*ret = CFI_REFUSED;
+	if (nr > 0)
+		*ret = l->trial->check(l->trial->arg, l->rules[l->at].row,
+				       way == CODE_FRAME_POINTER);
+	l->unread |= *ret == CFI_UNREAD;
+	return nr;
+}
+
+/* From where calls go whose return addresses lie on the stack. */
+static int rules_by_callers(struct lesson *l)
+{
+	enum cfi_verdict verdict;
+	bool found = false;
+	uint64_t function;
+	int nr = 0;
+
+	/* The trial is asked to the end, or it refuses what comes after. */
+	while (!l->trial->next_start(l->trial->arg, &function)) {
+		if (nr < 0 || found)
+			continue;
+		nr = rules_try(l, CODE_FROM_START, &function, &verdict);
+		found = verdict == CFI_PROVEN;
 	}
-	err = learned_grow(cfi, (size_t)nr);
+	return nr < 0 || found ? nr : 0;
+}
+
+/*
+ * The rules of the first way that is proven, else of the first one that cannot be refuted and is no
+ * mere guess. How many, 0 if there are none, -EAGAIN or -errno.
+ */
+static int rules_choose(struct lesson *l)
+{
+	static const enum code_way ways[] = { CODE_FROM_START, CODE_TO_RETURN, CODE_TO_NEAR_RETURN,
+					      CODE_FRAME_POINTER };
+	enum code_way possible = CODE_FRAME_POINTER; /* none */
+	enum cfi_verdict verdict;
+	size_t i;
+	int nr;
+
+	for (i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		nr = ways[i] == CODE_TO_NEAR_RETURN ? rules_by_callers(l) : 0;
+		if (nr)
+			return nr;
+		nr = rules_try(l, ways[i], NULL, &verdict);
+		if (nr < 0 || verdict == CFI_PROVEN)
+			return nr;
+		if (verdict == CFI_POSSIBLE && ways[i] < CODE_GUESSES &&
+		    possible == CODE_FRAME_POINTER)
+			possible = ways[i];
+	}
+	if (possible != CODE_FRAME_POINTER)
+		return rules_find(l, possible, NULL);
+	return l->unread ? -EAGAIN : 0;
+}
+
+/*
+ * Where it is not known where functions end, the way may have gone on into the next one, behind a
+ * call that does not return: what surely belongs to the same one as the place is kept.
+ */
+static int rules_clip(struct lesson *l, uint64_t off, int nr)
+{
+	uint64_t low = l->function != UINT64_MAX ? l->function : off, high;
+	struct code_rule *from = l->rules, *to = l->rules, *end = from + nr;
+	uint8_t code[RUN_BYTES];
+	int len = code_read(l->cfi, off, code, sizeof(code));
+
+	/* Before what is returned to lies a call, of which off is the last byte. */
+	high = l->exact && len > 0 ? off + code_run(code, (size_t)len) : off + 1;
+	for (; from < end; from++) {
+		uint64_t first = from->off > low ? from->off : low;
+		uint64_t last = from->off + from->len < high ? from->off + from->len : high;
+
+		if (first < last)
+			*to++ = (struct code_rule){ .off = first,
+						    .row = from->row,
+						    .len = (uint32_t)(last - first) };
+	}
+	return (int)(to - l->rules);
+}
+
+static void learn_row(struct lesson *l, uint64_t off, uint64_t row, uint32_t len)
+{
+	l->rules[0] = (struct code_rule){ .off = off, .row = row, .len = len };
+}
+
+static int learn(struct lesson *l, uint64_t off)
+{
+	uint64_t row = row_at_sight(l->cfi, off, l->from);
+	int nr = row ? 0 : rules_choose(l), i, err;
+
+	if (nr < 0)
+		return nr;
+	if (!row && !nr)
+		row = l->trial->outermost(l->trial->arg);
+	if (row) {
+		learn_row(l, off, row, 1);
+	} else if (!nr) {
+		learn_row(l, off, row_unproven(l->cfi, l->from, l->exact),
+			  UNKNOWN_BLOCK - (off & (UNKNOWN_BLOCK - 1)));
+	} else if (!l->exact && l->rules[l->at].off == l->from) {
+		l->rules[l->at].off--;
+		l->rules[l->at].len++;
+	}
+	if (nr && !l->cfi->starts.complete)
+		nr = rules_clip(l, off, nr);
+	nr = nr ? nr : 1;
+	err = learned_grow(l->cfi, (size_t)nr);
 	for (i = 0; !err && i < nr; i++)
-		learned_add(cfi, &rules[i]);
+		learned_add(l->cfi, &l->rules[i]);
 	return err;
 }
 
-int cfi_learn(struct cfi *cfi, uint64_t off, bool exact, cfi_check_fn check, void *arg)
+int cfi_learn(struct cfi *cfi, uint64_t off, bool exact, const struct cfi_trial *trial)
 {
-	struct code_rule *rules;
+	struct lesson l = {
+		.cfi = cfi, .from = exact ? off : off + 1, .exact = exact, .trial = trial
+	};
 	int err;
 
-	rules = malloc(LEARN_AT_ONCE * sizeof(*rules));
-	if (!rules)
+	l.rules = malloc(LEARN_AT_ONCE * sizeof(*l.rules));
+	if (!l.rules)
 		return -ENOMEM;
-	err = learn(cfi, off, exact, rules, check, arg);
-	free(rules);
+	err = learn(&l, off);
+	free(l.rules);
 	return err;
+}
+
+void cfi_forget_unproven(struct cfi *cfi, uint32_t page)
+{
+	const struct code_rule *from = cfi->learned, *end = from + cfi->nr_learned;
+	struct code_rule *to = cfi->learned;
+
+	for (; from < end; from++)
+		if (from->off >> BPFPROF_PAGE_SHIFT != page ||
+		    unwind_row_kind(from->row) != ROW_UNPROVEN)
+			*to++ = *from;
+	cfi->nr_learned = (size_t)(to - cfi->learned);
 }
 
 /* The program of the function that has rva, run up to there. 0, or enum bpfprof_stop. */

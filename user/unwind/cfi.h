@@ -17,7 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct code_rule;
+#include "unwind/code_rules.h"
+
 struct elf_image;
 struct unwind_state;
 struct unwind_reader;
@@ -39,18 +40,52 @@ size_t cfi_bytes(const struct cfi *cfi); /* memory that it holds at the moment *
  */
 int cfi_build_page(struct cfi *cfi, uint32_t page, uint64_t *rows);
 
-/* code_rules_find() in the segment of off, which knows the functions that have an FDE. */
-int cfi_code_rules(struct cfi *cfi, uint64_t off, struct code_rule *rules, size_t cap);
+/*
+ * code_rules_find() in the segment of off, which knows the functions that have an FDE or a
+ * symbol. -ENODATA also where CODE_FROM_START knows no start, and where what a call returns to
+ * is another function's: then only CODE_FROM_START can have the rule. *function: where the function
+ * begins, if that is known from elsewhere; NULL: from its symbol, or as the program's main().
+ */
+int cfi_code_rules(struct cfi *cfi, enum code_way way, uint64_t off, bool after_call,
+		   const uint64_t *function, struct code_rule *rules, size_t cap);
+
+/* What a process that stands in the code says of a rule. */
+enum cfi_verdict {
+	CFI_REFUSED = 0,
+	CFI_PROVEN, /* it leads to behind a call */
+	CFI_POSSIBLE, /* it leads to code that cannot be read */
+	CFI_UNREAD, /* what there is of its stack is not enough to try the rule */
+};
+
+/* frame_pointer: the rule is only that rbp is a frame's, which nothing in the code says. */
+typedef enum cfi_verdict (*cfi_check_fn)(void *arg, uint64_t row, bool frame_pointer);
+
+/* The process that a rule is tried on. */
+struct cfi_trial {
+	cfi_check_fn check;
+	/*
+	 * Where the function may begin: where a call goes that has a return address on the
+	 * stack, one after the other. From then on check refuses rules that lead to another
+	 * return address, until this says -ENODATA. 0 with a file offset.
+	 */
+	int (*next_start)(void *arg, uint64_t *ret_off);
+	/* A rule for this place alone, if nothing but the outermost frame is above it; else 0. */
+	uint64_t (*outermost)(void *arg);
+	void *arg;
+};
 
 /*
  * Reads the rules of the code around off, which no FDE covers, out of the code itself
  * (code_rules.h), for the pages built from now on; at most 8192 are kept. exact: off is an
  * instruction; else it lies in one, just before the one that is returned to. The rule found for
- * off must please check, which has the process to try it on; where none does, the block of 16
- * bytes is marked UNWIND_LOOKED_AT. 0, -ENOMEM, or errors of reading.
+ * off must be proven by the trial, or be the one that all of the code agrees on and the trial cannot
+ * refute; where there is none, the block of 16 bytes is ROW_UNPROVEN. 0,
+ * -EAGAIN (nothing was learned: CFI_UNREAD), -ENOMEM, or errors of reading.
  */
-typedef bool (*cfi_check_fn)(void *arg, uint64_t row);
-int cfi_learn(struct cfi *cfi, uint64_t off, bool exact, cfi_check_fn check, void *arg);
+int cfi_learn(struct cfi *cfi, uint64_t off, bool exact, const struct cfi_trial *trial);
+
+/* What was read in vain in a page may be tried again. */
+void cfi_forget_unproven(struct cfi *cfi, uint32_t page);
 
 /*
  * One step up by the complete rules at file offset off (DWARF expressions included): all

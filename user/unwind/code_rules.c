@@ -62,7 +62,7 @@ struct machine {
 struct instruction {
 	uint64_t off;
 	uint32_t len; /* 0: not decoded yet */
-	bool queued, is_ret;
+	bool queued, is_ret, is_jump; /* is_jump: where to is not known */
 	bool border_known, at_border;
 	struct machine before;
 };
@@ -79,7 +79,7 @@ _Static_assert(CODE_RULES_MAX_INSTRUCTIONS <= INT16_MAX, "numbers of instruction
 
 struct follower {
 	const struct code_area *area;
-	uint64_t origin;
+	uint64_t origin; /* where the rule is wanted */
 	ZydisDecoder decoder;
 	struct instruction *instructions;
 	size_t nr, cap;
@@ -354,7 +354,7 @@ static int arrive(struct follower *f, uint64_t off, struct machine *m)
 			enqueue(f, *at);
 		return 0;
 	}
-	if (f->found_ret && f->nr >= ENOUGH_INSTRUCTIONS)
+	if (f->found_ret && f->nr >= ENOUGH_INSTRUCTIONS && f->area->way != CODE_FROM_START)
 		return 0;
 	if (f->nr == CODE_RULES_MAX_INSTRUCTIONS)
 		return -ENODATA;
@@ -596,19 +596,37 @@ static uint64_t padding_end(struct follower *f, uint64_t off)
 	return at;
 }
 
+/* Does the instruction at off look like the first one of a function? */
+static bool looks_like_start(struct follower *f, uint64_t off)
+{
+	ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT];
+	ZydisDecodedInstruction insn;
+
+	if (decode(f, off, &insn, ops))
+		return false;
+	return insn.mnemonic == ZYDIS_MNEMONIC_PUSH || insn.mnemonic == ZYDIS_MNEMONIC_ENDBR64 ||
+	       (insn.mnemonic == ZYDIS_MNEMONIC_SUB && is_gpr64(&ops[0]) &&
+		gpr(ops[0].reg.value) == UNWIND_RSP);
+}
+
 /* A call that another function comes right after does not return. */
 static bool is_last_call(struct follower *f, struct instruction *at, uint64_t next)
 {
 	const struct code_area *area = f->area;
 	uint64_t end;
 
-	if (at->border_known || !area->function_starts || next >= area->end ||
-	    f->nr_border_calls == MAX_BORDER_CALLS)
+	if (at->border_known || f->nr_border_calls == MAX_BORDER_CALLS)
 		return at->at_border;
 	f->nr_border_calls++;
 	at->border_known = true;
+	if (next >= area->end)
+		return at->at_border = true;
 	end = padding_end(f, next);
-	at->at_border = area->function_starts(area->arg, next) ||
+	if (f->area->way == CODE_TO_NEAR_RETURN)
+		at->at_border = (end != next && !(end & 15)) || looks_like_start(f, end);
+	if (!at->at_border && area->function_starts)
+		at->at_border =
+			area->function_starts(area->arg, next) ||
 			(end != next && end < area->end && area->function_starts(area->arg, end));
 	return at->at_border;
 }
@@ -634,7 +652,8 @@ static int follow_one(struct follower *f, int32_t index)
 		f->found_ret |= at->is_ret;
 		return 0;
 	case ZYDIS_CATEGORY_UNCOND_BR:
-		return branch_target(at, &insn, ops, &target) ? arrive(f, target, &after) : 0;
+		at->is_jump = !branch_target(at, &insn, ops, &target);
+		return at->is_jump ? 0 : arrive(f, target, &after);
 	case ZYDIS_CATEGORY_COND_BR:
 		clobber(&after, &insn, ops); /* loop counts rcx */
 		err = branch_target(at, &insn, ops, &target) ? arrive(f, target, &after) : 0;
@@ -706,7 +725,7 @@ static void caller_doubt(const struct follower *f, struct value *value, uint8_t 
 }
 
 /* As all `ret`s say; where they do not agree on the stack pointer nothing is known. */
-static int caller_find(const struct follower *f, struct caller *ret)
+static int caller_by_returns(const struct follower *f, struct caller *ret)
 {
 	const struct instruction *in = f->instructions, *end = in + f->nr;
 	bool found = false;
@@ -732,6 +751,26 @@ static int caller_find(const struct follower *f, struct caller *ret)
 	caller_doubt(f, &ret->rbp, UNWIND_RBP);
 	caller_doubt(f, &ret->rbx, UNWIND_RBX);
 	return found ? 0 : -ENODATA;
+}
+
+/* The caller's registers, in terms of what they were where the way began. */
+static int caller_find(const struct follower *f, struct caller *ret)
+{
+	static const struct value rsp = { .kind = VALUE_REG, .base = UNWIND_RSP, .add = 8 };
+	static const struct value rbp = { .kind = VALUE_REG, .base = UNWIND_RBP };
+	static const struct value rbx = { .kind = VALUE_REG, .base = UNWIND_RBX };
+
+	switch (f->area->way) {
+	case CODE_FROM_START: /* System V ABI, 3.2.2: the return address is at rsp */
+		*ret = (struct caller){ .cfa = rsp, .rbp = rbp, .rbx = rbx };
+		return 0;
+	case CODE_FRAME_POINTER: /* System V ABI, 3.2.2, figure 3.3 */
+		*ret = (struct caller){ .cfa = value_plus(rbp, 16),
+					.rbp = { .kind = VALUE_LOADED, .base = UNWIND_RBP } };
+		return 0;
+	default:
+		return caller_by_returns(f, ret);
+	}
 }
 
 /* Is value what some register is at m, but for a number? The register, or -1. */
@@ -907,7 +946,7 @@ static int rules_write(struct follower *f, const struct caller *caller, struct c
 	return (int)nr;
 }
 
-static int follower_init(struct follower *f)
+static int follower_init(struct follower *f, uint64_t from)
 {
 	struct machine begin = { 0 };
 	int i;
@@ -920,21 +959,114 @@ static int follower_init(struct follower *f)
 		return -ENOMEM;
 	for (i = 0; i < NR_GPRS; i++)
 		begin.regs[i] = (struct value){ .kind = VALUE_REG, .base = (uint8_t)i };
-	return arrive(f, f->origin, &begin);
+	return arrive(f, from, &begin);
+}
+
+/* Did the way come through the instruction at the origin, or the call that returns there? */
+static bool is_reached(const struct follower *f)
+{
+	uint64_t at = f->origin - f->area->after_call;
+	size_t i;
+
+	for (i = 0; i < f->nr; i++)
+		if (at >= f->instructions[i].off &&
+		    at - f->instructions[i].off < f->instructions[i].len)
+			return true;
+	return false;
+}
+
+/*
+ * What all indirect jumps agree on. One with the stack pointer of the beginning may be a call in the
+ * place of a return: it counts only if there is no other.
+ */
+static bool jumps_meet(const struct follower *f, bool with_frame, struct machine *ret)
+{
+	const struct value *rsp;
+	struct machine other;
+	bool found = false;
+	size_t i;
+
+	for (i = 0; i < f->nr; i++) {
+		rsp = &f->instructions[i].before.regs[UNWIND_RSP];
+		if (!f->instructions[i].is_jump || rsp->kind != VALUE_REG ||
+		    (rsp->base == UNWIND_RSP && !rsp->add) == with_frame)
+			continue;
+		other = f->instructions[i].before;
+		if (found)
+			machine_meet(ret, &other);
+		else
+			*ret = other;
+		found = true;
+	}
+	return found;
+}
+
+/* The end of what was reached before the origin. */
+static uint64_t reached_before(const struct follower *f)
+{
+	uint64_t last = f->area->start, end;
+	size_t i;
+
+	for (i = 0; i < f->nr; i++) {
+		end = f->instructions[i].off + f->instructions[i].len;
+		if (end > last && end <= f->origin)
+			last = end;
+	}
+	return last;
+}
+
+/*
+ * Where the code that runs into the origin begins, if nothing but a jump leads to it: after what
+ * was reached, or after the last instruction that does not go on to the next one. 0 or -ENODATA.
+ */
+static int block_begin(struct follower *f, uint64_t *ret)
+{
+	ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT];
+	ZydisDecodedInstruction insn;
+	uint64_t at = reached_before(f);
+
+	*ret = at;
+	while (at < f->origin) {
+		if (decode(f, at, &insn, ops))
+			return -ENODATA;
+		at += insn.length;
+		if (insn.meta.category == ZYDIS_CATEGORY_UNCOND_BR ||
+		    insn.meta.category == ZYDIS_CATEGORY_RET)
+			*ret = at;
+	}
+	return at == f->origin ? 0 : -ENODATA;
+}
+
+/* To where only a jump through a table leads. */
+static int follow_jumps(struct follower *f)
+{
+	struct machine m;
+	uint64_t begin;
+	int err;
+
+	if (is_reached(f) || !f->area->whole)
+		return 0;
+	if ((!jumps_meet(f, true, &m) && !jumps_meet(f, false, &m)) || block_begin(f, &begin))
+		return -ENODATA;
+	err = arrive(f, begin, &m);
+	return err ? err : follow(f);
 }
 
 int code_rules_find(const struct code_area *area, uint64_t off, struct code_rule *rules, size_t cap)
 {
+	uint64_t start = area->way == CODE_FROM_START ? area->function : off;
 	struct follower f = { .area = area, .origin = off };
 	struct caller caller = { 0 };
 	int err;
 
-	if (off < area->start || off >= area->end ||
-	    (area->img && elf_image_machine(area->img) != EM_X86_64))
+	if (off < area->start || off - area->after_call >= area->end || start < area->start ||
+	    start >= area->end || (area->img && elf_image_machine(area->img) != EM_X86_64))
 		return -ENODATA;
-	err = follower_init(&f);
+	err = follower_init(&f, start);
 	if (!err)
 		err = follow(&f);
+	if (!err && area->way == CODE_FROM_START)
+		err = follow_jumps(&f);
 	if (!err)
 		err = caller_find(&f, &caller);
 	if (!err)
@@ -944,4 +1076,141 @@ int code_rules_find(const struct code_area *area, uint64_t off, struct code_rule
 	free(f.instructions);
 	free(f.queue);
 	return err;
+}
+
+/* A decoder of one's own for a look at a few bytes. */
+static bool look(const uint8_t *code, size_t len, ZydisDecodedInstruction *insn,
+		 ZydisDecodedOperand *ops)
+{
+	ZydisDecoder decoder;
+
+	return ZYAN_SUCCESS(ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64,
+					     ZYDIS_STACK_WIDTH_64)) &&
+	       ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code, len, insn, ops));
+}
+
+/* Is this the instruction that code[0..len) ends with, and of that category? */
+static bool ends_in(const uint8_t *code, size_t len, size_t bytes,
+		    ZydisInstructionCategory category, ZydisDecodedInstruction *insn,
+		    ZydisDecodedOperand *ops)
+{
+	return bytes <= len && look(code + len - bytes, bytes, insn, ops) &&
+	       insn->length == bytes && insn->meta.category == category;
+}
+
+bool code_ends_in_call(const uint8_t *code, size_t len)
+{
+	ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT];
+	ZydisDecodedInstruction insn;
+	size_t bytes;
+
+	for (bytes = 2; bytes <= 8; bytes++)
+		if (ends_in(code, len, bytes, ZYDIS_CATEGORY_CALL, &insn, ops))
+			return true;
+	return false;
+}
+
+int code_leads_to(const uint8_t *code, size_t len, uint64_t off, uint64_t *ret)
+{
+	ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT];
+	struct instruction at = { .off = off - 5 };
+	ZydisDecodedInstruction insn;
+
+	/* Those with a 32-bit distance: no compiler calls otherwise, and jumps out of a function neither. */
+	return (ends_in(code, len, 5, ZYDIS_CATEGORY_CALL, &insn, ops) ||
+		ends_in(code, len, 5, ZYDIS_CATEGORY_UNCOND_BR, &insn, ops)) &&
+			       branch_target(&at, &insn, ops, ret)
+		       ? 0
+		       : -ENODATA;
+}
+
+/* The address that the instruction loads into a register. */
+static bool loads_address(const ZydisDecodedInstruction *insn, const ZydisDecodedOperand *ops,
+			  uint64_t next_va, uint64_t *ret)
+{
+	if (insn->mnemonic == ZYDIS_MNEMONIC_LEA && ops[1].mem.base == ZYDIS_REGISTER_RIP)
+		*ret = next_va + (uint64_t)ops[1].mem.disp.value;
+	else if (insn->mnemonic == ZYDIS_MNEMONIC_MOV &&
+		 ops[0].type == ZYDIS_OPERAND_TYPE_REGISTER &&
+		 ops[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE)
+		*ret = ops[1].imm.value.u;
+	else
+		return false;
+	return true;
+}
+
+int code_address_next(const uint8_t *code, size_t len, uint64_t va, size_t *pos, uint64_t *ret)
+{
+	ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT];
+	ZydisDecodedInstruction insn;
+
+	while (*pos < len && look(code + *pos, len - *pos, &insn, ops)) {
+		*pos += insn.length;
+		if (loads_address(&insn, ops, va + *pos, ret))
+			return 0;
+	}
+	return -ENODATA;
+}
+
+/*
+ * How far the code runs: up to and with the first branch, conditional or not, or call. *ret_halts: it is a hlt
+ * that ends it.
+ */
+static size_t run_length(const uint8_t *code, size_t len, bool conditional, bool *ret_halts)
+{
+	ZydisDecodedOperand ops[ZYDIS_MAX_OPERAND_COUNT];
+	ZydisDecodedInstruction insn;
+	size_t at = 0;
+
+	*ret_halts = false;
+	while (at < len && look(code + at, len - at, &insn, ops)) {
+		at += insn.length;
+		*ret_halts = insn.mnemonic == ZYDIS_MNEMONIC_HLT;
+		switch (insn.meta.category) {
+		case ZYDIS_CATEGORY_CALL:
+		case ZYDIS_CATEGORY_RET:
+		case ZYDIS_CATEGORY_UNCOND_BR:
+			return at;
+		case ZYDIS_CATEGORY_COND_BR:
+			if (conditional)
+				return at;
+			break;
+		default:
+			if (*ret_halts || insn.mnemonic == ZYDIS_MNEMONIC_UD2)
+				return at;
+			break;
+		}
+	}
+	return at;
+}
+
+size_t code_straight(const uint8_t *code, size_t len)
+{
+	bool halts;
+
+	return run_length(code, len, true, &halts);
+}
+
+size_t code_run(const uint8_t *code, size_t len)
+{
+	bool halts;
+
+	return run_length(code, len, false, &halts);
+}
+
+bool code_halts(const uint8_t *code, size_t len)
+{
+	bool halts;
+
+	run_length(code, len, true, &halts);
+	return halts;
+}
+
+bool code_returns_from_signal(const uint8_t *code, size_t len)
+{
+	static const uint8_t rax[] = { 0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05 };
+	static const uint8_t eax[] = { 0xb8, 15, 0, 0, 0, 0x0f, 0x05 };
+
+	return (len >= sizeof(rax) && !memcmp(code, rax, sizeof(rax))) ||
+	       (len >= sizeof(eax) && !memcmp(code, eax, sizeof(eax)));
 }

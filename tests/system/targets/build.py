@@ -170,6 +170,24 @@ def build(folder):
                             "-fno-omit-frame-pointer", "-mno-omit-leaf-frame-pointer", "-o", part]):
             b.add("nocfi", "nocfi.c", cc, opt, flags=[part])
 
+    # Neither tables nor frame pointers, with and without symbols; tables in .debug_frame alone.
+    bare = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fomit-frame-pointer"]
+    for cc, opt, link in (("g", "0", ""), ("g", "2", ""), ("g", "s", ""), ("g", "2", "st"),
+                          ("c", "0", ""), ("c", "2", ""), ("c", "2", "st")):
+        b.add("bare", "bare.c", cc, opt, link, flags=[*bare, "-fstack-protector-all"])
+        base = b.out("bare_%sO%s%s" % (cc, opt, link))
+        name = "bares_%sO%s%s" % (cc, opt, link)
+        b.derived(name, "bare", base, [["strip", "-o", name, base]], expect="bare_stripped")
+    b.add("bare", "bare.c", "g", "2", flags=[*bare, "-g"], suffix="debug")
+    for opt in "0s":
+        name = "bare_muslO" + opt
+        if b.command(b.out(name), ["musl-gcc", "-O" + opt, *COMMON, *GCC_ONLY, *bare, "-static", "-no-pie",
+                                   "bare.c", "-o", b.out(name)]):
+            b.targets.append(Target(name, "bare", b.out(name)))
+            short = "bares_muslO" + opt
+            b.derived(short, "bare", b.out(name), [["strip", "-o", short, b.out(name)]],
+                      expect="bare_stripped")
+
     for opt in "03":
         name = "rusty_O" + opt
         if b.command(b.out(name), ["rustc", "-C", "opt-level=" + opt, "--edition", "2021",
