@@ -88,6 +88,8 @@ class Pprof:
                         sample["values"] += numbers(v)
                     elif n == 3:
                         label = dict(fields(v))
+                        if text[label[1]] in sample["labels"]:
+                            raise ValueError("label %s twice" % text[label[1]])
                         sample["labels"][text[label[1]]] = (text[label[2]] if 2 in label
                                                             else label.get(3, 0))
                 self.samples.append(sample)

@@ -112,6 +112,8 @@ def check_html(context, total, *_):
     check(not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", text), "loads from the network")
     check("<script" in text and "level_three" in text, "no flame graph")
     check(str(total) in text.replace(",", ""), "no counters in the page")
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    check(json.loads(data[1])["stats"]["samples"]["total"] == total, "other counters in the page")
 
 
 def check_svg(context, *_):

@@ -701,8 +701,8 @@ def collectives(context):
     comms = {row["hash"]: row for row in truth["communicators"]}
     found = set()
     for frames, _, labels in files.samples:
-        if labels.get("comm") in comms and "rank" in labels:
-            found.add((labels["comm"], str(labels["rank"])))
+        if labels.get("communicator") in comms and "rank" in labels:
+            found.add((labels["communicator"], str(labels["rank"])))
     wanted = {(comm, str(row["rank"])) for comm, row in comms.items()}
     check(found == wanted, "labels: %s, not %s" % (found, wanted))
 
