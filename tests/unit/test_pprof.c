@@ -234,10 +234,16 @@ Test(pprof, counters_are_comments)
 	stats_add(&stats.lost, "scratch_busy", 0);
 	profile->stats = &stats;
 	text = go_pprof(profile, "-raw");
-	expect(text, "Comment: samples.total: 9\n");
-	expect(text, "Comment: lost.ring_full: 2\n");
-	expect_not(text, "Comment: lost.scratch_busy");
-	expect(text, "Comment: {\"samples\":{\"total\":9,");
+	expect(text, "Comment: lost: 2 of 11 samples: ring_full 2\n"
+		     "Comment: stacks: 1 truncated, 0 unmerged of 9\n"
+		     "Comment: {\"samples\":{\"total\":9,");
+	expect(text, "\"scratch_busy\":0");
+	expect_not(text, "samples.total");
+	free(text);
+	/* Three lines and the counters are all that stands above a table. */
+	text = go_pprof(profile, "-top");
+	expect(text, "\"duration_seconds\":0.000000}\nType: cpu\n");
+	cr_expect(!strncmp(text, "File: python3.11\n", 17), "%s", text);
 	free(text);
 	made_free(profile);
 }

@@ -179,7 +179,7 @@ static void write_comment(struct pprof *w, const char *text, size_t len)
 	write_number(w, PROFILE_COMMENT, strtab_add_len(w->strings, text, len));
 }
 
-/* A line per counter, then all of them as JSON. */
+/* What readers print above every table, so it is short; then all counters as JSON. */
 static void write_comments(struct pprof *w)
 {
 	const char *line, *end;
