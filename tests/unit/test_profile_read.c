@@ -225,7 +225,7 @@ Test(profile_read, dialects, .init = setup, .fini = teardown)
 		/* Nobody knows whose: frames alone. */
 		{ "x.txt", "main;run;step 4\n", "x;main;run;step 4\n" },
 		{ "x.txt", "# comment\n;main;;run; 4\n", "x;main;run 4\n" },
-		{ "x.txt", "", "" },
+		{ "x.txt", "# nothing ran\n", "" },
 		{ "x.folded", " 3\n", "process-0 3\n" },
 	};
 	const struct output_options options = { .threads = true };
@@ -259,6 +259,10 @@ Test(profile_read, refused, .init = setup, .fini = teardown)
 		CASE("python3;f 1\n\nf x\n", -EBADMSG, "line 3: no collapsed stack"),
 		CASE("f 99999999999999999999\n", -EBADMSG, "line 1: no collapsed stack"),
 		CASE("f1\n", -EBADMSG, "line 1: no collapsed stack"),
+		CASE("", -EBADMSG, "it is empty"),
+		CASE(" \r\n\n", -EBADMSG, "it is empty"),
+		/* Nothing, packed. */
+		CASE("\x1f\x8b\x08\0\0\0\0\0\0\x03\x03\0\0\0\0\0\0\0\0\0", -EBADMSG, "it is empty"),
 		CASE("<!DOCTYPE html>\n", -EBADMSG, "a picture"),
 		CASE("<?xml version", -EBADMSG, "a picture"),
 		CASE("\n {\"host\":1}", -EBADMSG, "JSON"),
