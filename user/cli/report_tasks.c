@@ -94,8 +94,8 @@ static int print_profile(const struct report_options *options, const struct prof
 {
 	__cleanup(buf_fini) struct buf text = { .max = REPORT_TEXT_BYTES };
 	struct task_cpu *list;
+	int status, err;
 	size_t nr;
-	int status;
 
 	list = task_cpu_list(profile, &nr);
 	if (!list) {
@@ -103,8 +103,10 @@ static int print_profile(const struct report_options *options, const struct prof
 			  "tell of tasks");
 		return EXIT_FAILED;
 	}
-	task_report_cpu(&text, list, nr, options->rows);
-	status = report_print(&text, 0);
+	err = task_cpu_group(list, &nr);
+	if (!err)
+		task_report_cpu(&text, list, nr, options->rows);
+	status = report_print(&text, err);
 	free(list);
 	return status;
 }
