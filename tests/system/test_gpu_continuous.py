@@ -1003,7 +1003,7 @@ def top_hangs(context):
 
 @test()
 def top_hangs_in_collective(context):
-    """Nobody counts time in NCCL's calls as blocked, but one that does not return waits for its peers."""
+    """In one of NCCL's, too: it waits for its peers."""
     caller = Caller(context, "hang", with_python=True)
     run = Run(context, "top", "--gpu", "--once", "--delay", "6", "--verbose", "-p", caller.pid)
     run.wait_for(r"hooked \S*libnccl\S*: \d+ functions")
