@@ -266,7 +266,7 @@ def empty(context):
     for argv, said in ((["idle.pb.gz"], "No samples."), (["idle.folded"], "No samples."),
                        (["--by", "rank", "idle.pb.gz"], "No samples."),
                        (["--diff", "idle.folded", "idle.folded"], "nothing to compare"),
-                       (["--tasks", "idle.json"], "0 calls"), (["--tasks", "idle.pb.gz"], "0 titles"),
+                       (["--tasks", "idle.json"], "No call of a Ray task"), (["--tasks", "idle.pb.gz"], "0 titles"),
                        (["--nccl", "idle.gpu.json"], "No communicator")):
         done = context.bpfprof("report", *argv).expect(0)
         check(said.encode() in done.out, "%s: %s" % (argv, done.text))

@@ -158,8 +158,7 @@ void task_report(struct buf *dst, const struct task_row *list, size_t nr,
 	}
 	if (rows_of_calls > shown)
 		buf_printf(dst, "%9s %zu more\n", "and", rows_of_calls - shown);
-	if (calls)
-		buf_add_char(dst, '\n');
+	buf_add_str(dst, calls ? "\n" : "No call of a Ray task or actor was seen.\n");
 	add_notes(dst, list, nr, totals);
 }
 
