@@ -55,6 +55,14 @@ static __always_inline bool is_remote(struct vm_area_struct *vma)
 	}
 }
 
+/* By address: the inode of mm->exe_file is the overlay's in a container, that of the mapping is not. */
+static __always_inline bool holds_program(struct vm_area_struct *vma)
+{
+	__u64 va = BPF_CORE_READ(vma, vm_mm, start_code);
+
+	return vma->vm_flags & VM_EXEC && vma->vm_start <= va && va < vma->vm_end;
+}
+
 SEC("iter/task_vma")
 int task_vmas(struct bpf_iter__task_vma *ctx)
 {
@@ -76,6 +84,8 @@ int task_vmas(struct bpf_iter__task_vma *ctx)
 	vma_fill(&s->rec.vma, vma);
 	if (!(vma->vm_flags & VM_EXEC))
 		s->rec.vma.flags |= BPFPROF_VMA_DATA;
+	if (holds_program(vma))
+		s->rec.vma.flags |= BPFPROF_VMA_PROGRAM;
 	if (vma->vm_file) {
 		if (is_remote(vma))
 			s->rec.vma.flags |= BPFPROF_VMA_REMOTE;

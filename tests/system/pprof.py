@@ -2,6 +2,7 @@
 """A reader of pprof files (profile.proto of github.com/google/pprof) for the tests."""
 
 import gzip
+import json
 
 
 def fields(data):
@@ -47,7 +48,7 @@ def numbers(value):
 
 
 class Pprof:
-    """Sample types, samples with their stacks and labels, mappings, comments."""
+    """Sample types, samples with their stacks and labels, mappings, comments and the counters in them."""
 
     def __init__(self, packed):
         raw = list(fields(gzip.decompress(packed)))
@@ -58,6 +59,7 @@ class Pprof:
         self.scalars = {n: v for n, v in raw if n in (9, 10, 12, 14)}
         self.default_type = text[self.scalars.get(14, 0)]
         self.comments = [text[i] for n, v in raw if n == 13 for i in numbers(v)]
+        self.stats = next((json.loads(c) for c in self.comments if c.startswith("{")), None)
         self.mappings = {}
         for number, value in raw:
             if number == 3:
@@ -88,6 +90,8 @@ class Pprof:
                         sample["values"] += numbers(v)
                     elif n == 3:
                         label = dict(fields(v))
+                        if text[label[1]] in sample["labels"]:
+                            raise ValueError("label %s twice" % text[label[1]])
                         sample["labels"][text[label[1]]] = (text[label[2]] if 2 in label
                                                             else label.get(3, 0))
                 self.samples.append(sample)

@@ -144,7 +144,7 @@ def profile(context):
     context.note("%d samples for %.2f s of CPU time, share %.3f of 0.75" % (seen, used, share))
     check(abs(share - 0.75) < 0.06 and sum(parts.values()) > 0.9 * seen, "shares: %s" % parts)
     check(abs(found.scalars[10] - 6e9) < 1e6, "lasted %d ns" % found.scalars[10])
-    stats = json.loads(next(c for c in found.comments if c.startswith("{")))
+    stats = found.stats
     check(stats["lost"].get("tick_skipped", 0) < seen, "lost: %s" % stats["lost"])
     other.kill()
     check(daemon.end() == 0, "exit status %s" % daemon.process.returncode)

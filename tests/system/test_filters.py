@@ -89,10 +89,74 @@ def command(context):
     for _ in range(5):
         context.bpfprof("record", "-F", 4999, "-o", "x.folded", "--", "true")
         check(set(processes(context)) <= {"true"}, "recorded: %s" % processes(context))
-    missing = context.bpfprof("record", "-o", "y.folded", "--", "./no-such-command")
-    check(missing.status in (1, 2, 4, 127) and "no-such-command" in missing.text,
-          "exit %d:\n%s" % (missing.status, missing.text))
-    check(not os.path.exists(context.path("y.folded")), "a profile of nothing was written")
+
+
+@test()
+def command_status(context):
+    """-- CMD: its own status, also when it was killed; ours until it runs, and if it ended well."""
+    with open(context.path("not-to-be-run"), "w", encoding="utf-8") as file:
+        file.write("#!/bin/sh\n")
+    for number, (argv, status, said) in enumerate((
+            (["true"], 0, ""),
+            (["sh", "-c", "exit 7"], 7, "exited with status 7"),
+            (["sh", "-c", "exit 255"], 255, "exited with status 255"),
+            (["sh", "-c", "kill -KILL $$"], 128 + signal.SIGKILL, "killed by signal 9"),
+            (["sh", "-c", "kill -TERM $$"], 128 + signal.SIGTERM, "killed by signal 15"),
+            (["./no-such-command"], 127, "no-such-command"),
+            (["no-such-command"], 127, "no-such-command"),
+            (["./not-to-be-run"], 126, "Permission denied"),
+            (["/"], 126, "cannot be run"))):
+        name = "x%d.folded" % number
+        done = context.bpfprof("record", "-o", name, "--", *argv)
+        check(done.status == status and said in done.text,
+              "%s: exit %d, not %d:\n%s" % (argv, done.status, status, done.text))
+        check(os.path.exists(context.path(name)) == (status not in (126, 127)), "%s: %s" % (argv, name))
+    # Before it runs, and where it ended well, the status is ours.
+    refused = context.bpfprof("record", "--no-such-flag", "--", "sh", "-c", "exit 7")
+    check(refused.status == 2, "exit %d:\n%s" % (refused.status, refused.text))
+    refused = context.bpfprof("record", "-p", "4194304", "--", "sh", "-c", "exit 7")
+    check(refused.status == 4, "exit %d:\n%s" % (refused.status, refused.text))
+    folder = context.scratch("folder")
+    for status in (0, 7):
+        done = context.bpfprof("record", "-o", os.path.join(folder, "x.folded"), "--", "sh", "-c",
+                               "rm -r %s; echo > %s; exit %d" % (folder, folder, status))
+        check(done.status == (status or 1) and "x.folded" in done.text, "exit %d, not %d:\n%s" % (
+            done.status, status or 1, done.text))
+        os.unlink(folder)
+        folder = context.scratch("folder")
+
+
+@test()
+def command_interrupted(context):
+    """Ctrl-C reaches the command, too: everything is written, and the status says it."""
+    for argv, number, status in ((["sleep", "60"], signal.SIGINT, 128 + signal.SIGINT),
+                                 (["sh", "-c", "trap 'exit 9' INT; sleep 60"],
+                                  signal.SIGINT, 9)):
+        recording = context.start("record", "-F", HZ, "-o", "x.folded", "-o", "x.pb.gz", "--stats",
+                                  "x.json", "--", *argv, start_new_session=True)
+        context.sampling(recording)
+        time.sleep(1)
+        os.killpg(recording.pid, number)
+        done = context.finish(recording, 20)
+        check(done.status == status, "%s: exit %d, not %d:\n%s" % (argv, done.status, status, done.text))
+        for name in ("x.folded", "x.pb.gz", "x.json"):
+            check(os.path.getsize(context.path(name)) > 50, "%s is missing" % name)
+            os.unlink(context.path(name))
+    # One that outlives the recording runs on.
+    done = context.bpfprof("record", "-d", "0.5", "-o", "x.folded", "--", "sh", "-c",
+                           "trap 'exit 0' TERM; sleep 2; touch later; exit 7").expect(0)
+    end = time.monotonic() + 20
+    while not os.path.exists(context.path("later")) and time.monotonic() < end:
+        time.sleep(0.05)
+    check(os.path.exists(context.path("later")), "it was ended, too")
+
+
+@test()
+def command_of_who_ignores_children(context):
+    """A parent that ignores SIGCHLD hands that on: the end of the command is seen all the same."""
+    done = context.bpfprof("record", "-o", "x.folded", "--", "sh", "-c", "exit 7",
+                           preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+    check(done.status == 7, "exit %d:\n%s" % (done.status, done.text))
 
 
 @test()

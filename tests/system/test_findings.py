@@ -10,6 +10,7 @@ import subprocess
 import time
 
 from harness import check, test
+from pprof import Pprof
 from test_dump import wait_for
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -84,6 +85,44 @@ def long_task(context):
     check(abs(float(said.group(2)) - last / 1e9) <= 0.06 and
           abs(int(said.group(6)) - 100 * last / ns) <= 1, "%s; own clock %d of %d" % (text, last, ns))
     check(abs(int(said.group(5)) - last / 1e6 / int(said.group(4))) <= 1, text)
+
+
+@test()
+def long_task_of_many_names(context):
+    """Ten calls of names that differ in a number: together one is long. Files have each name."""
+    target = symptoms(context, "tasks", "part-%", 9, 100000, 2000000)
+    found = record(context, [target], "-o", "x.pb.gz", "-o", "t.json")
+    nr, ns, last = map(int, target.stdout.read().split())
+    check(set(found) == {"long_task"}, "found: %s" % found)
+    text, command = found["long_task"]
+    said = re.match(r"one of (\d+) calls of part-# took ([\d.]+) s in pid (\d+), the median is "
+                    r"(\d+) ms \(part-9, longest/median = (\d+), (\d+)% of", text)
+    check(said and int(said.group(1)) == nr == 10 and int(said.group(3)) == target.pid, text)
+    check(abs(float(said.group(2)) - last / 1e9) <= 0.06 and
+          abs(int(said.group(6)) - 100 * last / ns) <= 1, "%s; own clock %d of %d" % (text, last, ns))
+    check(command == "bpfprof record -d 10 --worker 'part-*' --by process", command)
+    names = {"part-%d" % i for i in range(10)}
+    tasks = {sample["labels"].get("ray_task", "")[len("ray::"):]
+             for sample in Pprof(context.read("x.pb.gz")).samples}
+    check(names <= tasks, "in the profile: %s" % tasks)
+    timeline = context.text("t.json")
+    check(all('"ray::%s"' % name in timeline for name in names), "not all are in the timeline")
+    for file in ("t.json", "x.pb.gz"):
+        table = context.bpfprof("report", "--tasks", file).expect(0).out.decode()
+        check("  part-# (10 names)\n" in table and "part-9" not in table, table)
+    told = context.bpfprof("report", "--tasks", "t.json").out.decode()
+    check(told.startswith("10 calls of 10 names in "), told)
+
+
+@test()
+def tasks_of_two_functions(context):
+    """Their names differ in a number that is part of a word: each is judged by itself."""
+    targets = [symptoms(context, "tasks", "conv2d", 5, 50000),
+               symptoms(context, "tasks", "conv3d", 3, 1000000)]
+    found = record(context, targets, "-o", "t.json")
+    check(not found, "found: %s" % found)
+    table = context.bpfprof("report", "--tasks", "t.json").expect(0).out.decode()
+    check("  conv2d\n" in table and "  conv3d\n" in table, table)
 
 
 @test()

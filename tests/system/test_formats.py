@@ -95,7 +95,8 @@ def check_pprof(context, total, one, _two):
     root = {name for s in profile.samples for name in profile.locations[s["stack"][-1]]["functions"]
             if s["labels"]["pid"] == one}
     check("spin" in leaf and "_start" in root, "leaf first: leaves %s, roots %s" % (leaf, root))
-    check(any("samples" in comment for comment in profile.comments), "no counters as comments")
+    check(profile.stats["samples"]["total"] == total, "other counters in comments")
+    check(len(profile.comments) <= 5, "comments of a good profile: %s" % profile.comments)
     if not shutil.which("go"):
         context.note("no go: pprof read by the tests' own reader only")
         return
@@ -112,6 +113,8 @@ def check_html(context, total, *_):
     check(not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", text), "loads from the network")
     check("<script" in text and "level_three" in text, "no flame graph")
     check(str(total) in text.replace(",", ""), "no counters in the page")
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    check(json.loads(data[1])["stats"]["samples"]["total"] == total, "other counters in the page")
 
 
 def check_svg(context, *_):
@@ -142,6 +145,52 @@ def check_raw(context, *_):
         for frame in stack.split(";"):
             check(re.fullmatch(r'.+ \(.+:\d+\)|process \d+:".*"', frame),
                   "frame is not NAME (PATH:LINE): %r in %s" % (frame, line[:200]))
+
+
+BUSY_IN_LIBRARY = """
+import hashlib, threading, time
+def work():
+    data = bytes(1 << 20)
+    while True:
+        hashlib.sha256(data).digest()
+threading.Thread(target=work, daemon=True).start()
+time.sleep(60)
+"""
+PARENT = "import subprocess, sys; subprocess.Popen(sys.argv[1:]).wait()"
+
+
+def loader_of(path):
+    """The dynamic loader that the file asks for."""
+    headers = subprocess.run(["readelf", "-lW", path], stdout=subprocess.PIPE, text=True,
+                             check=True).stdout
+    return re.search(r"program interpreter: ([^\]]+)\]", headers)[1]
+
+
+@test(modes=MODES)
+def program_in_front(context):
+    """The first mapping is the program: of -p the target's, else the one with the most samples."""
+    python = os.path.realpath("/usr/bin/python3")
+    few, many = context.target("calls_gO2").path, context.target("threads_gO2").path
+    pids = {name: context.spawn(argv).pid for name, argv in {
+        "library": [python, "-c", BUSY_IN_LIBRARY],
+        "loader": [loader_of(python), python, "-c", BUSY_IN_LIBRARY],
+        "parent": [python, "-c", PARENT, few, "60"],
+        "few": [few, "60"],
+        "many": [many, "60"],
+    }.items()}
+    for names, want in ((["library"], python), (["loader"], python), (["parent"], python),
+                        (["few", "many"], many), (["many", "few"], many)):
+        done = context.bpfprof("record", "-F", HZ, "-d", "1.5", "-o", "x.pb.gz",
+                               *(word for name in names for word in ("-p", pids[name])))
+        done.expect(0)
+        profile = Pprof(context.read("x.pb.gz"))
+        first = list(profile.mappings.values())[0]["path"]
+        check(first == want, "%s: the first mapping is %s, not %s" % (names, first, want))
+        if shutil.which("go"):
+            tool = subprocess.run(["go", "tool", "pprof", "-top", "x.pb.gz"], cwd=context.dir,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                  check=True, env=dict(os.environ, HOME=context.dir))
+            check(tool.stdout.startswith("File: %s\n" % os.path.basename(want)), tool.stdout[:200])
 
 
 @test()

@@ -655,6 +655,61 @@ def sync_python(context):
     blocked(context, True)
 
 
+LATE = {"ncclCommInitRank": "gathering::begin", "ncclCommSplit": "gathering::begin",
+        "ncclAllReduce": "parallel::reduce_gradients", "ncclGroupEnd": "gathering::end"}
+
+
+@test()
+def gathering(context):
+    """Ranks that come late: NCCL's calls block meanwhile, those that make communicators, too."""
+    truth, _, process, files = both_files(context, "gathering", False)
+    check_times(process, truth, LATE)
+    table = context.bpfprof("report", "x.pb.gz", "--sample-type", "blocked", "--rows", "0").expect(0)
+    for name, where in LATE.items():
+        wanted = truth["calls"][name]["ns"]
+        check(wanted > 0.9e9, "it did not block: %s" % truth["calls"])
+        found = files.of(where, "blocked/nanoseconds", {name})
+        check(abs(found - wanted) <= NANOSECONDS * wanted, "%s: %d ns, not %d" % (name, found, wanted))
+        check(re.search(r" %s$" % name, table.out.decode(), re.M), "no %s:\n%s" % (name, table.text))
+    # Nothing twice, and nothing of calls that only begin something.
+    found = sum(values["blocked/nanoseconds"] for _, values, _ in files.samples)
+    wanted = sum(truth["calls"][name]["ns"] for name in LATE)
+    check(abs(found - wanted) <= NANOSECONDS * wanted, "%d ns in all, not %d" % (found, wanted))
+
+
+@test()
+def gathering_as_a_table(context):
+    """The same on a terminal: how long each blocked, the longest one, and all together."""
+    caller = Caller(context, "gathering")
+    watch = Watch(context, "-d", "120", "-p", caller.pid, "--rows", "0")
+    truth = caller.work()
+    text = watch.end()
+    for name in LATE:
+        one = truth["calls"][name]
+        row = re.search(r"^ +(\d+) +([\d.]+) s +([\d.]+) s .* %s$" % name, text, re.M)
+        check(row and int(row[1]) == one["calls"], "%s:\n%s" % (name, text))
+        for found, wanted in ((row[2], one["ns"]), (row[3], one["max_ns"])):
+            check(abs(float(found) - wanted / 1e9) <= 0.051, "%s: %s s, not %d ns" % (name, found, wanted))
+    head = re.search(r"Calls: \d+, blocked for ([\d.]+) s \(", text)
+    wanted = sum(truth["calls"][name]["ns"] for name in LATE)
+    check(head and abs(float(head[1]) - wanted / 1e9) <= 0.051, "not %d ns in all:\n%s" % (wanted, text))
+
+
+@test()
+def collective_not_returned(context):
+    """One that has not come back has blocked until now, on its stack."""
+    caller = Caller(context, "hang")
+    watch = Watch(context, "--json", "-d", "120", "-p", caller.pid, *OUTPUTS)
+    begin = caller.work()["open"][0]["begin_ns"]
+    since = time.monotonic_ns()
+    time.sleep(1)
+    least = time.monotonic_ns() - since
+    watch.end()
+    most = time.monotonic_ns() - begin
+    found = Files(context).of("hangs::wait_for_peers", "blocked/nanoseconds", {"ncclAllReduce"})
+    check(least <= found <= most, "blocked for %d ns, not %d to %d" % (found, least, most))
+
+
 @test()
 def nested(context):
     """A call of the driver inside another one is part of that."""
@@ -701,8 +756,8 @@ def collectives(context):
     comms = {row["hash"]: row for row in truth["communicators"]}
     found = set()
     for frames, _, labels in files.samples:
-        if labels.get("comm") in comms and "rank" in labels:
-            found.add((labels["comm"], str(labels["rank"])))
+        if labels.get("communicator") in comms and "rank" in labels:
+            found.add((labels["communicator"], str(labels["rank"])))
     wanted = {(comm, str(row["rank"])) for comm, row in comms.items()}
     check(found == wanted, "labels: %s, not %s" % (found, wanted))
 

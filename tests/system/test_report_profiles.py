@@ -240,6 +240,40 @@ def refused(context):
           rows(report(context, "x.folded", "--rows", "0")), "samples are others")
 
 
+@test(modes=("root",))
+def empty(context):
+    """A file of 0 bytes is an error whatever is asked of it; an idle machine is an answer."""
+    files = ["x.pb.gz", "x.folded", "x.raw", "x.json", "x.html"]
+    for file in files:
+        open(context.path(file), "wb").close()
+    with gzip.open(context.path("packed.pb.gz"), "wb"):
+        pass
+    context.bpfprof("record", "-d", "0.5", "--comm", "no-such-name",
+                    *(word for end in ("pb.gz", "folded", "json") for word in ("-o", "idle." + end)))
+    context.bpfprof("gpu", "--once", "--json", "-d", "0.5", "-p", os.getpid(), stdout=open(
+        context.path("idle.gpu.json"), "wb"))
+    for file in files + ["packed.pb.gz"]:
+        for argv in ([file], [file, "-o", "y.folded"], ["--tasks", file], ["--by", "rank", file],
+                     ["--diff", "idle.pb.gz", file], ["idle.pb.gz", file], ["--nccl", file]):
+            done = context.bpfprof("report", *argv)
+            # A packed file is no JSON to begin with.
+            said = "is empty" if argv[0] != "--nccl" or file in files else "not what bpfprof gpu"
+            check(said in one_sentence(done.expect(1)) and file in done.text, "%s: %s" % (argv, done.text))
+            check(not done.out and not os.path.exists(context.path("y.folded")), "%s: %s" % (argv, done.text))
+    with open(os.devnull, encoding="utf-8") as nothing:
+        done = context.bpfprof("report", "-", stdin=nothing)
+    check(done.status == 1 and "standard input: it is empty" in done.text, done.text)
+    for argv, said in ((["idle.pb.gz"], "No samples."), (["idle.folded"], "No samples."),
+                       (["--by", "rank", "idle.pb.gz"], "No samples."),
+                       (["--diff", "idle.folded", "idle.folded"], "nothing to compare"),
+                       (["--tasks", "idle.json"], "No call of a Ray task"), (["--tasks", "idle.pb.gz"], "0 titles"),
+                       (["--nccl", "idle.gpu.json"], "No communicator")):
+        done = context.bpfprof("report", *argv).expect(0)
+        check(said.encode() in done.out, "%s: %s" % (argv, done.text))
+    done = context.bpfprof("report", "--diff", "idle.folded", "idle.folded", "-o", "y.html")
+    check(done.status == 1 and "no samples" in done.text, "nothing was written: %s" % done.text)
+
+
 def stored(context, name, seconds, counts):
     """Collapsed stacks of `python3`, so many samples per function in so long."""
     with open(context.path(name), "w", encoding="utf-8") as file:

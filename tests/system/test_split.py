@@ -77,7 +77,7 @@ def pods(context):
             check(pods_of(profile) == {name}, "%s holds %s" % (name, pods_of(profile)))
             check("rest_of: node" in profile.comments, profile.comments[:3])
             total = sum(sample["values"][0] for sample in profile.samples)
-            check("samples.total: %d" % total in profile.comments, profile.comments[:3])
+            check(profile.stats["samples"]["total"] == total, profile.stats)
             names = {label for sample in profile.samples for label in sample["labels"].values()}
             check(program.pid not in names, "the node's process is in a pod's file")
             check(all(mapping["path"] in ("/app/busy", "[kernel.kallsyms]", "[vdso]") or

@@ -10,6 +10,7 @@
 #include "container/containers.h"
 #include "proc/ranks.h"
 #include "profile/aggregate.h"
+#include "profile/aggregate_carry.h"
 
 #define MIB (1U << 20)
 #define KIND(kind) ((uint64_t)BPFPROF_FRAME_##kind << BPFPROF_FRAME_SHIFT)
@@ -102,6 +103,34 @@ Test(aggregate, forget_is_not_asked_for)
 	make(false, MIB);
 	add(&p, NULL, 0, BPFPROF_STOP_NO_USER);
 	cr_expect_eq(aggregate_forget(a, &p.task), 0);
+}
+
+/* What a process runs may be known later than its first sample; the next interval knows it, too. */
+Test(aggregate, program)
+{
+	struct bpfprof_sample p = sample_of(1, 1, "p");
+	struct aggregate_input input = { .sample = &p, .stop = BPFPROF_STOP_INVALID };
+	struct aggregate_call_at at, carried;
+	struct aggregate *next = NULL;
+	struct aggregate_view view;
+	uint64_t leaf;
+
+	make(false, MIB);
+	leaf = aggregate_label(a, "call");
+	aggregate_add(a, &input);
+	input.program = 7;
+	cr_assert_eq(aggregate_add_call(a, &input, &leaf, 1, &at), 0);
+	input.program = 0;
+	aggregate_add(a, &input);
+	aggregate_view_get(a, &view);
+	cr_assert_eq(view.nr_processes, 1);
+	cr_expect_eq(view.processes[0].program, 7);
+	cr_assert_eq(aggregate_new(&next, false, MIB), 0);
+	cr_assert_eq(aggregate_carry(next, &view, &at, &carried), 0);
+	aggregate_view_get(next, &view);
+	cr_assert_eq(view.nr_processes, 1);
+	cr_expect_eq(view.processes[0].program, 7);
+	aggregate_free(next);
 }
 
 Test(aggregate, counts_and_dedup)

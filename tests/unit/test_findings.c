@@ -100,6 +100,37 @@ Test(findings, long_task)
 	EXPECT_NONE(findings_of_task, task, it.nr = 500; it.total_ns = 104000 * MS, NS_PER_SECOND);
 }
 
+Test(findings, task_of_a_group)
+{
+	struct task_time task = { .name = "part-7",
+				  .numbers = TASK_NUMBERS_APART,
+				  .nr = 10,
+				  .total_ns = 9600 * MS,
+				  .median_ns = 600 * MS,
+				  .longest_ns = 4200 * MS,
+				  .longest_pid = 42 };
+	struct findings findings = { 0 };
+
+	findings_of_task(&findings, &task, 6 * NS_PER_SECOND);
+	expect(&findings, FINDING_LONG_TASK,
+	       "one of 10 calls of part-# took 4.2 s in pid 42, the median is 600 ms "
+	       "(part-7, longest/median = 7, 44% of the time of all of them)");
+	cr_expect_str_eq(findings.list[0].command,
+			 "bpfprof record -d 10 --worker 'part-*' --by process");
+	task.name = "part 7'";
+	findings = (struct findings){ 0 };
+	findings_of_task(&findings, &task, 6 * NS_PER_SECOND);
+	cr_expect_str_eq(findings.list[0].command, "bpfprof record -d 10 -p 42");
+	task.name = "part_7";
+	task.numbers = TASK_NUMBERS_ALL;
+	task.nr = 1000;
+	task.total_ns = 1000 * MS;
+	task.longest_ns = MS;
+	findings = (struct findings){ 0 };
+	findings_of_task(&findings, &task, NS_PER_SECOND);
+	expect(&findings, FINDING_SHORT_TASKS, "1000 calls of part_# took 1.00 ms each");
+}
+
 Test(findings, busy_worker)
 {
 	struct workers_fact fact = { .name = "Shard",
@@ -321,7 +352,9 @@ Test(findings, long_names)
 				  .wait_ns = NS_PER_SECOND,
 				  .runnable = 9,
 				  .name = name };
-	struct task_time task = { .name = name, .nr = 1000, .total_ns = 1000 * MS };
+	struct task_time task = {
+		.name = name, .nr = 1000, .numbers = TASK_NUMBERS_ALL, .total_ns = 1000 * MS
+	};
 	struct findings findings = { 0 };
 
 	memset(name, 'x', sizeof(name));

@@ -49,7 +49,7 @@ struct prototype {
 	}
 #define COLLECTIVE(name, exports, args)                                                            \
 	{                                                                                          \
-		name, exports, args, GPU_KIND_COLLECTIVE, RETURNS, GPU_SIZE_ELEMENTS, 0, 0         \
+		name, exports, args, GPU_KIND_COLLECTIVE, WAITS, GPU_SIZE_ELEMENTS, 0, 0           \
 	}
 
 static const struct prototype prototypes[] = {
@@ -165,25 +165,24 @@ static const struct prototype prototypes[] = {
 	PLAIN("ncclGroupStart", ".", "", GPU_KIND_GROUP_START, 0),
 	PLAIN("ncclGroupEnd", ".", "", GPU_KIND_GROUP_END, WAITS),
 	/* The 128 bytes of the id are on the stack: (comm, nranks, id, rank). */
-	PLAIN("ncclCommInitRank", ".", "ocx", GPU_KIND_COMM_INIT, RETURNS),
-	PLAIN("ncclCommInitRankConfig", ".", "ocx-", GPU_KIND_COMM_INIT, RETURNS),
-	PLAIN("ncclCommInitRankScalable", ".", "ocx---", GPU_KIND_COMM_INIT, RETURNS),
-	PLAIN("ncclCommInitAll", ".", "oc-", GPU_KIND_COMM_INIT, RETURNS),
-	PLAIN("ncclCommSplit", ".", "---o-", GPU_KIND_COMM_INIT, RETURNS),
-	PLAIN("ncclCommShrink", ".", "---o--", GPU_KIND_COMM_INIT, RETURNS),
-	PLAIN("ncclCommGrow", ".", "-c-xo-", GPU_KIND_COMM_INIT, RETURNS),
-	PLAIN("ncclCommFinalize", ".", "h", GPU_KIND_COMM_END, RETURNS),
-	PLAIN("ncclCommDestroy", ".", "h", GPU_KIND_COMM_END, RETURNS),
-	PLAIN("ncclCommAbort", ".", "h", GPU_KIND_COMM_END, RETURNS),
-	PLAIN("ncclCommRevoke", ".", "h-", GPU_KIND_COMM_END, RETURNS),
-	PLAIN("ncclCommSuspend", ".", "h-", GPU_KIND_COMM_END, RETURNS),
-	PLAIN("ncclCommResume", ".", "h", GPU_KIND_COMM_END, RETURNS),
-	PLAIN("ncclCommWindowRegister", ".", "h----", GPU_KIND_COMM_END, RETURNS),
-	PLAIN("ncclCommWindowDeregister", ".", "h-", GPU_KIND_COMM_END, RETURNS),
-	{ "ncclPutSignal", ".", "-bt------hs", GPU_KIND_COMM_END, RETURNS, GPU_SIZE_ELEMENTS, 0,
-	  0 },
-	PLAIN("ncclSignal", ".", "----hs", GPU_KIND_COMM_END, RETURNS),
-	PLAIN("ncclWaitSignal", ".", "--hs", GPU_KIND_COMM_END, RETURNS),
+	PLAIN("ncclCommInitRank", ".", "ocx", GPU_KIND_COMM_INIT, WAITS),
+	PLAIN("ncclCommInitRankConfig", ".", "ocx-", GPU_KIND_COMM_INIT, WAITS),
+	PLAIN("ncclCommInitRankScalable", ".", "ocx---", GPU_KIND_COMM_INIT, WAITS),
+	PLAIN("ncclCommInitAll", ".", "oc-", GPU_KIND_COMM_INIT, WAITS),
+	PLAIN("ncclCommSplit", ".", "---o-", GPU_KIND_COMM_INIT, WAITS),
+	PLAIN("ncclCommShrink", ".", "---o--", GPU_KIND_COMM_INIT, WAITS),
+	PLAIN("ncclCommGrow", ".", "-c-xo-", GPU_KIND_COMM_INIT, WAITS),
+	PLAIN("ncclCommFinalize", ".", "h", GPU_KIND_COMM_END, WAITS),
+	PLAIN("ncclCommDestroy", ".", "h", GPU_KIND_COMM_END, WAITS),
+	PLAIN("ncclCommAbort", ".", "h", GPU_KIND_COMM_END, WAITS),
+	PLAIN("ncclCommRevoke", ".", "h-", GPU_KIND_COMM_END, WAITS),
+	PLAIN("ncclCommSuspend", ".", "h-", GPU_KIND_COMM_END, WAITS),
+	PLAIN("ncclCommResume", ".", "h", GPU_KIND_COMM_END, WAITS),
+	PLAIN("ncclCommWindowRegister", ".", "h----", GPU_KIND_COMM_END, WAITS),
+	PLAIN("ncclCommWindowDeregister", ".", "h-", GPU_KIND_COMM_END, WAITS),
+	{ "ncclPutSignal", ".", "-bt------hs", GPU_KIND_COMM_END, WAITS, GPU_SIZE_ELEMENTS, 0, 0 },
+	PLAIN("ncclSignal", ".", "----hs", GPU_KIND_COMM_END, WAITS),
+	PLAIN("ncclWaitSignal", ".", "--hs", GPU_KIND_COMM_END, WAITS),
 	/* Arguments of a probe: address, device, size, stream. */
 	{ "pytorch:malloc", ".", "h-b-", GPU_KIND_ALLOC, 0, GPU_SIZE_PRODUCT, 1, 0 },
 	PLAIN("pytorch:free", ".", "h", GPU_KIND_FREE, 0),

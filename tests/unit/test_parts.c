@@ -211,3 +211,54 @@ Test(parts, calls)
 	profile_parts_free(parts);
 	made_free(profile);
 }
+
+static const char *lead_of(const struct profile *profile)
+{
+	return strtab_get(profile->strings, profile->mappings[0].path);
+}
+
+/* Of four programs: the one with the most samples, of the pids if one is among these. */
+Test(parts, program_in_front)
+{
+	struct profile *profile = made(), *none;
+	uint32_t exe = made_mapping(profile, "/exe", "33", 0, 4096);
+	uint32_t idle = made_mapping(profile, "/idle", "44", 0, 4096);
+	struct profile_parts *parts;
+	struct profile_part part;
+	size_t i;
+
+	profile->processes[0].program = profile->processes[1].program = 1;
+	profile->processes[2].program = 2;
+	profile->processes[5].program = exe;
+	profile->processes[4].program = idle;
+	profile_lead(profile, (const int[]){ 3, 5 }, 2);
+	cr_expect_str_eq(lead_of(profile), "/idle", "8 of pid 5 are more than 2 of pid 3");
+	cr_expect_str_eq(strtab_get(profile->strings, profile->mappings[1].path), "/first");
+	cr_expect_eq(profile->processes[4].program, 1);
+	cr_expect_eq(profile->locations[0].mapping, 2);
+	profile_lead(profile, (const int[]){ 9 }, 1);
+	cr_expect_str_eq(lead_of(profile), "/exe", "no such pid: 64 are the most");
+	profile_lead(profile, NULL, 0);
+	cr_expect_str_eq(lead_of(profile), "/exe");
+	profile->target_program = 4;
+	profile_lead(profile, (const int[]){ 5 }, 1);
+	cr_expect_str_eq(lead_of(profile), "/idle", "it ran");
+	profile_lead(profile, (const int[]){ 9 }, 1);
+	cr_expect_str_eq(lead_of(profile), "/second", "it did not");
+	cr_expect_eq(profile->target_program, 1);
+	/* Each part its own, though no frame of it is in there. */
+	cr_assert_eq(profile_parts_new(&parts, profile, PROFILE_CUT_PODS), 0);
+	for (i = 0; i < 4; i++) {
+		static const char *const leads[] = { "/idle", "/first", "/second", "/exe" };
+
+		cr_assert_eq(profile_part_make(parts, i, &part), 0);
+		cr_expect_str_eq(lead_of(&part.profile), leads[i]);
+		profile_part_fini(&part);
+	}
+	profile_parts_free(parts);
+	made_free(profile);
+	none = made_new();
+	profile_lead(none, NULL, 0);
+	cr_expect_eq(none->nr_mappings, 0);
+	made_free(none);
+}

@@ -5,10 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "base/strtab.h"
 #include "made_profile.h"
+#include "profile/pprof_fields.h"
 #include "profile/stats.h"
+#include "profile/wire.h"
 
 TestSuite(pprof, .timeout = 120);
 
@@ -231,10 +234,16 @@ Test(pprof, counters_are_comments)
 	stats_add(&stats.lost, "scratch_busy", 0);
 	profile->stats = &stats;
 	text = go_pprof(profile, "-raw");
-	expect(text, "Comment: samples.total: 9\n");
-	expect(text, "Comment: lost.ring_full: 2\n");
-	expect_not(text, "Comment: lost.scratch_busy");
-	expect(text, "Comment: {\"samples\":{\"total\":9,");
+	expect(text, "Comment: lost: 2 of 11 samples: ring_full 2\n"
+		     "Comment: stacks: 1 truncated, 0 unmerged of 9\n"
+		     "Comment: {\"samples\":{\"total\":9,");
+	expect(text, "\"scratch_busy\":0");
+	expect_not(text, "samples.total");
+	free(text);
+	/* Three lines and the counters are all that stands above a table. */
+	text = go_pprof(profile, "-top");
+	expect(text, "\"duration_seconds\":0.000000}\nType: cpu\n");
+	cr_expect(!strncmp(text, "File: python3.11\n", 17), "%s", text);
 	free(text);
 	made_free(profile);
 }
@@ -402,15 +411,94 @@ Test(pprof, calls)
 	text = go_pprof(profile, "-tags");
 	expect(text, " kernel: Total 9.0\n");
 	expect(text, " 9.0 (  100%): void sgemm<128, 4>\n");
+	expect(text, " comm: Total 12.0\n");
+	expect(text, " communicator: Total 3.0\n");
+	expect(text, " 3.0 (  100%): 0xc0\n");
 	expect(text, " nccl_rank: Total 2.0\n");
 	expect(text, " 2.0 (  100%): 3\n");
 	expect(text, " rank: Total 12.0\n");
 	expect(text, " 1.0 ( 8.33%): 3\n");
-	expect(text, " 3.0 (20.00%): 0xc0\n");
 	expect(text, " 3.0 (  100%): sum\n");
 	free(text);
 	text = go_pprof(profile, "-sample_index=inuse -top");
 	expect(text, "cuMemFree");
 	free(text);
+	made_free(profile);
+}
+
+/* The keys of a sample's labels, as they stand in the file. */
+static size_t label_keys(struct wire_span sample, uint64_t *keys, size_t max)
+{
+	struct wire_field field, part;
+	size_t nr = 0;
+
+	while (wire_next(&sample, &field) > 0) {
+		if (field.number != SAMPLE_LABEL)
+			continue;
+		cr_assert_lt(nr, max);
+		keys[nr] = 0;
+		while (wire_next(&field.bytes, &part) > 0)
+			if (part.number == LABEL_KEY)
+				keys[nr] = part.value;
+		nr++;
+	}
+	return nr;
+}
+
+/* Everything that can be told of a sample at once. */
+static void say_all(struct profile *profile)
+{
+	struct strtab *strings = profile->strings;
+	uint32_t text = strtab_add(strings, "text"), i;
+
+	for (i = 0; i < profile->nr_processes; i++) {
+		profile->processes[i].container =
+			made_container(profile, "c1", "ml", "trainer-0", "worker", "demo");
+		profile->processes[i].pod_pid = 7;
+		profile->processes[i].task = profile->processes[i].ray_role = text;
+		profile->processes[i].ranks.local_rank = profile->processes[i].ranks.world_size =
+			profile->processes[i].ranks.slurm_job =
+				profile->processes[i].ranks.slurm_node = text;
+	}
+	profile->threads = true;
+	for (i = 0; i < profile->nr_samples; i++) {
+		profile->samples[i].tid = 77;
+		profile->samples[i].thread = text;
+		profile->samples[i].gil = PROFILE_GIL_HELD;
+	}
+}
+
+/* Readers keep one text per key: of two only one would be seen. */
+Test(pprof, no_label_twice)
+{
+	struct profile *profile = made_calls();
+	size_t len, nr, i, k, nr_samples = 0;
+	unsigned char plain[65536];
+	struct wire_field field;
+	struct wire_span span;
+	z_stream zip = { .next_out = plain, .avail_out = sizeof(plain) };
+	uint64_t keys[64];
+	char *packed;
+
+	say_all(profile);
+	packed = made_text(pprof_write, profile, NULL, &len);
+	zip.next_in = (unsigned char *)packed;
+	zip.avail_in = (unsigned int)len;
+	cr_assert_eq(inflateInit2(&zip, 16 + MAX_WBITS), Z_OK);
+	cr_assert_eq(inflate(&zip, Z_FINISH), Z_STREAM_END);
+	inflateEnd(&zip);
+	span = (struct wire_span){ plain, zip.next_out };
+	while (wire_next(&span, &field) > 0) {
+		if (field.number != PROFILE_SAMPLE)
+			continue;
+		nr_samples++;
+		nr = label_keys(field.bytes, keys, 64);
+		cr_expect_gt(nr, 14);
+		for (i = 0; i < nr; i++)
+			for (k = 0; k < i; k++)
+				cr_expect_neq(keys[i], keys[k], "label %zu again as %zu", k, i);
+	}
+	cr_expect_eq(nr_samples, 4);
+	free(packed);
 	made_free(profile);
 }

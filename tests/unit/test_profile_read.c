@@ -179,6 +179,7 @@ Test(profile_read, counters_add_up, .init = setup, .fini = teardown)
 		"# "
 		"{\"samples\":{\"total\":5,\"user\":4},\"lost\":{\"ring_full\":2,\"\\u001b[31m\":1}"
 		","
+		"\"clock\":{\"name\":9,\"late\":1},"
 		"\"agent\":{\"cpu_seconds\":0.5,\"memory_bytes\":7},\"duration_seconds\":2.5}\n"
 		"python3;f (x.py:1) 5\n";
 	const struct run_stats *stats;
@@ -193,6 +194,7 @@ Test(profile_read, counters_add_up, .init = setup, .fini = teardown)
 	cr_expect_eq(stats->lost.nr, 2);
 	cr_expect_eq(stats->lost.reasons[0].count, 4);
 	cr_expect_str_eq(stats->lost.reasons[1].name, "??31m");
+	cr_expect_eq(stats->clock.nr, 1, "the name of the clock is no counter of it");
 	cr_expect_eq(result.duration_ns, 5000000000);
 	cr_expect_eq(result.nr_samples, 1);
 }
@@ -223,7 +225,7 @@ Test(profile_read, dialects, .init = setup, .fini = teardown)
 		/* Nobody knows whose: frames alone. */
 		{ "x.txt", "main;run;step 4\n", "x;main;run;step 4\n" },
 		{ "x.txt", "# comment\n;main;;run; 4\n", "x;main;run 4\n" },
-		{ "x.txt", "", "" },
+		{ "x.txt", "# nothing ran\n", "" },
 		{ "x.folded", " 3\n", "process-0 3\n" },
 	};
 	const struct output_options options = { .threads = true };
@@ -257,6 +259,10 @@ Test(profile_read, refused, .init = setup, .fini = teardown)
 		CASE("python3;f 1\n\nf x\n", -EBADMSG, "line 3: no collapsed stack"),
 		CASE("f 99999999999999999999\n", -EBADMSG, "line 1: no collapsed stack"),
 		CASE("f1\n", -EBADMSG, "line 1: no collapsed stack"),
+		CASE("", -EBADMSG, "it is empty"),
+		CASE(" \r\n\n", -EBADMSG, "it is empty"),
+		/* Nothing, packed. */
+		CASE("\x1f\x8b\x08\0\0\0\0\0\0\x03\x03\0\0\0\0\0\0\0\0\0", -EBADMSG, "it is empty"),
 		CASE("<!DOCTYPE html>\n", -EBADMSG, "a picture"),
 		CASE("<?xml version", -EBADMSG, "a picture"),
 		CASE("\n {\"host\":1}", -EBADMSG, "JSON"),
@@ -492,4 +498,68 @@ Test(profile_read, fewer_call_values, .init = setup, .fini = teardown)
 	cr_expect_eq(result.call_values[0][PROFILE_BLOCKED_NS], 1000);
 	cr_expect_eq(result.call_values[0][PROFILE_MOVED_BYTES], 0);
 	cr_expect_eq(result.locations[0].kind, LOCATION_CALL);
+}
+
+/* Two labels of equal name in older files, and what go tool pprof sorts. */
+Test(profile_read, labels_of_collectives)
+{
+	/* calls, blocked; texts; one function */
+	static const char head[] = "\x0a\x04\x08\x01\x10\x02\x0a\x04\x08\x03\x10\x04"
+				   "\x22\x06\x08\x01\x22\x02\x08\x01\x2a\x04\x08\x01\x10\x05"
+				   "\x32\0\x32\x05"
+				   "calls\x32\x05"
+				   "count\x32\x07"
+				   "blocked\x32\x0bnanoseconds\x32\x04"
+				   "comm\x32\x03"
+				   "app\x32\x04"
+				   "0xc0\x32\x04"
+				   "rank\x32\x01"
+				   "3\x32\x0c"
+				   "communicator\x32\x09"
+				   "nccl_rank\x32\x01"
+				   "5\x12";
+	static const struct {
+		const char *labels; /* key, text */
+		const char *rank; /* in the job */
+	} files[] = {
+		{ "\x05\x06\x05\x07\x08\x09", "" },
+		{ "\x05\x06\x08\x0c\x05\x07\x0b\x09", "5" },
+		{ "\x05\x06\x0a\x07\x08\x09", "" },
+		{ "\x05\x06\x08\x0c\x0a\x07\x0b\x09", "5" },
+		{ "\x05\x06\x0a\x07\x0b\x09\x08\x0c", "5" },
+	};
+	const struct profile_process *process;
+	const struct profile_call *call;
+	const char *label;
+	struct buf file;
+	size_t i;
+
+	buf_init(&file, 4096);
+	for (i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		setup();
+		buf_reset(&file);
+		buf_add(&file, head, sizeof(head) - 1);
+		buf_add_char(&file, (char)(8 + 3 * strlen(files[i].labels)));
+		buf_add(&file, "\x0a\x01\x01\x12\x03\x03\xe8\x07", 8);
+		for (label = files[i].labels; *label; label += 2) {
+			buf_add(&file, "\x1a\x04\x08", 3);
+			buf_add_char(&file, label[0]);
+			buf_add_char(&file, 0x10);
+			buf_add_char(&file, label[1]);
+		}
+		cr_assert_eq(profile_read_add(&filled, "x", file.data, file.len, &why), 0, "%s",
+			     why.data);
+		finish();
+		process = &result.processes[result.samples[0].process];
+		cr_assert(result.samples[0].call, "%zu", i);
+		call = &result.calls[result.samples[0].call - 1];
+		cr_expect_str_eq(strtab_get(result.strings, process->comm), "app", "%zu", i);
+		cr_expect_str_eq(strtab_get(result.strings, process->ranks.rank), files[i].rank,
+				 "%zu", i);
+		cr_expect_str_eq(strtab_get(result.strings, call->comm), "0xc0", "%zu", i);
+		cr_expect_str_eq(strtab_get(result.strings, call->rank), "3", "%zu", i);
+		teardown();
+		result = (struct profile){ 0 };
+	}
+	buf_fini(&file);
 }

@@ -119,7 +119,7 @@ Test(stats, json_is_json_whatever_the_numbers)
 	buf_fini(&json);
 }
 
-Test(stats, lines_are_the_counters_that_are_not_zero)
+Test(stats, lines_say_what_was_lost)
 {
 	struct run_stats stats;
 	struct buf text;
@@ -127,13 +127,24 @@ Test(stats, lines_are_the_counters_that_are_not_zero)
 	fill(&stats);
 	buf_init(&text, 1 << 16);
 	stats_lines(&text, &stats);
-	cr_assert_str_eq(text.data, "samples.total: 1000\nsamples.user: 900\n"
-				    "samples.kernel_only: 100\nsamples.python: 400\n"
-				    "lost.ring_full: 8\nstacks.complete: 970\n"
-				    "stacks.truncated: 27\nstacks.unmerged: 3\n"
-				    "stacks.reasons.miss_window: 27\nclock.cpus_unarmed: 1\n"
-				    "files.malformed: 2\ncontainers.from_bundle: "
-				    "3\nenvironments.read: 4\nsteps.seen: 5\n");
+	cr_assert_str_eq(text.data, "lost: 8 of 1008 samples: ring_full 8\n"
+				    "stacks: 27 truncated, 3 unmerged of 1000: miss_window 27\n"
+				    "files: malformed 2\nclock: timer, cpus_unarmed 1\n");
+	/* That all is well is said, too. */
+	stats = (struct run_stats){ .samples = 9, .complete = 9, .clock_name = "timer" };
+	stats_add(&stats.clock, "ticks", 99);
+	stats_add(&stats.clock, "idle", 90);
+	stats.rest_of = "node";
+	buf_reset(&text);
+	stats_lines(&text, &stats);
+	cr_assert_str_eq(text.data,
+			 "rest_of: node\nlost: none\nstacks: all complete\nclock: timer\n");
+	/* Of calls there may be nothing but what was lost of them. */
+	stats = (struct run_stats){ 0 };
+	stats_add(&stats.gpu_lost, "allocations_no_room", 3);
+	buf_reset(&text);
+	stats_lines(&text, &stats);
+	cr_assert_str_eq(text.data, "gpu.lost: allocations_no_room 3\n");
 	buf_fini(&text);
 }
 

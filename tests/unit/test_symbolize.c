@@ -105,7 +105,9 @@ static const char *text(uint32_t id)
 	return strtab_get(profile.strings, id);
 }
 
-/* One stack of these frames under one sample of process 0. */
+static uint32_t program; /* image of process 1 */
+
+/* One stack of these frames under one sample of process 1. */
 static void resolve(const uint64_t *frames, size_t nr, const char *kallsyms)
 {
 	static struct aggregate_process processes[2];
@@ -131,6 +133,7 @@ static void resolve(const uint64_t *frames, size_t nr, const char *kallsyms)
 	processes[1].agent_pid = 7;
 	processes[1].pid = 4194305; /* over every pid_max */
 	processes[1].nr_threads = 2;
+	processes[1].program = program;
 	memcpy(processes[1].comm, "one", 4);
 	cr_assert_eq(symbolize(&profile, &view, images, &options, &files, &hidden), 0);
 }
@@ -176,6 +179,41 @@ Test(symbolize, real_images)
 	cr_expect_eq(profile.processes[1].kernel_pid, 4194305);
 	cr_expect_eq(profile.processes[1].nr_threads, 2);
 	cr_expect_str_eq(text(profile.processes[0].title), "zero");
+}
+
+/* Its threads run in a library alone: it is a mapping all the same, and the first one. */
+Test(symbolize, program_without_frames)
+{
+	const char *in_libc = (const char *)dlsym(RTLD_DEFAULT, "a64l");
+	uint64_t probe = frame_of((const void *)symbolize_probe);
+	const uint64_t frames[] = { frame_of(in_libc + 1), frame_of(in_libc + 2) };
+	char exe[4096] = "";
+
+	cr_assert_gt(readlink("/proc/self/exe", exe, sizeof(exe) - 1), 0);
+	program = (uint32_t)((probe & BPFPROF_FRAME_MASK) >> BPFPROF_OFF_BITS);
+	resolve(frames, 2, "/proc/kallsyms");
+	cr_assert_eq(profile.nr_mappings, 2);
+	cr_expect_eq(profile.processes[0].program, 0);
+	cr_expect_eq(profile.processes[1].program, 2);
+	profile_lead(&profile, NULL, 0);
+	cr_expect_eq(profile.processes[1].program, 1);
+	cr_expect_str_eq(text(profile.mappings[0].path), exe);
+	cr_expect_str_eq(text(location(0)->name), "a64l");
+	cr_expect(strstr(text(profile.mappings[location(0)->mapping - 1].path), "libc.so.6"));
+}
+
+/* One that is gone from the images, or never was one of them. */
+Test(symbolize, program_not_known)
+{
+	const char *in_libc = (const char *)dlsym(RTLD_DEFAULT, "a64l");
+	const uint64_t frames[] = { frame_of(in_libc + 1) };
+
+	program = 4711;
+	resolve(frames, 1, "/proc/kallsyms");
+	cr_expect_eq(profile.processes[1].program, 0);
+	profile_lead(&profile, NULL, 0);
+	cr_assert_eq(profile.nr_mappings, 1);
+	cr_expect(strstr(text(profile.mappings[0].path), "libc.so.6"));
 }
 
 Test(symbolize, files_that_cannot_be_read)

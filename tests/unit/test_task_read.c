@@ -258,6 +258,61 @@ Test(task_read, other_names)
 	buf_fini(&text);
 }
 
+/* Parts of one thing are one row; the file has each by its name. */
+Test(task_read, names_that_differ_in_numbers)
+{
+	struct buf text = { .max = 1 << 20 };
+	struct task_row *rows;
+	size_t nr;
+
+	cr_assert_eq(
+		file_in(HEAD SLICE("ray::part-0", "task", "600000", "") SLICE("ray::part-1", "task",
+									      "4200000", "")
+				SLICE("ray::part-1", "task", "500000", "\"ended\":false") SLICE(
+					"ray::part-2", "task", "700000",
+					"") SLICE("ray::conv2d", "task", "1000",
+						  "") SLICE("ray::conv3d", "task", "2000", "")
+					TAIL(",\"tasks\":[{\"name\":\"ray::part-0\",\"cpu_"
+					     "seconds\":0.5},"
+					     "{\"name\":\"ray::part-9\",\"cpu_seconds\":0.25}]"),
+			1000),
+		0);
+	rows = task_read_rows(task_read, &nr);
+	cr_assert_eq(nr, 3);
+	cr_expect_str_eq(rows[0].name, "part-1", "the one of the longest call");
+	cr_expect_eq(rows[0].nr, 4);
+	cr_expect_eq(rows[0].nr_part, 1);
+	cr_expect_eq(rows[0].nr_names, 3);
+	cr_expect_eq(rows[0].total_ns, 6000000000);
+	cr_expect_eq(rows[0].median_ns, 600000000);
+	cr_expect_eq(rows[0].longest_ns, 4200000000);
+	cr_expect_eq(rows[0].cpu_ns, 750000000);
+	task_report(&text, rows, nr, task_read_totals(task_read), 2);
+	cr_expect(strstr(text.data, "6 calls of 5 names in 2.5 s"), "%s", text.data);
+	cr_expect(strstr(text.data, " 7.0  task   part-# (3 names)\n"), "%s", text.data);
+	cr_expect(strstr(text.data, "  task   conv3d\n      and 1 more\n"), "%s", text.data);
+	free(rows);
+	buf_fini(&text);
+}
+
+Test(task_read, cpu_of_names_that_differ_in_numbers)
+{
+	struct task_cpu list[] = { { .title = "ray::f", .ns = 3000000000 },
+				   { .title = "ray::part-0", .ns = 2000000000 },
+				   { .title = "ray::part-1", .ns = 2500000000 } };
+	struct buf text = { .max = 1 << 20 };
+	size_t nr = 3;
+
+	cr_assert_eq(task_cpu_group(list, &nr), 0);
+	cr_assert_eq(nr, 2);
+	task_report_cpu(&text, list, nr, 0);
+	cr_expect(strstr(text.data, "3 titles of Ray workers, 7.50 s of CPU\n"), "%s", text.data);
+	cr_expect(strstr(text.data, "     4.50 s   60.0%  part-# (2 names)\n"
+				    "     3.00 s   40.0%  f\n"),
+		  "%s", text.data);
+	buf_fini(&text);
+}
+
 /* Each reason by its name, as often as all files say; of too many the rest is with the last. */
 Test(task_read, lost)
 {

@@ -252,8 +252,9 @@ static void names_make(void)
 	size_t i;
 
 	for (i = 0; i < NR_NAMES; i++) {
-		snprintf(titles[i], sizeof(titles[i]), "ray::f%zu", i);
-		list[i] = (struct task_cpu){ titles[i], (NR_NAMES - i) * 1000000ULL };
+		snprintf(titles[i], sizeof(titles[i]), "ray::f%zux", i);
+		list[i] =
+			(struct task_cpu){ .title = titles[i], .ns = (NR_NAMES - i) * 1000000ULL };
 	}
 	cpus = list;
 	nr_cpus = NR_NAMES;

@@ -73,6 +73,68 @@ Test(task_times, one_long_among_ten)
 	cr_expect(!time.longest_runs);
 }
 
+/* Each is called once: only together they say anything. */
+Test(task_times, names_that_differ_in_numbers)
+{
+	char text[64], group[64];
+	struct task_time time;
+	uint32_t i;
+
+	for (i = 0; i < 10; i++) {
+		snprintf(text, sizeof(text), "ray::part-%u", i);
+		call(i, 1000, i == 7 ? 5200 : 1600, text);
+	}
+	time = first(1);
+	task_group_text(group, sizeof(group), time.name, time.numbers);
+	cr_expect_str_eq(group, "part-#");
+	cr_expect_str_eq(time.name, "part-7", "the longest one");
+	cr_expect_eq(time.nr, 10);
+	cr_expect_eq(time.median_ns, 600 * MS);
+	cr_expect_eq(time.longest_ns, 4200 * MS);
+	cr_expect_eq(time.longest_pid, 1007);
+	/* One name is no group, whatever is in it. */
+	call(1, 10000, 90000, "ray::lone-7");
+	call(2, 10000, 11000, "ray::lone-7");
+	time = first(2);
+	cr_expect_str_eq(time.name, "lone-7");
+	cr_expect_eq(time.numbers, TASK_NUMBERS_NONE);
+}
+
+/* As a function may be named, too: by then each has durations of its own, of some a sample. */
+Test(task_times, names_that_end_in_numbers)
+{
+	struct task_time time;
+	char text[64];
+	uint32_t i;
+
+	for (i = 0; i < 3000; i++) /* three of four take 20 ms, but seldom */
+		call(1, 100 * i, 100 * i + 5, "ray::part_0");
+	for (i = 0; i < 40; i++) {
+		snprintf(text, sizeof(text), "ray::part_%u", 1 + i % 4);
+		call(2, 100 * i, 100 * i + 20, text);
+	}
+	time = first(1);
+	cr_expect_eq(time.numbers, TASK_NUMBERS_ALL);
+	cr_expect_eq(time.nr, 3040);
+	cr_expect_eq(time.total_ns, (3000 * 5 + 40 * 20) * MS);
+	cr_expect_eq(time.median_ns, 5 * MS);
+	cr_expect_eq(time.longest_ns, 20 * MS);
+}
+
+/* More than there is room for names: they take up one. */
+Test(task_times, many_of_a_group)
+{
+	char text[64];
+	uint32_t i;
+
+	for (i = 0; i < 3 * TASK_TIMES_MAX_NAMES; i++) {
+		snprintf(text, sizeof(text), "ray::part-%u", i);
+		call(1, i, i + 1, text);
+	}
+	cr_expect_eq(first(1).nr, 3 * TASK_TIMES_MAX_NAMES);
+	cr_expect_eq(task_times_nr_left_out(times), 0);
+}
+
 Test(task_times, still_running)
 {
 	struct task_time time;
@@ -206,12 +268,12 @@ Test(task_times, bounded)
 	uint32_t i;
 
 	for (i = 0; i < 3 * TASK_TIMES_MAX_NAMES; i++) {
-		snprintf(text, sizeof(text), "ray::f%u", i);
+		snprintf(text, sizeof(text), "ray::f%ux", i);
 		call(1, i, i + 1, text);
 	}
 	cr_expect(!title(1, i, "ray::one more", "ray::IDLE"));
 	cr_expect_gt(task_times_nr_left_out(times), TASK_TIMES_MAX_NAMES);
 	for (i = 0; i < 3 * TASK_TIMES_MAX_WORKERS; i++)
-		call(i, 10, 20, "ray::f0");
+		call(i, 10, 20, "ray::f0x");
 	cr_expect_lt(first(TASK_TIMES_MAX_NAMES - 1).nr, TASK_TIMES_MAX_WORKERS + 2);
 }

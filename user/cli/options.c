@@ -986,6 +986,9 @@ void record_help(struct buf *dst)
 		"  bpfprof record -d 10 --pod 'ml/trainer-*'   some pods, whatever runs in them\n"
 		"  bpfprof record -d 60 -o '/shared/%h-%t.html' from many nodes into one folder\n");
 	buf_add_str(dst, exit_text);
+	buf_add_str(dst, "With CMD: CMD's own status once it runs, 128 + the signal if it was "
+			 "killed; 127 if\n"
+			 "CMD is not found, 126 if it cannot be run.\n");
 }
 
 void dump_help(struct buf *dst)

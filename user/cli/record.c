@@ -49,7 +49,10 @@
 #define MEMORY_SPARE (7U << 20) /* of the budget: what grows on between two looks, and in the end */
 #define MEMORY_LOOK_NS (NS_PER_SECOND / 2)
 #define TICK_NS NS_PER_SECOND
-#define CANNOT_EXEC 127
+/* As the shell, env and others say it. */
+#define COMMAND_NOT_FOUND 127
+#define COMMAND_NOT_RUN 126
+#define COMMAND_KILLED 128 /* + the signal */
 #define MESSAGE_MAX 1024
 
 static void on_sample(void *arg, const struct aggregate_input *input)
@@ -131,8 +134,8 @@ static void command_exec(char **command, int go_fd, int error_fd, const sigset_t
 	execvp(command[0], command);
 	err = errno;
 	if (write(error_fd, &err, sizeof(err)) != sizeof(err))
-		_exit(CANNOT_EXEC - 1);
-	_exit(CANNOT_EXEC);
+		_exit(COMMAND_NOT_RUN);
+	_exit(COMMAND_NOT_FOUND);
 }
 
 /* The command waits for the pipe's other end to close, so that nothing of it is missed. */
@@ -156,6 +159,8 @@ static int command_fork(struct recording *rec, const sigset_t *old_signals)
 	}
 	close(go[0]);
 	close(error[1]);
+	signal(SIGCHLD,
+	       SIG_DFL); /* who starts us may ignore it, and then nobody learns the status */
 	rec->command_pid = pid > 0 ? pid : 0;
 	rec->command_go_fd = go[1];
 	rec->command_error_fd = error[0];
@@ -189,11 +194,22 @@ static bool command_reap(struct recording *rec)
 	if (waitpid(rec->command_pid, &status, WNOHANG) != rec->command_pid)
 		return false;
 	rec->command_done = true;
-	if (WIFEXITED(status) && WEXITSTATUS(status))
-		log_info("%s exited with status %d", rec->options->command[0], WEXITSTATUS(status));
+	if (WIFEXITED(status))
+		rec->command_status = WEXITSTATUS(status);
 	else if (WIFSIGNALED(status))
+		rec->command_status = COMMAND_KILLED + WTERMSIG(status);
+	if (WIFSIGNALED(status))
 		log_info("%s was killed by signal %d", rec->options->command[0], WTERMSIG(status));
+	else if (rec->command_status)
+		log_info("%s exited with status %d", rec->options->command[0], rec->command_status);
 	return true;
+}
+
+/* Who runs a command under us asks how that went; only if that is well how we fared. */
+static int final_status(struct recording *rec, int own)
+{
+	command_reap(rec); /* Ctrl-C ends both of us */
+	return rec->command_done && rec->command_status ? rec->command_status : own;
 }
 
 static bool signal_arrived(int fd)
@@ -537,7 +553,7 @@ static int start(struct recording *rec)
 	err = command_release(rec);
 	if (err) {
 		log_error("%s: cannot be run: %s", rec->options->command[0], strerror(-err));
-		return EXIT_FAILED;
+		return err == -ENOENT ? COMMAND_NOT_FOUND : COMMAND_NOT_RUN;
 	}
 	return EXIT_DONE;
 }
@@ -599,7 +615,7 @@ static int run(struct recording *rec, int signal_fd)
 	if (rec->sampler.waits)
 		rec->end_mono_ns = waits_end_ns(rec->sampler.waits);
 	record_findings_end(rec->findings, rec->end_mono_ns);
-	return finish(rec);
+	return final_status(rec, finish(rec));
 }
 
 static void sampler_options_fill(struct recording *rec)

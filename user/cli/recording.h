@@ -54,6 +54,7 @@ struct recording {
 	int command_go_fd; /* closed to let it exec */
 	int command_error_fd; /* brings errno if it cannot */
 	bool command_done;
+	int command_status; /* an exit status, once it is done */
 	uint64_t start_mono_ns, end_mono_ns, start_wall_ns;
 	struct record_findings *findings; /* NULL: not wanted */
 	struct record_timeline *timeline; /* the same */

@@ -26,12 +26,28 @@ static void say(const struct report_options *options, int err)
 	if (err == -EINVAL)
 		log_error("--diff: the two files count different things");
 	else if (err == -EDOM)
-		log_error("--diff: one of the two files has no samples");
+		log_error("--diff: one of the two files has none of what is compared");
 	else if (err == -ENODATA)
 		log_error("--per: these files %s; --per share compares shares",
 			  missing[options->per]);
 	else
 		log_error("%s", strerror(-err));
+}
+
+/* An idle machine is an answer, but none that can be drawn. */
+static int say_empty(const struct report_options *options, const char *path)
+{
+	__cleanup(buf_fini) struct buf text;
+
+	buf_init(&text, NAME_BYTES + 64);
+	report_file_name(&text, path);
+	buf_add_str(&text, ": no samples, so there is nothing to compare");
+	if (options->record.nr_outputs) {
+		log_error("--diff: %s", text.data ? text.data : "out of memory");
+		return EXIT_FAILED;
+	}
+	buf_add_char(&text, '\n');
+	return report_print(&text, 0);
 }
 
 static int print_diff(const struct report_options *options, struct profile_diff *diff)
@@ -79,6 +95,9 @@ static int run(const struct report_options *options, struct report_input inputs[
 		err = report_input_group(&inputs[i], options->by);
 	if (err)
 		return EXIT_FAILED;
+	for (i = 0; i < 2; i++)
+		if (!inputs[i].profile.nr_samples)
+			return say_empty(options, options->files[i]);
 	err = profile_diff_init(&diff, &inputs[0].profile, &inputs[1].profile, names, options->per);
 	if (err) {
 		say(options, err);

@@ -23,10 +23,11 @@ static int read_file(struct gpu_read *to, const char *path)
 
 	buf_init(&text, GPU_READ_FILE_BYTES);
 	err = report_load(&text, path);
+	if (!err && !text.len)
+		err = -ENODATA;
 	if (err)
 		return err;
-	return gpu_read_add(to, strcmp(path, "-") ? path : "standard input",
-			    text.len ? text.data : "", text.len);
+	return gpu_read_add(to, strcmp(path, "-") ? path : "standard input", text.data, text.len);
 }
 
 static void say(const char *path, int err)
@@ -37,6 +38,8 @@ static void say(const char *path, int err)
 	report_file_name(&name, path);
 	if (err == -EBADMSG)
 		log_error("%s: not what bpfprof gpu --once --json writes", name.data);
+	else if (err == -ENODATA)
+		log_error("%s: it is empty: what wrote it was cut off", name.data);
 	else if (err == -E2BIG)
 		log_error("%s: larger than can be read, 64 MiB", name.data);
 	else

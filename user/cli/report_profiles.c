@@ -146,7 +146,7 @@ int report_input_group(struct report_input *input, enum tally_by by)
 	};
 	int err;
 
-	if (!tally_is_of_groups(by))
+	if (!tally_is_of_groups(by) || !input->profile.nr_samples)
 		return 0;
 	err = check_group(&input->profile, by);
 	if (err || by == TALLY_TASK)

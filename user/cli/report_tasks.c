@@ -19,14 +19,17 @@
 #define NAME_BYTES 1024
 #define CHUNK_BYTES 65536
 
-static int read_fd(struct task_read *read_to, int fd)
+static int read_fd(struct task_read *read_to, int fd, bool *ret_empty)
 {
 	char chunk[CHUNK_BYTES];
 	ssize_t got;
 	int err = 0;
 
+	*ret_empty = true;
+
 	do {
 		got = read(fd, chunk, sizeof(chunk));
+		*ret_empty &= got <= 0;
 		if (got > 0)
 			err = task_read_push(read_to, chunk, (size_t)got);
 	} while (!err && (got > 0 || (got < 0 && errno == EINTR)));
@@ -39,12 +42,15 @@ static int read_file(struct task_read *read_to, const char *path)
 {
 	__cleanup(close_fd) int fd = report_open(path);
 	__cleanup(buf_fini) struct buf name = { .max = NAME_BYTES };
-	int err = fd < 0 ? fd : read_fd(read_to, fd);
+	bool empty = false;
+	int err = fd < 0 ? fd : read_fd(read_to, fd, &empty);
 
 	if (!err)
 		return 0;
 	report_file_name(&name, path);
-	if (err == -EBADMSG)
+	if (empty)
+		log_error("%s: it is empty: what wrote it was cut off", name.data);
+	else if (err == -EBADMSG)
 		log_error("%s: not a timeline as bpfprof record -o FILE.json writes it", name.data);
 	else if (err == -ENODATA)
 		log_error("%s: its end is missing", name.data);
@@ -88,8 +94,8 @@ static int print_profile(const struct report_options *options, const struct prof
 {
 	__cleanup(buf_fini) struct buf text = { .max = REPORT_TEXT_BYTES };
 	struct task_cpu *list;
+	int status, err;
 	size_t nr;
-	int status;
 
 	list = task_cpu_list(profile, &nr);
 	if (!list) {
@@ -97,8 +103,10 @@ static int print_profile(const struct report_options *options, const struct prof
 			  "tell of tasks");
 		return EXIT_FAILED;
 	}
-	task_report_cpu(&text, list, nr, options->rows);
-	status = report_print(&text, 0);
+	err = task_cpu_group(list, &nr);
+	if (!err)
+		task_report_cpu(&text, list, nr, options->rows);
+	status = report_print(&text, err);
 	free(list);
 	return status;
 }

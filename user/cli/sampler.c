@@ -122,6 +122,7 @@ static void input_fill(struct sampler *sampler, const struct sample_view *view,
 	if (view->process) {
 		ray_roles_look(sampler, view->process, view->sample, time_monotonic_ns());
 		input.role = view->process->role;
+		input.program = view->process->program;
 		input.container = sampler_container(sampler, view->process);
 		if (!(view->sample->flags & BPFPROF_SAMPLE_KTHREAD))
 			sampler_ranks_look(sampler, view->process);
@@ -611,6 +612,18 @@ static void learn_processes(struct sampler *sampler)
 	free(all.list);
 }
 
+/* It may have no sample, if all that runs are its children. */
+static void target_program_note(struct sampler *sampler)
+{
+	const struct process *process;
+	size_t i;
+
+	for (i = 0; i < sampler->options->nr_pids && !sampler->target_program; i++) {
+		process = processes_find(sampler->processes, sampler->target_pids[i]);
+		sampler->target_program = process ? process->program : 0;
+	}
+}
+
 int sampler_check(void)
 {
 	__cleanup(buf_fini) struct buf message = { .max = MESSAGE_MAX };
@@ -687,6 +700,8 @@ int sampler_start(struct sampler *sampler)
 		err = setup_targets(sampler);
 	if (!err)
 		learn_processes(sampler);
+	if (!err)
+		target_program_note(sampler);
 	if (!err && sampler->steps)
 		worker_steps_look(sampler->steps);
 	if (!err && sampler->options->waits != SESSION_NO_WAITS)

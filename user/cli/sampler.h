@@ -173,6 +173,8 @@ struct sampler {
 	uint64_t waits_unread; /* and whose user stack was not to be had */
 	uint64_t waits_unknown; /* threads that sleep then, since nobody knows when */
 	uint32_t *target_pids; /* of options->pids, in the outermost pid namespace; 0: gone */
+	uint32_t
+		target_program; /* image of the first one of these when sampling began, 0: not known */
 	uint64_t tick_ns; /* when the clock wants to be looked after */
 };
 

@@ -16,6 +16,7 @@ int sampler_profile(struct sampler *sampler, const struct aggregate *aggregate, 
 	struct symbolize_options options = { .kallsyms = "/proc/kallsyms",
 					     .codes = sampler->codes,
 					     .runner = sampler->runner,
+					     .target_program = sampler->target_program,
 					     .now_ns = time_monotonic_ns() };
 	struct aggregate_view view;
 	char host[HOST_NAME_BYTES];
@@ -25,6 +26,7 @@ int sampler_profile(struct sampler *sampler, const struct aggregate *aggregate, 
 	err = symbolize(ret, &view, sampler->images, &options, files, kernel_names_hidden);
 	if (err)
 		return err;
+	profile_lead(ret, sampler->options->pids, sampler->options->nr_pids);
 	host_name(host);
 	ret->host = strtab_add(ret->strings, host);
 	ret->hz = sampler->options->hz;

@@ -11,13 +11,11 @@
 
 #define AGGREGATE_BYTES (1U << 20) /* of stacks, of which only the process is looked at */
 #define TALLY_SHARE 4
-#define HUNG_NS NS_PER_SECOND
 
 struct top_calls_process {
 	uint32_t pid;
 	uint64_t start_ns;
 	uint64_t launches, blocked_ns;
-	uint64_t hung_ns; /* since the last picture, in calls whose time is not counted as that */
 };
 
 int top_calls_open(struct top_calls *calls, struct sampler *sampler)
@@ -50,22 +48,6 @@ static bool blocks(uint32_t function)
 
 	functions = gpu_functions(&nr);
 	return function < nr && functions[function].wire.flags & BPFPROF_GPU_BLOCKS;
-}
-
-uint64_t top_calls_hung_ns(const struct bpfprof_gpu_open *open, uint64_t since_ns, uint64_t now_ns)
-{
-	uint64_t from_ns = open->begin_ns + HUNG_NS;
-	const struct gpu_function *functions;
-	size_t nr;
-
-	functions = gpu_functions(&nr);
-	if (open->key.function >= nr ||
-	    functions[open->key.function].wire.layer != GPU_LAYER_NCCL ||
-	    functions[open->key.function].wire.flags & BPFPROF_GPU_BLOCKS)
-		return 0;
-	if (from_ns < since_ns)
-		from_ns = since_ns;
-	return now_ns > from_ns ? now_ns - from_ns : 0;
 }
 
 static bool launches(uint32_t function)
@@ -111,7 +93,6 @@ static size_t processes_sum(const struct top_calls *calls, const struct gpu_pict
 			continue;
 		if (blocks(open->key.function) && picture->ts_ns > open->begin_ns)
 			processes[k].blocked_ns += picture->ts_ns - open->begin_ns;
-		processes[k].hung_ns += top_calls_hung_ns(open, calls->before_ns, picture->ts_ns);
 	}
 	return nr;
 }
@@ -148,8 +129,8 @@ static void row_fill(struct top_calls *calls, struct table_calls *row,
 		.start_ns = now->start_ns,
 		.launches =
 			(double)since(now->launches, before.launches) * 1e9 / (double)interval_ns,
-		.blocked = (double)(since(now->blocked_ns, before.blocked_ns) + now->hung_ns) *
-			   100 / (double)interval_ns,
+		.blocked = (double)since(now->blocked_ns, before.blocked_ns) * 100 /
+			   (double)interval_ns,
 	};
 	known = gpu_tally_processes(calls->watch.tally, &nr);
 	for (i = 0; i < nr; i++) {

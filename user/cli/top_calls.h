@@ -27,11 +27,4 @@ void top_calls_close(struct top_calls *calls);
 /* The interval has ended: rows are of it from now on. 0 or -ENOMEM. */
 int top_calls_update(struct top_calls *calls);
 
-/*
- * How long an open call has hung since then. Calls of NCCL return at once where all is well, and their
- * time is nobody's waiting; one that has not returned after a second waits for the other ranks. That is
- * not part of what the kernel counts, so that it is told of the time between two pictures alone.
- */
-uint64_t top_calls_hung_ns(const struct bpfprof_gpu_open *open, uint64_t since_ns, uint64_t now_ns);
-
 #endif

@@ -9,7 +9,8 @@
  * lies on the stack and takes no register (ncclUniqueId), those after it are one less.
  *
  * What is asynchronous is hooked where it begins only: a launch must stay cheap, and
- * a free must be seen before the same address can be handed out again.
+ * a free must be seen before the same address can be handed out again. The host's time in all of NCCL's
+ * calls counts as blocked: most take microseconds, but where ranks gather one waits for all others.
  */
 
 #define EXPORT_IN(space_, layer_, exported, shown_, copy_, kind_, ...)                             \
@@ -42,7 +43,7 @@
 	EXPORT(PYTHON, "python:" probe, "python:gc", NONE, kind_, __VA_ARGS__)
 #define NCCL(base, kind_, ...) EXPORT(NCCL, #base, #base, NONE, kind_, __VA_ARGS__)
 #define COLLECTIVE_AS(base, version, count_, type_, extra_, comm, stream_)                         \
-	EXPORT(NCCL, #base version, #base, NONE, COLLECTIVE, .flags = RETURNS, .handle = comm,     \
+	EXPORT(NCCL, #base version, #base, NONE, COLLECTIVE, .flags = WAITS, .handle = comm,       \
 	       .stream = stream_, .size_rule = GPU_SIZE_ELEMENTS, .size = { count_, type_ },       \
 	       .type = type_, .extra = extra_)
 #define COLLECTIVE(base, ...) COLLECTIVE_AS(base, "", __VA_ARGS__)
@@ -202,30 +203,29 @@ static const struct gpu_function functions[] = {
 	COLLECTIVE(ncclRecv, 2, 3, 4, 5, 6),
 	NCCL(ncclGroupStart, GROUP_START),
 	NCCL(ncclGroupEnd, GROUP_END, .flags = WAITS),
-	NCCL(ncclCommInitRank, COMM_INIT, .flags = RETURNS, .out = 1, .count = 2, .extra = 3),
-	NCCL(ncclCommInitRankConfig, COMM_INIT, .flags = RETURNS, .out = 1, .count = 2, .extra = 3),
-	NCCL(ncclCommInitRankScalable, COMM_INIT, .flags = RETURNS, .out = 1, .count = 2,
-	     .extra = 3),
+	NCCL(ncclCommInitRank, COMM_INIT, .flags = WAITS, .out = 1, .count = 2, .extra = 3),
+	NCCL(ncclCommInitRankConfig, COMM_INIT, .flags = WAITS, .out = 1, .count = 2, .extra = 3),
+	NCCL(ncclCommInitRankScalable, COMM_INIT, .flags = WAITS, .out = 1, .count = 2, .extra = 3),
 	/* Makes several: what is seen is the first. */
-	NCCL(ncclCommInitAll, COMM_INIT, .flags = RETURNS, .out = 1, .count = 2),
-	NCCL(ncclCommSplit, COMM_INIT, .flags = RETURNS, .out = 4),
-	NCCL(ncclCommShrink, COMM_INIT, .flags = RETURNS, .out = 4),
+	NCCL(ncclCommInitAll, COMM_INIT, .flags = WAITS, .out = 1, .count = 2),
+	NCCL(ncclCommSplit, COMM_INIT, .flags = WAITS, .out = 4),
+	NCCL(ncclCommShrink, COMM_INIT, .flags = WAITS, .out = 4),
 	/* Those who were in it before give -1 as their rank. */
-	NCCL(ncclCommGrow, COMM_INIT, .flags = RETURNS, .out = 5, .count = 2, .extra = 4),
-	NCCL(ncclCommFinalize, COMM_END, .flags = RETURNS, .handle = 1),
-	NCCL(ncclCommDestroy, COMM_END, .flags = RETURNS, .handle = 1),
-	NCCL(ncclCommAbort, COMM_END, .flags = RETURNS, .handle = 1),
-	NCCL(ncclCommRevoke, COMM_END, .flags = RETURNS, .handle = 1),
-	NCCL(ncclCommSuspend, COMM_END, .flags = RETURNS, .handle = 1),
-	NCCL(ncclCommResume, COMM_END, .flags = RETURNS, .handle = 1),
+	NCCL(ncclCommGrow, COMM_INIT, .flags = WAITS, .out = 5, .count = 2, .extra = 4),
+	NCCL(ncclCommFinalize, COMM_END, .flags = WAITS, .handle = 1),
+	NCCL(ncclCommDestroy, COMM_END, .flags = WAITS, .handle = 1),
+	NCCL(ncclCommAbort, COMM_END, .flags = WAITS, .handle = 1),
+	NCCL(ncclCommRevoke, COMM_END, .flags = WAITS, .handle = 1),
+	NCCL(ncclCommSuspend, COMM_END, .flags = WAITS, .handle = 1),
+	NCCL(ncclCommResume, COMM_END, .flags = WAITS, .handle = 1),
 	/* All ranks make them, and wait for each other. */
-	NCCL(ncclCommWindowRegister, COMM_END, .flags = RETURNS, .handle = 1),
-	NCCL(ncclCommWindowDeregister, COMM_END, .flags = RETURNS, .handle = 1),
+	NCCL(ncclCommWindowRegister, COMM_END, .flags = WAITS, .handle = 1),
+	NCCL(ncclCommWindowDeregister, COMM_END, .flags = WAITS, .handle = 1),
 	/* One rank alone makes them: nobody is behind who does not. */
-	NCCL(ncclPutSignal, COMM_END, .flags = RETURNS, .handle = 10, .stream = 11,
+	NCCL(ncclPutSignal, COMM_END, .flags = WAITS, .handle = 10, .stream = 11,
 	     .size_rule = GPU_SIZE_ELEMENTS, .size = { 2, 3 }),
-	NCCL(ncclSignal, COMM_END, .flags = RETURNS, .handle = 5, .stream = 6),
-	NCCL(ncclWaitSignal, COMM_END, .flags = RETURNS, .handle = 3, .stream = 4),
+	NCCL(ncclSignal, COMM_END, .flags = WAITS, .handle = 5, .stream = 6),
+	NCCL(ncclWaitSignal, COMM_END, .flags = WAITS, .handle = 3, .stream = 4),
 
 	/* Address, device, size, stream; address. */
 	TORCH("pytorch:malloc", ALLOC, .handle = 1, BYTES(3)),

@@ -75,6 +75,7 @@ struct collected {
 	struct bpfprof_task_id task;
 	struct bpfprof_place place;
 	uint32_t own_pid; /* as we know it */
+	uint64_t program_va; /* where what exec started begins, 0: not told */
 	bool too_many;
 };
 
@@ -117,6 +118,8 @@ static void collect(void *arg, const struct bpfprof_vma_record *record, const ch
 		c->cap = cap;
 	}
 	c->mappings[c->nr++] = mapping_of(c->images, c->own_pid, &record->vma, path);
+	if (record->vma.flags & BPFPROF_VMA_PROGRAM)
+		c->program_va = record->vma.start;
 }
 
 /* Builds the rows of a page and makes them resident; what cannot be had becomes a row that says so. */
@@ -233,6 +236,37 @@ static void title_look(struct walker *walker, struct process *process)
 		process_title_set(process, cmdline, strlen(cmdline));
 }
 
+static bool is_loader(const struct image *image)
+{
+	const char *base = strrchr(image->path, '/');
+
+	return base && (!strncmp(base, "/ld-", 4) || !strncmp(base, "/ld.so", 6));
+}
+
+/*
+ * The file of the program. `ld.so PROGRAM` starts the loader, which maps the program before all libraries:
+ * at its own address if that is low, or else next below itself, as mmap goes downwards.
+ */
+static uint32_t program_find(const struct walker *walker, const struct process *process,
+			     uint64_t va)
+{
+	const struct process_mapping *first = process->mappings,
+				     *found = va ? process_mapping_find(process, va) : NULL, *at;
+	const struct image *image =
+		found ? images_get(walker->images, (uint32_t)found->image) : NULL;
+
+	if (!image || image->id < BPFPROF_IMAGE_FIRST_FILE)
+		return 0;
+	if (!is_loader(image))
+		return image->id;
+	if (first->end <= UINT32_MAX && first->image >= BPFPROF_IMAGE_FIRST_FILE)
+		return (uint32_t)first->image;
+	for (at = found; at-- > first;)
+		if (at->image >= BPFPROF_IMAGE_FIRST_FILE && at->image != image->id)
+			return (uint32_t)at->image;
+	return image->id;
+}
+
 /* What was read of process is put in force. 0 or -errno. */
 static int mappings_take(struct walker *walker, struct process *process, struct collected *c,
 			 bool was_void, uint64_t now_ns)
@@ -241,6 +275,7 @@ static int mappings_take(struct walker *walker, struct process *process, struct 
 	uint32_t layout = process->python_layout;
 
 	process_place_set(process, &c->place);
+	process->program = program_find(walker, process, c->program_va);
 	if (differ || process->images_failed) {
 		open_images(walker, process, now_ns);
 		if (!pythons_find(walker->pythons, process, &process->python_runtime,

@@ -179,7 +179,7 @@ static void write_comment(struct pprof *w, const char *text, size_t len)
 	write_number(w, PROFILE_COMMENT, strtab_add_len(w->strings, text, len));
 }
 
-/* A line per counter, then all of them as JSON. */
+/* What readers print above every table, so it is short; then all counters as JSON. */
 static void write_comments(struct pprof *w)
 {
 	const char *line, *end;
@@ -505,7 +505,10 @@ static void add_waker(struct pprof *w, const struct profile_stack *stack)
 	add_label(w, string_index(w, "waker", ""), string_index(w, waker, ""), 0);
 }
 
-/* The rank in a communicator need not be that in the job, which keeps its name. */
+/*
+ * No key may stand twice in a sample: `comm` is the process's name, and `rank` that in the job if it
+ * has one, which need not be the rank in the communicator.
+ */
 static void add_call(struct pprof *w, const struct profile_sample *sample)
 {
 	const struct profile_process *process = &w->profile->processes[sample->process];
@@ -516,7 +519,7 @@ static void add_call(struct pprof *w, const struct profile_sample *sample)
 	call = &w->profile->calls[sample->call - 1];
 	add_text(w, "kernel", call->kernel);
 	add_text(w, "stream", call->stream);
-	add_text(w, "comm", call->comm);
+	add_text(w, "communicator", call->comm);
 	add_text(w, process->ranks.rank ? "nccl_rank" : "rank", call->rank);
 	add_text(w, "op", call->op);
 }

@@ -11,6 +11,7 @@
 #include "proc/title.h"
 #include "profile/aggregate.h"
 #include "profile/task_cpu.h"
+#include "profile/task_group.h"
 #include "profile/task_read.h"
 
 #define PREFIX_LEN (sizeof(TITLE_PREFIX) - 1)
@@ -28,6 +29,17 @@ static const char *plural(uint64_t nr)
 static void add_cell(struct buf *dst, const char *text)
 {
 	buf_printf(dst, " %11s", text);
+}
+
+static void add_name(struct buf *dst, const char *name, enum task_numbers numbers, size_t nr_names)
+{
+	char text[TITLE_MAX + 1];
+
+	task_group_text(text, sizeof(text), name, numbers);
+	text_add_shown(dst, text);
+	if (nr_names > 1)
+		buf_printf(dst, " (%zu names)", nr_names);
+	buf_add_char(dst, '\n');
 }
 
 static void add_row(struct buf *dst, const struct task_row *row, double all_ns, bool cpu_known)
@@ -49,8 +61,7 @@ static void add_row(struct buf *dst, const struct task_row *row, double all_ns, 
 	else
 		buf_printf(dst, " %10s", "-");
 	buf_printf(dst, "  %-5s  ", row->actor ? "actor" : "task");
-	text_add_shown(dst, row->name);
-	buf_add_char(dst, '\n');
+	add_name(dst, row->name, row->numbers, row->nr_names);
 }
 
 static void add_notes(struct buf *dst, const struct task_row *list, size_t nr,
@@ -120,12 +131,13 @@ void task_report(struct buf *dst, const struct task_row *list, size_t nr,
 {
 	uint64_t calls = 0;
 	double all_ns = 0;
-	size_t i, shown = 0, names = 0;
+	size_t i, shown = 0, names = 0, rows_of_calls = 0;
 
 	for (i = 0; i < nr; i++) {
 		all_ns += (double)list[i].total_ns;
 		calls += list[i].nr;
-		names += list[i].nr > 0;
+		names += list[i].nr ? list[i].nr_names : 0;
+		rows_of_calls += list[i].nr > 0;
 	}
 	buf_printf(dst, "%" PRIu64 " call%s of %zu name%s in %.1f s", calls, plural(calls), names,
 		   plural(names), totals->seconds);
@@ -144,31 +156,33 @@ void task_report(struct buf *dst, const struct task_row *list, size_t nr,
 		shown++;
 		add_row(dst, &list[i], all_ns, totals->cpu_known);
 	}
-	if (names > shown)
-		buf_printf(dst, "%9s %zu more\n", "and", names - shown);
-	if (calls)
-		buf_add_char(dst, '\n');
+	if (rows_of_calls > shown)
+		buf_printf(dst, "%9s %zu more\n", "and", rows_of_calls - shown);
+	buf_add_str(dst, calls ? "\n" : "No call of a Ray task or actor was seen.\n");
 	add_notes(dst, list, nr, totals);
 }
 
 void task_report_cpu(struct buf *dst, const struct task_cpu *list, size_t nr, size_t rows)
 {
 	double all_ns = 0;
-	size_t i;
+	size_t i, titles = 0;
 
-	for (i = 0; i < nr; i++)
+	for (i = 0; i < nr; i++) {
 		all_ns += (double)list[i].ns;
-	buf_printf(dst, "%zu title%s of Ray workers, %.2f s of CPU\n\n", nr, plural(nr),
+		titles += list[i].nr_names ?: 1;
+	}
+	buf_printf(dst, "%zu title%s of Ray workers, %.2f s of CPU\n\n", titles, plural(titles),
 		   all_ns / 1e9);
 	if (nr)
 		buf_printf(dst, "%11s %7s  %s\n", "CPU", "share", "name");
 	for (i = 0; i < nr && (!rows || i < rows); i++) {
 		buf_printf(dst, "%9.2f s %6.1f%%  ", (double)list[i].ns / 1e9,
 			   percent(list[i].ns, all_ns));
-		text_add_shown(dst, !strncmp(list[i].title, TITLE_PREFIX, PREFIX_LEN)
-					    ? list[i].title + PREFIX_LEN
-					    : list[i].title);
-		buf_add_char(dst, '\n');
+		add_name(dst,
+			 !strncmp(list[i].title, TITLE_PREFIX, PREFIX_LEN)
+				 ? list[i].title + PREFIX_LEN
+				 : list[i].title,
+			 list[i].numbers, list[i].nr_names);
 	}
 	if (i < nr)
 		buf_printf(dst, "%11s %zu more\n", "and", nr - i);

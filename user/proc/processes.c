@@ -141,6 +141,7 @@ static void process_start_over(struct processes *processes, struct process *proc
 	container_forget(process);
 	process->nr_mappings = 0;
 	process->mappings_known = false;
+	process->program = 0;
 	process->known_ns = 0;
 	process->read_ns = 0;
 	process->read_cost_ns = 0;
@@ -212,6 +213,7 @@ void processes_fork(struct processes *processes, const struct bpfprof_task_id *p
 		memcpy(to->mappings, from->mappings, from->nr_mappings * sizeof(*to->mappings));
 	to->nr_mappings = from->nr_mappings;
 	to->mappings_known = true;
+	to->program = from->program;
 	to->images_failed =
 		from->images_failed; /* what was not to be read is tried again for it too */
 	to->python_runtime = from->python_runtime;

@@ -50,6 +50,8 @@ struct process {
 	struct process_mapping *mappings;
 	size_t nr_mappings, cap_mappings;
 	bool mappings_known; /* read from the kernel, or taken over from the parent */
+	uint32_t
+		program; /* image that exec started, or that the dynamic loader was told to; 0: not known */
 	bool images_failed; /* some file could not be opened: try again when they are read again */
 	uint64_t known_ns; /* when its beginning or its exec was seen, 0 before our time */
 	uint64_t read_ns; /* when they were read last, 0 never */

@@ -126,6 +126,8 @@ static void process_complete(struct aggregate *a, struct aggregate_process *proc
 		process->pod_pid = input->place.pod_pid;
 	if (!process->agent_pid)
 		process->agent_pid = input->own_pid;
+	if (input->program)
+		process->program = input->program;
 	if (!process->ranks && input->ranks)
 		process->ranks = ranks_get(a, input->ranks);
 	if (!input->container || process->container_full ||

@@ -44,6 +44,7 @@ struct aggregate_container {
 /* One per name or, of Ray workers, per title of a process. */
 struct aggregate_process {
 	uint32_t pid;
+	uint32_t program; /* image of its executable, 0 = not known */
 	uint64_t mnt_ns; /* 0 = not known */
 	uint32_t pod_pid; /* in its own pid namespace, 0 = not known */
 	uint32_t agent_pid; /* as our own pid namespace numbers it, 0 = not at all, or not known */
@@ -149,6 +150,7 @@ struct aggregate_input {
 	bool unmerged;
 	bool again; /* of aggregate_add_call(): it was counted as a sample before */
 	uint32_t own_pid; /* in our own pid namespace, 0: it has none there, or not known */
+	uint32_t program; /* image of its executable, 0: not known (yet) */
 	struct bpfprof_place place;
 	const struct container *container; /* NULL: none, or not known (yet); copied */
 	const char

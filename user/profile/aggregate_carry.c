@@ -67,6 +67,7 @@ static void process_fill(struct carried *c, const struct aggregate_view *from,
 	c->sample.task.start_ns = process->start_ns;
 	memcpy(c->sample.leader_comm, process->comm, sizeof(c->sample.leader_comm));
 	c->input.own_pid = process->agent_pid;
+	c->input.program = process->program;
 	c->input.place.mnt_ns = process->mnt_ns;
 	c->input.place.pod_pid = process->pod_pid;
 	c->input.place.agent_pid = process->agent_pid;

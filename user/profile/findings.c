@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "base/time.h"
+#include "proc/title.h"
+#include "profile/task_group.h"
 #include "profile/task_times.h"
 
 #define MS 1000000ULL
@@ -178,11 +180,30 @@ static struct span_text size(uint64_t bytes)
 	return size;
 }
 
+/* What to do next about the calls of a task; of a group whatever the numbers are by then. */
+static void set_task_command(struct finding *finding, const struct task_time *task)
+{
+	char pattern[FINDING_COMMAND_MAX / 2], *number = pattern;
+
+	if (!is_plain(task->name)) {
+		set_command(finding, "bpfprof record -d 10 -p %u", task->longest_pid);
+		return;
+	}
+	task_group_text(pattern, sizeof(pattern), task->name, task->numbers);
+	while ((number = strchr(number, '#')))
+		*number = '*';
+	if (task->numbers == TASK_NUMBERS_NONE)
+		set_command(finding, "bpfprof record -d 10 --worker %s --by process", pattern);
+	else
+		set_command(finding, "bpfprof record -d 10 --worker '%s' --by process", pattern);
+}
+
 static void short_tasks(struct findings *findings, const struct task_time *task,
 			uint64_t duration_ns)
 {
 	double per_second = duration_ns ? (double)task->nr / seconds(duration_ns) : 0;
 	uint64_t mean_ns = task->total_ns / task->nr;
+	char name[TITLE_MAX + 1];
 	struct finding *finding;
 
 	if (task->nr < SHORT_TASKS_MIN || mean_ns >= SHORT_TASK_NS ||
@@ -191,18 +212,18 @@ static void short_tasks(struct findings *findings, const struct task_time *task,
 	finding = add(findings, FINDING_SHORT_TASKS);
 	if (!finding)
 		return;
+	task_group_text(name, sizeof(name), task->name, task->numbers);
 	set_text(finding,
 		 "%" PRIu64 " calls of %s took %s each (mean; median %s), %.0f of them per second: "
 		 "Ray needs about 1 ms to hand out each, so do more in one call",
-		 task->nr, task->name, span(mean_ns).text, span(task->median_ns).text, per_second);
-	if (is_plain(task->name))
-		set_command(finding, "bpfprof record -d 10 --worker %s --by process", task->name);
-	else
-		set_command(finding, "bpfprof record -d 10 -p %u", task->longest_pid);
+		 task->nr, name, span(mean_ns).text, span(task->median_ns).text, per_second);
+	set_task_command(finding, task);
 }
 
 static void long_task(struct findings *findings, const struct task_time *task)
 {
+	bool group = task->numbers != TASK_NUMBERS_NONE;
+	char name[TITLE_MAX + 1];
 	struct finding *finding;
 
 	if (task->nr < LONG_TASK_MIN || task->longest_ns < LONG_TASK_NS || !task->median_ns ||
@@ -212,19 +233,19 @@ static void long_task(struct findings *findings, const struct task_time *task)
 	finding = add(findings, FINDING_LONG_TASK);
 	if (!finding)
 		return;
+	task_group_text(name, sizeof(name), task->name, task->numbers);
 	set_text(finding,
 		 "one of %" PRIu64 " calls of %s %s %s in pid %u, the median is %s "
-		 "(longest/median = %.0f, %.0f%% of the time of all of them)",
-		 task->nr, task->name, task->longest_runs ? "has run for" : "took",
+		 "(%s%slongest/median = %.0f, %.0f%% of the time of all of them)",
+		 task->nr, name, task->longest_runs ? "has run for" : "took",
 		 span(task->longest_ns).text, task->longest_pid, span(task->median_ns).text,
+		 group ? task->name : "", group ? ", " : "",
 		 ratio(task->longest_ns, task->median_ns),
 		 100 * ratio(task->longest_ns, task->total_ns));
 	if (task->longest_runs && task->longest_pid)
 		set_command(finding, "bpfprof dump -p %u", task->longest_pid);
-	else if (is_plain(task->name))
-		set_command(finding, "bpfprof record -d 10 --worker %s --by process", task->name);
 	else
-		set_command(finding, "bpfprof record -d 10 -p %u", task->longest_pid);
+		set_task_command(finding, task);
 }
 
 void findings_of_task(struct findings *findings, const struct task_time *task, uint64_t duration_ns)

@@ -197,7 +197,7 @@ static int compare_indexes(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* New indexes, in the order of the old ones: the first mapping is the program's, for one. */
+/* New indexes, in the order of the old ones. */
 static void number(struct remap *map)
 {
 	size_t i;
@@ -218,6 +218,7 @@ static void forget(struct remap *map)
 static size_t collect(struct profile_parts *parts, const struct group *group)
 {
 	const struct profile *whole = parts->profile;
+	const struct profile_process *process;
 	const struct profile_sample *sample;
 	const struct profile_stack *stack;
 	struct remap *maps = parts->maps;
@@ -240,10 +241,13 @@ static size_t collect(struct profile_parts *parts, const struct group *group)
 	for (i = 0; i < maps[LOCATIONS].nr; i++)
 		if (whole->locations[maps[LOCATIONS].used[i]].mapping)
 			use(&maps[MAPPINGS], whole->locations[maps[LOCATIONS].used[i]].mapping - 1);
-	for (i = 0; i < maps[PROCESSES].nr; i++)
-		if (whole->processes[maps[PROCESSES].used[i]].container)
-			use(&maps[CONTAINERS],
-			    whole->processes[maps[PROCESSES].used[i]].container - 1);
+	for (i = 0; i < maps[PROCESSES].nr; i++) {
+		process = &whole->processes[maps[PROCESSES].used[i]];
+		if (process->container)
+			use(&maps[CONTAINERS], process->container - 1);
+		if (process->program)
+			use(&maps[MAPPINGS], process->program - 1);
+	}
 	return nr;
 }
 
@@ -339,6 +343,9 @@ static void fill(struct profile *part, const struct profile_parts *parts, const 
 		if (part->processes[i].container)
 			part->processes[i].container =
 				maps[CONTAINERS].to[part->processes[i].container - 1];
+		if (part->processes[i].program)
+			part->processes[i].program =
+				maps[MAPPINGS].to[part->processes[i].program - 1];
 	}
 	for (i = 0; i < part->nr_mappings; i++)
 		part->mappings[i] = whole->mappings[maps[MAPPINGS].used[i]];
@@ -424,6 +431,8 @@ int profile_part_make(struct profile_parts *parts, size_t index, struct profile_
 	if (whole->stats)
 		part.stats = *whole->stats;
 	count(&part.stats, &part.profile);
+	part.profile.target_program = 0; /* it is the whole's */
+	profile_lead(&part.profile, NULL, 0);
 	part.stats.rest_of = "node";
 	*ret = part;
 	ret->profile.stats = whole->stats ? &ret->stats : NULL;

@@ -41,6 +41,7 @@ static const struct {
 	OF(NUMBER, "tid", sample.tid),
 	OF(CALL, "kernel", call.kernel),
 	OF(CALL, "stream", call.stream),
+	OF(CALL, "communicator", call.comm),
 	OF(CALL, "op", call.op),
 	OF(CALL, "nccl_rank", call.rank),
 };
@@ -54,12 +55,15 @@ void pprof_labels_init(struct pprof_labels *labels, struct strtab *strings)
 	labels->held = strtab_add(strings, "held");
 }
 
-/* The process's labels come first: a second comm, or a rank after a call's, is NCCL's. */
+/*
+ * The process's labels come first: a rank after a call's is NCCL's, unless the call has one already, and
+ * so is a second comm, as files of bpfprof 0.1.0 name the communicator.
+ */
 static uint32_t *call_label(struct pprof_labelled *to, enum kind kind)
 {
 	if (kind == COMM && to->process.comm)
 		return &to->call.comm;
-	if (kind == RANK && to->in_call)
+	if (kind == RANK && to->in_call && !to->call.rank)
 		return &to->call.rank;
 	return NULL;
 }

@@ -39,6 +39,68 @@ void profile_fini(struct profile *profile)
 	*profile = (struct profile){ 0 };
 }
 
+static bool is_one_of(uint32_t pid, const int *pids, size_t nr)
+{
+	size_t i;
+
+	for (i = 0; i < nr; i++)
+		if (pid && pid == (uint32_t)pids[i])
+			return true;
+	return false;
+}
+
+/* Samples of each mapping's program; those of pids alone, or of all processes. */
+static uint32_t program_of_most(const struct profile *profile, uint64_t *samples, const int *pids,
+				size_t nr_pids)
+{
+	const struct profile_process *process;
+	uint32_t most = 0;
+	size_t i;
+
+	for (i = 0; i < profile->nr_samples; i++) {
+		process = &profile->processes[profile->samples[i].process];
+		if (!process->program || (pids && !is_one_of(process->pid, pids, nr_pids)))
+			continue;
+		samples[process->program] += profile->samples[i].count;
+		if (!most || samples[process->program] > samples[most])
+			most = process->program;
+	}
+	return most;
+}
+
+static uint32_t moved(uint32_t mapping, uint32_t to_front)
+{
+	if (!mapping || mapping > to_front)
+		return mapping;
+	return mapping == to_front ? 1 : mapping + 1;
+}
+
+void profile_lead(struct profile *profile, const int *pids, size_t nr_pids)
+{
+	uint64_t *samples = calloc(profile->nr_mappings + 1, sizeof(*samples));
+	struct profile_mapping first;
+	uint32_t lead = 0;
+	size_t i;
+
+	if (samples && nr_pids)
+		lead = program_of_most(profile, samples, pids, nr_pids);
+	if (!lead)
+		lead = profile->target_program;
+	if (samples && !lead)
+		lead = program_of_most(profile, samples, NULL, 0);
+	free(samples);
+	if (lead <= 1)
+		return;
+	first = profile->mappings[lead - 1];
+	memmove(&profile->mappings[1], &profile->mappings[0], (lead - 1) * sizeof(first));
+	profile->mappings[0] = first;
+	for (i = 0; i < profile->nr_locations; i++)
+		profile->locations[i].mapping = moved(profile->locations[i].mapping, lead);
+	for (i = 0; i < profile->nr_processes; i++)
+		profile->processes[i].program = moved(profile->processes[i].program, lead);
+	profile->target_program = moved(profile->target_program, lead);
+}
+
 int profile_of_calls(struct profile *profile)
 {
 	if (!profile->call_values)

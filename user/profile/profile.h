@@ -92,6 +92,7 @@ struct profile_process {
 	uint32_t parent; /* as pid; 0 = not known, or not recorded here */
 	uint32_t pod_pid; /* in its own pid namespace, 0 = not known */
 	uint32_t container; /* index + 1, 0 = none, or not known */
+	uint32_t program; /* mapping of its executable: index + 1, 0 = not known */
 	uint32_t comm; /* of the thread group leader */
 	uint32_t task; /* Ray title; "" = not a Ray worker */
 	uint32_t
@@ -186,6 +187,8 @@ struct profile {
 	enum profile_time time;
 	bool threads; /* --threads */
 	uint32_t host;
+	uint32_t
+		target_program; /* mapping of what was asked for: index + 1, 0 = none, or not known */
 	struct profile_value value;
 	const struct run_stats *stats; /* borrowed; may be NULL */
 };
@@ -201,6 +204,13 @@ bool profile_counts_calls(const struct profile *profile);
 const char *profile_counted(const struct profile *profile);
 /* Is value_ns time, in ns? */
 bool profile_is_time(const struct profile *profile);
+
+/*
+ * Puts the program with the most samples in front of all mappings, which is what pprof's readers take
+ * for the profiled program; of pids (as struct profile_process has them) if any of these ran, else
+ * target_program if there is one.
+ */
+void profile_lead(struct profile *profile, const int *pids, size_t nr_pids);
 
 /* Frees what the arrays and the strtab hold, not the struct itself. */
 void profile_fini(struct profile *profile);

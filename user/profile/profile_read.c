@@ -103,6 +103,13 @@ static bool is_picture(const char *text, size_t len)
 	return false;
 }
 
+static bool ends_with(const char *str, const char *end)
+{
+	size_t len = strlen(str), end_len = strlen(end);
+
+	return len > end_len && !strcmp(str + len - end_len, end);
+}
+
 static int text_read(struct profile_read *read, const char *path, const char *text, size_t len,
 		     struct buf *why)
 {
@@ -110,10 +117,14 @@ static int text_read(struct profile_read *read, const char *path, const char *te
 
 	while (i < len && isspace((unsigned char)text[i]))
 		i++;
+	if (i == len)
+		return refuse(why, ends_with(path, ".raw")
+					   ? "it is empty: it was cut off, or no Python ran"
+					   : "it is empty: what wrote it was cut off");
 	if (is_picture(text + i, len - i))
 		return refuse(why, "a picture, which cannot be read back; the .pb.gz, .folded or "
 				   ".raw of the same recording can");
-	if (i < len && text[i] == '{')
+	if (text[i] == '{')
 		return refuse(why, "JSON, which is not read here; .pb.gz, .folded and .raw are, "
 				   "and --nccl reads what gpu --once --json writes");
 	return folded_read(read, path, text, len, why);
@@ -254,13 +265,6 @@ uint32_t profile_read_name(struct profile_read *read, const char *path)
 	size_t len = strcspn(name, ".");
 
 	return strtab_add_len(read->builder.strings, name, len ? len : strlen(name));
-}
-
-static bool ends_with(const char *str, const char *end)
-{
-	size_t len = strlen(str), end_len = strlen(end);
-
-	return len > end_len && !strcmp(str + len - end_len, end);
 }
 
 /* `libfoo.so.1+0x1f2e` */

@@ -215,44 +215,77 @@ void stats_json(struct buf *dst, const struct run_stats *stats)
 	buf_add_char(dst, '}');
 }
 
-static void counter_line(struct buf *dst, const char *group, const char *name, uint64_t count)
+/* ", ring_full 10, tick_skipped 2", zeros left out. True if there is any. */
+static bool add_counters(struct buf *dst, const char *before, const struct stats_reasons *reasons)
 {
-	if (count)
-		buf_printf(dst, "%s.%s: %" PRIu64 "\n", group, name, count);
-}
-
-static void counter_lines(struct buf *dst, const char *group, const struct stats_reasons *reasons)
-{
+	const char *separator = before;
 	size_t i;
 
-	for (i = 0; i < reasons->nr; i++)
-		counter_line(dst, group, reasons->reasons[i].name, reasons->reasons[i].count);
+	for (i = 0; i < reasons->nr; i++) {
+		if (!reasons->reasons[i].count)
+			continue;
+		buf_printf(dst, "%s%s %" PRIu64, separator, reasons->reasons[i].name,
+			   reasons->reasons[i].count);
+		separator = ", ";
+	}
+	return separator != before;
+}
+
+static void lost_line(struct buf *dst, const struct run_stats *stats)
+{
+	uint64_t lost = stats_total(&stats->lost);
+
+	if (!lost && stats->samples)
+		buf_add_str(dst, "lost: none\n");
+	if (!lost)
+		return;
+	buf_printf(dst, "lost: %" PRIu64 " of %" PRIu64 " samples", lost, stats->samples + lost);
+	add_counters(dst, ": ", &stats->lost);
+	buf_add_char(dst, '\n');
+}
+
+static void stacks_line(struct buf *dst, const struct run_stats *stats)
+{
+	uint64_t all = stats->complete + stats->truncated + stats->unmerged;
+
+	if (all && all == stats->complete)
+		buf_add_str(dst, "stacks: all complete\n");
+	if (all == stats->complete)
+		return;
+	buf_printf(dst, "stacks: %" PRIu64 " truncated, %" PRIu64 " unmerged of %" PRIu64,
+		   stats->truncated, stats->unmerged, all);
+	add_counters(dst, ": ", &stats->stack_reasons);
+	buf_add_char(dst, '\n');
+}
+
+/* Ticks and idle ones are no fault of the clock. */
+static void clock_line(struct buf *dst, const struct run_stats *stats)
+{
+	struct stats_reasons faults = stats->clock;
+	size_t i;
+
+	if (!stats->clock_name)
+		return;
+	for (i = 0; i < faults.nr; i++)
+		if (!strcmp(faults.reasons[i].name, "ticks") ||
+		    !strcmp(faults.reasons[i].name, "idle"))
+			faults.reasons[i].count = 0;
+	buf_printf(dst, "clock: %s", stats->clock_name);
+	add_counters(dst, ", ", &faults);
+	buf_add_char(dst, '\n');
 }
 
 void stats_lines(struct buf *dst, const struct run_stats *stats)
 {
 	if (stats->rest_of)
 		buf_printf(dst, "rest_of: %s\n", stats->rest_of);
-	counter_line(dst, "samples", "total", stats->samples);
-	counter_line(dst, "samples", "user", stats->user);
-	counter_line(dst, "samples", "kernel_only", stats->kernel_only);
-	counter_line(dst, "samples", "python", stats->python);
-	counter_lines(dst, "lost", &stats->lost);
-	counter_line(dst, "stacks", "complete", stats->complete);
-	counter_line(dst, "stacks", "truncated", stats->truncated);
-	counter_line(dst, "stacks", "unmerged", stats->unmerged);
-	counter_lines(dst, "stacks.reasons", &stats->stack_reasons);
-	counter_lines(dst, "clock", &stats->clock);
-	counter_lines(dst, "walk", &stats->walk);
-	counter_lines(dst, "files", &stats->files);
-	counter_lines(dst, "containers", &stats->containers);
-	counter_lines(dst, "environments", &stats->environments);
-	counter_lines(dst, "steps", &stats->steps);
-	counter_lines(dst, "gpu.calls", &stats->gpu_calls);
-	counter_lines(dst, "gpu.lost", &stats->gpu_lost);
-	counter_line(dst, "gpu.stacks", "taken", stats->gpu_stacks);
-	counter_line(dst, "gpu.stacks", "skipped", stats->gpu_stacks_skipped);
-	counter_lines(dst, "waits", &stats->waits);
+	lost_line(dst, stats);
+	stacks_line(dst, stats);
+	if (add_counters(dst, "files: ", &stats->files))
+		buf_add_char(dst, '\n');
+	if (add_counters(dst, "gpu.lost: ", &stats->gpu_lost))
+		buf_add_char(dst, '\n');
+	clock_line(dst, stats);
 }
 
 /* "; ring full 10, tick skipped 2" in the order of the list, zeros left out. */

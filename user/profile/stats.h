@@ -64,7 +64,10 @@ void stats_since(struct run_stats *stats, const struct run_stats *before);
 void stats_reasons_since(struct stats_reasons *reasons, const struct stats_reasons *before);
 uint64_t stats_total(const struct stats_reasons *reasons);
 void stats_json(struct buf *dst, const struct run_stats *stats); /* one line, no newline */
-/* One line "group.name: count" per counter that is not zero. */
+/*
+ * What somebody who opens the profile has to know, a line each: what was lost or cut short and why, and
+ * the clock. It is no counter's only place: stats_json() has them all.
+ */
 void stats_lines(struct buf *dst, const struct run_stats *stats);
 /* For people: a few lines, only what is not zero. */
 void stats_text(struct buf *dst, const struct run_stats *stats);

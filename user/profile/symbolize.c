@@ -472,7 +472,7 @@ static int group_resolve(struct symbolizer *s, size_t first, size_t nr)
 	}
 }
 
-/* Mappings are numbered in this order, since pprof takes the first for the program. */
+/* Mappings are numbered in this order; profile_lead() knows better where the program is known. */
 enum { RANK_FILES, RANK_OTHERS, RANK_KERNEL, NR_RANKS };
 
 static int frame_rank(uint64_t frame)
@@ -627,6 +627,38 @@ static int stacks_copy(struct symbolizer *s, const struct aggregate_view *view)
 	return 0;
 }
 
+/* The mapping of a program, made if no frame is in it: its threads may be in libraries alone. */
+static uint32_t program_find(struct symbolizer *s, uint32_t *of_image, uint32_t nr, uint32_t id)
+{
+	const struct image *image = id && id < nr ? images_get(s->images, id) : NULL;
+	struct profile_mapping mapping;
+
+	if (image && !of_image[id]) {
+		mapping = image_mapping(s, image);
+		mapping.has_functions = true;
+		of_image[id] = mapping_add(s->profile, &mapping);
+	}
+	return image ? of_image[id] : 0;
+}
+
+static int programs_find(struct symbolizer *s, const struct aggregate_view *view)
+{
+	uint32_t nr = images_count(s->images);
+	__cleanup(free_mem) uint32_t *of_image = calloc(nr + 1, sizeof(*of_image));
+	struct profile *p = s->profile;
+	size_t i;
+
+	if (!of_image)
+		return -ENOMEM;
+	for (i = 0; i < p->nr_locations; i++)
+		if (frame_rank(s->frames[i]) == RANK_FILES && frame_image(s->frames[i]) < nr)
+			of_image[frame_image(s->frames[i])] = p->locations[i].mapping;
+	for (i = 0; i < view->nr_processes; i++)
+		p->processes[i].program = program_find(s, of_image, nr, view->processes[i].program);
+	p->target_program = program_find(s, of_image, nr, s->options->target_program);
+	return 0;
+}
+
 /* After the ordinary ones. */
 static int calls_copy(struct symbolizer *s, const struct aggregate_view *view)
 {
@@ -734,6 +766,8 @@ int symbolize(struct profile *ret, const struct aggregate_view *view, struct ima
 		err = frames_locate(&s);
 	if (!err)
 		err = stacks_copy(&s, view);
+	if (!err)
+		err = programs_find(&s, view);
 	if (!err)
 		err = calls_copy(&s, view);
 	if (!err)

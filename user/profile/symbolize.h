@@ -27,6 +27,7 @@ struct symbolize_options {
 	struct codes *codes; /* what Python frames refer to */
 	struct deadline_runner
 		*runner; /* for looking at folders of Python files; NULL: do not look */
+	uint32_t target_program; /* image of what was asked for, 0: nothing, or not known */
 	bool calls; /* make a profile of calls also if there was none */
 	bool ranges; /* fill in same_start and same_end, for native and kernel code */
 };

@@ -7,11 +7,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "profile/task_group.h"
+
 struct profile;
 
 struct task_cpu {
-	const char *title; /* borrowed from the profile */
+	const char *title; /* borrowed from the profile; of a group one of them */
 	uint64_t ns;
+	enum task_numbers numbers; /* of a group, as of struct task_row */
+	uint32_t nr_names; /* the same; 0: it is no group */
 };
 
 /*
@@ -19,5 +23,7 @@ struct task_cpu {
  * a CPU, or no memory.
  */
 struct task_cpu *task_cpu_list(const struct profile *profile, size_t *ret_nr);
+/* Joins titles that differ only in numbers (profile/task_group.h). 0 or -ENOMEM: nothing has changed. */
+int task_cpu_group(struct task_cpu *list, size_t *nr);
 
 #endif

@@ -350,29 +350,91 @@ static int compare_total(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
+/* All calls of `from` are those of `to`, too. 0 or -ENOMEM. */
+static int calls_join(struct name *to, struct name *from)
+{
+	uint64_t *all;
+
+	if (!from->nr || to == from)
+		return 0;
+	all = reallocarray(to->calls_ns, to->nr + from->nr, sizeof(*all));
+	if (!all)
+		return -ENOMEM;
+	memcpy(all + to->nr, from->calls_ns, from->nr * sizeof(*all));
+	to->calls_ns = all;
+	to->nr = to->cap = to->nr + from->nr;
+	free(from->calls_ns);
+	from->calls_ns = NULL;
+	from->nr = from->cap = 0;
+	return 0;
+}
+
+static uint64_t longest_of(const struct name *name)
+{
+	uint64_t longest_ns = 0;
+	size_t i;
+
+	for (i = 0; i < name->nr; i++)
+		if (name->calls_ns[i] > longest_ns)
+			longest_ns = name->calls_ns[i];
+	return longest_ns;
+}
+
+/* All of one group as one; their calls go to its first name. 0 or -ENOMEM. */
+static int row_make(struct task_row *row, const struct task_member *members, struct name **names)
+{
+	struct name *all = names[members->index], *name;
+	uint64_t longest_ns;
+	size_t i;
+
+	*row = (struct task_row){ .numbers = members->numbers };
+	for (i = 0; i < members->nr; i++) {
+		name = names[members[i].index];
+		longest_ns = longest_of(name);
+		if (!row->name || longest_ns > row->longest_ns) {
+			row->name = name->text;
+			row->actor = name->actor;
+			row->longest_ns = longest_ns;
+		}
+		row->nr_names += name->nr > 0;
+		row->nr += name->nr;
+		row->nr_part += name->nr_part;
+		sum_add(&row->total_ns, name->total_ns);
+		sum_add(&row->cpu_ns, name->cpu_ns);
+		if (calls_join(all, name))
+			return -ENOMEM;
+	}
+	if (!row->nr)
+		return 0;
+	/* The median is the lower of two in the middle, as in findings. */
+	qsort(all->calls_ns, all->nr, sizeof(*all->calls_ns), compare_ns);
+	row->median_ns = all->calls_ns[(all->nr - 1) / 2];
+	return 0;
+}
+
 struct task_row *task_read_rows(struct task_read *read, size_t *ret_nr)
 {
-	struct task_row *rows = calloc(HASH_COUNT(read->names) + 1, sizeof(*rows)), *row = rows;
-	const struct name *name;
+	size_t cap = HASH_COUNT(read->names) + 1, nr = 0, i;
+	struct task_row *rows = calloc(cap, sizeof(*rows));
+	struct task_member *members = calloc(cap, sizeof(*members));
+	struct name **names = calloc(cap, sizeof(struct name *)), *name;
+	int err = rows && members && names ? 0 : -ENOMEM;
 
 	*ret_nr = 0;
-	if (!rows)
-		return NULL;
-	for (name = read->names; name; name = name->hh.next, row++) {
-		*row = (struct task_row){ .name = name->text,
-					  .actor = name->actor,
-					  .nr = name->nr,
-					  .nr_part = name->nr_part,
-					  .total_ns = name->total_ns,
-					  .cpu_ns = name->cpu_ns };
-		if (!name->nr)
-			continue;
-		/* The median is the lower of two in the middle, as in findings. */
-		qsort(name->calls_ns, name->nr, sizeof(*name->calls_ns), compare_ns);
-		row->median_ns = name->calls_ns[(name->nr - 1) / 2];
-		row->longest_ns = name->calls_ns[name->nr - 1];
+	for (name = err ? NULL : read->names; name; name = name->hh.next, nr++) {
+		names[nr] = name;
+		members[nr] = (struct task_member){ .name = name->text, .index = nr };
 	}
-	*ret_nr = (size_t)(row - rows);
+	if (!err)
+		task_groups_find(members, nr);
+	for (i = 0; i < nr && !err; i += members[i].nr)
+		err = row_make(&rows[(*ret_nr)++], &members[i], names);
+	free(members);
+	free(names);
+	if (err) {
+		free(rows);
+		return NULL;
+	}
 	qsort(rows, *ret_nr, sizeof(*rows), compare_total);
 	return rows;
 }

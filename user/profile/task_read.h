@@ -14,15 +14,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "profile/task_group.h"
+
 #define TASK_READ_MAX_NAMES 65536
 #define TASK_READ_MAX_CALLS (16U << 20)
 #define TASK_READ_MAX_REASONS 24
 
 struct task_read;
 
-/* Calls of one name. */
+/* Calls of one name, or of names that differ only in numbers (profile/task_group.h). */
 struct task_row {
-	const char *name; /* without `ray::` */
+	const char *name; /* without `ray::`; of a group that of the longest call, */
+	enum task_numbers numbers; /* and what task_group_text() makes the group's name of */
+	size_t nr_names; /* that were called: 1 of no group */
 	bool actor;
 	uint64_t nr; /* 0: it has CPU time only */
 	uint64_t nr_part; /* of these: they count with what was seen of them */
@@ -56,7 +60,7 @@ int task_read_push(struct task_read *read, const char *data, size_t len);
 /* The end of a file. The same; -ENODATA: its end is missing. */
 int task_read_end(struct task_read *read);
 
-/* An array for the caller to free, those with the most time first; NULL: no memory. Ends the reading. */
+/* An array for the caller to free, the most time first; NULL: no memory. Ends the reading. */
 struct task_row *task_read_rows(struct task_read *read, size_t *ret_nr);
 const struct task_read_totals *task_read_totals(const struct task_read *read);
 

@@ -12,13 +12,16 @@
 
 #define PREFIX_LEN (sizeof(TITLE_PREFIX) - 1)
 
+/* Names that differ in numbers which functions may have are told apart here, and joined in the list. */
 struct name {
 	UT_hash_handle hh;
 	uint64_t nr, total_ns, longest_ns;
 	uint32_t longest_pid;
 	bool longest_runs;
+	bool several; /* titles */
 	uint64_t *kept; /* durations: the first TASK_TIMES_KEPT, then each of all equally likely */
-	char title[];
+	char *title; /* of the longest call; before that, the first one */
+	char group[];
 };
 
 struct task_times {
@@ -39,18 +42,25 @@ static uint64_t random_below(struct task_times *times, uint64_t limit)
 
 static struct name *name_get(struct task_times *times, const char *title)
 {
+	char group[TITLE_MAX + 1];
 	struct name *name;
 	size_t len;
 
-	HASH_FIND_STR(times->names, title, name);
+	task_group_text(group, sizeof(group), title, TASK_NUMBERS_APART);
+	HASH_FIND_STR(times->names, group, name);
 	if (name || HASH_COUNT(times->names) >= TASK_TIMES_MAX_NAMES)
 		return name;
-	len = strlen(title);
+	len = strlen(group);
 	name = calloc(1, sizeof(*name) + len + 1);
 	if (!name)
 		return NULL;
-	memcpy(name->title, title, len);
-	HASH_ADD_STR(times->names, title, name);
+	memcpy(name->group, group, len);
+	name->title = strdup(title);
+	if (!name->title) {
+		free(name);
+		return NULL;
+	}
+	HASH_ADD_STR(times->names, group, name);
 	return name;
 }
 
@@ -69,7 +79,9 @@ static void name_add(struct task_times *times, struct name *name, const struct t
 		name->kept[at] = ns;
 	name->nr++;
 	name->total_ns += ns;
-	if (ns < name->longest_ns)
+	if (name->nr > 1 && strcmp(name->title, call->title) != 0)
+		name->several = true;
+	if (ns < name->longest_ns || title_keep(&name->title, call->title, SIZE_MAX))
 		return;
 	name->longest_ns = ns;
 	name->longest_pid = call->own_pid;
@@ -113,6 +125,7 @@ void task_times_free(struct task_times *times)
 	HASH_ITER(hh, times->names, name, next_name) {
 		HASH_DEL(times->names, name);
 		free(name->kept);
+		free(name->title);
 		free(name);
 	}
 	free(times);
@@ -141,11 +154,17 @@ void task_times_close(struct task_times *times, uint64_t now_ns)
 	task_calls_close(times->calls, now_ns);
 }
 
+/* A duration, and how many calls it stands for. */
+struct kept {
+	uint64_t ns;
+	double calls;
+};
+
 static int compare_ns(const void *a, const void *b)
 {
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	const struct kept *x = a, *y = b;
 
-	return x < y ? -1 : x > y;
+	return x->ns < y->ns ? -1 : x->ns > y->ns;
 }
 
 static int compare_total(const void *a, const void *b)
@@ -158,38 +177,83 @@ static int compare_total(const void *a, const void *b)
 }
 
 /* The lower of two in the middle: of one long call and one short one the short one. */
-static uint64_t median(uint64_t *kept, size_t nr)
+static uint64_t median(struct kept *kept, size_t nr, uint64_t nr_calls)
 {
+	double before = 0;
+	size_t i;
+
 	qsort(kept, nr, sizeof(*kept), compare_ns);
-	return kept[(nr - 1) / 2];
+	for (i = 0; i + 1 < nr; i++) {
+		before += kept[i].calls;
+		if (before > (double)(nr_calls - 1) / 2)
+			break;
+	}
+	return kept[i].ns;
+}
+
+static size_t kept_nr(const struct name *name)
+{
+	return name->nr < TASK_TIMES_KEPT ? (size_t)name->nr : TASK_TIMES_KEPT;
+}
+
+/* All of one group as one. */
+static struct task_time joined(const struct task_member *members, struct name *const *names,
+			       struct kept *kept)
+{
+	struct task_time time = { .numbers = members->numbers };
+	const struct name *name;
+	size_t i, k, nr = 0;
+
+	for (i = 0; i < members->nr; i++) {
+		name = names[members[i].index];
+		if (name->several && time.numbers == TASK_NUMBERS_NONE)
+			time.numbers = TASK_NUMBERS_APART;
+		time.nr += name->nr;
+		time.total_ns += name->total_ns;
+		for (k = 0; k < kept_nr(name); k++)
+			kept[nr++] = (struct kept){ name->kept[k],
+						    (double)name->nr / (double)kept_nr(name) };
+		if (time.name && name->longest_ns < time.longest_ns)
+			continue;
+		time.name = name->title + PREFIX_LEN;
+		time.longest_ns = name->longest_ns;
+		time.longest_pid = name->longest_pid;
+		time.longest_runs = name->longest_runs;
+	}
+	time.median_ns = median(kept, nr, time.nr);
+	return time;
 }
 
 struct task_time *task_times_list(const struct task_times *times, size_t *ret_nr)
 {
-	struct task_time *list = calloc(HASH_COUNT(times->names) + 1, sizeof(*list));
-	struct name *name;
-	size_t nr = 0;
+	size_t cap = HASH_COUNT(times->names) + 1, nr = 0, nr_kept = 0, i;
+	struct task_time *list = calloc(cap, sizeof(*list));
+	struct task_member *members = calloc(cap, sizeof(*members));
+	struct name **names = calloc(cap, sizeof(struct name *)), *name;
+	struct kept *kept = NULL;
 
 	*ret_nr = 0;
-	if (!list)
-		return NULL;
-	for (name = times->names; name; name = name->hh.next) {
+	for (name = names && members ? times->names : NULL; name; name = name->hh.next) {
 		if (!name->nr)
 			continue;
-		list[nr++] = (struct task_time){
-			.name = name->title + PREFIX_LEN,
-			.nr = name->nr,
-			.total_ns = name->total_ns,
-			.median_ns =
-				median(name->kept, name->nr < TASK_TIMES_KEPT ? (size_t)name->nr
-									      : TASK_TIMES_KEPT),
-			.longest_ns = name->longest_ns,
-			.longest_pid = name->longest_pid,
-			.longest_runs = name->longest_runs,
-		};
+		names[nr] = name;
+		members[nr] = (struct task_member){ .name = name->title + PREFIX_LEN, .index = nr };
+		nr++;
+		nr_kept += kept_nr(name);
 	}
-	qsort(list, nr, sizeof(*list), compare_total);
-	*ret_nr = nr;
+	kept = calloc(nr_kept + 1, sizeof(*kept));
+	if (list && names && members && kept) {
+		task_groups_find(members, nr);
+		for (i = 0; i < nr; i += members[i].nr)
+			list[(*ret_nr)++] = joined(&members[i], names, kept);
+		qsort(list, *ret_nr, sizeof(*list), compare_total);
+	} else {
+		free(list);
+		list = NULL;
+	}
+	free(members);
+	free(names);
+	free(kept);
 	return list;
 }
 

@@ -3,9 +3,10 @@
 #define BPFPROF_PROFILE_TASK_TIMES_H
 
 /*
- * How long the calls of Ray workers (profile/task_calls.h) took, by their name.
+ * How long the calls of Ray workers (profile/task_calls.h) took, by their name; names that differ only
+ * in numbers are one (profile/task_group.h).
  * Only calls whose begin was seen count; one that is still running counts with what it has
- * taken so far. Bounded: TASK_TIMES_MAX_WORKERS workers at once, TASK_TIMES_MAX_NAMES titles; what
+ * taken so far. Bounded: TASK_TIMES_MAX_WORKERS workers at once, TASK_TIMES_MAX_NAMES names; what
  * comes after them is counted as left out. The median is that of all calls, of many that of a
  * random sample of TASK_TIMES_KEPT of them.
  */
@@ -15,6 +16,7 @@
 #include <stdint.h>
 
 #include "proc/title.h"
+#include "profile/task_group.h"
 
 struct task_change; /* profile/task_calls.h */
 struct task_times;
@@ -25,7 +27,8 @@ struct task_times;
 
 /* Calls of one name. */
 struct task_time {
-	const char *name; /* without `ray::` */
+	const char *name; /* without `ray::`; of a group that of the longest call, */
+	enum task_numbers numbers; /* and what task_group_text() makes the group's name of */
 	uint64_t nr; /* calls, those that still run included */
 	uint64_t total_ns, median_ns, longest_ns;
 	uint32_t longest_pid; /* as task_change has own_pid */

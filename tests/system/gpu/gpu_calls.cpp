@@ -1755,6 +1755,48 @@ static void recycled()
 	}
 }
 
+static void ranks_are_late(const char *name)
+{
+	((void (*)(const char *, unsigned int))symbol("fake_nccl_hang"))(name, 1);
+}
+
+/* The other ranks come late: in each of these the caller waits for them. */
+namespace gathering
+{
+NOINLINE uint64_t begin()
+{
+	const char *where = "gathering::begin";
+	uint64_t comm = 0, half = 0;
+	nccl_id id;
+
+	raw("ncclGetUniqueId", &id);
+	ranks_are_late("ncclCommInitRank");
+	call(where, "ncclCommInitRank", 0, &comm, 4, id, 1);
+	know(comm, 1, 4);
+	truth.communicators[comm].last = "ncclCommInitRank"; /* it is not used */
+	ranks_are_late("ncclCommSplit");
+	call(where, "ncclCommSplit", 0, comm, 1, 5, &half, (void *)nullptr);
+	return know(half, 0, 2);
+}
+
+NOINLINE void end()
+{
+	ranks_are_late("ncclGroupEnd");
+	raw("ncclGroupStart");
+	call("gathering::end", "ncclGroupEnd", 0);
+}
+
+static void work()
+{
+	uint64_t comm = begin();
+
+	ranks_are_late("ncclAllReduce");
+	parallel::reduce_gradients(comm);
+	parallel::reduce_gradients(comm);
+	end();
+}
+}
+
 /* Those that are made otherwise than by one id and a rank, of a rank that is the sixth of eight. */
 static void communicators()
 {
@@ -2172,6 +2214,8 @@ int main(int argc, char **argv)
 		loud_names();
 	} else if (scenario == "communicators") {
 		communicators();
+	} else if (scenario == "gathering") {
+		gathering::work();
 	} else if (scenario == "one_sided") {
 		one_sided();
 	} else if (scenario == "recycled") {

@@ -5,6 +5,7 @@
  * symptoms ROOM MODE ARG...: ROOM is an argument that is long enough for a Ray title.
  *   tasks NAME NR US [LONG_US]  NR tasks of a Ray worker, each so long; with LONG_US one more at the
  *                               end. Prints "NR NANOSECONDS" of all, and nanoseconds of that one.
+ *                               `%` in NAME is the number of each.
  *   worker TITLE MS OF_MS       a Ray worker with this title that is busy MS of every OF_MS, for ever
  *   threads NR SECONDS          NR threads that only compute, beside the main thread, which waits
  *   leak MIB SECONDS            takes MIB more of memory every second
@@ -67,16 +68,28 @@ static unsigned long long task(const char *title, unsigned long long us)
 	return begin;
 }
 
+static void title_make(char *title, size_t cap, const char *name, unsigned long long number)
+{
+	const char *mark = strchr(name, '%');
+
+	if (mark)
+		snprintf(title, cap, "ray::%.*s%llu%s", (int)(mark - name), name, number, mark + 1);
+	else
+		snprintf(title, cap, "ray::%s", name);
+}
+
 static void tasks(char **args)
 {
 	unsigned long long nr = strtoull(args[1], NULL, 10), us = strtoull(args[2], NULL, 10);
 	unsigned long long spent = 0, last = 0, i;
 	char title[64];
 
-	snprintf(title, sizeof(title), "ray::%s", args[0]);
-	for (i = 0; i < nr; i++)
+	for (i = 0; i < nr; i++) {
+		title_make(title, sizeof(title), args[0], i);
 		spent += task(title, us);
+	}
 	if (args[3]) {
+		title_make(title, sizeof(title), args[0], i);
 		last = task(title, strtoull(args[3], NULL, 10));
 		spent += last;
 		nr++;
