@@ -282,7 +282,7 @@ def names_of(text, process):
 
 @test()
 def perf_maps(context):
-    """A container's map of generated code is its own; as a link it leads to no file of the node."""
+    """A container's map of generated code is its own, and no link: neither to the node nor inside."""
     containerd = containers.start(context)
     symbols = context.target("jit_gO2").path
     secret = context.path("secret.map")
@@ -317,13 +317,15 @@ def perf_maps(context):
     record(context, "x", 3, options=[word for pid in pids for word in ("-p", pid)])
     text = context.text("x.folded")
     check("secret" not in text, "\n".join(line for line in text.splitlines() if "secret" in line))
-    wanted = {"jplain": "jit_function", "jinside": "behind_a_link"}
+    wanted = {"jplain": "jit_function"}
     for name in ways:
         found = names_of(text, name)
         total = max(found.values(), default=0)
         name_found = found.get(wanted[name], 0) if name in wanted else sum(
             count for frame, count in found.items() if frame.startswith("[anon]+0x"))
         check(total > 50 and name_found > 0.9 * total, "%s: %s" % (name, found))
+    check(context.json("x.json")["files"].get("perfmap_refused") == len(ways) - 1,
+          context.json("x.json")["files"])
 
 
 def status_of(pid):

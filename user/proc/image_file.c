@@ -30,6 +30,7 @@
 struct open_job {
 	char root[BPFPROF_PATH_MAX];
 	char path[BPFPROF_PATH_MAX];
+	uint64_t root_ino;
 	uint32_t pid;
 	struct image_identity identity;
 	int fd; /* result */
@@ -138,7 +139,9 @@ bool image_file_dev_may_block(uint32_t dev)
 static long open_run(void *arg)
 {
 	struct open_job *job = arg;
-	struct image_place place = { .root = job->root, .path = job->path, .pid = job->pid };
+	struct image_place place = {
+		.root = job->root, .root_ino = job->root_ino, .path = job->path, .pid = job->pid
+	};
 	__cleanup(close_fd) int path_fd = -1;
 	struct stat st;
 
@@ -275,6 +278,7 @@ int image_file_open(struct elf_source *ret, struct deadline_runner *runner,
 	job->fd = -1;
 	job->identity = *identity;
 	job->pid = place->pid;
+	job->root_ino = place->root_ino;
 	snprintf(job->root, sizeof(job->root), "%s", place->root);
 	snprintf(job->path, sizeof(job->path), "%s", place->path);
 	err = deadline_run(runner, open_run, open_abandon, job, sizeof(*job), timeout_ms);

@@ -18,6 +18,7 @@
 #include "elf/symbols.h"
 #include "proc/image_file.h"
 #include "proc/images.h"
+#include "proc/origins.h"
 #include "profile/aggregate.h"
 #include "profile/profile.h"
 #include "profile/short_file.h"
@@ -307,33 +308,93 @@ static int image_resolve(struct symbolizer *s, size_t first, size_t nr)
 
 /* JIT code: /tmp/perf-PID.map of the process, if it wrote one. */
 
-static void perfmap_read(struct symbolizer *s, const struct elf_source *source,
+static void perfmap_read(struct symbolizer *s, const char *path, const struct elf_source *source,
 			 struct perfmap_query *queries, size_t nr)
 {
+	int err;
+
 	s->perfmap_bytes += source->size < PERFMAP_MAX_BYTES ? source->size : PERFMAP_MAX_BYTES;
-	if (s->perfmap_bytes <= MAX_PERFMAP_BYTES) {
-		if (perfmap_resolve(source, s->profile->strings, queries, nr))
-			stats_add(s->files, "perfmap_unreadable", 1);
+	if (s->perfmap_bytes > MAX_PERFMAP_BYTES) {
+		stats_add(s->files, "perfmap_too_big", 1);
+		source->close(source->arg);
 		return;
 	}
-	stats_add(s->files, "perfmap_too_big", 1);
-	source->close(source->arg);
+	err = perfmap_resolve(source, s->profile->strings, queries, nr);
+	if (err)
+		stats_add(s->files, err > 0 ? "perfmap_cut" : "perfmap_unreadable", 1);
+	if (err > 0 && s->options->cut_map)
+		snprintf(s->options->cut_map, SYMBOLIZE_MAP_BYTES, "%s", path);
+}
+
+static const char *perfmap_refusal(int err)
+{
+	switch (err) {
+	case -EPERM:
+	case -ELOOP:
+		return "perfmap_refused";
+	case -EKEYEXPIRED:
+		return "perfmap_stale";
+	case -EXDEV:
+		return "perfmap_not_visible";
+	case -EACCES:
+	case -EBUSY:
+	case -EIO:
+	case -ETIMEDOUT:
+		return "perfmap_unreadable";
+	default: /* it wrote none */
+		return NULL;
+	}
+}
+
+/* The map that was written under that number, for the queries that have no name yet. */
+static int perfmap_ask(struct symbolizer *s, uint32_t pid, uint32_t number, uint64_t since_ns,
+		       struct perfmap_query *queries, size_t nr)
+{
+	__cleanup(free_mem) struct perfmap_query *open = calloc(nr, sizeof(*open));
+	struct elf_source source;
+	char path[SYMBOLIZE_MAP_BYTES];
+	size_t i, nr_open = 0;
+	int err;
+
+	if (!open)
+		return -ENOMEM;
+	for (i = 0; i < nr; i++)
+		if (!queries[i].name)
+			open[nr_open++].va = queries[i].va;
+	if (!nr_open || !number)
+		return 0;
+	snprintf(path, sizeof(path), "/tmp/perf-%u.map", number);
+	err = images_open_owned(s->images, pid, path, since_ns, &source);
+	if (!err)
+		perfmap_read(s, path, &source, open, nr_open);
+	else if (perfmap_refusal(err))
+		stats_add(s->files, perfmap_refusal(err), 1);
+	for (i = nr_open = 0; i < nr; i++)
+		if (!queries[i].name)
+			queries[i] = open[nr_open++];
+	return 0;
 }
 
 /*
- * One in a pod numbers itself in its own pid namespace and writes to its own /tmp: the node's
- * file of that number would be another process's.
+ * A process numbers itself in its own pid namespace and writes to its own /tmp. What it was
+ * forked with stands in the maps of those that it was forked from.
  */
-static int perfmap_open(struct symbolizer *s, const struct aggregate_process *process,
-			struct elf_source *ret)
+static int perfmaps_ask(struct symbolizer *s, const struct aggregate_process *process,
+			struct perfmap_query *queries, size_t nr)
 {
-	bool apart = process->pod_pid && process->pod_pid != process->pid;
-	char path[64];
+	uint32_t pid = process->agent_pid ? process->agent_pid : process->pid;
+	const struct origin *origin = origins_find(images_origins(s->images), pid);
+	struct bpfprof_origin told;
+	int err, i;
 
-	snprintf(path, sizeof(path), "/tmp/perf-%u.map", apart ? process->pod_pid : process->pid);
-	if (apart && !process->agent_pid)
-		return -ENOENT;
-	return images_open_source(s->images, apart ? process->agent_pid : 0, path, ret);
+	if (!origin || (process->start_ns && origin->start_ns != process->start_ns))
+		return 0;
+	told = origin->told;
+	err = perfmap_ask(s, pid, origin->pod_pid, origin->start_ns, queries, nr);
+	for (i = 0; i < BPFPROF_ANCESTORS && !err; i++)
+		err = perfmap_ask(s, pid, told.ancestors[i].pod_pid, told.ancestors[i].start_ns,
+				  queries, nr);
+	return err;
 }
 
 /* Code that has no name at all is told apart by pages: each instruction a frame would be noise. */
@@ -342,7 +403,6 @@ static int va_resolve(struct symbolizer *s, size_t first, size_t nr)
 	__cleanup(free_mem) struct perfmap_query *queries = calloc(nr, sizeof(*queries));
 	uint64_t process = (s->frames[first] & BPFPROF_FRAME_MASK) >> AGGREGATE_VA_BITS;
 	struct profile_location *loc;
-	struct elf_source source;
 	size_t i;
 
 	if (!queries)
@@ -350,8 +410,8 @@ static int va_resolve(struct symbolizer *s, size_t first, size_t nr)
 	for (i = 0; i < nr; i++)
 		queries[i].va = s->frames[first + i] & AGGREGATE_VA_MASK;
 	if (process && process <= s->nr_processes &&
-	    !perfmap_open(s, &s->processes[process - 1], &source))
-		perfmap_read(s, &source, queries, nr);
+	    perfmaps_ask(s, &s->processes[process - 1], queries, nr))
+		return -ENOMEM;
 	for (i = 0; i < nr; i++) {
 		loc = &s->profile->locations[first + i];
 		loc->kind = LOCATION_NATIVE;

@@ -19,6 +19,8 @@ struct images;
 struct profile;
 struct stats_reasons;
 
+#define SYMBOLIZE_MAP_BYTES 64
+
 struct symbolize_options {
 	const char *kallsyms; /* normally /proc/kallsyms */
 	uint64_t now_ns;
@@ -27,6 +29,7 @@ struct symbolize_options {
 	struct codes *codes; /* what Python frames refer to */
 	struct deadline_runner
 		*runner; /* for looking at folders of Python files; NULL: do not look */
+	char *cut_map; /* SYMBOLIZE_MAP_BYTES for the path of one map of JIT code that was not read whole; or NULL */
 	bool calls; /* make a profile of calls also if there was none */
 	bool ranges; /* fill in same_start and same_end, for native and kernel code */
 };

@@ -14,8 +14,10 @@
 
 struct bpf_iter_meta;
 struct cfs_rq;
+struct cred;
 struct dentry;
 struct file;
+struct fs_struct;
 struct inode;
 struct list_head;
 struct mm_struct;
@@ -244,6 +246,7 @@ struct task_struct {
 	unsigned int in_execve : 1;
 	pid_t pid;
 	pid_t tgid;
+	struct task_struct *real_parent;
 	struct task_struct *parent;
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
@@ -251,7 +254,9 @@ struct task_struct {
 	long unsigned int nvcsw;
 	long unsigned int nivcsw;
 	u64 start_boottime;
+	struct cred *cred;
 	char comm[16];
+	struct fs_struct *fs;
 	struct nsproxy *nsproxy;
 	struct signal_struct *signal;
 	u64 self_exec_id;
@@ -303,6 +308,25 @@ struct nsproxy {
 	struct mnt_namespace *mnt_ns;
 };
 
+struct path {
+	struct vfsmount *mnt;
+	struct dentry *dentry;
+};
+
+struct fs_struct {
+	struct path root;
+};
+typedef unsigned int __kernel_uid32_t;
+typedef __kernel_uid32_t uid_t;
+
+typedef struct {
+	uid_t val;
+} kuid_t;
+
+struct cred {
+	kuid_t fsuid;
+};
+
 struct ns_common {
 	unsigned int inum;
 };
@@ -325,6 +349,7 @@ struct uprobes_state {
 
 struct mm_struct {
 	struct {
+		long unsigned int start_code;
 		long unsigned int start_stack;
 		long unsigned int arg_start;
 		long unsigned int env_start;
@@ -357,11 +382,6 @@ struct vm_area_struct {
 struct vm_unmapped_area_info {
 	long unsigned int flags;
 	long unsigned int length;
-};
-
-struct path {
-	struct vfsmount *mnt;
-	struct dentry *dentry;
 };
 
 struct file {
