@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code that was made at run time and lies in no ELF file: its names, and whose word counts."""
+"""Code that lies in no ELF file: made at run time, or moved out of one.
+
+The programs have one chain each, and name what they make themselves.
+"""
 
 import contextlib
 import os
@@ -247,3 +250,39 @@ def map_too_large(context):
         check(os.path.basename(one.map) in done.text, done.text)
         if name == "lhead":
             check_chain(context, name, CHAIN)
+
+
+def moved(context, name, options, what):
+    program = context.helper(name, "moved_text.c", *options)
+    return context.spawn([program, *what])
+
+
+@test()
+def moved_text(context):
+    """Text that a program moved onto other memory, in place, is still the file's."""
+    kinds = {"tpie": ["-pie", "-fPIE"], "tfix": ["-no-pie", "-fno-pie"]}
+    whats = [("inside", "private"), ("inside", "shared"), ("inside", "memfd"), ("inside", "fixed"),
+             ("all", "private"), ("all", "memfd"), ("nothing", "private")]
+    targets = []
+    for kind, options in kinds.items():
+        for what in whats:
+            name = "%s%s%s" % (kind, what[0][:3], what[1][:3])
+            targets.append((name, moved(context, name, options, what)))
+    record(context, [process.pid for _, process in targets], seconds=12)
+    for name, process in targets:
+        check_chain(context, name, ["main", "run_outer", "run_middle", "run_inner"])
+    for name, process in targets[:2]:
+        text = context.bpfprof("dump", "-p", process.pid, "--native").expect(0).text
+        check("run_outer" in text and "[anon]" not in text, text)
+
+
+@test()
+def hole_in_text(context):
+    """Other code in the middle of a file's text is not the file's: the bytes decide."""
+    process = moved(context, "thole", ["-pie", "-fPIE"], ["hole", "private"])
+    record(context, [process.pid])
+    total, right, stacks = share(context, "thole", lambda frames: "run_hole" in frames and
+                                 frames[-1].startswith(("[anon]+0x", "run_hole", "hole_run")) or
+                                 frames[-1].endswith("_[k]"))
+    check(total > 50 and right >= 0.98 * total, stacks)
+    check(not any("filler" in frame for frames, _ in stacks for frame in frames), stacks)

@@ -12,6 +12,7 @@
 #include "kernel/anon_code.h"
 #include "kernel/image_copy.h"
 #include "kernel/python_maps.h"
+#include "kernel/remapped.h"
 #include "kernel/session.h"
 #include "kernel/tables.h"
 #include "kernel/vmas.h"
@@ -277,10 +278,18 @@ static void origin_take(struct walker *walker, const struct collected *c)
 static int mappings_take(struct walker *walker, struct process *process, struct collected *c,
 			 bool was_void, uint64_t now_ns)
 {
+	struct remapped_job remapped = { .session = walker->session,
+					 .runner = walker->runner,
+					 .images = walker->images,
+					 .process = process,
+					 .pid = c->own_pid,
+					 .now_ns = now_ns };
 	uint32_t layout = process->python_layout;
 	bool differ;
 
 	open_images(walker, process, c->mappings, c->nr, now_ns);
+	remapped_find(&remapped, &c->mappings, &c->nr);
+	budget_spend(&walker->reading, remapped.cost_ns);
 	differ = process_mappings_set(process, c->mappings, c->nr);
 	process_place_set(process, &c->place);
 	origin_take(walker, c);
