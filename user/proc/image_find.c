@@ -65,6 +65,8 @@ static bool has_own_devices(int fd)
 /* Inode numbers are used again at once when a file is deleted, hence size and time. */
 static bool is_the_one(const struct stat *st, const struct image_identity *id, int fd)
 {
+	if (id->folder)
+		return S_ISDIR(st->st_mode);
 	if (!S_ISREG(st->st_mode))
 		return false;
 	if (!id->ino)
@@ -249,7 +251,7 @@ static int open_in_mount(const struct finder *f, int point_fd, const char *path)
 	else
 		inside = path;
 	root_fd = (int)syscall(SYS_openat2, point_fd, folder, &how, sizeof(how));
-	return root_fd < 0 ? root_fd : open_below(root_fd, inside, last_flags(f));
+	return root_fd < 0 ? root_fd : open_below(root_fd, inside[0] ? inside : ".", last_flags(f));
 }
 
 /* A container's rootfs, or a volume: the file system of the target's mount, where we have it. */

@@ -21,6 +21,7 @@ struct image_identity {
 	int64_t mtime_sec;
 	uint32_t dev; /* kernel's encoding */
 	uint32_t ino_gen;
+	bool folder; /* a folder is wanted, any */
 	/*
 	 * With owned, and for any file: it must belong to uid or root, be no link and have no second name,
 	 * and have been written since that second (CLOCK_REALTIME): else it was planted, or is another's.

@@ -8,7 +8,11 @@
 #include <sys/auxv.h>
 #include <uthash.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "base/deadline.h"
+#include "base/time.h"
 #include "elf/image.h"
 #include "proc/image_file.h"
 #include "proc/origins.h"
@@ -19,6 +23,10 @@
 #define BLOCKED_NS 10000000000ULL
 #define MAX_BLOCKED_DEVS 16
 #define OWNED_SLACK_SECONDS 2 /* clocks are set, and time stamps of files are coarse */
+#define MAX_LOOKS 2048
+#define LOOK_TIMEOUT_MS 500
+#define LOOK_AGAIN_NS (5 * NS_PER_SECOND)
+#define LOOK_KEEP_NS (300 * NS_PER_SECOND)
 #define MAX_WARM 48 /* images that may keep read windows and tables in memory */
 #define MAX_CFI_BYTES (12U << 20) /* of all tables together */
 #define MAX_PATH_BYTES (16U << 20) /* of all paths together */
@@ -40,6 +48,13 @@ struct blocked_dev {
 	uint64_t call; /* the one that hung there */
 };
 
+/* What was found out of a folder. */
+struct look {
+	uint64_t key; /* of the mount namespace, root, folder and name */
+	uint64_t until_ns;
+	int verdict;
+};
+
 struct images {
 	struct deadline_runner *runner;
 	struct origins *origins;
@@ -52,6 +67,7 @@ struct images {
 	size_t path_bytes, copy_bytes;
 	struct blocked_dev blocked[MAX_BLOCKED_DEVS];
 	uint32_t next_blocked;
+	struct look looks[MAX_LOOKS];
 	struct image *warm[MAX_WARM + 1]; /* latest first */
 	uint32_t nr_warm;
 	uint64_t nr_problem[IMAGE_NR_PROBLEMS];
@@ -632,6 +648,36 @@ static struct image_place place_of(const struct images *images, const struct ori
 		place.root = images->host_root;
 	}
 	return place;
+}
+
+static uint64_t look_key(const struct origin *origin, const char *folder, const char *name)
+{
+	uint64_t space[] = { origin->mnt_ns, origin->told.root_ino };
+
+	return XXH3_64bits_withSeed(
+		folder, strlen(folder),
+		XXH3_64bits_withSeed(space, sizeof(space), XXH3_64bits(name, strlen(name))));
+}
+
+int images_look(struct images *images, uint32_t pid, const char *folder, const char *name)
+{
+	const struct origin *origin = origins_find(images->origins, pid);
+	uint64_t now_ns = time_monotonic_ns(), key;
+	struct image_place place;
+	struct look *look;
+
+	if (!origin || folder[0] != '/')
+		return -ENODATA;
+	key = look_key(origin, folder, name);
+	look = &images->looks[key % MAX_LOOKS];
+	if (look->key != key || now_ns >= look->until_ns) {
+		place = place_of(images, origin, pid, folder);
+		look->verdict = image_file_look(images->runner, &place, name, LOOK_TIMEOUT_MS);
+		look->key = key;
+		/* A process that has exited shows nothing; another one beside it may. */
+		look->until_ns = now_ns + (look->verdict < 0 ? LOOK_AGAIN_NS : LOOK_KEEP_NS);
+	}
+	return look->verdict;
 }
 
 int images_open_owned(struct images *images, uint32_t pid, const char *path, uint64_t since_ns,

@@ -137,6 +137,12 @@ int images_open_source(struct images *images, uint32_t pid, const char *path,
  */
 int images_open_owned(struct images *images, uint32_t pid, const char *path, uint64_t since_ns,
 		      struct elf_source *ret);
+/*
+ * Has the folder, as process pid sees it, a regular file of that name? 1, 0, or -errno: the folder cannot be
+ * seen, or nothing is known of the process. Never looks among our own files for another's. What was
+ * found out is kept for some minutes.
+ */
+int images_look(struct images *images, uint32_t pid, const char *folder, const char *name);
 /* What is known of where processes have their files; the caller fills it. */
 struct origins *images_origins(struct images *images);
 /* As images_open_source(), of an ELF file (a separate debug file). NULL if it cannot be. */

@@ -33,6 +33,7 @@
 #define COLLECT_FRAMES 65536U
 #define MAX_STRING_BYTES (32U << 20)
 #define MAX_PERFMAP_BYTES (4ULL * PERFMAP_MAX_BYTES) /* of all processes: parsing takes time */
+#define MAX_ASKED 16 /* processes, where Python code lies */
 #define DEBUG_ROOT "/usr/lib/debug"
 
 struct symbolizer {
@@ -45,6 +46,8 @@ struct symbolizer {
 	struct stats_reasons *files;
 	const uint64_t *frames; /* distinct, ascending: locations[i] is frames[i] */
 	size_t nr;
+	uint32_t *
+		owners; /* of Python's: index + 1 of a process that runs it, 0: not known; or NULL */
 	uint64_t perfmap_bytes; /* read so far */
 	int kernel_names_hidden;
 };
@@ -306,6 +309,12 @@ static int image_resolve(struct symbolizer *s, size_t first, size_t nr)
 	return 0;
 }
 
+/* As we know it. */
+static uint32_t process_pid(const struct aggregate_process *process)
+{
+	return process->agent_pid ? process->agent_pid : process->pid;
+}
+
 /* JIT code: /tmp/perf-PID.map of the process, if it wrote one. */
 
 static void perfmap_read(struct symbolizer *s, const char *path, const struct elf_source *source,
@@ -382,7 +391,7 @@ static int perfmap_ask(struct symbolizer *s, uint32_t pid, uint32_t number, uint
 static int perfmaps_ask(struct symbolizer *s, const struct aggregate_process *process,
 			struct perfmap_query *queries, size_t nr)
 {
-	uint32_t pid = process->agent_pid ? process->agent_pid : process->pid;
+	uint32_t pid = process_pid(process);
 	const struct origin *origin = origins_find(images_origins(s->images), pid);
 	struct bpfprof_origin told;
 	int err, i;
@@ -427,12 +436,36 @@ static int va_resolve(struct symbolizer *s, size_t first, size_t nr)
 
 /* Python frames. */
 
+/* A process whose files tell of the folder of that file: one that runs the frame, or any that sees it. */
+static uint32_t python_pid(const struct symbolizer *s, size_t frame, const char *file)
+{
+	const char *slash = strrchr(file, '/');
+	char folder[PATH_MAX];
+	uint32_t pid;
+	size_t i;
+
+	if (s->owners && s->owners[frame])
+		return process_pid(&s->processes[s->owners[frame] - 1]);
+	if (!slash || slash - file >= (ptrdiff_t)sizeof(folder))
+		return 0;
+	memcpy(folder, file, (size_t)(slash - file));
+	folder[slash - file] = '\0';
+	for (i = 0; i < s->nr_processes && i < MAX_ASKED; i++) {
+		pid = process_pid(&s->processes[i]);
+		if (images_look(s->images, pid, folder, "__init__.py") >= 0)
+			return pid;
+	}
+	return 0;
+}
+
 static int python_resolve(struct symbolizer *s, size_t first, size_t nr)
 {
 	struct strtab *strings = s->profile->strings;
 	const struct profile_location *last = NULL;
+	struct short_file_view view = { .images = s->options->runner ? s->images : NULL };
 	struct profile_location *loc;
 	struct code_info info;
+	uint32_t pid;
 	size_t i;
 
 	for (i = first; i < first + nr; i++) {
@@ -448,10 +481,13 @@ static int python_resolve(struct symbolizer *s, size_t first, size_t nr)
 		loc->name = strtab_add(strings, info.name);
 		loc->system_name = loc->name;
 		loc->file = strtab_add(strings, info.file);
-		loc->short_file =
-			last && last->file == loc->file
-				? last->short_file
-				: strtab_add(strings, short_file(s->options->runner, info.file));
+		pid = view.images ? python_pid(s, i, info.file) : 0;
+		if (last && last->file == loc->file && pid == view.pid) {
+			loc->short_file = last->short_file;
+		} else {
+			view.pid = pid;
+			loc->short_file = strtab_add(strings, short_file(&view, info.file));
+		}
 		last = loc;
 		loc->line = info.line;
 		loc->start_line = info.first_line;
@@ -635,20 +671,53 @@ static struct profile_ranks ranks_copy(struct profile *p, const struct aggregate
 	};
 }
 
+static int stack_locations_make(struct symbolizer *s, const struct aggregate_view *view)
+{
+	uint32_t *all = malloc((view->nr_frames + 1) * sizeof(*all));
+	size_t i;
+
+	s->profile->stack_locations = all;
+	for (i = 0; all && i < view->nr_frames; i++)
+		all[i] = location_of(s, view->frames[i]);
+	return all ? 0 : -ENOMEM;
+}
+
+/* Whose Python frames are: their files are to be looked for where that process has them. */
+static int owners_make(struct symbolizer *s, const struct aggregate_view *view)
+{
+	__cleanup(free_mem) uint32_t *runs = calloc(view->nr_stacks + 1, sizeof(*runs));
+	const struct aggregate_stack *stack;
+	size_t i, k, at;
+
+	s->owners = calloc(s->nr + 1, sizeof(*s->owners));
+	if (!runs || !s->owners)
+		return -ENOMEM;
+	for (i = 0; i < view->nr_samples; i++)
+		runs[view->samples[i].stack] = view->samples[i].process + 1;
+	for (i = 0; i < view->nr_call_samples; i++)
+		runs[view->call_samples[i].at.stack] = view->call_samples[i].at.process + 1;
+	for (i = 0; i < view->nr_stacks; i++) {
+		stack = &view->stacks[i];
+		for (k = stack->first; k < (size_t)stack->first + stack->nr; k++) {
+			at = s->profile->stack_locations[k];
+			if (frame_kind(view->frames[k]) == BPFPROF_FRAME_PYTHON && !s->owners[at])
+				s->owners[at] = runs[i];
+		}
+	}
+	return 0;
+}
+
 static int stacks_copy(struct symbolizer *s, const struct aggregate_view *view)
 {
 	struct profile *p = s->profile;
 	size_t nr_samples = view->nr_samples + view->nr_call_samples, i;
 	const struct aggregate_sample *from;
 
-	p->stack_locations = malloc((view->nr_frames + 1) * sizeof(*p->stack_locations));
 	p->stacks = calloc(view->nr_stacks + 1, sizeof(*p->stacks));
 	p->samples = calloc(nr_samples + 1, sizeof(*p->samples));
 	p->processes = calloc(view->nr_processes + 1, sizeof(*p->processes));
-	if (!p->stack_locations || !p->stacks || !p->samples || !p->processes)
+	if (!p->stacks || !p->samples || !p->processes)
 		return -ENOMEM;
-	for (i = 0; i < view->nr_frames; i++)
-		p->stack_locations[i] = location_of(s, view->frames[i]);
 	for (i = 0; i < view->nr_stacks; i++) {
 		p->stacks[i].first = view->stacks[i].first;
 		p->stacks[i].nr = view->stacks[i].nr;
@@ -791,7 +860,12 @@ int symbolize(struct profile *ret, const struct aggregate_view *view, struct ima
 	err = frames_collect(view, &frames, &s.nr);
 	s.frames = frames;
 	if (!err)
+		err = stack_locations_make(&s, view);
+	if (!err && options->runner)
+		err = owners_make(&s, view);
+	if (!err)
 		err = frames_locate(&s);
+	free(s.owners);
 	if (!err)
 		err = stacks_copy(&s, view);
 	if (!err)
