@@ -6,6 +6,7 @@
 char LICENSE[] SEC("license") = "GPL";
 
 struct vma_scratch {
+	__u64 session; /* pass that the record's part on the process was filled in by */
 	struct bpfprof_vma_record rec;
 	char path[BPFPROF_PATH_MAX + 8];
 };
@@ -118,10 +119,13 @@ int task_vmas(struct bpf_iter__task_vma *ctx)
 	s = bpf_map_lookup_elem(&vma_scratches, &zero);
 	if (!s)
 		return 0;
+	if (s->session != ctx->meta->session_id || s->rec.task.pid != task->tgid) {
+		s->session = ctx->meta->session_id;
+		BPF_CORE_READ_STR_INTO(&s->rec.comm, task, group_leader, comm);
+		place_fill(&s->rec.place, task);
+		origin_fill(&s->rec.origin, task);
+	}
 	task_id_fill(&s->rec.task, task);
-	BPF_CORE_READ_STR_INTO(&s->rec.comm, task, group_leader, comm);
-	place_fill(&s->rec.place, task);
-	origin_fill(&s->rec.origin, task);
 	vma_fill(&s->rec.vma, vma);
 	if (!(vma->vm_flags & VM_EXEC))
 		s->rec.vma.flags |= BPFPROF_VMA_DATA;

@@ -364,7 +364,7 @@ def short_files(context):
         total = max(found.values(), default=0)
         right = sum(count for frame, count in found.items()
                     if frame.startswith("work (trainer/loop.py:"))
-        check(total > 50 and right >= 0.95 * total, "%s: %s" % (name, found))
+        check(total >= 10 and right >= 0.95 * total, "%s: %s" % (name, found))
     for argv in (["dump", *chosen], ["top", *chosen, "--delay", "3", "--once"]):
         text = context.bpfprof(*argv).expect(0).text
         lines = [line for line in text.splitlines() if "loop.py" in line]

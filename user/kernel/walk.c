@@ -254,7 +254,8 @@ static void root_take(void *arg, const struct bpfprof_vma_record *record, const 
 }
 
 /* Keeps in mind where its files lie: asked for when its code is given names, maybe after its end. */
-static void origin_take(struct walker *walker, const struct collected *c)
+static void origin_take(struct walker *walker, const struct process *process,
+			const struct collected *c)
 {
 	__cleanup(free_mem) char *root = NULL;
 	struct origin origin = { .pid = c->own_pid,
@@ -264,6 +265,11 @@ static void origin_take(struct walker *walker, const struct collected *c)
 				 .mnt_ns = c->place.mnt_ns,
 				 .told = c->origin };
 	uint64_t cost_ns;
+
+	origin.since_ns = c->task.start_ns;
+	/* What was written before it called exec is of another program. */
+	if (process->known_ns)
+		origin.since_ns = origin_boot_ns(process->known_ns);
 
 	if (c->origin.flags & BPFPROF_ORIGIN_OUR_MOUNTS && !origin_is_here(&origin)) {
 		vmas_read(walker->session, walker->runner, c->own_pid, VMAS_ROOT, root_take, &root,
@@ -292,7 +298,7 @@ static int mappings_take(struct walker *walker, struct process *process, struct 
 	budget_spend(&walker->reading, remapped.cost_ns);
 	differ = process_mappings_set(process, c->mappings, c->nr);
 	process_place_set(process, &c->place);
-	origin_take(walker, c);
+	origin_take(walker, process, c);
 	if (differ || process->images_failed) {
 		look_at_images(walker, process, now_ns);
 		if (!pythons_find(walker->pythons, process, &process->python_runtime,
@@ -311,6 +317,7 @@ void walker_forked(struct walker *walker, const struct process *parent, const st
 	struct origin ids = { .pid = own_pid(walker, child),
 			      .pod_pid = child->place.pod_pid,
 			      .start_ns = child->start_ns,
+			      .since_ns = child->start_ns,
 			      .exec_id = child->exec_id };
 
 	origins_fork(images_origins(walker->images), own_pid(walker, parent), &ids);

@@ -90,6 +90,16 @@ bool origin_is_here(const struct origin *origin)
 	return origin->told.flags & BPFPROF_ORIGIN_OUR_ROOT;
 }
 
+uint64_t origin_boot_ns(uint64_t monotonic_ns)
+{
+	struct timespec boot;
+	uint64_t now_ns = time_monotonic_ns();
+
+	clock_gettime(CLOCK_BOOTTIME, &boot);
+	return (uint64_t)boot.tv_sec * NS_PER_SECOND + (uint64_t)boot.tv_nsec -
+	       (now_ns - monotonic_ns);
+}
+
 int64_t origin_real_seconds(uint64_t boot_ns)
 {
 	struct timespec real, boot;

@@ -26,6 +26,7 @@ struct origin {
 	uint32_t pod_pid; /* in its own one */
 	uint64_t start_ns; /* CLOCK_BOOTTIME */
 	uint64_t exec_id;
+	uint64_t since_ns; /* CLOCK_BOOTTIME: its memory is not older, as far as is known */
 	uint64_t mnt_ns;
 	struct bpfprof_origin told;
 	char *root; /* its root folder, where that is not ours but lies among our mounts; else NULL */
@@ -46,6 +47,8 @@ const struct origin *origins_find(const struct origins *origins, uint32_t pid);
 
 /* Has it our mounts and our root folder, so that its paths are ours? */
 bool origin_is_here(const struct origin *origin);
+/* A time of CLOCK_MONOTONIC as one of CLOCK_BOOTTIME. */
+uint64_t origin_boot_ns(uint64_t monotonic_ns);
 /* A time of CLOCK_BOOTTIME as seconds of CLOCK_REALTIME. */
 int64_t origin_real_seconds(uint64_t boot_ns);
 

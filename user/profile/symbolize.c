@@ -355,7 +355,7 @@ static const char *perfmap_refusal(int err)
 	}
 }
 
-/* The map that was written under that number, for the queries that have no name yet. */
+/* The map that was written under that number, for the queries that have no name yet. 0, -ENOMEM, -EXDEV: none can be seen. */
 static int perfmap_ask(struct symbolizer *s, uint32_t pid, uint32_t number, uint64_t since_ns,
 		       struct perfmap_query *queries, size_t nr)
 {
@@ -381,7 +381,7 @@ static int perfmap_ask(struct symbolizer *s, uint32_t pid, uint32_t number, uint
 	for (i = nr_open = 0; i < nr; i++)
 		if (!queries[i].name)
 			queries[i] = open[nr_open++];
-	return 0;
+	return err == -EXDEV ? err : 0;
 }
 
 /*
@@ -399,11 +399,11 @@ static int perfmaps_ask(struct symbolizer *s, const struct aggregate_process *pr
 	if (!origin || (process->start_ns && origin->start_ns != process->start_ns))
 		return 0;
 	told = origin->told;
-	err = perfmap_ask(s, pid, origin->pod_pid, origin->start_ns, queries, nr);
+	err = perfmap_ask(s, pid, origin->pod_pid, origin->since_ns, queries, nr);
 	for (i = 0; i < BPFPROF_ANCESTORS && !err; i++)
 		err = perfmap_ask(s, pid, told.ancestors[i].pod_pid, told.ancestors[i].start_ns,
 				  queries, nr);
-	return err;
+	return err == -ENOMEM ? err : 0;
 }
 
 /* Code that has no name at all is told apart by pages: each instruction a frame would be noise. */

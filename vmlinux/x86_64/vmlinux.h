@@ -189,6 +189,7 @@ struct bpf_iter_meta {
 	union {
 		struct seq_file *seq;
 	};
+	u64 session_id;
 };
 
 struct bpf_iter__task_vma {

@@ -6,7 +6,7 @@
  * MEMORY: private, shared; memfd, tmpfs, deleted: a file of which one view is written and another runs.
  * HOW: nomap, no map is written; child, grandchild: a process forked from the one that wrote the map runs it;
  * orphan: a child, some time after its start, whose parent exits then. execs: a child that calls exec and makes code of
- * its own at the same address, with no map.
+ * its own at the same address, with no map; later: the process itself calls exec for that after some time.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -120,6 +120,11 @@ int main(int argc, char **argv)
 		go_on_in_child(1);
 	printf("%d\n", (int)getpid());
 	fflush(stdout);
+	if (!strcmp(how, "later")) {
+		sleep(5);
+		execl(argv[0], argv[0], argv[1], "nomap", NULL);
+		return 1;
+	}
 	if (!strcmp(how, "orphan")) {
 		sleep(3);
 		go_on_in_child(0);

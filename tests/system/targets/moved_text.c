@@ -19,7 +19,7 @@
 static volatile unsigned long sink;
 
 __asm__(".section .text.a_first,\"ax\"\n.globl filler_low\n.type filler_low,@function\n"
-	"filler_low: .rept 20480\nmov $0x12345678, %eax\n.endr\nret\n.size filler_low, "
+	"filler_low: .rept 8192\nmov $0x12345678, %eax\n.endr\nret\n.size filler_low, "
 	".-filler_low\n.text\n");
 
 #define BUSY __attribute__((noinline, section(".text.b_busy")))
@@ -55,7 +55,7 @@ __attribute__((noinline)) void run_hole(void (*code)(void))
 }
 
 __asm__(".section .text.c_last,\"ax\"\n.globl filler_high\n.type filler_high,@function\n"
-	"filler_high: .rept 20480\nmov $0x23456789, %eax\n.endr\nret\n.size filler_high, "
+	"filler_high: .rept 8192\nmov $0x23456789, %eax\n.endr\nret\n.size filler_high, "
 	".-filler_high\n.text\n");
 
 void filler_low(void);
