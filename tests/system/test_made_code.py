@@ -240,9 +240,19 @@ def own_tmp(context):
     boxed_pid = int(boxed.stdout.readline())
     check(os.path.exists(folder + "/perf-%d.map" % bound_pid) and
           os.path.exists(box + "/tmp/perf-%d.map" % boxed_pid), "the maps are not where they should be")
-    record(context, [bound_pid, boxed_pid])
-    check_chain(context, "9", CHAIN)
+    # One that is mounted nowhere else cannot be reached; then that is counted.
+    copy(program, home + "/thidden")
+    script = "exec 8<\"$1\"; mount -t tmpfs none /tmp && exec /proc/self/fd/8 private"
+    hidden = context.spawn(["unshare", "-m", "--propagation", "private", "bash", "-c", script,
+                            "bash", home + "/thidden"], stdout=subprocess.PIPE, **plain)
+    hidden_pid = int(hidden.stdout.readline())
+    stats = record(context, [bound_pid, boxed_pid, hidden_pid])
     check_chain(context, "tboxed", CHAIN)
+    check_chain(context, "9", CHAIN)
+    total, wrong, stacks = share(context, "8", lambda frames: "made_function" in frames)
+    check(total >= LEAST and not wrong, stacks)
+    files = {name: count for name, count in stats["files"].items() if name.startswith("perfmap")}
+    check(files == {"perfmap_not_visible": 1}, files)
 
 
 @test()

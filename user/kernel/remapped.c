@@ -16,6 +16,8 @@
 #include "proc/processes.h"
 
 #define MAX_PIECES 64 /* of one process */
+#define MAX_COMPARED 128 /* ranges, at once: a process can have very many that are in vain */
+#define MAX_NS (NS_PER_SECOND / 5) /* and what that may take, twice */
 #define MAX_HOLES 8 /* ranges that only mappings without code can explain, at once */
 #define PAGE_BYTES UINT64_C(4096)
 #define MAX_SAMPLES 16 /* parts of a range of which a piece each is compared */
@@ -135,7 +137,12 @@ static bool explain(struct remapped_job *job, const struct process_mapping *rang
 			if (end < start || ret->start >= ret->end)
 				continue;
 			ret->off = page_down(segments[k].off) + (ret->start - start);
+			if (job->nr_compared++ >= MAX_COMPARED ||
+			    time_monotonic_ns() - job->start_ns > MAX_NS)
+				return was_known(job, ret);
 			agree = bytes_agree(job, image, ret);
+			if (agree == -ETIMEDOUT)
+				job->nr_compared = MAX_COMPARED;
 			if (agree > 0 || (agree < 0 && was_known(job, ret)))
 				return true;
 		}
@@ -143,23 +150,20 @@ static bool explain(struct remapped_job *job, const struct process_mapping *rang
 	return false;
 }
 
-/* By the code of a file that is nearest on either side. */
+/* By code of a file that is mapped beside it; SIZE_MAX: there is none. */
 static bool explain_by_code(struct remapped_job *job, const struct process_mapping *mappings,
-			    size_t nr, size_t at, struct process_mapping *ret)
+			    size_t at, size_t beside, struct process_mapping *ret)
 {
-	size_t i;
+	return beside != SIZE_MAX && explain(job, &mappings[at], (uint32_t)mappings[beside].image,
+					     mappings[beside].start, mappings[beside].off, ret);
+}
 
-	for (i = at; i-- > 0;)
-		if (mappings[i].image >= BPFPROF_IMAGE_FIRST_FILE)
-			break;
-	if (i < at && explain(job, &mappings[at], (uint32_t)mappings[i].image, mappings[i].start,
-			      mappings[i].off, ret))
-		return true;
-	for (i = at + 1; i < nr; i++)
-		if (mappings[i].image >= BPFPROF_IMAGE_FIRST_FILE)
-			break;
-	return i < nr && explain(job, &mappings[at], (uint32_t)mappings[i].image, mappings[i].start,
-				 mappings[i].off, ret);
+/* The first mapping of a file from `at` on; SIZE_MAX: there is none. */
+static size_t next_file(const struct process_mapping *mappings, size_t nr, size_t at)
+{
+	while (at < nr && mappings[at].image < BPFPROF_IMAGE_FIRST_FILE)
+		at++;
+	return at < nr ? at : SIZE_MAX;
 }
 
 /* What is mapped of files, code or not, nearest to a range on either side. */
@@ -207,16 +211,17 @@ static size_t explain_by_data(struct remapped_job *job, struct holes *holes,
 			      struct process_mapping *pieces, size_t nr)
 {
 	struct bpfprof_vma *side;
-	uint64_t cost_ns = 0;
+	uint64_t cost_ns;
 	struct hole *hole;
 	bool found;
 	size_t i;
 	int k;
 
-	if (holes->nr)
-		vmas_read(job->session, job->runner, job->pid, VMAS_ALL_PARTS, collect_side, holes,
-			  &cost_ns);
-	job->cost_ns += cost_ns;
+	if (!holes->nr)
+		return nr;
+	vmas_read(job->session, job->runner, job->pid, VMAS_ALL_PARTS, collect_side, holes,
+		  &cost_ns);
+	job->start_ns = time_monotonic_ns();
 	for (i = 0; i < holes->nr; i++) {
 		hole = &holes->hole[i];
 		for (k = 0, found = false; k < 2; k++) {
@@ -285,12 +290,18 @@ void remapped_find(struct remapped_job *job, struct process_mapping **mappings, 
 	struct process_mapping pieces[MAX_PIECES];
 	struct holes holes = { .job = job };
 	uint64_t start_ns = time_monotonic_ns();
-	size_t i, nr_pieces = 0;
+	size_t i, left = SIZE_MAX, right = next_file(*mappings, *nr, 0), nr_pieces = 0;
 
+	job->start_ns = start_ns;
 	for (i = 0; i < *nr && nr_pieces < MAX_PIECES; i++) {
+		if (i == right) {
+			left = i;
+			right = next_file(*mappings, *nr, i + 1);
+		}
 		if ((*mappings)[i].image != BPFPROF_IMAGE_NONE)
 			continue;
-		if (explain_by_code(job, *mappings, *nr, i, &pieces[nr_pieces]))
+		if (explain_by_code(job, *mappings, i, left, &pieces[nr_pieces]) ||
+		    explain_by_code(job, *mappings, i, right, &pieces[nr_pieces]))
 			nr_pieces++;
 		else if (holes.nr < MAX_HOLES && !is_known_to_be_made(job, &(*mappings)[i]))
 			holes.hole[holes.nr++].range = (*mappings)[i];

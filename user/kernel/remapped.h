@@ -27,6 +27,9 @@ struct remapped_job {
 	uint32_t pid; /* as we know it */
 	uint64_t now_ns;
 	uint64_t cost_ns; /* result: that it took */
+	/* private */
+	uint64_t start_ns;
+	unsigned int nr_compared;
 };
 
 /*
