@@ -240,6 +240,7 @@ struct bpfprof_vma {
 #define BPFPROF_VMA_DATA 8U /* not executable: told when all parts of files are asked for */
 #define BPFPROF_VMA_REMOTE 16U /* told by the iterator: its file system waits for somebody else */
 #define BPFPROF_VMA_PROGRAM 32U /* told by the iterator: what exec started begins in it */
+#define BPFPROF_VMA_MEMORY 64U /* shared memory, memfd, huge pages: no file on a disk */
 
 /*
  * Python. What the walker has to know of one version (and build) of CPython: offsets in bytes,
@@ -497,11 +498,33 @@ struct bpfprof_titled {
 	__u32 done; /* 1: user space wants no more */
 };
 
+#define BPFPROF_ANCESTORS 3
+
+/*
+ * Where the files that a process names lie, and whose memory its own began as: told with its
+ * mappings.
+ */
+struct bpfprof_origin {
+	__u64 root_ino; /* inode of its root folder */
+	__u32 uid; /* that it makes files with */
+	__u32 flags; /* BPFPROF_ORIGIN_* */
+	/* Processes that it was forked from with no exec since, its parent first; pid 0: no more. */
+	struct bpfprof_ancestor {
+		__u64 start_ns; /* CLOCK_BOOTTIME */
+		__u32 pod_pid; /* in its own pid namespace */
+		__u32 pad;
+	} ancestors[BPFPROF_ANCESTORS];
+};
+
+#define BPFPROF_ORIGIN_OUR_MOUNTS 1U /* it lives in the reader's mount namespace */
+#define BPFPROF_ORIGIN_OUR_ROOT 2U /* and has the reader's root folder */
+
 /* What the VMA iterator writes: this header, then path_len bytes, padded to 8. */
 struct bpfprof_vma_record {
 	struct bpfprof_task_id task;
 	char comm[BPFPROF_COMM_LEN]; /* of the leader */
 	struct bpfprof_place place;
+	struct bpfprof_origin origin;
 	struct bpfprof_vma vma;
 };
 
@@ -677,6 +700,7 @@ _Static_assert(sizeof(struct bpfprof_title_event) == 88 + BPFPROF_TITLE_BYTES, "
 _Static_assert(sizeof(struct bpfprof_titled) == 48, "wire");
 _Static_assert(sizeof(struct bpfprof_miss_point) % 8 == 0, "wire");
 _Static_assert(sizeof(struct bpfprof_vma) == 64, "wire");
+_Static_assert(sizeof(struct bpfprof_origin) == 64, "wire");
 _Static_assert(sizeof(struct bpfprof_mapping) == 24, "wire");
 _Static_assert(sizeof(struct bpfprof_task_state) % 8 == 0, "wire");
 _Static_assert(sizeof(struct bpfprof_environ) == 40, "wire");

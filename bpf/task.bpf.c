@@ -6,6 +6,7 @@
 char LICENSE[] SEC("license") = "GPL";
 
 struct vma_scratch {
+	__u64 session; /* pass that the record's part on the process was filled in by */
 	struct bpfprof_vma_record rec;
 	char path[BPFPROF_PATH_MAX + 8];
 };
@@ -18,7 +19,10 @@ struct {
 	__type(value, struct vma_scratch);
 } vma_scratches SEC(".maps");
 
-/* Key 0: not 0 = the next pass tells all readable mappings of files, not only executable ones. */
+/*
+ * Key 0: 1 = the next pass tells all readable mappings of files, not only executable ones; 2 = as
+ * path the root folder of the process.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -26,16 +30,61 @@ struct {
 	__type(value, __u32);
 } vma_all_parts SEC(".maps");
 
+static __always_inline bool is_asked(__u32 what)
+{
+	__u32 zero = 0, *asked = bpf_map_lookup_elem(&vma_all_parts, &zero);
+
+	return asked && *asked == what;
+}
+
 static __always_inline bool is_told(struct vm_area_struct *vma)
 {
-	__u32 zero = 0, *all;
-
 	if (vma->vm_flags & VM_EXEC)
 		return true;
-	if (!vma->vm_file || !(vma->vm_flags & VM_READ))
-		return false;
-	all = bpf_map_lookup_elem(&vma_all_parts, &zero);
-	return all && *all;
+	return vma->vm_file && vma->vm_flags & VM_READ && is_asked(1);
+}
+
+/* Is the memory of task a copy of that of parent, or was: fork, and neither has called exec since? */
+static __always_inline bool is_copy(struct task_struct *task, struct task_struct *parent)
+{
+	struct mm_struct *mm = BPF_CORE_READ(task, mm), *from = BPF_CORE_READ(parent, mm);
+
+	return mm && from &&
+	       BPF_CORE_READ(task, self_exec_id) == BPF_CORE_READ(parent, self_exec_id) &&
+	       BPF_CORE_READ(mm, start_stack) == BPF_CORE_READ(from, start_stack) &&
+	       BPF_CORE_READ(mm, start_code) == BPF_CORE_READ(from, start_code);
+}
+
+static __always_inline void origin_fill(struct bpfprof_origin *origin, struct task_struct *task)
+{
+	struct task_struct *own = (void *)bpf_get_current_task(), *at, *parent;
+	struct upid *upid;
+	struct pid *pid;
+	int i;
+
+	origin->root_ino = BPF_CORE_READ(task, fs, root.dentry, d_inode, i_ino);
+	origin->uid = BPF_CORE_READ(task, cred, fsuid.val);
+	origin->flags = 0;
+	if (BPF_CORE_READ(task, nsproxy, mnt_ns) == BPF_CORE_READ(own, nsproxy, mnt_ns)) {
+		origin->flags |= BPFPROF_ORIGIN_OUR_MOUNTS;
+		if (BPF_CORE_READ(task, fs, root.dentry) == BPF_CORE_READ(own, fs, root.dentry) &&
+		    BPF_CORE_READ(task, fs, root.mnt) == BPF_CORE_READ(own, fs, root.mnt))
+			origin->flags |= BPFPROF_ORIGIN_OUR_ROOT;
+	}
+	at = BPF_CORE_READ(task, group_leader);
+	for (i = 0; i < BPFPROF_ANCESTORS; i++) {
+		origin->ancestors[i].start_ns = 0;
+		origin->ancestors[i].pod_pid = 0;
+		origin->ancestors[i].pad = 0;
+		parent = at ? BPF_CORE_READ(at, real_parent, group_leader) : NULL;
+		at = parent && is_copy(at, parent) ? parent : NULL;
+		if (!at)
+			continue;
+		pid = BPF_CORE_READ(at, thread_pid);
+		upid = upid_at(pid, BPF_CORE_READ(pid, level));
+		origin->ancestors[i].start_ns = BPF_CORE_READ(at, start_boottime);
+		origin->ancestors[i].pod_pid = BPF_CORE_READ(upid, nr);
+	}
 }
 
 /* File systems whose reads wait for somebody else (uapi/linux/magic.h, fs/fuse/inode.c, fs/smb). */
@@ -78,9 +127,13 @@ int task_vmas(struct bpf_iter__task_vma *ctx)
 	s = bpf_map_lookup_elem(&vma_scratches, &zero);
 	if (!s)
 		return 0;
+	if (s->session != ctx->meta->session_id || s->rec.task.pid != task->tgid) {
+		s->session = ctx->meta->session_id;
+		BPF_CORE_READ_STR_INTO(&s->rec.comm, task, group_leader, comm);
+		place_fill(&s->rec.place, task);
+		origin_fill(&s->rec.origin, task);
+	}
 	task_id_fill(&s->rec.task, task);
-	BPF_CORE_READ_STR_INTO(&s->rec.comm, task, group_leader, comm);
-	place_fill(&s->rec.place, task);
 	vma_fill(&s->rec.vma, vma);
 	if (!(vma->vm_flags & VM_EXEC))
 		s->rec.vma.flags |= BPFPROF_VMA_DATA;
@@ -89,7 +142,11 @@ int task_vmas(struct bpf_iter__task_vma *ctx)
 	if (vma->vm_file) {
 		if (is_remote(vma))
 			s->rec.vma.flags |= BPFPROF_VMA_REMOTE;
-		len = bpf_d_path((struct path *)&vma->vm_file->f_path, s->path, BPFPROF_PATH_MAX);
+		if (is_asked(2) && task->fs)
+			len = bpf_d_path((struct path *)&task->fs->root, s->path, BPFPROF_PATH_MAX);
+		else
+			len = bpf_d_path((struct path *)&vma->vm_file->f_path, s->path,
+					 BPFPROF_PATH_MAX);
 		if (len < 0 || len > BPFPROF_PATH_MAX)
 			len = 0;
 	}

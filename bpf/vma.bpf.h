@@ -9,6 +9,8 @@
 #define VM_READ 1
 #define VM_EXEC 4
 #define OVERLAYFS_SUPER_MAGIC 0x794c7630
+#define TMPFS_MAGIC 0x01021994
+#define HUGETLBFS_MAGIC 0x958458f6
 #define PAGE_SHIFT 12
 
 /* Modification time: i_mtime until 6.6 (13bc24457850), __i_mtime until 6.11 (3aa63a569c64). */
@@ -41,6 +43,7 @@ static __always_inline void vma_fill(struct bpfprof_vma *dst, struct vm_area_str
 {
 	struct file *file = vma->vm_file;
 	struct inode *inode;
+	__u64 magic;
 
 	dst->start = vma->vm_start;
 	dst->end = vma->vm_end;
@@ -65,6 +68,9 @@ static __always_inline void vma_fill(struct bpfprof_vma *dst, struct vm_area_str
 	dst->mtime_sec = inode_mtime_sec(inode);
 	if (!BPF_CORE_READ(inode, i_nlink))
 		dst->flags |= BPFPROF_VMA_UNLINKED;
+	magic = BPF_CORE_READ(inode, i_sb, s_magic);
+	if (magic == TMPFS_MAGIC || magic == HUGETLBFS_MAGIC)
+		dst->flags |= BPFPROF_VMA_MEMORY;
 	if (BPF_CORE_READ(file, f_path.dentry, d_sb, s_magic) == OVERLAYFS_SUPER_MAGIC)
 		dst->flags |= BPFPROF_VMA_OVERLAY;
 }

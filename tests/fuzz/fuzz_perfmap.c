@@ -2,6 +2,7 @@
 /* fuzz: max_len=8192 */
 #include "symbol/perfmap.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,24 +14,28 @@
 struct input {
 	const uint8_t *data;
 	size_t size;
+	bool changes; /* with each read */
+	size_t nr_reads;
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static ssize_t input_read(void *arg, void *dst, size_t len, uint64_t off)
 {
-	const struct input *input = arg;
+	struct input *input = arg;
+	size_t i, shift = input->changes ? input->nr_reads++ : 0;
 
 	if (off > input->size || len > input->size - off)
 		abort();
-	memcpy(dst, input->data + off, len);
+	for (i = 0; i < len; i++)
+		((uint8_t *)dst)[i] = input->data[(off + i + shift) % input->size];
 	return (ssize_t)len;
 }
 
 /* An address has the same name whatever else is asked in the same call. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct input input = { data, size };
+	struct input input = { .data = data, .size = size };
 	struct elf_source source = { .read = input_read, .arg = &input, .size = size };
 	struct perfmap_query queries[NR], one;
 	struct strtab *names;
@@ -48,6 +53,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		    one.start != queries[i].start || one.start > one.va)
 			abort();
 	}
+	input.changes = true; /* a map that is written while it is read */
+	perfmap_resolve(&source, names, queries, NR);
 	strtab_free(names);
 	return 0;
 }

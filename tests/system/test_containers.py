@@ -282,7 +282,7 @@ def names_of(text, process):
 
 @test()
 def perf_maps(context):
-    """A container's map of generated code is its own; as a link it leads to no file of the node."""
+    """A container's map of generated code is its own, and no link: neither to the node nor inside."""
     containerd = containers.start(context)
     symbols = context.target("jit_gO2").path
     secret = context.path("secret.map")
@@ -317,13 +317,59 @@ def perf_maps(context):
     record(context, "x", 3, options=[word for pid in pids for word in ("-p", pid)])
     text = context.text("x.folded")
     check("secret" not in text, "\n".join(line for line in text.splitlines() if "secret" in line))
-    wanted = {"jplain": "jit_function", "jinside": "behind_a_link"}
+    wanted = {"jplain": "jit_function"}
     for name in ways:
         found = names_of(text, name)
         total = max(found.values(), default=0)
         name_found = found.get(wanted[name], 0) if name in wanted else sum(
             count for frame, count in found.items() if frame.startswith("[anon]+0x"))
         check(total > 50 and name_found > 0.9 * total, "%s: %s" % (name, found))
+    check(context.json("x.json")["files"].get("perfmap_refused") == len(ways) - 1,
+          context.json("x.json")["files"])
+
+
+PACKAGE = {"start.py": "import trainer.loop\ntrainer.loop.work()\n", "trainer/__init__.py": "",
+           "trainer/loop.py": "def work():\n    while True:\n        sum(range(1000))\n"}
+
+
+@test()
+def short_files(context):
+    """The short form of a Python file is by the folders that its process sees, not by the node's."""
+    containerd = containers.start(context)
+    # What the node has under the path of the volume would make another form of it.
+    shown, real = context.scratch("shown"), context.scratch("real")
+    for folder, names in ((real, list(PACKAGE)), (shown, [*PACKAGE, "__init__.py"])):
+        for name in names:
+            os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
+            with open(os.path.join(folder, name), "w", encoding="ascii") as file:
+                file.write(PACKAGE.get(name, ""))
+    python = containers.python_layer()
+    for name, text in PACKAGE.items():
+        python.file("/app/" + name, text.encode())
+    for name in ("pyimage", "pyvolume"):
+        python.link("/usr/bin/" + name, "python3")
+    image = containerd.image("short", [containers.base_layer(), python], user=UID)
+    pids = []
+    for name, script, volumes in (("pyimage", "/app/start.py", []),
+                                  ("pyvolume", shown + "/start.py", [(real, shown, "ro")])):
+        container = containerd.run(image, ["/usr/bin/" + name, script], env=environment(context),
+                                   volumes=volumes)
+        runs(container, name)
+        pids.append(container.pid)
+    time.sleep(0.5)
+    chosen = [word for pid in pids for word in ("-p", pid)]
+    record(context, "x", 3, options=chosen)
+    for name in ("pyimage", "pyvolume"):
+        found = names_of(context.text("x.folded"), name)
+        total = max(found.values(), default=0)
+        right = sum(count for frame, count in found.items()
+                    if frame.startswith("work (trainer/loop.py:"))
+        check(total >= 10 and right >= 0.95 * total, "%s: %s" % (name, found))
+    for argv in (["dump", *chosen], ["top", *chosen, "--delay", "3", "--once"]):
+        text = context.bpfprof(*argv).expect(0).text
+        lines = [line for line in text.splitlines() if "loop.py" in line]
+        check(len(lines) > 1 and all("trainer/loop.py" in line and "shown/" not in line
+                                     for line in lines), "%s\n%s" % (argv[0], text))
 
 
 def status_of(pid):

@@ -19,12 +19,14 @@
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/deadline.h"
 #include "base/time.h"
 #include "elf/image.h"
 #include "proc/images.h"
+#include "proc/origins.h"
 #include "test_elf_fixture.h"
 
 #define SECOND NS_PER_SECOND
@@ -537,6 +539,152 @@ Test(images, host_root)
 }
 
 /* The owner of a file can hold up whoever opens it for 45 s, but not us. */
+static int open_owned(const char *path, uint64_t since_ns)
+{
+	struct elf_source source;
+	int err = images_open_owned(images, 77, path, since_ns, &source);
+
+	if (!err)
+		source.close(source.arg);
+	return err;
+}
+
+/* A file that a process of some user writes: whose it is, what it is, and since when. */
+Test(images, owned)
+{
+	struct origin origin = { .pid = 77 };
+	char *path, *link, *name;
+	struct timespec boot;
+	uint64_t now_ns;
+
+	fixture_write("map", "1000 10 f\n");
+	path = fixture_path("map");
+	link = fixture_path("map-link");
+	name = fixture_path("map-name");
+	origin.told.uid = getuid();
+	origin.told.flags = BPFPROF_ORIGIN_OUR_MOUNTS | BPFPROF_ORIGIN_OUR_ROOT;
+	origins_set(images_origins(images), &origin);
+	clock_gettime(CLOCK_BOOTTIME, &boot);
+	now_ns = (uint64_t)boot.tv_sec * NS_PER_SECOND;
+	cr_expect_eq(open_owned(path, 0), 0);
+	cr_expect_eq(open_owned(path, now_ns), 0, "made a moment ago");
+	cr_expect_eq(open_owned(path, now_ns + 60 * NS_PER_SECOND), -EKEYEXPIRED);
+	cr_expect_eq(open_owned("/proc", 0), -EPERM, "a folder");
+	cr_expect_eq(open_owned("/nonexistent", 0), -ENOENT);
+	cr_assert_eq(symlink(path, link), 0);
+	cr_expect_eq(open_owned(link, 0), -EPERM, "a link");
+	cr_assert_eq(linkat(AT_FDCWD, path, AT_FDCWD, name, 0), 0);
+	cr_expect_eq(open_owned(path, 0), -EPERM, "has a second name");
+	cr_expect_eq(open_owned(name, 0), -EPERM);
+	unlink(name);
+	cr_expect_eq(open_owned(path, 0), 0);
+	origin.told.uid = getuid() + 1;
+	origins_set(images_origins(images), &origin);
+	cr_expect_eq(open_owned(path, 0), getuid() ? -EPERM : 0, "root's counts for everybody");
+	if (!getuid()) {
+		cr_assert_eq(chown(path, 12345, 12345), 0);
+		cr_expect_eq(open_owned(path, 0), -EPERM);
+	}
+	unlink(link);
+	unlink(path);
+	free(path);
+	free(link);
+	free(name);
+}
+
+/* Of a process whose root is a folder of ours, and only as long as it is that folder. */
+Test(images, owned_below_a_root)
+{
+	struct origin origin = { .pid = 77 };
+	char *root = fixture_path(""), *path;
+	struct stat st;
+
+	fixture_write("map", "1000 10 f\n");
+	path = fixture_path("map");
+	cr_assert_eq(stat(root, &st), 0);
+	origin.told.uid = getuid();
+	origin.told.root_ino = st.st_ino;
+	origin.told.flags = BPFPROF_ORIGIN_OUR_MOUNTS;
+	origin.root = root;
+	origins_set(images_origins(images), &origin);
+	cr_expect_eq(open_owned("/map", 0), 0);
+	cr_expect_neq(open_owned(path, 0), 0);
+	origin.told.root_ino++;
+	origins_set(images_origins(images), &origin);
+	cr_expect_eq(open_owned("/map", 0), -ESTALE);
+	unlink(path);
+	free(path);
+	free(root);
+}
+
+#define NO_PID 4194305 /* higher than pids go */
+
+/* What a folder holds is asked of the process that names it, and kept. */
+Test(images, look)
+{
+	struct origin origin = { .pid = NO_PID, .mnt_ns = 1 };
+	char *folder = fixture_path("package"), *init = fixture_path("package/__init__.py");
+	struct stat st;
+
+	cr_assert_eq(mkdir(folder, 0755), 0);
+	cr_expect_lt(images_look(images, NO_PID, folder, "__init__.py"), 0,
+		     "nothing is known of it");
+	origin.told.flags = BPFPROF_ORIGIN_OUR_MOUNTS | BPFPROF_ORIGIN_OUR_ROOT;
+	origins_set(images_origins(images), &origin);
+	cr_expect_eq(images_look(images, NO_PID, folder, "__init__.py"), 0);
+	cr_expect_lt(images_look(images, NO_PID, "/nonexistent/package", "__init__.py"), 0);
+	cr_expect_lt(images_look(images, NO_PID, "package", "__init__.py"), 0, "relative to what?");
+	fixture_write("package/__init__.py", "");
+	cr_expect_eq(images_look(images, NO_PID, folder, "__init__.py"), 0, "as it was found");
+	origin.mnt_ns = 2; /* another's files */
+	origins_set(images_origins(images), &origin);
+	cr_expect_eq(images_look(images, NO_PID, folder, "__init__.py"), 1);
+	/* One of another mount namespace that is gone: its files are not ours of that name. */
+	origin.mnt_ns = 3;
+	origin.told.flags = 0;
+	origins_set(images_origins(images), &origin);
+	cr_expect_lt(images_look(images, NO_PID, folder, "__init__.py"), 0);
+	/* Below a root of its own. */
+	cr_assert_eq(stat(fixture_dir(), &st), 0);
+	origin.root = (char *)fixture_dir();
+	origin.told.root_ino = st.st_ino;
+	origins_set(images_origins(images), &origin);
+	origin.mnt_ns = 4;
+	origins_set(images_origins(images), &origin);
+	cr_expect_eq(images_look(images, NO_PID, "/package", "__init__.py"), 1);
+	unlink(init);
+	rmdir(folder);
+	free(init);
+	free(folder);
+}
+
+/* Memory that looks like a file and holds no ELF file is code, not a problem; a file on a disk is one. */
+Test(images, made_code)
+{
+	struct bpfprof_vma vma;
+	struct image *image;
+
+	fixture_write("code", "no ELF file");
+	vma = vma_of("code");
+	image = add_at(&vma, "code");
+	cr_assert_eq(images_open(images, image, 0), -EIO);
+	cr_expect_not(image_is_made_code(image));
+	cr_expect_eq(images_nr_problem(images, IMAGE_NOT_ELF), 1);
+	vma.flags = BPFPROF_VMA_MEMORY;
+	vma.ino_gen++;
+	image = add_at(&vma, "code");
+	images_fail(images, image, -ENOENT, 0);
+	cr_expect_eq(images_nr_problem(images, IMAGE_GONE), 1);
+	cr_expect_not(image_is_made_code(image), "not known yet");
+	images_fail(images, image, -ENOEXEC, 0);
+	cr_expect(image_is_made_code(image));
+	cr_expect_eq(images_nr_problem(images, IMAGE_GONE), 0);
+	cr_expect_eq(images_nr_problem(images, IMAGE_NOT_ELF), 1);
+	vma.size++; /* it may be another one now */
+	cr_expect_eq(add_at(&vma, "code"), image);
+	cr_expect_not(image_is_made_code(image));
+}
+
 Test(images, leased)
 {
 	uint64_t start;

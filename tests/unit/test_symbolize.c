@@ -15,6 +15,7 @@
 #include "base/strtab.h"
 #include "base/time.h"
 #include "proc/images.h"
+#include "proc/origins.h"
 #include "profile/aggregate.h"
 #include "profile/live.h"
 #include "profile/namer.h"
@@ -304,6 +305,17 @@ static uint64_t jit(uint64_t process, uint64_t va)
 	return KIND(NATIVE_VA) | process << AGGREGATE_VA_BITS | va;
 }
 
+/* As when its mappings were read: ours, whose maps may be as old as can be. */
+static void origin_set(uint32_t ancestor)
+{
+	struct origin origin = { .pid = (uint32_t)getpid(), .pod_pid = (uint32_t)getpid() };
+
+	origin.told.uid = getuid();
+	origin.told.flags = BPFPROF_ORIGIN_OUR_MOUNTS | BPFPROF_ORIGIN_OUR_ROOT;
+	origin.told.ancestors[0].pod_pid = ancestor;
+	origins_set(images_origins(images), &origin);
+}
+
 Test(symbolize, jit)
 {
 	/* Processes by index + 1: ours has a map, the other none, 0 and 9 are no processes. */
@@ -319,6 +331,7 @@ Test(symbolize, jit)
 	cr_assert(map);
 	fputs("7f0000001000 20 jitted one\nnonsense\n", map);
 	fclose(map);
+	origin_set(0);
 	resolve(frames, 5, "/proc/kallsyms");
 	unlink(path);
 	cr_expect_str_eq(text(location(0)->name), "jitted one");
@@ -328,6 +341,36 @@ Test(symbolize, jit)
 	for (int i = 2; i < 5; i++)
 		cr_expect_str_eq(text(location((size_t)i)->name), "[anon]+0x7f0000001000");
 	cr_expect_not(location(2)->has_symbol);
+}
+
+/* What the process did not name itself may stand in the map of the one that it was forked from. */
+Test(symbolize, jit_of_the_parent)
+{
+	const uint64_t frames[] = { jit(1, 0x7f0000001010), jit(1, 0x7f0000002000),
+				    jit(1, 0x7f0000003000) };
+	const uint32_t pids[] = { (uint32_t)getpid(), 4194305 }; /* higher than pids go */
+	const char *maps[] = { "7f0000001000 20 own\n",
+			       "7f0000001000 20 replaced\n7f0000002000 20 inherited\n" };
+	char path[2][64];
+	FILE *map;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		snprintf(path[i], sizeof(path[i]), "/tmp/perf-%u.map", pids[i]);
+		unlink(path[i]);
+		map = fopen(path[i], "wxe");
+		cr_assert(map);
+		fputs(maps[i], map);
+		fclose(map);
+	}
+	origin_set(pids[1]);
+	resolve(frames, 3, "/proc/kallsyms");
+	for (i = 0; i < 2; i++)
+		unlink(path[i]);
+	cr_expect_str_eq(text(location(0)->name), "own");
+	cr_expect_str_eq(text(location(1)->name), "inherited");
+	cr_expect_str_eq(text(location(2)->name), "[anon]+0x7f0000003000");
+	cr_expect_eq(files.nr, 0);
 }
 
 /* What lies under that name may be a trap. */
@@ -340,11 +383,14 @@ Test(symbolize, jit_map_is_a_fifo)
 	snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
 	unlink(path); /* of an earlier process with this number */
 	cr_assert_eq(mkfifo(path, 0600), 0);
+	origin_set(0);
 	resolve(frames, 1, "/proc/kallsyms");
 	unlink(path);
 	cr_expect_lt(time_monotonic_ns() - start, NS_PER_SECOND);
 	cr_expect_eq(deadline_nr_stuck(runner), 0);
 	cr_expect_str_eq(text(location(0)->name), "[anon]+0x7f0000001000");
+	cr_assert_eq(files.nr, 1);
+	cr_expect_str_eq(files.reasons[0].name, "perfmap_refused");
 }
 
 /* More than are collected at once, each twice, far from one another and in no order. */

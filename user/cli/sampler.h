@@ -153,6 +153,7 @@ struct sampler {
 	struct pythons *pythons;
 	struct python_maps *python_maps;
 	struct containers *containers;
+	bool cut_map_told; /* that a map of JIT code was not read whole */
 	struct budget asking; /* for containers */
 	uint64_t expire_ns; /* when containers that are gone are to be forgotten */
 	uint64_t nr_container_deferred, nr_container_outside;

@@ -19,14 +19,20 @@ int sampler_profile(struct sampler *sampler, const struct aggregate *aggregate, 
 					     .target_program = sampler->target_program,
 					     .now_ns = time_monotonic_ns() };
 	struct aggregate_view view;
+	char cut_map[SYMBOLIZE_MAP_BYTES] = "";
 	char host[HOST_NAME_BYTES];
 	int err;
 
+	options.cut_map = cut_map;
 	aggregate_view_get(aggregate, &view);
 	err = symbolize(ret, &view, sampler->images, &options, files, kernel_names_hidden);
 	if (err)
 		return err;
 	profile_lead(ret, sampler->options->pids, sampler->options->nr_pids);
+	if (cut_map[0] && !sampler->cut_map_told)
+		log_warn("%s is too large: names are taken from its head and its end only",
+			 cut_map);
+	sampler->cut_map_told |= cut_map[0] != '\0';
 	host_name(host);
 	ret->host = strtab_add(ret->strings, host);
 	ret->hz = sampler->options->hz;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel/image_copy.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,14 +121,42 @@ static void copy_part(struct copier *copier, const struct part *part)
 	copier->err = 0;
 }
 
+/*
+ * Does the file begin as ELF files do? 0, -ENOEXEC (also if its head is mapped nowhere), or -errno of reading.
+ * What JITs write code into looks like a file, too, and can be large.
+ */
+static int head_check(struct copier *copier, const struct parts *parts, const struct image *image)
+{
+	char magic[SELFMAG];
+	int err = -ENOEXEC;
+	size_t i;
+
+	for (i = 0; i < parts->nr; i++) {
+		if (parts->part[i].image != image->id || parts->part[i].off)
+			continue;
+		err = memory_read(copier->session, copier->runner, copier->pid, parts->part[i].va,
+				  magic, sizeof(magic));
+		if (!err)
+			return memcmp(magic, ELFMAG, SELFMAG) ? -ENOEXEC : 0;
+	}
+	return err == -EFAULT ? -ENOEXEC : err;
+}
+
 static void copy_image(struct copier *copier, struct parts *parts, struct image *image,
 		       uint64_t now_ns)
 {
 	bool hangs = memory_hangs(copier->session, copier->runner);
 	uint64_t base = 0;
 	size_t i;
-	int code;
+	int code, err;
 
+	if (image->vma_flags & BPFPROF_VMA_MEMORY) {
+		err = head_check(copier, parts, image);
+		if (err == -ENOEXEC)
+			images_fail(parts->images, image, err, now_ns);
+		if (err)
+			return;
+	}
 	copier->used = 0;
 	copier->len = copy_len(parts, image);
 	copier->data = copier->len ? calloc(1, copier->len) : NULL;

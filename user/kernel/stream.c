@@ -336,7 +336,7 @@ static bool libraries_are_hooked(const struct stream *stream)
 static void on_fork(struct stream *stream, const struct bpfprof_fork_event *e)
 {
 	bool hooked = libraries_are_hooked(stream);
-	struct process *child;
+	struct process *child, *parent;
 
 	processes_fork(stream->walker->processes, &e->parent, &e->child);
 	child = processes_find(stream->walker->processes, e->child.pid);
@@ -346,6 +346,9 @@ static void on_fork(struct stream *stream, const struct bpfprof_fork_event *e)
 	if (!child || child->start_ns != e->child.start_ns)
 		return;
 	process_place_set(child, &e->place);
+	parent = processes_find(stream->walker->processes, e->parent.pid);
+	if (parent && parent->start_ns == e->parent.start_ns && child->mappings_known)
+		walker_forked(stream->walker, parent, child);
 	/* Python frames can be had in the kernel only: not even the first sample may miss. */
 	if ((child->python_layout || hooked) && child->mappings_known && !child->published)
 		walker_publish(stream->walker, child, stream->now_ns);

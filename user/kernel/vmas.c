@@ -85,11 +85,11 @@ int vmas_read(struct session *session, struct deadline_runner *runner, uint32_t 
 	struct bpfprof_vma_record record;
 	size_t at = 0, path_len;
 	const char *path;
-	uint32_t zero = 0, all = which == VMAS_ALL_PARTS;
+	uint32_t zero = 0, asked = which;
 	long err;
 	int nr = 0;
 
-	if (bpf_map_update_elem(bpf_map__fd(session->skel->maps.vma_all_parts), &zero, &all,
+	if (bpf_map_update_elem(bpf_map__fd(session->skel->maps.vma_all_parts), &zero, &asked,
 				BPF_ANY))
 		return -errno;
 	err = deadline_run(runner, vmas_run, vmas_abandon, &job, sizeof(job), VMAS_DEADLINE_MS);

@@ -18,7 +18,11 @@ struct session;
 #define VMAS_DEADLINE_MS 200
 #define VMAS_MAX_BYTES (2U << 20)
 
-enum vmas_which { VMAS_EXECUTABLE, VMAS_ALL_PARTS /* of files, readable ones */ };
+enum vmas_which {
+	VMAS_EXECUTABLE = 0,
+	VMAS_ALL_PARTS = 1, /* of files, readable ones, too */
+	VMAS_ROOT = 2, /* as path of each file the root folder of the process */
+};
 
 /* path is "" where there is none. Pointers are good during the call only. */
 typedef void (*vma_fn)(void *arg, const struct bpfprof_vma_record *record, const char *path);

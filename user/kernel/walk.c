@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/time.h"
 #include "bpfprof.h"
 #include "elf/image.h"
@@ -13,10 +14,12 @@
 #include "kernel/image_copy.h"
 #include "kernel/memory.h"
 #include "kernel/python_maps.h"
+#include "kernel/remapped.h"
 #include "kernel/session.h"
 #include "kernel/tables.h"
 #include "kernel/vmas.h"
 #include "proc/images.h"
+#include "proc/origins.h"
 #include "proc/processes.h"
 #include "proc/title.h"
 #include "proc/usage.h"
@@ -74,6 +77,7 @@ struct collected {
 	size_t nr, cap;
 	struct bpfprof_task_id task;
 	struct bpfprof_place place;
+	struct bpfprof_origin origin;
 	uint32_t own_pid; /* as we know it */
 	uint64_t program_va; /* where what exec started begins, 0: not told */
 	bool too_many;
@@ -82,15 +86,18 @@ struct collected {
 static struct process_mapping mapping_of(struct images *images, uint32_t pid,
 					 const struct bpfprof_vma *vma, const char *path)
 {
-	uint32_t id = images_add(images, vma, path);
-
-	images_get(images, id)->pid = pid;
-	return (struct process_mapping){
+	struct image *image = images_get(images, images_add(images, vma, path));
+	struct process_mapping mapping = {
 		.start = vma->start,
 		.end = vma->end,
 		.off = vma->flags & BPFPROF_VMA_VDSO ? 0 : vma->off,
-		.image = id,
+		.image = image->id,
 	};
+
+	image->pid = pid;
+	if (image_is_made_code(image))
+		mapping.image = BPFPROF_IMAGE_NONE;
+	return mapping;
 }
 
 static void collect(void *arg, const struct bpfprof_vma_record *record, const char *path)
@@ -101,6 +108,7 @@ static void collect(void *arg, const struct bpfprof_vma_record *record, const ch
 
 	c->task = record->task;
 	c->place = record->place;
+	c->origin = record->origin;
 	if (record->vma.flags & BPFPROF_VMA_DATA) /* left over from a pass that hung */
 		return;
 	if (c->nr >= PROCESS_MAX_MAPPINGS) {
@@ -176,17 +184,16 @@ static bool image_try(struct walker *walker, struct image *image, uint64_t now_n
 }
 
 /* Files are opened when they are first mapped: they may be gone when they are needed. */
-static void open_images(struct walker *walker, struct process *process, uint64_t now_ns)
+static void open_images(struct walker *walker, const struct process *process,
+			struct process_mapping *mappings, size_t nr, uint64_t now_ns)
 {
 	struct image *image;
 	uint64_t cost_ns;
 	bool wanted = false;
 	size_t i;
-	int err;
 
-	process->images_failed = false;
-	for (i = 0; i < process->nr_mappings; i++) {
-		image = images_get(walker->images, (uint32_t)process->mappings[i].image);
+	for (i = 0; i < nr; i++) {
+		image = images_get(walker->images, (uint32_t)mappings[i].image);
 		if (!image || image->id == BPFPROF_IMAGE_NONE)
 			continue;
 		image->used_ns = now_ns;
@@ -197,6 +204,20 @@ static void open_images(struct walker *walker, struct process *process, uint64_t
 				  &cost_ns);
 		budget_spend(&walker->reading, cost_ns);
 	}
+	for (i = 0; i < nr; i++) {
+		image = images_get(walker->images, (uint32_t)mappings[i].image);
+		if (image && image_is_made_code(image))
+			mappings[i].image = BPFPROF_IMAGE_NONE;
+	}
+}
+
+static void look_at_images(struct walker *walker, struct process *process, uint64_t now_ns)
+{
+	struct image *image;
+	size_t i;
+	int err;
+
+	process->images_failed = false;
 	for (i = 0; i < process->nr_mappings; i++) {
 		image = images_get(walker->images, (uint32_t)process->mappings[i].image);
 		if (!image || image->id == BPFPROF_IMAGE_NONE)
@@ -267,17 +288,64 @@ static uint32_t program_find(const struct walker *walker, const struct process *
 	return image->id;
 }
 
+static void root_take(void *arg, const struct bpfprof_vma_record *record, const char *path)
+{
+	char **root = arg;
+
+	if (!*root && path[0] == '/')
+		*root = strdup(path);
+	(void)record;
+}
+
+/* Keeps in mind where its files lie: asked for when its code is given names, maybe after its end. */
+static void origin_take(struct walker *walker, const struct process *process,
+			const struct collected *c)
+{
+	__cleanup(free_mem) char *root = NULL;
+	struct origin origin = { .pid = c->own_pid,
+				 .pod_pid = c->place.pod_pid,
+				 .start_ns = c->task.start_ns,
+				 .exec_id = c->task.exec_id,
+				 .mnt_ns = c->place.mnt_ns,
+				 .told = c->origin };
+	uint64_t cost_ns;
+
+	origin.since_ns = c->task.start_ns;
+	/* What was written before it called exec is of another program. */
+	if (process->known_ns)
+		origin.since_ns = origin_boot_ns(process->known_ns);
+
+	if (c->origin.flags & BPFPROF_ORIGIN_OUR_MOUNTS && !origin_is_here(&origin)) {
+		vmas_read(walker->session, walker->runner, c->own_pid, VMAS_ROOT, root_take, &root,
+			  &cost_ns);
+		budget_spend(&walker->reading, cost_ns);
+	}
+	origin.root = root;
+	origins_set(images_origins(walker->images), &origin);
+}
+
 /* What was read of process is put in force. 0 or -errno. */
 static int mappings_take(struct walker *walker, struct process *process, struct collected *c,
 			 bool was_void, uint64_t now_ns)
 {
-	bool differ = process_mappings_set(process, c->mappings, c->nr);
+	struct remapped_job remapped = { .session = walker->session,
+					 .runner = walker->runner,
+					 .images = walker->images,
+					 .process = process,
+					 .pid = c->own_pid,
+					 .now_ns = now_ns };
 	uint32_t layout = process->python_layout;
+	bool differ;
 
+	open_images(walker, process, c->mappings, c->nr, now_ns);
+	remapped_find(&remapped, &c->mappings, &c->nr);
+	budget_spend(&walker->reading, remapped.cost_ns);
+	differ = process_mappings_set(process, c->mappings, c->nr);
 	process_place_set(process, &c->place);
 	process->program = program_find(walker, process, c->program_va);
+	origin_take(walker, process, c);
 	if (differ || process->images_failed) {
-		open_images(walker, process, now_ns);
+		look_at_images(walker, process, now_ns);
 		if (!pythons_find(walker->pythons, process, &process->python_runtime,
 				  &process->python_layout))
 			process->python_layout = 0;
@@ -287,6 +355,17 @@ static int mappings_take(struct walker *walker, struct process *process, struct 
 	return differ || was_void || layout != process->python_layout
 		       ? walker_publish(walker, process, now_ns)
 		       : 0;
+}
+
+void walker_forked(struct walker *walker, const struct process *parent, const struct process *child)
+{
+	struct origin ids = { .pid = own_pid(walker, child),
+			      .pod_pid = child->place.pod_pid,
+			      .start_ns = child->start_ns,
+			      .since_ns = child->start_ns,
+			      .exec_id = child->exec_id };
+
+	origins_fork(images_origins(walker->images), own_pid(walker, parent), &ids);
 }
 
 static int mappings_read(struct walker *walker, uint32_t pid, struct collected *c,

@@ -57,6 +57,9 @@ int walker_refresh(struct walker *walker, struct process *process, uint64_t now_
  */
 int walker_learn(struct walker *walker, uint32_t pid, uint64_t now_ns,
 		 struct bpfprof_task_id *ret_task);
+/* A process whose mappings are its parent's until they are read has its files where that has them. */
+void walker_forked(struct walker *walker, const struct process *parent,
+		   const struct process *child);
 /* Puts what is known of process in force for the kernel. 0 or -errno. */
 int walker_publish(struct walker *walker, struct process *process, uint64_t now_ns);
 

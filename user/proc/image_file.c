@@ -30,6 +30,7 @@
 struct open_job {
 	char root[BPFPROF_PATH_MAX];
 	char path[BPFPROF_PATH_MAX];
+	uint64_t root_ino;
 	uint32_t pid;
 	struct image_identity identity;
 	int fd; /* result */
@@ -138,7 +139,9 @@ bool image_file_dev_may_block(uint32_t dev)
 static long open_run(void *arg)
 {
 	struct open_job *job = arg;
-	struct image_place place = { .root = job->root, .path = job->path, .pid = job->pid };
+	struct image_place place = {
+		.root = job->root, .root_ino = job->root_ino, .path = job->path, .pid = job->pid
+	};
 	__cleanup(close_fd) int path_fd = -1;
 	struct stat st;
 
@@ -167,6 +170,59 @@ static void open_abandon(void *arg)
 
 	if (job->fd >= 0)
 		close(job->fd);
+}
+
+struct look_job {
+	char root[BPFPROF_PATH_MAX];
+	char folder[BPFPROF_PATH_MAX];
+	char name[64];
+	uint64_t root_ino;
+	uint32_t pid;
+};
+
+static long look_run(void *arg)
+{
+	struct look_job *job = arg;
+	struct image_identity identity = { 0 };
+	char path[sizeof(job->folder) + sizeof(job->name)];
+	struct image_place place = {
+		.root = job->root, .root_ino = job->root_ino, .path = path, .pid = job->pid
+	};
+	enum image_way way;
+	struct stat st;
+	long found;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", job->folder, job->name);
+	fd = image_find(&place, &identity, &st, &way);
+	found = fd >= 0;
+	if (!found) {
+		/* Where the folder itself is not seen, the file may be there all the same. */
+		identity.folder = true;
+		place.path = job->folder;
+		fd = image_find(&place, &identity, &st, &way);
+	}
+	if (fd < 0)
+		return fd == -ETIMEDOUT ? -EIO : fd;
+	close(fd);
+	return found;
+}
+
+int image_file_look(struct deadline_runner *runner, const struct image_place *folder,
+		    const char *name, unsigned int timeout_ms)
+{
+	__cleanup(free_mem) struct look_job *job = calloc(1, sizeof(*job));
+
+	if (!job)
+		return -ENOMEM;
+	if (strlen(folder->path) >= sizeof(job->folder))
+		return -ENAMETOOLONG;
+	snprintf(job->root, sizeof(job->root), "%s", folder->root);
+	snprintf(job->folder, sizeof(job->folder), "%s", folder->path);
+	snprintf(job->name, sizeof(job->name), "%s", name);
+	job->root_ino = folder->root_ino;
+	job->pid = folder->pid;
+	return (int)deadline_run(runner, look_run, NULL, job, sizeof(*job), timeout_ms);
 }
 
 /* What a source reads from. */
@@ -275,6 +331,7 @@ int image_file_open(struct elf_source *ret, struct deadline_runner *runner,
 	job->fd = -1;
 	job->identity = *identity;
 	job->pid = place->pid;
+	job->root_ino = place->root_ino;
 	snprintf(job->root, sizeof(job->root), "%s", place->root);
 	snprintf(job->path, sizeof(job->path), "%s", place->path);
 	err = deadline_run(runner, open_run, open_abandon, job, sizeof(*job), timeout_ms);

@@ -31,6 +31,9 @@ struct finder {
 	struct stat st; /* of the file found */
 	dev_t dev; /* with fd: of which file system a mount is wanted */
 	int fd; /* found, or -1 */
+	int refused; /* -errno of an owned file that is not what it should be */
+	bool seen; /* the file system of mount is among our own mounts */
+	bool unseen; /* it is not, and has no layers that are */
 };
 
 dev_t image_dev(uint32_t kernel_dev)
@@ -62,6 +65,8 @@ static bool has_own_devices(int fd)
 /* Inode numbers are used again at once when a file is deleted, hence size and time. */
 static bool is_the_one(const struct stat *st, const struct image_identity *id, int fd)
 {
+	if (id->folder)
+		return S_ISDIR(st->st_mode);
 	if (!S_ISREG(st->st_mode))
 		return false;
 	if (!id->ino)
@@ -72,17 +77,35 @@ static bool is_the_one(const struct stat *st, const struct image_identity *id, i
 	return st->st_dev == image_dev(id->dev) || has_own_devices(fd);
 }
 
+/* Of a file that is to be an owned one: 0, or what is wrong with it. */
+static int owner_check(const struct stat *st, const struct image_identity *id)
+{
+	if (!S_ISREG(st->st_mode) || st->st_nlink > 1 || (st->st_uid && st->st_uid != id->uid))
+		return -EPERM;
+	return st->st_mtim.tv_sec < id->since_sec ? -EKEYEXPIRED : 0;
+}
+
 /* Takes fd; keeps it if it is the file. */
 static bool finder_try(struct finder *f, int fd)
 {
 	if (fd < 0)
 		return false;
-	if (!fstat(fd, &f->st) && is_the_one(&f->st, f->identity, fd)) {
-		f->fd = fd;
-		return true;
+	if (!fstat(fd, &f->st)) {
+		if (f->identity->owned)
+			f->refused = owner_check(&f->st, f->identity);
+		if (!f->refused && is_the_one(&f->st, f->identity, fd)) {
+			f->fd = fd;
+			return true;
+		}
 	}
 	close(fd);
 	return false;
+}
+
+/* An owned file is opened as what it is, link or not, to be looked at. */
+static uint64_t last_flags(const struct finder *f)
+{
+	return f->identity->owned ? O_NOFOLLOW : 0;
 }
 
 /* No link leads out of root, whoever made it. */
@@ -94,15 +117,20 @@ static int open_below(int root_fd, const char *path, uint64_t flags)
 	return (int)syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
 }
 
-static int open_path(const char *root, const char *path, uint64_t flags)
+static int open_path(const struct image_place *place, const char *path, uint64_t flags)
 {
 	__cleanup(close_fd) int root_fd = -1;
+	struct stat st;
 
-	if (!root[0])
+	if (!place->root[0])
 		return open(path, O_PATH | O_CLOEXEC | (int)flags);
-	root_fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (root_fd < 0)
+	root_fd = open(place->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (root_fd < 0 || (place->root_ino && fstat(root_fd, &st)))
 		return -1;
+	if (place->root_ino && st.st_ino != place->root_ino) {
+		errno = ESTALE;
+		return -1;
+	}
 	return open_below(root_fd, path, flags);
 }
 
@@ -176,16 +204,17 @@ static bool find_in_layers(struct finder *f, const struct target_mount *mount, c
 {
 	char layer[PATH_MAX];
 	unsigned int i;
-	int root_fd;
+	int root_fd, fd;
 
 	for (i = 0; !target_mount_layer(mount, i, layer, sizeof(layer)); i++) {
-		root_fd = open_path(f->place->root, layer, O_DIRECTORY);
+		root_fd = open_path(f->place, layer, O_DIRECTORY);
 		if (root_fd < 0)
 			continue;
-		finder_try(f, open_below(root_fd, path, 0));
+		fd = open_below(root_fd, path, last_flags(f));
 		close(root_fd);
-		if (f->fd >= 0)
-			return true;
+		/* Of files told by their path alone the uppermost counts, also if it says "deleted". */
+		if (finder_try(f, fd) || (fd >= 0 && !f->identity->ino))
+			return f->fd >= 0;
 	}
 	return false;
 }
@@ -222,7 +251,7 @@ static int open_in_mount(const struct finder *f, int point_fd, const char *path)
 	else
 		inside = path;
 	root_fd = (int)syscall(SYS_openat2, point_fd, folder, &how, sizeof(how));
-	return root_fd < 0 ? root_fd : open_below(root_fd, inside, 0);
+	return root_fd < 0 ? root_fd : open_below(root_fd, inside[0] ? inside : ".", last_flags(f));
 }
 
 /* A container's rootfs, or a volume: the file system of the target's mount, where we have it. */
@@ -237,6 +266,7 @@ static bool below_mount(void *arg, const struct mount_line *line)
 	point_fd = open(line->point, O_PATH | O_CLOEXEC);
 	if (point_fd < 0)
 		return true;
+	f->seen = true;
 	return !finder_try(f, path[0] ? open_in_mount(f, point_fd, path) : dup(point_fd));
 }
 
@@ -256,8 +286,10 @@ static bool find_by_target(struct finder *f, enum image_way *ret_way)
 	own_mounts_read(below_mount, f);
 	if (f->fd >= 0)
 		*ret_way = IMAGE_WAY_MOUNT;
-	else if (f->identity->ino && find_in_layers(f, &mount, mount.inside))
+	else if ((f->identity->ino || !f->seen) && find_in_layers(f, &mount, mount.inside))
 		*ret_way = IMAGE_WAY_TARGET_LAYER;
+	else
+		f->unseen = !f->seen && !mount.layers;
 	f->mount = NULL;
 	target_mount_fini(&mount);
 	return f->fd >= 0;
@@ -272,7 +304,7 @@ int image_find(const struct image_place *place, const struct image_identity *ide
 	int fd, err = -ESTALE;
 
 	if (absolute && !(place->pid && !identity->ino)) {
-		fd = open_path(place->root, place->path, 0);
+		fd = open_path(place, place->path, last_flags(&f));
 		if (fd < 0)
 			err = -errno;
 		finder_try(&f, fd);
@@ -284,7 +316,7 @@ int image_find(const struct image_place *place, const struct image_identity *ide
 		way = IMAGE_WAY_LAYER;
 	}
 	if (f.fd < 0 && !(absolute && place->pid && find_by_target(&f, &way)))
-		return err;
+		return f.refused ? f.refused : f.unseen ? -EXDEV : err;
 	*ret_st = f.st;
 	*ret_way = way;
 	return f.fd;

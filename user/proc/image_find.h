@@ -21,6 +21,14 @@ struct image_identity {
 	int64_t mtime_sec;
 	uint32_t dev; /* kernel's encoding */
 	uint32_t ino_gen;
+	bool folder; /* a folder is wanted, any */
+	/*
+	 * With owned, and for any file: it must belong to uid or root, be no link and have no second name,
+	 * and have been written since that second (CLOCK_REALTIME): else it was planted, or is another's.
+	 */
+	bool owned;
+	uint32_t uid;
+	int64_t since_sec;
 };
 
 enum image_way { /* in the order in which they are tried */
@@ -36,13 +44,16 @@ enum image_way { /* in the order in which they are tried */
 
 struct image_place {
 	const char *root; /* folder that node paths are resolved in, "": none */
+	uint64_t root_ino; /* which that folder must have, 0: any */
 	const char *path; /* as its process sees it; not absolute: not known */
 	uint32_t pid; /* a process that has it there, 0: none known, or of no use */
 };
 
 /*
  * If any file will do, it is the one of that process, or without one that of the node.
- * A descriptor (O_PATH), or -ESTALE (another file is there) or -errno of what the path led to.
+ * A descriptor (O_PATH), or -ESTALE (another file is there), -EXDEV (it lies in a file system that
+ * is mounted for that process only), -errno of what the path led to. Of an owned one -EPERM
+ * (another user's, or no plain file) and -EKEYEXPIRED (older than that).
  */
 int image_find(const struct image_place *place, const struct image_identity *identity,
 	       struct stat *ret_st, enum image_way *ret_way);

@@ -8,15 +8,25 @@
 #include <sys/auxv.h>
 #include <uthash.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "base/deadline.h"
+#include "base/time.h"
 #include "elf/image.h"
 #include "proc/image_file.h"
+#include "proc/origins.h"
 #include "unwind/cfi.h"
 
 #define RETRY_NS 5000000000ULL
 #define RETRY_SOON_NS 200000000ULL
 #define BLOCKED_NS 10000000000ULL
 #define MAX_BLOCKED_DEVS 16
+#define OWNED_SLACK_SECONDS 2 /* clocks are set, and time stamps of files are coarse */
+#define MAX_LOOKS 2048
+#define LOOK_TIMEOUT_MS 500
+#define LOOK_AGAIN_NS (5 * NS_PER_SECOND)
+#define LOOK_KEEP_NS (300 * NS_PER_SECOND)
 #define MAX_WARM 48 /* images that may keep read windows and tables in memory */
 #define MAX_CFI_BYTES (12U << 20) /* of all tables together */
 #define MAX_PATH_BYTES (16U << 20) /* of all paths together */
@@ -38,8 +48,16 @@ struct blocked_dev {
 	uint64_t call; /* the one that hung there */
 };
 
+/* What was found out of a folder. */
+struct look {
+	uint64_t key; /* of the mount namespace, root, folder and name */
+	uint64_t until_ns;
+	int verdict;
+};
+
 struct images {
 	struct deadline_runner *runner;
+	struct origins *origins;
 	char *host_root;
 	struct image_entry *by_key;
 	struct image_entry **by_id;
@@ -49,6 +67,7 @@ struct images {
 	size_t path_bytes, copy_bytes;
 	struct blocked_dev blocked[MAX_BLOCKED_DEVS];
 	uint32_t next_blocked;
+	struct look looks[MAX_LOOKS];
 	struct image *warm[MAX_WARM + 1]; /* latest first */
 	uint32_t nr_warm;
 	uint64_t nr_problem[IMAGE_NR_PROBLEMS];
@@ -108,7 +127,7 @@ int images_new(struct images **ret, struct deadline_runner *runner, const char *
 		if (!images->host_root)
 			goto fail;
 	}
-	if (add_fixed(images, "") || add_fixed(images, "[vdso]"))
+	if (origins_new(&images->origins) || add_fixed(images, "") || add_fixed(images, "[vdso]"))
 		goto fail;
 	*ret = images;
 	return 0;
@@ -200,6 +219,7 @@ void images_free(struct images *images)
 	for (i = 0; i < images->nr; i++)
 		if (images->by_id[i])
 			entry_free(images, images->by_id[i]);
+	origins_free(images->origins);
 	free(images->by_id);
 	free(images->host_root);
 	free(images);
@@ -221,11 +241,29 @@ static char *path_copy(struct images *images, const char *path)
 	return copy;
 }
 
+bool image_is_made_code(const struct image *image)
+{
+	return image->problem == IMAGE_NOT_ELF &&
+	       image->vma_flags & (BPFPROF_VMA_MEMORY | BPFPROF_VMA_UNLINKED);
+}
+
+static void uncount_problem(struct images *images, struct image *image)
+{
+	if (image->counted != IMAGE_FINE)
+		images->nr_problem[image->counted]--;
+	image->counted = IMAGE_FINE;
+}
+
+/* Counted once, by the first. Code that was made at run time is none. */
 static void set_problem(struct images *images, struct image *image, enum image_problem problem)
 {
-	if (image->problem == IMAGE_FINE)
-		images->nr_problem[problem]++;
 	image->problem = problem;
+	if (image_is_made_code(image)) {
+		uncount_problem(images, image);
+	} else if (image->counted == IMAGE_FINE) {
+		images->nr_problem[problem]++;
+		image->counted = problem;
+	}
 }
 
 /* NULL if out of memory, or too many. */
@@ -264,6 +302,13 @@ static struct image_entry *file_supersede(struct images *images, struct image_en
 	return entry;
 }
 
+/* It has changed, and may be an ELF file now. */
+static void image_renew(struct image *image)
+{
+	image->state = IMAGE_UNOPENED;
+	image->problem = IMAGE_FINE;
+}
+
 uint32_t images_add(struct images *images, const struct bpfprof_vma *vma, const char *path)
 {
 	struct image_key key = { .ino = vma->ino, .dev = vma->dev, .ino_gen = vma->ino_gen };
@@ -280,6 +325,9 @@ uint32_t images_add(struct images *images, const struct bpfprof_vma *vma, const 
 	else if (entry->image.was_open &&
 		 (entry->image.size != vma->size || entry->image.mtime_sec != vma->mtime_sec))
 		entry = file_supersede(images, entry);
+	else if (image_is_made_code(&entry->image) &&
+		 (entry->image.size != vma->size || entry->image.mtime_sec != vma->mtime_sec))
+		image_renew(&entry->image);
 	if (!entry)
 		return BPFPROF_IMAGE_NONE;
 	if (path && path[0] && !entry->image.path[0]) {
@@ -481,8 +529,7 @@ int images_give_copy(struct images *images, struct image *image, void *data, siz
 		return -ENOSPC;
 	}
 	images->copy_bytes += used;
-	if (image->problem != IMAGE_FINE) /* it can be used now */
-		images->nr_problem[image->problem]--;
+	uncount_problem(images, image); /* it can be used now */
 	image->problem = IMAGE_FINE;
 	image->way = IMAGE_WAY_MEMORY;
 	image->copy = data;
@@ -574,6 +621,78 @@ int images_open_source(struct images *images, uint32_t pid, const char *path,
 	enum image_way way;
 
 	return image_file_open(ret, images->runner, &place, &any, IMAGE_FILE_PATIENT_MS, &way);
+}
+
+struct origins *images_origins(struct images *images)
+{
+	return images->origins;
+}
+
+/*
+ * Where pid sees path. One of our own mount namespace needs no process that is alive. Of one that is
+ * not known, and of the node's that have exited, it is what the node has there.
+ */
+static struct image_place place_of(const struct images *images, const struct origin *origin,
+				   uint32_t pid, const char *path)
+{
+	struct image_place place = { .root = "", .path = path };
+
+	if (origin && !origin_is_here(origin)) {
+		place.pid = pid;
+		if (origin->root) {
+			place.pid = 0;
+			place.root = origin->root;
+			place.root_ino = origin->told.root_ino;
+		}
+	} else if (!origin && images->host_root) {
+		place.root = images->host_root;
+	}
+	return place;
+}
+
+static uint64_t look_key(const struct origin *origin, const char *folder, const char *name)
+{
+	uint64_t space[] = { origin->mnt_ns, origin->told.root_ino };
+
+	return XXH3_64bits_withSeed(
+		folder, strlen(folder),
+		XXH3_64bits_withSeed(space, sizeof(space), XXH3_64bits(name, strlen(name))));
+}
+
+int images_look(struct images *images, uint32_t pid, const char *folder, const char *name)
+{
+	const struct origin *origin = origins_find(images->origins, pid);
+	uint64_t now_ns = time_monotonic_ns(), key;
+	struct image_place place;
+	struct look *look;
+
+	if (!origin || folder[0] != '/')
+		return -ENODATA;
+	key = look_key(origin, folder, name);
+	look = &images->looks[key % MAX_LOOKS];
+	if (look->key != key || now_ns >= look->until_ns) {
+		place = place_of(images, origin, pid, folder);
+		look->verdict = image_file_look(images->runner, &place, name, LOOK_TIMEOUT_MS);
+		look->key = key;
+		/* A process that has exited shows nothing; another one beside it may. */
+		look->until_ns = now_ns + (look->verdict < 0 ? LOOK_AGAIN_NS : LOOK_KEEP_NS);
+	}
+	return look->verdict;
+}
+
+int images_open_owned(struct images *images, uint32_t pid, const char *path, uint64_t since_ns,
+		      struct elf_source *ret)
+{
+	const struct origin *origin = origins_find(images->origins, pid);
+	struct image_identity owned = { .owned = true,
+					.uid = origin ? origin->told.uid : 0,
+					.since_sec = since_ns ? origin_real_seconds(since_ns) -
+									OWNED_SLACK_SECONDS
+							      : INT64_MIN };
+	struct image_place place = place_of(images, origin, pid, path);
+	enum image_way way;
+
+	return image_file_open(ret, images->runner, &place, &owned, IMAGE_FILE_PATIENT_MS, &way);
 }
 
 struct elf_image *images_open_path(struct images *images, uint32_t pid, const char *path)

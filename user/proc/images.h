@@ -32,6 +32,7 @@
 struct cfi;
 struct deadline_runner;
 struct images;
+struct origins;
 
 enum image_state {
 	IMAGE_UNOPENED = 0,
@@ -61,6 +62,7 @@ struct image {
 	enum image_way way; /* how it was had, if it was_open */
 	enum image_state state;
 	enum image_problem problem;
+	enum image_problem counted; /* what it is counted under */
 	bool no_cfi; /* opened, and has no unwind tables */
 	bool was_open; /* rows and names may have been taken from it */
 	uint64_t used_ns, retry_ns;
@@ -94,6 +96,11 @@ int images_give_copy(struct images *images, struct image *image, void *data, siz
 
 /* Also image->cfi. 0, -ENODATA (no tables in it), or -EIO. */
 int images_open_cfi(struct images *images, struct image *image, uint64_t now_ns);
+/*
+ * Is it memory that looks like a file (memfd, shared memory, a deleted file), and known to hold no ELF
+ * file: code that was made at run time, of which the map of the process tells the names?
+ */
+bool image_is_made_code(const struct image *image);
 /* Says that reading image failed with err: keeps it closed for a while. */
 void images_fail(struct images *images, struct image *image, int err, uint64_t now_ns);
 
@@ -123,7 +130,22 @@ uint64_t images_nr_way(const struct images *images, enum image_way way);
  */
 int images_open_source(struct images *images, uint32_t pid, const char *path,
 		       struct elf_source *ret);
-/* The same of an ELF file (a separate debug file). NULL if it cannot be. */
+/*
+ * A file that process pid writes under that path, in its own root folder (/tmp/perf-PID.map): it belongs
+ * to the process's user or to root, is no link, and is no older than since_ns (CLOCK_BOOTTIME, 0: any). 0, -EPERM
+ * (it does not), -EKEYEXPIRED (it is), -EXDEV (mounted for that process only) or -errno.
+ */
+int images_open_owned(struct images *images, uint32_t pid, const char *path, uint64_t since_ns,
+		      struct elf_source *ret);
+/*
+ * Has the folder, as process pid sees it, a regular file of that name? 1, 0, or -errno: the folder cannot be
+ * seen, or nothing is known of the process. Never looks among our own files for another's. What was
+ * found out is kept for some minutes.
+ */
+int images_look(struct images *images, uint32_t pid, const char *folder, const char *name);
+/* What is known of where processes have their files; the caller fills it. */
+struct origins *images_origins(struct images *images);
+/* As images_open_source(), of an ELF file (a separate debug file). NULL if it cannot be. */
 struct elf_image *images_open_path(struct images *images, uint32_t pid, const char *path);
 
 #endif

@@ -96,11 +96,13 @@ static void entry_set(const struct reading *reading, struct thread_frame *frame,
 
 static uint32_t add_short_file(struct reading *reading, const char *path, uint32_t file)
 {
+	struct short_file_view view = { .images = reading->r->walker->images,
+					.pid = reading->dump->pid };
 	uint32_t slot = file % DUMP_SHORT_SLOTS;
 
 	if (reading->shorts[slot].file != file) {
 		reading->shorts[slot].short_file =
-			strtab_add(reading->strings, short_file(reading->r->runner, path));
+			strtab_add(reading->strings, short_file(&view, path));
 		reading->shorts[slot].file = file;
 	}
 	return reading->shorts[slot].short_file;

@@ -503,42 +503,96 @@ static void frames_translate(uint64_t *frames, size_t nr, const int64_t *process
 	}
 }
 
-static uint32_t frame_process(uint64_t frame)
+/* A frame to be named, with the index + 1 of our process that it is of, or that runs that Python code; 0: any. */
+struct unknown {
+	uint64_t frame;
+	uint32_t process;
+};
+
+static int compare_frame(const void *a, const void *b)
 {
-	return frame_kind(frame) == BPFPROF_FRAME_NATIVE_VA
-		       ? (uint32_t)((frame & BPFPROF_FRAME_MASK) >> AGGREGATE_VA_BITS)
-		       : 0;
+	const struct unknown *x = a, *y = b;
+
+	return compare_u64(&x->frame, &y->frame);
 }
 
-/* Has every frame named that is not known yet. */
-static int frames_name(struct live *live, const uint64_t *frames, size_t nr,
-		       const struct live_namer *namer)
+/* By kind, then by process, then by frame. */
+static int compare_group(const void *a, const void *b)
 {
-	uint64_t *unknown = malloc((nr + 1) * sizeof(*unknown));
-	size_t i, nr_unknown = 0, nr_distinct = 0, first, end;
+	const struct unknown *x = a, *y = b;
+	uint32_t kinds[] = { frame_kind(x->frame), frame_kind(y->frame) };
+
+	if (kinds[0] != kinds[1])
+		return kinds[0] < kinds[1] ? -1 : 1;
+	if (x->process != y->process)
+		return x->process < y->process ? -1 : 1;
+	return compare_frame(a, b);
+}
+
+static uint32_t frame_process(uint64_t frame, uint32_t runs)
+{
+	switch (frame_kind(frame)) {
+	case BPFPROF_FRAME_NATIVE_VA:
+		return (uint32_t)((frame & BPFPROF_FRAME_MASK) >> AGGREGATE_VA_BITS);
+	case BPFPROF_FRAME_PYTHON:
+		return runs;
+	default:
+		return 0;
+	}
+}
+
+/* The frames that are not known yet, once each, group by group. */
+static size_t unknown_find(struct live *live, const struct aggregate_view *view,
+			   const uint64_t *frames, const uint32_t *runs, struct unknown *unknown)
+{
+	const struct aggregate_stack *stack;
 	struct frame_name name;
+	size_t i, k, nr = 0, nr_distinct = 0;
+
+	for (i = 0; i < view->nr_stacks; i++) {
+		stack = &view->stacks[i];
+		for (k = stack->first; k < (size_t)stack->first + stack->nr; k++)
+			if (frame_kind(frames[k]) != BPFPROF_FRAME_MARKER &&
+			    frame_kind(frames[k]) != BPFPROF_FRAME_LABEL &&
+			    !frame_names_find(&live->names, frames[k], live->counters.nr_intervals,
+					      &name))
+				unknown[nr++] =
+					(struct unknown){ frames[k],
+							  frame_process(frames[k], runs[i]) };
+	}
+	qsort(unknown, nr, sizeof(*unknown), compare_frame);
+	for (i = 0; i < nr; i++)
+		if (!nr_distinct || unknown[i].frame != unknown[nr_distinct - 1].frame)
+			unknown[nr_distinct++] = unknown[i];
+	qsort(unknown, nr_distinct, sizeof(*unknown), compare_group);
+	return nr_distinct;
+}
+
+/* Has every frame named that is not known yet. frames: the view's, translated; processes: as there. */
+static int frames_name(struct live *live, const struct aggregate_view *view, const uint64_t *frames,
+		       const int64_t *processes, const struct live_namer *namer)
+{
+	__cleanup(free_mem) struct unknown *unknown =
+		malloc((view->nr_frames + 1) * sizeof(*unknown));
+	__cleanup(free_mem) uint64_t *group = malloc((view->nr_frames + 1) * sizeof(*group));
+	__cleanup(free_mem) uint32_t *runs = calloc(view->nr_stacks + 1, sizeof(*runs));
+	size_t nr, i, end, n;
 	uint32_t process;
 
-	if (!unknown)
+	if (!unknown || !group || !runs)
 		return -ENOMEM;
-	for (i = 0; i < nr; i++)
-		if (frame_kind(frames[i]) != BPFPROF_FRAME_MARKER &&
-		    frame_kind(frames[i]) != BPFPROF_FRAME_LABEL &&
-		    !frame_names_find(&live->names, frames[i], live->counters.nr_intervals, &name))
-			unknown[nr_unknown++] = frames[i];
-	qsort(unknown, nr_unknown, sizeof(*unknown), compare_u64);
-	for (i = 0; i < nr_unknown; i++)
-		if (!nr_distinct || unknown[i] != unknown[nr_distinct - 1])
-			unknown[nr_distinct++] = unknown[i];
-	for (first = 0; first < nr_distinct; first = end) {
-		process = frame_process(unknown[first]);
-		for (end = first + 1; end < nr_distinct; end++)
-			if (frame_process(unknown[end]) != process)
-				break;
-		namer->name(namer->arg, live, unknown + first, end - first,
+	for (i = 0; i < view->nr_samples; i++)
+		runs[view->samples[i].stack] = (uint32_t)(processes[view->samples[i].process] + 1);
+	nr = unknown_find(live, view, frames, runs, unknown);
+	for (i = 0; i < nr; i = end) {
+		process = unknown[i].process;
+		for (end = i, n = 0; end < nr && unknown[end].process == process &&
+				     frame_kind(unknown[end].frame) == frame_kind(unknown[i].frame);
+		     end++)
+			group[n++] = unknown[end].frame;
+		namer->name(namer->arg, live, group, n,
 			    process ? live->processes[process - 1].pid : 0);
 	}
-	free(unknown);
 	return 0;
 }
 
@@ -630,7 +684,7 @@ int live_feed(struct live *live, const struct aggregate_view *view, const struct
 	if (view->nr_frames)
 		memcpy(frames, view->frames, view->nr_frames * sizeof(*frames));
 	frames_translate(frames, view->nr_frames, processes, view->nr_processes);
-	err = frames_name(live, frames, view->nr_frames, namer);
+	err = frames_name(live, view, frames, processes, namer);
 	if (!err)
 		samples_count(live, view, verdicts, frames, processes);
 	return err;

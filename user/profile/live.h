@@ -78,7 +78,7 @@ struct live_name {
 };
 
 /*
- * Names nr frames, distinct, ascending and, if they are NATIVE_VA ones, all of process pid
+ * Names nr frames, distinct, ascending and, if they are NATIVE_VA or PYTHON ones, all of process pid
  * (without what AGGREGATE_VA_BITS says of it): calls live_named() for each.
  */
 struct live_namer {

@@ -18,6 +18,7 @@
 #include "elf/symbols.h"
 #include "proc/image_file.h"
 #include "proc/images.h"
+#include "proc/origins.h"
 #include "profile/aggregate.h"
 #include "profile/profile.h"
 #include "profile/short_file.h"
@@ -32,6 +33,7 @@
 #define COLLECT_FRAMES 65536U
 #define MAX_STRING_BYTES (32U << 20)
 #define MAX_PERFMAP_BYTES (4ULL * PERFMAP_MAX_BYTES) /* of all processes: parsing takes time */
+#define MAX_ASKED 16 /* processes, where Python code lies */
 #define DEBUG_ROOT "/usr/lib/debug"
 
 struct symbolizer {
@@ -44,6 +46,8 @@ struct symbolizer {
 	struct stats_reasons *files;
 	const uint64_t *frames; /* distinct, ascending: locations[i] is frames[i] */
 	size_t nr;
+	uint32_t *
+		owners; /* of Python's: index + 1 of a process that runs it, 0: not known; or NULL */
 	uint64_t perfmap_bytes; /* read so far */
 	int kernel_names_hidden;
 };
@@ -305,35 +309,101 @@ static int image_resolve(struct symbolizer *s, size_t first, size_t nr)
 	return 0;
 }
 
+/* As we know it. */
+static uint32_t process_pid(const struct aggregate_process *process)
+{
+	return process->agent_pid ? process->agent_pid : process->pid;
+}
+
 /* JIT code: /tmp/perf-PID.map of the process, if it wrote one. */
 
-static void perfmap_read(struct symbolizer *s, const struct elf_source *source,
+static void perfmap_read(struct symbolizer *s, const char *path, const struct elf_source *source,
 			 struct perfmap_query *queries, size_t nr)
 {
+	int err;
+
 	s->perfmap_bytes += source->size < PERFMAP_MAX_BYTES ? source->size : PERFMAP_MAX_BYTES;
-	if (s->perfmap_bytes <= MAX_PERFMAP_BYTES) {
-		if (perfmap_resolve(source, s->profile->strings, queries, nr))
-			stats_add(s->files, "perfmap_unreadable", 1);
+	if (s->perfmap_bytes > MAX_PERFMAP_BYTES) {
+		stats_add(s->files, "perfmap_too_big", 1);
+		source->close(source->arg);
 		return;
 	}
-	stats_add(s->files, "perfmap_too_big", 1);
-	source->close(source->arg);
+	err = perfmap_resolve(source, s->profile->strings, queries, nr);
+	if (err)
+		stats_add(s->files, err > 0 ? "perfmap_cut" : "perfmap_unreadable", 1);
+	if (err > 0 && s->options->cut_map)
+		snprintf(s->options->cut_map, SYMBOLIZE_MAP_BYTES, "%s", path);
+}
+
+static const char *perfmap_refusal(int err)
+{
+	switch (err) {
+	case -EPERM:
+	case -ELOOP:
+		return "perfmap_refused";
+	case -EKEYEXPIRED:
+		return "perfmap_stale";
+	case -EXDEV:
+		return "perfmap_not_visible";
+	case -EACCES:
+	case -EBUSY:
+	case -EIO:
+	case -ETIMEDOUT:
+		return "perfmap_unreadable";
+	default: /* it wrote none */
+		return NULL;
+	}
+}
+
+/* The map that was written under that number, for the queries that have no name yet. 0, -ENOMEM, -EXDEV: none can be seen. */
+static int perfmap_ask(struct symbolizer *s, uint32_t pid, uint32_t number, uint64_t since_ns,
+		       struct perfmap_query *queries, size_t nr)
+{
+	__cleanup(free_mem) struct perfmap_query *open = calloc(nr, sizeof(*open));
+	struct elf_source source;
+	char path[SYMBOLIZE_MAP_BYTES];
+	size_t i, nr_open = 0;
+	int err;
+
+	if (!open)
+		return -ENOMEM;
+	for (i = 0; i < nr; i++)
+		if (!queries[i].name)
+			open[nr_open++].va = queries[i].va;
+	if (!nr_open || !number)
+		return 0;
+	snprintf(path, sizeof(path), "/tmp/perf-%u.map", number);
+	err = images_open_owned(s->images, pid, path, since_ns, &source);
+	if (!err)
+		perfmap_read(s, path, &source, open, nr_open);
+	else if (perfmap_refusal(err))
+		stats_add(s->files, perfmap_refusal(err), 1);
+	for (i = nr_open = 0; i < nr; i++)
+		if (!queries[i].name)
+			queries[i] = open[nr_open++];
+	return err == -EXDEV ? err : 0;
 }
 
 /*
- * One in a pod numbers itself in its own pid namespace and writes to its own /tmp: the node's
- * file of that number would be another process's.
+ * A process numbers itself in its own pid namespace and writes to its own /tmp. What it was
+ * forked with stands in the maps of those that it was forked from.
  */
-static int perfmap_open(struct symbolizer *s, const struct aggregate_process *process,
-			struct elf_source *ret)
+static int perfmaps_ask(struct symbolizer *s, const struct aggregate_process *process,
+			struct perfmap_query *queries, size_t nr)
 {
-	bool apart = process->pod_pid && process->pod_pid != process->pid;
-	char path[64];
+	uint32_t pid = process_pid(process);
+	const struct origin *origin = origins_find(images_origins(s->images), pid);
+	struct bpfprof_origin told;
+	int err, i;
 
-	snprintf(path, sizeof(path), "/tmp/perf-%u.map", apart ? process->pod_pid : process->pid);
-	if (apart && !process->agent_pid)
-		return -ENOENT;
-	return images_open_source(s->images, apart ? process->agent_pid : 0, path, ret);
+	if (!origin || (process->start_ns && origin->start_ns != process->start_ns))
+		return 0;
+	told = origin->told;
+	err = perfmap_ask(s, pid, origin->pod_pid, origin->since_ns, queries, nr);
+	for (i = 0; i < BPFPROF_ANCESTORS && !err; i++)
+		err = perfmap_ask(s, pid, told.ancestors[i].pod_pid, told.ancestors[i].start_ns,
+				  queries, nr);
+	return err == -ENOMEM ? err : 0;
 }
 
 /* Code that has no name at all is told apart by pages: each instruction a frame would be noise. */
@@ -342,7 +412,6 @@ static int va_resolve(struct symbolizer *s, size_t first, size_t nr)
 	__cleanup(free_mem) struct perfmap_query *queries = calloc(nr, sizeof(*queries));
 	uint64_t process = (s->frames[first] & BPFPROF_FRAME_MASK) >> AGGREGATE_VA_BITS;
 	struct profile_location *loc;
-	struct elf_source source;
 	size_t i;
 
 	if (!queries)
@@ -350,8 +419,8 @@ static int va_resolve(struct symbolizer *s, size_t first, size_t nr)
 	for (i = 0; i < nr; i++)
 		queries[i].va = s->frames[first + i] & AGGREGATE_VA_MASK;
 	if (process && process <= s->nr_processes &&
-	    !perfmap_open(s, &s->processes[process - 1], &source))
-		perfmap_read(s, &source, queries, nr);
+	    perfmaps_ask(s, &s->processes[process - 1], queries, nr))
+		return -ENOMEM;
 	for (i = 0; i < nr; i++) {
 		loc = &s->profile->locations[first + i];
 		loc->kind = LOCATION_NATIVE;
@@ -367,12 +436,36 @@ static int va_resolve(struct symbolizer *s, size_t first, size_t nr)
 
 /* Python frames. */
 
+/* A process whose files tell of the folder of that file: one that runs the frame, or any that sees it. */
+static uint32_t python_pid(const struct symbolizer *s, size_t frame, const char *file)
+{
+	const char *slash = strrchr(file, '/');
+	char folder[PATH_MAX];
+	uint32_t pid;
+	size_t i;
+
+	if (s->owners && s->owners[frame])
+		return process_pid(&s->processes[s->owners[frame] - 1]);
+	if (!slash || slash - file >= (ptrdiff_t)sizeof(folder))
+		return 0;
+	memcpy(folder, file, (size_t)(slash - file));
+	folder[slash - file] = '\0';
+	for (i = 0; i < s->nr_processes && i < MAX_ASKED; i++) {
+		pid = process_pid(&s->processes[i]);
+		if (images_look(s->images, pid, folder, "__init__.py") >= 0)
+			return pid;
+	}
+	return 0;
+}
+
 static int python_resolve(struct symbolizer *s, size_t first, size_t nr)
 {
 	struct strtab *strings = s->profile->strings;
 	const struct profile_location *last = NULL;
+	struct short_file_view view = { .images = s->options->runner ? s->images : NULL };
 	struct profile_location *loc;
 	struct code_info info;
+	uint32_t pid;
 	size_t i;
 
 	for (i = first; i < first + nr; i++) {
@@ -388,10 +481,13 @@ static int python_resolve(struct symbolizer *s, size_t first, size_t nr)
 		loc->name = strtab_add(strings, info.name);
 		loc->system_name = loc->name;
 		loc->file = strtab_add(strings, info.file);
-		loc->short_file =
-			last && last->file == loc->file
-				? last->short_file
-				: strtab_add(strings, short_file(s->options->runner, info.file));
+		pid = view.images ? python_pid(s, i, info.file) : 0;
+		if (last && last->file == loc->file && pid == view.pid) {
+			loc->short_file = last->short_file;
+		} else {
+			view.pid = pid;
+			loc->short_file = strtab_add(strings, short_file(&view, info.file));
+		}
 		last = loc;
 		loc->line = info.line;
 		loc->start_line = info.first_line;
@@ -575,20 +671,53 @@ static struct profile_ranks ranks_copy(struct profile *p, const struct aggregate
 	};
 }
 
+static int stack_locations_make(struct symbolizer *s, const struct aggregate_view *view)
+{
+	uint32_t *all = malloc((view->nr_frames + 1) * sizeof(*all));
+	size_t i;
+
+	s->profile->stack_locations = all;
+	for (i = 0; all && i < view->nr_frames; i++)
+		all[i] = location_of(s, view->frames[i]);
+	return all ? 0 : -ENOMEM;
+}
+
+/* Whose Python frames are: their files are to be looked for where that process has them. */
+static int owners_make(struct symbolizer *s, const struct aggregate_view *view)
+{
+	__cleanup(free_mem) uint32_t *runs = calloc(view->nr_stacks + 1, sizeof(*runs));
+	const struct aggregate_stack *stack;
+	size_t i, k, at;
+
+	s->owners = calloc(s->nr + 1, sizeof(*s->owners));
+	if (!runs || !s->owners)
+		return -ENOMEM;
+	for (i = 0; i < view->nr_samples; i++)
+		runs[view->samples[i].stack] = view->samples[i].process + 1;
+	for (i = 0; i < view->nr_call_samples; i++)
+		runs[view->call_samples[i].at.stack] = view->call_samples[i].at.process + 1;
+	for (i = 0; i < view->nr_stacks; i++) {
+		stack = &view->stacks[i];
+		for (k = stack->first; k < (size_t)stack->first + stack->nr; k++) {
+			at = s->profile->stack_locations[k];
+			if (frame_kind(view->frames[k]) == BPFPROF_FRAME_PYTHON && !s->owners[at])
+				s->owners[at] = runs[i];
+		}
+	}
+	return 0;
+}
+
 static int stacks_copy(struct symbolizer *s, const struct aggregate_view *view)
 {
 	struct profile *p = s->profile;
 	size_t nr_samples = view->nr_samples + view->nr_call_samples, i;
 	const struct aggregate_sample *from;
 
-	p->stack_locations = malloc((view->nr_frames + 1) * sizeof(*p->stack_locations));
 	p->stacks = calloc(view->nr_stacks + 1, sizeof(*p->stacks));
 	p->samples = calloc(nr_samples + 1, sizeof(*p->samples));
 	p->processes = calloc(view->nr_processes + 1, sizeof(*p->processes));
-	if (!p->stack_locations || !p->stacks || !p->samples || !p->processes)
+	if (!p->stacks || !p->samples || !p->processes)
 		return -ENOMEM;
-	for (i = 0; i < view->nr_frames; i++)
-		p->stack_locations[i] = location_of(s, view->frames[i]);
 	for (i = 0; i < view->nr_stacks; i++) {
 		p->stacks[i].first = view->stacks[i].first;
 		p->stacks[i].nr = view->stacks[i].nr;
@@ -763,7 +892,12 @@ int symbolize(struct profile *ret, const struct aggregate_view *view, struct ima
 	err = frames_collect(view, &frames, &s.nr);
 	s.frames = frames;
 	if (!err)
+		err = stack_locations_make(&s, view);
+	if (!err && options->runner)
+		err = owners_make(&s, view);
+	if (!err)
 		err = frames_locate(&s);
+	free(s.owners);
 	if (!err)
 		err = stacks_copy(&s, view);
 	if (!err)

@@ -19,15 +19,18 @@ struct images;
 struct profile;
 struct stats_reasons;
 
+#define SYMBOLIZE_MAP_BYTES 64
+
 struct symbolize_options {
 	const char *kallsyms; /* normally /proc/kallsyms */
 	uint64_t now_ns;
 	uint64_t
 		deadline_ns; /* CLOCK_MONOTONIC; symbols of no further file are read then. 0: never */
 	struct codes *codes; /* what Python frames refer to */
-	struct deadline_runner
-		*runner; /* for looking at folders of Python files; NULL: do not look */
 	uint32_t target_program; /* image of what was asked for, 0: nothing, or not known */
+	struct deadline_runner *
+		runner; /* NULL: do not look at the folders of Python files, where their processes have them */
+	char *cut_map; /* SYMBOLIZE_MAP_BYTES for the path of one map of JIT code that was not read whole; or NULL */
 	bool calls; /* make a profile of calls also if there was none */
 	bool ranges; /* fill in same_start and same_end, for native and kernel code */
 };

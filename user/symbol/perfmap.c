@@ -2,6 +2,7 @@
 #include "symbol/perfmap.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,10 +11,10 @@
 #include "elf/image.h"
 #include "symbol/lines.h"
 
-#define MAX_NAME 1024
+#define FILE_BLOCK 4096
 #define MAX_OFFERS (64U << 20) /* lines x addresses covered */
 
-/* Where the name of a query stands: names are read once, at the end, not for each line that covers. */
+/* Where the line of a query stands: names are read once, at the end, not for each line that covers. */
 struct place {
 	uint64_t off;
 	uint32_t len; /* 0 = nowhere */
@@ -38,34 +39,56 @@ static ssize_t source_read(void *arg, void *dst, size_t len, uint64_t off)
 	return source->read(source->arg, dst, len, off);
 }
 
-static void offer_line(struct perfmap *map, const char *line, size_t len, uint64_t off)
-{
-	size_t pos = 0, low = 0, high = map->nr, mid;
+/* One line; name is where in it the name begins. */
+struct entry {
 	uint64_t start, bytes;
+	size_t name, len;
+};
 
-	if (!line_hex(line, len, &pos, &start) || !line_hex(line, len, &pos, &bytes))
-		return;
-	while (len > pos &&
+static bool entry_parse(struct entry *ret, const char *line, size_t len)
+{
+	struct entry e = { 0 };
+
+	if (!line_hex(line, len, &e.name, &e.start) || !line_hex(line, len, &e.name, &e.bytes))
+		return false;
+	while (len > e.name &&
 	       (line[len - 1] == '\r' || line[len - 1] == ' ' || line[len - 1] == '\t'))
 		len--;
-	if (pos == len || !bytes || start + (bytes - 1) < start)
+	e.len = len;
+	*ret = e;
+	return e.name < len && e.bytes && e.start + (e.bytes - 1) >= e.start;
+}
+
+static void offer_line(struct perfmap *map, const char *line, size_t len, uint64_t off)
+{
+	size_t low = 0, high = map->nr, mid;
+	struct entry e;
+
+	if (!entry_parse(&e, line, len))
 		return;
 	while (low < high) {
 		mid = low + (high - low) / 2;
-		if (map->queries[mid].va < start)
+		if (map->queries[mid].va < e.start)
 			low = mid + 1;
 		else
 			high = mid;
 	}
-	for (; low < map->nr && map->queries[low].va - start < bytes; low++) {
+	for (; low < map->nr && map->queries[low].va - e.start < e.bytes; low++) {
 		if (map->nr_offers++ >= MAX_OFFERS)
 			return;
-		map->queries[low].start = start;
-		map->places[low] = (struct place){ .off = off + pos, .len = (uint32_t)(len - pos) };
+		map->queries[low].start = e.start;
+		map->places[low] = (struct place){ .off = off, .len = (uint32_t)e.len };
 	}
 }
 
-static int scan(struct perfmap *map)
+/* A last line without its end that was cut by the buffer of the one that writes it. */
+static bool is_half_written(const struct perfmap *map, uint64_t end)
+{
+	return end == map->source->size && !(end % FILE_BLOCK);
+}
+
+/* The lines that begin in [from, to). */
+static int scan(struct perfmap *map, uint64_t from, uint64_t to)
 {
 	__cleanup(free_mem) struct lines *lines = calloc(1, sizeof(*lines));
 	const char *line;
@@ -77,39 +100,71 @@ static int scan(struct perfmap *map)
 		return -ENOMEM;
 	lines->read = source_read;
 	lines->arg = (void *)map->source;
-	if (map->source->size > PERFMAP_MAX_BYTES) {
-		lines->off = map->source->size - PERFMAP_MAX_BYTES;
+	lines->off = from;
+	if (from) {
 		err = lines_next(lines, &line, &len, &off); /* most likely half a line */
 		if (err <= 0)
 			return err;
 	}
-	while ((err = lines_next(lines, &line, &len, &off)) > 0) {
-		offer_line(map, line, len, off);
+	while ((err = lines_next(lines, &line, &len, &off)) > 0 && off < to) {
+		if (!is_half_written(map, off + len))
+			offer_line(map, line, len, off);
 		if (map->nr_offers >= MAX_OFFERS)
 			return -E2BIG;
 	}
-	return err;
+	return err < 0 ? err : 0;
+}
+
+/* Code that was compiled first may run longest, and what was compiled last is most of what runs. */
+static int scan_all(struct perfmap *map)
+{
+	uint64_t size = map->source->size, half = PERFMAP_MAX_BYTES / 2;
+	int err;
+
+	if (size <= PERFMAP_MAX_BYTES)
+		return scan(map, 0, size);
+	err = scan(map, 0, half);
+	if (!err)
+		err = scan(map, size - half, size);
+	return err ? err : 1;
+}
+
+/* The name in the line that was found there; 0 if it is another one by now. */
+static int name_read(struct perfmap *map, struct strtab *names, const struct place *place,
+		     uint64_t start, uint32_t *ret)
+{
+	char line[LINES_MAX];
+	struct entry e;
+	ssize_t got;
+
+	*ret = 0;
+	if (place->len > sizeof(line))
+		return 0;
+	got = source_read((void *)map->source, line, place->len, place->off);
+	if (got < 0)
+		return (int)got;
+	if ((uint32_t)got != place->len || memchr(line, '\n', place->len) ||
+	    !entry_parse(&e, line, place->len) || e.start != start)
+		return 0;
+	*ret = strtab_add_len(names, line + e.name, strnlen(line + e.name, e.len - e.name));
+	return 0;
 }
 
 static int commit(struct perfmap *map, struct strtab *names)
 {
 	struct place last = { 0 }, *place;
-	char name[MAX_NAME];
-	uint32_t id = 0, len;
-	ssize_t got;
+	uint32_t id = 0;
 	size_t i;
+	int err;
 
 	for (i = 0; i < map->nr; i++) {
 		place = &map->places[i];
 		if (!place->len)
 			continue;
 		if (place->off != last.off || !last.len) {
-			len = place->len < sizeof(name) ? place->len : sizeof(name);
-			got = source_read((void *)map->source, name, len, place->off);
-			if (got < 0)
-				return (int)got;
-			id = (uint32_t)got == len ? strtab_add_len(names, name, strnlen(name, len))
-						  : 0;
+			err = name_read(map, names, place, map->queries[i].start, &id);
+			if (err)
+				return err;
 			last = *place;
 		}
 		map->queries[i].name = id;
@@ -127,9 +182,9 @@ int perfmap_resolve(const struct elf_source *source, struct strtab *names,
 	if (!map.places) {
 		err = -ENOMEM;
 	} else if (nr) {
-		err = scan(&map);
+		err = scan_all(&map);
 		next = commit(&map, names); /* what was found before an error stays */
-		err = err ? err : next;
+		err = err < 0 || !next ? err : next;
 	}
 	free(map.places);
 	if (source->close)

@@ -19,11 +19,13 @@ struct perfmap_query {
 	uint64_t start;
 };
 
-#define PERFMAP_MAX_BYTES (64U << 20) /* of a larger file, the last ones */
+/* Of a larger file half as many from its head, and from its end. */
+#define PERFMAP_MAX_BYTES (128U << 20)
 
 /*
- * 0, -E2BIG (too many lines that cover each other; what was found stays) or -errno of the
- * source; malformed lines are passed over. Takes the source.
+ * 0, 1 (the middle of the file was left out), -E2BIG (too many lines that cover each other) or -errno of the
+ * source: what was found stays. Malformed lines are passed over, and a name that the file no longer
+ * has where it was found is none. Takes the source.
  */
 int perfmap_resolve(const struct elf_source *source, struct strtab *names,
 		    struct perfmap_query *queries, size_t nr);

@@ -14,8 +14,10 @@
 
 struct bpf_iter_meta;
 struct cfs_rq;
+struct cred;
 struct dentry;
 struct file;
+struct fs_struct;
 struct inode;
 struct list_head;
 struct mm_struct;
@@ -187,6 +189,7 @@ struct bpf_iter_meta {
 	union {
 		struct seq_file *seq;
 	};
+	u64 session_id;
 };
 
 struct bpf_iter__task_vma {
@@ -244,6 +247,7 @@ struct task_struct {
 	unsigned int in_execve : 1;
 	pid_t pid;
 	pid_t tgid;
+	struct task_struct *real_parent;
 	struct task_struct *parent;
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
@@ -251,7 +255,9 @@ struct task_struct {
 	long unsigned int nvcsw;
 	long unsigned int nivcsw;
 	u64 start_boottime;
+	struct cred *cred;
 	char comm[16];
+	struct fs_struct *fs;
 	struct nsproxy *nsproxy;
 	struct signal_struct *signal;
 	u64 self_exec_id;
@@ -301,6 +307,25 @@ struct signal_struct {
 
 struct nsproxy {
 	struct mnt_namespace *mnt_ns;
+};
+
+struct path {
+	struct vfsmount *mnt;
+	struct dentry *dentry;
+};
+
+struct fs_struct {
+	struct path root;
+};
+typedef unsigned int __kernel_uid32_t;
+typedef __kernel_uid32_t uid_t;
+
+typedef struct {
+	uid_t val;
+} kuid_t;
+
+struct cred {
+	kuid_t fsuid;
 };
 
 struct ns_common {
@@ -358,11 +383,6 @@ struct vm_area_struct {
 struct vm_unmapped_area_info {
 	long unsigned int flags;
 	long unsigned int length;
-};
-
-struct path {
-	struct vfsmount *mnt;
-	struct dentry *dentry;
 };
 
 struct file {

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "proc/origins.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/time.h"
+
+struct origins {
+	struct origin *by_pid; /* the one told longest ago first */
+};
+
+int origins_new(struct origins **ret)
+{
+	struct origins *origins = calloc(1, sizeof(*origins));
+
+	if (!origins)
+		return -ENOMEM;
+	*ret = origins;
+	return 0;
+}
+
+static void origin_remove(struct origins *origins, struct origin *origin)
+{
+	HASH_DEL(origins->by_pid, origin);
+	free(origin->root);
+	free(origin);
+}
+
+void origins_free(struct origins *origins)
+{
+	if (!origins)
+		return;
+	while (origins->by_pid)
+		origin_remove(origins, origins->by_pid);
+	free(origins);
+}
+
+void origins_set(struct origins *origins, const struct origin *from)
+{
+	struct origin *origin = calloc(1, sizeof(*origin)), *old;
+
+	if (!origin)
+		return;
+	*origin = *from;
+	origin->root = from->root ? strdup(from->root) : NULL;
+	HASH_FIND(hh, origins->by_pid, &from->pid, sizeof(from->pid), old);
+	if (old) {
+		if (!from->told.ancestors[0].pod_pid && old->start_ns == from->start_ns &&
+		    old->exec_id == from->exec_id)
+			memcpy(origin->told.ancestors, old->told.ancestors,
+			       sizeof(origin->told.ancestors));
+		origin_remove(origins, old);
+	}
+	while (HASH_COUNT(origins->by_pid) >= ORIGINS_MAX)
+		origin_remove(origins, origins->by_pid);
+	HASH_ADD(hh, origins->by_pid, pid, sizeof(origin->pid), origin);
+}
+
+void origins_fork(struct origins *origins, uint32_t parent, const struct origin *ids)
+{
+	const struct origin *from = origins_find(origins, parent);
+	struct origin child;
+
+	if (!from)
+		return;
+	child = *ids;
+	child.mnt_ns = from->mnt_ns;
+	child.told = from->told;
+	child.root = from->root;
+	memmove(child.told.ancestors + 1, from->told.ancestors,
+		(BPFPROF_ANCESTORS - 1) * sizeof(*child.told.ancestors));
+	child.told.ancestors[0] =
+		(struct bpfprof_ancestor){ .start_ns = from->start_ns, .pod_pid = from->pod_pid };
+	origins_set(origins, &child);
+}
+
+const struct origin *origins_find(const struct origins *origins, uint32_t pid)
+{
+	struct origin *origin;
+
+	HASH_FIND(hh, origins->by_pid, &pid, sizeof(pid), origin);
+	return origin;
+}
+
+bool origin_is_here(const struct origin *origin)
+{
+	return origin->told.flags & BPFPROF_ORIGIN_OUR_ROOT;
+}
+
+uint64_t origin_boot_ns(uint64_t monotonic_ns)
+{
+	struct timespec boot;
+	uint64_t now_ns = time_monotonic_ns();
+
+	clock_gettime(CLOCK_BOOTTIME, &boot);
+	return (uint64_t)boot.tv_sec * NS_PER_SECOND + (uint64_t)boot.tv_nsec -
+	       (now_ns - monotonic_ns);
+}
+
+int64_t origin_real_seconds(uint64_t boot_ns)
+{
+	struct timespec real, boot;
+
+	clock_gettime(CLOCK_REALTIME, &real);
+	clock_gettime(CLOCK_BOOTTIME, &boot);
+	return real.tv_sec - (int64_t)((uint64_t)boot.tv_sec - boot_ns / NS_PER_SECOND);
+}
