@@ -760,6 +760,36 @@ Test(elf_symbols, malformed_tables)
 	free(data);
 }
 
+/* The end of a name tells which function it is, however long it is. */
+Test(elf_symbols, long_names_keep_their_end)
+{
+	size_t lengths[] = { 16382, 16383, 16390, 65535, 65536, 70000 }, i, k;
+	const char *name, *before;
+	char script[512];
+
+	for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		snprintf(
+			script, sizeof(script),
+			"awk 'BEGIN { n = \"x\"; while (length(n) < %zu) n = n n; n = substr(n, 1, "
+			"%zu);"
+			"print \".text\\n.globl base\\nbase: .skip 8\";"
+			"for (i = 0; i < 3; i++) printf \".globl %%s%%d\\n.type %%s%%d,@function\\n"
+			"%%s%%d: .skip 8\\n.size %%s%%d,8\\n\", n, i, n, i, n, i, n, i }' > a.S;"
+			"gcc -c -o a.o a.S; ld -e base -o a a.o",
+			lengths[i], lengths[i] - 1);
+		fixture_run(script);
+		before = "";
+		for (k = 0; k < 3; k++) {
+			name = name_of("a", NULL, fixture_value("a", "base") + 8 * (k + 1));
+			cr_assert_str_neq(name, before);
+			cr_assert_eq(strlen(name), lengths[i] < 16383 ? 16382 : 1023);
+			if (lengths[i] < 65536)
+				cr_assert_eq(name[strlen(name) - 1], (char)('0' + k));
+			before = name;
+		}
+	}
+}
+
 /* Symbols that all cover all addresses: the work is bounded. */
 Test(elf_symbols, nested_symbols_do_not_take_forever)
 {

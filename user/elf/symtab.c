@@ -3,10 +3,13 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/name_cut.h"
 #include "base/strtab.h"
 #include "elf/image.h"
 #include "elf/symbols.h"
@@ -23,6 +26,7 @@
 #define MAX_OFFERS (64U << 20) /* bounds nested symbols: symbols x addresses covered */
 #define MAX_TIES (1U << 18) /* names read only to see which is shorter */
 #define MAX_UNSIZED_BYTES 65536
+#define MAX_NAME_SCAN 65536
 #define UNKNOWN_LEN UINT32_MAX
 
 struct candidate {
@@ -52,12 +56,54 @@ struct scan {
 	bool has_locals;
 };
 
+/* The part of a name in str; *ret_end: the name ends there. */
+static size_t name_part(const char *str, size_t len, bool first, bool *ret_end)
+{
+	size_t i;
+
+	for (i = 0; i < len; i++)
+		if (!str[i] || (str[i] == '@' && (i || !first)))
+			break;
+	*ret_end = i < len;
+	return i;
+}
+
+/* The name at off, whose first len bytes are in name: cut in its middle. */
+static int long_name(const struct symtab *tab, struct elf_image *img, uint32_t off,
+		     char name[SYMTAB_MAX_NAME], size_t len)
+{
+	uint64_t left = tab->strings_bytes - off;
+	char part[SYMTAB_MAX_NAME / 16];
+	struct name_cut cut;
+	bool end = false;
+	size_t n;
+	int err;
+
+	name_cut_init(&cut);
+	name_cut_add(&cut, name, len);
+	if (left > MAX_NAME_SCAN)
+		left = MAX_NAME_SCAN;
+	for (; len < left && !end; len += n) {
+		n = left - len < sizeof(part) ? left - len : sizeof(part);
+		err = elf_image_read(img, tab->strings_off + off + len, part, n);
+		if (err)
+			return err;
+		name_cut_add(&cut, part, name_part(part, n, false, &end));
+	}
+	if (!end) { /* its place tells it apart */
+		len = (size_t)snprintf(part, sizeof(part), "...@0x%" PRIx32, off);
+		name_cut_add(&cut, part, len);
+	}
+	return (int)name_cut_finish(&cut, name);
+}
+
 int symtab_name(const struct symtab *tab, struct elf_image *img, uint32_t off,
 		char name[SYMTAB_MAX_NAME])
 {
-	size_t len = 0, part, i;
+	bool end = false;
+	size_t len, part;
 	uint64_t left;
-	int err;
+	int err = 0;
 
 	name[0] = 0;
 	if (off >= tab->strings_bytes)
@@ -65,20 +111,18 @@ int symtab_name(const struct symtab *tab, struct elf_image *img, uint32_t off,
 	left = tab->strings_bytes - off;
 	if (left > SYMTAB_MAX_NAME - 1)
 		left = SYMTAB_MAX_NAME - 1;
-	while (len < left) {
+	for (len = 0; len < left && !end && !err;) {
 		part = left - len < 64 ? left - len : 64;
 		err = elf_image_read(img, tab->strings_off + off + len, name + len, part);
-		if (err) {
-			name[0] = 0;
-			return err;
-		}
-		for (i = 0; i < part; i++, len++)
-			if (!name[len] || (name[len] == '@' && len))
-				goto out;
+		if (!err)
+			len += name_part(name + len, part, !len, &end);
 	}
-out:
 	name[len] = 0;
-	return (int)len;
+	if (!err && !end && left < tab->strings_bytes - off)
+		err = long_name(tab, img, off, name, len);
+	if (err < 0)
+		name[0] = 0;
+	return err ? err : (int)len;
 }
 
 static uint32_t name_len(struct scan *s, struct candidate *c)

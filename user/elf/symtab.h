@@ -4,8 +4,8 @@
 
 /*
  * One symbol table of an ELF image, streamed: what symbols.h needs from .symtab and
- * .dynsym. At most SYMTAB_MAX_SYMBOLS are read of a table and one name is
- * at most SYMTAB_MAX_NAME - 1 bytes; the rest of it is cut.
+ * .dynsym. At most SYMTAB_MAX_SYMBOLS are read of a table; a name of
+ * SYMTAB_MAX_NAME - 1 bytes or more is cut in its middle (base/name_cut.h).
  */
 
 #include <stdbool.h>
@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #define SYMTAB_MAX_SYMBOLS (8U << 20)
-#define SYMTAB_MAX_NAME 4096
+#define SYMTAB_MAX_NAME 16384
 
 struct elf_image;
 struct elf_symbol;
