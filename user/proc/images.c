@@ -511,6 +511,14 @@ int images_open_cfi(struct images *images, struct image *image, uint64_t now_ns)
 	return 0;
 }
 
+struct cfi *images_cfi(struct image *image)
+{
+	if (image->state == IMAGE_OPEN && !image->cfi && !image->no_cfi &&
+	    cfi_new(&image->cfi, image->elf))
+		image->cfi = NULL;
+	return image->cfi;
+}
+
 void images_sweep(struct images *images, uint64_t idle_since_ns, uint64_t unused_since_ns,
 		  bool (*is_used)(void *arg, uint32_t id), void (*forget)(void *arg, uint32_t id),
 		  void *arg)

@@ -94,6 +94,8 @@ int images_give_copy(struct images *images, struct image *image, void *data, siz
 
 /* Also image->cfi. 0, -ENODATA (no tables in it), or -EIO. */
 int images_open_cfi(struct images *images, struct image *image, uint64_t now_ns);
+/* The tables of an open image, made if need be; NULL without any. Never closes it. */
+struct cfi *images_cfi(struct image *image);
 /* Says that reading image failed with err: keeps it closed for a while. */
 void images_fail(struct images *images, struct image *image, int err, uint64_t now_ns);
 

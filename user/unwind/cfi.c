@@ -477,3 +477,27 @@ int cfi_step(struct cfi *cfi, uint64_t off, struct unwind_state *state,
 	row = err == BPFPROF_STOP_NO_TABLE ? learned_row(cfi, off) : 0;
 	return row ? unwind_step(state, row, reader) : err;
 }
+
+int cfi_function_start(struct cfi *cfi, uint64_t rva, uint64_t *ret_start)
+{
+	uint64_t start, next;
+	struct eh_pass *pass;
+	struct eh_fde fde;
+	size_t i;
+	int err;
+
+	err = pass_new(cfi, &pass);
+	if (err)
+		return err;
+	err = eh_frame_find(&cfi->frame, pass, rva, &i);
+	if (!err && i >= cfi->frame.nr)
+		err = -ENODATA;
+	if (!err)
+		err = eh_frame_get(&cfi->frame, pass, &i, &fde, &start, &next);
+	if (!err && (rva < fde.start || rva >= fde.end || rva >= next))
+		err = -ENODATA;
+	if (!err)
+		*ret_start = fde.start;
+	free(pass);
+	return err;
+}

@@ -60,4 +60,10 @@ int cfi_learn(struct cfi *cfi, uint64_t off, bool exact, cfi_check_fn check, voi
 int cfi_step(struct cfi *cfi, uint64_t off, struct unwind_state *state,
 	     struct unwind_reader *reader);
 
+/*
+ * Where the function that has the image-relative address rva begins, by the table. 0, -ENODATA
+ * where none covers it, or why the table cannot be read.
+ */
+int cfi_function_start(struct cfi *cfi, uint64_t rva, uint64_t *ret_start);
+
 #endif
