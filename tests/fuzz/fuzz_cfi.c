@@ -25,6 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static uint64_t rows[CFI_PAGE_MAX_ROWS];
 	struct unwind_reader reader = { .read = read_bytes };
 	struct elf_image *img;
+	uint64_t start;
 	struct cfi *cfi;
 
 	if (elf_image_open_memory(&img, data, size))
@@ -48,6 +49,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				s.regs[reg] = (i + 1) * 0x1000 + reg * 8;
 			stop = cfi_step(cfi, i * size / 16, &s, &reader);
 			if (stop < 0 || stop >= BPFPROF_NR_STOPS)
+				abort();
+			if (!cfi_function_start(cfi, i * 0x400, &start) && start > i * 0x400)
 				abort();
 		}
 		cfi_free(cfi);
