@@ -295,6 +295,7 @@ Test(symbolize, errors_of_symbols_are_counted)
 		if (cases[i].reason)
 			cr_expect_eq(count_of(cases[i].reason), 1, "case %zu", i);
 		cr_expect_eq(stats_total(&files), cases[i].reason != NULL);
+		cr_expect_eq(!symbolize_problem(&files), !cases[i].reason);
 		free(path);
 	}
 }

@@ -270,6 +270,16 @@ static void find_starts(void *image, struct elf_symbol *symbols, size_t nr)
 			symbols[i].function = 0;
 }
 
+const char *symbolize_problem(const struct stats_reasons *files)
+{
+	size_t i;
+
+	for (i = 0; i < files->nr; i++)
+		if (!strncmp(files->reasons[i].name, "symbols_", 8) && files->reasons[i].count)
+			return files->reasons[i].name;
+	return NULL;
+}
+
 /* What went wrong with the symbols of a file; each has a counter. */
 static const char *symbols_problem(int err)
 {
