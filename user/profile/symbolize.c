@@ -262,12 +262,18 @@ static struct elf_image *open_debug_file(void *arg, const char *path)
 static void find_starts(void *image, struct elf_symbol *symbols, size_t nr)
 {
 	struct cfi *cfi = images_cfi(image);
+	uint64_t start = 0,
+		 end = 0; /* of the last one: neighbours often lie in the same function */
 	size_t i;
 
-	for (i = 0; i < nr && cfi; i++)
-		if (!symbols[i].name &&
-		    cfi_function_start(cfi, symbols[i].rva, &symbols[i].function))
-			symbols[i].function = 0;
+	for (i = 0; i < nr && cfi; i++) {
+		if (symbols[i].name)
+			continue;
+		if ((symbols[i].rva < start || symbols[i].rva >= end) &&
+		    cfi_function(cfi, symbols[i].rva, &start, &end))
+			start = end = 0;
+		symbols[i].function = start;
+	}
 }
 
 const char *symbolize_problem(const struct stats_reasons *files)

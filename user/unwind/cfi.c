@@ -478,7 +478,7 @@ int cfi_step(struct cfi *cfi, uint64_t off, struct unwind_state *state,
 	return row ? unwind_step(state, row, reader) : err;
 }
 
-int cfi_function_start(struct cfi *cfi, uint64_t rva, uint64_t *ret_start)
+int cfi_function(struct cfi *cfi, uint64_t rva, uint64_t *ret_start, uint64_t *ret_end)
 {
 	uint64_t start, next;
 	struct eh_pass *pass;
@@ -496,8 +496,10 @@ int cfi_function_start(struct cfi *cfi, uint64_t rva, uint64_t *ret_start)
 		err = eh_frame_get(&cfi->frame, pass, &i, &fde, &start, &next);
 	if (!err && (rva < fde.start || rva >= fde.end || rva >= next))
 		err = -ENODATA;
-	if (!err)
+	if (!err) {
 		*ret_start = fde.start;
+		*ret_end = fde.end < next ? fde.end : next;
+	}
 	free(pass);
 	return err;
 }
