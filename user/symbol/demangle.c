@@ -27,7 +27,7 @@
 #define MAX_RUST_BACKREFS 24
 #define MAX_CONVERSION_LEVELS 8
 #define MAX_TREE_PATHS 65536
-#define MAX_TEXT (128U << 10)
+#define MAX_TEXT (32U << 10)
 #define MAX_CALLBACK_INPUT 1023 /* over that, cplus_demangle_v3_callback() refuses */
 
 struct output {
