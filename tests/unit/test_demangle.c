@@ -53,6 +53,9 @@ Test(demangle, names, .timeout = 20)
 		/* A binder of 62^6 lifetimes. */
 		{ "_RIIIIIIIINvNtC3std5me_Gm8alin_Z7EsoduuuuEdDGm8alin_Z7EsoduuuuEdB_uuu5",
 		  "_RIIIIIIIINvNtC3std5me_Gm8alin_Z7EsoduuuuEdDGm8alin_Z7EsoduuuuEdB_uuu5" },
+		/* Where nothing is printed. */
+		{ "_RNvMINtC1a1bFGzzzzzz_uEuEu1f", "_RNvMINtC1a1bFGzzzzzz_uEuEu1f" },
+		{ "_RNvMINtC1a1bFG_uEuEu1f", "<()>::f" },
 		/* The same, behind a reference into the bytes of an identifier. */
 		{ "_RINvC1a13fFGzzzzzz_EuuB9_E", "_RINvC1a13fFGzzzzzz_EuuB9_E" },
 		{ "_RINvC1a13fFGzzzzzz_EuuB1_E", "_RINvC1a13fFGzzzzzz_EuuB1_E" },
