@@ -12,7 +12,7 @@
 #define NR_WINDOWS 4
 #define MAX_NOTE_BYTES 65536
 #define MAX_SECTION_NAME 64 /* of those that are asked for */
-#define FEW_SECTIONS 4096 /* as most files have: kept until the image is freed */
+#define FEW_SECTIONS 256 /* as most files have: kept until the image is freed */
 
 struct window {
 	uint64_t off;
@@ -115,6 +115,11 @@ void elf_image_drop_cache(struct elf_image *img)
 		img->nr_sections = 0;
 		img->sections_read = false;
 	}
+}
+
+size_t elf_image_bytes(const struct elf_image *img)
+{
+	return img->nr_sections > FEW_SECTIONS ? img->nr_sections * sizeof(*img->sections) : 0;
 }
 
 static int header_read(struct elf_image *img, Elf64_Ehdr *eh)

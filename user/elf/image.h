@@ -66,6 +66,7 @@ void elf_image_free(struct elf_image *img);
 int elf_image_read(struct elf_image *img, uint64_t off, void *dst, size_t len);
 /* Gives the memory of windows, and of very many section headers, back: pointers to those end. */
 void elf_image_drop_cache(struct elf_image *img);
+size_t elf_image_bytes(const struct elf_image *img); /* memory that it would give back of headers */
 uint64_t elf_image_size(const struct elf_image *img);
 uint16_t elf_image_machine(const struct elf_image *img); /* EM_* */
 

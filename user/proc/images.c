@@ -18,7 +18,7 @@
 #define BLOCKED_NS 10000000000ULL
 #define MAX_BLOCKED_DEVS 16
 #define MAX_WARM 48 /* images that may keep read windows and tables in memory */
-#define MAX_CFI_BYTES (12U << 20) /* of all tables together */
+#define MAX_WARM_BYTES (12U << 20) /* of all tables and section headers together */
 #define MAX_PATH_BYTES (16U << 20) /* of all paths together */
 
 struct image_key {
@@ -137,6 +137,12 @@ void images_cool(struct images *images)
 		image_cool(images, images->nr_warm - 1);
 }
 
+static size_t image_bytes(const struct image *image)
+{
+	return (image->cfi ? cfi_bytes(image->cfi) : 0) +
+	       (image->elf ? elf_image_bytes(image->elf) : 0);
+}
+
 static void image_warm(struct images *images, struct image *image)
 {
 	size_t bytes = 0;
@@ -148,10 +154,10 @@ static void image_warm(struct images *images, struct image *image)
 	memmove(images->warm + 1, images->warm, at * sizeof(struct image *));
 	images->warm[0] = image;
 	for (i = 0; i < images->nr_warm; i++)
-		bytes += images->warm[i]->cfi ? cfi_bytes(images->warm[i]->cfi) : 0;
-	while (images->nr_warm > 1 && (images->nr_warm > MAX_WARM || bytes > MAX_CFI_BYTES)) {
+		bytes += image_bytes(images->warm[i]);
+	while (images->nr_warm > 1 && (images->nr_warm > MAX_WARM || bytes > MAX_WARM_BYTES)) {
 		image = images->warm[images->nr_warm - 1];
-		bytes -= image->cfi ? cfi_bytes(image->cfi) : 0;
+		bytes -= image_bytes(image);
 		image_cool(images, images->nr_warm - 1);
 	}
 }
