@@ -67,6 +67,13 @@ static void ask_debug_file(struct sources *s, struct elf_image *img,
 		ask_table(s, s->debug[s->nr_debug++], SHT_SYMTAB, false, names, syms, nr);
 }
 
+/* A .symtab that was not made smaller holds at least what .dynsym, the next one, holds. */
+static void distrust_sparse(struct sources *s)
+{
+	if (s->nr >= 2 && s->tabs[0].img == s->tabs[1].img && s->tabs[0].nr < s->tabs[1].nr)
+		s->tabs[0].partial = true;
+}
+
 /* What has no name from a symbol with a size, or not all was seen of, is alone with its answer. */
 static void alone(struct elf_symbol *syms, size_t nr, bool all)
 {
@@ -96,6 +103,7 @@ int elf_symbols_resolve(struct elf_image *img, const struct elf_debug_paths *pat
 	if (!all_named(syms, nr))
 		ask_debug_file(&s, img, paths, names, syms, nr);
 	if (!all_named(syms, nr)) {
+		distrust_sparse(&s);
 		if (starts)
 			starts->find(starts->arg, syms, nr);
 		note(&s, symtab_resolve_unsized(s.tabs, s.nr, names, syms, nr));

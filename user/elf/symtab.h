@@ -25,7 +25,7 @@ struct symtab {
 	uint64_t nr;
 	uint64_t strings_off;
 	uint64_t strings_bytes;
-	bool partial; /* .dynsym: functions without a name may follow any of its symbols */
+	bool partial; /* .dynsym and such: functions without a name may follow any of its symbols */
 };
 
 /* Finds the table of this section type (SHT_SYMTAB, SHT_DYNSYM). 0, -ENODATA, -EBADMSG, -E2BIG. */
