@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,13 +105,41 @@ static void drop_parameters(char *text)
 		*last = 0;
 }
 
+/* Of `_DThn<number>_`, the code that adjusts `this` and jumps to the method named behind it. */
+static size_t thunk_prefix(const char *name)
+{
+	size_t at = strlen("_DTh"), digits, ignored;
+
+	if (strncmp(name, "_DTh", at))
+		return 0;
+	at += name[at] == 'n';
+	digits = number(name + at, &ignored);
+	at += digits;
+	return digits && name[at] == '_' && isdigit((unsigned char)name[at + 1]) ? at + 1 : 0;
+}
+
+/* References count backward, so that what is before them may be another length. */
+static char *thunk_demangle(const char *name, size_t prefix)
+{
+	char copy[MAX_INPUT], *text, *whole = NULL;
+
+	snprintf(copy, sizeof(copy), "_D%s", name + prefix);
+	text = d_name_demangle(copy);
+	if (text && asprintf(&whole, "non-virtual thunk to %s", text) < 0)
+		whole = NULL;
+	free(text);
+	return whole;
+}
+
 char *d_name_demangle(const char *name)
 {
-	size_t len = strlen(name);
+	size_t len = strlen(name), thunk = thunk_prefix(name);
 	char copy[MAX_INPUT], *text;
 
 	if (len >= MAX_INPUT || may_explode(name, len))
 		return NULL;
+	if (thunk)
+		return thunk_demangle(name, thunk);
 	text = dlang_demangle(name, 0);
 	if (!text) {
 		memcpy(copy, name, len + 1);
