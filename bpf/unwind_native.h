@@ -146,6 +146,17 @@ static inline __u64 unwind_lookup_pc(const struct unwind_state *s)
 }
 
 /*
+ * A signal handler returns to the first byte of its trampoline, which was never called: that byte
+ * is the frame's, and not the one before it, though the table has its row begin there. How
+ * many bytes from off, which was looked up.
+ */
+static inline __u64 unwind_signal_entry(const struct unwind_state *s, __u64 row, __u64 off)
+{
+	return unwind_row_kind(row) == ROW_SIGNAL && !s->exact &&
+	       unwind_row_low(row) == (off & 0xffff);
+}
+
+/*
  * struct rt_sigframe after the handler's ret: rsp + off = uc_mcontext, whose
  * gregs are r8-r15 rdi rsi rbp rbx rdx rax rcx rsp rip (asm/sigcontext.h).
  */

@@ -244,7 +244,8 @@ static __always_inline int walk_frame(struct unwind_reader *r)
 		r->stop = stop;
 		return 1;
 	}
-	r->rec.frames[at] = r->last_frame;
+	r->rec.frames[at] =
+		r->last_frame + unwind_signal_entry(&r->state, r->last_row, r->last_frame);
 	r->rec.sample.nr_user++;
 	stop = unwind_step(&r->state, r->last_row, r);
 	if (stop) {

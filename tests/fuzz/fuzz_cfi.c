@@ -58,6 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static uint64_t rows[CFI_PAGE_MAX_ROWS];
 	struct unwind_reader reader = { .read = read_bytes };
 	struct elf_image *img;
+	uint64_t start, end;
 	struct cfi *cfi;
 
 	if (elf_image_open_memory(&img, data, size))
@@ -87,6 +88,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				s.regs[reg] = (i + 1) * 0x1000 + reg * 8;
 			stop = cfi_step(cfi, i * size / 16, &s, &reader);
 			if (stop < 0 || stop >= BPFPROF_NR_STOPS)
+				abort();
+			if (!cfi_function(cfi, i * 0x400, &start, &end) &&
+			    (start > i * 0x400 || end <= i * 0x400))
 				abort();
 		}
 		cfi_free(cfi);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fuzz: max_len=4200 */
+/* fuzz: max_len=17000 */
 #include "symbol/demangle.h"
 
 #include <stdint.h>

@@ -24,11 +24,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	}
 	sec = elf_image_sections(img, &nr);
-	if (nr > ELF_IMAGE_MAX_SECTIONS)
+	if (nr > ELF_IMAGE_MAX_SECTIONS || (nr && elf_image_sections_error(img)))
 		abort();
 	for (i = 0; i < nr; i++) {
-		if (strnlen(sec[i].name, sizeof(sec[i].name)) == sizeof(sec[i].name))
-			abort();
+		elf_image_section_is(img, &sec[i], ".text");
 		elf_image_read(img, sec[i].off, &byte, 1);
 	}
 	seg = elf_image_segments(img, &nr);

@@ -72,7 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (strtab_new(&names, 1 << 20))
 		abort();
 	choose(img, syms);
-	err = elf_symbols_resolve(img, data[size - 1] & 1 ? &paths : NULL, names, syms, NR);
+	err = elf_symbols_resolve(img, data[size - 1] & 1 ? &paths : NULL, NULL, names, syms, NR);
 	for (i = 0; i < NR; i++) {
 		if (!syms[i].name)
 			continue;
@@ -83,7 +83,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	for (i = 0; i < NR && !err; i += 7) {
 		one = (struct elf_symbol){ .rva = syms[i].rva };
-		elf_symbols_resolve(img, data[size - 1] & 1 ? &paths : NULL, names, &one, 1);
+		elf_symbols_resolve(img, data[size - 1] & 1 ? &paths : NULL, NULL, names, &one, 1);
 		if (one.name != syms[i].name || one.value != syms[i].value)
 			abort();
 	}

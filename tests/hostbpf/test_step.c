@@ -416,6 +416,20 @@ Test(step, signal_frame)
 	cr_assert_eq(unwind_step(&s, row, &reader), BPFPROF_STOP_COMPLETE);
 }
 
+/* The byte that a handler returns to is the frame's; during the system call it is inside anyway. */
+Test(step, signal_trampolines_begin_where_handlers_return_to)
+{
+	__u64 row = ROW(ROW_SIGNAL, 7, 40, 0, 0, 0) | 0xf2f;
+	struct unwind_state s = { .exact = 0 };
+
+	cr_assert_eq(unwind_signal_entry(&s, row, 0x40f2f), 1);
+	cr_assert_eq(unwind_signal_entry(&s, row, 0x40f30), 0, "within the system call");
+	s.exact = 1;
+	cr_assert_eq(unwind_signal_entry(&s, row, 0x40f2f), 0, "an interrupted one");
+	s.exact = 0;
+	cr_assert_eq(unwind_signal_entry(&s, ROW(ROW_CFA, 7, 8, 0, 0, 0) | 0xf2f, 0x40f2f), 0);
+}
+
 struct rbx_case {
 	char name[40];
 	__u64 rows[2];

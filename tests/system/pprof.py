@@ -67,10 +67,12 @@ class Pprof:
                 self.mappings[m[1]] = {"start": m.get(2, 0), "limit": m.get(3, 0),
                                        "path": text[m.get(5, 0)], "build_id": text[m.get(6, 0)]}
         functions = {}
+        self.nr_functions = {}  # of each name
         for number, value in raw:
             if number == 5:
                 f = dict(fields(value))
                 functions[f[1]] = text[f.get(2, 0)]
+                self.nr_functions[functions[f[1]]] = self.nr_functions.get(functions[f[1]], 0) + 1
         self.locations = {}
         for number, value in raw:
             if number == 4:

@@ -193,7 +193,20 @@ Test(elf_image, extended_numbering)
 	cr_assert_eq(elf_image_open_memory(&img, &t, sizeof(t)), 0);
 	elf_image_sections(img, &nr);
 	cr_assert_eq(nr, 0);
+	cr_assert_eq(elf_image_sections_error(img), -E2BIG);
 	elf_image_free(img);
+	/* No memory for what the file does not have. */
+	t.sh[0].sh_size = ELF_IMAGE_MAX_SECTIONS;
+	cr_assert_eq(elf_image_open_memory(&img, &t, sizeof(t)), 0);
+	cr_assert_eq(elf_image_sections_error(img), -EBADMSG);
+	elf_image_free(img);
+	t.eh.e_shoff = 0;
+	t.eh.e_phnum = 2;
+	cr_assert_eq(elf_image_open_memory(&img, &t, sizeof(t)), 0);
+	cr_assert_eq(elf_image_sections_error(img), 0);
+	elf_image_free(img);
+	t.eh.e_shoff = offsetof(struct tiny, sh);
+	t.eh.e_phnum = PN_XNUM;
 	t.sh[0].sh_info = UINT32_MAX;
 	cr_assert_eq(elf_image_open_memory(&img, &t, sizeof(t)), -E2BIG);
 }
@@ -270,7 +283,7 @@ static void compare_with_libelf(const char *path)
 			  sec[i].flags == sh.sh_flags && sec[i].va == sh.sh_addr &&
 			  sec[i].off == sh.sh_offset && sec[i].bytes == sh.sh_size &&
 			  sec[i].entry_bytes == sh.sh_entsize && sec[i].align == sh.sh_addralign);
-		cr_assert(!strncmp(sec[i].name, elf_strptr(elf, strndx, sh.sh_name), 31));
+		cr_assert(elf_image_section_is(img, &sec[i], elf_strptr(elf, strndx, sh.sh_name)));
 	}
 	elf_end(elf);
 	close(fd);

@@ -46,7 +46,7 @@ static int resolve(const char *file, const struct elf_debug_paths *paths, struct
 	int err;
 
 	qsort(syms, nr, sizeof(*syms), compare_rva);
-	err = elf_symbols_resolve(img, paths, names, syms, nr);
+	err = elf_symbols_resolve(img, paths, NULL, names, syms, nr);
 	elf_image_free(img);
 	return err;
 }
@@ -288,7 +288,7 @@ static size_t compare_with_objdump(const char *file)
 		memset(syms, 0, sizeof(syms));
 		syms[0].rva = plt[i].rva;
 		syms[1].rva = plt[i].rva + 5;
-		cr_assert_eq(elf_symbols_resolve(img, NULL, names, syms, 2), 0);
+		cr_assert_eq(elf_symbols_resolve(img, NULL, NULL, names, syms, 2), 0);
 		name = strtab_get(names, syms[0].name);
 		cr_assert_eq(syms[0].name, syms[1].name);
 		cr_assert(syms[0].name && strstr(name, "@plt"), "%s: %#lx is '%s', not %s", path,
@@ -442,7 +442,7 @@ Test(elf_symbols, sizes_labels_and_ranks)
 	} cases[] = {
 		{ 0, "base" },	    { 15, "base" },	 { 16, "sized" },  { 24, "sized" },
 		{ 31, "sized" },    { 32, "" },		 { 47, "" },	   { 48, "unsized" },
-		{ 63, "unsized" },  { 64, "" },		 { 79, "" },	   { 80, "outer" },
+		{ 63, "unsized" },  { 64, "object" },	 { 79, "object" }, { 80, "outer" },
 		{ 84, "nested" },   { 87, "nested" },	 { 88, "outer" },  { 95, "outer" },
 		{ 96, "a_global" }, { 111, "a_global" }, { 112, "short" }, { 127, "short" },
 		{ 128, "untyped" }, { 143, "untyped" },	 { 144, "small" }, { 152, "big" },
@@ -700,7 +700,7 @@ Test(elf_symbols, without_section_headers)
 		memset(data + offsetof(Elf64_Ehdr, e_shoff), 0, 8);
 		memset(data + offsetof(Elf64_Ehdr, e_shnum), 0, 4);
 		cr_assert_eq(elf_image_open_memory(&img, data, len), 0);
-		cr_assert_eq(elf_symbols_resolve(img, NULL, names, syms, 3), 0);
+		cr_assert_eq(elf_symbols_resolve(img, NULL, NULL, names, syms, 3), 0);
 		cr_assert_str_eq(strtab_get(names, syms[0].name), "one", "%s", styles[i]);
 		cr_assert_str_eq(strtab_get(names, syms[1].name), "two", "%s", styles[i]);
 		cr_assert_str_eq(strtab_get(names, syms[2].name), "", "%s", styles[i]);
@@ -752,12 +752,196 @@ Test(elf_symbols, malformed_tables)
 		memcpy((char *)&sh[k] + cases[i].offset, &cases[i].value, cases[i].bytes);
 		cr_assert_eq(elf_image_open_memory(&img, copy, len), 0);
 		sym.name = 0;
-		err = elf_symbols_resolve(img, NULL, names, &sym, 1);
+		err = elf_symbols_resolve(img, NULL, NULL, names, &sym, 1);
 		cr_assert_eq(err, cases[i].want, "case %zu: %d", i, err);
 		elf_image_free(img);
 		free(copy);
 	}
 	free(data);
+}
+
+/* The name of rva, if the unwind table says that its function begins at that address. */
+static void starts_find(void *arg, struct elf_symbol *syms, size_t nr)
+{
+	size_t i;
+
+	for (i = 0; i < nr; i++)
+		if (!syms[i].name)
+			syms[i].function = *(uint64_t *)arg;
+}
+
+static const char *name_with_start(const char *file, uint64_t rva, uint64_t start)
+{
+	struct elf_starts starts = { .find = starts_find, .arg = &start };
+	struct elf_symbol sym = { .rva = rva };
+	struct elf_image *img = fixture_open(file);
+
+	cr_assert_eq(elf_symbols_resolve(img, NULL, &starts, names, &sym, 1), 0);
+	elf_image_free(img);
+	return strtab_get(names, sym.name);
+}
+
+Test(elf_symbols, an_unwind_table_proves_where_a_function_begins)
+{
+	uint64_t base;
+
+	fixture_write("a.S", assembly);
+	fixture_run("gcc -c -o a.o a.S; ld -e base -o a a.o; strip -x -o globals a;"
+		    "ld -shared -s -o exported.so a.o");
+	base = fixture_value("a", "base");
+	/* What begins at a symbol without a size has its name, also where others were removed. */
+	cr_assert_str_eq(name_with_start("globals", base + 196, 0), "");
+	cr_assert_str_eq(name_with_start("globals", base + 196, base + 192), "last");
+	cr_assert_str_eq(name_with_start("globals", base + 196, base + 196), "");
+	cr_assert_str_eq(name_with_start("globals", base + 52, base + 48), "");
+	/* What begins behind it has not, though nothing else precedes. */
+	cr_assert_str_eq(name_with_start("a", base + 52, 0), "unsized");
+	cr_assert_str_eq(name_with_start("a", base + 52, base + 48), "unsized");
+	cr_assert_str_eq(name_with_start("a", base + 52, base + 50), "");
+	/* A label inside of a function that says where it begins. */
+	cr_assert_str_eq(name_with_start("a", base + 12, base - 16), "base");
+	cr_assert_str_eq(name_with_start("a", base + 36, base + 32), "");
+	base = fixture_value("a", "base");
+	cr_assert_str_eq(name_with_start("a", base + 36, base + 24), "inner");
+}
+
+Test(elf_symbols, tables_complete_each_other)
+{
+	static const struct {
+		const char *function, *sparse, *partly;
+	} cases[] = {
+		{ "first", "first", "first" }, { "second", "second", "second" },
+		{ "hidden", "", "" },	       { "late", "late", "late" },
+		{ "local", "", "local" },
+	};
+	uint64_t va;
+	size_t i;
+
+	fixture_write("a.c",
+		      "__attribute__((noinline)) int first(int x) { return x * 3; }\n"
+		      "static __attribute__((noinline)) int hidden(int x) { return x * 7; }\n"
+		      "__attribute__((noinline)) int second(int x) { return hidden(x) * 5; }\n"
+		      "static __attribute__((noinline)) int local(int x) { return x * 11; }\n"
+		      "__attribute__((noinline)) int late(int x) { return local(x) * 9; }\n"
+		      "int marker;\n");
+	fixture_write("l.S", ".text\nlabel: ret\n");
+	fixture_run("gcc -O1 -fno-ipa-icf -shared -fPIC -o full.so l.S a.c; strip -s -K marker -o "
+		    "sparse.so full.so;"
+		    "strip -s -K local -o partly.so full.so; strip -s -K label -o label.so full.so;"
+		    "gcc -c -O1 -fno-ipa-icf -o a.o a.c");
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		va = fixture_value("full.so", cases[i].function);
+		cr_assert_str_eq(name_of("sparse.so", NULL, va + 1), cases[i].sparse);
+		cr_assert_str_eq(name_of("partly.so", NULL, va + 1), cases[i].partly);
+		/* The label merely precedes all of it. */
+		cr_assert_str_eq(name_of("label.so", NULL, va + 1), cases[i].sparse);
+		cr_assert_str_eq(name_with_start("label.so", va + 1, va), cases[i].sparse);
+	}
+}
+
+/* Names of code count, whatever type they have; those of data do not. */
+Test(elf_symbols, code_of_any_type)
+{
+	static const struct {
+		const char *symbol;
+		uint64_t off;
+		const char *name;
+	} cases[] = {
+		{ "object", 0, "object" },    { "object", 15, "object" },
+		{ "object", 16, "" },	      { "untyped", 9, "untyped" },
+		{ "label", 3, "label" },      { "label", 40, "function" },
+		{ "unsized", 12, "unsized" }, { "both", 1, "both" },
+		{ "table", 1, "table" },      { "_start", 2, "_start" },
+	};
+	size_t i;
+
+	fixture_write("a.S",
+		      ".text\n.globl _start; _start: .skip 16\n"
+		      ".globl object; .type object,@object; object: .skip 16; .size object,16\n"
+		      ".skip 16\n"
+		      ".globl untyped; untyped: .skip 16; .size untyped,16\n"
+		      ".globl label; label: .skip 32\n"
+		      ".globl function; .type function,@function; function: .skip 16\n"
+		      ".size function,16\n"
+		      ".globl unsized; .type unsized,@object; unsized: .skip 16\n"
+		      ".globl alias, both; .type alias,@object; .type both,@function\n"
+		      "alias: both: .skip 16; .size alias,16; .size both,16\n"
+		      ".globl table; .type table,@object; table: .skip 16; .size table,4096\n"
+		      ".section .late,\"ax\"; late: .skip 16\n"
+		      ".data; .globl data; .type data,@object; data: .skip 16; .size data,16\n");
+	fixture_run("gcc -c -o a.o a.S; ld -o a a.o; grep -v size a.S > b.S;"
+		    "sed -n '/_start/p; /label/p; /unsized/p' a.S | sed '1i .text' > c.S;"
+		    "gcc -c -o c.o c.S; ld -o c c.o");
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		cr_assert_str_eq(
+			name_of("a", NULL, fixture_value("a", cases[i].symbol) + cases[i].off),
+			cases[i].name, "%s + %lu", cases[i].symbol, cases[i].off);
+	cr_assert_str_eq(name_of("a", NULL, section_va("a", ".late")), "late");
+	/* Assembler alone: no local symbol tells that all are there, and no size that some were removed. */
+	cr_assert_str_eq(name_of("c", NULL, fixture_value("c", "_start") + 3), "_start");
+	cr_assert_str_eq(name_of("c", NULL, fixture_value("c", "label") + 31), "label");
+	cr_assert_str_eq(name_of("c", NULL, fixture_value("c", "unsized") + 1), "unsized");
+}
+
+/* More than 16 bits can count: with the count in section 0 and a table of the symbols' sections. */
+Test(elf_symbols, sections_of_each_function)
+{
+	static const size_t numbers[] = { 3000, 5000, 70000 };
+	char script[512], name[24];
+	uint64_t last;
+	size_t i, k;
+
+	for (i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		snprintf(
+			script, sizeof(script),
+			"awk 'BEGIN { for (i = 0; i < %zu; i++) printf \".section "
+			".p%%d,\\\"ax\\\"\\n"
+			".globl f%%d\\n.type f%%d,@function\\nf%%d: .skip 16\\n.size f%%d,%%d\\n\","
+			" i, i, i, i, i, i %% 2 ? 16 : 64 }' > a.S; gcc -c -o a.o a.S; ld -e f0 -o "
+			"a a.o",
+			numbers[i]);
+		fixture_run(script);
+		last = fixture_value("a", "f0");
+		for (k = 0; k < numbers[i]; k += numbers[i] / 2 - 1) {
+			snprintf(name, sizeof(name), "f%zu", k);
+			last = fixture_value("a", name);
+			cr_assert_str_eq(name_of("a", NULL, last), name);
+			cr_assert_str_eq(name_of("a", NULL, last + 15), name);
+		}
+		/* Nothing is beyond the last sections, whatever the size of the last but one says. */
+		snprintf(name, sizeof(name), "f%zu", numbers[i] - 2);
+		cr_assert_str_eq(name_of("a", NULL, fixture_value("a", name) + 40), "");
+	}
+}
+
+/* The end of a name tells which function it is, however long it is. */
+Test(elf_symbols, long_names_keep_their_end)
+{
+	size_t lengths[] = { 16382, 16383, 16390, 65535, 65536, 70000 }, i, k;
+	const char *name, *before;
+	char script[512];
+
+	for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		snprintf(
+			script, sizeof(script),
+			"awk 'BEGIN { n = \"x\"; while (length(n) < %zu) n = n n; n = substr(n, 1, "
+			"%zu);"
+			"print \".text\\n.globl base\\nbase: .skip 8\";"
+			"for (i = 0; i < 3; i++) printf \".globl %%s%%d\\n.type %%s%%d,@function\\n"
+			"%%s%%d: .skip 8\\n.size %%s%%d,8\\n\", n, i, n, i, n, i, n, i }' > a.S;"
+			"gcc -c -o a.o a.S; ld -e base -o a a.o",
+			lengths[i], lengths[i] - 1);
+		fixture_run(script);
+		before = "";
+		for (k = 0; k < 3; k++) {
+			name = name_of("a", NULL, fixture_value("a", "base") + 8 * (k + 1));
+			cr_assert_str_neq(name, before);
+			cr_assert_eq(strlen(name), lengths[i] < 16383 ? 16382 : 1023);
+			if (lengths[i] < 65536)
+				cr_assert_eq(name[strlen(name) - 1], (char)('0' + k));
+			before = name;
+		}
+	}
 }
 
 /* Symbols that all cover all addresses: the work is bounded. */

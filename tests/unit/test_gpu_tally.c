@@ -1360,6 +1360,15 @@ Test(gpu_tally, names_without_an_end)
 	memset(e.name, 'x', sizeof(e.name));
 	gpu_tally_name(tally, &e);
 	cr_expect_eq(strlen(kernel_name(7, 1)), sizeof(e.name) - 1);
+	/* Another one that begins so is another one, and what could be demangled of it is not. */
+	memcpy(e.name, "_Z3foov.", 8);
+	e.handle = 2;
+	gpu_tally_name(tally, &e);
+	e.handle = 3;
+	gpu_tally_name(tally, &e);
+	cr_expect_str_neq(kernel_name(7, 2), kernel_name(7, 3));
+	cr_expect(!strncmp(kernel_name(7, 2), "_Z3foov.xxx", 11));
+	memset(e.name, 'x', 8);
 	memset(e.name, '\xff', sizeof(e.name));
 	e.handle = UINT64_MAX;
 	gpu_tally_name(tally, &e);

@@ -438,6 +438,31 @@ Test(images, few_descriptors)
 	cr_expect_eq(nr_fds(), before);
 }
 
+/* Files with a section for each function: the headers of those used last stay, of the others not. */
+Test(images, very_many_sections)
+{
+	struct image *image[5];
+	char name[16];
+	size_t nr, i;
+
+	fixture_run(
+		"awk 'BEGIN { print \".globl f\\nf: ret\"; for (i = 0; i < 60000; i++)"
+		"printf \".section .p%d,\\\"ax\\\"\\n.byte 1\\n\", i }' > a.S;"
+		"gcc -c -o a.o a.S; ld -e f -s -o s0 a.o; for i in 1 2 3 4; do cp s0 s$i; done");
+	for (i = 0; i < 5; i++) {
+		snprintf(name, sizeof(name), "s%zu", i);
+		image[i] = add(name);
+		cr_assert_eq(images_open(images, image[i], NOW), 0);
+		cr_assert(elf_image_sections(image[i]->elf, &nr) && nr > 60000);
+		cr_assert_gt(elf_image_bytes(image[i]->elf), 60000 * 40);
+	}
+	cr_expect_eq(elf_image_bytes(image[0]->elf), 0);
+	cr_expect_gt(elf_image_bytes(image[4]->elf), 0);
+	/* They are read again when they are needed. */
+	cr_assert_eq(images_open(images, image[0], NOW), 0);
+	cr_assert_not_null(elf_image_section(image[0]->elf, ".p59999"));
+}
+
 Test(images, tried_again_later)
 {
 	struct bpfprof_vma vma;

@@ -238,6 +238,121 @@ Test(symbolize, files_that_cannot_be_read)
 	cr_expect_eq(images_nr_problem(images, IMAGE_GONE), 2);
 }
 
+/* A library of two functions that are not exported, stripped and then changed by a script. */
+static char *library_make(const char *name, const char *change)
+{
+	char script[640];
+
+	fixture_write("l.c",
+		      "static __attribute__((noinline)) int inner(int x) { return x * x + 3; }\n"
+		      "static __attribute__((noinline)) int middle(int x)\n"
+		      "{ return inner(x) * 5 + inner(x + 1); }\n"
+		      "int outer(int x); int outer(int x) { return middle(x) + 1; }\n");
+	fixture_write("bare.S", ".text\n.skip 64\n.globl bare_end\nbare_end: ret\n"
+				".section .note.GNU-stack,\"\",@progbits\n");
+	snprintf(script, sizeof(script),
+		 "gcc -O1 -shared -fPIC -o full.so l.c bare.S; strip -o %s full.so; f=%s; %s", name,
+		 name, change);
+	fixture_run(script);
+	return fixture_path(name);
+}
+
+static const char *load(const char *path)
+{
+	void *lib = dlopen(path, RTLD_NOW);
+
+	cr_assert(lib, "%s", dlerror());
+	return (const char *)dlsym(lib, "outer") - fixture_value("full.so", "outer");
+}
+
+/* One name for all addresses of a function: where it begins, by the unwind table. */
+Test(symbolize, functions_without_a_symbol)
+{
+	char *path = library_make("l.so", ":"), want[64];
+	uint64_t middle = fixture_value("full.so", "middle");
+	uint64_t inner = fixture_value("full.so", "inner");
+	uint64_t bare = fixture_value("full.so", "bare_end") - 32;
+	const char *base = load(path);
+	const uint64_t frames[] = { frame_of(base + middle), frame_of(base + middle + 1),
+				    frame_of(base + middle + 9), frame_of(base + inner + 2),
+				    frame_of(base + bare) };
+	size_t i;
+
+	resolve(frames, 5, "/proc/kallsyms");
+	for (i = 0; i < 4; i++) {
+		snprintf(want, sizeof(want), "l.so+0x%lx", i < 3 ? middle : inner);
+		cr_expect_str_eq(text(location(i)->name), want);
+		cr_expect(!location(i)->has_symbol && location(i)->has_start);
+	}
+	cr_expect_eq(location(0)->name, location(2)->name);
+	cr_expect_eq(location(2)->address, middle + 9, "the address stays");
+	/* Where no table covers the code: by the address. */
+	snprintf(want, sizeof(want), "l.so+0x%lx", bare);
+	cr_expect_str_eq(text(location(4)->name), want);
+	cr_expect(!location(4)->has_symbol && !location(4)->has_start);
+	cr_expect_eq(profile_nameless(&profile), 5 * 3);
+	free(path);
+}
+
+static uint64_t count_of(const char *reason)
+{
+	size_t i;
+
+	for (i = 0; i < STATS_MAX_REASONS && files.reasons[i].name; i++)
+		if (!strcmp(files.reasons[i].name, reason))
+			return files.reasons[i].count;
+	return 0;
+}
+
+/* A file that gives no names says why. */
+Test(symbolize, errors_of_symbols_are_counted)
+{
+	static const struct {
+		const char *change, *reason;
+	} cases[] = {
+		{ ":", NULL },
+		/* The section headers are beyond the end. */
+		{ "truncate -s -100 $f", "symbols_malformed" },
+		/* e_shnum 0, and a size of section 0 that is over our limit. */
+		{ "python3 -c 'import struct, sys; d = bytearray(open(sys.argv[1], \"rb\").read());"
+		  "o = struct.unpack_from(\"<Q\", d, 40)[0]; struct.pack_into(\"<H\", d, 60, 0);"
+		  "struct.pack_into(\"<Q\", d, o + 32, 1 << 20); open(sys.argv[1], "
+		  "\"wb\").write(d)' $f",
+		  "symbols_too_many" },
+	};
+	char name[16], *path;
+	uint64_t frame;
+	size_t i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		snprintf(name, sizeof(name), "l%zu.so", i);
+		path = library_make(name, cases[i].change);
+		frame = frame_of(load(path) + fixture_value("full.so", "middle") + 1);
+		files = (struct stats_reasons){ 0 };
+		profile_fini(&profile);
+		resolve(&frame, 1, "/proc/kallsyms");
+		if (cases[i].reason)
+			cr_expect_eq(count_of(cases[i].reason), 1, "case %zu", i);
+		cr_expect_eq(stats_total(&files), cases[i].reason != NULL);
+		cr_expect_eq(!symbolize_problem(&files), !cases[i].reason);
+		free(path);
+	}
+}
+
+Test(symbolize, files_for_which_there_is_no_time_are_counted)
+{
+	struct symbolize_options options = { .kallsyms = "/proc/kallsyms",
+					     .now_ns = time_monotonic_ns(),
+					     .deadline_ns = 1 };
+	uint64_t frame = frame_of((const void *)symbolize_probe);
+
+	cr_assert_eq(
+		symbolize_frames(&profile, &frame, 1, NULL, 0, images, &options, &files, &hidden),
+		0);
+	cr_expect_eq(count_of("symbols_no_time"), 1);
+	cr_expect_not(profile.locations[0].has_symbol);
+}
+
 static uint64_t kernel(uint64_t va)
 {
 	return KIND(KERNEL) | (va & BPFPROF_FRAME_MASK);

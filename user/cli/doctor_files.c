@@ -76,10 +76,23 @@ static const char *remedy_of(enum image_problem problem)
 	}
 }
 
+/* Which symbols it has. */
+static const char *symbols_of(struct elf_image *elf)
+{
+	switch (elf_image_sections_error(elf)) {
+	case 0:
+		return elf_image_section(elf, ".symtab") ? "all symbols" : "exported symbols";
+	case -E2BIG:
+		return "more sections than are read, so exported symbols only";
+	default:
+		return "unreadable section headers, so exported symbols only";
+	}
+}
+
 static void file_line(struct requirements *reqs, struct sampler *sampler, struct image *image,
 		      uint64_t now_ns)
 {
-	bool names, memory = image->way == IMAGE_WAY_MEMORY, rows;
+	bool memory = image->way == IMAGE_WAY_MEMORY, rows;
 	char path[SHOWN_PATH];
 	int err = images_open(sampler->images, image, now_ns);
 
@@ -90,14 +103,13 @@ static void file_line(struct requirements *reqs, struct sampler *sampler, struct
 				 "%s: not to be had: %s", path, image_problem_name(image->problem));
 		return;
 	}
-	names = elf_image_section(image->elf, ".symtab");
 	rows = !images_open_cfi(sampler->images, image, now_ns);
 	requirements_add(reqs, "file", memory ? REQUIREMENT_WARN : REQUIREMENT_OK,
 			 memory ? "no way leads to the file: functions that are not exported "
 				  "have no names"
 				: NULL,
 			 "%s: by %s; %s, %s", path, image_way_name(image->way),
-			 names ? "all symbols" : "exported symbols",
+			 memory ? "exported symbols" : symbols_of(image->elf),
 			 rows ? "unwind tables" : "no unwind tables");
 }
 

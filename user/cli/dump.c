@@ -31,6 +31,7 @@
 #include "profile/dump_read.h"
 #include "profile/dump_waits.h"
 #include "profile/stats.h"
+#include "profile/symbolize.h"
 #include "profile/thread_dump.h"
 
 #define MAX_OUTPUT_BYTES (256U << 20)
@@ -255,6 +256,8 @@ static int name_all(struct dumping *dumping)
 		log_warn(
 			"kernel functions have no names: /proc/kallsyms hides its addresses (needs "
 			"CAP_SYSLOG and kernel.kptr_restrict below 2)");
+	if (symbolize_problem(&files))
+		log_warn("functions of some files have no names: %s", symbolize_problem(&files));
 	for (i = 0; i < files.nr; i++)
 		log_debug("%s: %llu", files.reasons[i].name,
 			  (unsigned long long)files.reasons[i].count);

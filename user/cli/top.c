@@ -27,6 +27,7 @@
 #include "profile/live.h"
 #include "profile/namer.h"
 #include "profile/stats.h"
+#include "profile/symbolize.h"
 #include "profile/thread_times.h"
 #include "tui/screen.h"
 #include "tui/view.h"
@@ -238,6 +239,9 @@ static void message_fill(struct top *top)
 	else if (top->namer.kernel_names_hidden)
 		buf_add_str(&top->message, "kernel functions have no names: needs CAP_SYSLOG and "
 					   "kernel.kptr_restrict below 2");
+	else if (symbolize_problem(&top->namer.files))
+		buf_printf(&top->message, "functions of some files have no names: %s",
+			   symbolize_problem(&top->namer.files));
 }
 
 /* Stacks that do not reach their root. */

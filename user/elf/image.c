@@ -11,6 +11,8 @@
 #define WINDOW_BYTES 16384
 #define NR_WINDOWS 4
 #define MAX_NOTE_BYTES 65536
+#define MAX_SECTION_NAME 64 /* of those that are asked for */
+#define FEW_SECTIONS 256 /* as most files have: kept until the image is freed */
 
 struct window {
 	uint64_t off;
@@ -27,6 +29,8 @@ struct elf_image {
 	uint16_t shnum, shentsize, shstrndx; /* as in the file header */
 	uint64_t shoff;
 	bool sections_read;
+	int sections_error;
+	uint64_t names_off, names_bytes; /* of the sections */
 	size_t nr_segments, nr_sections;
 	struct elf_segment *segments;
 	struct elf_section *sections;
@@ -106,6 +110,17 @@ void elf_image_drop_cache(struct elf_image *img)
 		free(w->data);
 		*w = (struct window){ 0 };
 	}
+	if (img->nr_sections > FEW_SECTIONS) {
+		free(img->sections);
+		img->sections = NULL;
+		img->nr_sections = 0;
+		img->sections_read = false;
+	}
+}
+
+size_t elf_image_bytes(const struct elf_image *img)
+{
+	return img->nr_sections > FEW_SECTIONS ? img->nr_sections * sizeof(*img->sections) : 0;
 }
 
 static int header_read(struct elf_image *img, Elf64_Ehdr *eh)
@@ -315,45 +330,63 @@ const struct elf_segment *elf_image_segments(const struct elf_image *img, size_t
 	return img->segments;
 }
 
-/* The name at off of the string table strings; what does not fit or cannot be read is cut. */
-static void section_name_read(struct elf_image *img, const Elf64_Shdr *strings, uint64_t off,
-			      char name[32])
+static uint32_t clamp(uint64_t value)
 {
-	size_t len = 31;
-
-	memset(name, 0, 32);
-	if (strings->sh_type != SHT_STRTAB || off >= strings->sh_size)
-		return;
-	if (strings->sh_size - off < len)
-		len = strings->sh_size - off;
-	if (__builtin_add_overflow(off, strings->sh_offset, &off) ||
-	    elf_image_read(img, off, name, len))
-		memset(name, 0, 32);
+	return value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
 }
 
-static int sections_read(struct elf_image *img)
+/* How many there are, and where their names are. */
+static int sections_count(struct elf_image *img, uint64_t *ret_nr)
 {
-	Elf64_Shdr sh, strings = { 0 };
-	uint64_t nr = img->shnum, strndx = img->shstrndx, i;
-	struct elf_section *sections;
+	uint64_t nr = img->shnum, strndx = img->shstrndx;
+	Elf64_Shdr sh;
+	int err;
 
-	if (section_header_read(img, 0, &sh))
-		return -EBADMSG;
+	err = section_header_read(img, 0, &sh);
+	if (err)
+		return err;
 	if (!nr) /* gABI: more than fit are counted in section 0 */
 		nr = sh.sh_size;
 	if (strndx == SHN_XINDEX)
 		strndx = sh.sh_link;
-	if (!nr || nr > ELF_IMAGE_MAX_SECTIONS)
+	if (nr > ELF_IMAGE_MAX_SECTIONS)
 		return -E2BIG;
-	if (strndx < nr && section_header_read(img, strndx, &strings))
+	img->names_bytes = 0;
+	if (strndx < nr) {
+		err = section_header_read(img, strndx, &sh);
+		if (err)
+			return err;
+		if (sh.sh_type == SHT_STRTAB) {
+			img->names_off = sh.sh_offset;
+			img->names_bytes = sh.sh_size;
+		}
+	}
+	*ret_nr = nr;
+	return 0;
+}
+
+static int sections_read(struct elf_image *img)
+{
+	struct elf_section *sections;
+	uint64_t nr = 0, i;
+	Elf64_Shdr sh;
+	int err;
+
+	if (!img->shoff)
+		return 0;
+	err = sections_count(img, &nr);
+	if (err || !nr)
+		return err;
+	if (nr > img->source.size / sizeof(sh)) /* asks for no memory that the file does not fill */
 		return -EBADMSG;
 	sections = calloc(nr, sizeof(*sections));
 	if (!sections)
 		return -ENOMEM;
 	for (i = 0; i < nr; i++) {
-		if (section_header_read(img, i, &sh)) {
+		err = section_header_read(img, i, &sh);
+		if (err) {
 			free(sections);
-			return -EBADMSG;
+			return err;
 		}
 		sections[i] = (struct elf_section){
 			.type = sh.sh_type,
@@ -362,10 +395,10 @@ static int sections_read(struct elf_image *img)
 			.va = sh.sh_addr,
 			.off = sh.sh_offset,
 			.bytes = sh.sh_size,
-			.entry_bytes = sh.sh_entsize,
-			.align = sh.sh_addralign,
+			.entry_bytes = clamp(sh.sh_entsize),
+			.align = clamp(sh.sh_addralign),
+			.name_off = sh.sh_name,
 		};
-		section_name_read(img, &strings, sh.sh_name, sections[i].name);
 	}
 	img->sections = sections;
 	img->nr_sections = nr;
@@ -376,10 +409,30 @@ const struct elf_section *elf_image_sections(struct elf_image *img, size_t *ret_
 {
 	if (!img->sections_read) {
 		img->sections_read = true;
-		sections_read(img); /* what fails leaves 0 sections, as the header promises */
+		img->sections_error = sections_read(img);
 	}
 	*ret_nr = img->nr_sections;
 	return img->sections;
+}
+
+int elf_image_sections_error(struct elf_image *img)
+{
+	size_t nr;
+
+	elf_image_sections(img, &nr);
+	return img->sections_error;
+}
+
+bool elf_image_section_is(struct elf_image *img, const struct elf_section *sec, const char *name)
+{
+	size_t len = strlen(name) + 1;
+	char text[MAX_SECTION_NAME];
+	uint64_t off;
+
+	return len <= sizeof(text) && sec->name_off < img->names_bytes &&
+	       len <= img->names_bytes - sec->name_off &&
+	       !__builtin_add_overflow(img->names_off, sec->name_off, &off) &&
+	       !elf_image_read(img, off, text, len) && !memcmp(text, name, len);
 }
 
 const struct elf_section *elf_image_section(struct elf_image *img, const char *name)
@@ -389,7 +442,7 @@ const struct elf_section *elf_image_section(struct elf_image *img, const char *n
 
 	sections = elf_image_sections(img, &nr);
 	for (i = 0; i < nr; i++)
-		if (!strcmp(sections[i].name, name))
+		if (elf_image_section_is(img, &sections[i], name))
 			return &sections[i];
 	return NULL;
 }

@@ -18,7 +18,7 @@
 #include <sys/types.h>
 
 #define ELF_IMAGE_MAX_SEGMENTS 64
-#define ELF_IMAGE_MAX_SECTIONS 4096
+#define ELF_IMAGE_MAX_SECTIONS (1U << 17) /* 7 MiB; a linker may keep each function's */
 #define ELF_BUILD_ID_MAX 64
 
 /* Where the bytes come from; read returns bytes read (short at the end) or -errno. */
@@ -46,9 +46,8 @@ struct elf_section {
 	uint64_t va;
 	uint64_t off;
 	uint64_t bytes;
-	uint64_t entry_bytes;
-	uint64_t align;
-	char name[32]; /* cut if longer */
+	uint32_t entry_bytes, align; /* UINT32_MAX: that or more */
+	uint32_t name_off; /* see elf_image_section_is() */
 };
 
 struct elf_image;
@@ -65,7 +64,9 @@ void elf_image_free(struct elf_image *img);
  * windows (at most 64 KiB in all, allocated when first used).
  */
 int elf_image_read(struct elf_image *img, uint64_t off, void *dst, size_t len);
-void elf_image_drop_cache(struct elf_image *img); /* gives the windows' memory back */
+/* Gives the memory of windows, and of very many section headers, back: pointers to those end. */
+void elf_image_drop_cache(struct elf_image *img);
+size_t elf_image_bytes(const struct elf_image *img); /* memory that it would give back of headers */
 uint64_t elf_image_size(const struct elf_image *img);
 uint16_t elf_image_machine(const struct elf_image *img); /* EM_* */
 uint64_t elf_image_entry(const struct elf_image *img); /* where the program begins; 0: nowhere */
@@ -73,6 +74,9 @@ uint64_t elf_image_entry(const struct elf_image *img); /* where the program begi
 const struct elf_segment *elf_image_segments(const struct elf_image *img, size_t *ret_nr);
 /* Section headers are read on the first call; 0 sections when stripped of them or malformed. */
 const struct elf_section *elf_image_sections(struct elf_image *img, size_t *ret_nr);
+/* Why there are 0 of them: 0 when the file has none, -EBADMSG, -E2BIG, -ENOMEM or of the source. */
+int elf_image_sections_error(struct elf_image *img);
+bool elf_image_section_is(struct elf_image *img, const struct elf_section *sec, const char *name);
 const struct elf_section *elf_image_section(struct elf_image *img, const char *name);
 
 /* Between file offsets and image-relative addresses, by PT_LOAD. -ENOENT outside of all of them. */

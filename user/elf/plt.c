@@ -25,17 +25,19 @@ struct slot {
 	uint64_t start, bytes; /* of the PLT entry */
 };
 
-static const struct elf_section *plt_section(const struct elf_section *sec, size_t nr, uint64_t rva)
+static const struct elf_section *plt_section(struct elf_image *img, uint64_t rva)
 {
 	static const char *const plts[] = { ".plt", ".plt.sec", ".plt.got", ".plt.bnd", ".iplt" };
-	size_t i, k;
+	const struct elf_section *sec;
+	size_t nr, i, k;
 
+	sec = elf_image_sections(img, &nr);
 	for (i = 0; i < nr; i++) {
 		if (sec[i].type != SHT_PROGBITS || rva < sec[i].va ||
 		    rva - sec[i].va >= sec[i].bytes)
 			continue;
 		for (k = 0; k < sizeof(plts) / sizeof(plts[0]); k++)
-			if (!strcmp(sec[i].name, plts[k]))
+			if (elf_image_section_is(img, &sec[i], plts[k]))
 				return &sec[i];
 	}
 	return NULL;
@@ -215,7 +217,7 @@ static int name_by_symbol(struct elf_image *img, struct strtab *names, struct el
 				     sizeof(sym));
 		if (err)
 			return err;
-		err = symtab_name(&dynsym, img, sym.st_name, name);
+		err = symtab_name(&dynsym, sym.st_name, name);
 		if (err < 0)
 			return err;
 		if (err)
@@ -242,7 +244,7 @@ static int name_by_resolver(struct elf_image *img, struct strtab *names, struct 
 	for (i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
 		err = symtab_open(&tab, img, types[i]);
 		if (!err)
-			err = symtab_resolve(&tab, img, names, resolvers, nr);
+			err = symtab_resolve(&tab, names, resolvers, nr);
 		if (err && err != -ENODATA)
 			return err;
 	}
@@ -256,19 +258,18 @@ static int name_by_resolver(struct elf_image *img, struct strtab *names, struct 
 int plt_resolve(struct elf_image *img, struct strtab *names, struct elf_symbol *syms, size_t nr)
 {
 	__cleanup(free_mem) struct slot *slots = NULL;
-	const struct elf_section *sec, *plt;
-	size_t nr_sections, nr_slots = 0, i;
+	const struct elf_section *plt;
+	size_t nr_slots = 0, i;
 	bool resolvers = false;
 	int err;
 
 	if (elf_image_machine(img) != EM_X86_64 || !nr)
 		return 0;
-	sec = elf_image_sections(img, &nr_sections);
 	slots = calloc(nr, sizeof(*slots));
 	if (!slots)
 		return -ENOMEM;
 	for (i = 0; i < nr; i++) {
-		plt = syms[i].name ? NULL : plt_section(sec, nr_sections, syms[i].rva);
+		plt = syms[i].name ? NULL : plt_section(img, syms[i].rva);
 		if (plt && slot_decode(img, plt, syms[i].rva, &slots[nr_slots]))
 			slots[nr_slots++].query = i;
 	}

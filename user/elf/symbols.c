@@ -19,45 +19,59 @@ static bool all_named(const struct elf_symbol *syms, size_t nr)
 	return i == nr;
 }
 
-/* 0, -ENODATA without such a table, or what went wrong in it. */
-static int resolve_table(struct elf_image *img, uint32_t type, struct strtab *names,
-			 struct elf_symbol *syms, size_t nr)
-{
-	struct symtab tab;
-	int err = symtab_open(&tab, img, type);
+/* The tables that were there, in the order in which they are believed. */
+struct sources {
+	struct symtab tabs[4];
+	size_t nr;
+	struct elf_image *debug[2]; /* what was opened for them */
+	size_t nr_debug;
+	int err; /* the first one, but for -ENODATA */
+};
 
-	return err ? err : symtab_resolve(&tab, img, names, syms, nr);
+static void note(struct sources *s, int err)
+{
+	if (err && err != -ENODATA && !s->err)
+		s->err = err;
 }
 
-static int resolve_debug_data(struct elf_image *img, struct strtab *names, struct elf_symbol *syms,
-			      size_t nr)
+static void ask_table(struct sources *s, struct elf_image *img, uint32_t type, bool partial,
+		      struct strtab *names, struct elf_symbol *syms, size_t nr)
 {
-	struct elf_image *debug;
-	struct symtab tab;
-	int err = debug_data_open(&debug, img);
+	struct symtab *tab = &s->tabs[s->nr];
+	int err = symtab_open(tab, img, type);
 
-	if (err)
-		return err;
-	err = symtab_open(&tab, debug, SHT_SYMTAB);
 	if (!err) {
-		tab.partial = true; /* without what .dynsym has */
-		err = symtab_resolve(&tab, debug, names, syms, nr);
+		tab->partial = partial;
+		s->nr++;
+		err = symtab_resolve(tab, names, syms, nr);
 	}
-	elf_image_free(debug);
-	return err;
+	note(s, elf_image_sections_error(img));
+	note(s, err);
 }
 
-static int resolve_debug_file(struct elf_image *img, const struct elf_debug_paths *paths,
-			      struct strtab *names, struct elf_symbol *syms, size_t nr)
+static void ask_debug_data(struct sources *s, struct elf_image *img, struct strtab *names,
+			   struct elf_symbol *syms, size_t nr)
 {
-	struct elf_image *debug;
-	int err;
+	int err = debug_data_open(&s->debug[s->nr_debug], img);
 
-	if (!paths || debug_file_open(&debug, img, paths))
-		return 0;
-	err = resolve_table(debug, SHT_SYMTAB, names, syms, nr);
-	elf_image_free(debug);
-	return err;
+	note(s, err);
+	if (!err) /* without what .dynsym has */
+		ask_table(s, s->debug[s->nr_debug++], SHT_SYMTAB, true, names, syms, nr);
+}
+
+static void ask_debug_file(struct sources *s, struct elf_image *img,
+			   const struct elf_debug_paths *paths, struct strtab *names,
+			   struct elf_symbol *syms, size_t nr)
+{
+	if (paths && !debug_file_open(&s->debug[s->nr_debug], img, paths))
+		ask_table(s, s->debug[s->nr_debug++], SHT_SYMTAB, false, names, syms, nr);
+}
+
+/* A .symtab that was not made smaller holds at least what .dynsym, the next one, holds. */
+static void distrust_sparse(struct sources *s)
+{
+	if (s->nr >= 2 && s->tabs[0].img == s->tabs[1].img && s->tabs[0].nr < s->tabs[1].nr)
+		s->tabs[0].partial = true;
 }
 
 /* What has no name from a symbol with a size, or not all was seen of, is alone with its answer. */
@@ -73,22 +87,29 @@ static void alone(struct elf_symbol *syms, size_t nr, bool all)
 	}
 }
 
-/* Each source is asked for what those before it left unnamed; the first error is kept. */
 int elf_symbols_resolve(struct elf_image *img, const struct elf_debug_paths *paths,
-			struct strtab *names, struct elf_symbol *syms, size_t nr)
+			const struct elf_starts *starts, struct strtab *names,
+			struct elf_symbol *syms, size_t nr)
 {
-	int errs[5] = { 0 }, err = 0;
-	size_t i;
+	struct sources s = { 0 };
 
-	errs[0] = resolve_table(img, SHT_SYMTAB, names, syms, nr);
-	if (errs[0] && !all_named(syms, nr)) {
-		errs[1] = resolve_table(img, SHT_DYNSYM, names, syms, nr);
-		errs[2] = all_named(syms, nr) ? 0 : resolve_debug_data(img, names, syms, nr);
+	ask_table(&s, img, SHT_SYMTAB, false, names, syms, nr);
+	if (!all_named(syms, nr))
+		ask_table(&s, img, SHT_DYNSYM, true, names, syms, nr);
+	if (!all_named(syms, nr))
+		ask_debug_data(&s, img, names, syms, nr);
+	if (!all_named(syms, nr))
+		note(&s, plt_resolve(img, names, syms, nr));
+	if (!all_named(syms, nr))
+		ask_debug_file(&s, img, paths, names, syms, nr);
+	if (!all_named(syms, nr)) {
+		distrust_sparse(&s);
+		if (starts)
+			starts->find(starts->arg, syms, nr);
+		note(&s, symtab_resolve_unsized(s.tabs, s.nr, names, syms, nr));
 	}
-	errs[3] = all_named(syms, nr) ? 0 : plt_resolve(img, names, syms, nr);
-	errs[4] = all_named(syms, nr) ? 0 : resolve_debug_file(img, paths, names, syms, nr);
-	for (i = 0; i < sizeof(errs) / sizeof(errs[0]) && !err; i++)
-		err = errs[i] != -ENODATA ? errs[i] : 0;
-	alone(syms, nr, err != 0);
-	return err;
+	while (s.nr_debug)
+		elf_image_free(s.debug[--s.nr_debug]);
+	alone(syms, nr, s.err != 0);
+	return s.err;
 }

@@ -5,12 +5,13 @@
 /*
  * Names for many addresses of one image in one pass over its symbol tables,
  * so that memory follows the number of addresses and not the size of the file.
- * Looks at .symtab, else .dynsym, .gnu_debugdata (xz; MiniDebugInfo), then a separate
- * debug file by build id or .gnu_debuglink. Whatever has the address covered
- * wins; among several covering symbols: the innermost, then global before
- * weak before local, then the shorter name. A function that merely precedes
- * the address is never taken. PLT code is named `name@plt` if that is known from
- * the relocations, else not named.
+ * Looks at .symtab, .dynsym, .gnu_debugdata (xz; MiniDebugInfo), then a separate debug file by
+ * build id or .gnu_debuglink: each is asked for what those before it left without a name. Whatever
+ * has the address covered wins; among several covering symbols of one table: the innermost, then
+ * functions before others, global before weak before local, then the shorter name. A
+ * function that merely precedes the address is never taken: a symbol without a size counts only
+ * as symtab.c says. PLT code is named `name@plt` if that is known from the relocations, else
+ * not named.
  */
 
 #include <stddef.h>
@@ -24,6 +25,8 @@ struct elf_symbol {
 	uint32_t name; /* id in names, mangled as in the file; 0 = no symbol covers rva */
 	uint64_t value; /* start of the symbol */
 	uint64_t bytes; /* 0 = the symbol has no size: only rva itself is known to be in it */
+	uint64_t
+		function; /* start of the function by the unwind table, see elf_starts_fn; 0: none */
 	/*
 	 * Set same_end to UINT64_MAX to be told where else the answer is the same: from same_start
 	 * up to same_end. Both 0: nobody asked.
@@ -41,12 +44,22 @@ struct elf_debug_paths {
 	void *arg;
 };
 
+/* Sets function of those of syms[0..nr) that have no name. */
+typedef void (*elf_starts_fn)(void *arg, struct elf_symbol *syms, size_t nr);
+
+struct elf_starts {
+	elf_starts_fn find;
+	void *arg;
+};
+
 /*
- * Fills in name, value and bytes of syms[0..nr). paths may be NULL (no separate
- * files). 0 also when nothing was found; -EBADMSG if a table was malformed, -E2BIG over our
- * limits (what was found before stays), -ENOMEM. Entries that have a name already are left alone.
+ * Fills in name, value and bytes of syms[0..nr). paths may be NULL (no separate files), and so may
+ * starts (no unwind table). 0 also when nothing was found; -EBADMSG if a table was malformed, -E2BIG
+ * over our limits (what was found before stays), -ENOMEM, or why the file was not read. Entries that
+ * have a name already are left alone.
  */
 int elf_symbols_resolve(struct elf_image *img, const struct elf_debug_paths *paths,
-			struct strtab *names, struct elf_symbol *syms, size_t nr);
+			const struct elf_starts *starts, struct strtab *names,
+			struct elf_symbol *syms, size_t nr);
 
 #endif

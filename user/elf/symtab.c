@@ -3,26 +3,33 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/name_cut.h"
 #include "base/strtab.h"
 #include "elf/image.h"
 #include "elf/symbols.h"
 
 /*
  * A symbol with a size covers an address or does not. One without (crt code, hand-written
- * assembly) covers what lies between it and the next symbol of its section, but only if the
- * table can be trusted to name everything that might follow: it holds local
- * symbols, and the symbol is not a label inside of a function that has a
- * size (else the code after that function would get the label's name).
+ * assembly) covers what lies between it and the next symbol of its section, but only if
+ * - the function of the address begins at that symbol, by the unwind table; or
+ * - it does not begin behind it, the table can be trusted to name everything that might follow
+ *   (it holds local symbols, or no sizes at all as the assembler's), and the symbol is not a label
+ *   inside of a function that has a size (else the code after that function would get its name).
+ * What runs is code: the type that a symbol has only decides between several.
  */
 
 #define CHUNK_SYMBOLS 1024
 #define MAX_OFFERS (64U << 20) /* bounds nested symbols: symbols x addresses covered */
 #define MAX_TIES (1U << 18) /* names read only to see which is shorter */
 #define MAX_UNSIZED_BYTES 65536
+#define MAX_NAME_SCAN 65536
+#define MAX_TABS 4
 #define UNKNOWN_LEN UINT32_MAX
 
 struct candidate {
@@ -31,33 +38,75 @@ struct candidate {
 	uint32_t name;
 	uint32_t name_len; /* or UNKNOWN_LEN */
 	uint8_t rank; /* lower is better */
-	bool unsized; /* in prev: the symbol has no size and may be a function */
+	uint8_t tab; /* its index in tabs */
+	bool unsized; /* in prev: the symbol has no size */
 	bool set;
 };
 
 struct scan {
-	const struct symtab *tab;
-	struct elf_image *img;
+	const struct symtab *tabs, *tab; /* the one that is being read */
+	size_t nr_tabs;
 	const struct elf_symbol *syms;
 	size_t nr;
-	struct candidate *best; /* of syms[i], symbols with a size */
-	struct candidate
-		*prev; /* last symbol of any kind after syms[i - 1].rva, up to syms[i].rva */
+	/* Only one of them: of syms[i], the symbol with a size that covers it; */
+	struct candidate *best;
+	/* the last symbol of any kind after syms[i - 1].rva, up to syms[i].rva. */
+	struct candidate *prev;
 	/* Only if asked for: the nearest borders of symbols around syms[i], as far as they are seen. */
 	uint64_t *low, *high;
 	const struct elf_section *sections;
 	size_t nr_sections;
 	uint32_t nr_offers;
 	uint32_t nr_ties;
-	bool has_locals;
+	bool has_locals[MAX_TABS], has_sizes[MAX_TABS];
 };
 
-int symtab_name(const struct symtab *tab, struct elf_image *img, uint32_t off,
-		char name[SYMTAB_MAX_NAME])
+/* The part of a name in str; *ret_end: the name ends there. */
+static size_t name_part(const char *str, size_t len, bool first, bool *ret_end)
 {
-	size_t len = 0, part, i;
-	uint64_t left;
+	size_t i;
+
+	for (i = 0; i < len; i++)
+		if (!str[i] || (str[i] == '@' && (i || !first)))
+			break;
+	*ret_end = i < len;
+	return i;
+}
+
+/* The name at off, whose first len bytes are in name: cut in its middle. */
+static int long_name(const struct symtab *tab, uint32_t off, char name[SYMTAB_MAX_NAME], size_t len)
+{
+	uint64_t left = tab->strings_bytes - off;
+	char part[SYMTAB_MAX_NAME / 16];
+	struct name_cut cut;
+	bool end = false;
+	size_t n;
 	int err;
+
+	name_cut_init(&cut);
+	name_cut_add(&cut, name, len);
+	if (left > MAX_NAME_SCAN)
+		left = MAX_NAME_SCAN;
+	for (; len < left && !end; len += n) {
+		n = left - len < sizeof(part) ? left - len : sizeof(part);
+		err = elf_image_read(tab->img, tab->strings_off + off + len, part, n);
+		if (err)
+			return err;
+		name_cut_add(&cut, part, name_part(part, n, false, &end));
+	}
+	if (!end) { /* its place tells it apart */
+		len = (size_t)snprintf(part, sizeof(part), "...@0x%" PRIx32, off);
+		name_cut_add(&cut, part, len);
+	}
+	return (int)name_cut_finish(&cut, name);
+}
+
+int symtab_name(const struct symtab *tab, uint32_t off, char name[SYMTAB_MAX_NAME])
+{
+	bool end = false;
+	size_t len, part;
+	uint64_t left;
+	int err = 0;
 
 	name[0] = 0;
 	if (off >= tab->strings_bytes)
@@ -65,20 +114,18 @@ int symtab_name(const struct symtab *tab, struct elf_image *img, uint32_t off,
 	left = tab->strings_bytes - off;
 	if (left > SYMTAB_MAX_NAME - 1)
 		left = SYMTAB_MAX_NAME - 1;
-	while (len < left) {
+	for (len = 0; len < left && !end && !err;) {
 		part = left - len < 64 ? left - len : 64;
-		err = elf_image_read(img, tab->strings_off + off + len, name + len, part);
-		if (err) {
-			name[0] = 0;
-			return err;
-		}
-		for (i = 0; i < part; i++, len++)
-			if (!name[len] || (name[len] == '@' && len))
-				goto out;
+		err = elf_image_read(tab->img, tab->strings_off + off + len, name + len, part);
+		if (!err)
+			len += name_part(name + len, part, !len, &end);
 	}
-out:
 	name[len] = 0;
-	return (int)len;
+	if (!err && !end && left < tab->strings_bytes - off)
+		err = long_name(tab, off, name, len);
+	if (err < 0)
+		name[0] = 0;
+	return err ? err : (int)len;
 }
 
 static uint32_t name_len(struct scan *s, struct candidate *c)
@@ -88,7 +135,7 @@ static uint32_t name_len(struct scan *s, struct candidate *c)
 
 	if (c->name_len == UNKNOWN_LEN) {
 		s->nr_ties++;
-		len = symtab_name(s->tab, s->img, c->name, name);
+		len = symtab_name(&s->tabs[c->tab], c->name, name);
 		c->name_len = len > 0 ? (uint32_t)len : SYMTAB_MAX_NAME;
 	}
 	return c->name_len;
@@ -122,15 +169,28 @@ static size_t lower_bound(const struct elf_symbol *syms, size_t nr, uint64_t rva
 	return low;
 }
 
+/* Numbers of 16 bits do not reach all sections: those of the others are looked for. */
+static const struct elf_section *section_of(const struct scan *s, const Elf64_Sym *sym)
+{
+	const struct elf_section *sec = s->sections;
+	size_t i;
+
+	if (sym->st_shndx < SHN_LORESERVE)
+		return sym->st_shndx < s->nr_sections ? &sec[sym->st_shndx] : NULL;
+	for (i = 0; sym->st_shndx == SHN_XINDEX && i < s->nr_sections; i++)
+		if ((sec[i].flags & SHF_EXECINSTR) && sym->st_value - sec[i].va < sec[i].bytes)
+			return &sec[i];
+	return NULL;
+}
+
 /* No function reaches into the next section: .init into .plt, .text into .fini. */
 static uint64_t clip_to_section(const struct scan *s, const Elf64_Sym *sym, uint64_t bytes)
 {
-	const struct elf_section *sec;
+	const struct elf_section *sec = section_of(s, sym);
 	uint64_t skip;
 
-	if (sym->st_shndx >= s->nr_sections)
+	if (!sec)
 		return bytes;
-	sec = &s->sections[sym->st_shndx];
 	skip = sym->st_value - sec->va;
 	if (sym->st_value < sec->va || skip >= sec->bytes)
 		return bytes;
@@ -183,28 +243,38 @@ static void offer_symbol(struct scan *s, const Elf64_Sym *sym)
 {
 	unsigned int type = ELF64_ST_TYPE(sym->st_info), bind = ELF64_ST_BIND(sym->st_info);
 	bool function = type == STT_FUNC || type == STT_GNU_IFUNC;
-	struct candidate c = {
-		.value = sym->st_value, .name = sym->st_name, .name_len = UNKNOWN_LEN, .set = true
-	};
-	size_t first;
+	size_t tab = (size_t)(s->tab - s->tabs), first;
+	struct candidate c = { .value = sym->st_value,
+			       .name = sym->st_name,
+			       .name_len = UNKNOWN_LEN,
+			       .tab = (uint8_t)tab,
+			       .set = true };
 
 	if (bind == STB_LOCAL && sym->st_name && type != STT_SECTION && type != STT_FILE)
-		s->has_locals = true;
+		s->has_locals[tab] = true;
 	if (sym->st_shndx == SHN_UNDEF || sym->st_shndx == SHN_ABS || sym->st_shndx == SHN_COMMON)
 		return;
 	if (!function && type != STT_NOTYPE && type != STT_OBJECT)
 		return;
 	/* AArch64's $x and $d mark places, they name nothing. */
 	if (!sym->st_size && type == STT_NOTYPE && bind == STB_LOCAL &&
-	    elf_image_machine(s->img) == EM_AARCH64)
+	    elf_image_machine(s->tab->img) == EM_AARCH64)
 		return;
+	s->has_sizes[tab] |= sym->st_size != 0;
 	first = lower_bound(s->syms, s->nr, sym->st_value);
-	c.rank = (function ? 0 : 4) + (bind == STB_LOCAL ? 2 : bind == STB_WEAK ? 1 : 0);
-	c.unsized = !sym->st_size && sym->st_name && type != STT_OBJECT;
+	c.rank = (function	       ? 0
+		  : type == STT_NOTYPE ? 4
+				       : 8) +
+		 (bind == STB_LOCAL  ? 2
+		  : bind == STB_WEAK ? 1
+				     : 0);
+	c.unsized = !sym->st_size && sym->st_name;
 	offer_prev(s, &c, first);
-	if (!sym->st_size || !sym->st_name || type == STT_OBJECT)
+	if (!s->best || !sym->st_size || !sym->st_name)
 		return;
-	c.bytes = clip_to_section(s, sym, sym->st_size);
+	c.bytes = sym->st_size;
+	if (first < s->nr && s->syms[first].rva - c.value < c.bytes)
+		c.bytes = clip_to_section(s, sym, c.bytes);
 	if (c.value + c.bytes <= c.value)
 		return;
 	offer_sized(s, &c, first);
@@ -223,7 +293,7 @@ static int scan_table(struct scan *s)
 		return -ENOMEM;
 	for (i = 0; i < s->tab->nr; i += nr) {
 		nr = s->tab->nr - i < CHUNK_SYMBOLS ? s->tab->nr - i : CHUNK_SYMBOLS;
-		err = elf_image_read(s->img, s->tab->off + i * sizeof(*chunk), chunk,
+		err = elf_image_read(s->tab->img, s->tab->off + i * sizeof(*chunk), chunk,
 				     nr * sizeof(*chunk));
 		if (err)
 			return err;
@@ -233,6 +303,19 @@ static int scan_table(struct scan *s)
 			return -E2BIG;
 	}
 	return 0;
+}
+
+static int scan_tables(struct scan *s)
+{
+	int err = 0;
+	size_t i;
+
+	for (i = 0; i < s->nr_tabs && !err; i++) {
+		s->tab = &s->tabs[i];
+		s->sections = elf_image_sections(s->tab->img, &s->nr_sections);
+		err = scan_table(s);
+	}
+	return err;
 }
 
 /* The names of the winners; neighbours often lie in the same function. */
@@ -247,7 +330,7 @@ static int commit_sized(struct scan *s, struct strtab *names, struct elf_symbol 
 		if (syms[i].name || !s->best[i].set)
 			continue;
 		if (!last || s->best[i].name != last) {
-			len = symtab_name(s->tab, s->img, s->best[i].name, name);
+			len = symtab_name(s->tab, s->best[i].name, name);
 			if (len < 0)
 				err = len;
 			last = s->best[i].name;
@@ -277,63 +360,98 @@ static bool same_code_section(const struct scan *s, uint64_t a, uint64_t b)
 	return false;
 }
 
-/* Candidates without a size for what is still unnamed, as look-ups of their own: sorted by rva. */
-static size_t collect_unsized(struct scan *s, struct elf_symbol *starts, size_t *owners)
+/* Does the function of sym begin at prev, by the unwind table? */
+static bool is_start(const struct candidate *prev, const struct elf_symbol *sym)
+{
+	return sym->function && prev->value == sym->function;
+}
+
+/* May prev, the last symbol before sym, name the code there? */
+static bool unsized_fits(const struct scan *s, const struct candidate *prev,
+			 const struct elf_symbol *sym)
+{
+	if (!prev->unsized)
+		return false;
+	if (is_start(prev, sym))
+		return true;
+	return !s->tabs[prev->tab].partial && prev->value >= sym->function &&
+	       (s->has_locals[prev->tab] || !s->has_sizes[prev->tab]) &&
+	       sym->rva - prev->value < MAX_UNSIZED_BYTES &&
+	       same_code_section(s, prev->value, sym->rva);
+}
+
+/* Where what is still unnamed would have its names from, as look-ups of their own: sorted by rva. */
+static size_t collect_unsized(struct scan *s, struct elf_symbol *syms, struct elf_symbol *starts,
+			      struct elf_symbol **owners)
 {
 	struct candidate prev = { 0 };
 	size_t i, nr = 0;
-	uint64_t rva;
 
 	for (i = 0; i < s->nr; i++) {
 		if (s->prev[i].set)
 			prev = s->prev[i];
-		rva = s->syms[i].rva;
-		if (s->syms[i].name || !prev.unsized || rva - prev.value >= MAX_UNSIZED_BYTES ||
-		    !same_code_section(s, prev.value, rva))
+		if (syms[i].name || !unsized_fits(s, &prev, &syms[i]))
 			continue;
-		s->prev[i] = prev;
-		starts[nr] = (struct elf_symbol){ .rva = prev.value };
-		owners[nr++] = i;
+		s->prev[nr] = prev; /* nr <= i: it was looked at */
+		starts[nr].rva = prev.value;
+		starts[nr].name =
+			is_start(&prev, &syms[i]); /* and so no label, whatever covers it */
+		owners[nr++] = &syms[i];
 	}
 	return nr;
 }
 
-static int resolve_unsized(struct scan *s, struct strtab *names, struct elf_symbol *syms)
+/* Those that lie inside of a symbol with a size: they are labels. */
+static int find_labels(const struct scan *s, const struct elf_symbol *starts, size_t nr,
+		       struct candidate *inside)
 {
-	__cleanup(free_mem) struct elf_symbol *starts = calloc(s->nr, sizeof(*starts));
-	__cleanup(free_mem) struct candidate *inside = calloc(s->nr, sizeof(*inside));
-	__cleanup(free_mem) size_t *owners = calloc(s->nr, sizeof(*owners));
 	struct scan cover = *s;
-	char name[SYMTAB_MAX_NAME];
-	struct elf_symbol *sym;
-	size_t i;
-	int err, len;
 
-	if (!starts || !inside || !owners)
-		return -ENOMEM;
-	cover.nr = collect_unsized(s, starts, owners);
-	if (!cover.nr)
-		return 0;
 	cover.syms = starts;
+	cover.nr = nr;
 	cover.best = inside;
 	cover.prev = NULL;
-	cover.low = NULL;
 	cover.nr_offers = 0;
-	err = scan_table(&cover);
+	return scan_tables(&cover);
+}
+
+int symtab_resolve_unsized(const struct symtab *tabs, size_t nr_tabs, struct strtab *names,
+			   struct elf_symbol *syms, size_t nr)
+{
+	__cleanup(free_mem) struct candidate *prev = calloc(nr + 1, sizeof(*prev));
+	__cleanup(free_mem) struct candidate *inside = calloc(nr + 1, sizeof(*inside));
+	__cleanup(free_mem) struct elf_symbol *starts = calloc(nr + 1, sizeof(*starts));
+	__cleanup(free_mem) struct elf_symbol **owners = calloc(nr + 1, sizeof(*owners));
+	struct scan s = { .tabs = tabs, .nr_tabs = nr_tabs, .syms = syms, .nr = nr, .prev = prev };
+	char name[SYMTAB_MAX_NAME];
+	size_t i, nr_starts;
+	int err, len;
+
+	if (!prev || !inside || !starts || !owners)
+		return -ENOMEM;
+	if (nr_tabs > MAX_TABS)
+		return -E2BIG;
+	err = scan_tables(&s);
 	if (err)
 		return err;
-	for (i = 0; i < cover.nr; i++) {
-		sym = &syms[owners[i]];
+	if (nr_tabs)
+		s.sections = elf_image_sections(tabs[0].img, &s.nr_sections);
+	nr_starts = collect_unsized(&s, syms, starts, owners);
+	if (nr_starts)
+		err = find_labels(&s, starts, nr_starts, inside);
+	for (i = 0; i < nr_starts && !err; i++) {
 		if (inside[i].set)
 			continue;
-		len = symtab_name(s->tab, s->img, s->prev[owners[i]].name, name);
-		if (len <= 0)
+		len = symtab_name(&tabs[prev[i].tab], prev[i].name, name);
+		if (len < 0)
+			return len;
+		if (!len)
 			continue;
-		sym->name = strtab_add_len(names, name, (size_t)len);
-		sym->value = starts[i].rva;
-		sym->bytes = 0;
+		owners[i]->name = strtab_add_len(names, name, (size_t)len);
+		owners[i]->value = prev[i].value;
+		owners[i]->bytes = 0;
 	}
-	return 0;
+	return err;
 }
 
 /* Each border was noted at the queries next to it: it holds for those beyond them too. */
@@ -354,21 +472,19 @@ static void narrow(const struct scan *s, struct elf_symbol *syms)
 	}
 }
 
-int symtab_resolve(const struct symtab *tab, struct elf_image *img, struct strtab *names,
-		   struct elf_symbol *syms, size_t nr)
+int symtab_resolve(const struct symtab *tab, struct strtab *names, struct elf_symbol *syms,
+		   size_t nr)
 {
 	__cleanup(free_mem) struct candidate *best = NULL;
-	__cleanup(free_mem) struct candidate *prev = NULL;
 	__cleanup(free_mem) uint64_t *borders = NULL;
-	struct scan s = { .tab = tab, .img = img, .syms = syms, .nr = nr };
+	struct scan s = { .tabs = tab, .nr_tabs = 1, .syms = syms, .nr = nr };
 	int err, name_err;
 	size_t i;
 
 	if (!nr)
 		return 0;
 	s.best = best = calloc(nr, sizeof(*best));
-	s.prev = prev = calloc(nr, sizeof(*prev));
-	if (!best || !prev)
+	if (!best)
 		return -ENOMEM;
 	if (syms[0].same_end) {
 		borders = calloc(nr, 2 * sizeof(*borders));
@@ -379,16 +495,11 @@ int symtab_resolve(const struct symtab *tab, struct elf_image *img, struct strta
 		for (i = 0; i < nr; i++)
 			s.high[i] = UINT64_MAX;
 	}
-	s.sections = elf_image_sections(img, &s.nr_sections);
-	err = scan_table(&s);
+	err = scan_tables(&s);
 	name_err = commit_sized(&s, names, syms);
 	if (borders)
 		narrow(&s, syms);
-	if (err || name_err)
-		return err ? err : name_err;
-	if (tab->partial || !s.has_locals)
-		return 0;
-	return resolve_unsized(&s, names, syms);
+	return err ? err : name_err;
 }
 
 /* Reading a 64-bit word at a va of the image. */
@@ -516,7 +627,7 @@ static int open_section(struct symtab *ret, struct elf_image *img, uint32_t type
 
 int symtab_open(struct symtab *ret, struct elf_image *img, uint32_t type)
 {
-	struct symtab tab = { .partial = type == SHT_DYNSYM };
+	struct symtab tab = { .img = img, .partial = type == SHT_DYNSYM };
 	uint64_t end;
 	size_t nr;
 	int err;

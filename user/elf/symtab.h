@@ -4,8 +4,8 @@
 
 /*
  * One symbol table of an ELF image, streamed: what symbols.h needs from .symtab and
- * .dynsym. At most SYMTAB_MAX_SYMBOLS are read of a table and one name is
- * at most SYMTAB_MAX_NAME - 1 bytes; the rest of it is cut.
+ * .dynsym. At most SYMTAB_MAX_SYMBOLS are read of a table; a name of
+ * SYMTAB_MAX_NAME - 1 bytes or more is cut in its middle (base/name_cut.h).
  */
 
 #include <stdbool.h>
@@ -13,35 +13,43 @@
 #include <stdint.h>
 
 #define SYMTAB_MAX_SYMBOLS (8U << 20)
-#define SYMTAB_MAX_NAME 4096
+#define SYMTAB_MAX_NAME 16384
 
 struct elf_image;
 struct elf_symbol;
 struct strtab;
 
 struct symtab {
+	struct elf_image *img; /* that it is read from; borrowed */
 	uint64_t off; /* of the symbols in the file */
 	uint64_t nr;
 	uint64_t strings_off;
 	uint64_t strings_bytes;
-	bool partial; /* .dynsym: functions without a name may follow any of its symbols */
+	bool partial; /* .dynsym and such: functions without a name may follow any of its symbols */
 };
 
 /* Finds the table of this section type (SHT_SYMTAB, SHT_DYNSYM). 0, -ENODATA, -EBADMSG, -E2BIG. */
 int symtab_open(struct symtab *ret, struct elf_image *img, uint32_t type);
 
 /*
- * Fills in every entry of syms[0..nr), sorted by rva, that has no name yet. 0; -EBADMSG, -E2BIG or
- * the error of a read after filling in what was found until then; -ENOMEM.
+ * Names every entry of syms[0..nr), sorted by rva, that has no name yet and lies in a symbol with
+ * a size. 0; -EBADMSG, -E2BIG or the error of a read after filling in what was found until then;
+ * -ENOMEM.
  */
-int symtab_resolve(const struct symtab *tab, struct elf_image *img, struct strtab *names,
-		   struct elf_symbol *syms, size_t nr);
+int symtab_resolve(const struct symtab *tab, struct strtab *names, struct elf_symbol *syms,
+		   size_t nr);
+
+/*
+ * The same by symbols without a size, for what no table names otherwise: all tables of one image
+ * together, since a symbol of one may lie between that of another and the address.
+ */
+int symtab_resolve_unsized(const struct symtab *tabs, size_t nr_tabs, struct strtab *names,
+			   struct elf_symbol *syms, size_t nr);
 
 /*
  * The name at off of the table's strings, without the `@VERSION` that linkers append.
  * Length (>= 0; 0 also where off is outside) or -errno.
  */
-int symtab_name(const struct symtab *tab, struct elf_image *img, uint32_t off,
-		char name[SYMTAB_MAX_NAME]);
+int symtab_name(const struct symtab *tab, uint32_t off, char name[SYMTAB_MAX_NAME]);
 
 #endif

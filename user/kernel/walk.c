@@ -879,6 +879,7 @@ static uint32_t walk_one(struct walker *walker, struct process *process, struct 
 	if (!row)
 		return trial.unread ? BPFPROF_STOP_READ_FAULT : BPFPROF_STOP_MISS_RATE;
 	/* A table rule that rows cannot say, or one of a walk that must not lose any register. */
+	*ret_frame += unwind_signal_entry(state, row, off);
 	if (unwind_row_kind(row) != ROW_RARE && !(all_registers && has_rule(row)))
 		return (uint32_t)unwind_step(state, row, reader);
 	if (images_open_cfi(walker->images, image, now_ns))

@@ -403,6 +403,7 @@ static int copy_locations(struct profile_builder *b, const struct profile *from,
 		memset(&location, 0, sizeof(location));
 		location.kind = from->locations[i].kind;
 		location.has_symbol = from->locations[i].has_symbol;
+		location.has_start = from->locations[i].has_start;
 		location.name = copy_text(b, from, from->locations[i].name);
 		location.file = copy_text(b, from, from->locations[i].file);
 		location.short_file = copy_text(b, from, from->locations[i].short_file);

@@ -248,7 +248,7 @@ void function_text(struct buf *dst, const struct profile *profile,
 	struct profile_location without_line = *location;
 	const char *file = "anon";
 
-	if (location->kind == LOCATION_NATIVE && !location->has_symbol) {
+	if (location->kind == LOCATION_NATIVE && !location->has_symbol && !location->has_start) {
 		if (location->mapping)
 			file = strtab_get(profile->strings,
 					  profile->mappings[location->mapping - 1].path);

@@ -28,7 +28,7 @@
 #define LOOK_AGAIN_NS (5 * NS_PER_SECOND)
 #define LOOK_KEEP_NS (300 * NS_PER_SECOND)
 #define MAX_WARM 48 /* images that may keep read windows and tables in memory */
-#define MAX_CFI_BYTES (12U << 20) /* of all tables together */
+#define MAX_WARM_BYTES (12U << 20) /* of all tables and section headers together */
 #define MAX_PATH_BYTES (16U << 20) /* of all paths together */
 
 struct image_key {
@@ -156,6 +156,12 @@ void images_cool(struct images *images)
 		image_cool(images, images->nr_warm - 1);
 }
 
+static size_t image_bytes(const struct image *image)
+{
+	return (image->cfi ? cfi_bytes(image->cfi) : 0) +
+	       (image->elf ? elf_image_bytes(image->elf) : 0);
+}
+
 static void image_warm(struct images *images, struct image *image)
 {
 	size_t bytes = 0;
@@ -167,10 +173,10 @@ static void image_warm(struct images *images, struct image *image)
 	memmove(images->warm + 1, images->warm, at * sizeof(struct image *));
 	images->warm[0] = image;
 	for (i = 0; i < images->nr_warm; i++)
-		bytes += images->warm[i]->cfi ? cfi_bytes(images->warm[i]->cfi) : 0;
-	while (images->nr_warm > 1 && (images->nr_warm > MAX_WARM || bytes > MAX_CFI_BYTES)) {
+		bytes += image_bytes(images->warm[i]);
+	while (images->nr_warm > 1 && (images->nr_warm > MAX_WARM || bytes > MAX_WARM_BYTES)) {
 		image = images->warm[images->nr_warm - 1];
-		bytes -= image->cfi ? cfi_bytes(image->cfi) : 0;
+		bytes -= image_bytes(image);
 		image_cool(images, images->nr_warm - 1);
 	}
 }
@@ -556,6 +562,14 @@ int images_open_cfi(struct images *images, struct image *image, uint64_t now_ns)
 		return -EIO;
 	}
 	return 0;
+}
+
+struct cfi *images_cfi(struct image *image)
+{
+	if (image->state == IMAGE_OPEN && !image->cfi && !image->no_cfi &&
+	    cfi_new(&image->cfi, image->elf))
+		image->cfi = NULL;
+	return image->cfi;
 }
 
 void images_sweep(struct images *images, uint64_t idle_since_ns, uint64_t unused_since_ns,

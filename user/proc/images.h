@@ -101,6 +101,8 @@ int images_open_cfi(struct images *images, struct image *image, uint64_t now_ns)
  * file: code that was made at run time, of which the map of the process tells the names?
  */
 bool image_is_made_code(const struct image *image);
+/* The tables of an open image, made if need be; NULL without any. Never closes it. */
+struct cfi *images_cfi(struct image *image);
 /* Says that reading image failed with err: keeps it closed for a while. */
 void images_fail(struct images *images, struct image *image, int err, uint64_t now_ns);
 

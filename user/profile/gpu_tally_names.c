@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "profile/gpu_tally_state.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/name_cut.h"
 #include "profile/gpu_reuse.h"
 #include "symbol/demangle.h"
 
@@ -79,6 +82,20 @@ void gpu_tally_kernel_set(struct gpu_tally *tally, const struct bpfprof_gpu_key 
 	name_set(tally, &kernel, text);
 }
 
+/* Of a name whose end was not read: no part of it is demangled, and its handle tells it apart. */
+static void name_without_end(const char *name, uint64_t handle, char text[DEMANGLE_MAX_OUTPUT])
+{
+	char cut_name[NAME_CUT_MAX], place[32];
+	struct name_cut cut;
+
+	snprintf(place, sizeof(place), "...@0x%" PRIx64, handle);
+	name_cut_init(&cut);
+	name_cut_add(&cut, name, strlen(name));
+	name_cut_add(&cut, place, strlen(place));
+	name_cut_finish(&cut, cut_name);
+	demangle(cut_name, text);
+}
+
 /* What a look-up says that a handle is called; NULL: that is not known; "": it is one of several. */
 static const char *name_told(const struct gpu_tally *tally, const struct bpfprof_gpu_name *e,
 			     char text[DEMANGLE_MAX_OUTPUT])
@@ -97,7 +114,10 @@ static const char *name_told(const struct gpu_tally *tally, const struct bpfprof
 	mangled[sizeof(mangled) - 1] = 0;
 	if (!*mangled)
 		return NULL;
-	demangle(mangled, text);
+	if (strlen(mangled) == sizeof(mangled) - 1)
+		name_without_end(mangled, e->handle, text);
+	else
+		demangle(mangled, text);
 	return text;
 }
 

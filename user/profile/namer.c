@@ -59,19 +59,22 @@ static void python_texts(const struct profile *profile, const struct profile_loc
 		snprintf(line, TEXT_MAX, "%s", function);
 }
 
-/* `name (libfoo.so)`; without a symbol `libfoo.so+0x1f2e`, all of which are one function. */
+/*
+ * `name (libfoo.so)`; without a symbol `libfoo.so+0x1f00`, the function's start, or an address in
+ * `[libfoo.so]`.
+ */
 static void native_texts(const struct profile *profile, const struct profile_location *loc,
 			 char function[TEXT_MAX], char line[TEXT_MAX])
 {
 	const char *name = strtab_get(profile->strings, loc->name);
 	const char *base = mapping_base(profile, loc);
 
-	if (!loc->has_symbol) {
+	if (!loc->has_symbol && !loc->has_start) {
 		snprintf(function, TEXT_MAX, "[%s]", base[0] ? base : "anon");
 		snprintf(line, TEXT_MAX, "%s", name);
 		return;
 	}
-	if (base[0])
+	if (loc->has_symbol && base[0])
 		snprintf(function, TEXT_MAX, "%s (%s)", name, base);
 	else
 		snprintf(function, TEXT_MAX, "%s", name);

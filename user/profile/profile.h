@@ -59,7 +59,8 @@ struct profile_mapping {
 /* One frame of some stack; equal frames share one location. */
 struct profile_location {
 	uint8_t kind; /* enum location_kind */
-	bool has_symbol; /* false: name is `libfoo.so.1+0x1f2e` or `[kernel]` */
+	bool has_symbol; /* false: name is `libfoo.so.1+0x1f00` or `[kernel]` */
+	bool has_start; /* without a symbol: name is that of a function, by the address of its start */
 	uint32_t name; /* without `_[k]` and without (file:line): the writers add them */
 	uint32_t system_name; /* mangled; Python: name */
 	uint32_t file; /* full path of the source; Python: co_filename */

@@ -295,6 +295,7 @@ void profile_read_kind(struct profile_read *read, struct profile_location *locat
 	} else {
 		location->kind = LOCATION_NATIVE;
 		location->has_symbol = !is_place(name);
+		location->has_start = !location->has_symbol && name[0] != '[';
 	}
 	if (location->kind == LOCATION_PYTHON)
 		location->short_file = strtab_add(strings, python_short_file(file, NULL, NULL));

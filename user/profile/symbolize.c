@@ -28,6 +28,7 @@
 #include "symbol/demangle.h"
 #include "symbol/kallsyms.h"
 #include "symbol/perfmap.h"
+#include "unwind/cfi.h"
 
 #define ANON_NAME_BYTES UINT64_C(4096)
 #define COLLECT_FRAMES 65536U
@@ -232,14 +233,16 @@ static void native_location(struct symbolizer *s, size_t i, const struct elf_sym
 	loc->address = symbol->rva;
 	loc->mapping = mapping;
 	loc->has_symbol = symbol->name != 0;
+	loc->has_start = !symbol->name && symbol->function;
 	loc->same_start = symbol->same_start;
 	loc->same_end = symbol->same_end;
 	if (symbol->name) {
 		demangle(strtab_get(s->profile->strings, symbol->name), name);
 		loc->name = strtab_add(s->profile->strings, name);
 		loc->system_name = symbol->name;
-	} else {
-		loc->name = add_printf(s->profile->strings, "%s+0x%" PRIx64, base, symbol->rva);
+	} else { /* one name for all of a function, if it is known where it begins */
+		loc->name = add_printf(s->profile->strings, "%s+0x%" PRIx64, base,
+				       symbol->function ? symbol->function : symbol->rva);
 		loc->system_name = loc->name;
 	}
 }
@@ -260,46 +263,97 @@ static struct elf_image *open_debug_file(void *arg, const char *path)
 	return debug ? debug : images_open_path(place->images, 0, path);
 }
 
-static int image_resolve(struct symbolizer *s, size_t first, size_t nr)
+static void find_starts(void *image, struct elf_symbol *symbols, size_t nr)
 {
-	struct image *image = images_get(s->images, frame_image(s->frames[first]));
-	__cleanup(free_mem) struct elf_symbol *symbols = calloc(nr, sizeof(*symbols));
+	struct cfi *cfi = images_cfi(image);
+	uint64_t start = 0,
+		 end = 0; /* of the last one: neighbours often lie in the same function */
+	size_t i;
+
+	for (i = 0; i < nr && cfi; i++) {
+		if (symbols[i].name)
+			continue;
+		if ((symbols[i].rva < start || symbols[i].rva >= end) &&
+		    cfi_function(cfi, symbols[i].rva, &start, &end))
+			start = end = 0;
+		symbols[i].function = start;
+	}
+}
+
+const char *symbolize_problem(const struct stats_reasons *files)
+{
+	size_t i;
+
+	for (i = 0; i < files->nr; i++)
+		if (!strncmp(files->reasons[i].name, "symbols_", 8) && files->reasons[i].count)
+			return files->reasons[i].name;
+	return NULL;
+}
+
+/* What went wrong with the symbols of a file; each has a counter. */
+static const char *symbols_problem(int err)
+{
+	switch (err) {
+	case -EBADMSG:
+		return "symbols_malformed";
+	case -E2BIG:
+		return "symbols_too_many";
+	default:
+		return "symbols_unreadable";
+	}
+}
+
+/* Names what it can; the rest keeps its address. */
+static void symbols_resolve(struct symbolizer *s, struct image *image, struct elf_symbol *symbols,
+			    size_t nr)
+{
 	struct debug_place place = { .images = s->images };
 	struct elf_debug_paths paths = { .root = DEBUG_ROOT,
 					 .open = open_debug_file,
 					 .arg = &place };
-	struct profile_mapping mapping;
+	const struct elf_starts starts = { .find = find_starts, .arg = image };
+	char *dir = image->path[0] == '/' ? strdup(image->path) : NULL;
+	int err;
+
+	place.pid = image->way == IMAGE_WAY_PATH ? 0 : image->pid;
+	paths.dir = dir ? dirname(dir) : NULL;
+	err = elf_symbols_resolve(image->elf, &paths, &starts, s->profile->strings, symbols, nr);
+	free(dir);
+	if (err == -ETIMEDOUT)
+		images_fail(s->images, image, err, s->options->now_ns);
+	else if (err && !image->copy) /* a copy has no section headers, and is counted as such */
+		stats_add(s->files, symbols_problem(err), 1);
+}
+
+static int image_resolve(struct symbolizer *s, size_t first, size_t nr)
+{
+	struct image *image = images_get(s->images, frame_image(s->frames[first]));
+	__cleanup(free_mem) struct elf_symbol *symbols = calloc(nr, sizeof(*symbols));
+	struct profile_mapping mapping = { .limit = BPFPROF_OFF_MASK };
 	uint32_t mapping_id;
-	char *dir = NULL;
 	size_t i;
 	int err;
 
 	if (!symbols)
 		return -ENOMEM;
-	if (s->options->deadline_ns && time_monotonic_ns() >= s->options->deadline_ns)
+	if (s->options->deadline_ns && time_monotonic_ns() >= s->options->deadline_ns) {
 		err = -ETIMEDOUT;
-	else
+		stats_add(s->files, "symbols_no_time", 1);
+	} else {
 		err = image ? images_open(s->images, image, s->options->now_ns) : -ENOENT;
+	}
 	for (i = 0; i < nr; i++) {
 		symbols[i].rva = s->frames[first + i] & BPFPROF_OFF_MASK;
 		symbols[i].same_end = s->options->ranges ? UINT64_MAX : 0;
 		if (!err)
 			elf_image_off_to_rva(image->elf, symbols[i].rva, &symbols[i].rva);
 	}
-	if (!err) {
-		place.pid = image->way == IMAGE_WAY_PATH ? 0 : image->pid;
-		dir = image->path[0] == '/' ? strdup(image->path) : NULL;
-		paths.dir = dir ? dirname(dir) : NULL;
-		err = elf_symbols_resolve(image->elf, &paths, s->profile->strings, symbols, nr);
-		free(dir);
-		if (err == -ETIMEDOUT)
-			images_fail(s->images, image, err, s->options->now_ns);
-		else if (err)
-			stats_add(s->files, "symbols_malformed", 1);
-	}
-	if (!image)
-		return 0;
-	mapping = image_mapping(s, image);
+	if (!err)
+		symbols_resolve(s, image, symbols, nr);
+	if (image)
+		mapping = image_mapping(s, image);
+	else /* forgotten meanwhile */
+		mapping.path = strtab_add(s->profile->strings, "[unknown file]");
 	mapping.has_functions = true; /* what has a name got it: pprof need not look for more */
 	mapping_id = mapping_add(s->profile, &mapping);
 	for (i = 0; i < nr; i++)

@@ -54,6 +54,9 @@ int symbolize_frames(struct profile *ret, const uint64_t *frames, size_t nr,
 		     struct images *images, const struct symbolize_options *options,
 		     struct stats_reasons *files, int *kernel_names_hidden);
 
+/* The first of files that says why a file gave no names, or not all; NULL: none. */
+const char *symbolize_problem(const struct stats_reasons *files);
+
 /* How many of the first of them are resolved together, in one pass over one file. */
 size_t symbolize_group(const uint64_t *frames, size_t nr);
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "symbol/demangle.h"
 
-#include <ctype.h>
 #include <setjmp.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -10,10 +9,14 @@
 
 #include <libiberty/demangle.h>
 
+#include "base/name_cut.h"
+#include "symbol/d_name.h"
+#include "symbol/rust_name.h"
+
 /*
  * libiberty limits its recursion, but neither its output nor its time, and names come from
  * targets. Back references double a name at each level: 2^40 characters from a symbol of 200. So:
- * - Its callback cannot say "enough": it leaves by longjmp() as soon as dst is full. The printers
+ * - Its callback cannot say "enough": it leaves by longjmp() after MAX_TEXT bytes. The printers
  *   keep everything on the stack, so nothing is lost by that (but for Punycode).
  * - Looking for the parameter pack of an expansion walks shared parts again for each reference
  *   to them, without output: such names are parsed first and their tree is measured.
@@ -24,28 +27,29 @@
 #define MAX_RUST_BACKREFS 24
 #define MAX_CONVERSION_LEVELS 8
 #define MAX_TREE_PATHS 65536
+#define MAX_TEXT (32U << 10)
 #define MAX_CALLBACK_INPUT 1023 /* over that, cplus_demangle_v3_callback() refuses */
 
 struct output {
-	char *dst;
-	size_t len;
-	bool full;
+	struct name_cut cut;
+	bool full; /* the text goes on, who knows for how long */
 	bool may_jump;
 	jmp_buf jump;
 };
 
+static void output_reset(struct output *out)
+{
+	name_cut_init(&out->cut);
+	out->full = false;
+}
+
 static void output_add(const char *str, size_t len, void *arg)
 {
 	struct output *out = arg;
-	size_t room = DEMANGLE_MAX_OUTPUT - 1 - out->len;
 
-	if (len > room) {
-		out->full = true;
-		len = room;
-	}
-	if (len) /* libiberty hands over NULL, too */
-		memcpy(out->dst + out->len, str, len);
-	out->len += len;
+	if (!out->full)
+		name_cut_add(&out->cut, str, len);
+	out->full = out->cut.len > MAX_TEXT;
 	if (out->full && out->may_jump)
 		longjmp(out->jump, 1);
 }
@@ -73,29 +77,19 @@ static size_t utf8_char(const unsigned char *s, size_t len)
 	return n;
 }
 
-/* Ends dst after len bytes, or visibly cut; what cannot be printed becomes '?'. */
-static void output_finish(struct output *out)
+/* What cannot be printed becomes '?'. */
+static void make_printable(char *text, size_t len)
 {
-	unsigned char *s = (unsigned char *)out->dst;
-	size_t i, n, last = 0;
+	unsigned char *s = (unsigned char *)text;
+	size_t i, n;
 
-	if (!out->len)
-		out->dst[out->len++] = '?';
-	for (i = 0; i < out->len; i += n) {
-		n = utf8_char(s + i, out->len - i);
+	for (i = 0; i < len; i += n) {
+		n = utf8_char(s + i, len - i);
 		if (!n) {
 			s[i] = '?';
 			n = 1;
 		}
-		if (i <= DEMANGLE_MAX_OUTPUT - 4)
-			last = i;
 	}
-	if (out->full) {
-		out->len = last;
-		memcpy(out->dst + out->len, "...", 3);
-		out->len += 3;
-	}
-	out->dst[out->len] = 0;
 }
 
 /* Rust's legacy names are Itanium names whose last part is `17h`, 16 hex digits. Length or 0. */
@@ -106,7 +100,7 @@ static size_t rust_legacy_len(const char *name, size_t len)
 	while ((p = memmem(p, (size_t)(end - p), "17h", 3))) {
 		p += 3;
 		if (end - p >= 17 && strspn(p, "0123456789abcdef") == 16 && p[16] == 'E' &&
-		    (p + 17 == end || p[17] == '.'))
+		    (p + 17 == end || p[17] == '.' || p[17] == '@'))
 			return (size_t)(p + 17 - name);
 	}
 	return 0;
@@ -147,26 +141,18 @@ static bool parses_fast(const char *name)
 	return true;
 }
 
-static bool has_punycode(const char *name)
-{
-	for (; *name; name++)
-		if (name[0] == 'u' && name[1] >= '0' && name[1] <= '9')
-			return true;
-	return false;
-}
-
-/* The part of a name that the compilers mangled; the rest are suffixes of gcc and LLVM. 0 = none. */
+/* The part of a name that the compilers mangled; the rest are suffixes of gcc and LLVM, or `@plt`. 0 = none. */
 static size_t mangled_len(const char *name, size_t len)
 {
 	size_t n = 0;
 
 	if (!strncmp(name, "_GLOBAL_", 8))
 		return len;
-	if (strncmp(name, "_Z", 2) && strncmp(name, "_R", 2))
+	if (name[0] != '_' || !name[1] || !strchr("ZRD", name[1]))
 		return 0;
 	if (name[1] == 'Z')
 		n = rust_legacy_len(name, len);
-	return n ? n : strcspn(name, ".");
+	return n ? n : strcspn(name, ".@");
 }
 
 /* A name as a graph: parts that are referred to again are shared. */
@@ -272,68 +258,83 @@ static bool demangle_cxx(const char *name, struct output *out)
 
 /*
  * A binder `G<number>_` of Rust's v0 names declares that many lifetimes, which are written out one by
- * one, also where nothing is printed. Digits are of base 62: max of them is what is let through.
+ * one, also where nothing is printed. Decoding Punycode allocates: no jump out of that, so such a
+ * name must be short by itself.
  */
-static bool has_large_binder(const char *name, size_t max)
-{
-	const char *at = name;
-	size_t nr;
-
-	while ((at = strchr(at, 'G'))) {
-		at++;
-		for (nr = 0; isalnum((unsigned char)at[nr]); nr++)
-			;
-		if (at[nr] == '_' && nr > max)
-			return true;
-	}
-	return false;
-}
-
 static bool demangle_rust(const char *name, struct output *out)
 {
-	if (has_large_binder(name, has_punycode(name) ? 1 : 2))
+	struct rust_name shape = { 0 };
+
+	if (name[1] == 'R' && !rust_name_measure(name, &shape))
 		return false;
-	/* Decoding Punycode allocates: no jump out of that, so it must be short by itself. */
-	out->may_jump = !has_punycode(name);
-	if (!out->may_jump && count_pairs(name, "B", 0) > MAX_RUST_BACKREFS)
+	if (shape.binder_digits > (shape.punycode ? 1 : 2) ||
+	    (shape.punycode && shape.nr_backrefs > MAX_RUST_BACKREFS))
 		return false;
+	out->may_jump = !shape.punycode;
 	if (setjmp(out->jump))
 		return true;
 	return rust_demangle_callback(name, DMGL_AUTO, output_add, out);
 }
 
+static bool demangle_d(const char *name, struct output *out)
+{
+	char *text = d_name_demangle(name);
+
+	if (!text)
+		return false;
+	out->may_jump = false;
+	output_add(text, strlen(text), out);
+	free(text);
+	return true;
+}
+
 static bool demangle_mangled(const char *name, struct output *out)
 {
+	if (!strncmp(name, "_D", 2))
+		return demangle_d(name, out);
 	if (!strncmp(name, "_R", 2))
 		return demangle_rust(name, out);
 	if (rust_legacy_len(name, strlen(name))) {
 		if (demangle_rust(name, out))
 			return true;
-		out->len = 0;
-		out->full = false;
+		output_reset(out);
 	}
 	return demangle_cxx(name, out);
 }
 
+/* What libiberty had not finished ends as the file has it. */
+static void add_unfinished(struct output *out, const char *name, size_t len)
+{
+	size_t skip = len > NAME_CUT_END ? len - NAME_CUT_END : 0;
+
+	name_cut_add(&out->cut, name, skip); /* for the hash */
+	name_cut_add(&out->cut, "... ", 4);
+	name_cut_add(&out->cut, name + skip, len - skip);
+}
+
 void demangle(const char *name, char dst[DEMANGLE_MAX_OUTPUT])
 {
-	struct output out = { .dst = dst };
+	size_t len = strlen(name), part = 0;
 	char mangled[DEMANGLE_MAX_INPUT];
-	size_t len = strnlen(name, DEMANGLE_MAX_INPUT), part = 0;
+	struct output out;
 
-	if (len < DEMANGLE_MAX_INPUT)
+	output_reset(&out);
+	if (len < DEMANGLE_MAX_INPUT && !name_cut_is_cut(name, len))
 		part = mangled_len(name, len);
 	if (part) {
 		memcpy(mangled, name, part);
 		mangled[part] = 0;
 		if (!demangle_mangled(mangled, &out)) {
-			out.len = 0;
-			out.full = false;
+			output_reset(&out);
 			part = 0;
 		}
 	}
 	out.may_jump = false;
+	if (out.full)
+		add_unfinished(&out, mangled, part);
 	if (strncmp(name + part, ".llvm.", 6)) /* a hash: it says nothing and differs by build */
-		output_add(name + part, len - part, &out);
-	output_finish(&out);
+		name_cut_add(&out.cut, name + part, len - part);
+	if (!out.cut.len)
+		name_cut_add(&out.cut, "?", 1);
+	make_printable(dst, name_cut_finish(&out.cut, dst));
 }

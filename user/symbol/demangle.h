@@ -4,8 +4,10 @@
 
 #include <stddef.h>
 
-#define DEMANGLE_MAX_INPUT 4096
-#define DEMANGLE_MAX_OUTPUT 1024 /* longer names are cut and end in "..." */
+#include "base/name_cut.h"
+
+#define DEMANGLE_MAX_INPUT 16384 /* longer names are not demangled */
+#define DEMANGLE_MAX_OUTPUT NAME_CUT_MAX /* longer names are cut in their middle */
 
 /*
  * C++ (Itanium) and Rust (legacy and v0) names, demangled without parameters and

@@ -808,3 +808,38 @@ int cfi_step(struct cfi *cfi, uint64_t off, struct unwind_state *state,
 	row = err == BPFPROF_STOP_NO_TABLE ? learned_row(cfi, off) : 0;
 	return row ? unwind_step(state, row, reader) : err;
 }
+
+static int function_find(const struct eh_frame *frame, struct eh_pass *pass, uint64_t rva,
+			 uint64_t *ret_start, uint64_t *ret_end)
+{
+	uint64_t start, next;
+	struct eh_fde fde;
+	size_t i;
+	int err;
+
+	err = eh_frame_find(frame, pass, rva, &i);
+	if (err || i >= frame->nr)
+		return err ? err : -ENODATA;
+	err = eh_frame_get(frame, pass, &i, &fde, &start, &next);
+	if (err)
+		return err;
+	if (rva < fde.start || rva >= fde.end || rva >= next)
+		return -ENODATA;
+	*ret_start = fde.start;
+	*ret_end = fde.end < next ? fde.end : next;
+	return 0;
+}
+
+int cfi_function(struct cfi *cfi, uint64_t rva, uint64_t *ret_start, uint64_t *ret_end)
+{
+	struct eh_pass *pass;
+	int err = pass_new(cfi, &pass), table = -1;
+
+	if (err)
+		return err;
+	err = -ENODATA;
+	while (err == -ENODATA && (table = table_after(cfi, table)) < NR_TABLES)
+		err = function_find(&cfi->tables[table], pass, rva, ret_start, ret_end);
+	free(pass);
+	return err;
+}

@@ -95,4 +95,10 @@ void cfi_forget_unproven(struct cfi *cfi, uint32_t page);
 int cfi_step(struct cfi *cfi, uint64_t off, struct unwind_state *state,
 	     struct unwind_reader *reader);
 
+/*
+ * Where the function that has the image-relative address rva begins and ends, by the table. 0,
+ * -ENODATA where none covers it, or why the table cannot be read.
+ */
+int cfi_function(struct cfi *cfi, uint64_t rva, uint64_t *ret_start, uint64_t *ret_end);
+
 #endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_BASE_NAME_CUT_H
+#define BPFPROF_BASE_NAME_CUT_H
+
+/*
+ * A name that may be too long, taken in piece by piece: what does not fit is cut out of its
+ * middle and a hash of the whole name stands there, so that the end is kept and two
+ * different names stay different. UTF-8 characters are not cut.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define NAME_CUT_MAX 1024 /* with the NUL */
+#define NAME_CUT_END 503 /* bytes of the end that are kept */
+
+struct name_cut {
+	uint64_t len; /* of the whole name, so far */
+	uint32_t hash;
+	char head[NAME_CUT_MAX];
+	char end[NAME_CUT_END]; /* the byte at i of the name is at i % NAME_CUT_END */
+};
+
+void name_cut_init(struct name_cut *cut);
+void name_cut_add(struct name_cut *cut, const char *str, size_t len);
+/* The name, or `HEAD...[0123abcd]...END`. Length. */
+size_t name_cut_finish(const struct name_cut *cut, char dst[NAME_CUT_MAX]);
+/* Does name begin with what name_cut_finish() wrote of one that was cut? */
+bool name_cut_is_cut(const char *name, size_t len);
+
+#endif

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "symbol/d_name.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <libiberty/demangle.h>
+
+#define MAX_INPUT 4096
+#define MAX_TEXT (1U << 20)
+
+/* Digits of a number at s; *ret is MAX_INPUT if it is larger. */
+static size_t number(const char *s, size_t *ret)
+{
+	size_t nr;
+
+	*ret = 0;
+	for (nr = 0; isdigit((unsigned char)s[nr]); nr++)
+		if (*ret < MAX_INPUT)
+			*ret = *ret * 10 + (size_t)(s[nr] - '0');
+	if (*ret > MAX_INPUT)
+		*ret = MAX_INPUT;
+	return nr;
+}
+
+/* The place that `Q<number>` at name + at refers to: [A-Z]*[a-z] of base 26, backward from Q. */
+static bool backref_target(const char *name, size_t at, size_t *ret)
+{
+	size_t back = 0, i;
+
+	for (i = at + 1; isupper((unsigned char)name[i]) && back < MAX_INPUT; i++)
+		back = back * 26 + (size_t)(name[i] - 'A');
+	if (!islower((unsigned char)name[i]))
+		return false;
+	back = back * 26 + (size_t)(name[i] - 'a');
+	if (!back || back > at)
+		return false;
+	*ret = at - back;
+	return true;
+}
+
+/*
+ * Could the text become too long? A reference to an identifier adds that; those to types may stand in
+ * each other: n of them multiply the length by 3^(n / 3) at most. What only looks like a
+ * reference counts too.
+ */
+static bool may_explode(const char *name, size_t len)
+{
+	uint64_t bytes = len, factor = 1;
+	size_t i, target, named, nr_types = 0;
+
+	for (i = 2; i < len; i++) {
+		if (name[i] != 'Q' || !backref_target(name, i, &target))
+			continue;
+		if (number(name + target, &named))
+			bytes += named;
+		else if (++nr_types % 3 == 1)
+			factor *= 3;
+		if (bytes * factor > MAX_TEXT)
+			return true;
+	}
+	return false;
+}
+
+/* libiberty knows the attributes of a parameter in one order only: `M` before `Nk`. */
+static void reorder_attributes(char *name, size_t len)
+{
+	size_t i, named;
+
+	for (i = 2; i + 3 <= len; i++) {
+		if (isdigit((unsigned char)name[i])) { /* an identifier of that length */
+			i += number(name + i, &named) - 1;
+			i += named <= len - i ? named : 0;
+		} else if (!memcmp(name + i, "NkM", 3)) {
+			memcpy(name + i, "MNk", 3);
+		}
+	}
+}
+
+/* Cuts the last parentheses off that are no arguments of a template, and what is behind them. */
+static void drop_parameters(char *text)
+{
+	char *at, *last = NULL;
+	bool quoted = false;
+	int depth = 0;
+
+	for (at = text; *at; at++) {
+		if (*at == '"')
+			quoted = !quoted;
+		if (quoted)
+			continue;
+		if (*at == '(' && !depth++ && at > text && at[-1] != '!')
+			last = at;
+		else if (*at == ')')
+			depth--;
+		else if (*at == '.' && !depth)
+			last = NULL; /* those of the function that it is in */
+	}
+	if (last && !depth && !quoted)
+		*last = 0;
+}
+
+/* Of `_DThn<number>_`, the code that adjusts `this` and jumps to the method named behind it. */
+static size_t thunk_prefix(const char *name)
+{
+	size_t at = strlen("_DTh"), digits, ignored;
+
+	if (strncmp(name, "_DTh", at))
+		return 0;
+	at += name[at] == 'n';
+	digits = number(name + at, &ignored);
+	at += digits;
+	return digits && name[at] == '_' && isdigit((unsigned char)name[at + 1]) ? at + 1 : 0;
+}
+
+/* References count backward, so that what is before them may be another length. */
+static char *thunk_demangle(const char *name, size_t prefix)
+{
+	char copy[MAX_INPUT], *text, *whole = NULL;
+
+	snprintf(copy, sizeof(copy), "_D%s", name + prefix);
+	text = d_name_demangle(copy);
+	if (text && asprintf(&whole, "non-virtual thunk to %s", text) < 0)
+		whole = NULL;
+	free(text);
+	return whole;
+}
+
+char *d_name_demangle(const char *name)
+{
+	size_t len = strlen(name), thunk = thunk_prefix(name);
+	char copy[MAX_INPUT], *text;
+
+	if (len >= MAX_INPUT || may_explode(name, len))
+		return NULL;
+	if (thunk)
+		return thunk_demangle(name, thunk);
+	text = dlang_demangle(name, 0);
+	if (!text) {
+		memcpy(copy, name, len + 1);
+		reorder_attributes(copy, len);
+		text = dlang_demangle(copy, 0);
+	}
+	if (text)
+		drop_parameters(text);
+	return text;
+}
