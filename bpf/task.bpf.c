@@ -62,6 +62,7 @@ int task_vmas(struct bpf_iter__task_vma *ctx)
 	struct task_struct *task = ctx->task;
 	struct seq_file *seq = ctx->meta->seq;
 	struct vma_scratch *s;
+	__u64 start_code;
 	__u32 zero = 0;
 	__s64 len = 0;
 
@@ -76,6 +77,9 @@ int task_vmas(struct bpf_iter__task_vma *ctx)
 	vma_fill(&s->rec.vma, vma);
 	if (!(vma->vm_flags & VM_EXEC))
 		s->rec.vma.flags |= BPFPROF_VMA_DATA;
+	start_code = BPF_CORE_READ(vma, vm_mm, start_code);
+	if (start_code >= vma->vm_start && start_code < vma->vm_end)
+		s->rec.vma.flags |= BPFPROF_VMA_EXECUTED;
 	if (vma->vm_file) {
 		if (is_remote(vma))
 			s->rec.vma.flags |= BPFPROF_VMA_REMOTE;

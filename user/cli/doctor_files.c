@@ -49,11 +49,14 @@ static void container_line(struct requirements *reqs, struct sampler *sampler,
 static void python_line(struct requirements *reqs, struct sampler *sampler,
 			const struct process *process)
 {
-	uint32_t image, version;
+	uint32_t version = 0;
+	size_t i;
 
-	if (pythons_version(sampler->pythons, process, &image, &version))
+	for (i = 0; i < process->nr_mappings && !version; i++)
+		version = pythons_version(sampler->pythons, (uint32_t)process->mappings[i].image);
+	if (!version)
 		return;
-	if (process->python_layout)
+	if (process->nr_pythons)
 		requirements_add(reqs, "python", REQUIREMENT_OK, NULL, "%u.%u: frames are named",
 				 version >> 24, version >> 16 & 0xff);
 	else

@@ -84,10 +84,17 @@ static void say_counts(pid_t pid, const struct dump_read_counts *counts)
 		log_warn("pid %d: its mappings cannot be read: %s", pid,
 			 strerror(-counts->mappings_error));
 	if (counts->python_error == -ENODATA)
-		log_warn("pid %d: its Python interpreter has not begun yet, or has ended", pid);
+		log_warn("pid %d: no Python runs in it: its interpreter has not begun yet, has "
+			 "ended, "
+			 "or is only loaded",
+			 pid);
 	else if (counts->python_error)
 		log_warn("pid %d: its Python interpreter cannot be read in full: %s", pid,
 			 strerror(-counts->python_error));
+	if (counts->nr_beyond)
+		log_warn("pid %d: it has %llu more places where a Python may run than the %d that "
+			 "are looked at",
+			 pid, (unsigned long long)counts->nr_beyond, BPFPROF_MAX_RUNTIMES);
 	if (counts->too_many_threads)
 		log_warn("pid %d: it has more than %d threads: these are the first", pid,
 			 TASKS_MAX);

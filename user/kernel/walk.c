@@ -68,6 +68,7 @@ struct collected {
 	struct bpfprof_task_id task;
 	struct bpfprof_place place;
 	uint32_t own_pid; /* as we know it */
+	uint32_t executable; /* the image that was executed, 0 = not met */
 	bool too_many;
 };
 
@@ -109,7 +110,10 @@ static void collect(void *arg, const struct bpfprof_vma_record *record, const ch
 		c->mappings = tmp;
 		c->cap = cap;
 	}
-	c->mappings[c->nr++] = mapping_of(c->images, c->own_pid, &record->vma, path);
+	c->mappings[c->nr] = mapping_of(c->images, c->own_pid, &record->vma, path);
+	if (record->vma.flags & BPFPROF_VMA_EXECUTED)
+		c->executable = (uint32_t)c->mappings[c->nr].image;
+	c->nr++;
 }
 
 /* Builds the rows of a page and makes them resident; what cannot be had becomes a row that says so. */
@@ -198,7 +202,7 @@ static void open_images(struct walker *walker, struct process *process, uint64_t
 
 int walker_publish(struct walker *walker, struct process *process, uint64_t now_ns)
 {
-	if (process->python_layout &&
+	if ((process->nr_pythons || process->python_slots[0]) &&
 	    python_maps_set(walker->python_maps, process, now_ns) == -ENOSPC)
 		walker->pythons_too_many++;
 	return tables_publish(walker->tables, process, now_ns);
@@ -227,21 +231,18 @@ static void title_look(struct walker *walker, struct process *process)
 static int mappings_take(struct walker *walker, struct process *process, struct collected *c,
 			 bool was_void, uint64_t now_ns)
 {
-	bool differ = process_mappings_set(process, c->mappings, c->nr);
-	uint32_t layout = process->python_layout;
+	bool differ = process_mappings_set(process, c->mappings, c->nr), pythons_differ = false;
+	bool was_python = process->nr_pythons;
 
 	process_place_set(process, &c->place);
+	process->executable = c->executable;
 	if (differ || process->images_failed) {
 		open_images(walker, process, now_ns);
-		if (!pythons_find(walker->pythons, process, &process->python_runtime,
-				  &process->python_layout))
-			process->python_layout = 0;
+		pythons_differ = pythons_find(walker->pythons, process);
 	}
-	if (process->python_layout && !layout)
+	if (process->nr_pythons && !was_python)
 		title_look(walker, process);
-	return differ || was_void || layout != process->python_layout
-		       ? walker_publish(walker, process, now_ns)
-		       : 0;
+	return differ || was_void || pythons_differ ? walker_publish(walker, process, now_ns) : 0;
 }
 
 static int mappings_read(struct walker *walker, uint32_t pid, struct collected *c,

@@ -43,6 +43,7 @@ struct dump_read_counts {
 	uint64_t nr_refused; /* pages beyond what is kept of one process, or after reads hung */
 	uint64_t nr_unreadable; /* objects of Python's */
 	uint64_t nr_bad; /* objects that make no sense, cyclic lists, more than our limits */
+	uint64_t nr_beyond; /* places where a Python may be, more than are looked at */
 	uint64_t nr_cut; /* stacks and lists of variables that were more than we keep */
 	bool too_many_threads; /* it has more than TASKS_MAX: the first of them are there */
 	bool gone; /* it ended while it was read: what was read until then is there */

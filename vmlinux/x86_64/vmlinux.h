@@ -325,6 +325,7 @@ struct uprobes_state {
 
 struct mm_struct {
 	struct {
+		long unsigned int start_code;
 		long unsigned int start_stack;
 		long unsigned int arg_start;
 		long unsigned int env_start;
