@@ -8,7 +8,7 @@ import time
 
 import python_truth as truth
 from harness import Failure, Skip, check, test
-from test_dump import PROGRAMS
+from test_dump import PROGRAMS, py_spy
 from test_python import all_pythons, spawn
 
 HZ = 499
@@ -87,8 +87,12 @@ def share(context, process, wanted, least=50):
 
 
 def dumped(context, process):
+    return dumped_with(context, process)
+
+
+def dumped_with(context, process, *flags):
     """(version, executable, {thread: names of its functions, innermost first}, messages)"""
-    run = context.bpfprof("dump", "-p", process.pid).expect(0)
+    run = context.bpfprof("dump", "-p", process.pid, *flags).expect(0)
     text = run.out.decode()
     head = re.search(r"^Python v(.*) \((.*)\)$", text, re.M)
     threads = {}
@@ -251,3 +255,38 @@ def executable(context):
     except subprocess.SubprocessError as error:
         raise Failure(str(error)) from error
     check('"active": false' in said, said[:300])
+
+
+def start_gil_users(context, python, library):
+    ready = os.path.join(context.scratch("ready"), "users-" + python.name)
+    code = "import time; open(%r, 'w').close(); exec('def rest(): time.sleep(1000)'); rest()" % ready
+    program = context.helper("gil_users", "gil_users.c", "-ldl", "-lpthread")
+    process = spawn(context, [program, library, code], {"PYTHONDONTWRITEBYTECODE": "1"},
+                    [library, python.stdlib])
+    wait_ready(process, ready)
+    return process
+
+
+@test(modes=("root", "caps"))
+def header_alone(context):
+    """A thread that Python knows and that runs no Python is named, and no more, as in py-spy."""
+    for python, library in with_library().values():
+        process = start_gil_users(context, python, library)
+        run = context.bpfprof("dump", "-p", process.pid).expect(0)
+        text = run.out.decode()
+        _, _, threads, _ = dumped(context, process)
+        check(list(threads.values()) == [[], [], ["rest", "<module>"]], text)
+        _, _, native, _ = dumped_with(context, process, "--native")
+        check(len(native) == 4 and all(any("pause" in name for name in names_) or
+                                       "rest" in names_ for names_ in native.values()), str(native))
+        _, _, kernel, _ = dumped_with(context, process, "--kernel")
+        check(all(any(name.endswith("_[k]") for name in names_) for names_ in kernel.values()),
+              str(kernel))
+        if context.mode == "root":
+            spy = subprocess.run([py_spy(), "dump", "-p", str(process.pid)],
+                                 stdout=subprocess.PIPE, check=False)
+            check(spy.returncode or spy.stdout.decode() == text, "%s\nfor\n%s" % (
+                text, spy.stdout.decode()))
+            context.note("%s: %s" % (python, "all bytes are py-spy's" if not spy.returncode else
+                                     "py-spy fails"))
+        process.kill()
