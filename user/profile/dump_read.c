@@ -135,6 +135,8 @@ static void mappings_learn(struct reading *reading, uint32_t tid)
 
 	reading->counts->mappings_error = err;
 	reading->counts->nr_beyond = pythons_counts(walker->pythons)->nr_beyond - nr_beyond;
+	if (err == -ETIMEDOUT)
+		reading->counts->mappings_wait = deadline_last_wait(reading->r->runner);
 	if (err)
 		return;
 	reading->process = processes_find(walker->processes, reading->tasks.states[0].task.pid);
@@ -393,6 +395,7 @@ static void process_finish(struct reading *reading)
 	}
 	if (reading->remote) {
 		reading->counts->nr_hung = remote_counts(reading->remote)->nr_hung;
+		reading->counts->hung = remote_counts(reading->remote)->hung;
 		reading->counts->nr_refused = remote_counts(reading->remote)->nr_refused;
 		reading->counts->nr_passes = remote_counts(reading->remote)->nr_passes;
 		reading->counts->nr_pages = remote_counts(reading->remote)->nr_pages;
