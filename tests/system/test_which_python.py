@@ -3,6 +3,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import time
 
@@ -290,3 +291,29 @@ def header_alone(context):
             context.note("%s: %s" % (python, "all bytes are py-spy's" if not spy.returncode else
                                      "py-spy fails"))
         process.kill()
+
+
+@test()
+def other_pythons(context):
+    """Those that are not CPython are told by name; a program of another name is not taken for one."""
+    for name, what in (("pypy3.10", "PyPy"), ("micropython", "MicroPython"), ("pypyrus", None)):
+        path = os.path.join(context.scratch("others"), name)
+        shutil.copy(shutil.which("sleep"), path)
+        os.chmod(path, 0o755)
+        process = context.spawn([path, "60"])
+        time.sleep(0.3)
+        version, _, threads, said = dumped(context, process)
+        check(version is None and threads[process.pid], "%s" % threads)
+        check(("it runs %s, not CPython" % what in said) if what else "not CPython" not in said,
+              "%s: %s" % (name, said))
+        doctor = context.bpfprof("doctor", "--pid", process.pid).out.decode()
+        check(("%s, not CPython" % what in doctor) if what else "not CPython" not in doctor, doctor)
+
+
+@test()
+def doctor_names_all(context):
+    """Each version that is mapped is told once."""
+    python, library = next(iter(with_library().values()))
+    process = start_mapped(context, python, "again", library)
+    doctor = context.bpfprof("doctor", "--pid", process.pid).out.decode()
+    check(doctor.count("%d.%d: frames are named" % python.version) == 1, doctor)

@@ -110,6 +110,10 @@ static void say_counts(pid_t pid, const struct dump_read_counts *counts)
 	else if (counts->mappings_error && counts->mappings_error != -ESRCH)
 		log_warn("pid %d: its mappings cannot be read: %s", pid,
 			 strerror(-counts->mappings_error));
+	if (counts->other_python)
+		log_warn("pid %d: it runs %s, not CPython: its Python frames are not known, native "
+			 "stacks are all that can be had",
+			 pid, counts->other_python);
 	if (counts->python_error == -ENODATA)
 		log_warn("pid %d: no Python runs in it: its interpreter has not begun yet, has "
 			 "ended, "
@@ -228,6 +232,8 @@ static int read_one(struct dumping *dumping, pid_t pid, pid_t parent)
 	if (dumping->only_python &&
 	    !dumping->dump.processes[dumping->dump.nr_processes - 1].python_version) {
 		dump_drop(&dumping->dump);
+		if (counts.other_python) /* Python, if not one that can be shown */
+			say_counts(pid, &counts);
 		return EXIT_DONE;
 	}
 	parent_set(&dumping->dump, (uint32_t)parent);

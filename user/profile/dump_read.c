@@ -15,6 +15,7 @@
 #include "proc/processes.h"
 #include "proc/usage.h"
 #include "profile/dump_reading.h"
+#include "python/others.h"
 #include "python/pythons.h"
 #include "unwind_native.h"
 
@@ -393,6 +394,10 @@ static void process_finish(struct reading *reading)
 				       dump->threads[i].consistent;
 		dump->gil_holder = i;
 	}
+	if (reading->process && !dump->python_version)
+		reading->counts->other_python =
+			python_other_of(reading->r->walker->images, reading->process,
+					strtab_get(reading->strings, dump->cmdline));
 	if (reading->remote) {
 		reading->counts->nr_hung = remote_counts(reading->remote)->nr_hung;
 		reading->counts->hung = remote_counts(reading->remote)->hung;

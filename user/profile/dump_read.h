@@ -48,6 +48,7 @@ struct dump_read_counts {
 	uint64_t nr_cut; /* stacks and lists of variables that were more than we keep */
 	bool too_many_threads; /* it has more than TASKS_MAX: the first of them are there */
 	bool gone; /* it ended while it was read: what was read until then is there */
+	const char *other_python; /* that it runs, and is not CPython; NULL: none. Never freed */
 	struct deadline_wait hung; /* what the last of nr_hung waited for */
 	int mappings_error; /* -errno: why mappings are not known; 0 */
 	struct deadline_wait mappings_wait; /* after -ETIMEDOUT: what that waited for */
