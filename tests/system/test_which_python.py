@@ -119,7 +119,7 @@ def start_mapped(context, python, how, library, argv=()):
 def mapped_again(context):
     """A page of the interpreter's code, all of it, a second copy of it: one runs, and it is shown."""
     for python, library in with_library().values():
-        for how in ("page", "whole", "again", "many"):
+        for how in ("page", "whole", "again", "many", "lies"):
             process = start_mapped(context, python, how, library)
             good, total = share(context, process, [["<module>", "outer"]])
             version, _, threads, said = dumped(context, process)

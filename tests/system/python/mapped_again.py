@@ -32,6 +32,31 @@ def code_map(hint, skip, size):
     return at
 
 
+def filled(at, size, words):
+    """Anonymous memory with these words again and again; where it is."""
+    LIBC.mmap.restype = ctypes.c_void_p
+    LIBC.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int,
+                          ctypes.c_int, ctypes.c_long]
+    at = LIBC.mmap(at, size, 3, 0x22, -1, 0)
+    text = b"".join((word if word else at).to_bytes(8, "little") for word in words)
+    ctypes.memmove(at, text * (size // len(text)), size)
+    return at
+
+
+def lies(start):
+    """
+    Code where its runtime would be in memory that holds pointers: to an interpreter, whose threads go
+    round in a circle, and belong to no interpreter.
+    """
+    far = -(1 << 30)
+    runtime = ctypes.addressof(ctypes.c_char.in_dll(ctypes.pythonapi, "_PyRuntime"))
+    assert code_map(start + far, 0, PAGE) == start + far
+    thread = filled(None, 1 << 20, [0, 0, PAGE, 0, 0, 0, 0, 0] + [0] * 24)
+    interpreter = filled(None, 1 << 20, [thread])
+    base = (runtime + far) & -PAGE
+    assert filled(base, 1 << 20, [interpreter]) == base
+
+
 def make(how, library):
     _, _, start, size = own_code()
     if how == "page":
@@ -41,6 +66,8 @@ def make(how, library):
     elif how == "many":  # each a place of its own: more than are looked at
         for i in range(1, 9):
             code_map(start - (i << 30), 0, 4 * PAGE)
+    elif how == "lies":
+        lies(start)
     elif how == "again":
         LIBC.dlmopen.restype = ctypes.c_void_p
         assert LIBC.dlmopen(-1, library.encode(), 2)
