@@ -320,7 +320,10 @@ struct bpfprof_python_layout {
 	__u16 code_start; /* and from the first one on; a multiple of 8 */
 };
 
-/* Element of the array map pythons: a process that runs CPython. Written by user space. */
+/*
+ * Element of the array map pythons: a runtime that a process may run CPython with. A process may
+ * have several, in which others or none run. Written by user space.
+ */
 struct bpfprof_python {
 	__u64 runtime; /* address of _PyRuntime */
 	__u64 start_ns; /* of the process, so that a slot given to another one is not believed */
@@ -328,7 +331,11 @@ struct bpfprof_python {
 	__u32 layout; /* index in the array map layouts */
 	__u32 pid;
 	__u32 nr_codes; /* elements of codes that it took; counted by BPF, set back by user space */
+	__u32 next; /* element of the next runtime of the process, 0 = none */
+	__u32 pad;
 };
+
+#define BPFPROF_MAX_RUNTIMES 4 /* of one process */
 
 /* A C call of the eval loop, found in the chain of frames. */
 struct bpfprof_python_entry {
@@ -353,6 +360,7 @@ enum bpfprof_python_stop {
 #define BPFPROF_PYTHON_GIL_KNOWN 2U
 #define BPFPROF_PYTHON_GIL_HELD 4U
 #define BPFPROF_PYTHON_CODE_PENDING 8U /* some frame's names or lines are still to come */
+#define BPFPROF_PYTHON_OBJECTS 16U /* there are frames of PYTHON_CHAIN_OBJECTS */
 
 /*
  * PYTHON_CODE: a piece of what a code object consists of; user space puts them together by

@@ -111,6 +111,8 @@ static __always_inline void chain_walk(struct unwind_reader *r)
 		}
 	}
 	py->last_va = py->walk.frame;
+	if (py->layout.chain == PYTHON_CHAIN_OBJECTS && py->walk.frame)
+		r->rec.sample.python_flags |= BPFPROF_PYTHON_OBJECTS;
 	py->stop = PYTHON_STOP_DEPTH; /* unless it ends before */
 	bpf_loop((BPFPROF_MAX_PYTHON_FRAMES + BPFPROF_MAX_PYTHON_ENTRIES) / PYTHON_FRAMES_A_STEP,
 		 python_walk_frames, &ctx, 0);
@@ -134,39 +136,59 @@ static long tstate_walk(__u32 i, struct python_ctx *ctx)
 	return 0;
 }
 
+/*
+ * What the thread runs in the runtime in py->next, if that one runs at all; a step of bpf_loop. Whether
+ * it does is told by its lists: they have to lead to a state of this very thread.
+ */
+static long runtime_walk(__u32 i, struct python_ctx *ctx)
+{
+	struct unwind_reader *r = ctx->r;
+	struct python_scratch *py = &r->py;
+	struct bpfprof_python_layout *layout;
+	struct bpfprof_python *p;
+	__u32 nr = py->next;
+
+	p = nr ? bpf_map_lookup_elem(&pythons, &nr) : NULL;
+	if (!p || !p->id || p->start_ns != r->rec.sample.task.start_ns)
+		return 1;
+	py->next = p->next;
+	py->nth = i;
+	nr = p->layout;
+	if (py->layout_nr != nr || !py->layout.chain) {
+		layout = bpf_map_lookup_elem(&layouts, &nr);
+		if (!layout)
+			return 1;
+		py->layout = *layout;
+		py->layout_nr = nr;
+	}
+	if (!i) {
+		py->id = p->id;
+		py->prints.seed = mix(cfg.hash_seed, py->id);
+		r->rec.sample.python_flags |= BPFPROF_PYTHON_PROCESS;
+	}
+	py->runtime = p->runtime;
+	py->stop = PYTHON_STOP_NONE;
+	py->nr_pending = 0;
+	tstates_find(r);
+	bpf_loop(MAX_TSTATES, tstate_walk, ctx, 0);
+	if (py->nr_pending)
+		pending_send(r);
+	if (py->stop > r->rec.sample.python_stop)
+		r->rec.sample.python_stop = py->stop;
+	return 0;
+}
+
 /* All Python frames of the interrupted thread; before the native ones are walked. */
 static __noinline int python_walk(struct unwind_reader *r, __u32 slot)
 {
 	struct python_scratch *py = &r->py;
-	struct bpfprof_python *p = bpf_map_lookup_elem(&pythons, &slot);
-	struct bpfprof_python_layout *layout;
 	struct python_ctx ctx = { .r = r };
-	__u32 nr;
 
-	if (!p || !p->id || p->start_ns != r->rec.sample.task.start_ns)
-		return 0;
-	if (py->layout_nr != p->layout || !py->layout.chain) {
-		nr = p->layout;
-		layout = bpf_map_lookup_elem(&layouts, &nr);
-		if (!layout)
-			return 0;
-		py->layout = *layout;
-		py->layout_nr = nr;
-	}
-	py->id = p->id;
 	py->slot = slot;
-	py->runtime = p->runtime;
-	py->stop = PYTHON_STOP_NONE;
-	py->nr_pending = 0;
+	py->next = slot;
 	py->entered = 0;
 	spans_begin(&py->prints.spans);
-	py->prints.seed = mix(cfg.hash_seed, py->id);
-	r->rec.sample.python_flags |= BPFPROF_PYTHON_PROCESS;
-	tstates_find(r);
-	bpf_loop(MAX_TSTATES, tstate_walk, &ctx, 0);
-	if (py->nr_pending)
-		pending_send(r);
-	r->rec.sample.python_stop = py->stop;
+	bpf_loop(BPFPROF_MAX_RUNTIMES, runtime_walk, &ctx, 0);
 	return 0;
 }
 

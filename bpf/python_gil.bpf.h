@@ -46,7 +46,7 @@ static long holder_step(__u32 i, struct holder_ctx *ctx)
 }
 
 static __always_inline void holder_find(struct unwind_reader *r, struct gil_holder *holder,
-					__u64 tstate)
+					const struct bpfprof_python_layout *layout, __u64 tstate)
 {
 	struct bpfprof_sample *s = &r->rec.sample;
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -59,10 +59,37 @@ static __always_inline void holder_find(struct unwind_reader *r, struct gil_hold
 	holder->python = r->py.id;
 	holder->until_ns = s->rec.ts_ns + HOLDER_NS;
 	holder->tid = 0;
-	if (user_u64(tstate + r->py.layout.tstate_thread, &ctx.fs_base) || !ctx.fs_base)
+	if (user_u64(tstate + layout->tstate_thread, &ctx.fs_base) || !ctx.fs_base)
 		return;
 	ctx.at = task->signal->thread_head.next;
 	bpf_loop(MAX_HOLDER_STEPS, holder_step, &ctx, 0);
+}
+
+/* Is what the thread has waited for the GIL of that runtime? */
+static __always_inline bool gil_wait_find(struct unwind_reader *r, struct gil_holder *holder,
+					  const struct bpfprof_python_layout *layout, __u64 runtime,
+					  __u64 waited)
+{
+	__u64 gil = runtime + layout->gil, interpreter = 0, tstate = 0;
+	struct bpfprof_sample *s = &r->rec.sample;
+
+	if (!layout->gil || layout->free_threaded)
+		return false;
+	if (layout->version >= 0x30c &&
+	    (user_u64(runtime + layout->runtime_interpreters, &interpreter) ||
+	     user_u64(interpreter + layout->gil, &gil)))
+		return false;
+	if (waited - gil >= PYTHON_GIL_BYTES)
+		return false;
+	s->flags |= BPFPROF_SAMPLE_GIL_WAIT;
+	if (user_u64(gil + layout->gil_holder, &tstate) || !tstate)
+		return true;
+	holder_find(r, holder, layout, tstate);
+	if (holder->tid == s->task.tid) /* it has got it, or given it away, meanwhile */
+		return true;
+	s->holder_tid = holder->tid;
+	__builtin_memcpy(s->holder_comm, holder->comm, sizeof(s->holder_comm));
+	return true;
 }
 
 /* To be called once the stack was walked, of a thread that has just slept. */
@@ -70,26 +97,22 @@ static __noinline int gil_wait_note(struct unwind_reader *r, struct gil_holder *
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
-	const struct bpfprof_python_layout *layout = &r->py.layout;
-	struct bpfprof_sample *s = &r->rec.sample;
-	__u64 gil = r->py.runtime + layout->gil, interpreter = 0, tstate = 0;
+	struct bpfprof_python_layout *layout;
+	__u32 slot = r->py.slot, nr, i;
+	struct bpfprof_python *p;
 
-	if (!holder || !layout->gil || layout->free_threaded || regs->orig_ax != SYS_FUTEX)
+	if (!holder || regs->orig_ax != SYS_FUTEX)
 		return 0;
-	if (layout->version >= 0x30c &&
-	    (user_u64(r->py.runtime + layout->runtime_interpreters, &interpreter) ||
-	     user_u64(interpreter + layout->gil, &gil)))
-		return 0;
-	if (regs->di - gil >= PYTHON_GIL_BYTES)
-		return 0;
-	s->flags |= BPFPROF_SAMPLE_GIL_WAIT;
-	if (user_u64(gil + layout->gil_holder, &tstate) || !tstate)
-		return 0;
-	holder_find(r, holder, tstate);
-	if (holder->tid == s->task.tid) /* it has got it, or given it away, meanwhile */
-		return 0;
-	s->holder_tid = holder->tid;
-	__builtin_memcpy(s->holder_comm, holder->comm, sizeof(s->holder_comm));
+	for (i = 0; i < BPFPROF_MAX_RUNTIMES && slot; i++) {
+		p = bpf_map_lookup_elem(&pythons, &slot);
+		if (!p || p->id != r->py.id)
+			break;
+		nr = p->layout;
+		layout = bpf_map_lookup_elem(&layouts, &nr);
+		if (!layout || gil_wait_find(r, holder, layout, p->runtime, regs->di))
+			break;
+		slot = p->next;
+	}
 	return 0;
 }
 

@@ -9,6 +9,7 @@
 #define MAX_THREAD_STEPS 4096
 #define THREAD_STEP_NS 20000ULL /* a list that takes a step more is read so much later again */
 #define MAX_INTERPRETERS 64
+#define RUNTIME_SLOTS (THREAD_SLOTS / BPFPROF_MAX_RUNTIMES) /* a thread has one slot in each */
 
 static __always_inline int user_u64(__u64 va, __u64 *dst)
 {
@@ -32,6 +33,12 @@ static __always_inline bool tstate_is_ours(struct python_scratch *py)
 	return tstate_u64(py, py->layout.tstate_thread) == py->fs_base;
 }
 
+/* In all versions a thread state says behind next which interpreter it belongs to. */
+static __always_inline bool tstate_is_of(struct python_scratch *py, __u64 interpreter)
+{
+	return tstate_u64(py, py->layout.tstate_next + 8) == interpreter;
+}
+
 struct python_ctx {
 	struct unwind_reader *r;
 };
@@ -49,6 +56,7 @@ static long thread_step(__u32 i, struct python_ctx *ctx)
 			return 1;
 		}
 		py->nr_interpreters++;
+		py->list_owner = interpreter;
 		py->list_interpreter = 0;
 		if (user_u64(interpreter + py->layout.interpreter_threads, &py->list_at))
 			py->list_at = 0;
@@ -58,7 +66,8 @@ static long thread_step(__u32 i, struct python_ctx *ctx)
 			py->list_interpreter = 0;
 		return 0;
 	}
-	if (tstate_read(py, py->list_at)) {
+	/* What is no thread state of it, in a runtime that is none, leads nowhere. */
+	if (tstate_read(py, py->list_at) || !tstate_is_of(py, py->list_owner)) {
 		py->list_torn = 1;
 		py->list_at = 0;
 		return 0;
@@ -161,7 +170,8 @@ static __noinline int tstates_find(struct unwind_reader *r)
 	struct python_scratch *py = &r->py;
 	struct python_ctx ctx = { .r = r };
 	__u32 tid = r->rec.sample.task.tid;
-	struct cached_thread *slot = &py->threads[tid & (THREAD_SLOTS - 1)];
+	struct cached_thread *slot =
+		&py->threads[(tid + py->nth * RUNTIME_SLOTS) & (THREAD_SLOTS - 1)];
 	__u64 now = r->rec.sample.rec.ts_ns, newest = 0;
 	long steps;
 

@@ -68,7 +68,9 @@ struct python_scratch {
 	__u32 stop;
 	__u32 budget; /* bytes of code objects that this sample may still send */
 	__u32 nr_pending;
-	__u32 slot; /* in pythons */
+	__u32 slot; /* in pythons, of the first runtime */
+	__u32 next; /* and of the one that is walked next */
+	__u32 nth; /* runtime of the process that is walked now */
 	__u32 entered; /* frames up to the last entry */
 	__u32 nr_tstates;
 	__u64 nr_codes; /* ids given with this scratch */
@@ -77,6 +79,7 @@ struct python_scratch {
 	__u64 fs_base;
 	__u64 list_at; /* walking the lists of threads */
 	__u64 list_interpreter;
+	__u64 list_owner; /* the interpreter whose threads are walked */
 	__u64 list_head; /* of the newest one */
 	__u32 list_steps;
 	__u32 list_torn;

@@ -43,6 +43,8 @@ static void interpreter_make(struct made_objects *m, uint64_t active)
 	made_put_u64(m, interpreter + m->heap.objects.interpreter_modules,
 		     made_dict(m, modules, 2, MADE_KEYS_STR));
 	made_put_u64(m, first + m->layout.tstate_next, second);
+	made_put_u64(m, first + m->layout.tstate_next + 8, interpreter);
+	made_put_u64(m, second + m->layout.tstate_next + 8, interpreter);
 	made_put_u64(m, first + m->layout.tstate_thread, 1);
 	made_put_u64(m, second + m->layout.tstate_thread, 2);
 }

@@ -338,6 +338,7 @@ static struct state_of interpreter_make(uint64_t modules)
 	made_put_u64(&made, ret.interpreter + made.layout.interpreter_threads, ret.first);
 	made_put_u64(&made, ret.interpreter + made.heap.objects.interpreter_modules, modules);
 	made_put_u64(&made, ret.first + made.layout.tstate_thread, 0x7f0000001000);
+	made_put_u64(&made, ret.first + made.layout.tstate_next + 8, ret.interpreter);
 	return ret;
 }
 
@@ -527,6 +528,7 @@ Test(python_objects, states)
 			made_put_u64(&made, va[i - 1] + next, va[i]);
 			made_put_u64(&made, va[i] + made.layout.tstate_thread,
 				     0x1000 + (uint64_t)i / 2);
+			made_put_u64(&made, va[i] + next + 8, state.interpreter);
 		}
 		cr_assert_eq(nr_states(&tstates), 8);
 		cr_assert(tstates.complete);
@@ -534,6 +536,11 @@ Test(python_objects, states)
 		cr_assert_eq(python_tstates_find(&tstates, 0x1001, &tstates.states[2])->va, va[3]);
 		cr_assert_null(python_tstates_find(&tstates, 0x1001, &tstates.states[3]));
 		cr_assert_null(python_tstates_find(&tstates, 0, NULL));
+		/* One that belongs elsewhere ends the list. */
+		made_put_u64(&made, va[5] + next + 8, state.first);
+		cr_assert_eq(nr_states(&tstates), 5);
+		cr_assert_not(tstates.complete);
+		made_put_u64(&made, va[5] + next + 8, state.interpreter);
 		/* Back to itself, to the first, to one in the middle. */
 		for (int i = 0; i < 8; i++) {
 			made_put_u64(&made, va[7] + next, va[i]);
@@ -575,8 +582,42 @@ static int endless_read(struct unwind_reader *reader, __u64 va, void *dst, __u32
 		return -1;
 	for (size_t i = 0; i < 64; i++)
 		words[i] = (va & ~511ULL) + 512;
+	/* All thread states belong to the first interpreter. */
+	words[(made.layout.tstate_next + 8) / 8] =
+		((MADE_RUNTIME + made.layout.runtime_interpreters) & ~511ULL) + 512;
 	memcpy(dst, words, len);
 	return reader ? 0 : -1;
+}
+
+/* What is to run is proved by the lists: they lead to a thread state that belongs there. */
+Test(python_objects, runs)
+{
+	FOR_EACH_VERSION(nr)
+	{
+		const struct bpfprof_python_layout *l = &made.layout;
+		uint64_t head = MADE_RUNTIME + l->runtime_interpreters;
+		struct state_of state;
+
+		cr_assert_eq(python_runtime_check(&made.heap), -ENODATA, "nothing has begun");
+		state = interpreter_make(0);
+		cr_assert_eq(python_runtime_check(&made.heap), 0);
+		made_put_u64(&made, state.interpreter + l->interpreter_threads, 0);
+		cr_assert_eq(python_runtime_check(&made.heap), -ENODATA, "all has ended");
+		for (size_t i = 1; i < sizeof(wild) / sizeof(*wild); i++) {
+			made_put_u64(&made, state.interpreter + l->interpreter_threads, wild[i]);
+			cr_assert_eq(python_runtime_check(&made.heap), -EBADMSG, "%lx", wild[i]);
+		}
+		made_put_u64(&made, state.interpreter + l->interpreter_threads, state.first);
+		made_put_u64(&made, state.first + l->tstate_next + 8, state.first);
+		cr_assert_eq(python_runtime_check(&made.heap), -EBADMSG, "of another");
+		for (size_t i = 1; i < sizeof(wild) / sizeof(*wild); i++) {
+			made_put_u64(&made, head, wild[i]);
+			cr_assert_lt(python_runtime_check(&made.heap), 0, "%lx", wild[i]);
+		}
+		made.heap.runtime = MADE_END;
+		cr_assert_eq(python_runtime_check(&made.heap), -EFAULT);
+		made.heap.runtime = MADE_RUNTIME;
+	}
 }
 
 Test(python_objects, endless)

@@ -582,8 +582,8 @@ def locked_memory(context):
         reader.kill()
         reader.wait()
     context.note("it took %.2f s: %s" % (took, run.err.decode().strip()))
-    check(took < 4, "it took %.1f s" % took)
-    check(b"something holds its mmap_lock" in run.err, run.text)
+    check(took < 10, "it took %.1f s" % took)
+    check(re.search(rb"waits in \w+\(\): something holds the lock of its memory", run.err), run.text)
     text = run.out.decode()
     check("hrtimer_nanosleep_[k]" in text and re.search(r"mmap\w*_\[k\]", text), text)
 

@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <errno.h>
+#include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -284,5 +285,79 @@ Test(deadline, no_time_at_all, .init = setup)
 	cr_expect_gt(nr_late, 0);
 	wait_unstuck(runner, 0);
 	cr_expect_eq(atomic_load(&nr_abandoned), nr_late);
+	deadline_runner_free(runner);
+}
+
+static void *gate_open(void *arg)
+{
+	wait_until(&nr_started, 1);
+	usleep(300000);
+	sem_post(&gate);
+	return arg;
+}
+
+/* Calls that sleep are waited for longer than their time, for as long as patience lasts. */
+Test(deadline, patience_with_sleepers, .init = setup, .timeout = 60)
+{
+	struct deadline_runner *runner;
+	struct deadline_wait wait;
+	struct sum sum = { .a = 5 };
+	pthread_t thread;
+
+	cr_assert_eq(deadline_runner_new(&runner), 0);
+	deadline_patience(runner, 0, 30000);
+	cr_assert_eq(pthread_create(&thread, NULL, gate_open, NULL), 0);
+	cr_expect_eq(deadline_run(runner, hang, let_go, &sum, sizeof(sum), 1), 5);
+	pthread_join(thread, NULL);
+	free(sum.text);
+	cr_expect_eq(deadline_nr_stuck(runner), 0);
+
+	deadline_patience(runner, 30000, 100);
+	cr_expect_eq(deadline_run(runner, hang, let_go, &sum, sizeof(sum), 500), -ETIMEDOUT);
+	wait = deadline_last_wait(runner);
+	cr_expect(wait.known && !wait.ready, "%d %d %s", wait.known, wait.ready, wait.in);
+	sem_post(&gate);
+	wait_until(&nr_abandoned, 1);
+	deadline_runner_free(runner);
+}
+
+static atomic_bool spin_over;
+
+static long spin(void *arg)
+{
+	while (!atomic_load(&spin_over))
+		;
+	return ((struct sum *)arg)->a;
+}
+
+static void *spin_end(void *arg)
+{
+	usleep(300000);
+	atomic_store(&spin_over, true);
+	return arg;
+}
+
+/* So are those that want to run; what is given up says that they did. */
+Test(deadline, patience_with_the_ready, .init = setup, .timeout = 60)
+{
+	struct deadline_runner *runner;
+	struct sum sum = { .a = 6 };
+	struct deadline_wait wait;
+	pthread_t thread;
+
+	cr_assert_eq(deadline_runner_new(&runner), 0);
+	cr_expect_not(deadline_last_wait(runner).known);
+	deadline_patience(runner, 30000, 0);
+	cr_assert_eq(pthread_create(&thread, NULL, spin_end, NULL), 0);
+	cr_expect_eq(deadline_run(runner, spin, NULL, &sum, sizeof(sum), 1), 6);
+	pthread_join(thread, NULL);
+
+	atomic_store(&spin_over, false);
+	deadline_patience(runner, 100, 30000);
+	cr_expect_eq(deadline_run(runner, spin, NULL, &sum, sizeof(sum), 1), -ETIMEDOUT);
+	wait = deadline_last_wait(runner);
+	cr_expect(wait.known && wait.ready && !wait.in[0]);
+	atomic_store(&spin_over, true);
+	wait_unstuck(runner, 0);
 	deadline_runner_free(runner);
 }

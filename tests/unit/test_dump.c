@@ -168,6 +168,35 @@ Test(dump, threads_that_python_does_not_know)
 	dump_fini(&made);
 }
 
+/* Its header alone, unless more is asked for or frames are missing. */
+Test(dump, thread_that_runs_no_python)
+{
+	const struct dump_format native = { .native = true }, plain = { 0 },
+				 kernel = { .kernel = true };
+	const char *const alone = "Thread 44 (idle): \"pool\"\n";
+	const char *const more = "Thread 44 (idle): \"pool\"\n    futex_wait_[k]\n";
+	struct thread_dump *thread;
+	char *text;
+
+	make();
+	thread = add_thread(&made.processes[0], 44, "pool");
+	add_frame(thread, THREAD_FRAME_KERNEL, "futex_wait", "", 0);
+	text = text_of(&plain, dump_text);
+	cr_expect_str_eq(strstr(text, "Thread 44"), alone);
+	free(text);
+	text = text_of(&native, dump_text);
+	cr_expect_str_eq(strstr(text, "Thread 44"), more);
+	free(text);
+	text = text_of(&kernel, dump_text);
+	cr_expect_str_eq(strstr(text, "Thread 44"), more);
+	free(text);
+	add_frame(thread, THREAD_FRAME_MARKER, "[truncated]", "", 0);
+	text = text_of(&plain, dump_text);
+	cr_expect(strstr(text, more));
+	free(text);
+	dump_fini(&made);
+}
+
 Test(dump, remarks)
 {
 	const struct dump_format waits = { .waits = true };

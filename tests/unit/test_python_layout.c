@@ -653,6 +653,7 @@ Test(python_layout, check)
 	BAD(gil_holder, PYTHON_GIL_BYTES);
 	BAD(interpreter_threads, 1U << 20);
 	BAD(tstate_next, good.tstate_bytes);
+	BAD(tstate_next, good.tstate_bytes - 8U);
 	BAD(tstate_thread, BPFPROF_PYTHON_TSTATE_BYTES - 8);
 	BAD(tstate_thread, 0);
 	BAD(tstate_frame, 12);

@@ -107,9 +107,11 @@ static bool find(const struct seen *seen, struct process_mapping *mappings, size
 {
 	struct process process = { .mappings = mappings, .nr_mappings = nr };
 
-	*runtime = 0;
-	*layout = 0;
-	return pythons_find(seen->pythons, &process, runtime, layout);
+	pythons_find(seen->pythons, &process);
+	cr_assert_leq(process.nr_pythons, 1);
+	*runtime = process.pythons[0].runtime;
+	*layout = process.pythons[0].layout;
+	return process.nr_pythons;
 }
 
 /* This process's executable mappings; those of path are of IMAGE. */
@@ -229,6 +231,126 @@ Test(pythons, wrong_mappings)
 	mappings[2].end += 4096;
 	cr_assert(find(&seen, mappings, 3, &runtime, &layout));
 	cr_assert_eq(runtime, 0x30000000 + 4096 - text.va + rva);
+	pythons_free(seen.pythons);
+}
+
+/* Where a made interpreter's code is in its file and in memory, and its runtime. */
+struct made_code {
+	uint64_t off, va, rva;
+};
+
+static struct made_code code_of(const char *file)
+{
+	struct made_code code = { .rva = fixture_value(file, "_PyRuntime") };
+	struct elf_image *img = fixture_open(file);
+	const struct elf_segment *segments;
+	size_t nr, i;
+
+	segments = elf_image_segments(img, &nr);
+	for (i = 0; i < nr; i++)
+		if (segments[i].type == 1 && segments[i].flags & 1) {
+			code.off = segments[i].off;
+			code.va = segments[i].va;
+		}
+	elf_image_free(img);
+	return code;
+}
+
+#define PAGE 4096ULL
+#define FAR 0x10000000ULL
+
+/* n mappings of nr pages of the code each, FAR bytes apart, the first at FAR. */
+static size_t code_map(struct process_mapping *mappings, size_t n, uint64_t nr, uint64_t off)
+{
+	for (size_t i = 0; i < n; i++)
+		mappings[i] = (struct process_mapping){ FAR * (i + 1), FAR * (i + 1) + nr * PAGE,
+							off, IMAGE };
+	return n;
+}
+
+static uint64_t runtime_of(const struct made_code *code, uint64_t n)
+{
+	return FAR * n - code->va + code->rva;
+}
+
+/* What a page of its code is mapped for tells nothing of where the interpreter is: both are named. */
+Test(pythons, every_place)
+{
+	struct process_mapping mappings[4];
+	struct process process = { .mappings = mappings };
+	struct made_code code;
+	struct seen seen;
+
+	build("libmade.so", "-Wl,-z,separate-code,-z,max-page-size=4096");
+	code = code_of("libmade.so");
+	seen_init(&seen);
+	cr_assert_eq(look(&seen, IMAGE, "libmade.so"), 0);
+	process.nr_mappings = code_map(mappings, 2, 1, code.off);
+	cr_assert(pythons_find(seen.pythons, &process));
+	cr_assert_eq(process.nr_pythons, 2);
+	cr_assert_eq(process.pythons[0].runtime, runtime_of(&code, 1));
+	cr_assert_eq(process.pythons[1].runtime, runtime_of(&code, 2));
+	cr_assert_eq(process.pythons[0].layout, 1);
+	cr_assert_eq(process.pythons[1].image, IMAGE);
+	cr_assert_not(pythons_find(seen.pythons, &process), "nothing has changed");
+
+	/* Code that is mapped in pieces, one behind another, is one place. */
+	mappings[1].start = mappings[0].end;
+	mappings[1].end = mappings[1].start + PAGE;
+	mappings[1].off = code.off + PAGE;
+	cr_assert(pythons_find(seen.pythons, &process));
+	cr_assert_eq(process.nr_pythons, 1);
+	cr_assert_eq(process.pythons[0].runtime, runtime_of(&code, 1));
+	process.nr_mappings = 0;
+	cr_assert(pythons_find(seen.pythons, &process));
+	cr_assert_eq(process.nr_pythons, 0);
+	pythons_free(seen.pythons);
+}
+
+/* Of too many those stay that most of their code is mapped of; the rest is counted. */
+Test(pythons, too_many_places)
+{
+	struct process_mapping mappings[BPFPROF_MAX_RUNTIMES + 3];
+	struct process process = { .mappings = mappings };
+	struct made_code code;
+	struct seen seen;
+	bool found = false;
+
+	build("libmade.so", "-Wl,-z,separate-code,-z,max-page-size=4096");
+	code = code_of("libmade.so");
+	seen_init(&seen);
+	cr_assert_eq(look(&seen, IMAGE, "libmade.so"), 0);
+	process.nr_mappings = code_map(mappings, BPFPROF_MAX_RUNTIMES + 3, 1, code.off + 16);
+	mappings[BPFPROF_MAX_RUNTIMES + 1].off = code.off; /* has 16 bytes more of it */
+	pythons_find(seen.pythons, &process);
+	cr_assert_eq(process.nr_pythons, BPFPROF_MAX_RUNTIMES);
+	for (uint32_t i = 0; i < process.nr_pythons; i++)
+		found |= process.pythons[i].runtime == runtime_of(&code, BPFPROF_MAX_RUNTIMES + 2);
+	cr_assert(found, "the one that has most is left out");
+	cr_assert_eq(counts(&seen)->nr_beyond, 3);
+	pythons_free(seen.pythons);
+}
+
+/* A library is loaded below what was there; the executable was there before all of them. */
+Test(pythons, loaded_last_first)
+{
+	struct process_mapping mappings[3];
+	struct process process = { .mappings = mappings, .executable = IMAGE + 1 };
+	struct made_code code;
+	struct seen seen;
+
+	build("libmade.so", "-Wl,-z,separate-code,-z,max-page-size=4096");
+	code = code_of("libmade.so");
+	seen_init(&seen);
+	cr_assert_eq(look(&seen, IMAGE, "libmade.so"), 0);
+	cr_assert_eq(look(&seen, IMAGE + 1, "libmade.so"), 0);
+	process.nr_mappings = code_map(mappings, 3, 1, code.off);
+	mappings[0].image = IMAGE + 1;
+	pythons_find(seen.pythons, &process);
+	cr_assert_eq(process.nr_pythons, 3);
+	cr_assert_eq(process.pythons[0].runtime, runtime_of(&code, 2));
+	cr_assert_eq(process.pythons[1].runtime, runtime_of(&code, 3));
+	cr_assert_eq(process.pythons[2].runtime, runtime_of(&code, 1));
 	pythons_free(seen.pythons);
 }
 

@@ -5,10 +5,14 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define STACK_BYTES (256 * 1024)
+#define LOOK_MS 50 /* between looks at a call that takes too long */
 
 enum call_state { CALL_NONE, CALL_WAITING, CALL_DONE, CALL_ABANDONED };
 
@@ -30,6 +34,7 @@ struct worker {
 	void *job;
 	size_t cap;
 	long result;
+	_Atomic pid_t tid; /* 0: has not begun yet */
 	struct stuck_calls *stuck;
 	_Atomic uint64_t *stuck_call; /* our place in it, once abandoned */
 };
@@ -38,6 +43,8 @@ struct deadline_runner {
 	struct worker *worker; /* idle, or NULL */
 	struct stuck_calls *stuck;
 	uint64_t last_stuck;
+	struct deadline_wait last_wait;
+	unsigned int ready_ms, asleep_ms; /* of patience that are left */
 };
 
 static void stuck_put(struct stuck_calls *stuck)
@@ -60,6 +67,7 @@ static void *worker_main(void *arg)
 	struct worker *w = arg;
 	int abandoned;
 
+	atomic_store(&w->tid, gettid());
 	pthread_mutex_lock(&w->lock);
 	for (;;) {
 		while ((w->state == CALL_NONE || w->state == CALL_DONE) && !w->quit)
@@ -162,6 +170,69 @@ static int worker_take_job(struct worker *w, const void *job, size_t bytes)
 	return 0;
 }
 
+/* The text of a file in /proc; -1, or its length. */
+static ssize_t proc_read(pid_t tid, const char *name, char *text, size_t bytes)
+{
+	char path[64];
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", tid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	n = read(fd, text, bytes - 1);
+	close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	return n;
+}
+
+struct deadline_wait deadline_wait_of(pid_t tid)
+{
+	struct deadline_wait wait = { 0 };
+	char stat[256];
+	const char *end;
+
+	if (!tid) /* a thread that has not run yet waits for a CPU */
+		return (struct deadline_wait){ .known = true, .ready = true };
+	if (proc_read(tid, "stat", stat, sizeof(stat)) <= 0)
+		return wait;
+	end = strrchr(stat, ')'); /* what follows holds none */
+	if (!end || !end[1])
+		return wait;
+	wait.known = true;
+	wait.ready = end[2] == 'R';
+	if (wait.ready || proc_read(tid, "wchan", wait.in, sizeof(wait.in)) <= 0 ||
+	    !strcmp(wait.in, "0"))
+		wait.in[0] = '\0';
+	return wait;
+}
+
+struct deadline_wait deadline_last_wait(const struct deadline_runner *runner)
+{
+	return runner->last_wait;
+}
+
+void deadline_patience(struct deadline_runner *runner, unsigned int ready_ms,
+		       unsigned int asleep_ms)
+{
+	runner->ready_ms = ready_ms;
+	runner->asleep_ms = asleep_ms;
+}
+
+/* The time of the call in w is up: is it to be waited for a little longer? */
+static bool is_patient(struct deadline_runner *runner, struct worker *w)
+{
+	unsigned int *left;
+
+	runner->last_wait = deadline_wait_of(atomic_load(&w->tid));
+	left = runner->last_wait.ready ? &runner->ready_ms : &runner->asleep_ms;
+	if (!*left)
+		return false;
+	*left -= *left < LOOK_MS ? *left : LOOK_MS;
+	return true;
+}
+
 static struct timespec time_after_ms(unsigned int ms)
 {
 	struct timespec t;
@@ -217,8 +288,13 @@ long deadline_run(struct deadline_runner *runner, long (*fn)(void *job), void (*
 	w->abandon = abandon;
 	w->state = CALL_WAITING;
 	pthread_cond_signal(&w->to_worker);
-	while (w->state != CALL_DONE && !err)
+	while (w->state != CALL_DONE && !err) {
 		err = pthread_cond_timedwait(&w->to_caller, &w->lock, &end);
+		if (err != ETIMEDOUT || w->state == CALL_DONE || !is_patient(runner, w))
+			continue;
+		end = time_after_ms(LOOK_MS);
+		err = 0;
+	}
 	if (w->state != CALL_DONE) {
 		worker_abandon(runner, w);
 		pthread_mutex_unlock(&w->lock);

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #define DEADLINE_MAX_STUCK 8
 
@@ -29,6 +30,27 @@ void deadline_runner_free(struct deadline_runner *runner);
  */
 long deadline_run(struct deadline_runner *runner, long (*fn)(void *job), void (*abandon)(void *job),
 		  void *job, size_t bytes, unsigned int timeout_ms);
+
+/*
+ * Calls are waited for longer than their time, by so much in all of them together: those whose thread
+ * is ready to run, and those whose thread sleeps. Without it for no longer.
+ */
+void deadline_patience(struct deadline_runner *runner, unsigned int ready_ms,
+		       unsigned int asleep_ms);
+
+#define DEADLINE_WAIT_NAME 64
+
+/* Why a call took too long. */
+struct deadline_wait {
+	bool known; /* else the rest is nothing */
+	bool ready; /* its thread was ready to run: no CPU was to be had */
+	char in[DEADLINE_WAIT_NAME]; /* the kernel's function that it slept in, or "" */
+};
+
+/* What the thread or process of ours of that number waits for now. */
+struct deadline_wait deadline_wait_of(pid_t tid);
+/* Of the call that was given up last, when it was. */
+struct deadline_wait deadline_last_wait(const struct deadline_runner *runner);
 
 /*
  * In the child of a fork(2), where no other thread is left: makes the runner usable again. What hung

@@ -15,6 +15,8 @@
 #include "container/containers.h"
 #include "proc/images.h"
 #include "proc/processes.h"
+#include "proc/usage.h"
+#include "python/others.h"
 #include "python/pythons.h"
 
 #define MAX_LINES 500 /* files of one process that are told */
@@ -46,20 +48,38 @@ static void container_line(struct requirements *reqs, struct sampler *sampler,
 				 "not known: no bundle, cgroup or mount says whose process it is");
 }
 
+static void other_python_line(struct requirements *reqs, struct sampler *sampler,
+			      const struct process *process)
+{
+	char cmdline[PROC_CMDLINE_MAX] = "";
+	const char *name;
+
+	if (proc_cmdline_read(sampler->runner, cmdline, sizeof(cmdline), (pid_t)process->pid))
+		cmdline[0] = '\0';
+	name = python_other_of(sampler->images, process, cmdline);
+	if (name)
+		requirements_add(reqs, "python", REQUIREMENT_WARN,
+				 "native stacks are all that can be had",
+				 "%s, not CPython: its Python frames are not known", name);
+}
+
+/* Each version once: which of them run only their memory tells. */
 static void python_line(struct requirements *reqs, struct sampler *sampler,
 			const struct process *process)
 {
-	uint32_t image, version;
+	uint32_t versions[BPFPROF_MAX_RUNTIMES], i, k;
 
-	if (pythons_version(sampler->pythons, process, &image, &version))
-		return;
-	if (process->python_layout)
-		requirements_add(reqs, "python", REQUIREMENT_OK, NULL, "%u.%u: frames are named",
-				 version >> 24, version >> 16 & 0xff);
-	else
-		requirements_add(reqs, "python", REQUIREMENT_WARN,
-				 "Python 3.8 to 3.15 are known; native frames are shown",
-				 "%u.%u is not known", version >> 24, version >> 16 & 0xff);
+	for (i = 0; i < process->nr_pythons; i++) {
+		versions[i] = pythons_version(sampler->pythons, process->pythons[i].image) >> 16;
+		for (k = 0; k < i && versions[k] != versions[i]; k++)
+			;
+		if (k == i)
+			requirements_add(reqs, "python", REQUIREMENT_OK, NULL,
+					 "%u.%u: frames are named", versions[i] >> 8,
+					 versions[i] & 0xff);
+	}
+	if (!process->nr_pythons)
+		other_python_line(reqs, sampler, process);
 }
 
 static const char *remedy_of(enum image_problem problem)

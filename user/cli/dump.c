@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/deadline.h"
 #include "base/log.h"
 #include "base/strtab.h"
 #include "base/time.h"
@@ -37,6 +38,10 @@
 #define MAX_OUTPUT_BYTES (256U << 20)
 #define MESSAGE_MAX 1024
 #define BURST_NS 20000000ULL
+#define WAIT_TEXT 160
+/* A person waits for the answer, and nothing else does. */
+#define READY_MS 10000
+#define ASLEEP_MS 2000
 
 /* One `bpfprof dump`. */
 struct dumping {
@@ -75,20 +80,53 @@ static int check_target(pid_t pid)
 	return EXIT_DONE;
 }
 
+/*
+ * What a call that was given up has waited for. The iterator over mappings sleeps for nothing but the
+ * lock of the process's memory, which a read may need as well.
+ */
+static const char *wait_text(char text[WAIT_TEXT], const struct deadline_wait *wait)
+{
+	const char *lock = "";
+
+	if (!wait->known)
+		return "it is not known for what they waited";
+	if (wait->ready)
+		return "this machine had no CPU time for bpfprof (nice -n -10 helps)";
+	if (!wait->in[0])
+		return "the kernel did not answer";
+	if (!strncmp(wait->in, "task_vma", 8) || strstr(wait->in, "rwsem") ||
+	    strstr(wait->in, "mmap_read_lock") || strstr(wait->in, "mmap_lock"))
+		lock = ": something holds the lock of its memory (mmap_lock)";
+	snprintf(text, WAIT_TEXT, "the kernel waits in %s()%s", wait->in, lock);
+	return text;
+}
+
 static void say_counts(pid_t pid, const struct dump_read_counts *counts)
 {
+	char why[WAIT_TEXT];
+
 	if (counts->mappings_error == -ETIMEDOUT)
-		log_warn("pid %d: its mappings cannot be read, something holds its mmap_lock: "
-			 "kernel frames only",
-			 pid);
+		log_warn("pid %d: its mappings cannot be read: %s: kernel frames only", pid,
+			 wait_text(why, &counts->mappings_wait));
 	else if (counts->mappings_error && counts->mappings_error != -ESRCH)
 		log_warn("pid %d: its mappings cannot be read: %s", pid,
 			 strerror(-counts->mappings_error));
+	if (counts->other_python)
+		log_warn("pid %d: it runs %s, not CPython: its Python frames are not known, native "
+			 "stacks are all that can be had",
+			 pid, counts->other_python);
 	if (counts->python_error == -ENODATA)
-		log_warn("pid %d: its Python interpreter has not begun yet, or has ended", pid);
+		log_warn("pid %d: no Python runs in it: its interpreter has not begun yet, has "
+			 "ended, "
+			 "or is only loaded",
+			 pid);
 	else if (counts->python_error)
 		log_warn("pid %d: its Python interpreter cannot be read in full: %s", pid,
 			 strerror(-counts->python_error));
+	if (counts->nr_beyond)
+		log_warn("pid %d: it has %llu more places where a Python may run than the %d that "
+			 "are looked at",
+			 pid, (unsigned long long)counts->nr_beyond, BPFPROF_MAX_RUNTIMES);
 	if (counts->too_many_threads)
 		log_warn("pid %d: it has more than %d threads: these are the first", pid,
 			 TASKS_MAX);
@@ -96,8 +134,8 @@ static void say_counts(pid_t pid, const struct dump_read_counts *counts)
 		log_warn("pid %d: it ended while it was read: this is what was read until then",
 			 pid);
 	if (counts->nr_hung)
-		log_warn("pid %d: %llu reads of its memory hung and were given up", pid,
-			 (unsigned long long)counts->nr_hung);
+		log_warn("pid %d: %llu reads of its memory hung and were given up: %s", pid,
+			 (unsigned long long)counts->nr_hung, wait_text(why, &counts->hung));
 	if (counts->nr_refused)
 		log_warn("pid %d: %llu times memory of it was wanted beyond the %u MiB that are "
 			 "kept, or after reads hung: frames and values are missing",
@@ -195,6 +233,8 @@ static int read_one(struct dumping *dumping, pid_t pid, pid_t parent)
 	if (dumping->only_python &&
 	    !dumping->dump.processes[dumping->dump.nr_processes - 1].python_version) {
 		dump_drop(&dumping->dump);
+		if (counts.other_python) /* Python, if not one that can be shown */
+			say_counts(pid, &counts);
 		return EXIT_DONE;
 	}
 	parent_set(&dumping->dump, (uint32_t)parent);
@@ -452,7 +492,10 @@ static int run(struct dumping *dumping)
 	status = sampler_open(&dumping->sampler, &dumping->sampler_options, &handlers);
 	if (status)
 		return status;
+	deadline_patience(dumping->sampler.runner, READY_MS, ASLEEP_MS);
 	err = remote_child_new(&dumping->child, &dumping->sampler.session);
+	if (!err)
+		remote_child_patience(dumping->child, READY_MS);
 	if (!err)
 		err = dump_init(&dumping->dump);
 	if (err) {

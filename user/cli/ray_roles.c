@@ -40,7 +40,7 @@ static bool is_candidate(const struct sampler *sampler, const struct process *pr
 {
 	return process->title || !strncmp(sample->leader_comm, "raylet", BPFPROF_COMM_LEN) ||
 	       !strncmp(sample->leader_comm, "gcs_server", BPFPROF_COMM_LEN) ||
-	       (process->python_layout && maps_ray(sampler, process));
+	       (process->nr_pythons && maps_ray(sampler, process));
 }
 
 void ray_roles_look(struct sampler *sampler, struct process *process,
@@ -66,7 +66,7 @@ void ray_roles_look(struct sampler *sampler, struct process *process,
 	role = ray_role_of_argv(argv, (size_t)len);
 	if (role != RAY_ROLE_NONE)
 		snprintf(text, sizeof(text), "%s", ray_role_name(role));
-	else if (process->title || !process->python_layout || !ray_role_has_joined((pid_t)pid) ||
+	else if (process->title || !process->nr_pythons || !ray_role_has_joined((pid_t)pid) ||
 		 ray_role_script(text + prefix, sizeof(text) - prefix, argv, (size_t)len))
 		return;
 	process->role = strdup(text);

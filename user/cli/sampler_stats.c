@@ -179,6 +179,7 @@ void sampler_run_stats(struct sampler *sampler, struct run_stats *stats)
 	counter_add(&stats->files, "python_unknown_version", pythons->nr_unknown);
 	counter_add(&stats->files, "python_interpreters_no_room", pythons->nr_full);
 	counter_add(&stats->files, "python_malformed", pythons->nr_malformed);
+	counter_add(&stats->files, "python_runtimes_beyond", pythons->nr_beyond);
 	containers_count_all(sampler, &stats->containers);
 	environments_count_all(&sampler->ranks, &stats->environments);
 	if (sampler->waits)

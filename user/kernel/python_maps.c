@@ -66,36 +66,70 @@ int python_maps_layout(struct python_maps *maps, uint32_t nr,
 	return bpf_map_update_elem(fd, &nr, layout, BPF_ANY) ? -errno : 0;
 }
 
-int python_maps_set(struct python_maps *maps, struct process *process, uint64_t now_ns)
-{
-	int fd = bpf_map__fd(maps->session->skel->maps.pythons);
-	struct bpfprof_python value = { .runtime = process->python_runtime,
-					.start_ns = process->start_ns,
-					.layout = process->python_layout,
-					.pid = process->pid };
-	int64_t slot;
-
-	if (!process->python_slot) {
-		slot = arena_take(maps->slots, 1, now_ns);
-		if (slot < 0)
-			return (int)slot;
-		process->python_slot = (uint32_t)slot;
-		process->python_id = maps->next_id++;
-	}
-	value.id = process->python_id;
-	return bpf_map_update_elem(fd, &process->python_slot, &value, BPF_ANY) ? -errno : 0;
-}
-
-void python_maps_clear(struct python_maps *maps, struct process *process, uint64_t now_ns)
+static void slot_clear(struct python_maps *maps, uint32_t *slot, uint64_t now_ns)
 {
 	int fd = bpf_map__fd(maps->session->skel->maps.pythons);
 	struct bpfprof_python none = { 0 };
 
-	if (!process->python_slot)
+	if (!*slot)
 		return;
-	bpf_map_update_elem(fd, &process->python_slot, &none, BPF_ANY);
-	arena_give(maps->slots, process->python_slot, now_ns);
-	process->python_slot = 0;
+	bpf_map_update_elem(fd, slot, &none, BPF_ANY);
+	arena_give(maps->slots, *slot, now_ns);
+	*slot = 0;
+}
+
+/* One slot for each runtime, and none for what is none any more. 0 or -ENOSPC. */
+static int slots_take(struct python_maps *maps, struct process *process, uint64_t now_ns)
+{
+	uint32_t i;
+	int64_t slot;
+
+	for (i = process->nr_pythons; i < BPFPROF_MAX_RUNTIMES; i++)
+		slot_clear(maps, &process->python_slots[i], now_ns);
+	for (i = 0; i < process->nr_pythons; i++) {
+		if (process->python_slots[i])
+			continue;
+		slot = arena_take(maps->slots, 1, now_ns);
+		if (slot < 0)
+			return (int)slot;
+		process->python_slots[i] = (uint32_t)slot;
+	}
+	return 0;
+}
+
+int python_maps_set(struct python_maps *maps, struct process *process, uint64_t now_ns)
+{
+	int fd = bpf_map__fd(maps->session->skel->maps.pythons);
+	int err = slots_take(maps, process, now_ns);
+	struct bpfprof_python value;
+	uint32_t i;
+
+	if (!process->python_id && process->python_slots[0])
+		process->python_id = maps->next_id++;
+	for (i = process->nr_pythons;
+	     i--;) { /* an element leads to the next one: that comes first */
+		if (!process->python_slots[i])
+			continue;
+		value = (struct bpfprof_python){
+			.runtime = process->pythons[i].runtime,
+			.start_ns = process->start_ns,
+			.id = process->python_id,
+			.layout = process->pythons[i].layout,
+			.pid = process->pid,
+			.next = i + 1 < process->nr_pythons ? process->python_slots[i + 1] : 0,
+		};
+		if (bpf_map_update_elem(fd, &process->python_slots[i], &value, BPF_ANY) && !err)
+			err = -errno;
+	}
+	return err;
+}
+
+void python_maps_clear(struct python_maps *maps, struct process *process, uint64_t now_ns)
+{
+	uint32_t i;
+
+	for (i = 0; i < BPFPROF_MAX_RUNTIMES; i++)
+		slot_clear(maps, &process->python_slots[i], now_ns);
 	process->python_id = 0;
 	process->python_old_id = 0;
 }
@@ -186,12 +220,12 @@ static void quotas_renew(const struct python_maps *maps, const struct processes 
 	const struct id_count *count;
 
 	for (process = processes_first(processes); process; process = process->hh.next) {
-		if (!process->python_slot ||
-		    bpf_map_lookup_elem(fd, &process->python_slot, &value) || !value.nr_codes)
+		if (!process->python_slots[0] ||
+		    bpf_map_lookup_elem(fd, &process->python_slots[0], &value) || !value.nr_codes)
 			continue;
 		count = id_tally_find(kept, process->python_id);
 		value.nr_codes = count ? count->nr : 0;
-		bpf_map_update_elem(fd, &process->python_slot, &value, BPF_ANY);
+		bpf_map_update_elem(fd, &process->python_slots[0], &value, BPF_ANY);
 	}
 }
 
@@ -258,6 +292,6 @@ void python_maps_sweep(struct python_maps *maps, struct processes *processes, st
 		process->python_old_id = 0;
 	codes_sweep_alive(processes, codes, frames, nr);
 	for (process = processes_first(processes); process; process = process->hh.next)
-		if (process->python_slot && codes_is_crowded(codes, process->python_id))
+		if (process->python_slots[0] && codes_is_crowded(codes, process->python_id))
 			id_renew(maps, process, now_ns);
 }

@@ -25,8 +25,8 @@ int python_maps_layout(struct python_maps *maps, uint32_t nr,
 		       const struct bpfprof_python_layout *layout);
 
 /*
- * Puts process->python_runtime and python_layout in force: it has an element then
- * (process->python_slot). 0; -ENOSPC: too many such processes.
+ * Puts process->pythons in force: each has an element then (process->python_slots). 0; -ENOSPC: too
+ * many such processes, so that the last ones of this one have none.
  */
 int python_maps_set(struct python_maps *maps, struct process *process, uint64_t now_ns);
 void python_maps_clear(struct python_maps *maps, struct process *process, uint64_t now_ns);

@@ -29,6 +29,7 @@
 #define MAX_WANTED 4096
 #define DEATH_MS 100 /* for the child to die, so that its slot can be used again */
 #define NOT_DONE 1
+#define LOOK_MS 50 /* between looks at a pass that takes too long */
 
 /* One pass asked for of the child. */
 struct remote_order {
@@ -41,6 +42,7 @@ struct remote_child {
 	pid_t pid; /* 0: none at the moment */
 	int fd; /* our end of the socket */
 	uint32_t slot; /* that it uses */
+	unsigned int ready_ms; /* of patience that are left */
 	pid_t hung[BPFPROF_READ_SLOTS]; /* the child that hangs in the slot, or 0 */
 	struct bpfprof_task_read *reads; /* shared with the kernel and the child */
 };
@@ -208,8 +210,26 @@ void remote_child_free(struct remote_child *child)
 	free(child);
 }
 
-/* One pass over the list in the child's slot. 0, -ETIMEDOUT, -errno. */
-static int child_pass(struct remote_child *child, uint32_t tid, int timeout_ms)
+void remote_child_patience(struct remote_child *child, unsigned int ready_ms)
+{
+	child->ready_ms = ready_ms;
+}
+
+/* The time of a pass is up: how much longer is it waited for? 0: no longer. */
+static int patience_ms(struct remote_child *child, struct deadline_wait *ret_wait)
+{
+	unsigned int ms = child->ready_ms < LOOK_MS ? child->ready_ms : LOOK_MS;
+
+	*ret_wait = deadline_wait_of(child->pid);
+	if (!ret_wait->ready)
+		return 0;
+	child->ready_ms -= ms;
+	return (int)ms;
+}
+
+/* One pass over the list in the child's slot. 0, -ETIMEDOUT (and what it waited for), -errno. */
+static int child_pass(struct remote_child *child, uint32_t tid, int timeout_ms,
+		      struct deadline_wait *ret_wait)
 {
 	struct remote_order order = { .tid = tid, .slot = child->slot };
 	struct pollfd poll_fd = { .fd = child->fd, .events = POLLIN };
@@ -219,7 +239,9 @@ static int child_pass(struct remote_child *child, uint32_t tid, int timeout_ms)
 		return -EPIPE;
 	do {
 		n = poll(&poll_fd, 1, timeout_ms);
-	} while (n < 0 && errno == EINTR);
+		if (!n)
+			timeout_ms = patience_ms(child, ret_wait);
+	} while ((n < 0 && errno == EINTR) || (!n && timeout_ms));
 	if (n <= 0)
 		return -ETIMEDOUT;
 	if (recv(child->fd, &result, sizeof(result), 0) != sizeof(result))
@@ -275,7 +297,7 @@ static size_t pages_read(struct remote *remote, struct remote_page **pages, size
 		req->va[i] = pages[i]->va;
 		req->result[i] = NOT_DONE;
 	}
-	err = child_pass(child, remote->tid, timeout_ms);
+	err = child_pass(child, remote->tid, timeout_ms, &remote->counts.hung);
 	for (done = 0; done < nr && req->result[done] != NOT_DONE; done++)
 		page_take(remote, pages[done], req, (uint32_t)done);
 	if (err == -ETIMEDOUT || err == -EPIPE) {

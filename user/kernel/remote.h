@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/deadline.h"
 #include "unwind/reader.h"
 
 struct remote;
@@ -28,6 +29,8 @@ struct session;
 /* The child, for all processes, one after another. To be made early: it is a fork. */
 int remote_child_new(struct remote_child **ret, struct session *session); /* 0 or -errno */
 void remote_child_free(struct remote_child *child);
+/* Reads are waited for longer while the child is ready to run and gets no CPU: so much in all. */
+void remote_child_patience(struct remote_child *child, unsigned int ready_ms);
 
 /*
  * The first of nr slots in which no child hangs: hung holds the one that was killed in each, or 0,
@@ -61,6 +64,7 @@ void remote_forget(struct remote *remote);
 struct remote_counts {
 	uint64_t nr_passes, nr_pages, nr_unreadable; /* pages */
 	uint64_t nr_hung; /* reads that were given up */
+	struct deadline_wait hung; /* what the last of them waited for */
 	uint64_t nr_refused; /* pages not asked for, after too many of those or beyond limits */
 	uint64_t read_ns; /* time spent waiting for the kernel */
 };

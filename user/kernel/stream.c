@@ -138,7 +138,6 @@ static bool is_surely_eval(void *arg, uint64_t frame)
 static void merge(struct stream *stream, const struct process *process, struct sample_view *view)
 {
 	const struct bpfprof_sample *sample = view->sample;
-	const struct bpfprof_python_layout *layout = NULL;
 	struct python_merge m = {
 		.python = (const uint64_t *)(sample + 1) + sample->nr_kernel,
 		.nr_python = sample->nr_python,
@@ -146,14 +145,12 @@ static void merge(struct stream *stream, const struct process *process, struct s
 		.nr_native = view->nr_user,
 		.complete = view->stop == BPFPROF_STOP_COMPLETE,
 		.python_complete = sample->python_stop == PYTHON_STOP_COMPLETE,
+		.by_code = sample->python_flags & BPFPROF_PYTHON_OBJECTS,
 		.is_eval = sample->nr_python ? is_eval : is_surely_eval,
 		.arg = stream->walker->pythons,
 	};
 	size_t i;
 
-	if (process)
-		layout = pythons_layout(stream->walker->pythons, process->python_layout);
-	m.by_code = layout && layout->chain == PYTHON_CHAIN_OBJECTS;
 	view->nr_user = python_merge(&m, stream->merged, &view->unmerged);
 	stream->nr_no_python += view->unmerged && !sample->nr_python;
 	view->user = stream->merged;
@@ -255,7 +252,7 @@ static void on_sample(struct stream *stream, const struct bpfprof_sample *sample
 	if (process)
 		process->sampled = true;
 	place_take(&view, process, is_miss ? &miss : NULL);
-	if (sample->nr_python || (process && process->python_layout))
+	if (sample->nr_python || (process && process->nr_pythons))
 		merge(stream, process, &view);
 	if (sample->flags & BPFPROF_SAMPLE_RAY || (process && process->title))
 		view.title = title_take(stream, process, sample, (const char *)(frames + nr));
@@ -350,7 +347,7 @@ static void on_fork(struct stream *stream, const struct bpfprof_fork_event *e)
 	if (parent && parent->start_ns == e->parent.start_ns && child->mappings_known)
 		walker_forked(stream->walker, parent, child);
 	/* Python frames can be had in the kernel only: not even the first sample may miss. */
-	if ((child->python_layout || hooked) && child->mappings_known && !child->published)
+	if ((child->nr_pythons || hooked) && child->mappings_known && !child->published)
 		walker_publish(stream->walker, child, stream->now_ns);
 	/* What it mapped before that was told of by nobody. */
 	if (hooked) {

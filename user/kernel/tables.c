@@ -123,7 +123,7 @@ int tables_publish(struct tables *tables, struct process *process, uint64_t now_
 		.asid = tables->next_asid++,
 		.first = (uint32_t)first,
 		.nr = nr,
-		.python = process->python_slot,
+		.python = process->python_slots[0],
 		.flags = process->title ? BPFPROF_PROC_RAY : 0,
 	};
 	slice = tables->session->mappings + first;

@@ -232,7 +232,7 @@ static void look_at_images(struct walker *walker, struct process *process, uint6
 
 int walker_publish(struct walker *walker, struct process *process, uint64_t now_ns)
 {
-	if (process->python_layout &&
+	if ((process->nr_pythons || process->python_slots[0]) &&
 	    python_maps_set(walker->python_maps, process, now_ns) == -ENOSPC)
 		walker->pythons_too_many++;
 	return tables_publish(walker->tables, process, now_ns);
@@ -269,10 +269,9 @@ static bool is_loader(const struct image *image)
  * at its own address if that is low, or else next below itself, as mmap goes downwards.
  */
 static uint32_t program_find(const struct walker *walker, const struct process *process,
-			     uint64_t va)
+			     const struct process_mapping *found)
 {
-	const struct process_mapping *first = process->mappings,
-				     *found = va ? process_mapping_find(process, va) : NULL, *at;
+	const struct process_mapping *first = process->mappings, *at;
 	const struct image *image =
 		found ? images_get(walker->images, (uint32_t)found->image) : NULL;
 
@@ -334,27 +333,25 @@ static int mappings_take(struct walker *walker, struct process *process, struct 
 					 .process = process,
 					 .pid = c->own_pid,
 					 .now_ns = now_ns };
-	uint32_t layout = process->python_layout;
-	bool differ;
+	bool was_python = process->nr_pythons, pythons_differ = false, differ;
+	const struct process_mapping *executed;
 
 	open_images(walker, process, c->mappings, c->nr, now_ns);
 	remapped_find(&remapped, &c->mappings, &c->nr);
 	budget_spend(&walker->reading, remapped.cost_ns);
 	differ = process_mappings_set(process, c->mappings, c->nr);
 	process_place_set(process, &c->place);
-	process->program = program_find(walker, process, c->program_va);
+	executed = c->program_va ? process_mapping_find(process, c->program_va) : NULL;
+	process->executable = executed ? (uint32_t)executed->image : 0;
+	process->program = program_find(walker, process, executed);
 	origin_take(walker, process, c);
 	if (differ || process->images_failed) {
 		look_at_images(walker, process, now_ns);
-		if (!pythons_find(walker->pythons, process, &process->python_runtime,
-				  &process->python_layout))
-			process->python_layout = 0;
+		pythons_differ = pythons_find(walker->pythons, process);
 	}
-	if (process->python_layout && !layout)
+	if (process->nr_pythons && !was_python)
 		title_look(walker, process);
-	return differ || was_void || layout != process->python_layout
-		       ? walker_publish(walker, process, now_ns)
-		       : 0;
+	return differ || was_void || pythons_differ ? walker_publish(walker, process, now_ns) : 0;
 }
 
 void walker_forked(struct walker *walker, const struct process *parent, const struct process *child)

@@ -13,16 +13,30 @@ bool dump_shows_thread(const struct process_dump *process, const struct thread_d
 	       process->threads_cut || thread->is_python;
 }
 
-/* Has it frames of the program's own, which say more than the kernel's? */
-static bool has_user_frames(const struct thread_dump *thread)
+static bool has_kind(const struct thread_dump *thread, enum thread_frame_kind kind)
 {
 	size_t i;
 
 	for (i = 0; i < thread->nr_frames; i++)
-		if (thread->frames[i].kind == THREAD_FRAME_NATIVE ||
-		    thread->frames[i].kind == THREAD_FRAME_PYTHON)
+		if (thread->frames[i].kind == kind)
 			return true;
 	return false;
+}
+
+/* Has it frames of the program's own, which say more than the kernel's? */
+static bool has_user_frames(const struct thread_dump *thread)
+{
+	return has_kind(thread, THREAD_FRAME_NATIVE) || has_kind(thread, THREAD_FRAME_PYTHON);
+}
+
+/*
+ * Python knows the thread, which runs no Python now: a C thread between two calls of it. That is all
+ * there is to say, unless frames are missing.
+ */
+static bool runs_no_python(const struct thread_dump *thread)
+{
+	return thread->is_python && !has_user_frames(thread) &&
+	       !has_kind(thread, THREAD_FRAME_MARKER) && thread->consistent;
 }
 
 bool dump_shows_frame(const struct process_dump *process, const struct thread_dump *thread,
@@ -30,7 +44,8 @@ bool dump_shows_frame(const struct process_dump *process, const struct thread_du
 {
 	switch (frame->kind) {
 	case THREAD_FRAME_KERNEL:
-		return format->kernel || !has_user_frames(thread);
+		return format->kernel ||
+		       !(has_user_frames(thread) || (!format->native && runs_no_python(thread)));
 	case THREAD_FRAME_NATIVE:
 		return format->native || !process->python_version;
 	default:

@@ -148,7 +148,8 @@ static void process_start_over(struct processes *processes, struct process *proc
 	process->reread_ns = 0;
 	process->sampled = false;
 	process->dead = false;
-	process->python_layout = 0;
+	process->nr_pythons = 0;
+	process->executable = 0;
 	title_forget(process);
 	free(process->role);
 	process->role = NULL;
@@ -216,8 +217,9 @@ void processes_fork(struct processes *processes, const struct bpfprof_task_id *p
 	to->program = from->program;
 	to->images_failed =
 		from->images_failed; /* what was not to be read is tried again for it too */
-	to->python_runtime = from->python_runtime;
-	to->python_layout = from->python_layout;
+	memcpy(to->pythons, from->pythons, sizeof(to->pythons));
+	to->nr_pythons = from->nr_pythons;
+	to->executable = from->executable;
 	if (from->title && !to->title) {
 		title_put(to, from->title);
 		to->titles_seen = from->titles_seen;

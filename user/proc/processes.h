@@ -33,6 +33,13 @@ struct process_mapping {
 	uint64_t image; /* id; 64 bits so that there is no padding to compare */
 };
 
+/* A runtime of CPython that is mapped: what runs in it, if anything, its memory tells. */
+struct process_python {
+	uint64_t runtime; /* address of _PyRuntime */
+	uint32_t layout; /* of python/pythons.h */
+	uint32_t image;
+};
+
 struct container;
 struct processes;
 struct ranks;
@@ -66,9 +73,12 @@ struct process {
 	bool published;
 	uint32_t asid;
 	uint32_t slice; /* first entry in the map mappings */
-	uint64_t python_runtime; /* address of _PyRuntime */
-	uint32_t python_layout; /* 0 = runs no CPython that we know */
-	uint32_t python_slot, python_id; /* its element of the map pythons, 0 = none */
+	struct process_python pythons[BPFPROF_MAX_RUNTIMES]; /* loaded last first */
+	uint32_t executable; /* the image that was executed, 0 = not known */
+	uint32_t nr_pythons; /* 0 = runs no CPython that we know */
+	uint32_t python_slots
+		[BPFPROF_MAX_RUNTIMES]; /* their elements of the map pythons, 0 = none */
+	uint32_t python_id; /* that code objects of all of them are known under */
 	uint32_t python_old_id; /* had until the last sweep: frames with it may be under way */
 	char *title; /* the last good one of a Ray worker (proc/title.h), or NULL: it never had one */
 	uint64_t titles_seen; /* a hash of each is a bit of it */

@@ -15,13 +15,11 @@
 #include "proc/processes.h"
 #include "proc/usage.h"
 #include "profile/dump_reading.h"
-#include "profile/dump_version.h"
-#include "python/code_read.h"
+#include "python/others.h"
 #include "python/pythons.h"
 #include "unwind_native.h"
 
 #define MAX_ROUNDS 4
-#define MAX_LIST_READS 8
 #define STACK_AHEAD_BYTES 8192 /* of a stack that are read with its leaf */
 #define MAX_PREFETCH_STEPS 64
 
@@ -122,86 +120,36 @@ static uint32_t memory_tid(const struct tasks *tasks)
 	return 0;
 }
 
+static bool has_path(const struct image *image)
+{
+	return image && image->path && image->path[0];
+}
+
 static void mappings_learn(struct reading *reading, uint32_t tid)
 {
 	struct walker *walker = reading->r->walker;
 	struct process_dump *dump = reading->dump;
+	uint64_t nr_beyond = pythons_counts(walker->pythons)->nr_beyond;
 	int err = walker_learn(walker, tid, time_monotonic_ns(), NULL);
-	const struct image *image;
+	const struct image *image = NULL;
 	size_t i;
 
 	reading->counts->mappings_error = err;
+	reading->counts->nr_beyond = pythons_counts(walker->pythons)->nr_beyond - nr_beyond;
+	if (err == -ETIMEDOUT)
+		reading->counts->mappings_wait = deadline_last_wait(reading->r->runner);
 	if (err)
 		return;
 	reading->process = processes_find(walker->processes, reading->tasks.states[0].task.pid);
 	if (!reading->process)
 		return;
-	reading->layout = pythons_layout(walker->pythons, reading->process->python_layout);
-	for (i = 0; i < reading->process->nr_mappings && !dump->executable; i++) {
+	if (reading->process->executable)
+		image = images_get(walker->images, reading->process->executable);
+	/* Code that unpacked itself: then the lowest file is as good as any. */
+	for (i = 0; i < reading->process->nr_mappings && !has_path(image); i++)
 		image = images_get(walker->images, (uint32_t)reading->process->mappings[i].image);
-		if (image && image->path && image->path[0])
-			dump->executable = strtab_add(reading->strings, image->path);
-	}
-}
-
-/*
- * A thread that ends while the list is read takes the rest of it away: then it is read again.
- * What a torn list counted means nothing.
- */
-static int tstates_read(struct reading *reading)
-{
-	const struct python_heap_counts before = reading->heap.counts;
-	int err = python_tstates_read(&reading->tstates, &reading->heap), i;
-
-	for (i = 1; i < MAX_LIST_READS && !err && !reading->tstates.complete; i++) {
-		python_tstates_fini(&reading->tstates);
-		remote_forget(reading->remote);
-		reading->heap.counts = before;
-		err = python_tstates_read(&reading->tstates, &reading->heap);
-	}
-	if (!err)
-		reading->dump->threads_cut |= !reading->tstates.complete;
-	return err;
-}
-
-/* Thread states, names and where to begin; anew in each round, but for the names. */
-static void python_begin(struct reading *reading)
-{
-	struct unwind_reader *reader = remote_reader(reading->remote);
-	const struct process *process = reading->process;
-	uint32_t image, version, nr;
-	int err;
-
-	err = python_heap_init(&reading->heap, reader, reading->layout, process->python_runtime);
-	if (err)
-		reading->counts->python_error = err;
-	err = python_code_cache_new(&reading->codes, &reading->heap);
-	if (!err)
-		err = tstates_read(reading);
-	reading->python_known = !err;
-	if (err) {
-		reading->counts->python_error = err;
-		return;
-	}
-	if (reading->counts->nr_rounds)
-		return;
-	python_thread_names_read(&reading->names, &reading->heap, &reading->tstates);
-	nr = reading->tstates.nr_interpreters;
-	if (!pythons_version(reading->r->walker->pythons, process, &image, &version))
-		reading->dump->python_version =
-			dump_version(reading->strings, version, &reading->heap,
-				     nr ? reading->tstates.interpreters[nr - 1] : 0);
-}
-
-static void python_end(struct reading *reading)
-{
-	reading->counts->nr_unreadable += reading->heap.counts.nr_unreadable;
-	reading->counts->nr_bad += reading->heap.counts.nr_bad + reading->heap.counts.nr_cyclic +
-				   reading->heap.counts.nr_cut;
-	python_code_cache_free(reading->codes);
-	reading->codes = NULL;
-	python_tstates_fini(&reading->tstates);
-	reading->tstates = (struct python_tstates){ 0 };
+	if (has_path(image))
+		dump->executable = strtab_add(reading->strings, image->path);
 }
 
 /* Reads one thread, or as much of one that runs as can be had. */
@@ -214,7 +162,7 @@ static int thread_read(struct reading *reading, size_t index, const struct bpfpr
 	reading->all->nr_variables -= thread->nr_variables;
 	thread_dump_fini(thread);
 	thread_begin(reading, thread, task);
-	if (reading->layout && reading->remote)
+	if (reading->nr_pythons)
 		reading_identify(reading, thread, task);
 	if (task->flags & BPFPROF_TASK_ON_CPU) {
 		reading->progress[index].progress = THREAD_RUNNING;
@@ -287,8 +235,7 @@ static int round_read(struct reading *reading)
 
 	if (reading->remote) {
 		remote_forget(reading->remote);
-		if (reading->layout)
-			python_begin(reading);
+		reading_pythons_begin(reading);
 		threads_prefetch(reading);
 	}
 	for (i = 0; i < reading->dump->nr_threads && !err; i++) {
@@ -302,8 +249,7 @@ static int round_read(struct reading *reading)
 		else
 			err = thread_read(reading, i, task);
 	}
-	if (reading->layout && reading->remote)
-		python_end(reading);
+	reading_pythons_end(reading);
 	reading->counts->nr_rounds++;
 	return err;
 }
@@ -448,8 +394,13 @@ static void process_finish(struct reading *reading)
 				       dump->threads[i].consistent;
 		dump->gil_holder = i;
 	}
+	if (reading->process && !dump->python_version)
+		reading->counts->other_python =
+			python_other_of(reading->r->walker->images, reading->process,
+					strtab_get(reading->strings, dump->cmdline));
 	if (reading->remote) {
 		reading->counts->nr_hung = remote_counts(reading->remote)->nr_hung;
+		reading->counts->hung = remote_counts(reading->remote)->hung;
 		reading->counts->nr_refused = remote_counts(reading->remote)->nr_refused;
 		reading->counts->nr_passes = remote_counts(reading->remote)->nr_passes;
 		reading->counts->nr_pages = remote_counts(reading->remote)->nr_pages;
@@ -506,7 +457,7 @@ int dump_read(const struct dump_reader *r, struct dump *dump, uint32_t pid,
 		err = -ENOMEM;
 	}
 	remote_free(reading->remote);
-	python_thread_names_fini(&reading->names);
+	reading_pythons_fini(reading);
 	tasks_fini(&reading->tasks);
 	free(reading->progress);
 	if (err && reading->dump)

@@ -13,7 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct deadline_runner;
+#include "base/deadline.h"
+
 struct dump;
 struct remote_child;
 struct session;
@@ -43,10 +44,14 @@ struct dump_read_counts {
 	uint64_t nr_refused; /* pages beyond what is kept of one process, or after reads hung */
 	uint64_t nr_unreadable; /* objects of Python's */
 	uint64_t nr_bad; /* objects that make no sense, cyclic lists, more than our limits */
+	uint64_t nr_beyond; /* places where a Python may be, more than are looked at */
 	uint64_t nr_cut; /* stacks and lists of variables that were more than we keep */
 	bool too_many_threads; /* it has more than TASKS_MAX: the first of them are there */
 	bool gone; /* it ended while it was read: what was read until then is there */
+	const char *other_python; /* that it runs, and is not CPython; NULL: none. Never freed */
+	struct deadline_wait hung; /* what the last of nr_hung waited for */
 	int mappings_error; /* -errno: why mappings are not known; 0 */
+	struct deadline_wait mappings_wait; /* after -ETIMEDOUT: what that waited for */
 	int python_error; /* -errno: why Python's state is not known; 0 */
 	uint64_t nr_passes, nr_pages; /* of reading memory */
 	uint64_t read_ns; /* from the first state to the last memory */

@@ -27,6 +27,21 @@ struct process;
 struct python_code_cache;
 struct remote;
 
+/* A CPython that runs in the process. */
+struct reading_python {
+	const struct bpfprof_python_layout *layout;
+	uint32_t image;
+	struct python_heap heap;
+	struct python_tstates tstates;
+	struct python_code_cache *codes;
+};
+
+/* Frames of the chain that one of them runs. */
+struct reading_part {
+	struct reading_python *python;
+	uint32_t end; /* index of the first frame behind them */
+};
+
 /* How far one thread is. */
 enum progress { THREAD_TO_READ, THREAD_READ, THREAD_RUNNING, THREAD_GONE, THREAD_LATE };
 
@@ -44,19 +59,19 @@ struct reading {
 	struct dump *all; /* that it is part of */
 	struct dump_read_counts *counts;
 	struct process *process; /* its mappings, NULL: not known */
-	const struct bpfprof_python_layout *layout; /* NULL: runs no Python that we know */
 	struct remote *remote; /* NULL: has no memory */
 	bool python_known; /* its thread states could be read */
-	struct python_heap heap;
-	struct python_tstates tstates;
-	struct python_thread_names names;
-	struct python_code_cache *codes;
+	struct reading_python pythons[BPFPROF_MAX_RUNTIMES];
+	uint32_t nr_pythons; /* that run */
+	struct python_thread_names names[BPFPROF_MAX_RUNTIMES]; /* of the threads of each of them */
 	struct tasks tasks;
 	struct reading_thread *progress; /* of dump->threads */
 	struct {
 		uint32_t file, short_file;
 	} shorts[DUMP_SHORT_SLOTS]; /* short forms: looking at folders takes its time */
 	struct python_chain chain;
+	struct reading_part parts[BPFPROF_MAX_RUNTIMES]; /* of it, innermost first */
+	uint32_t nr_parts;
 	uint64_t native[DUMP_MAX_NATIVE_FRAMES];
 	uint64_t native_sps[DUMP_MAX_NATIVE_FRAMES +
 			    1]; /* where each of them begins, and the last ends */
@@ -75,13 +90,24 @@ int reading_collectives(struct reading *reading, struct thread_dump *thread, uin
 /* The same, and takes nothing of it. */
 void reading_collectives_try(struct reading *reading, uint32_t nr);
 
+/* dump_pythons.c */
+
+/* Which of the runtimes of the process run, and their thread states; anew in each round. */
+void reading_pythons_begin(struct reading *reading);
+void reading_pythons_end(struct reading *reading);
+void reading_pythons_fini(struct reading *reading);
+/* What Python knows of the thread: name, number, GIL. */
+void reading_identify(struct reading *reading, struct thread_dump *thread,
+		      const struct bpfprof_task_state *task);
+/* Fills in reading->chain: the frames of all states that Python has of the thread. */
+void reading_chain(struct reading *reading, const struct bpfprof_task_state *task);
+/* The Python that runs the frame of that index. */
+struct reading_python *reading_python_of(struct reading *reading, size_t index);
+
 /* dump_stack.c */
 
 /* Are native frames needed: asked for, or all there is? */
 bool reading_wants_native(const struct reading *reading);
-/* What Python knows of the thread: name, number, GIL. */
-void reading_identify(struct reading *reading, struct thread_dump *thread,
-		      const struct bpfprof_task_state *task);
 /* Walks its stacks and takes nothing of it: to learn what memory that needs. */
 void reading_walk(struct reading *reading, const struct bpfprof_task_state *task);
 /* Fills in its frames, innermost first. 0 or -ENOMEM. */

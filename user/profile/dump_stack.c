@@ -27,7 +27,8 @@ static bool is_eval(void *arg, uint64_t frame)
 }
 
 static int variables_add(struct reading *reading, struct thread_dump *thread,
-			 struct thread_frame *frame, const struct python_chain_frame *at)
+			 struct reading_python *python, struct thread_frame *frame,
+			 const struct python_chain_frame *at)
 {
 	struct python_locals locals = { 0 };
 	struct thread_variable *tmp;
@@ -37,7 +38,7 @@ static int variables_add(struct reading *reading, struct thread_dump *thread,
 		reading->counts->nr_cut++;
 		return 0;
 	}
-	if (python_locals_read(&locals, &reading->heap, at->code, at->frame_va,
+	if (python_locals_read(&locals, &python->heap, at->code, at->frame_va,
 			       (size_t)PYTHON_REPR_CHARS * reading->r->locals))
 		return 0;
 	tmp = reallocarray(thread->variables, thread->nr_variables + locals.nr + 1, sizeof(*tmp));
@@ -75,11 +76,12 @@ static bool is_entry(const struct reading *reading, size_t index)
 }
 
 /* What py-spy says of that, which differs by version. */
-static void entry_set(const struct reading *reading, struct thread_frame *frame, size_t index)
+static void entry_set(const struct reading *reading, const struct reading_python *python,
+		      struct thread_frame *frame, size_t index)
 {
 	bool outermost = index + 1 == reading->chain.nr_frames;
 
-	switch (reading->layout->chain) {
+	switch (python->layout->chain) {
 	case PYTHON_CHAIN_OBJECTS:
 		frame->is_entry = true;
 		frame->is_shim_entry = outermost;
@@ -112,10 +114,11 @@ static int frame_python(struct reading *reading, struct thread_dump *thread, siz
 {
 	struct thread_frame *frame = &thread->frames[thread->nr_frames++];
 	const struct python_chain_frame *at = &reading->chain.frames[index];
-	const struct python_code *code = python_code_cache_get(reading->codes, at->code, NULL);
+	struct reading_python *python = reading_python_of(reading, index);
+	const struct python_code *code = python_code_cache_get(python->codes, at->code, NULL);
 
 	*frame = (struct thread_frame){ .kind = THREAD_FRAME_PYTHON };
-	entry_set(reading, frame, index);
+	entry_set(reading, python, frame, index);
 	if (!code) {
 		frame->name = strtab_add(reading->strings, "[python]");
 		return 0;
@@ -124,7 +127,7 @@ static int frame_python(struct reading *reading, struct thread_dump *thread, siz
 	frame->file = strtab_add(reading->strings, code->file);
 	frame->short_file = add_short_file(reading, code->file, frame->file);
 	frame->line = python_code_line(code, at->lasti);
-	return reading->r->locals ? variables_add(reading, thread, frame, at) : 0;
+	return reading->r->locals ? variables_add(reading, thread, python, frame, at) : 0;
 }
 
 static void frame_kernel(struct thread_dump *thread, uint64_t va, bool leaf)
@@ -170,46 +173,6 @@ static int frame_add(struct reading *reading, struct thread_dump *thread, uint64
 	}
 }
 
-static void chain_reset(struct reading *reading)
-{
-	reading->chain.nr_frames = reading->chain.nr_entries = 0;
-	reading->chain.stop = PYTHON_STOP_NONE;
-}
-
-void reading_identify(struct reading *reading, struct thread_dump *thread,
-		      const struct bpfprof_task_state *task)
-{
-	const struct python_tstate *tstate = NULL;
-	const char *name = NULL;
-
-	while ((tstate = python_tstates_find(&reading->tstates, task->fs_base, tstate))) {
-		thread->is_python = true;
-		thread->order = (uint32_t)(tstate - reading->tstates.states);
-		thread->thread_id = tstate->thread_id;
-		thread->owns_gil |= tstate->holds_gil;
-		/* The oldest interpreter that knows it gives its name. */
-		name = python_thread_names_find(&reading->names, tstate->interpreter_va,
-						tstate->thread_id)
-			       ?: name;
-	}
-	if (thread->is_python) {
-		thread->has_name = name != NULL;
-		thread->name = name ? strtab_add(reading->strings, name) : 0;
-	}
-}
-
-/* The chain of all states that Python has of the thread. */
-static void chain_read(struct reading *reading, const struct bpfprof_task_state *task)
-{
-	const struct python_tstate *tstate = NULL;
-
-	chain_reset(reading);
-	while (reading->layout &&
-	       (tstate = python_tstates_find(&reading->tstates, task->fs_base, tstate)))
-		python_chain_add(&reading->chain, reading->layout, remote_reader(reading->remote),
-				 tstate->frame_start);
-}
-
 bool reading_wants_native(const struct reading *reading)
 {
 	return reading->r->native || reading->r->waits || !reading->python_known;
@@ -244,6 +207,18 @@ static uint32_t native_walk(struct reading *reading, const struct bpfprof_task_s
 			   DUMP_MAX_NATIVE_FRAMES, stop, stack.ts_ns);
 }
 
+/* Are there frames of Pythons that tell nothing of the C calls that run them? */
+static bool has_objects(const struct reading *reading)
+{
+	uint32_t i, begin = 0;
+
+	for (i = 0; i < reading->nr_parts; begin = reading->parts[i++].end)
+		if (reading->parts[i].python->layout->chain == PYTHON_CHAIN_OBJECTS &&
+		    reading->parts[i].end > begin)
+			return true;
+	return false;
+}
+
 /* Native and Python frames as one stack; its length. */
 static size_t user_merge(struct reading *reading, uint32_t nr_native, bool complete)
 {
@@ -253,7 +228,7 @@ static size_t user_merge(struct reading *reading, uint32_t nr_native, bool compl
 		.native = reading->native,
 		.nr_native = nr_native,
 		.complete = complete,
-		.by_code = reading->layout && reading->layout->chain == PYTHON_CHAIN_OBJECTS,
+		.by_code = has_objects(reading),
 		.is_eval = is_eval,
 		.arg = reading->r->walker->pythons,
 	};
@@ -275,7 +250,7 @@ int reading_stack(struct reading *reading, struct thread_dump *thread,
 	bool cut;
 	int err = 0;
 
-	chain_read(reading, task);
+	reading_chain(reading, task);
 	if (reading_wants_native(reading) && reading->process)
 		nr_native = native_walk(reading, task, &stop);
 	nr = user_merge(reading, nr_native, nr_native && stop == BPFPROF_STOP_COMPLETE);
@@ -305,7 +280,7 @@ void reading_walk(struct reading *reading, const struct bpfprof_task_state *task
 {
 	uint32_t stop;
 
-	chain_read(reading, task);
+	reading_chain(reading, task);
 	if (reading_wants_native(reading) && reading->process)
 		reading_collectives_try(reading, native_walk(reading, task, &stop));
 }

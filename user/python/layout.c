@@ -308,6 +308,7 @@ static bool states_fit(const struct bpfprof_python_layout *l)
 	    !fits(l->gil_holder, 8, PYTHON_GIL_BYTES))
 		return false;
 	if (room % 8 || room >= BPFPROF_PYTHON_TSTATE_BYTES || !fits(l->tstate_next, 8, room) ||
+	    !fits(l->tstate_next + 8U, 8, room) || /* its interpreter */
 	    !fits(l->tstate_thread, 8, room) || !l->tstate_thread ||
 	    !fits(l->tstate_frame, 8, room) || !l->tstate_frame ||
 	    (l->status_mask && !fits(l->tstate_status, 4, room)))

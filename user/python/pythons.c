@@ -229,46 +229,145 @@ void pythons_forget(struct pythons *pythons, uint32_t image)
 	free(interpreter);
 }
 
-bool pythons_find(struct pythons *pythons, const struct process *process, uint64_t *ret_runtime,
-		  uint32_t *ret_layout)
-{
-	const struct process_mapping *m;
-	const struct interpreter *interpreter;
-	const struct elf_segment *text;
-	size_t i;
+/* Where the runtime of an interpreter would be, by one of its mappings. */
+struct place {
+	uint64_t runtime;
+	uint64_t bytes; /* of its code that are mapped so */
+	uint64_t va; /* the lowest of them */
+	uint32_t layout, image;
+};
 
-	for (i = 0; i < process->nr_mappings && pythons->interpreters; i++) {
-		m = &process->mappings[i];
-		interpreter = interpreter_find(pythons, (uint32_t)m->image);
-		if (!interpreter)
-			continue;
-		text = &interpreter->text;
-		if (m->off + (m->end - m->start) <= text->off ||
-		    m->off >= text->off + text->file_bytes)
-			continue;
-		*ret_runtime = m->start - (m->off - text->off + text->va) +
-			       interpreter->python.runtime_rva;
-		*ret_layout = interpreter->layout;
-		return true;
-	}
-	return false;
+/* The part of the code of an interpreter that is mapped by m: its place, false if it is none. */
+static bool place_of(const struct pythons *pythons, const struct process_mapping *m,
+		     struct place *ret)
+{
+	const struct interpreter *interpreter = interpreter_find(pythons, (uint32_t)m->image);
+	const struct elf_segment *text;
+	uint64_t start, end;
+
+	if (!interpreter)
+		return false;
+	text = &interpreter->text;
+	start = m->off > text->off ? m->off : text->off;
+	end = m->off + (m->end - m->start);
+	if (end > text->off + text->file_bytes)
+		end = text->off + text->file_bytes;
+	if (start >= end)
+		return false;
+	*ret = (struct place){ .runtime = m->start - (m->off - text->off + text->va) +
+					  interpreter->python.runtime_rva,
+			       .bytes = end - start,
+			       .va = m->start,
+			       .layout = interpreter->layout,
+			       .image = interpreter->image };
+	return true;
 }
 
-int pythons_version(const struct pythons *pythons, const struct process *process,
-		    uint32_t *ret_image, uint32_t *ret_version)
+static int by_runtime(const void *a, const void *b)
 {
-	const struct interpreter *interpreter;
+	const struct place *x = a, *y = b;
+
+	if (x->runtime != y->runtime)
+		return x->runtime < y->runtime ? -1 : 1;
+	return x->image < y->image ? -1 : x->image > y->image;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+
+	if (x->bytes != y->bytes)
+		return x->bytes > y->bytes ? -1 : 1;
+	return by_runtime(a, b);
+}
+
+/* Libraries are loaded downwards, and what was loaded last is called by what was there before. */
+static int by_address(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+
+	return x->va < y->va ? -1 : x->va > y->va;
+}
+
+/* Mappings of the same place become one. How many there are. */
+static size_t places_join(struct place *places, size_t nr)
+{
+	size_t i, kept = 0;
+
+	qsort(places, nr, sizeof(*places), by_runtime);
+	for (i = 0; i < nr; i++) {
+		if (!kept || by_runtime(&places[kept - 1], &places[i])) {
+			places[kept++] = places[i];
+			continue;
+		}
+		places[kept - 1].bytes += places[i].bytes;
+		if (places[i].va < places[kept - 1].va)
+			places[kept - 1].va = places[i].va;
+	}
+	return kept;
+}
+
+static size_t places_find(const struct pythons *pythons, const struct process *process,
+			  struct place *places)
+{
+	size_t i, nr = 0;
+
+	for (i = 0; i < process->nr_mappings; i++)
+		nr += place_of(pythons, &process->mappings[i], &places[nr]);
+	return places_join(places, nr);
+}
+
+/* The executable's own interpreter was there before all that is loaded. */
+static void executable_last(const struct process *process, struct place *places, size_t nr)
+{
+	struct place place;
 	size_t i;
 
-	for (i = 0; i < process->nr_mappings && pythons->interpreters; i++) {
-		interpreter = interpreter_find(pythons, (uint32_t)process->mappings[i].image);
-		if (!interpreter)
-			continue;
-		*ret_image = (uint32_t)process->mappings[i].image;
-		*ret_version = interpreter->python.version;
-		return 0;
+	for (i = 0; i + 1 < nr; i++)
+		if (places[i].image == process->executable) {
+			place = places[i];
+			memmove(&places[i], &places[i + 1], (nr - 1 - i) * sizeof(place));
+			places[nr - 1] = place;
+			break;
+		}
+}
+
+bool pythons_find(struct pythons *pythons, struct process *process)
+{
+	struct process_python found[BPFPROF_MAX_RUNTIMES] = { 0 };
+	struct place *places = NULL;
+	size_t nr = 0, i;
+	bool differ;
+
+	if (pythons->interpreters && process->nr_mappings)
+		places = calloc(process->nr_mappings, sizeof(*places));
+	if (places)
+		nr = places_find(pythons, process, places);
+	if (nr > BPFPROF_MAX_RUNTIMES) {
+		pythons->counts.nr_beyond += nr - BPFPROF_MAX_RUNTIMES;
+		qsort(places, nr, sizeof(*places), by_bytes);
+		nr = BPFPROF_MAX_RUNTIMES;
 	}
-	return -ENOENT;
+	if (nr) {
+		qsort(places, nr, sizeof(*places), by_address);
+		executable_last(process, places, nr);
+	}
+	for (i = 0; i < nr; i++)
+		found[i] = (struct process_python){ .runtime = places[i].runtime,
+						    .layout = places[i].layout,
+						    .image = places[i].image };
+	free(places);
+	differ = nr != process->nr_pythons || memcmp(found, process->pythons, sizeof(found)) != 0;
+	memcpy(process->pythons, found, sizeof(found));
+	process->nr_pythons = (uint32_t)nr;
+	return differ;
+}
+
+uint32_t pythons_version(const struct pythons *pythons, uint32_t image)
+{
+	const struct interpreter *interpreter = interpreter_find(pythons, image);
+
+	return interpreter ? interpreter->python.version : 0;
 }
 
 const struct bpfprof_python_layout *pythons_layout(const struct pythons *pythons, uint32_t nr)

@@ -22,6 +22,7 @@ struct python_image;
 
 struct pythons_counts {
 	uint64_t nr_full; /* interpreters that there was no room for */
+	uint64_t nr_beyond; /* runtimes of a process beyond the first BPFPROF_MAX_RUNTIMES */
 	uint64_t nr_unknown; /* interpreters of a version whose layout is not known */
 	uint64_t
 		nr_malformed; /* files that say they are an interpreter and contradict themselves */
@@ -41,15 +42,15 @@ void pythons_free(struct pythons *pythons);
 int pythons_look(struct pythons *pythons, struct image *image);
 
 /*
- * Fills in where the interpreter of process is: runtime address and number of the layout.
- * False if none of its mappings is one.
+ * Fills in process->pythons: where the runtimes of its interpreters would be, by its mappings of
+ * their code. An interpreter may be loaded and not run, or a piece of its file be mapped for
+ * something else, so more of them are named than run; of more than BPFPROF_MAX_RUNTIMES those
+ * stay that most of their code is mapped of. True if they differ from those that were there.
  */
-bool pythons_find(struct pythons *pythons, const struct process *process, uint64_t *ret_runtime,
-		  uint32_t *ret_layout);
+bool pythons_find(struct pythons *pythons, struct process *process);
 
-/* The image that is the interpreter of process, and its version (as in layout.h): 0, or -ENOENT. */
-int pythons_version(const struct pythons *pythons, const struct process *process,
-		    uint32_t *ret_image, uint32_t *ret_version);
+/* The version (as in layout.h) that image is an interpreter of, 0: it is none. */
+uint32_t pythons_version(const struct pythons *pythons, uint32_t image);
 
 /* Layout by number, NULL if there is none. */
 const struct bpfprof_python_layout *pythons_layout(const struct pythons *pythons, uint32_t nr);

@@ -65,10 +65,10 @@ static int state_read(struct python_heap *heap, uint64_t runtime_current,
 	const struct bpfprof_python_layout *l = heap->layout;
 	uint8_t buf[BPFPROF_PYTHON_TSTATE_BYTES] = { 0 };
 	uint32_t status = 0;
-	uint64_t native = 0;
+	uint64_t native = 0, owner;
 	int err;
 
-	if (l->tstate_bytes > sizeof(buf))
+	if (l->tstate_bytes > sizeof(buf) || l->tstate_next + 16U > sizeof(buf))
 		return -EBADMSG;
 	err = python_heap_read(heap, tstate->va, buf, l->tstate_bytes);
 	if (err)
@@ -76,6 +76,10 @@ static int state_read(struct python_heap *heap, uint64_t runtime_current,
 	if (heap->has_objects && heap->objects.tstate_native &&
 	    python_heap_u64(heap, tstate->va + heap->objects.tstate_native, &native))
 		native = 0;
+	/* In all versions the interpreter that it belongs to stands behind next. */
+	memcpy(&owner, buf + l->tstate_next + 8, 8);
+	if (owner != tstate->interpreter_va)
+		return -EBADMSG;
 	memcpy(ret_next, buf + l->tstate_next, 8);
 	memcpy(&tstate->thread_id, buf + l->tstate_thread, 8);
 	memcpy(&tstate->frame_start, buf + l->tstate_frame, 8);
@@ -205,6 +209,25 @@ static int interpreters_read(struct reading *r, uint64_t interpreter)
 		interpreter = next;
 	}
 	return 0;
+}
+
+int python_runtime_check(struct python_heap *heap)
+{
+	const struct bpfprof_python_layout *l = heap->layout;
+	uint64_t interpreter, threads, next;
+	struct python_tstate tstate = { 0 };
+	int err;
+
+	err = python_heap_u64(heap, heap->runtime + l->runtime_interpreters, &interpreter);
+	if (err)
+		return err;
+	if (!interpreter)
+		return -ENODATA;
+	err = python_heap_u64(heap, interpreter + l->interpreter_threads, &threads);
+	if (err || !threads)
+		return err ? -EBADMSG : -ENODATA;
+	tstate = (struct python_tstate){ .va = threads, .interpreter_va = interpreter };
+	return state_read(heap, 0, &tstate, &next) ? -EBADMSG : 0;
 }
 
 int python_tstates_read(struct python_tstates *ret, struct python_heap *heap)

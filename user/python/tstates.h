@@ -36,6 +36,13 @@ struct python_tstates {
 };
 
 /*
+ * Does a CPython run in heap->runtime? 0: its list of interpreters leads to a thread state that says
+ * that it belongs there; -ENODATA: none has begun yet, or all have ended; -EBADMSG: what lies there
+ * is no runtime; -EFAULT: it cannot be read.
+ */
+int python_runtime_check(struct python_heap *heap);
+
+/*
  * Reads them all: 0, -ENODATA the interpreter has not begun yet (or has ended), -EFAULT its state
  * cannot be read, -ENOMEM. Lists that end early are 0 and not complete.
  */

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/others.h"
+
+#include <ctype.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "proc/images.h"
+#include "proc/processes.h"
+
+static const char *base_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+const char *python_other_of_file(const char *path)
+{
+	static const struct {
+		const char *prefix, *name;
+	} files[] = {
+		{ "libpypy", "PyPy" }, /* libpypy3.10-c.so */
+		{ "pypy", "PyPy" },
+		{ "graalpy", "GraalPy" },
+		{ "libpythonvm", "GraalPy" },
+		{ "micropython", "MicroPython" },
+		{ "circuitpython", "CircuitPython" },
+		{ "rustpython", "RustPython" },
+	};
+	const char *base = base_of(path);
+	size_t i, len;
+
+	for (i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		len = strlen(files[i].prefix);
+		/* What goes on with a letter is another word. */
+		if (!strncmp(base, files[i].prefix, len) && !isalpha((unsigned char)base[len]))
+			return files[i].name;
+	}
+	return NULL;
+}
+
+const char *python_other_of_java(const char *cmdline)
+{
+	static const char *const marks[] = { "org.python.util.jython", "jython.jar",
+					     "jython-standalone" };
+	size_t i;
+
+	for (i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
+		if (strstr(cmdline, marks[i]))
+			return "Jython";
+	return NULL;
+}
+
+const char *python_other_of(struct images *images, const struct process *process,
+			    const char *cmdline)
+{
+	const struct image *image;
+	const char *name = NULL;
+	size_t i;
+
+	for (i = 0; i < process->nr_mappings && !name; i++) {
+		image = images_get(images, (uint32_t)process->mappings[i].image);
+		if (!image || !image->path)
+			continue;
+		/* Anybody's library may begin with these words. */
+		if (image->id == process->executable || !strncmp(base_of(image->path), "lib", 3))
+			name = python_other_of_file(image->path);
+		if (!name && !strcmp(base_of(image->path), "libjvm.so"))
+			name = python_other_of_java(cmdline);
+	}
+	return name;
+}
