@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "elf/debug_file.h"
+#include "elf/go_symbols.h"
 #include "elf/image.h"
 #include "elf/plt.h"
 #include "elf/symtab.h"
@@ -77,7 +78,7 @@ static void alone(struct elf_symbol *syms, size_t nr, bool all)
 int elf_symbols_resolve(struct elf_image *img, const struct elf_debug_paths *paths,
 			struct strtab *names, struct elf_symbol *syms, size_t nr)
 {
-	int errs[5] = { 0 }, err = 0;
+	int errs[6] = { 0 }, err = 0;
 	size_t i;
 
 	errs[0] = resolve_table(img, SHT_SYMTAB, names, syms, nr);
@@ -85,8 +86,9 @@ int elf_symbols_resolve(struct elf_image *img, const struct elf_debug_paths *pat
 		errs[1] = resolve_table(img, SHT_DYNSYM, names, syms, nr);
 		errs[2] = all_named(syms, nr) ? 0 : resolve_debug_data(img, names, syms, nr);
 	}
-	errs[3] = all_named(syms, nr) ? 0 : plt_resolve(img, names, syms, nr);
-	errs[4] = all_named(syms, nr) ? 0 : resolve_debug_file(img, paths, names, syms, nr);
+	errs[3] = go_symbols_resolve(img, names, syms, nr);
+	errs[4] = all_named(syms, nr) ? 0 : plt_resolve(img, names, syms, nr);
+	errs[5] = all_named(syms, nr) ? 0 : resolve_debug_file(img, paths, names, syms, nr);
 	for (i = 0; i < sizeof(errs) / sizeof(errs[0]) && !err; i++)
 		err = errs[i] != -ENODATA ? errs[i] : 0;
 	alone(syms, nr, err != 0);

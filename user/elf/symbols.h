@@ -5,7 +5,7 @@
 /*
  * Names for many addresses of one image in one pass over its symbol tables,
  * so that memory follows the number of addresses and not the size of the file.
- * Looks at .symtab, else .dynsym, .gnu_debugdata (xz; MiniDebugInfo), then a separate
+ * Looks at .symtab, else .dynsym, .gnu_debugdata (xz; MiniDebugInfo), then Go's function table, then a separate
  * debug file by build id or .gnu_debuglink. Whatever has the address covered
  * wins; among several covering symbols: the innermost, then global before
  * weak before local, then the shorter name. A function that merely precedes
@@ -29,6 +29,8 @@ struct elf_symbol {
 	 * up to same_end. Both 0: nobody asked.
 	 */
 	uint64_t same_start, same_end;
+	/* Of Go programs, else 0: source file (id in names), line of rva, and where the function begins. */
+	uint32_t file, line, start_line;
 };
 
 /* How a separate debug file is opened: an image, or NULL. */
