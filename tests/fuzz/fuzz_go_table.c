@@ -9,11 +9,33 @@
 #include "elf/go_symbols.h"
 #include "elf/image.h"
 #include "elf/symbols.h"
+#include "unwind/go_rows.h"
+#include "unwind/reader.h"
+#include "unwind_native.h"
 
 #define MAX_FUNCTIONS 512
 #define NR 16
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+struct rows {
+	uint64_t start, end, nr;
+};
+
+/* Rows come in order, within what was asked for, and of kinds that there are. */
+static void row_add(void *arg, uint64_t start, uint64_t end, uint64_t row)
+{
+	struct rows *rows = arg;
+	uint32_t kind = unwind_row_kind(row);
+
+	if (start < rows->start || end <= start || end > rows->end || row & 0xffff)
+		abort();
+	if (kind != ROW_CFA && kind != ROW_SIGNAL && kind != ROW_END && kind != ROW_RARE &&
+	    kind != ROW_FAR && kind != ROW_GO_C)
+		abort();
+	rows->start = end;
+	rows->nr++;
+}
 
 static void look_up(const struct go_table *tab)
 {
@@ -62,16 +84,24 @@ static void resolve(struct elf_image *img, const struct go_table *tab)
 	strtab_free(names);
 }
 
-/* A whole file: all of its functions. */
+/* A whole file: all of its functions, and rows in pieces that cut functions in two. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct elf_image *img;
 	struct go_table tab;
+	struct rows rows;
+	uint64_t part, i;
 
 	if (elf_image_open_memory(&img, data, size))
 		return 0;
 	if (!go_table_find(&tab, img)) {
 		look_up(&tab);
+		part = (tab.end - tab.start) / 3 + 1;
+		for (i = 0; i < 3; i++) {
+			rows = (struct rows){ .start = tab.start + i * part,
+					      .end = tab.start + (i + 1) * part };
+			go_rows_make(&tab, rows.start, rows.end, row_add, &rows);
+		}
 		resolve(img, &tab);
 	}
 	elf_image_free(img);

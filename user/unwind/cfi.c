@@ -6,12 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "elf/go_table.h"
 #include "elf/image.h"
 #include "unwind/cfi_eval.h"
 #include "unwind/cfi_expr.h"
 #include "unwind/cfi_row.h"
 #include "unwind/code_rules.h"
 #include "unwind/eh_frame.h"
+#include "unwind/go_rows.h"
 #include "unwind/reader.h"
 #include "unwind_native.h"
 
@@ -24,6 +26,8 @@
 struct cfi {
 	struct elf_image *img;
 	struct eh_frame frame;
+	bool has_frame; /* else there is no .eh_frame */
+	struct go_table go; /* img NULL: there is none, or it is malformed */
 	int error; /* of making the index: it is not tried again */
 	size_t nr_code;
 	struct elf_segment code[ELF_IMAGE_MAX_SEGMENTS]; /* executable, by file offset */
@@ -44,8 +48,8 @@ int cfi_new(struct cfi **ret, struct elf_image *img)
 {
 	const struct elf_segment *segs;
 	struct cfi *cfi;
+	int err, go_err;
 	size_t nr;
-	int err;
 
 	if (elf_image_machine(img) != EM_X86_64) /* registers and rows are those of the psABI */
 		return -ENODATA;
@@ -58,6 +62,12 @@ int cfi_new(struct cfi **ret, struct elf_image *img)
 		if (segs[i].type == PT_LOAD && segs[i].flags & PF_X && segs[i].file_bytes)
 			code_add(cfi, &segs[i]);
 	err = eh_frame_init(&cfi->frame, img);
+	cfi->has_frame = !err;
+	if (!err || err == -ENODATA) {
+		go_err = go_table_find(&cfi->go, img);
+		if (!go_err || (go_err != -ENODATA && go_err != -EBADMSG))
+			err = go_err;
+	}
 	if (err) {
 		cfi_free(cfi);
 		return err;
@@ -86,7 +96,7 @@ static int pass_new(struct cfi *cfi, struct eh_pass **ret)
 {
 	struct eh_pass *pass;
 
-	if (!cfi->error)
+	if (!cfi->error && cfi->has_frame)
 		cfi->error = eh_frame_prepare(&cfi->frame);
 	if (cfi->error)
 		return cfi->error;
@@ -117,6 +127,8 @@ struct page_build {
 	uint64_t pos; /* file offset up to which the rows reach */
 	uint64_t end; /* of the page, or of the part of a segment in it */
 	uint64_t va_delta; /* image-relative address minus file offset in that part */
+	bool in_segment;
+	int err; /* of reading Go's table */
 };
 
 static void page_append(struct page_build *b, uint64_t end, uint64_t row)
@@ -159,8 +171,8 @@ static void page_append_none(struct page_build *b, uint64_t end, int32_t flags, 
 	page_append(b, end, row_none(flags));
 }
 
-/* Up to end no FDE says anything: what was learned, or nothing. */
-static void page_append_gap(struct page_build *b, uint64_t end)
+/* Up to end no table says anything: what was learned, or nothing. */
+static void page_append_learned(struct page_build *b, uint64_t end)
 {
 	const struct cfi *cfi = b->cfi;
 	const struct code_rule *rule = cfi->learned, *last = cfi->learned;
@@ -183,6 +195,28 @@ static void page_append_gap(struct page_build *b, uint64_t end)
 			page_append_none(b, rule_end, UNWIND_LOOKED_AT, next_is_rule);
 	}
 	page_append(b, end, row_none(0));
+}
+
+static void page_add_go(void *arg, uint64_t start, uint64_t end, uint64_t row)
+{
+	struct page_build *b = arg;
+
+	page_append_learned(b, start - b->va_delta);
+	page_append(b, end - b->va_delta, row);
+}
+
+/* Up to end no FDE says anything: what Go's table says, or was learned. */
+static void page_append_gap(struct page_build *b, uint64_t end)
+{
+	int err;
+
+	if (b->in_segment && b->cfi->go.img && end > b->pos) {
+		err = go_rows_make(&b->cfi->go, b->pos + b->va_delta, end + b->va_delta,
+				   page_add_go, b);
+		if (err && err != -EBADMSG)
+			b->err = err;
+	}
+	page_append_learned(b, end);
 }
 
 /* Addresses [start, end) have this row; what was passed over has none. */
@@ -229,6 +263,8 @@ static int page_add_fdes(struct page_build *b)
 	size_t i;
 	int err;
 
+	if (!b->cfi->has_frame)
+		return 0;
 	err = eh_frame_find(frame, b->pass, b->pos + b->va_delta, &i);
 	while (!err && b->pos < b->end && i < frame->nr) {
 		err = eh_frame_get(frame, b->pass, &i, &fde, &start, &next);
@@ -255,6 +291,7 @@ static int page_add_segment(struct page_build *b, const struct elf_segment *seg,
 	page_append_gap(b, seg->off);
 	b->end = end < page_end ? end : page_end;
 	b->va_delta = seg->va - seg->off;
+	b->in_segment = true;
 	err = page_add_fdes(b);
 	if (err == -EBADMSG || err == -E2BIG) { /* the table is broken from here on */
 		page_append(b, b->end, row_rare());
@@ -262,7 +299,8 @@ static int page_add_segment(struct page_build *b, const struct elf_segment *seg,
 	}
 	if (!err)
 		page_append_gap(b, b->end);
-	return err;
+	b->in_segment = false;
+	return err ? err : b->err;
 }
 
 int cfi_build_page(struct cfi *cfi, uint32_t page, uint64_t *rows)
@@ -359,8 +397,9 @@ static bool fde_starts(void *arg, uint64_t off)
 	struct eh_fde fde;
 	size_t i;
 
-	return !eh_frame_find(frame, search->pass, rva, &i) && i < frame->nr &&
-	       !eh_frame_get(frame, search->pass, &i, &fde, &start, &next) && start == rva;
+	return search->cfi->has_frame && !eh_frame_find(frame, search->pass, rva, &i) &&
+	       i < frame->nr && !eh_frame_get(frame, search->pass, &i, &fde, &start, &next) &&
+	       start == rva;
 }
 
 int cfi_code_rules(struct cfi *cfi, uint64_t off, struct code_rule *rules, size_t cap)
@@ -430,6 +469,8 @@ static int program_find(struct cfi *cfi, struct eh_pass *pass, uint64_t rva)
 	size_t i;
 	int err;
 
+	if (!cfi->has_frame)
+		return BPFPROF_STOP_NO_TABLE;
 	if (eh_frame_find(&cfi->frame, pass, rva, &i))
 		return BPFPROF_STOP_BAD_CFI;
 	if (i >= cfi->frame.nr)
@@ -450,6 +491,23 @@ static int program_find(struct cfi *cfi, struct eh_pass *pass, uint64_t rva)
 			return BPFPROF_STOP_BAD_CFI;
 	} while (rva >= prog->end);
 	return 0;
+}
+
+static void row_keep(void *arg, uint64_t start, uint64_t end, uint64_t row)
+{
+	(void)start;
+	(void)end;
+	*(uint64_t *)arg = row;
+}
+
+/* The row of code that no FDE covers, 0 if nothing is known of it. */
+static uint64_t row_without_fde(const struct cfi *cfi, uint64_t off, uint64_t rva)
+{
+	uint64_t row = 0;
+
+	if (cfi->go.img)
+		go_rows_make(&cfi->go, rva, rva + 1, row_keep, &row);
+	return row ? row : learned_row(cfi, off);
 }
 
 int cfi_step(struct cfi *cfi, uint64_t off, struct unwind_state *state,
@@ -474,6 +532,6 @@ int cfi_step(struct cfi *cfi, uint64_t off, struct unwind_state *state,
 	if (!err)
 		err = cfi_eval_caller(&pass->prog, &env, state);
 	free(pass);
-	row = err == BPFPROF_STOP_NO_TABLE ? learned_row(cfi, off) : 0;
-	return row ? unwind_step(state, row, reader) : err;
+	row = err == BPFPROF_STOP_NO_TABLE ? row_without_fde(cfi, off, rva) : 0;
+	return row && unwind_row_kind(row) != ROW_RARE ? unwind_step(state, row, reader) : err;
 }

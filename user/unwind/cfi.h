@@ -3,7 +3,7 @@
 #define BPFPROF_UNWIND_CFI_H
 
 /*
- * Call frame information of one image (.eh_frame), turned into the rows of
+ * Call frame information of one image (.eh_frame; for Go code the function table), turned into the rows of
  * bpf/unwind_native.h one 64 KiB page at a time, on demand: .eh_frame_hdr's
  * search table finds the FDEs of a page without reading the others. Files
  * without that table (gcc -static) are indexed once by a pass over .eh_frame.
@@ -26,7 +26,7 @@ struct unwind_reader;
 
 struct cfi;
 
-/* Borrows img. -ENODATA also for machines other than x86-64. */
+/* Borrows img. -ENODATA also for machines other than x86-64. A malformed table of Go is as none. */
 int cfi_new(struct cfi **ret, struct elf_image *img);
 void cfi_free(struct cfi *cfi);
 size_t cfi_bytes(const struct cfi *cfi); /* memory that it holds at the moment */
