@@ -111,12 +111,14 @@ systemstack_3: ret
 systemstack_4: jmp	*%rdi
 systemstack_end:
 	function mcall
-	mov	(%rsp), %rbx
-mcall_1: mov	56(%rsi), %rsp
-mcall_2: push	%rax
-	mov	$0, %ebp
-	call	*%r12
+	push	%rbp
+mcall_1: mov	%rsp, %rbp
+	mov	56(%rsi), %rsp
+mcall_2: mov	$0, %ebp
+	push	%rax
+mcall_3: call	*%r12
 	ud2
+	pop	%rbp
 	ret
 mcall_end:
 	function gogo
@@ -354,7 +356,8 @@ pcs:
 	value	0, systemstack_end
 	.byte	0
 	values	mcall_sp, mcall
-	value	0, mcall_end
+	value	0, mcall_1
+	value	8, mcall_end
 	.byte	0
 	values	gogo_sp, gogo
 	value	0, gogo_end
