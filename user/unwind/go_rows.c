@@ -33,6 +33,7 @@
 #define MAX_CODE_BYTES 2048 /* of a function that changes stacks */
 #define SIGNAL_CONTEXT 40 /* struct rt_sigframe without pretcode: uc_mcontext is this far in uc */
 #define MAX_FRAME_BYTES (INT8_MAX * UNWIND_FAR_BYTES)
+#define MIN_BP_OFF (-(1 << 13) * 8) /* that a row can say */
 #define CFA_BP_OFF 16 /* from where rbp is saved to the cfa */
 
 enum function_kind {
@@ -186,7 +187,7 @@ static int32_t sp_at(const struct function *f, uint64_t rva)
 	go_values_init(&v, f->tab, &f->fn, f->fn.sp_values);
 	while (go_values_next(&v) > 0)
 		if (rva < v.end)
-			return v.value;
+			return v.value < MAX_FRAME_BYTES - 8 ? v.value : -1;
 	return -1;
 }
 
@@ -217,6 +218,8 @@ static void bp_search(struct function *f)
 		} else if (leaves(&d) || writes(&d, ZYDIS_REGISTER_RBP)) {
 			return;
 		}
+		if (f->bp_off < MIN_BP_OFF)
+			f->bp_off = 0;
 		if (f->bp_off) {
 			f->bp_from = next;
 			return;
@@ -466,7 +469,8 @@ static uint64_t row_switched(const struct function *f, const struct region *regi
 		return row_kind(ROW_END);
 	if (f->switched == SWITCHED_BP)
 		return row_far(UNWIND_RBP, f->bp_to_cfa, BP_AT_CFA, -CFA_BP_OFF);
-	if (f->switched == SWITCHED_C && region->c_from && rva >= region->c_from && off > 0)
+	if (f->switched == SWITCHED_C && region->c_from && rva >= region->c_from && off > 0 &&
+	    off < UNWIND_FAR_BYTES)
 		return unwind_row_make(0, ROW_GO_C, 0, (int32_t)(off / 8),
 				       f->bp_off == -CFA_BP_OFF ? BP_AT_CFA : BP_SAME,
 				       region->c_slots[0] / 8, region->c_slots[1] / 8);
