@@ -24,9 +24,9 @@
  *	bits 42-55  offset of the saved rbp / 8, signed
  *	bits 56-63  second number, signed: addend / 8 of ROW_DEREF and ROW_INDEX, pc threshold
  *	            of ROW_PLT; of ROW_CFA the rule of rbx: offset from the cfa / 8 of the saved
- *	            one, 0 = same, 1 = lost; of ROW_NONE UNWIND_LOOKED_AT (else there may be a
- *	            rule that nobody has looked for yet), UNWIND_NO_START, UNWIND_NO_RULE; of
- *	            ROW_UNPROVEN UNWIND_HALTS
+ *	            one, 0 = same, 1 = lost (rows that lead to other stacks always lose it); of
+ *	            ROW_NONE UNWIND_LOOKED_AT (else there may be a rule that nobody has looked for
+ *	            yet), UNWIND_NO_START, UNWIND_NO_RULE; of ROW_UNPROVEN UNWIND_HALTS
  *
  * rbx is followed because the loader's _dl_runtime_resolve builds its frame on it; only
  * where it lies, so that a frame costs no read for it.
@@ -45,8 +45,14 @@ enum unwind_row_kind {
 	ROW_RARE = 7, /* a rule that a row cannot hold */
 	ROW_UNREADABLE = 8, /* the file could not be read: nothing is known of this code */
 	ROW_INDEX = 9, /* cfa = *(rsp + 8 * reg + off) + second (OpenSSL's multiplications) */
-	ROW_UNPROVEN = 10, /* code without a table, which was read in vain: here the walk ends */
+	/* From here on the caller's frame may be on another stack, at a lower address. */
+	ROW_FAR = 10, /* cfa = reg + off + second * 256 KiB */
+	ROW_GO_C =
+		11, /* Go's asmcgocall, on the stack that C code runs on, see unwind_go_stack() */
+	ROW_UNPROVEN = 12, /* code without a table, which was read in vain: here the walk ends */
 };
+
+#define UNWIND_FAR_BYTES (1 << 18)
 
 #define UNWIND_LOOKED_AT 1
 #define UNWIND_NO_START 2 /* what the next row rules is not the start of a function */
@@ -235,6 +241,28 @@ static inline int unwind_settle(struct unwind_state *s, struct unwind_reader *re
 }
 
 /*
+ * Go code that calls C changes to the thread's own stack. At rsp + bp_off it leaves g, whose stack it
+ * comes from (a goroutine's may be moved meanwhile), and at rsp + 8 * second how far below
+ * the end of that (g.stack.hi) it was; or without g, where it was.
+ */
+static inline int unwind_go_stack(struct unwind_state *s, __u64 row, struct unwind_reader *reader,
+				  __u64 *ret_cfa)
+{
+	__u64 sp = s->regs[UNWIND_RSP], g, high, depth;
+
+	if (unwind_read_u64(reader, sp + unwind_row_bp_off(row), &g) ||
+	    unwind_read_u64(reader, sp + unwind_row_second(row) * 8, &depth))
+		return BPFPROF_STOP_READ_FAULT;
+	*ret_cfa = depth + unwind_row_off(row);
+	if (!g)
+		return 0;
+	if (unwind_read_u64(reader, g + 8, &high))
+		return BPFPROF_STOP_READ_FAULT;
+	*ret_cfa = high - depth + unwind_row_off(row);
+	return 0;
+}
+
+/*
  * Moves s one frame up by row. 0, or enum bpfprof_stop; after COMPLETE and
  * failures s is of no further use, except that after RARE_RULE, READ_FAULT and all of
  * ROW_NONE it is as before (rbx perhaps settled).
@@ -244,7 +272,7 @@ static inline int unwind_step(struct unwind_state *s, __u64 row, struct unwind_r
 	__u32 kind = unwind_row_kind(row), reg = unwind_row_reg(row) & 15;
 	__u64 cfa, ra, bp = s->regs[UNWIND_RBP];
 	__u32 bp_valid = s->valid & 1U << UNWIND_RBP;
-	__s64 bx_rule = 0;
+	__s64 bx_rule = 0, bp_off = unwind_row_bp_off(row);
 	int stop;
 
 	if (kind == ROW_END)
@@ -284,23 +312,35 @@ static inline int unwind_step(struct unwind_state *s, __u64 row, struct unwind_r
 		} else {
 			bx_rule = unwind_row_second(row);
 		}
+	} else if (kind == ROW_FAR) {
+		if (!(s->valid & 1U << reg))
+			return BPFPROF_STOP_REG_LOST;
+		cfa = s->regs[reg] + unwind_row_off(row) +
+		      unwind_row_second(row) * UNWIND_FAR_BYTES;
+		bx_rule = 1;
+	} else if (kind == ROW_GO_C) {
+		stop = unwind_go_stack(s, row, reader, &cfa);
+		if (stop)
+			return stop;
+		bp_off = -16;
+		bx_rule = 1;
 	} else {
 		return BPFPROF_STOP_RARE_RULE;
 	}
-	if (cfa <= s->regs[UNWIND_RSP])
+	if (cfa <= s->regs[UNWIND_RSP] && kind < ROW_FAR)
 		return BPFPROF_STOP_BAD_FRAME;
 	if (unwind_read_u64(reader, cfa - 8, &ra))
 		return BPFPROF_STOP_READ_FAULT;
 	switch (unwind_row_bp_rule(row)) {
 	case BP_AT_CFA:
-		if (unwind_read_u64(reader, cfa + unwind_row_bp_off(row), &bp))
+		if (unwind_read_u64(reader, cfa + bp_off, &bp))
 			return BPFPROF_STOP_READ_FAULT;
 		bp_valid = 1;
 		break;
 	case BP_AT_BP:
 		if (!bp_valid)
 			return BPFPROF_STOP_REG_LOST;
-		if (unwind_read_u64(reader, bp + unwind_row_bp_off(row), &bp))
+		if (unwind_read_u64(reader, bp + bp_off, &bp))
 			return BPFPROF_STOP_READ_FAULT;
 		break;
 	case BP_LOST:

@@ -217,7 +217,8 @@ static __always_inline void eval_mark(struct unwind_reader *r, __u32 at, __u64 s
 {
 	__u32 next = r->rec.at.next_entry & (BPFPROF_MAX_PYTHON_ENTRIES - 1), before = 0;
 
-	if (r->rec.entries[next].va - sp >= r->state.regs[UNWIND_RSP] - sp)
+	if (r->state.regs[UNWIND_RSP] < sp || /* it is on another stack */
+	    r->rec.entries[next].va - sp >= r->state.regs[UNWIND_RSP] - sp)
 		return;
 	if (next)
 		before = r->rec.entries[(next - 1) & (BPFPROF_MAX_PYTHON_ENTRIES - 1)].nr;

@@ -43,6 +43,8 @@ struct step_case {
 	/* word, value: changed in memory first, unless word is 0 */
 	__u32 word;
 	__u64 value;
+	__u32 word2;
+	__u64 value2;
 	int stop;
 	/* after, if stop is 0 */
 	__u64 want_rsp, want_rbp, want_rip;
@@ -253,6 +255,55 @@ static struct step_case step_cases[] = {
 	  .rsp = VA(4),
 	  .r12 = ~0ULL >> 3,
 	  .stop = BPFPROF_STOP_READ_FAULT },
+	{ .name = "far: on a stack below",
+	  .row = ROW(ROW_FAR, 6, 16, BP_AT_CFA, -16, 0),
+	  .rsp = VA(40),
+	  .rbp = VA(10),
+	  .want_rsp = VA(12),
+	  .want_rbp = WORD(10),
+	  .want_rip = WORD(11) },
+	{ .name = "far: a large frame",
+	  .row = ROW(ROW_FAR, 7, 24, BP_SAME, 0, 2),
+	  .rsp = VA(4) - 2 * UNWIND_FAR_BYTES,
+	  .rbp = 77,
+	  .want_rsp = VA(7),
+	  .want_rbp = 77,
+	  .want_rip = WORD(6) },
+	{ .name = "far: a lost register",
+	  .row = ROW(ROW_FAR, 6, 16, BP_AT_CFA, -16, 0),
+	  .rsp = VA(4),
+	  .rbp = VA(10),
+	  .lost = BP,
+	  .stop = BPFPROF_STOP_REG_LOST },
+	{ .name = "go calls c: from a goroutine", /* that ends at word 60, and was at 20 */
+	  .row = ROW(ROW_GO_C, 0, 16, BP_AT_CFA, 8, 2),
+	  .rsp = VA(40),
+	  .word = 41, /* g; its end is at 30, and how far below that it was at 42 */
+	  .value = VA(29),
+	  .word2 = 30,
+	  .value2 = 0xabc000ULL + 42 + VA(20),
+	  .want_rsp = VA(22),
+	  .want_rbp = WORD(20),
+	  .want_rip = WORD(21) },
+	{ .name = "go calls c: from the same stack",
+	  .row = ROW(ROW_GO_C, 0, 8, BP_SAME, 8, 2),
+	  .rsp = VA(10),
+	  .rbp = 77,
+	  .word = 11,
+	  .value = 0,
+	  .word2 = 12,
+	  .value2 = VA(20),
+	  .want_rsp = VA(21),
+	  .want_rbp = 77,
+	  .want_rip = WORD(20) },
+	{ .name = "go calls c: g is not there",
+	  .row = ROW(ROW_GO_C, 0, 8, BP_SAME, 8, 2),
+	  .rsp = VA(10),
+	  .stop = BPFPROF_STOP_READ_FAULT },
+	{ .name = "go calls c: what it left is not there",
+	  .row = ROW(ROW_GO_C, 0, 8, BP_SAME, 8, 2),
+	  .rsp = VA(63),
+	  .stop = BPFPROF_STOP_READ_FAULT },
 	{ .name = "outermost frame",
 	  .row = ROW(ROW_END, 0, 0, 0, 0, 0),
 	  .rsp = VA(4),
@@ -355,6 +406,8 @@ ParameterizedTest(struct step_case *c, step, kinds)
 	memory_fill();
 	if (c->word)
 		memory[c->word] = c->value;
+	if (c->word2)
+		memory[c->word2] = c->value2;
 	s.regs[UNWIND_RSP] = c->rsp;
 	s.regs[UNWIND_RBP] = c->rbp;
 	s.regs[R12] = c->r12;

@@ -34,6 +34,7 @@ struct elf_image {
 	size_t nr_segments, nr_sections;
 	struct elf_segment *segments;
 	struct elf_section *sections;
+	void *memo;
 	struct window windows[NR_WINDOWS];
 };
 
@@ -248,6 +249,7 @@ void elf_image_free(struct elf_image *img)
 	elf_image_drop_cache(img);
 	free(img->segments);
 	free(img->sections);
+	free(img->memo);
 	free(img);
 }
 
@@ -307,6 +309,11 @@ int elf_image_open_memory(struct elf_image **ret, const void *data, size_t len)
 	struct elf_source source = { .read = memory_read, .arg = (void *)data, .size = len };
 
 	return elf_image_new(ret, &source);
+}
+
+void **elf_image_memo(struct elf_image *img)
+{
+	return &img->memo;
 }
 
 uint64_t elf_image_size(const struct elf_image *img)

@@ -83,6 +83,9 @@ const struct elf_section *elf_image_section(struct elf_image *img, const char *n
 int elf_image_off_to_rva(const struct elf_image *img, uint64_t off, uint64_t *ret_rva);
 int elf_image_rva_to_off(const struct elf_image *img, uint64_t rva, uint64_t *ret_off);
 
+/* What one other module has found out about the file at some cost: allocated memory, freed with the image. */
+void **elf_image_memo(struct elf_image *img);
+
 /* Length of the GNU build id copied to id, -ENODATA without one. */
 int elf_image_build_id(struct elf_image *img, uint8_t id[ELF_BUILD_ID_MAX]);
 

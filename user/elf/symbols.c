@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "elf/debug_file.h"
+#include "elf/go_symbols.h"
 #include "elf/image.h"
 #include "elf/plt.h"
 #include "elf/symtab.h"
@@ -98,6 +99,7 @@ int elf_symbols_resolve(struct elf_image *img, const struct elf_debug_paths *pat
 		ask_table(&s, img, SHT_DYNSYM, true, names, syms, nr);
 	if (!all_named(syms, nr))
 		ask_debug_data(&s, img, names, syms, nr);
+	note(&s, go_symbols_resolve(img, names, syms, nr)); /* lines, too, of what has a name */
 	if (!all_named(syms, nr))
 		note(&s, plt_resolve(img, names, syms, nr));
 	if (!all_named(syms, nr))

@@ -5,8 +5,8 @@
 /*
  * Names for many addresses of one image in one pass over its symbol tables,
  * so that memory follows the number of addresses and not the size of the file.
- * Looks at .symtab, .dynsym, .gnu_debugdata (xz; MiniDebugInfo), then a separate debug file by
- * build id or .gnu_debuglink: each is asked for what those before it left without a name. Whatever
+ * Looks at .symtab, .dynsym, .gnu_debugdata (xz; MiniDebugInfo), Go's function table, then a separate
+ * debug file by build id or .gnu_debuglink: each is asked for what those before it left without a name. Whatever
  * has the address covered wins; among several covering symbols of one table: the innermost, then
  * functions before others, global before weak before local, then the shorter name. A
  * function that merely precedes the address is never taken: a symbol without a size counts only
@@ -32,6 +32,8 @@ struct elf_symbol {
 	 * up to same_end. Both 0: nobody asked.
 	 */
 	uint64_t same_start, same_end;
+	/* Of Go programs, else 0: source file (id in names), line of rva, and where the function begins. */
+	uint32_t file, line, start_line;
 };
 
 /* How a separate debug file is opened: an image, or NULL. */

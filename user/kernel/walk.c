@@ -917,7 +917,7 @@ static uint64_t eval_mark(const struct walker_stack *stack, uint32_t *next, uint
 
 	if (nr > BPFPROF_MAX_PYTHON_ENTRIES)
 		nr = BPFPROF_MAX_PYTHON_ENTRIES;
-	if (*next >= nr || entries[*next].va - sp >= cfa - sp)
+	if (*next >= nr || cfa < sp || entries[*next].va - sp >= cfa - sp)
 		return frame;
 	before = *next ? entries[*next - 1].nr : 0;
 	return (uint64_t)BPFPROF_FRAME_EVAL << BPFPROF_FRAME_SHIFT |

@@ -236,6 +236,9 @@ static void native_location(struct symbolizer *s, size_t i, const struct elf_sym
 	loc->has_start = !symbol->name && symbol->function;
 	loc->same_start = symbol->same_start;
 	loc->same_end = symbol->same_end;
+	loc->file = symbol->file;
+	loc->line = symbol->line;
+	loc->start_line = symbol->start_line;
 	if (symbol->name) {
 		demangle(strtab_get(s->profile->strings, symbol->name), name);
 		loc->name = strtab_add(s->profile->strings, name);

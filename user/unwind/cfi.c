@@ -7,12 +7,14 @@
 #include <string.h>
 
 #include "elf/function_starts.h"
+#include "elf/go_table.h"
 #include "elf/image.h"
 #include "unwind/cfi_eval.h"
 #include "unwind/cfi_expr.h"
 #include "unwind/cfi_row.h"
 #include "unwind/code_rules.h"
 #include "unwind/eh_frame.h"
+#include "unwind/go_rows.h"
 #include "unwind/reader.h"
 #include "unwind_native.h"
 
@@ -25,11 +27,13 @@
 #define RUN_BYTES 512 /* of code without a branch that is learned at once */
 #define SIGNAL_MCONTEXT 40 /* of struct ucontext: uc_mcontext (asm/ucontext.h) */
 
-enum { TABLE_EH_FRAME, TABLE_DEBUG_FRAME, NR_TABLES };
+/* Go's .debug_frame says less than its own table: nothing of rbp, of changes of stacks and of their ends. */
+enum { TABLE_EH_FRAME, TABLE_GO, TABLE_DEBUG_FRAME, NR_TABLES };
 
 struct cfi {
 	struct elf_image *img;
-	struct eh_frame tables[NR_TABLES]; /* what one does not cover is looked for in the next */
+	struct eh_frame frames[NR_TABLES]; /* what one does not cover is looked for in the next */
+	struct go_table go; /* that of TABLE_GO */
 	int errors[NR_TABLES]; /* of finding it and of making its index: neither is tried again */
 	size_t nr_code;
 	struct elf_segment code[ELF_IMAGE_MAX_SEGMENTS]; /* executable, by file offset */
@@ -52,7 +56,7 @@ int cfi_new(struct cfi **ret, struct elf_image *img)
 	const struct elf_segment *segs;
 	struct cfi *cfi;
 	size_t nr;
-	int err;
+	int err, go_err;
 
 	if (elf_image_machine(img) != EM_X86_64) /* registers and rows are those of the psABI */
 		return -ENODATA;
@@ -64,9 +68,13 @@ int cfi_new(struct cfi **ret, struct elf_image *img)
 	for (size_t i = 0; i < nr && cfi->nr_code < ELF_IMAGE_MAX_SEGMENTS; i++)
 		if (segs[i].type == PT_LOAD && segs[i].flags & PF_X && segs[i].file_bytes)
 			code_add(cfi, &segs[i]);
-	err = eh_frame_init(&cfi->tables[TABLE_EH_FRAME], img);
+	err = eh_frame_init(&cfi->frames[TABLE_EH_FRAME], img);
 	cfi->errors[TABLE_EH_FRAME] = err;
-	cfi->errors[TABLE_DEBUG_FRAME] = eh_frame_init_debug(&cfi->tables[TABLE_DEBUG_FRAME], img);
+	cfi->errors[TABLE_DEBUG_FRAME] = eh_frame_init_debug(&cfi->frames[TABLE_DEBUG_FRAME], img);
+	go_err = go_table_find(&cfi->go, img);
+	cfi->errors[TABLE_GO] = go_err;
+	if (go_err && go_err != -ENODATA && go_err != -EBADMSG && (!err || err == -ENODATA))
+		err = go_err;
 	if ((err && err != -ENODATA) || !cfi->nr_code) {
 		cfi_free(cfi);
 		return err ? err : -ENODATA;
@@ -80,7 +88,7 @@ void cfi_free(struct cfi *cfi)
 	if (!cfi)
 		return;
 	for (int i = 0; i < NR_TABLES; i++)
-		eh_frame_fini(&cfi->tables[i]);
+		eh_frame_fini(&cfi->frames[i]);
 	function_starts_fini(&cfi->starts);
 	free(cfi->learned);
 	free(cfi);
@@ -92,17 +100,32 @@ size_t cfi_bytes(const struct cfi *cfi)
 		       cfi->starts.nr * sizeof(*cfi->starts.starts);
 
 	for (int i = 0; i < NR_TABLES; i++)
-		if (cfi->tables[i].index)
-			bytes += cfi->tables[i].nr * sizeof(*cfi->tables[i].index);
+		if (cfi->frames[i].index)
+			bytes += cfi->frames[i].nr * sizeof(*cfi->frames[i].index);
 	return bytes;
 }
 
-/* Makes the FDEs of a table ready to be looked up. -ENODATA: there is nothing in it. */
+/* Makes a table ready to be looked up. -ENODATA: there is nothing in it. */
 static int table_prepare(struct cfi *cfi, int table)
 {
-	if (!cfi->errors[table])
-		cfi->errors[table] = eh_frame_prepare(&cfi->tables[table]);
+	if (!cfi->errors[table] && table != TABLE_GO)
+		cfi->errors[table] = eh_frame_prepare(&cfi->frames[table]);
 	return cfi->errors[table];
+}
+
+/* The next table after this one that there is anything in, or NR_TABLES. */
+static int table_after(struct cfi *cfi, int table)
+{
+	while (++table < NR_TABLES && table_prepare(cfi, table))
+		;
+	return table;
+}
+
+/* The same, of those that have FDEs. */
+static int frame_after(struct cfi *cfi, int table)
+{
+	table = table_after(cfi, table);
+	return table == TABLE_GO ? table_after(cfi, table) : table;
 }
 
 /* Working memory for one call. The FDEs of .eh_frame must not be missing for a mere error. */
@@ -116,7 +139,7 @@ static int pass_new(struct cfi *cfi, struct eh_pass **ret)
 	pass = malloc(sizeof(*pass));
 	if (!pass)
 		return -ENOMEM;
-	eh_pass_init(pass, &cfi->tables[0], PAGE_WORK);
+	eh_pass_init(pass, &cfi->frames[0], PAGE_WORK);
 	*ret = pass;
 	return 0;
 }
@@ -140,6 +163,7 @@ struct page_build {
 	uint64_t pos; /* file offset up to which the rows reach */
 	uint64_t end; /* of what is filled now: a part of a segment, or a gap between FDEs in it */
 	uint64_t va_delta; /* image-relative address minus file offset in that segment */
+	int err; /* of filling what Go's table passed over */
 };
 
 static void page_append(struct page_build *b, uint64_t end, uint64_t row)
@@ -246,18 +270,10 @@ static int page_add_fde(struct page_build *b, const struct eh_fde *fde, uint64_t
 
 static int page_fill(struct page_build *b, uint64_t end, int table);
 
-/* The next table after this one that there is anything in, or NR_TABLES. */
-static int table_after(struct cfi *cfi, int table)
-{
-	while (++table < NR_TABLES && table_prepare(cfi, table))
-		;
-	return table;
-}
-
 /* Rows of the FDEs of a table up to b->end, and in the gaps between them of the tables after it. */
 static int page_add_fdes(struct page_build *b, int table)
 {
-	struct eh_frame *frame = &b->cfi->tables[table];
+	struct eh_frame *frame = &b->cfi->frames[table];
 	uint64_t start, next, end = b->end + b->va_delta;
 	int err, next_table = table_after(b->cfi, table);
 	struct eh_fde fde;
@@ -285,6 +301,25 @@ static int page_add_fdes(struct page_build *b, int table)
 	return err;
 }
 
+static void page_add_go(void *arg, uint64_t start, uint64_t end, uint64_t row)
+{
+	struct page_build *b = arg;
+	int err = page_fill(b, start - b->va_delta, table_after(b->cfi, TABLE_GO));
+
+	if (err && !b->err)
+		b->err = err;
+	page_append(b, end - b->va_delta, row);
+}
+
+/* Rows of Go's table up to b->end, and in its gaps of the tables after it. */
+static int page_add_gos(struct page_build *b)
+{
+	int err = go_rows_make(&b->cfi->go, b->pos + b->va_delta, b->end + b->va_delta, page_add_go,
+			       b);
+
+	return err && err != -EBADMSG ? err : b->err;
+}
+
 /* Rows up to end, from this table and those after it. */
 static int page_fill(struct page_build *b, uint64_t end, int table)
 {
@@ -298,7 +333,7 @@ static int page_fill(struct page_build *b, uint64_t end, int table)
 		return 0;
 	}
 	b->end = end;
-	err = page_add_fdes(b, table);
+	err = table == TABLE_GO ? page_add_gos(b) : page_add_fdes(b, table);
 	if (err == -EBADMSG || err == -E2BIG) { /* the table is broken from here on */
 		page_append(b, end, row_rare());
 		err = 0;
@@ -407,16 +442,21 @@ struct start_search {
 	struct eh_pass *pass;
 };
 
-static bool fde_starts(const struct start_search *search, uint64_t rva)
+static bool table_starts(const struct start_search *search, uint64_t rva)
 {
-	uint64_t start, next;
+	struct cfi *cfi = search->cfi;
+	struct go_function function;
+	uint64_t start, next, index;
 	struct eh_frame *frame;
 	struct eh_fde fde;
 	int table = -1;
 	size_t i;
 
-	while ((table = table_after(search->cfi, table)) < NR_TABLES) {
-		frame = &search->cfi->tables[table];
+	if (!cfi->errors[TABLE_GO] && !go_table_function(&cfi->go, rva, &function, &index) &&
+	    function.start == rva)
+		return true;
+	while ((table = frame_after(cfi, table)) < NR_TABLES) {
+		frame = &cfi->frames[table];
 		if (!eh_frame_find(frame, search->pass, rva, &i) && i < frame->nr &&
 		    !eh_frame_get(frame, search->pass, &i, &fde, &start, &next) && start == rva)
 			return true;
@@ -429,7 +469,8 @@ static bool function_starts(void *arg, uint64_t off)
 	const struct start_search *search = arg;
 	uint64_t rva = off - search->seg->off + search->seg->va;
 
-	return function_starts_before(&search->cfi->starts, rva) == rva || fde_starts(search, rva);
+	return function_starts_before(&search->cfi->starts, rva) == rva ||
+	       table_starts(search, rva);
 }
 
 /* The symbols around rva. Errors only mean that fewer borders are known. */
@@ -782,6 +823,23 @@ static int program_find(const struct eh_frame *frame, struct eh_pass *pass, uint
 	return 0;
 }
 
+static void row_keep(void *arg, uint64_t start, uint64_t end, uint64_t row)
+{
+	(void)start;
+	(void)end;
+	*(uint64_t *)arg = row;
+}
+
+/* What Go's table says of rva, 0 if that is nothing. */
+static uint64_t row_of_go(const struct cfi *cfi, uint64_t rva)
+{
+	uint64_t row = 0;
+
+	if (!cfi->errors[TABLE_GO])
+		go_rows_make(&cfi->go, rva, rva + 1, row_keep, &row);
+	return row;
+}
+
 int cfi_step(struct cfi *cfi, uint64_t off, struct unwind_state *state,
 	     struct unwind_reader *reader)
 {
@@ -800,13 +858,18 @@ int cfi_step(struct cfi *cfi, uint64_t off, struct unwind_state *state,
 	unwind_settle(&old, reader);
 	env.bias = unwind_lookup_pc(state) - rva;
 	err = BPFPROF_STOP_NO_TABLE;
-	while (err == BPFPROF_STOP_NO_TABLE && (table = table_after(cfi, table)) < NR_TABLES)
-		err = program_find(&cfi->tables[table], pass, rva);
+	while (err == BPFPROF_STOP_NO_TABLE && (table = frame_after(cfi, table)) < NR_TABLES) {
+		if (table == TABLE_DEBUG_FRAME && row_of_go(cfi, rva))
+			break;
+		err = program_find(&cfi->frames[table], pass, rva);
+	}
 	if (!err)
 		err = cfi_eval_caller(&pass->prog, &env, state);
 	free(pass);
-	row = err == BPFPROF_STOP_NO_TABLE ? learned_row(cfi, off) : 0;
-	return row ? unwind_step(state, row, reader) : err;
+	row = err == BPFPROF_STOP_NO_TABLE ? row_of_go(cfi, rva) : 0;
+	if (err == BPFPROF_STOP_NO_TABLE && !row)
+		row = learned_row(cfi, off);
+	return row && unwind_row_kind(row) != ROW_RARE ? unwind_step(state, row, reader) : err;
 }
 
 static int function_find(const struct eh_frame *frame, struct eh_pass *pass, uint64_t rva,
@@ -838,8 +901,8 @@ int cfi_function(struct cfi *cfi, uint64_t rva, uint64_t *ret_start, uint64_t *r
 	if (err)
 		return err;
 	err = -ENODATA;
-	while (err == -ENODATA && (table = table_after(cfi, table)) < NR_TABLES)
-		err = function_find(&cfi->tables[table], pass, rva, ret_start, ret_end);
+	while (err == -ENODATA && (table = frame_after(cfi, table)) < NR_TABLES)
+		err = function_find(&cfi->frames[table], pass, rva, ret_start, ret_end);
 	free(pass);
 	return err;
 }

@@ -3,8 +3,8 @@
 #define BPFPROF_UNWIND_CFI_H
 
 /*
- * Call frame information of one image (.eh_frame, and .debug_frame where that says nothing),
- * turned into the rows of bpf/unwind_native.h one 64 KiB page at a time, on demand:
+ * Call frame information of one image (.eh_frame; where that says nothing Go's function table, then
+ * .debug_frame), turned into the rows of bpf/unwind_native.h one 64 KiB page at a time, on demand:
  * .eh_frame_hdr's search table finds the FDEs of a page without reading the others. Records
  * without that table (gcc -static, .debug_frame) are indexed once by a pass over them.
  * Everything read is bounded and checked: the file belongs to the target.
@@ -27,7 +27,10 @@ struct unwind_reader;
 
 struct cfi;
 
-/* Borrows img. -ENODATA: there is no code, or it is of a machine other than x86-64. */
+/*
+ * Borrows img. -ENODATA: there is no code, or it is of a machine other than x86-64. A malformed table of
+ * Go is as none.
+ */
 int cfi_new(struct cfi **ret, struct elf_image *img);
 void cfi_free(struct cfi *cfi);
 size_t cfi_bytes(const struct cfi *cfi); /* memory that it holds at the moment */

@@ -1,0 +1,656 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "elf/go_table.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "elf/image.h"
+
+/*
+ * Go 1.18 to 1.25 write down where the text begins (textStart); later ones leave that 0, and it
+ * is in the way of the load address in a copy of memory. There it is found by its look: the
+ * linker fills the bytes between functions with int3, so that where the text begins, nearly
+ * every function of the table has such a byte before its first one.
+ */
+#define HEADER_BYTES 72
+#define CHUNK_BYTES 65536
+#define MAX_SEARCH_BYTES (128U << 20) /* of a file that says it is of Go */
+#define MAX_BLIND_SEARCH_BYTES (32U << 20) /* of one that says nothing */
+#define MAX_TEXT_SEARCH_BYTES (4U << 20)
+#define MAX_TRIES 64 /* headers that may turn out to be none */
+#define NR_LOOK 48 /* functions that are looked at */
+#define NEAR_BYTES 32768 /* of text in which the first functions are looked at */
+#define INT3 0xcc
+
+/* Where _func (src/runtime/runtime2.go) has its fields. */
+static const struct function_layout {
+	uint8_t bytes, entry_bytes, name, sp, file, line, unit, start_line, id, flags;
+} layouts[] = {
+	[GO_1_2] = { 40, 8, 8, 20, 24, 28, 0, 0, 36, 0 },
+	[GO_1_16] = { 44, 8, 8, 20, 24, 28, 36, 0, 40, 41 },
+	[GO_1_18] = { 40, 4, 4, 16, 20, 24, 32, 0, 36, 37 },
+	[GO_1_20] = { 44, 4, 4, 16, 20, 24, 32, 36, 40, 41 },
+};
+
+static uint32_t u32_at(const uint8_t *data)
+{
+	uint32_t value;
+
+	memcpy(&value, data, sizeof(value));
+	return value;
+}
+
+static uint64_t u64_at(const uint8_t *data)
+{
+	uint64_t value;
+
+	memcpy(&value, data, sizeof(value));
+	return value;
+}
+
+/* len bytes at pos of the table. */
+static int table_read(const struct go_table *tab, uint64_t pos, void *dst, size_t len)
+{
+	if (pos > tab->bytes || len > tab->bytes - pos)
+		return -EBADMSG;
+	return elf_image_read(tab->img, tab->off + pos, dst, len);
+}
+
+static uint32_t pointer_bytes(const struct go_table *tab)
+{
+	return layouts[tab->version].entry_bytes;
+}
+
+/* Entry i of the table of functions: where it begins, and where its description is. */
+static int entry_read(const struct go_table *tab, uint64_t i, uint64_t *ret_start,
+		      uint64_t *ret_pos)
+{
+	uint32_t bytes = pointer_bytes(tab);
+	uint8_t data[16] = { 0 };
+	int err;
+
+	/* The last one has a start only, which is the end of all. */
+	err = table_read(tab, tab->functions + i * 2 * bytes, data,
+			 i == tab->nr_functions ? bytes : 2 * bytes);
+	if (err)
+		return err;
+	*ret_start = tab->text + (bytes == 8 ? u64_at(data) : u32_at(data));
+	*ret_pos = bytes == 8 ? u64_at(data + 8) : u32_at(data + 4);
+	return 0;
+}
+
+/* The number of bytes before functions that look as if something was filled up there. */
+static int filled_before(const struct go_table *tab, uint64_t first, uint64_t step, uint32_t nr,
+			 uint32_t *ret)
+{
+	uint64_t i, rva, pos, off;
+	uint8_t byte;
+	int err;
+
+	*ret = 0;
+	for (i = 0; i < nr; i++) {
+		err = entry_read(tab, first + i * step, &rva, &pos);
+		if (err)
+			return err;
+		if (rva && !elf_image_rva_to_off(tab->img, rva - 1, &off) &&
+		    !elf_image_read(tab->img, off, &byte, 1) && byte == INT3)
+			++*ret;
+	}
+	return 0;
+}
+
+static bool is_code(struct elf_image *img, uint64_t rva)
+{
+	const struct elf_segment *segs;
+	size_t nr, i;
+
+	segs = elf_image_segments(img, &nr);
+	for (i = 0; i < nr; i++)
+		if (segs[i].type == PT_LOAD && segs[i].flags & PF_X && rva >= segs[i].va &&
+		    rva - segs[i].va < segs[i].file_bytes)
+			return true;
+	return false;
+}
+
+/*
+ * Are there functions where the table says so? The number of them that look as if, out of *nr; sets
+ * where they begin and end. Or -EBADMSG, or an error of reading.
+ */
+static int text_look(struct go_table *tab, uint32_t *nr)
+{
+	uint64_t step, pos;
+	uint32_t filled;
+	int err;
+
+	*nr = tab->nr_functions < NR_LOOK ? (uint32_t)tab->nr_functions - 1 : NR_LOOK - 1;
+	err = entry_read(tab, 0, &tab->start, &pos);
+	if (!err)
+		err = entry_read(tab, tab->nr_functions, &tab->end, &pos);
+	if (err)
+		return err;
+	if (tab->end <= tab->start || !is_code(tab->img, tab->start) ||
+	    !is_code(tab->img, tab->end - 1))
+		return -EBADMSG;
+	if (!*nr) /* a program has hundreds */
+		return 0;
+	step = (tab->nr_functions - 1) / *nr;
+	err = filled_before(tab, 1, step, *nr, &filled);
+	return err ? err : (int)filled;
+}
+
+static int text_check(struct go_table *tab)
+{
+	uint32_t nr;
+	int filled = text_look(tab, &nr);
+
+	return filled < 0 ? filled : (uint32_t)filled * 2 >= nr ? 0 : -EBADMSG;
+}
+
+/* The first functions, relative to the first one, as far as they are near it. */
+struct near {
+	uint64_t first;
+	uint32_t nr;
+	uint32_t at[NR_LOOK];
+};
+
+static int near_read(struct go_table *tab, struct near *near)
+{
+	uint64_t start, pos, i;
+	int err = entry_read(tab, 0, &near->first, &pos);
+
+	near->nr = 0;
+	for (i = 1; !err && i < NR_LOOK && i < tab->nr_functions; i++) {
+		err = entry_read(tab, i, &start, &pos);
+		if (err || start <= near->first || start - near->first >= NEAR_BYTES)
+			break;
+		near->at[near->nr++] = (uint32_t)(start - near->first);
+	}
+	return err;
+}
+
+static bool near_fits(const struct near *near, const uint8_t *code)
+{
+	uint32_t i, filled = 0;
+
+	for (i = 0; i < near->nr; i++) {
+		filled += code[near->at[i] - 1] == INT3;
+		if (i + 1 - filled > near->nr / 3)
+			return false;
+	}
+	return near->nr > 3;
+}
+
+/* Where the text may begin, and how well that fits. */
+struct best_text {
+	uint64_t text;
+	int filled;
+};
+
+static int text_search_in(struct go_table *tab, const struct elf_segment *seg,
+			  const struct near *near, uint8_t *chunk, struct best_text *best)
+{
+	uint64_t pos, len, i;
+	uint64_t end =
+		seg->file_bytes < MAX_TEXT_SEARCH_BYTES ? seg->file_bytes : MAX_TEXT_SEARCH_BYTES;
+	uint32_t nr;
+	int err, filled;
+
+	for (pos = 0; pos < end; pos += CHUNK_BYTES) {
+		len = seg->file_bytes - pos < CHUNK_BYTES + NEAR_BYTES ? seg->file_bytes - pos
+								       : CHUNK_BYTES + NEAR_BYTES;
+		memset(chunk, 0, CHUNK_BYTES + NEAR_BYTES);
+		err = elf_image_read(tab->img, seg->off + pos, chunk, len);
+		if (err)
+			return err;
+		for (i = 0; i < CHUNK_BYTES; i += 16) {
+			if (!near_fits(near, chunk + i))
+				continue;
+			tab->text = seg->va + pos + i - near->first;
+			filled = text_look(tab, &nr);
+			if (filled > best->filled && (uint32_t)filled * 4 >= nr * 3)
+				*best = (struct best_text){ tab->text, filled };
+		}
+	}
+	return 0;
+}
+
+static int text_search(struct go_table *tab)
+{
+	__cleanup(free_mem) uint8_t *chunk = malloc(CHUNK_BYTES + NEAR_BYTES);
+	struct best_text best = { 0 };
+	const struct elf_segment *segs;
+	struct near near;
+	size_t nr, i;
+	int err = chunk ? 0 : -ENOMEM;
+
+	tab->text = 0;
+	if (!err)
+		err = near_read(tab, &near);
+	segs = elf_image_segments(tab->img, &nr);
+	for (i = 0; i < nr && !err; i++)
+		if (segs[i].type == PT_LOAD && segs[i].flags & PF_X)
+			err = text_search_in(tab, &segs[i], &near, chunk, &best);
+	tab->text = best.text;
+	return err ? err : best.filled ? text_check(tab) : -EBADMSG;
+}
+
+static bool has_magic(const uint8_t *data)
+{
+	uint32_t magic = u32_at(data);
+
+	return (magic == 0xfffffffb || magic == 0xfffffffa || magic == 0xfffffff0 ||
+		magic == 0xfffffff1) &&
+	       !data[4] && !data[5] && data[6] == 1 && data[7] == 8;
+}
+
+/* The header of the table at tab->off, of at most tab->bytes. */
+static int table_open(struct go_table *tab)
+{
+	uint8_t data[HEADER_BYTES];
+	const uint8_t *part = data + 24;
+	uint64_t bytes;
+	int err = table_read(tab, 0, data, sizeof(data));
+
+	if (err)
+		return err;
+	if (!has_magic(data))
+		return -EBADMSG;
+	tab->version = u32_at(data) == 0xfffffffb   ? GO_1_2
+		       : u32_at(data) == 0xfffffffa ? GO_1_16
+		       : u32_at(data) == 0xfffffff0 ? GO_1_18
+						    : GO_1_20;
+	tab->nr_functions = u64_at(data + 8);
+	if (!tab->nr_functions || tab->nr_functions > GO_TABLE_MAX_FUNCTIONS)
+		return -EBADMSG;
+	if (tab->version == GO_1_2) { /* all is relative to the table itself */
+		tab->functions = 16;
+		bytes = tab->functions + tab->nr_functions * 16 + 8;
+		err = table_read(tab, bytes, data, 4);
+		tab->files = u32_at(data);
+		return err ? err : text_check(tab);
+	}
+	if (tab->version >= GO_1_18) {
+		tab->text = u64_at(part);
+		part += 8;
+	}
+	tab->names = u64_at(part);
+	tab->units = u64_at(part + 8);
+	tab->files = u64_at(part + 16);
+	tab->values = u64_at(part + 24);
+	tab->functions = u64_at(part + 32);
+	if (tab->names > tab->bytes || tab->units > tab->bytes || tab->files > tab->bytes ||
+	    tab->values > tab->bytes || tab->functions > tab->bytes)
+		return -EBADMSG;
+	err = text_check(tab);
+	return err == -EBADMSG && tab->version >= GO_1_18 ? text_search(tab) : err;
+}
+
+/* Looks for the header in [off, off + bytes) of the file. *left: what may still be read. */
+static int table_search(struct go_table *tab, uint64_t off, uint64_t bytes, uint64_t *left,
+			uint32_t *tries, uint8_t *chunk)
+{
+	uint64_t pos, len, i;
+	int err;
+
+	for (pos = 0; pos < bytes && *left; pos += CHUNK_BYTES) {
+		len = bytes - pos < CHUNK_BYTES ? bytes - pos : CHUNK_BYTES;
+		*left -= len < *left ? len : *left;
+		err = elf_image_read(tab->img, off + pos, chunk, len);
+		if (err)
+			return err;
+		for (i = -(off + pos) & 7; i + 8 <= len; i += 8) {
+			if (chunk[i + 1] != 0xff || !has_magic(chunk + i) || !(*tries)--)
+				continue;
+			*tab = (struct go_table){ .img = tab->img,
+						  .off = off + pos + i,
+						  .bytes = bytes - pos - i };
+			err = table_open(tab);
+			if (err != -EBADMSG)
+				return err;
+			if (!*tries)
+				return -EBADMSG;
+		}
+	}
+	return -ENODATA;
+}
+
+/* Where another linker than Go's put the table among other data that is read only once relocated. */
+static int search_section(struct go_table *tab, uint64_t *left, uint32_t *tries, uint8_t *chunk)
+{
+	const struct elf_section *sec = elf_image_section(tab->img, ".data.rel.ro");
+
+	if (!elf_image_section(tab->img, ".go.buildinfo") &&
+	    !elf_image_section(tab->img, ".note.go.buildid"))
+		return -ENODATA;
+	if (!sec || sec->type != SHT_PROGBITS)
+		return -ENODATA;
+	return table_search(tab, sec->off, sec->bytes, left, tries, chunk);
+}
+
+/*
+ * Data that cannot be written come first: it is there, unless the program may be loaded anywhere. Some
+ * linkers put them beside the code.
+ */
+static int search_segments(struct go_table *tab, uint64_t *left, uint32_t *tries, uint8_t *chunk)
+{
+	static const uint32_t order[] = { 0, PF_W, PF_X, PF_X | PF_W };
+	const struct elf_segment *segs;
+	int err = -ENODATA;
+	size_t nr, i, k;
+
+	segs = elf_image_segments(tab->img, &nr);
+	for (k = 0; k < sizeof(order) / sizeof(order[0]); k++)
+		for (i = 0; i < nr && err == -ENODATA; i++)
+			if (segs[i].type == PT_LOAD && (segs[i].flags & (PF_X | PF_W)) == order[k])
+				err = table_search(tab, segs[i].off, segs[i].file_bytes, left,
+						   tries, chunk);
+	return err;
+}
+
+/* Is there a note of Go's linker (its build id)? It may be told not to write one. */
+static bool has_note(struct elf_image *img)
+{
+	static const char id[] = "\4\0\0\0Go\0"; /* type, name */
+	const struct elf_segment *segs;
+	uint8_t notes[1024];
+	size_t nr, i, len;
+
+	segs = elf_image_segments(img, &nr);
+	for (i = 0; i < nr; i++) {
+		len = segs[i].file_bytes < sizeof(notes) ? segs[i].file_bytes : sizeof(notes);
+		if (segs[i].type == PT_NOTE && !elf_image_read(img, segs[i].off, notes, len) &&
+		    memmem(notes, len, id, sizeof(id)))
+			return true;
+	}
+	return false;
+}
+
+static int search(struct go_table *tab)
+{
+	uint64_t left = has_note(tab->img) ? MAX_SEARCH_BYTES : MAX_BLIND_SEARCH_BYTES;
+	uint8_t *chunk = malloc(CHUNK_BYTES);
+	uint32_t tries = MAX_TRIES;
+	size_t nr;
+	int err;
+
+	if (!chunk)
+		return -ENOMEM;
+	elf_image_sections(tab->img, &nr);
+	err = nr ? search_section(tab, &left, &tries, chunk)
+		 : search_segments(tab, &left, &tries, chunk);
+	free(chunk);
+	if (err == -ENODATA && tries != MAX_TRIES) /* it is there, and broken */
+		return -EBADMSG;
+	return err;
+}
+
+static int table_find(struct go_table *tab)
+{
+	static const char *const names[] = { ".gopclntab", ".data.rel.ro.gopclntab" };
+	const struct elf_section *sec;
+	size_t i;
+
+	if (elf_image_machine(tab->img) != EM_X86_64)
+		return -ENODATA;
+	for (i = 0; i < 2; i++) {
+		sec = elf_image_section(tab->img, names[i]);
+		if (!sec || sec->type != SHT_PROGBITS)
+			continue;
+		tab->off = sec->off;
+		tab->bytes = sec->bytes;
+		return table_open(tab);
+	}
+	return search(tab);
+}
+
+/* What was found the first time. */
+struct memo {
+	int err;
+	struct go_table tab;
+};
+
+int go_table_find(struct go_table *ret, struct elf_image *img)
+{
+	void **slot = elf_image_memo(img);
+	struct memo *memo = *slot;
+	int err;
+
+	if (!memo) {
+		memo = calloc(1, sizeof(*memo));
+		if (!memo)
+			return -ENOMEM;
+		memo->tab.img = img;
+		memo->err = table_find(&memo->tab);
+		err = memo->err;
+		if (err && err != -ENODATA && err != -EBADMSG) {
+			free(memo); /* it may be read another time */
+			return err;
+		}
+		*slot = memo;
+	}
+	if (!memo->err)
+		*ret = memo->tab;
+	return memo->err;
+}
+
+int go_table_function_at(const struct go_table *tab, uint64_t index, struct go_function *ret)
+{
+	const struct function_layout *layout = &layouts[tab->version];
+	uint64_t start, end, pos, next;
+	uint8_t data[44];
+	int err;
+
+	if (index >= tab->nr_functions)
+		return -ENODATA;
+	err = entry_read(tab, index, &start, &pos);
+	if (!err)
+		err = entry_read(tab, index + 1, &end, &next);
+	if (err)
+		return err;
+	if (tab->version != GO_1_2 && __builtin_add_overflow(pos, tab->functions, &pos))
+		return -EBADMSG;
+	if (end < start || start < tab->start || end > tab->end)
+		return -EBADMSG;
+	err = table_read(tab, pos, data, layout->bytes);
+	if (err)
+		return err;
+	*ret = (struct go_function){
+		.start = start,
+		.end = end,
+		.name = u32_at(data + layout->name),
+		.unit = layout->unit ? u32_at(data + layout->unit) : 0,
+		.sp_values = u32_at(data + layout->sp),
+		.file_values = u32_at(data + layout->file),
+		.line_values = u32_at(data + layout->line),
+		.start_line = layout->start_line ? (int32_t)u32_at(data + layout->start_line) : 0,
+		.id = data[layout->id],
+		.flags = layout->flags ? data[layout->flags] : 0,
+	};
+	return 0;
+}
+
+int go_table_function(const struct go_table *tab, uint64_t rva, struct go_function *ret,
+		      uint64_t *ret_index)
+{
+	uint64_t lo = 0, hi = tab->nr_functions, mid, start, pos;
+	int err;
+
+	if (rva < tab->start || rva >= tab->end)
+		return -ENODATA;
+	while (hi - lo > 1) { /* the one that is sought is in [lo, hi) */
+		mid = lo + (hi - lo) / 2;
+		err = entry_read(tab, mid, &start, &pos);
+		if (err)
+			return err;
+		if (start <= rva)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	err = go_table_function_at(tab, lo, ret);
+	if (err)
+		return err;
+	if (rva < ret->start || rva >= ret->end) /* they are not in order */
+		return -EBADMSG;
+	*ret_index = lo;
+	return 0;
+}
+
+uint64_t go_table_look_up_from(const struct go_table *tab, uint64_t start)
+{
+	uint64_t off;
+	uint8_t byte;
+
+	if (start > tab->start && !elf_image_rva_to_off(tab->img, start - 1, &off) &&
+	    !elf_image_read(tab->img, off, &byte, 1) && byte == INT3)
+		return start - 1;
+	return start;
+}
+
+/* The string at pos of the table, cut at cap - 1 bytes. Its length, or -errno. */
+static int string_read(const struct go_table *tab, uint64_t pos, char *text, size_t cap)
+{
+	size_t len = 0, part, i;
+	int err;
+
+	while (len + 1 < cap) {
+		part = cap - 1 - len < 64 ? cap - 1 - len : 64;
+		if (pos + len >= tab->bytes)
+			return -EBADMSG;
+		if (part > tab->bytes - pos - len)
+			part = tab->bytes - pos - len;
+		err = table_read(tab, pos + len, text + len, part);
+		if (err)
+			return err;
+		for (i = 0; i < part; i++, len++)
+			if (!text[len])
+				return (int)len;
+	}
+	text[len] = 0;
+	return (int)len;
+}
+
+int go_table_name(const struct go_table *tab, const struct go_function *fn, char *name, size_t cap)
+{
+	int len = string_read(tab, tab->names + fn->name, name, cap);
+
+	return len ? len : -EBADMSG;
+}
+
+void go_values_init(struct go_values *v, const struct go_table *tab, const struct go_function *fn,
+		    uint32_t values)
+{
+	*v = (struct go_values){ .tab = tab,
+				 .pos = tab->values + values,
+				 .start = fn->start,
+				 .end = fn->start,
+				 .limit = fn->end,
+				 .value = -1,
+				 .first = true };
+}
+
+static int varint_read(struct go_values *v, uint32_t *ret)
+{
+	uint32_t shift;
+	uint8_t byte;
+	int err;
+
+	*ret = 0;
+	for (shift = 0; shift < 35; shift += 7) {
+		err = table_read(v->tab, v->pos++, &byte, 1);
+		if (err)
+			return err;
+		*ret |= (uint32_t)(byte & 0x7f) << shift;
+		if (!(byte & 0x80))
+			return 0;
+	}
+	return -EBADMSG;
+}
+
+int go_values_next(struct go_values *v)
+{
+	uint32_t by, len;
+	int err;
+
+	do {
+		if (v->end >= v->limit)
+			return 0;
+		err = varint_read(v, &by);
+		if (err)
+			return err;
+		if (!by && !v->first)
+			return 0;
+		err = varint_read(v, &len);
+		if (err)
+			return err;
+		v->value = (int32_t)((uint32_t)v->value + (by & 1 ? ~(by >> 1) : by >> 1));
+		v->start = v->end;
+		v->end = len < v->limit - v->end ? v->end + len : v->limit;
+		if (!len && !v->first) /* else it might go on like this for very long */
+			return -EBADMSG;
+		v->first = false;
+	} while (!len);
+	return 1;
+}
+
+static int value_at(const struct go_table *tab, const struct go_function *fn, uint32_t values,
+		    uint64_t rva, int32_t *ret)
+{
+	struct go_values v;
+	int err;
+
+	if (!values)
+		return -ENODATA;
+	go_values_init(&v, tab, fn, values);
+	do {
+		err = go_values_next(&v);
+		if (err <= 0)
+			return err ? err : -ENODATA;
+	} while (rva >= v.end);
+	*ret = v.value;
+	return 0;
+}
+
+/* Where the name of the file with this number is. */
+static int file_find(const struct go_table *tab, const struct go_function *fn, int32_t number,
+		     uint64_t *ret)
+{
+	uint64_t pos = tab->version == GO_1_2 ? tab->files : tab->units;
+	uint8_t data[4];
+	int err;
+
+	if (number < 0)
+		return -ENODATA;
+	err = table_read(tab, pos + 4 * ((uint64_t)fn->unit + (uint32_t)number), data, 4);
+	if (err)
+		return err;
+	if (tab->version != GO_1_2 && u32_at(data) == UINT32_MAX)
+		return -ENODATA;
+	*ret = u32_at(data) + (tab->version == GO_1_2 ? 0 : tab->files);
+	return 0;
+}
+
+int go_table_line(const struct go_table *tab, const struct go_function *fn, uint64_t rva,
+		  int32_t *ret_line, char *file, size_t cap)
+{
+	int32_t number, line;
+	uint64_t pos;
+	int err = value_at(tab, fn, fn->file_values, rva, &number);
+
+	if (!err)
+		err = value_at(tab, fn, fn->line_values, rva, &line);
+	if (!err)
+		err = file_find(tab, fn, number, &pos);
+	if (!err && line < 0)
+		err = -ENODATA;
+	if (err)
+		return err;
+	err = string_read(tab, pos, file, cap);
+	if (err <= 0)
+		return err ? err : -ENODATA;
+	*ret_line = line;
+	return 0;
+}
