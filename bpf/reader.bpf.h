@@ -57,6 +57,8 @@ struct cached_thread {
 	__u64 walk_ns; /* no earlier is the list walked again */
 	__u32 tid;
 	__u32 python;
+	__u32 is_cut; /* the list was too long to be gone through */
+	__u32 pad;
 };
 
 /* Of the Python part of one sample. */
