@@ -77,9 +77,27 @@ static __always_inline int frame_word(struct unwind_reader *r, __u64 va, __u64 *
 	return bpf_probe_read_user(dst, 8, (void *)va);
 }
 
-static __always_inline bool proof_holds(const struct python_proof *p, __u64 va)
+static __always_inline __u32 proof_place(const struct python_proof *p, __u64 va)
 {
-	return p->held[0] == va || p->held[1] == va || p->held[2] == va || p->held[3] == va;
+	return p->held[0] == va	  ? 1
+	       : p->held[1] == va ? 2
+	       : p->held[2] == va ? 3
+	       : p->held[3] == va ? 4
+				  : 0;
+}
+
+/*
+ * All calls of a stack hold their frames in the same place. Elsewhere in a C frame lies what was left
+ * there before, which may be a frame of the chain, too.
+ */
+static __always_inline bool proof_holds(struct python_proof *p, __u64 va)
+{
+	__u32 place = p->place;
+
+	if (place)
+		return p->held[(place - 1) & 3] == va;
+	p->place = proof_place(p, va);
+	return p->place;
 }
 
 static __always_inline __u64 entry_va(const struct unwind_reader *r, __u32 nth)
@@ -125,8 +143,10 @@ static long proof_word(__u32 i, struct proof_ctx *ctx)
 			continue;
 		p->nth = nth;
 		p->found = 1;
-		p->slot[1] = p->slot[0];
+		if (p->place != 3)
+			p->slot[1] = p->slot[0];
 		p->slot[0] = 16 + i * 8;
+		p->place = 3; /* slot[0] */
 		break;
 	}
 	return 0;
@@ -145,9 +165,14 @@ static __always_inline __u64 slot_read(struct unwind_reader *r, __u32 slot)
 static __always_inline bool proof_was_given(struct unwind_reader *r)
 {
 	struct python_proof *p = &r->proof;
+	__u32 place;
 
-	return p->inner_at && r->rec.at.next_entry &&
-	       proof_holds(p, entry_va(r, r->rec.at.next_entry - 1));
+	if (!p->inner_at || !r->rec.at.next_entry)
+		return false;
+	place = proof_place(p, entry_va(r, r->rec.at.next_entry - 1));
+	if (place)
+		p->place = place;
+	return place;
 }
 
 static __always_inline void inner_undo(struct unwind_reader *r, __u32 at)
@@ -180,15 +205,16 @@ __weak __noinline int proof_find(struct unwind_reader *r)
 	p->cfa = r->state.regs[UNWIND_RSP];
 	p->held[2] = slot_read(r, p->slot[0]);
 	p->held[3] = slot_read(r, p->slot[1]);
+	if (proof_was_given(
+		    r)) /* first: saved registers may hold the frame of a caller further out */
+		return 1;
 	if (proof_holds(p, entry_va(r, r->rec.at.next_entry))) {
 		p->nth = r->rec.at.next_entry;
 		p->found = 1;
 		return 0;
 	}
-	if (proof_was_given(r))
-		return 1;
 	bpf_loop(BPFPROF_MAX_PYTHON_ENTRIES, proof_entry, &ctx, 0);
-	if (!p->found)
+	if (!p->found && !p->place)
 		bpf_loop(PROOF_WORDS, proof_word, &ctx, 0);
 	return 0;
 }

@@ -111,10 +111,12 @@ struct python_proof {
 	__u64 held[2 + PROOF_SLOTS]; /* rbx, rbp, and what the slots hold; 0: not known */
 	__u32 nth; /* the entry that was found for it */
 	__u32 found;
+	__u32 place; /* of held, where the calls of this stack hold their frames: index + 1; 0: not known */
+	__u32 pad;
 	/* Of the innermost call, if it was the last one that was taken for one that runs a frame: */
 	__u64 inner_frame;
 	__u32 inner_at; /* 0: it was not */
-	__u32 pad;
+	__u32 pad2;
 };
 
 /* A return address that the kernel has put its own in the place of: a return that is hooked. */

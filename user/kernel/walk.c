@@ -669,6 +669,7 @@ struct marking {
 	uint32_t next, nr; /* entries */
 	struct unwind_state before; /* in the frame that is stepped over */
 	/* Of the innermost call, while it is the last one that was taken for one that runs a frame. */
+	size_t place; /* where the calls of this stack hold their frames; 0: not known */
 	uint64_t inner_frame;
 	uint32_t inner_at;
 	bool inner_last;
@@ -697,20 +698,27 @@ static void held_read(const struct marking *m, uint64_t cfa, struct held *held)
 
 	held->nr = 0;
 	for (i = 0; i < sizeof(saved) / sizeof(*saved); i++)
-		if (m->before.valid >> saved[i] & 1)
-			held->words[held->nr++] = m->before.regs[saved[i]];
+		held->words[held->nr++] =
+			m->before.valid >> saved[i] & 1 ? m->before.regs[saved[i]] : 0;
 	for (at = cfa - 16; held->nr < HELD_WORDS && at >= sp && at < cfa; at -= 8)
-		held->nr += !unwind_read_u64(m->stack->reader, at, &held->words[held->nr]);
+		if (unwind_read_u64(m->stack->reader, at, &held->words[held->nr++]))
+			held->words[held->nr - 1] = 0;
 }
 
-static bool held_has(const struct held *held, uint64_t va)
+/*
+ * Index + 1 of the word that is va; 0: none. All calls of a stack hold their frames in the same place: elsewhere
+ * in a C frame lies what was left there before, which may be a frame of the chain, too.
+ */
+static size_t held_find(const struct held *held, size_t place, uint64_t va)
 {
 	size_t i;
 
+	if (place)
+		return place <= held->nr && held->words[place - 1] == va ? place : 0;
 	for (i = 0; i < held->nr; i++)
 		if (held->words[i] == va)
-			return true;
-	return false;
+			return i + 1;
+	return 0;
 }
 
 static bool is_holding(const struct marking *m, uint64_t frame)
@@ -731,20 +739,24 @@ static uint64_t holding_mark(struct marking *m, uint64_t cfa, uint64_t frame, ui
 	uint32_t entry = m->next,
 		 last = m->nr - m->next > HELD_AHEAD ? m->next + HELD_AHEAD : m->nr;
 	struct held held;
+	size_t place;
 	uint64_t mark;
 
 	held_read(m, cfa, &held);
-	if (m->inner_last && held_has(&held, entries[m->next - 1].va)) {
+	place = m->inner_last ? held_find(&held, 0, entries[m->next - 1].va) : 0;
+	if (place) {
+		m->place = place;
 		mark = frames[m->inner_at];
 		frames[m->inner_at] = m->inner_frame;
 		m->inner_last = false;
 		return mark;
 	}
 	m->inner_last = false;
-	while (entry < last && !held_has(&held, entries[entry].va))
+	while (entry < last && !(place = held_find(&held, m->place, entries[entry].va)))
 		entry++;
 	if (entry == last)
 		return frame;
+	m->place = place;
 	m->inner_last = !m->next;
 	m->inner_at = at;
 	m->inner_frame = frame;
