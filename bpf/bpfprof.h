@@ -16,10 +16,11 @@
 /* Limits. */
 #define BPFPROF_COMM_LEN 16
 #define BPFPROF_MAX_KERNEL_FRAMES 127
-#define BPFPROF_MAX_USER_FRAMES 1536 /* up to 3.10 each of 400 Python frames takes three */
-#define BPFPROF_MAX_PYTHON_FRAMES 512
-#define BPFPROF_MAX_PYTHON_ENTRIES 256 /* C calls of the eval loop in one stack */
-#define BPFPROF_MAX_FRAMES 2176 /* kernel + Python + native, rounded up */
+#define BPFPROF_MAX_USER_FRAMES 1536 /* up to 3.10 each of 500 Python frames takes three */
+#define BPFPROF_MAX_PYTHON_FRAMES 1024 /* Python itself ends a recursion of 1000 */
+#define BPFPROF_MAX_PYTHON_ENTRIES                                                                 \
+	1024 /* C calls of the eval loop in one stack: up to 3.10 each frame */
+#define BPFPROF_MAX_FRAMES 2688 /* kernel + Python + native, rounded up */
 #define BPFPROF_STACK_BYTES 262144 /* room for the copy of the stack of a miss, a power of two */
 #define BPFPROF_STACK_PAGES 64 /* of 4 KiB, of which it may touch so many */
 #define BPFPROF_NR_REGS 17 /* DWARF order on x86-64: rax rdx rcx rbx rsi rdi rbp rsp r8-r15 rip */
@@ -96,6 +97,8 @@ enum bpfprof_stop {
 	BPFPROF_STOP_BAD_CFI = 17, /* malformed or hostile .eh_frame */
 	BPFPROF_STOP_REG_LOST = 18, /* rule needs a register that is no longer known */
 	BPFPROF_STOP_BUSY = 19, /* scratch of this CPU in use */
+	BPFPROF_STOP_PYTHON = 20, /* user space: the Python part ended before; its stop says why */
+	BPFPROF_STOP_PYTHON_BROKEN = 21, /* user space: Python itself has lost what called it */
 	BPFPROF_NR_STOPS,
 };
 
@@ -337,9 +340,26 @@ struct bpfprof_python {
 
 #define BPFPROF_MAX_RUNTIMES 4 /* of one process */
 
+/*
+ * Value of the map evals; key __u32 image: where an interpreter up to 3.10 has its eval loop, in
+ * file offsets. Most have it in one piece, or in two. Written by user space.
+ */
+#define BPFPROF_EVAL_RANGES 4
+
+struct bpfprof_eval_range {
+	__u64 off;
+	__u64 bytes; /* 0: none */
+};
+
+struct bpfprof_evals {
+	struct bpfprof_eval_range range[BPFPROF_EVAL_RANGES];
+};
+
+#define BPFPROF_CACHED_EVAL 1U /* flag of a cached pc: it lies in one of these */
+
 /* A C call of the eval loop, found in the chain of frames. */
 struct bpfprof_python_entry {
-	__u64 va; /* of something that lies in its C frame */
+	__u64 va; /* of something that lies in its C frame; up to 3.10 of the frame that it runs */
 	__u32 nr; /* Python frames from the leaf up to and including those that it runs */
 	__u32 pad;
 };
@@ -452,8 +472,7 @@ struct bpfprof_miss {
 	/* And the title, and the call. */
 	__u64 frames[BPFPROF_MAX_FRAMES + (BPFPROF_TITLE_BYTES + BPFPROF_CALL_BYTES) / 8];
 	struct bpfprof_miss_point at;
-	struct bpfprof_python_entry entries[BPFPROF_MAX_PYTHON_ENTRIES];
-	/* And __u8 stack[BPFPROF_STACK_BYTES]. */
+	/* And struct bpfprof_python_entry entries[]; and __u8 stack[BPFPROF_STACK_BYTES]. */
 };
 
 struct bpfprof_process_event { /* EXEC, EXIT, RENAME, MMAP */

@@ -72,8 +72,8 @@ static __always_inline int python_walk_frame(struct unwind_reader *r)
 		py->stop = PYTHON_STOP_ENTRIES;
 		return 1;
 	}
-	r->rec.entries[at].va = py->walk.entry;
-	r->rec.entries[at].nr = nr;
+	r->entries[at].va = py->walk.entry;
+	r->entries[at].nr = nr;
 	r->rec.at.nr_entries = at + 1;
 	py->entered = nr;
 	return 0;

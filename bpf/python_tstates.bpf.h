@@ -164,6 +164,28 @@ static __always_inline bool tstate_is_possible(struct python_scratch *py,
 	return !tstate_read(py, head) && tstate_is_ours(py);
 }
 
+/*
+ * The thread state that took the GIL last, if it is of this thread: of more threads than a list is followed
+ * for, the ones that run Python are still found. One that has given it back is, until another takes it.
+ */
+static __noinline int tstate_of_holder(struct unwind_reader *r)
+{
+	struct python_scratch *py = &r->py;
+	__u64 gil = py->runtime + py->layout.gil, interpreter = 0, tstate = 0;
+
+	if (!py->layout.gil || py->layout.free_threaded ||
+	    user_u64(py->runtime + py->layout.runtime_interpreters, &interpreter))
+		return 0;
+	if (py->layout.version >= 0x30c && user_u64(interpreter + py->layout.gil, &gil))
+		return 0;
+	if (user_u64(gil + py->layout.gil_holder, &tstate) || !tstate || tstate_read(py, tstate) ||
+	    !tstate_is_ours(py) || !tstate_is_linked(py, tstate, interpreter))
+		return 0;
+	py->tstates[0] = tstate;
+	py->nr_tstates = 1;
+	return 0;
+}
+
 /* Thread states of the interrupted thread into py->tstates. */
 static __noinline int tstates_find(struct unwind_reader *r)
 {
@@ -183,8 +205,15 @@ static __noinline int tstates_find(struct unwind_reader *r)
 			py->nr_tstates = 1;
 			return 0;
 		}
-		if (!slot->tstate && !tstate_is_possible(py, slot, now))
+		if (slot->is_cut)
+			tstate_of_holder(r);
+		if (py->nr_tstates)
 			return 0;
+		if (!slot->tstate && !tstate_is_possible(py, slot, now)) {
+			if (slot->is_cut)
+				py->stop = PYTHON_STOP_THREADS;
+			return 0;
+		}
 	}
 	if (user_u64(py->runtime + py->layout.runtime_interpreters, &newest) || !newest)
 		return 0; /* not begun yet */
@@ -195,9 +224,12 @@ static __noinline int tstates_find(struct unwind_reader *r)
 	py->list_torn = 0;
 	py->nr_interpreters = 0;
 	steps = bpf_loop(MAX_THREAD_STEPS, thread_step, &ctx, 0);
-	if (py->list_steps) {
-		py->stop = PYTHON_STOP_THREADS;
-		py->nr_tstates = 0;
+	slot->is_cut = py->list_steps;
+	if (py->list_steps && !py->nr_tstates) {
+		py->nr_interpreters = 1; /* py->tstate is what was found now */
+		tstate_of_holder(r);
+		if (!py->nr_tstates)
+			py->stop = PYTHON_STOP_THREADS;
 	}
 	/*
 	 * Of several interpreters a thread may enter another one at any time. A list that was

@@ -57,6 +57,8 @@ struct cached_thread {
 	__u64 walk_ns; /* no earlier is the list walked again */
 	__u32 tid;
 	__u32 python;
+	__u32 is_cut; /* the list was too long to be gone through */
+	__u32 pad;
 };
 
 /* Of the Python part of one sample. */
@@ -99,6 +101,27 @@ struct python_scratch {
 	__u64 slack;
 };
 
+/*
+ * Which frame a C call of the eval loop up to 3.10 runs is told by what it holds: CPython keeps the
+ * frame's address in a register or in a slot of the C frame, the same for one build.
+ */
+#define PROOF_SLOTS 2
+
+struct python_proof {
+	__u32 slot[PROOF_SLOTS]; /* below the CFA, bytes: where it was found before; 0: none */
+	/* Of the call that is asked about: */
+	__u64 sp, cfa;
+	__u64 held[2 + PROOF_SLOTS]; /* rbx, rbp, and what the slots hold; 0: not known */
+	__u32 nth; /* the entry that was found for it */
+	__u32 found;
+	__u32 place; /* of held, where the calls of this stack hold their frames: index + 1; 0: not known */
+	__u32 pad;
+	/* Of the innermost call, if it was the last one that was taken for one that runs a frame: */
+	__u64 inner_frame;
+	__u32 inner_at; /* 0: it was not */
+	__u32 pad2;
+};
+
 /* A return address that the kernel has put its own in the place of: a return that is hooked. */
 struct hooked_return {
 	__u64 va; /* where it lies */
@@ -135,11 +158,15 @@ struct unwind_reader {
 	__u64 miss_window; /* stack that this miss may send, bytes */
 	__u64 last_row; /* result of look_up */
 	__u64 last_frame;
+	__u32 last_flags; /* BPFPROF_CACHED_* */
+	__u32 pad;
 	struct unwind_state state;
 	__u32 point; /* enum call_point: where a hooked call stands, whose stack this is */
 	__u32 nr_returns;
 	struct bpfprof_miss rec;
 	struct python_scratch py;
+	struct bpfprof_python_entry entries[BPFPROF_MAX_PYTHON_ENTRIES]; /* of the miss */
+	struct python_proof proof;
 	struct hooked_return returns[BPFPROF_GPU_MAX_OPEN];
 	struct bpfprof_gpu_call call;
 	struct bpfprof_cached_pc cache[CACHE_SLOTS];

@@ -16,7 +16,9 @@
  * instead, and PYTHON_FRAME_AT: it returns where, or NULL. How C and Python frames pair up is told by addresses: from 3.11 on
  * every C call of the eval loop has something of the chain in its own C frame: its cframe
  * (3.11), the shim frame that ends its part of the chain (3.12+). Before, each C call
- * of the eval loop runs exactly one frame.
+ * of the eval loop runs one frame and holds its address, in a register or in its C frame.
+ * Frames that no call of the eval loop runs belong to the next call outside of them: those of
+ * coroutines that wait when something is thrown into them (up to 3.11), and of compiled Python.
  */
 
 #include "bpfprof.h"
@@ -27,12 +29,18 @@
 
 struct python_walk {
 	__u64 frame; /* the next to read */
-	__u64 cframe;
+	__u64 cframe; /* 3.11: of the C call of the eval loop that is gone through now, */
+	__u64 outer; /* of the one outside of it, */
+	__u64 boundary; /* and the frame that was the current one there when the inner one began */
 	/* Of the frame just read: */
 	__u64 code; /* address of its code object, 0 = a shim */
-	__u64 entry; /* something in the C frame of the eval loop that ends here, 0 = none does */
+	/*
+	 * What shows the C call of the eval loop that ends here: something that lies in its C frame,
+	 * or, up to 3.10, the frame, which it holds. 0 = none ends here.
+	 */
+	__u64 entry;
 	__u32 lasti; /* index of the instruction, or BPFPROF_LASTI_NONE */
-	__u32 begun; /* not the leaf: it was read */
+	__u32 begun; /* 3.11: boundary is known */
 };
 
 #ifndef PYTHON_FRAME_AT
@@ -71,20 +79,35 @@ static inline __u32 python_lasti_int(const struct bpfprof_python_layout *layout,
 	return (__u32)lasti < BPFPROF_LASTI_NONE ? (__u32)lasti : BPFPROF_LASTI_NONE;
 }
 
-/*
- * 3.11: compilers may write the flag of a frame that is just beginning after they have made it the
- * current one. It is an entry too if what called it, now in w->frame, is current in the cframe before.
- */
-static inline int python_is_entering(const struct python_walk *w,
-				     const struct bpfprof_python_layout *layout,
-				     struct unwind_reader *reader)
+/* 3.11: looks from w->cframe, that of a C call of the eval loop, to the call outside of it. 0 or -1. */
+static inline int python_boundary_find(struct python_walk *w,
+				       const struct bpfprof_python_layout *layout,
+				       struct unwind_reader *reader)
 {
-	__u64 outer = 0, caller = 0;
+	w->boundary = 0;
+	if (unwind_read_u64(reader, w->cframe + layout->cframe_previous, &w->outer))
+		return -1;
+	return w->outer && unwind_read_u64(reader, w->outer + layout->cframe_frame, &w->boundary)
+		       ? -1
+		       : 0;
+}
 
-	if (unwind_read_u64(reader, w->cframe + layout->cframe_previous, &outer) || !outer ||
-	    unwind_read_u64(reader, outer + layout->cframe_frame, &caller))
+/*
+ * 3.11: the chain goes on with what the next C call of the eval loop ran when it began the one before.
+ * Whether a frame says that it is an entry proves nothing: a coroutine that waits says so still when an
+ * exception is thrown through it. 0 or -1.
+ */
+static inline int python_cframe_begin(struct python_walk *w,
+				      const struct bpfprof_python_layout *layout,
+				      struct unwind_reader *reader)
+{
+	w->begun = 1;
+	if (python_boundary_find(w, layout, reader))
+		return -1;
+	if (w->frame != w->boundary || !w->outer)
 		return 0;
-	return caller == w->frame;
+	w->cframe = w->outer; /* the innermost call is over, but for its return */
+	return python_boundary_find(w, layout, reader);
 }
 
 /*
@@ -104,6 +127,9 @@ static inline int python_step(struct python_walk *w, const struct bpfprof_python
 		return PYTHON_STOP_COMPLETE;
 	if (!python_plausible(frame) || frame & 7)
 		return PYTHON_STOP_BAD;
+	if (layout->chain == PYTHON_CHAIN_ENTRY_FLAG && !w->begun &&
+	    python_cframe_begin(w, layout, reader))
+		return PYTHON_STOP_READ_FAULT;
 	buf = python_frame_at(reader, frame, layout->frame_bytes, room);
 	if (!buf)
 		return PYTHON_STOP_READ_FAULT;
@@ -111,6 +137,7 @@ static inline int python_step(struct python_walk *w, const struct bpfprof_python
 	w->frame = python_u64(buf, layout->frame_previous & (BPFPROF_PYTHON_FRAME_BYTES - 1));
 	w->code &= ~(__u64)layout->code_mask;
 	if (layout->chain == PYTHON_CHAIN_OBJECTS) {
+		w->entry = frame;
 		w->lasti = python_lasti_int(
 			layout,
 			*(__s32 *)(buf + (layout->frame_lasti & (BPFPROF_PYTHON_FRAME_BYTES - 1))));
@@ -124,13 +151,11 @@ static inline int python_step(struct python_walk *w, const struct bpfprof_python
 		w->lasti = python_lasti_of(
 			layout, w->code,
 			python_u64(buf, layout->frame_lasti & (BPFPROF_PYTHON_FRAME_BYTES - 1)));
-		if (layout->chain == PYTHON_CHAIN_ENTRY_FLAG && !owner && !w->begun)
-			owner = python_is_entering(w, layout, reader);
-		w->begun = 1;
-		if (layout->chain == PYTHON_CHAIN_ENTRY_FLAG && owner) {
+		if (layout->chain == PYTHON_CHAIN_ENTRY_FLAG && w->outer &&
+		    w->frame == w->boundary) {
 			w->entry = w->cframe;
-			if (unwind_read_u64(reader, w->cframe + layout->cframe_previous,
-					    &w->cframe))
+			w->cframe = w->outer;
+			if (python_boundary_find(w, layout, reader))
 				return PYTHON_STOP_READ_FAULT;
 		}
 	}

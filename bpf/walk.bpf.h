@@ -14,6 +14,7 @@
 #include "reader.bpf.h"
 #include "vma.bpf.h"
 #include "python.bpf.h"
+#include "python_proof.bpf.h"
 #include "returns.bpf.h"
 
 #define PF_KTHREAD 0x00200000
@@ -102,6 +103,7 @@ static __always_inline int page_look_up(struct unwind_reader *r, __u32 image, __
 
 	if (!found)
 		return BPFPROF_STOP_NO_PAGE;
+	r->last_flags = eval_flags(image, off);
 	page = *found;
 	if (!page.nr) {
 		r->last_row = unwind_row_make(0, ROW_NONE, 0, 0, 0, 0, UNWIND_LOOKED_AT);
@@ -136,7 +138,7 @@ static __always_inline int code_block_look_up(struct unwind_reader *r, __u64 pc)
 	return 0;
 }
 
-/* Rule and frame of pc into r->last_*, through mappings, pages and rows. 0 or a stop. */
+/* Rule, frame and flags of pc into r->last_*, through mappings, pages and rows. 0 or a stop. */
 static __noinline int look_up_slow(struct unwind_reader *r, __u64 pc)
 {
 	struct bpfprof_mapping *m, *header;
@@ -144,6 +146,7 @@ static __noinline int look_up_slow(struct unwind_reader *r, __u64 pc)
 	__u64 start, off;
 	int stop;
 
+	r->last_flags = 0;
 	at = mapping_upper(first, r->nr, pc) - 1;
 	if (at <= first)
 		return BPFPROF_STOP_NO_MAPPING;
@@ -178,6 +181,7 @@ static __always_inline bool cache_hit(struct unwind_reader *r, const struct bpfp
 		return false;
 	r->last_row = c->row;
 	r->last_frame = c->frame;
+	r->last_flags = c->flags;
 	return true;
 }
 
@@ -205,6 +209,7 @@ static __always_inline int look_up(struct unwind_reader *r, __u64 pc)
 	c->asid = r->asid;
 	c->row = r->last_row;
 	c->frame = r->last_frame;
+	c->flags = r->last_flags;
 	return 0;
 }
 
@@ -215,16 +220,12 @@ struct walk_ctx {
 /* If the frame just stepped over (from sp on) is a C call of the eval loop, frames[at] says so. */
 static __always_inline void eval_mark(struct unwind_reader *r, __u32 at, __u64 sp)
 {
-	__u32 next = r->rec.at.next_entry & (BPFPROF_MAX_PYTHON_ENTRIES - 1), before = 0;
+	__u32 next = r->rec.at.next_entry & (BPFPROF_MAX_PYTHON_ENTRIES - 1);
 
-	if (r->state.regs[UNWIND_RSP] < sp || /* it is on another stack */
-	    r->rec.entries[next].va - sp >= r->state.regs[UNWIND_RSP] - sp)
+	if (r->state.regs[UNWIND_RSP] < sp) /* it is on another stack */
 		return;
-	if (next)
-		before = r->rec.entries[(next - 1) & (BPFPROF_MAX_PYTHON_ENTRIES - 1)].nr;
-	r->rec.frames[at] = (__u64)BPFPROF_FRAME_EVAL << BPFPROF_FRAME_SHIFT |
-			    ((r->rec.entries[next].nr - before) & 0xffff);
-	r->rec.at.next_entry = next + 1;
+	if (r->entries[next].va - sp < r->state.regs[UNWIND_RSP] - sp)
+		entry_mark(r, at, next);
 }
 
 /* One frame: look it up, note it, step over it. 1 = the walk is over. */
@@ -234,6 +235,7 @@ static __always_inline int walk_frame(struct unwind_reader *r)
 	__u64 sp = r->state.regs[UNWIND_RSP];
 	int stop;
 
+	barrier_var(at); /* Linux 6.1 forgets what was compared if it was put aside before */
 	if (at >= BPFPROF_MAX_FRAMES) {
 		r->stop = BPFPROF_STOP_DEPTH;
 		return 1;
@@ -248,6 +250,8 @@ static __always_inline int walk_frame(struct unwind_reader *r)
 	r->rec.frames[at] =
 		r->last_frame + unwind_signal_entry(&r->state, r->last_row, r->last_frame);
 	r->rec.sample.nr_user++;
+	if (r->last_flags & BPFPROF_CACHED_EVAL && r->rec.at.next_entry < r->rec.at.nr_entries)
+		proof_begin(r);
 	stop = unwind_step(&r->state, r->last_row, r);
 	if (stop) {
 		/* There may be a rule. */
@@ -258,8 +262,12 @@ static __always_inline int walk_frame(struct unwind_reader *r)
 		r->stop = stop;
 		return 1;
 	}
-	if (r->rec.at.next_entry < r->rec.at.nr_entries)
-		eval_mark(r, at, sp);
+	if (r->rec.at.next_entry < r->rec.at.nr_entries) {
+		if (r->last_flags & BPFPROF_CACHED_EVAL)
+			proof_mark(r, at);
+		else
+			eval_mark(r, at, sp);
+	}
 	return 0;
 }
 
@@ -510,7 +518,7 @@ static __always_inline long miss_output(struct unwind_reader *r, __u64 head, __u
 		bpf_dynptr_write(&dst, 0, &r->rec, head, 0);
 		bpf_dynptr_write(&dst, head, &r->rec.at, sizeof(r->rec.at), 0);
 		head += sizeof(r->rec.at);
-		bpf_dynptr_write(&dst, head, r->rec.entries, entries, 0);
+		bpf_dynptr_write(&dst, head, r->entries, entries, 0);
 		bpf_dynptr_write(&dst, head + entries, r->stack, stack, 0);
 	}
 	bpf_ringbuf_submit_dynptr(&dst, BPF_RB_FORCE_WAKEUP); /* whether it was reserved or not */
@@ -587,7 +595,7 @@ static __always_inline long miss_send(struct unwind_reader *r, struct task_struc
 	count_add(BPFPROF_COUNT_MISSES, 1);
 	return miss_output(r, sample_bytes(s),
 			   at_most(r->rec.at.nr_entries, BPFPROF_MAX_PYTHON_ENTRIES) *
-				   sizeof(r->rec.entries[0]),
+				   sizeof(r->entries[0]),
 			   at_most(r->rec.at.stack_len, BPFPROF_STACK_BYTES));
 }
 
@@ -685,6 +693,8 @@ static __always_inline void sample_fill(struct unwind_reader *r, struct task_str
 	s->gap_ns = 0;
 	r->rec.at.nr_entries = 0;
 	r->rec.at.next_entry = 0;
+	r->proof.inner_at = 0;
+	r->proof.place = 0;
 	comm_copy(s->comm, task);
 	comm_copy(s->leader_comm, task->group_leader);
 	if ((*(__u64 *)s->leader_comm & RAY_NAME_MASK) == RAY_NAME)

@@ -8,12 +8,15 @@
 #include "python/merge.h"
 
 /*
- * Stacks as letters, leaf first: a-z Python, A-Z native, E a native frame of the eval loop,
- * 0-9 a marked one that runs so many; in results ! is [unmerged].
+ * Stacks as letters, leaf first: a-z Python, A-Z native, E a native frame of the eval loop, P one that
+ * may be in it, G of a library that switches stacks, 0-9 a marked one that runs so many; in results !
+ * is [unmerged].
  */
 struct merge_case {
 	char python[16], native[16], expected[32];
-	int by_code, complete, unmerged;
+	char how[8]; /* n: by number; t: native stack truncated, d: for its depth; p: Python is */
+	enum python_unmerged unmerged;
+	char ends[8]; /* c: cut, b: broken, e: ended */
 };
 
 static uint64_t frame_of(char letter)
@@ -33,39 +36,70 @@ static char letter_of(uint64_t frame)
 	return (char)frame;
 }
 
-static bool is_e(void *arg, uint64_t frame)
+static enum python_native kind(void *arg, uint64_t frame)
 {
 	(void)arg;
-	return frame == frame_of('E');
+	if (frame == frame_of('E'))
+		return PYTHON_NATIVE_EVAL;
+	if (frame == frame_of('P'))
+		return PYTHON_NATIVE_PERHAPS;
+	return frame == frame_of('G') ? PYTHON_NATIVE_SWITCH : PYTHON_NATIVE_OTHER;
 }
 
 ParameterizedTestParameters(python_merge, all)
 {
 	static struct merge_case cases[] = {
 		/* Marked calls. */
-		{ "ab", "XY", "XY!ab", 0, 1, 1 },
-		{ "", "XEY", "XEY!", 0, 1, 1 },
-		{ "ab", "X2Y", "XabY", 0, 1, 0 },
-		{ "abc", "X1S2Y", "XaSbcY", 0, 1, 0 },
-		{ "abc", "EX3Y", "EXabcY", 0, 1, 0 },
-		{ "abc", "X1S", "XaSbc", 0, 0, 0 }, /* the root is missing anyway */
-		{ "abc", "X1SY", "XaSY!bc", 0, 1, 1 },
-		{ "a", "X3Y", "XaY", 0, 1, 0 }, /* more said than there are */
+		{ "ab", "X2Y", "XabY", "", 0, "" },
+		{ "abc", "X1S2Y", "XaSbcY", "", 0, "" },
+		{ "abc", "EX3Y", "EXabcY", "", 0, "" }, /* the innermost call is just beginning */
+		{ "abc", "X1S", "XaSbc", "t", 0, "" }, /* the root is missing anyway */
+		{ "abc", "X1S", "XaS", "td", 0, "" }, /* for the depth: what is innermost */
+		{ "a", "X3Y", "XaY", "", 0, "" }, /* more said than there are */
+		{ "", "XY", "XY", "", 0, "" },
+		/* Calls of the eval loop that no frame was found for. */
+		{ "", "XEY", "XEY!", "", PYTHON_UNMERGED_MISSING, "" },
+		{ "", "XPY", "XPY", "", 0, "" },
+		{ "a", "X1SEY", "XaS!EY", "", PYTHON_UNMERGED_CALLS, "" },
+		{ "ab", "X1SET1Y", "XaSETbY!", "", PYTHON_UNMERGED_CALLS, "" },
+		{ "a", "ESET1Y", "ESETaY!", "", PYTHON_UNMERGED_CALLS, "" },
+		{ "a", "X1SPY", "XaSPY", "", 0, "" },
+		{ "a", "X1SEY", "XaSEY", "t", 0, "" },
+		/* Frames that no call runs: outside of all others, below the thread's start. */
+		{ "ab", "XY", "XY!ab", "", PYTHON_UNMERGED_FRAMES, "" },
+		{ "abc", "X1SY", "Xabc!SY", "", PYTHON_UNMERGED_FRAMES, "" },
+		/* A chain that is cut: what is left belongs to the next call, and nothing is outside of it. */
+		{ "abc", "X1SEYEZ", "XaSbc", "p", 0, "c" },
+		{ "abc", "SEYEZ", "Sabc", "p", 0, "c" },
+		{ "ab", "X1S1YEZ", "XaSbY", "p", 0, "c" },
+		{ "abc", "X1SY", "Xabc", "p", 0, "c" },
+		{ "ab", "XY", "XY!ab", "p", 0, "c" },
+		{ "abc", "X1SEY", "XaSbc", "pt", 0, "c" },
+		{ "abc", "X1SY", "XaSYbc", "pt", 0, "c" },
+		/* Another coroutine's stack is further out. */
+		{ "ab", "X1S1TGGUEY", "XaSbTGG", "", 0, "e" },
+		{ "ab", "X1S1TGGUEGZ", "XaSbTGG", "t", 0, "e" },
+		{ "a", "GX1TGUGEY", "GXaTG", "", 0, "e" },
+		{ "a", "X1TEGY", "XaT!EGY", "", PYTHON_UNMERGED_CALLS, "" },
+		{ "", "XGUEY", "XG", "", 0, "e" },
+		{ "a", "X1TGUEY", "XaTGU", "p", 0, "c" },
+		{ "ab", "X1TGUEY", "XaTGUb", "n", 0, "b" },
 		/* Instructions that are functions: the one that a marked call runs goes with it. */
-		{ "ab", "XE1SE1Y", "XaSbY", 0, 1, 0 },
-		{ "a", "E1Y", "aY", 0, 1, 0 },
-		{ "a", "EXE1Y", "EXaY", 0, 1, 0 }, /* that of a call just beginning stays */
-		{ "ab", "E11Y", "abY", 0, 1, 0 },
-		{ "a", "E", "Ea", 0, 0, 0 },
-		/* Up to 3.10: one frame each. */
-		{ "ab", "XESEY", "XaSbY", 1, 1, 0 },
-		{ "a", "EESY", "EaSY", 1, 1, 0 }, /* the leaf is just beginning */
-		{ "a", "EEESY", "EEaSY", 1, 1, 1 },
-		{ "abc", "XESEY", "a!XbScY", 1, 1, 1 },
-		{ "abc", "XES", "XaSbc", 1, 0, 0 },
-		{ "ab", "XESEE", "XaSbE", 1, 0, 0 },
-		{ "", "XEY", "XEY!", 1, 1, 1 },
-		{ "ab", "XY", "ab!XY", 1, 1, 1 },
+		{ "ab", "XE1SE1Y", "XaSbY", "", 0, "" },
+		{ "ab", "XP1SP1Y", "XaSbY", "", 0, "" },
+		{ "a", "E1Y", "aY", "", 0, "" },
+		{ "a", "EXE1Y", "EXaY", "", 0, "" }, /* that of a call just beginning stays */
+		{ "a", "EEXE1Y", "EEXaY", "", 0, "" },
+		{ "ab", "E11Y", "abY", "", 0, "" },
+		{ "a", "E", "Ea", "t", 0, "" },
+		/* Up to 3.10, and nothing is proven: as many calls as frames. */
+		{ "ab", "XESEY", "XaSbY!", "n", PYTHON_UNMERGED_UNPROVEN, "" },
+		{ "a", "ESEY", "ESaY!", "n", PYTHON_UNMERGED_UNPROVEN, "" },
+		{ "a", "XESEY", "Xa", "n", 0, "b" },
+		{ "ab", "XESE", "XESEab", "nt", 0, "" },
+		/* Up to 3.9: the chain ends with a coroutine that an exception is thrown through. */
+		{ "abc", "X1S1TEYEZ", "XaSbTc", "n", 0, "b" },
+		{ "abc", "X1SY", "Xabc!SY", "n", PYTHON_UNMERGED_FRAMES, "" },
 	};
 
 	return cr_make_param_array(struct merge_case, cases, sizeof(cases) / sizeof(*cases));
@@ -78,23 +112,27 @@ ParameterizedTest(struct merge_case *c, python_merge, all)
 				  .native = native,
 				  .nr_python = strlen(c->python),
 				  .nr_native = strlen(c->native),
-				  .by_code = c->by_code,
-				  .complete = c->complete,
-				  .python_complete = c->complete,
-				  .is_eval = is_e };
-	char got[33] = "";
-	bool unmerged;
-	size_t i, nr;
+				  .by_number = strchr(c->how, 'n'),
+				  .complete = !strchr(c->how, 't'),
+				  .deep = strchr(c->how, 'd'),
+				  .python_complete = !strchr(c->how, 'p'),
+				  .kind = kind };
+	struct python_merged merged;
+	char got[33] = "", ends[4] = "";
+	size_t i;
 
 	for (i = 0; i < m.nr_python; i++)
 		python[i] = frame_of(c->python[i]);
 	for (i = 0; i < m.nr_native; i++)
 		native[i] = frame_of(c->native[i]);
-	nr = python_merge(&m, frames, &unmerged);
-	cr_assert_leq(nr, m.nr_python + m.nr_native + 1);
-	for (i = 0; i < nr; i++)
+	merged = python_merge(&m, frames);
+	cr_assert_leq(merged.nr, m.nr_python + m.nr_native + 1);
+	for (i = 0; i < merged.nr; i++)
 		got[i] = letter_of(frames[i]);
+	snprintf(ends, sizeof(ends), "%s%s%s", merged.cut ? "c" : "", merged.broken ? "b" : "",
+		 merged.ended ? "e" : "");
 	cr_expect_str_eq(got, c->expected, "%s + %s: %s, not %s", c->python, c->native, got,
 			 c->expected);
-	cr_expect_eq(unmerged, c->unmerged, "%s + %s", c->python, c->native);
+	cr_expect_eq(merged.unmerged, c->unmerged, "%s + %s", c->python, c->native);
+	cr_expect_str_eq(ends, c->ends, "%s + %s: %s", c->python, c->native, ends);
 }

@@ -43,7 +43,7 @@ struct sleeper {
 	struct bpfprof_task_state *state; /* of that time */
 	size_t nr_user;
 	uint32_t stop;
-	bool unmerged;
+	uint32_t unmerged;
 };
 
 /* Sleeps without a stack, by why. */

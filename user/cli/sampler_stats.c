@@ -170,8 +170,6 @@ void sampler_run_stats(struct sampler *sampler, struct run_stats *stats)
 	counter_add(&stats->walk, "code_objects_no_room",
 		    codes->nr_full + c[BPFPROF_COUNT_CODES_FULL]);
 	counter_add(&stats->walk, "code_objects_malformed", codes->nr_malformed);
-	counter_add(&stats->stack_reasons, "python_frames_missing",
-		    stream_nr_no_python(sampler->stream));
 	counter_add(&stats->walk, "python_processes_no_room", sampler->walker.pythons_too_many);
 	counter_add(&stats->walk, "ray_samples", stream_nr_ray(sampler->stream));
 	counter_add(&stats->walk, "ray_titles_bad", stream_nr_bad_title(sampler->stream));

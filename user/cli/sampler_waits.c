@@ -222,7 +222,7 @@ static void frames_take(struct sampler *sampler, struct sample_view *view,
 				view->stop = BPFPROF_STOP_READ_FAULT;
 				break;
 			}
-			view->unmerged = true;
+			view->unmerged = PYTHON_UNMERGED_READ;
 			user[view->nr_user++] = UNMERGED;
 			break;
 		default:

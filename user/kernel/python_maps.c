@@ -15,6 +15,7 @@
 #include "proc/processes.h"
 #include "python/codes.h"
 #include "python/id_tally.h"
+#include "python/layout.h"
 #include "bpfprof.skel.h"
 
 #define CLEAN_EVERY 8192 /* new code objects */
@@ -64,6 +65,31 @@ int python_maps_layout(struct python_maps *maps, uint32_t nr,
 	int fd = bpf_map__fd(maps->session->skel->maps.layouts);
 
 	return bpf_map_update_elem(fd, &nr, layout, BPF_ANY) ? -errno : 0;
+}
+
+/* Puts range in the place of the smallest one that is there, if it is larger. */
+static void range_put(struct bpfprof_evals *evals, const struct python_range *range)
+{
+	struct bpfprof_eval_range *least = &evals->range[0];
+	size_t i;
+
+	for (i = 1; i < BPFPROF_EVAL_RANGES; i++)
+		if (evals->range[i].bytes < least->bytes)
+			least = &evals->range[i];
+	if (range->bytes > least->bytes)
+		*least = (struct bpfprof_eval_range){ .off = range->rva, .bytes = range->bytes };
+}
+
+int python_maps_evals(struct python_maps *maps, uint32_t image, const struct python_range *ranges,
+		      size_t nr)
+{
+	int fd = bpf_map__fd(maps->session->skel->maps.evals);
+	struct bpfprof_evals evals = { 0 };
+	size_t i;
+
+	for (i = 0; i < nr; i++)
+		range_put(&evals, &ranges[i]);
+	return bpf_map_update_elem(fd, &image, &evals, BPF_ANY) ? -errno : 0;
 }
 
 static void slot_clear(struct python_maps *maps, uint32_t *slot, uint64_t now_ns)

@@ -15,6 +15,7 @@ struct codes;
 struct process;
 struct processes;
 struct python_maps;
+struct python_range;
 struct session;
 
 int python_maps_new(struct python_maps **ret, struct session *session); /* 0 or -errno */
@@ -23,6 +24,13 @@ void python_maps_free(struct python_maps *maps);
 /* Layouts are added once and never change. 0 or -errno. */
 int python_maps_layout(struct python_maps *maps, uint32_t nr,
 		       const struct bpfprof_python_layout *layout);
+
+/*
+ * Where an image up to 3.10 has its eval loop: calls of it are looked at for the frame that they run; of
+ * several ranges the largest. 0 or -errno.
+ */
+int python_maps_evals(struct python_maps *maps, uint32_t image, const struct python_range *ranges,
+		      size_t nr);
 
 /*
  * Puts process->pythons in force: each has an element then (process->python_slots). 0; -ENOSPC: too

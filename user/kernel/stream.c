@@ -39,7 +39,6 @@ struct stream {
 	uint64_t now_ns;
 	uint64_t verified_ns;
 	uint64_t nr_malformed;
-	uint64_t nr_no_python;
 	uint64_t nr_ray, nr_bad_title, nr_torn_title;
 	char title[TITLE_MAX + 1]; /* of a process that is not known */
 	struct bpfprof_title_event title_event; /* with zeros behind its title */
@@ -119,21 +118,6 @@ static void pages_mark_used(struct stream *stream, const struct sample_view *vie
 	}
 }
 
-static bool is_eval(void *arg, uint64_t frame)
-{
-	return frame >> BPFPROF_FRAME_SHIFT == BPFPROF_FRAME_NATIVE &&
-	       pythons_is_eval(arg, (uint32_t)((frame & BPFPROF_FRAME_MASK) >> BPFPROF_OFF_BITS),
-			       frame & BPFPROF_OFF_MASK);
-}
-
-static bool is_surely_eval(void *arg, uint64_t frame)
-{
-	return frame >> BPFPROF_FRAME_SHIFT == BPFPROF_FRAME_NATIVE &&
-	       pythons_is_surely_eval(arg,
-				      (uint32_t)((frame & BPFPROF_FRAME_MASK) >> BPFPROF_OFF_BITS),
-				      frame & BPFPROF_OFF_MASK);
-}
-
 /* Native frames in view become the whole user stack. */
 static void merge(struct stream *stream, const struct process *process, struct sample_view *view)
 {
@@ -144,15 +128,22 @@ static void merge(struct stream *stream, const struct process *process, struct s
 		.native = view->user,
 		.nr_native = view->nr_user,
 		.complete = view->stop == BPFPROF_STOP_COMPLETE,
+		.deep = view->stop == BPFPROF_STOP_DEPTH,
 		.python_complete = sample->python_stop == PYTHON_STOP_COMPLETE,
-		.by_code = sample->python_flags & BPFPROF_PYTHON_OBJECTS,
-		.is_eval = sample->nr_python ? is_eval : is_surely_eval,
-		.arg = stream->walker->pythons,
+		.by_number = sample->python_flags & BPFPROF_PYTHON_OBJECTS,
+		.kind = walker_frame_kind,
+		.arg = stream->walker,
 	};
+	struct python_merged merged;
 	size_t i;
 
-	view->nr_user = python_merge(&m, stream->merged, &view->unmerged);
-	stream->nr_no_python += view->unmerged && !sample->nr_python;
+	merged = python_merge(&m, stream->merged);
+	view->nr_user = merged.nr;
+	view->unmerged = merged.unmerged;
+	if (merged.ended)
+		view->stop = BPFPROF_STOP_COMPLETE;
+	else if (m.complete && (merged.cut || merged.broken))
+		view->stop = merged.cut ? BPFPROF_STOP_PYTHON : BPFPROF_STOP_PYTHON_BROKEN;
 	view->user = stream->merged;
 	for (i = 0; i < view->nr_user; i++)
 		if (stream->merged[i] >> BPFPROF_FRAME_SHIFT == BPFPROF_FRAME_PYTHON)
@@ -527,11 +518,6 @@ int stream_run(struct stream *stream)
 	run_due(stream);
 	run_verify(stream);
 	return stream->nr_due ? 1 : POLL_MS;
-}
-
-uint64_t stream_nr_no_python(const struct stream *stream)
-{
-	return stream->nr_no_python;
 }
 
 uint64_t stream_nr_ray(const struct stream *stream)

@@ -29,7 +29,7 @@ struct sample_view {
 	const uint64_t *user; /* native and Python frames, leaf first */
 	size_t nr_user;
 	uint32_t stop; /* enum bpfprof_stop */
-	bool unmerged; /* Python and native frames did not pair up */
+	uint32_t unmerged; /* enum python_unmerged: Python and native frames did not pair up */
 	struct process *process; /* what is known of it, or NULL */
 	struct bpfprof_place place;
 	const char *title; /* of a Ray worker, as in proc/title.h; NULL: none */
@@ -75,8 +75,6 @@ int stream_run(struct stream *stream);
 /* Takes what is there, and no more. */
 void stream_take(struct stream *stream);
 
-/* Samples in which the eval loop runs, but of no Python frame. */
-uint64_t stream_nr_no_python(const struct stream *stream);
 /* Samples of Ray workers, and of them those whose title was not to be read or no title. */
 uint64_t stream_nr_ray(const struct stream *stream);
 uint64_t stream_nr_bad_title(const struct stream *stream);

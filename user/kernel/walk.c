@@ -23,6 +23,7 @@
 #include "proc/processes.h"
 #include "proc/title.h"
 #include "proc/usage.h"
+#include "python/layout.h"
 #include "python/pythons.h"
 #include "unwind/cfi.h"
 #include "unwind/code_rules.h"
@@ -53,6 +54,10 @@
 #define CALL_BYTES 8 /* of the longest call instruction */
 #define MAX_FRAME_SEARCH 16384 /* bytes of one frame that are searched for return addresses */
 #define MAX_STARTS 16 /* calls on the stack that may have led to a place in code */
+
+#define HELD_WORDS                                                                                 \
+	512 /* of the C frame of a call of the eval loop; without optimization it has 200 */
+#define HELD_AHEAD 256 /* frames that no call runs, between two calls */
 
 int walker_init(struct walker *walker)
 {
@@ -183,6 +188,21 @@ static bool image_try(struct walker *walker, struct image *image, uint64_t now_n
 	return due && image_copy_wanted(image);
 }
 
+/* Is it a Python? If so, and it is new, the kernel is told where it has its eval loop. */
+static int python_look(struct walker *walker, struct image *image)
+{
+	const struct python_range *ranges;
+	size_t nr = pythons_holding_ranges(walker->pythons, image->id, &ranges);
+	int err = nr ? 0 : pythons_look(walker->pythons, image);
+
+	if (nr || err)
+		return err;
+	nr = pythons_holding_ranges(walker->pythons, image->id, &ranges);
+	if (nr && python_maps_evals(walker->python_maps, image->id, ranges, nr))
+		walker->pythons_too_many++;
+	return 0;
+}
+
 /* Files are opened when they are first mapped: they may be gone when they are needed. */
 static void open_images(struct walker *walker, const struct process *process,
 			struct process_mapping *mappings, size_t nr, uint64_t now_ns)
@@ -222,7 +242,7 @@ static void look_at_images(struct walker *walker, struct process *process, uint6
 		image = images_get(walker->images, (uint32_t)process->mappings[i].image);
 		if (!image || image->id == BPFPROF_IMAGE_NONE)
 			continue;
-		err = pythons_look(walker->pythons, image);
+		err = python_look(walker, image);
 		if (err)
 			images_fail(walker->images, image, err, now_ns);
 		process->images_failed |= image->state == IMAGE_FAILED;
@@ -908,20 +928,153 @@ static struct process *process_prepare(struct walker *walker, const struct walke
 	return process;
 }
 
-/* As eval_mark() in bpf/walk.bpf.h: is the frame [sp, cfa) a C call of the eval loop? */
-static uint64_t eval_mark(const struct walker_stack *stack, uint32_t *next, uint64_t sp,
-			  uint64_t cfa, uint64_t frame)
+/* Does the image switch between C stacks: greenlet's module, under the names of all its versions? */
+static bool is_switching(struct walker *walker, uint32_t id)
 {
-	const struct bpfprof_python_entry *entries = stack->entries;
-	uint32_t nr = stack->nr_entries, before;
+	const struct image *image = images_get(walker->images, id);
+	const char *name = image && image->path ? strrchr(image->path, '/') : NULL;
 
-	if (nr > BPFPROF_MAX_PYTHON_ENTRIES)
-		nr = BPFPROF_MAX_PYTHON_ENTRIES;
-	if (*next >= nr || cfa < sp || entries[*next].va - sp >= cfa - sp)
-		return frame;
-	before = *next ? entries[*next - 1].nr : 0;
+	if (!name)
+		return false;
+	name += name[1] == '_' ? 2 : 1;
+	return !strncmp(name, "greenlet.", 9);
+}
+
+enum python_native walker_frame_kind(void *arg, uint64_t frame)
+{
+	struct walker *walker = arg;
+	uint32_t image = (uint32_t)((frame & BPFPROF_FRAME_MASK) >> BPFPROF_OFF_BITS);
+	uint64_t off = frame & BPFPROF_OFF_MASK;
+
+	if (frame >> BPFPROF_FRAME_SHIFT != BPFPROF_FRAME_NATIVE)
+		return PYTHON_NATIVE_OTHER;
+	if (!pythons_is_eval(walker->pythons, image, off))
+		return is_switching(walker, image) ? PYTHON_NATIVE_SWITCH : PYTHON_NATIVE_OTHER;
+	return pythons_is_surely_eval(walker->pythons, image, off) ? PYTHON_NATIVE_EVAL
+								   : PYTHON_NATIVE_PERHAPS;
+}
+
+/*
+ * What tells which Python frames the calls of the eval loop run: as in bpf/walk.bpf.h, and for those
+ * up to 3.10 in bpf/python_proof.bpf.h.
+ */
+struct marking {
+	const struct walker *walker;
+	const struct walker_stack *stack;
+	uint32_t next, nr; /* entries */
+	struct unwind_state before; /* in the frame that is stepped over */
+	/* Of the innermost call, while it is the last one that was taken for one that runs a frame. */
+	size_t place; /* where the calls of this stack hold their frames; 0: not known */
+	uint64_t inner_frame;
+	uint32_t inner_at;
+	bool inner_last;
+};
+
+static uint64_t mark_make(const struct marking *m, uint32_t entry)
+{
+	const struct bpfprof_python_entry *entries = m->stack->entries;
+	uint32_t before = m->next ? entries[m->next - 1].nr : 0;
+
 	return (uint64_t)BPFPROF_FRAME_EVAL << BPFPROF_FRAME_SHIFT |
-	       ((entries[(*next)++].nr - before) & 0xffff);
+	       ((entries[entry].nr - before) & 0xffff);
+}
+
+/* What a call holds in registers that outlive calls, and in the words of its C frame. */
+struct held {
+	__u64 words[HELD_WORDS];
+	size_t nr;
+};
+
+static void held_read(const struct marking *m, uint64_t cfa, struct held *held)
+{
+	static const uint32_t saved[] = { UNWIND_RBX, UNWIND_RBP, 12, 13, 14, 15 };
+	uint64_t sp = m->before.regs[UNWIND_RSP], at;
+	size_t i;
+
+	held->nr = 0;
+	for (i = 0; i < sizeof(saved) / sizeof(*saved); i++)
+		held->words[held->nr++] =
+			m->before.valid >> saved[i] & 1 ? m->before.regs[saved[i]] : 0;
+	for (at = cfa - 16; held->nr < HELD_WORDS && at >= sp && at < cfa; at -= 8)
+		if (unwind_read_u64(m->stack->reader, at, &held->words[held->nr++]))
+			held->words[held->nr - 1] = 0;
+}
+
+/*
+ * Index + 1 of the word that is va; 0: none. All calls of a stack hold their frames in the same place: elsewhere
+ * in a C frame lies what was left there before, which may be a frame of the chain, too.
+ */
+static size_t held_find(const struct held *held, size_t place, uint64_t va)
+{
+	size_t i;
+
+	if (place)
+		return place <= held->nr && held->words[place - 1] == va ? place : 0;
+	for (i = 0; i < held->nr; i++)
+		if (held->words[i] == va)
+			return i + 1;
+	return 0;
+}
+
+static bool is_holding(const struct marking *m, uint64_t frame)
+{
+	uint32_t image = (uint32_t)((frame & BPFPROF_FRAME_MASK) >> BPFPROF_OFF_BITS);
+	const struct python_range *ranges;
+
+	return frame >> BPFPROF_FRAME_SHIFT == BPFPROF_FRAME_NATIVE &&
+	       pythons_holding_ranges(m->walker->pythons, image, &ranges) &&
+	       pythons_is_eval(m->walker->pythons, image, frame & BPFPROF_OFF_MASK);
+}
+
+/* A call of an eval loop up to 3.10. */
+static uint64_t holding_mark(struct marking *m, uint64_t cfa, uint64_t frame, uint64_t *frames,
+			     uint32_t at)
+{
+	const struct bpfprof_python_entry *entries = m->stack->entries;
+	uint32_t entry = m->next,
+		 last = m->nr - m->next > HELD_AHEAD ? m->next + HELD_AHEAD : m->nr;
+	struct held held;
+	size_t place;
+	uint64_t mark;
+
+	held_read(m, cfa, &held);
+	place = m->inner_last ? held_find(&held, 0, entries[m->next - 1].va) : 0;
+	if (place) {
+		m->place = place;
+		mark = frames[m->inner_at];
+		frames[m->inner_at] = m->inner_frame;
+		m->inner_last = false;
+		return mark;
+	}
+	m->inner_last = false;
+	while (entry < last && !(place = held_find(&held, m->place, entries[entry].va)))
+		entry++;
+	if (entry == last)
+		return frame;
+	m->place = place;
+	m->inner_last = !m->next;
+	m->inner_at = at;
+	m->inner_frame = frame;
+	frame = mark_make(m, entry);
+	m->next = entry + 1;
+	return frame;
+}
+
+/* The frame stepped over reaches up to cfa: is it a C call of the eval loop? frames[at] is its place. */
+static uint64_t eval_mark(struct marking *m, uint64_t cfa, uint64_t frame, uint64_t *frames,
+			  uint32_t at)
+{
+	uint64_t sp = m->before.regs[UNWIND_RSP];
+
+	if (m->next >= m->nr)
+		return frame;
+	if (is_holding(m, frame))
+		return holding_mark(m, cfa, frame, frames, at);
+	if (cfa < sp || m->stack->entries[m->next].va - sp >= cfa - sp)
+		return frame;
+	frame = mark_make(m, m->next);
+	m->next++;
+	return frame;
 }
 
 /* From the registers to the end. Returns the new number of frames. */
@@ -930,8 +1083,11 @@ static uint32_t walk(struct walker *walker, struct process *process,
 		     uint32_t nr, uint32_t cap, uint32_t *stop, uint64_t now_ns)
 {
 	struct unwind_state state = { .valid = stack->regs_valid, .exact = stack->pc_exact };
-	uint32_t why = 0, next_entry = stack->next_entry;
-	uint64_t frame, sp;
+	struct marking marking = {
+		.walker = walker, .stack = stack, .next = stack->next_entry, .nr = stack->nr_entries
+	};
+	uint32_t why = 0;
+	uint64_t frame;
 
 	memcpy(state.regs, stack->regs, sizeof(state.regs));
 	while (!why) {
@@ -939,13 +1095,15 @@ static uint32_t walk(struct walker *walker, struct process *process,
 			why = BPFPROF_STOP_DEPTH;
 			break;
 		}
-		sp = state.regs[UNWIND_RSP];
+		if (marking.next < marking.nr)
+			unwind_settle(&state, stack->reader);
+		marking.before = state;
 		why = walk_one(walker, process, &state, stack->reader, all_registers, stack->ts_ns,
 			       &frame, now_ns);
 		if (frame && !why)
-			frame = eval_mark(stack, &next_entry, sp, state.regs[UNWIND_RSP], frame);
+			frame = eval_mark(&marking, state.regs[UNWIND_RSP], frame, frames, nr);
 		if (frame && stack->sps)
-			stack->sps[nr] = sp;
+			stack->sps[nr] = marking.before.regs[UNWIND_RSP];
 		if (frame)
 			frames[nr++] = frame;
 	}

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/budget.h"
+#include "python/merge.h"
 
 struct anon_code;
 struct bpfprof_miss_point;
@@ -44,6 +45,9 @@ struct walker {
 	uint64_t code_learned, code_unexplained, code_deferred;
 	uint64_t pythons_too_many; /* processes that there was no element of the map pythons for */
 };
+
+/* What a native frame is to python_merge(); arg: the walker. */
+enum python_native walker_frame_kind(void *arg, uint64_t frame);
 
 int walker_init(struct walker *walker); /* after the borrowed members are set: 0 or -ENOMEM */
 void walker_fini(struct walker *walker);

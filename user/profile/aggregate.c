@@ -428,7 +428,8 @@ static void stack_count(struct aggregate_counts *counts, const struct aggregate_
 	else
 		counts->nr_user++;
 	counts->nr_python += s->nr_python > 0;
-	counts->nr_unmerged += input->unmerged;
+	if (input->unmerged < PYTHON_NR_UNMERGED)
+		counts->unmerged[input->unmerged]++;
 	if (s->python_stop < PYTHON_NR_STOPS)
 		counts->python_stops[s->python_stop]++;
 }
@@ -572,7 +573,7 @@ static void ends_fill(const struct aggregate *a, uint32_t stack, struct aggregat
 		if (kind == BPFPROF_FRAME_PYTHON)
 			sample->nr_python = 1;
 		if (kind == BPFPROF_FRAME_MARKER && frames[i] & PYTHON_FRAME_UNMERGED)
-			input->unmerged = true;
+			input->unmerged = PYTHON_UNMERGED_READ;
 		else if (kind == BPFPROF_FRAME_MARKER)
 			input->stop = (uint32_t)(frames[i] & BPFPROF_FRAME_MASK);
 	}

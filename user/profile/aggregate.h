@@ -19,6 +19,7 @@
 #include "bpfprof.h"
 #include "proc/title.h"
 #include "profile/profile.h"
+#include "python/merge.h"
 
 struct aggregate;
 struct container;
@@ -100,7 +101,7 @@ struct aggregate_call_sample {
 /* Samples, by what their stacks are. */
 struct aggregate_counts {
 	uint64_t nr_taken, nr_user, nr_kernel_only, nr_python;
-	uint64_t nr_unmerged; /* complete stacks whose Python and native frames did not pair up */
+	uint64_t unmerged[PYTHON_NR_UNMERGED]; /* complete stacks that did not pair up, by why */
 	uint64_t stops[BPFPROF_NR_STOPS]; /* by end of the user stack */
 	uint64_t python_stops[PYTHON_NR_STOPS]; /* and of its Python part */
 };
@@ -147,7 +148,7 @@ struct aggregate_input {
 	const uint64_t *user;
 	size_t nr_user;
 	uint32_t stop;
-	bool unmerged;
+	uint32_t unmerged; /* enum python_unmerged */
 	bool again; /* of aggregate_add_call(): it was counted as a sample before */
 	uint32_t own_pid; /* in our own pid namespace, 0: it has none there, or not known */
 	uint32_t program; /* image of its executable, 0: not known (yet) */

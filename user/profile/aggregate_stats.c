@@ -22,6 +22,7 @@ static const char *const stop_names[BPFPROF_NR_STOPS] = {
 	[BPFPROF_STOP_BAD_CFI] = "bad_cfi",
 	[BPFPROF_STOP_REG_LOST] = "register_lost",
 	[BPFPROF_STOP_BUSY] = "busy",
+	[BPFPROF_STOP_PYTHON_BROKEN] = "python_chain_broken",
 };
 
 static const char *const python_stop_names[PYTHON_NR_STOPS] = {
@@ -31,6 +32,27 @@ static const char *const python_stop_names[PYTHON_NR_STOPS] = {
 	[PYTHON_STOP_THREADS] = "python_too_many_threads",
 	[PYTHON_STOP_BAD] = "python_bad_frame",
 };
+
+static const char *const unmerged_names[PYTHON_NR_UNMERGED] = {
+	[PYTHON_UNMERGED_MISSING] = "python_frames_missing",
+	[PYTHON_UNMERGED_CALLS] = "python_calls_without_frames",
+	[PYTHON_UNMERGED_FRAMES] = "python_frames_without_calls",
+	[PYTHON_UNMERGED_UNPROVEN] = "python_calls_unproven",
+	[PYTHON_UNMERGED_READ] = "python_not_merged",
+};
+
+/* They are complete otherwise. */
+static void unmerged_add(struct run_stats *stats, const uint64_t nr[PYTHON_NR_UNMERGED])
+{
+	uint32_t why;
+
+	stats->unmerged = 0;
+	for (why = PYTHON_MERGED + 1; why < PYTHON_NR_UNMERGED; why++) {
+		stats->unmerged += nr[why];
+		if (nr[why])
+			stats_add(&stats->stack_reasons, unmerged_names[why], nr[why]);
+	}
+}
 
 void aggregate_stats(struct run_stats *stats, const struct aggregate_view *view)
 {
@@ -43,7 +65,7 @@ void aggregate_stats(struct run_stats *stats, const struct aggregate_view *view)
 	stats->complete = view->counts.stops[BPFPROF_STOP_COMPLETE] +
 			  view->counts.stops[BPFPROF_STOP_NO_USER];
 	stats->truncated = view->counts.nr_taken - stats->complete;
-	stats->unmerged = view->counts.nr_unmerged; /* of the complete ones */
+	unmerged_add(stats, view->counts.unmerged);
 	stats->complete -= stats->unmerged;
 	for (stop = 0; stop < BPFPROF_NR_STOPS; stop++)
 		if (stop_names[stop] && view->counts.stops[stop])

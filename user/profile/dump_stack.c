@@ -19,13 +19,6 @@
 
 #define PYTHON_INDEX(frame) ((frame) >> BPFPROF_LASTI_BITS & 0xffff)
 
-static bool is_eval(void *arg, uint64_t frame)
-{
-	return frame >> BPFPROF_FRAME_SHIFT == BPFPROF_FRAME_NATIVE &&
-	       pythons_is_eval(arg, (uint32_t)((frame & BPFPROF_FRAME_MASK) >> BPFPROF_OFF_BITS),
-			       frame & BPFPROF_OFF_MASK);
-}
-
 static int variables_add(struct reading *reading, struct thread_dump *thread,
 			 struct reading_python *python, struct thread_frame *frame,
 			 const struct python_chain_frame *at)
@@ -220,7 +213,7 @@ static bool has_objects(const struct reading *reading)
 }
 
 /* Native and Python frames as one stack; its length. */
-static size_t user_merge(struct reading *reading, uint32_t nr_native, bool complete)
+static struct python_merged user_merge(struct reading *reading, uint32_t nr_native, bool complete)
 {
 	struct python_merge m = {
 		.python = reading->python,
@@ -228,17 +221,17 @@ static size_t user_merge(struct reading *reading, uint32_t nr_native, bool compl
 		.native = reading->native,
 		.nr_native = nr_native,
 		.complete = complete,
-		.by_code = has_objects(reading),
-		.is_eval = is_eval,
-		.arg = reading->r->walker->pythons,
+		.python_complete = reading->chain.stop == PYTHON_STOP_COMPLETE,
+		.by_number = has_objects(reading),
+		.kind = walker_frame_kind,
+		.arg = reading->r->walker,
 	};
-	bool unmerged;
 	size_t i;
 
 	for (i = 0; i < m.nr_python; i++)
 		reading->python[i] = (uint64_t)BPFPROF_FRAME_PYTHON << BPFPROF_FRAME_SHIFT |
 				     (uint64_t)i << BPFPROF_LASTI_BITS;
-	return python_merge(&m, reading->merged, &unmerged);
+	return python_merge(&m, reading->merged);
 }
 
 int reading_stack(struct reading *reading, struct thread_dump *thread,
@@ -247,14 +240,17 @@ int reading_stack(struct reading *reading, struct thread_dump *thread,
 	uint32_t nr_native = 0, stop = BPFPROF_STOP_COMPLETE;
 	size_t max = reading->r->max_frames ? reading->r->max_frames : DUMP_MAX_FRAMES;
 	size_t nr, i, room = 0, nr_kernel;
+	struct python_merged merged;
 	bool cut;
 	int err = 0;
 
 	reading_chain(reading, task);
 	if (reading_wants_native(reading) && reading->process)
 		nr_native = native_walk(reading, task, &stop);
-	nr = user_merge(reading, nr_native, nr_native && stop == BPFPROF_STOP_COMPLETE);
-	cut = stop != BPFPROF_STOP_COMPLETE || reading->chain.stop > PYTHON_STOP_COMPLETE;
+	merged = user_merge(reading, nr_native, nr_native && stop == BPFPROF_STOP_COMPLETE);
+	nr = merged.nr;
+	cut = (stop != BPFPROF_STOP_COMPLETE && !merged.ended) || merged.broken ||
+	      reading->chain.stop > PYTHON_STOP_COMPLETE;
 	if (reading->all->nr_frames < max)
 		room = max - reading->all->nr_frames;
 	if (nr > room) {

@@ -623,7 +623,8 @@ static void counters_add(struct live *live, const struct aggregate_view *view)
 		live->counters.stops[i] += view->counts.stops[i];
 	for (i = 0; i < PYTHON_NR_STOPS; i++)
 		live->counters.python_stops[i] += view->counts.python_stops[i];
-	live->counters.unmerged += view->counts.nr_unmerged;
+	for (i = PYTHON_MERGED + 1; i < PYTHON_NR_UNMERGED; i++)
+		live->counters.unmerged += view->counts.unmerged[i];
 	live->counters.table_full += view->nr_table_full;
 	live->counters.samples_lost += view->nr_lost;
 }

@@ -14,7 +14,7 @@
 #include "unwind/reader.h"
 
 #define PYTHON_CHAIN_MAX_FRAMES 4096
-#define PYTHON_CHAIN_MAX_ENTRIES 2048
+#define PYTHON_CHAIN_MAX_ENTRIES PYTHON_CHAIN_MAX_FRAMES
 
 struct python_chain_frame {
 	uint64_t code; /* address of its code object */
@@ -27,8 +27,8 @@ struct python_chain {
 	uint32_t nr_steps;
 	uint32_t nr_frames, nr_entries;
 	struct python_chain_frame frames[PYTHON_CHAIN_MAX_FRAMES]; /* leaf first */
-	/* C calls of the eval loop, leaf first (3.11+): va lies in the C frame, nr counts frames up
-	 * to the last one it runs. */
+	/* C calls of the eval loop, leaf first: va shows which (struct bpfprof_python_entry), nr
+	 * counts frames up to the last one it runs. */
 	struct bpfprof_python_entry entries[PYTHON_CHAIN_MAX_ENTRIES];
 };
 

@@ -7,6 +7,17 @@
 
 #define MARKER ((uint64_t)BPFPROF_FRAME_MARKER << BPFPROF_FRAME_SHIFT | PYTHON_FRAME_UNMERGED)
 
+/* Where things are among the native frames. */
+struct places {
+	size_t nr_marks, nr_evals; /* calls that are marked, and that are not, */
+	size_t nr_inner; /* of them inside of the first mark, those next to each other being one */
+	size_t nr_between; /* and between marks */
+	size_t nr_outer; /* and outside of the last one */
+	size_t behind; /* the frame that follows the last mark; 0: there is none */
+	size_t outer; /* the first call outside of that */
+	size_t switched; /* behind the first frames outside of that which switch stacks; 0: none */
+};
+
 struct stack {
 	uint64_t *frames;
 	size_t nr;
@@ -19,18 +30,19 @@ static void add(struct stack *stack, const uint64_t *frames, size_t nr)
 	stack->nr += nr;
 }
 
-static size_t count_evals(const struct python_merge *m, const uint64_t *frames, size_t nr)
+static void add_marker(struct stack *stack)
 {
-	size_t i, evals = 0;
-
-	for (i = 0; i < nr; i++)
-		evals += m->is_eval(m->arg, frames[i]);
-	return evals;
+	stack->frames[stack->nr++] = MARKER;
 }
 
 static bool is_mark(uint64_t frame)
 {
 	return frame >> BPFPROF_FRAME_SHIFT == BPFPROF_FRAME_EVAL;
+}
+
+static enum python_native kind_of(const struct python_merge *m, size_t i)
+{
+	return m->kind(m->arg, m->native[i]);
 }
 
 /*
@@ -40,86 +52,176 @@ static bool is_mark(uint64_t frame)
  */
 static bool is_handler(const struct python_merge *m, size_t i)
 {
-	return i + 1 < m->nr_native && is_mark(m->native[i + 1]) &&
-	       m->is_eval(m->arg, m->native[i]);
+	enum python_native kind;
+
+	if (i + 1 >= m->nr_native || !is_mark(m->native[i + 1]))
+		return false;
+	kind = kind_of(m, i);
+	return kind == PYTHON_NATIVE_EVAL || kind == PYTHON_NATIVE_PERHAPS;
 }
 
-static size_t merge_by_mark(const struct python_merge *m, struct stack *stack)
+static struct places places_find(const struct python_merge *m)
 {
-	size_t i, at = 0, nr;
+	struct places p = { .outer = m->nr_native };
+	enum python_native kind;
+	size_t i;
 
 	for (i = 0; i < m->nr_native; i++) {
+		if (is_mark(m->native[i])) {
+			p.nr_between += p.nr_marks++ ? p.nr_outer : 0;
+			p.nr_outer = p.switched = 0;
+			p.outer = m->nr_native;
+			p.behind = i + 1;
+			continue;
+		}
+		kind = kind_of(m, i);
+		if (kind == PYTHON_NATIVE_SWITCH && (!p.switched || p.switched == i))
+			p.switched = i + 1;
+		if (kind != PYTHON_NATIVE_EVAL || is_handler(m, i))
+			continue;
+		p.outer = p.nr_outer++ ? p.outer : i;
+		p.nr_evals++;
+		p.nr_inner += !p.nr_marks && (!i || kind_of(m, i - 1) != PYTHON_NATIVE_EVAL);
+	}
+	return p;
+}
+
+/* Native frames [from, to) with the Python frames, of which *at were added already, in their places. */
+static void add_merged(const struct python_merge *m, struct stack *stack, size_t from, size_t to,
+		       size_t *at)
+{
+	size_t i, nr;
+
+	for (i = from; i < to; i++) {
 		if (!is_mark(m->native[i])) {
 			if (!is_handler(m, i))
 				stack->frames[stack->nr++] = m->native[i];
 			continue;
 		}
 		nr = m->native[i] & 0xffff;
-		if (nr > m->nr_python - at)
-			nr = m->nr_python - at;
-		add(stack, m->python + at, nr);
-		at += nr;
+		if (nr > m->nr_python - *at)
+			nr = m->nr_python - *at;
+		add(stack, m->python + *at, nr);
+		*at += nr;
 	}
-	return at;
 }
 
 /*
- * Complete stacks pair from the root: of more calls than frames the leaf-most is left
- * over (it is just beginning or ending), of more frames than calls the leaf-most ones. Where
- * the root of either is missing they pair from the leaf, which is all there is.
+ * Up to 3.10, and nothing proves which call runs which frame: pairs them one by one, if there are as
+ * many. The innermost call may be just beginning, if nothing was called by it.
  */
-static size_t merge_by_code(const struct python_merge *m, struct stack *stack, bool *unmerged)
+static bool merge_by_number(const struct python_merge *m, const struct places *p,
+			    struct stack *stack)
 {
-	size_t evals = count_evals(m, m->native, m->nr_native), skip = 0, at = 0, i;
-	bool complete = m->complete && m->python_complete;
+	bool beginning = p->nr_evals == m->nr_python + 1 && kind_of(m, 0) == PYTHON_NATIVE_EVAL;
+	size_t i, at = 0;
 
-	if (complete && evals > m->nr_python) {
-		skip = evals - m->nr_python;
-		*unmerged |= skip > 1;
-	}
-	if (complete && evals < m->nr_python) {
-		at = m->nr_python - evals;
-		add(stack, m->python, at);
-		stack->frames[stack->nr++] = MARKER;
-		*unmerged = true;
-	}
-	for (i = 0; i < m->nr_native; i++) {
-		if (at < m->nr_python && m->is_eval(m->arg, m->native[i])) {
-			if (!skip) {
-				stack->frames[stack->nr++] = m->python[at++];
-				continue;
-			}
-			skip--;
-		}
-		stack->frames[stack->nr++] = m->native[i];
-	}
-	return at;
+	if (p->nr_marks || p->switched || (p->nr_evals != m->nr_python && !beginning))
+		return false;
+	for (i = 0; i < m->nr_native; i++)
+		if (kind_of(m, i) == PYTHON_NATIVE_EVAL && (i || !beginning))
+			stack->frames[stack->nr++] = m->python[at++];
+		else
+			stack->frames[stack->nr++] = m->native[i];
+	add_marker(stack);
+	return true;
 }
 
-size_t python_merge(const struct python_merge *m, uint64_t *frames, bool *unmerged)
+/* The chain is cut. What is left of it belongs to the next call outside of those that are marked. */
+static void end_cut(const struct python_merge *m, const struct places *p, struct stack *stack,
+		    size_t at)
+{
+	size_t end = p->outer;
+
+	if (end == m->nr_native && m->complete && p->nr_marks)
+		end = p->behind; /* frames that no call runs */
+	add_merged(m, stack, p->behind, end, &at);
+	if (end == m->nr_native && m->complete)
+		add_marker(stack);
+	if (!m->deep || end < m->nr_native)
+		add(stack, m->python + at, m->nr_python - at);
+}
+
+/*
+ * Up to 3.9 a coroutine that waits while an exception is thrown through it has no caller: CPython goes back to
+ * the frames of the outer calls only when the exception has got through.
+ */
+static void end_broken(const struct python_merge *m, const struct places *p, struct stack *stack,
+		       size_t at)
+{
+	add_merged(m, stack, p->behind, p->outer, &at);
+	add(stack, m->python + at, m->nr_python - at);
+}
+
+/* Both are whole, and some Python frames are left. */
+static void end_with_frames(const struct python_merge *m, const struct places *p,
+			    struct stack *stack, size_t at)
+{
+	if (p->nr_marks) {
+		add(stack, m->python + at, m->nr_python - at);
+		add_marker(stack);
+		at = m->nr_python;
+	}
+	add_merged(m, stack, p->behind, m->nr_native, &at);
+	if (!p->nr_marks) {
+		add_marker(stack);
+		add(stack, m->python + at, m->nr_python - at);
+	}
+}
+
+/* All Python frames have their places: the rest is native. */
+static void end_native(const struct python_merge *m, const struct places *p, struct stack *stack,
+		       struct python_merged *ret)
+{
+	size_t at = m->nr_python, end = m->nr_native;
+
+	ret->ended = m->python_complete && p->switched && p->outer >= p->switched;
+	if (ret->ended)
+		end = p->switched;
+	if (m->complete && p->nr_outer && !ret->ended) {
+		add_merged(m, stack, p->behind, p->outer, &at);
+		if (m->nr_python)
+			add_marker(stack);
+		add_merged(m, stack, p->outer, end, &at);
+		if (!m->nr_python)
+			add_marker(stack);
+		ret->unmerged = m->nr_python ? PYTHON_UNMERGED_CALLS : PYTHON_UNMERGED_MISSING;
+		return;
+	}
+	add_merged(m, stack, p->behind, end, &at);
+	if ((m->complete || ret->ended) && (p->nr_between || (p->nr_marks && p->nr_inner > 1))) {
+		add_marker(stack);
+		ret->unmerged = PYTHON_UNMERGED_CALLS;
+	}
+}
+
+struct python_merged python_merge(const struct python_merge *m, uint64_t *frames)
 {
 	struct stack stack = { .frames = frames };
-	size_t done;
+	struct python_merged ret = { 0 };
+	struct places p = places_find(m);
+	size_t at = 0;
 
-	*unmerged = false;
-	if (m->by_code && m->nr_python)
-		done = merge_by_code(m, &stack, unmerged);
-	else
-		done = merge_by_mark(m, &stack);
-	if (done == m->nr_python) {
-		/* Calls that are left ran frames that were not to be had. */
-		if (m->complete && !*unmerged && !(m->python_complete && m->nr_python) &&
-		    count_evals(m, frames, stack.nr)) {
-			stack.frames[stack.nr++] = MARKER;
-			*unmerged = true;
-		}
-		return stack.nr;
+	add_merged(m, &stack, 0, p.behind, &at);
+	if (m->by_number && m->complete && m->python_complete && m->nr_python &&
+	    merge_by_number(m, &p, &stack)) {
+		ret.unmerged = PYTHON_UNMERGED_UNPROVEN;
+	} else if (m->nr_python && !m->python_complete) {
+		ret.cut = true;
+		end_cut(m, &p, &stack, at);
+	} else if (at == m->nr_python) {
+		end_native(m, &p, &stack, &ret);
+	} else if (m->complete && m->by_number && p.nr_outer) {
+		ret.broken = true;
+		end_broken(m, &p, &stack, at);
+	} else if (m->complete) {
+		ret.unmerged = PYTHON_UNMERGED_FRAMES;
+		end_with_frames(m, &p, &stack, at);
+	} else { /* what is left is further out than all that has its place */
+		add_merged(m, &stack, p.behind, m->nr_native, &at);
+		if (!m->deep)
+			add(&stack, m->python + at, m->nr_python - at);
 	}
-	/* What is left is further out than all that was paired. */
-	if (m->complete) {
-		stack.frames[stack.nr++] = MARKER;
-		*unmerged = true;
-	}
-	add(&stack, m->python + done, m->nr_python - done);
-	return stack.nr;
+	ret.nr = stack.nr;
+	return ret;
 }

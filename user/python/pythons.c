@@ -399,6 +399,17 @@ static const struct python_range *eval_range(const struct pythons *pythons, uint
 	return off - range->rva < range->bytes ? range : NULL;
 }
 
+size_t pythons_holding_ranges(const struct pythons *pythons, uint32_t image,
+			      const struct python_range **ret)
+{
+	const struct interpreter *interpreter = interpreter_find(pythons, image);
+
+	if (!interpreter || pythons->layouts[interpreter->layout].chain != PYTHON_CHAIN_OBJECTS)
+		return 0;
+	*ret = interpreter->python.ranges;
+	return interpreter->python.nr_ranges;
+}
+
 bool pythons_is_eval(const struct pythons *pythons, uint32_t image, uint64_t off)
 {
 	return eval_range(pythons, image, off);

@@ -15,6 +15,7 @@
 
 struct image;
 struct process;
+struct python_range;
 struct pythons;
 struct python_image;
 
@@ -58,6 +59,13 @@ const struct bpfprof_python_layout *pythons_layout(const struct pythons *pythons
 bool pythons_is_eval(const struct pythons *pythons, uint32_t image, uint64_t off);
 /* The same, where the file does not leave it open which of its functions are. */
 bool pythons_is_surely_eval(const struct pythons *pythons, uint32_t image, uint64_t off);
+
+/*
+ * The ranges of an image whose calls of the eval loop hold the frame that they run (up to 3.10), as
+ * file offsets; their number, 0: it is none.
+ */
+size_t pythons_holding_ranges(const struct pythons *pythons, uint32_t image,
+			      const struct python_range **ret);
 
 /* The image is no more (images_sweep()). */
 void pythons_forget(struct pythons *pythons, uint32_t image);
