@@ -305,7 +305,7 @@ Test(deadline, patience_with_sleepers, .init = setup, .timeout = 60)
 	pthread_t thread;
 
 	cr_assert_eq(deadline_runner_new(&runner), 0);
-	deadline_patience(runner, 0, 30000);
+	deadline_patience(runner, 30000, 30000);
 	cr_assert_eq(pthread_create(&thread, NULL, gate_open, NULL), 0);
 	cr_expect_eq(deadline_run(runner, hang, let_go, &sum, sizeof(sum), 1), 5);
 	pthread_join(thread, NULL);

@@ -223,8 +223,12 @@ Test(images, no_tables)
 
 	fixture_run("echo 'int f(void) { return 1; }' > f.c;"
 		    "gcc -shared -fno-asynchronous-unwind-tables -nostdlib -o bare.so f.c;"
-		    "objcopy -R .eh_frame -R .eh_frame_hdr bare.so");
-	image = add("bare.so");
+		    "objcopy -R .eh_frame -R .eh_frame_hdr bare.so;"
+		    "echo 'int x = 1;' > x.c; gcc -shared -nostdlib -o data.so x.c");
+	image = add("bare.so"); /* its code can be read */
+	cr_expect_eq(images_open_cfi(images, image, NOW), 0);
+	cr_expect_not(image->no_cfi);
+	image = add("data.so");
 	cr_expect_eq(images_open_cfi(images, image, NOW), -ENODATA);
 	cr_expect_eq(images_open_cfi(images, image, NOW), -ENODATA);
 	cr_expect(image->state == IMAGE_OPEN && image->no_cfi);
