@@ -52,6 +52,7 @@
 #define UNPROVEN_NS (30 * NS_PER_SECOND) /* another stack may prove what this one did not */
 #define STACK_PAGE_BYTES 4096
 #define CALL_BYTES 8 /* of the longest call instruction */
+#define SIGNAL_RETURN_BYTES 9 /* mov $15,%rax; syscall */
 #define MAX_FRAME_SEARCH 16384 /* bytes of one frame that are searched for return addresses */
 #define MAX_STARTS 16 /* calls on the stack that may have led to a place in code */
 
@@ -578,21 +579,21 @@ struct trial {
 	uint32_t nr_starts;
 };
 
-/* The bytes before va of code that process has mapped: 0 or -errno. */
-static int code_before(const struct trial *trial, const struct process_mapping *m, uint64_t va,
-		       uint8_t *code, size_t len)
+/* Bytes of code that process has mapped in m: 0 or -errno. */
+static int code_at(const struct trial *trial, const struct process_mapping *m, uint64_t va,
+		   uint8_t *code, size_t len)
 {
 	struct walker *walker = trial->walker;
 	struct image *image = images_get(walker->images, (uint32_t)m->image);
 
-	if (va - len < m->start)
+	if (va < m->start || va >= m->end || len > m->end - va)
 		return -EFAULT;
 	if (m->image == BPFPROF_IMAGE_NONE)
 		return memory_read(walker->session, walker->runner, own_pid(walker, trial->process),
-				   va - len, code, len);
+				   va, code, len);
 	if (!image || images_open(walker->images, image, trial->now_ns))
 		return -EIO;
-	return elf_image_read(image->elf, va - len - m->start + m->off, code, len);
+	return elf_image_read(image->elf, va - m->start + m->off, code, len);
 }
 
 /* Is there a call in front of va, which lies behind code of m? */
@@ -601,9 +602,19 @@ static enum cfi_verdict is_after_call(const struct trial *trial, const struct pr
 {
 	uint8_t code[CALL_BYTES];
 
-	if (code_before(trial, m, va, code, sizeof(code)))
+	if (code_at(trial, m, va - sizeof(code), code, sizeof(code)))
 		return CFI_POSSIBLE;
 	return code_ends_in_call(code, sizeof(code)) ? CFI_PROVEN : CFI_REFUSED;
+}
+
+/* What signal handlers return to, in a C library without tables. */
+static bool is_signal_return(const struct trial *trial, uint64_t va)
+{
+	const struct process_mapping *m = process_mapping_find(trial->process, va);
+	uint8_t code[SIGNAL_RETURN_BYTES];
+
+	return m && m->image != BPFPROF_IMAGE_NONE && !code_at(trial, m, va, code, sizeof(code)) &&
+	       code_returns_from_signal(code, sizeof(code));
 }
 
 /* Does a thread come back to va: is it behind a call, or a known trampoline? */
@@ -616,6 +627,8 @@ static enum cfi_verdict returns_to(const struct trial *trial, uint64_t va)
 
 	if (verdict != CFI_REFUSED || !m || m->image == BPFPROF_IMAGE_NONE)
 		return verdict;
+	if (is_signal_return(trial, va))
+		return CFI_PROVEN;
 	image = images_get(trial->walker->images, (uint32_t)m->image);
 	row = image ? row_look_up(trial->walker, image, va - 1 - m->start + m->off, false,
 				  trial->now_ns)
@@ -676,7 +689,7 @@ static int next_start(void *arg, uint64_t *ret_off)
 	       !return_search(trial, trial->search_va, sp + MAX_FRAME_SEARCH, &va, &m, &word)) {
 		trial->search_va = va + sizeof(word);
 		if (m->image != trial->mapping->image ||
-		    code_before(trial, m, word, code, sizeof(code)) ||
+		    code_at(trial, m, word - sizeof(code), code, sizeof(code)) ||
 		    code_leads_to(code, sizeof(code), word - m->start + m->off, &to))
 			continue;
 		trial->nr_starts++;

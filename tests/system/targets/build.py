@@ -180,6 +180,10 @@ def build(folder):
         b.derived(name, "bare", base, [["strip", "-o", name, base]], expect="bare_stripped")
     b.add("bare", "bare.c", "g", "2", flags=[*bare, "-g"], suffix="debug")
     for opt in "0s":
+        name = "sigbare_muslO" + opt
+        if b.command(b.out(name), ["musl-gcc", "-O" + opt, *COMMON, *GCC_ONLY, *bare, "-static", "-no-pie",
+                                   "signals.c", "-o", b.out(name)]):
+            b.targets.append(Target(name, "signals", b.out(name), expect="signals_musl"))
         name = "bare_muslO" + opt
         if b.command(b.out(name), ["musl-gcc", "-O" + opt, *COMMON, *GCC_ONLY, *bare, "-static", "-no-pie",
                                    "bare.c", "-o", b.out(name)]):
