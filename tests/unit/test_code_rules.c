@@ -855,6 +855,33 @@ Test(code_rules, starts_without_symbols)
 	bench_close(&b);
 }
 
+/* A function that is only called through a pointer begins where code near it has that pointer from. */
+#define BEGIN ".globl _start\n _start: jmp _start\n .p2align 4\n"
+
+Test(code_rules, starts_by_pointers)
+{
+	struct judge judge = PLEASED;
+	struct bench b;
+
+	/* The bytes before t are no instructions; a pointer to behind the place does not count. */
+	bench_open(&b,
+		   BEGIN "f: sub $24,%rsp\n a: inc %rax; jmp a\n .p2align 4\n g: ret\n .p2align 4\n"
+			 ".byte 0x06,0x06\n t: lea f(%rip),%rdi; lea g(%rip),%rsi; ud2\n");
+	bench_strip(&b);
+	cr_assert_eq(learn(&b, place(&b, "a"), true, &judge), 0);
+	cr_assert_eq(page_row(&b, place(&b, "a"), NULL), row_sp(32));
+	bench_close(&b);
+
+	judge = (struct judge)PLEASED;
+	bench_open(&b,
+		   BEGIN "f: sub $24,%rsp\n a: inc %rax; jmp a\n .p2align 4\n g: ret\n .p2align 4\n"
+			 "t: lea g(%rip),%rsi; ud2\n");
+	bench_strip(&b);
+	cr_assert_eq(learn(&b, place(&b, "a"), true, &judge), 0);
+	cr_assert_eq(page_row(&b, place(&b, "a"), NULL), unproven(0));
+	bench_close(&b);
+}
+
 /* What is known at sight: the entry point, the return from a signal, the end of a thread. */
 Test(code_rules, at_sight)
 {

@@ -24,6 +24,8 @@
 #define LEARN_AT_ONCE 512
 #define UNKNOWN_BLOCK 16 /* code that nothing is learned of is left alone in blocks of this */
 #define ENTRY_BYTES 128 /* of the code that a program begins in */
+#define POINTER_REACH 4096 /* around a place code is looked through for pointers to before it */
+#define MAX_POINTERS 16
 #define RUN_BYTES 512 /* of code without a branch that is learned at once */
 #define SIGNAL_MCONTEXT 40 /* of struct ucontext: uc_mcontext (asm/ucontext.h) */
 
@@ -679,6 +681,74 @@ static int rules_by_callers(struct lesson *l)
 	return nr < 0 || found ? nr : 0;
 }
 
+/* The pointers nearest before an address, in descending order. */
+struct pointers {
+	uint64_t va[MAX_POINTERS];
+	size_t nr;
+};
+
+static void pointer_add(struct pointers *p, uint64_t va)
+{
+	size_t i, at;
+
+	for (at = 0; at < p->nr && p->va[at] > va; at++)
+		;
+	if (at == MAX_POINTERS || (at < p->nr && p->va[at] == va))
+		return;
+	p->nr += p->nr < MAX_POINTERS;
+	for (i = p->nr - 1; i > at; i--)
+		p->va[i] = p->va[i - 1];
+	p->va[at] = va;
+}
+
+/* The addresses up to rva that code around it loads. Decoding falls into step wherever it begins. */
+static int pointers_find(struct lesson *l, const struct elf_segment *seg, uint64_t rva,
+			 struct pointers *ret)
+{
+	uint64_t low = rva - seg->va > POINTER_REACH ? rva - POINTER_REACH : seg->va, va;
+	uint8_t *code = malloc(2 * POINTER_REACH);
+	size_t pos = 0;
+	int len;
+
+	ret->nr = 0;
+	if (!code)
+		return -ENOMEM;
+	len = code_read(l->cfi, low - seg->va + seg->off, code, 2 * POINTER_REACH);
+	while (len > 0 && pos < (size_t)len) {
+		if (code_address_next(code, (size_t)len, low, &pos, &va))
+			pos++; /* not an instruction */
+		else if (va <= rva && rva - va < POINTER_REACH && va >= seg->va)
+			pointer_add(ret, va);
+	}
+	free(code);
+	return len < 0 ? len : 0;
+}
+
+/*
+ * From where pointers lead that code around the place loads: a function that is only called through one (of
+ * a thread, a callback, musl's libc_start_main_stage2()) mostly stands near the one that takes its address.
+ */
+static int rules_by_pointers(struct lesson *l)
+{
+	const struct elf_segment *seg = segment_of(l->cfi, l->from - !l->exact);
+	enum cfi_verdict verdict;
+	struct pointers pointers;
+	uint64_t rva, function;
+	size_t i;
+	int nr;
+
+	if (!seg)
+		return 0;
+	rva = l->from - !l->exact - seg->off + seg->va;
+	nr = pointers_find(l, seg, rva, &pointers);
+	for (i = 0; !nr && i < pointers.nr; i++) {
+		function = pointers.va[i] - seg->va + seg->off;
+		nr = rules_try(l, CODE_FROM_START, &function, &verdict);
+		nr = nr > 0 && verdict != CFI_PROVEN ? 0 : nr;
+	}
+	return nr;
+}
+
 /*
  * The rules of the first way that is proven, else of the first one that cannot be refuted and is no
  * mere guess. How many, 0 if there are none, -EAGAIN or -errno.
@@ -694,6 +764,8 @@ static int rules_choose(struct lesson *l)
 
 	for (i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
 		nr = ways[i] == CODE_TO_NEAR_RETURN ? rules_by_callers(l) : 0;
+		if (!nr && ways[i] == CODE_TO_NEAR_RETURN)
+			nr = rules_by_pointers(l);
 		if (nr)
 			return nr;
 		nr = rules_try(l, ways[i], NULL, &verdict);
