@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/walk_mappings.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/time.h"
+#include "bpfprof.h"
+#include "kernel/image_copy.h"
+#include "kernel/python_maps.h"
+#include "kernel/remapped.h"
+#include "kernel/session.h"
+#include "kernel/tables.h"
+#include "kernel/vmas.h"
+#include "kernel/walk.h"
+#include "kernel/walk_rows.h"
+#include "proc/images.h"
+#include "proc/origins.h"
+#include "proc/processes.h"
+#include "proc/title.h"
+#include "proc/usage.h"
+#include "python/layout.h"
+#include "python/pythons.h"
+
+#define READ_SHARE                                                                                 \
+	10 /* of the time may go into reading mappings, saved up to a tenth of a second */
+
+/* Mappings as the iterator brings them. */
+struct collected {
+	struct images *images;
+	struct process_mapping *mappings;
+	size_t nr, cap;
+	struct bpfprof_task_id task;
+	struct bpfprof_place place;
+	struct bpfprof_origin origin;
+	uint32_t own_pid; /* as we know it */
+	uint64_t program_va; /* where what exec started begins, 0: not told */
+	bool too_many;
+};
+
+struct process_mapping walker_mapping_of(struct images *images, uint32_t pid,
+					 const struct bpfprof_vma *vma, const char *path)
+{
+	struct image *image = images_get(images, images_add(images, vma, path));
+	struct process_mapping mapping = {
+		.start = vma->start,
+		.end = vma->end,
+		.off = vma->flags & BPFPROF_VMA_VDSO ? 0 : vma->off,
+		.image = image->id,
+	};
+
+	image->pid = pid;
+	if (image_is_made_code(image))
+		mapping.image = BPFPROF_IMAGE_NONE;
+	return mapping;
+}
+
+static void collect(void *arg, const struct bpfprof_vma_record *record, const char *path)
+{
+	struct collected *c = arg;
+	struct process_mapping *tmp;
+	size_t cap;
+
+	c->task = record->task;
+	c->place = record->place;
+	c->origin = record->origin;
+	if (record->vma.flags & BPFPROF_VMA_DATA) /* left over from a pass that hung */
+		return;
+	if (c->nr >= PROCESS_MAX_MAPPINGS) {
+		c->too_many = true;
+		return;
+	}
+	if (c->nr == c->cap) {
+		cap = c->cap ? c->cap * 2 : 64;
+		tmp = realloc(c->mappings, cap * sizeof(*tmp));
+		if (!tmp) {
+			c->too_many = true;
+			return;
+		}
+		c->mappings = tmp;
+		c->cap = cap;
+	}
+	c->mappings[c->nr++] = walker_mapping_of(c->images, c->own_pid, &record->vma, path);
+	if (record->vma.flags & BPFPROF_VMA_PROGRAM)
+		c->program_va = record->vma.start;
+}
+
+/* True: it was tried in vain now, and memory may have it. */
+static bool image_try(struct walker *walker, struct image *image, uint64_t now_ns)
+{
+	bool due = image->state == IMAGE_UNOPENED ||
+		   (image->state == IMAGE_FAILED && now_ns >= image->retry_ns);
+
+	if (due)
+		images_open(walker->images, image, now_ns);
+	return due && image_copy_wanted(image);
+}
+
+/* Is it a Python? If so, and it is new, the kernel is told where it has its eval loop. */
+static int python_look(struct walker *walker, struct image *image)
+{
+	const struct python_range *ranges;
+	size_t nr = pythons_holding_ranges(walker->pythons, image->id, &ranges);
+	int err = nr ? 0 : pythons_look(walker->pythons, image);
+
+	if (nr || err)
+		return err;
+	nr = pythons_holding_ranges(walker->pythons, image->id, &ranges);
+	if (nr && python_maps_evals(walker->python_maps, image->id, ranges, nr))
+		walker->pythons_too_many++;
+	return 0;
+}
+
+/* Files are opened when they are first mapped: they may be gone when they are needed. */
+static void open_images(struct walker *walker, const struct process *process,
+			struct process_mapping *mappings, size_t nr, uint64_t now_ns)
+{
+	struct image *image;
+	uint64_t cost_ns;
+	bool wanted = false;
+	size_t i;
+
+	for (i = 0; i < nr; i++) {
+		image = images_get(walker->images, (uint32_t)mappings[i].image);
+		if (!image || image->id == BPFPROF_IMAGE_NONE)
+			continue;
+		image->used_ns = now_ns;
+		wanted |= image_try(walker, image, now_ns);
+	}
+	if (wanted) {
+		image_copies_take(walker->images, walker->session, walker->runner, process, now_ns,
+				  &cost_ns);
+		budget_spend(&walker->reading, cost_ns);
+	}
+	for (i = 0; i < nr; i++) {
+		image = images_get(walker->images, (uint32_t)mappings[i].image);
+		if (image && image_is_made_code(image))
+			mappings[i].image = BPFPROF_IMAGE_NONE;
+	}
+}
+
+static void look_at_images(struct walker *walker, struct process *process, uint64_t now_ns)
+{
+	struct image *image;
+	size_t i;
+	int err;
+
+	process->images_failed = false;
+	for (i = 0; i < process->nr_mappings; i++) {
+		image = images_get(walker->images, (uint32_t)process->mappings[i].image);
+		if (!image || image->id == BPFPROF_IMAGE_NONE)
+			continue;
+		err = python_look(walker, image);
+		if (err)
+			images_fail(walker->images, image, err, now_ns);
+		process->images_failed |= image->state == IMAGE_FAILED;
+		rows_prefetch(walker, image, &process->mappings[i], now_ns);
+	}
+}
+
+int walker_publish(struct walker *walker, struct process *process, uint64_t now_ns)
+{
+	if ((process->nr_pythons || process->python_slots[0]) &&
+	    python_maps_set(walker->python_maps, process, now_ns) == -ENOSPC)
+		walker->pythons_too_many++;
+	return tables_publish(walker->tables, process, now_ns);
+}
+
+uint32_t walker_own_pid(const struct walker *walker, const struct process *process)
+{
+	return session_own_pid(walker->session, process->pid, process->place.agent_pid);
+}
+
+/*
+ * Workers are known by the name of their main thread, which some libraries change while a task
+ * runs (PyTorch: pt_main_thread): the title shows what such a one is.
+ */
+static void title_look(struct walker *walker, struct process *process)
+{
+	uint32_t pid = walker_own_pid(walker, process);
+	char cmdline[TITLE_MAX + 9]; /* and whether there is more */
+
+	if (!process->title && pid &&
+	    !proc_cmdline_read(walker->runner, cmdline, sizeof(cmdline), (pid_t)pid))
+		process_title_set(process, cmdline, strlen(cmdline));
+}
+
+static bool is_loader(const struct image *image)
+{
+	const char *base = strrchr(image->path, '/');
+
+	return base && (!strncmp(base, "/ld-", 4) || !strncmp(base, "/ld.so", 6));
+}
+
+/*
+ * The file of the program. `ld.so PROGRAM` starts the loader, which maps the program before all libraries:
+ * at its own address if that is low, or else next below itself, as mmap goes downwards.
+ */
+static uint32_t program_find(const struct walker *walker, const struct process *process,
+			     const struct process_mapping *found)
+{
+	const struct process_mapping *first = process->mappings, *at;
+	const struct image *image =
+		found ? images_get(walker->images, (uint32_t)found->image) : NULL;
+
+	if (!image || image->id < BPFPROF_IMAGE_FIRST_FILE)
+		return 0;
+	if (!is_loader(image))
+		return image->id;
+	if (first->end <= UINT32_MAX && first->image >= BPFPROF_IMAGE_FIRST_FILE)
+		return (uint32_t)first->image;
+	for (at = found; at-- > first;)
+		if (at->image >= BPFPROF_IMAGE_FIRST_FILE && at->image != image->id)
+			return (uint32_t)at->image;
+	return image->id;
+}
+
+static void root_take(void *arg, const struct bpfprof_vma_record *record, const char *path)
+{
+	char **root = arg;
+
+	if (!*root && path[0] == '/')
+		*root = strdup(path);
+	(void)record;
+}
+
+/* Keeps in mind where its files lie: asked for when its code is given names, maybe after its end. */
+static void origin_take(struct walker *walker, const struct process *process,
+			const struct collected *c)
+{
+	__cleanup(free_mem) char *root = NULL;
+	struct origin origin = { .pid = c->own_pid,
+				 .pod_pid = c->place.pod_pid,
+				 .start_ns = c->task.start_ns,
+				 .exec_id = c->task.exec_id,
+				 .mnt_ns = c->place.mnt_ns,
+				 .told = c->origin };
+	uint64_t cost_ns;
+
+	origin.since_ns = c->task.start_ns;
+	/* What was written before it called exec is of another program. */
+	if (process->known_ns)
+		origin.since_ns = origin_boot_ns(process->known_ns);
+
+	if (c->origin.flags & BPFPROF_ORIGIN_OUR_MOUNTS && !origin_is_here(&origin)) {
+		vmas_read(walker->session, walker->runner, c->own_pid, VMAS_ROOT, root_take, &root,
+			  &cost_ns);
+		budget_spend(&walker->reading, cost_ns);
+	}
+	origin.root = root;
+	origins_set(images_origins(walker->images), &origin);
+}
+
+/* What was read of process is put in force. 0 or -errno. */
+static int mappings_take(struct walker *walker, struct process *process, struct collected *c,
+			 bool was_void, uint64_t now_ns)
+{
+	struct remapped_job remapped = { .session = walker->session,
+					 .runner = walker->runner,
+					 .images = walker->images,
+					 .process = process,
+					 .pid = c->own_pid,
+					 .now_ns = now_ns };
+	bool was_python = process->nr_pythons, pythons_differ = false, differ;
+	const struct process_mapping *executed;
+
+	open_images(walker, process, c->mappings, c->nr, now_ns);
+	remapped_find(&remapped, &c->mappings, &c->nr);
+	budget_spend(&walker->reading, remapped.cost_ns);
+	differ = process_mappings_set(process, c->mappings, c->nr);
+	process_place_set(process, &c->place);
+	executed = c->program_va ? process_mapping_find(process, c->program_va) : NULL;
+	process->executable = executed ? (uint32_t)executed->image : 0;
+	process->program = program_find(walker, process, executed);
+	origin_take(walker, process, c);
+	if (differ || process->images_failed) {
+		look_at_images(walker, process, now_ns);
+		pythons_differ = pythons_find(walker->pythons, process);
+	}
+	if (process->nr_pythons && !was_python)
+		title_look(walker, process);
+	return differ || was_void || pythons_differ ? walker_publish(walker, process, now_ns) : 0;
+}
+
+void walker_forked(struct walker *walker, const struct process *parent, const struct process *child)
+{
+	struct origin ids = { .pid = walker_own_pid(walker, child),
+			      .pod_pid = child->place.pod_pid,
+			      .start_ns = child->start_ns,
+			      .since_ns = child->start_ns,
+			      .exec_id = child->exec_id };
+
+	origins_fork(images_origins(walker->images), walker_own_pid(walker, parent), &ids);
+}
+
+static int mappings_read(struct walker *walker, uint32_t pid, struct collected *c,
+			 uint64_t *ret_cost_ns)
+{
+	int err;
+
+	*ret_cost_ns = 0;
+	if (!pid)
+		return -ESRCH;
+	c->own_pid = pid;
+	walker->vma_reads++;
+	err = vmas_read(walker->session, walker->runner, pid, VMAS_EXECUTABLE, collect, c,
+			ret_cost_ns);
+	if (err == -ETIMEDOUT)
+		walker->vma_timeouts++;
+	if (c->too_many || err == -E2BIG)
+		walker->vmas_too_many++;
+	return err == -E2BIG ? 1 : err;
+}
+
+int walker_refresh(struct walker *walker, struct process *process, uint64_t now_ns)
+{
+	struct collected c = { .images = walker->images };
+	bool was_void = tables_is_void(walker->tables, process);
+	uint64_t start_ns = time_monotonic_ns();
+	int err;
+
+	process->reread_ns = 0;
+	if (!budget_allows(&walker->reading, READ_SHARE, NS_PER_SECOND / READ_SHARE, start_ns)) {
+		walker->vma_deferred++;
+		return -EAGAIN;
+	}
+	process->read_ns = start_ns;
+	tables_watch(walker->tables, process);
+	err = mappings_read(walker, walker_own_pid(walker, process), &c, &process->read_cost_ns);
+	budget_spend(&walker->reading, process->read_cost_ns);
+	/* The number may belong to another process by now. */
+	if (err > 0 && c.task.start_ns == process->start_ns && c.task.exec_id == process->exec_id)
+		err = mappings_take(walker, process, &c, was_void, now_ns);
+	else if (err >= 0)
+		err = -ESRCH;
+	if (err == -ESRCH) /* half way through exec: the next sample may ask again */
+		process->read_ns = 0;
+	free(c.mappings);
+	return err;
+}
+
+int walker_learn(struct walker *walker, uint32_t pid, uint64_t now_ns,
+		 struct bpfprof_task_id *ret_task)
+{
+	struct collected c = { .images = walker->images };
+	struct process *process;
+	uint64_t cost_ns;
+	int err = mappings_read(walker, pid, &c, &cost_ns);
+
+	if (err > 0) {
+		if (ret_task)
+			*ret_task = c.task;
+		process = processes_get(walker->processes, &c.task);
+		if (process)
+			process_place_set(process, &c.place);
+		err = process && !process->mappings_known
+			      ? mappings_take(walker, process, &c, true, now_ns)
+			      : 0;
+	}
+	free(c.mappings);
+	return err;
+}

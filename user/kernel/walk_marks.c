@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/walk_marks.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "bpfprof.h"
+#include "kernel/walk.h"
+#include "proc/images.h"
+#include "python/layout.h"
+#include "python/pythons.h"
+#include "unwind/reader.h"
+#include "unwind_native.h"
+
+#define HELD_WORDS                                                                                 \
+	512 /* of the C frame of a call of the eval loop; without optimization it has 200 */
+#define HELD_AHEAD 256 /* frames that no call runs, between two calls */
+
+/* Does the image switch between C stacks: greenlet's module, under the names of all its versions? */
+static bool is_switching(struct walker *walker, uint32_t id)
+{
+	const struct image *image = images_get(walker->images, id);
+	const char *name = image && image->path ? strrchr(image->path, '/') : NULL;
+
+	if (!name)
+		return false;
+	name += name[1] == '_' ? 2 : 1;
+	return !strncmp(name, "greenlet.", 9);
+}
+
+enum python_native walker_frame_kind(void *arg, uint64_t frame)
+{
+	struct walker *walker = arg;
+	uint32_t image = (uint32_t)((frame & BPFPROF_FRAME_MASK) >> BPFPROF_OFF_BITS);
+	uint64_t off = frame & BPFPROF_OFF_MASK;
+
+	if (frame >> BPFPROF_FRAME_SHIFT != BPFPROF_FRAME_NATIVE)
+		return PYTHON_NATIVE_OTHER;
+	if (!pythons_is_eval(walker->pythons, image, off))
+		return is_switching(walker, image) ? PYTHON_NATIVE_SWITCH : PYTHON_NATIVE_OTHER;
+	return pythons_is_surely_eval(walker->pythons, image, off) ? PYTHON_NATIVE_EVAL
+								   : PYTHON_NATIVE_PERHAPS;
+}
+
+static uint64_t mark_make(const struct marking *m, uint32_t entry)
+{
+	const struct bpfprof_python_entry *entries = m->stack->entries;
+	uint32_t before = m->next ? entries[m->next - 1].nr : 0;
+
+	return (uint64_t)BPFPROF_FRAME_EVAL << BPFPROF_FRAME_SHIFT |
+	       ((entries[entry].nr - before) & 0xffff);
+}
+
+/* What a call holds in registers that outlive calls, and in the words of its C frame. */
+struct held {
+	__u64 words[HELD_WORDS];
+	size_t nr;
+};
+
+static void held_read(const struct marking *m, uint64_t cfa, struct held *held)
+{
+	static const uint32_t saved[] = { UNWIND_RBX, UNWIND_RBP, 12, 13, 14, 15 };
+	uint64_t sp = m->before.regs[UNWIND_RSP], at;
+	size_t i;
+
+	held->nr = 0;
+	for (i = 0; i < sizeof(saved) / sizeof(*saved); i++)
+		held->words[held->nr++] =
+			m->before.valid >> saved[i] & 1 ? m->before.regs[saved[i]] : 0;
+	for (at = cfa - 16; held->nr < HELD_WORDS && at >= sp && at < cfa; at -= 8)
+		if (unwind_read_u64(m->stack->reader, at, &held->words[held->nr++]))
+			held->words[held->nr - 1] = 0;
+}
+
+/*
+ * Index + 1 of the word that is va; 0: none. All calls of a stack hold their frames in the same place: elsewhere
+ * in a C frame lies what was left there before, which may be a frame of the chain, too.
+ */
+static size_t held_find(const struct held *held, size_t place, uint64_t va)
+{
+	size_t i;
+
+	if (place)
+		return place <= held->nr && held->words[place - 1] == va ? place : 0;
+	for (i = 0; i < held->nr; i++)
+		if (held->words[i] == va)
+			return i + 1;
+	return 0;
+}
+
+static bool is_holding(const struct marking *m, uint64_t frame)
+{
+	uint32_t image = (uint32_t)((frame & BPFPROF_FRAME_MASK) >> BPFPROF_OFF_BITS);
+	const struct python_range *ranges;
+
+	return frame >> BPFPROF_FRAME_SHIFT == BPFPROF_FRAME_NATIVE &&
+	       pythons_holding_ranges(m->walker->pythons, image, &ranges) &&
+	       pythons_is_eval(m->walker->pythons, image, frame & BPFPROF_OFF_MASK);
+}
+
+/* A call of an eval loop up to 3.10. */
+static uint64_t holding_mark(struct marking *m, uint64_t cfa, uint64_t frame, uint64_t *frames,
+			     uint32_t at)
+{
+	const struct bpfprof_python_entry *entries = m->stack->entries;
+	uint32_t entry = m->next,
+		 last = m->nr - m->next > HELD_AHEAD ? m->next + HELD_AHEAD : m->nr;
+	struct held held;
+	size_t place;
+	uint64_t mark;
+
+	held_read(m, cfa, &held);
+	place = m->inner_last ? held_find(&held, 0, entries[m->next - 1].va) : 0;
+	if (place) {
+		m->place = place;
+		mark = frames[m->inner_at];
+		frames[m->inner_at] = m->inner_frame;
+		m->inner_last = false;
+		return mark;
+	}
+	m->inner_last = false;
+	while (entry < last && !(place = held_find(&held, m->place, entries[entry].va)))
+		entry++;
+	if (entry == last)
+		return frame;
+	m->place = place;
+	m->inner_last = !m->next;
+	m->inner_at = at;
+	m->inner_frame = frame;
+	frame = mark_make(m, entry);
+	m->next = entry + 1;
+	return frame;
+}
+
+uint64_t eval_mark(struct marking *m, uint64_t cfa, uint64_t frame, uint64_t *frames, uint32_t at)
+{
+	uint64_t sp = m->before.regs[UNWIND_RSP];
+
+	if (m->next >= m->nr)
+		return frame;
+	if (is_holding(m, frame))
+		return holding_mark(m, cfa, frame, frames, at);
+	if (cfa < sp || m->stack->entries[m->next].va - sp >= cfa - sp)
+		return frame;
+	frame = mark_make(m, m->next);
+	m->next++;
+	return frame;
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/walk_rows.h"
+
+#include <errno.h>
+
+#include "base/time.h"
+#include "bpfprof.h"
+#include "kernel/tables.h"
+#include "kernel/walk.h"
+#include "proc/images.h"
+#include "proc/processes.h"
+#include "unwind/cfi.h"
+#include "unwind/reader.h"
+#include "unwind_native.h"
+
+#define BUILD_SHARE 4 /* of the time may go into building pages, where they push each other out */
+#define BUILD_SAVED_NS (2 * NS_PER_SECOND)
+#define PREFETCH_PAGES 3
+#define UNREADABLE_NS (5 * NS_PER_SECOND)
+#define UNPROVEN_NS (30 * NS_PER_SECOND) /* another stack may prove what this one did not */
+
+int rows_build(struct walker *walker, struct image *image, uint32_t page, uint64_t now_ns)
+{
+	uint64_t unreadable = unwind_row_make(0, ROW_UNREADABLE, 0, 0, 0, 0, 0);
+	uint64_t *rows = walker->row_buffer, expire_ns = 0;
+	int nr = images_open_cfi(walker->images, image, now_ns), i;
+
+	if (!nr) {
+		nr = cfi_build_page(image->cfi, page, rows);
+		if (nr < 0 && nr != -ENODATA)
+			images_fail(walker->images, image, nr, now_ns);
+	}
+	if (nr == -ENODATA || (nr == -EIO && image->problem == IMAGE_NOT_ELF)) {
+		nr = 0; /* code of another machine, or of no ELF file: frame pointers are all there is */
+	} else if (nr < 0) {
+		rows[0] = unreadable;
+		nr = 1;
+		expire_ns = now_ns + UNREADABLE_NS;
+	}
+	for (i = 0; i < nr && !expire_ns; i++)
+		if (unwind_row_kind(rows[i]) == ROW_UNPROVEN)
+			expire_ns = now_ns + UNPROVEN_NS;
+	/* No room in the kernel's arena is no reason not to finish this walk. */
+	tables_page_add(walker->tables, image->id, page, rows, (uint32_t)nr, now_ns, expire_ns);
+	return nr;
+}
+
+void rows_prefetch(struct walker *walker, struct image *image, const struct process_mapping *m,
+		   uint64_t now_ns)
+{
+	uint32_t page = (uint32_t)(m->off >> BPFPROF_PAGE_SHIFT), nr;
+	uint32_t last = (uint32_t)((m->off + (m->end - m->start) - 1) >> BPFPROF_PAGE_SHIFT);
+
+	if (last - page >= PREFETCH_PAGES)
+		return;
+	for (; page <= last; page++)
+		if (image->state == IMAGE_OPEN &&
+		    !tables_page(walker->tables, image->id, page, now_ns, &nr))
+			rows_build(walker, image, page, now_ns);
+}
+
+uint64_t rows_find(const uint64_t *rows, uint32_t nr, uint32_t low, bool exact)
+{
+	uint32_t lo = 0, hi = nr, mid;
+	uint64_t row;
+
+	while (lo < hi) {
+		mid = lo + (hi - lo) / 2;
+		if (unwind_row_low(rows[mid]) <= low)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (!lo)
+		return unwind_row_make(0, ROW_NONE, 0, 0, 0, 0, UNWIND_LOOKED_AT);
+	row = rows[lo - 1];
+	if (!exact && lo < nr && unwind_row_starts_stack(row, low, unwind_row_low(rows[lo])))
+		return unwind_row_make(0, ROW_END, 0, 0, 0, 0, 0);
+	return row;
+}
+
+uint64_t rows_look_up(struct walker *walker, struct image *image, uint64_t off, bool exact,
+		      uint64_t now_ns)
+{
+	uint32_t page = (uint32_t)(off >> BPFPROF_PAGE_SHIFT), nr = 0;
+	uint64_t start_ns;
+	const uint64_t *rows = tables_page(walker->tables, image->id, page, now_ns, &nr);
+
+	if (!rows) {
+		if (!budget_allows(&walker->building, BUILD_SHARE, BUILD_SAVED_NS,
+				   time_monotonic_ns()))
+			return 0;
+		start_ns = time_thread_cpu_ns();
+		if (image->cfi)
+			cfi_forget_unproven(image->cfi, page);
+		nr = (uint32_t)rows_build(walker, image, page, now_ns);
+		budget_spend(&walker->building, time_thread_cpu_ns() - start_ns);
+		rows = walker->row_buffer;
+	}
+	return rows_find(rows, nr, off & 0xffff, exact);
+}
