@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Rules that are read out of code are proven, and kept. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "unwind/cfi.h"
+#include "unwind/cfi_state.h"
+#include "unwind/reader.h"
+#include "unwind_native.h"
+
+#define MAX_LEARNED 8192 /* beyond that all is forgotten, and learned anew where it is needed */
+#define LEARN_AT_ONCE 512
+#define UNKNOWN_BLOCK 16 /* code that nothing is learned of is left alone in blocks of this */
+#define POINTER_REACH 4096 /* around a place code is looked through for pointers to before it */
+#define MAX_POINTERS 16
+#define RUN_BYTES 512 /* of code without a branch that is learned at once */
+#define SIGNAL_MCONTEXT 40 /* of struct ucontext: uc_mcontext (asm/ucontext.h) */
+
+/* Takes as much of rule as nothing was learned of yet. */
+static void learned_add(struct cfi *cfi, const struct code_rule *rule)
+{
+	uint64_t off = rule->off, end = rule->off + rule->len, limit;
+	size_t i = cfi_learned_after(cfi, off);
+
+	while (off < end) {
+		if (i < cfi->nr_learned && cfi->learned[i].off <= off) {
+			off = cfi->learned[i].off + cfi->learned[i].len;
+			i++;
+			continue;
+		}
+		limit = i < cfi->nr_learned && cfi->learned[i].off < end ? cfi->learned[i].off
+									 : end;
+		if (cfi->nr_learned == cfi->cap_learned)
+			return;
+		memmove(cfi->learned + i + 1, cfi->learned + i,
+			(cfi->nr_learned++ - i) * sizeof(*cfi->learned));
+		cfi->learned[i++] = (struct code_rule){ .off = off,
+							.len = (uint32_t)(limit - off),
+							.row = rule->row };
+		off = limit;
+	}
+}
+
+/* Room for nr rules more, each perhaps in two parts. */
+static int learned_grow(struct cfi *cfi, size_t nr)
+{
+	size_t cap = cfi->cap_learned ? cfi->cap_learned : 64;
+	struct code_rule *tmp;
+
+	if (cfi->nr_learned + 2 * nr > MAX_LEARNED)
+		cfi->nr_learned = 0;
+	while (cap < cfi->nr_learned + 2 * nr)
+		cap *= 2;
+	if (cap == cfi->cap_learned)
+		return 0;
+	tmp = realloc(cfi->learned, cap * sizeof(*tmp));
+	if (!tmp)
+		return -ENOMEM;
+	cfi->learned = tmp;
+	cfi->cap_learned = cap;
+	return 0;
+}
+
+/* Is off in the first instructions of the program, which nothing calls? */
+static bool is_entry(struct cfi *cfi, uint64_t off)
+{
+	uint8_t code[CFI_ENTRY_BYTES];
+	uint64_t entry;
+	int len = cfi_entry_read(cfi, &entry, code);
+
+	return len > 0 && off >= entry && off - entry < code_straight(code, (size_t)len);
+}
+
+/* What is known of code at sight; 0: nothing. */
+static uint64_t row_at_sight(struct cfi *cfi, uint64_t off, uint64_t from)
+{
+	uint8_t code[CODE_LOOK_BYTES];
+	int len = cfi_code_read(cfi, from, code, sizeof(code));
+
+	if (is_entry(cfi, off))
+		return unwind_row_make(0, ROW_END, 0, 0, 0, 0, 0);
+	if (len > 0 && code_returns_from_signal(code, (size_t)len))
+		return unwind_row_make(0, ROW_SIGNAL, UNWIND_RSP, SIGNAL_MCONTEXT / 8, BP_SAME, 0,
+				       0);
+	return 0;
+}
+
+static uint64_t row_unproven(struct cfi *cfi, uint64_t from, bool exact)
+{
+	uint8_t code[CODE_LOOK_BYTES];
+	int len = cfi_code_read(cfi, from, code, sizeof(code));
+
+	return unwind_row_make(0, ROW_UNPROVEN, 0, 0, 0, 0,
+			       !exact && len > 0 && code_halts(code, (size_t)len) ? UNWIND_HALTS
+										  : 0);
+}
+
+/* One place in code that no table covers. */
+struct lesson {
+	struct cfi *cfi;
+	uint64_t from; /* an instruction, or what a call returns to */
+	bool exact; /* the former */
+	const struct cfi_trial *trial;
+	struct code_rule *rules; /* LEARN_AT_ONCE of them */
+	int at; /* the rule of the place */
+	uint64_t function; /* what the way began at, if that was where a call goes; UINT64_MAX */
+	bool unread;
+};
+
+/* What one way says of the place: rules. How many, 0 if there is none of it, -errno. */
+static int rules_find(struct lesson *l, enum code_way way, const uint64_t *function)
+{
+	int nr = cfi_code_rules(l->cfi, way, l->from, !l->exact, function, l->rules, LEARN_AT_ONCE);
+	uint64_t off = way == CODE_FROM_START ? l->from - !l->exact : l->from;
+
+	l->function = function ? *function : UINT64_MAX;
+	if (nr < 0)
+		return nr == -ENODATA ? 0 : nr;
+	for (l->at = 0; l->at < nr; l->at++)
+		if (off >= l->rules[l->at].off && off - l->rules[l->at].off < l->rules[l->at].len)
+			return nr;
+	return 0;
+}
+
+/* The same, and *ret is what the process says of it. */
+static int rules_try(struct lesson *l, enum code_way way, const uint64_t *function,
+		     enum cfi_verdict *ret)
+{
+	int nr = rules_find(l, way, function);
+
+	*ret = CFI_REFUSED;
+	if (nr > 0)
+		*ret = l->trial->check(l->trial->arg, l->rules[l->at].row,
+				       way == CODE_FRAME_POINTER);
+	l->unread |= *ret == CFI_UNREAD;
+	return nr;
+}
+
+/* From where calls go whose return addresses lie on the stack. */
+static int rules_by_callers(struct lesson *l)
+{
+	enum cfi_verdict verdict;
+	bool found = false;
+	uint64_t function;
+	int nr = 0;
+
+	/* The trial is asked to the end, or it refuses what comes after. */
+	while (!l->trial->next_start(l->trial->arg, &function)) {
+		if (nr < 0 || found)
+			continue;
+		nr = rules_try(l, CODE_FROM_START, &function, &verdict);
+		found = verdict == CFI_PROVEN;
+	}
+	return nr < 0 || found ? nr : 0;
+}
+
+/* The pointers nearest before an address, in descending order. */
+struct pointers {
+	uint64_t va[MAX_POINTERS];
+	size_t nr;
+};
+
+static void pointer_add(struct pointers *p, uint64_t va)
+{
+	size_t i, at;
+
+	for (at = 0; at < p->nr && p->va[at] > va; at++)
+		;
+	if (at == MAX_POINTERS || (at < p->nr && p->va[at] == va))
+		return;
+	p->nr += p->nr < MAX_POINTERS;
+	for (i = p->nr - 1; i > at; i--)
+		p->va[i] = p->va[i - 1];
+	p->va[at] = va;
+}
+
+/* The addresses up to rva that code around it loads. Decoding falls into step wherever it begins. */
+static int pointers_find(struct lesson *l, const struct elf_segment *seg, uint64_t rva,
+			 struct pointers *ret)
+{
+	uint64_t low = rva - seg->va > POINTER_REACH ? rva - POINTER_REACH : seg->va, va;
+	uint8_t *code = malloc(2 * POINTER_REACH);
+	size_t pos = 0;
+	int len;
+
+	ret->nr = 0;
+	if (!code)
+		return -ENOMEM;
+	len = cfi_code_read(l->cfi, low - seg->va + seg->off, code, 2 * POINTER_REACH);
+	while (len > 0 && pos < (size_t)len) {
+		if (code_address_next(code, (size_t)len, low, &pos, &va))
+			pos++; /* not an instruction */
+		else if (va <= rva && rva - va < POINTER_REACH && va >= seg->va)
+			pointer_add(ret, va);
+	}
+	free(code);
+	return len < 0 ? len : 0;
+}
+
+/*
+ * From where pointers lead that code around the place loads: a function that is only called through one (of
+ * a thread, a callback, musl's libc_start_main_stage2()) mostly stands near the one that takes its address.
+ */
+static int rules_by_pointers(struct lesson *l)
+{
+	const struct elf_segment *seg = cfi_segment_of(l->cfi, l->from - !l->exact);
+	enum cfi_verdict verdict;
+	struct pointers pointers;
+	uint64_t rva, function;
+	size_t i;
+	int nr;
+
+	if (!seg)
+		return 0;
+	rva = l->from - !l->exact - seg->off + seg->va;
+	nr = pointers_find(l, seg, rva, &pointers);
+	for (i = 0; !nr && i < pointers.nr; i++) {
+		function = pointers.va[i] - seg->va + seg->off;
+		nr = rules_try(l, CODE_FROM_START, &function, &verdict);
+		nr = nr > 0 && verdict != CFI_PROVEN ? 0 : nr;
+	}
+	return nr;
+}
+
+/*
+ * The rules of the first way that is proven, else of the first one that cannot be refuted and is no
+ * mere guess. How many, 0 if there are none, -EAGAIN or -errno.
+ */
+static int rules_choose(struct lesson *l)
+{
+	static const enum code_way ways[] = { CODE_FROM_START, CODE_TO_RETURN, CODE_TO_NEAR_RETURN,
+					      CODE_FRAME_POINTER };
+	enum code_way possible = CODE_FRAME_POINTER; /* none */
+	enum cfi_verdict verdict;
+	size_t i;
+	int nr;
+
+	for (i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		nr = ways[i] == CODE_TO_NEAR_RETURN ? rules_by_callers(l) : 0;
+		if (!nr && ways[i] == CODE_TO_NEAR_RETURN)
+			nr = rules_by_pointers(l);
+		if (nr)
+			return nr;
+		nr = rules_try(l, ways[i], NULL, &verdict);
+		if (nr < 0 || verdict == CFI_PROVEN)
+			return nr;
+		if (verdict == CFI_POSSIBLE && ways[i] < CODE_GUESSES &&
+		    possible == CODE_FRAME_POINTER)
+			possible = ways[i];
+	}
+	if (possible != CODE_FRAME_POINTER)
+		return rules_find(l, possible, NULL);
+	return l->unread ? -EAGAIN : 0;
+}
+
+/*
+ * Where it is not known where functions end, the way may have gone on into the next one, behind a
+ * call that does not return: what surely belongs to the same one as the place is kept.
+ */
+static int rules_clip(struct lesson *l, uint64_t off, int nr)
+{
+	uint64_t low = l->function != UINT64_MAX ? l->function : off, high;
+	struct code_rule *from = l->rules, *to = l->rules, *end = from + nr;
+	uint8_t code[RUN_BYTES];
+	int len = cfi_code_read(l->cfi, off, code, sizeof(code));
+
+	/* Before what is returned to lies a call, of which off is the last byte. */
+	high = l->exact && len > 0 ? off + code_run(code, (size_t)len) : off + 1;
+	for (; from < end; from++) {
+		uint64_t first = from->off > low ? from->off : low;
+		uint64_t last = from->off + from->len < high ? from->off + from->len : high;
+
+		if (first < last)
+			*to++ = (struct code_rule){ .off = first,
+						    .row = from->row,
+						    .len = (uint32_t)(last - first) };
+	}
+	return (int)(to - l->rules);
+}
+
+static void learn_row(struct lesson *l, uint64_t off, uint64_t row, uint32_t len)
+{
+	l->rules[0] = (struct code_rule){ .off = off, .row = row, .len = len };
+}
+
+static int learn(struct lesson *l, uint64_t off)
+{
+	uint64_t row = row_at_sight(l->cfi, off, l->from);
+	int nr = row ? 0 : rules_choose(l), i, err;
+
+	if (nr < 0)
+		return nr;
+	if (!row && !nr)
+		row = l->trial->outermost(l->trial->arg);
+	if (row) {
+		learn_row(l, off, row, 1);
+	} else if (!nr) {
+		learn_row(l, off, row_unproven(l->cfi, l->from, l->exact),
+			  UNKNOWN_BLOCK - (off & (UNKNOWN_BLOCK - 1)));
+	} else if (!l->exact && l->rules[l->at].off == l->from) {
+		l->rules[l->at].off--;
+		l->rules[l->at].len++;
+	}
+	if (nr && !l->cfi->starts.complete)
+		nr = rules_clip(l, off, nr);
+	nr = nr ? nr : 1;
+	err = learned_grow(l->cfi, (size_t)nr);
+	for (i = 0; !err && i < nr; i++)
+		learned_add(l->cfi, &l->rules[i]);
+	return err;
+}
+
+int cfi_learn(struct cfi *cfi, uint64_t off, bool exact, const struct cfi_trial *trial)
+{
+	struct lesson l = {
+		.cfi = cfi, .from = exact ? off : off + 1, .exact = exact, .trial = trial
+	};
+	int err;
+
+	l.rules = malloc(LEARN_AT_ONCE * sizeof(*l.rules));
+	if (!l.rules)
+		return -ENOMEM;
+	err = learn(&l, off);
+	free(l.rules);
+	return err;
+}
+
+void cfi_forget_unproven(struct cfi *cfi, uint32_t page)
+{
+	const struct code_rule *from = cfi->learned, *end = from + cfi->nr_learned;
+	struct code_rule *to = cfi->learned;
+
+	for (; from < end; from++)
+		if (from->off >> BPFPROF_PAGE_SHIFT != page ||
+		    unwind_row_kind(from->row) != ROW_UNPROVEN)
+			*to++ = *from;
+	cfi->nr_learned = (size_t)(to - cfi->learned);
+}
