@@ -87,17 +87,17 @@ static __always_inline __u32 proof_place(const struct python_proof *p, __u64 va)
 }
 
 /*
- * All calls of a stack hold their frames in the same place. Elsewhere in a C frame lies what was left
- * there before, which may be a frame of the chain, too.
+ * All calls of a stack hold their frames in a register or in the same word of their C frames. In its other
+ * words lies what was left there before, which may be a frame of the chain, too.
  */
 static __always_inline bool proof_holds(struct python_proof *p, __u64 va)
 {
-	__u32 place = p->place;
+	__u32 place = proof_place(p, va);
 
-	if (place)
-		return p->held[(place - 1) & 3] == va;
-	p->place = proof_place(p, va);
-	return p->place;
+	if (p->place)
+		return place == 1 || place == 2 || p->held[(p->place - 1) & 3] == va;
+	p->place = place;
+	return place;
 }
 
 static __always_inline __u64 entry_va(const struct unwind_reader *r, __u32 nth)

@@ -97,6 +97,13 @@ ParameterizedTestParameters(python_merge, all)
 		{ "a", "ESEY", "ESaY!", "n", PYTHON_UNMERGED_UNPROVEN, "" },
 		{ "a", "XESEY", "Xa", "n", 0, "b" },
 		{ "ab", "XESE", "XESEab", "nt", 0, "" },
+		/* Up to 3.10: calls that are not proven, but as many as frames between those that are. */
+		{ "abc", "X1SETEY", "XaSETEYbc", "nt", 0, "" },
+		{ "abc", "X1SETEY", "XaSbc", "n", 0, "b" },
+		{ "abc", "XESE1T2Y", "XESEaTbcY!", "n", PYTHON_UNMERGED_CALLS, "" },
+		{ "ab", "XESE2TY", "XESabTY", "n", 0, "" },
+		{ "abcd", "X1SETE2YEZ", "XaSETEbcYd", "n", 0, "b" },
+		{ "abcd", "X1SETE3Y", "XaSbTcdY", "n", 0, "" },
 		/* Up to 3.9: the chain ends with a coroutine that an exception is thrown through. */
 		{ "abc", "X1S1TEYEZ", "XaSbTc", "n", 0, "b" },
 		{ "abc", "X1SY", "Xabc!SY", "n", PYTHON_UNMERGED_FRAMES, "" },
@@ -107,7 +114,7 @@ ParameterizedTestParameters(python_merge, all)
 
 ParameterizedTest(struct merge_case *c, python_merge, all)
 {
-	uint64_t python[16], native[16], frames[33];
+	uint64_t python[16], native[16], frames[64];
 	struct python_merge m = { .python = python,
 				  .native = native,
 				  .nr_python = strlen(c->python),

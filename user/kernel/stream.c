@@ -45,7 +45,7 @@ struct stream {
 	uint32_t due[MAX_DUE]; /* pids whose mappings are to be read again */
 	size_t nr_due;
 	uint64_t frames[BPFPROF_MAX_FRAMES + BPFPROF_MAX_USER_FRAMES];
-	uint64_t merged[BPFPROF_MAX_FRAMES + BPFPROF_MAX_USER_FRAMES + 1];
+	uint64_t merged[2 * (BPFPROF_MAX_FRAMES + BPFPROF_MAX_USER_FRAMES) + 1];
 };
 
 static void reread_later(struct stream *stream, struct process *process, uint64_t delay_ns)

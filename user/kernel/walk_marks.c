@@ -14,6 +14,7 @@
 
 #define HELD_WORDS                                                                                 \
 	512 /* of the C frame of a call of the eval loop; without optimization it has 200 */
+#define NR_SAVED 6 /* registers that outlive calls */
 #define HELD_AHEAD 256 /* frames that no call runs, between two calls */
 
 /* Does the image switch between C stacks: greenlet's module, under the names of all its versions? */
@@ -59,12 +60,12 @@ struct held {
 
 static void held_read(const struct marking *m, uint64_t cfa, struct held *held)
 {
-	static const uint32_t saved[] = { UNWIND_RBX, UNWIND_RBP, 12, 13, 14, 15 };
+	static const uint32_t saved[NR_SAVED] = { UNWIND_RBX, UNWIND_RBP, 12, 13, 14, 15 };
 	uint64_t sp = m->before.regs[UNWIND_RSP], at;
 	size_t i;
 
 	held->nr = 0;
-	for (i = 0; i < sizeof(saved) / sizeof(*saved); i++)
+	for (i = 0; i < NR_SAVED; i++)
 		held->words[held->nr++] =
 			m->before.valid >> saved[i] & 1 ? m->before.regs[saved[i]] : 0;
 	for (at = cfa - 16; held->nr < HELD_WORDS && at >= sp && at < cfa; at -= 8)
@@ -78,11 +79,11 @@ static void held_read(const struct marking *m, uint64_t cfa, struct held *held)
  */
 static size_t held_find(const struct held *held, size_t place, uint64_t va)
 {
-	size_t i;
+	size_t i, nr = place && held->nr > NR_SAVED ? NR_SAVED : held->nr;
 
-	if (place)
-		return place <= held->nr && held->words[place - 1] == va ? place : 0;
-	for (i = 0; i < held->nr; i++)
+	if (place && place <= held->nr && held->words[place - 1] == va)
+		return place;
+	for (i = 0; i < nr; i++) /* registers at least are not left from before */
 		if (held->words[i] == va)
 			return i + 1;
 	return 0;

@@ -79,7 +79,7 @@ struct reading {
 		uint32_t image, comm_rank;
 	} nccl; /* where that image has a communicator's rank: gpu/library.h */
 	uint64_t python[PYTHON_CHAIN_MAX_FRAMES];
-	uint64_t merged[DUMP_MAX_NATIVE_FRAMES + PYTHON_CHAIN_MAX_FRAMES + 1];
+	uint64_t merged[2 * DUMP_MAX_NATIVE_FRAMES + PYTHON_CHAIN_MAX_FRAMES + 1];
 };
 
 /* dump_collectives.c */

@@ -54,10 +54,46 @@ static bool is_handler(const struct python_merge *m, size_t i)
 {
 	enum python_native kind;
 
-	if (i + 1 >= m->nr_native || !is_mark(m->native[i + 1]))
+	if (m->by_number || i + 1 >= m->nr_native || !is_mark(m->native[i + 1]))
 		return false;
 	kind = kind_of(m, i);
 	return kind == PYTHON_NATIVE_EVAL || kind == PYTHON_NATIVE_PERHAPS;
+}
+
+/* Calls of the eval loop from i on up to the next mark, or the end: *ret_mark. */
+static size_t gap_count(const struct python_merge *m, size_t i, size_t *ret_mark)
+{
+	size_t nr = 0;
+
+	for (; i < m->nr_native && !is_mark(m->native[i]); i++)
+		nr += kind_of(m, i) == PYTHON_NATIVE_EVAL;
+	*ret_mark = i;
+	return nr;
+}
+
+/*
+ * Up to 3.10 each call runs one frame. Where a compiler keeps it elsewhere for a while the call is not
+ * proven; but between two that are there are as many calls as frames then, so each has its own: *own
+ * become calls that are marked with one frame. The innermost call may be one without.
+ */
+static void gaps_fill(const struct python_merge *m, uint64_t *own)
+{
+	uint64_t one = (uint64_t)BPFPROF_FRAME_EVAL << BPFPROF_FRAME_SHIFT | 1;
+	size_t i, mark, nr, frames, at = 0, first = 0;
+
+	for (i = 0; i < m->nr_native; i = mark + 1, first = i) {
+		nr = gap_count(m, i, &mark);
+		if (mark == m->nr_native) /* a coroutine's frame may stand for that of a call */
+			return;
+		frames = (m->native[mark] & 0xffff) - 1;
+		at += frames + 1;
+		if (at > m->nr_python || !nr || (nr != frames && (first || nr != frames + 1)))
+			continue;
+		for (; i < mark; i++)
+			if (kind_of(m, i) == PYTHON_NATIVE_EVAL && nr-- <= frames)
+				own[i] = one;
+		own[mark] = one;
+	}
 }
 
 static struct places places_find(const struct python_merge *m)
@@ -195,7 +231,7 @@ static void end_native(const struct python_merge *m, const struct places *p, str
 	}
 }
 
-struct python_merged python_merge(const struct python_merge *m, uint64_t *frames)
+static struct python_merged merge(const struct python_merge *m, uint64_t *frames)
 {
 	struct stack stack = { .frames = frames };
 	struct python_merged ret = { 0 };
@@ -224,4 +260,19 @@ struct python_merged python_merge(const struct python_merge *m, uint64_t *frames
 	}
 	ret.nr = stack.nr;
 	return ret;
+}
+
+struct python_merged python_merge(const struct python_merge *m, uint64_t *frames)
+{
+	struct python_merge filled = *m;
+	uint64_t *own;
+
+	if (!m->by_number || !m->nr_native)
+		return merge(m, frames);
+	/* The stack is written from the leaf on, and needs no frame of it again: behind its room. */
+	own = frames + m->nr_python + m->nr_native + 1;
+	memcpy(own, m->native, m->nr_native * sizeof(*own));
+	gaps_fill(m, own);
+	filled.native = own;
+	return merge(&filled, frames);
 }

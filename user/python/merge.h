@@ -60,7 +60,7 @@ struct python_merged {
 
 #define PYTHON_FRAME_UNMERGED (1ULL << 16) /* of a MARKER frame */
 
-/* Writes the stack, leaf first, to frames (room for nr_python + nr_native + 1). */
+/* Writes the stack, leaf first, to frames (room for nr_python + 2 * nr_native + 1). */
 struct python_merged python_merge(const struct python_merge *merge, uint64_t *frames);
 
 #endif
