@@ -43,7 +43,8 @@ static void chain_check(const struct python_chain *chain, const struct made_memo
 
 	if (chain->stop < PYTHON_STOP_NONE || chain->stop >= PYTHON_NR_STOPS ||
 	    (!chain->stop && chain->nr_steps) || chain->nr_steps > MAX_STEPS ||
-	    memory->nr_reads > 3 * chain->nr_steps + 3 ||
+	    memory->nr_reads > 4 * chain->nr_steps +
+				       5 || /* 3.11: two more for each call, four for the first */
 	    chain->nr_frames > PYTHON_CHAIN_MAX_FRAMES ||
 	    chain->nr_entries > PYTHON_CHAIN_MAX_ENTRIES)
 		abort();
