@@ -178,8 +178,11 @@ static long runtime_walk(__u32 i, struct python_ctx *ctx)
 	return 0;
 }
 
-/* All Python frames of the interrupted thread; before the native ones are walked. */
-static __noinline int python_walk(struct unwind_reader *r, __u32 slot)
+/*
+ * All Python frames of the interrupted thread; before the native ones are walked. Inlined, as the verifier allows
+ * 8 frames of calls, which the reads of a hooked call reach.
+ */
+static __always_inline void python_walk(struct unwind_reader *r, __u32 slot)
 {
 	struct python_scratch *py = &r->py;
 	struct python_ctx ctx = { .r = r };
@@ -189,7 +192,6 @@ static __noinline int python_walk(struct unwind_reader *r, __u32 slot)
 	py->entered = 0;
 	spans_begin(&py->prints.spans);
 	bpf_loop(BPFPROF_MAX_RUNTIMES, runtime_walk, &ctx, 0);
-	return 0;
 }
 
 #endif
