@@ -80,7 +80,7 @@ static __always_inline int python_walk_frame(struct unwind_reader *r)
 }
 
 /* A step of bpf_loop, as in walk.bpf.h. */
-static long python_walk_frames(__u32 i, struct python_ctx *ctx)
+static long python_walk_frames(__u32 i, struct reader_ctx *ctx)
 {
 	__u32 nr;
 
@@ -92,10 +92,10 @@ static long python_walk_frames(__u32 i, struct python_ctx *ctx)
 }
 
 /* The chain of the thread state in py->tstate. */
-static __always_inline void chain_walk(struct unwind_reader *r)
+static __always_inline void chain_walk(struct reader_ctx *ctx)
 {
+	struct unwind_reader *r = ctx->r;
 	struct python_scratch *py = &r->py;
-	struct python_ctx ctx = { .r = r };
 
 	py->walk.frame = tstate_u64(py, py->layout.tstate_frame);
 	py->walk.cframe = py->walk.frame;
@@ -115,11 +115,11 @@ static __always_inline void chain_walk(struct unwind_reader *r)
 		r->rec.sample.python_flags |= BPFPROF_PYTHON_OBJECTS;
 	py->stop = PYTHON_STOP_DEPTH; /* unless it ends before */
 	bpf_loop((BPFPROF_MAX_PYTHON_FRAMES + BPFPROF_MAX_PYTHON_ENTRIES) / PYTHON_FRAMES_A_STEP,
-		 python_walk_frames, &ctx, 0);
+		 python_walk_frames, ctx, 0);
 }
 
 /* Thread state i; a step of bpf_loop, so that the verifier does not go through all of it again. */
-static long tstate_walk(__u32 i, struct python_ctx *ctx)
+static long tstate_walk(__u32 i, struct reader_ctx *ctx)
 {
 	struct unwind_reader *r = ctx->r;
 	struct python_scratch *py = &r->py;
@@ -132,7 +132,7 @@ static long tstate_walk(__u32 i, struct python_ctx *ctx)
 		return 0;
 	if (!(r->rec.sample.python_flags & BPFPROF_PYTHON_GIL_HELD))
 		gil_note(r, va);
-	chain_walk(r);
+	chain_walk(ctx);
 	return 0;
 }
 
@@ -140,7 +140,7 @@ static long tstate_walk(__u32 i, struct python_ctx *ctx)
  * What the thread runs in the runtime in py->next, if that one runs at all; a step of bpf_loop. Whether
  * it does is told by its lists: they have to lead to a state of this very thread.
  */
-static long runtime_walk(__u32 i, struct python_ctx *ctx)
+static long runtime_walk(__u32 i, struct reader_ctx *ctx)
 {
 	struct unwind_reader *r = ctx->r;
 	struct python_scratch *py = &r->py;
@@ -179,19 +179,19 @@ static long runtime_walk(__u32 i, struct python_ctx *ctx)
 }
 
 /*
- * All Python frames of the interrupted thread; before the native ones are walked. Inlined, as the verifier allows
- * 8 frames of calls, which the reads of a hooked call reach.
+ * All Python frames of the interrupted thread; before the native ones are walked. Inlined, and with the ctx of its
+ * caller, as the verifier allows 8 frames of calls and 512 bytes of stack in all of them, which the reads of a
+ * hooked call reach.
  */
-static __always_inline void python_walk(struct unwind_reader *r, __u32 slot)
+static __always_inline void python_walk(struct reader_ctx *ctx, __u32 slot)
 {
-	struct python_scratch *py = &r->py;
-	struct python_ctx ctx = { .r = r };
+	struct python_scratch *py = &ctx->r->py;
 
 	py->slot = slot;
 	py->next = slot;
 	py->entered = 0;
 	spans_begin(&py->prints.spans);
-	bpf_loop(BPFPROF_MAX_RUNTIMES, runtime_walk, &ctx, 0);
+	bpf_loop(BPFPROF_MAX_RUNTIMES, runtime_walk, ctx, 0);
 }
 
 #endif

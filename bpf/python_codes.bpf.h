@@ -203,7 +203,7 @@ static __noinline int string_send(struct unwind_reader *r, __u64 id, __u64 va, _
 }
 
 /* Names of pending[i]. */
-static long names_send(__u32 i, struct python_ctx *ctx)
+static long names_send(__u32 i, struct reader_ctx *ctx)
 {
 	struct unwind_reader *r = ctx->r;
 	struct python_scratch *py = &r->py;
@@ -230,7 +230,7 @@ static long names_send(__u32 i, struct python_ctx *ctx)
 }
 
 /* The next piece of the line table of pending[i]. */
-static long lines_send(__u32 i, struct python_ctx *ctx)
+static long lines_send(__u32 i, struct reader_ctx *ctx)
 {
 	struct unwind_reader *r = ctx->r;
 	struct python_scratch *py = &r->py;
@@ -272,7 +272,7 @@ static long lines_send(__u32 i, struct python_ctx *ctx)
 
 static __noinline int pending_send(struct unwind_reader *r)
 {
-	struct python_ctx ctx = { .r = r };
+	struct reader_ctx ctx = { .r = r };
 	int i;
 
 	r->py.budget = CODE_BUDGET_BYTES;

@@ -39,12 +39,8 @@ static __always_inline bool tstate_is_of(struct python_scratch *py, __u64 interp
 	return tstate_u64(py, py->layout.tstate_next + 8) == interpreter;
 }
 
-struct python_ctx {
-	struct unwind_reader *r;
-};
-
 /* One step through the thread states of all interpreters; newest interpreter first. */
-static long thread_step(__u32 i, struct python_ctx *ctx)
+static long thread_step(__u32 i, struct reader_ctx *ctx)
 {
 	struct python_scratch *py = &ctx->r->py;
 	__u64 interpreter = py->list_interpreter;
@@ -190,7 +186,7 @@ static __noinline int tstate_of_holder(struct unwind_reader *r)
 static __noinline int tstates_find(struct unwind_reader *r)
 {
 	struct python_scratch *py = &r->py;
-	struct python_ctx ctx = { .r = r };
+	struct reader_ctx ctx = { .r = r };
 	__u32 tid = r->rec.sample.task.tid;
 	struct cached_thread *slot =
 		&py->threads[(tid + py->nth * RUNTIME_SLOTS) & (THREAD_SLOTS - 1)];

@@ -218,16 +218,17 @@ static __always_inline void window_begin(struct unwind_reader *r, struct task_st
 	r->stack_end = stack_end(task, sp);
 }
 
+/* What the steps of bpf_loop get. */
+struct reader_ctx {
+	struct unwind_reader *r;
+};
+
 #ifdef HOOKED_RETURNS /* or the verifier takes four times as long for what has none */
 /*
  * Puts back into the window what hooked returns have replaced. The kernel's own address begins a
  * page: whatever else lies there by now is left alone.
  */
-struct restore_ctx {
-	struct unwind_reader *r;
-};
-
-static long return_restore(__u32 i, struct restore_ctx *ctx)
+static long return_restore(__u32 i, struct reader_ctx *ctx)
 {
 	struct unwind_reader *r = ctx->r;
 	struct hooked_return *hooked = &r->returns[i & (BPFPROF_GPU_MAX_OPEN - 1)];
@@ -243,7 +244,7 @@ static long return_restore(__u32 i, struct restore_ctx *ctx)
 
 static __always_inline void returns_restore(struct unwind_reader *r)
 {
-	struct restore_ctx ctx = { .r = r };
+	struct reader_ctx ctx = { .r = r };
 
 	bpf_loop(r->nr_returns, return_restore, &ctx, 0);
 }

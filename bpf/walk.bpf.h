@@ -213,10 +213,6 @@ static __always_inline int look_up(struct unwind_reader *r, __u64 pc)
 	return 0;
 }
 
-struct walk_ctx {
-	struct unwind_reader *r;
-};
-
 /* If the frame just stepped over (from sp on) is a C call of the eval loop, frames[at] says so. */
 static __always_inline void eval_mark(struct unwind_reader *r, __u32 at, __u64 sp)
 {
@@ -272,7 +268,7 @@ static __always_inline int walk_frame(struct unwind_reader *r)
 }
 
 /* A step of bpf_loop, each of which is a call and a return: those cost a third of what a frame does. */
-static long walk_frames(__u32 i, struct walk_ctx *ctx)
+static long walk_frames(__u32 i, struct reader_ctx *ctx)
 {
 	__u32 nr;
 
@@ -337,7 +333,7 @@ static __always_inline void user_walk(struct unwind_reader *r, struct task_struc
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
 	struct bpfprof_sample *s = &r->rec.sample;
-	struct walk_ctx ctx = { .r = r };
+	struct reader_ctx ctx = { .r = r };
 	struct bpfprof_mapping *header;
 	struct bpfprof_proc *proc;
 	bool worker = is_kernel_worker(regs);
@@ -367,7 +363,7 @@ static __always_inline void user_walk(struct unwind_reader *r, struct task_struc
 	r->nr = proc->nr;
 	if (proc->python) { /* also while its mappings change */
 		r->py.fs_base = task->thread.fsbase;
-		python_walk(r, proc->python);
+		python_walk(&ctx, proc->python);
 	}
 	header = bpf_map_lookup_elem(&mappings, &r->first);
 	if (!header || header->image != r->asid || header->start) {
@@ -419,7 +415,7 @@ static __always_inline __u64 at_most(__u64 n, __u64 limit)
  * Copies the rest of the stack, as far as it may be of use; a step of bpf_loop. A large
  * array that was never written to has no memory: such pages are noted and passed over.
  */
-static long window_fill(__u32 i, struct walk_ctx *ctx)
+static long window_fill(__u32 i, struct reader_ctx *ctx)
 {
 	struct unwind_reader *r = ctx->r;
 	__u64 va = r->rec.at.stack_va + r->rec.at.stack_len, wanted = MISS_BLIND_BYTES;
@@ -471,7 +467,7 @@ __weak __noinline int miss_returns(struct unwind_reader *r)
 
 static __always_inline void miss_prepare(struct unwind_reader *r, struct task_struct *task)
 {
-	struct walk_ctx walk = { .r = r };
+	struct reader_ctx walk = { .r = r };
 	struct vma_ctx vma = { .r = r };
 	__u64 sp = r->state.regs[UNWIND_RSP], off = sp - r->rec.at.stack_va;
 	int i;
