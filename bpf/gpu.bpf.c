@@ -534,13 +534,6 @@ int gpu_return(struct pt_regs *ctx)
 	return 0;
 }
 
-/* Apart, since what it keeps on the BPF stack would lie below all that the walk calls. */
-static __noinline int stack_send(struct unwind_reader *r, struct task_struct *task)
-{
-	sample_send(r, task);
-	return 0;
-}
-
 /* Sends the stack of the call that gpu_enter or gpu_return left in its thread's entry. */
 SEC("?uprobe")
 int gpu_stack(struct pt_regs *ctx)
@@ -567,7 +560,7 @@ int gpu_stack(struct pt_regs *ctx)
 		r->point = CALL_NONE;
 	returns_take(r, t);
 	user_walk(r, task);
-	stack_send(r, task);
+	sample_send(r, task);
 	r->busy = 0;
 	return 0;
 }

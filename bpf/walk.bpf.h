@@ -596,7 +596,7 @@ static __always_inline long miss_send(struct unwind_reader *r, struct task_struc
 }
 
 /* Sends what was gathered; counts it sent or lost. */
-static __always_inline void sample_send(struct unwind_reader *r, struct task_struct *task)
+static __noinline int sample_send(struct unwind_reader *r, struct task_struct *task)
 {
 	struct bpfprof_sample *s = &r->rec.sample;
 	__u64 avail = bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA), flags;
@@ -618,6 +618,7 @@ static __always_inline void sample_send(struct unwind_reader *r, struct task_str
 		err = bpf_ringbuf_output(&ring, &r->rec, sample_bytes(s), flags);
 	}
 	count_add(err ? BPFPROF_COUNT_RING_FULL : BPFPROF_COUNT_SAMPLES, 1);
+	return 0;
 }
 
 /*
