@@ -133,7 +133,8 @@ def written_before_exec(context):
     context.finish(recording, 60).expect(0)
     total, wrong, stacks = share(context, "xlater", lambda frames: "made_function" in frames)
     check(total >= LEAST and not wrong, stacks)
-    check(context.json("x.json")["files"].get("perfmap_stale") == 1, context.text("x.json"))
+    # Tests beside this one have stale maps, too.
+    check(context.json("x.json")["files"].get("perfmap_stale", 0) >= 1, context.text("x.json"))
 
 
 def pids_of(comm):
