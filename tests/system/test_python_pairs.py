@@ -124,7 +124,9 @@ def cut(context):
                     len(inner) >= (KEPT if python.version >= (3, 11) else 300)
             check_all(label, stacks, right)
             marked = sum(count for frames, count in stacks if frames[0] == truth.TRUNCATED_MARK)
-            check(stats["truncated"] == marked and stats["unmerged"] == 0, "%s: %s" %
+            # Now and then a sample meets a call that is just beginning; check_all() bounds them.
+            unmerged = sum(count for frames, count in stacks if truth.UNMERGED_MARK in frames)
+            check(stats["truncated"] == marked and stats["unmerged"] == unmerged, "%s: %s" %
                   (label, stats))
             if depth > 2 * KEPT:
                 check(stats["reasons"].get("python_too_deep", 0) >= marked, "%s: %s" %
