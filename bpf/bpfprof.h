@@ -242,7 +242,7 @@ struct bpfprof_vma {
 #define BPFPROF_VMA_UNLINKED 4U /* no directory entry is left */
 #define BPFPROF_VMA_DATA 8U /* not executable: told when all parts of files are asked for */
 #define BPFPROF_VMA_REMOTE 16U /* told by the iterator: its file system waits for somebody else */
-#define BPFPROF_VMA_PROGRAM 32U /* told by the iterator: what exec started begins in it */
+#define BPFPROF_VMA_PROGRAM 32U /* the iterator sets it: the code that exec started begins in it */
 #define BPFPROF_VMA_MEMORY 64U /* shared memory, memfd, huge pages: no file on a disk */
 
 /*

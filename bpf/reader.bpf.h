@@ -218,7 +218,7 @@ static __always_inline void window_begin(struct unwind_reader *r, struct task_st
 	r->stack_end = stack_end(task, sp);
 }
 
-/* What the steps of bpf_loop get. */
+/* The argument of the steps of bpf_loop. */
 struct reader_ctx {
 	struct unwind_reader *r;
 };

@@ -285,7 +285,7 @@ static inline int unwind_step(struct unwind_state *s, __u64 row, struct unwind_r
 	}
 	if (kind == ROW_UNREADABLE)
 		return BPFPROF_STOP_MISS_FILE;
-	if (kind == ROW_UNPROVEN) /* such code, called by nobody: rbp is 0 as the ABI has it */
+	if (kind == ROW_UNPROVEN) /* the outermost frame has rbp 0, as the ABI says */
 		return unwind_row_second(row) && !s->exact && bp_valid && !bp
 			       ? BPFPROF_STOP_COMPLETE
 			       : BPFPROF_STOP_NO_TABLE;

@@ -35,7 +35,7 @@ struct python_walk {
 	/* Of the frame just read: */
 	__u64 code; /* address of its code object, 0 = a shim */
 	/*
-	 * What shows the C call of the eval loop that ends here: something that lies in its C frame,
+	 * An address that shows the C call of the eval loop that ends here: one in its C frame,
 	 * or, up to 3.10, the frame, which it holds. 0 = none ends here.
 	 */
 	__u64 entry;
