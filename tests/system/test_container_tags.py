@@ -360,7 +360,7 @@ def nested_command(context):
     target = context.target("calls_gO2").path
     outside = context.spawn([context.target("tiny_gO2").path, "60"])
     bpfprof = " ".join(context.as_bpfprof([BPFPROF]))
-    script = ("{b} record -F {hz} -o x.pb.gz -- {target} 1 || exit 1\n"
+    script = ("{b} record -F {hz} -o x.pb.gz -- {target} 1; test $? = 142 || exit 1\n"
               "{target} 8 & {b} record -d 50 -p $! -o y.pb.gz || exit 2\n"
               "{b} record -d 1 -p 4000000 -o z.pb.gz; test $? = 4 || exit 3\n"
               "{b} record -d 1 -p {outside} -o z.pb.gz; test $? = 4 || exit 4\n"
