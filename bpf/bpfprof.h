@@ -356,6 +356,7 @@ struct bpfprof_evals {
 };
 
 #define BPFPROF_CACHED_EVAL 1U /* flag of a cached pc: it lies in one of these */
+#define BPFPROF_CACHED_SIGNAL 2U /* its row is ROW_SIGNAL */
 
 /* A C call of the eval loop, found in the chain of frames. */
 struct bpfprof_python_entry {

@@ -175,7 +175,7 @@ static long runtime_walk(__u32 i, struct reader_ctx *ctx)
 		pending_send(r);
 	if (py->stop > r->rec.sample.python_stop)
 		r->rec.sample.python_stop = py->stop;
-	return 0;
+	return !py->next;
 }
 
 /*

@@ -53,6 +53,9 @@ enum unwind_row_kind {
 };
 
 #define UNWIND_FAR_BYTES (1 << 18)
+#define UNWIND_WITH_CFA                                                                            \
+	(1U << ROW_CFA | 1U << ROW_PLT | 1U << ROW_DEREF | 1U << ROW_INDEX | 1U << ROW_FAR |       \
+	 1U << ROW_GO_C)
 
 #define UNWIND_LOOKED_AT 1
 #define UNWIND_NO_START 2 /* what the next row rules is not the start of a function */
@@ -262,72 +265,93 @@ static inline int unwind_go_stack(struct unwind_state *s, __u64 row, struct unwi
 	return 0;
 }
 
+/* Rows that have no CFA: what such a step comes to. */
+static inline int unwind_without_cfa(struct unwind_state *s, __u64 row,
+				     struct unwind_reader *reader)
+{
+	__u32 kind = unwind_row_kind(row);
+	int stop;
+
+	if (kind == ROW_END)
+		return BPFPROF_STOP_COMPLETE;
+	if (kind == ROW_SIGNAL)
+		return unwind_signal_frame(s, s->regs[UNWIND_RSP] + unwind_row_off(row), reader);
+	if (kind == ROW_UNREADABLE)
+		return BPFPROF_STOP_MISS_FILE;
+	if (kind == ROW_UNPROVEN) /* the outermost frame has rbp 0, as the ABI says */
+		return unwind_row_second(row) && !s->exact && s->valid & 1U << UNWIND_RBP &&
+				       !s->regs[UNWIND_RBP]
+			       ? BPFPROF_STOP_COMPLETE
+			       : BPFPROF_STOP_NO_TABLE;
+	if (kind != ROW_NONE)
+		return BPFPROF_STOP_RARE_RULE;
+	stop = unwind_frame_pointer(s, reader);
+	if (unwind_row_second(row) & UNWIND_NO_RULE && unwind_end_guessed(s, stop))
+		stop = BPFPROF_STOP_NO_TABLE;
+	return stop;
+}
+
+/* The CFA of kinds other than ROW_CFA: 0, or a stop. */
+static inline int unwind_other_cfa(struct unwind_state *s, __u64 row, struct unwind_reader *reader,
+				   __u64 *ret_cfa)
+{
+	__u32 kind = unwind_row_kind(row), reg = unwind_row_reg(row) & 15;
+	__u64 cfa = s->regs[UNWIND_RSP] + unwind_row_off(row);
+
+	if (kind == ROW_GO_C)
+		return unwind_go_stack(s, row, reader, ret_cfa);
+	if (kind == ROW_PLT) {
+		*ret_cfa =
+			(s->regs[UNWIND_RIP] & 15) >= (__u64)unwind_row_second(row) ? cfa + 8 : cfa;
+		return 0;
+	}
+	if (reg == UNWIND_RBX && unwind_settle(s, reader))
+		return BPFPROF_STOP_READ_FAULT;
+	if (!(s->valid & 1U << reg))
+		return BPFPROF_STOP_REG_LOST;
+	if (kind == ROW_FAR) {
+		*ret_cfa = s->regs[reg] + unwind_row_off(row) +
+			   unwind_row_second(row) * UNWIND_FAR_BYTES;
+		return 0;
+	}
+	cfa = kind == ROW_INDEX ? cfa + s->regs[reg] * 8 : s->regs[reg] + unwind_row_off(row);
+	if (unwind_read_u64(reader, cfa, ret_cfa))
+		return BPFPROF_STOP_READ_FAULT;
+	*ret_cfa += unwind_row_second(row) * 8;
+	return 0;
+}
+
 /*
  * Moves s one frame up by row. 0, or enum bpfprof_stop; after COMPLETE and
  * failures s is of no further use, except that after RARE_RULE, READ_FAULT and all of
- * ROW_NONE it is as before (rbx perhaps settled).
+ * ROW_NONE it is as before (rbx perhaps settled). Nearly all rows are ROW_CFA: it comes first.
  */
 static inline int unwind_step(struct unwind_state *s, __u64 row, struct unwind_reader *reader)
 {
 	__u32 kind = unwind_row_kind(row), reg = unwind_row_reg(row) & 15;
 	__u64 cfa, ra, bp = s->regs[UNWIND_RBP];
 	__u32 bp_valid = s->valid & 1U << UNWIND_RBP;
-	__s64 bx_rule = 0, bp_off = unwind_row_bp_off(row);
+	__s64 bx_rule, bp_off = unwind_row_bp_off(row);
 	int stop;
 
-	if (kind == ROW_END)
-		return BPFPROF_STOP_COMPLETE;
-	if (kind == ROW_NONE) {
-		stop = unwind_frame_pointer(s, reader);
-		if (unwind_row_second(row) & UNWIND_NO_RULE && unwind_end_guessed(s, stop))
-			stop = BPFPROF_STOP_NO_TABLE;
-		return stop;
-	}
-	if (kind == ROW_UNREADABLE)
-		return BPFPROF_STOP_MISS_FILE;
-	if (kind == ROW_UNPROVEN) /* the outermost frame has rbp 0, as the ABI says */
-		return unwind_row_second(row) && !s->exact && bp_valid && !bp
-			       ? BPFPROF_STOP_COMPLETE
-			       : BPFPROF_STOP_NO_TABLE;
-	if (kind == ROW_SIGNAL)
-		return unwind_signal_frame(s, s->regs[UNWIND_RSP] + unwind_row_off(row), reader);
-	if (kind == ROW_PLT) {
-		cfa = s->regs[UNWIND_RSP] + unwind_row_off(row);
-		if ((s->regs[UNWIND_RIP] & 15) >= (__u64)unwind_row_second(row))
-			cfa += 8;
-	} else if (kind == ROW_CFA || kind == ROW_DEREF || kind == ROW_INDEX) {
+	if (kind == ROW_CFA) {
 		if (reg == UNWIND_RBX && unwind_settle(s, reader))
 			return BPFPROF_STOP_READ_FAULT;
 		if (!(s->valid & 1U << reg))
 			return BPFPROF_STOP_REG_LOST;
-		cfa = s->regs[reg];
-		if (kind == ROW_INDEX)
-			cfa = s->regs[UNWIND_RSP] + cfa * 8;
-		cfa += unwind_row_off(row);
-		if (kind != ROW_CFA) {
-			if (unwind_read_u64(reader, cfa, &cfa))
-				return BPFPROF_STOP_READ_FAULT;
-			cfa += unwind_row_second(row) * 8;
-			bx_rule = 1;
-		} else {
-			bx_rule = unwind_row_second(row);
-		}
-	} else if (kind == ROW_FAR) {
-		if (!(s->valid & 1U << reg))
-			return BPFPROF_STOP_REG_LOST;
-		cfa = s->regs[reg] + unwind_row_off(row) +
-		      unwind_row_second(row) * UNWIND_FAR_BYTES;
-		bx_rule = 1;
-	} else if (kind == ROW_GO_C) {
-		stop = unwind_go_stack(s, row, reader, &cfa);
+		cfa = s->regs[reg] + unwind_row_off(row);
+		bx_rule = unwind_row_second(row);
+	} else {
+		if (!(UNWIND_WITH_CFA & 1U << kind))
+			return unwind_without_cfa(s, row, reader);
+		stop = unwind_other_cfa(s, row, reader, &cfa);
 		if (stop)
 			return stop;
-		bp_off = -16;
-		bx_rule = 1;
-	} else {
-		return BPFPROF_STOP_RARE_RULE;
+		bx_rule = kind != ROW_PLT;
+		if (kind == ROW_GO_C)
+			bp_off = -16;
 	}
-	if (cfa <= s->regs[UNWIND_RSP] && kind < ROW_FAR)
+	if (cfa <= s->regs[UNWIND_RSP] && kind != ROW_FAR && kind != ROW_GO_C)
 		return BPFPROF_STOP_BAD_FRAME;
 	if (unwind_read_u64(reader, cfa - 8, &ra))
 		return BPFPROF_STOP_READ_FAULT;

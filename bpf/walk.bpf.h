@@ -200,6 +200,8 @@ static __always_inline int look_up(struct unwind_reader *r, __u64 pc)
 	stop = look_up_slow(r, pc);
 	if (stop || unwind_row_kind(r->last_row) == ROW_UNREADABLE) /* may become readable */
 		return stop;
+	if (unwind_row_kind(r->last_row) == ROW_SIGNAL)
+		r->last_flags |= BPFPROF_CACHED_SIGNAL;
 	if (r->last_frame >> BPFPROF_FRAME_SHIFT == BPFPROF_FRAME_NATIVE_VA)
 		return 0; /* such code may change */
 	if (unwind_row_unexplored(r->last_row))
@@ -243,8 +245,9 @@ static __always_inline int walk_frame(struct unwind_reader *r)
 		r->stop = stop;
 		return 1;
 	}
-	r->rec.frames[at] =
-		r->last_frame + unwind_signal_entry(&r->state, r->last_row, r->last_frame);
+	if (r->last_flags & BPFPROF_CACHED_SIGNAL)
+		r->last_frame += unwind_signal_entry(&r->state, r->last_row, r->last_frame);
+	r->rec.frames[at] = r->last_frame;
 	r->rec.sample.nr_user++;
 	if (r->last_flags & BPFPROF_CACHED_EVAL && r->rec.at.next_entry < r->rec.at.nr_entries)
 		proof_begin(r);
