@@ -14,6 +14,8 @@
 
 #define PROOF_WORDS 128 /* of a C frame; it has 40 to 60, more without optimization */
 #define PROOF_AHEAD 16 /* entries that are looked for in all words of it */
+#define PROOF_TRIES 16 /* calls of a stack of which all that is asked, in vain */
+#define PROOF_SURE 4
 
 /* Key: image. Writer: user space. */
 struct {
@@ -53,11 +55,24 @@ static __always_inline void entry_mark(struct unwind_reader *r, __u32 at, __u32 
 	r->rec.at.next_entry = entry + 1;
 }
 
+static __always_inline struct python_build *proof_build(struct python_proof *p)
+{
+	return &p->builds[p->build & (PROOF_BUILDS - 1)];
+}
+
 /* Before the frame of a call of the eval loop is stepped over. */
 static __always_inline void proof_begin(struct unwind_reader *r)
 {
+	__u32 image = (r->last_frame & BPFPROF_FRAME_MASK) >> BPFPROF_OFF_BITS;
 	struct python_proof *p = &r->proof;
+	struct python_build *b;
 
+	p->build = image & (PROOF_BUILDS - 1);
+	b = proof_build(p);
+	if (b->image != image) {
+		__builtin_memset(b, 0, sizeof(*b));
+		b->image = image;
+	}
 	p->sp = r->state.regs[UNWIND_RSP];
 	p->held[0] = 0;
 	p->held[1] = r->state.valid & 1U << UNWIND_RBP ? r->state.regs[UNWIND_RBP] : 0;
@@ -77,6 +92,7 @@ static __always_inline int frame_word(struct unwind_reader *r, __u64 va, __u64 *
 	return bpf_probe_read_user(dst, 8, (void *)va);
 }
 
+/* Index + 1 of what the call holds of va; 0: it does not hold it. */
 static __always_inline __u32 proof_place(const struct python_proof *p, __u64 va)
 {
 	return p->held[0] == va	  ? 1
@@ -86,18 +102,48 @@ static __always_inline __u32 proof_place(const struct python_proof *p, __u64 va)
 				  : 0;
 }
 
+/* Does it hold va where the calls of its build hold their frames? */
+static __always_inline bool proof_is_in_place(struct python_proof *p, __u64 va)
+{
+	struct python_build *b = proof_build(p);
+
+	return b->score && p->held[(b->place - 1) & 3] == va;
+}
+
 /*
- * All calls of a stack hold their frames in a register or in the same word of their C frames. In its other
+ * All calls of a build hold their frames in a register or in the same word of their C frames. In its other
  * words lies what was left there before, which may be a frame of the chain, too.
  */
 static __always_inline bool proof_holds(struct python_proof *p, __u64 va)
 {
-	__u32 place = proof_place(p, va);
+	__u32 place;
 
-	if (p->place)
-		return place == 1 || place == 2 || p->held[(p->place - 1) & 3] == va;
-	p->place = place;
-	return place;
+	if (proof_is_in_place(p, va))
+		return true;
+	place = proof_place(p, va);
+	return proof_build(p)->score ? place == 1 || place == 2 : place;
+}
+
+/* A call that runs va beyond doubt says where its build holds frames: most of them agree. */
+static __always_inline void proof_learn(struct python_proof *p, __u64 va)
+{
+	struct python_build *b = proof_build(p);
+	__u32 place;
+
+	if (proof_is_in_place(p, va)) {
+		if (b->score < PROOF_SURE)
+			b->score++;
+		return;
+	}
+	place = proof_place(p, va);
+	if (!place)
+		return;
+	if (b->score) {
+		b->score--;
+	} else {
+		b->place = place;
+		b->score = 1;
+	}
 }
 
 static __always_inline __u64 entry_va(const struct unwind_reader *r, __u32 nth)
@@ -129,6 +175,7 @@ static long proof_word(__u32 i, struct proof_ctx *ctx)
 {
 	struct unwind_reader *r = ctx->r;
 	struct python_proof *p = &r->proof;
+	struct python_build *b = proof_build(p);
 	__u64 va = p->cfa - 16 - i * 8, word = 0; /* the return address comes first */
 	__u32 j, nth;
 
@@ -141,12 +188,11 @@ static long proof_word(__u32 i, struct proof_ctx *ctx)
 			break;
 		if (entry_va(r, nth) != word)
 			continue;
+		if (!p->found)
+			b->slot[1] = b->slot[0];
+		b->slot[0] = 16 + i * 8;
 		p->nth = nth;
 		p->found = 1;
-		if (p->place != 3)
-			p->slot[1] = p->slot[0];
-		p->slot[0] = 16 + i * 8;
-		p->place = 3; /* slot[0] */
 		break;
 	}
 	return 0;
@@ -161,18 +207,21 @@ static __always_inline __u64 slot_read(struct unwind_reader *r, __u32 slot)
 	return word;
 }
 
-/* The frame that the innermost call holds is that of its caller: it is just beginning, or ending. */
+/*
+ * Is the frame that the innermost call holds that of its caller, which is asked about now? Then the innermost one
+ * is just beginning, or ending. One that holds a frame of its own where its build does is asked no more: what was
+ * left in it from before may be any.
+ */
 static __always_inline bool proof_was_given(struct unwind_reader *r)
 {
 	struct python_proof *p = &r->proof;
-	__u32 place;
+	__u32 next = r->rec.at.next_entry;
 
-	if (!p->inner_at || !r->rec.at.next_entry)
+	if (!p->inner_at || !next)
 		return false;
-	place = proof_place(p, entry_va(r, r->rec.at.next_entry - 1));
-	if (place)
-		p->place = place;
-	return place;
+	if (next < r->rec.at.nr_entries && proof_is_in_place(p, entry_va(r, next)))
+		return false;
+	return proof_place(p, entry_va(r, next - 1));
 }
 
 static __always_inline void inner_undo(struct unwind_reader *r, __u32 at)
@@ -196,33 +245,61 @@ static __always_inline void inner_undo(struct unwind_reader *r, __u32 at)
 __weak __noinline int proof_find(struct unwind_reader *r)
 {
 	struct proof_ctx ctx = { .r = r };
+	struct python_build *b;
 	struct python_proof *p;
 
 	if (!r)
 		return 0;
 	p = &r->proof;
+	b = proof_build(p);
 	p->found = 0;
-	p->cfa = r->state.regs[UNWIND_RSP];
-	p->held[2] = slot_read(r, p->slot[0]);
-	p->held[3] = slot_read(r, p->slot[1]);
-	if (proof_was_given(
-		    r)) /* first: saved registers may hold the frame of a caller further out */
+	p->held[2] = slot_read(r, b->slot[0]);
+	p->held[3] = slot_read(r, b->slot[1]);
+	if (proof_was_given(r))
 		return 1;
-	if (proof_holds(p, entry_va(r, r->rec.at.next_entry))) {
-		p->nth = r->rec.at.next_entry;
+	p->nth = r->rec.at.next_entry;
+	if (proof_holds(p, entry_va(r, p->nth))) {
 		p->found = 1;
+		if (p->nth) /* the innermost one may be none of those that run a frame */
+			proof_learn(p, entry_va(r, p->nth));
 		return 0;
 	}
+	if (p->in_vain >= PROOF_TRIES)
+		return 0;
 	bpf_loop(BPFPROF_MAX_PYTHON_ENTRIES, proof_entry, &ctx, 0);
-	if (!p->found && !p->place)
+	if (!p->found && !b->score)
 		bpf_loop(PROOF_WORDS, proof_word, &ctx, 0);
+	if (!p->found) {
+		p->in_vain++;
+		if (b->score && r->rec.at.next_entry) /* it may be another place after all */
+			b->score--;
+	}
 	return 0;
+}
+
+/* Does the call hold the next entry where its build does? So it is with most; proof_find() asks the rest. */
+static __always_inline bool proof_goes_on(struct unwind_reader *r)
+{
+	struct python_proof *p = &r->proof;
+	struct python_build *b = proof_build(p);
+	__u64 held;
+
+	if (!b->score || p->inner_at || !r->rec.at.next_entry)
+		return false;
+	held = b->place <= 2 ? p->held[(b->place - 1) & 1]
+			     : slot_read(r, b->slot[(b->place - 3) & 1]);
+	return held == entry_va(r, r->rec.at.next_entry);
 }
 
 static __always_inline void proof_mark(struct unwind_reader *r, __u32 at)
 {
 	struct python_proof *p = &r->proof;
 
+	p->cfa = r->state.regs[UNWIND_RSP];
+	if (proof_goes_on(r)) {
+		entry_mark(r, at, r->rec.at.next_entry);
+		return;
+	}
 	if (proof_find(r)) {
 		inner_undo(r, at);
 		return;

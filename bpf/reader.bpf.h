@@ -106,20 +106,29 @@ struct python_scratch {
  * frame's address in a register or in a slot of the C frame, the same for one build.
  */
 #define PROOF_SLOTS 2
+#define PROOF_BUILDS 4
+
+/* Of one image. */
+struct python_build {
+	__u32 image;
+	__u32 slot[PROOF_SLOTS]; /* below the CFA, bytes: where frames were found; 0: none */
+	__u32 place; /* where calls hold their frames, of python_proof.held: index + 1; 0: not known */
+	__u32 score; /* how often that was so and not another place, up to PROOF_SURE */
+};
 
 struct python_proof {
-	__u32 slot[PROOF_SLOTS]; /* below the CFA, bytes: where it was found before; 0: none */
+	struct python_build builds[PROOF_BUILDS];
 	/* Of the call that is asked about: */
 	__u64 sp, cfa;
 	__u64 held[2 + PROOF_SLOTS]; /* rbx, rbp, and what the slots hold; 0: not known */
+	__u32 build; /* index */
 	__u32 nth; /* the entry that was found for it */
 	__u32 found;
-	__u32 place; /* of held, where the calls of this stack hold their frames: index + 1; 0: not known */
-	__u32 pad;
-	/* Of the innermost call, if it was the last one that was taken for one that runs a frame: */
+	__u32 in_vain; /* calls of this stack that hold none of its frames */
+	/* Of the innermost call, if it was the last one that was taken for one that runs a frame. */
 	__u64 inner_frame;
 	__u32 inner_at; /* 0: it was not */
-	__u32 pad2;
+	__u32 pad;
 };
 
 /* A return address that the kernel has put its own in the place of: a return that is hooked. */

@@ -694,7 +694,7 @@ static __always_inline void sample_fill(struct unwind_reader *r, struct task_str
 	r->rec.at.nr_entries = 0;
 	r->rec.at.next_entry = 0;
 	r->proof.inner_at = 0;
-	r->proof.place = 0;
+	r->proof.in_vain = 0;
 	comm_copy(s->comm, task);
 	comm_copy(s->leader_comm, task->group_leader);
 	if ((*(__u64 *)s->leader_comm & RAY_NAME_MASK) == RAY_NAME)

@@ -24,7 +24,7 @@ HZ = 997
 SECONDS = 0.45
 EXIT_SECONDS = 0.12  # of CPU time that the end of an interpreter takes at most
 AT_ONCE = 4
-FLOOR, ORDER_FLOOR, UNMERGED_CEILING = 99.9, 99.5, 0.1
+FLOOR, ORDER_FLOOR, UNMERGED_CEILING = 99.9, 99.8, 0.1
 EARLY_EACH = 2  # samples of a process until it is known that it is Python, in the mean
 CACHE = os.path.join(os.path.dirname(BPFPROF), "pythons")
 

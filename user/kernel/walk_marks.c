@@ -16,6 +16,8 @@
 	512 /* of the C frame of a call of the eval loop; without optimization it has 200 */
 #define NR_SAVED 6 /* registers that outlive calls */
 #define HELD_AHEAD 256 /* frames that no call runs, between two calls */
+#define TRIES 16 /* calls of a stack of which more than the next frame is asked, in vain */
+#define PLACE_SURE 4
 
 /* Does the image switch between C stacks: greenlet's module, under the names of all its versions? */
 static bool is_switching(struct walker *walker, uint32_t id)
@@ -74,7 +76,7 @@ static void held_read(const struct marking *m, uint64_t cfa, struct held *held)
 }
 
 /*
- * Index + 1 of the word that is va; 0: none. All calls of a stack hold their frames in the same place: elsewhere
+ * Index + 1 of the word that is va; 0: none. All calls of a build hold their frames in the same place: elsewhere
  * in a C frame lies what was left there before, which may be a frame of the chain, too.
  */
 static size_t held_find(const struct held *held, size_t place, uint64_t va)
@@ -89,42 +91,61 @@ static size_t held_find(const struct held *held, size_t place, uint64_t va)
 	return 0;
 }
 
-static bool is_holding(const struct marking *m, uint64_t frame)
+/* Of the image of a call that holds its frame; else NULL. */
+static struct python_place *holding_place(const struct marking *m, uint64_t frame)
 {
 	uint32_t image = (uint32_t)((frame & BPFPROF_FRAME_MASK) >> BPFPROF_OFF_BITS);
 	const struct python_range *ranges;
 
 	return frame >> BPFPROF_FRAME_SHIFT == BPFPROF_FRAME_NATIVE &&
-	       pythons_holding_ranges(m->walker->pythons, image, &ranges) &&
-	       pythons_is_eval(m->walker->pythons, image, frame & BPFPROF_OFF_MASK);
+			       pythons_holding_ranges(m->walker->pythons, image, &ranges) &&
+			       pythons_is_eval(m->walker->pythons, image, frame & BPFPROF_OFF_MASK)
+		       ? pythons_place(m->walker->pythons, image)
+		       : NULL;
+}
+
+/* As in bpf/python_proof.bpf.h. */
+static void place_learn(struct python_place *place, size_t found)
+{
+	if (place->score && place->place == found) {
+		place->score += place->score < PLACE_SURE;
+	} else if (place->score) {
+		place->score--;
+	} else {
+		place->place = (uint32_t)found;
+		place->score = 1;
+	}
 }
 
 /* A call of an eval loop up to 3.10. */
 static uint64_t holding_mark(struct marking *m, uint64_t cfa, uint64_t frame, uint64_t *frames,
-			     uint32_t at)
+			     uint32_t at, struct python_place *place)
 {
 	const struct bpfprof_python_entry *entries = m->stack->entries;
-	uint32_t entry = m->next,
-		 last = m->nr - m->next > HELD_AHEAD ? m->next + HELD_AHEAD : m->nr;
+	uint32_t entry = m->next, ahead = m->in_vain < TRIES ? HELD_AHEAD : 1,
+		 last = m->nr - m->next > ahead ? m->next + ahead : m->nr;
+	size_t known = place->score ? place->place : 0, found = 0;
 	struct held held;
-	size_t place;
 	uint64_t mark;
+	bool second = m->inner_last;
 
 	held_read(m, cfa, &held);
-	place = m->inner_last ? held_find(&held, 0, entries[m->next - 1].va) : 0;
-	if (place) {
-		m->place = place;
+	m->inner_last = false;
+	if (second && !(known && held_find(&held, known, entries[entry].va) == known) &&
+	    held_find(&held, 0, entries[entry - 1].va)) {
 		mark = frames[m->inner_at];
 		frames[m->inner_at] = m->inner_frame;
-		m->inner_last = false;
 		return mark;
 	}
-	m->inner_last = false;
-	while (entry < last && !(place = held_find(&held, m->place, entries[entry].va)))
+	while (entry < last && !(found = held_find(&held, known, entries[entry].va)))
 		entry++;
-	if (entry == last)
+	if (entry == last) {
+		m->in_vain++;
+		place->score -= known && m->next;
 		return frame;
-	m->place = place;
+	}
+	if (m->next && entry == m->next)
+		place_learn(place, found);
 	m->inner_last = !m->next;
 	m->inner_at = at;
 	m->inner_frame = frame;
@@ -136,11 +157,13 @@ static uint64_t holding_mark(struct marking *m, uint64_t cfa, uint64_t frame, ui
 uint64_t eval_mark(struct marking *m, uint64_t cfa, uint64_t frame, uint64_t *frames, uint32_t at)
 {
 	uint64_t sp = m->before.regs[UNWIND_RSP];
+	struct python_place *place;
 
 	if (m->next >= m->nr)
 		return frame;
-	if (is_holding(m, frame))
-		return holding_mark(m, cfa, frame, frames, at);
+	place = holding_place(m, frame);
+	if (place)
+		return holding_mark(m, cfa, frame, frames, at, place);
 	if (cfa < sp || m->stack->entries[m->next].va - sp >= cfa - sp)
 		return frame;
 	frame = mark_make(m, m->next);

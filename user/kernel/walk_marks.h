@@ -23,8 +23,8 @@ struct marking {
 	const struct walker_stack *stack;
 	uint32_t next, nr; /* entries */
 	struct unwind_state before; /* in the frame that is stepped over */
+	uint32_t in_vain; /* calls that hold none of the frames */
 	/* Of the innermost call, while it is the last one that was taken for one that runs a frame. */
-	size_t place; /* where the calls of this stack hold their frames; 0: not known */
 	uint64_t inner_frame;
 	uint32_t inner_at;
 	bool inner_last;

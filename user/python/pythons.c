@@ -25,6 +25,7 @@ struct interpreter {
 	uint32_t layout;
 	struct python_image python; /* ranges as file offsets */
 	struct elf_segment text; /* its (first) executable segment */
+	struct python_place place;
 };
 
 struct pythons {
@@ -209,7 +210,7 @@ int pythons_look(struct pythons *pythons, struct image *image)
 	return 0;
 }
 
-static const struct interpreter *interpreter_find(const struct pythons *pythons, uint32_t image)
+static struct interpreter *interpreter_find(const struct pythons *pythons, uint32_t image)
 {
 	struct interpreter *interpreter;
 
@@ -408,6 +409,13 @@ size_t pythons_holding_ranges(const struct pythons *pythons, uint32_t image,
 		return 0;
 	*ret = interpreter->python.ranges;
 	return interpreter->python.nr_ranges;
+}
+
+struct python_place *pythons_place(const struct pythons *pythons, uint32_t image)
+{
+	struct interpreter *interpreter = interpreter_find(pythons, image);
+
+	return interpreter ? &interpreter->place : NULL;
 }
 
 bool pythons_is_eval(const struct pythons *pythons, uint32_t image, uint64_t off)
