@@ -84,7 +84,7 @@ def folded(context, name):
 
 def function_of(frame):
     """The function of a frame's text: without its line; of code without a name its file."""
-    return re.sub(r":\d+\)$", ")", re.sub(r"^(.*)\+0x[0-9a-f]+$", r"[\1]", frame))
+    return re.sub(r":\d+\)$", ")", re.sub(r"^\[(.*)\]\+0x[0-9a-f]+$", r"[\1]", frame))
 
 
 def counted(stacks, name_of):
