@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A table of Go that is made to cost as much as it can. Its first function is an ordinary one; the second
- * has a value for each of its bytes. EMPTY: then many functions of no length. REPEATED: then a function in
+ * has a value for each of its DENSE bytes. EMPTY: then so many functions of no length. REPEATED: then a function in
  * whose code each instruction is a reason to go through its values, of which there is one for each byte.
  */
-#ifdef REPEATED
-#define DENSE 1000
-#else
+#ifndef DENSE
 #define DENSE 40000
 #endif
 	.text
@@ -46,7 +44,7 @@ functions:
 	.long	first - text, first_f - functions
 	.long	dense - text, dense_f - functions
 #ifdef EMPTY
-	.rept	100000
+	.rept	EMPTY
 	.long	after - text, dense_f - functions
 	.endr
 #endif
@@ -74,7 +72,7 @@ first_sp:
 	.byte	2, 1, 16, 63, 0
 dense_sp:
 	.byte	18, 1
-	.rept	19999
+	.rept	DENSE / 2 - 1
 	.byte	16, 1, 15, 1
 	.endr
 	.byte	0

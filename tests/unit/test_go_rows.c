@@ -297,7 +297,7 @@ Test(go_rows, work_of_functions)
 	struct costly costly;
 	struct go_table tab;
 
-	costly_open(&costly, "-DEMPTY");
+	costly_open(&costly, "-DEMPTY=100000");
 	cr_assert_eq(go_table_find(&tab, costly.img), 0);
 	costly.nr_reads = 0;
 	cr_assert_eq(go_rows_make(&tab, tab.start, tab.end, &work, row_count, &nr_rows), -EBADMSG);
@@ -317,7 +317,7 @@ Test(go_rows, work_of_code)
 	struct cfi *cfi;
 	int nr;
 
-	costly_open(&costly, "-DREPEATED");
+	costly_open(&costly, "-DREPEATED -DDENSE=1000");
 	first = made_go_label("costly", "first");
 	to_off = (first & 0xfff) + 0x1000 - first;
 	cr_assert_eq(cfi_new(&cfi, costly.img), 0);
