@@ -914,6 +914,57 @@ Test(elf_symbols, sections_of_each_function)
 	}
 }
 
+/*
+ * As many sections as there may be, and symbols that all cover the address: a look at each section for each
+ * symbol would take a minute, far beyond the time that the test has.
+ */
+Test(elf_symbols, work_of_sections, .timeout = 20)
+{
+	enum { NR_SECTIONS = ELF_IMAGE_MAX_SECTIONS, NR_SYMBOLS = 300000 };
+	size_t at_symbols = 0x1000 + NR_SECTIONS * sizeof(Elf64_Shdr), i;
+	size_t len = at_symbols + NR_SYMBOLS * sizeof(Elf64_Sym);
+	struct elf_symbol syms[] = { { .rva = 0x200 }, { .rva = 0x900 } };
+	char *data = calloc(1, len);
+	Elf64_Shdr *sections = (Elf64_Shdr *)(data + 0x1000);
+	Elf64_Sym *symbols = (Elf64_Sym *)(data + at_symbols);
+	struct elf_image *img;
+
+	cr_assert(data);
+	*(Elf64_Ehdr *)data =
+		(Elf64_Ehdr){ .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, 1 },
+			      .e_type = ET_DYN,
+			      .e_machine = EM_X86_64,
+			      .e_shoff = 0x1000,
+			      .e_shentsize = sizeof(*sections) };
+	memcpy(data + 0x801, "covers", 7);
+	for (i = 0; i < NR_SECTIONS; i++)
+		sections[i] = (Elf64_Shdr){ .sh_flags = SHF_EXECINSTR,
+					    .sh_addr = 0x70000000,
+					    .sh_size = 1 };
+	sections[0] = (Elf64_Shdr){ .sh_size = NR_SECTIONS };
+	sections[1] = (Elf64_Shdr){ .sh_type = SHT_STRTAB, .sh_offset = 0x800, .sh_size = 64 };
+	sections[2] = (Elf64_Shdr){ .sh_type = SHT_SYMTAB,
+				    .sh_offset = at_symbols,
+				    .sh_size = NR_SYMBOLS * sizeof(*symbols),
+				    .sh_entsize = sizeof(*symbols),
+				    .sh_link = 1 };
+	/* The last one has the first address. */
+	sections[NR_SECTIONS - 1].sh_addr = 0x100;
+	sections[NR_SECTIONS - 1].sh_size = 0x800;
+	for (i = 0; i < NR_SYMBOLS; i++)
+		symbols[i] = (Elf64_Sym){ .st_name = 1,
+					  .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC),
+					  .st_shndx = SHN_XINDEX,
+					  .st_value = 0x100,
+					  .st_size = 0x1000 };
+	cr_assert_eq(elf_image_open_memory(&img, data, len), 0);
+	cr_assert_eq(elf_symbols_resolve(img, NULL, NULL, names, syms, 2), 0);
+	cr_assert_str_eq(strtab_get(names, syms[0].name), "covers");
+	cr_assert_eq(syms[1].name, 0); /* it is behind the section */
+	elf_image_free(img);
+	free(data);
+}
+
 /* The end of a name tells which function it is, however long it is. */
 Test(elf_symbols, long_names_keep_their_end)
 {

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "elf/go_table.h"
 #include "elf/image.h"
 #include "made_go.h"
 #include "test_elf_fixture.h"
@@ -216,4 +217,139 @@ Test(go_rows, no_table)
 	elf_image_free(img);
 	free(data);
 	free(path);
+}
+
+/* go_costly.S, and how often its file is read. */
+struct costly {
+	struct elf_image *img;
+	char *data;
+	unsigned int nr_reads;
+};
+
+static ssize_t costly_read(void *arg, void *dst, size_t len, uint64_t off)
+{
+	struct costly *costly = arg;
+
+	costly->nr_reads++;
+	memcpy(dst, costly->data + off, len);
+	return (ssize_t)len;
+}
+
+static void costly_open(struct costly *costly, const char *flags)
+{
+	char script[1024], *root = realpath(".", NULL), *path;
+	struct elf_source source = { .read = costly_read, .arg = costly };
+
+	snprintf(script, sizeof(script),
+		 "gcc -nostdlib -static -Wl,--build-id=none %s -o costly %s/tests/unit/go_costly.S",
+		 flags, root);
+	fixture_run(script);
+	path = fixture_path("costly");
+	*costly = (struct costly){ .data = fixture_read(path, &source.size) };
+	cr_assert_eq(elf_image_new(&costly->img, &source), 0);
+	free(path);
+	free(root);
+}
+
+static void costly_close(struct costly *costly)
+{
+	elf_image_free(costly->img);
+	free(costly->data);
+}
+
+static void row_count(void *arg, uint64_t start, uint64_t end, uint64_t row)
+{
+	(void)start;
+	(void)end;
+	(void)row;
+	++*(unsigned int *)arg;
+}
+
+/* Of a function with very many values only those up to the address are read, and no more than is allowed. */
+Test(go_rows, work_of_values)
+{
+	int64_t work = GO_ROWS_PAGE_WORK;
+	unsigned int nr_rows = 0;
+	struct costly costly;
+	struct go_table tab;
+	uint64_t rva;
+
+	costly_open(&costly, "");
+	rva = made_go_label("costly", "dense");
+	cr_assert_eq(go_table_find(&tab, costly.img), 0);
+	costly.nr_reads = 0;
+	cr_assert_eq(go_rows_make(&tab, rva + 10, rva + 11, &work, row_count, &nr_rows), 0);
+	cr_assert_eq(nr_rows, 1);
+	cr_assert_gt(work, GO_ROWS_PAGE_WORK - 2000);
+	cr_assert_lt(costly.nr_reads, 6, "%u reads", costly.nr_reads);
+	work = 10000;
+	cr_assert_eq(go_rows_make(&tab, tab.start, tab.end, &work, row_count, &nr_rows), -E2BIG);
+	cr_assert_eq(work, 0);
+	cr_assert(nr_rows > 1000 && nr_rows < 10000);
+	costly_close(&costly);
+}
+
+/* Functions of no length end the table: there would be no end of them. */
+Test(go_rows, work_of_functions)
+{
+	int64_t work = GO_ROWS_PAGE_WORK;
+	unsigned int nr_rows = 0;
+	struct costly costly;
+	struct go_table tab;
+
+	costly_open(&costly, "-DEMPTY=100000");
+	cr_assert_eq(go_table_find(&tab, costly.img), 0);
+	costly.nr_reads = 0;
+	cr_assert_eq(go_rows_make(&tab, tab.start, tab.end, &work, row_count, &nr_rows), -EBADMSG);
+	cr_assert_gt(work, GO_ROWS_PAGE_WORK / 2);
+	cr_assert_lt(costly.nr_reads, 40, "%u reads", costly.nr_reads);
+	costly_close(&costly);
+}
+
+/* A page and a step give up where a function costs too much; what comes before it has its rows. */
+Test(go_rows, work_of_code)
+{
+	static uint64_t rows[CFI_PAGE_MAX_ROWS];
+	struct unwind_reader reader = { .read = read_word };
+	struct unwind_state state = { .valid = UNWIND_ALL_REGS, .exact = 1 };
+	uint64_t first, to_off;
+	struct costly costly;
+	struct cfi *cfi;
+	int nr;
+
+	costly_open(&costly, "-DREPEATED -DDENSE=1000");
+	first = made_go_label("costly", "first");
+	to_off = (first & 0xfff) + 0x1000 - first;
+	cr_assert_eq(cfi_new(&cfi, costly.img), 0);
+	nr = cfi_build_page(cfi, 0, rows);
+	cr_assert(nr > 0 && nr < CFI_PAGE_MAX_ROWS);
+	cr_assert_eq(unwind_row_off(row_at(rows, nr, first + to_off + 5)), 16);
+	cr_assert_eq(unwind_row_kind(row_at(rows, nr, made_go_label("costly", "dense") + to_off)),
+		     ROW_CFA);
+	cr_assert_eq(
+		unwind_row_kind(row_at(rows, nr, made_go_label("costly", "repeated") + to_off)),
+		ROW_RARE);
+	cr_assert_eq(cfi_step(cfi, made_go_label("costly", "repeated") + to_off, &state, &reader),
+		     BPFPROF_STOP_NO_TABLE);
+	cfi_free(cfi);
+	costly_close(&costly);
+}
+
+Test(go_rows, work_of_steps)
+{
+	struct unwind_reader reader = { .read = read_word };
+	struct unwind_state state = { .valid = UNWIND_ALL_REGS, .exact = 1 };
+	struct costly costly;
+	struct cfi *cfi;
+	uint64_t dense;
+
+	costly_open(&costly, "");
+	dense = (made_go_label("costly", "dense") & 0xfff) + 0x1000;
+	cr_assert_eq(cfi_new(&cfi, costly.img), 0);
+	state.regs[UNWIND_RSP] = 0x7000;
+	cr_assert_eq(cfi_step(cfi, dense + 10000, &state, &reader), 0);
+	cr_assert_eq(state.regs[UNWIND_RSP], 0x7000 + 16);
+	cr_assert_eq(cfi_step(cfi, dense + 39000, &state, &reader), BPFPROF_STOP_NO_TABLE);
+	cfi_free(cfi);
+	costly_close(&costly);
 }

@@ -228,6 +228,109 @@ Test(go_table, read_errors)
 	free(path);
 }
 
+/*
+ * Padding everywhere, in two segments of the same bytes, and two headers of a table that is far larger
+ * than what is kept of a file: the text might begin at any place.
+ */
+#define PAD_OFF 0x10000
+#define PAD_BYTES 0x80000
+#define PAD_TABLE 0x100000
+#define PAD_FUNCTIONS (4U << 20)
+
+struct padding {
+	Elf64_Ehdr eh;
+	Elf64_Phdr ph[3];
+	struct {
+		uint64_t magic, nr_functions, nr_files, text, parts[5];
+	} headers[2];
+	uint32_t entries[48][2], end;
+	unsigned int nr_reads;
+};
+
+/* What of a piece that lies at piece_off of the file is in [off, off + len). */
+static void piece_read(const void *piece, size_t piece_len, uint64_t piece_off, char *dst,
+		       size_t len, uint64_t off)
+{
+	uint64_t from = piece_off > off ? piece_off : off;
+	uint64_t to = piece_off + piece_len < off + len ? piece_off + piece_len : off + len;
+
+	if (from < to)
+		memcpy(dst + (from - off), (const char *)piece + (from - piece_off), to - from);
+}
+
+static ssize_t padding_read(void *arg, void *dst, size_t len, uint64_t off)
+{
+	struct padding *pad = arg;
+	uint64_t entries = PAD_TABLE + sizeof(pad->headers);
+
+	pad->nr_reads++;
+	/* The functions that the table does not say otherwise of are outside of everything. */
+	memset(dst, off < PAD_OFF ? 0 : off < PAD_OFF + PAD_BYTES ? 0xcc : 0xf0, len);
+	piece_read(&pad->eh, sizeof(pad->eh) + sizeof(pad->ph), 0, dst, len, off);
+	piece_read(pad->headers, sizeof(pad->headers), PAD_TABLE, dst, len, off);
+	piece_read(pad->entries, sizeof(pad->entries), entries, dst, len, off);
+	piece_read(&pad->end, 4, entries + PAD_FUNCTIONS * 8ULL, dst, len, off);
+	return (ssize_t)len;
+}
+
+static void padding_init(struct padding *pad)
+{
+	uint64_t bytes = sizeof(pad->headers) + (PAD_FUNCTIONS + 1) * 8ULL, entries;
+	uint32_t i, k;
+
+	*pad = (struct padding){ .eh = { .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB,
+						      1 },
+					 .e_type = ET_DYN,
+					 .e_machine = EM_X86_64,
+					 .e_phoff = sizeof(pad->eh),
+					 .e_phentsize = sizeof(pad->ph[0]),
+					 .e_phnum = 3 },
+				 .ph[0] = { .p_type = PT_LOAD,
+					    .p_flags = PF_R,
+					    .p_offset = PAD_TABLE,
+					    .p_vaddr = 0x40000000,
+					    .p_filesz = bytes,
+					    .p_memsz = bytes },
+				 .end = 1024 };
+	for (i = 1; i < 3; i++)
+		pad->ph[i] = (Elf64_Phdr){ .p_type = PT_LOAD,
+					   .p_flags = PF_R | PF_X,
+					   .p_offset = PAD_OFF,
+					   .p_vaddr = i * 0x1000000,
+					   .p_filesz = PAD_BYTES,
+					   .p_memsz = PAD_BYTES };
+	for (i = 0; i < 2; i++) {
+		pad->headers[i].magic = 0x08010000fffffff1;
+		pad->headers[i].nr_functions = PAD_FUNCTIONS;
+		entries = (2 - i) * sizeof(pad->headers[0]);
+		for (k = 0; k < 5; k++)
+			pad->headers[i].parts[k] = entries;
+	}
+	for (i = 0; i < 48; i++)
+		pad->entries[i][0] = 16 + 16 * i;
+}
+
+/* Whether most places look right or not, only a few of them are looked at closely. */
+Test(go_table, work_of_text_search)
+{
+	struct padding pad;
+	struct elf_source source = { .read = padding_read, .arg = &pad };
+	struct elf_image *img;
+	struct go_table tab;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		padding_init(&pad);
+		source.size = PAD_TABLE + sizeof(pad.headers) + (PAD_FUNCTIONS + 1) * 8ULL;
+		if (i) /* nowhere is all of the code that the table names */
+			pad.end = 1U << 30;
+		cr_assert_eq(elf_image_new(&img, &source), 0);
+		cr_assert_eq(go_table_find(&tab, img), -EBADMSG);
+		cr_assert_lt(pad.nr_reads, i ? 1000 : 10000, "%u reads", pad.nr_reads);
+		elf_image_free(img);
+	}
+}
+
 /* Names and lines as the rest of the program asks for them. */
 Test(go_table, symbols)
 {

@@ -13,15 +13,20 @@
  * Go 1.18 to 1.25 write down where the text begins (textStart); later ones leave that 0, and it
  * is in the way of the load address in a copy of memory. There it is found by its look: the
  * linker fills the bytes between functions with int3, so that where the text begins, nearly
- * every function of the table has such a byte before its first one.
+ * every function of the table has such a byte before its first one. In real programs no more than a
+ * few places in front of the right one pass the quick check of the first functions (near_fits()): a file
+ * with very many of them is not understood.
  */
 #define HEADER_BYTES 72
 #define CHUNK_BYTES 65536
 #define MAX_SEARCH_BYTES (128U << 20) /* of a file that says it is of Go */
 #define MAX_BLIND_SEARCH_BYTES (32U << 20) /* of one that says nothing */
-#define MAX_TEXT_SEARCH_BYTES (4U << 20)
+#define MAX_TEXT_SEARCH_BYTES (4U << 20) /* of a segment */
+#define MAX_TEXT_SEARCHES_BYTES (12U << 20) /* of all segments, for all headers */
+#define MAX_TEXT_LOOKS 64 /* closer looks at places that may be the start of the text */
 #define MAX_TRIES 64 /* headers that may turn out to be none */
 #define NR_LOOK 48 /* functions that are looked at */
+#define MIN_NEAR 4 /* fewer of them are found anywhere */
 #define NEAR_BYTES 32768 /* of text in which the first functions are looked at */
 #define INT3 0xcc
 
@@ -115,6 +120,12 @@ static bool is_code(struct elf_image *img, uint64_t rva)
 	return false;
 }
 
+static bool covers_code(const struct go_table *tab)
+{
+	return tab->end > tab->start && is_code(tab->img, tab->start) &&
+	       is_code(tab->img, tab->end - 1);
+}
+
 /*
  * Are there functions where the table says so? The number of them that look as if, out of *nr; sets
  * where they begin and end. Or -EBADMSG, or an error of reading.
@@ -131,8 +142,7 @@ static int text_look(struct go_table *tab, uint32_t *nr)
 		err = entry_read(tab, tab->nr_functions, &tab->end, &pos);
 	if (err)
 		return err;
-	if (tab->end <= tab->start || !is_code(tab->img, tab->start) ||
-	    !is_code(tab->img, tab->end - 1))
+	if (!covers_code(tab))
 		return -EBADMSG;
 	if (!*nr) /* a program has hundreds */
 		return 0;
@@ -149,9 +159,9 @@ static int text_check(struct go_table *tab)
 	return filled < 0 ? filled : (uint32_t)filled * 2 >= nr ? 0 : -EBADMSG;
 }
 
-/* The first functions, relative to the first one, as far as they are near it. */
+/* Where the table's functions begin and end, and the first ones relative to that, as far as they are near. */
 struct near {
-	uint64_t first;
+	uint64_t first, end;
 	uint32_t nr;
 	uint32_t at[NR_LOOK];
 };
@@ -161,6 +171,8 @@ static int near_read(struct go_table *tab, struct near *near)
 	uint64_t start, pos, i;
 	int err = entry_read(tab, 0, &near->first, &pos);
 
+	if (!err)
+		err = entry_read(tab, tab->nr_functions, &near->end, &pos);
 	near->nr = 0;
 	for (i = 1; !err && i < NR_LOOK && i < tab->nr_functions; i++) {
 		err = entry_read(tab, i, &start, &pos);
@@ -180,7 +192,7 @@ static bool near_fits(const struct near *near, const uint8_t *code)
 		if (i + 1 - filled > near->nr / 3)
 			return false;
 	}
-	return near->nr > 3;
+	return true;
 }
 
 /* Where the text may begin, and how well that fits. */
@@ -189,8 +201,18 @@ struct best_text {
 	int filled;
 };
 
+/* What the search in one file may still cost, whatever the file says. */
+struct search {
+	uint64_t bytes_left; /* in which a header is looked for */
+	uint32_t tries_left; /* headers */
+	uint64_t text_bytes_left; /* in which the start of the text is looked for */
+	uint32_t looks_left; /* calls of text_look() there */
+};
+
+/* 1: the rest need not be searched, all functions looked at fit. */
 static int text_search_in(struct go_table *tab, const struct elf_segment *seg,
-			  const struct near *near, uint8_t *chunk, struct best_text *best)
+			  const struct near *near, struct search *search, uint8_t *chunk,
+			  struct best_text *best)
 {
 	uint64_t pos, len, i;
 	uint64_t end =
@@ -201,6 +223,9 @@ static int text_search_in(struct go_table *tab, const struct elf_segment *seg,
 	for (pos = 0; pos < end; pos += CHUNK_BYTES) {
 		len = seg->file_bytes - pos < CHUNK_BYTES + NEAR_BYTES ? seg->file_bytes - pos
 								       : CHUNK_BYTES + NEAR_BYTES;
+		if (search->text_bytes_left < len)
+			return -EBADMSG;
+		search->text_bytes_left -= len;
 		memset(chunk, 0, CHUNK_BYTES + NEAR_BYTES);
 		err = elf_image_read(tab->img, seg->off + pos, chunk, len);
 		if (err)
@@ -209,15 +234,24 @@ static int text_search_in(struct go_table *tab, const struct elf_segment *seg,
 			if (!near_fits(near, chunk + i))
 				continue;
 			tab->text = seg->va + pos + i - near->first;
+			tab->start = tab->text + near->first;
+			tab->end = tab->text + near->end;
+			if (!covers_code(tab))
+				continue;
+			if (!search->looks_left)
+				return -EBADMSG;
+			search->looks_left--;
 			filled = text_look(tab, &nr);
 			if (filled > best->filled && (uint32_t)filled * 4 >= nr * 3)
 				*best = (struct best_text){ tab->text, filled };
+			if (filled > 0 && (uint32_t)filled == nr)
+				return 1;
 		}
 	}
 	return 0;
 }
 
-static int text_search(struct go_table *tab)
+static int text_search(struct go_table *tab, struct search *search)
 {
 	__cleanup(free_mem) uint8_t *chunk = malloc(CHUNK_BYTES + NEAR_BYTES);
 	struct best_text best = { 0 };
@@ -229,12 +263,14 @@ static int text_search(struct go_table *tab)
 	tab->text = 0;
 	if (!err)
 		err = near_read(tab, &near);
+	if (!err && near.nr < MIN_NEAR)
+		err = -EBADMSG;
 	segs = elf_image_segments(tab->img, &nr);
 	for (i = 0; i < nr && !err; i++)
 		if (segs[i].type == PT_LOAD && segs[i].flags & PF_X)
-			err = text_search_in(tab, &segs[i], &near, chunk, &best);
+			err = text_search_in(tab, &segs[i], &near, search, chunk, &best);
 	tab->text = best.text;
-	return err ? err : best.filled ? text_check(tab) : -EBADMSG;
+	return err < 0 ? err : best.filled ? text_check(tab) : -EBADMSG;
 }
 
 static bool has_magic(const uint8_t *data)
@@ -247,7 +283,7 @@ static bool has_magic(const uint8_t *data)
 }
 
 /* The header of the table at tab->off, of at most tab->bytes. */
-static int table_open(struct go_table *tab)
+static int table_open(struct go_table *tab, struct search *search)
 {
 	uint8_t data[HEADER_BYTES];
 	const uint8_t *part = data + 24;
@@ -285,32 +321,33 @@ static int table_open(struct go_table *tab)
 	    tab->values > tab->bytes || tab->functions > tab->bytes)
 		return -EBADMSG;
 	err = text_check(tab);
-	return err == -EBADMSG && tab->version >= GO_1_18 ? text_search(tab) : err;
+	return err == -EBADMSG && tab->version >= GO_1_18 ? text_search(tab, search) : err;
 }
 
-/* Looks for the header in [off, off + bytes) of the file. *left: what may still be read. */
-static int table_search(struct go_table *tab, uint64_t off, uint64_t bytes, uint64_t *left,
-			uint32_t *tries, uint8_t *chunk)
+/* Looks for the header in [off, off + bytes) of the file. */
+static int table_search(struct go_table *tab, uint64_t off, uint64_t bytes, struct search *search,
+			uint8_t *chunk)
 {
 	uint64_t pos, len, i;
 	int err;
 
-	for (pos = 0; pos < bytes && *left; pos += CHUNK_BYTES) {
+	for (pos = 0; pos < bytes && search->bytes_left; pos += CHUNK_BYTES) {
 		len = bytes - pos < CHUNK_BYTES ? bytes - pos : CHUNK_BYTES;
-		*left -= len < *left ? len : *left;
+		search->bytes_left -= len < search->bytes_left ? len : search->bytes_left;
 		err = elf_image_read(tab->img, off + pos, chunk, len);
 		if (err)
 			return err;
 		for (i = -(off + pos) & 7; i + 8 <= len; i += 8) {
-			if (chunk[i + 1] != 0xff || !has_magic(chunk + i) || !(*tries)--)
+			if (chunk[i + 1] != 0xff || !has_magic(chunk + i))
 				continue;
+			search->tries_left--;
 			*tab = (struct go_table){ .img = tab->img,
 						  .off = off + pos + i,
 						  .bytes = bytes - pos - i };
-			err = table_open(tab);
+			err = table_open(tab, search);
 			if (err != -EBADMSG)
 				return err;
-			if (!*tries)
+			if (!search->tries_left)
 				return -EBADMSG;
 		}
 	}
@@ -318,7 +355,7 @@ static int table_search(struct go_table *tab, uint64_t off, uint64_t bytes, uint
 }
 
 /* Where another linker than Go's put the table among other data that is read only once relocated. */
-static int search_section(struct go_table *tab, uint64_t *left, uint32_t *tries, uint8_t *chunk)
+static int search_section(struct go_table *tab, struct search *search, uint8_t *chunk)
 {
 	const struct elf_section *sec = elf_image_section(tab->img, ".data.rel.ro");
 
@@ -327,14 +364,14 @@ static int search_section(struct go_table *tab, uint64_t *left, uint32_t *tries,
 		return -ENODATA;
 	if (!sec || sec->type != SHT_PROGBITS)
 		return -ENODATA;
-	return table_search(tab, sec->off, sec->bytes, left, tries, chunk);
+	return table_search(tab, sec->off, sec->bytes, search, chunk);
 }
 
 /*
  * Data that cannot be written come first: it is there, unless the program may be loaded anywhere. Some
  * linkers put them beside the code.
  */
-static int search_segments(struct go_table *tab, uint64_t *left, uint32_t *tries, uint8_t *chunk)
+static int search_segments(struct go_table *tab, struct search *search, uint8_t *chunk)
 {
 	static const uint32_t order[] = { 0, PF_W, PF_X, PF_X | PF_W };
 	const struct elf_segment *segs;
@@ -345,8 +382,8 @@ static int search_segments(struct go_table *tab, uint64_t *left, uint32_t *tries
 	for (k = 0; k < sizeof(order) / sizeof(order[0]); k++)
 		for (i = 0; i < nr && err == -ENODATA; i++)
 			if (segs[i].type == PT_LOAD && (segs[i].flags & (PF_X | PF_W)) == order[k])
-				err = table_search(tab, segs[i].off, segs[i].file_bytes, left,
-						   tries, chunk);
+				err = table_search(tab, segs[i].off, segs[i].file_bytes, search,
+						   chunk);
 	return err;
 }
 
@@ -368,21 +405,18 @@ static bool has_note(struct elf_image *img)
 	return false;
 }
 
-static int search(struct go_table *tab)
+static int table_search_all(struct go_table *tab, struct search *search)
 {
-	uint64_t left = has_note(tab->img) ? MAX_SEARCH_BYTES : MAX_BLIND_SEARCH_BYTES;
 	uint8_t *chunk = malloc(CHUNK_BYTES);
-	uint32_t tries = MAX_TRIES;
 	size_t nr;
 	int err;
 
 	if (!chunk)
 		return -ENOMEM;
 	elf_image_sections(tab->img, &nr);
-	err = nr ? search_section(tab, &left, &tries, chunk)
-		 : search_segments(tab, &left, &tries, chunk);
+	err = nr ? search_section(tab, search, chunk) : search_segments(tab, search, chunk);
 	free(chunk);
-	if (err == -ENODATA && tries != MAX_TRIES) /* it is there, and broken */
+	if (err == -ENODATA && search->tries_left != MAX_TRIES) /* it is there, and broken */
 		return -EBADMSG;
 	return err;
 }
@@ -390,6 +424,9 @@ static int search(struct go_table *tab)
 static int table_find(struct go_table *tab)
 {
 	static const char *const names[] = { ".gopclntab", ".data.rel.ro.gopclntab" };
+	struct search search = { .tries_left = MAX_TRIES,
+				 .text_bytes_left = MAX_TEXT_SEARCHES_BYTES,
+				 .looks_left = MAX_TEXT_LOOKS };
 	const struct elf_section *sec;
 	size_t i;
 
@@ -401,9 +438,10 @@ static int table_find(struct go_table *tab)
 			continue;
 		tab->off = sec->off;
 		tab->bytes = sec->bytes;
-		return table_open(tab);
+		return table_open(tab, &search);
 	}
-	return search(tab);
+	search.bytes_left = has_note(tab->img) ? MAX_SEARCH_BYTES : MAX_BLIND_SEARCH_BYTES;
+	return table_search_all(tab, &search);
 }
 
 /* What was found the first time. */

@@ -56,6 +56,7 @@ struct scan {
 	uint64_t *low, *high;
 	const struct elf_section *sections;
 	size_t nr_sections;
+	uint32_t *homes; /* of syms[i], 1 + the number of its section of code; 0: it is in none */
 	uint32_t nr_offers;
 	uint32_t nr_ties;
 	bool has_locals[MAX_TABS], has_sizes[MAX_TABS];
@@ -169,28 +170,61 @@ static size_t lower_bound(const struct elf_symbol *syms, size_t nr, uint64_t rva
 	return low;
 }
 
-/* Numbers of 16 bits do not reach all sections: those of the others are looked for. */
-static const struct elf_section *section_of(const struct scan *s, const Elf64_Sym *sym)
+/*
+ * One pass over the sections, whatever they are: of those that overlap, the first one with an address in it
+ * has that, and hides the others from there on.
+ */
+static void homes_find(struct scan *s)
 {
-	const struct elf_section *sec = s->sections;
-	size_t i;
+	const struct elf_section *sec;
+	size_t i, k;
 
-	if (sym->st_shndx < SHN_LORESERVE)
-		return sym->st_shndx < s->nr_sections ? &sec[sym->st_shndx] : NULL;
-	for (i = 0; sym->st_shndx == SHN_XINDEX && i < s->nr_sections; i++)
-		if ((sec[i].flags & SHF_EXECINSTR) && sym->st_value - sec[i].va < sec[i].bytes)
-			return &sec[i];
-	return NULL;
+	memset(s->homes, 0, s->nr * sizeof(*s->homes));
+	for (i = 0; i < s->nr_sections; i++) {
+		sec = &s->sections[i];
+		if (!(sec->flags & SHF_EXECINSTR))
+			continue;
+		k = lower_bound(s->syms, s->nr, sec->va);
+		for (; k < s->nr && s->syms[k].rva - sec->va < sec->bytes && !s->homes[k]; k++)
+			s->homes[k] = (uint32_t)i + 1;
+	}
+}
+
+/* The section of code that syms[i] is in, or NULL. */
+static const struct elf_section *home_of(const struct scan *s, size_t i)
+{
+	return s->homes[i] ? &s->sections[s->homes[i] - 1] : NULL;
+}
+
+/*
+ * How far a symbol reaches whose section has a number of more than 16 bits: that section is the one of
+ * syms[first], the first address that it may cover, or ends in front of it.
+ */
+static uint64_t bytes_to_section_end(const struct scan *s, const Elf64_Sym *sym, size_t first)
+{
+	const struct elf_section *sec = home_of(s, first);
+
+	if (!sec)
+		return s->syms[first].rva - sym->st_value;
+	if (sym->st_value < sec->va)
+		return sec->va - sym->st_value;
+	return sec->bytes - (sym->st_value - sec->va);
 }
 
 /* No function reaches into the next section: .init into .plt, .text into .fini. */
-static uint64_t clip_to_section(const struct scan *s, const Elf64_Sym *sym, uint64_t bytes)
+static uint64_t clip_to_section(const struct scan *s, const Elf64_Sym *sym, uint64_t bytes,
+				size_t first)
 {
-	const struct elf_section *sec = section_of(s, sym);
-	uint64_t skip;
+	const struct elf_section *sec;
+	uint64_t skip, left;
 
-	if (!sec)
+	if (sym->st_shndx == SHN_XINDEX && s->nr_sections) {
+		left = bytes_to_section_end(s, sym, first);
+		return bytes < left ? bytes : left;
+	}
+	if (sym->st_shndx >= SHN_LORESERVE || sym->st_shndx >= s->nr_sections)
 		return bytes;
+	sec = &s->sections[sym->st_shndx];
 	skip = sym->st_value - sec->va;
 	if (sym->st_value < sec->va || skip >= sec->bytes)
 		return bytes;
@@ -274,7 +308,7 @@ static void offer_symbol(struct scan *s, const Elf64_Sym *sym)
 		return;
 	c.bytes = sym->st_size;
 	if (first < s->nr && s->syms[first].rva - c.value < c.bytes)
-		c.bytes = clip_to_section(s, sym, c.bytes);
+		c.bytes = clip_to_section(s, sym, c.bytes, first);
 	if (c.value + c.bytes <= c.value)
 		return;
 	offer_sized(s, &c, first);
@@ -313,6 +347,7 @@ static int scan_tables(struct scan *s)
 	for (i = 0; i < s->nr_tabs && !err; i++) {
 		s->tab = &s->tabs[i];
 		s->sections = elf_image_sections(s->tab->img, &s->nr_sections);
+		homes_find(s);
 		err = scan_table(s);
 	}
 	return err;
@@ -345,19 +380,12 @@ static int commit_sized(struct scan *s, struct strtab *names, struct elf_symbol 
 	return err;
 }
 
-/* Whether a and b lie in one section of code. */
-static bool same_code_section(const struct scan *s, uint64_t a, uint64_t b)
+/* Whether rva lies in the section of code that syms[i] is in. */
+static bool same_code_section(const struct scan *s, uint64_t rva, size_t i)
 {
-	const struct elf_section *sec;
-	size_t i;
+	const struct elf_section *sec = home_of(s, i);
 
-	for (i = 0; i < s->nr_sections; i++) {
-		sec = &s->sections[i];
-		if ((sec->flags & SHF_EXECINSTR) && a >= sec->va && a - sec->va < sec->bytes &&
-		    b >= sec->va && b - sec->va < sec->bytes)
-			return true;
-	}
-	return false;
+	return sec && rva - sec->va < sec->bytes;
 }
 
 /* Does the function of sym begin at prev, by the unwind table? */
@@ -366,18 +394,18 @@ static bool is_start(const struct candidate *prev, const struct elf_symbol *sym)
 	return sym->function && prev->value == sym->function;
 }
 
-/* May prev, the last symbol before sym, name the code there? */
-static bool unsized_fits(const struct scan *s, const struct candidate *prev,
-			 const struct elf_symbol *sym)
+/* May prev, the last symbol before syms[i], name the code there? */
+static bool unsized_fits(const struct scan *s, const struct candidate *prev, size_t i)
 {
+	const struct elf_symbol *sym = &s->syms[i];
+
 	if (!prev->unsized)
 		return false;
 	if (is_start(prev, sym))
 		return true;
 	return !s->tabs[prev->tab].partial && prev->value >= sym->function &&
 	       (s->has_locals[prev->tab] || !s->has_sizes[prev->tab]) &&
-	       sym->rva - prev->value < MAX_UNSIZED_BYTES &&
-	       same_code_section(s, prev->value, sym->rva);
+	       sym->rva - prev->value < MAX_UNSIZED_BYTES && same_code_section(s, prev->value, i);
 }
 
 /* Where what is still unnamed would have its names from, as look-ups of their own: sorted by rva. */
@@ -390,7 +418,7 @@ static size_t collect_unsized(struct scan *s, struct elf_symbol *syms, struct el
 	for (i = 0; i < s->nr; i++) {
 		if (s->prev[i].set)
 			prev = s->prev[i];
-		if (syms[i].name || !unsized_fits(s, &prev, &syms[i]))
+		if (syms[i].name || !unsized_fits(s, &prev, i))
 			continue;
 		s->prev[nr] = prev; /* nr <= i: it was looked at */
 		starts[nr].rva = prev.value;
@@ -405,8 +433,12 @@ static size_t collect_unsized(struct scan *s, struct elf_symbol *syms, struct el
 static int find_labels(const struct scan *s, const struct elf_symbol *starts, size_t nr,
 		       struct candidate *inside)
 {
+	__cleanup(free_mem) uint32_t *homes = calloc(nr, sizeof(*homes));
 	struct scan cover = *s;
 
+	if (!homes)
+		return -ENOMEM;
+	cover.homes = homes;
 	cover.syms = starts;
 	cover.nr = nr;
 	cover.best = inside;
@@ -422,20 +454,28 @@ int symtab_resolve_unsized(const struct symtab *tabs, size_t nr_tabs, struct str
 	__cleanup(free_mem) struct candidate *inside = calloc(nr + 1, sizeof(*inside));
 	__cleanup(free_mem) struct elf_symbol *starts = calloc(nr + 1, sizeof(*starts));
 	__cleanup(free_mem) struct elf_symbol **owners = calloc(nr + 1, sizeof(*owners));
-	struct scan s = { .tabs = tabs, .nr_tabs = nr_tabs, .syms = syms, .nr = nr, .prev = prev };
+	__cleanup(free_mem) uint32_t *homes = calloc(nr + 1, sizeof(*homes));
+	struct scan s = { .tabs = tabs,
+			  .nr_tabs = nr_tabs,
+			  .syms = syms,
+			  .nr = nr,
+			  .prev = prev,
+			  .homes = homes };
 	char name[SYMTAB_MAX_NAME];
 	size_t i, nr_starts;
 	int err, len;
 
-	if (!prev || !inside || !starts || !owners)
+	if (!prev || !inside || !starts || !owners || !homes)
 		return -ENOMEM;
 	if (nr_tabs > MAX_TABS)
 		return -E2BIG;
 	err = scan_tables(&s);
 	if (err)
 		return err;
-	if (nr_tabs)
+	if (nr_tabs) {
 		s.sections = elf_image_sections(tabs[0].img, &s.nr_sections);
+		homes_find(&s);
+	}
 	nr_starts = collect_unsized(&s, syms, starts, owners);
 	if (nr_starts)
 		err = find_labels(&s, starts, nr_starts, inside);
@@ -477,6 +517,7 @@ int symtab_resolve(const struct symtab *tab, struct strtab *names, struct elf_sy
 {
 	__cleanup(free_mem) struct candidate *best = NULL;
 	__cleanup(free_mem) uint64_t *borders = NULL;
+	__cleanup(free_mem) uint32_t *homes = NULL;
 	struct scan s = { .tabs = tab, .nr_tabs = 1, .syms = syms, .nr = nr };
 	int err, name_err;
 	size_t i;
@@ -484,7 +525,8 @@ int symtab_resolve(const struct symtab *tab, struct strtab *names, struct elf_sy
 	if (!nr)
 		return 0;
 	s.best = best = calloc(nr, sizeof(*best));
-	if (!best)
+	s.homes = homes = calloc(nr, sizeof(*homes));
+	if (!best || !homes)
 		return -ENOMEM;
 	if (syms[0].same_end) {
 		borders = calloc(nr, 2 * sizeof(*borders));

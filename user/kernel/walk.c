@@ -180,9 +180,7 @@ static uint32_t walk_one(struct walker *walker, struct process *process, struct 
 	*ret_frame += unwind_signal_entry(state, row, off);
 	if (unwind_row_kind(row) != ROW_RARE && !(all_registers && has_rule(row)))
 		return (uint32_t)unwind_step(state, row, reader);
-	if (images_open_cfi(walker->images, image, now_ns))
-		return BPFPROF_STOP_MISS_FILE;
-	return (uint32_t)cfi_step(image->cfi, off, state, reader);
+	return rules_step(walker, image, off, state, reader, now_ns);
 }
 
 /* Makes sure that the mapping of pc is known, if there is any way to know it. */
@@ -261,7 +259,9 @@ uint32_t walker_walk(struct walker *walker, struct process *process,
 		restored.reader = &over.reader;
 	total = walk(walker, process, &restored, lost, frames, nr, cap, stop, now_ns);
 	/* Rows are quicker but lose registers: where one was missing, follow all of them. */
-	if (*stop == BPFPROF_STOP_REG_LOST && !lost)
+	if (*stop == BPFPROF_STOP_REG_LOST && !lost && !rules_allowed(walker))
+		*stop = BPFPROF_STOP_MISS_RATE; /* what rows have found is better than nothing */
+	else if (*stop == BPFPROF_STOP_REG_LOST && !lost)
 		total = walk(walker, process, &restored, true, frames, nr, cap, stop, now_ns);
 	return total;
 }

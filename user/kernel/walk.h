@@ -39,7 +39,8 @@ struct walker {
 	struct python_maps *python_maps;
 	uint64_t *row_buffer; /* CFI_PAGE_MAX_ROWS */
 	struct anon_code *anon_code;
-	struct budget reading, building, learning; /* mappings; pages of rows; rules from code */
+	/* Mappings; pages of rows; rules from code; steps by complete rules. */
+	struct budget reading, building, learning, stepping;
 	uint64_t vma_reads, vma_deferred, vma_timeouts, vmas_too_many;
 	/* Code without tables: read and understood, not understood, put off; of any kind. */
 	uint64_t code_learned, code_unexplained, code_deferred;

@@ -15,6 +15,9 @@
 
 #define BUILD_SHARE 4 /* of the time may go into building pages, where they push each other out */
 #define BUILD_SAVED_NS (2 * NS_PER_SECOND)
+/* A step by the rules of a real file takes 1 to 10 us: 25000 a second at least, and 100000 at once. */
+#define STEP_SHARE 4
+#define STEP_SAVED_NS NS_PER_SECOND
 #define PREFETCH_PAGES 3
 #define UNREADABLE_NS (5 * NS_PER_SECOND)
 #define UNPROVEN_NS (30 * NS_PER_SECOND) /* another stack may prove what this one did not */
@@ -98,4 +101,24 @@ uint64_t rows_look_up(struct walker *walker, struct image *image, uint64_t off, 
 		rows = walker->row_buffer;
 	}
 	return rows_find(rows, nr, off & 0xffff, exact);
+}
+
+bool rules_allowed(struct walker *walker)
+{
+	return budget_allows(&walker->stepping, STEP_SHARE, STEP_SAVED_NS, time_monotonic_ns());
+}
+
+uint32_t rules_step(struct walker *walker, struct image *image, uint64_t off,
+		    struct unwind_state *state, struct unwind_reader *reader, uint64_t now_ns)
+{
+	uint32_t stop = BPFPROF_STOP_MISS_FILE;
+	uint64_t start_ns;
+
+	if (!rules_allowed(walker))
+		return BPFPROF_STOP_MISS_RATE;
+	start_ns = time_thread_cpu_ns();
+	if (!images_open_cfi(walker->images, image, now_ns))
+		stop = (uint32_t)cfi_step(image->cfi, off, state, reader);
+	budget_spend(&walker->stepping, time_thread_cpu_ns() - start_ns);
+	return stop;
 }

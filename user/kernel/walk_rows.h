@@ -2,13 +2,19 @@
 #ifndef BPFPROF_KERNEL_WALK_ROWS_H
 #define BPFPROF_KERNEL_WALK_ROWS_H
 
-/* Pages of unwind rows: built when a stack walks through them, resident in the kernel from then on. */
+/*
+ * Pages of unwind rows: built when a stack walks through them, resident in the kernel from then on; and
+ * steps by the complete rules, for what rows cannot say. Both get a share of the time only: files are
+ * the targets', and may be made to cost as much as they can.
+ */
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct image;
 struct process_mapping;
+struct unwind_reader;
+struct unwind_state;
 struct walker;
 
 /*
@@ -24,5 +30,11 @@ uint64_t rows_look_up(struct walker *walker, struct image *image, uint64_t off, 
 		      uint64_t now_ns);
 /* That of an offset within a page, of its rows[0..nr). */
 uint64_t rows_find(const uint64_t *rows, uint32_t nr, uint32_t low, bool exact);
+
+/* Is there time for rules_step()? */
+bool rules_allowed(struct walker *walker);
+/* cfi_step() in image: 0 or enum bpfprof_stop, of which MISS_RATE says that there is no time for it. */
+uint32_t rules_step(struct walker *walker, struct image *image, uint64_t off,
+		    struct unwind_state *state, struct unwind_reader *reader, uint64_t now_ns);
 
 #endif

@@ -16,6 +16,7 @@
 
 #define PAGE_BYTES (1ULL << BPFPROF_PAGE_SHIFT)
 #define PAGE_WORK (1 << 20)
+#define GO_STEP_WORK (1 << 15) /* real functions need some thousands */
 
 static void code_add(struct cfi *cfi, const struct elf_segment *seg)
 {
@@ -135,6 +136,7 @@ struct page_build {
 	uint64_t pos; /* file offset up to which the rows reach */
 	uint64_t end; /* of what is filled now: a part of a segment, or a gap between FDEs in it */
 	uint64_t va_delta; /* image-relative address minus file offset in that segment */
+	int64_t go_work; /* that Go's table may still cost */
 	int err; /* of filling what Go's table passed over */
 };
 
@@ -285,8 +287,8 @@ static void page_add_go(void *arg, uint64_t start, uint64_t end, uint64_t row)
 /* Rows of Go's table up to b->end, and in its gaps of the tables after it. */
 static int page_add_gos(struct page_build *b)
 {
-	int err = go_rows_make(&b->cfi->go, b->pos + b->va_delta, b->end + b->va_delta, page_add_go,
-			       b);
+	int err = go_rows_make(&b->cfi->go, b->pos + b->va_delta, b->end + b->va_delta, &b->go_work,
+			       page_add_go, b);
 
 	return err && err != -EBADMSG ? err : b->err;
 }
@@ -331,6 +333,7 @@ int cfi_build_page(struct cfi *cfi, uint32_t page, uint64_t *rows)
 {
 	struct page_build b = { .cfi = cfi,
 				.rows = rows,
+				.go_work = GO_ROWS_PAGE_WORK,
 				.pos = (uint64_t)page << BPFPROF_PAGE_SHIFT };
 	uint64_t page_end = b.pos + PAGE_BYTES;
 	int err;
@@ -403,10 +406,12 @@ static void row_keep(void *arg, uint64_t start, uint64_t end, uint64_t row)
 /* What Go's table says of rva, 0 if that is nothing. */
 static uint64_t row_of_go(const struct cfi *cfi, uint64_t rva)
 {
+	int64_t work = GO_STEP_WORK;
 	uint64_t row = 0;
 
-	if (!cfi->errors[TABLE_GO])
-		go_rows_make(&cfi->go, rva, rva + 1, row_keep, &row);
+	if (!cfi->errors[TABLE_GO] &&
+	    go_rows_make(&cfi->go, rva, rva + 1, &work, row_keep, &row) == -E2BIG)
+		row = row_rare();
 	return row;
 }
 

@@ -34,6 +34,9 @@
 #define SIGNAL_CONTEXT 40 /* struct rt_sigframe without pretcode: uc_mcontext is this far in uc */
 #define MAX_FRAME_BYTES (INT8_MAX * UNWIND_FAR_BYTES)
 #define MIN_BP_OFF (-(1 << 13) * 8) /* that a row can say */
+#define WORK_PER_LOOK_UP 64 /* finding a function by its address; a value counts as 1 */
+#define WORK_PER_FUNCTION 32
+#define WORK_PER_INSTRUCTION 8
 #define CFA_BP_OFF 16 /* from where rbp is saved to the cfa */
 
 enum function_kind {
@@ -54,6 +57,7 @@ enum switched {
 
 struct function {
 	const struct go_table *tab;
+	int64_t *work_left;
 	struct go_function fn;
 	uint64_t from, to; /* its rows are for these addresses */
 	enum function_kind kind;
@@ -120,6 +124,24 @@ static size_t code_read(const struct function *f, uint64_t rva, uint8_t *code, s
 	return len;
 }
 
+static int work_take(int64_t *work_left, uint32_t amount)
+{
+	if (*work_left < amount) {
+		*work_left = 0;
+		return -E2BIG;
+	}
+	*work_left -= amount;
+	return 0;
+}
+
+/* go_values_next(), or -E2BIG. */
+static int values_next(const struct function *f, struct go_values *v)
+{
+	int err = work_take(f->work_left, 1);
+
+	return err ? err : go_values_next(v);
+}
+
 struct decoded {
 	ZydisDecoder decoder;
 	ZydisDecodedInstruction insn;
@@ -131,9 +153,10 @@ static void decoder_init(struct decoded *d)
 	ZydisDecoderInit(&d->decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
 }
 
-static bool decode(const uint8_t *code, size_t len, struct decoded *d)
+static bool decode(const struct function *f, const uint8_t *code, size_t len, struct decoded *d)
 {
-	return ZYAN_SUCCESS(ZydisDecoderDecodeFull(&d->decoder, code, len, &d->insn, d->ops));
+	return !work_take(f->work_left, WORK_PER_INSTRUCTION) &&
+	       ZYAN_SUCCESS(ZydisDecoderDecodeFull(&d->decoder, code, len, &d->insn, d->ops));
 }
 
 static bool is_register(const ZydisDecodedOperand *op, ZydisRegister reg)
@@ -185,7 +208,7 @@ static int32_t sp_at(const struct function *f, uint64_t rva)
 	struct go_values v;
 
 	go_values_init(&v, f->tab, &f->fn, f->fn.sp_values);
-	while (go_values_next(&v) > 0)
+	while (values_next(f, &v) > 0)
 		if (rva < v.end)
 			return v.value < MAX_FRAME_BYTES - 8 ? v.value : -1;
 	return -1;
@@ -201,7 +224,7 @@ static void bp_search(struct function *f)
 	int32_t sp;
 
 	decoder_init(&d);
-	for (pos = 0; pos < len && decode(code + pos, len - pos, &d); pos += d.insn.length) {
+	for (pos = 0; pos < len && decode(f, code + pos, len - pos, &d); pos += d.insn.length) {
 		next = f->fn.start + pos + d.insn.length;
 		if (d.insn.mnemonic == ZYDIS_MNEMONIC_PUSH &&
 		    is_register(&d.ops[0], ZYDIS_REGISTER_RBP)) {
@@ -251,7 +274,7 @@ static void bp_find(struct function *f)
 	f->bp_kept = f->tab->version >= GO_1_18 && !(f->fn.flags & GO_ASM);
 	go_values_init(&v, f->tab, &f->fn, f->fn.sp_values);
 	do {
-		if (go_values_next(&v) <= 0)
+		if (values_next(f, &v) <= 0)
 			return;
 	} while (v.value <= 0);
 	len = v.start > f->fn.start ? code_read(f, v.start - 1, code, sizeof(code)) : 0;
@@ -401,7 +424,7 @@ static void switched_find(struct function *f, const char *name)
 	if (!may_switch(code, len))
 		return;
 	decoder_init(&d);
-	for (pos = 0; pos < len && decode(code + pos, len - pos, &d); pos += d.insn.length)
+	for (pos = 0; pos < len && decode(f, code + pos, len - pos, &d); pos += d.insn.length)
 		if (!switch_scan_one(&scan, &d, f->fn.start + pos + d.insn.length))
 			break;
 	if (!f->nr_regions)
@@ -564,9 +587,13 @@ static int put_function(const struct sink *sink, struct function *f)
 			    .add = sink->add,
 			    .arg = sink->arg };
 	struct go_values v;
-	int err;
+	int err = work_take(f->work_left, WORK_PER_FUNCTION);
 
+	if (err)
+		return err;
 	function_look(f);
+	if (!*f->work_left) /* what was seen of its code is not all */
+		return -E2BIG;
 	switch (f->kind) {
 	case FUNCTION_OUTERMOST:
 		put(&own, f->from, f->to, row_kind(ROW_END));
@@ -581,8 +608,12 @@ static int put_function(const struct sink *sink, struct function *f)
 		break;
 	}
 	go_values_init(&v, f->tab, &f->fn, f->fn.sp_values);
-	while ((err = go_values_next(&v)) > 0)
+	while ((err = values_next(f, &v)) > 0 && v.start < own.end)
 		put_plain(&own, f, v.start == f->fn.start ? f->from : v.start, v.end, v.value);
+	if (err > 0) /* the others are not wanted */
+		return 0;
+	if (err == -E2BIG)
+		return err;
 	if (err)
 		put(&own, v.end, f->to, row_kind(ROW_RARE));
 	else /* padding */
@@ -590,20 +621,24 @@ static int put_function(const struct sink *sink, struct function *f)
 	return err;
 }
 
-int go_rows_make(const struct go_table *tab, uint64_t start, uint64_t end, go_row_fn add, void *arg)
+int go_rows_make(const struct go_table *tab, uint64_t start, uint64_t end, int64_t *work_left,
+		 go_row_fn add, void *arg)
 {
 	struct sink sink = { .start = start, .end = end, .add = add, .arg = arg };
-	struct function f = { .tab = tab };
+	struct function f = { .tab = tab, .work_left = work_left };
 	struct go_function fn;
 	uint64_t index = 0;
 	int err;
 
 	if (start >= tab->end || end <= tab->start)
 		return 0;
+	err = work_take(work_left, WORK_PER_LOOK_UP);
+	if (err)
+		return err;
 	err = go_table_function(tab, start < tab->start ? tab->start : start, &fn, &index);
 	f.to = err ? 0 : go_table_look_up_from(tab, fn.start);
 	while (!err && f.to < end) {
-		f = (struct function){ .tab = tab, .fn = fn, .from = f.to };
+		f = (struct function){ .tab = tab, .work_left = work_left, .fn = fn, .from = f.to };
 		f.to = go_table_look_up_from(tab, fn.end);
 		err = put_function(&sink, &f);
 		if (err && err != -EBADMSG)
@@ -611,7 +646,8 @@ int go_rows_make(const struct go_table *tab, uint64_t start, uint64_t end, go_ro
 		if (++index >= tab->nr_functions)
 			return 0;
 		err = go_table_function_at(tab, index, &fn);
-		if (!err && fn.start < f.fn.end) /* rows would go back */
+		/* Rows would go back, or stand still: Go's linker gives each function 16 bytes. */
+		if (!err && (fn.start < f.fn.end || fn.end == fn.start))
 			err = -EBADMSG;
 	}
 	return err;
