@@ -536,6 +536,8 @@ struct bpfprof_origin {
 	__u64 root_ino; /* inode of its root folder */
 	__u32 uid; /* that it makes files with */
 	__u32 flags; /* BPFPROF_ORIGIN_* */
+	__u32 root_dev; /* kernel's dev_t of the file system that root_ino is in */
+	__u32 pad;
 	/* Processes that it was forked from with no exec since, its parent first; pid 0: no more. */
 	struct bpfprof_ancestor {
 		__u64 start_ns; /* CLOCK_BOOTTIME */
@@ -546,6 +548,8 @@ struct bpfprof_origin {
 
 #define BPFPROF_ORIGIN_OUR_MOUNTS 1U /* it lives in the reader's mount namespace */
 #define BPFPROF_ORIGIN_OUR_ROOT 2U /* and has the reader's root folder */
+/* The user namespace that its mount namespace belongs to is that of the reader's: it cannot mount what it likes. */
+#define BPFPROF_ORIGIN_OUR_USERS 4U
 
 /* What the VMA iterator writes: this header, then path_len bytes, padded to 8. */
 struct bpfprof_vma_record {
@@ -728,7 +732,7 @@ _Static_assert(sizeof(struct bpfprof_title_event) == 88 + BPFPROF_TITLE_BYTES, "
 _Static_assert(sizeof(struct bpfprof_titled) == 48, "wire");
 _Static_assert(sizeof(struct bpfprof_miss_point) % 8 == 0, "wire");
 _Static_assert(sizeof(struct bpfprof_vma) == 64, "wire");
-_Static_assert(sizeof(struct bpfprof_origin) == 64, "wire");
+_Static_assert(sizeof(struct bpfprof_origin) == 72, "wire");
 _Static_assert(sizeof(struct bpfprof_mapping) == 24, "wire");
 _Static_assert(sizeof(struct bpfprof_task_state) % 8 == 0, "wire");
 _Static_assert(sizeof(struct bpfprof_environ) == 40, "wire");

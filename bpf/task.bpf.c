@@ -65,6 +65,11 @@ static __always_inline void origin_fill(struct bpfprof_origin *origin, struct ta
 	origin->root_ino = BPF_CORE_READ(task, fs, root.dentry, d_inode, i_ino);
 	origin->uid = BPF_CORE_READ(task, cred, fsuid.val);
 	origin->flags = 0;
+	origin->root_dev = BPF_CORE_READ(task, fs, root.dentry, d_inode, i_sb, s_dev);
+	origin->pad = 0;
+	if (BPF_CORE_READ(task, nsproxy, mnt_ns, user_ns) ==
+	    BPF_CORE_READ(own, nsproxy, mnt_ns, user_ns))
+		origin->flags |= BPFPROF_ORIGIN_OUR_USERS;
 	if (BPF_CORE_READ(task, nsproxy, mnt_ns) == BPF_CORE_READ(own, nsproxy, mnt_ns)) {
 		origin->flags |= BPFPROF_ORIGIN_OUR_MOUNTS;
 		if (BPF_CORE_READ(task, fs, root.dentry) == BPF_CORE_READ(own, fs, root.dentry) &&

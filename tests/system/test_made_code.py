@@ -11,7 +11,7 @@ import subprocess
 import time
 
 import chains
-from harness import NOBODY, check, test
+from harness import NOBODY, Skip, check, test
 
 BESIDE = True
 HZ = 499
@@ -251,6 +251,31 @@ def own_tmp(context):
     check_chain(context, "tboxed", CHAIN)
     check_chain(context, "9", CHAIN)
     total, wrong, stacks = share(context, "8", lambda frames: "made_function" in frames)
+    check(total >= LEAST and not wrong, stacks)
+    files = {name: count for name, count in stats["files"].items() if name.startswith("perfmap")}
+    check(files == {"perfmap_not_visible": 1}, files)
+
+
+@test()
+def layers_that_the_target_names(context):
+    """A process of no rights mounts an overlay of the node's folders by name: the agent does not open them for it."""
+    victim = context.scratch("victim", 0o700)
+    home = context.scratch("home")
+    copy(context.helper("made_code", "made_code.c", "-static"), home + "/tlayers")
+    # Under the same name it has a folder of its own: the mount's options say only the name.
+    script = ("exec 9<\"$1\" && mount -t tmpfs none /tmp && mkdir -p \"$2\" /tmp/up /tmp/work &&"
+              "mount -t overlay overlay -o \"lowerdir=$2,upperdir=/tmp/up,workdir=/tmp/work\" /tmp &&"
+              "exec /proc/self/fd/9 private")
+    attack = context.spawn(["unshare", "-Urm", "bash", "-c", script, "bash", home + "/tlayers", victim],
+                           stdout=subprocess.PIPE, plain=True, env={}, user=NOBODY, group=NOBODY,
+                           extra_groups=[])
+    line = attack.stdout.readline()
+    if not line:
+        raise Skip("users may not mount an overlay here")
+    with open(victim + "/perf-%d.map" % int(line), "w", encoding="ascii") as file:
+        file.write("1000 7fffffff0000 secret_of_the_victim\n")
+    stats = record(context, [int(line)])
+    total, wrong, stacks = share(context, "9", lambda frames: "secret_of_the_victim" in frames)
     check(total >= LEAST and not wrong, stacks)
     files = {name: count for name, count in stats["files"].items() if name.startswith("perfmap")}
     check(files == {"perfmap_not_visible": 1}, files)

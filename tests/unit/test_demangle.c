@@ -268,6 +268,32 @@ Test(demangle, hostile_names_end_soon, .timeout = 20)
 	buf_fini(&name);
 }
 
+/* What libiberty parses twice or more at each level: seconds to years for each of these. */
+Test(demangle, d_names_that_are_tried_again_and_again_end_soon, .timeout = 20)
+{
+	static const char *const parts[] = { "FS1b",	 "MFS1b",      "RS1b",	     "__T1aS50",
+					     "22__T1aS", "3__T__T1aS", "125__T1aS12" };
+	static const size_t times[] = { 18, 24, 40, 60 };
+	char dst[DEMANGLE_MAX_OUTPUT];
+	struct buf name;
+	size_t i, k;
+
+	for (i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		for (k = 0; k < sizeof(times) / sizeof(times[0]); k++) {
+			buf_init(&name, DEMANGLE_MAX_INPUT);
+			buf_add_str(&name, "_D1a");
+			add_times(&name, parts[i], times[k]);
+			demangle(name.data, dst);
+			cr_assert_str_eq(dst, name.data);
+			buf_fini(&name);
+		}
+	/* One level of each is no harm. */
+	demangle("_D1a1bFS1cFZ1dZv", dst);
+	cr_expect_str_eq(dst, "a.b");
+	demangle("_D1a__T1bS21cZ1dFZv", dst);
+	cr_expect_str_eq(dst, "a.b!(c).d");
+}
+
 /* The lines of `mangled` as c++filt has them in `plain`. Number of them. */
 static size_t compare_with_cxxfilt(void)
 {

@@ -84,6 +84,11 @@ static void teardown(void)
 	runner = NULL;
 }
 
+static uint32_t kernel_dev(dev_t dev)
+{
+	return major(dev) << 20 | minor(dev);
+}
+
 TestSuite(images, .init = setup, .fini = teardown);
 
 /* What the kernel would say of a mapping of that file. */
@@ -97,7 +102,7 @@ static struct bpfprof_vma vma_of(const char *file)
 
 	cr_assert_eq(stat(path, &st), 0, "%s", path);
 	vma.ino = st.st_ino;
-	vma.dev = major(st.st_dev) << 20 | minor(st.st_dev);
+	vma.dev = kernel_dev(st.st_dev);
 	vma.size = (uint64_t)st.st_size;
 	vma.mtime_sec = st.st_mtim.tv_sec;
 	fd = S_ISREG(st.st_mode) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
@@ -633,12 +638,17 @@ Test(images, owned_below_a_root)
 	cr_assert_eq(stat(root, &st), 0);
 	origin.told.uid = getuid();
 	origin.told.root_ino = st.st_ino;
+	origin.told.root_dev = kernel_dev(st.st_dev);
 	origin.told.flags = BPFPROF_ORIGIN_OUR_MOUNTS;
 	origin.root = root;
 	origins_set(images_origins(images), &origin);
 	cr_expect_eq(open_owned("/map", 0), 0);
 	cr_expect_neq(open_owned(path, 0), 0);
 	origin.told.root_ino++;
+	origins_set(images_origins(images), &origin);
+	cr_expect_eq(open_owned("/map", 0), -ESTALE);
+	origin.told.root_ino--;
+	origin.told.root_dev++; /* the same number in another file system */
 	origins_set(images_origins(images), &origin);
 	cr_expect_eq(open_owned("/map", 0), -ESTALE);
 	unlink(path);
@@ -677,6 +687,7 @@ Test(images, look)
 	cr_assert_eq(stat(fixture_dir(), &st), 0);
 	origin.root = (char *)fixture_dir();
 	origin.told.root_ino = st.st_ino;
+	origin.told.root_dev = kernel_dev(st.st_dev);
 	origins_set(images_origins(images), &origin);
 	origin.mnt_ns = 4;
 	origins_set(images_origins(images), &origin);

@@ -335,7 +335,7 @@ Test(pythons, too_many_places)
 Test(pythons, loaded_last_first)
 {
 	struct process_mapping mappings[3];
-	struct process process = { .mappings = mappings, .executable = IMAGE + 1 };
+	struct process process = { .mappings = mappings, .program = IMAGE + 1 };
 	struct made_code code;
 	struct seen seen;
 

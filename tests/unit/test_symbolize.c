@@ -456,6 +456,32 @@ Test(symbolize, jit)
 	for (int i = 2; i < 5; i++)
 		cr_expect_str_eq(text(location((size_t)i)->name), "[anon]+0x7f0000001000");
 	cr_expect_not(location(2)->has_symbol);
+	/* Of the other one it is not known where its map would be; those without a process have none. */
+	cr_assert_eq(files.nr, 1);
+	cr_expect_str_eq(files.reasons[0].name, "perfmap_gone");
+	cr_expect_eq(files.reasons[0].count, 1);
+}
+
+/* In another mount namespace: nobody can say any more what that showed under /tmp. */
+Test(symbolize, jit_of_a_process_that_has_ended)
+{
+	const uint64_t frames[] = { jit(1, 0x7f0000001010), jit(2, 0x7f0000002000) };
+	const uint32_t gone = 4194305, here = (uint32_t)getpid(); /* higher than pids go */
+	struct aggregate_process ended[] = { { .pid = gone }, { .pid = here } };
+	struct symbolize_options options = { .kallsyms = "/dev/null" };
+	struct origin origin = { .pid = gone, .pod_pid = gone };
+	struct profile made;
+	int hidden = 0;
+
+	origin.told.ancestors[0].pod_pid = 1; /* asked for below the same /tmp */
+	origins_set(images_origins(images), &origin);
+	origin_set(0); /* runs, and wrote none */
+	cr_assert_eq(
+		symbolize_frames(&made, frames, 2, ended, 2, images, &options, &files, &hidden), 0);
+	profile_fini(&made);
+	cr_assert_eq(files.nr, 1);
+	cr_expect_str_eq(files.reasons[0].name, "perfmap_gone");
+	cr_expect_eq(files.reasons[0].count, 1);
 }
 
 /* What the process did not name itself may stand in the map of the one that it was forked from. */

@@ -273,7 +273,6 @@ static int mappings_take(struct walker *walker, struct process *process, struct 
 	differ = process_mappings_set(process, c->mappings, c->nr);
 	process_place_set(process, &c->place);
 	executed = c->program_va ? process_mapping_find(process, c->program_va) : NULL;
-	process->executable = executed ? (uint32_t)executed->image : 0;
 	process->program = program_find(walker, process, executed);
 	origin_take(walker, process, c);
 	if (differ || process->images_failed) {

@@ -31,6 +31,8 @@ struct open_job {
 	char root[BPFPROF_PATH_MAX];
 	char path[BPFPROF_PATH_MAX];
 	uint64_t root_ino;
+	uint32_t root_dev;
+	bool trusts_layers;
 	uint32_t pid;
 	struct image_identity identity;
 	int fd; /* result */
@@ -140,7 +142,12 @@ static long open_run(void *arg)
 {
 	struct open_job *job = arg;
 	struct image_place place = {
-		.root = job->root, .root_ino = job->root_ino, .path = job->path, .pid = job->pid
+		.root = job->root,
+		.root_ino = job->root_ino,
+		.root_dev = job->root_dev,
+		.trusts_layers = job->trusts_layers,
+		.path = job->path,
+		.pid = job->pid,
 	};
 	__cleanup(close_fd) int path_fd = -1;
 	struct stat st;
@@ -177,6 +184,8 @@ struct look_job {
 	char folder[BPFPROF_PATH_MAX];
 	char name[64];
 	uint64_t root_ino;
+	uint32_t root_dev;
+	bool trusts_layers;
 	uint32_t pid;
 };
 
@@ -186,7 +195,12 @@ static long look_run(void *arg)
 	struct image_identity identity = { 0 };
 	char path[sizeof(job->folder) + sizeof(job->name)];
 	struct image_place place = {
-		.root = job->root, .root_ino = job->root_ino, .path = path, .pid = job->pid
+		.root = job->root,
+		.root_ino = job->root_ino,
+		.root_dev = job->root_dev,
+		.trusts_layers = job->trusts_layers,
+		.path = path,
+		.pid = job->pid,
 	};
 	enum image_way way;
 	struct stat st;
@@ -221,6 +235,8 @@ int image_file_look(struct deadline_runner *runner, const struct image_place *fo
 	snprintf(job->folder, sizeof(job->folder), "%s", folder->path);
 	snprintf(job->name, sizeof(job->name), "%s", name);
 	job->root_ino = folder->root_ino;
+	job->root_dev = folder->root_dev;
+	job->trusts_layers = folder->trusts_layers;
 	job->pid = folder->pid;
 	return (int)deadline_run(runner, look_run, NULL, job, sizeof(*job), timeout_ms);
 }
@@ -332,6 +348,8 @@ int image_file_open(struct elf_source *ret, struct deadline_runner *runner,
 	job->identity = *identity;
 	job->pid = place->pid;
 	job->root_ino = place->root_ino;
+	job->root_dev = place->root_dev;
+	job->trusts_layers = place->trusts_layers;
 	snprintf(job->root, sizeof(job->root), "%s", place->root);
 	snprintf(job->path, sizeof(job->path), "%s", place->path);
 	err = deadline_run(runner, open_run, open_abandon, job, sizeof(*job), timeout_ms);

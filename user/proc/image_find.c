@@ -33,7 +33,7 @@ struct finder {
 	int fd; /* found, or -1 */
 	int refused; /* -errno of an owned file that is not what it should be */
 	bool seen; /* the file system of mount is among our own mounts */
-	bool unseen; /* it is not, and has no layers that are */
+	int why; /* -errno: what the process's own mounts say of a file that is not found */
 };
 
 dev_t image_dev(uint32_t kernel_dev)
@@ -127,7 +127,9 @@ static int open_path(const struct image_place *place, const char *path, uint64_t
 	root_fd = open(place->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (root_fd < 0 || (place->root_ino && fstat(root_fd, &st)))
 		return -1;
-	if (place->root_ino && st.st_ino != place->root_ino) {
+	if (place->root_ino &&
+	    (st.st_ino != place->root_ino ||
+	     (st.st_dev != image_dev(place->root_dev) && !has_own_devices(root_fd)))) {
 		errno = ESTALE;
 		return -1;
 	}
@@ -270,26 +272,53 @@ static bool below_mount(void *arg, const struct mount_line *line)
 	return !finder_try(f, path[0] ? open_in_mount(f, point_fd, path) : dup(point_fd));
 }
 
+static ssize_t user_map_read(const char *path, char *ret, size_t size)
+{
+	__cleanup(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	return fd < 0 ? -1 : read(fd, ret, size);
+}
+
+/*
+ * Is the process of our user namespace now? One that has left it for its own cannot come back: mounts that
+ * were listed before we ask are no work of such a one, whatever was known of it earlier.
+ */
+static bool has_our_users(uint32_t pid)
+{
+	char name[40], own[4096], its[sizeof(own)];
+	ssize_t own_len = user_map_read("/proc/self/uid_map", own, sizeof(own)), len;
+
+	snprintf(name, sizeof(name), "/proc/%u/uid_map", pid);
+	len = user_map_read(name, its, sizeof(its));
+	return len > 0 && len == own_len && !memcmp(own, its, (size_t)len);
+}
+
 static bool find_by_target(struct finder *f, enum image_way *ret_way)
 {
 	struct target_mount mount;
 	__cleanup(close_fd) int fd = -1;
 	char name[40];
-	int err;
+	bool layers;
 
 	snprintf(name, sizeof(name), "/proc/%u/mountinfo", f->place->pid);
 	fd = open(name, O_RDONLY | O_CLOEXEC);
-	err = fd < 0 ? -errno : target_mount_find(&mount, fd, f->place->path);
-	if (err)
+	if (fd < 0) /* EINVAL: its parent has not waited for it */
+		f->why = errno == ENOENT || errno == EINVAL ? -ESRCH : -errno;
+	else
+		f->why = target_mount_find(&mount, fd, f->place->path);
+	if (f->why)
 		return false;
 	f->mount = &mount;
 	own_mounts_read(below_mount, f);
+	/* Without an inode to compare, the text of the mount's options alone would say which file that is. */
+	layers = mount.layers && (f->identity->ino || (!f->seen && f->place->trusts_layers &&
+						       has_our_users(f->place->pid)));
 	if (f->fd >= 0)
 		*ret_way = IMAGE_WAY_MOUNT;
-	else if ((f->identity->ino || !f->seen) && find_in_layers(f, &mount, mount.inside))
+	else if (layers && find_in_layers(f, &mount, mount.inside))
 		*ret_way = IMAGE_WAY_TARGET_LAYER;
 	else
-		f->unseen = !f->seen && !mount.layers;
+		f->why = f->seen || layers ? -ENOENT : -EXDEV;
 	f->mount = NULL;
 	target_mount_fini(&mount);
 	return f->fd >= 0;
@@ -316,7 +345,9 @@ int image_find(const struct image_place *place, const struct image_identity *ide
 		way = IMAGE_WAY_LAYER;
 	}
 	if (f.fd < 0 && !(absolute && place->pid && find_by_target(&f, &way)))
-		return f.refused ? f.refused : f.unseen ? -EXDEV : err;
+		return f.refused				      ? f.refused
+		       : f.why && (!identity->ino || f.why == -EXDEV) ? f.why
+								      : err;
 	*ret_st = f.st;
 	*ret_way = way;
 	return f.fd;

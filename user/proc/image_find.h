@@ -45,14 +45,18 @@ enum image_way { /* in the order in which they are tried */
 struct image_place {
 	const char *root; /* folder that node paths are resolved in, "": none */
 	uint64_t root_ino; /* which that folder must have, 0: any */
+	uint32_t root_dev; /* with root_ino, kernel's encoding */
+	/* An unprivileged process mounts overlays, too, of whatever folders of the node it names. */
+	bool trusts_layers; /* the mounts of pid are the node's own work: see origin_mounts_are_trusted() */
 	const char *path; /* as its process sees it; not absolute: not known */
 	uint32_t pid; /* a process that has it there, 0: none known, or of no use */
 };
 
 /*
  * If any file will do, it is the one of that process, or without one that of the node.
- * A descriptor (O_PATH), or -ESTALE (another file is there), -EXDEV (it lies in a file system that
- * is mounted for that process only), -errno of what the path led to. Of an owned one -EPERM
+ * A descriptor (O_PATH), or -ESTALE (another file is there, or another root), -EXDEV (it lies in a file system that
+ * is mounted for that process only, or in layers that are not trusted), -errno of what the path led
+ * to. Of any file -ESRCH: its process has exited. Of an owned one -EPERM
  * (another user's, or no plain file) and -EKEYEXPIRED (older than that).
  */
 int image_find(const struct image_place *place, const struct image_identity *identity,

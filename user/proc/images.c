@@ -626,11 +626,13 @@ const char *image_problem_name(enum image_problem problem)
 int images_open_source(struct images *images, uint32_t pid, const char *path,
 		       struct elf_source *ret)
 {
+	const struct origin *origin = pid ? origins_find(images->origins, pid) : NULL;
 	struct image_identity any = { 0 };
 	struct image_place place = {
 		.root = images->host_root ? images->host_root : "",
 		.path = path,
 		.pid = pid,
+		.trusts_layers = origin && origin_mounts_are_trusted(origin),
 	};
 	enum image_way way;
 
@@ -653,10 +655,12 @@ static struct image_place place_of(const struct images *images, const struct ori
 
 	if (origin && !origin_is_here(origin)) {
 		place.pid = pid;
+		place.trusts_layers = origin_mounts_are_trusted(origin);
 		if (origin->root) {
 			place.pid = 0;
 			place.root = origin->root;
 			place.root_ino = origin->told.root_ino;
+			place.root_dev = origin->told.root_dev;
 		}
 	} else if (!origin && images->host_root) {
 		place.root = images->host_root;

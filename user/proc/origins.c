@@ -90,6 +90,11 @@ bool origin_is_here(const struct origin *origin)
 	return origin->told.flags & BPFPROF_ORIGIN_OUR_ROOT;
 }
 
+bool origin_mounts_are_trusted(const struct origin *origin)
+{
+	return origin->told.flags & BPFPROF_ORIGIN_OUR_USERS;
+}
+
 uint64_t origin_boot_ns(uint64_t monotonic_ns)
 {
 	struct timespec boot;

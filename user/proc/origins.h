@@ -47,6 +47,8 @@ const struct origin *origins_find(const struct origins *origins, uint32_t pid);
 
 /* Has it our mounts and our root folder, so that its paths are ours? */
 bool origin_is_here(const struct origin *origin);
+/* Were its mounts made by the node's own, not by a process that has rights in a user namespace alone? */
+bool origin_mounts_are_trusted(const struct origin *origin);
 /* A time of CLOCK_MONOTONIC as one of CLOCK_BOOTTIME. */
 uint64_t origin_boot_ns(uint64_t monotonic_ns);
 /* A time of CLOCK_BOOTTIME as seconds of CLOCK_REALTIME. */

@@ -149,7 +149,6 @@ static void process_start_over(struct processes *processes, struct process *proc
 	process->sampled = false;
 	process->dead = false;
 	process->nr_pythons = 0;
-	process->executable = 0;
 	title_forget(process);
 	free(process->role);
 	process->role = NULL;
@@ -219,7 +218,6 @@ void processes_fork(struct processes *processes, const struct bpfprof_task_id *p
 		from->images_failed; /* what was not to be read is tried again for it too */
 	memcpy(to->pythons, from->pythons, sizeof(to->pythons));
 	to->nr_pythons = from->nr_pythons;
-	to->executable = from->executable;
 	if (from->title && !to->title) {
 		title_put(to, from->title);
 		to->titles_seen = from->titles_seen;

@@ -74,7 +74,6 @@ struct process {
 	uint32_t asid;
 	uint32_t slice; /* first entry in the map mappings */
 	struct process_python pythons[BPFPROF_MAX_RUNTIMES]; /* loaded last first */
-	uint32_t executable; /* the image that was executed, 0 = not known */
 	uint32_t nr_pythons; /* 0 = runs no CPython that we know */
 	uint32_t python_slots
 		[BPFPROF_MAX_RUNTIMES]; /* their elements of the map pythons, 0 = none */

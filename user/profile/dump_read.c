@@ -143,8 +143,8 @@ static void mappings_learn(struct reading *reading, uint32_t tid)
 	reading->process = processes_find(walker->processes, reading->tasks.states[0].task.pid);
 	if (!reading->process)
 		return;
-	if (reading->process->executable)
-		image = images_get(walker->images, reading->process->executable);
+	if (reading->process->program)
+		image = images_get(walker->images, reading->process->program);
 	/* Code that unpacked itself: then the lowest file is as good as any. */
 	for (i = 0; i < reading->process->nr_mappings && !has_path(image); i++)
 		image = images_get(walker->images, (uint32_t)reading->process->mappings[i].image);

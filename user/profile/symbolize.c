@@ -33,7 +33,7 @@
 #define ANON_NAME_BYTES UINT64_C(4096)
 #define COLLECT_FRAMES 65536U
 #define MAX_STRING_BYTES (32U << 20)
-#define MAX_PERFMAP_BYTES (4ULL * PERFMAP_MAX_BYTES) /* of all processes: parsing takes time */
+#define MAX_PERFMAP_BYTES (2ULL * PERFMAP_MAX_BYTES) /* of all processes: parsing takes time */
 #define MAX_ASKED 16 /* processes, where Python code lies */
 #define DEBUG_ROOT "/usr/lib/debug"
 
@@ -402,7 +402,11 @@ static const char *perfmap_refusal(int err)
 		return "perfmap_stale";
 	case -EXDEV:
 		return "perfmap_not_visible";
+	case -ESRCH:
+	case -ESTALE:
+		return "perfmap_gone";
 	case -EACCES:
+	case -E2BIG:
 	case -EBUSY:
 	case -EIO:
 	case -ETIMEDOUT:
@@ -412,7 +416,7 @@ static const char *perfmap_refusal(int err)
 	}
 }
 
-/* The map that was written under that number, for the queries that have no name yet. 0, -ENOMEM, -EXDEV: none can be seen. */
+/* The map that was written under that number, for the queries that have no name yet. 0, -ENOMEM; none can be seen: -EXDEV, -ESRCH, -ESTALE. */
 static int perfmap_ask(struct symbolizer *s, uint32_t pid, uint32_t number, uint64_t since_ns,
 		       struct perfmap_query *queries, size_t nr)
 {
@@ -438,7 +442,7 @@ static int perfmap_ask(struct symbolizer *s, uint32_t pid, uint32_t number, uint
 	for (i = nr_open = 0; i < nr; i++)
 		if (!queries[i].name)
 			queries[i] = open[nr_open++];
-	return err == -EXDEV ? err : 0;
+	return err == -EXDEV || err == -ESRCH || err == -ESTALE ? err : 0;
 }
 
 /*
@@ -453,8 +457,10 @@ static int perfmaps_ask(struct symbolizer *s, const struct aggregate_process *pr
 	struct bpfprof_origin told;
 	int err, i;
 
-	if (!origin || (process->start_ns && origin->start_ns != process->start_ns))
+	if (!origin || (process->start_ns && origin->start_ns != process->start_ns)) {
+		stats_add(s->files, perfmap_refusal(-ESRCH), 1);
 		return 0;
+	}
 	told = origin->told;
 	err = perfmap_ask(s, pid, origin->pod_pid, origin->since_ns, queries, nr);
 	for (i = 0; i < BPFPROF_ANCESTORS && !err; i++)

@@ -65,7 +65,7 @@ const char *python_other_of(struct images *images, const struct process *process
 		if (!image || !image->path)
 			continue;
 		/* Anybody's library may begin with these words. */
-		if (image->id == process->executable || !strncmp(base_of(image->path), "lib", 3))
+		if (image->id == process->program || !strncmp(base_of(image->path), "lib", 3))
 			name = python_other_of_file(image->path);
 		if (!name && !strcmp(base_of(image->path), "libjvm.so"))
 			name = python_other_of_java(cmdline);

@@ -325,7 +325,7 @@ static void executable_last(const struct process *process, struct place *places,
 	size_t i;
 
 	for (i = 0; i + 1 < nr; i++)
-		if (places[i].image == process->executable) {
+		if (places[i].image == process->program) {
 			place = places[i];
 			memmove(&places[i], &places[i + 1], (nr - 1 - i) * sizeof(place));
 			places[nr - 1] = place;

@@ -4,15 +4,15 @@
 #include <ctype.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <libiberty/demangle.h>
 
+#include "symbol/d_walk.h"
+
 #define MAX_INPUT 4096
-#define MAX_TEXT (1U << 20)
 
 /* Digits of a number at s; *ret is MAX_INPUT if it is larger. */
 static size_t number(const char *s, size_t *ret)
@@ -26,45 +26,6 @@ static size_t number(const char *s, size_t *ret)
 	if (*ret > MAX_INPUT)
 		*ret = MAX_INPUT;
 	return nr;
-}
-
-/* The place that `Q<number>` at name + at refers to: [A-Z]*[a-z] of base 26, backward from Q. */
-static bool backref_target(const char *name, size_t at, size_t *ret)
-{
-	size_t back = 0, i;
-
-	for (i = at + 1; isupper((unsigned char)name[i]) && back < MAX_INPUT; i++)
-		back = back * 26 + (size_t)(name[i] - 'A');
-	if (!islower((unsigned char)name[i]))
-		return false;
-	back = back * 26 + (size_t)(name[i] - 'a');
-	if (!back || back > at)
-		return false;
-	*ret = at - back;
-	return true;
-}
-
-/*
- * Could the text become too long? A reference to an identifier adds that; those to types may stand in
- * each other: n of them multiply the length by 3^(n / 3) at most. What only looks like a
- * reference counts too.
- */
-static bool may_explode(const char *name, size_t len)
-{
-	uint64_t bytes = len, factor = 1;
-	size_t i, target, named, nr_types = 0;
-
-	for (i = 2; i < len; i++) {
-		if (name[i] != 'Q' || !backref_target(name, i, &target))
-			continue;
-		if (number(name + target, &named))
-			bytes += named;
-		else if (++nr_types % 3 == 1)
-			factor *= 3;
-		if (bytes * factor > MAX_TEXT)
-			return true;
-	}
-	return false;
 }
 
 /* libiberty knows the attributes of a parameter in one order only: `M` before `Nk`. */
@@ -131,20 +92,30 @@ static char *thunk_demangle(const char *name, size_t prefix)
 	return whole;
 }
 
+/* Of names that would take it too long, it is not asked. */
+static char *ask_libiberty(const char *name)
+{
+	size_t work;
+
+	return d_walk_measure(name, &work) ? dlang_demangle(name, 0) : NULL;
+}
+
 char *d_name_demangle(const char *name)
 {
 	size_t len = strlen(name), thunk = thunk_prefix(name);
 	char copy[MAX_INPUT], *text;
 
-	if (len >= MAX_INPUT || may_explode(name, len))
+	if (len >= MAX_INPUT)
 		return NULL;
+	if (!strcmp(name, "_Dmain")) /* the only one without a qualified name */
+		return strdup("D main");
 	if (thunk)
 		return thunk_demangle(name, thunk);
-	text = dlang_demangle(name, 0);
+	text = ask_libiberty(name);
 	if (!text) {
 		memcpy(copy, name, len + 1);
 		reorder_attributes(copy, len);
-		text = dlang_demangle(copy, 0);
+		text = ask_libiberty(copy);
 	}
 	if (text)
 		drop_parameters(text);

@@ -4,8 +4,8 @@
 
 /*
  * Names of D (https://dlang.org/spec/abi.html, name mangling) by libiberty. Its D demangler takes as
- * much memory as a name asks for, and ends the program where there is none: names that could
- * grow too long by their back references are not given to it.
+ * much time and memory as a name asks for, and ends the program where there is none: names that would
+ * cost too much (symbol/d_walk.h) stay as they are.
  */
 
 /* Without the parameters of the function; NULL if it is none. The caller frees. */

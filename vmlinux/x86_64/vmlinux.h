@@ -334,6 +334,7 @@ struct ns_common {
 
 struct mnt_namespace {
 	struct ns_common ns;
+	struct user_namespace *user_ns;
 };
 
 struct pid_namespace {
