@@ -566,6 +566,25 @@ Test(code_rules, calls_that_do_not_return)
 	bench_close(&b);
 }
 
+/* The same code as a library of which only dynamic symbols are left, or linked otherwise. */
+static void bench_link(struct bench *b, const char *options)
+{
+	char command[256];
+
+	cfi_free(b->cfi);
+	elf_image_free(b->img);
+	snprintf(command, sizeof(command),
+		 "ld %s -o code --eh-frame-hdr -z noseparate-code --no-warn-execstack code.o",
+		 options);
+	fixture_run(command);
+	free(b->symbols);
+	fixture_run("cp code code.full && strip -s code");
+	b->img = fixture_open("code");
+	b->symbols = fixture_nm("", "code.full", &b->nr_symbols);
+	bench_find_code(b);
+	cr_assert_eq(cfi_new(&b->cfi, b->img), 0);
+}
+
 /* cfi_learn(): what is learned is in the pages built from then on. */
 
 /* What a process says of the rules that are found in the code that it stands in. */
@@ -808,6 +827,57 @@ Test(code_rules, from_the_start)
 	cr_assert_eq(cfi_code_rules(b.cfi, CODE_TO_RETURN, place(&b, "g"), true, NULL, b.rules,
 				    MAX_RULES),
 		     -ENODATA);
+	bench_close(&b);
+}
+
+/*
+ * A library names only what it exports. The nearest function that has a name, with a frame of a size not known, ends
+ * in a call that does not return; behind it stands one that has no name.
+ */
+#define NEIGHBOURS                                                                                 \
+	".globl f\n .hidden x\n .type f,@function\n f: push %rbp; mov %rsp,%rbp; sub %rdi,%rsp\n"  \
+	"test %rdi,%rdi; jne n; leave; ret\n n: call x\n .p2align 4\n"                             \
+	"g: push %rbx; mov %rdi,%rbx; call x\n h: add %rbx,%rax; pop %rbx; ret\n"                  \
+	".p2align 4\n x: ret\n"
+
+Test(code_rules, neighbour_without_a_name)
+{
+	struct judge judge = PLEASED;
+	struct bench b;
+	uint64_t h, g;
+
+	bench_open(&b, NEIGHBOURS);
+	bench_link(&b, "-shared");
+	h = place(&b, "h");
+	g = place(&b, "g");
+	b.nr = cfi_code_rules(b.cfi, CODE_FROM_START, h, true, NULL, b.rules, MAX_RULES);
+	cr_expect_eq(row_at(&b, h - 1), 0, "%lx", row_at(&b, h - 1));
+	/* What the last call returns to belongs to another function. */
+	b.nr = cfi_code_rules(b.cfi, CODE_TO_RETURN, place(&b, "n") + 5, true, NULL, b.rules,
+			      MAX_RULES);
+	cr_expect_eq(b.nr, -ENODATA);
+	cr_assert_eq(learn(&b, h - 1, false, &judge), 0);
+	cr_assert_eq(page_row(&b, h - 1, NULL),
+		     unwind_row_make(0, ROW_CFA, UNWIND_RSP, 2, BP_SAME, 0, -2));
+	cr_assert_eq(learn(&b, g, true, &judge), 0);
+	cr_assert_eq(page_row(&b, g, NULL), row_sp(8));
+	bench_close(&b);
+}
+
+/*
+ * A jump of the function that has a name leads to it through a table, perhaps; to what stands behind its end none does,
+ * as far as is known.
+ */
+Test(code_rules, jumps_of_a_neighbour)
+{
+	struct bench b;
+
+	bench_open(&b, ".globl f\n .type f,@function\n f: sub $24,%rsp; jmp *%rdi\n .p2align 4\n"
+		       "g: push %rbx\n a: nop; jmp a\n");
+	bench_link(&b, "-shared");
+	b.nr = cfi_code_rules(b.cfi, CODE_FROM_START, place(&b, "a"), false, NULL, b.rules,
+			      MAX_RULES);
+	cr_assert_eq(row_at(&b, place(&b, "a")), 0, "%lx", row_at(&b, place(&b, "a")));
 	bench_close(&b);
 }
 

@@ -111,8 +111,8 @@ static int area_of_function(const struct start_search *search, uint64_t rva,
 		area->whole = true; /* where that is wrong, the return address is elsewhere */
 		return 0;
 	}
-	area->whole = start != UINT64_MAX;
-	if (!area->whole)
+	area->whole = start != UINT64_MAX && search->cfi->starts.complete;
+	if (start == UINT64_MAX)
 		start = entry_function_before(search->cfi, rva);
 	if (start < seg->va || start - seg->va >= seg->file_bytes)
 		return -ENODATA;
@@ -141,6 +141,7 @@ int cfi_code_rules(struct cfi *cfi, enum code_way way, uint64_t off, bool after_
 	area.start = search.seg->off;
 	area.end = search.seg->off + search.seg->file_bytes;
 	starts_need(cfi, search.seg, rva);
+	area.starts_unknown = !cfi->starts.complete;
 	nr = cfi_pass_new(cfi, &search.pass);
 	if (nr)
 		return nr;

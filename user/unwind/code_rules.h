@@ -49,6 +49,11 @@ struct code_area {
 	uint64_t function; /* CODE_FROM_START: file offset of its first instruction */
 	bool whole; /* the area is this function: if its branches do not lead to off, a jump does */
 	bool after_call; /* off is what a call returns to, which may not be code of this function */
+	/*
+	 * function_starts does not know all functions: what looks like one behind a call is one for every way,
+	 * as it is for CODE_TO_NEAR_RETURN.
+	 */
+	bool starts_unknown;
 	struct elf_image *img; /* or NULL, and */
 	int (*read)(void *arg, uint64_t off, void *dst, size_t len); /* exactly len: 0 or -errno */
 	uint64_t start, end; /* file offsets of one segment, or what read takes for such */
