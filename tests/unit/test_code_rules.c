@@ -881,6 +881,35 @@ Test(code_rules, jumps_of_a_neighbour)
 	bench_close(&b);
 }
 
+/* Is the entry point the first code of a program? Linkers write one into libraries, too. */
+Test(code_rules, entry_points)
+{
+	static const struct {
+		char options[24], entry[16];
+		bool begins;
+	} cases[] = {
+		{ "-shared -e f", "f", false },
+		{ "-pie -e f", "f", true },
+		{ "-static -e f", "f", true },
+		/* The dynamic loader is a library by its headers. */
+		{ "-shared -e loader", "loader", true },
+	};
+	uint64_t row, end = unwind_row_make(0, ROW_END, 0, 0, 0, 0, 0);
+	struct judge judge;
+	struct bench b;
+
+	bench_open(&b, ".globl f,loader\n f: nop; ret\n .p2align 4\n"
+		       "loader: xor %rbp,%rbp; mov %rsp,%rdi; call f\n hlt\n");
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		judge = (struct judge)PLEASED;
+		bench_link(&b, cases[i].options);
+		cr_assert_eq(learn(&b, place(&b, cases[i].entry), true, &judge), 0);
+		row = page_row(&b, place(&b, cases[i].entry), NULL);
+		cr_expect_eq(row == end, cases[i].begins, "%s: %lx", cases[i].options, row);
+	}
+	bench_close(&b);
+}
+
 /* The same program without symbols, and with an entry point. */
 static void bench_strip(struct bench *b)
 {

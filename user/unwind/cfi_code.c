@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "elf/program_entry.h"
 #include "unwind/cfi.h"
 #include "unwind/cfi_state.h"
 
@@ -69,10 +70,14 @@ int cfi_code_read(struct cfi *cfi, uint64_t off, uint8_t *code, size_t len)
 int cfi_entry_read(struct cfi *cfi, uint64_t *ret_off, uint8_t code[CFI_ENTRY_BYTES])
 {
 	uint64_t rva = elf_image_entry(cfi->img);
+	int len;
 
 	if (!rva || elf_image_rva_to_off(cfi->img, rva, ret_off))
 		return 0;
-	return cfi_code_read(cfi, *ret_off, code, CFI_ENTRY_BYTES);
+	len = cfi_code_read(cfi, *ret_off, code, CFI_ENTRY_BYTES);
+	if (len > 0 && !program_entry_is(cfi->img) && !code_begins_process(code, (size_t)len))
+		return 0;
+	return len;
 }
 
 /*

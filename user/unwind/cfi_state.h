@@ -44,7 +44,7 @@ size_t cfi_learned_after(const struct cfi *cfi, uint64_t off);
 
 /* At most len bytes of the code at off: how many, or -errno. */
 int cfi_code_read(struct cfi *cfi, uint64_t off, uint8_t *code, size_t len);
-/* The code that a program begins with: how many bytes, 0 if this is no program, or -errno. */
+/* The code that a program begins with: how many bytes, 0 if no process begins in it, or -errno. */
 int cfi_entry_read(struct cfi *cfi, uint64_t *ret_off, uint8_t code[CFI_ENTRY_BYTES]);
 
 #endif

@@ -1207,6 +1207,18 @@ size_t code_run(const uint8_t *code, size_t len)
 	return run_length(code, len, false, &halts);
 }
 
+bool code_begins_process(const uint8_t *code, size_t len)
+{
+	static const uint8_t clear_frame[] = { 0x48, 0x31, 0xed }; /* xor %rbp,%rbp */
+	static const uint8_t pass_stack[] = { 0x48, 0x89, 0xe7 }; /* mov %rsp,%rdi */
+
+	if (len >= sizeof(clear_frame) && !memcmp(code, clear_frame, sizeof(clear_frame))) {
+		code += sizeof(clear_frame);
+		len -= sizeof(clear_frame);
+	}
+	return len >= sizeof(pass_stack) && !memcmp(code, pass_stack, sizeof(pass_stack));
+}
+
 bool code_halts(const uint8_t *code, size_t len)
 {
 	bool halts;

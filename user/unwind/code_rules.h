@@ -87,6 +87,11 @@ int code_address_next(const uint8_t *code, size_t len, uint64_t va, size_t *pos,
 size_t code_straight(const uint8_t *code, size_t len);
 /* The same up to the first one that is not conditional: all of this belongs to one function. */
 size_t code_run(const uint8_t *code, size_t len);
+/*
+ * Is this the first code of a process? It hands on the stack pointer that the kernel set, where a function
+ * has its return address. Not every program's does, no compiled function's does.
+ */
+bool code_begins_process(const uint8_t *code, size_t len);
 /* Does the code stop the processor (hlt, which no compiler writes) before it branches or calls? */
 bool code_halts(const uint8_t *code, size_t len);
 /* Is this the call of rt_sigreturn that signal handlers return to? */
