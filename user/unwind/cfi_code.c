@@ -55,6 +55,16 @@ static void starts_need(struct cfi *cfi, const struct elf_segment *seg, uint64_t
 	function_starts_load(starts, cfi->img, seg->va, seg->va + seg->file_bytes, rva);
 }
 
+bool cfi_starts_complete(struct cfi *cfi, uint64_t off)
+{
+	const struct elf_segment *seg = cfi_segment_of(cfi, off);
+
+	if (!seg)
+		return false;
+	starts_need(cfi, seg, off - seg->off + seg->va);
+	return cfi->starts.complete;
+}
+
 int cfi_code_read(struct cfi *cfi, uint64_t off, uint8_t *code, size_t len)
 {
 	const struct elf_segment *seg = cfi_segment_of(cfi, off);

@@ -4,6 +4,7 @@
 
 /* What the files that implement cfi.h share: cfi.c (tables), cfi_code.c and cfi_learn.c (code without). */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,6 +40,9 @@ int cfi_pass_new(struct cfi *cfi, struct eh_pass **ret);
 const struct elf_segment *cfi_segment_of(const struct cfi *cfi, uint64_t off);
 /* The first learned rule that ends after off. */
 size_t cfi_learned_after(const struct cfi *cfi, uint64_t off);
+
+/* Do symbols name all functions around off? */
+bool cfi_starts_complete(struct cfi *cfi, uint64_t off);
 
 #define CFI_ENTRY_BYTES 128 /* of the code that a program begins in */
 
