@@ -563,12 +563,17 @@ struct bpfprof_vma_record {
 /*
  * Rules of code that is in no file (made at run time), where frame pointers do not do: by
  * address space and block of code that one rule holds for, or where several do by
- * instruction; value: row of unwind_native.h.
+ * instruction. Rules of code in a file that hold for one process alone: by address space and place.
+ * Value: row of unwind_native.h.
  */
 #define BPFPROF_CODE_BLOCK_SHIFT 6
 #define BPFPROF_CODE_BLOCK_PC (1ULL << 63)
 struct bpfprof_code_block {
-	__u64 block; /* address >> BPFPROF_CODE_BLOCK_SHIFT, or address | BPFPROF_CODE_BLOCK_PC */
+	/*
+	 * Code in no file: address >> BPFPROF_CODE_BLOCK_SHIFT, or address | BPFPROF_CODE_BLOCK_PC. Code
+	 * in a file: a frame of kind BPFPROF_FRAME_NATIVE.
+	 */
+	__u64 block;
 	__u32 asid;
 	__u32 pad;
 };

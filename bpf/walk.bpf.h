@@ -138,6 +138,16 @@ static __always_inline int code_block_look_up(struct unwind_reader *r, __u64 pc)
 	return 0;
 }
 
+/* Code in a file that its rows say nothing of: a rule that holds for this process alone. */
+static __always_inline void code_place_look_up(struct unwind_reader *r)
+{
+	struct bpfprof_code_block key = { .block = r->last_frame, .asid = r->asid };
+	__u64 *row = bpf_map_lookup_elem(&code_blocks, &key);
+
+	if (row)
+		r->last_row = *row;
+}
+
 /* Rule, frame and flags of pc into r->last_*, through mappings, pages and rows. 0 or a stop. */
 static __noinline int look_up_slow(struct unwind_reader *r, __u64 pc)
 {
@@ -171,6 +181,8 @@ static __noinline int look_up_slow(struct unwind_reader *r, __u64 pc)
 	stop = page_look_up(r, image, off);
 	if (stop == BPFPROF_STOP_STALE)
 		count_add(BPFPROF_COUNT_STALE, 1);
+	if (!stop && unwind_row_unexplored(r->last_row))
+		code_place_look_up(r);
 	return stop;
 }
 

@@ -45,10 +45,11 @@ static uint64_t outermost(void *arg)
 static void learn(struct cfi *cfi, size_t size)
 {
 	uint32_t calls = 0;
+	uint64_t here;
 	struct cfi_trial trial = { check, next_start, outermost, &calls };
 
 	for (uint64_t i = 0; i < 8; i++)
-		cfi_learn(cfi, i * size / 8, i & 1, &trial);
+		cfi_learn(cfi, i * size / 8, i & 1, &trial, &here);
 	cfi_forget_unproven(cfi, 0);
 }
 

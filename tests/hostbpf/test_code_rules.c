@@ -10,6 +10,7 @@
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "elf/image.h"
@@ -89,18 +90,56 @@ static void compare(struct cfi *cfi, enum code_way way, uint64_t off, uint64_t t
 	}
 }
 
-static void compare_file(const char *path, enum code_way way, int step, struct count *count)
+static struct elf_image *image_open(const char *path)
+{
+	struct elf_image *img;
+
+	cr_assert_eq(elf_image_open_fd(&img, open(path, O_RDONLY | O_CLOEXEC)), 0);
+	return img;
+}
+
+/* A copy of the file whose tables say nothing: its symbols are all that tells where functions begin. */
+static struct elf_image *image_open_bare(const char *path, const struct elf_image *of,
+					 uint8_t **ret)
+{
+	static const char *const tables[] = { ".eh_frame", ".eh_frame_hdr" };
+	uint64_t bytes = elf_image_size(of);
+	const struct elf_section *sec;
+	struct elf_image *img = image_open(path);
+	uint8_t *copy = malloc(bytes);
+	Elf64_Ehdr *eh = (Elf64_Ehdr *)copy;
+	Elf64_Phdr *ph;
+	size_t i;
+
+	cr_assert(copy && !elf_image_read(img, 0, copy, bytes));
+	for (i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+		sec = elf_image_section(img, tables[i]);
+		cr_assert(sec && sec->off + sec->bytes <= bytes, "%s: no %s", path, tables[i]);
+		memset(copy + sec->off, 0, sec->bytes);
+	}
+	ph = (Elf64_Phdr *)(copy + eh->e_phoff);
+	for (i = 0; i < eh->e_phnum; i++)
+		if (ph[i].p_type == PT_GNU_EH_FRAME)
+			ph[i].p_type = PT_NULL;
+	elf_image_free(img);
+	cr_assert_eq(elf_image_open_memory(&img, copy, bytes), 0);
+	*ret = copy;
+	return img;
+}
+
+/* The rules are read out of code_img, which has the code of the file. */
+static void compare_file(const char *path, struct elf_image *img, struct elf_image *code_img,
+			 enum code_way way, int step, struct count *count)
 {
 	static uint64_t rows[CFI_PAGE_MAX_ROWS];
 	const struct elf_segment *seg;
-	struct elf_image *img;
-	struct cfi *cfi;
+	struct cfi *cfi, *code;
 	uint32_t page;
 	size_t nr_segs, i;
 	int nr, j, seen = 0;
 
-	cr_assert_eq(elf_image_open_fd(&img, open(path, O_RDONLY | O_CLOEXEC)), 0);
 	cr_assert_eq(cfi_new(&cfi, img), 0);
+	cr_assert_eq(cfi_new(&code, code_img), 0);
 	seg = elf_image_segments(img, &nr_segs);
 	for (i = 0; i < nr_segs; i++) {
 		if (seg[i].type != PT_LOAD || !(seg[i].flags & PF_X))
@@ -112,14 +151,14 @@ static void compare_file(const char *path, enum code_way way, int step, struct c
 			/* The first row need not begin where an instruction does. */
 			for (j = 1; j < nr; j++)
 				if (unwind_row_kind(rows[j]) == ROW_CFA && !(seen++ % step))
-					compare(cfi, way,
+					compare(code, way,
 						((uint64_t)page << BPFPROF_PAGE_SHIFT) +
 							unwind_row_low(rows[j]),
 						rows[j], path, count);
 		}
 	}
+	cfi_free(code);
 	cfi_free(cfi);
-	elf_image_free(img);
 }
 
 struct installed {
@@ -149,6 +188,7 @@ ParameterizedTestParameters(code_rules, installed)
 ParameterizedTest(struct installed *file, code_rules, installed, .timeout = 300)
 {
 	struct count n = { 0 };
+	struct elf_image *img;
 	glob_t paths = { 0 };
 	uint64_t wrong;
 
@@ -157,7 +197,9 @@ ParameterizedTest(struct installed *file, code_rules, installed, .timeout = 300)
 		globfree(&paths);
 		return;
 	}
-	compare_file(paths.gl_pathv[0], file->way, file->step, &n);
+	img = image_open(paths.gl_pathv[0]);
+	compare_file(paths.gl_pathv[0], img, img, file->way, file->step, &n);
+	elf_image_free(img);
 	wrong = n.cfa_wrong + n.rbp_wrong;
 	fprintf(stderr,
 		"%s: %lu rows, %.1f%% found, cfa wrong %lu, by another register %lu, rbp wrong "
@@ -170,5 +212,47 @@ ParameterizedTest(struct installed *file, code_rules, installed, .timeout = 300)
 	cr_assert_geq((double)n.found, MIN_FOUND * (double)n.tried, "%s", paths.gl_pathv[0]);
 	cr_assert_geq((double)(n.found - wrong), MIN_AGREE * (double)n.found,
 		      "%s: %lu of %lu wrong", paths.gl_pathv[0], wrong, n.found);
+	globfree(&paths);
+}
+
+/* Libraries of which only the exported symbols are known: most functions stand behind others unseen. */
+ParameterizedTestParameters(code_rules, without_tables)
+{
+	static struct installed files[] = {
+		{ "/lib/x86_64-linux-gnu/libc.so.6", 10, CODE_TO_RETURN },
+		{ "/lib/x86_64-linux-gnu/libc.so.6", 10, CODE_FROM_START },
+		{ "/usr/lib/x86_64-linux-gnu/libcrypto.so.3", 20, CODE_TO_RETURN },
+		{ "/usr/lib/x86_64-linux-gnu/libcrypto.so.3", 20, CODE_FROM_START },
+		{ "/usr/lib/x86_64-linux-gnu/libpython3*.so.1.0", 20, CODE_TO_RETURN },
+		{ "/usr/lib/x86_64-linux-gnu/libpython3*.so.1.0", 20, CODE_FROM_START },
+		{ "/usr/lib/x86_64-linux-gnu/libgit2.so.1.*", 10, CODE_FROM_START },
+	};
+
+	return cr_make_param_array(struct installed, files, sizeof(files) / sizeof(files[0]));
+}
+
+ParameterizedTest(struct installed *file, code_rules, without_tables, .timeout = 300)
+{
+	struct elf_image *img, *bare;
+	struct count n = { 0 };
+	glob_t paths = { 0 };
+	uint8_t *copy;
+
+	if (glob(file->pattern, 0, NULL, &paths)) {
+		fprintf(stderr, "skip %s: not installed\n", file->pattern);
+		globfree(&paths);
+		return;
+	}
+	img = image_open(paths.gl_pathv[0]);
+	bare = image_open_bare(paths.gl_pathv[0], img, &copy);
+	compare_file(paths.gl_pathv[0], img, bare, file->way, file->step, &n);
+	elf_image_free(bare);
+	elf_image_free(img);
+	free(copy);
+	fprintf(stderr, "%s without tables: %lu rows, %.1f%% found, cfa wrong %lu\n",
+		paths.gl_pathv[0], n.tried, 100.0 * (double)n.found / (double)n.tried, n.cfa_wrong);
+	cr_assert_gt(n.found, 100);
+	cr_assert_leq(n.cfa_wrong * 1000, n.found, "%s: %lu of %lu wrong", paths.gl_pathv[0],
+		      n.cfa_wrong, n.found);
 	globfree(&paths);
 }

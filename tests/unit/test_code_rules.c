@@ -566,6 +566,25 @@ Test(code_rules, calls_that_do_not_return)
 	bench_close(&b);
 }
 
+/* The same code as a library of which only dynamic symbols are left, or linked otherwise. */
+static void bench_link(struct bench *b, const char *options)
+{
+	char command[256];
+
+	cfi_free(b->cfi);
+	elf_image_free(b->img);
+	snprintf(command, sizeof(command),
+		 "ld %s -o code --eh-frame-hdr -z noseparate-code --no-warn-execstack code.o",
+		 options);
+	fixture_run(command);
+	free(b->symbols);
+	fixture_run("cp code code.full && strip -s code");
+	b->img = fixture_open("code");
+	b->symbols = fixture_nm("", "code.full", &b->nr_symbols);
+	bench_find_code(b);
+	cr_assert_eq(cfi_new(&b->cfi, b->img), 0);
+}
+
 /* cfi_learn(): what is learned is in the pages built from then on. */
 
 /* What a process says of the rules that are found in the code that it stands in. */
@@ -575,6 +594,9 @@ struct judge {
 	uint64_t start; /* where a call went whose return address lies on its stack */
 	bool has_start;
 	uint64_t outermost;
+	uint64_t refused; /* a row that it contradicts in any case */
+	bool frame_pointer; /* its rbp is a frame's */
+	uint64_t here; /* out: the row for this process alone */
 };
 
 static enum cfi_verdict judge_check(void *arg, uint64_t row, bool frame_pointer)
@@ -583,7 +605,11 @@ static enum cfi_verdict judge_check(void *arg, uint64_t row, bool frame_pointer)
 
 	if (!judge->row)
 		judge->row = row;
-	return frame_pointer ? CFI_REFUSED : judge->verdict;
+	if (row == judge->refused)
+		return CFI_REFUSED;
+	if (frame_pointer)
+		return judge->frame_pointer ? CFI_PROVEN : CFI_REFUSED;
+	return judge->verdict;
 }
 
 static int judge_start(void *arg, uint64_t *ret_off)
@@ -606,7 +632,7 @@ static int learn(struct bench *b, uint64_t off, bool exact, struct judge *judge)
 {
 	struct cfi_trial trial = { judge_check, judge_start, judge_outermost, judge };
 
-	return cfi_learn(b->cfi, off, exact, &trial);
+	return cfi_learn(b->cfi, off, exact, &trial, &judge->here);
 }
 
 #define PLEASED                                                                                    \
@@ -705,15 +731,21 @@ Test(code_rules, refused)
 	struct judge judge = PLEASED, no = { .verdict = CFI_REFUSED };
 	bool next;
 
-	bench_open(&b, ".p2align 4\n .skip 12,0x90\n f: push %rax; nop\n g: nop; pop %rax; ret\n"
+	bench_open(&b, ".p2align 4\n .skip 12,0x90\n f: jmp f; nop; nop\n g: nop; pop %rax; ret\n"
 		       ".p2align 6\n .skip 14,0x90\n h: hlt; hlt\n .p2align 6\n" TABLE);
 	f = place(&b, "f");
 	cr_assert_eq(learn(&b, f, true, &no), 0);
-	cr_assert_eq(no.row, row_sp(8));
+	cr_assert_eq(no.here, 0);
 	/* Up to the end of the block nothing is to be learned. */
 	cr_assert_eq(page_row(&b, f, NULL), unproven(0));
 	cr_assert_eq(page_row(&b, f + 3, &next), unproven(0));
 	cr_assert(next);
+	cr_assert_eq(page_row(&b, f + 4, NULL), none(0));
+	/* Where the code has a rule, only the process that contradicts it is without. */
+	no.row = 0;
+	cr_assert_eq(learn(&b, f + 4, true, &no), 0);
+	cr_assert_eq(no.row, row_sp(16));
+	cr_assert_eq(no.here, unproven(0));
 	cr_assert_eq(page_row(&b, f + 4, NULL), none(0));
 	/* What is learned behind it is not the start of a stack either. */
 	cr_assert_eq(learn(&b, f + 4, true, &judge), 0);
@@ -811,6 +843,115 @@ Test(code_rules, from_the_start)
 	bench_close(&b);
 }
 
+/*
+ * A library names only what it exports. The nearest function that has a name, with a frame of a size not known, ends
+ * in a call that does not return; behind it stands one that has no name.
+ */
+#define NEIGHBOURS                                                                                 \
+	".globl f\n .hidden x\n .type f,@function\n f: push %rbp; mov %rsp,%rbp; sub %rdi,%rsp\n"  \
+	"test %rdi,%rdi; jne n; leave; ret\n n: call x\n .p2align 4\n"                             \
+	"g: push %rbx; mov %rdi,%rbx; call x\n h: add %rbx,%rax; pop %rbx; ret\n"                  \
+	".p2align 4\n x: ret\n"
+
+Test(code_rules, neighbour_without_a_name)
+{
+	struct judge judge = PLEASED;
+	struct bench b;
+	uint64_t h, g;
+
+	bench_open(&b, NEIGHBOURS);
+	bench_link(&b, "-shared");
+	h = place(&b, "h");
+	g = place(&b, "g");
+	b.nr = cfi_code_rules(b.cfi, CODE_FROM_START, h, true, NULL, b.rules, MAX_RULES);
+	cr_expect_eq(row_at(&b, h - 1), 0, "%lx", row_at(&b, h - 1));
+	/* What the last call returns to belongs to another function. */
+	b.nr = cfi_code_rules(b.cfi, CODE_TO_RETURN, place(&b, "n") + 5, true, NULL, b.rules,
+			      MAX_RULES);
+	cr_expect_eq(b.nr, -ENODATA);
+	cr_assert_eq(learn(&b, h - 1, false, &judge), 0);
+	cr_assert_eq(page_row(&b, h - 1, NULL),
+		     unwind_row_make(0, ROW_CFA, UNWIND_RSP, 2, BP_SAME, 0, -2));
+	cr_assert_eq(learn(&b, g, true, &judge), 0);
+	cr_assert_eq(page_row(&b, g, NULL), row_sp(8));
+	bench_close(&b);
+}
+
+/*
+ * A jump of the function that has a name leads to it through a table, perhaps; to what stands behind its end none does,
+ * as far as is known.
+ */
+Test(code_rules, jumps_of_a_neighbour)
+{
+	struct bench b;
+
+	bench_open(&b, ".globl f\n .type f,@function\n f: sub $24,%rsp; jmp *%rdi\n .p2align 4\n"
+		       "g: push %rbx\n a: nop; jmp a\n");
+	bench_link(&b, "-shared");
+	b.nr = cfi_code_rules(b.cfi, CODE_FROM_START, place(&b, "a"), false, NULL, b.rules,
+			      MAX_RULES);
+	cr_assert_eq(row_at(&b, place(&b, "a")), 0, "%lx", row_at(&b, place(&b, "a")));
+	bench_close(&b);
+}
+
+/* What one process says with its stack must not rule others that have the file mapped. */
+Test(code_rules, stack_against_code)
+{
+	struct judge hostile = { .verdict = CFI_PROVEN, .frame_pointer = true }, judge = PLEASED;
+	uint64_t right = unwind_row_make(0, ROW_CFA, UNWIND_RSP, 2, BP_SAME, 0, -2);
+	struct bench b;
+	uint64_t h;
+
+	bench_open(&b, NEIGHBOURS);
+	bench_link(&b, "-shared");
+	h = place(&b, "h");
+	hostile.refused = right;
+	cr_assert_eq(learn(&b, h - 1, false, &hostile), 0);
+	cr_assert_eq(hostile.here, unproven(0));
+	cr_assert_eq(page_row(&b, h - 1, NULL), none(0));
+	cr_assert_eq(learn(&b, h - 1, false, &judge), 0);
+	cr_assert_eq(judge.here, 0);
+	cr_assert_eq(page_row(&b, h - 1, NULL), right);
+	bench_close(&b);
+	/* Nothing in this code says where it returns to: a frame pointer that leads on serves its process. */
+	bench_open(&b, ".globl f\n f: ret\n .p2align 4\n a: inc %rax; jmp a\n");
+	bench_link(&b, "-shared");
+	hostile = (struct judge){ .verdict = CFI_REFUSED, .frame_pointer = true };
+	cr_assert_eq(learn(&b, place(&b, "a"), true, &hostile), 0);
+	cr_assert_eq(hostile.here, unwind_row_make(0, ROW_CFA, UNWIND_RBP, 2, BP_AT_CFA, -2, 1));
+	cr_assert_eq(page_row(&b, place(&b, "a"), NULL), none(0));
+	bench_close(&b);
+}
+
+/* Is the entry point the first code of a program? Linkers write one into libraries, too. */
+Test(code_rules, entry_points)
+{
+	static const struct {
+		char options[24], entry[16];
+		bool begins;
+	} cases[] = {
+		{ "-shared -e f", "f", false },
+		{ "-pie -e f", "f", true },
+		{ "-static -e f", "f", true },
+		/* The dynamic loader is a library by its headers. */
+		{ "-shared -e loader", "loader", true },
+	};
+	uint64_t row, end = unwind_row_make(0, ROW_END, 0, 0, 0, 0, 0);
+	struct judge judge;
+	struct bench b;
+
+	bench_open(&b, ".globl f,loader\n f: nop; ret\n .p2align 4\n"
+		       "loader: xor %rbp,%rbp; mov %rsp,%rdi; call f\n hlt\n");
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		judge = (struct judge)PLEASED;
+		bench_link(&b, cases[i].options);
+		cr_assert_eq(learn(&b, place(&b, cases[i].entry), true, &judge), 0);
+		row = page_row(&b, place(&b, cases[i].entry), NULL);
+		cr_expect_eq(row == end, cases[i].begins, "%s: %lx", cases[i].options, row);
+	}
+	bench_close(&b);
+}
+
 /* The same program without symbols, and with an entry point. */
 static void bench_strip(struct bench *b)
 {
@@ -848,8 +989,9 @@ Test(code_rules, starts_without_symbols)
 	judge.has_start = true;
 	judge.start = place(&b, "f");
 	cr_assert_eq(learn(&b, a, true, &judge), 0);
-	cr_assert_eq(page_row(&b, a, NULL), row_sp(32));
-	cr_assert_eq(page_row(&b, place(&b, "f"), NULL), row_sp(8));
+	/* The call lies on the stack of this process. */
+	cr_assert_eq(judge.here, row_sp(32));
+	cr_assert_eq(page_row(&b, a, NULL), none(0));
 	cr_assert_eq(learn(&b, place(&b, "n"), true, &judge), 0);
 	cr_assert_eq(page_row(&b, place(&b, "n"), NULL), row_sp(48));
 	bench_close(&b);
@@ -869,7 +1011,7 @@ Test(code_rules, starts_by_pointers)
 			 ".byte 0x06,0x06\n t: lea f(%rip),%rdi; lea g(%rip),%rsi; ud2\n");
 	bench_strip(&b);
 	cr_assert_eq(learn(&b, place(&b, "a"), true, &judge), 0);
-	cr_assert_eq(page_row(&b, place(&b, "a"), NULL), row_sp(32));
+	cr_assert_eq(judge.here, row_sp(32));
 	bench_close(&b);
 
 	judge = (struct judge)PLEASED;
@@ -904,7 +1046,7 @@ Test(code_rules, at_sight)
 	/* Nothing else may be above a frame. */
 	judge.outermost = row_sp(64);
 	cr_assert_eq(learn(&b, place(&b, "a"), true, &judge), 0);
-	cr_assert_eq(page_row(&b, place(&b, "a"), NULL), row_sp(64));
+	cr_assert_eq(judge.here, row_sp(64));
 	bench_close(&b);
 }
 

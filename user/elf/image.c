@@ -24,7 +24,7 @@ struct window {
 struct elf_image {
 	struct elf_source source;
 	uint32_t clock;
-	uint16_t machine;
+	uint16_t machine, type;
 	uint64_t entry;
 	uint16_t shnum, shentsize, shstrndx; /* as in the file header */
 	uint64_t shoff;
@@ -141,6 +141,7 @@ static int header_read(struct elf_image *img, Elf64_Ehdr *eh)
 	if (eh->e_machine != EM_X86_64 && eh->e_machine != EM_AARCH64)
 		return -ENOEXEC;
 	img->machine = eh->e_machine;
+	img->type = eh->e_type;
 	img->entry = eh->e_entry;
 	img->shoff = eh->e_shoff;
 	img->shnum = eh->e_shnum;
@@ -324,6 +325,11 @@ uint64_t elf_image_size(const struct elf_image *img)
 uint16_t elf_image_machine(const struct elf_image *img)
 {
 	return img->machine;
+}
+
+uint16_t elf_image_type(const struct elf_image *img)
+{
+	return img->type;
 }
 
 uint64_t elf_image_entry(const struct elf_image *img)

@@ -69,7 +69,9 @@ void elf_image_drop_cache(struct elf_image *img);
 size_t elf_image_bytes(const struct elf_image *img); /* memory that it would give back of headers */
 uint64_t elf_image_size(const struct elf_image *img);
 uint16_t elf_image_machine(const struct elf_image *img); /* EM_* */
-uint64_t elf_image_entry(const struct elf_image *img); /* where the program begins; 0: nowhere */
+uint16_t elf_image_type(const struct elf_image *img); /* ET_EXEC or ET_DYN */
+/* Where it begins if it is a program (elf/program_entry.h); 0: nowhere. */
+uint64_t elf_image_entry(const struct elf_image *img);
 
 const struct elf_segment *elf_image_segments(const struct elf_image *img, size_t *ret_nr);
 /* Section headers are read on the first call; 0 sections when stripped of them or malformed. */

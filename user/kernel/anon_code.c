@@ -18,10 +18,13 @@
 #include "unwind_native.h"
 #include "bpfprof.skel.h"
 
-#define MAX_BLOCKS 4000 /* a little less than the map code_blocks holds */
+/* Together a little less than the map code_blocks holds. */
+#define MAX_BLOCKS 3000
+#define MAX_PLACES 1000
 #define MAX_BLOCKS_AT_ONCE 512
 #define MAX_RULES 512
 #define KEEP_NS (5 * NS_PER_SECOND)
+#define KEEP_PLACE_NS (30 * NS_PER_SECOND) /* another stack of the process may say better */
 #define BLOCK_BYTES (1ULL << BPFPROF_CODE_BLOCK_SHIFT)
 #define MAX_REACH (1ULL << 20) /* code further away belongs to something else */
 
@@ -32,10 +35,17 @@ struct block {
 	uint64_t learned_ns;
 };
 
+/* Each kind has its own time to live and its own room. */
+struct blocks {
+	struct block *first; /* oldest first */
+	size_t cap;
+	uint64_t keep_ns;
+};
+
 struct anon_code {
 	struct session *session;
 	struct deadline_runner *runner;
-	struct block *blocks; /* oldest first */
+	struct blocks anon, places;
 };
 
 int anon_code_new(struct anon_code **ret, struct session *session, struct deadline_runner *runner)
@@ -46,34 +56,48 @@ int anon_code_new(struct anon_code **ret, struct session *session, struct deadli
 		return -ENOMEM;
 	code->session = session;
 	code->runner = runner;
+	code->anon = (struct blocks){ .cap = MAX_BLOCKS, .keep_ns = KEEP_NS };
+	code->places = (struct blocks){ .cap = MAX_PLACES, .keep_ns = KEEP_PLACE_NS };
 	*ret = code;
 	return 0;
 }
 
-static void block_remove(struct anon_code *code, struct block *block)
+static void block_remove(struct anon_code *code, struct blocks *in, struct block *block)
 {
 	bpf_map_delete_elem(bpf_map__fd(code->session->skel->maps.code_blocks), &block->key);
-	HASH_DEL(code->blocks, block);
+	HASH_DEL(in->first, block);
 	free(block);
+}
+
+static void blocks_fini(struct blocks *blocks)
+{
+	struct block *block, *next;
+
+	HASH_ITER(hh, blocks->first, block, next) {
+		HASH_DEL(blocks->first, block);
+		free(block);
+	}
 }
 
 void anon_code_free(struct anon_code *code)
 {
-	struct block *block, *next;
-
 	if (!code)
 		return;
-	HASH_ITER(hh, code->blocks, block, next) {
-		HASH_DEL(code->blocks, block);
-		free(block);
-	}
+	blocks_fini(&code->anon);
+	blocks_fini(&code->places);
 	free(code);
+}
+
+static void blocks_expire(struct anon_code *code, struct blocks *blocks, uint64_t now_ns)
+{
+	while (blocks->first && now_ns - blocks->first->learned_ns >= blocks->keep_ns)
+		block_remove(code, blocks, blocks->first);
 }
 
 void anon_code_expire(struct anon_code *code, uint64_t now_ns)
 {
-	while (code->blocks && now_ns - code->blocks->learned_ns >= KEEP_NS)
-		block_remove(code, code->blocks);
+	blocks_expire(code, &code->anon, now_ns);
+	blocks_expire(code, &code->places, now_ns);
 }
 
 static uint64_t block_of(uint64_t va)
@@ -81,12 +105,12 @@ static uint64_t block_of(uint64_t va)
 	return va >> BPFPROF_CODE_BLOCK_SHIFT;
 }
 
-static struct block *block_find(struct anon_code *code, uint32_t asid, uint64_t number)
+static struct block *block_find(const struct blocks *in, uint32_t asid, uint64_t number)
 {
 	struct bpfprof_code_block key = { .block = number, .asid = asid };
 	struct block *block;
 
-	HASH_FIND(hh, code->blocks, &key, sizeof(key), block);
+	HASH_FIND(hh, in->first, &key, sizeof(key), block);
 	return block;
 }
 
@@ -98,28 +122,28 @@ uint64_t anon_code_row(struct anon_code *code, const struct process *process, ui
 	anon_code_expire(code, now_ns);
 	if (!process->published)
 		return 0;
-	block = block_find(code, process->asid, block_of(pc));
+	block = block_find(&code->anon, process->asid, block_of(pc));
 	if (!block)
-		block = block_find(code, process->asid, pc | BPFPROF_CODE_BLOCK_PC);
+		block = block_find(&code->anon, process->asid, pc | BPFPROF_CODE_BLOCK_PC);
 	return block ? block->row : 0;
 }
 
-static void block_add(struct anon_code *code, uint32_t asid, uint64_t number, uint64_t row,
-		      uint64_t now_ns)
+static void block_add(struct anon_code *code, struct blocks *in, uint32_t asid, uint64_t number,
+		      uint64_t row, uint64_t now_ns)
 {
-	struct block *block = block_find(code, asid, number);
+	struct block *block = block_find(in, asid, number);
 
 	if (block)
-		block_remove(code, block);
-	if (HASH_COUNT(code->blocks) >= MAX_BLOCKS)
-		block_remove(code, code->blocks);
+		block_remove(code, in, block);
+	if (HASH_COUNT(in->first) >= in->cap)
+		block_remove(code, in, in->first);
 	block = calloc(1, sizeof(*block));
 	if (!block)
 		return;
 	block->key = (struct bpfprof_code_block){ .block = number, .asid = asid };
 	block->row = row;
 	block->learned_ns = now_ns;
-	HASH_ADD(hh, code->blocks, key, sizeof(block->key), block);
+	HASH_ADD(hh, in->first, key, sizeof(block->key), block);
 	bpf_map_update_elem(bpf_map__fd(code->session->skel->maps.code_blocks), &block->key, &row,
 			    BPF_ANY);
 }
@@ -144,7 +168,7 @@ static void rule_publish(struct anon_code *code, uint32_t asid, const struct cod
 	uint64_t va = (rule->off + BLOCK_BYTES - 1) & ~(BLOCK_BYTES - 1);
 
 	for (; va + BLOCK_BYTES <= rule->off + rule->len && *left; va += BLOCK_BYTES, --*left)
-		block_add(code, asid, block_of(va), rule->row, now_ns);
+		block_add(code, &code->anon, asid, block_of(va), rule->row, now_ns);
 }
 
 static uint64_t learn(struct anon_code *code, const struct process *process,
@@ -184,8 +208,9 @@ static uint64_t learn(struct anon_code *code, const struct process *process,
 static void pc_add(struct anon_code *code, const struct process *process, uint64_t lookup_pc,
 		   uint64_t row, uint64_t now_ns)
 {
-	if (process->published && !block_find(code, process->asid, block_of(lookup_pc)))
-		block_add(code, process->asid, lookup_pc | BPFPROF_CODE_BLOCK_PC, row, now_ns);
+	if (process->published && !block_find(&code->anon, process->asid, block_of(lookup_pc)))
+		block_add(code, &code->anon, process->asid, lookup_pc | BPFPROF_CODE_BLOCK_PC, row,
+			  now_ns);
 }
 
 uint64_t anon_code_learn(struct anon_code *code, const struct process *process,
@@ -210,4 +235,21 @@ uint64_t anon_code_none(struct anon_code *code, const struct process *process, u
 
 	pc_add(code, process, lookup_pc, row, now_ns);
 	return row;
+}
+
+uint64_t anon_code_place(struct anon_code *code, const struct process *process, uint64_t frame,
+			 uint64_t now_ns)
+{
+	struct block *block;
+
+	blocks_expire(code, &code->places, now_ns);
+	block = process->published ? block_find(&code->places, process->asid, frame) : NULL;
+	return block ? block->row : 0;
+}
+
+void anon_code_place_add(struct anon_code *code, const struct process *process, uint64_t frame,
+			 uint64_t row, uint64_t now_ns)
+{
+	if (process->published)
+		block_add(code, &code->places, process->asid, frame, row, now_ns);
 }

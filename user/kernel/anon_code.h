@@ -7,6 +7,7 @@
  * rbp as it likes. Where the frame pointer leads nowhere, the code is read from the process
  * and followed (unwind/code_rules.h); blocks of it that one rule holds for go into the
  * kernel's map code_blocks, for some seconds: such code may change.
+ * Rules of code in files are there, too, where they hold for one process alone (cfi_learn()).
  */
 
 #include <stdint.h>
@@ -35,6 +36,14 @@ uint64_t anon_code_learn(struct anon_code *code, const struct process *process,
 /* Keeps in mind that there is none: the row that says so. */
 uint64_t anon_code_none(struct anon_code *code, const struct process *process, uint64_t lookup_pc,
 			uint64_t now_ns);
+/*
+ * The row that a place in a file has for this process alone, 0 if none is known; and keeps one. The place is
+ * its frame of kind BPFPROF_FRAME_NATIVE. These rows live longer: files do not change.
+ */
+uint64_t anon_code_place(struct anon_code *code, const struct process *process, uint64_t frame,
+			 uint64_t now_ns);
+void anon_code_place_add(struct anon_code *code, const struct process *process, uint64_t frame,
+			 uint64_t row, uint64_t now_ns);
 /* Forgets what is old. */
 void anon_code_expire(struct anon_code *code, uint64_t now_ns);
 

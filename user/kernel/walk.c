@@ -148,6 +148,7 @@ static uint32_t walk_one(struct walker *walker, struct process *process, struct 
 				    .reader = reader,
 				    .now_ns = now_ns };
 	uint64_t pc = unwind_lookup_pc(state), off, row;
+	bool learned = false;
 	const struct process_mapping *m = mapping_need(walker, process, pc, sample_ns, now_ns);
 	struct image *image;
 
@@ -173,12 +174,13 @@ static uint32_t walk_one(struct walker *walker, struct process *process, struct 
 		trial.mapping = process_mapping_find(process, pc);
 		trial.all_mapped = process->read_ns >= sample_ns;
 		row = code_row_learn(walker, image, off, state->exact, &trial, now_ns);
+		learned = true;
 	}
 	if (!row)
 		return trial.unread ? BPFPROF_STOP_READ_FAULT : BPFPROF_STOP_MISS_RATE;
 	/* A table rule that rows cannot say, or one of a walk that must not lose any register. */
 	*ret_frame += unwind_signal_entry(state, row, off);
-	if (unwind_row_kind(row) != ROW_RARE && !(all_registers && has_rule(row)))
+	if (learned || (unwind_row_kind(row) != ROW_RARE && !(all_registers && has_rule(row))))
 		return (uint32_t)unwind_step(state, row, reader);
 	return rules_step(walker, image, off, state, reader, now_ns);
 }

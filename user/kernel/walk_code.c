@@ -213,8 +213,9 @@ static bool frame_pointer_serves(const struct code_trial *trial, uint64_t row)
 	return process_mapping_find(trial->process, unwind_lookup_pc(&state));
 }
 
+/* The row of this process alone, or rows of the page in walker->row_buffer: how many, or -errno. */
 static int page_learn(struct walker *walker, struct image *image, uint64_t off, bool exact,
-		      struct code_trial *trial, uint64_t now_ns)
+		      struct code_trial *trial, uint64_t *ret_here, uint64_t now_ns)
 {
 	struct cfi_trial on = { .check = leads_to_code,
 				.next_start = next_start,
@@ -224,10 +225,12 @@ static int page_learn(struct walker *walker, struct image *image, uint64_t off, 
 
 	if (err)
 		return err;
-	err = cfi_learn(image->cfi, off, exact, &on);
+	err = cfi_learn(image->cfi, off, exact, &on, ret_here);
 	if (err && err != -ENOMEM && err != -EAGAIN)
 		images_fail(walker->images, image, err, now_ns);
-	return err ? err : rows_build(walker, image, (uint32_t)(off >> BPFPROF_PAGE_SHIFT), now_ns);
+	if (err || *ret_here)
+		return err;
+	return rows_build(walker, image, (uint32_t)(off >> BPFPROF_PAGE_SHIFT), now_ns);
 }
 
 static bool learning_allowed(struct walker *walker, uint64_t now_ns)
@@ -250,18 +253,26 @@ static void learning_done(struct walker *walker, uint64_t spent_ns, uint64_t row
 uint64_t code_row_learn(struct walker *walker, struct image *image, uint64_t off, bool exact,
 			struct code_trial *trial, uint64_t now_ns)
 {
-	uint64_t start_ns, row = 0;
+	uint64_t frame = (uint64_t)BPFPROF_FRAME_NATIVE << BPFPROF_FRAME_SHIFT |
+			 (uint64_t)image->id << BPFPROF_OFF_BITS | (off & BPFPROF_OFF_MASK);
+	uint64_t row = anon_code_place(walker->anon_code, trial->process, frame, now_ns), start_ns;
+	uint64_t here = 0;
 	int nr;
 
+	if (row)
+		return row;
 	if (!learning_allowed(walker, time_monotonic_ns()))
 		return 0;
 	start_ns = time_thread_cpu_ns();
-	nr = page_learn(walker, image, off, exact, trial, now_ns);
-	if (nr > 0)
+	nr = page_learn(walker, image, off, exact, trial, &here, now_ns);
+	row = here;
+	if (here)
+		anon_code_place_add(walker->anon_code, trial->process, frame, here, now_ns);
+	else if (nr > 0)
 		row = rows_find(walker->row_buffer, (uint32_t)nr, off & 0xffff, exact);
 	if (nr == -EAGAIN)
 		row = 0;
-	else if (nr <= 0 || unwind_row_unexplored(row))
+	else if ((nr <= 0 && !here) || unwind_row_unexplored(row))
 		row = unwind_row_make(0, ROW_UNPROVEN, 0, 0, 0, 0, 0);
 	learning_done(walker, time_thread_cpu_ns() - start_ns, row);
 	return row;

@@ -82,10 +82,13 @@ struct cfi_trial {
  * (code_rules.h), for the pages built from now on; at most 8192 are kept. exact: off is an
  * instruction; else it lies in one, just before the one that is returned to. The rule found for
  * off must be proven by the trial, or be the one that all of the code agrees on and the trial cannot
- * refute; where there is none, the block of 16 bytes is ROW_UNPROVEN. 0,
- * -EAGAIN (nothing was learned: CFI_UNREAD), -ENOMEM, or errors of reading.
+ * refute; where there is none, the block of 16 bytes is ROW_UNPROVEN.
+ * *ret_here: 0, or the row of this place for this process alone, which is in no page: the rule was found by
+ * means of the stack, or the stack contradicts what the code says (then it may be ROW_UNPROVEN).
+ * 0, -EAGAIN (nothing was learned: CFI_UNREAD), -ENOMEM, or errors of reading.
  */
-int cfi_learn(struct cfi *cfi, uint64_t off, bool exact, const struct cfi_trial *trial);
+int cfi_learn(struct cfi *cfi, uint64_t off, bool exact, const struct cfi_trial *trial,
+	      uint64_t *ret_here);
 
 /* What was read in vain in a page may be tried again. */
 void cfi_forget_unproven(struct cfi *cfi, uint32_t page);

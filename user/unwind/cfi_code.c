@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "elf/program_entry.h"
 #include "unwind/cfi.h"
 #include "unwind/cfi_state.h"
 
@@ -54,6 +55,16 @@ static void starts_need(struct cfi *cfi, const struct elf_segment *seg, uint64_t
 	function_starts_load(starts, cfi->img, seg->va, seg->va + seg->file_bytes, rva);
 }
 
+bool cfi_starts_complete(struct cfi *cfi, uint64_t off)
+{
+	const struct elf_segment *seg = cfi_segment_of(cfi, off);
+
+	if (!seg)
+		return false;
+	starts_need(cfi, seg, off - seg->off + seg->va);
+	return cfi->starts.complete;
+}
+
 int cfi_code_read(struct cfi *cfi, uint64_t off, uint8_t *code, size_t len)
 {
 	const struct elf_segment *seg = cfi_segment_of(cfi, off);
@@ -69,10 +80,14 @@ int cfi_code_read(struct cfi *cfi, uint64_t off, uint8_t *code, size_t len)
 int cfi_entry_read(struct cfi *cfi, uint64_t *ret_off, uint8_t code[CFI_ENTRY_BYTES])
 {
 	uint64_t rva = elf_image_entry(cfi->img);
+	int len;
 
 	if (!rva || elf_image_rva_to_off(cfi->img, rva, ret_off))
 		return 0;
-	return cfi_code_read(cfi, *ret_off, code, CFI_ENTRY_BYTES);
+	len = cfi_code_read(cfi, *ret_off, code, CFI_ENTRY_BYTES);
+	if (len > 0 && !program_entry_is(cfi->img) && !code_begins_process(code, (size_t)len))
+		return 0;
+	return len;
 }
 
 /*
@@ -111,8 +126,8 @@ static int area_of_function(const struct start_search *search, uint64_t rva,
 		area->whole = true; /* where that is wrong, the return address is elsewhere */
 		return 0;
 	}
-	area->whole = start != UINT64_MAX;
-	if (!area->whole)
+	area->whole = start != UINT64_MAX && search->cfi->starts.complete;
+	if (start == UINT64_MAX)
 		start = entry_function_before(search->cfi, rva);
 	if (start < seg->va || start - seg->va >= seg->file_bytes)
 		return -ENODATA;
@@ -141,6 +156,7 @@ int cfi_code_rules(struct cfi *cfi, enum code_way way, uint64_t off, bool after_
 	area.start = search.seg->off;
 	area.end = search.seg->off + search.seg->file_bytes;
 	starts_need(cfi, search.seg, rva);
+	area.starts_unknown = !cfi->starts.complete;
 	nr = cfi_pass_new(cfi, &search.pass);
 	if (nr)
 		return nr;

@@ -106,6 +106,8 @@ struct lesson {
 	int at; /* the rule of the place */
 	uint64_t function; /* what the way began at, if that was where a call goes; UINT64_MAX */
 	bool unread;
+	bool refused; /* the stack contradicts a rule that the code alone says */
+	bool only_here; /* what is learned hangs on this stack: another process must not be ruled by it */
 };
 
 /* What one way says of the place: rules. How many, 0 if there is none of it, -errno. */
@@ -224,32 +226,69 @@ static int rules_by_pointers(struct lesson *l)
 }
 
 /*
+ * By the ways that need no stack: how many rules if one is proven, 0, or -errno.
+ * *ret_possible: the first way whose rules cannot be refuted, CODE_GUESSES if there is none.
+ */
+static int rules_by_code(struct lesson *l, enum code_way *ret_possible)
+{
+	static const enum code_way from_symbols[] = { CODE_FROM_START, CODE_TO_RETURN };
+	static const enum code_way from_looks[] = { CODE_TO_RETURN, CODE_FROM_START };
+	const enum code_way *ways = from_symbols;
+	enum cfi_verdict verdict;
+	int i, nr;
+
+	/* The nearest symbol may be another function's. */
+	if (!cfi_starts_complete(l->cfi, l->from - !l->exact))
+		ways = from_looks;
+	*ret_possible = CODE_GUESSES;
+	for (i = 0; i < 2; i++) {
+		nr = rules_try(l, ways[i], NULL, &verdict);
+		if (nr < 0 || verdict == CFI_PROVEN)
+			return nr;
+		l->refused |= nr > 0 && verdict == CFI_REFUSED;
+		if (verdict == CFI_POSSIBLE && *ret_possible == CODE_GUESSES)
+			*ret_possible = ways[i];
+	}
+	return 0;
+}
+
+/*
+ * By the ways that a stack has to prove. A frame pointer is believed only where the code says
+ * nothing else: a stack that contradicts its code proves nothing by leading somewhere.
+ */
+static int rules_by_stack(struct lesson *l)
+{
+	enum cfi_verdict verdict;
+	int nr = rules_by_callers(l);
+
+	if (!nr)
+		nr = rules_by_pointers(l);
+	if (nr)
+		return nr;
+	nr = rules_try(l, CODE_TO_NEAR_RETURN, NULL, &verdict);
+	if (nr < 0 || verdict == CFI_PROVEN || l->refused)
+		return nr < 0 || verdict == CFI_PROVEN ? nr : 0;
+	nr = rules_try(l, CODE_FRAME_POINTER, NULL, &verdict);
+	return nr < 0 || verdict == CFI_PROVEN ? nr : 0;
+}
+
+/*
  * The rules of the first way that is proven, else of the first one that cannot be refuted and is no
  * mere guess. How many, 0 if there are none, -EAGAIN or -errno.
  */
 static int rules_choose(struct lesson *l)
 {
-	static const enum code_way ways[] = { CODE_FROM_START, CODE_TO_RETURN, CODE_TO_NEAR_RETURN,
-					      CODE_FRAME_POINTER };
-	enum code_way possible = CODE_FRAME_POINTER; /* none */
-	enum cfi_verdict verdict;
-	size_t i;
-	int nr;
+	enum code_way possible;
+	int nr = rules_by_code(l, &possible);
 
-	for (i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
-		nr = ways[i] == CODE_TO_NEAR_RETURN ? rules_by_callers(l) : 0;
-		if (!nr && ways[i] == CODE_TO_NEAR_RETURN)
-			nr = rules_by_pointers(l);
-		if (nr)
-			return nr;
-		nr = rules_try(l, ways[i], NULL, &verdict);
-		if (nr < 0 || verdict == CFI_PROVEN)
-			return nr;
-		if (verdict == CFI_POSSIBLE && ways[i] < CODE_GUESSES &&
-		    possible == CODE_FRAME_POINTER)
-			possible = ways[i];
-	}
-	if (possible != CODE_FRAME_POINTER)
+	l->only_here = l->refused;
+	if (nr)
+		return nr;
+	nr = rules_by_stack(l);
+	l->only_here |= nr > 0;
+	if (nr)
+		return nr;
+	if (possible != CODE_GUESSES)
 		return rules_find(l, possible, NULL);
 	return l->unread ? -EAGAIN : 0;
 }
@@ -284,15 +323,23 @@ static void learn_row(struct lesson *l, uint64_t off, uint64_t row, uint32_t len
 	l->rules[0] = (struct code_rule){ .off = off, .row = row, .len = len };
 }
 
-static int learn(struct lesson *l, uint64_t off)
+static int learn(struct lesson *l, uint64_t off, uint64_t *ret_here)
 {
 	uint64_t row = row_at_sight(l->cfi, off, l->from);
 	int nr = row ? 0 : rules_choose(l), i, err;
 
 	if (nr < 0)
 		return nr;
-	if (!row && !nr)
+	if (!row && !nr) {
 		row = l->trial->outermost(l->trial->arg);
+		l->only_here |= row != 0;
+	}
+	if (l->only_here) {
+		*ret_here = nr	  ? l->rules[l->at].row
+			    : row ? row
+				  : row_unproven(l->cfi, l->from, l->exact);
+		return 0;
+	}
 	if (row) {
 		learn_row(l, off, row, 1);
 	} else if (!nr) {
@@ -311,17 +358,19 @@ static int learn(struct lesson *l, uint64_t off)
 	return err;
 }
 
-int cfi_learn(struct cfi *cfi, uint64_t off, bool exact, const struct cfi_trial *trial)
+int cfi_learn(struct cfi *cfi, uint64_t off, bool exact, const struct cfi_trial *trial,
+	      uint64_t *ret_here)
 {
 	struct lesson l = {
 		.cfi = cfi, .from = exact ? off : off + 1, .exact = exact, .trial = trial
 	};
 	int err;
 
+	*ret_here = 0;
 	l.rules = malloc(LEARN_AT_ONCE * sizeof(*l.rules));
 	if (!l.rules)
 		return -ENOMEM;
-	err = learn(&l, off);
+	err = learn(&l, off, ret_here);
 	free(l.rules);
 	return err;
 }

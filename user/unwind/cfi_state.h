@@ -4,6 +4,7 @@
 
 /* What the files that implement cfi.h share: cfi.c (tables), cfi_code.c and cfi_learn.c (code without). */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -40,11 +41,14 @@ const struct elf_segment *cfi_segment_of(const struct cfi *cfi, uint64_t off);
 /* The first learned rule that ends after off. */
 size_t cfi_learned_after(const struct cfi *cfi, uint64_t off);
 
+/* Do symbols name all functions around off? */
+bool cfi_starts_complete(struct cfi *cfi, uint64_t off);
+
 #define CFI_ENTRY_BYTES 128 /* of the code that a program begins in */
 
 /* At most len bytes of the code at off: how many, or -errno. */
 int cfi_code_read(struct cfi *cfi, uint64_t off, uint8_t *code, size_t len);
-/* The code that a program begins with: how many bytes, 0 if this is no program, or -errno. */
+/* The code that a program begins with: how many bytes, 0 if no process begins in it, or -errno. */
 int cfi_entry_read(struct cfi *cfi, uint64_t *ret_off, uint8_t code[CFI_ENTRY_BYTES]);
 
 #endif

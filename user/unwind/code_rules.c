@@ -609,6 +609,12 @@ static bool looks_like_start(struct follower *f, uint64_t off)
 		gpr(ops[0].reg.value) == UNWIND_RSP);
 }
 
+/* Does what is behind a call, from next on, look like the next function? end: of the padding there. */
+static bool looks_like_border(struct follower *f, uint64_t next, uint64_t end)
+{
+	return (end != next && !(end & 15)) || looks_like_start(f, end);
+}
+
 /* A call that another function comes right after does not return. */
 static bool is_last_call(struct follower *f, struct instruction *at, uint64_t next)
 {
@@ -622,8 +628,8 @@ static bool is_last_call(struct follower *f, struct instruction *at, uint64_t ne
 	if (next >= area->end)
 		return at->at_border = true;
 	end = padding_end(f, next);
-	if (f->area->way == CODE_TO_NEAR_RETURN)
-		at->at_border = (end != next && !(end & 15)) || looks_like_start(f, end);
+	if (area->way == CODE_TO_NEAR_RETURN || area->starts_unknown)
+		at->at_border = looks_like_border(f, next, end);
 	if (!at->at_border && area->function_starts)
 		at->at_border =
 			area->function_starts(area->arg, next) ||
@@ -1063,6 +1069,9 @@ int code_rules_find(const struct code_area *area, uint64_t off, struct code_rule
 	    start >= area->end || (area->img && elf_image_machine(area->img) != EM_X86_64))
 		return -ENODATA;
 	err = follower_init(&f, start);
+	if (!err && area->starts_unknown && area->after_call && area->way != CODE_FROM_START &&
+	    looks_like_border(&f, off, padding_end(&f, off)))
+		err = -ENODATA;
 	if (!err)
 		err = follow(&f);
 	if (!err && area->way == CODE_FROM_START)
@@ -1196,6 +1205,18 @@ size_t code_run(const uint8_t *code, size_t len)
 	bool halts;
 
 	return run_length(code, len, false, &halts);
+}
+
+bool code_begins_process(const uint8_t *code, size_t len)
+{
+	static const uint8_t clear_frame[] = { 0x48, 0x31, 0xed }; /* xor %rbp,%rbp */
+	static const uint8_t pass_stack[] = { 0x48, 0x89, 0xe7 }; /* mov %rsp,%rdi */
+
+	if (len >= sizeof(clear_frame) && !memcmp(code, clear_frame, sizeof(clear_frame))) {
+		code += sizeof(clear_frame);
+		len -= sizeof(clear_frame);
+	}
+	return len >= sizeof(pass_stack) && !memcmp(code, pass_stack, sizeof(pass_stack));
 }
 
 bool code_halts(const uint8_t *code, size_t len)

@@ -49,6 +49,11 @@ struct code_area {
 	uint64_t function; /* CODE_FROM_START: file offset of its first instruction */
 	bool whole; /* the area is this function: if its branches do not lead to off, a jump does */
 	bool after_call; /* off is what a call returns to, which may not be code of this function */
+	/*
+	 * function_starts does not know all functions: what looks like one behind a call is one for every way,
+	 * as it is for CODE_TO_NEAR_RETURN.
+	 */
+	bool starts_unknown;
 	struct elf_image *img; /* or NULL, and */
 	int (*read)(void *arg, uint64_t off, void *dst, size_t len); /* exactly len: 0 or -errno */
 	uint64_t start, end; /* file offsets of one segment, or what read takes for such */
@@ -82,6 +87,11 @@ int code_address_next(const uint8_t *code, size_t len, uint64_t va, size_t *pos,
 size_t code_straight(const uint8_t *code, size_t len);
 /* The same up to the first one that is not conditional: all of this belongs to one function. */
 size_t code_run(const uint8_t *code, size_t len);
+/*
+ * Is this the first code of a process? It hands on the stack pointer that the kernel set, where a function
+ * has its return address. Not every program's does, no compiled function's does.
+ */
+bool code_begins_process(const uint8_t *code, size_t len);
 /* Does the code stop the processor (hlt, which no compiler writes) before it branches or calls? */
 bool code_halts(const uint8_t *code, size_t len);
 /* Is this the call of rt_sigreturn that signal handlers return to? */

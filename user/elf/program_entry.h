@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_ELF_PROGRAM_ENTRY_H
+#define BPFPROF_ELF_PROGRAM_ENTRY_H
+
+/*
+ * Is the entry point of an ELF file the first code of a program? Linkers write one into shared
+ * libraries, too: there it is the address of an ordinary function.
+ */
+
+#include <stdbool.h>
+
+struct elf_image;
+
+/*
+ * The file is a program: ET_EXEC, or ET_DYN with PT_INTERP or DF_1_PIE. The dynamic loader has none of the
+ * three, and cannot be told from a library by its headers.
+ */
+bool program_entry_is(struct elf_image *img);
+
+#endif
