@@ -55,7 +55,7 @@ struct {
 	__type(value, __u64);
 } code_blocks __weak SEC(".maps");
 
-/* The row that rules file offset low16 in the slice; *next_low = address of the row after it. */
+/* The row that rules file offset low16 in the slice; *next_low = address of the row after it, 0: none. */
 static __always_inline int row_find(const struct bpfprof_page *page, __u32 low, __u64 *ret_row,
 				    __u32 *ret_next_low)
 {
@@ -72,7 +72,7 @@ static __always_inline int row_find(const struct bpfprof_page *page, __u32 low, 
 		else
 			hi = mid;
 	}
-	*ret_next_low = 0x10000;
+	*ret_next_low = 0; /* the next page's row may be any */
 	if (lo < end) {
 		row = bpf_map_lookup_elem(&rows, &lo);
 		if (row)

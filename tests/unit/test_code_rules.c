@@ -669,9 +669,9 @@ static uint64_t unproven(int flags)
 Test(code_rules, learned_in_page)
 {
 	struct bench b;
-	uint64_t f, a, e;
+	uint64_t f, a, e, off;
 	struct judge judge = PLEASED;
-	bool next;
+	bool next = false;
 
 	bench_open(&b,
 		   "x: call g\n g: sub $24,%rsp\n a: call x\n c: nop\n d: add $24,%rsp\n e: ret\n"
@@ -686,10 +686,12 @@ Test(code_rules, learned_in_page)
 	cr_assert_eq(page_row(&b, a, NULL), row_sp(32));
 	cr_assert_eq(page_row(&b, e, NULL), row_sp(8));
 	/* The code around it is still to be explored, and does not look like the start of a stack. */
-	cr_assert_eq(page_row(&b, f - 2, NULL), none(0));
-	cr_assert_eq(page_row(&b, f - 1, &next), none(UNWIND_NO_START));
-	cr_assert(next && unwind_row_unexplored(none(UNWIND_NO_START)));
-	cr_assert(!unwind_row_starts_stack(page_row(&b, f - 1, NULL), 7, 8));
+	for (off = f - 3; off < f; off++) {
+		cr_assert_eq(page_row(&b, off, &next), none(UNWIND_NO_START));
+		cr_assert(unwind_row_unexplored(none(UNWIND_NO_START)));
+		cr_assert(!unwind_row_starts_stack(page_row(&b, off, NULL), 7, 8));
+	}
+	cr_assert(next);
 	cr_assert_eq(page_row(&b, e + 1, NULL), none(0));
 	/* What is before a function with tables does. */
 	cr_assert(unwind_row_starts_stack(page_row(&b, place(&b, "t") - 1, NULL), 7, 8));
@@ -1025,6 +1027,41 @@ Test(code_rules, starts_by_pointers)
 }
 
 /* What is known at sight: the entry point, the return from a signal, the end of a thread. */
+/* What handlers return to is met before, at and in its system call; its first byte was never called. */
+Test(code_rules, signal_return)
+{
+	static const struct {
+		int behind; /* of the first byte of mov $15,%rax; syscall */
+		bool exact;
+	} places[] = { { -1, false }, { 0, true }, { 7, true }, { 8, false } };
+	const uint64_t want = unwind_row_make(0, ROW_SIGNAL, RSP, 5, 0, 0, 0);
+	struct judge judge = PLEASED;
+	struct bench b;
+	uint64_t first;
+	size_t i;
+
+	for (i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		bench_open(&b, PROGRAM);
+		bench_strip(&b);
+		first = place(&b, "r") + 1;
+		cr_assert_eq(learn(&b, first + (uint64_t)places[i].behind, places[i].exact, &judge),
+			     0);
+		cr_assert_eq(page_row(&b, first, NULL), want, "%zu", i);
+		cr_assert_eq(page_row(&b, first + 8, NULL), want, "%zu", i);
+		cr_assert_eq(page_row(&b, first - 1, NULL) == want, places[i].behind < 0, "%zu", i);
+		cr_assert_neq(page_row(&b, first + 9, NULL), want, "%zu", i);
+		bench_close(&b);
+	}
+	/* The code behind it is another function's. */
+	bench_open(&b, PROGRAM);
+	bench_strip(&b);
+	judge.verdict = CFI_REFUSED;
+	first = place(&b, "r") + 1;
+	cr_assert_eq(learn(&b, first + 9, true, &judge), 0);
+	cr_assert_neq(page_row(&b, first + 9, NULL), want);
+	bench_close(&b);
+}
+
 Test(code_rules, at_sight)
 {
 	struct judge judge = PLEASED;

@@ -471,7 +471,6 @@ Test(symbolize, jit_of_a_process_that_has_ended)
 	struct symbolize_options options = { .kallsyms = "/dev/null" };
 	struct origin origin = { .pid = gone, .pod_pid = gone };
 	struct profile made;
-	int hidden = 0;
 
 	origin.told.ancestors[0].pod_pid = 1; /* asked for below the same /tmp */
 	origins_set(images_origins(images), &origin);

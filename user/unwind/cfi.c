@@ -167,40 +167,29 @@ size_t cfi_learned_after(const struct cfi *cfi, uint64_t off)
 	return lo;
 }
 
-/* Nothing is known up to end; learned: something is after it, which need not be a start. */
-static void page_append_none(struct page_build *b, uint64_t end, int32_t flags, bool learned)
-{
-	if (end <= b->pos)
-		return;
-	if (learned) {
-		page_append(b, end - 1, row_none(flags));
-		flags |= UNWIND_NO_START;
-	}
-	page_append(b, end, row_none(flags));
-}
-
-/* Up to end no FDE says anything: what was learned, or nothing. */
+/*
+ * Up to end no FDE says anything: what was learned, or nothing. Only what a table begins behind such a gap may be
+ * the start of a stack.
+ */
 static void page_append_gap(struct page_build *b, uint64_t end)
 {
 	const struct cfi *cfi = b->cfi;
 	const struct code_rule *rule = cfi->learned, *last = cfi->learned;
 	uint64_t rule_end;
-	bool is_rule, next_is_rule;
 
 	if (cfi->nr_learned) {
 		rule += cfi_learned_after(cfi, b->pos);
 		last += cfi->nr_learned;
 	}
 	for (; rule < last && rule->off < end; rule++) {
-		is_rule = unwind_row_kind(rule->row) != ROW_NONE;
-		page_append_none(b, rule->off, 0, is_rule);
+		page_append(b, rule->off, row_none(UNWIND_NO_START));
 		rule_end = rule->off + rule->len < end ? rule->off + rule->len : end;
-		next_is_rule = rule_end < end && rule + 1 < last && rule[1].off == rule_end &&
-			       unwind_row_kind(rule[1].row) != ROW_NONE;
-		if (is_rule)
+		if (unwind_row_kind(rule->row) != ROW_NONE)
 			page_append(b, rule_end, rule->row);
 		else
-			page_append_none(b, rule_end, UNWIND_LOOKED_AT, next_is_rule);
+			page_append(b, rule_end,
+				    row_none(UNWIND_LOOKED_AT |
+					     (rule_end < end ? UNWIND_NO_START : 0)));
 	}
 	page_append(b, end, row_none(0));
 }

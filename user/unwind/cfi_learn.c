@@ -15,6 +15,7 @@
 #define POINTER_REACH 4096 /* around a place code is looked through for pointers to before it */
 #define MAX_POINTERS 16
 #define RUN_BYTES 512 /* of code without a branch that is learned at once */
+#define SYSCALL_BYTES 2
 #define SIGNAL_MCONTEXT 40 /* of struct ucontext: uc_mcontext (asm/ucontext.h) */
 
 /* Takes as much of rule as nothing was learned of yet. */
@@ -72,18 +73,46 @@ static bool is_entry(struct cfi *cfi, uint64_t off)
 	return len > 0 && off >= entry && off - entry < code_straight(code, (size_t)len);
 }
 
-/* What is known of code at sight; 0: nothing. */
-static uint64_t row_at_sight(struct cfi *cfi, uint64_t off, uint64_t from)
+/*
+ * Is from in what signal handlers return to: at its beginning, its system call, or in that? Then its row and where
+ * that holds; else false.
+ */
+static bool signal_return_rule(struct cfi *cfi, uint64_t from, bool exact, struct code_rule *rule)
 {
+	static const uint8_t before[] = { 0, 5, 7, 9 };
 	uint8_t code[CODE_LOOK_BYTES];
-	int len = cfi_code_read(cfi, from, code, sizeof(code));
+	size_t i, back, bytes = 0;
+	int len;
 
-	if (is_entry(cfi, off))
-		return unwind_row_make(0, ROW_END, 0, 0, 0, 0, 0);
-	if (len > 0 && code_returns_from_signal(code, (size_t)len))
-		return unwind_row_make(0, ROW_SIGNAL, UNWIND_RSP, SIGNAL_MCONTEXT / 8, BP_SAME, 0,
-				       0);
-	return 0;
+	for (i = 0; i < sizeof(before) && before[i] <= from && !bytes; i++) {
+		back = before[i];
+		len = cfi_code_read(cfi, from - back, code, sizeof(code));
+		bytes = len > 0 ? code_returns_from_signal(code, (size_t)len) : 0;
+		if (back && back != bytes - SYSCALL_BYTES && (exact || back != bytes))
+			bytes = 0;
+	}
+	if (!bytes)
+		return false;
+	rule->off = from - back;
+	rule->len = (uint32_t)bytes;
+	rule->row = unwind_row_make(0, ROW_SIGNAL, UNWIND_RSP, SIGNAL_MCONTEXT / 8, BP_SAME, 0, 0);
+	if (!back && !exact) { /* the byte before it is looked up */
+		rule->off--;
+		rule->len++;
+	}
+	return true;
+}
+
+/* What is known of code at sight. */
+static bool rule_at_sight(struct cfi *cfi, uint64_t off, uint64_t from, bool exact,
+			  struct code_rule *rule)
+{
+	if (!is_entry(cfi, off))
+		return signal_return_rule(cfi, from, exact, rule);
+	rule->off = off;
+	rule->len = 1;
+	rule->row = unwind_row_make(0, ROW_END, 0, 0, 0, 0, 0);
+	return true;
 }
 
 static uint64_t row_unproven(struct cfi *cfi, uint64_t from, bool exact)
@@ -318,19 +347,26 @@ static int rules_clip(struct lesson *l, uint64_t off, int nr)
 	return (int)(to - l->rules);
 }
 
-static void learn_row(struct lesson *l, uint64_t off, uint64_t row, uint32_t len)
+static int rules_keep(struct lesson *l, int nr)
 {
-	l->rules[0] = (struct code_rule){ .off = off, .row = row, .len = len };
+	int err = learned_grow(l->cfi, (size_t)nr), i;
+
+	for (i = 0; !err && i < nr; i++)
+		learned_add(l->cfi, &l->rules[i]);
+	return err;
 }
 
 static int learn(struct lesson *l, uint64_t off, uint64_t *ret_here)
 {
-	uint64_t row = row_at_sight(l->cfi, off, l->from);
-	int nr = row ? 0 : rules_choose(l), i, err;
+	uint64_t row = 0;
+	int nr;
 
+	if (rule_at_sight(l->cfi, off, l->from, l->exact, &l->rules[0]))
+		return rules_keep(l, 1);
+	nr = rules_choose(l);
 	if (nr < 0)
 		return nr;
-	if (!row && !nr) {
+	if (!nr) {
 		row = l->trial->outermost(l->trial->arg);
 		l->only_here |= row != 0;
 	}
@@ -340,22 +376,21 @@ static int learn(struct lesson *l, uint64_t off, uint64_t *ret_here)
 				  : row_unproven(l->cfi, l->from, l->exact);
 		return 0;
 	}
-	if (row) {
-		learn_row(l, off, row, 1);
-	} else if (!nr) {
-		learn_row(l, off, row_unproven(l->cfi, l->from, l->exact),
-			  UNKNOWN_BLOCK - (off & (UNKNOWN_BLOCK - 1)));
-	} else if (!l->exact && l->rules[l->at].off == l->from) {
+	if (!nr) {
+		l->rules[0] = (struct code_rule){
+			.off = off,
+			.len = UNKNOWN_BLOCK - (off & (UNKNOWN_BLOCK - 1)),
+			.row = row_unproven(l->cfi, l->from, l->exact),
+		};
+		return rules_keep(l, 1);
+	}
+	if (!l->exact && l->rules[l->at].off == l->from) {
 		l->rules[l->at].off--;
 		l->rules[l->at].len++;
 	}
-	if (nr && !l->cfi->starts.complete)
+	if (!l->cfi->starts.complete)
 		nr = rules_clip(l, off, nr);
-	nr = nr ? nr : 1;
-	err = learned_grow(l->cfi, (size_t)nr);
-	for (i = 0; !err && i < nr; i++)
-		learned_add(l->cfi, &l->rules[i]);
-	return err;
+	return rules_keep(l, nr);
 }
 
 int cfi_learn(struct cfi *cfi, uint64_t off, bool exact, const struct cfi_trial *trial,

@@ -1227,11 +1227,12 @@ bool code_halts(const uint8_t *code, size_t len)
 	return halts;
 }
 
-bool code_returns_from_signal(const uint8_t *code, size_t len)
+size_t code_returns_from_signal(const uint8_t *code, size_t len)
 {
 	static const uint8_t rax[] = { 0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05 };
 	static const uint8_t eax[] = { 0xb8, 15, 0, 0, 0, 0x0f, 0x05 };
 
-	return (len >= sizeof(rax) && !memcmp(code, rax, sizeof(rax))) ||
-	       (len >= sizeof(eax) && !memcmp(code, eax, sizeof(eax)));
+	if (len >= sizeof(rax) && !memcmp(code, rax, sizeof(rax)))
+		return sizeof(rax);
+	return len >= sizeof(eax) && !memcmp(code, eax, sizeof(eax)) ? sizeof(eax) : 0;
 }

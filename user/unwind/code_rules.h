@@ -94,8 +94,8 @@ size_t code_run(const uint8_t *code, size_t len);
 bool code_begins_process(const uint8_t *code, size_t len);
 /* Does the code stop the processor (hlt, which no compiler writes) before it branches or calls? */
 bool code_halts(const uint8_t *code, size_t len);
-/* Is this the call of rt_sigreturn that signal handlers return to? */
-bool code_returns_from_signal(const uint8_t *code, size_t len);
+/* Is this the call of rt_sigreturn that signal handlers return to? Its bytes; 0: it is not. */
+size_t code_returns_from_signal(const uint8_t *code, size_t len);
 #define CODE_LOOK_BYTES 32 /* enough for each of them */
 
 #endif
