@@ -74,10 +74,9 @@ static __always_inline void proof_begin(struct unwind_reader *r)
 		b->image = image;
 	}
 	p->sp = r->state.regs[UNWIND_RSP];
-	p->held[0] = 0;
-	p->held[1] = r->state.valid & 1U << UNWIND_RBP ? r->state.regs[UNWIND_RBP] : 0;
-	if (!unwind_settle(&r->state, r) && r->state.valid & 1U << UNWIND_RBX)
-		p->held[0] = r->state.regs[UNWIND_RBX];
+	p->valid = r->state.valid;
+	p->rbx = r->state.regs[UNWIND_RBX];
+	p->held[1] = r->state.regs[UNWIND_RBP];
 }
 
 /* A word of the C frame just stepped over: it is in the window, unless that could not grow so far. */
@@ -207,6 +206,21 @@ static __always_inline __u64 slot_read(struct unwind_reader *r, __u32 slot)
 	return word;
 }
 
+/* All that it holds; rbx may have been saved by what it called. */
+static __always_inline void held_read(struct unwind_reader *r)
+{
+	struct python_proof *p = &r->proof;
+	struct python_build *b = proof_build(p);
+
+	p->held[0] = p->valid & (1U << UNWIND_RBX | UNWIND_RBX_SAVED) ? p->rbx : 0;
+	if (p->valid & UNWIND_RBX_SAVED && frame_word(r, p->rbx, &p->held[0]))
+		p->held[0] = 0;
+	if (!(p->valid & 1U << UNWIND_RBP))
+		p->held[1] = 0;
+	p->held[2] = slot_read(r, b->slot[0]);
+	p->held[3] = slot_read(r, b->slot[1]);
+}
+
 /*
  * Is the frame that the innermost call holds that of its caller, which is asked about now? Then the innermost one
  * is just beginning, or ending. One that holds a frame of its own where its build does is asked no more: what was
@@ -253,8 +267,7 @@ __weak __noinline int proof_find(struct unwind_reader *r)
 	p = &r->proof;
 	b = proof_build(p);
 	p->found = 0;
-	p->held[2] = slot_read(r, b->slot[0]);
-	p->held[3] = slot_read(r, b->slot[1]);
+	held_read(r);
 	if (proof_was_given(r))
 		return 1;
 	p->nth = r->rec.at.next_entry;

@@ -121,6 +121,8 @@ struct python_proof {
 	/* Of the call that is asked about: */
 	__u64 sp, cfa;
 	__u64 held[2 + PROOF_SLOTS]; /* rbx, rbp, and what the slots hold; 0: not known */
+	__u64 rbx; /* or where it lies */
+	__u32 valid; /* as in unwind_state, in the call's frame */
 	__u32 build; /* index */
 	__u32 nth; /* the entry that was found for it */
 	__u32 found;
@@ -128,7 +130,6 @@ struct python_proof {
 	/* Of the innermost call, if it was the last one that was taken for one that runs a frame. */
 	__u64 inner_frame;
 	__u32 inner_at; /* 0: it was not */
-	__u32 pad;
 };
 
 /* A return address that the kernel has put its own in the place of: a return that is hooked. */
