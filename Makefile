@@ -38,9 +38,11 @@ ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 LIBS := -lbpf -lelf -lz -llzma -liberty -ljansson -lmicrohttpd -lZydis -lncursesw -ltinfo -lpthread -lm \
 	$(if $(filter 1,$(PUSH)),-lcurl)
 
-BPF_SRC := $(wildcard bpf/*.bpf.c)
+# Loaded by themselves, when something asks for them; all others together.
+BPF_ALONE := kernel_memory
+BPF_SRC := $(filter-out $(BPF_ALONE:%=bpf/%.bpf.c),$(wildcard bpf/*.bpf.c))
 BPF_OBJ := $(BPF_SRC:%.bpf.c=$(B)/%.bpf.o)
-SKEL := $(B)/bpfprof.skel.h
+SKELS := $(B)/bpfprof.skel.h $(BPF_ALONE:%=$(B)/%.skel.h)
 LIB_SRC := $(filter-out user/cli/main.c,$(wildcard user/*/*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(B)/%.o)
 LIB := $(B)/libbpfprof.a
@@ -64,7 +66,7 @@ $(LIB): $(LIB_OBJ)
 	$(call msg,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
-$(filter $(B)/user/kernel/%,$(LIB_OBJ)): | $(SKEL)
+$(filter $(B)/user/kernel/%,$(LIB_OBJ)): | $(SKELS)
 $(B)/%.o: %.c
 	$(call msg,CC,$<)
 	$(Q)mkdir -p $(@D) && $(CC) $(ALL_CFLAGS) -c -o $@ $<
@@ -79,7 +81,7 @@ $(B)/push-$(PUSH):
 $(B)/user/output/html.o: user/output/flame.css user/output/flame.js
 $(B)/user/output/svg.o: user/output/svg.css user/output/svg.js
 
-# The BPF side: each file by itself, linked into one object, then one skeleton header.
+# The BPF side: each file by itself, most of them linked into one object, then a skeleton header.
 $(B)/bpf/%.bpf.o: bpf/%.bpf.c
 	$(call msg,BPF,$<)
 	$(Q)mkdir -p $(@D) && $(CLANG) -g -O2 -target bpf -mcpu=v3 -D__TARGET_ARCH_$(BPF_ARCH) -Wall \
@@ -89,9 +91,13 @@ $(B)/bpfprof.bpf.o: $(BPF_OBJ)
 	$(call msg,GEN,$@)
 	$(Q)$(BPFTOOL) gen object $@ $^
 
-$(SKEL): $(B)/bpfprof.bpf.o
+$(BPF_ALONE:%=$(B)/%.bpf.o): $(B)/%.bpf.o: $(B)/bpf/%.bpf.o
+	$(call msg,GEN,$@)
+	$(Q)$(BPFTOOL) gen object $@ $<
+
+$(SKELS): $(B)/%.skel.h: $(B)/%.bpf.o
 	$(call msg,SKEL,$@)
-	$(Q)$(BPFTOOL) gen skeleton $< name bpfprof_bpf > $@
+	$(Q)$(BPFTOOL) gen skeleton $< name $*_bpf > $@
 
 # Tests.
 $(B)/unit: $(UNIT_OBJ) $(LIB)

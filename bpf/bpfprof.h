@@ -729,6 +729,51 @@ struct bpfprof_task_read {
 	__u8 data[BPFPROF_READ_PAGES][BPFPROF_READ_BYTES];
 };
 
+/*
+ * Value of the map kernel_reads, memory-mapped by user space: pieces of the kernel's own memory, which
+ * the program kernel_read fills in as the list says. result: 0 or -errno.
+ */
+#define BPFPROF_KERNEL_PIECES 16
+#define BPFPROF_KERNEL_BYTES 4096 /* at most, of one piece */
+
+struct bpfprof_kernel_read {
+	__u64 va[BPFPROF_KERNEL_PIECES];
+	__u32 len[BPFPROF_KERNEL_PIECES];
+	__s32 result[BPFPROF_KERNEL_PIECES];
+	__u32 nr;
+	__u32 pad;
+	__u8 data[BPFPROF_KERNEL_PIECES][BPFPROF_KERNEL_BYTES];
+};
+
+/*
+ * Value of the map kernel_layouts, filled in by the program kernel_layout: where the kernel's
+ * structs have the members by which a file's pages are found, and an inode of our own.
+ */
+struct bpfprof_kernel_layout {
+	__u64 own_inode; /* of the file open as own_fd; 0: there is none */
+	__u32 own_fd; /* set by user space */
+	__u32 mount_mnt, mount_parent, mount_point, mount_mounts, mount_child; /* struct mount */
+	__u32 vfsmount_root;
+	/* struct dentry; the pointer to the first child, and that of a child to the next one */
+	__u32 dentry_parent, dentry_inode, dentry_name, dentry_name_len, dentry_hash_pprev;
+	__u32 dentry_children, dentry_next;
+	__u32 inode_mode, inode_uid, inode_sb, inode_mapping, inode_ino, inode_nlink, inode_size;
+	__u32 inode_generation, inode_mtime_sec;
+	__u32 super_magic;
+	__u32 mapping_host, mapping_head; /* struct address_space; its xarray's head */
+	__u32 node_shift, node_slots, node_nr_slots; /* struct xa_node */
+	__u32 folio_mapping, folio_index;
+	__u32 page_bytes; /* of struct page */
+	__u32 pad;
+};
+
+/* What the iterator task_root tells of a thread: the folder that its paths begin in. */
+struct bpfprof_task_root {
+	struct bpfprof_task_id task;
+	__u64 mount; /* struct vfsmount */
+	__u64 dentry;
+};
+
 _Static_assert(sizeof(struct bpfprof_record) == 24, "wire");
 _Static_assert(sizeof(struct bpfprof_task_id) == 24, "wire");
 _Static_assert(sizeof(struct bpfprof_sample) == 152, "wire");
@@ -741,6 +786,9 @@ _Static_assert(sizeof(struct bpfprof_origin) == 72, "wire");
 _Static_assert(sizeof(struct bpfprof_mapping) == 24, "wire");
 _Static_assert(sizeof(struct bpfprof_task_state) % 8 == 0, "wire");
 _Static_assert(sizeof(struct bpfprof_environ) == 40, "wire");
+_Static_assert(sizeof(struct bpfprof_kernel_read) % 8 == 0, "wire");
+_Static_assert(sizeof(struct bpfprof_kernel_layout) == 144, "wire");
+_Static_assert(sizeof(struct bpfprof_task_root) == 40, "wire");
 _Static_assert(sizeof(struct bpfprof_proc) == 40, "wire");
 _Static_assert(sizeof(struct bpfprof_page) == 16, "wire");
 _Static_assert(sizeof(struct bpfprof_cached_pc) == 32, "wire");

@@ -17,6 +17,7 @@ PYTHON = (r"^[^;]+;_start" + C_FRAMES + r";<module> \(levels\.py:21\);outer \(le
 EXPECTED = {
     "python": re.compile(PYTHON),
     "chain": re.compile("^[^;]+;" + START + CHAIN + KERNEL),
+    "made": re.compile("^[^;]+;" + START + ";run_made;made_function" + KERNEL),
     "dive": re.compile("^[^;]+;" + START + r"(?:;dive){0,299}(?:;dive(?:;bottom)?)?" + KERNEL),
 }
 PARTS = {"a": 5, "b": 10, "c": 15, "d": 20, "e": 25, "f": 25}

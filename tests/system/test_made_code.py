@@ -241,19 +241,88 @@ def own_tmp(context):
     boxed_pid = int(boxed.stdout.readline())
     check(os.path.exists(folder + "/perf-%d.map" % bound_pid) and
           os.path.exists(box + "/tmp/perf-%d.map" % boxed_pid), "the maps are not where they should be")
-    # One that is mounted nowhere else cannot be reached; then that is counted.
-    copy(program, home + "/thidden")
-    script = "exec 8<\"$1\"; mount -t tmpfs none /tmp && exec /proc/self/fd/8 private"
-    hidden = context.spawn(["unshare", "-m", "--propagation", "private", "bash", "-c", script,
-                            "bash", home + "/thidden"], stdout=subprocess.PIPE, **plain)
-    hidden_pid = int(hidden.stdout.readline())
-    stats = record(context, [bound_pid, boxed_pid, hidden_pid])
+    record(context, [bound_pid, boxed_pid])
     check_chain(context, "tboxed", CHAIN)
     check_chain(context, "9", CHAIN)
-    total, wrong, stacks = share(context, "8", lambda frames: "made_function" in frames)
-    check(total >= LEAST and not wrong, stacks)
-    files = {name: count for name, count in stats["files"].items() if name.startswith("perfmap")}
-    check(files == {"perfmap_not_visible": 1}, files)
+
+
+TMPFS = "mount -t tmpfs none /tmp"
+
+
+class Apart:
+    """made_code where /tmp is as mounts say, for it alone; its name is the number of a descriptor."""
+
+    def __init__(self, context, name, mounts, options=()):
+        program = context.helper("made_code", "made_code.c", "-static")
+        # The mounts may hide the program.
+        script = "exec %s<\"$1\"; %s && exec /proc/self/fd/%s private" % (name, mounts, name)
+        self.context = context
+        self.process = context.spawn(
+            ["unshare", "-m", *options, "--propagation", "private", "bash", "-c", script, "bash",
+             program], stdout=subprocess.PIPE, env={"PATH": os.environ["PATH"]}, plain=True, user=0,
+            group=0)
+        self.pid = int(self.process.stdout.readline())
+        self.map = "/tmp/perf-%d.map" % self.pid
+
+    def command(self, script):
+        return ["nsenter", "-t", str(self.pid), "-m", "sh", "-c", script, "sh", self.map]
+
+    def run(self, script):
+        subprocess.run(self.command(script), check=True)
+
+    def start(self, script):
+        self.context.spawn(self.command(script), plain=True, user=0, group=0,
+                           env={"PATH": os.environ["PATH"]})
+
+
+def perfmap_counts(stats):
+    return {name: count for name, count in stats["files"].items() if name.startswith("perfmap")}
+
+
+@test()
+def tmp_for_itself(context):
+    """A tmpfs that only the process has mounted: its map is read out of the kernel's memory."""
+    made = {"11": Apart(context, "11", TMPFS), "12": Apart(context, "12", TMPFS + " && " + TMPFS),
+            "13": Apart(context, "13", "mount -t ramfs none /tmp"),
+            "14": Apart(context, "14", TMPFS + " -o huge=always"),
+            "15": Apart(context, "15", TMPFS + " && mkdir /tmp/a && mount --bind /tmp/a /tmp")}
+    # Its line lies far from the beginning, and it is written to all the time.
+    filler = "yes 10000000 40 other_function | head -n %d"
+    for name in ("11", "14"):
+        made[name].run('cp "$1" /tmp/line; %s >"$1"; cat /tmp/line >>"$1"' % (filler % 120000))
+        made[name].start('while sleep 0.01; do %s; done >>"$1"' % (filler % 2000))
+    stats = record(context, [one.pid for one in made.values()], seconds=5)
+    for name in made:
+        check_chain(context, name, CHAIN)
+    check(not perfmap_counts(stats), perfmap_counts(stats))
+    text = context.bpfprof("dump", "-p", made["12"].pid, "--native").expect(0).text
+    check("made_function" in text, text)
+
+
+@test()
+def whose_map_in_tmp_for_itself(context):
+    """The same rules hold there; other file systems of its own cannot be reached."""
+    plans = {"21": ('chown 12345 "$1"', "perfmap_refused"),
+             "22": ('mv "$1" "$1".real && ln -s "$1".real "$1"', "perfmap_refused"),
+             "23": ('ln "$1" "$1".real', "perfmap_refused"),
+             "24": ('rm "$1" && mkfifo "$1"', "perfmap_refused"),
+             "25": ('touch -d "1 hour ago" "$1"', "perfmap_stale"), "26": ('rm "$1"', None),
+             # As an unprivileged process may do it in a user namespace of its own.
+             "29": ('cp "$1" /tmp/other && mount --bind /tmp/other "$1"', "perfmap_refused"),
+             "27": ('mv "$1" "$1"2', None)}
+    made = {name: Apart(context, name, TMPFS) for name in plans}
+    for name, (plan, _) in plans.items():
+        made[name].run(plan)
+    made["28"] = Apart(context, "28", "mount -t mqueue none /tmp", ["-i"])
+    plans["28"] = (None, "perfmap_not_visible")
+    stats = record(context, [one.pid for one in made.values()], seconds=6)
+    expected = {}
+    for name, (_, reason) in plans.items():
+        total, wrong, stacks = share(context, name, lambda frames: "made_function" in frames)
+        check(total >= LEAST and not wrong, "%s: %s" % (name, stacks))
+        if reason:
+            expected[reason] = expected.get(reason, 0) + 1
+    check(perfmap_counts(stats) == expected, "counted %s, not %s" % (perfmap_counts(stats), expected))
 
 
 @test()

@@ -3,6 +3,7 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -284,4 +285,42 @@ Test(perfmap, errors_of_the_source)
 	cr_assert_eq(query.name, 0);
 	cr_assert_eq(perfmap_resolve(&source, names, &query, 0), 0);
 	cr_assert_eq(text.nr_closed, 2);
+}
+
+/* Of the file, the second block of 4 KiB is swapped out; lines have 15 bytes. */
+static ssize_t holey_read(void *arg, void *dst, size_t len, uint64_t off)
+{
+	const char *data = arg;
+
+	if (off / 4096 == 1)
+		return -ENODATA;
+	if (off < 4096 && len > 4096 - off)
+		len = 4096 - off;
+	memcpy(dst, data + off, len);
+	return (ssize_t)len;
+}
+
+Test(perfmap, parts_that_cannot_be_had)
+{
+	static const struct {
+		uint64_t line;
+		bool known;
+	} cases[] = { { 0, true },    { 272, true }, { 273, false }, { 400, false },
+		      { 546, false }, { 547, true }, { 767, true } };
+	struct perfmap_query queries[sizeof(cases) / sizeof(cases[0])] = { 0 };
+	struct elf_source source = { .read = holey_read };
+	struct buf data;
+	size_t i;
+
+	buf_init(&data, 20000);
+	for (i = 0; i < 768; i++)
+		buf_printf(&data, "%05zx 10 named\n", i * 16);
+	source.arg = data.data;
+	source.size = data.len;
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		queries[i].va = cases[i].line * 16;
+	cr_expect_eq(perfmap_resolve(&source, names, queries, i), 1);
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		cr_expect_eq(queries[i].name != 0, cases[i].known, "line %lu", cases[i].line);
+	buf_fini(&data);
 }

@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/time.h"
 #include "daemon/http.h"
+#include "kernel/private_file.h"
 #include "kernel/session.h"
 #include "proc/images.h"
 #include "proc/processes.h"
@@ -234,7 +235,8 @@ static void own_metrics(struct buf *dst, struct daemon *daemon)
 	const struct sampler *sampler = &daemon->sampler;
 	struct rusage self, children;
 	struct self_usage usage;
-	uint64_t map_bytes = session_map_bytes(&sampler->session);
+	uint64_t map_bytes = session_map_bytes(&sampler->session) +
+			     private_files_map_bytes(sampler->private_files);
 
 	head(dst, "bpfprof_build_info", "gauge", "Which version this is.");
 	buf_add_str(dst, "bpfprof_build_info{version=\"" BPFPROF_VERSION "\"} 1\n");

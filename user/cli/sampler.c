@@ -28,6 +28,7 @@
 #include "container/containers.h"
 #include "kernel/clock.h"
 #include "kernel/gpu_probes.h"
+#include "kernel/private_file.h"
 #include "kernel/python_maps.h"
 #include "kernel/remote.h"
 #include "kernel/stream.h"
@@ -437,6 +438,8 @@ static int setup_tables(struct sampler *sampler)
 		err = images_new(&sampler->images, sampler->runner, sampler->options->host_root,
 				 max_open_images());
 	if (!err)
+		err = private_files_new(&sampler->private_files);
+	if (!err)
 		err = containers_new(&sampler->containers, sampler->runner, "/proc",
 				     sampler->options->host_root);
 	if (!err)
@@ -453,6 +456,7 @@ static int setup_tables(struct sampler *sampler)
 		err = processes_new(&sampler->processes, on_retire, sampler);
 	if (err)
 		return err;
+	images_set_private(sampler->images, private_files_open, sampler->private_files);
 	sampler->walker.session = &sampler->session;
 	sampler->walker.runner = sampler->runner;
 	sampler->walker.processes = sampler->processes;
@@ -806,6 +810,7 @@ void sampler_close(struct sampler *sampler)
 	pythons_free(sampler->pythons);
 	codes_free(sampler->codes);
 	images_free(sampler->images);
+	private_files_free(sampler->private_files);
 	containers_free(sampler->containers);
 	deadline_runner_free(sampler->runner);
 }

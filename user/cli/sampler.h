@@ -149,6 +149,7 @@ struct sampler {
 	struct deadline_runner *runner;
 	struct processes *processes;
 	struct images *images;
+	struct private_files *private_files;
 	struct tables *tables;
 	struct pythons *pythons;
 	struct python_maps *python_maps;

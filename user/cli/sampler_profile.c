@@ -30,7 +30,7 @@ int sampler_profile(struct sampler *sampler, const struct aggregate *aggregate, 
 		return err;
 	profile_lead(ret, sampler->options->pids, sampler->options->nr_pids);
 	if (cut_map[0] && !sampler->cut_map_told)
-		log_warn("%s is too large: names are taken from its head and its end only",
+		log_warn("%s is too large, or was swapped out in part: some names are missing",
 			 cut_map);
 	sampler->cut_map_told |= cut_map[0] != '\0';
 	host_name(host);

@@ -5,6 +5,7 @@
 #include "cli/worker_steps.h"
 #include "container/containers.h"
 #include "kernel/clock.h"
+#include "kernel/private_file.h"
 #include "kernel/stream.h"
 #include "kernel/tables.h"
 #include "kernel/waits.h"
@@ -224,7 +225,8 @@ void sampler_stats(struct sampler *sampler, struct run_stats *stats)
 
 void sampler_own_usage(const struct sampler *sampler, struct run_stats *stats)
 {
-	uint64_t map_bytes = session_map_bytes(&sampler->session);
+	uint64_t map_bytes = session_map_bytes(&sampler->session) +
+			     private_files_map_bytes(sampler->private_files);
 	struct self_usage self;
 
 	if (stats->bpf_map_bytes < map_bytes)

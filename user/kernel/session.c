@@ -452,19 +452,22 @@ static uint64_t map_bytes(const struct bpf_map *map)
 	return told < most ? told : most;
 }
 
-uint64_t session_map_bytes(const struct session *session)
+uint64_t session_object_bytes(const struct bpf_object *object)
 {
 	struct bpf_map *map;
 	uint64_t bytes = 0;
 
-	if (!session->skel)
-		return 0;
-	bpf_object__for_each_map(map, session->skel->obj)
+	bpf_object__for_each_map(map, object)
 	{
 		if (bpf_map__fd(map) >= 0)
 			bytes += map_bytes(map);
 	}
 	return bytes;
+}
+
+uint64_t session_map_bytes(const struct session *session)
+{
+	return session->skel ? session_object_bytes(session->skel->obj) : 0;
 }
 
 bool session_run_stats(const struct session *session, uint64_t *ret_runs, uint64_t *ret_ns)

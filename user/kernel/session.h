@@ -15,6 +15,7 @@
 
 #include "bpfprof.h"
 
+struct bpf_object;
 struct bpf_program;
 struct bpfprof_bpf;
 struct deadline_runner;
@@ -105,6 +106,7 @@ struct bpf_program *session_clock_program(const struct session *session);
 void session_counters(const struct session *session, uint64_t counters[BPFPROF_NR_COUNTERS]);
 /* Memory that our maps are charged with (memlock of fdinfo). */
 uint64_t session_map_bytes(const struct session *session); /* 0 after session_close() */
+uint64_t session_object_bytes(const struct bpf_object *object); /* the same of any loaded object */
 /* BPF run-time statistics of all our programs; false if the kernel does not keep them for us. */
 bool session_run_stats(const struct session *session, uint64_t *ret_runs, uint64_t *ret_ns);
 /*

@@ -77,8 +77,7 @@ static bool is_the_one(const struct stat *st, const struct image_identity *id, i
 	return st->st_dev == image_dev(id->dev) || has_own_devices(fd);
 }
 
-/* Of a file that is to be an owned one: 0, or what is wrong with it. */
-static int owner_check(const struct stat *st, const struct image_identity *id)
+int image_owner_check(const struct stat *st, const struct image_identity *id)
 {
 	if (!S_ISREG(st->st_mode) || st->st_nlink > 1 || (st->st_uid && st->st_uid != id->uid))
 		return -EPERM;
@@ -92,7 +91,7 @@ static bool finder_try(struct finder *f, int fd)
 		return false;
 	if (!fstat(fd, &f->st)) {
 		if (f->identity->owned)
-			f->refused = owner_check(&f->st, f->identity);
+			f->refused = image_owner_check(&f->st, f->identity);
 		if (!f->refused && is_the_one(&f->st, f->identity, fd)) {
 			f->fd = fd;
 			return true;

@@ -62,6 +62,9 @@ struct image_place {
 int image_find(const struct image_place *place, const struct image_identity *identity,
 	       struct stat *ret_st, enum image_way *ret_way);
 
+/* Of a file that is to be an owned one: 0, or what is wrong with it: -EPERM or -EKEYEXPIRED, as above. */
+int image_owner_check(const struct stat *st, const struct image_identity *id);
+
 /* The kernel's dev_t (12 bits major, 20 bits minor) as stat shows it. */
 dev_t image_dev(uint32_t kernel_dev);
 

@@ -58,6 +58,8 @@ struct look {
 struct images {
 	struct deadline_runner *runner;
 	struct origins *origins;
+	images_private_fn open_private; /* NULL: there is no such way */
+	void *private_arg;
 	char *host_root;
 	struct image_entry *by_key;
 	struct image_entry **by_id;
@@ -698,6 +700,12 @@ int images_look(struct images *images, uint32_t pid, const char *folder, const c
 	return look->verdict;
 }
 
+void images_set_private(struct images *images, images_private_fn open, void *arg)
+{
+	images->open_private = open;
+	images->private_arg = arg;
+}
+
 int images_open_owned(struct images *images, uint32_t pid, const char *path, uint64_t since_ns,
 		      struct elf_source *ret)
 {
@@ -709,8 +717,12 @@ int images_open_owned(struct images *images, uint32_t pid, const char *path, uin
 							      : INT64_MIN };
 	struct image_place place = place_of(images, origin, pid, path);
 	enum image_way way;
+	int err = image_file_open(ret, images->runner, &place, &owned, IMAGE_FILE_PATIENT_MS, &way);
 
-	return image_file_open(ret, images->runner, &place, &owned, IMAGE_FILE_PATIENT_MS, &way);
+	if (err == -EXDEV && images->open_private)
+		err = images->open_private(images->private_arg, pid, origin ? origin->start_ns : 0,
+					   path, &owned, ret);
+	return err;
 }
 
 struct elf_image *images_open_path(struct images *images, uint32_t pid, const char *path)

@@ -135,10 +135,17 @@ int images_open_source(struct images *images, uint32_t pid, const char *path,
 /*
  * A file that process pid writes under that path, in its own root folder (/tmp/perf-PID.map): it belongs
  * to the process's user or to root, is no link, and is no older than since_ns (CLOCK_BOOTTIME, 0: any). 0, -EPERM
- * (it does not), -EKEYEXPIRED (it is), -EXDEV (mounted for that process only) or -errno.
+ * (it does not), -EKEYEXPIRED (it is), -EXDEV (mounted for that process only, and not to be had by
+ * images_set_private() either) or -errno.
  */
 int images_open_owned(struct images *images, uint32_t pid, const char *path, uint64_t since_ns,
 		      struct elf_source *ret);
+/*
+ * Another way to owned files, for those of -EXDEV; start_ns is that of the process. Results as above.
+ */
+typedef int (*images_private_fn)(void *arg, uint32_t pid, uint64_t start_ns, const char *path,
+				 const struct image_identity *owned, struct elf_source *ret);
+void images_set_private(struct images *images, images_private_fn open, void *arg);
 /*
  * Has the folder, as process pid sees it, a regular file of that name? 1, 0, or -errno: the folder cannot be
  * seen, or nothing is known of the process. Never looks among our own files for another's. What was

@@ -26,17 +26,28 @@ struct perfmap {
 	struct place *places;
 	size_t nr;
 	uint32_t nr_offers;
+	bool has_holes; /* parts of the file cannot be had */
 };
 
+/* What cannot be had is read as zeros: no line has any, and one that it cuts is too long. */
 static ssize_t source_read(void *arg, void *dst, size_t len, uint64_t off)
 {
-	const struct elf_source *source = arg;
+	struct perfmap *map = arg;
+	const struct elf_source *source = map->source;
+	uint64_t hole = FILE_BLOCK - off % FILE_BLOCK;
+	ssize_t got;
 
 	if (off >= source->size)
 		return 0;
 	if (len > source->size - off)
 		len = source->size - off;
-	return source->read(source->arg, dst, len, off);
+	got = source->read(source->arg, dst, len, off);
+	if (got != -ENODATA)
+		return got;
+	map->has_holes = true;
+	len = len < hole ? len : hole;
+	memset(dst, 0, len);
+	return (ssize_t)len;
 }
 
 /* One line; name is where in it the name begins. */
@@ -99,7 +110,7 @@ static int scan(struct perfmap *map, uint64_t from, uint64_t to)
 	if (!lines)
 		return -ENOMEM;
 	lines->read = source_read;
-	lines->arg = (void *)map->source;
+	lines->arg = map;
 	lines->off = from;
 	if (from) {
 		err = lines_next(lines, &line, &len, &off); /* most likely half a line */
@@ -140,7 +151,7 @@ static int name_read(struct perfmap *map, struct strtab *names, const struct pla
 	*ret = 0;
 	if (place->len > sizeof(line))
 		return 0;
-	got = source_read((void *)map->source, line, place->len, place->off);
+	got = source_read(map, line, place->len, place->off);
 	if (got < 0)
 		return (int)got;
 	if ((uint32_t)got != place->len || memchr(line, '\n', place->len) ||
@@ -185,6 +196,8 @@ int perfmap_resolve(const struct elf_source *source, struct strtab *names,
 		err = scan_all(&map);
 		next = commit(&map, names); /* what was found before an error stays */
 		err = err < 0 || !next ? err : next;
+		if (!err && map.has_holes)
+			err = 1;
 	}
 	free(map.places);
 	if (source->close)

@@ -23,7 +23,8 @@ struct perfmap_query {
 #define PERFMAP_MAX_BYTES (128U << 20)
 
 /*
- * 0, 1 (the middle of the file was left out), -E2BIG (too many lines that cover each other) or -errno of the
+ * 0, 1 (parts of the file were left out: its middle, or where the source has -ENODATA, which it has for
+ * a block of 4 KiB each), -E2BIG (too many lines that cover each other) or -errno of the
  * source: what was found stays. Malformed lines are passed over, and a name that the file no longer
  * has where it was found is none. Takes the source.
  */

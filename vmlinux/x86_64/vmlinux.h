@@ -12,16 +12,21 @@
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 #endif
 
+struct address_space;
 struct bpf_iter_meta;
 struct cfs_rq;
 struct cred;
 struct dentry;
+struct fdtable;
 struct file;
+struct files_struct;
 struct fs_struct;
+struct hlist_bl_node;
 struct inode;
 struct list_head;
 struct mm_struct;
 struct mnt_namespace;
+struct mount;
 struct nsproxy;
 struct pid;
 struct pid_namespace;
@@ -258,6 +263,7 @@ struct task_struct {
 	struct cred *cred;
 	char comm[16];
 	struct fs_struct *fs;
+	struct files_struct *files;
 	struct nsproxy *nsproxy;
 	struct signal_struct *signal;
 	u64 self_exec_id;
@@ -402,7 +408,33 @@ struct qstr {
 	unsigned char *name;
 };
 
+struct files_struct {
+	struct fdtable *fdt;
+};
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct vfsmount {
+	struct dentry *mnt_root;
+};
+
+struct mount {
+	struct mount *mnt_parent;
+	struct dentry *mnt_mountpoint;
+	struct vfsmount mnt;
+	struct list_head mnt_mounts;
+	struct list_head mnt_child;
+};
+
+struct hlist_bl_node {
+	struct hlist_bl_node **pprev;
+};
+
 struct dentry {
+	struct hlist_bl_node d_hash;
 	struct dentry *d_parent;
 	union {
 		struct qstr d_name;
@@ -410,11 +442,15 @@ struct dentry {
 	struct inode *d_inode;
 	struct super_block *d_sb;
 };
+typedef short unsigned int umode_t;
 typedef long long int __kernel_loff_t;
 typedef __kernel_loff_t loff_t;
 
 struct inode {
+	umode_t i_mode;
+	kuid_t i_uid;
 	struct super_block *i_sb;
+	struct address_space *i_mapping;
 	long unsigned int i_ino;
 	union {
 		unsigned int i_nlink;
@@ -432,6 +468,39 @@ typedef __s64 time64_t;
 struct timespec64 {
 	time64_t tv_sec;
 	long int tv_nsec;
+};
+
+struct xarray {
+	void *xa_head;
+};
+
+struct address_space {
+	struct inode *host;
+	struct xarray i_pages;
+};
+
+struct xa_node {
+	unsigned char shift;
+	void *slots[64];
+};
+
+struct folio {
+	union {
+		struct {
+			struct address_space *mapping;
+			union {
+				long unsigned int index;
+			};
+		};
+	};
+};
+
+typedef struct {
+	long unsigned int f;
+} memdesc_flags_t;
+
+struct page {
+	memdesc_flags_t flags;
 };
 
 #ifndef BPF_NO_PRESERVE_ACCESS_INDEX
