@@ -173,10 +173,11 @@ struct unwind_reader {
 	struct unwind_state state;
 	__u32 point; /* enum call_point: where a hooked call stands, whose stack this is */
 	__u32 nr_returns;
+	/* What each frame needs lies within 32 KiB, which one instruction of BPF reaches. */
+	struct python_proof proof;
 	struct bpfprof_miss rec;
 	struct python_scratch py;
 	struct bpfprof_python_entry entries[BPFPROF_MAX_PYTHON_ENTRIES]; /* of the miss */
-	struct python_proof proof;
 	struct hooked_return returns[BPFPROF_GPU_MAX_OPEN];
 	struct bpfprof_gpu_call call;
 	struct bpfprof_cached_pc cache[CACHE_SLOTS];

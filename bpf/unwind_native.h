@@ -321,6 +321,12 @@ static inline int unwind_other_cfa(struct unwind_state *s, __u64 row, struct unw
 	return 0;
 }
 
+/* Of BP_AT_CFA: where from the CFA on. ROW_GO_C has another use for that number. */
+static inline __s64 unwind_saved_bp(__u64 row)
+{
+	return unwind_row_kind(row) == ROW_GO_C ? -16 : unwind_row_bp_off(row);
+}
+
 /*
  * Moves s one frame up by row. 0, or enum bpfprof_stop; after COMPLETE and
  * failures s is of no further use, except that after RARE_RULE, READ_FAULT and all of
@@ -331,7 +337,7 @@ static inline int unwind_step(struct unwind_state *s, __u64 row, struct unwind_r
 	__u32 kind = unwind_row_kind(row), reg = unwind_row_reg(row) & 15;
 	__u64 cfa, ra, bp = s->regs[UNWIND_RBP];
 	__u32 bp_valid = s->valid & 1U << UNWIND_RBP;
-	__s64 bx_rule, bp_off = unwind_row_bp_off(row);
+	__s64 bx_rule;
 	int stop;
 
 	if (kind == ROW_CFA) {
@@ -348,8 +354,6 @@ static inline int unwind_step(struct unwind_state *s, __u64 row, struct unwind_r
 		if (stop)
 			return stop;
 		bx_rule = kind != ROW_PLT;
-		if (kind == ROW_GO_C)
-			bp_off = -16;
 	}
 	if (cfa <= s->regs[UNWIND_RSP] && kind != ROW_FAR && kind != ROW_GO_C)
 		return BPFPROF_STOP_BAD_FRAME;
@@ -357,14 +361,14 @@ static inline int unwind_step(struct unwind_state *s, __u64 row, struct unwind_r
 		return BPFPROF_STOP_READ_FAULT;
 	switch (unwind_row_bp_rule(row)) {
 	case BP_AT_CFA:
-		if (unwind_read_u64(reader, cfa + bp_off, &bp))
+		if (unwind_read_u64(reader, cfa + unwind_saved_bp(row), &bp))
 			return BPFPROF_STOP_READ_FAULT;
 		bp_valid = 1;
 		break;
 	case BP_AT_BP:
 		if (!bp_valid)
 			return BPFPROF_STOP_REG_LOST;
-		if (unwind_read_u64(reader, bp + bp_off, &bp))
+		if (unwind_read_u64(reader, bp + unwind_row_bp_off(row), &bp))
 			return BPFPROF_STOP_READ_FAULT;
 		break;
 	case BP_LOST:
