@@ -36,6 +36,9 @@ static __always_inline int unwind_read(struct unwind_reader *r, __u64 va, void *
 static __always_inline int unwind_read_u64(struct unwind_reader *r, __u64 va, __u64 *dst);
 static __always_inline const __u8 *python_frame_at(struct unwind_reader *r, __u64 va, __u32 len,
 						   __u8 *room);
+#define UNWIND_READ_TWO
+static __always_inline int unwind_read_two(struct unwind_reader *r, __u64 va, __u64 *first,
+					   __u64 *second);
 static __always_inline int spans_read(struct unwind_reader *r, __u8 *dst, __u32 len, __u64 va);
 #define PYTHON_FRAME_AT
 #include "python_fingerprint.h"
@@ -382,6 +385,20 @@ static __always_inline int unwind_read_u64(struct unwind_reader *r, __u64 va, __
 		return 0;
 	}
 	return bpf_probe_read_user(dst, 8, (void *)va);
+}
+
+static __always_inline int unwind_read_two(struct unwind_reader *r, __u64 va, __u64 *first,
+					   __u64 *second)
+{
+	__u8 *at;
+
+	if (!window_has(r, va, 16, true))
+		return bpf_probe_read_user(first, 8, (void *)va) ||
+		       bpf_probe_read_user(second, 8, (void *)(va + 8));
+	at = r->stack + ((va - r->rec.at.stack_va) & (BPFPROF_STACK_BYTES - 1));
+	*first = *(__u64 *)at;
+	*second = *(__u64 *)(at + 8); /* at most in the slack */
+	return 0;
 }
 
 static __always_inline int spans_read(struct unwind_reader *r, __u8 *dst, __u32 len, __u64 va)

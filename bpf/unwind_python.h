@@ -31,7 +31,8 @@ struct python_walk {
 	__u64 frame; /* the next to read */
 	__u64 cframe; /* 3.11: of the C call of the eval loop that is gone through now, */
 	__u64 outer; /* of the one outside of it, */
-	__u64 boundary; /* and the frame that was the current one there when the inner one began */
+	__u64 boundary; /* the frame that was the current one there when the inner one began, */
+	__u64 further; /* and the cframe further out */
 	/* Of the frame just read: */
 	__u64 code; /* address of its code object, 0 = a shim */
 	/*
@@ -79,17 +80,36 @@ static inline __u32 python_lasti_int(const struct bpfprof_python_layout *layout,
 	return (__u32)lasti < BPFPROF_LASTI_NONE ? (__u32)lasti : BPFPROF_LASTI_NONE;
 }
 
-/* 3.11: looks from w->cframe, that of a C call of the eval loop, to the call outside of it. 0 or -1. */
-static inline int python_boundary_find(struct python_walk *w,
-				       const struct bpfprof_python_layout *layout,
-				       struct unwind_reader *reader)
+#ifndef UNWIND_READ_TWO
+/* Two numbers, one behind the other. */
+static inline int unwind_read_two(struct unwind_reader *reader, __u64 va, __u64 *first,
+				  __u64 *second)
+{
+	return unwind_read_u64(reader, va, first) || unwind_read_u64(reader, va + 8, second);
+}
+#endif
+
+/* 3.11: reads the cframe w->outer, which has the current frame and the next cframe side by side. 0 or -1. */
+static inline int python_outer_read(struct python_walk *w,
+				    const struct bpfprof_python_layout *layout,
+				    struct unwind_reader *reader)
 {
 	w->boundary = 0;
-	if (unwind_read_u64(reader, w->cframe + layout->cframe_previous, &w->outer))
-		return -1;
-	return w->outer && unwind_read_u64(reader, w->outer + layout->cframe_frame, &w->boundary)
+	w->further = 0;
+	return w->outer && unwind_read_two(reader, w->outer + layout->cframe_frame, &w->boundary,
+					   &w->further)
 		       ? -1
 		       : 0;
+}
+
+/* 3.11: goes on to the next C call of the eval loop. 0 or -1. */
+static inline int python_cframe_next(struct python_walk *w,
+				     const struct bpfprof_python_layout *layout,
+				     struct unwind_reader *reader)
+{
+	w->cframe = w->outer;
+	w->outer = w->further;
+	return python_outer_read(w, layout, reader);
 }
 
 /*
@@ -102,12 +122,13 @@ static inline int python_cframe_begin(struct python_walk *w,
 				      struct unwind_reader *reader)
 {
 	w->begun = 1;
-	if (python_boundary_find(w, layout, reader))
+	if (unwind_read_u64(reader, w->cframe + layout->cframe_previous, &w->outer) ||
+	    python_outer_read(w, layout, reader))
 		return -1;
 	if (w->frame != w->boundary || !w->outer)
 		return 0;
-	w->cframe = w->outer; /* the innermost call is over, but for its return */
-	return python_boundary_find(w, layout, reader);
+	return python_cframe_next(w, layout,
+				  reader); /* the innermost one is over, but for its return */
 }
 
 /*
@@ -154,8 +175,7 @@ static inline int python_step(struct python_walk *w, const struct bpfprof_python
 		if (layout->chain == PYTHON_CHAIN_ENTRY_FLAG && w->outer &&
 		    w->frame == w->boundary) {
 			w->entry = w->cframe;
-			w->cframe = w->outer;
-			if (python_boundary_find(w, layout, reader))
+			if (python_cframe_next(w, layout, reader))
 				return PYTHON_STOP_READ_FAULT;
 		}
 	}

@@ -316,8 +316,7 @@ static bool states_fit(const struct bpfprof_python_layout *l)
 	if (l->chain != PYTHON_CHAIN_ENTRY_FLAG && l->chain != PYTHON_CHAIN_CFRAME)
 		return !l->cframe_frame && !l->cframe_previous;
 	return fits(l->cframe_frame, 8, MAX_STRING_HEADER) &&
-	       fits(l->cframe_previous, 8, MAX_STRING_HEADER) &&
-	       l->cframe_frame != l->cframe_previous;
+	       l->cframe_previous == l->cframe_frame + 8; /* they are read together */
 }
 
 static bool frame_fits(const struct bpfprof_python_layout *l)
