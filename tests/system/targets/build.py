@@ -53,10 +53,8 @@ class Builder:
 
     def command(self, out, argv):
         """Runs one build step. False: skipped, with the reason noted."""
-        if self.fresh(out):
-            return True
         with open(self.out(".building"), "w", encoding="ascii") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # another test may want the same
+            fcntl.flock(lock, fcntl.LOCK_EX)  # another test may be making the same
             return self.fresh(out) or self.make(out, argv)
 
     def make(self, out, argv):
