@@ -762,7 +762,8 @@ struct bpfprof_kernel_layout {
 	__u32 super_magic;
 	__u32 mapping_host, mapping_head; /* struct address_space; its xarray's head */
 	__u32 node_shift, node_slots, node_nr_slots; /* struct xa_node */
-	__u32 folio_mapping, folio_index;
+	__u32 folio_flags, folio_mapping, folio_index;
+	__u32 folio_uptodate; /* number of that flag */
 	__u32 page_bytes; /* of struct page */
 	__u32 pad;
 };
@@ -787,7 +788,7 @@ _Static_assert(sizeof(struct bpfprof_mapping) == 24, "wire");
 _Static_assert(sizeof(struct bpfprof_task_state) % 8 == 0, "wire");
 _Static_assert(sizeof(struct bpfprof_environ) == 40, "wire");
 _Static_assert(sizeof(struct bpfprof_kernel_read) % 8 == 0, "wire");
-_Static_assert(sizeof(struct bpfprof_kernel_layout) == 144, "wire");
+_Static_assert(sizeof(struct bpfprof_kernel_layout) == 152, "wire");
 _Static_assert(sizeof(struct bpfprof_task_root) == 40, "wire");
 _Static_assert(sizeof(struct bpfprof_proc) == 40, "wire");
 _Static_assert(sizeof(struct bpfprof_page) == 16, "wire");

@@ -35,6 +35,19 @@ struct inode___6_11 {
 	__s64 i_mtime_sec;
 } __attribute__((preserve_access_index));
 
+/* A number until 6.18 (53fbef56e07d). */
+struct page___6_1 {
+	unsigned long flags;
+} __attribute__((preserve_access_index));
+
+struct page___6_18 {
+	memdesc_flags_t flags;
+} __attribute__((preserve_access_index));
+
+enum pageflags___any {
+	PG_uptodate___any,
+};
+
 /* Key 0: what is to be read, and what was. Memory-mapped by user space, which is its only user. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -121,6 +134,16 @@ static __always_inline void inode_layout(struct bpfprof_kernel_layout *to)
 	to->super_magic = bpf_core_field_offset(struct super_block, s_magic);
 }
 
+static __always_inline void folio_layout(struct bpfprof_kernel_layout *to)
+{
+	to->folio_flags = bpf_core_field_exists(struct page___6_1, flags)
+				  ? bpf_core_field_offset(struct page___6_1, flags)
+				  : bpf_core_field_offset(struct page___6_18, flags);
+	to->folio_uptodate = bpf_core_enum_value(enum pageflags___any, PG_uptodate___any);
+	to->folio_mapping = bpf_core_field_offset(struct folio, mapping);
+	to->folio_index = bpf_core_field_offset(struct folio, index);
+}
+
 SEC("syscall")
 int kernel_layout(void *ctx)
 {
@@ -145,8 +168,7 @@ int kernel_layout(void *ctx)
 	to->node_shift = bpf_core_field_offset(struct xa_node, shift);
 	to->node_slots = bpf_core_field_offset(struct xa_node, slots);
 	to->node_nr_slots = bpf_core_field_size(struct xa_node, slots) / sizeof(void *);
-	to->folio_mapping = bpf_core_field_offset(struct folio, mapping);
-	to->folio_index = bpf_core_field_offset(struct folio, index);
+	folio_layout(to);
 	to->page_bytes = bpf_core_type_size(struct page);
 	return 0;
 }

@@ -38,6 +38,8 @@ static const struct bpfprof_kernel_layout layout = {
 	.node_shift = 0,
 	.node_slots = 40,
 	.node_nr_slots = 64,
+	.folio_flags = 8,
+	.folio_uptodate = 5,
 	.folio_mapping = 24,
 	.folio_index = 32,
 	.page_bytes = MADE_PAGE_BYTES,
@@ -234,6 +236,7 @@ uint64_t made_folio(struct made_kernel *k, uint64_t inode, uint64_t index, size_
 		       PAGE);
 	made_put(k, folio + layout.folio_mapping, made_get(k, inode + layout.inode_mapping));
 	made_put(k, folio + layout.folio_index, index);
+	made_put(k, folio + layout.folio_flags, UINT64_C(1) << layout.folio_uptodate);
 	k->nr_pages += nr;
 	return folio;
 }

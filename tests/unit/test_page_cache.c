@@ -205,6 +205,21 @@ Test(page_cache, stale)
 	cr_expect_eq(page_cache_read(&cache, data, PAGE, 0), -EOPNOTSUPP);
 }
 
+/* A page that fallocate() took holds what its last owner left in it. */
+Test(page_cache, never_filled)
+{
+	uint64_t node = made_node(&k, 0), folio = page(1, 0x55);
+
+	made_put(&k, folio + k.view.layout.folio_flags,
+		 ~(UINT64_C(1) << k.view.layout.folio_uptodate));
+	made_tree(&k, file, MADE_NODE(node));
+	made_slot(&k, node, 0, page(0, 7));
+	made_slot(&k, node, 1, folio);
+	cr_assert_eq(page_cache_read(&cache, data, 2 * PAGE, 0), 2 * PAGE);
+	expect(0, PAGE, 7);
+	expect(PAGE, PAGE, 0);
+}
+
 Test(page_cache, another_inode)
 {
 	made_tree(&k, file, page(0, 7));

@@ -22,7 +22,7 @@
 
 #define MIN_SLOTS 16
 #define MAX_SLOTS 64
-#define FOLIO_BYTES 64 /* what is read of one */
+#define FOLIO_BYTES 48 /* what is read of one */
 #define MAX_LEVELS 11 /* of 6 bits each */
 #define MAX_TRIES 8
 #define MAX_PAGES BPFPROF_KERNEL_PIECES /* in one go */
@@ -112,31 +112,39 @@ static int tree_find(struct tree *tree, uint64_t nth, uint64_t *ret)
 }
 
 struct folio {
-	uint64_t mapping, index;
+	uint64_t flags, mapping, index;
 };
+
+static uint32_t min3(uint32_t a, uint32_t b, uint32_t c)
+{
+	uint32_t low = a < b ? a : b;
+
+	return c < low ? c : low;
+}
 
 /* What the folios among the entries say of themselves, in one pass: two pieces of each would be two. */
 static int folios_read(struct tree *tree, const struct found *found, size_t nr,
 		       struct folio *folios)
 {
 	const struct bpfprof_kernel_layout *at = &tree->view->layout;
-	uint32_t low = at->folio_mapping < at->folio_index ? at->folio_mapping : at->folio_index,
-		 high = at->folio_mapping + at->folio_index - low;
+	uint32_t low = min3(at->folio_flags, at->folio_mapping, at->folio_index);
 	struct kernel_piece pieces[MAX_PAGES];
 	uint8_t text[MAX_PAGES][FOLIO_BYTES];
+	const size_t last = FOLIO_BYTES - sizeof(uint64_t);
 	size_t i, nr_pieces = 0;
 	int err;
 
-	if (high - low > FOLIO_BYTES - sizeof(uint64_t))
+	if (at->folio_flags - low > last || at->folio_mapping - low > last ||
+	    at->folio_index - low > last)
 		return -EOPNOTSUPP;
 	for (i = 0; i < nr; i++)
 		if (found[i].entry && !(found[i].entry & 3))
-			pieces[nr_pieces++] =
-				(struct kernel_piece){ .va = found[i].entry + low,
-						       .dst = text[i],
-						       .len = high - low + sizeof(uint64_t) };
+			pieces[nr_pieces++] = (struct kernel_piece){ .va = found[i].entry + low,
+								     .dst = text[i],
+								     .len = FOLIO_BYTES };
 	err = nr_pieces ? kernel_view_read(tree->view, pieces, nr_pieces) : 0;
 	for (i = 0; i < nr && !err; i++) {
+		memcpy(&folios[i].flags, text[i] + (at->folio_flags - low), sizeof(uint64_t));
 		memcpy(&folios[i].mapping, text[i] + (at->folio_mapping - low), sizeof(uint64_t));
 		memcpy(&folios[i].index, text[i] + (at->folio_index - low), sizeof(uint64_t));
 	}
@@ -160,7 +168,9 @@ static int page_of(struct tree *tree, const struct page_cache *cache, const stru
 		if (first != found->entry)
 			return -EAGAIN;
 	}
-	found->page = found->entry + (nth - folio->index) * tree->view->layout.page_bytes;
+	/* Until it is filled, as with fallocate(), memory has what its last owner left: read(2) says 0. */
+	if (folio->flags >> (tree->view->layout.folio_uptodate & 63) & 1)
+		found->page = found->entry + (nth - folio->index) * tree->view->layout.page_bytes;
 	return 0;
 }
 
