@@ -92,17 +92,43 @@ Test(direct_map, not_understood)
 	cr_expect_eq(direct_map_find(&map, &k.view, near, PHYSICAL, proofs, 0), -ENOENT);
 }
 
-static uint64_t physical_of(const char *text)
+#define WRITTEN "/tmp/bpfprof-direct-map-XXXXXX"
+
+/* Into path, which is WRITTEN. */
+static const char *written(char *path, const char *text)
 {
-	char path[] = "/tmp/bpfprof-zoneinfo-XXXXXX";
 	int fd = mkstemp(path);
-	uint64_t bytes;
 
 	cr_assert_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
 	close(fd);
-	bytes = direct_map_physical_bytes(path);
+	return path;
+}
+
+static uint64_t physical_of(const char *text)
+{
+	char path[] = WRITTEN;
+	uint64_t bytes = direct_map_physical_bytes(written(path, text));
+
 	unlink(path);
 	return bytes;
+}
+
+static bool all_accepted(const char *text)
+{
+	char path[] = WRITTEN;
+	bool all = direct_map_all_accepted(written(path, text));
+
+	unlink(path);
+	return all;
+}
+
+Test(direct_map, unaccepted_memory)
+{
+	cr_expect(all_accepted("MemTotal: 9 kB\nMemFree: 8 kB\n"));
+	cr_expect(all_accepted("MemTotal: 9 kB\nUnaccepted:        0 kB\n"));
+	cr_expect(!all_accepted("MemTotal: 9 kB\nUnaccepted:  4194304 kB\n"));
+	cr_expect(!direct_map_all_accepted("/nonexistent"));
+	cr_expect(direct_map_all_accepted("/proc/meminfo"));
 }
 
 Test(direct_map, physical_bytes)

@@ -103,6 +103,21 @@ int direct_map_find(struct direct_map *ret, const struct kernel_view *view, uint
 	return err;
 }
 
+bool direct_map_all_accepted(const char *meminfo)
+{
+	__cleanup(close_file) FILE *file = fopen(meminfo, "re");
+	bool read = false;
+	uint64_t kb = 0;
+	char line[256];
+
+	while (file && fgets(line, sizeof(line), file)) {
+		read = true;
+		if (sscanf(line, "Unaccepted: %" SCNu64, &kb) == 1)
+			return !kb;
+	}
+	return read; /* a kernel without such memory has no such line */
+}
+
 uint64_t direct_map_physical_bytes(const char *zoneinfo)
 {
 	__cleanup(close_file) FILE *file = fopen(zoneinfo, "re");

@@ -9,6 +9,7 @@
  * contents show the distance between the arrays: only at the right one lies what was written.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,6 +38,13 @@ uint64_t direct_map_va(const struct direct_map *map, uint64_t page);
  */
 int direct_map_find(struct direct_map *ret, const struct kernel_view *view, uint64_t near,
 		    uint64_t physical_bytes, const struct direct_map_proof *proofs, size_t nr);
+
+/*
+ * May addresses be looked at of which nothing is known but that they are memory? Not in a confidential
+ * guest that accepts its memory bit by bit (TDX, SEV-SNP): touching what is mapped and not accepted ends it.
+ * As meminfo (normally /proc/meminfo) tells.
+ */
+bool direct_map_all_accepted(const char *meminfo);
 
 /* The end of physical memory, as zoneinfo (normally /proc/zoneinfo) tells it; 0: it does not. */
 uint64_t direct_map_physical_bytes(const char *zoneinfo);

@@ -96,7 +96,7 @@ static int direct_map_learn(struct direct_map *ret, struct kernel_memory *memory
 		proofs[nr] = proofs[i];
 		nr += !page_cache_page(&cache, i, &proofs[nr].page);
 	}
-	if (nr < MIN_PROOFS)
+	if (nr < MIN_PROOFS || !direct_map_all_accepted("/proc/meminfo"))
 		return -EOPNOTSUPP;
 	return direct_map_find(ret, view, view->layout.own_inode,
 			       direct_map_physical_bytes("/proc/zoneinfo"), proofs, nr);
