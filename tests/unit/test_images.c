@@ -447,6 +447,38 @@ Test(images, few_descriptors)
 	cr_expect_eq(nr_fds(), before);
 }
 
+/* What is read in one image while many others are opened stays, until it is released. */
+Test(images, held)
+{
+	struct image *image[60], *held;
+	const struct cfi *cfi;
+	char name[16];
+	int i;
+
+	fixture_run("for i in $(seq 60); do cp /bin/true h$i; done");
+	teardown();
+	images_make(20, NULL);
+	for (i = 0; i < 60; i++) {
+		snprintf(name, sizeof(name), "h%d", i + 1);
+		image[i] = add(name);
+	}
+	held = image[0];
+	cr_assert_eq(images_open_cfi(images, held, NOW), 0);
+	cfi = held->cfi;
+	images_hold(held);
+	for (i = 1; i < 60; i++)
+		cr_assert_eq(images_open_cfi(images, image[i], NOW + (uint64_t)i), 0);
+	cr_assert_eq(held->cfi, cfi);
+	cr_assert_not_null(held->elf);
+	cr_expect_eq(image[1]->state, IMAGE_UNOPENED, "others are closed for room");
+	images_fail(images, held, -EIO, NOW + 61);
+	cr_assert_eq(held->cfi, cfi);
+	images_release(images, held, NOW + 61);
+	cr_expect_eq(held->state, IMAGE_FAILED);
+	cr_expect_null(held->cfi);
+	cr_expect_eq(held->problem, IMAGE_UNREADABLE);
+}
+
 /* Files with a section for each function: the headers of those used last stay, of the others not. */
 Test(images, very_many_sections)
 {

@@ -30,8 +30,21 @@
 #define MAX_FRAME_SEARCH 16384 /* bytes of one frame that are searched for return addresses */
 #define MAX_STARTS 16 /* calls on the stack that may have led to a place in code */
 
+/* Of a process whose memory does not come in time nothing more is asked for this place. */
+static int memory_at(struct code_trial *trial, uint64_t va, uint8_t *code, size_t len)
+{
+	struct walker *walker = trial->walker;
+	int err = trial->hangs ? -EBUSY
+			       : memory_read(walker->session, walker->runner,
+					     walker_own_pid(walker, trial->process), va, code, len);
+
+	trial->hangs |= err == -ETIMEDOUT || err == -EBUSY;
+	trial->unread |= trial->hangs;
+	return err;
+}
+
 /* Bytes of code that process has mapped in m: 0 or -errno. */
-static int code_at(const struct code_trial *trial, const struct process_mapping *m, uint64_t va,
+static int code_at(struct code_trial *trial, const struct process_mapping *m, uint64_t va,
 		   uint8_t *code, size_t len)
 {
 	struct walker *walker = trial->walker;
@@ -40,26 +53,25 @@ static int code_at(const struct code_trial *trial, const struct process_mapping 
 	if (va < m->start || va >= m->end || len > m->end - va)
 		return -EFAULT;
 	if (m->image == BPFPROF_IMAGE_NONE)
-		return memory_read(walker->session, walker->runner,
-				   walker_own_pid(walker, trial->process), va, code, len);
+		return memory_at(trial, va, code, len);
 	if (!image || images_open(walker->images, image, trial->now_ns))
 		return -EIO;
 	return elf_image_read(image->elf, va - m->start + m->off, code, len);
 }
 
 /* Is there a call in front of va, which lies behind code of m? */
-static enum cfi_verdict is_after_call(const struct code_trial *trial,
-				      const struct process_mapping *m, uint64_t va)
+static enum cfi_verdict is_after_call(struct code_trial *trial, const struct process_mapping *m,
+				      uint64_t va)
 {
 	uint8_t code[CALL_BYTES];
 
 	if (code_at(trial, m, va - sizeof(code), code, sizeof(code)))
-		return CFI_POSSIBLE;
+		return trial->hangs ? CFI_UNREAD : CFI_POSSIBLE;
 	return code_ends_in_call(code, sizeof(code)) ? CFI_PROVEN : CFI_REFUSED;
 }
 
 /* What signal handlers return to, in a C library without tables. */
-static bool is_signal_return(const struct code_trial *trial, uint64_t va)
+static bool is_signal_return(struct code_trial *trial, uint64_t va)
 {
 	const struct process_mapping *m = process_mapping_find(trial->process, va);
 	uint8_t code[SIGNAL_RETURN_BYTES];
@@ -69,7 +81,7 @@ static bool is_signal_return(const struct code_trial *trial, uint64_t va)
 }
 
 /* Does a thread come back to va: is it behind a call, or a known trampoline? */
-static enum cfi_verdict returns_to(const struct code_trial *trial, uint64_t va)
+static enum cfi_verdict returns_to(struct code_trial *trial, uint64_t va)
 {
 	const struct process_mapping *m = process_mapping_find(trial->process, va - 1);
 	enum cfi_verdict verdict = m ? is_after_call(trial, m, va) : CFI_REFUSED;
@@ -92,9 +104,8 @@ static enum cfi_verdict returns_to(const struct code_trial *trial, uint64_t va)
  * The first word of the stack in [va, end) that may be a return address, and the mapping that it leads
  * into: 0, -ENODATA if there is none, -EFAULT if not all can be read.
  */
-static int return_search(const struct code_trial *trial, uint64_t va, uint64_t end,
-			 uint64_t *ret_va, const struct process_mapping **ret_mapping,
-			 __u64 *ret_word)
+static int return_search(struct code_trial *trial, uint64_t va, uint64_t end, uint64_t *ret_va,
+			 const struct process_mapping **ret_mapping, __u64 *ret_word)
 {
 	const struct process_mapping *m;
 	__u64 word;
@@ -116,7 +127,7 @@ static int return_search(const struct code_trial *trial, uint64_t va, uint64_t e
 }
 
 /* A frame that was passed over would have left its return address between the two. */
-static bool nothing_returns_between(const struct code_trial *trial, uint64_t low, uint64_t high)
+static bool nothing_returns_between(struct code_trial *trial, uint64_t low, uint64_t high)
 {
 	const struct process_mapping *m;
 	uint64_t va;
@@ -225,7 +236,9 @@ static int page_learn(struct walker *walker, struct image *image, uint64_t off, 
 
 	if (err)
 		return err;
+	images_hold(image); /* the trial opens others */
 	err = cfi_learn(image->cfi, off, exact, &on, ret_here);
+	images_release(walker->images, image, now_ns);
 	if (err && err != -ENOMEM && err != -EAGAIN)
 		images_fail(walker->images, image, err, now_ns);
 	if (err || *ret_here)
@@ -263,7 +276,7 @@ uint64_t code_row_learn(struct walker *walker, struct image *image, uint64_t off
 		return row;
 	if (!learning_allowed(walker, time_monotonic_ns()))
 		return 0;
-	start_ns = time_thread_cpu_ns();
+	start_ns = time_monotonic_ns(); /* reading its memory may hang, and keeps us then */
 	nr = page_learn(walker, image, off, exact, trial, &here, now_ns);
 	row = here;
 	if (here)
@@ -274,7 +287,7 @@ uint64_t code_row_learn(struct walker *walker, struct image *image, uint64_t off
 		row = 0;
 	else if ((nr <= 0 && !here) || unwind_row_unexplored(row))
 		row = unwind_row_make(0, ROW_UNPROVEN, 0, 0, 0, 0, 0);
-	learning_done(walker, time_thread_cpu_ns() - start_ns, row);
+	learning_done(walker, time_monotonic_ns() - start_ns, row);
 	return row;
 }
 
@@ -290,7 +303,7 @@ uint64_t code_row_anon(struct walker *walker, const struct process *process,
 		return row;
 	if (frame_pointer_serves(trial, none))
 		return none;
-	start_ns = time_monotonic_ns(); /* reading its memory may hang, and keeps us then */
+	start_ns = time_monotonic_ns();
 	if (!learning_allowed(walker, start_ns))
 		return 0;
 	row = anon_code_learn(walker->anon_code, process, mapping, pc, lookup_pc, leads_to_code,

@@ -25,6 +25,7 @@ struct code_trial {
 	struct unwind_reader *reader;
 	uint64_t now_ns;
 	bool unread; /* a rule could not be tried, for what there is of the stack */
+	bool hangs; /* the process's memory did not come in time */
 	bool all_mapped; /* all code that the process had mapped then is known */
 	const struct process_mapping *mapping; /* of the place */
 	uint64_t

@@ -176,11 +176,29 @@ static void image_warm(struct images *images, struct image *image)
 	images->warm[0] = image;
 	for (i = 0; i < images->nr_warm; i++)
 		bytes += image_bytes(images->warm[i]);
-	while (images->nr_warm > 1 && (images->nr_warm > MAX_WARM || bytes > MAX_WARM_BYTES)) {
-		image = images->warm[images->nr_warm - 1];
-		bytes -= image_bytes(image);
-		image_cool(images, images->nr_warm - 1);
+	for (i = images->nr_warm; i-- > 1;) {
+		if (images->nr_warm <= MAX_WARM && bytes <= MAX_WARM_BYTES)
+			break;
+		if (images->warm[i]->holds)
+			continue;
+		bytes -= image_bytes(images->warm[i]);
+		image_cool(images, i);
 	}
+}
+
+void images_hold(struct image *image)
+{
+	image->holds++;
+}
+
+void images_release(struct images *images, struct image *image, uint64_t now_ns)
+{
+	int err = image->held_error;
+
+	if (--image->holds || !err)
+		return;
+	image->held_error = 0;
+	images_fail(images, image, err, now_ns);
 }
 
 static void image_close(struct images *images, struct image *image)
@@ -417,6 +435,10 @@ void images_fail(struct images *images, struct image *image, int err, uint64_t n
 {
 	if (has_hung(image))
 		err = -ETIMEDOUT;
+	if (image->holds) {
+		image->held_error = err;
+		return;
+	}
 	image_close(images, image);
 	set_problem(images, image, problem_of(err));
 	image->state = IMAGE_FAILED;
@@ -439,7 +461,8 @@ static void close_oldest(struct images *images)
 		if (!images->by_id[i])
 			continue;
 		image = &images->by_id[i]->image;
-		if (image->state == IMAGE_OPEN && (!oldest || image->used_ns < oldest->used_ns))
+		if (image->state == IMAGE_OPEN && !image->holds &&
+		    (!oldest || image->used_ns < oldest->used_ns))
 			oldest = image;
 	}
 	if (oldest)

@@ -71,6 +71,8 @@ struct image {
 	struct cfi *cfi; /* made on first use, goes with elf */
 	void *copy; /* what elf reads, if the file itself could not be had */
 	size_t copy_len;
+	uint32_t holds; /* images_hold() */
+	int held_error; /* what images_fail() said meanwhile */
 };
 
 /* Borrows runner; host_root may be NULL. 0 or -ENOMEM. */
@@ -93,6 +95,13 @@ int images_open(struct images *images, struct image *image, uint64_t now_ns);
 int images_give_copy(struct images *images, struct image *image, void *data, size_t len,
 		     size_t used, uint64_t now_ns);
 #define IMAGES_MAX_COPY_BYTES (8U << 20) /* of all copies together */
+
+/*
+ * While an image is held its elf and cfi stay, whatever else is opened: they are not given back for others, and a
+ * failure takes effect when it is held no more. One that was opened.
+ */
+void images_hold(struct image *image);
+void images_release(struct images *images, struct image *image, uint64_t now_ns);
 
 /* Also image->cfi. 0, -ENODATA (no tables in it), or -EIO. */
 int images_open_cfi(struct images *images, struct image *image, uint64_t now_ns);
