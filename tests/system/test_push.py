@@ -289,7 +289,8 @@ def ill_servers(context):
     check(all(float(line["seconds"]) < 1.6 for line in lines), "an interval became longer")
     grown = memory[-1]["memory_bytes"] - memory[1]["memory_bytes"]
     context.note("%d answers, memory grew by %d KiB" % (len(requests), grown >> 10))
-    check(grown < 8 << 20, "grew by %d bytes" % grown)
+    # What other tests run meanwhile is known, too: some 10 MiB.
+    check(grown < ENDLESS / 4, "grew by %d bytes" % grown)
 
 
 @test(modes=CAPS)

@@ -4,6 +4,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -95,6 +96,7 @@ int kernel_memory_open(struct kernel_memory **ret)
 	err = layout_read(memory, -1);
 	if (err)
 		goto fail;
+	malloc_trim(0); /* libbpf has read the kernel's types, 12 MiB */
 	*ret = memory;
 	return 0;
 fail:
