@@ -129,7 +129,7 @@ def boot(image, initramfs, prefix, limit):
             if os.path.exists(prefix + suffix):
                 os.unlink(prefix + suffix)
         start = time.monotonic()
-        command = ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-m", "1024", "-smp", "2",
+        command = ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-m", "1536", "-smp", "2",
                    "-nodefaults", "-nographic", "-no-reboot", "-kernel", image, "-initrd", initramfs,
                    "-serial", f"file:{prefix}.console", "-serial", f"file:{prefix}.results",
                    "-append", APPEND]
