@@ -177,8 +177,8 @@ struct unwind_reader {
 	__u32 point; /* enum call_point: where a hooked call stands, whose stack this is */
 	__u32 nr_returns;
 	/* What each frame needs lies within 32 KiB, which one instruction of BPF reaches. */
-	struct python_proof proof;
 	struct bpfprof_miss rec;
+	struct python_proof proof;
 	struct python_scratch py;
 	struct bpfprof_python_entry entries[BPFPROF_MAX_PYTHON_ENTRIES]; /* of the miss */
 	struct hooked_return returns[BPFPROF_GPU_MAX_OPEN];
