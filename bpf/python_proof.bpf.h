@@ -14,8 +14,6 @@
 
 #define PROOF_WORDS 128 /* of a C frame; it has 40 to 60, more without optimization */
 #define PROOF_AHEAD 16 /* entries that are looked for in all words of it */
-#define PROOF_TRIES 16 /* calls of a stack of which all that is asked, in vain */
-#define PROOF_SURE 4
 
 /* Key: image. Writer: user space. */
 struct {
@@ -91,7 +89,7 @@ static __always_inline int frame_word(struct unwind_reader *r, __u64 va, __u64 *
 	return bpf_probe_read_user(dst, 8, (void *)va);
 }
 
-/* Index + 1 of what the call holds of va; 0: it does not hold it. */
+/* Index + 1 in held[] of the word that is va; 0: none is. */
 static __always_inline __u32 proof_place(const struct python_proof *p, __u64 va)
 {
 	return p->held[0] == va	  ? 1
@@ -106,7 +104,7 @@ static __always_inline bool proof_is_in_place(struct python_proof *p, __u64 va)
 {
 	struct python_build *b = proof_build(p);
 
-	return b->score && p->held[(b->place - 1) & 3] == va;
+	return b->at.score && p->held[(b->at.place - 1) & 3] == va;
 }
 
 /*
@@ -120,29 +118,15 @@ static __always_inline bool proof_holds(struct python_proof *p, __u64 va)
 	if (proof_is_in_place(p, va))
 		return true;
 	place = proof_place(p, va);
-	return proof_build(p)->score ? place == 1 || place == 2 : place;
+	return proof_build(p)->at.score ? place == 1 || place == 2 : place;
 }
 
-/* A call that runs va beyond doubt says where its build holds frames: most of them agree. */
+/* A call that runs va beyond doubt, and holds it, says where its build holds frames. */
 static __always_inline void proof_learn(struct python_proof *p, __u64 va)
 {
-	struct python_build *b = proof_build(p);
-	__u32 place;
+	struct python_place *at = &proof_build(p)->at;
 
-	if (proof_is_in_place(p, va)) {
-		if (b->score < PROOF_SURE)
-			b->score++;
-		return;
-	}
-	place = proof_place(p, va);
-	if (!place)
-		return;
-	if (b->score) {
-		b->score--;
-	} else {
-		b->place = place;
-		b->score = 1;
-	}
+	python_place_vote(at, proof_is_in_place(p, va) ? at->place : proof_place(p, va));
 }
 
 static __always_inline __u64 entry_va(const struct unwind_reader *r, __u32 nth)
@@ -277,15 +261,15 @@ __weak __noinline int proof_find(struct unwind_reader *r)
 			proof_learn(p, entry_va(r, p->nth));
 		return 0;
 	}
-	if (p->in_vain >= PROOF_TRIES)
+	if (p->in_vain >= PYTHON_PLACE_TRIES)
 		return 0;
 	bpf_loop(BPFPROF_MAX_PYTHON_ENTRIES, proof_entry, &ctx, 0);
-	if (!p->found && !b->score)
+	if (!p->found && !b->at.score)
 		bpf_loop(PROOF_WORDS, proof_word, &ctx, 0);
 	if (!p->found) {
 		p->in_vain++;
-		if (b->score && r->rec.at.next_entry) /* it may be another place after all */
-			b->score--;
+		if (b->at.score && r->rec.at.next_entry) /* it may be another place after all */
+			b->at.score--;
 	}
 	return 0;
 }
@@ -297,10 +281,14 @@ static __always_inline bool proof_goes_on(struct unwind_reader *r)
 	struct python_build *b = proof_build(p);
 	__u64 held;
 
-	if (!b->score || p->inner_at || !r->rec.at.next_entry)
+	if (!b->at.score || p->inner_at || !r->rec.at.next_entry)
 		return false;
-	held = b->place <= 2 ? p->held[(b->place - 1) & 1]
-			     : slot_read(r, b->slot[(b->place - 3) & 1]);
+	if (b->at.place >= 3)
+		held = slot_read(r, b->slot[(b->at.place - 3) & 1]);
+	else if (b->at.place == 2 && p->valid & 1U << UNWIND_RBP)
+		held = p->held[1];
+	else /* rbx may have to be read first */
+		return false;
 	return held == entry_va(r, r->rec.at.next_entry);
 }
 

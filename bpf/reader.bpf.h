@@ -42,6 +42,7 @@ static __always_inline int unwind_read_two(struct unwind_reader *r, __u64 va, __
 static __always_inline int spans_read(struct unwind_reader *r, __u8 *dst, __u32 len, __u64 va);
 #define PYTHON_FRAME_AT
 #include "python_fingerprint.h"
+#include "python_place.h"
 #include "unwind_native.h"
 #include "unwind_python.h"
 
@@ -111,12 +112,11 @@ struct python_scratch {
 #define PROOF_SLOTS 2
 #define PROOF_BUILDS 4
 
-/* Of one image. */
+/* An image has one eval loop, which was compiled once. */
 struct python_build {
 	__u32 image;
 	__u32 slot[PROOF_SLOTS]; /* below the CFA, bytes: where frames were found; 0: none */
-	__u32 place; /* where calls hold their frames, of python_proof.held: index + 1; 0: not known */
-	__u32 score; /* how often that was so and not another place, up to PROOF_SURE */
+	struct python_place at; /* index in python_proof.held + 1 */
 };
 
 struct python_proof {
@@ -130,7 +130,7 @@ struct python_proof {
 	__u32 nth; /* the entry that was found for it */
 	__u32 found;
 	__u32 in_vain; /* calls of this stack that hold none of its frames */
-	/* Of the innermost call, if it was the last one that was taken for one that runs a frame. */
+	/* The innermost call, while it is the only one that was marked: */
 	__u64 inner_frame;
 	__u32 inner_at; /* 0: it was not */
 };
@@ -176,7 +176,7 @@ struct unwind_reader {
 	struct unwind_state state;
 	__u32 point; /* enum call_point: where a hooked call stands, whose stack this is */
 	__u32 nr_returns;
-	/* What each frame needs lies within 32 KiB, which one instruction of BPF reaches. */
+	/* One instruction of BPF reaches 32 KiB: the fields that each frame needs lie within that. */
 	struct bpfprof_miss rec;
 	struct python_proof proof;
 	struct python_scratch py;

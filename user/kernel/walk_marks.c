@@ -16,8 +16,6 @@
 	512 /* of the C frame of a call of the eval loop; without optimization it has 200 */
 #define NR_SAVED 6 /* registers that outlive calls */
 #define HELD_AHEAD 256 /* frames that no call runs, between two calls */
-#define TRIES 16 /* calls of a stack of which more than the next frame is asked, in vain */
-#define PLACE_SURE 4
 
 /* Does the image switch between C stacks: greenlet's module, under the names of all its versions? */
 static bool is_switching(struct walker *walker, uint32_t id)
@@ -104,25 +102,12 @@ static struct python_place *holding_place(const struct marking *m, uint64_t fram
 		       : NULL;
 }
 
-/* As in bpf/python_proof.bpf.h. */
-static void place_learn(struct python_place *place, size_t found)
-{
-	if (place->score && place->place == found) {
-		place->score += place->score < PLACE_SURE;
-	} else if (place->score) {
-		place->score--;
-	} else {
-		place->place = (uint32_t)found;
-		place->score = 1;
-	}
-}
-
 /* A call of an eval loop up to 3.10. */
 static uint64_t holding_mark(struct marking *m, uint64_t cfa, uint64_t frame, uint64_t *frames,
 			     uint32_t at, struct python_place *place)
 {
 	const struct bpfprof_python_entry *entries = m->stack->entries;
-	uint32_t entry = m->next, ahead = m->in_vain < TRIES ? HELD_AHEAD : 1,
+	uint32_t entry = m->next, ahead = m->in_vain < PYTHON_PLACE_TRIES ? HELD_AHEAD : 1,
 		 last = m->nr - m->next > ahead ? m->next + ahead : m->nr;
 	size_t known = place->score ? place->place : 0, found = 0;
 	struct held held;
@@ -145,7 +130,7 @@ static uint64_t holding_mark(struct marking *m, uint64_t cfa, uint64_t frame, ui
 		return frame;
 	}
 	if (m->next && entry == m->next)
-		place_learn(place, found);
+		python_place_vote(place, (uint32_t)found);
 	m->inner_last = !m->next;
 	m->inner_at = at;
 	m->inner_frame = frame;

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "bpfprof.h"
+#include "python_place.h"
 
 struct image;
 struct process;
@@ -67,15 +68,7 @@ bool pythons_is_surely_eval(const struct pythons *pythons, uint32_t image, uint6
 size_t pythons_holding_ranges(const struct pythons *pythons, uint32_t image,
 			      const struct python_range **ret);
 
-/*
- * Where those calls hold it: a number that the walk in user space gives to registers and words of the C frame, 0:
- * not known; how often that was so and not another place. NULL: the image is none.
- */
-struct python_place {
-	uint32_t place;
-	uint32_t score;
-};
-
+/* Where those calls hold it, which walks in user space find out. NULL: the image is none. */
 struct python_place *pythons_place(const struct pythons *pythons, uint32_t image);
 
 /* The image is no more (images_sweep()). */
