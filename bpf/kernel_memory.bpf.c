@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The kernel's own memory, read for user space: an object of its own, loaded where a file cannot be
- * opened. Reads of what is not mapped fail, and none of them takes a lock or sleeps.
+ * These programs read the kernel's own memory for user space. They are an object of their own, which is
+ * loaded where a file cannot be opened. A read of unmapped memory fails; no read takes a lock or sleeps.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "bpfprof.h"
+#include "inode_time.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -20,19 +21,6 @@ struct dentry___6_1 {
 struct dentry___6_8 {
 	struct hlist_bl_node d_sib;
 	struct hlist_bl_node d_children;
-} __attribute__((preserve_access_index));
-
-/* As in vma.bpf.h. */
-struct inode___6_1 {
-	struct timespec64 i_mtime;
-} __attribute__((preserve_access_index));
-
-struct inode___6_6 {
-	struct timespec64 __i_mtime;
-} __attribute__((preserve_access_index));
-
-struct inode___6_11 {
-	__s64 i_mtime_sec;
 } __attribute__((preserve_access_index));
 
 /* A number until 6.18 (53fbef56e07d). */

@@ -4,6 +4,7 @@
 
 /* What a struct vm_area_struct says, in the wire's form. */
 
+#include "inode_time.bpf.h"
 #include "maps.bpf.h"
 
 #define VM_READ 1
@@ -12,19 +13,6 @@
 #define TMPFS_MAGIC 0x01021994
 #define HUGETLBFS_MAGIC 0x958458f6
 #define PAGE_SHIFT 12
-
-/* Modification time: i_mtime until 6.6 (13bc24457850), __i_mtime until 6.11 (3aa63a569c64). */
-struct inode___6_1 {
-	struct timespec64 i_mtime;
-} __attribute__((preserve_access_index));
-
-struct inode___6_6 {
-	struct timespec64 __i_mtime;
-} __attribute__((preserve_access_index));
-
-struct inode___6_11 {
-	__s64 i_mtime_sec;
-} __attribute__((preserve_access_index));
 
 static __always_inline __s64 inode_mtime_sec(struct inode *inode)
 {

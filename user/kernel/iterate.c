@@ -3,6 +3,8 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <errno.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 
@@ -29,4 +31,20 @@ int iterate_open(int prog_fd, uint32_t tid)
 	__cleanup(close_fd) int link_fd = iterate_link(prog_fd, tid);
 
 	return link_fd < 0 ? link_fd : bpf_iter_create(link_fd);
+}
+
+int iterate_read(int fd, void *dst, size_t len)
+{
+	size_t done = 0;
+	ssize_t n;
+
+	while (done < len) {
+		n = read(fd, (char *)dst + done, len - done);
+		if (n < 0 && errno != EINTR && errno != EAGAIN)
+			return -errno;
+		if (!n)
+			return -ESRCH;
+		done += n > 0 ? (size_t)n : 0;
+	}
+	return 0;
 }

@@ -2,6 +2,7 @@
 #ifndef BPFPROF_KERNEL_ITERATE_H
 #define BPFPROF_KERNEL_ITERATE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* A link of a task iterator to one thread, to be used any number of times, or -errno. */
@@ -10,5 +11,7 @@ int iterate_link(int prog_fd, uint32_t tid);
 int iterate_link_process(int prog_fd, uint32_t pid);
 /* A descriptor to read a task iterator's output for one thread from, or -errno. */
 int iterate_open(int prog_fd, uint32_t tid);
+/* The first record, of len bytes: 0, -ESRCH (there is none), -errno. */
+int iterate_read(int fd, void *dst, size_t len);
 
 #endif

@@ -137,20 +137,8 @@ int kernel_memory_root(struct kernel_memory *memory, uint32_t pid, struct bpfpro
 	__cleanup(close_fd) int link_fd =
 		iterate_link_process(bpf_program__fd(memory->skel->progs.task_root), pid);
 	__cleanup(close_fd) int fd = link_fd < 0 ? -1 : bpf_iter_create(link_fd);
-	struct bpfprof_task_root root;
-	size_t len = 0;
-	ssize_t n;
 
 	if (link_fd < 0 || fd < 0)
 		return link_fd < 0 ? link_fd : fd;
-	while (len < sizeof(root)) {
-		n = read(fd, (char *)&root + len, sizeof(root) - len);
-		if (n < 0 && errno != EINTR && errno != EAGAIN)
-			return -errno;
-		if (!n)
-			return -ESRCH;
-		len += n > 0 ? (size_t)n : 0;
-	}
-	*ret = root;
-	return 0;
+	return iterate_read(fd, ret, sizeof(*ret));
 }

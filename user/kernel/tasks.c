@@ -82,20 +82,8 @@ static int task_read(struct bpfprof_task_state *ret, struct session *session, ui
 {
 	__cleanup(close_fd) int fd =
 		iterate_open(bpf_program__fd(session->skel->progs.task_states), tid);
-	size_t len = 0;
-	ssize_t n;
 
-	if (fd < 0)
-		return fd;
-	while (len < sizeof(*ret)) {
-		n = read(fd, (char *)ret + len, sizeof(*ret) - len);
-		if (n < 0 && errno != EINTR && errno != EAGAIN)
-			return -errno;
-		if (!n)
-			return -ESRCH;
-		len += n > 0 ? (size_t)n : 0;
-	}
-	return 0;
+	return fd < 0 ? fd : iterate_read(fd, ret, sizeof(*ret));
 }
 
 static int chosen_read(struct list *list, struct session *session,
