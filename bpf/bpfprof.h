@@ -768,7 +768,7 @@ struct bpfprof_kernel_layout {
 	__u32 pad;
 };
 
-/* What the iterator task_root tells of a thread: the folder that its paths begin in. */
+/* The iterator task_root writes one of these for a thread: the folder in which its paths begin. */
 struct bpfprof_task_root {
 	struct bpfprof_task_id task;
 	__u64 mount; /* struct vfsmount */

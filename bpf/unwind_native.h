@@ -321,7 +321,7 @@ static inline int unwind_other_cfa(struct unwind_state *s, __u64 row, struct unw
 	return 0;
 }
 
-/* Of BP_AT_CFA: where from the CFA on. ROW_GO_C has another use for that number. */
+/* BP_AT_CFA finds the saved rbp at this offset from the CFA. ROW_GO_C keeps g's place in the field for it. */
 static inline __s64 unwind_saved_bp(__u64 row)
 {
 	return unwind_row_kind(row) == ROW_GO_C ? -16 : unwind_row_bp_off(row);

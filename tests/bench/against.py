@@ -14,7 +14,7 @@ OTHER = os.environ.get("AGAINST")
 
 
 def stacks():
-    """(name, what begins one process per CPU of it, given a stack of what is to be ended)."""
+    """Pairs (name, begin): begin(stack) starts one process per CPU, which end with stack, and returns their pids."""
     for depth in cost.DEPTHS:
         yield "native, %d frames" % depth, lambda stack, depth=depth: cost.targets(stack, "bw-plain", depth)
     for version, interpreter in python.pythons().items():

@@ -23,7 +23,7 @@ struct input {
 	int (*read)(void *arg, struct kernel_piece *pieces, size_t nr);
 };
 
-/* What was made, and elsewhere bytes of the input. */
+/* A read of the made-up kernel gets what is there, and elsewhere bytes of the input. */
 static int wild_read(void *arg, struct kernel_piece *pieces, size_t nr)
 {
 	struct input *input = arg;

@@ -215,7 +215,7 @@ ParameterizedTest(struct installed *file, code_rules, installed, .timeout = 300)
 	globfree(&paths);
 }
 
-/* Libraries of which only the exported symbols are known: most functions stand behind others unseen. */
+/* These libraries have only their exported symbols: most functions follow another one and have no name. */
 ParameterizedTestParameters(code_rules, without_tables)
 {
 	static struct installed files[] = {

@@ -45,7 +45,7 @@ static const struct bpfprof_kernel_layout layout = {
 	.page_bytes = MADE_PAGE_BYTES,
 };
 
-/* Where in the piece that begins at start and has so many bytes; NULL: not in it. */
+/* The byte of data at address va, data being the bytes from start on; NULL: va lies outside. */
 static void *inside(uint8_t *data, uint64_t start, uint64_t bytes, uint64_t va, size_t len)
 {
 	return va - start < bytes && len <= bytes - (va - start) ? data + (va - start) : NULL;

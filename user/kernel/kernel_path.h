@@ -26,8 +26,8 @@ struct kernel_inode {
  * `..`; links are not followed. Each name and mount that is looked at is a step of a microsecond or
  * two; *steps is how many may be taken, and then how many are left.
  * 0, -ENOENT (*ret is the folder that lacks the name), -ENOTDIR, -ELOOP (a folder of the path is a
- * link), -EPERM (something is mounted on the last name), -EINVAL (the path), -E2BIG (no steps are left), -EAGAIN (the tree changed in each try),
- * -EFAULT (memory that is not there).
+ * link), -EPERM (something is mounted on the last name), -EINVAL (the path), -E2BIG (no steps are left),
+ * -EAGAIN (the tree changed in each try), -EFAULT (memory that is not there).
  */
 int kernel_path_find(const struct kernel_view *view, uint64_t mount, uint64_t dentry,
 		     const char *path, uint32_t *steps, struct kernel_inode *ret);

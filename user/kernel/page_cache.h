@@ -5,8 +5,8 @@
 /*
  * The bytes of a file out of the kernel's page cache, found by the tree that its inode has of its
  * pages. Of a file on a disk some pages are there; of one in tmpfs or ramfs all are, but for those that
- * were swapped out. A page that was never filled is 0, as for read(2). The pages are proved again after they were copied: a read gives what the file
- * had or has, never what is another file's.
+ * were swapped out. A page that was never filled is 0, as for read(2). The pages are proved again after
+ * they were copied: a read gives what the file had or has, never what is another file's.
  */
 
 #include <stddef.h>

@@ -35,8 +35,8 @@ struct code_trial {
 };
 
 /*
- * The row of a file's code, which is learned for all processes, or for this one alone (cfi_learn()); 0 if there is no time for that, or not
- * enough of the stack (trial->unread).
+ * The row of a file's code, which is learned for all processes, or for this one alone (cfi_learn()); 0 if
+ * there is no time for that, or not enough of the stack (trial->unread).
  */
 uint64_t code_row_learn(struct walker *walker, struct image *image, uint64_t off, bool exact,
 			struct code_trial *trial, uint64_t now_ns);
