@@ -412,12 +412,14 @@ int cfi_learn(struct cfi *cfi, uint64_t off, bool exact, const struct cfi_trial 
 
 void cfi_forget_unproven(struct cfi *cfi, uint32_t page)
 {
-	const struct code_rule *from = cfi->learned, *end = from + cfi->nr_learned;
-	struct code_rule *to = cfi->learned;
+	size_t kept = 0;
 
-	for (; from < end; from++)
-		if (from->off >> BPFPROF_PAGE_SHIFT != page ||
-		    unwind_row_kind(from->row) != ROW_UNPROVEN)
-			*to++ = *from;
-	cfi->nr_learned = (size_t)(to - cfi->learned);
+	for (size_t i = 0; i < cfi->nr_learned; i++) {
+		const struct code_rule *rule = &cfi->learned[i];
+
+		if (rule->off >> BPFPROF_PAGE_SHIFT != page ||
+		    unwind_row_kind(rule->row) != ROW_UNPROVEN)
+			cfi->learned[kept++] = *rule;
+	}
+	cfi->nr_learned = kept;
 }
