@@ -169,6 +169,7 @@ struct unwind_reader {
 	__u64 miss_ms; /* what misses may still send, accounted per millisecond */
 	__u64 miss_bytes;
 	__u64 miss_window; /* stack that this miss may send, bytes */
+	__u64 word; /* result of word_read */
 	__u64 last_row; /* result of look_up */
 	__u64 last_frame;
 	__u32 last_flags; /* BPFPROF_CACHED_* */
@@ -265,6 +266,8 @@ static __always_inline void returns_restore(struct unwind_reader *r)
 #define RETURNS_RESTORE(r) returns_restore(r)
 #define window_grow window_grow_hooked /* other functions than where none is hooked */
 #define window_reach window_reach_hooked
+#define word_read word_read_hooked
+#define step_other step_other_hooked
 #else
 #define RETURNS_RESTORE(r)
 #endif
@@ -377,14 +380,29 @@ static __always_inline bool window_has(struct unwind_reader *r, __u64 va, __u32 
 	return !r->rec.at.stack_holes || !(window_hole(r, off) || window_hole(r, off + len - 1));
 }
 
+/* Into r->word, what is not in the window, or where that has holes. Global as window_grow(). */
+__weak __noinline int word_read(struct unwind_reader *r, __u64 va)
+{
+	if (!r)
+		return -1;
+	if (!window_has(r, va, 8, true))
+		return bpf_probe_read_user(&r->word, 8, (void *)va);
+	r->word = *(__u64 *)(r->stack + ((va - r->rec.at.stack_va) & (BPFPROF_STACK_BYTES - 1)));
+	return 0;
+}
+
 static __always_inline int unwind_read_u64(struct unwind_reader *r, __u64 va, __u64 *dst)
 {
-	if (window_has(r, va, 8, true)) {
-		*dst = *(__u64 *)(r->stack +
-				  ((va - r->rec.at.stack_va) & (BPFPROF_STACK_BYTES - 1)));
+	__u64 off = va - r->rec.at.stack_va;
+
+	if (off < BPFPROF_STACK_BYTES && off + 8 <= r->rec.at.stack_len && !r->rec.at.stack_holes) {
+		*dst = *(__u64 *)(r->stack + (off & (BPFPROF_STACK_BYTES - 1)));
 		return 0;
 	}
-	return bpf_probe_read_user(dst, 8, (void *)va);
+	if (word_read(r, va))
+		return -1;
+	*dst = r->word;
+	return 0;
 }
 
 static __always_inline int unwind_read_two(struct unwind_reader *r, __u64 va, __u64 *first,

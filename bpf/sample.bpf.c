@@ -145,6 +145,15 @@ static __always_inline bool is_ksoftirqd(struct task_struct *task)
 	       task->comm[2] == 'o' && task->comm[3] == 'f';
 }
 
+/*
+ * A global function: the verifier knows its result for any number then. Inlined, it went a way of its
+ * own behind each of the numbers, with which arming the timers took three times as long.
+ */
+__weak __noinline int timer_frames(struct unwind_reader *r, __u32 nr, bool in_syscall)
+{
+	return r ? own_frames(&cfg, r->rec.frames, nr, in_syscall) : 0;
+}
+
 static __always_inline void timer_sample(struct task_struct *task, __u64 period_ns)
 {
 	struct unwind_reader *r = sample_begin(task);
@@ -159,7 +168,7 @@ static __always_inline void timer_sample(struct task_struct *task, __u64 period_
 		nr = (__u64)len / 8;
 	else
 		count_add(BPFPROF_COUNT_NO_KERNEL_STACK, 1);
-	skip = own_frames(&cfg, r->rec.frames, nr, cfg.fred_user_start && in_syscall(task));
+	skip = timer_frames(r, nr, cfg.fred_user_start && in_syscall(task));
 	if (skip && skip == nr) {
 		r->rec.sample.flags |= BPFPROF_SAMPLE_USER_MODE;
 	} else {

@@ -327,36 +327,13 @@ static inline __s64 unwind_saved_bp(__u64 row)
 	return unwind_row_kind(row) == ROW_GO_C ? -16 : unwind_row_bp_off(row);
 }
 
-/*
- * Moves s one frame up by row. 0, or enum bpfprof_stop; after COMPLETE and
- * failures s is of no further use, except that after RARE_RULE, READ_FAULT and all of
- * ROW_NONE it is as before (rbx perhaps settled). Nearly all rows are ROW_CFA: it comes first.
- */
-static inline int unwind_step(struct unwind_state *s, __u64 row, struct unwind_reader *reader)
+/* The caller's registers, once the CFA is known. bx_rule: of rbx, as the second number of ROW_CFA is. */
+static inline int unwind_to_caller(struct unwind_state *s, __u64 row, __u64 cfa, __s64 bx_rule,
+				   struct unwind_reader *reader)
 {
-	__u32 kind = unwind_row_kind(row), reg = unwind_row_reg(row) & 15;
-	__u64 cfa, ra, bp = s->regs[UNWIND_RBP];
+	__u64 ra, bp = s->regs[UNWIND_RBP];
 	__u32 bp_valid = s->valid & 1U << UNWIND_RBP;
-	__s64 bx_rule;
-	int stop;
 
-	if (kind == ROW_CFA) {
-		if (reg == UNWIND_RBX && unwind_settle(s, reader))
-			return BPFPROF_STOP_READ_FAULT;
-		if (!(s->valid & 1U << reg))
-			return BPFPROF_STOP_REG_LOST;
-		cfa = s->regs[reg] + unwind_row_off(row);
-		bx_rule = unwind_row_second(row);
-	} else {
-		if (!(UNWIND_WITH_CFA & 1U << kind))
-			return unwind_without_cfa(s, row, reader);
-		stop = unwind_other_cfa(s, row, reader, &cfa);
-		if (stop)
-			return stop;
-		bx_rule = kind != ROW_PLT;
-	}
-	if (cfa <= s->regs[UNWIND_RSP] && kind != ROW_FAR && kind != ROW_GO_C)
-		return BPFPROF_STOP_BAD_FRAME;
 	if (unwind_read_u64(reader, cfa - 8, &ra))
 		return BPFPROF_STOP_READ_FAULT;
 	switch (unwind_row_bp_rule(row)) {
@@ -386,6 +363,50 @@ static inline int unwind_step(struct unwind_state *s, __u64 row, struct unwind_r
 	}
 	s->exact = 0;
 	return ra ? 0 : BPFPROF_STOP_COMPLETE;
+}
+
+/* unwind_step() for ROW_CFA, which nearly all rows are. */
+static inline int unwind_step_cfa(struct unwind_state *s, __u64 row, struct unwind_reader *reader)
+{
+	__u32 reg = unwind_row_reg(row) & 15;
+	__u64 cfa;
+
+	if (reg == UNWIND_RBX && unwind_settle(s, reader))
+		return BPFPROF_STOP_READ_FAULT;
+	if (!(s->valid & 1U << reg))
+		return BPFPROF_STOP_REG_LOST;
+	cfa = s->regs[reg] + unwind_row_off(row);
+	if (cfa <= s->regs[UNWIND_RSP])
+		return BPFPROF_STOP_BAD_FRAME;
+	return unwind_to_caller(s, row, cfa, unwind_row_second(row), reader);
+}
+
+/* unwind_step() for the other kinds. */
+static inline int unwind_step_other(struct unwind_state *s, __u64 row, struct unwind_reader *reader)
+{
+	__u32 kind = unwind_row_kind(row);
+	__u64 cfa;
+	int stop;
+
+	if (!(UNWIND_WITH_CFA & 1U << kind))
+		return unwind_without_cfa(s, row, reader);
+	stop = unwind_other_cfa(s, row, reader, &cfa);
+	if (stop)
+		return stop;
+	if (cfa <= s->regs[UNWIND_RSP] && kind != ROW_FAR && kind != ROW_GO_C)
+		return BPFPROF_STOP_BAD_FRAME;
+	return unwind_to_caller(s, row, cfa, kind != ROW_PLT, reader);
+}
+
+/*
+ * Moves s one frame up by row. 0, or enum bpfprof_stop; after COMPLETE and
+ * failures s is of no further use, except that after RARE_RULE, READ_FAULT and all of
+ * ROW_NONE it is as before (rbx perhaps settled).
+ */
+static inline int unwind_step(struct unwind_state *s, __u64 row, struct unwind_reader *reader)
+{
+	return unwind_row_kind(row) == ROW_CFA ? unwind_step_cfa(s, row, reader)
+					       : unwind_step_other(s, row, reader);
 }
 
 #endif

@@ -148,14 +148,21 @@ static __always_inline void code_place_look_up(struct unwind_reader *r)
 		r->last_row = *row;
 }
 
-/* Rule, frame and flags of pc into r->last_*, through mappings, pages and rows. 0 or a stop. */
-static __noinline int look_up_slow(struct unwind_reader *r, __u64 pc)
+/*
+ * Rule, frame and flags of pc into r->last_*, through mappings, pages and rows. 0 or a stop. A global
+ * function, so that the verifier goes through its searches once and not after each way of a step.
+ */
+__weak __noinline int look_up_slow(struct unwind_reader *r, __u64 pc)
 {
 	struct bpfprof_mapping *m, *header;
-	__u32 first = r->first, at, image, asid = r->asid;
+	__u32 first, at, image, asid;
 	__u64 start, off;
 	int stop;
 
+	if (!r)
+		return BPFPROF_STOP_NO_MAPPING;
+	first = r->first;
+	asid = r->asid;
 	r->last_flags = 0;
 	at = mapping_upper(first, r->nr, pc) - 1;
 	if (at <= first)
@@ -238,6 +245,12 @@ static __always_inline void eval_mark(struct unwind_reader *r, __u32 at, __u64 s
 		entry_mark(r, at, next);
 }
 
+/* Global as look_up_slow(). */
+__weak __noinline int step_other(struct unwind_reader *r)
+{
+	return r ? unwind_step_other(&r->state, r->last_row, r) : BPFPROF_STOP_RARE_RULE;
+}
+
 /* One frame: look it up, note it, step over it. 1 = the walk is over. */
 static __always_inline int walk_frame(struct unwind_reader *r)
 {
@@ -263,7 +276,8 @@ static __always_inline int walk_frame(struct unwind_reader *r)
 	r->rec.sample.nr_user++;
 	if (r->last_flags & BPFPROF_CACHED_EVAL && r->rec.at.next_entry < r->rec.at.nr_entries)
 		proof_begin(r);
-	stop = unwind_step(&r->state, r->last_row, r);
+	stop = unwind_row_kind(r->last_row) == ROW_CFA ? unwind_step_cfa(&r->state, r->last_row, r)
+						       : step_other(r);
 	if (stop) {
 		/* There may be a rule. */
 		if (unwind_row_unexplored(r->last_row) && unwind_end_guessed(&r->state, stop)) {
