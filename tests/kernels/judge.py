@@ -26,6 +26,7 @@ MIN_EXACT = 99.0
 MAX_SHARE_POINTS = 1.0
 MIN_SHARE_SAMPLES = 3000  # fewer cannot tell one point
 MAPS_MIB = 48  # on two CPUs, of what P5 leaves to maps and all else
+MAX_VERIFIED = 300000  # instructions; the verifier gives up at a million
 
 
 class Recording:
@@ -430,6 +431,20 @@ def judge_gpu_record(results, case):
     elif not 30 < maps < MAPS_MIB:
         check.problem = f"maps of {maps:.1f} MiB, as they are told"
     return check
+
+
+def judge_verified(results):
+    """The largest program is far from what the verifier of this kernel gives up at, a million instructions."""
+    most = {}
+    for line in results.files.get("verified", []):
+        name, _, count = line.partition(" ")
+        if count.isdigit():
+            most[name] = int(count)
+    if not most:
+        return Check("verified", problem="no program was seen")
+    name, count = max(most.items(), key=lambda item: item[1])
+    note = f"{name} {count}"
+    return Check("verified", note=note, problem=note if count > MAX_VERIFIED else None)
 
 
 def judge_refused(results):
