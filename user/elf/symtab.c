@@ -56,11 +56,17 @@ struct scan {
 	uint64_t *low, *high;
 	const struct elf_section *sections;
 	size_t nr_sections;
-	uint32_t *homes; /* of syms[i], 1 + the number of its section of code; 0: it is in none */
+	const struct elf_section **code; /* those of sections that hold code, by address */
+	size_t nr_code;
 	uint32_t nr_offers;
 	uint32_t nr_ties;
 	bool has_locals[MAX_TABS], has_sizes[MAX_TABS];
 };
+
+static void scan_fini_ptr(struct scan *s)
+{
+	free(s->code);
+}
 
 /* The part of a name in str; *ret_end: the name ends there. */
 static size_t name_part(const char *str, size_t len, bool first, bool *ret_end)
@@ -170,65 +176,66 @@ static size_t lower_bound(const struct elf_symbol *syms, size_t nr, uint64_t rva
 	return low;
 }
 
-/*
- * One pass over the sections, whatever they are: of those that overlap, the first one with an address in it
- * has that, and hides the others from there on.
- */
-static void homes_find(struct scan *s)
+static int compare_va(const void *a, const void *b)
 {
-	const struct elf_section *sec;
-	size_t i, k;
+	const struct elf_section *x = *(const struct elf_section *const *)a;
+	const struct elf_section *y = *(const struct elf_section *const *)b;
 
-	memset(s->homes, 0, s->nr * sizeof(*s->homes));
-	for (i = 0; i < s->nr_sections; i++) {
-		sec = &s->sections[i];
-		if (!(sec->flags & SHF_EXECINSTR))
-			continue;
-		k = lower_bound(s->syms, s->nr, sec->va);
-		for (; k < s->nr && s->syms[k].rva - sec->va < sec->bytes && !s->homes[k]; k++)
-			s->homes[k] = (uint32_t)i + 1;
+	if (x->va != y->va)
+		return x->va < y->va ? -1 : 1;
+	return x < y ? -1 : x > y; /* and so in one order whenever it is asked */
+}
+
+/* Begins with the sections of tab's file. */
+static int sections_find(struct scan *s, const struct symtab *tab)
+{
+	size_t i, nr = 0;
+
+	s->sections = elf_image_sections(tab->img, &s->nr_sections);
+	for (i = 0; i < s->nr_sections; i++)
+		nr += (s->sections[i].flags & SHF_EXECINSTR) != 0;
+	free(s->code);
+	s->nr_code = 0;
+	s->code = malloc((nr + 1) * sizeof(*s->code));
+	if (!s->code)
+		return -ENOMEM;
+	for (i = 0; i < s->nr_sections; i++)
+		if (s->sections[i].flags & SHF_EXECINSTR)
+			s->code[s->nr_code++] = &s->sections[i];
+	qsort(s->code, nr, sizeof(*s->code), compare_va);
+	return 0;
+}
+
+/* The section of code that rva is in (of those that overlap, the last to begin), or NULL. */
+static const struct elf_section *code_section(const struct scan *s, uint64_t rva)
+{
+	size_t low = 0, high = s->nr_code, mid;
+
+	while (low < high) {
+		mid = low + (high - low) / 2;
+		if (s->code[mid]->va <= rva)
+			low = mid + 1;
+		else
+			high = mid;
 	}
-}
-
-/* The section of code that syms[i] is in, or NULL. */
-static const struct elf_section *home_of(const struct scan *s, size_t i)
-{
-	return s->homes[i] ? &s->sections[s->homes[i] - 1] : NULL;
-}
-
-/*
- * How far a symbol reaches whose section has a number of more than 16 bits: that section is the one of
- * syms[first], the first address that it may cover, or ends in front of it.
- */
-static uint64_t bytes_to_section_end(const struct scan *s, const Elf64_Sym *sym, size_t first)
-{
-	const struct elf_section *sec = home_of(s, first);
-
-	if (!sec)
-		return s->syms[first].rva - sym->st_value;
-	if (sym->st_value < sec->va)
-		return sec->va - sym->st_value;
-	return sec->bytes - (sym->st_value - sec->va);
+	return low && rva - s->code[low - 1]->va < s->code[low - 1]->bytes ? s->code[low - 1]
+									   : NULL;
 }
 
 /* No function reaches into the next section: .init into .plt, .text into .fini. */
-static uint64_t clip_to_section(const struct scan *s, const Elf64_Sym *sym, uint64_t bytes,
-				size_t first)
+static uint64_t clip_to_section(const struct scan *s, const Elf64_Sym *sym, uint64_t bytes)
 {
-	const struct elf_section *sec;
-	uint64_t skip, left;
+	const struct elf_section *sec = NULL;
+	uint64_t left;
 
-	if (sym->st_shndx == SHN_XINDEX && s->nr_sections) {
-		left = bytes_to_section_end(s, sym, first);
-		return bytes < left ? bytes : left;
-	}
-	if (sym->st_shndx >= SHN_LORESERVE || sym->st_shndx >= s->nr_sections)
+	if (sym->st_shndx == SHN_XINDEX) /* a number of more than 16 bits, which stands elsewhere */
+		sec = code_section(s, sym->st_value);
+	else if (sym->st_shndx < SHN_LORESERVE && sym->st_shndx < s->nr_sections)
+		sec = &s->sections[sym->st_shndx];
+	if (!sec || sym->st_value < sec->va || sym->st_value - sec->va >= sec->bytes)
 		return bytes;
-	sec = &s->sections[sym->st_shndx];
-	skip = sym->st_value - sec->va;
-	if (sym->st_value < sec->va || skip >= sec->bytes)
-		return bytes;
-	return bytes < sec->bytes - skip ? bytes : sec->bytes - skip;
+	left = sec->bytes - (sym->st_value - sec->va);
+	return bytes < left ? bytes : left;
 }
 
 /* At va a symbol begins or ends: what covers an address may change there. */
@@ -308,7 +315,7 @@ static void offer_symbol(struct scan *s, const Elf64_Sym *sym)
 		return;
 	c.bytes = sym->st_size;
 	if (first < s->nr && s->syms[first].rva - c.value < c.bytes)
-		c.bytes = clip_to_section(s, sym, c.bytes, first);
+		c.bytes = clip_to_section(s, sym, c.bytes);
 	if (c.value + c.bytes <= c.value)
 		return;
 	offer_sized(s, &c, first);
@@ -346,9 +353,9 @@ static int scan_tables(struct scan *s)
 
 	for (i = 0; i < s->nr_tabs && !err; i++) {
 		s->tab = &s->tabs[i];
-		s->sections = elf_image_sections(s->tab->img, &s->nr_sections);
-		homes_find(s);
-		err = scan_table(s);
+		err = sections_find(s, s->tab);
+		if (!err)
+			err = scan_table(s);
 	}
 	return err;
 }
@@ -380,12 +387,12 @@ static int commit_sized(struct scan *s, struct strtab *names, struct elf_symbol 
 	return err;
 }
 
-/* Whether rva lies in the section of code that syms[i] is in. */
-static bool same_code_section(const struct scan *s, uint64_t rva, size_t i)
+/* Do a and b lie in one section of code? */
+static bool same_code_section(const struct scan *s, uint64_t a, uint64_t b)
 {
-	const struct elf_section *sec = home_of(s, i);
+	const struct elf_section *sec = code_section(s, a);
 
-	return sec && rva - sec->va < sec->bytes;
+	return sec && sec == code_section(s, b);
 }
 
 /* Does the function of sym begin at prev, by the unwind table? */
@@ -405,7 +412,8 @@ static bool unsized_fits(const struct scan *s, const struct candidate *prev, siz
 		return true;
 	return !s->tabs[prev->tab].partial && prev->value >= sym->function &&
 	       (s->has_locals[prev->tab] || !s->has_sizes[prev->tab]) &&
-	       sym->rva - prev->value < MAX_UNSIZED_BYTES && same_code_section(s, prev->value, i);
+	       sym->rva - prev->value < MAX_UNSIZED_BYTES &&
+	       same_code_section(s, prev->value, sym->rva);
 }
 
 /* Where what is still unnamed would have its names from, as look-ups of their own: sorted by rva. */
@@ -433,12 +441,9 @@ static size_t collect_unsized(struct scan *s, struct elf_symbol *syms, struct el
 static int find_labels(const struct scan *s, const struct elf_symbol *starts, size_t nr,
 		       struct candidate *inside)
 {
-	__cleanup(free_mem) uint32_t *homes = calloc(nr, sizeof(*homes));
-	struct scan cover = *s;
+	__cleanup(scan_fini) struct scan cover = *s;
 
-	if (!homes)
-		return -ENOMEM;
-	cover.homes = homes;
+	cover.code = NULL;
 	cover.syms = starts;
 	cover.nr = nr;
 	cover.best = inside;
@@ -454,28 +459,22 @@ int symtab_resolve_unsized(const struct symtab *tabs, size_t nr_tabs, struct str
 	__cleanup(free_mem) struct candidate *inside = calloc(nr + 1, sizeof(*inside));
 	__cleanup(free_mem) struct elf_symbol *starts = calloc(nr + 1, sizeof(*starts));
 	__cleanup(free_mem) struct elf_symbol **owners = calloc(nr + 1, sizeof(*owners));
-	__cleanup(free_mem) uint32_t *homes = calloc(nr + 1, sizeof(*homes));
-	struct scan s = { .tabs = tabs,
-			  .nr_tabs = nr_tabs,
-			  .syms = syms,
-			  .nr = nr,
-			  .prev = prev,
-			  .homes = homes };
+	__cleanup(scan_fini) struct scan s = {
+		.tabs = tabs, .nr_tabs = nr_tabs, .syms = syms, .nr = nr, .prev = prev
+	};
 	char name[SYMTAB_MAX_NAME];
 	size_t i, nr_starts;
 	int err, len;
 
-	if (!prev || !inside || !starts || !owners || !homes)
+	if (!prev || !inside || !starts || !owners)
 		return -ENOMEM;
 	if (nr_tabs > MAX_TABS)
 		return -E2BIG;
 	err = scan_tables(&s);
+	if (!err && nr_tabs)
+		err = sections_find(&s, &tabs[0]);
 	if (err)
 		return err;
-	if (nr_tabs) {
-		s.sections = elf_image_sections(tabs[0].img, &s.nr_sections);
-		homes_find(&s);
-	}
 	nr_starts = collect_unsized(&s, syms, starts, owners);
 	if (nr_starts)
 		err = find_labels(&s, starts, nr_starts, inside);
@@ -517,16 +516,14 @@ int symtab_resolve(const struct symtab *tab, struct strtab *names, struct elf_sy
 {
 	__cleanup(free_mem) struct candidate *best = NULL;
 	__cleanup(free_mem) uint64_t *borders = NULL;
-	__cleanup(free_mem) uint32_t *homes = NULL;
-	struct scan s = { .tabs = tab, .nr_tabs = 1, .syms = syms, .nr = nr };
+	__cleanup(scan_fini) struct scan s = { .tabs = tab, .nr_tabs = 1, .syms = syms, .nr = nr };
 	int err, name_err;
 	size_t i;
 
 	if (!nr)
 		return 0;
 	s.best = best = calloc(nr, sizeof(*best));
-	s.homes = homes = calloc(nr, sizeof(*homes));
-	if (!best || !homes)
+	if (!best)
 		return -ENOMEM;
 	if (syms[0].same_end) {
 		borders = calloc(nr, 2 * sizeof(*borders));
