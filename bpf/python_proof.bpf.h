@@ -37,6 +37,18 @@ static __always_inline __u32 eval_flags(__u32 image, __u64 off)
 	return 0;
 }
 
+static __always_inline __u64 entry_va(const struct unwind_reader *r, __u32 nth)
+{
+	return r->entries[nth & (BPFPROF_MAX_PYTHON_ENTRIES - 1)].va;
+}
+
+/* From here on calls are asked about entry nth. */
+static __always_inline void entry_next(struct unwind_reader *r, __u32 nth)
+{
+	r->rec.at.next_entry = nth;
+	r->next_va = nth < r->rec.at.nr_entries ? entry_va(r, nth) : 0;
+}
+
 /* frames[at] is the call that runs all Python frames from the last such call up to the entry. */
 static __always_inline void entry_mark(struct unwind_reader *r, __u32 at, __u32 entry)
 {
@@ -50,31 +62,12 @@ static __always_inline void entry_mark(struct unwind_reader *r, __u32 at, __u32 
 		before = r->entries[(next - 1) & (BPFPROF_MAX_PYTHON_ENTRIES - 1)].nr;
 	r->rec.frames[at] = (__u64)BPFPROF_FRAME_EVAL << BPFPROF_FRAME_SHIFT |
 			    ((r->entries[entry].nr - before) & 0xffff);
-	r->rec.at.next_entry = entry + 1;
+	entry_next(r, entry + 1);
 }
 
 static __always_inline struct python_build *proof_build(struct python_proof *p)
 {
 	return &p->builds[p->build & (PROOF_BUILDS - 1)];
-}
-
-/* Before the frame of a call of the eval loop is stepped over. */
-static __always_inline void proof_begin(struct unwind_reader *r)
-{
-	__u32 image = (r->last_frame & BPFPROF_FRAME_MASK) >> BPFPROF_OFF_BITS;
-	struct python_proof *p = &r->proof;
-	struct python_build *b;
-
-	p->build = image & (PROOF_BUILDS - 1);
-	b = proof_build(p);
-	if (b->image != image) {
-		__builtin_memset(b, 0, sizeof(*b));
-		b->image = image;
-	}
-	p->sp = r->state.regs[UNWIND_RSP];
-	p->valid = r->state.valid;
-	p->rbx = r->state.regs[UNWIND_RBX];
-	p->held[1] = r->state.regs[UNWIND_RBP];
 }
 
 /* A word of the C frame just stepped over: it is in the window, unless that could not grow so far. */
@@ -127,11 +120,6 @@ static __always_inline void proof_learn(struct python_proof *p, __u64 va)
 	struct python_place *at = &proof_build(p)->at;
 
 	python_place_vote(at, proof_is_in_place(p, va) ? at->place : proof_place(p, va));
-}
-
-static __always_inline __u64 entry_va(const struct unwind_reader *r, __u32 nth)
-{
-	return r->entries[nth & (BPFPROF_MAX_PYTHON_ENTRIES - 1)].va;
 }
 
 struct proof_ctx {
@@ -190,17 +178,61 @@ static __always_inline __u64 slot_read(struct unwind_reader *r, __u32 slot)
 	return word;
 }
 
-/* All that it holds; rbx may have been saved by what it called. */
+/* What rbx is in the call, which may have been saved by what it called; 0: not known. */
+static __always_inline __u64 rbx_read(struct unwind_reader *r, __u32 valid, __u64 rbx)
+{
+	__u64 word = 0;
+
+	if (valid & UNWIND_RBX_SAVED)
+		return frame_word(r, rbx, &word) ? 0 : word;
+	return valid & 1U << UNWIND_RBX ? rbx : 0;
+}
+
+/* May the call hold the next entry where its build does, and nothing else has to be asked? */
+static __always_inline bool proof_is_settled(const struct unwind_reader *r,
+					     const struct python_build *b)
+{
+	return b->at.score && !r->proof.inner_at && r->rec.at.next_entry;
+}
+
+/*
+ * Before the frame of a call of the eval loop is stepped over. Does it hold the next entry in the register in which
+ * its build does? So it is with most, and then that is all.
+ */
+static __always_inline bool proof_begin(struct unwind_reader *r)
+{
+	__u32 image = (r->last_frame & BPFPROF_FRAME_MASK) >> BPFPROF_OFF_BITS;
+	struct unwind_state *s = &r->state;
+	struct python_proof *p = &r->proof;
+	__u64 next = r->next_va;
+	struct python_build *b;
+
+	p->build = image & (PROOF_BUILDS - 1);
+	b = proof_build(p);
+	if (b->image != image) {
+		__builtin_memset(b, 0, sizeof(*b));
+		b->image = image;
+	}
+	if (proof_is_settled(r, b)) {
+		if (b->at.place == 1 && rbx_read(r, s->valid, s->regs[UNWIND_RBX]) == next)
+			return true;
+		if (b->at.place == 2 && s->valid & 1U << UNWIND_RBP && s->regs[UNWIND_RBP] == next)
+			return true;
+	}
+	p->sp = s->regs[UNWIND_RSP];
+	p->valid = s->valid;
+	p->rbx = s->regs[UNWIND_RBX];
+	p->held[1] = s->valid & 1U << UNWIND_RBP ? s->regs[UNWIND_RBP] : 0;
+	return false;
+}
+
+/* All that it holds. */
 static __always_inline void held_read(struct unwind_reader *r)
 {
 	struct python_proof *p = &r->proof;
 	struct python_build *b = proof_build(p);
 
-	p->held[0] = p->valid & (1U << UNWIND_RBX | UNWIND_RBX_SAVED) ? p->rbx : 0;
-	if (p->valid & UNWIND_RBX_SAVED && frame_word(r, p->rbx, &p->held[0]))
-		p->held[0] = 0;
-	if (!(p->valid & 1U << UNWIND_RBP))
-		p->held[1] = 0;
+	p->held[0] = rbx_read(r, p->valid, p->rbx);
 	p->held[2] = slot_read(r, b->slot[0]);
 	p->held[3] = slot_read(r, b->slot[1]);
 }
@@ -217,7 +249,7 @@ static __always_inline bool proof_was_given(struct unwind_reader *r)
 
 	if (!p->inner_at || !next)
 		return false;
-	if (next < r->rec.at.nr_entries && proof_is_in_place(p, entry_va(r, next)))
+	if (r->next_va && proof_is_in_place(p, r->next_va))
 		return false;
 	return proof_place(p, entry_va(r, next - 1));
 }
@@ -255,10 +287,10 @@ __weak __noinline int proof_find(struct unwind_reader *r)
 	if (proof_was_given(r))
 		return 1;
 	p->nth = r->rec.at.next_entry;
-	if (proof_holds(p, entry_va(r, p->nth))) {
+	if (proof_holds(p, r->next_va)) {
 		p->found = 1;
 		if (p->nth) /* the innermost one may be none of those that run a frame */
-			proof_learn(p, entry_va(r, p->nth));
+			proof_learn(p, r->next_va);
 		return 0;
 	}
 	if (p->in_vain >= PYTHON_PLACE_TRIES)
@@ -274,30 +306,22 @@ __weak __noinline int proof_find(struct unwind_reader *r)
 	return 0;
 }
 
-/* Does the call hold the next entry where its build does? So it is with most; proof_find() asks the rest. */
-static __always_inline bool proof_goes_on(struct unwind_reader *r)
+/* Does it hold the next entry in the word of its frame in which its build does? */
+static __always_inline bool proof_in_slot(struct unwind_reader *r)
 {
-	struct python_proof *p = &r->proof;
-	struct python_build *b = proof_build(p);
-	__u64 held;
+	struct python_build *b = proof_build(&r->proof);
 
-	if (!b->at.score || p->inner_at || !r->rec.at.next_entry)
-		return false;
-	if (b->at.place >= 3)
-		held = slot_read(r, b->slot[(b->at.place - 3) & 1]);
-	else if (b->at.place == 2 && p->valid & 1U << UNWIND_RBP)
-		held = p->held[1];
-	else /* rbx may have to be read first */
-		return false;
-	return held == entry_va(r, r->rec.at.next_entry);
+	return proof_is_settled(r, b) && b->at.place >= 3 &&
+	       slot_read(r, b->slot[(b->at.place - 3) & 1]) == r->next_va;
 }
 
-static __always_inline void proof_mark(struct unwind_reader *r, __u32 at)
+/* After it was stepped over. goes_on: what proof_begin() said. */
+static __always_inline void proof_mark(struct unwind_reader *r, __u32 at, bool goes_on)
 {
 	struct python_proof *p = &r->proof;
 
 	p->cfa = r->state.regs[UNWIND_RSP];
-	if (proof_goes_on(r)) {
+	if (goes_on || proof_in_slot(r)) {
 		entry_mark(r, at, r->rec.at.next_entry);
 		return;
 	}

@@ -170,6 +170,7 @@ struct unwind_reader {
 	__u64 miss_bytes;
 	__u64 miss_window; /* stack that this miss may send, bytes */
 	__u64 word; /* result of word_read */
+	__u64 next_va; /* of the Python entry that is asked about now, 0: none is left */
 	__u64 last_row; /* result of look_up */
 	__u64 last_frame;
 	__u32 last_flags; /* BPFPROF_CACHED_* */

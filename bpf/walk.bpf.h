@@ -237,12 +237,10 @@ static __always_inline int look_up(struct unwind_reader *r, __u64 pc)
 /* If the frame just stepped over (from sp on) is a C call of the eval loop, frames[at] says so. */
 static __always_inline void eval_mark(struct unwind_reader *r, __u32 at, __u64 sp)
 {
-	__u32 next = r->rec.at.next_entry & (BPFPROF_MAX_PYTHON_ENTRIES - 1);
-
 	if (r->state.regs[UNWIND_RSP] < sp) /* it is on another stack */
 		return;
-	if (r->entries[next].va - sp < r->state.regs[UNWIND_RSP] - sp)
-		entry_mark(r, at, next);
+	if (r->next_va - sp < r->state.regs[UNWIND_RSP] - sp)
+		entry_mark(r, at, r->rec.at.next_entry);
 }
 
 /* Global as look_up_slow(). */
@@ -256,6 +254,7 @@ static __always_inline int walk_frame(struct unwind_reader *r)
 {
 	__u32 at = r->rec.sample.nr_kernel + r->rec.sample.nr_python + r->rec.sample.nr_user;
 	__u64 sp = r->state.regs[UNWIND_RSP];
+	bool goes_on = false;
 	int stop;
 
 	barrier_var(at); /* Linux 6.1 forgets what was compared if it was put aside before */
@@ -274,8 +273,8 @@ static __always_inline int walk_frame(struct unwind_reader *r)
 		r->last_frame += unwind_signal_entry(&r->state, r->last_row, r->last_frame);
 	r->rec.frames[at] = r->last_frame;
 	r->rec.sample.nr_user++;
-	if (r->last_flags & BPFPROF_CACHED_EVAL && r->rec.at.next_entry < r->rec.at.nr_entries)
-		proof_begin(r);
+	if (r->last_flags & BPFPROF_CACHED_EVAL && r->next_va)
+		goes_on = proof_begin(r);
 	stop = unwind_row_kind(r->last_row) == ROW_CFA ? unwind_step_cfa(&r->state, r->last_row, r)
 						       : step_other(r);
 	if (stop) {
@@ -287,9 +286,9 @@ static __always_inline int walk_frame(struct unwind_reader *r)
 		r->stop = stop;
 		return 1;
 	}
-	if (r->rec.at.next_entry < r->rec.at.nr_entries) {
+	if (r->next_va) {
 		if (r->last_flags & BPFPROF_CACHED_EVAL)
-			proof_mark(r, at);
+			proof_mark(r, at, goes_on);
 		else
 			eval_mark(r, at, sp);
 	}
@@ -393,6 +392,7 @@ static __always_inline void user_walk(struct unwind_reader *r, struct task_struc
 	if (proc->python) { /* also while its mappings change */
 		r->py.fs_base = task->thread.fsbase;
 		python_walk(&ctx, proc->python);
+		entry_next(r, 0);
 	}
 	header = bpf_map_lookup_elem(&mappings, &r->first);
 	if (!header || header->image != r->asid || header->start) {
@@ -719,6 +719,7 @@ static __always_inline void sample_fill(struct unwind_reader *r, struct task_str
 	s->gap_ns = 0;
 	r->rec.at.nr_entries = 0;
 	r->rec.at.next_entry = 0;
+	r->next_va = 0;
 	r->proof.inner_at = 0;
 	r->proof.in_vain = 0;
 	comm_copy(s->comm, task);
