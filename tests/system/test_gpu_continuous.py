@@ -216,7 +216,7 @@ def check_parts(calls, truth, before):
         check((1 - COLLECTED) * ns < took[where] <= ns, "%s: %d ns, not %d" % (where, took[where], ns))
 
 
-@test()
+@test(alone=True)  # a probe is on in all processes of the file, whoever asked for it
 def record_parts(context):
     """--tensors and --gc beside the samples; neither unless it is asked for."""
     caller = Rounds(context)
