@@ -914,6 +914,20 @@ Test(elf_symbols, sections_of_each_function)
 	}
 }
 
+/* An empty section of code that begins inside of another one is not what a symbol there ends with. */
+Test(elf_symbols, sections_without_bytes)
+{
+	fixture_write("a.S", ".section .held,\"ax\"; .globl _start; .type _start,@function\n"
+			     "_start: .skip 16; label: .skip 16; .size _start,16\n"
+			     ".section .empty,\"ax\"\n");
+	fixture_write("a.ld", "SECTIONS { .held 0x1000 : { *(.held) } .empty 0x1010 : { "
+			      "*(.empty) . = .; } }\n");
+	fixture_run("gcc -c -o a.o a.S; ld -T a.ld -o a a.o");
+	cr_assert_eq(section_va("a", ".empty"), 0x1010);
+	cr_assert_str_eq(name_of("a", NULL, 0x1010), "label");
+	cr_assert_str_eq(name_of("a", NULL, 0x101f), "label");
+}
+
 /*
  * As many sections as there may be, and symbols that all cover the address: a look at each section for each
  * symbol would take a minute, far beyond the time that the test has.

@@ -186,6 +186,12 @@ static int compare_va(const void *a, const void *b)
 	return x < y ? -1 : x > y; /* and so in one order whenever it is asked */
 }
 
+/* One without bytes holds nothing, and begins where another one may lie. */
+static bool holds_code(const struct elf_section *sec)
+{
+	return (sec->flags & SHF_EXECINSTR) && sec->bytes;
+}
+
 /* Begins with the sections of tab's file. */
 static int sections_find(struct scan *s, const struct symtab *tab)
 {
@@ -193,14 +199,14 @@ static int sections_find(struct scan *s, const struct symtab *tab)
 
 	s->sections = elf_image_sections(tab->img, &s->nr_sections);
 	for (i = 0; i < s->nr_sections; i++)
-		nr += (s->sections[i].flags & SHF_EXECINSTR) != 0;
+		nr += holds_code(&s->sections[i]);
 	free(s->code);
 	s->nr_code = 0;
 	s->code = malloc((nr + 1) * sizeof(*s->code));
 	if (!s->code)
 		return -ENOMEM;
 	for (i = 0; i < s->nr_sections; i++)
-		if (s->sections[i].flags & SHF_EXECINSTR)
+		if (holds_code(&s->sections[i]))
 			s->code[s->nr_code++] = &s->sections[i];
 	qsort(s->code, nr, sizeof(*s->code), compare_va);
 	return 0;
