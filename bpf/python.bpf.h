@@ -8,7 +8,7 @@
  */
 #include "python_codes.bpf.h"
 
-#define PYTHON_FRAMES_A_STEP 2 /* divides what there can be: frames and entries */
+#define PYTHON_FRAMES_A_STEP 4 /* divides what there can be: frames and entries */
 #define CALLERS_BYTES 2048 /* of the data stack below a frame: most callers of it */
 
 /*
