@@ -142,9 +142,12 @@ def command_interrupted(context):
         for name in ("x.folded", "x.pb.gz", "x.json"):
             check(os.path.getsize(context.path(name)) > 50, "%s is missing" % name)
             os.unlink(context.path(name))
-    # One that outlives the recording runs on.
+    # One that outlives the recording, however long that takes to be written, runs on.
     done = context.bpfprof("record", "-d", "0.5", "-o", "x.folded", "--", "sh", "-c",
-                           "trap 'exit 0' TERM; sleep 2; touch later; exit 7").expect(0)
+                           "trap 'exit 0' TERM; exec >x.out 2>&1; for i in $(seq 600); do "
+                           "sleep 0.1; [ -e go ] && break; done; touch later; exit 7").expect(0)
+    check(not os.path.exists(context.path("later")), "it did not outlive the recording")
+    open(context.path("go"), "wb").close()
     end = time.monotonic() + 20
     while not os.path.exists(context.path("later")) and time.monotonic() < end:
         time.sleep(0.05)
