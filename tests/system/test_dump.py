@@ -16,6 +16,7 @@ import time
 from harness import BPFPROF, MODES, Failure, Skip, check, stop, test
 from test_python import CACHE, all_pythons, pick, reachable, spawn
 
+BESIDE = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAMS = os.path.join(HERE, "python")
 MANY = 500

@@ -10,6 +10,7 @@ from harness import check, test
 from test_dump import wait_for
 from test_python import pick, spawn
 
+BESIDE = True
 TIMES = 30
 KEPT = 40
 

@@ -13,6 +13,7 @@ from harness import check, test
 from pprof import Pprof
 from test_dump import wait_for
 
+BESIDE = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 HZ = 499
 ROOM = "r" * 300  # an argument that is long enough for every title
@@ -307,7 +308,7 @@ def not_wanted(context):
         check("findings" not in context.json("x.json") and b"finding" not in done.err, done.text)
 
 
-@test()
+@test(alone=True)
 def whole_machine(context):
     """Not only of processes that were asked for: the same among all that there are."""
     target = symptoms(context, "tasks", "tiny", 1000, 1000)

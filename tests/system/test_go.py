@@ -11,6 +11,7 @@ from chains import KERNEL, TRUNCATED, read_folded
 from harness import ROOT, Skip, check, test
 from test_dump import still, wait_for
 
+BESIDE = True
 TARGETS = os.path.join(ROOT, "tests", "system", "targets")
 SECONDS = 6
 HZ = 999

@@ -10,6 +10,7 @@ from harness import CAPS, check, test
 from pprof import Pprof
 from test_gpu import OUTPUTS, Seen, Watch, check_all, fakes
 
+BESIDE = True
 FOLDER = "/opt/cuda"
 RUN = secrets.token_hex(3)  # of this run alone: another one may be going on beside it
 NAMESPACE = "ml-" + RUN

@@ -14,6 +14,7 @@ import chains
 from harness import ROOT, Skip, check, test
 from pprof import Pprof
 
+BESIDE = True
 HZ = 499
 EXPECT = os.path.join(ROOT, "tests", "system", "targets")
 

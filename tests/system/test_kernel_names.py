@@ -6,6 +6,7 @@ import subprocess
 
 from harness import BPFPROF, check, sysctl, test
 
+BESIDE = True
 HZ = 499
 
 

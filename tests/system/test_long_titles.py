@@ -10,6 +10,7 @@ from pprof import Pprof
 from test_steps import summary
 from test_timeline import begin, end, of, rounds_to, until
 
+BESIDE = True
 HZ = 999
 ROOM = "r" * 3000
 TITLE_MAX = 1023

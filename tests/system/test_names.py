@@ -7,6 +7,7 @@ import subprocess
 import pprof
 from harness import check, test
 
+BESIDE = True
 HZ = 499
 
 ENGINE = """

@@ -8,6 +8,7 @@ import subprocess
 
 from harness import BPFPROF, Skip, check, test
 
+BESIDE = True
 FORBIDDEN_CALLS = ("ptrace", "process_vm_readv", "process_vm_writev", "setns", "pidfd_getfd",
                    "process_madvise", "kcmp")
 FORBIDDEN_FILES = ("mem", "exe", "root", "cwd", "map_files", "ns", "fd", "fdinfo", "environ")

@@ -12,6 +12,7 @@ import python_truth as truth
 from harness import Skip, check, test
 from test_python import CACHE, all_pythons, spawn
 
+BESIDE = True
 HZ = 499
 SECONDS = "1.5"
 LEAST = 30  # samples

@@ -11,6 +11,7 @@ import containers
 from harness import check, descendants, test
 from pprof import Pprof
 
+BESIDE = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 HZ = 499
 LABELS = ("rank", "local_rank", "world_size", "slurm_job", "slurm_node")

@@ -10,6 +10,7 @@ import chains
 from harness import MODES, check, test
 from pprof import Pprof
 
+BESIDE = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 HZ = 999
 ROOM = "r" * 1500  # an argument that is long enough for every title

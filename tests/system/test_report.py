@@ -13,6 +13,7 @@ from test_gpu import Caller, Seen, Watch, fakes
 from test_top import python
 from test_usage import one_sentence
 
+BESIDE = True
 # A rank of a communicator through the fake library: as many calls, and one that never returns.
 RANK = """
 import ctypes, signal, sys, threading

@@ -20,6 +20,7 @@ from test_python import CACHE
 from test_top import python, script
 from test_usage import one_sentence
 
+BESIDE = True
 HZ = 499
 
 # A function that calls itself, one that takes most of the time, a second thread.

@@ -12,6 +12,7 @@ from harness import Failure, Skip, check, test
 from test_dump import PROGRAMS, py_spy
 from test_python import all_pythons, spawn
 
+BESIDE = True
 HZ = 499
 VERSIONS = ((3, 10), (3, 12), (3, 13))
 # One function calls another, which works, for ever.
