@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one sample costs beside another build of bpfprof, that AGAINST names: the same targets, in turns."""
+"""What one sample costs beside another build of bpfprof, that AGAINST names: at the same time, of the same targets."""
 
 import contextlib
 import os
@@ -24,14 +24,16 @@ def stacks():
                 stack.enter_context(Child(argv, cpu=cpu)).pid for cpu in cpus()]
 
 
-def measure(binary, pids, empty_ns, warm, seconds):
-    cost.BPFPROF = binary
-    try:
-        window, stats, _ = cost.run_bpfprof(pids, warm, seconds)
-    finally:
-        cost.BPFPROF = BPFPROF
-    samples = stats["samples"]["total"] + stats["lost"].get("ring_full", 0)
-    return cost.per_sample(window, 1 - min(samples / stats["agent"]["bpf_runs"], 1), empty_ns)
+def measure(binaries, pids, empty_ns, warm, seconds):
+    """Of each of these programs, which record at the same time, what a sample costs."""
+    with contextlib.ExitStack() as stack:
+        children = {binary: stack.enter_context(cost.recording(pids, binary=binary, name="against%d" % nr))
+                    for nr, binary in enumerate(binaries)}
+        windows = cost.steady(list(children.values()), warm, seconds)
+        for child in children.values():
+            child.interrupt()
+    return {binary: cost.per_sample(window, cost.share_others(cost.recorded("against%d" % nr)), empty_ns)
+            for nr, (binary, window) in enumerate(zip(binaries, windows))}
 
 
 def bench(quick):
@@ -46,13 +48,14 @@ def bench(quick):
             pids = begin(stack)
             time.sleep(0.3)
             for nr in range(rounds):
-                for binary in (BPFPROF, OTHER) if nr % 2 else (OTHER, BPFPROF):
-                    found[binary].append(measure(binary, pids, empty_ns, warm, seconds))
+                both = (BPFPROF, OTHER) if nr % 2 else (OTHER, BPFPROF)
+                for binary, ns in measure(both, pids, empty_ns, warm, seconds).items():
+                    found[binary].append(ns)
         ratios = spread([a / b for a, b in zip(found[BPFPROF], found[OTHER])])
         ours, theirs = (statistics.median(found[binary]) for binary in (BPFPROF, OTHER))
         rows.append([name, "%.0f" % ours, "%.0f" % theirs,
                      "%.3f (%.2f-%.2f)" % (ratios["median"], ratios["min"], ratios["max"])])
         result[name] = {"ns": ours, "other_ns": theirs, "ratio": ratios}
-    print("Cost of one sample beside %s, ns (medians of %d runs in turns; %s)" % (OTHER, rounds, load()))
+    print("Cost of one sample beside %s, ns (medians of %d runs of both at once; %s)" % (OTHER, rounds, load()))
     print_table(["stacks", "bpfprof", "the other", "ratio, median (least-greatest)"], rows)
     return result

@@ -30,35 +30,51 @@ def targets(stack, program, frames):
     return pids
 
 
-def steady(child, warm, seconds):
-    """(runs, ns) of the child's program within a window after it has warmed up."""
+def steady(children, warm, seconds):
+    """Of each child (runs, ns) of its program, all within one window after they have warmed up."""
     end = time.monotonic() + 15
-    while not (child.program_statistics() or (0,))[0]:
-        if time.monotonic() > end:
-            raise Problem("no run seen of the program of: " + " ".join(child.argv))
-        time.sleep(0.02)
+    for child in children:
+        while not (child.program_statistics() or (0,))[0]:
+            if time.monotonic() > end:
+                raise Problem("no run seen of the program of: " + " ".join(child.argv))
+            time.sleep(0.02)
     time.sleep(warm)
-    runs, ns = child.program_statistics()
+    begin = [child.program_statistics() for child in children]
     time.sleep(seconds)
-    runs_end, ns_end = child.program_statistics()
-    return runs_end - runs, ns_end - ns
+    return [(runs - runs_begin, ns - ns_begin)
+            for (runs_begin, ns_begin), (runs, ns) in zip(begin, [child.program_statistics() for child in children])]
+
+
+def recording(pids, clock="perf", binary=BPFPROF, name="cost"):
+    """A bpfprof that records these; recorded(name) when it has ended."""
+    argv = [binary, "record", "-F", HZ, "--clock", clock, "-o", out(name + ".folded"),
+            "--stats", out(name + ".json")]
+    for pid in pids:
+        argv += ["-p", pid]
+    return Child(argv)
+
+
+def recorded(name="cost"):
+    with open(out(name + ".json"), encoding="utf-8") as file:
+        return json.load(file)
+
+
+def share_others(stats):
+    """Of all runs of its program those that took no sample."""
+    samples = stats["samples"]["total"] + stats["lost"].get("ring_full", 0)
+    return 1 - min(samples / stats["agent"]["bpf_runs"], 1)
 
 
 def run_bpfprof(pids, warm, seconds, clock="perf"):
     """(runs and ns of the window or None, its statistics file, frames per stack)."""
-    argv = [BPFPROF, "record", "-F", HZ, "--clock", clock, "-o", out("cost.folded"),
-            "--stats", out("cost.json")]
-    for pid in pids:
-        argv += ["-p", pid]
-    with Child(argv) as child:
+    with recording(pids, clock) as child:
         if clock == "perf":
-            window = steady(child, warm, seconds)
+            [window] = steady([child], warm, seconds)
         else:
             window = None
             time.sleep(warm + seconds)
         child.interrupt()
-    with open(out("cost.json"), encoding="utf-8") as file:
-        stats = json.load(file)
+    stats = recorded()
     if clock == "perf" and stats["agent"]["bpf_ns_source"] != "kernel":
         raise Problem("bpfprof did not report the kernel's statistics")
     return window, stats, mean_frames(out("cost.folded"))
@@ -79,18 +95,18 @@ def mean_frames(path):
 
 def run_reference(pids, lean, warm, seconds):
     with Child([out("reference"), HZ, int(lean), *pids]) as child:
-        window = steady(child, warm, seconds)
+        [window] = steady([child], warm, seconds)
         counts = json.loads(child.interrupt())
     frames = counts["user_frames"] / counts["records"] if counts["records"] else 0
     return window, counts, frames
 
 
-def per_sample(window, share_others, empty_ns):
-    """Mean ns of the runs that took a sample; the others cost what an empty run costs."""
+def per_sample(window, others, empty_ns):
+    """Mean ns of the runs that took a sample; of the others, a share, each costs what an empty run costs."""
     runs, ns = window
-    if not runs or share_others >= 1:
+    if not runs or others >= 1:
         raise Problem("no sample was taken")
-    return (ns / runs - share_others * empty_ns) / (1 - share_others)
+    return (ns / runs - others * empty_ns) / (1 - others)
 
 
 class Side:
@@ -113,9 +129,7 @@ class Side:
 
 def bpfprof_side(pids, warm, seconds):
     window, stats, frames = run_bpfprof(pids, warm, seconds)
-    runs = stats["agent"]["bpf_runs"]
-    samples = stats["samples"]["total"] + stats["lost"].get("ring_full", 0)
-    return window, 1 - min(samples / runs, 1), frames
+    return window, share_others(stats), frames
 
 
 def reference_side(lean):
