@@ -7,6 +7,7 @@ started through the loader of its own C library (then /proc/PID/exe is the loade
 patchelf can be had, as a program like any other.
 """
 
+import fcntl
 import glob
 import hashlib
 import os
@@ -261,7 +262,9 @@ def newer(folder):
     os.makedirs(folder, exist_ok=True)
     for version in NEWER:
         try:
-            through, program, reason = variants(folder, version)
+            with open(os.path.join(folder, ".unpacking"), "w", encoding="ascii") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)  # another test may be unpacking the same
+                through, program, reason = variants(folder, version)
             found.append(through)
             if program:
                 found.append(program)

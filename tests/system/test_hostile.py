@@ -245,7 +245,7 @@ def path_became_something_else(context):
                 samples=50)
 
 
-@test()
+@test(alone=True)
 def libraries_at_one_address(context):
     """300 rounds of dlclose and dlopen of two libraries at the same address: no wrong name."""
     alpha = context.helper("libalpha.so", "reuse_library.c", "-shared", "-fPIC", "-DTARGET_MAIN")

@@ -11,7 +11,6 @@ from chrome_trace import Broken, Trace
 from harness import check, descendants, test
 from test_steps import ROOM, Actor
 
-BESIDE = True
 NR_SHORT = 20000
 
 
