@@ -82,12 +82,15 @@ static __always_inline int python_walk_frame(struct unwind_reader *r)
 /* A step of bpf_loop, as in walk.bpf.h. */
 static long python_walk_frames(__u32 i, struct reader_ctx *ctx)
 {
+	struct unwind_reader *r = ctx->r;
 	__u32 nr;
 
 #pragma clang loop unroll(disable)
-	for (nr = 0; nr < PYTHON_FRAMES_A_STEP; nr++)
-		if (python_walk_frame(ctx->r))
+	for (nr = 0; nr < PYTHON_FRAMES_A_STEP; nr++) {
+		barrier_var(r);
+		if (python_walk_frame(r))
 			return 1;
+	}
 	return 0;
 }
 

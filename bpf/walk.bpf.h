@@ -295,15 +295,21 @@ static __always_inline int walk_frame(struct unwind_reader *r)
 	return 0;
 }
 
-/* A step of bpf_loop, each of which is a call and a return: those cost a third of what a frame does. */
+/*
+ * A step of bpf_loop, each of which is a call and a return: those cost a third of what a frame does. What a frame
+ * needs is read when it needs it: clang would read most of it before the loop, and put it on the stack, in each step.
+ */
 static long walk_frames(__u32 i, struct reader_ctx *ctx)
 {
+	struct unwind_reader *r = ctx->r;
 	__u32 nr;
 
 #pragma clang loop unroll(disable)
-	for (nr = 0; nr < FRAMES_A_STEP; nr++)
-		if (walk_frame(ctx->r))
+	for (nr = 0; nr < FRAMES_A_STEP; nr++) {
+		barrier_var(r);
+		if (walk_frame(r))
 			return 1;
+	}
 	return 0;
 }
 
