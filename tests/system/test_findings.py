@@ -270,7 +270,7 @@ def stopped(path):
         return int(re.search(r"nr_throttled (\d+)", file.read()).group(1))
 
 
-@test()
+@test(alone=True)
 def cpu_limit(context):
     """A cgroup's CPU limit that stops its processes, against the kernel's own count."""
     path = group_make(context)

@@ -88,7 +88,7 @@ def whole(context):
     context.note("%d calls, %d titles" % (len(found), len(titles)))
 
 
-@test()
+@test(alone=True)
 def steps(context):
     """--worker and --steps tell apart what differs after 127 bytes."""
     worker = Worker(context, (200, 512, 1023), 40, 2)

@@ -146,7 +146,7 @@ def watched(done):
     return sorted(re.findall(r"watching worker '(.*)' pid (\d+) \(matched '(.*)'\)", done.text))
 
 
-@test()
+@test(alone=True)
 def by_worker(context):
     """--worker: what matches and only that, each process told of once; nothing matches: said."""
     target = worker(context, 30, "shares")

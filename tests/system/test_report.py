@@ -336,7 +336,7 @@ def places_of(path):
         return {one["pid"]: one["where"] for one in json.load(file)["processes"]}
 
 
-@test()
+@test(alone=True)
 def computing(context):
     """The rank that the other one waits for is on a CPU: a sample tells where."""
     ranks = [Rank(context, number, 2, 20, role) for number, role in enumerate(("waits", "computes"))]
@@ -378,7 +378,7 @@ def computing_without_a_cpu(context):
           "tokenize (" in text, text)
 
 
-@test()
+@test(alone=True)
 def in_another_thread(context):
     """A rank that calls NCCL in a thread of its own, as a backward pass does: where both are."""
     ranks = [Rank(context, number, 2, 20, role) for number, role in enumerate(("waits", "backward"))]
