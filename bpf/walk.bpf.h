@@ -296,8 +296,8 @@ static __always_inline int walk_frame(struct unwind_reader *r)
 }
 
 /*
- * A step of bpf_loop, each of which is a call and a return: those cost a third of what a frame does. What a frame
- * needs is read when it needs it: clang would read most of it before the loop, and put it on the stack, in each step.
+ * bpf_loop calls this for each step; a call and its return cost a third of what a frame does. The barrier keeps clang
+ * from reading most of r before the loop and putting it on the stack, in each step.
  */
 static long walk_frames(__u32 i, struct reader_ctx *ctx)
 {

@@ -11,7 +11,7 @@ import statistics
 import subprocess
 import time
 
-from cost import HZ, per_sample, run_bpfprof
+from cost import HZ, per_sample, run_bpfprof, share_others
 from workplace import BPFPROF, Child, HERE, Problem, command, cpus, load, out, print_table, spread
 
 PYTHON_FRAMES = 20
@@ -66,9 +66,7 @@ def measure_cost(argv, empty_ns, rounds, warm, seconds):
             pids = [stack.enter_context(Child(argv, cpu=cpu)).pid for cpu in cpus()]
             time.sleep(0.3)
             window, stats, _ = run_bpfprof(pids, warm, seconds)
-        samples = stats["samples"]["total"] + stats["lost"].get("ring_full", 0)
-        others = 1 - min(samples / stats["agent"]["bpf_runs"], 1)
-        found.append(per_sample(window, others, empty_ns))
+        found.append(per_sample(window, share_others(stats), empty_ns))
         seen = frames_seen(out("cost.folded"))
     return found, seen
 

@@ -914,7 +914,7 @@ Test(elf_symbols, sections_of_each_function)
 	}
 }
 
-/* An empty section of code that begins inside of another one is not what a symbol there ends with. */
+/* A label names code behind the address at which an empty section begins, inside of the section that holds both. */
 Test(elf_symbols, sections_without_bytes)
 {
 	fixture_write("a.S", ".section .held,\"ax\"; .globl _start; .type _start,@function\n"
