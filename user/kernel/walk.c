@@ -116,13 +116,20 @@ static bool has_rule(uint64_t row)
 	       unwind_row_kind(row) == ROW_DEREF || unwind_row_kind(row) == ROW_SIGNAL;
 }
 
-/* May the mappings be read again for this sample: is it newer than they are, and not too dear? */
+/*
+ * May the mappings be read again for this sample: is it newer than they are, and not too dear? One read
+ * is dear by chance, too: a hypervisor that takes the CPU away meanwhile counts that as ours.
+ */
 static bool may_refresh(const struct process *process, uint64_t sample_ns, uint64_t now_ns)
 {
+	uint64_t cost_ns = process->read_cost_ns;
+
 	if (process->dead || sample_ns <= process->read_ns)
 		return false;
-	return process->read_cost_ns < REFRESH_DEAR_NS ||
-	       now_ns - process->read_ns >= process->read_cost_ns * REFRESH_DEAR_FACTOR;
+	if (process->read_before_ns < cost_ns)
+		cost_ns = process->read_before_ns;
+	return cost_ns < REFRESH_DEAR_NS ||
+	       now_ns - process->read_ns >= cost_ns * REFRESH_DEAR_FACTOR;
 }
 
 /* The mapping of pc; the process is asked again if it is not known. */
@@ -153,9 +160,11 @@ static uint32_t walk_one(struct walker *walker, struct process *process, struct 
 	struct image *image;
 
 	*ret_frame = 0;
-	if (!m)
-		return process->dead || !process->mappings_known ? BPFPROF_STOP_MISS_GONE
-								 : BPFPROF_STOP_BAD_FRAME;
+	if (!m && (process->dead || !process->mappings_known))
+		return BPFPROF_STOP_MISS_GONE;
+	if (!m) /* no code lies there, or it was not to be asked */
+		return process->read_ns >= sample_ns ? BPFPROF_STOP_BAD_FRAME
+						     : BPFPROF_STOP_NO_MAPPING;
 	if (m->image == BPFPROF_IMAGE_NONE) {
 		*ret_frame = (uint64_t)BPFPROF_FRAME_NATIVE_VA << BPFPROF_FRAME_SHIFT |
 			     (pc & BPFPROF_FRAME_MASK);

@@ -327,6 +327,7 @@ int walker_refresh(struct walker *walker, struct process *process, uint64_t now_
 		return -EAGAIN;
 	}
 	process->read_ns = start_ns;
+	process->read_before_ns = process->read_cost_ns;
 	tables_watch(walker->tables, process);
 	err = mappings_read(walker, walker_own_pid(walker, process), &c, &process->read_cost_ns);
 	budget_spend(&walker->reading, process->read_cost_ns);

@@ -144,7 +144,7 @@ static void process_start_over(struct processes *processes, struct process *proc
 	process->program = 0;
 	process->known_ns = 0;
 	process->read_ns = 0;
-	process->read_cost_ns = 0;
+	process->read_cost_ns = process->read_before_ns = 0;
 	process->reread_ns = 0;
 	process->sampled = false;
 	process->dead = false;

@@ -62,7 +62,7 @@ struct process {
 	bool images_failed; /* some file could not be opened: try again when they are read again */
 	uint64_t known_ns; /* when its beginning or its exec was seen, 0 before our time */
 	uint64_t read_ns; /* when they were read last, 0 never */
-	uint64_t read_cost_ns; /* how long that took */
+	uint64_t read_cost_ns, read_before_ns; /* how long that took, and the time before */
 	uint64_t reread_ns; /* when they are to be read again, 0 not yet */
 	bool sampled; /* since the mappings were verified last */
 	bool dead;
