@@ -179,9 +179,9 @@ def asleep_too_deep(context):
     context.note("%d of %d sleeps not read, %.3f of %.3f s told, lost %s" % (
         unread, gaps, found / 1e9, part["ns"] / 1e9, lost))
     check(no_time and unread < gaps, "%d of %d sleeps not read, lost %s" % (unread, gaps, lost))
-    # These have none of their 50 ms. Each of the others has at least the 20 after which it is looked at, which on
-    # a busy machine may be too late.
-    least = 0.5 * 20e6 * (gaps - unread)
+    # These have none of their 50 ms. Each of the others has at least the 20 after which it is looked at, or none, if
+    # that was too late: one stack takes 3 to 12 ms here, so the last of five waits that long for the others.
+    least = 20e6
     most = part["ns"] - 50e6 * unread + error_ns(part["cpu_ns"])
     check(least <= found <= most, "next_batch: %d, not %d to %d ns; lost %s" % (found, least, most, lost))
 
