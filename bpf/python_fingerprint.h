@@ -60,22 +60,25 @@ static __always_inline __u64 word_at(const __u8 *p)
 }
 
 /*
- * Of the words up to the one at `last`, DIGEST_BYTES at most, in blocks of four; where a block goes
- * on behind it, that one again, without a branch, each of which the verifier would follow.
- * Four parts, so that a word need not wait for the one before.
+ * Of the words up to the one at `last`, DIGEST_BYTES at most, in blocks of four. Where the first goes on behind that
+ * one, it is that one again; the others, as a whole, end there at most. So there is one branch: the
+ * verifier would follow one for each word or block. Four parts, so that a word need not wait for the one before.
  */
 static __always_inline __u64 words_digest(const __u8 *p, __u64 last)
 {
 	__u64 part[4] = { 1, 2, 3, 4 }, at, beyond;
 	__u32 block, i;
 
-	for (block = 0; block < DIGEST_BYTES && block < last + 8; block += 32) {
-		for (i = 0; i < 4; i++) {
-			at = block + i * 8;
-			beyond = (last - at) & ((__s64)(last - at) >> 63);
-			at = (at + beyond) & (DIGEST_BYTES - 1);
-			part[i] = mix(part[i], word_at(p + at));
-		}
+	for (i = 0; i < 4; i++) {
+		beyond = (last - i * 8) & ((__s64)(last - i * 8) >> 63);
+		at = (i * 8 + beyond) & 31;
+		part[i] = mix(part[i], word_at(p + at));
+	}
+	for (block = 32; block < DIGEST_BYTES && last > 24; block += 32) {
+		beyond = last - 24 - block;
+		at = (block + (beyond & ((__s64)beyond >> 63))) & (DIGEST_BYTES - 1);
+		for (i = 0; i < 4; i++)
+			part[i] = mix(part[i], word_at(p + at + i * 8));
 	}
 	return mix(mix(mix(mix(last, part[0]), part[1]), part[2]), part[3]);
 }
