@@ -66,17 +66,20 @@ static __always_inline int python_walk_frame(struct unwind_reader *r)
 	}
 	nr = r->rec.sample.nr_python;
 	at = r->rec.at.nr_entries;
-	if (!py->walk.entry || nr == py->entered)
-		return 0;
-	if (at >= BPFPROF_MAX_PYTHON_ENTRIES) {
-		py->stop = PYTHON_STOP_ENTRIES;
-		return 1;
+	if (py->walk.entry && nr != py->entered) {
+		if (at >= BPFPROF_MAX_PYTHON_ENTRIES) {
+			py->stop = PYTHON_STOP_ENTRIES;
+			return 1;
+		}
+		r->entries[at].va = py->walk.entry;
+		r->entries[at].nr = nr;
+		r->rec.at.nr_entries = at + 1;
+		py->entered = nr;
 	}
-	r->entries[at].va = py->walk.entry;
-	r->entries[at].nr = nr;
-	r->rec.at.nr_entries = at + 1;
-	py->entered = nr;
-	return 0;
+	if (py->walk.frame)
+		return 0;
+	py->stop = PYTHON_STOP_COMPLETE; /* said now, which may save a step of bpf_loop */
+	return 1;
 }
 
 /* A step of bpf_loop, as in walk.bpf.h. */
@@ -128,8 +131,6 @@ static long tstate_walk(__u32 i, struct reader_ctx *ctx)
 	struct python_scratch *py = &r->py;
 	__u64 va = py->tstates[i & (MAX_TSTATES - 1)];
 
-	if (i >= py->nr_tstates)
-		return 1;
 	/* After the lists were walked another one may have been read last. */
 	if ((py->nr_interpreters && tstate_read(py, va)) || !tstate_is_ours(py))
 		return 0;
@@ -173,7 +174,8 @@ static long runtime_walk(__u32 i, struct reader_ctx *ctx)
 	py->stop = PYTHON_STOP_NONE;
 	py->nr_pending = 0;
 	tstates_find(r);
-	bpf_loop(MAX_TSTATES, tstate_walk, ctx, 0);
+	nr = py->nr_tstates;
+	bpf_loop(nr < MAX_TSTATES ? nr : MAX_TSTATES, tstate_walk, ctx, 0);
 	if (py->nr_pending)
 		pending_send(r);
 	if (py->stop > r->rec.sample.python_stop)

@@ -50,7 +50,7 @@ static __always_inline void entry_next(struct unwind_reader *r, __u32 nth)
 }
 
 /* frames[at] is the call that runs all Python frames from the last such call up to the entry. */
-static __always_inline void entry_mark(struct unwind_reader *r, __u32 at, __u32 entry)
+static __always_inline void entry_mark(struct unwind_reader *r, __u64 at, __u32 entry)
 {
 	__u32 next = r->rec.at.next_entry & (BPFPROF_MAX_PYTHON_ENTRIES - 1), before = 0;
 
@@ -67,7 +67,7 @@ static __always_inline void entry_mark(struct unwind_reader *r, __u32 at, __u32 
 
 static __always_inline struct python_build *proof_build(struct python_proof *p)
 {
-	return &p->builds[p->build & (PROOF_BUILDS - 1)];
+	return &p->builds[p->image & (PROOF_BUILDS - 1)];
 }
 
 /* A word of the C frame just stepped over: it is in the window, unless that could not grow so far. */
@@ -188,13 +188,6 @@ static __always_inline __u64 rbx_read(struct unwind_reader *r, __u32 valid, __u6
 	return valid & 1U << UNWIND_RBX ? rbx : 0;
 }
 
-/* May the call hold the next entry where its build does, and nothing else has to be asked? */
-static __always_inline bool proof_is_settled(const struct unwind_reader *r,
-					     const struct python_build *b)
-{
-	return b->at.score && !r->proof.inner_at && r->rec.at.next_entry;
-}
-
 /*
  * Before the frame of a call of the eval loop is stepped over. Does it hold the next entry in the register in which
  * its build does? So it is with most, and then that is all.
@@ -204,16 +197,11 @@ static __always_inline bool proof_begin(struct unwind_reader *r)
 	__u32 image = (r->last_frame & BPFPROF_FRAME_MASK) >> BPFPROF_OFF_BITS;
 	struct unwind_state *s = &r->state;
 	struct python_proof *p = &r->proof;
+	struct python_build *b = &p->builds[image & (PROOF_BUILDS - 1)];
 	__u64 next = r->next_va;
-	struct python_build *b;
 
-	p->build = image & (PROOF_BUILDS - 1);
-	b = proof_build(p);
-	if (b->image != image) {
-		__builtin_memset(b, 0, sizeof(*b));
-		b->image = image;
-	}
-	if (proof_is_settled(r, b)) {
+	p->image = image;
+	if (b->image == image && b->at.score) {
 		if (b->at.place == 1 && rbx_read(r, s->valid, s->regs[UNWIND_RBX]) == next)
 			return true;
 		if (b->at.place == 2 && s->valid & 1U << UNWIND_RBP && s->regs[UNWIND_RBP] == next)
@@ -254,10 +242,10 @@ static __always_inline bool proof_was_given(struct unwind_reader *r)
 	return proof_place(p, entry_va(r, next - 1));
 }
 
-static __always_inline void inner_undo(struct unwind_reader *r, __u32 at)
+static __always_inline void inner_undo(struct unwind_reader *r, __u64 at)
 {
 	struct python_proof *p = &r->proof;
-	__u32 inner = p->inner_at;
+	__u64 inner = p->inner_at;
 
 	barrier_var(at);
 	barrier_var(inner);
@@ -268,22 +256,43 @@ static __always_inline void inner_undo(struct unwind_reader *r, __u32 at)
 	p->inner_at = 0;
 }
 
-/*
- * frames[at], whose frame was just stepped over, is a call of the eval loop: says which Python frames it
- * runs, if that is proven. A global function, so that the verifier goes through it once.
- */
-__weak __noinline int proof_find(struct unwind_reader *r)
+/* Does it hold the next entry in the word of its frame in which its build does? */
+static __always_inline bool proof_in_slot(struct unwind_reader *r, const struct python_build *b)
 {
-	struct proof_ctx ctx = { .r = r };
-	struct python_build *b;
-	struct python_proof *p;
+	return b->at.score && b->at.place >= 3 &&
+	       slot_read(r, b->slot[(b->at.place - 3) & 1]) == r->next_va;
+}
 
-	if (!r)
-		return 0;
-	p = &r->proof;
-	b = proof_build(p);
+static __always_inline void call_mark(struct unwind_reader *r, __u64 at, __u32 entry)
+{
+	barrier_var(at);
+	if (!r->rec.at.next_entry && at < BPFPROF_MAX_FRAMES) {
+		r->proof.inner_at = at;
+		r->proof.inner_frame = r->rec.frames[at];
+	}
+	entry_mark(r, at, entry);
+}
+
+/* frames[at] runs the next entry, and holds it where its build does. */
+static __always_inline void proof_go_on(struct unwind_reader *r, __u64 at)
+{
+	struct python_proof *p = &r->proof;
+
+	if (p->inner_at) {
+		p->inner_at = 0;
+		python_place_vote(&proof_build(p)->at, proof_build(p)->at.place);
+	}
+	call_mark(r, at, r->rec.at.next_entry);
+}
+
+/* Says in found and nth which entry the call runs, if that is proven. 1: none does, it was given what its caller runs. */
+static __always_inline int proof_find(struct unwind_reader *r)
+{
+	struct python_proof *p = &r->proof;
+	struct python_build *b = proof_build(p);
+	struct proof_ctx ctx = { .r = r };
+
 	p->found = 0;
-	held_read(r);
 	if (proof_was_given(r))
 		return 1;
 	p->nth = r->rec.at.next_entry;
@@ -306,38 +315,46 @@ __weak __noinline int proof_find(struct unwind_reader *r)
 	return 0;
 }
 
-/* Does it hold the next entry in the word of its frame in which its build does? */
-static __always_inline bool proof_in_slot(struct unwind_reader *r)
+/*
+ * frames[at], whose frame was just stepped over, is a call of the eval loop, and not all was told by proof_begin(): says
+ * which Python frames it runs, if that is proven. A global function, so that the verifier goes through it once.
+ */
+__weak __noinline int proof_other(struct unwind_reader *r, __u64 at)
 {
-	struct python_build *b = proof_build(&r->proof);
+	struct python_build *b;
+	struct python_proof *p;
 
-	return proof_is_settled(r, b) && b->at.place >= 3 &&
-	       slot_read(r, b->slot[(b->at.place - 3) & 1]) == r->next_va;
+	if (!r)
+		return 0;
+	p = &r->proof;
+	p->cfa = r->state.regs[UNWIND_RSP];
+	b = proof_build(p);
+	if (b->image != p->image) {
+		__builtin_memset(b, 0, sizeof(*b));
+		b->image = p->image;
+	}
+	if (proof_in_slot(r, b)) {
+		proof_go_on(r, at);
+		return 0;
+	}
+	held_read(r);
+	if (proof_find(r)) {
+		inner_undo(r, at);
+		return 0;
+	}
+	p->inner_at = 0;
+	if (p->found)
+		call_mark(r, at, p->nth);
+	return 0;
 }
 
 /* After it was stepped over. goes_on: what proof_begin() said. */
-static __always_inline void proof_mark(struct unwind_reader *r, __u32 at, bool goes_on)
+static __always_inline void proof_mark(struct unwind_reader *r, __u64 at, bool goes_on)
 {
-	struct python_proof *p = &r->proof;
-
-	p->cfa = r->state.regs[UNWIND_RSP];
-	if (goes_on || proof_in_slot(r)) {
-		entry_mark(r, at, r->rec.at.next_entry);
-		return;
-	}
-	if (proof_find(r)) {
-		inner_undo(r, at);
-		return;
-	}
-	p->inner_at = 0;
-	if (!p->found)
-		return;
-	barrier_var(at);
-	if (!r->rec.at.next_entry && at < BPFPROF_MAX_FRAMES) {
-		p->inner_at = at;
-		p->inner_frame = r->rec.frames[at];
-	}
-	entry_mark(r, at, p->nth);
+	if (goes_on)
+		proof_go_on(r, at);
+	else
+		proof_other(r, at);
 }
 
 #endif

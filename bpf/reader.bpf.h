@@ -126,7 +126,7 @@ struct python_proof {
 	__u64 held[2 + PROOF_SLOTS]; /* rbx, rbp, and what the slots hold; 0: not known */
 	__u64 rbx; /* or where it lies */
 	__u32 valid; /* as in unwind_state, in the call's frame */
-	__u32 build; /* index */
+	__u32 image; /* that its code is of */
 	__u32 nth; /* the entry that was found for it */
 	__u32 found;
 	__u32 in_vain; /* calls of this stack that hold none of its frames */

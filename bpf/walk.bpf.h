@@ -19,7 +19,7 @@
 
 #define PF_KTHREAD 0x00200000
 #define USER32_CS 0x23
-#define FRAMES_A_STEP 6 /* divides BPFPROF_MAX_USER_FRAMES */
+#define FRAMES_A_STEP 12 /* divides BPFPROF_MAX_USER_FRAMES */
 #define MISS_BLIND_BYTES 65536 /* of a stack whose end is not known, a miss sends this much */
 #define MISS_STEPS 80 /* steps in which the window grows to its full size, mostly of holes */
 #define MISS_MIN_BYTES 16384 /* most misses are smaller */
@@ -235,7 +235,7 @@ static __always_inline int look_up(struct unwind_reader *r, __u64 pc)
 }
 
 /* If the frame just stepped over (from sp on) is a C call of the eval loop, frames[at] says so. */
-static __always_inline void eval_mark(struct unwind_reader *r, __u32 at, __u64 sp)
+static __always_inline void eval_mark(struct unwind_reader *r, __u64 at, __u64 sp)
 {
 	if (r->state.regs[UNWIND_RSP] < sp) /* it is on another stack */
 		return;
@@ -252,16 +252,11 @@ __weak __noinline int step_other(struct unwind_reader *r)
 /* One frame: look it up, note it, step over it. 1 = the walk is over. */
 static __always_inline int walk_frame(struct unwind_reader *r)
 {
-	__u32 at = r->rec.sample.nr_kernel + r->rec.sample.nr_python + r->rec.sample.nr_user;
+	__u64 at = r->rec.sample.nr_kernel + r->rec.sample.nr_python + r->rec.sample.nr_user;
 	__u64 sp = r->state.regs[UNWIND_RSP];
 	bool goes_on = false;
 	int stop;
 
-	barrier_var(at); /* Linux 6.1 forgets what was compared if it was put aside before */
-	if (at >= BPFPROF_MAX_FRAMES) {
-		r->stop = BPFPROF_STOP_DEPTH;
-		return 1;
-	}
 	stop = look_up(r, unwind_lookup_pc(&r->state));
 	if (!stop && unwind_row_kind(r->last_row) == ROW_RARE)
 		stop = BPFPROF_STOP_RARE_RULE;
@@ -271,6 +266,11 @@ static __always_inline int walk_frame(struct unwind_reader *r)
 	}
 	if (r->last_flags & BPFPROF_CACHED_SIGNAL)
 		r->last_frame += unwind_signal_entry(&r->state, r->last_row, r->last_frame);
+	barrier_var(at); /* Linux 6.1 forgets what was compared if it was put aside before */
+	if (at >= BPFPROF_MAX_FRAMES) {
+		r->stop = BPFPROF_STOP_DEPTH;
+		return 1;
+	}
 	r->rec.frames[at] = r->last_frame;
 	r->rec.sample.nr_user++;
 	if (r->last_flags & BPFPROF_CACHED_EVAL && r->next_va)
