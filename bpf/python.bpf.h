@@ -174,8 +174,7 @@ static long runtime_walk(__u32 i, struct reader_ctx *ctx)
 	py->stop = PYTHON_STOP_NONE;
 	py->nr_pending = 0;
 	tstates_find(r);
-	nr = py->nr_tstates;
-	bpf_loop(nr < MAX_TSTATES ? nr : MAX_TSTATES, tstate_walk, ctx, 0);
+	bpf_loop(py->nr_tstates, tstate_walk, ctx, 0);
 	if (py->nr_pending)
 		pending_send(r);
 	if (py->stop > r->rec.sample.python_stop)

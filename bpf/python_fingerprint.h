@@ -60,9 +60,10 @@ static __always_inline __u64 word_at(const __u8 *p)
 }
 
 /*
- * Of the words up to the one at `last`, DIGEST_BYTES at most, in blocks of four. Where the first goes on behind that
- * one, it is that one again; the others, as a whole, end there at most. So there is one branch: the
- * verifier would follow one for each word or block. Four parts, so that a word need not wait for the one before.
+ * Digest of the text that ends with the word at `last`: DIGEST_BYTES at most, in blocks of four words. The first block takes
+ * the word at `last` in place of each word behind it. A later block that would go on behind it begins earlier and
+ * ends with it. This has one branch; with one for each word or block the verifier reads a third more.
+ * Each of the four parts depends on a quarter of the words: the CPU works on four words at a time.
  */
 static __always_inline __u64 words_digest(const __u8 *p, __u64 last)
 {

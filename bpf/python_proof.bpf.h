@@ -263,6 +263,7 @@ static __always_inline bool proof_in_slot(struct unwind_reader *r, const struct 
 	       slot_read(r, b->slot[(b->at.place - 3) & 1]) == r->next_va;
 }
 
+/* entry_mark(), which can be undone if frames[at] is the innermost call. */
 static __always_inline void call_mark(struct unwind_reader *r, __u64 at, __u32 entry)
 {
 	barrier_var(at);
@@ -285,7 +286,7 @@ static __always_inline void proof_go_on(struct unwind_reader *r, __u64 at)
 	call_mark(r, at, r->rec.at.next_entry);
 }
 
-/* Says in found and nth which entry the call runs, if that is proven. 1: none does, it was given what its caller runs. */
+/* Sets found and nth to the entry that the call runs, if that is proven. 1: it runs none, and was given its caller's. */
 static __always_inline int proof_find(struct unwind_reader *r)
 {
 	struct python_proof *p = &r->proof;
@@ -316,8 +317,8 @@ static __always_inline int proof_find(struct unwind_reader *r)
 }
 
 /*
- * frames[at], whose frame was just stepped over, is a call of the eval loop, and not all was told by proof_begin(): says
- * which Python frames it runs, if that is proven. A global function, so that the verifier goes through it once.
+ * Marks frames[at], a call of the eval loop, with the Python frames that it runs, if that is proven. The walk has just
+ * stepped over its frame, and proof_begin() found nothing. A global function: the verifier goes through it once.
  */
 __weak __noinline int proof_other(struct unwind_reader *r, __u64 at)
 {

@@ -137,6 +137,24 @@ Test(processes, fork_copies)
 }
 
 /* The last good title stays, a child has its parent's, another program none. */
+Test(processes, dear_reads)
+{
+	struct process *p = get(5, 100, 1);
+
+	process_read_took(p, 10000000, false);
+	cr_expect_eq(p->read_cost_ns, 0, "one read alone may be dear by chance");
+	process_read_took(p, 50000, false);
+	cr_expect_eq(p->read_cost_ns, 50000);
+	process_read_took(p, 10000000, false);
+	cr_expect_eq(p->read_cost_ns, 50000);
+	process_read_took(p, 9000000, false);
+	cr_expect_eq(p->read_cost_ns, 9000000, "twice is no chance");
+	process_read_took(p, 50000, false);
+	process_read_took(p, 200000000, true);
+	cr_expect_eq(p->read_cost_ns, 200000000, "neither is a read that timed out");
+	cr_expect_eq(get(5, 100, 2)->read_cost_ns, 0, "another program");
+}
+
 Test(processes, titles)
 {
 	struct bpfprof_task_id parent = task_of(10, 1, 1), child = task_of(11, 2, 1);

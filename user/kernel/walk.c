@@ -116,20 +116,13 @@ static bool has_rule(uint64_t row)
 	       unwind_row_kind(row) == ROW_DEREF || unwind_row_kind(row) == ROW_SIGNAL;
 }
 
-/*
- * May the mappings be read again for this sample: is it newer than they are, and not too dear? One read
- * is dear by chance, too: a hypervisor that takes the CPU away meanwhile counts that as ours.
- */
+/* May the mappings be read again for this sample: is it newer than they are, and not too dear? */
 static bool may_refresh(const struct process *process, uint64_t sample_ns, uint64_t now_ns)
 {
-	uint64_t cost_ns = process->read_cost_ns;
-
 	if (process->dead || sample_ns <= process->read_ns)
 		return false;
-	if (process->read_before_ns < cost_ns)
-		cost_ns = process->read_before_ns;
-	return cost_ns < REFRESH_DEAR_NS ||
-	       now_ns - process->read_ns >= cost_ns * REFRESH_DEAR_FACTOR;
+	return process->read_cost_ns < REFRESH_DEAR_NS ||
+	       now_ns - process->read_ns >= process->read_cost_ns * REFRESH_DEAR_FACTOR;
 }
 
 /* The mapping of pc; the process is asked again if it is not known. */

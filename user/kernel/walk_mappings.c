@@ -318,7 +318,7 @@ int walker_refresh(struct walker *walker, struct process *process, uint64_t now_
 {
 	struct collected c = { .images = walker->images };
 	bool was_void = tables_is_void(walker->tables, process);
-	uint64_t start_ns = time_monotonic_ns();
+	uint64_t start_ns = time_monotonic_ns(), cost_ns;
 	int err;
 
 	process->reread_ns = 0;
@@ -327,10 +327,10 @@ int walker_refresh(struct walker *walker, struct process *process, uint64_t now_
 		return -EAGAIN;
 	}
 	process->read_ns = start_ns;
-	process->read_before_ns = process->read_cost_ns;
 	tables_watch(walker->tables, process);
-	err = mappings_read(walker, walker_own_pid(walker, process), &c, &process->read_cost_ns);
-	budget_spend(&walker->reading, process->read_cost_ns);
+	err = mappings_read(walker, walker_own_pid(walker, process), &c, &cost_ns);
+	process_read_took(process, cost_ns, err == -ETIMEDOUT);
+	budget_spend(&walker->reading, cost_ns);
 	/* The number may belong to another process by now. */
 	if (err > 0 && c.task.start_ns == process->start_ns && c.task.exec_id == process->exec_id)
 		err = mappings_take(walker, process, &c, was_void, now_ns);

@@ -144,7 +144,7 @@ static void process_start_over(struct processes *processes, struct process *proc
 	process->program = 0;
 	process->known_ns = 0;
 	process->read_ns = 0;
-	process->read_cost_ns = process->read_before_ns = 0;
+	process->read_cost_ns = process->read_last_ns = 0;
 	process->reread_ns = 0;
 	process->sampled = false;
 	process->dead = false;
@@ -245,6 +245,14 @@ void processes_expire(struct processes *processes, uint64_t now_ns)
 		if (process->dead && now_ns - process->dead_ns > PROCESS_KEEP_DEAD_NS)
 			process_remove(processes, process);
 	}
+}
+
+void process_read_took(struct process *process, uint64_t cost_ns, bool timed_out)
+{
+	bool is_cost = timed_out || cost_ns < process->read_last_ns;
+
+	process->read_cost_ns = is_cost ? cost_ns : process->read_last_ns;
+	process->read_last_ns = cost_ns;
 }
 
 void process_place_set(struct process *process, const struct bpfprof_place *place)

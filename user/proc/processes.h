@@ -62,7 +62,8 @@ struct process {
 	bool images_failed; /* some file could not be opened: try again when they are read again */
 	uint64_t known_ns; /* when its beginning or its exec was seen, 0 before our time */
 	uint64_t read_ns; /* when they were read last, 0 never */
-	uint64_t read_cost_ns, read_before_ns; /* how long that took, and the time before */
+	uint64_t read_cost_ns; /* what it costs to read them (process_read_took) */
+	uint64_t read_last_ns; /* how long it took last */
 	uint64_t reread_ns; /* when they are to be read again, 0 not yet */
 	bool sampled; /* since the mappings were verified last */
 	bool dead;
@@ -106,6 +107,11 @@ void processes_exit(struct processes *processes, const struct bpfprof_task_id *t
 		    uint64_t now_ns);
 void processes_expire(struct processes *processes, uint64_t now_ns);
 
+/*
+ * Its mappings were read, in cost_ns of CPU time. The cheaper of the last two reads says what one costs: where a
+ * hypervisor takes the CPU away, that counts as ours. A read that timed out is dear, whatever the one before was.
+ */
+void process_read_took(struct process *process, uint64_t cost_ns, bool timed_out);
 /* What was told of where it lives, as far as it is known; may be another container than before. */
 void process_place_set(struct process *process, const struct bpfprof_place *place);
 /* What its environment says; it was looked at, whether that is anything or not. 0 or -ENOMEM. */
