@@ -19,7 +19,7 @@
 
 #define PF_KTHREAD 0x00200000
 #define USER32_CS 0x23
-#define FRAMES_A_STEP 8 /* divides BPFPROF_MAX_USER_FRAMES */
+#define FRAMES_A_STEP 12 /* divides BPFPROF_MAX_USER_FRAMES */
 #define MISS_BLIND_BYTES 65536 /* of a stack whose end is not known, a miss sends this much */
 #define MISS_STEPS 80 /* steps in which the window grows to its full size, mostly of holes */
 #define MISS_MIN_BYTES 16384 /* most misses are smaller */
