@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/strtab.h"
 #include "made_profile.h"
+#include "output/profile_text.h"
 #include "profile/stats.h"
 
 TestSuite(folded, .timeout = 120);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/text.h"
 #include "output/gpu_report.h"
 
 #include <criterion/criterion.h>
@@ -9,7 +10,6 @@
 
 #include "base/buf.h"
 #include "made_profile.h"
-#include "output/text.h"
 #include "output/units.h"
 #include "profile/stats.h"
 

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 #define MARK_LEN 16 /* ...[0123abcd]... */
 #define HEAD_LEN (NAME_CUT_MAX - 1 - MARK_LEN - NAME_CUT_END)
 #define FNV_BASIS 2166136261U
@@ -27,12 +29,6 @@ void name_cut_add(struct name_cut *cut, const char *str, size_t len)
 	}
 }
 
-/* Inside of a character of UTF-8? */
-static bool continues(char c)
-{
-	return ((uint8_t)c & 0xc0) == 0x80;
-}
-
 size_t name_cut_finish(const struct name_cut *cut, char dst[NAME_CUT_MAX])
 {
 	size_t len = HEAD_LEN, skip = 0, i;
@@ -45,9 +41,9 @@ size_t name_cut_finish(const struct name_cut *cut, char dst[NAME_CUT_MAX])
 	}
 	for (i = 0; i < NAME_CUT_END; i++)
 		end[i] = cut->end[(cut->len + i) % NAME_CUT_END];
-	while (skip < 3 && continues(end[skip]))
+	while (skip < 3 && utf8_continues(end[skip]))
 		skip++;
-	for (i = 0; i < 3 && continues(cut->head[len]); i++)
+	for (i = 0; i < 3 && utf8_continues(cut->head[len]); i++)
 		len--;
 	memcpy(dst, cut->head, len);
 	snprintf(dst + len, MARK_LEN + 1, "...[%08x]...", cut->hash);

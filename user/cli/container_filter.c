@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "cli/flags.h"
 #include "container/containers.h"
 
@@ -130,7 +131,7 @@ void container_filter_text(struct buf *dst, const struct container_filter *filte
 		if (i && nr[0])
 			buf_add_str(dst, " and ");
 		buf_printf(dst, "%s ", flags[i]);
-		buf_add_typed(dst, lists[i][0]);
+		text_add_typed(dst, lists[i][0]);
 		if (nr[i] > 1)
 			buf_printf(dst, " (and %zu more)", nr[i] - 1);
 	}

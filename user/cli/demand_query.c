@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "base/time.h"
 #include "cli/duration.h"
 #include "cli/flags.h"
@@ -136,7 +137,7 @@ int demand_query_take(struct demand_query *query, enum demand_kind kind, const c
 		;
 	if (kind == DEMAND_FILES || i == ARRAY_SIZE(names) ||
 	    (names[i].profile_only && kind != DEMAND_PROFILE)) {
-		buf_add_typed(why, name);
+		text_add_typed(why, name);
 		buf_add_str(why, ": no such parameter");
 		return -EINVAL;
 	}
@@ -151,7 +152,7 @@ int demand_query_take(struct demand_query *query, enum demand_kind kind, const c
 		err = refuse(&reason, "there may be 8 times * in all patterns together");
 	if (err == -EINVAL) {
 		buf_printf(why, "%s=", name);
-		buf_add_typed(why, value);
+		text_add_typed(why, value);
 		buf_printf(why, ": %s", reason.data ? reason.data : "not understood");
 	}
 	return err;

@@ -10,22 +10,12 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "cli/config.h"
 
-#define TYPED_MAX 120
 #define REASON_MAX 1024
 #define WORD_MAX 32
 #define HELP_COLUMN 27
-
-void buf_add_typed(struct buf *dst, const char *text)
-{
-	size_t len = strlen(text);
-
-	for (size_t i = 0; i < len && i < TYPED_MAX; i++)
-		buf_add_char(dst, iscntrl((unsigned char)text[i]) ? '?' : text[i]);
-	if (len > TYPED_MAX)
-		buf_add_str(dst, "...");
-}
 
 /* Levenshtein distance of two short words; a big number for long ones. */
 static unsigned int word_distance(const char *a, const char *b)
@@ -105,7 +95,7 @@ static int unknown_flag(const struct flag_set *set, const char *word, size_t len
 			names[nr++] = set->flags[i].name;
 	}
 	nearest = !strncmp(typed, "--", 2) ? word_nearest(typed + 2, names, nr) : NULL;
-	buf_add_typed(error, typed);
+	text_add_typed(error, typed);
 	if (nearest)
 		buf_printf(error, ": no such flag, did you mean --%s?", nearest);
 	else
@@ -133,7 +123,7 @@ static int take(const struct flag_set *set, const struct flag *flag, struct give
 	buf_add(error, given.flag, given.flag_len);
 	if (value) {
 		buf_add_str(error, given.separator);
-		buf_add_typed(error, value);
+		text_add_typed(error, value);
 	}
 	buf_printf(error, ": %s", why.data ? why.data : "not understood");
 	return -EINVAL;
@@ -172,7 +162,7 @@ static int parse_long(const struct flag_set *set, struct cursor *cursor, const c
 		given.separator = "=";
 		if (!flag->value) {
 			buf_printf(error, "--%s: takes no value, leave out ", flag->name);
-			buf_add_typed(error, word + len + 2);
+			text_add_typed(error, word + len + 2);
 			return -EINVAL;
 		}
 	} else if (flag->value) {
@@ -283,7 +273,7 @@ static int parse_twin(const struct flag_set *set, const struct flag *flag, void 
 	on = switch_parse(text, flag->repeatable);
 	if (on < 0) {
 		buf_printf(error, "%s=", name);
-		buf_add_typed(error, text);
+		text_add_typed(error, text);
 		buf_add_str(error, ": must be 1 or 0");
 		return -EINVAL;
 	}
@@ -329,7 +319,7 @@ int flags_parse(const struct flag_set *set, int argc, char *const argv[], void *
 		} else if (set->operand_key && *word) {
 			err = take_operand(set, &cursor, word, target, error);
 		} else {
-			buf_add_typed(error, *word ? word : "''");
+			text_add_typed(error, *word ? word : "''");
 			buf_printf(error, ": %s", set->no_operand);
 			return -EINVAL;
 		}

@@ -54,7 +54,4 @@ void flags_help(struct buf *dst, const struct flag_set *set);
 /* The known word that is nearest to what was typed, or NULL if none is near. */
 const char *word_nearest(const char *typed, const char *const words[], size_t nr);
 
-/* Adds text that a user typed: cut to a readable length, control characters as '?'. */
-void buf_add_typed(struct buf *dst, const char *text);
-
 #endif

@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "bpfprof.h"
 #include "cli/gpu_job.h"
 #include "cli/gpu_options.h"
@@ -15,7 +16,6 @@
 #include "cli/worker_steps.h"
 #include "kernel/gpu_probes.h"
 #include "kernel/session.h"
-#include "output/text.h"
 #include "proc/title.h"
 
 #define MAX_TOLD 64 /* lines at the end */

@@ -30,6 +30,8 @@
 #include "profile/stats.h"
 #include "profile/symbolize.h"
 
+#include "output/profile_text.h"
+
 #define MAX_TEXT_BYTES (4U << 20)
 #define MAX_FRAME_BYTES 4096
 #define MAX_STACK_FRAMES 4096 /* of all open calls together */

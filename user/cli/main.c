@@ -17,6 +17,8 @@
 #include "cli/report_options.h"
 #include "cli/requirements.h"
 
+#include "base/text.h"
+
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 #define MESSAGE_MAX 4096
 #define HELP_MAX 65536
@@ -248,7 +250,7 @@ static int unknown_command(const char *word)
 	if (!nearest && word_nearest(word, versions, ARRAY_SIZE(versions)))
 		nearest = "--version";
 	buf_init(&typed, MESSAGE_MAX);
-	buf_add_typed(&typed, word);
+	text_add_typed(&typed, word);
 	if (nearest)
 		log_error("%s: no such command, did you mean bpfprof %s?", typed.data, nearest);
 	else

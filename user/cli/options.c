@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "cli/duration.h"
 #include "cli/flags.h"
 #include "cli/values.h"
@@ -497,7 +498,7 @@ int record_formats_choose(struct record_options *options, enum output_format for
 		if (output->format != OUTPUT_INVALID)
 			continue;
 		buf_add_str(error, "-o ");
-		buf_add_typed(error, output->path);
+		text_add_typed(error, output->path);
 		buf_add_str(error, standard ? ": standard output needs --format " FORMATS
 					    : ": the name must end in " SUFFIXES);
 		if (traces)
@@ -542,7 +543,7 @@ static int check_calls_path(const struct record_options *options, const char *pa
 	if (!taken)
 		return 0;
 	buf_add_str(error, "--gpu: ");
-	buf_add_typed(error, calls.data);
+	text_add_typed(error, calls.data);
 	buf_add_str(error, " is the file of calls beside another, and named by a flag, too");
 	return -EINVAL;
 }
@@ -613,7 +614,7 @@ static int check_together(const struct record_options *options, struct buf *erro
 
 		if (stats && path_same(path, stats)) {
 			buf_add_str(error, "--stats ");
-			buf_add_typed(error, stats);
+			text_add_typed(error, stats);
 			buf_add_str(error, ": this file is already named by -o");
 			return -EINVAL;
 		}
@@ -637,7 +638,7 @@ static int test_knob(const char *name, uint64_t min, uint32_t *ret, struct buf *
 		return 0;
 	if (value_number(text, 1U << 30, &value) || value & (value - 1) || value < min) {
 		buf_printf(error, "%s=", name);
-		buf_add_typed(error, text);
+		text_add_typed(error, text);
 		buf_printf(error, ": must be a power of two from %llu on", (unsigned long long)min);
 		return -EINVAL;
 	}

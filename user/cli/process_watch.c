@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include "base/budget.h"
+#include "base/text.h"
 #include "base/time.h"
 #include "cli/sampler.h"
 #include "container/clean_text.h"
-#include "output/text.h"
 #include "proc/cpus.h"
 #include "proc/images.h"
 #include "proc/ranks.h"

@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/report_options.h"
@@ -32,7 +33,7 @@ int report_load_fd(struct buf *dst, int fd)
 
 void report_file_name(struct buf *dst, const char *path)
 {
-	buf_add_typed(dst, strcmp(path, "-") ? path : "standard input");
+	text_add_typed(dst, strcmp(path, "-") ? path : "standard input");
 }
 
 int report_open(const char *path)

@@ -11,11 +11,11 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "base/time.h"
 #include "cli/command.h"
 #include "cli/report_options.h"
 #include "output/source_report.h"
-#include "output/text.h"
 
 #define SOURCE_BYTES (16U << 20)
 #define NAME_BYTES 4096

@@ -34,7 +34,6 @@
 #include "kernel/stream.h"
 #include "kernel/tables.h"
 #include "kernel/waits.h"
-#include "output/text.h"
 #include "proc/images.h"
 #include "proc/pids.h"
 #include "proc/processes.h"

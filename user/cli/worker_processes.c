@@ -7,7 +7,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "output/text.h"
+#include "base/text.h"
 #include "proc/pids.h"
 #include "proc/ray_role.h"
 #include "proc/title.h"

@@ -14,9 +14,9 @@
 #include "base/cleanup.h"
 #include "base/hash_seed.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "bpfprof.h"
 #include "cli/ray_roles.h"
-#include "output/text.h"
 #include "proc/worker_match.h"
 #include "profile/aggregate.h"
 

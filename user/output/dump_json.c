@@ -5,9 +5,9 @@
 
 #include "base/buf.h"
 #include "base/strtab.h"
+#include "base/text.h"
 #include "gpu/functions.h"
 #include "output/dump_view.h"
-#include "output/text.h"
 #include "profile/thread_dump.h"
 
 /* dump_json() in progress: what is being written, and how deep. */

@@ -6,9 +6,9 @@
 
 #include "base/buf.h"
 #include "base/strtab.h"
+#include "base/text.h"
 #include "gpu/functions.h"
 #include "output/dump_view.h"
-#include "output/text.h"
 #include "output/units.h"
 #include "profile/thread_dump.h"
 

@@ -2,8 +2,8 @@
 #include "output/dump_view.h"
 
 #include "base/strtab.h"
+#include "base/text.h"
 #include "output/dump.h"
-#include "output/text.h"
 #include "profile/thread_dump.h"
 
 bool dump_shows_thread(const struct process_dump *process, const struct thread_dump *thread,

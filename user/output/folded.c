@@ -2,8 +2,8 @@
 #include "output/output.h"
 
 #include "base/buf.h"
+#include "output/profile_text.h"
 #include "output/stack_order.h"
-#include "output/text.h"
 #include "profile/profile.h"
 #include "profile/stats.h"
 

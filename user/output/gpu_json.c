@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/text.h"
 #include "output/json.h"
-#include "output/text.h"
 #include "profile/stats.h"
 
 static void key_text_or_null(struct buf *dst, const char *name, const char *text)

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "output/text.h"
 #include "output/units.h"
 #include "profile/stats.h"
 

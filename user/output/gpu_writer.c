@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "output/text.h"
+#include "base/text.h"
 #include "output/units.h"
 
 #define MIN_NAME 16

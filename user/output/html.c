@@ -11,9 +11,10 @@
 #include "base/buf.h"
 #include "base/capped.h"
 #include "base/strtab.h"
+#include "base/text.h"
 #include "output/asset.h"
+#include "output/profile_text.h"
 #include "output/stack_order.h"
-#include "output/text.h"
 #include "profile/profile.h"
 #include "profile/stats.h"
 

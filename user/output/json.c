@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "output/text.h"
+#include "base/text.h"
 
 void json_item(struct buf *dst)
 {

@@ -4,7 +4,7 @@
 
 /*
  * JSON, piece by piece: each puts a comma in front of itself, unless it is the first in its object or
- * array. Names of keys are ours and stand as they are; texts are made safe (output/text.h).
+ * array. Names of keys are ours and stand as they are; texts are made safe (base/text.h).
  */
 
 #include <stdbool.h>

@@ -3,8 +3,8 @@
 
 #include <inttypes.h>
 
+#include "base/text.h"
 #include "output/nccl_writer.h"
-#include "output/text.h"
 #include "output/units.h"
 #include "profile/gpu_read.h"
 

@@ -102,12 +102,8 @@ int speedscope_write(FILE *out, const struct profile *profile,
 		     const struct output_options *options);
 int raw_write(FILE *out, const struct profile *profile, const struct output_options *options);
 
-/* Text of one frame as .folded, .html and .svg show it; `;` and control characters replaced. */
+/* Text of one frame as .raw shows it, `NAME (PATH:LINE)`; nothing of what it leaves out. */
 struct profile_location;
-void frame_text(struct buf *dst, const struct profile *profile,
-		const struct profile_location *location);
-
-/* The same as .raw shows it, `NAME (PATH:LINE)`; nothing of what it leaves out. */
 void raw_frame(struct buf *dst, const struct profile *profile,
 	       const struct profile_location *location, bool native);
 

@@ -9,7 +9,7 @@
 
 #include "base/buf.h"
 #include "base/strtab.h"
-#include "output/text.h"
+#include "base/text.h"
 #include "profile/pprof_fields.h"
 #include "profile/profile.h"
 #include "profile/stats.h"

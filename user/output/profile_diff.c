@@ -9,8 +9,9 @@
 
 #include "base/buf.h"
 #include "base/strtab.h"
+#include "base/text.h"
 #include "output/profile_report.h"
-#include "output/text.h"
+#include "output/profile_text.h"
 #include "profile/builder.h"
 
 #define MAX_JOINED_BYTES ((size_t)1 << 30)

@@ -8,7 +8,8 @@
 
 #include "base/buf.h"
 #include "base/strtab.h"
-#include "output/text.h"
+#include "base/text.h"
+#include "output/profile_text.h"
 #include "output/units.h"
 #include "profile/profile.h"
 

@@ -3,8 +3,8 @@
 
 #include "base/buf.h"
 #include "base/strtab.h"
+#include "base/text.h"
 #include "output/stack_order.h"
-#include "output/text.h"
 #include "profile/profile.h"
 
 /*

@@ -8,8 +8,8 @@
 
 #include "base/buf.h"
 #include "base/strtab.h"
+#include "base/text.h"
 #include "output/profile_report.h"
-#include "output/text.h"
 #include "profile/profile.h"
 
 #define AMOUNT_WIDTH 11

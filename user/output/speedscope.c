@@ -4,7 +4,8 @@
 #include "base/buf.h"
 #include "base/capped.h"
 #include "base/strtab.h"
-#include "output/text.h"
+#include "base/text.h"
+#include "output/profile_text.h"
 #include "profile/profile.h"
 #include "profile/stats.h"
 

@@ -9,9 +9,11 @@
 #include "base/buf.h"
 #include "base/capped.h"
 #include "base/strtab.h"
+#include "base/text.h"
+#include "base/utf8.h"
 #include "output/asset.h"
+#include "output/profile_text.h"
 #include "output/stack_order.h"
-#include "output/text.h"
 #include "profile/profile.h"
 #include "profile/stats.h"
 
@@ -140,7 +142,7 @@ static void write_label(const struct svg *svg, const char *name, uint64_t width)
 	struct buf label;
 
 	for (c = name; *c; c++) {
-		if (((unsigned char)*c & 0xc0) == 0x80)
+		if (utf8_continues(*c))
 			continue;
 		columns++;
 		if (columns == room)

@@ -9,8 +9,9 @@
 #include "base/capped.h"
 #include "base/map.h"
 #include "base/strtab.h"
+#include "base/text.h"
 #include "output/output.h"
-#include "output/text.h"
+#include "output/profile_text.h"
 #include "profile/profile.h"
 
 #define MAX_TEXT_BYTES (64U << 20)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "output/text.h"
+#include "base/text.h"
 #include "output/units.h"
 #include "proc/title.h"
 #include "profile/aggregate.h"

@@ -3,7 +3,8 @@
 
 #include "base/buf.h"
 #include "base/strtab.h"
-#include "output/text.h"
+#include "base/text.h"
+#include "output/profile_text.h"
 #include "profile/profile.h"
 #include "profile/stats.h"
 

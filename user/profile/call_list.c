@@ -9,6 +9,7 @@
 #include <xxhash.h>
 
 #include "base/strtab.h"
+#include "base/utf8.h"
 
 #define OVERFLOW_ID 1 /* of every strtab */
 
@@ -44,7 +45,7 @@ static size_t label_len(const char *text)
 	if (len <= AGGREGATE_LABEL_BYTES)
 		return len;
 	for (len = AGGREGATE_LABEL_BYTES; len > AGGREGATE_LABEL_BYTES - 3; len--)
-		if ((text[len] & 0xc0) != 0x80)
+		if (!utf8_continues(text[len]))
 			break;
 	return len;
 }

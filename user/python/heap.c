@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "python/text.h"
 
 #define MIN_VA 4096ULL
@@ -155,36 +156,14 @@ bool python_heap_string_is(struct python_heap *heap, uint64_t va, const char *te
 	       !memcmp(object + l->ascii_data, text, len);
 }
 
-/* Length of the UTF-8 character at text, 0 if there is none. */
-static size_t utf8_length(const uint8_t *text, size_t left)
-{
-	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-	size_t len = text[0] < 0x80   ? 1
-		     : text[0] < 0xc2 ? 0
-		     : text[0] < 0xe0 ? 2
-		     : text[0] < 0xf0 ? 3
-		     : text[0] < 0xf5 ? 4
-				      : 0;
-	uint32_t c;
-
-	if (len < 2 || len > left)
-		return len > left ? 0 : len;
-	c = text[0] & (0x7fU >> len);
-	for (size_t i = 1; i < len; i++) {
-		if ((text[i] & 0xc0) != 0x80)
-			return 0;
-		c = c << 6 | (text[i] & 0x3f);
-	}
-	return c >= least[len] && c <= 0x10ffff && (c < 0xd800 || c > 0xdfff) ? len : 0;
-}
-
 /* Replaces what is no UTF-8; a character that was cut at the end goes. */
 static void utf8_check(char *text, size_t len)
 {
 	size_t at = 0, n;
+	uint32_t c;
 
 	while (at < len) {
-		n = utf8_length((const uint8_t *)text + at, len - at);
+		n = utf8_decode(text + at, len - at, &c);
 		if (!n && len == PYTHON_MAX_TYPE_NAME && len - at < 4 && text[at] < 0)
 			break;
 		if (!n) {

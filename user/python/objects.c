@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/utf8.h"
 #include "python/heap.h"
 
 /* Bits of tp_flags, the same in all versions: which builtin type it is, or is derived from. */
@@ -137,7 +138,7 @@ static size_t char_length(const char *text)
 {
 	size_t len = 1;
 
-	while ((text[len] & 0xc0) == 0x80)
+	while (utf8_continues(text[len]))
 		len++;
 	return len;
 }

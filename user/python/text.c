@@ -5,7 +5,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define MAX_UTF8 4
+#include "base/text.h"
+#include "base/utf8.h"
+
 #define MAX_PACKAGES 64 /* nested in each other; every one is a file to be looked for */
 #define REPLACEMENT 0xfffdU
 
@@ -27,30 +29,11 @@ static uint32_t read_char(const uint8_t *src, uint32_t char_bytes)
 	return value;
 }
 
-static size_t write_utf8(char dst[MAX_UTF8], uint32_t c)
+static size_t write_utf8(char dst[UTF8_MAX], uint32_t c)
 {
 	if (c == 0 || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff))
 		c = REPLACEMENT;
-	if (c < 0x80) {
-		dst[0] = (char)c;
-		return 1;
-	}
-	if (c < 0x800) {
-		dst[0] = (char)(0xc0 | c >> 6);
-		dst[1] = (char)(0x80 | (c & 63));
-		return 2;
-	}
-	if (c < 0x10000) {
-		dst[0] = (char)(0xe0 | c >> 12);
-		dst[1] = (char)(0x80 | (c >> 6 & 63));
-		dst[2] = (char)(0x80 | (c & 63));
-		return 3;
-	}
-	dst[0] = (char)(0xf0 | c >> 18);
-	dst[1] = (char)(0x80 | (c >> 12 & 63));
-	dst[2] = (char)(0x80 | (c >> 6 & 63));
-	dst[3] = (char)(0x80 | (c & 63));
-	return 4;
+	return utf8_encode(dst, c);
 }
 
 size_t python_text(char *dst, size_t cap, const uint8_t *src, size_t len, size_t total,
@@ -58,7 +41,7 @@ size_t python_text(char *dst, size_t cap, const uint8_t *src, size_t len, size_t
 {
 	size_t n = 0, cut_at = 0, bytes, pos;
 	bool cut = total > len;
-	char utf8[MAX_UTF8];
+	char utf8[UTF8_MAX];
 
 	if (!cap)
 		return 0;
@@ -90,13 +73,6 @@ size_t python_text(char *dst, size_t cap, const uint8_t *src, size_t len, size_t
 	}
 	dst[n] = '\0';
 	return n;
-}
-
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash && slash[1] ? slash + 1 : path;
 }
 
 static bool starts_with(const char *text, const char *prefix)
@@ -142,7 +118,7 @@ static const char *skip_library(const char *text)
 
 static const char *guess_short(const char *path)
 {
-	const char *found = base_name(path), *part = path, *rest, *slash;
+	const char *found = text_base_name(path), *part = path, *rest, *slash;
 
 	for (;;) {
 		rest = skip_library(part);
@@ -158,7 +134,7 @@ static const char *guess_short(const char *path)
 const char *python_short_file(const char *path, int (*has_init)(void *arg, const char *folder),
 			      void *arg)
 {
-	const char *found = base_name(path);
+	const char *found = text_base_name(path);
 	size_t len = (size_t)(found - path);
 	char folder[PATH_MAX];
 	int level, has;

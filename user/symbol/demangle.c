@@ -10,6 +10,7 @@
 #include <libiberty/demangle.h>
 
 #include "base/name_cut.h"
+#include "base/utf8.h"
 #include "symbol/d_name.h"
 #include "symbol/rust_name.h"
 
@@ -54,39 +55,15 @@ static void output_add(const char *str, size_t len, void *arg)
 		longjmp(out->jump, 1);
 }
 
-/* Length of the UTF-8 character at s, 0 if it is none or a control character. RFC 3629, 4. */
-static size_t utf8_char(const unsigned char *s, size_t len)
-{
-	uint32_t c = s[0];
-	size_t n, i;
-
-	if (c < 0x80)
-		return c >= 0x20 && c != 0x7f;
-	n = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
-	if (c < 0xc2 || c > 0xf4 || n > len)
-		return 0;
-	c &= 0x7fU >> n;
-	for (i = 1; i < n; i++) {
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-		c = c << 6 | (s[i] & 0x3f);
-	}
-	if (c < 0xa0 || (n == 3 && (c < 0x800 || (c >= 0xd800 && c < 0xe000))) ||
-	    (n == 4 && (c < 0x10000 || c > 0x10ffff)))
-		return 0;
-	return n;
-}
-
 /* What cannot be printed becomes '?'. */
 static void make_printable(char *text, size_t len)
 {
-	unsigned char *s = (unsigned char *)text;
 	size_t i, n;
 
 	for (i = 0; i < len; i += n) {
-		n = utf8_char(s + i, len - i);
+		n = utf8_printable(text + i, len - i);
 		if (!n) {
-			s[i] = '?';
+			text[i] = '?';
 			n = 1;
 		}
 	}

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/utf8.h"
 #include "profile/live.h"
 #include "tui/width.h"
 
@@ -178,7 +179,7 @@ static enum view_result filter_key(struct view *view, uint32_t key)
 	case VIEW_KEY_BACKSPACE:
 		if (!len)
 			view->editing = false;
-		while (len && ((unsigned char)view->filter[--len] & 0xc0) == 0x80)
+		while (len && utf8_continues(view->filter[--len]))
 			;
 		view->filter[len] = 0;
 		return VIEW_REDRAW;

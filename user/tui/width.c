@@ -9,6 +9,7 @@
 #include <wchar.h>
 
 #include "base/buf.h"
+#include "base/utf8.h"
 
 #define ELLIPSIS "\xe2\x80\xa6"
 #define COLUMNS_FOR_ENDS 24
@@ -28,40 +29,12 @@ struct cell {
 	size_t columns;
 };
 
-/* The character at text: its length, 0 if that is no UTF-8. */
-static size_t utf8_decode(const char *text, uint32_t *ret)
-{
-	static const uint32_t smallest[] = { 0, 0, 0x80, 0x800, 0x10000 };
-	const unsigned char *at = (const unsigned char *)text;
-	size_t len, i;
-	uint32_t c;
-
-	if (at[0] < 0x80) {
-		*ret = at[0];
-		return 1;
-	}
-	if (at[0] < 0xc2 || at[0] > 0xf4)
-		return 0;
-	len = at[0] >= 0xf0 ? 4 : at[0] >= 0xe0 ? 3 : 2;
-	c = at[0] & (0x7fU >> len);
-	for (i = 1; i < len; i++) {
-		if ((at[i] & 0xc0) != 0x80)
-			return 0;
-		c = c << 6 | (at[i] & 0x3f);
-	}
-	if (c < smallest[len] || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff))
-		return 0;
-	*ret = c;
-	return len;
-}
-
 /* Overrides of the text's direction, separators of lines, joiners: what changes other columns. */
 static bool is_control(uint32_t c)
 {
-	return c < 0x20 || (c >= 0x7f && c <= 0x9f) || c == 0xad || c == 0x61c ||
-	       (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
-	       (c >= 0x2060 && c <= 0x206f) || (c >= 0xfe00 && c <= 0xfe0f) || c == 0xfeff ||
-	       (c >= 0xe0000 && c <= 0xe0fff);
+	return utf8_is_control(c) || c == 0xad || c == 0x61c || (c >= 0x200b && c <= 0x200f) ||
+	       (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) ||
+	       (c >= 0xfe00 && c <= 0xfe0f) || c == 0xfeff || (c >= 0xe0000 && c <= 0xe0fff);
 }
 
 /* The next cell of text; *marks counts those without a width since the last one with. */
@@ -74,7 +47,7 @@ static struct cell cell_next(const char **text, size_t *marks)
 
 	if (!**text)
 		return cell;
-	cell.nr_bytes = utf8_decode(*text, &c);
+	cell.nr_bytes = utf8_decode(*text, SIZE_MAX, &c);
 	*text += cell.nr_bytes ? cell.nr_bytes : 1;
 	columns = cell.nr_bytes && !is_control(c) ? wcwidth((wchar_t)c) : -1;
 	*marks = columns ? 0 : *marks + 1;

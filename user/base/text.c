@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "base/buf.h"
+#include "base/utf8.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/text.h"
+
+#define TYPED_MAX 120
+#define REPLACEMENT "\xef\xbf\xbd"
+#define ELLIPSIS "\xe2\x80\xa6"
+
+/* The character at str, none of the two that XML forbids. Its length; 0: no such character. */
+static size_t decode(const char *str, uint32_t *ret)
+{
+	size_t len = utf8_decode(str, SIZE_MAX, ret);
+
+	return len && *ret != 0xfffe && *ret != 0xffff ? len : 0;
+}
+
+/* Controls, line and paragraph separators, overrides of the text's direction. */
+static bool is_control(uint32_t c)
+{
+	return utf8_is_control(c) || c == 0x61c || c == 0x200e || c == 0x200f ||
+	       (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || c == 0xfeff;
+}
+
+/* The next character, made safe: its bytes and their number; 0 at the end of str. */
+static size_t safe_next(const char **str, const char *control, const char **ret_bytes)
+{
+	uint32_t c;
+	size_t len;
+
+	if (!**str)
+		return 0;
+	*ret_bytes = *str;
+	len = decode(*str, &c);
+	if (!len) {
+		*ret_bytes = REPLACEMENT;
+		*str += 1;
+		return sizeof(REPLACEMENT) - 1;
+	}
+	*str += len;
+	if (is_control(c)) {
+		*ret_bytes = control;
+		return 1;
+	}
+	return len;
+}
+
+static void add_safe(struct buf *dst, const char *str, char semicolon, const char *control)
+{
+	const char *bytes;
+	size_t len, total = 0;
+
+	while ((len = safe_next(&str, control, &bytes))) {
+		total += len;
+		if (total > TEXT_MAX) {
+			buf_add_str(dst, "...");
+			return;
+		}
+		if (*bytes == ';')
+			buf_add_char(dst, semicolon);
+		else
+			buf_add(dst, bytes, len);
+	}
+}
+
+void text_add(struct buf *dst, const char *str)
+{
+	add_safe(dst, str, ';', " ");
+}
+
+void text_add_part(struct buf *dst, const char *str)
+{
+	add_safe(dst, str, ':', " ");
+}
+
+void text_add_shown(struct buf *dst, const char *str)
+{
+	add_safe(dst, str, ';', "?");
+}
+
+void text_add_json(struct buf *dst, const char *str)
+{
+	uint32_t c;
+	size_t len;
+
+	buf_add_char(dst, '"');
+	for (; *str; str += len ? len : 1) {
+		len = decode(str, &c);
+		if (!len)
+			buf_add_str(dst, REPLACEMENT);
+		else if (c == '"' || c == '\\')
+			buf_printf(dst, "\\%c", (char)c);
+		else if (is_control(c))
+			buf_printf(dst, "\\u%04x", c);
+		else
+			buf_add(dst, str, len);
+	}
+	buf_add_char(dst, '"');
+}
+
+void text_json(FILE *out, const char *str)
+{
+	const char *bytes;
+	size_t len;
+
+	putc('"', out);
+	while ((len = safe_next(&str, " ", &bytes))) {
+		if (*bytes == '"' || *bytes == '\\')
+			fprintf(out, "\\%c", *bytes);
+		else if (*bytes == '<' || *bytes == '>' || *bytes == '&')
+			fprintf(out, "\\u%04x", (unsigned int)*bytes);
+		else
+			fwrite(bytes, 1, len, out);
+	}
+	putc('"', out);
+}
+
+void text_xml(FILE *out, const char *str)
+{
+	const char *bytes;
+	size_t len;
+
+	while ((len = safe_next(&str, " ", &bytes))) {
+		switch (*bytes) {
+		case '<':
+			fputs("&lt;", out);
+			break;
+		case '>':
+			fputs("&gt;", out);
+			break;
+		case '&':
+			fputs("&amp;", out);
+			break;
+		case '"':
+			fputs("&quot;", out);
+			break;
+		case '\'':
+			fputs("&#39;", out);
+			break;
+		default:
+			fwrite(bytes, 1, len, out);
+		}
+	}
+}
+
+size_t text_columns(const char *text)
+{
+	size_t columns = 0;
+
+	for (; *text; text++)
+		columns += !utf8_continues(*text);
+	return columns;
+}
+
+static const char *skip_columns(const char *text, size_t columns)
+{
+	for (; *text && columns; columns--) {
+		text++;
+		while (utf8_continues(*text))
+			text++;
+	}
+	return text;
+}
+
+void text_add_cut(struct buf *dst, const char *text, size_t columns)
+{
+	size_t have = text_columns(text), head;
+	const char *end;
+
+	if (have <= columns) {
+		buf_add_str(dst, text);
+		return;
+	}
+	head = (columns - 1) / 2;
+	end = skip_columns(text, head);
+	buf_add(dst, text, (size_t)(end - text));
+	buf_add_str(dst, ELLIPSIS);
+	buf_add_str(dst, skip_columns(text, have - (columns - 1 - head)));
+}
+
+const char *text_base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash && slash[1] ? slash + 1 : path;
+}
+
+void text_add_typed(struct buf *dst, const char *text)
+{
+	size_t len = strlen(text);
+
+	for (size_t i = 0; i < len && i < TYPED_MAX; i++)
+		buf_add_char(dst, iscntrl((unsigned char)text[i]) ? '?' : text[i]);
+	if (len > TYPED_MAX)
+		buf_add_str(dst, "...");
+}
