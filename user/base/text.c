@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/text.h"
 
 #include "base/buf.h"
 #include "base/utf8.h"
@@ -7,8 +8,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
-
-#include "base/text.h"
 
 #define TYPED_MAX 120
 #define REPLACEMENT "\xef\xbf\xbd"

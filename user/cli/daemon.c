@@ -15,9 +15,9 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/exit_status.h"
 #include "base/log.h"
 #include "base/time.h"
-#include "cli/command.h"
 #include "cli/service.h"
 #include "daemon/http.h"
 #include "kernel/stream.h"

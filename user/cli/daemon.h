@@ -232,8 +232,4 @@ void push_metrics(struct buf *dst, struct daemon *daemon);
 /* daemon_http.c. 0 or -errno. */
 int daemon_listen(struct daemon *daemon, const char *address);
 
-/* daemon_options.c and config.c as one: all over again. Results as of daemon_options_parse(). */
-int daemon_configure(struct daemon_options *options, struct config *config, int argc,
-		     char *const argv[], struct buf *error);
-
 #endif

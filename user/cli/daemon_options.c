@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/daemon.h"
+#include "cli/daemon_options.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/time.h"
+#include "cli/config.h"
 #include "cli/duration.h"
 #include "cli/flags.h"
 #include "cli/options.h"

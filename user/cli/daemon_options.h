@@ -14,6 +14,7 @@
 #include "daemon/store.h"
 
 struct buf;
+struct config;
 
 enum daemon_split { DAEMON_SPLIT_NODE, DAEMON_SPLIT_POD };
 
@@ -43,7 +44,19 @@ struct daemon_options {
 /* config: what the environment does not have, or NULL. */
 int daemon_options_parse(struct daemon_options *options, const struct config *config, int argc,
 			 char *const argv[], struct buf *error);
+/*
+ * The same with the file that --config names, which it loads into config; checks what flags need of
+ * each other. Results as of daemon_options_parse().
+ */
+int daemon_configure(struct daemon_options *options, struct config *config, int argc,
+		     char *const argv[], struct buf *error);
 void daemon_options_fini(struct daemon_options *options);
 void daemon_help(struct buf *dst);
+
+/*
+ * Runs until SIGTERM or SIGINT. SIGHUP parses argv again and changes options and config, which
+ * remain the caller's. An exit status.
+ */
+int daemon_run(struct daemon_options *options, struct config *config, int argc, char *const argv[]);
 
 #endif

@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/exit_status.h"
 #include "base/host_name.h"
 #include "base/log.h"
 #include "base/time.h"
-#include "cli/command.h"
 #include "daemon/push_queue.h"
 #include "daemon/pusher.h"
 

@@ -13,9 +13,9 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/exit_status.h"
 #include "base/log.h"
 #include "base/time.h"
-#include "cli/command.h"
 #include "cli/daemon.h"
 #include "daemon/http.h"
 #include "daemon/http_later.h"

@@ -8,7 +8,6 @@
 
 #include "base/cleanup.h"
 #include "base/time.h"
-#include "cli/command.h"
 #include "cli/requirements.h"
 #include "cli/sampler.h"
 #include "container/clean_text.h"

@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/deadline.h"
+#include "base/exit_status.h"
 #include "base/log.h"
 #include "base/strtab.h"
 #include "base/time.h"

@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/exit_status.h"
 #include "base/log.h"
 #include "base/strtab.h"
 #include "base/time.h"
-#include "cli/command.h"
 #include "cli/sampler.h"
 #include "profile/aggregate.h"
 #include "profile/dump_names.h"

@@ -8,9 +8,9 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/exit_status.h"
 #include "base/host_name.h"
 #include "base/log.h"
-#include "cli/command.h"
 #include "cli/gpu_job.h"
 #include "cli/gpu_options.h"
 #include "output/output.h"

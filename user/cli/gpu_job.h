@@ -83,7 +83,7 @@ void gpu_spans_fill(struct gpu_report_spans *to, const struct gpu_waits *waits,
 void gpu_starved_fill(struct gpu_report_starved *to, const struct gpu_waits *waits,
 		      const struct gpu_tally_process *process, uint64_t now_ns);
 
-/* gpu_trace.c: for a trace among the files; errors are said, statuses as of cli/command.h. */
+/* gpu_trace.c: for a trace among the files; errors are said, statuses as of base/exit_status.h. */
 int gpu_trace_start(struct gpu_job *job);
 /* What sampler_handlers are for it. */
 void gpu_trace_on_call(struct gpu_job *job, const struct bpfprof_gpu_trace *call);

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/exit_status.h"
 #include "base/strtab.h"
 #include "base/time.h"
-#include "cli/command.h"
 #include "cli/dump_burst.h"
 #include "cli/sampler.h"
 #include "profile/aggregate.h"

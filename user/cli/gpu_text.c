@@ -23,14 +23,13 @@
 #include "kernel/gpu_probes.h"
 #include "output/gpu_report.h"
 #include "output/output.h"
+#include "output/profile_text.h"
 #include "profile/aggregate.h"
 #include "profile/gpu_trace.h"
 #include "profile/gpu_waits.h"
 #include "profile/profile.h"
 #include "profile/stats.h"
 #include "profile/symbolize.h"
-
-#include "output/profile_text.h"
 
 #define MAX_TEXT_BYTES (4U << 20)
 #define MAX_FRAME_BYTES 4096

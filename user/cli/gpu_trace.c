@@ -7,10 +7,10 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/exit_status.h"
 #include "base/host_name.h"
 #include "base/log.h"
 #include "base/time.h"
-#include "cli/command.h"
 #include "cli/gpu_job.h"
 #include "cli/gpu_options.h"
 #include "cli/trace_place.h"

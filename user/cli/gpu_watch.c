@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/exit_status.h"
 #include "base/log.h"
 #include "base/time.h"
-#include "cli/command.h"
 #include "cli/container_filter.h"
 #include "cli/sampler.h"
 #include "gpu/functions.h"

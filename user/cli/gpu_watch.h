@@ -6,7 +6,7 @@
  * Hooked calls of CUDA and NCCL beside a sampler: the probes, what is counted in the kernel and
  * the stacks that came, for whoever shows or writes them. The sampler has the option gpu; its loop
  * calls gpu_watch_run(). What goes wrong is said on standard error; statuses are those of
- * cli/command.h.
+ * base/exit_status.h.
  */
 
 #include <stdbool.h>

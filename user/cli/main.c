@@ -7,17 +7,17 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/exit_status.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "cli/command.h"
 #include "cli/config.h"
-#include "cli/daemon.h"
+#include "cli/daemon_options.h"
 #include "cli/flags.h"
 #include "cli/gpu_options.h"
 #include "cli/options.h"
 #include "cli/report_options.h"
 #include "cli/requirements.h"
-
-#include "base/text.h"
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 #define MESSAGE_MAX 4096

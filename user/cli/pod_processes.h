@@ -24,7 +24,7 @@ int pod_processes_find(struct pids *ret, struct containers *containers,
 
 /*
  * For a command line with --pod: what -p names in there. Says what is wrong; a status of
- * cli/command.h. Needs no sampler.
+ * base/exit_status.h. Needs no sampler.
  */
 int pod_processes_resolve(struct pids *ret, const struct container_filter *filter,
 			  const pid_t *pod_pids, size_t nr_pod_pids, const char *host_root);

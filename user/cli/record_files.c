@@ -8,10 +8,10 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/exit_status.h"
 #include "base/host_name.h"
 #include "base/log.h"
 #include "base/strtab.h"
-#include "cli/command.h"
 #include "cli/options.h"
 #include "cli/record_findings.h"
 #include "cli/record_timeline.h"

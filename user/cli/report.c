@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/exit_status.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/command.h"

@@ -7,8 +7,8 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/exit_status.h"
 #include "base/log.h"
-#include "cli/command.h"
 #include "cli/report_options.h"
 #include "output/profile_diff.h"
 

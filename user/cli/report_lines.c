@@ -10,10 +10,10 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/exit_status.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "base/time.h"
-#include "cli/command.h"
 #include "cli/report_options.h"
 #include "output/source_report.h"
 

@@ -11,10 +11,10 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/exit_status.h"
 #include "base/host_name.h"
 #include "base/log.h"
 #include "base/strtab.h"
-#include "cli/command.h"
 #include "cli/report_options.h"
 #include "output/leaf_report.h"
 #include "output/output.h"

@@ -9,8 +9,8 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/exit_status.h"
 #include "base/log.h"
-#include "cli/command.h"
 #include "cli/report_options.h"
 #include "output/task_report.h"
 #include "profile/task_cpu.h"

@@ -7,7 +7,7 @@
  * images and code objects, and the clock. The caller owns the struct, which must not move
  * between sampler_open() and sampler_close(), and runs the loop: it waits for sampler_fd() and
  * calls sampler_run(). Every table in here is bounded, so it may run for ever. What goes wrong
- * is said on standard error; statuses are those of cli/command.h.
+ * is said on standard error; statuses are those of base/exit_status.h.
  */
 
 #include <stdbool.h>

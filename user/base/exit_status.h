@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_BASE_EXIT_STATUS_H
+#define BPFPROF_BASE_EXIT_STATUS_H
+
+/* How every command ends. A function that returns one has printed what went wrong. */
+
+enum exit_status {
+	EXIT_DONE = 0, /* also when the target was idle: that is an answer */
+	EXIT_FAILED = 1,
+	EXIT_USAGE = 2,
+	EXIT_PRIVILEGE = 3, /* missing privilege or kernel feature; the remedy was printed */
+	EXIT_NO_TARGET = 4,
+};
+
+#endif
