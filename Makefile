@@ -43,7 +43,7 @@ BPF_ALONE := kernel_memory
 BPF_SRC := $(filter-out $(BPF_ALONE:%=bpf/%.bpf.c),$(wildcard bpf/*.bpf.c))
 BPF_OBJ := $(BPF_SRC:%.bpf.c=$(B)/%.bpf.o)
 SKELS := $(B)/bpfprof.skel.h $(BPF_ALONE:%=$(B)/%.skel.h)
-LIB_SRC := $(filter-out user/cli/main.c,$(wildcard user/*/*.c))
+LIB_SRC := $(filter-out user/cmd/main.c,$(wildcard user/*/*.c user/*/*/*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(B)/%.o)
 LIB := $(B)/libbpfprof.a
 UNIT_SRC := $(wildcard tests/unit/*.c)
@@ -58,7 +58,7 @@ HOSTBPF_OBJ := $(HOSTBPF_SRC:%.c=$(B)/%.o)
 	install uninstall clean help vmlinux
 all: $(B)/bpfprof
 
-$(B)/bpfprof: $(B)/user/cli/main.o $(LIB)
+$(B)/bpfprof: $(B)/user/cmd/main.o $(LIB)
 	$(call msg,LINK,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 
@@ -78,8 +78,8 @@ $(B)/push-$(PUSH):
 	$(Q)mkdir -p $(@D) && rm -f $(B)/push-? && touch $@
 
 # Embedded by .incbin, which -MMD does not see.
-$(B)/user/output/html.o: user/output/flame.css user/output/flame.js
-$(B)/user/output/svg.o: user/output/svg.css user/output/svg.js
+$(B)/user/formats/html.o: user/formats/flame.css user/formats/flame.js
+$(B)/user/formats/svg.o: user/formats/svg.css user/formats/svg.js
 
 # The BPF side: each file by itself, most of them linked into one object, then a skeleton header.
 $(B)/bpf/%.bpf.o: bpf/%.bpf.c

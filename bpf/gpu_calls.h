@@ -61,7 +61,7 @@ enum bpfprof_gpu_kind {
 	GPU_KIND_GRAPH_COPY = 29,
 	GPU_KIND_GRAPH_END = 30, /* of handle, such a one or a graph, nothing is known any more */
 	GPU_KIND_GRAPH_CHANGE = 31, /* something is added to it that no capture tells */
-	/* Memory by handle lives until nobody refers to it and it is mapped nowhere (profile/gpu_tally.h). */
+	/* Memory by handle lives until nobody refers to it and it is mapped nowhere (gpu/call_table.h). */
 	GPU_KIND_MEMORY_REF = 32, /* what the result points to is one reference more */
 	GPU_KIND_MEMORY_MAP = 33, /* of handle, to where extra says */
 	GPU_KIND_MEMORY_UNMAP = 34, /* of all that is mapped there */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "container/clean_text.h"
+#include "base/clean_text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

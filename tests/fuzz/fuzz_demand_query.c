@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* fuzz: max_len=2048 */
-#include "cli/demand_query.h"
+#include "daemon/remote_profile_query.h"
 
 #include <stdint.h>
 #include <stdlib.h>

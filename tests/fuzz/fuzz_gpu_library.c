@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda/comm_layout.h"
+#include "cuda/functions.h"
+#include "cuda/library.h"
 #include "elf/image.h"
-#include "gpu/comm_layout.h"
-#include "gpu/functions.h"
-#include "gpu/library.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

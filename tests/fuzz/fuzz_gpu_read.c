@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* fuzz: max_len=8192 */
 /* Files of report --nccl, from the text to the report of two of them. */
-#include "profile/gpu_read.h"
+#include "gpu/report_read.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
-#include "output/nccl_report.h"
+#include "gpu/nccl_report.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "base/time.h"
+#include "cuda/code_function.h"
+#include "cuda/kernel_names.h"
+#include "cuda/registrations.h"
 #include "elf/image.h"
-#include "gpu/code_function.h"
-#include "gpu/kernel_names.h"
-#include "gpu/registrations.h"
 
 #define MAX_ASKED 32
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* fuzz: max_len=4096 */
-#include "gpu/nccl_info.h"
+#include "cuda/nccl_info.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/functions.h"
+#include "cuda/functions.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

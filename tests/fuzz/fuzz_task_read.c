@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* fuzz: max_len=8192 */
 /* Files of report --tasks, from the text, in two pieces, to the table. */
-#include "profile/task_read.h"
+#include "tasks/task_read.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 
 #include "base/buf.h"
-#include "output/task_report.h"
+#include "tasks/task_report.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -10,13 +10,13 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "output/leaf_report.h"
-#include "output/output.h"
-#include "output/profile_diff.h"
-#include "output/profile_report.h"
-#include "output/source_report.h"
+#include "formats/output.h"
+#include "formats/profile_read.h"
 #include "profile/grouping.h"
-#include "profile/profile_read.h"
+#include "report/leaf_report.h"
+#include "report/profile_diff.h"
+#include "report/profile_report.h"
+#include "report/source_report.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

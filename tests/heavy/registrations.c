@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "base/time.h"
+#include "cuda/registrations.h"
 #include "elf/image.h"
-#include "gpu/registrations.h"
 #include "symbol/demangle.h"
 
 static char name[REGISTRATIONS_MAX_NAME];

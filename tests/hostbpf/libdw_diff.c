@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "elf/image.h"
-#include "libdw_rules.h"
 #include "unwind/cfi.h"
 #include "unwind/reader.h"
+#include "libdw_rules.h"
 #include "unwind_native.h"
 
 #define MAX_SHOWN 8

@@ -15,8 +15,8 @@
 
 #include "elf/image.h"
 #include "unwind/cfi.h"
-#include "unwind/code_rules.h"
 #include "unwind/reader.h"
+#include "unwind/x86_64/insn_unwind.h"
 #include "unwind_native.h"
 
 #define MAX_RULES 512

@@ -2,7 +2,7 @@
 #include "made_profile.h"
 
 #include "base/strtab.h"
-#include "output/output.h"
+#include "formats/output.h"
 
 #include <fcntl.h>
 #include <stdio.h>

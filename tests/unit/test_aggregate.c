@@ -10,7 +10,7 @@
 #include "container/containers.h"
 #include "proc/ranks.h"
 #include "profile/aggregate.h"
-#include "profile/aggregate_carry.h"
+#include "profile/aggregate_rollover.h"
 
 #define MIB (1U << 20)
 #define KIND(kind) ((uint64_t)BPFPROF_FRAME_##kind << BPFPROF_FRAME_SHIFT)

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "proc/calls.h"
 #include "proc/title.h"
+#include "ray/calls.h"
 
 /* One character per change of the title: c a call begins, r rest. Titles with an x are asked for. */
 struct sequence_case {

@@ -13,9 +13,9 @@
 #include <time.h>
 
 #include "elf/image.h"
-#include "made_frame.h"
 #include "unwind/cfi.h"
 #include "unwind/reader.h"
+#include "made_frame.h"
 #include "unwind_native.h"
 
 #define PCREL4 (DW_EH_PE_pcrel | DW_EH_PE_sdata4)

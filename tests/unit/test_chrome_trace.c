@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "output/chrome_trace.h"
+#include "formats/chrome_trace.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "output/json.h"
+#include "base/json.h"
 
 static const struct chrome_event event = {
 	.name = "n", .category = "c", .pid = 1, .tid = 2, .ts_ns = 1234567

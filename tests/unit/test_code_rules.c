@@ -11,10 +11,10 @@
 #include <string.h>
 
 #include "elf/image.h"
-#include "test_elf_fixture.h"
 #include "unwind/cfi.h"
-#include "unwind/code_rules.h"
 #include "unwind/reader.h"
+#include "unwind/x86_64/insn_unwind.h"
+#include "test_elf_fixture.h"
 #include "unwind_native.h"
 
 #define MAX_RULES 512

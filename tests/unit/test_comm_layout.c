@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpu/comm_layout.h"
+#include "cuda/comm_layout.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -12,11 +12,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clean_text.h"
 #include "base/cleanup.h"
 #include "base/deadline.h"
-#include "container/clean_text.h"
+#include "base/wiped_json.h"
 #include "container/containers.h"
-#include "container/wiped_json.h"
 #include "made_node.h"
 
 struct config_case {

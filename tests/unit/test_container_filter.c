@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "cli/container_filter.h"
+#include "capture/container_filter.h"
 #include "container/containers.h"
 
 static struct container_filter filter;

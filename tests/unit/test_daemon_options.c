@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "cli/daemon.h"
-#include "cli/options.h"
-#include "cli/values.h"
+#include "daemon/daemon.h"
+#include "options/options.h"
+#include "options/values.h"
 
 static char folder[] = "/tmp/bpfprof-config-XXXXXX";
 static struct buf error;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "cli/demand_query.h"
+#include "daemon/remote_profile_query.h"
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 

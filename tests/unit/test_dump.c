@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "output/dump.h"
+#include "threads/dump.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -8,11 +8,11 @@
 
 #include "base/buf.h"
 #include "base/strtab.h"
+#include "cmd/dump_tree.h"
+#include "threads/dump_gpu.h"
+#include "threads/dump_waits.h"
+#include "threads/thread_dump.h"
 #include "bpfprof.h"
-#include "cli/dump_tree.h"
-#include "profile/dump_gpu.h"
-#include "profile/dump_waits.h"
-#include "profile/thread_dump.h"
 
 TestSuite(dump, .timeout = 60);
 

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdint.h>
 
-#include "cli/duration.h"
+#include "base/duration.h"
 
 #define SECOND 1000000000ULL
 

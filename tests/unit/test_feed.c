@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "profile/feed.h"
+#include "findings/loader_wait.h"
 
 #include <criterion/criterion.h>
 

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/time.h"
-#include "profile/findings.h"
-#include "profile/task_times.h"
+#include "findings/findings.h"
+#include "tasks/task_times.h"
 
 #define MS 1000000ULL
 #define MIB (1ULL << 20)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "output/output.h"
+#include "formats/output.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -7,9 +7,9 @@
 
 #include "base/buf.h"
 #include "base/strtab.h"
-#include "made_profile.h"
-#include "output/profile_text.h"
+#include "formats/profile_text.h"
 #include "profile/stats.h"
+#include "made_profile.h"
 
 TestSuite(folded, .timeout = 120);
 

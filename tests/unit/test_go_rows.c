@@ -10,10 +10,10 @@
 
 #include "elf/go_table.h"
 #include "elf/image.h"
-#include "made_go.h"
-#include "test_elf_fixture.h"
 #include "unwind/cfi.h"
 #include "unwind/reader.h"
+#include "made_go.h"
+#include "test_elf_fixture.h"
 #include "unwind_native.h"
 
 TestSuite(go_rows, .timeout = 120);

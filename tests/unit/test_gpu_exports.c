@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/functions.h"
+#include "cuda/functions.h"
 #include "test_elf_fixture.h"
 
 /* Beyond these nothing is asked of a name: it looks up, creates, sets or gets. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The table against the prototypes of cuda.h (13.0) and nccl.h (2.32), written down here again. */
-#include "gpu/functions.h"
+#include "cuda/functions.h"
 
 #include <criterion/criterion.h>
 #include <stdbool.h>

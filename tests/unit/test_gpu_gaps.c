@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "profile/gpu_gaps.h"
+#include "gpu/gaps.h"
 
 #include <criterion/criterion.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "profile/gpu_graphs.h"
+#include "gpu/graphs.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

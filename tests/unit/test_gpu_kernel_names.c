@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpu/kernel_names.h"
+#include "cuda/kernel_names.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/time.h"
+#include "cuda/registrations.h"
 #include "elf/image.h"
-#include "gpu/registrations.h"
 #include "test_elf_fixture.h"
 
 /* The CUDA runtime as far as a launch needs it; all that launches calls inner() first. */

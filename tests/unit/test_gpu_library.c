@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpu/library.h"
+#include "cuda/library.h"
 
 #include <criterion/criterion.h>
 #include <elf.h>
@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cuda/functions.h"
 #include "elf/image.h"
-#include "gpu/functions.h"
 #include "test_elf_fixture.h"
 
 #define LIBC "/lib/x86_64-linux-gnu/libc.so.6"

@@ -2,10 +2,10 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "cli/gpu_watch.h"
-#include "gpu/functions.h"
+#include "cuda/functions.h"
+#include "gpu/call_table.h"
+#include "gpu/monitor.h"
 #include "profile/aggregate.h"
-#include "profile/gpu_tally.h"
 
 #define NOW_NS 10000
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "profile/gpu_read.h"
+#include "gpu/report_read.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "output/gpu_report.h"
+#include "gpu/report.h"
 
 TestSuite(gpu_read, .timeout = 60);
 

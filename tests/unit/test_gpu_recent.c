@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
 
-#include "cli/gpu_recent.h"
-#include "cli/gpu_watch.h"
-#include "profile/gpu_tally.h"
+#include "gpu/call_table.h"
+#include "gpu/monitor.h"
+#include "gpu/recent.h"
 
 #define MAX_ROWS 8
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/text.h"
-#include "output/gpu_report.h"
+#include "gpu/report.h"
 
 #include <criterion/criterion.h>
 #include <inttypes.h>
@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "made_profile.h"
-#include "output/units.h"
+#include "base/units.h"
 #include "profile/stats.h"
+#include "made_profile.h"
 
 TestSuite(gpu_report, .timeout = 60);
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpu/sites.h"
+#include "cuda/sites.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "cuda/functions.h"
 #include "elf/image.h"
-#include "gpu/functions.h"
 #include "test_elf_fixture.h"
 
 TestSuite(gpu_sites, .timeout = 60);

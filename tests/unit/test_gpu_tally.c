@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "profile/gpu_tally.h"
+#include "gpu/call_table.h"
 
 #include <criterion/criterion.h>
 #include <inttypes.h>
@@ -9,10 +9,10 @@
 
 #include "base/strtab.h"
 #include "container/containers.h"
-#include "gpu/functions.h"
+#include "cuda/functions.h"
+#include "gpu/handle_generations.h"
 #include "proc/ranks.h"
 #include "profile/aggregate.h"
-#include "profile/gpu_reuse.h"
 #include "profile/stats.h"
 
 #define MIB (1U << 20)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "output/gpu_timeline.h"
+#include "gpu/timeline.h"
 
 #include <criterion/criterion.h>
 #include <inttypes.h>
@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "base/strtab.h"
-#include "gpu/functions.h"
+#include "cuda/functions.h"
+#include "gpu/call_table.h"
+#include "gpu/trace.h"
 #include "profile/aggregate.h"
-#include "profile/gpu_tally.h"
-#include "profile/gpu_trace.h"
 #include "profile/stats.h"
 
 #define START_NS 1000

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "profile/gpu_waits.h"
+#include "gpu/waits.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

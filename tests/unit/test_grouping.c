@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "base/strtab.h"
-#include "made_profile.h"
 #include "profile/grouping.h"
 #include "profile/profile.h"
+#include "made_profile.h"
 
 static struct profile *p;
 

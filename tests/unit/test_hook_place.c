@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpu/hook_place.h"
+#include "cuda/hook_place.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda/code_values.h"
 #include "elf/image.h"
-#include "gpu/code_values.h"
 #include "test_elf_fixture.h"
 
 TestSuite(hook_place, .timeout = 120);

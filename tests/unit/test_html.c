@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "output/output.h"
+#include "formats/output.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "base/strtab.h"
-#include "made_profile.h"
 #include "profile/stats.h"
+#include "made_profile.h"
 
 TestSuite(html, .timeout = 120);
 TestSuite(svg, .timeout = 120);

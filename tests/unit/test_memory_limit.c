@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/memory_limit.h"
+#include "capture/memory_limit.h"
 
 static char root[] = "/tmp/bpfprof-test-XXXXXX";
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpu/nccl_info.h"
+#include "cuda/nccl_info.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "gpu/functions.h"
+#include "cuda/functions.h"
 
 TestSuite(nccl_info, .timeout = 120);
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "output/nccl_report.h"
+#include "gpu/nccl_report.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
-#include "profile/gpu_read.h"
+#include "gpu/report_read.h"
 
 TestSuite(nccl_report, .timeout = 60);
 

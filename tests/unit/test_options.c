@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "cli/flags.h"
-#include "cli/options.h"
+#include "options/flags.h"
+#include "options/options.h"
 
 #define MAX_WORDS 16
 #define SECOND 1000000000ULL

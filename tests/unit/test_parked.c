@@ -3,10 +3,10 @@
 #include <string.h>
 
 #include "base/strtab.h"
-#include "made_profile.h"
 #include "profile/parked.h"
 #include "profile/parked_names.h"
 #include "profile/profile.h"
+#include "made_profile.h"
 
 static struct profile *p;
 static uint32_t process, sleeps, waits, begins, libc;

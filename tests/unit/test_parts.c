@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/strtab.h"
-#include "made_profile.h"
-#include "output/output.h"
+#include "formats/output.h"
 #include "profile/parts.h"
+#include "made_profile.h"
 
 TestSuite(parts);
 

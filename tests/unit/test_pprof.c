@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "output/output.h"
+#include "formats/output.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -8,10 +8,10 @@
 #include <zlib.h>
 
 #include "base/strtab.h"
-#include "made_profile.h"
-#include "profile/pprof_fields.h"
+#include "formats/pprof_fields.h"
+#include "formats/wire.h"
 #include "profile/stats.h"
-#include "profile/wire.h"
+#include "made_profile.h"
 
 TestSuite(pprof, .timeout = 120);
 

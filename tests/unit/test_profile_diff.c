@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "output/profile_diff.h"
+#include "report/profile_diff.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "profile/profile_read.h"
+#include "formats/profile_read.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -10,9 +10,9 @@
 
 #include "base/buf.h"
 #include "base/strtab.h"
+#include "formats/output.h"
+#include "report/profile_report.h"
 #include "made_profile.h"
-#include "output/output.h"
-#include "output/profile_report.h"
 
 TestSuite(profile_read, .timeout = 120);
 

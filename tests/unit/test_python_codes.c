@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/time.h"
-#include "bpfprof.h"
 #include "python/codes.h"
+#include "bpfprof.h"
 
 #define RAW(n) (BPFPROF_CODE_ID_RAW | (n))
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "output/output.h"
+#include "formats/output.h"
 
 #include <criterion/criterion.h>
 #include <regex.h>

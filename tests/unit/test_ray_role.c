@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "proc/ray_role.h"
+#include "ray/ray_role.h"
 
 struct role_case {
 	char argv[160]; /* `|` between the arguments */

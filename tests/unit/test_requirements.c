@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "cli/requirements.h"
+#include "capture/requirements.h"
 
 /* What holds on every machine: names once, one line each, a remedy exactly where something is wrong. */
 Test(requirements, lines)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "output/output.h"
+#include "formats/output.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/strtab.h"
-#include "made_profile.h"
 #include "profile/stats.h"
+#include "made_profile.h"
 
 TestSuite(speedscope, .timeout = 60);
 

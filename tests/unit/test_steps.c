@@ -3,7 +3,7 @@
 #include <criterion/parameterized.h>
 #include <errno.h>
 
-#include "proc/steps.h"
+#include "ray/steps.h"
 
 struct range_case {
 	char text[32];

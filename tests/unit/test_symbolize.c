@@ -18,7 +18,7 @@
 #include "proc/origins.h"
 #include "profile/aggregate.h"
 #include "profile/live.h"
-#include "profile/namer.h"
+#include "profile/live_symbolizer.h"
 #include "profile/profile.h"
 #include "profile/stats.h"
 #include "profile/symbolize.h"

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/target.h"
+#include "capture/target.h"
 
 Test(target, ourselves)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "profile/task_calls.h"
+#include "tasks/task_calls.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

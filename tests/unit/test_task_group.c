@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "profile/task_group.h"
+#include "tasks/task_group.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "profile/task_read.h"
+#include "tasks/task_read.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "output/task_report.h"
 #include "proc/title.h"
-#include "profile/task_cpu.h"
+#include "tasks/task_cpu.h"
+#include "tasks/task_report.h"
 
 #define HEAD "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
 #define SLICE(name, cat, us, args)                                                                 \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "output/task_timeline.h"
+#include "tasks/task_timeline.h"
 
 #include <criterion/criterion.h>
 #include <inttypes.h>
@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "profile/stats.h"
-#include "profile/task_calls.h"
-#include "profile/task_cpu.h"
-#include "profile/task_read.h"
-#include "profile/task_trace.h"
+#include "tasks/task_calls.h"
+#include "tasks/task_cpu.h"
+#include "tasks/task_read.h"
+#include "tasks/task_trace.h"
 
 #define NR_NAMES 20000
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profile/task_calls.h"
-#include "profile/task_times.h"
+#include "tasks/task_calls.h"
+#include "tasks/task_times.h"
 
 #define MS 1000000ULL
 

@@ -2,8 +2,8 @@
 #include <criterion/criterion.h>
 
 #include "made_profile.h"
+#include "findings/wait_place.h"
 #include "profile/profile.h"
-#include "profile/wait_place.h"
 
 static struct profile *p;
 static uint32_t process, futex, polls, waits_child, native;

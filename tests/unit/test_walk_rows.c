@@ -9,11 +9,11 @@
 #include "base/time.h"
 #include "elf/image.h"
 #include "kernel/walk.h"
-#include "made_go.h"
 #include "proc/images.h"
-#include "test_elf_fixture.h"
 #include "unwind/cfi.h"
 #include "unwind/reader.h"
+#include "made_go.h"
+#include "test_elf_fixture.h"
 #include "unwind_native.h"
 
 static int read_word(struct unwind_reader *reader, __u64 va, void *dst, __u32 len)

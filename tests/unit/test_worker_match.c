@@ -3,7 +3,7 @@
 #include <criterion/parameterized.h>
 #include <string.h>
 
-#include "proc/worker_match.h"
+#include "ray/worker_match.h"
 
 struct match_case {
 	char pattern[64], title[64], comm[16], script[32];

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clean_text.h"
 #include "base/deadline.h"
 #include "container/bundle.h"
-#include "container/clean_text.h"
 #include "container/host_mounts.h"
 
 #define DEADLINE_MS 200

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "container/clean_text.h"
-#include "container/wiped_json.h"
+#include "base/clean_text.h"
+#include "base/wiped_json.h"
 
 #define JSON_MAX_BYTES (8 << 20) /* of parsed JSON, whatever the file's size */
 #define ENV_MAX 65536

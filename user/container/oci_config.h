@@ -14,7 +14,7 @@
 #define OCI_NAME_MAX 256
 #define OCI_PATH_MAX 4096
 
-/* Clean text (container/clean_text.h), "" if not said; all but root_path may be cut. */
+/* Clean text (base/clean_text.h), "" if not said; all but root_path may be cut. */
 struct oci_config {
 	char name[OCI_NAME_MAX];
 	char pod[OCI_NAME_MAX];

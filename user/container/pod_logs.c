@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "container/clean_text.h"
+#include "base/clean_text.h"
 
 #define MAX_PODS 4096 /* kubelet allows some hundred, and old ones' logs stay for a while */
 

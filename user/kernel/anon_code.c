@@ -9,12 +9,12 @@
 #include <uthash.h>
 
 #include "base/time.h"
-#include "bpfprof.h"
 #include "kernel/memory.h"
 #include "kernel/session.h"
 #include "proc/processes.h"
-#include "unwind/code_rules.h"
 #include "unwind/reader.h"
+#include "unwind/x86_64/insn_unwind.h"
+#include "bpfprof.h"
 #include "unwind_native.h"
 #include "bpfprof.skel.h"
 

@@ -5,7 +5,7 @@
 /*
  * Unwind rules of code that is in no file: what oneDNN and the like make at run time uses
  * rbp as it likes. Where the frame pointer leads nowhere, the code is read from the process
- * and followed (unwind/code_rules.h); blocks of it that one rule holds for go into the
+ * and followed (unwind/x86_64/insn_unwind.h); blocks of it that one rule holds for go into the
  * kernel's map code_blocks, for some seconds: such code may change.
  * Rules of code in files are there, too, where they hold for one process alone (cfi_learn()).
  */

@@ -9,11 +9,11 @@
 
 #include "base/cleanup.h"
 #include "base/deadline.h"
-#include "bpfprof.h"
 #include "kernel/iterate.h"
 #include "kernel/memory.h"
 #include "kernel/session.h"
 #include "proc/ranks.h"
+#include "bpfprof.h"
 #include "bpfprof.skel.h"
 
 /* What the iterator writes. */

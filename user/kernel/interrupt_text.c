@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "bpfprof.h"
 #include "symbol/kallsyms.h"
+#include "bpfprof.h"
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 #define SOFTIRQ_BYTES 16384 /* of kernel/softirq.c */

@@ -9,9 +9,9 @@
 
 #include "base/cleanup.h"
 #include "base/deadline.h"
-#include "bpfprof.h"
 #include "kernel/iterate.h"
 #include "kernel/session.h"
+#include "bpfprof.h"
 #include "bpfprof.skel.h"
 
 struct memory_job {

@@ -9,13 +9,13 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "bpfprof.h"
 #include "kernel/arena.h"
 #include "kernel/session.h"
 #include "proc/processes.h"
 #include "python/codes.h"
 #include "python/id_tally.h"
 #include "python/layout.h"
+#include "bpfprof.h"
 #include "bpfprof.skel.h"
 
 #define CLEAN_EVERY 8192 /* new code objects */

@@ -8,12 +8,12 @@
 #include <string.h>
 
 #include "base/time.h"
-#include "bpfprof.h"
 #include "elf/image.h"
 #include "kernel/memory.h"
 #include "kernel/vmas.h"
 #include "proc/images.h"
 #include "proc/processes.h"
+#include "bpfprof.h"
 
 #define MAX_PIECES 64 /* of one process */
 #define MAX_COMPARED 128 /* ranges, at once: a process can have very many that are in vain */

@@ -18,9 +18,9 @@
 
 #include "base/cleanup.h"
 #include "base/time.h"
-#include "bpfprof.h"
 #include "kernel/iterate.h"
 #include "kernel/session.h"
+#include "bpfprof.h"
 #include "bpfprof.skel.h"
 
 #define PAGE_BYTES BPFPROF_READ_BYTES

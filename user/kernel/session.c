@@ -16,7 +16,7 @@
 #include "base/cleanup.h"
 #include "base/time.h"
 #include "kernel/interrupt_text.h"
-#include "kernel/uprobe_multi.h"
+#include "kernel/probes/uprobe_multi.h"
 #include "bpfprof.skel.h"
 
 #define RING_BYTES (8U << 20)

@@ -9,7 +9,7 @@
 
 #include "base/time.h"
 #include "kernel/anon_code.h"
-#include "kernel/gone.h"
+#include "kernel/liveness.h"
 #include "kernel/python_maps.h"
 #include "kernel/session.h"
 #include "kernel/tables.h"

@@ -4,7 +4,6 @@
 #include <errno.h>
 
 #include "base/time.h"
-#include "bpfprof.h"
 #include "elf/image.h"
 #include "kernel/anon_code.h"
 #include "kernel/memory.h"
@@ -14,8 +13,9 @@
 #include "proc/images.h"
 #include "proc/processes.h"
 #include "unwind/cfi.h"
-#include "unwind/code_rules.h"
 #include "unwind/reader.h"
+#include "unwind/x86_64/insn_unwind.h"
+#include "bpfprof.h"
 #include "unwind_native.h"
 
 /*

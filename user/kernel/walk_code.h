@@ -3,7 +3,7 @@
 #define BPFPROF_KERNEL_WALK_CODE_H
 
 /*
- * Code without unwind tables: its rules are read out of it (unwind/code_rules.h) and proven by the stack of
+ * Code without unwind tables: its rules are read out of it (unwind/x86_64/insn_unwind.h) and proven by the stack of
  * the process that stands in it.
  */
 

@@ -8,7 +8,6 @@
 
 #include "base/cleanup.h"
 #include "base/time.h"
-#include "bpfprof.h"
 #include "kernel/image_copy.h"
 #include "kernel/python_maps.h"
 #include "kernel/remapped.h"
@@ -24,6 +23,7 @@
 #include "proc/usage.h"
 #include "python/layout.h"
 #include "python/pythons.h"
+#include "bpfprof.h"
 
 #define READ_SHARE                                                                                 \
 	10 /* of the time may go into reading mappings, saved up to a tenth of a second */

@@ -4,13 +4,13 @@
 #include <errno.h>
 
 #include "base/time.h"
-#include "bpfprof.h"
 #include "kernel/tables.h"
 #include "kernel/walk.h"
 #include "proc/images.h"
 #include "proc/processes.h"
 #include "unwind/cfi.h"
 #include "unwind/reader.h"
+#include "bpfprof.h"
 #include "unwind_native.h"
 
 #define BUILD_SHARE 4 /* of the time may go into building pages, where they push each other out */

@@ -16,9 +16,9 @@
 
 #include "base/cleanup.h"
 #include "base/deadline.h"
-#include "bpfprof.h"
 #include "elf/image.h"
 #include "proc/mountinfo.h"
+#include "bpfprof.h"
 
 #define XFS_MAGIC 0x58465342
 #define ZFS_MAGIC 0x2fc12fc1

@@ -69,7 +69,7 @@ struct process {
 	bool dead;
 	uint64_t dead_ns;
 	uint32_t
-		checked; /* round of kernel/gone.c in which it was looked whether it is still there */
+		checked; /* round of kernel/liveness.c in which it was looked whether it is still there */
 	/* The BPF side's copy (user/kernel/tables.c). */
 	bool published;
 	uint32_t asid;
@@ -82,7 +82,7 @@ struct process {
 	uint32_t python_old_id; /* had until the last sweep: frames with it may be under way */
 	char *title; /* the last good one of a Ray worker (proc/title.h), or NULL: it never had one */
 	uint64_t titles_seen; /* a hash of each is a bit of it */
-	char *role; /* in a Ray cluster (cli/ray_roles.h), or NULL */
+	char *role; /* in a Ray cluster (capture/ray_roles.h), or NULL */
 	uint64_t role_due_ns; /* when it is to be looked for again */
 	struct ranks *ranks; /* of its environment (proc/ranks.h), or NULL: nothing in there */
 	bool ranks_known; /* it was looked at, or tried in vain */

@@ -210,7 +210,7 @@ size_t aggregate_frames(const struct aggregate_input *input, uint64_t frames[AGG
 void aggregate_add_parts(struct aggregate *aggregate, const struct aggregate_input *input,
 			 struct aggregate_part *parts, size_t nr);
 /*
- * A place for what may be told later of a call's process and stack (aggregate_carry.h): the index of a
+ * A place for what may be told later of a call's process and stack (aggregate_rollover.h): the index of a
  * sample that counts for nothing yet, or of one that is there already; less than 0 without room.
  */
 int64_t aggregate_hold(struct aggregate *aggregate, const struct aggregate_call_at *at,

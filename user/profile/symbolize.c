@@ -13,7 +13,6 @@
 #include "base/cleanup.h"
 #include "base/strtab.h"
 #include "base/time.h"
-#include "bpfprof.h"
 #include "elf/image.h"
 #include "elf/symbols.h"
 #include "proc/image_file.h"
@@ -29,6 +28,7 @@
 #include "symbol/kallsyms.h"
 #include "symbol/perfmap.h"
 #include "unwind/cfi.h"
+#include "bpfprof.h"
 
 #define ANON_NAME_BYTES UINT64_C(4096)
 #define COLLECT_FRAMES 65536U

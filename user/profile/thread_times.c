@@ -10,7 +10,7 @@
 #include <uthash.h>
 
 #include "profile/aggregate.h"
-#include "profile/aggregate_carry.h"
+#include "profile/aggregate_rollover.h"
 #include "profile/stats.h"
 #include "profile/wakers.h"
 

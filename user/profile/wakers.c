@@ -10,9 +10,9 @@
 
 #include <uthash.h>
 
-#include "profile/aggregate.h"
 #include "proc/ranks.h"
 #include "proc/title.h"
+#include "profile/aggregate.h"
 
 #define LINK_KEY_BYTES offsetof(struct waker_link, ns)
 #define PROCESS_BYTES 128 /* longer titles are cut */

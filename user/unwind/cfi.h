@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "unwind/code_rules.h"
+#include "unwind/x86_64/insn_unwind.h"
 
 struct elf_image;
 struct unwind_state;
@@ -79,7 +79,7 @@ struct cfi_trial {
 
 /*
  * Reads the rules of the code around off, which no FDE covers, out of the code itself
- * (code_rules.h), for the pages built from now on; at most 8192 are kept. exact: off is an
+ * (insn_unwind.h), for the pages built from now on; at most 8192 are kept. exact: off is an
  * instruction; else it lies in one, just before the one that is returned to. The rule found for
  * off must be proven by the trial, or be the one that all of the code agrees on and the trial cannot
  * refute; where there is none, the block of 16 bytes is ROW_UNPROVEN.

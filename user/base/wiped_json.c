@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/wiped_json.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_DEPTH 64 /* jansson recurses, and a deadline's thread has a small stack */
+
+/* In front of each block: wiping needs its size. As large as malloc()'s alignment. */
+struct block_head {
+	_Alignas(16) size_t bytes;
+};
+
+/*
+ * Jansson's allocator has no argument. What one thread's wiped_json_load() may still take;
+ * others of the program that use jansson are not limited.
+ */
+static _Thread_local struct {
+	bool limited;
+	bool exceeded;
+	size_t left;
+} limit;
+
+static void *block_alloc(size_t bytes)
+{
+	struct block_head *head;
+	size_t total;
+
+	if (__builtin_add_overflow(bytes, sizeof(*head), &total))
+		return NULL;
+	if (limit.limited && total > limit.left) {
+		limit.exceeded = true;
+		return NULL;
+	}
+	head = malloc(total);
+	if (!head)
+		return NULL;
+	if (limit.limited)
+		limit.left -= total;
+	head->bytes = bytes;
+	return head + 1;
+}
+
+static void block_free(void *block)
+{
+	struct block_head *head = block;
+
+	if (!block)
+		return;
+	head--;
+	if (limit.limited)
+		limit.left += head->bytes + sizeof(*head);
+	explicit_bzero(block, head->bytes);
+	free(head);
+}
+
+static void set_allocator(void)
+{
+	json_set_alloc_funcs(block_alloc, block_free);
+}
+
+/* Brackets outside of strings; what is no JSON is for the parser to find. */
+static bool is_shallow(const char *text, size_t len)
+{
+	unsigned int depth = 0;
+	bool in_string = false;
+	size_t i;
+
+	for (i = 0; i < len; i++) {
+		if (in_string && text[i] == '\\')
+			i++;
+		else if (text[i] == '"')
+			in_string = !in_string;
+		else if (!in_string && (text[i] == '[' || text[i] == '{') && ++depth > MAX_DEPTH)
+			return false;
+		else if (!in_string && (text[i] == ']' || text[i] == '}') && depth)
+			depth--;
+	}
+	return true;
+}
+
+static int load(json_t **ret, const char *text, size_t len, size_t max_bytes, size_t flags)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	json_t *json;
+
+	pthread_once(&once, set_allocator);
+	if (!is_shallow(text, len))
+		return -EBADMSG;
+	limit.limited = true;
+	limit.exceeded = false;
+	limit.left = max_bytes;
+	errno = 0;
+	/* No json_error_t: it would get a piece of the text. */
+	json = json_loadb(text, len, JSON_ALLOW_NUL | flags, NULL);
+	limit.limited = false;
+	if (json) {
+		*ret = json;
+		return 0;
+	}
+	if (limit.exceeded)
+		return -E2BIG;
+	return errno == ENOMEM ? -ENOMEM : -EBADMSG;
+}
+
+int wiped_json_load(json_t **ret, const char *text, size_t len, size_t max_bytes)
+{
+	return load(ret, text, len, max_bytes, 0);
+}
+
+int wiped_json_load_reals(json_t **ret, const char *text, size_t len, size_t max_bytes)
+{
+	return load(ret, text, len, max_bytes, JSON_DECODE_INT_AS_REAL);
+}

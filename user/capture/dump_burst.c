@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/dump_burst.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/exit_status.h"
+#include "base/log.h"
+#include "base/strtab.h"
+#include "base/time.h"
+#include "capture/sampler.h"
+#include "profile/aggregate.h"
+#include "profile/stats.h"
+#include "threads/dump_names.h"
+#include "threads/dump_sample.h"
+#include "threads/thread_dump.h"
+
+#define BURST_HZ 1997
+#define POLL_MS 2
+#define RING_BYTES (4U << 20)
+
+struct burst {
+	struct dump *dump;
+	size_t nr_waiting; /* threads that no good sample has met yet */
+	int error;
+};
+
+static struct thread_dump *thread_find(struct dump *dump, uint32_t pid, uint32_t tid)
+{
+	size_t i, k;
+
+	for (i = 0; i < dump->nr_processes; i++) {
+		if (dump->processes[i].kernel_pid != pid)
+			continue;
+		for (k = 0; k < dump->processes[i].nr_threads; k++)
+			if (dump->processes[i].threads[k].kernel_tid == tid)
+				return &dump->processes[i].threads[k];
+	}
+	return NULL;
+}
+
+static void on_sample(void *arg, const struct aggregate_input *input)
+{
+	struct burst *burst = arg;
+	struct thread_dump *thread =
+		thread_find(burst->dump, input->sample->task.pid, input->sample->task.tid);
+	bool good = dump_sample_is_whole(input);
+
+	/* The first good one is kept; until there is one, any. */
+	if (!thread || !thread->running || thread->sampled_well || burst->error)
+		return;
+	burst->error = dump_sample_take(thread, input, burst->dump->strings);
+	thread->sampled = !burst->error;
+	thread->sampled_well = good && !burst->error;
+	burst->nr_waiting -= thread->sampled_well;
+}
+
+static size_t running_collect(const struct dump *dump, pid_t *pids, size_t *ret_nr_threads)
+{
+	size_t i, k, nr = 0, nr_here;
+
+	*ret_nr_threads = 0;
+	for (i = 0; i < dump->nr_processes; i++) {
+		nr_here = 0;
+		for (k = 0; k < dump->processes[i].nr_threads; k++)
+			nr_here += dump->processes[i].threads[k].running;
+		if (nr_here && pids)
+			pids[nr] = (pid_t)dump->processes[i].pid;
+		nr += nr_here != 0;
+		*ret_nr_threads += nr_here;
+	}
+	return nr;
+}
+
+static void sample_shortly(struct sampler *sampler, const struct burst *burst, uint64_t ns)
+{
+	uint64_t end_ns = time_monotonic_ns() + ns;
+	struct pollfd fd = { .fd = sampler_fd(sampler), .events = POLLIN };
+
+	while (burst->nr_waiting && !burst->error && time_monotonic_ns() < end_ns) {
+		poll(&fd, 1, POLL_MS);
+		sampler_run(sampler);
+	}
+	sampler_stop(sampler);
+}
+
+static int name_frames(struct dump *dump, struct sampler *sampler,
+		       const struct dump_burst_options *burst)
+{
+	uint64_t now_ns = time_monotonic_ns();
+	const struct dump_names_options options = {
+		.kernel = burst->kernel,
+		.sampled = true,
+		.codes = sampler->codes,
+		.runner = sampler->runner,
+		.now_ns = now_ns,
+		.deadline_ns = burst->names_ns ? now_ns + burst->names_ns : 0
+	};
+	struct stats_reasons files = { 0 };
+	int err, hidden;
+
+	err = dump_names(dump, sampler->images, &options, &files, &hidden);
+	if (!err && options.deadline_ns && time_monotonic_ns() >= options.deadline_ns)
+		err = -ETIME;
+	return err;
+}
+
+bool dump_burst_wanted(const struct dump *dump)
+{
+	size_t nr_threads;
+
+	return running_collect(dump, NULL, &nr_threads) > 0;
+}
+
+int dump_burst(struct dump *dump, const struct dump_burst_options *options)
+{
+	__cleanup(free_mem) pid_t *pids = calloc(dump->nr_processes + 1, sizeof(*pids));
+	struct burst burst = { .dump = dump };
+	struct sampler_handlers handlers = { .sample = on_sample, .arg = &burst };
+	struct sampler_options sampler_options = { .hz = BURST_HZ,
+						   .pids = pids,
+						   .no_subprocesses = true,
+						   .host_root = options->host_root,
+						   .small = options->small,
+						   .test_ring_bytes = options->small
+									      ? RING_BYTES / 4
+									      : RING_BYTES,
+						   .test_row_slots = DUMP_ROW_SLOTS };
+	struct sampler sampler;
+	int status;
+
+	if (!pids)
+		return EXIT_FAILED;
+	sampler_options.nr_pids = running_collect(dump, pids, &burst.nr_waiting);
+	if (!sampler_options.nr_pids)
+		return EXIT_DONE;
+	status = sampler_open(&sampler, &sampler_options, &handlers);
+	if (!status)
+		status = sampler_start(&sampler);
+	if (!status) {
+		sample_shortly(&sampler, &burst, options->ns);
+		if (!burst.error)
+			burst.error = name_frames(dump, &sampler, options);
+	}
+	sampler_close(&sampler);
+	if (burst.error) {
+		log_error("%s", strerror(-burst.error));
+		return EXIT_FAILED;
+	}
+	return status;
+}

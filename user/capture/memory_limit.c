@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/memory_limit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+#define FILE_NAME_MAX 32
+#define MIB (1ULL << 20)
+#define BUDGET_CPUS 32
+#define BUDGET_BYTES (64 * MIB) /* for so many */
+#define BUDGET_PER_CPU (MIB / 2) /* for each further one */
+
+/* The number in a file; UINT64_MAX for "max", and for a file that is not there. */
+static uint64_t limit_read(const char *path)
+{
+	__cleanup(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char text[32];
+	ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+
+	if (len <= 0 || text[0] < '0' || text[0] > '9')
+		return UINT64_MAX;
+	text[len] = 0;
+	return strtoull(text, NULL, 10);
+}
+
+/* From mount/cgroup up to mount itself. */
+static uint64_t lowest_limit(const char *mount, const char *cgroup, const char *name)
+{
+	char path[2 * PATH_MAX];
+	uint64_t lowest = UINT64_MAX, limit;
+	size_t root = strlen(mount);
+	int len = snprintf(path, sizeof(path) - FILE_NAME_MAX, "%s%s", mount, cgroup);
+
+	if (len < 0 || (size_t)len >= sizeof(path) - FILE_NAME_MAX)
+		return lowest;
+	for (size_t end = (size_t)len;; end--) {
+		/* At the end of every part of the path, the last one being mount. */
+		if (end > root && path[end] && path[end] != '/')
+			continue;
+		snprintf(path + end, FILE_NAME_MAX, "/%s", name);
+		limit = limit_read(path);
+		if (limit < lowest)
+			lowest = limit;
+		if (end <= root)
+			return lowest;
+		path[end] = 0;
+	}
+}
+
+uint64_t memory_limit(const char *membership, const char *mount)
+{
+	__cleanup(close_file) FILE *file = fopen(membership, "re");
+	uint64_t lowest = UINT64_MAX, limit;
+	char line[PATH_MAX + 64], v1[PATH_MAX];
+
+	if (snprintf(v1, sizeof(v1), "%s/memory", mount) >= (int)sizeof(v1))
+		return lowest;
+	while (file && fgets(line, sizeof(line), file)) {
+		const char *controllers = strchr(line, ':');
+		const char *cgroup = controllers ? strchr(controllers + 1, ':') : NULL;
+
+		if (!cgroup)
+			continue;
+		line[strcspn(line, "\n")] = 0;
+		limit = UINT64_MAX;
+		if (!strncmp(line, "0::", 3))
+			limit = lowest_limit(mount, cgroup + 1, "memory.max");
+		else if (!strncmp(controllers, ":memory:", 8))
+			limit = lowest_limit(v1, cgroup + 1, "memory.limit_in_bytes");
+		if (limit < lowest)
+			lowest = limit;
+	}
+	return lowest;
+}
+
+uint64_t memory_budget(int nr_cpus)
+{
+	return BUDGET_BYTES +
+	       (nr_cpus > BUDGET_CPUS ? (uint64_t)(nr_cpus - BUDGET_CPUS) * BUDGET_PER_CPU : 0);
+}

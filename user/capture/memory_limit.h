@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_CAPTURE_MEMORY_LIMIT_H
+#define BPFPROF_CAPTURE_MEMORY_LIMIT_H
+
+/* How much memory we may use, and how much the cgroups, of version 1, 2 or both, leave to us. */
+
+#include <stdint.h>
+
+/*
+ * The lowest limit in bytes on the way from our cgroup to the root; UINT64_MAX: none. membership is
+ * /proc/self/cgroup, mount is /sys/fs/cgroup; a cgroup that cannot be seen from inside a
+ * container counts as its nearest visible parent.
+ */
+uint64_t memory_limit(const char *membership, const char *mount);
+
+/* Bytes that we use at most, BPF maps included, with so many possible CPUs. */
+uint64_t memory_budget(int nr_cpus);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_CAPTURE_POD_PROCESSES_H
+#define BPFPROF_CAPTURE_POD_PROCESSES_H
+
+/*
+ * The processes of the containers that a filter names, by looking at every process of the node:
+ * some 0.1 ms for each whose container was not met before. They come and go meanwhile.
+ */
+
+#include <stddef.h>
+#include <sys/types.h>
+
+struct container_filter;
+struct containers;
+struct pids;
+
+/*
+ * pod_pids: only those that have one of these numbers in their own pid namespace; without
+ * any, all. As we see them, ascending. 0 or -errno.
+ */
+int pod_processes_find(struct pids *ret, struct containers *containers,
+		       const struct container_filter *filter, const pid_t *pod_pids,
+		       size_t nr_pod_pids);
+
+/*
+ * For a command line with --pod: what -p names in there. Says what is wrong; a status of
+ * base/exit_status.h. Needs no sampler.
+ */
+int pod_processes_resolve(struct pids *ret, const struct container_filter *filter,
+			  const pid_t *pod_pids, size_t nr_pod_pids, const char *host_root);
+/* Says that nothing matches, or that what matches is not among it. EXIT_NO_TARGET. */
+int pod_processes_none(struct containers *containers, const struct container_filter *filter,
+		       const pid_t *pod_pids, size_t nr_pod_pids);
+
+#endif

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/ray_roles.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/time.h"
+#include "capture/sampler.h"
+#include "proc/images.h"
+#include "proc/processes.h"
+#include "proc/usage.h"
+#include "ray/ray_role.h"
+#include "bpfprof.h"
+
+#define LOOK_EVERY_NS (3 * NS_PER_SECOND)
+#define LIBRARY "/ray/_raylet.so"
+#define DRIVER "driver:"
+
+static bool maps_ray(const struct sampler *sampler, const struct process *process)
+{
+	const struct image *image;
+	size_t i, len;
+
+	for (i = 0; i < process->nr_mappings; i++) {
+		image = images_get(sampler->images, (uint32_t)process->mappings[i].image);
+		len = image && image->path ? strlen(image->path) : 0;
+		if (len >= sizeof(LIBRARY) - 1 &&
+		    !strcmp(image->path + len - (sizeof(LIBRARY) - 1), LIBRARY))
+			return true;
+	}
+	return false;
+}
+
+/* Reading arguments costs: only of those that may be part of a cluster. */
+static bool is_candidate(const struct sampler *sampler, const struct process *process,
+			 const struct bpfprof_sample *sample)
+{
+	return process->title || !strncmp(sample->leader_comm, "raylet", BPFPROF_COMM_LEN) ||
+	       !strncmp(sample->leader_comm, "gcs_server", BPFPROF_COMM_LEN) ||
+	       (process->nr_pythons && maps_ray(sampler, process));
+}
+
+void ray_roles_look(struct sampler *sampler, struct process *process,
+		    const struct bpfprof_sample *sample, uint64_t now_ns)
+{
+	char argv[PROC_CMDLINE_MAX], text[RAY_ROLE_TEXT_MAX] = DRIVER;
+	const size_t prefix = sizeof(DRIVER) - 1;
+	uint32_t pid = session_own_pid(&sampler->session, process->pid, process->place.agent_pid);
+	enum ray_role role;
+	ssize_t len;
+
+	if (process->role || !pid || now_ns < process->role_due_ns)
+		return;
+	process->role_due_ns = now_ns + LOOK_EVERY_NS;
+	if (process->start_ns != sample->task.start_ns ||
+	    process->exec_id != sample->task.exec_id || !is_candidate(sampler, process, sample))
+		return;
+	len = proc_argv_read(sampler->runner, argv, sizeof(argv), (pid_t)pid);
+	if (len == -ETIMEDOUT) /* it would hold us up again and again */
+		process->role_due_ns = UINT64_MAX;
+	if (len < 0)
+		return;
+	role = ray_role_of_argv(argv, (size_t)len);
+	if (role != RAY_ROLE_NONE)
+		snprintf(text, sizeof(text), "%s", ray_role_name(role));
+	else if (process->title || !process->nr_pythons || !ray_role_has_joined((pid_t)pid) ||
+		 ray_role_script(text + prefix, sizeof(text) - prefix, argv, (size_t)len))
+		return;
+	process->role = strdup(text);
+}
+
+const char *ray_roles_script(const char *role)
+{
+	if (!role || strncmp(role, DRIVER, sizeof(DRIVER) - 1))
+		return NULL;
+	return role + sizeof(DRIVER) - 1;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_CAPTURE_REQUIREMENTS_H
+#define BPFPROF_CAPTURE_REQUIREMENTS_H
+
+/*
+ * What this machine must offer before a profile can be taken, each thing probed
+ * for real, with the remedy where it is missing. `bpfprof doctor` shows all of
+ * it; `bpfprof record` asks for the first failure before it loads anything, and
+ * for a closer look if loading fails all the same.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+struct buf;
+
+enum requirement_status { REQUIREMENT_OK, REQUIREMENT_WARN, REQUIREMENT_FAIL };
+
+struct requirement {
+	const char *name; /* static, snake_case */
+	enum requirement_status status;
+	char *found; /* one line */
+	char *remedy; /* one line; NULL if ok */
+};
+
+struct requirements {
+	struct requirement *items;
+	size_t nr;
+	int error; /* sticky: 0 or -ENOMEM */
+};
+
+/* All requirements. 0 or -ENOMEM; needs requirements_fini() in both cases. */
+int requirements_probe(struct requirements *ret, const char *host_root);
+/* Adds the one about a process that the user named. 0 or -ENOMEM. */
+int requirements_probe_target(struct requirements *reqs, pid_t pid);
+void requirements_fini(struct requirements *reqs);
+/* Adds one; remedy may be NULL, both texts are copied. Failure is told by reqs->error. */
+void requirements_add(struct requirements *reqs, const char *name, enum requirement_status status,
+		      const char *remedy, const char *found, ...)
+	__attribute__((format(printf, 5, 6)));
+
+/*
+ * Only what record cannot do without, quick enough for every start: 0, or -EPERM
+ * or -EOPNOTSUPP with one sentence without newline in message (what is missing and how to get it), or -ENOMEM.
+ */
+int requirements_check(struct buf *message);
+
+/*
+ * The same after a BPF program failed to load, with the probes that need the
+ * kernel's BTF too (10 ms). 0: nothing is missing as far as can be told.
+ */
+int requirements_explain(struct buf *message);
+
+/* Are process ids here other ones than the kernel's, which samples have? */
+bool requirements_pids_differ(void);
+
+/*
+ * From now on libbpf's own messages go to log_debug(): with --verbose its warnings show, among
+ * them the verifier's words, and after libbpf_log_all() the thousand lines of a successful load too.
+ */
+void libbpf_log_init(void);
+void libbpf_log_all(void);
+
+#endif

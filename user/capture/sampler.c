@@ -1,0 +1,815 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/sampler.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <malloc.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/deadline.h"
+#include "base/exit_status.h"
+#include "base/log.h"
+#include "base/time.h"
+#include "capture/container_filter.h"
+#include "capture/ray_roles.h"
+#include "capture/requirements.h"
+#include "capture/target.h"
+#include "capture/worker_steps.h"
+#include "capture/workers.h"
+#include "container/containers.h"
+#include "kernel/clock.h"
+#include "kernel/private_file.h"
+#include "kernel/probes/gpu_probes.h"
+#include "kernel/python_maps.h"
+#include "kernel/remote.h"
+#include "kernel/stream.h"
+#include "kernel/tables.h"
+#include "kernel/waits.h"
+#include "proc/images.h"
+#include "proc/pids.h"
+#include "proc/processes.h"
+#include "proc/usage.h"
+#include "profile/aggregate.h"
+#include "profile/wakers.h"
+#include "python/codes.h"
+#include "python/pythons.h"
+#include "ray/worker_match.h"
+
+#define CODES_BYTES (8U << 20)
+#define MAX_OPEN_IMAGES 1024
+#define TICK_NS NS_PER_SECOND
+#define LEARN_NS                                                                                   \
+	(NS_PER_SECOND / 5) /* 50 processes with torch take more than 50 ms on a slow machine */
+#define LEARN_ALL_NS (10 * NS_PER_SECOND)
+#define WINDOWS_LOOK_NS                                                                            \
+	(20 * 1000000ULL) /* for new libraries, between two looks at what has come */
+#define SHORT_SLICE_NS 100000ULL
+#define MESSAGE_MAX 4096
+
+bool sampler_comm_matches(const struct sampler_options *options, const char comm[BPFPROF_COMM_LEN])
+{
+	char name[BPFPROF_COMM_LEN + 1] = { 0 };
+	size_t i;
+
+	memcpy(name, comm, BPFPROF_COMM_LEN);
+	for (i = 0; i < options->nr_comms; i++)
+		if (!fnmatch(options->comms[i], name, 0))
+			return true;
+	return false;
+}
+
+/* Is the clock there for gaps only? */
+static bool gaps_alone(const struct sampler_options *options)
+{
+	return options->gaps_alone || (options->gpu_waits && options->waits == SESSION_OFF_CPU);
+}
+
+static bool has_clock(const struct sampler_options *options)
+{
+	return !options->iterators && (options->waits != SESSION_OFF_CPU || gaps_alone(options));
+}
+
+/*
+ * With --comm and --worker everything is sampled and chosen here, since any process may take a
+ * matching name at any time; pids named besides are targets in the kernel's map all the same.
+ */
+static bool is_wanted(struct sampler *sampler, const struct aggregate_input *input)
+{
+	const struct sampler_options *options = sampler->options;
+	const struct bpfprof_sample *sample = input->sample;
+
+	if (options->containers && !container_filter_matches(options->containers, input->container))
+		return false;
+	/* With steps the kernel has left out the calls that are in none. */
+	if (sampler->steps && sample->flags & BPFPROF_SAMPLE_CALL)
+		return options->told_only || worker_steps_know(sampler->steps, &sample->task);
+	if (sampler->steps)
+		return worker_steps_want(sampler->steps, sample);
+	if (!options->nr_comms && !options->nr_workers)
+		return true;
+	return (sampler->workers && workers_want(sampler->workers, input, options->tell_workers)) ||
+	       sampler_comm_matches(options, sample->leader_comm) ||
+	       sampler_comm_matches(options, sample->comm) ||
+	       session_is_target(&sampler->session, (pid_t)sample->task.pid);
+}
+
+static void input_fill(struct sampler *sampler, const struct sample_view *view,
+		       struct aggregate_input *ret)
+{
+	struct aggregate_input input = {
+		.sample = view->sample,
+		.kernel = view->kernel,
+		.nr_kernel = view->nr_kernel,
+		.user = view->user,
+		.nr_user = view->nr_user,
+		.stop = view->stop,
+		.unmerged = view->unmerged,
+		.own_pid = session_own_pid(&sampler->session, view->sample->task.pid,
+					   view->place.agent_pid),
+		.place = view->place,
+		.title = view->title,
+	};
+
+	if (view->process) {
+		ray_roles_look(sampler, view->process, view->sample, time_monotonic_ns());
+		input.role = view->process->role;
+		input.program = view->process->program;
+		input.container = sampler_container(sampler, view->process);
+		if (!(view->sample->flags & BPFPROF_SAMPLE_KTHREAD))
+			sampler_ranks_look(sampler, view->process);
+		input.ranks = view->process->ranks;
+	}
+	*ret = input;
+}
+
+bool sampler_input(struct sampler *sampler, const struct sample_view *view,
+		   struct aggregate_input *ret)
+{
+	input_fill(sampler, view, ret);
+	return is_wanted(sampler, ret);
+}
+
+static void on_sample(void *arg, const struct sample_view *view)
+{
+	struct sampler *sampler = arg;
+	struct aggregate_input input;
+
+	if (view->sample->flags & BPFPROF_SAMPLE_WAKER) { /* whoever it is */
+		input_fill(sampler, view, &input);
+		wakers_add(sampler->wakers, &input);
+		return;
+	}
+	if (!sampler_input(sampler, view, &input))
+		return;
+	if (view->call) {
+		sampler->handlers.call_stack(sampler->handlers.calls_arg, &input, view->call);
+		return;
+	}
+	if (view->sample->flags & BPFPROF_SAMPLE_GAP)
+		sampler->handlers.gap(sampler->handlers.calls_arg, &input);
+	if (gaps_alone(sampler->options) && !(view->sample->flags & BPFPROF_SAMPLE_WAIT))
+		return;
+	if (sampler->options->gil && !(view->sample->python_flags & BPFPROF_PYTHON_GIL_HELD)) {
+		sampler->nr_gil_unknown += view->sample->nr_python &&
+					   !(view->sample->python_flags & BPFPROF_PYTHON_GIL_KNOWN);
+		return;
+	}
+	sampler->nr_tagged += input.container != NULL;
+	if (sampler->wakers && view->sample->flags & BPFPROF_SAMPLE_WAIT)
+		input.waker = wakers_take(sampler->wakers, view->sample);
+	sampler->handlers.sample(sampler->handlers.arg, &input);
+}
+
+static void on_waiter(void *arg, const struct bpfprof_waiter *waiter)
+{
+	sampler_waits_thread_end(arg, waiter);
+}
+
+static void on_title(void *arg, const struct bpfprof_title_event *event, struct process *process)
+{
+	struct sampler *sampler = arg;
+
+	if (sampler->steps)
+		worker_steps_title(sampler->steps, event, process);
+	if (sampler->handlers.title && (!sampler->steps || sampler->options->gpu_trace))
+		sampler->handlers.title(sampler->handlers.arg, event);
+}
+
+static void on_window(void *arg, const struct bpfprof_window_event *event)
+{
+	struct sampler *sampler = arg;
+
+	worker_steps_window(sampler->steps, event);
+}
+
+/* Where windows cannot be seen calls may be taken for the steps: that is said. */
+static void windows_tell(struct sampler *sampler)
+{
+	const struct gpu_probes_library *libraries;
+	size_t nr, i;
+
+	libraries = gpu_probes_libraries(sampler->windows, &nr);
+	for (i = 0; i < nr; i++)
+		if (libraries[i].problem)
+			log_warn("%s: windows of the profiler are not seen: %s", libraries[i].path,
+				 libraries[i].problem);
+	if (gpu_probes_nr_refused(sampler->windows))
+		log_warn("windows of the profiler are not seen in %" PRIu64 " more libraries",
+			 gpu_probes_nr_refused(sampler->windows));
+}
+
+static void on_call(void *arg, const struct bpfprof_gpu_event *event)
+{
+	struct sampler *sampler = arg;
+
+	sampler->handlers.call(sampler->handlers.calls_arg, event);
+}
+
+static void on_kernel_name(void *arg, const struct bpfprof_gpu_name *name)
+{
+	struct sampler *sampler = arg;
+
+	sampler->handlers.kernel_name(sampler->handlers.calls_arg, name);
+}
+
+static void on_traced_call(void *arg, const struct bpfprof_gpu_trace *call)
+{
+	struct sampler *sampler = arg;
+
+	sampler->handlers.traced_call(sampler->handlers.arg, call);
+}
+
+static void on_wait(void *arg, const struct bpfprof_gpu_wait *wait)
+{
+	struct sampler *sampler = arg;
+
+	sampler->handlers.wait(sampler->handlers.calls_arg, wait);
+}
+
+static void on_graph(void *arg, const struct bpfprof_gpu_graph_event *event)
+{
+	struct sampler *sampler = arg;
+
+	sampler->handlers.graph(sampler->handlers.calls_arg, event);
+}
+
+static void on_exec(void *arg, struct process *process)
+{
+	sampler_container(arg, process);
+	sampler_ranks_look(arg, process);
+}
+
+static void on_exit_event(void *arg, const struct bpfprof_task_id *task,
+			  const struct process_end *end)
+{
+	struct sampler *sampler = arg;
+
+	session_target_remove(&sampler->session, (pid_t)task->pid);
+	if (sampler->steps)
+		worker_steps_exit(sampler->steps, task);
+	if (sampler->handlers.exit)
+		sampler->handlers.exit(sampler->handlers.arg, task, end);
+}
+
+static void on_retire(void *arg, struct process *process)
+{
+	struct sampler *sampler = arg;
+
+	tables_retire(sampler->tables, process, time_monotonic_ns());
+	python_maps_clear(sampler->python_maps, process, time_monotonic_ns());
+}
+
+static int on_layout(void *arg, uint32_t nr, const struct bpfprof_python_layout *layout)
+{
+	struct sampler *sampler = arg;
+
+	return python_maps_layout(sampler->python_maps, nr, layout);
+}
+
+static void on_unknown_python(void *arg, const char *path, uint32_t version)
+{
+	(void)arg;
+	if (version)
+		log_warn("%s: Python %u.%u: layout not known, native frames only", path,
+			 version >> 24, version >> 16 & 0xff);
+	else
+		log_warn("%s: a Python of unknown version: native frames only", path);
+}
+
+static int choose_clock(const struct sampler_options *options, enum session_clock *ret)
+{
+	int err;
+
+	*ret = SESSION_CLOCK_TIMER;
+	if (options->clock == SAMPLER_CLOCK_TIMER && !options->cycles)
+		return EXIT_DONE;
+	err = clock_probe_perf(options->cycles);
+	if (!err) {
+		*ret = SESSION_CLOCK_PERF;
+		return EXIT_DONE;
+	}
+	if (options->cycles) {
+		log_error("--event cycles: %s; use the default, --event cpu-clock",
+			  err == -ENOENT || err == -EOPNOTSUPP
+				  ? "this machine has no hardware cycle counter"
+				  : strerror(-err));
+		return EXIT_PRIVILEGE;
+	}
+	if (options->clock == SAMPLER_CLOCK_PERF) {
+		log_error("--clock perf: perf_event_open is refused (%s): sysctl -w "
+			  "kernel.perf_event_paranoid=2, or use --clock timer",
+			  strerror(-err));
+		return EXIT_PRIVILEGE;
+	}
+	log_debug("perf_event_open is refused (%s): sampling by BPF timers", strerror(-err));
+	return EXIT_DONE;
+}
+
+static void raise_file_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static uint32_t max_open_images(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur / 2 > MAX_OPEN_IMAGES)
+		return MAX_OPEN_IMAGES;
+	return (uint32_t)limit.rlim_cur / 2;
+}
+
+/*
+ * We run rarely and shortly, but mappings must be read before a short process is gone:
+ * a short slice (Linux 6.12) gets us a CPU sooner without any more of it.
+ */
+static void ask_short_slice(void)
+{
+	struct {
+		uint32_t size, policy;
+		uint64_t flags;
+		int32_t nice;
+		uint32_t priority;
+		uint64_t runtime, deadline, period;
+	} attr = { .size = sizeof(attr), .policy = SCHED_OTHER, .runtime = SHORT_SLICE_NS };
+
+	if (syscall(SYS_sched_setattr, 0, &attr, 0))
+		log_debug("no short slice: %s", strerror(errno));
+}
+
+static int open_session(struct sampler *sampler, enum session_clock clock)
+{
+	const struct sampler_options *options = sampler->options;
+	struct session_options session = {
+		.hz = options->hz,
+		.clock = clock,
+		.cycles = options->cycles,
+		.filter = options->told_only || ((options->nr_pids || options->child) &&
+						 !options->nr_comms && !options->nr_workers),
+		.follow = options->follow ||
+			  ((options->nr_pids || options->child) && !options->no_subprocesses),
+		.ring_bytes = options->test_ring_bytes,
+		.nr_rows = options->test_row_slots,
+		.small = options->small,
+		.waiter_places = options->test_waiter_places,
+		.titles = options->steps || options->titles || options->gpu_trace,
+		.gpu = options->gpu,
+		.gpu_trace = options->gpu_trace,
+		.gpu_tensors = options->gpu_tensors,
+		.gpu_gc = options->gpu_gc,
+		.gpu_waits = options->gpu_waits,
+		.gpu_windows = options->step_windows,
+		.threads = options->threads,
+		.no_clock = !has_clock(options),
+		.gaps_alone = gaps_alone(options),
+		.fork_wakes = options->fork_wakes,
+		.call_keys = options->call_keys,
+		.waits = options->waits,
+		.wakers = options->wakers,
+		.iterators = options->iterators,
+	};
+	__cleanup(buf_fini) struct buf message = { .max = MESSAGE_MAX };
+	int err;
+
+	err = session_open(&sampler->session, &session);
+	if (!err && options->wakers && !session_tells_interrupts(&sampler->session)) {
+		log_error("--waker: threads cannot be told from interrupts, since the kernel's "
+			  "symbols are not to be seen in /proc/kallsyms: CAP_SYSLOG is needed, and "
+			  "kernel.kptr_restrict below 2");
+		return EXIT_PRIVILEGE;
+	}
+	if (!err)
+		return EXIT_DONE;
+	if (requirements_explain(&message) && message.data) {
+		log_error("%s", message.data);
+		return EXIT_PRIVILEGE;
+	}
+	if (err == -EMFILE) {
+		log_error("more files must be open at once than this process may; remedy: "
+			  "ulimit -n 4096");
+		return EXIT_FAILED;
+	}
+	log_error("the BPF programs cannot be loaded: %s (--verbose shows the kernel's words)",
+		  strerror(-err));
+	return err == -EPERM || err == -EACCES ? EXIT_PRIVILEGE : EXIT_FAILED;
+}
+
+static int setup_tables(struct sampler *sampler)
+{
+	struct stream_handlers handlers = { .sample = on_sample,
+					    .exit = on_exit_event,
+					    .title = on_title,
+					    .exec = on_exec,
+					    .arg = sampler };
+	int err;
+
+	if (sampler->options->gpu) {
+		handlers.call = on_call;
+		handlers.kernel_name = on_kernel_name;
+	}
+	if (sampler->options->step_windows)
+		handlers.window = on_window;
+	if (sampler->options->gpu_waits) {
+		handlers.wait = on_wait;
+		handlers.graph = on_graph;
+	}
+	if (sampler->options->gpu_trace)
+		handlers.traced_call = on_traced_call;
+	if (sampler->options->waits != SESSION_NO_WAITS)
+		handlers.waiter = on_waiter;
+
+	err = deadline_runner_new(&sampler->runner);
+	if (!err)
+		err = images_new(&sampler->images, sampler->runner, sampler->options->host_root,
+				 max_open_images());
+	if (!err)
+		err = private_files_new(&sampler->private_files);
+	if (!err)
+		err = containers_new(&sampler->containers, sampler->runner, "/proc",
+				     sampler->options->host_root);
+	if (!err)
+		err = tables_new(&sampler->tables, &sampler->session);
+	if (!err)
+		err = python_maps_new(&sampler->python_maps, &sampler->session);
+	if (!err)
+		err = pythons_new(&sampler->pythons, on_layout, on_unknown_python, sampler);
+	if (!err)
+		err = codes_new(&sampler->codes, sampler->options->codes_bytes
+							 ? sampler->options->codes_bytes
+							 : CODES_BYTES);
+	if (!err)
+		err = processes_new(&sampler->processes, on_retire, sampler);
+	if (err)
+		return err;
+	images_set_private(sampler->images, private_files_open, sampler->private_files);
+	sampler->walker.session = &sampler->session;
+	sampler->walker.runner = sampler->runner;
+	sampler->walker.processes = sampler->processes;
+	sampler->walker.images = sampler->images;
+	sampler->walker.tables = sampler->tables;
+	sampler->walker.pythons = sampler->pythons;
+	sampler->walker.python_maps = sampler->python_maps;
+	err = walker_init(&sampler->walker);
+	return err || sampler->options->iterators
+		       ? err
+		       : stream_new(&sampler->stream, &sampler->session, &sampler->walker,
+				    sampler->codes, &handlers);
+}
+
+static int cannot_start(int err)
+{
+	log_error("sampling cannot be started: %s", strerror(-err));
+	return err == -EPERM || err == -EACCES ? EXIT_PRIVILEGE : EXIT_FAILED;
+}
+
+/* pid -> parent of all processes there are. */
+struct parent {
+	pid_t pid, parent;
+};
+
+struct parents {
+	struct parent *list;
+	size_t nr, cap;
+};
+
+static int note_parent(void *arg, pid_t pid, const struct proc_usage *usage)
+{
+	struct parents *parents = arg;
+	struct parent *tmp;
+
+	if (parents->nr == parents->cap) {
+		parents->cap = parents->cap ? parents->cap * 2 : 256;
+		tmp = reallocarray(parents->list, parents->cap, sizeof(*tmp));
+		if (!tmp)
+			return -ENOMEM;
+		parents->list = tmp;
+	}
+	parents->list[parents->nr++] = (struct parent){ .pid = pid, .parent = usage->parent };
+	return 0;
+}
+
+/* In a pid namespace of our own samples have other pids than /proc and the user. 0: it is gone. */
+static uint32_t kernel_pid(struct sampler *sampler, pid_t pid)
+{
+	struct bpfprof_task_id task = { 0 };
+
+	if (session_pids_are_the_nodes(&sampler->session))
+		return (uint32_t)pid;
+	if (walker_learn(&sampler->walker, (uint32_t)pid, time_monotonic_ns(), &task))
+		log_debug("pid %d: cannot be looked at", pid);
+	return task.pid;
+}
+
+/* Adds pid and, unless told otherwise, what descends from it already. */
+static int targets_add(struct sampler *sampler, pid_t pid, uint32_t groups, struct parents *parents,
+		       uint32_t *ret_pid)
+{
+	uint32_t known = kernel_pid(sampler, pid), child;
+	size_t i;
+	int err = 0;
+
+	*ret_pid = known;
+	if (known)
+		err = session_target_add(&sampler->session, (pid_t)known, groups);
+	if (err || sampler->options->no_subprocesses)
+		return err;
+	for (i = 0; i < parents->nr && !err; i++) {
+		if (parents->list[i].parent != pid)
+			continue;
+		parents->list[i].parent = 0; /* once is enough */
+		err = targets_add(sampler, parents->list[i].pid, groups, parents, &child);
+	}
+	return err;
+}
+
+int sampler_targets_add(struct sampler *sampler, const pid_t *pids, size_t nr_pids, uint32_t groups,
+			uint32_t *ret_pids)
+{
+	struct parents parents = { 0 };
+	uint32_t known;
+	size_t i;
+	int err = 0, round;
+
+	/* Children made while the first list was read are in the second; later ones BPF adds. */
+	for (round = 0; round < 2 && !err; round++) {
+		parents.nr = 0;
+		if (nr_pids && !sampler->options->no_subprocesses)
+			err = pids_each(note_parent, &parents);
+		for (i = 0; i < nr_pids && !err; i++) {
+			err = targets_add(sampler, pids[i], groups, &parents, &known);
+			if (ret_pids)
+				ret_pids[i] = known;
+		}
+	}
+	free(parents.list);
+	return err;
+}
+
+static int setup_targets(struct sampler *sampler)
+{
+	const struct sampler_options *options = sampler->options;
+	struct parents none = { 0 };
+	struct target target;
+	uint32_t child;
+	size_t i;
+	int err;
+
+	sampler->target_pids = calloc(options->nr_pids + 1, sizeof(*sampler->target_pids));
+	if (!sampler->target_pids)
+		return -ENOMEM;
+	err = sampler_targets_add(sampler, options->pids, options->nr_pids, SAMPLER_GROUP,
+				  sampler->target_pids);
+	if (!err && options->child)
+		err = targets_add(sampler, options->child, SAMPLER_GROUP | BPFPROF_TARGET_AT_EXEC,
+				  &none, &child);
+	/* One that has ended since sampler_check_targets() ended before anybody listened. */
+	for (i = 0; i < options->nr_pids && !err; i++)
+		if (!target_probe(options->pids[i], &target) && target.zombie)
+			session_target_remove(&sampler->session, (pid_t)sampler->target_pids[i]);
+	return err;
+}
+
+/*
+ * The kernel cannot walk a process that it does not know, and Python frames cannot be had later:
+ * so those that are there already are looked at before sampling starts, as many as
+ * can be in a moment, the latest first.
+ */
+static void learn_processes(struct sampler *sampler)
+{
+	/* Without samples nobody tells of the others later. */
+	uint64_t limit_ns = sampler->options->gpu ? LEARN_ALL_NS : LEARN_NS;
+	uint64_t start_ns = time_monotonic_ns(), now_ns = start_ns;
+	struct parents all = { 0 };
+	pid_t pid;
+	int err = 0;
+
+	/* Those were looked at when they became targets. */
+	if (sampler->session.options.filter && !session_pids_are_the_nodes(&sampler->session))
+		return;
+	if (pids_each(note_parent, &all))
+		log_debug("not all processes could be looked at before sampling starts");
+	while (all.nr && now_ns - start_ns < limit_ns) {
+		pid = all.list[--all.nr].pid;
+		if (!sampler->session.options.filter || session_is_target(&sampler->session, pid))
+			err = walker_learn(&sampler->walker, (uint32_t)pid, now_ns, NULL);
+		/* One that is about to map something keeps us waiting: asked once more. */
+		if (err == -ETIMEDOUT && sampler->options->gpu)
+			walker_learn(&sampler->walker, (uint32_t)pid, now_ns, NULL);
+		err = 0;
+		now_ns = time_monotonic_ns();
+	}
+	free(all.list);
+}
+
+/* It may have no sample, if all that runs are its children. */
+static void target_program_note(struct sampler *sampler)
+{
+	const struct process *process;
+	size_t i;
+
+	for (i = 0; i < sampler->options->nr_pids && !sampler->target_program; i++) {
+		process = processes_find(sampler->processes, sampler->target_pids[i]);
+		sampler->target_program = process ? process->program : 0;
+	}
+}
+
+int sampler_check(void)
+{
+	__cleanup(buf_fini) struct buf message = { .max = MESSAGE_MAX };
+
+	mallopt(M_ARENA_MAX, 1);
+	libbpf_log_init();
+	if (!requirements_check(&message))
+		return EXIT_DONE;
+	log_error("%s", message.data ? message.data : "requirements: out of memory");
+	return EXIT_PRIVILEGE;
+}
+
+int sampler_check_targets(const pid_t *pids, size_t nr)
+{
+	struct target target;
+	size_t i;
+	int err;
+
+	for (i = 0; i < nr; i++) {
+		err = target_probe(pids[i], &target);
+		if (err == -ESRCH) {
+			log_error("pid %d: no such process", pids[i]);
+			return EXIT_NO_TARGET;
+		}
+		if (!err && target.zombie) {
+			log_error("pid %d: it has exited and only waits for its parent (zombie)",
+				  pids[i]);
+			return EXIT_NO_TARGET;
+		}
+		if (!err && target.leader && target.leader != target.pid) {
+			log_error("pid %d: is a thread of process %d, which is what -p takes",
+				  pids[i], target.leader);
+			return EXIT_NO_TARGET;
+		}
+	}
+	return EXIT_DONE;
+}
+
+int sampler_open(struct sampler *sampler, const struct sampler_options *options,
+		 const struct sampler_handlers *handlers)
+{
+	enum session_clock clock = SESSION_CLOCK_PERF;
+	int status, err;
+
+	*sampler = (struct sampler){ .options = options, .handlers = *handlers };
+	raise_file_limit();
+	ask_short_slice();
+	status = has_clock(options) ? choose_clock(options, &clock) : EXIT_DONE;
+	if (!status)
+		status = open_session(sampler, clock);
+	if (status)
+		return status;
+	err = setup_tables(sampler);
+	if (!err && options->wakers)
+		err = wakers_new(&sampler->wakers);
+	if (!err && options->steps)
+		err = worker_steps_new(&sampler->steps, sampler);
+	if (!err && options->step_windows && !options->gpu)
+		err = gpu_probes_new(&sampler->windows, &sampler->session, sampler->images,
+				     sampler->runner);
+	if (!err && sampler->windows)
+		worker_steps_windows(sampler->steps, sampler->windows);
+	if (!err && options->nr_workers && !options->steps)
+		err = workers_new(&sampler->workers, options->workers, options->nr_workers);
+	return err ? cannot_start(err) : EXIT_DONE;
+}
+
+int sampler_start(struct sampler *sampler)
+{
+	int err;
+
+	err = session_attach(&sampler->session);
+	if (!err)
+		err = setup_targets(sampler);
+	if (!err)
+		learn_processes(sampler);
+	if (!err)
+		target_program_note(sampler);
+	if (!err && sampler->steps)
+		worker_steps_look(sampler->steps);
+	if (!err && sampler->options->waits != SESSION_NO_WAITS)
+		err = sampler_waits_start(sampler);
+	if (!err && has_clock(sampler->options))
+		err = clock_start(&sampler->clock, &sampler->session);
+	if (err)
+		return cannot_start(err);
+	sampler->tick_ns = time_monotonic_ns() + TICK_NS;
+	while (sampler->windows &&
+	       gpu_probes_look(sampler->windows, time_monotonic_ns(), NS_PER_SECOND))
+		sampler_run(sampler);
+	return EXIT_DONE;
+}
+
+int sampler_fd(const struct sampler *sampler)
+{
+	return stream_fd(sampler->stream);
+}
+
+int sampler_run(struct sampler *sampler)
+{
+	int wait_ms = stream_run(sampler->stream);
+	uint64_t now_ns = time_monotonic_ns();
+
+	if (sampler->waits)
+		waits_run(sampler->waits, now_ns);
+	if (now_ns >= sampler->tick_ns) {
+		if (sampler->clock)
+			clock_tick(sampler->clock);
+		sampler_containers_tick(sampler, now_ns);
+		sampler->tick_ns = now_ns + TICK_NS;
+	}
+	if (sampler->windows && gpu_probes_look(sampler->windows, now_ns, WINDOWS_LOOK_NS))
+		return 0;
+	return wait_ms;
+}
+
+bool sampler_targets_gone(const struct sampler *sampler)
+{
+	const struct sampler_options *options = sampler->options;
+	size_t i;
+
+	if (!options->nr_pids || options->nr_comms || options->nr_workers || options->child)
+		return false;
+	for (i = 0; i < options->nr_pids; i++)
+		/* One that has exited is no target any more, also while its parent leaves it a zombie. */
+		if (sampler->target_pids[i] &&
+		    session_is_target(&sampler->session, (pid_t)sampler->target_pids[i]) &&
+		    (!kill(options->pids[i], 0) || errno == EPERM))
+			return false;
+	return true;
+}
+
+void sampler_stop_clock(struct sampler *sampler)
+{
+	if (sampler->clock)
+		clock_stop(sampler->clock);
+}
+
+void sampler_stop(struct sampler *sampler)
+{
+	sampler_stop_clock(sampler);
+	if (sampler->waits)
+		waits_stop(sampler->waits);
+	stream_run(sampler->stream);
+}
+
+void sampler_let_go(struct sampler *sampler)
+{
+	waits_free(sampler->waits);
+	sampler->waits = NULL;
+	if (sampler->windows) {
+		windows_tell(sampler);
+		worker_steps_windows(sampler->steps, NULL);
+	}
+	gpu_probes_free(sampler->windows);
+	sampler->windows = NULL;
+	remote_child_free(sampler->remote);
+	sampler->remote = NULL;
+	clock_free(sampler->clock);
+	sampler->clock = NULL;
+	stream_free(sampler->stream);
+	sampler->stream = NULL;
+	walker_fini(&sampler->walker);
+	processes_free(sampler->processes);
+	sampler->processes = NULL;
+	tables_free(sampler->tables);
+	sampler->tables = NULL;
+	python_maps_free(sampler->python_maps);
+	sampler->python_maps = NULL;
+	session_close(&sampler->session);
+}
+
+void sampler_close(struct sampler *sampler)
+{
+	sampler_let_go(sampler);
+	free(sampler->target_pids);
+	wakers_free(sampler->wakers);
+	workers_free(sampler->workers);
+	worker_steps_free(sampler->steps);
+	pythons_free(sampler->pythons);
+	codes_free(sampler->codes);
+	images_free(sampler->images);
+	private_files_free(sampler->private_files);
+	containers_free(sampler->containers);
+	deadline_runner_free(sampler->runner);
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Whose process is it? Asked when a program starts and with its first sample, and again ever more
+ * seldom while there is no answer: a container's files may come later than its process.
+ */
+#include "capture/sampler.h"
+
+#include "base/time.h"
+#include "capture/container_filter.h"
+#include "container/containers.h"
+#include "proc/processes.h"
+
+/*
+ * A new container costs the reading of some files; nothing is known of it in vain, but samples
+ * wait meanwhile: 10% of the time at most, a fifth of a second at once.
+ */
+#define ASK_SHARE 10
+#define ASK_SAVED_NS (NS_PER_SECOND / 5)
+#define ASK_AGAIN_NS NS_PER_SECOND
+#define ASK_AGAIN_FACTOR 4
+#define ASK_AGAIN_MAX_NS (64 * NS_PER_SECOND)
+#define EXPIRE_EVERY_NS (60 * NS_PER_SECOND)
+
+/* Outside of our pid namespace it has no /proc that we could ask; counted once. */
+static bool is_outside(struct sampler *sampler, struct process *process)
+{
+	if (process->place.agent_pid)
+		return false;
+	if (process->place.mnt_ns && !process->container_due_ns) {
+		process->container_due_ns = UINT64_MAX;
+		sampler->nr_container_outside++;
+	}
+	return true;
+}
+
+/* What its cgroup or its mounts say is had for want of better. */
+static bool is_known(const struct process *process)
+{
+	return process->container && process->container->source == CONTAINER_FROM_BUNDLE;
+}
+
+const struct container *sampler_container(struct sampler *sampler, struct process *process)
+{
+	const struct container *found;
+	uint64_t now_ns;
+
+	if (is_known(process) || is_outside(sampler, process))
+		return process->container;
+	now_ns = time_monotonic_ns();
+	if (now_ns < process->container_due_ns)
+		return process->container;
+	if (!budget_allows(&sampler->asking, ASK_SHARE, ASK_SAVED_NS, now_ns)) {
+		sampler->nr_container_deferred++;
+		return process->container;
+	}
+	found = containers_of(sampler->containers, process->place.agent_pid, process->place.mnt_ns,
+			      now_ns);
+	if (found)
+		process->container = found;
+	budget_spend(&sampler->asking, time_monotonic_ns() - now_ns);
+	process->container_wait_ns = process->container_wait_ns
+					     ? process->container_wait_ns * ASK_AGAIN_FACTOR
+					     : ASK_AGAIN_NS;
+	if (process->container_wait_ns > ASK_AGAIN_MAX_NS)
+		process->container_wait_ns = ASK_AGAIN_MAX_NS;
+	process->container_due_ns = now_ns + process->container_wait_ns;
+	return process->container;
+}
+
+void sampler_containers_tick(struct sampler *sampler, uint64_t now_ns)
+{
+	if (now_ns < sampler->expire_ns)
+		return;
+	if (sampler->expire_ns) {
+		processes_forget_containers(sampler->processes);
+		containers_expire(sampler->containers, now_ns);
+	}
+	sampler->expire_ns = now_ns + EXPIRE_EVERY_NS;
+}

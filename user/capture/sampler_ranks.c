@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Which rank is it? Asked when a program starts, and else with its first sample: once, since
+ * what it was started with stays what it is. Children that only fork have their parent's.
+ */
+#include "capture/sampler.h"
+
+#include <errno.h>
+
+#include "base/time.h"
+#include "kernel/environ.h"
+#include "proc/processes.h"
+#include "proc/ranks.h"
+#include "proc/usage.h"
+#include "bpfprof.h"
+
+/* Some 30 us each, of 10% of the time at most: programs may be started without end. */
+#define ASK_SHARE 10
+#define ASK_SAVED_NS (NS_PER_SECOND / 10)
+#define CGROUP_MAX_BYTES 4096
+
+/* Why nothing, or less than there is, was read. */
+static void failure_count(struct sampler_ranks_stats *stats, int err)
+{
+	switch (err) {
+	case -ESRCH:
+		stats->exited++;
+		break;
+	case -E2BIG:
+		stats->cut++;
+		break;
+	case -ETIMEDOUT:
+	case -EBUSY:
+		stats->blocked++;
+		break;
+	case -ENOMEM:
+		stats->no_memory++;
+		break;
+	default:
+		stats->unreadable++;
+	}
+}
+
+static void ranks_read(struct sampler *sampler, struct process *process, uint32_t pid)
+{
+	const struct bpfprof_task_id task = { .start_ns = process->start_ns,
+					      .exec_id = process->exec_id };
+	char cgroup[CGROUP_MAX_BYTES];
+	struct ranks ranks = { 0 };
+	int err = environ_read(&sampler->session, sampler->runner, pid, &task, &ranks);
+
+	if (err)
+		failure_count(&sampler->ranks, err);
+	if (!ranks.slurm_job[0] && err != -ESRCH &&
+	    proc_file_read(cgroup, sizeof(cgroup), (pid_t)pid, "cgroup") > 0)
+		ranks_take_cgroup(&ranks, cgroup);
+	if (process_ranks_set(process, &ranks))
+		sampler->ranks.no_memory++;
+	sampler->ranks.found += process->ranks != NULL;
+	process->ranks_known = true;
+}
+
+void sampler_ranks_look(struct sampler *sampler, struct process *process)
+{
+	uint64_t start_ns;
+	uint32_t pid;
+
+	if (process->ranks_known)
+		return;
+	pid = session_own_pid(&sampler->session, process->pid, process->place.agent_pid);
+	if (!pid || process->dead) {
+		/* With a pid of ours it may come to be known; counted once in any case. */
+		if (process->dead || process->place.mnt_ns) {
+			process->ranks_known = true;
+			sampler->ranks.exited += process->dead;
+			sampler->ranks.outside += !process->dead;
+		}
+		return;
+	}
+	start_ns = time_monotonic_ns();
+	if (!budget_allows(&sampler->ranking, ASK_SHARE, ASK_SAVED_NS, start_ns)) {
+		sampler->ranks.deferred++;
+		return;
+	}
+	ranks_read(sampler, process, pid);
+	sampler->ranks.looked++;
+	budget_spend(&sampler->ranking, time_monotonic_ns() - start_ns);
+}

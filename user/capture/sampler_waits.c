@@ -1,0 +1,523 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Waits of threads: what a sampler has to do beside the clock for --wall and --off-cpu. Most of it
+ * is done where an interval ends, for threads that wait then: nobody has told of a wait that is not
+ * over, and those that have slept since before the start have not been heard of at all.
+ */
+#include "capture/sampler.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/strtab.h"
+#include "base/time.h"
+#include "kernel/remote.h"
+#include "kernel/stream.h"
+#include "kernel/tasks.h"
+#include "kernel/waits.h"
+#include "proc/pids.h"
+#include "proc/processes.h"
+#include "profile/aggregate.h"
+#include "profile/thread_times.h"
+#include "profile/wakers.h"
+#include "python/codes.h"
+#include "python/merge.h"
+#include "threads/dump_read.h"
+#include "threads/thread_dump.h"
+
+/* Reading stacks of a whole node, at most, where nothing else is said. */
+#define READING_NS (10 * NS_PER_SECOND)
+#define TASK_UNINTERRUPTIBLE 2
+#define TRIES 5 /* to ask what a thread does while nothing is heard of it */
+/* A sample is not there as soon as it is counted: it is walked in between. */
+#define FLIGHT_NS 1000000ULL
+#define PAUSE_NS 250000L
+#define PAUSES 400 /* of all threads */
+#define TASKS_AT_ONCE 128 /* threads of a process, at 1.3 KB each, and with their memory */
+#define UNMERGED ((uint64_t)BPFPROF_FRAME_MARKER << BPFPROF_FRAME_SHIFT | PYTHON_FRAME_UNMERGED)
+
+enum settles {
+	SETTLE_FIRST, /* all but threads in a wait that wants a stack */
+	SETTLE_REST,
+	SETTLE_ALL, /* whatever was done before */
+};
+
+struct cutting {
+	struct sampler *sampler;
+	const struct sampler_cut *cut;
+	enum settles settles;
+	unsigned int nr_pauses;
+	uint64_t deadline_ns;
+	uint64_t tasks_ns; /* when threads were looked at */
+	struct dump dump;
+	/* Of the process that is looked at. */
+	struct tasks tasks; /* TASKS_AT_ONCE at most */
+	uint32_t *tids; /* that wait, TASKS_MAX at most */
+	size_t nr_tids;
+	size_t nr_looked;
+	uint32_t kernel_pid; /* 0: it may not be asked for */
+};
+
+int sampler_waits_start(struct sampler *sampler)
+{
+	return waits_start(&sampler->waits, &sampler->session, sampler->options->hz);
+}
+
+static void sample_begin(struct bpfprof_sample *sample, const struct bpfprof_task_id *task,
+			 const char *comm, const char *leader_comm)
+{
+	*sample = (struct bpfprof_sample){ .task = *task, .flags = BPFPROF_SAMPLE_WAIT };
+	memcpy(sample->comm, comm, sizeof(sample->comm));
+	memcpy(sample->leader_comm, leader_comm, sizeof(sample->leader_comm));
+}
+
+static void view_begin(struct sampler *sampler, struct sample_view *view,
+		       const struct bpfprof_sample *sample)
+{
+	struct process *process = processes_find(sampler->processes, sample->task.pid);
+
+	*view = (struct sample_view){ .sample = sample, .stop = BPFPROF_STOP_NO_USER };
+	if (!process || process->start_ns != sample->task.start_ns)
+		return;
+	view->process = process;
+	view->place = process->place;
+	view->title = process->title;
+}
+
+/* at_ns: until when; 0: it has ended. Nothing is known of what goes on under an ended one's number. */
+static void rest_fill(const struct sampler *sampler, const struct bpfprof_waiter *waiter,
+		      uint64_t at_ns, struct thread_rest *ret)
+{
+	uint64_t since_ns = waits_open_since_ns(sampler->waits, waiter);
+	bool wall = sampler->options->waits == SESSION_WALL;
+
+	*ret = (struct thread_rest){ .wait_ns = waiter->owed_ns, .since_ns = since_ns };
+	if (wall)
+		ret->run_ns = waiter->run_ns;
+	if (!at_ns || !waiter->state)
+		return;
+	if (waiter->since_ns > at_ns)
+		ret->after_ns = wall ? waiter->since_ns - at_ns : 0;
+	else if (since_ns)
+		ret->open_ns = at_ns - since_ns;
+	else if (wall)
+		ret->run_ns += at_ns - waiter->since_ns;
+}
+
+static bool is_wanted(const struct sampler_cut *cut, const struct aggregate_input *input)
+{
+	return !cut->wants || cut->wants(cut->arg, input);
+}
+
+void sampler_waits_thread_end(struct sampler *sampler, const struct bpfprof_waiter *waiter)
+{
+	struct bpfprof_sample sample;
+	struct aggregate_input input;
+	struct sample_view view;
+	struct thread_rest rest;
+
+	rest_fill(sampler, waiter, 0, &rest);
+	if (!rest.run_ns && !rest.wait_ns)
+		return;
+	sample_begin(&sample, &waiter->task, waiter->comm, waiter->leader_comm);
+	view_begin(sampler, &view, &sample);
+	if (sampler_input(sampler, &view, &input))
+		sampler->handlers.thread_end(sampler->handlers.arg, &input, &rest);
+}
+
+/* Has it come back, or been sampled, just now? Then a sample of that is on its way. */
+static bool is_in_flight(struct cutting *cutting, const struct bpfprof_waiter *waiter)
+{
+	const struct timespec pause = { .tv_nsec = PAUSE_NS };
+
+	if (waiter->state != THREAD_RUNS || cutting->nr_pauses >= PAUSES ||
+	    time_monotonic_ns() > waiter->since_ns + FLIGHT_NS)
+		return false;
+	cutting->nr_pauses++;
+	nanosleep(&pause, NULL);
+	return true;
+}
+
+/* As waits_find(), such that all samples of before have come. */
+static int thread_look(struct cutting *cutting, const struct bpfprof_task_id *task,
+		       struct bpfprof_waiter *ret)
+{
+	struct sampler *sampler = cutting->sampler;
+	int tries = TRIES, found;
+
+	do {
+		thread_times_heard(cutting->cut->times, task);
+		found = waits_find(sampler->waits, task, ret);
+		stream_take(sampler->stream);
+	} while ((thread_times_heard(cutting->cut->times, task) ||
+		  (found > 0 && is_in_flight(cutting, ret))) &&
+		 --tries);
+	return found;
+}
+
+/* One that has been on a CPU since the start. */
+static void waiter_settle(void *arg, const struct bpfprof_waiter *waiter)
+{
+	struct cutting *cutting = arg;
+	struct thread_times *times = cutting->cut->times;
+	struct bpfprof_sample sample;
+	struct bpfprof_waiter now;
+	struct aggregate_input input;
+	struct sample_view view;
+	struct thread_rest rest;
+
+	if (cutting->settles == SETTLE_REST && thread_times_settled(times, &waiter->task))
+		return;
+	if (thread_look(cutting, &waiter->task, &now) <= 0)
+		return;
+	rest_fill(cutting->sampler, &now, cutting->cut->at_ns, &rest);
+	if (cutting->settles == SETTLE_FIRST && thread_times_wants_stack(times, &now.task, &rest))
+		return;
+	sample_begin(&sample, &now.task, now.comm, now.leader_comm);
+	view_begin(cutting->sampler, &view, &sample);
+	if (sampler_input(cutting->sampler, &view, &input) && is_wanted(cutting->cut, &input))
+		thread_times_settle(times, &input, &rest);
+}
+
+static void waiters_settle(struct cutting *cutting, enum settles which)
+{
+	cutting->settles = which;
+	waits_each(cutting->sampler->waits, waiter_settle, cutting);
+}
+
+/* Kernel addresses as on the stack, and user frames; the thread's own, else of the kernel's only. */
+static void frames_take(struct sampler *sampler, struct sample_view *view,
+			const struct bpfprof_task_state *state, const struct dump *dump,
+			const struct thread_dump *thread, uint64_t *user)
+{
+	const struct thread_frame *frame;
+	size_t i;
+
+	view->kernel = (const uint64_t *)state->kernel;
+	view->nr_kernel = state->nr_kernel < BPFPROF_MAX_KERNEL_FRAMES ? state->nr_kernel
+								       : BPFPROF_MAX_KERNEL_FRAMES;
+	if (!thread)
+		return;
+	view->user = user;
+	view->stop = BPFPROF_STOP_COMPLETE;
+	for (i = 0; i < thread->nr_frames; i++) {
+		frame = &thread->frames[i];
+		if (view->nr_user == BPFPROF_MAX_FRAMES) {
+			view->stop = BPFPROF_STOP_DEPTH;
+			break;
+		}
+		switch (frame->kind) {
+		case THREAD_FRAME_PYTHON:
+			user[view->nr_user++] = codes_frame_of(
+				sampler->codes, strtab_get(dump->strings, frame->name),
+				strtab_get(dump->strings, frame->file), frame->line);
+			break;
+		case THREAD_FRAME_NATIVE:
+			user[view->nr_user++] = frame->wire;
+			break;
+		case THREAD_FRAME_MARKER:
+			if (strcmp(strtab_get(dump->strings, frame->name), "[unmerged]")) {
+				view->stop = BPFPROF_STOP_READ_FAULT;
+				break;
+			}
+			view->unmerged = PYTHON_UNMERGED_READ;
+			user[view->nr_user++] = UNMERGED;
+			break;
+		default:
+			break;
+		}
+	}
+}
+
+static const struct thread_dump *thread_of(const struct process_dump *process, uint32_t tid)
+{
+	size_t i;
+
+	for (i = 0; process && i < process->nr_threads; i++)
+		if (process->threads[i].kernel_tid == tid)
+			return process->threads[i].nr_frames ? &process->threads[i] : NULL;
+	return NULL;
+}
+
+bool sampler_sleeper_input(struct sampler *sampler, const struct bpfprof_task_state *state,
+			   const struct dump *dump, const struct process_dump *process,
+			   struct sampler_sleeper *to, struct aggregate_input *ret)
+{
+	const struct thread_dump *thread = thread_of(process, state->task.tid);
+	struct sample_view view;
+
+	sample_begin(&to->sample, &state->task, state->comm, state->leader_comm);
+	if (state->state & TASK_UNINTERRUPTIBLE)
+		to->sample.flags |= BPFPROF_SAMPLE_UNINTERRUPTIBLE;
+	view_begin(sampler, &view, &to->sample);
+	frames_take(sampler, &view, state, dump, thread, to->user);
+	to->sample.nr_python = thread && process->python_version;
+	to->is_read = thread;
+	return sampler_input(sampler, &view, ret);
+}
+
+static void wait_add(struct cutting *cutting, const struct bpfprof_task_state *state,
+		     const struct process_dump *process, struct thread_rest *rest)
+{
+	struct sampler *sampler = cutting->sampler;
+	struct sampler_sleeper sleeper;
+	struct aggregate_input input;
+
+	if (!sampler_sleeper_input(sampler, state, &cutting->dump, process, &sleeper, &input) ||
+	    !is_wanted(cutting->cut, &input))
+		return;
+	sampler->waits_open++;
+	sampler->waits_unread += !sleeper.is_read;
+	if (!sleeper.is_read) /* as if it were another wait the next time: then, maybe */
+		rest->since_ns = 0;
+	thread_times_open(cutting->cut->times, &input, rest);
+}
+
+bool sampler_thread_input(struct sampler *sampler, const struct bpfprof_task_state *state,
+			  struct bpfprof_sample *sample, struct aggregate_input *ret)
+{
+	struct sample_view view;
+
+	if (state->flags & BPFPROF_TASK_KTHREAD)
+		return false;
+	sample_begin(sample, &state->task, state->comm, state->leader_comm);
+	view_begin(sampler, &view, sample);
+	return sampler_input(sampler, &view, ret);
+}
+
+static bool is_asked_for(const struct cutting *cutting, const struct bpfprof_task_state *state)
+{
+	struct sampler *sampler = cutting->sampler;
+	struct bpfprof_sample sample;
+	struct aggregate_input input;
+
+	if (sampler->session.options.filter)
+		return session_is_target(&sampler->session, (pid_t)state->task.pid);
+	return sampler_thread_input(sampler, state, &sample, &input) &&
+	       is_wanted(cutting->cut, &input);
+}
+
+static bool is_asleep(const struct bpfprof_task_state *state)
+{
+	return !state->exit_state && state->state;
+}
+
+/* By what the kernel itself knows. */
+static bool slept_before_start(const struct cutting *cutting,
+			       const struct bpfprof_task_state *state)
+{
+	return state->asleep_ns &&
+	       cutting->tasks_ns - state->asleep_ns <= waits_start_ns(cutting->sampler->waits);
+}
+
+/* Is there no time left to read stacks, or no way? */
+static bool is_late(const struct cutting *cutting)
+{
+	return !cutting->sampler->remote || time_monotonic_ns() >= cutting->deadline_ns;
+}
+
+/* Does it wait in what wants a stack? found: as of waits_find(). */
+static bool is_waiting(struct cutting *cutting, const struct bpfprof_task_state *state,
+		       struct thread_rest *rest, int *found)
+{
+	struct bpfprof_waiter waiter;
+
+	*found = -ENOENT;
+	if (!is_asleep(state))
+		return false;
+	*found = thread_look(cutting, &state->task, &waiter);
+	/* Who has slept since before the start never needed a place. */
+	if (*found == -ENOENT && slept_before_start(cutting, state))
+		*found = 0;
+	if (*found < 0)
+		return false;
+	rest_fill(cutting->sampler, &waiter, cutting->cut->at_ns, rest);
+	return thread_times_wants_stack(cutting->cut->times, &state->task, rest);
+}
+
+/* Those that wait are for process_cut(). All others that have slept since before the start, as of no other. */
+static void tasks_settle(struct cutting *cutting)
+{
+	struct bpfprof_sample sample;
+	struct aggregate_input input;
+	struct thread_rest rest;
+	int found;
+	size_t i;
+
+	for (i = 0; i < cutting->tasks.nr; i++) {
+		const struct bpfprof_task_state *state = &cutting->tasks.states[i];
+
+		if (is_waiting(cutting, state, &rest, &found)) {
+			if (cutting->nr_tids < TASKS_MAX && !is_late(cutting))
+				cutting->tids[cutting->nr_tids++] = state->reader_tid;
+			else
+				wait_add(cutting, state, NULL, &rest);
+		} else if (!found &&
+			   sampler_thread_input(cutting->sampler, state, &sample, &input)) {
+			thread_times_settle(cutting->cut->times, &input, &rest);
+		} else if (found == -ENOENT && is_asleep(state)) {
+			cutting->sampler->waits_unknown++;
+		}
+	}
+}
+
+/* Those looked at until now. 0, 1: the process is none that was asked for. */
+static int tasks_look(struct cutting *cutting)
+{
+	cutting->tasks_ns = time_monotonic_ns();
+	waits_run(cutting->sampler->waits, cutting->tasks_ns);
+	if (!cutting->kernel_pid) {
+		if (!is_asked_for(cutting, &cutting->tasks.states[0]))
+			return 1;
+		cutting->kernel_pid = cutting->tasks.states[0].task.pid;
+	}
+	tasks_settle(cutting);
+	cutting->tasks.nr = 0;
+	return 0;
+}
+
+static int task_take(void *arg, const struct bpfprof_task_state *state)
+{
+	struct cutting *cutting = arg;
+
+	if (cutting->tasks.nr == TASKS_AT_ONCE && tasks_look(cutting))
+		return 1;
+	cutting->tasks.states[cutting->tasks.nr++] = *state;
+	cutting->nr_looked++;
+	return 0;
+}
+
+/* Threads of the process that wait, of all or those. */
+static void threads_cut(struct cutting *cutting, pid_t pid, const struct tasks_choice *choice)
+{
+	struct sampler *sampler = cutting->sampler;
+	const struct dump_reader reader = { .session = &sampler->session,
+					    .walker = &sampler->walker,
+					    .child = sampler->remote,
+					    .runner = sampler->runner,
+					    .native = true,
+					    .threads = choice,
+					    .max_pages = cutting->cut->max_pages,
+					    .max_frames = cutting->cut->max_frames,
+					    .deadline_ns = cutting->cut->reading_ns
+								   ? cutting->deadline_ns
+								   : 0 };
+	struct process_dump *process = NULL;
+	struct dump_read_counts counts;
+	struct thread_rest rest;
+	struct tasks tasks;
+	size_t i;
+	int found, err;
+
+	err = tasks_read(&tasks, &sampler->session, (uint32_t)pid, choice);
+	if (err && err != -E2BIG) {
+		sampler->waits_unknown += err == -ESRCH ? 0
+					  : choice	? choice->nr
+							: cutting->nr_tids;
+		return;
+	}
+	cutting->tasks_ns = time_monotonic_ns();
+	if (!is_late(cutting) && !dump_read(&reader, &cutting->dump, (uint32_t)pid, &counts))
+		process = &cutting->dump.processes[cutting->dump.nr_processes - 1];
+	for (i = 0; i < tasks.nr; i++) {
+		if (is_waiting(cutting, &tasks.states[i], &rest, &found))
+			wait_add(cutting, &tasks.states[i], process, &rest);
+	}
+	if (process)
+		dump_drop(&cutting->dump);
+	tasks_fini(&tasks);
+}
+
+/* All threads of the process that wait, some at a time: each takes memory while it is read. */
+static void process_cut(struct cutting *cutting, pid_t pid)
+{
+	struct tasks_choice choice = { .kernel_pid = cutting->kernel_pid };
+	size_t first;
+
+	if (cutting->nr_tids && cutting->nr_looked <= TASKS_AT_ONCE) {
+		threads_cut(cutting, pid, NULL);
+		return;
+	}
+	for (first = 0; first < cutting->nr_tids; first += choice.nr) {
+		waits_run(cutting->sampler->waits, time_monotonic_ns());
+		choice.tids = cutting->tids + first;
+		choice.nr = cutting->nr_tids - first;
+		if (choice.nr > TASKS_AT_ONCE)
+			choice.nr = TASKS_AT_ONCE;
+		threads_cut(cutting, pid, &choice);
+	}
+}
+
+static int process_look(void *arg, pid_t pid, const struct proc_usage *usage)
+{
+	struct cutting *cutting = arg;
+	struct sampler *sampler = cutting->sampler;
+	int err;
+
+	(void)usage;
+	waits_run(sampler->waits, time_monotonic_ns());
+	if (session_pids_are_the_nodes(&sampler->session) && sampler->session.options.filter &&
+	    !session_is_target(&sampler->session, pid))
+		return 0;
+	cutting->tasks.nr = cutting->nr_tids = 0;
+	cutting->nr_looked = cutting->kernel_pid = 0;
+	err = tasks_each(&sampler->session, (uint32_t)pid, task_take, cutting);
+	if (!err && !tasks_look(cutting))
+		process_cut(cutting, pid);
+	return 0;
+}
+
+static void processes_look(struct cutting *cutting)
+{
+	cutting->tasks.states = calloc(TASKS_AT_ONCE, sizeof(*cutting->tasks.states));
+	cutting->tids = calloc(TASKS_MAX, sizeof(*cutting->tids));
+	if (cutting->tasks.states && cutting->tids)
+		pids_each(process_look, cutting);
+	tasks_fini(&cutting->tasks);
+	free(cutting->tids);
+}
+
+static void stacks_read(struct cutting *cutting)
+{
+	struct sampler *sampler = cutting->sampler;
+	uint64_t reading_ns = cutting->cut->reading_ns;
+
+	cutting->deadline_ns = time_monotonic_ns() + (reading_ns ? reading_ns : READING_NS);
+	/* Not earlier: a child would hold open what keeps the command of `-- CMD` waiting. */
+	if (remote_child_new(&sampler->remote, &sampler->session))
+		sampler->remote = NULL;
+	if (!dump_init(&cutting->dump)) {
+		processes_look(cutting);
+		dump_fini(&cutting->dump);
+	}
+	remote_child_free(sampler->remote);
+	sampler->remote = NULL;
+}
+
+void sampler_waits_cut(struct sampler *sampler, const struct sampler_cut *cut)
+{
+	struct cutting cutting = { .sampler = sampler, .cut = cut };
+
+	stream_take(sampler->stream);
+	waiters_settle(&cutting, SETTLE_FIRST);
+	stacks_read(&cutting);
+	/* What they waited in was over by then, or not to be read. */
+	waiters_settle(&cutting, SETTLE_REST);
+}
+
+void sampler_waits_end(struct sampler *sampler, struct sampler_cut *cut)
+{
+	struct cutting last = { .sampler = sampler, .cut = cut };
+
+	waits_end(sampler->waits);
+	cut->at_ns = waits_end_ns(sampler->waits);
+	stream_run(sampler->stream);
+	waiters_settle(&last, SETTLE_FIRST);
+	stacks_read(&last);
+	waits_stop(sampler->waits);
+	stream_run(sampler->stream);
+	/* Last: now each has some sample that can take what is left. */
+	waiters_settle(&last, SETTLE_ALL);
+}

@@ -1,0 +1,566 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/worker_steps.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <uthash.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "base/time.h"
+#include "capture/container_filter.h"
+#include "capture/sampler.h"
+#include "capture/worker_titles.h"
+#include "kernel/probes/gpu_probes.h"
+#include "kernel/titles.h"
+#include "proc/processes.h"
+#include "proc/title.h"
+#include "profile/stats.h"
+#include "ray/calls.h"
+#include "ray/steps.h"
+#include "ray/worker_match.h"
+#include "bpfprof.h"
+#include "gpu_calls.h"
+
+#define NAME_BYTES (TITLE_MAX + 1024)
+#define MAX_TOLD 64 /* lines at the end */
+
+struct worker_key {
+	uint64_t start_ns;
+	uint32_t pid;
+	uint32_t pad;
+};
+
+struct worker {
+	UT_hash_handle hh;
+	struct worker_key key;
+	struct bpfprof_task_id task;
+	uint32_t own_pid; /* in our own pid namespace, 0: not known */
+	char *name; /* of the first title that was met */
+	int pattern;
+	char *title; /* the last one, NULL: not known */
+	struct calls calls;
+	struct steps steps;
+	uint64_t nr_lost; /* changes of the title that were not told */
+	bool told, exited, in_threads;
+	bool windows; /* they are its steps: it has made one, or they were asked for */
+	bool window_open;
+};
+
+struct worker_steps {
+	struct sampler *sampler;
+	struct gpu_probes *probes; /* that tell of windows, or NULL */
+	struct worker *workers;
+	bool held; /* no step begins */
+	bool changed; /* somebody may be through */
+	uint64_t nr_changes, nr_bad, nr_full, nr_forgotten;
+	uint64_t nr_unread; /* processes, at the start */
+	uint64_t nr_outside, nr_late; /* samples: in no wanted step; too old to know */
+	uint64_t
+		nr_forgotten_samples; /* in calls that were taken for steps, before the first window */
+	void (*notify)(void *arg, const struct bpfprof_task_id *task, bool begins);
+	void *notify_arg;
+};
+
+int worker_steps_new(struct worker_steps **ret, struct sampler *sampler)
+{
+	struct worker_steps *all = calloc(1, sizeof(*all));
+
+	if (!all)
+		return -ENOMEM;
+	all->sampler = sampler;
+	*ret = all;
+	return 0;
+}
+
+void worker_steps_notify(struct worker_steps *all,
+			 void (*step)(void *arg, const struct bpfprof_task_id *task, bool begins),
+			 void *arg)
+{
+	all->notify = step;
+	all->notify_arg = arg;
+}
+
+void worker_steps_windows(struct worker_steps *all, struct gpu_probes *probes)
+{
+	all->probes = probes;
+}
+
+void worker_steps_hold(struct worker_steps *all, bool held)
+{
+	all->held = held;
+}
+
+static void worker_remove(struct worker_steps *all, struct worker *worker)
+{
+	if (all->probes)
+		gpu_probes_tell_windows(all->probes, worker->key.pid, worker->key.start_ns, false);
+	HASH_DEL(all->workers, worker);
+	calls_fini(&worker->calls);
+	free(worker->name);
+	free(worker->title);
+	free(worker);
+}
+
+void worker_steps_free(struct worker_steps *all)
+{
+	if (!all)
+		return;
+	while (all->workers)
+		worker_remove(all, all->workers);
+	free(all);
+}
+
+static struct worker *worker_find(struct worker_steps *all, const struct bpfprof_task_id *task)
+{
+	struct worker_key key = { .start_ns = task->start_ns, .pid = task->pid };
+	struct worker *worker;
+
+	HASH_FIND(hh, all->workers, &key, sizeof(key), worker);
+	return worker;
+}
+
+/* Makes room if some worker has exited. False: all of them live. */
+static bool make_room(struct worker_steps *all)
+{
+	struct worker *worker;
+
+	if (HASH_COUNT(all->workers) < WORKER_STEPS_MAX)
+		return true;
+	for (worker = all->workers; worker; worker = worker->hh.next) {
+		if (!worker->exited)
+			continue;
+		all->nr_forgotten++;
+		worker_remove(all, worker);
+		return true;
+	}
+	all->nr_full++;
+	return false;
+}
+
+static struct worker *worker_add(struct worker_steps *all, const struct bpfprof_task_id *task,
+				 const char *title, int pattern)
+{
+	struct worker *worker;
+
+	if (!make_room(all))
+		return NULL;
+	worker = calloc(1, sizeof(*worker));
+	if (!worker || title_keep(&worker->name, title, SIZE_MAX)) {
+		free(worker);
+		all->nr_full++;
+		return NULL;
+	}
+	worker->key.start_ns = task->start_ns;
+	worker->key.pid = task->pid;
+	worker->task = *task;
+	worker->pattern = pattern;
+	worker->windows = all->sampler->options->steps->kind == STEPS_WINDOWS;
+	HASH_ADD(hh, all->workers, key, sizeof(worker->key), worker);
+	if (all->probes) /* from now on its windows are told */
+		gpu_probes_tell_windows(all->probes, task->pid, task->start_ns, true);
+	return worker;
+}
+
+static void worker_tell(const struct worker_steps *all, const struct worker *worker)
+{
+	const struct worker_names names = { .title = worker->name };
+	__cleanup(buf_fini) struct buf name = { .max = NAME_BYTES };
+
+	text_add_shown(&name, worker_name(&names));
+	log_info("watching worker '%s' pid %u (matched '%s')", name.data ? name.data : "",
+		 worker->own_pid, all->sampler->options->workers[worker->pattern]);
+}
+
+/* Does it live where --pod and --container say? Told of once, if so. */
+static bool worker_is_asked_for(struct worker_steps *all, struct worker *worker)
+{
+	const struct sampler_options *options = all->sampler->options;
+	struct process *process;
+
+	if (worker->told)
+		return true;
+	if (options->containers && container_filter_is_set(options->containers)) {
+		process = processes_find(all->sampler->processes, worker->task.pid);
+		if (!process || process->start_ns != worker->task.start_ns ||
+		    !container_filter_matches(options->containers,
+					      sampler_container(all->sampler, process)))
+			return false;
+	}
+	worker->told = true;
+	worker_tell(all, worker);
+	return true;
+}
+
+/* How a title and the name that comes with it are judged. */
+static int judge(const struct worker_steps *all, const char *title, bool class_too)
+{
+	const struct sampler_options *options = all->sampler->options;
+	char comm[BPFPROF_COMM_LEN] = { 0 };
+	const struct worker_names names = { .title = title, .comm = comm };
+
+	strncpy(comm, title, sizeof(comm) - 1);
+	return class_too ? worker_match_class(options->workers, options->nr_workers, &names)
+			 : worker_match(options->workers, options->nr_workers, &names);
+}
+
+/* Nobody can tell its steps from one another. */
+static bool left_out(const struct worker *worker)
+{
+	return worker->in_threads && !worker->windows;
+}
+
+static bool is_through(const struct worker_steps *all, const struct worker *worker)
+{
+	return worker->steps.nr_ended >= all->sampler->options->steps->stop - 1;
+}
+
+static void step_begins(struct worker_steps *all, struct worker *worker, uint64_t ts_ns)
+{
+	uint64_t before = worker->steps.nr_windows;
+
+	if (all->held && !worker->windows)
+		return;
+	steps_begin(&worker->steps, all->sampler->options->steps, ts_ns);
+	if (all->notify && !worker->windows && worker->steps.nr_windows > before)
+		all->notify(all->notify_arg, &worker->task, true);
+}
+
+/* Nobody will say when the step that was told of ends. */
+static void step_breaks_off(struct worker_steps *all, const struct worker *worker)
+{
+	if (all->notify && !worker->windows && worker->steps.nr_windows > worker->steps.nr_recorded)
+		all->notify(all->notify_arg, &worker->task, false);
+}
+
+static void step_was_last(struct worker_steps *all, struct worker *worker)
+{
+	titles_finish(&all->sampler->session, &worker->task);
+	all->changed = true;
+}
+
+static void step_ends(struct worker_steps *all, struct worker *worker, uint64_t ts_ns)
+{
+	uint64_t before = worker->steps.nr_recorded;
+
+	steps_end(&worker->steps, ts_ns);
+	if (all->notify && !worker->windows && worker->steps.nr_recorded > before)
+		all->notify(all->notify_arg, &worker->task, false);
+	if (is_through(all, worker))
+		step_was_last(all, worker);
+}
+
+/* Its calls overlap: what the one title of the process says is of no use. */
+static void give_up(struct worker_steps *all, struct worker *worker)
+{
+	if (worker->in_threads)
+		return;
+	worker->in_threads = true;
+	if (worker->windows)
+		return;
+	step_breaks_off(all, worker);
+	all->changed = true;
+	titles_finish(&all->sampler->session, &worker->task);
+	if (worker_is_asked_for(all, worker))
+		log_warn("worker pid %u runs its methods in threads of their own or as coroutines "
+			 "(max_concurrency, asyncio): its calls cannot be counted, it is left out "
+			 "unless it makes windows with cudaProfilerStart",
+			 worker->own_pid);
+}
+
+/* Without memory for it: the next one is another one, whatever it is. */
+static void title_forget(struct worker *worker)
+{
+	free(worker->title);
+	worker->title = NULL;
+}
+
+static void worker_title(struct worker_steps *all, struct worker *worker,
+			 const struct bpfprof_title_event *e, const char *title, bool wanted)
+{
+	char old_comm[BPFPROF_COMM_LEN + 1] = { 0 };
+
+	if (e->lost) {
+		worker->nr_lost += e->lost;
+		calls_lose(&worker->calls);
+	} else if (worker->title && !strcmp(worker->title, title)) {
+		return; /* a thread got a name, nothing else */
+	}
+	if (title_keep(&worker->title, title, SIZE_MAX))
+		title_forget(worker);
+	memcpy(old_comm, e->old_comm, sizeof(e->old_comm));
+	calls_see(&worker->calls, title, wanted, old_comm);
+	if (worker->windows)
+		return;
+	step_ends(all, worker, e->rec.ts_ns);
+	if (worker->calls.state == CALLS_CALL && wanted && calls_is_step(title) &&
+	    !is_through(all, worker))
+		step_begins(all, worker, e->rec.ts_ns);
+}
+
+void worker_steps_title(struct worker_steps *all, const struct bpfprof_title_event *e,
+			struct process *process)
+{
+	struct worker *worker = worker_find(all, &e->task);
+	char title[TITLE_MAX + 1];
+	int pattern;
+
+	all->nr_changes++;
+	if (title_parse(title, e->title, sizeof(e->title))) {
+		all->nr_bad++;
+		titles_judge(&all->sampler->session, e, false);
+		if (worker && e->lost) {
+			worker->nr_lost += e->lost;
+			calls_lose(&worker->calls);
+		}
+		return;
+	}
+	pattern = judge(all, title, false);
+	titles_judge(&all->sampler->session, e, pattern >= 0);
+	if (!worker && pattern >= 0)
+		worker = worker_add(all, &e->task, title, pattern);
+	if (!worker)
+		return;
+	if (!worker->own_pid)
+		worker->own_pid = session_own_pid(&all->sampler->session, e->task.pid,
+						  process ? process->place.agent_pid : 0);
+	worker_is_asked_for(all, worker);
+	if (e->task.tid != e->task.pid)
+		give_up(all, worker);
+	else
+		worker_title(all, worker, e, title, pattern >= 0);
+}
+
+/* Its calls are no steps then, nor were those before. */
+static void windows_are_steps(struct worker_steps *all, struct worker *worker)
+{
+	const struct sampler_handlers *handlers = &all->sampler->handlers;
+
+	if (worker->windows)
+		return;
+	step_breaks_off(all, worker);
+	worker->windows = true;
+	worker->steps = (struct steps){ 0 };
+	if (handlers->forget)
+		all->nr_forgotten_samples += handlers->forget(handlers->arg, &worker->task);
+	if (worker_is_asked_for(all, worker))
+		log_info("worker pid %u makes windows with cudaProfilerStart: they are its steps, "
+			 "and not its calls",
+			 worker->own_pid);
+}
+
+void worker_steps_window(struct worker_steps *all, const struct bpfprof_window_event *e)
+{
+	struct worker *worker = worker_find(all, &e->task);
+
+	if (!worker || (!worker->windows && !e->begins))
+		return;
+	windows_are_steps(all, worker);
+	/* One in another is part of that, unless its number is a new one: the end was lost. */
+	if (worker->window_open == !!e->begins &&
+	    !(e->begins && e->number > worker->steps.nr_begun))
+		return;
+	worker->window_open = e->begins;
+	if (!e->begins) {
+		step_ends(all, worker, e->rec.ts_ns);
+		return;
+	}
+	steps_skip_to(&worker->steps, e->number, e->rec.ts_ns);
+	if (is_through(all, worker))
+		step_was_last(all, worker);
+	else
+		step_begins(all, worker, e->rec.ts_ns);
+}
+
+void worker_steps_exit(struct worker_steps *all, const struct bpfprof_task_id *task)
+{
+	struct worker *worker = worker_find(all, task);
+
+	titles_forget(&all->sampler->session, task->pid);
+	if (!worker)
+		return;
+	worker->exited = true;
+	all->changed = true;
+	step_breaks_off(all, worker);
+}
+
+static bool is_looked_for(void *arg, const char *title)
+{
+	return !calls_is_idle(title) && judge(arg, title, true) >= 0;
+}
+
+static void on_worker(void *arg, const struct bpfprof_task_id *task, uint32_t own_pid,
+		      const char *title, uint64_t ts_ns)
+{
+	struct worker_steps *all = arg;
+	struct worker *worker = worker_add(all, task, title, judge(all, title, true));
+
+	(void)ts_ns;
+	if (!worker)
+		return;
+	worker->own_pid = own_pid;
+	worker_is_asked_for(all, worker);
+}
+
+void worker_steps_look(struct worker_steps *all)
+{
+	struct worker_titles_ask ask = { .wants = is_looked_for, .found = on_worker, .arg = all };
+	int err = worker_titles_each(all->sampler, &ask);
+
+	all->nr_unread = ask.nr_unread;
+	if (err)
+		log_warn("not all processes could be looked at (%s): workers that have not begun "
+			 "a call are not waited for",
+			 strerror(-err));
+	else if (all->nr_unread)
+		log_warn("%" PRIu64 " processes could not be looked at: workers among them that "
+			 "have not begun a call are not waited for",
+			 all->nr_unread);
+}
+
+bool worker_steps_want(struct worker_steps *all, const struct bpfprof_sample *sample)
+{
+	struct worker *worker = worker_find(all, &sample->task);
+	int have;
+
+	if (!worker)
+		return false;
+	have = left_out(worker) ? 0 : steps_have(&worker->steps, sample->rec.ts_ns);
+	all->nr_late += have < 0;
+	all->nr_outside += !have;
+	return have > 0;
+}
+
+bool worker_steps_know(struct worker_steps *all, const struct bpfprof_task_id *task)
+{
+	struct worker *worker = worker_find(all, task);
+
+	return worker && !left_out(worker) && worker_is_asked_for(all, worker);
+}
+
+bool worker_steps_through(struct worker_steps *all)
+{
+	bool some = false, unclear = false;
+	struct worker *worker;
+
+	if (!all->changed)
+		return false;
+	for (worker = all->workers; worker; worker = worker->hh.next) {
+		if (left_out(worker))
+			continue;
+		if (!worker_is_asked_for(all, worker)) { /* its container may not be known yet */
+			unclear = true;
+			continue;
+		}
+		if (!worker->exited && !is_through(all, worker))
+			break;
+		/* One that exits before it did anything makes room for others, as Ray's do. */
+		some |= worker->steps.nr_begun > 0;
+	}
+	all->changed = unclear;
+	return !worker && some;
+}
+
+bool worker_steps_found(const struct worker_steps *all)
+{
+	const struct worker *worker;
+
+	for (worker = all->workers; worker; worker = worker->hh.next)
+		if (worker->told)
+			return true;
+	return false;
+}
+
+static void worker_tell_end(const struct worker *worker, const struct steps_range *range)
+{
+	const struct worker_names names = { .title = worker->name };
+	const struct steps *steps = &worker->steps;
+	__cleanup(buf_fini) struct buf text = { .max = NAME_BYTES };
+
+	text_add_shown(&text, worker_name(&names));
+	buf_printf(&text, "' pid %u: %" PRIu64 " of %" PRIu64 " %s recorded", worker->own_pid,
+		   steps->nr_recorded, range->stop - range->start,
+		   worker->windows ? "windows of the profiler" : "steps");
+	if (steps->nr_recorded)
+		buf_printf(&text, ", %.3f s in all", (double)steps->recorded_ns / 1e9);
+	if (steps->nr_windows > steps->nr_recorded)
+		buf_printf(&text, ", step %" PRIu64 " in part", steps->nr_begun);
+	if (steps->nr_ended + 1 < range->stop)
+		buf_printf(&text, "; %" PRIu64 " seen%s", steps->nr_begun,
+			   worker->exited ? " when it exited" : "");
+	if (worker->nr_lost && !worker->windows)
+		buf_printf(&text,
+			   "; %" PRIu64 " changes of its title were lost: steps may be miscounted",
+			   worker->nr_lost);
+	if (!buf_error(&text))
+		log_info("worker '%s", text.data);
+}
+
+void worker_steps_tell(struct worker_steps *all)
+{
+	struct worker *worker;
+	uint64_t nr = 0;
+
+	for (worker = all->workers; worker; worker = worker->hh.next) {
+		/* Whoever is not told of by now is not asked for: what is known of containers is gone. */
+		if (left_out(worker) || !worker->told)
+			continue;
+		if (nr++ < MAX_TOLD)
+			worker_tell_end(worker, all->sampler->options->steps);
+	}
+	if (nr > MAX_TOLD || all->nr_forgotten)
+		log_info("and %" PRIu64 " more workers",
+			 (nr > MAX_TOLD ? nr - MAX_TOLD : 0) + all->nr_forgotten);
+	if (all->nr_full)
+		log_warn("more than %d workers: the others were left out", WORKER_STEPS_MAX);
+}
+
+void worker_steps_tell_one(struct worker_steps *all, const struct bpfprof_task_id *task)
+{
+	const struct worker *worker = worker_find(all, task);
+
+	if (worker && worker->told && !left_out(worker))
+		worker_tell_end(worker, all->sampler->options->steps);
+}
+
+static void add(struct stats_reasons *dst, const char *name, uint64_t count)
+{
+	if (count)
+		stats_add(dst, name, count);
+}
+
+void worker_steps_stats(const struct worker_steps *all, struct stats_reasons *dst)
+{
+	uint64_t seen = 0, recorded = 0, in_part = 0, threads = 0, workers = 0, windows = 0;
+	const struct worker *worker;
+
+	for (worker = all->workers; worker; worker = worker->hh.next) {
+		if (!worker->told)
+			continue;
+		workers++;
+		seen += worker->steps.nr_begun;
+		recorded += worker->steps.nr_recorded;
+		in_part += worker->steps.nr_windows - worker->steps.nr_recorded;
+		threads += left_out(worker);
+		windows += worker->windows && worker->steps.nr_begun;
+	}
+	stats_add(dst, "workers", workers);
+	stats_add(dst, "seen", seen);
+	stats_add(dst, "recorded", recorded);
+	add(dst, "recorded_in_part", in_part);
+	add(dst, "samples_outside", all->nr_outside);
+	add(dst, "samples_too_late", all->nr_late);
+	add(dst, "samples_before_windows", all->nr_forgotten_samples);
+	add(dst, "workers_with_windows", windows);
+	add(dst, "title_changes", all->nr_changes);
+	add(dst, "titles_bad", all->nr_bad);
+	add(dst, "workers_in_threads", threads);
+	add(dst, "processes_unread", all->nr_unread);
+	add(dst, "workers_no_room", all->nr_full);
+	add(dst, "workers_forgotten", all->nr_forgotten);
+}

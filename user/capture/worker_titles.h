@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_CAPTURE_WORKER_TITLES_H
+#define BPFPROF_CAPTURE_WORKER_TITLES_H
+
+/* Ray workers that are there already, by what their titles say just now. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct bpfprof_task_id;
+struct sampler;
+
+struct worker_titles_ask {
+	bool (*wants)(void *arg, const char *title); /* quick: it is asked of every worker */
+	/* own_pid: in our pid namespace; ts_ns: when the title was read, or a little earlier. */
+	void (*found)(void *arg, const struct bpfprof_task_id *task, uint32_t own_pid,
+		      const char *title, uint64_t ts_ns);
+	void *arg;
+	uint64_t nr_unread; /* processes that could not be looked at */
+};
+
+/* Looks at all processes. 0 or -errno: not all were looked at. */
+int worker_titles_each(struct sampler *sampler, struct worker_titles_ask *ask);
+
+#endif

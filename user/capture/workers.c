@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/workers.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <uthash.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/hash_seed.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "capture/ray_roles.h"
+#include "profile/aggregate.h"
+#include "ray/worker_match.h"
+#include "bpfprof.h"
+
+#define NAME_BYTES (TITLE_MAX + 1)
+#define CACHE_SLOTS 1024 /* a power of two */
+
+struct verdict {
+	uint64_t names; /* hash of what it was judged by; 0 = free */
+	int pattern; /* index, -1: not one of them */
+};
+
+struct told_key {
+	uint64_t start_ns;
+	uint32_t pid;
+	uint32_t pad;
+};
+
+struct told {
+	UT_hash_handle hh;
+	struct told_key key;
+};
+
+struct workers {
+	char *const *patterns;
+	size_t nr;
+	uint64_t seed; /* targets choose what is hashed */
+	struct verdict cache[CACHE_SLOTS];
+	struct told *told;
+};
+
+int workers_new(struct workers **ret, char *const *patterns, size_t nr)
+{
+	struct workers *workers = calloc(1, sizeof(*workers));
+
+	if (!workers)
+		return -ENOMEM;
+	workers->patterns = patterns;
+	workers->nr = nr;
+	workers->seed = hash_seed();
+	*ret = workers;
+	return 0;
+}
+
+void workers_free(struct workers *workers)
+{
+	struct told *told, *next;
+
+	if (!workers)
+		return;
+	HASH_ITER(hh, workers->told, told, next) {
+		HASH_DEL(workers->told, told);
+		free(told);
+	}
+	free(workers);
+}
+
+static int judge(struct workers *workers, const struct worker_names *names)
+{
+	uint64_t hash = XXH3_64bits_withSeed(names->comm, strlen(names->comm) + 1, workers->seed);
+	struct verdict *verdict;
+
+	if (names->title)
+		hash = XXH3_64bits_withSeed(names->title, strlen(names->title), hash);
+	if (names->script)
+		hash = XXH3_64bits_withSeed(names->script, strlen(names->script), ~hash);
+	hash |= 1;
+	verdict = &workers->cache[hash >> 32 & (CACHE_SLOTS - 1)];
+	if (verdict->names != hash) {
+		verdict->names = hash;
+		verdict->pattern = worker_match(workers->patterns, workers->nr, names);
+	}
+	return verdict->pattern;
+}
+
+/* False: it was told of before, or there is no room to remember that it was. */
+static bool tell_once(struct workers *workers, const struct bpfprof_task_id *task)
+{
+	struct told_key key = { .start_ns = task->start_ns, .pid = task->pid };
+	struct told *told;
+
+	HASH_FIND(hh, workers->told, &key, sizeof(key), told);
+	if (told || HASH_COUNT(workers->told) >= WORKERS_MAX_TOLD)
+		return false;
+	told = calloc(1, sizeof(*told));
+	if (!told)
+		return false;
+	told->key = key;
+	HASH_ADD(hh, workers->told, key, sizeof(told->key), told);
+	return true;
+}
+
+static void tell(uint32_t pid, const struct worker_names *names, const char *pattern)
+{
+	__cleanup(buf_fini) struct buf name = { .max = NAME_BYTES };
+
+	text_add_shown(&name, worker_name(names));
+	log_info("watching worker '%s' pid %u (matched '%s')", name.data ? name.data : "", pid,
+		 pattern);
+}
+
+bool workers_want(struct workers *workers, const struct aggregate_input *input, bool tells)
+{
+	char comm[BPFPROF_COMM_LEN + 1] = { 0 };
+	struct worker_names names = { .title = input->title,
+				      .comm = comm,
+				      .script = ray_roles_script(input->role) };
+	int pattern;
+
+	memcpy(comm, input->sample->leader_comm, BPFPROF_COMM_LEN);
+	pattern = judge(workers, &names);
+	if (pattern < 0)
+		return false;
+	if (tells && tell_once(workers, &input->sample->task))
+		tell(input->own_pid, &names, workers->patterns[pattern]);
+	return true;
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/doctor_files.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clean_text.h"
+#include "base/cleanup.h"
+#include "base/time.h"
+#include "capture/requirements.h"
+#include "capture/sampler.h"
+#include "container/containers.h"
+#include "proc/images.h"
+#include "proc/processes.h"
+#include "proc/usage.h"
+#include "python/others.h"
+#include "python/pythons.h"
+
+#define MAX_LINES 500 /* files of one process that are told */
+#define SHOWN_PATH 1024
+
+static void container_line(struct requirements *reqs, struct sampler *sampler,
+			   struct process *process)
+{
+	static const char *const sources[] = {
+		[CONTAINER_FROM_NOWHERE] = "nothing",
+		[CONTAINER_FROM_BUNDLE] = "its runtime's bundle",
+		[CONTAINER_FROM_CGROUP] = "its cgroup",
+		[CONTAINER_FROM_MOUNTS] = "kubelet's mounts",
+	};
+	const struct container *container = sampler_container(sampler, process);
+	const struct containers_stats *stats = containers_stats(sampler->containers);
+
+	if (container)
+		requirements_add(reqs, "container", REQUIREMENT_OK, NULL,
+				 "%.12s: %s/%s/%s, image %s (by %s)", container->id,
+				 container->namespace, container->pod, container->name,
+				 container->image, sources[container->source]);
+	else if (stats->of_node)
+		requirements_add(reqs, "container", REQUIREMENT_OK, NULL,
+				 "none: a process of the node itself");
+	else
+		requirements_add(reqs, "container", REQUIREMENT_WARN,
+				 "mount the node's / at /host and give --host-root /host",
+				 "not known: no bundle, cgroup or mount says whose process it is");
+}
+
+static void other_python_line(struct requirements *reqs, struct sampler *sampler,
+			      const struct process *process)
+{
+	char cmdline[PROC_CMDLINE_MAX] = "";
+	const char *name;
+
+	if (proc_cmdline_read(sampler->runner, cmdline, sizeof(cmdline), (pid_t)process->pid))
+		cmdline[0] = '\0';
+	name = python_other_of(sampler->images, process, cmdline);
+	if (name)
+		requirements_add(reqs, "python", REQUIREMENT_WARN,
+				 "native stacks are all that can be had",
+				 "%s, not CPython: its Python frames are not known", name);
+}
+
+/* Each version once: which of them run only their memory tells. */
+static void python_line(struct requirements *reqs, struct sampler *sampler,
+			const struct process *process)
+{
+	uint32_t versions[BPFPROF_MAX_RUNTIMES], i, k;
+
+	for (i = 0; i < process->nr_pythons; i++) {
+		versions[i] = pythons_version(sampler->pythons, process->pythons[i].image) >> 16;
+		for (k = 0; k < i && versions[k] != versions[i]; k++)
+			;
+		if (k == i)
+			requirements_add(reqs, "python", REQUIREMENT_OK, NULL,
+					 "%u.%u: frames are named", versions[i] >> 8,
+					 versions[i] & 0xff);
+	}
+	if (!process->nr_pythons)
+		other_python_line(reqs, sampler, process);
+}
+
+static const char *remedy_of(enum image_problem problem)
+{
+	switch (problem) {
+	case IMAGE_GONE:
+		return "mount the node's / at /host (HostToContainer) and give --host-root /host";
+	case IMAGE_UNREADABLE:
+		return "CAP_DAC_READ_SEARCH is needed; NFS and FUSE may refuse even that";
+	case IMAGE_BLOCKED:
+		return "its file system does not answer: look at the server";
+	default:
+		return "its stacks are walked by frame pointers only";
+	}
+}
+
+/* Which symbols it has. */
+static const char *symbols_of(struct elf_image *elf)
+{
+	switch (elf_image_sections_error(elf)) {
+	case 0:
+		return elf_image_section(elf, ".symtab") ? "all symbols" : "exported symbols";
+	case -E2BIG:
+		return "more sections than are read, so exported symbols only";
+	default:
+		return "unreadable section headers, so exported symbols only";
+	}
+}
+
+static void file_line(struct requirements *reqs, struct sampler *sampler, struct image *image,
+		      uint64_t now_ns)
+{
+	bool memory = image->way == IMAGE_WAY_MEMORY, rows;
+	char path[SHOWN_PATH];
+	int err = images_open(sampler->images, image, now_ns);
+
+	clean_text(path, sizeof(path), image->path[0] ? image->path : "(no path)",
+		   image->path[0] ? strlen(image->path) : sizeof("(no path)"));
+	if (err) {
+		requirements_add(reqs, "file", REQUIREMENT_WARN, remedy_of(image->problem),
+				 "%s: not to be had: %s", path, image_problem_name(image->problem));
+		return;
+	}
+	rows = !images_open_cfi(sampler->images, image, now_ns);
+	requirements_add(reqs, "file", memory ? REQUIREMENT_WARN : REQUIREMENT_OK,
+			 memory ? "no way leads to the file: functions that are not exported "
+				  "have no names"
+				: NULL,
+			 "%s: by %s; %s, %s", path, image_way_name(image->way),
+			 memory ? "exported symbols" : symbols_of(image->elf),
+			 rows ? "unwind tables" : "no unwind tables");
+}
+
+static void file_lines(struct requirements *reqs, struct sampler *sampler,
+		       const struct process *process, uint64_t now_ns)
+{
+	size_t i, j, nr = 0;
+
+	for (i = 0; i < process->nr_mappings && nr < MAX_LINES; i++) {
+		for (j = 0; j < i; j++)
+			if (process->mappings[j].image == process->mappings[i].image)
+				break;
+		if (j < i || process->mappings[i].image < BPFPROF_IMAGE_FIRST_FILE)
+			continue;
+		file_line(reqs, sampler,
+			  images_get(sampler->images, (uint32_t)process->mappings[i].image),
+			  now_ns);
+		nr++;
+	}
+	if (nr == MAX_LINES)
+		requirements_add(reqs, "file", REQUIREMENT_OK, NULL, "... and more");
+}
+
+int doctor_files(struct requirements *reqs, pid_t pid, const char *host_root)
+{
+	struct sampler_options options = { .hz = 99, .iterators = true, .host_root = host_root };
+	struct sampler_handlers handlers = { 0 };
+	struct sampler *sampler = calloc(1, sizeof(*sampler));
+	struct process *process;
+	uint64_t now_ns = time_monotonic_ns();
+	int err = -ENOMEM;
+
+	if (!sampler)
+		return err;
+	err = sampler_open(sampler, &options, &handlers) ? -EIO : 0;
+	if (!err)
+		err = walker_learn(&sampler->walker, (uint32_t)pid, now_ns, NULL);
+	process = err < 0 ? NULL : processes_first(sampler->processes);
+	if (process) {
+		container_line(reqs, sampler, process);
+		python_line(reqs, sampler, process);
+		file_lines(reqs, sampler, process, now_ns);
+	}
+	sampler_close(sampler);
+	free(sampler);
+	return err < 0 ? err : process ? reqs->error : -ESRCH;
+}

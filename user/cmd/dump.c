@@ -1,0 +1,541 @@
+// SPDX-License-Identifier: Apache-2.0
+/* bpfprof dump: what every thread of some processes is doing, once. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/deadline.h"
+#include "base/exit_status.h"
+#include "base/log.h"
+#include "base/strtab.h"
+#include "base/time.h"
+#include "capture/container_filter.h"
+#include "capture/dump_burst.h"
+#include "capture/pod_processes.h"
+#include "capture/sampler.h"
+#include "capture/target.h"
+#include "capture/worker_processes.h"
+#include "cmd/command.h"
+#include "cmd/dump_tree.h"
+#include "container/containers.h"
+#include "kernel/remote.h"
+#include "kernel/tasks.h"
+#include "options/options.h"
+#include "proc/pids.h"
+#include "proc/title.h"
+#include "profile/stats.h"
+#include "profile/symbolize.h"
+#include "threads/dump.h"
+#include "threads/dump_gpu.h"
+#include "threads/dump_names.h"
+#include "threads/dump_read.h"
+#include "threads/dump_waits.h"
+#include "threads/thread_dump.h"
+
+#define MAX_OUTPUT_BYTES (256U << 20)
+#define MESSAGE_MAX 1024
+#define BURST_NS 20000000ULL
+#define WAIT_TEXT 160
+/* A person waits for the answer, and nothing else does. */
+#define READY_MS 10000
+#define ASLEEP_MS 2000
+
+/* One `bpfprof dump`. */
+struct dumping {
+	const struct dump_options *options;
+	struct sampler_options sampler_options;
+	struct sampler sampler;
+	struct remote_child *child;
+	const pid_t *pids; /* that were asked for, as we see them */
+	size_t nr_pids;
+	struct pids found; /* of the pods that were asked for */
+	struct pids workers; /* of --worker, and -p besides */
+	bool only_python; /* what else lives in them is not meant */
+	struct dump dump;
+	uint64_t read_ns;
+};
+
+static int no_target(pid_t pid, const char *why)
+{
+	log_error("pid %d: %s", pid, why);
+	return EXIT_NO_TARGET;
+}
+
+/* Another thread's number is not a process's. A zombie may still have threads: asked later. */
+static int check_target(pid_t pid)
+{
+	struct target target;
+	int err = target_probe(pid, &target);
+
+	if (err == -ESRCH)
+		return no_target(pid, "no such process");
+	if (!err && target.leader && target.leader != target.pid) {
+		log_error("pid %d: is a thread of process %d, which is what -p takes", pid,
+			  target.leader);
+		return EXIT_NO_TARGET;
+	}
+	return EXIT_DONE;
+}
+
+/*
+ * What a call that was given up has waited for. The iterator over mappings sleeps for nothing but the
+ * lock of the process's memory, which a read may need as well.
+ */
+static const char *wait_text(char text[WAIT_TEXT], const struct deadline_wait *wait)
+{
+	const char *lock = "";
+
+	if (!wait->known)
+		return "it is not known for what they waited";
+	if (wait->ready)
+		return "this machine had no CPU time for bpfprof (nice -n -10 helps)";
+	if (!wait->in[0])
+		return "the kernel did not answer";
+	if (!strncmp(wait->in, "task_vma", 8) || strstr(wait->in, "rwsem") ||
+	    strstr(wait->in, "mmap_read_lock") || strstr(wait->in, "mmap_lock"))
+		lock = ": something holds the lock of its memory (mmap_lock)";
+	snprintf(text, WAIT_TEXT, "the kernel waits in %s()%s", wait->in, lock);
+	return text;
+}
+
+static void say_counts(pid_t pid, const struct dump_read_counts *counts)
+{
+	char why[WAIT_TEXT];
+
+	if (counts->mappings_error == -ETIMEDOUT)
+		log_warn("pid %d: its mappings cannot be read: %s: kernel frames only", pid,
+			 wait_text(why, &counts->mappings_wait));
+	else if (counts->mappings_error && counts->mappings_error != -ESRCH)
+		log_warn("pid %d: its mappings cannot be read: %s", pid,
+			 strerror(-counts->mappings_error));
+	if (counts->other_python)
+		log_warn("pid %d: it runs %s, not CPython: its Python frames are not known, native "
+			 "stacks are all that can be had",
+			 pid, counts->other_python);
+	if (counts->python_error == -ENODATA)
+		log_warn("pid %d: no Python runs in it: its interpreter has not begun yet, has "
+			 "ended, "
+			 "or is only loaded",
+			 pid);
+	else if (counts->python_error)
+		log_warn("pid %d: its Python interpreter cannot be read in full: %s", pid,
+			 strerror(-counts->python_error));
+	if (counts->nr_beyond)
+		log_warn("pid %d: it has %llu more places where a Python may run than the %d that "
+			 "are looked at",
+			 pid, (unsigned long long)counts->nr_beyond, BPFPROF_MAX_RUNTIMES);
+	if (counts->too_many_threads)
+		log_warn("pid %d: it has more than %d threads: these are the first", pid,
+			 TASKS_MAX);
+	if (counts->gone)
+		log_warn("pid %d: it ended while it was read: this is what was read until then",
+			 pid);
+	if (counts->nr_hung)
+		log_warn("pid %d: %llu reads of its memory hung and were given up: %s", pid,
+			 (unsigned long long)counts->nr_hung, wait_text(why, &counts->hung));
+	if (counts->nr_refused)
+		log_warn("pid %d: %llu times memory of it was wanted beyond the %u MiB that are "
+			 "kept, or after reads hung: frames and values are missing",
+			 pid, (unsigned long long)counts->nr_refused,
+			 REMOTE_MAX_PAGES / (1048576 / BPFPROF_READ_BYTES));
+	if (counts->nr_inconsistent && !counts->gone)
+		log_warn("pid %d: %llu threads ran each time they were read: their frames may not "
+			 "belong together",
+			 pid, (unsigned long long)counts->nr_inconsistent);
+	if (counts->nr_cut)
+		log_warn("pid %d: %llu stacks or lists of variables were left out: at most %u "
+			 "frames and %u variables are kept",
+			 pid, (unsigned long long)counts->nr_cut, DUMP_MAX_FRAMES,
+			 DUMP_MAX_VARIABLES);
+	if (counts->nr_bad)
+		log_warn("pid %d: %llu objects of its interpreter make no sense", pid,
+			 (unsigned long long)counts->nr_bad);
+	log_debug("pid %d: read in %.1f ms, %llu rounds, %llu passes, %llu pages; %llu objects "
+		  "unreadable",
+		  pid, (double)counts->read_ns / 1e6, (unsigned long long)counts->nr_rounds,
+		  (unsigned long long)counts->nr_passes, (unsigned long long)counts->nr_pages,
+		  (unsigned long long)counts->nr_unreadable);
+}
+
+static struct dump_reader reader_of(struct dumping *dumping)
+{
+	const struct dump_options *options = dumping->options;
+
+	return (struct dump_reader){
+		.session = &dumping->sampler.session,
+		.walker = &dumping->sampler.walker,
+		.child = dumping->child,
+		.runner = dumping->sampler.runner,
+		.native = options->native,
+		.kernel = options->kernel,
+		.waits = options->verbose || options->json,
+		.locals = options->locals,
+	};
+}
+
+/* The process added last descends from one that was added before. */
+static void parent_set(struct dump *dump, uint32_t parent)
+{
+	struct process_dump *process = &dump->processes[dump->nr_processes - 1];
+	size_t i;
+
+	process->parent = parent;
+	for (i = 0; i + 1 < dump->nr_processes; i++)
+		if (dump->processes[i].pid == parent)
+			process->parent_cmdline = dump->processes[i].cmdline;
+}
+
+static void container_set(struct dumping *dumping, struct process_dump *process)
+{
+	const struct container *container =
+		containers_of(dumping->sampler.containers, process->pid, 0, time_monotonic_ns());
+	struct strtab *strings = dumping->dump.strings;
+
+	if (!container)
+		return;
+	process->container = strtab_add(strings, container->name);
+	process->container_id = strtab_add(strings, container->id);
+	process->pod = strtab_add(strings, container->pod);
+	process->namespace = strtab_add(strings, container->namespace);
+	process->pod_pid = (uint32_t)target_pod_pid((pid_t)process->pid);
+}
+
+static void task_set(struct strtab *strings, struct process_dump *process)
+{
+	const char *cmdline = strtab_get(strings, process->cmdline);
+	char title[TITLE_MAX + 1];
+
+	if (!title_parse(title, cmdline, strlen(cmdline)))
+		process->ray_task = strtab_add(strings, title);
+}
+
+static int read_one(struct dumping *dumping, pid_t pid, pid_t parent)
+{
+	const struct dump_reader reader = reader_of(dumping);
+	struct dump_read_counts counts;
+	int err = dump_read(&reader, &dumping->dump, (uint32_t)pid, &counts);
+	int status;
+
+	if (err == -ESRCH) {
+		status = check_target(pid);
+		return status ? status
+			      : no_target(pid, "the kernel does not show it to BPF programs");
+	}
+	if (err == -ENODATA)
+		return no_target(pid, "it has exited and only waits for its parent (zombie)");
+	if (err) {
+		log_error("pid %d: %s", pid, strerror(-err));
+		return err == -EPERM || err == -EACCES ? EXIT_PRIVILEGE : EXIT_FAILED;
+	}
+	if (dumping->only_python &&
+	    !dumping->dump.processes[dumping->dump.nr_processes - 1].python_version) {
+		dump_drop(&dumping->dump);
+		if (counts.other_python) /* Python, if not one that can be shown */
+			say_counts(pid, &counts);
+		return EXIT_DONE;
+	}
+	parent_set(&dumping->dump, (uint32_t)parent);
+	container_set(dumping, &dumping->dump.processes[dumping->dump.nr_processes - 1]);
+	task_set(dumping->dump.strings, &dumping->dump.processes[dumping->dump.nr_processes - 1]);
+	if (dumping->dump.processes[dumping->dump.nr_processes - 1].threads_cut)
+		log_warn("pid %d: its Python threads came and went while they were listed: some "
+			 "have no Python frames here",
+			 pid);
+	say_counts(pid, &counts);
+	return EXIT_DONE;
+}
+
+/* Children may go while their parents are read, and so may a pod's: that is no failure. */
+static int read_all(struct dumping *dumping)
+{
+	__cleanup(free_mem) struct dump_target *targets = NULL;
+	const struct dump_options *options = dumping->options;
+	size_t nr = 0, i;
+	int err, status = EXIT_DONE, one;
+
+	err = dump_tree(&targets, &nr, dumping->pids, dumping->nr_pids, options->subprocesses);
+	if (err) {
+		log_error("processes: %s", strerror(-err));
+		return EXIT_FAILED;
+	}
+	for (i = 0; i < nr; i++) {
+		one = targets[i].parent ? EXIT_DONE : check_target(targets[i].pid);
+		if (!one)
+			one = read_one(dumping, targets[i].pid, targets[i].parent);
+		if (one && !targets[i].parent &&
+		    (pids_have(options->pids, options->nr_pids, targets[i].pid) ||
+		     (options->nr_pids && options->containers.nr_pods) || one == EXIT_PRIVILEGE))
+			status = one;
+		if (one == EXIT_PRIVILEGE)
+			break;
+	}
+	return status;
+}
+
+static int name_all(struct dumping *dumping)
+{
+	const struct dump_names_options options = {
+		.kernel = dumping->options->kernel || dumping->options->json ||
+			  dumping->options->verbose || dump_needs_kernel(&dumping->dump),
+		.runner = dumping->sampler.runner,
+		.now_ns = time_monotonic_ns(),
+	};
+	struct stats_reasons files = { 0 };
+	int err, hidden = 0;
+	size_t i;
+
+	err = dump_names(&dumping->dump, dumping->sampler.images, &options, &files, &hidden);
+	if (err) {
+		log_error("symbols: %s", strerror(-err));
+		return EXIT_FAILED;
+	}
+	if (hidden)
+		log_warn(
+			"kernel functions have no names: /proc/kallsyms hides its addresses (needs "
+			"CAP_SYSLOG and kernel.kptr_restrict below 2)");
+	if (symbolize_problem(&files))
+		log_warn("functions of some files have no names: %s", symbolize_problem(&files));
+	for (i = 0; i < files.nr; i++)
+		log_debug("%s: %llu", files.reasons[i].name,
+			  (unsigned long long)files.reasons[i].count);
+	dump_waits(&dumping->dump);
+	dump_gpu(&dumping->dump);
+	return EXIT_DONE;
+}
+
+static int write_all(struct dumping *dumping)
+{
+	const struct dump_options *options = dumping->options;
+	const struct dump_format format = {
+		.native = options->native,
+		.kernel = options->kernel,
+		.full_filenames = options->full_filenames,
+		.waits = options->verbose,
+		.containers = options->verbose || container_filter_is_set(&options->containers),
+	};
+	__cleanup(buf_fini) struct buf out;
+	size_t done = 0;
+	ssize_t n;
+
+	buf_init(&out, MAX_OUTPUT_BYTES);
+	if (options->json)
+		dump_json(&out, &dumping->dump, &format);
+	else
+		dump_text(&out, &dumping->dump, &format);
+	if (buf_error(&out)) {
+		log_error("the dump is too large: %s", strerror(-buf_error(&out)));
+		return EXIT_FAILED;
+	}
+	while (done < out.len) {
+		n = write(STDOUT_FILENO, out.data + done, out.len - done);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0) {
+			log_error("standard output: %s", strerror(errno));
+			return EXIT_FAILED;
+		}
+		done += (size_t)n;
+	}
+	return EXIT_DONE;
+}
+
+static bool has_unsampled(const struct process_dump *process)
+{
+	size_t i;
+
+	for (i = 0; i < process->nr_threads; i++)
+		if (process->threads[i].running && !process->threads[i].sampled)
+			return true;
+	return false;
+}
+
+/* Threads that ran, and that no sample met: they sleep by now, most of them. */
+static void read_again(struct dumping *dumping)
+{
+	const struct dump_reader reader = reader_of(dumping);
+	struct dump_read_counts counts;
+	struct dump dump;
+	size_t i;
+
+	for (i = 0; i < dumping->dump.nr_processes; i++) {
+		if (!has_unsampled(&dumping->dump.processes[i]))
+			continue;
+		dump = (struct dump){ .strings = dumping->dump.strings };
+		if (!dump_read(&reader, &dump, dumping->dump.processes[i].pid, &counts)) {
+			process_dump_take(&dumping->dump.processes[i], &dump.processes[0]);
+			dump_drop(&dump);
+		}
+		free(dump.processes);
+	}
+}
+
+/* Threads that were on a CPU. Without samples of them all others still are an answer. */
+static void read_running(struct dumping *dumping)
+{
+	const struct dump_options *options = dumping->options;
+	const struct dump_burst_options burst = { .host_root = options->host_root,
+						  .kernel = options->kernel || options->json,
+						  .ns = BURST_NS };
+	struct process_dump *process;
+	size_t i, k;
+
+	if (!dump_burst_wanted(&dumping->dump))
+		return;
+	if (dump_burst(&dumping->dump, &burst))
+		log_warn("threads that run cannot be sampled: some have no frames here");
+	read_again(dumping);
+	for (i = 0; i < dumping->dump.nr_processes; i++) {
+		process = &dumping->dump.processes[i];
+		for (k = 0; k < process->nr_threads; k++)
+			if (process->threads[k].running && !process->threads[k].sampled)
+				process->threads[k].consistent = false;
+	}
+}
+
+/* What --worker finds, of that what lives in the pods, and -p besides. */
+static int choose_workers(struct dumping *dumping)
+{
+	const struct dump_options *options = dumping->options;
+	const struct container_filter *filter = &options->containers;
+	struct pids pods = { 0 }, workers = { 0 }, *all = &dumping->workers;
+	size_t i;
+	int err;
+
+	err = worker_processes_find(&workers, dumping->sampler.runner, options->workers,
+				    options->nr_workers);
+	if (!err && container_filter_is_set(filter))
+		err = pod_processes_find(&pods, dumping->sampler.containers, filter, NULL, 0);
+	for (i = 0; i < workers.nr && !err; i++)
+		if ((!container_filter_is_set(filter) ||
+		     pids_have(pods.list, pods.nr, workers.list[i])) &&
+		    !pids_have(dumping->pids, dumping->nr_pids, workers.list[i]))
+			err = pids_add(all, workers.list[i]);
+	for (i = 0; i < dumping->nr_pids && !err; i++)
+		err = pids_add(all, dumping->pids[i]);
+	pids_fini(&pods);
+	pids_fini(&workers);
+	if (err) {
+		log_error("processes: %s", strerror(-err));
+		return EXIT_FAILED;
+	}
+	dumping->pids = all->list;
+	dumping->nr_pids = all->nr;
+	return EXIT_DONE;
+}
+
+/* -p alone, -p among what lives in the pods, or all of that. */
+static int choose_pids(struct dumping *dumping)
+{
+	const struct dump_options *options = dumping->options;
+	const struct container_filter *filter = &options->containers;
+	/* Ids of containers leave -p what it is. */
+	size_t nr_pod_pids = filter->nr_pods ? options->nr_pids : 0, i;
+	int err;
+
+	dumping->pids = options->pids;
+	dumping->nr_pids = options->nr_pids;
+	if (!container_filter_is_set(filter))
+		return EXIT_DONE;
+	err = pod_processes_find(&dumping->found, dumping->sampler.containers, filter,
+				 options->pids, nr_pod_pids);
+	if (err) {
+		log_error("processes: %s", strerror(-err));
+		return EXIT_FAILED;
+	}
+	for (i = 0; i < options->nr_pids && !nr_pod_pids; i++)
+		if (!pids_have(dumping->found.list, dumping->found.nr, options->pids[i]))
+			return no_target(options->pids[i], "does not live in that container");
+	if (options->nr_pids && !nr_pod_pids)
+		return EXIT_DONE;
+	if (nr_pod_pids && !dumping->found.nr)
+		return pod_processes_none(dumping->sampler.containers, filter, options->pids,
+					  nr_pod_pids);
+	dumping->pids = dumping->found.list;
+	dumping->nr_pids = dumping->found.nr;
+	dumping->only_python = !options->nr_pids;
+	return EXIT_DONE;
+}
+
+static int choose_processes(struct dumping *dumping)
+{
+	const struct dump_options *options = dumping->options;
+	int status = EXIT_DONE;
+
+	if (options->nr_pids || !options->nr_workers)
+		status = choose_pids(dumping);
+	if (!status && options->nr_workers)
+		status = choose_workers(dumping);
+	if (!status && options->nr_workers && !dumping->nr_pids)
+		log_info("--worker: no process on this node matches");
+	return status;
+}
+
+/* An answer, though an empty one. */
+static void say_no_python(const struct dumping *dumping)
+{
+	__cleanup(buf_fini) struct buf text = { .max = MESSAGE_MAX };
+
+	container_filter_text(&text, &dumping->options->containers);
+	log_info("%s: %s", buf_error(&text) ? "--pod" : text.data,
+		 dumping->found.nr ? "no Python process lives there; dump -p shows others"
+				   : "no process on this node lives there");
+}
+
+static int run(struct dumping *dumping)
+{
+	static const struct sampler_handlers handlers;
+	int status, err, named;
+
+	status = sampler_open(&dumping->sampler, &dumping->sampler_options, &handlers);
+	if (status)
+		return status;
+	deadline_patience(dumping->sampler.runner, READY_MS, ASLEEP_MS);
+	err = remote_child_new(&dumping->child, &dumping->sampler.session);
+	if (!err)
+		remote_child_patience(dumping->child, READY_MS);
+	if (!err)
+		err = dump_init(&dumping->dump);
+	if (err) {
+		log_error("%s", strerror(-err));
+		return EXIT_FAILED;
+	}
+	status = choose_processes(dumping);
+	if (!status)
+		status = read_all(dumping);
+	if (status == EXIT_PRIVILEGE || (status && !dumping->dump.nr_processes))
+		return status;
+	if (dumping->only_python && !dumping->dump.nr_processes)
+		say_no_python(dumping);
+	read_running(dumping);
+	named = name_all(dumping);
+	if (!named)
+		named = write_all(dumping);
+	return named ? named : status;
+}
+
+int dump_run(const struct dump_options *options)
+{
+	struct dumping dumping = { .options = options,
+				   .sampler_options = { .hz = 1,
+							.host_root = options->host_root,
+							.test_row_slots = DUMP_ROW_SLOTS,
+							.iterators = true } };
+	int status = sampler_check();
+	size_t i;
+
+	/* Said before all the work; inside a pod they are other numbers. */
+	for (i = 0; i < options->nr_pids && !status && !options->containers.nr_pods; i++)
+		status = options->nr_pids == 1 ? check_target(options->pids[i]) : EXIT_DONE;
+	if (!status)
+		status = run(&dumping);
+	remote_child_free(dumping.child);
+	pids_fini(&dumping.found);
+	pids_fini(&dumping.workers);
+	dump_fini(&dumping.dump);
+	sampler_close(&dumping.sampler);
+	return status;
+}

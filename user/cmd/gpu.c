@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+/* bpfprof gpu: CUDA and NCCL calls of running programs. */
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/exit_status.h"
+#include "base/log.h"
+#include "base/time.h"
+#include "cmd/command.h"
+#include "cmd/gpu_screen.h"
+#include "cmd/gpu_steps.h"
+#include "cmd/gpu_workers.h"
+#include "gpu/absent_ranks.h"
+#include "gpu/gap_sampler.h"
+#include "gpu/inflight.h"
+#include "gpu/job.h"
+#include "gpu/launch_library.h"
+#include "gpu/trace.h"
+#include "kernel/probes/gpu_probes.h"
+#include "kernel/probes/uprobe_multi.h"
+#include "options/gpu_options.h"
+#include "tui/screen.h"
+
+#define AGGREGATE_BYTES (16U << 20)
+#define TEXT_MAX (16U << 20)
+#define NAMES_LIVE_NS (50 * 1000000ULL) /* of each second */
+#define NAMES_END_NS (2 * NS_PER_SECOND)
+#define TICK_NS NS_PER_SECOND
+#define COLUMNS_DEFAULT 160 /* what is not a terminal is not that narrow */
+
+static void on_sample(void *arg, const struct aggregate_input *input)
+{
+	(void)arg; /* there are none: gaps_alone */
+	(void)input;
+}
+
+static void on_exit_event(void *arg, const struct bpfprof_task_id *task,
+			  const struct process_end *end)
+{
+	struct gpu_job *job = arg;
+
+	gpu_watch_exit(&job->watch, task, end);
+	gpu_trace_on_exit(job, task);
+}
+
+static void on_traced_call(void *arg, const struct bpfprof_gpu_trace *call)
+{
+	gpu_trace_on_call(arg, call);
+}
+
+static void on_end(void *arg, const struct bpfprof_task_id *task)
+{
+	gpu_trace_on_end(arg, task);
+}
+
+static void choose(void *arg, struct gpu_picture *picture)
+{
+	const struct gpu_job *job = arg;
+
+	gpu_steps_choose(&job->watch, &job->options->record.steps, picture);
+}
+
+static void on_title(void *arg, const struct bpfprof_title_event *event)
+{
+	gpu_trace_on_title(arg, event);
+}
+
+static size_t columns_of_stdout(void)
+{
+	struct winsize size = { 0 };
+
+	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_col ? COLUMNS_DEFAULT
+								       : size.ws_col;
+}
+
+static int show(struct gpu_job *job, struct gpu_screen *screen, struct gpu_picture *picture)
+{
+	int err = gpu_picture_take(picture, &job->watch);
+
+	gpu_before_look(job->before, picture, false);
+	if (err)
+		return err;
+	gpu_names_find(&job->watch, picture, NAMES_LIVE_NS);
+	return gpu_screen_show(screen, job, picture);
+}
+
+static void say_widened(struct gpu_job *job)
+{
+	if (!job->scoped || gpu_probes_are_scoped(job->watch.probes))
+		return;
+	job->scoped = false;
+	log_info("not all that is watched can be hooked one by one, as there are too many or they "
+		 "start others: from now on calls of all processes on this machine are slowed down "
+		 "a little");
+}
+
+/* Does one of the signals that came end it? Another size of the terminal is all that the others tell. */
+static bool signals_take(int fd, bool *resized)
+{
+	struct signalfd_siginfo info;
+	bool end = false;
+
+	while (read(fd, &info, sizeof(info)) == sizeof(info)) {
+		if (info.ssi_signo == SIGWINCH)
+			*resized = true;
+		else
+			end = true;
+	}
+	return end;
+}
+
+/* Signals and keys. *end: it is over. 0 or -errno. */
+static int react(struct gpu_job *job, struct gpu_screen *screen, const struct gpu_picture *picture,
+		 const struct pollfd *signals, const struct pollfd *keys, bool *end)
+{
+	enum gpu_screen_result result = GPU_SCREEN_NOTHING;
+	bool resized = false;
+
+	if (signals->revents)
+		*end = signals_take(signals->fd, &resized);
+	if (!screen || *end)
+		return 0;
+	if (resized)
+		screen_resize();
+	if (keys->revents & POLLIN)
+		result = gpu_screen_keys(screen);
+	else if (keys->revents) /* nobody is at the other end */
+		result = GPU_SCREEN_QUIT;
+	*end = result == GPU_SCREEN_QUIT;
+	/* Before there is a picture there is nothing to be drawn again. */
+	if (!picture->ts_ns || (result != GPU_SCREEN_REDRAW && !resized))
+		return 0;
+	return gpu_screen_draw(screen, job, picture);
+}
+
+/* Until the time is over, a signal or key ends it or the targets are gone. screen: NULL is fine. */
+static int loop(struct gpu_job *job, int signal_fd, struct gpu_screen *screen,
+		struct gpu_picture *picture)
+{
+	uint64_t duration_ns = job->options->record.duration_ns;
+	uint64_t end_ns = duration_ns ? job->start_ns + duration_ns : UINT64_MAX;
+	uint64_t now_ns = job->start_ns, tick_ns = now_ns;
+	struct pollfd fds[] = { { .fd = sampler_fd(&job->sampler), .events = POLLIN },
+				{ .fd = signal_fd, .events = POLLIN },
+				{ .fd = STDIN_FILENO, .events = POLLIN } };
+	int wait_ms, sleepers_ms, err = 0;
+	bool end = false;
+
+	while (now_ns < end_ns && !err && !end) {
+		wait_ms = sampler_run(&job->sampler);
+		now_ns = time_monotonic_ns();
+		if (gpu_watch_run(&job->watch, now_ns))
+			wait_ms = 0;
+		gpu_before_run(job->before, now_ns);
+		sleepers_ms = gpu_sleepers_run(job->sleepers, now_ns);
+		if (wait_ms > sleepers_ms)
+			wait_ms = sleepers_ms;
+		if (job->options->record.steps.stop && wait_ms > GPU_STEPS_MS)
+			wait_ms = GPU_STEPS_MS;
+		say_widened(job);
+		if (now_ns >= tick_ns) {
+			tick_ns = now_ns + TICK_NS;
+			if (job->workers)
+				err = gpu_workers_look(job->workers, now_ns);
+			if (screen && !err)
+				err = show(job, screen, picture);
+			if (sampler_targets_gone(&job->sampler)) {
+				log_info("what was watched has exited");
+				break;
+			}
+			if (gpu_steps_through(job))
+				break;
+		}
+		if (end_ns > now_ns && (end_ns - now_ns) / 1000000 < (uint64_t)wait_ms)
+			wait_ms = (int)((end_ns - now_ns) / 1000000) + 1;
+		poll(fds, screen ? 3 : 2, wait_ms);
+		if (!err)
+			err = react(job, screen, picture, &fds[1], &fds[2], &end);
+		now_ns = time_monotonic_ns();
+	}
+	return err;
+}
+
+static int print_text(struct gpu_job *job, const struct gpu_picture *picture)
+{
+	__cleanup(buf_fini) struct buf text;
+	int err;
+
+	buf_init(&text, TEXT_MAX);
+	err = gpu_text(&text, job, picture,
+		       &(struct gpu_text_how){ .columns = columns_of_stdout() });
+	if (!err && text.data && (fputs(text.data, stdout) < 0 || fflush(stdout)))
+		err = -errno;
+	return err;
+}
+
+static bool to_stdout(const struct gpu_job *job)
+{
+	const struct record_options *record = &job->options->record;
+	size_t i;
+
+	for (i = 0; i < record->nr_outputs; i++)
+		if (!strcmp(record->outputs[i].path, "-"))
+			return true;
+	return false;
+}
+
+static int finish(struct gpu_job *job, struct gpu_picture *picture)
+{
+	int err, status;
+
+	/* What is under way: calls that were counted, but whose records have not been taken yet. */
+	sampler_run(&job->sampler);
+	job->end_ns = time_monotonic_ns();
+	gpu_probes_look(job->watch.probes, job->end_ns, 0); /* who came too late to be hooked */
+	err = gpu_trace_finish(job);
+	if (!err)
+		err = gpu_picture_take(picture, &job->watch);
+	if (!err) {
+		gpu_before_look(job->before, picture, true);
+		gpu_names_find(&job->watch, picture, NAMES_END_NS);
+		if (job->options->json)
+			err = gpu_where_new(&job->where, job, picture);
+	}
+	if (!err && !to_stdout(job))
+		err = print_text(job, picture);
+	if (err)
+		log_error("%s", strerror(-err));
+	status = gpu_files_write(job, picture);
+	gpu_steps_tell(job);
+	if (job->workers)
+		gpu_workers_tell(job->workers, picture);
+	return err ? EXIT_FAILED : status;
+}
+
+static int run(struct gpu_job *job, int signal_fd)
+{
+	bool live = !job->options->once && isatty(STDOUT_FILENO) && isatty(STDIN_FILENO);
+	struct gpu_picture picture = { 0 };
+	struct gpu_screen *screen = NULL;
+	int status, err;
+
+	status = sampler_start(&job->sampler);
+	if (status)
+		return status;
+	err = job->workers ? gpu_workers_look(job->workers, time_monotonic_ns()) : 0;
+	if (err) {
+		log_error("--worker: %s", strerror(-err));
+		return EXIT_FAILED;
+	}
+	gpu_watch_start(&job->watch);
+	job->start_ns = time_monotonic_ns();
+	job->start_wall_ns = time_wall_ns();
+	gpu_before_begin(job->before);
+	if (!live)
+		gpu_watch_tell(&job->watch);
+	else
+		err = gpu_screen_open(&screen, job->start_ns, job->options->sort);
+	if (err == -ENOENT) {
+		log_error(
+			"this terminal (TERM=%s) is not known here; bpfprof gpu --once prints one "
+			"table",
+			getenv("TERM") ? getenv("TERM") : "");
+		return EXIT_FAILED;
+	}
+	if (!err)
+		err = loop(job, signal_fd, screen, &picture);
+	gpu_screen_close(screen);
+	if (err) {
+		log_error("%s", strerror(-err));
+		status = EXIT_FAILED;
+	} else {
+		status = finish(job, &picture);
+	}
+	gpu_picture_fini(&picture);
+	return status;
+}
+
+static int open_all(struct gpu_job *job)
+{
+	struct sampler_handlers handlers = { .sample = on_sample,
+					     .exit = on_exit_event,
+					     .traced_call = on_traced_call,
+					     .title = on_title,
+					     .arg = job };
+	int status, err = 0;
+
+	gpu_watch_handle(&handlers, &job->watch);
+	status = gpu_trace_start(job);
+	if (!status && (gpu_between_new(&job->between) || gpu_before_new(&job->before, job) ||
+			gpu_sleepers_new(&job->sleepers, &job->watch))) {
+		log_error("%s", strerror(ENOMEM));
+		status = EXIT_FAILED;
+	}
+	if (!status)
+		status = sampler_open(&job->sampler, &job->sampler_options, &handlers);
+	if (!status)
+		status = gpu_watch_open(&job->watch, &job->sampler, job->options->record.threads,
+					AGGREGATE_BYTES);
+	if (status)
+		return status;
+	job->watch.choose = choose;
+	job->watch.ended = on_end;
+	job->watch.arg = job;
+	if (job->scoped)
+		gpu_probes_scope(job->watch.probes, job->sampler.processes);
+	if (job->options->record.nr_workers)
+		err = gpu_workers_new(&job->workers, job);
+	if (!err)
+		err = gpu_steps_begin(&job->watch, &job->options->record.steps);
+	return err ? EXIT_FAILED : EXIT_DONE;
+}
+
+static int run_with(struct gpu_job *job)
+{
+	const struct record_options *record = &job->options->record;
+	const struct steps_range *calls =
+		record->nr_workers && record->steps.stop && record->steps.kind != STEPS_WINDOWS
+			? &record->steps
+			: NULL;
+	__cleanup(close_fd) int signal_fd = -1;
+	struct sigaction hangup;
+	sigset_t signals;
+	int status;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGWINCH);
+	/* Of nohup: it is not to be heard of. */
+	if (!sigaction(SIGHUP, NULL, &hangup) && hangup.sa_handler != SIG_IGN)
+		sigaddset(&signals, SIGHUP);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (signal_fd < 0) {
+		log_error("%s", strerror(errno));
+		return EXIT_FAILED;
+	}
+	job->sampler_options = (struct sampler_options){
+		.hz = RECORD_HZ_DEFAULT,
+		.pids = record->pids,
+		.nr_pids = record->nr_pids,
+		.no_subprocesses = record->no_subprocesses,
+		.told_only = record->nr_workers,
+		.workers = calls ? record->workers : NULL,
+		.nr_workers = calls ? record->nr_workers : 0,
+		.steps = calls,
+		.follow = record->nr_workers && !record->no_subprocesses,
+		.host_root = record->host_root,
+		.gpu = true,
+		.fork_wakes = job->scoped, /* the child may have to be hooked */
+		.threads = true,
+		.gaps_alone = true,
+		.gpu_trace = job->options->record.trace,
+		.gpu_waits = true,
+		.gpu_tensors = record->tensors,
+		.gpu_gc = record->gc,
+		.test_ring_bytes = record->test_ring_bytes,
+		.test_row_slots = record->test_row_slots,
+	};
+	status = open_all(job);
+	if (!status)
+		status = run(job, signal_fd);
+	gpu_workers_free(job->workers);
+	gpu_before_free(job->before);
+	gpu_sleepers_free(job->sleepers);
+	gpu_where_free(job->where);
+	gpu_watch_close(&job->watch);
+	sampler_close(&job->sampler);
+	gpu_trace_free(job->trace);
+	gpu_between_free(job->between);
+	return status;
+}
+
+int gpu_run(const struct gpu_options *options)
+{
+	struct gpu_job job = { .options = options };
+	int status = sampler_check();
+
+	if (!status)
+		status = gpu_watch_check();
+	/* Before there are threads: it forks. */
+	job.scoped = (options->record.nr_pids || options->record.nr_workers) &&
+		     uprobe_multi_pids_work() > 0;
+	if (!status)
+		status = gpu_files_check(&job);
+	if (!status)
+		status = sampler_check_targets(options->record.pids, options->record.nr_pids);
+	return status ? status : run_with(&job);
+}

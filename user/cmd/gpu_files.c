@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Calls by stack, as files. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/exit_status.h"
+#include "base/host_name.h"
+#include "base/log.h"
+#include "formats/output.h"
+#include "gpu/job.h"
+#include "options/gpu_options.h"
+#include "profile/profile.h"
+
+int gpu_files_path(struct buf *dst, const struct gpu_job *job, const char *pattern)
+{
+	const struct record_options *record = &job->options->record;
+	char host[HOST_NAME_BYTES];
+	const struct output_names names = {
+		.host = host,
+		.pid = (uint32_t)(record->nr_pids == 1 ? record->pids[0] : getpid()),
+		.time_ns = job->start_wall_ns,
+	};
+
+	host_name(host);
+	return output_expand_path(dst, pattern, &names);
+}
+
+int gpu_files_check(const struct gpu_job *job)
+{
+	const struct record_options *record = &job->options->record;
+	size_t i;
+	int err;
+
+	for (i = 0; i < record->nr_outputs; i++) {
+		__cleanup(buf_fini) struct buf path = { .max = PATH_MAX };
+
+		err = gpu_files_path(&path, job, record->outputs[i].path);
+		if (!err)
+			err = output_check(path.data);
+		if (err) {
+			log_error("%s: cannot be written: %s", record->outputs[i].path,
+				  strerror(-err));
+			return EXIT_FAILED;
+		}
+	}
+	return EXIT_DONE;
+}
+
+/* profile: NULL where there are only traces to write. */
+static int write_all(struct gpu_job *job, const struct gpu_picture *picture,
+		     const struct profile *profile)
+{
+	const struct record_options *record = &job->options->record;
+	const struct output_options options = { .threads = record->threads,
+						.several = record->nr_pids != 1 };
+	int status = EXIT_DONE, err;
+	size_t i;
+
+	for (i = 0; i < record->nr_outputs; i++) {
+		__cleanup(buf_fini) struct buf path = { .max = PATH_MAX };
+
+		err = gpu_files_path(&path, job, record->outputs[i].path);
+		if (!err && record->outputs[i].format == OUTPUT_TRACE)
+			err = gpu_trace_write(job, picture, path.data);
+		else if (!err)
+			err = output_write(path.data, record->outputs[i].format, profile, &options);
+		if (err) {
+			log_error("%s: %s", record->outputs[i].path, strerror(-err));
+			status = EXIT_FAILED;
+		} else if (strcmp(path.data, "-")) {
+			log_info("wrote %s", path.data);
+		}
+	}
+	return status;
+}
+
+static bool needs_profile(const struct gpu_job *job)
+{
+	const struct record_options *record = &job->options->record;
+	size_t i;
+
+	for (i = 0; i < record->nr_outputs; i++)
+		if (record->outputs[i].format != OUTPUT_TRACE)
+			return true;
+	return false;
+}
+
+int gpu_files_write(struct gpu_job *job, const struct gpu_picture *picture)
+{
+	struct gpu_watch_profile calls = { 0 };
+	int status, err;
+
+	if (!needs_profile(job))
+		return write_all(job, picture, NULL);
+	err = gpu_watch_profile_make(&job->watch, picture, &calls);
+	if (err) {
+		log_error("%s", strerror(-err));
+		profile_fini(&calls.profile);
+		return EXIT_FAILED;
+	}
+	calls.stats.duration_seconds = (double)(job->end_ns - job->start_ns) / 1e9;
+	calls.profile.time_ns = job->start_wall_ns;
+	calls.profile.duration_ns = job->end_ns - job->start_ns;
+	calls.profile.threads = job->options->record.threads;
+	status = write_all(job, picture, &calls.profile);
+	profile_fini(&calls.profile);
+	return status;
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/gpu_steps.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "capture/worker_steps.h"
+#include "cmd/gpu_workers.h"
+#include "gpu/job.h"
+#include "kernel/probes/gpu_probes.h"
+#include "kernel/session.h"
+#include "options/gpu_options.h"
+#include "proc/title.h"
+#include "bpfprof.h"
+
+#define MAX_TOLD 64 /* lines at the end */
+#define NAME_BYTES (TITLE_MAX + 1024)
+#define NO_WINDOW UINT64_MAX
+
+static const struct steps_range *range_of(const struct gpu_job *job)
+{
+	const struct steps_range *range = &job->options->record.steps;
+
+	return range->stop ? range : NULL;
+}
+
+static void on_step(void *arg, const struct bpfprof_task_id *task, bool begins)
+{
+	gpu_probes_step(arg, task->pid, task->start_ns, begins);
+}
+
+int gpu_steps_begin(struct gpu_watch *watch, const struct steps_range *range)
+{
+	if (!range->stop)
+		return 0;
+	if (watch->sampler->steps)
+		worker_steps_notify(watch->sampler->steps, on_step, watch->probes);
+	if (range->kind == STEPS_CALLS)
+		return gpu_probes_steps(watch->probes, NO_WINDOW, NO_WINDOW);
+	return gpu_probes_steps(watch->probes, range->start, range->stop);
+}
+
+struct progress {
+	const struct gpu_job *job;
+	const struct steps_range *range;
+	uint64_t nr, nr_through;
+	uint64_t nr_none; /* workers without a window */
+};
+
+static void windows_each(struct progress *progress,
+			 void (*each)(void *arg, const struct bpfprof_gpu_process_key *key,
+				      const struct bpfprof_gpu_window *window))
+{
+	if (progress->range->kind != STEPS_CALLS)
+		gpu_probes_windows(progress->job->watch.probes, each, progress);
+}
+
+static bool is_through(const struct steps_range *range, const struct bpfprof_gpu_window *window)
+{
+	return window->begun >= range->stop || (window->begun == range->stop - 1 && !window->open);
+}
+
+static void look(void *arg, const struct bpfprof_gpu_process_key *key,
+		 const struct bpfprof_gpu_window *window)
+{
+	struct progress *progress = arg;
+
+	(void)key;
+	progress->nr += window->begun > 0;
+	progress->nr_through += is_through(progress->range, window);
+}
+
+bool gpu_steps_through(const struct gpu_job *job)
+{
+	struct progress progress = { .job = job, .range = range_of(job) };
+
+	if (!progress.range)
+		return false;
+	windows_each(&progress, look);
+	if (progress.nr)
+		return progress.nr_through == progress.nr;
+	return job->sampler.steps && worker_steps_through(job->sampler.steps);
+}
+
+static void choose(void *arg, const struct bpfprof_gpu_process_key *process,
+		   const struct bpfprof_gpu_window *window)
+{
+	struct gpu_picture *picture = arg;
+	const struct bpfprof_gpu_key *key;
+	size_t i, kept = 0;
+
+	(void)window;
+	for (i = 0; i < picture->nr_counts; i++) {
+		key = &picture->counts[i].key;
+		if (key->pid != process->pid || key->start_ns != process->start_ns ||
+		    key->flags & BPFPROF_KEY_WINDOW)
+			picture->counts[kept++] = picture->counts[i];
+	}
+	picture->nr_counts = kept;
+}
+
+void gpu_steps_choose(const struct gpu_watch *watch, const struct steps_range *range,
+		      struct gpu_picture *picture)
+{
+	if (range->stop && range->kind != STEPS_CALLS)
+		gpu_probes_windows(watch->probes, choose, picture);
+}
+
+/* As we see it, where that is known. */
+static uint32_t shown_pid(const struct gpu_job *job, const struct bpfprof_gpu_process_key *key)
+{
+	const struct gpu_tally_process *processes;
+	size_t nr, i;
+
+	if (session_pids_are_the_nodes(&job->sampler.session))
+		return key->pid;
+	processes = gpu_tally_processes(job->watch.tally, &nr);
+	for (i = 0; i < nr; i++)
+		if (processes[i].kernel_pid == key->pid && processes[i].start_ns == key->start_ns &&
+		    processes[i].pid)
+			return processes[i].pid;
+	return key->pid;
+}
+
+/* What lines begin with: "worker 'Trainer.fit' pid 42", or "pid 42". */
+static void subject_add(struct buf *dst, const struct gpu_job *job,
+			const struct bpfprof_gpu_process_key *key)
+{
+	uint32_t pid = shown_pid(job, key);
+	const char *name = NULL;
+
+	if (job->workers)
+		name = gpu_workers_name(job->workers, key->pid, key->start_ns, &pid);
+	if (name) {
+		buf_add_str(dst, "worker '");
+		text_add_shown(dst, name);
+		buf_add_str(dst, "' ");
+	}
+	buf_printf(dst, "pid %u", pid);
+}
+
+static void tell(void *arg, const struct bpfprof_gpu_process_key *key,
+		 const struct bpfprof_gpu_window *window)
+{
+	struct progress *progress = arg;
+	uint64_t first = progress->range->start, stop = progress->range->stop;
+	uint64_t wanted = window->begun >= stop	   ? stop - first
+			  : window->begun >= first ? window->begun - first + 1
+						   : 0;
+	__cleanup(buf_fini) struct buf subject = { .max = NAME_BYTES };
+
+	if (progress->nr++ >= MAX_TOLD)
+		return;
+	subject_add(&subject, progress->job, key);
+	if (buf_error(&subject))
+		return;
+	log_info("%s: %" PRIu64 " of %" PRIu64 " windows of the profiler counted%s; %" PRIu64
+		 " seen",
+		 subject.data, wanted, stop - first,
+		 wanted && window->begun < stop && window->open ? ", the last one in part" : "",
+		 (uint64_t)window->begun);
+}
+
+/* Others made windows, this one did not. True: that is told of it. */
+static bool none_tell(void *arg, const struct bpfprof_task_id *task)
+{
+	struct progress *progress = arg;
+	const struct bpfprof_gpu_process_key key = { .start_ns = task->start_ns, .pid = task->pid };
+	__cleanup(buf_fini) struct buf subject = { .max = NAME_BYTES };
+
+	if (gpu_probes_has_window(progress->job->watch.probes, task->pid, task->start_ns))
+		return false;
+	if (progress->nr_none++ >= MAX_TOLD)
+		return true;
+	subject_add(&subject, progress->job, &key);
+	if (buf_error(&subject))
+		return false;
+	log_info("%s: no window of the profiler, it made none", subject.data);
+	if (progress->job->sampler.steps)
+		worker_steps_tell_one(progress->job->sampler.steps, task);
+	return true;
+}
+
+void gpu_steps_tell(struct gpu_job *job)
+{
+	struct progress progress = { .job = job, .range = range_of(job) };
+
+	if (!progress.range)
+		return;
+	windows_each(&progress, tell);
+	if (progress.nr > MAX_TOLD)
+		log_info("and %" PRIu64 " more processes", progress.nr - MAX_TOLD);
+	if (progress.nr && job->workers)
+		gpu_workers_each(job->workers, none_tell, &progress);
+	if (progress.nr_none > MAX_TOLD)
+		log_info("and %" PRIu64 " more workers made none", progress.nr_none - MAX_TOLD);
+	if (progress.nr)
+		return;
+	if (job->sampler.steps)
+		worker_steps_tell(job->sampler.steps);
+	else if (progress.range->kind == STEPS_WINDOWS)
+		log_warn("--steps: nobody made a window with cudaProfilerStart");
+	else
+		log_warn("--steps: nobody made a window with cudaProfilerStart; with --worker "
+			 "calls of "
+			 "methods are steps");
+}

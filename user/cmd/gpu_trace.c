@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A trace among the files of `bpfprof gpu`: what is told of each call, put away and written. */
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/exit_status.h"
+#include "base/host_name.h"
+#include "base/log.h"
+#include "base/time.h"
+#include "formats/output.h"
+#include "formats/trace_place.h"
+#include "gpu/job.h"
+#include "gpu/timeline.h"
+#include "gpu/trace.h"
+#include "kernel/probes/gpu_probes.h"
+#include "kernel/titles.h"
+#include "options/gpu_options.h"
+#include "profile/stats.h"
+
+/* An event takes this many bytes of a trace at the least, and its record no more of the spool. */
+_Static_assert(sizeof(struct gpu_trace_event) <=
+		       sizeof("{'ph':'X','pid':1,'tid':1,'ts':1.000,"
+			      "'name':'cuMemFree','cat':'cuda','dur':1.000}"),
+	       "the spool is no larger than the file");
+
+static const char *trace_pattern(const struct gpu_job *job)
+{
+	const struct record_options *record = &job->options->record;
+	size_t i;
+
+	for (i = 0; i < record->nr_outputs; i++)
+		if (record->outputs[i].format == OUTPUT_TRACE)
+			return record->outputs[i].path;
+	return "-";
+}
+
+static int open_in(void *arg, const char *folder)
+{
+	struct gpu_job *job = arg;
+
+	return gpu_trace_new(&job->trace, folder, job->options->record.max_trace_bytes);
+}
+
+int gpu_trace_start(struct gpu_job *job)
+{
+	__cleanup(buf_fini) struct buf path = { .max = PATH_MAX };
+	int err;
+
+	if (!job->options->record.trace)
+		return EXIT_DONE;
+	err = gpu_files_path(&path, job, trace_pattern(job));
+	if (!err)
+		err = trace_place_open(path.data, open_in, job);
+	if (!err)
+		return EXIT_DONE;
+	log_error("%s: no room for calls until it is written: %s; remedy: TMPDIR=FOLDER, or -o "
+		  "FOLDER/NAME.json",
+		  trace_pattern(job), strerror(-err));
+	return EXIT_FAILED;
+}
+
+void gpu_trace_on_call(struct gpu_job *job, const struct bpfprof_gpu_trace *call)
+{
+	if (job->trace && !job->trace_closed)
+		gpu_trace_call(job->trace, call);
+}
+
+void gpu_trace_on_title(struct gpu_job *job, const struct bpfprof_title_event *event)
+{
+	struct session *session = &job->sampler.session;
+
+	if (!job->trace || job->trace_closed)
+		return;
+	if (job->options->record.nr_pids && !session_is_target(session, (pid_t)event->task.pid))
+		return;
+	titles_judge(session, event, true);
+	gpu_trace_title(job->trace, event);
+}
+
+struct leaving {
+	struct gpu_trace *trace;
+	const struct bpfprof_task_id *task;
+	uint64_t now_ns;
+};
+
+static void leave_one(void *arg, uint32_t tid, const struct bpfprof_gpu_thread *thread)
+{
+	const struct leaving *leaving = arg;
+
+	if (thread->pid == leaving->task->pid && thread->start_ns == leaving->task->start_ns)
+		gpu_trace_leave(leaving->trace, tid, thread, leaving->now_ns);
+}
+
+void gpu_trace_on_exit(struct gpu_job *job, const struct bpfprof_task_id *task)
+{
+	if (job->trace && !job->trace_closed)
+		titles_forget(&job->sampler.session, task->pid);
+}
+
+void gpu_trace_on_end(struct gpu_job *job, const struct bpfprof_task_id *task)
+{
+	struct leaving leaving = { job->trace, task, time_monotonic_ns() };
+
+	if (job->trace && !job->trace_closed)
+		gpu_probes_threads(job->watch.probes, leave_one, &leaving);
+}
+
+static void note_one(void *arg, uint32_t tid, const struct bpfprof_gpu_thread *thread)
+{
+	gpu_trace_note_open(arg, tid, thread);
+}
+
+int gpu_trace_finish(struct gpu_job *job)
+{
+	if (!job->trace)
+		return 0;
+	gpu_probes_threads(job->watch.probes, note_one, job->trace);
+	sampler_run(&job->sampler);
+	job->trace_closed = true;
+	job->end_ns = time_monotonic_ns();
+	return gpu_trace_close(job->trace, job->end_ns);
+}
+
+static bool comm_find(void *arg, uint32_t pid, uint64_t start_ns, uint64_t comm,
+		      struct gpu_timeline_comm *ret)
+{
+	const struct bpfprof_gpu_key key = { .pid = pid, .start_ns = start_ns, .handle = comm };
+	const struct gpu_comm_entry *entry = gpu_picture_comm(arg, &key);
+
+	if (!entry)
+		return false;
+	ret->hash = entry->comm.hash;
+	/* A rank past the size: it was read at the wrong place, or freed since. */
+	if (entry->comm.rank < entry->comm.size) {
+		ret->rank = entry->comm.rank;
+		ret->size = entry->comm.size;
+	}
+	return true;
+}
+
+int gpu_trace_write(struct gpu_job *job, const struct gpu_picture *picture, const char *path)
+{
+	char host[HOST_NAME_BYTES];
+	struct stats_reasons lost = { 0 };
+	struct gpu_timeline timeline = { .trace = job->trace,
+					 .tally = job->watch.tally,
+					 .comm = comm_find,
+					 .arg = (void *)picture,
+					 .facts = { .max_bytes =
+							    job->options->record.max_trace_bytes,
+						    .host = host,
+						    .start_ns = job->start_ns,
+						    .start_wall_ns = job->start_wall_ns,
+						    .end_ns = job->end_ns,
+						    .lost = &lost } };
+	uint64_t ring;
+	int err;
+
+	host_name(host);
+	gpu_lost(job, picture, &lost);
+	err = output_write_by(path, gpu_timeline_write, &timeline);
+	if (err)
+		return err;
+	trace_place_say_missing(path, &timeline.facts, gpu_trace_error(job->trace));
+	ring = picture->counters[GPU_COUNT_TRACE_LOST];
+	if (ring)
+		log_warn("%s: %" PRIu64 " calls are missing: they came too fast", path, ring);
+	return 0;
+}

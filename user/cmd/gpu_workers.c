@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/gpu_workers.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "base/time.h"
+#include "capture/worker_processes.h"
+#include "gpu/job.h"
+#include "kernel/probes/gpu_probes.h"
+#include "options/gpu_options.h"
+#include "proc/pids.h"
+#include "proc/processes.h"
+#include "proc/usage.h"
+#include "bpfprof.h"
+
+#define LOOK_NS (2 * NS_PER_SECOND)
+#define OTHERS_NS NS_PER_SECOND /* how long others are watched at the end */
+#define OTHERS_GROUP (SAMPLER_GROUP << 1)
+#define MAX_OTHERS 64 /* of one worker's Ray node */
+#define MAX_TOLD 16 /* workers without a call that are named */
+#define TEXT_BYTES 4096
+#define POLL_MS 20
+
+struct worker {
+	pid_t pid, parent; /* the raylet */
+	uint64_t started_ns; /* as /proc says */
+	struct bpfprof_task_id task; /* as the kernel's maps say; pid 0: it was gone */
+	char *name;
+	bool told; /* that it made no step */
+};
+
+struct gpu_workers {
+	struct gpu_job *job;
+	struct worker *list;
+	size_t nr, cap;
+	struct pids fresh; /* of the present look */
+	uint64_t due_ns;
+	bool waiting_told;
+	/* Of the worker that was told of last: most are of the same Ray node. */
+	pid_t told_parent;
+	struct buf told;
+};
+
+int gpu_workers_new(struct gpu_workers **ret, struct gpu_job *job)
+{
+	struct gpu_workers *workers = calloc(1, sizeof(*workers));
+
+	if (!workers)
+		return -ENOMEM;
+	workers->job = job;
+	workers->told.max = TEXT_BYTES;
+	*ret = workers;
+	return 0;
+}
+
+void gpu_workers_free(struct gpu_workers *workers)
+{
+	size_t i;
+
+	if (!workers)
+		return;
+	for (i = 0; i < workers->nr; i++)
+		free(workers->list[i].name);
+	free(workers->list);
+	pids_fini(&workers->fresh);
+	buf_fini(&workers->told);
+	free(workers);
+}
+
+static bool is_known(const struct gpu_workers *workers, pid_t pid, uint64_t started_ns)
+{
+	size_t i;
+
+	for (i = 0; i < workers->nr; i++)
+		if (workers->list[i].pid == pid && workers->list[i].started_ns == started_ns)
+			return true;
+	return false;
+}
+
+static int found(void *arg, pid_t pid, const struct proc_usage *usage, const char *name,
+		 const char *pattern)
+{
+	struct gpu_workers *workers = arg;
+	struct worker *tmp;
+	size_t cap;
+
+	if (workers->nr == GPU_WORKERS_MAX || is_known(workers, pid, usage->start_ns))
+		return 0;
+	if (workers->nr == workers->cap) {
+		cap = workers->cap ? 2 * workers->cap : 16;
+		tmp = reallocarray(workers->list, cap, sizeof(*tmp));
+		if (!tmp)
+			return -ENOMEM;
+		workers->list = tmp;
+		workers->cap = cap;
+	}
+	tmp = &workers->list[workers->nr];
+	*tmp = (struct worker){ .pid = pid,
+				.parent = usage->parent,
+				.started_ns = usage->start_ns,
+				.name = strdup(name) };
+	if (!tmp->name)
+		return -ENOMEM;
+	workers->nr++;
+	if (!workers->job->sampler.steps) /* they tell, too */
+		worker_processes_tell(pid, name, pattern);
+	return pids_add(&workers->fresh, pid);
+}
+
+/* Hooks wait for what a process has mapped to be known; children became targets with their parents. */
+static int learn(void *arg, pid_t pid, const struct proc_usage *usage)
+{
+	struct sampler *sampler = arg;
+
+	if (!proc_usage_has_memory(usage))
+		return 0;
+	if (!session_pids_are_the_nodes(&sampler->session) ||
+	    session_is_target(&sampler->session, pid))
+		walker_learn(&sampler->walker, (uint32_t)pid, time_monotonic_ns(), NULL);
+	return 0;
+}
+
+static int targets_add(struct gpu_workers *workers, const pid_t *pids, size_t nr, uint32_t groups)
+{
+	struct sampler *sampler = &workers->job->sampler;
+	int err = sampler_targets_add(sampler, pids, nr, groups, NULL);
+
+	return err ?: pids_each(learn, sampler);
+}
+
+int gpu_workers_look(struct gpu_workers *workers, uint64_t now_ns)
+{
+	struct sampler *sampler = &workers->job->sampler;
+	const struct record_options *record = &workers->job->options->record;
+	size_t first = workers->nr, i;
+	int err;
+
+	if (now_ns < workers->due_ns)
+		return 0;
+	workers->due_ns = now_ns + LOOK_NS;
+	workers->fresh.nr = 0;
+	err = worker_processes_each(sampler->runner, record->workers, record->nr_workers, found,
+				    workers);
+	if (!err && workers->fresh.nr)
+		err = targets_add(workers, workers->fresh.list, workers->fresh.nr, SAMPLER_GROUP);
+	for (i = first; i < workers->nr && !err; i++)
+		walker_learn(&sampler->walker, (uint32_t)workers->list[i].pid, now_ns,
+			     &workers->list[i].task);
+	if (!err && !workers->nr && !workers->waiting_told)
+		log_info("no process matches --worker yet");
+	workers->waiting_told = true;
+	return err;
+}
+
+/* What processes called, by their pids in the outermost pid namespace. */
+struct tally {
+	struct bpfprof_task_id task;
+	uint64_t calls;
+};
+
+static uint64_t calls_of(const struct gpu_picture *picture, const struct bpfprof_task_id *task)
+{
+	uint64_t calls = 0;
+	size_t i;
+
+	for (i = 0; i < picture->nr_counts; i++)
+		if (picture->counts[i].key.pid == task->pid &&
+		    picture->counts[i].key.start_ns == task->start_ns)
+			calls += picture->counts[i].count.calls;
+	return calls;
+}
+
+struct tree {
+	struct {
+		pid_t pid, parent;
+	} * list;
+	size_t nr, cap;
+};
+
+static int tree_add(void *arg, pid_t pid, const struct proc_usage *usage)
+{
+	struct tree *tree = arg;
+	size_t cap = tree->cap ? 2 * tree->cap : 256;
+	void *tmp;
+
+	if (tree->nr == tree->cap) {
+		tmp = reallocarray(tree->list, cap, sizeof(*tree->list));
+		if (!tmp)
+			return -ENOMEM;
+		tree->list = tmp;
+		tree->cap = cap;
+	}
+	tree->list[tree->nr].pid = pid;
+	tree->list[tree->nr++].parent = usage->parent;
+	return 0;
+}
+
+/* Does it descend from the raylet? A loop would be a race with pids that are given again. */
+static bool is_below(const struct tree *tree, pid_t pid, pid_t raylet)
+{
+	size_t i, rounds;
+
+	for (rounds = 0; pid > 1 && rounds < 64; rounds++) {
+		for (i = 0; i < tree->nr && tree->list[i].pid != pid; i++)
+			;
+		if (i == tree->nr)
+			return false;
+		pid = tree->list[i].parent;
+		if (pid == raylet)
+			return true;
+	}
+	return false;
+}
+
+struct others {
+	struct gpu_workers *workers;
+	const struct tree *tree;
+	const struct worker *worker;
+	size_t nr;
+	pid_t pids[MAX_OTHERS]; /* that were not watched */
+	struct tally tallies[MAX_OTHERS];
+	size_t nr_pids;
+};
+
+static void other_tell(struct others *others, pid_t pid, uint64_t calls)
+{
+	struct buf *text = &others->workers->told;
+	struct proc_usage usage = { .comm = "" };
+
+	if (others->nr++ >= MAX_OTHERS)
+		return;
+	proc_usage_read(&usage, pid);
+	buf_printf(text, "%s pid %d '", others->nr > 1 ? "," : "", pid);
+	text_add_shown(text, usage.comm);
+	buf_printf(text, "' (%" PRIu64 " calls)", calls);
+}
+
+static void others_watched(struct others *others, const struct gpu_picture *picture)
+{
+	const struct gpu_tally_process *processes;
+	struct bpfprof_task_id task = { 0 };
+	pid_t pid;
+	uint64_t calls;
+	size_t nr, i;
+
+	processes = gpu_tally_processes(others->workers->job->watch.tally, &nr);
+	for (i = 0; i < nr; i++) {
+		task.pid = processes[i].kernel_pid;
+		task.start_ns = processes[i].start_ns;
+		pid = (pid_t)(processes[i].pid ? processes[i].pid : processes[i].kernel_pid);
+		calls = calls_of(picture, &task);
+		if (calls && !processes[i].ended &&
+		    is_below(others->tree, pid, others->worker->parent))
+			other_tell(others, pid, calls);
+	}
+}
+
+static void count_one(void *arg, const struct bpfprof_gpu_key *key,
+		      const struct bpfprof_gpu_count *count)
+{
+	struct others *others = arg;
+	size_t i;
+
+	for (i = 0; i < others->nr_pids; i++)
+		if (others->tallies[i].task.pid == key->pid &&
+		    others->tallies[i].task.start_ns == key->start_ns)
+			others->tallies[i].calls += count->calls;
+}
+
+/* Processes of the same Ray node that nobody asked for: hooked for a moment, to see which call. */
+static void others_try(struct others *others)
+{
+	struct gpu_job *job = others->workers->job;
+	struct sampler *sampler = &job->sampler;
+	uint64_t end_ns;
+	size_t i;
+	pid_t pid;
+
+	for (i = 0; i < others->tree->nr && others->nr_pids < MAX_OTHERS; i++) {
+		struct tally *tally = &others->tallies[others->nr_pids];
+
+		pid = others->tree->list[i].pid;
+		if (!is_below(others->tree, pid, others->worker->parent) ||
+		    walker_learn(&sampler->walker, (uint32_t)pid, time_monotonic_ns(),
+				 &tally->task) ||
+		    !tally->task.pid ||
+		    session_is_target(&sampler->session, (pid_t)tally->task.pid))
+			continue;
+		others->pids[others->nr_pids++] = pid;
+	}
+	if (!others->nr_pids ||
+	    targets_add(others->workers, others->pids, others->nr_pids, OTHERS_GROUP))
+		return;
+	for (end_ns = time_monotonic_ns() + OTHERS_NS; time_monotonic_ns() < end_ns;) {
+		sampler_run(sampler);
+		gpu_probes_look(job->watch.probes, time_monotonic_ns(), OTHERS_NS);
+		poll(NULL, 0, POLL_MS);
+	}
+	gpu_probes_counts(job->watch.probes, count_one, others);
+	for (i = 0; i < others->nr_pids; i++)
+		if (others->tallies[i].calls)
+			other_tell(others, others->pids[i], others->tallies[i].calls);
+}
+
+/* Into told: who else of its Ray node calls. */
+static void others_find(struct gpu_workers *workers, const struct worker *worker,
+			const struct tree *tree, const struct gpu_picture *picture)
+{
+	__cleanup(free_mem) struct others *others = calloc(1, sizeof(*others));
+
+	if (!others)
+		return;
+	others->workers = workers;
+	others->tree = tree;
+	others->worker = worker;
+	workers->told_parent = worker->parent;
+	buf_reset(&workers->told);
+	others_watched(others, picture);
+	if (!others->nr)
+		others_try(others);
+	if (others->nr > MAX_OTHERS)
+		buf_printf(&workers->told, " and %zu more", others->nr - MAX_OTHERS);
+}
+
+static void worker_tell(struct gpu_workers *workers, const struct worker *worker,
+			const struct tree *tree, const struct gpu_picture *picture)
+{
+	__cleanup(buf_fini) struct buf name = { .max = TEXT_BYTES };
+
+	text_add_shown(&name, worker->name);
+	if (workers->job->options->record.steps.stop) {
+		log_warn("worker '%s' pid %d made no GPU call in a step",
+			 name.data ? name.data : "", worker->pid);
+		return;
+	}
+	if (workers->told_parent != worker->parent)
+		others_find(workers, worker, tree, picture);
+	if (workers->told.len)
+		log_warn("worker '%s' pid %d made no GPU call; of its Ray node these did:%s",
+			 name.data ? name.data : "", worker->pid, workers->told.data);
+	else
+		log_warn("worker '%s' pid %d made no GPU call, nor did others of its Ray node",
+			 name.data ? name.data : "", worker->pid);
+}
+
+const char *gpu_workers_name(const struct gpu_workers *workers, uint32_t kernel_pid,
+			     uint64_t start_ns, uint32_t *ret_pid)
+{
+	const struct worker *worker;
+	size_t i;
+
+	for (i = 0; i < workers->nr; i++) {
+		worker = &workers->list[i];
+		if (worker->task.pid != kernel_pid || worker->task.start_ns != start_ns)
+			continue;
+		*ret_pid = (uint32_t)worker->pid;
+		return worker->name;
+	}
+	return NULL;
+}
+
+void gpu_workers_each(struct gpu_workers *workers,
+		      bool (*each)(void *arg, const struct bpfprof_task_id *task), void *arg)
+{
+	size_t i;
+
+	for (i = 0; i < workers->nr; i++)
+		if (workers->list[i].task.pid && each(arg, &workers->list[i].task))
+			workers->list[i].told = true;
+}
+
+void gpu_workers_tell(struct gpu_workers *workers, const struct gpu_picture *picture)
+{
+	struct tree tree = { 0 };
+	size_t i, silent = 0;
+
+	if (!workers->nr)
+		log_info("no process matched --worker in that time");
+	if (workers->nr && pids_each(tree_add, &tree))
+		log_debug("not all processes could be looked at");
+	for (i = 0; i < workers->nr; i++) {
+		if (workers->list[i].told || calls_of(picture, &workers->list[i].task))
+			continue;
+		if (silent++ < MAX_TOLD)
+			worker_tell(workers, &workers->list[i], &tree, picture);
+	}
+	if (silent > MAX_TOLD)
+		log_warn("and %zu more workers made no GPU call", silent - MAX_TOLD);
+	free(tree.list);
+}

@@ -1,0 +1,714 @@
+// SPDX-License-Identifier: Apache-2.0
+/* bpfprof record: sample for a while, then write. */
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <malloc.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <bpf/libbpf.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/exit_status.h"
+#include "base/log.h"
+#include "base/time.h"
+#include "capture/memory_limit.h"
+#include "capture/pod_processes.h"
+#include "capture/worker_processes.h"
+#include "capture/worker_steps.h"
+#include "cmd/command.h"
+#include "cmd/gpu_steps.h"
+#include "cmd/record_timeline.h"
+#include "cmd/recording.h"
+#include "findings/record_findings.h"
+#include "gpu/waits.h"
+#include "kernel/session.h"
+#include "kernel/stream.h"
+#include "kernel/waits.h"
+#include "options/options.h"
+#include "proc/images.h"
+#include "proc/pids.h"
+#include "proc/self.h"
+#include "proc/usage.h"
+#include "profile/aggregate.h"
+#include "profile/grouping.h"
+#include "profile/parked.h"
+#include "profile/thread_times.h"
+
+#define AGGREGATE_BYTES (12U << 20)
+#define AGGREGATE_MIN_BYTES (4U << 20) /* also where all else takes the budget */
+#define CALLS_BYTES (4U << 20) /* of stacks of calls */
+#define CALLS_MIN_BYTES (1U << 20)
+#define MEMORY_SPARE (7U << 20) /* of the budget: what grows on between two looks, and in the end */
+#define MEMORY_LOOK_NS (NS_PER_SECOND / 2)
+#define TICK_NS NS_PER_SECOND
+/* As the shell, env and others say it. */
+#define COMMAND_NOT_FOUND 127
+#define COMMAND_NOT_RUN 126
+#define COMMAND_KILLED 128 /* + the signal */
+#define MESSAGE_MAX 1024
+
+static void on_sample(void *arg, const struct aggregate_input *input)
+{
+	struct recording *rec = arg;
+
+	if (!(input->sample->flags & BPFPROF_SAMPLE_WAIT)) /* they are about time on a CPU */
+		record_findings_sample(rec->findings, input);
+	recording_see(rec, input->sample->task.pid, input->own_pid, input->sample->task.start_ns);
+	if (rec->times)
+		thread_times_add(rec->times, input);
+	else
+		aggregate_add(rec->aggregate, input);
+}
+
+static void on_thread_end(void *arg, const struct aggregate_input *input,
+			  const struct thread_rest *rest)
+{
+	struct recording *rec = arg;
+
+	thread_times_end(rec->times, input, rest);
+}
+
+/* Of who slept all the time there was no sample. */
+static bool on_waiting(void *arg, const struct aggregate_input *input)
+{
+	struct recording *rec = arg;
+
+	recording_see(rec, input->sample->task.pid, input->own_pid, input->sample->task.start_ns);
+	return true;
+}
+
+static void on_exit_event(void *arg, const struct bpfprof_task_id *task,
+			  const struct process_end *end)
+{
+	struct recording *rec = arg;
+
+	record_findings_exit(rec->findings, task, end->ts_ns);
+	record_timeline_exit(rec->timeline, task, end->ts_ns);
+	aggregate_exit(rec->aggregate, task, end->cpu_ns);
+	if (rec->options->gpu)
+		gpu_watch_exit(&rec->watch, task, end);
+}
+
+static uint64_t on_forget(void *arg, const struct bpfprof_task_id *task)
+{
+	struct recording *rec = arg;
+
+	record_findings_forget(rec->findings, task);
+	return aggregate_forget(rec->aggregate, task);
+}
+
+static void on_title(void *arg, const struct bpfprof_title_event *event)
+{
+	struct recording *rec = arg;
+
+	record_findings_title(rec->findings, event);
+	record_timeline_title(rec->timeline, event);
+}
+
+static void choose_calls(void *arg, struct gpu_picture *picture)
+{
+	const struct recording *rec = arg;
+
+	gpu_steps_choose(&rec->watch, &rec->options->steps, picture);
+}
+
+/* In the child: waits until sampling runs, then becomes the command. */
+static void command_exec(char **command, int go_fd, int error_fd, const sigset_t *old_signals)
+{
+	char byte;
+	int err;
+
+	sigprocmask(SIG_SETMASK, old_signals, NULL);
+	signal(SIGXFSZ, SIG_DFL); /* main() ignores them, and exec would keep that */
+	signal(SIGPIPE, SIG_DFL);
+	if (read(go_fd, &byte, 1) == 1) /* told to give up */
+		_exit(0);
+	execvp(command[0], command);
+	err = errno;
+	if (write(error_fd, &err, sizeof(err)) != sizeof(err))
+		_exit(COMMAND_NOT_RUN);
+	_exit(COMMAND_NOT_FOUND);
+}
+
+/* The command waits for the pipe's other end to close, so that nothing of it is missed. */
+static int command_fork(struct recording *rec, const sigset_t *old_signals)
+{
+	int go[2], error[2];
+	pid_t pid;
+
+	if (pipe2(go, O_CLOEXEC))
+		return -errno;
+	if (pipe2(error, O_CLOEXEC)) {
+		close(go[0]);
+		close(go[1]);
+		return -errno;
+	}
+	pid = fork();
+	if (!pid) {
+		close(go[1]);
+		close(error[0]);
+		command_exec(rec->options->command, go[0], error[1], old_signals);
+	}
+	close(go[0]);
+	close(error[1]);
+	signal(SIGCHLD,
+	       SIG_DFL); /* who starts us may ignore it, and then nobody learns the status */
+	rec->command_pid = pid > 0 ? pid : 0;
+	rec->command_go_fd = go[1];
+	rec->command_error_fd = error[0];
+	return pid < 0 ? -EAGAIN : 0;
+}
+
+/* Lets the command run. 0, or why it could not be executed. */
+static int command_release(struct recording *rec)
+{
+	int err = 0;
+
+	if (rec->command_go_fd < 0)
+		return 0;
+	close(rec->command_go_fd);
+	rec->command_go_fd = -1;
+	/* The other end closes with exec. */
+	if (read(rec->command_error_fd, &err, sizeof(err)) != sizeof(err))
+		err = 0;
+	close(rec->command_error_fd);
+	rec->command_error_fd = -1;
+	return -err;
+}
+
+/* Has the command ended? */
+static bool command_reap(struct recording *rec)
+{
+	int status;
+
+	if (!rec->command_pid || rec->command_done)
+		return rec->command_done;
+	if (waitpid(rec->command_pid, &status, WNOHANG) != rec->command_pid)
+		return false;
+	rec->command_done = true;
+	if (WIFEXITED(status))
+		rec->command_status = WEXITSTATUS(status);
+	else if (WIFSIGNALED(status))
+		rec->command_status = COMMAND_KILLED + WTERMSIG(status);
+	if (WIFSIGNALED(status))
+		log_info("%s was killed by signal %d", rec->options->command[0], WTERMSIG(status));
+	else if (rec->command_status)
+		log_info("%s exited with status %d", rec->options->command[0], rec->command_status);
+	return true;
+}
+
+/* Who runs a command under us asks how that went; only if that is well how we fared. */
+static int final_status(struct recording *rec, int own)
+{
+	command_reap(rec); /* Ctrl-C ends both of us */
+	return rec->command_done && rec->command_status ? rec->command_status : own;
+}
+
+static bool signal_arrived(int fd)
+{
+	struct signalfd_siginfo info;
+
+	return read(fd, &info, sizeof(info)) == sizeof(info);
+}
+
+static void say_gone(const struct recording *rec)
+{
+	const struct record_options *options = rec->options;
+	double seconds = (double)(time_monotonic_ns() - rec->start_mono_ns) / 1e9;
+
+	if (options->nr_pids == 1)
+		log_info("pid %d has exited, after %.1f s", options->pids[0], seconds);
+	else
+		log_info("all %zu processes have exited, after %.1f s", options->nr_pids, seconds);
+}
+
+static uint64_t memory_used(const struct recording *rec)
+{
+	return self_anonymous_bytes() + aggregate_unused_bytes(rec->aggregate);
+}
+
+/* Keeps to the budget: what can be read again goes first, then there are no new stacks. */
+static void memory_look(struct recording *rec)
+{
+	if (memory_used(rec) <= rec->memory_max)
+		return;
+	images_cool(rec->sampler.images);
+	malloc_trim(0);
+	if (memory_used(rec) <= rec->memory_max)
+		return;
+	aggregate_freeze(rec->aggregate, AGGREGATE_MIN_BYTES);
+	if (rec->options->gpu)
+		aggregate_freeze(rec->watch.aggregate, CALLS_MIN_BYTES);
+}
+
+/* Of the budget, what maps and pages of files leave. */
+static void memory_begin(struct recording *rec, const struct self_usage *self)
+{
+	uint64_t budget = memory_budget(libbpf_num_possible_cpus()) - MEMORY_SPARE,
+		 taken = session_map_bytes(&rec->sampler.session) + self->own_bytes -
+			 self_anonymous_bytes();
+
+	rec->memory_max = taken < budget ? budget - taken : 0;
+}
+
+/* Until the duration is over, a signal arrives, or everything asked for has ended. */
+static void loop(struct recording *rec, int signal_fd)
+{
+	uint64_t end_ns = rec->options->duration_ns ? rec->start_mono_ns + rec->options->duration_ns
+						    : UINT64_MAX;
+	uint64_t now_ns = rec->start_mono_ns, tick_ns = now_ns + TICK_NS, memory_ns = now_ns;
+	struct pollfd fds[] = { { .fd = sampler_fd(&rec->sampler), .events = POLLIN },
+				{ .fd = signal_fd, .events = POLLIN } };
+	int wait_ms;
+
+	while (now_ns < end_ns) {
+		wait_ms = sampler_run(&rec->sampler);
+		if (command_reap(rec) ||
+		    (rec->sampler.steps && worker_steps_through(rec->sampler.steps)))
+			break;
+		now_ns = time_monotonic_ns();
+		if (rec->options->gpu && gpu_watch_run(&rec->watch, now_ns))
+			wait_ms = 0;
+		record_findings_tick(rec->findings, now_ns);
+		if (now_ns >= memory_ns) {
+			memory_ns = now_ns + MEMORY_LOOK_NS;
+			memory_look(rec);
+		}
+		if (now_ns >= tick_ns) {
+			tick_ns = now_ns + TICK_NS;
+			if (rec->options->gpu)
+				gpu_watch_tell_new(&rec->watch);
+			if (sampler_targets_gone(&rec->sampler)) {
+				say_gone(rec);
+				break;
+			}
+		}
+		if (rec->options->gpu && rec->sampler.steps && wait_ms > GPU_STEPS_MS)
+			wait_ms = GPU_STEPS_MS;
+		if (end_ns > now_ns && (end_ns - now_ns) / 1000000 < (uint64_t)wait_ms)
+			wait_ms = (int)((end_ns - now_ns) / 1000000) + 1;
+		poll(fds, 2, wait_ms);
+		if (fds[1].revents && signal_arrived(signal_fd))
+			break;
+		now_ns = time_monotonic_ns();
+	}
+}
+
+struct search {
+	const struct record_options *options;
+	pid_t found;
+};
+
+static int has_comm(void *arg, pid_t pid, const struct proc_usage *usage)
+{
+	struct search *search = arg;
+	size_t i;
+
+	for (i = 0; i < search->options->nr_comms && !search->found; i++)
+		if (!fnmatch(search->options->comms[i], usage->comm, 0))
+			search->found = pid;
+	return 0;
+}
+
+/* Of nobody that --comm or --worker names there was a sample. */
+static void say_no_name(struct recording *rec)
+{
+	const struct record_options *options = rec->options;
+	struct search search = { .options = options };
+	struct pids workers = { 0 };
+
+	if (options->nr_comms)
+		pids_each(has_comm, &search);
+	if (options->nr_workers &&
+	    !worker_processes_find(&workers, rec->sampler.runner, options->workers,
+				   options->nr_workers) &&
+	    workers.nr)
+		search.found = workers.list[0];
+	if (search.found)
+		log_info("what is named so did not run on a CPU in that time%s: bpfprof dump -p %d "
+			 "shows where it waits",
+			 container_filter_is_set(&options->containers)
+				 ? ", or is elsewhere than was asked for"
+				 : "",
+			 search.found);
+	else
+		log_info("no process matched %s in that time", !options->nr_workers ? "--comm"
+							       : options->nr_comms
+								       ? "--comm or --worker"
+								       : "--worker");
+	pids_fini(&workers);
+}
+
+/* Nothing ran that was asked for: is there nothing, or does it sleep? */
+static void say_nothing_matched(struct recording *rec)
+{
+	const struct container_filter *filter = &rec->options->containers;
+	__cleanup(buf_fini) struct buf text = { .max = MESSAGE_MAX };
+	struct pids found;
+
+	if (rec->sampler.steps && worker_steps_found(rec->sampler.steps))
+		log_info("no sample fell into a step: they were short or waited; -F takes more");
+	else if (rec->options->nr_comms || rec->options->nr_workers)
+		say_no_name(rec);
+	if (!container_filter_is_set(filter))
+		return;
+	container_filter_text(&text, filter);
+	if (buf_error(&text) ||
+	    pod_processes_find(&found, rec->sampler.containers, filter, NULL, 0))
+		return;
+	log_info("%s: %s", text.data,
+		 found.nr ? "nothing that lives there ran on a CPU in that time"
+			  : "no process on this node lives there");
+	pids_fini(&found);
+}
+
+/* The profile of the calls, and what is told of them in that of the CPU. 0 or -errno, and it is said. */
+static int calls_finish(struct recording *rec, struct gpu_watch_profile *calls)
+{
+	int err = gpu_watch_finish(&rec->watch, calls, &rec->stats);
+
+	if (!err)
+		err = profile_group(&calls->profile, rec->options->by);
+	if (err)
+		log_error("the profile of calls cannot be made: %s", strerror(-err));
+	calls->profile.time_ns = rec->start_wall_ns;
+	calls->profile.duration_ns = rec->end_mono_ns - rec->start_mono_ns;
+	calls->stats.duration_seconds = rec->stats.duration_seconds;
+	calls->profile.threads = rec->options->threads;
+	return err;
+}
+
+/* What threads do that have nothing to do. */
+static int park(struct recording *rec, struct profile *profile)
+{
+	if (rec->options->waits == SESSION_NO_WAITS || rec->options->parked)
+		return 0;
+	return profile_park_counted(profile, &rec->stats.waits);
+}
+
+static int profile_finish(struct recording *rec, const struct profile *calls)
+{
+	struct profile profile = { 0 };
+	struct aggregate_view view;
+	int err, hidden = 0, status;
+
+	err = sampler_profile(&rec->sampler, rec->aggregate, &profile, &rec->stats.files, &hidden);
+	if (err) {
+		log_error("symbols: %s", strerror(-err));
+		return EXIT_FAILED;
+	}
+	if (hidden)
+		sampler_warn_kernel_names();
+	recording_usage(rec, &profile);
+	sampler_image_stats(&rec->sampler, &rec->stats);
+	sampler_own_usage(&rec->sampler, &rec->stats);
+	if (profile_group(&profile, rec->options->by) || park(rec, &profile)) {
+		log_error("out of memory");
+		profile_fini(&profile);
+		return EXIT_FAILED;
+	}
+	stats_add(&rec->stats.walk, "frames_without_name", profile_nameless(&profile));
+	profile.time_ns = rec->start_wall_ns;
+	profile.duration_ns = rec->end_mono_ns - rec->start_mono_ns;
+	profile.threads = rec->options->threads;
+	profile.stats = &rec->stats;
+	aggregate_view_get(rec->aggregate, &view);
+	if (rec->sampler.steps)
+		worker_steps_tell(rec->sampler.steps);
+	if (!view.counts.nr_taken)
+		say_nothing_matched(rec);
+	record_findings_waits(rec->findings, &profile);
+	record_findings_make(rec->findings, profile.duration_ns);
+	status = recording_write(rec, &profile, calls);
+	record_findings_tell(rec->findings);
+	profile_fini(&profile);
+	return status;
+}
+
+/* The probes of calls, in some steps only if that was asked for. An exit status. */
+static int calls_open(struct recording *rec)
+{
+	struct worker_steps *steps = rec->sampler.steps;
+	int status = gpu_watch_open(&rec->watch, &rec->sampler, rec->options->threads, CALLS_BYTES);
+	int err;
+
+	if (status)
+		return status;
+	gpu_waits_no_rows(rec->watch.waits, 1);
+	rec->watch.choose = choose_calls;
+	rec->watch.arg = rec;
+	if (rec->sampler_options.step_windows)
+		worker_steps_windows(steps, rec->watch.probes);
+	if (steps)
+		worker_steps_hold(steps, true);
+	err = gpu_steps_begin(&rec->watch, &rec->options->steps);
+	if (err)
+		log_error("--steps: %s", strerror(-err));
+	return err ? EXIT_FAILED : EXIT_DONE;
+}
+
+static void calls_close(struct recording *rec)
+{
+	if (rec->options->gpu && rec->sampler.steps) {
+		worker_steps_windows(rec->sampler.steps, NULL);
+		worker_steps_notify(rec->sampler.steps, NULL, NULL);
+	}
+	gpu_watch_close(&rec->watch);
+}
+
+/* Is there a program that could make windows of the profiler? */
+static bool knows_driver(const struct recording *rec)
+{
+	const struct image *image;
+	const char *base;
+	uint32_t i;
+
+	for (i = 0; i < images_count(rec->sampler.images); i++) {
+		image = images_get(rec->sampler.images, i);
+		base = image && image->path ? strrchr(image->path, '/') : NULL;
+		if (base && !strncmp(base, "/libcuda.so", strlen("/libcuda.so")))
+			return true;
+	}
+	return false;
+}
+
+static int finish(struct recording *rec)
+{
+	struct gpu_watch_profile calls = { 0 };
+	int err = 0, status;
+
+	recording_stats(rec);
+	if (rec->options->gpu) {
+		gpu_watch_tell_new(&rec->watch);
+		err = calls_finish(rec, &calls);
+	}
+	calls_close(rec);
+	if (rec->sampler_options.steps && rec->options->steps.kind != STEPS_CALLS &&
+	    !rec->sampler_options.step_windows && knows_driver(rec))
+		log_warn("windows of the profiler (cudaProfilerStart) are not seen: that takes "
+			 "Linux 6.6 or newer, or CAP_SYS_ADMIN; calls are the steps");
+	sampler_let_go(&rec->sampler);
+	status = profile_finish(rec, rec->options->gpu && !err ? &calls.profile : NULL);
+	profile_fini(&calls.profile);
+	return err ? EXIT_FAILED : status;
+}
+
+static void teardown(struct recording *rec)
+{
+	char give_up = 'x';
+
+	if (rec->command_go_fd >= 0) {
+		if (write(rec->command_go_fd, &give_up, 1) != 1)
+			log_debug("the command had gone already");
+		close(rec->command_go_fd);
+	}
+	if (rec->command_error_fd >= 0)
+		close(rec->command_error_fd);
+	calls_close(rec);
+	record_findings_free(rec->findings);
+	record_timeline_free(rec->timeline);
+	sampler_close(&rec->sampler);
+	thread_times_free(rec->times);
+	aggregate_free(rec->aggregate);
+	recording_forget(rec);
+}
+
+static int start(struct recording *rec)
+{
+	struct self_usage self;
+	int status, err;
+
+	status = sampler_start(&rec->sampler);
+	if (status)
+		return status;
+	rec->start_mono_ns = time_monotonic_ns();
+	rec->start_wall_ns = time_wall_ns();
+	if (rec->sampler.waits) { /* every thread's time from here on is in the profile */
+		rec->start_wall_ns -= rec->start_mono_ns - waits_start_ns(rec->sampler.waits);
+		rec->start_mono_ns = waits_start_ns(rec->sampler.waits);
+	}
+	if (!self_usage_read(&self)) {
+		rec->stats.startup_seconds = self.age_seconds;
+		memory_begin(rec, &self);
+	}
+	if (rec->options->gpu) {
+		gpu_watch_start(&rec->watch);
+		if (rec->sampler.steps) { /* what began before the hooks were there is no step */
+			sampler_run(&rec->sampler);
+			worker_steps_hold(rec->sampler.steps, false);
+		}
+		gpu_watch_tell(&rec->watch);
+	}
+	status = recording_timeline_start(rec);
+	if (status)
+		return status;
+	err = command_release(rec);
+	if (err) {
+		log_error("%s: cannot be run: %s", rec->options->command[0], strerror(-err));
+		return err == -ENOENT ? COMMAND_NOT_FOUND : COMMAND_NOT_RUN;
+	}
+	return EXIT_DONE;
+}
+
+/* By what only a sample tells of its process. */
+static bool samples_are_chosen(const struct record_options *options)
+{
+	return options->nr_comms || options->nr_workers ||
+	       container_filter_is_set(&options->containers);
+}
+
+static int run(struct recording *rec, int signal_fd)
+{
+	struct sampler_handlers handlers = { .sample = on_sample,
+					     .exit = on_exit_event,
+					     .forget = on_forget,
+					     .title = on_title,
+					     .thread_end = on_thread_end,
+					     .arg = rec };
+	struct sampler_cut cut = { .wants = on_waiting, .arg = rec };
+	int status, err;
+
+	err = aggregate_new(&rec->aggregate, rec->options->threads, AGGREGATE_BYTES);
+	if (!err && rec->sampler_options.steps)
+		aggregate_may_forget(rec->aggregate);
+	if (!err && rec->options->waits != SESSION_NO_WAITS)
+		err = thread_times_new(&rec->times, rec->aggregate, 0);
+	if (err) {
+		log_error("%s", strerror(-err));
+		return EXIT_FAILED;
+	}
+	if (rec->options->gpu)
+		gpu_watch_handle(&handlers, &rec->watch);
+	status = sampler_open(&rec->sampler, &rec->sampler_options, &handlers);
+	if (!status && rec->options->gpu)
+		status = calls_open(rec);
+	if (!status && rec->options->findings &&
+	    record_findings_new(&rec->findings, &rec->sampler, rec->options->host_root,
+				samples_are_chosen(rec->options), !rec->options->trace)) {
+		log_error("out of memory");
+		status = EXIT_FAILED;
+	}
+	if (!status)
+		status = start(rec);
+	if (status)
+		return status;
+	if (isatty(STDERR_FILENO))
+		log_info("sampling at %u Hz%s", rec->options->hz,
+			 rec->options->duration_ns ? "" : ", Ctrl-C ends it and writes");
+	loop(rec, signal_fd);
+	rec->end_mono_ns = time_monotonic_ns();
+	sampler_stop_clock(&rec->sampler);
+	cut.times = rec->times;
+	if (rec->times)
+		sampler_waits_end(&rec->sampler, &cut);
+	sampler_stop(&rec->sampler);
+	if (record_timeline_finish(rec->timeline, rec->end_mono_ns))
+		log_error("the timeline cannot be sorted: out of memory, or of disk");
+	if (rec->sampler.waits)
+		rec->end_mono_ns = waits_end_ns(rec->sampler.waits);
+	record_findings_end(rec->findings, rec->end_mono_ns);
+	return final_status(rec, finish(rec));
+}
+
+static void sampler_options_fill(struct recording *rec)
+{
+	const struct record_options *options = rec->options;
+
+	rec->sampler_options = (struct sampler_options){
+		.hz = options->hz,
+		.clock = options->clock,
+		.cycles = options->event == RECORD_EVENT_CYCLES,
+		.pids = options->pids,
+		.nr_pids = options->nr_pids,
+		.comms = options->comms,
+		.nr_comms = options->nr_comms,
+		.workers = options->workers,
+		.nr_workers = options->nr_workers,
+		.steps = options->steps.stop ? &options->steps : NULL,
+		.step_windows = options->steps.stop && options->steps.kind != STEPS_CALLS &&
+				gpu_watch_may_hook(),
+		.tell_workers = true,
+		.titles = options->findings || options->trace,
+		.child = rec->command_pid,
+		.containers = &options->containers,
+		.no_subprocesses = options->no_subprocesses,
+		.gil = options->gil,
+		.gpu = options->gpu,
+		.gpu_tensors = options->tensors,
+		.gpu_gc = options->gc,
+		.gpu_waits = options->gpu,
+		.waits = options->waits,
+		.wakers = options->wakers,
+		.host_root = options->host_root,
+		.test_ring_bytes = options->test_ring_bytes,
+		.test_row_slots = options->test_row_slots,
+		.test_waiter_places = options->test_waiter_places,
+	};
+}
+
+static int run_with(const struct record_options *options)
+{
+	struct recording rec = { .options = options,
+				 .memory_max = UINT64_MAX,
+				 .command_go_fd = -1,
+				 .command_error_fd = -1 };
+	__cleanup(close_fd) int signal_fd = -1;
+	sigset_t signals, old_signals;
+	int status;
+
+	status = sampler_check_targets(options->pids, options->nr_pids);
+	if (status)
+		return status;
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	sigprocmask(SIG_BLOCK, &signals, &old_signals);
+	signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	/* Before the sampler: the command must not inherit what that asks of the scheduler. */
+	if (signal_fd < 0 || (options->command && command_fork(&rec, &old_signals))) {
+		log_error("%s", strerror(errno));
+		return EXIT_FAILED;
+	}
+	sampler_options_fill(&rec);
+	status = run(&rec, signal_fd);
+	teardown(&rec);
+	return status;
+}
+
+int record_run(const struct record_options *options)
+{
+	struct record_options resolved = *options;
+	struct pids processes = { 0 };
+	int status;
+
+	status = sampler_check();
+	if (!status && options->gpu)
+		status = gpu_watch_check();
+	if (!status && options->steps.kind == STEPS_WINDOWS && !gpu_watch_may_hook()) {
+		log_error("--steps windows: they cannot be seen: this kernel lacks uprobe_multi "
+			  "links, and refuses perf's uprobes; remedy: Linux 6.6 or newer, or "
+			  "CAP_SYS_ADMIN");
+		status = EXIT_PRIVILEGE;
+	}
+	if (!status)
+		status = recording_check_outputs(options);
+	if (!status && options->nr_pids && options->containers.nr_pods) {
+		status = pod_processes_resolve(&processes, &options->containers, options->pids,
+					       options->nr_pids, options->host_root);
+		resolved.pids = processes.list;
+		resolved.nr_pids = processes.nr;
+	}
+	if (!status)
+		status = run_with(&resolved);
+	pids_fini(&processes);
+	return status;
+}

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Where the results of a recording go. */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/exit_status.h"
+#include "base/host_name.h"
+#include "base/log.h"
+#include "base/strtab.h"
+#include "cmd/record_timeline.h"
+#include "cmd/recording.h"
+#include "daemon/tree.h"
+#include "findings/record_findings.h"
+#include "formats/output.h"
+#include "options/options.h"
+#include "proc/title.h"
+#include "profile/parts.h"
+#include "profile/stats.h"
+#include "ray/worker_match.h"
+
+#define TOP_ROWS 15
+#define TEXT_MAX (1U << 20)
+#define CLASS_BYTES 128 /* of a file name, which may have 255: longer ones are cut */
+
+static bool has_pid(const char *pattern)
+{
+	const char *at;
+
+	for (at = strchr(pattern, '%'); at; at = strchr(at + 2, '%')) {
+		if (at[1] == 'p')
+			return true;
+		if (!at[1])
+			break;
+	}
+	return false;
+}
+
+/* What a file name has to be made of. */
+struct file_of {
+	uint32_t pid;
+	const char *worker; /* NULL: of several */
+	bool with_pid_always;
+	bool calls; /* of the GPU, beside that of the CPU */
+};
+
+static int path_make(struct buf *dst, const char *pattern, uint64_t time_ns,
+		     const struct file_of *of)
+{
+	__cleanup(buf_fini) struct buf with_pid = { .max = PATH_MAX };
+	__cleanup(buf_fini) struct buf of_calls = { .max = PATH_MAX };
+	char host[HOST_NAME_BYTES];
+	struct output_names names = {
+		.host = host, .pid = of->pid, .time_ns = time_ns, .worker = of->worker
+	};
+	bool standard = !strcmp(pattern, "-");
+
+	host_name(host);
+	if (of->with_pid_always && !has_pid(pattern) && !standard) {
+		output_path_insert(&with_pid, pattern, ".%p");
+		if (buf_error(&with_pid))
+			return buf_error(&with_pid);
+		pattern = with_pid.data;
+	}
+	if (of->calls && !standard) {
+		output_path_insert(&of_calls, pattern, RECORD_CALLS_INFIX);
+		if (buf_error(&of_calls))
+			return buf_error(&of_calls);
+		pattern = of_calls.data;
+	}
+	return output_expand_path(dst, pattern, &names);
+}
+
+static int check_one(const char *pattern, const struct file_of *of)
+{
+	struct buf path;
+	int err;
+
+	buf_init(&path, PATH_MAX);
+	err = path_make(&path, pattern, 0, of);
+	if (!err)
+		err = output_check(path.data);
+	if (err)
+		log_error("%s: cannot be written: %s", pattern, strerror(-err));
+	buf_fini(&path);
+	return err ? EXIT_FAILED : EXIT_DONE;
+}
+
+/* Of a recording of one process that process, else our own. */
+static uint32_t pid_of(const struct record_options *options)
+{
+	return (uint32_t)(options->nr_pids == 1 ? options->pids[0] : getpid());
+}
+
+int recording_check_outputs(const struct record_options *options)
+{
+	struct file_of of = { .pid = pid_of(options),
+			      .with_pid_always = options->split == RECORD_SPLIT_PROCESS };
+	size_t i;
+
+	for (i = 0; i < options->nr_outputs; i++) {
+		of.calls = false;
+		if (check_one(options->outputs[i].path, &of))
+			return EXIT_FAILED;
+		of.calls = options->gpu;
+		if (of.calls && check_one(options->outputs[i].path, &of))
+			return EXIT_FAILED;
+	}
+	of.with_pid_always = of.calls = false;
+	if (options->stats_path && check_one(options->stats_path, &of))
+		return EXIT_FAILED;
+	return EXIT_DONE;
+}
+
+/* More than one process: names and titles of one are not. */
+static bool has_several(const struct profile *profile)
+{
+	size_t i;
+
+	for (i = 1; i < profile->nr_processes; i++)
+		if (profile->processes[i].kernel_pid != profile->processes[0].kernel_pid)
+			return true;
+	return false;
+}
+
+/* Of one process under all its titles: its class, if it is a Ray worker; "" if there is nobody. */
+static void worker_of(struct buf *dst, const struct profile *profile)
+{
+	char class[CLASS_BYTES];
+	const char *name = NULL, *task;
+	size_t i, len = 0;
+
+	for (i = 0; i < profile->nr_processes; i++) {
+		if (!profile->processes[i].task)
+			continue;
+		task = strtab_get(profile->strings, profile->processes[i].task) +
+		       strlen(TITLE_PREFIX);
+		if (name && task[worker_class_length(task)] != '.')
+			continue; /* not that of a class: `IDLE`, a function */
+		name = task;
+		len = worker_class_length(task);
+	}
+	if (name) {
+		title_cut(class, sizeof(class), name, len);
+		buf_add_str(dst, class);
+	} else if (profile->nr_processes) {
+		buf_add_str(dst, strtab_get(profile->strings, profile->processes[0].comm));
+	}
+}
+
+/* DIR/FILE becomes DIR/NAMESPACE/POD/FILE. */
+static int path_put_pod(struct buf *path, const struct profile_part *part)
+{
+	const char *slash = strrchr(path->data, '/'), *file = slash ? slash + 1 : path->data;
+	struct tree_name name;
+	struct buf with_pod;
+	int err;
+
+	tree_name_make(&name, part->namespace, part->pod);
+	buf_init(&with_pod, PATH_MAX);
+	buf_add(&with_pod, path->data, (size_t)(file - path->data));
+	buf_printf(&with_pod, "%s/%s/%s", name.namespace, name.pod, file);
+	err = buf_error(&with_pod);
+	buf_fini(path);
+	*path = with_pod;
+	return err;
+}
+
+/* part NULL: the whole. calls: it is the GPU's profile, which goes into files alone. */
+static int write_one(const struct recording *rec, const struct profile *profile,
+		     const struct profile_part *part, const struct record_output *output,
+		     bool calls)
+{
+	bool is_process = part && rec->options->split == RECORD_SPLIT_PROCESS;
+	struct output_options options = {
+		.threads = rec->options->threads,
+		.native = rec->options->native,
+		.several = has_several(profile),
+	};
+	__cleanup(buf_fini) struct buf worker = { .max = NAME_MAX };
+	struct file_of of = { .pid = is_process ? part->pid : pid_of(rec->options),
+			      .with_pid_always = is_process,
+			      .calls = calls };
+	struct buf path;
+	int err;
+
+	if (output->format == OUTPUT_TRACE || (calls && !strcmp(output->path, "-")))
+		return 0;
+	if (!options.several)
+		worker_of(&worker, profile);
+	of.worker = buf_error(&worker) ? NULL : worker.data;
+	buf_init(&path, PATH_MAX);
+	err = path_make(&path, output->path, rec->start_wall_ns, &of);
+	if (!err && part && part->pod)
+		err = path_put_pod(&path, part);
+	if (!err)
+		err = output_write(path.data, output->format, profile, &options);
+	if (err)
+		log_error("%s: cannot be written: %s", path.data ? path.data : output->path,
+			  strerror(-err));
+	else if (strcmp(output->path, "-"))
+		log_info("wrote %s", path.data);
+	buf_fini(&path);
+	return err;
+}
+
+static int write_parts(const struct recording *rec, const struct profile *profile, bool calls)
+{
+	enum profile_cut by =
+		rec->options->split == RECORD_SPLIT_POD ? PROFILE_CUT_PODS : PROFILE_CUT_PROCESSES;
+	struct profile_parts *parts = NULL;
+	struct profile_part part;
+	size_t i, k, nr = 0;
+	int err, failed = 0;
+
+	err = profile_parts_new(&parts, profile, by);
+	if (!err)
+		nr = profile_parts_count(parts);
+	for (i = 0; i < nr && !err; i++) {
+		err = profile_part_make(parts, i, &part);
+		if (err)
+			break;
+		/* Nothing outside of pods is worth a file only if there is no other. */
+		for (k = 0; k < rec->options->nr_outputs; k++)
+			if (part.profile.nr_samples || nr == 1)
+				failed |= write_one(rec, &part.profile, &part,
+						    &rec->options->outputs[k], calls) != 0;
+		profile_part_fini(&part);
+	}
+	if (err)
+		log_error("the profile cannot be cut into parts: %s", strerror(-err));
+	profile_parts_free(parts);
+	return err || failed;
+}
+
+int recording_timeline_start(struct recording *rec)
+{
+	const struct record_options *options = rec->options;
+	const struct file_of of = { .pid = pid_of(options) };
+	__cleanup(buf_fini) struct buf path = { .max = PATH_MAX };
+	size_t i;
+	int err;
+
+	if (!options->trace)
+		return EXIT_DONE;
+	for (i = 0; options->outputs[i].format != OUTPUT_TRACE; i++)
+		;
+	err = path_make(&path, options->outputs[i].path, rec->start_wall_ns, &of);
+	if (!err)
+		err = record_timeline_new(&rec->timeline, &rec->sampler, options, path.data,
+					  rec->start_mono_ns);
+	return err ? EXIT_FAILED : EXIT_DONE;
+}
+
+/* Of the whole node, whatever else is cut into parts. */
+static int write_timelines(const struct recording *rec, const struct profile *profile)
+{
+	const struct file_of of = { .pid = pid_of(rec->options) };
+	int err, failed = 0;
+	size_t i;
+
+	for (i = 0; i < rec->options->nr_outputs; i++) {
+		const struct record_output *output = &rec->options->outputs[i];
+		__cleanup(buf_fini) struct buf path = { .max = PATH_MAX };
+
+		if (output->format != OUTPUT_TRACE)
+			continue;
+		err = path_make(&path, output->path, rec->start_wall_ns, &of);
+		if (!err)
+			err = record_timeline_write(rec->timeline, path.data, profile);
+		if (err)
+			log_error("%s: cannot be written: %s", output->path, strerror(-err));
+		else if (strcmp(output->path, "-"))
+			log_info("wrote %s", path.data);
+		failed |= err != 0;
+	}
+	return failed;
+}
+
+static int write_stats(const struct recording *rec)
+{
+	const struct file_of of = { .pid = pid_of(rec->options) };
+	struct buf json, path;
+	int err;
+
+	if (!rec->options->stats_path)
+		return 0;
+	buf_init(&json, TEXT_MAX);
+	buf_init(&path, PATH_MAX);
+	stats_json(&json, &rec->stats);
+	if (rec->findings && !buf_error(&json)) { /* one more member */
+		json.len--;
+		buf_add_str(&json, ",\"findings\":");
+		record_findings_json(&json, rec->findings);
+		buf_add_char(&json, '}');
+	}
+	buf_add_char(&json, '\n');
+	err = buf_error(&json);
+	if (!err)
+		err = path_make(&path, rec->options->stats_path, rec->start_wall_ns, &of);
+	if (!err)
+		err = output_write_bytes(path.data, json.data, json.len);
+	if (err)
+		log_error("%s: cannot be written: %s", rec->options->stats_path, strerror(-err));
+	buf_fini(&path);
+	buf_fini(&json);
+	return err;
+}
+
+static bool has_standard_output(const struct record_options *options)
+{
+	size_t i;
+
+	for (i = 0; i < options->nr_outputs; i++)
+		if (!strcmp(options->outputs[i].path, "-"))
+			return true;
+	return false;
+}
+
+/* The top functions and the counters: to standard output unless a result goes there. */
+static int print_summary(const struct recording *rec, const struct profile *profile)
+{
+	const struct record_options *options = rec->options;
+	FILE *out = has_standard_output(options) ? stderr : stdout;
+	struct buf text;
+	int failed = 1;
+
+	if (options->stats_path && !strcmp(options->stats_path, "-"))
+		out = stderr;
+	buf_init(&text, TEXT_MAX);
+	top_text(&text, profile, TOP_ROWS);
+	buf_add_char(&text, '\n');
+	stats_text(&text, &rec->stats);
+	if (!buf_error(&text) && fputs(text.data, out) >= 0 && !fflush(out))
+		failed = 0;
+	else
+		log_error("the summary cannot be written: %s",
+			  buf_error(&text) ? "out of memory" : strerror(errno));
+	buf_fini(&text);
+	return failed;
+}
+
+static int write_all(const struct recording *rec, const struct profile *profile, bool calls)
+{
+	int failed = 0;
+	size_t i;
+
+	if (rec->options->split != RECORD_SPLIT_NODE)
+		return write_parts(rec, profile, calls);
+	for (i = 0; i < rec->options->nr_outputs; i++)
+		failed |= write_one(rec, profile, NULL, &rec->options->outputs[i], calls) != 0;
+	return failed;
+}
+
+int recording_write(struct recording *rec, const struct profile *profile,
+		    const struct profile *calls)
+{
+	int failed = print_summary(rec, profile);
+
+	failed |= write_all(rec, profile, false);
+	failed |= write_timelines(rec, profile);
+	if (calls && has_standard_output(rec->options))
+		log_info("standard output has the profile of the CPU: the profile of calls goes "
+			 "into files alone");
+	if (calls)
+		failed |= write_all(rec, calls, true);
+	failed |= write_stats(rec) != 0;
+	return failed ? EXIT_FAILED : EXIT_DONE;
+}

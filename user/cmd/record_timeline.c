@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/record_timeline.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/host_name.h"
+#include "base/log.h"
+#include "base/time.h"
+#include "capture/container_filter.h"
+#include "capture/sampler.h"
+#include "capture/worker_titles.h"
+#include "container/containers.h"
+#include "formats/output.h"
+#include "formats/trace_place.h"
+#include "kernel/titles.h"
+#include "options/options.h"
+#include "proc/processes.h"
+#include "proc/title.h"
+#include "profile/stats.h"
+#include "ray/calls.h"
+#include "ray/ray_role.h"
+#include "ray/worker_match.h"
+#include "tasks/task_calls.h"
+#include "tasks/task_cpu.h"
+#include "tasks/task_timeline.h"
+#include "tasks/task_trace.h"
+#include "bpfprof.h"
+
+#define MAX_WORKERS 16384 /* at once */
+#define LABEL_BYTES 1024
+#define SPOOL_SHARE 2 /* an event takes at least this many times as much in the file */
+
+_Static_assert(SPOOL_SHARE * sizeof(struct task_trace_event) <=
+		       sizeof("{'ph':'X','pid':1,'tid':1,'ts':1.000,'name':'ray::f',"
+			      "'cat':'task','dur':1.000,'args':{'node':'','pid':1,'tid':1}}"),
+	       "the spool holds no less than the file");
+
+struct record_timeline {
+	struct sampler *sampler;
+	const struct record_options *options;
+	struct task_calls *calls;
+	struct task_trace *trace;
+	struct buf label;
+	uint64_t start_ns, start_wall_ns, end_ns;
+	uint64_t nr_bad, nr_unread; /* titles; processes, at the start */
+	uint64_t nr_missed; /* changes of titles, of workers that were asked for */
+	uint64_t counters[BPFPROF_NR_COUNTERS]; /* when sampling had stopped */
+	uint64_t nr_no_container; /* calls of workers of which it is not known where they live */
+};
+
+/* As of samples: by pid, name or worker; all, where none of these was asked for. */
+static bool is_chosen(const struct record_timeline *timeline, uint32_t pid, const char *title)
+{
+	const struct sampler_options *options = timeline->sampler->options;
+	const struct session *session = &timeline->sampler->session;
+	char comm[BPFPROF_COMM_LEN] = { 0 };
+	const struct worker_names names = { .title = title, .comm = comm };
+
+	if (!options->nr_comms && !options->nr_workers)
+		return !session->options.filter || session_is_target(session, (pid_t)pid);
+	strncpy(comm, title, sizeof(comm) - 1);
+	return sampler_comm_matches(options, comm) ||
+	       worker_match(options->workers, options->nr_workers, &names) >= 0 ||
+	       session_is_target(session, (pid_t)pid);
+}
+
+/* NULL: it lives in none, or that is not known. */
+static const struct container *container_of(const struct record_timeline *timeline,
+					    const struct task_call *call)
+{
+	struct process *process = processes_find(timeline->sampler->processes, call->pid);
+
+	if (!process || process->start_ns != call->start_ns)
+		return NULL;
+	return sampler_container(timeline->sampler, process);
+}
+
+static const char *label_of(void *arg, const struct task_call *call)
+{
+	struct record_timeline *timeline = arg;
+	const struct container *container = container_of(timeline, call);
+
+	buf_reset(&timeline->label);
+	if (container && *container->pod)
+		buf_printf(&timeline->label, "pod %s/%s", container->namespace, container->pod);
+	return buf_error(&timeline->label) ? NULL : timeline->label.data;
+}
+
+static void on_call(void *arg, const struct task_call *call)
+{
+	struct record_timeline *timeline = arg;
+	const struct container_filter *filter = &timeline->options->containers;
+	const struct container *container;
+
+	if (!call->chosen) /* decided when it began: a worker that has died is no target any more */
+		return;
+	if (container_filter_is_set(filter)) {
+		container = container_of(timeline, call);
+		timeline->nr_no_container += !container;
+		if (!container_filter_matches(filter, container))
+			return;
+	}
+	task_trace_add(timeline->trace, call, label_of, timeline);
+}
+
+static bool is_looked_for(void *arg, const char *title)
+{
+	(void)arg;
+	return ray_role_of_argv(title, strlen(title)) == RAY_ROLE_WORKER;
+}
+
+static void on_worker(void *arg, const struct bpfprof_task_id *task, uint32_t own_pid,
+		      const char *title, uint64_t ts_ns)
+{
+	struct record_timeline *timeline = arg;
+	const struct task_change change = {
+		.pid = task->pid,
+		.own_pid = own_pid,
+		.start_ns = task->start_ns,
+		.ts_ns = ts_ns,
+		.main_thread = true,
+		.chosen = true,
+		.title = title,
+		.old_comm = "",
+	};
+
+	if (is_chosen(timeline, task->pid, title))
+		task_calls_look(timeline->calls, &change, timeline->start_ns);
+}
+
+static void look(struct record_timeline *timeline)
+{
+	struct worker_titles_ask ask = { .wants = is_looked_for,
+					 .found = on_worker,
+					 .arg = timeline };
+	int err = worker_titles_each(timeline->sampler, &ask);
+
+	timeline->nr_unread = ask.nr_unread;
+	if (err)
+		log_warn("not all processes could be looked at (%s): what workers were in when it "
+			 "began is missing in the timeline",
+			 strerror(-err));
+}
+
+static int open_in(void *arg, const char *folder)
+{
+	struct record_timeline *timeline = arg;
+
+	return task_trace_new(&timeline->trace, folder,
+			      timeline->options->max_trace_bytes / SPOOL_SHARE);
+}
+
+static int place(struct record_timeline *timeline, const char *path)
+{
+	int err = trace_place_open(path, open_in, timeline);
+
+	if (err)
+		log_error(
+			"%s: no room for calls until it is written: %s; remedy: TMPDIR=FOLDER, or "
+			"-o FOLDER/NAME.json",
+			path, strerror(-err));
+	return err;
+}
+
+int record_timeline_new(struct record_timeline **ret, struct sampler *sampler,
+			const struct record_options *options, const char *path, uint64_t start_ns)
+{
+	struct record_timeline *timeline = calloc(1, sizeof(*timeline));
+	int err;
+
+	if (!timeline)
+		return -ENOMEM;
+	timeline->sampler = sampler;
+	timeline->options = options;
+	timeline->start_ns = start_ns;
+	timeline->start_wall_ns = time_wall_ns() - (time_monotonic_ns() - start_ns);
+	buf_init(&timeline->label, LABEL_BYTES);
+	err = task_calls_new(&timeline->calls, MAX_WORKERS, on_call, timeline);
+	if (!err) {
+		look(timeline);
+		err = place(timeline, path);
+	}
+	if (err) {
+		record_timeline_free(timeline);
+		return err;
+	}
+	*ret = timeline;
+	return 0;
+}
+
+void record_timeline_free(struct record_timeline *timeline)
+{
+	if (!timeline)
+		return;
+	task_calls_free(timeline->calls);
+	task_trace_free(timeline->trace);
+	buf_fini(&timeline->label);
+	free(timeline);
+}
+
+void record_timeline_title(struct record_timeline *timeline,
+			   const struct bpfprof_title_event *event)
+{
+	char title[TITLE_MAX + 1], old_comm[BPFPROF_COMM_LEN + 1] = { 0 };
+	struct task_change change;
+	struct session *session;
+	bool chosen;
+
+	if (!timeline)
+		return;
+	session = &timeline->sampler->session;
+	if (title_parse(title, event->title, sizeof(event->title))) {
+		timeline->nr_bad++;
+		titles_judge(session, event, false);
+		return;
+	}
+	titles_judge(session, event, !calls_is_idle(title)); /* of IDLE only what ends a call */
+	chosen = is_chosen(timeline, event->task.pid, title);
+	timeline->nr_missed += chosen ? event->lost : 0;
+	/* Whose calls nobody asked for may have them in threads, too. */
+	if (!chosen && event->task.tid != event->task.pid)
+		return;
+	memcpy(old_comm, event->old_comm, sizeof(event->old_comm));
+	change = (struct task_change){
+		.pid = event->task.pid,
+		.own_pid = session_own_pid(session, event->task.pid, event->place.agent_pid),
+		.start_ns = event->task.start_ns,
+		.ts_ns = event->rec.ts_ns,
+		.main_thread = event->task.tid == event->task.pid,
+		.chosen = chosen,
+		.lost = event->lost,
+		.title = title,
+		.old_comm = old_comm,
+	};
+	task_calls_see(timeline->calls, &change);
+}
+
+/* The kernel tells of changes that were lost with the next one: of these there is none. */
+static void on_lost(void *arg, const struct bpfprof_task_id *task, uint32_t lost)
+{
+	struct record_timeline *timeline = arg;
+
+	if (task_calls_lose(timeline->calls, task->pid, task->start_ns, lost))
+		timeline->nr_missed += lost;
+}
+
+void record_timeline_exit(struct record_timeline *timeline, const struct bpfprof_task_id *task,
+			  uint64_t ts_ns)
+{
+	if (!timeline)
+		return;
+	on_lost(timeline, task, titles_lost(&timeline->sampler->session, task));
+	task_calls_exit(timeline->calls, task->pid, task->start_ns, ts_ns);
+	titles_forget(&timeline->sampler->session, task->pid);
+}
+
+int record_timeline_finish(struct record_timeline *timeline, uint64_t end_ns)
+{
+	if (!timeline)
+		return 0;
+	timeline->end_ns = end_ns;
+	titles_each_lost(&timeline->sampler->session, on_lost, timeline);
+	session_counters(&timeline->sampler->session, timeline->counters);
+	task_calls_close(timeline->calls, end_ns);
+	return task_trace_close(timeline->trace);
+}
+
+static void lost_fill(const struct record_timeline *timeline, struct stats_reasons *lost)
+{
+	const uint64_t *c = timeline->counters;
+
+	/* Of all workers, those that are not recorded included: nr_missed is a part of these two. */
+	stats_add(lost, "title_changes_lost", c[BPFPROF_COUNT_TITLES_LOST]);
+	stats_add(lost, "title_changes_too_many", c[BPFPROF_COUNT_TITLES_LIMITED]);
+	stats_add(lost, "titles_bad", timeline->nr_bad);
+	stats_add(lost, "workers_in_threads", task_calls_nr_in_threads(timeline->calls));
+	stats_add(lost, "changes_no_room", task_calls_nr_no_room(timeline->calls));
+	stats_add(lost, "processes_unread", timeline->nr_unread);
+	stats_add(lost, "calls_without_container", timeline->nr_no_container);
+	task_trace_lost(timeline->trace, lost);
+}
+
+static void say_missing(const struct record_timeline *timeline, const char *path)
+{
+	uint64_t threads = task_calls_nr_in_threads(timeline->calls);
+
+	if (timeline->nr_missed)
+		log_warn("%s: %" PRIu64 " changes of titles came too fast: calls are missing", path,
+			 timeline->nr_missed);
+	if (threads)
+		log_warn("%s: %" PRIu64 " workers run their methods in threads of their own or as "
+			 "coroutines (max_concurrency, asyncio): their calls are missing",
+			 path, threads);
+}
+
+int record_timeline_write(struct record_timeline *timeline, const char *path,
+			  const struct profile *profile)
+{
+	char host[HOST_NAME_BYTES];
+	struct stats_reasons lost = { 0 };
+	struct task_timeline made = { .trace = timeline->trace,
+				      .facts = { .max_bytes = timeline->options->max_trace_bytes,
+						 .host = host,
+						 .start_ns = timeline->start_ns,
+						 .start_wall_ns = timeline->start_wall_ns,
+						 .end_ns = timeline->end_ns,
+						 .lost = &lost } };
+	struct task_cpu *cpus = NULL;
+	int err;
+
+	host_name(host);
+	lost_fill(timeline, &lost);
+	if (!timeline->options->gil)
+		cpus = task_cpu_list(profile, &made.nr_cpus);
+	made.cpus = cpus;
+	err = output_write_by(path, task_timeline_write, &made);
+	free(cpus);
+	if (err)
+		return err;
+	trace_place_say_missing(path, &made.facts, task_trace_error(timeline->trace));
+	say_missing(timeline, path);
+	return 0;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_CMD_RECORDING_H
+#define BPFPROF_CMD_RECORDING_H
+
+/* The state of one `bpfprof record`, shared by record*.c and nobody else. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <uthash.h>
+
+#include "capture/sampler.h"
+#include "gpu/monitor.h"
+#include "profile/profile.h"
+#include "profile/stats.h"
+
+struct aggregate;
+struct record_findings;
+struct record_options;
+struct record_timeline;
+struct thread_times;
+
+/* What /proc said of a process when it was first seen; key: (pid, start). */
+struct seen_key {
+	uint64_t start_ns;
+	uint32_t pid;
+	uint32_t pad;
+};
+
+struct seen_process {
+	UT_hash_handle hh;
+	struct seen_key key;
+	uint64_t cpu_ns, rss_bytes; /* at the beginning of the recording */
+	uint32_t parent; /* in our own pid namespace, */
+	bool baseline; /* they are known */
+	bool told;
+	char *cmdline; /* NULL if not known */
+};
+
+#define RECORDING_MAX_SEEN 4096
+
+struct recording {
+	const struct record_options *options;
+	struct sampler sampler;
+	struct sampler_options sampler_options;
+	struct aggregate *aggregate;
+	struct gpu_watch watch; /* with --gpu */
+	struct thread_times *times; /* NULL without --wall and --off-cpu */
+	struct seen_process *seen;
+	uint64_t memory_max; /* anonymous bytes that may be used */
+	pid_t command_pid; /* child started for `-- CMD`, 0 = none */
+	int command_go_fd; /* closed to let it exec */
+	int command_error_fd; /* brings errno if it cannot */
+	bool command_done;
+	int command_status; /* an exit status, once it is done */
+	uint64_t start_mono_ns, end_mono_ns, start_wall_ns;
+	struct record_findings *findings; /* NULL: not wanted */
+	struct record_timeline *timeline; /* the same */
+	struct run_stats stats;
+};
+
+/* record_stats.c */
+/* own_pid: in our own pid namespace, 0 = it has none there. */
+void recording_see(struct recording *rec, uint32_t pid, uint32_t own_pid, uint64_t start_ns);
+void recording_forget(struct recording *rec);
+void recording_usage(struct recording *rec, struct profile *profile);
+/* After sampling has stopped. */
+void recording_stats(struct recording *rec);
+
+/* record_files.c: said and EXIT_FAILED if some output cannot be written. */
+int recording_check_outputs(const struct record_options *options);
+/* record_files.c: for a timeline among them, after sampling has begun. An exit status. */
+int recording_timeline_start(struct recording *rec);
+/* calls: of the GPU, to be written beside it; NULL without --gpu. */
+int recording_write(struct recording *rec, const struct profile *profile,
+		    const struct profile *calls);
+
+#endif

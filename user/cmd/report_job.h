@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_CMD_REPORT_JOB_H
+#define BPFPROF_CMD_REPORT_JOB_H
+
+/* The parts of bpfprof report. What went wrong was said. */
+
+#include <stddef.h>
+
+#include "formats/output.h"
+#include "formats/profile_read.h"
+#include "profile/profile.h"
+#include "report/tally.h"
+
+#define REPORT_TEXT_BYTES ((size_t)256 << 20)
+
+struct buf;
+struct report_options;
+
+/* Some files as one profile. */
+struct report_input {
+	struct profile_read read;
+	struct profile profile;
+};
+
+/* How a file is named in messages: nothing in it controls a terminal. */
+void report_file_name(struct buf *dst, const char *path);
+int report_open(const char *path); /* a file, or standard input for "-"; or -errno */
+/* All of a file, or of standard input for "-". 0, -E2BIG past dst's maximum, -ENOMEM, or why it cannot be read. */
+int report_load(struct buf *dst, const char *path);
+int report_load_fd(struct buf *dst, int fd); /* the same of an open one */
+/* To standard output. err: what making the text said. An exit status. */
+int report_print(const struct buf *text, int err);
+
+/* 0 or an error that was said; report_input_fini() is due. */
+int report_input_read(struct report_input *input, char *const *files, size_t nr,
+		      const char *sample_type);
+void report_input_fini(struct report_input *input);
+/* Sets titles as --by wants them. The same. */
+int report_input_group(struct report_input *input, enum tally_by by);
+/* All of -o. An exit status. */
+int report_write(const struct report_options *options, const struct profile *profile,
+		 const struct output_options *how);
+
+/* --lines, to standard output. An exit status. */
+int report_lines(const struct report_options *options, const struct profile *profile);
+
+int report_diff_run(const struct report_options *options);
+int report_tasks_run(const struct report_options *options);
+int report_nccl_run(const struct report_options *options);
+int report_profiles_run(const struct report_options *options);
+
+#endif

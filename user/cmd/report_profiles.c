@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+/* bpfprof report FILE...: stored profiles as one, as a table or as another file. */
+#include "cmd/report_job.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/exit_status.h"
+#include "base/host_name.h"
+#include "base/log.h"
+#include "base/strtab.h"
+#include "cmd/report_options.h"
+#include "formats/output.h"
+#include "formats/profile_read.h"
+#include "profile/grouping.h"
+#include "report/leaf_report.h"
+#include "report/profile_report.h"
+
+#define NAME_BYTES 1024
+
+/* Files that were read, by where they are. */
+struct place {
+	dev_t dev;
+	ino_t ino;
+	const char *path;
+};
+
+struct seen {
+	struct place *places;
+	size_t nr;
+};
+
+/* `*.pb.gz` takes a link to the newest file, too. Pipes and the like may give more each time. */
+static bool is_seen(struct seen *seen, int fd, const char *path)
+{
+	__cleanup(buf_fini) struct buf name = { .max = NAME_BYTES }, other = { .max = NAME_BYTES };
+	struct stat st;
+	size_t i;
+
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode))
+		return false;
+	for (i = 0; i < seen->nr; i++)
+		if (seen->places[i].dev == st.st_dev && seen->places[i].ino == st.st_ino)
+			break;
+	if (i == seen->nr) {
+		seen->places[seen->nr++] = (struct place){ st.st_dev, st.st_ino, path };
+		return false;
+	}
+	report_file_name(&name, path);
+	report_file_name(&other, seen->places[i].path);
+	log_warn("%s: the same file as %s, which is taken once", name.data, other.data);
+	return true;
+}
+
+static int read_one(struct profile_read *read, const char *path, struct seen *seen)
+{
+	__cleanup(close_fd) int fd = report_open(path);
+	__cleanup(buf_fini) struct buf data, why, name;
+	int err;
+
+	buf_init(&data, PROFILE_READ_FILE_BYTES);
+	buf_init(&why, NAME_BYTES);
+	buf_init(&name, NAME_BYTES);
+	report_file_name(&name, path);
+	if (fd >= 0 && is_seen(seen, fd, path))
+		return 0;
+	err = fd < 0 ? fd : report_load_fd(&data, fd);
+	if (err == -E2BIG)
+		buf_printf(&why, "larger than can be read, %u MiB", PROFILE_READ_FILE_BYTES >> 20);
+	if (!err)
+		err = profile_read_add(read, strcmp(path, "-") ? path : "standard input",
+				       data.len ? data.data : "", data.len, &why);
+	if (err)
+		log_error("%s: %s", name.data, why.len ? why.data : strerror(-err));
+	return err;
+}
+
+int report_input_read(struct report_input *input, char *const *files, size_t nr,
+		      const char *sample_type)
+{
+	struct profile_read *read = &input->read;
+	int err = profile_read_init(read, sample_type);
+	struct seen seen = { .places = calloc(nr + 1, sizeof(*seen.places)) };
+	size_t i;
+
+	input->profile = (struct profile){ 0 };
+	if (!err && !seen.places)
+		err = -ENOMEM;
+	if (err)
+		log_error("%s", strerror(-err));
+	for (i = 0; i < nr && !err; i++)
+		err = read_one(read, files[i], &seen);
+	free(seen.places);
+	if (err)
+		return err;
+	profile_read_finish(read, &input->profile);
+	if (strtab_nr_lost(input->profile.strings))
+		log_warn("names past %zu MiB are not kept: " STRTAB_OVERFLOW,
+			 PROFILE_READ_BYTES / 4 >> 20);
+	return 0;
+}
+
+void report_input_fini(struct report_input *input)
+{
+	if (input->profile.strings)
+		profile_fini(&input->profile);
+	profile_read_fini(&input->read);
+}
+
+/* What the files do not tell cannot be a table. */
+static int check_group(const struct profile *profile, enum tally_by by)
+{
+	bool ranks = false, pods = false;
+	size_t i;
+
+	for (i = 0; i < profile->nr_processes; i++) {
+		ranks |= profile->processes[i].ranks.rank != 0;
+		pods |= profile->processes[i].container != 0;
+	}
+	if (by == TALLY_THREAD && !profile->threads)
+		log_error("--by thread: these files do not tell threads apart, "
+			  "record --threads does");
+	else if (by == TALLY_RANK && !ranks)
+		log_error("--by rank: these files know no ranks, a .pb.gz of a job that has "
+			  "them does");
+	else if (by == TALLY_POD && !pods)
+		log_error("--by pod: these files know no pods");
+	else
+		return 0;
+	return -ENOENT;
+}
+
+int report_input_group(struct report_input *input, enum tally_by by)
+{
+	static const enum profile_by groups[] = {
+		[TALLY_PROCESS] = PROFILE_BY_PROCESS,
+		[TALLY_RANK] = PROFILE_BY_RANK,
+		[TALLY_POD] = PROFILE_BY_POD,
+		[TALLY_THREAD] = PROFILE_BY_PROCESS,
+	};
+	int err;
+
+	if (!tally_is_of_groups(by) || !input->profile.nr_samples)
+		return 0;
+	err = check_group(&input->profile, by);
+	if (err || by == TALLY_TASK)
+		return err;
+	err = profile_group(&input->profile, groups[by]);
+	if (err)
+		log_error("%s", strerror(-err));
+	return err;
+}
+
+static bool has_several(const struct profile *profile)
+{
+	size_t i;
+
+	for (i = 1; i < profile->nr_processes; i++)
+		if (profile->processes[i].kernel_pid != profile->processes[0].kernel_pid)
+			return true;
+	return false;
+}
+
+static int write_one(const struct record_output *output, const struct profile *profile,
+		     const struct output_options *how)
+{
+	__cleanup(buf_fini) struct buf path = { .max = PATH_MAX };
+	char host[HOST_NAME_BYTES];
+	const struct output_names names = { .host = host,
+					    .pid = (uint32_t)getpid(),
+					    .time_ns = profile->time_ns };
+	int err;
+
+	host_name(host);
+	err = output_expand_path(&path, output->path, &names);
+	if (!err)
+		err = output_write(path.data, output->format, profile, how);
+	if (err)
+		log_error("%s: cannot be written: %s", output->path, strerror(-err));
+	else if (strcmp(path.data, "-"))
+		log_info("wrote %s", path.data);
+	return err;
+}
+
+int report_write(const struct report_options *options, const struct profile *profile,
+		 const struct output_options *how)
+{
+	int status = EXIT_DONE;
+	size_t i;
+
+	for (i = 0; i < options->record.nr_outputs; i++)
+		if (write_one(&options->record.outputs[i], profile, how))
+			status = EXIT_FAILED;
+	return status;
+}
+
+static int print_table(const struct report_options *options, const struct report_input *input)
+{
+	const struct profile_report_options how = { .by = options->by,
+						    .by_total = options->by_total,
+						    .rows = options->rows,
+						    .process_taken = input->read.process_taken };
+	__cleanup(buf_fini) struct buf text;
+
+	buf_init(&text, REPORT_TEXT_BYTES);
+	return report_print(&text, profile_report(&text, &input->profile, &how));
+}
+
+static int print_leaves(const struct report_options *options, const struct report_input *input)
+{
+	const struct leaf_report_options how = {
+		.library = options->library,
+		.aggregate = options->aggregate_leaf,
+		.native = options->record.native || input->read.raw_only,
+		.rows = options->rows,
+	};
+	__cleanup(buf_fini) struct buf text;
+
+	buf_init(&text, REPORT_TEXT_BYTES);
+	return report_print(&text, leaf_report(&text, &input->profile, &how));
+}
+
+static int write_files(const struct report_options *options, const struct profile *profile)
+{
+	const struct output_options how = {
+		.threads = options->record.threads && profile->threads,
+		.native = options->record.native,
+		.several = has_several(profile),
+	};
+
+	return report_write(options, profile, &how);
+}
+
+static int print_or_write(const struct report_options *options, const struct report_input *input)
+{
+	if (options->library)
+		return print_leaves(options, input);
+	if (options->lines)
+		return report_lines(options, &input->profile);
+	if (options->record.nr_outputs)
+		return write_files(options, &input->profile);
+	return print_table(options, input);
+}
+
+int report_profiles_run(const struct report_options *options)
+{
+	struct report_input input;
+	int status = EXIT_FAILED, err;
+
+	err = report_input_read(&input, options->files, options->nr_files, options->sample_type);
+	if (!err)
+		err = report_input_group(&input, options->by);
+	if (!err)
+		status = print_or_write(options, &input);
+	report_input_fini(&input);
+	return status;
+}

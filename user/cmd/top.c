@@ -1,0 +1,643 @@
+// SPDX-License-Identifier: Apache-2.0
+/* bpfprof top: what uses the CPU right now, or what all threads do, interval by interval. */
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/exit_status.h"
+#include "base/log.h"
+#include "base/time.h"
+#include "capture/container_filter.h"
+#include "capture/pod_processes.h"
+#include "capture/sampler.h"
+#include "cmd/command.h"
+#include "cmd/top_calls.h"
+#include "kernel/waits.h"
+#include "options/options.h"
+#include "proc/pids.h"
+#include "proc/usage.h"
+#include "profile/aggregate.h"
+#include "profile/live.h"
+#include "profile/live_symbolizer.h"
+#include "profile/stats.h"
+#include "profile/symbolize.h"
+#include "profile/thread_times.h"
+#include "tui/screen.h"
+#include "tui/view.h"
+#include "tui/width.h"
+
+#define AGGREGATE_BYTES (4U << 20) /* of one interval; there are two for a moment */
+#define LOOK_MS 200 /* how often we look whether the targets live */
+#define READING_MAX_NS NS_PER_SECOND /* of stacks of threads that wait: half a delay, or that */
+#define WHAT_MAX 256
+#define MESSAGE_MAX 1024
+#define MAX_CHILDREN 256 /* whose threads are counted at each picture */
+
+struct top {
+	const struct top_options *options;
+	struct sampler_options sampler_options;
+	struct sampler sampler;
+	struct aggregate *aggregate; /* of the interval that runs */
+	struct thread_times *times; /* NULL without --wall */
+	struct top_calls calls; /* with --gpu */
+	struct live *live;
+	struct namer namer;
+	struct view *view;
+	uint64_t start_ns; /* of the interval that runs */
+	uint64_t interval_ns; /* of the one that is shown */
+	bool gone; /* the targets have exited */
+	bool quit;
+	bool dirty; /* the picture is not what the state is */
+	struct run_stats stats;
+	char what[WHAT_MAX];
+	struct buf lost_reasons, dump_pids, message;
+};
+
+static void on_sample(void *arg, const struct aggregate_input *input)
+{
+	struct top *top = arg;
+
+	if (top->times)
+		thread_times_add(top->times, input);
+	else
+		aggregate_add(top->aggregate, input);
+}
+
+static void on_thread_end(void *arg, const struct aggregate_input *input,
+			  const struct thread_rest *rest)
+{
+	struct top *top = arg;
+
+	thread_times_end(top->times, input, rest);
+}
+
+static void on_exit_event(void *arg, const struct bpfprof_task_id *task,
+			  const struct process_end *end)
+{
+	struct top *top = arg;
+
+	if (top->options->record.gpu)
+		gpu_watch_exit(&top->calls.watch, task, end);
+}
+
+static void step(void *arg)
+{
+	struct top *top = arg;
+
+	sampler_run(&top->sampler);
+}
+
+/* " in pod 'ml/trainer-0'", or nothing. */
+static void where_fill(char *dst, size_t cap, const struct container_filter *filter)
+{
+	bool pods = filter->nr_pods;
+
+	if (!container_filter_is_set(filter))
+		return;
+	snprintf(dst, cap, " in %s '%s'%s", pods ? "pod" : "container",
+		 pods ? filter->pods[0] : filter->ids[0],
+		 filter->nr_pods + filter->nr_ids > 1 ? " and others" : "");
+}
+
+/* What is watched, for the first line. */
+static void what_fill(struct top *top)
+{
+	const struct record_options *record = &top->options->record;
+	char cmdline[128] = "";
+	size_t len;
+
+	if (record->nr_workers)
+		snprintf(top->what, sizeof(top->what), "workers '%s'%s", record->workers[0],
+			 record->nr_workers + record->nr_comms + record->nr_pids > 1 ? " and others"
+										     : "");
+	else if (record->nr_comms)
+		snprintf(top->what, sizeof(top->what), "processes named '%s'%s", record->comms[0],
+			 record->nr_comms + record->nr_pids > 1 ? " and others" : "");
+	else if (record->nr_pids > 1)
+		snprintf(top->what, sizeof(top->what), "%zu processes", record->nr_pids);
+	else if (!record->nr_pids)
+		snprintf(top->what, sizeof(top->what), "%s",
+			 container_filter_is_set(&record->containers) ? "everything"
+								      : "the whole machine");
+	else if (!proc_cmdline_read(top->sampler.runner, cmdline, sizeof(cmdline),
+				    record->pids[0]) &&
+		 cmdline[0])
+		snprintf(top->what, sizeof(top->what), "pid %d, '%s'", record->pids[0], cmdline);
+	else
+		snprintf(top->what, sizeof(top->what), "pid %d", record->pids[0]);
+	len = strlen(top->what);
+	where_fill(top->what + len, sizeof(top->what) - len, &record->containers);
+}
+
+static bool is_named(const struct record_options *record, uint32_t pid)
+{
+	size_t i;
+
+	for (i = 0; i < record->nr_pids; i++)
+		if ((uint32_t)record->pids[i] == pid)
+			return true;
+	return false;
+}
+
+static uint64_t threads_of(pid_t pid)
+{
+	struct proc_usage usage;
+
+	return proc_usage_read(&usage, pid) ? 0 : usage.nr_threads;
+}
+
+/* All threads there are: the second number of /proc/loadavg's fourth word. */
+static uint64_t threads_of_machine(void)
+{
+	__cleanup(close_file) FILE *file = fopen("/proc/loadavg", "re");
+	char line[128], *slash;
+
+	if (!file || !fgets(line, sizeof(line), file))
+		return 0;
+	slash = strchr(line, '/');
+	return slash ? strtoull(slash + 1, NULL, 10) : 0;
+}
+
+/* Processes that ran in the interval, and the threads of those that are watched. */
+static void count_threads(struct top *top, uint64_t *ret_processes, uint64_t *ret_threads)
+{
+	const struct record_options *record = &top->options->record;
+	bool all = !record->nr_pids && !record->nr_comms && !record->nr_workers &&
+		   !container_filter_is_set(&record->containers);
+	const struct live_process *processes;
+	size_t nr, i, nr_children = 0;
+	uint64_t threads = 0, ran = 0;
+
+	for (i = 0; i < record->nr_pids; i++)
+		threads += threads_of(record->pids[i]);
+	processes = live_processes(top->live, &nr);
+	for (i = 0; i < nr; i++) {
+		if (!processes[i].kernel_pid || !processes[i].now.samples)
+			continue;
+		ran++;
+		if (!all && processes[i].pid && !is_named(record, processes[i].pid) &&
+		    nr_children++ < MAX_CHILDREN)
+			threads += threads_of((pid_t)processes[i].pid);
+	}
+	if (all)
+		threads = threads_of_machine();
+	*ret_processes = ran;
+	*ret_threads = view_pid(top->view) ? threads_of((pid_t)view_pid(top->view)) : threads;
+}
+
+static void lost_fill(struct top *top)
+{
+	const struct live_counters *counters = live_counters(top->live);
+	const struct stats_reasons *lost = &top->stats.lost;
+	size_t i;
+
+	top->stats = (struct run_stats){ 0 };
+	sampler_stats(&top->sampler, &top->stats);
+	if (counters->samples_lost)
+		stats_add(&top->stats.lost, "process_table_full", counters->samples_lost);
+	buf_reset(&top->lost_reasons);
+	buf_add_str(&top->lost_reasons, "");
+	for (i = 0; i < lost->nr; i++)
+		if (lost->reasons[i].count)
+			buf_printf(&top->lost_reasons, "%s%s %" PRIu64,
+				   top->lost_reasons.len ? ", " : "", lost->reasons[i].name,
+				   lost->reasons[i].count);
+}
+
+static void dump_pids_fill(struct top *top)
+{
+	const struct record_options *record = &top->options->record;
+	size_t i;
+
+	buf_reset(&top->dump_pids);
+	buf_add_str(&top->dump_pids, "");
+	if (view_pid(top->view))
+		buf_printf(&top->dump_pids, "-p %u", view_pid(top->view));
+	for (i = 0; !view_pid(top->view) && i < record->nr_pids; i++)
+		buf_printf(&top->dump_pids, "%s-p %d", i ? " " : "", record->pids[i]);
+}
+
+static void message_fill(struct top *top)
+{
+	const struct record_options *record = &top->options->record;
+
+	buf_reset(&top->message);
+	buf_add_str(&top->message, "");
+	if (top->gone && record->nr_pids == 1)
+		buf_printf(&top->message, "pid %d has exited", record->pids[0]);
+	else if (top->gone)
+		buf_printf(&top->message, "all %zu processes have exited", record->nr_pids);
+	else if (view_pid(top->view) && kill((pid_t)view_pid(top->view), 0) && errno == ESRCH)
+		buf_printf(&top->message, "pid %u has exited", view_pid(top->view));
+	else if (top->namer.kernel_names_hidden)
+		buf_add_str(&top->message, "kernel functions have no names: needs CAP_SYSLOG and "
+					   "kernel.kptr_restrict below 2");
+	else if (symbolize_problem(&top->namer.files))
+		buf_printf(&top->message, "functions of some files have no names: %s",
+			   symbolize_problem(&top->namer.files));
+}
+
+/* Stacks that do not reach their root. */
+static uint64_t nr_truncated(const struct live_counters *counters)
+{
+	uint64_t nr = 0;
+	size_t i;
+
+	for (i = 0; i < BPFPROF_NR_STOPS; i++)
+		if (i != BPFPROF_STOP_COMPLETE && i != BPFPROF_STOP_NO_USER)
+			nr += counters->stops[i];
+	return nr;
+}
+
+static int page_make(struct top *top, size_t columns, size_t rows, struct page *ret)
+{
+	const struct live_counters *counters = live_counters(top->live);
+	struct view_status status = {
+		.what = top->what,
+		.hz = top->options->record.hz,
+		.interval_ns = top->interval_ns,
+		.truncated = nr_truncated(counters),
+		.unmerged = counters->unmerged,
+		.dropped = counters->rows_evicted,
+		.gpu = top->options->record.gpu,
+		.wall = top->times,
+		.calls = top->calls.rows,
+		.nr_calls = top->calls.nr_rows,
+	};
+
+	count_threads(top, &status.nr_processes, &status.nr_threads);
+	if (status.nr_processes > 1)
+		view_show_processes(top->view);
+	lost_fill(top);
+	dump_pids_fill(top);
+	message_fill(top);
+	if (buf_error(&top->lost_reasons) || buf_error(&top->dump_pids) || buf_error(&top->message))
+		return -ENOMEM;
+	status.lost = stats_total(&top->stats.lost);
+	status.lost_reasons = top->lost_reasons.data;
+	status.dump_pids = top->gone ? "" : top->dump_pids.data;
+	status.message = top->message.len ? top->message.data : NULL;
+	return view_page(top->view, top->live, &status, columns, rows, ret);
+}
+
+/* --wall: what goes on over the border of two intervals is told on both sides. */
+static void waits_cut(struct top *top, uint64_t now_ns)
+{
+	struct sampler_cut cut = { .times = top->times, .at_ns = now_ns };
+
+	if (!top->options->once)
+		cut.reading_ns = top->options->delay_ns < 2 * READING_MAX_NS
+					 ? top->options->delay_ns / 2
+					 : READING_MAX_NS;
+	thread_times_border(top->times, top->aggregate, now_ns);
+	sampler_waits_cut(&top->sampler, &cut);
+	thread_times_close(top->times);
+}
+
+/* The interval that ran becomes the one that is shown. */
+static int interval_end(struct top *top, uint64_t now_ns)
+{
+	struct live_namer namer = namer_live(&top->namer);
+	struct aggregate *ended = top->aggregate, *next;
+	struct aggregate_view view;
+	int err;
+
+	err = aggregate_new(&next, false, AGGREGATE_BYTES);
+	if (err)
+		return err;
+	/* Samples that come while names are looked up are of the next one. */
+	top->aggregate = next;
+	if (top->times)
+		waits_cut(top, now_ns);
+	aggregate_view_get(ended, &view);
+	err = live_feed(top->live, &view, &namer);
+	aggregate_free(ended);
+	if (!err && top->options->record.gpu)
+		err = top_calls_update(&top->calls);
+	top->interval_ns = now_ns - top->start_ns;
+	top->start_ns = now_ns;
+	return err;
+}
+
+static int draw(struct top *top)
+{
+	size_t columns, rows;
+	struct page page;
+	int err;
+
+	screen_size(&columns, &rows);
+	err = page_make(top, columns, rows, &page);
+	if (err)
+		return err;
+	screen_draw(&page);
+	page_fini(&page);
+	top->dirty = false;
+	return 0;
+}
+
+static int print_page(struct top *top, size_t columns, size_t rows)
+{
+	struct page page;
+	size_t i;
+	int err;
+
+	err = page_make(top, columns, rows, &page);
+	if (err)
+		return err;
+	/* Not the line about keys, nor what fills the screen above it. */
+	if (rows && page.nr)
+		page.nr--;
+	while (page.nr && !page_text(&page, page.nr - 1)[0])
+		page.nr--;
+	for (i = 0; i < page.nr; i++)
+		if (fprintf(stdout, "%s\n", page_text(&page, i)) < 0)
+			err = -errno;
+	if (fflush(stdout) && !err)
+		err = -errno;
+	page_fini(&page);
+	return err;
+}
+
+static void on_keys(struct top *top)
+{
+	uint32_t key;
+
+	while ((key = screen_key())) {
+		switch (view_key(top->view, top->live, key)) {
+		case VIEW_QUIT:
+			top->quit = true;
+			break;
+		case VIEW_RESET:
+			live_reset(top->live);
+			top->dirty = true;
+			break;
+		case VIEW_REDRAW:
+			top->dirty = true;
+			break;
+		default:
+			break;
+		}
+	}
+}
+
+static void on_signals(struct top *top, int fd)
+{
+	struct signalfd_siginfo info;
+
+	while (read(fd, &info, sizeof(info)) == sizeof(info)) {
+		if (info.ssi_signo != SIGWINCH) {
+			top->quit = true;
+		} else if (!top->options->once) {
+			screen_resize();
+			top->dirty = true;
+		}
+	}
+}
+
+static int wait_ms(const struct top *top, int sampler_ms, uint64_t end_ns)
+{
+	uint64_t now_ns = time_monotonic_ns();
+	uint64_t ms = end_ns > now_ns ? (end_ns - now_ns) / 1000000 + 1 : 0;
+
+	if ((uint64_t)sampler_ms < ms)
+		ms = (uint64_t)sampler_ms;
+	return top->sampler_options.nr_pids && ms > LOOK_MS ? LOOK_MS : (int)ms;
+}
+
+/* One interval: until the delay is over, the user quits or the targets are gone. */
+static int watch(struct top *top, int signal_fd)
+{
+	uint64_t end_ns = top->start_ns + top->options->delay_ns;
+	struct pollfd fds[] = { { .fd = sampler_fd(&top->sampler), .events = POLLIN },
+				{ .fd = signal_fd, .events = POLLIN },
+				{ .fd = STDIN_FILENO, .events = POLLIN } };
+	nfds_t nr = top->options->once ? 2 : 3;
+	int err = 0, ms;
+
+	while (!top->quit && !top->gone && time_monotonic_ns() < end_ns && !err) {
+		ms = sampler_run(&top->sampler);
+		if (top->options->record.gpu &&
+		    gpu_watch_run(&top->calls.watch, time_monotonic_ns()))
+			ms = 0;
+		poll(fds, nr, wait_ms(top, ms, end_ns));
+		if (fds[1].revents)
+			on_signals(top, signal_fd);
+		if (nr == 3 && fds[2].revents & POLLIN)
+			on_keys(top);
+		if (nr == 3 && fds[2].revents & ~POLLIN) /* the terminal is gone */
+			top->quit = true;
+		top->gone = sampler_targets_gone(&top->sampler);
+		if (top->dirty && !top->quit)
+			err = draw(top);
+	}
+	if (err)
+		return err;
+	sampler_run(&top->sampler);
+	return interval_end(top, time_monotonic_ns());
+}
+
+/* Interval by interval on the screen. */
+static int watch_screen(struct top *top, int signal_fd)
+{
+	size_t columns = 80, rows = 24;
+	int err = draw(top);
+
+	while (!err && !top->quit && !top->gone) {
+		err = watch(top, signal_fd);
+		if (!err && !top->quit && !top->gone)
+			err = draw(top);
+	}
+	screen_size(&columns, &rows);
+	screen_close();
+	if (err || !top->gone)
+		return err;
+	/* The screen is away: the last picture stays in its place. */
+	return print_page(top, columns, rows);
+}
+
+static int run(struct top *top, int signal_fd)
+{
+	const struct record_options *record = &top->options->record;
+	struct view_options view = { .native = record->native };
+	int err;
+
+	view.processes = record->nr_pids != 1;
+	err = view_new(&top->view, &view);
+	if (!err)
+		err = live_new(&top->live);
+	if (!err && top->times && !record->parked)
+		live_park(top->live);
+	if (!err && !top->options->once) {
+		err = screen_open();
+		if (err == -ENOENT) {
+			log_error("this terminal (TERM=%s) is not known here; bpfprof top --once "
+				  "prints one table",
+				  getenv("TERM") ? getenv("TERM") : "");
+			return EXIT_FAILED;
+		}
+	}
+	if (!err && top->options->once) {
+		err = watch(top, signal_fd);
+		if (!err) {
+			err = print_page(top, 0, 0);
+			if (err && err != -EPIPE) {
+				log_error("standard output: %s", strerror(-err));
+				return EXIT_FAILED;
+			}
+		}
+	} else if (!err) {
+		err = watch_screen(top, signal_fd);
+	}
+	screen_close();
+	if (err && err != -EPIPE) { /* whoever read the table has seen enough */
+		log_error("%s", strerror(-err));
+		return EXIT_FAILED;
+	}
+	if (top->gone && top->message.len)
+		log_info("%s", top->message.data);
+	return EXIT_DONE;
+}
+
+static void sampler_options_fill(struct top *top)
+{
+	const struct record_options *record = &top->options->record;
+
+	top->sampler_options = (struct sampler_options){
+		.hz = record->hz,
+		.clock = record->clock,
+		.pids = record->pids,
+		.nr_pids = record->nr_pids,
+		.comms = record->comms,
+		.nr_comms = record->nr_comms,
+		.containers = &record->containers,
+		.workers = record->workers,
+		.nr_workers = record->nr_workers,
+		.tell_workers = top->options->once, /* else there is a screen */
+		.no_subprocesses = record->no_subprocesses,
+		.gil = record->gil,
+		.gpu = record->gpu,
+		.waits = record->waits,
+		.host_root = record->host_root,
+	};
+}
+
+static void namer_fill(struct top *top)
+{
+	top->namer.images = top->sampler.images;
+	top->namer.codes = top->sampler.codes;
+	top->namer.runner = top->sampler.runner;
+	top->namer.step = step;
+	top->namer.arg = top;
+}
+
+static int start(struct top *top, int signal_fd)
+{
+	struct sampler_handlers handlers = {
+		.sample = on_sample, .exit = on_exit_event, .thread_end = on_thread_end, .arg = top
+	};
+	bool gpu = top->options->record.gpu, wall = top->options->record.waits != SESSION_NO_WAITS;
+	int status;
+
+	if (aggregate_new(&top->aggregate, false, AGGREGATE_BYTES) ||
+	    (wall && thread_times_new(&top->times, top->aggregate, 0))) {
+		log_error("out of memory");
+		return EXIT_FAILED;
+	}
+	if (gpu)
+		gpu_watch_handle(&handlers, &top->calls.watch);
+	status = sampler_open(&top->sampler, &top->sampler_options, &handlers);
+	if (!status && gpu)
+		status = top_calls_open(&top->calls, &top->sampler);
+	if (!status)
+		status = sampler_start(&top->sampler);
+	if (status)
+		return status;
+	if (gpu)
+		gpu_watch_start(&top->calls.watch);
+	top->start_ns = wall ? waits_start_ns(top->sampler.waits) : time_monotonic_ns();
+	what_fill(top);
+	namer_fill(top);
+	return run(top, signal_fd);
+}
+
+static int signals_open(void)
+{
+	sigset_t signals;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGHUP);
+	sigaddset(&signals, SIGQUIT);
+	sigaddset(&signals, SIGWINCH);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static int run_with(const struct top_options *options)
+{
+	struct top top = { .options = options };
+	__cleanup(close_fd) int signal_fd = -1;
+	int status;
+
+	status = sampler_check_targets(options->record.pids, options->record.nr_pids);
+	if (status)
+		return status;
+	if (!options->once && (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))) {
+		log_error("standard input and output must be a terminal; "
+			  "bpfprof top --once prints one table anywhere");
+		return EXIT_USAGE;
+	}
+	signal_fd = signals_open();
+	if (signal_fd < 0) {
+		log_error("%s", strerror(errno));
+		return EXIT_FAILED;
+	}
+	width_init();
+	buf_init(&top.lost_reasons, MESSAGE_MAX);
+	buf_init(&top.dump_pids, 16 * MESSAGE_MAX);
+	buf_init(&top.message, MESSAGE_MAX);
+	sampler_options_fill(&top);
+	status = start(&top, signal_fd);
+	if (options->record.gpu)
+		top_calls_close(&top.calls);
+	sampler_close(&top.sampler);
+	thread_times_free(top.times);
+	aggregate_free(top.aggregate);
+	live_free(top.live);
+	namer_fini(&top.namer);
+	view_free(top.view);
+	buf_fini(&top.lost_reasons);
+	buf_fini(&top.dump_pids);
+	buf_fini(&top.message);
+	return status;
+}
+
+int top_run(const struct top_options *options)
+{
+	const struct record_options *record = &options->record;
+	struct top_options resolved = *options;
+	struct pids processes = { 0 };
+	int status = sampler_check();
+
+	if (!status && record->gpu)
+		status = gpu_watch_check();
+	if (!status && record->nr_pids && record->containers.nr_pods) {
+		status = pod_processes_resolve(&processes, &record->containers, record->pids,
+					       record->nr_pids, record->host_root);
+		resolved.record.pids = processes.list;
+		resolved.record.nr_pids = processes.nr;
+	}
+	if (!status)
+		status = run_with(&resolved);
+	pids_fini(&processes);
+	return status;
+}

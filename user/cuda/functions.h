@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_CUDA_FUNCTIONS_H
+#define BPFPROF_CUDA_FUNCTIONS_H
+
+/*
+ * The functions of libcuda and libnccl that are hooked, and where their arguments are: CUDA driver
+ * API 13.0 (cuda.h), NCCL 2.32 (nccl.h), RCCL 2.13 (rccl.h). Each exported name is a function of its own, since a
+ * library exports several versions of one (cuMemAlloc_v2) and twins for another default stream
+ * (_ptsz, _ptds). So is what PyTorch and Python tell of themselves (cuda/sites.h), which is no export. Constant
+ * data; the number of a function is its index, 0 is none.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gpu_calls.h"
+
+enum gpu_copy { /* direction of a COPY */
+		GPU_COPY_NONE = 0,
+		GPU_COPY_HTOD,
+		GPU_COPY_DTOH,
+		GPU_COPY_DTOD,
+		GPU_COPY_ANY, /* the driver finds out by the addresses */
+};
+
+enum gpu_space { /* where what is allocated or freed lies: never added up */
+		 GPU_SPACE_DEVICE = 0,
+		 GPU_SPACE_HOST, /* page-locked */
+		 GPU_SPACE_TENSOR, /* of the device, once more: as PyTorch hands it out */
+		 GPU_NR_SPACES,
+};
+
+struct gpu_function {
+	const char *name; /* exported, "cuMemcpyHtoDAsync_v2_ptsz" */
+	const char *shown; /* to people, without version, twin, Config: "cuMemcpyHtoDAsync" */
+	enum gpu_copy copy;
+	enum gpu_space space; /* ALLOC, FREE */
+	struct bpfprof_gpu_function wire;
+};
+
+/* No export: a place inside of functions, which programs tell of themselves at (cuda/sites.h). */
+static inline bool gpu_is_site(const struct gpu_function *function)
+{
+	return function->wire.layer == GPU_LAYER_TORCH || function->wire.layer == GPU_LAYER_PYTHON;
+}
+
+/* All of them, [0] unused; at most BPFPROF_GPU_MAX_FUNCTIONS. */
+const struct gpu_function *gpu_functions(size_t *ret_nr);
+
+/* "float32" and so on of an NCCL 2.28 datatype, "type 42" of others; static or in room. */
+const char *gpu_nccl_type(uint32_t type, char room[24]);
+/* Of one element, 0 of types that are not known. */
+uint32_t gpu_nccl_type_bytes(uint32_t type);
+/* "sum", "prod", "max", "min", "avg", of others "user". */
+const char *gpu_nccl_operation(uint32_t operation);
+/*
+ * What the argument extra of a collective means: "op", "root" (of ncclReduce, too, which has both)
+ * or "peer"; "" if it has none.
+ */
+const char *gpu_nccl_extra(const struct gpu_function *function);
+
+#endif

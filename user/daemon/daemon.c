@@ -1,0 +1,575 @@
+// SPDX-License-Identifier: Apache-2.0
+/* bpfprof daemon: a profile of the machine per interval, for ever. */
+#include "daemon/daemon.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/exit_status.h"
+#include "base/log.h"
+#include "base/time.h"
+#include "daemon/http.h"
+#include "daemon/service.h"
+#include "formats/output.h"
+#include "kernel/stream.h"
+#include "profile/aggregate.h"
+#include "profile/thread_times.h"
+
+/* What is there in any case: BPF maps, processes, images, symbols of one file at a time. */
+#define FIXED_BYTES (44ULL << 20)
+#define MEMORY_BYTES (64ULL << 20) /* the default of --max-memory */
+#define FIXED_CPUS 32
+#define CPU_BYTES (512ULL << 10) /* of each possible CPU above those */
+#define PUSH_BYTES (6ULL << 20) /* libcurl, and the certificates that it trusts */
+#define CALL_KEYS 2048 /* of one process: eight workers have room for as many */
+#define CALLS_BYTES (10ULL << 20) /* --gpu: its maps, and what is known of calls */
+#define WAITS_BYTES (14ULL << 20) /* --wall: what threads do, and reading their stacks */
+#define TIMES_BYTES                                                                                \
+	(2ULL << 20) /* of that, their times; what more of them take, stacks do not get */
+#define VARIABLE_MIN_BYTES (4ULL << 20)
+#define CLOCK_STEP_NS NS_PER_SECOND
+#define LISTEN_DEFAULT "127.0.0.1:9464"
+#define LOCK_WAIT_MS 15000 /* the last writer of a killed daemon may still be at work */
+#define SAME_SIGNAL_NS NS_PER_SECOND /* timeout(1) sends it to us and to our group: once meant */
+#define MESSAGE_MAX 4096
+/* Of session_target_add(); remote_profile.c has those above. */
+#define FILTER_GROUP_A (SAMPLER_GROUP << 1)
+#define FILTER_GROUP_B (SAMPLER_GROUP << 2)
+
+static uint64_t offset_now(void)
+{
+	return time_wall_ns() - time_monotonic_ns();
+}
+
+/* The first border after the moment, at least half an interval after start. */
+static uint64_t next_border(const struct daemon *daemon, const struct interval *interval,
+			    uint64_t moment_ns)
+{
+	uint64_t length = daemon->options->interval_seconds * NS_PER_SECOND;
+	uint64_t after = interval->start_ns + length / 2;
+	uint64_t wall;
+
+	if (after < moment_ns + 1)
+		after = moment_ns + 1;
+	wall = after + interval->offset_ns;
+	return (wall + length - 1) / length * length - interval->offset_ns;
+}
+
+/* Room for a new aggregate besides those that are not yet gone. */
+static int interval_begin(struct daemon *daemon, struct interval *interval, uint64_t now_ns)
+{
+	size_t taken = daemon->writer.pid ? daemon->writer.aggregate_bytes : 0;
+	size_t bytes = daemon->aggregate_bytes;
+
+	if (daemon->ended.aggregate)
+		taken += aggregate_bytes(daemon->ended.aggregate);
+	if (daemon->times && thread_times_bytes(daemon->times) > TIMES_BYTES)
+		taken += thread_times_bytes(daemon->times) - TIMES_BYTES;
+	/* Not more than the next one will have: else that of every other interval were small. */
+	if (taken + bytes / 2 < bytes)
+		bytes /= 2;
+	else
+		bytes = taken + bytes / 4 < bytes ? bytes - taken : bytes / 4;
+	interval->end_ns = next_border(daemon, interval, now_ns);
+	return aggregate_new(&interval->aggregate, daemon->options->threads, bytes);
+}
+
+/*
+ * The running interval has come to its border, and the next one begins there. If the one before it
+ * still waits, or there is no memory, it goes on to a later border instead.
+ */
+static void interval_pass(struct daemon *daemon, uint64_t now_ns)
+{
+	struct interval next = { .start_ns = daemon->running.end_ns,
+				 .offset_ns = daemon->running.offset_ns };
+	struct interval ended = daemon->running;
+	uint64_t offset = offset_now();
+
+	if (!daemon->ended.aggregate) {
+		if (offset - next.offset_ns + CLOCK_STEP_NS > 2 * CLOCK_STEP_NS) {
+			next.offset_ns = offset;
+			next.clock_step = true;
+		}
+		daemon->ended = ended;
+		if (!interval_begin(daemon, &next, now_ns)) {
+			calls_cut(daemon, &daemon->ended);
+			daemon->totals.clock_steps += next.clock_step;
+			if (next.clock_step)
+				log_warn("the clock was set: times of profiles do not abut here");
+			daemon->running = next;
+			daemon_waits_border(daemon);
+			return;
+		}
+		daemon->ended.aggregate = NULL;
+	}
+	daemon->totals.intervals_extended++;
+	daemon->running.end_ns = next_border(daemon, &daemon->running, now_ns);
+	log_warn("the writing of profiles takes longer than an interval: this one becomes longer");
+}
+
+static void on_sample(void *arg, const struct aggregate_input *input)
+{
+	uint64_t ts_ns = input->sample->rec.ts_ns;
+	struct daemon *daemon = arg;
+	struct interval *interval;
+
+	demand_sample(daemon, input);
+	if (!process_filter_wants(&daemon->filter, &daemon->sampler, input))
+		return;
+	if (ts_ns >= daemon->running.end_ns)
+		interval_pass(daemon, ts_ns);
+	if (daemon->times) {
+		thread_times_add(daemon->times, input);
+		return;
+	}
+	interval = &daemon->running;
+	if (ts_ns < interval->start_ns && daemon->ended.aggregate)
+		interval = &daemon->ended;
+	aggregate_add(interval->aggregate, input);
+}
+
+static void on_exit_event(void *arg, const struct bpfprof_task_id *task,
+			  const struct process_end *end)
+{
+	struct daemon *daemon = arg;
+
+	aggregate_exit(daemon->running.aggregate, task, end->cpu_ns);
+	if (daemon->options->gpu)
+		gpu_watch_exit(&daemon->calls.watch, task, end);
+	demand_exit(daemon, task, end->cpu_ns);
+}
+
+/* The options' choice in place of what is in force. 0 or -errno, then nothing has changed. */
+static int filter_set(struct daemon *daemon, struct process_choice *choice, struct buf *why)
+{
+	struct process_filter filter;
+	int err;
+
+	/* Its own bit is the other one of two, while both are there. */
+	err = process_filter_open(
+		&filter, &daemon->sampler, choice,
+		daemon->filter.group == FILTER_GROUP_A ? FILTER_GROUP_B : FILTER_GROUP_A, why);
+	if (err)
+		return err;
+	process_filter_close(&daemon->filter, &daemon->sampler);
+	process_choice_fini(&daemon->choice);
+	daemon->choice = *choice;
+	*choice = (struct process_choice){ 0 };
+	daemon->filter = filter;
+	daemon->filter.choice = &daemon->choice;
+	daemon->filter.tell = true;
+	calls_choose(daemon);
+	return 0;
+}
+
+/* Whether there is one at all is decided at the start. */
+static void token_set(struct daemon_options *options, struct daemon_options *from)
+{
+	if (!options->token != !from->token)
+		log_warn("--allow-remote-profiling: begins or ends with the next start only");
+	if (!options->token || !from->token)
+		return;
+	free(options->token);
+	options->token = from->token;
+	from->token = NULL;
+}
+
+/* Retention, filters, token and log level, as they would be if we were started now. */
+static void reload(struct daemon *daemon)
+{
+	__cleanup(buf_fini) struct buf message = { .max = MESSAGE_MAX };
+	struct log_field fields[] = { { .key = "retain_age_seconds" }, { .key = "retain_bytes" } };
+	struct daemon_options options;
+	struct config config;
+	int err;
+
+	err = daemon_configure(&options, &config, daemon->argc, daemon->argv, &message);
+	if (err) {
+		log_error("SIGHUP: %s: nothing is changed",
+			  message.data ? message.data : "out of memory");
+		return;
+	}
+	config_unload(daemon->config);
+	*daemon->config = config;
+	err = filter_set(daemon, &options.choice, &message);
+	if (err) {
+		log_error("SIGHUP: %s: nothing is changed",
+			  message.data ? message.data : strerror(-err));
+		daemon_options_fini(&options);
+		return;
+	}
+	token_set(daemon->options, &options);
+	daemon->options->limits = options.limits;
+	daemon->options->log_level = options.log_level;
+	log_set_level(options.log_level);
+	daemon_options_fini(&options);
+	fields[0].number = daemon->options->limits.age_seconds;
+	fields[1].number = daemon->options->limits.bytes;
+	log_event(LOG_INFO, "reloaded", fields, sizeof(fields) / sizeof(fields[0]));
+}
+
+/* True: it is to end. */
+static bool on_signals(struct daemon *daemon, int fd)
+{
+	struct signalfd_siginfo info;
+	bool quit = false;
+
+	while (read(fd, &info, sizeof(info)) == sizeof(info)) {
+		if (info.ssi_signo == SIGHUP)
+			reload(daemon);
+		else
+			quit = true;
+	}
+	return quit;
+}
+
+static int wait_ms(const struct daemon *daemon, int sampler_ms)
+{
+	uint64_t now_ns = time_monotonic_ns(), end_ns = daemon->running.end_ns;
+	uint64_t ms = end_ns > now_ns ? (end_ns - now_ns) / 1000000 + 1 : 0;
+
+	return (uint64_t)sampler_ms < ms ? sampler_ms : (int)ms;
+}
+
+static void sweep(struct daemon *daemon)
+{
+	const struct aggregate *aggregates[2 + DEMAND_MAX_PROFILES] = { daemon->running.aggregate };
+	size_t nr = 1 + demand_aggregates(daemon, aggregates + 1);
+
+	if (daemon->options->gpu)
+		aggregates[nr++] = daemon->calls.watch.aggregate;
+	sampler_sweep(&daemon->sampler, aggregates, nr);
+}
+
+/* Until a signal ends it. */
+static void loop(struct daemon *daemon, int signal_fd)
+{
+	uint64_t now_ns;
+	int ms;
+
+	for (;;) {
+		struct pollfd fds[] = {
+			{ .fd = sampler_fd(&daemon->sampler), .events = POLLIN },
+			{ .fd = signal_fd, .events = POLLIN },
+			{ .fd = daemon->writer.pid ? daemon->writer.fd : -1, .events = POLLIN },
+			{ .fd = daemon->http ? http_fd(daemon->http) : -1, .events = POLLIN },
+		};
+
+		ms = sampler_run(&daemon->sampler);
+		now_ns = time_monotonic_ns();
+		if (now_ns >= daemon->running.end_ns) {
+			interval_pass(daemon, now_ns);
+			/* What was sampled before the border and has come meanwhile. */
+			ms = sampler_run(&daemon->sampler);
+		}
+		daemon_waits_cut(daemon);
+		if (daemon->ended.aggregate && !daemon->writer.pid) {
+			writer_start(daemon);
+			sweep(daemon);
+		}
+		demand_run(daemon, now_ns);
+		writer_watch(daemon, now_ns);
+		push_watch(daemon);
+		if ((daemon->http && http_is_pending(daemon->http)) || calls_run(daemon, now_ns))
+			ms = 0;
+		poll(fds, sizeof(fds) / sizeof(fds[0]), wait_ms(daemon, ms));
+		if (daemon->http)
+			http_run(daemon->http);
+		if (fds[1].revents && on_signals(daemon, signal_fd))
+			return;
+		if (fds[2].revents)
+			writer_done(daemon);
+	}
+}
+
+/* Waits for the child, and leaves it alone if another signal says so. */
+static bool writer_finish(struct daemon *daemon, int signal_fd)
+{
+	while (daemon->writer.pid) {
+		struct pollfd fds[] = { { .fd = daemon->writer.fd, .events = POLLIN },
+					{ .fd = signal_fd, .events = POLLIN } };
+
+		poll(fds, 2, 1000);
+		writer_watch(daemon, time_monotonic_ns());
+		if (fds[1].revents && on_signals(daemon, signal_fd) &&
+		    time_monotonic_ns() > daemon->quit_ns + SAME_SIGNAL_NS)
+			return false;
+		if (fds[0].revents)
+			writer_done(daemon);
+	}
+	return true;
+}
+
+/* Writes what there is. */
+static int finish(struct daemon *daemon, int signal_fd)
+{
+	uint64_t errors;
+
+	daemon->quit_ns = time_monotonic_ns();
+	service_notify("STOPPING=1");
+	daemon_waits_end(daemon);
+	sampler_stop(&daemon->sampler);
+	if (!writer_finish(daemon, signal_fd))
+		return EXIT_FAILED;
+	if (daemon->ended.aggregate && (writer_start(daemon) || !writer_finish(daemon, signal_fd)))
+		return EXIT_FAILED;
+	if (!daemon->times)
+		daemon->running.end_ns = time_monotonic_ns();
+	daemon->ended = daemon->running;
+	daemon->running.aggregate = NULL;
+	calls_cut(daemon, &daemon->ended);
+	errors = daemon->totals.write_errors;
+	writer_start(daemon);
+	if (!writer_finish(daemon, signal_fd))
+		return EXIT_FAILED;
+	log_info("ended");
+	return daemon->totals.write_errors == errors ? EXIT_DONE : EXIT_FAILED;
+}
+
+/*
+ * Half of what --max-memory leaves is for stacks of the interval that runs and the one that is being
+ * written, a quarter for code objects, the rest for what an interval takes while it is written: where no
+ * two stacks are alike, as much as its stacks.
+ */
+static void memory_share(struct daemon *daemon)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_CONF);
+	uint64_t of_cpus = cpus > FIXED_CPUS ? (uint64_t)(cpus - FIXED_CPUS) * CPU_BYTES : 0;
+	uint64_t fixed = FIXED_BYTES + of_cpus, bytes = daemon->options->max_memory;
+
+	if (!bytes)
+		bytes = MEMORY_BYTES + of_cpus;
+	if (daemon->options->push.url)
+		fixed += PUSH_BYTES;
+	if (daemon->options->gpu)
+		fixed += CALLS_BYTES;
+	if (daemon->options->wall)
+		fixed += WAITS_BYTES;
+	if (bytes < fixed + VARIABLE_MIN_BYTES) {
+		log_warn("--max-memory: it takes at least %llu MiB here",
+			 (unsigned long long)(fixed + VARIABLE_MIN_BYTES) >> 20);
+		bytes = fixed + VARIABLE_MIN_BYTES;
+	}
+	daemon->aggregate_bytes = (bytes - fixed) / 2;
+	if (daemon->options->token) /* two profiles take a quarter of it each */
+		daemon->aggregate_bytes -= daemon->aggregate_bytes / 3;
+	daemon->sampler_options.codes_bytes = (bytes - fixed) / 4;
+}
+
+static int folder_name(struct daemon *daemon)
+{
+	__cleanup(buf_fini) struct buf path = { .max = PATH_MAX };
+	char host[HOST_NAME_BYTES];
+	struct output_names names = { .host = host,
+				      .pid = (uint32_t)getpid(),
+				      .time_ns = time_wall_ns() };
+	int err;
+
+	host_name(host);
+	err = output_expand_path(&path, daemon->options->output, &names);
+	if (err)
+		return err;
+	daemon->output = buf_take(&path);
+	return daemon->output ? 0 : -ENOMEM;
+}
+
+static int folder_open(struct daemon *daemon)
+{
+	struct store_counts counts = { 0 };
+	int err, waited_ms = 0;
+
+	err = folder_name(daemon);
+	while (!err && (err = store_open(&daemon->store, daemon->output)) == -EBUSY &&
+	       waited_ms < LOCK_WAIT_MS) {
+		if (!waited_ms)
+			log_info("%s: another daemon has it, waiting", daemon->output);
+		poll(NULL, 0, 100);
+		waited_ms += 100;
+		err = 0;
+	}
+	if (err) {
+		log_error("--output %s: %s%s",
+			  daemon->output ? daemon->output : daemon->options->output,
+			  err == -EBUSY ? "another daemon writes into it" : "cannot be used: ",
+			  err == -EBUSY ? "" : strerror(-err));
+		return EXIT_FAILED;
+	}
+	if (daemon->options->split == DAEMON_SPLIT_POD)
+		err = split_repair(daemon, &counts);
+	else
+		err = store_repair(daemon->store, time_wall_ns() / NS_PER_SECOND, &counts);
+	if (!err && daemon->options->split == DAEMON_SPLIT_NODE)
+		err = store_prune(daemon->store, &daemon->options->limits,
+				  time_wall_ns() / NS_PER_SECOND, &counts);
+	/* It may work by the time that there is something to write. */
+	if (err)
+		log_warn("%s: %s", daemon->output, strerror(-err));
+	if (faccessat(store_fd(daemon->store), ".", W_OK | X_OK, AT_EACCESS) < 0)
+		log_warn("--output %s: cannot be written: %s; no profile is kept until it can",
+			 daemon->output, strerror(errno));
+	daemon->totals.sets = counts.sets;
+	daemon->totals.stored_bytes = counts.bytes;
+	daemon->totals.stale_removed = counts.stale;
+	return EXIT_DONE;
+}
+
+/* Where nothing was said of it, it is no reason not to run that somebody else has the port. */
+static int listen_start(struct daemon *daemon)
+{
+	const char *address = daemon->options->listen ? daemon->options->listen : LISTEN_DEFAULT;
+	char port[8];
+	struct log_field fields[] = { { .key = "address", .text = address },
+				      { .key = "port", .text = port } };
+	int err;
+
+	if (!strcmp(address, "none"))
+		return EXIT_DONE;
+	err = daemon_listen(daemon, address);
+	if (err && daemon->options->listen) {
+		log_error("--listen %s: %s", address, strerror(-err));
+		return EXIT_FAILED;
+	}
+	if (err) {
+		log_warn("%s: no metrics: %s", address, strerror(-err));
+		return EXIT_DONE;
+	}
+	snprintf(port, sizeof(port), "%u", http_port(daemon->http));
+	log_event(LOG_INFO, "listening", fields, sizeof(fields) / sizeof(fields[0]));
+	return EXIT_DONE;
+}
+
+/* As record: what is not there cannot be watched. */
+static int filter_start(struct daemon *daemon)
+{
+	__cleanup(buf_fini) struct buf message = { .max = MESSAGE_MAX };
+	int err = filter_set(daemon, &daemon->options->choice, &message);
+
+	if (!err)
+		return EXIT_DONE;
+	log_error("%s", message.data ? message.data : strerror(-err));
+	return err == -ENOENT ? EXIT_NO_TARGET : err == -EINVAL ? EXIT_PRIVILEGE : EXIT_FAILED;
+}
+
+static int run(struct daemon *daemon, int signal_fd)
+{
+	struct sampler_handlers handlers = { .sample = on_sample,
+					     .exit = on_exit_event,
+					     .arg = daemon };
+	struct log_field fields[] = {
+		{ .key = "folder", .text = daemon->output },
+		{ .key = "interval_seconds", .number = daemon->options->interval_seconds },
+		{ .key = "hz", .number = daemon->options->hz },
+		{ .key = "sets", .number = daemon->totals.sets },
+		{ .key = "stale_removed", .number = daemon->totals.stale_removed }
+	};
+	int status;
+
+	if (daemon->options->gpu)
+		calls_handle(daemon, &handlers);
+	if (daemon->options->wall)
+		handlers.thread_end = daemon_waits_thread_end;
+	status = sampler_open(&daemon->sampler, &daemon->sampler_options, &handlers);
+	if (!status && daemon->options->gpu)
+		status = calls_open(daemon);
+	if (status)
+		return status;
+	status = sampler_start(&daemon->sampler);
+	if (!status)
+		status = filter_start(daemon);
+	if (status)
+		return status;
+	daemon->running.start_ns = time_monotonic_ns();
+	daemon->running.offset_ns = offset_now();
+	if (interval_begin(daemon, &daemon->running, daemon->running.start_ns) ||
+	    daemon_waits_open(daemon)) {
+		log_error("out of memory");
+		return EXIT_FAILED;
+	}
+	daemon->last_good_ns = daemon->running.start_ns;
+	if (daemon->options->gpu) { /* it hands over what comes meanwhile */
+		gpu_watch_start(&daemon->calls.watch);
+		gpu_watch_tell(&daemon->calls.watch);
+	}
+	status = listen_start(daemon);
+	if (status)
+		return status;
+	log_event(LOG_INFO, "sampling", fields, sizeof(fields) / sizeof(fields[0]));
+	service_notify("READY=1");
+	loop(daemon, signal_fd);
+	return finish(daemon, signal_fd);
+}
+
+static int signals_open(void)
+{
+	sigset_t signals;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGHUP);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+int daemon_run(struct daemon_options *options, struct config *config, int argc, char *const argv[])
+{
+	struct daemon daemon = { .options = options, .config = config, .argc = argc, .argv = argv };
+	__cleanup(close_fd) int signal_fd = -1;
+	int status;
+
+	status = sampler_check();
+	if (!status && options->gpu)
+		status = gpu_watch_check();
+	if (status)
+		return status;
+	signal_fd = signals_open();
+	if (signal_fd < 0) {
+		log_error("%s", strerror(errno));
+		return EXIT_FAILED;
+	}
+	daemon.sampler_options = (struct sampler_options){
+		.hz = options->hz,
+		.clock = options->clock,
+		.follow = true, /* pids may be asked for at any time */
+		.host_root = options->host_root,
+		.gpu = options->gpu,
+		.gpu_tensors = options->tensors,
+		.gpu_gc = options->gc,
+		.gpu_waits = options->gpu,
+		.waits = options->wall ? SESSION_WALL : SESSION_NO_WAITS,
+		.call_keys = CALL_KEYS,
+	};
+	memory_share(&daemon);
+	status = push_start(&daemon);
+	if (!status)
+		status = folder_open(&daemon);
+	if (!status)
+		status = run(&daemon, signal_fd);
+	push_end(&daemon);
+	http_close(daemon.http);
+	buf_fini(&daemon.metrics);
+	if (daemon.sampler.options) {
+		if (daemon.sampler.session.skel)
+			process_filter_close(&daemon.filter, &daemon.sampler);
+		calls_close(&daemon);
+		sampler_close(&daemon.sampler);
+	}
+	process_choice_fini(&daemon.choice);
+	thread_times_free(daemon.times);
+	aggregate_free(daemon.running.aggregate);
+	aggregate_free(daemon.ended.aggregate);
+	aggregate_free(daemon.ended.calls.aggregate);
+	store_close(daemon.store);
+	free(daemon.output);
+	return status;
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * --wall: time of threads in each interval, and in each profile that a client asks for. A wait that is
+ * not over at a border counts up to it before, and from it on after.
+ */
+#include "daemon/daemon.h"
+
+#include <malloc.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/time.h"
+#include "kernel/waits.h"
+#include "profile/aggregate.h"
+#include "profile/parked.h"
+#include "profile/profile.h"
+#include "profile/thread_times.h"
+
+/* Of an interval, reading stacks may take that share; what is not read is in the next one. */
+#define READING_SHARE 2
+#define READING_MAX_NS (2 * NS_PER_SECOND)
+#define READING_PAGES 1024
+#define READING_FRAMES 32768
+
+static bool interval_wants(void *arg, const struct aggregate_input *input)
+{
+	struct daemon *daemon = arg;
+
+	return process_filter_wants(&daemon->filter, &daemon->sampler, input);
+}
+
+static bool job_wants(void *arg, const struct aggregate_input *input)
+{
+	struct demand_job *job = arg;
+
+	return process_filter_wants(&job->filter, &job->daemon->sampler, input);
+}
+
+static uint64_t reading_ns(uint64_t length_ns)
+{
+	length_ns /= READING_SHARE;
+	return length_ns < READING_MAX_NS ? length_ns : READING_MAX_NS;
+}
+
+int daemon_waits_open(struct daemon *daemon)
+{
+	struct interval *running = &daemon->running;
+
+	if (!daemon->options->wall)
+		return 0;
+	/* Every thread's time from here on is in some profile. */
+	running->start_ns = waits_start_ns(daemon->sampler.waits);
+	return thread_times_new(&daemon->times, running->aggregate, 0);
+}
+
+void daemon_waits_thread_end(void *arg, const struct aggregate_input *input,
+			     const struct thread_rest *rest)
+{
+	struct demand_job *job;
+	struct daemon *daemon = arg;
+	size_t i;
+
+	if (interval_wants(daemon, input))
+		thread_times_end(daemon->times, input, rest);
+	for (i = 0; i < DEMAND_MAX_PROFILES; i++) {
+		job = &daemon->demand.jobs[i];
+		if (job->state == DEMAND_SAMPLING && job_wants(job, input))
+			thread_times_end(job->times, input, rest);
+	}
+}
+
+void daemon_waits_border(struct daemon *daemon)
+{
+	if (!daemon->times)
+		return;
+	thread_times_border(daemon->times, daemon->running.aggregate, daemon->running.start_ns);
+	daemon->ended.waits_untold = true;
+}
+
+void daemon_waits_cut(struct daemon *daemon)
+{
+	struct interval *ended = &daemon->ended;
+	const struct sampler_cut cut = { .times = daemon->times,
+					 .at_ns = ended->end_ns,
+					 .reading_ns = reading_ns(ended->end_ns - ended->start_ns),
+					 .max_pages = READING_PAGES,
+					 .max_frames = READING_FRAMES,
+					 .wants = interval_wants,
+					 .arg = daemon };
+
+	if (!ended->aggregate || !ended->waits_untold)
+		return;
+	ended->waits_untold = false;
+	sampler_waits_cut(&daemon->sampler, &cut);
+	thread_times_close(daemon->times);
+	malloc_trim(0); /* memory of processes that was read; a child is about to need some */
+}
+
+void daemon_waits_end(struct daemon *daemon)
+{
+	struct interval *running = &daemon->running;
+	struct sampler_cut cut = { .times = daemon->times,
+				   .reading_ns = READING_MAX_NS,
+				   .max_pages = READING_PAGES,
+				   .max_frames = READING_FRAMES,
+				   .wants = interval_wants,
+				   .arg = daemon };
+
+	if (!daemon->times)
+		return;
+	running->end_ns = UINT64_MAX; /* it has no other border any more */
+	sampler_stop_clock(&daemon->sampler);
+	sampler_waits_end(&daemon->sampler, &cut);
+	running->end_ns = cut.at_ns;
+	malloc_trim(0); /* as in daemon_waits_cut() */
+}
+
+void daemon_waits_stats(struct daemon *daemon, struct stats_reasons *waits)
+{
+	if (daemon->times)
+		thread_times_stats(daemon->times, waits);
+}
+
+static void reason_set(struct stats_reasons *reasons, const char *name, uint64_t count)
+{
+	size_t i;
+
+	for (i = 0; i < reasons->nr; i++)
+		if (!strcmp(reasons->reasons[i].name, name))
+			reasons->reasons[i].count = 0;
+	stats_add(reasons, name, count);
+}
+
+void daemon_waits_periods(struct daemon *daemon, struct stats_reasons *waits)
+{
+	if (!daemon->times)
+		return;
+	reason_set(waits, "period_us", waits_base_period_ns(daemon->sampler.waits) / 1000);
+	reason_set(waits, "longest_period_us", waits_max_period_ns(daemon->sampler.waits) / 1000);
+	waits_max_period_restart(daemon->sampler.waits);
+}
+
+int daemon_waits_park(const struct daemon *daemon, struct profile *profile,
+		      struct stats_reasons *waits)
+{
+	return daemon->options->wall && !daemon->options->parked
+		       ? profile_park_counted(profile, waits)
+		       : 0;
+}
+
+int job_waits_open(struct demand_job *job)
+{
+	return job->daemon->options->wall
+		       ? thread_times_new(&job->times, job->aggregate, job->start_ns)
+		       : 0;
+}
+
+void job_waits_sample(struct demand_job *job, const struct aggregate_input *input)
+{
+	/* It may tell of a time before the end, too. */
+	if (input->sample->rec.ts_ns >= job->end_ns && !job->bordered) {
+		job->bordered = true;
+		thread_times_border(job->times, NULL, job->end_ns);
+	}
+	if (job_wants(job, input))
+		thread_times_add(job->times, input);
+}
+
+void job_waits_cut(struct demand_job *job)
+{
+	const struct sampler_cut cut = { .times = job->times,
+					 .at_ns = job->end_ns,
+					 .reading_ns = READING_MAX_NS,
+					 .max_pages = READING_PAGES,
+					 .max_frames = READING_FRAMES,
+					 .wants = job_wants,
+					 .arg = job };
+
+	if (!job->times)
+		return;
+	if (!job->bordered)
+		thread_times_border(job->times, NULL, job->end_ns);
+	job->bordered = true;
+	sampler_waits_cut(&job->daemon->sampler, &cut);
+	thread_times_free(job->times);
+	job->times = NULL;
+}

@@ -1,0 +1,475 @@
+// SPDX-License-Identifier: Apache-2.0
+/* One interval becomes files, in a process of its own. */
+#include "daemon/daemon.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/deadline.h"
+#include "base/log.h"
+#include "base/time.h"
+#include "daemon/push_queue.h"
+#include "formats/output.h"
+#include "proc/images.h"
+#include "proc/self.h"
+#include "profile/aggregate.h"
+#include "profile/aggregate_stats.h"
+#include "profile/profile.h"
+
+#define WRITER_SECONDS 120 /* no less than this, nor than two intervals */
+
+/*
+ * The programs in the kernel live as long as somebody has a descriptor of them: they must
+ * end with our parent, not with us. Listening sockets too.
+ */
+static void kernel_descriptors_close(int keep)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	char path[512], target[64];
+	struct dirent *entry;
+	ssize_t len;
+	int fd;
+
+	while (dir && (entry = readdir(dir))) {
+		snprintf(path, sizeof(path), "/proc/self/fd/%s", entry->d_name);
+		len = readlink(path, target, sizeof(target) - 1);
+		if (len <= 0)
+			continue;
+		target[len] = 0;
+		fd = (int)strtoul(entry->d_name, NULL, 10);
+		if (fd > STDERR_FILENO && fd != keep &&
+		    (!strncmp(target, "anon_inode:", 11) || !strncmp(target, "socket:", 7)))
+			close(fd);
+	}
+	if (dir)
+		closedir(dir);
+}
+
+int set_write(const struct daemon *daemon, struct store *store, const struct store_limits *limits,
+	      const struct profiles *profiles, struct store_set *set, struct store_counts *counts)
+{
+	const struct profile *profile = profiles->cpu;
+	static const enum output_format formats[STORE_NR_FILES] = {
+		[STORE_PPROF] = OUTPUT_PPROF,	     [STORE_FOLDED] = OUTPUT_FOLDED,
+		[STORE_HTML] = OUTPUT_HTML,	     [STORE_CUDA_PPROF] = OUTPUT_PPROF,
+		[STORE_CUDA_FOLDED] = OUTPUT_FOLDED, [STORE_CUDA_HTML] = OUTPUT_HTML,
+	};
+	struct output_options options = { .threads = daemon->options->threads };
+	uint64_t seconds;
+	enum store_file file;
+	int err;
+
+	err = (profiles->calls ? store_begin_cuda : store_begin)(
+		store, set, limits, time_wall_ns() / NS_PER_SECOND, counts);
+	if (err)
+		return err;
+	for (file = 0; file < STORE_NR_FILES && !err; file++)
+		if (set->fds[file] >= 0)
+			err = output_write_fd(set->fds[file], formats[file],
+					      file < STORE_NR_CPU_FILES ? profile : profiles->calls,
+					      &options);
+	if (err) {
+		store_abort(store, set);
+		return err;
+	}
+	seconds = (profile->duration_ns + NS_PER_SECOND / 2) / NS_PER_SECOND;
+	return store_commit(store, set, profile->time_ns / NS_PER_SECOND, seconds ? seconds : 1,
+			    limits, time_wall_ns() / NS_PER_SECOND, counts);
+}
+
+static int files_write(struct daemon *daemon, const struct profiles *profiles,
+		       struct write_result *result)
+{
+	struct store_set set;
+	int err;
+
+	if (daemon->options->split == DAEMON_SPLIT_POD)
+		return split_write(daemon, profiles, result);
+	/* Of a writer that was killed. What is wrong with the folder, the next call says too. */
+	store_repair(daemon->store, time_wall_ns() / NS_PER_SECOND, &result->counts);
+	err = set_write(daemon, daemon->store, &daemon->options->limits, profiles, &set,
+			&result->counts);
+	if (err)
+		return err;
+	memcpy(result->name, set.name, sizeof(result->name));
+	result->bytes = set.bytes;
+	result->calls = profiles->calls;
+	return 0;
+}
+
+/* Problems of files that were met since the fork. */
+static void problems_add(struct daemon *daemon, const uint64_t *before,
+			 struct stats_reasons *reasons)
+{
+	enum image_problem problem;
+	uint64_t nr;
+
+	for (problem = IMAGE_GONE; problem < IMAGE_NR_PROBLEMS; problem++) {
+		nr = images_nr_problem(daemon->sampler.images, problem) - before[problem];
+		if (nr)
+			stats_add(reasons, image_problem_name(problem), nr);
+	}
+}
+
+static void reasons_add(struct stats_reasons *to, const struct stats_reasons *from)
+{
+	size_t i;
+
+	for (i = 0; i < from->nr; i++)
+		stats_add(to, from->reasons[i].name, from->reasons[i].count);
+}
+
+/* Of the interval's calls; stats, which it points to, are those of the samples otherwise. */
+static int calls_profile(struct daemon *daemon, struct profile *ret, struct run_stats *stats,
+			 struct write_result *result)
+{
+	const struct interval *interval = &daemon->ended;
+	int hidden = 0, err;
+
+	err = sampler_profile(&daemon->sampler, interval->calls.aggregate, ret, &result->files,
+			      &hidden);
+	if (!err)
+		err = profile_of_calls(ret);
+	if (err)
+		return err;
+	*stats = daemon->writer.stats;
+	calls_profile_stats(&interval->calls, stats);
+	ret->time_ns = interval->start_ns + interval->offset_ns;
+	ret->duration_ns = interval->end_ns - interval->start_ns;
+	ret->threads = daemon->options->threads;
+	ret->hz = 0;
+	ret->stats = stats;
+	return 0;
+}
+
+static int interval_write(struct daemon *daemon, struct write_result *result)
+{
+	struct interval *interval = &daemon->ended;
+	struct run_stats *stats = &daemon->writer.stats;
+	uint64_t problems[IMAGE_NR_PROBLEMS];
+	struct profile profile = { 0 }, calls = { 0 };
+	struct profiles profiles = { .cpu = &profile };
+	struct run_stats calls_stats;
+	enum image_problem problem;
+	uint64_t samples;
+	int err, hidden = 0;
+
+	for (problem = IMAGE_GONE; problem < IMAGE_NR_PROBLEMS; problem++)
+		problems[problem] = images_nr_problem(daemon->sampler.images, problem);
+	err = sampler_profile(&daemon->sampler, interval->aggregate, &profile, &result->files,
+			      &hidden);
+	if (err)
+		return err;
+	result->kernel_names_hidden = hidden;
+	problems_add(daemon, problems, &result->files);
+	reasons_add(&stats->files, &result->files);
+	result->private_bytes = self_private_bytes();
+	/* The interval's samples are ours alone by now, and in the daemon's figure. */
+	samples = aggregate_bytes(interval->aggregate);
+	if (result->private_bytes > samples)
+		stats->memory_bytes += result->private_bytes - samples;
+	profile.time_ns = interval->start_ns + interval->offset_ns;
+	profile.duration_ns = interval->end_ns - interval->start_ns;
+	profile.threads = daemon->options->threads;
+	profile.stats = stats;
+	err = daemon_waits_park(daemon, &profile, &stats->waits);
+	if (err)
+		return err;
+	stats_add(&stats->walk, "frames_without_name", profile_nameless(&profile));
+	if (interval->calls.aggregate) {
+		err = calls_profile(daemon, &calls, &calls_stats, result);
+		if (err)
+			return err;
+		profiles.calls = &calls;
+	}
+	return files_write(daemon, &profiles, result);
+}
+
+_Static_assert(sizeof(struct write_result) <= PIPE_BUF, "it is written and read at once");
+
+void daemon_child_begin(struct daemon *daemon, int keep)
+{
+	kernel_descriptors_close(keep);
+	deadline_runner_forked(daemon->sampler.runner);
+}
+
+static void child_main(struct daemon *daemon, int fd)
+{
+	struct write_result result = { 0 };
+
+	daemon_child_begin(daemon, fd);
+	result.error = interval_write(daemon, &result);
+	/* Fits into the pipe. */
+	if (write(fd, &result, sizeof(result)) != sizeof(result))
+		_exit(1);
+	_exit(0);
+}
+
+/* What was counted in the interval that has ended. */
+static void interval_stats(struct daemon *daemon, struct run_stats *stats)
+{
+	const struct interval *interval = &daemon->ended;
+	struct run_stats now = { 0 }, samples = { 0 };
+	struct aggregate_view view;
+	struct rusage children;
+
+	sampler_stats(&daemon->sampler, &now);
+	daemon_waits_stats(daemon, &now.waits);
+	sampler_own_usage(&daemon->sampler, &now);
+	if (!getrusage(RUSAGE_CHILDREN, &children))
+		now.cpu_seconds +=
+			(double)(children.ru_utime.tv_sec + children.ru_stime.tv_sec) +
+			(double)(children.ru_utime.tv_usec + children.ru_stime.tv_usec) / 1e6;
+	*stats = now;
+	stats_since(stats, &daemon->before);
+	daemon_waits_periods(daemon, &stats->waits);
+	daemon->before = now;
+	aggregate_view_get(interval->aggregate, &view);
+	aggregate_stats(&samples, &view);
+	stats->samples = samples.samples;
+	stats->user = samples.user;
+	stats->kernel_only = samples.kernel_only;
+	stats->python = samples.python;
+	stats->complete = samples.complete;
+	stats->truncated = samples.truncated;
+	stats->unmerged = samples.unmerged;
+	reasons_add(&stats->stack_reasons, &samples.stack_reasons);
+	reasons_add(&stats->lost, &samples.lost);
+	reasons_add(&daemon->totals.lost_in_tables, &samples.lost);
+	calls_interval_stats(&interval->calls, stats);
+	stats->duration_seconds = (double)(interval->end_ns - interval->start_ns) / 1e9;
+	if (interval->clock_step)
+		stats_add(&stats->clock, "clock_step", 1);
+}
+
+static void totals_add(struct daemon_totals *totals, const struct run_stats *stats)
+{
+	totals->samples += stats->samples;
+	totals->user += stats->user;
+	totals->kernel_only += stats->kernel_only;
+	totals->python += stats->python;
+	totals->complete += stats->complete;
+	totals->truncated += stats->truncated;
+	totals->unmerged += stats->unmerged;
+	reasons_add(&totals->stack_reasons, &stats->stack_reasons);
+}
+
+static void write_failed(struct daemon *daemon, const char *why)
+{
+	const struct run_stats *stats = &daemon->writer.stats;
+	struct log_field fields[] = { { .key = "error", .text = why },
+				      { .key = "folder", .text = daemon->output },
+				      { .key = "samples", .number = stats->samples } };
+
+	daemon->totals.write_errors++;
+	daemon->totals.failed_in_a_row++;
+	log_event(LOG_ERROR, "profile not written", fields, sizeof(fields) / sizeof(fields[0]));
+}
+
+int writer_start(struct daemon *daemon)
+{
+	struct writer *writer = &daemon->writer;
+	int fds[2] = { -1, -1 }, err = 0;
+
+	interval_stats(daemon, &writer->stats);
+	totals_add(&daemon->totals, &writer->stats);
+	writer->start_ns = time_monotonic_ns();
+	writer->aggregate_bytes = aggregate_bytes(daemon->ended.aggregate);
+	writer->from_s = (daemon->ended.start_ns + daemon->ended.offset_ns) / NS_PER_SECOND;
+	writer->until_s = (daemon->ended.end_ns + daemon->ended.offset_ns) / NS_PER_SECOND;
+	if (writer->until_s <= writer->from_s)
+		writer->until_s = writer->from_s + 1;
+	writer->killed = false;
+	writer->pods_fd = -1;
+	if (daemon->options->split == DAEMON_SPLIT_POD && daemon->push.pusher)
+		writer->pods_fd = memfd_create("bpfprof-pods", MFD_CLOEXEC);
+	if (pipe2(fds, O_CLOEXEC)) {
+		err = -errno;
+	} else {
+		writer->pid = fork();
+		if (!writer->pid)
+			child_main(daemon, fds[1]);
+		if (writer->pid < 0) {
+			err = -errno;
+			writer->pid = 0;
+			close(fds[0]);
+		}
+		close(fds[1]);
+		writer->fd = fds[0];
+	}
+	aggregate_free(daemon->ended.aggregate);
+	aggregate_free(daemon->ended.calls.aggregate);
+	daemon->ended.aggregate = daemon->ended.calls.aggregate = NULL;
+	if (err) {
+		write_failed(daemon, strerror(-err));
+		if (writer->pods_fd >= 0)
+			close(writer->pods_fd);
+	}
+	return err;
+}
+
+/* Filters that nothing meets are said once, until something does. */
+static void say_whether_matched(struct daemon *daemon, uint64_t samples)
+{
+	bool nothing = !samples && process_choice_is_set(&daemon->choice);
+
+	if (nothing && !daemon->nothing_matched)
+		log_warn("nothing that the filters name (--pid, --container, --pod, --worker) ran "
+			 "in that interval");
+	daemon->nothing_matched = nothing;
+}
+
+/* The most of two moments: before the child was there, and when it had its names beside us. */
+static uint64_t memory_bytes(const struct daemon *daemon, const struct write_result *result)
+{
+	uint64_t before = daemon->writer.stats.memory_bytes;
+	struct run_stats now = { 0 };
+
+	sampler_own_usage(&daemon->sampler, &now);
+	now.memory_bytes += result->private_bytes;
+	return now.memory_bytes > before ? now.memory_bytes : before;
+}
+
+static void written(struct daemon *daemon, struct write_result *result)
+{
+	struct push_item pushed = { .path = result->name,
+				    .start = daemon->writer.from_s,
+				    .until = daemon->writer.until_s };
+	struct daemon_totals *totals = &daemon->totals;
+	const struct run_stats *stats = &daemon->writer.stats;
+	char seconds[32];
+	struct log_field fields[] = {
+		{ .key = "file", .text = result->name },
+		{ .key = "seconds", .text = seconds },
+		{ .key = "pods", .number = result->pods },
+		{ .key = "samples", .number = stats->samples },
+		{ .key = "calls", .number = stats_total(&stats->gpu_calls) },
+		{ .key = "lost", .number = stats_total(&stats->lost) },
+		{ .key = "truncated", .number = stats->truncated },
+		{ .key = "bytes", .number = result->bytes },
+		{ .key = "write_ms", .number = totals->write_ns / 1000000 },
+		{ .key = "memory_bytes", .number = memory_bytes(daemon, result) },
+		{ .key = "sets", .number = result->counts.sets },
+		{ .key = "stored_bytes", .number = result->counts.bytes },
+	};
+
+	snprintf(seconds, sizeof(seconds), "%.3f", stats->duration_seconds);
+	log_event(LOG_INFO, "profile written", fields, sizeof(fields) / sizeof(fields[0]));
+	say_whether_matched(daemon, stats->samples);
+	push_written(daemon, &pushed, result->calls);
+	totals->pod_profiles += result->pods;
+	if (totals->failed_in_a_row) {
+		struct log_field lost = { .key = "profiles_lost",
+					  .number = totals->failed_in_a_row };
+
+		log_event(LOG_INFO, "writing works again", &lost, 1);
+	}
+	totals->failed_in_a_row = 0;
+	totals->profiles++;
+	totals->bytes += result->bytes;
+	totals->last_profile_seconds = time_wall_ns() / NS_PER_SECOND;
+	daemon->last_good_ns = time_monotonic_ns();
+}
+
+/* What is no reason for files not to be there. */
+static void result_warn(struct daemon *daemon, const struct write_result *result)
+{
+	const struct store_counts *counts = &result->counts;
+
+	if (counts->links_failed)
+		log_warn("%s: latest.* cannot be set: %s", daemon->output,
+			 counts->links_error == -EEXIST ? "it is there, and is no link"
+							: strerror(-counts->links_error));
+	if (result->pods_failed) {
+		struct log_field fields[] = {
+			{ .key = "error", .text = strerror(-result->pods_error) },
+			{ .key = "pods", .number = result->pods_failed },
+			{ .key = "folder", .text = daemon->output },
+		};
+
+		log_event(LOG_ERROR, "profiles of pods not written", fields,
+			  sizeof(fields) / sizeof(fields[0]));
+	}
+	if (counts->remove_error)
+		log_warn("%s: old profiles cannot be removed: %s", daemon->output,
+			 strerror(-counts->remove_error));
+	if (counts->folders_unread)
+		log_warn("%s: %llu folders of pods are not looked at, the limits do not hold for "
+			 "them: %s",
+			 daemon->output, (unsigned long long)counts->folders_unread,
+			 strerror(-counts->unread_error));
+	if (result->kernel_names_hidden && !daemon->warned_kernel_names) {
+		sampler_warn_kernel_names();
+		daemon->warned_kernel_names = true;
+	}
+}
+
+static void totals_count(struct daemon_totals *totals, const struct store_counts *counts)
+{
+	totals->links_failed += counts->links_failed;
+	totals->sets_removed += counts->removed_sets;
+	totals->stale_removed += counts->stale;
+	totals->sets = counts->sets;
+	totals->stored_bytes = counts->bytes;
+	totals->folders_unread = counts->folders_unread;
+}
+
+void writer_done(struct daemon *daemon)
+{
+	struct writer *writer = &daemon->writer;
+	struct write_result result;
+	char why[64];
+	ssize_t n;
+	int status;
+
+	/* Readable once there is all of it, or the child is gone. */
+	n = read(writer->fd, &result, sizeof(result));
+	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+		return;
+	close(writer->fd);
+	waitpid(writer->pid, &status, 0);
+	writer->pid = 0;
+	split_push(daemon, n == sizeof(result) ? result.pods : 0);
+	daemon->totals.write_ns = time_monotonic_ns() - writer->start_ns;
+	if (n != sizeof(result)) {
+		if (writer->killed)
+			snprintf(why, sizeof(why), "took too long");
+		else if (WIFSIGNALED(status))
+			snprintf(why, sizeof(why), "killed by signal %d", WTERMSIG(status));
+		else
+			snprintf(why, sizeof(why), "ended before its work was done");
+		write_failed(daemon, why);
+		return;
+	}
+	totals_count(&daemon->totals, &result.counts);
+	daemon->totals.pod_write_errors += result.pods_failed;
+	reasons_add(&daemon->totals.files, &result.files);
+	if (result.error)
+		write_failed(daemon, strerror(-result.error));
+	else
+		written(daemon, &result);
+	result_warn(daemon, &result);
+}
+
+void writer_watch(struct daemon *daemon, uint64_t now_ns)
+{
+	struct writer *writer = &daemon->writer;
+	uint64_t seconds = 2 * daemon->options->interval_seconds;
+
+	if (seconds < WRITER_SECONDS)
+		seconds = WRITER_SECONDS;
+	if (!writer->pid || writer->killed || now_ns < writer->start_ns + seconds * NS_PER_SECOND)
+		return;
+	writer->killed = true;
+	kill(writer->pid, SIGKILL);
+}

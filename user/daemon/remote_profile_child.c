@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The child processes of remote_profile.c: what may take long, or for ever. */
+#include "daemon/remote_profile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "capture/pod_processes.h"
+#include "daemon/daemon.h"
+#include "daemon/http_later.h"
+#include "formats/output.h"
+#include "proc/pids.h"
+#include "profile/aggregate.h"
+#include "profile/profile.h"
+
+#define SAID_BYTES 65536 /* of a dump's standard error */
+#define SAID_SHOWN 2048
+#define ARGUMENTS_BYTES 65536
+
+static bool head_write(int fd, const struct demand_head *head)
+{
+	return write(fd, head, sizeof(*head)) == sizeof(*head);
+}
+
+/* Nothing was sampled: because there is nothing? */
+static bool is_nowhere(struct demand_job *job, struct demand_head *head)
+{
+	const struct container_filter *filter = &job->query.choice.containers;
+	__cleanup(buf_fini) struct buf text = { .max = sizeof(head->text) - 64 };
+	struct pids found;
+
+	if (!container_filter_is_set(filter) ||
+	    pod_processes_find(&found, job->daemon->sampler.containers, filter, NULL, 0) ||
+	    found.nr)
+		return false;
+	container_filter_text(&text, filter);
+	head->status = 404;
+	snprintf(head->text, sizeof(head->text), "%s: no process on this node lives there",
+		 buf_error(&text) || !text.data ? "pod" : text.data);
+	return true;
+}
+
+static bool profile_write(struct demand_job *job, int fd)
+{
+	struct demand_head head = { .status = 200, .size = HTTP_LATER_SIZE_UNKNOWN };
+	struct output_options options = { .threads = job->daemon->options->threads,
+					  .native = job->query.native };
+	struct profile profile = { 0 };
+	struct aggregate_view view;
+	int err, hidden = 0;
+	size_t i;
+
+	aggregate_view_get(job->aggregate, &view);
+	if (!view.counts.nr_taken && is_nowhere(job, &head))
+		return head_write(fd, &head);
+	err = sampler_profile(&job->daemon->sampler, job->aggregate, &profile, &job->stats.files,
+			      &hidden);
+	if (err) {
+		head.status = 500;
+		snprintf(head.text, sizeof(head.text), "symbols: %s", strerror(-err));
+		return head_write(fd, &head);
+	}
+	profile.time_ns = job->start_ns + job->offset_ns;
+	profile.duration_ns = job->end_ns - job->start_ns;
+	profile.threads = options.threads;
+	profile.stats = &job->stats;
+	if (daemon_waits_park(job->daemon, &profile, &job->stats.waits)) {
+		head.status = 500;
+		snprintf(head.text, sizeof(head.text), "%s", strerror(ENOMEM));
+		return head_write(fd, &head);
+	}
+	for (i = 1; i < profile.nr_processes; i++)
+		options.several |= profile.processes[i].pid != profile.processes[0].pid;
+	return head_write(fd, &head) && !output_write_fd(fd, job->query.format, &profile, &options);
+}
+
+/* The words of a command line, owned. */
+struct words {
+	char *list[64];
+	size_t nr;
+	struct buf text;
+};
+
+static void word_add(struct words *words, const char *flag, const char *value)
+{
+	if (words->nr + 1 == sizeof(words->list) / sizeof(words->list[0]) ||
+	    asprintf(&words->list[words->nr], "%s%s", flag, value) < 0)
+		_exit(1);
+	words->nr++;
+}
+
+static const char *pids_text(struct buf *dst, const struct process_choice *choice)
+{
+	size_t i;
+
+	for (i = 0; i < choice->nr_pids; i++)
+		buf_printf(dst, "%s%d", i ? "," : "", choice->pids[i]);
+	return buf_error(dst) ? "" : dst->data;
+}
+
+static const char *workers_text(struct buf *dst, const struct process_choice *choice)
+{
+	size_t i;
+
+	for (i = 0; i < choice->nr_workers; i++)
+		buf_printf(dst, "%s%s", i ? "," : "", choice->workers[i]);
+	return buf_error(dst) ? "" : dst->data;
+}
+
+/* Flags of ours are none of the dump's. */
+static void environment_clear(void)
+{
+	extern char **environ;
+	size_t i, kept = 0;
+
+	for (i = 0; environ && environ[i]; i++)
+		if (strncmp(environ[i], "BPFPROF_", 8))
+			environ[kept++] = environ[i];
+	if (environ)
+		environ[kept] = NULL;
+}
+
+/* This program, anew: it has a sampler of its own, and none of our memory. */
+static void dump_exec(struct demand_job *job, int fd)
+{
+	const struct process_choice *choice = &job->query.choice;
+	struct rlimit said = { .rlim_cur = SAID_BYTES, .rlim_max = SAID_BYTES };
+	struct buf pids = { .max = ARGUMENTS_BYTES }, workers = { .max = ARGUMENTS_BYTES };
+	struct words words = { 0 };
+	sigset_t none;
+	size_t i;
+
+	word_add(&words, "bpfprof", "");
+	word_add(&words, "dump", "");
+	if (choice->nr_pids)
+		word_add(&words, "--pid=", pids_text(&pids, choice));
+	for (i = 0; i < choice->containers.nr_pods; i++)
+		word_add(&words, "--pod=", choice->containers.pods[i]);
+	if (choice->nr_workers)
+		word_add(&words, "--worker=", workers_text(&workers, choice));
+	if (job->query.native)
+		word_add(&words, "--native", "");
+	if (job->daemon->options->host_root)
+		word_add(&words, "--host-root=", job->daemon->options->host_root);
+	environment_clear();
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	/* Its messages lie in memory, and are few: its results go into a pipe, which has no limit. */
+	setrlimit(RLIMIT_FSIZE, &said);
+	if (dup2(fd, STDOUT_FILENO) < 0 || dup2(job->said_fd, STDERR_FILENO) < 0)
+		_exit(1);
+	execv("/proc/self/exe", words.list);
+	_exit(1);
+}
+
+static void child_main(struct demand_job *job, int fd, pid_t parent)
+{
+	bool whole;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+	daemon_child_begin(job->daemon, fd);
+	if (job->kind == DEMAND_DUMP)
+		dump_exec(job, fd);
+	whole = job->kind == DEMAND_FILES ? demand_files_write(job, fd) : profile_write(job, fd);
+	_exit(whole ? 0 : 1);
+}
+
+int demand_child_start(struct demand_job *job)
+{
+	int fds[2], err = 0;
+	pid_t parent = getpid();
+
+	if (job->kind == DEMAND_DUMP) {
+		job->said_fd = memfd_create("bpfprof-dump", MFD_CLOEXEC);
+		if (job->said_fd < 0)
+			return -errno;
+	}
+	if (pipe2(fds, O_CLOEXEC))
+		return -errno;
+	if (fcntl(fds[0], F_SETFL, O_NONBLOCK) < 0)
+		err = -errno;
+	job->pid = err ? -1 : fork();
+	if (!job->pid)
+		child_main(job, fds[1], parent);
+	if (!err && job->pid < 0)
+		err = -errno;
+	close(fds[1]);
+	if (err) {
+		job->pid = 0;
+		close(fds[0]);
+		return err;
+	}
+	job->fd = fds[0];
+	return 0;
+}
+
+void demand_child_said(const struct demand_job *job, struct buf *dst)
+{
+	char text[SAID_SHOWN];
+	ssize_t len, i;
+
+	len = job->said_fd < 0 ? 0 : pread(job->said_fd, text, sizeof(text), 0);
+	for (i = 0; i < len; i++)
+		buf_add_char(dst, text[i] == '\n' || (unsigned char)text[i] >= ' ' ? text[i] : '?');
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "findings/loader_wait.h"
+
+#include "profile/wakers.h"
+
+#define HANDED_ON 0.8 /* of a helper's waits that somebody ended, those that children did */
+
+struct search {
+	struct feed *feed;
+	const struct waker_link *links;
+	size_t nr;
+	bool (*is_child)(void *arg, uint32_t pid);
+	void *arg;
+};
+
+static void child_note(struct feed *feed, uint32_t pid)
+{
+	uint32_t i;
+
+	for (i = 0; i < feed->nr_children; i++)
+		if (feed->children[i] == pid)
+			return;
+	if (i < FEED_MAX_CHILDREN)
+		feed->children[feed->nr_children++] = pid;
+}
+
+static bool hands_on(const struct search *s, uint32_t tid, uint32_t but)
+{
+	uint64_t all = 0, of_children = 0;
+	size_t i;
+
+	for (i = 0; i < s->nr; i++) {
+		/* What it hands on is taken from it: that may wake it, too. */
+		if (s->links[i].tid != tid || s->links[i].by_tid == but)
+			continue;
+		all += s->links[i].ns;
+		if (s->is_child(s->arg, s->links[i].by_pid))
+			of_children += s->links[i].ns;
+	}
+	return all && (double)of_children >= HANDED_ON * (double)all;
+}
+
+static void helper_note(const struct search *s, uint32_t tid)
+{
+	size_t i;
+
+	for (i = 0; i < s->nr; i++)
+		if (s->links[i].tid == tid && s->is_child(s->arg, s->links[i].by_pid))
+			child_note(s->feed, s->links[i].by_pid);
+}
+
+void feed_find(struct feed *ret, const struct waker_link *links, size_t nr, uint32_t pid,
+	       bool (*is_child)(void *arg, uint32_t pid), void *arg)
+{
+	const struct search s = {
+		.feed = ret, .links = links, .nr = nr, .is_child = is_child, .arg = arg
+	};
+	const struct waker_link *link;
+
+	*ret = (struct feed){ 0 };
+	for (link = links; link < links + nr; link++) {
+		if (link->pid != pid || link->tid != pid)
+			continue;
+		if (is_child(arg, link->by_pid))
+			child_note(ret, link->by_pid);
+		else if (link->by_pid == pid && hands_on(&s, link->by_tid, pid))
+			helper_note(&s, link->by_tid);
+		else
+			continue;
+		ret->ns += link->ns;
+		ret->nr += link->nr;
+	}
+}

@@ -1,0 +1,486 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "findings/process_watch.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/budget.h"
+#include "base/clean_text.h"
+#include "base/text.h"
+#include "base/time.h"
+#include "capture/sampler.h"
+#include "proc/cpus.h"
+#include "proc/images.h"
+#include "proc/ranks.h"
+#include "proc/usage.h"
+#include "profile/aggregate.h"
+#include "ray/worker_match.h"
+
+#define TICK_NS (NS_PER_SECOND / 2)
+#define READ_SHARE 100 /* a hundredth of the time for reading */
+#define READ_SAVED_NS (NS_PER_SECOND / 50)
+#define GIL_SUSPECT_SAMPLES 20
+#define GIL_SUSPECT_SHARE 8 / 10 /* of its process's samples with Python frames */
+
+struct process_watch {
+	struct sampler *sampler;
+	const char *host_root;
+	bool pids_are_ours;
+	uint32_t own_pid; /* we find nothing about ourselves */
+	uint32_t logical, cores;
+	struct watched_process *processes;
+	uint32_t nr_threads;
+	struct watched_group *groups;
+	uint32_t nr_groups;
+	uint32_t next; /* process whose turn it is to be read */
+	struct budget reading;
+	uint64_t tick_ns;
+	uint64_t nr_left_out;
+	uint64_t nr_limits_hidden;
+	uint64_t begin_boot_ns; /* of the watch, CLOCK_BOOTTIME as of processes' starts */
+};
+
+int process_watch_new(struct process_watch **ret, struct sampler *sampler, const char *host_root)
+{
+	struct process_watch *watch = calloc(1, sizeof(*watch));
+
+	if (!watch)
+		return -ENOMEM;
+	watch->groups = calloc(WATCH_MAX_GROUPS, sizeof(*watch->groups));
+	if (!watch->groups) {
+		free(watch);
+		return -ENOMEM;
+	}
+	watch->sampler = sampler;
+	watch->host_root = host_root ? host_root : "";
+	watch->pids_are_ours = session_pids_are_the_nodes(&sampler->session);
+	watch->own_pid = (uint32_t)getpid();
+	watch->begin_boot_ns = time_of_clock_ns(CLOCK_BOOTTIME);
+	cpus_count(&watch->logical, &watch->cores);
+	*ret = watch;
+	return 0;
+}
+
+static void process_remove(struct process_watch *watch, struct watched_process *process)
+{
+	struct watched_thread *thread, *next;
+
+	HASH_ITER(hh, process->threads, thread, next) {
+		HASH_DEL(process->threads, thread);
+		watch->nr_threads--;
+		free(thread);
+	}
+	HASH_DEL(watch->processes, process);
+	free(process);
+}
+
+void process_watch_free(struct process_watch *watch)
+{
+	if (!watch)
+		return;
+	while (watch->processes)
+		process_remove(watch, watch->processes);
+	free(watch->groups);
+	free(watch);
+}
+
+static struct watched_process *process_find(const struct process_watch *watch, uint32_t pid,
+					    uint64_t start_ns)
+{
+	struct watched_key key = { .start_ns = start_ns, .pid = pid };
+	struct watched_process *process;
+
+	HASH_FIND(hh, watch->processes, &key, sizeof(key), process);
+	return process;
+}
+
+/* Of those that have exited the one that ran least makes room. */
+static bool make_room(struct process_watch *watch)
+{
+	struct watched_process *process, *least = NULL;
+
+	if (HASH_COUNT(watch->processes) < WATCH_MAX_PROCESSES)
+		return true;
+	for (process = watch->processes; process; process = process->hh.next)
+		if (process->exited && (!least || process->samples < least->samples))
+			least = process;
+	if (least)
+		process_remove(watch, least);
+	return least;
+}
+
+static struct watched_process *process_get(struct process_watch *watch,
+					   const struct aggregate_input *input)
+{
+	const struct bpfprof_task_id *task = &input->sample->task;
+	struct watched_process *process = process_find(watch, task->pid, task->start_ns);
+
+	if (process || !make_room(watch))
+		return process;
+	process = calloc(1, sizeof(*process));
+	if (!process)
+		return NULL;
+	process->key.start_ns = task->start_ns;
+	process->key.pid = task->pid;
+	process->own_pid = input->own_pid;
+	process->born = task->start_ns >= watch->begin_boot_ns;
+	HASH_ADD(hh, watch->processes, key, sizeof(process->key), process);
+	return process;
+}
+
+static void name_set(struct watched_process *process, const struct aggregate_input *input)
+{
+	const struct ranks *ranks = input->ranks;
+	const char *task;
+	size_t len;
+
+	if (!input->title) {
+		clean_text(process->name, sizeof(process->name), input->sample->leader_comm,
+			   BPFPROF_COMM_LEN);
+	} else if (strcmp(process->name, input->title)) {
+		snprintf(process->name, sizeof(process->name), "%s", input->title);
+		task = process->name + strlen(TITLE_PREFIX);
+		len = worker_class_length(task);
+		if (task[len] == '.') {
+			memcpy(process->class, task, len);
+			process->class[len] = 0;
+		}
+	}
+	if (ranks && ranks->rank[0] && ranks->world_size[0] && !process->rank[0]) {
+		snprintf(process->rank, sizeof(process->rank), "rank %s", ranks->rank);
+		snprintf(process->job, sizeof(process->job), "%s %s", ranks->world_size,
+			 ranks->slurm_job);
+	}
+}
+
+static bool is_libc(const char *file)
+{
+	return !strncmp(file, "libc.", 5) || !strncmp(file, "libc-", 5) ||
+	       !strncmp(file, "libpthread", 10) || !strncmp(file, "ld-", 3);
+}
+
+/* The outermost file in the stack that is not the one every thread begins in. */
+static void thread_root(struct process_watch *watch, struct watched_thread *thread,
+			const struct aggregate_input *input)
+{
+	const struct image *image;
+	const char *file;
+	size_t i;
+
+	if (thread->rooted || input->stop != BPFPROF_STOP_COMPLETE)
+		return;
+	for (i = input->nr_user; i-- > 0;) {
+		if (input->user[i] >> BPFPROF_FRAME_SHIFT != BPFPROF_FRAME_NATIVE)
+			break;
+		image = images_get(
+			watch->sampler->images,
+			(uint32_t)((input->user[i] & BPFPROF_FRAME_MASK) >> BPFPROF_OFF_BITS));
+		if (!image || !image->path || !*image->path)
+			break;
+		file = text_base_name(image->path);
+		if (is_libc(file))
+			continue;
+		clean_text(thread->library, sizeof(thread->library), file, strlen(file));
+		break;
+	}
+	/* A sample may fall into the moment before it is there. */
+	thread->rooted = thread->library[0] != 0;
+}
+
+static struct watched_thread *thread_get(struct process_watch *watch,
+					 struct watched_process *process, uint32_t tid)
+{
+	struct watched_thread *thread;
+
+	HASH_FIND(hh, process->threads, &tid, sizeof(tid), thread);
+	if (thread || watch->nr_threads >= WATCH_MAX_THREADS)
+		return thread;
+	thread = calloc(1, sizeof(*thread));
+	if (!thread)
+		return NULL;
+	thread->tid = tid;
+	watch->nr_threads++;
+	HASH_ADD(hh, process->threads, tid, sizeof(thread->tid), thread);
+	return thread;
+}
+
+void process_watch_sample(struct process_watch *watch, const struct aggregate_input *input)
+{
+	const struct bpfprof_sample *sample = input->sample;
+	struct watched_process *process;
+	struct watched_thread *thread;
+
+	if (sample->flags & BPFPROF_SAMPLE_KTHREAD || input->own_pid == watch->own_pid)
+		return;
+	process = process_get(watch, input);
+	if (!process) {
+		watch->nr_left_out++;
+		return;
+	}
+	process->samples++;
+	process->cpu_ns += sample->period_ns;
+	name_set(process, input);
+	thread = thread_get(watch, process, sample->task.tid);
+	if (!thread) {
+		watch->nr_left_out++;
+		return;
+	}
+	clean_text(thread->comm, sizeof(thread->comm), sample->comm, BPFPROF_COMM_LEN);
+	thread->samples++;
+	thread->python += sample->nr_python > 0;
+	thread->held += (sample->python_flags & BPFPROF_PYTHON_GIL_HELD) != 0;
+	thread_root(watch, thread, input);
+}
+
+void process_watch_forget(struct process_watch *watch, const struct bpfprof_task_id *task)
+{
+	struct watched_process *process = process_find(watch, task->pid, task->start_ns);
+	struct watched_thread *thread;
+
+	if (!process)
+		return;
+	process->samples = 0;
+	process->cpu_ns = 0;
+	for (thread = process->threads; thread; thread = thread->hh.next) {
+		thread->samples = 0;
+		thread->python = 0;
+		thread->held = 0;
+	}
+}
+
+void process_watch_exit(struct process_watch *watch, const struct bpfprof_task_id *task)
+{
+	struct watched_process *process = process_find(watch, task->pid, task->start_ns);
+
+	if (process)
+		process->exited = true;
+}
+
+static void group_read(struct watched_group *group)
+{
+	if (group->is_memory)
+		cgroup_memory_read(&group->memory_last, group->dir);
+	else
+		cgroup_cpu_read(&group->cpu_last, group->dir);
+}
+
+/* Index + 1 of the group in that folder. */
+static uint32_t group_get(struct process_watch *watch, const char *dir, bool is_memory)
+{
+	struct watched_group *group;
+	uint32_t i;
+
+	if (!*dir)
+		return 0;
+	for (i = 0; i < watch->nr_groups; i++)
+		if (watch->groups[i].is_memory == is_memory && !strcmp(watch->groups[i].dir, dir))
+			return i + 1;
+	if (watch->nr_groups == WATCH_MAX_GROUPS)
+		return 0;
+	group = &watch->groups[watch->nr_groups++];
+	snprintf(group->dir, sizeof(group->dir), "%s", dir);
+	group->is_memory = is_memory;
+	group_read(group);
+	group->cpu_first = group->cpu_last;
+	return watch->nr_groups;
+}
+
+/* What is asked once. */
+static void process_look(struct process_watch *watch, struct watched_process *process)
+{
+	struct cgroup_limits limits;
+
+	process->looked = true;
+	process->cpus = cpus_allowed((pid_t)process->own_pid);
+	if (cgroup_limits_find(&limits, watch->host_root, (pid_t)process->own_pid))
+		return;
+	watch->nr_limits_hidden += limits.hidden;
+	process->cpu_group = group_get(watch, limits.cpu, false);
+	process->memory_group = group_get(watch, limits.memory, true);
+}
+
+uint32_t process_watch_cpus(const struct process_watch *watch,
+			    const struct watched_process *process)
+{
+	uint32_t cpus = watch->logical, limit;
+
+	if (process->cpus && process->cpus < cpus)
+		cpus = process->cpus;
+	if (process->cpu_group) {
+		limit = (uint32_t)(watch->groups[process->cpu_group - 1].cpu_last.cpus + 0.99);
+		if (limit && limit < cpus)
+			cpus = limit;
+	}
+	return cpus;
+}
+
+/* More threads than CPUs, or one that has the GIL nearly always? */
+static bool is_suspect(const struct process_watch *watch, const struct watched_process *process,
+		       uint32_t *nr_pool)
+{
+	uint64_t python = 0, most_held = 0;
+	const struct watched_thread *thread;
+	uint32_t nr = 0;
+
+	for (thread = process->threads; thread; thread = thread->hh.next) {
+		if (thread->tid != process->key.pid) {
+			nr++;
+			*nr_pool += pool_name(thread->library) != NULL;
+		}
+		python += thread->python;
+		if (thread->held > most_held)
+			most_held = thread->held;
+	}
+	return nr + 1 > process_watch_cpus(watch, process) ||
+	       (HASH_COUNT(process->threads) > 1 && most_held >= GIL_SUSPECT_SAMPLES &&
+		most_held >= python * GIL_SUSPECT_SHARE);
+}
+
+/* Processes that have few threads each, and too many together. */
+static void suspects_find(struct process_watch *watch)
+{
+	uint32_t nr_pool = 0, nr_processes = 0, before, round;
+	struct watched_process *process;
+
+	for (round = 0; round < 2; round++) {
+		for (process = watch->processes; process; process = process->hh.next) {
+			before = nr_pool;
+			if (!process->exited && process->looked)
+				is_suspect(watch, process, &nr_pool);
+			nr_processes += nr_pool > before;
+			process->suspect |= round && nr_pool > before;
+		}
+		if (nr_pool + nr_processes <= watch->logical)
+			return;
+	}
+}
+
+static void threads_read(struct watched_process *process, uint64_t now_ns)
+{
+	struct watched_thread *thread;
+	struct thread_time time;
+
+	for (thread = process->threads; thread; thread = thread->hh.next) {
+		if (thread_time_read(&time, (pid_t)process->own_pid, (pid_t)thread->tid))
+			continue;
+		thread->last = time;
+		thread->last_ns = now_ns;
+		if (thread->timed)
+			continue;
+		thread->timed = true;
+		thread->first = time;
+		thread->first_ns = now_ns;
+	}
+}
+
+static void process_read(struct process_watch *watch, struct watched_process *process,
+			 uint64_t now_ns)
+{
+	struct proc_usage usage;
+	uint32_t nr_pool = 0;
+
+	if (process->exited || !process->own_pid)
+		return;
+	if (!process->looked)
+		process_look(watch, process);
+	if (proc_usage_read(&usage, (pid_t)process->own_pid) || !proc_usage_has_memory(&usage) ||
+	    !usage.rss_bytes) /* on its way out it has none */
+		return;
+	memory_series_add(&process->memory, now_ns, usage.rss_bytes);
+	if (!process->suspect)
+		process->suspect = is_suspect(watch, process, &nr_pool);
+	/* Samples of other pid namespaces have other thread ids than /proc. */
+	if (process->suspect && watch->pids_are_ours)
+		threads_read(process, now_ns);
+}
+
+/* From the one whose turn it is around, as far as the time goes. */
+static void processes_read(struct process_watch *watch, uint64_t now_ns, bool all)
+{
+	uint32_t nr = HASH_COUNT(watch->processes), i;
+	struct watched_process *process = watch->processes;
+	uint64_t begin_ns;
+
+	if (!nr)
+		return;
+	watch->next %= nr;
+	for (i = 0; i < watch->next; i++)
+		process = process->hh.next;
+	for (i = 0; i < nr; i++) {
+		if (!all &&
+		    !budget_allows(&watch->reading, READ_SHARE, READ_SAVED_NS, time_monotonic_ns()))
+			break;
+		begin_ns = time_thread_cpu_ns();
+		process_read(watch, process, now_ns);
+		budget_spend(&watch->reading, time_thread_cpu_ns() - begin_ns);
+		process = process->hh.next ? process->hh.next : watch->processes;
+	}
+	watch->next += i;
+}
+
+static void groups_read(struct process_watch *watch)
+{
+	uint32_t i;
+
+	for (i = 0; i < watch->nr_groups; i++)
+		group_read(&watch->groups[i]);
+}
+
+void process_watch_tick(struct process_watch *watch, uint64_t now_ns)
+{
+	uint64_t begin_ns;
+
+	if (now_ns < watch->tick_ns)
+		return;
+	watch->tick_ns = now_ns + TICK_NS;
+	if (budget_allows(&watch->reading, READ_SHARE, READ_SAVED_NS, now_ns)) {
+		begin_ns = time_thread_cpu_ns();
+		suspects_find(watch);
+		groups_read(watch);
+		budget_spend(&watch->reading, time_thread_cpu_ns() - begin_ns);
+	}
+	processes_read(watch, now_ns, false);
+}
+
+void process_watch_finish(struct process_watch *watch, uint64_t now_ns)
+{
+	suspects_find(watch);
+	groups_read(watch);
+	processes_read(watch, now_ns, true);
+}
+
+uint64_t process_watch_nr_limits_hidden(const struct process_watch *watch)
+{
+	return watch->nr_limits_hidden;
+}
+
+uint64_t process_watch_nr_left_out(const struct process_watch *watch)
+{
+	return watch->nr_left_out;
+}
+
+bool process_watch_has(const struct process_watch *watch, uint32_t pid, uint64_t start_ns)
+{
+	return process_find(watch, pid, start_ns) != NULL;
+}
+
+const struct watched_process *process_watch_first(const struct process_watch *watch)
+{
+	return watch->processes;
+}
+
+const struct watched_group *process_watch_groups(const struct process_watch *watch, size_t *ret_nr)
+{
+	*ret_nr = watch->nr_groups;
+	return watch->groups;
+}
+
+void process_watch_machine(const struct process_watch *watch, uint32_t *ret_logical,
+			   uint32_t *ret_cores)
+{
+	*ret_logical = watch->logical;
+	*ret_cores = watch->cores;
+}

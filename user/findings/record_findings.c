@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "findings/record_findings.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/strtab.h"
+#include "base/text.h"
+#include "base/time.h"
+#include "capture/sampler.h"
+#include "findings/finding_facts.h"
+#include "findings/findings.h"
+#include "findings/loader_wait.h"
+#include "findings/process_watch.h"
+#include "findings/wait_place.h"
+#include "formats/output.h"
+#include "formats/profile_text.h"
+#include "kernel/titles.h"
+#include "proc/processes.h"
+#include "proc/title.h"
+#include "profile/profile.h"
+#include "profile/stats.h"
+#include "profile/wakers.h"
+#include "ray/calls.h"
+#include "tasks/task_calls.h"
+#include "tasks/task_times.h"
+
+#define NAME_MAX_BYTES 2048
+#define DRIVER "driver" /* as Ray roles begin */
+#define IDLE_WORKER "ray::IDLE"
+
+struct record_findings {
+	struct sampler *sampler;
+	bool chosen, judges;
+	struct process_watch *watch;
+	struct task_times *times;
+	struct findings found;
+};
+
+int record_findings_new(struct record_findings **ret, struct sampler *sampler,
+			const char *host_root, bool chosen, bool judges)
+{
+	struct record_findings *findings = calloc(1, sizeof(*findings));
+
+	if (!findings)
+		return -ENOMEM;
+	findings->sampler = sampler;
+	findings->chosen = chosen;
+	findings->judges = judges;
+	if (process_watch_new(&findings->watch, sampler, host_root) ||
+	    task_times_new(&findings->times)) {
+		record_findings_free(findings);
+		return -ENOMEM;
+	}
+	*ret = findings;
+	return 0;
+}
+
+void record_findings_free(struct record_findings *findings)
+{
+	if (!findings)
+		return;
+	process_watch_free(findings->watch);
+	task_times_free(findings->times);
+	free(findings);
+}
+
+void record_findings_sample(struct record_findings *findings, const struct aggregate_input *input)
+{
+	if (findings)
+		process_watch_sample(findings->watch, input);
+}
+
+void record_findings_forget(struct record_findings *findings, const struct bpfprof_task_id *task)
+{
+	if (findings)
+		process_watch_forget(findings->watch, task);
+}
+
+/* Is the worker one that is recorded? */
+static bool is_recorded(const struct record_findings *findings, const struct bpfprof_task_id *task)
+{
+	const struct session *session = &findings->sampler->session;
+
+	if (findings->chosen)
+		return process_watch_has(findings->watch, task->pid, task->start_ns) ||
+		       session_is_target(session, (pid_t)task->pid);
+	return !session->options.filter || session_is_target(session, (pid_t)task->pid);
+}
+
+static void judge(const struct record_findings *findings, const struct bpfprof_title_event *event,
+		  bool wanted)
+{
+	if (findings->judges)
+		titles_judge(&findings->sampler->session, event, wanted);
+}
+
+void record_findings_title(struct record_findings *findings,
+			   const struct bpfprof_title_event *event)
+{
+	char title[TITLE_MAX + 1], old_comm[BPFPROF_COMM_LEN + 1] = { 0 };
+	struct task_change change;
+	struct session *session;
+
+	if (!findings)
+		return;
+	session = &findings->sampler->session;
+	if (title_parse(title, event->title, sizeof(event->title))) {
+		judge(findings, event, false);
+		return;
+	}
+	if (!is_recorded(findings, &event->task)) {
+		judge(findings, event, !calls_is_idle(title)); /* do not wake us for it */
+		return;
+	}
+	memcpy(old_comm, event->old_comm, sizeof(event->old_comm));
+	change = (struct task_change){
+		.pid = event->task.pid,
+		.own_pid = session_own_pid(session, event->task.pid, event->place.agent_pid),
+		.start_ns = event->task.start_ns,
+		.ts_ns = event->rec.ts_ns,
+		.main_thread = event->task.tid == event->task.pid,
+		.lost = event->lost,
+		.title = title,
+		.old_comm = old_comm,
+	};
+	judge(findings, event, task_times_see(findings->times, &change));
+}
+
+/* The kernel tells of changes that were lost with the next one: of these there is none. */
+static void on_lost(void *arg, const struct bpfprof_task_id *task, uint32_t lost)
+{
+	struct record_findings *findings = arg;
+
+	task_times_lose(findings->times, task->pid, task->start_ns, lost);
+}
+
+void record_findings_exit(struct record_findings *findings, const struct bpfprof_task_id *task,
+			  uint64_t ts_ns)
+{
+	if (!findings)
+		return;
+	process_watch_exit(findings->watch, task);
+	on_lost(findings, task, titles_lost(&findings->sampler->session, task));
+	task_times_exit(findings->times, task->pid, task->start_ns, ts_ns);
+	if (findings->judges) /* nobody else asks */
+		titles_forget(&findings->sampler->session, task->pid);
+}
+
+void record_findings_tick(struct record_findings *findings, uint64_t now_ns)
+{
+	if (findings)
+		process_watch_tick(findings->watch, now_ns);
+}
+
+void record_findings_stats(const struct record_findings *findings, struct stats_reasons *dst)
+{
+	uint64_t titles, samples, hidden;
+
+	if (!findings)
+		return;
+	titles = task_times_nr_left_out(findings->times);
+	samples = process_watch_nr_left_out(findings->watch);
+	hidden = process_watch_nr_limits_hidden(findings->watch);
+	if (hidden)
+		stats_add(dst, "cgroup_limits_not_visible", hidden);
+	if (titles)
+		stats_add(dst, "title_changes_not_timed", titles);
+	if (samples)
+		stats_add(dst, "samples_not_watched", samples);
+}
+
+void record_findings_end(struct record_findings *findings, uint64_t now_ns)
+{
+	if (!findings)
+		return;
+	process_watch_finish(findings->watch, now_ns);
+	titles_each_lost(&findings->sampler->session, on_lost, findings);
+	task_times_close(findings->times, now_ns);
+}
+
+void record_findings_make(struct record_findings *findings, uint64_t duration_ns)
+{
+	struct task_time *tasks;
+	size_t nr, i;
+
+	if (!findings)
+		return;
+	tasks = task_times_list(findings->times, &nr);
+	for (i = 0; i < nr; i++)
+		findings_of_task(&findings->found, &tasks[i], duration_ns);
+	free(tasks);
+	finding_facts(&findings->found, findings->watch, duration_ns);
+}
+
+/*
+ * What somebody wants to get on: a process that was asked for, a driver, a worker with a task. All
+ * others of a machine wait in one place most of the time, and are fine.
+ */
+static bool should_work(const struct profile *profile, const struct profile_process *process)
+{
+	const char *role = strtab_get(profile->strings, process->ray_role);
+
+	if (process->asked_for || !strncmp(role, DRIVER, strlen(DRIVER)))
+		return true;
+	return process->task &&
+	       strcmp(strtab_get(profile->strings, process->task), IDLE_WORKER) != 0;
+}
+
+static bool is_first_entry(const struct profile *profile, size_t index)
+{
+	size_t i;
+
+	for (i = 0; i < index; i++)
+		if (profile->processes[i].kernel_pid == profile->processes[index].kernel_pid)
+			return false;
+	return true;
+}
+
+static void wait_tell(struct record_findings *findings, const struct profile *profile,
+		      const struct profile_process *process)
+{
+	__cleanup(buf_fini) struct buf name = { .max = NAME_MAX_BYTES };
+	__cleanup(buf_fini) struct buf function = { .max = NAME_MAX_BYTES };
+	__cleanup(buf_fini) struct buf line = { .max = NAME_MAX_BYTES };
+	struct wait_place place;
+
+	if (wait_place_find(profile, process->kernel_pid, &place) || !place.ns)
+		return;
+	process_text(&name, profile, process);
+	frame_text(&function, profile, &profile->locations[place.function]);
+	frame_text(&line, profile, &profile->locations[place.line]);
+	if (buf_error(&name) || buf_error(&function) || buf_error(&line) || !name.data ||
+	    !function.data || !line.data)
+		return;
+	findings_of_wait(&findings->found,
+			 &(struct wait_fact){
+				 .name = name.data,
+				 .pid = process->pid ? process->pid : process->kernel_pid,
+				 .waited_ns = place.ns,
+				 .function = function.data,
+				 .line = line.data,
+			 },
+			 profile->duration_ns);
+}
+
+struct child_search {
+	const struct profile *profile;
+	uint32_t parent;
+};
+
+static const struct profile_process *entry_of(const struct profile *profile, uint32_t kernel_pid)
+{
+	size_t i;
+
+	for (i = 0; i < profile->nr_processes; i++)
+		if (profile->processes[i].kernel_pid == kernel_pid)
+			return &profile->processes[i];
+	return NULL;
+}
+
+static bool is_child(void *arg, uint32_t kernel_pid)
+{
+	const struct child_search *search = arg;
+	const struct profile_process *process = entry_of(search->profile, kernel_pid);
+
+	return process && process->parent && process->parent == search->parent;
+}
+
+/* That its threads were in that state (enum profile_sleeper). */
+static uint64_t state_ns(const struct profile *profile, uint32_t kernel_pid, uint32_t sleeper)
+{
+	const struct profile_sample *s;
+	uint64_t ns = 0;
+	size_t i;
+
+	for (i = 0; i < profile->nr_samples; i++) {
+		s = &profile->samples[i];
+		if (s->sleeper == sleeper &&
+		    profile->processes[s->process].kernel_pid == kernel_pid)
+			ns += s->value_ns;
+	}
+	return ns;
+}
+
+static bool starved_tell(struct record_findings *findings, const struct profile *profile,
+			 const struct profile_process *process, const struct waker_link *links,
+			 size_t nr)
+{
+	struct child_search search = { .profile = profile, .parent = process->pid };
+	__cleanup(buf_fini) struct buf name = { .max = NAME_MAX_BYTES };
+	struct starved_fact fact = { .pid = process->pid };
+	uint32_t i, children[FEED_MAX_CHILDREN];
+	uint64_t run_ns;
+	struct feed feed;
+
+	if (!process->pid || profile->time != PROFILE_TIME_WALL)
+		return false;
+	feed_find(&feed, links, nr, process->kernel_pid, is_child, &search);
+	process_text(&name, profile, process);
+	if (!feed.nr || buf_error(&name) || !name.data)
+		return false;
+	for (i = 0; i < feed.nr_children; i++) {
+		children[i] = entry_of(profile, feed.children[i])->pid;
+		fact.child_asleep_ns += state_ns(profile, feed.children[i], PROFILE_FIRST_SLEEPS);
+		run_ns = state_ns(profile, feed.children[i], PROFILE_FIRST_RUNS);
+		fact.child_run_ns += run_ns;
+		fact.child_awake_ns +=
+			run_ns + state_ns(profile, feed.children[i], PROFILE_NOT_ASLEEP);
+	}
+	fact.name = name.data;
+	fact.waited_ns = feed.ns;
+	fact.nr_waits = feed.nr;
+	fact.run_ns = state_ns(profile, process->kernel_pid, PROFILE_FIRST_RUNS);
+	fact.children = children;
+	fact.nr_children = feed.nr_children;
+	return findings_of_starved(&findings->found, &fact, profile->duration_ns);
+}
+
+void record_findings_waits(struct record_findings *findings, const struct profile *profile)
+{
+	__cleanup(free_mem) struct waker_link *links = NULL;
+	const struct profile_process *process;
+	size_t nr = 0, i;
+
+	if (!findings || profile->time == PROFILE_TIME_CPU)
+		return;
+	if (findings->sampler->wakers && wakers_links(findings->sampler->wakers, &links, &nr))
+		log_debug("findings: out of memory");
+	for (i = 0; i < profile->nr_processes; i++) {
+		process = &profile->processes[i];
+		if (is_first_entry(profile, i) &&
+		    !starved_tell(findings, profile, process, links, nr) &&
+		    should_work(profile, process))
+			wait_tell(findings, profile, process);
+	}
+}
+
+void record_findings_tell(const struct record_findings *findings)
+{
+	const struct finding *finding;
+	size_t i, left;
+
+	if (!findings)
+		return;
+	for (i = 0; i < findings->found.nr; i++) {
+		finding = &findings->found.list[i];
+		log_info("finding: %s; next: %s", finding->text, finding->command);
+	}
+	left = findings_left_out(&findings->found);
+	if (left)
+		log_info("finding: and %zu more like these", left);
+}
+
+void record_findings_json(struct buf *dst, const struct record_findings *findings)
+{
+	const struct finding *finding;
+	size_t i;
+
+	buf_add_char(dst, '[');
+	for (i = 0; findings && i < findings->found.nr; i++) {
+		finding = &findings->found.list[i];
+		buf_printf(dst, "%s{\"kind\":\"%s\",\"text\":", i ? "," : "",
+			   finding_name(finding->kind));
+		text_add_json(dst, finding->text);
+		buf_add_str(dst, ",\"command\":");
+		text_add_json(dst, finding->command);
+		buf_add_char(dst, '}');
+	}
+	buf_add_char(dst, ']');
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The interactive flame graph: one HTML file with everything in it, drawn by
+ * flame.js. The stacks are embedded as a prefix-coded string: per run of equal
+ * stacks the number of frames shared with the run before, the number of new ones,
+ * their text numbers and the count, each as base-64 digits of 5 bits, lowest first,
+ * with 32 added while more follow. flame.js has the decoder. Of two profiles a run has two counts.
+ */
+#include "formats/output.h"
+
+#include "base/buf.h"
+#include "base/capped.h"
+#include "base/strtab.h"
+#include "base/text.h"
+#include "formats/asset.h"
+#include "formats/profile_text.h"
+#include "formats/stack_order.h"
+#include "profile/profile.h"
+#include "profile/stats.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#define MAX_TEXT_BYTES (1U << 20)
+
+ASSET(flame_css, "user/formats/flame.css");
+ASSET(flame_js, "user/formats/flame.js");
+
+static void write_asset(FILE *out, const char *start, const char *end)
+{
+	fwrite(start, 1, (size_t)(end - start), out);
+}
+
+static void write_number(FILE *out, uint64_t value)
+{
+	static const char digits[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+	while (value >= 32) {
+		putc(digits[(value & 31) | 32], out);
+		value >>= 5;
+	}
+	putc(digits[value], out);
+}
+
+/* diff: of each run the numbers after and before, instead of one. */
+static void write_stacks(FILE *out, const struct stack_order *order, const struct output_diff *diff)
+{
+	uint64_t nr_nodes = 0, total_ns = 0;
+	struct stack_path path, counted;
+	struct stack_run run;
+	uint32_t text, depth;
+	size_t pos = 0;
+
+	fputs(",\n\"stacks\":\"", out);
+	while (stack_order_next(order, &pos, &run)) {
+		stack_path_init(&path, order, run.sample);
+		for (depth = 0; depth < run.shared; depth++)
+			stack_path_next(&path);
+		counted = path;
+		while (stack_path_next(&counted))
+			depth++;
+		write_number(out, run.shared);
+		write_number(out, depth - run.shared);
+		while ((text = stack_path_next(&path)))
+			write_number(out, text - 1);
+		write_number(out, diff ? run.count - run.value_ns : run.count);
+		if (diff)
+			write_number(out, run.value_ns);
+		nr_nodes += depth - run.shared;
+		total_ns = capped_add(total_ns, run.value_ns);
+	}
+	fprintf(out, "\",\n\"nodes\":%" PRIu64 ",\"ns\":%" PRIu64, nr_nodes, total_ns);
+}
+
+static void write_names(FILE *out, const struct stack_order *order)
+{
+	uint32_t i;
+
+	fputs("{\"names\":[", out);
+	for (i = 1; i <= order->nr_names; i++) {
+		if (i > 1)
+			fputs(",\n", out);
+		text_json(out, order->names[i]);
+	}
+	fputs("],\n\"kinds\":\"", out);
+	for (i = 1; i <= order->nr_names; i++)
+		putc('0' + order->kinds[i], out);
+	putc('"', out);
+}
+
+/* Not by printf alone: a locale's decimal comma is no JSON. */
+static void write_real(FILE *out, const char *key, double value)
+{
+	char text[32], *comma;
+
+	snprintf(text, sizeof(text), "%.9g", value);
+	comma = strchr(text, ',');
+	if (comma)
+		*comma = '.';
+	fprintf(out, "\"%s\":%s", key, text);
+}
+
+static void write_diff(FILE *out, const struct output_diff *diff)
+{
+	fprintf(out, ",\n\"diff\":{\"unit\":\"%s\",", diff->unit);
+	write_real(out, "before", diff->scale[0]);
+	putc(',', out);
+	write_real(out, "after", diff->scale[1]);
+	putc(',', out);
+	write_real(out, "sample_before", diff->sample[0]);
+	putc(',', out);
+	write_real(out, "sample_after", diff->sample[1]);
+	putc('}', out);
+}
+
+static void write_data(FILE *out, const struct profile *profile, const struct stack_order *order,
+		       const struct output_diff *diff)
+{
+	struct buf json;
+
+	fputs("<script type=\"application/json\" id=\"data\">\n", out);
+	write_names(out, order);
+	write_stacks(out, order, diff);
+	if (diff)
+		write_diff(out, diff);
+	else if (flame_unit(profile))
+		fprintf(out, ",\n\"unit\":\"%s\"", flame_unit(profile));
+	fprintf(out, ",\"seconds\":%" PRIu64 ".%" PRIu64, profile->duration_ns / 1000000000,
+		profile->duration_ns / 100000000 % 10);
+	buf_init(&json, MAX_TEXT_BYTES);
+	if (profile->stats)
+		stats_json(&json, profile->stats);
+	if (json.len && !buf_error(&json))
+		fprintf(out, ",\n\"stats\":%s", json.data);
+	buf_fini(&json);
+	fputs("}\n</script>\n", out);
+}
+
+static void write_footer(FILE *out, const struct run_stats *stats)
+{
+	char *line, *end;
+	struct buf text;
+
+	if (!stats)
+		return;
+	buf_init(&text, MAX_TEXT_BYTES);
+	stats_text(&text, stats);
+	fputs("<footer>\n", out);
+	for (line = text.data; line && (end = strchr(line, '\n')); line = end + 1) {
+		*end = 0;
+		fputs("<span>", out);
+		text_xml(out, line);
+		fputs("</span>\n", out);
+	}
+	buf_fini(&text);
+	fputs("</footer>\n", out);
+}
+
+static void write_body(FILE *out, const char *title, const char *caption)
+{
+	fputs("<header>\n<div id=\"heading\"><h1>", out);
+	text_xml(out, title);
+	fputs("</h1><p>", out);
+	text_xml(out, caption);
+	fputs("</p></div>\n"
+	      "<div id=\"tools\">\n"
+	      "<input id=\"search\" type=\"search\" placeholder=\"Search: word or regular "
+	      "expression  ( / )\" aria-label=\"Search frames\" spellcheck=\"false\">\n"
+	      "<output id=\"matched\"></output>\n"
+	      "<button id=\"reset\" title=\"Escape\" disabled>Reset zoom</button>\n"
+	      "<button id=\"turn\" title=\"Root at the top or at the bottom (i)\">Flame</button>\n"
+	      "<button id=\"list\" title=\"Functions by own time (t)\">Functions</button>\n"
+	      "<ul id=\"legend\"></ul>\n"
+	      "</div>\n<nav id=\"crumbs\" aria-label=\"Zoomed to\"></nav>\n</header>\n"
+	      "<main id=\"view\" tabindex=\"0\" aria-label=\"Flame graph: arrow keys move, Enter "
+	      "zooms, Escape goes back\"><canvas id=\"canvas\"></canvas><div id=\"spacer\"></div>"
+	      "<p id=\"empty\" hidden></p></main>\n"
+	      "<section id=\"table\" hidden></section>\n"
+	      "<div id=\"detail\" role=\"status\">&#160;</div>\n"
+	      "<div id=\"tip\" hidden></div>\n"
+	      "<noscript><p>This flame graph is drawn by the script inside this file, and scripts "
+	      "are off.</p></noscript>\n",
+	      out);
+}
+
+static void write_page(FILE *out, const struct profile *profile, const struct stack_order *order,
+		       const char *title, const char *caption, const struct output_diff *diff)
+{
+	fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+	      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+	      "style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\n"
+	      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+	      "<meta name=\"generator\" content=\"bpfprof\">\n"
+	      "<link rel=\"icon\" href=\"data:,\">\n<title>",
+	      out);
+	text_xml(out, title);
+	fputs(" \xc2\xb7 ", out);
+	text_xml(out, caption);
+	fputs("</title>\n<style>\n", out);
+	write_asset(out, flame_css, flame_css_end);
+	fputs("</style>\n</head>\n<body>\n", out);
+	write_body(out, title, caption);
+	write_footer(out, profile->stats);
+	write_data(out, profile, order, diff);
+	fputs("<script>\n", out);
+	write_asset(out, flame_js, flame_js_end);
+	fputs("</script>\n</body>\n</html>\n", out);
+}
+
+int html_write(FILE *out, const struct profile *profile, const struct output_options *options)
+{
+	const struct stack_rules rules = {
+		.location = frame_text,
+		.process = process_text,
+		.container = containers_differ(profile) ? container_text : NULL,
+		.threads = options->threads,
+	};
+	struct stack_order order;
+	struct buf caption;
+	int err;
+
+	buf_init(&caption, MAX_TEXT_BYTES);
+	profile_caption(&caption, profile);
+	err = buf_error(&caption);
+	if (!err)
+		err = stack_order_init(&order, profile, &rules);
+	if (!err) {
+		write_page(out, profile, &order,
+			   options->title ? options->title : flame_title(profile),
+			   options->caption ? options->caption : caption.data, options->diff);
+		stack_order_fini(&order);
+	}
+	buf_fini(&caption);
+	return err;
+}

@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/output.h"
+
+#include "base/buf.h"
+#include "profile/profile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define STREAM_BYTES 65536
+#define MAX_TRIES 100
+
+static const struct {
+	enum output_format format;
+	const char *name;
+	const char *suffix;
+	int (*write)(FILE *out, const struct profile *profile,
+		     const struct output_options *options);
+} formats[] = {
+	{ OUTPUT_PPROF, "pprof", ".pb.gz", pprof_write },
+	{ OUTPUT_FOLDED, "folded", ".folded", folded_write },
+	{ OUTPUT_HTML, "html", ".html", html_write },
+	{ OUTPUT_SVG, "svg", ".svg", svg_write },
+	{ OUTPUT_SPEEDSCOPE, "speedscope", ".speedscope.json", speedscope_write },
+	{ OUTPUT_RAW, "raw", ".raw", raw_write },
+};
+
+#define NR_FORMATS (sizeof(formats) / sizeof(formats[0]))
+
+enum output_format output_format_by_name(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < NR_FORMATS; i++)
+		if (!strcmp(name, formats[i].name))
+			return formats[i].format;
+	return OUTPUT_INVALID;
+}
+
+bool output_has_suffix(const char *path, const char *suffix)
+{
+	size_t len = strlen(path), suffix_len = strlen(suffix);
+
+	return len > suffix_len && !strcmp(path + len - suffix_len, suffix);
+}
+
+/* Index of the format that path's suffix says; NR_FORMATS: it says none. */
+static size_t suffix_find(const char *path)
+{
+	size_t i;
+
+	for (i = 0; i < NR_FORMATS; i++)
+		if (output_has_suffix(path, formats[i].suffix))
+			break;
+	return i;
+}
+
+enum output_format output_format_by_path(const char *path)
+{
+	size_t i = suffix_find(path);
+
+	return i < NR_FORMATS ? formats[i].format : OUTPUT_INVALID;
+}
+
+void output_path_insert(struct buf *dst, const char *path, const char *what)
+{
+	size_t i = suffix_find(path);
+	const char *suffix = i < NR_FORMATS ? formats[i].suffix : "";
+
+	buf_add(dst, path, strlen(path) - strlen(suffix));
+	buf_add_str(dst, what);
+	buf_add_str(dst, suffix);
+}
+
+/*
+ * A value becomes a part of one file name, whatever it holds (a worker's name
+ * is its own choice): no slash, no control character, no leading dot.
+ */
+static void add_value(struct buf *dst, const char *value)
+{
+	const char *c;
+
+	for (c = value; *c; c++) {
+		if (*c == '/' || (unsigned char)*c < ' ' || *c == 0x7f || (c == value && *c == '.'))
+			buf_add_char(dst, '_');
+		else
+			buf_add_char(dst, *c);
+	}
+}
+
+static void add_time(struct buf *dst, uint64_t time_ns)
+{
+	time_t seconds = (time_t)(time_ns / 1000000000);
+	char text[32];
+	struct tm tm;
+
+	if (gmtime_r(&seconds, &tm) && strftime(text, sizeof(text), "%Y%m%dT%H%M%SZ", &tm))
+		buf_add_str(dst, text);
+}
+
+/* *pattern is at the '{'; moved to the '}'. */
+static int add_variable(struct buf *dst, const char **pattern)
+{
+	const char *name = *pattern + 1, *end = strchr(name, '}'), *value;
+	char key[128];
+
+	if (!end || end == name || (size_t)(end - name) >= sizeof(key))
+		return -EINVAL;
+	memcpy(key, name, (size_t)(end - name));
+	key[end - name] = 0;
+	value = getenv(key);
+	if (!value)
+		return -ENOENT;
+	add_value(dst, value);
+	*pattern = end;
+	return 0;
+}
+
+static int add_form(struct buf *dst, const char **pattern, const struct output_names *names)
+{
+	switch (**pattern) {
+	case '%':
+		buf_add_char(dst, '%');
+		return 0;
+	case 'h':
+		add_value(dst, names->host ? names->host : "localhost");
+		return 0;
+	case 'p':
+		buf_printf(dst, "%" PRIu32, names->pid);
+		return 0;
+	case 't':
+		add_time(dst, names->time_ns);
+		return 0;
+	case 'w':
+		add_value(dst, names->worker ? names->worker : "all");
+		return 0;
+	case '{':
+		return add_variable(dst, pattern);
+	default:
+		return -EINVAL;
+	}
+}
+
+int output_expand_path(struct buf *dst, const char *pattern, const struct output_names *names)
+{
+	struct buf path;
+	int err = 0;
+
+	buf_init(&path, PATH_MAX - 1);
+	for (; *pattern && !err; pattern++) {
+		if (*pattern != '%') {
+			buf_add_char(&path, *pattern);
+			continue;
+		}
+		pattern++;
+		if (!*pattern) {
+			err = -EINVAL;
+			break;
+		}
+		err = add_form(&path, &pattern, names);
+	}
+	if (!err)
+		err = buf_error(&path) == -E2BIG ? -ENAMETOOLONG : buf_error(&path);
+	if (!err)
+		buf_add(dst, path.data, path.len);
+	buf_fini(&path);
+	return err ? err : buf_error(dst);
+}
+
+/* Every folder above path. */
+static int make_parents(const char *path)
+{
+	char *copy = strdup(path), *slash;
+	int err = 0;
+
+	if (!copy)
+		return -ENOMEM;
+	for (slash = strchr(copy + 1, '/'); slash && *copy; slash = strchr(slash + 1, '/')) {
+		*slash = 0;
+		if (mkdir(copy, 0777) && errno != EEXIST) {
+			/* Where we may not write, the folder may still be there: EROFS, EACCES. */
+			err = -errno;
+			if (!access(copy, F_OK))
+				err = 0;
+		}
+		*slash = '/';
+		if (err)
+			break;
+	}
+	free(copy);
+	return err;
+}
+
+/* Our own descriptor if path names one: "-", /dev/stdout, /dev/fd/N; else -1. */
+static int path_own_fd(const char *path)
+{
+	static const char *const folders[] = { "/dev/fd/", "/proc/self/fd/" };
+	unsigned long fd;
+	size_t i, len;
+	char *end;
+
+	if (!strcmp(path, "-") || !strcmp(path, "/dev/stdout"))
+		return STDOUT_FILENO;
+	if (!strcmp(path, "/dev/stderr"))
+		return STDERR_FILENO;
+	for (i = 0; i < 2; i++) {
+		len = strlen(folders[i]);
+		if (strncmp(path, folders[i], len) || path[len] < '0' || path[len] > '9')
+			continue;
+		fd = strtoul(path + len, &end, 10);
+		if (!*end && fd <= INT_MAX)
+			return (int)fd;
+	}
+	return -1;
+}
+
+/*
+ * A file being written. What is no regular file (a pipe, a device, one of our
+ * own descriptors) is written in place; everything else becomes a temporary file beside it.
+ */
+struct target {
+	const char *path;
+	char *temporary; /* NULL: written in place */
+	int fd;
+	bool keep_fd; /* not ours to close */
+	int error; /* first failed write */
+};
+
+static char *temporary_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	int folder_len = slash ? (int)(slash - path) + 1 : 0;
+	uint64_t random;
+	char *name;
+
+	if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
+		random = (uint64_t)getpid() << 32 ^ (uint64_t)clock();
+	/* Not made from the file's name: that may have NAME_MAX bytes already. */
+	if (asprintf(&name, "%.*s.bpfprof-%016" PRIx64 ".tmp", folder_len, path, random) < 0)
+		return NULL;
+	return name;
+}
+
+/* O_EXCL with our own random name and not mkostemp(): this way the kernel applies the umask. */
+static int open_temporary(struct target *target, const struct stat *old)
+{
+	int try, err;
+
+	for (try = 0; try < MAX_TRIES; try++) {
+		target->temporary = temporary_name(target->path);
+		if (!target->temporary)
+			return -ENOMEM;
+		target->fd = open(target->temporary,
+				  O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+		if (target->fd >= 0) {
+			/* A file that its owner made private stays so. */
+			if (old && fchmod(target->fd, old->st_mode & 0777))
+				return -errno;
+			return 0;
+		}
+		err = -errno;
+		free(target->temporary);
+		target->temporary = NULL;
+		if (err != -EEXIST)
+			return err;
+	}
+	return -EEXIST;
+}
+
+static int target_open(struct target *target, const char *path)
+{
+	bool exists;
+	struct stat st;
+	int err;
+
+	*target = (struct target){ .path = path, .fd = path_own_fd(path) };
+	if (target->fd >= 0) {
+		target->keep_fd = true;
+		return 0;
+	}
+	if (!*path)
+		return -ENOENT;
+	exists = !stat(path, &st);
+	if ((exists && S_ISDIR(st.st_mode)) || path[strlen(path) - 1] == '/')
+		return -EISDIR;
+	if (exists && !S_ISREG(st.st_mode)) {
+		target->fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
+		return target->fd < 0 ? -errno : 0;
+	}
+	err = make_parents(path);
+	return err ? err : open_temporary(target, exists ? &st : NULL);
+}
+
+/* Makes the new name itself survive a power cut; some file systems cannot, which is no failure. */
+static void sync_folder(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+	int fd;
+
+	if (!folder)
+		return;
+	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd >= 0) {
+		fsync(fd);
+		close(fd);
+	}
+	free(folder);
+}
+
+/* Ends the file: with err 0 it gets its name, else nothing is left of it. */
+static int target_close(struct target *target, int err)
+{
+	if (!err)
+		err = target->error;
+	if (!err && target->temporary && fsync(target->fd) && errno != EINVAL)
+		err = -errno;
+	if (target->fd >= 0 && !target->keep_fd && close(target->fd) && !err)
+		err = -errno;
+	if (!target->temporary)
+		return err;
+	if (!err && rename(target->temporary, target->path))
+		err = -errno;
+	if (err)
+		unlink(target->temporary);
+	else
+		sync_folder(target->path);
+	free(target->temporary);
+	return err;
+}
+
+/* A stream's write: stdio forgets why a flush failed, so the first reason is kept here. */
+static ssize_t target_write(void *cookie, const char *data, size_t len)
+{
+	struct target *target = cookie;
+	size_t done = 0;
+	ssize_t ret;
+
+	while (done < len && !target->error) {
+		ret = write(target->fd, data + done, len - done);
+		if (ret > 0)
+			done += (size_t)ret;
+		else if (!ret)
+			target->error = -EIO;
+		else if (errno != EINTR)
+			target->error = -errno;
+	}
+	if (target->error)
+		errno = -target->error;
+	return target->error ? 0 : (ssize_t)len;
+}
+
+static int write_stream(struct target *target, int (*writer)(FILE *out, void *arg), void *arg)
+{
+	cookie_io_functions_t functions = { .write = target_write };
+	FILE *out = fopencookie(target, "w", functions);
+	char buffer[STREAM_BYTES];
+	int err;
+
+	if (!out)
+		return -ENOMEM;
+	setvbuf(out, buffer, _IOFBF, sizeof(buffer));
+	err = writer(out, arg);
+	if (ferror(out) && !err)
+		err = -EIO;
+	if (fclose(out) && !err)
+		err = -EIO;
+	return target->error ? target->error : err;
+}
+
+struct profile_job {
+	size_t format; /* index */
+	const struct profile *profile;
+	const struct output_options *options;
+};
+
+static int profile_write(FILE *out, void *arg)
+{
+	const struct profile_job *job = arg;
+
+	return formats[job->format].write(out, job->profile, job->options);
+}
+
+/* Index in formats, NR_FORMATS if there is none. */
+static size_t format_find(enum output_format format)
+{
+	size_t i;
+
+	for (i = 0; i < NR_FORMATS; i++)
+		if (formats[i].format == format)
+			break;
+	return i;
+}
+
+int output_write_fd(int fd, enum output_format format, const struct profile *profile,
+		    const struct output_options *options)
+{
+	struct profile_job job = { format_find(format), profile, options };
+	struct target target = { .fd = fd, .keep_fd = true };
+
+	return job.format == NR_FORMATS ? -EINVAL : write_stream(&target, profile_write, &job);
+}
+
+int output_write_by(const char *path, int (*writer)(FILE *out, void *arg), void *arg)
+{
+	struct target target;
+	int err;
+
+	if (path_own_fd(path) == STDOUT_FILENO)
+		fflush(stdout);
+	err = target_open(&target, path);
+	if (!err)
+		err = write_stream(&target, writer, arg);
+	return target_close(&target, err);
+}
+
+int output_write(const char *path, enum output_format format, const struct profile *profile,
+		 const struct output_options *options)
+{
+	struct profile_job job = { format_find(format), profile, options };
+
+	return job.format == NR_FORMATS ? -EINVAL : output_write_by(path, profile_write, &job);
+}
+
+int output_write_bytes(const char *path, const void *data, size_t len)
+{
+	struct target target;
+	int err;
+
+	if (path_own_fd(path) == STDOUT_FILENO)
+		fflush(stdout);
+	err = target_open(&target, path);
+	if (!err && len)
+		target_write(&target, data, len);
+	return target_close(&target, err);
+}
+
+int output_check(const char *path)
+{
+	struct target target;
+	struct stat st;
+	int fd = path_own_fd(path), flags, err;
+
+	if (!strcmp(path, "-"))
+		return 0;
+	if (fd >= 0) {
+		flags = fcntl(fd, F_GETFL);
+		if (flags < 0)
+			return -errno;
+		return (flags & O_ACCMODE) == O_RDONLY ? -EBADF : 0;
+	}
+	/* Opening a pipe would wait for its reader. */
+	if (!stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+		return access(path, W_OK) ? -errno : 0;
+	err = target_open(&target, path);
+	if (target.fd >= 0)
+		close(target.fd);
+	if (target.temporary)
+		unlink(target.temporary);
+	free(target.temporary);
+	return err;
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_FORMATS_OUTPUT_H
+#define BPFPROF_FORMATS_OUTPUT_H
+
+/*
+ * The files that a profile becomes. Formats and frame text: design.md
+ * section 5. Files are written whole or not at all: a temporary file in the same folder,
+ * fsync, rename. Writers stream; none of them keeps a second copy of the profile.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct buf;
+struct profile;
+
+enum output_format {
+	OUTPUT_INVALID = 0,
+	OUTPUT_PPROF, /* .pb.gz */
+	OUTPUT_FOLDED, /* .folded */
+	OUTPUT_HTML, /* .html */
+	OUTPUT_SVG, /* .svg */
+	OUTPUT_SPEEDSCOPE, /* .speedscope.json */
+	OUTPUT_RAW, /* .raw: py-spy raw */
+	OUTPUT_TRACE, /* .json: Chrome trace; of no profile, so none of these functions knows it */
+};
+
+/*
+ * Of a flame graph of two profiles (profile_diff.h): what one unit of a count is worth, and an
+ * average sample, of which the sampling error follows. Index 0: before, 1: after.
+ */
+struct output_diff {
+	double scale[2];
+	double sample[2]; /* both 0: each call is counted, by chance there is nothing */
+	const char *unit; /* of the results, for people; no quotes in it */
+};
+
+/* How far apart the two are by chance: one standard deviation of their difference. */
+double output_diff_error(const struct output_diff *diff, double before, double after);
+bool output_diff_is_exact(const struct output_diff *diff);
+
+struct output_options {
+	bool threads; /* THREAD-TID frames in collapsed stacks */
+	bool native; /* .raw: native frames too */
+	bool several; /* .raw: several processes: root frames `process PID:"CMDLINE"` */
+	const struct output_diff *diff; /* .html and .svg of two profiles; else NULL */
+	const char *title; /* flame graph's heading; NULL = made from the profile */
+	const char *caption; /* beside it; NULL = made from the profile */
+};
+
+/* By name (pprof folded html svg speedscope raw) or by the suffix of path. OUTPUT_INVALID if unknown. */
+enum output_format output_format_by_name(const char *name);
+enum output_format output_format_by_path(const char *path);
+bool output_has_suffix(const char *path, const char *suffix); /* and something before it */
+/* Adds path with `what` in front of the suffix that says its format, or at its end without one. */
+void output_path_insert(struct buf *dst, const char *path, const char *what);
+
+/* Values for the % forms of file names. */
+struct output_names {
+	const char *host; /* %h */
+	uint32_t pid; /* %p */
+	uint64_t time_ns; /* %t as yyyymmddThhmmssZ */
+	const char *worker; /* %w */
+};
+
+/*
+ * Expands %h %p %t %w %{NAME} (environment) %%; anything else after % is -EINVAL.
+ * -ENOENT for a variable that is not set. Slashes, control characters and a leading dot of a
+ * value become '_'. Nothing is added on failure.
+ */
+int output_expand_path(struct buf *dst, const char *pattern, const struct output_names *names);
+
+/*
+ * Can path be written (parents made as needed)? Tried by making and removing a
+ * temporary file there. 0 or -errno. "-" is always fine.
+ */
+int output_check(const char *path);
+
+/*
+ * Writes one file, or standard output for "-". 0 or -errno; after a failure nothing is left behind
+ * and an older file of that name is as it was. Pipes, devices and /dev/fd/N are
+ * written in place; a symbolic link to a file is replaced, not followed. SIGXFSZ must be ignored.
+ */
+int output_write(const char *path, enum output_format format, const struct profile *profile,
+		 const struct output_options *options);
+/* The same of whatever writer() writes, which gives 0 or -errno. */
+int output_write_by(const char *path, int (*writer)(FILE *out, void *arg), void *arg);
+/* The same for ready bytes (--stats). */
+int output_write_bytes(const char *path, const void *data, size_t len);
+/* Into an open file, from where it stands; neither synced nor closed. 0 or -errno. */
+int output_write_fd(int fd, enum output_format format, const struct profile *profile,
+		    const struct output_options *options);
+
+/* The writers themselves: 0 or -errno; stream errors are checked by the caller (ferror). */
+int pprof_write(FILE *out, const struct profile *profile, const struct output_options *options);
+int folded_write(FILE *out, const struct profile *profile, const struct output_options *options);
+int html_write(FILE *out, const struct profile *profile, const struct output_options *options);
+int svg_write(FILE *out, const struct profile *profile, const struct output_options *options);
+int speedscope_write(FILE *out, const struct profile *profile,
+		     const struct output_options *options);
+int raw_write(FILE *out, const struct profile *profile, const struct output_options *options);
+
+/* Text of one frame as .raw shows it, `NAME (PATH:LINE)`; nothing of what it leaves out. */
+struct profile_location;
+void raw_frame(struct buf *dst, const struct profile *profile,
+	       const struct profile_location *location, bool native);
+
+/* The run's last words: top functions by own and total time, then per process lines. */
+void top_text(struct buf *dst, const struct profile *profile, size_t rows);
+
+#endif

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/output.h"
+
+#include "base/buf.h"
+#include "base/strtab.h"
+#include "base/text.h"
+#include "formats/stack_order.h"
+#include "profile/profile.h"
+
+/*
+ * What readers of py-spy's files take. One frame that is not
+ * `NAME (PATH:LINE)` makes some of them refuse the whole file, so NAME holds
+ * no blank, PATH no parenthesis or colon, and what has no name or place is left out.
+ */
+static void add_raw(struct buf *dst, const char *name, const char *path, unsigned int line)
+{
+	size_t i = dst->len;
+
+	text_add_part(dst, *name ? name : "?");
+	for (; i < dst->len; i++)
+		if (dst->data[i] == ' ')
+			dst->data[i] = '_';
+	buf_add_str(dst, " (");
+	i = dst->len;
+	text_add_part(dst, *path ? path : "?");
+	for (; i < dst->len; i++)
+		if (dst->data[i] == '(' || dst->data[i] == ')' || dst->data[i] == ':')
+			dst->data[i] = '_';
+	buf_printf(dst, ":%u)", line);
+}
+
+static void raw_python(struct buf *dst, const struct profile *profile,
+		       const struct profile_location *location)
+{
+	const char *path;
+
+	if (location->kind != LOCATION_PYTHON)
+		return;
+	path = strtab_get(profile->strings, location->short_file);
+	if (!*path)
+		path = text_base_name(strtab_get(profile->strings, location->file));
+	if (!*path && !location->line) /* nothing is known of it */
+		return;
+	add_raw(dst, strtab_get(profile->strings, location->name), path, location->line);
+}
+
+static void raw_native(struct buf *dst, const struct profile *profile,
+		       const struct profile_location *location)
+{
+	const char *path;
+
+	raw_python(dst, profile, location);
+	if (location->kind != LOCATION_NATIVE || !location->has_symbol)
+		return;
+	path = strtab_get(profile->strings, location->file);
+	if (!*path && location->mapping)
+		path = strtab_get(profile->strings, profile->mappings[location->mapping - 1].path);
+	add_raw(dst, strtab_get(profile->strings, location->name), text_base_name(path),
+		location->line);
+}
+
+static void raw_process(struct buf *dst, const struct profile *profile,
+			const struct profile_process *process)
+{
+	const char *cmdline = strtab_get(profile->strings, process->cmdline);
+
+	buf_printf(dst, "process %u:\"", process->pid);
+	text_add_part(dst, *cmdline ? cmdline : strtab_get(profile->strings, process->comm));
+	buf_add_char(dst, '"');
+}
+
+void raw_frame(struct buf *dst, const struct profile *profile,
+	       const struct profile_location *location, bool native)
+{
+	if (native)
+		raw_native(dst, profile, location);
+	else
+		raw_python(dst, profile, location);
+}
+
+int raw_write(FILE *out, const struct profile *profile, const struct output_options *options)
+{
+	const struct stack_rules rules = {
+		.location = options->native ? raw_native : raw_python,
+		.process = options->several ? raw_process : NULL,
+		.need_frames = true,
+		.no_wakers = true,
+	};
+	struct stack_order order;
+	int err;
+
+	err = stack_order_init(&order, profile, &rules);
+	if (err)
+		return err;
+	stack_order_write(&order, out);
+	stack_order_fini(&order);
+	return 0;
+}

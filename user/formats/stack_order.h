@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_FORMATS_STACK_ORDER_H
+#define BPFPROF_FORMATS_STACK_ORDER_H
+
+/*
+ * The samples of a profile as paths of frame texts, root first, sorted by
+ * text: a prefix tree in depth-first order that is never built. Every writer of
+ * collapsed stacks and flame graphs needs only its neighbours, so this costs
+ * a few bytes per sample and location, whatever the depth.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct buf;
+struct profile;
+struct profile_location;
+struct profile_process;
+
+/* Kinds of texts besides enum location_kind. */
+#define TEXT_PROCESS 0
+#define TEXT_THREAD 6
+
+struct stack_rules {
+	/* Text of a frame; nothing added = the frame is left out. */
+	void (*location)(struct buf *dst, const struct profile *profile,
+			 const struct profile_location *location);
+	/* Text of the root frame; NULL = none. */
+	void (*process)(struct buf *dst, const struct profile *profile,
+			const struct profile_process *process);
+	/* Text of a frame in front of that; nothing added, or NULL = none. */
+	void (*container)(struct buf *dst, const struct profile *profile,
+			  const struct profile_process *process);
+	bool threads; /* a frame for the thread after the process */
+	bool need_frames; /* leave out samples of which no frame is left */
+	bool no_wakers; /* leave out who ended a wait (profile/wakers.h) */
+};
+
+struct stack_order {
+	const struct profile *profile;
+	struct strtab *texts;
+	const char **names; /* by text number, from 1; sorted */
+	uint8_t *kinds; /* by text number */
+	uint32_t nr_names; /* numbers are 1 to nr_names */
+	uint32_t *locations; /* text number per location, 0 = left out */
+	uint32_t *processes; /* per process, 0 = none */
+	uint32_t *containers; /* the same */
+	uint32_t *threads; /* per sample; NULL without threads */
+	uint32_t *samples; /* indexes of samples, sorted by path */
+	size_t nr_samples; /* those whose path is not empty */
+	uint64_t total; /* their counts */
+	bool no_wakers;
+};
+
+/* 0 or -ENOMEM. The profile is borrowed until stack_order_fini(). */
+int stack_order_init(struct stack_order *order, const struct profile *profile,
+		     const struct stack_rules *rules);
+void stack_order_fini(struct stack_order *order);
+
+/* Walks the texts of one sample, root first. */
+struct stack_path {
+	const struct stack_order *order;
+	uint32_t sample;
+	uint32_t left, end; /* frames of the stack from left - 1 down to end are still to come */
+	unsigned int step;
+};
+
+void stack_path_init(struct stack_path *path, const struct stack_order *order, uint32_t sample);
+uint32_t stack_path_next(struct stack_path *path); /* text number, 0 at the end */
+
+/*
+ * One run of equal paths at a time. *pos starts at 0. False at the end. shared is how many leading
+ * texts it has in common with the run before.
+ */
+struct stack_run {
+	uint32_t sample; /* any sample of the run: its path is that of all */
+	uint32_t shared;
+	uint64_t count;
+	uint64_t value_ns;
+};
+
+bool stack_order_next(const struct stack_order *order, size_t *pos, struct stack_run *ret);
+
+/* All of it as lines `ROOT;...;LEAF COUNT`. */
+void stack_order_write(const struct stack_order *order, FILE *out);
+
+#endif

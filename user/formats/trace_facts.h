@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_FORMATS_TRACE_FACTS_H
+#define BPFPROF_FORMATS_TRACE_FACTS_H
+
+/* What a trace says of itself, whatever its calls are: where and when it was made, what is missing. */
+
+#include <stdint.h>
+
+struct buf;
+struct stats_reasons;
+
+struct trace_facts {
+	uint64_t max_bytes; /* of the file; the oldest calls are left out */
+	const char *host;
+	uint64_t start_ns, start_wall_ns, end_ns; /* CLOCK_MONOTONIC; the wall clock at the start */
+	const struct stats_reasons *lost;
+	uint64_t nr_kept, nr_dropped; /* calls: set as the trace is written */
+};
+
+/*
+ * Members of `otherData`; of: whose calls, NULL for those of a GPU. `lost` is the last of them and stays
+ * open: the caller may add to it, and closes it.
+ */
+void trace_facts_put(const struct trace_facts *facts, const char *of, const char *note,
+		     struct buf *dst);
+
+#endif

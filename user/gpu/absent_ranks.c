@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/absent_ranks.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/strtab.h"
+#include "base/time.h"
+#include "capture/dump_burst.h"
+#include "gpu/inflight.h"
+#include "gpu/job.h"
+#include "kernel/remote.h"
+#include "kernel/tasks.h"
+#include "profile/stats.h"
+#include "threads/dump_names.h"
+#include "threads/dump_read.h"
+#include "threads/thread_dump.h"
+
+#define MAX_PROCESSES 64
+#define MAX_FRAMES 256 /* of one */
+#define MAX_READ_FRAMES 4096
+#define MAX_READ_PAGES 4096 /* 16 MiB */
+#define MAX_TEXT_BYTES (1U << 20)
+#define ALL_NS (2 * NS_PER_SECOND)
+#define PROCESS_NS (NS_PER_SECOND / 2) /* of that for one */
+/* After it: on a busy machine the next turn of one that runs may be some 100 ms away. */
+#define BURST_NS (NS_PER_SECOND / 2)
+#define NAMES_NS (2 * NS_PER_SECOND)
+
+struct gpu_where {
+	struct strtab *strings;
+	struct remote_child *child; /* while they are read */
+	struct gpu_where_process processes[MAX_PROCESSES];
+	uint32_t own_pids[MAX_PROCESSES]; /* of these, as we see them */
+	size_t nr;
+	uint64_t unread, cut; /* processes; stacks of which a part is missing */
+};
+
+void gpu_where_frame(const struct dump *dump, const struct thread_frame *frame,
+		     char room[GPU_WHERE_FRAME_BYTES])
+{
+	const char *name = strtab_get(dump->strings, frame->name);
+
+	if (frame->kind == THREAD_FRAME_PYTHON)
+		snprintf(room, GPU_WHERE_FRAME_BYTES, "%s (%s:%u)", name,
+			 strtab_get(dump->strings, frame->short_file), frame->line);
+	else
+		snprintf(room, GPU_WHERE_FRAME_BYTES, "%s", name);
+}
+
+/* Does it know a communicator, or at least the library? */
+static bool has_nccl(const struct gpu_job *job, const struct gpu_picture *picture,
+		     const struct gpu_tally_process *process)
+{
+	const struct bpfprof_gpu_comm_key *key;
+	size_t i;
+
+	for (i = 0; i < picture->nr_comms; i++) {
+		key = &picture->comms[i].key;
+		if (key->pid == process->kernel_pid && key->start_ns == process->start_ns)
+			return true;
+	}
+	return gpu_before_was_silent(job->before, process->kernel_pid, process->start_ns);
+}
+
+static bool is_in_call(const struct gpu_job *job, const struct gpu_picture *picture,
+		       const struct gpu_tally_process *process)
+{
+	const struct gpu_before_call *before;
+	const struct bpfprof_gpu_key *key;
+	size_t nr, i;
+
+	for (i = 0; i < picture->nr_open; i++) {
+		key = &picture->open[i].open.key;
+		if (key->pid == process->kernel_pid && key->start_ns == process->start_ns)
+			return true;
+	}
+	before = gpu_before_calls(job->before, &nr);
+	for (i = 0; i < nr; i++)
+		if (before[i].pid == process->kernel_pid && before[i].start_ns == process->start_ns)
+			return true;
+	return false;
+}
+
+/* 0 or -ENOMEM. */
+static int frames_take(struct gpu_where *where, struct gpu_where_thread *to,
+		       const struct dump *dump, const struct thread_dump *from)
+{
+	uint64_t nr_lost = strtab_nr_lost(where->strings);
+	char room[GPU_WHERE_FRAME_BYTES];
+	size_t i;
+
+	to->frames = calloc(MAX_FRAMES, sizeof(*to->frames));
+	if (!to->frames)
+		return -ENOMEM;
+	for (i = 0; i < from->nr_frames && to->nr_frames < MAX_FRAMES; i++) {
+		if (from->frames[i].kind == THREAD_FRAME_KERNEL)
+			continue;
+		gpu_where_frame(dump, &from->frames[i], room);
+		to->frames[to->nr_frames++] =
+			strtab_get(where->strings, strtab_add(where->strings, room));
+	}
+	where->cut += i < from->nr_frames || strtab_nr_lost(where->strings) > nr_lost;
+	return 0;
+}
+
+/* The threads of a process that are wanted, by their number outside of all pid namespaces. */
+struct wanted {
+	const struct gpu_tally_process *process;
+	uint32_t own_tids[GPU_WHERE_THREADS]; /* as we see them; the main one is the first */
+	char names[GPU_WHERE_THREADS][BPFPROF_COMM_LEN];
+	size_t nr, nr_others;
+};
+
+/* 0; 1: these are all; -ESRCH: another process has its number by now; -E2BIG. */
+static int wanted_find(void *arg, const struct bpfprof_task_state *state)
+{
+	struct wanted *wanted = arg;
+	bool is_main = state->task.tid == wanted->process->kernel_pid;
+
+	if (state->task.start_ns != wanted->process->start_ns && is_main)
+		return -ESRCH;
+	if (!is_main && state->task.tid != wanted->process->nccl_tid)
+		return ++wanted->nr_others < TASKS_MAX ? 0 : -E2BIG;
+	memcpy(wanted->names[wanted->nr], state->comm, BPFPROF_COMM_LEN);
+	wanted->own_tids[wanted->nr++] = state->reader_tid ? state->reader_tid : state->task.tid;
+	return wanted->nr == GPU_WHERE_THREADS || !wanted->process->nccl_tid ||
+	       wanted->process->nccl_tid == wanted->process->kernel_pid;
+}
+
+/* They, named, in an empty dump. False: they could not be read in time. */
+static bool threads_read(struct gpu_where *where, struct gpu_job *job, struct dump *dump,
+			 const struct wanted *wanted, uint64_t deadline_ns)
+{
+	struct sampler *sampler = &job->sampler;
+	const struct tasks_choice choice = { .kernel_pid = wanted->process->kernel_pid,
+					     .tids = wanted->own_tids,
+					     .nr = wanted->nr };
+	const struct dump_names_options names = { .runner = sampler->runner,
+						  .now_ns = time_monotonic_ns(),
+						  .deadline_ns = deadline_ns };
+	const struct dump_reader reader = { .session = &sampler->session,
+					    .walker = &sampler->walker,
+					    .child = where->child,
+					    .runner = sampler->runner,
+					    .native = true,
+					    .threads = &choice,
+					    .deadline_ns = deadline_ns,
+					    .max_frames = MAX_READ_FRAMES,
+					    .max_pages = MAX_READ_PAGES };
+	struct dump_read_counts counts = { 0 };
+	struct stats_reasons files = { 0 };
+	int hidden;
+
+	return !dump_read(&reader, dump, wanted->own_tids[0], &counts) &&
+	       dump->processes[0].nr_threads &&
+	       !dump_names(dump, sampler->images, &names, &files, &hidden) &&
+	       time_monotonic_ns() < deadline_ns;
+}
+
+static const struct thread_dump *thread_of(const struct process_dump *process, uint32_t tid)
+{
+	size_t i;
+
+	for (i = 0; i < process->nr_threads; i++)
+		if (process->threads[i].tid == tid)
+			return &process->threads[i];
+	return NULL;
+}
+
+/* 0 or -ENOMEM. */
+static int process_take(struct gpu_where *where, const struct dump *dump,
+			const struct wanted *wanted)
+{
+	const struct process_dump *from = &dump->processes[0];
+	struct gpu_where_process *to = &where->processes[where->nr];
+	const struct thread_dump *read;
+	struct gpu_where_thread *thread;
+	int err = 0;
+	size_t i;
+
+	*to = (struct gpu_where_process){ .pid = wanted->process->kernel_pid,
+					  .start_ns = wanted->process->start_ns };
+	where->own_pids[where->nr++] = wanted->own_tids[0];
+	for (i = 0; i < wanted->nr && !err; i++) {
+		read = thread_of(from, wanted->own_tids[i]);
+		if (!read)
+			continue;
+		thread = &to->threads[to->nr_threads++];
+		thread->tid = read->tid;
+		thread->kernel_tid = read->kernel_tid;
+		thread->was_in_nccl = read->kernel_tid == wanted->process->nccl_tid;
+		memcpy(thread->name, wanted->names[i], BPFPROF_COMM_LEN);
+		thread->running = read->running || !read->consistent;
+		if (!thread->running)
+			err = frames_take(where, thread, dump, read);
+	}
+	return err;
+}
+
+/* 0, -EAGAIN if it could not be read, -ENOMEM. */
+static int process_read(struct gpu_where *where, struct gpu_job *job,
+			const struct gpu_tally_process *process, uint64_t deadline_ns)
+{
+	uint32_t own_pid =
+		session_own_pid(&job->sampler.session, process->kernel_pid, process->pid);
+	struct wanted wanted = { .process = process };
+	struct dump dump = { 0 };
+	int err = -EAGAIN;
+
+	/* One that ends meanwhile may take the rest with it: the main thread comes first. */
+	if (!own_pid ||
+	    (tasks_each(&job->sampler.session, own_pid, wanted_find, &wanted) && !wanted.nr) ||
+	    !wanted.nr || wanted.own_tids[0] != own_pid || dump_init(&dump))
+		return -EAGAIN;
+	if (threads_read(where, job, &dump, &wanted, deadline_ns))
+		err = process_take(where, &dump, &wanted);
+	dump_fini(&dump);
+	return err;
+}
+
+/* Adds those of its threads that were on a CPU. 0 or -ENOMEM. */
+static int running_add(struct dump *dump, const struct gpu_where_process *from, uint32_t own_pid)
+{
+	struct process_dump *to = NULL;
+	struct thread_dump *thread;
+	size_t i;
+
+	for (i = 0; i < from->nr_threads; i++) {
+		if (!from->threads[i].running)
+			continue;
+		if (!to) {
+			to = dump_add(dump);
+			thread = to ? calloc(GPU_WHERE_THREADS, sizeof(*thread)) : NULL;
+			if (!thread)
+				return -ENOMEM;
+			to->threads = thread;
+			to->pid = own_pid;
+			to->kernel_pid = from->pid;
+		}
+		thread = &to->threads[to->nr_threads++];
+		thread->tid = from->threads[i].tid;
+		thread->kernel_tid = from->threads[i].kernel_tid;
+		thread->running = true;
+	}
+	return 0;
+}
+
+static struct gpu_where_thread *thread_find(struct gpu_where *where, uint32_t pid, uint32_t tid)
+{
+	size_t i, k;
+
+	for (i = 0; i < where->nr; i++)
+		for (k = 0; k < where->processes[i].nr_threads; k++)
+			if (where->processes[i].pid == pid &&
+			    where->processes[i].threads[k].kernel_tid == tid)
+				return &where->processes[i].threads[k];
+	return NULL;
+}
+
+/* Of those that a sample met. 0 or -ENOMEM. */
+static int sampled_take(struct gpu_where *where, const struct dump *dump)
+{
+	const struct process_dump *process;
+	size_t i, k;
+	int err = 0;
+
+	for (i = 0; i < dump->nr_processes; i++) {
+		process = &dump->processes[i];
+		for (k = 0; k < process->nr_threads && !err; k++)
+			if (process->threads[k].sampled)
+				err = frames_take(where,
+						  thread_find(where, process->kernel_pid,
+							      process->threads[k].kernel_tid),
+						  dump, &process->threads[k]);
+	}
+	return err;
+}
+
+/* Where those are that run, a sample can tell. 0 or -ENOMEM. */
+static int running_sample(struct gpu_where *where, const struct gpu_job *job)
+{
+	const struct dump_burst_options options = {
+		.host_root = job->sampler_options.host_root,
+		.small = true,
+		.ns = BURST_NS,
+		.names_ns = NAMES_NS,
+	};
+	struct dump dump;
+	int err = dump_init(&dump);
+	size_t i;
+
+	for (i = 0; i < where->nr && !err; i++)
+		err = running_add(&dump, &where->processes[i], where->own_pids[i]);
+	if (!err && dump.nr_processes && dump_burst(&dump, &options))
+		log_warn("threads that run cannot be sampled: where they are is not known");
+	else if (!err)
+		err = sampled_take(where, &dump);
+	dump_fini(&dump);
+	return err;
+}
+
+int gpu_where_new(struct gpu_where **ret, struct gpu_job *job, const struct gpu_picture *picture)
+{
+	uint64_t end_ns = time_monotonic_ns() + ALL_NS, deadline_ns;
+	struct gpu_where *where = calloc(1, sizeof(*where));
+	const struct gpu_tally_process *processes;
+	size_t nr, i;
+	int err;
+
+	if (!where)
+		return -ENOMEM;
+	err = strtab_new(&where->strings, MAX_TEXT_BYTES);
+	processes = gpu_tally_processes(job->watch.tally, &nr);
+	for (i = 0; i < nr && err != -ENOMEM; i++) {
+		if (processes[i].ended || !has_nccl(job, picture, &processes[i]) ||
+		    is_in_call(job, picture, &processes[i]))
+			continue;
+		deadline_ns = time_monotonic_ns() + PROCESS_NS;
+		if (deadline_ns > end_ns)
+			deadline_ns = end_ns;
+		err = -EAGAIN;
+		if (where->nr < MAX_PROCESSES && time_monotonic_ns() < deadline_ns &&
+		    (where->child || !remote_child_new(&where->child, &job->sampler.session)))
+			err = process_read(where, job, &processes[i], deadline_ns);
+		where->unread += err != 0;
+	}
+	remote_child_free(where->child);
+	where->child = NULL;
+	if (err != -ENOMEM)
+		err = running_sample(where, job);
+	if (err == -ENOMEM) {
+		gpu_where_free(where);
+		return err;
+	}
+	*ret = where;
+	return 0;
+}
+
+void gpu_where_free(struct gpu_where *where)
+{
+	size_t i, k;
+
+	if (!where)
+		return;
+	for (i = 0; i < where->nr; i++)
+		for (k = 0; k < where->processes[i].nr_threads; k++)
+			free(where->processes[i].threads[k].frames);
+	strtab_free(where->strings);
+	free(where);
+}
+
+const struct gpu_where_process *gpu_where_of(const struct gpu_where *where, uint32_t pid,
+					     uint64_t start_ns)
+{
+	size_t i;
+
+	for (i = 0; where && i < where->nr; i++)
+		if (where->processes[i].pid == pid && where->processes[i].start_ns == start_ns)
+			return &where->processes[i];
+	return NULL;
+}
+
+static uint64_t nr_unsampled(const struct gpu_where *where)
+{
+	uint64_t nr = 0;
+	size_t i, k;
+
+	for (i = 0; where && i < where->nr; i++)
+		for (k = 0; k < where->processes[i].nr_threads; k++)
+			nr += where->processes[i].threads[k].running &&
+			      !where->processes[i].threads[k].nr_frames;
+	return nr;
+}
+
+void gpu_where_lost(const struct gpu_where *where, struct stats_reasons *dst)
+{
+	stats_add(dst, "processes_without_calls_not_read", where ? where->unread : 0);
+	stats_add(dst, "threads_without_calls_not_sampled", nr_unsampled(where));
+	stats_add(dst, "stacks_without_calls_cut", where ? where->cut : 0);
+}

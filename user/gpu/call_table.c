@@ -1,0 +1,637 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/call_table.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/capped.h"
+#include "base/hash_seed.h"
+#include "container/containers.h"
+#include "gpu/call_table_state.h"
+#include "gpu/handle_generations.h"
+#include "proc/ranks.h"
+#include "profile/stats.h"
+
+#define MAX_OPEN 16384 /* threads whose last stack of a call that has begun is kept */
+#define ASLEEP_LABEL "[asleep]"
+
+void gpu_tally_process_clear(struct gpu_tally_process *process)
+{
+	free(process->name);
+	free(process->container);
+	free(process->pod);
+	free(process->namespace);
+	free(process->ray_task);
+	free(process->rank);
+}
+
+/* Of a process that made a call; made as needed. NULL if there is no room. */
+struct process_entry *gpu_tally_process_get(struct gpu_tally *tally, uint32_t pid,
+					    uint64_t start_ns)
+{
+	struct process_key key = { .start_ns = start_ns, .pid = pid };
+	struct gpu_tally_process *tmp;
+	struct process_entry *entry;
+
+	HASH_FIND(hh, tally->by_process, &key, sizeof(key), entry);
+	if (entry)
+		return entry;
+	if (tally->nr_processes == GPU_TALLY_MAX_PROCESSES)
+		goto lost;
+	tmp = reallocarray(tally->processes, tally->nr_processes + 1, sizeof(*tmp));
+	if (!tmp)
+		goto lost;
+	tally->processes = tmp;
+	entry = calloc(1, sizeof(*entry));
+	if (!entry)
+		goto lost;
+	entry->key = key;
+	entry->index = (uint32_t)tally->nr_processes;
+	tmp[tally->nr_processes++] = (struct gpu_tally_process){
+		.kernel_pid = pid, .pid = tally->pids_are_own ? pid : 0, .start_ns = start_ns
+	};
+	HASH_ADD(hh, tally->by_process, key, sizeof(entry->key), entry);
+	return entry;
+lost:
+	tally->processes_lost++;
+	return NULL;
+}
+
+void gpu_tally_process_free(struct gpu_tally *tally, struct process_entry *process)
+{
+	HASH_DEL(tally->by_process, process);
+	gpu_tally_mappings_forget(tally, process);
+	gpu_gaps_free(process->gaps);
+	free(process);
+}
+
+struct process_entry *gpu_tally_process_find(const struct gpu_tally *tally, uint32_t pid,
+					     uint64_t start_ns)
+{
+	struct process_key key = { .start_ns = start_ns, .pid = pid };
+	struct process_entry *entry;
+
+	HASH_FIND(hh, tally->by_process, &key, sizeof(key), entry);
+	return entry;
+}
+
+/* The newest word is the best one: more is known as time goes on. */
+static void text_set(char **dst, const char *text, size_t max)
+{
+	char *copy;
+
+	if (!text || !*text || (*dst && !strncmp(*dst, text, max) && !(*dst)[strnlen(text, max)]))
+		return;
+	copy = strndup(text, max);
+	if (!copy)
+		return;
+	free(*dst);
+	*dst = copy;
+}
+
+static void process_describe(struct gpu_tally *tally, struct process_entry *entry,
+			     const struct aggregate_input *input)
+{
+	struct gpu_tally_process *process = &tally->processes[entry->index];
+	const struct container *container = input->container;
+
+	if (input->own_pid)
+		process->pid = input->own_pid;
+	text_set(&process->name, input->sample->leader_comm, BPFPROF_COMM_LEN);
+	text_set(&process->ray_task, input->title, AGGREGATE_TITLE_BYTES);
+	if (container) {
+		text_set(&process->container, container->id, SIZE_MAX);
+		text_set(&process->pod, container->pod, SIZE_MAX);
+		text_set(&process->namespace, container->namespace, SIZE_MAX);
+		text_set(&process->rank, container->rank, SIZE_MAX);
+	}
+	if (input->ranks)
+		text_set(&process->rank, input->ranks->rank, RANKS_TEXT_MAX);
+}
+
+/* The label of a function; "" is told as one that has no name. */
+static uint64_t function_label(struct gpu_tally *tally, const struct gpu_function *function)
+{
+	return aggregate_label(tally->aggregate, function->shown ? function->shown : "");
+}
+
+static struct key_entry *key_get(struct gpu_tally *tally, const struct bpfprof_gpu_key *key)
+{
+	struct key_entry *entry;
+
+	HASH_FIND(hh, tally->keys, key, sizeof(*key), entry);
+	if (entry)
+		return entry;
+	entry = calloc(1, sizeof(*entry));
+	if (!entry)
+		return NULL;
+	entry->key = *key;
+	HASH_ADD(hh, tally->keys, key, sizeof(entry->key), entry);
+	return entry;
+}
+
+/*
+ * Where calls with that key were made, seen once more; the same for the same. NULL if there is no
+ * room, which is counted.
+ */
+static struct stack_entry *stack_seen(struct gpu_tally *tally, struct process_entry *process,
+				      const struct bpfprof_gpu_key *key,
+				      const struct aggregate_call_at *at)
+{
+	struct stack_key wanted = {
+		.process = at->process, .stack = at->stack, .tid = at->tid, .thread = at->thread
+	};
+	struct stack_entry *entry = NULL;
+
+	HASH_FIND(hh, tally->keys, key, sizeof(*key), wanted.of);
+	if (wanted.of)
+		HASH_FIND(hh, tally->stacks, &wanted, sizeof(wanted), entry);
+	if (entry) {
+		entry->seen++;
+		return entry;
+	}
+	if (HASH_COUNT(tally->stacks) < GPU_TALLY_MAX_STACKS / tally->share &&
+	    process->nr_stacks < GPU_TALLY_MAX_PROCESS_STACKS / tally->share) {
+		wanted.of = key_get(tally, key);
+		entry = wanted.of ? calloc(1, sizeof(*entry)) : NULL;
+	}
+	if (!entry) {
+		tally->stacks_lost++;
+		return NULL;
+	}
+	entry->key = wanted;
+	entry->at = *at;
+	entry->seen = 1;
+	entry->next = wanted.of->stacks;
+	wanted.of->stacks = entry;
+	HASH_ADD(hh, tally->stacks, key, sizeof(entry->key), entry);
+	process->nr_stacks++;
+	return entry;
+}
+
+/* How long a call took, but for what was told of it while it had not returned. */
+static uint64_t ns_untold(const struct gpu_tally *tally, uint64_t begin_ns, uint64_t ns)
+{
+	uint64_t told = tally->waited_ns > begin_ns ? tally->waited_ns - begin_ns : 0;
+
+	return ns > told ? ns - told : 0;
+}
+
+/* A launch before which the device had nothing to do. stack: where it was made, or NULL. */
+static void gap_end(struct process_entry *process, const struct bpfprof_gpu_call *call,
+		    struct stack_entry *stack)
+{
+	uint64_t of_gaps = process->gaps ? gpu_gaps_end(process->gaps, call->idle_ns, call->va) : 0;
+	uint64_t left = call->va - of_gaps;
+
+	process->starved_seen_ns = capped_add(process->starved_seen_ns, of_gaps);
+	if (!stack)
+		return;
+	process->starved_seen_ns = capped_add(process->starved_seen_ns, left);
+	if (of_gaps || call->va >= GPU_GAPS_LONG_NS) {
+		stack->starved_ns = capped_add(stack->starved_ns, left);
+		return;
+	}
+	stack->short_ns = capped_add(stack->short_ns, left);
+	process->short_ns = capped_add(process->short_ns, left);
+}
+
+/* What a call that is told whole has done. stack: where it was made, or NULL. */
+static void call_done(struct gpu_tally *tally, struct process_entry *process,
+		      const struct bpfprof_gpu_call *call, struct stack_entry *stack)
+{
+	uint32_t kind = gpu_tally_function(tally, call->key.function)->wire.kind;
+
+	if (stack) {
+		stack->bytes = capped_add(stack->bytes, call->bytes);
+		stack->ns = capped_add(stack->ns, ns_untold(tally, call->begin_ns, call->ns));
+	}
+	if (BPFPROF_GPU_IS_LAUNCH(kind) || kind == GPU_KIND_GRAPH)
+		gap_end(process, call, stack);
+	gpu_tally_memory_call(tally, process, call, stack);
+}
+
+static struct open_call *open_find(const struct gpu_tally *tally, uint32_t tid, uint64_t begin_ns)
+{
+	struct open_entry *open;
+	int i;
+
+	HASH_FIND(hh, tally->open, &tid, sizeof(tid), open);
+	for (i = 0; open && i < BPFPROF_GPU_MAX_OPEN; i++)
+		if (begin_ns && open->calls[i].begin_ns == begin_ns)
+			return &open->calls[i];
+	return NULL;
+}
+
+/* Where a call of that process goes, in place of none or of the oldest. */
+static struct open_call *open_place(struct open_entry *open, const struct bpfprof_gpu_key *key)
+{
+	struct open_call *at = &open->calls[0], *call;
+	int i;
+
+	for (i = 0; i < BPFPROF_GPU_MAX_OPEN; i++) {
+		call = &open->calls[i];
+		/* Another thread had this number before. */
+		if (call->key.pid != key->pid || call->key.start_ns != key->start_ns)
+			*call = (struct open_call){ 0 };
+		if (call->begin_ns < at->begin_ns)
+			at = call;
+	}
+	return at;
+}
+
+static bool is_of_nccl(uint32_t kind)
+{
+	return kind == GPU_KIND_COLLECTIVE || kind == GPU_KIND_GROUP_END ||
+	       kind == GPU_KIND_COMM_INIT || kind == GPU_KIND_COMM_END;
+}
+
+static void open_set(struct gpu_tally *tally, uint32_t tid, const struct bpfprof_gpu_call *call,
+		     struct stack_entry *stack)
+{
+	struct open_entry *open;
+
+	HASH_FIND(hh, tally->open, &tid, sizeof(tid), open);
+	if (!open) {
+		if (HASH_COUNT(tally->open) >= MAX_OPEN) { /* the one that came first */
+			open = tally->open;
+			HASH_DEL(tally->open, open);
+			memset(open->calls, 0, sizeof(open->calls));
+		} else {
+			open = calloc(1, sizeof(*open));
+		}
+		if (!open)
+			return;
+		open->tid = tid;
+		HASH_ADD(hh, tally->open, tid, sizeof(open->tid), open);
+	}
+	*open_place(open, &call->key) =
+		(struct open_call){ .begin_ns = call->begin_ns, .key = call->key, .stack = stack };
+}
+
+void gpu_tally_stack(struct gpu_tally *tally, const struct aggregate_input *input,
+		     const struct bpfprof_gpu_call *call)
+{
+	const struct gpu_function *function = gpu_tally_function(tally, call->key.function);
+	struct process_entry *process =
+		gpu_tally_process_get(tally, call->key.pid, call->key.start_ns);
+	uint64_t leaf = function_label(tally, function);
+	struct stack_entry *stack = NULL;
+	struct aggregate_call_at at;
+
+	tally->nr_stacks++;
+	if (!process)
+		return;
+	process_describe(tally, process, input);
+	if (is_of_nccl(function->wire.kind))
+		tally->processes[process->index].nccl_tid = input->sample->task.tid;
+	if (!aggregate_add_call(tally->aggregate, input, &leaf, 1, &at))
+		stack = stack_seen(tally, process, &call->key, &at);
+	else
+		tally->stacks_lost++;
+	if (call->flags & BPFPROF_CALL_ENTRY)
+		open_set(tally, input->sample->task.tid, call, stack);
+	else
+		call_done(tally, process, call, stack);
+}
+
+bool gpu_tally_waited(struct gpu_tally *tally, const struct bpfprof_gpu_open *call, uint32_t tid,
+		      uint64_t now_ns)
+{
+	struct open_call *open = open_find(tally, tid, call->begin_ns);
+
+	if (!open || !open->stack || now_ns < call->begin_ns ||
+	    memcmp(&open->key, &call->key, sizeof(open->key)))
+		return false;
+	open->stack->ns = capped_add(open->stack->ns,
+				     ns_untold(tally, call->begin_ns, now_ns - call->begin_ns));
+	return true;
+}
+
+void gpu_tally_waits(struct gpu_tally *tally, const struct bpfprof_gpu_open *call, uint32_t tid,
+		     uint64_t now_ns)
+{
+	if (gpu_tally_waited(tally, call, tid, now_ns))
+		tally->waits_ns = now_ns;
+}
+
+void gpu_tally_call(struct gpu_tally *tally, const struct bpfprof_gpu_event *event)
+{
+	const struct bpfprof_gpu_call *call = &event->call;
+	struct process_entry *process =
+		gpu_tally_process_get(tally, call->key.pid, call->key.start_ns);
+	struct open_call *open = NULL;
+	struct stack_entry *stack = NULL;
+	struct aggregate_call_at at;
+
+	if (!process || call->flags & BPFPROF_CALL_ENTRY)
+		return;
+	if (call->flags & BPFPROF_CALL_REUSED) {
+		gpu_tally_reused(tally, call);
+		return;
+	}
+	if (call->flags & BPFPROF_CALL_STACK)
+		open = open_find(tally, event->task.tid, call->begin_ns);
+	if (open && !memcmp(&open->key, &call->key, sizeof(open->key))) {
+		stack = open->stack;
+		open->begin_ns = 0;
+	} else if (gpu_tally_function(tally, call->key.function)->wire.kind == GPU_KIND_ALLOC &&
+		   !gpu_tally_no_stack(tally, &call->key, &at)) {
+		/* All allocations are told, with a stack or without: these have `[no stack]`. */
+		stack = stack_seen(tally, process, &call->key, &at);
+	}
+	call_done(tally, process, call, stack);
+}
+
+void gpu_tally_graph(struct gpu_tally *tally, const struct bpfprof_gpu_graph_event *event)
+{
+	struct process_entry *process = gpu_tally_process_get(tally, event->pid, event->start_ns);
+
+	if (process)
+		gpu_graphs_event(tally->graphs, event, &process->graphs);
+}
+
+bool gpu_tally_graph_of(const struct gpu_tally *tally, const struct bpfprof_gpu_key *key,
+			struct gpu_graph *ret)
+{
+	size_t i;
+
+	if (!key->handle || key->handle == BPFPROF_GPU_OTHER ||
+	    !gpu_graphs_find(tally->graphs, key->pid, key->start_ns, key->handle, ret))
+		return false;
+	for (i = 0; i < ret->nr; i++) /* of another graph in it only that is told */
+		if (gpu_tally_function(tally, ret->nodes[i].function)->wire.kind == GPU_KIND_GRAPH)
+			ret->complete = false;
+	return true;
+}
+
+size_t gpu_tally_nr_nodes(const struct gpu_tally *tally)
+{
+	return gpu_graphs_nr_nodes(tally->graphs);
+}
+
+bool gpu_tally_exit(struct gpu_tally *tally, const struct bpfprof_task_id *task)
+{
+	struct process_entry *process = gpu_tally_process_find(tally, task->pid, task->start_ns);
+
+	if (!process)
+		return false;
+	tally->processes[process->index].ended = true;
+	gpu_tally_memory_forget(tally, process);
+	return true;
+}
+
+bool gpu_tally_is_described(const struct gpu_tally *tally, uint32_t pid, uint64_t start_ns)
+{
+	const struct process_entry *process = gpu_tally_process_find(tally, pid, start_ns);
+
+	return process && tally->processes[process->index].name;
+}
+
+void gpu_tally_describe(struct gpu_tally *tally, const struct aggregate_input *input)
+{
+	struct process_entry *process =
+		gpu_tally_process_get(tally, input->sample->task.pid, input->sample->task.start_ns);
+
+	if (process)
+		process_describe(tally, process, input);
+}
+
+void gpu_tally_process(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns)
+{
+	gpu_tally_process_get(tally, pid, start_ns);
+}
+
+void gpu_tally_starved(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns, uint64_t ns,
+		       uint64_t idle_ns)
+{
+	struct process_entry *process = gpu_tally_process_find(tally, pid, start_ns);
+
+	if (!process)
+		return;
+	process->starved_ns = ns;
+	process->idle_ns = idle_ns;
+}
+
+void gpu_tally_gap(struct gpu_tally *tally, const struct aggregate_input *input, uint64_t ns,
+		   bool asleep)
+{
+	const struct bpfprof_sample *sample = input->sample;
+	struct process_entry *process =
+		gpu_tally_process_get(tally, sample->task.pid, sample->task.start_ns);
+	const uint64_t leaf = asleep ? aggregate_label(tally->aggregate, ASLEEP_LABEL) : 0;
+	struct aggregate_call_at at;
+
+	if (!process || (!process->gaps && gpu_gaps_new(&process->gaps, &tally->gaps_room)))
+		return;
+	if (aggregate_add_call(tally->aggregate, input, &leaf, asleep, &at))
+		tally->gaps_room.lost++;
+	else
+		gpu_gaps_seen(process->gaps, &at, sample->gap_ns, ns, asleep);
+}
+
+void gpu_tally_starved_forget(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns, uint64_t ns)
+{
+	struct process_entry *process = gpu_tally_process_find(tally, pid, start_ns);
+
+	if (process)
+		process->starved_ns = process->starved_told_ns = ns;
+}
+
+void gpu_tally_complete(struct gpu_tally *tally, const struct bpfprof_gpu_key *key, uint64_t ns)
+{
+	struct key_entry *of;
+
+	HASH_FIND(hh, tally->keys, key, sizeof(*key), of);
+	/* As a rule a stack has come of it, and it is there. */
+	if (!of && HASH_COUNT(tally->keys) < GPU_TALLY_MAX_STACKS / tally->share)
+		of = key_get(tally, key);
+	if (!of) {
+		tally->completed_lost++;
+		return;
+	}
+	of->completed++;
+	of->complete_ns = capped_add(of->complete_ns, ns);
+}
+
+bool gpu_tally_launch_stack(const struct gpu_tally *tally, const struct bpfprof_gpu_key *key,
+			    uint32_t *ret_stack)
+{
+	const struct stack_entry *stack, *most;
+	const struct key_entry *of;
+
+	HASH_FIND(hh, tally->keys, key, sizeof(*key), of);
+	if (!of || !of->stacks)
+		return false;
+	most = of->stacks;
+	for (stack = most->next; stack; stack = stack->next)
+		if (stack->seen > most->seen)
+			most = stack;
+	*ret_stack = most->at.stack;
+	return true;
+}
+
+bool gpu_tally_open_stack(const struct gpu_tally *tally, uint32_t tid, uint64_t begin_ns,
+			  uint32_t *ret_stack)
+{
+	const struct open_call *open = open_find(tally, tid, begin_ns);
+
+	if (!open || !open->stack)
+		return false;
+	*ret_stack = open->stack->at.stack;
+	return true;
+}
+
+const struct gpu_tally_process *gpu_tally_processes(const struct gpu_tally *tally, size_t *ret_nr)
+{
+	*ret_nr = tally->nr_processes;
+	return tally->processes;
+}
+
+/* A place for what no stack came of, under a label. */
+int gpu_tally_nowhere(struct gpu_tally *tally, const struct bpfprof_gpu_key *key, const char *label,
+		      struct aggregate_call_at *ret)
+{
+	const struct process_entry *process =
+		gpu_tally_process_find(tally, key->pid, key->start_ns);
+	const char *name = process ? tally->processes[process->index].name : NULL;
+	struct bpfprof_sample sample = {
+		.task = { .pid = key->pid, .tid = key->pid, .start_ns = key->start_ns }
+	};
+	struct aggregate_input input = { .sample = &sample, .stop = BPFPROF_STOP_INVALID };
+	uint64_t leaf = aggregate_label(tally->aggregate, label);
+
+	if (process)
+		input.own_pid = tally->processes[process->index].pid;
+	if (name)
+		memcpy(sample.leader_comm, name, strnlen(name, sizeof(sample.leader_comm) - 1));
+	return aggregate_add_call(tally->aggregate, &input, &leaf, 1, ret);
+}
+
+/* The same of calls. */
+int gpu_tally_no_stack(struct gpu_tally *tally, const struct bpfprof_gpu_key *key,
+		       struct aggregate_call_at *ret)
+{
+	const char *shown = gpu_tally_function(tally, key->function)->shown;
+
+	return gpu_tally_nowhere(tally, key, shown ? shown : "", ret);
+}
+
+uint64_t gpu_tally_nr_stacks(const struct gpu_tally *tally)
+{
+	return tally->nr_stacks;
+}
+
+void gpu_tally_lost(const struct gpu_tally *tally, struct stats_reasons *dst)
+{
+	stats_add(dst, "kernel_names_no_room", tally->names_lost);
+	stats_add(dst, "allocations_no_room", tally->live_lost);
+	stats_add(dst, "mappings_no_room", tally->mappings_lost);
+	stats_add(dst, "stacks_no_room", tally->stacks_lost);
+	stats_add(dst, "processes_no_room", tally->processes_lost);
+	stats_add(dst, "calls_no_place", tally->calls_lost);
+	stats_add(dst, "completions_no_room", tally->completed_lost);
+	stats_add(dst, "stacks_of_gaps_no_room", tally->gaps_room.lost);
+	gpu_graphs_lost(tally->graphs, dst);
+	gpu_reuse_lost(tally->reuse, dst);
+}
+
+int gpu_tally_new(struct gpu_tally **ret, struct aggregate *aggregate)
+{
+	struct gpu_tally *tally = calloc(1, sizeof(*tally));
+
+	if (!tally)
+		return -ENOMEM;
+	tally->aggregate = aggregate;
+	tally->share = 1;
+	tally->gaps_room.max = GPU_TALLY_MAX_GAP_STACKS;
+	tally->seed = hash_seed();
+	tally->functions = gpu_functions(&tally->nr_functions);
+	if (gpu_graphs_new(&tally->graphs) || gpu_reuse_new(&tally->reuse)) {
+		gpu_tally_free(tally);
+		return -ENOMEM;
+	}
+	*ret = tally;
+	return 0;
+}
+
+void gpu_tally_bound(struct gpu_tally *tally, unsigned int share)
+{
+	tally->share = share;
+	tally->gaps_room.max = GPU_TALLY_MAX_GAP_STACKS / share;
+	gpu_graphs_bound(tally->graphs, share);
+	gpu_reuse_bound(tally->reuse, share);
+}
+
+void gpu_tally_pids_are_own(struct gpu_tally *tally)
+{
+	tally->pids_are_own = true;
+}
+
+bool gpu_tally_has_ended(const struct gpu_tally *tally, uint32_t pid, uint64_t start_ns)
+{
+	const struct process_entry *process = gpu_tally_process_find(tally, pid, start_ns);
+
+	return process && tally->processes[process->index].ended;
+}
+
+void gpu_tally_undescribe(struct gpu_tally *tally)
+{
+	size_t i;
+
+	for (i = 0; i < tally->nr_processes; i++) {
+		free(tally->processes[i].name);
+		tally->processes[i].name = NULL;
+	}
+}
+
+static void keys_free(struct gpu_tally *tally)
+{
+	struct key_entry *key, *next_key;
+	struct stack_entry *stack, *next_stack;
+
+	HASH_ITER(hh, tally->stacks, stack, next_stack) {
+		HASH_DEL(tally->stacks, stack);
+		free(stack);
+	}
+	HASH_ITER(hh, tally->keys, key, next_key) {
+		HASH_DEL(tally->keys, key);
+		free(key);
+	}
+}
+
+void gpu_tally_free(struct gpu_tally *tally)
+{
+	struct process_entry *process, *next_process;
+	struct name_entry *name, *next_name;
+	struct live_entry *live, *next_live;
+	struct open_entry *open, *next_open;
+	size_t i;
+
+	if (!tally)
+		return;
+	gpu_graphs_free(tally->graphs); /* it points to shares of processes */
+	gpu_reuse_free(tally->reuse);
+	HASH_ITER(hh, tally->by_process, process, next_process) {
+		gpu_tally_process_free(tally, process);
+	}
+	HASH_ITER(hh, tally->names, name, next_name) {
+		HASH_DEL(tally->names, name);
+		free(name->name);
+		free(name);
+	}
+	HASH_ITER(hh, tally->live, live, next_live) {
+		HASH_DEL(tally->live, live);
+		free(live);
+	}
+	HASH_ITER(hh, tally->open, open, next_open) {
+		HASH_DEL(tally->open, open);
+		free(open);
+	}
+	keys_free(tally);
+	for (i = 0; i < tally->nr_processes; i++)
+		gpu_tally_process_clear(&tally->processes[i]);
+	free(tally->processes);
+	free(tally);
+}

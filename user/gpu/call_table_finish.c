@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/call_table_state.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/capped.h"
+#include "gpu/shares.h"
+
+#define HANDLE_TEXT_BYTES 32
+#define GRAPH_TEXT_BYTES 56
+#define STARVED_LABEL "launch"
+#define UNSEEN_LABEL "[before this launch]" /* time in which nobody was seen to do anything */
+#define GAP_LABEL "gap"
+#define CAPTURED_LABEL "[captured]" /* written into a graph */
+
+struct gpu_tally_sums gpu_tally_sums(const struct stack_entry *stack)
+{
+	struct gpu_tally_sums sums = { 0 };
+
+	for (; stack; stack = stack->next) {
+		sums.seen += stack->seen;
+		sums.bytes = capped_add(sums.bytes, stack->bytes);
+		sums.ns = capped_add(sums.ns, stack->ns);
+	}
+	return sums;
+}
+
+static const struct {
+	enum profile_call_value allocated, inuse;
+} memory_values[GPU_NR_SPACES] = {
+	[GPU_SPACE_DEVICE] = { PROFILE_ALLOCATED_BYTES, PROFILE_INUSE_BYTES },
+	[GPU_SPACE_HOST] = { PROFILE_HOST_ALLOCATED_BYTES, PROFILE_HOST_INUSE_BYTES },
+	[GPU_SPACE_TENSOR] = { PROFILE_TENSOR_ALLOCATED_BYTES, PROFILE_TENSOR_INUSE_BYTES },
+};
+
+/* The values of a sample from calls, bytes and time of the same function. Captured copies move nothing. */
+static void values_fill(const struct gpu_function *function, bool captured, uint64_t calls,
+			uint64_t bytes, uint64_t ns, uint64_t values[PROFILE_NR_CALL_VALUES])
+{
+	values[PROFILE_CALLS] = calls;
+	if (captured)
+		bytes = 0;
+	values[PROFILE_BLOCKED_NS] = function->wire.flags & BPFPROF_GPU_BLOCKS ? ns : 0;
+	values[PROFILE_GC_NS] = function->wire.kind == GPU_KIND_GC ? ns : 0;
+	values[function->wire.kind == GPU_KIND_ALLOC ? memory_values[function->space].allocated
+						     : PROFILE_MOVED_BYTES] = bytes;
+}
+
+/* What there is no room for is counted as lost; the others are told all the same. */
+static void sample_add(struct gpu_tally *tally, const struct aggregate_call_at *from, bool captured,
+		       const char *kernel, uint32_t call,
+		       const uint64_t values[PROFILE_NR_CALL_VALUES])
+{
+	struct aggregate_call_at at = *from;
+	size_t i;
+
+	for (i = 0; i < PROFILE_NR_CALL_VALUES && !values[i]; i++)
+		;
+	if (i == PROFILE_NR_CALL_VALUES)
+		return;
+	if (captured)
+		at.stack = aggregate_stack_with(tally->aggregate, at.stack,
+						aggregate_label(tally->aggregate, CAPTURED_LABEL));
+	if (kernel)
+		at.stack = aggregate_stack_with(tally->aggregate, at.stack,
+						aggregate_label(tally->aggregate, kernel));
+	if (aggregate_call_sample(tally->aggregate, &at, call, values) == -EINVAL)
+		tally->calls_lost += values[PROFILE_CALLS]; /* the aggregate counts no others */
+}
+
+static const char *kernel_text(struct gpu_tally *tally, const struct bpfprof_gpu_key *key,
+			       char room[HANDLE_TEXT_BYTES])
+{
+	const char *name = gpu_tally_kernel(tally, key);
+
+	if (!name) {
+		snprintf(room, HANDLE_TEXT_BYTES, "kernel@0x%" PRIx64, (uint64_t)key->handle);
+		name = room;
+	}
+	return name;
+}
+
+/* "graph of 412 kernels"; NULL: what is in it is not known. */
+static const char *graph_text(const struct gpu_tally *tally, const struct bpfprof_gpu_key *key,
+			      char room[GRAPH_TEXT_BYTES])
+{
+	uint64_t nr = 0;
+	struct gpu_graph graph;
+	size_t i;
+
+	if (!gpu_tally_graph_of(tally, key, &graph) || (!graph.complete && !graph.nr))
+		return NULL;
+	for (i = 0; i < graph.nr; i++)
+		if (BPFPROF_GPU_IS_LAUNCH(
+			    gpu_tally_function(tally, graph.nodes[i].function)->wire.kind))
+			nr += graph.nodes[i].count;
+	snprintf(room, GRAPH_TEXT_BYTES, "graph of %s%" PRIu64 " kernel%s",
+		 graph.complete ? "" : "at least ", nr, nr == 1 ? "" : "s");
+	return room;
+}
+
+/* No stack of it was sent in this interval: they are taken to be those of one before. */
+static void seen_before(struct key_entry *of)
+{
+	struct stack_entry *stack;
+
+	for (stack = of->stacks; stack; stack = stack->next)
+		stack->seen = stack->before;
+}
+
+/* Time before launches from there in which nobody was seen. */
+static void unseen_add(struct gpu_tally *tally, const struct stack_entry *stack, const char *kernel,
+		       uint32_t call)
+{
+	const struct bpfprof_gpu_key *key = &stack->key.of->key;
+	struct process_entry *process = gpu_tally_process_find(tally, key->pid, key->start_ns);
+	uint64_t values[PROFILE_NR_CALL_VALUES] = { [PROFILE_STARVED_NS] = stack->starved_ns };
+	struct aggregate_call_at at = stack->at;
+
+	if (process && stack->short_ns)
+		values[PROFILE_STARVED_NS] += share_take(&process->short_left_ns,
+							 &process->short_all_ns, stack->short_ns);
+	if (!values[PROFILE_STARVED_NS])
+		return;
+	if (kernel)
+		at.stack = aggregate_stack_with(tally->aggregate, at.stack,
+						aggregate_label(tally->aggregate, kernel));
+	sample_add(tally, &at, false, UNSEEN_LABEL, call, values);
+}
+
+static void key_finish(struct gpu_tally *tally, const struct gpu_tally_count *counted,
+		       const struct aggregate_call_labels *labels)
+{
+	const struct gpu_function *function = gpu_tally_function(tally, counted->key.function);
+	uint32_t call = aggregate_call(tally->aggregate, labels);
+	uint64_t calls = counted->count.calls, bytes = counted->count.bytes, ns = counted->count.ns;
+	bool captured = counted->key.flags & BPFPROF_KEY_CAPTURED;
+	uint64_t completed = 0, complete_ns = 0;
+	const struct stack_entry *stack;
+	struct aggregate_call_at at;
+	struct key_entry *of;
+	struct gpu_tally_sums left;
+
+	HASH_FIND(hh, tally->keys, &counted->key, sizeof(counted->key), of);
+	left = gpu_tally_sums(of ? of->stacks : NULL);
+	if (of && !left.seen) {
+		seen_before(of);
+		left = gpu_tally_sums(of->stacks);
+	}
+	if (of) {
+		completed = of->completed;
+		complete_ns = of->complete_ns;
+	}
+	/* By what each stack was seen to do; by how often it was seen, of what was not told. */
+	for (stack = of ? of->stacks : NULL; stack; stack = stack->next) {
+		uint64_t values[PROFILE_NR_CALL_VALUES] = { 0 };
+		uint64_t seen_bytes = left.seen, seen_ns = left.seen;
+		uint64_t seen_completed = left.seen, seen_complete = left.seen;
+
+		values_fill(function, captured, 0,
+			    left.bytes ? share_take(&bytes, &left.bytes, stack->bytes)
+				       : share_take(&bytes, &seen_bytes, stack->seen),
+			    left.ns ? share_take(&ns, &left.ns, stack->ns)
+				    : share_take(&ns, &seen_ns, stack->seen),
+			    values);
+		values[PROFILE_CALLS] = share_take(&calls, &left.seen, stack->seen);
+		values[memory_values[function->space].inuse] = stack->live_bytes;
+		values[PROFILE_COMPLETED] = share_take(&completed, &seen_completed, stack->seen);
+		values[PROFILE_COMPLETE_NS] = share_take(&complete_ns, &seen_complete, stack->seen);
+		sample_add(tally, &stack->at, captured, labels->kernel, call, values);
+		unseen_add(tally, stack, labels->kernel, call);
+	}
+	if (calls || bytes || ns || completed) {
+		uint64_t values[PROFILE_NR_CALL_VALUES] = { 0 };
+
+		values_fill(function, captured, calls, bytes, ns, values);
+		values[PROFILE_COMPLETED] = completed;
+		values[PROFILE_COMPLETE_NS] = complete_ns;
+		if (!gpu_tally_no_stack(tally, &counted->key, &at))
+			sample_add(tally, &at, captured, labels->kernel, call, values);
+		else
+			tally->calls_lost += calls;
+	}
+}
+
+/* What is new of it, and that no stack has; 0 if they have more than is known of yet. */
+uint64_t gpu_tally_starved_rest(const struct process_entry *process)
+{
+	uint64_t told = capped_add(process->starved_told_ns, process->starved_seen_ns);
+
+	return process->starved_ns > told ? process->starved_ns - told : 0;
+}
+
+struct gap_finish {
+	struct gpu_tally *tally;
+	uint32_t call;
+};
+
+static void gap_add(void *arg, const struct aggregate_call_at *at, uint64_t ns)
+{
+	const uint64_t values[PROFILE_NR_CALL_VALUES] = { [PROFILE_STARVED_NS] = ns };
+	const struct gap_finish *finish = arg;
+
+	sample_add(finish->tally, at, false, NULL, finish->call, values);
+}
+
+/* What threads were seen to do in gaps. The rest is left for the launches that ended them. */
+static void gaps_finish(struct gpu_tally *tally, struct process_entry *process)
+{
+	const struct aggregate_call_labels labels = { .function = GAP_LABEL };
+	struct gap_finish finish = { .tally = tally };
+	uint64_t ns = capped_add(process->short_ns, gpu_tally_starved_rest(process));
+
+	process->short_all_ns = process->short_left_ns = ns;
+	if (!process->gaps)
+		return;
+	process->short_left_ns -= gpu_gaps_share(process->gaps, ns, process->idle_ns);
+	finish.call = aggregate_call(tally->aggregate, &labels);
+	gpu_gaps_each(process->gaps, gap_add, &finish);
+}
+
+/* Time before launches that no stack came of. */
+static void starved_finish(struct gpu_tally *tally, struct process_entry *process)
+{
+	const struct bpfprof_gpu_key key = { .start_ns = process->key.start_ns,
+					     .pid = process->key.pid };
+	const struct aggregate_call_labels labels = { .function = STARVED_LABEL };
+	uint64_t values[PROFILE_NR_CALL_VALUES] = { 0 };
+	struct aggregate_call_at at;
+
+	values[PROFILE_STARVED_NS] = share_take(&process->short_left_ns, &process->short_all_ns,
+						gpu_tally_starved_rest(process));
+	if (values[PROFILE_STARVED_NS] && !gpu_tally_nowhere(tally, &key, STARVED_LABEL, &at))
+		sample_add(tally, &at, false, NULL, aggregate_call(tally->aggregate, &labels),
+			   values);
+}
+
+int gpu_tally_finish(struct gpu_tally *tally, const struct gpu_tally_count *counts, size_t nr,
+		     void (*comm_text)(void *arg, const struct bpfprof_gpu_key *key, char comm[24],
+				       char rank[16]),
+		     void *arg)
+{
+	char stream[HANDLE_TEXT_BYTES], kernel[HANDLE_TEXT_BYTES], comm[24], rank[16];
+	char graph[GRAPH_TEXT_BYTES];
+	struct process_entry *process, *next;
+	size_t i;
+
+	HASH_ITER(hh, tally->by_process, process, next)
+		gaps_finish(tally, process);
+	for (i = 0; i < nr; i++) {
+		const struct bpfprof_gpu_key *key = &counts[i].key;
+		const struct gpu_function *function = gpu_tally_function(tally, key->function);
+		struct aggregate_call_labels labels = { .function = function->shown };
+
+		if (function->wire.stream || function->wire.kind == GPU_KIND_LAUNCH_CONFIG) {
+			snprintf(stream, sizeof(stream), "0x%" PRIx64, (uint64_t)key->stream);
+			labels.stream = key->stream == BPFPROF_GPU_OTHER ? "[other]" : stream;
+		}
+		if (BPFPROF_GPU_IS_LAUNCH(function->wire.kind))
+			labels.kernel = kernel_text(tally, key, kernel);
+		else if (function->wire.kind == GPU_KIND_GRAPH)
+			labels.kernel = graph_text(tally, key, graph);
+		if (function->wire.kind == GPU_KIND_COLLECTIVE) {
+			comm[0] = rank[0] = 0;
+			comm_text(arg, key, comm, rank);
+			labels.comm = comm;
+			labels.rank = rank;
+			labels.op = function->shown;
+		}
+		key_finish(tally, &counts[i], &labels);
+	}
+	HASH_ITER(hh, tally->by_process, process, next)
+		starved_finish(tally, process);
+	return 0;
+}
+
+uint64_t gpu_tally_nr_unknown(const struct gpu_tally *tally, const struct gpu_tally_count *counts,
+			      size_t nr)
+{
+	const struct bpfprof_gpu_key *key;
+	uint64_t unknown = 0;
+	size_t i;
+
+	for (i = 0; i < nr; i++) {
+		key = &counts[i].key;
+		if (BPFPROF_GPU_IS_LAUNCH(gpu_tally_function(tally, key->function)->wire.kind) &&
+		    !gpu_tally_kernel(tally, key))
+			unknown += counts[i].count.calls;
+	}
+	return unknown;
+}

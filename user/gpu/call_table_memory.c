@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/call_table_state.h"
+
+#include <stdlib.h>
+
+#define TENSOR_REST 8 /* this part of the room for allocations is not for tensors */
+/* Of one allocation: no device has as much, and sums of so many do not overflow. */
+#define MAX_ALLOCATION_BYTES (1ULL << 45)
+
+_Static_assert(MAX_ALLOCATION_BYTES <= UINT64_MAX / GPU_TALLY_MAX_LIVE, "sums do not overflow");
+
+static struct gpu_tally_memory *memory_of(struct gpu_tally *tally, struct process_entry *entry,
+					  uint32_t space)
+{
+	return &tally->processes[entry->index].memory[space];
+}
+
+void gpu_tally_mappings_forget(struct gpu_tally *tally, struct process_entry *process)
+{
+	tally->nr_mappings -= process->mappings.nr;
+	gpu_mappings_fini(&process->mappings);
+}
+
+static void live_remove(struct gpu_tally *tally, struct live_entry *live)
+{
+	struct process_entry *process =
+		gpu_tally_process_find(tally, live->key.pid, live->key.start_ns);
+
+	if (process) {
+		memory_of(tally, process, live->key.space)->live_bytes -= live->bytes;
+		process->nr_live--;
+	}
+	if (live->stack)
+		live->stack->live_bytes -= live->bytes;
+	HASH_DEL(tally->live, live);
+	free(live);
+}
+
+/* What a call allocates or frees, refers to or maps. */
+static struct handle_key live_key(const struct gpu_tally *tally,
+				  const struct bpfprof_gpu_call *call, uint64_t value)
+{
+	return (struct handle_key){ .start_ns = call->key.start_ns,
+				    .value = value,
+				    .pid = call->key.pid,
+				    .space = gpu_tally_function(tally, call->key.function)->space };
+}
+
+static struct live_entry *live_find(const struct gpu_tally *tally, const struct handle_key *key)
+{
+	struct live_entry *live;
+
+	HASH_FIND(hh, tally->live, key, sizeof(*key), live);
+	return live;
+}
+
+/* Tensors are far more than what the driver hands out, which must have room beside them. */
+static bool live_has_room(const struct gpu_tally *tally, const struct process_entry *process,
+			  uint32_t space)
+{
+	uint32_t of_process = GPU_TALLY_MAX_PROCESS_LIVE / tally->share;
+	uint32_t all = GPU_TALLY_MAX_LIVE / tally->share;
+
+	if (space == GPU_SPACE_TENSOR) {
+		of_process -= of_process / TENSOR_REST;
+		all -= all / TENSOR_REST;
+	}
+	return process->nr_live < of_process && HASH_COUNT(tally->live) < all;
+}
+
+/* With one reference, and no bytes yet. NULL if there is no room, which is counted. */
+static struct live_entry *live_add(struct gpu_tally *tally, struct process_entry *process,
+				   const struct handle_key *key)
+{
+	struct live_entry *live =
+		live_has_room(tally, process, key->space) ? calloc(1, sizeof(*live)) : NULL;
+
+	if (!live) {
+		tally->live_lost++;
+		return NULL;
+	}
+	live->key = *key;
+	live->serial = ++tally->nr_serials;
+	live->refs = 1;
+	HASH_ADD(hh, tally->live, key, sizeof(live->key), live);
+	process->nr_live++;
+	return live;
+}
+
+static void on_alloc(struct gpu_tally *tally, struct process_entry *process,
+		     const struct bpfprof_gpu_call *call, struct stack_entry *stack)
+{
+	struct handle_key key = live_key(tally, call, call->va);
+	struct gpu_tally_memory *memory = memory_of(tally, process, key.space);
+	struct live_entry *live = live_find(tally, &key);
+	uint64_t bytes = call->bytes < MAX_ALLOCATION_BYTES ? call->bytes : MAX_ALLOCATION_BYTES;
+
+	if (call->result)
+		return;
+	if (live) /* its free was not seen */
+		live_remove(tally, live);
+	memory->allocations++;
+	live = live_add(tally, process, &key);
+	if (!live)
+		return;
+	live->bytes = bytes;
+	live->stack = stack;
+	memory->live_bytes += bytes;
+	if (memory->live_bytes > memory->peak_bytes)
+		memory->peak_bytes = memory->live_bytes;
+	if (stack)
+		stack->live_bytes += bytes;
+}
+
+/* A reference or a mapping of it is no more. Is it freed by that, and was it allocated here? */
+static bool live_drop(struct gpu_tally *tally, struct live_entry *live)
+{
+	bool freed = !live->borrowed;
+
+	if (live->refs || live->nr_mapped)
+		return false;
+	live_remove(tally, live);
+	return freed;
+}
+
+/* What it is a part of is the one that counts, and only calls in steps are. */
+static bool is_uncounted(const struct bpfprof_gpu_call *call)
+{
+	return call->flags & (BPFPROF_CALL_NESTED | BPFPROF_CALL_OUTSIDE);
+}
+
+static void on_free(struct gpu_tally *tally, struct process_entry *process,
+		    const struct bpfprof_gpu_call *call)
+{
+	struct handle_key key = live_key(tally, call, call->va);
+	struct gpu_tally_memory *memory = memory_of(tally, process, key.space);
+	struct live_entry *live;
+	bool known, freed = true;
+
+	if (!call->va) /* freeing nothing is allowed */
+		return;
+	live = live_find(tally, &key);
+	known = live && live->refs;
+	if (known) {
+		live->refs--;
+		freed = live_drop(tally, live);
+	}
+	if (is_uncounted(call))
+		return;
+	memory->frees += freed;
+	memory->unknown_frees += !known;
+}
+
+/*
+ * One more reference to memory by handle. That of others, or from before our time, is of no size
+ * here, and giving that reference back frees nothing.
+ */
+static void on_ref(struct gpu_tally *tally, struct process_entry *process,
+		   const struct bpfprof_gpu_call *call)
+{
+	struct handle_key key = live_key(tally, call, call->va);
+	struct live_entry *live = live_find(tally, &key);
+
+	if (live) {
+		live->refs += live->refs < UINT32_MAX;
+		return;
+	}
+	live = live_add(tally, process, &key);
+	if (live)
+		live->borrowed = true;
+}
+
+/* Mappings of a process, one after the other, are no more. How many allocations are freed by that? */
+static uint64_t mappings_end(struct gpu_tally *tally, struct process_entry *process,
+			     const struct bpfprof_gpu_call *call, size_t first, size_t nr)
+{
+	const struct gpu_mapping *mapping;
+	struct live_entry *live;
+	struct handle_key key;
+	uint64_t freed = 0;
+	size_t i;
+
+	for (i = first; i < first + nr; i++) {
+		mapping = &process->mappings.all[i];
+		key = live_key(tally, call, mapping->handle);
+		live = live_find(tally, &key);
+		if (!live || live->serial != mapping->serial)
+			continue;
+		live->nr_mapped--;
+		freed += live_drop(tally, live);
+	}
+	gpu_mappings_remove(&process->mappings, first, nr);
+	tally->nr_mappings -= nr;
+	return freed;
+}
+
+static uint64_t mapping_end(const struct bpfprof_gpu_call *call)
+{
+	return call->va + call->bytes < call->va ? UINT64_MAX : call->va + call->bytes;
+}
+
+static void on_unmap(struct gpu_tally *tally, struct process_entry *process,
+		     const struct bpfprof_gpu_call *call)
+{
+	const struct gpu_mappings *mappings = &process->mappings;
+	uint64_t end = mapping_end(call), freed;
+	size_t first, nr = gpu_mappings_find(mappings, call->va, end, &first);
+
+	/* The driver refuses to unmap a part of what was mapped. */
+	if (!nr || mappings->all[first].va < call->va || mappings->all[first + nr - 1].end > end)
+		return;
+	freed = mappings_end(tally, process, call, first, nr);
+	if (!is_uncounted(call))
+		memory_of(tally, process, live_key(tally, call, 0).space)->frees += freed;
+}
+
+static void on_map(struct gpu_tally *tally, struct process_entry *process,
+		   const struct bpfprof_gpu_call *call)
+{
+	struct handle_key key = live_key(tally, call, call->key.handle);
+	struct gpu_mapping mapping = { .va = call->va,
+				       .end = mapping_end(call),
+				       .handle = key.value };
+	size_t first, nr = gpu_mappings_find(&process->mappings, mapping.va, mapping.end, &first);
+	struct live_entry *live;
+
+	if (nr) /* their end was not seen */
+		memory_of(tally, process, key.space)->frees +=
+			mappings_end(tally, process, call, first, nr);
+	live = live_find(tally, &key);
+	if (!live || !call->bytes)
+		return;
+	mapping.serial = live->serial;
+	if (process->mappings.nr >= GPU_TALLY_MAX_PROCESS_LIVE / tally->share ||
+	    tally->nr_mappings >= GPU_TALLY_MAX_LIVE / tally->share ||
+	    gpu_mappings_add(&process->mappings, &mapping)) {
+		tally->mappings_lost++;
+		return;
+	}
+	tally->nr_mappings++;
+	live->nr_mapped++;
+}
+
+void gpu_tally_memory_call(struct gpu_tally *tally, struct process_entry *process,
+			   const struct bpfprof_gpu_call *call, struct stack_entry *stack)
+{
+	switch (gpu_tally_function(tally, call->key.function)->wire.kind) {
+	case GPU_KIND_ALLOC:
+		on_alloc(tally, process, call, stack);
+		break;
+	case GPU_KIND_FREE:
+		on_free(tally, process, call);
+		break;
+	case GPU_KIND_MEMORY_REF:
+		on_ref(tally, process, call);
+		break;
+	case GPU_KIND_MEMORY_MAP:
+		on_map(tally, process, call);
+		break;
+	case GPU_KIND_MEMORY_UNMAP:
+		on_unmap(tally, process, call);
+		break;
+	}
+}
+
+void gpu_tally_memory_forget(struct gpu_tally *tally, struct process_entry *process)
+{
+	struct live_entry *live, *next;
+
+	gpu_tally_mappings_forget(tally, process);
+	if (!process->nr_live)
+		return;
+	HASH_ITER(hh, tally->live, live, next) {
+		if (live->key.pid == process->key.pid &&
+		    live->key.start_ns == process->key.start_ns)
+			live_remove(tally, live);
+	}
+}

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/call_table_state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/name_cut.h"
+#include "gpu/handle_generations.h"
+#include "symbol/demangle.h"
+
+static void generation_set(struct bpfprof_gpu_key *key, uint32_t generation)
+{
+	key->flags |= (uint16_t)(generation << GPU_TALLY_GENERATION_SHIFT);
+}
+
+static struct handle_key kernel_key(const struct bpfprof_gpu_key *key)
+{
+	return (struct handle_key){ .start_ns = key->start_ns,
+				    .value = key->handle,
+				    .pid = key->pid,
+				    .space = GPU_TALLY_GENERATION(key) };
+}
+
+static struct name_entry *name_find(const struct gpu_tally *tally, const struct handle_key *key)
+{
+	struct name_entry *entry;
+
+	HASH_FIND(hh, tally->names, key, sizeof(*key), entry);
+	return entry;
+}
+
+static void name_set(struct gpu_tally *tally, const struct handle_key *key, const char *name)
+{
+	struct name_entry *entry = name_find(tally, key);
+	struct process_entry *process = gpu_tally_process_get(tally, key->pid, key->start_ns);
+	size_t len = strlen(name), old = entry ? strlen(entry->name) : 0;
+	char *copy;
+
+	if (!process || !key->value)
+		return;
+	if ((!entry && (process->nr_names >= GPU_TALLY_MAX_PROCESS_NAMES / tally->share ||
+			HASH_COUNT(tally->names) >= GPU_TALLY_MAX_NAMES / tally->share)) ||
+	    process->name_bytes - old + len > GPU_TALLY_PROCESS_NAME_BYTES / tally->share ||
+	    tally->name_bytes - old + len > GPU_TALLY_NAME_BYTES / tally->share) {
+		tally->names_lost++;
+		return;
+	}
+	copy = strdup(name);
+	if (copy && !entry) {
+		entry = calloc(1, sizeof(*entry));
+		if (entry) {
+			entry->key = *key;
+			HASH_ADD(hh, tally->names, key, sizeof(entry->key), entry);
+			process->nr_names++;
+		}
+	}
+	if (!copy || !entry) {
+		free(copy);
+		tally->names_lost++;
+		return;
+	}
+	free(entry->name);
+	entry->name = copy;
+	process->name_bytes += len - old;
+	tally->name_bytes += len - old;
+}
+
+void gpu_tally_kernel_set(struct gpu_tally *tally, const struct bpfprof_gpu_key *key,
+			  const char *name)
+{
+	const struct handle_key kernel = kernel_key(key);
+	const struct name_entry *entry = name_find(tally, &kernel);
+	char text[DEMANGLE_MAX_OUTPUT];
+
+	if (!*name) /* or it would be shown as one that is called something */
+		return;
+	if (entry && (entry->untold || !*entry->name))
+		return;
+	demangle(name, text);
+	name_set(tally, &kernel, text);
+}
+
+/* Of a name whose end was not read: no part of it is demangled, and its handle tells it apart. */
+static void name_without_end(const char *name, uint64_t handle, char text[DEMANGLE_MAX_OUTPUT])
+{
+	char cut_name[NAME_CUT_MAX], place[32];
+	struct name_cut cut;
+
+	snprintf(place, sizeof(place), "...@0x%" PRIx64, handle);
+	name_cut_init(&cut);
+	name_cut_add(&cut, name, strlen(name));
+	name_cut_add(&cut, place, strlen(place));
+	name_cut_finish(&cut, cut_name);
+	demangle(cut_name, text);
+}
+
+/* What a look-up says that a handle is called; NULL: that is not known; "": it is one of several. */
+static const char *name_told(const struct gpu_tally *tally, const struct bpfprof_gpu_name *e,
+			     char text[DEMANGLE_MAX_OUTPUT])
+{
+	const struct handle_key key = { .start_ns = e->task.start_ns,
+					.value = e->other,
+					.pid = e->task.pid };
+	char mangled[BPFPROF_GPU_NAME_BYTES];
+	const struct name_entry *other;
+
+	if (e->other) {
+		other = name_find(tally, &key);
+		return other ? other->name : NULL;
+	}
+	memcpy(mangled, e->name, sizeof(mangled));
+	mangled[sizeof(mangled) - 1] = 0;
+	if (!*mangled)
+		return NULL;
+	if (strlen(mangled) == sizeof(mangled) - 1)
+		name_without_end(mangled, e->handle, text);
+	else
+		demangle(mangled, text);
+	return text;
+}
+
+/* What was told of a handle was of a kernel that is no more. False: there is no room to tell it apart. */
+static bool generation_end(struct gpu_tally *tally, const struct handle_key *key, uint64_t ts_ns)
+{
+	uint32_t generation =
+		gpu_reuse_end(tally->reuse, key->pid, key->start_ns, key->value, ts_ns);
+	struct name_entry *entry = name_find(tally, key);
+
+	if (!generation)
+		return false;
+	if (entry) {
+		HASH_DEL(tally->names, entry);
+		entry->key.space = generation;
+		HASH_ADD(hh, tally->names, key, sizeof(entry->key), entry);
+	}
+	gpu_graphs_generation_end(tally->graphs, key->pid, key->start_ns, key->value, generation);
+	return true;
+}
+
+static void name_reused(struct gpu_tally *tally, const struct handle_key *key, const char *name,
+			uint64_t ts_ns)
+{
+	struct name_entry *entry;
+
+	if (!generation_end(tally, key, ts_ns))
+		name = "";
+	if (name)
+		name_set(tally, key, name);
+	entry = name_find(tally, key);
+	if (entry)
+		entry->untold = true;
+}
+
+void gpu_tally_name(struct gpu_tally *tally, const struct bpfprof_gpu_name *e)
+{
+	const struct handle_key key = { .start_ns = e->task.start_ns,
+					.value = e->handle,
+					.pid = e->task.pid };
+	char text[DEMANGLE_MAX_OUTPUT];
+	const char *name = name_told(tally, e, text);
+	const struct name_entry *before = name_find(tally, &key);
+
+	/* One that only looks kernels up has elements of maps, too. */
+	if (!gpu_tally_process_get(tally, key.pid, key.start_ns))
+		return;
+	if (e->flags & BPFPROF_NAME_REUSED) {
+		name_reused(tally, &key, name, e->rec.ts_ns);
+		return;
+	}
+	if (before && name && *name && strcmp(before->name, name)) {
+		/* Of two that look it up at once, and the other's word is still to come? */
+		if (!(e->flags & BPFPROF_NAME_UNSEEN))
+			return;
+		name = "";
+	}
+	if (name)
+		name_set(tally, &key, name);
+}
+
+/* All that was counted of kernels before has been told; or it is not known of which launches are. */
+static void on_told(struct gpu_tally *tally, const struct handle_key *kernel, bool all)
+{
+	struct name_entry *entry = name_find(tally, kernel);
+
+	if (!all)
+		name_set(tally, kernel, "");
+	else if (entry)
+		entry->untold = false;
+}
+
+/* So many calls with a key were of the kernel before, and so are all stacks that came. */
+void gpu_tally_reused(struct gpu_tally *tally, const struct bpfprof_gpu_call *call)
+{
+	const struct handle_key kernel = kernel_key(&call->key);
+	struct bpfprof_gpu_key ended = call->key;
+	struct key_entry *of, *other;
+	uint32_t generation;
+
+	if (!call->key.function) {
+		on_told(tally, &kernel, call->bytes);
+		return;
+	}
+	generation = gpu_reuse_key_end(tally->reuse, &call->key, call->bytes);
+	if (!generation) { /* nobody can say of what they were any more */
+		name_set(tally, &kernel, "");
+		return;
+	}
+	generation_set(&ended, generation);
+	HASH_FIND(hh, tally->keys, &call->key, sizeof(call->key), of);
+	HASH_FIND(hh, tally->keys, &ended, sizeof(ended), other);
+	if (!of || other)
+		return;
+	HASH_DEL(tally->keys, of);
+	of->key = ended;
+	HASH_ADD(hh, tally->keys, key, sizeof(of->key), of);
+}
+
+const char *gpu_tally_kernel(const struct gpu_tally *tally, const struct bpfprof_gpu_key *key)
+{
+	const struct handle_key kernel = kernel_key(key);
+	const struct name_entry *entry = name_find(tally, &kernel);
+
+	if (key->handle == BPFPROF_GPU_OTHER)
+		return "[other kernels]";
+	return entry && !entry->untold && *entry->name ? entry->name : NULL;
+}
+
+struct bpfprof_gpu_key gpu_tally_kernel_at(const struct gpu_tally *tally, uint32_t pid,
+					   uint64_t start_ns, uint64_t handle, uint64_t ts_ns)
+{
+	struct bpfprof_gpu_key key = { .start_ns = start_ns, .pid = pid, .handle = handle };
+
+	generation_set(&key, gpu_reuse_at(tally->reuse, pid, start_ns, handle, ts_ns));
+	return key;
+}
+
+void gpu_tally_split(const struct gpu_tally *tally, struct gpu_tally_count *count, uint64_t before,
+		     void (*add)(void *arg, const struct gpu_tally_count *part), void *arg)
+{
+	uint64_t calls = before + count->count.calls;
+	const struct gpu_reuse_end *ends;
+	struct gpu_tally_count part;
+	size_t nr, i;
+
+	ends = gpu_reuse_ends(tally->reuse, &count->key, &nr);
+	for (i = 0; i < nr && before < calls; i++) {
+		if (ends[i].calls <= before)
+			continue;
+		part = *count;
+		generation_set(&part.key, ends[i].generation);
+		part.count.calls = (ends[i].calls < calls ? ends[i].calls : calls) - before;
+		before += part.count.calls;
+		count->count.calls -= part.count.calls;
+		add(arg, &part);
+	}
+}
+
+size_t gpu_tally_nr_parts(const struct gpu_tally *tally)
+{
+	return gpu_reuse_nr(tally->reuse);
+}
+
+void gpu_tally_name_forget(struct gpu_tally *tally, struct name_entry *name)
+{
+	struct process_entry *process =
+		gpu_tally_process_find(tally, name->key.pid, name->key.start_ns);
+	size_t len = strlen(name->name);
+
+	if (process) {
+		process->nr_names--;
+		process->name_bytes -= len;
+	}
+	tally->name_bytes -= len;
+	HASH_DEL(tally->names, name);
+	free(name->name);
+	free(name);
+}

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/gap_sampler.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/time.h"
+#include "capture/sampler.h"
+#include "gpu/call_table.h"
+#include "gpu/monitor.h"
+#include "kernel/probes/gpu_probes.h"
+#include "kernel/probes/gpu_waits_map.h"
+#include "kernel/remote.h"
+#include "kernel/tasks.h"
+#include "profile/aggregate.h"
+#include "profile/stats.h"
+#include "threads/dump_read.h"
+#include "threads/thread_dump.h"
+#include "gpu_calls.h"
+
+#define LOOK_NS (20 * 1000000ULL)
+#define REFRESH_NS (100 * 1000000ULL) /* for new processes; else nothing, while there are none */
+#define LONG_NS (20 * 1000000ULL) /* shorter gaps are left to samples */
+#define READ_NS (100 * 1000000ULL) /* of one stack */
+#define READS_NS (200 * 1000000ULL) /* of each second, for all of them */
+#define MAX_TRIES 4
+#define MAX_PAGES 1024 /* 4 MiB */
+#define MAX_FRAMES 2048
+
+/* A process, at its index in gpu_waits. */
+struct sleeper {
+	bool in_use;
+	uint64_t gap_ns; /* the gap that the others are of */
+	uint64_t told_ns; /* until then */
+	uint64_t nr_switches; /* of the thread: since then it sleeps */
+	uint32_t tid;
+	unsigned int tries; /* to read its stack */
+	bool no_time; /* for another one */
+	bool is_read; /* in stack and kernel */
+	struct sampler_sleeper *stack;
+	struct bpfprof_task_state *state; /* of that time */
+	size_t nr_user;
+	uint32_t stop;
+	uint32_t unmerged;
+};
+
+/* Sleeps without a stack, by why. */
+struct unread {
+	uint64_t failed, no_time;
+};
+
+struct gpu_sleepers {
+	struct gpu_watch *watch;
+	struct remote_child *child; /* NULL until a stack is to be read */
+	struct sleeper all[BPFPROF_GPU_MAX_WAITS];
+	uint64_t look_ns, refresh_ns; /* when that is due */
+	uint64_t second_ns; /* when this second is over, */
+	uint64_t reading_ns; /* and what was used of it */
+	struct unread unread;
+	bool any;
+};
+
+int gpu_sleepers_new(struct gpu_sleepers **ret, struct gpu_watch *watch)
+{
+	struct gpu_sleepers *sleepers = calloc(1, sizeof(*sleepers));
+
+	if (!sleepers)
+		return -ENOMEM;
+	sleepers->watch = watch;
+	*ret = sleepers;
+	return 0;
+}
+
+static void unread_add(struct unread *unread, const struct sleeper *sleeper)
+{
+	if (sleeper->is_read)
+		return;
+	if (sleeper->no_time)
+		unread->no_time++;
+	else if (sleeper->tries)
+		unread->failed++;
+}
+
+static void sleeper_clear(struct gpu_sleepers *sleepers, struct sleeper *sleeper)
+{
+	unread_add(&sleepers->unread, sleeper);
+	free(sleeper->stack);
+	free(sleeper->state);
+	*sleeper = (struct sleeper){ 0 };
+}
+
+void gpu_sleepers_free(struct gpu_sleepers *sleepers)
+{
+	size_t i;
+
+	if (!sleepers)
+		return;
+	for (i = 0; i < BPFPROF_GPU_MAX_WAITS; i++)
+		sleeper_clear(sleepers, &sleepers->all[i]);
+	remote_child_free(sleepers->child);
+	free(sleepers);
+}
+
+/* Has it slept since before until now without a break? */
+static bool is_asleep(const struct bpfprof_task_state *state)
+{
+	return state->state && !state->exit_state && state->asleep_ns &&
+	       !(state->flags & BPFPROF_TASK_ON_CPU);
+}
+
+/* Has the thread not run since then? */
+static bool still_sleeps(struct session *session, const struct bpfprof_task_state *state)
+{
+	const struct tasks_choice choice = { .kernel_pid = state->task.pid,
+					     .tids = &state->task.tid,
+					     .nr = 1 };
+	struct tasks tasks;
+	bool same;
+
+	if (tasks_read(&tasks, session, state->task.pid, &choice))
+		return false;
+	same = tasks.nr && tasks.states[0].nr_switches == state->nr_switches;
+	tasks_fini(&tasks);
+	return same;
+}
+
+/* Of the thread that sleeps, by its number here. False: it is not to be had now. */
+static bool stack_read(struct gpu_sleepers *sleepers, struct sleeper *sleeper,
+		       const struct bpfprof_task_state *state, struct aggregate_input *ret)
+{
+	struct sampler *sampler = sleepers->watch->sampler;
+	uint64_t begin_ns = time_monotonic_ns();
+	const struct tasks_choice choice = { .kernel_pid = state->task.pid,
+					     .tids = &state->reader_tid,
+					     .nr = 1 };
+	struct dump_reader reader = { .session = &sampler->session,
+				      .walker = &sampler->walker,
+				      .runner = sampler->runner,
+				      .native = true,
+				      .threads = &choice,
+				      .deadline_ns = begin_ns + READ_NS,
+				      .max_frames = MAX_FRAMES,
+				      .max_pages = MAX_PAGES };
+	const struct process_dump *process = NULL;
+	struct dump_read_counts counts;
+	struct dump dump = { 0 };
+	bool wanted = false;
+
+	if (!sleepers->child && remote_child_new(&sleepers->child, &sampler->session))
+		return false;
+	reader.child = sleepers->child;
+	if (!dump_init(&dump) &&
+	    !dump_read(&reader, &dump, session_own_pid(&sampler->session, state->task.pid, 0),
+		       &counts))
+		process = &dump.processes[0];
+	if (process && process->nr_threads && process->threads[0].consistent)
+		wanted = sampler_sleeper_input(sampler, state, &dump, process, sleeper->stack, ret);
+	dump_fini(&dump);
+	sleepers->reading_ns += time_monotonic_ns() - begin_ns;
+	/* Or what was read may be of where it slept next. */
+	return wanted && sleeper->stack->is_read && still_sleeps(&sampler->session, state);
+}
+
+static bool is_the_same(const struct sleeper *sleeper, const struct bpfprof_task_state *state)
+{
+	return sleeper->tid == state->task.tid && sleeper->nr_switches == state->nr_switches;
+}
+
+/* It is another time that a thread sleeps. */
+static void sleep_begin(struct gpu_sleepers *sleepers, struct sleeper *sleeper,
+			const struct bpfprof_task_state *state)
+{
+	unread_add(&sleepers->unread, sleeper);
+	sleeper->tid = state->task.tid;
+	sleeper->nr_switches = state->nr_switches;
+	sleeper->tries = 0;
+	sleeper->is_read = sleeper->no_time = false;
+}
+
+/* Reads it once for each time that the thread sleeps; again, if that failed. */
+static void stack_try(struct gpu_sleepers *sleepers, struct sleeper *sleeper,
+		      const struct bpfprof_task_state *state)
+{
+	struct aggregate_input input = { 0 };
+
+	if (sleeper->tries == MAX_TRIES)
+		return;
+	sleeper->no_time = sleepers->reading_ns >= READS_NS;
+	if (sleeper->no_time)
+		return; /* the next time, maybe */
+	sleeper->tries++;
+	if (!sleeper->stack)
+		sleeper->stack = calloc(1, sizeof(*sleeper->stack));
+	if (!sleeper->state)
+		sleeper->state = calloc(1, sizeof(*sleeper->state));
+	if (!sleeper->stack || !sleeper->state)
+		return;
+	*sleeper->state = *state;
+	sleeper->is_read = stack_read(sleepers, sleeper, sleeper->state, &input);
+	sleeper->nr_user = input.nr_user;
+	sleeper->stop = input.stop;
+	sleeper->unmerged = input.unmerged;
+}
+
+/* Its stack, and what it is of. False: it has none now, or is not wanted. */
+static bool stack_get(struct gpu_sleepers *sleepers, struct sleeper *sleeper,
+		      const struct bpfprof_task_state *state, struct aggregate_input *ret)
+{
+	struct sampler *sampler = sleepers->watch->sampler;
+	struct bpfprof_sample sample;
+
+	if (!sampler_thread_input(sampler, state, &sample, ret))
+		return false;
+	if (!is_the_same(sleeper, state))
+		sleep_begin(sleepers, sleeper, state);
+	if (!sleeper->is_read)
+		stack_try(sleepers, sleeper, state);
+	if (!sleeper->is_read ||
+	    !sampler_thread_input(sampler, state, &sleeper->stack->sample, ret))
+		return false;
+	ret->kernel = (const uint64_t *)sleeper->state->kernel;
+	ret->nr_kernel = sleeper->state->nr_kernel;
+	ret->user = sleeper->stack->user;
+	ret->nr_user = sleeper->nr_user;
+	ret->stop = sleeper->stop;
+	ret->unmerged = sleeper->unmerged;
+	ret->again = true; /* it is no sample */
+	return true;
+}
+
+/* now_ns: before it was asked for the gap and the thread's state, which is a moment ago. */
+static void thread_look(struct gpu_sleepers *sleepers, struct sleeper *sleeper,
+			const struct bpfprof_task_state *state, uint64_t now_ns)
+{
+	uint64_t since_ns = time_monotonic_ns() - state->asleep_ns;
+	uint64_t from_ns = since_ns > sleeper->told_ns ? since_ns : sleeper->told_ns;
+	struct aggregate_input input;
+
+	if (!is_asleep(state) || from_ns >= now_ns || !stack_get(sleepers, sleeper, state, &input))
+		return;
+	sleeper->told_ns = now_ns;
+	sleeper->stack->sample.gap_ns = sleeper->gap_ns;
+	gpu_tally_gap(sleepers->watch->tally, &input, now_ns - from_ns, true);
+}
+
+static void process_look(struct gpu_sleepers *sleepers, struct sleeper *sleeper,
+			 const struct bpfprof_gpu_waits *waits, uint64_t now_ns)
+{
+	struct session *session = &sleepers->watch->sampler->session;
+	const struct tasks_choice choice = { .kernel_pid = waits->pid,
+					     .tids = &waits->idle_tid,
+					     .nr = 1 };
+	struct tasks tasks;
+
+	if (!waits->idle_ns || now_ns < waits->idle_ns + LONG_NS ||
+	    (session->options.filter && !session_is_target(session, (pid_t)waits->pid)))
+		return;
+	if (sleeper->gap_ns != waits->idle_ns) {
+		sleeper->gap_ns = waits->idle_ns;
+		sleeper->told_ns = waits->idle_ns;
+	}
+	/* That is no time of the gap. Asked first: a copy that begins after this is not slept in until now. */
+	if (gpu_probes_thread_copies(sleepers->watch->probes, waits->idle_tid, waits->start_ns))
+		return;
+	if (tasks_read(&tasks, session, waits->pid, &choice))
+		return;
+	if (tasks.nr && tasks.states[0].task.start_ns == waits->start_ns)
+		thread_look(sleepers, sleeper, &tasks.states[0], now_ns);
+	tasks_fini(&tasks);
+}
+
+/* Which processes there are is not asked for at each look: that takes longer than all the rest. */
+static void refresh(struct gpu_sleepers *sleepers, uint64_t now_ns)
+{
+	const struct session *session = &sleepers->watch->sampler->session;
+	struct bpfprof_gpu_waits waits;
+	uint32_t i;
+
+	sleepers->refresh_ns = now_ns + REFRESH_NS;
+	sleepers->any = false;
+	for (i = 0; i < BPFPROF_GPU_MAX_WAITS; i++) {
+		if (!gpu_waits_map_get(session, i, &waits)) {
+			sleeper_clear(sleepers, &sleepers->all[i]);
+			continue;
+		}
+		sleepers->all[i].in_use = true;
+		sleepers->any = true;
+	}
+	if (!sleepers->any) {
+		remote_child_free(sleepers->child);
+		sleepers->child = NULL;
+	}
+}
+
+int gpu_sleepers_run(struct gpu_sleepers *sleepers, uint64_t now_ns)
+{
+	const struct session *session = &sleepers->watch->sampler->session;
+	struct bpfprof_gpu_waits waits;
+	uint64_t every_ns, before_ns;
+	uint32_t i;
+
+	if (now_ns >= sleepers->refresh_ns)
+		refresh(sleepers, now_ns);
+	if (now_ns >= sleepers->second_ns) {
+		sleepers->second_ns = now_ns + NS_PER_SECOND;
+		sleepers->reading_ns = 0;
+	}
+	every_ns = sleepers->any ? LOOK_NS : REFRESH_NS;
+	if (now_ns >= sleepers->look_ns && session_pids_are_the_nodes(session)) {
+		sleepers->look_ns = now_ns + every_ns;
+		for (i = 0; i < BPFPROF_GPU_MAX_WAITS; i++) {
+			/* Not later: by then the gap may be over, and the thread waits for work. */
+			before_ns = time_monotonic_ns();
+			if (sleepers->all[i].in_use && gpu_waits_map_get(session, i, &waits))
+				process_look(sleepers, &sleepers->all[i], &waits, before_ns);
+		}
+	}
+	return (int)(every_ns / 1000000);
+}
+
+void gpu_sleepers_lost(const struct gpu_sleepers *sleepers, struct stats_reasons *dst)
+{
+	struct unread unread = sleepers->unread;
+	size_t i;
+
+	for (i = 0; i < BPFPROF_GPU_MAX_WAITS; i++)
+		unread_add(&unread, &sleepers->all[i]);
+	stats_add(dst, "stacks_of_sleepers_unread", unread.failed);
+	stats_add(dst, "stacks_of_sleepers_no_time", unread.no_time);
+}

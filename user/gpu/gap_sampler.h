@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_GPU_GAP_SAMPLER_H
+#define BPFPROF_GPU_GAP_SAMPLER_H
+
+/*
+ * Threads that sleep while the device of their process has nothing to do, as one does that waits for its
+ * data loader: no sample comes of them. Of each such process the thread that is likely to launch next is
+ * looked at every few milliseconds, and its stack is read once for each time that it sleeps.
+ */
+
+#include <stdint.h>
+
+struct gpu_sleepers;
+struct gpu_watch;
+struct stats_reasons;
+
+/* Borrows watch, whose sampler has the options gpu_waits and threads. 0 or -ENOMEM. */
+int gpu_sleepers_new(struct gpu_sleepers **ret, struct gpu_watch *watch);
+void gpu_sleepers_free(struct gpu_sleepers *sleepers); /* NULL is fine */
+
+/* Looks, if it is time to. Milliseconds until it wants to be called again. */
+int gpu_sleepers_run(struct gpu_sleepers *sleepers, uint64_t now_ns);
+/* Stacks that could not be read, or were not since others had taken all the time that is allowed for it. */
+void gpu_sleepers_lost(const struct gpu_sleepers *sleepers, struct stats_reasons *dst);
+
+#endif

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/gaps.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <uthash.h>
+
+#include "gpu/shares.h"
+#include "profile/aggregate.h"
+#include "profile/aggregate_rollover.h"
+
+struct stack {
+	UT_hash_handle hh;
+	struct aggregate_call_at at;
+	uint64_t open_ns; /* seen in the gap that is not over, */
+	uint64_t short_ns; /* and in short ones */
+	uint64_t ns; /* of gaps, that it has */
+};
+
+struct gpu_gaps {
+	struct gpu_gaps_room *room;
+	struct stack *stacks;
+	uint64_t begin_ns; /* of the gap that open_ns are of, 0: none */
+	bool timed; /* of some of it is known how long it was */
+	uint64_t
+		told_ns; /* begin of the last one that was shared out: who comes late has no part in it */
+};
+
+int gpu_gaps_new(struct gpu_gaps **ret, struct gpu_gaps_room *room)
+{
+	struct gpu_gaps *gaps = calloc(1, sizeof(*gaps));
+
+	if (!gaps)
+		return -ENOMEM;
+	gaps->room = room;
+	*ret = gaps;
+	return 0;
+}
+
+static void stack_remove(struct gpu_gaps *gaps, struct stack *stack)
+{
+	HASH_DEL(gaps->stacks, stack);
+	free(stack);
+	gaps->room->nr--;
+}
+
+void gpu_gaps_free(struct gpu_gaps *gaps)
+{
+	struct stack *stack, *next;
+
+	if (!gaps)
+		return;
+	HASH_ITER(hh, gaps->stacks, stack, next)
+		stack_remove(gaps, stack);
+	free(gaps);
+}
+
+static struct stack *stack_get(struct gpu_gaps *gaps, const struct aggregate_call_at *at)
+{
+	struct stack *stack;
+
+	HASH_FIND(hh, gaps->stacks, at, sizeof(*at), stack);
+	if (stack)
+		return stack;
+	stack = gaps->room->nr < gaps->room->max ? calloc(1, sizeof(*stack)) : NULL;
+	if (!stack) {
+		gaps->room->lost++;
+		return NULL;
+	}
+	stack->at = *at;
+	HASH_ADD(hh, gaps->stacks, at, sizeof(stack->at), stack);
+	gaps->room->nr++;
+	return stack;
+}
+
+/* Of the gap no launch will tell: it was a short one. */
+static void open_forget(struct gpu_gaps *gaps)
+{
+	struct stack *stack;
+
+	for (stack = gaps->stacks; stack; stack = stack->hh.next) {
+		stack->short_ns += stack->open_ns;
+		stack->open_ns = 0;
+	}
+	gaps->begin_ns = 0;
+	gaps->timed = false;
+}
+
+void gpu_gaps_seen(struct gpu_gaps *gaps, const struct aggregate_call_at *at, uint64_t begin_ns,
+		   uint64_t ns, bool timed)
+{
+	struct stack *stack;
+
+	if (begin_ns == gaps->told_ns)
+		return;
+	stack = stack_get(gaps, at);
+	if (!stack)
+		return;
+	if (begin_ns > gaps->begin_ns) {
+		open_forget(gaps);
+		gaps->begin_ns = begin_ns;
+	}
+	if (begin_ns != gaps->begin_ns) { /* late */
+		stack->short_ns += ns;
+		return;
+	}
+	stack->open_ns += ns;
+	gaps->timed |= timed;
+}
+
+/* How much of a time is covered by what was seen: what is missing may be less than is to be seen. */
+static uint64_t covered(uint64_t ns, uint64_t seen_ns)
+{
+	if (!seen_ns)
+		return 0;
+	return seen_ns + GPU_GAPS_UNSURE_NS >= ns ? ns : seen_ns;
+}
+
+uint64_t gpu_gaps_end(struct gpu_gaps *gaps, uint64_t begin_ns, uint64_t ns)
+{
+	uint64_t seen_ns = 0, left, part;
+	struct stack *stack;
+
+	if (!begin_ns || begin_ns != gaps->begin_ns)
+		return 0;
+	if (ns < GPU_GAPS_LONG_NS && !gaps->timed) {
+		open_forget(gaps);
+		return 0;
+	}
+	for (stack = gaps->stacks; stack; stack = stack->hh.next)
+		seen_ns += stack->open_ns;
+	left = part = covered(ns, seen_ns);
+	for (stack = gaps->stacks; stack; stack = stack->hh.next) {
+		stack->ns += share_take(&left, &seen_ns, stack->open_ns);
+		stack->open_ns = 0;
+	}
+	gaps->begin_ns = 0;
+	gaps->timed = false;
+	gaps->told_ns = begin_ns;
+	return part;
+}
+
+uint64_t gpu_gaps_share(struct gpu_gaps *gaps, uint64_t ns, uint64_t idle_ns)
+{
+	uint64_t seen_ns = 0, left, part;
+	struct stack *stack;
+
+	if (gaps->begin_ns && gaps->begin_ns != idle_ns)
+		open_forget(gaps);
+	for (stack = gaps->stacks; stack; stack = stack->hh.next)
+		seen_ns += stack->short_ns;
+	left = part = covered(ns, seen_ns);
+	for (stack = gaps->stacks; stack; stack = stack->hh.next) {
+		stack->ns += share_take(&left, &seen_ns, stack->short_ns);
+		stack->short_ns = 0;
+	}
+	return part;
+}
+
+void gpu_gaps_each(const struct gpu_gaps *gaps,
+		   void (*each)(void *arg, const struct aggregate_call_at *at, uint64_t ns),
+		   void *arg)
+{
+	const struct stack *stack;
+
+	for (stack = gaps->stacks; stack; stack = stack->hh.next)
+		if (stack->ns)
+			each(arg, &stack->at, stack->ns);
+}
+
+void gpu_gaps_next(struct gpu_gaps *gaps, const struct aggregate_view *from, struct aggregate *next,
+		   size_t max_bytes)
+{
+	struct stack *stack, *after, *kept = NULL;
+	struct aggregate_call_at at;
+
+	HASH_ITER(hh, gaps->stacks, stack, after) {
+		if (!stack->open_ns) {
+			stack_remove(gaps, stack);
+			continue;
+		}
+		if (aggregate_bytes(next) > max_bytes ||
+		    aggregate_carry(next, from, &stack->at, &at)) {
+			gaps->room->lost++;
+			stack_remove(gaps, stack);
+			continue;
+		}
+		HASH_DEL(gaps->stacks, stack);
+		stack->at = at;
+		stack->ns = 0;
+		HASH_ADD(hh, kept, at, sizeof(stack->at), stack);
+	}
+	gaps->stacks = kept;
+}

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/graphs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define HASH_SEED graphs->seed
+#include "base/hash_seed.h"
+#include "base/seeded_hash.h"
+#include "profile/stats.h"
+
+#define FIRST_ROOM 8
+
+struct graph_key {
+	uint64_t start_ns;
+	uint64_t name; /* content, or a capture's number */
+	uint32_t pid;
+	uint32_t made; /* bool: the capture is over */
+};
+
+struct graph {
+	UT_hash_handle hh;
+	struct graph_key key;
+	struct gpu_graphs_share *of;
+	struct gpu_graph_node
+		*nodes; /* by function, then by handle, of which the present one is first */
+	uint64_t told; /* nodes */
+	uint32_t nr, cap;
+	bool cut;
+};
+
+struct gpu_graphs {
+	uint64_t seed;
+	struct graph *all;
+	size_t nr_nodes;
+	unsigned int share;
+	uint64_t graphs_lost, nodes_lost;
+};
+
+static struct graph *graph_find(const struct gpu_graphs *graphs, uint32_t pid, uint64_t start_ns,
+				uint64_t name, bool made)
+{
+	struct graph_key key = { .start_ns = start_ns, .name = name, .pid = pid, .made = made };
+	struct graph *graph;
+
+	HASH_FIND(hh, graphs->all, &key, sizeof(key), graph);
+	return graph;
+}
+
+static void graph_free(struct gpu_graphs *graphs, struct graph *graph)
+{
+	graphs->nr_nodes -= graph->nr;
+	graph->of->nr_nodes -= graph->nr;
+	graph->of->nr--;
+	graph->of->nr_open -= !graph->key.made;
+	HASH_DEL(graphs->all, graph);
+	free(graph->nodes);
+	free(graph);
+}
+
+/* Of captures that never end, as far as it was told, the oldest is over. */
+static void open_bound(struct gpu_graphs *graphs, const struct gpu_graphs_share *share)
+{
+	struct graph *graph, *next;
+
+	if (share->nr_open < GPU_GRAPHS_MAX_OPEN)
+		return;
+	HASH_ITER(hh, graphs->all, graph, next) {
+		if (graph->of != share || graph->key.made)
+			continue;
+		graph_free(graphs, graph);
+		return;
+	}
+}
+
+/* That is being captured. NULL: there is no room. */
+static struct graph *graph_add(struct gpu_graphs *graphs,
+			       const struct bpfprof_gpu_graph_event *event,
+			       struct gpu_graphs_share *share)
+{
+	uint32_t room = GPU_GRAPHS_MAX / graphs->share;
+	struct graph *graph = NULL;
+
+	open_bound(graphs, share);
+	if (HASH_COUNT(graphs->all) < room && share->nr < room / GPU_GRAPHS_OF_ONE)
+		graph = calloc(1, sizeof(*graph));
+	if (!graph)
+		return NULL;
+	graph->key = (struct graph_key){ .start_ns = event->start_ns,
+					 .name = event->number,
+					 .pid = event->pid };
+	graph->of = share;
+	share->nr++;
+	share->nr_open++;
+	HASH_ADD(hh, graphs->all, key, sizeof(graph->key), graph);
+	return graph;
+}
+
+/* The place of a kind of node among those of a graph, or where it would be. */
+static size_t node_place(const struct graph *graph, uint32_t function, uint64_t handle)
+{
+	size_t from = 0, to = graph->nr, middle;
+	const struct gpu_graph_node *node;
+
+	while (from < to) {
+		middle = from + (to - from) / 2;
+		node = &graph->nodes[middle];
+		if (node->function < function ||
+		    (node->function == function && node->handle < handle))
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return from;
+}
+
+/* False: there is no room. */
+static bool node_add(struct gpu_graphs *graphs, struct graph *graph, size_t at, uint32_t function,
+		     uint64_t handle)
+{
+	uint32_t cap = graph->cap ? 2 * graph->cap : FIRST_ROOM;
+	uint32_t room = GPU_GRAPHS_MAX_NODES / graphs->share;
+	struct gpu_graph_node *tmp;
+
+	if (graphs->nr_nodes >= room || graph->of->nr_nodes >= room / GPU_GRAPHS_OF_ONE)
+		return false;
+	if (graph->nr == graph->cap) {
+		tmp = reallocarray(graph->nodes, cap, sizeof(*tmp));
+		if (!tmp)
+			return false;
+		graph->nodes = tmp;
+		graph->cap = cap;
+	}
+	memmove(&graph->nodes[at + 1], &graph->nodes[at], (graph->nr - at) * sizeof(*graph->nodes));
+	graph->nodes[at] = (struct gpu_graph_node){ .handle = handle, .function = function };
+	graph->nr++;
+	graph->of->nr_nodes++;
+	graphs->nr_nodes++;
+	return true;
+}
+
+static void on_node(struct gpu_graphs *graphs, const struct bpfprof_gpu_graph_event *event,
+		    struct gpu_graphs_share *share)
+{
+	struct graph *graph = graph_find(graphs, event->pid, event->start_ns, event->number, false);
+	struct gpu_graph_node *node;
+	size_t at;
+
+	if (!graph)
+		graph = graph_add(graphs, event, share);
+	if (!graph) /* which is noticed and counted when it is made */
+		return;
+	at = node_place(graph, event->function, event->handle);
+	node = at < graph->nr ? &graph->nodes[at] : NULL;
+	if ((!node || node->function != event->function || node->handle != event->handle ||
+	     node->generation) &&
+	    !node_add(graphs, graph, at, event->function, event->handle)) {
+		graphs->nodes_lost++;
+		return;
+	}
+	node = &graph->nodes[at];
+	if (node->count == UINT32_MAX)
+		return;
+	node->count++;
+	graph->told++;
+}
+
+/* A capture has ended; another one may have been of the same before. */
+static void on_made(struct gpu_graphs *graphs, const struct bpfprof_gpu_graph_event *event,
+		    struct gpu_graphs_share *share)
+{
+	struct graph *graph = graph_find(graphs, event->pid, event->start_ns, event->number, false);
+	struct graph *before = graph_find(graphs, event->pid, event->start_ns, event->handle, true);
+
+	if (!graph)
+		graph = graph_add(graphs, event, share);
+	if (!graph) {
+		graphs->graphs_lost += !before || before->cut;
+		return;
+	}
+	graph->cut = event->lost || graph->told != event->nodes;
+	if (before && (graph->cut || !before->cut)) {
+		graph_free(graphs, graph);
+		return;
+	}
+	if (before)
+		graph_free(graphs, before);
+	HASH_DEL(graphs->all, graph);
+	graph->key.name = event->handle;
+	graph->key.made = true;
+	graph->of->nr_open--;
+	HASH_ADD(hh, graphs->all, key, sizeof(graph->key), graph);
+}
+
+void gpu_graphs_event(struct gpu_graphs *graphs, const struct bpfprof_gpu_graph_event *event,
+		      struct gpu_graphs_share *share)
+{
+	struct graph *graph;
+
+	switch (event->kind) {
+	case GPU_GRAPH_NODE:
+		on_node(graphs, event, share);
+		break;
+	case GPU_GRAPH_MADE:
+		on_made(graphs, event, share);
+		break;
+	case GPU_GRAPH_DROPPED:
+		graph = graph_find(graphs, event->pid, event->start_ns, event->number, false);
+		if (graph)
+			graph_free(graphs, graph);
+		break;
+	}
+}
+
+void gpu_graphs_generation_end(struct gpu_graphs *graphs, uint32_t pid, uint64_t start_ns,
+			       uint64_t handle, uint32_t generation)
+{
+	struct gpu_graph_node *node;
+	struct graph *graph;
+
+	for (graph = graphs->all; graph; graph = graph->hh.next) {
+		if (graph->key.pid != pid || graph->key.start_ns != start_ns)
+			continue;
+		for (node = graph->nodes; node < graph->nodes + graph->nr; node++)
+			if (node->handle == handle && !node->generation)
+				node->generation = generation;
+	}
+}
+
+void gpu_graphs_forget(struct gpu_graphs *graphs,
+		       bool (*gone)(const void *arg, uint32_t pid, uint64_t start_ns),
+		       const void *arg)
+{
+	struct graph *graph, *next;
+
+	HASH_ITER(hh, graphs->all, graph, next)
+		if (gone(arg, graph->key.pid, graph->key.start_ns))
+			graph_free(graphs, graph);
+}
+
+bool gpu_graphs_find(const struct gpu_graphs *graphs, uint32_t pid, uint64_t start_ns,
+		     uint64_t content, struct gpu_graph *ret)
+{
+	const struct graph *graph = graph_find(graphs, pid, start_ns, content, true);
+
+	if (!graph)
+		return false;
+	*ret = (struct gpu_graph){ .nodes = graph->nodes,
+				   .nr = graph->nr,
+				   .complete = !graph->cut };
+	return true;
+}
+
+size_t gpu_graphs_nr_nodes(const struct gpu_graphs *graphs)
+{
+	return graphs->nr_nodes;
+}
+
+void gpu_graphs_lost(const struct gpu_graphs *graphs, struct stats_reasons *dst)
+{
+	stats_add(dst, "graphs_no_room", graphs->graphs_lost);
+	stats_add(dst, "nodes_of_graphs_no_room", graphs->nodes_lost);
+}
+
+int gpu_graphs_new(struct gpu_graphs **ret)
+{
+	struct gpu_graphs *graphs = calloc(1, sizeof(*graphs));
+
+	if (!graphs)
+		return -ENOMEM;
+	graphs->share = 1;
+	graphs->seed = hash_seed();
+	*ret = graphs;
+	return 0;
+}
+
+void gpu_graphs_bound(struct gpu_graphs *graphs, unsigned int share)
+{
+	graphs->share = share;
+}
+
+void gpu_graphs_free(struct gpu_graphs *graphs)
+{
+	struct graph *graph, *next;
+
+	if (!graphs)
+		return;
+	HASH_ITER(hh, graphs->all, graph, next)
+		graph_free(graphs, graph);
+	free(graphs);
+}

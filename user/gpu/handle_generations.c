@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/handle_generations.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define HASH_SEED reuse->seed
+#include "base/hash_seed.h"
+#include "base/seeded_hash.h"
+#include "profile/stats.h"
+
+struct process_key {
+	uint64_t start_ns;
+	uint32_t pid, pad;
+};
+
+/* How much of the room a process has. */
+struct process_share {
+	UT_hash_handle hh;
+	struct process_key key;
+	uint32_t nr;
+};
+
+/* A handle, its key has no function, or a key that launches are counted by. */
+struct ended {
+	UT_hash_handle hh;
+	struct bpfprof_gpu_key key;
+	struct gpu_reuse_end *ends; /* of a handle: times instead of calls */
+	uint32_t nr, cap;
+};
+
+struct gpu_reuse {
+	uint64_t seed;
+	struct ended *all;
+	struct process_share *shares;
+	size_t nr;
+	unsigned int share;
+	uint64_t lost;
+};
+
+static struct bpfprof_gpu_key handle_key(uint32_t pid, uint64_t start_ns, uint64_t handle)
+{
+	return (struct bpfprof_gpu_key){ .start_ns = start_ns, .pid = pid, .handle = handle };
+}
+
+static struct ended *find(const struct gpu_reuse *reuse, const struct bpfprof_gpu_key *key)
+{
+	struct ended *ended;
+
+	HASH_FIND(hh, reuse->all, key, sizeof(*key), ended);
+	return ended;
+}
+
+/* NULL without memory. */
+static struct process_share *share_get(struct gpu_reuse *reuse, const struct bpfprof_gpu_key *key)
+{
+	struct process_key wanted = { .start_ns = key->start_ns, .pid = key->pid };
+	struct process_share *share;
+
+	HASH_FIND(hh, reuse->shares, &wanted, sizeof(wanted), share);
+	if (share)
+		return share;
+	share = calloc(1, sizeof(*share));
+	if (!share)
+		return NULL;
+	share->key = wanted;
+	HASH_ADD(hh, reuse->shares, key, sizeof(share->key), share);
+	return share;
+}
+
+static struct ended *get(struct gpu_reuse *reuse, const struct bpfprof_gpu_key *key)
+{
+	struct ended *ended = find(reuse, key);
+
+	if (ended)
+		return ended;
+	ended = calloc(1, sizeof(*ended));
+	if (!ended)
+		return NULL;
+	ended->key = *key;
+	HASH_ADD(hh, reuse->all, key, sizeof(ended->key), ended);
+	return ended;
+}
+
+/* Room for one more end. NULL: there is none, which counts. */
+static struct ended *room(struct gpu_reuse *reuse, const struct bpfprof_gpu_key *key)
+{
+	uint32_t most = GPU_REUSE_MAX / reuse->share;
+	struct process_share *share = reuse->nr < most ? share_get(reuse, key) : NULL;
+	struct ended *ended = NULL;
+	struct gpu_reuse_end *tmp;
+	uint32_t cap;
+
+	if (share && share->nr < most / GPU_REUSE_OF_ONE)
+		ended = get(reuse, key);
+	if (ended && ended->nr == ended->cap) {
+		cap = ended->cap ? 2 * ended->cap : 1;
+		tmp = reallocarray(ended->ends, cap, sizeof(*tmp));
+		if (tmp) {
+			ended->ends = tmp;
+			ended->cap = cap;
+		}
+	}
+	if (!ended || ended->nr == ended->cap || ended->nr >= GPU_REUSE_MAX_GENERATION) {
+		reuse->lost++;
+		return NULL;
+	}
+	share->nr++;
+	reuse->nr++;
+	return ended;
+}
+
+uint32_t gpu_reuse_end(struct gpu_reuse *reuse, uint32_t pid, uint64_t start_ns, uint64_t handle,
+		       uint64_t ts_ns)
+{
+	const struct bpfprof_gpu_key key = handle_key(pid, start_ns, handle);
+	struct ended *ended = room(reuse, &key);
+
+	if (!ended)
+		return 0;
+	ended->ends[ended->nr].calls = ts_ns;
+	ended->ends[ended->nr].generation = ended->nr + 1;
+	return ++ended->nr;
+}
+
+uint32_t gpu_reuse_key_end(struct gpu_reuse *reuse, const struct bpfprof_gpu_key *key,
+			   uint64_t calls)
+{
+	const struct bpfprof_gpu_key handle = handle_key(key->pid, key->start_ns, key->handle);
+	const struct ended *of = find(reuse, &handle);
+	struct ended *ended = of && key->function ? room(reuse, key) : NULL;
+
+	if (!ended)
+		return 0;
+	ended->ends[ended->nr++] = (struct gpu_reuse_end){ .calls = calls, .generation = of->nr };
+	return of->nr;
+}
+
+uint32_t gpu_reuse_at(const struct gpu_reuse *reuse, uint32_t pid, uint64_t start_ns,
+		      uint64_t handle, uint64_t ts_ns)
+{
+	const struct bpfprof_gpu_key key = handle_key(pid, start_ns, handle);
+	const struct ended *ended = find(reuse, &key);
+	uint32_t i;
+
+	for (i = 0; ended && i < ended->nr; i++)
+		if (ts_ns < ended->ends[i].calls)
+			return ended->ends[i].generation;
+	return 0;
+}
+
+const struct gpu_reuse_end *gpu_reuse_ends(const struct gpu_reuse *reuse,
+					   const struct bpfprof_gpu_key *key, size_t *ret_nr)
+{
+	const struct ended *ended = find(reuse, key);
+
+	*ret_nr = ended ? ended->nr : 0;
+	return ended ? ended->ends : NULL;
+}
+
+size_t gpu_reuse_nr(const struct gpu_reuse *reuse)
+{
+	return reuse->nr;
+}
+
+static void ended_free(struct gpu_reuse *reuse, struct ended *ended)
+{
+	reuse->nr -= ended->nr;
+	HASH_DEL(reuse->all, ended);
+	free(ended->ends);
+	free(ended);
+}
+
+void gpu_reuse_forget(struct gpu_reuse *reuse,
+		      bool (*over)(const void *arg, uint32_t pid, uint64_t start_ns),
+		      const void *arg)
+{
+	struct process_share *share, *next_share;
+	struct ended *ended, *next;
+
+	HASH_ITER(hh, reuse->all, ended, next)
+		if (over(arg, ended->key.pid, ended->key.start_ns))
+			ended_free(reuse, ended);
+	HASH_ITER(hh, reuse->shares, share, next_share) {
+		if (!over(arg, share->key.pid, share->key.start_ns))
+			continue;
+		HASH_DEL(reuse->shares, share);
+		free(share);
+	}
+}
+
+void gpu_reuse_lost(const struct gpu_reuse *reuse, struct stats_reasons *dst)
+{
+	stats_add(dst, "kernel_handles_reused_no_room", reuse->lost);
+}
+
+int gpu_reuse_new(struct gpu_reuse **ret)
+{
+	struct gpu_reuse *reuse = calloc(1, sizeof(*reuse));
+
+	if (!reuse)
+		return -ENOMEM;
+	reuse->share = 1;
+	reuse->seed = hash_seed();
+	*ret = reuse;
+	return 0;
+}
+
+void gpu_reuse_bound(struct gpu_reuse *reuse, unsigned int share)
+{
+	reuse->share = share;
+}
+
+static bool always(const void *arg, uint32_t pid, uint64_t start_ns)
+{
+	(void)arg;
+	(void)pid;
+	(void)start_ns;
+	return true;
+}
+
+void gpu_reuse_free(struct gpu_reuse *reuse)
+{
+	if (!reuse)
+		return;
+	gpu_reuse_forget(reuse, always, NULL);
+	free(reuse);
+}

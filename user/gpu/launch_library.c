@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/launch_library.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <uthash.h>
+
+#include "base/strtab.h"
+#include "base/time.h"
+#include "gpu/job.h"
+#include "proc/images.h"
+#include "profile/aggregate.h"
+#include "profile/profile.h"
+#include "profile/stats.h"
+#include "profile/symbolize.h"
+
+struct known_frame {
+	UT_hash_handle hh;
+	uint64_t frame;
+	char *library, *entry;
+};
+
+struct gpu_between {
+	struct known_frame *known;
+};
+
+int gpu_between_new(struct gpu_between **ret)
+{
+	*ret = calloc(1, sizeof(**ret));
+	return *ret ? 0 : -ENOMEM;
+}
+
+void gpu_between_free(struct gpu_between *between)
+{
+	struct known_frame *known, *next;
+
+	if (!between)
+		return;
+	HASH_ITER(hh, between->known, known, next) {
+		HASH_DEL(between->known, known);
+		free(known->library);
+		free(known->entry);
+		free(known);
+	}
+	free(between);
+}
+
+/* libcublas means libcublasLt, libcudnn libcudnn_ops, too. */
+static bool is_gpu_library(const char *name)
+{
+	static const char *const names[] = {
+		"libcublas",   "libcudnn",  "libcufft",	   "libcusparse",
+		"libcusolver", "libcurand", "libcutensor", "libnccl.so",
+		"libnvshmem",  "libnpp",    "libnvjpeg",   "librccl.so",
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strncmp(name, names[i], strlen(names[i])))
+			return true;
+	return false;
+}
+
+/* The base name of the file that a frame lies in, or "". */
+static const char *library_of(struct gpu_job *job, uint64_t frame)
+{
+	const struct image *image;
+	const char *name;
+
+	if (frame >> BPFPROF_FRAME_SHIFT != BPFPROF_FRAME_NATIVE)
+		return "";
+	image = images_get(job->sampler.images,
+			   (uint32_t)((frame & BPFPROF_FRAME_MASK) >> BPFPROF_OFF_BITS));
+	if (!image)
+		return "";
+	name = strrchr(image->path, '/');
+	return name ? name + 1 : image->path;
+}
+
+/* The name of the function, to be freed; "" if it is not known, NULL without memory. */
+static char *entry_of(struct gpu_job *job, uint64_t frame)
+{
+	struct symbolize_options options = { .kallsyms = "/proc/kallsyms",
+					     .codes = job->sampler.codes,
+					     .runner = job->sampler.runner,
+					     .now_ns = time_monotonic_ns() };
+	struct profile profile = { 0 };
+	struct stats_reasons files = { 0 };
+	struct aggregate_view view;
+	const char *name;
+	char *entry;
+	int hidden;
+
+	aggregate_view_get(job->watch.aggregate, &view);
+	if (symbolize_frames(&profile, &frame, 1, view.processes, view.nr_processes,
+			     job->sampler.images, &options, &files, &hidden))
+		return NULL;
+	name = profile.locations[0].has_symbol
+		       ? strtab_get(profile.strings, profile.locations[0].name)
+		       : "";
+	/* NCCL's functions have two names each, the other is for tools. */
+	entry = strdup(name + !strncmp(name, "pnccl", 5));
+	profile_fini(&profile);
+	return entry;
+}
+
+static const struct known_frame *frame_get(struct gpu_between *between, struct gpu_job *job,
+					   uint64_t frame, const char *library)
+{
+	struct known_frame *known;
+
+	HASH_FIND(hh, between->known, &frame, sizeof(frame), known);
+	if (known || HASH_COUNT(between->known) >= GPU_BETWEEN_MAX_FRAMES)
+		return known;
+	known = calloc(1, sizeof(*known));
+	if (!known)
+		return NULL;
+	known->frame = frame;
+	known->library = strdup(library);
+	known->entry = entry_of(job, frame);
+	if (!known->library || !known->entry) {
+		free(known->library);
+		free(known->entry);
+		free(known);
+		return NULL;
+	}
+	HASH_ADD(hh, between->known, frame, sizeof(known->frame), known);
+	return known;
+}
+
+void gpu_between_find(struct gpu_between *between, struct gpu_job *job,
+		      const struct bpfprof_gpu_key *key, const char **ret_library,
+		      const char **ret_entry)
+{
+	const struct aggregate_stack *stack;
+	const struct known_frame *known;
+	struct aggregate_view view;
+	const uint64_t *frames;
+	const char *library;
+	uint32_t at;
+	size_t i;
+
+	*ret_library = *ret_entry = "";
+	aggregate_view_get(job->watch.aggregate, &view);
+	if (!gpu_tally_launch_stack(job->watch.tally, key, &at) || at >= view.nr_stacks)
+		return;
+	stack = &view.stacks[at];
+	frames = view.frames + stack->first;
+	for (i = stack->nr; i > 0; i--) {
+		library = library_of(job, frames[i - 1]);
+		if (!is_gpu_library(library))
+			continue;
+		known = frame_get(between, job, frames[i - 1], library);
+		if (!known)
+			return;
+		*ret_library = known->library;
+		*ret_entry = known->entry;
+		return;
+	}
+}

@@ -1,0 +1,498 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/monitor.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/exit_status.h"
+#include "base/log.h"
+#include "base/time.h"
+#include "capture/container_filter.h"
+#include "capture/sampler.h"
+#include "cuda/functions.h"
+#include "cuda/kernel_names.h"
+#include "gpu/waits.h"
+#include "kernel/probes/gpu_probes.h"
+#include "kernel/probes/gpu_waits_map.h"
+#include "kernel/probes/uprobe_multi.h"
+#include "kernel/probes/uprobe_perf.h"
+#include "kernel/stream.h"
+#include "profile/aggregate.h"
+#include "profile/aggregate_stats.h"
+
+#define LOOK_NS (20 * 1000000ULL) /* for new libraries, between two looks at what has come */
+#define TICK_NS NS_PER_SECOND
+#define NAMES_END_NS (2 * NS_PER_SECOND)
+#define IDLE_NS (5 * NS_PER_SECOND)
+#define GC_NAME "gc"
+#define CAPTURED_NAME "captured" /* of any kind, written into a graph */
+
+bool gpu_watch_may_hook(void)
+{
+	return uprobe_multi_probe() || !uprobe_perf_probe();
+}
+
+int gpu_watch_check(void)
+{
+	if (!gpu_watch_may_hook()) {
+		log_error("calls cannot be watched: this kernel lacks uprobe_multi links, and "
+			  "refuses perf's uprobes; remedy: Linux 6.6 or newer, or CAP_SYS_ADMIN");
+		return EXIT_PRIVILEGE;
+	}
+	/* Before there are threads: it forks. */
+	if (!uprobe_multi_returns_are_safe()) {
+		log_error(
+			"calls cannot be watched: this kernel would end programs under seccomp "
+			"where their calls return; remedy: Linux 6.14 or newer, or a later stable "
+			"version of this one");
+		return EXIT_PRIVILEGE;
+	}
+	return EXIT_DONE;
+}
+
+static void on_call_stack(void *arg, const struct aggregate_input *input,
+			  const struct bpfprof_gpu_call *call)
+{
+	struct gpu_watch *watch = arg;
+
+	gpu_tally_stack(watch->tally, input, call);
+}
+
+static void on_call(void *arg, const struct bpfprof_gpu_event *event)
+{
+	struct gpu_watch *watch = arg;
+
+	gpu_tally_call(watch->tally, event);
+}
+
+static void on_kernel_name(void *arg, const struct bpfprof_gpu_name *name)
+{
+	struct gpu_watch *watch = arg;
+
+	gpu_tally_name(watch->tally, name);
+}
+
+static void on_wait(void *arg, const struct bpfprof_gpu_wait *wait)
+{
+	struct gpu_watch *watch = arg;
+
+	gpu_waits_record(watch->waits, wait);
+}
+
+static void on_graph(void *arg, const struct bpfprof_gpu_graph_event *event)
+{
+	struct gpu_watch *watch = arg;
+
+	gpu_tally_graph(watch->tally, event);
+}
+
+void gpu_watch_gap(struct gpu_watch *watch, const struct aggregate_input *input)
+{
+	gpu_tally_gap(watch->tally, input, NS_PER_SECOND / watch->sampler->options->hz, false);
+}
+
+static void on_gap(void *arg, const struct aggregate_input *input)
+{
+	gpu_watch_gap(arg, input);
+}
+
+static void on_complete(void *arg, const struct bpfprof_gpu_key *key, uint64_t ns)
+{
+	gpu_tally_complete(arg, key, ns);
+}
+
+void gpu_watch_handle(struct sampler_handlers *handlers, struct gpu_watch *watch)
+{
+	handlers->call_stack = on_call_stack;
+	handlers->call = on_call;
+	handlers->kernel_name = on_kernel_name;
+	handlers->wait = on_wait;
+	handlers->graph = on_graph;
+	handlers->gap = on_gap;
+	handlers->calls_arg = watch;
+}
+
+int gpu_watch_open(struct gpu_watch *watch, struct sampler *sampler, bool threads, size_t bytes)
+{
+	const struct sampler_options *options = sampler->options;
+	int err;
+
+	*watch = (struct gpu_watch){ .sampler = sampler };
+	/* The kernel knows pids only: what else chooses is asked of each stack, and there is one of each. */
+	watch->chosen = options->nr_comms || options->nr_workers ||
+			(options->containers && container_filter_is_set(options->containers));
+	err = aggregate_new(&watch->aggregate, threads, bytes);
+	if (!err)
+		err = gpu_tally_new(&watch->tally, watch->aggregate);
+	if (!err && options->gpu_waits)
+		err = gpu_waits_new(&watch->waits);
+	if (watch->waits)
+		gpu_waits_notify(watch->waits, on_complete, watch->tally);
+	if (!err)
+		err = kernel_names_new(&watch->names);
+	if (!err)
+		err = gpu_probes_new(&watch->probes, &sampler->session, sampler->images,
+				     sampler->runner);
+	if (!err && session_pids_are_the_nodes(&sampler->session))
+		gpu_tally_pids_are_own(watch->tally);
+	if (!err)
+		return EXIT_DONE;
+	log_error("calls cannot be watched: %s", strerror(-err));
+	gpu_watch_close(watch);
+	return EXIT_FAILED;
+}
+
+void gpu_watch_close(struct gpu_watch *watch)
+{
+	gpu_probes_free(watch->probes);
+	gpu_tally_free(watch->tally);
+	gpu_waits_free(watch->waits);
+	kernel_names_free(watch->names);
+	aggregate_free(watch->aggregate);
+	*watch = (struct gpu_watch){ 0 };
+}
+
+void gpu_watch_start(struct gpu_watch *watch)
+{
+	while (gpu_probes_look(watch->probes, time_monotonic_ns(), NS_PER_SECOND))
+		sampler_run(watch->sampler);
+}
+
+bool gpu_watch_run(struct gpu_watch *watch, uint64_t now_ns)
+{
+	bool more = gpu_probes_look(watch->probes, now_ns, LOOK_NS);
+
+	if (now_ns < watch->tick_ns)
+		return more;
+	watch->tick_ns = now_ns + TICK_NS;
+	gpu_probes_sweep(watch->probes, now_ns - IDLE_NS);
+	return more;
+}
+
+void gpu_watch_starved(void *arg, const struct bpfprof_gpu_waits *process)
+{
+	const struct gpu_watch *watch = arg;
+	uint32_t pid = process->pid;
+
+	if (watch->chosen && !gpu_tally_is_described(watch->tally, pid, process->start_ns))
+		return;
+	gpu_tally_starved(watch->tally, pid, process->start_ns, process->starved_ns,
+			  process->idle_ns);
+	if (watch->waits)
+		gpu_waits_process(watch->waits, process);
+}
+
+struct ending {
+	struct gpu_watch *watch;
+	uint64_t ended_ns;
+};
+
+/* Who is killed in a call has blocked there until then. */
+static void on_last_calls(void *arg, uint32_t tid, const struct bpfprof_gpu_thread *thread)
+{
+	const struct ending *ending = arg;
+	const struct bpfprof_gpu_open *open;
+	uint32_t i;
+
+	for (i = 0; i < thread->depth && i < BPFPROF_GPU_MAX_OPEN; i++) {
+		open = &thread->open[i];
+		if (!gpu_picture_is_waiting(open) || ending->ended_ns <= open->begin_ns)
+			continue;
+		gpu_probes_count_add(ending->watch->probes, &open->key,
+				     ending->ended_ns - open->begin_ns);
+		gpu_tally_waited(ending->watch->tally, open, tid, ending->ended_ns);
+	}
+}
+
+void gpu_watch_exit(struct gpu_watch *watch, const struct bpfprof_task_id *task,
+		    const struct process_end *end)
+{
+	/* One that was found out later ended nobody knows when. */
+	struct ending ending = { .watch = watch, .ended_ns = end && end->cpu_ns ? end->ts_ns : 0 };
+	bool known = gpu_tally_exit(watch->tally, task);
+
+	gpu_probes_exit(watch->probes, task->pid, task->start_ns);
+	if (known && watch->ended)
+		watch->ended(watch->arg, task);
+	if (known) {
+		gpu_probes_forget_threads(watch->probes, task->pid, task->start_ns, on_last_calls,
+					  &ending);
+		gpu_waits_map_forget(&watch->sampler->session, task->pid, task->start_ns,
+				     gpu_watch_starved, watch);
+	}
+	if (watch->waits)
+		gpu_waits_exit(watch->waits, task->pid, task->start_ns, ending.ended_ns);
+}
+
+void gpu_watch_next(struct gpu_watch *watch, struct aggregate *next, size_t max_bytes)
+{
+	struct aggregate_view view;
+
+	aggregate_view_get(watch->aggregate, &view);
+	watch->nr_table_full += view.nr_table_full;
+	gpu_tally_next(watch->tally, next, max_bytes);
+	watch->aggregate = next;
+}
+
+void gpu_watch_tell_new(struct gpu_watch *watch)
+{
+	const struct gpu_probes_library *libraries;
+	size_t nr;
+
+	libraries = gpu_probes_libraries(watch->probes, &nr);
+	for (; watch->nr_told < nr; watch->nr_told++)
+		if (libraries[watch->nr_told].problem)
+			log_warn("%s: not watched: %s", libraries[watch->nr_told].path,
+				 libraries[watch->nr_told].problem);
+}
+
+void gpu_watch_tell(struct gpu_watch *watch)
+{
+	const uint32_t calls = 1U << GPU_LAYER_DRIVER | 1U << GPU_LAYER_NCCL;
+	const struct gpu_probes_library *libraries;
+	size_t nr, i, hooked = 0;
+	uint64_t functions = 0;
+	bool any = false;
+
+	gpu_watch_tell_new(watch);
+	libraries = gpu_probes_libraries(watch->probes, &nr);
+	for (i = 0; i < nr; i++) {
+		hooked += !libraries[i].problem;
+		functions += libraries[i].functions;
+		any |= !libraries[i].problem && libraries[i].layers & calls;
+	}
+	log_info("watching %" PRIu64 " functions in %zu libraries", functions, hooked);
+	if (!any)
+		log_info("no process has loaded libcuda or libnccl yet");
+}
+
+void gpu_watch_lost(const struct gpu_watch *watch, const uint64_t counters[GPU_NR_COUNTERS],
+		    uint64_t unknown, struct stats_reasons *dst)
+{
+	static const struct {
+		uint32_t counter;
+		const char *name;
+	} names[] = {
+		{ GPU_COUNT_KEYS_FULL, "calls_no_room" },
+		{ GPU_COUNT_THREADS_FULL, "calls_of_threads_no_room" },
+		{ GPU_COUNT_TOO_DEEP, "calls_too_deep" },
+		{ GPU_COUNT_RETURN_UNKNOWN, "returns_of_calls_not_seen" },
+		{ GPU_COUNT_SCRATCH_BUSY, "stacks_scratch_busy" },
+		{ GPU_COUNT_EVENTS_LOST, "events_ring_full" },
+		{ GPU_COUNT_NAMES_LOST, "kernel_names_ring_full" },
+		{ GPU_COUNT_ARGUMENT_FAULT, "arguments_unreadable" },
+		{ GPU_COUNT_COMMS_FULL, "communicators_no_room" },
+		{ GPU_COUNT_OTHER, "calls_without_detail" },
+		{ GPU_COUNT_TRACE_LOST, "traced_calls_ring_full" },
+		{ GPU_COUNT_WAITS_FULL, "processes_of_waits_no_room" },
+		{ GPU_COUNT_STREAMS_FULL, "streams_no_room" },
+		{ GPU_COUNT_EVENTS_FULL, "cuda_events_no_room" },
+		{ GPU_COUNT_WAITS_LOST, "waits_ring_full" },
+		{ GPU_COUNT_LEFT, "calls_left_without_return" },
+		{ GPU_COUNT_BATCH_CUT, "batches_of_copies_not_all_bytes" },
+		{ GPU_COUNT_AFTER_FULL, "waits_between_streams_no_room" },
+		{ GPU_COUNT_CAPTURES_FULL, "captured_streams_no_room" },
+		{ GPU_COUNT_KERNELS_FULL, "kernel_handles_no_room" },
+		{ GPU_COUNT_GRAPHS_FULL, "graph_handles_no_room" },
+		{ GPU_COUNT_NODES_LOST, "nodes_of_graphs_ring_full" },
+	};
+	struct aggregate_view view;
+	size_t i;
+
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		stats_add(dst, names[i].name, counters[names[i].counter]);
+	stats_add(dst, "kernel_names_of_launches", unknown);
+	aggregate_view_get(watch->aggregate, &view);
+	stats_add(dst, "stack_table_full", watch->nr_table_full + view.nr_table_full);
+	stats_add(dst, "libraries_no_room", gpu_probes_nr_refused(watch->probes));
+	stats_add(dst, "libraries_not_searched_for_nccl", gpu_probes_nr_unsearched(watch->probes));
+	stats_add(dst, "pytorch_probes_not_understood",
+		  gpu_probes_nr_bad_sites(watch->probes, GPU_LAYER_TORCH));
+	stats_add(dst, "pytorch_libraries_without_probes",
+		  gpu_probes_nr_without_sites(watch->probes, GPU_LAYER_TORCH));
+	stats_add(dst, "python_probes_not_understood",
+		  gpu_probes_nr_bad_sites(watch->probes, GPU_LAYER_PYTHON));
+	stats_add(dst, "pythons_without_probes",
+		  gpu_probes_nr_without_sites(watch->probes, GPU_LAYER_PYTHON));
+	stats_add(dst, "children_hooked_late", gpu_probes_nr_late(watch->probes));
+	stats_add(dst, "steps_no_room", gpu_probes_nr_steps_refused(watch->probes));
+	gpu_tally_lost(watch->tally, dst);
+	if (watch->waits)
+		gpu_waits_lost(watch->waits, dst);
+}
+
+void gpu_watch_kinds(const struct gpu_watch *watch, const struct gpu_tally_count *counts, size_t nr,
+		     struct stats_reasons *dst)
+{
+	const struct sampler_options *options = watch->sampler->options;
+	static const char *const names[GPU_NR_KINDS] = {
+		[GPU_KIND_LAUNCH] = "launch",
+		[GPU_KIND_LAUNCH_CONFIG] = "launch",
+		[GPU_KIND_GRAPH] = "graph",
+		[GPU_KIND_COPY] = "copy",
+		[GPU_KIND_SET] = "set",
+		[GPU_KIND_ALLOC] = "alloc",
+		[GPU_KIND_FREE] = "free",
+		[GPU_KIND_SYNC] = "sync",
+		[GPU_KIND_COLLECTIVE] = "collective",
+		[GPU_KIND_GROUP_END] = "group",
+		[GPU_KIND_COMM_INIT] = "communicator",
+		[GPU_KIND_COMM_END] = "communicator",
+	};
+	/* Of memory that is not the device's own. */
+	static const char *const others[GPU_NR_SPACES][GPU_NR_KINDS] = {
+		[GPU_SPACE_HOST] = { [GPU_KIND_ALLOC] = "host_alloc",
+				     [GPU_KIND_FREE] = "host_free" },
+		[GPU_SPACE_TENSOR] = { [GPU_KIND_ALLOC] = "tensor_alloc",
+				       [GPU_KIND_FREE] = "tensor_free" },
+	};
+	const struct gpu_function *functions, *function;
+	size_t nr_functions, i;
+	const char *name;
+	uint32_t kind;
+
+	functions = gpu_functions(&nr_functions);
+	for (kind = 0; kind < GPU_NR_KINDS; kind++) {
+		if (names[kind])
+			stats_add(dst, names[kind], 0);
+		if (others[GPU_SPACE_HOST][kind])
+			stats_add(dst, others[GPU_SPACE_HOST][kind], 0);
+		if (options->gpu_tensors && others[GPU_SPACE_TENSOR][kind])
+			stats_add(dst, others[GPU_SPACE_TENSOR][kind], 0);
+	}
+	stats_add(dst, CAPTURED_NAME, 0);
+	if (options->gpu_gc)
+		stats_add(dst, GC_NAME, 0);
+	for (i = 0; i < nr; i++) {
+		function = &functions[counts[i].key.function < nr_functions ? counts[i].key.function
+									    : 0];
+		name = (function->space ? others[function->space] : names)[function->wire.kind];
+		if (function->wire.kind == GPU_KIND_GC)
+			name = GC_NAME;
+		if (counts[i].key.flags & BPFPROF_KEY_CAPTURED)
+			name = CAPTURED_NAME;
+		stats_add(dst, name ? name : "other", counts[i].count.calls);
+	}
+}
+
+static void gpu_stats_fill(const struct gpu_watch *watch, const struct gpu_picture *picture,
+			   struct run_stats *stats)
+{
+	gpu_watch_kinds(watch, picture->counts, picture->nr_counts, &stats->gpu_calls);
+	gpu_watch_lost(watch, picture->counters,
+		       gpu_tally_nr_unknown(watch->tally, picture->counts, picture->nr_counts),
+		       &stats->gpu_lost);
+	stats->gpu_stacks = gpu_tally_nr_stacks(watch->tally);
+	stats->gpu_stacks_skipped = picture->counters[GPU_COUNT_NO_TOKEN];
+}
+
+int gpu_watch_profile_make(struct gpu_watch *watch, const struct gpu_picture *picture,
+			   struct gpu_watch_profile *ret)
+{
+	__cleanup(free_mem) struct gpu_tally_count *counts =
+		calloc(picture->nr_counts + 1, sizeof(*counts));
+	struct run_stats *stats = &ret->stats;
+	struct aggregate_view view;
+	int hidden = 0, err;
+
+	if (!counts)
+		return -ENOMEM;
+	if (picture->nr_counts)
+		memcpy(counts, picture->counts, picture->nr_counts * sizeof(*counts));
+	gpu_picture_waits(picture, watch->tally, counts, picture->nr_counts);
+	err = gpu_tally_finish(watch->tally, counts, picture->nr_counts, gpu_picture_comm_text,
+			       (void *)picture);
+	if (!err)
+		err = sampler_profile(watch->sampler, watch->aggregate, &ret->profile,
+				      &stats->files, &hidden);
+	if (!err)
+		err = profile_of_calls(&ret->profile);
+	if (err)
+		return err;
+	sampler_stats(watch->sampler, stats);
+	sampler_own_usage(watch->sampler, stats);
+	stats->bpf_map_bytes += watch->other_map_bytes;
+	stats->memory_bytes += watch->other_map_bytes;
+	aggregate_view_get(watch->aggregate, &view);
+	aggregate_stats(stats, &view);
+	gpu_stats_fill(watch, picture, stats);
+	ret->profile.hz = 0;
+	ret->profile.stats = stats;
+	return 0;
+}
+
+int gpu_watch_finish(struct gpu_watch *watch, struct gpu_watch_profile *ret,
+		     struct run_stats *stats)
+{
+	struct gpu_picture picture = { 0 };
+	int err;
+
+	err = gpu_picture_take(&picture, watch);
+	if (!err) {
+		gpu_names_find(watch, &picture, NAMES_END_NS);
+		err = gpu_watch_profile_make(watch, &picture, ret);
+	}
+	if (!err && stats)
+		gpu_stats_fill(watch, &picture, stats);
+	gpu_picture_fini(&picture);
+	return err;
+}
+
+bool gpu_watch_wants(const struct gpu_watch *watch, const struct bpfprof_gpu_key *key)
+{
+	return !watch->chosen || gpu_tally_is_described(watch->tally, key->pid, key->start_ns);
+}
+
+static bool has_ended(const struct gpu_watch *watch, uint32_t pid, uint64_t start_ns)
+{
+	return gpu_tally_has_ended(watch->tally, pid, start_ns);
+}
+
+void gpu_watch_find_gone(struct gpu_watch *watch, const struct gpu_picture *picture)
+{
+	struct bpfprof_task_id task = { 0 };
+	size_t i;
+
+	for (i = 0; i < picture->nr_counts; i++) {
+		const struct bpfprof_gpu_key *key = &picture->counts[i].key;
+
+		if (key->pid == task.pid && key->start_ns == task.start_ns)
+			continue;
+		task.pid = key->pid;
+		task.start_ns = key->start_ns;
+		if (!has_ended(watch, key->pid, key->start_ns) &&
+		    gpu_probes_process_is_gone(watch->probes, key->pid))
+			gpu_watch_exit(watch, &task, NULL);
+	}
+}
+
+void gpu_watch_forget_ended(struct gpu_watch *watch, struct gpu_picture *picture)
+{
+	const struct gpu_tally_process *processes;
+	size_t nr, i, left = 0;
+
+	for (i = 0; i < picture->nr_counts; i++) {
+		const struct bpfprof_gpu_key *key = &picture->counts[i].key;
+
+		if (has_ended(watch, key->pid, key->start_ns))
+			gpu_probes_count_delete(watch->probes, key);
+		else
+			picture->counts[left++] = picture->counts[i];
+	}
+	picture->nr_counts = left;
+	for (i = 0; i < picture->nr_comms; i++)
+		if (has_ended(watch, picture->comms[i].key.pid, picture->comms[i].key.start_ns))
+			gpu_probes_comm_delete(watch->probes, &picture->comms[i].key);
+	for (i = 0; i < picture->nr_memory; i++)
+		if (has_ended(watch, picture->memory[i].key.pid, picture->memory[i].key.start_ns))
+			gpu_probes_memory_delete(watch->probes, &picture->memory[i].key);
+	processes = gpu_tally_processes(watch->tally, &nr);
+	for (i = 0; i < nr; i++)
+		if (processes[i].ended)
+			gpu_probes_process_delete(watch->probes,
+						  &(struct bpfprof_gpu_process_key){
+							  .start_ns = processes[i].start_ns,
+							  .pid = processes[i].kernel_pid });
+}

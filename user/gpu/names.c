@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Kernels whose handles were made before we came: named by the code that launches them, which the
+ * stack of such a launch leads to.
+ */
+#include <errno.h>
+
+#include "base/time.h"
+#include "capture/sampler.h"
+#include "cuda/functions.h"
+#include "cuda/kernel_names.h"
+#include "gpu/monitor.h"
+#include "proc/images.h"
+#include "profile/aggregate.h"
+
+#define MAX_FRAMES_OUT 24 /* between the driver and what launches: the runtime, wrappers */
+
+/* 0, -ETIME, or it has no name. */
+static int stack_name(struct gpu_watch *watch, const uint64_t *frames, size_t nr,
+		      uint64_t deadline_ns, const char **ret)
+{
+	struct kernel_walk walk = { 0 };
+	struct image *image;
+	uint64_t frame, rva;
+	size_t i;
+	int err;
+
+	for (i = 0; i < nr && i < MAX_FRAMES_OUT; i++) {
+		frame = frames[i];
+		if (frame >> BPFPROF_FRAME_SHIFT != BPFPROF_FRAME_NATIVE)
+			return -ENOENT;
+		image = images_get(watch->sampler->images,
+				   (uint32_t)((frame & BPFPROF_FRAME_MASK) >> BPFPROF_OFF_BITS));
+		if (!image || images_open(watch->sampler->images, image, time_monotonic_ns()) ||
+		    elf_image_off_to_rva(image->elf, frame & BPFPROF_OFF_MASK, &rva))
+			return -EIO;
+		/* Callers' addresses are those of their calls' last bytes. */
+		err = kernel_names_find(watch->names, image->id, image->elf, rva + 1, deadline_ns,
+					&walk, ret);
+		if (err != -ENOENT)
+			return err;
+	}
+	return -ENOENT;
+}
+
+void gpu_names_find(struct gpu_watch *watch, const struct gpu_picture *picture, uint64_t limit_ns)
+{
+	uint64_t deadline_ns = time_monotonic_ns() + limit_ns;
+	const struct gpu_function *functions;
+	const struct bpfprof_gpu_key *key;
+	struct aggregate_view view;
+	const struct aggregate_stack *stack;
+	const char *name;
+	size_t nr, i;
+	uint32_t at, kind;
+	int err = 0;
+
+	functions = gpu_functions(&nr);
+	aggregate_view_get(watch->aggregate, &view);
+	for (i = 0; i < picture->nr_counts && err != -ETIME; i++) {
+		key = &picture->counts[i].key;
+		kind = key->function < nr ? functions[key->function].wire.kind : 0;
+		if ((kind != GPU_KIND_LAUNCH && kind != GPU_KIND_LAUNCH_CONFIG) ||
+		    gpu_tally_kernel(watch->tally, key) ||
+		    !gpu_tally_launch_stack(watch->tally, key, &at) || at >= view.nr_stacks)
+			continue;
+		stack = &view.stacks[at];
+		if (!stack->nr) /* the first frame is the label of the call */
+			continue;
+		err = stack_name(watch, view.frames + stack->first + 1, stack->nr - 1, deadline_ns,
+				 &name);
+		if (!err)
+			gpu_tally_kernel_set(watch->tally, key, name);
+	}
+}

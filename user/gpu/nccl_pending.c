@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Collectives that have returned and were not seen to be complete: where one hangs on the device,
+ * no call need be open. So does what nobody has asked for yet look: how long ago it was called tells.
+ */
+#include "gpu/nccl_writer.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/units.h"
+#include "gpu/report_read.h"
+
+#define SHOWN_SECONDS 1.0 /* less is usual: nobody has asked yet */
+#define MAX_NAME 32 /* columns */
+
+/* What is pending on one communicator of one process. */
+struct row {
+	const struct gpu_read_completion *oldest;
+	uint64_t nr;
+};
+
+static int compare_comm(const void *first, const void *second)
+{
+	const struct gpu_read_completion *a = ((const struct row *)first)->oldest;
+	const struct gpu_read_completion *b = ((const struct row *)second)->oldest;
+
+	if (a->process != b->process)
+		return a->process < b->process ? -1 : 1;
+	if (a->comm != b->comm)
+		return a->comm < b->comm ? -1 : 1;
+	if (a->pending_seconds != b->pending_seconds)
+		return a->pending_seconds > b->pending_seconds ? -1 : 1;
+	return a < b ? -1 : a > b;
+}
+
+static int compare_age(const void *first, const void *second)
+{
+	const struct row *a = first, *b = second;
+
+	if (a->oldest->pending_seconds != b->oldest->pending_seconds)
+		return a->oldest->pending_seconds > b->oldest->pending_seconds ? -1 : 1;
+	return compare_comm(first, second);
+}
+
+/* One row of each process and communicator. */
+static size_t rows_fill(const struct gpu_read *read, struct row *rows)
+{
+	size_t all = 0, nr = 0, i;
+	struct row row;
+
+	for (i = 0; i < read->nr_completions; i++)
+		if (read->completions[i].pending)
+			rows[all++] = (struct row){ .oldest = &read->completions[i],
+						    .nr = read->completions[i].pending };
+	qsort(rows, all, sizeof(*rows), compare_comm);
+	for (i = 0; i < all; i++) {
+		row = rows[i];
+		if (nr && rows[nr - 1].oldest->process == row.oldest->process &&
+		    rows[nr - 1].oldest->comm == row.oldest->comm)
+			rows[nr - 1].nr += row.nr;
+		else
+			rows[nr++] = row;
+	}
+	for (i = 0, all = 0; i < nr; i++)
+		if (rows[i].oldest->pending_seconds >= SHOWN_SECONDS)
+			rows[all++] = rows[i];
+	return all;
+}
+
+static void add_row(struct nccl_writer *w, const struct row *row)
+{
+	const struct gpu_read_completion *oldest = row->oldest;
+	const struct gpu_read_comm *comm = gpu_read_comm_of(w->read, oldest->process, oldest->comm);
+	char text[UNITS_TEXT];
+
+	buf_printf(w->dst, "  %11s  ", units_ns(text, nccl_ns(oldest->pending_seconds)));
+	buf_printf(w->dst, "%9s  ", units_count(text, row->nr));
+	nccl_add_name(w, oldest->operation, MAX_NAME);
+	buf_add_char(w->dst, ' ');
+	nccl_add_name(w, oldest->datatype, MAX_NAME);
+	buf_printf(w->dst, " %s on stream 0x%" PRIx64 ",\n%26s", units_bytes(text, oldest->bytes),
+		   oldest->pending_stream, "");
+	if (comm && comm->known)
+		buf_printf(w->dst, "communicator 0x%" PRIx64 ", rank %" PRIu32 " of %" PRIu32,
+			   comm->hash, comm->rank, comm->size);
+	else
+		buf_printf(w->dst, "a communicator at 0x%" PRIx64, oldest->comm);
+	buf_add_str(w->dst, ": ");
+	nccl_add_process(w, &w->read->processes[oldest->process]);
+	buf_add_char(w->dst, '\n');
+}
+
+int nccl_add_pending(struct nccl_writer *w)
+{
+	__cleanup(free_mem) struct row *rows = calloc(w->read->nr_completions + 1, sizeof(*rows));
+	size_t nr, i;
+
+	if (!rows)
+		return -ENOMEM;
+	nr = rows_fill(w->read, rows);
+	if (!nr)
+		return 0;
+	qsort(rows, nr, sizeof(*rows), compare_age);
+	buf_add_str(w->dst,
+		    "\nCollectives that have returned and were not seen to be complete: they "
+		    "hang on the\ndevice, or nobody has asked for them yet; of each rank the "
+		    "oldest\n");
+	buf_printf(w->dst, "  %11s  %9s  Oldest\n", "Called ago", "Pending");
+	for (i = 0; i < nr && i < w->rows; i++)
+		add_row(w, &rows[i]);
+	if (nr > w->rows)
+		buf_printf(w->dst, "  ... and %zu more\n", nr - w->rows);
+	return 0;
+}

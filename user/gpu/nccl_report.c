@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/nccl_report.h"
+
+#include <inttypes.h>
+
+#include "base/text.h"
+#include "base/units.h"
+#include "gpu/nccl_writer.h"
+#include "gpu/report_read.h"
+
+#define MAX_TEXT_BYTES (64U << 10)
+#define MAX_PATH 60 /* columns */
+#define MAX_HOST 40
+#define MAX_NAME 40
+#define MAX_POD 60
+#define MAX_LOOKS (1U << 26)
+#define NEARLY_FULL 95 /* percent: from here on, everything has been seen to become slow */
+
+void nccl_add_name(struct nccl_writer *w, const char *name, size_t columns)
+{
+	buf_reset(&w->text);
+	text_add_shown(&w->text, name);
+	text_add_cut(w->dst, w->text.len ? w->text.data : "", columns);
+}
+
+void nccl_add_cell(struct nccl_writer *w, const char *name, size_t columns)
+{
+	size_t used;
+
+	nccl_add_name(w, name, columns);
+	for (used = text_columns(w->text.len ? w->text.data : ""); used < columns; used++)
+		buf_add_char(w->dst, ' ');
+}
+
+void nccl_add_process(struct nccl_writer *w, const struct gpu_read_process *process)
+{
+	if (w->read->nr_files > 1)
+		buf_printf(w->dst, "[%u] ", process->file + 1);
+	nccl_add_name(w, w->read->files[process->file].host, MAX_HOST);
+	buf_printf(w->dst, " pid %" PRIu64 " ", process->pid);
+	nccl_add_name(w, *process->ray_task ? process->ray_task : process->name, MAX_NAME);
+	if (!*process->pod)
+		return;
+	buf_add_str(w->dst, ", pod ");
+	if (*process->namespace) {
+		nccl_add_name(w, process->namespace, MAX_POD);
+		buf_add_char(w->dst, '/');
+	}
+	nccl_add_name(w, process->pod, MAX_POD);
+}
+
+uint64_t nccl_ns(double seconds)
+{
+	return seconds < 1e9 ? (uint64_t)(seconds * 1e9) : UINT64_C(1000000000000000000);
+}
+
+static void add_files(struct nccl_writer *w)
+{
+	const struct gpu_read_file *file;
+	size_t i;
+
+	for (i = 0; i < w->read->nr_files; i++) {
+		file = &w->read->files[i];
+		if (w->read->nr_files > 1)
+			buf_printf(w->dst, "[%zu] ", i + 1);
+		nccl_add_name(w, file->path, MAX_PATH);
+		buf_add_str(w->dst, ": ");
+		nccl_add_name(w, file->host, MAX_HOST);
+		buf_printf(w->dst, ", %.1f s, %zu %s\n", file->seconds, file->nr_processes,
+			   file->nr_processes == 1 ? "process" : "processes");
+	}
+}
+
+static void add_memory(struct nccl_writer *w)
+{
+	const struct gpu_read_process *process;
+	char used[UNITS_TEXT], total[UNITS_TEXT], live[UNITS_TEXT];
+	size_t i, nr = 0;
+	double percent;
+
+	for (i = 0; i < w->read->nr_processes; i++) {
+		process = &w->read->processes[i];
+		if (!process->device_known)
+			continue;
+		percent = 100 - 100 * (double)process->device_free / (double)process->device_total;
+		if (percent <= NEARLY_FULL || nr++ >= w->rows)
+			continue;
+		if (nr == 1)
+			buf_add_str(w->dst, "\nDevice memory over 95%, which makes kernels and "
+					    "collectives many times slower:\n");
+		buf_printf(w->dst, "  %s of %s (%.1f%%), %s of it live allocations seen: ",
+			   units_bytes(used, process->device_total - process->device_free),
+			   units_bytes(total, process->device_total), percent,
+			   units_bytes(live, process->live_bytes));
+		nccl_add_process(w, process);
+		buf_add_char(w->dst, '\n');
+	}
+	if (nr > w->rows)
+		buf_printf(w->dst, "  ... and %zu more\n", nr - w->rows);
+}
+
+static void add_end(struct nccl_writer *w)
+{
+	uint64_t wrong = w->read->nr_not_understood, left = w->read->nr_left_out;
+
+	if (wrong)
+		buf_printf(w->dst, "\n%" PRIu64 " %s not understood\n", wrong,
+			   wrong == 1 ? "entry was" : "entries were");
+	if (left)
+		buf_printf(w->dst, "\n%" PRIu64 " %s left out: too many\n", left,
+			   left == 1 ? "entry was" : "entries were");
+}
+
+int nccl_report(struct buf *dst, const struct gpu_read *read,
+		const struct nccl_report_options *options)
+{
+	struct nccl_writer w = { .dst = dst,
+				 .read = read,
+				 .rows = options->rows ? options->rows : SIZE_MAX,
+				 .looks = MAX_LOOKS };
+	int err;
+
+	buf_init(&w.text, MAX_TEXT_BYTES);
+	add_files(&w);
+	err = nccl_add_comms(&w);
+	if (!err)
+		err = nccl_add_places(&w);
+	if (!err)
+		err = nccl_add_pending(&w);
+	if (!err)
+		err = nccl_add_times(&w);
+	if (!err) {
+		add_memory(&w);
+		add_end(&w);
+	}
+	buf_fini(&w.text);
+	return err;
+}

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Slow, not hung: the same operation with as many bytes, in several runs or ranks. Within a run that is
+ * told by communicator: groups of as many ranks may be of different use, and further apart. Between
+ * runs no communicator is the same, so there it is told by their number of ranks. What is compared is
+ * the time until it was seen to be complete, and the host's in the call.
+ */
+#include "gpu/nccl_writer.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/units.h"
+#include "gpu/report_read.h"
+
+#define SAME_BYTES 1.1 /* bytes per call that differ by less are compared: those are means */
+#define MAX_NAME 32 /* columns */
+
+/* An operation on one communicator, in one process. */
+struct row {
+	const char *operation, *datatype;
+	uint32_t process;
+	size_t index; /* in what was read */
+	uint64_t comm_va;
+	const struct gpu_read_comm *comm; /* NULL: not known */
+	uint32_t size; /* of it, 0: not known */
+	uint64_t hash; /* the same */
+	uint32_t run;
+	double bytes; /* per call */
+	double calls, returned, ns, max_ns;
+	double mean_ns; /* 0: not known */
+	double within_ns; /* of all: by how much it may have been less */
+};
+
+/* Rows that can be compared. */
+struct set {
+	struct row *rows;
+	size_t nr;
+	bool of_comm; /* all of one, and there are others */
+	bool mixed; /* several of one run */
+	double least_bytes, most_bytes;
+	double ratio; /* of the slowest to the fastest; 0: there are no two */
+	double ns;
+};
+
+static int compare_kind(const struct row *a, const struct row *b)
+{
+	int order = strcmp(a->operation, b->operation);
+
+	if (!order)
+		order = strcmp(a->datatype, b->datatype);
+	if (!order && a->size != b->size)
+		order = a->size < b->size ? -1 : 1;
+	return order;
+}
+
+static int compare_bytes(const void *first, const void *second)
+{
+	const struct row *a = first, *b = second;
+	int order = compare_kind(a, b);
+
+	if (order)
+		return order;
+	if (a->bytes != b->bytes)
+		return a->bytes < b->bytes ? -1 : 1;
+	return a->index < b->index ? -1 : a->index > b->index;
+}
+
+/* By run and communicator, then as compare_bytes(). */
+static int compare_comm(const void *first, const void *second)
+{
+	const struct row *a = first, *b = second;
+
+	if (a->run != b->run)
+		return a->run < b->run ? -1 : 1;
+	if (a->hash != b->hash)
+		return a->hash < b->hash ? -1 : 1;
+	return compare_bytes(first, second);
+}
+
+static int compare_source(const void *first, const void *second)
+{
+	const struct row *a = first, *b = second;
+
+	if (a->process != b->process)
+		return a->process < b->process ? -1 : 1;
+	if (a->comm_va != b->comm_va)
+		return a->comm_va < b->comm_va ? -1 : 1;
+	return a->index < b->index ? -1 : a->index > b->index;
+}
+
+static int compare_mean(const void *first, const void *second)
+{
+	const struct row *a = first, *b = second;
+
+	if (a->mean_ns != b->mean_ns)
+		return a->mean_ns > b->mean_ns ? -1 : 1;
+	return compare_source(first, second);
+}
+
+static int compare_sets(const void *first, const void *second)
+{
+	const struct set *a = first, *b = second;
+
+	if (a->ratio != b->ratio)
+		return a->ratio > b->ratio ? -1 : 1;
+	if (a->ns != b->ns)
+		return a->ns > b->ns ? -1 : 1;
+	if (a->of_comm != b->of_comm)
+		return a->of_comm ? -1 : 1;
+	return a->rows < b->rows ? -1 : a->rows > b->rows;
+}
+
+/* Finds the communicator of a row, and its run. */
+static void comm_find(const struct gpu_read *read, const uint32_t *runs, struct row *row)
+{
+	row->comm = gpu_read_comm_of(read, row->process, row->comm_va);
+	row->size = row->comm && row->comm->known ? row->comm->size : 0;
+	row->hash = row->comm && row->comm->known ? row->comm->hash : 0;
+	row->run = runs[read->processes[row->process].file];
+}
+
+/* Calls are counted when they begin, their time when they end. */
+static double nr_open(const struct gpu_read *read, const struct gpu_read_operation *operation)
+{
+	const struct gpu_read_range *range = &read->processes[operation->process].open;
+	const struct gpu_read_open *open;
+	double nr = 0;
+	size_t i;
+
+	for (i = 0; i < range->nr; i++) {
+		open = &read->open[range->first + i];
+		nr += open->comm == operation->comm && open->stream == operation->stream &&
+		      !strcmp(open->function, operation->operation);
+	}
+	return nr;
+}
+
+static size_t rows_fill(const struct gpu_read *read, const uint32_t *runs, struct row *rows)
+{
+	const struct gpu_read_operation *operation;
+	struct row *row;
+	size_t nr = 0, i;
+
+	for (i = 0; i < read->nr_operations; i++) {
+		operation = &read->operations[i];
+		if (operation->captured)
+			continue;
+		row = &rows[nr++];
+		*row = (struct row){ .operation = operation->operation,
+				     .datatype = operation->datatype,
+				     .process = operation->process,
+				     .index = i,
+				     .comm_va = operation->comm,
+				     .calls = (double)operation->calls,
+				     .bytes = (double)operation->bytes / (double)operation->calls,
+				     .ns = (double)operation->ns,
+				     .max_ns = (double)operation->max_ns };
+		comm_find(read, runs, row);
+		row->returned = row->calls - nr_open(read, operation);
+	}
+	return nr;
+}
+
+static size_t completions_fill(const struct gpu_read *read, const uint32_t *runs, struct row *rows)
+{
+	const struct gpu_read_completion *completion;
+	size_t nr = 0, i;
+
+	for (i = 0; i < read->nr_completions; i++) {
+		completion = &read->completions[i];
+		if (!completion->count)
+			continue;
+		rows[nr] = (struct row){ .operation = completion->operation,
+					 .datatype = completion->datatype,
+					 .process = completion->process,
+					 .index = i,
+					 .comm_va = completion->comm,
+					 .calls = (double)completion->count,
+					 .returned = (double)completion->count,
+					 .bytes = (double)completion->bytes,
+					 .ns = (double)completion->ns,
+					 .max_ns = (double)completion->max_ns,
+					 .within_ns = (double)completion->within_ns };
+		comm_find(read, runs, &rows[nr++]);
+	}
+	return nr;
+}
+
+/* In progress: copies has room for a row of each that there is, sets for one of each copy, too. */
+struct sets {
+	struct set *sets;
+	size_t nr;
+	struct row *copies; /* those that are not used yet */
+};
+
+/* One row for each process and communicator: several streams, roots or peers are one. */
+static void set_merge(struct set *set)
+{
+	struct row *row, *to = NULL;
+	size_t nr = 0, i;
+
+	qsort(set->rows, set->nr, sizeof(*set->rows), compare_source);
+	for (i = 0; i < set->nr; i++) {
+		row = &set->rows[i];
+		if (to && to->process == row->process && to->comm_va == row->comm_va) {
+			to->calls += row->calls;
+			to->returned += row->returned;
+			to->ns += row->ns;
+			to->within_ns += row->within_ns;
+			if (row->max_ns > to->max_ns)
+				to->max_ns = row->max_ns;
+		} else {
+			to = &set->rows[nr++];
+			*to = *row;
+		}
+	}
+	set->nr = nr;
+}
+
+static void set_finish(struct set *set)
+{
+	double fastest = 0, slowest = 0;
+	size_t i, nr = 0;
+	struct row *row;
+
+	set->least_bytes = set->rows[0].bytes;
+	set->most_bytes = set->rows[set->nr - 1].bytes;
+	set_merge(set);
+	for (i = 0; i < set->nr; i++) {
+		row = &set->rows[i];
+		set->ns += row->ns;
+		if (row->returned < 1 || row->ns <= 0)
+			continue;
+		row->mean_ns = row->ns / row->returned;
+		if (!nr || row->mean_ns < fastest)
+			fastest = row->mean_ns;
+		if (!nr || row->mean_ns > slowest)
+			slowest = row->mean_ns;
+		nr++;
+	}
+	qsort(set->rows, set->nr, sizeof(*set->rows), compare_mean);
+	set->ratio = nr > 1 ? slowest / fastest : 0;
+}
+
+static void set_add(struct sets *to, const struct set *set)
+{
+	to->sets[to->nr] = *set;
+	set_finish(&to->sets[to->nr++]);
+}
+
+/* Rows of one communicator each, which stand together; least: at least so many of them. */
+static void sets_of_comms(struct sets *to, struct row *rows, size_t nr, size_t least)
+{
+	size_t first, next;
+
+	for (first = 0; first < nr; first = next) {
+		for (next = first + 1; next < nr; next++)
+			if (rows[next].hash != rows[first].hash ||
+			    rows[next].run != rows[first].run)
+				break;
+		if (next - first >= least)
+			set_add(to, &(struct set){ .rows = &rows[first],
+						   .nr = next - first,
+						   .of_comm = rows[first].hash });
+	}
+}
+
+/*
+ * Rows of one operation and size, on communicators of as many ranks: by communicator if a run has
+ * several. Runs are compared all the same, then with what is not alike, which is said.
+ */
+static void sets_split(struct sets *to, struct row *rows, size_t nr)
+{
+	bool several_runs = false, mixed = false;
+	struct row *copies = to->copies;
+	size_t i;
+
+	memcpy(copies, rows, nr * sizeof(*rows));
+	qsort(copies, nr, sizeof(*copies), compare_comm);
+	for (i = 1; i < nr; i++) {
+		several_runs |= copies[i].run != copies[0].run;
+		mixed |= copies[i].run == copies[i - 1].run && copies[i].hash != copies[i - 1].hash;
+	}
+	if (mixed) {
+		to->copies += nr;
+		sets_of_comms(to, copies, nr, several_runs ? 2 : 1);
+	}
+	if (!mixed || several_runs)
+		set_add(to, &(struct set){ .rows = rows, .nr = nr, .mixed = mixed });
+}
+
+static void sets_fill(struct sets *to, struct row *rows, size_t nr)
+{
+	size_t first, next;
+
+	qsort(rows, nr, sizeof(*rows), compare_bytes);
+	for (first = 0; first < nr; first = next) {
+		for (next = first + 1; next < nr; next++)
+			if (compare_kind(&rows[first], &rows[next]) ||
+			    rows[next].bytes > SAME_BYTES * rows[first].bytes)
+				break;
+		sets_split(to, &rows[first], next - first);
+	}
+	qsort(to->sets, to->nr, sizeof(*to->sets), compare_sets);
+}
+
+static uint64_t whole(double value)
+{
+	return value < 0x1p63 ? (uint64_t)value : UINT64_C(1) << 63;
+}
+
+static void add_time(struct nccl_writer *w, const char *mark, double ns)
+{
+	char text[UNITS_TEXT], cell[UNITS_TEXT + 4];
+
+	snprintf(cell, sizeof(cell), "%s%s", mark, units_ns(text, whole(ns)));
+	buf_printf(w->dst, "%11s  ", ns > 0 ? cell : "-");
+}
+
+static void add_row(struct nccl_writer *w, const struct row *row, bool completions)
+{
+	const char *mark = completions ? "<= " : "";
+	char text[UNITS_TEXT];
+
+	buf_add_str(w->dst, "  ");
+	add_time(w, mark, row->mean_ns);
+	add_time(w, mark, row->max_ns);
+	if (completions)
+		add_time(w, "", row->within_ns / row->calls);
+	buf_printf(w->dst, "%9s  ", units_count(text, whole(row->calls)));
+	if (row->comm && row->comm->known)
+		buf_printf(w->dst, "%6" PRIu32 "  ", row->comm->rank);
+	else
+		buf_printf(w->dst, "%6s  ", "?");
+	nccl_add_process(w, &w->read->processes[row->process]);
+	buf_add_char(w->dst, '\n');
+}
+
+static void add_set(struct nccl_writer *w, const struct set *set, bool completions)
+{
+	const struct row *first = &set->rows[0];
+	/* Its fastest row is the last one, and always shown. */
+	size_t shown = set->nr <= w->rows ? set->nr : w->rows - 1, i;
+	char text[UNITS_TEXT];
+
+	buf_add_str(w->dst, "\n  ");
+	nccl_add_name(w, first->operation, MAX_NAME);
+	buf_add_char(w->dst, ' ');
+	nccl_add_name(w, first->datatype, MAX_NAME);
+	buf_printf(w->dst, ", %s%s each, ", set->least_bytes < set->most_bytes ? "about " : "",
+		   units_bytes(text, whole(set->most_bytes)));
+	if (first->size)
+		buf_printf(w->dst, "%" PRIu32 " %s", first->size,
+			   first->size == 1 ? "rank" : "ranks");
+	else
+		buf_add_str(w->dst, "ranks not known");
+	if (set->of_comm)
+		buf_printf(w->dst, ", communicator 0x%" PRIx64, first->hash);
+	if (set->ratio > 0)
+		buf_printf(w->dst, set->ratio < 10 ? ": %.1f times" : ": %.0f times", set->ratio);
+	if (set->mixed)
+		buf_add_str(w->dst,
+			    "\n  (several communicators of that size in one run: which of them "
+			    "compare with which\n  of another run is not known)");
+	buf_printf(w->dst, "\n  %11s  %11s  ", "Mean", "Longest");
+	if (completions)
+		buf_printf(w->dst, "%11s  ", "Within");
+	buf_printf(w->dst, "%9s  %6s  Process\n", "Calls", "Rank");
+	for (i = 0; i < shown; i++)
+		add_row(w, &set->rows[i], completions);
+	if (shown == set->nr)
+		return;
+	if (set->nr - shown > 1)
+		buf_printf(w->dst, "  ... %zu more\n", set->nr - shown - 1);
+	add_row(w, &set->rows[set->nr - 1], completions);
+}
+
+static int add_sets(struct nccl_writer *w, size_t nr, bool completions)
+{
+	__cleanup(free_mem) struct row *rows = calloc(nr + 1, sizeof(*rows));
+	__cleanup(free_mem) struct row *copies = calloc(nr + 1, sizeof(*copies));
+	__cleanup(free_mem) struct set *of = calloc(2 * nr + 1, sizeof(*of));
+	__cleanup(free_mem) uint32_t *runs = NULL;
+	struct sets sets = { .sets = of, .copies = copies };
+	size_t shown, i;
+
+	if (nccl_runs(w->read, &runs) || !rows || !copies || !of)
+		return -ENOMEM;
+	if (completions)
+		nr = completions_fill(w->read, runs, rows);
+	else
+		nr = rows_fill(w->read, runs, rows);
+	sets_fill(&sets, rows, nr);
+	shown = sets.nr < w->rows ? sets.nr : w->rows;
+	for (i = 0; i < shown; i++)
+		add_set(w, &of[i], completions);
+	if (shown < sets.nr)
+		buf_printf(w->dst, "\n  ... and %zu more operations\n", sets.nr - shown);
+	return 0;
+}
+
+int nccl_add_times(struct nccl_writer *w)
+{
+	int err = 0;
+
+	if (w->read->nr_completions) {
+		buf_add_str(
+			w->dst,
+			"\nTime until collectives were seen to be complete, the slowest against "
+			"the fastest;\nWithin: so much earlier they may have been\n");
+		err = add_sets(w, w->read->nr_completions, true);
+	}
+	if (err || !w->read->nr_operations)
+		return err;
+	buf_add_str(w->dst,
+		    "\nTime in calls on the host, the slowest against the fastest; what the GPU "
+		    "does after\na call has returned is not in it\n");
+	return add_sets(w, w->read->nr_operations, false);
+}

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/polling_threads.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/exit_status.h"
+#include "base/strtab.h"
+#include "base/time.h"
+#include "capture/dump_burst.h"
+#include "capture/sampler.h"
+#include "profile/aggregate.h"
+#include "profile/stats.h"
+#include "threads/dump_gpu.h"
+#include "threads/dump_names.h"
+#include "threads/dump_sample.h"
+#include "threads/thread_dump.h"
+
+#define SPINS_HZ 97
+#define RING_BYTES (1U << 20)
+/* Fewer samples may all be of a loop that makes the same short call again and again. */
+#define MIN_SAMPLES 8
+
+/* The thread at the same index is the only one of the process at that index of the dump. */
+struct spin {
+	struct gpu_spin public;
+	size_t nr_user; /* of the frames of its first sample, the outer ones */
+	size_t nr_common; /* of these, the outermost that were in all samples */
+	size_t nr_callers; /* of the call that it is in */
+};
+
+struct gpu_spins {
+	struct sampler_options options;
+	struct sampler sampler;
+	bool started;
+	struct dump dump;
+	struct spin spins[GPU_SPINS_MAX];
+	pid_t pids[GPU_SPINS_MAX];
+};
+
+static struct thread_dump *thread_of(const struct gpu_spins *spins, size_t i)
+{
+	return &spins->dump.processes[i].threads[0];
+}
+
+/* Where a Python frame stands is told by its line or, if that is not to be had now, otherwise. */
+static bool is_same_frame(uint64_t a, uint64_t b)
+{
+	return a == b || (a >> BPFPROF_FRAME_SHIFT == BPFPROF_FRAME_PYTHON &&
+			  b >> BPFPROF_FRAME_SHIFT == BPFPROF_FRAME_PYTHON);
+}
+
+static size_t common(const struct thread_dump *thread, const struct spin *spin,
+		     const struct aggregate_input *input)
+{
+	const struct thread_frame *end = thread->frames + thread->nr_frames;
+	size_t n = 0;
+
+	while (n < spin->nr_common && n < input->nr_user &&
+	       is_same_frame(end[-1 - (ptrdiff_t)n].wire, input->user[input->nr_user - 1 - n]))
+		n++;
+	return n;
+}
+
+static void on_sample(void *arg, const struct aggregate_input *input)
+{
+	struct gpu_spins *spins = arg;
+	struct spin *spin;
+	size_t i;
+
+	for (i = 0; i < spins->dump.nr_processes; i++)
+		if (spins->spins[i].public.task.tid == input->sample->task.tid &&
+		    spins->spins[i].public.task.start_ns == input->sample->task.start_ns)
+			break;
+	spin = &spins->spins[i];
+	if (i == spins->dump.nr_processes || (spin->public.judged && !spin->public.in_call) ||
+	    !dump_sample_is_whole(input))
+		return;
+	if (!spin->public.nr_samples) {
+		if (dump_sample_take(thread_of(spins, i), input, spins->dump.strings))
+			return;
+		thread_of(spins, i)->sampled = true;
+		spin->public.first_ns = input->sample->rec.ts_ns;
+		spin->nr_user = input->nr_user;
+		spin->nr_common = input->nr_user;
+	}
+	spin->nr_common = common(thread_of(spins, i), spin, input);
+	spin->public.last_ns = input->sample->rec.ts_ns;
+	spin->public.nr_samples++;
+}
+
+int gpu_spins_add(struct gpu_spins *spins, uint32_t own_pid, const struct bpfprof_task_state *task)
+{
+	struct process_dump *process;
+	struct thread_dump *thread;
+	size_t i = spins->dump.nr_processes;
+
+	if (i == GPU_SPINS_MAX)
+		return -ENOSPC;
+	thread = calloc(1, sizeof(*thread));
+	process = thread ? dump_add(&spins->dump) : NULL;
+	if (!process) {
+		free(thread);
+		return -ENOMEM;
+	}
+	process->pid = own_pid;
+	process->kernel_pid = task->task.pid;
+	process->threads = thread;
+	process->nr_threads = 1;
+	thread->tid = task->reader_tid ? task->reader_tid : task->task.tid;
+	thread->kernel_tid = task->task.tid;
+	spins->spins[i].public =
+		(struct gpu_spin){ .own_pid = own_pid, .task = task->task, .tid = thread->tid };
+	memcpy(spins->spins[i].public.comm, task->comm, BPFPROF_COMM_LEN);
+	return 0;
+}
+
+int gpu_spins_start(struct gpu_spins *spins)
+{
+	const struct sampler_handlers handlers = { .sample = on_sample, .arg = spins };
+	size_t i, k, nr = 0;
+	int status;
+
+	for (i = 0; i < spins->dump.nr_processes; i++) {
+		for (k = 0; k < nr && spins->pids[k] != (pid_t)spins->spins[i].public.own_pid; k++)
+			;
+		if (k == nr)
+			spins->pids[nr++] = (pid_t)spins->spins[i].public.own_pid;
+	}
+	if (!nr) /* that would be all of the machine */
+		return EXIT_FAILED;
+	spins->options.pids = spins->pids;
+	spins->options.nr_pids = nr;
+	status = sampler_open(&spins->sampler, &spins->options, &handlers);
+	if (!status)
+		status = sampler_start(&spins->sampler);
+	spins->started = !status;
+	if (status)
+		sampler_close(&spins->sampler);
+	return status;
+}
+
+void gpu_spins_run(struct gpu_spins *spins)
+{
+	if (spins->started)
+		sampler_run(&spins->sampler);
+}
+
+void gpu_spins_stop(struct gpu_spins *spins)
+{
+	if (spins->started)
+		sampler_close(&spins->sampler);
+	spins->started = false;
+}
+
+uint64_t gpu_spins_map_bytes(const struct gpu_spins *spins)
+{
+	return spins->started ? session_map_bytes(&spins->sampler.session) : 0;
+}
+
+bool gpu_spins_suffice(const struct gpu_spins *spins)
+{
+	const struct gpu_spin *spin;
+	size_t i;
+
+	for (i = 0; i < spins->dump.nr_processes; i++) {
+		spin = &spins->spins[i].public;
+		if (spin->nr_samples && spin->nr_samples < MIN_SAMPLES)
+			return false;
+	}
+	return true;
+}
+
+static void spin_judge(struct gpu_spins *spins, size_t i)
+{
+	const struct thread_dump *thread = thread_of(spins, i);
+	struct spin *spin = &spins->spins[i];
+
+	spin->public.judged = spin->public.nr_samples >= MIN_SAMPLES;
+	if (!spin->public.judged || !thread->gpu_call)
+		return;
+	spin->nr_callers = thread->nr_frames - thread->gpu_frame - 1;
+	spin->public.in_call = spin->nr_callers > 0 && gpu_spins_holds(spins, i);
+}
+
+/* So that the next try names all: a frame for which there was no time got one that only looks like one. */
+static void names_drop(struct gpu_spins *spins)
+{
+	const struct thread_dump *thread;
+	size_t i, n;
+
+	for (i = 0; i < spins->dump.nr_processes; i++) {
+		thread = thread_of(spins, i);
+		for (n = 0; n < thread->nr_frames; n++)
+			if (thread->frames[n].wire)
+				thread->frames[n].name = 0;
+	}
+}
+
+int gpu_spins_judge(struct gpu_spins *spins, uint64_t deadline_ns)
+{
+	const struct dump_names_options options = { .sampled = true,
+						    .codes = spins->sampler.codes,
+						    .runner = spins->sampler.runner,
+						    .now_ns = time_monotonic_ns(),
+						    .deadline_ns = deadline_ns };
+	struct stats_reasons files = { 0 };
+	int hidden, err;
+	size_t i;
+
+	for (i = 0; i < spins->dump.nr_processes; i++) {
+		if (dump_gpu_is_near(thread_of(spins, i), spins->sampler.images))
+			continue;
+		thread_of(spins, i)->nr_frames = 0; /* needs no names */
+		spins->spins[i].nr_common = 0;
+	}
+	err = dump_names(&spins->dump, spins->sampler.images, &options, &files, &hidden);
+	if (!err &&
+	    time_monotonic_ns() >= deadline_ns) /* then some have none: which calls are they? */
+		err = -ETIME;
+	if (err == -ETIME)
+		names_drop(spins);
+	if (err)
+		return err;
+	dump_gpu(&spins->dump);
+	for (i = 0; i < spins->dump.nr_processes; i++)
+		spin_judge(spins, i);
+	return 0;
+}
+
+size_t gpu_spins_nr(const struct gpu_spins *spins)
+{
+	return spins->dump.nr_processes;
+}
+
+const struct gpu_spin *gpu_spins_get(const struct gpu_spins *spins, size_t i)
+{
+	return &spins->spins[i].public;
+}
+
+const struct thread_dump *gpu_spins_thread(const struct gpu_spins *spins, size_t i,
+					   const struct dump **ret_dump)
+{
+	*ret_dump = &spins->dump;
+	return thread_of(spins, i);
+}
+
+bool gpu_spins_holds(const struct gpu_spins *spins, size_t i)
+{
+	return spins->spins[i].nr_common >= spins->spins[i].nr_callers;
+}
+
+int gpu_spins_new(struct gpu_spins **ret, const char *host_root)
+{
+	struct gpu_spins *spins = calloc(1, sizeof(*spins));
+
+	if (!spins)
+		return -ENOMEM;
+	if (dump_init(&spins->dump)) {
+		free(spins);
+		return -ENOMEM;
+	}
+	spins->options = (struct sampler_options){ .hz = SPINS_HZ,
+						   .no_subprocesses = true,
+						   .host_root = host_root,
+						   .small = true,
+						   .test_ring_bytes = RING_BYTES,
+						   .test_row_slots = DUMP_ROW_SLOTS };
+	*ret = spins;
+	return 0;
+}
+
+void gpu_spins_free(struct gpu_spins *spins)
+{
+	if (!spins)
+		return;
+	gpu_spins_stop(spins);
+	dump_fini(&spins->dump);
+	free(spins);
+}

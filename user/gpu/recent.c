@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/recent.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/monitor.h"
+
+struct count {
+	struct gpu_tally_count at; /* as in the picture, */
+	uint64_t calls, ns; /* and how much of it is new since the one before */
+};
+
+struct counts {
+	struct count *counts; /* by key, generations of a handle as they came */
+	size_t nr;
+};
+
+struct gpu_recent {
+	struct counts now;
+	uint64_t now_ns, before_ns;
+};
+
+/* As the kernel counts it. */
+static struct bpfprof_gpu_key whole_key(const struct bpfprof_gpu_key *key)
+{
+	struct bpfprof_gpu_key whole = *key;
+
+	whole.flags &= (1U << GPU_TALLY_GENERATION_SHIFT) - 1;
+	return whole;
+}
+
+/* The present generation, 0, is the last one. */
+static int compare(const void *a, const void *b)
+{
+	const struct bpfprof_gpu_key *x = &((const struct count *)a)->at.key;
+	const struct bpfprof_gpu_key *y = &((const struct count *)b)->at.key;
+	const struct bpfprof_gpu_key whole_x = whole_key(x), whole_y = whole_key(y);
+	uint32_t i = GPU_TALLY_GENERATION(x) - 1, k = GPU_TALLY_GENERATION(y) - 1;
+	int by_key = memcmp(&whole_x, &whole_y, sizeof(whole_x));
+
+	return by_key ? by_key : (i > k) - (i < k);
+}
+
+static const struct count *find(const struct counts *in, const struct bpfprof_gpu_key *key)
+{
+	const struct count wanted = { .at.key = *key };
+
+	return in->nr ? bsearch(&wanted, in->counts, in->nr, sizeof(*in->counts), compare) : NULL;
+}
+
+static uint64_t more(uint64_t now, uint64_t before)
+{
+	return now > before ? now - before : 0;
+}
+
+/*
+ * What is new in now. What had been counted of a generation that has ended since then stood with the present
+ * one: that is taken from those that have come since, in their order. Only launches have generations,
+ * and no time.
+ */
+static void compare_with(struct counts *now, const struct counts *before)
+{
+	struct bpfprof_gpu_key whole, last = { 0 };
+	uint64_t left = 0; /* calls of before that are not found again yet */
+	const struct count *same;
+	struct count *count;
+	size_t i;
+
+	for (i = 0; i < now->nr; i++) {
+		count = &now->counts[i];
+		whole = whole_key(&count->at.key);
+		if (!i || memcmp(&whole, &last, sizeof(whole)) != 0) {
+			same = find(before, &whole);
+			left = same ? same->at.count.calls : 0;
+			last = whole;
+		}
+		same = find(before, &count->at.key);
+		count->ns = more(count->at.count.ns, same ? same->at.count.ns : 0);
+		if (same && GPU_TALLY_GENERATION(&count->at.key)) {
+			count->calls = more(count->at.count.calls, same->at.count.calls);
+			continue;
+		}
+		count->calls = more(count->at.count.calls, left);
+		left = more(left, count->at.count.calls);
+	}
+}
+
+int gpu_recent_new(struct gpu_recent **ret, uint64_t start_ns)
+{
+	struct gpu_recent *recent = calloc(1, sizeof(*recent));
+
+	*ret = recent;
+	if (!recent)
+		return -ENOMEM;
+	recent->now_ns = recent->before_ns = start_ns;
+	return 0;
+}
+
+void gpu_recent_free(struct gpu_recent *recent)
+{
+	if (!recent)
+		return;
+	free(recent->now.counts);
+	free(recent);
+}
+
+int gpu_recent_take(struct gpu_recent *recent, const struct gpu_picture *picture)
+{
+	struct counts now = { .nr = picture->nr_counts };
+	struct gpu_tally_count *waited = calloc(now.nr + 1, sizeof(*waited));
+	size_t i;
+
+	now.counts = calloc(now.nr + 1, sizeof(*now.counts));
+	if (!now.counts || !waited) {
+		free(now.counts);
+		free(waited);
+		return -ENOMEM;
+	}
+	if (now.nr)
+		memcpy(waited, picture->counts, now.nr * sizeof(*waited));
+	gpu_picture_waits(picture, NULL, waited, now.nr);
+	for (i = 0; i < now.nr; i++)
+		now.counts[i].at = waited[i];
+	free(waited);
+	qsort(now.counts, now.nr, sizeof(*now.counts), compare);
+	compare_with(&now, &recent->now);
+	free(recent->now.counts);
+	recent->now = now;
+	recent->before_ns = recent->now_ns;
+	recent->now_ns = picture->ts_ns;
+	return 0;
+}
+
+double gpu_recent_seconds(const struct gpu_recent *recent)
+{
+	return (double)(recent->now_ns - recent->before_ns) / 1e9;
+}
+
+void gpu_recent_find(const struct gpu_recent *recent, const struct bpfprof_gpu_key *key,
+		     uint64_t *ret_calls, uint64_t *ret_ns)
+{
+	const struct count *count = find(&recent->now, key);
+
+	*ret_calls = count ? count->calls : 0;
+	*ret_ns = count ? count->ns : 0;
+}

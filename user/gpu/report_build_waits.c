@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+/* When collectives were complete, and what is in groups, as what gpu/report.h writes. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/strtab.h"
+#include "cuda/functions.h"
+#include "gpu/job.h"
+#include "gpu/report.h"
+#include "gpu/waits.h"
+
+#define MAX_KINDS 512 /* of collectives in one group: an all-to-all has two for each rank */
+#define PER_THREAD 2 /* CU_STREAM_PER_THREAD */
+
+const char *gpu_extra_text(const struct gpu_function *function, uint32_t value, char room[16])
+{
+	const char *name = gpu_nccl_extra(function);
+
+	if (!strcmp(name, "op"))
+		return gpu_nccl_operation(value);
+	if (!*name)
+		return "";
+	snprintf(room, 16, "%u", value);
+	return room;
+}
+
+/* The default one of a thread is kept apart from those of others: see stream_key(). */
+static uint64_t stream_of(uint64_t kept)
+{
+	return (uint32_t)kept == PER_THREAD ? PER_THREAD : kept;
+}
+
+size_t gpu_completions_fill(struct gpu_report_completion *to, const struct gpu_waits *waits,
+			    const struct gpu_tally_process *process, uint64_t now_ns,
+			    struct strtab *strings)
+{
+	const struct gpu_waits_row *rows;
+	const struct gpu_function *functions;
+	size_t nr, nr_functions, i, filled = 0;
+	char type[24], extra[16];
+
+	rows = gpu_waits_rows(waits, &nr);
+	functions = gpu_functions(&nr_functions);
+	for (i = 0; i < nr; i++) {
+		const struct gpu_waits_row *row = &rows[i];
+		const struct gpu_waits_key *key = &row->key;
+		const struct gpu_function *function =
+			&functions[key->function < nr_functions ? key->function : 0];
+		const char *text;
+
+		if (key->pid != process->kernel_pid || key->start_ns != process->start_ns ||
+		    !function->shown)
+			continue;
+		text = gpu_nccl_type(key->dims[0], type);
+		to[filled] = (struct gpu_report_completion){
+			.operation = function->shown,
+			.datatype = strtab_get(strings, strtab_add(strings, text)),
+			.extra_name = gpu_nccl_extra(function),
+			.comm = key->comm,
+			.bytes = key->bytes,
+			.count = row->count,
+			.ns = row->ns,
+			.max_ns = row->max_ns,
+			.within_ns = row->within_ns,
+			.within_max_ns = row->within_max_ns,
+			.pending = row->pending,
+			.pending_seconds = row->pending && now_ns > row->pending_ns
+						   ? (double)(now_ns - row->pending_ns) / 1e9
+						   : 0,
+			.pending_stream = stream_of(row->pending_stream),
+			.unknown = row->unknown,
+		};
+		text = gpu_extra_text(function, key->dims[1], extra);
+		to[filled++].extra = strtab_get(strings, strtab_add(strings, text));
+	}
+	return filled;
+}
+
+/* False: of a function that there is none of. */
+static bool grouped_fill(struct gpu_report_grouped *to, const struct gpu_waits_grouped *from,
+			 struct strtab *strings)
+{
+	const struct gpu_waits_key *key = &from->key;
+	const struct gpu_function *functions, *function;
+	char type[24], extra[16];
+	const char *text;
+	size_t nr;
+
+	functions = gpu_functions(&nr);
+	function = &functions[key->function < nr ? key->function : 0];
+	if (!function->shown)
+		return false;
+	text = gpu_nccl_type(key->dims[0], type);
+	*to = (struct gpu_report_grouped){
+		.operation = function->shown,
+		.datatype = strtab_get(strings, strtab_add(strings, text)),
+		.extra_name = gpu_nccl_extra(function),
+		.comm = key->comm,
+		.stream = stream_of(from->stream),
+		.bytes = key->bytes,
+		.count = from->count,
+	};
+	text = gpu_extra_text(function, key->dims[1], extra);
+	to->extra = strtab_get(strings, strtab_add(strings, text));
+	return true;
+}
+
+/*
+ * The kernel counts what a thread calls between ncclGroupStart and ncclGroupEnd, whether it could tell
+ * of it or not, so that what is missing is known to be. But once a record was lost, one of these may
+ * be of an earlier group, whose end is what was lost.
+ */
+void gpu_group_fill(struct gpu_report_group *to, struct gpu_report_grouped *rows, size_t max,
+		    const struct gpu_watch *watch, const struct gpu_picture *picture,
+		    const struct gpu_open_call *open, struct strtab *strings)
+{
+	const struct bpfprof_task_id task = { .pid = open->open.key.pid,
+					      .tid = open->tid,
+					      .start_ns = open->open.key.start_ns };
+	struct gpu_waits_grouped found[MAX_KINDS];
+	uint64_t total, told = 0;
+	size_t nr, i;
+
+	*to = (struct gpu_report_group){ .known = open->groups, .rows = rows };
+	if (!open->groups)
+		return;
+	total = gpu_waits_group(watch->waits, &task, open->open.begin_ns, found,
+				max < MAX_KINDS ? max : MAX_KINDS, &nr);
+	to->calls = open->grouped;
+	/* What is inside of another group is not put on its stream by this end, and waits for nobody. */
+	to->complete = open->groups == 1 && total && total == to->calls &&
+		       !picture->counters[GPU_COUNT_WAITS_LOST];
+	for (i = 0; i < nr; i++) {
+		if (!grouped_fill(&rows[to->nr], &found[i], strings))
+			continue;
+		told += rows[to->nr].count;
+		to->complete &= rows[to->nr++].comm != BPFPROF_GPU_OTHER;
+	}
+	to->complete &= told == total;
+}
+
+void gpu_spans_fill(struct gpu_report_spans *to, const struct gpu_waits *waits,
+		    const struct gpu_tally_process *process, uint64_t now_ns)
+{
+	struct gpu_waits_spans spans;
+
+	if (!gpu_waits_spans(waits, process->kernel_pid, process->start_ns, &spans))
+		return;
+	*to = (struct gpu_report_spans){
+		.known = true, .count = spans.count, .ns = spans.ns, .max_ns = spans.max_ns
+	};
+	if (spans.since_ns && spans.since_ns < now_ns)
+		to->since_seconds = (double)(now_ns - spans.since_ns) / 1e9;
+}
+
+void gpu_starved_fill(struct gpu_report_starved *to, const struct gpu_waits *waits,
+		      const struct gpu_tally_process *process, uint64_t now_ns)
+{
+	struct gpu_waits_starved starved;
+
+	if (!gpu_waits_starved(waits, process->kernel_pid, process->start_ns, &starved))
+		return;
+	*to = (struct gpu_report_starved){ .known = true,
+					   .ns = starved.ns,
+					   .max_ns = starved.max_ns,
+					   .gaps = starved.gaps,
+					   .copy_ns = starved.copy_ns };
+	if (starved.since_ns && starved.since_ns < now_ns)
+		to->since_seconds = (double)(now_ns - starved.since_ns) / 1e9;
+}

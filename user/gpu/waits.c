@@ -1,0 +1,472 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/waits.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HASH_SEED waits->seed
+#include "base/hash_seed.h"
+#include "base/seeded_hash.h"
+#include "profile/stats.h"
+
+#define NO_ROW SIZE_MAX
+#define RESULT_IN_PROGRESS 7 /* ncclInProgress: of communicators that do not block */
+
+struct process_key {
+	uint64_t start_ns;
+	uint32_t pid, pad;
+};
+
+/* A collective that is not known to be complete. */
+struct pending {
+	struct pending *next; /* of the process: put on any stream later */
+	size_t row; /* or NO_ROW */
+	struct bpfprof_gpu_key key; /* as it was counted */
+	uint64_t stream;
+	uint64_t begin_ns;
+	uint64_t issued_ns; /* put on the stream; 0: its group has not ended */
+	uint32_t tid;
+};
+
+struct process {
+	UT_hash_handle hh;
+	struct process_key key;
+	struct pending *first, **end;
+	uint32_t nr_rows, nr_pending;
+	struct gpu_waits_starved starved;
+	struct gpu_waits_spans spans;
+};
+
+struct row_entry {
+	UT_hash_handle hh;
+	struct gpu_waits_key key;
+	size_t row;
+};
+
+struct gpu_waits {
+	uint64_t seed;
+	struct process *processes;
+	struct row_entry *by_key;
+	struct gpu_waits_row *rows;
+	size_t nr_rows, cap_rows, nr_pending;
+	unsigned int share; /* by which limits are divided */
+	bool no_rows;
+	void (*complete)(void *arg, const struct bpfprof_gpu_key *key, uint64_t ns);
+	void *arg;
+	uint64_t processes_lost, rows_lost, pending_lost, captured, unknown;
+};
+
+/* Made as needed; NULL if there is no room. */
+static struct process *process_get(struct gpu_waits *waits, uint32_t pid, uint64_t start_ns)
+{
+	struct process_key key = { .start_ns = start_ns, .pid = pid };
+	struct process *process;
+
+	HASH_FIND(hh, waits->processes, &key, sizeof(key), process);
+	if (process)
+		return process;
+	if (HASH_COUNT(waits->processes) < GPU_WAITS_MAX_PROCESSES / waits->share)
+		process = calloc(1, sizeof(*process));
+	if (!process) {
+		waits->processes_lost++;
+		return NULL;
+	}
+	process->key = key;
+	process->end = &process->first;
+	HASH_ADD(hh, waits->processes, key, sizeof(process->key), process);
+	return process;
+}
+
+static size_t rows_grow(struct gpu_waits *waits)
+{
+	size_t cap = waits->cap_rows ? 2 * waits->cap_rows : 64;
+	struct gpu_waits_row *tmp;
+
+	if (waits->nr_rows < waits->cap_rows)
+		return waits->cap_rows;
+	tmp = reallocarray(waits->rows, cap, sizeof(*tmp));
+	if (!tmp)
+		return 0;
+	waits->rows = tmp;
+	waits->cap_rows = cap;
+	return cap;
+}
+
+/* 0 and where the row is, -ENOSPC if there is no room. */
+static int row_get(struct gpu_waits *waits, struct process *process,
+		   const struct gpu_waits_key *key, size_t *ret)
+{
+	struct row_entry *entry;
+
+	HASH_FIND(hh, waits->by_key, key, sizeof(*key), entry);
+	if (!entry) {
+		if (waits->nr_rows < GPU_WAITS_MAX_ROWS &&
+		    process->nr_rows < GPU_WAITS_MAX_PROCESS_ROWS && rows_grow(waits))
+			entry = calloc(1, sizeof(*entry));
+		if (!entry)
+			return -ENOSPC;
+		entry->key = *key;
+		entry->row = waits->nr_rows++;
+		waits->rows[entry->row] = (struct gpu_waits_row){ .key = *key };
+		process->nr_rows++;
+		HASH_ADD(hh, waits->by_key, key, sizeof(entry->key), entry);
+	}
+	*ret = entry->row;
+	return 0;
+}
+
+static void collective_add(struct gpu_waits *waits, struct process *process,
+			   const struct bpfprof_gpu_wait *record)
+{
+	const struct bpfprof_gpu_call *call = &record->call;
+	const struct gpu_waits_key key = { .start_ns = process->key.start_ns,
+					   .comm = call->key.handle,
+					   .bytes = call->bytes,
+					   .pid = process->key.pid,
+					   .function = call->key.function,
+					   .dims = { call->key.dims[0], call->key.dims[1] } };
+	struct pending *pending;
+	size_t row = NO_ROW;
+
+	if (record->flags & BPFPROF_WAIT_CAPTURED) {
+		waits->captured++;
+		return;
+	}
+	if (!waits->no_rows && row_get(waits, process, &key, &row)) {
+		waits->rows_lost++;
+		return;
+	}
+	pending = NULL;
+	if (waits->nr_pending < GPU_WAITS_MAX_PENDING / waits->share &&
+	    process->nr_pending < GPU_WAITS_MAX_PROCESS_PENDING / waits->share)
+		pending = calloc(1, sizeof(*pending));
+	if (!pending) {
+		waits->pending_lost++;
+		if (row != NO_ROW)
+			waits->rows[row].unknown++;
+		return;
+	}
+	pending->row = row;
+	pending->key = call->key;
+	pending->stream = record->stream;
+	pending->begin_ns = call->begin_ns;
+	pending->issued_ns = record->flags & BPFPROF_WAIT_GROUPED ? 0 : record->until_ns;
+	pending->tid = record->task.tid;
+	*process->end = pending;
+	process->end = &pending->next;
+	process->nr_pending++;
+	waits->nr_pending++;
+	if (row != NO_ROW)
+		waits->rows[row].pending++;
+}
+
+/* Of the process's list; the link that held it holds the next one then. */
+static void pending_remove(struct gpu_waits *waits, struct process *process, struct pending **link)
+{
+	struct pending *pending = *link;
+
+	if (pending->row != NO_ROW)
+		waits->rows[pending->row].pending--;
+	*link = pending->next;
+	if (!pending->next)
+		process->end = link;
+	process->nr_pending--;
+	waits->nr_pending--;
+	free(pending);
+}
+
+/* The group's collectives were put on their streams; or not, if that failed. */
+static void group_end(struct gpu_waits *waits, struct process *process,
+		      const struct bpfprof_gpu_wait *record)
+{
+	int32_t result = record->call.result;
+	struct pending **link = &process->first;
+
+	while (*link) {
+		if ((*link)->tid != record->task.tid || (*link)->issued_ns) {
+			link = &(*link)->next;
+		} else if (result && result != RESULT_IN_PROGRESS) {
+			pending_remove(waits, process, link);
+		} else {
+			(*link)->issued_ns = record->until_ns;
+			link = &(*link)->next;
+		}
+	}
+}
+
+static void row_complete(struct gpu_waits_row *row, const struct pending *pending, uint64_t ns,
+			 const struct bpfprof_gpu_wait *record)
+{
+	uint64_t now_ns = record->now_ns, within_ns, least_ns = record->running_ns;
+
+	if (least_ns < pending->issued_ns)
+		least_ns = pending->issued_ns;
+	within_ns = now_ns > least_ns ? now_ns - least_ns : 0;
+	row->count++;
+	row->ns += ns;
+	row->within_ns += within_ns;
+	if (ns > row->max_ns)
+		row->max_ns = ns;
+	if (within_ns > row->within_max_ns)
+		row->within_max_ns = within_ns;
+}
+
+static void pending_complete(struct gpu_waits *waits, const struct pending *pending,
+			     const struct bpfprof_gpu_wait *record)
+{
+	uint64_t ns = record->now_ns > pending->begin_ns ? record->now_ns - pending->begin_ns : 0;
+
+	if (pending->row != NO_ROW)
+		row_complete(&waits->rows[pending->row], pending, ns, record);
+	if (waits->complete)
+		waits->complete(waits->arg, &pending->key, ns);
+}
+
+static void streams_done(struct gpu_waits *waits, struct process *process,
+			 const struct bpfprof_gpu_wait *record)
+{
+	bool all = record->kind == GPU_WAIT_ALL_DONE;
+	struct pending **link = &process->first, *pending;
+
+	while (*link && (*link)->begin_ns <= record->until_ns) {
+		pending = *link;
+		if ((!all && pending->stream != record->stream) || !pending->issued_ns ||
+		    pending->issued_ns > record->until_ns) {
+			link = &pending->next;
+			continue;
+		}
+		pending_complete(waits, pending, record);
+		pending_remove(waits, process, link);
+	}
+}
+
+static void give_up(struct gpu_waits *waits, struct process *process, const uint64_t *stream)
+{
+	struct pending **link = &process->first;
+
+	while (*link) {
+		if (stream && (*link)->stream != *stream) {
+			link = &(*link)->next;
+			continue;
+		}
+		if ((*link)->row != NO_ROW)
+			waits->rows[(*link)->row].unknown++;
+		else
+			waits->unknown++;
+		pending_remove(waits, process, link);
+	}
+}
+
+void gpu_waits_record(struct gpu_waits *waits, const struct bpfprof_gpu_wait *record)
+{
+	struct process *process = process_get(waits, record->task.pid, record->task.start_ns);
+
+	if (!process)
+		return;
+	switch (record->kind) {
+	case GPU_WAIT_COLLECTIVE:
+		collective_add(waits, process, record);
+		break;
+	case GPU_WAIT_GROUP_END:
+		group_end(waits, process, record);
+		break;
+	case GPU_WAIT_DONE:
+	case GPU_WAIT_ALL_DONE:
+		streams_done(waits, process, record);
+		break;
+	case GPU_WAIT_STREAM_END:
+		give_up(waits, process, &(uint64_t){ record->stream });
+		break;
+	}
+}
+
+void gpu_waits_process(struct gpu_waits *waits, const struct bpfprof_gpu_waits *from)
+{
+	struct process *process = process_get(waits, from->pid, from->start_ns);
+
+	if (!process)
+		return;
+	process->starved = (struct gpu_waits_starved){ .ns = from->starved_ns,
+						       .max_ns = from->starved_max_ns,
+						       .gaps = from->gaps,
+						       .copy_ns = from->starved_copy_ns,
+						       .since_ns = from->idle_ns };
+	process->spans = (struct gpu_waits_spans){ .count = from->spans,
+						   .ns = from->spans_ns,
+						   .max_ns = from->span_max_ns,
+						   .since_ns = from->span_ns };
+}
+
+static void span_end(struct gpu_waits_spans *spans, uint64_t ended_ns)
+{
+	uint64_t ns = ended_ns > spans->since_ns ? ended_ns - spans->since_ns : 0;
+
+	if (spans->since_ns && ns) {
+		spans->count++;
+		spans->ns += ns;
+		if (ns > spans->max_ns)
+			spans->max_ns = ns;
+	}
+	spans->since_ns = 0;
+}
+
+void gpu_waits_exit(struct gpu_waits *waits, uint32_t pid, uint64_t start_ns, uint64_t ended_ns)
+{
+	struct process_key key = { .start_ns = start_ns, .pid = pid };
+	struct process *process;
+
+	HASH_FIND(hh, waits->processes, &key, sizeof(key), process);
+	if (!process)
+		return;
+	give_up(waits, process, NULL);
+	process->starved.since_ns = 0;
+	span_end(&process->spans, ended_ns);
+	if (!waits->no_rows)
+		return;
+	HASH_DEL(waits->processes, process);
+	free(process);
+}
+
+/* Those of a process stand in the order in which they came, not quite in that of their calls. */
+void gpu_waits_look(struct gpu_waits *waits)
+{
+	const struct pending *pending;
+	const struct process *process;
+	struct gpu_waits_row *row;
+	size_t i;
+
+	for (i = 0; i < waits->nr_rows; i++)
+		waits->rows[i].pending_ns = waits->rows[i].pending_stream = 0;
+	for (process = waits->processes; process; process = process->hh.next) {
+		for (pending = process->first; pending; pending = pending->next) {
+			if (pending->row == NO_ROW)
+				continue;
+			row = &waits->rows[pending->row];
+			if (row->pending_ns && row->pending_ns <= pending->begin_ns)
+				continue;
+			row->pending_ns = pending->begin_ns;
+			row->pending_stream = pending->stream;
+		}
+	}
+}
+
+const struct gpu_waits_row *gpu_waits_rows(const struct gpu_waits *waits, size_t *ret_nr)
+{
+	*ret_nr = waits->nr_rows;
+	return waits->rows;
+}
+
+bool gpu_waits_starved(const struct gpu_waits *waits, uint32_t pid, uint64_t start_ns,
+		       struct gpu_waits_starved *ret)
+{
+	struct process_key key = { .start_ns = start_ns, .pid = pid };
+	const struct process *process;
+
+	HASH_FIND(hh, waits->processes, &key, sizeof(key), process);
+	if (process)
+		*ret = process->starved;
+	return process;
+}
+
+bool gpu_waits_spans(const struct gpu_waits *waits, uint32_t pid, uint64_t start_ns,
+		     struct gpu_waits_spans *ret)
+{
+	struct process_key key = { .start_ns = start_ns, .pid = pid };
+	const struct process *process;
+
+	HASH_FIND(hh, waits->processes, &key, sizeof(key), process);
+	if (process)
+		*ret = process->spans;
+	return process;
+}
+
+static void grouped_add(struct gpu_waits_grouped *dst, size_t max, size_t *nr,
+			const struct gpu_waits_key *key, uint64_t stream)
+{
+	size_t i;
+
+	for (i = 0; i < *nr; i++)
+		if (dst[i].stream == stream && !memcmp(&dst[i].key, key, sizeof(*key)))
+			break;
+	if (i == max)
+		return;
+	if (i == *nr)
+		dst[(*nr)++] = (struct gpu_waits_grouped){ .key = *key, .stream = stream };
+	dst[i].count++;
+}
+
+uint64_t gpu_waits_group(const struct gpu_waits *waits, const struct bpfprof_task_id *task,
+			 uint64_t end_ns, struct gpu_waits_grouped *dst, size_t max, size_t *ret_nr)
+{
+	struct process_key key = { .start_ns = task->start_ns, .pid = task->pid };
+	const struct pending *pending;
+	const struct process *process;
+	uint64_t total = 0;
+
+	*ret_nr = 0;
+	HASH_FIND(hh, waits->processes, &key, sizeof(key), process);
+	for (pending = process ? process->first : NULL; pending; pending = pending->next) {
+		/* After it began: the end is over, and that is another group. */
+		if (pending->tid != task->tid || pending->issued_ns || pending->begin_ns > end_ns)
+			continue;
+		total++;
+		grouped_add(dst, max, ret_nr, &waits->rows[pending->row].key, pending->stream);
+	}
+	return total;
+}
+
+void gpu_waits_lost(const struct gpu_waits *waits, struct stats_reasons *dst)
+{
+	stats_add(dst, "processes_of_waits_no_room", waits->processes_lost);
+	stats_add(dst, "kinds_of_collectives_no_room", waits->rows_lost);
+	stats_add(dst, "collectives_under_way_no_room", waits->pending_lost);
+	stats_add(dst, "collectives_in_graphs_not_timed", waits->captured);
+	stats_add(dst, "collectives_never_known_complete", waits->unknown);
+}
+
+void gpu_waits_notify(struct gpu_waits *waits,
+		      void (*complete)(void *arg, const struct bpfprof_gpu_key *key, uint64_t ns),
+		      void *arg)
+{
+	waits->complete = complete;
+	waits->arg = arg;
+}
+
+void gpu_waits_no_rows(struct gpu_waits *waits, unsigned int share)
+{
+	waits->no_rows = true;
+	waits->share = share;
+}
+
+int gpu_waits_new(struct gpu_waits **ret)
+{
+	struct gpu_waits *waits = calloc(1, sizeof(*waits));
+
+	if (!waits)
+		return -ENOMEM;
+	waits->share = 1;
+	waits->seed = hash_seed();
+	*ret = waits;
+	return 0;
+}
+
+void gpu_waits_free(struct gpu_waits *waits)
+{
+	struct process *process, *next_process;
+	struct row_entry *entry, *next_entry;
+
+	if (!waits)
+		return;
+	HASH_ITER(hh, waits->processes, process, next_process) {
+		give_up(waits, process, NULL);
+		HASH_DEL(waits->processes, process);
+		free(process);
+	}
+	HASH_ITER(hh, waits->by_key, entry, next_entry) {
+		HASH_DEL(waits->by_key, entry);
+		free(entry);
+	}
+	free(waits->rows);
+	free(waits);
+}

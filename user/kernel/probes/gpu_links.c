@@ -1,0 +1,510 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/probes/gpu_links.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/backoff.h"
+#include "base/cleanup.h"
+#include "base/closer.h"
+#include "base/deadline.h"
+#include "base/time.h"
+#include "cuda/functions.h"
+#include "cuda/library.h"
+#include "kernel/probes/uprobe_multi.h"
+#include "kernel/probes/uprobe_perf.h"
+#include "kernel/session.h"
+#include "gpu_calls.h"
+#include "bpfprof.skel.h"
+
+#define LINK_DEADLINE_MS 5000
+#define PERF_DEADLINE_MS 30000 /* for one at each place */
+#define SELF_FD_BYTES 32
+#define MAX_PYTHONS (BPFPROF_GPU_MAX_FILES / 2)
+#define MAX_PYTHON_SITES (BPFPROF_GPU_MAX_SITES / 2)
+#define MAX_SCOPED (4 * GPU_LINKS_MAX_PROCESSES) /* files in processes: three links each at most */
+
+/* Where functions begin, where those whose end matters return, and sites inside of them. */
+struct pair {
+	int *fds; /* one for each of these, or with perf's uprobes for each place */
+	size_t nr;
+};
+
+struct hooked_file {
+	struct gpu_links_file id;
+	struct gpu_library *library;
+	int fd;
+	bool everywhere; /* pair holds in all processes */
+	struct pair pair;
+	struct backoff backoff;
+	int err;
+	uint32_t first_site; /* of the library's, in the map gpu_sites */
+};
+
+/* A file in one process. */
+struct scoped {
+	int file;
+	uint32_t pid, own_pid;
+	bool hooked;
+	struct pair pair;
+	struct backoff backoff;
+};
+
+struct gpu_links {
+	struct session *session;
+	struct deadline_runner *runner;
+	struct closer *closer;
+	bool by_perf; /* the kernel lacks uprobe_multi */
+	bool scoped;
+	struct hooked_file files[BPFPROF_GPU_MAX_FILES]; /* as in the map gpu_files */
+	int nr_files;
+	int nr_pythons; /* of these, and of nr_sites those that are theirs */
+	uint32_t nr_sites, nr_python_sites;
+	struct scoped processes[MAX_SCOPED];
+	size_t nr_processes;
+};
+
+/* Owns what it points to; made for a thread that may be left alone with it. */
+struct link_job {
+	int file_fd;
+	int prog_fd;
+	uint64_t offsets[BPFPROF_GPU_MAX_FUNCTIONS];
+	uint64_t cookies[BPFPROF_GPU_MAX_FUNCTIONS];
+	uint64_t semaphores[BPFPROF_GPU_MAX_FUNCTIONS];
+	size_t nr;
+	bool returns, sites, by_perf;
+	pid_t pid;
+	int fds[BPFPROF_GPU_MAX_FUNCTIONS]; /* result */
+	size_t nr_fds;
+};
+
+static long link_run(void *arg)
+{
+	struct link_job *job = arg;
+	char path[SELF_FD_BYTES];
+	struct uprobe_multi probes = { .prog_fd = job->prog_fd,
+				       .path = path,
+				       .offsets = job->offsets,
+				       .cookies = job->cookies,
+				       .semaphores = job->sites ? job->semaphores : NULL,
+				       .nr = job->nr,
+				       .returns = job->returns,
+				       .pid = job->pid };
+	struct statfs fs;
+	int err;
+
+	if (fstatfs(job->file_fd, &fs))
+		return -EIO;
+	if ((unsigned long)fs.f_type == FUSE_SUPER_MAGIC)
+		return -ENOTSUP;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", job->file_fd);
+	if (job->by_perf) {
+		err = uprobe_perf_attach(&probes, job->fds);
+		job->nr_fds = err ? 0 : job->nr;
+	} else {
+		err = job->fds[0] = uprobe_multi_attach(&probes);
+		job->nr_fds = err >= 0;
+	}
+	if (err == -ETIMEDOUT)
+		return -EIO;
+	return err < 0 ? err : 0;
+}
+
+static void link_close(void *arg)
+{
+	struct link_job *job = arg;
+
+	while (job->nr_fds)
+		close(job->fds[--job->nr_fds]);
+	close(job->file_fd);
+}
+
+/* What a link is for. */
+enum purpose { ENTRIES, RETURNS, SITES };
+
+static void hooks_fill(struct link_job *job, const struct gpu_links *links, int nr, bool returns)
+{
+	const struct gpu_library *library = links->files[nr].library;
+	size_t nr_functions, i;
+	const struct gpu_function *functions = gpu_functions(&nr_functions);
+	uint32_t function;
+
+	for (i = 0; i < library->nr; i++) {
+		function = library->hooks[i].function;
+		/* What is traced is seen to end. */
+		if (returns && !(functions[function].wire.flags & BPFPROF_GPU_RETURNS) &&
+		    !(links->session->options.gpu_trace &&
+		      BPFPROF_GPU_IS_CALL(functions[function].wire.kind)))
+			continue;
+		job->offsets[job->nr] = library->hooks[i].off;
+		job->cookies[job->nr++] = function;
+	}
+}
+
+static void sites_fill(struct link_job *job, const struct hooked_file *file)
+{
+	const struct gpu_library *library = file->library;
+
+	for (; job->nr < library->nr_sites; job->nr++) {
+		job->offsets[job->nr] = library->sites[job->nr].off;
+		job->semaphores[job->nr] = library->sites[job->nr].semaphore_off;
+		job->cookies[job->nr] = file->first_site + job->nr;
+	}
+}
+
+static int program_fd(const struct gpu_links *links, enum purpose purpose)
+{
+	const struct bpfprof_bpf *skel = links->session->skel;
+	struct bpf_program *const programs[] = { [ENTRIES] = skel->progs.gpu_enter,
+						 [RETURNS] = skel->progs.gpu_return,
+						 [SITES] = skel->progs.gpu_site };
+
+	if (!links->session->options.gpu) /* but windows of the profiler */
+		return bpf_program__fd(skel->progs.window_called);
+	return bpf_program__fd(programs[purpose]);
+}
+
+/* Adds the links for those of the hooks that want them. 0 or -errno. */
+static int links_make(struct gpu_links *links, int nr, pid_t pid, enum purpose purpose,
+		      struct pair *pair)
+{
+	__cleanup(free_mem) struct link_job *job = calloc(1, sizeof(*job));
+	const struct hooked_file *file = &links->files[nr];
+	uint64_t cookie =
+		(uint64_t)nr << BPFPROF_GPU_FUNCTION_BITS | (pid ? BPFPROF_GPU_OF_ONE_PROCESS : 0);
+	int *tmp;
+	size_t i;
+	long err;
+
+	if (!job)
+		return -ENOMEM;
+	if (purpose == SITES)
+		sites_fill(job, file);
+	else
+		hooks_fill(job, links, nr, purpose == RETURNS);
+	if (!job->nr)
+		return 0;
+	for (i = 0; i < job->nr; i++)
+		job->cookies[i] |= cookie;
+	job->returns = purpose == RETURNS;
+	job->sites = purpose == SITES;
+	job->pid = pid;
+	job->prog_fd = program_fd(links, purpose);
+	job->by_perf = links->by_perf;
+	tmp = reallocarray(pair->fds, pair->nr + job->nr, sizeof(*tmp));
+	if (!tmp)
+		return -ENOMEM;
+	pair->fds = tmp;
+	job->file_fd = fcntl(file->fd, F_DUPFD_CLOEXEC, 0);
+	if (job->file_fd < 0)
+		return -errno;
+	err = deadline_run(links->runner, link_run, link_close, job, sizeof(*job),
+			   links->by_perf ? PERF_DEADLINE_MS : LINK_DEADLINE_MS);
+	if (err != -ETIMEDOUT)
+		close(job->file_fd);
+	for (i = 0; i < job->nr_fds && !err; i++)
+		pair->fds[pair->nr++] = job->fds[i];
+	return (int)err;
+}
+
+static void pair_close(struct gpu_links *links, struct pair *pair)
+{
+	while (pair->nr)
+		closer_close(links->closer, pair->fds[--pair->nr]);
+	free(pair->fds);
+	pair->fds = NULL;
+}
+
+/* All links or none: a call whose return alone is seen would be told as an accident. */
+static int pair_make(struct gpu_links *links, int nr, pid_t pid, struct pair *ret)
+{
+	struct pair pair = { 0 };
+	int err = links_make(links, nr, pid, RETURNS, &pair);
+
+	if (!err)
+		err = links_make(links, nr, pid, ENTRIES, &pair);
+	if (!err)
+		err = links_make(links, nr, pid, SITES, &pair);
+	if (err)
+		pair_close(links, &pair);
+	else
+		*ret = pair;
+	return err;
+}
+
+static bool may_work_later(int err)
+{
+	return err == -EBUSY || err == -ETIMEDOUT;
+}
+
+/* Which of the links of a file count, and where its communicators have their rank. */
+static int file_publish(struct gpu_links *links, int nr, bool everywhere)
+{
+	const struct bpfprof_gpu_file wire = { .comm_rank = links->files[nr].library->comm_rank,
+					       .everywhere = everywhere };
+	uint32_t key = (uint32_t)nr;
+
+	return bpf_map__update_elem(links->session->skel->maps.gpu_files, &key, sizeof(key), &wire,
+				    sizeof(wire), BPF_ANY)
+		       ? -errno
+		       : 0;
+}
+
+static bool is_python(const struct gpu_library *library)
+{
+	return library->layers == 1U << GPU_LAYER_PYTHON;
+}
+
+/* Each virtual environment may have a Python of its own: they must leave room for what makes calls. */
+static bool too_many_pythons(const struct gpu_links *links, const struct gpu_library *library)
+{
+	return is_python(library) &&
+	       (links->nr_pythons >= MAX_PYTHONS ||
+		links->nr_python_sites + library->nr_sites > MAX_PYTHON_SITES);
+}
+
+/* The library's sites into their map. */
+static int sites_publish(struct gpu_links *links, struct hooked_file *file)
+{
+	const struct gpu_library *library = file->library;
+	uint32_t i, key;
+
+	file->first_site = links->nr_sites;
+	if (library->nr_sites > BPFPROF_GPU_MAX_SITES - links->nr_sites)
+		return -ENOSPC;
+	for (i = 0; i < library->nr_sites; i++) {
+		key = file->first_site + i;
+		if (bpf_map__update_elem(links->session->skel->maps.gpu_sites, &key, sizeof(key),
+					 &library->sites[i].wire, sizeof(library->sites[i].wire),
+					 BPF_ANY))
+			return -errno;
+	}
+	links->nr_sites += i;
+	return 0;
+}
+
+/* In all processes. The links of single ones count until those for all are there, and no longer. */
+static int file_hook(struct gpu_links *links, int nr)
+{
+	struct hooked_file *file = &links->files[nr];
+	size_t i;
+
+	file->err = pair_make(links, nr, 0, &file->pair);
+	if (!file->err)
+		file->err = file_publish(links, nr, true);
+	if (may_work_later(file->err))
+		backoff_fail(&file->backoff, time_monotonic_ns());
+	else
+		file->backoff.due_ns = 0;
+	if (file->err)
+		return file->err;
+	file->everywhere = true;
+	for (i = 0; i < links->nr_processes; i++)
+		if (links->processes[i].file == nr)
+			pair_close(links, &links->processes[i].pair);
+	return 0;
+}
+
+static void file_clear(struct gpu_links *links, struct hooked_file *file)
+{
+	pair_close(links, &file->pair);
+	if (file->fd >= 0)
+		close(file->fd);
+	free(file->library);
+}
+
+int gpu_links_find(const struct gpu_links *links, const struct gpu_links_file *file)
+{
+	int i;
+
+	for (i = 0; i < links->nr_files; i++)
+		if (links->files[i].id.ino == file->ino && links->files[i].id.dev == file->dev &&
+		    links->files[i].id.ino_gen == file->ino_gen)
+			return i;
+	return -ENOENT;
+}
+
+int gpu_links_add(struct gpu_links *links, const struct gpu_links_file *id,
+		  const struct gpu_library *library, int file_fd)
+{
+	struct hooked_file *file = &links->files[links->nr_files];
+	int nr = links->nr_files, err = 0;
+
+	if (nr == BPFPROF_GPU_MAX_FILES || too_many_pythons(links, library))
+		return -ENOSPC;
+	*file = (struct hooked_file){ .id = *id, .fd = fcntl(file_fd, F_DUPFD_CLOEXEC, 0) };
+	if (file->fd < 0)
+		return -errno;
+	file->library = malloc(sizeof(*file->library));
+	if (file->library)
+		*file->library = *library;
+	else
+		err = -ENOMEM;
+	if (!err)
+		err = sites_publish(links, file);
+	if (!err)
+		err = file_publish(links, nr, !links->scoped);
+	if (!err && !links->scoped)
+		err = file_hook(links, nr);
+	if (err && !may_work_later(err)) {
+		file_clear(links, file);
+		return err;
+	}
+	if (is_python(library)) {
+		links->nr_pythons++;
+		links->nr_python_sites += (uint32_t)library->nr_sites;
+	}
+	return links->nr_files++;
+}
+
+static struct scoped *scoped_find(struct gpu_links *links, int file, uint32_t pid)
+{
+	size_t i;
+
+	for (i = 0; i < links->nr_processes; i++)
+		if (links->processes[i].pid == pid && links->processes[i].file == file)
+			return &links->processes[i];
+	return NULL;
+}
+
+static bool has_room(const struct gpu_links *links, uint32_t pid)
+{
+	size_t nr = 0, i, k;
+
+	if (links->nr_processes == MAX_SCOPED)
+		return false;
+	for (i = 0; i < links->nr_processes; i++) {
+		if (links->processes[i].pid == pid)
+			return true;
+		for (k = 0; k < i && links->processes[k].pid != links->processes[i].pid; k++)
+			;
+		nr += k == i;
+	}
+	return nr < GPU_LINKS_MAX_PROCESSES;
+}
+
+/* From here on in all processes. What cannot be had so stays with those that have it. */
+void gpu_links_widen(struct gpu_links *links)
+{
+	int i;
+
+	links->scoped = false;
+	for (i = 0; i < links->nr_files; i++)
+		file_hook(links, i);
+}
+
+static int scoped_hook(struct gpu_links *links, struct scoped *process)
+{
+	struct hooked_file *file = &links->files[process->file];
+	int err = pair_make(links, process->file, (pid_t)process->own_pid, &process->pair);
+
+	process->hooked = !err;
+	process->backoff.due_ns = 0;
+	if (may_work_later(err))
+		backoff_fail(&process->backoff, time_monotonic_ns());
+	if (err != -ESRCH) /* it has exited meanwhile */
+		file->err = err;
+	return err;
+}
+
+int gpu_links_process(struct gpu_links *links, int file, uint32_t pid, uint32_t own_pid)
+{
+	struct scoped *process;
+	int err;
+
+	if (!links->scoped || scoped_find(links, file, pid))
+		return 0;
+	if (!own_pid || !has_room(links, pid)) {
+		gpu_links_widen(links);
+		return 0;
+	}
+	process = &links->processes[links->nr_processes++];
+	*process = (struct scoped){ .file = file, .pid = pid, .own_pid = own_pid };
+	err = scoped_hook(links, process);
+	return err ?: 1;
+}
+
+void gpu_links_exit(struct gpu_links *links, uint32_t pid)
+{
+	size_t i = 0;
+
+	while (i < links->nr_processes) {
+		if (links->processes[i].pid != pid) {
+			i++;
+			continue;
+		}
+		pair_close(links, &links->processes[i].pair);
+		links->processes[i] = links->processes[--links->nr_processes];
+	}
+}
+
+void gpu_links_retry(struct gpu_links *links)
+{
+	uint64_t now_ns = time_monotonic_ns();
+	size_t k;
+	int i;
+
+	for (i = 0; i < links->nr_files; i++)
+		if (backoff_is_due(&links->files[i].backoff, now_ns))
+			file_hook(links, i);
+	for (k = 0; k < links->nr_processes && links->scoped; k++)
+		if (backoff_is_due(&links->processes[k].backoff, now_ns))
+			scoped_hook(links, &links->processes[k]);
+}
+
+int gpu_links_error(const struct gpu_links *links, int file)
+{
+	return links->files[file].err;
+}
+
+void gpu_links_scope(struct gpu_links *links)
+{
+	links->scoped = true;
+}
+
+bool gpu_links_are_scoped(const struct gpu_links *links)
+{
+	return links->scoped;
+}
+
+int gpu_links_new(struct gpu_links **ret, struct session *session, struct deadline_runner *runner)
+{
+	struct gpu_links *links = calloc(1, sizeof(*links));
+	int err;
+
+	if (!links)
+		return -ENOMEM;
+	err = closer_new(&links->closer);
+	if (err) {
+		free(links);
+		return err;
+	}
+	links->by_perf = !uprobe_multi_probe();
+	links->session = session;
+	links->runner = runner;
+	*ret = links;
+	return 0;
+}
+
+void gpu_links_free(struct gpu_links *links)
+{
+	size_t k;
+	int i;
+
+	if (!links)
+		return;
+	for (k = 0; k < links->nr_processes; k++)
+		pair_close(links, &links->processes[k].pair);
+	for (i = 0; i < links->nr_files; i++)
+		file_clear(links, &links->files[i]);
+	closer_free(links->closer);
+	free(links);
+}

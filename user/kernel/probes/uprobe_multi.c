@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/probes/uprobe_multi.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <linux/bpf.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+#define TRACE_UPROBE_MULTI 48 /* enum bpf_attach_type */
+#define UPROBE_MULTI_RETURN 1U
+#define CANNOT_TRY 100
+
+/* The part of union bpf_attr that BPF_LINK_CREATE reads, as of Linux 6.6. */
+struct link_create {
+	uint32_t prog_fd, target_fd, attach_type, flags;
+	uint64_t path, offsets, ref_ctr_offsets, cookies;
+	uint32_t cnt, multi_flags, pid, pad;
+};
+
+void uprobe_multi_prepare(struct bpf_program *prog)
+{
+	bpf_program__set_expected_attach_type(prog, (enum bpf_attach_type)TRACE_UPROBE_MULTI);
+}
+
+int uprobe_multi_attach(const struct uprobe_multi *probes)
+{
+	struct link_create attr = {
+		.prog_fd = (uint32_t)probes->prog_fd,
+		.attach_type = TRACE_UPROBE_MULTI,
+		.path = (uintptr_t)probes->path,
+		.offsets = (uintptr_t)probes->offsets,
+		.ref_ctr_offsets = (uintptr_t)probes->semaphores,
+		.cookies = (uintptr_t)probes->cookies,
+		.cnt = (uint32_t)probes->nr,
+		.multi_flags = probes->returns ? UPROBE_MULTI_RETURN : 0,
+		.pid = (uint32_t)probes->pid,
+	};
+	long fd = syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
+
+	return fd < 0 ? -errno : (int)fd;
+}
+
+static int instructions_load(const struct bpf_insn *insns, size_t nr)
+{
+	LIBBPF_OPTS(bpf_prog_load_opts, opts,
+		    .expected_attach_type = (enum bpf_attach_type)TRACE_UPROBE_MULTI);
+	int fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "bpfprof_probe", "GPL", insns, nr, &opts);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static int program_load(void)
+{
+	const struct bpf_insn insns[] = {
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0 },
+		{ .code = BPF_JMP | BPF_EXIT },
+	};
+
+	return instructions_load(insns, sizeof(insns) / sizeof(insns[0]));
+}
+
+/* One that counts its runs in the first eight bytes of an array. */
+static int counter_load(int array_fd)
+{
+	const struct bpf_insn insns[] = {
+		{ .code = BPF_LD | BPF_DW | BPF_IMM,
+		  .dst_reg = BPF_REG_1,
+		  .src_reg = BPF_PSEUDO_MAP_VALUE,
+		  .imm = array_fd },
+		{ .code = 0 },
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 1 },
+		{ .code = BPF_STX | BPF_DW | BPF_ATOMIC,
+		  .dst_reg = BPF_REG_1,
+		  .src_reg = BPF_REG_0,
+		  .imm = BPF_ADD },
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0 },
+		{ .code = BPF_JMP | BPF_EXIT },
+	};
+
+	return instructions_load(insns, sizeof(insns) / sizeof(insns[0]));
+}
+
+/* A folder is no file: whoever finds that out knows what is asked for. */
+bool uprobe_multi_probe(void)
+{
+	__cleanup(close_fd) int prog_fd = program_load();
+	const uint64_t nothing = 0;
+	const struct uprobe_multi probes = {
+		.prog_fd = prog_fd, .path = "/", .offsets = &nothing, .cookies = &nothing, .nr = 1
+	};
+
+	return prog_fd >= 0 && uprobe_multi_attach(&probes) == -EBADF;
+}
+
+/* What the child calls, and where that lies in our own file. */
+static __attribute__((noinline)) void hooked_function(void)
+{
+	__asm__ volatile("" ::: "memory");
+}
+
+struct place {
+	uintptr_t va;
+	uint64_t off; /* result */
+	bool found;
+};
+
+static int place_look(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct place *place = arg;
+	uintptr_t rva = place->va - info->dlpi_addr;
+	size_t i;
+
+	(void)size;
+	for (i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+
+		if (segment->p_type == PT_LOAD && rva - segment->p_vaddr < segment->p_filesz) {
+			place->off = rva - segment->p_vaddr + segment->p_offset;
+			place->found = true;
+		}
+	}
+	return 1; /* the program itself comes first */
+}
+
+/* Only leaving is allowed; anything else is the end of it. */
+static void child_run(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_exit_group, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+	};
+	struct sock_fprog program = { .len = sizeof(filter) / sizeof(filter[0]), .filter = filter };
+
+	prctl(PR_SET_DUMPABLE, 0); /* no core file of it */
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		_exit(CANNOT_TRY);
+	hooked_function();
+	syscall(__NR_exit_group, 0);
+}
+
+int uprobe_multi_returns_are_safe(void)
+{
+	struct place place = { .va = (uintptr_t)hooked_function };
+	const uint64_t cookie = 0;
+	struct uprobe_multi probes = { .path = "/proc/self/exe",
+				       .offsets = &place.off,
+				       .cookies = &cookie,
+				       .nr = 1,
+				       .returns = true };
+	__cleanup(close_fd) int prog_fd = program_load();
+	__cleanup(close_fd) int link_fd = -1;
+	int status;
+	pid_t pid;
+
+	dl_iterate_phdr(place_look, &place);
+	if (prog_fd < 0 || !place.found)
+		return prog_fd < 0 ? prog_fd : -ENOENT;
+	probes.prog_fd = prog_fd;
+	link_fd = uprobe_multi_attach(&probes);
+	if (link_fd < 0)
+		return link_fd;
+	pid = fork();
+	if (!pid)
+		child_run();
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		return -EAGAIN;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == CANNOT_TRY)
+		return -ENOTSUP;
+	return WIFEXITED(status) && !WEXITSTATUS(status);
+}
+
+static void *thread_run(void *arg)
+{
+	hooked_function();
+	return arg;
+}
+
+/* Two calls, one of them in a thread, once the parent says so. */
+static void caller_run(int go_fd)
+{
+	pthread_t thread;
+	char go;
+
+	prctl(PR_SET_DUMPABLE, 0);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (read(go_fd, &go, 1) != 1 || pthread_create(&thread, NULL, thread_run, NULL) ||
+	    pthread_join(thread, NULL))
+		_exit(CANNOT_TRY);
+	hooked_function();
+	_exit(0);
+}
+
+/* A link in the child alone, its calls and one of ours. 0 or -errno. */
+static int caller_hook(pid_t pid, int go_fd, int prog_fd, uint64_t off)
+{
+	const uint64_t cookie = 0;
+	const struct uprobe_multi probes = { .prog_fd = prog_fd,
+					     .path = "/proc/self/exe",
+					     .offsets = &off,
+					     .cookies = &cookie,
+					     .nr = 1,
+					     .pid = pid };
+	__cleanup(close_fd) int link_fd = uprobe_multi_attach(&probes);
+	int status;
+
+	if (link_fd < 0 || write(go_fd, "", 1) != 1) {
+		kill(pid, SIGKILL);
+		waitpid(pid, &status, 0);
+		return link_fd < 0 ? link_fd : -EIO;
+	}
+	hooked_function();
+	if (waitpid(pid, &status, 0) != pid)
+		return -EAGAIN;
+	return WIFEXITED(status) && !WEXITSTATUS(status) ? 0 : -ENOTSUP;
+}
+
+int uprobe_multi_pids_work(void)
+{
+	struct place place = { .va = (uintptr_t)hooked_function };
+	__cleanup(close_fd) int array_fd = bpf_map_create(
+		BPF_MAP_TYPE_ARRAY, "bpfprof_probe", sizeof(uint32_t), sizeof(uint64_t), 1, NULL);
+	__cleanup(close_fd) int prog_fd = array_fd < 0 ? -ENOMEM : counter_load(array_fd);
+	__cleanup(close_fd) int wait_fd = -1;
+	__cleanup(close_fd) int go_fd = -1;
+	uint64_t calls = 0;
+	uint32_t key = 0;
+	int fds[2], err;
+	pid_t pid;
+
+	dl_iterate_phdr(place_look, &place);
+	if (prog_fd < 0 || !place.found)
+		return prog_fd < 0 ? prog_fd : -ENOENT;
+	if (pipe2(fds, O_CLOEXEC))
+		return -errno;
+	wait_fd = fds[0];
+	go_fd = fds[1];
+	pid = fork();
+	if (!pid)
+		caller_run(wait_fd);
+	if (pid < 0)
+		return -EAGAIN;
+	err = caller_hook(pid, go_fd, prog_fd, place.off);
+	if (!err && bpf_map_lookup_elem(array_fd, &key, &calls))
+		err = -errno;
+	return err ?: calls == 2;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_OPTIONS_GPU_OPTIONS_H
+#define BPFPROF_OPTIONS_GPU_OPTIONS_H
+
+/* What `bpfprof gpu` is asked for; rules as in options/options.h. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "options/options.h"
+
+struct gpu_options {
+	struct record_options record; /* whose calls, for how long, and the files; the rest is 0 */
+	bool once; /* one table at the end */
+	bool json; /* as JSON */
+	const char *sort; /* static: "calls", "bytes" or "blocked" */
+	size_t rows; /* of a table, 0: all */
+};
+
+int gpu_options_parse(struct gpu_options *options, int argc, char *const argv[], struct buf *error);
+void gpu_options_fini(struct gpu_options *options);
+void gpu_help(struct buf *dst);
+
+#endif

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "options/values.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "options/options.h"
+#include "ray/worker_match.h"
+
+#define BYTES_MAX (1ULL << 60)
+#define MAX_LIST 1024 /* values of one repeatable flag */
+
+static int refuse(struct buf *why, const char *text)
+{
+	buf_add_str(why, text);
+	return -EINVAL;
+}
+
+int value_number(const char *text, uint64_t max, uint64_t *ret)
+{
+	uint64_t value = 0;
+
+	if (!*text)
+		return -EINVAL;
+	for (; *text; text++) {
+		if (!isdigit((unsigned char)*text))
+			return -EINVAL;
+		value = value * 10 + (uint64_t)(*text - '0');
+		if (value > max)
+			return -ERANGE;
+	}
+	*ret = value;
+	return 0;
+}
+
+int value_choice(const char *text, const char *const names[], size_t nr)
+{
+	for (size_t i = 0; i < nr; i++) {
+		if (!strcmp(text, names[i]))
+			return (int)i;
+	}
+	return -1;
+}
+
+int value_string(char **dst, const char *value)
+{
+	char *copy = strdup(value);
+
+	if (!copy)
+		return -ENOMEM;
+	free(*dst);
+	*dst = copy;
+	return 0;
+}
+
+int value_folder(char **dst, const char *value, struct buf *why)
+{
+	struct stat st;
+
+	if (value[0] != '/')
+		return refuse(why, "must be an absolute path, such as /host");
+	if (stat(value, &st)) {
+		buf_printf(why, "cannot be used as the node's file system: %s", strerror(errno));
+		return -EINVAL;
+	}
+	if (!S_ISDIR(st.st_mode))
+		return refuse(why, "is not a folder");
+	return value_string(dst, value);
+}
+
+int value_rate(uint32_t *dst, const char *value, struct buf *why)
+{
+	uint64_t hz;
+
+	if (value_number(value, RECORD_HZ_MAX, &hz) || !hz)
+		return refuse(why, "rate must be a whole number between 1 and 10000 Hz");
+	*dst = (uint32_t)hz;
+	return 0;
+}
+
+int value_clock(enum sampler_clock *dst, const char *value, struct buf *why)
+{
+	static const char *const names[] = { "auto", "perf", "timer" };
+	int choice = value_choice(value, names, sizeof(names) / sizeof(names[0]));
+
+	if (choice < 0)
+		return refuse(why, "clock must be auto, perf or timer");
+	*dst = (enum sampler_clock)choice;
+	return 0;
+}
+
+int value_bytes(const char *text, uint64_t *ret)
+{
+	static const char *const units[] = { "", "K", "M", "G", "T" };
+	uint64_t value = 0;
+	unsigned int i;
+
+	if (!isdigit((unsigned char)*text))
+		return -EINVAL;
+	for (; isdigit((unsigned char)*text); text++) {
+		value = value * 10 + (uint64_t)(*text - '0');
+		if (value > BYTES_MAX)
+			return -ERANGE;
+	}
+	for (i = 4; i && toupper((unsigned char)*text) != units[i][0]; i--)
+		;
+	text += i > 0;
+	if (i && *text == 'i')
+		text++;
+	if (toupper((unsigned char)*text) == 'B')
+		text++;
+	if (*text)
+		return -EINVAL;
+	if (!value || value > BYTES_MAX >> 10 * i)
+		return -ERANGE;
+	*ret = value << 10 * i;
+	return 0;
+}
+
+int value_pid(const char *text, pid_t *ret)
+{
+	uint64_t value;
+
+	if (value_number(text, INT_MAX, &value) || !value)
+		return -EINVAL;
+	*ret = (pid_t)value;
+	return 0;
+}
+
+static int take_pid(pid_t **list, size_t *nr, const char *value, struct buf *why)
+{
+	pid_t *pids, pid;
+
+	if (value_pid(value, &pid))
+		return refuse(why, "must be a process id, a whole number from 1");
+	for (size_t i = 0; i < *nr; i++) {
+		if ((*list)[i] == pid)
+			return 0;
+	}
+	if (*nr == MAX_LIST)
+		return refuse(why, "at most 1024 processes can be named");
+	pids = reallocarray(*list, *nr + 1, sizeof(*pids));
+	if (!pids)
+		return -ENOMEM;
+	*list = pids;
+	pids[(*nr)++] = pid;
+	return 0;
+}
+
+int value_add_pids(pid_t **list, size_t *nr, const char *value, struct buf *why)
+{
+	const char *item = value;
+
+	for (;;) {
+		size_t len = strcspn(item, ",");
+		__cleanup(free_mem) char *text = strndup(item, len);
+		int err;
+
+		if (!text)
+			return -ENOMEM;
+		err = take_pid(list, nr, text, why);
+		if (err || !item[len])
+			return err;
+		item += len + 1;
+	}
+}
+
+int value_add_name(char ***list, size_t *nr, const char *name, size_t len, struct buf *why)
+{
+	char **names;
+
+	if (*nr == MAX_LIST)
+		return refuse(why, "at most 1024 names can be given");
+	names = reallocarray(*list, *nr + 1, sizeof(*names));
+	if (!names)
+		return -ENOMEM;
+	*list = names;
+	names[*nr] = strndup(name, len);
+	if (!names[*nr])
+		return -ENOMEM;
+	(*nr)++;
+	return 0;
+}
+
+int value_add_patterns(char ***list, size_t *nr, const char *value, struct buf *why)
+{
+	const char *item = value;
+	size_t len;
+	int err = 0;
+
+	for (;;) {
+		item += strspn(item, " \t");
+		len = strcspn(item, ",");
+		value = item + len;
+		while (len && (item[len - 1] == ' ' || item[len - 1] == '\t'))
+			len--;
+		if (len > WORKER_PATTERN_MAX)
+			return refuse(why, "a pattern may have 1023 bytes");
+		if (len)
+			err = value_add_name(list, nr, item, len, why);
+		if (err || !*value)
+			break;
+		item = value + 1;
+	}
+	if (!err && !*nr)
+		return refuse(why, "must be patterns like '*policy*' with commas between them");
+	return err;
+}

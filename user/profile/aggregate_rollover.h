@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_PROFILE_AGGREGATE_ROLLOVER_H
+#define BPFPROF_PROFILE_AGGREGATE_ROLLOVER_H
+
+/* From the aggregate of an interval to that of the next one. */
+
+#include <stdint.h>
+
+struct aggregate;
+struct aggregate_call_at;
+struct aggregate_view;
+
+/*
+ * The place of a call of `from` in `to`: its process, thread and stack are made there if need be, and
+ * counted as no sample. 0, -EINVAL (at is not of `from`) or -ENOMEM.
+ */
+int aggregate_carry(struct aggregate *to, const struct aggregate_view *from,
+		    const struct aggregate_call_at *at, struct aggregate_call_at *ret);
+/*
+ * What goes on as it did: a sample like that one of `from`, which counts for nothing yet
+ * (aggregate_hold()). Its index in `to`, -EINVAL or -ENOMEM.
+ */
+int64_t aggregate_carry_sample(struct aggregate *to, const struct aggregate *from, int64_t sample);
+
+#endif

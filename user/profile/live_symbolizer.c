@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/live_symbolizer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/strtab.h"
+#include "base/time.h"
+#include "proc/images.h"
+#include "profile/aggregate.h"
+#include "profile/profile.h"
+#include "profile/symbolize.h"
+#include "symbol/kallsyms.h"
+
+#define KALLSYMS "/proc/kallsyms"
+#define KALLSYMS_KEEP_NS (60 * NS_PER_SECOND) /* modules and BPF programs come and go */
+/* A quarter of a percent of the time, and that much at once. */
+#define PASS_SHARE 400
+#define PASS_SAVED_NS NS_PER_SECOND
+#define TEXT_MAX 2048
+
+static uint32_t frame_kind(uint64_t frame)
+{
+	return (uint32_t)(frame >> BPFPROF_FRAME_SHIFT);
+}
+
+static const char *path_base(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash && slash[1] ? slash + 1 : path;
+}
+
+static const char *mapping_base(const struct profile *profile, const struct profile_location *loc)
+{
+	if (!loc->mapping)
+		return "";
+	return path_base(strtab_get(profile->strings, profile->mappings[loc->mapping - 1].path));
+}
+
+/* `name (file)`, and with the line that runs `name (file:line)`. */
+static void python_texts(const struct profile *profile, const struct profile_location *loc,
+			 char function[TEXT_MAX], char line[TEXT_MAX])
+{
+	const char *name = strtab_get(profile->strings, loc->name);
+	const char *file = strtab_get(profile->strings, loc->short_file);
+
+	if (!file[0]) {
+		snprintf(function, TEXT_MAX, "%s", name);
+		snprintf(line, TEXT_MAX, "%s", name);
+		return;
+	}
+	snprintf(function, TEXT_MAX, "%s (%s)", name, file);
+	if (loc->line)
+		snprintf(line, TEXT_MAX, "%s (%s:%u)", name, file, loc->line);
+	else
+		snprintf(line, TEXT_MAX, "%s", function);
+}
+
+/*
+ * `name (libfoo.so)`; without a symbol `libfoo.so+0x1f00`, the function's start, or an address in
+ * `[libfoo.so]`.
+ */
+static void native_texts(const struct profile *profile, const struct profile_location *loc,
+			 char function[TEXT_MAX], char line[TEXT_MAX])
+{
+	const char *name = strtab_get(profile->strings, loc->name);
+	const char *base = mapping_base(profile, loc);
+
+	if (!loc->has_symbol && !loc->has_start) {
+		snprintf(function, TEXT_MAX, "[%s]", base[0] ? base : "anon");
+		snprintf(line, TEXT_MAX, "%s", name);
+		return;
+	}
+	if (loc->has_symbol && base[0])
+		snprintf(function, TEXT_MAX, "%s (%s)", name, base);
+	else
+		snprintf(function, TEXT_MAX, "%s", name);
+	snprintf(line, TEXT_MAX, "%s", function);
+}
+
+/*
+ * Where else the name of frame, at address, holds: from start up to end. Frames and addresses go in
+ * step within one segment of a file, and in the kernel.
+ */
+static void name_range(struct live_name *name, uint64_t frame, uint64_t address, uint64_t start,
+		       uint64_t end)
+{
+	if (start > address || address >= end)
+		return;
+	name->start = frame - (address - start);
+	name->end = frame + (end - address);
+	if (name->start > frame || name->end < frame ||
+	    frame_kind(name->start) != frame_kind(frame) ||
+	    frame_kind(name->end - 1) != frame_kind(frame))
+		name->start = name->end = 0;
+}
+
+static void location_name(struct live *live, const struct profile *profile, uint64_t frame,
+			  const struct profile_location *loc)
+{
+	char function[TEXT_MAX], line[TEXT_MAX];
+	struct live_name name = { .function = function, .line = line };
+
+	if (loc->kind == LOCATION_PYTHON) {
+		python_texts(profile, loc, function, line);
+		/* Its name or line may still come, under another number. */
+		name.passing = frame & (BPFPROF_CODE_ID_RAW << BPFPROF_LASTI_BITS);
+	} else {
+		native_texts(profile, loc, function, line);
+	}
+	name_range(&name, frame, loc->address, loc->same_start, loc->same_end);
+	live_named(live, frame, &name);
+}
+
+static void makeshift(struct namer *namer, struct live *live, const uint64_t *frames, size_t nr)
+{
+	uint32_t id = (uint32_t)((frames[0] & BPFPROF_FRAME_MASK) >> BPFPROF_OFF_BITS);
+	struct live_name name = { .passing = true };
+	const struct image *image = NULL;
+	char text[TEXT_MAX];
+	size_t i;
+
+	if (frame_kind(frames[0]) == BPFPROF_FRAME_NATIVE)
+		image = images_get(namer->images, id);
+	snprintf(text, sizeof(text), "%s [no name yet]",
+		 image && image->path[0] ? path_base(image->path) : "[anon]");
+	name.function = name.line = text;
+	for (i = 0; i < nr; i++)
+		live_named(live, frames[i], &name);
+	namer->nr_postponed += nr;
+}
+
+static void kallsyms_refresh(struct namer *namer)
+{
+	uint64_t now_ns = time_monotonic_ns();
+	struct kallsyms_table *table;
+	int err;
+
+	if (namer->kallsyms_ns && now_ns - namer->kallsyms_ns < KALLSYMS_KEEP_NS)
+		return;
+	namer->kallsyms_ns = now_ns;
+	err = kallsyms_table_new(&table, KALLSYMS);
+	namer->kernel_names_hidden = err == -EACCES;
+	if (err && err != -EACCES)
+		stats_add(&namer->files, "kallsyms_unreadable", 1);
+	if (err)
+		return;
+	kallsyms_table_free(namer->kallsyms);
+	namer->kallsyms = table;
+}
+
+static void kernel_name(struct namer *namer, struct live *live, const uint64_t *frames, size_t nr)
+{
+	struct live_name name;
+	uint64_t va, start, end;
+	char text[TEXT_MAX];
+	const char *found;
+	size_t i;
+
+	kallsyms_refresh(namer);
+	for (i = 0; i < nr; i++) {
+		/* Sign-extended from bit 59. */
+		va = (uint64_t)((int64_t)(frames[i] << 4) >> 4);
+		start = end = 0;
+		found = namer->kallsyms ? kallsyms_table_find(namer->kallsyms, va, &start, &end)
+					: NULL;
+		snprintf(text, sizeof(text), "%s%s", found ? found : "[kernel]",
+			 found ? "_[k]" : "");
+		name = (struct live_name){ .function = text, .line = text };
+		name_range(&name, frames[i], va, start, end);
+		live_named(live, frames[i], &name);
+	}
+}
+
+/* The frames of one process, as those of the only one that there is. */
+static uint64_t *frames_own(const uint64_t *frames, size_t nr)
+{
+	uint64_t *own = malloc(nr * sizeof(*own));
+	size_t i;
+
+	for (i = 0; own && i < nr; i++) {
+		own[i] = frames[i];
+		if (frame_kind(frames[i]) == BPFPROF_FRAME_NATIVE_VA)
+			own[i] = (uint64_t)BPFPROF_FRAME_NATIVE_VA << BPFPROF_FRAME_SHIFT |
+				 1ULL << AGGREGATE_VA_BITS | (frames[i] & AGGREGATE_VA_MASK);
+	}
+	return own;
+}
+
+static void group_name(struct namer *namer, struct live *live, const uint64_t *frames, size_t nr,
+		       uint32_t pid)
+{
+	struct symbolize_options options = {
+		.kallsyms = KALLSYMS, .codes = namer->codes, .runner = namer->runner, .ranges = true
+	};
+	const struct aggregate_process process = { .pid = pid };
+	bool python = frame_kind(frames[0]) == BPFPROF_FRAME_PYTHON;
+	__cleanup(free_mem) uint64_t *own = NULL;
+	struct profile profile;
+	size_t i;
+
+	options.now_ns = time_monotonic_ns();
+	if (!python && !budget_allows(&namer->passes, PASS_SHARE, PASS_SAVED_NS, options.now_ns)) {
+		makeshift(namer, live, frames, nr);
+		return;
+	}
+	own = frames_own(frames, nr);
+	if (!own || symbolize_frames(&profile, own, nr, &process, 1, namer->images, &options,
+				     &namer->files, &namer->kernel_names_hidden)) {
+		makeshift(namer, live, frames, nr);
+		return;
+	}
+	for (i = 0; i < nr; i++)
+		location_name(live, &profile, frames[i], &profile.locations[i]);
+	profile_fini(&profile);
+	if (!python) {
+		namer->nr_passes++;
+		budget_spend(&namer->passes, time_monotonic_ns() - options.now_ns);
+	}
+	if (namer->step)
+		namer->step(namer->arg);
+}
+
+static void name_frames(void *arg, struct live *live, const uint64_t *frames, size_t nr,
+			uint32_t pid)
+{
+	struct namer *namer = arg;
+	size_t first, end;
+
+	for (first = 0; first < nr; first += end) {
+		end = symbolize_group(frames + first, nr - first);
+		if (frame_kind(frames[first]) == BPFPROF_FRAME_KERNEL)
+			kernel_name(namer, live, frames + first, end);
+		else
+			group_name(namer, live, frames + first, end, pid);
+	}
+}
+
+struct live_namer namer_live(struct namer *namer)
+{
+	return (struct live_namer){ .name = name_frames, .arg = namer };
+}
+
+void namer_fini(struct namer *namer)
+{
+	kallsyms_table_free(namer->kallsyms);
+	namer->kallsyms = NULL;
+}

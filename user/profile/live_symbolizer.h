@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_PROFILE_LIVE_SYMBOLIZER_H
+#define BPFPROF_PROFILE_LIVE_SYMBOLIZER_H
+
+/*
+ * Names frames for a live table, group by group: those of one file in one pass over its
+ * symbols. A pass may take long (a library of hundreds of megabytes), so passes get a share of the
+ * time only, of which some is saved up: what is over it is `FILE [no name yet]` for an interval.
+ * After each pass step() is called, so that samples are taken on meanwhile. Kernel functions
+ * come from a table in memory (some 8 MiB), which is read anew now and then.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/budget.h"
+#include "profile/live.h"
+#include "profile/stats.h"
+
+struct codes;
+struct deadline_runner;
+struct images;
+struct kallsyms_table;
+
+struct namer {
+	struct images *images;
+	struct codes *codes;
+	struct deadline_runner *runner;
+	void (*step)(void *arg); /* NULL is fine */
+	void *arg;
+	/* From here on all zero at first. */
+	struct kallsyms_table *kallsyms;
+	uint64_t kallsyms_ns; /* when it was read */
+	struct budget passes;
+	uint64_t nr_passes, nr_postponed; /* frames that got a makeshift */
+	struct stats_reasons files; /* problems of files */
+	int kernel_names_hidden;
+};
+
+void namer_fini(struct namer *namer);
+
+/* For live_feed(); borrows namer. */
+struct live_namer namer_live(struct namer *namer);
+
+#endif

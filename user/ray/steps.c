@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ray/steps.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+/* Digits up to the character end. Behind that, or NULL. */
+static const char *number_parse(uint64_t *ret, const char *text, char end)
+{
+	uint64_t value = 0;
+
+	if (!isdigit((unsigned char)*text))
+		return NULL;
+	for (; isdigit((unsigned char)*text); text++) {
+		value = value * 10 + (uint64_t)(*text - '0');
+		if (value > STEPS_MAX)
+			return NULL;
+	}
+	if (*text != end)
+		return NULL;
+	*ret = value;
+	return text + 1;
+}
+
+int steps_range_parse(struct steps_range *ret, const char *text)
+{
+	static const struct {
+		const char *word;
+		enum steps_kind kind;
+	} kinds[] = { { "windows:", STEPS_WINDOWS }, { "calls:", STEPS_CALLS } };
+	struct steps_range range = { .kind = STEPS_EITHER };
+	size_t i, len;
+
+	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		len = strlen(kinds[i].word);
+		if (strncmp(text, kinds[i].word, len))
+			continue;
+		range.kind = kinds[i].kind;
+		text += len;
+		break;
+	}
+	text = number_parse(&range.start, text, ':');
+	if (!text || !number_parse(&range.stop, text, 0) || !range.start ||
+	    range.stop <= range.start)
+		return -EINVAL;
+	*ret = range;
+	return 0;
+}
+
+static struct steps_window *window_last(struct steps *steps)
+{
+	return &steps->windows[(steps->nr_windows - 1) % STEPS_KEPT];
+}
+
+void steps_end(struct steps *steps, uint64_t ts_ns)
+{
+	struct steps_window *window;
+
+	if (steps->nr_ended == steps->nr_begun)
+		return;
+	steps->nr_ended = steps->nr_begun;
+	if (!steps->nr_windows)
+		return;
+	window = window_last(steps);
+	if (window->end_ns != UINT64_MAX)
+		return;
+	window->end_ns = ts_ns;
+	steps->nr_recorded++;
+	steps->recorded_ns += ts_ns - window->begin_ns;
+}
+
+void steps_begin(struct steps *steps, const struct steps_range *range, uint64_t ts_ns)
+{
+	steps_end(steps, ts_ns);
+	steps->nr_begun++;
+	if (steps->nr_begun < range->start || steps->nr_begun >= range->stop)
+		return;
+	steps->nr_windows++;
+	*window_last(steps) = (struct steps_window){ .begin_ns = ts_ns, .end_ns = UINT64_MAX };
+}
+
+void steps_skip_to(struct steps *steps, uint64_t number, uint64_t ts_ns)
+{
+	if (steps->nr_begun + 1 >= number)
+		return;
+	steps_end(steps, ts_ns);
+	steps->nr_begun = steps->nr_ended = number - 1;
+}
+
+int steps_have(const struct steps *steps, uint64_t ts_ns)
+{
+	const struct steps_window *window;
+	uint64_t i;
+
+	for (i = steps->nr_windows; i > 0; i--) {
+		if (i + STEPS_KEPT == steps->nr_windows)
+			return -ENODATA;
+		window = &steps->windows[(i - 1) % STEPS_KEPT];
+		if (ts_ns >= window->begin_ns)
+			return ts_ns < window->end_ns;
+	}
+	return 0;
+}

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tasks/task_calls.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <uthash.h>
+
+#include "ray/calls.h"
+
+struct worker {
+	UT_hash_handle hh;
+	struct task_worker_key key;
+	uint32_t own_pid;
+	struct calls calls;
+	char *title; /* that it had last, NULL: not known */
+	bool open; /* it is in a call of that title, */
+	bool unclear; /* or may be, */
+	bool before; /* and was when it was first seen */
+	bool chosen; /* when it took its title */
+	uint64_t begin_ns;
+	uint64_t looked_ns; /* 0: its changes alone have told of it */
+	bool in_threads; /* its calls overlap: the one title of the process does not tell */
+};
+
+struct task_calls {
+	struct worker *workers;
+	size_t max_workers;
+	size_t title_bytes; /* of all workers' titles and classes */
+	uint64_t nr_lost, nr_no_room, nr_in_threads;
+	void (*call)(void *arg, const struct task_call *call);
+	void *arg;
+};
+
+int task_calls_new(struct task_calls **ret, size_t max_workers,
+		   void (*call)(void *arg, const struct task_call *call), void *arg)
+{
+	struct task_calls *calls = calloc(1, sizeof(*calls));
+
+	if (!calls)
+		return -ENOMEM;
+	calls->max_workers = max_workers;
+	calls->call = call;
+	calls->arg = arg;
+	*ret = calls;
+	return 0;
+}
+
+static size_t titles_size(const struct worker *worker)
+{
+	return (worker->title ? strlen(worker->title) + 1 : 0) +
+	       (worker->calls.class ? strlen(worker->calls.class) + 1 : 0);
+}
+
+/* Whatever it was in has ended, or nobody knows any more what it was in. */
+static void worker_forget(struct worker *worker)
+{
+	worker->open = worker->unclear = worker->before = false;
+}
+
+/* What comes next is the first that is heard of it. */
+static void worker_begin_anew(struct task_calls *calls, struct worker *worker)
+{
+	calls->title_bytes -= titles_size(worker);
+	worker_forget(worker);
+	calls_fini(&worker->calls);
+	free(worker->title);
+	worker->title = NULL;
+}
+
+static void worker_remove(struct task_calls *calls, struct worker *worker)
+{
+	worker_begin_anew(calls, worker);
+	HASH_DEL(calls->workers, worker);
+	free(worker);
+}
+
+void task_calls_free(struct task_calls *calls)
+{
+	struct worker *worker, *next;
+
+	if (!calls)
+		return;
+	HASH_ITER(hh, calls->workers, worker, next)
+		worker_remove(calls, worker);
+	free(calls);
+}
+
+static struct worker *worker_find(struct task_calls *calls, uint32_t pid, uint64_t start_ns)
+{
+	struct task_worker_key key = { .start_ns = start_ns, .pid = pid };
+	struct worker *worker;
+
+	HASH_FIND(hh, calls->workers, &key, sizeof(key), worker);
+	return worker;
+}
+
+static struct worker *worker_get(struct task_calls *calls, const struct task_change *change)
+{
+	struct worker *worker = worker_find(calls, change->pid, change->start_ns);
+
+	if (worker || HASH_COUNT(calls->workers) >= calls->max_workers)
+		return worker;
+	worker = calloc(1, sizeof(*worker));
+	if (!worker)
+		return NULL;
+	worker->key.start_ns = change->start_ns;
+	worker->key.pid = change->pid;
+	worker->own_pid = change->own_pid;
+	HASH_ADD(hh, calls->workers, key, sizeof(worker->key), worker);
+	return worker;
+}
+
+static void worker_tell(const struct task_calls *calls, const struct worker *worker,
+			enum task_call_kind kind, uint64_t end_ns, bool runs)
+{
+	const struct task_call call = {
+		.pid = worker->key.pid,
+		.own_pid = worker->own_pid,
+		.start_ns = worker->key.start_ns,
+		.title = worker->title,
+		.class = worker->calls.class ?: "",
+		.kind = kind,
+		.own = calls_is_step(worker->title),
+		.before = worker->before,
+		.runs = runs,
+		.chosen = worker->chosen,
+		.begin_ns = worker->begin_ns,
+		.end_ns = end_ns > worker->begin_ns ? end_ns : worker->begin_ns,
+	};
+
+	calls->call(calls->arg, &call);
+}
+
+static void worker_end(const struct task_calls *calls, struct worker *worker, uint64_t end_ns,
+		       bool runs)
+{
+	if (worker->open)
+		worker_tell(calls, worker, worker->calls.class ? TASK_CALL_ACTOR : TASK_CALL_TASK,
+			    end_ns, runs);
+	else if (worker->unclear)
+		worker_tell(calls, worker, TASK_CALL_UNCLEAR, end_ns, runs);
+	worker_forget(worker);
+}
+
+/* The next title says what the first one was: only of a task nothing but idleness follows. */
+static void worker_clear_up(struct worker *worker, const char *next)
+{
+	worker->open |= worker->unclear && calls_is_idle(next);
+	worker->unclear = false;
+}
+
+/* Whatever it was in has ended at a time that nobody knows. */
+static void worker_lose(struct task_calls *calls, struct worker *worker, uint32_t lost)
+{
+	worker_forget(worker);
+	calls_lose(&worker->calls);
+	calls->nr_lost += lost;
+}
+
+/* Its title is this one from now on. False: there is no room for that. */
+static bool title_set(struct task_calls *calls, struct worker *worker,
+		      const struct task_change *change, const char *old_comm)
+{
+	size_t had = titles_size(worker);
+	int err;
+
+	calls_see(&worker->calls, change->title, false, old_comm);
+	err = title_keep(&worker->title, change->title, SIZE_MAX);
+	worker->chosen = change->chosen;
+	calls->title_bytes += titles_size(worker) - had;
+	if (!err && calls->title_bytes <= TASK_CALLS_MAX_BYTES)
+		return true;
+	calls->nr_no_room++;
+	worker_begin_anew(calls, worker);
+	return false;
+}
+
+static void title_change(struct task_calls *calls, struct worker *worker,
+			 const struct task_change *change)
+{
+	/* It was looked at after this change: these are all told, so nothing else is needed. */
+	if (change->ts_ns < worker->looked_ns) {
+		worker_begin_anew(calls, worker);
+		worker->looked_ns = 0;
+	}
+	/* The same again: a thread got a name, nothing else. */
+	if (!change->lost && worker->title && !strcmp(worker->title, change->title))
+		return;
+	if (change->lost)
+		worker_lose(calls, worker, change->lost);
+	worker_clear_up(worker, change->title);
+	worker_end(calls, worker, change->ts_ns, false);
+	if (!title_set(calls, worker, change, change->old_comm))
+		return;
+	worker->open = worker->calls.state == CALLS_CALL;
+	worker->begin_ns = change->ts_ns;
+}
+
+void task_calls_see(struct task_calls *calls, const struct task_change *change)
+{
+	struct worker *worker = worker_get(calls, change);
+
+	if (!worker) {
+		calls->nr_no_room++;
+		return;
+	}
+	if (!change->main_thread && !worker->in_threads) {
+		worker->in_threads = true;
+		calls->nr_in_threads++;
+		worker_forget(worker);
+	}
+	if (!worker->in_threads)
+		title_change(calls, worker, change);
+}
+
+void task_calls_look(struct task_calls *calls, const struct task_change *change, uint64_t begin_ns)
+{
+	struct worker *worker = worker_get(calls, change);
+
+	if (!worker) {
+		calls->nr_no_room++;
+		return;
+	}
+	if (worker->title || worker->in_threads)
+		return;
+	/* With no name from before, titles without method stay what they are: unclear. */
+	if (!title_set(calls, worker, change, ""))
+		return;
+	worker->open = worker->calls.state == CALLS_CALL;
+	worker->unclear = !worker->open && !calls_is_idle(change->title);
+	worker->before = true;
+	worker->begin_ns = begin_ns;
+	worker->looked_ns = change->ts_ns;
+	if (worker->unclear)
+		calls_lose(&worker->calls);
+}
+
+bool task_calls_lose(struct task_calls *calls, uint32_t pid, uint64_t start_ns, uint32_t lost)
+{
+	struct worker *worker = lost ? worker_find(calls, pid, start_ns) : NULL;
+
+	if (worker)
+		worker_lose(calls, worker, lost);
+	return worker && worker->chosen;
+}
+
+void task_calls_exit(struct task_calls *calls, uint32_t pid, uint64_t start_ns, uint64_t ts_ns)
+{
+	struct worker *worker = worker_find(calls, pid, start_ns);
+
+	if (!worker)
+		return;
+	worker_end(calls, worker, ts_ns, false);
+	worker_remove(calls, worker);
+}
+
+void task_calls_close(struct task_calls *calls, uint64_t now_ns)
+{
+	struct worker *worker;
+
+	for (worker = calls->workers; worker; worker = worker->hh.next)
+		worker_end(calls, worker, now_ns, true);
+}
+
+uint64_t task_calls_nr_left_out(const struct task_calls *calls)
+{
+	return calls->nr_lost + calls->nr_no_room;
+}
+
+uint64_t task_calls_nr_no_room(const struct task_calls *calls)
+{
+	return calls->nr_no_room;
+}
+
+uint64_t task_calls_nr_in_threads(const struct task_calls *calls)
+{
+	return calls->nr_in_threads;
+}

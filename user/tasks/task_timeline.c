@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * All calls are gone through twice: to know how long they become, and to write them. In between it is
+ * known how many of the oldest there is no room for.
+ */
+#include "tasks/task_timeline.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "formats/chrome_trace.h"
+#include "tasks/task_calls.h"
+#include "tasks/task_cpu.h"
+#include "tasks/task_trace.h"
+
+#define MAX_CPUS_BYTES (4U << 20)
+#define MAX_CPU_BYTES (2 * TITLE_MAX + 128) /* of one: a title with escapes, and its time */
+#define MAX_OTHER_BYTES (MAX_CPUS_BYTES + (1U << 20))
+#define CPUS_SHARE 4 /* of the file, at most, is CPU times: one in so many bytes */
+#define MAX_ARGS_BYTES 1024
+#define PIDS (1U << 22) /* PID_MAX_LIMIT */
+#define REST_BYTES 8192 /* of the file, beside events and CPU times */
+#define NOTE                                                                                       \
+	"Begin and end of each call are when its worker changed its title. Between two calls a "   \
+	"worker is idle. cpu_seconds of tasks are sampled."
+
+struct timeline {
+	struct task_timeline *ask;
+	const struct task_trace_worker *workers;
+	size_t nr_workers;
+	struct chrome_trace chrome;
+	struct buf args;
+	uint8_t *named; /* a bit for each pid */
+};
+
+static const char *category(uint16_t kind)
+{
+	switch (kind) {
+	case TASK_CALL_TASK:
+		return "task";
+	case TASK_CALL_ACTOR:
+		return "actor";
+	default:
+		return "unclear";
+	}
+}
+
+static void args_make(struct timeline *t, const struct task_trace_event *e)
+{
+	const struct task_trace_worker *worker = &t->workers[e->worker];
+
+	buf_reset(&t->args);
+	json_key_text(&t->args, "node", t->ask->facts.host);
+	json_key_number(&t->args, "pid", worker->pid);
+	json_key_number(&t->args, "tid", worker->pid);
+	if (e->flags & TASK_TRACE_BEFORE)
+		json_key_bool(&t->args, "begun_before", true);
+	if (e->flags & TASK_TRACE_RUNS)
+		json_key_bool(&t->args, "ended", false);
+	if (e->kind == TASK_CALL_UNCLEAR)
+		json_key_text(&t->args, "what",
+			      "a task that runs, or an actor that rests: the title was the same "
+			      "all the time");
+}
+
+static int on_event(void *arg, const struct task_trace_event *e)
+{
+	struct timeline *t = arg;
+	const struct task_trace_worker *worker = &t->workers[e->worker];
+	const struct chrome_event event = { .name = task_trace_name(t->ask->trace, e->name),
+					    .category = category(e->kind),
+					    .pid = worker->pid,
+					    .tid = worker->pid,
+					    .ts_ns = e->begin_ns,
+					    .args = &t->args };
+
+	args_make(t, e);
+	chrome_trace_slice(&t->chrome, &event, e->ns);
+	if (!chrome_trace_skipped(&t->chrome))
+		t->ask->facts.nr_kept++;
+	return t->chrome.error;
+}
+
+/* All events, but for skip_bytes of the oldest ones. */
+static int pass(struct timeline *t, uint64_t skip_bytes)
+{
+	t->ask->facts.nr_kept = 0;
+	chrome_trace_skip(&t->chrome, skip_bytes);
+	return task_trace_each(t->ask->trace, on_event, t) ?: t->chrome.error;
+}
+
+static void worker_names(struct timeline *t, const struct task_trace_worker *worker)
+{
+	const struct task_trace *trace = t->ask->trace;
+
+	chrome_trace_process(&t->chrome, worker->pid,
+			     worker->class ? task_trace_name(trace, worker->class) : "Ray worker",
+			     task_trace_name(trace, worker->label));
+	chrome_trace_track(&t->chrome, worker->pid, worker->pid, "tasks and actor calls", 0);
+}
+
+/* A pid may have been that of several workers, one after the other: it has the last one's name. */
+static void names_write(struct timeline *t)
+{
+	size_t i;
+
+	memset(t->named, 0, PIDS / 8);
+	for (i = t->nr_workers; i-- > 0;) {
+		uint32_t pid = t->workers[i].pid % PIDS;
+
+		if (t->named[pid / 8] & 1U << pid % 8)
+			continue;
+		t->named[pid / 8] |= (uint8_t)(1U << pid % 8);
+		worker_names(t, &t->workers[i]);
+	}
+}
+
+/* Rows of a line each, so that who reads them need not hold them all. Returns how many there is room for. */
+static size_t cpus_fill(const struct task_timeline *ask, struct buf *dst)
+{
+	uint64_t max = ask->facts.max_bytes / CPUS_SHARE;
+	size_t i;
+
+	if (max > MAX_CPUS_BYTES)
+		max = MAX_CPUS_BYTES;
+	for (i = 0; i < ask->nr_cpus && dst->len + MAX_CPU_BYTES <= max; i++) {
+		json_item(dst);
+		buf_add_str(dst, "\n{");
+		json_key_text(dst, "name", ask->cpus[i].title);
+		json_key_seconds(dst, "cpu_seconds", (double)ask->cpus[i].ns / 1e9);
+		buf_add_char(dst, '}');
+	}
+	return i;
+}
+
+static void cpus_put(const struct task_timeline *ask, struct buf *dst)
+{
+	__cleanup(buf_fini) struct buf rows = { .max = MAX_CPUS_BYTES };
+	size_t nr = cpus_fill(ask, &rows);
+
+	if (nr < ask->nr_cpus)
+		json_key_number(dst, "tasks_dropped", ask->nr_cpus - nr);
+	json_key_open(dst, "tasks", '[');
+	if (rows.len)
+		buf_add(dst, rows.data, rows.len);
+	buf_add_str(dst, "\n]");
+	if (buf_error(&rows))
+		dst->error = buf_error(&rows);
+}
+
+static void other_fill(const struct task_timeline *ask, struct buf *dst)
+{
+	trace_facts_put(&ask->facts, "ray", NOTE, dst);
+	buf_add_char(dst, '}');
+	if (ask->cpus)
+		cpus_put(ask, dst); /* the last: task_read.c takes each row as it comes */
+}
+
+/* How much of the oldest is too much; 0: all fits. */
+static uint64_t excess(struct timeline *t, uint64_t event_bytes)
+{
+	__cleanup(buf_fini) struct buf cpus = { .max = MAX_CPUS_BYTES };
+	uint64_t rest = REST_BYTES, before = t->chrome.bytes;
+
+	names_write(t);
+	rest += t->chrome.bytes - before;
+	cpus_fill(t->ask, &cpus);
+	rest += cpus.len;
+	if (rest + event_bytes <= t->ask->facts.max_bytes)
+		return 0;
+	return rest < t->ask->facts.max_bytes ? event_bytes - (t->ask->facts.max_bytes - rest)
+					      : UINT64_MAX;
+}
+
+static int write_all(struct timeline *t, FILE *out)
+{
+	__cleanup(buf_fini) struct buf other = { .max = MAX_OTHER_BYTES };
+	uint64_t skip;
+	int err;
+
+	chrome_trace_open(&t->chrome, NULL);
+	err = pass(t, 0);
+	skip = excess(t, t->chrome.bytes);
+	buf_fini(&t->chrome.line);
+	if (err)
+		return err;
+	chrome_trace_open(&t->chrome, out);
+	names_write(t);
+	err = pass(t, skip);
+	t->ask->facts.nr_dropped = task_trace_nr_calls(t->ask->trace) - t->ask->facts.nr_kept;
+	other_fill(t->ask, &other);
+	return chrome_trace_close(&t->chrome, &other) ?: err ?: buf_error(&other);
+}
+
+int task_timeline_write(FILE *out, void *timeline)
+{
+	struct timeline t = { .ask = timeline };
+	int err;
+
+	t.workers = task_trace_workers(t.ask->trace, &t.nr_workers);
+	t.named = malloc(PIDS / 8);
+	if (!t.named)
+		return -ENOMEM;
+	buf_init(&t.args, MAX_ARGS_BYTES);
+	err = write_all(&t, out);
+	buf_fini(&t.args);
+	free(t.named);
+	return err;
+}

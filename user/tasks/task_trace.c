@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tasks/task_trace.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <uthash.h>
+
+#include "base/spool.h"
+#include "base/strtab.h"
+#include "profile/stats.h"
+#include "tasks/task_calls.h"
+
+struct worker_entry {
+	UT_hash_handle hh;
+	struct task_worker_key key;
+	uint32_t index; /* in workers */
+};
+
+struct task_trace {
+	struct spool *spool;
+	struct strtab *names;
+	struct worker_entry *by_worker;
+	struct task_trace_worker *workers;
+	size_t nr_workers, cap_workers;
+	uint64_t nr_calls, calls_lost;
+};
+
+/* Room for one more. 0 or -ENOMEM. */
+static int workers_grow(struct task_trace *trace)
+{
+	size_t cap = trace->cap_workers ? trace->cap_workers * 2 : 64;
+	struct task_trace_worker *workers;
+
+	if (trace->nr_workers < trace->cap_workers)
+		return 0;
+	workers = reallocarray(trace->workers, cap, sizeof(*workers));
+	if (!workers)
+		return -ENOMEM;
+	trace->workers = workers;
+	trace->cap_workers = cap;
+	return 0;
+}
+
+static struct worker_entry *worker_add(struct task_trace *trace, const struct task_worker_key *key)
+{
+	struct worker_entry *entry;
+
+	if (trace->nr_workers == TASK_TRACE_MAX_WORKERS || workers_grow(trace))
+		return NULL;
+	entry = calloc(1, sizeof(*entry));
+	if (!entry)
+		return NULL;
+	entry->key = *key;
+	entry->index = (uint32_t)trace->nr_workers++;
+	HASH_ADD(hh, trace->by_worker, key, sizeof(entry->key), entry);
+	return entry;
+}
+
+static struct worker_entry *
+worker_get(struct task_trace *trace, const struct task_call *call,
+	   const char *(*label)(void *arg, const struct task_call *call), void *arg)
+{
+	struct task_worker_key key = { .start_ns = call->start_ns, .pid = call->pid };
+	struct worker_entry *entry;
+	const char *text;
+
+	HASH_FIND(hh, trace->by_worker, &key, sizeof(key), entry);
+	if (entry)
+		return entry;
+	entry = worker_add(trace, &key);
+	if (!entry)
+		return NULL;
+	text = label(arg, call);
+	trace->workers[entry->index] = (struct task_trace_worker){
+		.pid = call->own_pid ? call->own_pid : call->pid,
+		.label = text ? strtab_add(trace->names, text) : 0,
+		.start_ns = call->start_ns,
+	};
+	return entry;
+}
+
+void task_trace_add(struct task_trace *trace, const struct task_call *call,
+		    const char *(*label)(void *arg, const struct task_call *call), void *arg)
+{
+	const struct worker_entry *entry = worker_get(trace, call, label, arg);
+	struct task_trace_event event = {
+		.begin_ns = call->begin_ns,
+		.ns = call->end_ns - call->begin_ns,
+		.kind = (uint16_t)call->kind,
+		.flags =
+			(call->before ? TASK_TRACE_BEFORE : 0) | (call->runs ? TASK_TRACE_RUNS : 0),
+	};
+
+	if (!entry) {
+		trace->calls_lost++;
+		return;
+	}
+	if (*call->class)
+		trace->workers[entry->index].class = strtab_add(trace->names, call->class);
+	event.worker = entry->index;
+	event.name = strtab_add(trace->names, call->title);
+	trace->nr_calls++;
+	spool_add(trace->spool, &event);
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct task_trace_event *x = a, *y = b;
+
+	if (x->begin_ns != y->begin_ns)
+		return x->begin_ns < y->begin_ns ? -1 : 1;
+	if (x->worker != y->worker)
+		return x->worker < y->worker ? -1 : 1;
+	return (x->ns > y->ns) - (x->ns < y->ns); /* one that took no time ends before the next */
+}
+
+int task_trace_close(struct task_trace *trace)
+{
+	return spool_sort(trace->spool, compare);
+}
+
+struct each_call {
+	int (*each)(void *arg, const struct task_trace_event *event);
+	void *arg;
+};
+
+static int each_record(void *arg, const void *record)
+{
+	const struct each_call *call = arg;
+
+	return call->each(call->arg, record);
+}
+
+int task_trace_each(struct task_trace *trace,
+		    int (*each)(void *arg, const struct task_trace_event *event), void *arg)
+{
+	struct each_call call = { .each = each, .arg = arg };
+
+	return spool_each(trace->spool, each_record, &call);
+}
+
+const struct task_trace_worker *task_trace_workers(const struct task_trace *trace, size_t *ret_nr)
+{
+	*ret_nr = trace->nr_workers;
+	return trace->workers;
+}
+
+const char *task_trace_name(const struct task_trace *trace, uint32_t name)
+{
+	return strtab_get(trace->names, name);
+}
+
+uint64_t task_trace_nr_calls(const struct task_trace *trace)
+{
+	return trace->nr_calls;
+}
+
+int task_trace_error(const struct task_trace *trace)
+{
+	return spool_error(trace->spool);
+}
+
+void task_trace_lost(const struct task_trace *trace, struct stats_reasons *dst)
+{
+	stats_add(dst, "calls_no_room", trace->calls_lost);
+	stats_add(dst, "names_no_room", strtab_nr_lost(trace->names));
+}
+
+int task_trace_new(struct task_trace **ret, const char *folder, uint64_t max_bytes)
+{
+	struct task_trace *trace = calloc(1, sizeof(*trace));
+	int err;
+
+	if (!trace)
+		return -ENOMEM;
+	err = strtab_new(&trace->names, TASK_TRACE_NAME_BYTES);
+	if (!err)
+		err = spool_new(&trace->spool, folder, sizeof(struct task_trace_event), max_bytes);
+	if (err) {
+		task_trace_free(trace);
+		return err;
+	}
+	*ret = trace;
+	return 0;
+}
+
+void task_trace_free(struct task_trace *trace)
+{
+	struct worker_entry *entry, *next;
+
+	if (!trace)
+		return;
+	HASH_ITER(hh, trace->by_worker, entry, next) {
+		HASH_DEL(trace->by_worker, entry);
+		free(entry);
+	}
+	free(trace->workers);
+	spool_free(trace->spool);
+	strtab_free(trace->names);
+	free(trace);
+}

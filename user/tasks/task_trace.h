@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_TASKS_TASK_TRACE_H
+#define BPFPROF_TASKS_TASK_TRACE_H
+
+/*
+ * Every call of Ray workers by itself, the newest of them up to a limit, in a file without a name
+ * (base/spool.h). Workers, and what calls are named, are bounded, too: calls of workers past
+ * TASK_TRACE_MAX_WORKERS are counted, those of names past TASK_TRACE_NAME_BYTES have one name.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct stats_reasons;
+struct task_call;
+struct task_trace;
+
+#define TASK_TRACE_MAX_WORKERS 65536
+#define TASK_TRACE_NAME_BYTES (4U << 20) /* all of them */
+
+#define TASK_TRACE_BEFORE 1U /* it had begun before */
+#define TASK_TRACE_RUNS 2U /* it had not ended */
+
+struct task_trace_event {
+	uint64_t begin_ns, ns;
+	uint32_t worker; /* index */
+	uint32_t name;
+	uint16_t kind; /* enum task_call_kind */
+	uint16_t flags; /* TASK_TRACE_* */
+	uint32_t pad;
+};
+
+struct task_trace_worker {
+	uint32_t pid; /* in our own pid namespace, or else in the outermost one */
+	uint32_t class; /* of the actor: a name, 0: it was none */
+	uint32_t label; /* where it lives: a name, 0: not said */
+	uint64_t start_ns;
+};
+
+/* As spool_new(). max_bytes: of events. */
+int task_trace_new(struct task_trace **ret, const char *folder, uint64_t max_bytes);
+void task_trace_free(struct task_trace *trace); /* NULL is fine */
+
+/* label(): the first time that the worker has a call, what to write beside it; "" or NULL: nothing. */
+void task_trace_add(struct task_trace *trace, const struct task_call *call,
+		    const char *(*label)(void *arg, const struct task_call *call), void *arg);
+/* Nothing may be added after it. 0 or -errno. */
+int task_trace_close(struct task_trace *trace);
+
+/* By their begin; as spool_each(). */
+int task_trace_each(struct task_trace *trace,
+		    int (*each)(void *arg, const struct task_trace_event *event), void *arg);
+const struct task_trace_worker *task_trace_workers(const struct task_trace *trace, size_t *ret_nr);
+const char *task_trace_name(const struct task_trace *trace, uint32_t name); /* borrowed */
+
+uint64_t
+task_trace_nr_calls(const struct task_trace *trace); /* that there was room for, kept or not */
+int task_trace_error(const struct task_trace *trace); /* spool_error() */
+void task_trace_lost(const struct task_trace *trace, struct stats_reasons *dst);
+
+#endif

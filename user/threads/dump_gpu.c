@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "threads/dump_gpu.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/strtab.h"
+#include "cuda/functions.h"
+#include "proc/images.h"
+#include "threads/thread_dump.h"
+#include "bpfprof.h"
+
+#define A_FUNCTION_OF_LIBCUDA "a function of libcuda"
+
+static bool begins(const char *text, const char *prefix)
+{
+	return !strncmp(text, prefix, strlen(prefix));
+}
+
+/* Is it that library, of any version? Others have longer names: libcudadebugger.so.1. */
+static bool is_library(const char *path, const char *name)
+{
+	const char *base = strrchr(path, '/');
+
+	return begins(base ? base + 1 : path, name);
+}
+
+bool dump_gpu_is_nccl(const char *path)
+{
+	return is_library(path, "libnccl.so") || is_library(path, "librccl.so");
+}
+
+/* As libcuda and libnccl export it; NCCL's have a twin for those who wrap them. */
+static bool is_hooked(const char *name)
+{
+	const struct gpu_function *functions;
+	size_t nr, i;
+
+	functions = gpu_functions(&nr);
+	for (i = 1; i < nr; i++)
+		if (!strcmp(name, functions[i].name))
+			return true;
+	return false;
+}
+
+/* The call that a frame is, or NULL. */
+static const char *frame_call(const struct strtab *strings, const struct thread_frame *frame)
+{
+	const char *file = strtab_get(strings, frame->file);
+	const char *name = strtab_get(strings, frame->name);
+
+	if (is_library(file, "libcudart.so"))
+		return begins(name, "cuda") && isupper((unsigned char)name[4]) ? name : NULL;
+	if (dump_gpu_is_nccl(file)) {
+		name += begins(name, "pnccl");
+		return begins(name, "nccl") && is_hooked(name) ? name : NULL;
+	}
+	if (!is_library(file, "libcuda.so"))
+		return NULL;
+	return begins(name, "cu") && is_hooked(name) ? name : A_FUNCTION_OF_LIBCUDA;
+}
+
+static bool is_of_user(const struct thread_frame *frame)
+{
+	return frame->kind == THREAD_FRAME_NATIVE || frame->kind == THREAD_FRAME_PYTHON;
+}
+
+/* Where a profiler is told of the call its frame may still hold what another one left there. */
+static bool is_told(const struct strtab *strings, const struct thread_dump *thread, size_t frame)
+{
+	return frame && strcasestr(strtab_get(strings, thread->frames[frame - 1].name), "nvtx");
+}
+
+/* Is it of the call, and of the function whose frame it was found in? */
+static bool is_of_call(const struct strtab *strings, const struct thread_dump *thread,
+		       const struct thread_collective *one)
+{
+	const char *function;
+
+	if (one->frame >= thread->nr_frames || one->frame > thread->gpu_frame)
+		return false;
+	function = frame_call(strings, &thread->frames[one->frame]);
+	return function && nccl_info_is_of(&one->info, function) &&
+	       nccl_info_is_of(&one->info, strtab_get(strings, thread->gpu_call)) &&
+	       !is_told(strings, thread, one->frame);
+}
+
+/* Which of those in its frames the call is; NULL if that is not clear. */
+static const struct thread_collective *arguments_choose(const struct strtab *strings,
+							const struct thread_dump *thread)
+{
+	const struct thread_collective *found = NULL, *one;
+	size_t i;
+
+	for (i = 0; i < thread->nr_collectives; i++) {
+		one = &thread->collectives[i];
+		if (!is_of_call(strings, thread, one))
+			continue;
+		if (found && memcmp(&found->info, &one->info, sizeof(one->info)) != 0)
+			return NULL;
+		found = one;
+	}
+	return found;
+}
+
+static void thread_call(struct thread_dump *thread, struct strtab *strings)
+{
+	const char *call = NULL, *found, *caller;
+	bool called = true;
+	size_t i, at = 0;
+
+	/* Leaf first: what is further out is what was called. */
+	for (i = 0; i < thread->nr_frames; i++) {
+		if (thread->frames[i].kind != THREAD_FRAME_NATIVE)
+			continue;
+		found = frame_call(strings, &thread->frames[i]);
+		if (!found)
+			continue;
+		call = found;
+		at = i;
+		/* Threads of the driver's own begin in it. */
+		called = i + 1 < thread->nr_frames && is_of_user(&thread->frames[i + 1]);
+		caller = called ? strtab_get(strings, thread->frames[i + 1].name) : "";
+		called = called && strcmp(caller, "start_thread") && strcmp(caller, "clone3") &&
+			 strcmp(caller, "clone");
+	}
+	if (!call || (!called && !strcmp(call, A_FUNCTION_OF_LIBCUDA)))
+		return;
+	thread->gpu_call = strtab_add(strings, call);
+	thread->gpu_frame = at;
+	if (thread->consistent)
+		thread->gpu_arguments = arguments_choose(strings, thread);
+}
+
+bool dump_gpu_is_near(const struct thread_dump *thread, struct images *images)
+{
+	static const char *const names[] = { "libcuda.so", "libcudart.so", "libnccl.so",
+					     "librccl.so" };
+	const struct image *image;
+	uint64_t wire;
+	size_t i, k;
+
+	for (i = 0; i < thread->nr_frames; i++) {
+		wire = thread->frames[i].wire;
+		if (thread->frames[i].kind != THREAD_FRAME_NATIVE ||
+		    wire >> BPFPROF_FRAME_SHIFT != BPFPROF_FRAME_NATIVE)
+			continue;
+		image = images_get(images,
+				   (uint32_t)((wire & BPFPROF_FRAME_MASK) >> BPFPROF_OFF_BITS));
+		for (k = 0; image && k < sizeof(names) / sizeof(names[0]); k++)
+			if (is_library(image->path, names[k]))
+				return true;
+	}
+	return false;
+}
+
+void dump_gpu(struct dump *dump)
+{
+	size_t i, k;
+
+	for (i = 0; i < dump->nr_processes; i++)
+		for (k = 0; k < dump->processes[i].nr_threads; k++)
+			thread_call(&dump->processes[i].threads[k], dump->strings);
+}

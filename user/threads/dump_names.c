@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "threads/dump_names.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "base/strtab.h"
+#include "profile/aggregate.h"
+#include "profile/profile.h"
+#include "profile/symbolize.h"
+#include "threads/thread_dump.h"
+#include "bpfprof.h"
+
+/* All frames without a name, as the stacks of a profile. */
+struct collected {
+	uint64_t *wires;
+	struct thread_frame **frames;
+	size_t nr, cap;
+	struct aggregate_process *processes;
+};
+
+static int collect_frame(struct collected *c, struct thread_frame *frame, size_t process)
+{
+	uint64_t wire = frame->wire;
+	size_t cap = c->cap ? c->cap * 2 : 1024;
+	void *tmp;
+
+	if (c->nr == c->cap) {
+		tmp = reallocarray(c->wires, cap, sizeof(*c->wires));
+		if (!tmp)
+			return -ENOMEM;
+		c->wires = tmp;
+		tmp = reallocarray(c->frames, cap, sizeof(*c->frames));
+		if (!tmp)
+			return -ENOMEM;
+		c->frames = tmp;
+		c->cap = cap;
+	}
+	/* Addresses outside of files mean something in their process only. */
+	if (wire >> BPFPROF_FRAME_SHIFT == BPFPROF_FRAME_NATIVE_VA)
+		wire = (uint64_t)BPFPROF_FRAME_NATIVE_VA << BPFPROF_FRAME_SHIFT |
+		       (process < AGGREGATE_MAX_VA_PROCESSES ? process + 1 : 0)
+			       << AGGREGATE_VA_BITS |
+		       (wire & AGGREGATE_VA_MASK);
+	c->wires[c->nr] = wire;
+	c->frames[c->nr++] = frame;
+	return 0;
+}
+
+static bool needs_name(const struct thread_frame *frame, const struct dump_names_options *options)
+{
+	if (frame->name || !frame->wire)
+		return false;
+	return frame->kind != THREAD_FRAME_KERNEL || options->kernel;
+}
+
+static int collect(struct collected *c, struct dump *dump, const struct dump_names_options *options)
+{
+	struct thread_dump *thread;
+	size_t i, k, n;
+
+	c->processes = calloc(dump->nr_processes + 1, sizeof(*c->processes));
+	if (!c->processes)
+		return -ENOMEM;
+	for (i = 0; i < dump->nr_processes; i++) {
+		c->processes[i].pid = dump->processes[i].pid;
+		for (k = 0; k < dump->processes[i].nr_threads; k++) {
+			thread = &dump->processes[i].threads[k];
+			if (thread->sampled != options->sampled)
+				continue;
+			for (n = 0; n < thread->nr_frames; n++)
+				if (needs_name(&thread->frames[n], options) &&
+				    collect_frame(c, &thread->frames[n], i))
+					return -ENOMEM;
+		}
+	}
+	return 0;
+}
+
+static void name_set(struct dump *dump, struct thread_frame *frame, const struct profile *profile,
+		     const struct profile_location *loc)
+{
+	const char *path;
+
+	frame->name = strtab_add(dump->strings, strtab_get(profile->strings, loc->name));
+	if (frame->kind == THREAD_FRAME_PYTHON) {
+		frame->file = strtab_add(dump->strings, strtab_get(profile->strings, loc->file));
+		frame->short_file =
+			strtab_add(dump->strings, strtab_get(profile->strings, loc->short_file));
+		frame->line = loc->line;
+	} else if (loc->mapping && frame->kind == THREAD_FRAME_NATIVE) {
+		path = strtab_get(profile->strings, profile->mappings[loc->mapping - 1].path);
+		frame->file = strtab_add(dump->strings, path);
+	}
+}
+
+int dump_names(struct dump *dump, struct images *images, const struct dump_names_options *options,
+	       struct stats_reasons *files, int *kernel_hidden)
+{
+	struct symbolize_options symbolize_options = { .kallsyms = "/proc/kallsyms",
+						       .now_ns = options->now_ns,
+						       .deadline_ns = options->deadline_ns,
+						       .codes = options->codes,
+						       .runner = options->runner };
+	struct collected c = { 0 };
+	struct aggregate_view view = { 0 };
+	struct aggregate_stack stack = { 0 };
+	struct profile profile = { 0 };
+	size_t i;
+	int err = collect(&c, dump, options);
+
+	if (!err && c.nr) {
+		stack.nr = (uint32_t)c.nr;
+		view.frames = c.wires;
+		view.nr_frames = c.nr;
+		view.stacks = &stack;
+		view.nr_stacks = 1;
+		view.processes = c.processes;
+		view.nr_processes = dump->nr_processes;
+		err = symbolize(&profile, &view, images, &symbolize_options, files, kernel_hidden);
+		for (i = 0; i < c.nr && !err; i++)
+			name_set(dump, c.frames[i], &profile,
+				 &profile.locations[profile.stack_locations[i]]);
+		if (!err)
+			profile_fini(&profile);
+	}
+	free(c.wires);
+	free(c.frames);
+	free(c.processes);
+	return err;
+}

@@ -1,0 +1,466 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "threads/dump_read.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/strtab.h"
+#include "base/time.h"
+#include "kernel/remote.h"
+#include "kernel/session.h"
+#include "kernel/walk.h"
+#include "proc/images.h"
+#include "proc/processes.h"
+#include "proc/usage.h"
+#include "python/others.h"
+#include "python/pythons.h"
+#include "threads/dump_reading.h"
+#include "unwind_native.h"
+
+#define MAX_ROUNDS 4
+#define STACK_AHEAD_BYTES 8192 /* of a stack that are read with its leaf */
+#define MAX_PREFETCH_STEPS 64
+
+/* As ps(1) shows it: the kernel's TASK_* of include/linux/sched.h. */
+static char state_letter(const struct bpfprof_task_state *task)
+{
+	static const struct {
+		uint32_t bits;
+		char letter;
+	} states[] = {
+		{ 0x402, 'I' }, { 2, 'D' }, { 1, 'S' }, { 4, 'T' }, { 8, 't' }, { 0x40, 'P' }
+	};
+	size_t i;
+
+	if (task->exit_state)
+		return task->exit_state & 0x10 ? 'X' : 'Z';
+	for (i = 0; i < sizeof(states) / sizeof(states[0]); i++)
+		if ((task->state & states[i].bits) == states[i].bits)
+			return states[i].letter;
+	return task->state ? '?' : 'R';
+}
+
+static uint32_t add_comm(struct strtab *strings, const char *comm)
+{
+	return strtab_add_len(strings, comm, strnlen(comm, BPFPROF_COMM_LEN));
+}
+
+static bool is_kernel_thread(const struct bpfprof_task_state *task)
+{
+	return task->flags & BPFPROF_TASK_KTHREAD;
+}
+
+/* As our pid namespace numbers it: what links and people understand. */
+static uint32_t shown_tid(const struct bpfprof_task_state *task)
+{
+	return task->reader_tid ? task->reader_tid : task->task.tid;
+}
+
+static void thread_begin(struct reading *reading, struct thread_dump *thread,
+			 const struct bpfprof_task_state *task)
+{
+	*thread = (struct thread_dump){
+		.tid = shown_tid(task),
+		.kernel_tid = task->task.tid,
+		.name = add_comm(reading->strings, task->comm),
+		.has_name = true,
+		.consistent = true,
+		.state = state_letter(task),
+		.asleep_ns = task->asleep_ns,
+		.syscall = task->syscall >= 0 && task->syscall < 4096 ? (int32_t)task->syscall : -1,
+		.syscall_arg = task->regs[5],
+		.active = !task->state && !task->exit_state,
+	};
+}
+
+/* All threads that have not ended. 0, or -ENODATA if there is none. */
+static int threads_begin(struct reading *reading)
+{
+	struct process_dump *dump = reading->dump;
+	const struct tasks *tasks = &reading->tasks;
+	size_t i;
+
+	dump->threads = calloc(tasks->nr, sizeof(*dump->threads));
+	reading->progress = calloc(tasks->nr, sizeof(*reading->progress));
+	if (!dump->threads || !reading->progress)
+		return -ENOMEM;
+	for (i = 0; i < tasks->nr; i++)
+		if (!tasks->states[i].exit_state)
+			thread_begin(reading, &dump->threads[dump->nr_threads++],
+				     &tasks->states[i]);
+	return dump->nr_threads ? 0 : -ENODATA;
+}
+
+/* What hung once need not hang again. */
+static void process_describe(struct reading *reading, const struct bpfprof_task_state *task)
+{
+	struct process_dump *dump = reading->dump;
+	char cmdline[PROC_CMDLINE_MAX];
+
+	dump->comm = add_comm(reading->strings, task->leader_comm);
+	dump->kernel_thread = is_kernel_thread(task);
+	if (!reading->counts->mappings_error &&
+	    !proc_cmdline_read(reading->r->runner, cmdline, sizeof(cmdline), (pid_t)dump->pid))
+		dump->cmdline = strtab_add(reading->strings, cmdline);
+	if (!dump->cmdline)
+		dump->cmdline = dump->comm;
+}
+
+/* A thread that still has the process's memory, and 0 if none has. */
+static uint32_t memory_tid(const struct tasks *tasks)
+{
+	size_t i;
+
+	for (i = 0; i < tasks->nr; i++)
+		if (!tasks->states[i].exit_state &&
+		    !(tasks->states[i].flags & BPFPROF_TASK_NO_MEMORY))
+			return shown_tid(&tasks->states[i]);
+	return 0;
+}
+
+static bool has_path(const struct image *image)
+{
+	return image && image->path && image->path[0];
+}
+
+static void mappings_learn(struct reading *reading, uint32_t tid)
+{
+	struct walker *walker = reading->r->walker;
+	struct process_dump *dump = reading->dump;
+	uint64_t nr_beyond = pythons_counts(walker->pythons)->nr_beyond;
+	int err = walker_learn(walker, tid, time_monotonic_ns(), NULL);
+	const struct image *image = NULL;
+	size_t i;
+
+	reading->counts->mappings_error = err;
+	reading->counts->nr_beyond = pythons_counts(walker->pythons)->nr_beyond - nr_beyond;
+	if (err == -ETIMEDOUT)
+		reading->counts->mappings_wait = deadline_last_wait(reading->r->runner);
+	if (err)
+		return;
+	reading->process = processes_find(walker->processes, reading->tasks.states[0].task.pid);
+	if (!reading->process)
+		return;
+	if (reading->process->program)
+		image = images_get(walker->images, reading->process->program);
+	/* Code that unpacked itself: then the lowest file is as good as any. */
+	for (i = 0; i < reading->process->nr_mappings && !has_path(image); i++)
+		image = images_get(walker->images, (uint32_t)reading->process->mappings[i].image);
+	if (has_path(image))
+		dump->executable = strtab_add(reading->strings, image->path);
+}
+
+/* Reads one thread, or as much of one that runs as can be had. */
+static int thread_read(struct reading *reading, size_t index, const struct bpfprof_task_state *task)
+{
+	struct thread_dump *thread = &reading->dump->threads[index];
+	int err;
+
+	reading->all->nr_frames -= thread->nr_frames;
+	reading->all->nr_variables -= thread->nr_variables;
+	thread_dump_fini(thread);
+	thread_begin(reading, thread, task);
+	if (reading->nr_pythons)
+		reading_identify(reading, thread, task);
+	if (task->flags & BPFPROF_TASK_ON_CPU) {
+		reading->progress[index].progress = THREAD_RUNNING;
+		return 0;
+	}
+	reading->progress[index].nr_switches = task->nr_switches;
+	reading->progress[index].progress = THREAD_READ;
+	err = reading_stack(reading, thread, task);
+	reading->all->nr_frames += thread->nr_frames;
+	reading->all->nr_variables += thread->nr_variables;
+	return err;
+}
+
+/* Walks one thread over what is here: what is not will be. True: it was all here. */
+static bool thread_try(struct reading *reading, const struct bpfprof_task_state *task)
+{
+	remote_defer(reading->remote, true);
+	reading_walk(reading, task);
+	return !remote_defer(reading->remote, true);
+}
+
+static bool is_late(const struct reading *reading)
+{
+	return reading->r->deadline_ns && time_monotonic_ns() >= reading->r->deadline_ns;
+}
+
+/*
+ * Memory that will be needed is asked for in few passes: all threads are walked as far as what is
+ * here goes, then all that they lack is read at once.
+ */
+static void threads_prefetch(struct reading *reading)
+{
+	const struct bpfprof_task_state *task;
+	size_t i, missing = 1;
+	int step;
+
+	for (i = 0; i < reading->dump->nr_threads; i++)
+		reading->progress[i].prefetched = reading->progress[i].progress != THREAD_TO_READ;
+	for (step = 0; step < MAX_PREFETCH_STEPS && missing && !is_late(reading); step++) {
+		missing = 0;
+		for (i = 0; i < reading->dump->nr_threads && !is_late(reading); i++) {
+			task = tasks_find(&reading->tasks, reading->dump->threads[i].kernel_tid, i);
+			if (reading->progress[i].prefetched || !task ||
+			    task->flags & BPFPROF_TASK_ON_CPU)
+				continue;
+			if (!step && reading_wants_native(reading))
+				remote_want(reading->remote, task->regs[UNWIND_RSP],
+					    STACK_AHEAD_BYTES);
+			reading->progress[i].prefetched = thread_try(reading, task);
+			missing += !reading->progress[i].prefetched;
+		}
+		remote_fetch(reading->remote);
+	}
+	remote_defer(reading->remote, false);
+}
+
+static void thread_leave(struct reading *reading, size_t index)
+{
+	reading->progress[index].progress = THREAD_LATE;
+	reading->dump->threads[index].consistent = false;
+	reading->counts->nr_late += !reading->dump->threads[index].nr_frames;
+}
+
+/* Every thread that is still to be read, once. 0 or -ENOMEM. */
+static int round_read(struct reading *reading)
+{
+	const struct bpfprof_task_state *task;
+	size_t i;
+	int err = 0;
+
+	if (reading->remote) {
+		remote_forget(reading->remote);
+		reading_pythons_begin(reading);
+		threads_prefetch(reading);
+	}
+	for (i = 0; i < reading->dump->nr_threads && !err; i++) {
+		if (reading->progress[i].progress != THREAD_TO_READ)
+			continue;
+		task = tasks_find(&reading->tasks, reading->dump->threads[i].kernel_tid, i);
+		if (!task || task->exit_state)
+			reading->progress[i].progress = THREAD_GONE;
+		else if (is_late(reading))
+			thread_leave(reading, i);
+		else
+			err = thread_read(reading, i, task);
+	}
+	reading_pythons_end(reading);
+	reading->counts->nr_rounds++;
+	return err;
+}
+
+/* Which of them ran while they were read? How many are to be read again. */
+static size_t round_judge(struct reading *reading)
+{
+	const struct bpfprof_task_state *task;
+	struct thread_dump *thread;
+	size_t i, nr = 0;
+
+	for (i = 0; i < reading->dump->nr_threads; i++) {
+		thread = &reading->dump->threads[i];
+		task = tasks_find(&reading->tasks, thread->kernel_tid, i);
+		if (reading->progress[i].progress == THREAD_RUNNING && task && !task->exit_state &&
+		    !(task->flags & BPFPROF_TASK_ON_CPU)) {
+			reading->progress[i].progress = THREAD_TO_READ;
+			nr++;
+		}
+		if (reading->progress[i].progress != THREAD_READ)
+			continue;
+		thread->consistent = task && !task->exit_state &&
+				     task->nr_switches == reading->progress[i].nr_switches &&
+				     !(task->flags & BPFPROF_TASK_ON_CPU);
+		if (thread->consistent || !task || task->exit_state)
+			continue;
+		reading->progress[i].progress = THREAD_TO_READ;
+		nr++;
+	}
+	return nr;
+}
+
+static bool all_ended(const struct tasks *tasks)
+{
+	size_t i;
+
+	for (i = 0; i < tasks->nr; i++)
+		if (!tasks->states[i].exit_state)
+			return false;
+	return true;
+}
+
+static int reading_tasks(struct reading *reading, uint32_t pid)
+{
+	return tasks_read(&reading->tasks, reading->r->session, pid, reading->r->threads);
+}
+
+/* Rounds until all threads that sleep were read while they did. */
+static int rounds(struct reading *reading)
+{
+	uint64_t start_ns = time_monotonic_ns();
+	struct tasks before;
+	size_t nr = 1, i;
+	int err = 0, round;
+
+	for (round = 0; round < MAX_ROUNDS && nr && !reading->counts->gone; round++) {
+		err = round_read(reading);
+		if (err)
+			break;
+		before = reading->tasks;
+		reading->tasks = (struct tasks){ 0 };
+		err = reading_tasks(reading, reading->dump->pid);
+		tasks_fini(&before);
+		reading->counts->gone = err == -ESRCH || (!err && all_ended(&reading->tasks));
+		nr = round_judge(reading);
+	}
+	if (reading->counts->gone) /* who knows for how long already */
+		for (i = 0; i < reading->dump->nr_threads; i++)
+			reading->dump->threads[i].consistent = false;
+	reading->counts->read_ns += time_monotonic_ns() - start_ns;
+	for (i = 0; i < reading->dump->nr_threads; i++) {
+		/* One that stopped running in the end only was not read either. */
+		reading->dump->threads[i].running =
+			reading->progress[i].progress == THREAD_RUNNING ||
+			(reading->progress[i].progress == THREAD_TO_READ &&
+			 !reading->dump->threads[i].nr_frames);
+		reading->counts->nr_inconsistent += !reading->dump->threads[i].consistent;
+	}
+	return err == -ENOMEM ? err : 0;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+	size_t len = strlen(text), end_len = strlen(end);
+
+	return len >= end_len && !strcmp(text + len - end_len, end);
+}
+
+/*
+ * What py-spy takes for idle although it is about to run: event loops between two events. Its
+ * rule goes by the innermost frame alone.
+ */
+static bool seems_idle(const struct reading *reading, const struct thread_frame *frame)
+{
+	const char *name = strtab_get(reading->strings, frame->name);
+	const char *file = strtab_get(reading->strings, frame->file);
+
+	if (!strcmp(name, "wait"))
+		return ends_with(file, "threading.py");
+	if (!strcmp(name, "select"))
+		return ends_with(file, "selectors.py");
+	return !strcmp(name, "poll") && (ends_with(file, "asyncore.py") || strstr(file, "zmq") ||
+					 strstr(file, "gevent") || strstr(file, "tornado"));
+}
+
+static void thread_judge_idle(const struct reading *reading, struct thread_dump *thread)
+{
+	size_t i;
+
+	for (i = 0; i < thread->nr_frames; i++)
+		if (thread->frames[i].kind == THREAD_FRAME_PYTHON)
+			break;
+	if (thread->active && i < thread->nr_frames && seems_idle(reading, &thread->frames[i]))
+		thread->active = false;
+}
+
+static int thread_order(const void *a, const void *b, void *arg)
+{
+	const struct thread_dump *x = a, *y = b;
+
+	(void)arg;
+	if (x->is_python != y->is_python)
+		return x->is_python ? -1 : 1;
+	if (x->order != y->order) /* Python lists the newest first */
+		return x->order > y->order ? -1 : 1;
+	return x->tid < y->tid ? -1 : x->tid > y->tid;
+}
+
+static void process_finish(struct reading *reading)
+{
+	struct process_dump *dump = reading->dump;
+	size_t i;
+
+	if (dump->nr_threads)
+		qsort_r(dump->threads, dump->nr_threads, sizeof(*dump->threads), thread_order,
+			NULL);
+	for (i = 0; i < dump->nr_threads; i++)
+		thread_judge_idle(reading, &dump->threads[i]);
+	for (i = 0; i < dump->nr_threads && !dump->has_gil_holder; i++) {
+		/* One that ran took it after its state was read, and did not sleep with it. */
+		dump->has_gil_holder = dump->threads[i].owns_gil && !dump->threads[i].active &&
+				       dump->threads[i].consistent;
+		dump->gil_holder = i;
+	}
+	if (reading->process && !dump->python_version)
+		reading->counts->other_python =
+			python_other_of(reading->r->walker->images, reading->process,
+					strtab_get(reading->strings, dump->cmdline));
+	if (reading->remote) {
+		reading->counts->nr_hung = remote_counts(reading->remote)->nr_hung;
+		reading->counts->hung = remote_counts(reading->remote)->hung;
+		reading->counts->nr_refused = remote_counts(reading->remote)->nr_refused;
+		reading->counts->nr_passes = remote_counts(reading->remote)->nr_passes;
+		reading->counts->nr_pages = remote_counts(reading->remote)->nr_pages;
+	}
+}
+
+static int reading_run(struct reading *reading)
+{
+	uint32_t tid;
+	int err = threads_begin(reading);
+
+	if (err)
+		return err;
+	tid = memory_tid(&reading->tasks);
+	if (tid && !is_kernel_thread(&reading->tasks.states[0]))
+		mappings_learn(reading, tid);
+	/* Without mappings there is nothing to walk. */
+	if (reading->process)
+		err = remote_new(&reading->remote, reading->r->child, tid);
+	process_describe(reading, &reading->tasks.states[0]);
+	if (!err && reading->remote)
+		remote_limit(reading->remote, reading->r->deadline_ns,
+			     reading->r->max_pages ? reading->r->max_pages : REMOTE_MAX_PAGES);
+	if (!err)
+		err = rounds(reading);
+	if (!err)
+		process_finish(reading);
+	return err;
+}
+
+int dump_read(const struct dump_reader *r, struct dump *dump, uint32_t pid,
+	      struct dump_read_counts *ret_counts)
+{
+	__cleanup(free_mem) struct reading *reading = calloc(1, sizeof(*reading));
+	int err;
+
+	*ret_counts = (struct dump_read_counts){ 0 };
+	if (!reading)
+		return -ENOMEM;
+	reading->r = r;
+	reading->strings = dump->strings;
+	reading->all = dump;
+	reading->counts = ret_counts;
+	err = reading_tasks(reading, pid);
+	if (err && err != -E2BIG)
+		return err;
+	ret_counts->too_many_threads = err == -E2BIG;
+	reading->dump = dump_add(dump);
+	if (reading->dump) {
+		reading->dump->pid = pid;
+		reading->dump->kernel_pid = reading->tasks.states[0].task.pid;
+		err = reading_run(reading);
+	} else {
+		err = -ENOMEM;
+	}
+	remote_free(reading->remote);
+	reading_pythons_fini(reading);
+	tasks_fini(&reading->tasks);
+	free(reading->progress);
+	if (err && reading->dump)
+		dump_drop(dump);
+	return err;
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "threads/dump_view.h"
+
+#include "base/strtab.h"
+#include "base/text.h"
+#include "threads/dump.h"
+#include "threads/thread_dump.h"
+
+bool dump_shows_thread(const struct process_dump *process, const struct thread_dump *thread,
+		       const struct dump_format *format)
+{
+	return format->native || format->kernel || !process->python_version ||
+	       process->threads_cut || thread->is_python;
+}
+
+static bool has_kind(const struct thread_dump *thread, enum thread_frame_kind kind)
+{
+	size_t i;
+
+	for (i = 0; i < thread->nr_frames; i++)
+		if (thread->frames[i].kind == kind)
+			return true;
+	return false;
+}
+
+/* Has it frames of the program's own, which say more than the kernel's? */
+static bool has_user_frames(const struct thread_dump *thread)
+{
+	return has_kind(thread, THREAD_FRAME_NATIVE) || has_kind(thread, THREAD_FRAME_PYTHON);
+}
+
+/*
+ * Python knows the thread, which runs no Python now: a C thread between two calls of it. That is all
+ * there is to say, unless frames are missing.
+ */
+static bool runs_no_python(const struct thread_dump *thread)
+{
+	return thread->is_python && !has_user_frames(thread) &&
+	       !has_kind(thread, THREAD_FRAME_MARKER) && thread->consistent;
+}
+
+bool dump_shows_frame(const struct process_dump *process, const struct thread_dump *thread,
+		      const struct thread_frame *frame, const struct dump_format *format)
+{
+	switch (frame->kind) {
+	case THREAD_FRAME_KERNEL:
+		return format->kernel ||
+		       !(has_user_frames(thread) || (!format->native && runs_no_python(thread)));
+	case THREAD_FRAME_NATIVE:
+		return format->native || !process->python_version;
+	default:
+		return true;
+	}
+}
+
+const char *dump_frame_file(const struct dump *dump, const struct thread_frame *frame,
+			    const struct dump_format *format)
+{
+	const char *file = strtab_get(dump->strings, frame->file);
+
+	if (frame->kind == THREAD_FRAME_PYTHON)
+		return format->full_filenames ? file : strtab_get(dump->strings, frame->short_file);
+	return format->full_filenames ? file : text_base_name(file);
+}
+
+const char *dump_thread_status(const struct thread_dump *thread)
+{
+	if (!thread->active)
+		return "idle";
+	return thread->owns_gil ? "active+gil" : "active";
+}

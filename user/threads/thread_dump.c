@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "threads/thread_dump.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/strtab.h"
+
+#define MAX_STRING_BYTES (64U << 20)
+
+int dump_init(struct dump *dump)
+{
+	*dump = (struct dump){ 0 };
+	return strtab_new(&dump->strings, MAX_STRING_BYTES);
+}
+
+void thread_dump_fini(struct thread_dump *thread)
+{
+	free(thread->frames);
+	free(thread->variables);
+	free(thread->collectives);
+	*thread = (struct thread_dump){ 0 };
+}
+
+void process_dump_take(struct process_dump *a, struct process_dump *b)
+{
+	struct thread_dump thread;
+	size_t i, k;
+
+	for (i = 0; i < a->nr_threads; i++) {
+		if (!a->threads[i].running || a->threads[i].sampled)
+			continue;
+		for (k = 0; k < b->nr_threads; k++)
+			if (b->threads[k].tid == a->threads[i].tid)
+				break;
+		if (k == b->nr_threads || b->threads[k].running)
+			continue;
+		thread = a->threads[i];
+		a->threads[i] = b->threads[k];
+		b->threads[k] = thread;
+	}
+}
+
+static size_t less(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+void dump_drop(struct dump *dump)
+{
+	struct process_dump *process = &dump->processes[--dump->nr_processes];
+	size_t i;
+
+	for (i = 0; i < process->nr_threads; i++) {
+		dump->nr_frames -= less(process->threads[i].nr_frames, dump->nr_frames);
+		dump->nr_variables -= less(process->threads[i].nr_variables, dump->nr_variables);
+		thread_dump_fini(&process->threads[i]);
+	}
+	free(process->threads);
+}
+
+void dump_fini(struct dump *dump)
+{
+	while (dump->nr_processes)
+		dump_drop(dump);
+	free(dump->processes);
+	if (dump->strings)
+		strtab_free(dump->strings);
+	*dump = (struct dump){ 0 };
+}
+
+struct process_dump *dump_add(struct dump *dump)
+{
+	struct process_dump *tmp;
+
+	tmp = reallocarray(dump->processes, dump->nr_processes + 1, sizeof(*tmp));
+	if (!tmp)
+		return NULL;
+	dump->processes = tmp;
+	tmp[dump->nr_processes] = (struct process_dump){ 0 };
+	return &tmp[dump->nr_processes++];
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_THREADS_THREAD_DUMP_H
+#define BPFPROF_THREADS_THREAD_DUMP_H
+
+/*
+ * What every thread of some processes is doing, once: what the writers of `dump` read. Strings are
+ * ids of the dump's strtab (0 = ""), as the targets have them: writers make them safe. Owned by
+ * whoever made it.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cuda/nccl_info.h"
+
+struct strtab;
+
+enum thread_frame_kind {
+	THREAD_FRAME_INVALID = 0,
+	THREAD_FRAME_KERNEL = 1,
+	THREAD_FRAME_NATIVE = 2,
+	THREAD_FRAME_PYTHON = 3,
+	THREAD_FRAME_MARKER = 4, /* "[truncated]", "[unmerged]" */
+};
+
+struct thread_variable {
+	uint32_t name, repr;
+	uint64_t va;
+	bool argument;
+};
+
+struct thread_frame {
+	enum thread_frame_kind kind;
+	bool is_entry, is_shim_entry; /* as py-spy means them */
+	uint32_t name;
+	uint32_t file; /* of Python: co_filename; native: the image */
+	uint32_t short_file;
+	uint32_t line; /* 0 = unknown */
+	bool has_variables; /* they were asked for and could be read */
+	uint32_t first_variable, nr_variables; /* in the thread's */
+	uint64_t wire; /* native, kernel: as in bpfprof.h, callers minus one */
+};
+
+/* What a frame of NCCL's says of the collective that it is, and the communicator of its rank. */
+struct thread_collective {
+	size_t frame; /* in the thread's */
+	struct nccl_info info;
+	bool comm_known; /* else these are 0 */
+	uint64_t hash;
+	uint32_t rank, size;
+};
+
+struct thread_dump {
+	uint32_t tid; /* as we see it */
+	uint32_t kernel_tid; /* outside of all pid namespaces */
+	uint64_t thread_id; /* pthread_self() where Python knows it, else 0 */
+	uint32_t name; /* Python's name of it; else comm */
+	bool has_name;
+	bool is_python; /* Python has a state of it */
+	uint32_t order; /* among Python's thread states, newest first */
+	bool active; /* as py-spy means it */
+	bool owns_gil;
+	bool running; /* was on a CPU: its registers cannot be read */
+	bool sampled, sampled_well; /* so its frames are those of a sample; of one without gaps */
+	bool consistent; /* it did not run while it was read */
+	char state; /* R S D T t Z X I P */
+	uint64_t asleep_ns; /* at least, 0: not, or not known */
+	int32_t syscall; /* number, negative: in none */
+	uint64_t syscall_arg; /* its first argument */
+	uint32_t wait_channel; /* kernel function that it sleeps in, if known */
+	uint32_t waits_for; /* in words: "GIL", "lock", "read of a pipe", or "" */
+	uint32_t gpu_call; /* of CUDA or NCCL that it is in, or "" */
+	size_t gpu_frame; /* the frame that this is */
+	struct thread_collective *collectives; /* that its frames may be */
+	size_t nr_collectives;
+	const struct thread_collective
+		*gpu_arguments; /* the one that gpu_call is; NULL: not known */
+	struct thread_frame *frames; /* leaf first */
+	size_t nr_frames;
+	struct thread_variable *variables;
+	size_t nr_variables;
+};
+
+struct process_dump {
+	uint32_t pid; /* as we see it */
+	uint32_t kernel_pid; /* outside of all pid namespaces */
+	uint32_t parent; /* that brought it here, 0 = it was asked for */
+	uint32_t cmdline, parent_cmdline;
+	uint32_t executable;
+	uint32_t python_version; /* "3.11.7"; 0 = not Python */
+	uint32_t comm;
+	uint32_t container, container_id, pod, namespace; /* that it lives in */
+	uint32_t pod_pid; /* in its own pid namespace, 0 = not known */
+	uint32_t ray_task; /* its title as a Ray worker */
+	bool kernel_thread;
+	bool threads_cut; /* Python has more of them than could be read */
+	struct thread_dump *threads; /* oldest first */
+	size_t nr_threads;
+	bool has_gil_holder; /* and it sleeps */
+	size_t gil_holder; /* index in threads */
+};
+
+/* More of them would be nothing to read, and would fill our memory: 28 and 24 MiB. */
+#define DUMP_MAX_FRAMES (1U << 19)
+#define DUMP_MAX_VARIABLES (1U << 20)
+
+struct dump {
+	struct strtab *strings;
+	struct process_dump *processes;
+	size_t nr_processes;
+	size_t nr_frames, nr_variables; /* of all threads */
+};
+
+int dump_init(struct dump *dump); /* 0 or -ENOMEM */
+void dump_fini(struct dump *dump);
+/* An empty process, good until the next call; NULL if out of memory. */
+struct process_dump *dump_add(struct dump *dump);
+/* Takes over what b has of the threads that in a were running. b's strings must be a's. */
+void process_dump_take(struct process_dump *a, struct process_dump *b);
+/* Takes the last one away again. */
+void dump_drop(struct dump *dump);
+void thread_dump_fini(struct thread_dump *thread);
+
+#endif
