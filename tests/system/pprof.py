@@ -47,6 +47,42 @@ def numbers(value):
     return out
 
 
+MESSAGES = {
+    "Profile": {1: "sample_type ValueType", 2: "sample Sample", 3: "mapping Mapping", 4: "location Location",
+                5: "function Function", 7: "drop_frames text", 8: "keep_frames text", 9: "time_nanos",
+                10: "duration_nanos", 11: "period_type ValueType", 12: "period", 13: "comment texts",
+                14: "default_sample_type text"},
+    "ValueType": {1: "type text", 2: "unit text"},
+    "Sample": {1: "location numbers", 2: "value numbers", 3: "label Label"},
+    "Label": {1: "key text", 2: "str text", 3: "num", 4: "num_unit text"},
+    "Mapping": {1: "id", 2: "start hex", 3: "limit hex", 4: "offset hex", 5: "file text", 6: "build_id text",
+                7: "has_functions", 8: "has_filenames", 9: "has_lines", 10: "has_inline_frames"},
+    "Location": {1: "id", 2: "mapping", 3: "address hex", 4: "line Line"},
+    "Line": {1: "function", 2: "line"},
+    "Function": {1: "id", 2: "name text", 3: "system_name text", 4: "file text", 5: "start_line"},
+}
+
+
+def named(kind, data, strings):
+    """(name, text) of every field of a message, in its order; strings stand in place of their numbers."""
+    for number, value in fields(data):
+        name, _, form = MESSAGES[kind].get(number, "field_%d" % number).partition(" ")
+        if form in MESSAGES:
+            yield name, "{%s}" % " ".join("%s=%s" % one for one in named(form, value, strings))
+        elif form == "texts":
+            yield name, " ".join(json.dumps(strings[at]) for at in numbers(value))
+        else:
+            yield name, str({"text": lambda at: json.dumps(strings[at]), "hex": hex,
+                             "numbers": numbers}.get(form, str)(value))
+
+
+def lines_of(packed):
+    """The file as text, a line per message."""
+    data = gzip.decompress(packed)
+    strings = [value.decode("utf-8") for number, value in fields(data) if number == 6]
+    return ["%s %s" % one for one in named("Profile", data, strings) if one[0] != "field_6"]
+
+
 class Pprof:
     """Sample types, samples with their stacks and labels, mappings, comments and the counters in them."""
 
