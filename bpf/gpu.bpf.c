@@ -272,7 +272,7 @@ int gpu_enter(struct pt_regs *ctx)
 	const struct bpfprof_gpu_steps *steps = steps_get();
 	enum step step = STEP_CALL;
 	bool returns, begins, wanted = false;
-	__u64 starved_ns = 0, start_ns;
+	__u64 device_idle_ns = 0, start_ns;
 
 	if (!f || !f->kind || !probe_counts(cookie))
 		return 0;
@@ -316,12 +316,12 @@ int gpu_enter(struct pt_regs *ctx)
 		call->flags |= BPFPROF_CALL_NESTED;
 	} else {
 		if (is_launch(f->kind))
-			starved_ns = call->va = waits_launch(t, f);
+			device_idle_ns = call->va = waits_launch(t, f);
 		else if (f->stream && is_enqueued(f->kind))
 			capture_enqueued(t, f);
 		/* The first of its kind, and after a gap: whatever the thread has sent. */
 		wanted = step != STEP_NONE &&
-			 (call_count(f, call, file) || starved_ns >= cfg.call_long_ns ||
+			 (call_count(f, call, file) || device_idle_ns >= cfg.call_long_ns ||
 			  token_take(t, call->begin_ns, returns ? &t->wait_tokens : &t->tokens));
 	}
 	if (returns) {
@@ -367,7 +367,7 @@ __noinline int name_send(__u64 out, __u64 name, __u32 kind)
 	if (ring_has_room())
 		e = bpf_ringbuf_reserve(&ring, sizeof(*e), 0);
 	if (!e)
-		return kernel_untold(&at);
+		return kernel_unreported(&at);
 	record_fill(&e->rec, BPFPROF_KIND_GPU_NAME, sizeof(*e));
 	task_id_fill(&e->task, task);
 	e->handle = handle;
@@ -379,7 +379,7 @@ __noinline int name_send(__u64 out, __u64 name, __u32 kind)
 		if (len <= 0) {
 			gpu_count(GPU_COUNT_ARGUMENT_FAULT);
 			bpf_ringbuf_discard(e, BPF_RB_NO_WAKEUP);
-			return kernel_untold(&at);
+			return kernel_unreported(&at);
 		}
 		hash = name_hash(e, len);
 	} else {

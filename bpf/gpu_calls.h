@@ -196,7 +196,7 @@ struct bpfprof_gpu_call {
 	__u64 begin_ns;
 	__u64 ns; /* how long it took, 0 without a return or before it */
 	__u64 bytes;
-	/* ALLOC: what was allocated; FREE: what is freed; LAUNCH, GRAPH: ns the device starved before;
+	/* ALLOC: what was allocated; FREE: what is freed; LAUNCH, GRAPH: ns the device device_idle before;
 	 * MEMORY_REF: handle; MEMORY_MAP (of key.handle), MEMORY_UNMAP: address */
 	__u64 va;
 	__u64 idle_ns; /* and since when, as in struct bpfprof_gpu_waits; else 0 */
@@ -433,9 +433,9 @@ struct bpfprof_gpu_waits {
 	__u64 idle_ns; /* since when all that was put on any stream is done; 0: it is not */
 	__u64 span_ns; /* since when something that was launched may be left undone; 0: nothing is */
 	__u64 idle_copy_ns; /* in synchronous copies to the device since then */
-	__u64 starved_ns; /* so far, in all gaps that are over, without the copies in them */
-	__u64 starved_copy_ns; /* the copies in them */
-	__u64 starved_max_ns;
+	__u64 device_idle_ns; /* so far, in all gaps that are over, without the copies in them */
+	__u64 device_idle_copy_ns; /* the copies in them */
+	__u64 device_idle_max_ns;
 	__u64 gaps;
 	__u64 spans, spans_ns, /* those from span_ns on that are over: how many, all, */
 		span_max_ns; /* the longest */

@@ -150,7 +150,7 @@ static __noinline int kernel_tell(const struct bpfprof_gpu_graph_key *at, bool a
 }
 
 /* The name of a kernel, or what was counted of the one before, gets lost: the next look-up is to tell that. */
-static __noinline int kernel_untold(const struct bpfprof_gpu_graph_key *at)
+static __noinline int kernel_unreported(const struct bpfprof_gpu_graph_key *at)
 {
 	int err = kernel_tell(at, false);
 	__u64 *hash = bpf_map_lookup_elem(&gpu_kernels, at);
@@ -189,7 +189,7 @@ static __noinline int kernel_reused(const struct bpfprof_gpu_graph_key *at)
 
 	bpf_for_each_map_elem(&gpu_counts, reuse_send, &reuse, 0);
 	if (reuse.lost || kernel_tell(at, true))
-		kernel_untold(at);
+		kernel_unreported(at);
 	return 0;
 }
 

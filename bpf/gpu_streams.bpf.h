@@ -160,10 +160,10 @@ static __always_inline __u64 gap_end(struct bpfprof_gpu_waits *p, __u64 now, __u
 		copy_ns = gap_ns;
 	gap_ns -= copy_ns;
 	__sync_fetch_and_add(&p->gaps, 1);
-	__sync_fetch_and_add(&p->starved_ns, gap_ns);
-	__sync_fetch_and_add(&p->starved_copy_ns, copy_ns);
-	if (gap_ns > p->starved_max_ns)
-		p->starved_max_ns = gap_ns;
+	__sync_fetch_and_add(&p->device_idle_ns, gap_ns);
+	__sync_fetch_and_add(&p->device_idle_copy_ns, copy_ns);
+	if (gap_ns > p->device_idle_max_ns)
+		p->device_idle_max_ns = gap_ns;
 	p->launch_tid = (__u32)bpf_get_current_pid_tgid();
 	*ret_idle_ns = idle_ns;
 	return gap_ns;

@@ -71,7 +71,7 @@ __noinline __u64 waits_launch(struct bpfprof_gpu_thread *t, const struct bpfprof
 	if (capture_launch(t, p, stream))
 		return 0;
 	s = stream_use(p, stream, t->call.begin_ns);
-	if (t->call.flags & BPFPROF_CALL_OUTSIDE) { /* nobody starved in what was asked for */
+	if (t->call.flags & BPFPROF_CALL_OUTSIDE) { /* nobody device_idle in what was asked for */
 		p->idle_ns = 0;
 		if (p->span_ns)
 			span_end(p, t->call.begin_ns);

@@ -41,7 +41,7 @@ struct {
 } timers __weak SEC(".maps");
 
 #ifdef HOOKED_RETURNS
-static __always_inline __u64 gap_look(struct task_struct *task)
+static __always_inline __u64 gap_poll(struct task_struct *task)
 {
 	return cfg.gpu_waits ? gap_of(task->tgid, task->group_leader->start_boottime) : 0;
 }
@@ -58,7 +58,7 @@ static __always_inline bool copies(const struct bpfprof_gpu_thread *t)
 }
 
 /* Calls that are under way in this thread, and whether its process lets the device wait. */
-static __always_inline void hooked_look(struct unwind_reader *r, struct task_struct *task)
+static __always_inline void hooked_poll(struct unwind_reader *r, struct task_struct *task)
 {
 	__u32 tid = task->pid;
 	struct bpfprof_gpu_thread *t = bpf_map_lookup_elem(&gpu_threads, &tid);
@@ -68,14 +68,14 @@ static __always_inline void hooked_look(struct unwind_reader *r, struct task_str
 		returns_take(r, t);
 		copying = copies(t);
 	}
-	r->rec.sample.gap_ns = copying ? 0 : gap_look(task);
+	r->rec.sample.gap_ns = copying ? 0 : gap_poll(task);
 	if (r->rec.sample.gap_ns)
 		r->rec.sample.flags |= BPFPROF_SAMPLE_GAP;
 }
-#define HOOKED_LOOK(r, task) hooked_look(r, task)
-#define IS_LEFT_OUT(task) (cfg.gaps_alone && !gap_look(task))
+#define HOOKED_POLL(r, task) hooked_poll(r, task)
+#define IS_LEFT_OUT(task) (cfg.gaps_alone && !gap_poll(task))
 #else
-#define HOOKED_LOOK(r, task)
+#define HOOKED_POLL(r, task)
 #define IS_LEFT_OUT(task) false
 #endif
 
@@ -105,7 +105,7 @@ static __always_inline void sample_finish(struct unwind_reader *r, struct task_s
 
 	if (cfg.wall)
 		r->rec.sample.period_ns = waiter_run_take(task, start, r->rec.sample.period_ns);
-	HOOKED_LOOK(r, task);
+	HOOKED_POLL(r, task);
 	stack_walk(r, task);
 	sample_send(r, task);
 	if (!(r->nr_runs++ % SELF_TIMED_EVERY)) {

@@ -110,7 +110,7 @@ Test(aggregate, program)
 {
 	struct bpfprof_sample p = sample_of(1, 1, "p");
 	struct aggregate_input input = { .sample = &p, .stop = BPFPROF_STOP_INVALID };
-	struct aggregate_call_at at, carried;
+	struct aggregate_call_at at, rolled_over;
 	struct aggregate *next = NULL;
 	struct aggregate_view view;
 	uint64_t leaf;
@@ -126,7 +126,7 @@ Test(aggregate, program)
 	cr_assert_eq(view.nr_processes, 1);
 	cr_expect_eq(view.processes[0].program, 7);
 	cr_assert_eq(aggregate_new(&next, false, MIB), 0);
-	cr_assert_eq(aggregate_carry(next, &view, &at, &carried), 0);
+	cr_assert_eq(aggregate_rollover(next, &view, &at, &rolled_over), 0);
 	aggregate_view_get(next, &view);
 	cr_assert_eq(view.nr_processes, 1);
 	cr_expect_eq(view.processes[0].program, 7);

@@ -140,7 +140,7 @@ Test(gpu_gaps, untold)
 }
 
 /* Into the next interval goes what was seen of one that is not over, as far as there is room. */
-Test(gpu_gaps, carried)
+Test(gpu_gaps, rolled_over)
 {
 	const uint64_t frame = (uint64_t)BPFPROF_FRAME_NATIVE << BPFPROF_FRAME_SHIFT | 42;
 	struct bpfprof_sample sample = { .task = { .pid = 7, .tid = 7, .start_ns = 1000 } };

@@ -8,21 +8,21 @@
 #define MAX_ROWS 8
 
 /* Of a kernel's handle, by which generation of it. */
-static struct gpu_tally_count launches(uint64_t handle, uint32_t generation, uint64_t calls)
+static struct call_table_count launches(uint64_t handle, uint32_t generation, uint64_t calls)
 {
-	const uint16_t flags = (uint16_t)(generation << GPU_TALLY_GENERATION_SHIFT);
+	const uint16_t flags = (uint16_t)(generation << CALL_TABLE_GENERATION_SHIFT);
 
-	return (struct gpu_tally_count){
+	return (struct call_table_count){
 		.key = { .start_ns = 7, .pid = 1, .function = 3, .handle = handle, .flags = flags },
 		.count.calls = calls,
 	};
 }
 
-static void take(struct gpu_recent *recent, uint64_t ts_ns, const struct gpu_tally_count *rows,
+static void take(struct gpu_recent *recent, uint64_t ts_ns, const struct call_table_count *rows,
 		 size_t nr)
 {
-	struct gpu_tally_count counts[MAX_ROWS];
-	const struct gpu_picture picture = { .counts = counts, .nr_counts = nr, .ts_ns = ts_ns };
+	struct call_table_count counts[MAX_ROWS];
+	const struct gpu_snapshot picture = { .counts = counts, .nr_counts = nr, .ts_ns = ts_ns };
 	size_t i;
 
 	for (i = 0; i < nr; i++)
@@ -31,13 +31,13 @@ static void take(struct gpu_recent *recent, uint64_t ts_ns, const struct gpu_tal
 }
 #define TAKE(recent, ts_ns, ...)                                                                   \
 	do {                                                                                       \
-		const struct gpu_tally_count rows_[] = { __VA_ARGS__ };                            \
+		const struct call_table_count rows_[] = { __VA_ARGS__ };                           \
 		take(recent, ts_ns, rows_, sizeof(rows_) / sizeof(rows_[0]));                      \
 	} while (0)
 
 static uint64_t calls_of(const struct gpu_recent *recent, uint64_t handle, uint32_t generation)
 {
-	const struct gpu_tally_count row = launches(handle, generation, 0);
+	const struct call_table_count row = launches(handle, generation, 0);
 	uint64_t calls, ns;
 
 	gpu_recent_find(recent, &row.key, &calls, &ns);

@@ -19,7 +19,7 @@
 #define END_NS 1000000000ULL
 
 static struct aggregate *a;
-static struct gpu_tally *tally;
+static struct call_table *tally;
 static struct gpu_trace *trace;
 static char *text;
 static size_t text_len;
@@ -28,14 +28,14 @@ static uint64_t nr_kept, nr_dropped;
 static void setup(void)
 {
 	cr_assert_eq(aggregate_new(&a, false, 16U << 20), 0);
-	cr_assert_eq(gpu_tally_new(&tally, a), 0);
+	cr_assert_eq(call_table_new(&tally, a), 0);
 	cr_assert_eq(gpu_trace_new(&trace, "/tmp", 64U << 20), 0);
 }
 
 static void teardown(void)
 {
 	gpu_trace_free(trace);
-	gpu_tally_free(tally);
+	call_table_free(tally);
 	aggregate_free(a);
 	free(text);
 }

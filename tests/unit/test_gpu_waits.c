@@ -123,18 +123,18 @@ Test(gpu_waits, oldest, .init = setup, .fini = teardown)
 	collective(STREAM, 110, 128);
 	collective(OTHER, 130, 64);
 	collective(STREAM, 120, 64); /* of another thread, whose record was late */
-	gpu_waits_look(waits);
+	gpu_waits_poll(waits);
 	cr_expect(row(0)->pending_ns == 100 && row(0)->pending_stream == STREAM);
 	cr_expect_eq(row(1)->pending_ns, 110);
 	done(GPU_WAIT_DONE, STREAM, 115, 0, 200);
-	gpu_waits_look(waits);
+	gpu_waits_poll(waits);
 	cr_expect(row(0)->pending_ns == 120 && row(0)->pending_stream == STREAM);
 	done(GPU_WAIT_DONE, STREAM, 135, 0, 210);
-	gpu_waits_look(waits);
+	gpu_waits_poll(waits);
 	cr_expect(row(0)->pending_ns == 130 && row(0)->pending_stream == OTHER);
 	cr_expect(!row(1)->pending && !row(1)->pending_ns);
 	done(GPU_WAIT_ALL_DONE, 0, 300, 0, 310);
-	gpu_waits_look(waits);
+	gpu_waits_poll(waits);
 	cr_expect(!row(0)->pending_ns && !row(0)->pending_stream);
 }
 
@@ -348,38 +348,38 @@ Test(gpu_waits, bounds, .init = setup, .fini = teardown)
 		     GPU_WAITS_MAX_PROCESS_PENDING - GPU_WAITS_MAX_PROCESS_ROWS + 1 + 2);
 }
 
-Test(gpu_waits, starved, .init = setup, .fini = teardown)
+Test(gpu_waits, device_idle, .init = setup, .fini = teardown)
 {
 	const struct bpfprof_gpu_waits process = { .start_ns = START,
 						   .pid = PID,
 						   .idle_ns = 77,
-						   .starved_ns = 500,
-						   .starved_copy_ns = 60,
-						   .starved_max_ns = 300,
+						   .device_idle_ns = 500,
+						   .device_idle_copy_ns = 60,
+						   .device_idle_max_ns = 300,
 						   .gaps = 4,
 						   .span_ns = 1000,
 						   .spans = 5,
 						   .spans_ns = 800,
 						   .span_max_ns = 200 };
-	struct gpu_waits_starved starved;
+	struct gpu_waits_device_idle device_idle;
 	struct gpu_waits_spans spans;
 
 	cr_expect_not(gpu_waits_spans(waits, PID, START, &spans));
-	cr_expect_not(gpu_waits_starved(waits, PID, START, &starved));
+	cr_expect_not(gpu_waits_device_idle(waits, PID, START, &device_idle));
 	gpu_waits_process(waits, &process);
-	cr_assert(gpu_waits_starved(waits, PID, START, &starved));
-	cr_expect_eq(starved.ns, 500);
-	cr_expect_eq(starved.copy_ns, 60);
-	cr_expect_eq(starved.max_ns, 300);
-	cr_expect_eq(starved.gaps, 4);
-	cr_expect_eq(starved.since_ns, 77);
+	cr_assert(gpu_waits_device_idle(waits, PID, START, &device_idle));
+	cr_expect_eq(device_idle.ns, 500);
+	cr_expect_eq(device_idle.copy_ns, 60);
+	cr_expect_eq(device_idle.max_ns, 300);
+	cr_expect_eq(device_idle.gaps, 4);
+	cr_expect_eq(device_idle.since_ns, 77);
 	cr_assert(gpu_waits_spans(waits, PID, START, &spans));
 	cr_expect(spans.count == 5 && spans.ns == 800 && spans.max_ns == 200);
 	cr_expect_eq(spans.since_ns, 1000);
 	gpu_waits_exit(waits, PID, START, 1300); /* it has no device any more that could starve */
-	cr_assert(gpu_waits_starved(waits, PID, START, &starved));
-	cr_expect_eq(starved.ns, 500);
-	cr_expect_eq(starved.since_ns, 0);
+	cr_assert(gpu_waits_device_idle(waits, PID, START, &device_idle));
+	cr_expect_eq(device_idle.ns, 500);
+	cr_expect_eq(device_idle.since_ns, 0);
 	cr_assert(gpu_waits_spans(waits, PID, START, &spans)); /* the last one ends with it */
 	cr_expect(spans.count == 6 && spans.ns == 1100 && spans.max_ns == 300);
 	cr_expect_eq(spans.since_ns, 0);

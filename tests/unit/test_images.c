@@ -704,23 +704,23 @@ Test(images, look)
 	struct stat st;
 
 	cr_assert_eq(mkdir(folder, 0755), 0);
-	cr_expect_lt(images_look(images, NO_PID, folder, "__init__.py"), 0,
+	cr_expect_lt(images_scan(images, NO_PID, folder, "__init__.py"), 0,
 		     "nothing is known of it");
 	origin.told.flags = BPFPROF_ORIGIN_OUR_MOUNTS | BPFPROF_ORIGIN_OUR_ROOT;
 	origins_set(images_origins(images), &origin);
-	cr_expect_eq(images_look(images, NO_PID, folder, "__init__.py"), 0);
-	cr_expect_lt(images_look(images, NO_PID, "/nonexistent/package", "__init__.py"), 0);
-	cr_expect_lt(images_look(images, NO_PID, "package", "__init__.py"), 0, "relative to what?");
+	cr_expect_eq(images_scan(images, NO_PID, folder, "__init__.py"), 0);
+	cr_expect_lt(images_scan(images, NO_PID, "/nonexistent/package", "__init__.py"), 0);
+	cr_expect_lt(images_scan(images, NO_PID, "package", "__init__.py"), 0, "relative to what?");
 	fixture_write("package/__init__.py", "");
-	cr_expect_eq(images_look(images, NO_PID, folder, "__init__.py"), 0, "as it was found");
+	cr_expect_eq(images_scan(images, NO_PID, folder, "__init__.py"), 0, "as it was found");
 	origin.mnt_ns = 2; /* another's files */
 	origins_set(images_origins(images), &origin);
-	cr_expect_eq(images_look(images, NO_PID, folder, "__init__.py"), 1);
+	cr_expect_eq(images_scan(images, NO_PID, folder, "__init__.py"), 1);
 	/* One of another mount namespace that is gone: its files are not ours of that name. */
 	origin.mnt_ns = 3;
 	origin.told.flags = 0;
 	origins_set(images_origins(images), &origin);
-	cr_expect_lt(images_look(images, NO_PID, folder, "__init__.py"), 0);
+	cr_expect_lt(images_scan(images, NO_PID, folder, "__init__.py"), 0);
 	/* Below a root of its own. */
 	cr_assert_eq(stat(fixture_dir(), &st), 0);
 	origin.root = (char *)fixture_dir();
@@ -729,7 +729,7 @@ Test(images, look)
 	origins_set(images_origins(images), &origin);
 	origin.mnt_ns = 4;
 	origins_set(images_origins(images), &origin);
-	cr_expect_eq(images_look(images, NO_PID, "/package", "__init__.py"), 1);
+	cr_expect_eq(images_scan(images, NO_PID, "/package", "__init__.py"), 1);
 	unlink(init);
 	rmdir(folder);
 	free(init);

@@ -6,7 +6,7 @@
 
 #include "profile/aggregate.h"
 #include "profile/live.h"
-#include "profile/parked.h"
+#include "profile/idle.h"
 #include "profile/profile.h"
 
 #define KERNEL(n) ((uint64_t)BPFPROF_FRAME_KERNEL << BPFPROF_FRAME_SHIFT | (n))
@@ -77,7 +77,7 @@ static const char *view_titles;
 
 static void feed_as(const struct aggregate_process *process, const struct stack *stacks, size_t nr)
 {
-	const struct live_namer namer = { .name = name_frames };
+	const struct live_names symbolizer = { .name = name_frames };
 	struct aggregate_sample samples[64] = { 0 };
 	struct aggregate_stack ranges[64];
 	uint64_t frames[64 * 6];
@@ -102,10 +102,10 @@ static void feed_as(const struct aggregate_process *process, const struct stack 
 		samples[i].value_ns = stacks[i].ms * MS;
 		samples[i].gil = i ? PROFILE_GIL_NOT_HELD : PROFILE_GIL_HELD;
 	}
-	cr_assert_eq(live_feed(live, &view, &namer), 0);
+	cr_assert_eq(live_feed(live, &view, &symbolizer), 0);
 }
 
-static void feed(const struct stack *stacks, size_t nr)
+static void loader(const struct stack *stacks, size_t nr)
 {
 	const struct aggregate_process process = {
 		.pid = 42, .agent_pid = 42, .start_ns = 1, .comm = "prog"
@@ -166,7 +166,7 @@ Test(live, ray_task)
 	cr_assert_eq(nr, 1);
 	cr_expect_str_eq(processes[0].comm, "ray::IDLE");
 	view_titles = NULL;
-	feed(&stack, 1);
+	loader(&stack, 1);
 	cr_expect_str_eq(live_processes(live, &nr)[0].comm, "prog");
 }
 
@@ -175,7 +175,7 @@ Test(live, own_is_the_leaf_and_total_all_callers)
 	const struct stack stacks[] = { { 10, 3, { PYTHON(11), PYTHON(21), PYTHON(31) } },
 					{ 5, 2, { PYTHON(22), PYTHON(31) } } };
 
-	feed(stacks, 2);
+	loader(stacks, 2);
 	expect("p1", false, 0, 10, 10);
 	expect("p2", false, 0, 5, 15);
 	expect("p3", false, 0, 0, 15);
@@ -192,7 +192,7 @@ Test(live, a_recursion_counts_once)
 		{ 3, 2, { PYTHON(12), PYTHON(11) } }
 	};
 
-	feed(stacks, 2);
+	loader(stacks, 2);
 	expect("p1", false, 0, 10, 10);
 	expect("p1:11", true, 0, 7, 10);
 	expect("p1:12", true, 0, 3, 10);
@@ -204,11 +204,11 @@ Test(live, now_begins_anew_and_ever_goes_on)
 	const struct stack stacks[] = { { 10, 1, { PYTHON(11) } } };
 	struct live_use now, ever;
 
-	feed(stacks, 1);
-	feed(stacks, 1);
+	loader(stacks, 1);
+	loader(stacks, 1);
 	expect("p1", false, 0, 10, 10);
 	cr_expect_eq(row_of("p1", false)->ever.own_ns[0], 20 * MS);
-	feed(stacks, 0);
+	loader(stacks, 0);
 	expect("p1", false, 0, 0, 0);
 	cr_expect_eq(row_of("p1", false)->ever.own_ns[0], 20 * MS);
 	live_use_get(live, LIVE_ALL, &now, &ever);
@@ -217,7 +217,7 @@ Test(live, now_begins_anew_and_ever_goes_on)
 	live_reset(live);
 	live_use_get(live, LIVE_ALL, &now, &ever);
 	cr_expect(!ever.samples && !ever.ns && !row_of("p1", false));
-	feed(stacks, 1);
+	loader(stacks, 1);
 	cr_expect_eq(row_of("p1", false)->ever.own_ns[0], 10 * MS);
 }
 
@@ -230,7 +230,7 @@ Test(live, each_view_has_its_own_leaf)
 	};
 	const uint32_t all = LIVE_NATIVE | LIVE_KERNEL;
 
-	feed(stacks, 3);
+	loader(stacks, 3);
 	expect("p3", false, 0, 10, 10);
 	expect("n2", false, 0, 0, 0);
 	expect("n4", false, 0, 0, 0);
@@ -254,7 +254,7 @@ Test(live, a_stack_without_frames_is_counted)
 {
 	const struct stack stacks[] = { { 3, 0, { 0 } }, { 2, 1, { TRUNCATED } } };
 
-	feed(stacks, 2);
+	loader(stacks, 2);
 	expect("[no stack]", false, 0, 5, 5);
 	expect("[no stack]", true, LIVE_NATIVE, 5, 5);
 }
@@ -264,7 +264,7 @@ Test(live, a_function_without_lines_is_one_row)
 	const struct stack stacks[] = { { 1, 2, { NATIVE(1001), PYTHON(11) } } };
 	size_t nr;
 
-	feed(stacks, 1);
+	loader(stacks, 1);
 	live_rows(live, &nr);
 	cr_expect_eq(nr, 3);
 	cr_expect_eq(row_of("n100", true), row_of("n100", false));
@@ -276,9 +276,9 @@ Test(live, a_frame_is_named_once_and_a_range_for_all_of_it)
 	const struct stack first[] = { { 1, 2, { PYTHON(11), NATIVE(1001) } } };
 	const struct stack second[] = { { 1, 3, { PYTHON(11), NATIVE(1009), NATIVE(1010) } } };
 
-	feed(first, 1);
+	loader(first, 1);
 	cr_expect_eq(nr_named, 2);
-	feed(second, 1);
+	loader(second, 1);
 	cr_expect_eq(nr_named, 3, "1009 is in the range of 1001, 1010 is not");
 	expect("n100", false, LIVE_NATIVE, 0, 1);
 	expect("n101", true, LIVE_NATIVE, 0, 1);
@@ -288,10 +288,10 @@ Test(live, a_makeshift_name_is_asked_for_again)
 {
 	const struct stack stacks[] = { { 1, 1, { PYTHON(666) } } };
 
-	feed(stacks, 1);
-	feed(stacks, 1);
+	loader(stacks, 1);
+	loader(stacks, 1);
 	cr_expect_eq(nr_named, 2);
-	feed(stacks, 0);
+	loader(stacks, 0);
 	cr_expect_eq(nr_named, 2);
 }
 
@@ -330,7 +330,7 @@ Test(live, rows_are_bounded_and_the_heavy_ones_stay)
 		for (i = 0; i < 32; i++, nr_fed++)
 			stacks[i] = (struct stack){ 1, 1, { PYTHON(10 * (nr_fed + 10)) } };
 		stacks[0] = (struct stack){ 1000, 1, { PYTHON(11) } };
-		feed(stacks, 32);
+		loader(stacks, 32);
 		live_rows(live, &nr);
 		cr_assert_leq(nr, LIVE_MAX_ROWS);
 	}
@@ -355,7 +355,7 @@ Test(live, long_names_do_not_fill_the_memory)
 	pad = 1000;
 	for (i = 1; i <= 20000; i++) {
 		stack.frames[0] = PYTHON(10 * i);
-		feed(&stack, 1);
+		loader(&stack, 1);
 	}
 	snprintf(name, sizeof(name), "%*c%zu", pad, 'p', i - 1);
 	cr_expect(row_of(name, false));
@@ -404,7 +404,7 @@ static void name_helpers(void *arg, struct live *to, const uint64_t *frames, siz
 /* The verdict on a stack is that of all its samples, but for who is no helper that sleeps. */
 Test(live, helpers_that_have_nothing_to_do_are_one_row)
 {
-	const struct live_namer namer = { .name = name_helpers };
+	const struct live_names symbolizer = { .name = name_helpers };
 	const struct aggregate_process process = {
 		.pid = 42, .agent_pid = 42, .start_ns = 1, .comm = "prog"
 	};
@@ -430,9 +430,9 @@ Test(live, helpers_that_have_nothing_to_do_are_one_row)
 					     .nr_samples = 5,
 					     .titles = view_titles };
 
-	live_park(live);
-	cr_assert_eq(live_feed(live, &view, &namer), 0);
-	expect(PARKED_FRAME, true, 0, 1010, 1010);
+	live_idle(live);
+	cr_assert_eq(live_feed(live, &view, &symbolizer), 0);
+	expect(IDLE_FRAME, true, 0, 1010, 1010);
 	expect("pthread_cond_wait (libc.so.6)", true, 0, 10101, 10101);
 	expect("boost::asio::detail::scheduler::do_run_one (_raylet.so)", true, 0, 0, 10101);
 	expect("handler (_raylet.so)", true, 0, 0, 10100);

@@ -96,7 +96,7 @@ static struct image image_of(uint32_t id, const char *file)
 static int look(struct seen *seen, uint32_t id, const char *file)
 {
 	struct image image = image_of(id, file);
-	int err = pythons_look(seen->pythons, &image);
+	int err = pythons_scan(seen->pythons, &image);
 
 	elf_image_free(image.elf);
 	return err;
@@ -479,19 +479,19 @@ Test(pythons, looked_at_once)
 		image.elf = counted_open(&counted, file);
 		elf_image_drop_cache(image.elf);
 		counted.nr_reads = 0;
-		cr_assert_eq(pythons_look(seen.pythons, &image), 0);
+		cr_assert_eq(pythons_scan(seen.pythons, &image), 0);
 		cr_assert_eq(counted.nr_reads, 0, "not open");
 		image.state = IMAGE_OPEN;
 		image.id = BPFPROF_IMAGE_VDSO;
-		cr_assert_eq(pythons_look(seen.pythons, &image), 0);
+		cr_assert_eq(pythons_scan(seen.pythons, &image), 0);
 		cr_assert_eq(counted.nr_reads, 0, "no file");
 		image.id = 5000 * (i + 1);
-		cr_assert_eq(pythons_look(seen.pythons, &image), 0);
+		cr_assert_eq(pythons_scan(seen.pythons, &image), 0);
 		cr_assert_gt(counted.nr_reads, 0, "%s", file);
 		counted.nr_reads = 0;
 		elf_image_drop_cache(image.elf);
 		for (int k = 0; k < 5; k++)
-			cr_assert_eq(pythons_look(seen.pythons, &image), 0);
+			cr_assert_eq(pythons_scan(seen.pythons, &image), 0);
 		cr_assert_eq(counted.nr_reads, 0, "%s: read again", file);
 		cr_assert_eq(seen.nr_layouts, i == 0);
 		cr_assert_eq(seen.nr_unknown, i == 2);
@@ -558,7 +558,7 @@ Test(pythons, unreadable)
 		elf_image_drop_cache(image.elf);
 		counted.err = errors[i];
 		for (tries = 0; tries < 10; tries++) {
-			int err = pythons_look(seen.pythons, &image);
+			int err = pythons_scan(seen.pythons, &image);
 
 			if (!err)
 				break;
@@ -566,15 +566,15 @@ Test(pythons, unreadable)
 		}
 		cr_assert(tries >= 2 && tries < 10, "%d tries", tries);
 		counted.nr_reads = 0;
-		cr_assert_eq(pythons_look(seen.pythons, &image), 0);
+		cr_assert_eq(pythons_scan(seen.pythons, &image), 0);
 		cr_assert_eq(counted.nr_reads, 0);
 
 		/* The second time it can be. */
 		pythons_free(seen.pythons);
 		seen_init(&seen);
-		cr_assert_eq(pythons_look(seen.pythons, &image), errors[i]);
+		cr_assert_eq(pythons_scan(seen.pythons, &image), errors[i]);
 		counted.err = 0;
-		cr_assert_eq(pythons_look(seen.pythons, &image), 0);
+		cr_assert_eq(pythons_scan(seen.pythons, &image), 0);
 		cr_assert_eq(seen.nr_layouts, 1);
 		elf_image_free(image.elf);
 		close(counted.fd);

@@ -615,10 +615,11 @@ Test(symbolize, calls)
 }
 
 /* The frames of a live table, each a sample of its own, all of this process. */
-static void live_frames(struct live *live, struct namer *namer, const uint64_t *frames, size_t nr)
+static void live_frames(struct live *live, struct live_symbolizer *symbolizer,
+			const uint64_t *frames, size_t nr)
 {
 	const struct aggregate_process process = { .pid = (uint32_t)getpid(), .start_ns = 1 };
-	const struct live_namer how = namer_live(namer);
+	const struct live_names how = live_symbolizer_fill(symbolizer);
 	struct aggregate_stack stacks[8];
 	struct aggregate_sample samples[8] = { 0 };
 	struct aggregate_view view = { .processes = &process,
@@ -659,37 +660,37 @@ Test(symbolize, live_frames_are_named_by_file_and_once_per_function)
 	uint64_t libc = frame_of((const char *)dlsym(RTLD_DEFAULT, "a64l") + 1);
 	const uint64_t first[] = { probe, libc, KIND(NATIVE_VA) | 1ULL << AGGREGATE_VA_BITS | 77 };
 	const uint64_t second[] = { probe + 1, probe + 2, libc + 1 };
-	struct namer namer = { .images = images, .runner = runner };
+	struct live_symbolizer symbolizer = { .images = images, .runner = runner };
 	struct live *live;
 
 	cr_assert_eq(live_new(&live), 0);
-	live_frames(live, &namer, first, 3);
+	live_frames(live, &symbolizer, first, 3);
 	cr_expect_eq(live_own(live, "symbolize_probe ("), 1);
 	cr_expect_eq(live_own(live, "a64l (libc"), 1);
 	cr_expect_eq(live_own(live, "[anon]+0x0"), 1);
-	cr_expect_eq(namer.nr_passes, 3);
-	live_frames(live, &namer, second, 3);
+	cr_expect_eq(symbolizer.nr_passes, 3);
+	live_frames(live, &symbolizer, second, 3);
 	cr_expect_eq(live_own(live, "symbolize_probe ("), 2);
 	cr_expect_eq(live_own(live, "a64l (libc"), 1);
-	cr_expect_eq(namer.nr_passes, 3, "the functions are known");
+	cr_expect_eq(symbolizer.nr_passes, 3, "the functions are known");
 	live_free(live);
 }
 
 Test(symbolize, names_that_take_too_long_come_later)
 {
 	uint64_t probe = frame_of((const void *)symbolize_probe);
-	struct namer namer = { .images = images, .runner = runner };
+	struct live_symbolizer symbolizer = { .images = images, .runner = runner };
 	struct live *live;
 
 	cr_assert_eq(live_new(&live), 0);
-	namer.passes.earned_ns = time_monotonic_ns();
-	budget_spend(&namer.passes, 3600 * NS_PER_SECOND);
-	live_frames(live, &namer, &probe, 1);
+	symbolizer.passes.earned_ns = time_monotonic_ns();
+	budget_spend(&symbolizer.passes, 3600 * NS_PER_SECOND);
+	live_frames(live, &symbolizer, &probe, 1);
 	cr_expect_eq(live_own(live, "symbolize_probe"), 0);
-	cr_expect(namer.nr_passes == 0 && namer.nr_postponed == 1);
-	namer.passes.spent_ns = 0;
-	live_frames(live, &namer, &probe, 1);
+	cr_expect(symbolizer.nr_passes == 0 && symbolizer.nr_postponed == 1);
+	symbolizer.passes.spent_ns = 0;
+	live_frames(live, &symbolizer, &probe, 1);
 	cr_expect_eq(live_own(live, "symbolize_probe ("), 1);
-	cr_expect(namer.nr_passes == 1 && namer.nr_postponed == 1);
+	cr_expect(symbolizer.nr_passes == 1 && symbolizer.nr_postponed == 1);
 	live_free(live);
 }

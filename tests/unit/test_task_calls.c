@@ -9,13 +9,13 @@
 #define NR_ROOM (TASK_CALLS_MAX_BYTES / (TITLE_MAX + 1))
 
 static struct task_calls *calls;
-static size_t nr_told;
+static size_t nr_reported;
 static char told[TITLE_MAX + 1];
 
 static void on_call(void *arg, const struct task_call *call)
 {
 	(void)arg;
-	nr_told++;
+	nr_reported++;
 	snprintf(told, sizeof(told), "%s", call->title);
 }
 
@@ -58,12 +58,12 @@ Test(task_calls, long_titles)
 {
 	see(1, long_title('a'));
 	see(1, long_title('a'));
-	cr_expect_eq(nr_told, 0);
+	cr_expect_eq(nr_reported, 0);
 	see(1, long_title('b'));
-	cr_expect_eq(nr_told, 1);
+	cr_expect_eq(nr_reported, 1);
 	cr_expect_str_eq(told, long_title('a'));
 	see(1, "ray::IDLE");
-	cr_expect_eq(nr_told, 2);
+	cr_expect_eq(nr_reported, 2);
 	cr_expect_str_eq(told, long_title('b'));
 }
 
@@ -79,12 +79,12 @@ Test(task_calls, room)
 	cr_expect_eq(task_calls_nr_no_room(calls), 1);
 	see(pid, "ray::IDLE");
 	cr_expect_eq(task_calls_nr_no_room(calls), 2);
-	cr_expect_eq(nr_told, 0);
+	cr_expect_eq(nr_reported, 0);
 	task_calls_exit(calls, 1, 1, 5000);
-	cr_expect_eq(nr_told, 1);
+	cr_expect_eq(nr_reported, 1);
 	see(pid, "ray::f");
 	see(pid, "ray::IDLE");
-	cr_expect_eq(nr_told, 2);
+	cr_expect_eq(nr_reported, 2);
 	cr_expect_str_eq(told, "ray::f");
 	cr_expect_eq(task_calls_nr_no_room(calls), 2);
 }
@@ -102,7 +102,7 @@ Test(task_calls, classes)
 		for (pid = 1; pid <= NR_ROOM / 2; pid++)
 			see(pid, k % 2 ? "ray::IDLE" : method);
 	cr_expect_eq(task_calls_nr_no_room(calls), 0);
-	cr_expect_eq(nr_told, 4 * (NR_ROOM / 2));
+	cr_expect_eq(nr_reported, 4 * (NR_ROOM / 2));
 	for (pid = 1; pid <= NR_WORKERS; pid++)
 		see(pid, method);
 	cr_expect_eq(task_calls_nr_no_room(calls),

@@ -73,7 +73,7 @@ static void look(uint32_t pid, uint64_t ns, const char *name)
 {
 	const struct task_change change = change_of(pid, ns, name, "");
 
-	task_calls_look(calls, &change, 100);
+	task_calls_poll(calls, &change, 100);
 }
 
 /* What is written; to be given back. */

@@ -75,12 +75,12 @@ static uint64_t in_place(const struct aggregate *aggregate, uint64_t frame)
 	return ns;
 }
 
-Test(thread_times, a_sample_is_cut_at_the_border)
+Test(thread_times, a_sample_is_split_at_the_boundary)
 {
 	struct fixture f;
 
 	begin(&f, 0);
-	thread_times_border(f.times, f.second, BORDER);
+	thread_times_boundary(f.times, f.second, BORDER);
 	tell(&f, true, BORDER + 30 * MS, 100 * MS);
 	cr_expect_eq(total(f.first), 70 * MS);
 	cr_expect_eq(total(f.second), 30 * MS);
@@ -102,7 +102,7 @@ Test(thread_times, a_wait_over_three_intervals)
 
 	begin(&f, 0);
 	tell(&f, false, 500 * MS, 500 * MS);
-	thread_times_border(f.times, f.second, BORDER);
+	thread_times_boundary(f.times, f.second, BORDER);
 	cr_assert(thread_times_wants_stack(f.times, &f.sample.task, &rests[0]));
 	f.sample.flags = BPFPROF_SAMPLE_WAIT;
 	f.input.user = waits_in;
@@ -113,7 +113,7 @@ Test(thread_times, a_wait_over_three_intervals)
 	cr_expect_eq(in_place(f.first, runs_in[0]), 500 * MS);
 	cr_expect_eq(total(f.second), 0, "its stack is kept, and counts for nothing");
 	cr_assert_eq(aggregate_new(&third, true, AGGREGATE_BYTES), 0);
-	thread_times_border(f.times, third, 2 * BORDER);
+	thread_times_boundary(f.times, third, 2 * BORDER);
 	cr_expect_not(thread_times_wants_stack(f.times, &f.sample.task, &rests[1]), "it is known");
 	f.input.nr_user = 0;
 	thread_times_settle(f.times, &f.input, &rests[1]);
@@ -134,7 +134,7 @@ Test(thread_times, who_dies_without_a_stack_died_where_it_was_read)
 	struct fixture f;
 
 	begin(&f, 0);
-	thread_times_border(f.times, f.second, BORDER);
+	thread_times_boundary(f.times, f.second, BORDER);
 	f.sample.flags = BPFPROF_SAMPLE_WAIT;
 	f.input.user = waits_in;
 	thread_times_open(f.times, &f.input, &rest);
@@ -161,7 +161,7 @@ Test(thread_times, what_is_of_later_is_not_of_before)
 	begin(&f, 0);
 	tell(&f, true, 1900 * MS, 100 * MS);
 	tell(&f, false, 1950 * MS, 50 * MS);
-	thread_times_border(f.times, f.second, BORDER);
+	thread_times_boundary(f.times, f.second, BORDER);
 	tell(&f, true, BORDER + 2 * MS, 10 * MS);
 	cr_expect_eq(total(f.first), 158 * MS);
 	thread_times_settle(f.times, &f.input, &rest);
@@ -185,7 +185,7 @@ Test(thread_times, what_was_before_the_start_does_not_count)
 	tell(&f, true, 1300 * MS, 1200 * MS);
 	cr_expect_eq(total(f.first), 300 * MS);
 	f.sample.task.tid = 5;
-	thread_times_border(f.times, NULL, BORDER);
+	thread_times_boundary(f.times, NULL, BORDER);
 	thread_times_settle(f.times, &f.input, &rest);
 	cr_expect_eq(total(f.first), 1300 * MS, "and what another thread did between the two");
 	tell(&f, true, BORDER + 500 * MS, 9500 * MS);
@@ -214,7 +214,7 @@ Test(thread_times, threads_are_bounded_and_counted)
 	cr_expect_str_eq(waits.reasons[0].name, "threads_no_room");
 	cr_expect_eq(waits.reasons[0].count, 5);
 	for (i = 1; i <= 2; i++) {
-		thread_times_border(f.times, f.second, i * BORDER);
+		thread_times_boundary(f.times, f.second, i * BORDER);
 		thread_times_close(f.times);
 	}
 	cr_expect_eq(thread_times_bytes(f.times), 0);

@@ -74,7 +74,7 @@ static void feed_in(const struct aggregate_container *container, const struct st
 				      .nr_stacks = 5,
 				      .samples = samples,
 				      .nr_samples = 5 };
-	const struct live_namer namer = { .name = name_frames };
+	const struct live_names symbolizer = { .name = name_frames };
 	static const uint64_t tenths[] = { 5, 1, 2, 1, 1 };
 	size_t i;
 
@@ -84,10 +84,10 @@ static void feed_in(const struct aggregate_container *container, const struct st
 		samples[i].count = tenths[i];
 		samples[i].value_ns = tenths[i] * SECOND / 10;
 	}
-	cr_assert_eq(live_feed(live, &all, &namer), 0);
+	cr_assert_eq(live_feed(live, &all, &symbolizer), 0);
 }
 
-static void feed(void)
+static void loader(void)
 {
 	feed_in(NULL, NULL);
 }
@@ -100,7 +100,7 @@ static void setup(void)
 	cr_assert_eq(live_new(&live), 0);
 	cr_assert_eq(view_new(&view, &options), 0);
 	page = (struct page){ 0 };
-	feed();
+	loader();
 }
 
 static void teardown(void)
@@ -251,7 +251,7 @@ Test(tui, sorting_by_each_column)
 	} cases[] = { { "2", "main" }, { "1", "hot" }, { "4", "main" }, { "3", "hot" } };
 	size_t i;
 
-	feed();
+	loader();
 	for (i = 0; i < 4; i++) {
 		keys(cases[i].key);
 		draw(0, 0);
@@ -363,10 +363,10 @@ Test(tui, narrow_terminals_keep_own_and_function)
 Test(tui, idle)
 {
 	const struct aggregate_view none = { 0 };
-	const struct live_namer namer = { .name = name_frames };
+	const struct live_names symbolizer = { .name = name_frames };
 	enum view_result result;
 
-	cr_assert_eq(live_feed(live, &none, &namer), 0);
+	cr_assert_eq(live_feed(live, &none, &symbolizer), 0);
 	result = view_key(view, live, 'R');
 	cr_expect_eq(result, VIEW_RESET);
 	live_reset(live);

@@ -43,7 +43,7 @@ static bool is_candidate(const struct sampler *sampler, const struct process *pr
 	       (process->nr_pythons && maps_ray(sampler, process));
 }
 
-void ray_roles_look(struct sampler *sampler, struct process *process,
+void ray_roles_poll(struct sampler *sampler, struct process *process,
 		    const struct bpfprof_sample *sample, uint64_t now_ns)
 {
 	char argv[PROC_CMDLINE_MAX], text[RAY_ROLE_TEXT_MAX] = DRIVER;

@@ -14,7 +14,7 @@ struct process;
 struct sampler;
 
 /* Sets process->role if it has one and that was not known yet. */
-void ray_roles_look(struct sampler *sampler, struct process *process,
+void ray_roles_poll(struct sampler *sampler, struct process *process,
 		    const struct bpfprof_sample *sample, uint64_t now_ns);
 
 /* The script of a driver, a part of its role; NULL: of none. */

@@ -91,7 +91,8 @@ static bool is_wanted(struct sampler *sampler, const struct aggregate_input *inp
 		return false;
 	/* With steps the kernel has left out the calls that are in none. */
 	if (sampler->steps && sample->flags & BPFPROF_SAMPLE_CALL)
-		return options->told_only || worker_steps_know(sampler->steps, &sample->task);
+		return options->explicit_targets ||
+		       worker_steps_know(sampler->steps, &sample->task);
 	if (sampler->steps)
 		return worker_steps_want(sampler->steps, sample);
 	if (!options->nr_comms && !options->nr_workers)
@@ -120,12 +121,12 @@ static void input_fill(struct sampler *sampler, const struct sample_view *view,
 	};
 
 	if (view->process) {
-		ray_roles_look(sampler, view->process, view->sample, time_monotonic_ns());
+		ray_roles_poll(sampler, view->process, view->sample, time_monotonic_ns());
 		input.role = view->process->role;
 		input.program = view->process->program;
 		input.container = sampler_container(sampler, view->process);
 		if (!(view->sample->flags & BPFPROF_SAMPLE_KTHREAD))
-			sampler_ranks_look(sampler, view->process);
+			sampler_ranks_scan(sampler, view->process);
 		input.ranks = view->process->ranks;
 	}
 	*ret = input;
@@ -245,7 +246,7 @@ static void on_graph(void *arg, const struct bpfprof_gpu_graph_event *event)
 static void on_exec(void *arg, struct process *process)
 {
 	sampler_container(arg, process);
-	sampler_ranks_look(arg, process);
+	sampler_ranks_scan(arg, process);
 }
 
 static void on_exit_event(void *arg, const struct bpfprof_task_id *task,
@@ -358,8 +359,8 @@ static int open_session(struct sampler *sampler, enum session_clock clock)
 		.hz = options->hz,
 		.clock = clock,
 		.cycles = options->cycles,
-		.filter = options->told_only || ((options->nr_pids || options->child) &&
-						 !options->nr_comms && !options->nr_workers),
+		.filter = options->explicit_targets || ((options->nr_pids || options->child) &&
+							!options->nr_comms && !options->nr_workers),
 		.follow = options->follow ||
 			  ((options->nr_pids || options->child) && !options->no_subprocesses),
 		.ring_bytes = options->test_ring_bytes,
@@ -706,7 +707,7 @@ int sampler_start(struct sampler *sampler)
 	if (!err)
 		target_program_note(sampler);
 	if (!err && sampler->steps)
-		worker_steps_look(sampler->steps);
+		worker_steps_poll(sampler->steps);
 	if (!err && sampler->options->waits != SESSION_NO_WAITS)
 		err = sampler_waits_start(sampler);
 	if (!err && has_clock(sampler->options))
@@ -715,7 +716,7 @@ int sampler_start(struct sampler *sampler)
 		return cannot_start(err);
 	sampler->tick_ns = time_monotonic_ns() + TICK_NS;
 	while (sampler->windows &&
-	       gpu_probes_look(sampler->windows, time_monotonic_ns(), NS_PER_SECOND))
+	       gpu_probes_scan(sampler->windows, time_monotonic_ns(), NS_PER_SECOND))
 		sampler_run(sampler);
 	return EXIT_DONE;
 }
@@ -738,7 +739,7 @@ int sampler_run(struct sampler *sampler)
 		sampler_containers_tick(sampler, now_ns);
 		sampler->tick_ns = now_ns + TICK_NS;
 	}
-	if (sampler->windows && gpu_probes_look(sampler->windows, now_ns, WINDOWS_LOOK_NS))
+	if (sampler->windows && gpu_probes_scan(sampler->windows, now_ns, WINDOWS_LOOK_NS))
 		return 0;
 	return wait_ms;
 }

@@ -82,7 +82,7 @@ struct sampler_options {
 	bool tell_workers; /* say on standard error which were found */
 	pid_t child; /* one more process, 0 = none */
 	bool no_subprocesses; /* children of pids and of the child do not count */
-	bool told_only; /* nothing but what sampler_targets_add() is told of, and pids */
+	bool explicit_targets; /* nothing but what sampler_targets_add() is told of, and pids */
 	bool follow; /* children of what sampler_targets_add() is told later do count */
 	bool gil; /* only samples whose thread held Python's GIL */
 	const char *host_root; /* or NULL */
@@ -154,7 +154,7 @@ struct sampler {
 	struct pythons *pythons;
 	struct python_maps *python_maps;
 	struct containers *containers;
-	bool cut_map_told; /* that a map of JIT code was not read whole */
+	bool cut_map_reported; /* that a map of JIT code was not read whole */
 	struct budget asking; /* for containers */
 	uint64_t expire_ns; /* when containers that are gone are to be forgotten */
 	uint64_t nr_container_deferred, nr_container_outside;
@@ -240,7 +240,7 @@ bool sampler_sleeper_input(struct sampler *sampler, const struct bpfprof_task_st
 			   struct sampler_sleeper *to, struct aggregate_input *ret);
 
 /* Where an interval ends and the next one begins. */
-struct sampler_cut {
+struct sampler_rotate {
 	struct thread_times *times; /* whose border is at at_ns already; not to be closed yet */
 	uint64_t at_ns; /* CLOCK_MONOTONIC, a moment ago */
 	uint64_t reading_ns; /* reading stacks may take so long; 0: the default */
@@ -255,12 +255,12 @@ struct sampler_cut {
  * The same file: tells what threads have done until then, waits that are not over among it. Hands over
  * samples meanwhile.
  */
-void sampler_waits_cut(struct sampler *sampler, const struct sampler_cut *cut);
+void sampler_waits_rotate(struct sampler *sampler, const struct sampler_rotate *cut);
 /*
  * The same for the last time: after sampler_stop_clock() and before sampler_stop(). Sets cut->at_ns: no
  * sample of a wait tells of time after it. Needs no border.
  */
-void sampler_waits_end(struct sampler *sampler, struct sampler_cut *cut);
+void sampler_waits_end(struct sampler *sampler, struct sampler_rotate *cut);
 
 /* The same file: what sampler_open() and so on do for waits. 0 or -errno. */
 int sampler_waits_start(struct sampler *sampler);
@@ -275,7 +275,7 @@ const struct container *sampler_container(struct sampler *sampler, struct proces
 void sampler_containers_tick(struct sampler *sampler, uint64_t now_ns);
 
 /* sampler_ranks.c: sees to it that process->ranks is known, if it can be. Cheap once it is. */
-void sampler_ranks_look(struct sampler *sampler, struct process *process);
+void sampler_ranks_scan(struct sampler *sampler, struct process *process);
 
 /*
  * sampler_stats.c: adds what was counted since the start in the kernel, by the walker and of

@@ -29,10 +29,10 @@ int sampler_profile(struct sampler *sampler, const struct aggregate *aggregate, 
 	if (err)
 		return err;
 	profile_lead(ret, sampler->options->pids, sampler->options->nr_pids);
-	if (cut_map[0] && !sampler->cut_map_told)
+	if (cut_map[0] && !sampler->cut_map_reported)
 		log_warn("%s is too large, or was swapped out in part: some names are missing",
 			 cut_map);
-	sampler->cut_map_told |= cut_map[0] != '\0';
+	sampler->cut_map_reported |= cut_map[0] != '\0';
 	host_name(host);
 	ret->host = strtab_add(ret->strings, host);
 	ret->hz = sampler->options->hz;

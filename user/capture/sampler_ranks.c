@@ -60,7 +60,7 @@ static void ranks_read(struct sampler *sampler, struct process *process, uint32_
 	process->ranks_known = true;
 }
 
-void sampler_ranks_look(struct sampler *sampler, struct process *process)
+void sampler_ranks_scan(struct sampler *sampler, struct process *process)
 {
 	uint64_t start_ns;
 	uint32_t pid;

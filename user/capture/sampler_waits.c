@@ -46,7 +46,7 @@ enum settles {
 
 struct cutting {
 	struct sampler *sampler;
-	const struct sampler_cut *cut;
+	const struct sampler_rotate *cut;
 	enum settles settles;
 	unsigned int nr_pauses;
 	uint64_t deadline_ns;
@@ -106,7 +106,7 @@ static void rest_fill(const struct sampler *sampler, const struct bpfprof_waiter
 		ret->run_ns += at_ns - waiter->since_ns;
 }
 
-static bool is_wanted(const struct sampler_cut *cut, const struct aggregate_input *input)
+static bool is_wanted(const struct sampler_rotate *cut, const struct aggregate_input *input)
 {
 	return !cut->wants || cut->wants(cut->arg, input);
 }
@@ -141,7 +141,7 @@ static bool is_in_flight(struct cutting *cutting, const struct bpfprof_waiter *w
 }
 
 /* As waits_find(), such that all samples of before have come. */
-static int thread_look(struct cutting *cutting, const struct bpfprof_task_id *task,
+static int thread_scan(struct cutting *cutting, const struct bpfprof_task_id *task,
 		       struct bpfprof_waiter *ret)
 {
 	struct sampler *sampler = cutting->sampler;
@@ -170,7 +170,7 @@ static void waiter_settle(void *arg, const struct bpfprof_waiter *waiter)
 
 	if (cutting->settles == SETTLE_REST && thread_times_settled(times, &waiter->task))
 		return;
-	if (thread_look(cutting, &waiter->task, &now) <= 0)
+	if (thread_scan(cutting, &waiter->task, &now) <= 0)
 		return;
 	rest_fill(cutting->sampler, &now, cutting->cut->at_ns, &rest);
 	if (cutting->settles == SETTLE_FIRST && thread_times_wants_stack(times, &now.task, &rest))
@@ -327,7 +327,7 @@ static bool is_waiting(struct cutting *cutting, const struct bpfprof_task_state 
 	*found = -ENOENT;
 	if (!is_asleep(state))
 		return false;
-	*found = thread_look(cutting, &state->task, &waiter);
+	*found = thread_scan(cutting, &state->task, &waiter);
 	/* Who has slept since before the start never needed a place. */
 	if (*found == -ENOENT && slept_before_start(cutting, state))
 		*found = 0;
@@ -364,7 +364,7 @@ static void tasks_settle(struct cutting *cutting)
 }
 
 /* Those looked at until now. 0, 1: the process is none that was asked for. */
-static int tasks_look(struct cutting *cutting)
+static int tasks_scan(struct cutting *cutting)
 {
 	cutting->tasks_ns = time_monotonic_ns();
 	waits_run(cutting->sampler->waits, cutting->tasks_ns);
@@ -382,7 +382,7 @@ static int task_take(void *arg, const struct bpfprof_task_state *state)
 {
 	struct cutting *cutting = arg;
 
-	if (cutting->tasks.nr == TASKS_AT_ONCE && tasks_look(cutting))
+	if (cutting->tasks.nr == TASKS_AT_ONCE && tasks_scan(cutting))
 		return 1;
 	cutting->tasks.states[cutting->tasks.nr++] = *state;
 	cutting->nr_looked++;
@@ -450,7 +450,7 @@ static void process_cut(struct cutting *cutting, pid_t pid)
 	}
 }
 
-static int process_look(void *arg, pid_t pid, const struct proc_usage *usage)
+static int process_scan(void *arg, pid_t pid, const struct proc_usage *usage)
 {
 	struct cutting *cutting = arg;
 	struct sampler *sampler = cutting->sampler;
@@ -464,17 +464,17 @@ static int process_look(void *arg, pid_t pid, const struct proc_usage *usage)
 	cutting->tasks.nr = cutting->nr_tids = 0;
 	cutting->nr_looked = cutting->kernel_pid = 0;
 	err = tasks_each(&sampler->session, (uint32_t)pid, task_take, cutting);
-	if (!err && !tasks_look(cutting))
+	if (!err && !tasks_scan(cutting))
 		process_cut(cutting, pid);
 	return 0;
 }
 
-static void processes_look(struct cutting *cutting)
+static void processes_scan(struct cutting *cutting)
 {
 	cutting->tasks.states = calloc(TASKS_AT_ONCE, sizeof(*cutting->tasks.states));
 	cutting->tids = calloc(TASKS_MAX, sizeof(*cutting->tids));
 	if (cutting->tasks.states && cutting->tids)
-		pids_each(process_look, cutting);
+		pids_each(process_scan, cutting);
 	tasks_fini(&cutting->tasks);
 	free(cutting->tids);
 }
@@ -489,14 +489,14 @@ static void stacks_read(struct cutting *cutting)
 	if (remote_child_new(&sampler->remote, &sampler->session))
 		sampler->remote = NULL;
 	if (!dump_init(&cutting->dump)) {
-		processes_look(cutting);
+		processes_scan(cutting);
 		dump_fini(&cutting->dump);
 	}
 	remote_child_free(sampler->remote);
 	sampler->remote = NULL;
 }
 
-void sampler_waits_cut(struct sampler *sampler, const struct sampler_cut *cut)
+void sampler_waits_rotate(struct sampler *sampler, const struct sampler_rotate *cut)
 {
 	struct cutting cutting = { .sampler = sampler, .cut = cut };
 
@@ -507,7 +507,7 @@ void sampler_waits_cut(struct sampler *sampler, const struct sampler_cut *cut)
 	waiters_settle(&cutting, SETTLE_REST);
 }
 
-void sampler_waits_end(struct sampler *sampler, struct sampler_cut *cut)
+void sampler_waits_end(struct sampler *sampler, struct sampler_rotate *cut)
 {
 	struct cutting last = { .sampler = sampler, .cut = cut };
 

@@ -28,7 +28,7 @@
 #include "gpu_calls.h"
 
 #define NAME_BYTES (TITLE_MAX + 1024)
-#define MAX_TOLD 64 /* lines at the end */
+#define MAX_REPORTED 64 /* lines at the end */
 
 struct worker_key {
 	uint64_t start_ns;
@@ -407,7 +407,7 @@ static void on_worker(void *arg, const struct bpfprof_task_id *task, uint32_t ow
 	worker_is_asked_for(all, worker);
 }
 
-void worker_steps_look(struct worker_steps *all)
+void worker_steps_poll(struct worker_steps *all)
 {
 	struct worker_titles_ask ask = { .wants = is_looked_for, .found = on_worker, .arg = all };
 	int err = worker_titles_each(all->sampler, &ask);
@@ -510,12 +510,12 @@ void worker_steps_tell(struct worker_steps *all)
 		/* Whoever is not told of by now is not asked for: what is known of containers is gone. */
 		if (left_out(worker) || !worker->told)
 			continue;
-		if (nr++ < MAX_TOLD)
+		if (nr++ < MAX_REPORTED)
 			worker_tell_end(worker, all->sampler->options->steps);
 	}
-	if (nr > MAX_TOLD || all->nr_forgotten)
+	if (nr > MAX_REPORTED || all->nr_forgotten)
 		log_info("and %" PRIu64 " more workers",
-			 (nr > MAX_TOLD ? nr - MAX_TOLD : 0) + all->nr_forgotten);
+			 (nr > MAX_REPORTED ? nr - MAX_REPORTED : 0) + all->nr_forgotten);
 	if (all->nr_full)
 		log_warn("more than %d workers: the others were left out", WORKER_STEPS_MAX);
 }

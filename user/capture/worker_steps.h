@@ -45,7 +45,7 @@ void worker_steps_windows(struct worker_steps *all, struct gpu_probes *probes);
 void worker_steps_hold(struct worker_steps *all, bool held);
 
 /* The workers that are there already: they are waited for, also before their first call. */
-void worker_steps_look(struct worker_steps *all);
+void worker_steps_poll(struct worker_steps *all);
 
 /* What the stream tells, in its order. process: what is known of it, or NULL. */
 void worker_steps_title(struct worker_steps *all, const struct bpfprof_title_event *e,

@@ -28,7 +28,7 @@ struct verdict {
 	int pattern; /* index, -1: not one of them */
 };
 
-struct told_key {
+struct reported_key {
 	uint64_t start_ns;
 	uint32_t pid;
 	uint32_t pad;
@@ -36,7 +36,7 @@ struct told_key {
 
 struct told {
 	UT_hash_handle hh;
-	struct told_key key;
+	struct reported_key key;
 };
 
 struct workers {
@@ -94,11 +94,11 @@ static int judge(struct workers *workers, const struct worker_names *names)
 /* False: it was told of before, or there is no room to remember that it was. */
 static bool tell_once(struct workers *workers, const struct bpfprof_task_id *task)
 {
-	struct told_key key = { .start_ns = task->start_ns, .pid = task->pid };
+	struct reported_key key = { .start_ns = task->start_ns, .pid = task->pid };
 	struct told *told;
 
 	HASH_FIND(hh, workers->told, &key, sizeof(key), told);
-	if (told || HASH_COUNT(workers->told) >= WORKERS_MAX_TOLD)
+	if (told || HASH_COUNT(workers->told) >= WORKERS_MAX_REPORTED)
 		return false;
 	told = calloc(1, sizeof(*told));
 	if (!told)

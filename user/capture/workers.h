@@ -5,7 +5,7 @@
 /*
  * --worker: which samples belong to a worker that was asked for. Judged sample by sample, since
  * a worker runs one task after the other; verdicts are kept in a cache of fixed size. Each process
- * that was found is told of once, up to WORKERS_MAX_TOLD of them.
+ * that was found is told of once, up to WORKERS_MAX_REPORTED of them.
  */
 
 #include <stdbool.h>
@@ -14,7 +14,7 @@
 struct aggregate_input;
 struct workers;
 
-#define WORKERS_MAX_TOLD 4096
+#define WORKERS_MAX_REPORTED 4096
 
 /* Patterns are borrowed. 0 or -ENOMEM. */
 int workers_new(struct workers **ret, char *const *patterns, size_t nr);

@@ -49,7 +49,7 @@ static void on_exit_event(void *arg, const struct bpfprof_task_id *task,
 {
 	struct gpu_job *job = arg;
 
-	gpu_watch_exit(&job->watch, task, end);
+	gpu_monitor_exit(&job->watch, task, end);
 	gpu_trace_on_exit(job, task);
 }
 
@@ -63,7 +63,7 @@ static void on_end(void *arg, const struct bpfprof_task_id *task)
 	gpu_trace_on_end(arg, task);
 }
 
-static void choose(void *arg, struct gpu_picture *picture)
+static void choose(void *arg, struct gpu_snapshot *picture)
 {
 	const struct gpu_job *job = arg;
 
@@ -83,11 +83,11 @@ static size_t columns_of_stdout(void)
 								       : size.ws_col;
 }
 
-static int show(struct gpu_job *job, struct gpu_screen *screen, struct gpu_picture *picture)
+static int show(struct gpu_job *job, struct gpu_screen *screen, struct gpu_snapshot *picture)
 {
-	int err = gpu_picture_take(picture, &job->watch);
+	int err = gpu_snapshot_take(picture, &job->watch);
 
-	gpu_before_look(job->before, picture, false);
+	gpu_inflight_look(job->before, picture, false);
 	if (err)
 		return err;
 	gpu_names_find(&job->watch, picture, NAMES_LIVE_NS);
@@ -120,7 +120,7 @@ static bool signals_take(int fd, bool *resized)
 }
 
 /* Signals and keys. *end: it is over. 0 or -errno. */
-static int react(struct gpu_job *job, struct gpu_screen *screen, const struct gpu_picture *picture,
+static int react(struct gpu_job *job, struct gpu_screen *screen, const struct gpu_snapshot *picture,
 		 const struct pollfd *signals, const struct pollfd *keys, bool *end)
 {
 	enum gpu_screen_result result = GPU_SCREEN_NOTHING;
@@ -145,7 +145,7 @@ static int react(struct gpu_job *job, struct gpu_screen *screen, const struct gp
 
 /* Until the time is over, a signal or key ends it or the targets are gone. screen: NULL is fine. */
 static int loop(struct gpu_job *job, int signal_fd, struct gpu_screen *screen,
-		struct gpu_picture *picture)
+		struct gpu_snapshot *picture)
 {
 	uint64_t duration_ns = job->options->record.duration_ns;
 	uint64_t end_ns = duration_ns ? job->start_ns + duration_ns : UINT64_MAX;
@@ -159,10 +159,10 @@ static int loop(struct gpu_job *job, int signal_fd, struct gpu_screen *screen,
 	while (now_ns < end_ns && !err && !end) {
 		wait_ms = sampler_run(&job->sampler);
 		now_ns = time_monotonic_ns();
-		if (gpu_watch_run(&job->watch, now_ns))
+		if (gpu_monitor_run(&job->watch, now_ns))
 			wait_ms = 0;
-		gpu_before_run(job->before, now_ns);
-		sleepers_ms = gpu_sleepers_run(job->sleepers, now_ns);
+		gpu_inflight_run(job->before, now_ns);
+		sleepers_ms = gap_sampler_run(job->sleepers, now_ns);
 		if (wait_ms > sleepers_ms)
 			wait_ms = sleepers_ms;
 		if (job->options->record.steps.stop && wait_ms > GPU_STEPS_MS)
@@ -171,7 +171,7 @@ static int loop(struct gpu_job *job, int signal_fd, struct gpu_screen *screen,
 		if (now_ns >= tick_ns) {
 			tick_ns = now_ns + TICK_NS;
 			if (job->workers)
-				err = gpu_workers_look(job->workers, now_ns);
+				err = gpu_workers_poll(job->workers, now_ns);
 			if (screen && !err)
 				err = show(job, screen, picture);
 			if (sampler_targets_gone(&job->sampler)) {
@@ -191,14 +191,14 @@ static int loop(struct gpu_job *job, int signal_fd, struct gpu_screen *screen,
 	return err;
 }
 
-static int print_text(struct gpu_job *job, const struct gpu_picture *picture)
+static int print_text(struct gpu_job *job, const struct gpu_snapshot *picture)
 {
 	__cleanup(buf_fini) struct buf text;
 	int err;
 
 	buf_init(&text, TEXT_MAX);
-	err = gpu_text(&text, job, picture,
-		       &(struct gpu_text_how){ .columns = columns_of_stdout() });
+	err = gpu_report_build(&text, job, picture,
+			       &(struct gpu_report_how){ .columns = columns_of_stdout() });
 	if (!err && text.data && (fputs(text.data, stdout) < 0 || fflush(stdout)))
 		err = -errno;
 	return err;
@@ -215,22 +215,22 @@ static bool to_stdout(const struct gpu_job *job)
 	return false;
 }
 
-static int finish(struct gpu_job *job, struct gpu_picture *picture)
+static int finish(struct gpu_job *job, struct gpu_snapshot *picture)
 {
 	int err, status;
 
 	/* What is under way: calls that were counted, but whose records have not been taken yet. */
 	sampler_run(&job->sampler);
 	job->end_ns = time_monotonic_ns();
-	gpu_probes_look(job->watch.probes, job->end_ns, 0); /* who came too late to be hooked */
+	gpu_probes_scan(job->watch.probes, job->end_ns, 0); /* who came too late to be hooked */
 	err = gpu_trace_finish(job);
 	if (!err)
-		err = gpu_picture_take(picture, &job->watch);
+		err = gpu_snapshot_take(picture, &job->watch);
 	if (!err) {
-		gpu_before_look(job->before, picture, true);
+		gpu_inflight_look(job->before, picture, true);
 		gpu_names_find(&job->watch, picture, NAMES_END_NS);
 		if (job->options->json)
-			err = gpu_where_new(&job->where, job, picture);
+			err = absent_ranks_new(&job->where, job, picture);
 	}
 	if (!err && !to_stdout(job))
 		err = print_text(job, picture);
@@ -246,24 +246,24 @@ static int finish(struct gpu_job *job, struct gpu_picture *picture)
 static int run(struct gpu_job *job, int signal_fd)
 {
 	bool live = !job->options->once && isatty(STDOUT_FILENO) && isatty(STDIN_FILENO);
-	struct gpu_picture picture = { 0 };
+	struct gpu_snapshot picture = { 0 };
 	struct gpu_screen *screen = NULL;
 	int status, err;
 
 	status = sampler_start(&job->sampler);
 	if (status)
 		return status;
-	err = job->workers ? gpu_workers_look(job->workers, time_monotonic_ns()) : 0;
+	err = job->workers ? gpu_workers_poll(job->workers, time_monotonic_ns()) : 0;
 	if (err) {
 		log_error("--worker: %s", strerror(-err));
 		return EXIT_FAILED;
 	}
-	gpu_watch_start(&job->watch);
+	gpu_monitor_start(&job->watch);
 	job->start_ns = time_monotonic_ns();
 	job->start_wall_ns = time_wall_ns();
-	gpu_before_begin(job->before);
+	gpu_inflight_begin(job->before);
 	if (!live)
-		gpu_watch_tell(&job->watch);
+		gpu_monitor_tell(&job->watch);
 	else
 		err = gpu_screen_open(&screen, job->start_ns, job->options->sort);
 	if (err == -ENOENT) {
@@ -282,7 +282,7 @@ static int run(struct gpu_job *job, int signal_fd)
 	} else {
 		status = finish(job, &picture);
 	}
-	gpu_picture_fini(&picture);
+	gpu_snapshot_fini(&picture);
 	return status;
 }
 
@@ -295,18 +295,18 @@ static int open_all(struct gpu_job *job)
 					     .arg = job };
 	int status, err = 0;
 
-	gpu_watch_handle(&handlers, &job->watch);
+	gpu_monitor_handle(&handlers, &job->watch);
 	status = gpu_trace_start(job);
-	if (!status && (gpu_between_new(&job->between) || gpu_before_new(&job->before, job) ||
-			gpu_sleepers_new(&job->sleepers, &job->watch))) {
+	if (!status && (launch_library_new(&job->between) || gpu_inflight_new(&job->before, job) ||
+			gap_sampler_new(&job->sleepers, &job->watch))) {
 		log_error("%s", strerror(ENOMEM));
 		status = EXIT_FAILED;
 	}
 	if (!status)
 		status = sampler_open(&job->sampler, &job->sampler_options, &handlers);
 	if (!status)
-		status = gpu_watch_open(&job->watch, &job->sampler, job->options->record.threads,
-					AGGREGATE_BYTES);
+		status = gpu_monitor_open(&job->watch, &job->sampler, job->options->record.threads,
+					  AGGREGATE_BYTES);
 	if (status)
 		return status;
 	job->watch.choose = choose;
@@ -351,7 +351,7 @@ static int run_with(struct gpu_job *job)
 		.pids = record->pids,
 		.nr_pids = record->nr_pids,
 		.no_subprocesses = record->no_subprocesses,
-		.told_only = record->nr_workers,
+		.explicit_targets = record->nr_workers,
 		.workers = calls ? record->workers : NULL,
 		.nr_workers = calls ? record->nr_workers : 0,
 		.steps = calls,
@@ -372,13 +372,13 @@ static int run_with(struct gpu_job *job)
 	if (!status)
 		status = run(job, signal_fd);
 	gpu_workers_free(job->workers);
-	gpu_before_free(job->before);
-	gpu_sleepers_free(job->sleepers);
-	gpu_where_free(job->where);
-	gpu_watch_close(&job->watch);
+	gpu_inflight_free(job->before);
+	gap_sampler_free(job->sleepers);
+	absent_ranks_free(job->where);
+	gpu_monitor_close(&job->watch);
 	sampler_close(&job->sampler);
 	gpu_trace_free(job->trace);
-	gpu_between_free(job->between);
+	launch_library_free(job->between);
 	return status;
 }
 
@@ -388,7 +388,7 @@ int gpu_run(const struct gpu_options *options)
 	int status = sampler_check();
 
 	if (!status)
-		status = gpu_watch_check();
+		status = gpu_monitor_check();
 	/* Before there are threads: it forks. */
 	job.scoped = (options->record.nr_pids || options->record.nr_workers) &&
 		     uprobe_multi_pids_work() > 0;

@@ -52,7 +52,7 @@ int gpu_files_check(const struct gpu_job *job)
 }
 
 /* profile: NULL where there are only traces to write. */
-static int write_all(struct gpu_job *job, const struct gpu_picture *picture,
+static int write_all(struct gpu_job *job, const struct gpu_snapshot *picture,
 		     const struct profile *profile)
 {
 	const struct record_options *record = &job->options->record;
@@ -90,14 +90,14 @@ static bool needs_profile(const struct gpu_job *job)
 	return false;
 }
 
-int gpu_files_write(struct gpu_job *job, const struct gpu_picture *picture)
+int gpu_files_write(struct gpu_job *job, const struct gpu_snapshot *picture)
 {
-	struct gpu_watch_profile calls = { 0 };
+	struct gpu_monitor_profile calls = { 0 };
 	int status, err;
 
 	if (!needs_profile(job))
 		return write_all(job, picture, NULL);
-	err = gpu_watch_profile_make(&job->watch, picture, &calls);
+	err = gpu_monitor_profile_make(&job->watch, picture, &calls);
 	if (err) {
 		log_error("%s", strerror(-err));
 		profile_fini(&calls.profile);

@@ -122,7 +122,7 @@ static void lines_cut(struct page *page, size_t columns)
 }
 
 int gpu_screen_draw(struct gpu_screen *screen, struct gpu_job *job,
-		    const struct gpu_picture *picture)
+		    const struct gpu_snapshot *picture)
 {
 	struct page page = { 0 };
 	size_t columns, rows;
@@ -130,11 +130,11 @@ int gpu_screen_draw(struct gpu_screen *screen, struct gpu_job *job,
 
 	screen_size(&columns, &rows);
 	buf_init(&page.text, PAGE_MAX);
-	err = gpu_text(&page.text, job, picture,
-		       &(struct gpu_text_how){ .columns = columns,
-					       .screen_rows = rows,
-					       .sort = screen->sort,
-					       .recent = screen->recent });
+	err = gpu_report_build(&page.text, job, picture,
+			       &(struct gpu_report_how){ .columns = columns,
+							 .screen_rows = rows,
+							 .sort = screen->sort,
+							 .recent = screen->recent });
 	if (!err)
 		err = lines_split(&page);
 	if (!err) {
@@ -150,7 +150,7 @@ int gpu_screen_draw(struct gpu_screen *screen, struct gpu_job *job,
 }
 
 int gpu_screen_show(struct gpu_screen *screen, struct gpu_job *job,
-		    const struct gpu_picture *picture)
+		    const struct gpu_snapshot *picture)
 {
 	int err = gpu_recent_take(screen->recent, picture);
 

@@ -18,7 +18,7 @@
 #include "proc/title.h"
 #include "bpfprof.h"
 
-#define MAX_TOLD 64 /* lines at the end */
+#define MAX_REPORTED 64 /* lines at the end */
 #define NAME_BYTES (TITLE_MAX + 1024)
 #define NO_WINDOW UINT64_MAX
 
@@ -34,7 +34,7 @@ static void on_step(void *arg, const struct bpfprof_task_id *task, bool begins)
 	gpu_probes_step(arg, task->pid, task->start_ns, begins);
 }
 
-int gpu_steps_begin(struct gpu_watch *watch, const struct steps_range *range)
+int gpu_steps_begin(struct gpu_monitor *watch, const struct steps_range *range)
 {
 	if (!range->stop)
 		return 0;
@@ -90,7 +90,7 @@ bool gpu_steps_through(const struct gpu_job *job)
 static void choose(void *arg, const struct bpfprof_gpu_process_key *process,
 		   const struct bpfprof_gpu_window *window)
 {
-	struct gpu_picture *picture = arg;
+	struct gpu_snapshot *picture = arg;
 	const struct bpfprof_gpu_key *key;
 	size_t i, kept = 0;
 
@@ -104,8 +104,8 @@ static void choose(void *arg, const struct bpfprof_gpu_process_key *process,
 	picture->nr_counts = kept;
 }
 
-void gpu_steps_choose(const struct gpu_watch *watch, const struct steps_range *range,
-		      struct gpu_picture *picture)
+void gpu_steps_choose(const struct gpu_monitor *watch, const struct steps_range *range,
+		      struct gpu_snapshot *picture)
 {
 	if (range->stop && range->kind != STEPS_CALLS)
 		gpu_probes_windows(watch->probes, choose, picture);
@@ -114,12 +114,12 @@ void gpu_steps_choose(const struct gpu_watch *watch, const struct steps_range *r
 /* As we see it, where that is known. */
 static uint32_t shown_pid(const struct gpu_job *job, const struct bpfprof_gpu_process_key *key)
 {
-	const struct gpu_tally_process *processes;
+	const struct call_table_process *processes;
 	size_t nr, i;
 
 	if (session_pids_are_the_nodes(&job->sampler.session))
 		return key->pid;
-	processes = gpu_tally_processes(job->watch.tally, &nr);
+	processes = call_table_processes(job->watch.tally, &nr);
 	for (i = 0; i < nr; i++)
 		if (processes[i].kernel_pid == key->pid && processes[i].start_ns == key->start_ns &&
 		    processes[i].pid)
@@ -154,7 +154,7 @@ static void tell(void *arg, const struct bpfprof_gpu_process_key *key,
 						   : 0;
 	__cleanup(buf_fini) struct buf subject = { .max = NAME_BYTES };
 
-	if (progress->nr++ >= MAX_TOLD)
+	if (progress->nr++ >= MAX_REPORTED)
 		return;
 	subject_add(&subject, progress->job, key);
 	if (buf_error(&subject))
@@ -175,7 +175,7 @@ static bool none_tell(void *arg, const struct bpfprof_task_id *task)
 
 	if (gpu_probes_has_window(progress->job->watch.probes, task->pid, task->start_ns))
 		return false;
-	if (progress->nr_none++ >= MAX_TOLD)
+	if (progress->nr_none++ >= MAX_REPORTED)
 		return true;
 	subject_add(&subject, progress->job, &key);
 	if (buf_error(&subject))
@@ -193,12 +193,12 @@ void gpu_steps_tell(struct gpu_job *job)
 	if (!progress.range)
 		return;
 	windows_each(&progress, tell);
-	if (progress.nr > MAX_TOLD)
-		log_info("and %" PRIu64 " more processes", progress.nr - MAX_TOLD);
+	if (progress.nr > MAX_REPORTED)
+		log_info("and %" PRIu64 " more processes", progress.nr - MAX_REPORTED);
 	if (progress.nr && job->workers)
 		gpu_workers_each(job->workers, none_tell, &progress);
-	if (progress.nr_none > MAX_TOLD)
-		log_info("and %" PRIu64 " more workers made none", progress.nr_none - MAX_TOLD);
+	if (progress.nr_none > MAX_REPORTED)
+		log_info("and %" PRIu64 " more workers made none", progress.nr_none - MAX_REPORTED);
 	if (progress.nr)
 		return;
 	if (job->sampler.steps)

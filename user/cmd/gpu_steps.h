@@ -12,19 +12,19 @@
 #include <stdbool.h>
 
 struct gpu_job;
-struct gpu_picture;
-struct gpu_watch;
+struct gpu_snapshot;
+struct gpu_monitor;
 struct steps_range;
 
 #define GPU_STEPS_MS 2 /* how late a step that is a call may begin */
 
 /* Before the first look for libraries; without --steps, range->stop 0, nothing. 0 or -errno. */
-int gpu_steps_begin(struct gpu_watch *watch, const struct steps_range *range);
+int gpu_steps_begin(struct gpu_monitor *watch, const struct steps_range *range);
 /* Has everybody who has begun a step ended the last one that was asked for? */
 bool gpu_steps_through(const struct gpu_job *job);
 /* Of processes that make windows nothing else is left in the picture. */
-void gpu_steps_choose(const struct gpu_watch *watch, const struct steps_range *range,
-		      struct gpu_picture *picture);
+void gpu_steps_choose(const struct gpu_monitor *watch, const struct steps_range *range,
+		      struct gpu_snapshot *picture);
 /* How far everybody came, on standard error. */
 void gpu_steps_tell(struct gpu_job *job);
 

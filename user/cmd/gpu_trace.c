@@ -129,7 +129,7 @@ static bool comm_find(void *arg, uint32_t pid, uint64_t start_ns, uint64_t comm,
 		      struct gpu_timeline_comm *ret)
 {
 	const struct bpfprof_gpu_key key = { .pid = pid, .start_ns = start_ns, .handle = comm };
-	const struct gpu_comm_entry *entry = gpu_picture_comm(arg, &key);
+	const struct gpu_comm_entry *entry = gpu_snapshot_comm(arg, &key);
 
 	if (!entry)
 		return false;
@@ -142,7 +142,7 @@ static bool comm_find(void *arg, uint32_t pid, uint64_t start_ns, uint64_t comm,
 	return true;
 }
 
-int gpu_trace_write(struct gpu_job *job, const struct gpu_picture *picture, const char *path)
+int gpu_trace_write(struct gpu_job *job, const struct gpu_snapshot *picture, const char *path)
 {
 	char host[HOST_NAME_BYTES];
 	struct stats_reasons lost = { 0 };

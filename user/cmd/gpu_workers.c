@@ -26,7 +26,7 @@
 #define OTHERS_NS NS_PER_SECOND /* how long others are watched at the end */
 #define OTHERS_GROUP (SAMPLER_GROUP << 1)
 #define MAX_OTHERS 64 /* of one worker's Ray node */
-#define MAX_TOLD 16 /* workers without a call that are named */
+#define MAX_REPORTED 16 /* workers without a call that are named */
 #define TEXT_BYTES 4096
 #define POLL_MS 20
 
@@ -44,9 +44,9 @@ struct gpu_workers {
 	size_t nr, cap;
 	struct pids fresh; /* of the present look */
 	uint64_t due_ns;
-	bool waiting_told;
+	bool waiting_reported;
 	/* Of the worker that was told of last: most are of the same Ray node. */
-	pid_t told_parent;
+	pid_t reported_parent;
 	struct buf told;
 };
 
@@ -137,7 +137,7 @@ static int targets_add(struct gpu_workers *workers, const pid_t *pids, size_t nr
 	return err ?: pids_each(learn, sampler);
 }
 
-int gpu_workers_look(struct gpu_workers *workers, uint64_t now_ns)
+int gpu_workers_poll(struct gpu_workers *workers, uint64_t now_ns)
 {
 	struct sampler *sampler = &workers->job->sampler;
 	const struct record_options *record = &workers->job->options->record;
@@ -155,9 +155,9 @@ int gpu_workers_look(struct gpu_workers *workers, uint64_t now_ns)
 	for (i = first; i < workers->nr && !err; i++)
 		walker_learn(&sampler->walker, (uint32_t)workers->list[i].pid, now_ns,
 			     &workers->list[i].task);
-	if (!err && !workers->nr && !workers->waiting_told)
+	if (!err && !workers->nr && !workers->waiting_reported)
 		log_info("no process matches --worker yet");
-	workers->waiting_told = true;
+	workers->waiting_reported = true;
 	return err;
 }
 
@@ -167,7 +167,7 @@ struct tally {
 	uint64_t calls;
 };
 
-static uint64_t calls_of(const struct gpu_picture *picture, const struct bpfprof_task_id *task)
+static uint64_t calls_of(const struct gpu_snapshot *picture, const struct bpfprof_task_id *task)
 {
 	uint64_t calls = 0;
 	size_t i;
@@ -244,15 +244,15 @@ static void other_tell(struct others *others, pid_t pid, uint64_t calls)
 	buf_printf(text, "' (%" PRIu64 " calls)", calls);
 }
 
-static void others_watched(struct others *others, const struct gpu_picture *picture)
+static void others_watched(struct others *others, const struct gpu_snapshot *picture)
 {
-	const struct gpu_tally_process *processes;
+	const struct call_table_process *processes;
 	struct bpfprof_task_id task = { 0 };
 	pid_t pid;
 	uint64_t calls;
 	size_t nr, i;
 
-	processes = gpu_tally_processes(others->workers->job->watch.tally, &nr);
+	processes = call_table_processes(others->workers->job->watch.tally, &nr);
 	for (i = 0; i < nr; i++) {
 		task.pid = processes[i].kernel_pid;
 		task.start_ns = processes[i].start_ns;
@@ -302,7 +302,7 @@ static void others_try(struct others *others)
 		return;
 	for (end_ns = time_monotonic_ns() + OTHERS_NS; time_monotonic_ns() < end_ns;) {
 		sampler_run(sampler);
-		gpu_probes_look(job->watch.probes, time_monotonic_ns(), OTHERS_NS);
+		gpu_probes_scan(job->watch.probes, time_monotonic_ns(), OTHERS_NS);
 		poll(NULL, 0, POLL_MS);
 	}
 	gpu_probes_counts(job->watch.probes, count_one, others);
@@ -313,7 +313,7 @@ static void others_try(struct others *others)
 
 /* Into told: who else of its Ray node calls. */
 static void others_find(struct gpu_workers *workers, const struct worker *worker,
-			const struct tree *tree, const struct gpu_picture *picture)
+			const struct tree *tree, const struct gpu_snapshot *picture)
 {
 	__cleanup(free_mem) struct others *others = calloc(1, sizeof(*others));
 
@@ -322,7 +322,7 @@ static void others_find(struct gpu_workers *workers, const struct worker *worker
 	others->workers = workers;
 	others->tree = tree;
 	others->worker = worker;
-	workers->told_parent = worker->parent;
+	workers->reported_parent = worker->parent;
 	buf_reset(&workers->told);
 	others_watched(others, picture);
 	if (!others->nr)
@@ -332,7 +332,7 @@ static void others_find(struct gpu_workers *workers, const struct worker *worker
 }
 
 static void worker_tell(struct gpu_workers *workers, const struct worker *worker,
-			const struct tree *tree, const struct gpu_picture *picture)
+			const struct tree *tree, const struct gpu_snapshot *picture)
 {
 	__cleanup(buf_fini) struct buf name = { .max = TEXT_BYTES };
 
@@ -342,7 +342,7 @@ static void worker_tell(struct gpu_workers *workers, const struct worker *worker
 			 name.data ? name.data : "", worker->pid);
 		return;
 	}
-	if (workers->told_parent != worker->parent)
+	if (workers->reported_parent != worker->parent)
 		others_find(workers, worker, tree, picture);
 	if (workers->told.len)
 		log_warn("worker '%s' pid %d made no GPU call; of its Ray node these did:%s",
@@ -378,7 +378,7 @@ void gpu_workers_each(struct gpu_workers *workers,
 			workers->list[i].told = true;
 }
 
-void gpu_workers_tell(struct gpu_workers *workers, const struct gpu_picture *picture)
+void gpu_workers_tell(struct gpu_workers *workers, const struct gpu_snapshot *picture)
 {
 	struct tree tree = { 0 };
 	size_t i, silent = 0;
@@ -390,10 +390,10 @@ void gpu_workers_tell(struct gpu_workers *workers, const struct gpu_picture *pic
 	for (i = 0; i < workers->nr; i++) {
 		if (workers->list[i].told || calls_of(picture, &workers->list[i].task))
 			continue;
-		if (silent++ < MAX_TOLD)
+		if (silent++ < MAX_REPORTED)
 			worker_tell(workers, &workers->list[i], &tree, picture);
 	}
-	if (silent > MAX_TOLD)
-		log_warn("and %zu more workers made no GPU call", silent - MAX_TOLD);
+	if (silent > MAX_REPORTED)
+		log_warn("and %zu more workers made no GPU call", silent - MAX_REPORTED);
 	free(tree.list);
 }

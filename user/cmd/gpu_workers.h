@@ -13,7 +13,7 @@
 
 struct bpfprof_task_id;
 struct gpu_job;
-struct gpu_picture;
+struct gpu_snapshot;
 struct gpu_workers;
 
 #define GPU_WORKERS_MAX 4096
@@ -23,7 +23,7 @@ int gpu_workers_new(struct gpu_workers **ret, struct gpu_job *job);
 void gpu_workers_free(struct gpu_workers *workers); /* NULL is fine */
 
 /* Looks for new ones if it is time, each is told of on standard error. 0 or -errno. */
-int gpu_workers_look(struct gpu_workers *workers, uint64_t now_ns);
+int gpu_workers_poll(struct gpu_workers *workers, uint64_t now_ns);
 
 /* What it was called when it was found, and its pid as we see it; NULL: no worker. Borrowed. */
 const char *gpu_workers_name(const struct gpu_workers *workers, uint32_t kernel_pid,
@@ -37,6 +37,6 @@ void gpu_workers_each(struct gpu_workers *workers,
  * these were not watched they are, for a second; nothing that was counted is of use after this.
  * With --steps only calls in a step are known: nothing is said of others then.
  */
-void gpu_workers_tell(struct gpu_workers *workers, const struct gpu_picture *picture);
+void gpu_workers_tell(struct gpu_workers *workers, const struct gpu_snapshot *picture);
 
 #endif

@@ -40,7 +40,7 @@
 #include "proc/usage.h"
 #include "profile/aggregate.h"
 #include "profile/grouping.h"
-#include "profile/parked.h"
+#include "profile/idle.h"
 #include "profile/thread_times.h"
 
 #define AGGREGATE_BYTES (12U << 20)
@@ -95,7 +95,7 @@ static void on_exit_event(void *arg, const struct bpfprof_task_id *task,
 	record_timeline_exit(rec->timeline, task, end->ts_ns);
 	aggregate_exit(rec->aggregate, task, end->cpu_ns);
 	if (rec->options->gpu)
-		gpu_watch_exit(&rec->watch, task, end);
+		gpu_monitor_exit(&rec->watch, task, end);
 }
 
 static uint64_t on_forget(void *arg, const struct bpfprof_task_id *task)
@@ -114,7 +114,7 @@ static void on_title(void *arg, const struct bpfprof_title_event *event)
 	record_timeline_title(rec->timeline, event);
 }
 
-static void choose_calls(void *arg, struct gpu_picture *picture)
+static void choose_calls(void *arg, struct gpu_snapshot *picture)
 {
 	const struct recording *rec = arg;
 
@@ -237,7 +237,7 @@ static uint64_t memory_used(const struct recording *rec)
 }
 
 /* Keeps to the budget: what can be read again goes first, then there are no new stacks. */
-static void memory_look(struct recording *rec)
+static void memory_poll(struct recording *rec)
 {
 	if (memory_used(rec) <= rec->memory_max)
 		return;
@@ -276,17 +276,17 @@ static void loop(struct recording *rec, int signal_fd)
 		    (rec->sampler.steps && worker_steps_through(rec->sampler.steps)))
 			break;
 		now_ns = time_monotonic_ns();
-		if (rec->options->gpu && gpu_watch_run(&rec->watch, now_ns))
+		if (rec->options->gpu && gpu_monitor_run(&rec->watch, now_ns))
 			wait_ms = 0;
 		record_findings_tick(rec->findings, now_ns);
 		if (now_ns >= memory_ns) {
 			memory_ns = now_ns + MEMORY_LOOK_NS;
-			memory_look(rec);
+			memory_poll(rec);
 		}
 		if (now_ns >= tick_ns) {
 			tick_ns = now_ns + TICK_NS;
 			if (rec->options->gpu)
-				gpu_watch_tell_new(&rec->watch);
+				gpu_monitor_tell_new(&rec->watch);
 			if (sampler_targets_gone(&rec->sampler)) {
 				say_gone(rec);
 				break;
@@ -372,9 +372,9 @@ static void say_nothing_matched(struct recording *rec)
 }
 
 /* The profile of the calls, and what is told of them in that of the CPU. 0 or -errno, and it is said. */
-static int calls_finish(struct recording *rec, struct gpu_watch_profile *calls)
+static int calls_finish(struct recording *rec, struct gpu_monitor_profile *calls)
 {
-	int err = gpu_watch_finish(&rec->watch, calls, &rec->stats);
+	int err = gpu_monitor_finish(&rec->watch, calls, &rec->stats);
 
 	if (!err)
 		err = profile_group(&calls->profile, rec->options->by);
@@ -392,7 +392,7 @@ static int park(struct recording *rec, struct profile *profile)
 {
 	if (rec->options->waits == SESSION_NO_WAITS || rec->options->parked)
 		return 0;
-	return profile_park_counted(profile, &rec->stats.waits);
+	return profile_fold_idle_counted(profile, &rec->stats.waits);
 }
 
 static int profile_finish(struct recording *rec, const struct profile *calls)
@@ -438,7 +438,8 @@ static int profile_finish(struct recording *rec, const struct profile *calls)
 static int calls_open(struct recording *rec)
 {
 	struct worker_steps *steps = rec->sampler.steps;
-	int status = gpu_watch_open(&rec->watch, &rec->sampler, rec->options->threads, CALLS_BYTES);
+	int status =
+		gpu_monitor_open(&rec->watch, &rec->sampler, rec->options->threads, CALLS_BYTES);
 	int err;
 
 	if (status)
@@ -462,7 +463,7 @@ static void calls_close(struct recording *rec)
 		worker_steps_windows(rec->sampler.steps, NULL);
 		worker_steps_notify(rec->sampler.steps, NULL, NULL);
 	}
-	gpu_watch_close(&rec->watch);
+	gpu_monitor_close(&rec->watch);
 }
 
 /* Is there a program that could make windows of the profiler? */
@@ -483,12 +484,12 @@ static bool knows_driver(const struct recording *rec)
 
 static int finish(struct recording *rec)
 {
-	struct gpu_watch_profile calls = { 0 };
+	struct gpu_monitor_profile calls = { 0 };
 	int err = 0, status;
 
 	recording_stats(rec);
 	if (rec->options->gpu) {
-		gpu_watch_tell_new(&rec->watch);
+		gpu_monitor_tell_new(&rec->watch);
 		err = calls_finish(rec, &calls);
 	}
 	calls_close(rec);
@@ -541,12 +542,12 @@ static int start(struct recording *rec)
 		memory_begin(rec, &self);
 	}
 	if (rec->options->gpu) {
-		gpu_watch_start(&rec->watch);
+		gpu_monitor_start(&rec->watch);
 		if (rec->sampler.steps) { /* what began before the hooks were there is no step */
 			sampler_run(&rec->sampler);
 			worker_steps_hold(rec->sampler.steps, false);
 		}
-		gpu_watch_tell(&rec->watch);
+		gpu_monitor_tell(&rec->watch);
 	}
 	status = recording_timeline_start(rec);
 	if (status)
@@ -574,7 +575,7 @@ static int run(struct recording *rec, int signal_fd)
 					     .title = on_title,
 					     .thread_end = on_thread_end,
 					     .arg = rec };
-	struct sampler_cut cut = { .wants = on_waiting, .arg = rec };
+	struct sampler_rotate cut = { .wants = on_waiting, .arg = rec };
 	int status, err;
 
 	err = aggregate_new(&rec->aggregate, rec->options->threads, AGGREGATE_BYTES);
@@ -587,7 +588,7 @@ static int run(struct recording *rec, int signal_fd)
 		return EXIT_FAILED;
 	}
 	if (rec->options->gpu)
-		gpu_watch_handle(&handlers, &rec->watch);
+		gpu_monitor_handle(&handlers, &rec->watch);
 	status = sampler_open(&rec->sampler, &rec->sampler_options, &handlers);
 	if (!status && rec->options->gpu)
 		status = calls_open(rec);
@@ -635,7 +636,7 @@ static void sampler_options_fill(struct recording *rec)
 		.nr_workers = options->nr_workers,
 		.steps = options->steps.stop ? &options->steps : NULL,
 		.step_windows = options->steps.stop && options->steps.kind != STEPS_CALLS &&
-				gpu_watch_may_hook(),
+				gpu_monitor_may_hook(),
 		.tell_workers = true,
 		.titles = options->findings || options->trace,
 		.child = rec->command_pid,
@@ -692,8 +693,8 @@ int record_run(const struct record_options *options)
 
 	status = sampler_check();
 	if (!status && options->gpu)
-		status = gpu_watch_check();
-	if (!status && options->steps.kind == STEPS_WINDOWS && !gpu_watch_may_hook()) {
+		status = gpu_monitor_check();
+	if (!status && options->steps.kind == STEPS_WINDOWS && !gpu_monitor_may_hook()) {
 		log_error("--steps windows: they cannot be seen: this kernel lacks uprobe_multi "
 			  "links, and refuses perf's uprobes; remedy: Linux 6.6 or newer, or "
 			  "CAP_SYS_ADMIN");

@@ -130,7 +130,7 @@ static void on_worker(void *arg, const struct bpfprof_task_id *task, uint32_t ow
 	};
 
 	if (is_chosen(timeline, task->pid, title))
-		task_calls_look(timeline->calls, &change, timeline->start_ns);
+		task_calls_poll(timeline->calls, &change, timeline->start_ns);
 }
 
 static void look(struct record_timeline *timeline)

@@ -46,7 +46,7 @@ struct recording {
 	struct sampler sampler;
 	struct sampler_options sampler_options;
 	struct aggregate *aggregate;
-	struct gpu_watch watch; /* with --gpu */
+	struct gpu_monitor watch; /* with --gpu */
 	struct thread_times *times; /* NULL without --wall and --off-cpu */
 	struct seen_process *seen;
 	uint64_t memory_max; /* anonymous bytes that may be used */

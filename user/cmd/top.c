@@ -49,7 +49,7 @@ struct top {
 	struct thread_times *times; /* NULL without --wall */
 	struct top_calls calls; /* with --gpu */
 	struct live *live;
-	struct namer namer;
+	struct live_symbolizer symbolizer;
 	struct view *view;
 	uint64_t start_ns; /* of the interval that runs */
 	uint64_t interval_ns; /* of the one that is shown */
@@ -85,7 +85,7 @@ static void on_exit_event(void *arg, const struct bpfprof_task_id *task,
 	struct top *top = arg;
 
 	if (top->options->record.gpu)
-		gpu_watch_exit(&top->calls.watch, task, end);
+		gpu_monitor_exit(&top->calls.watch, task, end);
 }
 
 static void step(void *arg)
@@ -237,12 +237,12 @@ static void message_fill(struct top *top)
 		buf_printf(&top->message, "all %zu processes have exited", record->nr_pids);
 	else if (view_pid(top->view) && kill((pid_t)view_pid(top->view), 0) && errno == ESRCH)
 		buf_printf(&top->message, "pid %u has exited", view_pid(top->view));
-	else if (top->namer.kernel_names_hidden)
+	else if (top->symbolizer.kernel_names_hidden)
 		buf_add_str(&top->message, "kernel functions have no names: needs CAP_SYSLOG and "
 					   "kernel.kptr_restrict below 2");
-	else if (symbolize_problem(&top->namer.files))
+	else if (symbolize_problem(&top->symbolizer.files))
 		buf_printf(&top->message, "functions of some files have no names: %s",
-			   symbolize_problem(&top->namer.files));
+			   symbolize_problem(&top->symbolizer.files));
 }
 
 /* Stacks that do not reach their root. */
@@ -289,23 +289,23 @@ static int page_make(struct top *top, size_t columns, size_t rows, struct page *
 }
 
 /* --wall: what goes on over the border of two intervals is told on both sides. */
-static void waits_cut(struct top *top, uint64_t now_ns)
+static void waits_rotate(struct top *top, uint64_t now_ns)
 {
-	struct sampler_cut cut = { .times = top->times, .at_ns = now_ns };
+	struct sampler_rotate cut = { .times = top->times, .at_ns = now_ns };
 
 	if (!top->options->once)
 		cut.reading_ns = top->options->delay_ns < 2 * READING_MAX_NS
 					 ? top->options->delay_ns / 2
 					 : READING_MAX_NS;
-	thread_times_border(top->times, top->aggregate, now_ns);
-	sampler_waits_cut(&top->sampler, &cut);
+	thread_times_boundary(top->times, top->aggregate, now_ns);
+	sampler_waits_rotate(&top->sampler, &cut);
 	thread_times_close(top->times);
 }
 
 /* The interval that ran becomes the one that is shown. */
 static int interval_end(struct top *top, uint64_t now_ns)
 {
-	struct live_namer namer = namer_live(&top->namer);
+	struct live_names symbolizer = live_symbolizer_fill(&top->symbolizer);
 	struct aggregate *ended = top->aggregate, *next;
 	struct aggregate_view view;
 	int err;
@@ -316,9 +316,9 @@ static int interval_end(struct top *top, uint64_t now_ns)
 	/* Samples that come while names are looked up are of the next one. */
 	top->aggregate = next;
 	if (top->times)
-		waits_cut(top, now_ns);
+		waits_rotate(top, now_ns);
 	aggregate_view_get(ended, &view);
-	err = live_feed(top->live, &view, &namer);
+	err = live_feed(top->live, &view, &symbolizer);
 	aggregate_free(ended);
 	if (!err && top->options->record.gpu)
 		err = top_calls_update(&top->calls);
@@ -425,7 +425,7 @@ static int watch(struct top *top, int signal_fd)
 	while (!top->quit && !top->gone && time_monotonic_ns() < end_ns && !err) {
 		ms = sampler_run(&top->sampler);
 		if (top->options->record.gpu &&
-		    gpu_watch_run(&top->calls.watch, time_monotonic_ns()))
+		    gpu_monitor_run(&top->calls.watch, time_monotonic_ns()))
 			ms = 0;
 		poll(fds, nr, wait_ms(top, ms, end_ns));
 		if (fds[1].revents)
@@ -474,7 +474,7 @@ static int run(struct top *top, int signal_fd)
 	if (!err)
 		err = live_new(&top->live);
 	if (!err && top->times && !record->parked)
-		live_park(top->live);
+		live_idle(top->live);
 	if (!err && !top->options->once) {
 		err = screen_open();
 		if (err == -ENOENT) {
@@ -529,13 +529,13 @@ static void sampler_options_fill(struct top *top)
 	};
 }
 
-static void namer_fill(struct top *top)
+static void symbolizer_fill(struct top *top)
 {
-	top->namer.images = top->sampler.images;
-	top->namer.codes = top->sampler.codes;
-	top->namer.runner = top->sampler.runner;
-	top->namer.step = step;
-	top->namer.arg = top;
+	top->symbolizer.images = top->sampler.images;
+	top->symbolizer.codes = top->sampler.codes;
+	top->symbolizer.runner = top->sampler.runner;
+	top->symbolizer.step = step;
+	top->symbolizer.arg = top;
 }
 
 static int start(struct top *top, int signal_fd)
@@ -552,7 +552,7 @@ static int start(struct top *top, int signal_fd)
 		return EXIT_FAILED;
 	}
 	if (gpu)
-		gpu_watch_handle(&handlers, &top->calls.watch);
+		gpu_monitor_handle(&handlers, &top->calls.watch);
 	status = sampler_open(&top->sampler, &top->sampler_options, &handlers);
 	if (!status && gpu)
 		status = top_calls_open(&top->calls, &top->sampler);
@@ -561,10 +561,10 @@ static int start(struct top *top, int signal_fd)
 	if (status)
 		return status;
 	if (gpu)
-		gpu_watch_start(&top->calls.watch);
+		gpu_monitor_start(&top->calls.watch);
 	top->start_ns = wall ? waits_start_ns(top->sampler.waits) : time_monotonic_ns();
 	what_fill(top);
-	namer_fill(top);
+	symbolizer_fill(top);
 	return run(top, signal_fd);
 }
 
@@ -613,7 +613,7 @@ static int run_with(const struct top_options *options)
 	thread_times_free(top.times);
 	aggregate_free(top.aggregate);
 	live_free(top.live);
-	namer_fini(&top.namer);
+	live_symbolizer_fini(&top.symbolizer);
 	view_free(top.view);
 	buf_fini(&top.lost_reasons);
 	buf_fini(&top.dump_pids);
@@ -629,7 +629,7 @@ int top_run(const struct top_options *options)
 	int status = sampler_check();
 
 	if (!status && record->gpu)
-		status = gpu_watch_check();
+		status = gpu_monitor_check();
 	if (!status && record->nr_pids && record->containers.nr_pods) {
 		status = pod_processes_resolve(&processes, &record->containers, record->pids,
 					       record->nr_pids, record->host_root);

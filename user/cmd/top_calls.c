@@ -20,17 +20,17 @@ struct top_calls_process {
 
 int top_calls_open(struct top_calls *calls, struct sampler *sampler)
 {
-	int status = gpu_watch_open(&calls->watch, sampler, false, AGGREGATE_BYTES);
+	int status = gpu_monitor_open(&calls->watch, sampler, false, AGGREGATE_BYTES);
 
 	if (!status)
-		gpu_tally_bound(calls->watch.tally, TALLY_SHARE);
+		call_table_bound(calls->watch.tally, TALLY_SHARE);
 	calls->before_ns = time_monotonic_ns();
 	return status;
 }
 
 void top_calls_close(struct top_calls *calls)
 {
-	gpu_watch_close(&calls->watch);
+	gpu_monitor_close(&calls->watch);
 	free(calls->before);
 	free(calls->rows);
 	*calls = (struct top_calls){ 0 };
@@ -62,16 +62,16 @@ static bool launches(uint32_t function)
 }
 
 /* What each process has done since the start; counts are sorted by process, and so are open calls. */
-static size_t processes_sum(const struct top_calls *calls, const struct gpu_picture *picture,
+static size_t processes_sum(const struct top_calls *calls, const struct gpu_snapshot *picture,
 			    struct top_calls_process *processes)
 {
 	struct top_calls_process *process = NULL;
 	size_t nr = 0, i, k = 0;
 
 	for (i = 0; i < picture->nr_counts; i++) {
-		const struct gpu_tally_count *count = &picture->counts[i];
+		const struct call_table_count *count = &picture->counts[i];
 
-		if (!gpu_watch_wants(&calls->watch, &count->key))
+		if (!gpu_monitor_wants(&calls->watch, &count->key))
 			continue;
 		if (!process || !is_of(process, &count->key)) {
 			process = &processes[nr++];
@@ -116,7 +116,7 @@ static uint64_t since(uint64_t now, uint64_t before)
 static void row_fill(struct top_calls *calls, struct table_calls *row,
 		     const struct top_calls_process *now, uint64_t interval_ns)
 {
-	const struct gpu_tally_process *known;
+	const struct call_table_process *known;
 	struct top_calls_process before = { 0 };
 	size_t nr, i;
 
@@ -132,7 +132,7 @@ static void row_fill(struct top_calls *calls, struct table_calls *row,
 		.blocked = (double)since(now->blocked_ns, before.blocked_ns) * 100 /
 			   (double)interval_ns,
 	};
-	known = gpu_tally_processes(calls->watch.tally, &nr);
+	known = call_table_processes(calls->watch.tally, &nr);
 	for (i = 0; i < nr; i++) {
 		if (known[i].kernel_pid != now->pid || known[i].start_ns != now->start_ns)
 			continue;
@@ -142,7 +142,7 @@ static void row_fill(struct top_calls *calls, struct table_calls *row,
 	}
 }
 
-static int rows_make(struct top_calls *calls, const struct gpu_picture *picture)
+static int rows_make(struct top_calls *calls, const struct gpu_snapshot *picture)
 {
 	uint64_t interval_ns = since(picture->ts_ns, calls->before_ns);
 	struct top_calls_process *now = calloc(picture->nr_counts + 1, sizeof(*now));
@@ -171,20 +171,20 @@ static int rows_make(struct top_calls *calls, const struct gpu_picture *picture)
 int top_calls_update(struct top_calls *calls)
 {
 	struct aggregate *next = NULL, *last = calls->watch.aggregate;
-	struct gpu_picture picture = { 0 };
+	struct gpu_snapshot picture = { 0 };
 	int err;
 
-	err = gpu_picture_take_all(&picture, &calls->watch);
+	err = gpu_snapshot_take_all(&picture, &calls->watch);
 	if (!err)
 		err = rows_make(calls, &picture);
 	if (!err)
 		err = aggregate_new(&next, false, AGGREGATE_BYTES);
 	if (!err) {
-		gpu_watch_find_gone(&calls->watch, &picture);
-		gpu_watch_forget_ended(&calls->watch, &picture);
-		gpu_watch_next(&calls->watch, next, AGGREGATE_BYTES);
+		gpu_monitor_find_gone(&calls->watch, &picture);
+		gpu_monitor_forget_ended(&calls->watch, &picture);
+		gpu_monitor_next(&calls->watch, next, AGGREGATE_BYTES);
 		aggregate_free(last);
 	}
-	gpu_picture_fini(&picture);
+	gpu_snapshot_fini(&picture);
 	return err;
 }

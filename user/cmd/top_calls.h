@@ -14,7 +14,7 @@ struct top_calls_process;
 
 /* All zero before top_calls_open(). */
 struct top_calls {
-	struct gpu_watch watch;
+	struct gpu_monitor watch;
 	struct top_calls_process *before; /* since the start, by process, as of before_ns */
 	size_t nr_before;
 	uint64_t before_ns;

@@ -258,7 +258,7 @@ static bool space_holds(struct containers *containers, struct space *space, uint
 		return false;
 	if (space->confirmed || space->pid == pid)
 		return true;
-	placement = finder_look(containers->finder, pid);
+	placement = finder_scan(containers->finder, pid);
 	if (!placement)
 		return true; /* it is gone and proves nothing */
 	/* Its own root (chroot) is none of the namespace's. */
@@ -287,7 +287,7 @@ static bool says_less(const struct finding *finding, const struct container *kno
 static const struct container *learn(struct containers *containers, struct space *space,
 				     uint32_t pid, uint64_t mnt_ns, uint64_t now_ns)
 {
-	const struct placement *placement = finder_look(containers->finder, pid);
+	const struct placement *placement = finder_scan(containers->finder, pid);
 	const struct finding *finding;
 	struct entry *entry = NULL;
 

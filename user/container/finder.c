@@ -68,7 +68,7 @@ static void count_placement(struct finder *finder, int err)
 		finder->stats->proc_cut++;
 }
 
-const struct placement *finder_look(struct finder *finder, uint32_t pid)
+const struct placement *finder_scan(struct finder *finder, uint32_t pid)
 {
 	int err;
 

@@ -33,7 +33,7 @@ int finder_new(struct finder **ret, struct deadline_runner *runner, const char *
 void finder_free(struct finder *finder);
 
 /* Reads where the process is; borrowed until the next call. NULL: it is gone, or cannot be read. */
-const struct placement *finder_look(struct finder *finder, uint32_t pid);
+const struct placement *finder_scan(struct finder *finder, uint32_t pid);
 /* What that place says; borrowed until the next call. */
 const struct finding *finder_find(struct finder *finder);
 

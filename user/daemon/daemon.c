@@ -52,8 +52,8 @@ static uint64_t offset_now(void)
 }
 
 /* The first border after the moment, at least half an interval after start. */
-static uint64_t next_border(const struct daemon *daemon, const struct interval *interval,
-			    uint64_t moment_ns)
+static uint64_t next_boundary(const struct daemon *daemon, const struct interval *interval,
+			      uint64_t moment_ns)
 {
 	uint64_t length = daemon->options->interval_seconds * NS_PER_SECOND;
 	uint64_t after = interval->start_ns + length / 2;
@@ -80,7 +80,7 @@ static int interval_begin(struct daemon *daemon, struct interval *interval, uint
 		bytes /= 2;
 	else
 		bytes = taken + bytes / 4 < bytes ? bytes - taken : bytes / 4;
-	interval->end_ns = next_border(daemon, interval, now_ns);
+	interval->end_ns = next_boundary(daemon, interval, now_ns);
 	return aggregate_new(&interval->aggregate, daemon->options->threads, bytes);
 }
 
@@ -102,18 +102,18 @@ static void interval_pass(struct daemon *daemon, uint64_t now_ns)
 		}
 		daemon->ended = ended;
 		if (!interval_begin(daemon, &next, now_ns)) {
-			calls_cut(daemon, &daemon->ended);
+			calls_rotate(daemon, &daemon->ended);
 			daemon->totals.clock_steps += next.clock_step;
 			if (next.clock_step)
 				log_warn("the clock was set: times of profiles do not abut here");
 			daemon->running = next;
-			daemon_waits_border(daemon);
+			daemon_waits_boundary(daemon);
 			return;
 		}
 		daemon->ended.aggregate = NULL;
 	}
 	daemon->totals.intervals_extended++;
-	daemon->running.end_ns = next_border(daemon, &daemon->running, now_ns);
+	daemon->running.end_ns = next_boundary(daemon, &daemon->running, now_ns);
 	log_warn("the writing of profiles takes longer than an interval: this one becomes longer");
 }
 
@@ -123,7 +123,7 @@ static void on_sample(void *arg, const struct aggregate_input *input)
 	struct daemon *daemon = arg;
 	struct interval *interval;
 
-	demand_sample(daemon, input);
+	remote_profile_sample(daemon, input);
 	if (!process_filter_wants(&daemon->filter, &daemon->sampler, input))
 		return;
 	if (ts_ns >= daemon->running.end_ns)
@@ -145,8 +145,8 @@ static void on_exit_event(void *arg, const struct bpfprof_task_id *task,
 
 	aggregate_exit(daemon->running.aggregate, task, end->cpu_ns);
 	if (daemon->options->gpu)
-		gpu_watch_exit(&daemon->calls.watch, task, end);
-	demand_exit(daemon, task, end->cpu_ns);
+		gpu_monitor_exit(&daemon->calls.watch, task, end);
+	remote_profile_exit(daemon, task, end->cpu_ns);
 }
 
 /* The options' choice in place of what is in force. 0 or -errno, then nothing has changed. */
@@ -243,8 +243,10 @@ static int wait_ms(const struct daemon *daemon, int sampler_ms)
 
 static void sweep(struct daemon *daemon)
 {
-	const struct aggregate *aggregates[2 + DEMAND_MAX_PROFILES] = { daemon->running.aggregate };
-	size_t nr = 1 + demand_aggregates(daemon, aggregates + 1);
+	const struct aggregate *aggregates[2 + REMOTE_PROFILE_MAX_PROFILES] = {
+		daemon->running.aggregate
+	};
+	size_t nr = 1 + remote_profile_aggregates(daemon, aggregates + 1);
 
 	if (daemon->options->gpu)
 		aggregates[nr++] = daemon->calls.watch.aggregate;
@@ -272,12 +274,12 @@ static void loop(struct daemon *daemon, int signal_fd)
 			/* What was sampled before the border and has come meanwhile. */
 			ms = sampler_run(&daemon->sampler);
 		}
-		daemon_waits_cut(daemon);
+		daemon_waits_rotate(daemon);
 		if (daemon->ended.aggregate && !daemon->writer.pid) {
 			writer_start(daemon);
 			sweep(daemon);
 		}
-		demand_run(daemon, now_ns);
+		remote_profile_run(daemon, now_ns);
 		writer_watch(daemon, now_ns);
 		push_watch(daemon);
 		if ((daemon->http && http_is_pending(daemon->http)) || calls_run(daemon, now_ns))
@@ -327,7 +329,7 @@ static int finish(struct daemon *daemon, int signal_fd)
 		daemon->running.end_ns = time_monotonic_ns();
 	daemon->ended = daemon->running;
 	daemon->running.aggregate = NULL;
-	calls_cut(daemon, &daemon->ended);
+	calls_rotate(daemon, &daemon->ended);
 	errors = daemon->totals.write_errors;
 	writer_start(daemon);
 	if (!writer_finish(daemon, signal_fd))
@@ -497,8 +499,8 @@ static int run(struct daemon *daemon, int signal_fd)
 	}
 	daemon->last_good_ns = daemon->running.start_ns;
 	if (daemon->options->gpu) { /* it hands over what comes meanwhile */
-		gpu_watch_start(&daemon->calls.watch);
-		gpu_watch_tell(&daemon->calls.watch);
+		gpu_monitor_start(&daemon->calls.watch);
+		gpu_monitor_tell(&daemon->calls.watch);
 	}
 	status = listen_start(daemon);
 	if (status)
@@ -529,7 +531,7 @@ int daemon_run(struct daemon_options *options, struct config *config, int argc, 
 
 	status = sampler_check();
 	if (!status && options->gpu)
-		status = gpu_watch_check();
+		status = gpu_monitor_check();
 	if (status)
 		return status;
 	signal_fd = signals_open();

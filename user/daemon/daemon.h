@@ -53,7 +53,7 @@ struct interval {
 	struct calls_interval calls;
 	uint64_t start_ns, end_ns; /* CLOCK_MONOTONIC; end_ns of a running one: when it is to end */
 	uint64_t offset_ns; /* to Unix time, modulo 2^64 */
-	bool waits_untold; /* --wall: of waits over its end nothing was told yet */
+	bool waits_unreported; /* --wall: of waits over its end nothing was told yet */
 	bool clock_step; /* the offset is not that of the interval before */
 };
 
@@ -114,10 +114,10 @@ struct daemon_push {
 
 /* --gpu. Counts are the kernel's, of the lives of processes. */
 struct daemon_calls {
-	struct gpu_watch watch;
-	struct gpu_tally_count *before; /* as they were when the interval began, by key */
+	struct gpu_monitor watch;
+	struct call_table_count *before; /* as they were when the interval began, by key */
 	size_t nr_before;
-	struct gpu_tally_count
+	struct call_table_count
 		*ended; /* in this interval: what came in it, not in the kernel any more */
 	size_t nr_ended, cap_ended;
 	size_t nr_ended_wanted; /* the first so many: known to be wanted */
@@ -149,7 +149,7 @@ struct daemon {
 	struct daemon_push push;
 	struct process_choice choice; /* what is written */
 	struct process_filter filter; /* it, in force */
-	struct demand demand; /* what clients of http ask for */
+	struct remote_profiles remote; /* what clients of http ask for */
 	struct daemon_calls calls;
 	struct thread_times *times; /* NULL without --wall */
 	struct http *http; /* NULL: does not listen */
@@ -183,7 +183,7 @@ void calls_close(struct daemon *daemon);
 void calls_choose(struct daemon *daemon); /* the filters are others now */
 bool calls_run(struct daemon *daemon, uint64_t now_ns); /* true: there is more to do */
 /* The interval has ended: its calls become its own. */
-void calls_cut(struct daemon *daemon, struct interval *interval);
+void calls_rotate(struct daemon *daemon, struct interval *interval);
 void calls_interval_stats(const struct calls_interval *interval, struct run_stats *stats);
 /* What is of samples in stats becomes what is of stacks of calls. */
 void calls_profile_stats(const struct calls_interval *interval, struct run_stats *stats);
@@ -196,9 +196,9 @@ int daemon_waits_open(struct daemon *daemon);
 /* For struct sampler_handlers; with --wall only. */
 void daemon_waits_thread_end(void *arg, const struct aggregate_input *input,
 			     const struct thread_rest *rest);
-/* The next interval is the running one: soon daemon_waits_cut() is due, which samples meanwhile. */
-void daemon_waits_border(struct daemon *daemon);
-void daemon_waits_cut(struct daemon *daemon);
+/* The next interval is the running one: soon daemon_waits_rotate() is due, which samples meanwhile. */
+void daemon_waits_boundary(struct daemon *daemon);
+void daemon_waits_rotate(struct daemon *daemon);
 /* Before sampler_stop(): the running interval ends. */
 void daemon_waits_end(struct daemon *daemon);
 /* Adds what the sampler does not count. */
@@ -206,12 +206,12 @@ void daemon_waits_stats(struct daemon *daemon, struct stats_reasons *waits);
 /* What is no count, and not to be told since the last interval; of this one. */
 void daemon_waits_periods(struct daemon *daemon, struct stats_reasons *waits);
 /* In a child: what threads do that have nothing to do. 0 or -ENOMEM. */
-int daemon_waits_park(const struct daemon *daemon, struct profile *profile,
+int daemon_waits_idle(const struct daemon *daemon, struct profile *profile,
 		      struct stats_reasons *waits);
 /* The same for what a client asks for. */
-int job_waits_open(struct demand_job *job);
-void job_waits_sample(struct demand_job *job, const struct aggregate_input *input);
-void job_waits_cut(struct demand_job *job);
+int job_waits_open(struct remote_profile_job *job);
+void job_waits_sample(struct remote_profile_job *job, const struct aggregate_input *input);
+void job_waits_rotate(struct remote_profile_job *job);
 
 /* daemon_split.c, of --split pod. In the child: all sets of an interval. 0 or -errno: none of the node. */
 int split_write(struct daemon *daemon, const struct profiles *profiles,

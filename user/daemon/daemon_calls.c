@@ -29,14 +29,14 @@
 
 static int compare_keys(const void *a, const void *b)
 {
-	const struct gpu_tally_count *x = a, *y = b;
+	const struct call_table_count *x = a, *y = b;
 
 	return memcmp(&x->key, &y->key, sizeof(x->key));
 }
 
 /* The count as it was when the interval began, or NULL. */
-static const struct gpu_tally_count *count_before(const struct daemon_calls *calls,
-						  const struct gpu_tally_count *now)
+static const struct call_table_count *count_before(const struct daemon_calls *calls,
+						   const struct call_table_count *now)
 {
 	if (!calls->nr_before)
 		return NULL;
@@ -44,11 +44,11 @@ static const struct gpu_tally_count *count_before(const struct daemon_calls *cal
 }
 
 struct counts {
-	struct gpu_tally_count *all; /* with room for all parts */
+	struct call_table_count *all; /* with room for all parts */
 	size_t nr;
 };
 
-static void add_part(void *arg, const struct gpu_tally_count *part)
+static void add_part(void *arg, const struct call_table_count *part)
 {
 	struct counts *to = arg;
 
@@ -56,11 +56,11 @@ static void add_part(void *arg, const struct gpu_tally_count *part)
 }
 
 /* What came to a count since the interval began. */
-static struct gpu_tally_count count_since(const struct daemon_calls *calls,
-					  const struct gpu_tally_count *now)
+static struct call_table_count count_since(const struct daemon_calls *calls,
+					   const struct call_table_count *now)
 {
-	struct gpu_tally_count count = *now;
-	const struct gpu_tally_count *before = count_before(calls, now);
+	struct call_table_count count = *now;
+	const struct call_table_count *before = count_before(calls, now);
 
 	if (!before)
 		return count;
@@ -73,19 +73,20 @@ static struct gpu_tally_count count_since(const struct daemon_calls *calls,
 }
 
 /* That, by kernel, where several had the same handle. */
-static void parts_since(const struct daemon_calls *calls, const struct gpu_tally_count *now,
+static void parts_since(const struct daemon_calls *calls, const struct call_table_count *now,
 			struct counts *to)
 {
-	const struct gpu_tally_count *before = count_before(calls, now);
-	struct gpu_tally_count count = count_since(calls, now);
+	const struct call_table_count *before = count_before(calls, now);
+	struct call_table_count count = count_since(calls, now);
 
-	gpu_tally_split(calls->watch.tally, &count, before ? before->count.calls : 0, add_part, to);
+	call_table_split(calls->watch.tally, &count, before ? before->count.calls : 0, add_part,
+			 to);
 	add_part(to, &count);
 }
 
 static bool has_ended(const struct daemon_calls *calls, uint32_t pid, uint64_t start_ns)
 {
-	return gpu_tally_has_ended(calls->watch.tally, pid, start_ns);
+	return call_table_has_ended(calls->watch.tally, pid, start_ns);
 }
 
 /*
@@ -97,16 +98,16 @@ static void ended_choose(struct daemon_calls *calls)
 	size_t i;
 
 	for (i = calls->nr_ended_wanted; i < calls->nr_ended; i++)
-		if (gpu_watch_wants(&calls->watch, &calls->ended[i].key))
+		if (gpu_monitor_wants(&calls->watch, &calls->ended[i].key))
 			calls->ended[calls->nr_ended_wanted++] = calls->ended[i];
 	calls->nr_ended = calls->nr_ended_wanted;
 }
 
 /* Counts of what has ended make room in the kernel for others, and wait here for the border. */
-static void ended_take(struct daemon_calls *calls, struct gpu_picture *picture)
+static void ended_take(struct daemon_calls *calls, struct gpu_snapshot *picture)
 {
-	size_t parts = gpu_tally_nr_parts(calls->watch.tally) + 1, i, cap, left = 0;
-	struct gpu_tally_count *count, *tmp;
+	size_t parts = call_table_nr_parts(calls->watch.tally) + 1, i, cap, left = 0;
+	struct call_table_count *count, *tmp;
 	struct counts ended;
 
 	for (i = 0; i < picture->nr_counts; i++) {
@@ -133,29 +134,29 @@ static void ended_take(struct daemon_calls *calls, struct gpu_picture *picture)
 }
 
 /* All wanted counts of the interval so far, to be freed. NULL: out of memory. */
-static struct gpu_tally_count *counts_since(const struct daemon_calls *calls,
-					    const struct gpu_picture *picture, size_t *ret_nr)
+static struct call_table_count *counts_since(const struct daemon_calls *calls,
+					     const struct gpu_snapshot *picture, size_t *ret_nr)
 {
-	size_t parts = gpu_tally_nr_parts(calls->watch.tally), i;
+	size_t parts = call_table_nr_parts(calls->watch.tally), i;
 	struct counts counts = { .all = calloc(picture->nr_counts + parts + calls->nr_ended + 1,
 					       sizeof(*counts.all)) };
 
 	if (!counts.all)
 		return NULL;
 	for (i = 0; i < picture->nr_counts; i++)
-		if (gpu_watch_wants(&calls->watch, &picture->counts[i].key))
+		if (gpu_monitor_wants(&calls->watch, &picture->counts[i].key))
 			parts_since(calls, &picture->counts[i], &counts);
 	for (i = 0; i < calls->nr_ended; i++)
 		if (i < calls->nr_ended_wanted ||
-		    gpu_watch_wants(&calls->watch, &calls->ended[i].key))
+		    gpu_monitor_wants(&calls->watch, &calls->ended[i].key))
 			add_part(&counts, &calls->ended[i]);
 	*ret_nr = counts.nr;
 	return counts.all;
 }
 
-static void running_count(struct daemon_calls *calls, const struct gpu_picture *picture)
+static void running_count(struct daemon_calls *calls, const struct gpu_snapshot *picture)
 {
-	struct gpu_tally_count *counts;
+	struct call_table_count *counts;
 	size_t nr;
 
 	counts = counts_since(calls, picture, &nr);
@@ -163,26 +164,26 @@ static void running_count(struct daemon_calls *calls, const struct gpu_picture *
 		return;
 	calls->nr_keys = picture->nr_counts;
 	calls->running = (struct stats_reasons){ 0 };
-	gpu_watch_kinds(&calls->watch, counts, nr, &calls->running);
+	gpu_monitor_kinds(&calls->watch, counts, nr, &calls->running);
 	calls->lost = (struct stats_reasons){ 0 };
 	/* A name may yet be found for those of this interval. */
-	gpu_watch_lost(&calls->watch, picture->counters, calls->nr_unknown, &calls->lost);
+	gpu_monitor_lost(&calls->watch, picture->counters, calls->nr_unknown, &calls->lost);
 	free(counts);
 }
 
 static void look(struct daemon_calls *calls, uint64_t now_ns)
 {
-	struct gpu_picture picture = { 0 };
+	struct gpu_snapshot picture = { 0 };
 	uint64_t took_ns;
 
-	if (!gpu_picture_take_all(&picture, &calls->watch)) {
+	if (!gpu_snapshot_take_all(&picture, &calls->watch)) {
 		gpu_names_find(&calls->watch, &picture, NAMES_NS);
-		gpu_watch_find_gone(&calls->watch, &picture);
+		gpu_monitor_find_gone(&calls->watch, &picture);
 		ended_choose(calls);
 		ended_take(calls, &picture);
 		running_count(calls, &picture);
 	}
-	gpu_picture_fini(&picture);
+	gpu_snapshot_fini(&picture);
 	took_ns = time_monotonic_ns() - now_ns;
 	calls->look_ns = now_ns + (took_ns * LOOK_SHARE > LOOK_NS ? took_ns * LOOK_SHARE : LOOK_NS);
 }
@@ -194,25 +195,25 @@ bool calls_run(struct daemon *daemon, uint64_t now_ns)
 	if (!daemon->options->gpu)
 		return false;
 	if (now_ns >= calls->look_ns) {
-		gpu_watch_tell_new(&calls->watch);
+		gpu_monitor_tell_new(&calls->watch);
 		look(calls, now_ns);
 	}
-	return gpu_watch_run(&calls->watch, now_ns);
+	return gpu_monitor_run(&calls->watch, now_ns);
 }
 
 /*
  * The border: what the kernel has counted up to now is what the next interval begins with. Who is not
  * wanted may be later on, when a stack has come: then all counts. But none that were handed out.
  */
-static void before_set(struct daemon_calls *calls, struct gpu_picture *picture)
+static void before_set(struct daemon_calls *calls, struct gpu_snapshot *picture)
 {
-	const struct gpu_tally_count *before;
+	const struct call_table_count *before;
 	size_t i, left = 0;
 
 	calls->nr_keys = picture->nr_counts;
 	for (i = 0; i < picture->nr_counts; i++) {
 		before = count_before(calls, &picture->counts[i]);
-		if (!before && !gpu_watch_wants(&calls->watch, &picture->counts[i].key))
+		if (!before && !gpu_monitor_wants(&calls->watch, &picture->counts[i].key))
 			continue;
 		/* Who was killed in a call, as nobody has told us yet, has waited there: that was told. */
 		if (before && !before->kept && picture->counts[i].count.ns < before->count.ns) {
@@ -233,10 +234,10 @@ static void before_set(struct daemon_calls *calls, struct gpu_picture *picture)
 }
 
 static void interval_fill(struct daemon_calls *calls, struct calls_interval *interval,
-			  const struct gpu_picture *picture, const struct gpu_tally_count *counts,
+			  const struct gpu_snapshot *picture, const struct call_table_count *counts,
 			  size_t nr)
 {
-	uint64_t stacks = gpu_tally_nr_stacks(calls->watch.tally);
+	uint64_t stacks = call_table_nr_stacks(calls->watch.tally);
 	uint64_t skipped = picture->counters[GPU_COUNT_NO_TOKEN];
 	struct stats_reasons lost = { 0 };
 	size_t i;
@@ -244,9 +245,9 @@ static void interval_fill(struct daemon_calls *calls, struct calls_interval *int
 	*interval = (struct calls_interval){ .aggregate = calls->watch.aggregate,
 					     .stacks = stacks - calls->stacks_before,
 					     .skipped = skipped - calls->skipped_before };
-	gpu_watch_kinds(&calls->watch, counts, nr, &interval->calls);
-	calls->nr_unknown += gpu_tally_nr_unknown(calls->watch.tally, counts, nr);
-	gpu_watch_lost(&calls->watch, picture->counters, calls->nr_unknown, &lost);
+	gpu_monitor_kinds(&calls->watch, counts, nr, &interval->calls);
+	calls->nr_unknown += call_table_nr_unknown(calls->watch.tally, counts, nr);
+	gpu_monitor_lost(&calls->watch, picture->counters, calls->nr_unknown, &lost);
 	interval->lost = lost;
 	stats_reasons_since(&interval->lost, &calls->lost_before);
 	calls->lost_before = lost;
@@ -259,20 +260,20 @@ static void interval_fill(struct daemon_calls *calls, struct calls_interval *int
 	calls->running = (struct stats_reasons){ 0 };
 }
 
-void calls_cut(struct daemon *daemon, struct interval *interval)
+void calls_rotate(struct daemon *daemon, struct interval *interval)
 {
 	struct daemon_calls *calls = &daemon->calls;
-	struct gpu_picture picture = { 0 };
-	struct gpu_tally_count *counts = NULL;
+	struct gpu_snapshot picture = { 0 };
+	struct call_table_count *counts = NULL;
 	struct aggregate *next = NULL;
 	size_t nr = 0;
 	int err;
 
 	if (!daemon->options->gpu)
 		return;
-	err = gpu_picture_take_all(&picture, &calls->watch);
+	err = gpu_snapshot_take_all(&picture, &calls->watch);
 	if (!err)
-		gpu_picture_waits(&picture, calls->watch.tally, picture.counts, picture.nr_counts);
+		gpu_snapshot_waits(&picture, calls->watch.tally, picture.counts, picture.nr_counts);
 	if (!err)
 		counts = counts_since(calls, &picture, &nr);
 	if (!err && (!counts || aggregate_new(&next, daemon->options->threads, AGGREGATE_BYTES)))
@@ -281,14 +282,14 @@ void calls_cut(struct daemon *daemon, struct interval *interval)
 		log_warn("calls of this interval go to the next one: %s", strerror(-err));
 		goto out;
 	}
-	gpu_tally_finish(calls->watch.tally, counts, nr, gpu_picture_comm_text, &picture);
+	call_table_finish(calls->watch.tally, counts, nr, gpu_snapshot_comm_text, &picture);
 	interval_fill(calls, &interval->calls, &picture, counts, nr);
-	gpu_watch_forget_ended(&calls->watch, &picture);
+	gpu_monitor_forget_ended(&calls->watch, &picture);
 	before_set(calls, &picture);
-	gpu_watch_next(&calls->watch, next, AGGREGATE_BYTES);
+	gpu_monitor_next(&calls->watch, next, AGGREGATE_BYTES);
 out:
 	free(counts);
-	gpu_picture_fini(&picture);
+	gpu_snapshot_fini(&picture);
 }
 
 void calls_interval_stats(const struct calls_interval *interval, struct run_stats *stats)
@@ -322,23 +323,23 @@ static void on_call_stack(void *arg, const struct aggregate_input *input,
 	struct daemon *daemon = arg;
 
 	if (process_filter_wants(&daemon->filter, &daemon->sampler, input))
-		gpu_tally_stack(daemon->calls.watch.tally, input, call);
+		call_table_stack(daemon->calls.watch.tally, input, call);
 	else /* its end must be noticed */
-		gpu_tally_process(daemon->calls.watch.tally, call->key.pid, call->key.start_ns);
+		call_table_process(daemon->calls.watch.tally, call->key.pid, call->key.start_ns);
 }
 
 static void on_call(void *arg, const struct bpfprof_gpu_event *event)
 {
 	struct daemon *daemon = arg;
 
-	gpu_tally_call(daemon->calls.watch.tally, event);
+	call_table_call(daemon->calls.watch.tally, event);
 }
 
 static void on_kernel_name(void *arg, const struct bpfprof_gpu_name *name)
 {
 	struct daemon *daemon = arg;
 
-	gpu_tally_name(daemon->calls.watch.tally, name);
+	call_table_name(daemon->calls.watch.tally, name);
 }
 
 static void on_wait(void *arg, const struct bpfprof_gpu_wait *wait)
@@ -352,7 +353,7 @@ static void on_graph(void *arg, const struct bpfprof_gpu_graph_event *event)
 {
 	struct daemon *daemon = arg;
 
-	gpu_tally_graph(daemon->calls.watch.tally, event);
+	call_table_graph(daemon->calls.watch.tally, event);
 }
 
 static void on_gap(void *arg, const struct aggregate_input *input)
@@ -360,7 +361,7 @@ static void on_gap(void *arg, const struct aggregate_input *input)
 	struct daemon *daemon = arg;
 
 	if (process_filter_wants(&daemon->filter, &daemon->sampler, input))
-		gpu_watch_gap(&daemon->calls.watch, input);
+		gpu_monitor_gap(&daemon->calls.watch, input);
 }
 
 void calls_handle(struct daemon *daemon, struct sampler_handlers *handlers)
@@ -377,18 +378,18 @@ void calls_handle(struct daemon *daemon, struct sampler_handlers *handlers)
 int calls_open(struct daemon *daemon)
 {
 	struct daemon_calls *calls = &daemon->calls;
-	int status = gpu_watch_open(&calls->watch, &daemon->sampler, daemon->options->threads,
-				    AGGREGATE_BYTES);
+	int status = gpu_monitor_open(&calls->watch, &daemon->sampler, daemon->options->threads,
+				      AGGREGATE_BYTES);
 
 	if (status)
 		return status;
-	gpu_tally_bound(calls->watch.tally, TALLY_SHARE);
+	call_table_bound(calls->watch.tally, TALLY_SHARE);
 	gpu_waits_no_rows(calls->watch.waits, TALLY_SHARE);
 	return 0;
 }
 
 /* Chosen by what it is now. */
-static void process_choose(struct daemon *daemon, const struct gpu_tally_process *process)
+static void process_choose(struct daemon *daemon, const struct call_table_process *process)
 {
 	struct session *session = &daemon->sampler.session;
 	const struct process *place =
@@ -407,45 +408,45 @@ static void process_choose(struct daemon *daemon, const struct gpu_tally_process
 	if (tasks.states[0].task.start_ns == process->start_ns &&
 	    sampler_thread_input(&daemon->sampler, &tasks.states[0], &sample, &input) &&
 	    process_filter_wants(&daemon->filter, &daemon->sampler, &input))
-		gpu_tally_describe(daemon->calls.watch.tally, &input);
+		call_table_describe(daemon->calls.watch.tally, &input);
 	tasks_fini(&tasks);
 }
 
-static void on_unwanted_starved(void *arg, const struct bpfprof_gpu_waits *process)
+static void on_unwanted_device_idle(void *arg, const struct bpfprof_gpu_waits *process)
 {
 	struct daemon_calls *calls = arg;
 
 	if (calls->watch.chosen &&
-	    !gpu_tally_is_described(calls->watch.tally, process->pid, process->start_ns))
-		gpu_tally_starved_forget(calls->watch.tally, process->pid, process->start_ns,
-					 process->starved_ns);
+	    !call_table_is_described(calls->watch.tally, process->pid, process->start_ns))
+		call_table_device_idle_forget(calls->watch.tally, process->pid, process->start_ns,
+					      process->device_idle_ns);
 }
 
 /* Of what nobody wanted until now nothing counts but what comes from now on. 0 or -ENOMEM. */
 static int unwanted_forget(struct daemon_calls *calls, const struct session *session)
 {
-	struct gpu_picture picture = { 0 };
-	const struct gpu_tally_count *now;
-	struct gpu_tally_count *before;
+	struct gpu_snapshot picture = { 0 };
+	const struct call_table_count *now;
+	struct call_table_count *before;
 	size_t nr = 0, i;
-	int err = gpu_picture_take_all(&picture, &calls->watch);
+	int err = gpu_snapshot_take_all(&picture, &calls->watch);
 
 	before = err ? NULL : calloc(calls->nr_before + picture.nr_counts + 1, sizeof(*before));
 	if (!before) {
-		gpu_picture_fini(&picture);
+		gpu_snapshot_fini(&picture);
 		return -ENOMEM;
 	}
-	gpu_picture_waits(&picture, NULL, picture.counts, picture.nr_counts);
+	gpu_snapshot_waits(&picture, NULL, picture.counts, picture.nr_counts);
 	for (i = 0; i < calls->nr_before; i++)
-		if (gpu_watch_wants(&calls->watch, &calls->before[i].key))
+		if (gpu_monitor_wants(&calls->watch, &calls->before[i].key))
 			before[nr++] = calls->before[i];
 	for (i = 0; i < picture.nr_counts; i++) {
 		now = &picture.counts[i];
-		if (!gpu_watch_wants(&calls->watch, &now->key))
+		if (!gpu_monitor_wants(&calls->watch, &now->key))
 			before[nr++] = *now;
 	}
-	gpu_waits_map_each(session, on_unwanted_starved, calls);
-	gpu_picture_fini(&picture);
+	gpu_waits_map_each(session, on_unwanted_device_idle, calls);
+	gpu_snapshot_fini(&picture);
 	if (nr)
 		qsort(before, nr, sizeof(*before), compare_keys);
 	free(calls->before);
@@ -456,8 +457,8 @@ static int unwanted_forget(struct daemon_calls *calls, const struct session *ses
 
 void calls_choose(struct daemon *daemon)
 {
-	struct gpu_tally *tally = daemon->calls.watch.tally;
-	const struct gpu_tally_process *processes;
+	struct call_table *tally = daemon->calls.watch.tally;
+	const struct call_table_process *processes;
 	size_t nr, i;
 
 	if (!daemon->options->gpu)
@@ -466,9 +467,9 @@ void calls_choose(struct daemon *daemon)
 	if (unwanted_forget(&daemon->calls, &daemon->sampler.session))
 		log_warn("calls from before are in this interval: %s", strerror(ENOMEM));
 	daemon->calls.watch.chosen = process_choice_is_set(&daemon->choice);
-	gpu_tally_undescribe(tally);
+	call_table_undescribe(tally);
 	/* One that hangs has sent its last stack. */
-	processes = gpu_tally_processes(tally, &nr);
+	processes = call_table_processes(tally, &nr);
 	for (i = 0; i < nr && daemon->calls.watch.chosen; i++)
 		process_choose(daemon, &processes[i]);
 }
@@ -477,7 +478,7 @@ void calls_close(struct daemon *daemon)
 {
 	struct daemon_calls *calls = &daemon->calls;
 
-	gpu_watch_close(&calls->watch);
+	gpu_monitor_close(&calls->watch);
 	free(calls->before);
 	free(calls->ended);
 }

@@ -176,7 +176,7 @@ static void calls_metrics(struct buf *dst, const struct daemon *daemon)
 		"Calls, stacks and names of them that are not known, by reason.", &calls->lost);
 	gauge(dst, "bpfprof_gpu_keys", calls->nr_keys,
 	      "What such calls are told apart by, of processes that live: 16384 at most.");
-	counter(dst, "bpfprof_gpu_stacks_total", gpu_tally_nr_stacks(calls->watch.tally),
+	counter(dst, "bpfprof_gpu_stacks_total", call_table_nr_stacks(calls->watch.tally),
 		"Stacks of such calls.");
 }
 
@@ -279,7 +279,7 @@ static void metrics(struct daemon *daemon, struct http_reply *reply)
 		writing_metrics(text, daemon);
 		push_metrics(text, daemon);
 		if (daemon->options->token)
-			demand_metrics(text, daemon);
+			remote_profile_metrics(text, daemon);
 		daemon->metrics_ns = now_ns;
 	}
 	reply->type = "text/plain; version=0.0.4; charset=utf-8";
@@ -317,7 +317,7 @@ static void answer(void *arg, const struct http_request *request, struct http_re
 		reply->status = 200;
 		buf_add_str(reply->body, "ok\n");
 	} else {
-		demand_answer(daemon, request, reply);
+		remote_profile_answer(daemon, request, reply);
 	}
 }
 

@@ -12,7 +12,7 @@
 #include "base/time.h"
 #include "kernel/waits.h"
 #include "profile/aggregate.h"
-#include "profile/parked.h"
+#include "profile/idle.h"
 #include "profile/profile.h"
 #include "profile/thread_times.h"
 
@@ -31,7 +31,7 @@ static bool interval_wants(void *arg, const struct aggregate_input *input)
 
 static bool job_wants(void *arg, const struct aggregate_input *input)
 {
-	struct demand_job *job = arg;
+	struct remote_profile_job *job = arg;
 
 	return process_filter_wants(&job->filter, &job->daemon->sampler, input);
 }
@@ -56,42 +56,43 @@ int daemon_waits_open(struct daemon *daemon)
 void daemon_waits_thread_end(void *arg, const struct aggregate_input *input,
 			     const struct thread_rest *rest)
 {
-	struct demand_job *job;
+	struct remote_profile_job *job;
 	struct daemon *daemon = arg;
 	size_t i;
 
 	if (interval_wants(daemon, input))
 		thread_times_end(daemon->times, input, rest);
-	for (i = 0; i < DEMAND_MAX_PROFILES; i++) {
-		job = &daemon->demand.jobs[i];
-		if (job->state == DEMAND_SAMPLING && job_wants(job, input))
+	for (i = 0; i < REMOTE_PROFILE_MAX_PROFILES; i++) {
+		job = &daemon->remote.jobs[i];
+		if (job->state == REMOTE_PROFILE_SAMPLING && job_wants(job, input))
 			thread_times_end(job->times, input, rest);
 	}
 }
 
-void daemon_waits_border(struct daemon *daemon)
+void daemon_waits_boundary(struct daemon *daemon)
 {
 	if (!daemon->times)
 		return;
-	thread_times_border(daemon->times, daemon->running.aggregate, daemon->running.start_ns);
-	daemon->ended.waits_untold = true;
+	thread_times_boundary(daemon->times, daemon->running.aggregate, daemon->running.start_ns);
+	daemon->ended.waits_unreported = true;
 }
 
-void daemon_waits_cut(struct daemon *daemon)
+void daemon_waits_rotate(struct daemon *daemon)
 {
 	struct interval *ended = &daemon->ended;
-	const struct sampler_cut cut = { .times = daemon->times,
-					 .at_ns = ended->end_ns,
-					 .reading_ns = reading_ns(ended->end_ns - ended->start_ns),
-					 .max_pages = READING_PAGES,
-					 .max_frames = READING_FRAMES,
-					 .wants = interval_wants,
-					 .arg = daemon };
+	const struct sampler_rotate cut = { .times = daemon->times,
+					    .at_ns = ended->end_ns,
+					    .reading_ns =
+						    reading_ns(ended->end_ns - ended->start_ns),
+					    .max_pages = READING_PAGES,
+					    .max_frames = READING_FRAMES,
+					    .wants = interval_wants,
+					    .arg = daemon };
 
-	if (!ended->aggregate || !ended->waits_untold)
+	if (!ended->aggregate || !ended->waits_unreported)
 		return;
-	ended->waits_untold = false;
-	sampler_waits_cut(&daemon->sampler, &cut);
+	ended->waits_unreported = false;
+	sampler_waits_rotate(&daemon->sampler, &cut);
 	thread_times_close(daemon->times);
 	malloc_trim(0); /* memory of processes that was read; a child is about to need some */
 }
@@ -99,12 +100,12 @@ void daemon_waits_cut(struct daemon *daemon)
 void daemon_waits_end(struct daemon *daemon)
 {
 	struct interval *running = &daemon->running;
-	struct sampler_cut cut = { .times = daemon->times,
-				   .reading_ns = READING_MAX_NS,
-				   .max_pages = READING_PAGES,
-				   .max_frames = READING_FRAMES,
-				   .wants = interval_wants,
-				   .arg = daemon };
+	struct sampler_rotate cut = { .times = daemon->times,
+				      .reading_ns = READING_MAX_NS,
+				      .max_pages = READING_PAGES,
+				      .max_frames = READING_FRAMES,
+				      .wants = interval_wants,
+				      .arg = daemon };
 
 	if (!daemon->times)
 		return;
@@ -112,7 +113,7 @@ void daemon_waits_end(struct daemon *daemon)
 	sampler_stop_clock(&daemon->sampler);
 	sampler_waits_end(&daemon->sampler, &cut);
 	running->end_ns = cut.at_ns;
-	malloc_trim(0); /* as in daemon_waits_cut() */
+	malloc_trim(0); /* as in daemon_waits_rotate() */
 }
 
 void daemon_waits_stats(struct daemon *daemon, struct stats_reasons *waits)
@@ -140,48 +141,48 @@ void daemon_waits_periods(struct daemon *daemon, struct stats_reasons *waits)
 	waits_max_period_restart(daemon->sampler.waits);
 }
 
-int daemon_waits_park(const struct daemon *daemon, struct profile *profile,
+int daemon_waits_idle(const struct daemon *daemon, struct profile *profile,
 		      struct stats_reasons *waits)
 {
 	return daemon->options->wall && !daemon->options->parked
-		       ? profile_park_counted(profile, waits)
+		       ? profile_fold_idle_counted(profile, waits)
 		       : 0;
 }
 
-int job_waits_open(struct demand_job *job)
+int job_waits_open(struct remote_profile_job *job)
 {
 	return job->daemon->options->wall
 		       ? thread_times_new(&job->times, job->aggregate, job->start_ns)
 		       : 0;
 }
 
-void job_waits_sample(struct demand_job *job, const struct aggregate_input *input)
+void job_waits_sample(struct remote_profile_job *job, const struct aggregate_input *input)
 {
 	/* It may tell of a time before the end, too. */
-	if (input->sample->rec.ts_ns >= job->end_ns && !job->bordered) {
-		job->bordered = true;
-		thread_times_border(job->times, NULL, job->end_ns);
+	if (input->sample->rec.ts_ns >= job->end_ns && !job->bounded_end) {
+		job->bounded_end = true;
+		thread_times_boundary(job->times, NULL, job->end_ns);
 	}
 	if (job_wants(job, input))
 		thread_times_add(job->times, input);
 }
 
-void job_waits_cut(struct demand_job *job)
+void job_waits_rotate(struct remote_profile_job *job)
 {
-	const struct sampler_cut cut = { .times = job->times,
-					 .at_ns = job->end_ns,
-					 .reading_ns = READING_MAX_NS,
-					 .max_pages = READING_PAGES,
-					 .max_frames = READING_FRAMES,
-					 .wants = job_wants,
-					 .arg = job };
+	const struct sampler_rotate cut = { .times = job->times,
+					    .at_ns = job->end_ns,
+					    .reading_ns = READING_MAX_NS,
+					    .max_pages = READING_PAGES,
+					    .max_frames = READING_FRAMES,
+					    .wants = job_wants,
+					    .arg = job };
 
 	if (!job->times)
 		return;
-	if (!job->bordered)
-		thread_times_border(job->times, NULL, job->end_ns);
-	job->bordered = true;
-	sampler_waits_cut(&job->daemon->sampler, &cut);
+	if (!job->bounded_end)
+		thread_times_boundary(job->times, NULL, job->end_ns);
+	job->bounded_end = true;
+	sampler_waits_rotate(&job->daemon->sampler, &cut);
 	thread_times_free(job->times);
 	job->times = NULL;
 }

@@ -182,7 +182,7 @@ static int interval_write(struct daemon *daemon, struct write_result *result)
 	profile.duration_ns = interval->end_ns - interval->start_ns;
 	profile.threads = daemon->options->threads;
 	profile.stats = stats;
-	err = daemon_waits_park(daemon, &profile, &stats->waits);
+	err = daemon_waits_idle(daemon, &profile, &stats->waits);
 	if (err)
 		return err;
 	stats_add(&stats->walk, "frames_without_name", profile_nameless(&profile));

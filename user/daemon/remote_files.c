@@ -42,7 +42,7 @@ static bool all_write(int fd, const void *data, size_t len)
 
 static bool refuse(int fd, uint32_t status, const char *why)
 {
-	struct demand_head head = { .status = status };
+	struct remote_profile_head head = { .status = status };
 
 	snprintf(head.text, sizeof(head.text), "%s", why);
 	return all_write(fd, &head, sizeof(head));
@@ -105,7 +105,7 @@ static int file_open(int folder_fd, const char *leaf)
 static bool file_send(int folder_fd, const char *leaf, int to)
 {
 	__cleanup(close_fd) int fd = file_open(folder_fd, leaf);
-	struct demand_head head = { .status = 200 };
+	struct remote_profile_head head = { .status = 200 };
 	static char bytes[COPY_BYTES];
 	struct stat st;
 	ssize_t n;
@@ -153,7 +153,7 @@ static int compare_names(const void *a, const void *b)
 
 static bool list_send(char **names, size_t nr, int to)
 {
-	struct demand_head head = { .status = 200 };
+	struct remote_profile_head head = { .status = 200 };
 	size_t i;
 
 	for (i = 0; i < nr; i++)
@@ -186,7 +186,7 @@ static bool folder_send(int folder_fd, bool folders, int to)
 	return list_send(names, nr, to); /* and the child ends: nothing is freed */
 }
 
-bool demand_files_write(struct demand_job *job, int to)
+bool remote_profile_files_write(struct remote_profile_job *job, int to)
 {
 	const char *leaf = "", *at;
 	__cleanup(close_fd) int folder_fd = folder_find(job->daemon->output, job->path, &leaf);

@@ -35,19 +35,19 @@
 #define GROUP(slot) (SAMPLER_GROUP << (3 + (slot))) /* those below are the daemon's own */
 #define FILES_PREFIX "/files/"
 
-static const char *const kind_names[DEMAND_NR_KINDS] = { "profile", "dump", "files" };
+static const char *const kind_names[REMOTE_PROFILE_NR_KINDS] = { "profile", "dump", "files" };
 static const char plain[] = "text/plain; charset=utf-8";
 
 static void refuse(struct daemon *daemon, struct http_reply *reply, unsigned int status,
 		   const char *reason, const char *text)
 {
-	stats_add(&daemon->demand.counts.refused, reason, 1);
+	stats_add(&daemon->remote.counts.refused, reason, 1);
 	reply->status = status;
 	buf_add_str(reply->body, text);
 	buf_add_char(reply->body, '\n');
 }
 
-static void job_end(struct demand_job *job)
+static void job_end(struct remote_profile_job *job)
 {
 	struct log_field fields[] = {
 		{ .key = "kind", .text = kind_names[job->kind] },
@@ -58,7 +58,7 @@ static void job_end(struct demand_job *job)
 
 	log_event(LOG_INFO, "remote profiling", fields, sizeof(fields) / sizeof(fields[0]));
 	process_filter_close(&job->filter, &job->daemon->sampler);
-	demand_query_fini(&job->query);
+	remote_profile_query_fini(&job->query);
 	thread_times_free(job->times);
 	aggregate_free(job->aggregate);
 	free(job->path);
@@ -72,7 +72,7 @@ static void job_end(struct demand_job *job)
 	job->fd = job->said_fd = -1;
 }
 
-static bool child_ended(struct demand_job *job)
+static bool child_ended(struct remote_profile_job *job)
 {
 	pid_t pid = job->pid ? waitpid(job->pid, &job->ended, WNOHANG) : 0;
 
@@ -84,25 +84,25 @@ static bool child_ended(struct demand_job *job)
 	return true;
 }
 
-static void job_bury(struct demand_job *job)
+static void job_bury(struct remote_profile_job *job)
 {
-	job->state = child_ended(job) ? DEMAND_FREE : DEMAND_DYING;
+	job->state = child_ended(job) ? REMOTE_PROFILE_FREE : REMOTE_PROFILE_DYING;
 }
 
 /* The answer was sent, or the client is gone: what works for it has no more purpose. */
 static void on_done(void *arg, bool whole)
 {
-	struct demand_job *job = arg;
+	struct remote_profile_job *job = arg;
 
 	job->later = NULL;
-	job->daemon->demand.counts.nr_cut += !whole;
+	job->daemon->remote.counts.nr_cut += !whole;
 	if (job->pid)
 		kill(job->pid, SIGKILL);
 	job_end(job);
 	job_bury(job);
 }
 
-static void job_reply(struct demand_job *job, unsigned int status, const char *text)
+static void job_reply(struct remote_profile_job *job, unsigned int status, const char *text)
 {
 	__cleanup(buf_fini) struct buf body = { .max = WHY_MAX };
 	const struct http_reply reply = { .status = status, .type = plain, .body = &body };
@@ -113,7 +113,7 @@ static void job_reply(struct demand_job *job, unsigned int status, const char *t
 		buf_add_char(&body, '\n');
 	job->status = status;
 	if (status != 200)
-		stats_add(&job->daemon->demand.counts.refused,
+		stats_add(&job->daemon->remote.counts.refused,
 			  status == 404 ? "not_found" : "failed", 1);
 	http_later_reply(job->later, &reply);
 }
@@ -135,14 +135,14 @@ static const char *type_of(enum output_format format)
 	}
 }
 
-static void job_stream(struct demand_job *job, uint64_t size)
+static void job_stream(struct remote_profile_job *job, uint64_t size)
 {
 	const char *name = NULL, *type = plain;
 
-	if (job->kind == DEMAND_PROFILE) {
+	if (job->kind == REMOTE_PROFILE_PROFILE) {
 		type = type_of(job->query.format);
 		name = job->query.format == OUTPUT_PPROF ? "profile.pb.gz" : NULL;
-	} else if (job->kind == DEMAND_FILES) {
+	} else if (job->kind == REMOTE_PROFILE_FILES) {
 		name = strrchr(job->path, '/') ? strrchr(job->path, '/') + 1 : job->path;
 		type = type_of(output_format_by_path(name));
 		if (!*name) {
@@ -151,18 +151,18 @@ static void job_stream(struct demand_job *job, uint64_t size)
 		}
 	}
 	job->status = 200;
-	job->state = DEMAND_SENDING;
+	job->state = REMOTE_PROFILE_SENDING;
 	job->deadline_ns = time_monotonic_ns() + SEND_SECONDS * NS_PER_SECOND;
 	http_later_stream(job->later, job->fd, size, type, name);
 }
 
 /* A dump has ended without a word on standard output. */
-static void dump_ended(struct demand_job *job)
+static void dump_ended(struct remote_profile_job *job)
 {
 	__cleanup(buf_fini) struct buf said = { .max = WHY_MAX };
 	int result = WIFEXITED(job->ended) ? WEXITSTATUS(job->ended) : EXIT_FAILED;
 
-	demand_child_said(job, &said);
+	remote_profile_child_said(job, &said);
 	if (buf_error(&said) || !said.len)
 		buf_add_str(&said, "the dump failed");
 	if (result == EXIT_DONE || result == EXIT_NO_TARGET)
@@ -172,7 +172,7 @@ static void dump_ended(struct demand_job *job)
 }
 
 /* Has it said something, or ended without? */
-static void dump_look(struct demand_job *job)
+static void dump_look(struct remote_profile_job *job)
 {
 	bool ended = child_ended(job); /* first: what it has written is there by then */
 	int nr = 0;
@@ -185,12 +185,12 @@ static void dump_look(struct demand_job *job)
 
 static void on_readable(void *arg)
 {
-	struct demand_job *job = arg;
-	struct demand_head head;
+	struct remote_profile_job *job = arg;
+	struct remote_profile_head head;
 
 	if (job->status) /* it has been given up */
 		return;
-	if (job->kind == DEMAND_DUMP) {
+	if (job->kind == REMOTE_PROFILE_DUMP) {
 		dump_look(job); /* if it has closed the pipe, it will be gone in a moment */
 		return;
 	}
@@ -205,22 +205,22 @@ static void on_readable(void *arg)
 		job_stream(job, head.size);
 }
 
-static void dump_log(const struct demand_job *job)
+static void dump_log(const struct remote_profile_job *job)
 {
 	__cleanup(buf_fini) struct buf said = { .max = WHY_MAX };
 
-	demand_child_said(job, &said);
+	remote_profile_child_said(job, &said);
 	if (said.len && !buf_error(&said))
 		log_info("dump for %s: %s", job->client, said.data);
 }
 
 static int on_ended(void *arg)
 {
-	struct demand_job *job = arg;
+	struct remote_profile_job *job = arg;
 
 	if (!child_ended(job))
 		return -EAGAIN;
-	if (job->kind != DEMAND_DUMP)
+	if (job->kind != REMOTE_PROFILE_DUMP)
 		return job->ended ? -EIO : 0;
 	dump_log(job);
 	/* One of several processes may have gone: what there is of the others is an answer. */
@@ -228,7 +228,7 @@ static int on_ended(void *arg)
 }
 
 /* Here, since a child cannot ask the kernel's counters any more. */
-static void profile_stats(struct demand_job *job)
+static void profile_stats(struct remote_profile_job *job)
 {
 	const struct run_stats before = job->stats;
 	struct aggregate_view view;
@@ -241,18 +241,19 @@ static void profile_stats(struct demand_job *job)
 	job->stats.duration_seconds = (double)(job->end_ns - job->start_ns) / 1e9;
 }
 
-static void job_work(struct demand_job *job, uint64_t now_ns)
+static void job_work(struct remote_profile_job *job, uint64_t now_ns)
 {
-	static const unsigned int seconds[DEMAND_NR_KINDS] = { PROFILE_SECONDS, DUMP_SECONDS,
-							       FILES_SECONDS };
+	static const unsigned int seconds[REMOTE_PROFILE_NR_KINDS] = { PROFILE_SECONDS,
+								       DUMP_SECONDS,
+								       FILES_SECONDS };
 	int err;
 
-	if (job->kind == DEMAND_PROFILE) {
-		job_waits_cut(job);
+	if (job->kind == REMOTE_PROFILE_PROFILE) {
+		job_waits_rotate(job);
 		profile_stats(job);
 	}
-	err = demand_child_start(job);
-	job->state = DEMAND_WORKING;
+	err = remote_profile_child_start(job);
+	job->state = REMOTE_PROFILE_WORKING;
 	job->deadline_ns = now_ns + seconds[job->kind] * NS_PER_SECOND;
 	process_filter_close(&job->filter, &job->daemon->sampler);
 	aggregate_free(job->aggregate);
@@ -263,38 +264,41 @@ static void job_work(struct demand_job *job, uint64_t now_ns)
 		job_reply(job, 500, strerror(-err));
 }
 
-static struct demand_job *job_find(struct daemon *daemon, enum demand_kind kind, size_t *slot)
+static struct remote_profile_job *job_find(struct daemon *daemon, enum remote_profile_kind kind,
+					   size_t *slot)
 {
-	static const size_t nr[DEMAND_NR_KINDS] = { DEMAND_MAX_PROFILES, DEMAND_MAX_DUMPS,
-						    DEMAND_MAX_FILES };
-	size_t i, first = kind == DEMAND_PROFILE ? 0
-			  : kind == DEMAND_DUMP	 ? DEMAND_MAX_PROFILES
-						 : DEMAND_MAX_PROFILES + DEMAND_MAX_DUMPS;
+	static const size_t nr[REMOTE_PROFILE_NR_KINDS] = { REMOTE_PROFILE_MAX_PROFILES,
+							    REMOTE_PROFILE_MAX_DUMPS,
+							    REMOTE_PROFILE_MAX_FILES };
+	size_t i, first = kind == REMOTE_PROFILE_PROFILE ? 0
+			  : kind == REMOTE_PROFILE_DUMP
+				  ? REMOTE_PROFILE_MAX_PROFILES
+				  : REMOTE_PROFILE_MAX_PROFILES + REMOTE_PROFILE_MAX_DUMPS;
 
 	for (i = first; i < first + nr[kind]; i++) {
 		*slot = i;
-		if (daemon->demand.jobs[i].state == DEMAND_FREE)
-			return &daemon->demand.jobs[i];
+		if (daemon->remote.jobs[i].state == REMOTE_PROFILE_FREE)
+			return &daemon->remote.jobs[i];
 	}
 	return NULL;
 }
 
 /* When the first of those that are sampling will be done. */
-static unsigned int retry_seconds(const struct daemon *daemon, enum demand_kind kind)
+static unsigned int retry_seconds(const struct daemon *daemon, enum remote_profile_kind kind)
 {
 	uint64_t now_ns = time_monotonic_ns(), least_ns = UINT64_MAX;
-	const struct demand_job *job = daemon->demand.jobs;
+	const struct remote_profile_job *job = daemon->remote.jobs;
 	size_t i;
 
-	for (i = 0; kind == DEMAND_PROFILE && i < DEMAND_MAX_PROFILES; i++)
-		if (job[i].state == DEMAND_SAMPLING && job[i].end_ns < least_ns)
+	for (i = 0; kind == REMOTE_PROFILE_PROFILE && i < REMOTE_PROFILE_MAX_PROFILES; i++)
+		if (job[i].state == REMOTE_PROFILE_SAMPLING && job[i].end_ns < least_ns)
 			least_ns = job[i].end_ns;
 	if (least_ns == UINT64_MAX || least_ns < now_ns)
 		return RETRY_SECONDS;
 	return (unsigned int)((least_ns - now_ns) / NS_PER_SECOND) + 1;
 }
 
-static int profile_begin(struct demand_job *job, size_t slot, struct buf *why)
+static int profile_begin(struct remote_profile_job *job, size_t slot, struct buf *why)
 {
 	struct daemon *daemon = job->daemon;
 	int err;
@@ -313,13 +317,13 @@ static int profile_begin(struct demand_job *job, size_t slot, struct buf *why)
 	if (err)
 		return err;
 	job->offset_ns = daemon->running.offset_ns;
-	job->state = DEMAND_SAMPLING;
+	job->state = REMOTE_PROFILE_SAMPLING;
 	return 0;
 }
 
 struct query_parse {
-	struct demand_query *query;
-	enum demand_kind kind;
+	struct remote_profile_query *query;
+	enum remote_profile_kind kind;
 	struct buf *why;
 };
 
@@ -327,7 +331,7 @@ static int take(void *arg, const char *name, const char *value)
 {
 	const struct query_parse *parse = arg;
 
-	return demand_query_take(parse->query, parse->kind, name, value, parse->why);
+	return remote_profile_query_take(parse->query, parse->kind, name, value, parse->why);
 }
 
 static const struct http_later_events later_events = { .readable = on_readable,
@@ -335,11 +339,12 @@ static const struct http_later_events later_events = { .readable = on_readable,
 						       .done = on_done };
 
 /* Takes query. */
-static void job_begin(struct daemon *daemon, enum demand_kind kind, struct demand_query *query,
-		      const struct http_request *request, struct http_reply *reply)
+static void job_begin(struct daemon *daemon, enum remote_profile_kind kind,
+		      struct remote_profile_query *query, const struct http_request *request,
+		      struct http_reply *reply)
 {
 	__cleanup(buf_fini) struct buf why = { .max = WHY_MAX };
-	struct demand_job *job;
+	struct remote_profile_job *job;
 	size_t slot;
 	int err = 0;
 
@@ -347,22 +352,22 @@ static void job_begin(struct daemon *daemon, enum demand_kind kind, struct deman
 	if (!job) {
 		refuse(daemon, reply, 503, "busy", "busy with others: come again");
 		reply->retry_seconds = retry_seconds(daemon, kind);
-		demand_query_fini(query);
+		remote_profile_query_fini(query);
 		return;
 	}
-	*job = (struct demand_job){ .daemon = daemon,
-				    .kind = kind,
-				    .query = *query,
-				    .asked_ns = time_monotonic_ns(),
-				    .fd = -1,
-				    .said_fd = -1 };
+	*job = (struct remote_profile_job){ .daemon = daemon,
+					    .kind = kind,
+					    .query = *query,
+					    .asked_ns = time_monotonic_ns(),
+					    .fd = -1,
+					    .said_fd = -1 };
 	snprintf(job->client, sizeof(job->client), "%s", request->client);
-	daemon->demand.counts.requests[kind]++;
-	if (kind == DEMAND_FILES)
+	daemon->remote.counts.requests[kind]++;
+	if (kind == REMOTE_PROFILE_FILES)
 		job->path = strdup(request->path + sizeof(FILES_PREFIX) - 1);
-	if (kind == DEMAND_FILES && !job->path)
+	if (kind == REMOTE_PROFILE_FILES && !job->path)
 		err = -ENOMEM;
-	if (kind == DEMAND_PROFILE)
+	if (kind == REMOTE_PROFILE_PROFILE)
 		err = profile_begin(job, slot, &why);
 	if (!err)
 		job->later = http_later_new(request, reply, &later_events, job);
@@ -373,17 +378,17 @@ static void job_begin(struct daemon *daemon, enum demand_kind kind, struct deman
 		refuse(daemon, reply, job->status, err == -ENOENT ? "not_found" : "failed",
 		       why.len ? why.data : strerror(-err));
 		job_end(job);
-		job->state = DEMAND_FREE;
+		job->state = REMOTE_PROFILE_FREE;
 		return;
 	}
-	if (kind != DEMAND_PROFILE)
+	if (kind != REMOTE_PROFILE_PROFILE)
 		job_work(job, job->asked_ns);
 }
 
 static bool is_allowed(struct daemon *daemon, const struct http_request *request,
 		       struct http_reply *reply)
 {
-	int err = demand_token_check(request->authorization, daemon->options->token);
+	int err = remote_profile_token_check(request->authorization, daemon->options->token);
 
 	if (!err)
 		return true;
@@ -397,25 +402,25 @@ static bool is_allowed(struct daemon *daemon, const struct http_request *request
 	return false;
 }
 
-static bool kind_of(const char *path, enum demand_kind *ret)
+static bool kind_of(const char *path, enum remote_profile_kind *ret)
 {
 	if (!strcmp(path, "/profile"))
-		*ret = DEMAND_PROFILE;
+		*ret = REMOTE_PROFILE_PROFILE;
 	else if (!strcmp(path, "/dump"))
-		*ret = DEMAND_DUMP;
+		*ret = REMOTE_PROFILE_DUMP;
 	else if (!strcmp(path, "/files") || !strncmp(path, FILES_PREFIX, sizeof(FILES_PREFIX) - 1))
-		*ret = DEMAND_FILES;
+		*ret = REMOTE_PROFILE_FILES;
 	else
 		return false;
 	return true;
 }
 
-bool demand_answer(struct daemon *daemon, const struct http_request *request,
-		   struct http_reply *reply)
+bool remote_profile_answer(struct daemon *daemon, const struct http_request *request,
+			   struct http_reply *reply)
 {
 	__cleanup(buf_fini) struct buf why = { .max = WHY_MAX };
-	struct demand_query query;
-	enum demand_kind kind;
+	struct remote_profile_query query;
+	enum remote_profile_kind kind;
 	struct query_parse parse = { .query = &query, .why = &why };
 	int err;
 
@@ -423,115 +428,117 @@ bool demand_answer(struct daemon *daemon, const struct http_request *request,
 		return false;
 	if (!is_allowed(daemon, request, reply))
 		return true;
-	if (kind != DEMAND_FILES && request->head) {
+	if (kind != REMOTE_PROFILE_FILES && request->head) {
 		refuse(daemon, reply, 405, "bad_request", "GET only");
 		reply->allow = "GET";
 		return true;
 	}
-	if (kind == DEMAND_FILES && (!strcmp(request->path, "/files") ||
-				     demand_path_check(request->path + sizeof(FILES_PREFIX) - 1))) {
+	if (kind == REMOTE_PROFILE_FILES &&
+	    (!strcmp(request->path, "/files") ||
+	     remote_profile_path_check(request->path + sizeof(FILES_PREFIX) - 1))) {
 		refuse(daemon, reply, 404, "not_found", "not found; /files/ lists what there is");
 		return true;
 	}
-	demand_query_init(&query);
+	remote_profile_query_init(&query);
 	parse.kind = kind;
 	err = http_query(request, take, &parse);
 	if (!err)
-		err = demand_query_check(&query, kind, &why);
+		err = remote_profile_query_check(&query, kind, &why);
 	if (err) {
 		refuse(daemon, reply, err == -ENOMEM ? 500 : 400, "bad_request",
 		       why.len && !buf_error(&why) ? why.data : "the query is not understood");
-		demand_query_fini(&query);
+		remote_profile_query_fini(&query);
 		return true;
 	}
 	job_begin(daemon, kind, &query, request, reply);
 	return true;
 }
 
-void demand_sample(struct daemon *daemon, const struct aggregate_input *input)
+void remote_profile_sample(struct daemon *daemon, const struct aggregate_input *input)
 {
-	struct demand_job *job = daemon->demand.jobs;
+	struct remote_profile_job *job = daemon->remote.jobs;
 	uint64_t ts_ns = input->sample->rec.ts_ns;
 	size_t i;
 
-	for (i = 0; i < DEMAND_MAX_PROFILES; i++)
-		if (job[i].state == DEMAND_SAMPLING && job[i].times && ts_ns >= job[i].start_ns)
+	for (i = 0; i < REMOTE_PROFILE_MAX_PROFILES; i++)
+		if (job[i].state == REMOTE_PROFILE_SAMPLING && job[i].times &&
+		    ts_ns >= job[i].start_ns)
 			job_waits_sample(&job[i], input);
-		else if (job[i].state == DEMAND_SAMPLING && ts_ns >= job[i].start_ns &&
+		else if (job[i].state == REMOTE_PROFILE_SAMPLING && ts_ns >= job[i].start_ns &&
 			 ts_ns < job[i].end_ns &&
 			 process_filter_wants(&job[i].filter, &daemon->sampler, input))
 			aggregate_add(job[i].aggregate, input);
 }
 
-void demand_exit(struct daemon *daemon, const struct bpfprof_task_id *task, uint64_t cpu_ns)
+void remote_profile_exit(struct daemon *daemon, const struct bpfprof_task_id *task, uint64_t cpu_ns)
 {
 	size_t i;
 
-	for (i = 0; i < DEMAND_MAX_PROFILES; i++)
-		if (daemon->demand.jobs[i].state == DEMAND_SAMPLING)
-			aggregate_exit(daemon->demand.jobs[i].aggregate, task, cpu_ns);
+	for (i = 0; i < REMOTE_PROFILE_MAX_PROFILES; i++)
+		if (daemon->remote.jobs[i].state == REMOTE_PROFILE_SAMPLING)
+			aggregate_exit(daemon->remote.jobs[i].aggregate, task, cpu_ns);
 }
 
-static void job_run(struct demand_job *job, uint64_t now_ns)
+static void job_run(struct remote_profile_job *job, uint64_t now_ns)
 {
 	switch (job->state) {
-	case DEMAND_SAMPLING:
+	case REMOTE_PROFILE_SAMPLING:
 		if (now_ns >= job->end_ns)
 			job_work(job, now_ns);
 		break;
-	case DEMAND_WORKING:
-		if (job->kind == DEMAND_DUMP && !job->status)
+	case REMOTE_PROFILE_WORKING:
+		if (job->kind == REMOTE_PROFILE_DUMP && !job->status)
 			dump_look(job);
-		if (job->state != DEMAND_WORKING)
+		if (job->state != REMOTE_PROFILE_WORKING)
 			break;
 		if (!job->status && now_ns >= job->deadline_ns)
 			job_reply(job, 504, "it took too long");
 		else if (job->status && now_ns >= job->deadline_ns + SEND_SECONDS * NS_PER_SECOND)
 			http_later_cut(job->later);
 		break;
-	case DEMAND_SENDING:
+	case REMOTE_PROFILE_SENDING:
 		if (now_ns >= job->deadline_ns)
 			http_later_cut(job->later);
 		else
 			http_later_again(job->later);
 		break;
-	case DEMAND_DYING:
+	case REMOTE_PROFILE_DYING:
 		job_bury(job);
 		break;
-	case DEMAND_FREE:
+	case REMOTE_PROFILE_FREE:
 		break;
 	}
 }
 
-void demand_run(struct daemon *daemon, uint64_t now_ns)
+void remote_profile_run(struct daemon *daemon, uint64_t now_ns)
 {
 	size_t i;
 
-	for (i = 0; i < DEMAND_MAX_JOBS; i++)
-		job_run(&daemon->demand.jobs[i], now_ns);
+	for (i = 0; i < REMOTE_PROFILE_MAX_JOBS; i++)
+		job_run(&daemon->remote.jobs[i], now_ns);
 }
 
-size_t demand_aggregates(const struct daemon *daemon, const struct aggregate **ret)
+size_t remote_profile_aggregates(const struct daemon *daemon, const struct aggregate **ret)
 {
 	size_t i, nr = 0;
 
-	for (i = 0; i < DEMAND_MAX_PROFILES; i++)
-		if (daemon->demand.jobs[i].aggregate)
-			ret[nr++] = daemon->demand.jobs[i].aggregate;
+	for (i = 0; i < REMOTE_PROFILE_MAX_PROFILES; i++)
+		if (daemon->remote.jobs[i].aggregate)
+			ret[nr++] = daemon->remote.jobs[i].aggregate;
 	return nr;
 }
 
-void demand_metrics(struct buf *dst, const struct daemon *daemon)
+void remote_profile_metrics(struct buf *dst, const struct daemon *daemon)
 {
 	static const char requests[] = "bpfprof_remote_requests_total",
 			  refused[] = "bpfprof_remote_refused_total",
 			  cut[] = "bpfprof_remote_cut_total";
-	const struct demand_counts *counts = &daemon->demand.counts;
+	const struct remote_profile_counts *counts = &daemon->remote.counts;
 	size_t i;
 
 	buf_printf(dst, "# HELP %s Remote profiling that was begun, by kind.\n# TYPE %s counter\n",
 		   requests, requests);
-	for (i = 0; i < DEMAND_NR_KINDS; i++)
+	for (i = 0; i < REMOTE_PROFILE_NR_KINDS; i++)
 		buf_printf(dst, "%s{kind=\"%s\"} %" PRIu64 "\n", requests, kind_names[i],
 			   counts->requests[i]);
 	buf_printf(dst, "# HELP %s Remote profiling refused or failed, by reason.\n", refused);

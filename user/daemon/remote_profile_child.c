@@ -28,13 +28,13 @@
 #define SAID_SHOWN 2048
 #define ARGUMENTS_BYTES 65536
 
-static bool head_write(int fd, const struct demand_head *head)
+static bool head_write(int fd, const struct remote_profile_head *head)
 {
 	return write(fd, head, sizeof(*head)) == sizeof(*head);
 }
 
 /* Nothing was sampled: because there is nothing? */
-static bool is_nowhere(struct demand_job *job, struct demand_head *head)
+static bool is_nowhere(struct remote_profile_job *job, struct remote_profile_head *head)
 {
 	const struct container_filter *filter = &job->query.choice.containers;
 	__cleanup(buf_fini) struct buf text = { .max = sizeof(head->text) - 64 };
@@ -51,9 +51,9 @@ static bool is_nowhere(struct demand_job *job, struct demand_head *head)
 	return true;
 }
 
-static bool profile_write(struct demand_job *job, int fd)
+static bool profile_write(struct remote_profile_job *job, int fd)
 {
-	struct demand_head head = { .status = 200, .size = HTTP_LATER_SIZE_UNKNOWN };
+	struct remote_profile_head head = { .status = 200, .size = HTTP_LATER_SIZE_UNKNOWN };
 	struct output_options options = { .threads = job->daemon->options->threads,
 					  .native = job->query.native };
 	struct profile profile = { 0 };
@@ -75,7 +75,7 @@ static bool profile_write(struct demand_job *job, int fd)
 	profile.duration_ns = job->end_ns - job->start_ns;
 	profile.threads = options.threads;
 	profile.stats = &job->stats;
-	if (daemon_waits_park(job->daemon, &profile, &job->stats.waits)) {
+	if (daemon_waits_idle(job->daemon, &profile, &job->stats.waits)) {
 		head.status = 500;
 		snprintf(head.text, sizeof(head.text), "%s", strerror(ENOMEM));
 		return head_write(fd, &head);
@@ -132,7 +132,7 @@ static void environment_clear(void)
 }
 
 /* This program, anew: it has a sampler of its own, and none of our memory. */
-static void dump_exec(struct demand_job *job, int fd)
+static void dump_exec(struct remote_profile_job *job, int fd)
 {
 	const struct process_choice *choice = &job->query.choice;
 	struct rlimit said = { .rlim_cur = SAID_BYTES, .rlim_max = SAID_BYTES };
@@ -164,7 +164,7 @@ static void dump_exec(struct demand_job *job, int fd)
 	_exit(1);
 }
 
-static void child_main(struct demand_job *job, int fd, pid_t parent)
+static void child_main(struct remote_profile_job *job, int fd, pid_t parent)
 {
 	bool whole;
 
@@ -172,18 +172,19 @@ static void child_main(struct demand_job *job, int fd, pid_t parent)
 	if (getppid() != parent)
 		_exit(1);
 	daemon_child_begin(job->daemon, fd);
-	if (job->kind == DEMAND_DUMP)
+	if (job->kind == REMOTE_PROFILE_DUMP)
 		dump_exec(job, fd);
-	whole = job->kind == DEMAND_FILES ? demand_files_write(job, fd) : profile_write(job, fd);
+	whole = job->kind == REMOTE_PROFILE_FILES ? remote_profile_files_write(job, fd)
+						  : profile_write(job, fd);
 	_exit(whole ? 0 : 1);
 }
 
-int demand_child_start(struct demand_job *job)
+int remote_profile_child_start(struct remote_profile_job *job)
 {
 	int fds[2], err = 0;
 	pid_t parent = getpid();
 
-	if (job->kind == DEMAND_DUMP) {
+	if (job->kind == REMOTE_PROFILE_DUMP) {
 		job->said_fd = memfd_create("bpfprof-dump", MFD_CLOEXEC);
 		if (job->said_fd < 0)
 			return -errno;
@@ -207,7 +208,7 @@ int demand_child_start(struct demand_job *job)
 	return 0;
 }
 
-void demand_child_said(const struct demand_job *job, struct buf *dst)
+void remote_profile_child_said(const struct remote_profile_job *job, struct buf *dst)
 {
 	char text[SAID_SHOWN];
 	ssize_t len, i;

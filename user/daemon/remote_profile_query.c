@@ -34,13 +34,14 @@ static const struct {
 	{ "worker", KEY_WORKER, false, false },
 };
 
-void demand_query_init(struct demand_query *query)
+void remote_profile_query_init(struct remote_profile_query *query)
 {
-	*query = (struct demand_query){ .duration_ns = DEMAND_SECONDS_DEFAULT * NS_PER_SECOND,
-					.format = OUTPUT_PPROF };
+	*query = (struct remote_profile_query){ .duration_ns = REMOTE_PROFILE_SECONDS_DEFAULT *
+							       NS_PER_SECOND,
+						.format = OUTPUT_PPROF };
 }
 
-void demand_query_fini(struct demand_query *query)
+void remote_profile_query_fini(struct remote_profile_query *query)
 {
 	process_choice_fini(&query->choice);
 }
@@ -51,17 +52,17 @@ static int refuse(struct buf *why, const char *text)
 	return -EINVAL;
 }
 
-static int take_seconds(struct demand_query *query, const char *value, struct buf *why)
+static int take_seconds(struct remote_profile_query *query, const char *value, struct buf *why)
 {
 	uint64_t ns;
 
-	if (duration_parse(value, &ns) || ns > DEMAND_SECONDS_MAX * NS_PER_SECOND)
+	if (duration_parse(value, &ns) || ns > REMOTE_PROFILE_SECONDS_MAX * NS_PER_SECOND)
 		return refuse(why, "must be a number of seconds up to 3600, or one like 30s, 5m");
 	query->duration_ns = ns;
 	return 0;
 }
 
-static int take_native(struct demand_query *query, const char *value, struct buf *why)
+static int take_native(struct remote_profile_query *query, const char *value, struct buf *why)
 {
 	static const char *const words[] = {
 		"", "1", "true", "yes", "on", "0", "false", "no", "off"
@@ -74,7 +75,7 @@ static int take_native(struct demand_query *query, const char *value, struct buf
 	return 0;
 }
 
-static int take_format(struct demand_query *query, const char *value, struct buf *why)
+static int take_format(struct remote_profile_query *query, const char *value, struct buf *why)
 {
 	enum output_format format = output_format_by_name(value);
 
@@ -104,7 +105,8 @@ static size_t stars_of(const struct process_choice *choice)
 	return nr;
 }
 
-static int take_key(struct demand_query *query, enum key key, const char *value, struct buf *why)
+static int take_key(struct remote_profile_query *query, enum key key, const char *value,
+		    struct buf *why)
 {
 	struct process_choice *choice = &query->choice;
 
@@ -125,8 +127,8 @@ static int take_key(struct demand_query *query, enum key key, const char *value,
 	return refuse(why, "not understood");
 }
 
-int demand_query_take(struct demand_query *query, enum demand_kind kind, const char *name,
-		      const char *value, struct buf *why)
+int remote_profile_query_take(struct remote_profile_query *query, enum remote_profile_kind kind,
+			      const char *name, const char *value, struct buf *why)
 {
 	__cleanup(buf_fini) struct buf reason = { .max = WHY_MAX };
 	unsigned int bit;
@@ -135,8 +137,8 @@ int demand_query_take(struct demand_query *query, enum demand_kind kind, const c
 
 	for (i = 0; i < ARRAY_SIZE(names) && strcmp(names[i].name, name); i++)
 		;
-	if (kind == DEMAND_FILES || i == ARRAY_SIZE(names) ||
-	    (names[i].profile_only && kind != DEMAND_PROFILE)) {
+	if (kind == REMOTE_PROFILE_FILES || i == ARRAY_SIZE(names) ||
+	    (names[i].profile_only && kind != REMOTE_PROFILE_PROFILE)) {
 		text_add_typed(why, name);
 		buf_add_str(why, ": no such parameter");
 		return -EINVAL;
@@ -148,7 +150,7 @@ int demand_query_take(struct demand_query *query, enum demand_kind kind, const c
 	}
 	query->given |= bit;
 	err = take_key(query, names[i].key, value, &reason);
-	if (!err && stars_of(&query->choice) > DEMAND_STARS_MAX)
+	if (!err && stars_of(&query->choice) > REMOTE_PROFILE_STARS_MAX)
 		err = refuse(&reason, "there may be 8 times * in all patterns together");
 	if (err == -EINVAL) {
 		buf_printf(why, "%s=", name);
@@ -158,14 +160,15 @@ int demand_query_take(struct demand_query *query, enum demand_kind kind, const c
 	return err;
 }
 
-int demand_query_check(const struct demand_query *query, enum demand_kind kind, struct buf *why)
+int remote_profile_query_check(const struct remote_profile_query *query,
+			       enum remote_profile_kind kind, struct buf *why)
 {
-	if (kind == DEMAND_DUMP && !process_choice_is_set(&query->choice))
+	if (kind == REMOTE_PROFILE_DUMP && !process_choice_is_set(&query->choice))
 		return refuse(why, "pid=, pod= or worker= is missing: which process?");
 	return 0;
 }
 
-int demand_token_check(const char *authorization, const char *token)
+int remote_profile_token_check(const char *authorization, const char *token)
 {
 	static const char scheme[] = "Bearer";
 	size_t len, token_len = strlen(token), i;
@@ -188,7 +191,7 @@ int demand_token_check(const char *authorization, const char *token)
 	return differs ? -EACCES : 0;
 }
 
-int demand_path_check(const char *path)
+int remote_profile_path_check(const char *path)
 {
 	struct store_name name;
 	unsigned int depth;

@@ -130,7 +130,7 @@ static bool covers_code(const struct go_table *tab)
  * Are there functions where the table says so? The number of them that look as if, out of *nr; sets
  * where they begin and end. Or -EBADMSG, or an error of reading.
  */
-static int text_look(struct go_table *tab, uint32_t *nr)
+static int text_scan(struct go_table *tab, uint32_t *nr)
 {
 	uint64_t step, pos;
 	uint32_t filled;
@@ -154,7 +154,7 @@ static int text_look(struct go_table *tab, uint32_t *nr)
 static int text_check(struct go_table *tab)
 {
 	uint32_t nr;
-	int filled = text_look(tab, &nr);
+	int filled = text_scan(tab, &nr);
 
 	return filled < 0 ? filled : (uint32_t)filled * 2 >= nr ? 0 : -EBADMSG;
 }
@@ -206,7 +206,7 @@ struct search {
 	uint64_t bytes_left; /* in which a header is looked for */
 	uint32_t tries_left; /* headers */
 	uint64_t text_bytes_left; /* in which the start of the text is looked for */
-	uint32_t looks_left; /* calls of text_look() there */
+	uint32_t looks_left; /* calls of text_scan() there */
 };
 
 /* 1: the rest need not be searched, all functions looked at fit. */
@@ -241,7 +241,7 @@ static int text_search_in(struct go_table *tab, const struct elf_segment *seg,
 			if (!search->looks_left)
 				return -EBADMSG;
 			search->looks_left--;
-			filled = text_look(tab, &nr);
+			filled = text_scan(tab, &nr);
 			if (filled > best->filled && (uint32_t)filled * 4 >= nr * 3)
 				*best = (struct best_text){ tab->text, filled };
 			if (filled > 0 && (uint32_t)filled == nr)

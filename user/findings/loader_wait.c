@@ -6,22 +6,22 @@
 #define HANDED_ON 0.8 /* of a helper's waits that somebody ended, those that children did */
 
 struct search {
-	struct feed *feed;
+	struct loader_wait *loader;
 	const struct waker_link *links;
 	size_t nr;
 	bool (*is_child)(void *arg, uint32_t pid);
 	void *arg;
 };
 
-static void child_note(struct feed *feed, uint32_t pid)
+static void child_note(struct loader_wait *loader, uint32_t pid)
 {
 	uint32_t i;
 
-	for (i = 0; i < feed->nr_children; i++)
-		if (feed->children[i] == pid)
+	for (i = 0; i < loader->nr_children; i++)
+		if (loader->children[i] == pid)
 			return;
-	if (i < FEED_MAX_CHILDREN)
-		feed->children[feed->nr_children++] = pid;
+	if (i < LOADER_WAIT_MAX_CHILDREN)
+		loader->children[loader->nr_children++] = pid;
 }
 
 static bool hands_on(const struct search *s, uint32_t tid, uint32_t but)
@@ -46,18 +46,18 @@ static void helper_note(const struct search *s, uint32_t tid)
 
 	for (i = 0; i < s->nr; i++)
 		if (s->links[i].tid == tid && s->is_child(s->arg, s->links[i].by_pid))
-			child_note(s->feed, s->links[i].by_pid);
+			child_note(s->loader, s->links[i].by_pid);
 }
 
-void feed_find(struct feed *ret, const struct waker_link *links, size_t nr, uint32_t pid,
-	       bool (*is_child)(void *arg, uint32_t pid), void *arg)
+void loader_wait_find(struct loader_wait *ret, const struct waker_link *links, size_t nr,
+		      uint32_t pid, bool (*is_child)(void *arg, uint32_t pid), void *arg)
 {
 	const struct search s = {
-		.feed = ret, .links = links, .nr = nr, .is_child = is_child, .arg = arg
+		.loader = ret, .links = links, .nr = nr, .is_child = is_child, .arg = arg
 	};
 	const struct waker_link *link;
 
-	*ret = (struct feed){ 0 };
+	*ret = (struct loader_wait){ 0 };
 	for (link = links; link < links + nr; link++) {
 		if (link->pid != pid || link->tid != pid)
 			continue;

@@ -13,11 +13,11 @@
 
 struct waker_link;
 
-#define FEED_MAX_CHILDREN 64
+#define LOADER_WAIT_MAX_CHILDREN 64
 
-struct feed {
+struct loader_wait {
 	uint64_t ns, nr; /* how long it waited, in how many waits, which */
-	uint32_t children[FEED_MAX_CHILDREN]; /* these ended, by the kernel's pid */
+	uint32_t children[LOADER_WAIT_MAX_CHILDREN]; /* these ended, by the kernel's pid */
 	uint32_t nr_children;
 };
 
@@ -25,7 +25,7 @@ struct feed {
  * A wait counts if a child ended it, or another thread of the process that is itself woken by children
  * most of the time, and by hardly anybody else. is_child: of the process.
  */
-void feed_find(struct feed *ret, const struct waker_link *links, size_t nr, uint32_t pid,
-	       bool (*is_child)(void *arg, uint32_t pid), void *arg);
+void loader_wait_find(struct loader_wait *ret, const struct waker_link *links, size_t nr,
+		      uint32_t pid, bool (*is_child)(void *arg, uint32_t pid), void *arg);
 
 #endif

@@ -289,7 +289,7 @@ static uint32_t group_get(struct process_watch *watch, const char *dir, bool is_
 }
 
 /* What is asked once. */
-static void process_look(struct process_watch *watch, struct watched_process *process)
+static void process_scan(struct process_watch *watch, struct watched_process *process)
 {
 	struct cgroup_limits limits;
 
@@ -385,7 +385,7 @@ static void process_read(struct process_watch *watch, struct watched_process *pr
 	if (process->exited || !process->own_pid)
 		return;
 	if (!process->looked)
-		process_look(watch, process);
+		process_scan(watch, process);
 	if (proc_usage_read(&usage, (pid_t)process->own_pid) || !proc_usage_has_memory(&usage) ||
 	    !usage.rss_bytes) /* on its way out it has none */
 		return;

@@ -294,30 +294,30 @@ static bool starved_tell(struct record_findings *findings, const struct profile 
 	struct child_search search = { .profile = profile, .parent = process->pid };
 	__cleanup(buf_fini) struct buf name = { .max = NAME_MAX_BYTES };
 	struct starved_fact fact = { .pid = process->pid };
-	uint32_t i, children[FEED_MAX_CHILDREN];
+	uint32_t i, children[LOADER_WAIT_MAX_CHILDREN];
 	uint64_t run_ns;
-	struct feed feed;
+	struct loader_wait loader;
 
 	if (!process->pid || profile->time != PROFILE_TIME_WALL)
 		return false;
-	feed_find(&feed, links, nr, process->kernel_pid, is_child, &search);
+	loader_wait_find(&loader, links, nr, process->kernel_pid, is_child, &search);
 	process_text(&name, profile, process);
-	if (!feed.nr || buf_error(&name) || !name.data)
+	if (!loader.nr || buf_error(&name) || !name.data)
 		return false;
-	for (i = 0; i < feed.nr_children; i++) {
-		children[i] = entry_of(profile, feed.children[i])->pid;
-		fact.child_asleep_ns += state_ns(profile, feed.children[i], PROFILE_FIRST_SLEEPS);
-		run_ns = state_ns(profile, feed.children[i], PROFILE_FIRST_RUNS);
+	for (i = 0; i < loader.nr_children; i++) {
+		children[i] = entry_of(profile, loader.children[i])->pid;
+		fact.child_asleep_ns += state_ns(profile, loader.children[i], PROFILE_FIRST_SLEEPS);
+		run_ns = state_ns(profile, loader.children[i], PROFILE_FIRST_RUNS);
 		fact.child_run_ns += run_ns;
 		fact.child_awake_ns +=
-			run_ns + state_ns(profile, feed.children[i], PROFILE_NOT_ASLEEP);
+			run_ns + state_ns(profile, loader.children[i], PROFILE_NOT_ASLEEP);
 	}
 	fact.name = name.data;
-	fact.waited_ns = feed.ns;
-	fact.nr_waits = feed.nr;
+	fact.waited_ns = loader.ns;
+	fact.nr_waits = loader.nr;
 	fact.run_ns = state_ns(profile, process->kernel_pid, PROFILE_FIRST_RUNS);
 	fact.children = children;
-	fact.nr_children = feed.nr_children;
+	fact.nr_children = loader.nr_children;
 	return findings_of_starved(&findings->found, &fact, profile->duration_ns);
 }
 

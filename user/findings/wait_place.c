@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/strtab.h"
-#include "profile/parked.h"
+#include "profile/idle.h"
 #include "profile/profile.h"
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))

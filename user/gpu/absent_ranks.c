@@ -30,30 +30,30 @@
 #define BURST_NS (NS_PER_SECOND / 2)
 #define NAMES_NS (2 * NS_PER_SECOND)
 
-struct gpu_where {
+struct absent_ranks {
 	struct strtab *strings;
 	struct remote_child *child; /* while they are read */
-	struct gpu_where_process processes[MAX_PROCESSES];
+	struct absent_rank processes[MAX_PROCESSES];
 	uint32_t own_pids[MAX_PROCESSES]; /* of these, as we see them */
 	size_t nr;
 	uint64_t unread, cut; /* processes; stacks of which a part is missing */
 };
 
-void gpu_where_frame(const struct dump *dump, const struct thread_frame *frame,
-		     char room[GPU_WHERE_FRAME_BYTES])
+void absent_ranks_frame(const struct dump *dump, const struct thread_frame *frame,
+			char room[ABSENT_RANKS_FRAME_BYTES])
 {
 	const char *name = strtab_get(dump->strings, frame->name);
 
 	if (frame->kind == THREAD_FRAME_PYTHON)
-		snprintf(room, GPU_WHERE_FRAME_BYTES, "%s (%s:%u)", name,
+		snprintf(room, ABSENT_RANKS_FRAME_BYTES, "%s (%s:%u)", name,
 			 strtab_get(dump->strings, frame->short_file), frame->line);
 	else
-		snprintf(room, GPU_WHERE_FRAME_BYTES, "%s", name);
+		snprintf(room, ABSENT_RANKS_FRAME_BYTES, "%s", name);
 }
 
 /* Does it know a communicator, or at least the library? */
-static bool has_nccl(const struct gpu_job *job, const struct gpu_picture *picture,
-		     const struct gpu_tally_process *process)
+static bool has_nccl(const struct gpu_job *job, const struct gpu_snapshot *picture,
+		     const struct call_table_process *process)
 {
 	const struct bpfprof_gpu_comm_key *key;
 	size_t i;
@@ -63,13 +63,13 @@ static bool has_nccl(const struct gpu_job *job, const struct gpu_picture *pictur
 		if (key->pid == process->kernel_pid && key->start_ns == process->start_ns)
 			return true;
 	}
-	return gpu_before_was_silent(job->before, process->kernel_pid, process->start_ns);
+	return gpu_inflight_was_silent(job->before, process->kernel_pid, process->start_ns);
 }
 
-static bool is_in_call(const struct gpu_job *job, const struct gpu_picture *picture,
-		       const struct gpu_tally_process *process)
+static bool is_in_call(const struct gpu_job *job, const struct gpu_snapshot *picture,
+		       const struct call_table_process *process)
 {
-	const struct gpu_before_call *before;
+	const struct gpu_inflight_call *before;
 	const struct bpfprof_gpu_key *key;
 	size_t nr, i;
 
@@ -78,7 +78,7 @@ static bool is_in_call(const struct gpu_job *job, const struct gpu_picture *pict
 		if (key->pid == process->kernel_pid && key->start_ns == process->start_ns)
 			return true;
 	}
-	before = gpu_before_calls(job->before, &nr);
+	before = gpu_inflight_calls(job->before, &nr);
 	for (i = 0; i < nr; i++)
 		if (before[i].pid == process->kernel_pid && before[i].start_ns == process->start_ns)
 			return true;
@@ -86,11 +86,11 @@ static bool is_in_call(const struct gpu_job *job, const struct gpu_picture *pict
 }
 
 /* 0 or -ENOMEM. */
-static int frames_take(struct gpu_where *where, struct gpu_where_thread *to,
+static int frames_take(struct absent_ranks *where, struct absent_rank_thread *to,
 		       const struct dump *dump, const struct thread_dump *from)
 {
 	uint64_t nr_lost = strtab_nr_lost(where->strings);
-	char room[GPU_WHERE_FRAME_BYTES];
+	char room[ABSENT_RANKS_FRAME_BYTES];
 	size_t i;
 
 	to->frames = calloc(MAX_FRAMES, sizeof(*to->frames));
@@ -99,7 +99,7 @@ static int frames_take(struct gpu_where *where, struct gpu_where_thread *to,
 	for (i = 0; i < from->nr_frames && to->nr_frames < MAX_FRAMES; i++) {
 		if (from->frames[i].kind == THREAD_FRAME_KERNEL)
 			continue;
-		gpu_where_frame(dump, &from->frames[i], room);
+		absent_ranks_frame(dump, &from->frames[i], room);
 		to->frames[to->nr_frames++] =
 			strtab_get(where->strings, strtab_add(where->strings, room));
 	}
@@ -109,9 +109,9 @@ static int frames_take(struct gpu_where *where, struct gpu_where_thread *to,
 
 /* The threads of a process that are wanted, by their number outside of all pid namespaces. */
 struct wanted {
-	const struct gpu_tally_process *process;
-	uint32_t own_tids[GPU_WHERE_THREADS]; /* as we see them; the main one is the first */
-	char names[GPU_WHERE_THREADS][BPFPROF_COMM_LEN];
+	const struct call_table_process *process;
+	uint32_t own_tids[ABSENT_RANKS_THREADS]; /* as we see them; the main one is the first */
+	char names[ABSENT_RANKS_THREADS][BPFPROF_COMM_LEN];
 	size_t nr, nr_others;
 };
 
@@ -127,12 +127,12 @@ static int wanted_find(void *arg, const struct bpfprof_task_state *state)
 		return ++wanted->nr_others < TASKS_MAX ? 0 : -E2BIG;
 	memcpy(wanted->names[wanted->nr], state->comm, BPFPROF_COMM_LEN);
 	wanted->own_tids[wanted->nr++] = state->reader_tid ? state->reader_tid : state->task.tid;
-	return wanted->nr == GPU_WHERE_THREADS || !wanted->process->nccl_tid ||
+	return wanted->nr == ABSENT_RANKS_THREADS || !wanted->process->nccl_tid ||
 	       wanted->process->nccl_tid == wanted->process->kernel_pid;
 }
 
 /* They, named, in an empty dump. False: they could not be read in time. */
-static bool threads_read(struct gpu_where *where, struct gpu_job *job, struct dump *dump,
+static bool threads_read(struct absent_ranks *where, struct gpu_job *job, struct dump *dump,
 			 const struct wanted *wanted, uint64_t deadline_ns)
 {
 	struct sampler *sampler = &job->sampler;
@@ -172,18 +172,18 @@ static const struct thread_dump *thread_of(const struct process_dump *process, u
 }
 
 /* 0 or -ENOMEM. */
-static int process_take(struct gpu_where *where, const struct dump *dump,
+static int process_take(struct absent_ranks *where, const struct dump *dump,
 			const struct wanted *wanted)
 {
 	const struct process_dump *from = &dump->processes[0];
-	struct gpu_where_process *to = &where->processes[where->nr];
+	struct absent_rank *to = &where->processes[where->nr];
 	const struct thread_dump *read;
-	struct gpu_where_thread *thread;
+	struct absent_rank_thread *thread;
 	int err = 0;
 	size_t i;
 
-	*to = (struct gpu_where_process){ .pid = wanted->process->kernel_pid,
-					  .start_ns = wanted->process->start_ns };
+	*to = (struct absent_rank){ .pid = wanted->process->kernel_pid,
+				    .start_ns = wanted->process->start_ns };
 	where->own_pids[where->nr++] = wanted->own_tids[0];
 	for (i = 0; i < wanted->nr && !err; i++) {
 		read = thread_of(from, wanted->own_tids[i]);
@@ -202,8 +202,8 @@ static int process_take(struct gpu_where *where, const struct dump *dump,
 }
 
 /* 0, -EAGAIN if it could not be read, -ENOMEM. */
-static int process_read(struct gpu_where *where, struct gpu_job *job,
-			const struct gpu_tally_process *process, uint64_t deadline_ns)
+static int process_read(struct absent_ranks *where, struct gpu_job *job,
+			const struct call_table_process *process, uint64_t deadline_ns)
 {
 	uint32_t own_pid =
 		session_own_pid(&job->sampler.session, process->kernel_pid, process->pid);
@@ -223,7 +223,7 @@ static int process_read(struct gpu_where *where, struct gpu_job *job,
 }
 
 /* Adds those of its threads that were on a CPU. 0 or -ENOMEM. */
-static int running_add(struct dump *dump, const struct gpu_where_process *from, uint32_t own_pid)
+static int running_add(struct dump *dump, const struct absent_rank *from, uint32_t own_pid)
 {
 	struct process_dump *to = NULL;
 	struct thread_dump *thread;
@@ -234,7 +234,7 @@ static int running_add(struct dump *dump, const struct gpu_where_process *from, 
 			continue;
 		if (!to) {
 			to = dump_add(dump);
-			thread = to ? calloc(GPU_WHERE_THREADS, sizeof(*thread)) : NULL;
+			thread = to ? calloc(ABSENT_RANKS_THREADS, sizeof(*thread)) : NULL;
 			if (!thread)
 				return -ENOMEM;
 			to->threads = thread;
@@ -249,7 +249,8 @@ static int running_add(struct dump *dump, const struct gpu_where_process *from, 
 	return 0;
 }
 
-static struct gpu_where_thread *thread_find(struct gpu_where *where, uint32_t pid, uint32_t tid)
+static struct absent_rank_thread *thread_find(struct absent_ranks *where, uint32_t pid,
+					      uint32_t tid)
 {
 	size_t i, k;
 
@@ -262,7 +263,7 @@ static struct gpu_where_thread *thread_find(struct gpu_where *where, uint32_t pi
 }
 
 /* Of those that a sample met. 0 or -ENOMEM. */
-static int sampled_take(struct gpu_where *where, const struct dump *dump)
+static int sampled_take(struct absent_ranks *where, const struct dump *dump)
 {
 	const struct process_dump *process;
 	size_t i, k;
@@ -281,7 +282,7 @@ static int sampled_take(struct gpu_where *where, const struct dump *dump)
 }
 
 /* Where those are that run, a sample can tell. 0 or -ENOMEM. */
-static int running_sample(struct gpu_where *where, const struct gpu_job *job)
+static int running_sample(struct absent_ranks *where, const struct gpu_job *job)
 {
 	const struct dump_burst_options options = {
 		.host_root = job->sampler_options.host_root,
@@ -303,18 +304,19 @@ static int running_sample(struct gpu_where *where, const struct gpu_job *job)
 	return err;
 }
 
-int gpu_where_new(struct gpu_where **ret, struct gpu_job *job, const struct gpu_picture *picture)
+int absent_ranks_new(struct absent_ranks **ret, struct gpu_job *job,
+		     const struct gpu_snapshot *picture)
 {
 	uint64_t end_ns = time_monotonic_ns() + ALL_NS, deadline_ns;
-	struct gpu_where *where = calloc(1, sizeof(*where));
-	const struct gpu_tally_process *processes;
+	struct absent_ranks *where = calloc(1, sizeof(*where));
+	const struct call_table_process *processes;
 	size_t nr, i;
 	int err;
 
 	if (!where)
 		return -ENOMEM;
 	err = strtab_new(&where->strings, MAX_TEXT_BYTES);
-	processes = gpu_tally_processes(job->watch.tally, &nr);
+	processes = call_table_processes(job->watch.tally, &nr);
 	for (i = 0; i < nr && err != -ENOMEM; i++) {
 		if (processes[i].ended || !has_nccl(job, picture, &processes[i]) ||
 		    is_in_call(job, picture, &processes[i]))
@@ -333,14 +335,14 @@ int gpu_where_new(struct gpu_where **ret, struct gpu_job *job, const struct gpu_
 	if (err != -ENOMEM)
 		err = running_sample(where, job);
 	if (err == -ENOMEM) {
-		gpu_where_free(where);
+		absent_ranks_free(where);
 		return err;
 	}
 	*ret = where;
 	return 0;
 }
 
-void gpu_where_free(struct gpu_where *where)
+void absent_ranks_free(struct absent_ranks *where)
 {
 	size_t i, k;
 
@@ -353,8 +355,8 @@ void gpu_where_free(struct gpu_where *where)
 	free(where);
 }
 
-const struct gpu_where_process *gpu_where_of(const struct gpu_where *where, uint32_t pid,
-					     uint64_t start_ns)
+const struct absent_rank *absent_ranks_of(const struct absent_ranks *where, uint32_t pid,
+					  uint64_t start_ns)
 {
 	size_t i;
 
@@ -364,7 +366,7 @@ const struct gpu_where_process *gpu_where_of(const struct gpu_where *where, uint
 	return NULL;
 }
 
-static uint64_t nr_unsampled(const struct gpu_where *where)
+static uint64_t nr_unsampled(const struct absent_ranks *where)
 {
 	uint64_t nr = 0;
 	size_t i, k;
@@ -376,7 +378,7 @@ static uint64_t nr_unsampled(const struct gpu_where *where)
 	return nr;
 }
 
-void gpu_where_lost(const struct gpu_where *where, struct stats_reasons *dst)
+void absent_ranks_lost(const struct absent_ranks *where, struct stats_reasons *dst)
 {
 	stats_add(dst, "processes_without_calls_not_read", where ? where->unread : 0);
 	stats_add(dst, "threads_without_calls_not_sampled", nr_unsampled(where));

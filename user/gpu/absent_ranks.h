@@ -17,12 +17,12 @@
 
 struct dump;
 struct gpu_job;
-struct gpu_picture;
-struct gpu_where;
+struct gpu_snapshot;
+struct absent_ranks;
 struct stats_reasons;
 struct thread_frame;
 
-struct gpu_where_thread {
+struct absent_rank_thread {
 	uint32_t tid; /* as we see it */
 	uint32_t kernel_tid;
 	char name[BPFPROF_COMM_LEN + 1];
@@ -32,27 +32,29 @@ struct gpu_where_thread {
 	size_t nr_frames;
 };
 
-#define GPU_WHERE_THREADS 2
+#define ABSENT_RANKS_THREADS 2
 
-struct gpu_where_process {
+struct absent_rank {
 	uint32_t pid; /* in the outermost pid namespace */
 	uint64_t start_ns;
 	/* The main one is the first, unless it has ended. */
-	struct gpu_where_thread threads[GPU_WHERE_THREADS];
+	struct absent_rank_thread threads[ABSENT_RANKS_THREADS];
 	size_t nr_threads;
 };
 
 /* picture tells who is in a call; so does job->before. 0 or -ENOMEM. */
-int gpu_where_new(struct gpu_where **ret, struct gpu_job *job, const struct gpu_picture *picture);
-void gpu_where_free(struct gpu_where *where); /* NULL is fine */
+int absent_ranks_new(struct absent_ranks **ret, struct gpu_job *job,
+		     const struct gpu_snapshot *picture);
+void absent_ranks_free(struct absent_ranks *where); /* NULL is fine */
 /* Of that process; NULL: not known, or it is in a call. Of no where it is NULL, too. */
-const struct gpu_where_process *gpu_where_of(const struct gpu_where *where, uint32_t pid,
-					     uint64_t start_ns);
-void gpu_where_lost(const struct gpu_where *where, struct stats_reasons *dst); /* NULL is fine */
+const struct absent_rank *absent_ranks_of(const struct absent_ranks *where, uint32_t pid,
+					  uint64_t start_ns);
+void absent_ranks_lost(const struct absent_ranks *where,
+		       struct stats_reasons *dst); /* NULL is fine */
 
-#define GPU_WHERE_FRAME_BYTES 1024
+#define ABSENT_RANKS_FRAME_BYTES 1024
 /* What is shown of a frame, in room: "train (loop.py:12)", "cuStreamSynchronize". */
-void gpu_where_frame(const struct dump *dump, const struct thread_frame *frame,
-		     char room[GPU_WHERE_FRAME_BYTES]);
+void absent_ranks_frame(const struct dump *dump, const struct thread_frame *frame,
+			char room[ABSENT_RANKS_FRAME_BYTES]);
 
 #endif

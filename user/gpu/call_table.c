@@ -16,7 +16,7 @@
 #define MAX_OPEN 16384 /* threads whose last stack of a call that has begun is kept */
 #define ASLEEP_LABEL "[asleep]"
 
-void gpu_tally_process_clear(struct gpu_tally_process *process)
+void call_table_process_clear(struct call_table_process *process)
 {
 	free(process->name);
 	free(process->container);
@@ -27,17 +27,17 @@ void gpu_tally_process_clear(struct gpu_tally_process *process)
 }
 
 /* Of a process that made a call; made as needed. NULL if there is no room. */
-struct process_entry *gpu_tally_process_get(struct gpu_tally *tally, uint32_t pid,
-					    uint64_t start_ns)
+struct process_entry *call_table_process_get(struct call_table *tally, uint32_t pid,
+					     uint64_t start_ns)
 {
 	struct process_key key = { .start_ns = start_ns, .pid = pid };
-	struct gpu_tally_process *tmp;
+	struct call_table_process *tmp;
 	struct process_entry *entry;
 
 	HASH_FIND(hh, tally->by_process, &key, sizeof(key), entry);
 	if (entry)
 		return entry;
-	if (tally->nr_processes == GPU_TALLY_MAX_PROCESSES)
+	if (tally->nr_processes == CALL_TABLE_MAX_PROCESSES)
 		goto lost;
 	tmp = reallocarray(tally->processes, tally->nr_processes + 1, sizeof(*tmp));
 	if (!tmp)
@@ -48,7 +48,7 @@ struct process_entry *gpu_tally_process_get(struct gpu_tally *tally, uint32_t pi
 		goto lost;
 	entry->key = key;
 	entry->index = (uint32_t)tally->nr_processes;
-	tmp[tally->nr_processes++] = (struct gpu_tally_process){
+	tmp[tally->nr_processes++] = (struct call_table_process){
 		.kernel_pid = pid, .pid = tally->pids_are_own ? pid : 0, .start_ns = start_ns
 	};
 	HASH_ADD(hh, tally->by_process, key, sizeof(entry->key), entry);
@@ -58,16 +58,16 @@ lost:
 	return NULL;
 }
 
-void gpu_tally_process_free(struct gpu_tally *tally, struct process_entry *process)
+void call_table_process_free(struct call_table *tally, struct process_entry *process)
 {
 	HASH_DEL(tally->by_process, process);
-	gpu_tally_mappings_forget(tally, process);
+	call_table_mappings_forget(tally, process);
 	gpu_gaps_free(process->gaps);
 	free(process);
 }
 
-struct process_entry *gpu_tally_process_find(const struct gpu_tally *tally, uint32_t pid,
-					     uint64_t start_ns)
+struct process_entry *call_table_process_find(const struct call_table *tally, uint32_t pid,
+					      uint64_t start_ns)
 {
 	struct process_key key = { .start_ns = start_ns, .pid = pid };
 	struct process_entry *entry;
@@ -90,10 +90,10 @@ static void text_set(char **dst, const char *text, size_t max)
 	*dst = copy;
 }
 
-static void process_describe(struct gpu_tally *tally, struct process_entry *entry,
+static void process_describe(struct call_table *tally, struct process_entry *entry,
 			     const struct aggregate_input *input)
 {
-	struct gpu_tally_process *process = &tally->processes[entry->index];
+	struct call_table_process *process = &tally->processes[entry->index];
 	const struct container *container = input->container;
 
 	if (input->own_pid)
@@ -111,12 +111,12 @@ static void process_describe(struct gpu_tally *tally, struct process_entry *entr
 }
 
 /* The label of a function; "" is told as one that has no name. */
-static uint64_t function_label(struct gpu_tally *tally, const struct gpu_function *function)
+static uint64_t function_label(struct call_table *tally, const struct gpu_function *function)
 {
 	return aggregate_label(tally->aggregate, function->shown ? function->shown : "");
 }
 
-static struct key_entry *key_get(struct gpu_tally *tally, const struct bpfprof_gpu_key *key)
+static struct key_entry *key_get(struct call_table *tally, const struct bpfprof_gpu_key *key)
 {
 	struct key_entry *entry;
 
@@ -135,7 +135,7 @@ static struct key_entry *key_get(struct gpu_tally *tally, const struct bpfprof_g
  * Where calls with that key were made, seen once more; the same for the same. NULL if there is no
  * room, which is counted.
  */
-static struct stack_entry *stack_seen(struct gpu_tally *tally, struct process_entry *process,
+static struct stack_entry *stack_seen(struct call_table *tally, struct process_entry *process,
 				      const struct bpfprof_gpu_key *key,
 				      const struct aggregate_call_at *at)
 {
@@ -151,8 +151,8 @@ static struct stack_entry *stack_seen(struct gpu_tally *tally, struct process_en
 		entry->seen++;
 		return entry;
 	}
-	if (HASH_COUNT(tally->stacks) < GPU_TALLY_MAX_STACKS / tally->share &&
-	    process->nr_stacks < GPU_TALLY_MAX_PROCESS_STACKS / tally->share) {
+	if (HASH_COUNT(tally->stacks) < CALL_TABLE_MAX_STACKS / tally->share &&
+	    process->nr_stacks < CALL_TABLE_MAX_PROCESS_STACKS / tally->share) {
 		wanted.of = key_get(tally, key);
 		entry = wanted.of ? calloc(1, sizeof(*entry)) : NULL;
 	}
@@ -171,7 +171,7 @@ static struct stack_entry *stack_seen(struct gpu_tally *tally, struct process_en
 }
 
 /* How long a call took, but for what was told of it while it had not returned. */
-static uint64_t ns_untold(const struct gpu_tally *tally, uint64_t begin_ns, uint64_t ns)
+static uint64_t ns_unreported(const struct call_table *tally, uint64_t begin_ns, uint64_t ns)
 {
 	uint64_t told = tally->waited_ns > begin_ns ? tally->waited_ns - begin_ns : 0;
 
@@ -185,12 +185,12 @@ static void gap_end(struct process_entry *process, const struct bpfprof_gpu_call
 	uint64_t of_gaps = process->gaps ? gpu_gaps_end(process->gaps, call->idle_ns, call->va) : 0;
 	uint64_t left = call->va - of_gaps;
 
-	process->starved_seen_ns = capped_add(process->starved_seen_ns, of_gaps);
+	process->device_idle_seen_ns = capped_add(process->device_idle_seen_ns, of_gaps);
 	if (!stack)
 		return;
-	process->starved_seen_ns = capped_add(process->starved_seen_ns, left);
+	process->device_idle_seen_ns = capped_add(process->device_idle_seen_ns, left);
 	if (of_gaps || call->va >= GPU_GAPS_LONG_NS) {
-		stack->starved_ns = capped_add(stack->starved_ns, left);
+		stack->device_idle_ns = capped_add(stack->device_idle_ns, left);
 		return;
 	}
 	stack->short_ns = capped_add(stack->short_ns, left);
@@ -198,21 +198,21 @@ static void gap_end(struct process_entry *process, const struct bpfprof_gpu_call
 }
 
 /* What a call that is told whole has done. stack: where it was made, or NULL. */
-static void call_done(struct gpu_tally *tally, struct process_entry *process,
+static void call_done(struct call_table *tally, struct process_entry *process,
 		      const struct bpfprof_gpu_call *call, struct stack_entry *stack)
 {
-	uint32_t kind = gpu_tally_function(tally, call->key.function)->wire.kind;
+	uint32_t kind = call_table_function(tally, call->key.function)->wire.kind;
 
 	if (stack) {
 		stack->bytes = capped_add(stack->bytes, call->bytes);
-		stack->ns = capped_add(stack->ns, ns_untold(tally, call->begin_ns, call->ns));
+		stack->ns = capped_add(stack->ns, ns_unreported(tally, call->begin_ns, call->ns));
 	}
 	if (BPFPROF_GPU_IS_LAUNCH(kind) || kind == GPU_KIND_GRAPH)
 		gap_end(process, call, stack);
-	gpu_tally_memory_call(tally, process, call, stack);
+	call_table_memory_call(tally, process, call, stack);
 }
 
-static struct open_call *open_find(const struct gpu_tally *tally, uint32_t tid, uint64_t begin_ns)
+static struct open_call *open_find(const struct call_table *tally, uint32_t tid, uint64_t begin_ns)
 {
 	struct open_entry *open;
 	int i;
@@ -247,7 +247,7 @@ static bool is_of_nccl(uint32_t kind)
 	       kind == GPU_KIND_COMM_INIT || kind == GPU_KIND_COMM_END;
 }
 
-static void open_set(struct gpu_tally *tally, uint32_t tid, const struct bpfprof_gpu_call *call,
+static void open_set(struct call_table *tally, uint32_t tid, const struct bpfprof_gpu_call *call,
 		     struct stack_entry *stack)
 {
 	struct open_entry *open;
@@ -270,12 +270,12 @@ static void open_set(struct gpu_tally *tally, uint32_t tid, const struct bpfprof
 		(struct open_call){ .begin_ns = call->begin_ns, .key = call->key, .stack = stack };
 }
 
-void gpu_tally_stack(struct gpu_tally *tally, const struct aggregate_input *input,
-		     const struct bpfprof_gpu_call *call)
+void call_table_stack(struct call_table *tally, const struct aggregate_input *input,
+		      const struct bpfprof_gpu_call *call)
 {
-	const struct gpu_function *function = gpu_tally_function(tally, call->key.function);
+	const struct gpu_function *function = call_table_function(tally, call->key.function);
 	struct process_entry *process =
-		gpu_tally_process_get(tally, call->key.pid, call->key.start_ns);
+		call_table_process_get(tally, call->key.pid, call->key.start_ns);
 	uint64_t leaf = function_label(tally, function);
 	struct stack_entry *stack = NULL;
 	struct aggregate_call_at at;
@@ -296,8 +296,8 @@ void gpu_tally_stack(struct gpu_tally *tally, const struct aggregate_input *inpu
 		call_done(tally, process, call, stack);
 }
 
-bool gpu_tally_waited(struct gpu_tally *tally, const struct bpfprof_gpu_open *call, uint32_t tid,
-		      uint64_t now_ns)
+bool call_table_waited(struct call_table *tally, const struct bpfprof_gpu_open *call, uint32_t tid,
+		       uint64_t now_ns)
 {
 	struct open_call *open = open_find(tally, tid, call->begin_ns);
 
@@ -305,22 +305,22 @@ bool gpu_tally_waited(struct gpu_tally *tally, const struct bpfprof_gpu_open *ca
 	    memcmp(&open->key, &call->key, sizeof(open->key)))
 		return false;
 	open->stack->ns = capped_add(open->stack->ns,
-				     ns_untold(tally, call->begin_ns, now_ns - call->begin_ns));
+				     ns_unreported(tally, call->begin_ns, now_ns - call->begin_ns));
 	return true;
 }
 
-void gpu_tally_waits(struct gpu_tally *tally, const struct bpfprof_gpu_open *call, uint32_t tid,
-		     uint64_t now_ns)
+void call_table_waits(struct call_table *tally, const struct bpfprof_gpu_open *call, uint32_t tid,
+		      uint64_t now_ns)
 {
-	if (gpu_tally_waited(tally, call, tid, now_ns))
+	if (call_table_waited(tally, call, tid, now_ns))
 		tally->waits_ns = now_ns;
 }
 
-void gpu_tally_call(struct gpu_tally *tally, const struct bpfprof_gpu_event *event)
+void call_table_call(struct call_table *tally, const struct bpfprof_gpu_event *event)
 {
 	const struct bpfprof_gpu_call *call = &event->call;
 	struct process_entry *process =
-		gpu_tally_process_get(tally, call->key.pid, call->key.start_ns);
+		call_table_process_get(tally, call->key.pid, call->key.start_ns);
 	struct open_call *open = NULL;
 	struct stack_entry *stack = NULL;
 	struct aggregate_call_at at;
@@ -328,7 +328,7 @@ void gpu_tally_call(struct gpu_tally *tally, const struct bpfprof_gpu_event *eve
 	if (!process || call->flags & BPFPROF_CALL_ENTRY)
 		return;
 	if (call->flags & BPFPROF_CALL_REUSED) {
-		gpu_tally_reused(tally, call);
+		call_table_reused(tally, call);
 		return;
 	}
 	if (call->flags & BPFPROF_CALL_STACK)
@@ -336,24 +336,24 @@ void gpu_tally_call(struct gpu_tally *tally, const struct bpfprof_gpu_event *eve
 	if (open && !memcmp(&open->key, &call->key, sizeof(open->key))) {
 		stack = open->stack;
 		open->begin_ns = 0;
-	} else if (gpu_tally_function(tally, call->key.function)->wire.kind == GPU_KIND_ALLOC &&
-		   !gpu_tally_no_stack(tally, &call->key, &at)) {
+	} else if (call_table_function(tally, call->key.function)->wire.kind == GPU_KIND_ALLOC &&
+		   !call_table_no_stack(tally, &call->key, &at)) {
 		/* All allocations are told, with a stack or without: these have `[no stack]`. */
 		stack = stack_seen(tally, process, &call->key, &at);
 	}
 	call_done(tally, process, call, stack);
 }
 
-void gpu_tally_graph(struct gpu_tally *tally, const struct bpfprof_gpu_graph_event *event)
+void call_table_graph(struct call_table *tally, const struct bpfprof_gpu_graph_event *event)
 {
-	struct process_entry *process = gpu_tally_process_get(tally, event->pid, event->start_ns);
+	struct process_entry *process = call_table_process_get(tally, event->pid, event->start_ns);
 
 	if (process)
 		gpu_graphs_event(tally->graphs, event, &process->graphs);
 }
 
-bool gpu_tally_graph_of(const struct gpu_tally *tally, const struct bpfprof_gpu_key *key,
-			struct gpu_graph *ret)
+bool call_table_graph_of(const struct call_table *tally, const struct bpfprof_gpu_key *key,
+			 struct gpu_graph *ret)
 {
 	size_t i;
 
@@ -361,65 +361,65 @@ bool gpu_tally_graph_of(const struct gpu_tally *tally, const struct bpfprof_gpu_
 	    !gpu_graphs_find(tally->graphs, key->pid, key->start_ns, key->handle, ret))
 		return false;
 	for (i = 0; i < ret->nr; i++) /* of another graph in it only that is told */
-		if (gpu_tally_function(tally, ret->nodes[i].function)->wire.kind == GPU_KIND_GRAPH)
+		if (call_table_function(tally, ret->nodes[i].function)->wire.kind == GPU_KIND_GRAPH)
 			ret->complete = false;
 	return true;
 }
 
-size_t gpu_tally_nr_nodes(const struct gpu_tally *tally)
+size_t call_table_nr_nodes(const struct call_table *tally)
 {
 	return gpu_graphs_nr_nodes(tally->graphs);
 }
 
-bool gpu_tally_exit(struct gpu_tally *tally, const struct bpfprof_task_id *task)
+bool call_table_exit(struct call_table *tally, const struct bpfprof_task_id *task)
 {
-	struct process_entry *process = gpu_tally_process_find(tally, task->pid, task->start_ns);
+	struct process_entry *process = call_table_process_find(tally, task->pid, task->start_ns);
 
 	if (!process)
 		return false;
 	tally->processes[process->index].ended = true;
-	gpu_tally_memory_forget(tally, process);
+	call_table_memory_forget(tally, process);
 	return true;
 }
 
-bool gpu_tally_is_described(const struct gpu_tally *tally, uint32_t pid, uint64_t start_ns)
+bool call_table_is_described(const struct call_table *tally, uint32_t pid, uint64_t start_ns)
 {
-	const struct process_entry *process = gpu_tally_process_find(tally, pid, start_ns);
+	const struct process_entry *process = call_table_process_find(tally, pid, start_ns);
 
 	return process && tally->processes[process->index].name;
 }
 
-void gpu_tally_describe(struct gpu_tally *tally, const struct aggregate_input *input)
+void call_table_describe(struct call_table *tally, const struct aggregate_input *input)
 {
-	struct process_entry *process =
-		gpu_tally_process_get(tally, input->sample->task.pid, input->sample->task.start_ns);
+	struct process_entry *process = call_table_process_get(tally, input->sample->task.pid,
+							       input->sample->task.start_ns);
 
 	if (process)
 		process_describe(tally, process, input);
 }
 
-void gpu_tally_process(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns)
+void call_table_process(struct call_table *tally, uint32_t pid, uint64_t start_ns)
 {
-	gpu_tally_process_get(tally, pid, start_ns);
+	call_table_process_get(tally, pid, start_ns);
 }
 
-void gpu_tally_starved(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns, uint64_t ns,
-		       uint64_t idle_ns)
+void call_table_device_idle(struct call_table *tally, uint32_t pid, uint64_t start_ns, uint64_t ns,
+			    uint64_t idle_ns)
 {
-	struct process_entry *process = gpu_tally_process_find(tally, pid, start_ns);
+	struct process_entry *process = call_table_process_find(tally, pid, start_ns);
 
 	if (!process)
 		return;
-	process->starved_ns = ns;
+	process->device_idle_ns = ns;
 	process->idle_ns = idle_ns;
 }
 
-void gpu_tally_gap(struct gpu_tally *tally, const struct aggregate_input *input, uint64_t ns,
-		   bool asleep)
+void call_table_gap(struct call_table *tally, const struct aggregate_input *input, uint64_t ns,
+		    bool asleep)
 {
 	const struct bpfprof_sample *sample = input->sample;
 	struct process_entry *process =
-		gpu_tally_process_get(tally, sample->task.pid, sample->task.start_ns);
+		call_table_process_get(tally, sample->task.pid, sample->task.start_ns);
 	const uint64_t leaf = asleep ? aggregate_label(tally->aggregate, ASLEEP_LABEL) : 0;
 	struct aggregate_call_at at;
 
@@ -431,21 +431,22 @@ void gpu_tally_gap(struct gpu_tally *tally, const struct aggregate_input *input,
 		gpu_gaps_seen(process->gaps, &at, sample->gap_ns, ns, asleep);
 }
 
-void gpu_tally_starved_forget(struct gpu_tally *tally, uint32_t pid, uint64_t start_ns, uint64_t ns)
+void call_table_device_idle_forget(struct call_table *tally, uint32_t pid, uint64_t start_ns,
+				   uint64_t ns)
 {
-	struct process_entry *process = gpu_tally_process_find(tally, pid, start_ns);
+	struct process_entry *process = call_table_process_find(tally, pid, start_ns);
 
 	if (process)
-		process->starved_ns = process->starved_told_ns = ns;
+		process->device_idle_ns = process->device_idle_reported_ns = ns;
 }
 
-void gpu_tally_complete(struct gpu_tally *tally, const struct bpfprof_gpu_key *key, uint64_t ns)
+void call_table_complete(struct call_table *tally, const struct bpfprof_gpu_key *key, uint64_t ns)
 {
 	struct key_entry *of;
 
 	HASH_FIND(hh, tally->keys, key, sizeof(*key), of);
 	/* As a rule a stack has come of it, and it is there. */
-	if (!of && HASH_COUNT(tally->keys) < GPU_TALLY_MAX_STACKS / tally->share)
+	if (!of && HASH_COUNT(tally->keys) < CALL_TABLE_MAX_STACKS / tally->share)
 		of = key_get(tally, key);
 	if (!of) {
 		tally->completed_lost++;
@@ -455,8 +456,8 @@ void gpu_tally_complete(struct gpu_tally *tally, const struct bpfprof_gpu_key *k
 	of->complete_ns = capped_add(of->complete_ns, ns);
 }
 
-bool gpu_tally_launch_stack(const struct gpu_tally *tally, const struct bpfprof_gpu_key *key,
-			    uint32_t *ret_stack)
+bool call_table_launch_stack(const struct call_table *tally, const struct bpfprof_gpu_key *key,
+			     uint32_t *ret_stack)
 {
 	const struct stack_entry *stack, *most;
 	const struct key_entry *of;
@@ -472,8 +473,8 @@ bool gpu_tally_launch_stack(const struct gpu_tally *tally, const struct bpfprof_
 	return true;
 }
 
-bool gpu_tally_open_stack(const struct gpu_tally *tally, uint32_t tid, uint64_t begin_ns,
-			  uint32_t *ret_stack)
+bool call_table_open_stack(const struct call_table *tally, uint32_t tid, uint64_t begin_ns,
+			   uint32_t *ret_stack)
 {
 	const struct open_call *open = open_find(tally, tid, begin_ns);
 
@@ -483,18 +484,19 @@ bool gpu_tally_open_stack(const struct gpu_tally *tally, uint32_t tid, uint64_t 
 	return true;
 }
 
-const struct gpu_tally_process *gpu_tally_processes(const struct gpu_tally *tally, size_t *ret_nr)
+const struct call_table_process *call_table_processes(const struct call_table *tally,
+						      size_t *ret_nr)
 {
 	*ret_nr = tally->nr_processes;
 	return tally->processes;
 }
 
 /* A place for what no stack came of, under a label. */
-int gpu_tally_nowhere(struct gpu_tally *tally, const struct bpfprof_gpu_key *key, const char *label,
-		      struct aggregate_call_at *ret)
+int call_table_nowhere(struct call_table *tally, const struct bpfprof_gpu_key *key,
+		       const char *label, struct aggregate_call_at *ret)
 {
 	const struct process_entry *process =
-		gpu_tally_process_find(tally, key->pid, key->start_ns);
+		call_table_process_find(tally, key->pid, key->start_ns);
 	const char *name = process ? tally->processes[process->index].name : NULL;
 	struct bpfprof_sample sample = {
 		.task = { .pid = key->pid, .tid = key->pid, .start_ns = key->start_ns }
@@ -510,20 +512,20 @@ int gpu_tally_nowhere(struct gpu_tally *tally, const struct bpfprof_gpu_key *key
 }
 
 /* The same of calls. */
-int gpu_tally_no_stack(struct gpu_tally *tally, const struct bpfprof_gpu_key *key,
-		       struct aggregate_call_at *ret)
+int call_table_no_stack(struct call_table *tally, const struct bpfprof_gpu_key *key,
+			struct aggregate_call_at *ret)
 {
-	const char *shown = gpu_tally_function(tally, key->function)->shown;
+	const char *shown = call_table_function(tally, key->function)->shown;
 
-	return gpu_tally_nowhere(tally, key, shown ? shown : "", ret);
+	return call_table_nowhere(tally, key, shown ? shown : "", ret);
 }
 
-uint64_t gpu_tally_nr_stacks(const struct gpu_tally *tally)
+uint64_t call_table_nr_stacks(const struct call_table *tally)
 {
 	return tally->nr_stacks;
 }
 
-void gpu_tally_lost(const struct gpu_tally *tally, struct stats_reasons *dst)
+void call_table_lost(const struct call_table *tally, struct stats_reasons *dst)
 {
 	stats_add(dst, "kernel_names_no_room", tally->names_lost);
 	stats_add(dst, "allocations_no_room", tally->live_lost);
@@ -534,49 +536,49 @@ void gpu_tally_lost(const struct gpu_tally *tally, struct stats_reasons *dst)
 	stats_add(dst, "completions_no_room", tally->completed_lost);
 	stats_add(dst, "stacks_of_gaps_no_room", tally->gaps_room.lost);
 	gpu_graphs_lost(tally->graphs, dst);
-	gpu_reuse_lost(tally->reuse, dst);
+	handle_generations_lost(tally->reuse, dst);
 }
 
-int gpu_tally_new(struct gpu_tally **ret, struct aggregate *aggregate)
+int call_table_new(struct call_table **ret, struct aggregate *aggregate)
 {
-	struct gpu_tally *tally = calloc(1, sizeof(*tally));
+	struct call_table *tally = calloc(1, sizeof(*tally));
 
 	if (!tally)
 		return -ENOMEM;
 	tally->aggregate = aggregate;
 	tally->share = 1;
-	tally->gaps_room.max = GPU_TALLY_MAX_GAP_STACKS;
+	tally->gaps_room.max = CALL_TABLE_MAX_GAP_STACKS;
 	tally->seed = hash_seed();
 	tally->functions = gpu_functions(&tally->nr_functions);
-	if (gpu_graphs_new(&tally->graphs) || gpu_reuse_new(&tally->reuse)) {
-		gpu_tally_free(tally);
+	if (gpu_graphs_new(&tally->graphs) || handle_generations_new(&tally->reuse)) {
+		call_table_free(tally);
 		return -ENOMEM;
 	}
 	*ret = tally;
 	return 0;
 }
 
-void gpu_tally_bound(struct gpu_tally *tally, unsigned int share)
+void call_table_bound(struct call_table *tally, unsigned int share)
 {
 	tally->share = share;
-	tally->gaps_room.max = GPU_TALLY_MAX_GAP_STACKS / share;
+	tally->gaps_room.max = CALL_TABLE_MAX_GAP_STACKS / share;
 	gpu_graphs_bound(tally->graphs, share);
-	gpu_reuse_bound(tally->reuse, share);
+	handle_generations_bound(tally->reuse, share);
 }
 
-void gpu_tally_pids_are_own(struct gpu_tally *tally)
+void call_table_pids_are_own(struct call_table *tally)
 {
 	tally->pids_are_own = true;
 }
 
-bool gpu_tally_has_ended(const struct gpu_tally *tally, uint32_t pid, uint64_t start_ns)
+bool call_table_has_ended(const struct call_table *tally, uint32_t pid, uint64_t start_ns)
 {
-	const struct process_entry *process = gpu_tally_process_find(tally, pid, start_ns);
+	const struct process_entry *process = call_table_process_find(tally, pid, start_ns);
 
 	return process && tally->processes[process->index].ended;
 }
 
-void gpu_tally_undescribe(struct gpu_tally *tally)
+void call_table_undescribe(struct call_table *tally)
 {
 	size_t i;
 
@@ -586,7 +588,7 @@ void gpu_tally_undescribe(struct gpu_tally *tally)
 	}
 }
 
-static void keys_free(struct gpu_tally *tally)
+static void keys_free(struct call_table *tally)
 {
 	struct key_entry *key, *next_key;
 	struct stack_entry *stack, *next_stack;
@@ -601,7 +603,7 @@ static void keys_free(struct gpu_tally *tally)
 	}
 }
 
-void gpu_tally_free(struct gpu_tally *tally)
+void call_table_free(struct call_table *tally)
 {
 	struct process_entry *process, *next_process;
 	struct name_entry *name, *next_name;
@@ -612,9 +614,9 @@ void gpu_tally_free(struct gpu_tally *tally)
 	if (!tally)
 		return;
 	gpu_graphs_free(tally->graphs); /* it points to shares of processes */
-	gpu_reuse_free(tally->reuse);
+	handle_generations_free(tally->reuse);
 	HASH_ITER(hh, tally->by_process, process, next_process) {
-		gpu_tally_process_free(tally, process);
+		call_table_process_free(tally, process);
 	}
 	HASH_ITER(hh, tally->names, name, next_name) {
 		HASH_DEL(tally->names, name);
@@ -631,7 +633,7 @@ void gpu_tally_free(struct gpu_tally *tally)
 	}
 	keys_free(tally);
 	for (i = 0; i < tally->nr_processes; i++)
-		gpu_tally_process_clear(&tally->processes[i]);
+		call_table_process_clear(&tally->processes[i]);
 	free(tally->processes);
 	free(tally);
 }

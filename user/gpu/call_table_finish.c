@@ -10,14 +10,14 @@
 
 #define HANDLE_TEXT_BYTES 32
 #define GRAPH_TEXT_BYTES 56
-#define STARVED_LABEL "launch"
+#define DEVICE_IDLE_LABEL "launch"
 #define UNSEEN_LABEL "[before this launch]" /* time in which nobody was seen to do anything */
 #define GAP_LABEL "gap"
 #define CAPTURED_LABEL "[captured]" /* written into a graph */
 
-struct gpu_tally_sums gpu_tally_sums(const struct stack_entry *stack)
+struct call_table_sums call_table_sums(const struct stack_entry *stack)
 {
-	struct gpu_tally_sums sums = { 0 };
+	struct call_table_sums sums = { 0 };
 
 	for (; stack; stack = stack->next) {
 		sums.seen += stack->seen;
@@ -49,8 +49,8 @@ static void values_fill(const struct gpu_function *function, bool captured, uint
 }
 
 /* What there is no room for is counted as lost; the others are told all the same. */
-static void sample_add(struct gpu_tally *tally, const struct aggregate_call_at *from, bool captured,
-		       const char *kernel, uint32_t call,
+static void sample_add(struct call_table *tally, const struct aggregate_call_at *from,
+		       bool captured, const char *kernel, uint32_t call,
 		       const uint64_t values[PROFILE_NR_CALL_VALUES])
 {
 	struct aggregate_call_at at = *from;
@@ -70,10 +70,10 @@ static void sample_add(struct gpu_tally *tally, const struct aggregate_call_at *
 		tally->calls_lost += values[PROFILE_CALLS]; /* the aggregate counts no others */
 }
 
-static const char *kernel_text(struct gpu_tally *tally, const struct bpfprof_gpu_key *key,
+static const char *kernel_text(struct call_table *tally, const struct bpfprof_gpu_key *key,
 			       char room[HANDLE_TEXT_BYTES])
 {
-	const char *name = gpu_tally_kernel(tally, key);
+	const char *name = call_table_kernel(tally, key);
 
 	if (!name) {
 		snprintf(room, HANDLE_TEXT_BYTES, "kernel@0x%" PRIx64, (uint64_t)key->handle);
@@ -83,18 +83,18 @@ static const char *kernel_text(struct gpu_tally *tally, const struct bpfprof_gpu
 }
 
 /* "graph of 412 kernels"; NULL: what is in it is not known. */
-static const char *graph_text(const struct gpu_tally *tally, const struct bpfprof_gpu_key *key,
+static const char *graph_text(const struct call_table *tally, const struct bpfprof_gpu_key *key,
 			      char room[GRAPH_TEXT_BYTES])
 {
 	uint64_t nr = 0;
 	struct gpu_graph graph;
 	size_t i;
 
-	if (!gpu_tally_graph_of(tally, key, &graph) || (!graph.complete && !graph.nr))
+	if (!call_table_graph_of(tally, key, &graph) || (!graph.complete && !graph.nr))
 		return NULL;
 	for (i = 0; i < graph.nr; i++)
 		if (BPFPROF_GPU_IS_LAUNCH(
-			    gpu_tally_function(tally, graph.nodes[i].function)->wire.kind))
+			    call_table_function(tally, graph.nodes[i].function)->wire.kind))
 			nr += graph.nodes[i].count;
 	snprintf(room, GRAPH_TEXT_BYTES, "graph of %s%" PRIu64 " kernel%s",
 		 graph.complete ? "" : "at least ", nr, nr == 1 ? "" : "s");
@@ -111,18 +111,19 @@ static void seen_before(struct key_entry *of)
 }
 
 /* Time before launches from there in which nobody was seen. */
-static void unseen_add(struct gpu_tally *tally, const struct stack_entry *stack, const char *kernel,
-		       uint32_t call)
+static void unseen_add(struct call_table *tally, const struct stack_entry *stack,
+		       const char *kernel, uint32_t call)
 {
 	const struct bpfprof_gpu_key *key = &stack->key.of->key;
-	struct process_entry *process = gpu_tally_process_find(tally, key->pid, key->start_ns);
-	uint64_t values[PROFILE_NR_CALL_VALUES] = { [PROFILE_STARVED_NS] = stack->starved_ns };
+	struct process_entry *process = call_table_process_find(tally, key->pid, key->start_ns);
+	uint64_t values[PROFILE_NR_CALL_VALUES] = { [PROFILE_DEVICE_IDLE_NS] =
+							    stack->device_idle_ns };
 	struct aggregate_call_at at = stack->at;
 
 	if (process && stack->short_ns)
-		values[PROFILE_STARVED_NS] += share_take(&process->short_left_ns,
-							 &process->short_all_ns, stack->short_ns);
-	if (!values[PROFILE_STARVED_NS])
+		values[PROFILE_DEVICE_IDLE_NS] += share_take(
+			&process->short_left_ns, &process->short_all_ns, stack->short_ns);
+	if (!values[PROFILE_DEVICE_IDLE_NS])
 		return;
 	if (kernel)
 		at.stack = aggregate_stack_with(tally->aggregate, at.stack,
@@ -130,10 +131,10 @@ static void unseen_add(struct gpu_tally *tally, const struct stack_entry *stack,
 	sample_add(tally, &at, false, UNSEEN_LABEL, call, values);
 }
 
-static void key_finish(struct gpu_tally *tally, const struct gpu_tally_count *counted,
+static void key_finish(struct call_table *tally, const struct call_table_count *counted,
 		       const struct aggregate_call_labels *labels)
 {
-	const struct gpu_function *function = gpu_tally_function(tally, counted->key.function);
+	const struct gpu_function *function = call_table_function(tally, counted->key.function);
 	uint32_t call = aggregate_call(tally->aggregate, labels);
 	uint64_t calls = counted->count.calls, bytes = counted->count.bytes, ns = counted->count.ns;
 	bool captured = counted->key.flags & BPFPROF_KEY_CAPTURED;
@@ -141,13 +142,13 @@ static void key_finish(struct gpu_tally *tally, const struct gpu_tally_count *co
 	const struct stack_entry *stack;
 	struct aggregate_call_at at;
 	struct key_entry *of;
-	struct gpu_tally_sums left;
+	struct call_table_sums left;
 
 	HASH_FIND(hh, tally->keys, &counted->key, sizeof(counted->key), of);
-	left = gpu_tally_sums(of ? of->stacks : NULL);
+	left = call_table_sums(of ? of->stacks : NULL);
 	if (of && !left.seen) {
 		seen_before(of);
-		left = gpu_tally_sums(of->stacks);
+		left = call_table_sums(of->stacks);
 	}
 	if (of) {
 		completed = of->completed;
@@ -178,7 +179,7 @@ static void key_finish(struct gpu_tally *tally, const struct gpu_tally_count *co
 		values_fill(function, captured, calls, bytes, ns, values);
 		values[PROFILE_COMPLETED] = completed;
 		values[PROFILE_COMPLETE_NS] = complete_ns;
-		if (!gpu_tally_no_stack(tally, &counted->key, &at))
+		if (!call_table_no_stack(tally, &counted->key, &at))
 			sample_add(tally, &at, captured, labels->kernel, call, values);
 		else
 			tally->calls_lost += calls;
@@ -186,32 +187,32 @@ static void key_finish(struct gpu_tally *tally, const struct gpu_tally_count *co
 }
 
 /* What is new of it, and that no stack has; 0 if they have more than is known of yet. */
-uint64_t gpu_tally_starved_rest(const struct process_entry *process)
+uint64_t call_table_device_idle_rest(const struct process_entry *process)
 {
-	uint64_t told = capped_add(process->starved_told_ns, process->starved_seen_ns);
+	uint64_t told = capped_add(process->device_idle_reported_ns, process->device_idle_seen_ns);
 
-	return process->starved_ns > told ? process->starved_ns - told : 0;
+	return process->device_idle_ns > told ? process->device_idle_ns - told : 0;
 }
 
 struct gap_finish {
-	struct gpu_tally *tally;
+	struct call_table *tally;
 	uint32_t call;
 };
 
 static void gap_add(void *arg, const struct aggregate_call_at *at, uint64_t ns)
 {
-	const uint64_t values[PROFILE_NR_CALL_VALUES] = { [PROFILE_STARVED_NS] = ns };
+	const uint64_t values[PROFILE_NR_CALL_VALUES] = { [PROFILE_DEVICE_IDLE_NS] = ns };
 	const struct gap_finish *finish = arg;
 
 	sample_add(finish->tally, at, false, NULL, finish->call, values);
 }
 
 /* What threads were seen to do in gaps. The rest is left for the launches that ended them. */
-static void gaps_finish(struct gpu_tally *tally, struct process_entry *process)
+static void gaps_finish(struct call_table *tally, struct process_entry *process)
 {
 	const struct aggregate_call_labels labels = { .function = GAP_LABEL };
 	struct gap_finish finish = { .tally = tally };
-	uint64_t ns = capped_add(process->short_ns, gpu_tally_starved_rest(process));
+	uint64_t ns = capped_add(process->short_ns, call_table_device_idle_rest(process));
 
 	process->short_all_ns = process->short_left_ns = ns;
 	if (!process->gaps)
@@ -222,25 +223,26 @@ static void gaps_finish(struct gpu_tally *tally, struct process_entry *process)
 }
 
 /* Time before launches that no stack came of. */
-static void starved_finish(struct gpu_tally *tally, struct process_entry *process)
+static void device_idle_finish(struct call_table *tally, struct process_entry *process)
 {
 	const struct bpfprof_gpu_key key = { .start_ns = process->key.start_ns,
 					     .pid = process->key.pid };
-	const struct aggregate_call_labels labels = { .function = STARVED_LABEL };
+	const struct aggregate_call_labels labels = { .function = DEVICE_IDLE_LABEL };
 	uint64_t values[PROFILE_NR_CALL_VALUES] = { 0 };
 	struct aggregate_call_at at;
 
-	values[PROFILE_STARVED_NS] = share_take(&process->short_left_ns, &process->short_all_ns,
-						gpu_tally_starved_rest(process));
-	if (values[PROFILE_STARVED_NS] && !gpu_tally_nowhere(tally, &key, STARVED_LABEL, &at))
+	values[PROFILE_DEVICE_IDLE_NS] = share_take(&process->short_left_ns, &process->short_all_ns,
+						    call_table_device_idle_rest(process));
+	if (values[PROFILE_DEVICE_IDLE_NS] &&
+	    !call_table_nowhere(tally, &key, DEVICE_IDLE_LABEL, &at))
 		sample_add(tally, &at, false, NULL, aggregate_call(tally->aggregate, &labels),
 			   values);
 }
 
-int gpu_tally_finish(struct gpu_tally *tally, const struct gpu_tally_count *counts, size_t nr,
-		     void (*comm_text)(void *arg, const struct bpfprof_gpu_key *key, char comm[24],
-				       char rank[16]),
-		     void *arg)
+int call_table_finish(struct call_table *tally, const struct call_table_count *counts, size_t nr,
+		      void (*comm_text)(void *arg, const struct bpfprof_gpu_key *key, char comm[24],
+					char rank[16]),
+		      void *arg)
 {
 	char stream[HANDLE_TEXT_BYTES], kernel[HANDLE_TEXT_BYTES], comm[24], rank[16];
 	char graph[GRAPH_TEXT_BYTES];
@@ -251,7 +253,7 @@ int gpu_tally_finish(struct gpu_tally *tally, const struct gpu_tally_count *coun
 		gaps_finish(tally, process);
 	for (i = 0; i < nr; i++) {
 		const struct bpfprof_gpu_key *key = &counts[i].key;
-		const struct gpu_function *function = gpu_tally_function(tally, key->function);
+		const struct gpu_function *function = call_table_function(tally, key->function);
 		struct aggregate_call_labels labels = { .function = function->shown };
 
 		if (function->wire.stream || function->wire.kind == GPU_KIND_LAUNCH_CONFIG) {
@@ -272,12 +274,12 @@ int gpu_tally_finish(struct gpu_tally *tally, const struct gpu_tally_count *coun
 		key_finish(tally, &counts[i], &labels);
 	}
 	HASH_ITER(hh, tally->by_process, process, next)
-		starved_finish(tally, process);
+		device_idle_finish(tally, process);
 	return 0;
 }
 
-uint64_t gpu_tally_nr_unknown(const struct gpu_tally *tally, const struct gpu_tally_count *counts,
-			      size_t nr)
+uint64_t call_table_nr_unknown(const struct call_table *tally,
+			       const struct call_table_count *counts, size_t nr)
 {
 	const struct bpfprof_gpu_key *key;
 	uint64_t unknown = 0;
@@ -285,8 +287,8 @@ uint64_t gpu_tally_nr_unknown(const struct gpu_tally *tally, const struct gpu_ta
 
 	for (i = 0; i < nr; i++) {
 		key = &counts[i].key;
-		if (BPFPROF_GPU_IS_LAUNCH(gpu_tally_function(tally, key->function)->wire.kind) &&
-		    !gpu_tally_kernel(tally, key))
+		if (BPFPROF_GPU_IS_LAUNCH(call_table_function(tally, key->function)->wire.kind) &&
+		    !call_table_kernel(tally, key))
 			unknown += counts[i].count.calls;
 	}
 	return unknown;

@@ -7,24 +7,24 @@
 /* Of one allocation: no device has as much, and sums of so many do not overflow. */
 #define MAX_ALLOCATION_BYTES (1ULL << 45)
 
-_Static_assert(MAX_ALLOCATION_BYTES <= UINT64_MAX / GPU_TALLY_MAX_LIVE, "sums do not overflow");
+_Static_assert(MAX_ALLOCATION_BYTES <= UINT64_MAX / CALL_TABLE_MAX_LIVE, "sums do not overflow");
 
-static struct gpu_tally_memory *memory_of(struct gpu_tally *tally, struct process_entry *entry,
-					  uint32_t space)
+static struct call_table_memory *memory_of(struct call_table *tally, struct process_entry *entry,
+					   uint32_t space)
 {
 	return &tally->processes[entry->index].memory[space];
 }
 
-void gpu_tally_mappings_forget(struct gpu_tally *tally, struct process_entry *process)
+void call_table_mappings_forget(struct call_table *tally, struct process_entry *process)
 {
 	tally->nr_mappings -= process->mappings.nr;
 	gpu_mappings_fini(&process->mappings);
 }
 
-static void live_remove(struct gpu_tally *tally, struct live_entry *live)
+static void live_remove(struct call_table *tally, struct live_entry *live)
 {
 	struct process_entry *process =
-		gpu_tally_process_find(tally, live->key.pid, live->key.start_ns);
+		call_table_process_find(tally, live->key.pid, live->key.start_ns);
 
 	if (process) {
 		memory_of(tally, process, live->key.space)->live_bytes -= live->bytes;
@@ -37,16 +37,17 @@ static void live_remove(struct gpu_tally *tally, struct live_entry *live)
 }
 
 /* What a call allocates or frees, refers to or maps. */
-static struct handle_key live_key(const struct gpu_tally *tally,
+static struct handle_key live_key(const struct call_table *tally,
 				  const struct bpfprof_gpu_call *call, uint64_t value)
 {
 	return (struct handle_key){ .start_ns = call->key.start_ns,
 				    .value = value,
 				    .pid = call->key.pid,
-				    .space = gpu_tally_function(tally, call->key.function)->space };
+				    .space =
+					    call_table_function(tally, call->key.function)->space };
 }
 
-static struct live_entry *live_find(const struct gpu_tally *tally, const struct handle_key *key)
+static struct live_entry *live_find(const struct call_table *tally, const struct handle_key *key)
 {
 	struct live_entry *live;
 
@@ -55,11 +56,11 @@ static struct live_entry *live_find(const struct gpu_tally *tally, const struct 
 }
 
 /* Tensors are far more than what the driver hands out, which must have room beside them. */
-static bool live_has_room(const struct gpu_tally *tally, const struct process_entry *process,
+static bool live_has_room(const struct call_table *tally, const struct process_entry *process,
 			  uint32_t space)
 {
-	uint32_t of_process = GPU_TALLY_MAX_PROCESS_LIVE / tally->share;
-	uint32_t all = GPU_TALLY_MAX_LIVE / tally->share;
+	uint32_t of_process = CALL_TABLE_MAX_PROCESS_LIVE / tally->share;
+	uint32_t all = CALL_TABLE_MAX_LIVE / tally->share;
 
 	if (space == GPU_SPACE_TENSOR) {
 		of_process -= of_process / TENSOR_REST;
@@ -69,7 +70,7 @@ static bool live_has_room(const struct gpu_tally *tally, const struct process_en
 }
 
 /* With one reference, and no bytes yet. NULL if there is no room, which is counted. */
-static struct live_entry *live_add(struct gpu_tally *tally, struct process_entry *process,
+static struct live_entry *live_add(struct call_table *tally, struct process_entry *process,
 				   const struct handle_key *key)
 {
 	struct live_entry *live =
@@ -87,11 +88,11 @@ static struct live_entry *live_add(struct gpu_tally *tally, struct process_entry
 	return live;
 }
 
-static void on_alloc(struct gpu_tally *tally, struct process_entry *process,
+static void on_alloc(struct call_table *tally, struct process_entry *process,
 		     const struct bpfprof_gpu_call *call, struct stack_entry *stack)
 {
 	struct handle_key key = live_key(tally, call, call->va);
-	struct gpu_tally_memory *memory = memory_of(tally, process, key.space);
+	struct call_table_memory *memory = memory_of(tally, process, key.space);
 	struct live_entry *live = live_find(tally, &key);
 	uint64_t bytes = call->bytes < MAX_ALLOCATION_BYTES ? call->bytes : MAX_ALLOCATION_BYTES;
 
@@ -113,7 +114,7 @@ static void on_alloc(struct gpu_tally *tally, struct process_entry *process,
 }
 
 /* A reference or a mapping of it is no more. Is it freed by that, and was it allocated here? */
-static bool live_drop(struct gpu_tally *tally, struct live_entry *live)
+static bool live_drop(struct call_table *tally, struct live_entry *live)
 {
 	bool freed = !live->borrowed;
 
@@ -129,11 +130,11 @@ static bool is_uncounted(const struct bpfprof_gpu_call *call)
 	return call->flags & (BPFPROF_CALL_NESTED | BPFPROF_CALL_OUTSIDE);
 }
 
-static void on_free(struct gpu_tally *tally, struct process_entry *process,
+static void on_free(struct call_table *tally, struct process_entry *process,
 		    const struct bpfprof_gpu_call *call)
 {
 	struct handle_key key = live_key(tally, call, call->va);
-	struct gpu_tally_memory *memory = memory_of(tally, process, key.space);
+	struct call_table_memory *memory = memory_of(tally, process, key.space);
 	struct live_entry *live;
 	bool known, freed = true;
 
@@ -155,7 +156,7 @@ static void on_free(struct gpu_tally *tally, struct process_entry *process,
  * One more reference to memory by handle. That of others, or from before our time, is of no size
  * here, and giving that reference back frees nothing.
  */
-static void on_ref(struct gpu_tally *tally, struct process_entry *process,
+static void on_ref(struct call_table *tally, struct process_entry *process,
 		   const struct bpfprof_gpu_call *call)
 {
 	struct handle_key key = live_key(tally, call, call->va);
@@ -171,7 +172,7 @@ static void on_ref(struct gpu_tally *tally, struct process_entry *process,
 }
 
 /* Mappings of a process, one after the other, are no more. How many allocations are freed by that? */
-static uint64_t mappings_end(struct gpu_tally *tally, struct process_entry *process,
+static uint64_t mappings_end(struct call_table *tally, struct process_entry *process,
 			     const struct bpfprof_gpu_call *call, size_t first, size_t nr)
 {
 	const struct gpu_mapping *mapping;
@@ -199,7 +200,7 @@ static uint64_t mapping_end(const struct bpfprof_gpu_call *call)
 	return call->va + call->bytes < call->va ? UINT64_MAX : call->va + call->bytes;
 }
 
-static void on_unmap(struct gpu_tally *tally, struct process_entry *process,
+static void on_unmap(struct call_table *tally, struct process_entry *process,
 		     const struct bpfprof_gpu_call *call)
 {
 	const struct gpu_mappings *mappings = &process->mappings;
@@ -214,7 +215,7 @@ static void on_unmap(struct gpu_tally *tally, struct process_entry *process,
 		memory_of(tally, process, live_key(tally, call, 0).space)->frees += freed;
 }
 
-static void on_map(struct gpu_tally *tally, struct process_entry *process,
+static void on_map(struct call_table *tally, struct process_entry *process,
 		   const struct bpfprof_gpu_call *call)
 {
 	struct handle_key key = live_key(tally, call, call->key.handle);
@@ -231,8 +232,8 @@ static void on_map(struct gpu_tally *tally, struct process_entry *process,
 	if (!live || !call->bytes)
 		return;
 	mapping.serial = live->serial;
-	if (process->mappings.nr >= GPU_TALLY_MAX_PROCESS_LIVE / tally->share ||
-	    tally->nr_mappings >= GPU_TALLY_MAX_LIVE / tally->share ||
+	if (process->mappings.nr >= CALL_TABLE_MAX_PROCESS_LIVE / tally->share ||
+	    tally->nr_mappings >= CALL_TABLE_MAX_LIVE / tally->share ||
 	    gpu_mappings_add(&process->mappings, &mapping)) {
 		tally->mappings_lost++;
 		return;
@@ -241,10 +242,10 @@ static void on_map(struct gpu_tally *tally, struct process_entry *process,
 	live->nr_mapped++;
 }
 
-void gpu_tally_memory_call(struct gpu_tally *tally, struct process_entry *process,
-			   const struct bpfprof_gpu_call *call, struct stack_entry *stack)
+void call_table_memory_call(struct call_table *tally, struct process_entry *process,
+			    const struct bpfprof_gpu_call *call, struct stack_entry *stack)
 {
-	switch (gpu_tally_function(tally, call->key.function)->wire.kind) {
+	switch (call_table_function(tally, call->key.function)->wire.kind) {
 	case GPU_KIND_ALLOC:
 		on_alloc(tally, process, call, stack);
 		break;
@@ -263,11 +264,11 @@ void gpu_tally_memory_call(struct gpu_tally *tally, struct process_entry *proces
 	}
 }
 
-void gpu_tally_memory_forget(struct gpu_tally *tally, struct process_entry *process)
+void call_table_memory_forget(struct call_table *tally, struct process_entry *process)
 {
 	struct live_entry *live, *next;
 
-	gpu_tally_mappings_forget(tally, process);
+	call_table_mappings_forget(tally, process);
 	if (!process->nr_live)
 		return;
 	HASH_ITER(hh, tally->live, live, next) {

@@ -12,7 +12,7 @@
 
 static void generation_set(struct bpfprof_gpu_key *key, uint32_t generation)
 {
-	key->flags |= (uint16_t)(generation << GPU_TALLY_GENERATION_SHIFT);
+	key->flags |= (uint16_t)(generation << CALL_TABLE_GENERATION_SHIFT);
 }
 
 static struct handle_key kernel_key(const struct bpfprof_gpu_key *key)
@@ -20,10 +20,10 @@ static struct handle_key kernel_key(const struct bpfprof_gpu_key *key)
 	return (struct handle_key){ .start_ns = key->start_ns,
 				    .value = key->handle,
 				    .pid = key->pid,
-				    .space = GPU_TALLY_GENERATION(key) };
+				    .space = CALL_TABLE_GENERATION(key) };
 }
 
-static struct name_entry *name_find(const struct gpu_tally *tally, const struct handle_key *key)
+static struct name_entry *name_find(const struct call_table *tally, const struct handle_key *key)
 {
 	struct name_entry *entry;
 
@@ -31,19 +31,19 @@ static struct name_entry *name_find(const struct gpu_tally *tally, const struct 
 	return entry;
 }
 
-static void name_set(struct gpu_tally *tally, const struct handle_key *key, const char *name)
+static void name_set(struct call_table *tally, const struct handle_key *key, const char *name)
 {
 	struct name_entry *entry = name_find(tally, key);
-	struct process_entry *process = gpu_tally_process_get(tally, key->pid, key->start_ns);
+	struct process_entry *process = call_table_process_get(tally, key->pid, key->start_ns);
 	size_t len = strlen(name), old = entry ? strlen(entry->name) : 0;
 	char *copy;
 
 	if (!process || !key->value)
 		return;
-	if ((!entry && (process->nr_names >= GPU_TALLY_MAX_PROCESS_NAMES / tally->share ||
-			HASH_COUNT(tally->names) >= GPU_TALLY_MAX_NAMES / tally->share)) ||
-	    process->name_bytes - old + len > GPU_TALLY_PROCESS_NAME_BYTES / tally->share ||
-	    tally->name_bytes - old + len > GPU_TALLY_NAME_BYTES / tally->share) {
+	if ((!entry && (process->nr_names >= CALL_TABLE_MAX_PROCESS_NAMES / tally->share ||
+			HASH_COUNT(tally->names) >= CALL_TABLE_MAX_NAMES / tally->share)) ||
+	    process->name_bytes - old + len > CALL_TABLE_PROCESS_NAME_BYTES / tally->share ||
+	    tally->name_bytes - old + len > CALL_TABLE_NAME_BYTES / tally->share) {
 		tally->names_lost++;
 		return;
 	}
@@ -67,8 +67,8 @@ static void name_set(struct gpu_tally *tally, const struct handle_key *key, cons
 	tally->name_bytes += len - old;
 }
 
-void gpu_tally_kernel_set(struct gpu_tally *tally, const struct bpfprof_gpu_key *key,
-			  const char *name)
+void call_table_kernel_set(struct call_table *tally, const struct bpfprof_gpu_key *key,
+			   const char *name)
 {
 	const struct handle_key kernel = kernel_key(key);
 	const struct name_entry *entry = name_find(tally, &kernel);
@@ -97,8 +97,8 @@ static void name_without_end(const char *name, uint64_t handle, char text[DEMANG
 }
 
 /* What a look-up says that a handle is called; NULL: that is not known; "": it is one of several. */
-static const char *name_told(const struct gpu_tally *tally, const struct bpfprof_gpu_name *e,
-			     char text[DEMANGLE_MAX_OUTPUT])
+static const char *name_reported(const struct call_table *tally, const struct bpfprof_gpu_name *e,
+				 char text[DEMANGLE_MAX_OUTPUT])
 {
 	const struct handle_key key = { .start_ns = e->task.start_ns,
 					.value = e->other,
@@ -122,10 +122,10 @@ static const char *name_told(const struct gpu_tally *tally, const struct bpfprof
 }
 
 /* What was told of a handle was of a kernel that is no more. False: there is no room to tell it apart. */
-static bool generation_end(struct gpu_tally *tally, const struct handle_key *key, uint64_t ts_ns)
+static bool generation_end(struct call_table *tally, const struct handle_key *key, uint64_t ts_ns)
 {
 	uint32_t generation =
-		gpu_reuse_end(tally->reuse, key->pid, key->start_ns, key->value, ts_ns);
+		handle_generations_end(tally->reuse, key->pid, key->start_ns, key->value, ts_ns);
 	struct name_entry *entry = name_find(tally, key);
 
 	if (!generation)
@@ -139,7 +139,7 @@ static bool generation_end(struct gpu_tally *tally, const struct handle_key *key
 	return true;
 }
 
-static void name_reused(struct gpu_tally *tally, const struct handle_key *key, const char *name,
+static void name_reused(struct call_table *tally, const struct handle_key *key, const char *name,
 			uint64_t ts_ns)
 {
 	struct name_entry *entry;
@@ -153,17 +153,17 @@ static void name_reused(struct gpu_tally *tally, const struct handle_key *key, c
 		entry->untold = true;
 }
 
-void gpu_tally_name(struct gpu_tally *tally, const struct bpfprof_gpu_name *e)
+void call_table_name(struct call_table *tally, const struct bpfprof_gpu_name *e)
 {
 	const struct handle_key key = { .start_ns = e->task.start_ns,
 					.value = e->handle,
 					.pid = e->task.pid };
 	char text[DEMANGLE_MAX_OUTPUT];
-	const char *name = name_told(tally, e, text);
+	const char *name = name_reported(tally, e, text);
 	const struct name_entry *before = name_find(tally, &key);
 
 	/* One that only looks kernels up has elements of maps, too. */
-	if (!gpu_tally_process_get(tally, key.pid, key.start_ns))
+	if (!call_table_process_get(tally, key.pid, key.start_ns))
 		return;
 	if (e->flags & BPFPROF_NAME_REUSED) {
 		name_reused(tally, &key, name, e->rec.ts_ns);
@@ -180,7 +180,7 @@ void gpu_tally_name(struct gpu_tally *tally, const struct bpfprof_gpu_name *e)
 }
 
 /* All that was counted of kernels before has been told; or it is not known of which launches are. */
-static void on_told(struct gpu_tally *tally, const struct handle_key *kernel, bool all)
+static void on_reported(struct call_table *tally, const struct handle_key *kernel, bool all)
 {
 	struct name_entry *entry = name_find(tally, kernel);
 
@@ -191,7 +191,7 @@ static void on_told(struct gpu_tally *tally, const struct handle_key *kernel, bo
 }
 
 /* So many calls with a key were of the kernel before, and so are all stacks that came. */
-void gpu_tally_reused(struct gpu_tally *tally, const struct bpfprof_gpu_call *call)
+void call_table_reused(struct call_table *tally, const struct bpfprof_gpu_call *call)
 {
 	const struct handle_key kernel = kernel_key(&call->key);
 	struct bpfprof_gpu_key ended = call->key;
@@ -199,10 +199,10 @@ void gpu_tally_reused(struct gpu_tally *tally, const struct bpfprof_gpu_call *ca
 	uint32_t generation;
 
 	if (!call->key.function) {
-		on_told(tally, &kernel, call->bytes);
+		on_reported(tally, &kernel, call->bytes);
 		return;
 	}
-	generation = gpu_reuse_key_end(tally->reuse, &call->key, call->bytes);
+	generation = handle_generations_key_end(tally->reuse, &call->key, call->bytes);
 	if (!generation) { /* nobody can say of what they were any more */
 		name_set(tally, &kernel, "");
 		return;
@@ -217,7 +217,7 @@ void gpu_tally_reused(struct gpu_tally *tally, const struct bpfprof_gpu_call *ca
 	HASH_ADD(hh, tally->keys, key, sizeof(of->key), of);
 }
 
-const char *gpu_tally_kernel(const struct gpu_tally *tally, const struct bpfprof_gpu_key *key)
+const char *call_table_kernel(const struct call_table *tally, const struct bpfprof_gpu_key *key)
 {
 	const struct handle_key kernel = kernel_key(key);
 	const struct name_entry *entry = name_find(tally, &kernel);
@@ -227,24 +227,25 @@ const char *gpu_tally_kernel(const struct gpu_tally *tally, const struct bpfprof
 	return entry && !entry->untold && *entry->name ? entry->name : NULL;
 }
 
-struct bpfprof_gpu_key gpu_tally_kernel_at(const struct gpu_tally *tally, uint32_t pid,
-					   uint64_t start_ns, uint64_t handle, uint64_t ts_ns)
+struct bpfprof_gpu_key call_table_kernel_at(const struct call_table *tally, uint32_t pid,
+					    uint64_t start_ns, uint64_t handle, uint64_t ts_ns)
 {
 	struct bpfprof_gpu_key key = { .start_ns = start_ns, .pid = pid, .handle = handle };
 
-	generation_set(&key, gpu_reuse_at(tally->reuse, pid, start_ns, handle, ts_ns));
+	generation_set(&key, handle_generations_at(tally->reuse, pid, start_ns, handle, ts_ns));
 	return key;
 }
 
-void gpu_tally_split(const struct gpu_tally *tally, struct gpu_tally_count *count, uint64_t before,
-		     void (*add)(void *arg, const struct gpu_tally_count *part), void *arg)
+void call_table_split(const struct call_table *tally, struct call_table_count *count,
+		      uint64_t before, void (*add)(void *arg, const struct call_table_count *part),
+		      void *arg)
 {
 	uint64_t calls = before + count->count.calls;
-	const struct gpu_reuse_end *ends;
-	struct gpu_tally_count part;
+	const struct handle_generations_end *ends;
+	struct call_table_count part;
 	size_t nr, i;
 
-	ends = gpu_reuse_ends(tally->reuse, &count->key, &nr);
+	ends = handle_generations_ends(tally->reuse, &count->key, &nr);
 	for (i = 0; i < nr && before < calls; i++) {
 		if (ends[i].calls <= before)
 			continue;
@@ -257,15 +258,15 @@ void gpu_tally_split(const struct gpu_tally *tally, struct gpu_tally_count *coun
 	}
 }
 
-size_t gpu_tally_nr_parts(const struct gpu_tally *tally)
+size_t call_table_nr_parts(const struct call_table *tally)
 {
-	return gpu_reuse_nr(tally->reuse);
+	return handle_generations_nr(tally->reuse);
 }
 
-void gpu_tally_name_forget(struct gpu_tally *tally, struct name_entry *name)
+void call_table_name_forget(struct call_table *tally, struct name_entry *name)
 {
 	struct process_entry *process =
-		gpu_tally_process_find(tally, name->key.pid, name->key.start_ns);
+		call_table_process_find(tally, name->key.pid, name->key.start_ns);
 	size_t len = strlen(name->name);
 
 	if (process) {

@@ -8,9 +8,9 @@
 #include "profile/aggregate_rollover.h"
 
 /* Or is not known. */
-static bool is_over(const struct gpu_tally *tally, uint32_t pid, uint64_t start_ns)
+static bool is_over(const struct call_table *tally, uint32_t pid, uint64_t start_ns)
 {
-	const struct process_entry *process = gpu_tally_process_find(tally, pid, start_ns);
+	const struct process_entry *process = call_table_process_find(tally, pid, start_ns);
 
 	return !process || tally->processes[process->index].ended;
 }
@@ -18,19 +18,20 @@ static bool is_over(const struct gpu_tally *tally, uint32_t pid, uint64_t start_
 /* All that was launched of generations that have ended has been told. */
 static bool is_settled(const void *arg, uint32_t pid, uint64_t start_ns)
 {
-	const struct gpu_tally *tally = arg;
+	const struct call_table *tally = arg;
 
-	return is_over(tally, pid, start_ns) || gpu_tally_is_described(tally, pid, start_ns);
+	return is_over(tally, pid, start_ns) || call_table_is_described(tally, pid, start_ns);
 }
 
 /* Puts what is wanted of one key into next; the others of it are not kept. */
-static void key_carry(struct gpu_tally *tally, struct key_entry *of,
-		      const struct aggregate_view *from, struct aggregate *next, size_t max_bytes)
+static void key_rollover(struct call_table *tally, struct key_entry *of,
+			 const struct aggregate_view *from, struct aggregate *next,
+			 size_t max_bytes)
 {
-	bool ended = GPU_TALLY_GENERATION(&of->key)
+	bool ended = CALL_TABLE_GENERATION(&of->key)
 			     ? is_settled(tally, of->key.pid, of->key.start_ns)
 			     : is_over(tally, of->key.pid, of->key.start_ns);
-	bool any = gpu_tally_sums(of->stacks).seen != 0;
+	bool any = call_table_sums(of->stacks).seen != 0;
 	struct aggregate_call_at at;
 	struct stack_entry *stack;
 
@@ -41,19 +42,19 @@ static void key_carry(struct gpu_tally *tally, struct key_entry *of,
 		if (ended || (any && !stack->seen && !stack->live_bytes && !stack->ns))
 			continue;
 		if (aggregate_bytes(next) > max_bytes / 2 ||
-		    aggregate_carry(next, from, &stack->at, &at)) {
+		    aggregate_rollover(next, from, &stack->at, &at)) {
 			tally->stacks_lost++;
 			continue;
 		}
 		stack->kept = true;
 		stack->at = at;
 		stack->seen = stack->bytes = stack->ns = 0;
-		stack->starved_ns = stack->short_ns = 0;
+		stack->device_idle_ns = stack->short_ns = 0;
 	}
 }
 
 /* Forgets calls of processes that are over, and stacks that are not kept. Is any call left? */
-static bool open_unlink(const struct gpu_tally *tally, struct open_entry *open)
+static bool open_unlink(const struct call_table *tally, struct open_entry *open)
 {
 	struct open_call *call;
 	bool any = false;
@@ -71,7 +72,7 @@ static bool open_unlink(const struct gpu_tally *tally, struct open_entry *open)
 }
 
 /* Nothing leads to a stack any more that is not kept. */
-static void stacks_unlink(struct gpu_tally *tally)
+static void stacks_unlink(struct call_table *tally)
 {
 	struct open_entry *open, *next_open;
 	struct live_entry *live;
@@ -88,10 +89,10 @@ static void stacks_unlink(struct gpu_tally *tally)
 }
 
 /* The stacks of a key that are kept, under their new places; the others go. */
-static void key_relink(struct gpu_tally *tally, struct key_entry *of, struct stack_entry **stacks)
+static void key_relink(struct call_table *tally, struct key_entry *of, struct stack_entry **stacks)
 {
 	struct process_entry *process =
-		gpu_tally_process_find(tally, of->key.pid, of->key.start_ns);
+		call_table_process_find(tally, of->key.pid, of->key.start_ns);
 	struct stack_entry *stack = of->stacks, *next;
 
 	of->stacks = NULL;
@@ -119,7 +120,7 @@ static bool graph_is_over(const void *tally, uint32_t pid, uint64_t start_ns)
 	return is_over(tally, pid, start_ns);
 }
 
-static void ended_forget(struct gpu_tally *tally)
+static void ended_forget(struct call_table *tally)
 {
 	struct process_entry *process, *next, *last;
 	struct name_entry *name, *next_name;
@@ -127,27 +128,27 @@ static void ended_forget(struct gpu_tally *tally)
 	HASH_ITER(hh, tally->names, name, next_name) {
 		if (is_over(tally, name->key.pid, name->key.start_ns) ||
 		    (name->key.space && is_settled(tally, name->key.pid, name->key.start_ns)))
-			gpu_tally_name_forget(tally, name);
+			call_table_name_forget(tally, name);
 	}
 	gpu_graphs_forget(tally->graphs, graph_is_over, tally);
-	gpu_reuse_forget(tally->reuse, is_settled, tally);
+	handle_generations_forget(tally->reuse, is_settled, tally);
 	HASH_ITER(hh, tally->by_process, process, next) {
-		struct gpu_tally_process *moved = &tally->processes[tally->nr_processes - 1];
+		struct call_table_process *moved = &tally->processes[tally->nr_processes - 1];
 
 		if (!tally->processes[process->index].ended)
 			continue;
-		gpu_tally_process_clear(&tally->processes[process->index]);
-		last = gpu_tally_process_find(tally, moved->kernel_pid, moved->start_ns);
+		call_table_process_clear(&tally->processes[process->index]);
+		last = call_table_process_find(tally, moved->kernel_pid, moved->start_ns);
 		if (last) {
 			tally->processes[process->index] = *moved;
 			last->index = process->index;
 		}
 		tally->nr_processes--;
-		gpu_tally_process_free(tally, process);
+		call_table_process_free(tally, process);
 	}
 }
 
-void gpu_tally_next(struct gpu_tally *tally, struct aggregate *next, size_t max_bytes)
+void call_table_next(struct call_table *tally, struct aggregate *next, size_t max_bytes)
 {
 	struct stack_entry *stacks = NULL;
 	struct process_entry *process;
@@ -155,9 +156,9 @@ void gpu_tally_next(struct gpu_tally *tally, struct aggregate *next, size_t max_
 	struct aggregate_view from;
 
 	for (process = tally->by_process; process; process = process->hh.next) {
-		process->starved_told_ns +=
-			capped_add(process->starved_seen_ns, gpu_tally_starved_rest(process));
-		process->starved_seen_ns = process->short_ns = 0;
+		process->device_idle_reported_ns += capped_add(
+			process->device_idle_seen_ns, call_table_device_idle_rest(process));
+		process->device_idle_seen_ns = process->short_ns = 0;
 	}
 	if (tally->waits_ns)
 		tally->waited_ns = tally->waits_ns;
@@ -166,7 +167,7 @@ void gpu_tally_next(struct gpu_tally *tally, struct aggregate *next, size_t max_
 		if (process->gaps)
 			gpu_gaps_next(process->gaps, &from, next, max_bytes / 2);
 	for (key = tally->keys; key; key = key->hh.next)
-		key_carry(tally, key, &from, next, max_bytes);
+		key_rollover(tally, key, &from, next, max_bytes);
 	stacks_unlink(tally);
 	HASH_ITER(hh, tally->keys, key, next_key) {
 		key_relink(tally, key, &stacks);

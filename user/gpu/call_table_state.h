@@ -36,9 +36,9 @@ struct process_entry {
 	size_t name_bytes;
 	struct gpu_graphs_share graphs;
 	struct gpu_mappings mappings;
-	uint64_t starved_ns; /* in all, */
-	uint64_t starved_seen_ns; /* that stacks have, of this interval, */
-	uint64_t starved_told_ns; /* and that was told in those before */
+	uint64_t device_idle_ns; /* in all, */
+	uint64_t device_idle_seen_ns; /* that stacks have, of this interval, */
+	uint64_t device_idle_reported_ns; /* and that was told in those before */
 	uint64_t short_ns; /* of what stacks have: short gaps, which gaps may have a part of, */
 	uint64_t short_left_ns; /* and what is left of these, and of what no stack has, */
 	uint64_t short_all_ns; /* for stacks that all of them together have so much of */
@@ -76,7 +76,7 @@ struct stack_entry {
 	uint64_t seen; /* calls that had this stack */
 	uint64_t bytes, ns; /* of those of which it is known */
 	uint64_t live_bytes;
-	uint64_t starved_ns; /* in long gaps, */
+	uint64_t device_idle_ns; /* in long gaps, */
 	uint64_t short_ns; /* and in short ones */
 	uint64_t before; /* what seen was, when some stack of its key was seen last */
 	bool kept; /* for the next interval */
@@ -113,13 +113,13 @@ struct open_entry {
 	struct open_call calls[BPFPROF_GPU_MAX_OPEN];
 };
 
-struct gpu_tally {
+struct call_table {
 	struct aggregate *aggregate;
 	uint64_t seed;
 	const struct gpu_function *functions;
 	size_t nr_functions;
 	struct process_entry *by_process;
-	struct gpu_tally_process *processes;
+	struct call_table_process *processes;
 	size_t nr_processes;
 	struct name_entry *names;
 	size_t name_bytes;
@@ -131,7 +131,7 @@ struct gpu_tally {
 	struct open_entry *open;
 	struct gpu_graphs *graphs;
 	struct gpu_gaps_room gaps_room;
-	struct gpu_reuse *reuse;
+	struct handle_generations *reuse;
 	uint64_t nr_stacks;
 	unsigned int share; /* by which limits are divided */
 	bool pids_are_own;
@@ -142,12 +142,12 @@ struct gpu_tally {
 };
 
 /* Of stacks of a key. */
-struct gpu_tally_sums {
+struct call_table_sums {
 	uint64_t seen, bytes, ns;
 };
 
-static inline const struct gpu_function *gpu_tally_function(const struct gpu_tally *tally,
-							    uint32_t nr)
+static inline const struct gpu_function *call_table_function(const struct call_table *tally,
+							     uint32_t nr)
 {
 	return &tally->functions[nr < tally->nr_functions ? nr : 0];
 }
@@ -155,40 +155,40 @@ static inline const struct gpu_function *gpu_tally_function(const struct gpu_tal
 /* call_table.c */
 
 /* NULL: it is not known. */
-struct process_entry *gpu_tally_process_find(const struct gpu_tally *tally, uint32_t pid,
-					     uint64_t start_ns);
+struct process_entry *call_table_process_find(const struct call_table *tally, uint32_t pid,
+					      uint64_t start_ns);
 /* The same, made as needed. NULL if there is no room, which is counted. */
-struct process_entry *gpu_tally_process_get(struct gpu_tally *tally, uint32_t pid,
-					    uint64_t start_ns);
-void gpu_tally_process_free(struct gpu_tally *tally, struct process_entry *process);
+struct process_entry *call_table_process_get(struct call_table *tally, uint32_t pid,
+					     uint64_t start_ns);
+void call_table_process_free(struct call_table *tally, struct process_entry *process);
 /* Frees the strings. */
-void gpu_tally_process_clear(struct gpu_tally_process *process);
+void call_table_process_clear(struct call_table_process *process);
 /* A place for what no stack came of, under a label; 0, or -errno. */
-int gpu_tally_nowhere(struct gpu_tally *tally, const struct bpfprof_gpu_key *key, const char *label,
-		      struct aggregate_call_at *ret);
+int call_table_nowhere(struct call_table *tally, const struct bpfprof_gpu_key *key,
+		       const char *label, struct aggregate_call_at *ret);
 /* The same of calls. */
-int gpu_tally_no_stack(struct gpu_tally *tally, const struct bpfprof_gpu_key *key,
-		       struct aggregate_call_at *ret);
+int call_table_no_stack(struct call_table *tally, const struct bpfprof_gpu_key *key,
+			struct aggregate_call_at *ret);
 
 /* call_table_memory.c */
 
 /* A call that is told whole, if it allocates or frees; stack: where it was made, or NULL. */
-void gpu_tally_memory_call(struct gpu_tally *tally, struct process_entry *process,
-			   const struct bpfprof_gpu_call *call, struct stack_entry *stack);
+void call_table_memory_call(struct call_table *tally, struct process_entry *process,
+			    const struct bpfprof_gpu_call *call, struct stack_entry *stack);
 /* All that a process has. */
-void gpu_tally_memory_forget(struct gpu_tally *tally, struct process_entry *process);
-void gpu_tally_mappings_forget(struct gpu_tally *tally, struct process_entry *process);
+void call_table_memory_forget(struct call_table *tally, struct process_entry *process);
+void call_table_mappings_forget(struct call_table *tally, struct process_entry *process);
 
 /* call_table_names.c */
 
 /* So many calls with a key were of the kernel before, and so are all stacks that came. */
-void gpu_tally_reused(struct gpu_tally *tally, const struct bpfprof_gpu_call *call);
-void gpu_tally_name_forget(struct gpu_tally *tally, struct name_entry *name);
+void call_table_reused(struct call_table *tally, const struct bpfprof_gpu_call *call);
+void call_table_name_forget(struct call_table *tally, struct name_entry *name);
 
 /* call_table_finish.c */
 
-struct gpu_tally_sums gpu_tally_sums(const struct stack_entry *stack);
+struct call_table_sums call_table_sums(const struct stack_entry *stack);
 /* Starved time that is new and that no stack has; 0 if they have more than is known of yet. */
-uint64_t gpu_tally_starved_rest(const struct process_entry *process);
+uint64_t call_table_device_idle_rest(const struct process_entry *process);
 
 #endif

@@ -33,7 +33,7 @@
 struct sleeper {
 	bool in_use;
 	uint64_t gap_ns; /* the gap that the others are of */
-	uint64_t told_ns; /* until then */
+	uint64_t reported_ns; /* until then */
 	uint64_t nr_switches; /* of the thread: since then it sleeps */
 	uint32_t tid;
 	unsigned int tries; /* to read its stack */
@@ -51,8 +51,8 @@ struct unread {
 	uint64_t failed, no_time;
 };
 
-struct gpu_sleepers {
-	struct gpu_watch *watch;
+struct gap_sampler {
+	struct gpu_monitor *watch;
 	struct remote_child *child; /* NULL until a stack is to be read */
 	struct sleeper all[BPFPROF_GPU_MAX_WAITS];
 	uint64_t look_ns, refresh_ns; /* when that is due */
@@ -62,9 +62,9 @@ struct gpu_sleepers {
 	bool any;
 };
 
-int gpu_sleepers_new(struct gpu_sleepers **ret, struct gpu_watch *watch)
+int gap_sampler_new(struct gap_sampler **ret, struct gpu_monitor *watch)
 {
-	struct gpu_sleepers *sleepers = calloc(1, sizeof(*sleepers));
+	struct gap_sampler *sleepers = calloc(1, sizeof(*sleepers));
 
 	if (!sleepers)
 		return -ENOMEM;
@@ -83,7 +83,7 @@ static void unread_add(struct unread *unread, const struct sleeper *sleeper)
 		unread->failed++;
 }
 
-static void sleeper_clear(struct gpu_sleepers *sleepers, struct sleeper *sleeper)
+static void sleeper_clear(struct gap_sampler *sleepers, struct sleeper *sleeper)
 {
 	unread_add(&sleepers->unread, sleeper);
 	free(sleeper->stack);
@@ -91,7 +91,7 @@ static void sleeper_clear(struct gpu_sleepers *sleepers, struct sleeper *sleeper
 	*sleeper = (struct sleeper){ 0 };
 }
 
-void gpu_sleepers_free(struct gpu_sleepers *sleepers)
+void gap_sampler_free(struct gap_sampler *sleepers)
 {
 	size_t i;
 
@@ -127,7 +127,7 @@ static bool still_sleeps(struct session *session, const struct bpfprof_task_stat
 }
 
 /* Of the thread that sleeps, by its number here. False: it is not to be had now. */
-static bool stack_read(struct gpu_sleepers *sleepers, struct sleeper *sleeper,
+static bool stack_read(struct gap_sampler *sleepers, struct sleeper *sleeper,
 		       const struct bpfprof_task_state *state, struct aggregate_input *ret)
 {
 	struct sampler *sampler = sleepers->watch->sampler;
@@ -169,7 +169,7 @@ static bool is_the_same(const struct sleeper *sleeper, const struct bpfprof_task
 }
 
 /* It is another time that a thread sleeps. */
-static void sleep_begin(struct gpu_sleepers *sleepers, struct sleeper *sleeper,
+static void sleep_begin(struct gap_sampler *sleepers, struct sleeper *sleeper,
 			const struct bpfprof_task_state *state)
 {
 	unread_add(&sleepers->unread, sleeper);
@@ -180,7 +180,7 @@ static void sleep_begin(struct gpu_sleepers *sleepers, struct sleeper *sleeper,
 }
 
 /* Reads it once for each time that the thread sleeps; again, if that failed. */
-static void stack_try(struct gpu_sleepers *sleepers, struct sleeper *sleeper,
+static void stack_try(struct gap_sampler *sleepers, struct sleeper *sleeper,
 		      const struct bpfprof_task_state *state)
 {
 	struct aggregate_input input = { 0 };
@@ -205,7 +205,7 @@ static void stack_try(struct gpu_sleepers *sleepers, struct sleeper *sleeper,
 }
 
 /* Its stack, and what it is of. False: it has none now, or is not wanted. */
-static bool stack_get(struct gpu_sleepers *sleepers, struct sleeper *sleeper,
+static bool stack_get(struct gap_sampler *sleepers, struct sleeper *sleeper,
 		      const struct bpfprof_task_state *state, struct aggregate_input *ret)
 {
 	struct sampler *sampler = sleepers->watch->sampler;
@@ -231,21 +231,21 @@ static bool stack_get(struct gpu_sleepers *sleepers, struct sleeper *sleeper,
 }
 
 /* now_ns: before it was asked for the gap and the thread's state, which is a moment ago. */
-static void thread_look(struct gpu_sleepers *sleepers, struct sleeper *sleeper,
+static void thread_scan(struct gap_sampler *sleepers, struct sleeper *sleeper,
 			const struct bpfprof_task_state *state, uint64_t now_ns)
 {
 	uint64_t since_ns = time_monotonic_ns() - state->asleep_ns;
-	uint64_t from_ns = since_ns > sleeper->told_ns ? since_ns : sleeper->told_ns;
+	uint64_t from_ns = since_ns > sleeper->reported_ns ? since_ns : sleeper->reported_ns;
 	struct aggregate_input input;
 
 	if (!is_asleep(state) || from_ns >= now_ns || !stack_get(sleepers, sleeper, state, &input))
 		return;
-	sleeper->told_ns = now_ns;
+	sleeper->reported_ns = now_ns;
 	sleeper->stack->sample.gap_ns = sleeper->gap_ns;
-	gpu_tally_gap(sleepers->watch->tally, &input, now_ns - from_ns, true);
+	call_table_gap(sleepers->watch->tally, &input, now_ns - from_ns, true);
 }
 
-static void process_look(struct gpu_sleepers *sleepers, struct sleeper *sleeper,
+static void process_scan(struct gap_sampler *sleepers, struct sleeper *sleeper,
 			 const struct bpfprof_gpu_waits *waits, uint64_t now_ns)
 {
 	struct session *session = &sleepers->watch->sampler->session;
@@ -259,7 +259,7 @@ static void process_look(struct gpu_sleepers *sleepers, struct sleeper *sleeper,
 		return;
 	if (sleeper->gap_ns != waits->idle_ns) {
 		sleeper->gap_ns = waits->idle_ns;
-		sleeper->told_ns = waits->idle_ns;
+		sleeper->reported_ns = waits->idle_ns;
 	}
 	/* That is no time of the gap. Asked first: a copy that begins after this is not slept in until now. */
 	if (gpu_probes_thread_copies(sleepers->watch->probes, waits->idle_tid, waits->start_ns))
@@ -267,12 +267,12 @@ static void process_look(struct gpu_sleepers *sleepers, struct sleeper *sleeper,
 	if (tasks_read(&tasks, session, waits->pid, &choice))
 		return;
 	if (tasks.nr && tasks.states[0].task.start_ns == waits->start_ns)
-		thread_look(sleepers, sleeper, &tasks.states[0], now_ns);
+		thread_scan(sleepers, sleeper, &tasks.states[0], now_ns);
 	tasks_fini(&tasks);
 }
 
 /* Which processes there are is not asked for at each look: that takes longer than all the rest. */
-static void refresh(struct gpu_sleepers *sleepers, uint64_t now_ns)
+static void refresh(struct gap_sampler *sleepers, uint64_t now_ns)
 {
 	const struct session *session = &sleepers->watch->sampler->session;
 	struct bpfprof_gpu_waits waits;
@@ -294,7 +294,7 @@ static void refresh(struct gpu_sleepers *sleepers, uint64_t now_ns)
 	}
 }
 
-int gpu_sleepers_run(struct gpu_sleepers *sleepers, uint64_t now_ns)
+int gap_sampler_run(struct gap_sampler *sleepers, uint64_t now_ns)
 {
 	const struct session *session = &sleepers->watch->sampler->session;
 	struct bpfprof_gpu_waits waits;
@@ -314,13 +314,13 @@ int gpu_sleepers_run(struct gpu_sleepers *sleepers, uint64_t now_ns)
 			/* Not later: by then the gap may be over, and the thread waits for work. */
 			before_ns = time_monotonic_ns();
 			if (sleepers->all[i].in_use && gpu_waits_map_get(session, i, &waits))
-				process_look(sleepers, &sleepers->all[i], &waits, before_ns);
+				process_scan(sleepers, &sleepers->all[i], &waits, before_ns);
 		}
 	}
 	return (int)(every_ns / 1000000);
 }
 
-void gpu_sleepers_lost(const struct gpu_sleepers *sleepers, struct stats_reasons *dst)
+void gap_sampler_lost(const struct gap_sampler *sleepers, struct stats_reasons *dst)
 {
 	struct unread unread = sleepers->unread;
 	size_t i;

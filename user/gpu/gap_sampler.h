@@ -10,17 +10,17 @@
 
 #include <stdint.h>
 
-struct gpu_sleepers;
-struct gpu_watch;
+struct gap_sampler;
+struct gpu_monitor;
 struct stats_reasons;
 
 /* Borrows watch, whose sampler has the options gpu_waits and threads. 0 or -ENOMEM. */
-int gpu_sleepers_new(struct gpu_sleepers **ret, struct gpu_watch *watch);
-void gpu_sleepers_free(struct gpu_sleepers *sleepers); /* NULL is fine */
+int gap_sampler_new(struct gap_sampler **ret, struct gpu_monitor *watch);
+void gap_sampler_free(struct gap_sampler *sleepers); /* NULL is fine */
 
 /* Looks, if it is time to. Milliseconds until it wants to be called again. */
-int gpu_sleepers_run(struct gpu_sleepers *sleepers, uint64_t now_ns);
+int gap_sampler_run(struct gap_sampler *sleepers, uint64_t now_ns);
 /* Stacks that could not be read, or were not since others had taken all the time that is allowed for it. */
-void gpu_sleepers_lost(const struct gpu_sleepers *sleepers, struct stats_reasons *dst);
+void gap_sampler_lost(const struct gap_sampler *sleepers, struct stats_reasons *dst);
 
 #endif

@@ -25,7 +25,7 @@ struct gpu_gaps {
 	uint64_t begin_ns; /* of the gap that open_ns are of, 0: none */
 	bool timed; /* of some of it is known how long it was */
 	uint64_t
-		told_ns; /* begin of the last one that was shared out: who comes late has no part in it */
+		reported_ns; /* begin of the last one that was shared out: who comes late has no part in it */
 };
 
 int gpu_gaps_new(struct gpu_gaps **ret, struct gpu_gaps_room *room)
@@ -93,7 +93,7 @@ void gpu_gaps_seen(struct gpu_gaps *gaps, const struct aggregate_call_at *at, ui
 {
 	struct stack *stack;
 
-	if (begin_ns == gaps->told_ns)
+	if (begin_ns == gaps->reported_ns)
 		return;
 	stack = stack_get(gaps, at);
 	if (!stack)
@@ -138,7 +138,7 @@ uint64_t gpu_gaps_end(struct gpu_gaps *gaps, uint64_t begin_ns, uint64_t ns)
 	}
 	gaps->begin_ns = 0;
 	gaps->timed = false;
-	gaps->told_ns = begin_ns;
+	gaps->reported_ns = begin_ns;
 	return part;
 }
 
@@ -182,7 +182,7 @@ void gpu_gaps_next(struct gpu_gaps *gaps, const struct aggregate_view *from, str
 			continue;
 		}
 		if (aggregate_bytes(next) > max_bytes ||
-		    aggregate_carry(next, from, &stack->at, &at)) {
+		    aggregate_rollover(next, from, &stack->at, &at)) {
 			gaps->room->lost++;
 			stack_remove(gaps, stack);
 			continue;

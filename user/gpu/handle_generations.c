@@ -25,11 +25,11 @@ struct process_share {
 struct ended {
 	UT_hash_handle hh;
 	struct bpfprof_gpu_key key;
-	struct gpu_reuse_end *ends; /* of a handle: times instead of calls */
+	struct handle_generations_end *ends; /* of a handle: times instead of calls */
 	uint32_t nr, cap;
 };
 
-struct gpu_reuse {
+struct handle_generations {
 	uint64_t seed;
 	struct ended *all;
 	struct process_share *shares;
@@ -43,7 +43,7 @@ static struct bpfprof_gpu_key handle_key(uint32_t pid, uint64_t start_ns, uint64
 	return (struct bpfprof_gpu_key){ .start_ns = start_ns, .pid = pid, .handle = handle };
 }
 
-static struct ended *find(const struct gpu_reuse *reuse, const struct bpfprof_gpu_key *key)
+static struct ended *find(const struct handle_generations *reuse, const struct bpfprof_gpu_key *key)
 {
 	struct ended *ended;
 
@@ -52,7 +52,8 @@ static struct ended *find(const struct gpu_reuse *reuse, const struct bpfprof_gp
 }
 
 /* NULL without memory. */
-static struct process_share *share_get(struct gpu_reuse *reuse, const struct bpfprof_gpu_key *key)
+static struct process_share *share_get(struct handle_generations *reuse,
+				       const struct bpfprof_gpu_key *key)
 {
 	struct process_key wanted = { .start_ns = key->start_ns, .pid = key->pid };
 	struct process_share *share;
@@ -68,7 +69,7 @@ static struct process_share *share_get(struct gpu_reuse *reuse, const struct bpf
 	return share;
 }
 
-static struct ended *get(struct gpu_reuse *reuse, const struct bpfprof_gpu_key *key)
+static struct ended *get(struct handle_generations *reuse, const struct bpfprof_gpu_key *key)
 {
 	struct ended *ended = find(reuse, key);
 
@@ -83,15 +84,15 @@ static struct ended *get(struct gpu_reuse *reuse, const struct bpfprof_gpu_key *
 }
 
 /* Room for one more end. NULL: there is none, which counts. */
-static struct ended *room(struct gpu_reuse *reuse, const struct bpfprof_gpu_key *key)
+static struct ended *room(struct handle_generations *reuse, const struct bpfprof_gpu_key *key)
 {
-	uint32_t most = GPU_REUSE_MAX / reuse->share;
+	uint32_t most = HANDLE_GENERATIONS_MAX / reuse->share;
 	struct process_share *share = reuse->nr < most ? share_get(reuse, key) : NULL;
 	struct ended *ended = NULL;
-	struct gpu_reuse_end *tmp;
+	struct handle_generations_end *tmp;
 	uint32_t cap;
 
-	if (share && share->nr < most / GPU_REUSE_OF_ONE)
+	if (share && share->nr < most / HANDLE_GENERATIONS_OF_ONE)
 		ended = get(reuse, key);
 	if (ended && ended->nr == ended->cap) {
 		cap = ended->cap ? 2 * ended->cap : 1;
@@ -101,7 +102,7 @@ static struct ended *room(struct gpu_reuse *reuse, const struct bpfprof_gpu_key 
 			ended->cap = cap;
 		}
 	}
-	if (!ended || ended->nr == ended->cap || ended->nr >= GPU_REUSE_MAX_GENERATION) {
+	if (!ended || ended->nr == ended->cap || ended->nr >= HANDLE_GENERATION_MAX) {
 		reuse->lost++;
 		return NULL;
 	}
@@ -110,8 +111,8 @@ static struct ended *room(struct gpu_reuse *reuse, const struct bpfprof_gpu_key 
 	return ended;
 }
 
-uint32_t gpu_reuse_end(struct gpu_reuse *reuse, uint32_t pid, uint64_t start_ns, uint64_t handle,
-		       uint64_t ts_ns)
+uint32_t handle_generations_end(struct handle_generations *reuse, uint32_t pid, uint64_t start_ns,
+				uint64_t handle, uint64_t ts_ns)
 {
 	const struct bpfprof_gpu_key key = handle_key(pid, start_ns, handle);
 	struct ended *ended = room(reuse, &key);
@@ -123,8 +124,8 @@ uint32_t gpu_reuse_end(struct gpu_reuse *reuse, uint32_t pid, uint64_t start_ns,
 	return ++ended->nr;
 }
 
-uint32_t gpu_reuse_key_end(struct gpu_reuse *reuse, const struct bpfprof_gpu_key *key,
-			   uint64_t calls)
+uint32_t handle_generations_key_end(struct handle_generations *reuse,
+				    const struct bpfprof_gpu_key *key, uint64_t calls)
 {
 	const struct bpfprof_gpu_key handle = handle_key(key->pid, key->start_ns, key->handle);
 	const struct ended *of = find(reuse, &handle);
@@ -132,12 +133,13 @@ uint32_t gpu_reuse_key_end(struct gpu_reuse *reuse, const struct bpfprof_gpu_key
 
 	if (!ended)
 		return 0;
-	ended->ends[ended->nr++] = (struct gpu_reuse_end){ .calls = calls, .generation = of->nr };
+	ended->ends[ended->nr++] =
+		(struct handle_generations_end){ .calls = calls, .generation = of->nr };
 	return of->nr;
 }
 
-uint32_t gpu_reuse_at(const struct gpu_reuse *reuse, uint32_t pid, uint64_t start_ns,
-		      uint64_t handle, uint64_t ts_ns)
+uint32_t handle_generations_at(const struct handle_generations *reuse, uint32_t pid,
+			       uint64_t start_ns, uint64_t handle, uint64_t ts_ns)
 {
 	const struct bpfprof_gpu_key key = handle_key(pid, start_ns, handle);
 	const struct ended *ended = find(reuse, &key);
@@ -149,8 +151,9 @@ uint32_t gpu_reuse_at(const struct gpu_reuse *reuse, uint32_t pid, uint64_t star
 	return 0;
 }
 
-const struct gpu_reuse_end *gpu_reuse_ends(const struct gpu_reuse *reuse,
-					   const struct bpfprof_gpu_key *key, size_t *ret_nr)
+const struct handle_generations_end *handle_generations_ends(const struct handle_generations *reuse,
+							     const struct bpfprof_gpu_key *key,
+							     size_t *ret_nr)
 {
 	const struct ended *ended = find(reuse, key);
 
@@ -158,12 +161,12 @@ const struct gpu_reuse_end *gpu_reuse_ends(const struct gpu_reuse *reuse,
 	return ended ? ended->ends : NULL;
 }
 
-size_t gpu_reuse_nr(const struct gpu_reuse *reuse)
+size_t handle_generations_nr(const struct handle_generations *reuse)
 {
 	return reuse->nr;
 }
 
-static void ended_free(struct gpu_reuse *reuse, struct ended *ended)
+static void ended_free(struct handle_generations *reuse, struct ended *ended)
 {
 	reuse->nr -= ended->nr;
 	HASH_DEL(reuse->all, ended);
@@ -171,9 +174,9 @@ static void ended_free(struct gpu_reuse *reuse, struct ended *ended)
 	free(ended);
 }
 
-void gpu_reuse_forget(struct gpu_reuse *reuse,
-		      bool (*over)(const void *arg, uint32_t pid, uint64_t start_ns),
-		      const void *arg)
+void handle_generations_forget(struct handle_generations *reuse,
+			       bool (*over)(const void *arg, uint32_t pid, uint64_t start_ns),
+			       const void *arg)
 {
 	struct process_share *share, *next_share;
 	struct ended *ended, *next;
@@ -189,14 +192,14 @@ void gpu_reuse_forget(struct gpu_reuse *reuse,
 	}
 }
 
-void gpu_reuse_lost(const struct gpu_reuse *reuse, struct stats_reasons *dst)
+void handle_generations_lost(const struct handle_generations *reuse, struct stats_reasons *dst)
 {
 	stats_add(dst, "kernel_handles_reused_no_room", reuse->lost);
 }
 
-int gpu_reuse_new(struct gpu_reuse **ret)
+int handle_generations_new(struct handle_generations **ret)
 {
-	struct gpu_reuse *reuse = calloc(1, sizeof(*reuse));
+	struct handle_generations *reuse = calloc(1, sizeof(*reuse));
 
 	if (!reuse)
 		return -ENOMEM;
@@ -206,7 +209,7 @@ int gpu_reuse_new(struct gpu_reuse **ret)
 	return 0;
 }
 
-void gpu_reuse_bound(struct gpu_reuse *reuse, unsigned int share)
+void handle_generations_bound(struct handle_generations *reuse, unsigned int share)
 {
 	reuse->share = share;
 }
@@ -219,10 +222,10 @@ static bool always(const void *arg, uint32_t pid, uint64_t start_ns)
 	return true;
 }
 
-void gpu_reuse_free(struct gpu_reuse *reuse)
+void handle_generations_free(struct handle_generations *reuse)
 {
 	if (!reuse)
 		return;
-	gpu_reuse_forget(reuse, always, NULL);
+	handle_generations_forget(reuse, always, NULL);
 	free(reuse);
 }

@@ -63,10 +63,11 @@ struct silent {
 	uint64_t start_ns;
 };
 
-struct gpu_before {
+struct gpu_inflight {
 	struct gpu_job *job;
 	struct remote_child *child; /* while something is read */
-	struct gpu_spins *spins; /* threads that ran; NULL: none, or none of them is in a call */
+	struct polling_threads
+		*spins; /* threads that ran; NULL: none, or none of them is in a call */
 	uint64_t spins_ns; /* when they were begun to be sampled, or looked at last */
 	unsigned int spins_tries;
 	bool spins_judged;
@@ -75,7 +76,7 @@ struct gpu_before {
 	uint64_t deadline_ns;
 	struct dump_read_counts counts; /* of what was read last */
 	uint64_t read_ns; /* when the tasks of a process were */
-	struct gpu_before_call calls[MAX_CALLS];
+	struct gpu_inflight_call calls[MAX_CALLS];
 	struct call_state states[MAX_CALLS];
 	size_t nr_calls;
 	struct silent silent[MAX_PROCESSES];
@@ -83,7 +84,7 @@ struct gpu_before {
 	uint64_t processes_unread, running, unread, cut, pages, refused;
 };
 
-static void call_remove(struct gpu_before *before, size_t at)
+static void call_remove(struct gpu_inflight *before, size_t at)
 {
 	free(before->calls[at].stack);
 	before->nr_calls--;
@@ -92,7 +93,7 @@ static void call_remove(struct gpu_before *before, size_t at)
 }
 
 /* layers: of which it has to have one. */
-static bool maps_one_of(const struct gpu_before *before, const struct process *process,
+static bool maps_one_of(const struct gpu_inflight *before, const struct process *process,
 			const struct gpu_probes_library *libraries, size_t nr, uint32_t layers)
 {
 	const struct image *image;
@@ -113,7 +114,7 @@ static bool maps_one_of(const struct gpu_before *before, const struct process *p
  * Kernel's pids of processes to be read: reading one changes the table of them. The oldest first: those
  * that load data for a rank were forked from it, and have its libraries and environment.
  */
-static size_t processes_choose(struct gpu_before *before, uint32_t pids[MAX_PROCESSES])
+static size_t processes_choose(struct gpu_inflight *before, uint32_t pids[MAX_PROCESSES])
 {
 	struct sampler *sampler = &before->job->sampler;
 	const struct gpu_probes_library *libraries;
@@ -148,7 +149,7 @@ static size_t processes_choose(struct gpu_before *before, uint32_t pids[MAX_PROC
  * Reads what the threads of a process are doing, and names those that are in libraries of CUDA. dump
  * is empty, and to be freed whatever comes of this. NULL: it could not be read.
  */
-static const struct process_dump *process_read(struct gpu_before *before, struct dump *dump,
+static const struct process_dump *process_read(struct gpu_inflight *before, struct dump *dump,
 					       uint32_t own_pid)
 {
 	struct sampler *sampler = &before->job->sampler;
@@ -193,12 +194,12 @@ static const struct process_dump *process_read(struct gpu_before *before, struct
 
 /* What stands for frame i of a call's stack: room. */
 static const char *shown_frame(const struct dump *dump, const struct thread_dump *thread, size_t i,
-			       char room[GPU_WHERE_FRAME_BYTES])
+			       char room[ABSENT_RANKS_FRAME_BYTES])
 {
 	if (i)
-		gpu_where_frame(dump, &thread->frames[thread->gpu_frame + i], room);
+		absent_ranks_frame(dump, &thread->frames[thread->gpu_frame + i], room);
 	else
-		snprintf(room, GPU_WHERE_FRAME_BYTES, "%s",
+		snprintf(room, ABSENT_RANKS_FRAME_BYTES, "%s",
 			 strtab_get(dump->strings, thread->gpu_call));
 	return room;
 }
@@ -211,12 +212,12 @@ static size_t stack_len(const struct thread_dump *thread)
 }
 
 /* The stack of a call. 0, -ENOSPC or -ENOMEM. */
-static int stack_take(struct gpu_before *before, struct gpu_before_call *call,
+static int stack_take(struct gpu_inflight *before, struct gpu_inflight_call *call,
 		      const struct dump *dump, const struct thread_dump *thread)
 {
 	uint64_t nr_lost = strtab_nr_lost(before->strings);
 	size_t bytes = before->stack_bytes, i, nr = stack_len(thread);
-	char room[GPU_WHERE_FRAME_BYTES];
+	char room[ABSENT_RANKS_FRAME_BYTES];
 
 	call->stack = calloc(nr, sizeof(*call->stack));
 	if (!call->stack)
@@ -236,11 +237,11 @@ static int stack_take(struct gpu_before *before, struct gpu_before_call *call,
 	return 0;
 }
 
-static void call_add(struct gpu_before *before, const struct dump *dump,
-		     const struct thread_dump *thread, const struct gpu_before_call *who,
+static void call_add(struct gpu_inflight *before, const struct dump *dump,
+		     const struct thread_dump *thread, const struct gpu_inflight_call *who,
 		     const struct call_state *state)
 {
-	struct gpu_before_call *call = &before->calls[before->nr_calls];
+	struct gpu_inflight_call *call = &before->calls[before->nr_calls];
 
 	*call = *who;
 	if (before->nr_calls == MAX_CALLS || stack_take(before, call, dump, thread)) {
@@ -254,25 +255,25 @@ static void call_add(struct gpu_before *before, const struct dump *dump,
 }
 
 /* One that ran: where it is, samples will tell. */
-static void spin_add(struct gpu_before *before, const struct bpfprof_task_state *task,
+static void spin_add(struct gpu_inflight *before, const struct bpfprof_task_state *task,
 		     uint32_t own_pid)
 {
 	const char *host_root = before->job->options->record.host_root;
 
-	if ((!before->spins && gpu_spins_new(&before->spins, host_root)) ||
-	    gpu_spins_add(before->spins, own_pid, task))
+	if ((!before->spins && polling_threads_new(&before->spins, host_root)) ||
+	    polling_threads_add(before->spins, own_pid, task))
 		before->running++;
 }
 
 /* Of a thread that sleeps, as it was read; task is from before that. */
-static void sleeper_add(struct gpu_before *before, const struct dump *dump,
+static void sleeper_add(struct gpu_inflight *before, const struct dump *dump,
 			const struct thread_dump *thread, const struct bpfprof_task_state *task,
 			uint32_t own_pid)
 {
-	struct gpu_before_call call = { .tid = thread->tid,
-					.pid = task->task.pid,
-					.start_ns = task->task.start_ns,
-					.since_ns = before->read_ns - task->asleep_ns };
+	struct gpu_inflight_call call = { .tid = thread->tid,
+					  .pid = task->task.pid,
+					  .start_ns = task->task.start_ns,
+					  .since_ns = before->read_ns - task->asleep_ns };
 	const struct call_state state = { .kernel_tid = task->task.tid,
 					  .own_pid = own_pid,
 					  .nr_switches = task->nr_switches };
@@ -288,7 +289,7 @@ static void sleeper_add(struct gpu_before *before, const struct dump *dump,
 }
 
 /* Threads of a process that was read; tasks are from before that. */
-static void calls_add(struct gpu_before *before, const struct dump *dump,
+static void calls_add(struct gpu_inflight *before, const struct dump *dump,
 		      const struct process_dump *process, const struct tasks *tasks,
 		      uint32_t own_pid)
 {
@@ -317,7 +318,7 @@ static const struct thread_dump *thread_find(const struct process_dump *process,
 	return NULL;
 }
 
-static bool has_nccl(const struct gpu_before *before, const struct process *process)
+static bool has_nccl(const struct gpu_inflight *before, const struct process *process)
 {
 	const struct gpu_probes_library *libraries;
 	size_t nr;
@@ -326,7 +327,7 @@ static bool has_nccl(const struct gpu_before *before, const struct process *proc
 	return maps_one_of(before, process, libraries, nr, 1U << GPU_LAYER_NCCL);
 }
 
-static void process_begin(struct gpu_before *before, uint32_t pid)
+static void process_begin(struct gpu_inflight *before, uint32_t pid)
 {
 	struct sampler *sampler = &before->job->sampler;
 	const struct process *process = processes_find(sampler->processes, pid);
@@ -363,40 +364,40 @@ static void process_begin(struct gpu_before *before, uint32_t pid)
 				(struct silent){ .pid = pid,
 						 .start_ns = tasks.states[0].task.start_ns };
 		if ((read && nccl) || before->nr_calls > nr_before)
-			gpu_tally_describe(before->job->watch.tally, &input);
+			call_table_describe(before->job->watch.tally, &input);
 		dump_fini(&dump);
 	}
 	tasks_fini(&tasks);
 }
 
-static void reading_end(struct gpu_before *before)
+static void reading_end(struct gpu_inflight *before)
 {
 	remote_child_free(before->child);
 	before->child = NULL;
 }
 
-static void spins_end(struct gpu_before *before)
+static void spins_end(struct gpu_inflight *before)
 {
-	gpu_spins_free(before->spins);
+	polling_threads_free(before->spins);
 	before->spins = NULL;
 }
 
-static void spins_begin(struct gpu_before *before)
+static void spins_begin(struct gpu_inflight *before)
 {
 	if (!before->spins)
 		return;
 	before->spins_ns = time_monotonic_ns();
-	if (!gpu_spins_start(before->spins)) {
-		before->job->watch.other_map_bytes = gpu_spins_map_bytes(before->spins);
+	if (!polling_threads_start(before->spins)) {
+		before->job->watch.other_map_bytes = polling_threads_map_bytes(before->spins);
 		return;
 	}
 	log_warn("threads that run cannot be sampled: calls that they are in are not shown");
-	before->running += gpu_spins_nr(before->spins);
+	before->running += polling_threads_nr(before->spins);
 	spins_end(before);
 }
 
 /* The table knows a process by a call that it has made, or by this. */
-static void process_describe(struct gpu_before *before, uint32_t own_pid)
+static void process_describe(struct gpu_inflight *before, uint32_t own_pid)
 {
 	struct sampler *sampler = &before->job->sampler;
 	struct aggregate_input input;
@@ -407,17 +408,17 @@ static void process_describe(struct gpu_before *before, uint32_t own_pid)
 	if (err && err != -E2BIG)
 		return;
 	if (tasks.nr && sampler_thread_input(sampler, &tasks.states[0], &sample, &input))
-		gpu_tally_describe(before->job->watch.tally, &input);
+		call_table_describe(before->job->watch.tally, &input);
 	tasks_fini(&tasks);
 }
 
-static void spin_take(struct gpu_before *before, size_t i)
+static void spin_take(struct gpu_inflight *before, size_t i)
 {
-	const struct gpu_spin *spin = gpu_spins_get(before->spins, i);
-	struct gpu_before_call call = { .tid = spin->tid,
-					.pid = spin->task.pid,
-					.start_ns = spin->task.start_ns,
-					.since_ns = spin->first_ns };
+	const struct polling_thread *spin = polling_threads_get(before->spins, i);
+	struct gpu_inflight_call call = { .tid = spin->tid,
+					  .pid = spin->task.pid,
+					  .start_ns = spin->task.start_ns,
+					  .since_ns = spin->first_ns };
 	const struct call_state state = { .kernel_tid = spin->task.tid,
 					  .own_pid = spin->own_pid,
 					  .nr_switches = UINT64_MAX, /* it runs */
@@ -426,12 +427,12 @@ static void spin_take(struct gpu_before *before, size_t i)
 	const struct dump *dump;
 
 	memcpy(call.thread, spin->comm, BPFPROF_COMM_LEN);
-	thread = gpu_spins_thread(before->spins, i, &dump);
+	thread = polling_threads_thread(before->spins, i, &dump);
 	call_add(before, dump, thread, &call, &state);
 }
 
 /* Too few samples of it: it sleeps by now, or it has hardly had a CPU. */
-static void spin_read(struct gpu_before *before, const struct gpu_spin *spin,
+static void spin_read(struct gpu_inflight *before, const struct polling_thread *spin,
 		      const struct tasks *tasks, const struct dump *dump,
 		      const struct process_dump *read)
 {
@@ -447,11 +448,11 @@ static void spin_read(struct gpu_before *before, const struct gpu_spin *spin,
 }
 
 /* The same of all of one process, the first of which is spin i. */
-static void spins_read(struct gpu_before *before, size_t i)
+static void spins_read(struct gpu_inflight *before, size_t i)
 {
-	uint32_t own_pid = gpu_spins_get(before->spins, i)->own_pid;
+	uint32_t own_pid = polling_threads_get(before->spins, i)->own_pid;
 	const struct process_dump *read;
-	const struct gpu_spin *spin;
+	const struct polling_thread *spin;
 	struct dump dump = { 0 };
 	struct tasks tasks;
 	int err;
@@ -464,8 +465,8 @@ static void spins_read(struct gpu_before *before, size_t i)
 	before->unread += read ? before->counts.nr_late : 0;
 	before->cut += before->counts.nr_cut;
 	before->pages += before->counts.nr_refused;
-	for (; i < gpu_spins_nr(before->spins); i++) {
-		spin = gpu_spins_get(before->spins, i);
+	for (; i < polling_threads_nr(before->spins); i++) {
+		spin = polling_threads_get(before->spins, i);
 		if (!spin->judged && spin->own_pid == own_pid)
 			spin_read(before, spin, &tasks, &dump, read);
 	}
@@ -473,15 +474,15 @@ static void spins_read(struct gpu_before *before, size_t i)
 	tasks_fini(&tasks);
 }
 
-static bool is_first_unjudged(const struct gpu_before *before, size_t i)
+static bool is_first_unjudged(const struct gpu_inflight *before, size_t i)
 {
-	const struct gpu_spin *spin = gpu_spins_get(before->spins, i), *other;
+	const struct polling_thread *spin = polling_threads_get(before->spins, i), *other;
 	size_t k;
 
 	if (spin->judged)
 		return false;
 	for (k = 0; k < i; k++) {
-		other = gpu_spins_get(before->spins, k);
+		other = polling_threads_get(before->spins, k);
 		if (!other->judged && other->own_pid == spin->own_pid)
 			return false;
 	}
@@ -489,38 +490,39 @@ static bool is_first_unjudged(const struct gpu_before *before, size_t i)
 }
 
 /* Those that are in calls are shown from now on. */
-static void spins_judge(struct gpu_before *before, bool at_end)
+static void spins_judge(struct gpu_inflight *before, bool at_end)
 {
 	bool no_time = before->spins_tries < before->job->options->record.test_late_names;
 	size_t i, nr_before, nr_calls = 0;
 	int err;
 
-	err = gpu_spins_judge(before->spins, time_monotonic_ns() + (no_time ? 0 : SPINS_NAMES_NS));
+	err = polling_threads_judge(before->spins,
+				    time_monotonic_ns() + (no_time ? 0 : SPINS_NAMES_NS));
 	if (err == -ETIME && !at_end && ++before->spins_tries < SPINS_MAX_TRIES) {
 		before->spins_ns = time_monotonic_ns(); /* what was read of files is kept */
 		return;
 	}
 	before->spins_judged = true;
 	if (err) {
-		before->running += gpu_spins_nr(before->spins);
+		before->running += polling_threads_nr(before->spins);
 		spins_end(before);
 		return;
 	}
 	before->deadline_ns = time_monotonic_ns() + PROCESS_NS;
-	for (i = 0; i < gpu_spins_nr(before->spins); i++) {
+	for (i = 0; i < polling_threads_nr(before->spins); i++) {
 		nr_before = before->nr_calls;
-		if (gpu_spins_get(before->spins, i)->in_call) {
+		if (polling_threads_get(before->spins, i)->in_call) {
 			spin_take(before, i);
 			nr_calls += before->nr_calls - nr_before;
 		} else if (is_first_unjudged(before, i)) {
 			spins_read(before, i);
 		}
 		if (before->nr_calls > nr_before)
-			process_describe(before, gpu_spins_get(before->spins, i)->own_pid);
+			process_describe(before, polling_threads_get(before->spins, i)->own_pid);
 	}
 	reading_end(before);
 	log_debug("threads on a CPU: %zu of %zu are in calls that began before", nr_calls,
-		  gpu_spins_nr(before->spins));
+		  polling_threads_nr(before->spins));
 	if (!nr_calls)
 		spins_end(before);
 }
@@ -529,9 +531,9 @@ static void spins_judge(struct gpu_before *before, bool at_end)
  * Has the thread made a call since it is hooked, so that it is in another one now? Of a call of NCCL's
  * that does not follow: it calls the driver itself.
  */
-static bool called_since(const struct gpu_before *before, size_t at)
+static bool called_since(const struct gpu_inflight *before, size_t at)
 {
-	const struct gpu_before_call *call = &before->calls[at];
+	const struct gpu_inflight_call *call = &before->calls[at];
 
 	return strncmp(call->function, "nccl", strlen("nccl")) != 0 &&
 	       gpu_probes_thread_has_called(before->job->watch.probes,
@@ -540,16 +542,16 @@ static bool called_since(const struct gpu_before *before, size_t at)
 }
 
 /* Has it left its call, by samples or calls since, or has its thread ended? */
-static bool spin_is_over(const struct gpu_before *before, size_t at)
+static bool spin_is_over(const struct gpu_inflight *before, size_t at)
 {
-	return !gpu_spins_holds(before->spins, before->states[at].spin - 1) ||
+	return !polling_threads_holds(before->spins, before->states[at].spin - 1) ||
 	       called_since(before, at) ||
 	       gpu_probes_thread_is_gone(before->job->watch.probes, before->calls[at].pid,
 					 before->states[at].kernel_tid);
 }
 
 /* Samples are taken no longer than they are of use, also if nobody looks at the calls until the end. */
-static void spins_look(struct gpu_before *before, uint64_t now_ns)
+static void polling_threads_scan(struct gpu_inflight *before, uint64_t now_ns)
 {
 	bool some = false;
 	size_t i, spin;
@@ -560,7 +562,8 @@ static void spins_look(struct gpu_before *before, uint64_t now_ns)
 			continue;
 		if (spin_is_over(before, i - 1))
 			call_remove(before, i - 1);
-		else if (gpu_spins_get(before->spins, spin - 1)->last_ns + SPINS_QUIET_NS < now_ns)
+		else if (polling_threads_get(before->spins, spin - 1)->last_ns + SPINS_QUIET_NS <
+			 now_ns)
 			before->states[i - 1].spin = 0; /* reading tells, as of any that sleeps */
 		else
 			some = true;
@@ -569,21 +572,22 @@ static void spins_look(struct gpu_before *before, uint64_t now_ns)
 		spins_end(before);
 }
 
-void gpu_before_run(struct gpu_before *before, uint64_t now_ns)
+void gpu_inflight_run(struct gpu_inflight *before, uint64_t now_ns)
 {
 	if (!before->spins)
 		return;
-	gpu_spins_run(before->spins);
+	polling_threads_run(before->spins);
 	if (!before->spins_judged && now_ns >= before->spins_ns + SPINS_NS) {
-		if (gpu_spins_suffice(before->spins) || now_ns >= before->spins_ns + SPINS_MOST_NS)
+		if (polling_threads_suffice(before->spins) ||
+		    now_ns >= before->spins_ns + SPINS_MOST_NS)
 			spins_judge(before, false);
 	} else if (before->spins_judged && now_ns >= before->spins_ns + SPINS_LOOK_NS) {
 		before->spins_ns = now_ns;
-		spins_look(before, now_ns);
+		polling_threads_scan(before, now_ns);
 	}
 }
 
-void gpu_before_begin(struct gpu_before *before)
+void gpu_inflight_begin(struct gpu_inflight *before)
 {
 	uint64_t begin_ns = time_monotonic_ns();
 	uint32_t pids[MAX_PROCESSES];
@@ -607,10 +611,10 @@ void gpu_before_begin(struct gpu_before *before)
  * Is the thread in a call that we saw begin, and that is or stands for the one that was found? What
  * NCCL calls of the driver's while it is in a collective is neither.
  */
-static bool began_since(const struct gpu_before *before, size_t at,
-			const struct gpu_picture *picture)
+static bool began_since(const struct gpu_inflight *before, size_t at,
+			const struct gpu_snapshot *picture)
 {
-	const struct gpu_before_call *call = &before->calls[at];
+	const struct gpu_inflight_call *call = &before->calls[at];
 	const struct gpu_function *functions, *function;
 	const struct bpfprof_gpu_key *key;
 	size_t nr, i;
@@ -630,10 +634,10 @@ static bool began_since(const struct gpu_before *before, size_t at,
 	return false;
 }
 
-static bool is_same(const struct gpu_before_call *call, const struct dump *dump,
+static bool is_same(const struct gpu_inflight_call *call, const struct dump *dump,
 		    const struct thread_dump *thread)
 {
-	char room[GPU_WHERE_FRAME_BYTES];
+	char room[ABSENT_RANKS_FRAME_BYTES];
 	size_t i;
 
 	if (!thread->gpu_call || stack_len(thread) != call->nr_stack)
@@ -648,7 +652,7 @@ static bool is_same(const struct gpu_before_call *call, const struct dump *dump,
  * Calls of the process that are in doubt: where are their threads now? Those that are none go, and so
  * do those whose thread cannot be read; if there only was no time for it, the next look tries again.
  */
-static void doubts_resolve(struct gpu_before *before, uint32_t own_pid, bool at_end)
+static void doubts_resolve(struct gpu_inflight *before, uint32_t own_pid, bool at_end)
 {
 	const struct thread_dump *thread;
 	const struct process_dump *process;
@@ -680,24 +684,24 @@ static void doubts_resolve(struct gpu_before *before, uint32_t own_pid, bool at_
 /* Of one that was found on a CPU: do samples say that it is still in its call? */
 enum spin_says { SPIN_SAYS_NOTHING, SPIN_SAYS_YES, SPIN_SAYS_NO };
 
-static enum spin_says spin_ask(const struct gpu_before *before, size_t at,
+static enum spin_says spin_ask(const struct gpu_inflight *before, size_t at,
 			       const struct bpfprof_task_state *task)
 {
 	size_t spin = before->states[at].spin;
 
 	if (!spin)
 		return SPIN_SAYS_NOTHING;
-	if (!gpu_spins_holds(before->spins, spin - 1))
+	if (!polling_threads_holds(before->spins, spin - 1))
 		return SPIN_SAYS_NO;
-	return !task->state && gpu_spins_get(before->spins, spin - 1)->last_ns + RECENT_NS >=
+	return !task->state && polling_threads_get(before->spins, spin - 1)->last_ns + RECENT_NS >=
 				       time_monotonic_ns()
 		       ? SPIN_SAYS_YES
 		       : SPIN_SAYS_NOTHING;
 }
 
 /* Looks at all calls of one process. */
-static void process_look(struct gpu_before *before, uint32_t own_pid,
-			 const struct gpu_picture *picture, bool at_end)
+static void process_scan(struct gpu_inflight *before, uint32_t own_pid,
+			 const struct gpu_snapshot *picture, bool at_end)
 {
 	const struct bpfprof_task_state *task;
 	struct tasks tasks = { 0 };
@@ -737,12 +741,12 @@ static void process_look(struct gpu_before *before, uint32_t own_pid,
 		doubts_resolve(before, own_pid, at_end);
 }
 
-void gpu_before_look(struct gpu_before *before, const struct gpu_picture *picture, bool at_end)
+void gpu_inflight_look(struct gpu_inflight *before, const struct gpu_snapshot *picture, bool at_end)
 {
 	uint32_t pids[MAX_PROCESSES];
 	size_t nr = 0, i, k;
 
-	gpu_before_run(before, time_monotonic_ns());
+	gpu_inflight_run(before, time_monotonic_ns());
 	if (at_end && before->spins && !before->spins_judged)
 		spins_judge(before, true);
 	if (!before->nr_calls)
@@ -755,7 +759,7 @@ void gpu_before_look(struct gpu_before *before, const struct gpu_picture *pictur
 			pids[nr++] = before->states[i].own_pid;
 	}
 	for (k = 0; k < nr; k++)
-		process_look(before, pids[k], picture, at_end);
+		process_scan(before, pids[k], picture, at_end);
 	reading_end(before);
 	for (i = 0; i < before->nr_calls && !before->states[i].spin; i++)
 		;
@@ -763,7 +767,7 @@ void gpu_before_look(struct gpu_before *before, const struct gpu_picture *pictur
 		spins_end(before);
 }
 
-bool gpu_before_was_silent(const struct gpu_before *before, uint32_t pid, uint64_t start_ns)
+bool gpu_inflight_was_silent(const struct gpu_inflight *before, uint32_t pid, uint64_t start_ns)
 {
 	size_t i;
 
@@ -773,13 +777,14 @@ bool gpu_before_was_silent(const struct gpu_before *before, uint32_t pid, uint64
 	return false;
 }
 
-const struct gpu_before_call *gpu_before_calls(const struct gpu_before *before, size_t *ret_nr)
+const struct gpu_inflight_call *gpu_inflight_calls(const struct gpu_inflight *before,
+						   size_t *ret_nr)
 {
 	*ret_nr = before ? before->nr_calls : 0;
 	return before ? before->calls : NULL;
 }
 
-void gpu_before_lost(const struct gpu_before *before, struct stats_reasons *dst)
+void gpu_inflight_lost(const struct gpu_inflight *before, struct stats_reasons *dst)
 {
 	if (!before)
 		return;
@@ -791,9 +796,9 @@ void gpu_before_lost(const struct gpu_before *before, struct stats_reasons *dst)
 	stats_add(dst, "calls_from_before_no_room", before->refused);
 }
 
-int gpu_before_new(struct gpu_before **ret, struct gpu_job *job)
+int gpu_inflight_new(struct gpu_inflight **ret, struct gpu_job *job)
 {
-	struct gpu_before *before = calloc(1, sizeof(*before));
+	struct gpu_inflight *before = calloc(1, sizeof(*before));
 
 	if (!before)
 		return -ENOMEM;
@@ -806,7 +811,7 @@ int gpu_before_new(struct gpu_before **ret, struct gpu_job *job)
 	return 0;
 }
 
-void gpu_before_free(struct gpu_before *before)
+void gpu_inflight_free(struct gpu_inflight *before)
 {
 	if (!before)
 		return;

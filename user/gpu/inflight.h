@@ -15,12 +15,12 @@
 #include "bpfprof.h"
 #include "threads/thread_dump.h"
 
-struct gpu_before;
+struct gpu_inflight;
 struct gpu_job;
-struct gpu_picture;
+struct gpu_snapshot;
 struct stats_reasons;
 
-struct gpu_before_call {
+struct gpu_inflight_call {
 	uint32_t pid; /* in the outermost pid namespace */
 	uint64_t start_ns; /* of the process */
 	uint32_t tid; /* as we see it */
@@ -35,26 +35,28 @@ struct gpu_before_call {
 };
 
 /* Borrows job, whose libraries are hooked by now. 0 or -ENOMEM. */
-int gpu_before_new(struct gpu_before **ret, struct gpu_job *job);
-void gpu_before_free(struct gpu_before *before);
+int gpu_inflight_new(struct gpu_inflight **ret, struct gpu_job *job);
+void gpu_inflight_free(struct gpu_inflight *before);
 
 /*
  * Once: finds them, in all processes that are watched and map a hooked library. Takes what the kernel
  * has for the sampler in between.
  */
-void gpu_before_begin(struct gpu_before *before);
+void gpu_inflight_begin(struct gpu_inflight *before);
 /* As often as possible: takes samples of threads that ran. */
-void gpu_before_run(struct gpu_before *before, uint64_t now_ns);
+void gpu_inflight_run(struct gpu_inflight *before, uint64_t now_ns);
 /*
  * Forgets those that are over, and at the end also those that may be. picture tells calls that began
  * since; it was just taken. To be called once per second at most.
  */
-void gpu_before_look(struct gpu_before *before, const struct gpu_picture *picture, bool at_end);
+void gpu_inflight_look(struct gpu_inflight *before, const struct gpu_snapshot *picture,
+		       bool at_end);
 
 /* Has it NCCL, and was it in no call that is known when we came? NULL is fine: not known of any. */
-bool gpu_before_was_silent(const struct gpu_before *before, uint32_t pid, uint64_t start_ns);
+bool gpu_inflight_was_silent(const struct gpu_inflight *before, uint32_t pid, uint64_t start_ns);
 /* In no order; borrowed until the next look. NULL is fine: none. */
-const struct gpu_before_call *gpu_before_calls(const struct gpu_before *before, size_t *ret_nr);
-void gpu_before_lost(const struct gpu_before *before, struct stats_reasons *dst);
+const struct gpu_inflight_call *gpu_inflight_calls(const struct gpu_inflight *before,
+						   size_t *ret_nr);
+void gpu_inflight_lost(const struct gpu_inflight *before, struct stats_reasons *dst);
 
 #endif

@@ -23,17 +23,17 @@ struct known_frame {
 	char *library, *entry;
 };
 
-struct gpu_between {
+struct launch_library {
 	struct known_frame *known;
 };
 
-int gpu_between_new(struct gpu_between **ret)
+int launch_library_new(struct launch_library **ret)
 {
 	*ret = calloc(1, sizeof(**ret));
 	return *ret ? 0 : -ENOMEM;
 }
 
-void gpu_between_free(struct gpu_between *between)
+void launch_library_free(struct launch_library *between)
 {
 	struct known_frame *known, *next;
 
@@ -107,13 +107,13 @@ static char *entry_of(struct gpu_job *job, uint64_t frame)
 	return entry;
 }
 
-static const struct known_frame *frame_get(struct gpu_between *between, struct gpu_job *job,
+static const struct known_frame *frame_get(struct launch_library *between, struct gpu_job *job,
 					   uint64_t frame, const char *library)
 {
 	struct known_frame *known;
 
 	HASH_FIND(hh, between->known, &frame, sizeof(frame), known);
-	if (known || HASH_COUNT(between->known) >= GPU_BETWEEN_MAX_FRAMES)
+	if (known || HASH_COUNT(between->known) >= LAUNCH_LIBRARY_MAX_FRAMES)
 		return known;
 	known = calloc(1, sizeof(*known));
 	if (!known)
@@ -131,9 +131,9 @@ static const struct known_frame *frame_get(struct gpu_between *between, struct g
 	return known;
 }
 
-void gpu_between_find(struct gpu_between *between, struct gpu_job *job,
-		      const struct bpfprof_gpu_key *key, const char **ret_library,
-		      const char **ret_entry)
+void launch_library_find(struct launch_library *between, struct gpu_job *job,
+			 const struct bpfprof_gpu_key *key, const char **ret_library,
+			 const char **ret_entry)
 {
 	const struct aggregate_stack *stack;
 	const struct known_frame *known;
@@ -145,7 +145,7 @@ void gpu_between_find(struct gpu_between *between, struct gpu_job *job,
 
 	*ret_library = *ret_entry = "";
 	aggregate_view_get(job->watch.aggregate, &view);
-	if (!gpu_tally_launch_stack(job->watch.tally, key, &at) || at >= view.nr_stacks)
+	if (!call_table_launch_stack(job->watch.tally, key, &at) || at >= view.nr_stacks)
 		return;
 	stack = &view.stacks[at];
 	frames = view.frames + stack->first;

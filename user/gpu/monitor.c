@@ -29,14 +29,14 @@
 #define GC_NAME "gc"
 #define CAPTURED_NAME "captured" /* of any kind, written into a graph */
 
-bool gpu_watch_may_hook(void)
+bool gpu_monitor_may_hook(void)
 {
 	return uprobe_multi_probe() || !uprobe_perf_probe();
 }
 
-int gpu_watch_check(void)
+int gpu_monitor_check(void)
 {
-	if (!gpu_watch_may_hook()) {
+	if (!gpu_monitor_may_hook()) {
 		log_error("calls cannot be watched: this kernel lacks uprobe_multi links, and "
 			  "refuses perf's uprobes; remedy: Linux 6.6 or newer, or CAP_SYS_ADMIN");
 		return EXIT_PRIVILEGE;
@@ -55,55 +55,55 @@ int gpu_watch_check(void)
 static void on_call_stack(void *arg, const struct aggregate_input *input,
 			  const struct bpfprof_gpu_call *call)
 {
-	struct gpu_watch *watch = arg;
+	struct gpu_monitor *watch = arg;
 
-	gpu_tally_stack(watch->tally, input, call);
+	call_table_stack(watch->tally, input, call);
 }
 
 static void on_call(void *arg, const struct bpfprof_gpu_event *event)
 {
-	struct gpu_watch *watch = arg;
+	struct gpu_monitor *watch = arg;
 
-	gpu_tally_call(watch->tally, event);
+	call_table_call(watch->tally, event);
 }
 
 static void on_kernel_name(void *arg, const struct bpfprof_gpu_name *name)
 {
-	struct gpu_watch *watch = arg;
+	struct gpu_monitor *watch = arg;
 
-	gpu_tally_name(watch->tally, name);
+	call_table_name(watch->tally, name);
 }
 
 static void on_wait(void *arg, const struct bpfprof_gpu_wait *wait)
 {
-	struct gpu_watch *watch = arg;
+	struct gpu_monitor *watch = arg;
 
 	gpu_waits_record(watch->waits, wait);
 }
 
 static void on_graph(void *arg, const struct bpfprof_gpu_graph_event *event)
 {
-	struct gpu_watch *watch = arg;
+	struct gpu_monitor *watch = arg;
 
-	gpu_tally_graph(watch->tally, event);
+	call_table_graph(watch->tally, event);
 }
 
-void gpu_watch_gap(struct gpu_watch *watch, const struct aggregate_input *input)
+void gpu_monitor_gap(struct gpu_monitor *watch, const struct aggregate_input *input)
 {
-	gpu_tally_gap(watch->tally, input, NS_PER_SECOND / watch->sampler->options->hz, false);
+	call_table_gap(watch->tally, input, NS_PER_SECOND / watch->sampler->options->hz, false);
 }
 
 static void on_gap(void *arg, const struct aggregate_input *input)
 {
-	gpu_watch_gap(arg, input);
+	gpu_monitor_gap(arg, input);
 }
 
 static void on_complete(void *arg, const struct bpfprof_gpu_key *key, uint64_t ns)
 {
-	gpu_tally_complete(arg, key, ns);
+	call_table_complete(arg, key, ns);
 }
 
-void gpu_watch_handle(struct sampler_handlers *handlers, struct gpu_watch *watch)
+void gpu_monitor_handle(struct sampler_handlers *handlers, struct gpu_monitor *watch)
 {
 	handlers->call_stack = on_call_stack;
 	handlers->call = on_call;
@@ -114,18 +114,18 @@ void gpu_watch_handle(struct sampler_handlers *handlers, struct gpu_watch *watch
 	handlers->calls_arg = watch;
 }
 
-int gpu_watch_open(struct gpu_watch *watch, struct sampler *sampler, bool threads, size_t bytes)
+int gpu_monitor_open(struct gpu_monitor *watch, struct sampler *sampler, bool threads, size_t bytes)
 {
 	const struct sampler_options *options = sampler->options;
 	int err;
 
-	*watch = (struct gpu_watch){ .sampler = sampler };
+	*watch = (struct gpu_monitor){ .sampler = sampler };
 	/* The kernel knows pids only: what else chooses is asked of each stack, and there is one of each. */
 	watch->chosen = options->nr_comms || options->nr_workers ||
 			(options->containers && container_filter_is_set(options->containers));
 	err = aggregate_new(&watch->aggregate, threads, bytes);
 	if (!err)
-		err = gpu_tally_new(&watch->tally, watch->aggregate);
+		err = call_table_new(&watch->tally, watch->aggregate);
 	if (!err && options->gpu_waits)
 		err = gpu_waits_new(&watch->waits);
 	if (watch->waits)
@@ -136,33 +136,33 @@ int gpu_watch_open(struct gpu_watch *watch, struct sampler *sampler, bool thread
 		err = gpu_probes_new(&watch->probes, &sampler->session, sampler->images,
 				     sampler->runner);
 	if (!err && session_pids_are_the_nodes(&sampler->session))
-		gpu_tally_pids_are_own(watch->tally);
+		call_table_pids_are_own(watch->tally);
 	if (!err)
 		return EXIT_DONE;
 	log_error("calls cannot be watched: %s", strerror(-err));
-	gpu_watch_close(watch);
+	gpu_monitor_close(watch);
 	return EXIT_FAILED;
 }
 
-void gpu_watch_close(struct gpu_watch *watch)
+void gpu_monitor_close(struct gpu_monitor *watch)
 {
 	gpu_probes_free(watch->probes);
-	gpu_tally_free(watch->tally);
+	call_table_free(watch->tally);
 	gpu_waits_free(watch->waits);
 	kernel_names_free(watch->names);
 	aggregate_free(watch->aggregate);
-	*watch = (struct gpu_watch){ 0 };
+	*watch = (struct gpu_monitor){ 0 };
 }
 
-void gpu_watch_start(struct gpu_watch *watch)
+void gpu_monitor_start(struct gpu_monitor *watch)
 {
-	while (gpu_probes_look(watch->probes, time_monotonic_ns(), NS_PER_SECOND))
+	while (gpu_probes_scan(watch->probes, time_monotonic_ns(), NS_PER_SECOND))
 		sampler_run(watch->sampler);
 }
 
-bool gpu_watch_run(struct gpu_watch *watch, uint64_t now_ns)
+bool gpu_monitor_run(struct gpu_monitor *watch, uint64_t now_ns)
 {
-	bool more = gpu_probes_look(watch->probes, now_ns, LOOK_NS);
+	bool more = gpu_probes_scan(watch->probes, now_ns, LOOK_NS);
 
 	if (now_ns < watch->tick_ns)
 		return more;
@@ -171,21 +171,21 @@ bool gpu_watch_run(struct gpu_watch *watch, uint64_t now_ns)
 	return more;
 }
 
-void gpu_watch_starved(void *arg, const struct bpfprof_gpu_waits *process)
+void gpu_monitor_device_idle(void *arg, const struct bpfprof_gpu_waits *process)
 {
-	const struct gpu_watch *watch = arg;
+	const struct gpu_monitor *watch = arg;
 	uint32_t pid = process->pid;
 
-	if (watch->chosen && !gpu_tally_is_described(watch->tally, pid, process->start_ns))
+	if (watch->chosen && !call_table_is_described(watch->tally, pid, process->start_ns))
 		return;
-	gpu_tally_starved(watch->tally, pid, process->start_ns, process->starved_ns,
-			  process->idle_ns);
+	call_table_device_idle(watch->tally, pid, process->start_ns, process->device_idle_ns,
+			       process->idle_ns);
 	if (watch->waits)
 		gpu_waits_process(watch->waits, process);
 }
 
 struct ending {
-	struct gpu_watch *watch;
+	struct gpu_monitor *watch;
 	uint64_t ended_ns;
 };
 
@@ -198,20 +198,20 @@ static void on_last_calls(void *arg, uint32_t tid, const struct bpfprof_gpu_thre
 
 	for (i = 0; i < thread->depth && i < BPFPROF_GPU_MAX_OPEN; i++) {
 		open = &thread->open[i];
-		if (!gpu_picture_is_waiting(open) || ending->ended_ns <= open->begin_ns)
+		if (!gpu_snapshot_is_waiting(open) || ending->ended_ns <= open->begin_ns)
 			continue;
 		gpu_probes_count_add(ending->watch->probes, &open->key,
 				     ending->ended_ns - open->begin_ns);
-		gpu_tally_waited(ending->watch->tally, open, tid, ending->ended_ns);
+		call_table_waited(ending->watch->tally, open, tid, ending->ended_ns);
 	}
 }
 
-void gpu_watch_exit(struct gpu_watch *watch, const struct bpfprof_task_id *task,
-		    const struct process_end *end)
+void gpu_monitor_exit(struct gpu_monitor *watch, const struct bpfprof_task_id *task,
+		      const struct process_end *end)
 {
 	/* One that was found out later ended nobody knows when. */
 	struct ending ending = { .watch = watch, .ended_ns = end && end->cpu_ns ? end->ts_ns : 0 };
-	bool known = gpu_tally_exit(watch->tally, task);
+	bool known = call_table_exit(watch->tally, task);
 
 	gpu_probes_exit(watch->probes, task->pid, task->start_ns);
 	if (known && watch->ended)
@@ -220,35 +220,35 @@ void gpu_watch_exit(struct gpu_watch *watch, const struct bpfprof_task_id *task,
 		gpu_probes_forget_threads(watch->probes, task->pid, task->start_ns, on_last_calls,
 					  &ending);
 		gpu_waits_map_forget(&watch->sampler->session, task->pid, task->start_ns,
-				     gpu_watch_starved, watch);
+				     gpu_monitor_device_idle, watch);
 	}
 	if (watch->waits)
 		gpu_waits_exit(watch->waits, task->pid, task->start_ns, ending.ended_ns);
 }
 
-void gpu_watch_next(struct gpu_watch *watch, struct aggregate *next, size_t max_bytes)
+void gpu_monitor_next(struct gpu_monitor *watch, struct aggregate *next, size_t max_bytes)
 {
 	struct aggregate_view view;
 
 	aggregate_view_get(watch->aggregate, &view);
 	watch->nr_table_full += view.nr_table_full;
-	gpu_tally_next(watch->tally, next, max_bytes);
+	call_table_next(watch->tally, next, max_bytes);
 	watch->aggregate = next;
 }
 
-void gpu_watch_tell_new(struct gpu_watch *watch)
+void gpu_monitor_tell_new(struct gpu_monitor *watch)
 {
 	const struct gpu_probes_library *libraries;
 	size_t nr;
 
 	libraries = gpu_probes_libraries(watch->probes, &nr);
-	for (; watch->nr_told < nr; watch->nr_told++)
-		if (libraries[watch->nr_told].problem)
-			log_warn("%s: not watched: %s", libraries[watch->nr_told].path,
-				 libraries[watch->nr_told].problem);
+	for (; watch->nr_reported < nr; watch->nr_reported++)
+		if (libraries[watch->nr_reported].problem)
+			log_warn("%s: not watched: %s", libraries[watch->nr_reported].path,
+				 libraries[watch->nr_reported].problem);
 }
 
-void gpu_watch_tell(struct gpu_watch *watch)
+void gpu_monitor_tell(struct gpu_monitor *watch)
 {
 	const uint32_t calls = 1U << GPU_LAYER_DRIVER | 1U << GPU_LAYER_NCCL;
 	const struct gpu_probes_library *libraries;
@@ -256,7 +256,7 @@ void gpu_watch_tell(struct gpu_watch *watch)
 	uint64_t functions = 0;
 	bool any = false;
 
-	gpu_watch_tell_new(watch);
+	gpu_monitor_tell_new(watch);
 	libraries = gpu_probes_libraries(watch->probes, &nr);
 	for (i = 0; i < nr; i++) {
 		hooked += !libraries[i].problem;
@@ -268,8 +268,8 @@ void gpu_watch_tell(struct gpu_watch *watch)
 		log_info("no process has loaded libcuda or libnccl yet");
 }
 
-void gpu_watch_lost(const struct gpu_watch *watch, const uint64_t counters[GPU_NR_COUNTERS],
-		    uint64_t unknown, struct stats_reasons *dst)
+void gpu_monitor_lost(const struct gpu_monitor *watch, const uint64_t counters[GPU_NR_COUNTERS],
+		      uint64_t unknown, struct stats_reasons *dst)
 {
 	static const struct {
 		uint32_t counter;
@@ -318,13 +318,13 @@ void gpu_watch_lost(const struct gpu_watch *watch, const uint64_t counters[GPU_N
 		  gpu_probes_nr_without_sites(watch->probes, GPU_LAYER_PYTHON));
 	stats_add(dst, "children_hooked_late", gpu_probes_nr_late(watch->probes));
 	stats_add(dst, "steps_no_room", gpu_probes_nr_steps_refused(watch->probes));
-	gpu_tally_lost(watch->tally, dst);
+	call_table_lost(watch->tally, dst);
 	if (watch->waits)
 		gpu_waits_lost(watch->waits, dst);
 }
 
-void gpu_watch_kinds(const struct gpu_watch *watch, const struct gpu_tally_count *counts, size_t nr,
-		     struct stats_reasons *dst)
+void gpu_monitor_kinds(const struct gpu_monitor *watch, const struct call_table_count *counts,
+		       size_t nr, struct stats_reasons *dst)
 {
 	const struct sampler_options *options = watch->sampler->options;
 	static const char *const names[GPU_NR_KINDS] = {
@@ -377,21 +377,21 @@ void gpu_watch_kinds(const struct gpu_watch *watch, const struct gpu_tally_count
 	}
 }
 
-static void gpu_stats_fill(const struct gpu_watch *watch, const struct gpu_picture *picture,
+static void gpu_stats_fill(const struct gpu_monitor *watch, const struct gpu_snapshot *picture,
 			   struct run_stats *stats)
 {
-	gpu_watch_kinds(watch, picture->counts, picture->nr_counts, &stats->gpu_calls);
-	gpu_watch_lost(watch, picture->counters,
-		       gpu_tally_nr_unknown(watch->tally, picture->counts, picture->nr_counts),
-		       &stats->gpu_lost);
-	stats->gpu_stacks = gpu_tally_nr_stacks(watch->tally);
+	gpu_monitor_kinds(watch, picture->counts, picture->nr_counts, &stats->gpu_calls);
+	gpu_monitor_lost(watch, picture->counters,
+			 call_table_nr_unknown(watch->tally, picture->counts, picture->nr_counts),
+			 &stats->gpu_lost);
+	stats->gpu_stacks = call_table_nr_stacks(watch->tally);
 	stats->gpu_stacks_skipped = picture->counters[GPU_COUNT_NO_TOKEN];
 }
 
-int gpu_watch_profile_make(struct gpu_watch *watch, const struct gpu_picture *picture,
-			   struct gpu_watch_profile *ret)
+int gpu_monitor_profile_make(struct gpu_monitor *watch, const struct gpu_snapshot *picture,
+			     struct gpu_monitor_profile *ret)
 {
-	__cleanup(free_mem) struct gpu_tally_count *counts =
+	__cleanup(free_mem) struct call_table_count *counts =
 		calloc(picture->nr_counts + 1, sizeof(*counts));
 	struct run_stats *stats = &ret->stats;
 	struct aggregate_view view;
@@ -401,9 +401,9 @@ int gpu_watch_profile_make(struct gpu_watch *watch, const struct gpu_picture *pi
 		return -ENOMEM;
 	if (picture->nr_counts)
 		memcpy(counts, picture->counts, picture->nr_counts * sizeof(*counts));
-	gpu_picture_waits(picture, watch->tally, counts, picture->nr_counts);
-	err = gpu_tally_finish(watch->tally, counts, picture->nr_counts, gpu_picture_comm_text,
-			       (void *)picture);
+	gpu_snapshot_waits(picture, watch->tally, counts, picture->nr_counts);
+	err = call_table_finish(watch->tally, counts, picture->nr_counts, gpu_snapshot_comm_text,
+				(void *)picture);
 	if (!err)
 		err = sampler_profile(watch->sampler, watch->aggregate, &ret->profile,
 				      &stats->files, &hidden);
@@ -423,34 +423,34 @@ int gpu_watch_profile_make(struct gpu_watch *watch, const struct gpu_picture *pi
 	return 0;
 }
 
-int gpu_watch_finish(struct gpu_watch *watch, struct gpu_watch_profile *ret,
-		     struct run_stats *stats)
+int gpu_monitor_finish(struct gpu_monitor *watch, struct gpu_monitor_profile *ret,
+		       struct run_stats *stats)
 {
-	struct gpu_picture picture = { 0 };
+	struct gpu_snapshot picture = { 0 };
 	int err;
 
-	err = gpu_picture_take(&picture, watch);
+	err = gpu_snapshot_take(&picture, watch);
 	if (!err) {
 		gpu_names_find(watch, &picture, NAMES_END_NS);
-		err = gpu_watch_profile_make(watch, &picture, ret);
+		err = gpu_monitor_profile_make(watch, &picture, ret);
 	}
 	if (!err && stats)
 		gpu_stats_fill(watch, &picture, stats);
-	gpu_picture_fini(&picture);
+	gpu_snapshot_fini(&picture);
 	return err;
 }
 
-bool gpu_watch_wants(const struct gpu_watch *watch, const struct bpfprof_gpu_key *key)
+bool gpu_monitor_wants(const struct gpu_monitor *watch, const struct bpfprof_gpu_key *key)
 {
-	return !watch->chosen || gpu_tally_is_described(watch->tally, key->pid, key->start_ns);
+	return !watch->chosen || call_table_is_described(watch->tally, key->pid, key->start_ns);
 }
 
-static bool has_ended(const struct gpu_watch *watch, uint32_t pid, uint64_t start_ns)
+static bool has_ended(const struct gpu_monitor *watch, uint32_t pid, uint64_t start_ns)
 {
-	return gpu_tally_has_ended(watch->tally, pid, start_ns);
+	return call_table_has_ended(watch->tally, pid, start_ns);
 }
 
-void gpu_watch_find_gone(struct gpu_watch *watch, const struct gpu_picture *picture)
+void gpu_monitor_find_gone(struct gpu_monitor *watch, const struct gpu_snapshot *picture)
 {
 	struct bpfprof_task_id task = { 0 };
 	size_t i;
@@ -464,13 +464,13 @@ void gpu_watch_find_gone(struct gpu_watch *watch, const struct gpu_picture *pict
 		task.start_ns = key->start_ns;
 		if (!has_ended(watch, key->pid, key->start_ns) &&
 		    gpu_probes_process_is_gone(watch->probes, key->pid))
-			gpu_watch_exit(watch, &task, NULL);
+			gpu_monitor_exit(watch, &task, NULL);
 	}
 }
 
-void gpu_watch_forget_ended(struct gpu_watch *watch, struct gpu_picture *picture)
+void gpu_monitor_forget_ended(struct gpu_monitor *watch, struct gpu_snapshot *picture)
 {
-	const struct gpu_tally_process *processes;
+	const struct call_table_process *processes;
 	size_t nr, i, left = 0;
 
 	for (i = 0; i < picture->nr_counts; i++) {
@@ -488,7 +488,7 @@ void gpu_watch_forget_ended(struct gpu_watch *watch, struct gpu_picture *picture
 	for (i = 0; i < picture->nr_memory; i++)
 		if (has_ended(watch, picture->memory[i].key.pid, picture->memory[i].key.start_ns))
 			gpu_probes_memory_delete(watch->probes, &picture->memory[i].key);
-	processes = gpu_tally_processes(watch->tally, &nr);
+	processes = call_table_processes(watch->tally, &nr);
 	for (i = 0; i < nr; i++)
 		if (processes[i].ended)
 			gpu_probes_process_delete(watch->probes,

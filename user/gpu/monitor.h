@@ -5,7 +5,7 @@
 /*
  * Hooked calls of CUDA and NCCL beside a sampler: the probes, what is counted in the kernel and
  * the stacks that came, for whoever shows or writes them. The sampler has the option gpu; its loop
- * calls gpu_watch_run(). What goes wrong is said on standard error; statuses are those of
+ * calls gpu_monitor_run(). What goes wrong is said on standard error; statuses are those of
  * base/exit_status.h.
  */
 
@@ -50,8 +50,8 @@ struct gpu_memory_entry {
 };
 
 /* What the kernel's maps held when they were read, each sorted by process. */
-struct gpu_picture {
-	struct gpu_tally_count *counts;
+struct gpu_snapshot {
+	struct call_table_count *counts;
 	size_t nr_counts, cap_counts;
 	struct gpu_open_call *open;
 	size_t nr_open, cap_open;
@@ -64,81 +64,82 @@ struct gpu_picture {
 	uint64_t counters[GPU_NR_COUNTERS];
 	uint64_t ts_ns;
 	bool no_memory; /* some of it is missing */
-	const struct gpu_watch *only; /* NULL, or counts are those that it wants */
+	const struct gpu_monitor *only; /* NULL, or counts are those that it wants */
 };
 
-/* All zero before gpu_watch_open(); choose, ended and arg may be set after it. */
-struct gpu_watch {
+/* All zero before gpu_monitor_open(); choose, ended and arg may be set after it. */
+struct gpu_monitor {
 	struct sampler *sampler; /* borrowed */
 	struct aggregate *aggregate;
-	struct gpu_tally *tally;
+	struct call_table *tally;
 	struct gpu_probes *probes;
 	struct kernel_names *names;
 	struct gpu_waits *waits; /* NULL unless the sampler has gpu_waits */
 	uint64_t nr_table_full; /* of aggregates before this one */
-	size_t nr_told; /* libraries */
+	size_t nr_reported; /* libraries */
 	uint64_t other_map_bytes; /* for stats: of maps beside the sampler's, the most there were */
 	bool chosen; /* only processes count of which the sampler has handed over a stack */
 	/* NULL is fine. Leaves in a picture what is to count; a process that made calls has ended. */
-	void (*choose)(void *arg, struct gpu_picture *picture);
+	void (*choose)(void *arg, struct gpu_snapshot *picture);
 	void (*ended)(void *arg, const struct bpfprof_task_id *task);
 	void *arg;
 	uint64_t tick_ns;
 };
 
 /* Before there are threads: can calls be watched here? If not, that is said. */
-int gpu_watch_check(void);
-bool gpu_watch_may_hook(void); /* does the kernel let us hook functions at all? */
+int gpu_monitor_check(void);
+bool gpu_monitor_may_hook(void); /* does the kernel let us hook functions at all? */
 /* Before sampler_open(): has the sampler tell us of calls. */
-void gpu_watch_handle(struct sampler_handlers *handlers, struct gpu_watch *watch);
+void gpu_monitor_handle(struct sampler_handlers *handlers, struct gpu_monitor *watch);
 /* Of an open sampler, which is borrowed. threads, bytes: as of aggregate_new(). */
-int gpu_watch_open(struct gpu_watch *watch, struct sampler *sampler, bool threads, size_t bytes);
+int gpu_monitor_open(struct gpu_monitor *watch, struct sampler *sampler, bool threads,
+		     size_t bytes);
 /* Before the sampler is closed. */
-void gpu_watch_close(struct gpu_watch *watch);
+void gpu_monitor_close(struct gpu_monitor *watch);
 
 /*
  * What the kernel has counted of a process while its device had nothing to do, to the waits and the
  * tally of a watch, which is arg; nothing of a process that does not count.
  */
-void gpu_watch_starved(void *arg, const struct bpfprof_gpu_waits *process);
+void gpu_monitor_device_idle(void *arg, const struct bpfprof_gpu_waits *process);
 
 /* A sample that came while the device of its process had nothing to do. */
-void gpu_watch_gap(struct gpu_watch *watch, const struct aggregate_input *input);
+void gpu_monitor_gap(struct gpu_monitor *watch, const struct aggregate_input *input);
 
 /* Once the sampler has started: hooks all that is mapped by now. */
-void gpu_watch_start(struct gpu_watch *watch);
+void gpu_monitor_start(struct gpu_monitor *watch);
 /* Hooks what is new and forgets threads that idle. True: there is more to do at once. */
-bool gpu_watch_run(struct gpu_watch *watch, uint64_t now_ns);
+bool gpu_monitor_run(struct gpu_monitor *watch, uint64_t now_ns);
 /* end: NULL if it is not known when; then the time that it was in calls at its end is not told. */
-void gpu_watch_exit(struct gpu_watch *watch, const struct bpfprof_task_id *task,
-		    const struct process_end *end);
+void gpu_monitor_exit(struct gpu_monitor *watch, const struct bpfprof_task_id *task,
+		      const struct process_end *end);
 /*
  * For who runs for ever. Ends processes whose end nobody told us of: an event was lost, or came before
  * we knew that they make calls.
  */
-void gpu_watch_find_gone(struct gpu_watch *watch, const struct gpu_picture *picture);
+void gpu_monitor_find_gone(struct gpu_monitor *watch, const struct gpu_snapshot *picture);
 /* Deletes in the kernel what belongs to processes that have ended; their counts leave the picture. */
-void gpu_watch_forget_ended(struct gpu_watch *watch, struct gpu_picture *picture);
-/* gpu_tally_next(). The aggregate before is the caller's from now on. */
-void gpu_watch_next(struct gpu_watch *watch, struct aggregate *next, size_t max_bytes);
+void gpu_monitor_forget_ended(struct gpu_monitor *watch, struct gpu_snapshot *picture);
+/* call_table_next(). The aggregate before is the caller's from now on. */
+void gpu_monitor_next(struct gpu_monitor *watch, struct aggregate *next, size_t max_bytes);
 /* Which libraries are hooked, or that none is, on standard error. */
-void gpu_watch_tell(struct gpu_watch *watch);
+void gpu_monitor_tell(struct gpu_monitor *watch);
 /* Which of those that came since then or since the last time are not. */
-void gpu_watch_tell_new(struct gpu_watch *watch);
+void gpu_monitor_tell_new(struct gpu_monitor *watch);
 
 /*
  * Why less is known of calls than there were; counters as of a picture; unknown launches of kernels
- * without a name, as of gpu_tally_nr_unknown(). What the sampler has lost is not among it.
+ * without a name, as of call_table_nr_unknown(). What the sampler has lost is not among it.
  */
-void gpu_watch_lost(const struct gpu_watch *watch, const uint64_t counters[GPU_NR_COUNTERS],
-		    uint64_t unknown, struct stats_reasons *dst);
+void gpu_monitor_lost(const struct gpu_monitor *watch, const uint64_t counters[GPU_NR_COUNTERS],
+		      uint64_t unknown, struct stats_reasons *dst);
 
 /* Calls by kind: launch, copy, sync, ... Those that are watched are there, with 0, too. */
-void gpu_watch_kinds(const struct gpu_watch *watch, const struct gpu_tally_count *counts, size_t nr,
-		     struct stats_reasons *dst);
+void gpu_monitor_kinds(const struct gpu_monitor *watch, const struct call_table_count *counts,
+		       size_t nr, struct stats_reasons *dst);
 
 /* stats points to itself: it must not be moved. The caller fills in when it was, and frees profile. */
-struct gpu_watch_profile {
+struct gpu_monitor_profile {
 	struct profile profile;
 	struct run_stats stats;
 };
@@ -148,38 +149,39 @@ struct gpu_watch_profile {
  * found out in some seconds. What is told of them all goes to stats, too, unless that is NULL. 0 or
  * -errno.
  */
-int gpu_watch_finish(struct gpu_watch *watch, struct gpu_watch_profile *ret,
-		     struct run_stats *stats);
+int gpu_monitor_finish(struct gpu_monitor *watch, struct gpu_monitor_profile *ret,
+		       struct run_stats *stats);
 /* The same of a picture, with nothing to be found out. */
-int gpu_watch_profile_make(struct gpu_watch *watch, const struct gpu_picture *picture,
-			   struct gpu_watch_profile *ret);
+int gpu_monitor_profile_make(struct gpu_monitor *watch, const struct gpu_snapshot *picture,
+			     struct gpu_monitor_profile *ret);
 
 /* Is it of a process that was chosen? */
-bool gpu_watch_wants(const struct gpu_watch *watch, const struct bpfprof_gpu_key *key);
+bool gpu_monitor_wants(const struct gpu_monitor *watch, const struct bpfprof_gpu_key *key);
 
 /*
- * snapshot.c: 0 or -ENOMEM. Counts are those that the watch wants, split by kernel (gpu_tally_split());
+ * snapshot.c: 0 or -ENOMEM. Counts are those that the watch wants, split by kernel (call_table_split());
  * or all, as the kernel has them: for who runs for ever, and deletes what has ended, whoever it was.
  */
-int gpu_picture_take_all(struct gpu_picture *picture, const struct gpu_watch *watch);
-int gpu_picture_take(struct gpu_picture *picture, const struct gpu_watch *watch);
-void gpu_picture_fini(struct gpu_picture *picture);
+int gpu_snapshot_take_all(struct gpu_snapshot *picture, const struct gpu_monitor *watch);
+int gpu_snapshot_take(struct gpu_snapshot *picture, const struct gpu_monitor *watch);
+void gpu_snapshot_fini(struct gpu_snapshot *picture);
 /* Of an open call: is it counted, and is its time? */
-bool gpu_picture_is_waiting(const struct bpfprof_gpu_open *open);
+bool gpu_snapshot_is_waiting(const struct bpfprof_gpu_open *open);
 /* The communicator of a collective, or NULL. */
-const struct gpu_comm_entry *gpu_picture_comm(const struct gpu_picture *picture,
-					      const struct bpfprof_gpu_key *key);
+const struct gpu_comm_entry *gpu_snapshot_comm(const struct gpu_snapshot *picture,
+					       const struct bpfprof_gpu_key *key);
 /*
  * Calls that block and have not returned have blocked until the picture was taken: adds that to counts,
  * which are of the same time and sorted as its own, and tells the tally of it. NULL: none.
  */
-void gpu_picture_waits(const struct gpu_picture *picture, struct gpu_tally *tally,
-		       struct gpu_tally_count *counts, size_t nr);
-/* Of gpu_tally_finish(), its arg a picture. */
-void gpu_picture_comm_text(void *arg, const struct bpfprof_gpu_key *key, char comm[24],
-			   char rank[16]);
+void gpu_snapshot_waits(const struct gpu_snapshot *picture, struct call_table *tally,
+			struct call_table_count *counts, size_t nr);
+/* Of call_table_finish(), its arg a picture. */
+void gpu_snapshot_comm_text(void *arg, const struct bpfprof_gpu_key *key, char comm[24],
+			    char rank[16]);
 
 /* names.c: tells the tally what kernels that it has no name for are called, as far as time allows. */
-void gpu_names_find(struct gpu_watch *watch, const struct gpu_picture *picture, uint64_t limit_ns);
+void gpu_names_find(struct gpu_monitor *watch, const struct gpu_snapshot *picture,
+		    uint64_t limit_ns);
 
 #endif

@@ -16,7 +16,7 @@
 #define MAX_FRAMES_OUT 24 /* between the driver and what launches: the runtime, wrappers */
 
 /* 0, -ETIME, or it has no name. */
-static int stack_name(struct gpu_watch *watch, const uint64_t *frames, size_t nr,
+static int stack_name(struct gpu_monitor *watch, const uint64_t *frames, size_t nr,
 		      uint64_t deadline_ns, const char **ret)
 {
 	struct kernel_walk walk = { 0 };
@@ -43,7 +43,8 @@ static int stack_name(struct gpu_watch *watch, const uint64_t *frames, size_t nr
 	return -ENOENT;
 }
 
-void gpu_names_find(struct gpu_watch *watch, const struct gpu_picture *picture, uint64_t limit_ns)
+void gpu_names_find(struct gpu_monitor *watch, const struct gpu_snapshot *picture,
+		    uint64_t limit_ns)
 {
 	uint64_t deadline_ns = time_monotonic_ns() + limit_ns;
 	const struct gpu_function *functions;
@@ -61,8 +62,8 @@ void gpu_names_find(struct gpu_watch *watch, const struct gpu_picture *picture, 
 		key = &picture->counts[i].key;
 		kind = key->function < nr ? functions[key->function].wire.kind : 0;
 		if ((kind != GPU_KIND_LAUNCH && kind != GPU_KIND_LAUNCH_CONFIG) ||
-		    gpu_tally_kernel(watch->tally, key) ||
-		    !gpu_tally_launch_stack(watch->tally, key, &at) || at >= view.nr_stacks)
+		    call_table_kernel(watch->tally, key) ||
+		    !call_table_launch_stack(watch->tally, key, &at) || at >= view.nr_stacks)
 			continue;
 		stack = &view.stacks[at];
 		if (!stack->nr) /* the first frame is the label of the call */
@@ -70,6 +71,6 @@ void gpu_names_find(struct gpu_watch *watch, const struct gpu_picture *picture, 
 		err = stack_name(watch, view.frames + stack->first + 1, stack->nr - 1, deadline_ns,
 				 &name);
 		if (!err)
-			gpu_tally_kernel_set(watch->tally, key, name);
+			call_table_kernel_set(watch->tally, key, name);
 	}
 }

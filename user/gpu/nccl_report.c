@@ -13,7 +13,7 @@
 #define MAX_HOST 40
 #define MAX_NAME 40
 #define MAX_POD 60
-#define MAX_LOOKS (1U << 26)
+#define MAX_SCANS (1U << 26)
 #define NEARLY_FULL 95 /* percent: from here on, everything has been seen to become slow */
 
 void nccl_add_name(struct nccl_writer *w, const char *name, size_t columns)
@@ -117,7 +117,7 @@ int nccl_report(struct buf *dst, const struct gpu_read *read,
 	struct nccl_writer w = { .dst = dst,
 				 .read = read,
 				 .rows = options->rows ? options->rows : SIZE_MAX,
-				 .looks = MAX_LOOKS };
+				 .looks = MAX_SCANS };
 	int err;
 
 	buf_init(&w.text, MAX_TEXT_BYTES);

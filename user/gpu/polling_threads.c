@@ -24,22 +24,22 @@
 
 /* The thread at the same index is the only one of the process at that index of the dump. */
 struct spin {
-	struct gpu_spin public;
+	struct polling_thread public;
 	size_t nr_user; /* of the frames of its first sample, the outer ones */
 	size_t nr_common; /* of these, the outermost that were in all samples */
 	size_t nr_callers; /* of the call that it is in */
 };
 
-struct gpu_spins {
+struct polling_threads {
 	struct sampler_options options;
 	struct sampler sampler;
 	bool started;
 	struct dump dump;
-	struct spin spins[GPU_SPINS_MAX];
-	pid_t pids[GPU_SPINS_MAX];
+	struct spin spins[POLLING_THREADS_MAX];
+	pid_t pids[POLLING_THREADS_MAX];
 };
 
-static struct thread_dump *thread_of(const struct gpu_spins *spins, size_t i)
+static struct thread_dump *thread_of(const struct polling_threads *spins, size_t i)
 {
 	return &spins->dump.processes[i].threads[0];
 }
@@ -65,7 +65,7 @@ static size_t common(const struct thread_dump *thread, const struct spin *spin,
 
 static void on_sample(void *arg, const struct aggregate_input *input)
 {
-	struct gpu_spins *spins = arg;
+	struct polling_threads *spins = arg;
 	struct spin *spin;
 	size_t i;
 
@@ -90,13 +90,14 @@ static void on_sample(void *arg, const struct aggregate_input *input)
 	spin->public.nr_samples++;
 }
 
-int gpu_spins_add(struct gpu_spins *spins, uint32_t own_pid, const struct bpfprof_task_state *task)
+int polling_threads_add(struct polling_threads *spins, uint32_t own_pid,
+			const struct bpfprof_task_state *task)
 {
 	struct process_dump *process;
 	struct thread_dump *thread;
 	size_t i = spins->dump.nr_processes;
 
-	if (i == GPU_SPINS_MAX)
+	if (i == POLLING_THREADS_MAX)
 		return -ENOSPC;
 	thread = calloc(1, sizeof(*thread));
 	process = thread ? dump_add(&spins->dump) : NULL;
@@ -110,13 +111,14 @@ int gpu_spins_add(struct gpu_spins *spins, uint32_t own_pid, const struct bpfpro
 	process->nr_threads = 1;
 	thread->tid = task->reader_tid ? task->reader_tid : task->task.tid;
 	thread->kernel_tid = task->task.tid;
-	spins->spins[i].public =
-		(struct gpu_spin){ .own_pid = own_pid, .task = task->task, .tid = thread->tid };
+	spins->spins[i].public = (struct polling_thread){ .own_pid = own_pid,
+							  .task = task->task,
+							  .tid = thread->tid };
 	memcpy(spins->spins[i].public.comm, task->comm, BPFPROF_COMM_LEN);
 	return 0;
 }
 
-int gpu_spins_start(struct gpu_spins *spins)
+int polling_threads_start(struct polling_threads *spins)
 {
 	const struct sampler_handlers handlers = { .sample = on_sample, .arg = spins };
 	size_t i, k, nr = 0;
@@ -141,27 +143,27 @@ int gpu_spins_start(struct gpu_spins *spins)
 	return status;
 }
 
-void gpu_spins_run(struct gpu_spins *spins)
+void polling_threads_run(struct polling_threads *spins)
 {
 	if (spins->started)
 		sampler_run(&spins->sampler);
 }
 
-void gpu_spins_stop(struct gpu_spins *spins)
+void polling_threads_stop(struct polling_threads *spins)
 {
 	if (spins->started)
 		sampler_close(&spins->sampler);
 	spins->started = false;
 }
 
-uint64_t gpu_spins_map_bytes(const struct gpu_spins *spins)
+uint64_t polling_threads_map_bytes(const struct polling_threads *spins)
 {
 	return spins->started ? session_map_bytes(&spins->sampler.session) : 0;
 }
 
-bool gpu_spins_suffice(const struct gpu_spins *spins)
+bool polling_threads_suffice(const struct polling_threads *spins)
 {
-	const struct gpu_spin *spin;
+	const struct polling_thread *spin;
 	size_t i;
 
 	for (i = 0; i < spins->dump.nr_processes; i++) {
@@ -172,7 +174,7 @@ bool gpu_spins_suffice(const struct gpu_spins *spins)
 	return true;
 }
 
-static void spin_judge(struct gpu_spins *spins, size_t i)
+static void spin_judge(struct polling_threads *spins, size_t i)
 {
 	const struct thread_dump *thread = thread_of(spins, i);
 	struct spin *spin = &spins->spins[i];
@@ -181,11 +183,11 @@ static void spin_judge(struct gpu_spins *spins, size_t i)
 	if (!spin->public.judged || !thread->gpu_call)
 		return;
 	spin->nr_callers = thread->nr_frames - thread->gpu_frame - 1;
-	spin->public.in_call = spin->nr_callers > 0 && gpu_spins_holds(spins, i);
+	spin->public.in_call = spin->nr_callers > 0 && polling_threads_holds(spins, i);
 }
 
 /* So that the next try names all: a frame for which there was no time got one that only looks like one. */
-static void names_drop(struct gpu_spins *spins)
+static void names_drop(struct polling_threads *spins)
 {
 	const struct thread_dump *thread;
 	size_t i, n;
@@ -198,7 +200,7 @@ static void names_drop(struct gpu_spins *spins)
 	}
 }
 
-int gpu_spins_judge(struct gpu_spins *spins, uint64_t deadline_ns)
+int polling_threads_judge(struct polling_threads *spins, uint64_t deadline_ns)
 {
 	const struct dump_names_options options = { .sampled = true,
 						    .codes = spins->sampler.codes,
@@ -229,31 +231,31 @@ int gpu_spins_judge(struct gpu_spins *spins, uint64_t deadline_ns)
 	return 0;
 }
 
-size_t gpu_spins_nr(const struct gpu_spins *spins)
+size_t polling_threads_nr(const struct polling_threads *spins)
 {
 	return spins->dump.nr_processes;
 }
 
-const struct gpu_spin *gpu_spins_get(const struct gpu_spins *spins, size_t i)
+const struct polling_thread *polling_threads_get(const struct polling_threads *spins, size_t i)
 {
 	return &spins->spins[i].public;
 }
 
-const struct thread_dump *gpu_spins_thread(const struct gpu_spins *spins, size_t i,
-					   const struct dump **ret_dump)
+const struct thread_dump *polling_threads_thread(const struct polling_threads *spins, size_t i,
+						 const struct dump **ret_dump)
 {
 	*ret_dump = &spins->dump;
 	return thread_of(spins, i);
 }
 
-bool gpu_spins_holds(const struct gpu_spins *spins, size_t i)
+bool polling_threads_holds(const struct polling_threads *spins, size_t i)
 {
 	return spins->spins[i].nr_common >= spins->spins[i].nr_callers;
 }
 
-int gpu_spins_new(struct gpu_spins **ret, const char *host_root)
+int polling_threads_new(struct polling_threads **ret, const char *host_root)
 {
-	struct gpu_spins *spins = calloc(1, sizeof(*spins));
+	struct polling_threads *spins = calloc(1, sizeof(*spins));
 
 	if (!spins)
 		return -ENOMEM;
@@ -271,11 +273,11 @@ int gpu_spins_new(struct gpu_spins **ret, const char *host_root)
 	return 0;
 }
 
-void gpu_spins_free(struct gpu_spins *spins)
+void polling_threads_free(struct polling_threads *spins)
 {
 	if (!spins)
 		return;
-	gpu_spins_stop(spins);
+	polling_threads_stop(spins);
 	dump_fini(&spins->dump);
 	free(spins);
 }

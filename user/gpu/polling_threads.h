@@ -16,44 +16,46 @@
 #include "bpfprof.h"
 
 struct dump;
-struct gpu_spins;
+struct polling_threads;
 struct thread_dump;
 
-#define GPU_SPINS_MAX 128
+#define POLLING_THREADS_MAX 128
 
-struct gpu_spin {
+struct polling_thread {
 	uint32_t own_pid; /* as we see it */
 	struct bpfprof_task_id task;
 	uint32_t tid; /* as we see it */
 	char comm[BPFPROF_COMM_LEN];
 	uint64_t first_ns, last_ns; /* CLOCK_MONOTONIC: when samples of it came; 0: none */
 	unsigned int nr_samples; /* that were whole */
-	bool judged; /* gpu_spins_judge() has seen enough of it */
+	bool judged; /* polling_threads_judge() has seen enough of it */
 	bool in_call; /* and it was in one all the time */
 };
 
-int gpu_spins_new(struct gpu_spins **ret, const char *host_root); /* 0 or -ENOMEM */
-void gpu_spins_free(struct gpu_spins *spins); /* NULL is fine */
+int polling_threads_new(struct polling_threads **ret, const char *host_root); /* 0 or -ENOMEM */
+void polling_threads_free(struct polling_threads *spins); /* NULL is fine */
 
 /* Before the start: one more thread. 0, -ENOSPC or -ENOMEM. */
-int gpu_spins_add(struct gpu_spins *spins, uint32_t own_pid, const struct bpfprof_task_state *task);
+int polling_threads_add(struct polling_threads *spins, uint32_t own_pid,
+			const struct bpfprof_task_state *task);
 /* An exit status; what went wrong is said. */
-int gpu_spins_start(struct gpu_spins *spins);
+int polling_threads_start(struct polling_threads *spins);
 /* Takes samples, if it has started and not stopped. */
-void gpu_spins_run(struct gpu_spins *spins);
-void gpu_spins_stop(struct gpu_spins *spins);
-uint64_t gpu_spins_map_bytes(const struct gpu_spins *spins); /* of maps, until it is stopped */
+void polling_threads_run(struct polling_threads *spins);
+void polling_threads_stop(struct polling_threads *spins);
+uint64_t
+polling_threads_map_bytes(const struct polling_threads *spins); /* of maps, until it is stopped */
 /* Has each of which samples came enough of them? Who shares its CPU with many others takes longer. */
-bool gpu_spins_suffice(const struct gpu_spins *spins);
+bool polling_threads_suffice(const struct polling_threads *spins);
 /* Which of them are in calls. 0; -ETIME: not named until the deadline, to be tried again; or -errno. */
-int gpu_spins_judge(struct gpu_spins *spins, uint64_t deadline_ns);
+int polling_threads_judge(struct polling_threads *spins, uint64_t deadline_ns);
 
-size_t gpu_spins_nr(const struct gpu_spins *spins);
-const struct gpu_spin *gpu_spins_get(const struct gpu_spins *spins, size_t i);
+size_t polling_threads_nr(const struct polling_threads *spins);
+const struct polling_thread *polling_threads_get(const struct polling_threads *spins, size_t i);
 /* Of one in a call: its stack, named as by dump_gpu(). */
-const struct thread_dump *gpu_spins_thread(const struct gpu_spins *spins, size_t i,
-					   const struct dump **ret_dump);
+const struct thread_dump *polling_threads_thread(const struct polling_threads *spins, size_t i,
+						 const struct dump **ret_dump);
 /* Is it still there, by all samples that have come? */
-bool gpu_spins_holds(const struct gpu_spins *spins, size_t i);
+bool polling_threads_holds(const struct polling_threads *spins, size_t i);
 
 #endif

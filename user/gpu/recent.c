@@ -8,7 +8,7 @@
 #include "gpu/monitor.h"
 
 struct count {
-	struct gpu_tally_count at; /* as in the picture, */
+	struct call_table_count at; /* as in the picture, */
 	uint64_t calls, ns; /* and how much of it is new since the one before */
 };
 
@@ -27,7 +27,7 @@ static struct bpfprof_gpu_key whole_key(const struct bpfprof_gpu_key *key)
 {
 	struct bpfprof_gpu_key whole = *key;
 
-	whole.flags &= (1U << GPU_TALLY_GENERATION_SHIFT) - 1;
+	whole.flags &= (1U << CALL_TABLE_GENERATION_SHIFT) - 1;
 	return whole;
 }
 
@@ -37,7 +37,7 @@ static int compare(const void *a, const void *b)
 	const struct bpfprof_gpu_key *x = &((const struct count *)a)->at.key;
 	const struct bpfprof_gpu_key *y = &((const struct count *)b)->at.key;
 	const struct bpfprof_gpu_key whole_x = whole_key(x), whole_y = whole_key(y);
-	uint32_t i = GPU_TALLY_GENERATION(x) - 1, k = GPU_TALLY_GENERATION(y) - 1;
+	uint32_t i = CALL_TABLE_GENERATION(x) - 1, k = CALL_TABLE_GENERATION(y) - 1;
 	int by_key = memcmp(&whole_x, &whole_y, sizeof(whole_x));
 
 	return by_key ? by_key : (i > k) - (i < k);
@@ -78,7 +78,7 @@ static void compare_with(struct counts *now, const struct counts *before)
 		}
 		same = find(before, &count->at.key);
 		count->ns = more(count->at.count.ns, same ? same->at.count.ns : 0);
-		if (same && GPU_TALLY_GENERATION(&count->at.key)) {
+		if (same && CALL_TABLE_GENERATION(&count->at.key)) {
 			count->calls = more(count->at.count.calls, same->at.count.calls);
 			continue;
 		}
@@ -106,10 +106,10 @@ void gpu_recent_free(struct gpu_recent *recent)
 	free(recent);
 }
 
-int gpu_recent_take(struct gpu_recent *recent, const struct gpu_picture *picture)
+int gpu_recent_take(struct gpu_recent *recent, const struct gpu_snapshot *picture)
 {
 	struct counts now = { .nr = picture->nr_counts };
-	struct gpu_tally_count *waited = calloc(now.nr + 1, sizeof(*waited));
+	struct call_table_count *waited = calloc(now.nr + 1, sizeof(*waited));
 	size_t i;
 
 	now.counts = calloc(now.nr + 1, sizeof(*now.counts));
@@ -120,7 +120,7 @@ int gpu_recent_take(struct gpu_recent *recent, const struct gpu_picture *picture
 	}
 	if (now.nr)
 		memcpy(waited, picture->counts, now.nr * sizeof(*waited));
-	gpu_picture_waits(picture, NULL, waited, now.nr);
+	gpu_snapshot_waits(picture, NULL, waited, now.nr);
 	for (i = 0; i < now.nr; i++)
 		now.counts[i].at = waited[i];
 	free(waited);

@@ -123,7 +123,7 @@ struct gpu_report_memory {
 };
 
 /* The device had nothing to do, as far as its process could know. */
-struct gpu_report_starved {
+struct gpu_report_device_idle {
 	bool known;
 	uint64_t ns, max_ns, gaps; /* that are over, without */
 	uint64_t copy_ns; /* the time in synchronous copies to the device in them */
@@ -173,7 +173,7 @@ struct gpu_report_process {
 	struct gpu_report_memory host_memory; /* page-locked; without the device's */
 	bool tensors_known; /* were asked for */
 	struct gpu_report_memory tensor_memory; /* what PyTorch handed out of the device's */
-	struct gpu_report_starved starved;
+	struct gpu_report_device_idle device_idle;
 	struct gpu_report_spans spans;
 	uint64_t gc_calls, gc_ns,
 		gc_max_ns; /* Python's collections, which are among the calls, too */

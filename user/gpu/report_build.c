@@ -39,7 +39,7 @@
 /* Everything that the report points to. */
 struct text {
 	struct gpu_job *job;
-	const struct gpu_picture *picture;
+	const struct gpu_snapshot *picture;
 	const struct gpu_recent *recent; /* or NULL */
 	const struct gpu_function *functions;
 	size_t nr_functions;
@@ -134,14 +134,14 @@ static int stack_names(struct text *t, uint32_t stack, const char *function,
 	return 0;
 }
 
-static bool is_captured(const struct gpu_tally_count *from)
+static bool is_captured(const struct call_table_count *from)
 {
 	return from->key.flags & BPFPROF_KEY_CAPTURED;
 }
 
 /* One row for each function, however many keys it is counted by. */
 static void call_add(struct text *t, struct gpu_report_process *process,
-		     const struct gpu_function *function, const struct gpu_tally_count *from)
+		     const struct gpu_function *function, const struct call_table_count *from)
 {
 	const struct bpfprof_gpu_count *count = &from->count;
 	struct gpu_report_call *call = t->calls + t->nr_calls - process->nr_calls, *end;
@@ -168,7 +168,7 @@ static void call_add(struct text *t, struct gpu_report_process *process,
 /* Of a kernel, for as long as the report. */
 static const char *kernel_text(struct text *t, const struct bpfprof_gpu_key *key)
 {
-	const char *name = gpu_tally_kernel(t->job->watch.tally, key);
+	const char *name = call_table_kernel(t->job->watch.tally, key);
 	char unknown[32];
 
 	if (name)
@@ -184,14 +184,14 @@ static const char *node_text(struct text *t, const struct bpfprof_gpu_key *graph
 	const struct bpfprof_gpu_key key = { .start_ns = graph->start_ns,
 					     .pid = graph->pid,
 					     .flags = (uint16_t)(node->generation
-								 << GPU_TALLY_GENERATION_SHIFT),
+								 << CALL_TABLE_GENERATION_SHIFT),
 					     .handle = node->handle };
 
 	return kernel_text(t, &key);
 }
 
 static void launch_add(struct text *t, struct gpu_report_process *process,
-		       const struct gpu_function *function, const struct gpu_tally_count *from)
+		       const struct gpu_function *function, const struct call_table_count *from)
 {
 	const struct bpfprof_gpu_key *key = &from->key;
 	struct gpu_report_launch *launch = &t->launches[t->nr_launches++];
@@ -205,7 +205,7 @@ static void launch_add(struct text *t, struct gpu_report_process *process,
 					      .stream = key->stream,
 					      .calls = from->count.calls,
 					      .captured = is_captured(from) };
-	gpu_between_find(t->job->between, t->job, key, &launch->library, &launch->entry);
+	launch_library_find(t->job->between, t->job, key, &launch->library, &launch->entry);
 	for (i = 0; i < 3; i++) {
 		launch->grid[i] = key->dims[i];
 		launch->block[i] = key->dims[3 + i];
@@ -221,7 +221,7 @@ static void nodes_add(struct text *t, struct gpu_report_graph *graph,
 	size_t i;
 
 	graph->nodes = t->nodes + t->nr_nodes;
-	if (!gpu_tally_graph_of(t->job->watch.tally, key, &known))
+	if (!call_table_graph_of(t->job->watch.tally, key, &known))
 		return;
 	graph->complete = known.complete;
 	graph->nr_nodes = known.nr;
@@ -237,7 +237,7 @@ static void nodes_add(struct text *t, struct gpu_report_graph *graph,
 
 /* One row for graphs with the same in them, wherever they were launched. */
 static void graph_add(struct text *t, struct gpu_report_process *process,
-		      const struct gpu_tally_count *from)
+		      const struct call_table_count *from)
 {
 	struct gpu_report_graph *graph = t->graphs + t->nr_graphs - process->nr_graphs;
 	struct gpu_report_graph *end = t->graphs + t->nr_graphs;
@@ -258,7 +258,7 @@ static void graph_add(struct text *t, struct gpu_report_process *process,
 }
 
 static void copy_add(struct text *t, struct gpu_report_process *process,
-		     const struct gpu_function *function, const struct gpu_tally_count *from)
+		     const struct gpu_function *function, const struct call_table_count *from)
 {
 	static const char *const directions[] = { "set", "HtoD", "DtoH", "DtoD", "any" };
 
@@ -274,7 +274,7 @@ static void copy_add(struct text *t, struct gpu_report_process *process,
 }
 
 static void collective_add(struct text *t, struct gpu_report_process *process,
-			   const struct gpu_function *function, const struct gpu_tally_count *from)
+			   const struct gpu_function *function, const struct call_table_count *from)
 {
 	char type[24], extra[16];
 
@@ -303,7 +303,7 @@ static void gc_add(struct gpu_report_process *process, const struct bpfprof_gpu_
 }
 
 static void kind_add(struct text *t, struct gpu_report_process *process,
-		     const struct gpu_function *function, const struct gpu_tally_count *from)
+		     const struct gpu_function *function, const struct call_table_count *from)
 {
 	switch (function->wire.kind) {
 	case GPU_KIND_LAUNCH:
@@ -345,7 +345,7 @@ static void recent_add(struct text *t, struct gpu_report_process *process,
 }
 
 static void count_add(struct text *t, struct gpu_report_process *process,
-		      const struct gpu_tally_count *from)
+		      const struct call_table_count *from)
 {
 	const struct gpu_function *function = function_of(t, from->key.function);
 
@@ -404,13 +404,13 @@ static int open_add(struct text *t, struct gpu_report_process *process,
 			       &t->job->watch, t->picture, from, t->strings);
 		t->nr_grouped += to->group.nr;
 	}
-	if (gpu_tally_open_stack(t->job->watch.tally, from->tid, open->begin_ns, &stack))
+	if (call_table_open_stack(t->job->watch.tally, from->tid, open->begin_ns, &stack))
 		return stack_names(t, stack, to->function, &to->stack, &to->nr_stack);
 	return 0;
 }
 
 static void before_collective(struct text *t, struct gpu_report_open *to,
-			      const struct gpu_before_call *from)
+			      const struct gpu_inflight_call *from)
 {
 	const struct nccl_info_has has = nccl_info_has(from->function);
 	const struct nccl_info *info = &from->arguments.info;
@@ -432,7 +432,7 @@ static void before_collective(struct text *t, struct gpu_report_open *to,
 
 /* One that began before we came. Its strings are borrowed. */
 static void before_add(struct text *t, struct gpu_report_process *process,
-		       const struct gpu_before_call *from)
+		       const struct gpu_inflight_call *from)
 {
 	struct gpu_report_open *to = &t->open[t->nr_open++];
 
@@ -454,7 +454,7 @@ static void before_add(struct text *t, struct gpu_report_process *process,
 
 /* Of such a one, unless a call in it that we saw has told of it: then what is known of it is added. */
 static void before_comm_add(struct text *t, struct gpu_report_process *process,
-			    const struct gpu_before_call *from)
+			    const struct gpu_inflight_call *from)
 {
 	struct gpu_report_comm *comm = t->comms + t->nr_comms - process->nr_comms;
 	struct gpu_report_comm *end = t->comms + t->nr_comms;
@@ -495,7 +495,7 @@ static void comm_add(struct text *t, struct gpu_report_process *process,
 					  .last = function_of(t, comm->last_function)->shown };
 }
 
-static bool is_of(const struct gpu_tally_process *process, uint32_t pid, uint64_t start_ns)
+static bool is_of(const struct call_table_process *process, uint32_t pid, uint64_t start_ns)
 {
 	return process->kernel_pid == pid && process->start_ns == start_ns;
 }
@@ -505,10 +505,10 @@ static const char *known(const char *text)
 	return text ? text : "";
 }
 
-static struct gpu_report_memory memory_of(const struct gpu_tally_process *process,
+static struct gpu_report_memory memory_of(const struct call_table_process *process,
 					  enum gpu_space space)
 {
-	const struct gpu_tally_memory *memory = &process->memory[space];
+	const struct call_table_memory *memory = &process->memory[space];
 
 	return (struct gpu_report_memory){ .live_bytes = memory->live_bytes,
 					   .peak_bytes = memory->peak_bytes,
@@ -518,9 +518,9 @@ static struct gpu_report_memory memory_of(const struct gpu_tally_process *proces
 }
 
 /* Its strings are borrowed. */
-static void where_fill(struct gpu_report_process *to, const struct gpu_where_process *from)
+static void where_fill(struct gpu_report_process *to, const struct absent_rank *from)
 {
-	const struct gpu_where_thread *thread;
+	const struct absent_rank_thread *thread;
 
 	for (; from && to->nr_where < from->nr_threads && to->nr_where < GPU_REPORT_WHERE;
 	     to->nr_where++) {
@@ -536,10 +536,10 @@ static void where_fill(struct gpu_report_process *to, const struct gpu_where_pro
 }
 
 static int process_fill(struct text *t, struct gpu_report_process *to,
-			const struct gpu_tally_process *from)
+			const struct call_table_process *from)
 {
-	const struct gpu_picture *picture = t->picture;
-	const struct gpu_before_call *before;
+	const struct gpu_snapshot *picture = t->picture;
+	const struct gpu_inflight_call *before;
 	size_t nr_before, i;
 	int err = 0;
 
@@ -574,7 +574,7 @@ static int process_fill(struct text *t, struct gpu_report_process *to,
 	for (i = 0; i < picture->nr_comms; i++)
 		if (is_of(from, picture->comms[i].key.pid, picture->comms[i].key.start_ns))
 			comm_add(t, to, &picture->comms[i]);
-	before = gpu_before_calls(t->job->before, &nr_before);
+	before = gpu_inflight_calls(t->job->before, &nr_before);
 	for (i = 0; i < nr_before && !from->ended; i++)
 		if (is_of(from, before[i].pid, before[i].start_ns))
 			before_comm_add(t, to, &before[i]);
@@ -585,7 +585,7 @@ static int process_fill(struct text *t, struct gpu_report_process *to,
 		to->memory.device_free = picture->memory[i].memory.free_bytes;
 		to->memory.device_total = picture->memory[i].memory.total_bytes;
 	}
-	gpu_starved_fill(&to->starved, t->job->watch.waits, from, picture->ts_ns);
+	gpu_device_idle_fill(&to->device_idle, t->job->watch.waits, from, picture->ts_ns);
 	gpu_spans_fill(&to->spans, t->job->watch.waits, from, picture->ts_ns);
 	for (i = 0; i < picture->nr_open && !from->ended && !err; i++)
 		if (is_of(from, picture->open[i].open.key.pid, picture->open[i].open.key.start_ns))
@@ -593,24 +593,24 @@ static int process_fill(struct text *t, struct gpu_report_process *to,
 	for (i = 0; i < nr_before && !from->ended; i++)
 		if (is_of(from, before[i].pid, before[i].start_ns))
 			before_add(t, to, &before[i]);
-	where_fill(to, gpu_where_of(t->job->where, from->kernel_pid, from->start_ns));
+	where_fill(to, absent_ranks_of(t->job->where, from->kernel_pid, from->start_ns));
 	return err;
 }
 
-void gpu_lost(struct gpu_job *job, const struct gpu_picture *picture, struct stats_reasons *lost)
+void gpu_lost(struct gpu_job *job, const struct gpu_snapshot *picture, struct stats_reasons *lost)
 {
 	struct run_stats stats = { 0 };
 	size_t i;
 
-	gpu_watch_lost(&job->watch, picture->counters,
-		       gpu_tally_nr_unknown(job->watch.tally, picture->counts, picture->nr_counts),
-		       lost);
+	gpu_monitor_lost(
+		&job->watch, picture->counters,
+		call_table_nr_unknown(job->watch.tally, picture->counts, picture->nr_counts), lost);
 	sampler_stats(&job->sampler, &stats);
 	for (i = 0; i < stats.lost.nr; i++)
 		stats_add(lost, stats.lost.reasons[i].name, stats.lost.reasons[i].count);
-	gpu_before_lost(job->before, lost);
-	gpu_sleepers_lost(job->sleepers, lost);
-	gpu_where_lost(job->where, lost);
+	gpu_inflight_lost(job->before, lost);
+	gap_sampler_lost(job->sleepers, lost);
+	absent_ranks_lost(job->where, lost);
 	if (job->trace)
 		gpu_trace_lost(job->trace, lost);
 }
@@ -638,14 +638,14 @@ static bool has_something(const struct gpu_report_process *process)
 
 static int fill(struct text *t)
 {
-	const struct gpu_tally_process *processes;
+	const struct call_table_process *processes;
 	const struct gpu_probes_library *libraries;
-	const struct gpu_picture *picture = t->picture;
+	const struct gpu_snapshot *picture = t->picture;
 	struct gpu_report_process *process;
 	size_t nr, nr_libraries, nr_rows, nr_before, i;
 	int err = 0;
 
-	processes = gpu_tally_processes(t->job->watch.tally, &nr);
+	processes = call_table_processes(t->job->watch.tally, &nr);
 	libraries = gpu_probes_libraries(t->job->watch.probes, &nr_libraries);
 	t->functions = gpu_functions(&t->nr_functions);
 	t->libraries = calloc(nr_libraries + 1, sizeof(*t->libraries));
@@ -654,13 +654,13 @@ static int fill(struct text *t)
 	t->calls = calloc(picture->nr_counts + 1, sizeof(*t->calls));
 	t->launches = calloc(picture->nr_counts + 1, sizeof(*t->launches));
 	t->graphs = calloc(picture->nr_counts + 1, sizeof(*t->graphs));
-	t->nodes = calloc(gpu_tally_nr_nodes(t->job->watch.tally) + 1, sizeof(*t->nodes));
+	t->nodes = calloc(call_table_nr_nodes(t->job->watch.tally) + 1, sizeof(*t->nodes));
 	t->copies = calloc(picture->nr_counts + 1, sizeof(*t->copies));
 	t->collectives = calloc(picture->nr_counts + 1, sizeof(*t->collectives));
-	gpu_waits_look(t->job->watch.waits);
+	gpu_waits_poll(t->job->watch.waits);
 	gpu_waits_rows(t->job->watch.waits, &nr_rows);
 	t->completions = calloc(nr_rows + 1, sizeof(*t->completions));
-	gpu_before_calls(t->job->before, &nr_before);
+	gpu_inflight_calls(t->job->before, &nr_before);
 	t->comms = calloc(picture->nr_comms + nr_before + 1, sizeof(*t->comms));
 	t->open = calloc(picture->nr_open + nr_before + 1, sizeof(*t->open));
 	t->frames = calloc(MAX_STACK_FRAMES, sizeof(*t->frames));
@@ -676,8 +676,8 @@ static int fill(struct text *t)
 		if (has_something(process))
 			t->report.nr_processes++;
 		else if (!processes[i].ended &&
-			 gpu_before_was_silent(t->job->before, processes[i].kernel_pid,
-					       processes[i].start_ns))
+			 gpu_inflight_was_silent(t->job->before, processes[i].kernel_pid,
+						 processes[i].start_ns))
 			t->silent[t->report.nr_silent++] = *process;
 	}
 	gpu_lost(t->job, t->picture, &t->lost);
@@ -685,7 +685,7 @@ static int fill(struct text *t)
 	t->report.nr_libraries = nr_libraries;
 	t->report.processes = t->processes;
 	t->report.silent = t->silent;
-	t->report.stacks_taken = gpu_tally_nr_stacks(t->job->watch.tally);
+	t->report.stacks_taken = call_table_nr_stacks(t->job->watch.tally);
 	t->report.stacks_skipped = picture->counters[GPU_COUNT_NO_TOKEN];
 	t->report.stacks_hz = session_call_stacks_hz(&t->job->sampler.session);
 	t->report.lost = t->lost.reasons;
@@ -693,8 +693,8 @@ static int fill(struct text *t)
 	return err;
 }
 
-int gpu_text(struct buf *dst, struct gpu_job *job, const struct gpu_picture *picture,
-	     const struct gpu_text_how *how)
+int gpu_report_build(struct buf *dst, struct gpu_job *job, const struct gpu_snapshot *picture,
+		     const struct gpu_report_how *how)
 {
 	const struct gpu_options *options = job->options;
 	const struct gpu_report_options table = { .rows = options->rows,

@@ -31,7 +31,7 @@ static uint64_t stream_of(uint64_t kept)
 }
 
 size_t gpu_completions_fill(struct gpu_report_completion *to, const struct gpu_waits *waits,
-			    const struct gpu_tally_process *process, uint64_t now_ns,
+			    const struct call_table_process *process, uint64_t now_ns,
 			    struct strtab *strings)
 {
 	const struct gpu_waits_row *rows;
@@ -111,7 +111,7 @@ static bool grouped_fill(struct gpu_report_grouped *to, const struct gpu_waits_g
  * be of an earlier group, whose end is what was lost.
  */
 void gpu_group_fill(struct gpu_report_group *to, struct gpu_report_grouped *rows, size_t max,
-		    const struct gpu_watch *watch, const struct gpu_picture *picture,
+		    const struct gpu_monitor *watch, const struct gpu_snapshot *picture,
 		    const struct gpu_open_call *open, struct strtab *strings)
 {
 	const struct bpfprof_task_id task = { .pid = open->open.key.pid,
@@ -140,7 +140,7 @@ void gpu_group_fill(struct gpu_report_group *to, struct gpu_report_grouped *rows
 }
 
 void gpu_spans_fill(struct gpu_report_spans *to, const struct gpu_waits *waits,
-		    const struct gpu_tally_process *process, uint64_t now_ns)
+		    const struct call_table_process *process, uint64_t now_ns)
 {
 	struct gpu_waits_spans spans;
 
@@ -153,18 +153,18 @@ void gpu_spans_fill(struct gpu_report_spans *to, const struct gpu_waits *waits,
 		to->since_seconds = (double)(now_ns - spans.since_ns) / 1e9;
 }
 
-void gpu_starved_fill(struct gpu_report_starved *to, const struct gpu_waits *waits,
-		      const struct gpu_tally_process *process, uint64_t now_ns)
+void gpu_device_idle_fill(struct gpu_report_device_idle *to, const struct gpu_waits *waits,
+			  const struct call_table_process *process, uint64_t now_ns)
 {
-	struct gpu_waits_starved starved;
+	struct gpu_waits_device_idle device_idle;
 
-	if (!gpu_waits_starved(waits, process->kernel_pid, process->start_ns, &starved))
+	if (!gpu_waits_device_idle(waits, process->kernel_pid, process->start_ns, &device_idle))
 		return;
-	*to = (struct gpu_report_starved){ .known = true,
-					   .ns = starved.ns,
-					   .max_ns = starved.max_ns,
-					   .gaps = starved.gaps,
-					   .copy_ns = starved.copy_ns };
-	if (starved.since_ns && starved.since_ns < now_ns)
-		to->since_seconds = (double)(now_ns - starved.since_ns) / 1e9;
+	*to = (struct gpu_report_device_idle){ .known = true,
+					       .ns = device_idle.ns,
+					       .max_ns = device_idle.max_ns,
+					       .gaps = device_idle.gaps,
+					       .copy_ns = device_idle.copy_ns };
+	if (device_idle.since_ns && device_idle.since_ns < now_ns)
+		to->since_seconds = (double)(now_ns - device_idle.since_ns) / 1e9;
 }

@@ -144,22 +144,22 @@ void gpu_add_spans(struct gpu_writer *w)
 			      gpu_seconds(spans.since_seconds));
 }
 
-void gpu_add_starved(struct gpu_writer *w)
+void gpu_add_device_idle(struct gpu_writer *w)
 {
-	const struct gpu_report_starved *starved = &w->process->starved;
-	double since = gpu_seconds(starved->since_seconds);
+	const struct gpu_report_device_idle *device_idle = &w->process->device_idle;
+	double since = gpu_seconds(device_idle->since_seconds);
 	char text[UNITS_TEXT], most[UNITS_TEXT];
 
-	if (!starved->gaps && since < SHOWN_SECONDS)
+	if (!device_idle->gaps && since < SHOWN_SECONDS)
 		return;
 	gpu_line_end(w);
-	buf_printf(w->dst, "  Starved: %s (%.0f%% of the time)", units_ns(text, starved->ns),
-		   gpu_rate(w, starved->ns) / 1e7);
-	gpu_add_words(w, " in %" PRIu64 " gaps, the longest %s", starved->gaps,
-		      units_ns(most, starved->max_ns));
-	if (starved->copy_ns)
+	buf_printf(w->dst, "  Starved: %s (%.0f%% of the time)", units_ns(text, device_idle->ns),
+		   gpu_rate(w, device_idle->ns) / 1e7);
+	gpu_add_words(w, " in %" PRIu64 " gaps, the longest %s", device_idle->gaps,
+		      units_ns(most, device_idle->max_ns));
+	if (device_idle->copy_ns)
 		gpu_add_words(w, "    and %s in synchronous copies to the device in these gaps",
-			      units_ns(text, starved->copy_ns));
+			      units_ns(text, device_idle->copy_ns));
 	if (since >= SHOWN_SECONDS)
 		gpu_add_words(w, "    and now for %.1f s", since);
 }

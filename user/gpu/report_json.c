@@ -187,19 +187,19 @@ static void add_memory(struct buf *dst, const struct gpu_report_process *process
 	buf_add_char(dst, '}');
 }
 
-static void add_starved(struct buf *dst, const struct gpu_report_starved *starved)
+static void add_device_idle(struct buf *dst, const struct gpu_report_device_idle *device_idle)
 {
 	json_key(dst, "starved");
-	if (!starved->known) {
+	if (!device_idle->known) {
 		buf_add_str(dst, "null");
 		return;
 	}
 	buf_add_char(dst, '{');
-	json_key_number(dst, "ns", starved->ns);
-	json_key_number(dst, "max_ns", starved->max_ns);
-	json_key_number(dst, "gaps", starved->gaps);
-	json_key_number(dst, "copy_ns", starved->copy_ns);
-	json_key_seconds(dst, "since_seconds", starved->since_seconds);
+	json_key_number(dst, "ns", device_idle->ns);
+	json_key_number(dst, "max_ns", device_idle->max_ns);
+	json_key_number(dst, "gaps", device_idle->gaps);
+	json_key_number(dst, "copy_ns", device_idle->copy_ns);
+	json_key_seconds(dst, "since_seconds", device_idle->since_seconds);
 	buf_add_char(dst, '}');
 }
 
@@ -430,7 +430,7 @@ static void add_process(struct buf *dst, const struct gpu_report_process *proces
 	add_graphs(dst, process);
 	add_copies(dst, process);
 	add_memory(dst, process);
-	add_starved(dst, &process->starved);
+	add_device_idle(dst, &process->device_idle);
 	add_spans(dst, &process->spans);
 	add_collectives(dst, process);
 	add_completions(dst, process);

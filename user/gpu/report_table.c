@@ -491,7 +491,7 @@ static void add_process(struct gpu_writer *w, const struct gpu_report_process *p
 	add_copies(w);
 	add_calls(w);
 	gpu_add_spans(w);
-	gpu_add_starved(w);
+	gpu_add_device_idle(w);
 	gpu_add_gc(w);
 	add_memory(w);
 	add_comms(w);

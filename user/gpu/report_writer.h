@@ -80,7 +80,7 @@ void gpu_add_overview(struct gpu_writer *w, size_t screen_rows);
 void gpu_add_completions(struct gpu_writer *w, uint64_t comm);
 /* How long the device may have had something to do; and how long it had nothing. */
 void gpu_add_spans(struct gpu_writer *w);
-void gpu_add_starved(struct gpu_writer *w);
+void gpu_add_device_idle(struct gpu_writer *w);
 void gpu_add_gc(struct gpu_writer *w); /* collections of Python, if there were any */
 /* The table of kernels, if there are launches. */
 void gpu_add_launches(struct gpu_writer *w);

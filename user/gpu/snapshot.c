@@ -13,7 +13,7 @@
 #include "kernel/probes/gpu_waits_map.h"
 
 /* Room for one more element of size bytes; false and noted without memory. */
-static bool room(struct gpu_picture *picture, void **data, size_t nr, size_t *cap, size_t size)
+static bool room(struct gpu_snapshot *picture, void **data, size_t nr, size_t *cap, size_t size)
 {
 	size_t wanted = *cap ? *cap * 2 : 64;
 	void *tmp;
@@ -33,17 +33,17 @@ static bool room(struct gpu_picture *picture, void **data, size_t nr, size_t *ca
 static void add_count(void *arg, const struct bpfprof_gpu_key *key,
 		      const struct bpfprof_gpu_count *count)
 {
-	struct gpu_picture *picture = arg;
+	struct gpu_snapshot *picture = arg;
 	void *data = picture->counts;
 
-	if (picture->only && !gpu_watch_wants(picture->only, key))
+	if (picture->only && !gpu_monitor_wants(picture->only, key))
 		return;
 	if (!room(picture, &data, picture->nr_counts, &picture->cap_counts,
 		  sizeof(*picture->counts)))
 		return;
 	picture->counts = data;
 	picture->counts[picture->nr_counts++] =
-		(struct gpu_tally_count){ .key = *key, .count = *count };
+		(struct call_table_count){ .key = *key, .count = *count };
 }
 
 /*
@@ -63,7 +63,7 @@ static const struct bpfprof_gpu_open *open_choose(const struct bpfprof_gpu_threa
 	return &thread->open[0];
 }
 
-bool gpu_picture_is_waiting(const struct bpfprof_gpu_open *open)
+bool gpu_snapshot_is_waiting(const struct bpfprof_gpu_open *open)
 {
 	const uint32_t uncounted =
 		BPFPROF_CALL_OUTSIDE | BPFPROF_CALL_NESTED | BPFPROF_CALL_TRACE_ONLY;
@@ -75,7 +75,7 @@ bool gpu_picture_is_waiting(const struct bpfprof_gpu_open *open)
 	       functions[open->key.function].wire.flags & BPFPROF_GPU_BLOCKS;
 }
 
-static void add_waiting(struct gpu_picture *picture, uint32_t tid,
+static void add_waiting(struct gpu_snapshot *picture, uint32_t tid,
 			const struct bpfprof_gpu_thread *thread)
 {
 	void *data;
@@ -83,7 +83,7 @@ static void add_waiting(struct gpu_picture *picture, uint32_t tid,
 
 	for (i = 0; i < thread->depth && i < BPFPROF_GPU_MAX_OPEN; i++) {
 		data = picture->waiting;
-		if (!gpu_picture_is_waiting(&thread->open[i]) ||
+		if (!gpu_snapshot_is_waiting(&thread->open[i]) ||
 		    !room(picture, &data, picture->nr_waiting, &picture->cap_waiting,
 			  sizeof(*picture->waiting)))
 			continue;
@@ -95,7 +95,7 @@ static void add_waiting(struct gpu_picture *picture, uint32_t tid,
 
 static void add_thread(void *arg, uint32_t tid, const struct bpfprof_gpu_thread *thread)
 {
-	struct gpu_picture *picture = arg;
+	struct gpu_snapshot *picture = arg;
 	struct gpu_open_call *open;
 	const struct bpfprof_gpu_open *chosen = open_choose(thread);
 	void *data = picture->open;
@@ -115,7 +115,7 @@ static void add_thread(void *arg, uint32_t tid, const struct bpfprof_gpu_thread 
 static void add_comm(void *arg, const struct bpfprof_gpu_comm_key *key,
 		     const struct bpfprof_gpu_comm *comm)
 {
-	struct gpu_picture *picture = arg;
+	struct gpu_snapshot *picture = arg;
 	void *data = picture->comms;
 
 	if (!room(picture, &data, picture->nr_comms, &picture->cap_comms, sizeof(*picture->comms)))
@@ -127,7 +127,7 @@ static void add_comm(void *arg, const struct bpfprof_gpu_comm_key *key,
 static void add_memory(void *arg, const struct bpfprof_gpu_process_key *key,
 		       const struct bpfprof_gpu_memory *memory)
 {
-	struct gpu_picture *picture = arg;
+	struct gpu_snapshot *picture = arg;
 	void *data = picture->memory;
 
 	if (!room(picture, &data, picture->nr_memory, &picture->cap_memory,
@@ -151,7 +151,7 @@ static int compare_process(uint32_t pid_a, uint64_t start_a, uint32_t pid_b, uin
 /* By process, then what is used most, so that tables need not sort again. */
 static int compare_counts(const void *a, const void *b)
 {
-	const struct gpu_tally_count *x = a, *y = b;
+	const struct call_table_count *x = a, *y = b;
 
 	return compare_process(x->key.pid, x->key.start_ns, y->key.pid, y->key.start_ns)
 	       ?: compare(y->count.calls, x->count.calls)
@@ -184,8 +184,8 @@ static int compare_comms(const void *a, const void *b)
 		       ?: compare(x->key.comm, y->key.comm);
 }
 
-const struct gpu_comm_entry *gpu_picture_comm(const struct gpu_picture *picture,
-					      const struct bpfprof_gpu_key *key)
+const struct gpu_comm_entry *gpu_snapshot_comm(const struct gpu_snapshot *picture,
+					       const struct bpfprof_gpu_key *key)
 {
 	const struct gpu_comm_entry wanted = {
 		.key = { .start_ns = key->start_ns, .comm = key->handle, .pid = key->pid }
@@ -202,8 +202,8 @@ static int compare_key_process(const struct bpfprof_gpu_key *a, const struct bpf
 	return compare_process(a->pid, a->start_ns, b->pid, b->start_ns);
 }
 
-void gpu_picture_waits(const struct gpu_picture *picture, struct gpu_tally *tally,
-		       struct gpu_tally_count *counts, size_t nr)
+void gpu_snapshot_waits(const struct gpu_snapshot *picture, struct call_table *tally,
+			struct call_table_count *counts, size_t nr)
 {
 	size_t first = 0, i, k;
 
@@ -223,14 +223,14 @@ void gpu_picture_waits(const struct gpu_picture *picture, struct gpu_tally *tall
 			continue;
 		counts[k].count.ns += picture->ts_ns - open->begin_ns;
 		if (tally)
-			gpu_tally_waits(tally, open, picture->waiting[i].tid, picture->ts_ns);
+			call_table_waits(tally, open, picture->waiting[i].tid, picture->ts_ns);
 	}
 }
 
-void gpu_picture_comm_text(void *arg, const struct bpfprof_gpu_key *key, char comm[24],
-			   char rank[16])
+void gpu_snapshot_comm_text(void *arg, const struct bpfprof_gpu_key *key, char comm[24],
+			    char rank[16])
 {
-	const struct gpu_comm_entry *entry = gpu_picture_comm(arg, key);
+	const struct gpu_comm_entry *entry = gpu_snapshot_comm(arg, key);
 
 	/* Its hash is the same on all ranks; an address says nothing outside of its process. */
 	if (entry && entry->comm.hash)
@@ -261,7 +261,7 @@ static bool is_over(const struct gpu_probes *probes, uint32_t tid,
 	       gpu_probes_thread_is_gone(probes, open->key.pid, tid);
 }
 
-static void drop_over(struct gpu_picture *picture, const struct gpu_probes *probes)
+static void drop_over(struct gpu_snapshot *picture, const struct gpu_probes *probes)
 {
 	const struct gpu_waiting_call *waiting;
 	const struct gpu_open_call *open;
@@ -281,22 +281,22 @@ static void drop_over(struct gpu_picture *picture, const struct gpu_probes *prob
 	picture->nr_waiting = nr;
 }
 
-static void add_part(void *arg, const struct gpu_tally_count *part)
+static void add_part(void *arg, const struct call_table_count *part)
 {
-	struct gpu_picture *picture = arg;
+	struct gpu_snapshot *picture = arg;
 
 	add_count(picture, &part->key, &part->count);
 }
 
 /* By kernel, where several had the same handle one after the other. */
-static void split(struct gpu_picture *picture, const struct gpu_tally *tally)
+static void split(struct gpu_snapshot *picture, const struct call_table *tally)
 {
 	size_t nr = picture->nr_counts, left = 0, i;
-	struct gpu_tally_count count;
+	struct call_table_count count;
 
 	for (i = 0; i < nr; i++) { /* which may move them */
 		count = picture->counts[i];
-		gpu_tally_split(tally, &count, 0, add_part, picture);
+		call_table_split(tally, &count, 0, add_part, picture);
 		picture->counts[i].count.calls = count.count.calls;
 	}
 	for (i = 0; i < picture->nr_counts; i++)
@@ -305,7 +305,7 @@ static void split(struct gpu_picture *picture, const struct gpu_tally *tally)
 	picture->nr_counts = left;
 }
 
-static int take(struct gpu_picture *picture, const struct gpu_watch *watch)
+static int take(struct gpu_snapshot *picture, const struct gpu_monitor *watch)
 {
 	const struct bpfprof_gpu_key *key;
 	size_t i;
@@ -330,33 +330,33 @@ static int take(struct gpu_picture *picture, const struct gpu_watch *watch)
 		key = &picture->counts[i].key;
 		if (!i || key->start_ns != picture->counts[i - 1].key.start_ns ||
 		    key->pid != picture->counts[i - 1].key.pid)
-			gpu_tally_process(watch->tally, key->pid, key->start_ns);
+			call_table_process(watch->tally, key->pid, key->start_ns);
 	}
-	gpu_waits_map_each(&watch->sampler->session, gpu_watch_starved, (void *)watch);
+	gpu_waits_map_each(&watch->sampler->session, gpu_monitor_device_idle, (void *)watch);
 	sort(picture->open, picture->nr_open, sizeof(*picture->open), compare_open);
 	sort(picture->waiting, picture->nr_waiting, sizeof(*picture->waiting), compare_waiting);
 	sort(picture->comms, picture->nr_comms, sizeof(*picture->comms), compare_comms);
 	return picture->no_memory ? -ENOMEM : 0;
 }
 
-int gpu_picture_take(struct gpu_picture *picture, const struct gpu_watch *watch)
+int gpu_snapshot_take(struct gpu_snapshot *picture, const struct gpu_monitor *watch)
 {
 	picture->only = watch;
 	return take(picture, watch);
 }
 
-int gpu_picture_take_all(struct gpu_picture *picture, const struct gpu_watch *watch)
+int gpu_snapshot_take_all(struct gpu_snapshot *picture, const struct gpu_monitor *watch)
 {
 	picture->only = NULL;
 	return take(picture, watch);
 }
 
-void gpu_picture_fini(struct gpu_picture *picture)
+void gpu_snapshot_fini(struct gpu_snapshot *picture)
 {
 	free(picture->counts);
 	free(picture->open);
 	free(picture->waiting);
 	free(picture->comms);
 	free(picture->memory);
-	*picture = (struct gpu_picture){ 0 };
+	*picture = (struct gpu_snapshot){ 0 };
 }

@@ -56,7 +56,7 @@ struct stream {
 /* Of a process. */
 struct view {
 	uint32_t pid;
-	const struct gpu_tally_process *known; /* or NULL */
+	const struct call_table_process *known; /* or NULL */
 	struct stream *streams;
 	uint64_t title; /* that it is busy with, or 0 */
 	bool titled; /* it had one at some time */
@@ -302,9 +302,9 @@ static void call_write(struct timeline *t, const struct gpu_trace_event *e)
 	char unknown[32];
 
 	if (is_launch(kind) && kind != GPU_KIND_GRAPH) {
-		key = gpu_tally_kernel_at(t->ask->tally, process->pid, process->start_ns, e->handle,
-					  e->begin_ns);
-		kernel = gpu_tally_kernel(t->ask->tally, &key);
+		key = call_table_kernel_at(t->ask->tally, process->pid, process->start_ns,
+					   e->handle, e->begin_ns);
+		kernel = call_table_kernel(t->ask->tally, &key);
 		if (!kernel) {
 			snprintf(unknown, sizeof(unknown), "kernel@0x%" PRIx64, e->handle);
 			kernel = unknown;
@@ -415,7 +415,7 @@ static int pass(struct timeline *t, uint64_t skip_bytes)
 
 static void process_names(struct timeline *t, const struct view *view)
 {
-	const struct gpu_tally_process *known = view->known;
+	const struct call_table_process *known = view->known;
 	__cleanup(buf_fini) struct buf labels = { .max = MAX_TEXT_BYTES };
 
 	if (known && known->rank && *known->rank)
@@ -483,10 +483,10 @@ static uint64_t excess(struct timeline *t, uint64_t event_bytes)
 
 static int views_make(struct timeline *t)
 {
-	const struct gpu_tally_process *known;
+	const struct call_table_process *known;
 	size_t i, k, nr;
 
-	known = gpu_tally_processes(t->ask->tally, &nr);
+	known = call_table_processes(t->ask->tally, &nr);
 	t->views = calloc(t->nr_processes + 1, sizeof(*t->views));
 	if (!t->views)
 		return -ENOMEM;

@@ -34,7 +34,7 @@ struct process {
 	struct process_key key;
 	struct pending *first, **end;
 	uint32_t nr_rows, nr_pending;
-	struct gpu_waits_starved starved;
+	struct gpu_waits_device_idle device_idle;
 	struct gpu_waits_spans spans;
 };
 
@@ -287,11 +287,11 @@ void gpu_waits_process(struct gpu_waits *waits, const struct bpfprof_gpu_waits *
 
 	if (!process)
 		return;
-	process->starved = (struct gpu_waits_starved){ .ns = from->starved_ns,
-						       .max_ns = from->starved_max_ns,
-						       .gaps = from->gaps,
-						       .copy_ns = from->starved_copy_ns,
-						       .since_ns = from->idle_ns };
+	process->device_idle = (struct gpu_waits_device_idle){ .ns = from->device_idle_ns,
+							       .max_ns = from->device_idle_max_ns,
+							       .gaps = from->gaps,
+							       .copy_ns = from->device_idle_copy_ns,
+							       .since_ns = from->idle_ns };
 	process->spans = (struct gpu_waits_spans){ .count = from->spans,
 						   .ns = from->spans_ns,
 						   .max_ns = from->span_max_ns,
@@ -320,7 +320,7 @@ void gpu_waits_exit(struct gpu_waits *waits, uint32_t pid, uint64_t start_ns, ui
 	if (!process)
 		return;
 	give_up(waits, process, NULL);
-	process->starved.since_ns = 0;
+	process->device_idle.since_ns = 0;
 	span_end(&process->spans, ended_ns);
 	if (!waits->no_rows)
 		return;
@@ -329,7 +329,7 @@ void gpu_waits_exit(struct gpu_waits *waits, uint32_t pid, uint64_t start_ns, ui
 }
 
 /* Those of a process stand in the order in which they came, not quite in that of their calls. */
-void gpu_waits_look(struct gpu_waits *waits)
+void gpu_waits_poll(struct gpu_waits *waits)
 {
 	const struct pending *pending;
 	const struct process *process;
@@ -357,15 +357,15 @@ const struct gpu_waits_row *gpu_waits_rows(const struct gpu_waits *waits, size_t
 	return waits->rows;
 }
 
-bool gpu_waits_starved(const struct gpu_waits *waits, uint32_t pid, uint64_t start_ns,
-		       struct gpu_waits_starved *ret)
+bool gpu_waits_device_idle(const struct gpu_waits *waits, uint32_t pid, uint64_t start_ns,
+			   struct gpu_waits_device_idle *ret)
 {
 	struct process_key key = { .start_ns = start_ns, .pid = pid };
 	const struct process *process;
 
 	HASH_FIND(hh, waits->processes, &key, sizeof(key), process);
 	if (process)
-		*ret = process->starved;
+		*ret = process->device_idle;
 	return process;
 }
 

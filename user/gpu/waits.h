@@ -41,13 +41,13 @@ struct gpu_waits_row {
 	uint64_t ns, max_ns; /* of these, until then */
 	uint64_t within_ns, within_max_ns; /* by how much it may have been earlier */
 	uint64_t pending;
-	/* Once gpu_waits_look() was called: when the oldest of these was, and what it was put on. */
+	/* Once gpu_waits_poll() was called: when the oldest of these was, and what it was put on. */
 	uint64_t pending_ns; /* CLOCK_MONOTONIC */
 	uint64_t pending_stream;
 	uint64_t unknown; /* their stream or process is no more */
 };
 
-struct gpu_waits_starved {
+struct gpu_waits_device_idle {
 	uint64_t ns, max_ns, gaps; /* that are over */
 	uint64_t copy_ns; /* in synchronous copies to the device meanwhile, which ns leaves out */
 	uint64_t since_ns; /* CLOCK_MONOTONIC, of one that is not over; 0: none */
@@ -88,10 +88,10 @@ void gpu_waits_exit(struct gpu_waits *waits, uint32_t pid, uint64_t start_ns, ui
 /* In no order; borrowed until the next call. */
 const struct gpu_waits_row *gpu_waits_rows(const struct gpu_waits *waits, size_t *ret_nr);
 /* Finds in all rows the oldest that is pending. */
-void gpu_waits_look(struct gpu_waits *waits);
+void gpu_waits_poll(struct gpu_waits *waits);
 /* False: nothing is known of that process. */
-bool gpu_waits_starved(const struct gpu_waits *waits, uint32_t pid, uint64_t start_ns,
-		       struct gpu_waits_starved *ret);
+bool gpu_waits_device_idle(const struct gpu_waits *waits, uint32_t pid, uint64_t start_ns,
+			   struct gpu_waits_device_idle *ret);
 bool gpu_waits_spans(const struct gpu_waits *waits, uint32_t pid, uint64_t start_ns,
 		     struct gpu_waits_spans *ret);
 /*

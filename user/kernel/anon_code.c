@@ -162,7 +162,7 @@ static int code_memory_read(void *arg, uint64_t off, void *dst, size_t len)
 }
 
 /* Blocks that lie in the rule as a whole; fewer than *left, or one process had all there are. */
-static void rule_publish(struct anon_code *code, uint32_t asid, const struct code_rule *rule,
+static void rule_publish(struct anon_code *code, uint32_t asid, const struct insn_rule *rule,
 			 uint32_t *left, uint64_t now_ns)
 {
 	uint64_t va = (rule->off + BLOCK_BYTES - 1) & ~(BLOCK_BYTES - 1);
@@ -172,7 +172,7 @@ static void rule_publish(struct anon_code *code, uint32_t asid, const struct cod
 }
 
 static uint64_t learn(struct anon_code *code, const struct process *process,
-		      const struct process_mapping *mapping, uint64_t pc, struct code_rule *rules,
+		      const struct process_mapping *mapping, uint64_t pc, struct insn_rule *rules,
 		      cfi_check_fn check, void *arg, uint64_t now_ns)
 {
 	struct code_memory memory = { .code = code,
@@ -190,7 +190,7 @@ static uint64_t learn(struct anon_code *code, const struct process *process,
 		area.start = pc - MAX_REACH;
 	if (area.end - pc > MAX_REACH)
 		area.end = pc + MAX_REACH;
-	nr = code_rules_find(&area, pc, rules, MAX_RULES);
+	nr = insn_unwind_find(&area, pc, rules, MAX_RULES);
 	for (at = 0; at < nr; at++)
 		if (pc >= rules[at].off && pc - rules[at].off < rules[at].len)
 			break;
@@ -217,7 +217,7 @@ uint64_t anon_code_learn(struct anon_code *code, const struct process *process,
 			 const struct process_mapping *mapping, uint64_t pc, uint64_t lookup_pc,
 			 cfi_check_fn check, void *arg, uint64_t now_ns)
 {
-	struct code_rule *rules = malloc(MAX_RULES * sizeof(*rules));
+	struct insn_rule *rules = malloc(MAX_RULES * sizeof(*rules));
 	uint64_t row = 0;
 
 	if (rules && pc >= mapping->start && pc < mapping->end)

@@ -29,10 +29,10 @@ struct round {
 	bool zombies; /* some were lost in the round before: asks for these too */
 };
 
-struct gone {
+struct liveness {
 	struct session *session;
 	struct processes *processes;
-	struct gone_handlers handlers;
+	struct liveness_handlers handlers;
 	struct suspect suspects[2 * CHECKS];
 	size_t nr_suspects;
 	struct round processes_round, targets_round;
@@ -41,10 +41,10 @@ struct gone {
 	uint64_t nr_found;
 };
 
-int gone_new(struct gone **ret, struct session *session, struct processes *processes,
-	     const struct gone_handlers *handlers)
+int liveness_new(struct liveness **ret, struct session *session, struct processes *processes,
+		 const struct liveness_handlers *handlers)
 {
-	struct gone *gone = calloc(1, sizeof(*gone));
+	struct liveness *gone = calloc(1, sizeof(*gone));
 
 	if (!gone)
 		return -ENOMEM;
@@ -56,17 +56,17 @@ int gone_new(struct gone **ret, struct session *session, struct processes *proce
 	return 0;
 }
 
-void gone_free(struct gone *gone)
+void liveness_free(struct liveness *gone)
 {
 	free(gone);
 }
 
-uint64_t gone_count(const struct gone *gone)
+uint64_t liveness_count(const struct liveness *gone)
 {
 	return gone->nr_found;
 }
 
-bool gone_is(pid_t pid, bool zombies)
+bool liveness_is(pid_t pid, bool zombies)
 {
 	struct proc_usage usage;
 
@@ -80,19 +80,20 @@ bool gone_is(pid_t pid, bool zombies)
 }
 
 /* One that has no number here that we know of counts as alive. */
-static bool process_is_gone(const struct gone *gone, const struct process *process, bool zombies)
+static bool process_is_gone(const struct liveness *gone, const struct process *process,
+			    bool zombies)
 {
 	uint32_t own = session_own_pid(gone->session, process->pid, process->place.agent_pid);
 
-	return own && gone_is((pid_t)own, zombies);
+	return own && liveness_is((pid_t)own, zombies);
 }
 
-static bool target_is_gone(const struct gone *gone, uint32_t pid, bool zombies)
+static bool target_is_gone(const struct liveness *gone, uint32_t pid, bool zombies)
 {
-	return session_pids_are_the_nodes(gone->session) && gone_is((pid_t)pid, zombies);
+	return session_pids_are_the_nodes(gone->session) && liveness_is((pid_t)pid, zombies);
 }
 
-static void suspect_add(struct gone *gone, uint32_t pid, const struct process *process,
+static void suspect_add(struct liveness *gone, uint32_t pid, const struct process *process,
 			bool zombies)
 {
 	gone->suspects[gone->nr_suspects++] = (struct suspect){
@@ -104,7 +105,7 @@ static void suspect_add(struct gone *gone, uint32_t pid, const struct process *p
 }
 
 /* What is still there of those, and still gone, no event will tell. */
-static void suspects_judge(struct gone *gone)
+static void suspects_judge(struct liveness *gone)
 {
 	struct process *process;
 	struct suspect *s;
@@ -127,7 +128,7 @@ static void suspects_judge(struct gone *gone)
 	gone->nr_suspects = 0;
 }
 
-static void round_begin(struct gone *gone, struct round *round)
+static void round_begin(struct liveness *gone, struct round *round)
 {
 	uint64_t counters[BPFPROF_NR_COUNTERS];
 
@@ -136,7 +137,7 @@ static void round_begin(struct gone *gone, struct round *round)
 	round->nr_lost = counters[BPFPROF_COUNT_EVENT_LOST];
 }
 
-static void processes_check(struct gone *gone)
+static void processes_check(struct liveness *gone)
 {
 	struct round *round = &gone->processes_round;
 	struct process *process;
@@ -157,7 +158,7 @@ static void processes_check(struct gone *gone)
 	}
 }
 
-static void targets_check(struct gone *gone)
+static void targets_check(struct liveness *gone)
 {
 	struct round *round = &gone->targets_round;
 	int fd = bpf_map__fd(gone->session->skel->maps.targets), nr;
@@ -177,7 +178,7 @@ static void targets_check(struct gone *gone)
 	}
 }
 
-void gone_run(struct gone *gone)
+void liveness_run(struct liveness *gone)
 {
 	suspects_judge(gone);
 	processes_check(gone);

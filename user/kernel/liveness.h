@@ -12,32 +12,32 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct gone;
+struct liveness;
 struct process;
 struct processes;
 struct session;
 
-struct gone_handlers {
+struct liveness_handlers {
 	void (*process)(void *arg, struct process *process); /* not dead yet, as far as we knew */
 	void (*target)(void *arg, uint32_t pid); /* one that is no known process */
 	void *arg;
 };
 
 /* Borrows both. 0 or -ENOMEM. */
-int gone_new(struct gone **ret, struct session *session, struct processes *processes,
-	     const struct gone_handlers *handlers);
-void gone_free(struct gone *gone);
+int liveness_new(struct liveness **ret, struct session *session, struct processes *processes,
+		 const struct liveness_handlers *handlers);
+void liveness_free(struct liveness *gone);
 
 /* To be called about once a second, with the ring buffer read to its end. */
-void gone_run(struct gone *gone);
+void liveness_run(struct liveness *gone);
 
 /* How many were found so far. */
-uint64_t gone_count(const struct gone *gone);
+uint64_t liveness_count(const struct liveness *gone);
 
 /*
  * Of a pid as it is known here: has that process ended? With zombies, which costs a read of
  * /proc/PID/stat, one that only waits for its parent has, too.
  */
-bool gone_is(pid_t pid, bool zombies);
+bool liveness_is(pid_t pid, bool zombies);
 
 #endif

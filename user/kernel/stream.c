@@ -33,7 +33,7 @@ struct stream {
 	struct session *session;
 	struct walker *walker;
 	struct codes *codes;
-	struct gone *gone;
+	struct liveness *gone;
 	struct stream_handlers handlers;
 	struct ring_buffer *ring;
 	uint64_t now_ns;
@@ -87,7 +87,7 @@ static void run_verify(struct stream *stream)
 	if (stream->now_ns - stream->verified_ns < NS_PER_SECOND)
 		return;
 	stream->verified_ns = stream->now_ns;
-	gone_run(stream->gone);
+	liveness_run(stream->gone);
 	processes_expire(stream->walker->processes, stream->now_ns);
 	anon_code_expire(stream->walker->anon_code, stream->now_ns);
 	python_maps_clean(stream->walker->python_maps, stream->walker->processes, stream->codes);
@@ -469,9 +469,9 @@ int stream_new(struct stream **ret, struct session *session, struct walker *walk
 	       struct codes *codes, const struct stream_handlers *handlers)
 {
 	struct stream *stream = calloc(1, sizeof(*stream));
-	const struct gone_handlers gone = { .process = on_process_gone,
-					    .target = on_target_gone,
-					    .arg = stream };
+	const struct liveness_handlers gone = { .process = on_process_gone,
+						.target = on_target_gone,
+						.arg = stream };
 	int err;
 
 	if (!stream)
@@ -482,7 +482,8 @@ int stream_new(struct stream **ret, struct session *session, struct walker *walk
 	stream->handlers = *handlers;
 	stream->ring =
 		ring_buffer__new(bpf_map__fd(session->skel->maps.ring), on_record, stream, NULL);
-	err = stream->ring ? gone_new(&stream->gone, session, walker->processes, &gone) : -errno;
+	err = stream->ring ? liveness_new(&stream->gone, session, walker->processes, &gone)
+			   : -errno;
 	if (err) {
 		stream_free(stream);
 		return err;
@@ -496,7 +497,7 @@ void stream_free(struct stream *stream)
 	if (!stream)
 		return;
 	ring_buffer__free(stream->ring);
-	gone_free(stream->gone);
+	liveness_free(stream->gone);
 	free(stream);
 }
 
@@ -537,7 +538,7 @@ uint64_t stream_nr_torn_title(const struct stream *stream)
 
 uint64_t stream_nr_found_gone(const struct stream *stream)
 {
-	return gone_count(stream->gone);
+	return liveness_count(stream->gone);
 }
 
 uint64_t stream_nr_malformed(const struct stream *stream)

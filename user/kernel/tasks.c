@@ -24,7 +24,7 @@ int tasks_each(struct session *session, uint32_t pid,
 	__cleanup(close_fd) int fd = -1;
 	__cleanup(close_fd) int link_fd =
 		iterate_link_process(bpf_program__fd(session->skel->progs.task_states), pid);
-	size_t len = 0, i, nr, nr_told = 0;
+	size_t len = 0, i, nr, nr_reported = 0;
 	ssize_t n;
 	int err = 0;
 
@@ -40,12 +40,12 @@ int tasks_each(struct session *session, uint32_t pid,
 		if (n < 0)
 			return -errno;
 		if (!n)
-			return nr_told ? 0 : -ESRCH;
+			return nr_reported ? 0 : -ESRCH;
 		len += (size_t)n;
 		nr = len / sizeof(*states);
 		for (i = 0; i < nr && !err; i++)
 			err = each(arg, &states[i]);
-		nr_told += nr;
+		nr_reported += nr;
 		len -= nr * sizeof(*states);
 		memmove(states, states + nr, len);
 	}

@@ -100,11 +100,11 @@ static bool image_try(struct walker *walker, struct image *image, uint64_t now_n
 }
 
 /* Is it a Python? If so, and it is new, the kernel is told where it has its eval loop. */
-static int python_look(struct walker *walker, struct image *image)
+static int python_scan(struct walker *walker, struct image *image)
 {
 	const struct python_range *ranges;
 	size_t nr = pythons_holding_ranges(walker->pythons, image->id, &ranges);
-	int err = nr ? 0 : pythons_look(walker->pythons, image);
+	int err = nr ? 0 : pythons_scan(walker->pythons, image);
 
 	if (nr || err)
 		return err;
@@ -153,7 +153,7 @@ static void look_at_images(struct walker *walker, struct process *process, uint6
 		image = images_get(walker->images, (uint32_t)process->mappings[i].image);
 		if (!image || image->id == BPFPROF_IMAGE_NONE)
 			continue;
-		err = python_look(walker, image);
+		err = python_scan(walker, image);
 		if (err)
 			images_fail(walker->images, image, err, now_ns);
 		process->images_failed |= image->state == IMAGE_FAILED;
@@ -178,7 +178,7 @@ uint32_t walker_own_pid(const struct walker *walker, const struct process *proce
  * Workers are known by the name of their main thread, which some libraries change while a task
  * runs (PyTorch: pt_main_thread): the title shows what such a one is.
  */
-static void title_look(struct walker *walker, struct process *process)
+static void title_scan(struct walker *walker, struct process *process)
 {
 	uint32_t pid = walker_own_pid(walker, process);
 	char cmdline[TITLE_MAX + 9]; /* and whether there is more */
@@ -280,7 +280,7 @@ static int mappings_take(struct walker *walker, struct process *process, struct 
 		pythons_differ = pythons_find(walker->pythons, process);
 	}
 	if (process->nr_pythons && !was_python)
-		title_look(walker, process);
+		title_scan(walker, process);
 	return differ || was_void || pythons_differ ? walker_publish(walker, process, now_ns) : 0;
 }
 

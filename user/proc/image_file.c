@@ -107,7 +107,7 @@ static int reopen(int path_fd)
 	return open(self, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 }
 
-struct dev_look {
+struct dev_scan {
 	dev_t dev;
 	bool may_block; /* result */
 };
@@ -117,7 +117,7 @@ static bool dev_look_line(void *arg, const struct mount_line *line)
 	static const char *const local[] = { "ext4",	 "ext3",  "ext2",    "xfs",
 					     "btrfs",	 "tmpfs", "zfs",     "f2fs",
 					     "squashfs", "erofs", "iso9660", "vfat" };
-	struct dev_look *look = arg;
+	struct dev_scan *look = arg;
 	size_t i;
 
 	if (line->dev != look->dev)
@@ -130,7 +130,7 @@ static bool dev_look_line(void *arg, const struct mount_line *line)
 
 bool image_file_dev_may_block(uint32_t dev)
 {
-	struct dev_look look = { .dev = image_dev(dev), .may_block = true };
+	struct dev_scan look = { .dev = image_dev(dev), .may_block = true };
 	__cleanup(close_fd) int fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
 
 	if (fd >= 0)
@@ -222,8 +222,8 @@ static long look_run(void *arg)
 	return found;
 }
 
-int image_file_look(struct deadline_runner *runner, const struct image_place *folder,
-		    const char *name, unsigned int timeout_ms)
+int image_file_check(struct deadline_runner *runner, const struct image_place *folder,
+		     const char *name, unsigned int timeout_ms)
 {
 	__cleanup(free_mem) struct look_job *job = calloc(1, sizeof(*job));
 

@@ -31,8 +31,8 @@ int image_file_open(struct elf_source *ret, struct deadline_runner *runner,
  * Is there a regular file of that name in that folder, of which place says where it is? 1, 0 (the folder
  * is seen, and has none), or -errno: it cannot be seen, or not in time.
  */
-int image_file_look(struct deadline_runner *runner, const struct image_place *folder,
-		    const char *name, unsigned int timeout_ms);
+int image_file_check(struct deadline_runner *runner, const struct image_place *folder,
+		     const char *name, unsigned int timeout_ms);
 
 /* Did a read from this source miss its deadline? Parsers may have made another error of that. */
 bool image_file_hung(const struct elf_source *source);

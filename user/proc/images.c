@@ -23,7 +23,7 @@
 #define BLOCKED_NS 10000000000ULL
 #define MAX_BLOCKED_DEVS 16
 #define OWNED_SLACK_SECONDS 2 /* clocks are set, and time stamps of files are coarse */
-#define MAX_LOOKS 2048
+#define MAX_SCANS 2048
 #define LOOK_TIMEOUT_MS 500
 #define LOOK_AGAIN_NS (5 * NS_PER_SECOND)
 #define LOOK_KEEP_NS (300 * NS_PER_SECOND)
@@ -69,7 +69,7 @@ struct images {
 	size_t path_bytes, copy_bytes;
 	struct blocked_dev blocked[MAX_BLOCKED_DEVS];
 	uint32_t next_blocked;
-	struct look looks[MAX_LOOKS];
+	struct look looks[MAX_SCANS];
 	struct image *warm[MAX_WARM + 1]; /* latest first */
 	uint32_t nr_warm;
 	uint64_t nr_problem[IMAGE_NR_PROBLEMS];
@@ -702,7 +702,7 @@ static uint64_t look_key(const struct origin *origin, const char *folder, const 
 		XXH3_64bits_withSeed(space, sizeof(space), XXH3_64bits(name, strlen(name))));
 }
 
-int images_look(struct images *images, uint32_t pid, const char *folder, const char *name)
+int images_scan(struct images *images, uint32_t pid, const char *folder, const char *name)
 {
 	const struct origin *origin = origins_find(images->origins, pid);
 	uint64_t now_ns = time_monotonic_ns(), key;
@@ -712,10 +712,10 @@ int images_look(struct images *images, uint32_t pid, const char *folder, const c
 	if (!origin || folder[0] != '/')
 		return -ENODATA;
 	key = look_key(origin, folder, name);
-	look = &images->looks[key % MAX_LOOKS];
+	look = &images->looks[key % MAX_SCANS];
 	if (look->key != key || now_ns >= look->until_ns) {
 		place = place_of(images, origin, pid, folder);
-		look->verdict = image_file_look(images->runner, &place, name, LOOK_TIMEOUT_MS);
+		look->verdict = image_file_check(images->runner, &place, name, LOOK_TIMEOUT_MS);
 		look->key = key;
 		/* A process that has exited shows nothing; another one beside it may. */
 		look->until_ns = now_ns + (look->verdict < 0 ? LOOK_AGAIN_NS : LOOK_KEEP_NS);

@@ -160,7 +160,7 @@ void images_set_private(struct images *images, images_private_fn open, void *arg
  * seen, or nothing is known of the process. Never looks among our own files for another's. What was
  * found out is kept for some minutes.
  */
-int images_look(struct images *images, uint32_t pid, const char *folder, const char *name);
+int images_scan(struct images *images, uint32_t pid, const char *folder, const char *name);
 /* What is known of where processes have their files; the caller fills it. */
 struct origins *images_origins(struct images *images);
 /* As images_open_source(), of an ELF file (a separate debug file). NULL if it cannot be. */

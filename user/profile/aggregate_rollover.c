@@ -15,7 +15,7 @@
 #define MAX_LEAVES 4
 
 /* What a sample of the process would say of it. */
-struct carried {
+struct rolled_over {
 	struct bpfprof_sample sample;
 	struct aggregate_input input;
 	struct container container;
@@ -60,7 +60,7 @@ static struct container container_of_ids(const struct aggregate_view *from,
 	};
 }
 
-static void process_fill(struct carried *c, const struct aggregate_view *from,
+static void process_fill(struct rolled_over *c, const struct aggregate_view *from,
 			 const struct aggregate_process *process)
 {
 	c->sample.task.pid = process->pid;
@@ -92,7 +92,7 @@ static uint32_t kind_of(uint64_t frame)
 }
 
 /* As the sample had them: leaves apart, no process in addresses, the marker at the root as its reason. */
-static size_t frames_fill(struct carried *c, struct aggregate *to,
+static size_t frames_fill(struct rolled_over *c, struct aggregate *to,
 			  const struct aggregate_view *from, const struct aggregate_stack *stack,
 			  uint64_t leaves[MAX_LEAVES], uint64_t *user)
 {
@@ -124,10 +124,10 @@ static size_t frames_fill(struct carried *c, struct aggregate *to,
 	return nr_leaves;
 }
 
-int aggregate_carry(struct aggregate *to, const struct aggregate_view *from,
-		    const struct aggregate_call_at *at, struct aggregate_call_at *ret)
+int aggregate_rollover(struct aggregate *to, const struct aggregate_view *from,
+		       const struct aggregate_call_at *at, struct aggregate_call_at *ret)
 {
-	struct carried c = { 0 };
+	struct rolled_over c = { 0 };
 	__cleanup(free_mem) uint64_t *user = NULL;
 	uint64_t leaves[MAX_LEAVES];
 	size_t nr_leaves;
@@ -151,7 +151,8 @@ int aggregate_carry(struct aggregate *to, const struct aggregate_view *from,
 	return aggregate_add_call(to, &c.input, leaves, nr_leaves, ret);
 }
 
-int64_t aggregate_carry_sample(struct aggregate *to, const struct aggregate *from, int64_t sample)
+int64_t aggregate_rollover_sample(struct aggregate *to, const struct aggregate *from,
+				  int64_t sample)
 {
 	struct aggregate_call_at at, there;
 	struct aggregate_view view;
@@ -169,6 +170,6 @@ int64_t aggregate_carry_sample(struct aggregate *to, const struct aggregate *fro
 		.gil = view.samples[sample].gil,
 	};
 	sleeper = view.samples[sample].sleeper;
-	err = aggregate_carry(to, &view, &at, &there);
+	err = aggregate_rollover(to, &view, &at, &there);
 	return err ? err : aggregate_hold(to, &there, sleeper);
 }

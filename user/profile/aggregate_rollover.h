@@ -14,12 +14,13 @@ struct aggregate_view;
  * The place of a call of `from` in `to`: its process, thread and stack are made there if need be, and
  * counted as no sample. 0, -EINVAL (at is not of `from`) or -ENOMEM.
  */
-int aggregate_carry(struct aggregate *to, const struct aggregate_view *from,
-		    const struct aggregate_call_at *at, struct aggregate_call_at *ret);
+int aggregate_rollover(struct aggregate *to, const struct aggregate_view *from,
+		       const struct aggregate_call_at *at, struct aggregate_call_at *ret);
 /*
  * What goes on as it did: a sample like that one of `from`, which counts for nothing yet
  * (aggregate_hold()). Its index in `to`, -EINVAL or -ENOMEM.
  */
-int64_t aggregate_carry_sample(struct aggregate *to, const struct aggregate *from, int64_t sample);
+int64_t aggregate_rollover_sample(struct aggregate *to, const struct aggregate *from,
+				  int64_t sample);
 
 #endif

@@ -11,8 +11,8 @@
 #include "proc/title.h"
 #include "profile/aggregate.h"
 #include "profile/frame_names.h"
-#include "profile/parked.h"
-#include "profile/parked_names.h"
+#include "profile/idle.h"
+#include "profile/idle_names.h"
 #include "profile/profile.h"
 
 #define MAX_TEXT_BYTES (4U << 20)
@@ -75,7 +75,7 @@ void live_free(struct live *live)
 	free(live);
 }
 
-void live_park(struct live *live)
+void live_idle(struct live *live)
 {
 	live->park = true;
 }
@@ -445,7 +445,7 @@ static enum location_kind location_kind_of(uint64_t frame)
 /* Has a helper that sleeps with this stack nothing to do? */
 static bool stack_is_idle(struct live *live, const uint64_t *frames, size_t nr)
 {
-	__cleanup(free_mem) struct parked_frame *named = NULL;
+	__cleanup(free_mem) struct idle_frame *named = NULL;
 	struct frame_name name;
 	size_t i;
 
@@ -457,12 +457,12 @@ static bool stack_is_idle(struct live *live, const uint64_t *frames, size_t nr)
 		    frame_names_find(&live->names, frames[i], live->counters.nr_intervals, &name))
 			named[i].text = strtab_get(live->texts, name.function);
 	}
-	return named && parked_frames_are_idle(named, nr);
+	return named && idle_frames_are_known(named, nr);
 }
 
 /* Has the thread nothing to do? verdict: of its stack, as long as that means the same. */
-static bool is_parked(struct live *live, const struct aggregate_sample *sample,
-		      enum verdict *verdict, const uint64_t *frames, size_t nr)
+static bool is_idle(struct live *live, const struct aggregate_sample *sample, enum verdict *verdict,
+		    const uint64_t *frames, size_t nr)
 {
 	if (!live->park || sample->sleeper != PROFILE_HELPER_SLEEPS)
 		return false;
@@ -570,7 +570,7 @@ static size_t unknown_find(struct live *live, const struct aggregate_view *view,
 
 /* Has every frame named that is not known yet. frames: the view's, translated; processes: as there. */
 static int frames_name(struct live *live, const struct aggregate_view *view, const uint64_t *frames,
-		       const int64_t *processes, const struct live_namer *namer)
+		       const int64_t *processes, const struct live_names *symbolizer)
 {
 	__cleanup(free_mem) struct unknown *unknown =
 		malloc((view->nr_frames + 1) * sizeof(*unknown));
@@ -590,8 +590,8 @@ static int frames_name(struct live *live, const struct aggregate_view *view, con
 				     frame_kind(unknown[end].frame) == frame_kind(unknown[i].frame);
 		     end++)
 			group[n++] = unknown[end].frame;
-		namer->name(namer->arg, live, group, n,
-			    process ? live->processes[process - 1].pid : 0);
+		symbolizer->name(symbolizer->arg, live, group, n,
+				 process ? live->processes[process - 1].pid : 0);
 	}
 	return 0;
 }
@@ -655,10 +655,10 @@ static void samples_count(struct live *live, const struct aggregate_view *view,
 		use_add(&live->ever, sample, runs);
 		use_add(&live->processes[processes[sample->process]].now, sample, runs);
 		use_add(&live->processes[processes[sample->process]].ever, sample, runs);
-		if (is_parked(live, sample, &verdicts[sample->stack], frames + stack->first,
-			      stack->nr)) {
+		if (is_idle(live, sample, &verdicts[sample->stack], frames + stack->first,
+			    stack->nr)) {
 			live->sample++;
-			label_count(live, (uint32_t)processes[sample->process], PARKED_FRAME,
+			label_count(live, (uint32_t)processes[sample->process], IDLE_FRAME,
 				    ALL_VIEWS, sample->value_ns);
 			continue;
 		}
@@ -667,7 +667,8 @@ static void samples_count(struct live *live, const struct aggregate_view *view,
 	}
 }
 
-int live_feed(struct live *live, const struct aggregate_view *view, const struct live_namer *namer)
+int live_feed(struct live *live, const struct aggregate_view *view,
+	      const struct live_names *symbolizer)
 {
 	__cleanup(free_mem) uint64_t *frames = malloc((view->nr_frames + 1) * sizeof(*frames));
 	__cleanup(free_mem) int64_t *processes =
@@ -685,7 +686,7 @@ int live_feed(struct live *live, const struct aggregate_view *view, const struct
 	if (view->nr_frames)
 		memcpy(frames, view->frames, view->nr_frames * sizeof(*frames));
 	frames_translate(frames, view->nr_frames, processes, view->nr_processes);
-	err = frames_name(live, view, frames, processes, namer);
+	err = frames_name(live, view, frames, processes, symbolizer);
 	if (!err)
 		samples_count(live, view, verdicts, frames, processes);
 	return err;

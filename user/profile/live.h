@@ -81,18 +81,19 @@ struct live_name {
  * Names nr frames, distinct, ascending and, if they are NATIVE_VA or PYTHON ones, all of process pid
  * (without what AGGREGATE_VA_BITS says of it): calls live_named() for each.
  */
-struct live_namer {
+struct live_names {
 	void (*name)(void *arg, struct live *live, const uint64_t *frames, size_t nr, uint32_t pid);
 	void *arg;
 };
 
 int live_new(struct live **ret); /* 0 or -ENOMEM */
 void live_free(struct live *live);
-/* From now on threads that wait with nothing to do are one row, PARKED_FRAME (profile/parked.h). */
-void live_park(struct live *live);
+/* From now on threads that wait with nothing to do are one row, IDLE_FRAME (profile/idle.h). */
+void live_idle(struct live *live);
 
 /* Begins the next interval with the samples that view holds of it. 0 or -ENOMEM. */
-int live_feed(struct live *live, const struct aggregate_view *view, const struct live_namer *namer);
+int live_feed(struct live *live, const struct aggregate_view *view,
+	      const struct live_names *symbolizer);
 /* Only to be called by a namer, for one of the frames that it got. */
 void live_named(struct live *live, uint64_t frame, const struct live_name *name);
 /* Everything since the start is 0 from here on. */

@@ -115,7 +115,8 @@ static void location_name(struct live *live, const struct profile *profile, uint
 	live_named(live, frame, &name);
 }
 
-static void makeshift(struct namer *namer, struct live *live, const uint64_t *frames, size_t nr)
+static void makeshift(struct live_symbolizer *symbolizer, struct live *live, const uint64_t *frames,
+		      size_t nr)
 {
 	uint32_t id = (uint32_t)((frames[0] & BPFPROF_FRAME_MASK) >> BPFPROF_OFF_BITS);
 	struct live_name name = { .passing = true };
@@ -124,35 +125,36 @@ static void makeshift(struct namer *namer, struct live *live, const uint64_t *fr
 	size_t i;
 
 	if (frame_kind(frames[0]) == BPFPROF_FRAME_NATIVE)
-		image = images_get(namer->images, id);
+		image = images_get(symbolizer->images, id);
 	snprintf(text, sizeof(text), "%s [no name yet]",
 		 image && image->path[0] ? path_base(image->path) : "[anon]");
 	name.function = name.line = text;
 	for (i = 0; i < nr; i++)
 		live_named(live, frames[i], &name);
-	namer->nr_postponed += nr;
+	symbolizer->nr_postponed += nr;
 }
 
-static void kallsyms_refresh(struct namer *namer)
+static void kallsyms_refresh(struct live_symbolizer *symbolizer)
 {
 	uint64_t now_ns = time_monotonic_ns();
 	struct kallsyms_table *table;
 	int err;
 
-	if (namer->kallsyms_ns && now_ns - namer->kallsyms_ns < KALLSYMS_KEEP_NS)
+	if (symbolizer->kallsyms_ns && now_ns - symbolizer->kallsyms_ns < KALLSYMS_KEEP_NS)
 		return;
-	namer->kallsyms_ns = now_ns;
+	symbolizer->kallsyms_ns = now_ns;
 	err = kallsyms_table_new(&table, KALLSYMS);
-	namer->kernel_names_hidden = err == -EACCES;
+	symbolizer->kernel_names_hidden = err == -EACCES;
 	if (err && err != -EACCES)
-		stats_add(&namer->files, "kallsyms_unreadable", 1);
+		stats_add(&symbolizer->files, "kallsyms_unreadable", 1);
 	if (err)
 		return;
-	kallsyms_table_free(namer->kallsyms);
-	namer->kallsyms = table;
+	kallsyms_table_free(symbolizer->kallsyms);
+	symbolizer->kallsyms = table;
 }
 
-static void kernel_name(struct namer *namer, struct live *live, const uint64_t *frames, size_t nr)
+static void kernel_name(struct live_symbolizer *symbolizer, struct live *live,
+			const uint64_t *frames, size_t nr)
 {
 	struct live_name name;
 	uint64_t va, start, end;
@@ -160,13 +162,14 @@ static void kernel_name(struct namer *namer, struct live *live, const uint64_t *
 	const char *found;
 	size_t i;
 
-	kallsyms_refresh(namer);
+	kallsyms_refresh(symbolizer);
 	for (i = 0; i < nr; i++) {
 		/* Sign-extended from bit 59. */
 		va = (uint64_t)((int64_t)(frames[i] << 4) >> 4);
 		start = end = 0;
-		found = namer->kallsyms ? kallsyms_table_find(namer->kallsyms, va, &start, &end)
-					: NULL;
+		found = symbolizer->kallsyms
+				? kallsyms_table_find(symbolizer->kallsyms, va, &start, &end)
+				: NULL;
 		snprintf(text, sizeof(text), "%s%s", found ? found : "[kernel]",
 			 found ? "_[k]" : "");
 		name = (struct live_name){ .function = text, .line = text };
@@ -190,12 +193,13 @@ static uint64_t *frames_own(const uint64_t *frames, size_t nr)
 	return own;
 }
 
-static void group_name(struct namer *namer, struct live *live, const uint64_t *frames, size_t nr,
-		       uint32_t pid)
+static void group_name(struct live_symbolizer *symbolizer, struct live *live,
+		       const uint64_t *frames, size_t nr, uint32_t pid)
 {
-	struct symbolize_options options = {
-		.kallsyms = KALLSYMS, .codes = namer->codes, .runner = namer->runner, .ranges = true
-	};
+	struct symbolize_options options = { .kallsyms = KALLSYMS,
+					     .codes = symbolizer->codes,
+					     .runner = symbolizer->runner,
+					     .ranges = true };
 	const struct aggregate_process process = { .pid = pid };
 	bool python = frame_kind(frames[0]) == BPFPROF_FRAME_PYTHON;
 	__cleanup(free_mem) uint64_t *own = NULL;
@@ -203,49 +207,50 @@ static void group_name(struct namer *namer, struct live *live, const uint64_t *f
 	size_t i;
 
 	options.now_ns = time_monotonic_ns();
-	if (!python && !budget_allows(&namer->passes, PASS_SHARE, PASS_SAVED_NS, options.now_ns)) {
-		makeshift(namer, live, frames, nr);
+	if (!python &&
+	    !budget_allows(&symbolizer->passes, PASS_SHARE, PASS_SAVED_NS, options.now_ns)) {
+		makeshift(symbolizer, live, frames, nr);
 		return;
 	}
 	own = frames_own(frames, nr);
-	if (!own || symbolize_frames(&profile, own, nr, &process, 1, namer->images, &options,
-				     &namer->files, &namer->kernel_names_hidden)) {
-		makeshift(namer, live, frames, nr);
+	if (!own || symbolize_frames(&profile, own, nr, &process, 1, symbolizer->images, &options,
+				     &symbolizer->files, &symbolizer->kernel_names_hidden)) {
+		makeshift(symbolizer, live, frames, nr);
 		return;
 	}
 	for (i = 0; i < nr; i++)
 		location_name(live, &profile, frames[i], &profile.locations[i]);
 	profile_fini(&profile);
 	if (!python) {
-		namer->nr_passes++;
-		budget_spend(&namer->passes, time_monotonic_ns() - options.now_ns);
+		symbolizer->nr_passes++;
+		budget_spend(&symbolizer->passes, time_monotonic_ns() - options.now_ns);
 	}
-	if (namer->step)
-		namer->step(namer->arg);
+	if (symbolizer->step)
+		symbolizer->step(symbolizer->arg);
 }
 
 static void name_frames(void *arg, struct live *live, const uint64_t *frames, size_t nr,
 			uint32_t pid)
 {
-	struct namer *namer = arg;
+	struct live_symbolizer *symbolizer = arg;
 	size_t first, end;
 
 	for (first = 0; first < nr; first += end) {
 		end = symbolize_group(frames + first, nr - first);
 		if (frame_kind(frames[first]) == BPFPROF_FRAME_KERNEL)
-			kernel_name(namer, live, frames + first, end);
+			kernel_name(symbolizer, live, frames + first, end);
 		else
-			group_name(namer, live, frames + first, end, pid);
+			group_name(symbolizer, live, frames + first, end, pid);
 	}
 }
 
-struct live_namer namer_live(struct namer *namer)
+struct live_names live_symbolizer_fill(struct live_symbolizer *symbolizer)
 {
-	return (struct live_namer){ .name = name_frames, .arg = namer };
+	return (struct live_names){ .name = name_frames, .arg = symbolizer };
 }
 
-void namer_fini(struct namer *namer)
+void live_symbolizer_fini(struct live_symbolizer *symbolizer)
 {
-	kallsyms_table_free(namer->kallsyms);
-	namer->kallsyms = NULL;
+	kallsyms_table_free(symbolizer->kallsyms);
+	symbolizer->kallsyms = NULL;
 }

@@ -22,7 +22,7 @@ struct deadline_runner;
 struct images;
 struct kallsyms_table;
 
-struct namer {
+struct live_symbolizer {
 	struct images *images;
 	struct codes *codes;
 	struct deadline_runner *runner;
@@ -37,9 +37,9 @@ struct namer {
 	int kernel_names_hidden;
 };
 
-void namer_fini(struct namer *namer);
+void live_symbolizer_fini(struct live_symbolizer *symbolizer);
 
 /* For live_feed(); borrows namer. */
-struct live_namer namer_live(struct namer *namer);
+struct live_names live_symbolizer_fill(struct live_symbolizer *symbolizer);
 
 #endif

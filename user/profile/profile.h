@@ -31,7 +31,7 @@ enum profile_call_value {
 	PROFILE_MOVED_BYTES,
 	PROFILE_ALLOCATED_BYTES,
 	PROFILE_INUSE_BYTES, /* of what was allocated there: not yet freed */
-	PROFILE_STARVED_NS, /* the device had nothing to do before this launch */
+	PROFILE_DEVICE_IDLE_NS, /* the device had nothing to do before this launch */
 	PROFILE_HOST_ALLOCATED_BYTES, /* the same of page-locked memory of the host */
 	PROFILE_HOST_INUSE_BYTES,
 	PROFILE_TENSOR_ALLOCATED_BYTES, /* of memory that PyTorch has: what it hands out for tensors */

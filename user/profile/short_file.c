@@ -8,7 +8,7 @@ static int has_init(void *arg, const char *folder)
 {
 	const struct short_file_view *view = arg;
 
-	return images_look(view->images, view->pid, folder, "__init__.py");
+	return images_scan(view->images, view->pid, folder, "__init__.py");
 }
 
 const char *short_file(const struct short_file_view *view, const char *path)

@@ -349,7 +349,7 @@ static void stacks_text(struct buf *dst, const struct run_stats *stats)
 	buf_add_char(dst, '\n');
 }
 
-static void gpu_text(struct buf *dst, const struct run_stats *stats)
+static void gpu_report_build(struct buf *dst, const struct run_stats *stats)
 {
 	uint64_t total = stats_total(&stats->gpu_calls);
 
@@ -381,7 +381,7 @@ void stats_text(struct buf *dst, const struct run_stats *stats)
 	add_words(dst, "Environments: ", &stats->environments, "\n");
 	add_words(dst, "Steps: ", &stats->steps, "\n");
 	if (stats->gpu_calls.nr)
-		gpu_text(dst, stats);
+		gpu_report_build(dst, stats);
 	add_words(dst, "Waits: ", &stats->waits, "\n");
 	if (stats->memory_bytes || stats->cpu_seconds > 0) {
 		buf_printf(dst, "Profiler: %.2f s CPU, %.1f MiB", stats->cpu_seconds,

@@ -515,7 +515,7 @@ static uint32_t python_pid(const struct symbolizer *s, size_t frame, const char 
 	folder[slash - file] = '\0';
 	for (i = 0; i < s->nr_processes && i < MAX_ASKED; i++) {
 		pid = process_pid(&s->processes[i]);
-		if (images_look(s->images, pid, folder, "__init__.py") >= 0)
+		if (images_scan(s->images, pid, folder, "__init__.py") >= 0)
 			return pid;
 	}
 	return 0;

@@ -49,7 +49,7 @@ struct thread_side {
 struct thread_times {
 	struct aggregate *aggregate; /* may be NULL after a border */
 	struct aggregate *ended; /* NULL: no border, or closed */
-	uint64_t from_ns, ended_from_ns, border_ns;
+	uint64_t from_ns, ended_from_ns, boundary_ns;
 	struct thread_time *threads;
 	uint64_t nr_full, nr_gil_waits, nr_holders_unknown;
 };
@@ -238,7 +238,7 @@ void thread_times_add(struct thread_times *times, const struct aggregate_input *
 		ns = ts_ns > oldest_ns(times) ? at_most(ns, ts_ns - oldest_ns(times)) : 0;
 	after_ns = ns;
 	if (times->ended && !(thread && thread->settled)) {
-		after_ns = ts_ns > times->border_ns ? at_most(ns, ts_ns - times->border_ns) : 0;
+		after_ns = ts_ns > times->boundary_ns ? at_most(ns, ts_ns - times->boundary_ns) : 0;
 		if (thread)
 			thread->after_ns += after_ns;
 	}
@@ -256,14 +256,14 @@ void thread_times_add(struct thread_times *times, const struct aggregate_input *
 	side_add(times, before, input, ns - after_ns, runnable_ns - at_most(runnable_ns, after_ns));
 }
 
-void thread_times_border(struct thread_times *times, struct aggregate *next, uint64_t border_ns)
+void thread_times_boundary(struct thread_times *times, struct aggregate *next, uint64_t boundary_ns)
 {
 	struct thread_time *thread, *following;
 
 	times->ended = times->aggregate;
 	times->aggregate = next;
 	times->ended_from_ns = times->from_ns;
-	times->from_ns = times->border_ns = border_ns;
+	times->from_ns = times->boundary_ns = boundary_ns;
 	HASH_ITER(hh, times->threads, thread, following) {
 		thread->ended = thread->latest;
 		thread->latest.run = thread->latest.wait = -1;
@@ -317,14 +317,14 @@ static void rest_cut(const struct thread_times *times, const struct thread_time 
 /* What was before anybody cared. */
 static int64_t wait_bound(const struct thread_times *times, bool fresh, int64_t ns)
 {
-	int64_t most = (int64_t)(times->border_ns - times->ended_from_ns);
+	int64_t most = (int64_t)(times->boundary_ns - times->ended_from_ns);
 
 	return fresh && times->ended && times->ended_from_ns && ns > most ? most : ns;
 }
 
 /* Wait that is to be told. */
-static int64_t wait_untold(const struct thread_times *times, const struct thread_time *thread,
-			   bool fresh, const struct thread_rest *rest)
+static int64_t wait_unreported(const struct thread_times *times, const struct thread_time *thread,
+			       bool fresh, const struct thread_rest *rest)
 {
 	int64_t run_ns, wait_ns;
 
@@ -339,7 +339,7 @@ bool thread_times_wants_stack(const struct thread_times *times, const struct bpf
 {
 	const struct thread_time *thread = thread_find(times, task);
 
-	if (!rest->open_ns || wait_untold(times, thread, !thread, rest) < STACK_WORTH_NS)
+	if (!rest->open_ns || wait_unreported(times, thread, !thread, rest) < STACK_WORTH_NS)
 		return false;
 	return !thread || thread->open_since_ns != rest->since_ns ||
 	       (times->ended ? thread->ended : thread->latest).wait < 0;
@@ -356,15 +356,15 @@ static int64_t sample_adjust(struct aggregate *aggregate, int64_t sample, int64_
 }
 
 /* The stack of a wait that goes on is that of the next interval, too. */
-static void open_carry(struct thread_times *times, struct thread_time *thread,
-		       const struct thread_rest *rest)
+static void open_rollover(struct thread_times *times, struct thread_time *thread,
+			  const struct thread_rest *rest)
 {
 	thread->open_since_ns = 0;
 	if (!rest->open_ns || thread->ended.wait < 0)
 		return;
 	thread->open_since_ns = rest->since_ns;
 	if (times->ended && times->aggregate)
-		thread->latest.wait = (int32_t)aggregate_carry_sample(
+		thread->latest.wait = (int32_t)aggregate_rollover_sample(
 			times->aggregate, times->ended, thread->ended.wait);
 }
 
@@ -373,18 +373,18 @@ void thread_times_open(struct thread_times *times, const struct aggregate_input 
 {
 	bool fresh;
 	struct thread_time *thread = thread_get(times, &input->sample->task, &fresh);
-	int64_t run_ns, wait_ns, untold_ns;
+	int64_t run_ns, wait_ns, unreported_ns;
 	struct thread_side side;
 
 	if (!thread)
 		return;
 	side = side_of(times, thread);
 	rest_cut(times, thread, rest, &run_ns, &wait_ns);
-	untold_ns = wait_untold(times, thread, fresh, rest);
-	if (untold_ns > 0) {
-		side_add(times, side, input, (uint64_t)untold_ns, 0);
+	unreported_ns = wait_unreported(times, thread, fresh, rest);
+	if (unreported_ns > 0) {
+		side_add(times, side, input, (uint64_t)unreported_ns, 0);
 		thread->wait_ahead_ns = wait_ns;
-		open_carry(times, thread, rest);
+		open_rollover(times, thread, rest);
 	}
 	thread_times_settle(times, input, rest);
 }
@@ -406,7 +406,7 @@ void thread_times_settle(struct thread_times *times, const struct aggregate_inpu
 	same = rest->open_ns && thread->open_since_ns == rest->since_ns;
 	run_left = sample_adjust(side.aggregate, side.samples->run, run_ns - thread->run_ahead_ns);
 	wait_left = sample_adjust(side.aggregate, side.samples->wait,
-				  wait_untold(times, thread, fresh, rest));
+				  wait_unreported(times, thread, fresh, rest));
 	/* What could not be taken away may be told later. */
 	thread->run_ahead_ns = run_ns - (run_left < 0 ? run_left : 0);
 	thread->wait_ahead_ns = wait_ns - (wait_left < 0 ? wait_left : 0);
@@ -417,7 +417,7 @@ void thread_times_settle(struct thread_times *times, const struct aggregate_inpu
 		aggregate_add_parts(side.aggregate, input, &unsampled, 1);
 	}
 	if (times->ended && same && thread->latest.wait < 0)
-		open_carry(times, thread, rest);
+		open_rollover(times, thread, rest);
 }
 
 bool thread_times_settled(const struct thread_times *times, const struct bpfprof_task_id *task)

@@ -47,10 +47,11 @@ void thread_times_free(struct thread_times *times); /* NULL is fine */
 void thread_times_add(struct thread_times *times, const struct aggregate_input *input);
 
 /*
- * Time after border_ns goes to next (borrowed, too; NULL: it counts nowhere). What is settled is of
+ * Time after boundary_ns goes to next (borrowed, too; NULL: it counts nowhere). What is settled is of
  * the time before it, which still goes to the aggregate until now, until thread_times_close().
  */
-void thread_times_border(struct thread_times *times, struct aggregate *next, uint64_t border_ns);
+void thread_times_boundary(struct thread_times *times, struct aggregate *next,
+			   uint64_t boundary_ns);
 /* All threads have been settled; those of which nothing was heard are forgotten. */
 void thread_times_close(struct thread_times *times);
 

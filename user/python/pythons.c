@@ -185,7 +185,7 @@ static int interpreter_add(struct pythons *pythons, struct image *image,
 	return 0;
 }
 
-int pythons_look(struct pythons *pythons, struct image *image)
+int pythons_scan(struct pythons *pythons, struct image *image)
 {
 	struct python_image python = { 0 };
 	int err;

@@ -41,7 +41,7 @@ int pythons_new(struct pythons **ret, pythons_layout_fn layout, pythons_unknown_
 void pythons_free(struct pythons *pythons);
 
 /* Looks at image, once; nothing happens if it is not open. 0, or the error of reading it. */
-int pythons_look(struct pythons *pythons, struct image *image);
+int pythons_scan(struct pythons *pythons, struct image *image);
 
 /*
  * Fills in process->pythons: where the runtimes of its interpreters would be, by its mappings of

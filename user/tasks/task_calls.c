@@ -215,7 +215,7 @@ void task_calls_see(struct task_calls *calls, const struct task_change *change)
 		title_change(calls, worker, change);
 }
 
-void task_calls_look(struct task_calls *calls, const struct task_change *change, uint64_t begin_ns)
+void task_calls_poll(struct task_calls *calls, const struct task_change *change, uint64_t begin_ns)
 {
 	struct worker *worker = worker_get(calls, change);
 

@@ -77,7 +77,7 @@ void task_calls_exit(struct task_calls *calls, uint32_t pid, uint64_t start_ns, 
  * This is the title of a worker at change->ts_ns, and it may have been for long: what it is in
  * began at begin_ns, as far as it is told. Only before the first change of that worker.
  */
-void task_calls_look(struct task_calls *calls, const struct task_change *change, uint64_t begin_ns);
+void task_calls_poll(struct task_calls *calls, const struct task_change *change, uint64_t begin_ns);
 /* All that runs has run until now_ns. To be called once, before the next. */
 void task_calls_close(struct task_calls *calls, uint64_t now_ns);
 

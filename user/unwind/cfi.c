@@ -174,7 +174,7 @@ size_t cfi_learned_after(const struct cfi *cfi, uint64_t off)
 static void page_append_gap(struct page_build *b, uint64_t end)
 {
 	const struct cfi *cfi = b->cfi;
-	const struct code_rule *rule = cfi->learned, *last = cfi->learned;
+	const struct insn_rule *rule = cfi->learned, *last = cfi->learned;
 	uint64_t rule_end;
 
 	if (cfi->nr_learned) {

@@ -44,13 +44,13 @@ size_t cfi_bytes(const struct cfi *cfi); /* memory that it holds at the moment *
 int cfi_build_page(struct cfi *cfi, uint32_t page, uint64_t *rows);
 
 /*
- * code_rules_find() in the segment of off, which knows the functions that have an FDE or a
+ * insn_unwind_find() in the segment of off, which knows the functions that have an FDE or a
  * symbol. -ENODATA also where CODE_FROM_START knows no start, and where what a call returns to
  * is another function's: then only CODE_FROM_START can have the rule. *function: where the function
  * begins, if that is known from elsewhere; NULL: from its symbol, or as the program's main().
  */
-int cfi_code_rules(struct cfi *cfi, enum code_way way, uint64_t off, bool after_call,
-		   const uint64_t *function, struct code_rule *rules, size_t cap);
+int cfi_insn_rules(struct cfi *cfi, enum code_way way, uint64_t off, bool after_call,
+		   const uint64_t *function, struct insn_rule *rules, size_t cap);
 
 /* What a process that stands in the code says of a rule. */
 enum cfi_verdict {

@@ -138,8 +138,8 @@ static int area_of_function(const struct start_search *search, uint64_t rva,
 	return 0;
 }
 
-int cfi_code_rules(struct cfi *cfi, enum code_way way, uint64_t off, bool after_call,
-		   const uint64_t *function, struct code_rule *rules, size_t cap)
+int cfi_insn_rules(struct cfi *cfi, enum code_way way, uint64_t off, bool after_call,
+		   const uint64_t *function, struct insn_rule *rules, size_t cap)
 {
 	struct start_search search = { .cfi = cfi, .seg = cfi_segment_of(cfi, off - after_call) };
 	struct code_area area = { .img = cfi->img,
@@ -165,7 +165,7 @@ int cfi_code_rules(struct cfi *cfi, enum code_way way, uint64_t off, bool after_
 	else if (after_call && function_starts(&search, off))
 		nr = -ENODATA;
 	if (!nr)
-		nr = code_rules_find(&area, off, rules, cap);
+		nr = insn_unwind_find(&area, off, rules, cap);
 	free(search.pass);
 	return nr;
 }

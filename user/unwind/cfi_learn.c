@@ -19,7 +19,7 @@
 #define SIGNAL_MCONTEXT 40 /* of struct ucontext: uc_mcontext (asm/ucontext.h) */
 
 /* Takes as much of rule as nothing was learned of yet. */
-static void learned_add(struct cfi *cfi, const struct code_rule *rule)
+static void learned_add(struct cfi *cfi, const struct insn_rule *rule)
 {
 	uint64_t off = rule->off, end = rule->off + rule->len, limit;
 	size_t i = cfi_learned_after(cfi, off);
@@ -36,7 +36,7 @@ static void learned_add(struct cfi *cfi, const struct code_rule *rule)
 			return;
 		memmove(cfi->learned + i + 1, cfi->learned + i,
 			(cfi->nr_learned++ - i) * sizeof(*cfi->learned));
-		cfi->learned[i++] = (struct code_rule){ .off = off,
+		cfi->learned[i++] = (struct insn_rule){ .off = off,
 							.len = (uint32_t)(limit - off),
 							.row = rule->row };
 		off = limit;
@@ -47,7 +47,7 @@ static void learned_add(struct cfi *cfi, const struct code_rule *rule)
 static int learned_grow(struct cfi *cfi, size_t nr)
 {
 	size_t cap = cfi->cap_learned ? cfi->cap_learned : 64;
-	struct code_rule *tmp;
+	struct insn_rule *tmp;
 
 	if (cfi->nr_learned + 2 * nr > MAX_LEARNED)
 		cfi->nr_learned = 0;
@@ -77,7 +77,7 @@ static bool is_entry(struct cfi *cfi, uint64_t off)
  * Is from in what signal handlers return to: at its beginning, its system call, or in that? Then its row and where
  * that holds; else false.
  */
-static bool signal_return_rule(struct cfi *cfi, uint64_t from, bool exact, struct code_rule *rule)
+static bool signal_return_rule(struct cfi *cfi, uint64_t from, bool exact, struct insn_rule *rule)
 {
 	static const uint8_t before[] = { 0, 5, 7, 9 };
 	uint8_t code[CODE_LOOK_BYTES];
@@ -105,7 +105,7 @@ static bool signal_return_rule(struct cfi *cfi, uint64_t from, bool exact, struc
 
 /* What is known of code at sight. */
 static bool rule_at_sight(struct cfi *cfi, uint64_t off, uint64_t from, bool exact,
-			  struct code_rule *rule)
+			  struct insn_rule *rule)
 {
 	if (!is_entry(cfi, off))
 		return signal_return_rule(cfi, from, exact, rule);
@@ -131,7 +131,7 @@ struct lesson {
 	uint64_t from; /* an instruction, or what a call returns to */
 	bool exact; /* the former */
 	const struct cfi_trial *trial;
-	struct code_rule *rules; /* LEARN_AT_ONCE of them */
+	struct insn_rule *rules; /* LEARN_AT_ONCE of them */
 	int at; /* the rule of the place */
 	uint64_t function; /* what the way began at, if that was where a call goes; UINT64_MAX */
 	bool unread;
@@ -142,7 +142,7 @@ struct lesson {
 /* What one way says of the place: rules. How many, 0 if there is none of it, -errno. */
 static int rules_find(struct lesson *l, enum code_way way, const uint64_t *function)
 {
-	int nr = cfi_code_rules(l->cfi, way, l->from, !l->exact, function, l->rules, LEARN_AT_ONCE);
+	int nr = cfi_insn_rules(l->cfi, way, l->from, !l->exact, function, l->rules, LEARN_AT_ONCE);
 	uint64_t off = way == CODE_FROM_START ? l->from - !l->exact : l->from;
 
 	l->function = function ? *function : UINT64_MAX;
@@ -329,7 +329,7 @@ static int rules_choose(struct lesson *l)
 static int rules_clip(struct lesson *l, uint64_t off, int nr)
 {
 	uint64_t low = l->function != UINT64_MAX ? l->function : off, high;
-	struct code_rule *from = l->rules, *to = l->rules, *end = from + nr;
+	struct insn_rule *from = l->rules, *to = l->rules, *end = from + nr;
 	uint8_t code[RUN_BYTES];
 	int len = cfi_code_read(l->cfi, off, code, sizeof(code));
 
@@ -340,7 +340,7 @@ static int rules_clip(struct lesson *l, uint64_t off, int nr)
 		uint64_t last = from->off + from->len < high ? from->off + from->len : high;
 
 		if (first < last)
-			*to++ = (struct code_rule){ .off = first,
+			*to++ = (struct insn_rule){ .off = first,
 						    .row = from->row,
 						    .len = (uint32_t)(last - first) };
 	}
@@ -377,7 +377,7 @@ static int learn(struct lesson *l, uint64_t off, uint64_t *ret_here)
 		return 0;
 	}
 	if (!nr) {
-		l->rules[0] = (struct code_rule){
+		l->rules[0] = (struct insn_rule){
 			.off = off,
 			.len = UNKNOWN_BLOCK - (off & (UNKNOWN_BLOCK - 1)),
 			.row = row_unproven(l->cfi, l->from, l->exact),
@@ -415,7 +415,7 @@ void cfi_forget_unproven(struct cfi *cfi, uint32_t page)
 	size_t kept = 0;
 
 	for (size_t i = 0; i < cfi->nr_learned; i++) {
-		const struct code_rule *rule = &cfi->learned[i];
+		const struct insn_rule *rule = &cfi->learned[i];
 
 		if (rule->off >> BPFPROF_PAGE_SHIFT != page ||
 		    unwind_row_kind(rule->row) != ROW_UNPROVEN)

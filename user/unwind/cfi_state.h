@@ -13,7 +13,7 @@
 #include "elf/image.h"
 #include "unwind/eh_frame.h"
 
-struct code_rule;
+struct insn_rule;
 
 /* Go's .debug_frame says less than its own table: nothing of rbp, of changes of stacks and of their ends. */
 enum { TABLE_EH_FRAME, TABLE_GO, TABLE_DEBUG_FRAME, NR_TABLES };
@@ -25,7 +25,7 @@ struct cfi {
 	int errors[NR_TABLES]; /* of finding it and of making its index: neither is tried again */
 	size_t nr_code;
 	struct elf_segment code[ELF_IMAGE_MAX_SEGMENTS]; /* executable, by file offset */
-	struct code_rule *learned; /* by offset */
+	struct insn_rule *learned; /* by offset */
 	size_t nr_learned, cap_learned;
 	struct function_starts starts; /* of symbols; empty until code is read */
 };

@@ -450,7 +450,7 @@ static bool is_signal_return(const struct function *f)
 	       !memcmp(code, "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05", sizeof(code));
 }
 
-static void function_look(struct function *f)
+static void function_scan(struct function *f)
 {
 	char name[64] = "";
 	bool marked = f->fn.flags & (GO_TOP_FRAME | GO_SP_WRITE);
@@ -591,7 +591,7 @@ static int put_function(const struct sink *sink, struct function *f)
 
 	if (err)
 		return err;
-	function_look(f);
+	function_scan(f);
 	if (!*f->work_left) /* what was seen of its code is not all */
 		return -E2BIG;
 	switch (f->kind) {

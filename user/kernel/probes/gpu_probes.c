@@ -328,7 +328,7 @@ static void without_sites_list(struct gpu_probes *probes, const struct image *im
 }
 
 /* True: at end_ns it was not through. */
-static bool image_look(struct gpu_probes *probes, struct image *image, uint64_t now_ns,
+static bool image_scan(struct gpu_probes *probes, struct image *image, uint64_t now_ns,
 		       uint64_t end_ns)
 {
 	__cleanup(free_mem) struct gpu_library *library = calloc(1, sizeof(*library));
@@ -435,7 +435,7 @@ static bool process_is_news(struct gpu_probes *probes, const struct process *pro
 	return true;
 }
 
-static void process_look(struct gpu_probes *probes, const struct process *process)
+static void process_scan(struct gpu_probes *probes, const struct process *process)
 {
 	uint32_t own_pid = session_own_pid(probes->session, process->pid, process->place.agent_pid);
 	size_t at = 0;
@@ -447,7 +447,7 @@ static void process_look(struct gpu_probes *probes, const struct process *proces
 }
 
 /* Also when all are hooked: of children that began before that it is told who was late. */
-static void processes_look(struct gpu_probes *probes)
+static void processes_scan(struct gpu_probes *probes)
 {
 	uint64_t now_ns;
 	const struct process *process = processes_first(probes->processes);
@@ -456,7 +456,7 @@ static void processes_look(struct gpu_probes *probes)
 		if (process->mappings_known && !process->dead &&
 		    session_is_target(probes->session, (pid_t)process->pid) &&
 		    process_is_news(probes, process) && gpu_links_are_scoped(probes->links))
-			process_look(probes, process);
+			process_scan(probes, process);
 	now_ns = time_of_clock_ns(CLOCK_BOOTTIME);
 	if (!probes->begun_boot_ns)
 		probes->begun_boot_ns = now_ns;
@@ -464,7 +464,7 @@ static void processes_look(struct gpu_probes *probes)
 		probes->widened_boot_ns = now_ns; /* as there were too many */
 }
 
-bool gpu_probes_look(struct gpu_probes *probes, uint64_t now_ns, uint64_t limit_ns)
+bool gpu_probes_scan(struct gpu_probes *probes, uint64_t now_ns, uint64_t limit_ns)
 {
 	uint64_t end_ns = now_ns + limit_ns;
 	struct image *image;
@@ -473,7 +473,7 @@ bool gpu_probes_look(struct gpu_probes *probes, uint64_t now_ns, uint64_t limit_
 		if (now_ns >= end_ns)
 			return true;
 		image = images_get(probes->images, probes->next_image);
-		if (image && image_look(probes, image, now_ns, end_ns))
+		if (image && image_scan(probes, image, now_ns, end_ns))
 			return true;
 		gpu_hidden_free(probes->hidden);
 		probes->hidden = NULL;
@@ -481,7 +481,7 @@ bool gpu_probes_look(struct gpu_probes *probes, uint64_t now_ns, uint64_t limit_
 		now_ns = time_monotonic_ns();
 	}
 	if (probes->processes)
-		processes_look(probes);
+		processes_scan(probes);
 	gpu_links_retry(probes->links);
 	return false;
 }

@@ -45,7 +45,7 @@ uint64_t gpu_probes_nr_late(const struct gpu_probes *probes);
 void gpu_probes_free(struct gpu_probes *probes);
 
 /* Hooks what is new, for limit_ns at most. True: there is more to look at. */
-bool gpu_probes_look(struct gpu_probes *probes, uint64_t now_ns, uint64_t limit_ns);
+bool gpu_probes_scan(struct gpu_probes *probes, uint64_t now_ns, uint64_t limit_ns);
 /* Borrowed until the next look. */
 const struct gpu_probes_library *gpu_probes_libraries(struct gpu_probes *probes, size_t *ret_nr);
 uint64_t gpu_probes_nr_refused(const struct gpu_probes *probes); /* past a limit */

@@ -118,7 +118,7 @@ struct place {
 	bool found;
 };
 
-static int place_look(struct dl_phdr_info *info, size_t size, void *arg)
+static int place_find(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct place *place = arg;
 	uintptr_t rva = place->va - info->dlpi_addr;
@@ -169,7 +169,7 @@ int uprobe_multi_returns_are_safe(void)
 	int status;
 	pid_t pid;
 
-	dl_iterate_phdr(place_look, &place);
+	dl_iterate_phdr(place_find, &place);
 	if (prog_fd < 0 || !place.found)
 		return prog_fd < 0 ? prog_fd : -ENOENT;
 	probes.prog_fd = prog_fd;
@@ -244,7 +244,7 @@ int uprobe_multi_pids_work(void)
 	int fds[2], err;
 	pid_t pid;
 
-	dl_iterate_phdr(place_look, &place);
+	dl_iterate_phdr(place_find, &place);
 	if (prog_fd < 0 || !place.found)
 		return prog_fd < 0 ? prog_fd : -ENOENT;
 	if (pipe2(fds, O_CLOEXEC))

@@ -26,7 +26,7 @@
 #define NR_SLOTS 12
 #define BLOCK_BYTES 4096
 #define MAX_BLOCKS 64
-#define MAX_VISITS (2 * CODE_RULES_MAX_INSTRUCTIONS)
+#define MAX_VISITS (2 * INSN_UNWIND_MAX_INSTRUCTIONS)
 #define ENOUGH_INSTRUCTIONS 2048 /* with a way out among them */
 #define MAX_BORDER_CALLS 256
 #define MAX_PADDING 15 /* between functions that begin at multiples of 16 */
@@ -75,7 +75,7 @@ struct block {
 	int16_t at[BLOCK_BYTES]; /* number of the instruction that begins there */
 };
 
-_Static_assert(CODE_RULES_MAX_INSTRUCTIONS <= INT16_MAX, "numbers of instructions in blocks");
+_Static_assert(INSN_UNWIND_MAX_INSTRUCTIONS <= INT16_MAX, "numbers of instructions in blocks");
 
 struct follower {
 	const struct code_area *area;
@@ -321,7 +321,7 @@ static void enqueue(struct follower *f, int32_t at)
 	if (f->instructions[at].queued)
 		return;
 	f->instructions[at].queued = true;
-	f->queue[(f->queue_first + f->queue_nr++) % CODE_RULES_MAX_INSTRUCTIONS] = at;
+	f->queue[(f->queue_first + f->queue_nr++) % INSN_UNWIND_MAX_INSTRUCTIONS] = at;
 }
 
 static int instructions_grow(struct follower *f)
@@ -356,7 +356,7 @@ static int arrive(struct follower *f, uint64_t off, struct machine *m)
 	}
 	if (f->found_ret && f->nr >= ENOUGH_INSTRUCTIONS && f->area->way != CODE_FROM_START)
 		return 0;
-	if (f->nr == CODE_RULES_MAX_INSTRUCTIONS)
+	if (f->nr == INSN_UNWIND_MAX_INSTRUCTIONS)
 		return -ENODATA;
 	if (f->nr == f->cap && instructions_grow(f))
 		return -ENOMEM;
@@ -692,7 +692,7 @@ static int follow(struct follower *f)
 		if (visits++ == MAX_VISITS)
 			return -ENODATA;
 		at = f->queue[f->queue_first];
-		f->queue_first = (f->queue_first + 1) % CODE_RULES_MAX_INSTRUCTIONS;
+		f->queue_first = (f->queue_first + 1) % INSN_UNWIND_MAX_INSTRUCTIONS;
 		f->queue_nr--;
 		f->instructions[at].queued = false;
 		err = follow_one(f, at);
@@ -918,11 +918,11 @@ static int by_offset(const void *a, const void *b, void *arg)
 }
 
 /* Where there is no room for all, those around the origin are kept. */
-static int rules_write(struct follower *f, const struct caller *caller, struct code_rule *rules,
+static int rules_write(struct follower *f, const struct caller *caller, struct insn_rule *rules,
 		       size_t cap)
 {
 	const struct instruction *in;
-	struct code_rule *last = NULL;
+	struct insn_rule *last = NULL;
 	uint64_t row, pos = 0;
 	size_t i, nr = 0;
 
@@ -947,7 +947,7 @@ static int rules_write(struct follower *f, const struct caller *caller, struct c
 			memmove(rules, rules + (cap + 1) / 2, nr * sizeof(*rules));
 		}
 		last = &rules[nr++];
-		*last = (struct code_rule){ .off = in->off, .row = row, .len = in->len };
+		*last = (struct insn_rule){ .off = in->off, .row = row, .len = in->len };
 	}
 	return (int)nr;
 }
@@ -960,7 +960,7 @@ static int follower_init(struct follower *f, uint64_t from)
 	if (!ZYAN_SUCCESS(ZydisDecoderInit(&f->decoder, ZYDIS_MACHINE_MODE_LONG_64,
 					   ZYDIS_STACK_WIDTH_64)))
 		return -ENODATA;
-	f->queue = malloc(CODE_RULES_MAX_INSTRUCTIONS * sizeof(*f->queue));
+	f->queue = malloc(INSN_UNWIND_MAX_INSTRUCTIONS * sizeof(*f->queue));
 	if (!f->queue)
 		return -ENOMEM;
 	for (i = 0; i < NR_GPRS; i++)
@@ -1058,7 +1058,8 @@ static int follow_jumps(struct follower *f)
 	return err ? err : follow(f);
 }
 
-int code_rules_find(const struct code_area *area, uint64_t off, struct code_rule *rules, size_t cap)
+int insn_unwind_find(const struct code_area *area, uint64_t off, struct insn_rule *rules,
+		     size_t cap)
 {
 	uint64_t start = area->way == CODE_FROM_START ? area->function : off;
 	struct follower f = { .area = area, .origin = off };

@@ -13,10 +13,10 @@
 
 struct elf_image;
 
-#define CODE_RULES_MAX_INSTRUCTIONS 8192
+#define INSN_UNWIND_MAX_INSTRUCTIONS 8192
 
 /* [off, off + len) of the file has this row (bpf/unwind_native.h; its low 16 bits are 0). */
-struct code_rule {
+struct insn_rule {
 	uint64_t off;
 	uint64_t row;
 	uint32_t len;
@@ -71,8 +71,8 @@ struct code_area {
  * contradict each other, or it is too much code; -ENOMEM; errors of elf_image_read().
  * Some milliseconds at most, 4 MiB while it runs, and no more than 256 KiB are read.
  */
-int code_rules_find(const struct code_area *area, uint64_t off, struct code_rule *rules,
-		    size_t cap);
+int insn_unwind_find(const struct code_area *area, uint64_t off, struct insn_rule *rules,
+		     size_t cap);
 
 /* Is code[0..len) the end of a call instruction, so that what follows it is a return address? */
 bool code_ends_in_call(const uint8_t *code, size_t len);

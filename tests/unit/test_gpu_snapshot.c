@@ -36,9 +36,9 @@ static struct gpu_waiting_call open_of(struct bpfprof_gpu_key key, uint32_t tid,
 }
 
 /* Each goes to the count with its key and to no other, of whichever process that is. */
-Test(gpu_picture, waits_by_key)
+Test(gpu_snapshot, waits_by_key)
 {
-	struct gpu_tally_count counts[] = {
+	struct call_table_count counts[] = {
 		{ .key = key_of(1, "cuStreamSynchronize", 1), .count.ns = 5 },
 		{ .key = key_of(3, "cuLaunchKernel", 1) }, /* does not block */
 		{ .key = key_of(3, "cuStreamSynchronize", 2) },
@@ -57,21 +57,21 @@ Test(gpu_picture, waits_by_key)
 		open_of(key_of(4, "ncclGroupEnd", 0), 5, NOW_NS), /* since then */
 		open_of(key_of(7, "cuStreamSynchronize", 1), 7, 1000), /* not counted */
 	};
-	const struct gpu_picture picture = { .waiting = waiting,
-					     .nr_waiting = sizeof(waiting) / sizeof(waiting[0]),
-					     .ts_ns = NOW_NS };
+	const struct gpu_snapshot picture = { .waiting = waiting,
+					      .nr_waiting = sizeof(waiting) / sizeof(waiting[0]),
+					      .ts_ns = NOW_NS };
 	const uint64_t wanted[] = { 5, 0, 0, 9000 + 6000, 1000, 500, 0 };
-	struct gpu_tally *tally;
+	struct call_table *tally;
 	struct aggregate *a;
 	size_t i;
 
 	cr_assert_eq(aggregate_new(&a, false, 1U << 20), 0);
-	cr_assert_eq(gpu_tally_new(&tally, a), 0);
-	gpu_picture_waits(&picture, tally, counts, sizeof(counts) / sizeof(counts[0]));
+	cr_assert_eq(call_table_new(&tally, a), 0);
+	gpu_snapshot_waits(&picture, tally, counts, sizeof(counts) / sizeof(counts[0]));
 	for (i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
 		cr_expect_eq(counts[i].count.ns, wanted[i], "%zu: %llu", i,
 			     (unsigned long long)counts[i].count.ns);
-	gpu_picture_waits(&picture, tally, counts, 0);
-	gpu_tally_free(tally);
+	gpu_snapshot_waits(&picture, tally, counts, 0);
+	call_table_free(tally);
 	aggregate_free(a);
 }

@@ -36,7 +36,7 @@ static uint64_t cpu_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-static uint64_t row_at(const struct code_rule *rules, int nr, uint64_t off)
+static uint64_t row_at(const struct insn_rule *rules, int nr, uint64_t off)
 {
 	int i;
 
@@ -64,9 +64,9 @@ static bool rbp_agrees(uint64_t table, uint64_t code)
 static void compare(struct cfi *cfi, enum code_way way, uint64_t off, uint64_t table,
 		    const char *path, struct count *count)
 {
-	static struct code_rule rules[MAX_RULES];
+	static struct insn_rule rules[MAX_RULES];
 	uint64_t start_ns = cpu_ns(), code;
-	int nr = cfi_code_rules(cfi, way, off, false, NULL, rules, MAX_RULES);
+	int nr = cfi_insn_rules(cfi, way, off, false, NULL, rules, MAX_RULES);
 
 	start_ns = cpu_ns() - start_ns;
 	count->cpu_ns += start_ns;
@@ -167,7 +167,7 @@ struct installed {
 	enum code_way way;
 };
 
-ParameterizedTestParameters(code_rules, installed)
+ParameterizedTestParameters(insn_rules, installed)
 {
 	static struct installed files[] = {
 		{ "/lib/x86_64-linux-gnu/libc.so.6", 3, CODE_TO_RETURN },
@@ -185,7 +185,7 @@ ParameterizedTestParameters(code_rules, installed)
 	return cr_make_param_array(struct installed, files, sizeof(files) / sizeof(files[0]));
 }
 
-ParameterizedTest(struct installed *file, code_rules, installed, .timeout = 300)
+ParameterizedTest(struct installed *file, insn_rules, installed, .timeout = 300)
 {
 	struct count n = { 0 };
 	struct elf_image *img;
@@ -216,7 +216,7 @@ ParameterizedTest(struct installed *file, code_rules, installed, .timeout = 300)
 }
 
 /* These libraries have only their exported symbols: most functions follow another one and have no name. */
-ParameterizedTestParameters(code_rules, without_tables)
+ParameterizedTestParameters(insn_rules, without_tables)
 {
 	static struct installed files[] = {
 		{ "/lib/x86_64-linux-gnu/libc.so.6", 10, CODE_TO_RETURN },
@@ -231,7 +231,7 @@ ParameterizedTestParameters(code_rules, without_tables)
 	return cr_make_param_array(struct installed, files, sizeof(files) / sizeof(files[0]));
 }
 
-ParameterizedTest(struct installed *file, code_rules, without_tables, .timeout = 300)
+ParameterizedTest(struct installed *file, insn_rules, without_tables, .timeout = 300)
 {
 	struct elf_image *img, *bare;
 	struct count n = { 0 };

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/strtab.h"
-#include "profile/parked.h"
-#include "profile/parked_names.h"
+#include "profile/idle.h"
+#include "profile/idle_names.h"
 #include "profile/profile.h"
 #include "made_profile.h"
 
@@ -43,11 +43,11 @@ static uint32_t python(const char *name, const char *file)
 /* A wait of a thread that is not the first one. */
 #define helper(...) made_add(p, process, 1, __VA_ARGS__)->sleeper = PROFILE_HELPER_SLEEPS
 
-static uint64_t nr_parked(void)
+static uint64_t nr_idle(void)
 {
-	struct parked_counts counts;
+	struct idle_counts counts;
 
-	cr_assert_eq(profile_park(p, &counts), 0);
+	cr_assert_eq(profile_fold_idle(p, &counts), 0);
 	return counts.samples;
 }
 
@@ -66,7 +66,7 @@ Test(parked, native_idles)
 	helper(sleeps, absl, gpr, native("timer_thread"),
 	       native("grpc_core::(anonymous namespace)"
 		      "::ThreadInternalsPosix"));
-	cr_expect_eq(nr_parked(), 4);
+	cr_expect_eq(nr_idle(), 4);
 }
 
 /* Near misses: somebody waits for these. */
@@ -82,7 +82,7 @@ Test(parked, native_that_waits_for_something)
 	helper(sleeps, waits, begins);
 	helper(sleeps, waits);
 	helper(sleeps);
-	cr_expect_eq(nr_parked(), 0);
+	cr_expect_eq(nr_idle(), 0);
 	cr_expect_eq(p->nr_samples, 8);
 }
 
@@ -91,7 +91,7 @@ Test(parked, only_helpers)
 {
 	made_add(p, process, 1, sleeps, waits, native("boost::asio::detail::scheduler::do_run_one"),
 		 begins);
-	cr_expect_eq(nr_parked(), 0);
+	cr_expect_eq(nr_idle(), 0);
 }
 
 Test(parked, pools_of_libraries)
@@ -106,7 +106,7 @@ Test(parked, pools_of_libraries)
 	/* In a region, at a barrier of the program's. */
 	helper(sleeps, dock, made_native(p, "main._omp_fn.0", job, 4), dock, begins);
 	helper(sleeps, dock, begins, made_marker(p, "[truncated]"));
-	cr_expect_eq(nr_parked(), 2);
+	cr_expect_eq(nr_idle(), 2);
 	cr_expect_eq(p->nr_samples, 3);
 }
 
@@ -129,7 +129,7 @@ Test(parked, pools_of_python)
 	helper(sleeps, waits, native("boost::asio::detail::scheduler::do_run_one"),
 	       python("serve", "job.py"), run);
 	helper(sleeps, waits, wait);
-	cr_expect_eq(nr_parked(), 4);
+	cr_expect_eq(nr_idle(), 4);
 	cr_expect_eq(p->nr_samples, 6);
 }
 
@@ -138,7 +138,7 @@ Test(parked, folds)
 {
 	uint32_t run = native("boost::asio::detail::scheduler::do_run_one");
 	uint32_t reactor = native("boost::asio::detail::epoll_reactor::run");
-	struct parked_counts counts;
+	struct idle_counts counts;
 	const struct profile_stack *stack;
 	size_t i;
 
@@ -147,7 +147,7 @@ Test(parked, folds)
 	helper(sleeps, waits, reactor, run, begins);
 	helper(sleeps, waits, run, begins);
 	p->samples[p->nr_samples - 1].tid = 9;
-	cr_assert_eq(profile_park(p, &counts), 0);
+	cr_assert_eq(profile_fold_idle(p, &counts), 0);
 	cr_expect_eq(counts.samples, 3);
 	cr_expect_eq(counts.ns, 30000000);
 	cr_expect_eq(counts.nr_stacks, 3);
@@ -160,33 +160,32 @@ Test(parked, folds)
 		cr_assert_eq(stack->nr, 1);
 		cr_expect_str_eq(
 			strtab_get(p->strings, p->locations[p->stack_locations[stack->first]].name),
-			PARKED_FRAME);
+			IDLE_FRAME);
 	}
 }
 
 Test(parked, by_the_texts_of_a_live_table)
 {
-	const struct parked_frame pool[] = {
+	const struct idle_frame pool[] = {
 		{ LOCATION_KERNEL, "futex_wait_[k]" },
 		{ LOCATION_NATIVE, "__futex_abstimed_wait_common (libc.so.6)" },
 		{ LOCATION_PYTHON, "_worker (concurrent/futures/thread.py)" },
 		{ LOCATION_PYTHON, "Thread.run (threading.py)" },
 	};
-	const struct parked_frame openmp[] = {
+	const struct idle_frame openmp[] = {
 		{ LOCATION_NATIVE, "libgomp.so.1+0x1f2e" },
 		{ LOCATION_NATIVE, "start_thread (libc.so.6)" },
 	};
-	const struct parked_frame own[] = {
+	const struct idle_frame own[] = {
 		{ LOCATION_NATIVE, "clock_nanosleep (libc.so.6)" },
 		{ LOCATION_PYTHON, "crawl (train.py)" },
 		{ LOCATION_PYTHON, "Thread.run (threading.py)" },
 	};
-	const struct parked_frame strange[] = { { LOCATION_NATIVE, "" },
-						{ LOCATION_NATIVE, " (" } };
+	const struct idle_frame strange[] = { { LOCATION_NATIVE, "" }, { LOCATION_NATIVE, " (" } };
 
-	cr_expect(parked_frames_are_idle(pool, 4));
-	cr_expect(parked_frames_are_idle(openmp, 2));
-	cr_expect_not(parked_frames_are_idle(own, 3));
-	cr_expect_not(parked_frames_are_idle(strange, 2));
-	cr_expect_not(parked_frames_are_idle(NULL, 0));
+	cr_expect(idle_frames_are_known(pool, 4));
+	cr_expect(idle_frames_are_known(openmp, 2));
+	cr_expect_not(idle_frames_are_known(own, 3));
+	cr_expect_not(idle_frames_are_known(strange, 2));
+	cr_expect_not(idle_frames_are_known(NULL, 0));
 }

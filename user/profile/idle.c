@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "profile/parked.h"
+#include "profile/idle.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -255,7 +255,7 @@ bool profile_stack_is_idle(const struct profile *profile, const struct profile_s
 }
 
 /* One more location and one more stack, which is that location alone: its index. */
-static int parked_stack_add(struct profile *profile, uint32_t *ret)
+static int idle_stack_add(struct profile *profile, uint32_t *ret)
 {
 	size_t nr_frames = 0, i;
 	void *tmp;
@@ -282,8 +282,8 @@ static int parked_stack_add(struct profile *profile, uint32_t *ret)
 	profile->locations[profile->nr_locations] = (struct profile_location){
 		.kind = LOCATION_CALL,
 		.has_symbol = true,
-		.name = strtab_add(profile->strings, PARKED_FRAME),
-		.system_name = strtab_add(profile->strings, PARKED_FRAME),
+		.name = strtab_add(profile->strings, IDLE_FRAME),
+		.system_name = strtab_add(profile->strings, IDLE_FRAME),
 	};
 	profile->stack_locations[nr_frames] = (uint32_t)profile->nr_locations++;
 	profile->stacks[profile->nr_stacks] =
@@ -308,7 +308,7 @@ static int compare_places(const void *a, const void *b)
 }
 
 /* What is alike becomes one. nr: of those with that stack, which are the last. */
-static void parked_merge(struct profile *profile, size_t nr)
+static void idle_merge(struct profile *profile, size_t nr)
 {
 	struct profile_sample *all = profile->samples + profile->nr_samples - nr;
 	size_t kept = 0, i;
@@ -327,7 +327,7 @@ static void parked_merge(struct profile *profile, size_t nr)
 
 /* Samples with a stack that is marked get the new one, and move to the end. */
 static size_t samples_fold(struct profile *profile, const bool *parked, uint32_t stack,
-			   struct parked_counts *counts)
+			   struct idle_counts *counts)
 {
 	struct profile_sample *all = profile->samples, swapped;
 	size_t end = profile->nr_samples, i = 0;
@@ -347,11 +347,11 @@ static size_t samples_fold(struct profile *profile, const bool *parked, uint32_t
 	return profile->nr_samples - end;
 }
 
-int profile_park(struct profile *profile, struct parked_counts *ret)
+int profile_fold_idle(struct profile *profile, struct idle_counts *ret)
 {
 	__cleanup(free_mem) bool *parked = calloc(profile->nr_stacks + 1, sizeof(*parked));
 	__cleanup(free_mem) bool *asked = calloc(profile->nr_stacks + 1, sizeof(*asked));
-	struct parked_counts counts = { 0 };
+	struct idle_counts counts = { 0 };
 	const struct profile_sample *s;
 	uint32_t stack;
 	size_t i;
@@ -368,18 +368,18 @@ int profile_park(struct profile *profile, struct parked_counts *ret)
 		counts.nr_stacks += parked[s->stack];
 	}
 	if (counts.nr_stacks) {
-		if (parked_stack_add(profile, &stack))
+		if (idle_stack_add(profile, &stack))
 			return -ENOMEM;
-		parked_merge(profile, samples_fold(profile, parked, stack, &counts));
+		idle_merge(profile, samples_fold(profile, parked, stack, &counts));
 	}
 	*ret = counts;
 	return 0;
 }
 
-int profile_park_counted(struct profile *profile, struct stats_reasons *waits)
+int profile_fold_idle_counted(struct profile *profile, struct stats_reasons *waits)
 {
-	struct parked_counts counts;
-	int err = profile_park(profile, &counts);
+	struct idle_counts counts;
+	int err = profile_fold_idle(profile, &counts);
 
 	if (err || !counts.nr_stacks)
 		return err;

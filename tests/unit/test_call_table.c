@@ -21,13 +21,13 @@
 #define VA 0x7f0000000000ULL
 
 static struct aggregate *a;
-static struct gpu_tally *tally;
+static struct call_table *tally;
 static uint64_t clock_ns = 100;
 
 static void make(size_t max_bytes)
 {
 	cr_assert_eq(aggregate_new(&a, false, max_bytes), 0);
-	cr_assert_eq(gpu_tally_new(&tally, a), 0);
+	cr_assert_eq(call_table_new(&tally, a), 0);
 }
 
 static void setup(void)
@@ -37,13 +37,13 @@ static void setup(void)
 
 static void teardown(void)
 {
-	gpu_tally_free(tally);
+	call_table_free(tally);
 	aggregate_free(a);
 	tally = NULL;
 	a = NULL;
 }
 
-TestSuite(gpu_tally, .init = setup, .fini = teardown);
+TestSuite(call_table, .init = setup, .fini = teardown);
 
 static uint32_t function_nr(const char *name)
 {
@@ -93,7 +93,7 @@ static void send_stack(const struct bpfprof_gpu_call *call, uint32_t tid, uint64
 					 .stop = BPFPROF_STOP_COMPLETE,
 					 .own_pid = call->key.pid };
 
-	gpu_tally_stack(tally, &input, call);
+	call_table_stack(tally, &input, call);
 }
 
 static void send_call(const struct bpfprof_gpu_call *call, uint32_t tid)
@@ -103,7 +103,7 @@ static void send_call(const struct bpfprof_gpu_call *call, uint32_t tid)
 		.call = *call
 	};
 
-	gpu_tally_call(tally, &event);
+	call_table_call(tally, &event);
 }
 
 /* Allocates: told whole by its return, without a stack. */
@@ -141,21 +141,21 @@ static void release(uint32_t pid, uint64_t va)
 	release_by("cuMemFree_v2", pid, va);
 }
 
-static const struct gpu_tally_process *process_at(uint32_t pid, uint64_t start_ns)
+static const struct call_table_process *process_at(uint32_t pid, uint64_t start_ns)
 {
-	const struct gpu_tally_process *all;
+	const struct call_table_process *all;
 	size_t nr, i;
 
-	all = gpu_tally_processes(tally, &nr);
+	all = call_table_processes(tally, &nr);
 	for (i = 0; i < nr; i++)
 		if (all[i].kernel_pid == pid && all[i].start_ns == start_ns)
 			return &all[i];
 	return NULL;
 }
 
-static struct gpu_tally_memory memory_of(uint32_t pid)
+static struct call_table_memory memory_of(uint32_t pid)
 {
-	const struct gpu_tally_process *process = process_at(pid, START_NS);
+	const struct call_table_process *process = process_at(pid, START_NS);
 
 	cr_assert_not_null(process);
 	return process->memory[GPU_SPACE_DEVICE];
@@ -171,7 +171,7 @@ static void name_send_as(uint32_t flags, uint32_t pid, uint64_t handle, uint64_t
 				      .flags = flags };
 
 	snprintf(e.name, sizeof(e.name), "%s", name);
-	gpu_tally_name(tally, &e);
+	call_table_name(tally, &e);
 }
 
 static void name_send(uint32_t pid, uint64_t handle, uint64_t other, const char *name)
@@ -182,7 +182,7 @@ static void name_send(uint32_t pid, uint64_t handle, uint64_t other, const char 
 static const char *kernel_name(uint32_t pid, uint64_t handle)
 {
 	const struct bpfprof_gpu_key key = { .start_ns = START_NS, .pid = pid, .handle = handle };
-	const char *name = gpu_tally_kernel(tally, &key);
+	const char *name = call_table_kernel(tally, &key);
 
 	return name ? name : "(none)";
 }
@@ -192,7 +192,7 @@ static uint64_t lost(const char *reason)
 	struct stats_reasons all = { 0 };
 	size_t i;
 
-	gpu_tally_lost(tally, &all);
+	call_table_lost(tally, &all);
 	for (i = 0; i < all.nr; i++)
 		if (!strcmp(all.reasons[i].name, reason))
 			return all.reasons[i].count;
@@ -207,19 +207,19 @@ static void no_comm(void *arg, const struct bpfprof_gpu_key *key, char comm[24],
 	(void)rank;
 }
 
-static void finish(const struct gpu_tally_count *counts, size_t nr, struct aggregate_view *view)
+static void finish(const struct call_table_count *counts, size_t nr, struct aggregate_view *view)
 {
-	cr_assert_eq(gpu_tally_finish(tally, counts, nr, no_comm, NULL), 0);
+	cr_assert_eq(call_table_finish(tally, counts, nr, no_comm, NULL), 0);
 	aggregate_view_get(a, view);
 }
 
 /* The next interval, with an aggregate of its own; view is of it once it has finished, too. */
-static void next(const struct gpu_tally_count *counts, size_t nr, struct aggregate_view *view)
+static void next(const struct call_table_count *counts, size_t nr, struct aggregate_view *view)
 {
 	struct aggregate *before = a;
 
 	cr_assert_eq(aggregate_new(&a, false, 16 * MIB), 0);
-	gpu_tally_next(tally, a, 16 * MIB);
+	call_table_next(tally, a, 16 * MIB);
 	aggregate_free(before);
 	if (view)
 		finish(counts, nr, view);
@@ -269,22 +269,22 @@ static const uint64_t *values_at(const struct aggregate_view *view, size_t nr_la
 }
 
 /* Leaf first: the kernel, the function, then the stack that was sent. */
-Test(gpu_tally, launches_by_kernel)
+Test(call_table, launches_by_kernel)
 {
-	struct gpu_tally_count counts[] = { { .key = launch_of(7, 0x10), .count.calls = 90 },
-					    { .key = launch_of(7, 0x20), .count.calls = 4 } };
+	struct call_table_count counts[] = { { .key = launch_of(7, 0x10), .count.calls = 90 },
+					     { .key = launch_of(7, 0x20), .count.calls = 4 } };
 	struct bpfprof_gpu_call call = call_of(counts[0].key);
 	struct aggregate_view view;
 	const uint64_t *frames;
 	uint32_t stack;
 	size_t nr;
 
-	cr_expect_not(gpu_tally_launch_stack(tally, &counts[0].key, &stack));
+	cr_expect_not(call_table_launch_stack(tally, &counts[0].key, &stack));
 	for (int i = 0; i < 3; i++)
 		send_stack(&call, 7, i == 2 ? 2 : 1);
 	name_send(7, 0x10, 0, "_Z4gemmPKfPf");
-	cr_expect(gpu_tally_launch_stack(tally, &counts[0].key, &stack));
-	cr_expect_not(gpu_tally_launch_stack(tally, &counts[1].key, &stack));
+	cr_expect(call_table_launch_stack(tally, &counts[0].key, &stack));
+	cr_expect_not(call_table_launch_stack(tally, &counts[1].key, &stack));
 	finish(counts, 2, &view);
 	cr_assert_eq(view.nr_call_samples, 3);
 	cr_expect_eq(values_at(&view, 2, 1)[PROFILE_CALLS], 60);
@@ -297,13 +297,13 @@ Test(gpu_tally, launches_by_kernel)
 	frames = frames_of(&view, 2, &nr);
 	cr_expect(nr == 3 && frames[2] == (uint64_t)BPFPROF_FRAME_LABEL << BPFPROF_FRAME_SHIFT,
 		  "[no stack]");
-	cr_expect_eq(gpu_tally_nr_stacks(tally), 3);
+	cr_expect_eq(call_table_nr_stacks(tally), 3);
 }
 
 /* Of kernels only, and only of those that nobody has named; what has no room of its own is known to be so. */
-Test(gpu_tally, kernel_names_of_launches)
+Test(call_table, kernel_names_of_launches)
 {
-	struct gpu_tally_count counts[] = {
+	struct call_table_count counts[] = {
 		{ .key = launch_of(7, 0x10), .count.calls = 90 },
 		{ .key = launch_of(7, 0x20), .count.calls = 4 },
 		{ .key = launch_of(8, 0x10), .count.calls = 3 },
@@ -313,19 +313,19 @@ Test(gpu_tally, kernel_names_of_launches)
 		{ .key = launch_of(7, BPFPROF_GPU_OTHER), .count.calls = 1000 },
 	};
 
-	cr_expect_eq(gpu_tally_nr_unknown(tally, counts, 7), 117);
+	cr_expect_eq(call_table_nr_unknown(tally, counts, 7), 117);
 	name_send(7, 0x10, 0, "gemm");
-	cr_expect_eq(gpu_tally_nr_unknown(tally, counts, 7), 27);
+	cr_expect_eq(call_table_nr_unknown(tally, counts, 7), 27);
 }
 
 /*
  * Where nobody was seen, by the stack of the launch that ended it, under a marker; what no stack came of is
  * told without one.
  */
-Test(gpu_tally, starved)
+Test(call_table, device_idle)
 {
-	struct gpu_tally_count counts[] = { { .key = launch_of(7, 0x10), .count.calls = 90 },
-					    { .key = launch_of(7, 0x20), .count.calls = 2 } };
+	struct call_table_count counts[] = { { .key = launch_of(7, 0x10), .count.calls = 90 },
+					     { .key = launch_of(7, 0x20), .count.calls = 2 } };
 	struct bpfprof_gpu_call call = call_of(counts[0].key), graph;
 	struct aggregate_view view;
 	size_t i;
@@ -341,18 +341,18 @@ Test(gpu_tally, starved)
 	call = call_of(key_of(7, "cuMemFree_v2")); /* this is an address */
 	call.va = VA;
 	send_stack(&call, 7, 4);
-	gpu_tally_starved(tally, 7, START_NS, 600, 0);
-	gpu_tally_process(tally, 8, START_NS);
-	gpu_tally_starved(tally, 8, START_NS, 30, 0);
-	gpu_tally_starved(tally, 9, START_NS, 7, 0); /* of which nothing is known */
+	call_table_device_idle(tally, 7, START_NS, 600, 0);
+	call_table_process(tally, 8, START_NS);
+	call_table_device_idle(tally, 8, START_NS, 30, 0);
+	call_table_device_idle(tally, 9, START_NS, 7, 0); /* of which nothing is known */
 	finish(counts, 2, &view);
-	cr_expect_eq(values_at(&view, 3, 1)[PROFILE_STARVED_NS], 500);
-	cr_expect_eq(values_at(&view, 2, 1)[PROFILE_STARVED_NS], 0);
+	cr_expect_eq(values_at(&view, 3, 1)[PROFILE_DEVICE_IDLE_NS], 500);
+	cr_expect_eq(values_at(&view, 2, 1)[PROFILE_DEVICE_IDLE_NS], 0);
 	cr_expect_null(values_at(&view, 3, 2));
 	/* Of the graph's launches no count came. */
-	cr_expect_eq(value_sum(&view, PROFILE_STARVED_NS), 500 + 60 + 30);
+	cr_expect_eq(value_sum(&view, PROFILE_DEVICE_IDLE_NS), 500 + 60 + 30);
 	for (i = 0; i < view.nr_call_samples; i++)
-		if (view.call_samples[i].values[PROFILE_STARVED_NS] == 30)
+		if (view.call_samples[i].values[PROFILE_DEVICE_IDLE_NS] == 30)
 			break;
 	cr_assert_lt(i, view.nr_call_samples);
 	cr_expect_str_eq(label_at(&view, i, 0), "launch");
@@ -369,13 +369,13 @@ static void send_gap(uint32_t pid, uint64_t leaf, uint64_t begin_ns, uint64_t ns
 					 .stop = BPFPROF_STOP_COMPLETE,
 					 .own_pid = pid };
 
-	gpu_tally_gap(tally, &input, ns, false);
+	call_table_gap(tally, &input, ns, false);
 }
 
 /* Stacks that ran have the gap, with no call above them; the sum is what it was without them. */
-Test(gpu_tally, starved_where)
+Test(call_table, device_idle_where)
 {
-	struct gpu_tally_count count = { .key = launch_of(7, 0x10), .count.calls = 9 };
+	struct call_table_count count = { .key = launch_of(7, 0x10), .count.calls = 9 };
 	struct bpfprof_gpu_call call = call_of(count.key);
 	const uint64_t second = 1000000000, call_ns = second * 3 / 2 + 6;
 	struct aggregate_view view;
@@ -389,46 +389,46 @@ Test(gpu_tally, starved_where)
 	call.va = 3000; /* short: with what no stack came of */
 	call.idle_ns = 200;
 	send_stack(&call, 7, 2);
-	gpu_tally_starved(tally, 7, START_NS, call_ns + 3000 + 5000, 0);
+	call_table_device_idle(tally, 7, START_NS, call_ns + 3000 + 5000, 0);
 	finish(&count, 1, &view);
-	cr_expect_eq(value_sum(&view, PROFILE_STARVED_NS), call_ns + 8000);
-	cr_expect_eq(values_at(&view, 0, 11)[PROFILE_STARVED_NS], call_ns * 2 / 3 + 8000);
-	cr_expect_eq(values_at(&view, 0, 12)[PROFILE_STARVED_NS], call_ns / 3);
+	cr_expect_eq(value_sum(&view, PROFILE_DEVICE_IDLE_NS), call_ns + 8000);
+	cr_expect_eq(values_at(&view, 0, 11)[PROFILE_DEVICE_IDLE_NS], call_ns * 2 / 3 + 8000);
+	cr_expect_eq(values_at(&view, 0, 12)[PROFILE_DEVICE_IDLE_NS], call_ns / 3);
 	cr_expect_null(values_at(&view, 3, 1));
 	cr_expect_null(values_at(&view, 3, 2));
 	next(NULL, 0, &view);
-	cr_expect_eq(value_sum(&view, PROFILE_STARVED_NS), 0);
+	cr_expect_eq(value_sum(&view, PROFILE_DEVICE_IDLE_NS), 0);
 }
 
 /* A gap over the border is told when it ends, and so is what ran in it before. */
-Test(gpu_tally, starved_over_border)
+Test(call_table, device_idle_over_boundary)
 {
-	struct gpu_tally_count count = { .key = launch_of(7, 0x10), .count.calls = 9 };
+	struct call_table_count count = { .key = launch_of(7, 0x10), .count.calls = 9 };
 	struct bpfprof_gpu_call call = call_of(count.key);
 	const uint64_t second = 1000000000;
 	struct aggregate_view view;
 
 	send_gap(7, 11, 100, second);
-	gpu_tally_starved(tally, 7, START_NS, 0, 100);
+	call_table_device_idle(tally, 7, START_NS, 0, 100);
 	finish(NULL, 0, &view);
-	cr_expect_eq(value_sum(&view, PROFILE_STARVED_NS), 0);
+	cr_expect_eq(value_sum(&view, PROFILE_DEVICE_IDLE_NS), 0);
 	next(NULL, 0, NULL);
 	send_gap(7, 12, 100, second);
 	call.va = 4 * second;
 	call.idle_ns = 100;
 	send_stack(&call, 7, 1);
-	gpu_tally_starved(tally, 7, START_NS, 4 * second, 0);
+	call_table_device_idle(tally, 7, START_NS, 4 * second, 0);
 	finish(&count, 1, &view);
-	cr_expect_eq(value_sum(&view, PROFILE_STARVED_NS), 4 * second);
-	cr_expect_eq(values_at(&view, 0, 11)[PROFILE_STARVED_NS], second);
-	cr_expect_eq(values_at(&view, 0, 12)[PROFILE_STARVED_NS], second);
-	cr_expect_eq(values_at(&view, 3, 1)[PROFILE_STARVED_NS], 2 * second);
+	cr_expect_eq(value_sum(&view, PROFILE_DEVICE_IDLE_NS), 4 * second);
+	cr_expect_eq(values_at(&view, 0, 11)[PROFILE_DEVICE_IDLE_NS], second);
+	cr_expect_eq(values_at(&view, 0, 12)[PROFILE_DEVICE_IDLE_NS], second);
+	cr_expect_eq(values_at(&view, 3, 1)[PROFILE_DEVICE_IDLE_NS], 2 * second);
 }
 
 /* By the stacks that its calls were seen with; what no stack is known of is told without one. */
-Test(gpu_tally, complete)
+Test(call_table, complete)
 {
-	struct gpu_tally_count counts[] = {
+	struct call_table_count counts[] = {
 		{ .key = key_of(7, "ncclAllReduce"), .count.calls = 12 },
 		{ .key = key_of(7, "ncclBroadcast"), .count.calls = 2 },
 	};
@@ -439,9 +439,9 @@ Test(gpu_tally, complete)
 	for (i = 0; i < 4; i++)
 		send_stack(&call, 7, i ? 1 : 2);
 	for (i = 0; i < 8; i++)
-		gpu_tally_complete(tally, &counts[0].key, 100);
-	gpu_tally_complete(tally, &counts[1].key, UINT64_MAX);
-	gpu_tally_complete(tally, &counts[1].key, 5); /* does not go round */
+		call_table_complete(tally, &counts[0].key, 100);
+	call_table_complete(tally, &counts[1].key, UINT64_MAX);
+	call_table_complete(tally, &counts[1].key, 5); /* does not go round */
 	finish(counts, 2, &view);
 	cr_expect_eq(values_at(&view, 1, 1)[PROFILE_COMPLETED], 6);
 	cr_expect_eq(values_at(&view, 1, 1)[PROFILE_COMPLETE_NS], 600);
@@ -456,11 +456,11 @@ Test(gpu_tally, complete)
 }
 
 /* Whatever the proportions, the shares are the count: none is lost by rounding. */
-Test(gpu_tally, shares_add_up)
+Test(call_table, shares_add_up)
 {
 	static const uint64_t totals[] = { 1, 2, 7, 1000003, 1ULL << 40, UINT64_MAX };
 	static const unsigned int seen[] = { 1, 1, 3, 50, 2 };
-	struct gpu_tally_count count;
+	struct call_table_count count;
 	struct aggregate_view view;
 
 	for (size_t t = 0; t < sizeof(totals) / sizeof(totals[0]); t++) {
@@ -473,7 +473,7 @@ Test(gpu_tally, shares_add_up)
 		for (unsigned int s = 0; s < 5; s++)
 			for (unsigned int i = 0; i < seen[s]; i++)
 				send_stack(&call, 7, s + 1);
-		count = (struct gpu_tally_count){
+		count = (struct call_table_count){
 			.key = call.key,
 			.count = { .calls = totals[t], .bytes = totals[t], .ns = totals[t] }
 		};
@@ -494,11 +494,11 @@ Test(gpu_tally, shares_add_up)
 }
 
 /* By what was seen of bytes and time where there is any; else by how often it was seen. */
-Test(gpu_tally, shares_by_what_was_seen)
+Test(call_table, shares_by_what_was_seen)
 {
 	struct bpfprof_gpu_call small = call_of(key_of(7, "cuMemcpyHtoD_v2")), large = small;
-	struct gpu_tally_count count = { .key = small.key,
-					 .count = { .calls = 40, .bytes = 4000, .ns = 100 } };
+	struct call_table_count count = { .key = small.key,
+					  .count = { .calls = 40, .bytes = 4000, .ns = 100 } };
 	struct aggregate_view view;
 
 	small.bytes = 1;
@@ -518,12 +518,12 @@ Test(gpu_tally, shares_by_what_was_seen)
 }
 
 /* Counted, never seen; seen, and counted as zero: neither is made up. */
-Test(gpu_tally, nothing_seen_and_nothing_counted)
+Test(call_table, nothing_seen_and_nothing_counted)
 {
 	struct bpfprof_gpu_call call = call_of(key_of(7, "cuStreamSynchronize"));
-	struct gpu_tally_count counts[] = { { .key = call.key },
-					    { .key = key_of(9, "cuCtxSynchronize"),
-					      .count = { .calls = 5, .ns = 50 } } };
+	struct call_table_count counts[] = { { .key = call.key },
+					     { .key = key_of(9, "cuCtxSynchronize"),
+					       .count = { .calls = 5, .ns = 50 } } };
 	struct aggregate_view view;
 
 	send_stack(&call, 7, 1);
@@ -536,10 +536,10 @@ Test(gpu_tally, nothing_seen_and_nothing_counted)
 }
 
 /* Sums of what a target says do not wrap around to a small share. */
-Test(gpu_tally, largest_values)
+Test(call_table, largest_values)
 {
 	struct bpfprof_gpu_call call = call_of(key_of(7, "cuMemcpyHtoD_v2"));
-	struct gpu_tally_count count = {
+	struct call_table_count count = {
 		.key = call.key,
 		.count = { .calls = UINT64_MAX, .bytes = UINT64_MAX, .ns = UINT64_MAX }
 	};
@@ -560,11 +560,11 @@ Test(gpu_tally, largest_values)
 }
 
 /* What an entry's stack begins, the return's record ends; both are one call. */
-Test(gpu_tally, begun_and_returned)
+Test(call_table, begun_and_returned)
 {
 	struct bpfprof_gpu_call call = call_of(key_of(7, "cuMemAlloc_v2")), other;
-	struct gpu_tally_count count = { .key = call.key,
-					 .count = { .calls = 2, .bytes = 4096, .ns = 10 } };
+	struct call_table_count count = { .key = call.key,
+					  .count = { .calls = 2, .bytes = 4096, .ns = 10 } };
 	struct aggregate_view view;
 	uint32_t stack;
 
@@ -572,9 +572,9 @@ Test(gpu_tally, begun_and_returned)
 	call.bytes = 4096;
 	send_stack(&call, 70, 1);
 	cr_expect_eq(memory_of(7).allocations, 0, "it has only begun");
-	cr_expect(gpu_tally_open_stack(tally, 70, call.begin_ns, &stack));
-	cr_expect_not(gpu_tally_open_stack(tally, 70, call.begin_ns + 1, &stack));
-	cr_expect_not(gpu_tally_open_stack(tally, 71, call.begin_ns, &stack));
+	cr_expect(call_table_open_stack(tally, 70, call.begin_ns, &stack));
+	cr_expect_not(call_table_open_stack(tally, 70, call.begin_ns + 1, &stack));
+	cr_expect_not(call_table_open_stack(tally, 71, call.begin_ns, &stack));
 	send_call(&call, 70);
 	cr_expect_eq(memory_of(7).allocations, 0, "an entry is no call, in an event neither");
 	call.flags = BPFPROF_CALL_STACK;
@@ -599,7 +599,7 @@ Test(gpu_tally, begun_and_returned)
 }
 
 /* The thread's next call takes the place of the one before, returned or not. */
-Test(gpu_tally, thread_numbers_again)
+Test(call_table, thread_numbers_again)
 {
 	struct bpfprof_gpu_call first = call_of(key_of(7, "cuStreamSynchronize"));
 	struct bpfprof_gpu_call second = call_of(key_of(8, "cuCtxSynchronize"));
@@ -607,21 +607,21 @@ Test(gpu_tally, thread_numbers_again)
 
 	first.flags = second.flags = BPFPROF_CALL_ENTRY | BPFPROF_CALL_STACK;
 	send_stack(&first, 70, 1);
-	cr_assert(gpu_tally_open_stack(tally, 70, first.begin_ns, &one));
+	cr_assert(call_table_open_stack(tally, 70, first.begin_ns, &one));
 	send_stack(&second, 70, 2);
-	cr_expect_not(gpu_tally_open_stack(tally, 70, first.begin_ns, &two));
-	cr_assert(gpu_tally_open_stack(tally, 70, second.begin_ns, &two));
+	cr_expect_not(call_table_open_stack(tally, 70, first.begin_ns, &two));
+	cr_assert(call_table_open_stack(tally, 70, second.begin_ns, &two));
 	cr_expect_neq(one, two);
 	/* So many threads do not fill anything: the oldest one goes. */
 	for (uint32_t tid = 1000; tid < 40000; tid++)
 		send_stack(&first, tid, 1);
-	cr_expect_not(gpu_tally_open_stack(tally, 70, second.begin_ns, &two));
-	cr_expect(gpu_tally_open_stack(tally, 39999, first.begin_ns, &two));
+	cr_expect_not(call_table_open_stack(tally, 70, second.begin_ns, &two));
+	cr_expect(call_table_open_stack(tally, 39999, first.begin_ns, &two));
 	cr_expect_eq(lost("stacks_no_room"), 0);
 }
 
 /* As a finalizer's in a collection of Python's: each keeps its own stack, as many as are followed. */
-Test(gpu_tally, calls_inside_each_other)
+Test(call_table, calls_inside_each_other)
 {
 	struct bpfprof_gpu_call calls[BPFPROF_GPU_MAX_OPEN + 1];
 	uint32_t stacks[BPFPROF_GPU_MAX_OPEN + 1], i, k;
@@ -632,17 +632,17 @@ Test(gpu_tally, calls_inside_each_other)
 		calls[i].flags = BPFPROF_CALL_ENTRY | BPFPROF_CALL_STACK;
 		send_stack(&calls[i], 70, i + 1);
 	}
-	cr_expect_not(gpu_tally_open_stack(tally, 70, calls[0].begin_ns, &stacks[0]));
+	cr_expect_not(call_table_open_stack(tally, 70, calls[0].begin_ns, &stacks[0]));
 	for (i = 1; i <= BPFPROF_GPU_MAX_OPEN; i++) {
-		cr_assert(gpu_tally_open_stack(tally, 70, calls[i].begin_ns, &stacks[i]), "%u", i);
+		cr_assert(call_table_open_stack(tally, 70, calls[i].begin_ns, &stacks[i]), "%u", i);
 		for (k = 1; k < i; k++)
 			cr_expect_neq(stacks[i], stacks[k]);
 	}
 }
 
-Test(gpu_tally, live_and_peak)
+Test(call_table, live_and_peak)
 {
-	struct gpu_tally_memory memory;
+	struct call_table_memory memory;
 
 	alloc(7, VA, 1000);
 	alloc(7, VA + 1000, 500);
@@ -669,7 +669,7 @@ Test(gpu_tally, live_and_peak)
 }
 
 /* A call that failed has allocated nothing, one inside another is not told twice. */
-Test(gpu_tally, failed_and_nested)
+Test(call_table, failed_and_nested)
 {
 	struct bpfprof_gpu_call call = call_of(key_of(7, "cuMemAlloc_v2"));
 
@@ -720,7 +720,7 @@ static void unmap(uint64_t va, uint64_t bytes)
 
 static void expect_memory(uint64_t live, uint64_t frees, uint64_t unknown)
 {
-	struct gpu_tally_memory memory = memory_of(7);
+	struct call_table_memory memory = memory_of(7);
 
 	cr_expect(memory.live_bytes == live && memory.frees == frees &&
 			  memory.unknown_frees == unknown,
@@ -729,7 +729,7 @@ static void expect_memory(uint64_t live, uint64_t frees, uint64_t unknown)
 }
 
 /* Memory by handle: until nothing refers to it and it is mapped nowhere, in either order. */
-Test(gpu_tally, handles_and_mappings)
+Test(call_table, handles_and_mappings)
 {
 	create(0x10, 100);
 	create(0x20, 1000);
@@ -757,7 +757,7 @@ Test(gpu_tally, handles_and_mappings)
 }
 
 /* What was retained is given back by as many releases; one too many is of something unknown. */
-Test(gpu_tally, retained_handles)
+Test(call_table, retained_handles)
 {
 	create(0x10, 100);
 	map(VA, 100, 0x10);
@@ -786,7 +786,7 @@ Test(gpu_tally, retained_handles)
 }
 
 /* What is told again must have ended, though that was not seen. */
-Test(gpu_tally, handles_again)
+Test(call_table, handles_again)
 {
 	create(0x10, 100);
 	map(VA, 100, 0x10);
@@ -813,9 +813,9 @@ Test(gpu_tally, handles_again)
 }
 
 /* A mapping that there is no room for does not keep what is mapped. */
-Test(gpu_tally, mappings_are_bounded)
+Test(call_table, mappings_are_bounded)
 {
-	uint64_t most = GPU_TALLY_MAX_PROCESS_LIVE, i;
+	uint64_t most = CALL_TABLE_MAX_PROCESS_LIVE, i;
 
 	create(0x10, 100);
 	for (i = most + 3; i; i--)
@@ -831,11 +831,11 @@ Test(gpu_tally, mappings_are_bounded)
 	expect_memory(103, 0, 0);
 	unmap(VA, (most + 4) * 10);
 	expect_memory(0, 2, 0);
-	gpu_tally_exit(tally, &(struct bpfprof_task_id){ .pid = 7, .start_ns = START_NS });
+	call_table_exit(tally, &(struct bpfprof_task_id){ .pid = 7, .start_ns = START_NS });
 }
 
 /* Nested and outside of the steps: followed, not counted. */
-Test(gpu_tally, unmapped_outside_of_steps)
+Test(call_table, unmapped_outside_of_steps)
 {
 	struct bpfprof_gpu_call call = call_of(key_of(7, "cuMemUnmap"));
 
@@ -850,10 +850,10 @@ Test(gpu_tally, unmapped_outside_of_steps)
 }
 
 /* Live bytes lie with the stack that allocated them, whoever frees them. */
-Test(gpu_tally, live_bytes_by_stack)
+Test(call_table, live_bytes_by_stack)
 {
 	struct bpfprof_gpu_call call = call_of(key_of(7, "cuMemAlloc_v2"));
-	struct gpu_tally_count count = { .key = call.key, .count = { .calls = 3, .bytes = 700 } };
+	struct call_table_count count = { .key = call.key, .count = { .calls = 3, .bytes = 700 } };
 	struct aggregate_view view;
 
 	call.ns = 1;
@@ -875,14 +875,14 @@ Test(gpu_tally, live_bytes_by_stack)
 }
 
 /* Memory of the device and of the host are never added up, even where their addresses are the same. */
-Test(gpu_tally, host_memory)
+Test(call_table, host_memory)
 {
-	struct gpu_tally_count counts[] = {
+	struct call_table_count counts[] = {
 		{ .key = key_of(7, "cuMemAlloc_v2"), .count = { .calls = 1, .bytes = 100 } },
 		{ .key = key_of(7, "cuMemHostAlloc"), .count = { .calls = 1, .bytes = 30 } },
 		{ .key = key_of(7, "cuMemHostRegister_v2"), .count = { .calls = 1, .bytes = 8 } },
 	};
-	const struct gpu_tally_memory *host;
+	const struct call_table_memory *host;
 	struct aggregate_view view;
 
 	alloc(7, VA, 100);
@@ -905,11 +905,11 @@ Test(gpu_tally, host_memory)
 }
 
 /* Of memory that is the device's already: told apart, with the stack that came with it, or without. */
-Test(gpu_tally, tensor_memory)
+Test(call_table, tensor_memory)
 {
 	struct bpfprof_gpu_call call = call_of(key_of(7, "pytorch:malloc"));
-	struct gpu_tally_count count = { .key = call.key, .count = { .calls = 2, .bytes = 60 } };
-	const struct gpu_tally_memory *tensors;
+	struct call_table_count count = { .key = call.key, .count = { .calls = 2, .bytes = 60 } };
+	const struct call_table_memory *tensors;
 	struct aggregate_view view;
 
 	alloc(7, VA, 100);
@@ -935,7 +935,7 @@ Test(gpu_tally, tensor_memory)
 }
 
 /* Of that process alone; one that has its number before or after is another. */
-Test(gpu_tally, exit_drops_live_bytes)
+Test(call_table, exit_drops_live_bytes)
 {
 	struct bpfprof_task_id task = { .pid = 7, .tid = 7, .start_ns = START_NS };
 	struct bpfprof_task_id stranger = { .pid = 99, .tid = 99, .start_ns = START_NS };
@@ -944,9 +944,9 @@ Test(gpu_tally, exit_drops_live_bytes)
 	alloc(7, VA + 1, 100);
 	alloc(8, VA, 30);
 	alloc_ns(7, START_NS + 1, VA, 4);
-	gpu_tally_exit(tally, &stranger);
-	gpu_tally_exit(tally, &task);
-	gpu_tally_exit(tally, &task);
+	call_table_exit(tally, &stranger);
+	call_table_exit(tally, &task);
+	call_table_exit(tally, &task);
 	cr_expect_eq(memory_of(7).live_bytes, 0);
 	cr_expect_eq(memory_of(7).peak_bytes, 200);
 	cr_expect(process_at(7, START_NS)->ended);
@@ -982,9 +982,9 @@ static void renamed_send(uint32_t pid, uint64_t handle, const char *name)
 	told_send(pid, handle, true);
 }
 
-Test(gpu_tally, names_and_aliases)
+Test(call_table, names_and_aliases)
 {
-	const struct gpu_tally_process *process;
+	const struct call_table_process *process;
 	struct bpfprof_gpu_key key;
 
 	cr_expect_str_eq(kernel_name(7, 1), "(none)");
@@ -1012,7 +1012,7 @@ Test(gpu_tally, names_and_aliases)
 	name_send(10, 1, 0, "");
 	cr_expect_not_null(process_at(10, START_NS));
 	key = launch_of(9, 5);
-	gpu_tally_kernel_set(tally, &key, "_Z3addi");
+	call_table_kernel_set(tally, &key, "_Z3addi");
 	cr_expect_str_eq(kernel_name(9, 5), "add");
 	process = process_at(9, START_NS);
 	cr_assert_not_null(process);
@@ -1020,29 +1020,29 @@ Test(gpu_tally, names_and_aliases)
 	cr_expect_eq(lost("kernel_names_no_room"), 0);
 }
 
-static struct gpu_tally_count parts[16];
+static struct call_table_count parts[16];
 static size_t nr_parts;
 
-static void add_part(void *arg, const struct gpu_tally_count *part)
+static void add_part(void *arg, const struct call_table_count *part)
 {
 	(void)arg;
-	cr_assert(nr_parts < 16 && nr_parts < gpu_tally_nr_parts(tally));
+	cr_assert(nr_parts < 16 && nr_parts < call_table_nr_parts(tally));
 	parts[nr_parts++] = *part;
 }
 
 /* The parts of what was counted from before to now, with the rest as the last one. */
 static void split(struct bpfprof_gpu_key key, uint64_t before, uint64_t now)
 {
-	struct gpu_tally_count count = { .key = key, .count.calls = now - before };
+	struct call_table_count count = { .key = key, .count.calls = now - before };
 
 	nr_parts = 0;
-	gpu_tally_split(tally, &count, before, add_part, NULL);
+	call_table_split(tally, &count, before, add_part, NULL);
 	parts[nr_parts++] = count;
 }
 
 static void expect_part(size_t at, uint64_t calls, const char *name)
 {
-	const char *found = gpu_tally_kernel(tally, &parts[at].key);
+	const char *found = call_table_kernel(tally, &parts[at].key);
 
 	cr_assert_lt(at, nr_parts);
 	cr_expect_eq(parts[at].count.calls, calls, "%zu: %" PRIu64, at,
@@ -1052,7 +1052,7 @@ static void expect_part(size_t at, uint64_t calls, const char *name)
 }
 
 /* What was launched before a handle was given to another kernel stays what it was, with its stacks. */
-Test(gpu_tally, handles_of_kernels_again)
+Test(call_table, handles_of_kernels_again)
 {
 	struct bpfprof_gpu_key key = launch_of(7, 1), other = launch_of(7, 1);
 	struct bpfprof_gpu_call call = call_of(key);
@@ -1078,7 +1078,7 @@ Test(gpu_tally, handles_of_kernels_again)
 	expect_part(0, 10, "(none)");
 	expect_part(1, 20, "first");
 	expect_part(2, 30, "second");
-	cr_expect_eq(gpu_tally_nr_unknown(tally, parts, nr_parts), 10);
+	cr_expect_eq(call_table_nr_unknown(tally, parts, nr_parts), 10);
 	finish(parts, nr_parts, &view);
 	cr_assert_eq(view.nr_call_samples, 3);
 	for (size_t i = 0; i < 3; i++)
@@ -1108,7 +1108,7 @@ Test(gpu_tally, handles_of_kernels_again)
 }
 
 /* Of launches whose time is known it says which kernel that was. */
-Test(gpu_tally, kernels_at_a_time)
+Test(call_table, kernels_at_a_time)
 {
 	uint64_t times[3];
 	struct bpfprof_gpu_key key;
@@ -1122,15 +1122,15 @@ Test(gpu_tally, kernels_at_a_time)
 		times[i] = clock_ns++;
 	}
 	for (size_t i = 0; i < 3; i++) {
-		key = gpu_tally_kernel_at(tally, 7, START_NS, 1, times[i]);
-		cr_expect_str_eq(gpu_tally_kernel(tally, &key), names[i]);
+		key = call_table_kernel_at(tally, 7, START_NS, 1, times[i]);
+		cr_expect_str_eq(call_table_kernel(tally, &key), names[i]);
 	}
-	key = gpu_tally_kernel_at(tally, 7, START_NS, 2, 0);
-	cr_expect_null(gpu_tally_kernel(tally, &key));
+	key = call_table_kernel_at(tally, 7, START_NS, 2, 0);
+	cr_expect_null(call_table_kernel(tally, &key));
 }
 
 /* Where the two cannot be told apart neither name is given. */
-Test(gpu_tally, kernels_that_are_mixed)
+Test(call_table, kernels_that_are_mixed)
 {
 	struct bpfprof_gpu_key key = launch_of(7, 1);
 
@@ -1141,7 +1141,7 @@ Test(gpu_tally, kernels_that_are_mixed)
 	cr_expect_str_eq(kernel_name(7, 9), "first");
 	name_send_as(BPFPROF_NAME_UNSEEN, 7, 1, 0, "second");
 	cr_expect_str_eq(kernel_name(7, 1), "(none)");
-	gpu_tally_kernel_set(tally, &key, "third");
+	call_table_kernel_set(tally, &key, "third");
 	cr_expect_str_eq(kernel_name(7, 1), "(none)", "of one of them at most");
 	/* What was told so is remembered at the next look-ups, whatever they say. */
 	name_send(7, 1, 0, "second");
@@ -1178,11 +1178,11 @@ Test(gpu_tally, kernels_that_are_mixed)
 	/* An end of a key whose handle has none. */
 	reused_send(launch_of(7, 3), 10);
 	name_send(7, 3, 0, "again");
-	cr_expect_eq(gpu_tally_nr_parts(tally), 6);
+	cr_expect_eq(call_table_nr_parts(tally), 6);
 }
 
 /* The word that a handle is another kernel's, or the end of it, does not come: no name is guessed. */
-Test(gpu_tally, kernels_whose_names_are_lost)
+Test(call_table, kernels_whose_names_are_lost)
 {
 	struct bpfprof_gpu_key key = launch_of(7, 1);
 
@@ -1193,7 +1193,7 @@ Test(gpu_tally, kernels_whose_names_are_lost)
 	cr_expect_str_eq(kernel_name(7, 1), "(none)", "some launches may be of the first");
 	name_send_as(BPFPROF_NAME_REUSED, 7, 1, 0, "second");
 	reused_send(key, 10);
-	gpu_tally_kernel_set(tally, &key, "third");
+	call_table_kernel_set(tally, &key, "third");
 	name_send(7, 1, 0, "second");
 	cr_expect_str_eq(kernel_name(7, 1), "(none)", "others may not have been told");
 	name_send_as(BPFPROF_NAME_REUSED, 7, 1, 0, "fourth");
@@ -1209,7 +1209,7 @@ Test(gpu_tally, kernels_whose_names_are_lost)
 }
 
 /* Two threads look up the new kernel at once: the one that did not notice may be heard first, or last. */
-Test(gpu_tally, kernels_named_by_two_threads)
+Test(call_table, kernels_named_by_two_threads)
 {
 	struct bpfprof_gpu_key key = launch_of(7, 1);
 
@@ -1218,7 +1218,7 @@ Test(gpu_tally, kernels_named_by_two_threads)
 	name_send_as(BPFPROF_NAME_REUSED, 7, 1, 0, "second");
 	name_send(7, 1, 0, "second");
 	reused_send(key, 10);
-	gpu_tally_kernel_set(tally, &key, "third"); /* by a stack, meanwhile */
+	call_table_kernel_set(tally, &key, "third"); /* by a stack, meanwhile */
 	told_send(7, 1, true);
 	split(key, 0, 15);
 	cr_assert_eq(nr_parts, 2);
@@ -1227,7 +1227,7 @@ Test(gpu_tally, kernels_named_by_two_threads)
 }
 
 /* After an interval nothing is kept of what had ended; the next one counts from its own border. */
-Test(gpu_tally, handles_again_in_intervals)
+Test(call_table, handles_again_in_intervals)
 {
 	struct bpfprof_gpu_key key = launch_of(7, 1), unknown = launch_of(8, 1);
 	struct bpfprof_gpu_call call = call_of(key);
@@ -1236,7 +1236,7 @@ Test(gpu_tally, handles_again_in_intervals)
 
 	send_stack(&call, 7, 1);
 	name_send(7, 1, 0, "k0");
-	for (uint64_t i = 1; i < 3 * GPU_TALLY_MAX_PROCESS_NAMES; i++) {
+	for (uint64_t i = 1; i < 3 * CALL_TABLE_MAX_PROCESS_NAMES; i++) {
 		snprintf(name, sizeof(name), "k%" PRIu64, i);
 		name_send_as(BPFPROF_NAME_REUSED, 7, 1, 0, name);
 		reused_send(key, 10 * i);
@@ -1244,10 +1244,10 @@ Test(gpu_tally, handles_again_in_intervals)
 		if (i % 1000)
 			continue;
 		cr_assert_eq(aggregate_new(&next, false, 16 * MIB), 0);
-		gpu_tally_next(tally, next, 16 * MIB);
+		call_table_next(tally, next, 16 * MIB);
 		aggregate_free(a);
 		a = next;
-		cr_assert_eq(gpu_tally_nr_parts(tally), 0);
+		cr_assert_eq(call_table_nr_parts(tally), 0);
 		split(key, 10 * i, 10 * i + 3);
 		cr_assert_eq(nr_parts, 1);
 		expect_part(0, 3, name);
@@ -1259,7 +1259,7 @@ Test(gpu_tally, handles_again_in_intervals)
 	name_send_as(BPFPROF_NAME_REUSED, 8, 1, 0, "second");
 	reused_send(unknown, 5);
 	cr_assert_eq(aggregate_new(&next, false, 16 * MIB), 0);
-	gpu_tally_next(tally, next, 16 * MIB);
+	call_table_next(tally, next, 16 * MIB);
 	aggregate_free(a);
 	a = next;
 	split(unknown, 0, 7);
@@ -1268,12 +1268,12 @@ Test(gpu_tally, handles_again_in_intervals)
 }
 
 /* One that reuses handles without end takes no room of others; what it launches has no name then. */
-Test(gpu_tally, handles_again_are_bounded)
+Test(call_table, handles_again_are_bounded)
 {
 	struct bpfprof_gpu_key key = launch_of(7, 1);
-	uint64_t most = GPU_REUSE_MAX / GPU_REUSE_OF_ONE, i;
+	uint64_t most = HANDLE_GENERATIONS_MAX / HANDLE_GENERATIONS_OF_ONE, i;
 
-	for (i = 1; i <= GPU_REUSE_MAX_GENERATION; i++)
+	for (i = 1; i <= HANDLE_GENERATION_MAX; i++)
 		renamed_send(7, 1, "first");
 	cr_expect_str_eq(kernel_name(7, 1), "first");
 	renamed_send(7, 1, "second");
@@ -1298,9 +1298,9 @@ Test(gpu_tally, handles_again_are_bounded)
 }
 
 /* What a launched graph has in it is a frame; one of which nothing is known has none. */
-Test(gpu_tally, graphs)
+Test(call_table, graphs)
 {
-	struct gpu_tally_count counts[4];
+	struct call_table_count counts[4];
 	struct bpfprof_gpu_graph_event event = { .start_ns = START_NS, .pid = 7, .number = 1 };
 	struct aggregate_view view;
 	struct gpu_graph graph;
@@ -1309,34 +1309,34 @@ Test(gpu_tally, graphs)
 	event.kind = GPU_GRAPH_NODE;
 	event.function = function_nr("cuLaunchKernel");
 	for (i = 0; i < 3; i++)
-		gpu_tally_graph(tally, &event);
+		call_table_graph(tally, &event);
 	event.number = 2;
-	gpu_tally_graph(tally, &event);
+	call_table_graph(tally, &event);
 	event.function = function_nr("cuGraphLaunch");
-	gpu_tally_graph(tally, &event);
+	call_table_graph(tally, &event);
 	event.function = function_nr("cuMemsetD8Async");
 	event.number = 1;
-	gpu_tally_graph(tally, &event);
+	call_table_graph(tally, &event);
 	event.kind = GPU_GRAPH_MADE;
 	event.handle = 0xc1;
 	event.nodes = 4;
-	gpu_tally_graph(tally, &event);
+	call_table_graph(tally, &event);
 	event.number = 2;
 	event.handle = 0xc2;
 	event.nodes = 2;
-	gpu_tally_graph(tally, &event);
+	call_table_graph(tally, &event);
 	for (i = 0; i < 4; i++) {
-		counts[i] = (struct gpu_tally_count){ .key = key_of(7, "cuGraphLaunch"),
-						      .count = { .calls = 1U << i } };
+		counts[i] = (struct call_table_count){ .key = key_of(7, "cuGraphLaunch"),
+						       .count = { .calls = 1U << i } };
 		counts[i].key.handle = 0xc0 + i;
 	}
-	cr_expect_eq(gpu_tally_nr_nodes(tally), 4);
-	cr_expect(gpu_tally_graph_of(tally, &counts[1].key, &graph) && graph.complete);
-	cr_expect(gpu_tally_graph_of(tally, &counts[2].key, &graph) && !graph.complete,
+	cr_expect_eq(call_table_nr_nodes(tally), 4);
+	cr_expect(call_table_graph_of(tally, &counts[1].key, &graph) && graph.complete);
+	cr_expect(call_table_graph_of(tally, &counts[2].key, &graph) && !graph.complete,
 		  "another graph is in it");
-	cr_expect_not(gpu_tally_graph_of(tally, &counts[3].key, &graph));
+	cr_expect_not(call_table_graph_of(tally, &counts[3].key, &graph));
 	counts[0].key.handle = 0;
-	cr_expect_not(gpu_tally_graph_of(tally, &counts[0].key, &graph));
+	cr_expect_not(call_table_graph_of(tally, &counts[0].key, &graph));
 	finish(counts, 4, &view);
 	cr_assert_eq(view.nr_call_samples, 4);
 	for (i = 0; i < 4; i++) {
@@ -1352,43 +1352,43 @@ Test(gpu_tally, graphs)
 	}
 }
 
-Test(gpu_tally, names_without_an_end)
+Test(call_table, names_without_an_end)
 {
 	struct bpfprof_gpu_name e = { .task = { .pid = 7, .tid = 7, .start_ns = START_NS },
 				      .handle = 1 };
 
 	memset(e.name, 'x', sizeof(e.name));
-	gpu_tally_name(tally, &e);
+	call_table_name(tally, &e);
 	cr_expect_eq(strlen(kernel_name(7, 1)), sizeof(e.name) - 1);
 	/* Another one that begins so is another one, and what could be demangled of it is not. */
 	memcpy(e.name, "_Z3foov.", 8);
 	e.handle = 2;
-	gpu_tally_name(tally, &e);
+	call_table_name(tally, &e);
 	e.handle = 3;
-	gpu_tally_name(tally, &e);
+	call_table_name(tally, &e);
 	cr_expect_str_neq(kernel_name(7, 2), kernel_name(7, 3));
 	cr_expect(!strncmp(kernel_name(7, 2), "_Z3foov.xxx", 11));
 	memset(e.name, 'x', 8);
 	memset(e.name, '\xff', sizeof(e.name));
 	e.handle = UINT64_MAX;
-	gpu_tally_name(tally, &e);
+	call_table_name(tally, &e);
 	for (const char *c = kernel_name(7, UINT64_MAX); *c; c++)
 		cr_assert(*c >= ' ' && *c < 0x7f, "it is for a terminal");
 }
 
 /* What one may have is less than all there is: the next one gets its own. */
-Test(gpu_tally, names_of_one_process)
+Test(call_table, names_of_one_process)
 {
 	const struct bpfprof_gpu_key first = launch_of(7, 1);
 	char name[32];
 
-	for (uint64_t i = 1; i <= GPU_TALLY_MAX_PROCESS_NAMES + 3; i++) {
+	for (uint64_t i = 1; i <= CALL_TABLE_MAX_PROCESS_NAMES + 3; i++) {
 		snprintf(name, sizeof(name), "k%" PRIu64, i);
 		name_send(7, i, 0, name);
 	}
 	cr_expect_eq(lost("kernel_names_no_room"), 3);
-	cr_expect_str_eq(kernel_name(7, GPU_TALLY_MAX_PROCESS_NAMES + 1), "(none)");
-	gpu_tally_kernel_set(tally, &first, "renamed");
+	cr_expect_str_eq(kernel_name(7, CALL_TABLE_MAX_PROCESS_NAMES + 1), "(none)");
+	call_table_kernel_set(tally, &first, "renamed");
 	cr_expect_str_eq(kernel_name(7, 1), "renamed");
 	name_send(8, 1, 0, "other");
 	cr_expect_str_eq(kernel_name(8, 1), "other");
@@ -1396,10 +1396,10 @@ Test(gpu_tally, names_of_one_process)
 }
 
 /* Long names are no way around it; one that takes another's place costs what it is longer. */
-Test(gpu_tally, name_bytes_of_one_process)
+Test(call_table, name_bytes_of_one_process)
 {
 	const struct bpfprof_gpu_key first = launch_of(7, 1);
-	uint64_t fit = GPU_TALLY_PROCESS_NAME_BYTES / 1000;
+	uint64_t fit = CALL_TABLE_PROCESS_NAME_BYTES / 1000;
 	char name[1001] = "";
 
 	memset(name, 'n', 1000);
@@ -1409,22 +1409,22 @@ Test(gpu_tally, name_bytes_of_one_process)
 	cr_expect_str_eq(kernel_name(7, fit), name);
 	cr_expect_str_eq(kernel_name(7, fit + 1), "(none)");
 	name[0] = 'm';
-	gpu_tally_kernel_set(tally, &first, name);
+	call_table_kernel_set(tally, &first, name);
 	cr_expect_str_eq(kernel_name(7, 1), name);
 	name_send(8, 1, 0, name);
 	cr_expect_str_eq(kernel_name(8, 1), name);
 	cr_expect_eq(lost("kernel_names_no_room"), 3);
 	/* What it gives back is to be had again. */
-	gpu_tally_kernel_set(tally, &first, "s");
+	call_table_kernel_set(tally, &first, "s");
 	name_send(7, fit + 1, 0, "t");
 	cr_expect_str_eq(kernel_name(7, fit + 1), "t");
 }
 
-Test(gpu_tally, names_in_all)
+Test(call_table, names_in_all)
 {
 	char name[32];
 
-	for (uint64_t i = 1; i <= GPU_TALLY_MAX_NAMES; i++) {
+	for (uint64_t i = 1; i <= CALL_TABLE_MAX_NAMES; i++) {
 		snprintf(name, sizeof(name), "k%" PRIu64, i);
 		name_send(7 + (uint32_t)(i % 4), i, 0, name);
 	}
@@ -1434,9 +1434,9 @@ Test(gpu_tally, names_in_all)
 	cr_expect_str_eq(kernel_name(20, 1), "(none)");
 }
 
-Test(gpu_tally, allocations_are_bounded)
+Test(call_table, allocations_are_bounded)
 {
-	uint64_t most = GPU_TALLY_MAX_PROCESS_LIVE;
+	uint64_t most = CALL_TABLE_MAX_PROCESS_LIVE;
 
 	for (uint64_t i = 1; i <= most + 5; i++)
 		alloc(7, i, 2);
@@ -1448,48 +1448,48 @@ Test(gpu_tally, allocations_are_bounded)
 	release(7, 1);
 	alloc(7, most + 1, 2);
 	cr_expect_eq(memory_of(7).live_bytes, 2 * most);
-	for (uint64_t i = 2; GPU_TALLY_MAX_LIVE - most >= i; i++)
+	for (uint64_t i = 2; CALL_TABLE_MAX_LIVE - most >= i; i++)
 		alloc(9, i, 1);
 	cr_expect_eq(lost("allocations_no_room"), 5);
 	alloc(10, 1, 1);
 	cr_expect_eq(lost("allocations_no_room"), 6);
 	cr_expect_eq(memory_of(10).live_bytes, 0);
-	gpu_tally_exit(tally, &(struct bpfprof_task_id){ .pid = 7, .start_ns = START_NS });
+	call_table_exit(tally, &(struct bpfprof_task_id){ .pid = 7, .start_ns = START_NS });
 	alloc(10, 1, 1);
 	cr_expect_eq(memory_of(10).live_bytes, 1);
 }
 
 /* What the driver hands out has room beside all the tensors there are. */
-Test(gpu_tally, tensors_leave_room)
+Test(call_table, tensors_leave_room)
 {
 	struct bpfprof_gpu_event event = {
 		.task = { .pid = 7, .tid = 7, .start_ns = START_NS },
 		.call = { .key = key_of(7, "pytorch:malloc"), .bytes = 2 },
 	};
-	uint64_t most = GPU_TALLY_MAX_PROCESS_LIVE / 8 * 7;
+	uint64_t most = CALL_TABLE_MAX_PROCESS_LIVE / 8 * 7;
 
 	for (uint64_t i = 1; i <= most + 5; i++) {
 		event.call.va = i;
-		gpu_tally_call(tally, &event);
+		call_table_call(tally, &event);
 	}
 	cr_expect_eq(lost("allocations_no_room"), 5);
-	for (uint64_t i = 1; i <= GPU_TALLY_MAX_PROCESS_LIVE / 8; i++)
+	for (uint64_t i = 1; i <= CALL_TABLE_MAX_PROCESS_LIVE / 8; i++)
 		alloc(7, i, 3);
 	cr_expect_eq(lost("allocations_no_room"), 5);
-	cr_expect_eq(memory_of(7).live_bytes, 3 * (uint64_t)GPU_TALLY_MAX_PROCESS_LIVE / 8);
-	alloc(7, GPU_TALLY_MAX_LIVE, 3);
+	cr_expect_eq(memory_of(7).live_bytes, 3 * (uint64_t)CALL_TABLE_MAX_PROCESS_LIVE / 8);
+	alloc(7, CALL_TABLE_MAX_LIVE, 3);
 	cr_expect_eq(lost("allocations_no_room"), 6);
 }
 
 /* One that calls from everywhere: its calls are told, the stacks of others come through. */
-Test(gpu_tally, stacks_are_bounded)
+Test(call_table, stacks_are_bounded)
 {
 	struct bpfprof_gpu_call call = call_of(launch_of(7, 1)), other = call_of(launch_of(8, 1));
-	struct gpu_tally_count counts[] = { { .key = call.key, .count.calls = 1000000 },
-					    { .key = other.key, .count.calls = 5 } };
+	struct call_table_count counts[] = { { .key = call.key, .count.calls = 1000000 },
+					     { .key = other.key, .count.calls = 5 } };
 	struct aggregate_view view;
 
-	for (uint64_t i = 1; i <= GPU_TALLY_MAX_PROCESS_STACKS + 7; i++)
+	for (uint64_t i = 1; i <= CALL_TABLE_MAX_PROCESS_STACKS + 7; i++)
 		send_stack(&call, 7, i);
 	cr_expect_eq(lost("stacks_no_room"), 7);
 	send_stack(&call, 7, 1); /* known */
@@ -1500,23 +1500,23 @@ Test(gpu_tally, stacks_are_bounded)
 	cr_expect_eq(values_at(&view, 2, 1 << 20)[PROFILE_CALLS], 5);
 }
 
-Test(gpu_tally, processes_are_bounded)
+Test(call_table, processes_are_bounded)
 {
-	for (uint32_t pid = 1; pid <= GPU_TALLY_MAX_PROCESSES; pid++)
+	for (uint32_t pid = 1; pid <= CALL_TABLE_MAX_PROCESSES; pid++)
 		alloc(pid, VA, 1);
 	cr_expect_eq(lost("processes_no_room"), 0);
-	alloc(GPU_TALLY_MAX_PROCESSES + 1, VA, 1);
-	name_send(GPU_TALLY_MAX_PROCESSES + 1, 1, 0, "k");
+	alloc(CALL_TABLE_MAX_PROCESSES + 1, VA, 1);
+	name_send(CALL_TABLE_MAX_PROCESSES + 1, 1, 0, "k");
 	cr_expect_eq(lost("processes_no_room"), 2);
-	cr_expect_null(process_at(GPU_TALLY_MAX_PROCESSES + 1, START_NS));
+	cr_expect_null(process_at(CALL_TABLE_MAX_PROCESSES + 1, START_NS));
 	alloc(1, VA + 1, 1);
 	cr_expect_eq(memory_of(1).live_bytes, 2);
 }
 
 /* An aggregate that is full takes no more: what is in it is still told, the rest is counted. */
-Test(gpu_tally, full_aggregate)
+Test(call_table, full_aggregate)
 {
-	static struct gpu_tally_count counts[4000];
+	static struct call_table_count counts[4000];
 	struct bpfprof_gpu_call call;
 	struct aggregate_view view;
 
@@ -1525,7 +1525,7 @@ Test(gpu_tally, full_aggregate)
 	for (uint64_t i = 0; i < 4000; i++) {
 		call = call_of(launch_of(7, i + 1));
 		send_stack(&call, 7, i + 1);
-		counts[i] = (struct gpu_tally_count){ .key = call.key, .count.calls = 10 };
+		counts[i] = (struct call_table_count){ .key = call.key, .count.calls = 10 };
 	}
 	finish(counts, 4000, &view);
 	cr_expect_gt(view.nr_call_samples, 0);
@@ -1534,10 +1534,10 @@ Test(gpu_tally, full_aggregate)
 }
 
 /* Too small for anything at all. */
-Test(gpu_tally, no_aggregate_to_speak_of)
+Test(call_table, no_aggregate_to_speak_of)
 {
 	struct bpfprof_gpu_call call = call_of(launch_of(7, 1));
-	struct gpu_tally_count count = { .key = call.key, .count.calls = 10 };
+	struct call_table_count count = { .key = call.key, .count.calls = 10 };
 	struct aggregate_view view;
 
 	/* From a budget that its own tables fill up to one with room for a few things. */
@@ -1545,7 +1545,7 @@ Test(gpu_tally, no_aggregate_to_speak_of)
 		teardown();
 		if (aggregate_new(&a, false, bytes))
 			continue;
-		cr_assert_eq(gpu_tally_new(&tally, a), 0);
+		cr_assert_eq(call_table_new(&tally, a), 0);
 		send_stack(&call, 7, 1);
 		finish(&count, 1, &view);
 		cr_expect_geq(value_sum(&view, PROFILE_CALLS) + view.nr_calls_lost +
@@ -1555,10 +1555,10 @@ Test(gpu_tally, no_aggregate_to_speak_of)
 }
 
 /* Records as nobody should send them: bounded, counted, no crash. */
-Test(gpu_tally, hostile_records)
+Test(call_table, hostile_records)
 {
 	static const uint32_t numbers[] = { 0, 250, 255, 256, 65535, UINT32_MAX };
-	struct gpu_tally_count counts[6];
+	struct call_table_count counts[6];
 	struct bpfprof_gpu_call call;
 	struct aggregate_view view;
 
@@ -1572,8 +1572,8 @@ Test(gpu_tally, hostile_records)
 		send_call(&call, UINT32_MAX);
 		call.flags = BPFPROF_CALL_STACK;
 		send_call(&call, UINT32_MAX);
-		counts[i] = (struct gpu_tally_count){ .key = call.key,
-						      .count = { .calls = 2, .ns = UINT64_MAX } };
+		counts[i] = (struct call_table_count){ .key = call.key,
+						       .count = { .calls = 2, .ns = UINT64_MAX } };
 	}
 	finish(counts, 6, &view);
 	cr_expect_eq(value_sum(&view, PROFILE_CALLS), 12);
@@ -1581,9 +1581,9 @@ Test(gpu_tally, hostile_records)
 }
 
 /* No device has so much; the sums of a process stay sums. */
-Test(gpu_tally, absurd_allocations)
+Test(call_table, absurd_allocations)
 {
-	struct gpu_tally_memory memory;
+	struct call_table_memory memory;
 
 	for (uint64_t i = 1; i <= 100; i++)
 		alloc(7, i, UINT64_MAX);
@@ -1597,7 +1597,7 @@ Test(gpu_tally, absurd_allocations)
 }
 
 /* What is known of a process comes with its stacks, later words before earlier ones. */
-Test(gpu_tally, processes_are_described)
+Test(call_table, processes_are_described)
 {
 	struct container container = { .id = "c1", .pod = "pod", .namespace = "ml", .rank = "0" };
 	struct ranks ranks = { .rank = "3" };
@@ -1606,7 +1606,7 @@ Test(gpu_tally, processes_are_described)
 		.sample = &sample, .stop = BPFPROF_STOP_INVALID, .own_pid = 4, .title = "ray::A.f"
 	};
 	struct bpfprof_gpu_call call = call_of(launch_of(7, 1));
-	const struct gpu_tally_process *process;
+	const struct call_table_process *process;
 
 	container.name = container.pod_uid = container.image = container.ray_cluster = "";
 	container.ray_group = container.ray_node_type = container.local_rank = "";
@@ -1614,7 +1614,7 @@ Test(gpu_tally, processes_are_described)
 	/* Neither ends with a NUL. */
 	memset(sample.leader_comm, 'x', sizeof(sample.leader_comm));
 	memset(ranks.slurm_job, '9', sizeof(ranks.slurm_job));
-	gpu_tally_stack(tally, &input, &call);
+	call_table_stack(tally, &input, &call);
 	process = process_at(7, START_NS);
 	cr_expect(process->pid == 4 && !process->rank && !process->pod);
 	cr_expect_eq(strlen(process->name), BPFPROF_COMM_LEN);
@@ -1623,7 +1623,7 @@ Test(gpu_tally, processes_are_described)
 	ranks.slurm_job[0] = 0;
 	memcpy(sample.leader_comm, "train", 6);
 	input.title = "ray::A.g";
-	gpu_tally_stack(tally, &input, &call);
+	call_table_stack(tally, &input, &call);
 	process = process_at(7, START_NS);
 	cr_expect_str_eq(process->name, "train");
 	cr_expect_str_eq(process->ray_task, "ray::A.g");
@@ -1641,13 +1641,13 @@ static void told_comm(void *arg, const struct bpfprof_gpu_key *key, char comm[24
 	snprintf(rank, 16, "3");
 }
 
-Test(gpu_tally, labels_of_calls)
+Test(call_table, labels_of_calls)
 {
-	struct gpu_tally_count counts[] = { { .key = key_of(7, "ncclAllReduce"),
-					      .count = { .calls = 2, .bytes = 64, .ns = 9 } },
-					    { .key = launch_of(7, 0x20), .count.calls = 1 },
-					    { .key = key_of(7, "cuCtxSynchronize"),
-					      .count.calls = 1 } };
+	struct call_table_count counts[] = { { .key = key_of(7, "ncclAllReduce"),
+					       .count = { .calls = 2, .bytes = 64, .ns = 9 } },
+					     { .key = launch_of(7, 0x20), .count.calls = 1 },
+					     { .key = key_of(7, "cuCtxSynchronize"),
+					       .count.calls = 1 } };
 	char hash[] = "0xfeed";
 	struct aggregate_view view;
 	const struct aggregate_call *call;
@@ -1655,7 +1655,7 @@ Test(gpu_tally, labels_of_calls)
 	counts[0].key.handle = 0xc0;
 	counts[0].key.stream = 0x51;
 	counts[1].key.stream = 0;
-	cr_assert_eq(gpu_tally_finish(tally, counts, 3, told_comm, hash), 0);
+	cr_assert_eq(call_table_finish(tally, counts, 3, told_comm, hash), 0);
 	aggregate_view_get(a, &view);
 	cr_assert_eq(view.nr_call_samples, 3);
 	cr_assert_eq(view.nr_calls, 3);
@@ -1675,7 +1675,7 @@ Test(gpu_tally, labels_of_calls)
 }
 
 /* A leaf more, once; what is no stack, or has no room, stays as it is. */
-Test(gpu_tally, stack_with_a_leaf)
+Test(call_table, stack_with_a_leaf)
 {
 	struct bpfprof_sample sample = { .task = { .pid = 7, .tid = 7, .start_ns = START_NS } };
 	const uint64_t frames[] = { FRAME(1), FRAME(2) };
@@ -1709,7 +1709,7 @@ Test(gpu_tally, stack_with_a_leaf)
 	cr_expect_eq(aggregate_stack_with(a, with, kernel), with);
 }
 
-Test(gpu_tally, stack_with_a_leaf_without_room)
+Test(call_table, stack_with_a_leaf_without_room)
 {
 	struct bpfprof_sample sample = { .task = { .pid = 7, .tid = 7, .start_ns = START_NS } };
 	struct aggregate_input input = { .sample = &sample, .stop = BPFPROF_STOP_INVALID };
@@ -1730,11 +1730,11 @@ Test(gpu_tally, stack_with_a_leaf_without_room)
 }
 
 /* What is allocated stays under its stack; where calls come from when none is sent is what was sent last. */
-Test(gpu_tally, next_interval)
+Test(call_table, next_interval)
 {
 	struct bpfprof_gpu_call made = call_of(key_of(7, "cuMemAlloc_v2"));
 	struct bpfprof_gpu_call launched = call_of(launch_of(7, 0x10));
-	struct gpu_tally_count counts[] = {
+	struct call_table_count counts[] = {
 		{ .key = made.key, .count = { .calls = 2, .bytes = 300 } },
 		{ .key = launched.key, .count = { .calls = 100 } },
 	};
@@ -1781,17 +1781,17 @@ Test(gpu_tally, next_interval)
 }
 
 /* A call that has begun in one interval and returns in another has its stack still. */
-Test(gpu_tally, next_interval_of_an_open_call)
+Test(call_table, next_interval_of_an_open_call)
 {
 	struct bpfprof_gpu_call call = call_of(key_of(7, "cuStreamSynchronize"));
-	struct gpu_tally_count count = { .key = call.key, .count = { .calls = 1, .ns = 900 } };
+	struct call_table_count count = { .key = call.key, .count = { .calls = 1, .ns = 900 } };
 	struct aggregate_view view;
 	uint32_t stack;
 
 	call.flags = BPFPROF_CALL_ENTRY | BPFPROF_CALL_STACK;
 	send_stack(&call, 7, 1);
 	next(NULL, 0, NULL);
-	cr_expect(gpu_tally_open_stack(tally, 7, call.begin_ns, &stack));
+	cr_expect(call_table_open_stack(tally, 7, call.begin_ns, &stack));
 	call.flags = BPFPROF_CALL_STACK;
 	call.ns = 900;
 	send_call(&call, 7);
@@ -1801,7 +1801,7 @@ Test(gpu_tally, next_interval_of_an_open_call)
 }
 
 /* Nothing is known any more of what has ended; what is known of others is theirs still. */
-Test(gpu_tally, next_interval_forgets)
+Test(call_table, next_interval_forgets)
 {
 	struct bpfprof_task_id task = { .start_ns = START_NS };
 	struct bpfprof_gpu_call call;
@@ -1816,69 +1816,69 @@ Test(gpu_tally, next_interval_forgets)
 		}
 		for (task.pid = 1; task.pid <= 50; task.pid++)
 			if (task.pid != 20)
-				cr_expect(gpu_tally_exit(tally, &task));
-		cr_expect(gpu_tally_has_ended(tally, 21, START_NS));
+				cr_expect(call_table_exit(tally, &task));
+		cr_expect(call_table_has_ended(tally, 21, START_NS));
 		next(NULL, 0, NULL);
-		gpu_tally_processes(tally, &nr);
+		call_table_processes(tally, &nr);
 		cr_expect_eq(nr, 1);
 		cr_assert_not_null(process_at(20, START_NS));
 		cr_expect_str_eq(process_at(20, START_NS)->name, "train");
 		cr_expect_eq(memory_of(20).live_bytes, 20);
 		cr_expect_str_eq(kernel_name(20, 0x10), "even");
 		cr_expect_str_eq(kernel_name(21, 0x10), "(none)");
-		cr_expect_not(gpu_tally_has_ended(tally, 20, START_NS));
+		cr_expect_not(call_table_has_ended(tally, 20, START_NS));
 	}
 }
 
-/* What a process has starved in all is shared out once: what is new, in each. */
-Test(gpu_tally, starved_by_interval)
+/* What a process has device_idle in all is shared out once: what is new, in each. */
+Test(call_table, device_idle_by_interval)
 {
-	struct gpu_tally_count count = { .key = launch_of(7, 0x10), .count.calls = 9 };
+	struct call_table_count count = { .key = launch_of(7, 0x10), .count.calls = 9 };
 	struct bpfprof_gpu_call call = call_of(count.key);
 	struct aggregate_view view;
 
 	call.va = 500;
 	send_stack(&call, 7, 1);
-	gpu_tally_starved(tally, 7, START_NS, 600, 0);
+	call_table_device_idle(tally, 7, START_NS, 600, 0);
 	finish(&count, 1, &view);
-	cr_expect_eq(value_sum(&view, PROFILE_STARVED_NS), 600);
+	cr_expect_eq(value_sum(&view, PROFILE_DEVICE_IDLE_NS), 600);
 	next(&count, 1, &view);
-	cr_expect_eq(value_sum(&view, PROFILE_STARVED_NS), 0);
+	cr_expect_eq(value_sum(&view, PROFILE_DEVICE_IDLE_NS), 0);
 	next(NULL, 0, NULL);
 	call.va = 50;
 	send_stack(&call, 7, 1);
-	gpu_tally_starved(tally, 7, START_NS, 700, 0);
+	call_table_device_idle(tally, 7, START_NS, 700, 0);
 	finish(&count, 1, &view);
-	cr_expect_eq(value_sum(&view, PROFILE_STARVED_NS), 100);
-	cr_expect_eq(values_at(&view, 3, 1)[PROFILE_STARVED_NS], 50);
+	cr_expect_eq(value_sum(&view, PROFILE_DEVICE_IDLE_NS), 100);
+	cr_expect_eq(values_at(&view, 3, 1)[PROFILE_DEVICE_IDLE_NS], 50);
 	/* Of a stack it is known before the kernel is asked. */
 	next(NULL, 0, NULL);
 	call.va = 30;
 	send_stack(&call, 7, 1);
 	finish(&count, 1, &view);
-	cr_expect_eq(value_sum(&view, PROFILE_STARVED_NS), 30);
+	cr_expect_eq(value_sum(&view, PROFILE_DEVICE_IDLE_NS), 30);
 	next(NULL, 0, NULL);
-	gpu_tally_starved(tally, 7, START_NS, 735, 0);
+	call_table_device_idle(tally, 7, START_NS, 735, 0);
 	finish(&count, 1, &view);
-	cr_expect_eq(value_sum(&view, PROFILE_STARVED_NS), 5);
+	cr_expect_eq(value_sum(&view, PROFILE_DEVICE_IDLE_NS), 5);
 }
 
 /* In the interval in which it is known, on the stacks of the call, though none is made there. */
-Test(gpu_tally, complete_by_interval)
+Test(call_table, complete_by_interval)
 {
-	struct gpu_tally_count count = { .key = key_of(7, "ncclAllReduce"), .count.calls = 2 };
+	struct call_table_count count = { .key = key_of(7, "ncclAllReduce"), .count.calls = 2 };
 	struct bpfprof_gpu_call call = call_of(count.key);
 	struct aggregate_view view;
 
 	send_stack(&call, 7, 1);
-	gpu_tally_complete(tally, &count.key, 100);
+	call_table_complete(tally, &count.key, 100);
 	finish(&count, 1, &view);
 	cr_expect_eq(value_sum(&view, PROFILE_COMPLETE_NS), 100);
 	count.count.calls = 0;
 	next(&count, 1, &view);
 	cr_expect_eq(value_sum(&view, PROFILE_COMPLETED), 0);
 	next(NULL, 0, NULL);
-	gpu_tally_complete(tally, &count.key, 250);
+	call_table_complete(tally, &count.key, 250);
 	finish(&count, 1, &view);
 	cr_expect_eq(values_at(&view, 1, 1)[PROFILE_COMPLETED], 1);
 	cr_expect_eq(values_at(&view, 1, 1)[PROFILE_COMPLETE_NS], 250);
@@ -1886,10 +1886,10 @@ Test(gpu_tally, complete_by_interval)
 }
 
 /* A call that has not returned has waited: in each interval for a part of it, with its stack. */
-Test(gpu_tally, waits_by_interval)
+Test(call_table, waits_by_interval)
 {
-	struct gpu_tally_count count = { .key = key_of(7, "cuStreamSynchronize"),
-					 .count.calls = 3 };
+	struct call_table_count count = { .key = key_of(7, "cuStreamSynchronize"),
+					  .count.calls = 3 };
 	struct bpfprof_gpu_call call = call_of(count.key), other = call;
 	struct bpfprof_gpu_open open = { .key = count.key };
 	struct bpfprof_gpu_event event = { .task = { .pid = 7, .tid = 7, .start_ns = START_NS } };
@@ -1901,8 +1901,8 @@ Test(gpu_tally, waits_by_interval)
 	other.ns = 50;
 	send_stack(&other, 8, 2);
 	send_stack(&other, 8, 2);
-	gpu_tally_waits(tally, &open, 7, 4000);
-	gpu_tally_waits(tally, &open, 9, 4000); /* of which nothing is known */
+	call_table_waits(tally, &open, 7, 4000);
+	call_table_waits(tally, &open, 9, 4000); /* of which nothing is known */
 	count.count.ns = 3000 + 100;
 	finish(&count, 1, &view);
 	cr_expect_eq(values_at(&view, 1, 1)[PROFILE_BLOCKED_NS], 3000);
@@ -1911,7 +1911,7 @@ Test(gpu_tally, waits_by_interval)
 	next(NULL, 0, NULL);
 	other.begin_ns = 5000;
 	send_stack(&other, 8, 2);
-	gpu_tally_waits(tally, &open, 7, 6000);
+	call_table_waits(tally, &open, 7, 6000);
 	count.count = (struct bpfprof_gpu_count){ .calls = 1, .ns = 2000 + 50 };
 	finish(&count, 1, &view);
 	cr_expect_eq(values_at(&view, 1, 1)[PROFILE_BLOCKED_NS], 2000);
@@ -1923,7 +1923,7 @@ Test(gpu_tally, waits_by_interval)
 	event.call = call;
 	event.call.flags = BPFPROF_CALL_STACK;
 	event.call.ns = 5400;
-	gpu_tally_call(tally, &event);
+	call_table_call(tally, &event);
 	count.count = (struct bpfprof_gpu_count){ .calls = 1, .ns = 400 + 50 };
 	finish(&count, 1, &view);
 	cr_expect_eq(values_at(&view, 1, 1)[PROFILE_BLOCKED_NS], 400);
@@ -1931,19 +1931,19 @@ Test(gpu_tally, waits_by_interval)
 }
 
 /* Half of the next aggregate is for its own stacks; what has no room is counted. */
-Test(gpu_tally, next_interval_is_bounded)
+Test(call_table, next_interval_is_bounded)
 {
 	struct aggregate *before = a;
 	struct bpfprof_gpu_call call;
 
-	gpu_tally_bound(tally, 4);
+	call_table_bound(tally, 4);
 	for (uint32_t i = 0; i < 3000; i++) {
 		call = call_of(launch_of(7, i + 1));
 		send_stack(&call, 7, i + 1);
 	}
 	cr_expect_eq(lost("stacks_no_room"), 0);
 	cr_assert_eq(aggregate_new(&a, false, MIB / 4), 0);
-	gpu_tally_next(tally, a, MIB / 4);
+	call_table_next(tally, a, MIB / 4);
 	aggregate_free(before);
 	cr_expect_lt(aggregate_bytes(a), MIB / 4 * 3 / 4);
 	cr_expect_gt(lost("stacks_no_room"), 0);
@@ -1951,31 +1951,31 @@ Test(gpu_tally, next_interval_is_bounded)
 }
 
 /* Who was described by a stack is not any more, until another comes. */
-Test(gpu_tally, undescribed)
+Test(call_table, undescribed)
 {
 	struct bpfprof_gpu_call call = call_of(launch_of(7, 1));
 
-	cr_expect_not(gpu_tally_is_described(tally, 7, START_NS));
+	cr_expect_not(call_table_is_described(tally, 7, START_NS));
 	alloc(7, VA, 1);
-	cr_expect_not(gpu_tally_is_described(tally, 7, START_NS));
+	cr_expect_not(call_table_is_described(tally, 7, START_NS));
 	send_stack(&call, 7, 1);
-	cr_expect(gpu_tally_is_described(tally, 7, START_NS));
-	gpu_tally_undescribe(tally);
-	cr_expect_not(gpu_tally_is_described(tally, 7, START_NS));
+	cr_expect(call_table_is_described(tally, 7, START_NS));
+	call_table_undescribe(tally);
+	cr_expect_not(call_table_is_described(tally, 7, START_NS));
 	send_stack(&call, 7, 1);
-	cr_expect(gpu_tally_is_described(tally, 7, START_NS));
+	cr_expect(call_table_is_described(tally, 7, START_NS));
 }
 
 /* One of which no stack came has its pid all the same, where the kernel's pids are ours. */
-Test(gpu_tally, pid_without_a_stack)
+Test(call_table, pid_without_a_stack)
 {
-	struct gpu_tally_count counts[] = { { .key = launch_of(7, 1), .count.calls = 5 },
-					    { .key = launch_of(8, 1), .count.calls = 5 } };
+	struct call_table_count counts[] = { { .key = launch_of(7, 1), .count.calls = 5 },
+					     { .key = launch_of(8, 1), .count.calls = 5 } };
 	struct aggregate_view view;
 
-	gpu_tally_process(tally, 7, START_NS);
-	gpu_tally_pids_are_own(tally);
-	gpu_tally_process(tally, 8, START_NS);
+	call_table_process(tally, 7, START_NS);
+	call_table_pids_are_own(tally);
+	call_table_process(tally, 8, START_NS);
 	finish(counts, 2, &view);
 	cr_assert_eq(view.nr_processes, 2);
 	cr_expect(view.processes[0].pid == 7 && view.processes[0].agent_pid == 0);
@@ -1986,14 +1986,14 @@ Test(gpu_tally, pid_without_a_stack)
 	cr_expect_eq(view.processes[2].agent_pid, 9);
 }
 
-Test(gpu_tally, other_kernels)
+Test(call_table, other_kernels)
 {
 	struct bpfprof_gpu_key key = launch_of(7, BPFPROF_GPU_OTHER);
-	struct gpu_tally_count count = { .key = key, .count = { .calls = 5 } };
+	struct call_table_count count = { .key = key, .count = { .calls = 5 } };
 	struct aggregate_view view;
 
 	count.key.stream = BPFPROF_GPU_OTHER;
-	gpu_tally_process(tally, 7, START_NS);
+	call_table_process(tally, 7, START_NS);
 	finish(&count, 1, &view);
 	cr_assert_eq(view.nr_call_samples, 1);
 	cr_expect_str_eq(label_at(&view, 0, 0), "[other kernels]");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef BPFPROF_PROFILE_PARKED_H
-#define BPFPROF_PROFILE_PARKED_H
+#ifndef BPFPROF_PROFILE_IDLE_H
+#define BPFPROF_PROFILE_IDLE_H
 
 /*
  * Threads that wait because there is nothing for them to do: idle workers of thread pools, pollers
@@ -15,21 +15,21 @@ struct profile;
 struct profile_stack;
 struct stats_reasons;
 
-#define PARKED_FRAME "[parked]"
+#define IDLE_FRAME "[parked]"
 
-struct parked_counts {
+struct idle_counts {
 	uint64_t samples, ns; /* that were folded */
 	uint32_t nr_stacks; /* different ones that they had */
 };
 
 /*
- * Replaces the stack of every sample that tells of a parked thread by PARKED_FRAME alone; what is
+ * Replaces the stack of every sample that tells of a parked thread by IDLE_FRAME alone; what is
  * alike then becomes one sample. Only of waits, never of a process's first thread. 0 or -ENOMEM,
  * then the profile is as it was.
  */
-int profile_park(struct profile *profile, struct parked_counts *ret);
+int profile_fold_idle(struct profile *profile, struct idle_counts *ret);
 /* The same, which is counted in waits. 0 or -ENOMEM. */
-int profile_park_counted(struct profile *profile, struct stats_reasons *waits);
+int profile_fold_idle_counted(struct profile *profile, struct stats_reasons *waits);
 /* Has a thread that waits with this stack nothing to do? May be the first one, whose loop is idle. */
 bool profile_stack_is_idle(const struct profile *profile, const struct profile_stack *stack);
 

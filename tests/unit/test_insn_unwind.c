@@ -71,7 +71,7 @@ struct bench {
 	struct nm_symbol *symbols;
 	size_t nr_symbols;
 	const struct elf_segment *seg; /* the code */
-	struct code_rule rules[MAX_RULES];
+	struct insn_rule rules[MAX_RULES];
 	int nr;
 };
 
@@ -143,7 +143,7 @@ static void find(struct bench *b, const char *from, size_t cap)
 				  .end = b->seg->off + b->seg->file_bytes };
 	int i;
 
-	b->nr = code_rules_find(&area, place(b, from), b->rules, cap);
+	b->nr = insn_unwind_find(&area, place(b, from), b->rules, cap);
 	for (i = 0; i < b->nr; i++) {
 		cr_assert(b->rules[i].len && !(b->rules[i].row & 0xffff));
 		cr_assert_geq(b->rules[i].off, area.start);
@@ -162,7 +162,7 @@ static uint64_t row_at(const struct bench *b, uint64_t off)
 	return 0;
 }
 
-ParameterizedTestParameters(code_rules, rows)
+ParameterizedTestParameters(insn_rules, rows)
 {
 	static struct code_case cases[] = {
 		{ "a plain leaf",
@@ -417,7 +417,7 @@ ParameterizedTestParameters(code_rules, rows)
 	return cr_make_param_array(struct code_case, cases, sizeof(cases) / sizeof(cases[0]));
 }
 
-ParameterizedTest(struct code_case *c, code_rules, rows)
+ParameterizedTest(struct code_case *c, insn_rules, rows)
 {
 	struct bench b;
 	char source[1100];
@@ -440,7 +440,7 @@ ParameterizedTest(struct code_case *c, code_rules, rows)
 }
 
 /* Where there is no room for all rules those around the start are kept. */
-Test(code_rules, little_room)
+Test(insn_rules, little_room)
 {
 	struct bench b;
 	size_t cap;
@@ -463,29 +463,29 @@ Test(code_rules, little_room)
 	bench_close(&b);
 }
 
-Test(code_rules, starts_out_of_the_segment)
+Test(insn_rules, starts_out_of_the_segment)
 {
 	struct bench b;
 	struct code_area area;
-	struct code_rule rule;
+	struct insn_rule rule;
 
 	bench_open(&b, "f: ret\n");
 	area = (struct code_area){ .img = b.img,
 				   .start = place(&b, "f"),
 				   .end = place(&b, "f") + 1 };
-	cr_assert_eq(code_rules_find(&area, area.start, &rule, 1), 1);
-	cr_assert_eq(code_rules_find(&area, area.start - 1, &rule, 1), -ENODATA);
-	cr_assert_eq(code_rules_find(&area, area.end, &rule, 1), -ENODATA);
-	cr_assert_eq(code_rules_find(&area, UINT64_MAX, &rule, 1), -ENODATA);
+	cr_assert_eq(insn_unwind_find(&area, area.start, &rule, 1), 1);
+	cr_assert_eq(insn_unwind_find(&area, area.start - 1, &rule, 1), -ENODATA);
+	cr_assert_eq(insn_unwind_find(&area, area.end, &rule, 1), -ENODATA);
+	cr_assert_eq(insn_unwind_find(&area, UINT64_MAX, &rule, 1), -ENODATA);
 	/* Nothing is read past the end of the file. */
 	area.end = UINT64_MAX;
-	cr_assert_eq(code_rules_find(&area, elf_image_size(b.img), &rule, 1), -ENODATA);
-	cr_assert_eq(code_rules_find(&area, UINT64_MAX - 1, &rule, 1), -ENODATA);
+	cr_assert_eq(insn_unwind_find(&area, elf_image_size(b.img), &rule, 1), -ENODATA);
+	cr_assert_eq(insn_unwind_find(&area, UINT64_MAX - 1, &rule, 1), -ENODATA);
 	bench_close(&b);
 }
 
 /* The tables of hand-written code against what is read out of it, from each function's start. */
-Test(code_rules, tables_of_assembly)
+Test(insn_rules, tables_of_assembly)
 {
 	static uint64_t rows[CFI_PAGE_MAX_ROWS];
 	char *source = realpath(ASM_SOURCE, NULL), script[512];
@@ -541,7 +541,7 @@ Test(code_rules, tables_of_assembly)
 }
 
 /* A call right before a function that has tables does not return. */
-Test(code_rules, calls_that_do_not_return)
+Test(insn_rules, calls_that_do_not_return)
 {
 	static const char code[] =
 		"f: test %edi,%edi; je 1f; ret\n 1: sub $24,%rsp\n a: call x; .p2align 4\n"
@@ -552,12 +552,12 @@ Test(code_rules, calls_that_do_not_return)
 
 	bench_open(&b, code);
 	cr_assert(b.cfi);
-	b.nr = code_rules_find(&(struct code_area){ .img = b.img,
-						    .start = b.seg->off,
-						    .end = b.seg->off + b.seg->file_bytes },
-			       place(&b, "f"), b.rules, MAX_RULES);
+	b.nr = insn_unwind_find(&(struct code_area){ .img = b.img,
+						     .start = b.seg->off,
+						     .end = b.seg->off + b.seg->file_bytes },
+				place(&b, "f"), b.rules, MAX_RULES);
 	cr_assert_eq(b.nr, -ENODATA);
-	b.nr = cfi_code_rules(b.cfi, CODE_TO_RETURN, place(&b, "f"), false, NULL, b.rules,
+	b.nr = cfi_insn_rules(b.cfi, CODE_TO_RETURN, place(&b, "f"), false, NULL, b.rules,
 			      MAX_RULES);
 	cr_assert_gt(b.nr, 0);
 	cr_assert_eq(row_at(&b, place(&b, "f")), row_sp(8));
@@ -666,7 +666,7 @@ static uint64_t unproven(int flags)
 
 #define TABLE "t: .cfi_startproc\n ret\n .cfi_endproc\n"
 
-Test(code_rules, learned_in_page)
+Test(insn_rules, learned_in_page)
 {
 	struct bench b;
 	uint64_t f, a, e, off;
@@ -703,7 +703,7 @@ Test(code_rules, learned_in_page)
 	bench_close(&b);
 }
 
-Test(code_rules, learned_by_return_address)
+Test(insn_rules, learned_by_return_address)
 {
 	struct bench b;
 	uint64_t c, d;
@@ -726,7 +726,7 @@ Test(code_rules, learned_by_return_address)
 	bench_close(&b);
 }
 
-Test(code_rules, refused)
+Test(insn_rules, refused)
 {
 	struct bench b;
 	uint64_t f;
@@ -761,7 +761,7 @@ Test(code_rules, refused)
 	bench_close(&b);
 }
 
-Test(code_rules, learned_across_pages)
+Test(insn_rules, learned_across_pages)
 {
 	struct bench b;
 	uint64_t f;
@@ -781,7 +781,7 @@ Test(code_rules, learned_across_pages)
 }
 
 /* More than can be kept: all is forgotten, what is asked for last is known. */
-Test(code_rules, learned_overflow)
+Test(insn_rules, learned_overflow)
 {
 	struct bench b;
 	uint64_t f;
@@ -795,14 +795,14 @@ Test(code_rules, learned_overflow)
 		cr_assert_eq(learn(&b, f + 16 * (uint64_t)i, true, &judge), 0);
 		most = cfi_bytes(b.cfi) > most ? cfi_bytes(b.cfi) : most;
 	}
-	cr_assert_leq(most, 8192 * sizeof(struct code_rule) + 8192);
+	cr_assert_leq(most, 8192 * sizeof(struct insn_rule) + 8192);
 	cr_assert_eq(page_row(&b, f, NULL), none(0));
 	cr_assert_eq(page_row(&b, f + 16 * 8999, NULL), unproven(0));
 	bench_close(&b);
 }
 
 /* CODE_FROM_START: what has no ret in sight is ruled by how the function began. */
-Test(code_rules, from_the_start)
+Test(insn_rules, from_the_start)
 {
 	static const char code[] =
 		".type f,@function\n .type g,@function\n .globl g\n x: ret\n"
@@ -830,16 +830,16 @@ Test(code_rules, from_the_start)
 	bench_open(&b, code);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		off = place(&b, cases[i].place);
-		b.nr = cfi_code_rules(b.cfi, CODE_FROM_START, off, cases[i].after_call, NULL,
+		b.nr = cfi_insn_rules(b.cfi, CODE_FROM_START, off, cases[i].after_call, NULL,
 				      b.rules, MAX_RULES);
 		cr_expect_eq(row_at(&b, off - cases[i].after_call), row_of(&cases[i].row),
 			     "%s: %lx", cases[i].place, row_at(&b, off - cases[i].after_call));
 	}
 	/* To a ret there is no way, and none that begins in another function. */
-	cr_assert_eq(cfi_code_rules(b.cfi, CODE_TO_RETURN, place(&b, "b"), false, NULL, b.rules,
+	cr_assert_eq(cfi_insn_rules(b.cfi, CODE_TO_RETURN, place(&b, "b"), false, NULL, b.rules,
 				    MAX_RULES),
 		     -ENODATA);
-	cr_assert_eq(cfi_code_rules(b.cfi, CODE_TO_RETURN, place(&b, "g"), true, NULL, b.rules,
+	cr_assert_eq(cfi_insn_rules(b.cfi, CODE_TO_RETURN, place(&b, "g"), true, NULL, b.rules,
 				    MAX_RULES),
 		     -ENODATA);
 	bench_close(&b);
@@ -855,7 +855,7 @@ Test(code_rules, from_the_start)
 	"g: push %rbx; mov %rdi,%rbx; call x\n h: add %rbx,%rax; pop %rbx; ret\n"                  \
 	".p2align 4\n x: ret\n"
 
-Test(code_rules, neighbour_without_a_name)
+Test(insn_rules, neighbour_without_a_name)
 {
 	struct judge judge = PLEASED;
 	struct bench b;
@@ -865,10 +865,10 @@ Test(code_rules, neighbour_without_a_name)
 	bench_link(&b, "-shared");
 	h = place(&b, "h");
 	g = place(&b, "g");
-	b.nr = cfi_code_rules(b.cfi, CODE_FROM_START, h, true, NULL, b.rules, MAX_RULES);
+	b.nr = cfi_insn_rules(b.cfi, CODE_FROM_START, h, true, NULL, b.rules, MAX_RULES);
 	cr_expect_eq(row_at(&b, h - 1), 0, "%lx", row_at(&b, h - 1));
 	/* What the last call returns to belongs to another function. */
-	b.nr = cfi_code_rules(b.cfi, CODE_TO_RETURN, place(&b, "n") + 5, true, NULL, b.rules,
+	b.nr = cfi_insn_rules(b.cfi, CODE_TO_RETURN, place(&b, "n") + 5, true, NULL, b.rules,
 			      MAX_RULES);
 	cr_expect_eq(b.nr, -ENODATA);
 	cr_assert_eq(learn(&b, h - 1, false, &judge), 0);
@@ -883,21 +883,21 @@ Test(code_rules, neighbour_without_a_name)
  * A jump of the function that has a name leads to it through a table, perhaps; to what stands behind its end none does,
  * as far as is known.
  */
-Test(code_rules, jumps_of_a_neighbour)
+Test(insn_rules, jumps_of_a_neighbour)
 {
 	struct bench b;
 
 	bench_open(&b, ".globl f\n .type f,@function\n f: sub $24,%rsp; jmp *%rdi\n .p2align 4\n"
 		       "g: push %rbx\n a: nop; jmp a\n");
 	bench_link(&b, "-shared");
-	b.nr = cfi_code_rules(b.cfi, CODE_FROM_START, place(&b, "a"), false, NULL, b.rules,
+	b.nr = cfi_insn_rules(b.cfi, CODE_FROM_START, place(&b, "a"), false, NULL, b.rules,
 			      MAX_RULES);
 	cr_assert_eq(row_at(&b, place(&b, "a")), 0, "%lx", row_at(&b, place(&b, "a")));
 	bench_close(&b);
 }
 
 /* What one process says with its stack must not rule others that have the file mapped. */
-Test(code_rules, stack_against_code)
+Test(insn_rules, stack_against_code)
 {
 	struct judge hostile = { .verdict = CFI_PROVEN, .frame_pointer = true }, judge = PLEASED;
 	uint64_t right = unwind_row_make(0, ROW_CFA, UNWIND_RSP, 2, BP_SAME, 0, -2);
@@ -926,7 +926,7 @@ Test(code_rules, stack_against_code)
 }
 
 /* Is the entry point the first code of a program? Linkers write one into libraries, too. */
-Test(code_rules, entry_points)
+Test(insn_rules, entry_points)
 {
 	static const struct {
 		char options[24], entry[16];
@@ -974,7 +974,7 @@ static void bench_strip(struct bench *b)
 	"h: sub $8,%rsp; call *%rdi\n i: mov $60,%eax; syscall; hlt\n"
 
 /* Stripped: where a function begins is known by a call to it, or as main(), or not at all. */
-Test(code_rules, starts_without_symbols)
+Test(insn_rules, starts_without_symbols)
 {
 	struct judge judge = PLEASED;
 	struct bench b;
@@ -1002,7 +1002,7 @@ Test(code_rules, starts_without_symbols)
 /* A function that is only called through a pointer begins where code near it has that pointer from. */
 #define BEGIN ".globl _start\n _start: jmp _start\n .p2align 4\n"
 
-Test(code_rules, starts_by_pointers)
+Test(insn_rules, starts_by_pointers)
 {
 	struct judge judge = PLEASED;
 	struct bench b;
@@ -1028,7 +1028,7 @@ Test(code_rules, starts_by_pointers)
 
 /* What is known at sight: the entry point, the return from a signal, the end of a thread. */
 /* What handlers return to is met before, at and in its system call; its first byte was never called. */
-Test(code_rules, signal_return)
+Test(insn_rules, signal_return)
 {
 	static const struct {
 		int behind; /* of the first byte of mov $15,%rax; syscall */
@@ -1062,7 +1062,7 @@ Test(code_rules, signal_return)
 	bench_close(&b);
 }
 
-Test(code_rules, at_sight)
+Test(insn_rules, at_sight)
 {
 	struct judge judge = PLEASED;
 	struct bench b;
@@ -1088,7 +1088,7 @@ Test(code_rules, at_sight)
 }
 
 /* Where no symbol says where functions end, what is behind a call may be another one's. */
-Test(code_rules, only_what_belongs_together)
+Test(insn_rules, only_what_belongs_together)
 {
 	struct judge judge = PLEASED;
 	struct bench b;
@@ -1118,7 +1118,7 @@ static int words_read(struct unwind_reader *reader, __u64 va, void *dst, __u32 l
 	return 0;
 }
 
-Test(code_rules, step_in_learned_code)
+Test(insn_rules, step_in_learned_code)
 {
 	struct words words = { .reader.read = words_read, .at = { [4] = 0xabc } };
 	struct unwind_state s = { .valid = UNWIND_ALL_REGS, .exact = 1 }, before;
@@ -1138,7 +1138,7 @@ Test(code_rules, step_in_learned_code)
 }
 
 /* .debug_frame says what .eh_frame says of the same code, in every form that compilers write. */
-Test(code_rules, debug_frame)
+Test(insn_rules, debug_frame)
 {
 	static const char code[] =
 		"#define LOCAL __attribute__((noinline, visibility(\"hidden\")))\n"

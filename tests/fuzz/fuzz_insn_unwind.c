@@ -19,7 +19,7 @@ static bool starts(void *arg, uint64_t off)
 	return off % 64 == *(const uint8_t *)arg;
 }
 
-static void check(const struct code_rule *rules, int nr, size_t cap, const struct code_area *area)
+static void check(const struct insn_rule *rules, int nr, size_t cap, const struct code_area *area)
 {
 	uint64_t pos = area->start;
 	int i;
@@ -67,7 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		Elf64_Phdr segment;
 		uint8_t code[MAX_CODE];
 	} file;
-	struct code_rule *rules;
+	struct insn_rule *rules;
 	struct code_area area = { .function_starts = starts, .arg = (void *)(data + 3) };
 	struct elf_image *img;
 	size_t len = size - 4, at, cap;
@@ -100,7 +100,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	area.function = area.start + at / 2;
 	check_looks(data, size);
 	rules = malloc(MAX_RULES * sizeof(*rules));
-	check(rules, code_rules_find(&area, area.start + at, rules, cap), cap, &area);
+	check(rules, insn_unwind_find(&area, area.start + at, rules, cap), cap, &area);
 	free(rules);
 	elf_image_free(img);
 	return 0;

@@ -15,8 +15,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct buf why = { .max = 4096 };
-	enum demand_kind kind = size ? data[0] % DEMAND_NR_KINDS : DEMAND_PROFILE;
-	struct demand_query query;
+	enum remote_profile_kind kind =
+		size ? data[0] % REMOTE_PROFILE_NR_KINDS : REMOTE_PROFILE_PROFILE;
+	struct remote_profile_query query;
 	char *text, *line, *next, *value;
 	size_t i;
 	int err;
@@ -26,11 +27,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	memcpy(text, data, size);
 	text[size] = 0;
-	if (!demand_token_check(text, "secret") && !strstr(text, "secret"))
+	if (!remote_profile_token_check(text, "secret") && !strstr(text, "secret"))
 		abort();
-	if (!demand_path_check(text) && (*text == '.' || *text == '/' || strstr(text, "/.")))
+	if (!remote_profile_path_check(text) &&
+	    (*text == '.' || *text == '/' || strstr(text, "/.")))
 		abort();
-	demand_query_init(&query);
+	remote_profile_query_init(&query);
 	for (line = text + (size > 0); line && *line; line = next) {
 		next = strchr(line, '\n');
 		if (next)
@@ -38,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		value = strchr(line, '=');
 		if (value)
 			*value++ = 0;
-		err = demand_query_take(&query, kind, line, value ? value : "", &why);
+		err = remote_profile_query_take(&query, kind, line, value ? value : "", &why);
 		if (!err != !why.len)
 			abort();
 		for (i = 0; i < why.len; i++)
@@ -46,11 +48,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				abort();
 		buf_reset(&why);
 	}
-	if (query.duration_ns > DEMAND_SECONDS_MAX * NS_PER_SECOND || !query.duration_ns)
+	if (query.duration_ns > REMOTE_PROFILE_SECONDS_MAX * NS_PER_SECOND || !query.duration_ns)
 		abort();
-	if (kind == DEMAND_FILES && process_choice_is_set(&query.choice))
+	if (kind == REMOTE_PROFILE_FILES && process_choice_is_set(&query.choice))
 		abort();
-	demand_query_fini(&query);
+	remote_profile_query_fini(&query);
 	buf_fini(&why);
 	free(text);
 	return 0;

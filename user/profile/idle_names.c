@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "profile/parked_names.h"
+#include "profile/idle_names.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/strtab.h"
-#include "profile/parked.h"
+#include "profile/idle.h"
 
 #define STRINGS_BYTES (256U << 10)
 
@@ -28,7 +28,7 @@ static const char *file_of(const char *text)
 	return at > text + 1 ? at : NULL;
 }
 
-static void frame_fill(struct one_stack *one, size_t i, const struct parked_frame *frame)
+static void frame_fill(struct one_stack *one, size_t i, const struct idle_frame *frame)
 {
 	struct profile_location *location = &one->locations[i];
 	const char *file = file_of(frame->text);
@@ -53,7 +53,7 @@ static void frame_fill(struct one_stack *one, size_t i, const struct parked_fram
 	one->stack[i] = (uint32_t)i;
 }
 
-bool parked_frames_are_idle(const struct parked_frame *frames, size_t nr)
+bool idle_frames_are_known(const struct idle_frame *frames, size_t nr)
 {
 	const struct profile_stack stack = { .nr = (uint32_t)nr };
 	struct one_stack one = { 0 };

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef BPFPROF_PROFILE_PARKED_NAMES_H
-#define BPFPROF_PROFILE_PARKED_NAMES_H
+#ifndef BPFPROF_PROFILE_IDLE_NAMES_H
+#define BPFPROF_PROFILE_IDLE_NAMES_H
 
-/* What profile/parked.h says of a stack, for who knows its frames by their texts alone. */
+/* What profile/idle.h says of a stack, for who knows its frames by their texts alone. */
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "profile/profile.h"
 
-struct parked_frame {
+struct idle_frame {
 	enum location_kind kind;
 	const char *text; /* `name (file.py)`, `name (libfoo.so)`, `libfoo.so+0x1f2e` */
 };
 
 /* Leaf first. Has a thread that waits with this stack nothing to do? No without memory, too. */
-bool parked_frames_are_idle(const struct parked_frame *frames, size_t nr);
+bool idle_frames_are_known(const struct idle_frame *frames, size_t nr);
 
 #endif

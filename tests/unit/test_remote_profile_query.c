@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "daemon/remote_profile_query.h"
+
+#define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
+
+TestSuite(remote_profile_query);
+
+Test(remote_profile_query, values)
+{
+	struct buf why = { .max = 1000 };
+	struct remote_profile_query query;
+
+	remote_profile_query_init(&query);
+	cr_expect_eq(query.duration_ns, 30000000000);
+	cr_expect_eq(query.format, OUTPUT_PPROF);
+	cr_expect_eq(
+		remote_profile_query_take(&query, REMOTE_PROFILE_PROFILE, "duration", "1.5", &why),
+		0);
+	cr_expect_eq(remote_profile_query_take(&query, REMOTE_PROFILE_PROFILE, "pid", "7,8", &why),
+		     0);
+	cr_expect_eq(remote_profile_query_take(&query, REMOTE_PROFILE_PROFILE, "pid", "8", &why),
+		     0);
+	cr_expect_eq(
+		remote_profile_query_take(&query, REMOTE_PROFILE_PROFILE, "pod", "ml/a-*", &why),
+		0);
+	cr_expect_eq(
+		remote_profile_query_take(&query, REMOTE_PROFILE_PROFILE, "worker", "A, b*", &why),
+		0);
+	cr_expect_eq(remote_profile_query_take(&query, REMOTE_PROFILE_PROFILE, "native", "", &why),
+		     0);
+	cr_expect_eq(
+		remote_profile_query_take(&query, REMOTE_PROFILE_PROFILE, "format", "svg", &why),
+		0);
+	cr_expect_eq(query.duration_ns, 1500000000);
+	cr_expect_eq(query.choice.nr_pids, 2);
+	cr_expect_eq(query.choice.pids[1], 8);
+	cr_expect_str_eq(query.choice.containers.pods[0], "ml/a-*");
+	cr_expect_eq(query.choice.nr_workers, 2);
+	cr_expect_str_eq(query.choice.workers[1], "b*");
+	cr_expect(query.native);
+	cr_expect_eq(query.format, OUTPUT_SVG);
+	cr_expect_eq(remote_profile_query_check(&query, REMOTE_PROFILE_DUMP, &why), 0);
+	cr_expect_eq(why.len, 0);
+	remote_profile_query_fini(&query);
+}
+
+Test(remote_profile_query, wrong)
+{
+	static const struct {
+		enum remote_profile_kind kind;
+		const char *name, *value, *says;
+	} cases[] = {
+		{ REMOTE_PROFILE_PROFILE, "seconds", "", "seconds=: must be" },
+		{ REMOTE_PROFILE_PROFILE, "seconds", "3601", "up to 3600" },
+		{ REMOTE_PROFILE_PROFILE, "seconds", "-1", "must be" },
+		{ REMOTE_PROFILE_PROFILE, "seconds", "1e9", "must be" },
+		{ REMOTE_PROFILE_PROFILE, "Seconds", "1", "no such parameter" },
+		{ REMOTE_PROFILE_PROFILE, "", "1", "no such parameter" },
+		{ REMOTE_PROFILE_PROFILE, "pid", "0", "process id" },
+		{ REMOTE_PROFILE_PROFILE, "pid", "99999999999999999999", "process id" },
+		{ REMOTE_PROFILE_PROFILE, "native", "2", "1 or 0" },
+		{ REMOTE_PROFILE_PROFILE, "format", "pdf", "pprof, folded" },
+		{ REMOTE_PROFILE_PROFILE, "worker", ",", "patterns" },
+		{ REMOTE_PROFILE_PROFILE, "worker", "*a*a*a*a*a*a*a*a*", "8 times" },
+		{ REMOTE_PROFILE_PROFILE, "pod", "a/b/c", "pod's name" },
+		{ REMOTE_PROFILE_PROFILE, "\033[31m", "x", "?[31m: no such" },
+		{ REMOTE_PROFILE_DUMP, "seconds", "1", "no such parameter" },
+		{ REMOTE_PROFILE_DUMP, "format", "raw", "no such parameter" },
+		{ REMOTE_PROFILE_FILES, "pid", "1", "no such parameter" },
+	};
+	struct remote_profile_query query;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct buf why = { .max = 1000 };
+
+		remote_profile_query_init(&query);
+		cr_expect_eq(remote_profile_query_take(&query, cases[i].kind, cases[i].name,
+						       cases[i].value, &why),
+			     -EINVAL, "%s=%s", cases[i].name, cases[i].value);
+		cr_expect(why.data && strstr(why.data, cases[i].says), "%s=%s: %s", cases[i].name,
+			  cases[i].value, why.data);
+		remote_profile_query_fini(&query);
+		buf_fini(&why);
+	}
+}
+
+Test(remote_profile_query, twice)
+{
+	static const char *const names[][2] = { { "seconds", "duration" },
+						{ "native", "native" },
+						{ "format", "format" } };
+	static const char *const values[] = { "1", "1", "raw" };
+	struct remote_profile_query query;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(names); i++) {
+		struct buf why = { .max = 1000 };
+
+		remote_profile_query_init(&query);
+		cr_expect_eq(remote_profile_query_take(&query, REMOTE_PROFILE_PROFILE, names[i][0],
+						       values[i], &why),
+			     0);
+		cr_expect_eq(remote_profile_query_take(&query, REMOTE_PROFILE_PROFILE, names[i][1],
+						       values[i], &why),
+			     -EINVAL);
+		cr_expect(why.data && strstr(why.data, "twice"));
+		remote_profile_query_fini(&query);
+		buf_fini(&why);
+	}
+}
+
+Test(remote_profile_query, whole)
+{
+	struct buf why = { .max = 1000 };
+	struct remote_profile_query query;
+
+	remote_profile_query_init(&query);
+	cr_expect_eq(remote_profile_query_check(&query, REMOTE_PROFILE_PROFILE, &why), 0);
+	cr_expect_eq(remote_profile_query_check(&query, REMOTE_PROFILE_FILES, &why), 0);
+	cr_expect_eq(remote_profile_query_check(&query, REMOTE_PROFILE_DUMP, &why), -EINVAL);
+	cr_expect(strstr(why.data, "which process"));
+	remote_profile_query_fini(&query);
+	buf_fini(&why);
+}
+
+Test(remote_profile_query, tokens)
+{
+	static const struct {
+		const char *header;
+		int err;
+	} cases[] = {
+		{ NULL, -ENOENT },
+		{ "", -ENOENT },
+		{ "Bearer", -ENOENT },
+		{ "Bearer ", -ENOENT },
+		{ "Bearersecret", -ENOENT },
+		{ "secret", -ENOENT },
+		{ "Basic secret", -ENOENT },
+		{ "Bearer secret", 0 },
+		{ "bearer \t secret \t", 0 },
+		{ "Bearer secreT", -EACCES },
+		{ "Bearer Secret", -EACCES },
+		{ "Bearer secre", -EACCES },
+		{ "Bearer s", -EACCES },
+		{ "Bearer secrets", -EACCES },
+		{ "Bearer secretsecret", -EACCES },
+		{ "Bearer sec ret", -EACCES },
+		{ "Bearer secret secret", -EACCES },
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++)
+		cr_expect_eq(remote_profile_token_check(cases[i].header, "secret"), cases[i].err,
+			     "%s", cases[i].header);
+	cr_expect_eq(remote_profile_token_check("Bearer x", ""), -ENOENT);
+}
+
+Test(remote_profile_query, paths)
+{
+	static const char *const good[] = { "",
+					    "latest.pb.gz",
+					    "latest.html",
+					    "cpu-20261121T144600Z-60s.pb.gz",
+					    "cpu-20261121T144600Z-60s-1.folded",
+					    "ml/",
+					    "ml/pod-0/",
+					    "ml/pod-0/latest.folded",
+					    "ml/cpu-20261121T144600Z-60s.html" };
+	static const char *const bad[] = {
+		"/",
+		"//",
+		".",
+		"..",
+		"../",
+		"./",
+		"/etc/passwd",
+		"ml/../",
+		"ml/../../x",
+		"../cpu-20261121T144600Z-60s.pb.gz",
+		"ml//cpu-20261121T144600Z-60s.pb.gz",
+		"latest",
+		"cpu-20261131T144600Z-60s.pb.gz",
+		"cpu-20261121T144600Z-60s",
+		"cpu-20261121T144600Z-60s.pb.gz.tmp",
+		".bpfprof-daemon-0123456789abcdef.tmp",
+		".hidden/latest.html",
+		"a/b/c/",
+		"a/b/c/latest.html",
+		"a\n/latest.html",
+		"a\177/",
+	};
+	char longest[400];
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(good); i++)
+		cr_expect_eq(remote_profile_path_check(good[i]), 0, "%s", good[i]);
+	for (i = 0; i < ARRAY_SIZE(bad); i++)
+		cr_expect_eq(remote_profile_path_check(bad[i]), -ENOENT, "%s", bad[i]);
+	memset(longest, 'a', 256);
+	snprintf(longest + 256, sizeof(longest) - 256, "/latest.html");
+	cr_expect_eq(remote_profile_path_check(longest), -ENOENT);
+	cr_expect_eq(remote_profile_path_check(longest + 1), 0);
+}
