@@ -123,7 +123,7 @@ fuzz: ; @tests/fuzz/run $(FUZZ)
 fuzz-smoke: ; @FUZZ_SECONDS=6 tests/fuzz/run
 bench: all ; @tests/bench/run
 image: all ; @deploy/image/build --program $(B)/bpfprof
-lint: ; @tests/lint
+lint: all ; @B=$(B) tests/lint
 format: ; @git ls-files 'bpf/*.[ch]' 'user/*.[ch]' 'tests/*.[ch]' | xargs clang-format -i
 layouts: ; @user/python/make-layouts --check
 vmlinux: ; @vmlinux/generate

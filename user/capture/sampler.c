@@ -2,7 +2,6 @@
 #include "capture/sampler.h"
 
 #include <errno.h>
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <malloc.h>
 #include <sched.h>
@@ -55,18 +54,6 @@
 #define SHORT_SLICE_NS 100000ULL
 #define MESSAGE_MAX 4096
 
-bool sampler_comm_matches(const struct sampler_options *options, const char comm[BPFPROF_COMM_LEN])
-{
-	char name[BPFPROF_COMM_LEN + 1] = { 0 };
-	size_t i;
-
-	memcpy(name, comm, BPFPROF_COMM_LEN);
-	for (i = 0; i < options->nr_comms; i++)
-		if (!fnmatch(options->comms[i], name, 0))
-			return true;
-	return false;
-}
-
 /* Is the clock there for gaps only? */
 static bool gaps_alone(const struct sampler_options *options)
 {
@@ -78,74 +65,13 @@ static bool has_clock(const struct sampler_options *options)
 	return !options->iterators && (options->waits != SESSION_OFF_CPU || gaps_alone(options));
 }
 
-/*
- * With --comm and --worker everything is sampled and chosen here, since any process may take a
- * matching name at any time; pids named besides are targets in the kernel's map all the same.
- */
-static bool is_wanted(struct sampler *sampler, const struct aggregate_input *input)
-{
-	const struct sampler_options *options = sampler->options;
-	const struct bpfprof_sample *sample = input->sample;
-
-	if (options->containers && !container_filter_matches(options->containers, input->container))
-		return false;
-	/* With steps the kernel has left out the calls that are in none. */
-	if (sampler->steps && sample->flags & BPFPROF_SAMPLE_CALL)
-		return options->explicit_targets ||
-		       worker_steps_know(sampler->steps, &sample->task);
-	if (sampler->steps)
-		return worker_steps_want(sampler->steps, sample);
-	if (!options->nr_comms && !options->nr_workers)
-		return true;
-	return (sampler->workers && workers_want(sampler->workers, input, options->tell_workers)) ||
-	       sampler_comm_matches(options, sample->leader_comm) ||
-	       sampler_comm_matches(options, sample->comm) ||
-	       session_is_target(&sampler->session, (pid_t)sample->task.pid);
-}
-
-static void input_fill(struct sampler *sampler, const struct sample_view *view,
-		       struct aggregate_input *ret)
-{
-	struct aggregate_input input = {
-		.sample = view->sample,
-		.kernel = view->kernel,
-		.nr_kernel = view->nr_kernel,
-		.user = view->user,
-		.nr_user = view->nr_user,
-		.stop = view->stop,
-		.unmerged = view->unmerged,
-		.own_pid = session_own_pid(&sampler->session, view->sample->task.pid,
-					   view->place.agent_pid),
-		.place = view->place,
-		.title = view->title,
-	};
-
-	if (view->process) {
-		ray_roles_poll(sampler, view->process, view->sample, time_monotonic_ns());
-		input.role = view->process->role;
-		input.program = view->process->program;
-		input.container = sampler_container(sampler, view->process);
-		if (!(view->sample->flags & BPFPROF_SAMPLE_KTHREAD))
-			sampler_ranks_scan(sampler, view->process);
-		input.ranks = view->process->ranks;
-	}
-	*ret = input;
-}
-
-bool sampler_input(struct sampler *sampler, const struct sample_view *view,
-		   struct aggregate_input *ret)
-{
-	input_fill(sampler, view, ret);
-	return is_wanted(sampler, ret);
-}
-
 static void on_sample(void *arg, const struct sample_view *view)
 {
 	struct sampler *sampler = arg;
 	struct aggregate_input input;
 
 	if (view->sample->flags & BPFPROF_SAMPLE_WAKER) { /* whoever it is */
-		input_fill(sampler, view, &input);
+		sampler_input_fill(sampler, view, &input);
 		wakers_add(sampler->wakers, &input);
 		return;
 	}

@@ -214,11 +214,14 @@ void sampler_let_go(struct sampler *sampler);
 /* A zeroed struct is fine. */
 void sampler_close(struct sampler *sampler);
 
-/* Is it a name that --comm means? */
+/* sampler_input.c: is it a name that --comm means? */
 bool sampler_comm_matches(const struct sampler_options *options, const char comm[BPFPROF_COMM_LEN]);
 /* What is known of a sample for who takes it. False: it was not asked for. */
 bool sampler_input(struct sampler *sampler, const struct sample_view *view,
 		   struct aggregate_input *ret);
+/* The same of every sample, whether or not it was asked for. */
+void sampler_input_fill(struct sampler *sampler, const struct sample_view *view,
+			struct aggregate_input *ret);
 
 /*
  * sampler_waits.c: the same of a thread that no sample came of. sample is what ret borrows, and says

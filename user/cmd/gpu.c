@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "cmd/command.h"
+#include "cmd/gpu_parts.h"
 #include "cmd/gpu_screen.h"
 #include "cmd/gpu_steps.h"
 #include "cmd/gpu_workers.h"
@@ -296,7 +297,7 @@ static int open_all(struct gpu_job *job)
 	int status, err = 0;
 
 	gpu_monitor_handle(&handlers, &job->watch);
-	status = gpu_trace_start(job);
+	status = gpu_files_start(job);
 	if (!status && (launch_library_new(&job->between) || gpu_inflight_new(&job->before, job) ||
 			gap_sampler_new(&job->sleepers, &job->watch))) {
 		log_error("%s", strerror(ENOMEM));

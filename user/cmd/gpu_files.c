@@ -11,12 +11,13 @@
 #include "base/exit_status.h"
 #include "base/host_name.h"
 #include "base/log.h"
+#include "cmd/gpu_parts.h"
 #include "formats/output.h"
 #include "gpu/job.h"
 #include "options/gpu_options.h"
 #include "profile/profile.h"
 
-int gpu_files_path(struct buf *dst, const struct gpu_job *job, const char *pattern)
+static int expand(struct buf *dst, const struct gpu_job *job, const char *pattern)
 {
 	const struct record_options *record = &job->options->record;
 	char host[HOST_NAME_BYTES];
@@ -39,7 +40,7 @@ int gpu_files_check(const struct gpu_job *job)
 	for (i = 0; i < record->nr_outputs; i++) {
 		__cleanup(buf_fini) struct buf path = { .max = PATH_MAX };
 
-		err = gpu_files_path(&path, job, record->outputs[i].path);
+		err = expand(&path, job, record->outputs[i].path);
 		if (!err)
 			err = output_check(path.data);
 		if (err) {
@@ -49,6 +50,35 @@ int gpu_files_check(const struct gpu_job *job)
 		}
 	}
 	return EXIT_DONE;
+}
+
+static const char *trace_pattern(const struct gpu_job *job)
+{
+	const struct record_options *record = &job->options->record;
+	size_t i;
+
+	for (i = 0; i < record->nr_outputs; i++)
+		if (record->outputs[i].format == OUTPUT_TRACE)
+			return record->outputs[i].path;
+	return "-";
+}
+
+int gpu_files_start(struct gpu_job *job)
+{
+	__cleanup(buf_fini) struct buf path = { .max = PATH_MAX };
+	int err;
+
+	if (!job->options->record.trace)
+		return EXIT_DONE;
+	err = expand(&path, job, trace_pattern(job));
+	if (!err)
+		err = gpu_trace_start(job, path.data);
+	if (!err)
+		return EXIT_DONE;
+	log_error("%s: no room for calls until it is written: %s; remedy: TMPDIR=FOLDER, or -o "
+		  "FOLDER/NAME.json",
+		  trace_pattern(job), strerror(-err));
+	return EXIT_FAILED;
 }
 
 /* profile: NULL where there are only traces to write. */
@@ -64,7 +94,7 @@ static int write_all(struct gpu_job *job, const struct gpu_snapshot *picture,
 	for (i = 0; i < record->nr_outputs; i++) {
 		__cleanup(buf_fini) struct buf path = { .max = PATH_MAX };
 
-		err = gpu_files_path(&path, job, record->outputs[i].path);
+		err = expand(&path, job, record->outputs[i].path);
 		if (!err && record->outputs[i].format == OUTPUT_TRACE)
 			err = gpu_trace_write(job, picture, path.data);
 		else if (!err)

@@ -11,6 +11,7 @@
 #include "base/host_name.h"
 #include "base/log.h"
 #include "base/time.h"
+#include "cmd/gpu_parts.h"
 #include "formats/output.h"
 #include "formats/trace_place.h"
 #include "gpu/job.h"
@@ -27,17 +28,6 @@ _Static_assert(sizeof(struct gpu_trace_event) <=
 			      "'name':'cuMemFree','cat':'cuda','dur':1.000}"),
 	       "the spool is no larger than the file");
 
-static const char *trace_pattern(const struct gpu_job *job)
-{
-	const struct record_options *record = &job->options->record;
-	size_t i;
-
-	for (i = 0; i < record->nr_outputs; i++)
-		if (record->outputs[i].format == OUTPUT_TRACE)
-			return record->outputs[i].path;
-	return "-";
-}
-
 static int open_in(void *arg, const char *folder)
 {
 	struct gpu_job *job = arg;
@@ -45,22 +35,9 @@ static int open_in(void *arg, const char *folder)
 	return gpu_trace_new(&job->trace, folder, job->options->record.max_trace_bytes);
 }
 
-int gpu_trace_start(struct gpu_job *job)
+int gpu_trace_start(struct gpu_job *job, const char *path)
 {
-	__cleanup(buf_fini) struct buf path = { .max = PATH_MAX };
-	int err;
-
-	if (!job->options->record.trace)
-		return EXIT_DONE;
-	err = gpu_files_path(&path, job, trace_pattern(job));
-	if (!err)
-		err = trace_place_open(path.data, open_in, job);
-	if (!err)
-		return EXIT_DONE;
-	log_error("%s: no room for calls until it is written: %s; remedy: TMPDIR=FOLDER, or -o "
-		  "FOLDER/NAME.json",
-		  trace_pattern(job), strerror(-err));
-	return EXIT_FAILED;
+	return trace_place_open(path, open_in, job);
 }
 
 void gpu_trace_on_call(struct gpu_job *job, const struct bpfprof_gpu_trace *call)

@@ -166,7 +166,7 @@ struct daemon {
  * then it is freed and lost, and that has been said.
  */
 int writer_start(struct daemon *daemon);
-/* A whole set of files in one folder; limits as store_begin() wants them. 0 or -errno. */
+/* daemon_set.c: a whole set of files in one folder; limits as store_begin() wants them. 0 or -errno. */
 int set_write(const struct daemon *daemon, struct store *store, const struct store_limits *limits,
 	      const struct profiles *profiles, struct store_set *set, struct store_counts *counts);
 /* To be called when its pipe is readable: takes note of what it says. */

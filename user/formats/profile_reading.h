@@ -24,6 +24,11 @@ int folded_read(struct profile_read *read, const char *path, const char *text, s
  */
 uint64_t profile_read_stats(struct profile_read *read, const char *json, size_t len);
 
+/* One entry of struct profile_read's intervals: a file's samples are of this time, Unix ns. */
+struct profile_read_interval {
+	uint64_t start, end;
+};
+
 /* What one file says of itself; 0: nothing. */
 struct profile_read_file {
 	uint64_t time_ns, duration_ns;

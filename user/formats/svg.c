@@ -75,6 +75,27 @@ static bool is_of_calls(const struct svg *svg)
 	return svg->order->profile->call_values;
 }
 
+/*
+ * Samples arrive independently: the variance of their number is that number. A sample of an
+ * average weight stands for those of which there is none.
+ */
+double output_diff_error(const struct output_diff *diff, double before, double after)
+{
+	const double values[2] = { before, after };
+	double variance = 0;
+	size_t i;
+
+	for (i = 0; i < 2; i++)
+		variance += diff->sample[i] *
+			    (values[i] > diff->sample[i] ? values[i] : diff->sample[i]);
+	return sqrt(variance);
+}
+
+bool output_diff_is_exact(const struct output_diff *diff)
+{
+	return diff->sample[0] == 0 && diff->sample[1] == 0;
+}
+
 /* A width is an integer; of a diff one of this many per unit. */
 #define WIDTHS_PER_UNIT 1e9
 

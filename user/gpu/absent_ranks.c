@@ -17,6 +17,7 @@
 #include "profile/stats.h"
 #include "threads/dump_names.h"
 #include "threads/dump_read.h"
+#include "threads/dump_view.h"
 #include "threads/thread_dump.h"
 
 #define MAX_PROCESSES 64
@@ -38,18 +39,6 @@ struct absent_ranks {
 	size_t nr;
 	uint64_t unread, cut; /* processes; stacks of which a part is missing */
 };
-
-void absent_ranks_frame(const struct dump *dump, const struct thread_frame *frame,
-			char room[ABSENT_RANKS_FRAME_BYTES])
-{
-	const char *name = strtab_get(dump->strings, frame->name);
-
-	if (frame->kind == THREAD_FRAME_PYTHON)
-		snprintf(room, ABSENT_RANKS_FRAME_BYTES, "%s (%s:%u)", name,
-			 strtab_get(dump->strings, frame->short_file), frame->line);
-	else
-		snprintf(room, ABSENT_RANKS_FRAME_BYTES, "%s", name);
-}
 
 /* Does it know a communicator, or at least the library? */
 static bool has_nccl(const struct gpu_job *job, const struct gpu_snapshot *picture,
@@ -90,7 +79,7 @@ static int frames_take(struct absent_ranks *where, struct absent_rank_thread *to
 		       const struct dump *dump, const struct thread_dump *from)
 {
 	uint64_t nr_lost = strtab_nr_lost(where->strings);
-	char room[ABSENT_RANKS_FRAME_BYTES];
+	char room[DUMP_FRAME_BYTES];
 	size_t i;
 
 	to->frames = calloc(MAX_FRAMES, sizeof(*to->frames));
@@ -99,7 +88,7 @@ static int frames_take(struct absent_ranks *where, struct absent_rank_thread *to
 	for (i = 0; i < from->nr_frames && to->nr_frames < MAX_FRAMES; i++) {
 		if (from->frames[i].kind == THREAD_FRAME_KERNEL)
 			continue;
-		absent_ranks_frame(dump, &from->frames[i], room);
+		dump_frame_text(dump, &from->frames[i], room);
 		to->frames[to->nr_frames++] =
 			strtab_get(where->strings, strtab_add(where->strings, room));
 	}

@@ -52,9 +52,4 @@ const struct absent_rank *absent_ranks_of(const struct absent_ranks *where, uint
 void absent_ranks_lost(const struct absent_ranks *where,
 		       struct stats_reasons *dst); /* NULL is fine */
 
-#define ABSENT_RANKS_FRAME_BYTES 1024
-/* What is shown of a frame, in room: "train (loop.py:12)", "cuStreamSynchronize". */
-void absent_ranks_frame(const struct dump *dump, const struct thread_frame *frame,
-			char room[ABSENT_RANKS_FRAME_BYTES]);
-
 #endif

@@ -152,7 +152,7 @@ static inline const struct gpu_function *call_table_function(const struct call_t
 	return &tally->functions[nr < tally->nr_functions ? nr : 0];
 }
 
-/* call_table.c */
+/* call_table_processes.c */
 
 /* NULL: it is not known. */
 struct process_entry *call_table_process_find(const struct call_table *tally, uint32_t pid,
@@ -160,6 +160,9 @@ struct process_entry *call_table_process_find(const struct call_table *tally, ui
 /* The same, made as needed. NULL if there is no room, which is counted. */
 struct process_entry *call_table_process_get(struct call_table *tally, uint32_t pid,
 					     uint64_t start_ns);
+
+/* call_table.c */
+
 void call_table_process_free(struct call_table *tally, struct process_entry *process);
 /* Frees the strings. */
 void call_table_process_clear(struct call_table_process *process);

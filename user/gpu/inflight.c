@@ -10,7 +10,6 @@
 #include "base/strtab.h"
 #include "base/time.h"
 #include "cuda/functions.h"
-#include "gpu/absent_ranks.h"
 #include "gpu/job.h"
 #include "gpu/polling_threads.h"
 #include "kernel/probes/gpu_probes.h"
@@ -24,6 +23,7 @@
 #include "threads/dump_gpu.h"
 #include "threads/dump_names.h"
 #include "threads/dump_read.h"
+#include "threads/dump_view.h"
 #include "threads/thread_dump.h"
 
 #define MAX_PROCESSES 256
@@ -194,13 +194,12 @@ static const struct process_dump *process_read(struct gpu_inflight *before, stru
 
 /* What stands for frame i of a call's stack: room. */
 static const char *shown_frame(const struct dump *dump, const struct thread_dump *thread, size_t i,
-			       char room[ABSENT_RANKS_FRAME_BYTES])
+			       char room[DUMP_FRAME_BYTES])
 {
 	if (i)
-		absent_ranks_frame(dump, &thread->frames[thread->gpu_frame + i], room);
+		dump_frame_text(dump, &thread->frames[thread->gpu_frame + i], room);
 	else
-		snprintf(room, ABSENT_RANKS_FRAME_BYTES, "%s",
-			 strtab_get(dump->strings, thread->gpu_call));
+		snprintf(room, DUMP_FRAME_BYTES, "%s", strtab_get(dump->strings, thread->gpu_call));
 	return room;
 }
 
@@ -217,7 +216,7 @@ static int stack_take(struct gpu_inflight *before, struct gpu_inflight_call *cal
 {
 	uint64_t nr_lost = strtab_nr_lost(before->strings);
 	size_t bytes = before->stack_bytes, i, nr = stack_len(thread);
-	char room[ABSENT_RANKS_FRAME_BYTES];
+	char room[DUMP_FRAME_BYTES];
 
 	call->stack = calloc(nr, sizeof(*call->stack));
 	if (!call->stack)
@@ -637,7 +636,7 @@ static bool began_since(const struct gpu_inflight *before, size_t at,
 static bool is_same(const struct gpu_inflight_call *call, const struct dump *dump,
 		    const struct thread_dump *thread)
 {
-	char room[ABSENT_RANKS_FRAME_BYTES];
+	char room[DUMP_FRAME_BYTES];
 	size_t i;
 
 	if (!thread->gpu_call || stack_len(thread) != call->nr_stack)

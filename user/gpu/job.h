@@ -11,8 +11,6 @@
 #include "capture/sampler.h"
 #include "gpu/monitor.h"
 
-struct bpfprof_gpu_trace;
-struct bpfprof_title_event;
 struct buf;
 struct gpu_inflight;
 struct launch_library;
@@ -82,23 +80,5 @@ void gpu_spans_fill(struct gpu_report_spans *to, const struct gpu_waits *waits,
 		    const struct call_table_process *process, uint64_t now_ns);
 void gpu_device_idle_fill(struct gpu_report_device_idle *to, const struct gpu_waits *waits,
 			  const struct call_table_process *process, uint64_t now_ns);
-
-/* cmd/gpu_trace.c: for a trace among the files; errors are said, statuses as of base/exit_status.h. */
-int gpu_trace_start(struct gpu_job *job);
-/* What sampler_handlers are for it. */
-void gpu_trace_on_call(struct gpu_job *job, const struct bpfprof_gpu_trace *call);
-void gpu_trace_on_title(struct gpu_job *job, const struct bpfprof_title_event *event);
-/* A process has ended; it made calls, and its threads are known to gpu_probes yet. */
-void gpu_trace_on_exit(struct gpu_job *job, const struct bpfprof_task_id *task);
-void gpu_trace_on_end(struct gpu_job *job, const struct bpfprof_task_id *task);
-/* Takes what is still under way. 0 or -errno. */
-int gpu_trace_finish(struct gpu_job *job);
-/* 0 or -errno. */
-int gpu_trace_write(struct gpu_job *job, const struct gpu_snapshot *picture, const char *path);
-
-/* gpu_files.c: before it begins, and at the end; what went wrong is said. An exit status. */
-int gpu_files_check(const struct gpu_job *job);
-int gpu_files_path(struct buf *dst, const struct gpu_job *job, const char *pattern); /* 0, -errno */
-int gpu_files_write(struct gpu_job *job, const struct gpu_snapshot *picture);
 
 #endif

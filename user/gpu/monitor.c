@@ -171,19 +171,6 @@ bool gpu_monitor_run(struct gpu_monitor *watch, uint64_t now_ns)
 	return more;
 }
 
-void gpu_monitor_device_idle(void *arg, const struct bpfprof_gpu_waits *process)
-{
-	const struct gpu_monitor *watch = arg;
-	uint32_t pid = process->pid;
-
-	if (watch->chosen && !call_table_is_described(watch->tally, pid, process->start_ns))
-		return;
-	call_table_device_idle(watch->tally, pid, process->start_ns, process->device_idle_ns,
-			       process->idle_ns);
-	if (watch->waits)
-		gpu_waits_process(watch->waits, process);
-}
-
 struct ending {
 	struct gpu_monitor *watch;
 	uint64_t ended_ns;
@@ -438,11 +425,6 @@ int gpu_monitor_finish(struct gpu_monitor *watch, struct gpu_monitor_profile *re
 		gpu_stats_fill(watch, &picture, stats);
 	gpu_snapshot_fini(&picture);
 	return err;
-}
-
-bool gpu_monitor_wants(const struct gpu_monitor *watch, const struct bpfprof_gpu_key *key)
-{
-	return !watch->chosen || call_table_is_described(watch->tally, key->pid, key->start_ns);
 }
 
 static bool has_ended(const struct gpu_monitor *watch, uint32_t pid, uint64_t start_ns)

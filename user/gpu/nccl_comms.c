@@ -21,7 +21,6 @@
 #include "gpu/report_read.h"
 
 #define WAIT_SECONDS 1.0 /* in a call, from which on it is no wait as usual */
-#define MAX_RANGES 16 /* of ranks in one line */
 #define MAX_BEHIND 8 /* of which more is told, unless all rows were asked for */
 #define MAX_HINTS 8
 #define MAX_OPEN 4 /* calls of one process */
@@ -166,19 +165,6 @@ static int compare(const void *first, const void *second)
 static bool same_comm(const struct member *a, const struct member *b)
 {
 	return a->comm->hash == b->comm->hash && a->comm->size == b->comm->size;
-}
-
-void nccl_range_add(struct nccl_ranges *ranges, uint32_t first, uint32_t last)
-{
-	ranges->nr++;
-	if (ranges->nr > MAX_RANGES) {
-		if (ranges->nr == MAX_RANGES + 1)
-			buf_add_str(ranges->dst, ", ...");
-		return;
-	}
-	buf_printf(ranges->dst, "%s%" PRIu32, ranges->nr > 1 ? ", " : "", first);
-	if (last > first)
-		buf_printf(ranges->dst, "-%" PRIu32, last);
 }
 
 /* Of the members for which *(bool *)(member + flag) is as wanted: "rank 1", "ranks 1, 3-5". */

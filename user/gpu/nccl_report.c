@@ -11,48 +11,8 @@
 #define MAX_TEXT_BYTES (64U << 10)
 #define MAX_PATH 60 /* columns */
 #define MAX_HOST 40
-#define MAX_NAME 40
-#define MAX_POD 60
 #define MAX_SCANS (1U << 26)
 #define NEARLY_FULL 95 /* percent: from here on, everything has been seen to become slow */
-
-void nccl_add_name(struct nccl_writer *w, const char *name, size_t columns)
-{
-	buf_reset(&w->text);
-	text_add_shown(&w->text, name);
-	text_add_cut(w->dst, w->text.len ? w->text.data : "", columns);
-}
-
-void nccl_add_cell(struct nccl_writer *w, const char *name, size_t columns)
-{
-	size_t used;
-
-	nccl_add_name(w, name, columns);
-	for (used = text_columns(w->text.len ? w->text.data : ""); used < columns; used++)
-		buf_add_char(w->dst, ' ');
-}
-
-void nccl_add_process(struct nccl_writer *w, const struct gpu_read_process *process)
-{
-	if (w->read->nr_files > 1)
-		buf_printf(w->dst, "[%u] ", process->file + 1);
-	nccl_add_name(w, w->read->files[process->file].host, MAX_HOST);
-	buf_printf(w->dst, " pid %" PRIu64 " ", process->pid);
-	nccl_add_name(w, *process->ray_task ? process->ray_task : process->name, MAX_NAME);
-	if (!*process->pod)
-		return;
-	buf_add_str(w->dst, ", pod ");
-	if (*process->namespace) {
-		nccl_add_name(w, process->namespace, MAX_POD);
-		buf_add_char(w->dst, '/');
-	}
-	nccl_add_name(w, process->pod, MAX_POD);
-}
-
-uint64_t nccl_ns(double seconds)
-{
-	return seconds < 1e9 ? (uint64_t)(seconds * 1e9) : UINT64_C(1000000000000000000);
-}
 
 static void add_files(struct nccl_writer *w)
 {

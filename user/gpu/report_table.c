@@ -13,7 +13,6 @@
 
 #define DEFAULT_COLUMNS 80
 #define MIN_COLUMNS 40
-#define HUNG_SECONDS 1.0
 #define NEARLY_FULL 95.0 /* percent: from here on, everything has been seen to become slow */
 #define MAX_STACK 48 /* lines, unless all rows were asked for */
 #define MAX_GROUP 8 /* kinds of collectives, the same */
@@ -133,11 +132,6 @@ static void add_open(struct gpu_writer *w, const struct gpu_report_open *open)
 		gpu_add_words(w, "      ... and %zu more frames", open->nr_stack - shown);
 	if (!open->nr_stack)
 		gpu_add_words(w, "      (no stack was taken)");
-}
-
-bool gpu_is_hung(const struct gpu_report_open *open)
-{
-	return open->since_before || gpu_seconds(open->seconds) > HUNG_SECONDS;
 }
 
 static void add_hung(struct gpu_writer *w)

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "base/units.h"
 
+#define HUNG_SECONDS 1.0
 #define MIN_NAME 16
 
 void gpu_line_end(struct gpu_writer *w)
@@ -166,4 +167,9 @@ double gpu_rate(const struct gpu_writer *w, uint64_t count)
 	double seconds = gpu_seconds(w->report->seconds);
 
 	return seconds > 0 ? (double)count / seconds : 0;
+}
+
+bool gpu_is_hung(const struct gpu_report_open *open)
+{
+	return open->since_before || gpu_seconds(open->seconds) > HUNG_SECONDS;
 }

@@ -9,8 +9,14 @@
 #include "base/time.h"
 #include "gpu/job.h"
 #include "gpu/monitor.h"
+#include "gpu/waits.h"
 #include "kernel/probes/gpu_probes.h"
 #include "kernel/probes/gpu_waits_map.h"
+
+bool gpu_monitor_wants(const struct gpu_monitor *watch, const struct bpfprof_gpu_key *key)
+{
+	return !watch->chosen || call_table_is_described(watch->tally, key->pid, key->start_ns);
+}
 
 /* Room for one more element of size bytes; false and noted without memory. */
 static bool room(struct gpu_snapshot *picture, void **data, size_t nr, size_t *cap, size_t size)
@@ -303,6 +309,19 @@ static void split(struct gpu_snapshot *picture, const struct call_table *tally)
 		if (picture->counts[i].count.calls)
 			picture->counts[left++] = picture->counts[i];
 	picture->nr_counts = left;
+}
+
+void gpu_monitor_device_idle(void *arg, const struct bpfprof_gpu_waits *process)
+{
+	const struct gpu_monitor *watch = arg;
+	uint32_t pid = process->pid;
+
+	if (watch->chosen && !call_table_is_described(watch->tally, pid, process->start_ns))
+		return;
+	call_table_device_idle(watch->tally, pid, process->start_ns, process->device_idle_ns,
+			       process->idle_ns);
+	if (watch->waits)
+		gpu_waits_process(watch->waits, process);
 }
 
 static int take(struct gpu_snapshot *picture, const struct gpu_monitor *watch)

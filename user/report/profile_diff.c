@@ -20,27 +20,6 @@
 #define CERTAIN 3
 #define BY_CHANCE 0.0455 /* of differences that are none, so many are beyond LIKELY */
 
-/*
- * Samples arrive independently: the variance of their number is that number. A sample of an
- * average weight stands for those of which there is none.
- */
-double output_diff_error(const struct output_diff *diff, double before, double after)
-{
-	const double values[2] = { before, after };
-	double variance = 0;
-	size_t i;
-
-	for (i = 0; i < 2; i++)
-		variance += diff->sample[i] *
-			    (values[i] > diff->sample[i] ? values[i] : diff->sample[i]);
-	return sqrt(variance);
-}
-
-bool output_diff_is_exact(const struct output_diff *diff)
-{
-	return diff->sample[0] == 0 && diff->sample[1] == 0;
-}
-
 static int compare_words(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;

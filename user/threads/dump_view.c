@@ -69,3 +69,15 @@ const char *dump_thread_status(const struct thread_dump *thread)
 		return "idle";
 	return thread->owns_gil ? "active+gil" : "active";
 }
+
+void dump_frame_text(const struct dump *dump, const struct thread_frame *frame,
+		     char room[DUMP_FRAME_BYTES])
+{
+	const char *name = strtab_get(dump->strings, frame->name);
+
+	if (frame->kind == THREAD_FRAME_PYTHON)
+		snprintf(room, DUMP_FRAME_BYTES, "%s (%s:%u)", name,
+			 strtab_get(dump->strings, frame->short_file), frame->line);
+	else
+		snprintf(room, DUMP_FRAME_BYTES, "%s", name);
+}

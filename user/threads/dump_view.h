@@ -6,6 +6,8 @@
 
 #include <stdbool.h>
 
+#define DUMP_FRAME_BYTES 1024
+
 struct dump;
 struct dump_format;
 struct process_dump;
@@ -19,6 +21,9 @@ bool dump_shows_frame(const struct process_dump *process, const struct thread_du
 /* The file of a frame as people read it; "" if there is none. */
 const char *dump_frame_file(const struct dump *dump, const struct thread_frame *frame,
 			    const struct dump_format *format);
+/* What is shown of a frame, in room: "train (loop.py:12)", "cuStreamSynchronize". */
+void dump_frame_text(const struct dump *dump, const struct thread_frame *frame,
+		     char room[DUMP_FRAME_BYTES]);
 /* "idle", "active" or "active+gil" */
 const char *dump_thread_status(const struct thread_dump *thread);
 

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_CMD_GPU_PARTS_H
+#define BPFPROF_CMD_GPU_PARTS_H
+
+/* The files that `bpfprof gpu` writes; job: the state of the command (gpu/job.h). */
+
+struct bpfprof_gpu_trace;
+struct bpfprof_task_id;
+struct bpfprof_title_event;
+struct gpu_job;
+struct gpu_snapshot;
+
+/*
+ * gpu_files.c. Each returns an exit status and has printed what went wrong. check: before anything
+ * is opened; start: once the sampler is open; write: at the end.
+ */
+int gpu_files_check(const struct gpu_job *job);
+int gpu_files_start(struct gpu_job *job);
+int gpu_files_write(struct gpu_job *job, const struct gpu_snapshot *picture);
+
+/* gpu_trace.c, of the trace that path is to become. 0 or -errno. */
+int gpu_trace_start(struct gpu_job *job, const char *path);
+/* What sampler_handlers are for it. */
+void gpu_trace_on_call(struct gpu_job *job, const struct bpfprof_gpu_trace *call);
+void gpu_trace_on_title(struct gpu_job *job, const struct bpfprof_title_event *event);
+/* A process has ended; it made calls, and its threads are known to gpu_probes yet. */
+void gpu_trace_on_exit(struct gpu_job *job, const struct bpfprof_task_id *task);
+void gpu_trace_on_end(struct gpu_job *job, const struct bpfprof_task_id *task);
+/* Takes what is still under way. 0 or -errno. */
+int gpu_trace_finish(struct gpu_job *job);
+/* 0 or -errno. */
+int gpu_trace_write(struct gpu_job *job, const struct gpu_snapshot *picture, const char *path);
+
+#endif

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+/* One set of files in a folder. */
+#include "daemon/daemon.h"
+
+#include "base/time.h"
+#include "formats/output.h"
+#include "profile/profile.h"
+
+int set_write(const struct daemon *daemon, struct store *store, const struct store_limits *limits,
+	      const struct profiles *profiles, struct store_set *set, struct store_counts *counts)
+{
+	const struct profile *profile = profiles->cpu;
+	static const enum output_format formats[STORE_NR_FILES] = {
+		[STORE_PPROF] = OUTPUT_PPROF,	     [STORE_FOLDED] = OUTPUT_FOLDED,
+		[STORE_HTML] = OUTPUT_HTML,	     [STORE_CUDA_PPROF] = OUTPUT_PPROF,
+		[STORE_CUDA_FOLDED] = OUTPUT_FOLDED, [STORE_CUDA_HTML] = OUTPUT_HTML,
+	};
+	struct output_options options = { .threads = daemon->options->threads };
+	uint64_t seconds;
+	enum store_file file;
+	int err;
+
+	err = (profiles->calls ? store_begin_cuda : store_begin)(
+		store, set, limits, time_wall_ns() / NS_PER_SECOND, counts);
+	if (err)
+		return err;
+	for (file = 0; file < STORE_NR_FILES && !err; file++)
+		if (set->fds[file] >= 0)
+			err = output_write_fd(set->fds[file], formats[file],
+					      file < STORE_NR_CPU_FILES ? profile : profiles->calls,
+					      &options);
+	if (err) {
+		store_abort(store, set);
+		return err;
+	}
+	seconds = (profile->duration_ns + NS_PER_SECOND / 2) / NS_PER_SECOND;
+	return store_commit(store, set, profile->time_ns / NS_PER_SECOND, seconds ? seconds : 1,
+			    limits, time_wall_ns() / NS_PER_SECOND, counts);
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The processes of a table of calls. */
+#include "gpu/call_table_state.h"
+
+#include <stdlib.h>
+
+struct process_entry *call_table_process_find(const struct call_table *tally, uint32_t pid,
+					      uint64_t start_ns)
+{
+	struct process_key key = { .start_ns = start_ns, .pid = pid };
+	struct process_entry *entry;
+
+	HASH_FIND(hh, tally->by_process, &key, sizeof(key), entry);
+	return entry;
+}
+
+/* Of a process that made a call; made as needed. NULL if there is no room. */
+struct process_entry *call_table_process_get(struct call_table *tally, uint32_t pid,
+					     uint64_t start_ns)
+{
+	struct process_key key = { .start_ns = start_ns, .pid = pid };
+	struct call_table_process *tmp;
+	struct process_entry *entry;
+
+	HASH_FIND(hh, tally->by_process, &key, sizeof(key), entry);
+	if (entry)
+		return entry;
+	if (tally->nr_processes == CALL_TABLE_MAX_PROCESSES)
+		goto lost;
+	tmp = reallocarray(tally->processes, tally->nr_processes + 1, sizeof(*tmp));
+	if (!tmp)
+		goto lost;
+	tally->processes = tmp;
+	entry = calloc(1, sizeof(*entry));
+	if (!entry)
+		goto lost;
+	entry->key = key;
+	entry->index = (uint32_t)tally->nr_processes;
+	tmp[tally->nr_processes++] = (struct call_table_process){
+		.kernel_pid = pid, .pid = tally->pids_are_own ? pid : 0, .start_ns = start_ns
+	};
+	HASH_ADD(hh, tally->by_process, key, sizeof(entry->key), entry);
+	return entry;
+lost:
+	tally->processes_lost++;
+	return NULL;
+}
