@@ -9,7 +9,7 @@ import time
 
 import chains
 import containers
-from harness import BPFPROF, MODES, ROOT, check, test
+from harness import BPFPROF, ROOT, check, test
 
 HZ = 997
 SECONDS = 4
@@ -144,7 +144,7 @@ def mounted(context, name, kind, *words):
     return path
 
 
-@test(modes=MODES)
+@test()
 def layers(context):
     """Four layers, a user of its own: programs of the lowest and of the highest layer, Python."""
     containerd = containers.start(context)

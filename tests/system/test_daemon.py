@@ -15,7 +15,7 @@ import subprocess
 import time
 import urllib.parse
 
-from harness import BPFPROF, CAPS, ROOT, Skip, check, test
+from harness import BPFPROF, CAPS, MODES, ROOT, Skip, check, test
 from pprof import Pprof
 
 BESIDE = True
@@ -155,7 +155,7 @@ def intervals(context):
     check(daemon.said("ended"), "no last word")
 
 
-@test(modes=CAPS)
+@test(modes=MODES)
 def sigterm(context):
     """What there is of an interval is written; also at SIGINT, and sent twice as timeout(1) does."""
     busy(context)  # an idle machine has no samples

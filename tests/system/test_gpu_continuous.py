@@ -529,7 +529,7 @@ def check_starved(files, pid, truths):
         check(by_stack <= ns, "more in forward than at all")
 
 
-@test(modes=MODES, alone=True)
+@test(alone=True)
 def intervals(context):
     """Each interval has the calls made in it; all of them together all that were made."""
     daemon = Daemon(context, "--gpu", "--log-level", "debug", interval="3s", listen="127.0.0.1:0")

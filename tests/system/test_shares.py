@@ -2,7 +2,7 @@
 """CPU time in the profile is CPU time that was really taken."""
 
 import chains
-from harness import MODES, ROOT, check, test
+from harness import ROOT, check, test
 from pprof import Pprof
 
 HZ = 4999
@@ -54,7 +54,7 @@ def profile_ns(context, wanted):
                if wanted(sample["labels"].get("comm", "")))
 
 
-@test(modes=MODES)
+@test()
 def six_functions(context):
     measure_shares(context, "auto")
 

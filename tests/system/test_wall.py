@@ -6,7 +6,7 @@ import os
 import subprocess
 
 import chains
-from harness import MODES, ROOT, check, test
+from harness import ROOT, check, test
 from pprof import Pprof
 from test_dump import wait_for
 from test_python import all_pythons, spawn
@@ -117,7 +117,7 @@ def record(context, *args):
     return Pprof(context.read("x.pb.gz")), moved_ns
 
 
-@test(modes=MODES)
+@test()
 def places(context):
     """Each place has the time that the program spent there, on every Python; so has each thread."""
     wrong = []

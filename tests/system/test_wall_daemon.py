@@ -8,7 +8,7 @@ import subprocess
 import time
 import urllib.request
 
-from harness import MODES, check, test
+from harness import check, test
 from pprof import Pprof
 from test_daemon import Daemon, stored
 from test_python import spawn
@@ -87,7 +87,7 @@ def wrong_sums(interval, pid, tids):
 
 
 
-@test(modes=MODES)
+@test()
 def intervals(context):
     """Three in a row: each thread's sum in each, one that sleeps through all, two that die asleep."""
     python = some_pythons()[-1]
