@@ -3,7 +3,9 @@
 
 A test is a function with @test(); it gets a Context and passes by returning,
 raises Skip(reason), or fails by check() or any other exception. Tests of a module
-that says BESIDE = True wait most of their time and are run some at once.
+that says BESIDE = True wait most of their time and are run some at once. Of tests
+with one LOCK, of a module or of their own, only one runs at a time: each of them
+would see what the others do.
 """
 
 import concurrent.futures
@@ -58,11 +60,12 @@ def check(condition, text):
 
 
 class Test:
-    def __init__(self, name, run, modes, beside):
+    def __init__(self, name, run, modes, beside, lock):
         self.name = name
         self.run = run
         self.modes = modes
         self.beside = beside
+        self.lock = lock
 
 
 TESTS = []
@@ -70,15 +73,16 @@ AGAIN_AT_MOST = 16  # failed tests; more is no accident
 LANES = 3  # tests at once, of those that can be
 
 
-def test(modes=DEFAULT, alone=False):
+def test(modes=DEFAULT, alone=False, lock=None):
     """
     Registers a function; its name in the report is MODULE.FUNCTION. alone: not beside others,
-    whatever its module says.
+    whatever its module says. lock: in place of its module's.
     """
     def register(run):
         module = run.__module__.removeprefix("test_")
         TESTS.append(Test("%s.%s" % (module, run.__name__), run, modes,
-                          run.__globals__.get("BESIDE", False) and not alone))
+                          run.__globals__.get("BESIDE", False) and not alone,
+                          lock or run.__globals__.get("LOCK")))
         return run
     return register
 
@@ -298,12 +302,25 @@ def attempt_listed(number, mode, builder):
 
 
 def attempt_beside(wanted, builder):
-    """Runs these, some at once: verdicts and reasons in their order."""
+    """Runs these, some at once: verdicts and reasons by names and modes."""
     fork = multiprocessing.get_context("fork")
+    # A lock's tests take long one after the other: they begin first.
+    waiting = sorted(wanted, key=lambda pair: pair[0].lock is None)
+    running, results = {}, {}
     with concurrent.futures.ProcessPoolExecutor(LANES, mp_context=fork) as lanes:
-        tried = [lanes.submit(attempt_listed, TESTS.index(one), mode, builder)
-                 for one, mode in wanted]
-        return [one.result() for one in tried]
+        while waiting or running:
+            held = {one.lock for one, _ in running.values()} - {None}
+            free = next((pair for pair in waiting if pair[0].lock not in held), None)
+            if free and len(running) < LANES:
+                one, mode = free
+                waiting.remove(free)
+                running[lanes.submit(attempt_listed, TESTS.index(one), mode, builder)] = free
+                continue
+            over, _ = concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED)
+            for future in over:
+                one, mode = running.pop(future)
+                results[one.name, mode] = future.result()
+    return results
 
 
 def run_all(names, builder):
@@ -315,9 +332,7 @@ def run_all(names, builder):
     """
     wanted = [(one, mode) for mode in MODES for one in TESTS if mode in one.modes and
               (not names or any(name in "%s [%s]" % (one.name, mode) for name in names))]
-    beside = [(one, mode) for one, mode in wanted if one.beside]
-    results = {(one.name, mode): verdict
-               for (one, mode), verdict in zip(beside, attempt_beside(beside, builder))}
+    results = attempt_beside([(one, mode) for one, mode in wanted if one.beside], builder)
     results.update({(one.name, mode): attempt(one, mode, builder)
                     for one, mode in wanted if not one.beside})
     failed = [(one, mode) for one, mode in wanted if results[one.name, mode][0] == "FAIL"]

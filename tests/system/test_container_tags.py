@@ -13,6 +13,8 @@ import containers
 from harness import BPFPROF, CAPS, check, test
 from pprof import Pprof
 
+BESIDE = True
+LOCK = "pods"
 HZ = 499
 LABELS = ("container", "container_id", "pod", "namespace", "image", "ray_cluster", "ray_group",
           "ray_node_type", "pod_pid")
@@ -117,7 +119,7 @@ def pprof_reads_them(context):
           tool.stdout[-2000:])
 
 
-@test(modes=CAPS)
+@test(modes=CAPS, alone=True)
 def short_processes(context):
     """Programs that live for 20 ms, in a container that was there before and in one that came later."""
     containerd = containers.start(context)

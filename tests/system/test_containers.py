@@ -11,6 +11,8 @@ import chains
 import containers
 from harness import BPFPROF, ROOT, check, test
 
+BESIDE = True
+LOCK = "pods"
 HZ = 997
 SECONDS = 4
 EXPECT = os.path.join(ROOT, "tests", "system", "targets")

@@ -213,7 +213,7 @@ def dump(context):
     check(daemon.end() == 0, "exit status %s" % daemon.process.returncode)
 
 
-@test(modes=CAPS)
+@test(modes=CAPS, lock="workers")
 def dump_by_worker(context):
     """A hung Ray worker, found by its title, over HTTP and on the command line."""
     room = "r" * 300

@@ -14,6 +14,7 @@ from pprof import Pprof
 from test_dump import wait_for
 
 BESIDE = True
+LOCK = "workers"
 HERE = os.path.dirname(os.path.abspath(__file__))
 HZ = 499
 ROOM = "r" * 300  # an argument that is long enough for every title

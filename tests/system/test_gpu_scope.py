@@ -232,7 +232,7 @@ def programs_that_call_at_once(context):
                  (early, len(seen.pids()), sorted(calls)))
 
 
-@test(modes=MODES, alone=True)
+@test(modes=MODES, lock="workers")
 def workers(context):
     """Ray workers that a pattern names, those that come later too, and nobody else."""
     one = Caller(context, "launches", title="ray::DTensorPolicyWorker.train")
@@ -359,7 +359,7 @@ def no_windows(context):
     check("nobody made a window" in watch.messages(), watch.messages())
 
 
-@test(modes=MODES, alone=True)
+@test(modes=MODES, lock="workers")
 def methods(context):
     """A worker that makes no windows: steps are calls of its method. It ends by itself."""
     caller = Caller(context, "methods", title="ray::PolicyWorker" + "-" * 80)
@@ -373,7 +373,7 @@ def methods(context):
     check(len(re.findall("watching worker", watch.messages())) == 1, watch.messages())
 
 
-@test(alone=True)
+@test(lock="workers")
 def windows_of_a_worker(context):
     """Where it makes windows these are the steps, whatever its methods are."""
     caller = Caller(context, "windows", title="ray::PolicyWorker.train")
@@ -403,14 +403,14 @@ def one_of_two(context, form):
     return other.pid, told
 
 
-@test(alone=True)
+@test(lock="workers")
 def windows_of_one_of_two(context):
     """Calls of methods of the other one are counted, which is said, too."""
     pid, told = one_of_two(context, "2:4")
     check("pid %d: 2 of 2 steps recorded" % pid in told, told)
 
 
-@test(alone=True)
+@test(lock="workers")
 def windows_asked_for_of_one_of_two(context):
     """Calls of methods are no steps."""
     _, told = one_of_two(context, "windows:2:4")
@@ -429,7 +429,7 @@ def of_both(context, form):
     return caller.pid, watch.messages()
 
 
-@test(alone=True)
+@test(lock="workers")
 def windows_asked_for(context):
     """Exactly these windows, though as many calls of the method are over before the first one."""
     pid, told = of_both(context, "windows")
@@ -437,7 +437,7 @@ def windows_asked_for(context):
           told)
 
 
-@test(alone=True)
+@test(lock="workers")
 def calls_asked_for(context):
     """Whole calls of the method, windows or not."""
     pid, told = of_both(context, "calls")
@@ -445,7 +445,7 @@ def calls_asked_for(context):
           "windows of the profiler" not in told, told)
 
 
-@test(alone=True)
+@test(lock="workers")
 def no_windows_asked_for(context):
     """Calls of methods are no steps then: nothing is counted, and that is said."""
     caller = Caller(context, "methods", title="ray::PolicyWorker" + "-" * 80)

@@ -268,7 +268,7 @@ def training_loop(context):
               "Synchronize" in slices[last["tid"], last["ns"]], "%s, %s" % (first, last))
 
 
-@test()
+@test(lock="workers")
 def ray_tasks(context):
     """What a worker was busy with, on a track of its own."""
     truth, made, trace, _, _ = traced(context, "tasks")

@@ -11,6 +11,7 @@ from test_steps import summary
 from test_timeline import begin, end, of, rounds_to, until
 
 BESIDE = True
+LOCK = "workers"
 HZ = 999
 ROOM = "r" * 3000
 TITLE_MAX = 1023
@@ -88,7 +89,7 @@ def whole(context):
     context.note("%d calls, %d titles" % (len(found), len(titles)))
 
 
-@test(alone=True)
+@test()
 def steps(context):
     """--worker and --steps tell apart what differs after 127 bytes."""
     worker = Worker(context, (200, 512, 1023), 40, 2)

@@ -11,6 +11,7 @@ from harness import MODES, check, test
 from pprof import Pprof
 
 BESIDE = True
+LOCK = "workers"
 HERE = os.path.dirname(os.path.abspath(__file__))
 HZ = 999
 ROOM = "r" * 1500  # an argument that is long enough for every title
@@ -146,7 +147,7 @@ def watched(done):
     return sorted(re.findall(r"watching worker '(.*)' pid (\d+) \(matched '(.*)'\)", done.text))
 
 
-@test(alone=True)
+@test()
 def by_worker(context):
     """--worker: what matches and only that, each process told of once; nothing matches: said."""
     target = worker(context, 30, "shares")

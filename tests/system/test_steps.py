@@ -11,6 +11,8 @@ from harness import MODES, check, test
 from test_gpu import Caller, Files, fakes
 from test_gpu_continuous import Run
 
+BESIDE = True
+LOCK = "workers"
 HZ = 999
 ROOM = "r" * 300  # an argument that is long enough for every title
 

@@ -11,6 +11,8 @@ from chrome_trace import Broken, Trace
 from harness import check, descendants, test
 from test_steps import ROOM, Actor
 
+BESIDE = True
+LOCK = "workers"
 NR_SHORT = 20000
 
 
