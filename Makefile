@@ -115,7 +115,7 @@ demo: ; @tests/install-deps build && $(MAKE) --no-print-directory all && demo/ru
 check: deps ; @tests/run-all
 check-heavy: deps ; @tests/run-heavy
 prepare-heavy: ; @tests/heavy/ray_and_torch --prepare
-unit: $(B)/unit ; @tests/run-criterion $(B)/unit
+unit: $(B)/unit ; @tests/run-criterion $(B)/unit $(UNIT_FLAGS)
 hostbpf: $(B)/hostbpf ; @tests/run-criterion $(B)/hostbpf
 system: all ; @tests/system/run
 kernels: all ; @tests/kernels/run
