@@ -3,9 +3,10 @@
 
 A test is a function with @test(); it gets a Context and passes by returning,
 raises Skip(reason), or fails by check() or any other exception. Tests of a module
-that says BESIDE = True wait most of their time and are run some at once. Of tests
-with one LOCK, of a module or of their own, only one runs at a time: each of them
-would see what the others do.
+that says BESIDE = True wait most of their time and are run some at once. Tests of
+one that says PAIRED = True measure, but need no more than one processor: they are
+run two at once. Of tests with one LOCK, of a module or of their own, only one runs
+at a time: each of them would see what the others do.
 """
 
 import concurrent.futures
@@ -60,29 +61,30 @@ def check(condition, text):
 
 
 class Test:
-    def __init__(self, name, run, modes, beside, lock):
+    def __init__(self, name, run, modes, lanes, lock):
         self.name = name
         self.run = run
         self.modes = modes
-        self.beside = beside
+        self.lanes = lanes  # tests that run at once where this is one of them
         self.lock = lock
 
 
 TESTS = []
 AGAIN_AT_MOST = 16  # failed tests; more is no accident
-LANES = 3  # tests at once, of those that can be
+BESIDE, PAIRED, ALONE = 3, 2, 1  # tests at once
 
 
-def test(modes=DEFAULT, alone=False, lock=None):
+def test(modes=DEFAULT, alone=False, paired=False, lock=None):
     """
-    Registers a function; its name in the report is MODULE.FUNCTION. alone: not beside others,
-    whatever its module says. lock: in place of its module's.
+    Registers a function; its name in the report is MODULE.FUNCTION. alone, paired: whatever its
+    module says. lock: in place of its module's.
     """
     def register(run):
-        module = run.__module__.removeprefix("test_")
-        TESTS.append(Test("%s.%s" % (module, run.__name__), run, modes,
-                          run.__globals__.get("BESIDE", False) and not alone,
-                          lock or run.__globals__.get("LOCK")))
+        module, says = run.__module__.removeprefix("test_"), run.__globals__
+        lanes = ALONE if alone else PAIRED if paired or says.get("PAIRED") else \
+            BESIDE if says.get("BESIDE") else ALONE
+        TESTS.append(Test("%s.%s" % (module, run.__name__), run, modes, lanes,
+                          lock or says.get("LOCK")))
         return run
     return register
 
@@ -301,17 +303,17 @@ def attempt_listed(number, mode, builder):
     return attempt(TESTS[number], mode, builder)
 
 
-def attempt_beside(wanted, builder):
-    """Runs these, some at once: verdicts and reasons by names and modes."""
+def attempt_beside(wanted, at_once, builder):
+    """Runs these, so many at once: verdicts and reasons by names and modes."""
     fork = multiprocessing.get_context("fork")
     # A lock's tests take long one after the other: they begin first.
     waiting = sorted(wanted, key=lambda pair: pair[0].lock is None)
     running, results = {}, {}
-    with concurrent.futures.ProcessPoolExecutor(LANES, mp_context=fork) as lanes:
+    with concurrent.futures.ProcessPoolExecutor(at_once, mp_context=fork) as lanes:
         while waiting or running:
             held = {one.lock for one, _ in running.values()} - {None}
             free = next((pair for pair in waiting if pair[0].lock not in held), None)
-            if free and len(running) < LANES:
+            if free and len(running) < at_once:
                 one, mode = free
                 waiting.remove(free)
                 running[lanes.submit(attempt_listed, TESTS.index(one), mode, builder)] = free
@@ -332,9 +334,12 @@ def run_all(names, builder):
     """
     wanted = [(one, mode) for mode in MODES for one in TESTS if mode in one.modes and
               (not names or any(name in "%s [%s]" % (one.name, mode) for name in names))]
-    results = attempt_beside([(one, mode) for one, mode in wanted if one.beside], builder)
+    results = {}
+    for at_once in (BESIDE, PAIRED):
+        results.update(attempt_beside([(one, mode) for one, mode in wanted if one.lanes == at_once],
+                                      at_once, builder))
     results.update({(one.name, mode): attempt(one, mode, builder)
-                    for one, mode in wanted if not one.beside})
+                    for one, mode in wanted if one.lanes == ALONE})
     failed = [(one, mode) for one, mode in wanted if results[one.name, mode][0] == "FAIL"]
     again = []
     if len(failed) <= AGAIN_AT_MOST:

@@ -1641,7 +1641,7 @@ def duration(context):
     check(all(not one["calls"] for one in seen.whole["processes"]), "calls of an idle process")
 
 
-@test(alone=True)
+@test(paired=True, lock="gpu")
 def no_cuda(context):
     """Said, and no failure."""
     idle = context.spawn(["sleep", "1000"])

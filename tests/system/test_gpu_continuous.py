@@ -336,7 +336,7 @@ def record_long_wait(context):
     check(calls.total("calls/count", frame="long_wait") == 1, "calls")
 
 
-@test(alone=True)
+@test(paired=True, lock="gpu")
 def record_killed_in_it(context):
     """Who is killed in a call has blocked until then."""
     caller = Caller(context, "long", script="gpu_waits.py")
@@ -529,7 +529,7 @@ def check_starved(files, pid, truths):
         check(by_stack <= ns, "more in forward than at all")
 
 
-@test(alone=True)
+@test(paired=True, lock="gpu")
 def intervals(context):
     """Each interval has the calls made in it; all of them together all that were made."""
     daemon = Daemon(context, "--gpu", "--log-level", "debug", interval="3s", listen="127.0.0.1:0")
@@ -711,7 +711,7 @@ def parts_of_intervals(context):
     context.note("%d intervals, %.1f MiB" % (len(profiles), memory / (1 << 20)))
 
 
-@test(alone=True)
+@test(paired=True, lock="gpu")
 def too_many_tensors(context):
     """More than are followed: what was allocated is told, the rest counted, the driver's stay known."""
     caller = Rounds(context)
@@ -810,7 +810,7 @@ def files(context):
           "still there: %s" % os.listdir(daemon.output))
 
 
-@test(alone=True)
+@test(paired=True, lock="gpu")
 def many_processes(context):
     """Counts of what has ended do not stay in the kernel."""
     daemon = Daemon(context, "--gpu", "--log-level", "debug", interval="2s", listen="127.0.0.1:0")
@@ -835,7 +835,7 @@ def many_processes(context):
     check(after < before + 75, "%d keys, %d before" % (after, before))
 
 
-@test(alone=True)
+@test(paired=True, lock="gpu")
 def too_many_shapes(context):
     """One process cannot take all the room: its calls stay counted, and others keep their detail."""
     daemon = Daemon(context, "--gpu", "--log-level", "debug", interval="4s", listen="127.0.0.1:0")
@@ -958,7 +958,7 @@ def others_end(context, interval):
     first.end()
 
 
-@test(alone=True)
+@test(paired=True, lock="gpu")
 def others_leave_room(context):
     """Counts of processes that nobody chose go with them, between two borders and at one."""
     for interval in ("300s", "2s"):

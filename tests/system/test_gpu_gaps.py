@@ -12,6 +12,8 @@ from test_daemon import Daemon
 from test_gpu import Caller, Seen, Watch, fakes, is_frame
 from test_gpu_continuous import Run, hooked, next_interval
 
+PAIRED = True
+LOCK = "gpu"
 HZ = 99
 UNSEEN = "[before this launch]"
 

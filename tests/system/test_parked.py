@@ -9,6 +9,7 @@ from test_dump import wait_for
 from test_python import compiled, spawn
 from test_wall import by_thread, record, some_pythons, span, time_under, within
 
+PAIRED = True
 HERE = os.path.join(ROOT, "tests", "system", "python")
 WITHIN = 0.03  # of the recording: switches that were not traced, and the steps in between
 USED = {"consume", "nap", "share", "regions"}  # functions of who waits for something

@@ -11,6 +11,7 @@ from test_dump import wait_for
 from test_python import spawn
 from test_wall import SLACK_NS, WITHIN, record, some_pythons, span, within
 
+PAIRED = True
 # Who wakes: what the label says, and the function that does it.
 ONE, TWO = ("giver;one", "wake_by_one"), ("two  [1m; x", "wake_by_two")
 WAKES = [("take", "1", ONE), ("take", "2", TWO), ("sem", "2", TWO), ("child", "1", ONE)]

@@ -11,6 +11,7 @@ from pprof import Pprof
 from test_dump import wait_for
 from test_python import all_pythons, spawn
 
+PAIRED = True
 PROGRAM = os.path.join(ROOT, "tests", "system", "python", "waits.py")
 WITHIN = 0.02  # of the time in a place
 SLACK_NS = 12e6  # beside that: a wait that begins or ends with the recording
@@ -145,7 +146,7 @@ def places(context):
     check(not wrong, "\n".join(wrong))
 
 
-@test()
+@test(alone=True)
 def blocked(context):
     """--off-cpu: time asleep and nothing else, as long as was asked for."""
     python = some_pythons()[-1]

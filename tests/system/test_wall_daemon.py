@@ -14,6 +14,7 @@ from test_daemon import Daemon, stored
 from test_python import spawn
 from test_wall import Waits, by_thread, some_pythons, span, time_under
 
+PAIRED = True
 WITHIN = 0.01  # of an interval: what a thread's sum may differ by
 # Its child sleeps, in two threads, until it is killed.
 DOOMED = """
@@ -235,7 +236,7 @@ def maps_bytes(pid):
     return sum(maps.values())
 
 
-@test()
+@test(alone=True)
 def many_threads(context):
     """A process of 10,000 that sleep: all their time, within the memory that there is for everything."""
     process = context.spawn([context.helper("many_sleep", "many_sleep.c", "-pthread"), MANY],
