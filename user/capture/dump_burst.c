@@ -42,9 +42,8 @@ static struct thread_dump *thread_find(struct dump *dump, uint32_t pid, uint32_t
 	return NULL;
 }
 
-static void on_sample(void *arg, const struct aggregate_input *input)
+static void on_sample(struct burst *burst, const struct aggregate_input *input)
 {
-	struct burst *burst = arg;
 	struct thread_dump *thread =
 		thread_find(burst->dump, input->sample->task.pid, input->sample->task.tid);
 	bool good = dump_sample_is_whole(input);
@@ -56,6 +55,12 @@ static void on_sample(void *arg, const struct aggregate_input *input)
 	thread->sampled = !burst->error;
 	thread->sampled_well = good && !burst->error;
 	burst->nr_waiting -= thread->sampled_well;
+}
+
+static void on_event(void *arg, const struct event *event)
+{
+	if (event->kind == EVENT_SAMPLE)
+		on_sample(arg, event->input);
 }
 
 static size_t running_collect(const struct dump *dump, pid_t *pids, size_t *ret_nr_threads)
@@ -119,7 +124,6 @@ int dump_burst(struct dump *dump, const struct dump_burst_options *options)
 {
 	__cleanup(free_mem) pid_t *pids = calloc(dump->nr_processes + 1, sizeof(*pids));
 	struct burst burst = { .dump = dump };
-	struct sampler_handlers handlers = { .sample = on_sample, .arg = &burst };
 	struct sampler_options sampler_options = { .hz = BURST_HZ,
 						   .pids = pids,
 						   .no_subprocesses = true,
@@ -137,7 +141,8 @@ int dump_burst(struct dump *dump, const struct dump_burst_options *options)
 	sampler_options.nr_pids = running_collect(dump, pids, &burst.nr_waiting);
 	if (!sampler_options.nr_pids)
 		return EXIT_DONE;
-	status = sampler_open(&sampler, &sampler_options, &handlers);
+	status = sampler_open(&sampler, &sampler_options);
+	sampler_observe(&sampler, on_event, &burst);
 	if (!status)
 		status = sampler_start(&sampler);
 	if (!status) {

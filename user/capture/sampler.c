@@ -65,10 +65,10 @@ static bool has_clock(const struct sampler_options *options)
 	return !options->iterators && (options->waits != SESSION_OFF_CPU || gaps_alone(options));
 }
 
-static void on_sample(void *arg, const struct sample_view *view)
+static void on_sample(struct sampler *sampler, const struct sample_view *view)
 {
-	struct sampler *sampler = arg;
 	struct aggregate_input input;
+	struct event event = { .kind = EVENT_SAMPLE, .input = &input };
 
 	if (view->sample->flags & BPFPROF_SAMPLE_WAKER) { /* whoever it is */
 		sampler_input_fill(sampler, view, &input);
@@ -78,11 +78,15 @@ static void on_sample(void *arg, const struct sample_view *view)
 	if (!sampler_input(sampler, view, &input))
 		return;
 	if (view->call) {
-		sampler->handlers.call_stack(sampler->handlers.calls_arg, &input, view->call);
+		event.kind = EVENT_CALL_STACK;
+		event.call_stack = view->call;
+		sampler_emit(sampler, &event);
 		return;
 	}
-	if (view->sample->flags & BPFPROF_SAMPLE_GAP)
-		sampler->handlers.gap(sampler->handlers.calls_arg, &input);
+	if (view->sample->flags & BPFPROF_SAMPLE_GAP) {
+		event.kind = EVENT_GAP;
+		sampler_emit(sampler, &event);
+	}
 	if (gaps_alone(sampler->options) && !(view->sample->flags & BPFPROF_SAMPLE_WAIT))
 		return;
 	if (sampler->options->gil && !(view->sample->python_flags & BPFPROF_PYTHON_GIL_HELD)) {
@@ -93,29 +97,45 @@ static void on_sample(void *arg, const struct sample_view *view)
 	sampler->nr_tagged += input.container != NULL;
 	if (sampler->wakers && view->sample->flags & BPFPROF_SAMPLE_WAIT)
 		input.waker = wakers_take(sampler->wakers, view->sample);
-	sampler->handlers.sample(sampler->handlers.arg, &input);
+	event.kind = EVENT_SAMPLE;
+	sampler_emit(sampler, &event);
 }
 
-static void on_waiter(void *arg, const struct bpfprof_waiter *waiter)
-{
-	sampler_waits_thread_end(arg, waiter);
-}
-
-static void on_title(void *arg, const struct bpfprof_title_event *event, struct process *process)
+static void on_event(void *arg, const struct event *event)
 {
 	struct sampler *sampler = arg;
 
-	if (sampler->steps)
-		worker_steps_title(sampler->steps, event, process);
-	if (sampler->handlers.title && (!sampler->steps || sampler->options->gpu_trace))
-		sampler->handlers.title(sampler->handlers.arg, event);
-}
-
-static void on_window(void *arg, const struct bpfprof_window_event *event)
-{
-	struct sampler *sampler = arg;
-
-	worker_steps_window(sampler->steps, event);
+	switch (event->kind) {
+	case EVENT_SAMPLE:
+		on_sample(sampler, event->view);
+		return;
+	case EVENT_EXEC:
+		sampler_container(sampler, event->process);
+		sampler_ranks_scan(sampler, event->process);
+		return;
+	case EVENT_WAITER:
+		if (sampler->waits)
+			sampler_waits_thread_end(sampler, &event->waiter->waiter);
+		return;
+	case EVENT_WINDOW:
+		if (sampler->steps)
+			worker_steps_window(sampler->steps, event->window);
+		return;
+	case EVENT_EXIT:
+		session_target_remove(&sampler->session, (pid_t)event->task->pid);
+		if (sampler->steps)
+			worker_steps_exit(sampler->steps, event->task);
+		break;
+	case EVENT_TITLE:
+		if (sampler->steps)
+			worker_steps_title(sampler->steps, event->title, event->process);
+		if (sampler->steps && !sampler->options->gpu_trace)
+			return;
+		break;
+	default:
+		break;
+	}
+	sampler_emit(sampler, event);
 }
 
 /* Where windows cannot be seen calls may be taken for the steps: that is said. */
@@ -132,59 +152,6 @@ static void windows_tell(struct sampler *sampler)
 	if (gpu_probes_nr_refused(sampler->windows))
 		log_warn("windows of the profiler are not seen in %" PRIu64 " more libraries",
 			 gpu_probes_nr_refused(sampler->windows));
-}
-
-static void on_call(void *arg, const struct bpfprof_gpu_event *event)
-{
-	struct sampler *sampler = arg;
-
-	sampler->handlers.call(sampler->handlers.calls_arg, event);
-}
-
-static void on_kernel_name(void *arg, const struct bpfprof_gpu_name *name)
-{
-	struct sampler *sampler = arg;
-
-	sampler->handlers.kernel_name(sampler->handlers.calls_arg, name);
-}
-
-static void on_traced_call(void *arg, const struct bpfprof_gpu_trace *call)
-{
-	struct sampler *sampler = arg;
-
-	sampler->handlers.traced_call(sampler->handlers.arg, call);
-}
-
-static void on_wait(void *arg, const struct bpfprof_gpu_wait *wait)
-{
-	struct sampler *sampler = arg;
-
-	sampler->handlers.wait(sampler->handlers.calls_arg, wait);
-}
-
-static void on_graph(void *arg, const struct bpfprof_gpu_graph_event *event)
-{
-	struct sampler *sampler = arg;
-
-	sampler->handlers.graph(sampler->handlers.calls_arg, event);
-}
-
-static void on_exec(void *arg, struct process *process)
-{
-	sampler_container(arg, process);
-	sampler_ranks_scan(arg, process);
-}
-
-static void on_exit_event(void *arg, const struct bpfprof_task_id *task,
-			  const struct process_end *end)
-{
-	struct sampler *sampler = arg;
-
-	session_target_remove(&sampler->session, (pid_t)task->pid);
-	if (sampler->steps)
-		worker_steps_exit(sampler->steps, task);
-	if (sampler->handlers.exit)
-		sampler->handlers.exit(sampler->handlers.arg, task, end);
 }
 
 static void on_retire(void *arg, struct process *process)
@@ -337,27 +304,7 @@ static int open_session(struct sampler *sampler, enum session_clock clock)
 
 static int setup_tables(struct sampler *sampler)
 {
-	struct stream_handlers handlers = { .sample = on_sample,
-					    .exit = on_exit_event,
-					    .title = on_title,
-					    .exec = on_exec,
-					    .arg = sampler };
 	int err;
-
-	if (sampler->options->gpu) {
-		handlers.call = on_call;
-		handlers.kernel_name = on_kernel_name;
-	}
-	if (sampler->options->step_windows)
-		handlers.window = on_window;
-	if (sampler->options->gpu_waits) {
-		handlers.wait = on_wait;
-		handlers.graph = on_graph;
-	}
-	if (sampler->options->gpu_trace)
-		handlers.traced_call = on_traced_call;
-	if (sampler->options->waits != SESSION_NO_WAITS)
-		handlers.waiter = on_waiter;
 
 	err = deadline_runner_new(&sampler->runner);
 	if (!err)
@@ -394,7 +341,7 @@ static int setup_tables(struct sampler *sampler)
 	return err || sampler->options->iterators
 		       ? err
 		       : stream_new(&sampler->stream, &sampler->session, &sampler->walker,
-				    sampler->codes, &handlers);
+				    sampler->codes, on_event, sampler);
 }
 
 static int cannot_start(int err)
@@ -592,13 +539,12 @@ int sampler_check_targets(const pid_t *pids, size_t nr)
 	return EXIT_DONE;
 }
 
-int sampler_open(struct sampler *sampler, const struct sampler_options *options,
-		 const struct sampler_handlers *handlers)
+int sampler_open(struct sampler *sampler, const struct sampler_options *options)
 {
 	enum session_clock clock = SESSION_CLOCK_PERF;
 	int status, err;
 
-	*sampler = (struct sampler){ .options = options, .handlers = *handlers };
+	*sampler = (struct sampler){ .options = options };
 	raise_file_limit();
 	ask_short_slice();
 	status = has_clock(options) ? choose_clock(options, &clock) : EXIT_DONE;

@@ -15,21 +15,13 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "kernel/event.h"
 #include "kernel/session.h"
 #include "kernel/walk.h"
 
 struct aggregate;
 struct aggregate_input;
-struct bpfprof_gpu_call;
-struct bpfprof_gpu_event;
-struct bpfprof_gpu_name;
-struct bpfprof_gpu_trace;
-struct bpfprof_title_event;
-struct bpfprof_gpu_graph_event;
-struct bpfprof_gpu_wait;
-struct bpfprof_sample;
 struct bpfprof_task_state;
-struct bpfprof_waiter;
 struct clock;
 struct codes;
 struct container;
@@ -40,14 +32,12 @@ struct dump;
 struct images;
 struct process;
 struct process_dump;
-struct process_end;
 struct processes;
 struct profile;
 struct python_maps;
 struct pythons;
 struct remote_child;
 struct run_stats;
-struct sample_view;
 struct stats_reasons;
 struct steps_range;
 struct stream;
@@ -78,7 +68,7 @@ struct sampler_options {
 	size_t nr_workers;
 	bool step_windows; /* with steps: those of cudaProfilerStart, too */
 	const struct steps_range *steps; /* --steps: only of workers, and of these calls; or NULL */
-	bool titles; /* what Ray workers do is told as it changes, to the handler title */
+	bool titles; /* what Ray workers do is told as it changes, to observers */
 	bool tell_workers; /* say on standard error which were found */
 	pid_t child; /* one more process, 0 = none */
 	bool no_subprocesses; /* children of pids and of the child do not count */
@@ -96,39 +86,19 @@ struct sampler_options {
 	bool gpu_waits; /* and what tells when collectives are complete */
 	bool fork_wakes; /* forks of targets are told at once */
 	bool threads; /* stacks of threads that sleep can be read (threads/dump_read.h) */
-	bool gaps_alone; /* with gpu_waits: no samples but those for the handler gap */
+	bool gaps_alone; /* with gpu_waits: no samples but those of gaps */
 	uint32_t call_keys; /* of gpu, as of struct session_options */
 	bool iterators; /* nothing is sampled: not to be started; quicker to open */
 	enum session_waits waits; /* time off a CPU instead of time on it, or both */
 	bool wakers; /* with them: who ends them */
 };
 
-struct sampler_handlers {
-	/* A sample that was asked for; borrowed during the call. */
-	void (*sample)(void *arg, const struct aggregate_input *input);
-	/* A process ended. NULL is fine. */
-	void (*exit)(void *arg, const struct bpfprof_task_id *task, const struct process_end *end);
-	/* With steps: samples of this process were none; how many. NULL is fine. */
-	uint64_t (*forget)(void *arg, const struct bpfprof_task_id *task);
-	/* With titles (but not with steps) or gpu_trace: a Ray worker's new title. NULL is fine. */
-	void (*title)(void *arg, const struct bpfprof_title_event *event);
-	/* With the option gpu: the stack of a call, a call without one, the name of a kernel. */
-	void (*call_stack)(void *arg, const struct aggregate_input *input,
-			   const struct bpfprof_gpu_call *call);
-	void (*call)(void *arg, const struct bpfprof_gpu_event *event);
-	void (*kernel_name)(void *arg, const struct bpfprof_gpu_name *name);
-	/* With gpu_waits: what is waited for, what is captured. */
-	void (*wait)(void *arg, const struct bpfprof_gpu_wait *wait);
-	void (*graph)(void *arg, const struct bpfprof_gpu_graph_event *event);
-	/* A sample of a process whose device has nothing to do. */
-	void (*gap)(void *arg, const struct aggregate_input *input);
-	void *calls_arg; /* of these six */
-	/* With gpu_trace: a call that is over. */
-	void (*traced_call)(void *arg, const struct bpfprof_gpu_trace *call);
-	/* With waits: a thread has ended, and some of its time is in no sample. */
-	void (*thread_end)(void *arg, const struct aggregate_input *input,
-			   const struct thread_rest *rest);
-	void *arg; /* of all others */
+#define SAMPLER_MAX_OBSERVERS 4
+
+/* Gets every event; `see` is called in the order in which observers were added. */
+struct sampler_observer {
+	event_fn see;
+	void *arg;
 };
 
 /* Environments looked at, and what became of that (sampler_ranks.c). */
@@ -143,7 +113,8 @@ struct sampler_ranks_stats {
 
 struct sampler {
 	const struct sampler_options *options;
-	struct sampler_handlers handlers;
+	struct sampler_observer observers[SAMPLER_MAX_OBSERVERS];
+	size_t nr_observers;
 	struct session session;
 	struct walker walker;
 	struct deadline_runner *runner;
@@ -186,8 +157,15 @@ int sampler_check(void);
 int sampler_check_targets(const pid_t *pids, size_t nr);
 
 /* Loads everything. sampler_close() is due whatever this returns. */
-int sampler_open(struct sampler *sampler, const struct sampler_options *options,
-		 const struct sampler_handlers *handlers);
+int sampler_open(struct sampler *sampler, const struct sampler_options *options);
+/*
+ * Between sampler_open() and sampler_start(). The kinds of events (kernel/event.h) follow from the
+ * options: EVENT_SAMPLE is a sample that was asked for, titles come without --steps or with
+ * gpu_trace. The caller adds at most SAMPLER_MAX_OBSERVERS.
+ */
+void sampler_observe(struct sampler *sampler, event_fn see, void *arg);
+/* Of the sampler's parts: hands an event to all observers. */
+void sampler_emit(const struct sampler *sampler, const struct event *event);
 /* Samples flow from here on. */
 int sampler_start(struct sampler *sampler);
 int sampler_fd(const struct sampler *sampler);

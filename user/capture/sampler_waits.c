@@ -124,7 +124,9 @@ void sampler_waits_thread_end(struct sampler *sampler, const struct bpfprof_wait
 	sample_begin(&sample, &waiter->task, waiter->comm, waiter->leader_comm);
 	view_begin(sampler, &view, &sample);
 	if (sampler_input(sampler, &view, &input))
-		sampler->handlers.thread_end(sampler->handlers.arg, &input, &rest);
+		sampler_emit(sampler, &(struct event){ .kind = EVENT_THREAD_END,
+						       .input = &input,
+						       .rest = &rest });
 }
 
 /* Has it come back, or been sampled, just now? Then a sample of that is on its way. */

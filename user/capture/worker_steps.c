@@ -339,15 +339,16 @@ void worker_steps_title(struct worker_steps *all, const struct bpfprof_title_eve
 /* Its calls are no steps then, nor were those before. */
 static void windows_are_steps(struct worker_steps *all, struct worker *worker)
 {
-	const struct sampler_handlers *handlers = &all->sampler->handlers;
+	const struct event forget = { .kind = EVENT_FORGET,
+				      .task = &worker->task,
+				      .nr_forgotten = &all->nr_forgotten_samples };
 
 	if (worker->windows)
 		return;
 	step_breaks_off(all, worker);
 	worker->windows = true;
 	worker->steps = (struct steps){ 0 };
-	if (handlers->forget)
-		all->nr_forgotten_samples += handlers->forget(handlers->arg, &worker->task);
+	sampler_emit(all->sampler, &forget);
 	if (worker_is_asked_for(all, worker))
 		log_info("worker pid %u makes windows with cudaProfilerStart: they are its steps, "
 			 "and not its calls",

@@ -155,7 +155,6 @@ static void file_lines(struct requirements *reqs, struct sampler *sampler,
 int doctor_files(struct requirements *reqs, pid_t pid, const char *host_root)
 {
 	struct sampler_options options = { .hz = 99, .iterators = true, .host_root = host_root };
-	struct sampler_handlers handlers = { 0 };
 	struct sampler *sampler = calloc(1, sizeof(*sampler));
 	struct process *process;
 	uint64_t now_ns = time_monotonic_ns();
@@ -163,7 +162,7 @@ int doctor_files(struct requirements *reqs, pid_t pid, const char *host_root)
 
 	if (!sampler)
 		return err;
-	err = sampler_open(sampler, &options, &handlers) ? -EIO : 0;
+	err = sampler_open(sampler, &options) ? -EIO : 0;
 	if (!err)
 		err = walker_learn(&sampler->walker, (uint32_t)pid, now_ns, NULL);
 	process = err < 0 ? NULL : processes_first(sampler->processes);

@@ -487,10 +487,9 @@ static void say_no_python(const struct dumping *dumping)
 
 static int run(struct dumping *dumping)
 {
-	static const struct sampler_handlers handlers;
 	int status, err, named;
 
-	status = sampler_open(&dumping->sampler, &dumping->sampler_options, &handlers);
+	status = sampler_open(&dumping->sampler, &dumping->sampler_options);
 	if (status)
 		return status;
 	deadline_patience(dumping->sampler.runner, READY_MS, ASLEEP_MS);

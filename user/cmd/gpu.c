@@ -39,24 +39,24 @@
 #define TICK_NS NS_PER_SECOND
 #define COLUMNS_DEFAULT 160 /* what is not a terminal is not that narrow */
 
-static void on_sample(void *arg, const struct aggregate_input *input)
-{
-	(void)arg; /* there are none: gaps_alone */
-	(void)input;
-}
-
-static void on_exit_event(void *arg, const struct bpfprof_task_id *task,
-			  const struct process_end *end)
+static void on_event(void *arg, const struct event *event)
 {
 	struct gpu_job *job = arg;
 
-	gpu_monitor_exit(&job->watch, task, end);
-	gpu_trace_on_exit(job, task);
-}
-
-static void on_traced_call(void *arg, const struct bpfprof_gpu_trace *call)
-{
-	gpu_trace_on_call(arg, call);
+	switch (event->kind) {
+	case EVENT_EXIT:
+		gpu_monitor_exit(&job->watch, event->task, event->end);
+		gpu_trace_on_exit(job, event->task);
+		break;
+	case EVENT_TRACED_CALL:
+		gpu_trace_on_call(job, event->traced_call);
+		break;
+	case EVENT_TITLE:
+		gpu_trace_on_title(job, event->title);
+		break;
+	default: /* there are no samples: gaps_alone */
+		break;
+	}
 }
 
 static void on_end(void *arg, const struct bpfprof_task_id *task)
@@ -71,11 +71,6 @@ static void choose(void *arg, struct gpu_snapshot *picture)
 	gpu_steps_choose(&job->watch, &job->options->record.steps, picture);
 }
 
-static void on_title(void *arg, const struct bpfprof_title_event *event)
-{
-	gpu_trace_on_title(arg, event);
-}
-
 static size_t columns_of_stdout(void)
 {
 	struct winsize size = { 0 };
@@ -88,7 +83,7 @@ static int show(struct gpu_job *job, struct gpu_screen *screen, struct gpu_snaps
 {
 	int err = gpu_snapshot_take(picture, &job->watch);
 
-	gpu_inflight_look(job->before, picture, false);
+	gpu_inflight_poll(job->before, picture, false);
 	if (err)
 		return err;
 	gpu_names_find(&job->watch, picture, NAMES_LIVE_NS);
@@ -228,7 +223,7 @@ static int finish(struct gpu_job *job, struct gpu_snapshot *picture)
 	if (!err)
 		err = gpu_snapshot_take(picture, &job->watch);
 	if (!err) {
-		gpu_inflight_look(job->before, picture, true);
+		gpu_inflight_poll(job->before, picture, true);
 		gpu_names_find(&job->watch, picture, NAMES_END_NS);
 		if (job->options->json)
 			err = absent_ranks_new(&job->where, job, picture);
@@ -289,14 +284,8 @@ static int run(struct gpu_job *job, int signal_fd)
 
 static int open_all(struct gpu_job *job)
 {
-	struct sampler_handlers handlers = { .sample = on_sample,
-					     .exit = on_exit_event,
-					     .traced_call = on_traced_call,
-					     .title = on_title,
-					     .arg = job };
 	int status, err = 0;
 
-	gpu_monitor_handle(&handlers, &job->watch);
 	status = gpu_files_start(job);
 	if (!status && (launch_library_new(&job->between) || gpu_inflight_new(&job->before, job) ||
 			gap_sampler_new(&job->sleepers, &job->watch))) {
@@ -304,7 +293,9 @@ static int open_all(struct gpu_job *job)
 		status = EXIT_FAILED;
 	}
 	if (!status)
-		status = sampler_open(&job->sampler, &job->sampler_options, &handlers);
+		status = sampler_open(&job->sampler, &job->sampler_options);
+	if (!status)
+		sampler_observe(&job->sampler, on_event, job);
 	if (!status)
 		status = gpu_monitor_open(&job->watch, &job->sampler, job->options->record.threads,
 					  AGGREGATE_BYTES);

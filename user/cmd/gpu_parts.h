@@ -20,7 +20,7 @@ int gpu_files_write(struct gpu_job *job, const struct gpu_snapshot *picture);
 
 /* gpu_trace.c, of the trace that path is to become. 0 or -errno. */
 int gpu_trace_start(struct gpu_job *job, const char *path);
-/* What sampler_handlers are for it. */
+/* For the events of these names. */
 void gpu_trace_on_call(struct gpu_job *job, const struct bpfprof_gpu_trace *call);
 void gpu_trace_on_title(struct gpu_job *job, const struct bpfprof_title_event *event);
 /* A process has ended; it made calls, and its threads are known to gpu_probes yet. */

@@ -56,10 +56,8 @@
 #define COMMAND_KILLED 128 /* + the signal */
 #define MESSAGE_MAX 1024
 
-static void on_sample(void *arg, const struct aggregate_input *input)
+static void on_sample(struct recording *rec, const struct aggregate_input *input)
 {
-	struct recording *rec = arg;
-
 	if (!(input->sample->flags & BPFPROF_SAMPLE_WAIT)) /* they are about time on a CPU */
 		record_findings_sample(rec->findings, input);
 	recording_see(rec, input->sample->task.pid, input->own_pid, input->sample->task.start_ns);
@@ -67,14 +65,6 @@ static void on_sample(void *arg, const struct aggregate_input *input)
 		thread_times_add(rec->times, input);
 	else
 		aggregate_add(rec->aggregate, input);
-}
-
-static void on_thread_end(void *arg, const struct aggregate_input *input,
-			  const struct thread_rest *rest)
-{
-	struct recording *rec = arg;
-
-	thread_times_end(rec->times, input, rest);
 }
 
 /* Of who slept all the time there was no sample. */
@@ -86,11 +76,9 @@ static bool on_waiting(void *arg, const struct aggregate_input *input)
 	return true;
 }
 
-static void on_exit_event(void *arg, const struct bpfprof_task_id *task,
+static void on_exit_event(struct recording *rec, const struct bpfprof_task_id *task,
 			  const struct process_end *end)
 {
-	struct recording *rec = arg;
-
 	record_findings_exit(rec->findings, task, end->ts_ns);
 	record_timeline_exit(rec->timeline, task, end->ts_ns);
 	aggregate_exit(rec->aggregate, task, end->cpu_ns);
@@ -98,20 +86,31 @@ static void on_exit_event(void *arg, const struct bpfprof_task_id *task,
 		gpu_monitor_exit(&rec->watch, task, end);
 }
 
-static uint64_t on_forget(void *arg, const struct bpfprof_task_id *task)
+static void on_event(void *arg, const struct event *event)
 {
 	struct recording *rec = arg;
 
-	record_findings_forget(rec->findings, task);
-	return aggregate_forget(rec->aggregate, task);
-}
-
-static void on_title(void *arg, const struct bpfprof_title_event *event)
-{
-	struct recording *rec = arg;
-
-	record_findings_title(rec->findings, event);
-	record_timeline_title(rec->timeline, event);
+	switch (event->kind) {
+	case EVENT_SAMPLE:
+		on_sample(rec, event->input);
+		break;
+	case EVENT_THREAD_END:
+		thread_times_end(rec->times, event->input, event->rest);
+		break;
+	case EVENT_EXIT:
+		on_exit_event(rec, event->task, event->end);
+		break;
+	case EVENT_FORGET:
+		record_findings_forget(rec->findings, event->task);
+		*event->nr_forgotten += aggregate_forget(rec->aggregate, event->task);
+		break;
+	case EVENT_TITLE:
+		record_findings_title(rec->findings, event->title);
+		record_timeline_title(rec->timeline, event->title);
+		break;
+	default:
+		break;
+	}
 }
 
 static void choose_calls(void *arg, struct gpu_snapshot *picture)
@@ -569,12 +568,6 @@ static bool samples_are_chosen(const struct record_options *options)
 
 static int run(struct recording *rec, int signal_fd)
 {
-	struct sampler_handlers handlers = { .sample = on_sample,
-					     .exit = on_exit_event,
-					     .forget = on_forget,
-					     .title = on_title,
-					     .thread_end = on_thread_end,
-					     .arg = rec };
 	struct sampler_rotate cut = { .wants = on_waiting, .arg = rec };
 	int status, err;
 
@@ -587,9 +580,8 @@ static int run(struct recording *rec, int signal_fd)
 		log_error("%s", strerror(-err));
 		return EXIT_FAILED;
 	}
-	if (rec->options->gpu)
-		gpu_monitor_handle(&handlers, &rec->watch);
-	status = sampler_open(&rec->sampler, &rec->sampler_options, &handlers);
+	status = sampler_open(&rec->sampler, &rec->sampler_options);
+	sampler_observe(&rec->sampler, on_event, rec);
 	if (!status && rec->options->gpu)
 		status = calls_open(rec);
 	if (!status && rec->options->findings &&

@@ -61,31 +61,27 @@ struct top {
 	struct buf lost_reasons, dump_pids, message;
 };
 
-static void on_sample(void *arg, const struct aggregate_input *input)
+static void on_event(void *arg, const struct event *event)
 {
 	struct top *top = arg;
 
-	if (top->times)
-		thread_times_add(top->times, input);
-	else
-		aggregate_add(top->aggregate, input);
-}
-
-static void on_thread_end(void *arg, const struct aggregate_input *input,
-			  const struct thread_rest *rest)
-{
-	struct top *top = arg;
-
-	thread_times_end(top->times, input, rest);
-}
-
-static void on_exit_event(void *arg, const struct bpfprof_task_id *task,
-			  const struct process_end *end)
-{
-	struct top *top = arg;
-
-	if (top->options->record.gpu)
-		gpu_monitor_exit(&top->calls.watch, task, end);
+	switch (event->kind) {
+	case EVENT_SAMPLE:
+		if (top->times)
+			thread_times_add(top->times, event->input);
+		else
+			aggregate_add(top->aggregate, event->input);
+		break;
+	case EVENT_THREAD_END:
+		thread_times_end(top->times, event->input, event->rest);
+		break;
+	case EVENT_EXIT:
+		if (top->options->record.gpu)
+			gpu_monitor_exit(&top->calls.watch, event->task, event->end);
+		break;
+	default:
+		break;
+	}
 }
 
 static void step(void *arg)
@@ -540,9 +536,6 @@ static void symbolizer_fill(struct top *top)
 
 static int start(struct top *top, int signal_fd)
 {
-	struct sampler_handlers handlers = {
-		.sample = on_sample, .exit = on_exit_event, .thread_end = on_thread_end, .arg = top
-	};
 	bool gpu = top->options->record.gpu, wall = top->options->record.waits != SESSION_NO_WAITS;
 	int status;
 
@@ -551,9 +544,8 @@ static int start(struct top *top, int signal_fd)
 		log_error("out of memory");
 		return EXIT_FAILED;
 	}
-	if (gpu)
-		gpu_monitor_handle(&handlers, &top->calls.watch);
-	status = sampler_open(&top->sampler, &top->sampler_options, &handlers);
+	status = sampler_open(&top->sampler, &top->sampler_options);
+	sampler_observe(&top->sampler, on_event, top);
 	if (!status && gpu)
 		status = top_calls_open(&top->calls, &top->sampler);
 	if (!status)

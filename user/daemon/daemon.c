@@ -117,10 +117,9 @@ static void interval_pass(struct daemon *daemon, uint64_t now_ns)
 	log_warn("the writing of profiles takes longer than an interval: this one becomes longer");
 }
 
-static void on_sample(void *arg, const struct aggregate_input *input)
+static void on_sample(struct daemon *daemon, const struct aggregate_input *input)
 {
 	uint64_t ts_ns = input->sample->rec.ts_ns;
-	struct daemon *daemon = arg;
 	struct interval *interval;
 
 	remote_profile_sample(daemon, input);
@@ -138,15 +137,26 @@ static void on_sample(void *arg, const struct aggregate_input *input)
 	aggregate_add(interval->aggregate, input);
 }
 
-static void on_exit_event(void *arg, const struct bpfprof_task_id *task,
-			  const struct process_end *end)
+static void on_event(void *arg, const struct event *event)
 {
 	struct daemon *daemon = arg;
 
-	aggregate_exit(daemon->running.aggregate, task, end->cpu_ns);
-	if (daemon->options->gpu)
-		gpu_monitor_exit(&daemon->calls.watch, task, end);
-	remote_profile_exit(daemon, task, end->cpu_ns);
+	switch (event->kind) {
+	case EVENT_SAMPLE:
+		on_sample(daemon, event->input);
+		break;
+	case EVENT_THREAD_END:
+		daemon_waits_thread_end(daemon, event->input, event->rest);
+		break;
+	case EVENT_EXIT:
+		aggregate_exit(daemon->running.aggregate, event->task, event->end->cpu_ns);
+		if (daemon->options->gpu)
+			gpu_monitor_exit(&daemon->calls.watch, event->task, event->end);
+		remote_profile_exit(daemon, event->task, event->end->cpu_ns);
+		break;
+	default:
+		break;
+	}
 }
 
 /* The options' choice in place of what is in force. 0 or -errno, then nothing has changed. */
@@ -464,9 +474,6 @@ static int filter_start(struct daemon *daemon)
 
 static int run(struct daemon *daemon, int signal_fd)
 {
-	struct sampler_handlers handlers = { .sample = on_sample,
-					     .exit = on_exit_event,
-					     .arg = daemon };
 	struct log_field fields[] = {
 		{ .key = "folder", .text = daemon->output },
 		{ .key = "interval_seconds", .number = daemon->options->interval_seconds },
@@ -476,11 +483,8 @@ static int run(struct daemon *daemon, int signal_fd)
 	};
 	int status;
 
-	if (daemon->options->gpu)
-		calls_handle(daemon, &handlers);
-	if (daemon->options->wall)
-		handlers.thread_end = daemon_waits_thread_end;
-	status = sampler_open(&daemon->sampler, &daemon->sampler_options, &handlers);
+	status = sampler_open(&daemon->sampler, &daemon->sampler_options);
+	sampler_observe(&daemon->sampler, on_event, daemon);
 	if (!status && daemon->options->gpu)
 		status = calls_open(daemon);
 	if (status)

@@ -176,8 +176,7 @@ void writer_watch(struct daemon *daemon, uint64_t now_ns);
 /* First of all in any child: lets go of what must end with its parent, but for keep. */
 void daemon_child_begin(struct daemon *daemon, int keep);
 
-/* daemon_calls.c, all of it nothing without --gpu, but for handle, open and stats. */
-void calls_handle(struct daemon *daemon, struct sampler_handlers *handlers);
+/* daemon_calls.c, all of it nothing without --gpu, but for open and stats. */
 int calls_open(struct daemon *daemon); /* an exit status */
 void calls_close(struct daemon *daemon);
 void calls_choose(struct daemon *daemon); /* the filters are others now */
@@ -193,8 +192,8 @@ void calls_profile_stats(const struct calls_interval *interval, struct run_stats
  * aggregate, of which it sets the start.
  */
 int daemon_waits_open(struct daemon *daemon);
-/* For struct sampler_handlers; with --wall only. */
-void daemon_waits_thread_end(void *arg, const struct aggregate_input *input,
+/* For EVENT_THREAD_END. */
+void daemon_waits_thread_end(struct daemon *daemon, const struct aggregate_input *input,
 			     const struct thread_rest *rest);
 /* The next interval is the running one: soon daemon_waits_rotate() is due, which samples meanwhile. */
 void daemon_waits_boundary(struct daemon *daemon);

@@ -317,62 +317,11 @@ void calls_profile_stats(const struct calls_interval *interval, struct run_stats
 	stats->stack_reasons = samples.stack_reasons;
 }
 
-static void on_call_stack(void *arg, const struct aggregate_input *input,
-			  const struct bpfprof_gpu_call *call)
+static bool counts(void *arg, const struct aggregate_input *input)
 {
 	struct daemon *daemon = arg;
 
-	if (process_filter_wants(&daemon->filter, &daemon->sampler, input))
-		call_table_stack(daemon->calls.watch.tally, input, call);
-	else /* its end must be noticed */
-		call_table_process(daemon->calls.watch.tally, call->key.pid, call->key.start_ns);
-}
-
-static void on_call(void *arg, const struct bpfprof_gpu_event *event)
-{
-	struct daemon *daemon = arg;
-
-	call_table_call(daemon->calls.watch.tally, event);
-}
-
-static void on_kernel_name(void *arg, const struct bpfprof_gpu_name *name)
-{
-	struct daemon *daemon = arg;
-
-	call_table_name(daemon->calls.watch.tally, name);
-}
-
-static void on_wait(void *arg, const struct bpfprof_gpu_wait *wait)
-{
-	struct daemon *daemon = arg;
-
-	gpu_waits_record(daemon->calls.watch.waits, wait);
-}
-
-static void on_graph(void *arg, const struct bpfprof_gpu_graph_event *event)
-{
-	struct daemon *daemon = arg;
-
-	call_table_graph(daemon->calls.watch.tally, event);
-}
-
-static void on_gap(void *arg, const struct aggregate_input *input)
-{
-	struct daemon *daemon = arg;
-
-	if (process_filter_wants(&daemon->filter, &daemon->sampler, input))
-		gpu_monitor_gap(&daemon->calls.watch, input);
-}
-
-void calls_handle(struct daemon *daemon, struct sampler_handlers *handlers)
-{
-	handlers->call_stack = on_call_stack;
-	handlers->call = on_call;
-	handlers->kernel_name = on_kernel_name;
-	handlers->wait = on_wait;
-	handlers->graph = on_graph;
-	handlers->gap = on_gap;
-	handlers->calls_arg = daemon;
+	return process_filter_wants(&daemon->filter, &daemon->sampler, input);
 }
 
 int calls_open(struct daemon *daemon)
@@ -383,6 +332,8 @@ int calls_open(struct daemon *daemon)
 
 	if (status)
 		return status;
+	calls->watch.counts = counts;
+	calls->watch.arg = daemon;
 	call_table_bound(calls->watch.tally, TALLY_SHARE);
 	gpu_waits_no_rows(calls->watch.waits, TALLY_SHARE);
 	return 0;

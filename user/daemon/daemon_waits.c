@@ -53,11 +53,10 @@ int daemon_waits_open(struct daemon *daemon)
 	return thread_times_new(&daemon->times, running->aggregate, 0);
 }
 
-void daemon_waits_thread_end(void *arg, const struct aggregate_input *input,
+void daemon_waits_thread_end(struct daemon *daemon, const struct aggregate_input *input,
 			     const struct thread_rest *rest)
 {
 	struct remote_profile_job *job;
-	struct daemon *daemon = arg;
 	size_t i;
 
 	if (interval_wants(daemon, input))

@@ -740,7 +740,7 @@ static void process_scan(struct gpu_inflight *before, uint32_t own_pid,
 		doubts_resolve(before, own_pid, at_end);
 }
 
-void gpu_inflight_look(struct gpu_inflight *before, const struct gpu_snapshot *picture, bool at_end)
+void gpu_inflight_poll(struct gpu_inflight *before, const struct gpu_snapshot *picture, bool at_end)
 {
 	uint32_t pids[MAX_PROCESSES];
 	size_t nr = 0, i, k;

@@ -49,7 +49,7 @@ void gpu_inflight_run(struct gpu_inflight *before, uint64_t now_ns);
  * Forgets those that are over, and at the end also those that may be. picture tells calls that began
  * since; it was just taken. To be called once per second at most.
  */
-void gpu_inflight_look(struct gpu_inflight *before, const struct gpu_snapshot *picture,
+void gpu_inflight_poll(struct gpu_inflight *before, const struct gpu_snapshot *picture,
 		       bool at_end);
 
 /* Has it NCCL, and was it in no call that is known when we came? NULL is fine: not known of any. */

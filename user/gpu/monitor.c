@@ -52,66 +52,50 @@ int gpu_monitor_check(void)
 	return EXIT_DONE;
 }
 
-static void on_call_stack(void *arg, const struct aggregate_input *input,
-			  const struct bpfprof_gpu_call *call)
+static void on_call_stack(struct gpu_monitor *watch, const struct event *event)
+{
+	const struct bpfprof_gpu_key *key = &event->call_stack->key;
+
+	if (!watch->counts || watch->counts(watch->arg, event->input))
+		call_table_stack(watch->tally, event->input, event->call_stack);
+	else /* its end must be noticed */
+		call_table_process(watch->tally, key->pid, key->start_ns);
+}
+
+static void on_event(void *arg, const struct event *event)
 {
 	struct gpu_monitor *watch = arg;
 
-	call_table_stack(watch->tally, input, call);
-}
-
-static void on_call(void *arg, const struct bpfprof_gpu_event *event)
-{
-	struct gpu_monitor *watch = arg;
-
-	call_table_call(watch->tally, event);
-}
-
-static void on_kernel_name(void *arg, const struct bpfprof_gpu_name *name)
-{
-	struct gpu_monitor *watch = arg;
-
-	call_table_name(watch->tally, name);
-}
-
-static void on_wait(void *arg, const struct bpfprof_gpu_wait *wait)
-{
-	struct gpu_monitor *watch = arg;
-
-	gpu_waits_record(watch->waits, wait);
-}
-
-static void on_graph(void *arg, const struct bpfprof_gpu_graph_event *event)
-{
-	struct gpu_monitor *watch = arg;
-
-	call_table_graph(watch->tally, event);
-}
-
-void gpu_monitor_gap(struct gpu_monitor *watch, const struct aggregate_input *input)
-{
-	call_table_gap(watch->tally, input, NS_PER_SECOND / watch->sampler->options->hz, false);
-}
-
-static void on_gap(void *arg, const struct aggregate_input *input)
-{
-	gpu_monitor_gap(arg, input);
+	switch (event->kind) {
+	case EVENT_CALL_STACK:
+		on_call_stack(watch, event);
+		break;
+	case EVENT_CALL:
+		call_table_call(watch->tally, event->call);
+		break;
+	case EVENT_KERNEL_NAME:
+		call_table_name(watch->tally, event->kernel_name);
+		break;
+	case EVENT_WAIT:
+		if (watch->waits)
+			gpu_waits_record(watch->waits, event->wait);
+		break;
+	case EVENT_GRAPH:
+		call_table_graph(watch->tally, event->graph);
+		break;
+	case EVENT_GAP:
+		if (!watch->counts || watch->counts(watch->arg, event->input))
+			call_table_gap(watch->tally, event->input,
+				       NS_PER_SECOND / watch->sampler->options->hz, false);
+		break;
+	default:
+		break;
+	}
 }
 
 static void on_complete(void *arg, const struct bpfprof_gpu_key *key, uint64_t ns)
 {
 	call_table_complete(arg, key, ns);
-}
-
-void gpu_monitor_handle(struct sampler_handlers *handlers, struct gpu_monitor *watch)
-{
-	handlers->call_stack = on_call_stack;
-	handlers->call = on_call;
-	handlers->kernel_name = on_kernel_name;
-	handlers->wait = on_wait;
-	handlers->graph = on_graph;
-	handlers->gap = on_gap;
-	handlers->calls_arg = watch;
 }
 
 int gpu_monitor_open(struct gpu_monitor *watch, struct sampler *sampler, bool threads, size_t bytes)
@@ -137,8 +121,10 @@ int gpu_monitor_open(struct gpu_monitor *watch, struct sampler *sampler, bool th
 				     sampler->runner);
 	if (!err && session_pids_are_the_nodes(&sampler->session))
 		call_table_pids_are_own(watch->tally);
-	if (!err)
+	if (!err) {
+		sampler_observe(sampler, on_event, watch);
 		return EXIT_DONE;
+	}
 	log_error("calls cannot be watched: %s", strerror(-err));
 	gpu_monitor_close(watch);
 	return EXIT_FAILED;

@@ -24,7 +24,6 @@ struct gpu_waits;
 struct kernel_names;
 struct process_end;
 struct sampler;
-struct sampler_handlers;
 
 struct gpu_open_call {
 	uint32_t tid;
@@ -67,7 +66,7 @@ struct gpu_snapshot {
 	const struct gpu_monitor *only; /* NULL, or counts are those that it wants */
 };
 
-/* All zero before gpu_monitor_open(); choose, ended and arg may be set after it. */
+/* All zero before gpu_monitor_open(); counts, choose, ended and arg may be set after it. */
 struct gpu_monitor {
 	struct sampler *sampler; /* borrowed */
 	struct aggregate *aggregate;
@@ -79,6 +78,8 @@ struct gpu_monitor {
 	size_t nr_reported; /* libraries */
 	uint64_t other_map_bytes; /* for stats: of maps beside the sampler's, the most there were */
 	bool chosen; /* only processes count of which the sampler has handed over a stack */
+	/* NULL: calls and gaps of every process count. */
+	bool (*counts)(void *arg, const struct aggregate_input *input);
 	/* NULL is fine. Leaves in a picture what is to count; a process that made calls has ended. */
 	void (*choose)(void *arg, struct gpu_snapshot *picture);
 	void (*ended)(void *arg, const struct bpfprof_task_id *task);
@@ -89,9 +90,7 @@ struct gpu_monitor {
 /* Before there are threads: can calls be watched here? If not, that is said. */
 int gpu_monitor_check(void);
 bool gpu_monitor_may_hook(void); /* does the kernel let us hook functions at all? */
-/* Before sampler_open(): has the sampler tell us of calls. */
-void gpu_monitor_handle(struct sampler_handlers *handlers, struct gpu_monitor *watch);
-/* Of an open sampler, which is borrowed. threads, bytes: as of aggregate_new(). */
+/* Observes an open sampler, which is borrowed. threads, bytes: as of aggregate_new(). */
 int gpu_monitor_open(struct gpu_monitor *watch, struct sampler *sampler, bool threads,
 		     size_t bytes);
 /* Before the sampler is closed. */
@@ -102,9 +101,6 @@ void gpu_monitor_close(struct gpu_monitor *watch);
  * tally of a watch, which is arg; nothing of a process that does not count.
  */
 void gpu_monitor_device_idle(void *arg, const struct bpfprof_gpu_waits *process);
-
-/* A sample that came while the device of its process had nothing to do. */
-void gpu_monitor_gap(struct gpu_monitor *watch, const struct aggregate_input *input);
 
 /* Once the sampler has started: hooks all that is mapped by now. */
 void gpu_monitor_start(struct gpu_monitor *watch);

@@ -63,9 +63,8 @@ static size_t common(const struct thread_dump *thread, const struct spin *spin,
 	return n;
 }
 
-static void on_sample(void *arg, const struct aggregate_input *input)
+static void on_sample(struct polling_threads *spins, const struct aggregate_input *input)
 {
-	struct polling_threads *spins = arg;
 	struct spin *spin;
 	size_t i;
 
@@ -88,6 +87,12 @@ static void on_sample(void *arg, const struct aggregate_input *input)
 	spin->nr_common = common(thread_of(spins, i), spin, input);
 	spin->public.last_ns = input->sample->rec.ts_ns;
 	spin->public.nr_samples++;
+}
+
+static void on_event(void *arg, const struct event *event)
+{
+	if (event->kind == EVENT_SAMPLE)
+		on_sample(arg, event->input);
 }
 
 int polling_threads_add(struct polling_threads *spins, uint32_t own_pid,
@@ -120,7 +125,6 @@ int polling_threads_add(struct polling_threads *spins, uint32_t own_pid,
 
 int polling_threads_start(struct polling_threads *spins)
 {
-	const struct sampler_handlers handlers = { .sample = on_sample, .arg = spins };
 	size_t i, k, nr = 0;
 	int status;
 
@@ -134,7 +138,8 @@ int polling_threads_start(struct polling_threads *spins)
 		return EXIT_FAILED;
 	spins->options.pids = spins->pids;
 	spins->options.nr_pids = nr;
-	status = sampler_open(&spins->sampler, &spins->options, &handlers);
+	status = sampler_open(&spins->sampler, &spins->options);
+	sampler_observe(&spins->sampler, on_event, spins);
 	if (!status)
 		status = sampler_start(&spins->sampler);
 	spins->started = !status;

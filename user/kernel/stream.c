@@ -34,7 +34,8 @@ struct stream {
 	struct walker *walker;
 	struct codes *codes;
 	struct liveness *gone;
-	struct stream_handlers handlers;
+	event_fn see;
+	void *arg; /* of it */
 	struct ring_buffer *ring;
 	uint64_t now_ns;
 	uint64_t verified_ns;
@@ -47,6 +48,11 @@ struct stream {
 	uint64_t frames[BPFPROF_MAX_FRAMES + BPFPROF_MAX_USER_FRAMES];
 	uint64_t merged[2 * (BPFPROF_MAX_FRAMES + BPFPROF_MAX_USER_FRAMES) + 1];
 };
+
+static void emit(const struct stream *stream, const struct event *event)
+{
+	stream->see(stream->arg, event);
+}
 
 static void reread_later(struct stream *stream, struct process *process, uint64_t delay_ns)
 {
@@ -247,7 +253,7 @@ static void on_sample(struct stream *stream, const struct bpfprof_sample *sample
 		merge(stream, process, &view);
 	if (sample->flags & BPFPROF_SAMPLE_RAY || (process && process->title))
 		view.title = title_take(stream, process, sample, (const char *)(frames + nr));
-	stream->handlers.sample(stream->handlers.arg, &view);
+	emit(stream, &(struct event){ .kind = EVENT_SAMPLE, .view = &view });
 }
 
 static void on_exit_event(struct stream *stream, const struct bpfprof_task_id *task,
@@ -259,8 +265,7 @@ static void on_exit_event(struct stream *stream, const struct bpfprof_task_id *t
 	process = processes_find(stream->walker->processes, task->pid);
 	if (process && process->dead) /* it has no memory any more */
 		tables_retire(stream->walker->tables, process, stream->now_ns);
-	if (stream->handlers.exit)
-		stream->handlers.exit(stream->handlers.arg, task, end);
+	emit(stream, &(struct event){ .kind = EVENT_EXIT, .task = task, .end = end });
 }
 
 static void on_process_gone(void *arg, struct process *process)
@@ -298,8 +303,7 @@ static void on_event(struct stream *stream, const struct bpfprof_process_event *
 		process->known_ns = stream->now_ns;
 		process_place_set(process, &e->place);
 		/* Before its mappings: its container may go with it. */
-		if (stream->handlers.exec)
-			stream->handlers.exec(stream->handlers.arg, process);
+		emit(stream, &(struct event){ .kind = EVENT_EXEC, .process = process });
 		walker_refresh(stream->walker, process, stream->now_ns);
 		/* By now only the program and its loader are mapped; the libraries follow. */
 		reread_later(stream, process, 2 * REREAD_DELAY_NS);
@@ -358,18 +362,13 @@ static void on_title(struct stream *stream, const void *data, size_t size)
 	process = processes_get(stream->walker->processes, &e->task);
 	if (process)
 		process_place_set(process, &e->place);
-	if (stream->handlers.title)
-		stream->handlers.title(stream->handlers.arg, e, process);
+	emit(stream, &(struct event){ .kind = EVENT_TITLE, .title = e, .process = process });
 }
 
 static void on_code(struct stream *stream, const struct bpfprof_python_code *piece, size_t size)
 {
 	const struct bpfprof_python_layout *layout;
 
-	if (size < offsetof(struct bpfprof_python_code, data)) {
-		stream->nr_malformed++;
-		return;
-	}
 	layout = pythons_layout(stream->walker->pythons, piece->layout);
 	if (!layout)
 		return;
@@ -378,95 +377,69 @@ static void on_code(struct stream *stream, const struct bpfprof_python_code *pie
 		python_maps_code(stream->walker->python_maps);
 }
 
+/* Records by kind: the least size of one, and the event that it is passed on as, if it just is. */
+static const struct {
+	size_t least;
+	enum event_kind event;
+} records[] = {
+	[BPFPROF_KIND_SAMPLE] = { .least = sizeof(struct bpfprof_sample) },
+	[BPFPROF_KIND_MISS] = { .least = sizeof(struct bpfprof_sample) },
+	[BPFPROF_KIND_EXEC] = { .least = sizeof(struct bpfprof_process_event) },
+	[BPFPROF_KIND_EXIT] = { .least = sizeof(struct bpfprof_process_event) },
+	[BPFPROF_KIND_MMAP] = { .least = sizeof(struct bpfprof_process_event) },
+	[BPFPROF_KIND_FORK] = { .least = sizeof(struct bpfprof_fork_event) },
+	[BPFPROF_KIND_PYTHON_CODE] = { .least = offsetof(struct bpfprof_python_code, data) },
+	[BPFPROF_KIND_TITLE] = { .least = offsetof(struct bpfprof_title_event, title) },
+	[BPFPROF_KIND_GPU_CALL] = { sizeof(struct bpfprof_gpu_event), EVENT_CALL },
+	[BPFPROF_KIND_GPU_NAME] = { sizeof(struct bpfprof_gpu_name), EVENT_KERNEL_NAME },
+	[BPFPROF_KIND_GPU_TRACE] = { sizeof(struct bpfprof_gpu_trace), EVENT_TRACED_CALL },
+	[BPFPROF_KIND_GPU_WAIT] = { sizeof(struct bpfprof_gpu_wait), EVENT_WAIT },
+	[BPFPROF_KIND_GPU_GRAPH] = { sizeof(struct bpfprof_gpu_graph_event), EVENT_GRAPH },
+	[BPFPROF_KIND_WAITER] = { sizeof(struct bpfprof_waiter_event), EVENT_WAITER },
+	[BPFPROF_KIND_WINDOW] = { sizeof(struct bpfprof_window_event), EVENT_WINDOW },
+};
+
 static int on_record(void *arg, void *data, size_t size)
 {
 	struct stream *stream = arg;
 	const struct bpfprof_record *rec = data;
 
-	if (size < sizeof(*rec))
-		goto malformed;
-	switch (rec->kind) {
-	case BPFPROF_KIND_SAMPLE:
-	case BPFPROF_KIND_MISS:
-		if (size < sizeof(struct bpfprof_sample))
-			goto malformed;
-		/* Reading mappings and files takes its time: "now" moves on. */
-		if (rec->kind == BPFPROF_KIND_MISS)
-			stream->now_ns = time_monotonic_ns();
-		on_sample(stream, data, size);
+	if (size < sizeof(*rec) || rec->kind >= sizeof(records) / sizeof(records[0]) ||
+	    !records[rec->kind].least || size < records[rec->kind].least) {
+		stream->nr_malformed++;
 		return 0;
+	}
+	switch (rec->kind) {
+	case BPFPROF_KIND_MISS:
+		/* Reading mappings and files takes its time: "now" moves on. */
+		stream->now_ns = time_monotonic_ns();
+		on_sample(stream, data, size);
+		break;
+	case BPFPROF_KIND_SAMPLE:
+		on_sample(stream, data, size);
+		break;
 	case BPFPROF_KIND_EXEC:
 	case BPFPROF_KIND_EXIT:
 	case BPFPROF_KIND_MMAP:
-		if (size < sizeof(struct bpfprof_process_event))
-			goto malformed;
 		on_event(stream, data);
-		return 0;
+		break;
 	case BPFPROF_KIND_FORK:
-		if (size < sizeof(struct bpfprof_fork_event))
-			goto malformed;
 		on_fork(stream, data);
-		return 0;
+		break;
 	case BPFPROF_KIND_PYTHON_CODE:
 		on_code(stream, data, size);
-		return 0;
-	case BPFPROF_KIND_GPU_CALL:
-		if (size < sizeof(struct bpfprof_gpu_event))
-			goto malformed;
-		if (stream->handlers.call)
-			stream->handlers.call(stream->handlers.arg, data);
-		return 0;
-	case BPFPROF_KIND_GPU_NAME:
-		if (size < sizeof(struct bpfprof_gpu_name))
-			goto malformed;
-		if (stream->handlers.kernel_name)
-			stream->handlers.kernel_name(stream->handlers.arg, data);
-		return 0;
-	case BPFPROF_KIND_GPU_TRACE:
-		if (size < sizeof(struct bpfprof_gpu_trace))
-			goto malformed;
-		if (stream->handlers.traced_call)
-			stream->handlers.traced_call(stream->handlers.arg, data);
-		return 0;
-	case BPFPROF_KIND_GPU_WAIT:
-		if (size < sizeof(struct bpfprof_gpu_wait))
-			goto malformed;
-		if (stream->handlers.wait)
-			stream->handlers.wait(stream->handlers.arg, data);
-		return 0;
-	case BPFPROF_KIND_GPU_GRAPH:
-		if (size < sizeof(struct bpfprof_gpu_graph_event))
-			goto malformed;
-		if (stream->handlers.graph)
-			stream->handlers.graph(stream->handlers.arg, data);
-		return 0;
-	case BPFPROF_KIND_WAITER:
-		if (size < sizeof(struct bpfprof_waiter_event))
-			goto malformed;
-		if (stream->handlers.waiter)
-			stream->handlers.waiter(
-				stream->handlers.arg,
-				&((const struct bpfprof_waiter_event *)data)->waiter);
-		return 0;
-	case BPFPROF_KIND_WINDOW:
-		if (size < sizeof(struct bpfprof_window_event))
-			goto malformed;
-		if (stream->handlers.window)
-			stream->handlers.window(stream->handlers.arg, data);
-		return 0;
+		break;
 	case BPFPROF_KIND_TITLE:
-		if (size < offsetof(struct bpfprof_title_event, title))
-			goto malformed;
 		on_title(stream, data, size);
-		return 0;
+		break;
+	default:
+		emit(stream, &(struct event){ .kind = records[rec->kind].event, .record = rec });
 	}
-malformed:
-	stream->nr_malformed++;
 	return 0;
 }
 
 int stream_new(struct stream **ret, struct session *session, struct walker *walker,
-	       struct codes *codes, const struct stream_handlers *handlers)
+	       struct codes *codes, event_fn see, void *arg)
 {
 	struct stream *stream = calloc(1, sizeof(*stream));
 	const struct liveness_handlers gone = { .process = on_process_gone,
@@ -479,7 +452,8 @@ int stream_new(struct stream **ret, struct session *session, struct walker *walk
 	stream->session = session;
 	stream->walker = walker;
 	stream->codes = codes;
-	stream->handlers = *handlers;
+	stream->see = see;
+	stream->arg = arg;
 	stream->ring =
 		ring_buffer__new(bpf_map__fd(session->skel->maps.ring), on_record, stream, NULL);
 	err = stream->ring ? liveness_new(&stream->gone, session, walker->processes, &gone)
