@@ -25,7 +25,7 @@ from test_gpu_gc import BEGIN, SPOILED, interpreter
 
 BESIDE = True
 SHARE = 0.06  # how far a share of the samples may be off: 1,000 of them and more
-BUDGET = 64 << 20  # of design.md, P5
+BUDGET = 64 << 20  # of docs/setup.md
 KINDS = ("launch", "sync", "alloc", "free")
 
 

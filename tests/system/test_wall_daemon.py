@@ -215,7 +215,7 @@ MANY = 10000
 
 
 def memory_limit():
-    """Of everything: design.md, P5."""
+    """Of everything: docs/setup.md."""
     return (64 << 20) + (max(0, os.sysconf("SC_NPROCESSORS_CONF") - 32) << 19)
 
 

@@ -3,6 +3,8 @@
 #define BPFPROF_BASE_BUF_H
 
 /*
+ * Room base: gives all other rooms buffers, tables, JSON, text, time, deadlines and messages.
+ *
  * A growing byte buffer with a mandatory maximum and a sticky error: append
  * as often as needed, ask buf_error() once. The caller owns the struct;
  * buf_fini() frees the bytes.

@@ -3,6 +3,8 @@
 #define BPFPROF_CAPTURE_SAMPLER_H
 
 /*
+ * Room capture: opens, starts, runs and stops one recording, and chooses its processes.
+ *
  * What every command that samples shares: the loaded BPF programs, what is known of processes,
  * images and code objects, and the clock. The caller owns the struct, which must not move
  * between sampler_open() and sampler_close(), and runs the loop: it waits for sampler_fd() and

@@ -2,7 +2,11 @@
 #ifndef BPFPROF_CMD_COMMAND_H
 #define BPFPROF_CMD_COMMAND_H
 
-/* The commands that main.c runs. */
+/*
+ * Room cmd: has main(), and one file or a few for each command.
+ *
+ * The commands that main.c runs.
+ */
 
 struct record_options;
 struct top_options;

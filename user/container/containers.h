@@ -3,6 +3,8 @@
 #define BPFPROF_CONTAINER_CONTAINERS_H
 
 /*
+ * Room container: finds the container and the pod of a process in files of the node.
+ *
  * Whose process is it: the container of a process and what the node's files tell of it. Asked
  * in this order: the runtime's bundle whose rootfs is the process's root mount, the process's cgroup path, the files that kubelet
  * mounted into it. What was learned for one process of a mount namespace holds for all of it, also when they

@@ -3,6 +3,8 @@
 #define BPFPROF_CUDA_LIBRARY_H
 
 /*
+ * Room cuda: finds in files of CUDA and NCCL the functions to hook, kernel names and layouts.
+ *
  * Where a library is to be hooked: which of the functions of cuda/functions.h it exports and the
  * file offsets of the instructions to put probes on. Every file that gets mapped may be asked
  * about, hostile ones too: reads are bounded, a file that exports none of them costs a few. One that

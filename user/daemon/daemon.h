@@ -3,6 +3,8 @@
 #define BPFPROF_DAEMON_DAEMON_H
 
 /*
+ * Room daemon: cuts time into intervals, stores and pushes their profiles, answers HTTP.
+ *
  * The state of one `bpfprof daemon`, shared by daemon*.c and nobody else.
  *
  * Times: an interval runs from one moment of CLOCK_MONOTONIC to another; the next one begins where

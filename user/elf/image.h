@@ -3,6 +3,8 @@
 #define BPFPROF_ELF_IMAGE_H
 
 /*
+ * Room elf: reads headers, sections and symbols of ELF files, and trusts none of them.
+ *
  * One ELF file, read by bounded preads: never mapped (a tenant who truncates
  * it would kill us by SIGBUS), nothing in it believed. Headers are checked and
  * kept by elf_image_new(), everything else is read when asked for. 64-bit

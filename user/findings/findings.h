@@ -3,6 +3,8 @@
 #define BPFPROF_FINDINGS_FINDINGS_H
 
 /*
+ * Room findings: says what stands out in a recording, and which command shows more.
+ *
  * What stands out in a recording, a sentence each: with the numbers that it rests on and a command
  * that shows more. The rules are here, as pure functions of what was measured; who measures
  * is findings/record_findings.h. Nothing is found from a name alone, and nothing that a healthy program

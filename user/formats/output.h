@@ -3,8 +3,10 @@
 #define BPFPROF_FORMATS_OUTPUT_H
 
 /*
- * The files that a profile becomes. Formats and frame text: design.md
- * section 5. Files are written whole or not at all: a temporary file in the same folder,
+ * Room formats: writes profiles and traces as files, and reads profiles back.
+ *
+ * The files that a profile becomes: docs/files.md says which formats there are.
+ * Files are written whole or not at all: a temporary file in the same folder,
  * fsync, rename. Writers stream; none of them keeps a second copy of the profile.
  */
 

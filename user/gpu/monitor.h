@@ -3,6 +3,8 @@
 #define BPFPROF_GPU_MONITOR_H
 
 /*
+ * Room gpu: counts GPU calls by stack, reports them, and compares the ranks of NCCL jobs.
+ *
  * Hooked calls of CUDA and NCCL beside a sampler: the probes, what is counted in the kernel and
  * the stacks that came, for whoever shows or writes them. The sampler has the option gpu; its loop
  * calls gpu_monitor_run(). What goes wrong is said on standard error; statuses are those of

@@ -3,9 +3,11 @@
 #define BPFPROF_KERNEL_SESSION_H
 
 /*
+ * Room kernel: loads the BPF programs, decodes what they send, finishes walks after a miss.
+ *
  * The loaded BPF programs and their maps: opened for one set of options,
  * attached once, closed with everything in the kernel gone. Sizes of the maps
- * are chosen here, within the memory budget of design.md P5.
+ * are chosen here, within the memory budget of docs/setup.md.
  */
 
 #include <stdbool.h>

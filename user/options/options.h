@@ -3,6 +3,8 @@
 #define BPFPROF_OPTIONS_OPTIONS_H
 
 /*
+ * Room options: parses flags, the environment and the configuration file.
+ *
  * What the command line and the environment ask for, parsed and checked. Every
  * flag has a twin in the environment, BPFPROF_<FLAG>; the command line wins.
  * Nothing here prints: a mistake becomes one sentence that names the flag, the

@@ -3,6 +3,8 @@
 #define BPFPROF_PROC_PROCESSES_H
 
 /*
+ * Room proc: knows the processes, their mappings, and the files that they map.
+ *
  * The processes that samples came from, and their executable mappings. One entry per
  * pid; a new incarnation (other start time) takes the place of the old one. Entries of processes
  * that have exited are kept for a few seconds, for samples still under way, then

@@ -3,6 +3,8 @@
 #define BPFPROF_PROFILE_AGGREGATE_H
 
 /*
+ * Room profile: counts samples by stack and labels, and symbolizes what was counted.
+ *
  * Samples of one interval, counted per (process, thread, stack). Stacks are kept
  * once, found by hash. Bounded by max_bytes: when that is reached (stacks are stopped at 7/8 of
  * it), new stacks are counted under their process with a stack that is a marker alone, nr_table_full; only

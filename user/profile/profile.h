@@ -3,7 +3,7 @@
 #define BPFPROF_PROFILE_PROFILE_H
 
 /*
- * One finished, symbolized profile: what the writers of output/ read. Plain
+ * One finished, symbolized profile: what the writers of formats/ read. Plain
  * arrays joined by indexes; strings are ids of the profile's strtab (0 = "").
  * Owned by whoever made it; writers borrow it and change nothing.
  */

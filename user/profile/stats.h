@@ -4,7 +4,7 @@
 
 /*
  * Everything counted in one run: what was taken, lost and cut short, and what we
- * cost. Its JSON form is that of --stats (design.md section 5), also used as
+ * cost. Its JSON form is that of --stats (docs/counters.md), also used as
  * the first line of .folded files, as pprof comments and in the flame graph's footer.
  */
 

@@ -3,6 +3,8 @@
 #define BPFPROF_PYTHON_PYTHONS_H
 
 /*
+ * Room python: finds CPython in a process and reads its threads, code objects and variables.
+ *
  * Which files are CPython interpreters, and where in a process the interpreter's state is. Each
  * file is looked at once, when it is first mapped and open.
  */

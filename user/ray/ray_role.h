@@ -3,6 +3,8 @@
 #define BPFPROF_RAY_RAY_ROLE_H
 
 /*
+ * Room ray: reads Ray roles, calls and steps from the titles and arguments of processes.
+ *
  * What a process is to a Ray cluster, told from its arguments (NUL between them, as /proc has
  * them) and its threads; seen with Ray 2.60. They are the target's to choose: a label, no proof.
  */

@@ -2,7 +2,11 @@
 #ifndef BPFPROF_REPORT_PROFILE_REPORT_H
 #define BPFPROF_REPORT_PROFILE_REPORT_H
 
-/* Tables of stored profiles, for people. What others wrote is made safe for a terminal. */
+/*
+ * Room report: makes tables of stored profiles, and of the difference of two.
+ *
+ * Tables of stored profiles, for people. What others wrote is made safe for a terminal.
+ */
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,6 +2,8 @@
 #ifndef BPFPROF_SYMBOL_DEMANGLE_H
 #define BPFPROF_SYMBOL_DEMANGLE_H
 
+/* Room symbol: gives names to addresses of the kernel and of JIT code, and demangles names. */
+
 #include <stddef.h>
 
 #include "base/name_cut.h"

@@ -3,6 +3,8 @@
 #define BPFPROF_TASKS_TASK_CALLS_H
 
 /*
+ * Room tasks: puts Ray calls on a time line, and says how long they took.
+ *
  * The calls of Ray workers, when they began and ended, told from how the workers' titles change
  * (ray/calls.h). A worker whose methods run in threads of their own has calls that overlap, of
  * which its one title does not tell: nothing is told of it from then on. Bounded:

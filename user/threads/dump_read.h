@@ -3,6 +3,8 @@
 #define BPFPROF_THREADS_DUMP_READ_H
 
 /*
+ * Room threads: reads the stacks of all threads of a process without stopping it.
+ *
  * Reads what the threads of one process are doing, without stopping it: states and kernel
  * stacks first, which always works; then memory, and the walkers of the sampler over it. A thread
  * that ran meanwhile, by its context switches, is read again, and marked if it never

@@ -3,6 +3,8 @@
 #define BPFPROF_TUI_VIEW_H
 
 /*
+ * Room tui: shows a live table on a terminal, and takes its keys.
+ *
  * What top shows and how keys change it, without a terminal: keys go in, pages of lines
  * come out.
  */

@@ -3,6 +3,8 @@
 #define BPFPROF_UNWIND_CFI_H
 
 /*
+ * Room unwind: turns unwind tables and machine code into rules for one step of a stack walk.
+ *
  * Call frame information of one image (.eh_frame; where that says nothing Go's function table, then
  * .debug_frame), turned into the rows of bpf/unwind_native.h one 64 KiB page at a time, on demand:
  * .eh_frame_hdr's search table finds the FDEs of a page without reading the others. Records
