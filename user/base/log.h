@@ -3,8 +3,8 @@
 #define BPFPROF_BASE_LOG_H
 
 /*
- * Messages to stderr, one line each, written at once. Only cli/, main and the event loop call
- * this above debug. For people by default; a daemon chooses a form that machines read too, and
+ * Messages to stderr, one line each, written at once. Rooms below capture return errors and
+ * leave messages to their callers. For people by default; a daemon chooses a form that machines read too, and
  * with it a limit of how often the same message is repeated (log_set_format()).
  */
 
