@@ -104,7 +104,8 @@ def holders(context):
     context.bpfprof("record", "--wall", "--threads", *targets, "-d", 2, "-o", "x.pb.gz", "--stats",
                     "x.json").expect(0)
     profile, stats = Pprof(context.read("x.pb.gz")), context.json("x.json")["waits"]
-    moved = sum(n for name, n in stats.items() if name.startswith("told_by_the_next"))
+    moved = sum(n for name, n in stats.items()
+                    if name.startswith("deferred_") and name != "deferred_ns")
     chance = moved / len(running), stats["longest_period_us"] * 1e3
     wrong = []
     for python, pid, path in running:

@@ -1505,9 +1505,9 @@ def libraries_out_of_reach(context):
     check_all(seen.process(truth["pid"]), truth)
     problems = {one["path"]: one["problem"] for one in seen.whole["libraries"]
                 if one["path"].startswith(folder)}
-    equal(problems, {path: "not to be had as a file" for path in paths}, "libraries")
+    equal(problems, {path: "the file cannot be opened" for path in paths}, "libraries")
     for path in paths:
-        check("%s: not watched: not to be had as a file" % path in watch.messages(),
+        check("%s: not watched: the file cannot be opened" % path in watch.messages(),
               watch.messages())
 
 

@@ -107,10 +107,11 @@ def record(context, *args):
         stats = context.json("x.json")
         check(not stats["lost"]["ring_full"] and "switches_no_room" not in stats["lost"],
               "lost %s" % stats["lost"])
-        moved = sum(n for name, n in stats["waits"].items() if name.startswith("told_by_the_next"))
+        moved = sum(n for name, n in stats["waits"].items()
+                    if name.startswith("deferred_") and name != "deferred_ns")
         if not moved:
             break
-    moved_ns = stats["waits"].get("told_later_ns", 0)
+    moved_ns = stats["waits"].get("deferred_ns", 0)
     context.note("recording %d: %d of %d waits told later, %.3f s" % (
         tries + 1, moved, stats["waits"]["ended"], moved_ns / 1e9))
     # Few enough that all the rest is still to be asserted.

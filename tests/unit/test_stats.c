@@ -155,15 +155,24 @@ Test(stats, text)
 
 	fill(&stats);
 	buf_init(&text, 1 << 16);
-	stats_text(&text, &stats);
+	stats_text(&text, &stats, true);
 	cr_assert_str_eq(text.data,
 			 "Samples: 1000 in 10.2 s: 900 user (400 Python), 100 kernel only\n"
 			 "Lost: 8 (0.8%; ring full 8)\n"
 			 "Stacks: 97.0% complete, 27 truncated, 3 not merged (miss window 27)\n"
 			 "Clock: timer; cpus unarmed 1\n"
-			 "Files: malformed 2\n"
 			 "Containers: from bundle 3\n"
 			 "Environments: read 4\n"
+			 "Files: malformed 2\n"
+			 "Steps: seen 5\n"
+			 "Profiler: 1.50 s CPU, 25.0 MiB, 10.0 us per sample in the kernel\n");
+	buf_reset(&text);
+	stats_text(&text, &stats, false);
+	cr_assert_str_eq(text.data,
+			 "Samples: 1000 in 10.2 s: 900 user (400 Python), 100 kernel only\n"
+			 "Lost: 8 (0.8%; ring full 8)\n"
+			 "Stacks: 97.0% complete, 27 truncated, 3 not merged (miss window 27)\n"
+			 "Files: malformed 2\n"
 			 "Steps: seen 5\n"
 			 "Profiler: 1.50 s CPU, 25.0 MiB, 10.0 us per sample in the kernel\n");
 	buf_fini(&text);
@@ -175,7 +184,7 @@ Test(stats, text_of_nothing)
 	struct buf text;
 
 	buf_init(&text, 1 << 16);
-	stats_text(&text, &stats);
+	stats_text(&text, &stats, true);
 	cr_assert_str_eq(text.data, "Samples: 0 in 2.0 s\nLost: none\n");
 	buf_fini(&text);
 }
@@ -188,7 +197,7 @@ Test(stats, text_of_no_calls)
 
 	stats_add(&stats.gpu_calls, "launch", 0);
 	buf_init(&text, 1 << 16);
-	stats_text(&text, &stats);
+	stats_text(&text, &stats, true);
 	cr_assert_str_eq(
 		text.data,
 		"Samples: 0 in 2.0 s\nLost: none\n"

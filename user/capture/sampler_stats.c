@@ -22,6 +22,14 @@ static void counter_add(struct stats_reasons *reasons, const char *name, uint64_
 		stats_add(reasons, name, count);
 }
 
+/* A counter that has a new name keeps its old one beside it for one version. */
+static void renamed_add(struct stats_reasons *reasons, const char *name, const char *old_name,
+			uint64_t count)
+{
+	counter_add(reasons, name, count);
+	counter_add(reasons, old_name, count);
+}
+
 /* Samples; then mount namespaces by what became of them; then why less was found. */
 static void containers_count_all(const struct sampler *sampler, struct stats_reasons *dst)
 {
@@ -99,7 +107,8 @@ static void wakers_count(const struct sampler *sampler, const uint64_t c[WAIT_NR
 	stats_add(&stats->waits, "woken_by_threads", wakers->threads);
 	stats_add(&stats->waits, "woken_by_interrupts", wakers->interrupts);
 	stats_add(&stats->waits, "waker_unknown", wakers->unknown);
-	stats_add(&stats->waits, "wakers_told", c[WAIT_COUNT_WAKERS]);
+	stats_add(&stats->waits, "wakers_reported", c[WAIT_COUNT_WAKERS]);
+	stats_add(&stats->waits, "wakers_told", c[WAIT_COUNT_WAKERS]); /* the old name */
 	counter_add(&stats->waits, "wakers_without_stack", c[WAIT_COUNT_WAKERS_LIMITED]);
 	counter_add(&stats->waits, "waker_stacks_truncated", wakers->truncated);
 	counter_add(&stats->waits, "wakers_scratch_busy", c[WAIT_COUNT_WAKERS_BUSY]);
@@ -120,11 +129,15 @@ static void waits_count(const struct sampler *sampler, struct run_stats *stats)
 	stats_add(&stats->waits, "not_over", sampler->waits_open);
 	stats_add(&stats->waits, "period_us", waits_base_period_ns(sampler->waits) / 1000);
 	stats_add(&stats->waits, "longest_period_us", waits_max_period_ns(sampler->waits) / 1000);
-	counter_add(&stats->waits, "told_by_the_next_too_many", c[WAIT_COUNT_LIMITED]);
-	counter_add(&stats->waits, "told_by_the_next_no_interrupt", c[WAIT_COUNT_MISSED]);
-	counter_add(&stats->waits, "told_by_the_next_scratch_busy", c[WAIT_COUNT_BUSY]);
-	counter_add(&stats->waits, "told_by_the_next_end_unseen", c[WAIT_COUNT_UNSEEN]);
-	counter_add(&stats->waits, "told_later_ns", c[WAIT_COUNT_LATER_NS]);
+	renamed_add(&stats->waits, "deferred_rate_limited", "told_by_the_next_too_many",
+		    c[WAIT_COUNT_LIMITED]);
+	renamed_add(&stats->waits, "deferred_no_interrupt", "told_by_the_next_no_interrupt",
+		    c[WAIT_COUNT_MISSED]);
+	renamed_add(&stats->waits, "deferred_scratch_busy", "told_by_the_next_scratch_busy",
+		    c[WAIT_COUNT_BUSY]);
+	renamed_add(&stats->waits, "deferred_end_unseen", "told_by_the_next_end_unseen",
+		    c[WAIT_COUNT_UNSEEN]);
+	renamed_add(&stats->waits, "deferred_ns", "told_later_ns", c[WAIT_COUNT_LATER_NS]);
 	counter_add(&stats->waits, "without_user_stack", sampler->waits_unread);
 	counter_add(&stats->lost, "switches_no_room", c[WAIT_COUNT_FULL]);
 	counter_add(&stats->lost, "threads_unknown", sampler->waits_unknown);

@@ -334,7 +334,7 @@ static int print_summary(const struct recording *rec, const struct profile *prof
 	buf_init(&text, TEXT_MAX);
 	top_text(&text, profile, TOP_ROWS);
 	buf_add_char(&text, '\n');
-	stats_text(&text, &rec->stats);
+	stats_text(&text, &rec->stats, log_get_level() >= LOG_DEBUG);
 	if (!buf_error(&text) && fputs(text.data, out) >= 0 && !fflush(out))
 		failed = 0;
 	else

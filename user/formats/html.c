@@ -146,7 +146,7 @@ static void write_footer(FILE *out, const struct run_stats *stats)
 	if (!stats)
 		return;
 	buf_init(&text, MAX_TEXT_BYTES);
-	stats_text(&text, stats);
+	stats_text(&text, stats, true);
 	fputs("<footer>\n", out);
 	for (line = text.data; line && (end = strchr(line, '\n')); line = end + 1) {
 		*end = 0;

@@ -444,7 +444,7 @@ int svg_write(FILE *out, const struct profile *profile, const struct output_opti
 	buf_init(&lines, MAX_TEXT_BYTES);
 	profile_caption(&caption, profile);
 	if (profile->stats)
-		stats_text(&lines, profile->stats);
+		stats_text(&lines, profile->stats, true);
 	err = buf_error(&caption) ? buf_error(&caption) : buf_error(&lines);
 	if (!err)
 		err = stack_order_init(&order, profile, &rules);

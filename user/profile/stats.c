@@ -349,7 +349,7 @@ static void stacks_text(struct buf *dst, const struct run_stats *stats)
 	buf_add_char(dst, '\n');
 }
 
-static void gpu_report_build(struct buf *dst, const struct run_stats *stats)
+static void gpu_calls_text(struct buf *dst, const struct run_stats *stats)
 {
 	uint64_t total = stats_total(&stats->gpu_calls);
 
@@ -363,26 +363,33 @@ static void gpu_report_build(struct buf *dst, const struct run_stats *stats)
 	buf_add_char(dst, '\n');
 }
 
-void stats_text(struct buf *dst, const struct run_stats *stats)
+/* How the profiler worked: of no use to somebody who looks for a slow function. */
+static void inner_text(struct buf *dst, const struct run_stats *stats)
 {
-	samples_text(dst, stats);
-	stacks_text(dst, stats);
-	if (stats->rest_of)
-		buf_printf(dst, "What was lost, the reasons and all below are of the whole %s.\n",
-			   stats->rest_of);
 	if (stats->clock_name) {
 		buf_printf(dst, "Clock: %s", stats->clock_name);
 		add_words(dst, "; ", &stats->clock, "");
 		buf_add_char(dst, '\n');
 	}
 	add_words(dst, "Walks: ", &stats->walk, "\n");
-	add_words(dst, "Files: ", &stats->files, "\n");
 	add_words(dst, "Containers: ", &stats->containers, "\n");
 	add_words(dst, "Environments: ", &stats->environments, "\n");
+	add_words(dst, "Waits: ", &stats->waits, "\n");
+}
+
+void stats_text(struct buf *dst, const struct run_stats *stats, bool inner)
+{
+	samples_text(dst, stats);
+	stacks_text(dst, stats);
+	if (stats->rest_of)
+		buf_printf(dst, "What was lost, the reasons and all below are of the whole %s.\n",
+			   stats->rest_of);
+	if (inner)
+		inner_text(dst, stats);
+	add_words(dst, "Files: ", &stats->files, "\n");
 	add_words(dst, "Steps: ", &stats->steps, "\n");
 	if (stats->gpu_calls.nr)
-		gpu_report_build(dst, stats);
-	add_words(dst, "Waits: ", &stats->waits, "\n");
+		gpu_calls_text(dst, stats);
 	if (stats->memory_bytes || stats->cpu_seconds > 0) {
 		buf_printf(dst, "Profiler: %.2f s CPU, %.1f MiB", stats->cpu_seconds,
 			   (double)stats->memory_bytes / (1 << 20));

@@ -69,7 +69,10 @@ void stats_json(struct buf *dst, const struct run_stats *stats); /* one line, no
  * the clock. It is no counter's only place: stats_json() has them all.
  */
 void stats_lines(struct buf *dst, const struct run_stats *stats);
-/* For people: a few lines, only what is not zero. */
-void stats_text(struct buf *dst, const struct run_stats *stats);
+/*
+ * For people: a few lines, only what is not zero. inner: with the counters of how the profiler
+ * worked (clock, walks, containers, environments, waits).
+ */
+void stats_text(struct buf *dst, const struct run_stats *stats, bool inner);
 
 #endif

@@ -83,7 +83,7 @@ static const char *problem_text(int err)
 	case -ENOSPC:
 		return "too many libraries are hooked already";
 	case -EBADF:
-		return "not to be had as a file";
+		return "the file cannot be opened";
 	default:
 		return "the kernel could not hook it";
 	}
