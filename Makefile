@@ -40,7 +40,7 @@ LIBS := -lbpf -lelf -lz -llzma -liberty -ljansson -lmicrohttpd -lZydis -lncurses
 
 # Loaded by themselves, when something asks for them; all others together.
 BPF_ALONE := kernel_memory
-BPF_SRC := $(filter-out $(BPF_ALONE:%=bpf/%.bpf.c),$(wildcard bpf/*.bpf.c))
+BPF_SRC := $(filter-out $(BPF_ALONE:%=bpf/%.bpf.c),$(wildcard bpf/*.bpf.c bpf/*/*.bpf.c))
 BPF_OBJ := $(BPF_SRC:%.bpf.c=$(B)/%.bpf.o)
 SKELS := $(B)/bpfprof.skel.h $(BPF_ALONE:%=$(B)/%.skel.h)
 LIB_SRC := $(filter-out user/cmd/main.c,$(wildcard user/*/*.c user/*/*/*.c))

@@ -45,7 +45,7 @@ enum bpfprof_gpu_kind {
 	GPU_KIND_MEMORY_INFO = 16, /* cuMemGetInfo */
 	GPU_KIND_WINDOW_BEGIN = 17, /* cuProfilerStart */
 	GPU_KIND_WINDOW_END = 18, /* cuProfilerStop */
-	/* These tell when what was handed to the device is done (gpu_waits.bpf.h). */
+	/* These tell when what was handed to the device is done (gpu/waits.bpf.h). */
 	GPU_KIND_EVENT_RECORD = 19,
 	GPU_KIND_EVENT_QUERY = 20,
 	GPU_KIND_STREAM_QUERY = 21,
@@ -76,7 +76,7 @@ enum bpfprof_gpu_layer {
 	GPU_LAYER_INVALID = 0,
 	GPU_LAYER_DRIVER = 1,
 	GPU_LAYER_NCCL = 2,
-	GPU_LAYER_TORCH = 3, /* not functions: gpu_sites.bpf.h; arguments are a probe's */
+	GPU_LAYER_TORCH = 3, /* not functions: gpu/sites.bpf.h; arguments are a probe's */
 	GPU_LAYER_PYTHON = 4, /* nor these */
 	GPU_NR_LAYERS,
 };

@@ -14,7 +14,7 @@
  * its memory at hand.
  */
 #include "waiters.bpf.h"
-#include "python_gil.bpf.h"
+#include "python/gil.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 

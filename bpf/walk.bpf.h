@@ -13,8 +13,8 @@
  */
 #include "reader.bpf.h"
 #include "vma.bpf.h"
-#include "python.bpf.h"
-#include "python_proof.bpf.h"
+#include "python/frames.bpf.h"
+#include "python/proof.bpf.h"
 #include "returns.bpf.h"
 
 #define PF_KTHREAD 0x00200000

@@ -16,7 +16,7 @@
  */
 const struct bpfprof_python_layout *python_layout_made(uint32_t chain);
 
-/* A str object as string_send() of bpf/python.bpf.h takes it, in UTF-8. The length of dst. */
+/* A str object as string_send() of bpf/python/codes.bpf.h takes it, in UTF-8. The length of dst. */
 size_t python_chain_string(struct unwind_reader *reader, const struct bpfprof_python_layout *layout,
 			   uint64_t va, char *dst, size_t cap);
 

@@ -4,7 +4,7 @@
 
 /*
  * How long collectives take until they are known to be complete: from their call to the first proof
- * that a process saw itself (bpf/gpu_waits.bpf.h), which is an upper bound; and how long
+ * that a process saw itself (bpf/gpu/waits.bpf.h), which is an upper bound; and how long
  * the devices of processes had nothing to do. Collectives are told by operation, size and
  * communicator, and each is handed to who shares them out among stacks. All is bounded, for one
  * process and in all; what there was no room for is counted.

@@ -16,7 +16,7 @@ struct walker_stack;
 
 /*
  * What tells which Python frames the calls of the eval loop run: as in bpf/walk.bpf.h, and for those
- * up to 3.10 in bpf/python_proof.bpf.h.
+ * up to 3.10 in bpf/python/proof.bpf.h.
  */
 struct marking {
 	const struct walker *walker;

@@ -4,7 +4,7 @@
 
 /*
  * The frames of a Python thread, walked natively: bpf/unwind_python.h driven as
- * bpf/python.bpf.h drives it, over any memory, and as deep as py-spy goes. Bounded whatever the
+ * bpf/python/frames.bpf.h drives it, over any memory, and as deep as py-spy goes. Bounded whatever the
  * memory says.
  */
 

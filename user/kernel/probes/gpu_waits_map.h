@@ -3,7 +3,7 @@
 #define BPFPROF_KERNEL_PROBES_GPU_WAITS_MAP_H
 
 /*
- * What the kernel knows of work that processes have put on streams (bpf/gpu_streams.bpf.h), and of their
+ * What the kernel knows of work that processes have put on streams (bpf/gpu/streams.bpf.h), and of their
  * graphs and kernels, of a session with the option gpu. Elements are borrowed during the call.
  */
 

@@ -8,7 +8,7 @@
  * proof, and since when the device of a process has nothing to do.
  *
  * Who launches writes work_ns, who waits done_ns; threads that do so at once may lose the older of
- * two times, which a later proof makes good. For gpu_waits.bpf.h only, which finds the proofs.
+ * two times, which a later proof makes good. For gpu/waits.bpf.h only, which finds the proofs.
  *
  * A stream may wait for an event that another one records. Proof that it went on is proof of the other
  * one's work, too, and of what that has waited for.
@@ -308,7 +308,7 @@ static long follow_one(__u32 i, struct follow *f)
 	return 0;
 }
 
-/* Something is done: what follows from that, where streams wait for each other. Not static: see gpu_waits.bpf.h. */
+/* Something is done: what follows from that, where streams wait for each other. Not static: see gpu/waits.bpf.h. */
 __noinline int waits_follow(struct bpfprof_gpu_thread *t, struct bpfprof_gpu_waits *p)
 {
 	struct follow f = { .t = t, .p = p };

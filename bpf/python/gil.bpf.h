@@ -7,7 +7,7 @@
  * futex(): take_gil() waits for a condition that lies in the GIL. CPython keeps the thread
  * state that held it last; whose that is tells the fs base that is in both, state and task.
  */
-#include "python.bpf.h"
+#include "python/frames.bpf.h"
 
 #define SYS_FUTEX 202
 #define MAX_HOLDER_STEPS 1024 /* threads that are looked at */

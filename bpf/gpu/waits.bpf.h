@@ -9,11 +9,11 @@
  * With steps, calls outside of them are followed all the same, or what they leave on a stream would
  * pass for nothing to do; but no collective of theirs is told, and no gap that they end.
  *
- * Some functions here and in gpu_streams.bpf.h are not static, or the verifier would go through them for
+ * Some functions here and in gpu/streams.bpf.h are not static, or the verifier would go through them for
  * each caller.
  */
 
-#include "gpu_streams.bpf.h"
+#include "gpu/streams.bpf.h"
 
 #define EVENT_RECORD_EXTERNAL 1 /* CU_EVENT_RECORD_EXTERNAL */
 #define RESULT_NOT_READY 600 /* CUDA_ERROR_NOT_READY */

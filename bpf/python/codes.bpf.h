@@ -10,7 +10,7 @@
  * keyed hash, so that no process can make its code pass for another's.
  */
 #include "code_id.h"
-#include "python_tstates.bpf.h"
+#include "python/tstates.bpf.h"
 
 #define CODE_BUDGET_BYTES 65536
 #define NAME_MAX_BYTES 4096

@@ -77,7 +77,7 @@ static __always_inline __u32 outer_find(struct bpfprof_gpu_thread *t, __u32 laye
 	return 0;
 }
 
-/* Are there others, that were not left? Not static: see gpu_waits.bpf.h. */
+/* Are there others, that were not left? Not static: see gpu/waits.bpf.h. */
 __noinline int outer_check(struct bpfprof_gpu_thread *t, __u32 layer)
 {
 	__u32 i, at;

@@ -83,7 +83,7 @@ static long batch_add(__u32 step, struct batch *batch)
 	return 0;
 }
 
-/* Not static: see gpu_waits.bpf.h. */
+/* Not static: see gpu/waits.bpf.h. */
 __noinline __u64 batch_bytes(__u64 va, __u64 nr)
 {
 	struct batch batch = { .va = va, .left = nr };
@@ -120,7 +120,7 @@ static long batch_3d_add(__u32 step, struct batch_3d *batch)
 	return 0;
 }
 
-/* Not static: see gpu_waits.bpf.h. */
+/* Not static: see gpu/waits.bpf.h. */
 __noinline __u64 batch_3d_bytes(__u64 va, __u64 nr)
 {
 	const __u32 most = BATCH_STEP * BATCH_STEPS;

@@ -103,14 +103,14 @@ static __noinline struct bpfprof_gpu_process *process_get(const struct bpfprof_g
 	return bpf_map_lookup_elem(&gpu_processes, key);
 }
 
-#include "gpu_arguments.bpf.h" /* these need what is above */
-#include "gpu_comms.bpf.h"
-#include "gpu_kernels.bpf.h"
-#include "gpu_trace.bpf.h"
-#include "gpu_graphs.bpf.h"
-#include "gpu_waits.bpf.h"
-#include "gpu_threads.bpf.h"
-#include "gpu_steps.bpf.h"
+#include "gpu/arguments.bpf.h" /* these need what is above */
+#include "gpu/comms.bpf.h"
+#include "gpu/kernels.bpf.h"
+#include "gpu/trace.bpf.h"
+#include "gpu/graphs.bpf.h"
+#include "gpu/waits.bpf.h"
+#include "gpu/threads.bpf.h"
+#include "gpu/steps.bpf.h"
 
 /* May this process have one more key? Then it has. */
 static __noinline bool key_allowed(const struct bpfprof_gpu_key *key)
@@ -189,7 +189,7 @@ static __always_inline bool matters_outside(const struct bpfprof_gpu_function *f
 	       f->kind == GPU_KIND_SYNC || f->kind == GPU_KIND_GROUP_END;
 }
 
-#include "gpu_open.bpf.h" /* needs that and what is above */
+#include "gpu/open.bpf.h" /* needs that and what is above */
 
 static __always_inline void event_send(struct task_struct *task,
 				       const struct bpfprof_gpu_call *call)
@@ -348,7 +348,7 @@ int gpu_enter(struct pt_regs *ctx)
 
 /*
  * A kernel's handle lies at out now, looked up by the name at name, or by the other handle `name`. Not
- * static: see gpu_waits.bpf.h.
+ * static: see gpu/waits.bpf.h.
  */
 __noinline int name_send(__u64 out, __u64 name, __u32 kind)
 {
@@ -566,5 +566,5 @@ int gpu_stack(struct pt_regs *ctx)
 }
 
 /* These need all of the above. */
-#include "gpu_sites.bpf.h"
-#include "gpu_windows.bpf.h"
+#include "gpu/sites.bpf.h"
+#include "gpu/windows.bpf.h"

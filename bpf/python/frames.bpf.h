@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#ifndef BPFPROF_BPF_PYTHON_BPF_H
-#define BPFPROF_BPF_PYTHON_BPF_H
+#ifndef BPFPROF_BPF_PYTHON_FRAMES_BPF_H
+#define BPFPROF_BPF_PYTHON_FRAMES_BPF_H
 
 /*
  * The Python part of a sample: of each thread state of the interrupted thread the frames, each as
  * (code object, instruction).
  */
-#include "python_codes.bpf.h"
+#include "python/codes.bpf.h"
 
 #define PYTHON_FRAMES_A_STEP 4 /* divides what there can be: frames and entries */
 #define CALLERS_BYTES 2048 /* of the data stack below a frame: most callers of it */
