@@ -82,10 +82,16 @@ $(B)/user/formats/html.o: user/formats/flame.css user/formats/flame.js
 $(B)/user/formats/svg.o: user/formats/svg.css user/formats/svg.js
 
 # The BPF side: each file by itself, most of them linked into one object, then a skeleton header.
+BPF_CC = $(CLANG) -g -O2 -target bpf -mcpu=v3 -D__TARGET_ARCH_$(BPF_ARCH) -Wall $(if $(filter 1,$(WERROR)),-Werror) \
+	-MMD -MP -Ivmlinux/$(ARCH) -Ibpf
 $(B)/bpf/%.bpf.o: bpf/%.bpf.c
 	$(call msg,BPF,$<)
-	$(Q)mkdir -p $(@D) && $(CLANG) -g -O2 -target bpf -mcpu=v3 -D__TARGET_ARCH_$(BPF_ARCH) -Wall \
-		$(if $(filter 1,$(WERROR)),-Werror) -MMD -MP -Ivmlinux/$(ARCH) -Ibpf -c -o $@ $<
+	$(Q)mkdir -p $(@D) && $(BPF_CC) -c -o $@ $<
+
+# Each header compiles when it is included first.
+$(B)/bpf/%.bpf.h.ok: bpf/%.bpf.h
+	$(call msg,HEADER,$<)
+	$(Q)mkdir -p $(@D) && $(BPF_CC) -Werror -Wno-unused-function -x c -MF $(@:.ok=.d) -MT $@ -fsyntax-only $< && touch $@
 
 $(B)/bpfprof.bpf.o: $(BPF_OBJ)
 	$(call msg,GEN,$@)
@@ -123,7 +129,7 @@ fuzz: ; @tests/fuzz/run $(FUZZ)
 fuzz-smoke: ; @FUZZ_SECONDS=6 tests/fuzz/run
 bench: all ; @tests/bench/run
 image: all ; @deploy/image/build --program $(B)/bpfprof
-lint: all ; @B=$(B) tests/lint
+lint: all $(patsubst %,$(B)/%.ok,$(wildcard bpf/*.bpf.h bpf/*/*.bpf.h)) ; @B=$(B) tests/lint
 format: ; @git ls-files 'bpf/*.[ch]' 'user/*.[ch]' 'tests/*.[ch]' | xargs clang-format -i
 layouts: ; @user/python/make-layouts --check
 vmlinux: ; @vmlinux/generate

@@ -9,7 +9,10 @@
  * decodes these in user/kernel/ and nowhere else.
  */
 
-#ifndef __VMLINUX_H__
+#ifdef __bpf__
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#else
 #include <linux/types.h>
 #endif
 

@@ -5,8 +5,14 @@
 /*
  * Threads that have made hooked calls, and the way over their hooked returns: where the kernel has
  * put its own address in the place of a return address, a stack would end. And the processes that
- * make them: has their device anything to do? For objects with HOOKED_RETURNS.
+ * make them: has their device anything to do?
+ *
+ * An object that includes this walks over hooked returns, so it includes this before any other header.
  */
+#ifdef BPFPROF_BPF_READER_BPF_H
+#error "hooked.bpf.h comes first"
+#endif
+#define HOOKED_RETURNS
 #include "walk.bpf.h"
 
 /* Key tid. Writer: BPF; user space deletes idle ones and those of processes that are gone. */

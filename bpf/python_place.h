@@ -4,8 +4,10 @@
 
 /*
  * Where the C calls of one build's eval loop, up to 3.10, hold the frames that they run. Plain C, for BPF and
- * for user space; each numbers the registers and words of a C frame in its own way, from 1 on. Include bpfprof.h first.
+ * for user space; each numbers the registers and words of a C frame in its own way, from 1 on.
  */
+
+#include "bpfprof.h"
 
 #define PYTHON_PLACE_SURE 4 /* at most so many calls outweigh those that disagree */
 #define PYTHON_PLACE_TRIES                                                                         \

@@ -24,6 +24,7 @@
 #define THREAD_SLOTS 256
 #define MAX_PENDING 64
 #define MAX_TSTATES 4 /* a power of two */
+#define CALLERS_BYTES 2048 /* of the data stack below a frame: most callers of it */
 
 #ifdef HOOKED_RETURNS
 #define SPARE_SCRATCHES BPFPROF_SPARE_SCRATCHES
@@ -430,4 +431,27 @@ static __always_inline int unwind_read(struct unwind_reader *r, __u64 va, void *
 {
 	return bpf_probe_read_user(dst, len, (void *)va);
 }
+
+/*
+ * From 3.11 on frames lie one above another in the thread's data stack, a caller below what it
+ * called, so that one copy serves many; shims lie on the C stack. Others (generators,
+ * 3.8-3.10) are somewhere in the heap.
+ */
+static __always_inline const __u8 *python_frame_at(struct unwind_reader *r, __u64 va, __u32 len,
+						   __u8 *room)
+{
+	struct python_scratch *py = &r->py;
+	__u64 off = va - r->rec.at.stack_va;
+	__u32 below = 0;
+
+	len &= BPFPROF_PYTHON_FRAME_BYTES - 1;
+	/* Not over holes: the native walk, which comes later, may need what lies in between. */
+	if (off < BPFPROF_STACK_BYTES - PYTHON_FRAME_ROOM && window_has(r, va, len, false))
+		return r->stack + (off & (BPFPROF_STACK_BYTES - 1));
+	if (py->layout.chain != PYTHON_CHAIN_OBJECTS && py->last_va - va < 4 * PAGE_BYTES)
+		below = CALLERS_BYTES;
+	py->last_va = va;
+	return spans_at(r, &py->prints.spans, va, len, below);
+}
+
 #endif

@@ -8,13 +8,12 @@
  */
 #include "walk.bpf.h"
 #include "own_frames.h"
-#ifdef HOOKED_RETURNS /* sample_hooked.bpf.c */
-#include "hooked.bpf.h"
-#else
+#include "waiters.bpf.h"
+
+#ifndef HOOKED_RETURNS /* sample_hooked.bpf.c */
 #define SAMPLE_PERF sample_perf
 #define ARM_TIMER arm_timer
 #endif
-#include "waiters.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 

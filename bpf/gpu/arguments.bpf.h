@@ -4,9 +4,10 @@
 
 /*
  * What a call is about, by its arguments: registers, the stack, and what they point to, where the
- * ABI of the driver says so. All of it is the target's: a read that fails counts. For gpu.bpf.c only,
- * which has the helpers.
+ * ABI of the driver says so. All of it is the target's: a read that fails counts.
  */
+
+#include "gpu/maps.bpf.h"
 
 #define ARGUMENTS_IN_REGISTERS 6
 #define CONFIG_BYTES 40 /* of a CUlaunchConfig: grid, block, shared memory, stream */
@@ -16,14 +17,6 @@
 #define COPY_OP_DESTINATION 40
 #define COPY_OP_EXTENT 80
 #define COPY_OP_OF_POINTER 1 /* the first number of a source or destination */
-
-static __always_inline int user_read(void *dst, __u32 len, __u64 va)
-{
-	if (!bpf_probe_read_user(dst, len, (void *)va))
-		return 0;
-	gpu_count(GPU_COUNT_ARGUMENT_FAULT);
-	return -1;
-}
 
 /* An argument by its number, at a function's first instruction; 0 without a number. */
 static __noinline __u64 argument(struct pt_regs *ctx, __u32 nr)

@@ -3,9 +3,10 @@
 #define BPFPROF_BPF_GPU_COMMS_BPF_H
 
 /*
- * Communicators of NCCL: who they are, and what was called of them last. For gpu.bpf.c only, which has
- * the helpers.
+ * Communicators of NCCL: who they are, and what was called of them last.
  */
+
+#include "gpu/maps.bpf.h"
 
 #define RANK_UNKNOWN 0xffffffffU
 

@@ -11,39 +11,22 @@
  * These programs can be preempted and run on many CPUs at once: what is shared is added to
  * atomically; what belongs to a thread is written by that thread alone.
  */
-#define HOOKED_RETURNS
-#include "hooked.bpf.h"
+#include "gpu/arguments.bpf.h"
+#include "gpu/comms.bpf.h"
+#include "gpu/counts.bpf.h"
+#include "gpu/graphs.bpf.h"
+#include "gpu/kernels.bpf.h"
+#include "gpu/kinds.bpf.h"
+#include "gpu/maps.bpf.h"
+#include "gpu/open.bpf.h"
+#include "gpu/sites.bpf.h"
+#include "gpu/steps.bpf.h"
+#include "gpu/threads.bpf.h"
+#include "gpu/trace.bpf.h"
+#include "gpu/waits.bpf.h"
+#include "gpu/windows.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
-
-#define FILE_OF(cookie)                                                                            \
-	((__u32)(((cookie) & ~BPFPROF_GPU_OF_ONE_PROCESS) >> BPFPROF_GPU_FUNCTION_BITS))
-#define FUNCTION_OF(cookie) ((__u32)(cookie) & ((1U << BPFPROF_GPU_FUNCTION_BITS) - 1))
-
-/* Writer: user space. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, BPFPROF_GPU_MAX_FUNCTIONS);
-	__type(key, __u32);
-	__type(value, struct bpfprof_gpu_function);
-} gpu_functions SEC(".maps");
-
-/* Writer: user space. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, BPFPROF_GPU_MAX_FILES);
-	__type(key, __u32);
-	__type(value, struct bpfprof_gpu_file);
-} gpu_files SEC(".maps");
-
-/* All calls. Writer: BPF. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct bpfprof_gpu_key);
-	__type(value, struct bpfprof_gpu_count);
-} gpu_counts SEC(".maps");
 
 /* Writer: BPF. */
 struct {
@@ -53,160 +36,6 @@ struct {
 	__type(key, struct bpfprof_gpu_process_key);
 	__type(value, struct bpfprof_gpu_memory);
 } gpu_memory SEC(".maps");
-
-/* Key: enum bpfprof_gpu_counter. Writer: BPF, atomically. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, GPU_NR_COUNTERS);
-	__type(key, __u32);
-	__type(value, __u64);
-} gpu_counters SEC(".maps");
-
-/*
- * Key 0: gpu_stack; key 1: nobody. Writer: user space.
- *
- * Linux 6.13 and later give programs of this type a stack per CPU, as if they could not be
- * preempted: two threads on one CPU overwrite each other's variables, and the kernel dies of it
- * (commit a76ab5731e32; seen in 7.2). Programs that may call others this way are left the thread's
- * own stack, so each program here must have such a call in it.
- */
-struct {
-	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
-	__uint(max_entries, 2);
-	__type(key, __u32);
-	__type(value, __u32);
-} gpu_programs SEC(".maps");
-
-static __always_inline void gpu_count(__u32 counter)
-{
-	__u64 *value = bpf_map_lookup_elem(&gpu_counters, &counter);
-
-	if (value)
-		__sync_fetch_and_add(value, 1);
-}
-
-/* The last quarter is for events of processes. */
-static __always_inline bool ring_has_room(void)
-{
-	return bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) < cfg.ring_bytes / 4 * 3;
-}
-
-/* NULL if there is no room. */
-static __noinline struct bpfprof_gpu_process *process_get(const struct bpfprof_gpu_process_key *key)
-{
-	struct bpfprof_gpu_process fresh = { 0 };
-	struct bpfprof_gpu_process *process = bpf_map_lookup_elem(&gpu_processes, key);
-
-	if (process)
-		return process;
-	bpf_map_update_elem(&gpu_processes, key, &fresh, BPF_NOEXIST);
-	return bpf_map_lookup_elem(&gpu_processes, key);
-}
-
-#include "gpu/arguments.bpf.h" /* these need what is above */
-#include "gpu/comms.bpf.h"
-#include "gpu/kernels.bpf.h"
-#include "gpu/trace.bpf.h"
-#include "gpu/graphs.bpf.h"
-#include "gpu/waits.bpf.h"
-#include "gpu/threads.bpf.h"
-#include "gpu/steps.bpf.h"
-
-/* May this process have one more key? Then it has. */
-static __noinline bool key_allowed(const struct bpfprof_gpu_key *key)
-{
-	struct bpfprof_gpu_process_key at;
-	struct bpfprof_gpu_process *process;
-
-	if (!key)
-		return false;
-	at.start_ns = key->start_ns;
-	at.pid = key->pid;
-	at.pad = 0;
-	process = process_get(&at);
-	if (!process || process->keys >= cfg.call_keys)
-		return false;
-	__sync_fetch_and_add(&process->keys, 1);
-	kernel_launched(key);
-	return true;
-}
-
-/*
- * The counts of key; *fresh: they are the first of it. NULL if there is no room. One process must
- * not take all of that: past its share calls are counted without what tells them apart.
- */
-static __always_inline struct bpfprof_gpu_count *count_get(struct bpfprof_gpu_key *key, bool *fresh)
-{
-	struct bpfprof_gpu_count *count = bpf_map_lookup_elem(&gpu_counts, key), zero = { 0 };
-
-	*fresh = !count;
-	if (count)
-		return count;
-	if (!key_allowed(key)) {
-		gpu_count(GPU_COUNT_OTHER);
-		key->handle = BPFPROF_GPU_OTHER;
-		key->stream = BPFPROF_GPU_OTHER;
-		__builtin_memset(key->dims, 0, sizeof(key->dims));
-		count = bpf_map_lookup_elem(&gpu_counts, key);
-		*fresh = !count;
-		if (count)
-			return count;
-	}
-	bpf_map_update_elem(&gpu_counts, key, &zero, BPF_NOEXIST);
-	count = bpf_map_lookup_elem(&gpu_counts, key);
-	if (!count)
-		gpu_count(GPU_COUNT_KEYS_FULL);
-	return count;
-}
-
-static __always_inline bool is_call(__u32 kind)
-{
-	return BPFPROF_GPU_IS_CALL(kind);
-}
-
-static __always_inline bool is_launch(__u32 kind)
-{
-	return kind == GPU_KIND_LAUNCH || kind == GPU_KIND_LAUNCH_CONFIG || kind == GPU_KIND_GRAPH;
-}
-
-/* Besides launches: what a stream may be given, and a capture of it writes down. */
-static __always_inline bool is_enqueued(__u32 kind)
-{
-	return kind == GPU_KIND_COPY || kind == GPU_KIND_SET || kind == GPU_KIND_COLLECTIVE;
-}
-
-/* What it ends is told when it begins: then it can be handed out again. */
-static __always_inline bool is_freeing(__u32 kind)
-{
-	return kind == GPU_KIND_FREE || kind == GPU_KIND_MEMORY_UNMAP;
-}
-
-/* Of what is called outside of the steps that are wanted: a graph may be made there and run in one. */
-static __always_inline bool matters_outside(const struct bpfprof_gpu_function *f)
-{
-	/* What is freed between steps may have been allocated in one. */
-	return is_freeing(f->kind) || is_launch(f->kind) || is_enqueued(f->kind) ||
-	       f->kind == GPU_KIND_SYNC || f->kind == GPU_KIND_GROUP_END;
-}
-
-#include "gpu/open.bpf.h" /* needs that and what is above */
-
-static __always_inline void event_send(struct task_struct *task,
-				       const struct bpfprof_gpu_call *call)
-{
-	struct bpfprof_gpu_event *e = NULL;
-
-	if (ring_has_room())
-		e = bpf_ringbuf_reserve(&ring, sizeof(*e), 0);
-	if (!e) {
-		gpu_count(GPU_COUNT_EVENTS_LOST);
-		return;
-	}
-	record_fill(&e->rec, BPFPROF_KIND_GPU_CALL, sizeof(*e));
-	task_id_fill(&e->task, task);
-	e->call = *call;
-	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
-}
 
 /* What is known when a call begins. */
 static __always_inline void call_begin(struct pt_regs *ctx, const struct bpfprof_gpu_function *f,
@@ -229,34 +58,6 @@ static __always_inline void call_begin(struct pt_regs *ctx, const struct bpfprof
 	call->bytes = size_of_call(ctx, f);
 	if (f->kind == GPU_KIND_FREE)
 		call->va = argument(ctx, f->handle);
-}
-
-/* Counts a call that begins. Is it the first of its kind? */
-static __always_inline bool call_count(const struct bpfprof_gpu_function *f,
-				       struct bpfprof_gpu_call *call, __u32 file)
-{
-	struct bpfprof_gpu_count *count;
-	bool fresh;
-
-	if (f->kind == GPU_KIND_COLLECTIVE)
-		comm_use(&call->key, file, call->begin_ns);
-	count = count_get(&call->key, &fresh);
-	if (!count)
-		return false;
-	__sync_fetch_and_add(&count->calls, 1);
-	count->last_ns = call->begin_ns;
-	if (f->kind != GPU_KIND_ALLOC && call->bytes) /* it may fail, and its size be told later */
-		__sync_fetch_and_add(&count->bytes, call->bytes);
-	return fresh;
-}
-
-/* While probes of all processes take the place of those of single ones, both kinds are there. */
-static __always_inline bool probe_counts(__u64 cookie)
-{
-	__u32 nr = FILE_OF(cookie);
-	struct bpfprof_gpu_file *file = bpf_map_lookup_elem(&gpu_files, &nr);
-
-	return file && !file->everywhere == !!(cookie & BPFPROF_GPU_OF_ONE_PROCESS);
 }
 
 SEC("?uprobe")
@@ -346,52 +147,6 @@ int gpu_enter(struct pt_regs *ctx)
 	return 0;
 }
 
-/*
- * A kernel's handle lies at out now, looked up by the name at name, or by the other handle `name`. Not
- * static: see gpu/waits.bpf.h.
- */
-__noinline int name_send(__u64 out, __u64 name, __u32 kind)
-{
-	struct task_struct *task = bpf_get_current_task_btf();
-	__u64 start_ns = task->group_leader->start_boottime, handle, hash;
-	struct bpfprof_gpu_graph_key at;
-	struct bpfprof_gpu_name *e = NULL;
-	__u32 pid = task->tgid, flags;
-	long len = 0;
-
-	if (bpf_probe_read_user(&handle, 8, (void *)out)) {
-		gpu_count(GPU_COUNT_ARGUMENT_FAULT);
-		return 0;
-	}
-	kernel_key(&at, start_ns, pid, handle);
-	if (ring_has_room())
-		e = bpf_ringbuf_reserve(&ring, sizeof(*e), 0);
-	if (!e)
-		return kernel_unreported(&at);
-	record_fill(&e->rec, BPFPROF_KIND_GPU_NAME, sizeof(*e));
-	task_id_fill(&e->task, task);
-	e->handle = handle;
-	e->other = kind == GPU_KIND_ALIAS ? name : 0;
-	e->pad = 0;
-	e->name[0] = 0;
-	if (kind == GPU_KIND_NAME) {
-		len = bpf_probe_read_user_str(e->name, sizeof(e->name), (void *)name);
-		if (len <= 0) {
-			gpu_count(GPU_COUNT_ARGUMENT_FAULT);
-			bpf_ringbuf_discard(e, BPF_RB_NO_WAKEUP);
-			return kernel_unreported(&at);
-		}
-		hash = name_hash(e, len);
-	} else {
-		hash = kernel_find(start_ns, pid, name);
-	}
-	flags = kernel_named(&at, hash);
-	e->flags = flags;
-	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
-	/* Behind that and without a place in the ring, which nobody could read past meanwhile. */
-	return flags & BPFPROF_NAME_REUSED ? kernel_reused(&at) : 0;
-}
-
 static __always_inline void memory_note(const struct bpfprof_gpu_open *open, __u64 now)
 {
 	struct bpfprof_gpu_process_key key = { .start_ns = open->key.start_ns,
@@ -402,22 +157,6 @@ static __always_inline void memory_note(const struct bpfprof_gpu_open *open, __u
 	    !user_read(&memory.total_bytes, 8, open->name) &&
 	    bpf_map_update_elem(&gpu_memory, &key, &memory, BPF_ANY))
 		gpu_count(GPU_COUNT_KEYS_FULL);
-}
-
-static __always_inline void count_return(const struct bpfprof_gpu_function *f,
-					 const struct bpfprof_gpu_call *call)
-{
-	struct bpfprof_gpu_count *count = bpf_map_lookup_elem(&gpu_counts, &call->key);
-
-	if (!count)
-		return;
-	__sync_fetch_and_add(&count->ns, call->ns);
-	if (call->ns > count->max_ns)
-		count->max_ns = call->ns;
-	if (call->result)
-		__sync_fetch_and_add(&count->errors, 1);
-	else if (f->kind == GPU_KIND_ALLOC)
-		__sync_fetch_and_add(&count->bytes, call->bytes);
 }
 
 SEC("?uprobe")
@@ -564,7 +303,3 @@ int gpu_stack(struct pt_regs *ctx)
 	r->busy = 0;
 	return 0;
 }
-
-/* These need all of the above. */
-#include "gpu/sites.bpf.h"
-#include "gpu/windows.bpf.h"

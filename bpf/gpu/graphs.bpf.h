@@ -8,11 +8,9 @@
  * sum of its nodes' hashes, so that a program that captures the same again and again, for each of its
  * layers or at each step, has one and not thousands; and handles, which are used again for others, are
  * not what launches are counted by. Who forges hashes deceives nobody but itself.
- *
- * For gpu.bpf.c only, which has the helpers.
  */
 
-#include "gpu_calls.h"
+#include "gpu/kernels.bpf.h"
 
 /* Writer: BPF; user space deletes those of processes that are gone. */
 struct {

@@ -9,11 +9,9 @@
  * that were counted are all of the one before. How many they are by then, of each key, is told to
  * user space, which takes them apart; launches themselves pay nothing for that. Only when all is told
  * does the new name hold: else the launches have no name until the handle is looked up again.
- *
- * For gpu.bpf.c only, which has the helpers.
  */
 
-#include "gpu_calls.h"
+#include "gpu/maps.bpf.h"
 
 /*
  * Value: hash of the name; 0: it was launched, or looked up by the handle of one that is not known, before
@@ -205,6 +203,52 @@ static __noinline __u32 kernel_named(const struct bpfprof_gpu_graph_key *at, __u
 	}
 	/* Of several threads that look it up at once one has noticed. */
 	return __sync_lock_test_and_set(before, hash) == hash ? 0 : BPFPROF_NAME_REUSED;
+}
+
+/*
+ * A kernel's handle lies at out now, looked up by the name at name, or by the other handle `name`. Not
+ * static: see gpu/waits.bpf.h.
+ */
+__noinline int name_send(__u64 out, __u64 name, __u32 kind)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 start_ns = task->group_leader->start_boottime, handle, hash;
+	struct bpfprof_gpu_graph_key at;
+	struct bpfprof_gpu_name *e = NULL;
+	__u32 pid = task->tgid, flags;
+	long len = 0;
+
+	if (bpf_probe_read_user(&handle, 8, (void *)out)) {
+		gpu_count(GPU_COUNT_ARGUMENT_FAULT);
+		return 0;
+	}
+	kernel_key(&at, start_ns, pid, handle);
+	if (ring_has_room())
+		e = bpf_ringbuf_reserve(&ring, sizeof(*e), 0);
+	if (!e)
+		return kernel_unreported(&at);
+	record_fill(&e->rec, BPFPROF_KIND_GPU_NAME, sizeof(*e));
+	task_id_fill(&e->task, task);
+	e->handle = handle;
+	e->other = kind == GPU_KIND_ALIAS ? name : 0;
+	e->pad = 0;
+	e->name[0] = 0;
+	if (kind == GPU_KIND_NAME) {
+		len = bpf_probe_read_user_str(e->name, sizeof(e->name), (void *)name);
+		if (len <= 0) {
+			gpu_count(GPU_COUNT_ARGUMENT_FAULT);
+			bpf_ringbuf_discard(e, BPF_RB_NO_WAKEUP);
+			return kernel_unreported(&at);
+		}
+		hash = name_hash(e, len);
+	} else {
+		hash = kernel_find(start_ns, pid, name);
+	}
+	flags = kernel_named(&at, hash);
+	e->flags = flags;
+	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+	/* Behind that and without a place in the ring, which nobody could read past meanwhile. */
+	return flags & BPFPROF_NAME_REUSED ? kernel_reused(&at) : 0;
 }
 
 #endif

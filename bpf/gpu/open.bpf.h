@@ -4,8 +4,12 @@
 
 /*
  * The calls that a thread is in, outermost first, from where each began until it returns, or is found
- * to have been left. For gpu.bpf.c only, which has the helpers.
+ * to have been left.
  */
+
+#include "gpu/arguments.bpf.h"
+#include "gpu/kinds.bpf.h"
+#include "gpu/trace.bpf.h"
 
 /*
  * Forgets calls that can never return any more: they began deeper on the stack than where it ends

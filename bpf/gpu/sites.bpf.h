@@ -5,8 +5,13 @@
 /*
  * What programs tell of themselves in the midst of their functions (USDT): PyTorch's caching allocator
  * hands out memory for tensors, and takes it back; Python's garbage collector begins, and has done (gcmodule.c
- * up to 3.12, gc.c from 3.13 on). For gpu.bpf.c only, which has the helpers.
+ * up to 3.12, gc.c from 3.13 on).
  */
+
+#include "gpu/counts.bpf.h"
+#include "gpu/open.bpf.h"
+#include "gpu/steps.bpf.h"
+#include "gpu/threads.bpf.h"
 
 /* The element is the low part of a probe's cookie. Writer: user space. */
 struct {

@@ -4,8 +4,10 @@
 
 /*
  * Which steps of a job are wanted: windows of the profiler, which the job makes itself, or calls of a method,
- * of which user space says when they begin and end. For gpu.bpf.c only, which has the helpers.
+ * of which user space says when they begin and end.
  */
+
+#include "gpu/maps.bpf.h"
 
 /* Writer: user space. */
 struct {

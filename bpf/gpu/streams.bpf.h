@@ -8,13 +8,13 @@
  * proof, and since when the device of a process has nothing to do.
  *
  * Who launches writes work_ns, who waits done_ns; threads that do so at once may lose the older of
- * two times, which a later proof makes good. For gpu/waits.bpf.h only, which finds the proofs.
+ * two times, which a later proof makes good. gpu/waits.bpf.h finds the proofs.
  *
  * A stream may wait for an event that another one records. Proof that it went on is proof of the other
  * one's work, too, and of what that has waited for.
  */
 
-#include "gpu_calls.h"
+#include "gpu/kernels.bpf.h"
 
 #define WAITS_NONE 0xffffffffU /* of a thread: there was no room */
 #define STREAM_PROBES 8

@@ -4,8 +4,10 @@
 
 /*
  * What is kept of a thread that makes hooked calls, and its tokens: of a call like those before a stack is
- * sent while it has any. For gpu.bpf.c only, which has the helpers.
+ * sent while it has any.
  */
+
+#include "gpu/maps.bpf.h"
 
 /* What a thread begins with; too large for a program's stack. Nobody writes it. */
 struct {

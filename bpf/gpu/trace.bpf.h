@@ -3,10 +3,12 @@
 #define BPFPROF_BPF_GPU_TRACE_BPF_H
 
 /*
- * Each call by itself, with when it began and ended: for a trace. A part of gpu.bpf.c. All of it is
+ * Each call by itself, with when it began and ended: for a trace.  All of it is
  * under cfg.gpu_trace, which is constant once loaded: without it the verifier leaves nothing of it
  * in the programs.
  */
+
+#include "gpu/arguments.bpf.h"
 
 /* A call of the thread that is over. The kinds of results: see open_push() and gpu_return(). */
 static __noinline int trace_send(struct bpfprof_gpu_thread *t, const struct bpfprof_gpu_open *open,

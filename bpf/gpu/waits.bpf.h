@@ -4,7 +4,7 @@
 
 /*
  * When what a process handed to the device is done: it says so itself, by waiting or asking for a
- * stream, or for an event that it recorded behind its work. For gpu.bpf.c only, which has the helpers.
+ * stream, or for an event that it recorded behind its work.
  *
  * With steps, calls outside of them are followed all the same, or what they leave on a stream would
  * pass for nothing to do; but no collective of theirs is told, and no gap that they end.
@@ -13,6 +13,9 @@
  * each caller.
  */
 
+#include "gpu/arguments.bpf.h"
+#include "gpu/comms.bpf.h"
+#include "gpu/graphs.bpf.h"
 #include "gpu/streams.bpf.h"
 
 #define EVENT_RECORD_EXTERNAL 1 /* CU_EVENT_RECORD_EXTERNAL */

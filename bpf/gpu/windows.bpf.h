@@ -7,6 +7,8 @@
  * profiler, and when it ends it. User space says whose windows matter, in the map gpu_stepping.
  */
 
+#include "gpu/steps.bpf.h"
+
 SEC("?uprobe")
 int window_called(struct pt_regs *ctx)
 {

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef BPFPROF_BPF_GPU_MAPS_BPF_H
+#define BPFPROF_BPF_GPU_MAPS_BPF_H
+
+/*
+ * Maps that the programs of hooked calls share, and what all of them do: they count, read memory of the
+ * target, and send.
+ */
+
+#include "hooked.bpf.h"
+
+#define FILE_OF(cookie)                                                                            \
+	((__u32)(((cookie) & ~BPFPROF_GPU_OF_ONE_PROCESS) >> BPFPROF_GPU_FUNCTION_BITS))
+#define FUNCTION_OF(cookie) ((__u32)(cookie) & ((1U << BPFPROF_GPU_FUNCTION_BITS) - 1))
+
+/* Writer: user space. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, BPFPROF_GPU_MAX_FUNCTIONS);
+	__type(key, __u32);
+	__type(value, struct bpfprof_gpu_function);
+} gpu_functions SEC(".maps");
+
+/* Writer: user space. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, BPFPROF_GPU_MAX_FILES);
+	__type(key, __u32);
+	__type(value, struct bpfprof_gpu_file);
+} gpu_files SEC(".maps");
+
+/* All calls. Writer: BPF. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct bpfprof_gpu_key);
+	__type(value, struct bpfprof_gpu_count);
+} gpu_counts SEC(".maps");
+
+/* Key: enum bpfprof_gpu_counter. Writer: BPF, atomically. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, GPU_NR_COUNTERS);
+	__type(key, __u32);
+	__type(value, __u64);
+} gpu_counters SEC(".maps");
+
+/*
+ * Key 0: gpu_stack; key 1: nobody. Writer: user space.
+ *
+ * Linux 6.13 and later give programs of this type a stack per CPU, as if they could not be
+ * preempted: two threads on one CPU overwrite each other's variables, and the kernel dies of it
+ * (commit a76ab5731e32; seen in 7.2). Programs that may call others this way are left the thread's
+ * own stack, so each program here must have such a call in it.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, __u32);
+	__type(value, __u32);
+} gpu_programs SEC(".maps");
+
+static __always_inline void gpu_count(__u32 counter)
+{
+	__u64 *value = bpf_map_lookup_elem(&gpu_counters, &counter);
+
+	if (value)
+		__sync_fetch_and_add(value, 1);
+}
+
+/* The last quarter is for events of processes. */
+static __always_inline bool ring_has_room(void)
+{
+	return bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) < cfg.ring_bytes / 4 * 3;
+}
+
+static __always_inline int user_read(void *dst, __u32 len, __u64 va)
+{
+	if (!bpf_probe_read_user(dst, len, (void *)va))
+		return 0;
+	gpu_count(GPU_COUNT_ARGUMENT_FAULT);
+	return -1;
+}
+
+/* NULL if there is no room. */
+static __noinline struct bpfprof_gpu_process *process_get(const struct bpfprof_gpu_process_key *key)
+{
+	struct bpfprof_gpu_process fresh = { 0 };
+	struct bpfprof_gpu_process *process = bpf_map_lookup_elem(&gpu_processes, key);
+
+	if (process)
+		return process;
+	bpf_map_update_elem(&gpu_processes, key, &fresh, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&gpu_processes, key);
+}
+
+/* While probes of all processes take the place of those of single ones, both kinds are there. */
+static __always_inline bool probe_counts(__u64 cookie)
+{
+	__u32 nr = FILE_OF(cookie);
+	struct bpfprof_gpu_file *file = bpf_map_lookup_elem(&gpu_files, &nr);
+
+	return file && !file->everywhere == !!(cookie & BPFPROF_GPU_OF_ONE_PROCESS);
+}
+
+static __always_inline void event_send(struct task_struct *task,
+				       const struct bpfprof_gpu_call *call)
+{
+	struct bpfprof_gpu_event *e = NULL;
+
+	if (ring_has_room())
+		e = bpf_ringbuf_reserve(&ring, sizeof(*e), 0);
+	if (!e) {
+		gpu_count(GPU_COUNT_EVENTS_LOST);
+		return;
+	}
+	record_fill(&e->rec, BPFPROF_KIND_GPU_CALL, sizeof(*e));
+	task_id_fill(&e->task, task);
+	e->call = *call;
+	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+}
+
+#endif
