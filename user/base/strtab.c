@@ -8,6 +8,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "base/vec.h"
+
 #define CHUNK_BYTES 65536
 #define OVERFLOW_ID 1
 
@@ -56,22 +58,10 @@ static char *chunk_copy(struct strtab *tab, const char *str, size_t len)
 
 static int grow_strings(struct strtab *tab)
 {
-	uint32_t cap = tab->cap ? tab->cap * 2 : 256;
-	const char **strings;
-	uint32_t *hashes;
+	uint32_t cap = tab->cap;
+	int err = vec_grow(tab->strings, tab->nr + 1ULL, cap, UINT32_MAX);
 
-	if (tab->nr < tab->cap)
-		return 0;
-	strings = realloc(tab->strings, cap * sizeof(*strings));
-	if (!strings)
-		return -ENOMEM;
-	tab->strings = strings;
-	hashes = realloc(tab->hashes, cap * sizeof(*hashes));
-	if (!hashes)
-		return -ENOMEM;
-	tab->hashes = hashes;
-	tab->cap = cap;
-	return 0;
+	return err ? err : vec_grow(tab->hashes, tab->nr + 1ULL, tab->cap, UINT32_MAX);
 }
 
 static int grow_slots(struct strtab *tab)

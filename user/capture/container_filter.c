@@ -9,26 +9,25 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/text.h"
+#include "base/vec.h"
 #include "container/containers.h"
 
 #define MAX_LIST 1024
 
 static int list_add(char ***list, size_t *nr, const char *text, struct buf *why)
 {
-	char **tmp, *copy;
+	char *copy;
 
 	if (*nr == MAX_LIST) {
 		buf_add_str(why, "at most 1024 can be given");
 		return -EINVAL;
 	}
-	tmp = reallocarray(*list, *nr + 1, sizeof(*tmp));
-	if (!tmp)
+	if (!vec_fit(*list, *nr + 1))
 		return -ENOMEM;
-	*list = tmp;
 	copy = strdup(text);
 	if (!copy)
 		return -ENOMEM;
-	tmp[(*nr)++] = copy;
+	(*list)[(*nr)++] = copy;
 	return 0;
 }
 

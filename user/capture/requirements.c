@@ -21,6 +21,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/vec.h"
 #include "capture/bpf_features.h"
 #include "capture/memory_limit.h"
 #include "capture/target.h"
@@ -52,7 +53,8 @@
 void requirements_add(struct requirements *reqs, const char *name, enum requirement_status status,
 		      const char *remedy, const char *found, ...)
 {
-	struct requirement req = { .name = name, .status = status }, *items;
+	struct requirement req = { .name = name, .status = status };
+	bool room;
 	va_list ap;
 	int len;
 
@@ -63,16 +65,14 @@ void requirements_add(struct requirements *reqs, const char *name, enum requirem
 		req.found = NULL;
 	if (remedy)
 		req.remedy = strdup(remedy);
-	items = reallocarray(reqs->items, reqs->nr + 1, sizeof(*items));
-	if (items)
-		reqs->items = items;
-	if (!items || !req.found || (remedy && !req.remedy)) {
+	room = vec_fit(reqs->items, reqs->nr + 1);
+	if (!room || !req.found || (remedy && !req.remedy)) {
 		free(req.found);
 		free(req.remedy);
 		reqs->error = -ENOMEM;
 		return;
 	}
-	items[reqs->nr++] = req;
+	reqs->items[reqs->nr++] = req;
 }
 
 /* First line of a small file: 0 or -errno. */

@@ -18,6 +18,7 @@
 #include "base/exit_status.h"
 #include "base/log.h"
 #include "base/time.h"
+#include "base/vec.h"
 #include "capture/container_filter.h"
 #include "capture/ray_roles.h"
 #include "capture/requirements.h"
@@ -363,15 +364,9 @@ struct parents {
 static int note_parent(void *arg, pid_t pid, const struct proc_usage *usage)
 {
 	struct parents *parents = arg;
-	struct parent *tmp;
 
-	if (parents->nr == parents->cap) {
-		parents->cap = parents->cap ? parents->cap * 2 : 256;
-		tmp = reallocarray(parents->list, parents->cap, sizeof(*tmp));
-		if (!tmp)
-			return -ENOMEM;
-		parents->list = tmp;
-	}
+	if (vec_grow(parents->list, parents->nr + 1, parents->cap, VEC_BOUNDED))
+		return -ENOMEM;
 	parents->list[parents->nr++] = (struct parent){ .pid = pid, .parent = usage->parent };
 	return 0;
 }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/vec.h"
 #include "proc/pids.h"
 #include "proc/usage.h"
 
@@ -24,19 +25,11 @@ static bool targets_have(const struct targets *targets, pid_t pid)
 
 static int targets_add(struct targets *targets, pid_t pid, pid_t parent)
 {
-	struct dump_target *tmp;
+	int err = vec_grow(targets->list, targets->nr + 1, targets->cap, DUMP_MAX_TARGETS);
 
-	if (targets->nr == targets->cap) {
-		if (targets->nr >= DUMP_MAX_TARGETS)
-			return -E2BIG;
-		targets->cap = targets->cap ? targets->cap * 2 : 64;
-		tmp = reallocarray(targets->list, targets->cap, sizeof(*tmp));
-		if (!tmp)
-			return -ENOMEM;
-		targets->list = tmp;
-	}
-	targets->list[targets->nr++] = (struct dump_target){ .pid = pid, .parent = parent };
-	return 0;
+	if (!err)
+		targets->list[targets->nr++] = (struct dump_target){ .pid = pid, .parent = parent };
+	return err;
 }
 
 static int note_parent(void *all, pid_t pid, const struct proc_usage *usage)

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "base/time.h"
+#include "base/vec.h"
 #include "capture/worker_processes.h"
 #include "gpu/job.h"
 #include "kernel/probes/gpu_probes.h"
@@ -90,25 +91,18 @@ static int found(void *arg, pid_t pid, const struct proc_usage *usage, const cha
 		 const char *pattern)
 {
 	struct gpu_workers *workers = arg;
-	struct worker *tmp;
-	size_t cap;
+	struct worker *worker;
 
 	if (workers->nr == GPU_WORKERS_MAX || is_known(workers, pid, usage->start_ns))
 		return 0;
-	if (workers->nr == workers->cap) {
-		cap = workers->cap ? 2 * workers->cap : 16;
-		tmp = reallocarray(workers->list, cap, sizeof(*tmp));
-		if (!tmp)
-			return -ENOMEM;
-		workers->list = tmp;
-		workers->cap = cap;
-	}
-	tmp = &workers->list[workers->nr];
-	*tmp = (struct worker){ .pid = pid,
-				.parent = usage->parent,
-				.started_ns = usage->start_ns,
-				.name = strdup(name) };
-	if (!tmp->name)
+	if (vec_grow(workers->list, workers->nr + 1, workers->cap, GPU_WORKERS_MAX))
+		return -ENOMEM;
+	worker = &workers->list[workers->nr];
+	*worker = (struct worker){ .pid = pid,
+				   .parent = usage->parent,
+				   .started_ns = usage->start_ns,
+				   .name = strdup(name) };
+	if (!worker->name)
 		return -ENOMEM;
 	workers->nr++;
 	if (!workers->job->sampler.steps) /* they tell, too */
@@ -189,16 +183,8 @@ struct tree {
 static int tree_add(void *arg, pid_t pid, const struct proc_usage *usage)
 {
 	struct tree *tree = arg;
-	size_t cap = tree->cap ? 2 * tree->cap : 256;
-	void *tmp;
-
-	if (tree->nr == tree->cap) {
-		tmp = reallocarray(tree->list, cap, sizeof(*tree->list));
-		if (!tmp)
-			return -ENOMEM;
-		tree->list = tmp;
-		tree->cap = cap;
-	}
+	if (vec_grow(tree->list, tree->nr + 1, tree->cap, VEC_BOUNDED))
+		return -ENOMEM;
 	tree->list[tree->nr].pid = pid;
 	tree->list[tree->nr++].parent = usage->parent;
 	return 0;

@@ -6,6 +6,7 @@
 
 #include "base/strtab.h"
 #include "base/time.h"
+#include "base/vec.h"
 #include "cmd/recording.h"
 #include "findings/record_findings.h"
 #include "options/options.h"
@@ -113,7 +114,7 @@ static void process_usage(struct recording *rec, struct profile *profile, size_t
 static void add_idle_targets(struct recording *rec, struct profile *profile)
 {
 	const struct record_options *options = rec->options;
-	struct profile_process *tmp, *p;
+	struct profile_process *p;
 	struct proc_usage usage;
 	char cmdline[CMDLINE_MAX];
 	size_t i, k;
@@ -124,11 +125,9 @@ static void add_idle_targets(struct recording *rec, struct profile *profile)
 				break;
 		if (k < profile->nr_processes || proc_usage_read(&usage, options->pids[i]))
 			continue;
-		tmp = realloc(profile->processes, (profile->nr_processes + 1) * sizeof(*tmp));
-		if (!tmp)
+		if (!vec_fit(profile->processes, profile->nr_processes + 1))
 			return;
-		profile->processes = tmp;
-		p = &tmp[profile->nr_processes++];
+		p = &profile->processes[profile->nr_processes++];
 		*p = (struct profile_process){ .pid = (uint32_t)options->pids[i],
 					       .kernel_pid = rec->sampler.target_pids[i],
 					       .asked_for = true };

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/vec.h"
 #include "formats/profile_read.h"
 #include "gpu/report_read.h"
 #include "options/flags.h"
@@ -51,7 +52,6 @@ static int reason(struct buf *why, const char *text)
 
 static int take_file(struct report_options *options, const char *value, struct buf *why)
 {
-	char **files;
 	size_t i;
 
 	if (!*value)
@@ -61,12 +61,10 @@ static int take_file(struct report_options *options, const char *value, struct b
 	for (i = 0; !strcmp(value, "-") && i < options->nr_files; i++)
 		if (!strcmp(options->files[i], "-"))
 			return reason(why, "standard input is read once");
-	files = reallocarray(options->files, options->nr_files + 1, sizeof(*files));
-	if (!files)
+	if (!vec_fit(options->files, options->nr_files + 1))
 		return -ENOMEM;
-	options->files = files;
-	files[options->nr_files] = strdup(value);
-	if (!files[options->nr_files])
+	options->files[options->nr_files] = strdup(value);
+	if (!options->files[options->nr_files])
 		return -ENOMEM;
 	options->nr_files++;
 	return 0;

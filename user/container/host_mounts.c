@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/vec.h"
 #include "proc/mountinfo.h"
 
 #define FILE_MAX_BYTES (64 << 20) /* 100,000 mounts with the layers of overlays */
@@ -104,21 +105,6 @@ static bool is_kernels_own(const char *type)
 	return false;
 }
 
-static int list_reserve(struct mount_list *list)
-{
-	size_t cap = list->cap ? 2 * list->cap : 256;
-	struct host_mount *tmp;
-
-	if (list->nr < list->cap)
-		return 0;
-	tmp = realloc(list->mounts, cap * sizeof(*tmp));
-	if (!tmp)
-		return -ENOMEM;
-	list->mounts = tmp;
-	list->cap = cap;
-	return 0;
-}
-
 /* The path as pid 1 has it; NULL: it lies outside of the node's file system. */
 static const char *node_path(const char *point, const char *strip)
 {
@@ -144,7 +130,7 @@ static bool list_add(void *arg, const struct mount_line *line)
 		list->nr_left_out++;
 		return true;
 	}
-	list->error = list_reserve(list);
+	list->error = vec_grow(list->mounts, list->nr + 1, list->cap, MOUNTS_MAX);
 	if (list->error)
 		return false;
 	list->mounts[list->nr++] = (struct host_mount){

@@ -8,6 +8,7 @@
 
 #include "base/map.h"
 #include "base/time.h"
+#include "base/vec.h"
 #include "cuda/code_function.h"
 #include "cuda/launch_sites.h"
 #include "cuda/registrations.h"
@@ -256,21 +257,12 @@ static int file_prepare(struct kernel_names *names, struct file *file, struct el
 
 static struct site *site_add(struct file *file, uint64_t rva)
 {
-	uint32_t cap = file->cap_sites ? 2 * file->cap_sites : 64;
-	struct site *tmp;
-
 	if (file->nr_sites == KERNEL_NAMES_MAX_SITES) {
 		map_clear(&file->places);
 		file->nr_sites = 0;
 	}
-	if (file->nr_sites == file->cap_sites) {
-		tmp = realloc(file->sites, cap * sizeof(*tmp));
-		if (!tmp)
-			return NULL;
-		file->sites = tmp;
-		file->cap_sites = cap;
-	}
-	if (map_set(&file->places, rva, file->nr_sites))
+	if (vec_grow(file->sites, file->nr_sites + 1, file->cap_sites, KERNEL_NAMES_MAX_SITES) ||
+	    map_set(&file->places, rva, file->nr_sites))
 		return NULL;
 	return &file->sites[file->nr_sites++];
 }
@@ -308,7 +300,6 @@ static int name_read(struct kernel_names *names, struct elf_image *img, uint64_t
 {
 	uint64_t off;
 	size_t len = 0, i;
-	char *tmp;
 
 	if (elf_image_rva_to_off(img, rva, &off))
 		return -EBADMSG;
@@ -316,10 +307,8 @@ static int name_read(struct kernel_names *names, struct elf_image *img, uint64_t
 		if (len == names->name_cap) {
 			if (len == REGISTRATIONS_MAX_NAME)
 				return -E2BIG;
-			tmp = realloc(names->name, len + NAME_CHUNK);
-			if (!tmp)
+			if (!vec_fit(names->name, len + NAME_CHUNK))
 				return -ENOMEM;
-			names->name = tmp;
 			names->name_cap = len + NAME_CHUNK;
 		}
 		/* By the byte, since the file may end with the name; the image has a cache. */

@@ -7,6 +7,7 @@
 
 #include "base/map.h"
 #include "base/time.h"
+#include "base/vec.h"
 #include "cuda/code_values.h"
 #include "cuda/relocations.h"
 #include "elf/image.h"
@@ -321,20 +322,11 @@ static bool has_name(struct elf_image *img, uint64_t rva)
 
 static int found_add(struct registrations_reader *r, struct found found)
 {
-	size_t cap = r->cap_found ? 2 * r->cap_found : 64;
-	struct found *tmp;
+	int err = vec_grow(r->found, r->nr_found + 1, r->cap_found, REGISTRATIONS_MAX);
 
-	if (r->nr_found == REGISTRATIONS_MAX)
-		return -E2BIG;
-	if (r->nr_found == r->cap_found) {
-		tmp = realloc(r->found, cap * sizeof(*tmp));
-		if (!tmp)
-			return -ENOMEM;
-		r->found = tmp;
-		r->cap_found = cap;
-	}
-	r->found[r->nr_found++] = found;
-	return 0;
+	if (!err)
+		r->found[r->nr_found++] = found;
+	return err;
 }
 
 static void callee_add(struct scan *scan, uint64_t rva)

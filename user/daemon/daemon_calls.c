@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/time.h"
+#include "base/vec.h"
 #include "cuda/functions.h"
 #include "gpu/waits.h"
 #include "kernel/probes/gpu_probes.h"
@@ -106,24 +107,18 @@ static void ended_choose(struct daemon_calls *calls)
 /* Counts of what has ended make room in the kernel for others, and wait here for the border. */
 static void ended_take(struct daemon_calls *calls, struct gpu_snapshot *picture)
 {
-	size_t parts = call_table_nr_parts(calls->watch.tally) + 1, i, cap, left = 0;
-	struct call_table_count *count, *tmp;
+	size_t parts = call_table_nr_parts(calls->watch.tally) + 1, i, left = 0;
+	struct call_table_count *count;
 	struct counts ended;
 
 	for (i = 0; i < picture->nr_counts; i++) {
 		count = &picture->counts[i];
 		picture->counts[left++] = *count;
 		if (!has_ended(calls, count->key.pid, count->key.start_ns) ||
-		    calls->nr_ended >= MAX_ENDED)
+		    calls->nr_ended >= MAX_ENDED ||
+		    vec_grow(calls->ended, calls->nr_ended + parts, calls->cap_ended,
+			     MAX_ENDED + parts))
 			continue;
-		if (calls->nr_ended + parts > calls->cap_ended) {
-			cap = calls->cap_ended * 2 + 256 + parts;
-			tmp = reallocarray(calls->ended, cap, sizeof(*tmp));
-			if (!tmp)
-				continue;
-			calls->ended = tmp;
-			calls->cap_ended = cap;
-		}
 		ended = (struct counts){ .all = calls->ended, .nr = calls->nr_ended };
 		parts_since(calls, count, &ended);
 		calls->nr_ended = ended.nr;

@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "base/duration.h"
+#include "base/vec.h"
 #include "daemon/push_request.h"
 #include "options/values.h"
 
@@ -28,7 +29,8 @@ int push_file_take(char **dst, const char *value, struct buf *why)
 
 int push_label_take(struct push_options *options, const char *value, struct buf *why)
 {
-	char **labels, *copy;
+	bool room;
+	char *copy;
 
 	if (push_label_check(value))
 		return refuse(why, "must be NAME=VALUE, like cluster=train-a; not host, namespace, "
@@ -36,14 +38,12 @@ int push_label_take(struct push_options *options, const char *value, struct buf 
 	if (options->nr_labels == LABELS_MAX)
 		return refuse(why, "16 labels are enough");
 	copy = strdup(value);
-	labels = reallocarray(options->labels, options->nr_labels + 1, sizeof(*labels));
-	if (labels)
-		options->labels = labels;
-	if (!copy || !labels) {
+	room = vec_fit(options->labels, options->nr_labels + 1);
+	if (!copy || !room) {
 		free(copy);
 		return -ENOMEM;
 	}
-	labels[options->nr_labels++] = copy;
+	options->labels[options->nr_labels++] = copy;
 	return 0;
 }
 

@@ -13,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/vec.h"
+
 #define TIME_DIGITS 16 /* yyyymmddThhmmssZ */
 #define NUMBER_MAX 999999999
 
@@ -184,16 +186,8 @@ static int set_compare(const void *a, const void *b)
 
 static int set_add(struct sets *sets, size_t *cap, const struct set *set)
 {
-	size_t more = *cap ? *cap * 2 : 256;
-	struct set *tmp;
-
-	if (sets->nr == *cap) {
-		tmp = reallocarray(sets->sets, more, sizeof(*tmp));
-		if (!tmp)
-			return -ENOMEM;
-		sets->sets = tmp;
-		*cap = more;
-	}
+	if (vec_grow(sets->sets, sets->nr + 1, *cap, VEC_BOUNDED))
+		return -ENOMEM;
 	sets->sets[sets->nr++] = *set;
 	return 0;
 }

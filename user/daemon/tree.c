@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/vec.h"
 #include "daemon/sets.h"
 
 #define MAX_ENTRIES 1048576 /* of folders that are not ours, too */
@@ -89,16 +90,10 @@ static int folder_store(const struct tree *tree, const struct folder *folder, st
 
 static int folder_add(struct tree *tree, const char *namespace, const char *pod)
 {
-	size_t cap = tree->cap_folders ? 2 * tree->cap_folders : 16;
-	struct folder *folders, added = { 0 };
+	struct folder added = { 0 };
 
-	if (tree->nr_folders == tree->cap_folders) {
-		folders = reallocarray(tree->folders, cap, sizeof(*folders));
-		if (!folders)
-			return -ENOMEM;
-		tree->folders = folders;
-		tree->cap_folders = cap;
-	}
+	if (vec_grow(tree->folders, tree->nr_folders + 1, tree->cap_folders, VEC_BOUNDED))
+		return -ENOMEM;
 	if (pod) {
 		added.namespace = strdup(namespace);
 		added.pod = strdup(pod);
@@ -114,16 +109,8 @@ static int folder_add(struct tree *tree, const char *namespace, const char *pod)
 
 static int entry_add(struct tree *tree, const struct entry *entry)
 {
-	size_t cap = tree->cap ? 2 * tree->cap : 256;
-	struct entry *entries;
-
-	if (tree->nr == tree->cap) {
-		entries = reallocarray(tree->entries, cap, sizeof(*entries));
-		if (!entries)
-			return -ENOMEM;
-		tree->entries = entries;
-		tree->cap = cap;
-	}
+	if (vec_grow(tree->entries, tree->nr + 1, tree->cap, VEC_BOUNDED))
+		return -ENOMEM;
 	tree->entries[tree->nr++] = *entry;
 	tree->folders[entry->folder].nr++;
 	tree->nr_sets++;

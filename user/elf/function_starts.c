@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/vec.h"
 #include "elf/image.h"
 #include "elf/symtab.h"
 
@@ -85,7 +86,6 @@ int function_starts_load(struct function_starts *ret, struct elf_image *img, uin
 	struct function_starts starts = { .low = low,
 					  .high = high - low > UINT32_MAX ? low + UINT32_MAX
 									  : high };
-	uint32_t *exact;
 	int err;
 
 	starts.starts = malloc(FUNCTION_STARTS_MAX * sizeof(*starts.starts));
@@ -104,9 +104,7 @@ int function_starts_load(struct function_starts *ret, struct elf_image *img, uin
 		return err;
 	}
 	qsort(starts.starts, starts.nr, sizeof(*starts.starts), compare);
-	exact = realloc(starts.starts, (starts.nr + 1) * sizeof(*exact));
-	if (exact)
-		starts.starts = exact;
+	(void)vec_fit(starts.starts, starts.nr + 1);
 	*ret = starts;
 	return 0;
 }

@@ -11,6 +11,7 @@
 #include "base/strtab.h"
 #include "base/text.h"
 #include "base/utf8.h"
+#include "base/vec.h"
 #include "formats/asset.h"
 #include "formats/profile_text.h"
 #include "formats/stack_order.h"
@@ -228,16 +229,8 @@ static void close_frames(struct svg *svg, size_t keep, uint64_t at)
 
 static int open_frame(struct svg *svg, uint32_t text, uint64_t at)
 {
-	struct open_frame *open;
-	size_t cap = svg->cap ? 2 * svg->cap : 64;
-
-	if (svg->nr_open == svg->cap) {
-		open = realloc(svg->open, cap * sizeof(*open));
-		if (!open)
-			return -ENOMEM;
-		svg->open = open;
-		svg->cap = cap;
-	}
+	if (vec_grow(svg->open, svg->nr_open + 1, svg->cap, VEC_BOUNDED))
+		return -ENOMEM;
 	svg->open[svg->nr_open++] =
 		(struct open_frame){ .text = text, .start = at, .old_start = svg->old };
 	return 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The processes of a table of calls. */
+#include "base/vec.h"
 #include "gpu/call_table_state.h"
 
 #include <stdlib.h>
@@ -19,7 +20,6 @@ struct process_entry *call_table_process_get(struct call_table *tally, uint32_t 
 					     uint64_t start_ns)
 {
 	struct process_key key = { .start_ns = start_ns, .pid = pid };
-	struct call_table_process *tmp;
 	struct process_entry *entry;
 
 	HASH_FIND(hh, tally->by_process, &key, sizeof(key), entry);
@@ -27,16 +27,14 @@ struct process_entry *call_table_process_get(struct call_table *tally, uint32_t 
 		return entry;
 	if (tally->nr_processes == CALL_TABLE_MAX_PROCESSES)
 		goto lost;
-	tmp = reallocarray(tally->processes, tally->nr_processes + 1, sizeof(*tmp));
-	if (!tmp)
+	if (!vec_fit(tally->processes, tally->nr_processes + 1))
 		goto lost;
-	tally->processes = tmp;
 	entry = calloc(1, sizeof(*entry));
 	if (!entry)
 		goto lost;
 	entry->key = key;
 	entry->index = (uint32_t)tally->nr_processes;
-	tmp[tally->nr_processes++] = (struct call_table_process){
+	tally->processes[tally->nr_processes++] = (struct call_table_process){
 		.kernel_pid = pid, .pid = tally->pids_are_own ? pid : 0, .start_ns = start_ns
 	};
 	HASH_ADD(hh, tally->by_process, key, sizeof(entry->key), entry);

@@ -7,9 +7,8 @@
 #define HASH_SEED graphs->seed
 #include "base/hash_seed.h"
 #include "base/seeded_hash.h"
+#include "base/vec.h"
 #include "profile/stats.h"
-
-#define FIRST_ROOM 8
 
 struct graph_key {
 	uint64_t start_ns;
@@ -118,19 +117,11 @@ static size_t node_place(const struct graph *graph, uint32_t function, uint64_t 
 static bool node_add(struct gpu_graphs *graphs, struct graph *graph, size_t at, uint32_t function,
 		     uint64_t handle)
 {
-	uint32_t cap = graph->cap ? 2 * graph->cap : FIRST_ROOM;
 	uint32_t room = GPU_GRAPHS_MAX_NODES / graphs->share;
-	struct gpu_graph_node *tmp;
 
-	if (graphs->nr_nodes >= room || graph->of->nr_nodes >= room / GPU_GRAPHS_OF_ONE)
+	if (graphs->nr_nodes >= room || graph->of->nr_nodes >= room / GPU_GRAPHS_OF_ONE ||
+	    vec_grow(graph->nodes, graph->nr + 1, graph->cap, GPU_GRAPHS_MAX_NODES))
 		return false;
-	if (graph->nr == graph->cap) {
-		tmp = reallocarray(graph->nodes, cap, sizeof(*tmp));
-		if (!tmp)
-			return false;
-		graph->nodes = tmp;
-		graph->cap = cap;
-	}
 	memmove(&graph->nodes[at + 1], &graph->nodes[at], (graph->nr - at) * sizeof(*graph->nodes));
 	graph->nodes[at] = (struct gpu_graph_node){ .handle = handle, .function = function };
 	graph->nr++;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_ROOM 16
+#include "base/vec.h"
 
 void gpu_mappings_fini(struct gpu_mappings *mappings)
 {
@@ -41,17 +41,10 @@ size_t gpu_mappings_find(const struct gpu_mappings *mappings, uint64_t va, uint6
 
 int gpu_mappings_add(struct gpu_mappings *mappings, const struct gpu_mapping *mapping)
 {
-	size_t at = place(mappings, mapping->va), cap = mappings->cap;
-	struct gpu_mapping *tmp;
+	size_t at = place(mappings, mapping->va);
 
-	if (mappings->nr == cap) {
-		cap = cap ? 2 * cap : FIRST_ROOM;
-		tmp = reallocarray(mappings->all, cap, sizeof(*tmp));
-		if (!tmp)
-			return -ENOMEM;
-		mappings->all = tmp;
-		mappings->cap = cap;
-	}
+	if (vec_grow(mappings->all, mappings->nr + 1, mappings->cap, VEC_BOUNDED))
+		return -ENOMEM;
 	memmove(&mappings->all[at + 1], &mappings->all[at],
 		(mappings->nr - at) * sizeof(*mappings->all));
 	mappings->all[at] = *mapping;

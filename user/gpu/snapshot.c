@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/time.h"
+#include "base/vec.h"
 #include "gpu/job.h"
 #include "gpu/monitor.h"
 #include "gpu/waits.h"
@@ -18,36 +19,23 @@ bool gpu_monitor_wants(const struct gpu_monitor *watch, const struct bpfprof_gpu
 	return !watch->chosen || call_table_is_described(watch->tally, key->pid, key->start_ns);
 }
 
-/* Room for one more element of size bytes; false and noted without memory. */
-static bool room(struct gpu_snapshot *picture, void **data, size_t nr, size_t *cap, size_t size)
+/* Whether vec_grow() has made room; false is noted. */
+static bool has_room(struct gpu_snapshot *picture, int err)
 {
-	size_t wanted = *cap ? *cap * 2 : 64;
-	void *tmp;
-
-	if (nr < *cap)
-		return true;
-	tmp = reallocarray(*data, wanted, size);
-	if (!tmp) {
-		picture->no_memory = true;
-		return false;
-	}
-	*data = tmp;
-	*cap = wanted;
-	return true;
+	picture->no_memory |= err != 0;
+	return !err;
 }
 
 static void add_count(void *arg, const struct bpfprof_gpu_key *key,
 		      const struct bpfprof_gpu_count *count)
 {
 	struct gpu_snapshot *picture = arg;
-	void *data = picture->counts;
 
 	if (picture->only && !gpu_monitor_wants(picture->only, key))
 		return;
-	if (!room(picture, &data, picture->nr_counts, &picture->cap_counts,
-		  sizeof(*picture->counts)))
+	if (!has_room(picture, vec_grow(picture->counts, picture->nr_counts + 1,
+					picture->cap_counts, VEC_BOUNDED)))
 		return;
-	picture->counts = data;
 	picture->counts[picture->nr_counts++] =
 		(struct call_table_count){ .key = *key, .count = *count };
 }
@@ -84,16 +72,13 @@ bool gpu_snapshot_is_waiting(const struct bpfprof_gpu_open *open)
 static void add_waiting(struct gpu_snapshot *picture, uint32_t tid,
 			const struct bpfprof_gpu_thread *thread)
 {
-	void *data;
 	uint32_t i;
 
 	for (i = 0; i < thread->depth && i < BPFPROF_GPU_MAX_OPEN; i++) {
-		data = picture->waiting;
 		if (!gpu_snapshot_is_waiting(&thread->open[i]) ||
-		    !room(picture, &data, picture->nr_waiting, &picture->cap_waiting,
-			  sizeof(*picture->waiting)))
+		    !has_room(picture, vec_grow(picture->waiting, picture->nr_waiting + 1,
+						picture->cap_waiting, VEC_BOUNDED)))
 			continue;
-		picture->waiting = data;
 		picture->waiting[picture->nr_waiting++] =
 			(struct gpu_waiting_call){ .tid = tid, .open = thread->open[i] };
 	}
@@ -104,13 +89,12 @@ static void add_thread(void *arg, uint32_t tid, const struct bpfprof_gpu_thread 
 	struct gpu_snapshot *picture = arg;
 	struct gpu_open_call *open;
 	const struct bpfprof_gpu_open *chosen = open_choose(thread);
-	void *data = picture->open;
 
 	add_waiting(picture, tid, thread);
 	if (!thread->depth || chosen->flags & BPFPROF_CALL_OUTSIDE ||
-	    !room(picture, &data, picture->nr_open, &picture->cap_open, sizeof(*picture->open)))
+	    !has_room(picture, vec_grow(picture->open, picture->nr_open + 1, picture->cap_open,
+					VEC_BOUNDED)))
 		return;
-	picture->open = data;
 	open = &picture->open[picture->nr_open++];
 	*open = (struct gpu_open_call){
 		.tid = tid, .open = *chosen, .groups = thread->groups, .grouped = thread->grouped
@@ -122,11 +106,10 @@ static void add_comm(void *arg, const struct bpfprof_gpu_comm_key *key,
 		     const struct bpfprof_gpu_comm *comm)
 {
 	struct gpu_snapshot *picture = arg;
-	void *data = picture->comms;
 
-	if (!room(picture, &data, picture->nr_comms, &picture->cap_comms, sizeof(*picture->comms)))
+	if (!has_room(picture, vec_grow(picture->comms, picture->nr_comms + 1, picture->cap_comms,
+					VEC_BOUNDED)))
 		return;
-	picture->comms = data;
 	picture->comms[picture->nr_comms++] = (struct gpu_comm_entry){ .key = *key, .comm = *comm };
 }
 
@@ -134,12 +117,10 @@ static void add_memory(void *arg, const struct bpfprof_gpu_process_key *key,
 		       const struct bpfprof_gpu_memory *memory)
 {
 	struct gpu_snapshot *picture = arg;
-	void *data = picture->memory;
 
-	if (!room(picture, &data, picture->nr_memory, &picture->cap_memory,
-		  sizeof(*picture->memory)))
+	if (!has_room(picture, vec_grow(picture->memory, picture->nr_memory + 1,
+					picture->cap_memory, VEC_BOUNDED)))
 		return;
-	picture->memory = data;
 	picture->memory[picture->nr_memory++] =
 		(struct gpu_memory_entry){ .key = *key, .memory = *memory };
 }

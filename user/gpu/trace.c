@@ -10,6 +10,7 @@
 
 #include "base/spool.h"
 #include "base/strtab.h"
+#include "base/vec.h"
 #include "cuda/functions.h"
 #include "proc/title.h"
 #include "profile/stats.h"
@@ -57,19 +58,6 @@ struct gpu_trace {
 	uint64_t calls_lost, titles_lost;
 };
 
-/* The array with room for one more element, or NULL: it is as it was. */
-static void *grown(void *array, size_t nr, size_t *cap, size_t bytes)
-{
-	size_t more = *cap ? *cap * 2 : 64;
-
-	if (nr < *cap)
-		return array;
-	array = reallocarray(array, more, bytes);
-	if (array)
-		*cap = more;
-	return array;
-}
-
 static struct process_entry *process_get(struct gpu_trace *trace, uint32_t pid, uint64_t start_ns,
 					 size_t max)
 {
@@ -93,22 +81,19 @@ static struct process_entry *process_get(struct gpu_trace *trace, uint32_t pid, 
 static struct thread_entry *thread_get(struct gpu_trace *trace, uint32_t process, uint32_t tid)
 {
 	struct thread_key key = { .process = process, .tid = tid };
-	struct gpu_trace_thread *threads;
 	struct thread_entry *entry;
 
 	HASH_FIND(hh, trace->by_thread, &key, sizeof(key), entry);
-	if (entry || trace->nr_threads == GPU_TRACE_MAX_THREADS)
+	if (entry || vec_grow(trace->threads, trace->nr_threads + 1, trace->cap_threads,
+			      GPU_TRACE_MAX_THREADS))
 		return entry;
-	threads = grown(trace->threads, trace->nr_threads, &trace->cap_threads, sizeof(*threads));
-	if (!threads)
-		return NULL;
-	trace->threads = threads;
 	entry = calloc(1, sizeof(*entry));
 	if (!entry)
 		return NULL;
 	entry->key = key;
 	entry->index = (uint32_t)trace->nr_threads;
-	threads[trace->nr_threads++] = (struct gpu_trace_thread){ .process = process, .tid = tid };
+	trace->threads[trace->nr_threads++] =
+		(struct gpu_trace_thread){ .process = process, .tid = tid };
 	HASH_ADD(hh, trace->by_thread, key, sizeof(entry->key), entry);
 	return entry;
 }
@@ -221,17 +206,14 @@ void gpu_trace_leave(struct gpu_trace *trace, uint32_t tid, const struct bpfprof
 void gpu_trace_note_open(struct gpu_trace *trace, uint32_t tid,
 			 const struct bpfprof_gpu_thread *thread)
 {
-	struct bpfprof_gpu_trace *open;
 	uint32_t i;
 
 	for (i = 0; i < thread->depth && i < BPFPROF_GPU_MAX_OPEN; i++) {
-		open = grown(trace->open, trace->nr_open, &trace->cap_open, sizeof(*open));
-		if (!open) {
+		if (vec_grow(trace->open, trace->nr_open + 1, trace->cap_open, VEC_BOUNDED))
 			trace->calls_lost++;
-			continue;
-		}
-		trace->open = open;
-		trace->nr_open += open_fill(trace, tid, thread, i, &open[trace->nr_open]);
+		else
+			trace->nr_open +=
+				open_fill(trace, tid, thread, i, &trace->open[trace->nr_open]);
 	}
 }
 

@@ -8,6 +8,7 @@
 #define HASH_SEED waits->seed
 #include "base/hash_seed.h"
 #include "base/seeded_hash.h"
+#include "base/vec.h"
 #include "profile/stats.h"
 
 #define NO_ROW SIZE_MAX
@@ -78,21 +79,6 @@ static struct process *process_get(struct gpu_waits *waits, uint32_t pid, uint64
 	return process;
 }
 
-static size_t rows_grow(struct gpu_waits *waits)
-{
-	size_t cap = waits->cap_rows ? 2 * waits->cap_rows : 64;
-	struct gpu_waits_row *tmp;
-
-	if (waits->nr_rows < waits->cap_rows)
-		return waits->cap_rows;
-	tmp = reallocarray(waits->rows, cap, sizeof(*tmp));
-	if (!tmp)
-		return 0;
-	waits->rows = tmp;
-	waits->cap_rows = cap;
-	return cap;
-}
-
 /* 0 and where the row is, -ENOSPC if there is no room. */
 static int row_get(struct gpu_waits *waits, struct process *process,
 		   const struct gpu_waits_key *key, size_t *ret)
@@ -101,8 +87,8 @@ static int row_get(struct gpu_waits *waits, struct process *process,
 
 	HASH_FIND(hh, waits->by_key, key, sizeof(*key), entry);
 	if (!entry) {
-		if (waits->nr_rows < GPU_WAITS_MAX_ROWS &&
-		    process->nr_rows < GPU_WAITS_MAX_PROCESS_ROWS && rows_grow(waits))
+		if (process->nr_rows < GPU_WAITS_MAX_PROCESS_ROWS &&
+		    !vec_grow(waits->rows, waits->nr_rows + 1, waits->cap_rows, GPU_WAITS_MAX_ROWS))
 			entry = calloc(1, sizeof(*entry));
 		if (!entry)
 			return -ENOSPC;

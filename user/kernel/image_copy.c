@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/vec.h"
 #include "bpfprof.h"
 #include "elf/unrelocate.h"
 #include "kernel/memory.h"
@@ -42,8 +43,6 @@ static void collect_part(void *arg, const struct bpfprof_vma_record *record, con
 	const struct bpfprof_vma *vma = &record->vma;
 	struct parts *parts = arg;
 	struct image *image;
-	struct part *tmp;
-	size_t cap;
 
 	/* The number may belong to another process by now. */
 	if (record->task.start_ns != parts->process->start_ns ||
@@ -52,16 +51,9 @@ static void collect_part(void *arg, const struct bpfprof_vma_record *record, con
 	if (!vma->ino || vma->end <= vma->start || parts->nr >= MAX_PARTS)
 		return;
 	image = images_get(parts->images, images_add(parts->images, vma, path));
-	if (!image_copy_wanted(image))
+	if (!image_copy_wanted(image) ||
+	    vec_grow(parts->part, parts->nr + 1, parts->cap, MAX_PARTS))
 		return;
-	if (parts->nr == parts->cap) {
-		cap = parts->cap ? parts->cap * 2 : 64;
-		tmp = realloc(parts->part, cap * sizeof(*tmp));
-		if (!tmp)
-			return;
-		parts->part = tmp;
-		parts->cap = cap;
-	}
 	parts->part[parts->nr++] = (struct part){
 		.va = vma->start,
 		.len = vma->end - vma->start,

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/vec.h"
 #include "kernel/iterate.h"
 #include "kernel/session.h"
 #include "bpfprof.skel.h"
@@ -62,19 +63,11 @@ static int task_take(void *arg, const struct bpfprof_task_state *state)
 {
 	struct list *list = arg;
 	struct tasks *tasks = &list->tasks;
-	struct bpfprof_task_state *tmp;
+	int err = vec_grow(tasks->states, tasks->nr + 1, list->cap, TASKS_MAX);
 
-	if (tasks->nr == TASKS_MAX)
-		return -E2BIG;
-	if (tasks->nr == list->cap) {
-		list->cap = list->cap ? list->cap * 2 : READ_RECORDS;
-		tmp = reallocarray(tasks->states, list->cap, sizeof(*tmp));
-		if (!tmp)
-			return -ENOMEM;
-		tasks->states = tmp;
-	}
-	tasks->states[tasks->nr++] = *state;
-	return 0;
+	if (!err)
+		tasks->states[tasks->nr++] = *state;
+	return err;
 }
 
 /* 0, -ESRCH or -errno. */

@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/deadline.h"
 #include "base/time.h"
+#include "base/vec.h"
 #include "kernel/iterate.h"
 #include "kernel/session.h"
 #include "bpfprof.skel.h"
@@ -30,15 +31,12 @@ static int read_all(struct vmas_job *job, int fd)
 {
 	size_t cap = 0;
 	ssize_t n;
-	char *tmp;
 
 	for (;;) {
 		if (cap - job->len < READ_BYTES) {
 			cap = job->len + READ_BYTES;
-			tmp = realloc(job->data, cap);
-			if (!tmp)
+			if (!vec_fit(job->data, cap))
 				return -ENOMEM;
-			job->data = tmp;
 		}
 		n = read(fd, job->data + job->len, READ_BYTES);
 		if (n < 0 && (errno == EINTR || errno == EAGAIN))

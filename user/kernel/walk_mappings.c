@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/time.h"
+#include "base/vec.h"
 #include "kernel/image_copy.h"
 #include "kernel/python_maps.h"
 #include "kernel/remapped.h"
@@ -61,27 +62,15 @@ struct process_mapping walker_mapping_of(struct images *images, uint32_t pid,
 static void collect(void *arg, const struct bpfprof_vma_record *record, const char *path)
 {
 	struct collected *c = arg;
-	struct process_mapping *tmp;
-	size_t cap;
 
 	c->task = record->task;
 	c->place = record->place;
 	c->origin = record->origin;
 	if (record->vma.flags & BPFPROF_VMA_DATA) /* left over from a pass that hung */
 		return;
-	if (c->nr >= PROCESS_MAX_MAPPINGS) {
+	if (vec_grow(c->mappings, c->nr + 1, c->cap, PROCESS_MAX_MAPPINGS)) {
 		c->too_many = true;
 		return;
-	}
-	if (c->nr == c->cap) {
-		cap = c->cap ? c->cap * 2 : 64;
-		tmp = realloc(c->mappings, cap * sizeof(*tmp));
-		if (!tmp) {
-			c->too_many = true;
-			return;
-		}
-		c->mappings = tmp;
-		c->cap = cap;
 	}
 	c->mappings[c->nr++] = walker_mapping_of(c->images, c->own_pid, &record->vma, path);
 	if (record->vma.flags & BPFPROF_VMA_PROGRAM)

@@ -13,6 +13,7 @@
 
 #include "base/deadline.h"
 #include "base/time.h"
+#include "base/vec.h"
 #include "elf/image.h"
 #include "proc/image_file.h"
 #include "proc/origins.h"
@@ -78,21 +79,13 @@ struct images {
 
 static int entry_add(struct images *images, struct image_entry *entry)
 {
-	uint32_t cap = images->cap_ids ? images->cap_ids * 2 : 256;
-	struct image_entry **by_id;
-
 	if (images->nr_files >= BPFPROF_IMAGE_FIRST_FILE + IMAGES_MAX_FILES ||
 	    images->nr == IMAGES_MAX_IDS) {
 		images->nr_problem[IMAGE_TOO_MANY]++;
 		return -E2BIG;
 	}
-	if (images->nr == images->cap_ids) {
-		by_id = realloc(images->by_id, cap * sizeof(struct image_entry *));
-		if (!by_id)
-			return -ENOMEM;
-		images->by_id = by_id;
-		images->cap_ids = cap;
-	}
+	if (vec_grow(images->by_id, images->nr + 1, images->cap_ids, IMAGES_MAX_IDS))
+		return -ENOMEM;
 	entry->image.id = images->nr;
 	images->nr_files++;
 	images->by_id[images->nr++] = entry;

@@ -5,24 +5,16 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/vec.h"
 #include "proc/usage.h"
 
 int pids_add(struct pids *pids, pid_t pid)
 {
-	size_t cap = pids->cap ? 2 * pids->cap : 16;
-	pid_t *tmp;
+	int err = vec_grow(pids->list, pids->nr + 1, pids->cap, PIDS_MAX);
 
-	if (pids->nr == pids->cap) {
-		if (pids->nr >= PIDS_MAX)
-			return -E2BIG;
-		tmp = reallocarray(pids->list, cap, sizeof(*tmp));
-		if (!tmp)
-			return -ENOMEM;
-		pids->list = tmp;
-		pids->cap = cap;
-	}
-	pids->list[pids->nr++] = pid;
-	return 0;
+	if (!err)
+		pids->list[pids->nr++] = pid;
+	return err;
 }
 
 static int compare(const void *a, const void *b)

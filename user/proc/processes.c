@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/vec.h"
 #include "proc/ranks.h"
 #include "proc/title.h"
 
@@ -39,15 +40,11 @@ static void mappings_free(struct process *process)
 /* Room for cap mappings at least. What is there stays, also when this fails. */
 static int mappings_reserve(struct process *process, size_t cap)
 {
-	struct process_mapping *tmp;
-
 	if (cap <= process->cap_mappings)
 		return 0;
-	tmp = realloc(process->mappings, cap * sizeof(*tmp));
-	if (!tmp)
+	if (!vec_fit(process->mappings, cap))
 		return -ENOMEM;
 	process->processes->nr_mappings += cap - process->cap_mappings;
-	process->mappings = tmp;
 	process->cap_mappings = cap;
 	return 0;
 }

@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/strtab.h"
+#include "base/vec.h"
 #include "profile/profile.h"
 #include "profile/stats.h"
 
@@ -258,27 +259,14 @@ bool profile_stack_is_idle(const struct profile *profile, const struct profile_s
 static int idle_stack_add(struct profile *profile, uint32_t *ret)
 {
 	size_t nr_frames = 0, i;
-	void *tmp;
 
 	for (i = 0; i < profile->nr_stacks; i++)
 		if (profile->stacks[i].first + profile->stacks[i].nr > nr_frames)
 			nr_frames = profile->stacks[i].first + profile->stacks[i].nr;
-	if (nr_frames >= UINT32_MAX)
+	if (nr_frames >= UINT32_MAX || !vec_fit(profile->locations, profile->nr_locations + 1) ||
+	    !vec_fit(profile->stack_locations, nr_frames + 1) ||
+	    !vec_fit(profile->stacks, profile->nr_stacks + 1))
 		return -ENOMEM;
-	tmp = reallocarray(profile->locations, profile->nr_locations + 1,
-			   sizeof(*profile->locations));
-	if (!tmp)
-		return -ENOMEM;
-	profile->locations = tmp;
-	tmp = reallocarray(profile->stack_locations, nr_frames + 1,
-			   sizeof(*profile->stack_locations));
-	if (!tmp)
-		return -ENOMEM;
-	profile->stack_locations = tmp;
-	tmp = reallocarray(profile->stacks, profile->nr_stacks + 1, sizeof(*profile->stacks));
-	if (!tmp)
-		return -ENOMEM;
-	profile->stacks = tmp;
 	profile->locations[profile->nr_locations] = (struct profile_location){
 		.kind = LOCATION_CALL,
 		.has_symbol = true,

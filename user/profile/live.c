@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/map.h"
 #include "base/strtab.h"
+#include "base/vec.h"
 #include "proc/title.h"
 #include "profile/aggregate.h"
 #include "profile/frame_names.h"
@@ -295,22 +296,10 @@ static void rows_evict(struct live *live)
 
 static int rows_reserve(struct live *live)
 {
-	size_t cap = live->cap_rows ? live->cap_rows * 2 : 256;
-	struct counted *counted;
-	struct live_row *rows;
+	size_t cap = live->cap_rows;
+	int err = vec_grow(live->rows, live->nr_rows + 1, cap, VEC_BOUNDED);
 
-	if (live->nr_rows < live->cap_rows)
-		return 0;
-	rows = realloc(live->rows, cap * sizeof(*rows));
-	if (!rows)
-		return -ENOMEM;
-	live->rows = rows;
-	counted = realloc(live->counted, cap * sizeof(*counted));
-	if (!counted)
-		return -ENOMEM;
-	live->counted = counted;
-	live->cap_rows = cap;
-	return 0;
+	return err ? err : vec_grow(live->counted, live->nr_rows + 1, live->cap_rows, VEC_BOUNDED);
 }
 
 /* Counts ns for one row, as total in views, and as own in those of leaf_views. */

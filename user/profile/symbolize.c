@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/strtab.h"
 #include "base/time.h"
+#include "base/vec.h"
 #include "elf/image.h"
 #include "elf/symbols.h"
 #include "proc/image_file.h"
@@ -125,13 +126,9 @@ static uint32_t add_printf(struct strtab *strings, const char *fmt, ...)
 /* Index + 1 of the new mapping, 0 if out of memory. */
 static uint32_t mapping_add(struct profile *profile, const struct profile_mapping *mapping)
 {
-	struct profile_mapping *tmp;
-
-	tmp = realloc(profile->mappings, (profile->nr_mappings + 1) * sizeof(*tmp));
-	if (!tmp)
+	if (!vec_fit(profile->mappings, profile->nr_mappings + 1))
 		return 0;
-	profile->mappings = tmp;
-	tmp[profile->nr_mappings++] = *mapping;
+	profile->mappings[profile->nr_mappings++] = *mapping;
 	return (uint32_t)profile->nr_mappings;
 }
 

@@ -12,6 +12,7 @@
 #include "base/hash_seed.h"
 #include "base/strtab.h"
 #include "base/time.h"
+#include "base/vec.h"
 #include "python/codes_state.h"
 #include "python/lines.h"
 #include "python/text.h"
@@ -165,7 +166,6 @@ static void lines_add(struct codes *codes, struct object *object,
 		      const struct bpfprof_python_code *piece)
 {
 	uint32_t end;
-	uint8_t *tmp;
 
 	if (piece->total > MAX_LINES_BYTES) {
 		codes->counts.nr_malformed++;
@@ -181,11 +181,9 @@ static void lines_add(struct codes *codes, struct object *object,
 	if (end > object->have || !object->table) {
 		if (!process_take(codes, object->python, end - object->have))
 			return;
-		tmp = realloc(object->table, end + 1);
-		if (!tmp)
+		if (!vec_fit(object->table, end + 1))
 			return;
-		object->table = tmp;
-		memcpy(tmp + piece->off, piece->data, piece->len);
+		memcpy(object->table + piece->off, piece->data, piece->len);
 		object->have = end;
 	}
 }
@@ -230,12 +228,9 @@ static struct code *code_append(struct codes *codes)
 		return tmp;
 	}
 	if (codes->nr_codes == codes->cap_codes) {
-		if (!room_take(codes, (cap - codes->cap_codes) * sizeof(*tmp)))
+		if (!room_take(codes, (cap - codes->cap_codes) * sizeof(*tmp)) ||
+		    !vec_fit(codes->codes, cap))
 			return NULL;
-		tmp = realloc(codes->codes, cap * sizeof(*tmp));
-		if (!tmp)
-			return NULL;
-		codes->codes = tmp;
 		codes->cap_codes = cap;
 	}
 	return &codes->codes[codes->nr_codes++];

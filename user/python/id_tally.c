@@ -4,18 +4,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/vec.h"
+
 int id_tally_add(struct id_tally *tally, uint32_t id)
 {
-	size_t cap = tally->cap ? 2 * tally->cap : 64;
-	struct id_count *tmp;
-
-	if (tally->nr == tally->cap) {
-		tmp = reallocarray(tally->counts, cap, sizeof(*tmp));
-		if (!tmp)
-			return -ENOMEM;
-		tally->counts = tmp;
-		tally->cap = cap;
-	}
+	if (vec_grow(tally->counts, tally->nr + 1, tally->cap, VEC_BOUNDED))
+		return -ENOMEM;
 	tally->counts[tally->nr++] = (struct id_count){ .id = id };
 	return 0;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/vec.h"
 #include "elf/image.h"
 #include "elf/symbol_find.h"
 #include "python/layout.h"
@@ -233,7 +234,6 @@ int python_ranges_read(struct elf_image *img, const struct symbol_found *eval, b
 		       struct python_range **ret, size_t *ret_nr)
 {
 	struct ranges ranges = { .list = calloc(MAX_RANGES, sizeof(*ranges.list)) };
-	struct python_range *shorter;
 	int err;
 
 	if (!ranges.list)
@@ -251,7 +251,7 @@ int python_ranges_read(struct elf_image *img, const struct symbol_found *eval, b
 		return err;
 	}
 	*ret_nr = ranges_join(ranges.list, ranges.nr);
-	shorter = realloc(ranges.list, (*ret_nr ? *ret_nr : 1) * sizeof(*shorter));
-	*ret = shorter ? shorter : ranges.list;
+	(void)vec_fit(ranges.list, *ret_nr);
+	*ret = ranges.list;
 	return 0;
 }

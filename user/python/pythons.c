@@ -8,6 +8,7 @@
 
 #include <uthash.h>
 
+#include "base/vec.h"
 #include "elf/image.h"
 #include "proc/images.h"
 #include "proc/processes.h"
@@ -121,19 +122,11 @@ static uint32_t layout_add(struct pythons *pythons, struct bpfprof_python_layout
 
 static bool may_look(struct pythons *pythons, uint32_t image)
 {
-	uint32_t cap = pythons->cap_looked ? pythons->cap_looked * 2 : 1024;
-	uint8_t *tmp;
+	uint32_t had = pythons->cap_looked;
 
-	while (cap <= image)
-		cap *= 2;
-	if (image >= pythons->cap_looked) {
-		tmp = realloc(pythons->looked, cap);
-		if (!tmp)
-			return false;
-		memset(tmp + pythons->cap_looked, 0, cap - pythons->cap_looked);
-		pythons->looked = tmp;
-		pythons->cap_looked = cap;
-	}
+	if (vec_grow(pythons->looked, (size_t)image + 1, pythons->cap_looked, VEC_BOUNDED))
+		return false;
+	memset(pythons->looked + had, 0, pythons->cap_looked - had);
 	return pythons->looked[image] < MAX_TRIES;
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/vec.h"
 #include "python/heap.h"
 #include "python/tstates.h"
 
@@ -26,17 +27,8 @@ struct names {
 
 static int names_add(struct names *n, uint64_t thread_id, char *name)
 {
-	struct python_thread_name *names;
-	size_t cap;
-
-	if (n->ret->nr == n->cap) {
-		cap = n->cap ? n->cap * 2 : 64;
-		names = realloc(n->ret->names, cap * sizeof(*names));
-		if (!names)
-			return -ENOMEM;
-		n->ret->names = names;
-		n->cap = cap;
-	}
+	if (vec_grow(n->ret->names, n->ret->nr + 1, n->cap, VEC_BOUNDED))
+		return -ENOMEM;
 	n->ret->names[n->ret->nr++] = (struct python_thread_name){
 		.interpreter_va = n->interpreter_va, .thread_id = thread_id, .name = name
 	};

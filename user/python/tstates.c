@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/vec.h"
 #include "python/heap.h"
 
 #define FIRST_CAP 64
@@ -128,17 +129,8 @@ struct reading {
 
 static int state_add(struct reading *r, const struct python_tstate *tstate)
 {
-	struct python_tstate *states;
-	size_t cap;
-
-	if (r->ret->nr == r->cap) {
-		cap = r->cap ? r->cap * 2 : FIRST_CAP;
-		states = realloc(r->ret->states, cap * sizeof(*states));
-		if (!states)
-			return -ENOMEM;
-		r->ret->states = states;
-		r->cap = cap;
-	}
+	if (vec_grow(r->ret->states, r->ret->nr + 1, r->cap, VEC_BOUNDED))
+		return -ENOMEM;
 	r->ret->states[r->ret->nr++] = *tstate;
 	return 0;
 }

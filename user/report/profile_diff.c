@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/strtab.h"
 #include "base/text.h"
+#include "base/vec.h"
 #include "formats/profile_text.h"
 #include "profile/builder.h"
 #include "report/profile_report.h"
@@ -414,21 +415,15 @@ static int copy_samples(struct profile_builder *b, const struct profile_diff *di
 	const struct profile *from = diff->sides[side].profile;
 	const struct profile_stack *stack;
 	struct profile_sample sample;
-	uint32_t *frames = NULL, *grown, cap = 0, k;
+	uint32_t *frames = NULL, cap = 0, k;
 	size_t i;
 	int err = 0;
 
 	for (i = 0; i < from->nr_samples && !err; i++) {
 		stack = &from->stacks[from->samples[i].stack];
-		if (stack->nr >= cap) {
-			cap = stack->nr + 64;
-			grown = realloc(frames, cap * sizeof(*frames));
-			if (!grown) {
-				err = -ENOMEM;
-				break;
-			}
-			frames = grown;
-		}
+		err = vec_grow(frames, stack->nr + 1ULL, cap, VEC_BOUNDED);
+		if (err)
+			break;
 		for (k = 0; k < stack->nr; k++)
 			frames[k] = locations[from->stack_locations[stack->first + k]];
 		memset(&sample, 0, sizeof(sample));

@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/strtab.h"
+#include "base/vec.h"
 #include "symbol/lines.h"
 
 /*
@@ -126,7 +127,6 @@ static int offer_symbol(const struct ksym *sym, const struct kallsyms_query *que
 	size_t low = 0, high = nr, mid;
 	uint32_t rank = ksym_rank(sym);
 	struct slot *slot;
-	char *text;
 
 	while (low < high) {
 		mid = low + (high - low) / 2;
@@ -143,17 +143,15 @@ static int offer_symbol(const struct ksym *sym, const struct kallsyms_query *que
 	if (slot->rank != RANK_NONE << 16 &&
 	    (sym->va < slot->va || (sym->va == slot->va && rank >= slot->rank)))
 		return 0;
-	text = realloc(slot->text, sym->name_len + sym->module_len);
-	if (!text)
+	if (!vec_fit(slot->text, sym->name_len + sym->module_len))
 		return -ENOMEM;
-	memcpy(text, sym->name, sym->name_len);
+	memcpy(slot->text, sym->name, sym->name_len);
 	if (sym->module_len)
-		memcpy(text + sym->name_len, sym->module, sym->module_len);
+		memcpy(slot->text + sym->name_len, sym->module, sym->module_len);
 	slot->va = sym->va;
 	slot->rank = rank;
 	slot->name_len = (uint16_t)sym->name_len;
 	slot->module_len = (uint16_t)sym->module_len;
-	slot->text = text;
 	return 0;
 }
 
@@ -357,28 +355,12 @@ struct kallsyms_table {
 
 static int table_reserve(struct kallsyms_table *table, size_t name_bytes)
 {
-	size_t cap = table->cap ? table->cap * 2 : 65536;
-	struct entry *entries;
-	char *names;
+	int err = vec_grow(table->entries, table->nr + 1, table->cap, KALLSYMS_TABLE_MAX);
 
-	if (table->nr == table->cap) {
-		if (table->nr >= KALLSYMS_TABLE_MAX)
-			return -E2BIG;
-		entries = realloc(table->entries, cap * sizeof(*entries));
-		if (!entries)
-			return -ENOMEM;
-		table->entries = entries;
-		table->cap = cap;
-	}
-	if (table->names_cap - table->names_bytes < name_bytes) {
-		cap = table->names_cap ? table->names_cap * 2 : 1 << 20;
-		names = realloc(table->names, cap); /* of 512 bytes at most each: fits u32 */
-		if (!names)
-			return -ENOMEM;
-		table->names = names;
-		table->names_cap = cap;
-	}
-	return 0;
+	/* Names have 512 bytes at most each: their places fit u32. */
+	return err ? err
+		   : vec_grow(table->names, table->names_bytes + name_bytes, table->names_cap,
+			      VEC_BOUNDED);
 }
 
 static int table_add(const struct ksym *sym, void *arg)
@@ -419,21 +401,15 @@ static int entry_compare(const void *a, const void *b)
 
 static void table_sort(struct kallsyms_table *table)
 {
-	struct entry *entries;
 	size_t i, nr = 0;
-	char *names;
 
 	qsort(table->entries, table->nr, sizeof(*table->entries), entry_compare);
 	for (i = 0; i < table->nr; i++)
 		if (!nr || table->entries[i].va != table->entries[nr - 1].va)
 			table->entries[nr++] = table->entries[i];
 	table->nr = nr;
-	entries = realloc(table->entries, (nr + 1) * sizeof(*entries));
-	if (entries)
-		table->entries = entries;
-	names = realloc(table->names, table->names_bytes + 1);
-	if (names)
-		table->names = names;
+	(void)vec_fit(table->entries, nr + 1);
+	(void)vec_fit(table->names, table->names_bytes + 1);
 }
 
 int kallsyms_table_new(struct kallsyms_table **ret, const char *path)

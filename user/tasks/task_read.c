@@ -10,6 +10,7 @@
 #include <uthash.h>
 
 #include "base/buf.h"
+#include "base/vec.h"
 #include "proc/title.h"
 
 #define PREFIX_LEN (sizeof(TITLE_PREFIX) - 1)
@@ -99,22 +100,11 @@ static struct name *name_get(struct task_read *read, const char *text)
 static void call_add(struct task_read *read, const char *text, bool actor, uint64_t ns, bool part)
 {
 	struct name *name = name_get(read, text);
-	size_t cap;
-	uint64_t *more;
 
 	if (!name)
 		return;
-	if (name->nr == name->cap) {
-		cap = name->cap ? name->cap * 2 : 16;
-		more = reallocarray(name->calls_ns, cap, sizeof(*more));
-		if (!more) {
-			read->totals.nr_left_out++;
-			return;
-		}
-		name->calls_ns = more;
-		name->cap = cap;
-	}
-	if (read->nr_calls == TASK_READ_MAX_CALLS) {
+	if (read->nr_calls == TASK_READ_MAX_CALLS ||
+	    vec_grow(name->calls_ns, name->nr + 1, name->cap, TASK_READ_MAX_CALLS)) {
 		read->totals.nr_left_out++;
 		return;
 	}
@@ -353,15 +343,11 @@ static int compare_total(const void *a, const void *b)
 /* All calls of `from` are those of `to`, too. 0 or -ENOMEM. */
 static int calls_join(struct name *to, struct name *from)
 {
-	uint64_t *all;
-
 	if (!from->nr || to == from)
 		return 0;
-	all = reallocarray(to->calls_ns, to->nr + from->nr, sizeof(*all));
-	if (!all)
+	if (!vec_fit(to->calls_ns, to->nr + from->nr))
 		return -ENOMEM;
-	memcpy(all + to->nr, from->calls_ns, from->nr * sizeof(*all));
-	to->calls_ns = all;
+	memcpy(to->calls_ns + to->nr, from->calls_ns, from->nr * sizeof(*from->calls_ns));
 	to->nr = to->cap = to->nr + from->nr;
 	free(from->calls_ns);
 	from->calls_ns = NULL;

@@ -9,6 +9,7 @@
 
 #include "base/spool.h"
 #include "base/strtab.h"
+#include "base/vec.h"
 #include "profile/stats.h"
 #include "tasks/task_calls.h"
 
@@ -27,27 +28,12 @@ struct task_trace {
 	uint64_t nr_calls, calls_lost;
 };
 
-/* Room for one more. 0 or -ENOMEM. */
-static int workers_grow(struct task_trace *trace)
-{
-	size_t cap = trace->cap_workers ? trace->cap_workers * 2 : 64;
-	struct task_trace_worker *workers;
-
-	if (trace->nr_workers < trace->cap_workers)
-		return 0;
-	workers = reallocarray(trace->workers, cap, sizeof(*workers));
-	if (!workers)
-		return -ENOMEM;
-	trace->workers = workers;
-	trace->cap_workers = cap;
-	return 0;
-}
-
 static struct worker_entry *worker_add(struct task_trace *trace, const struct task_worker_key *key)
 {
 	struct worker_entry *entry;
 
-	if (trace->nr_workers == TASK_TRACE_MAX_WORKERS || workers_grow(trace))
+	if (vec_grow(trace->workers, trace->nr_workers + 1, trace->cap_workers,
+		     TASK_TRACE_MAX_WORKERS))
 		return NULL;
 	entry = calloc(1, sizeof(*entry));
 	if (!entry)

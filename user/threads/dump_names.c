@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/strtab.h"
+#include "base/vec.h"
 #include "profile/aggregate.h"
 #include "profile/profile.h"
 #include "profile/symbolize.h"
@@ -23,20 +24,11 @@ struct collected {
 static int collect_frame(struct collected *c, struct thread_frame *frame, size_t process)
 {
 	uint64_t wire = frame->wire;
-	size_t cap = c->cap ? c->cap * 2 : 1024;
-	void *tmp;
+	size_t cap = c->cap;
 
-	if (c->nr == c->cap) {
-		tmp = reallocarray(c->wires, cap, sizeof(*c->wires));
-		if (!tmp)
-			return -ENOMEM;
-		c->wires = tmp;
-		tmp = reallocarray(c->frames, cap, sizeof(*c->frames));
-		if (!tmp)
-			return -ENOMEM;
-		c->frames = tmp;
-		c->cap = cap;
-	}
+	if (vec_grow(c->wires, c->nr + 1, cap, VEC_BOUNDED) ||
+	    vec_grow(c->frames, c->nr + 1, c->cap, VEC_BOUNDED))
+		return -ENOMEM;
 	/* Addresses outside of files mean something in their process only. */
 	if (wire >> BPFPROF_FRAME_SHIFT == BPFPROF_FRAME_NATIVE_VA)
 		wire = (uint64_t)BPFPROF_FRAME_NATIVE_VA << BPFPROF_FRAME_SHIFT |

@@ -7,6 +7,7 @@
 
 #include "base/strtab.h"
 #include "base/time.h"
+#include "base/vec.h"
 #include "kernel/remote.h"
 #include "kernel/walk.h"
 #include "profile/short_file.h"
@@ -24,7 +25,6 @@ static int variables_add(struct reading *reading, struct thread_dump *thread,
 			 const struct python_chain_frame *at)
 {
 	struct python_locals locals = { 0 };
-	struct thread_variable *tmp;
 	size_t i;
 
 	if (reading->all->nr_variables + thread->nr_variables >= DUMP_MAX_VARIABLES) {
@@ -34,18 +34,16 @@ static int variables_add(struct reading *reading, struct thread_dump *thread,
 	if (python_locals_read(&locals, &python->heap, at->code, at->frame_va,
 			       (size_t)PYTHON_REPR_CHARS * reading->r->locals))
 		return 0;
-	tmp = reallocarray(thread->variables, thread->nr_variables + locals.nr + 1, sizeof(*tmp));
-	if (!tmp) {
+	if (!vec_fit(thread->variables, thread->nr_variables + locals.nr + 1)) {
 		python_locals_fini(&locals);
 		return -ENOMEM;
 	}
-	thread->variables = tmp;
 	frame->has_variables = true;
 	frame->first_variable = (uint32_t)thread->nr_variables;
 	for (i = 0; i < locals.nr; i++) {
 		if (locals.locals[i].flags & PYTHON_LOCAL_FREE)
 			continue;
-		tmp[thread->nr_variables++] = (struct thread_variable){
+		thread->variables[thread->nr_variables++] = (struct thread_variable){
 			.name = strtab_add(reading->strings, locals.locals[i].name),
 			.repr = strtab_add(reading->strings, locals.locals[i].repr),
 			.va = locals.locals[i].va,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/strtab.h"
+#include "base/vec.h"
 
 #define MAX_STRING_BYTES (64U << 20)
 
@@ -71,12 +72,8 @@ void dump_fini(struct dump *dump)
 
 struct process_dump *dump_add(struct dump *dump)
 {
-	struct process_dump *tmp;
-
-	tmp = reallocarray(dump->processes, dump->nr_processes + 1, sizeof(*tmp));
-	if (!tmp)
+	if (!vec_fit(dump->processes, dump->nr_processes + 1))
 		return NULL;
-	dump->processes = tmp;
-	tmp[dump->nr_processes] = (struct process_dump){ 0 };
-	return &tmp[dump->nr_processes++];
+	dump->processes[dump->nr_processes] = (struct process_dump){ 0 };
+	return &dump->processes[dump->nr_processes++];
 }

@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/utf8.h"
+#include "base/vec.h"
 #include "profile/live.h"
 #include "tui/width.h"
 
@@ -286,18 +287,10 @@ enum view_result view_key(struct view *view, const struct live *live, uint32_t k
 
 static void page_line_at(struct page *page, enum page_style style, size_t off)
 {
-	struct page_line *lines;
-	size_t cap = page->cap ? page->cap * 2 : 64;
-
 	buf_add(&page->text, "", 1);
-	if (page->nr == page->cap) {
-		lines = realloc(page->lines, cap * sizeof(*lines));
-		if (!lines) {
-			page->text.error = -ENOMEM;
-			return;
-		}
-		page->lines = lines;
-		page->cap = cap;
+	if (vec_grow(page->lines, page->nr + 1, page->cap, VEC_BOUNDED)) {
+		page->text.error = -ENOMEM;
+		return;
 	}
 	page->lines[page->nr++] = (struct page_line){ .off = off, .style = style };
 }

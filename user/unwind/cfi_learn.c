@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/vec.h"
 #include "unwind/cfi.h"
 #include "unwind/cfi_state.h"
 #include "unwind/reader.h"
@@ -46,21 +47,9 @@ static void learned_add(struct cfi *cfi, const struct insn_rule *rule)
 /* Room for nr rules more, each perhaps in two parts. */
 static int learned_grow(struct cfi *cfi, size_t nr)
 {
-	size_t cap = cfi->cap_learned ? cfi->cap_learned : 64;
-	struct insn_rule *tmp;
-
 	if (cfi->nr_learned + 2 * nr > MAX_LEARNED)
 		cfi->nr_learned = 0;
-	while (cap < cfi->nr_learned + 2 * nr)
-		cap *= 2;
-	if (cap == cfi->cap_learned)
-		return 0;
-	tmp = realloc(cfi->learned, cap * sizeof(*tmp));
-	if (!tmp)
-		return -ENOMEM;
-	cfi->learned = tmp;
-	cfi->cap_learned = cap;
-	return 0;
+	return vec_grow(cfi->learned, cfi->nr_learned + 2 * nr, cfi->cap_learned, VEC_BOUNDED);
 }
 
 /* Is off in the first instructions of the program, which nothing calls? */

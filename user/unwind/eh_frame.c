@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/vec.h"
 #include "elf/image.h"
 
 #define INDEX_WORK (1 << 24) /* twice what EH_FRAME_MAX_INDEX FDEs need */
@@ -275,23 +276,16 @@ void eh_frame_fini(struct eh_frame *frame)
 static int index_add(struct eh_frame *frame, size_t *cap, const struct eh_fde *fde, uint64_t off)
 {
 	uint64_t start = fde->start - frame->code_va;
-	uint64_t *grown;
-	size_t n;
+	int err;
 
 	if (fde->end == fde->start || fde->start < frame->code_va || !code_has(frame, fde->start))
 		return 0; /* of code that the linker threw away */
-	if (start > UINT32_MAX || off - frame->off > UINT32_MAX || frame->nr == EH_FRAME_MAX_INDEX)
+	if (start > UINT32_MAX || off - frame->off > UINT32_MAX)
 		return -E2BIG;
-	if (frame->nr == *cap) {
-		n = *cap ? *cap * 2 : 256;
-		grown = realloc(frame->index, n * sizeof(*grown));
-		if (!grown)
-			return -ENOMEM;
-		frame->index = grown;
-		*cap = n;
-	}
-	frame->index[frame->nr++] = start << 32 | (off - frame->off);
-	return 0;
+	err = vec_grow(frame->index, frame->nr + 1, *cap, EH_FRAME_MAX_INDEX);
+	if (!err)
+		frame->index[frame->nr++] = start << 32 | (off - frame->off);
+	return err;
 }
 
 static int index_compare(const void *a, const void *b)
@@ -331,7 +325,6 @@ static int index_fill(struct eh_frame *frame, struct eh_pass *pass)
 int eh_frame_prepare(struct eh_frame *frame)
 {
 	struct eh_pass *pass;
-	uint64_t *exact;
 	int err;
 
 	if (frame->table_off || frame->index)
@@ -349,9 +342,7 @@ int eh_frame_prepare(struct eh_frame *frame)
 		frame->nr = 0;
 		return err;
 	}
-	exact = realloc(frame->index, frame->nr * sizeof(*exact));
-	if (exact)
-		frame->index = exact;
+	(void)vec_fit(frame->index, frame->nr);
 	qsort(frame->index, frame->nr, sizeof(*frame->index), index_compare);
 	return 0;
 }

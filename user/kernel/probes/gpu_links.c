@@ -17,6 +17,7 @@
 #include "base/closer.h"
 #include "base/deadline.h"
 #include "base/time.h"
+#include "base/vec.h"
 #include "cuda/functions.h"
 #include "cuda/library.h"
 #include "kernel/probes/uprobe_multi.h"
@@ -180,7 +181,6 @@ static int links_make(struct gpu_links *links, int nr, pid_t pid, enum purpose p
 	const struct hooked_file *file = &links->files[nr];
 	uint64_t cookie =
 		(uint64_t)nr << BPFPROF_GPU_FUNCTION_BITS | (pid ? BPFPROF_GPU_OF_ONE_PROCESS : 0);
-	int *tmp;
 	size_t i;
 	long err;
 
@@ -199,10 +199,8 @@ static int links_make(struct gpu_links *links, int nr, pid_t pid, enum purpose p
 	job->pid = pid;
 	job->prog_fd = program_fd(links, purpose);
 	job->by_perf = links->by_perf;
-	tmp = reallocarray(pair->fds, pair->nr + job->nr, sizeof(*tmp));
-	if (!tmp)
+	if (!vec_fit(pair->fds, pair->nr + job->nr))
 		return -ENOMEM;
-	pair->fds = tmp;
 	job->file_fd = fcntl(file->fd, F_DUPFD_CLOEXEC, 0);
 	if (job->file_fd < 0)
 		return -errno;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/vec.h"
 #include "elf/image.h"
 #include "unwind/reader.h"
 #include "unwind_native.h"
@@ -324,18 +325,6 @@ static void enqueue(struct follower *f, int32_t at)
 	f->queue[(f->queue_first + f->queue_nr++) % INSN_UNWIND_MAX_INSTRUCTIONS] = at;
 }
 
-static int instructions_grow(struct follower *f)
-{
-	size_t cap = f->cap ? 2 * f->cap : 256;
-	struct instruction *tmp = realloc(f->instructions, cap * sizeof(*tmp));
-
-	if (!tmp)
-		return -ENOMEM;
-	f->instructions = tmp;
-	f->cap = cap;
-	return 0;
-}
-
 /* The machine comes to off in this state. */
 static int arrive(struct follower *f, uint64_t off, struct machine *m)
 {
@@ -358,7 +347,7 @@ static int arrive(struct follower *f, uint64_t off, struct machine *m)
 		return 0;
 	if (f->nr == INSN_UNWIND_MAX_INSTRUCTIONS)
 		return -ENODATA;
-	if (f->nr == f->cap && instructions_grow(f))
+	if (vec_grow(f->instructions, f->nr + 1, f->cap, INSN_UNWIND_MAX_INSTRUCTIONS))
 		return -ENOMEM;
 	*at = (int16_t)f->nr++;
 	f->instructions[*at] = (struct instruction){ .off = off, .before = *m };

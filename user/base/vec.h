@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_BASE_VEC_H
+#define BPFPROF_BASE_VEC_H
+
+/*
+ * Growing arrays: a pointer, the number of elements that have room (of any unsigned type), and a number
+ * that is never exceeded. The owner frees the pointer. On failure pointer and room stay what they were.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+/* Other limits bound the array, of memory, of a file or of a table that it belongs to. */
+#define VEC_BOUNDED UINT32_MAX
+
+/*
+ * data with room for nr elements of size bytes, and *cap is the room: twice what it was, or more.
+ * NULL: *err is -E2BIG (more than max are asked for) or -ENOMEM.
+ */
+void *vec_grown(void *data, size_t nr, size_t *cap, size_t size, size_t max, int *err);
+
+/* Room for nr elements: 0, -E2BIG or -ENOMEM. array and cap are lvalues. */
+#define vec_grow(array, nr, cap, max)                                                              \
+	({                                                                                         \
+		size_t vec_cap = (cap);                                                            \
+		int vec_err = 0;                                                                   \
+		void *vec_data = vec_grown(array, nr, &vec_cap, sizeof(*(array)), max, &vec_err);  \
+                                                                                                   \
+		if (!vec_err) {                                                                    \
+			(array) = vec_data;                                                        \
+			(cap) = (typeof(cap))vec_cap;                                              \
+		}                                                                                  \
+		vec_err;                                                                           \
+	})
+
+/* Room for exactly nr elements, for arrays that seldom grow: false without memory. */
+#define vec_fit(array, nr)                                                                         \
+	({                                                                                         \
+		void *vec_data = reallocarray(array, (nr) ? (nr) : 1, sizeof(*(array)));           \
+                                                                                                   \
+		if (vec_data)                                                                      \
+			(array) = vec_data;                                                        \
+		vec_data != NULL;                                                                  \
+	})
+
+#endif
