@@ -6,11 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <uthash.h>
-
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/process_map.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "capture/container_filter.h"
@@ -30,15 +29,9 @@
 #define NAME_BYTES (TITLE_MAX + 1024)
 #define MAX_REPORTED 64 /* lines at the end */
 
-struct worker_key {
-	uint64_t start_ns;
-	uint32_t pid;
-	uint32_t pad;
-};
-
 struct worker {
-	UT_hash_handle hh;
-	struct worker_key key;
+	struct hash_node node;
+	struct process_key key;
 	struct bpfprof_task_id task;
 	uint32_t own_pid; /* in our own pid namespace, 0: not known */
 	char *name; /* of the first title that was met */
@@ -55,7 +48,7 @@ struct worker {
 struct worker_steps {
 	struct sampler *sampler;
 	struct gpu_probes *probes; /* that tell of windows, or NULL */
-	struct worker *workers;
+	struct hash_table workers;
 	bool held; /* no step begins */
 	bool changed; /* somebody may be through */
 	uint64_t nr_changes, nr_bad, nr_full, nr_forgotten;
@@ -74,6 +67,7 @@ int worker_steps_new(struct worker_steps **ret, struct sampler *sampler)
 	if (!all)
 		return -ENOMEM;
 	all->sampler = sampler;
+	hash_table_init(&all->workers, WORKER_STEPS_MAX, struct worker, key);
 	*ret = all;
 	return 0;
 }
@@ -100,29 +94,26 @@ static void worker_remove(struct worker_steps *all, struct worker *worker)
 {
 	if (all->probes)
 		gpu_probes_tell_windows(all->probes, worker->key.pid, worker->key.start_ns, false);
-	HASH_DEL(all->workers, worker);
 	calls_fini(&worker->calls);
 	free(worker->name);
 	free(worker->title);
-	free(worker);
+	hash_table_remove(&all->workers, worker);
 }
 
 void worker_steps_free(struct worker_steps *all)
 {
+	struct worker *worker;
+
 	if (!all)
 		return;
-	while (all->workers)
-		worker_remove(all, all->workers);
+	hash_table_each(&all->workers, worker)
+		worker_remove(all, worker);
 	free(all);
 }
 
 static struct worker *worker_find(struct worker_steps *all, const struct bpfprof_task_id *task)
 {
-	struct worker_key key = { .start_ns = task->start_ns, .pid = task->pid };
-	struct worker *worker;
-
-	HASH_FIND(hh, all->workers, &key, sizeof(key), worker);
-	return worker;
+	return process_map_find(&all->workers, task->pid, task->start_ns);
 }
 
 /* Makes room if some worker has exited. False: all of them live. */
@@ -130,9 +121,9 @@ static bool make_room(struct worker_steps *all)
 {
 	struct worker *worker;
 
-	if (HASH_COUNT(all->workers) < WORKER_STEPS_MAX)
+	if (all->workers.nr < WORKER_STEPS_MAX)
 		return true;
-	for (worker = all->workers; worker; worker = worker->hh.next) {
+	hash_table_each(&all->workers, worker) {
 		if (!worker->exited)
 			continue;
 		all->nr_forgotten++;
@@ -147,21 +138,24 @@ static struct worker *worker_add(struct worker_steps *all, const struct bpfprof_
 				 const char *title, int pattern)
 {
 	struct worker *worker;
+	char *name = NULL;
 
 	if (!make_room(all))
 		return NULL;
-	worker = calloc(1, sizeof(*worker));
-	if (!worker || title_keep(&worker->name, title, SIZE_MAX)) {
-		free(worker);
+	if (title_keep(&name, title, SIZE_MAX)) {
 		all->nr_full++;
 		return NULL;
 	}
-	worker->key.start_ns = task->start_ns;
-	worker->key.pid = task->pid;
+	worker = process_map_add(&all->workers, task->pid, task->start_ns);
+	if (!worker) {
+		free(name);
+		all->nr_full++;
+		return NULL;
+	}
+	worker->name = name;
 	worker->task = *task;
 	worker->pattern = pattern;
 	worker->windows = all->sampler->options->steps->kind == STEPS_WINDOWS;
-	HASH_ADD(hh, all->workers, key, sizeof(worker->key), worker);
 	if (all->probes) /* from now on its windows are told */
 		gpu_probes_tell_windows(all->probes, task->pid, task->start_ns, true);
 	return worker;
@@ -451,7 +445,7 @@ bool worker_steps_through(struct worker_steps *all)
 
 	if (!all->changed)
 		return false;
-	for (worker = all->workers; worker; worker = worker->hh.next) {
+	hash_table_each(&all->workers, worker) {
 		if (left_out(worker))
 			continue;
 		if (!worker_is_asked_for(all, worker)) { /* its container may not be known yet */
@@ -471,7 +465,7 @@ bool worker_steps_found(const struct worker_steps *all)
 {
 	const struct worker *worker;
 
-	for (worker = all->workers; worker; worker = worker->hh.next)
+	hash_table_each(&all->workers, worker)
 		if (worker->told)
 			return true;
 	return false;
@@ -507,7 +501,7 @@ void worker_steps_tell(struct worker_steps *all)
 	struct worker *worker;
 	uint64_t nr = 0;
 
-	for (worker = all->workers; worker; worker = worker->hh.next) {
+	hash_table_each(&all->workers, worker) {
 		/* Whoever is not told of by now is not asked for: what is known of containers is gone. */
 		if (left_out(worker) || !worker->told)
 			continue;
@@ -540,7 +534,7 @@ void worker_steps_stats(const struct worker_steps *all, struct stats_reasons *ds
 	uint64_t seen = 0, recorded = 0, in_part = 0, threads = 0, workers = 0, windows = 0;
 	const struct worker *worker;
 
-	for (worker = all->workers; worker; worker = worker->hh.next) {
+	hash_table_each(&all->workers, worker) {
 		if (!worker->told)
 			continue;
 		workers++;

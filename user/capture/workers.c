@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <uthash.h>
-
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -14,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/hash_seed.h"
 #include "base/log.h"
+#include "base/process_map.h"
 #include "base/text.h"
 #include "capture/ray_roles.h"
 #include "profile/aggregate.h"
@@ -28,15 +27,9 @@ struct verdict {
 	int pattern; /* index, -1: not one of them */
 };
 
-struct reported_key {
-	uint64_t start_ns;
-	uint32_t pid;
-	uint32_t pad;
-};
-
-struct told {
-	UT_hash_handle hh;
-	struct reported_key key;
+struct reported {
+	struct hash_node node;
+	struct process_key key;
 };
 
 struct workers {
@@ -44,7 +37,7 @@ struct workers {
 	size_t nr;
 	uint64_t seed; /* targets choose what is hashed */
 	struct verdict cache[CACHE_SLOTS];
-	struct told *told;
+	struct hash_table reported;
 };
 
 int workers_new(struct workers **ret, char *const *patterns, size_t nr)
@@ -56,20 +49,16 @@ int workers_new(struct workers **ret, char *const *patterns, size_t nr)
 	workers->patterns = patterns;
 	workers->nr = nr;
 	workers->seed = hash_seed();
+	hash_table_init(&workers->reported, WORKERS_MAX_REPORTED, struct reported, key);
 	*ret = workers;
 	return 0;
 }
 
 void workers_free(struct workers *workers)
 {
-	struct told *told, *next;
-
 	if (!workers)
 		return;
-	HASH_ITER(hh, workers->told, told, next) {
-		HASH_DEL(workers->told, told);
-		free(told);
-	}
+	hash_table_clear(&workers->reported);
 	free(workers);
 }
 
@@ -94,18 +83,8 @@ static int judge(struct workers *workers, const struct worker_names *names)
 /* False: it was told of before, or there is no room to remember that it was. */
 static bool tell_once(struct workers *workers, const struct bpfprof_task_id *task)
 {
-	struct reported_key key = { .start_ns = task->start_ns, .pid = task->pid };
-	struct told *told;
-
-	HASH_FIND(hh, workers->told, &key, sizeof(key), told);
-	if (told || HASH_COUNT(workers->told) >= WORKERS_MAX_REPORTED)
-		return false;
-	told = calloc(1, sizeof(*told));
-	if (!told)
-		return false;
-	told->key = key;
-	HASH_ADD(hh, workers->told, key, sizeof(told->key), told);
-	return true;
+	return !process_map_find(&workers->reported, task->pid, task->start_ns) &&
+	       process_map_add(&workers->reported, task->pid, task->start_ns);
 }
 
 static void tell(uint32_t pid, const struct worker_names *names, const char *pattern)

@@ -658,6 +658,7 @@ static int run_with(const struct record_options *options)
 	sigset_t signals, old_signals;
 	int status;
 
+	hash_table_init(&rec.seen, RECORDING_MAX_SEEN, struct seen_process, key);
 	status = sampler_check_targets(options->pids, options->nr_pids);
 	if (status)
 		return status;

@@ -17,30 +17,18 @@
 
 #define CMDLINE_MAX 4096
 
-static struct seen_process *seen_find(struct recording *rec, uint32_t pid, uint64_t start_ns)
-{
-	struct seen_key key = { .start_ns = start_ns, .pid = pid };
-	struct seen_process *seen;
-
-	HASH_FIND(hh, rec->seen, &key, sizeof(key), seen);
-	return seen;
-}
-
 void recording_see(struct recording *rec, uint32_t pid, uint32_t own_pid, uint64_t start_ns)
 {
-	struct seen_process *seen = seen_find(rec, pid, start_ns);
+	struct seen_process *seen;
 	struct proc_usage usage;
 	char cmdline[CMDLINE_MAX];
 	uint64_t boot_ns;
 
-	if (seen || HASH_COUNT(rec->seen) >= RECORDING_MAX_SEEN)
+	if (process_map_find(&rec->seen, pid, start_ns))
 		return;
-	seen = calloc(1, sizeof(*seen));
+	seen = process_map_add(&rec->seen, pid, start_ns);
 	if (!seen)
 		return;
-	seen->key.start_ns = start_ns;
-	seen->key.pid = pid;
-	HASH_ADD(hh, rec->seen, key, sizeof(seen->key), seen);
 	if (!own_pid) /* nothing that we could ask of it */
 		return;
 	if (!proc_usage_read(&usage, (pid_t)own_pid)) {
@@ -59,13 +47,11 @@ void recording_see(struct recording *rec, uint32_t pid, uint32_t own_pid, uint64
 
 void recording_forget(struct recording *rec)
 {
-	struct seen_process *seen, *next;
+	struct seen_process *seen;
 
-	HASH_ITER(hh, rec->seen, seen, next) {
-		HASH_DEL(rec->seen, seen);
+	hash_table_each(&rec->seen, seen)
 		free(seen->cmdline);
-		free(seen);
-	}
+	hash_table_clear(&rec->seen);
 }
 
 static bool is_asked_for(const struct record_options *options, uint32_t pid)
@@ -82,7 +68,7 @@ static void process_usage(struct recording *rec, struct profile *profile, size_t
 			  const struct aggregate_process *from)
 {
 	struct profile_process *p = &profile->processes[i];
-	struct seen_process *seen = seen_find(rec, from->pid, from->start_ns);
+	struct seen_process *seen = process_map_find(&rec->seen, from->pid, from->start_ns);
 	struct proc_usage now;
 
 	p->asked_for = from->agent_pid && is_asked_for(rec->options, from->agent_pid);

@@ -9,8 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include <uthash.h>
-
+#include "base/process_map.h"
 #include "capture/sampler.h"
 #include "gpu/monitor.h"
 #include "profile/profile.h"
@@ -22,16 +21,10 @@ struct record_options;
 struct record_timeline;
 struct thread_times;
 
-/* What /proc said of a process when it was first seen; key: (pid, start). */
-struct seen_key {
-	uint64_t start_ns;
-	uint32_t pid;
-	uint32_t pad;
-};
-
+/* What /proc said of a process when it was first seen. */
 struct seen_process {
-	UT_hash_handle hh;
-	struct seen_key key;
+	struct hash_node node;
+	struct process_key key;
 	uint64_t cpu_ns, rss_bytes; /* at the beginning of the recording */
 	uint32_t parent; /* in our own pid namespace, */
 	bool baseline; /* they are known */
@@ -48,7 +41,7 @@ struct recording {
 	struct aggregate *aggregate;
 	struct gpu_monitor watch; /* with --gpu */
 	struct thread_times *times; /* NULL without --wall and --off-cpu */
-	struct seen_process *seen;
+	struct hash_table seen;
 	uint64_t memory_max; /* anonymous bytes that may be used */
 	pid_t command_pid; /* child started for `-- CMD`, 0 = none */
 	int command_go_fd; /* closed to let it exec */

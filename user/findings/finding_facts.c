@@ -107,7 +107,7 @@ static void facts_of_workers(struct findings *findings, const struct process_wat
 	const struct watched_process *process;
 	size_t nr = 0;
 
-	for (process = process_watch_first(watch); process; process = process->hh.next)
+	hash_table_each(process_watch_all(watch), process)
 		if (process->class[0])
 			members[nr++] = (struct member){ .group = process->class,
 							 .process = process,
@@ -115,7 +115,7 @@ static void facts_of_workers(struct findings *findings, const struct process_wat
 							 .samples = process->samples };
 	groups_tell(findings, members, nr, false, duration_ns);
 	nr = 0;
-	for (process = process_watch_first(watch); process; process = process->hh.next)
+	hash_table_each(process_watch_all(watch), process)
 		if (process->rank[0])
 			rank_add(members, &nr, process);
 	groups_tell(findings, members, nr, true, duration_ns);
@@ -127,7 +127,7 @@ static void fact_of_gil(struct findings *findings, const struct watched_process 
 	struct gil_fact fact = { .name = process->name, .pid = shown_pid(process) };
 	uint64_t runs, run_ns, ns;
 
-	for (thread = process->threads; thread; thread = thread->hh.next)
+	hash_table_each(&process->threads, thread)
 		if (thread->timed && (!holder || thread->held > holder->held))
 			holder = thread;
 	if (!holder || !holder->held)
@@ -139,7 +139,7 @@ static void fact_of_gil(struct findings *findings, const struct watched_process 
 	fact.watched_ns = since(holder->last_ns, holder->first_ns);
 	fact.on_cpu_ns = since(holder->last.run_ns, holder->first.run_ns) +
 			 since(holder->last.wait_ns, holder->first.wait_ns);
-	for (thread = process->threads; thread; thread = thread->hh.next) {
+	hash_table_each(&process->threads, thread) {
 		runs = since(thread->last.nr_runs, thread->first.nr_runs);
 		run_ns = since(thread->last.run_ns, thread->first.run_ns);
 		/* It hardly runs, so the clock may have met it late. */
@@ -193,7 +193,7 @@ static void pools_add(struct pools *pools, const struct watched_process *process
 	uint64_t run_ns, wait_ns;
 	struct pool *pool;
 
-	for (thread = process->threads; thread; thread = thread->hh.next) {
+	hash_table_each(&process->threads, thread) {
 		run_ns = since(thread->last.run_ns, thread->first.run_ns);
 		if (!thread->timed || thread->last_ns <= thread->first_ns || !thread->library[0] ||
 		    thread->tid == process->key.pid || run_ns < THREAD_RAN_NS)
@@ -252,7 +252,7 @@ static void facts_of_pools(struct findings *findings, const struct process_watch
 	uint32_t logical, cores, cpus, before;
 
 	process_watch_machine(watch, &logical, &cores);
-	for (process = process_watch_first(watch); process; process = process->hh.next) {
+	hash_table_each(process_watch_all(watch), process) {
 		struct pools own = { 0 };
 
 		if (!process->suspect)
@@ -297,7 +297,7 @@ static void facts_of_limits(struct findings *findings, const struct process_watc
 	groups = process_watch_groups(watch, &nr);
 	for (i = 0; i < nr; i++) {
 		most = NULL;
-		for (process = process_watch_first(watch); process; process = process->hh.next)
+		hash_table_each(process_watch_all(watch), process)
 			if ((process->cpu_group == i + 1 || process->memory_group == i + 1) &&
 			    (!most || process->cpu_ns > most->cpu_ns))
 				most = process;
@@ -330,7 +330,7 @@ void finding_facts(struct findings *findings, const struct process_watch *watch,
 		facts_of_workers(findings, watch, duration_ns, members);
 	free(members);
 	facts_of_pools(findings, watch);
-	for (process = process_watch_first(watch); process; process = process->hh.next) {
+	hash_table_each(process_watch_all(watch), process) {
 		fact_of_gil(findings, process);
 		fact_of_memory(findings, watch, process);
 	}

@@ -31,7 +31,7 @@ struct process_watch {
 	bool pids_are_ours;
 	uint32_t own_pid; /* we find nothing about ourselves */
 	uint32_t logical, cores;
-	struct watched_process *processes;
+	struct hash_table processes;
 	uint32_t nr_threads;
 	struct watched_group *groups;
 	uint32_t nr_groups;
@@ -54,6 +54,7 @@ int process_watch_new(struct process_watch **ret, struct sampler *sampler, const
 		free(watch);
 		return -ENOMEM;
 	}
+	hash_table_init(&watch->processes, WATCH_MAX_PROCESSES, struct watched_process, key);
 	watch->sampler = sampler;
 	watch->host_root = host_root ? host_root : "";
 	watch->pids_are_ours = session_pids_are_the_nodes(&sampler->session);
@@ -66,35 +67,21 @@ int process_watch_new(struct process_watch **ret, struct sampler *sampler, const
 
 static void process_remove(struct process_watch *watch, struct watched_process *process)
 {
-	struct watched_thread *thread, *next;
-
-	HASH_ITER(hh, process->threads, thread, next) {
-		HASH_DEL(process->threads, thread);
-		watch->nr_threads--;
-		free(thread);
-	}
-	HASH_DEL(watch->processes, process);
-	free(process);
+	watch->nr_threads -= (uint32_t)process->threads.nr;
+	hash_table_clear(&process->threads);
+	hash_table_remove(&watch->processes, process);
 }
 
 void process_watch_free(struct process_watch *watch)
 {
-	if (!watch)
-		return;
-	while (watch->processes)
-		process_remove(watch, watch->processes);
-	free(watch->groups);
-	free(watch);
-}
-
-static struct watched_process *process_find(const struct process_watch *watch, uint32_t pid,
-					    uint64_t start_ns)
-{
-	struct watched_key key = { .start_ns = start_ns, .pid = pid };
 	struct watched_process *process;
 
-	HASH_FIND(hh, watch->processes, &key, sizeof(key), process);
-	return process;
+	if (!watch)
+		return;
+	hash_table_each(&watch->processes, process)
+		process_remove(watch, process);
+	free(watch->groups);
+	free(watch);
 }
 
 /* Of those that have exited the one that ran least makes room. */
@@ -102,9 +89,9 @@ static bool make_room(struct process_watch *watch)
 {
 	struct watched_process *process, *least = NULL;
 
-	if (HASH_COUNT(watch->processes) < WATCH_MAX_PROCESSES)
+	if (watch->processes.nr < WATCH_MAX_PROCESSES)
 		return true;
-	for (process = watch->processes; process; process = process->hh.next)
+	hash_table_each(&watch->processes, process)
 		if (process->exited && (!least || process->samples < least->samples))
 			least = process;
 	if (least)
@@ -116,18 +103,17 @@ static struct watched_process *process_get(struct process_watch *watch,
 					   const struct aggregate_input *input)
 {
 	const struct bpfprof_task_id *task = &input->sample->task;
-	struct watched_process *process = process_find(watch, task->pid, task->start_ns);
+	struct watched_process *process =
+		process_map_find(&watch->processes, task->pid, task->start_ns);
 
 	if (process || !make_room(watch))
 		return process;
-	process = calloc(1, sizeof(*process));
+	process = process_map_add(&watch->processes, task->pid, task->start_ns);
 	if (!process)
 		return NULL;
-	process->key.start_ns = task->start_ns;
-	process->key.pid = task->pid;
+	hash_table_init(&process->threads, WATCH_MAX_THREADS, struct watched_thread, tid);
 	process->own_pid = input->own_pid;
 	process->born = task->start_ns >= watch->begin_boot_ns;
-	HASH_ADD(hh, watch->processes, key, sizeof(process->key), process);
 	return process;
 }
 
@@ -193,17 +179,12 @@ static void thread_root(struct process_watch *watch, struct watched_thread *thre
 static struct watched_thread *thread_get(struct process_watch *watch,
 					 struct watched_process *process, uint32_t tid)
 {
-	struct watched_thread *thread;
+	struct watched_thread *thread = hash_table_find(&process->threads, &tid);
 
-	HASH_FIND(hh, process->threads, &tid, sizeof(tid), thread);
 	if (thread || watch->nr_threads >= WATCH_MAX_THREADS)
 		return thread;
-	thread = calloc(1, sizeof(*thread));
-	if (!thread)
-		return NULL;
-	thread->tid = tid;
-	watch->nr_threads++;
-	HASH_ADD(hh, process->threads, tid, sizeof(thread->tid), thread);
+	thread = hash_table_add(&process->threads, &tid);
+	watch->nr_threads += thread != NULL;
 	return thread;
 }
 
@@ -237,14 +218,15 @@ void process_watch_sample(struct process_watch *watch, const struct aggregate_in
 
 void process_watch_forget(struct process_watch *watch, const struct bpfprof_task_id *task)
 {
-	struct watched_process *process = process_find(watch, task->pid, task->start_ns);
+	struct watched_process *process =
+		process_map_find(&watch->processes, task->pid, task->start_ns);
 	struct watched_thread *thread;
 
 	if (!process)
 		return;
 	process->samples = 0;
 	process->cpu_ns = 0;
-	for (thread = process->threads; thread; thread = thread->hh.next) {
+	hash_table_each(&process->threads, thread) {
 		thread->samples = 0;
 		thread->python = 0;
 		thread->held = 0;
@@ -253,7 +235,8 @@ void process_watch_forget(struct process_watch *watch, const struct bpfprof_task
 
 void process_watch_exit(struct process_watch *watch, const struct bpfprof_task_id *task)
 {
-	struct watched_process *process = process_find(watch, task->pid, task->start_ns);
+	struct watched_process *process =
+		process_map_find(&watch->processes, task->pid, task->start_ns);
 
 	if (process)
 		process->exited = true;
@@ -325,7 +308,7 @@ static bool is_suspect(const struct process_watch *watch, const struct watched_p
 	const struct watched_thread *thread;
 	uint32_t nr = 0;
 
-	for (thread = process->threads; thread; thread = thread->hh.next) {
+	hash_table_each(&process->threads, thread) {
 		if (thread->tid != process->key.pid) {
 			nr++;
 			*nr_pool += pool_name(thread->library) != NULL;
@@ -335,7 +318,7 @@ static bool is_suspect(const struct process_watch *watch, const struct watched_p
 			most_held = thread->held;
 	}
 	return nr + 1 > process_watch_cpus(watch, process) ||
-	       (HASH_COUNT(process->threads) > 1 && most_held >= GIL_SUSPECT_SAMPLES &&
+	       (process->threads.nr > 1 && most_held >= GIL_SUSPECT_SAMPLES &&
 		most_held >= python * GIL_SUSPECT_SHARE);
 }
 
@@ -346,7 +329,7 @@ static void suspects_find(struct process_watch *watch)
 	struct watched_process *process;
 
 	for (round = 0; round < 2; round++) {
-		for (process = watch->processes; process; process = process->hh.next) {
+		hash_table_each(&watch->processes, process) {
 			before = nr_pool;
 			if (!process->exited && process->looked)
 				is_suspect(watch, process, &nr_pool);
@@ -363,7 +346,7 @@ static void threads_read(struct watched_process *process, uint64_t now_ns)
 	struct watched_thread *thread;
 	struct thread_time time;
 
-	for (thread = process->threads; thread; thread = thread->hh.next) {
+	hash_table_each(&process->threads, thread) {
 		if (thread_time_read(&time, (pid_t)process->own_pid, (pid_t)thread->tid))
 			continue;
 		thread->last = time;
@@ -400,15 +383,15 @@ static void process_read(struct process_watch *watch, struct watched_process *pr
 /* From the one whose turn it is around, as far as the time goes. */
 static void processes_read(struct process_watch *watch, uint64_t now_ns, bool all)
 {
-	uint32_t nr = HASH_COUNT(watch->processes), i;
-	struct watched_process *process = watch->processes;
+	uint32_t nr = (uint32_t)watch->processes.nr, i;
+	struct watched_process *process = (void *)watch->processes.oldest;
 	uint64_t begin_ns;
 
 	if (!nr)
 		return;
 	watch->next %= nr;
 	for (i = 0; i < watch->next; i++)
-		process = process->hh.next;
+		process = hash_table_next(process);
 	for (i = 0; i < nr; i++) {
 		if (!all &&
 		    !budget_allows(&watch->reading, READ_SHARE, READ_SAVED_NS, time_monotonic_ns()))
@@ -416,7 +399,7 @@ static void processes_read(struct process_watch *watch, uint64_t now_ns, bool al
 		begin_ns = time_thread_cpu_ns();
 		process_read(watch, process, now_ns);
 		budget_spend(&watch->reading, time_thread_cpu_ns() - begin_ns);
-		process = process->hh.next ? process->hh.next : watch->processes;
+		process = hash_table_next(process) ?: (void *)watch->processes.oldest;
 	}
 	watch->next += i;
 }
@@ -464,12 +447,12 @@ uint64_t process_watch_nr_left_out(const struct process_watch *watch)
 
 bool process_watch_has(const struct process_watch *watch, uint32_t pid, uint64_t start_ns)
 {
-	return process_find(watch, pid, start_ns) != NULL;
+	return process_map_find(&watch->processes, pid, start_ns) != NULL;
 }
 
-const struct watched_process *process_watch_first(const struct process_watch *watch)
+const struct hash_table *process_watch_all(const struct process_watch *watch)
 {
-	return watch->processes;
+	return &watch->processes;
 }
 
 const struct watched_group *process_watch_groups(const struct process_watch *watch, size_t *ret_nr)

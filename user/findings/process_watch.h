@@ -15,8 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <uthash.h>
-
+#include "base/process_map.h"
 #include "bpfprof.h"
 #include "findings/findings.h"
 #include "proc/cgroup_limits.h"
@@ -32,7 +31,7 @@ struct sampler;
 #define WATCH_MAX_GROUPS 64
 
 struct watched_thread {
-	UT_hash_handle hh;
+	struct hash_node node;
 	uint32_t tid;
 	bool rooted; /* library was looked for */
 	char library[64]; /* base name of the file that it begins in, libc aside; "": not known */
@@ -43,16 +42,10 @@ struct watched_thread {
 	struct thread_time first, last;
 };
 
-struct watched_key {
-	uint64_t start_ns;
-	uint32_t pid;
-	uint32_t pad;
-};
-
 struct watched_process {
-	UT_hash_handle hh;
-	struct watched_key key;
-	struct watched_thread *threads;
+	struct hash_node node;
+	struct process_key key;
+	struct hash_table threads;
 	uint32_t own_pid; /* 0: not in our pid namespace */
 	char name[TITLE_MAX + 1]; /* what it was met as last: its title or name */
 	char class[TITLE_MAX + 1]; /* of a Ray actor, "": it is none */
@@ -89,8 +82,8 @@ void process_watch_finish(struct process_watch *watch, uint64_t now_ns);
 uint64_t process_watch_nr_left_out(const struct process_watch *watch);
 /* Has it been met? */
 bool process_watch_has(const struct process_watch *watch, uint32_t pid, uint64_t start_ns);
-/* The first of a list linked by hh.next; borrowed until anything else is called. */
-const struct watched_process *process_watch_first(const struct process_watch *watch);
+/* Their entries are struct watched_process; borrowed until anything else is called. */
+const struct hash_table *process_watch_all(const struct process_watch *watch);
 const struct watched_group *process_watch_groups(const struct process_watch *watch, size_t *ret_nr);
 /* CPUs that it can use at once: by affinity, the limit of its cgroup, and what there are. */
 uint32_t process_watch_cpus(const struct process_watch *watch,

@@ -28,10 +28,9 @@ void call_table_process_clear(struct call_table_process *process)
 
 void call_table_process_free(struct call_table *tally, struct process_entry *process)
 {
-	HASH_DEL(tally->by_process, process);
 	call_table_mappings_forget(tally, process);
 	gpu_gaps_free(process->gaps);
-	free(process);
+	hash_table_remove(&tally->by_process, process);
 }
 
 /* The newest word is the best one: more is known as time goes on. */
@@ -74,21 +73,6 @@ static uint64_t function_label(struct call_table *tally, const struct gpu_functi
 	return aggregate_label(tally->aggregate, function->shown ? function->shown : "");
 }
 
-static struct key_entry *key_get(struct call_table *tally, const struct bpfprof_gpu_key *key)
-{
-	struct key_entry *entry;
-
-	HASH_FIND(hh, tally->keys, key, sizeof(*key), entry);
-	if (entry)
-		return entry;
-	entry = calloc(1, sizeof(*entry));
-	if (!entry)
-		return NULL;
-	entry->key = *key;
-	HASH_ADD(hh, tally->keys, key, sizeof(entry->key), entry);
-	return entry;
-}
-
 /*
  * Where calls with that key were made, seen once more; the same for the same. NULL if there is no
  * room, which is counted.
@@ -102,28 +86,26 @@ static struct stack_entry *stack_seen(struct call_table *tally, struct process_e
 	};
 	struct stack_entry *entry = NULL;
 
-	HASH_FIND(hh, tally->keys, key, sizeof(*key), wanted.of);
+	wanted.of = hash_table_find(&tally->keys, key);
 	if (wanted.of)
-		HASH_FIND(hh, tally->stacks, &wanted, sizeof(wanted), entry);
+		entry = hash_table_find(&tally->stacks, &wanted);
 	if (entry) {
 		entry->seen++;
 		return entry;
 	}
-	if (HASH_COUNT(tally->stacks) < CALL_TABLE_MAX_STACKS / tally->share &&
+	if (tally->stacks.nr < tally->stacks.max &&
 	    process->nr_stacks < CALL_TABLE_MAX_PROCESS_STACKS / tally->share) {
-		wanted.of = key_get(tally, key);
-		entry = wanted.of ? calloc(1, sizeof(*entry)) : NULL;
+		wanted.of = hash_table_get(&tally->keys, key);
+		entry = wanted.of ? hash_table_add(&tally->stacks, &wanted) : NULL;
 	}
 	if (!entry) {
 		tally->stacks_lost++;
 		return NULL;
 	}
-	entry->key = wanted;
 	entry->at = *at;
 	entry->seen = 1;
 	entry->next = wanted.of->stacks;
 	wanted.of->stacks = entry;
-	HASH_ADD(hh, tally->stacks, key, sizeof(entry->key), entry);
 	process->nr_stacks++;
 	return entry;
 }
@@ -172,10 +154,9 @@ static void call_done(struct call_table *tally, struct process_entry *process,
 
 static struct open_call *open_find(const struct call_table *tally, uint32_t tid, uint64_t begin_ns)
 {
-	struct open_entry *open;
+	struct open_entry *open = hash_table_find(&tally->open, &tid);
 	int i;
 
-	HASH_FIND(hh, tally->open, &tid, sizeof(tid), open);
 	for (i = 0; open && i < BPFPROF_GPU_MAX_OPEN; i++)
 		if (begin_ns && open->calls[i].begin_ns == begin_ns)
 			return &open->calls[i];
@@ -208,21 +189,14 @@ static bool is_of_nccl(uint32_t kind)
 static void open_set(struct call_table *tally, uint32_t tid, const struct bpfprof_gpu_call *call,
 		     struct stack_entry *stack)
 {
-	struct open_entry *open;
+	struct open_entry *open = hash_table_find(&tally->open, &tid);
 
-	HASH_FIND(hh, tally->open, &tid, sizeof(tid), open);
 	if (!open) {
-		if (HASH_COUNT(tally->open) >= MAX_OPEN) { /* the one that came first */
-			open = tally->open;
-			HASH_DEL(tally->open, open);
-			memset(open->calls, 0, sizeof(open->calls));
-		} else {
-			open = calloc(1, sizeof(*open));
-		}
+		if (tally->open.nr == MAX_OPEN)
+			hash_table_remove(&tally->open, tally->open.oldest);
+		open = hash_table_add(&tally->open, &tid);
 		if (!open)
 			return;
-		open->tid = tid;
-		HASH_ADD(hh, tally->open, tid, sizeof(open->tid), open);
 	}
 	*open_place(open, &call->key) =
 		(struct open_call){ .begin_ns = call->begin_ns, .key = call->key, .stack = stack };
@@ -400,12 +374,11 @@ void call_table_device_idle_forget(struct call_table *tally, uint32_t pid, uint6
 
 void call_table_complete(struct call_table *tally, const struct bpfprof_gpu_key *key, uint64_t ns)
 {
-	struct key_entry *of;
-
-	HASH_FIND(hh, tally->keys, key, sizeof(*key), of);
 	/* As a rule a stack has come of it, and it is there. */
-	if (!of && HASH_COUNT(tally->keys) < CALL_TABLE_MAX_STACKS / tally->share)
-		of = key_get(tally, key);
+	struct key_entry *of = hash_table_find(&tally->keys, key);
+
+	if (!of && tally->keys.nr < tally->stacks.max)
+		of = hash_table_add(&tally->keys, key);
 	if (!of) {
 		tally->completed_lost++;
 		return;
@@ -418,9 +391,8 @@ bool call_table_launch_stack(const struct call_table *tally, const struct bpfpro
 			     uint32_t *ret_stack)
 {
 	const struct stack_entry *stack, *most;
-	const struct key_entry *of;
+	const struct key_entry *of = hash_table_find(&tally->keys, key);
 
-	HASH_FIND(hh, tally->keys, key, sizeof(*key), of);
 	if (!of || !of->stacks)
 		return false;
 	most = of->stacks;
@@ -506,7 +478,12 @@ int call_table_new(struct call_table **ret, struct aggregate *aggregate)
 	tally->aggregate = aggregate;
 	tally->share = 1;
 	tally->gaps_room.max = CALL_TABLE_MAX_GAP_STACKS;
-	tally->seed = hash_seed();
+	hash_table_init(&tally->by_process, CALL_TABLE_MAX_PROCESSES, struct process_entry, key);
+	hash_table_init(&tally->open, MAX_OPEN, struct open_entry, tid);
+	hash_table_init(&tally->names, CALL_TABLE_MAX_NAMES, struct name_entry, key);
+	hash_table_init(&tally->keys, 2 * CALL_TABLE_MAX_STACKS, struct key_entry, key);
+	hash_table_init(&tally->stacks, CALL_TABLE_MAX_STACKS, struct stack_entry, key);
+	hash_table_init(&tally->live, CALL_TABLE_MAX_LIVE, struct live_entry, key);
 	tally->functions = gpu_functions(&tally->nr_functions);
 	if (gpu_graphs_new(&tally->graphs) || handle_generations_new(&tally->reuse)) {
 		call_table_free(tally);
@@ -519,6 +496,10 @@ int call_table_new(struct call_table **ret, struct aggregate *aggregate)
 void call_table_bound(struct call_table *tally, unsigned int share)
 {
 	tally->share = share;
+	tally->names.max = CALL_TABLE_MAX_NAMES / share;
+	tally->stacks.max = CALL_TABLE_MAX_STACKS / share;
+	tally->keys.max =
+		2 * tally->stacks.max; /* those of stacks, and those that stacks will follow */
 	tally->gaps_room.max = CALL_TABLE_MAX_GAP_STACKS / share;
 	gpu_graphs_bound(tally->graphs, share);
 	handle_generations_bound(tally->reuse, share);
@@ -546,50 +527,25 @@ void call_table_undescribe(struct call_table *tally)
 	}
 }
 
-static void keys_free(struct call_table *tally)
-{
-	struct key_entry *key, *next_key;
-	struct stack_entry *stack, *next_stack;
-
-	HASH_ITER(hh, tally->stacks, stack, next_stack) {
-		HASH_DEL(tally->stacks, stack);
-		free(stack);
-	}
-	HASH_ITER(hh, tally->keys, key, next_key) {
-		HASH_DEL(tally->keys, key);
-		free(key);
-	}
-}
-
 void call_table_free(struct call_table *tally)
 {
-	struct process_entry *process, *next_process;
-	struct name_entry *name, *next_name;
-	struct live_entry *live, *next_live;
-	struct open_entry *open, *next_open;
+	struct process_entry *process;
+	struct name_entry *name;
 	size_t i;
 
 	if (!tally)
 		return;
 	gpu_graphs_free(tally->graphs); /* it points to shares of processes */
 	handle_generations_free(tally->reuse);
-	HASH_ITER(hh, tally->by_process, process, next_process) {
+	hash_table_each(&tally->by_process, process)
 		call_table_process_free(tally, process);
-	}
-	HASH_ITER(hh, tally->names, name, next_name) {
-		HASH_DEL(tally->names, name);
+	hash_table_each(&tally->names, name)
 		free(name->name);
-		free(name);
-	}
-	HASH_ITER(hh, tally->live, live, next_live) {
-		HASH_DEL(tally->live, live);
-		free(live);
-	}
-	HASH_ITER(hh, tally->open, open, next_open) {
-		HASH_DEL(tally->open, open);
-		free(open);
-	}
-	keys_free(tally);
+	hash_table_clear(&tally->names);
+	hash_table_clear(&tally->live);
+	hash_table_clear(&tally->open);
+	hash_table_clear(&tally->stacks);
+	hash_table_clear(&tally->keys);
 	for (i = 0; i < tally->nr_processes; i++)
 		call_table_process_clear(&tally->processes[i]);
 	free(tally->processes);

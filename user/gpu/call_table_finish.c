@@ -141,10 +141,9 @@ static void key_finish(struct call_table *tally, const struct call_table_count *
 	uint64_t completed = 0, complete_ns = 0;
 	const struct stack_entry *stack;
 	struct aggregate_call_at at;
-	struct key_entry *of;
+	struct key_entry *of = hash_table_find(&tally->keys, &counted->key);
 	struct call_table_sums left;
 
-	HASH_FIND(hh, tally->keys, &counted->key, sizeof(counted->key), of);
 	left = call_table_sums(of ? of->stacks : NULL);
 	if (of && !left.seen) {
 		seen_before(of);
@@ -246,10 +245,10 @@ int call_table_finish(struct call_table *tally, const struct call_table_count *c
 {
 	char stream[HANDLE_TEXT_BYTES], kernel[HANDLE_TEXT_BYTES], comm[24], rank[16];
 	char graph[GRAPH_TEXT_BYTES];
-	struct process_entry *process, *next;
+	struct process_entry *process;
 	size_t i;
 
-	HASH_ITER(hh, tally->by_process, process, next)
+	hash_table_each(&tally->by_process, process)
 		gaps_finish(tally, process);
 	for (i = 0; i < nr; i++) {
 		const struct bpfprof_gpu_key *key = &counts[i].key;
@@ -273,7 +272,7 @@ int call_table_finish(struct call_table *tally, const struct call_table_count *c
 		}
 		key_finish(tally, &counts[i], &labels);
 	}
-	HASH_ITER(hh, tally->by_process, process, next)
+	hash_table_each(&tally->by_process, process)
 		device_idle_finish(tally, process);
 	return 0;
 }

@@ -32,8 +32,7 @@ static void live_remove(struct call_table *tally, struct live_entry *live)
 	}
 	if (live->stack)
 		live->stack->live_bytes -= live->bytes;
-	HASH_DEL(tally->live, live);
-	free(live);
+	hash_table_remove(&tally->live, live);
 }
 
 /* What a call allocates or frees, refers to or maps. */
@@ -49,10 +48,7 @@ static struct handle_key live_key(const struct call_table *tally,
 
 static struct live_entry *live_find(const struct call_table *tally, const struct handle_key *key)
 {
-	struct live_entry *live;
-
-	HASH_FIND(hh, tally->live, key, sizeof(*key), live);
-	return live;
+	return hash_table_find(&tally->live, key);
 }
 
 /* Tensors are far more than what the driver hands out, which must have room beside them. */
@@ -66,24 +62,23 @@ static bool live_has_room(const struct call_table *tally, const struct process_e
 		of_process -= of_process / TENSOR_REST;
 		all -= all / TENSOR_REST;
 	}
-	return process->nr_live < of_process && HASH_COUNT(tally->live) < all;
+	return process->nr_live < of_process && tally->live.nr < all;
 }
 
 /* With one reference, and no bytes yet. NULL if there is no room, which is counted. */
 static struct live_entry *live_add(struct call_table *tally, struct process_entry *process,
 				   const struct handle_key *key)
 {
-	struct live_entry *live =
-		live_has_room(tally, process, key->space) ? calloc(1, sizeof(*live)) : NULL;
+	struct live_entry *live = live_has_room(tally, process, key->space)
+					  ? hash_table_add(&tally->live, key)
+					  : NULL;
 
 	if (!live) {
 		tally->live_lost++;
 		return NULL;
 	}
-	live->key = *key;
 	live->serial = ++tally->nr_serials;
 	live->refs = 1;
-	HASH_ADD(hh, tally->live, key, sizeof(live->key), live);
 	process->nr_live++;
 	return live;
 }
@@ -266,12 +261,12 @@ void call_table_memory_call(struct call_table *tally, struct process_entry *proc
 
 void call_table_memory_forget(struct call_table *tally, struct process_entry *process)
 {
-	struct live_entry *live, *next;
+	struct live_entry *live;
 
 	call_table_mappings_forget(tally, process);
 	if (!process->nr_live)
 		return;
-	HASH_ITER(hh, tally->live, live, next) {
+	hash_table_each(&tally->live, live) {
 		if (live->key.pid == process->key.pid &&
 		    live->key.start_ns == process->key.start_ns)
 			live_remove(tally, live);

@@ -25,10 +25,7 @@ static struct handle_key kernel_key(const struct bpfprof_gpu_key *key)
 
 static struct name_entry *name_find(const struct call_table *tally, const struct handle_key *key)
 {
-	struct name_entry *entry;
-
-	HASH_FIND(hh, tally->names, key, sizeof(*key), entry);
-	return entry;
+	return hash_table_find(&tally->names, key);
 }
 
 static void name_set(struct call_table *tally, const struct handle_key *key, const char *name)
@@ -41,7 +38,7 @@ static void name_set(struct call_table *tally, const struct handle_key *key, con
 	if (!process || !key->value)
 		return;
 	if ((!entry && (process->nr_names >= CALL_TABLE_MAX_PROCESS_NAMES / tally->share ||
-			HASH_COUNT(tally->names) >= CALL_TABLE_MAX_NAMES / tally->share)) ||
+			tally->names.nr >= tally->names.max)) ||
 	    process->name_bytes - old + len > CALL_TABLE_PROCESS_NAME_BYTES / tally->share ||
 	    tally->name_bytes - old + len > CALL_TABLE_NAME_BYTES / tally->share) {
 		tally->names_lost++;
@@ -49,12 +46,8 @@ static void name_set(struct call_table *tally, const struct handle_key *key, con
 	}
 	copy = strdup(name);
 	if (copy && !entry) {
-		entry = calloc(1, sizeof(*entry));
-		if (entry) {
-			entry->key = *key;
-			HASH_ADD(hh, tally->names, key, sizeof(entry->key), entry);
-			process->nr_names++;
-		}
+		entry = hash_table_add(&tally->names, key);
+		process->nr_names += entry != NULL;
 	}
 	if (!copy || !entry) {
 		free(copy);
@@ -127,14 +120,13 @@ static bool generation_end(struct call_table *tally, const struct handle_key *ke
 	uint32_t generation =
 		handle_generations_end(tally->reuse, key->pid, key->start_ns, key->value, ts_ns);
 	struct name_entry *entry = name_find(tally, key);
+	struct handle_key ended = *key;
 
 	if (!generation)
 		return false;
-	if (entry) {
-		HASH_DEL(tally->names, entry);
-		entry->key.space = generation;
-		HASH_ADD(hh, tally->names, key, sizeof(entry->key), entry);
-	}
+	ended.space = generation;
+	if (entry)
+		hash_table_rekey(&tally->names, entry, &ended);
 	gpu_graphs_generation_end(tally->graphs, key->pid, key->start_ns, key->value, generation);
 	return true;
 }
@@ -195,8 +187,8 @@ void call_table_reused(struct call_table *tally, const struct bpfprof_gpu_call *
 {
 	const struct handle_key kernel = kernel_key(&call->key);
 	struct bpfprof_gpu_key ended = call->key;
-	struct key_entry *of, *other;
 	uint32_t generation;
+	struct key_entry *of;
 
 	if (!call->key.function) {
 		on_reported(tally, &kernel, call->bytes);
@@ -208,13 +200,9 @@ void call_table_reused(struct call_table *tally, const struct bpfprof_gpu_call *
 		return;
 	}
 	generation_set(&ended, generation);
-	HASH_FIND(hh, tally->keys, &call->key, sizeof(call->key), of);
-	HASH_FIND(hh, tally->keys, &ended, sizeof(ended), other);
-	if (!of || other)
-		return;
-	HASH_DEL(tally->keys, of);
-	of->key = ended;
-	HASH_ADD(hh, tally->keys, key, sizeof(of->key), of);
+	of = hash_table_find(&tally->keys, &call->key);
+	if (of && !hash_table_find(&tally->keys, &ended))
+		hash_table_rekey(&tally->keys, of, &ended);
 }
 
 const char *call_table_kernel(const struct call_table *tally, const struct bpfprof_gpu_key *key)
@@ -274,7 +262,6 @@ void call_table_name_forget(struct call_table *tally, struct name_entry *name)
 		process->name_bytes -= len;
 	}
 	tally->name_bytes -= len;
-	HASH_DEL(tally->names, name);
 	free(name->name);
-	free(name);
+	hash_table_remove(&tally->names, name);
 }

@@ -74,44 +74,41 @@ static bool open_unlink(const struct call_table *tally, struct open_entry *open)
 /* Nothing leads to a stack any more that is not kept. */
 static void stacks_unlink(struct call_table *tally)
 {
-	struct open_entry *open, *next_open;
+	struct open_entry *open;
 	struct live_entry *live;
 
-	for (live = tally->live; live; live = live->hh.next)
+	hash_table_each(&tally->live, live)
 		if (live->stack && !live->stack->kept)
 			live->stack = NULL;
-	HASH_ITER(hh, tally->open, open, next_open) {
-		if (open_unlink(tally, open))
-			continue;
-		HASH_DEL(tally->open, open);
-		free(open);
-	}
+	hash_table_each(&tally->open, open)
+		if (!open_unlink(tally, open))
+			hash_table_remove(&tally->open, open);
 }
 
 /* The stacks of a key that are kept, under their new places; the others go. */
-static void key_relink(struct call_table *tally, struct key_entry *of, struct stack_entry **stacks)
+static void key_relink(struct call_table *tally, struct key_entry *of)
 {
 	struct process_entry *process =
 		call_table_process_find(tally, of->key.pid, of->key.start_ns);
 	struct stack_entry *stack = of->stacks, *next;
+	struct stack_key key = { .of = of };
 
 	of->stacks = NULL;
 	for (; stack; stack = next) {
 		next = stack->next;
-		HASH_DEL(tally->stacks, stack);
 		if (!stack->kept) {
 			if (process)
 				process->nr_stacks--;
-			free(stack);
+			hash_table_remove(&tally->stacks, stack);
 			continue;
 		}
-		stack->key.process = stack->at.process;
-		stack->key.stack = stack->at.stack;
-		stack->key.tid = stack->at.tid;
-		stack->key.thread = stack->at.thread;
+		key.process = stack->at.process;
+		key.stack = stack->at.stack;
+		key.tid = stack->at.tid;
+		key.thread = stack->at.thread;
+		hash_table_rekey(&tally->stacks, stack, &key);
 		stack->next = of->stacks;
 		of->stacks = stack;
-		HASH_ADD(hh, *stacks, key, sizeof(stack->key), stack);
 	}
 }
 
@@ -122,17 +119,17 @@ static bool graph_is_over(const void *tally, uint32_t pid, uint64_t start_ns)
 
 static void ended_forget(struct call_table *tally)
 {
-	struct process_entry *process, *next, *last;
-	struct name_entry *name, *next_name;
+	struct process_entry *process, *last;
+	struct name_entry *name;
 
-	HASH_ITER(hh, tally->names, name, next_name) {
+	hash_table_each(&tally->names, name) {
 		if (is_over(tally, name->key.pid, name->key.start_ns) ||
 		    (name->key.space && is_settled(tally, name->key.pid, name->key.start_ns)))
 			call_table_name_forget(tally, name);
 	}
 	gpu_graphs_forget(tally->graphs, graph_is_over, tally);
 	handle_generations_forget(tally->reuse, is_settled, tally);
-	HASH_ITER(hh, tally->by_process, process, next) {
+	hash_table_each(&tally->by_process, process) {
 		struct call_table_process *moved = &tally->processes[tally->nr_processes - 1];
 
 		if (!tally->processes[process->index].ended)
@@ -150,12 +147,11 @@ static void ended_forget(struct call_table *tally)
 
 void call_table_next(struct call_table *tally, struct aggregate *next, size_t max_bytes)
 {
-	struct stack_entry *stacks = NULL;
 	struct process_entry *process;
-	struct key_entry *key, *next_key;
+	struct key_entry *key;
 	struct aggregate_view from;
 
-	for (process = tally->by_process; process; process = process->hh.next) {
+	hash_table_each(&tally->by_process, process) {
 		process->device_idle_reported_ns += capped_add(
 			process->device_idle_seen_ns, call_table_device_idle_rest(process));
 		process->device_idle_seen_ns = process->short_ns = 0;
@@ -163,21 +159,18 @@ void call_table_next(struct call_table *tally, struct aggregate *next, size_t ma
 	if (tally->waits_ns)
 		tally->waited_ns = tally->waits_ns;
 	aggregate_view_get(tally->aggregate, &from);
-	for (process = tally->by_process; process; process = process->hh.next)
+	hash_table_each(&tally->by_process, process)
 		if (process->gaps)
 			gpu_gaps_next(process->gaps, &from, next, max_bytes / 2);
-	for (key = tally->keys; key; key = key->hh.next)
+	hash_table_each(&tally->keys, key)
 		key_rollover(tally, key, &from, next, max_bytes);
 	stacks_unlink(tally);
-	HASH_ITER(hh, tally->keys, key, next_key) {
-		key_relink(tally, key, &stacks);
+	hash_table_each(&tally->keys, key) {
+		key_relink(tally, key);
 		key->completed = key->complete_ns = 0;
-		if (key->stacks)
-			continue;
-		HASH_DEL(tally->keys, key);
-		free(key);
+		if (!key->stacks)
+			hash_table_remove(&tally->keys, key);
 	}
-	tally->stacks = stacks;
 	ended_forget(tally);
 	tally->aggregate = next;
 }

@@ -8,38 +8,27 @@
 struct process_entry *call_table_process_find(const struct call_table *tally, uint32_t pid,
 					      uint64_t start_ns)
 {
-	struct process_key key = { .start_ns = start_ns, .pid = pid };
-	struct process_entry *entry;
-
-	HASH_FIND(hh, tally->by_process, &key, sizeof(key), entry);
-	return entry;
+	return process_map_find(&tally->by_process, pid, start_ns);
 }
 
 /* Of a process that made a call; made as needed. NULL if there is no room. */
 struct process_entry *call_table_process_get(struct call_table *tally, uint32_t pid,
 					     uint64_t start_ns)
 {
-	struct process_key key = { .start_ns = start_ns, .pid = pid };
-	struct process_entry *entry;
+	struct process_entry *entry = process_map_find(&tally->by_process, pid, start_ns);
 
-	HASH_FIND(hh, tally->by_process, &key, sizeof(key), entry);
 	if (entry)
 		return entry;
-	if (tally->nr_processes == CALL_TABLE_MAX_PROCESSES)
-		goto lost;
-	if (!vec_fit(tally->processes, tally->nr_processes + 1))
-		goto lost;
-	entry = calloc(1, sizeof(*entry));
-	if (!entry)
-		goto lost;
-	entry->key = key;
+	if (tally->nr_processes < CALL_TABLE_MAX_PROCESSES &&
+	    vec_fit(tally->processes, tally->nr_processes + 1))
+		entry = process_map_add(&tally->by_process, pid, start_ns);
+	if (!entry) {
+		tally->processes_lost++;
+		return NULL;
+	}
 	entry->index = (uint32_t)tally->nr_processes;
 	tally->processes[tally->nr_processes++] = (struct call_table_process){
 		.kernel_pid = pid, .pid = tally->pids_are_own ? pid : 0, .start_ns = start_ns
 	};
-	HASH_ADD(hh, tally->by_process, key, sizeof(entry->key), entry);
 	return entry;
-lost:
-	tally->processes_lost++;
-	return NULL;
 }

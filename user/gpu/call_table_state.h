@@ -12,9 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HASH_SEED tally->seed
-#include "base/seeded_hash.h"
-
+#include "base/process_map.h"
 #include "cuda/functions.h"
 #include "gpu/call_table.h"
 #include "gpu/gaps.h"
@@ -23,13 +21,8 @@
 #include "profile/aggregate.h"
 #include "gpu_calls.h"
 
-struct process_key {
-	uint64_t start_ns;
-	uint32_t pid, pad;
-};
-
 struct process_entry {
-	UT_hash_handle hh;
+	struct hash_node node;
 	struct process_key key;
 	uint32_t index; /* in processes */
 	uint32_t nr_names, nr_live, nr_stacks;
@@ -54,7 +47,7 @@ struct handle_key {
 };
 
 struct name_entry {
-	UT_hash_handle hh;
+	struct hash_node node;
 	struct handle_key key;
 	char *name; /* demangled; "": launches of several kernels cannot be told apart */
 	bool untold; /* it is not, or not yet, known how many launches were of those before */
@@ -69,7 +62,7 @@ struct stack_key {
 
 /* What a stack that was sent says of a key. */
 struct stack_entry {
-	UT_hash_handle hh;
+	struct hash_node node;
 	struct stack_entry *next; /* of the same key */
 	struct stack_key key;
 	struct aggregate_call_at at;
@@ -83,7 +76,7 @@ struct stack_entry {
 };
 
 struct key_entry {
-	UT_hash_handle hh;
+	struct hash_node node;
 	struct bpfprof_gpu_key key;
 	struct stack_entry *stacks;
 	uint64_t completed, complete_ns; /* in this interval, whenever they were called */
@@ -91,7 +84,7 @@ struct key_entry {
 
 /* By address or by handle. It lives until nothing refers to it and it is mapped nowhere. */
 struct live_entry {
-	UT_hash_handle hh;
+	struct hash_node node;
 	struct handle_key key;
 	uint64_t bytes;
 	uint64_t serial; /* others had the same key before */
@@ -108,27 +101,21 @@ struct open_call {
 
 /* Of a thread: the driver's calls may be in NCCL's, and both in a collection of Python's. */
 struct open_entry {
-	UT_hash_handle hh;
+	struct hash_node node;
 	uint32_t tid;
 	struct open_call calls[BPFPROF_GPU_MAX_OPEN];
 };
 
 struct call_table {
 	struct aggregate *aggregate;
-	uint64_t seed;
 	const struct gpu_function *functions;
 	size_t nr_functions;
-	struct process_entry *by_process;
+	struct hash_table by_process, names, keys, stacks, live, open;
 	struct call_table_process *processes;
 	size_t nr_processes;
-	struct name_entry *names;
 	size_t name_bytes;
-	struct key_entry *keys;
-	struct stack_entry *stacks;
-	struct live_entry *live;
 	uint64_t nr_serials;
 	size_t nr_mappings;
-	struct open_entry *open;
 	struct gpu_graphs *graphs;
 	struct gpu_gaps_room gaps_room;
 	struct handle_generations *reuse;

@@ -5,14 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <uthash.h>
-
+#include "base/hash_table.h"
 #include "gpu/shares.h"
 #include "profile/aggregate.h"
 #include "profile/aggregate_rollover.h"
 
 struct stack {
-	UT_hash_handle hh;
+	struct hash_node node;
 	struct aggregate_call_at at;
 	uint64_t open_ns; /* seen in the gap that is not over, */
 	uint64_t short_ns; /* and in short ones */
@@ -21,7 +20,7 @@ struct stack {
 
 struct gpu_gaps {
 	struct gpu_gaps_room *room;
-	struct stack *stacks;
+	struct hash_table stacks;
 	uint64_t begin_ns; /* of the gap that open_ns are of, 0: none */
 	bool timed; /* of some of it is known how long it was */
 	uint64_t
@@ -35,42 +34,39 @@ int gpu_gaps_new(struct gpu_gaps **ret, struct gpu_gaps_room *room)
 	if (!gaps)
 		return -ENOMEM;
 	gaps->room = room;
+	hash_table_init(&gaps->stacks, SIZE_MAX, struct stack, at);
 	*ret = gaps;
 	return 0;
 }
 
 static void stack_remove(struct gpu_gaps *gaps, struct stack *stack)
 {
-	HASH_DEL(gaps->stacks, stack);
-	free(stack);
+	hash_table_remove(&gaps->stacks, stack);
 	gaps->room->nr--;
 }
 
 void gpu_gaps_free(struct gpu_gaps *gaps)
 {
-	struct stack *stack, *next;
+	struct stack *stack;
 
 	if (!gaps)
 		return;
-	HASH_ITER(hh, gaps->stacks, stack, next)
+	hash_table_each(&gaps->stacks, stack)
 		stack_remove(gaps, stack);
 	free(gaps);
 }
 
 static struct stack *stack_get(struct gpu_gaps *gaps, const struct aggregate_call_at *at)
 {
-	struct stack *stack;
+	struct stack *stack = hash_table_find(&gaps->stacks, at);
 
-	HASH_FIND(hh, gaps->stacks, at, sizeof(*at), stack);
 	if (stack)
 		return stack;
-	stack = gaps->room->nr < gaps->room->max ? calloc(1, sizeof(*stack)) : NULL;
+	stack = gaps->room->nr < gaps->room->max ? hash_table_add(&gaps->stacks, at) : NULL;
 	if (!stack) {
 		gaps->room->lost++;
 		return NULL;
 	}
-	stack->at = *at;
-	HASH_ADD(hh, gaps->stacks, at, sizeof(stack->at), stack);
 	gaps->room->nr++;
 	return stack;
 }
@@ -80,7 +76,7 @@ static void open_forget(struct gpu_gaps *gaps)
 {
 	struct stack *stack;
 
-	for (stack = gaps->stacks; stack; stack = stack->hh.next) {
+	hash_table_each(&gaps->stacks, stack) {
 		stack->short_ns += stack->open_ns;
 		stack->open_ns = 0;
 	}
@@ -129,10 +125,10 @@ uint64_t gpu_gaps_end(struct gpu_gaps *gaps, uint64_t begin_ns, uint64_t ns)
 		open_forget(gaps);
 		return 0;
 	}
-	for (stack = gaps->stacks; stack; stack = stack->hh.next)
+	hash_table_each(&gaps->stacks, stack)
 		seen_ns += stack->open_ns;
 	left = part = covered(ns, seen_ns);
-	for (stack = gaps->stacks; stack; stack = stack->hh.next) {
+	hash_table_each(&gaps->stacks, stack) {
 		stack->ns += share_take(&left, &seen_ns, stack->open_ns);
 		stack->open_ns = 0;
 	}
@@ -149,10 +145,10 @@ uint64_t gpu_gaps_share(struct gpu_gaps *gaps, uint64_t ns, uint64_t idle_ns)
 
 	if (gaps->begin_ns && gaps->begin_ns != idle_ns)
 		open_forget(gaps);
-	for (stack = gaps->stacks; stack; stack = stack->hh.next)
+	hash_table_each(&gaps->stacks, stack)
 		seen_ns += stack->short_ns;
 	left = part = covered(ns, seen_ns);
-	for (stack = gaps->stacks; stack; stack = stack->hh.next) {
+	hash_table_each(&gaps->stacks, stack) {
 		stack->ns += share_take(&left, &seen_ns, stack->short_ns);
 		stack->short_ns = 0;
 	}
@@ -165,7 +161,7 @@ void gpu_gaps_each(const struct gpu_gaps *gaps,
 {
 	const struct stack *stack;
 
-	for (stack = gaps->stacks; stack; stack = stack->hh.next)
+	hash_table_each(&gaps->stacks, stack)
 		if (stack->ns)
 			each(arg, &stack->at, stack->ns);
 }
@@ -173,10 +169,10 @@ void gpu_gaps_each(const struct gpu_gaps *gaps,
 void gpu_gaps_next(struct gpu_gaps *gaps, const struct aggregate_view *from, struct aggregate *next,
 		   size_t max_bytes)
 {
-	struct stack *stack, *after, *kept = NULL;
+	struct stack *stack;
 	struct aggregate_call_at at;
 
-	HASH_ITER(hh, gaps->stacks, stack, after) {
+	hash_table_each(&gaps->stacks, stack) {
 		if (!stack->open_ns) {
 			stack_remove(gaps, stack);
 			continue;
@@ -187,10 +183,7 @@ void gpu_gaps_next(struct gpu_gaps *gaps, const struct aggregate_view *from, str
 			stack_remove(gaps, stack);
 			continue;
 		}
-		HASH_DEL(gaps->stacks, stack);
-		stack->at = at;
+		hash_table_rekey(&gaps->stacks, stack, &at);
 		stack->ns = 0;
-		HASH_ADD(hh, kept, at, sizeof(stack->at), stack);
 	}
-	gaps->stacks = kept;
 }

@@ -3,10 +3,9 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
-#define HASH_SEED graphs->seed
-#include "base/hash_seed.h"
-#include "base/seeded_hash.h"
+#include "base/hash_table.h"
 #include "base/vec.h"
 #include "profile/stats.h"
 
@@ -18,7 +17,7 @@ struct graph_key {
 };
 
 struct graph {
-	UT_hash_handle hh;
+	struct hash_node node;
 	struct graph_key key;
 	struct gpu_graphs_share *of;
 	struct gpu_graph_node
@@ -29,8 +28,7 @@ struct graph {
 };
 
 struct gpu_graphs {
-	uint64_t seed;
-	struct graph *all;
+	struct hash_table all;
 	size_t nr_nodes;
 	unsigned int share;
 	uint64_t graphs_lost, nodes_lost;
@@ -40,10 +38,8 @@ static struct graph *graph_find(const struct gpu_graphs *graphs, uint32_t pid, u
 				uint64_t name, bool made)
 {
 	struct graph_key key = { .start_ns = start_ns, .name = name, .pid = pid, .made = made };
-	struct graph *graph;
 
-	HASH_FIND(hh, graphs->all, &key, sizeof(key), graph);
-	return graph;
+	return hash_table_find(&graphs->all, &key);
 }
 
 static void graph_free(struct gpu_graphs *graphs, struct graph *graph)
@@ -52,19 +48,18 @@ static void graph_free(struct gpu_graphs *graphs, struct graph *graph)
 	graph->of->nr_nodes -= graph->nr;
 	graph->of->nr--;
 	graph->of->nr_open -= !graph->key.made;
-	HASH_DEL(graphs->all, graph);
 	free(graph->nodes);
-	free(graph);
+	hash_table_remove(&graphs->all, graph);
 }
 
 /* Of captures that never end, as far as it was told, the oldest is over. */
 static void open_bound(struct gpu_graphs *graphs, const struct gpu_graphs_share *share)
 {
-	struct graph *graph, *next;
+	struct graph *graph;
 
 	if (share->nr_open < GPU_GRAPHS_MAX_OPEN)
 		return;
-	HASH_ITER(hh, graphs->all, graph, next) {
+	hash_table_each(&graphs->all, graph) {
 		if (graph->of != share || graph->key.made)
 			continue;
 		graph_free(graphs, graph);
@@ -77,21 +72,19 @@ static struct graph *graph_add(struct gpu_graphs *graphs,
 			       const struct bpfprof_gpu_graph_event *event,
 			       struct gpu_graphs_share *share)
 {
-	uint32_t room = GPU_GRAPHS_MAX / graphs->share;
+	const struct graph_key key = { .start_ns = event->start_ns,
+				       .name = event->number,
+				       .pid = event->pid };
 	struct graph *graph = NULL;
 
 	open_bound(graphs, share);
-	if (HASH_COUNT(graphs->all) < room && share->nr < room / GPU_GRAPHS_OF_ONE)
-		graph = calloc(1, sizeof(*graph));
+	if (share->nr < graphs->all.max / GPU_GRAPHS_OF_ONE)
+		graph = hash_table_add(&graphs->all, &key);
 	if (!graph)
 		return NULL;
-	graph->key = (struct graph_key){ .start_ns = event->start_ns,
-					 .name = event->number,
-					 .pid = event->pid };
 	graph->of = share;
 	share->nr++;
 	share->nr_open++;
-	HASH_ADD(hh, graphs->all, key, sizeof(graph->key), graph);
 	return graph;
 }
 
@@ -162,6 +155,7 @@ static void on_made(struct gpu_graphs *graphs, const struct bpfprof_gpu_graph_ev
 {
 	struct graph *graph = graph_find(graphs, event->pid, event->start_ns, event->number, false);
 	struct graph *before = graph_find(graphs, event->pid, event->start_ns, event->handle, true);
+	struct graph_key key;
 
 	if (!graph)
 		graph = graph_add(graphs, event, share);
@@ -176,11 +170,11 @@ static void on_made(struct gpu_graphs *graphs, const struct bpfprof_gpu_graph_ev
 	}
 	if (before)
 		graph_free(graphs, before);
-	HASH_DEL(graphs->all, graph);
-	graph->key.name = event->handle;
-	graph->key.made = true;
+	key = graph->key;
+	key.name = event->handle;
+	key.made = true;
 	graph->of->nr_open--;
-	HASH_ADD(hh, graphs->all, key, sizeof(graph->key), graph);
+	hash_table_rekey(&graphs->all, graph, &key);
 }
 
 void gpu_graphs_event(struct gpu_graphs *graphs, const struct bpfprof_gpu_graph_event *event,
@@ -209,7 +203,7 @@ void gpu_graphs_generation_end(struct gpu_graphs *graphs, uint32_t pid, uint64_t
 	struct gpu_graph_node *node;
 	struct graph *graph;
 
-	for (graph = graphs->all; graph; graph = graph->hh.next) {
+	hash_table_each(&graphs->all, graph) {
 		if (graph->key.pid != pid || graph->key.start_ns != start_ns)
 			continue;
 		for (node = graph->nodes; node < graph->nodes + graph->nr; node++)
@@ -222,9 +216,9 @@ void gpu_graphs_forget(struct gpu_graphs *graphs,
 		       bool (*gone)(const void *arg, uint32_t pid, uint64_t start_ns),
 		       const void *arg)
 {
-	struct graph *graph, *next;
+	struct graph *graph;
 
-	HASH_ITER(hh, graphs->all, graph, next)
+	hash_table_each(&graphs->all, graph)
 		if (gone(arg, graph->key.pid, graph->key.start_ns))
 			graph_free(graphs, graph);
 }
@@ -260,7 +254,7 @@ int gpu_graphs_new(struct gpu_graphs **ret)
 	if (!graphs)
 		return -ENOMEM;
 	graphs->share = 1;
-	graphs->seed = hash_seed();
+	hash_table_init(&graphs->all, GPU_GRAPHS_MAX, struct graph, key);
 	*ret = graphs;
 	return 0;
 }
@@ -268,15 +262,16 @@ int gpu_graphs_new(struct gpu_graphs **ret)
 void gpu_graphs_bound(struct gpu_graphs *graphs, unsigned int share)
 {
 	graphs->share = share;
+	graphs->all.max = GPU_GRAPHS_MAX / share;
 }
 
 void gpu_graphs_free(struct gpu_graphs *graphs)
 {
-	struct graph *graph, *next;
+	struct graph *graph;
 
 	if (!graphs)
 		return;
-	HASH_ITER(hh, graphs->all, graph, next)
+	hash_table_each(&graphs->all, graph)
 		graph_free(graphs, graph);
 	free(graphs);
 }

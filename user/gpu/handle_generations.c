@@ -4,35 +4,26 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define HASH_SEED reuse->seed
-#include "base/hash_seed.h"
-#include "base/seeded_hash.h"
+#include "base/process_map.h"
 #include "profile/stats.h"
-
-struct process_key {
-	uint64_t start_ns;
-	uint32_t pid, pad;
-};
 
 /* How much of the room a process has. */
 struct process_share {
-	UT_hash_handle hh;
+	struct hash_node node;
 	struct process_key key;
 	uint32_t nr;
 };
 
 /* A handle, its key has no function, or a key that launches are counted by. */
 struct ended {
-	UT_hash_handle hh;
+	struct hash_node node;
 	struct bpfprof_gpu_key key;
 	struct handle_generations_end *ends; /* of a handle: times instead of calls */
 	uint32_t nr, cap;
 };
 
 struct handle_generations {
-	uint64_t seed;
-	struct ended *all;
-	struct process_share *shares;
+	struct hash_table all, shares;
 	size_t nr;
 	unsigned int share;
 	uint64_t lost;
@@ -45,55 +36,22 @@ static struct bpfprof_gpu_key handle_key(uint32_t pid, uint64_t start_ns, uint64
 
 static struct ended *find(const struct handle_generations *reuse, const struct bpfprof_gpu_key *key)
 {
-	struct ended *ended;
-
-	HASH_FIND(hh, reuse->all, key, sizeof(*key), ended);
-	return ended;
-}
-
-/* NULL without memory. */
-static struct process_share *share_get(struct handle_generations *reuse,
-				       const struct bpfprof_gpu_key *key)
-{
-	struct process_key wanted = { .start_ns = key->start_ns, .pid = key->pid };
-	struct process_share *share;
-
-	HASH_FIND(hh, reuse->shares, &wanted, sizeof(wanted), share);
-	if (share)
-		return share;
-	share = calloc(1, sizeof(*share));
-	if (!share)
-		return NULL;
-	share->key = wanted;
-	HASH_ADD(hh, reuse->shares, key, sizeof(share->key), share);
-	return share;
-}
-
-static struct ended *get(struct handle_generations *reuse, const struct bpfprof_gpu_key *key)
-{
-	struct ended *ended = find(reuse, key);
-
-	if (ended)
-		return ended;
-	ended = calloc(1, sizeof(*ended));
-	if (!ended)
-		return NULL;
-	ended->key = *key;
-	HASH_ADD(hh, reuse->all, key, sizeof(ended->key), ended);
-	return ended;
+	return hash_table_find(&reuse->all, key);
 }
 
 /* Room for one more end. NULL: there is none, which counts. */
 static struct ended *room(struct handle_generations *reuse, const struct bpfprof_gpu_key *key)
 {
 	uint32_t most = HANDLE_GENERATIONS_MAX / reuse->share;
-	struct process_share *share = reuse->nr < most ? share_get(reuse, key) : NULL;
+	struct process_share *share = NULL;
 	struct ended *ended = NULL;
 	struct handle_generations_end *tmp;
 	uint32_t cap;
 
+	if (reuse->nr < most)
+		share = process_map_get(&reuse->shares, key->pid, key->start_ns);
 	if (share && share->nr < most / HANDLE_GENERATIONS_OF_ONE)
-		ended = get(reuse, key);
+		ended = hash_table_get(&reuse->all, key);
 	if (ended && ended->nr == ended->cap) {
 		cap = ended->cap ? 2 * ended->cap : 1;
 		tmp = reallocarray(ended->ends, cap, sizeof(*tmp));
@@ -169,27 +127,23 @@ size_t handle_generations_nr(const struct handle_generations *reuse)
 static void ended_free(struct handle_generations *reuse, struct ended *ended)
 {
 	reuse->nr -= ended->nr;
-	HASH_DEL(reuse->all, ended);
 	free(ended->ends);
-	free(ended);
+	hash_table_remove(&reuse->all, ended);
 }
 
 void handle_generations_forget(struct handle_generations *reuse,
 			       bool (*over)(const void *arg, uint32_t pid, uint64_t start_ns),
 			       const void *arg)
 {
-	struct process_share *share, *next_share;
-	struct ended *ended, *next;
+	struct process_share *share;
+	struct ended *ended;
 
-	HASH_ITER(hh, reuse->all, ended, next)
+	hash_table_each(&reuse->all, ended)
 		if (over(arg, ended->key.pid, ended->key.start_ns))
 			ended_free(reuse, ended);
-	HASH_ITER(hh, reuse->shares, share, next_share) {
-		if (!over(arg, share->key.pid, share->key.start_ns))
-			continue;
-		HASH_DEL(reuse->shares, share);
-		free(share);
-	}
+	hash_table_each(&reuse->shares, share)
+		if (over(arg, share->key.pid, share->key.start_ns))
+			hash_table_remove(&reuse->shares, share);
 }
 
 void handle_generations_lost(const struct handle_generations *reuse, struct stats_reasons *dst)
@@ -204,7 +158,8 @@ int handle_generations_new(struct handle_generations **ret)
 	if (!reuse)
 		return -ENOMEM;
 	reuse->share = 1;
-	reuse->seed = hash_seed();
+	hash_table_init(&reuse->all, HANDLE_GENERATIONS_MAX, struct ended, key);
+	hash_table_init(&reuse->shares, HANDLE_GENERATIONS_MAX, struct process_share, key);
 	*ret = reuse;
 	return 0;
 }

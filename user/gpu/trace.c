@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <uthash.h>
-
+#include "base/process_map.h"
 #include "base/spool.h"
 #include "base/strtab.h"
 #include "base/vec.h"
@@ -19,13 +18,8 @@
 
 _Static_assert(sizeof(struct gpu_trace_event) == 80, "as many as can be had");
 
-struct process_key {
-	uint64_t start_ns;
-	uint32_t pid, pad;
-};
-
 struct process_entry {
-	UT_hash_handle hh;
+	struct hash_node node;
 	struct process_key key;
 	uint32_t index; /* in processes */
 	struct calls *calls; /* of a Ray worker, or NULL */
@@ -37,7 +31,7 @@ struct thread_key {
 };
 
 struct thread_entry {
-	UT_hash_handle hh;
+	struct hash_node node;
 	struct thread_key key;
 	uint32_t index; /* in threads */
 };
@@ -47,8 +41,7 @@ struct gpu_trace {
 	struct strtab *titles;
 	const struct gpu_function *functions;
 	size_t nr_functions;
-	struct process_entry *by_process;
-	struct thread_entry *by_thread;
+	struct hash_table by_process, by_thread;
 	struct gpu_trace_process processes[GPU_TRACE_MAX_PROCESSES];
 	struct gpu_trace_thread *threads;
 	size_t nr_processes, nr_threads, cap_threads;
@@ -61,40 +54,33 @@ struct gpu_trace {
 static struct process_entry *process_get(struct gpu_trace *trace, uint32_t pid, uint64_t start_ns,
 					 size_t max)
 {
-	struct process_key key = { .start_ns = start_ns, .pid = pid };
-	struct process_entry *entry;
+	struct process_entry *entry = process_map_find(&trace->by_process, pid, start_ns);
 
-	HASH_FIND(hh, trace->by_process, &key, sizeof(key), entry);
 	if (entry || trace->nr_processes >= max)
 		return entry;
-	entry = calloc(1, sizeof(*entry));
+	entry = process_map_add(&trace->by_process, pid, start_ns);
 	if (!entry)
 		return NULL;
-	entry->key = key;
 	entry->index = (uint32_t)trace->nr_processes;
 	trace->processes[trace->nr_processes++] =
 		(struct gpu_trace_process){ .pid = pid, .start_ns = start_ns };
-	HASH_ADD(hh, trace->by_process, key, sizeof(entry->key), entry);
 	return entry;
 }
 
 static struct thread_entry *thread_get(struct gpu_trace *trace, uint32_t process, uint32_t tid)
 {
 	struct thread_key key = { .process = process, .tid = tid };
-	struct thread_entry *entry;
+	struct thread_entry *entry = hash_table_find(&trace->by_thread, &key);
 
-	HASH_FIND(hh, trace->by_thread, &key, sizeof(key), entry);
 	if (entry || vec_grow(trace->threads, trace->nr_threads + 1, trace->cap_threads,
 			      GPU_TRACE_MAX_THREADS))
 		return entry;
-	entry = calloc(1, sizeof(*entry));
+	entry = hash_table_add(&trace->by_thread, &key);
 	if (!entry)
 		return NULL;
-	entry->key = key;
 	entry->index = (uint32_t)trace->nr_threads;
 	trace->threads[trace->nr_threads++] =
 		(struct gpu_trace_thread){ .process = process, .tid = tid };
-	HASH_ADD(hh, trace->by_thread, key, sizeof(entry->key), entry);
 	return entry;
 }
 
@@ -328,6 +314,8 @@ int gpu_trace_new(struct gpu_trace **ret, const char *folder, uint64_t max_bytes
 	if (!trace)
 		return -ENOMEM;
 	trace->functions = gpu_functions(&trace->nr_functions);
+	hash_table_init(&trace->by_process, GPU_TRACE_MAX_PROCESSES, struct process_entry, key);
+	hash_table_init(&trace->by_thread, GPU_TRACE_MAX_THREADS, struct thread_entry, key);
 	err = strtab_new(&trace->titles, GPU_TRACE_TITLE_BYTES);
 	if (!err)
 		err = spool_new(&trace->spool, folder, sizeof(struct gpu_trace_event), max_bytes);
@@ -341,22 +329,17 @@ int gpu_trace_new(struct gpu_trace **ret, const char *folder, uint64_t max_bytes
 
 void gpu_trace_free(struct gpu_trace *trace)
 {
-	struct process_entry *process, *next_process;
-	struct thread_entry *thread, *next_thread;
+	struct process_entry *process;
 
 	if (!trace)
 		return;
-	HASH_ITER(hh, trace->by_process, process, next_process) {
-		HASH_DEL(trace->by_process, process);
+	hash_table_each(&trace->by_process, process) {
 		if (process->calls)
 			calls_fini(process->calls);
 		free(process->calls);
-		free(process);
 	}
-	HASH_ITER(hh, trace->by_thread, thread, next_thread) {
-		HASH_DEL(trace->by_thread, thread);
-		free(thread);
-	}
+	hash_table_clear(&trace->by_process);
+	hash_table_clear(&trace->by_thread);
 	free(trace->threads);
 	free(trace->open);
 	spool_free(trace->spool);

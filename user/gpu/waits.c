@@ -5,19 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HASH_SEED waits->seed
-#include "base/hash_seed.h"
-#include "base/seeded_hash.h"
+#include "base/process_map.h"
 #include "base/vec.h"
 #include "profile/stats.h"
 
 #define NO_ROW SIZE_MAX
 #define RESULT_IN_PROGRESS 7 /* ncclInProgress: of communicators that do not block */
-
-struct process_key {
-	uint64_t start_ns;
-	uint32_t pid, pad;
-};
 
 /* A collective that is not known to be complete. */
 struct pending {
@@ -31,7 +24,7 @@ struct pending {
 };
 
 struct process {
-	UT_hash_handle hh;
+	struct hash_node node;
 	struct process_key key;
 	struct pending *first, **end;
 	uint32_t nr_rows, nr_pending;
@@ -40,15 +33,13 @@ struct process {
 };
 
 struct row_entry {
-	UT_hash_handle hh;
+	struct hash_node node;
 	struct gpu_waits_key key;
 	size_t row;
 };
 
 struct gpu_waits {
-	uint64_t seed;
-	struct process *processes;
-	struct row_entry *by_key;
+	struct hash_table processes, by_key;
 	struct gpu_waits_row *rows;
 	size_t nr_rows, cap_rows, nr_pending;
 	unsigned int share; /* by which limits are divided */
@@ -61,21 +52,12 @@ struct gpu_waits {
 /* Made as needed; NULL if there is no room. */
 static struct process *process_get(struct gpu_waits *waits, uint32_t pid, uint64_t start_ns)
 {
-	struct process_key key = { .start_ns = start_ns, .pid = pid };
-	struct process *process;
+	struct process *process = process_map_get(&waits->processes, pid, start_ns);
 
-	HASH_FIND(hh, waits->processes, &key, sizeof(key), process);
-	if (process)
-		return process;
-	if (HASH_COUNT(waits->processes) < GPU_WAITS_MAX_PROCESSES / waits->share)
-		process = calloc(1, sizeof(*process));
-	if (!process) {
+	if (!process)
 		waits->processes_lost++;
-		return NULL;
-	}
-	process->key = key;
-	process->end = &process->first;
-	HASH_ADD(hh, waits->processes, key, sizeof(process->key), process);
+	else if (!process->end)
+		process->end = &process->first;
 	return process;
 }
 
@@ -83,20 +65,17 @@ static struct process *process_get(struct gpu_waits *waits, uint32_t pid, uint64
 static int row_get(struct gpu_waits *waits, struct process *process,
 		   const struct gpu_waits_key *key, size_t *ret)
 {
-	struct row_entry *entry;
+	struct row_entry *entry = hash_table_find(&waits->by_key, key);
 
-	HASH_FIND(hh, waits->by_key, key, sizeof(*key), entry);
 	if (!entry) {
 		if (process->nr_rows < GPU_WAITS_MAX_PROCESS_ROWS &&
 		    !vec_grow(waits->rows, waits->nr_rows + 1, waits->cap_rows, GPU_WAITS_MAX_ROWS))
-			entry = calloc(1, sizeof(*entry));
+			entry = hash_table_add(&waits->by_key, key);
 		if (!entry)
 			return -ENOSPC;
-		entry->key = *key;
 		entry->row = waits->nr_rows++;
 		waits->rows[entry->row] = (struct gpu_waits_row){ .key = *key };
 		process->nr_rows++;
-		HASH_ADD(hh, waits->by_key, key, sizeof(entry->key), entry);
 	}
 	*ret = entry->row;
 	return 0;
@@ -299,19 +278,15 @@ static void span_end(struct gpu_waits_spans *spans, uint64_t ended_ns)
 
 void gpu_waits_exit(struct gpu_waits *waits, uint32_t pid, uint64_t start_ns, uint64_t ended_ns)
 {
-	struct process_key key = { .start_ns = start_ns, .pid = pid };
-	struct process *process;
+	struct process *process = process_map_find(&waits->processes, pid, start_ns);
 
-	HASH_FIND(hh, waits->processes, &key, sizeof(key), process);
 	if (!process)
 		return;
 	give_up(waits, process, NULL);
 	process->device_idle.since_ns = 0;
 	span_end(&process->spans, ended_ns);
-	if (!waits->no_rows)
-		return;
-	HASH_DEL(waits->processes, process);
-	free(process);
+	if (waits->no_rows)
+		hash_table_remove(&waits->processes, process);
 }
 
 /* Those of a process stand in the order in which they came, not quite in that of their calls. */
@@ -324,7 +299,7 @@ void gpu_waits_poll(struct gpu_waits *waits)
 
 	for (i = 0; i < waits->nr_rows; i++)
 		waits->rows[i].pending_ns = waits->rows[i].pending_stream = 0;
-	for (process = waits->processes; process; process = process->hh.next) {
+	hash_table_each(&waits->processes, process) {
 		for (pending = process->first; pending; pending = pending->next) {
 			if (pending->row == NO_ROW)
 				continue;
@@ -346,10 +321,8 @@ const struct gpu_waits_row *gpu_waits_rows(const struct gpu_waits *waits, size_t
 bool gpu_waits_device_idle(const struct gpu_waits *waits, uint32_t pid, uint64_t start_ns,
 			   struct gpu_waits_device_idle *ret)
 {
-	struct process_key key = { .start_ns = start_ns, .pid = pid };
-	const struct process *process;
+	const struct process *process = process_map_find(&waits->processes, pid, start_ns);
 
-	HASH_FIND(hh, waits->processes, &key, sizeof(key), process);
 	if (process)
 		*ret = process->device_idle;
 	return process;
@@ -358,10 +331,8 @@ bool gpu_waits_device_idle(const struct gpu_waits *waits, uint32_t pid, uint64_t
 bool gpu_waits_spans(const struct gpu_waits *waits, uint32_t pid, uint64_t start_ns,
 		     struct gpu_waits_spans *ret)
 {
-	struct process_key key = { .start_ns = start_ns, .pid = pid };
-	const struct process *process;
+	const struct process *process = process_map_find(&waits->processes, pid, start_ns);
 
-	HASH_FIND(hh, waits->processes, &key, sizeof(key), process);
 	if (process)
 		*ret = process->spans;
 	return process;
@@ -385,13 +356,12 @@ static void grouped_add(struct gpu_waits_grouped *dst, size_t max, size_t *nr,
 uint64_t gpu_waits_group(const struct gpu_waits *waits, const struct bpfprof_task_id *task,
 			 uint64_t end_ns, struct gpu_waits_grouped *dst, size_t max, size_t *ret_nr)
 {
-	struct process_key key = { .start_ns = task->start_ns, .pid = task->pid };
+	const struct process *process =
+		process_map_find(&waits->processes, task->pid, task->start_ns);
 	const struct pending *pending;
-	const struct process *process;
 	uint64_t total = 0;
 
 	*ret_nr = 0;
-	HASH_FIND(hh, waits->processes, &key, sizeof(key), process);
 	for (pending = process ? process->first : NULL; pending; pending = pending->next) {
 		/* After it began: the end is over, and that is another group. */
 		if (pending->tid != task->tid || pending->issued_ns || pending->begin_ns > end_ns)
@@ -423,6 +393,7 @@ void gpu_waits_no_rows(struct gpu_waits *waits, unsigned int share)
 {
 	waits->no_rows = true;
 	waits->share = share;
+	waits->processes.max = GPU_WAITS_MAX_PROCESSES / share;
 }
 
 int gpu_waits_new(struct gpu_waits **ret)
@@ -432,27 +403,22 @@ int gpu_waits_new(struct gpu_waits **ret)
 	if (!waits)
 		return -ENOMEM;
 	waits->share = 1;
-	waits->seed = hash_seed();
+	hash_table_init(&waits->processes, GPU_WAITS_MAX_PROCESSES, struct process, key);
+	hash_table_init(&waits->by_key, GPU_WAITS_MAX_ROWS, struct row_entry, key);
 	*ret = waits;
 	return 0;
 }
 
 void gpu_waits_free(struct gpu_waits *waits)
 {
-	struct process *process, *next_process;
-	struct row_entry *entry, *next_entry;
+	struct process *process;
 
 	if (!waits)
 		return;
-	HASH_ITER(hh, waits->processes, process, next_process) {
+	hash_table_each(&waits->processes, process)
 		give_up(waits, process, NULL);
-		HASH_DEL(waits->processes, process);
-		free(process);
-	}
-	HASH_ITER(hh, waits->by_key, entry, next_entry) {
-		HASH_DEL(waits->by_key, entry);
-		free(entry);
-	}
+	hash_table_clear(&waits->processes);
+	hash_table_clear(&waits->by_key);
 	free(waits->rows);
 	free(waits);
 }

@@ -5,13 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <uthash.h>
-
+#include "base/process_map.h"
 #include "ray/calls.h"
 
 struct worker {
-	UT_hash_handle hh;
-	struct task_worker_key key;
+	struct hash_node node;
+	struct process_key key;
 	uint32_t own_pid;
 	struct calls calls;
 	char *title; /* that it had last, NULL: not known */
@@ -25,8 +24,7 @@ struct worker {
 };
 
 struct task_calls {
-	struct worker *workers;
-	size_t max_workers;
+	struct hash_table workers;
 	size_t title_bytes; /* of all workers' titles and classes */
 	uint64_t nr_lost, nr_no_room, nr_in_threads;
 	void (*call)(void *arg, const struct task_call *call);
@@ -40,7 +38,7 @@ int task_calls_new(struct task_calls **ret, size_t max_workers,
 
 	if (!calls)
 		return -ENOMEM;
-	calls->max_workers = max_workers;
+	hash_table_init(&calls->workers, max_workers, struct worker, key);
 	calls->call = call;
 	calls->arg = arg;
 	*ret = calls;
@@ -72,43 +70,29 @@ static void worker_begin_anew(struct task_calls *calls, struct worker *worker)
 static void worker_remove(struct task_calls *calls, struct worker *worker)
 {
 	worker_begin_anew(calls, worker);
-	HASH_DEL(calls->workers, worker);
-	free(worker);
+	hash_table_remove(&calls->workers, worker);
 }
 
 void task_calls_free(struct task_calls *calls)
 {
-	struct worker *worker, *next;
+	struct worker *worker;
 
 	if (!calls)
 		return;
-	HASH_ITER(hh, calls->workers, worker, next)
+	hash_table_each(&calls->workers, worker)
 		worker_remove(calls, worker);
 	free(calls);
 }
 
-static struct worker *worker_find(struct task_calls *calls, uint32_t pid, uint64_t start_ns)
-{
-	struct task_worker_key key = { .start_ns = start_ns, .pid = pid };
-	struct worker *worker;
-
-	HASH_FIND(hh, calls->workers, &key, sizeof(key), worker);
-	return worker;
-}
-
 static struct worker *worker_get(struct task_calls *calls, const struct task_change *change)
 {
-	struct worker *worker = worker_find(calls, change->pid, change->start_ns);
+	struct worker *worker = process_map_find(&calls->workers, change->pid, change->start_ns);
 
-	if (worker || HASH_COUNT(calls->workers) >= calls->max_workers)
+	if (worker)
 		return worker;
-	worker = calloc(1, sizeof(*worker));
-	if (!worker)
-		return NULL;
-	worker->key.start_ns = change->start_ns;
-	worker->key.pid = change->pid;
-	worker->own_pid = change->own_pid;
-	HASH_ADD(hh, calls->workers, key, sizeof(worker->key), worker);
+	worker = process_map_add(&calls->workers, change->pid, change->start_ns);
+	if (worker)
+		worker->own_pid = change->own_pid;
 	return worker;
 }
 
@@ -239,7 +223,7 @@ void task_calls_poll(struct task_calls *calls, const struct task_change *change,
 
 bool task_calls_lose(struct task_calls *calls, uint32_t pid, uint64_t start_ns, uint32_t lost)
 {
-	struct worker *worker = lost ? worker_find(calls, pid, start_ns) : NULL;
+	struct worker *worker = lost ? process_map_find(&calls->workers, pid, start_ns) : NULL;
 
 	if (worker)
 		worker_lose(calls, worker, lost);
@@ -248,7 +232,7 @@ bool task_calls_lose(struct task_calls *calls, uint32_t pid, uint64_t start_ns, 
 
 void task_calls_exit(struct task_calls *calls, uint32_t pid, uint64_t start_ns, uint64_t ts_ns)
 {
-	struct worker *worker = worker_find(calls, pid, start_ns);
+	struct worker *worker = process_map_find(&calls->workers, pid, start_ns);
 
 	if (!worker)
 		return;
@@ -260,7 +244,7 @@ void task_calls_close(struct task_calls *calls, uint64_t now_ns)
 {
 	struct worker *worker;
 
-	for (worker = calls->workers; worker; worker = worker->hh.next)
+	hash_table_each(&calls->workers, worker)
 		worker_end(calls, worker, now_ns, true);
 }
 

@@ -22,11 +22,6 @@
 struct task_calls;
 
 /* A worker's process, for hashes: its pid may come again. */
-struct task_worker_key {
-	uint64_t start_ns;
-	uint32_t pid, pad;
-};
-
 /* A worker has a new title. */
 struct task_change {
 	uint32_t pid; /* by which the worker is known in samples */

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <uthash.h>
-
+#include "base/process_map.h"
 #include "base/spool.h"
 #include "base/strtab.h"
 #include "base/vec.h"
@@ -14,50 +13,34 @@
 #include "tasks/task_calls.h"
 
 struct worker_entry {
-	UT_hash_handle hh;
-	struct task_worker_key key;
+	struct hash_node node;
+	struct process_key key;
 	uint32_t index; /* in workers */
 };
 
 struct task_trace {
 	struct spool *spool;
 	struct strtab *names;
-	struct worker_entry *by_worker;
+	struct hash_table by_worker;
 	struct task_trace_worker *workers;
 	size_t nr_workers, cap_workers;
 	uint64_t nr_calls, calls_lost;
 };
 
-static struct worker_entry *worker_add(struct task_trace *trace, const struct task_worker_key *key)
-{
-	struct worker_entry *entry;
-
-	if (vec_grow(trace->workers, trace->nr_workers + 1, trace->cap_workers,
-		     TASK_TRACE_MAX_WORKERS))
-		return NULL;
-	entry = calloc(1, sizeof(*entry));
-	if (!entry)
-		return NULL;
-	entry->key = *key;
-	entry->index = (uint32_t)trace->nr_workers++;
-	HASH_ADD(hh, trace->by_worker, key, sizeof(entry->key), entry);
-	return entry;
-}
-
 static struct worker_entry *
 worker_get(struct task_trace *trace, const struct task_call *call,
 	   const char *(*label)(void *arg, const struct task_call *call), void *arg)
 {
-	struct task_worker_key key = { .start_ns = call->start_ns, .pid = call->pid };
-	struct worker_entry *entry;
+	struct worker_entry *entry = process_map_find(&trace->by_worker, call->pid, call->start_ns);
 	const char *text;
 
-	HASH_FIND(hh, trace->by_worker, &key, sizeof(key), entry);
-	if (entry)
+	if (entry || vec_grow(trace->workers, trace->nr_workers + 1, trace->cap_workers,
+			      TASK_TRACE_MAX_WORKERS))
 		return entry;
-	entry = worker_add(trace, &key);
+	entry = process_map_add(&trace->by_worker, call->pid, call->start_ns);
 	if (!entry)
 		return NULL;
+	entry->index = (uint32_t)trace->nr_workers++;
 	text = label(arg, call);
 	trace->workers[entry->index] = (struct task_trace_worker){
 		.pid = call->own_pid ? call->own_pid : call->pid,
@@ -161,6 +144,7 @@ int task_trace_new(struct task_trace **ret, const char *folder, uint64_t max_byt
 
 	if (!trace)
 		return -ENOMEM;
+	hash_table_init(&trace->by_worker, TASK_TRACE_MAX_WORKERS, struct worker_entry, key);
 	err = strtab_new(&trace->names, TASK_TRACE_NAME_BYTES);
 	if (!err)
 		err = spool_new(&trace->spool, folder, sizeof(struct task_trace_event), max_bytes);
@@ -174,14 +158,9 @@ int task_trace_new(struct task_trace **ret, const char *folder, uint64_t max_byt
 
 void task_trace_free(struct task_trace *trace)
 {
-	struct worker_entry *entry, *next;
-
 	if (!trace)
 		return;
-	HASH_ITER(hh, trace->by_worker, entry, next) {
-		HASH_DEL(trace->by_worker, entry);
-		free(entry);
-	}
+	hash_table_clear(&trace->by_worker);
 	free(trace->workers);
 	spool_free(trace->spool);
 	strtab_free(trace->names);

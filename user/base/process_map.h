@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_BASE_PROCESS_MAP_H
+#define BPFPROF_BASE_PROCESS_MAP_H
+
+/*
+ * Hash tables (base/hash_table.h) whose entries have a `struct process_key key`: of the process, since a
+ * pid is given to another one later.
+ */
+
+#include <stdint.h>
+
+#include "base/hash_table.h"
+
+struct process_key {
+	uint64_t start_ns; /* since boot, as in struct bpfprof_task_id */
+	uint32_t pid, pad;
+};
+
+/* hash_table_find() and hash_table_add(), by pid and start. */
+void *process_map_find(const struct hash_table *map, uint32_t pid, uint64_t start_ns);
+void *process_map_add(struct hash_table *map, uint32_t pid, uint64_t start_ns);
+/* The same in one: the entry, made if needed. NULL: no room or no memory. */
+void *process_map_get(struct hash_table *map, uint32_t pid, uint64_t start_ns);
+
+#endif
