@@ -3,32 +3,22 @@
 
 #include <errno.h>
 #include <fnmatch.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/names.h"
 #include "base/text.h"
-#include "base/vec.h"
 #include "container/containers.h"
 
 #define MAX_LIST 1024
 
 static int list_add(char ***list, size_t *nr, const char *text, struct buf *why)
 {
-	char *copy;
-
-	if (*nr == MAX_LIST) {
-		buf_add_str(why, "at most 1024 can be given");
-		return -EINVAL;
-	}
-	if (!vec_fit(*list, *nr + 1))
-		return -ENOMEM;
-	copy = strdup(text);
-	if (!copy)
-		return -ENOMEM;
-	(*list)[(*nr)++] = copy;
-	return 0;
+	if (*nr < MAX_LIST)
+		return names_add(list, nr, text, strlen(text));
+	buf_add_str(why, "at most 1024 can be given");
+	return -EINVAL;
 }
 
 int container_filter_add_id(struct container_filter *filter, const char *id, struct buf *why)
@@ -56,17 +46,10 @@ int container_filter_add_pod(struct container_filter *filter, const char *pod, s
 	return list_add(&filter->pods, &filter->nr_pods, pod, why);
 }
 
-static void list_free(char **list, size_t nr)
-{
-	while (nr--)
-		free(list[nr]);
-	free(list);
-}
-
 void container_filter_fini(struct container_filter *filter)
 {
-	list_free(filter->ids, filter->nr_ids);
-	list_free(filter->pods, filter->nr_pods);
+	names_free(filter->ids, filter->nr_ids);
+	names_free(filter->pods, filter->nr_pods);
 	*filter = (struct container_filter){ 0 };
 }
 

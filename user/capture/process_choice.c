@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/names.h"
 #include "capture/pod_processes.h"
 #include "capture/sampler.h"
 #include "capture/target.h"
@@ -15,11 +16,7 @@
 
 void process_choice_fini(struct process_choice *choice)
 {
-	size_t i;
-
-	for (i = 0; i < choice->nr_workers; i++)
-		free(choice->workers[i]);
-	free(choice->workers);
+	names_free(choice->workers, choice->nr_workers);
 	free(choice->pids);
 	container_filter_fini(&choice->containers);
 	*choice = (struct process_choice){ 0 };

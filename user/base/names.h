@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_BASE_NAMES_H
+#define BPFPROF_BASE_NAMES_H
+
+/* A list of texts, owned by whoever holds its pointer and its length. The caller bounds it. */
+
+#include <stddef.h>
+
+/* Adds a copy of name[len]. 0 or -ENOMEM. */
+int names_add(char ***list, size_t *nr, const char *name, size_t len);
+void names_free(char **list, size_t nr);
+
+#endif
