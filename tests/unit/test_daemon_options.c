@@ -56,14 +56,14 @@ Test(daemon_options, defaults)
 	cr_expect_eq(options.limits.age_seconds, 86400);
 	cr_expect_eq(options.limits.bytes, 1ULL << 30);
 	cr_expect_eq(options.max_memory, 0);
-	cr_expect_eq(options.hz, 99);
+	cr_expect_eq(options.record.hz, 99);
 	cr_expect_eq(options.log_format, LOG_LOGFMT);
 	cr_expect_eq(options.log_level, LOG_INFO);
 	cr_expect_eq(options.split, DAEMON_SPLIT_NODE);
 	cr_expect_null(options.push.url);
 	cr_expect_eq(options.push.timeout_ms, 10000);
 	cr_expect_eq(options.push.queue, 1000);
-	daemon_options_fini(&options);
+	options_fini(&daemon_flags, &options);
 }
 
 Test(daemon_options, wrong)
@@ -131,9 +131,9 @@ Test(daemon_options, parts)
 	cr_assert_eq(
 		CONFIGURE(&options, &config, "-o", "x", "--config", "conf", "--gpu", "--tensors"),
 		0, "%s", error.data);
-	cr_expect(options.gpu && options.tensors && options.gc);
+	cr_expect(options.record.gpu && options.record.tensors && options.record.gc);
 	config_unload(&config);
-	daemon_options_fini(&options);
+	options_fini(&daemon_flags, &options);
 }
 
 /* What is wrong with a URL may be a password: it is not said again. */
@@ -153,7 +153,7 @@ Test(daemon_options, push)
 	cr_expect_str_eq(options.push.bearer_file, "t");
 	cr_expect_eq(options.push.timeout_ms, 1500);
 	cr_expect_eq(options.push.queue, 7);
-	daemon_options_fini(&options);
+	options_fini(&daemon_flags, &options);
 	cr_expect_eq(CONFIGURE(&options, &config, "-o", "x", "--push", "http://u:hidden@h"),
 		     -EINVAL);
 	cr_expect(strstr(error.data, "--push-basic-auth-file"), "%s", error.data);
@@ -187,7 +187,7 @@ Test(daemon_options, token)
 		}
 		cr_expect_null(cases[i].says, "%zu", i);
 		cr_expect_str_eq(options.token, "a.B/c==");
-		daemon_options_fini(&options);
+		options_fini(&daemon_flags, &options);
 	}
 	buf_reset(&error);
 	cr_expect_eq(CONFIGURE(&options, &config, "-o", "x", "--allow-remote-profiling"), -EINVAL);
@@ -215,11 +215,11 @@ Test(daemon_options, choice)
 	cr_expect_str_eq(options.choice.containers.ids[0], "abc");
 	cr_expect_eq(options.choice.nr_workers, 2);
 	cr_expect(process_choice_is_set(&options.choice));
-	daemon_options_fini(&options);
+	options_fini(&daemon_flags, &options);
 	config_unload(&config);
 	cr_assert_eq(CONFIGURE(&options, &config, "-o", "x"), 0);
 	cr_expect(!process_choice_is_set(&options.choice));
-	daemon_options_fini(&options);
+	options_fini(&daemon_flags, &options);
 }
 
 /* The command line wins, then the environment, then the file. */
@@ -238,7 +238,7 @@ Test(daemon_options, config)
 	cr_expect_eq(options.limits.age_seconds, 3 * 3600);
 	cr_expect_eq(options.limits.bytes, 3ULL << 30);
 	cr_expect_null(getenv("BPFPROF_OUTPUT"), "other threads read the environment");
-	daemon_options_fini(&options);
+	options_fini(&daemon_flags, &options);
 	config_unload(&config);
 	cr_expect_str_eq(getenv("BPFPROF_INTERVAL"), "7s");
 }

@@ -37,7 +37,7 @@ static int parse(struct line *line, const char *words, struct record_options *op
 {
 	buf_init(error, 4096);
 	line_split(line, words);
-	return record_options_parse(options, line->argc, line->argv, error);
+	return options_parse(&record_flags, options, NULL, line->argc, line->argv, error);
 }
 
 /* Parses what must be right. */
@@ -90,7 +90,7 @@ Test(options, defaults)
 	cr_expect_null(options.host_root);
 	cr_expect_eq(options.test_ring_bytes, 0);
 	cr_expect_eq(options.test_row_slots, 0);
-	record_options_fini(&options);
+	options_fini(&record_flags, &options);
 }
 
 Test(options, everything)
@@ -116,7 +116,7 @@ Test(options, everything)
 	cr_expect_eq(options.hz, 997);
 	cr_expect_eq(options.duration_ns, 90 * SECOND);
 	cr_expect_eq(options.clock, SAMPLER_CLOCK_TIMER);
-	record_options_fini(&options);
+	options_fini(&record_flags, &options);
 
 	parse_good(&line, "--pod ml/a* --container 4f --pod=b -p 7", &options);
 	cr_assert(options.containers.nr_pods == 2 && options.containers.nr_ids == 1);
@@ -124,7 +124,7 @@ Test(options, everything)
 	cr_expect_str_eq(options.containers.pods[1], "b");
 	cr_expect_str_eq(options.containers.ids[0], "4f");
 	cr_expect_eq(options.nr_pids, 1);
-	record_options_fini(&options);
+	options_fini(&record_flags, &options);
 
 	parse_good(&line,
 		   "--event cycles --clock perf --native --threads --split process -v "
@@ -136,7 +136,7 @@ Test(options, everything)
 	cr_expect_eq(options.split, RECORD_SPLIT_PROCESS);
 	cr_expect_str_eq(options.stats_path, "s.json");
 	cr_expect_str_eq(options.host_root, "/");
-	record_options_fini(&options);
+	options_fini(&record_flags, &options);
 }
 
 Test(options, ways_to_give_a_value)
@@ -151,7 +151,7 @@ Test(options, ways_to_give_a_value)
 
 		parse_good(&line, lines[i], &options);
 		cr_expect_eq(options.hz, 250, "%s: %u", lines[i], options.hz);
-		record_options_fini(&options);
+		options_fini(&record_flags, &options);
 	}
 }
 
@@ -165,7 +165,7 @@ Test(options, several_pids_in_one_value)
 	cr_expect_eq(options.pids[0], 3);
 	cr_expect_eq(options.pids[1], 2);
 	cr_expect_eq(options.pids[2], 1);
-	record_options_fini(&options);
+	options_fini(&record_flags, &options);
 }
 
 Test(options, command)
@@ -180,7 +180,7 @@ Test(options, command)
 	cr_expect_str_eq(options.command[3], "--help");
 	cr_expect_null(options.command[4]);
 	cr_expect_eq(options.hz, 49);
-	record_options_fini(&options);
+	options_fini(&record_flags, &options);
 }
 
 Test(options, formats)
@@ -214,7 +214,7 @@ Test(options, formats)
 		cr_expect_str_eq(options.outputs[0].path, cases[i].path, "%s", cases[i].words);
 		cr_expect_eq(options.outputs[0].format, cases[i].format, "%s: %d", cases[i].words,
 			     (int)options.outputs[0].format);
-		record_options_fini(&options);
+		options_fini(&record_flags, &options);
 	}
 }
 
@@ -228,7 +228,7 @@ Test(options, several_outputs_keep_their_suffix)
 	cr_expect_eq(options.outputs[0].format, OUTPUT_HTML);
 	cr_expect_eq(options.outputs[1].format, OUTPUT_FOLDED);
 	cr_expect_eq(options.outputs[2].format, OUTPUT_FOLDED);
-	record_options_fini(&options);
+	options_fini(&record_flags, &options);
 }
 
 Test(options, names_that_only_look_alike)
@@ -243,7 +243,7 @@ Test(options, names_that_only_look_alike)
 
 		parse_good(&line, lines[i], &options);
 		cr_expect_eq(options.nr_outputs, 2, "%s", lines[i]);
-		record_options_fini(&options);
+		options_fini(&record_flags, &options);
 	}
 }
 
@@ -431,7 +431,7 @@ Test(options, environment)
 	cr_expect_eq(options.test_row_slots, 1024);
 	cr_expect_eq(options.test_waiter_places, 1);
 	cr_expect_eq(options.test_late_names, 2);
-	record_options_fini(&options);
+	options_fini(&record_flags, &options);
 }
 
 /* What is for one command alone goes before what is for all. */
@@ -447,7 +447,7 @@ Test(options, environment_of_one_command)
 	parse_good(&line, "", &options);
 	cr_expect_eq(options.split, RECORD_SPLIT_PROCESS);
 	cr_expect_eq(options.verbose, 2);
-	record_options_fini(&options);
+	options_fini(&record_flags, &options);
 	setenv("BPFPROF_RECORD_SPLIT", "x", 1);
 	expect_refused("", "BPFPROF_RECORD_SPLIT=x: ", "");
 }
@@ -464,11 +464,11 @@ Test(options, command_line_beats_environment)
 	cr_expect_eq(options.steps.start, 3);
 	cr_expect_eq(options.steps.stop, 5);
 	cr_expect_eq(options.steps.kind, STEPS_EITHER);
-	record_options_fini(&options);
+	options_fini(&record_flags, &options);
 	parse_good(&line, "-r 49 --steps windows:3:5", &options);
 	cr_expect_eq(options.steps.stop, 5);
 	cr_expect_eq(options.steps.kind, STEPS_WINDOWS);
-	record_options_fini(&options);
+	options_fini(&record_flags, &options);
 	unsetenv("BPFPROF_STEPS");
 
 	setenv("BPFPROF_PID", "5", 1);
@@ -484,7 +484,7 @@ Test(options, command_line_beats_environment)
 	cr_expect_eq(options.by, PROFILE_BY_PROCESS);
 	cr_expect_str_eq(options.workers[0], "a b");
 	cr_expect_str_eq(options.workers[1], "c");
-	record_options_fini(&options);
+	options_fini(&record_flags, &options);
 }
 
 Test(options, environment_refusals)
@@ -531,7 +531,7 @@ Test(options, help_text)
 	struct buf text;
 
 	buf_init(&text, 65536);
-	record_help(&text);
+	options_help(&text, &record_flags);
 	cr_assert_eq(buf_error(&text), 0);
 	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
 		cr_expect_neq(strstr(text.data, flags[i]), NULL, "%s", flags[i]);
@@ -548,17 +548,20 @@ Test(options, doctor)
 
 	buf_init(&error, 4096);
 	line_split(&line, "--pid 17 --json");
-	cr_assert_eq(doctor_options_parse(&options, line.argc, line.argv, &error), OPTIONS_RUN);
+	cr_assert_eq(options_parse(&doctor_flags, &options, NULL, line.argc, line.argv, &error),
+		     OPTIONS_RUN);
 	cr_expect_eq(options.pid, 17);
 	cr_expect(options.json);
-	doctor_options_fini(&options);
+	options_fini(&doctor_flags, &options);
 
 	line_split(&line, "--jsno");
-	cr_assert_eq(doctor_options_parse(&options, line.argc, line.argv, &error), -EINVAL);
+	cr_assert_eq(options_parse(&doctor_flags, &options, NULL, line.argc, line.argv, &error),
+		     -EINVAL);
 	cr_expect_str_eq(error.data, "--jsno: no such flag, did you mean --json?");
 	buf_reset(&error);
 	line_split(&line, "-- true");
-	cr_assert_eq(doctor_options_parse(&options, line.argc, line.argv, &error), -EINVAL);
+	cr_assert_eq(options_parse(&doctor_flags, &options, NULL, line.argc, line.argv, &error),
+		     -EINVAL);
 	cr_expect_str_eq(error.data, "--: no such argument; a process id goes after --pid");
 	buf_fini(&error);
 }
@@ -571,44 +574,51 @@ Test(options, dump)
 
 	buf_init(&error, 8192);
 	line_split(&line, "-p 17,18 -nkll --locals -j -s --full-filenames -p 17");
-	cr_assert_eq(dump_options_parse(&options, line.argc, line.argv, &error), OPTIONS_RUN);
+	cr_assert_eq(options_parse(&dump_flags, &options, NULL, line.argc, line.argv, &error),
+		     OPTIONS_RUN);
 	cr_expect(options.nr_pids == 2 && options.pids[0] == 17 && options.pids[1] == 18);
 	cr_expect(options.native && options.kernel && options.json && options.subprocesses &&
 		  options.full_filenames && !options.verbose);
 	cr_expect_eq(options.locals, 3);
-	dump_options_fini(&options);
+	options_fini(&dump_flags, &options);
 
 	line_split(&line, "--native");
-	cr_assert_eq(dump_options_parse(&options, line.argc, line.argv, &error), -EINVAL);
+	cr_assert_eq(options_parse(&dump_flags, &options, NULL, line.argc, line.argv, &error),
+		     -EINVAL);
 	cr_expect_str_eq(error.data, "-p, --pod or --worker is missing: which process?");
 	buf_reset(&error);
 	line_split(&line, "--worker ,A*,b");
-	cr_assert_eq(dump_options_parse(&options, line.argc, line.argv, &error), OPTIONS_RUN);
+	cr_assert_eq(options_parse(&dump_flags, &options, NULL, line.argc, line.argv, &error),
+		     OPTIONS_RUN);
 	cr_expect_eq(options.nr_workers, 2);
 	cr_expect_str_eq(options.workers[1], "b");
-	dump_options_fini(&options);
+	options_fini(&dump_flags, &options);
 	line_split(&line, "--pod ml/* --pod b --container 4f");
-	cr_assert_eq(dump_options_parse(&options, line.argc, line.argv, &error), OPTIONS_RUN);
+	cr_assert_eq(options_parse(&dump_flags, &options, NULL, line.argc, line.argv, &error),
+		     OPTIONS_RUN);
 	cr_expect_eq(options.nr_pids, 0);
 	cr_assert(options.containers.nr_pods == 2 && options.containers.nr_ids == 1);
 	cr_expect_str_eq(options.containers.pods[0], "ml/*");
 	cr_expect_str_eq(options.containers.ids[0], "4f");
-	dump_options_fini(&options);
+	options_fini(&dump_flags, &options);
 	line_split(&line, "-p 17 18 -n 19");
 	setenv("BPFPROF_PID", "5", 1);
-	cr_assert_eq(dump_options_parse(&options, line.argc, line.argv, &error), OPTIONS_RUN);
+	cr_assert_eq(options_parse(&dump_flags, &options, NULL, line.argc, line.argv, &error),
+		     OPTIONS_RUN);
 	cr_expect(options.nr_pids == 3 && options.pids[1] == 18 && options.pids[2] == 19);
-	dump_options_fini(&options);
+	options_fini(&dump_flags, &options);
 	unsetenv("BPFPROF_PID");
 	line_split(&line, "train.py");
-	cr_assert_eq(dump_options_parse(&options, line.argc, line.argv, &error), -EINVAL);
+	cr_assert_eq(options_parse(&dump_flags, &options, NULL, line.argc, line.argv, &error),
+		     -EINVAL);
 	cr_expect_str_eq(error.data, "train.py: must be a process id, a whole number from 1");
 	buf_reset(&error);
 	line_split(&line, "-p 0");
-	cr_assert_eq(dump_options_parse(&options, line.argc, line.argv, &error), -EINVAL);
+	cr_assert_eq(options_parse(&dump_flags, &options, NULL, line.argc, line.argv, &error),
+		     -EINVAL);
 	cr_expect_str_eq(error.data, "-p 0: must be a process id, a whole number from 1");
 	buf_reset(&error);
-	dump_help(&error);
+	options_help(&error, &dump_flags);
 	cr_expect(strstr(error.data, "Examples:") && strstr(error.data, "--full-filenames"));
 	for (const char *row = error.data; *row; row += strcspn(row, "\n") + 1)
 		cr_expect_leq(strcspn(row, "\n"), 90, "%.90s", row);
@@ -635,31 +645,35 @@ Test(options, top)
 
 	buf_init(&error, 4096);
 	line_split(&line, "");
-	cr_assert_eq(top_options_parse(&options, line.argc, line.argv, &error), OPTIONS_RUN);
+	cr_assert_eq(options_parse(&top_flags, &options, NULL, line.argc, line.argv, &error),
+		     OPTIONS_RUN);
 	cr_expect(options.delay_ns == SECOND && !options.once && !options.record.nr_pids &&
 		  options.record.hz == 99);
-	top_options_fini(&options);
+	options_fini(&top_flags, &options);
 
 	setenv("BPFPROF_DELAY", "7", 1);
 	line_split(&line, "-p 17,18 --once --native --gil --no-subprocesses -F 50 --delay 2.5");
-	cr_assert_eq(top_options_parse(&options, line.argc, line.argv, &error), OPTIONS_RUN);
+	cr_assert_eq(options_parse(&top_flags, &options, NULL, line.argc, line.argv, &error),
+		     OPTIONS_RUN);
 	cr_expect(options.delay_ns == SECOND * 5 / 2 && options.once);
 	cr_expect(options.record.nr_pids == 2 && options.record.pids[1] == 18);
 	cr_expect(options.record.native && options.record.gil && options.record.no_subprocesses &&
 		  options.record.hz == 50);
-	top_options_fini(&options);
+	options_fini(&top_flags, &options);
 	line_split(&line, "--comm py* --worker x");
-	cr_assert_eq(top_options_parse(&options, line.argc, line.argv, &error), OPTIONS_RUN);
+	cr_assert_eq(options_parse(&top_flags, &options, NULL, line.argc, line.argv, &error),
+		     OPTIONS_RUN);
 	cr_expect(options.delay_ns == 7 * SECOND && options.record.nr_comms == 1 &&
 		  options.record.nr_workers == 1);
-	top_options_fini(&options);
+	options_fini(&top_flags, &options);
 	unsetenv("BPFPROF_DELAY");
 
 	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		buf_reset(&error);
 		line_split(&line, wrong[i].words);
-		cr_assert_eq(top_options_parse(&options, line.argc, line.argv, &error), -EINVAL,
-			     "%s", wrong[i].words);
+		cr_assert_eq(
+			options_parse(&top_flags, &options, NULL, line.argc, line.argv, &error),
+			-EINVAL, "%s", wrong[i].words);
 		cr_expect(strstr(error.data, wrong[i].says), "%s", error.data);
 	}
 	buf_fini(&error);

@@ -36,33 +36,6 @@ static int print(const char *text)
 	return EXIT_FAILED;
 }
 
-static int print_help(void (*help)(struct buf *dst))
-{
-	__cleanup(buf_fini) struct buf text;
-
-	buf_init(&text, HELP_MAX);
-	help(&text);
-	if (buf_error(&text)) {
-		log_error("out of memory");
-		return EXIT_FAILED;
-	}
-	return print(text.data);
-}
-
-/* The exit status for a parser's result other than OPTIONS_RUN. */
-static int refuse(const char *command, int result, const struct buf *message,
-		  void (*help)(struct buf *dst))
-{
-	if (result == OPTIONS_HELP)
-		return print_help(help);
-	if (result == -ENOMEM || buf_error(message)) {
-		log_error("out of memory");
-		return EXIT_FAILED;
-	}
-	fprintf(stderr, "bpfprof %s: %s\n", command, message->data);
-	return EXIT_USAGE;
-}
-
 /* Once is for people, twice for who looks into the loading of BPF programs. */
 static void set_verbose(unsigned int times)
 {
@@ -72,139 +45,69 @@ static void set_verbose(unsigned int times)
 		libbpf_log_all();
 }
 
-static int run_record(int argc, char *argv[])
-{
-	__cleanup(buf_fini) struct buf message;
-	struct record_options options;
-	int err;
+/* The options of every command but daemon. */
+union any_options {
+	struct record_options record;
+	struct top_options top;
+	struct dump_options dump;
+	struct gpu_options gpu;
+	struct report_options report;
+	struct doctor_options doctor;
+};
 
-	buf_init(&message, MESSAGE_MAX);
-	err = record_options_parse(&options, argc, argv, &message);
-	if (err)
-		return refuse("record", err, &message, record_help);
-	set_verbose(options.verbose);
-	err = record_run(&options);
-	record_options_fini(&options);
-	return err;
+static int run_record(const union any_options *options)
+{
+	set_verbose(options->record.verbose);
+	return record_run(&options->record);
 }
 
-static int run_dump(int argc, char *argv[])
+static int run_dump(const union any_options *options)
 {
-	__cleanup(buf_fini) struct buf message;
-	struct dump_options options;
-	int err;
-
-	buf_init(&message, MESSAGE_MAX);
-	err = dump_options_parse(&options, argc, argv, &message);
-	if (err)
-		return refuse("dump", err, &message, dump_help);
-	set_verbose(options.verbose);
-	err = dump_run(&options);
-	dump_options_fini(&options);
-	return err;
+	set_verbose(options->dump.verbose);
+	return dump_run(&options->dump);
 }
 
-static int run_top(int argc, char *argv[])
+static int run_top(const union any_options *options)
 {
-	__cleanup(buf_fini) struct buf message;
-	struct top_options options;
-	int err;
-
-	buf_init(&message, MESSAGE_MAX);
-	err = top_options_parse(&options, argc, argv, &message);
-	if (err)
-		return refuse("top", err, &message, top_help);
-	set_verbose(options.record.verbose);
-	err = top_run(&options);
-	top_options_fini(&options);
-	return err;
+	set_verbose(options->top.record.verbose);
+	return top_run(&options->top);
 }
 
-static int run_gpu(int argc, char *argv[])
+static int run_gpu(const union any_options *options)
 {
-	__cleanup(buf_fini) struct buf message;
-	struct gpu_options options;
-	int err;
-
-	buf_init(&message, MESSAGE_MAX);
-	err = gpu_options_parse(&options, argc, argv, &message);
-	if (err)
-		return refuse("gpu", err, &message, gpu_help);
-	set_verbose(options.record.verbose);
-	err = gpu_run(&options);
-	gpu_options_fini(&options);
-	return err;
+	set_verbose(options->gpu.record.verbose);
+	return gpu_run(&options->gpu);
 }
 
-static int run_report(int argc, char *argv[])
+static int run_report(const union any_options *options)
 {
-	__cleanup(buf_fini) struct buf message;
-	struct report_options options;
-	int err;
-
-	buf_init(&message, MESSAGE_MAX);
-	err = report_options_parse(&options, argc, argv, &message);
-	if (err)
-		return refuse("report", err, &message, report_help);
-	err = report_run(&options);
-	report_options_fini(&options);
-	return err;
+	return report_run(&options->report);
 }
 
-static int run_doctor(int argc, char *argv[])
+static int run_doctor(const union any_options *options)
 {
-	__cleanup(buf_fini) struct buf message;
-	struct doctor_options options;
-	int err;
-
-	buf_init(&message, MESSAGE_MAX);
-	err = doctor_options_parse(&options, argc, argv, &message);
-	if (err)
-		return refuse("doctor", err, &message, doctor_help);
-	set_verbose(options.verbose);
-	err = doctor_run(&options);
-	doctor_options_fini(&options);
-	return err;
+	set_verbose(options->doctor.verbose);
+	return doctor_run(&options->doctor);
 }
 
-static int run_daemon(int argc, char *argv[])
-{
-	__cleanup(buf_fini) struct buf message;
-	struct daemon_options options = { 0 };
-	struct config config = { 0 };
-	const char *host;
-	int err;
-
-	buf_init(&message, MESSAGE_MAX);
-	err = daemon_configure(&options, &config, argc, argv, &message);
-	if (err)
-		return refuse("daemon", err, &message, daemon_help);
-	/* No flag's twin, so nobody else looks for it in the file; there is only one thread yet. */
-	host = config_get(&config, "BPFPROF_HOST");
-	if (host && setenv("BPFPROF_HOST", host, 1))
-		log_error("BPFPROF_HOST: %s", strerror(errno));
-	log_set_level(options.log_level);
-	log_set_format(options.log_format);
-	err = daemon_run(&options, &config, argc, argv);
-	daemon_options_fini(&options);
-	config_unload(&config);
-	return err;
-}
-
-static const struct {
+static const struct command {
 	const char *name;
-	int (*run)(int argc, char *argv[]);
+	const struct flag_set *flags;
+	int (*run)(const union any_options *options); /* NULL: run_daemon() */
 	const char *help;
 } commands[] = {
-	{ "record", run_record,
+	{ "record", &record_flags, run_record,
 	  "sample the machine, some processes or a program; write a profile" },
-	{ "top", run_top, "show the functions that use the CPU right now" },
-	{ "dump", run_dump, "say what every thread of a process is doing, without stopping it" },
-	{ "gpu", run_gpu, "show CUDA and NCCL calls: launches, bytes, waiting, memory" },
-	{ "report", run_report,
+	{ "top", &top_flags, run_top, "show the functions that use the CPU right now" },
+	{ "dump", &dump_flags, run_dump,
+	  "say what every thread of a process is doing, without stopping it" },
+	{ "gpu", &gpu_flags, run_gpu,
+	  "show CUDA and NCCL calls: launches, bytes, waiting, memory" },
+	{ "report", &report_flags, run_report,
 	  "tables of stored profiles; merge and convert them; which NCCL rank is slow" },
-	{ "daemon", run_daemon, "write a profile of the machine per minute, for ever" },
-	{ "doctor", run_doctor, "say what this machine lacks for that, and how to get it" },
+	{ "daemon", &daemon_flags, NULL, "write a profile of the machine per minute, for ever" },
+	{ "doctor", &doctor_flags, run_doctor,
+	  "say what this machine lacks for that, and how to get it" },
 };
 
 static void main_help(struct buf *dst)
@@ -233,6 +136,77 @@ static void main_help(struct buf *dst)
 		"\n"
 		"Exit status: 0 done, 1 failed, 2 wrong command, flag or value, 3 a privilege or\n"
 		"a kernel feature is missing, 4 no such process.\n");
+}
+
+/* flags: NULL for the help of the program. */
+static int print_help(const struct flag_set *flags)
+{
+	__cleanup(buf_fini) struct buf text;
+
+	buf_init(&text, HELP_MAX);
+	if (flags)
+		options_help(&text, flags);
+	else
+		main_help(&text);
+	if (buf_error(&text)) {
+		log_error("out of memory");
+		return EXIT_FAILED;
+	}
+	return print(text.data);
+}
+
+/* The exit status for a parser's result other than OPTIONS_RUN. */
+static int refuse(const struct command *command, int result, const struct buf *message)
+{
+	if (result == OPTIONS_HELP)
+		return print_help(command->flags);
+	if (result == -ENOMEM || buf_error(message)) {
+		log_error("out of memory");
+		return EXIT_FAILED;
+	}
+	fprintf(stderr, "bpfprof %s: %s\n", command->name, message->data);
+	return EXIT_USAGE;
+}
+
+static int run_daemon(const struct command *command, int argc, char *argv[])
+{
+	__cleanup(buf_fini) struct buf message;
+	struct daemon_options options = { 0 };
+	struct config config = { 0 };
+	const char *host;
+	int err;
+
+	buf_init(&message, MESSAGE_MAX);
+	err = daemon_configure(&options, &config, argc, argv, &message);
+	if (err)
+		return refuse(command, err, &message);
+	/* No flag's twin, so nobody else looks for it in the file; there is only one thread yet. */
+	host = config_get(&config, "BPFPROF_HOST");
+	if (host && setenv("BPFPROF_HOST", host, 1))
+		log_error("BPFPROF_HOST: %s", strerror(errno));
+	log_set_level(options.log_level);
+	log_set_format(options.log_format);
+	err = daemon_run(&options, &config, argc, argv);
+	options_fini(&daemon_flags, &options);
+	config_unload(&config);
+	return err;
+}
+
+static int run_command(const struct command *command, int argc, char *argv[])
+{
+	__cleanup(buf_fini) struct buf message;
+	union any_options options;
+	int err;
+
+	if (!command->run)
+		return run_daemon(command, argc, argv);
+	buf_init(&message, MESSAGE_MAX);
+	err = options_parse(command->flags, &options, NULL, argc, argv, &message);
+	if (err)
+		return refuse(command, err, &message);
+	err = command->run(&options);
+	options_fini(command->flags, &options);
+	return err;
 }
 
 static int unknown_command(const char *word)
@@ -271,10 +245,10 @@ int main(int argc, char *argv[])
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
 		if (!strcmp(argv[1], commands[i].name))
-			return commands[i].run(argc - 1, argv + 1);
+			return run_command(&commands[i], argc - 1, argv + 1);
 	}
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
-		return print_help(main_help);
+		return print_help(NULL);
 	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"))
 		return print("bpfprof " BPFPROF_VERSION "\n");
 	return unknown_command(argv[1]);

@@ -81,7 +81,7 @@ static int interval_begin(struct daemon *daemon, struct interval *interval, uint
 	else
 		bytes = taken + bytes / 4 < bytes ? bytes - taken : bytes / 4;
 	interval->end_ns = next_boundary(daemon, interval, now_ns);
-	return aggregate_new(&interval->aggregate, daemon->options->threads, bytes);
+	return aggregate_new(&interval->aggregate, daemon->options->record.threads, bytes);
 }
 
 /*
@@ -150,7 +150,7 @@ static void on_event(void *arg, const struct event *event)
 		break;
 	case EVENT_EXIT:
 		aggregate_exit(daemon->running.aggregate, event->task, event->end->cpu_ns);
-		if (daemon->options->gpu)
+		if (daemon->options->record.gpu)
 			gpu_monitor_exit(&daemon->calls.watch, event->task, event->end);
 		remote_profile_exit(daemon, event->task, event->end->cpu_ns);
 		break;
@@ -215,14 +215,14 @@ static void reload(struct daemon *daemon)
 	if (err) {
 		log_error("SIGHUP: %s: nothing is changed",
 			  message.data ? message.data : strerror(-err));
-		daemon_options_fini(&options);
+		options_fini(&daemon_flags, &options);
 		return;
 	}
 	token_set(daemon->options, &options);
 	daemon->options->limits = options.limits;
 	daemon->options->log_level = options.log_level;
 	log_set_level(options.log_level);
-	daemon_options_fini(&options);
+	options_fini(&daemon_flags, &options);
 	fields[0].number = daemon->options->limits.age_seconds;
 	fields[1].number = daemon->options->limits.bytes;
 	log_event(LOG_INFO, "reloaded", fields, sizeof(fields) / sizeof(fields[0]));
@@ -258,7 +258,7 @@ static void sweep(struct daemon *daemon)
 	};
 	size_t nr = 1 + remote_profile_aggregates(daemon, aggregates + 1);
 
-	if (daemon->options->gpu)
+	if (daemon->options->record.gpu)
 		aggregates[nr++] = daemon->calls.watch.aggregate;
 	sampler_sweep(&daemon->sampler, aggregates, nr);
 }
@@ -363,9 +363,9 @@ static void memory_share(struct daemon *daemon)
 		bytes = MEMORY_BYTES + of_cpus;
 	if (daemon->options->push.url)
 		fixed += PUSH_BYTES;
-	if (daemon->options->gpu)
+	if (daemon->options->record.gpu)
 		fixed += CALLS_BYTES;
-	if (daemon->options->wall)
+	if (daemon->options->record.waits)
 		fixed += WAITS_BYTES;
 	if (bytes < fixed + VARIABLE_MIN_BYTES) {
 		log_warn("--max-memory: it takes at least %llu MiB here",
@@ -477,7 +477,7 @@ static int run(struct daemon *daemon, int signal_fd)
 	struct log_field fields[] = {
 		{ .key = "folder", .text = daemon->output },
 		{ .key = "interval_seconds", .number = daemon->options->interval_seconds },
-		{ .key = "hz", .number = daemon->options->hz },
+		{ .key = "hz", .number = daemon->options->record.hz },
 		{ .key = "sets", .number = daemon->totals.sets },
 		{ .key = "stale_removed", .number = daemon->totals.stale_removed }
 	};
@@ -485,7 +485,7 @@ static int run(struct daemon *daemon, int signal_fd)
 
 	status = sampler_open(&daemon->sampler, &daemon->sampler_options);
 	sampler_observe(&daemon->sampler, on_event, daemon);
-	if (!status && daemon->options->gpu)
+	if (!status && daemon->options->record.gpu)
 		status = calls_open(daemon);
 	if (status)
 		return status;
@@ -502,7 +502,7 @@ static int run(struct daemon *daemon, int signal_fd)
 		return EXIT_FAILED;
 	}
 	daemon->last_good_ns = daemon->running.start_ns;
-	if (daemon->options->gpu) { /* it hands over what comes meanwhile */
+	if (daemon->options->record.gpu) { /* it hands over what comes meanwhile */
 		gpu_monitor_start(&daemon->calls.watch);
 		gpu_monitor_tell(&daemon->calls.watch);
 	}
@@ -534,7 +534,7 @@ int daemon_run(struct daemon_options *options, struct config *config, int argc, 
 	int status;
 
 	status = sampler_check();
-	if (!status && options->gpu)
+	if (!status && options->record.gpu)
 		status = gpu_monitor_check();
 	if (status)
 		return status;
@@ -544,15 +544,15 @@ int daemon_run(struct daemon_options *options, struct config *config, int argc, 
 		return EXIT_FAILED;
 	}
 	daemon.sampler_options = (struct sampler_options){
-		.hz = options->hz,
-		.clock = options->clock,
+		.hz = options->record.hz,
+		.clock = options->record.clock,
 		.follow = true, /* pids may be asked for at any time */
-		.host_root = options->host_root,
-		.gpu = options->gpu,
-		.gpu_tensors = options->tensors,
-		.gpu_gc = options->gc,
-		.gpu_waits = options->gpu,
-		.waits = options->wall ? SESSION_WALL : SESSION_NO_WAITS,
+		.host_root = options->record.host_root,
+		.gpu = options->record.gpu,
+		.gpu_tensors = options->record.tensors,
+		.gpu_gc = options->record.gc,
+		.gpu_waits = options->record.gpu,
+		.waits = options->record.waits,
 		.call_keys = CALL_KEYS,
 	};
 	memory_share(&daemon);

@@ -2,95 +2,54 @@
 #include "daemon/push_options.h"
 
 #include <errno.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/duration.h"
-#include "base/vec.h"
+#include "base/names.h"
 #include "daemon/push_request.h"
-#include "options/values.h"
 
+#define AT(field) FLAG_AT(struct push_options, field)
 #define LABELS_MAX 16
-#define TIMEOUT_MAX_NS (600 * 1000000000ULL)
-#define QUEUE_MAX 100000
+#define FILE_ROW(field) FLAG_TEXT, AT(field), .refusal = "must be a file name"
 
-static int refuse(struct buf *why, const char *text)
+static int take_label(void *object, const char *value, struct buf *why)
 {
-	buf_add_str(why, text);
+	struct push_options *options = object;
+
+	if (push_label_check(value))
+		return -EINVAL;
+	if (options->nr_labels < LABELS_MAX)
+		return names_add(&options->labels, &options->nr_labels, value, strlen(value));
+	buf_add_str(why, "16 labels are enough");
 	return -EINVAL;
 }
 
-int push_file_take(char **dst, const char *value, struct buf *why)
+const struct flag push_flags[] = {
+	{ "push", "URL", "send each profile to this Pyroscope server too", FLAG_TEXT, AT(url) },
+	{ "push-tenant-file", "FILE", "its tenant (X-Scope-OrgID)", FILE_ROW(tenant_file) },
+	{ "push-basic-auth-file", "FILE", "USER:PASSWORD for it", FILE_ROW(basic_file) },
+	{ "push-bearer-token-file", "FILE", "a token for it, instead", FILE_ROW(bearer_file) },
+	{ "push-ca-file", "FILE", "certificates that it is trusted by, instead of the\nsystem's",
+	  FILE_ROW(ca_file) },
+	{ "push-label", "NAME=VALUE", "one more label of all that is sent; may be given again",
+	  FLAG_LIST, FLAG_LIST_AT(struct push_options, labels, nr_labels), .repeatable = true,
+	  .take = take_label,
+	  .refusal = "must be NAME=VALUE, like cluster=train-a; not host, namespace, pod or "
+		     "service_name, and no , or } in it" },
+	{ "push-timeout", "DURATION", "for one try (10s)", FLAG_DURATION, AT(timeout_ms),
+	  .min = 1000000, .max = 600 * 1000000000ULL, .unit_ns = 1000000, .initial = 10000,
+	  .refusal = "must be a duration up to 10 minutes, like 10s" },
+	{ "push-queue", "N",
+	  "profiles that wait for the server, then the oldest is\ndropped (1000)", FLAG_NUMBER,
+	  AT(queue), .min = 1, .max = 100000, .initial = 1000,
+	  .refusal = "must be a number from 1 to 100000" },
+	{ .type = FLAG_END },
+};
+
+int push_options_check_url(const struct push_options *options, struct buf *error)
 {
-	return *value ? value_string(dst, value) : refuse(why, "must be a file name");
-}
-
-int push_label_take(struct push_options *options, const char *value, struct buf *why)
-{
-	bool room;
-	char *copy;
-
-	if (push_label_check(value))
-		return refuse(why, "must be NAME=VALUE, like cluster=train-a; not host, namespace, "
-				   "pod or service_name, and no , or } in it");
-	if (options->nr_labels == LABELS_MAX)
-		return refuse(why, "16 labels are enough");
-	copy = strdup(value);
-	room = vec_fit(options->labels, options->nr_labels + 1);
-	if (!copy || !room) {
-		free(copy);
-		return -ENOMEM;
-	}
-	options->labels[options->nr_labels++] = copy;
-	return 0;
-}
-
-int push_timeout_take(struct push_options *options, const char *value, struct buf *why)
-{
-	uint64_t ns;
-
-	if (duration_parse(value, &ns) || ns < 1000000 || ns > TIMEOUT_MAX_NS)
-		return refuse(why, "must be a duration up to 10 minutes, like 10s");
-	options->timeout_ms = (unsigned int)(ns / 1000000);
-	return 0;
-}
-
-int push_queue_take_size(struct push_options *options, const char *value, struct buf *why)
-{
-	uint64_t number;
-
-	if (value_number(value, QUEUE_MAX, &number) || !number)
-		return refuse(why, "must be a number from 1 to 100000");
-	options->queue = number;
-	return 0;
-}
-
-void push_options_fini(struct push_options *options)
-{
-	free(options->url);
-	free(options->tenant_file);
-	free(options->basic_file);
-	free(options->bearer_file);
-	free(options->ca_file);
-	while (options->nr_labels)
-		free(options->labels[--options->nr_labels]);
-	free(options->labels);
-}
-
-int push_options_check(const struct push_options *options, struct buf *error)
-{
-	if (!options->url) {
-		if (options->tenant_file || options->basic_file || options->bearer_file ||
-		    options->ca_file || options->nr_labels)
-			return refuse(error, "--push is missing: which server are the other "
-					     "--push flags for?");
+	if (!options->url)
 		return 0;
-	}
-	if (options->basic_file && options->bearer_file)
-		return refuse(error, "--push-basic-auth-file and --push-bearer-token-file: only "
-				     "one of them can be sent");
 	buf_add_str(error, "--push: the URL ");
 	if (push_url_check(options->url, error))
 		return -EINVAL;

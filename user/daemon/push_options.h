@@ -2,14 +2,13 @@
 #ifndef BPFPROF_DAEMON_PUSH_OPTIONS_H
 #define BPFPROF_DAEMON_PUSH_OPTIONS_H
 
-/* The flags --push* of `bpfprof daemon`. What takes why: as in options/values.h. */
+/* The flags --push* of `bpfprof daemon`. */
 
 #include <stddef.h>
 
-struct buf;
+#include "options/flag.h"
 
-#define PUSH_TIMEOUT_MS 10000U
-#define PUSH_QUEUE 1000U
+struct buf;
 
 struct push_options {
 	char *url; /* or NULL: nothing is pushed */
@@ -20,16 +19,13 @@ struct push_options {
 	size_t queue;
 };
 
-int push_file_take(char **dst, const char *value, struct buf *why);
-int push_label_take(struct push_options *options, const char *value, struct buf *why);
-int push_timeout_take(struct push_options *options, const char *value, struct buf *why);
-int push_queue_take_size(struct push_options *options, const char *value, struct buf *why);
-void push_options_fini(struct push_options *options);
+/* Rows of a push_options. */
+extern const struct flag push_flags[];
 
 /*
- * All of them together, once they are known: 0, or -EINVAL with a sentence added to error. The URL is
- * looked at here because what is wrong with it may be a password, which must not be repeated.
+ * 0, or -EINVAL with a sentence added to error. This is no part of taking the value because what is
+ * wrong with a URL may be a password, which must not be repeated.
  */
-int push_options_check(const struct push_options *options, struct buf *error);
+int push_options_check_url(const struct push_options *options, struct buf *error);
 
 #endif

@@ -13,26 +13,12 @@
 #include "base/text.h"
 #include "base/time.h"
 #include "daemon/store.h"
-#include "options/flags.h"
-#include "options/values.h"
+#include "options/flag.h"
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 #define WHY_MAX 1024
 #define PATH_DEPTH 3 /* NAMESPACE/POD/FILE */
 #define TOKEN_MAX 4096
-
-enum key { KEY_SECONDS, KEY_NATIVE, KEY_FORMAT, KEY_PID, KEY_POD, KEY_WORKER };
-
-static const struct {
-	const char *name;
-	enum key key;
-	bool once, profile_only;
-} names[] = {
-	{ "seconds", KEY_SECONDS, true, true }, { "duration", KEY_SECONDS, true, true },
-	{ "format", KEY_FORMAT, true, true },	{ "native", KEY_NATIVE, true, false },
-	{ "pid", KEY_PID, false, false },	{ "pod", KEY_POD, false, false },
-	{ "worker", KEY_WORKER, false, false },
-};
 
 void remote_profile_query_init(struct remote_profile_query *query)
 {
@@ -52,38 +38,61 @@ static int refuse(struct buf *why, const char *text)
 	return -EINVAL;
 }
 
-static int take_seconds(struct remote_profile_query *query, const char *value, struct buf *why)
-{
-	uint64_t ns;
-
-	if (duration_parse(value, &ns) || ns > REMOTE_PROFILE_SECONDS_MAX * NS_PER_SECOND)
-		return refuse(why, "must be a number of seconds up to 3600, or one like 30s, 5m");
-	query->duration_ns = ns;
-	return 0;
-}
-
-static int take_native(struct remote_profile_query *query, const char *value, struct buf *why)
+static int take_native(void *object, const char *value, struct buf *why)
 {
 	static const char *const words[] = {
 		"", "1", "true", "yes", "on", "0", "false", "no", "off"
 	};
-	int choice = value_choice(value, words, ARRAY_SIZE(words));
+	struct remote_profile_query *query = object;
+	size_t i;
 
-	if (choice < 0)
-		return refuse(why, "must be 1 or 0");
-	query->native = choice < 5;
-	return 0;
+	(void)why;
+	for (i = 0; i < ARRAY_SIZE(words) && strcmp(words[i], value); i++)
+		;
+	query->native = i < 5;
+	return i < ARRAY_SIZE(words) ? 0 : -EINVAL;
 }
 
-static int take_format(struct remote_profile_query *query, const char *value, struct buf *why)
+static int take_format(void *object, const char *value, struct buf *why)
 {
+	struct remote_profile_query *query = object;
 	enum output_format format = output_format_by_name(value);
 
+	(void)why;
 	if (format == OUTPUT_INVALID)
-		return refuse(why, "must be pprof, folded, html, svg, speedscope or raw");
+		return -EINVAL;
 	query->format = format;
 	return 0;
 }
+
+static int take_pod(void *object, const char *value, struct buf *why)
+{
+	struct remote_profile_query *query = object;
+
+	return container_filter_add_pod(&query->choice.containers, value, why);
+}
+
+#define AT(field) FLAG_AT(struct remote_profile_query, field)
+#define CHOICE_AT(list) FLAG_LIST_AT(struct remote_profile_query, choice.list, choice.nr_##list)
+#define SECONDS_ROW                                                                                \
+	FLAG_DURATION, AT(duration_ns),                                                            \
+		.max = REMOTE_PROFILE_SECONDS_MAX * NS_PER_SECOND,                                 \
+		.refusal = "must be a number of seconds up to 3600, or one like 30s, 5m"
+
+/* Marked parameters are of a profile alone; those that are not repeatable may be given once. */
+static const struct flag parameters[] = {
+	{ "seconds", NULL, NULL, SECONDS_ROW, .marked = true },
+	{ "duration", NULL, NULL, SECONDS_ROW, .marked = true },
+	{ "format", NULL, NULL, FLAG_CUSTOM, AT(format), .marked = true, .take = take_format,
+	  .refusal = "must be pprof, folded, html, svg, speedscope or raw" },
+	{ "native", NULL, NULL, FLAG_CUSTOM, AT(native), .take = take_native,
+	  .refusal = "must be 1 or 0" },
+	{ "pid", NULL, NULL, FLAG_PIDS, CHOICE_AT(pids), .repeatable = true },
+	{ "pod", NULL, NULL, FLAG_CUSTOM, AT(choice.containers), .repeatable = true,
+	  .take = take_pod },
+	{ "worker", NULL, NULL, FLAG_PATTERNS, CHOICE_AT(workers), .repeatable = true },
+	{ .type = FLAG_END },
+};
 
 static size_t stars_in(const char *text)
 {
@@ -105,51 +114,36 @@ static size_t stars_of(const struct process_choice *choice)
 	return nr;
 }
 
-static int take_key(struct remote_profile_query *query, enum key key, const char *value,
-		    struct buf *why)
+/* A bit for each field: two names may mean the same one. */
+static unsigned int parameter_bit(const struct flag *flag)
 {
-	struct process_choice *choice = &query->choice;
+	size_t i;
 
-	switch (key) {
-	case KEY_SECONDS:
-		return take_seconds(query, value, why);
-	case KEY_NATIVE:
-		return take_native(query, value, why);
-	case KEY_FORMAT:
-		return take_format(query, value, why);
-	case KEY_PID:
-		return value_add_pids(&choice->pids, &choice->nr_pids, value, why);
-	case KEY_POD:
-		return container_filter_add_pod(&choice->containers, value, why);
-	case KEY_WORKER:
-		return value_add_patterns(&choice->workers, &choice->nr_workers, value, why);
-	}
-	return refuse(why, "not understood");
+	for (i = 0; parameters[i].offset != flag->offset; i++)
+		;
+	return 1U << i;
 }
 
 int remote_profile_query_take(struct remote_profile_query *query, enum remote_profile_kind kind,
 			      const char *name, const char *value, struct buf *why)
 {
 	__cleanup(buf_fini) struct buf reason = { .max = WHY_MAX };
-	unsigned int bit;
-	size_t i;
+	struct flag_walk walk = { .next = parameters };
+	const struct flag *flag = flag_find(&walk, name, strlen(name));
 	int err;
 
-	for (i = 0; i < ARRAY_SIZE(names) && strcmp(names[i].name, name); i++)
-		;
-	if (kind == REMOTE_PROFILE_FILES || i == ARRAY_SIZE(names) ||
-	    (names[i].profile_only && kind != REMOTE_PROFILE_PROFILE)) {
+	if (kind == REMOTE_PROFILE_FILES || !flag ||
+	    (flag->marked && kind != REMOTE_PROFILE_PROFILE)) {
 		text_add_typed(why, name);
 		buf_add_str(why, ": no such parameter");
 		return -EINVAL;
 	}
-	bit = 1U << names[i].key;
-	if (names[i].once && query->given & bit) {
+	if (!flag->repeatable && query->given & parameter_bit(flag)) {
 		buf_printf(why, "%s: is given twice", name);
 		return -EINVAL;
 	}
-	query->given |= bit;
-	err = take_key(query, names[i].key, value, &reason);
+	query->given |= parameter_bit(flag);
+	err = flag_take(flag, query, value, &reason);
 	if (!err && stars_of(&query->choice) > REMOTE_PROFILE_STARS_MAX)
 		err = refuse(&reason, "there may be 8 times * in all patterns together");
 	if (err == -EINVAL) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "options/flags.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <stdint.h>
@@ -16,6 +17,10 @@
 #define REASON_MAX 1024
 #define WORD_MAX 32
 #define HELP_COLUMN 27
+
+static const char exit_text[] =
+	"\nExit status: 0 done, 1 failed, 2 wrong flag or value, 3 a privilege or a kernel\n"
+	"feature is missing (the message says how to get it), 4 no such process.\n";
 
 /* Levenshtein distance of two short words; a big number for long ones. */
 static unsigned int word_distance(const char *a, const char *b)
@@ -62,44 +67,62 @@ const char *word_nearest(const char *typed, const char *const words[], size_t nr
 	return nearest;
 }
 
-static const struct flag *flag_by_letter(const struct flag_set *set, char letter)
+/* Parsing in progress. */
+struct cursor {
+	const struct flag_set *set;
+	const struct config *config;
+	char *options; /* the struct to fill */
+	int argc;
+	char *const *argv;
+	int next; /* the next word of argv */
+	uint64_t seen; /* bit n: the user gave the n-th flag */
+	struct buf *error;
+};
+
+/* A row of the set, and where it belongs. */
+struct found {
+	const struct flag *flag; /* NULL: there is no such flag */
+	size_t offset; /* of the struct that the row is of, in the options */
+	unsigned int nr; /* counted from 0 */
+};
+
+static struct found find_letter(const struct cursor *cursor, char letter)
 {
-	for (size_t i = 0; letter && i < set->nr_flags; i++) {
-		if (set->flags[i].letter == letter || set->flags[i].alias == letter)
-			return &set->flags[i];
-	}
-	return NULL;
+	struct flag_walk walk = { .next = cursor->set->flags };
+	const struct flag *flag;
+
+	while ((flag = flag_next(&walk)))
+		if (flag->letter == letter || flag->alias == letter)
+			break;
+	return (struct found){ .flag = flag, .offset = walk.offset, .nr = walk.nr - 1 };
 }
 
-static const struct flag *flag_by_name(const struct flag_set *set, const char *name, size_t len)
+static struct found find_name(const struct cursor *cursor, const char *name, size_t len)
 {
-	for (size_t i = 0; i < set->nr_flags; i++) {
-		const char *known = set->flags[i].name;
+	struct flag_walk walk = { .next = cursor->set->flags };
+	const struct flag *flag = flag_find(&walk, name, len);
 
-		if (known && strlen(known) == len && !memcmp(known, name, len))
-			return &set->flags[i];
-	}
-	return NULL;
+	return (struct found){ .flag = flag, .offset = walk.offset, .nr = walk.nr - 1 };
 }
 
-static int unknown_flag(const struct flag_set *set, const char *word, size_t len, struct buf *error)
+static int unknown_flag(const struct cursor *cursor, const char *word, size_t len)
 {
+	struct flag_walk walk = { .next = cursor->set->flags };
 	const char *names[64], *nearest;
 	__cleanup(free_mem) char *typed = strndup(word, len);
+	const struct flag *flag;
 	size_t nr = 0;
 
 	if (!typed)
 		return -ENOMEM;
-	for (size_t i = 0; i < set->nr_flags && nr < 64; i++) {
-		if (set->flags[i].name)
-			names[nr++] = set->flags[i].name;
-	}
+	while (nr < 64 && (flag = flag_next(&walk)))
+		names[nr++] = flag->name;
 	nearest = !strncmp(typed, "--", 2) ? word_nearest(typed + 2, names, nr) : NULL;
-	text_add_typed(error, typed);
+	text_add_typed(cursor->error, typed);
 	if (nearest)
-		buf_printf(error, ": no such flag, did you mean --%s?", nearest);
+		buf_printf(cursor->error, ": no such flag, did you mean --%s?", nearest);
 	else
-		buf_add_str(error, ": no such flag, --help lists them");
+		buf_add_str(cursor->error, ": no such flag, --help lists them");
 	return -EINVAL;
 }
 
@@ -110,101 +133,84 @@ struct given {
 	const char *separator;
 };
 
-static int take(const struct flag_set *set, const struct flag *flag, struct given given,
-		const char *value, void *target, struct buf *error)
+static int take(struct cursor *cursor, struct found found, struct given given, const char *value)
 {
 	__cleanup(buf_fini) struct buf why;
 	int err;
 
+	if (found.flag->marked)
+		*(const struct flag **)(void *)(cursor->options + cursor->set->mark) = found.flag;
 	buf_init(&why, REASON_MAX);
-	err = set->take(target, flag->key, value, &why);
+	err = flag_take(found.flag, cursor->options + found.offset, value, &why);
 	if (err != -EINVAL)
 		return err;
-	buf_add(error, given.flag, given.flag_len);
+	buf_add(cursor->error, given.flag, given.flag_len);
 	if (value) {
-		buf_add_str(error, given.separator);
-		text_add_typed(error, value);
+		buf_add_str(cursor->error, given.separator);
+		text_add_typed(cursor->error, value);
 	}
-	buf_printf(error, ": %s", why.data ? why.data : "not understood");
+	buf_printf(cursor->error, ": %s", why.data ? why.data : "not understood");
 	return -EINVAL;
 }
 
-static int missing_value(struct given given, const struct flag *flag, struct buf *error)
+/* The next word as the value of the flag. */
+static int take_next(struct cursor *cursor, struct found found, struct given given)
 {
-	buf_add(error, given.flag, given.flag_len);
-	buf_printf(error, ": its value is missing (%s)", flag->value);
+	if (cursor->next < cursor->argc)
+		return take(cursor, found, given, cursor->argv[cursor->next++]);
+	buf_add(cursor->error, given.flag, given.flag_len);
+	buf_printf(cursor->error, ": its value is missing (%s)", found.flag->value);
 	return -EINVAL;
 }
-
-struct cursor {
-	int argc;
-	char *const *argv;
-	int next;
-	uint64_t seen; /* bit n: flags[n] was given */
-};
 
 /* --name, --name=VALUE, --name VALUE */
-static int parse_long(const struct flag_set *set, struct cursor *cursor, const char *word,
-		      void *target, struct buf *error)
+static int parse_long(struct cursor *cursor, const char *word)
 {
 	size_t len = strcspn(word + 2, "=");
-	const struct flag *flag = flag_by_name(set, word + 2, len);
+	struct found found = find_name(cursor, word + 2, len);
 	struct given given = { .flag = word, .flag_len = len + 2, .separator = " " };
-	const char *value = NULL;
 
 	if (!strcmp(word, "--help"))
 		return -ECANCELED;
-	if (!flag)
-		return unknown_flag(set, word, len + 2, error);
-	cursor->seen |= 1ULL << (flag - set->flags);
-	if (word[len + 2] == '=') {
-		value = word + len + 3;
-		given.separator = "=";
-		if (!flag->value) {
-			buf_printf(error, "--%s: takes no value, leave out ", flag->name);
-			text_add_typed(error, word + len + 2);
-			return -EINVAL;
-		}
-	} else if (flag->value) {
-		if (cursor->next >= cursor->argc)
-			return missing_value(given, flag, error);
-		value = cursor->argv[cursor->next++];
+	if (!found.flag)
+		return unknown_flag(cursor, word, len + 2);
+	cursor->seen |= 1ULL << found.nr;
+	if (!word[len + 2])
+		return found.flag->value ? take_next(cursor, found, given)
+					 : take(cursor, found, given, NULL);
+	if (!found.flag->value) {
+		buf_printf(cursor->error, "--%s: takes no value, leave out ", found.flag->name);
+		text_add_typed(cursor->error, word + len + 2);
+		return -EINVAL;
 	}
-	return take(set, flag, given, value, target, error);
+	given.separator = "=";
+	return take(cursor, found, given, word + len + 3);
 }
 
 /* -v, -F99, -F 99, -vF99 */
-static int parse_letters(const struct flag_set *set, struct cursor *cursor, const char *word,
-			 void *target, struct buf *error)
+static int parse_letters(struct cursor *cursor, const char *word)
 {
-	for (const char *letter = word + 1; *letter; letter++) {
-		const struct flag *flag = flag_by_letter(set, *letter);
+	int err = 0;
+
+	for (const char *letter = word + 1; *letter && !err; letter++) {
+		struct found found = find_letter(cursor, *letter);
 		char text[] = { '-', *letter, 0 };
 		struct given given = { .flag = text, .flag_len = 2, .separator = " " };
-		const char *value = NULL;
-		int err;
 
-		if (*letter == 'h' && !flag)
+		if (*letter == 'h' && !found.flag)
 			return -ECANCELED;
-		if (!flag)
-			return unknown_flag(set, text, 2, error);
-		cursor->seen |= 1ULL << (flag - set->flags);
-		if (flag->value) {
-			value = letter[1] ? letter + 1 : NULL;
-			if (!value && cursor->next >= cursor->argc)
-				return missing_value(given, flag, error);
-			if (!value)
-				value = cursor->argv[cursor->next++];
-		}
-		err = take(set, flag, given, value, target, error);
-		if (err || flag->value)
-			return err;
+		if (!found.flag)
+			return unknown_flag(cursor, text, 2);
+		cursor->seen |= 1ULL << found.nr;
+		if (found.flag->value)
+			return letter[1] ? take(cursor, found, given, letter + 1)
+					 : take_next(cursor, found, given);
+		err = take(cursor, found, given, NULL);
 	}
-	return 0;
+	return err;
 }
 
-/* BPFPROF_NO_SUBPROCESSES for no-subprocesses. */
-/* command: "" or its name. */
+/* BPFPROF_NO_SUBPROCESSES for no-subprocesses; command: "" or its name. */
 static void twin_name(char name[64], const struct flag *flag, const char *command)
 {
 	size_t len = (size_t)snprintf(name, 64, "BPFPROF_%.20s%s", command, *command ? "_" : "");
@@ -231,8 +237,8 @@ static int switch_parse(const char *text, bool repeatable)
 	return -EINVAL;
 }
 
-static int take_list(const struct flag_set *set, const struct flag *flag, struct given given,
-		     const char *text, void *target, struct buf *error)
+static int take_list(struct cursor *cursor, struct found found, struct given given,
+		     const char *text)
 {
 	for (const char *item = text; *item;) {
 		size_t len = strcspn(item, ",");
@@ -241,7 +247,7 @@ static int take_list(const struct flag_set *set, const struct flag *flag, struct
 
 		if (!value)
 			return -ENOMEM;
-		err = len ? take(set, flag, given, value, target, error) : 0;
+		err = len ? take(cursor, found, given, value) : 0;
 		if (err)
 			return err;
 		item += len + (item[len] == ',');
@@ -249,86 +255,176 @@ static int take_list(const struct flag_set *set, const struct flag *flag, struct
 	return 0;
 }
 
-static int parse_twin(const struct flag_set *set, const struct flag *flag, void *target,
-		      struct buf *error)
+static int parse_twin(struct cursor *cursor, struct found found)
 {
+	const struct flag *flag = found.flag;
 	char name[64];
 	struct given given = { .flag = name, .separator = "=" };
 	const char *text;
 	int on, err = 0;
 
-	twin_name(name, flag, set->twins);
-	text = config_get(set->config, name);
+	twin_name(name, flag, cursor->set->twins);
+	text = config_get(cursor->config, name);
 	if (!text || !*text) {
 		twin_name(name, flag, "");
-		text = config_get(set->config, name);
+		text = config_get(cursor->config, name);
 	}
 	given.flag_len = strlen(name);
 	if (!text || !*text)
 		return 0;
-	if (flag->repeatable && flag->value)
-		return take_list(set, flag, given, text, target, error);
 	if (flag->value)
-		return take(set, flag, given, text, target, error);
+		return flag->repeatable ? take_list(cursor, found, given, text)
+					: take(cursor, found, given, text);
 	on = switch_parse(text, flag->repeatable);
 	if (on < 0) {
-		buf_printf(error, "%s=", name);
-		text_add_typed(error, text);
-		buf_add_str(error, ": must be 1 or 0");
+		buf_printf(cursor->error, "%s=", name);
+		text_add_typed(cursor->error, text);
+		buf_add_str(cursor->error, ": must be 1 or 0");
 		return -EINVAL;
 	}
 	while (on-- > 0 && !err)
-		err = take(set, flag, given, NULL, target, error);
+		err = take(cursor, found, given, NULL);
 	return err;
 }
 
-static int take_operand(const struct flag_set *set, struct cursor *cursor, const char *word,
-			void *target, struct buf *error)
+static int parse_twins(struct cursor *cursor)
 {
-	struct given given = { .flag = "", .separator = "" };
-	size_t i = 0;
-
-	while (set->flags[i].key != set->operand_key)
-		i++;
-	cursor->seen |= 1ULL << i;
-	return take(set, &set->flags[i], given, word, target, error);
-}
-
-int flags_parse(const struct flag_set *set, int argc, char *const argv[], void *target,
-		int *command, struct buf *error)
-{
-	struct cursor cursor = { .argc = argc, .argv = argv, .next = 1 };
+	struct flag_walk walk = { .next = cursor->set->flags };
+	struct found found = { 0 };
 	int err = 0;
 
-	*command = 0;
-	while (!err && cursor.next < argc) {
-		const char *word = argv[cursor.next++];
-
-		if (!strcmp(word, "--") && set->command) {
-			if (cursor.next >= argc) {
-				buf_add_str(error, "--: the program to run is missing");
-				return -EINVAL;
-			}
-			*command = cursor.next;
-			break;
-		}
-		if (!strncmp(word, "--", 2) && word[2]) {
-			err = parse_long(set, &cursor, word, target, error);
-		} else if (word[0] == '-' && word[1] && word[1] != '-') {
-			err = parse_letters(set, &cursor, word, target, error);
-		} else if (set->operand_key && *word) {
-			err = take_operand(set, &cursor, word, target, error);
-		} else {
-			text_add_typed(error, *word ? word : "''");
-			buf_printf(error, ": %s", set->no_operand);
-			return -EINVAL;
-		}
-	}
-	for (size_t i = 0; !err && i < set->nr_flags; i++) {
-		if (set->flags[i].name && !(cursor.seen & 1ULL << i))
-			err = parse_twin(set, &set->flags[i], target, error);
+	while (!err && (found.flag = flag_next(&walk))) {
+		found.offset = walk.offset;
+		if (!(cursor->seen & 1ULL << (walk.nr - 1)))
+			err = parse_twin(cursor, found);
 	}
 	return err;
+}
+
+static int take_operand(struct cursor *cursor, const char *word)
+{
+	const struct flag_set *set = cursor->set;
+	struct found found;
+
+	if (!set->operand || !*word) {
+		text_add_typed(cursor->error, *word ? word : "''");
+		buf_printf(cursor->error, ": %s", set->no_operand);
+		return -EINVAL;
+	}
+	found = find_name(cursor, set->operand, strlen(set->operand));
+	cursor->seen |= 1ULL << found.nr;
+	return take(cursor, found, (struct given){ .flag = "", .separator = "" }, word);
+}
+
+/* "-- CMD ARGS..." ends the flags. */
+static int take_command(struct cursor *cursor)
+{
+	if (cursor->next >= cursor->argc) {
+		buf_add_str(cursor->error, "--: the program to run is missing");
+		return -EINVAL;
+	}
+	*(char *const **)(void *)(cursor->options + cursor->set->command) =
+		&cursor->argv[cursor->next];
+	cursor->next = cursor->argc;
+	return 0;
+}
+
+static int parse_words(struct cursor *cursor)
+{
+	int err = 0;
+
+	while (!err && cursor->next < cursor->argc) {
+		const char *word = cursor->argv[cursor->next++];
+
+		if (!strcmp(word, "--") && cursor->set->command)
+			err = take_command(cursor);
+		else if (!strncmp(word, "--", 2) && word[2])
+			err = parse_long(cursor, word);
+		else if (word[0] == '-' && word[1] && word[1] != '-')
+			err = parse_letters(cursor, word);
+		else
+			err = take_operand(cursor, word);
+	}
+	return err ?: parse_twins(cursor);
+}
+
+int options_read(const struct flag_set *set, void *options, const struct config *config, int argc,
+		 char *const argv[], struct buf *error)
+{
+	struct cursor cursor = { .set = set,
+				 .config = config,
+				 .options = options,
+				 .argc = argc,
+				 .argv = argv,
+				 .next = 1,
+				 .error = error };
+	struct flag_walk walk = { .next = set->flags };
+	const struct flag *flag;
+	int err;
+
+	memset(options, 0, set->size);
+	while ((flag = flag_next(&walk)))
+		flag_init(flag, cursor.options + walk.offset);
+	err = parse_words(&cursor);
+	if (err)
+		options_fini(set, options);
+	return err == -ECANCELED ? OPTIONS_HELP : err;
+}
+
+/* One of the flags of a rule is set. */
+static bool any_set(const struct flag_set *set, const char *options, const char *names)
+{
+	while (*names) {
+		struct flag_walk walk = { .next = set->flags };
+		size_t len = strcspn(names, " "), name_len = strcspn(names, " =");
+		const struct flag *flag = flag_find(&walk, names, name_len);
+
+		assert(flag);
+		if (flag_is_set(flag, options + walk.offset,
+				name_len < len ? names + name_len + 1 : NULL,
+				name_len < len ? len - name_len - 1 : 0))
+			return true;
+		names += len + (names[len] == ' ');
+	}
+	return false;
+}
+
+static int check_rule(const struct flag_set *set, const struct flag_rule *rule, void *options,
+		      struct buf *error)
+{
+	if (rule->check)
+		return rule->check(options, error);
+	if (rule->flags && !any_set(set, options, rule->flags))
+		return 0;
+	if (any_set(set, options, rule->others) == (rule->relation == FLAG_NEEDS))
+		return 0;
+	buf_add_str(error, rule->sentence);
+	return -EINVAL;
+}
+
+int options_parse(const struct flag_set *set, void *options, const struct config *config, int argc,
+		  char *const argv[], struct buf *error)
+{
+	int err = options_read(set, options, config, argc, argv, error);
+
+	if (err)
+		return err;
+	for (const struct flag_rule *rule = set->rules;
+	     !err && rule && (rule->check || rule->sentence); rule++)
+		err = check_rule(set, rule, options, error);
+	if (err)
+		options_fini(set, options);
+	return err;
+}
+
+void options_fini(const struct flag_set *set, void *options)
+{
+	struct flag_walk walk = { .next = set->flags };
+	const struct flag *flag;
+
+	while ((flag = flag_next(&walk)))
+		flag_release(flag, (char *)options + walk.offset);
+	memset(options, 0, set->size);
 }
 
 /* To where the words begin: two blanks behind the flag, else on a line of their own. */
@@ -344,10 +440,12 @@ static void pad(struct buf *dst, size_t line_start)
 		buf_add_char(dst, ' ');
 }
 
-void flags_help(struct buf *dst, const struct flag_set *set)
+static void flags_help(struct buf *dst, const struct flag *flags)
 {
-	for (size_t i = 0; i < set->nr_flags; i++) {
-		const struct flag *flag = &set->flags[i];
+	struct flag_walk walk = { .next = flags };
+	const struct flag *flag;
+
+	while ((flag = flag_next(&walk))) {
 		size_t start = dst->len;
 
 		buf_add_str(dst, "  ");
@@ -371,4 +469,14 @@ void flags_help(struct buf *dst, const struct flag_set *set)
 		}
 	}
 	buf_add_str(dst, "  -h, --help               show this\n");
+}
+
+void options_help(struct buf *dst, const struct flag_set *set)
+{
+	buf_add_str(dst, set->about);
+	flags_help(dst, set->flags);
+	buf_add_str(dst, set->notes);
+	buf_add_str(dst, exit_text);
+	if (set->statuses)
+		buf_add_str(dst, set->statuses);
 }

@@ -3,53 +3,73 @@
 #define BPFPROF_OPTIONS_FLAGS_H
 
 /*
- * One table of flags gives the parser, the environment twins and the text of
- * --help. Own code instead of argp or getopt_long: those cannot tell the caller which
- * word was wrong without printing, and accept abbreviations, which a stable
- * command line must not.
+ * The command line of one command: a table of flags gives the parser, the environment twins and the
+ * text of --help, a table of rules says what the flags need of each other. Own code instead of argp
+ * or getopt_long: those cannot tell the caller which word was wrong without printing, and accept
+ * abbreviations, which a stable command line must not.
  */
 
-#include <stdbool.h>
 #include <stddef.h>
+
+#include "options/flag.h"
 
 struct buf;
 struct config;
 
-struct flag {
-	int key; /* for the caller's switch */
-	char letter, alias; /* -F, -r; 0: none */
-	const char *name; /* without the dashes */
-	const char *value; /* as --help shows it, "HZ"; NULL: takes none */
-	const char *help; /* lines joined by \n */
-	bool repeatable; /* in the environment: a list with commas; without a value a number */
+enum flag_relation {
+	FLAG_NEEDS, /* one of the others must be set */
+	FLAG_EXCLUDES, /* none of the others may be set */
+};
+
+/* Flags stand by name, with blanks between them; "clock=timer" is a flag with this one choice. */
+struct flag_rule {
+	const char *flags; /* the rule is for command lines that set one of these; NULL: for all */
+	enum flag_relation relation;
+	const char *others;
+	const char *sentence; /* the error */
+	/*
+	 * Stands alone in its row: checks what no relation says, and fills fields that depend on several
+	 * flags. 0, -ENOMEM, or -EINVAL with a sentence added to error.
+	 */
+	int (*check)(void *options, struct buf *error);
 };
 
 struct flag_set {
-	const struct flag *flags;
-	size_t nr_flags; /* at most 64 */
-	bool command; /* "-- CMD ARGS..." is allowed */
-	const char *no_operand; /* said after a word that is no flag */
-	int operand_key; /* of the flag whose value such a word is; 0: it is a mistake */
+	const struct flag *flags; /* at most 64 with what they include */
+	const struct flag_rule *rules; /* checked in this order; an empty row ends them */
+	size_t size; /* of the options struct */
+	size_t command; /* offset of its char ** for the words after "--"; 0: there may be none */
+	size_t mark; /* offset of its const struct flag * for the last marked flag */
+	const char
+		*operand; /* the flag whose value a word without a flag is; NULL: it is a mistake */
+	const char *no_operand; /* the reason for that mistake */
 	const char *twins; /* BPFPROF_<this>_NAME is a twin of this command alone */
-	/*
-	 * Takes one value (NULL for a flag without one). 0, -ENOMEM or -EINVAL with
-	 * the reason added to why. A repeatable flag is called once per value.
-	 */
-	int (*take)(void *target, int key, const char *value, struct buf *why);
-	const struct config *config; /* twins that the environment does not have, or NULL */
+	const char *about; /* the text of --help before the flags */
+	const char *notes; /* and after them */
+	const char *statuses; /* more exit statuses, or NULL */
+};
+
+enum options_result {
+	OPTIONS_RUN = 0,
+	OPTIONS_HELP = 1, /* the user asked for --help; the struct holds nothing useful */
 };
 
 /*
- * First argv[1..], then the environment for flags that argv does not have: the twin of this command
- * alone, else the one of all. *command is the
- * index of the first word after "--", or 0. 0, -EINVAL with one sentence added to error, or
- * -ENOMEM. -ECANCELED: --help was met before any mistake.
+ * Fills the struct: first argv[1..] (argv[0] is the name of the command), then the environment and
+ * the config (or NULL) for flags that argv does not have: the twin of this command alone, else the
+ * twin of all commands. Then it checks the rules. OPTIONS_RUN, OPTIONS_HELP if --help came before any
+ * mistake, -EINVAL with one sentence without newline added to error, or -ENOMEM. The struct needs
+ * options_fini() after OPTIONS_RUN only; words after "--" are borrowed from argv.
  */
-int flags_parse(const struct flag_set *set, int argc, char *const argv[], void *target,
-		int *command, struct buf *error);
-
-/* The table as --help shows it. */
-void flags_help(struct buf *dst, const struct flag_set *set);
+int options_parse(const struct flag_set *set, void *options, const struct config *config, int argc,
+		  char *const argv[], struct buf *error);
+/* The same without the rules. */
+int options_read(const struct flag_set *set, void *options, const struct config *config, int argc,
+		 char *const argv[], struct buf *error);
+/* Frees what the flags own and leaves the struct empty. */
+void options_fini(const struct flag_set *set, void *options);
+/* The text of --help. */
+void options_help(struct buf *dst, const struct flag_set *set);
 
 /* The known word that is nearest to what was typed, or NULL if none is near. */
 const char *word_nearest(const char *typed, const char *const words[], size_t nr);

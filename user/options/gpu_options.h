@@ -18,8 +18,6 @@ struct gpu_options {
 	size_t rows; /* of a table, 0: all */
 };
 
-int gpu_options_parse(struct gpu_options *options, int argc, char *const argv[], struct buf *error);
-void gpu_options_fini(struct gpu_options *options);
-void gpu_help(struct buf *dst);
+extern const struct flag_set gpu_flags;
 
 #endif

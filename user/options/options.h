@@ -20,13 +20,13 @@
 #include "capture/container_filter.h"
 #include "capture/sampler.h"
 #include "formats/output.h"
+#include "options/flags.h"
 #include "profile/grouping.h"
 #include "ray/steps.h"
 
 struct buf;
 
 #define RECORD_HZ_DEFAULT 99U
-#define RECORD_HZ_MAX 10000U
 
 enum record_event { RECORD_EVENT_CPU_CLOCK, RECORD_EVENT_CYCLES };
 enum record_split { RECORD_SPLIT_NODE, RECORD_SPLIT_POD, RECORD_SPLIT_PROCESS };
@@ -62,6 +62,7 @@ struct record_options {
 	struct record_output
 		*outputs; /* never empty: "bpfprof-%t.html" where nothing was asked for */
 	size_t nr_outputs;
+	enum output_format format; /* --format, or OUTPUT_INVALID */
 	bool trace; /* one of them is a trace */
 	uint64_t max_trace_bytes; /* of it */
 	bool native; /* .raw: native frames too */
@@ -85,25 +86,6 @@ struct record_options {
 	uint32_t test_waiter_places; /* that are free for threads that wait, a power of two */
 	uint32_t test_late_names; /* tries at what runs at the start that name nothing, likewise */
 };
-
-/*
- * For whoever writes such files, too: -o, --format, --max-trace-bytes: 0 or as flags.h wants it; and,
- * once all are known, the format of each, by its name or, for one that has none, format; traces:
- * .json is one, OUTPUT_TRACE. 0, or -EINVAL with a sentence.
- */
-int record_output_take(struct record_options *options, const char *value, struct buf *why);
-int record_format_take(enum output_format *format, const char *value, struct buf *why);
-int record_trace_bytes_take(struct record_options *options, const char *value, struct buf *why);
-int record_formats_choose(struct record_options *options, enum output_format format, bool traces,
-			  struct buf *error);
-/* From the environment, as above. 0, or -EINVAL with a sentence. */
-int record_test_knobs(struct record_options *options, struct buf *error);
-/* --tensors and --gc are parts of --gpu. */
-int gpu_parts_check(bool gpu, bool tensors, bool gc, struct buf *error);
-
-#define TOP_DELAY_DEFAULT_NS 1000000000ULL
-#define TOP_DELAY_MIN_NS 100000000ULL
-#define TOP_DELAY_MAX_NS (3600 * 1000000000ULL)
 
 struct top_options {
 	struct record_options record; /* what is sampled, and how; no files, no duration */
@@ -133,37 +115,24 @@ struct dump_options {
 	unsigned int verbose; /* times that --verbose was given */
 };
 
-enum options_result {
-	OPTIONS_RUN = 0,
-	OPTIONS_HELP = 1, /* --help was asked for; the struct holds nothing useful */
-};
+extern const struct flag_set record_flags, top_flags, doctor_flags, dump_flags;
 
-/*
- * argv[0] is the name of the subcommand. OPTIONS_RUN, OPTIONS_HELP, -EINVAL with a sentence
- * without newline added to error, or -ENOMEM. Needs no fini unless it returns OPTIONS_RUN.
- */
-int record_options_parse(struct record_options *options, int argc, char *const argv[],
-			 struct buf *error);
-void record_options_fini(struct record_options *options);
+/* Rows that commands share: of a record_options, ... */
+extern const struct flag rate_flags[], clock_flags[];
+/* ... of a container_filter, of a char *, of an unsigned int. */
+extern const struct flag container_flags[], host_root_flags[], verbose_flags[];
 
-int top_options_parse(struct top_options *options, int argc, char *const argv[], struct buf *error);
-void top_options_fini(struct top_options *options);
+/* Rules for the parts of --gpu, in the table of a command that has that flag. */
+#define GPU_PART_RULES                                                                             \
+	{ "tensors", FLAG_NEEDS, "gpu",                                                            \
+	  .sentence = "--tensors: is about memory of the GPU, add --gpu" },                        \
+	{                                                                                          \
+		"gc", FLAG_NEEDS, "gpu",                                                           \
+			.sentence = "--gc: is about collections between launches, add --gpu"       \
+	}
 
-int doctor_options_parse(struct doctor_options *options, int argc, char *const argv[],
-			 struct buf *error);
-void doctor_options_fini(struct doctor_options *options);
-
-int dump_options_parse(struct dump_options *options, int argc, char *const argv[],
-		       struct buf *error);
-void dump_options_fini(struct dump_options *options);
-
-/* The last lines of every --help: exit statuses. */
-extern const char exit_text[];
-
-/* The texts of `bpfprof record --help` and so on. */
-void record_help(struct buf *dst);
-void top_help(struct buf *dst);
-void dump_help(struct buf *dst);
-void doctor_help(struct buf *dst);
+/* For rows and rules of commands that fill a record_options: START:STOP, and the fields for tests. */
+int record_take_steps(void *object, const char *value, struct buf *why);
+int record_take_test_knobs(void *object, struct buf *error);
 
 #endif

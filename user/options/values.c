@@ -10,7 +10,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "options/options.h"
+#include "base/names.h"
 #include "ray/worker_match.h"
 
 #define BYTES_MAX (1ULL << 60)
@@ -39,15 +39,6 @@ int value_number(const char *text, uint64_t max, uint64_t *ret)
 	return 0;
 }
 
-int value_choice(const char *text, const char *const names[], size_t nr)
-{
-	for (size_t i = 0; i < nr; i++) {
-		if (!strcmp(text, names[i]))
-			return (int)i;
-	}
-	return -1;
-}
-
 int value_string(char **dst, const char *value)
 {
 	char *copy = strdup(value);
@@ -72,27 +63,6 @@ int value_folder(char **dst, const char *value, struct buf *why)
 	if (!S_ISDIR(st.st_mode))
 		return refuse(why, "is not a folder");
 	return value_string(dst, value);
-}
-
-int value_rate(uint32_t *dst, const char *value, struct buf *why)
-{
-	uint64_t hz;
-
-	if (value_number(value, RECORD_HZ_MAX, &hz) || !hz)
-		return refuse(why, "rate must be a whole number between 1 and 10000 Hz");
-	*dst = (uint32_t)hz;
-	return 0;
-}
-
-int value_clock(enum sampler_clock *dst, const char *value, struct buf *why)
-{
-	static const char *const names[] = { "auto", "perf", "timer" };
-	int choice = value_choice(value, names, sizeof(names) / sizeof(names[0]));
-
-	if (choice < 0)
-		return refuse(why, "clock must be auto, perf or timer");
-	*dst = (enum sampler_clock)choice;
-	return 0;
 }
 
 int value_bytes(const char *text, uint64_t *ret)
@@ -173,19 +143,8 @@ int value_add_pids(pid_t **list, size_t *nr, const char *value, struct buf *why)
 
 int value_add_name(char ***list, size_t *nr, const char *name, size_t len, struct buf *why)
 {
-	char **names;
-
-	if (*nr == MAX_LIST)
-		return refuse(why, "at most 1024 names can be given");
-	names = reallocarray(*list, *nr + 1, sizeof(*names));
-	if (!names)
-		return -ENOMEM;
-	*list = names;
-	names[*nr] = strndup(name, len);
-	if (!names[*nr])
-		return -ENOMEM;
-	(*nr)++;
-	return 0;
+	return *nr < MAX_LIST ? names_add(list, nr, name, len)
+			      : refuse(why, "at most 1024 names can be given");
 }
 
 int value_add_patterns(char ***list, size_t *nr, const char *value, struct buf *why)

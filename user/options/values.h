@@ -11,14 +11,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "capture/sampler.h"
-
 struct buf;
 
 /* Digits only: no sign, no blank, no base prefix. 0, -EINVAL, -ERANGE over max. */
 int value_number(const char *text, uint64_t max, uint64_t *ret);
-/* Index of text among names, or -1. */
-int value_choice(const char *text, const char *const names[], size_t nr);
 /* 1000, 64K, 1G, 1GiB; units are powers of 1024. 0, -EINVAL, -ERANGE if 0 or too large. */
 int value_bytes(const char *text, uint64_t *ret);
 
@@ -26,8 +22,6 @@ int value_bytes(const char *text, uint64_t *ret);
 int value_string(char **dst, const char *value);
 /* The node's file system: an absolute path to a folder. */
 int value_folder(char **dst, const char *value, struct buf *why);
-int value_rate(uint32_t *dst, const char *value, struct buf *why);
-int value_clock(enum sampler_clock *dst, const char *value, struct buf *why);
 
 int value_pid(const char *text, pid_t *ret); /* 0 or -EINVAL */
 /* Those of "1,2" that the list does not have yet, as perf takes them; at most 1024 in all. */

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_OPTIONS_FLAG_H
+#define BPFPROF_OPTIONS_FLAG_H
+
+/*
+ * Rows of flags: a row names a flag, describes it for --help, and says where in an options struct
+ * its value goes and which values are right. A table of rows ends with { .type = FLAG_END }. Rows
+ * that several commands share are tables of their own, which the commands' tables include. The
+ * struct owns the texts and lists that the parser stores in it; flag_release() frees them.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct buf;
+
+enum flag_type {
+	FLAG_END, /* ends a table */
+	FLAG_INCLUDE, /* the rows of another table stand here */
+	/* These take no value. */
+	FLAG_BOOL, /* bool: becomes true */
+	FLAG_SET, /* an integer: becomes min; with a refusal not if another one was set */
+	FLAG_COUNT, /* an integer: becomes one more, up to max */
+	/* These are integers from min to max. */
+	FLAG_NUMBER, /* digits */
+	FLAG_BYTES, /* 1000, 64K, 1G */
+	FLAG_DURATION, /* 1.5, 30s, 5m: nanoseconds, stored in units of unit_ns */
+	FLAG_CHOICE, /* one of the words: min for the first, then one more for each */
+	/* These are owned by the options struct. */
+	FLAG_TEXT, /* char *; with a refusal it must not be empty */
+	FLAG_FOLDER, /* char *: the absolute path of a folder */
+	FLAG_LIST, /* char **: one more text, which must not be empty */
+	FLAG_PATTERNS, /* char **: patterns of ray/worker_match.h with commas between them */
+	FLAG_PIDS, /* pid_t *: process ids with commas between them, each once */
+	FLAG_CUSTOM, /* only the row's functions know the field; an integer there tells if it is set */
+};
+
+struct flag {
+	const char *name; /* without the dashes */
+	const char *value; /* as --help shows it, "HZ"; NULL: the flag takes none */
+	const char *help; /* lines joined by \n */
+	enum flag_type type;
+	char letter; /* 'F' for -F, or 0 */
+	char alias; /* another letter, or 0 */
+	bool repeatable; /* in the environment: a list with commas, or, without a value, a number */
+	bool whole; /* a duration must be a multiple of unit_ns */
+	bool marked; /* flag_set.mark remembers the last such flag that the user gave */
+	uint8_t size; /* bytes of the field */
+	uint32_t offset; /* of the field in the struct */
+	uint32_t count; /* offset of the size_t with the length of a list */
+	uint64_t min;
+	uint64_t max; /* 0: no limit but that of the text form */
+	uint64_t unit_ns; /* 0: 1 */
+	uint64_t initial; /* the default of an integer */
+	const char *const *words; /* NULL ends them */
+	const char *refusal; /* the reason that the user reads when the value is wrong */
+	const char *out_of_range; /* the same for a value out of min and max; NULL: refusal */
+	/*
+	 * Stores the value in place of the type's own way, in the struct that the offsets of the row
+	 * are of. 0, -ENOMEM, or -EINVAL with the reason added to why; without one the refusal is it.
+	 */
+	int (*take)(void *object, const char *value, struct buf *why);
+	void (*release)(void *object); /* of a custom row that owns memory */
+	const struct flag *include; /* its rows are of the struct at this row's offset */
+};
+
+/* The initialisers of a row that say where the field is. */
+#define FLAG_AT(object, field)                                                                     \
+	.offset = offsetof(object, field), .size = sizeof(((object *)NULL)->field)
+#define FLAG_LIST_AT(object, list, length) FLAG_AT(object, list), .count = offsetof(object, length)
+/* Rows that include a table: one for the same struct, and one for the struct, or the field, in it. */
+#define FLAG_ROWS(rows)                                                                            \
+	{                                                                                          \
+		.type = FLAG_INCLUDE, .include = rows                                              \
+	}
+#define FLAG_GROUP(rows, object, field)                                                            \
+	{                                                                                          \
+		.type = FLAG_INCLUDE, .include = rows, .offset = offsetof(object, field)           \
+	}
+#define FLAG_WORDS(...)                                                                            \
+	.words = (const char *const[])                                                             \
+	{                                                                                          \
+		__VA_ARGS__, NULL                                                                  \
+	}
+
+/* Goes through a table with all that it includes (one level deep). */
+struct flag_walk {
+	const struct flag *next, *outer;
+	size_t offset; /* of the struct that the last row is of */
+	unsigned int nr; /* rows so far */
+};
+
+/* The next row, or NULL. walk starts as { .next = the table }. */
+const struct flag *flag_next(struct flag_walk *walk);
+/* Goes on to the row of that name, or NULL. */
+const struct flag *flag_find(struct flag_walk *walk, const char *name, size_t len);
+
+/* Stores a value (NULL for a flag without one): 0, -ENOMEM, or -EINVAL with the reason added to why. */
+int flag_take(const struct flag *flag, void *object, const char *value, struct buf *why);
+/* Was a value stored that is not the default? With word[len]: is it this one of a choice? */
+bool flag_is_set(const struct flag *flag, const void *object, const char *word, size_t len);
+/* Stores the default of an integer; the rest of the struct is zero. */
+void flag_init(const struct flag *flag, void *object);
+/* Frees what the field owns. */
+void flag_release(const struct flag *flag, void *object);
+
+#endif

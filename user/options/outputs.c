@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "options/outputs.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/text.h"
+
+#define OUTPUTS_MAX 1024
+#define TRACE_BYTES_DEFAULT (256ULL << 20)
+#define TRACE_SUFFIX ".json"
+#define SUFFIXES ".pb.gz, .folded, .html, .svg, .speedscope.json or .raw"
+
+static int reason(struct buf *why, const char *text)
+{
+	buf_add_str(why, text);
+	return -EINVAL;
+}
+
+/* The next part of a path that says something: not "" nor "."; NULL at the end. */
+static const char *path_part(const char **path, size_t *ret_len)
+{
+	while (**path) {
+		const char *part = *path;
+
+		*ret_len = strcspn(part, "/");
+		*path += *ret_len + (part[*ret_len] == '/');
+		if (*ret_len && !(*ret_len == 1 && part[0] == '.'))
+			return part;
+	}
+	*ret_len = 0;
+	return NULL;
+}
+
+bool outputs_same_path(const char *a, const char *b)
+{
+	size_t len_a, len_b;
+
+	if ((*a == '/') != (*b == '/'))
+		return false;
+	for (;;) {
+		const char *part_a = path_part(&a, &len_a), *part_b = path_part(&b, &len_b);
+
+		if (len_a != len_b)
+			return false;
+		if (!part_a || !part_b)
+			return true;
+		if (memcmp(part_a, part_b, len_a))
+			return false;
+	}
+}
+
+int outputs_check_path(const char *path, struct buf *why)
+{
+	const struct output_names names = { .host = "h", .worker = "w" };
+	__cleanup(buf_fini) struct buf expanded = { .max = PATH_MAX };
+	const char *rest;
+	size_t len;
+	int err;
+
+	if (!*path)
+		return reason(why, "must be a file name, or - for standard output");
+	err = output_expand_path(&expanded, path, &names);
+	if (err == -EINVAL)
+		return reason(why, "after % only h, p, t, w, {NAME} and % are understood");
+	if (err == -ENOENT)
+		return reason(why, "names an environment variable that is not set");
+	if (err == -ENOMEM)
+		return err;
+	if (err)
+		return reason(why, "the file name is too long");
+	for (rest = expanded.data; path_part(&rest, &len);) {
+		if (len > NAME_MAX)
+			return reason(why, "the file name is too long");
+	}
+	return 0;
+}
+
+int outputs_take(void *object, const char *value, struct buf *why)
+{
+	struct record_options *options = object;
+	struct record_output *outputs;
+	int err;
+
+	err = outputs_check_path(value, why);
+	if (err)
+		return err;
+	for (size_t i = 0; i < options->nr_outputs; i++) {
+		if (outputs_same_path(options->outputs[i].path, value))
+			return reason(why, !strcmp(value, "-")
+						   ? "standard output can be written once only"
+						   : "this file is already named by another -o");
+	}
+	if (options->nr_outputs == OUTPUTS_MAX)
+		return reason(why, "at most 1024 files can be written");
+	outputs = reallocarray(options->outputs, options->nr_outputs + 1, sizeof(*outputs));
+	if (!outputs)
+		return -ENOMEM;
+	options->outputs = outputs;
+	outputs[options->nr_outputs] = (struct record_output){ .path = strdup(value) };
+	if (!outputs[options->nr_outputs].path)
+		return -ENOMEM;
+	options->nr_outputs++;
+	return 0;
+}
+
+void outputs_release(void *object)
+{
+	struct record_options *options = object;
+
+	for (size_t i = 0; i < options->nr_outputs; i++)
+		free(options->outputs[i].path);
+	free(options->outputs);
+}
+
+int outputs_take_format(void *object, const char *value, struct buf *why)
+{
+	struct record_options *options = object;
+
+	(void)why;
+	options->format = strcmp(value, "trace") ? output_format_by_name(value) : OUTPUT_TRACE;
+	return options->format != OUTPUT_INVALID ? 0 : -EINVAL;
+}
+
+static enum output_format format_by_path(const char *path, bool traces)
+{
+	enum output_format format = output_format_by_path(path);
+
+	return format == OUTPUT_INVALID && traces && output_has_suffix(path, TRACE_SUFFIX)
+		       ? OUTPUT_TRACE
+		       : format;
+}
+
+/* The suffix may come out of a % form. */
+static enum output_format format_by_pattern(const char *path, bool traces)
+{
+	const struct output_names names = { .host = "h", .worker = "w" };
+	enum output_format format = format_by_path(path, traces);
+	__cleanup(buf_fini) struct buf expanded = { .max = PATH_MAX };
+
+	if (format != OUTPUT_INVALID)
+		return format;
+	if (output_expand_path(&expanded, path, &names) || buf_error(&expanded) || !expanded.data)
+		return OUTPUT_INVALID;
+	return format_by_path(expanded.data, traces);
+}
+
+int outputs_choose_formats(struct record_options *options, bool traces, struct buf *error)
+{
+	enum output_format format = options->format;
+
+	options->trace = false;
+	for (size_t i = 0; i < options->nr_outputs; i++) {
+		struct record_output *output = &options->outputs[i];
+		bool standard = !strcmp(output->path, "-");
+
+		output->format =
+			standard ? OUTPUT_INVALID : format_by_pattern(output->path, traces);
+		if (format != OUTPUT_INVALID &&
+		    (options->nr_outputs == 1 || output->format == OUTPUT_INVALID))
+			output->format = format;
+		options->trace |= output->format == OUTPUT_TRACE;
+		if (output->format != OUTPUT_INVALID)
+			continue;
+		buf_add_str(error, "-o ");
+		text_add_typed(error, output->path);
+		buf_add_str(error, standard ? ": standard output needs --format " OUTPUTS_FORMATS
+					    : ": the name must end in " SUFFIXES);
+		if (traces)
+			buf_add_str(error, standard ? ", or trace" : ", in .json for a trace");
+		if (!standard)
+			buf_add_str(error, ", or --format must say which is meant");
+		return -EINVAL;
+	}
+	if (options->max_trace_bytes && !options->trace)
+		return reason(error, "--max-trace-bytes: goes with -o FILE.json");
+	if (!options->max_trace_bytes)
+		options->max_trace_bytes = TRACE_BYTES_DEFAULT;
+	return 0;
+}
