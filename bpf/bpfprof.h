@@ -9,12 +9,7 @@
  * decodes these in user/kernel/ and nowhere else.
  */
 
-#ifdef __bpf__
-#include "vmlinux.h"
-#include <bpf/bpf_helpers.h>
-#else
-#include <linux/types.h>
-#endif
+#include "arch.h"
 
 /* Limits. */
 #define BPFPROF_COMM_LEN 16
@@ -26,7 +21,6 @@
 #define BPFPROF_MAX_FRAMES 2688 /* kernel + Python + native, rounded up */
 #define BPFPROF_STACK_BYTES 262144 /* room for the copy of the stack of a miss, a power of two */
 #define BPFPROF_STACK_PAGES 64 /* of 4 KiB, of which it may touch so many */
-#define BPFPROF_NR_REGS 17 /* DWARF order on x86-64: rax rdx rcx rbx rsi rdi rbp rsp r8-r15 rip */
 #define BPFPROF_PATH_MAX 4096
 #define BPFPROF_CALL_BYTES 104 /* struct bpfprof_gpu_call */
 #define BPFPROF_TARGET_BITS 65536 /* a power of two */

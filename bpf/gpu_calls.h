@@ -4,8 +4,7 @@
 
 /*
  * The wire contract of what is hooked in libcuda and libnccl. Rules as in bpfprof.h. An argument
- * is given by its number in the function's prototype, from 1 on, integers and pointers only: the
- * System V ABI for AMD64, 3.2.3, passes 1-6 in registers and those after them on the stack; 0 = the
+ * is given by its number in the function's prototype, from 1 on, integers and pointers only; 0 = the
  * function has no such argument.
  */
 

@@ -13,6 +13,8 @@
 #include <bpf/bpf_tracing.h>
 #include "bpfprof.h"
 
+#define PF_KTHREAD 0x00200000
+
 const volatile struct bpfprof_cfg cfg __weak = {};
 
 /* Everything that is sent. Bytes set at load. */
@@ -90,6 +92,12 @@ static __always_inline void count_add(__u32 counter, __u64 n)
 
 	if (c && counter < BPFPROF_NR_COUNTERS)
 		c->count[counter] += n;
+}
+
+/* The registers with which the thread entered the kernel. */
+static __always_inline struct pt_regs *task_regs(struct task_struct *task)
+{
+	return (struct pt_regs *)bpf_task_pt_regs(task);
 }
 
 static __always_inline void task_id_fill(struct bpfprof_task_id *id, struct task_struct *task)
@@ -186,28 +194,6 @@ static __always_inline __u32 mapping_upper(__u32 first, __u32 nr, __u64 va)
 			hi = mid;
 	}
 	return lo;
-}
-
-/* BPFPROF_NR_REGS, in the order of bpfprof.h. */
-static __always_inline void registers_copy(__u64 *dst, const struct pt_regs *regs)
-{
-	dst[0] = regs->ax;
-	dst[1] = regs->dx;
-	dst[2] = regs->cx;
-	dst[3] = regs->bx;
-	dst[4] = regs->si;
-	dst[5] = regs->di;
-	dst[6] = regs->bp;
-	dst[7] = regs->sp;
-	dst[8] = regs->r8;
-	dst[9] = regs->r9;
-	dst[10] = regs->r10;
-	dst[11] = regs->r11;
-	dst[12] = regs->r12;
-	dst[13] = regs->r13;
-	dst[14] = regs->r14;
-	dst[15] = regs->r15;
-	dst[16] = regs->ip;
 }
 
 #endif

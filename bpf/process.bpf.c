@@ -150,8 +150,8 @@ int BPF_PROG(range_handed_out, unsigned long addr, struct vm_unmapped_area_info 
 	if (overlaps) {
 		header->start = 1;
 	} else {
-		regs = (struct pt_regs *)bpf_task_pt_regs(task);
-		if (regs->orig_ax == cfg.mmap_nr &&
+		regs = task_regs(task);
+		if (regs_syscall(regs) == cfg.mmap_nr &&
 		    PT_REGS_PARM4_CORE_SYSCALL(regs) & MAP_ANONYMOUS)
 			return 0;
 		if (header->off)

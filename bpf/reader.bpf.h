@@ -16,10 +16,8 @@
 #define WINDOW_NEXT 8192
 #define WINDOW_MASK 16383 /* shows the verifier how long a copy can be */
 #define WINDOW_MAX_STEP 16376
-#define PAGE_BYTES 4096
 #define START_BYTES 64 /* argc, argv and more are above start_stack */
 #define MAX_THREAD_STACK_BYTES (1U << 30)
-#define RED_ZONE_BYTES 128
 #define CODE_SLOTS 1024
 #define THREAD_SLOTS 256
 #define MAX_PENDING 64
@@ -83,7 +81,7 @@ struct python_scratch {
 	__u64 nr_codes; /* ids given with this scratch */
 	__u64 tstates[MAX_TSTATES]; /* of this thread, leaf first */
 	struct python_walk walk;
-	__u64 fs_base;
+	__u64 tls_base;
 	__u64 list_at; /* walking the lists of threads */
 	__u64 list_interpreter;
 	__u64 list_owner; /* the interpreter whose threads are walked */
@@ -124,8 +122,10 @@ struct python_proof {
 	struct python_build builds[PROOF_BUILDS];
 	/* Of the call that is asked about: */
 	__u64 sp, cfa;
-	__u64 held[2 + PROOF_SLOTS]; /* rbx, rbp, and what the slots hold; 0: not known */
-	__u64 rbx; /* or where it lies */
+	__u64 held
+		[2 +
+		 PROOF_SLOTS]; /* base register, frame pointer, what the slots hold; 0: not known */
+	__u64 base; /* or where it lies */
 	__u32 valid; /* as in unwind_state, in the call's frame */
 	__u32 image; /* that its code is of */
 	__u32 nth; /* the entry that was found for it */
@@ -207,7 +207,7 @@ struct {
 /*
  * Where the stack that sp points into still is memory, for sure: the first thread's starts at
  * start_stack, above which its arguments lie; another's ends with the thread control block, to
- * which fs points. 0 if sp is not below either (a coroutine's stack, a signal stack).
+ * which the TLS base points. 0 if sp is not below either (a coroutine's stack, a signal stack).
  */
 static __always_inline __u64 stack_end(struct task_struct *task, __u64 sp)
 {
@@ -215,7 +215,7 @@ static __always_inline __u64 stack_end(struct task_struct *task, __u64 sp)
 
 	if (end - sp < MAX_THREAD_STACK_BYTES)
 		return end + START_BYTES;
-	end = task->thread.fsbase;
+	end = task->TASK_TLS_BASE;
 	return end - sp < MAX_THREAD_STACK_BYTES ? end : 0;
 }
 

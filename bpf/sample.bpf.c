@@ -17,7 +17,6 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-#define REGS_CS __builtin_offsetof(struct pt_regs, cs)
 #define SELF_TIMED_EVERY 64
 #define BPF_F_TIMER_CPU_PIN 2 /* since 6.7 */
 #define CLOCK_MONOTONIC 1
@@ -118,8 +117,7 @@ SEC("?perf_event")
 int SAMPLE_PERF(struct bpf_perf_event_data *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	/* The context is read by whole words; struct pt_regs comes first in it. */
-	bool user = (*(volatile __u64 *)((void *)ctx + REGS_CS) & 3) == 3;
+	bool user = perf_is_user(ctx);
 	struct unwind_reader *r = sample_begin(task);
 	long len;
 

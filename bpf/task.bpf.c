@@ -306,16 +306,13 @@ struct {
 	__type(value, struct bpfprof_task_state);
 } state_scratches SEC(".maps");
 
-#define PF_KTHREAD 0x00200000
-#define USER32_CS 0x23
-
 static __always_inline void user_registers(struct bpfprof_task_state *s, struct task_struct *task)
 {
-	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	struct pt_regs *regs = task_regs(task);
 
-	registers_copy(s->regs, regs);
-	s->syscall = (__s64)regs->orig_ax;
-	if ((regs->cs & 0xffff) == USER32_CS)
+	regs_copy(s->regs, regs);
+	s->syscall = regs_syscall(regs);
+	if (regs_are_compat32(regs))
 		s->flags |= BPFPROF_TASK_COMPAT32;
 }
 
@@ -380,7 +377,7 @@ int task_states(struct bpf_iter__task *ctx)
 		return 0;
 	task_id_fill(&s->task, task);
 	s->nr_switches = task->nvcsw + task->nivcsw;
-	s->fs_base = task->thread.fsbase;
+	s->fs_base = task->TASK_TLS_BASE;
 	s->state = task->__state;
 	s->exit_state = task->exit_state;
 	s->flags = 0;

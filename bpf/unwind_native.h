@@ -11,24 +11,25 @@
  *
  * (0 or negative), where struct unwind_reader is whatever the includer needs.
  *
- * The rules come from rows, 8 bytes each: .eh_frame boiled down to what code
- * compiled for x86-64 uses (System V ABI, AMD64 supplement, 3.7; the return
- * address is always at cfa - 8). What no row can say is ROW_RARE and is left
- * to user space. A row rules from its address to that of the next row.
+ * The rules come from rows, 8 bytes each: .eh_frame boiled down to what compiled code uses (on x86-64: System
+ * V ABI, AMD64 supplement, 3.7). No row holds the rule of the return address: arch.h has the one rule of
+ * all, UNWIND_RETURN_OFF, and says which registers the stack pointer (sp), the frame pointer (fp) and the base
+ * register (base) are. A rule that no row can hold is ROW_RARE and is left to user space. A row rules from its
+ * address to that of the next row.
  *
  *	bits  0-15  file offset & 0xffff: rows are sorted by it within a page
  *	bits 16-19  kind
  *	bits 20-23  register that the cfa is built on (DWARF number)
  *	bits 24-39  cfa offset / 8, signed
- *	bits 40-41  rule of rbp
- *	bits 42-55  offset of the saved rbp / 8, signed
+ *	bits 40-41  rule of fp
+ *	bits 42-55  offset of the saved fp / 8, signed
  *	bits 56-63  second number, signed: addend / 8 of ROW_DEREF and ROW_INDEX, pc threshold
- *	            of ROW_PLT; of ROW_CFA the rule of rbx: offset from the cfa / 8 of the saved
+ *	            of ROW_PLT; of ROW_CFA the rule of base: offset from the cfa / 8 of the saved
  *	            one, 0 = same, 1 = lost (rows that lead to other stacks always lose it); of
  *	            ROW_NONE UNWIND_LOOKED_AT (else there may be a rule that nobody has looked for
  *	            yet), UNWIND_NO_START, UNWIND_NO_RULE; of ROW_UNPROVEN UNWIND_HALTS
  *
- * rbx is followed because the loader's _dl_runtime_resolve builds its frame on it; only
+ * base is followed because the loader's _dl_runtime_resolve builds its frame on it; only
  * where it lies, so that a frame costs no read for it.
  */
 
@@ -37,14 +38,14 @@
 enum unwind_row_kind {
 	ROW_INVALID = 0,
 	ROW_CFA = 1, /* cfa = reg + off */
-	ROW_PLT = 2, /* cfa = rsp + off + ((pc & 15) >= second ? 8 : 0) */
+	ROW_PLT = 2, /* cfa = sp + off + ((pc & 15) >= second ? 8 : 0) */
 	ROW_DEREF = 3, /* cfa = *(reg + off) + second */
-	ROW_SIGNAL = 4, /* signal frame: the registers lie at rsp + off (uc_mcontext) */
+	ROW_SIGNAL = 4, /* signal frame: the registers lie at sp + off (uc_mcontext) */
 	ROW_END = 5, /* return address undefined: outermost frame */
 	ROW_NONE = 6, /* code without a rule: follow the frame pointer */
 	ROW_RARE = 7, /* a rule that a row cannot hold */
 	ROW_UNREADABLE = 8, /* the file could not be read: nothing is known of this code */
-	ROW_INDEX = 9, /* cfa = *(rsp + 8 * reg + off) + second (OpenSSL's multiplications) */
+	ROW_INDEX = 9, /* cfa = *(sp + 8 * reg + off) + second (OpenSSL's multiplications) */
 	/* From here on the caller's frame may be on another stack, at a lower address. */
 	ROW_FAR = 10, /* cfa = reg + off + second * 256 KiB */
 	ROW_GO_C =
@@ -65,27 +66,21 @@ enum unwind_row_kind {
 enum unwind_bp_rule {
 	BP_SAME = 0,
 	BP_AT_CFA = 1, /* saved at cfa + off */
-	BP_AT_BP = 2, /* saved at rbp + off (functions that realign their stack) */
+	BP_AT_BP = 2, /* saved at fp + off (functions that realign their stack) */
 	BP_LOST = 3,
 };
 
-enum {
-	UNWIND_RAX = 0,
-	UNWIND_RBX = 3,
-	UNWIND_RBP = 6,
-	UNWIND_RSP = 7,
-	UNWIND_RIP = 16,
-};
-
 #define UNWIND_ALL_REGS ((1U << BPFPROF_NR_REGS) - 1)
-#define UNWIND_RBX_SAVED (1U << 17) /* in valid, instead of bit 3: regs[3] is where rbx lies */
-#define UNWIND_FRAME_REGS ((1U << UNWIND_RBP) | (1U << UNWIND_RSP) | (1U << UNWIND_RIP))
+#define UNWIND_BASE_SAVED                                                                          \
+	(1U                                                                                        \
+	 << BPFPROF_NR_REGS) /* in valid, instead of its own bit: regs[UNWIND_BASE] is where it lies */
+#define UNWIND_FRAME_REGS ((1U << UNWIND_FP) | (1U << UNWIND_SP) | (1U << UNWIND_PC))
 #define UNWIND_MAX_FRAME_BYTES (16U << 20) /* a frame pointer further up than this is none */
 
 struct unwind_state {
 	__u64 regs[BPFPROF_NR_REGS];
-	__u32 valid; /* bit n: regs[n] is known; UNWIND_RBX_SAVED */
-	__u32 exact; /* 1: rip is an interrupted instruction; 0: a return address */
+	__u32 valid; /* bit n: regs[n] is known; UNWIND_BASE_SAVED */
+	__u32 exact; /* 1: pc is an interrupted instruction; 0: a return address */
 };
 
 static inline __u64 unwind_row_make(__u32 low, __u32 kind, __u32 reg, __s32 off8, __u32 bp_rule,
@@ -151,7 +146,7 @@ static inline int unwind_row_starts_stack(__u64 row, __u32 low, __u32 next_low)
 /* The address to look up for the frame that s stands in. */
 static inline __u64 unwind_lookup_pc(const struct unwind_state *s)
 {
-	return s->exact ? s->regs[UNWIND_RIP] : s->regs[UNWIND_RIP] - 1;
+	return s->exact ? s->regs[UNWIND_PC] : s->regs[UNWIND_PC] - 1;
 }
 
 /*
@@ -165,93 +160,78 @@ static inline __u64 unwind_signal_entry(const struct unwind_state *s, __u64 row,
 	       unwind_row_low(row) == (off & 0xffff);
 }
 
-/*
- * struct rt_sigframe after the handler's ret: rsp + off = uc_mcontext, whose
- * gregs are r8-r15 rdi rsi rbp rbx rdx rax rcx rsp rip (asm/sigcontext.h).
- */
+/* The registers that a signal handler will put back lie at va (uc_mcontext of the signal frame). */
 static inline int unwind_signal_frame(struct unwind_state *s, __u64 va,
 				      struct unwind_reader *reader)
 {
-	__u64 gregs[17];
+	static const __u8 order[BPFPROF_NR_REGS] = UNWIND_SIGNAL_ORDER;
+	__u64 gregs[BPFPROF_NR_REGS];
+	__u32 i;
 
 	if (unwind_read(reader, va, gregs, sizeof(gregs)))
 		return BPFPROF_STOP_READ_FAULT;
-	s->regs[8] = gregs[0];
-	s->regs[9] = gregs[1];
-	s->regs[10] = gregs[2];
-	s->regs[11] = gregs[3];
-	s->regs[12] = gregs[4];
-	s->regs[13] = gregs[5];
-	s->regs[14] = gregs[6];
-	s->regs[15] = gregs[7];
-	s->regs[5] = gregs[8];
-	s->regs[4] = gregs[9];
-	s->regs[6] = gregs[10];
-	s->regs[3] = gregs[11];
-	s->regs[1] = gregs[12];
-	s->regs[0] = gregs[13];
-	s->regs[2] = gregs[14];
-	s->regs[7] = gregs[15];
-	s->regs[16] = gregs[16];
+	for (i = 0; i < BPFPROF_NR_REGS; i++)
+		s->regs[order[i]] = gregs[i];
 	s->valid = UNWIND_ALL_REGS;
 	s->exact = 1;
-	return s->regs[UNWIND_RIP] ? 0 : BPFPROF_STOP_COMPLETE;
+	return s->regs[UNWIND_PC] ? 0 : BPFPROF_STOP_COMPLETE;
 }
 
 static inline int unwind_frame_pointer(struct unwind_state *s, struct unwind_reader *reader)
 {
-	__u64 bp = s->regs[UNWIND_RBP], sp = s->regs[UNWIND_RSP];
+	__u64 bp = s->regs[UNWIND_FP], sp = s->regs[UNWIND_SP];
 	__u64 saved_bp, ra;
 
-	if (!(s->valid & 1U << UNWIND_RBP))
+	if (!(s->valid & 1U << UNWIND_FP))
 		return BPFPROF_STOP_REG_LOST;
 	if (!bp) /* the ABI's mark of the outermost frame */
 		return BPFPROF_STOP_COMPLETE;
 	if (bp < sp || bp & 7 || bp - sp > UNWIND_MAX_FRAME_BYTES)
 		return BPFPROF_STOP_NO_TABLE;
-	if (unwind_read_u64(reader, bp, &saved_bp) || unwind_read_u64(reader, bp + 8, &ra))
+	if (unwind_read_u64(reader, bp, &saved_bp) ||
+	    unwind_read_u64(reader, bp + UNWIND_RECORD_RETURN, &ra))
 		return BPFPROF_STOP_READ_FAULT;
 	if (!ra)
 		return BPFPROF_STOP_COMPLETE;
-	s->regs[UNWIND_RBP] = saved_bp;
-	s->regs[UNWIND_RSP] = bp + 16;
-	s->regs[UNWIND_RIP] = ra;
+	s->regs[UNWIND_FP] = saved_bp;
+	s->regs[UNWIND_SP] = bp + UNWIND_RECORD_BYTES;
+	s->regs[UNWIND_PC] = ra;
 	s->valid = UNWIND_FRAME_REGS;
 	s->exact = 0;
 	return 0;
 }
 
 /*
- * Was what unwind_frame_pointer() says only guessed? It leaves s as it was. rbp may hold anything in code
+ * Was what unwind_frame_pointer() says only guessed? It leaves s as it was. fp may hold anything in code
  * without a rule; 0 is the ABI's mark of the outermost frame, but in the innermost it may be a number, too.
  */
 static inline int unwind_end_guessed(const struct unwind_state *s, int stop)
 {
 	return stop == BPFPROF_STOP_NO_TABLE ||
-	       (stop == BPFPROF_STOP_COMPLETE && (s->exact || s->regs[UNWIND_RBP]));
+	       (stop == BPFPROF_STOP_COMPLETE && (s->exact || s->regs[UNWIND_FP]));
 }
 
-/* Reads rbx if only its place is known: 0, or -1 if that cannot be read (then it is lost). */
+/* Reads base if only its place is known: 0, or -1 if that cannot be read (then it is lost). */
 static inline int unwind_settle(struct unwind_state *s, struct unwind_reader *reader)
 {
-	if (!(s->valid & UNWIND_RBX_SAVED))
+	if (!(s->valid & UNWIND_BASE_SAVED))
 		return 0;
-	s->valid &= ~UNWIND_RBX_SAVED;
-	if (unwind_read_u64(reader, s->regs[UNWIND_RBX], &s->regs[UNWIND_RBX]))
+	s->valid &= ~UNWIND_BASE_SAVED;
+	if (unwind_read_u64(reader, s->regs[UNWIND_BASE], &s->regs[UNWIND_BASE]))
 		return -1;
-	s->valid |= 1U << UNWIND_RBX;
+	s->valid |= 1U << UNWIND_BASE;
 	return 0;
 }
 
 /*
- * Go code that calls C changes to the thread's own stack. At rsp + bp_off it leaves g, whose stack it
- * comes from (a goroutine's may be moved meanwhile), and at rsp + 8 * second how far below
+ * Go code that calls C changes to the thread's own stack. At sp + bp_off it leaves g, whose stack it
+ * comes from (a goroutine's may be moved meanwhile), and at sp + 8 * second how far below
  * the end of that (g.stack.hi) it was; or without g, where it was.
  */
 static inline int unwind_go_stack(struct unwind_state *s, __u64 row, struct unwind_reader *reader,
 				  __u64 *ret_cfa)
 {
-	__u64 sp = s->regs[UNWIND_RSP], g, high, depth;
+	__u64 sp = s->regs[UNWIND_SP], g, high, depth;
 
 	if (unwind_read_u64(reader, sp + unwind_row_bp_off(row), &g) ||
 	    unwind_read_u64(reader, sp + unwind_row_second(row) * 8, &depth))
@@ -275,12 +255,12 @@ static inline int unwind_without_cfa(struct unwind_state *s, __u64 row,
 	if (kind == ROW_END)
 		return BPFPROF_STOP_COMPLETE;
 	if (kind == ROW_SIGNAL)
-		return unwind_signal_frame(s, s->regs[UNWIND_RSP] + unwind_row_off(row), reader);
+		return unwind_signal_frame(s, s->regs[UNWIND_SP] + unwind_row_off(row), reader);
 	if (kind == ROW_UNREADABLE)
 		return BPFPROF_STOP_MISS_FILE;
-	if (kind == ROW_UNPROVEN) /* the outermost frame has rbp 0, as the ABI says */
-		return unwind_row_second(row) && !s->exact && s->valid & 1U << UNWIND_RBP &&
-				       !s->regs[UNWIND_RBP]
+	if (kind == ROW_UNPROVEN) /* the outermost frame has fp 0, as the ABI says */
+		return unwind_row_second(row) && !s->exact && s->valid & 1U << UNWIND_FP &&
+				       !s->regs[UNWIND_FP]
 			       ? BPFPROF_STOP_COMPLETE
 			       : BPFPROF_STOP_NO_TABLE;
 	if (kind != ROW_NONE)
@@ -296,16 +276,16 @@ static inline int unwind_other_cfa(struct unwind_state *s, __u64 row, struct unw
 				   __u64 *ret_cfa)
 {
 	__u32 kind = unwind_row_kind(row), reg = unwind_row_reg(row) & 15;
-	__u64 cfa = s->regs[UNWIND_RSP] + unwind_row_off(row);
+	__u64 cfa = s->regs[UNWIND_SP] + unwind_row_off(row);
 
 	if (kind == ROW_GO_C)
 		return unwind_go_stack(s, row, reader, ret_cfa);
 	if (kind == ROW_PLT) {
 		*ret_cfa =
-			(s->regs[UNWIND_RIP] & 15) >= (__u64)unwind_row_second(row) ? cfa + 8 : cfa;
+			(s->regs[UNWIND_PC] & 15) >= (__u64)unwind_row_second(row) ? cfa + 8 : cfa;
 		return 0;
 	}
-	if (reg == UNWIND_RBX && unwind_settle(s, reader))
+	if (reg == UNWIND_BASE && unwind_settle(s, reader))
 		return BPFPROF_STOP_READ_FAULT;
 	if (!(s->valid & 1U << reg))
 		return BPFPROF_STOP_REG_LOST;
@@ -321,20 +301,20 @@ static inline int unwind_other_cfa(struct unwind_state *s, __u64 row, struct unw
 	return 0;
 }
 
-/* BP_AT_CFA finds the saved rbp at this offset from the CFA. ROW_GO_C keeps g's place in the field for it. */
+/* BP_AT_CFA finds the saved fp at this offset from the CFA. ROW_GO_C keeps g's place in the field for it. */
 static inline __s64 unwind_saved_bp(__u64 row)
 {
-	return unwind_row_kind(row) == ROW_GO_C ? -16 : unwind_row_bp_off(row);
+	return unwind_row_kind(row) == ROW_GO_C ? -UNWIND_RECORD_BYTES : unwind_row_bp_off(row);
 }
 
-/* The caller's registers, once the CFA is known. bx_rule: of rbx, as the second number of ROW_CFA is. */
+/* The caller's registers, once the CFA is known. bx_rule: of base, as the second number of ROW_CFA is. */
 static inline int unwind_to_caller(struct unwind_state *s, __u64 row, __u64 cfa, __s64 bx_rule,
 				   struct unwind_reader *reader)
 {
-	__u64 ra, bp = s->regs[UNWIND_RBP];
-	__u32 bp_valid = s->valid & 1U << UNWIND_RBP;
+	__u64 ra, bp = s->regs[UNWIND_FP];
+	__u32 bp_valid = s->valid & 1U << UNWIND_FP;
 
-	if (unwind_read_u64(reader, cfa - 8, &ra))
+	if (unwind_read_u64(reader, cfa + UNWIND_RETURN_OFF, &ra))
 		return BPFPROF_STOP_READ_FAULT;
 	switch (unwind_row_bp_rule(row)) {
 	case BP_AT_CFA:
@@ -352,14 +332,14 @@ static inline int unwind_to_caller(struct unwind_state *s, __u64 row, __u64 cfa,
 		bp_valid = 0;
 		break;
 	}
-	s->regs[UNWIND_RBP] = bp;
-	s->regs[UNWIND_RSP] = cfa;
-	s->regs[UNWIND_RIP] = ra;
-	s->valid = 1U << UNWIND_RSP | 1U << UNWIND_RIP | (bp_valid ? 1U << UNWIND_RBP : 0) |
-		   (bx_rule ? 0 : s->valid & (1U << UNWIND_RBX | UNWIND_RBX_SAVED));
+	s->regs[UNWIND_FP] = bp;
+	s->regs[UNWIND_SP] = cfa;
+	s->regs[UNWIND_PC] = ra;
+	s->valid = 1U << UNWIND_SP | 1U << UNWIND_PC | (bp_valid ? 1U << UNWIND_FP : 0) |
+		   (bx_rule ? 0 : s->valid & (1U << UNWIND_BASE | UNWIND_BASE_SAVED));
 	if (bx_rule < 0) {
-		s->regs[UNWIND_RBX] = cfa + bx_rule * 8;
-		s->valid |= UNWIND_RBX_SAVED;
+		s->regs[UNWIND_BASE] = cfa + bx_rule * 8;
+		s->valid |= UNWIND_BASE_SAVED;
 	}
 	s->exact = 0;
 	return ra ? 0 : BPFPROF_STOP_COMPLETE;
@@ -371,12 +351,12 @@ static inline int unwind_step_cfa(struct unwind_state *s, __u64 row, struct unwi
 	__u32 reg = unwind_row_reg(row) & 15;
 	__u64 cfa;
 
-	if (reg == UNWIND_RBX && unwind_settle(s, reader))
+	if (reg == UNWIND_BASE && unwind_settle(s, reader))
 		return BPFPROF_STOP_READ_FAULT;
 	if (!(s->valid & 1U << reg))
 		return BPFPROF_STOP_REG_LOST;
 	cfa = s->regs[reg] + unwind_row_off(row);
-	if (cfa <= s->regs[UNWIND_RSP])
+	if (cfa <= s->regs[UNWIND_SP])
 		return BPFPROF_STOP_BAD_FRAME;
 	return unwind_to_caller(s, row, cfa, unwind_row_second(row), reader);
 }
@@ -393,7 +373,7 @@ static inline int unwind_step_other(struct unwind_state *s, __u64 row, struct un
 	stop = unwind_other_cfa(s, row, reader, &cfa);
 	if (stop)
 		return stop;
-	if (cfa <= s->regs[UNWIND_RSP] && kind != ROW_FAR && kind != ROW_GO_C)
+	if (cfa <= s->regs[UNWIND_SP] && kind != ROW_FAR && kind != ROW_GO_C)
 		return BPFPROF_STOP_BAD_FRAME;
 	return unwind_to_caller(s, row, cfa, kind != ROW_PLT, reader);
 }
@@ -401,7 +381,7 @@ static inline int unwind_step_other(struct unwind_state *s, __u64 row, struct un
 /*
  * Moves s one frame up by row. 0, or enum bpfprof_stop; after COMPLETE and
  * failures s is of no further use, except that after RARE_RULE, READ_FAULT and all of
- * ROW_NONE it is as before (rbx perhaps settled).
+ * ROW_NONE it is as before (base perhaps settled).
  */
 static inline int unwind_step(struct unwind_state *s, __u64 row, struct unwind_reader *reader)
 {

@@ -25,7 +25,6 @@
 
 #define PYTHON_FRAME_ROOM (BPFPROF_PYTHON_FRAME_BYTES + 8)
 #define PYTHON_MIN_VA 4096ULL
-#define PYTHON_MAX_VA (1ULL << 56)
 
 struct python_walk {
 	__u64 frame; /* the next to read */
@@ -59,7 +58,7 @@ static inline __u64 python_u64(const __u8 *buf, __u32 off)
 
 static inline int python_plausible(__u64 va)
 {
-	return va >= PYTHON_MIN_VA && va < PYTHON_MAX_VA;
+	return va >= PYTHON_MIN_VA && va < BPFPROF_USER_VA_END;
 }
 
 /* Instruction index of a pointer into the code of the object at code. */

@@ -12,7 +12,6 @@
 #define OVERLAYFS_SUPER_MAGIC 0x794c7630
 #define TMPFS_MAGIC 0x01021994
 #define HUGETLBFS_MAGIC 0x958458f6
-#define PAGE_SHIFT 12
 
 static __always_inline __s64 inode_mtime_sec(struct inode *inode)
 {

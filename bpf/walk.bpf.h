@@ -17,8 +17,6 @@
 #include "python/proof.bpf.h"
 #include "returns.bpf.h"
 
-#define PF_KTHREAD 0x00200000
-#define USER32_CS 0x23
 #define FRAMES_A_STEP 12 /* divides BPFPROF_MAX_USER_FRAMES */
 #define MISS_BLIND_BYTES 65536 /* of a stack whose end is not known, a miss sends this much */
 #define MISS_STEPS 80 /* steps in which the window grows to its full size, mostly of holes */
@@ -237,9 +235,9 @@ static __always_inline int look_up(struct unwind_reader *r, __u64 pc)
 /* If the frame just stepped over (from sp on) is a C call of the eval loop, frames[at] says so. */
 static __always_inline void eval_mark(struct unwind_reader *r, __u64 at, __u64 sp)
 {
-	if (r->state.regs[UNWIND_RSP] < sp) /* it is on another stack */
+	if (r->state.regs[UNWIND_SP] < sp) /* it is on another stack */
 		return;
-	if (r->next_va - sp < r->state.regs[UNWIND_RSP] - sp)
+	if (r->next_va - sp < r->state.regs[UNWIND_SP] - sp)
 		entry_mark(r, at, r->rec.at.next_entry);
 }
 
@@ -253,7 +251,7 @@ __weak __noinline int step_other(struct unwind_reader *r)
 static __always_inline int walk_frame(struct unwind_reader *r)
 {
 	__u64 at = r->rec.sample.nr_kernel + r->rec.sample.nr_python + r->rec.sample.nr_user;
-	__u64 sp = r->state.regs[UNWIND_RSP];
+	__u64 sp = r->state.regs[UNWIND_SP];
 	bool goes_on = false;
 	int stop;
 
@@ -315,36 +313,28 @@ static long walk_frames(__u32 i, struct reader_ctx *ctx)
 
 static __always_inline bool in_syscall(struct task_struct *task)
 {
-	return (long)((struct pt_regs *)bpf_task_pt_regs(task))->orig_ax >= 0;
-}
-
-static __always_inline void registers_take(struct unwind_state *s, struct pt_regs *regs)
-{
-	registers_copy(s->regs, regs);
-	s->valid = UNWIND_ALL_REGS;
-	/*
-	 * The syscall instruction leaves rip in rcx and rflags in r11; then rip is
-	 * the instruction after it, which may belong to no function or another one.
-	 */
-	s->exact = !(regs->cx == regs->ip && regs->r11 == regs->flags && (long)regs->orig_ax >= 0);
+	return regs_syscall(task_regs(task)) >= 0;
 }
 
 /*
  * Where the walk begins. A hooked call stands at its first instruction, which may have no unwind rule
- * (trampolines), with its return address on top of the stack; or it has just returned.
+ * (trampolines), so the walk begins with what it returns to; or it has just returned.
  */
 static __always_inline void walk_begin(struct unwind_reader *r, struct task_struct *task)
 {
-	registers_take(&r->state, (struct pt_regs *)bpf_task_pt_regs(task));
+	struct pt_regs *regs = task_regs(task);
+
+	regs_copy(r->state.regs, regs);
+	r->state.valid = UNWIND_ALL_REGS;
+	r->state.exact = regs_are_exact(regs);
 	r->noted = 0;
 	if (r->point == CALL_NONE)
 		return;
 	r->state.exact = 0;
 	if (r->point != CALL_ENTRY)
 		return;
-	if (bpf_probe_read_user(&r->state.regs[UNWIND_RIP], 8, (void *)r->state.regs[UNWIND_RSP]))
-		r->state.regs[UNWIND_RIP] = 0;
-	r->state.regs[UNWIND_RSP] += 8;
+	regs_return_read(regs, &r->state.regs[UNWIND_PC]);
+	r->state.regs[UNWIND_SP] += CALL_PUSHES;
 }
 
 static __always_inline bool is_miss(__u32 stop)
@@ -359,13 +349,13 @@ static __always_inline bool is_miss(__u32 stop)
  */
 static __always_inline bool is_kernel_worker(const struct pt_regs *regs)
 {
-	return !regs->ip && !regs->sp;
+	return !regs_pc(regs) && !regs_sp(regs);
 }
 
 /* Walks the user stack of the current task; sets r->stop. */
 static __always_inline void user_walk(struct unwind_reader *r, struct task_struct *task)
 {
-	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	struct pt_regs *regs = task_regs(task);
 	struct bpfprof_sample *s = &r->rec.sample;
 	struct reader_ctx ctx = { .r = r };
 	struct bpfprof_mapping *header;
@@ -375,12 +365,12 @@ static __always_inline void user_walk(struct unwind_reader *r, struct task_struc
 
 	if (worker) {
 		count_add(BPFPROF_COUNT_KERNEL_WORKER, 1);
-	} else if (regs->cs == USER32_CS) {
+	} else if (regs_are_compat32(regs)) {
 		r->stop = BPFPROF_STOP_COMPAT32;
 		return;
 	}
 	walk_begin(r, task);
-	window_begin(r, task, r->state.regs[UNWIND_RSP]);
+	window_begin(r, task, r->state.regs[UNWIND_SP]);
 	proc = bpf_map_lookup_elem(&procs, &pid);
 	if (!proc || proc->start_ns != s->task.start_ns || proc->exec_id != s->task.exec_id) {
 		r->stop = BPFPROF_STOP_NO_PROCESS;
@@ -396,7 +386,7 @@ static __always_inline void user_walk(struct unwind_reader *r, struct task_struc
 	r->first = proc->first;
 	r->nr = proc->nr;
 	if (proc->python) { /* also while its mappings change */
-		r->py.fs_base = task->thread.fsbase;
+		r->py.tls_base = task->TASK_TLS_BASE;
 		python_walk(&ctx, proc->python);
 		entry_next(r, 0);
 	}
@@ -504,11 +494,11 @@ static __always_inline void miss_prepare(struct unwind_reader *r, struct task_st
 {
 	struct reader_ctx walk = { .r = r };
 	struct vma_ctx vma = { .r = r };
-	__u64 sp = r->state.regs[UNWIND_RSP], off = sp - r->rec.at.stack_va;
+	__u64 sp = r->state.regs[UNWIND_SP], off = sp - r->rec.at.stack_va;
 	int i;
 
 	/*
-	 * Rows follow rsp, rbp and rbx alone; some rules build on another register. So user
+	 * Rows follow three registers alone; some rules build on another one. So user
 	 * space walks again from the leaf, where all are known, unless the walk has gone so far
 	 * up, or to another stack, that the copy would not reach.
 	 */
@@ -516,7 +506,7 @@ static __always_inline void miss_prepare(struct unwind_reader *r, struct task_st
 		walk_begin(r, task);
 		r->rec.sample.nr_user = 0;
 		r->rec.at.next_entry = 0;
-		sp = r->state.regs[UNWIND_RSP];
+		sp = r->state.regs[UNWIND_SP];
 	} else {
 		unwind_settle(&r->state, r);
 		r->rec.sample.nr_user -= r->noted; /* user space will note it */

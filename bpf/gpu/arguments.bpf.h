@@ -9,7 +9,6 @@
 
 #include "gpu/maps.bpf.h"
 
-#define ARGUMENTS_IN_REGISTERS 6
 #define CONFIG_BYTES 40 /* of a CUlaunchConfig: grid, block, shared memory, stream */
 #define COPY_2D_WIDTH 112 /* offsets in CUDA_MEMCPY2D and CUDA_MEMCPY3D */
 #define COPY_3D_WIDTH 176
@@ -23,23 +22,9 @@ static __noinline __u64 argument(struct pt_regs *ctx, __u32 nr)
 {
 	__u64 value = 0;
 
-	switch (nr) {
-	case 0:
-		return 0;
-	case 1:
-		return ctx->di;
-	case 2:
-		return ctx->si;
-	case 3:
-		return ctx->dx;
-	case 4:
-		return ctx->cx;
-	case 5:
-		return ctx->r8;
-	case 6:
-		return ctx->r9;
-	}
-	user_read(&value, sizeof(value), ctx->sp + 8 * (nr - ARGUMENTS_IN_REGISTERS));
+	if (nr <= REGISTER_ARGUMENTS)
+		return regs_argument(ctx, nr);
+	user_read(&value, sizeof(value), regs_argument_va(ctx, nr));
 	return value;
 }
 
@@ -156,15 +141,12 @@ static __always_inline void launch_fill(struct pt_regs *ctx, const struct bpfpro
 					struct bpfprof_gpu_key *key)
 {
 	__u32 config[CONFIG_BYTES / 4] = { 0 };
-	__u64 va = ctx->di;
+	__u64 va = regs_argument(ctx, 1);
 	__u32 i;
 
 	if (f->kind == GPU_KIND_LAUNCH) {
-		key->dims[0] = ctx->si;
-		key->dims[1] = ctx->dx;
-		key->dims[2] = ctx->cx;
-		key->dims[3] = ctx->r8;
-		key->dims[4] = ctx->r9;
+		for (i = 0; i < 5; i++)
+			key->dims[i] = regs_argument(ctx, i + 2);
 		key->dims[5] = argument(ctx, 7);
 		return;
 	}

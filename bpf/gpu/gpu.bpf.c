@@ -104,7 +104,7 @@ int gpu_enter(struct pt_regs *ctx)
 	t->last_ns = call->begin_ns;
 	comm_copy(t->comm, task);
 	returns = f->flags & BPFPROF_GPU_RETURNS;
-	open_prune(t, ctx->sp);
+	open_prune(t, regs_sp(ctx));
 	if (step == STEP_NONE)
 		call->flags |= BPFPROF_CALL_OUTSIDE;
 	if (f->kind == GPU_KIND_GRAPH)
@@ -179,7 +179,7 @@ int gpu_return(struct pt_regs *ctx)
 			gpu_count(GPU_COUNT_RETURN_UNKNOWN);
 		return 0;
 	}
-	open = open_pop(t, ctx->sp, now);
+	open = open_pop(t, regs_sp(ctx) - CALL_PUSHES, now);
 	if (!open) {
 		if (t->over)
 			t->over--;
@@ -198,7 +198,7 @@ int gpu_return(struct pt_regs *ctx)
 	call->bytes = open->bytes;
 	call->va = 0;
 	call->idle_ns = 0;
-	call->result = (__s32)ctx->ax;
+	call->result = (__s32)regs_result(ctx);
 	call->flags = open->flags & ~BPFPROF_CALL_ENTRY;
 	t->last_ns = now;
 	if (cfg.gpu_trace && open->flags & BPFPROF_CALL_TRACE_ONLY) {

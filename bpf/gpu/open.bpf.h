@@ -119,7 +119,7 @@ static __always_inline bool open_push(struct pt_regs *ctx, const struct bpfprof_
 	open = &t->open[depth & (BPFPROF_GPU_MAX_OPEN - 1)];
 	open->key = call->key;
 	open->begin_ns = call->begin_ns;
-	open->sp = ctx->sp;
+	open->sp = regs_sp(ctx);
 	open->bytes = call->bytes;
 	open->out = argument(ctx, f->out);
 	open->name = argument(ctx, f->name);
@@ -144,8 +144,7 @@ static __always_inline bool open_push(struct pt_regs *ctx, const struct bpfprof_
 	open->flags = call->flags |
 		      (f->to_device && f->flags & BPFPROF_GPU_RETURNS ? BPFPROF_CALL_TO_DEVICE : 0);
 	open->file = file;
-	open->ret = 0;
-	bpf_probe_read_user(&open->ret, sizeof(open->ret), (void *)ctx->sp);
+	regs_return_read(ctx, &open->ret);
 	t->depth = depth + 1;
 	return true;
 }
@@ -160,7 +159,7 @@ static __always_inline void inner_drop(struct bpfprof_gpu_thread *t, __u32 first
 			trace_drop(t, &t->open[i - 1], now);
 }
 
-/* The call that returns to where the stack ends now; those inside it are over, too. */
+/* The call that began where the stack ended at sp and returns now; those inside it are over, too. */
 static __always_inline struct bpfprof_gpu_open *open_pop(struct bpfprof_gpu_thread *t, __u64 sp,
 							 __u64 now)
 {
@@ -172,13 +171,13 @@ static __always_inline struct bpfprof_gpu_open *open_pop(struct bpfprof_gpu_thre
 			return NULL;
 		depth--;
 		open = &t->open[depth & (BPFPROF_GPU_MAX_OPEN - 1)];
-		if (open->sp == sp - 8) {
+		if (open->sp == sp) {
 			if (cfg.gpu_trace)
 				inner_drop(t, depth + 1, now);
 			t->depth = depth;
 			return open;
 		}
-		if (open->sp > sp)
+		if (open->sp > sp + CALL_PUSHES)
 			return NULL;
 	}
 	return NULL;

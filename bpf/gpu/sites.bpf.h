@@ -21,41 +21,9 @@ struct {
 	__type(value, struct bpfprof_gpu_site);
 } gpu_sites SEC(".maps");
 
-/*
- * In assembly, since the verifier wants each place in ctx by its own constant, which the compiler
- * makes one variable of.
- */
-#define TAKE(nr, field)                                                                            \
-	case nr:                                                                                   \
-		asm volatile("%0 = *(u64 *)(%1 + %2)"                                              \
-			     : "=r"(value)                                                         \
-			     : "r"(ctx), "i"(__builtin_offsetof(struct pt_regs, field)));          \
-		break
-
-/* By its number in instructions: Intel's manual, volume 2, 3.1.1.1. */
 static __noinline __u64 register_value(struct pt_regs *ctx, __u32 reg)
 {
-	__u64 value = 0;
-
-	switch (reg) {
-		TAKE(0, ax);
-		TAKE(1, cx);
-		TAKE(2, dx);
-		TAKE(3, bx);
-		TAKE(4, sp);
-		TAKE(5, bp);
-		TAKE(6, si);
-		TAKE(7, di);
-		TAKE(8, r8);
-		TAKE(9, r9);
-		TAKE(10, r10);
-		TAKE(11, r11);
-		TAKE(12, r12);
-		TAKE(13, r13);
-		TAKE(14, r14);
-		TAKE(15, r15);
-	}
-	return value;
+	return regs_by_number(ctx, reg);
 }
 
 /* 0 where there is none. */
@@ -107,7 +75,7 @@ static __noinline bool gc_begin(struct pt_regs *ctx, const struct bpfprof_gpu_fu
 	struct bpfprof_gpu_call *call = &t->call;
 	bool wanted;
 
-	open_prune(t, ctx->sp);
+	open_prune(t, regs_sp(ctx));
 	call->key.dims[0] = (__u32)call->va;
 	call->va = 0;
 	wanted = call_count(f, call, file) || token_take(t, call->begin_ns, &t->gc_tokens);
@@ -123,7 +91,7 @@ static __noinline bool gc_begin(struct pt_regs *ctx, const struct bpfprof_gpu_fu
 static __noinline bool gc_end(struct pt_regs *ctx, struct bpfprof_gpu_thread *t)
 {
 	__u64 now = bpf_ktime_get_ns();
-	struct bpfprof_gpu_open *open = open_pop(t, ctx->sp + 8, now);
+	struct bpfprof_gpu_open *open = open_pop(t, regs_sp(ctx), now);
 	struct bpfprof_gpu_call *call = &t->call;
 	struct bpfprof_gpu_function *f;
 	__u32 function;

@@ -5,11 +5,10 @@
 /*
  * Who held the GIL that a thread has waited for. That it did is told by the address that it gave to
  * futex(): take_gil() waits for a condition that lies in the GIL. CPython keeps the thread
- * state that held it last; whose that is tells the fs base that is in both, state and task.
+ * state that held it last; whose that is tells the TLS base that is in both, state and task.
  */
 #include "python/frames.bpf.h"
 
-#define SYS_FUTEX 202
 #define MAX_HOLDER_STEPS 1024 /* threads that are looked at */
 #define HOLDER_NS 50000000ULL /* a thread may end, and another one have its thread state */
 
@@ -26,7 +25,7 @@ struct holder_ctx {
 	struct task_struct *leader;
 	struct list_head *at;
 	struct gil_holder *holder;
-	__u64 fs_base;
+	__u64 tls_base;
 };
 
 /* One thread of the process. */
@@ -35,7 +34,7 @@ static long holder_step(__u32 i, struct holder_ctx *ctx)
 	struct task_struct *task;
 
 	task = (void *)ctx->at - bpf_core_field_offset(struct task_struct, thread_node);
-	if (BPF_CORE_READ(task, thread.fsbase) == ctx->fs_base) {
+	if (BPF_CORE_READ(task, TASK_TLS_BASE) == ctx->tls_base) {
 		ctx->holder->tid = BPF_CORE_READ(task, pid);
 		bpf_core_read(ctx->holder->comm, sizeof(ctx->holder->comm), &task->comm);
 		return 1;
@@ -59,7 +58,7 @@ static __always_inline void holder_find(struct unwind_reader *r, struct gil_hold
 	holder->python = r->py.id;
 	holder->until_ns = s->rec.ts_ns + HOLDER_NS;
 	holder->tid = 0;
-	if (user_u64(tstate + layout->tstate_thread, &ctx.fs_base) || !ctx.fs_base)
+	if (user_u64(tstate + layout->tstate_thread, &ctx.tls_base) || !ctx.tls_base)
 		return;
 	ctx.at = task->signal->thread_head.next;
 	bpf_loop(MAX_HOLDER_STEPS, holder_step, &ctx, 0);
@@ -96,12 +95,12 @@ static __always_inline bool gil_wait_find(struct unwind_reader *r, struct gil_ho
 static __noinline int gil_wait_note(struct unwind_reader *r, struct gil_holder *holder)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	struct pt_regs *regs = task_regs(task);
 	struct bpfprof_python_layout *layout;
 	__u32 slot = r->py.slot, nr, i;
 	struct bpfprof_python *p;
 
-	if (!holder || regs->orig_ax != SYS_FUTEX)
+	if (!holder || regs_syscall(regs) != SYS_FUTEX)
 		return 0;
 	for (i = 0; i < BPFPROF_MAX_RUNTIMES && slot; i++) {
 		p = bpf_map_lookup_elem(&pythons, &slot);
@@ -109,7 +108,8 @@ static __noinline int gil_wait_note(struct unwind_reader *r, struct gil_holder *
 			break;
 		nr = p->layout;
 		layout = bpf_map_lookup_elem(&layouts, &nr);
-		if (!layout || gil_wait_find(r, holder, layout, p->runtime, regs->di))
+		if (!layout ||
+		    gil_wait_find(r, holder, layout, p->runtime, regs_syscall_argument(regs)))
 			break;
 		slot = p->next;
 	}

@@ -13,6 +13,7 @@
 #include "reader.bpf.h"
 
 #define PROOF_WORDS 128 /* of a C frame; it has 40 to 60, more without optimization */
+#define PROOF_FIRST (8 - UNWIND_RETURN_OFF) /* the first of them is below the return address */
 #define PROOF_AHEAD 16 /* entries that are looked for in all words of it */
 
 /* Key: image. Writer: user space. */
@@ -147,7 +148,7 @@ static long proof_word(__u32 i, struct proof_ctx *ctx)
 	struct unwind_reader *r = ctx->r;
 	struct python_proof *p = &r->proof;
 	struct python_build *b = proof_build(p);
-	__u64 va = p->cfa - 16 - i * 8, word = 0; /* the return address comes first */
+	__u64 va = p->cfa - PROOF_FIRST - i * 8, word = 0;
 	__u32 j, nth;
 
 	if (va < p->sp || frame_word(r, va, &word))
@@ -161,7 +162,7 @@ static long proof_word(__u32 i, struct proof_ctx *ctx)
 			continue;
 		if (!p->found)
 			b->slot[1] = b->slot[0];
-		b->slot[0] = 16 + i * 8;
+		b->slot[0] = PROOF_FIRST + i * 8;
 		p->nth = nth;
 		p->found = 1;
 		break;
@@ -178,14 +179,14 @@ static __always_inline __u64 slot_read(struct unwind_reader *r, __u32 slot)
 	return word;
 }
 
-/* What rbx is in the call, which may have been saved by what it called; 0: not known. */
-static __always_inline __u64 rbx_read(struct unwind_reader *r, __u32 valid, __u64 rbx)
+/* What the base register is in the call, which may have been saved by what it called; 0: not known. */
+static __always_inline __u64 base_read(struct unwind_reader *r, __u32 valid, __u64 base)
 {
 	__u64 word = 0;
 
-	if (valid & UNWIND_RBX_SAVED)
-		return frame_word(r, rbx, &word) ? 0 : word;
-	return valid & 1U << UNWIND_RBX ? rbx : 0;
+	if (valid & UNWIND_BASE_SAVED)
+		return frame_word(r, base, &word) ? 0 : word;
+	return valid & 1U << UNWIND_BASE ? base : 0;
 }
 
 /*
@@ -202,15 +203,15 @@ static __always_inline bool proof_begin(struct unwind_reader *r)
 
 	p->image = image;
 	if (b->image == image && b->at.score) {
-		if (b->at.place == 1 && rbx_read(r, s->valid, s->regs[UNWIND_RBX]) == next)
+		if (b->at.place == 1 && base_read(r, s->valid, s->regs[UNWIND_BASE]) == next)
 			return true;
-		if (b->at.place == 2 && s->valid & 1U << UNWIND_RBP && s->regs[UNWIND_RBP] == next)
+		if (b->at.place == 2 && s->valid & 1U << UNWIND_FP && s->regs[UNWIND_FP] == next)
 			return true;
 	}
-	p->sp = s->regs[UNWIND_RSP];
+	p->sp = s->regs[UNWIND_SP];
 	p->valid = s->valid;
-	p->rbx = s->regs[UNWIND_RBX];
-	p->held[1] = s->valid & 1U << UNWIND_RBP ? s->regs[UNWIND_RBP] : 0;
+	p->base = s->regs[UNWIND_BASE];
+	p->held[1] = s->valid & 1U << UNWIND_FP ? s->regs[UNWIND_FP] : 0;
 	return false;
 }
 
@@ -220,7 +221,7 @@ static __always_inline void held_read(struct unwind_reader *r)
 	struct python_proof *p = &r->proof;
 	struct python_build *b = proof_build(p);
 
-	p->held[0] = rbx_read(r, p->valid, p->rbx);
+	p->held[0] = base_read(r, p->valid, p->base);
 	p->held[2] = slot_read(r, b->slot[0]);
 	p->held[3] = slot_read(r, b->slot[1]);
 }
@@ -328,7 +329,7 @@ __weak __noinline int proof_other(struct unwind_reader *r, __u64 at)
 	if (!r)
 		return 0;
 	p = &r->proof;
-	p->cfa = r->state.regs[UNWIND_RSP];
+	p->cfa = r->state.regs[UNWIND_SP];
 	b = proof_build(p);
 	if (b->image != p->image) {
 		__builtin_memset(b, 0, sizeof(*b));

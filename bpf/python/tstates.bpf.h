@@ -30,7 +30,7 @@ static __always_inline int tstate_read(struct python_scratch *py, __u64 va)
 
 static __always_inline bool tstate_is_ours(struct python_scratch *py)
 {
-	return tstate_u64(py, py->layout.tstate_thread) == py->fs_base;
+	return tstate_u64(py, py->layout.tstate_thread) == py->tls_base;
 }
 
 /* In all versions a thread state says behind next which interpreter it belongs to. */
