@@ -60,20 +60,76 @@ static __always_inline void call_begin(struct pt_regs *ctx, const struct bpfprof
 		call->va = argument(ctx, f->handle);
 }
 
+/* A program begins a window of the profiler, or ends it. */
+static __always_inline void enter_window(const struct bpfprof_gpu_function *f,
+					 struct task_struct *task)
+{
+	bool begins = f->kind == GPU_KIND_WINDOW_BEGIN;
+	__u64 start_ns = task->group_leader->start_boottime;
+	__u32 pid = task->tgid;
+
+	if (steps_get())
+		window_tell(start_ns, pid, begins, window_note(start_ns, pid, begins));
+}
+
+/* A call begins in thread t. Is its stack wanted? */
+static __always_inline bool enter_call(const struct bpfprof_gpu_function *f,
+				       struct bpfprof_gpu_thread *t, __u32 file, enum step step)
+{
+	bool returns = f->flags & BPFPROF_GPU_RETURNS;
+	struct bpfprof_gpu_call *call = &t->call;
+	__u64 device_idle_ns = 0;
+
+	if (is_nested(t, f->layer)) {
+		if (step != STEP_NONE)
+			gpu_count(GPU_COUNT_NESTED);
+		call->flags |= BPFPROF_CALL_NESTED;
+		return false;
+	}
+	if (is_launch(f->kind))
+		device_idle_ns = call->va = waits_launch(t, f);
+	else if (f->stream && is_enqueued(f->kind))
+		capture_enqueued(t, f);
+	/* The first of its kind, and after a gap: whatever the thread has sent. */
+	return step != STEP_NONE &&
+	       (call_count(f, call, file) || device_idle_ns >= cfg.call_long_ns ||
+		token_take(t, call->begin_ns, returns ? &t->wait_tokens : &t->tokens));
+}
+
+/* Follows the thread's call until it returns, if its return is hooked. */
+static __always_inline void enter_open(struct pt_regs *ctx, const struct bpfprof_gpu_function *f,
+				       struct bpfprof_gpu_thread *t, __u32 file, bool traced,
+				       bool wanted)
+{
+	bool returns = f->flags & BPFPROF_GPU_RETURNS;
+	struct bpfprof_gpu_call *call = &t->call;
+
+	if (returns)
+		call->flags |= BPFPROF_CALL_ENTRY | (wanted ? BPFPROF_CALL_STACK : 0);
+	else if (!traced)
+		return;
+	if (open_push(ctx, f, t, call, file)) {
+		if (traced)
+			trace_begin(ctx, f, t, returns ? 0 : BPFPROF_CALL_TRACE_ONLY);
+	} else if (returns) {
+		call->flags &= ~BPFPROF_CALL_ENTRY;
+		waits_blur(f, t);
+	}
+}
+
 SEC("?uprobe")
 int gpu_enter(struct pt_regs *ctx)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx);
-	__u32 function = FUNCTION_OF(cookie), file = FILE_OF(cookie), zero = 0;
+	__u32 function = FUNCTION_OF(cookie), file = FILE_OF(cookie);
 	struct bpfprof_gpu_function *f = bpf_map_lookup_elem(&gpu_functions, &function);
 	struct task_struct *task = bpf_get_current_task_btf();
-	__u32 pid = task->tgid;
+	const struct bpfprof_gpu_steps *steps;
 	struct bpfprof_gpu_thread *t;
 	struct bpfprof_gpu_call *call;
-	const struct bpfprof_gpu_steps *steps = steps_get();
 	enum step step = STEP_CALL;
-	bool returns, begins, wanted = false;
-	__u64 device_idle_ns = 0, start_ns;
+	__u32 pid = task->tgid;
+	bool wanted = false;
 
 	if (!f || !f->kind || !probe_counts(cookie))
 		return 0;
@@ -82,10 +138,7 @@ int gpu_enter(struct pt_regs *ctx)
 		return 0;
 	}
 	if (f->kind == GPU_KIND_WINDOW_BEGIN || f->kind == GPU_KIND_WINDOW_END) {
-		begins = f->kind == GPU_KIND_WINDOW_BEGIN;
-		start_ns = task->group_leader->start_boottime;
-		if (steps)
-			window_tell(start_ns, pid, begins, window_note(start_ns, pid, begins));
+		enter_window(f, task);
 		return 0;
 	}
 	t = thread_get(task);
@@ -93,6 +146,7 @@ int gpu_enter(struct pt_regs *ctx)
 		gpu_count(GPU_COUNT_THREADS_FULL);
 		return 0;
 	}
+	steps = steps_get();
 	if (steps && (is_call(f->kind) || is_freeing(f->kind)))
 		step = step_of(steps, t->start_ns, pid);
 	if (step == STEP_NONE && !matters_outside(f))
@@ -103,47 +157,20 @@ int gpu_enter(struct pt_regs *ctx)
 	call->key.flags = step == STEP_WINDOW ? BPFPROF_KEY_WINDOW : 0;
 	t->last_ns = call->begin_ns;
 	comm_copy(t->comm, task);
-	returns = f->flags & BPFPROF_GPU_RETURNS;
 	open_prune(t, regs_sp(ctx));
 	if (step == STEP_NONE)
 		call->flags |= BPFPROF_CALL_OUTSIDE;
 	if (f->kind == GPU_KIND_GRAPH)
 		graph_name(t);
-	if (!is_call(f->kind)) {
+	if (is_call(f->kind))
+		wanted = enter_call(f, t, file, step);
+	else
 		waits_enter(ctx, f, t);
-	} else if (is_nested(t, f->layer)) {
-		if (step != STEP_NONE)
-			gpu_count(GPU_COUNT_NESTED);
-		call->flags |= BPFPROF_CALL_NESTED;
-	} else {
-		if (is_launch(f->kind))
-			device_idle_ns = call->va = waits_launch(t, f);
-		else if (f->stream && is_enqueued(f->kind))
-			capture_enqueued(t, f);
-		/* The first of its kind, and after a gap: whatever the thread has sent. */
-		wanted = step != STEP_NONE &&
-			 (call_count(f, call, file) || device_idle_ns >= cfg.call_long_ns ||
-			  token_take(t, call->begin_ns, returns ? &t->wait_tokens : &t->tokens));
-	}
-	if (returns) {
-		call->flags |= BPFPROF_CALL_ENTRY;
-		if (wanted)
-			call->flags |= BPFPROF_CALL_STACK;
-		if (!open_push(ctx, f, t, call, file)) {
-			call->flags &= ~BPFPROF_CALL_ENTRY;
-			waits_blur(f, t);
-		} else if (cfg.gpu_trace && is_call(f->kind) && step != STEP_NONE)
-			trace_begin(ctx, f, t, 0);
-	} else if (cfg.gpu_trace && is_call(f->kind) && step != STEP_NONE &&
-		   open_push(ctx, f, t, call, file)) {
-		trace_begin(ctx, f, t, BPFPROF_CALL_TRACE_ONLY);
-	}
-	if (wanted) {
-		bpf_tail_call(ctx, &gpu_programs, zero);
-		gpu_count(GPU_COUNT_EVENTS_LOST); /* there is no such program: never */
-	} else if (is_freeing(f->kind)) {
+	enter_open(ctx, f, t, file, cfg.gpu_trace && is_call(f->kind) && step != STEP_NONE, wanted);
+	if (wanted)
+		stack_send(ctx);
+	else if (is_freeing(f->kind))
 		event_send(task, call);
-	}
 	return 0;
 }
 
@@ -159,62 +186,71 @@ static __always_inline void memory_note(const struct bpfprof_gpu_open *open, __u
 		gpu_count(GPU_COUNT_KEYS_FULL);
 }
 
-SEC("?uprobe")
-int gpu_return(struct pt_regs *ctx)
+/* An allocation returns: now its address is known, and its size for sure. */
+static __always_inline void return_alloc(const struct bpfprof_gpu_function *f,
+					 const struct bpfprof_gpu_open *open,
+					 struct bpfprof_gpu_call *call)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-	__u32 tid = task->pid, function, zero = 0;
-	struct bpfprof_gpu_thread *t = bpf_map_lookup_elem(&gpu_threads, &tid);
-	__u64 now = bpf_ktime_get_ns(), pitch = 0;
-	struct bpfprof_gpu_function *f;
-	struct bpfprof_gpu_open *open;
-	struct bpfprof_gpu_call *call;
+	__u64 pitch = 0;
 
-	if (!probe_counts(bpf_get_attach_cookie(ctx)))
-		return 0;
-	if (!t || t->start_ns != task->group_leader->start_boottime) {
-		__u32 pid = task->tgid;
+	if (call->result) {
+		call->bytes = 0;
+		return;
+	}
+	if (f->out)
+		user_read(&call->va, 8, open->out);
+	else
+		call->va = open->name;
+	if (f->size_rule == GPU_SIZE_PITCH && !user_read(&pitch, 8, open->name))
+		call->bytes = pitch * open->bytes;
+}
 
-		if (!steps_get() && (!cfg.filter || target_find(pid)))
-			gpu_count(GPU_COUNT_RETURN_UNKNOWN);
-		return 0;
+/* There is a new communicator, or there is not. */
+static __always_inline void return_comm_init(const struct bpfprof_gpu_function *f,
+					     const struct bpfprof_gpu_open *open,
+					     struct bpfprof_gpu_call *call, __u64 now)
+{
+	if (!call->result)
+		comm_note(open, f, now);
+	call->key.dims[0] = 0; /* as it was counted */
+	call->key.dims[1] = 0;
+}
+
+/* Memory by handle is referred to, or mapped. */
+static __always_inline void return_memory(struct task_struct *task,
+					  const struct bpfprof_gpu_function *f,
+					  const struct bpfprof_gpu_open *open,
+					  struct bpfprof_gpu_call *call)
+{
+	if (call->result)
+		return;
+	if (f->kind == GPU_KIND_MEMORY_MAP) {
+		call->va = open->out;
+		call->key.handle = open->name;
+	} else if (user_read(&call->va, 8, open->out)) {
+		return;
 	}
-	open = open_pop(t, regs_sp(ctx) - CALL_PUSHES, now);
-	if (!open) {
-		if (t->over)
-			t->over--;
-		else if (!steps_get()) /* else it began outside of them */
-			gpu_count(GPU_COUNT_RETURN_UNKNOWN);
-		return 0;
-	}
-	function = open->key.function;
-	f = bpf_map_lookup_elem(&gpu_functions, &function);
-	if (!f)
-		return 0;
-	call = &t->call;
-	call->key = open->key;
-	call->begin_ns = open->begin_ns;
-	call->ns = now - open->begin_ns;
-	call->bytes = open->bytes;
-	call->va = 0;
-	call->idle_ns = 0;
-	call->result = (__s32)regs_result(ctx);
-	call->flags = open->flags & ~BPFPROF_CALL_ENTRY;
-	t->last_ns = now;
-	if (cfg.gpu_trace && open->flags & BPFPROF_CALL_TRACE_ONLY) {
-		trace_end(f, t, open, call);
-		return 0;
-	}
+	event_send(task, call);
+}
+
+/* Does what a kind asks for when it returns. False: it is not counted, and this was all. */
+static __always_inline bool return_kind(struct task_struct *task,
+					const struct bpfprof_gpu_function *f,
+					struct bpfprof_gpu_thread *t,
+					const struct bpfprof_gpu_open *open, __u64 now)
+{
+	struct bpfprof_gpu_call *call = &t->call;
+
 	switch (f->kind) {
 	case GPU_KIND_NAME:
 	case GPU_KIND_ALIAS:
 		if (!call->result)
 			name_send(open->out, open->name, f->kind);
-		return 0;
+		return false;
 	case GPU_KIND_MEMORY_INFO:
 		if (!call->result)
 			memory_note(open, now);
-		return 0;
+		return false;
 	case GPU_KIND_EVENT_QUERY:
 	case GPU_KIND_STREAM_QUERY:
 	case GPU_KIND_CAPTURE_BEGIN:
@@ -222,54 +258,78 @@ int gpu_return(struct pt_regs *ctx)
 	case GPU_KIND_GRAPH_COPY:
 	case GPU_KIND_STREAM_WAIT:
 		waits_return(t, f, open, now);
-		return 0;
+		return false;
 	case GPU_KIND_MEMORY_REF:
-		if (!call->result && !user_read(&call->va, 8, open->out))
-			event_send(task, call);
-		return 0;
 	case GPU_KIND_MEMORY_MAP:
-		call->va = open->out;
-		call->key.handle = open->name;
-		if (!call->result)
-			event_send(task, call);
-		return 0;
+		return_memory(task, f, open, call);
+		return false;
 	case GPU_KIND_COMM_INIT:
-		if (!call->result)
-			comm_note(open, f, now);
-		call->key.dims[0] = 0; /* as it was counted */
-		call->key.dims[1] = 0;
+		return_comm_init(f, open, call, now);
 		break;
 	case GPU_KIND_ALLOC:
-		if (call->result) {
-			call->bytes = 0;
-			break;
-		}
-		if (f->out)
-			user_read(&call->va, 8, open->out);
-		else
-			call->va = open->name;
-		if (f->size_rule == GPU_SIZE_PITCH && !user_read(&pitch, 8, open->name))
-			call->bytes = pitch * open->bytes;
+		return_alloc(f, open, call);
 		break;
 	}
-	if (cfg.gpu_trace && open->flags & BPFPROF_CALL_TRACED)
-		trace_end(f, t, open, call);
+	return true;
+}
+
+/* A call is over: counts it, and sends its stack if it took long. */
+static __always_inline void return_call(struct pt_regs *ctx, struct task_struct *task,
+					const struct bpfprof_gpu_function *f,
+					struct bpfprof_gpu_thread *t,
+					const struct bpfprof_gpu_open *open, __u64 now)
+{
+	struct bpfprof_gpu_call *call = &t->call;
+
 	if (call->flags & BPFPROF_CALL_NESTED) {
 		/* ncclCommInitAll has a group of its own, whose start was counted. */
 		if (f->kind == GPU_KIND_GROUP_END && t->groups)
 			t->groups--;
-		return 0;
+		return;
 	}
 	waits_return(t, f, open, now);
 	if (call->flags & BPFPROF_CALL_OUTSIDE)
-		return 0;
+		return;
 	count_return(f, call);
-	if (!(call->flags & BPFPROF_CALL_STACK) && call->ns >= cfg.call_long_ns) {
-		bpf_tail_call(ctx, &gpu_programs, zero);
-		gpu_count(GPU_COUNT_EVENTS_LOST);
-	} else if (call->flags & BPFPROF_CALL_STACK || f->kind == GPU_KIND_ALLOC) {
+	if (!(call->flags & BPFPROF_CALL_STACK) && call->ns >= cfg.call_long_ns)
+		stack_send(ctx);
+	else if (call->flags & BPFPROF_CALL_STACK || f->kind == GPU_KIND_ALLOC)
 		event_send(task, call);
+}
+
+SEC("?uprobe")
+int gpu_return(struct pt_regs *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u32 tid = task->pid, pid = task->tgid, function;
+	struct bpfprof_gpu_thread *t = bpf_map_lookup_elem(&gpu_threads, &tid);
+	__u64 now = bpf_ktime_get_ns();
+	struct bpfprof_gpu_function *f;
+	struct bpfprof_gpu_open *open;
+
+	if (!probe_counts(bpf_get_attach_cookie(ctx)))
+		return 0;
+	if (!t || t->start_ns != task->group_leader->start_boottime) {
+		if (!steps_get() && (!cfg.filter || target_find(pid)))
+			gpu_count(GPU_COUNT_RETURN_UNKNOWN);
+		return 0;
 	}
+	open = call_end(t, regs_sp(ctx) - CALL_PUSHES, now, (__s32)regs_result(ctx));
+	if (!open)
+		return 0;
+	function = open->key.function;
+	f = bpf_map_lookup_elem(&gpu_functions, &function);
+	if (!f)
+		return 0;
+	if (cfg.gpu_trace && open->flags & BPFPROF_CALL_TRACE_ONLY) {
+		trace_end(f, t, open, &t->call);
+		return 0;
+	}
+	if (!return_kind(task, f, t, open, now))
+		return 0;
+	if (cfg.gpu_trace && open->flags & BPFPROF_CALL_TRACED)
+		trace_end(f, t, open, &t->call);
+	return_call(ctx, task, f, t, open, now);
 	return 0;
 }
 

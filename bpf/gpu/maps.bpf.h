@@ -69,6 +69,13 @@ static __always_inline void gpu_count(__u32 counter)
 		__sync_fetch_and_add(value, 1);
 }
 
+/* Has gpu_stack send the stack of the call in the thread's entry; comes back only if there is no such program: never. */
+static __always_inline void stack_send(struct pt_regs *ctx)
+{
+	bpf_tail_call(ctx, &gpu_programs, 0);
+	gpu_count(GPU_COUNT_EVENTS_LOST);
+}
+
 /* The last quarter is for events of processes. */
 static __always_inline bool ring_has_room(void)
 {

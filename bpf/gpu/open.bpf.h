@@ -9,6 +9,7 @@
 
 #include "gpu/arguments.bpf.h"
 #include "gpu/kinds.bpf.h"
+#include "gpu/steps.bpf.h"
 #include "gpu/trace.bpf.h"
 
 /*
@@ -181,6 +182,32 @@ static __always_inline struct bpfprof_gpu_open *open_pop(struct bpfprof_gpu_thre
 			return NULL;
 	}
 	return NULL;
+}
+
+/* The same; t->call says then what is known of it. NULL: it was not seen to begin. */
+static __always_inline struct bpfprof_gpu_open *call_end(struct bpfprof_gpu_thread *t, __u64 sp,
+							 __u64 now, __s32 result)
+{
+	struct bpfprof_gpu_open *open = open_pop(t, sp, now);
+	struct bpfprof_gpu_call *call = &t->call;
+
+	if (!open) {
+		if (t->over)
+			t->over--;
+		else if (!steps_get()) /* else it began outside of them */
+			gpu_count(GPU_COUNT_RETURN_UNKNOWN);
+		return NULL;
+	}
+	call->key = open->key;
+	call->begin_ns = open->begin_ns;
+	call->ns = now - open->begin_ns;
+	call->bytes = open->bytes;
+	call->va = 0;
+	call->idle_ns = 0;
+	call->result = result;
+	call->flags = open->flags & ~BPFPROF_CALL_ENTRY;
+	t->last_ns = now;
+	return open;
 }
 
 #endif

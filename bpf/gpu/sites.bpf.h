@@ -91,18 +91,13 @@ static __noinline bool gc_begin(struct pt_regs *ctx, const struct bpfprof_gpu_fu
 static __noinline bool gc_end(struct pt_regs *ctx, struct bpfprof_gpu_thread *t)
 {
 	__u64 now = bpf_ktime_get_ns();
-	struct bpfprof_gpu_open *open = open_pop(t, regs_sp(ctx), now);
+	struct bpfprof_gpu_open *open = call_end(t, regs_sp(ctx), now, 0);
 	struct bpfprof_gpu_call *call = &t->call;
 	struct bpfprof_gpu_function *f;
 	__u32 function;
 
-	if (!open) {
-		if (t->over)
-			t->over--;
-		else if (!steps_get())
-			gpu_count(GPU_COUNT_RETURN_UNKNOWN);
+	if (!open)
 		return false;
-	}
 	function = open->key.function;
 	f = bpf_map_lookup_elem(&gpu_functions, &function);
 	if (!f || f->kind != GPU_KIND_GC) { /* it never returns from here */
@@ -111,14 +106,6 @@ static __noinline bool gc_end(struct pt_regs *ctx, struct bpfprof_gpu_thread *t)
 			trace_drop(t, open, now);
 		return false;
 	}
-	call->key = open->key;
-	call->begin_ns = open->begin_ns;
-	call->ns = now - open->begin_ns;
-	call->bytes = 0;
-	call->va = 0;
-	call->result = 0;
-	call->flags = open->flags & ~BPFPROF_CALL_ENTRY;
-	t->last_ns = now;
 	if (cfg.gpu_trace && open->flags & BPFPROF_CALL_TRACED)
 		trace_end(f, t, open, call);
 	count_return(f, call);
@@ -132,7 +119,7 @@ SEC("?uprobe")
 int gpu_site(struct pt_regs *ctx)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx);
-	__u32 nr = FUNCTION_OF(cookie), zero = 0, function;
+	__u32 nr = FUNCTION_OF(cookie), function;
 	struct bpfprof_gpu_site *site = bpf_map_lookup_elem(&gpu_sites, &nr);
 	const struct bpfprof_gpu_steps *steps = steps_get();
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -159,10 +146,8 @@ int gpu_site(struct pt_regs *ctx)
 		return 0;
 	}
 	if (f->kind == GPU_KIND_GC_END) {
-		if (gc_end(ctx, t)) {
-			bpf_tail_call(ctx, &gpu_programs, zero);
-			gpu_count(GPU_COUNT_EVENTS_LOST);
-		}
+		if (gc_end(ctx, t))
+			stack_send(ctx);
 		return 0;
 	}
 	if (steps)
@@ -186,12 +171,10 @@ int gpu_site(struct pt_regs *ctx)
 		wanted = gc_begin(ctx, f, t, FILE_OF(cookie));
 	else
 		wanted = step != STEP_NONE && site_count(f, t, call);
-	if (wanted) {
-		bpf_tail_call(ctx, &gpu_programs, zero);
-		gpu_count(GPU_COUNT_EVENTS_LOST); /* there is no such program: never */
-	} else if (f->kind != GPU_KIND_GC) {
+	if (wanted)
+		stack_send(ctx);
+	else if (f->kind != GPU_KIND_GC)
 		event_send(task, call);
-	}
 	return 0;
 }
 
