@@ -14,6 +14,8 @@
 #include "bpfprof.h"
 
 #define PF_KTHREAD 0x00200000
+#define RAY_NAME 0x3a3a796172ULL /* "ray::", as the first five bytes of a name lie in a word */
+#define RAY_NAME_MASK 0xffffffffffULL
 
 const volatile struct bpfprof_cfg cfg __weak = {};
 

@@ -12,8 +12,6 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-#define RAY_NAME 0x3a3a796172ULL /* "ray::", as the first five bytes of a name lie in a word */
-#define RAY_NAME_MASK 0xffffffffffULL
 #define SHORT_WORDS (BPFPROF_TITLE_SHORT / 8)
 #define TITLE_WORDS (BPFPROF_TITLE_BYTES / 8)
 #define EVENT_HEAD offsetof(struct bpfprof_title_event, title)

@@ -23,8 +23,6 @@
 #define MISS_MIN_BYTES 16384 /* most misses are smaller */
 #define MISS_RING_SHARE 24 /* of the room for misses that one may take: 256 KiB of 6 MiB */
 #define MISS_SAVED_MS 1000 /* a virtual CPU that the reader runs on may stand still for long */
-#define RAY_NAME 0x3a3a796172ULL /* "ray::", as the first five bytes of a name lie in a word */
-#define RAY_NAME_MASK 0xffffffffffULL
 
 /* Arena of unwind rows; a slice starts with its generation. Writer: user space. Set at load. */
 struct {
@@ -418,11 +416,7 @@ static __always_inline void stack_walk(struct unwind_reader *r, struct task_stru
 	}
 }
 
-struct vma_ctx {
-	struct unwind_reader *r;
-};
-
-static long vma_found(struct task_struct *task, struct vm_area_struct *vma, struct vma_ctx *ctx)
+static long vma_found(struct task_struct *task, struct vm_area_struct *vma, struct reader_ctx *ctx)
 {
 	if (vma->vm_flags & VM_EXEC) {
 		vma_fill(&ctx->r->rec.at.leaf_vma, vma);
@@ -492,8 +486,7 @@ __weak __noinline int miss_returns(struct unwind_reader *r)
 
 static __always_inline void miss_prepare(struct unwind_reader *r, struct task_struct *task)
 {
-	struct reader_ctx walk = { .r = r };
-	struct vma_ctx vma = { .r = r };
+	struct reader_ctx ctx = { .r = r };
 	__u64 sp = r->state.regs[UNWIND_SP], off = sp - r->rec.at.stack_va;
 	int i;
 
@@ -519,9 +512,9 @@ static __always_inline void miss_prepare(struct unwind_reader *r, struct task_st
 	miss_returns(r);
 	if (sp - r->rec.at.stack_va > RED_ZONE_BYTES)
 		window_begin(r, task, sp);
-	bpf_loop(MISS_STEPS, window_fill, &walk, 0);
+	bpf_loop(MISS_STEPS, window_fill, &ctx, 0);
 	if (r->stop == BPFPROF_STOP_NO_PROCESS || r->stop == BPFPROF_STOP_NO_MAPPING)
-		bpf_find_vma(task, unwind_lookup_pc(&r->state), vma_found, &vma, 0);
+		bpf_find_vma(task, unwind_lookup_pc(&r->state), vma_found, &ctx, 0);
 }
 
 /* head bytes of the record and what is used of the rest of a miss. 0, or nothing was sent. */

@@ -209,22 +209,13 @@ static __noinline int capture_node(struct bpfprof_gpu_thread *t, struct bpfprof_
 	return 0;
 }
 
-static __always_inline void graph_key(struct bpfprof_gpu_graph_key *key,
-				      const struct bpfprof_gpu_thread *t, __u64 handle)
-{
-	key->start_ns = t->start_ns;
-	key->handle = handle;
-	key->pid = t->pid;
-	key->pad = 0;
-}
-
 /* What is in a graph or in what was instantiated of one; 0: not known. */
 static __noinline __u64 graph_find(const struct bpfprof_gpu_thread *t, __u64 handle)
 {
 	struct bpfprof_gpu_graph_key key;
 	__u64 *content;
 
-	graph_key(&key, t, handle);
+	kernel_key(&key, t->start_ns, t->pid, handle);
 	content = bpf_map_lookup_elem(&gpu_graphs, &key);
 	return content ? *content : 0;
 }
@@ -240,7 +231,7 @@ static __noinline int graph_forget(const struct bpfprof_gpu_thread *t, struct bp
 {
 	struct bpfprof_gpu_graph_key key;
 
-	graph_key(&key, t, handle);
+	kernel_key(&key, t->start_ns, t->pid, handle);
 	if (!bpf_map_delete_elem(&gpu_graphs, &key) && p)
 		__sync_fetch_and_sub(&p->graphs, 1);
 	return 0;
@@ -255,7 +246,7 @@ static __noinline int graph_set(const struct bpfprof_gpu_thread *t, struct bpfpr
 
 	if (!content || !p)
 		return graph_forget(t, p, handle);
-	graph_key(&key, t, handle);
+	kernel_key(&key, t->start_ns, t->pid, handle);
 	before = bpf_map_lookup_elem(&gpu_graphs, &key);
 	if (before)
 		*before = content;

@@ -123,12 +123,8 @@ static __always_inline void proof_learn(struct python_proof *p, __u64 va)
 	python_place_vote(at, proof_is_in_place(p, va) ? at->place : proof_place(p, va));
 }
 
-struct proof_ctx {
-	struct unwind_reader *r;
-};
-
 /* Is it entry i behind the next one? A step of bpf_loop. */
-static long proof_entry(__u32 i, struct proof_ctx *ctx)
+static long proof_entry(__u32 i, struct reader_ctx *ctx)
 {
 	struct unwind_reader *r = ctx->r;
 	__u32 nth = r->rec.at.next_entry + 1 + i;
@@ -143,7 +139,7 @@ static long proof_entry(__u32 i, struct proof_ctx *ctx)
 }
 
 /* Is word i of the C frame, from its end on, one of the next entries? A step of bpf_loop. */
-static long proof_word(__u32 i, struct proof_ctx *ctx)
+static long proof_word(__u32 i, struct reader_ctx *ctx)
 {
 	struct unwind_reader *r = ctx->r;
 	struct python_proof *p = &r->proof;
@@ -292,7 +288,7 @@ static __always_inline int proof_find(struct unwind_reader *r)
 {
 	struct python_proof *p = &r->proof;
 	struct python_build *b = proof_build(p);
-	struct proof_ctx ctx = { .r = r };
+	struct reader_ctx ctx = { .r = r };
 
 	p->found = 0;
 	if (proof_was_given(r))
