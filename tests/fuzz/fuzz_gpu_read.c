@@ -12,27 +12,36 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check_ranges(const struct gpu_read *read)
+static void check_process(const struct gpu_report_process *process)
 {
-	const struct gpu_read_process *process;
 	size_t i;
 
+	for (i = 0; i < process->nr_open; i++)
+		if (process->open[i].group.complete && !process->open[i].group.nr)
+			abort();
+	for (i = 0; i < process->nr_comms; i++)
+		if (process->comms[i].known && process->comms[i].rank >= process->comms[i].size)
+			abort();
+}
+
+static void check_read(const struct gpu_read *read)
+{
+	size_t nr_comms = 0, nr_collectives = 0, nr_completions = 0, nr_open = 0, i;
+	const struct gpu_report_process *process;
+
 	for (i = 0; i < read->nr_processes; i++) {
-		process = &read->processes[i];
-		if (process->file >= read->nr_files ||
-		    process->comms.first + process->comms.nr > read->nr_comms ||
-		    process->operations.first + process->operations.nr > read->nr_operations ||
-		    process->open.first + process->open.nr > read->nr_open)
+		process = read->processes[i].report;
+		if (read->processes[i].file >= read->nr_files)
 			abort();
+		check_process(process);
+		nr_comms += process->nr_comms;
+		nr_collectives += process->nr_collectives;
+		nr_completions += process->nr_completions;
+		nr_open += process->nr_open;
 	}
-	for (i = 0; i < read->nr_open; i++)
-		if (read->open[i].group.first + read->open[i].group.nr > read->nr_grouped ||
-		    (read->open[i].group_complete && !read->open[i].group.nr))
-			abort();
-	for (i = 0; i < read->nr_comms; i++)
-		if (read->comms[i].process >= read->nr_processes ||
-		    (read->comms[i].known && read->comms[i].rank >= read->comms[i].size))
-			abort();
+	if (nr_comms != read->nr_comms || nr_collectives != read->nr_collectives ||
+	    nr_completions != read->nr_completions || nr_open != read->nr_open)
+		abort();
 }
 
 /* Nothing that a terminal obeys. */
@@ -61,7 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!err && half)
 		err = gpu_read_add(&read, "b", half + 1, size - first - 1);
 	if (!err) {
-		check_ranges(&read);
+		check_read(&read);
 		for (i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
 			buf_init(&text, 8 << 20);
 			if (nccl_report(&text, &read, &options[i]))

@@ -107,6 +107,7 @@ Test(gpu_read, what_gpu_writes, .init = setup, .fini = teardown)
 					   .nr_processes = 1,
 					   .silent = &silent,
 					   .nr_silent = 1 };
+	const struct gpu_report_process *read, *other;
 	struct buf text;
 
 	buf_init(&text, 1 << 20);
@@ -116,94 +117,99 @@ Test(gpu_read, what_gpu_writes, .init = setup, .fini = teardown)
 	buf_fini(&text);
 	cr_assert_eq(filled.nr_files, 1);
 	cr_expect_str_eq(filled.files[0].path, "a.json");
-	cr_expect_str_eq(filled.files[0].host, "node-1");
-	cr_expect_eq(filled.files[0].seconds, 10);
-	cr_expect_eq(filled.files[0].nr_processes, 2);
+	cr_expect_str_eq(filled.files[0].report.host, "node-1");
+	cr_expect_eq(filled.files[0].report.seconds, 10);
+	cr_expect_eq(filled.files[0].report.nr_processes, 1);
+	cr_expect_eq(filled.files[0].report.nr_silent, 1);
 	cr_assert_eq(filled.nr_processes, 2);
+	read = filled.processes[0].report;
+	other = filled.processes[1].report;
+	cr_expect_eq(read->nr_open, 4);
+	cr_expect_eq(read->nr_comms, 2);
+	cr_expect_eq(read->nr_collectives, 1);
 	cr_expect(filled.processes[1].silent);
-	cr_expect_eq(filled.processes[1].pid, 4243);
+	cr_expect_eq(other->pid, 4243);
 	cr_expect_eq(filled.processes[1].file, 0);
-	cr_expect_str_eq(filled.processes[1].pod, "job-1");
-	cr_expect_str_eq(filled.processes[1].rank, "4");
-	cr_expect_eq(filled.processes[1].open.nr, 0);
+	cr_expect_str_eq(other->pod, "job-1");
+	cr_expect_str_eq(other->rank, "4");
+	cr_expect_eq(other->nr_open, 0);
 	cr_expect_not(filled.processes[0].silent);
-	cr_expect_eq(filled.processes[0].pid, 4242);
-	cr_expect_str_eq(filled.processes[0].name, "python3");
-	cr_expect_str_eq(filled.processes[0].container, "trainer");
-	cr_expect_str_eq(filled.processes[0].pod, "job-0");
-	cr_expect_str_eq(filled.processes[0].namespace, "ml");
-	cr_expect_str_eq(filled.processes[0].ray_task, "");
-	cr_expect_str_eq(filled.processes[0].rank, "3");
-	cr_expect(filled.processes[0].device_known);
-	cr_expect_eq(filled.processes[0].device_free, 17);
-	cr_expect_eq(filled.processes[0].device_total, 800);
-	cr_expect_eq(filled.processes[0].live_bytes, 76);
+	cr_expect_eq(read->pid, 4242);
+	cr_expect_str_eq(read->name, "python3");
+	cr_expect_str_eq(read->container, "trainer");
+	cr_expect_str_eq(read->pod, "job-0");
+	cr_expect_str_eq(read->namespace, "ml");
+	cr_expect_str_eq(read->ray_task, "");
+	cr_expect_str_eq(read->rank, "3");
+	cr_expect(read->memory.device_known);
+	cr_expect_eq(read->memory.device_free, 17);
+	cr_expect_eq(read->memory.device_total, 800);
+	cr_expect_eq(read->memory.live_bytes, 76);
 	cr_assert_eq(filled.nr_comms, 2);
-	cr_expect(filled.comms[0].known);
-	cr_expect_eq(filled.comms[0].comm, 0xc0);
-	cr_expect_eq(filled.comms[0].hash, UINT64_MAX);
-	cr_expect_eq(filled.comms[0].rank, 3);
-	cr_expect_eq(filled.comms[0].size, 8);
-	cr_expect_eq(filled.comms[0].calls, 120);
-	cr_expect_str_eq(filled.comms[0].last, "ncclAllReduce");
-	cr_expect_not(filled.comms[1].known);
-	cr_expect_eq(filled.comms[1].comm, 0xdead);
-	cr_assert_eq(filled.nr_operations, 1);
-	cr_expect_str_eq(filled.operations[0].operation, "ncclAllReduce");
-	cr_expect_str_eq(filled.operations[0].datatype, "bfloat16");
-	cr_expect_eq(filled.operations[0].comm, 0xc0);
-	cr_expect_eq(filled.operations[0].stream, 7);
-	cr_expect_eq(filled.operations[0].calls, 118);
-	cr_expect_eq(filled.operations[0].bytes, 1250000000);
-	cr_expect_eq(filled.operations[0].ns, 42000);
-	cr_expect_eq(filled.operations[0].max_ns, 41000);
-	cr_expect(filled.operations[0].captured);
+	cr_expect(read->comms[0].known);
+	cr_expect_eq(read->comms[0].comm, 0xc0);
+	cr_expect_eq(read->comms[0].hash, UINT64_MAX);
+	cr_expect_eq(read->comms[0].rank, 3);
+	cr_expect_eq(read->comms[0].size, 8);
+	cr_expect_eq(read->comms[0].calls, 120);
+	cr_expect_str_eq(read->comms[0].last, "ncclAllReduce");
+	cr_expect_not(read->comms[1].known);
+	cr_expect_eq(read->comms[1].comm, 0xdead);
+	cr_assert_eq(filled.nr_collectives, 1);
+	cr_expect_str_eq(read->collectives[0].operation, "ncclAllReduce");
+	cr_expect_str_eq(read->collectives[0].datatype, "bfloat16");
+	cr_expect_eq(read->collectives[0].comm, 0xc0);
+	cr_expect_eq(read->collectives[0].stream, 7);
+	cr_expect_eq(read->collectives[0].calls, 118);
+	cr_expect_eq(read->collectives[0].bytes, 1250000000);
+	cr_expect_eq(read->collectives[0].ns, 42000);
+	cr_expect_eq(read->collectives[0].max_ns, 41000);
+	cr_expect(read->collectives[0].captured);
 	cr_assert_eq(filled.nr_completions, 2); /* of the third one nothing is known */
-	cr_expect_eq(filled.processes[0].completions.nr, 2);
-	cr_expect_eq(filled.completions[0].pending, 1);
-	cr_expect_eq(filled.completions[1].count, 0);
-	cr_expect_eq(filled.completions[1].pending, 1);
-	cr_expect_eq(filled.completions[1].pending_seconds, 42.5);
-	cr_expect_eq(filled.completions[1].pending_stream, 7);
-	cr_expect_str_eq(filled.completions[0].operation, "ncclAllReduce");
-	cr_expect_str_eq(filled.completions[0].datatype, "bfloat16");
-	cr_expect_eq(filled.completions[0].comm, 0xc0);
-	cr_expect_eq(filled.completions[0].bytes, 4096);
-	cr_expect_eq(filled.completions[0].count, 17);
-	cr_expect_eq(filled.completions[0].ns, 510);
-	cr_expect_eq(filled.completions[0].max_ns, 40);
-	cr_expect_eq(filled.completions[0].within_ns, 34);
+	cr_expect_eq(read->nr_completions, 2);
+	cr_expect_eq(read->completions[0].pending, 1);
+	cr_expect_eq(read->completions[1].count, 0);
+	cr_expect_eq(read->completions[1].pending, 1);
+	cr_expect_eq(read->completions[1].pending_seconds, 42.5);
+	cr_expect_eq(read->completions[1].pending_stream, 7);
+	cr_expect_str_eq(read->completions[0].operation, "ncclAllReduce");
+	cr_expect_str_eq(read->completions[0].datatype, "bfloat16");
+	cr_expect_eq(read->completions[0].comm, 0xc0);
+	cr_expect_eq(read->completions[0].bytes, 4096);
+	cr_expect_eq(read->completions[0].count, 17);
+	cr_expect_eq(read->completions[0].ns, 510);
+	cr_expect_eq(read->completions[0].max_ns, 40);
+	cr_expect_eq(read->completions[0].within_ns, 34);
 	cr_assert_eq(filled.nr_open, 4);
-	cr_expect_not(filled.open[0].group_complete);
-	cr_expect_eq(filled.open[0].group.nr, 0);
-	cr_expect(filled.open[2].group_complete);
-	cr_expect_eq(filled.open[2].group_calls, 3);
-	cr_assert_eq(filled.open[2].group.nr, 2);
-	cr_assert_eq(filled.nr_grouped, 2);
-	cr_expect_str_eq(filled.grouped[0].operation, "ncclSend");
-	cr_expect_str_eq(filled.grouped[0].datatype, "float32");
-	cr_expect_eq(filled.grouped[0].comm, 0xc0);
-	cr_expect_eq(filled.grouped[0].stream, 7);
-	cr_expect_eq(filled.grouped[0].bytes, 4096);
-	cr_expect_eq(filled.grouped[0].count, 2);
-	cr_expect(filled.grouped[0].between_two);
-	cr_expect_eq(filled.grouped[0].peer, 3);
-	cr_expect_not(filled.grouped[1].between_two);
-	cr_expect_eq(filled.grouped[1].comm, 0xdead);
-	cr_expect_not(filled.open[3].group_complete);
-	cr_expect_eq(filled.open[3].group_calls, 0);
-	cr_expect_not(filled.open[0].since_before);
-	cr_expect(filled.open[1].since_before);
-	cr_expect_eq(filled.open[1].seconds, 1.5);
-	cr_expect_eq(filled.open[1].comm, 0);
-	cr_expect_eq(filled.open[0].tid, 102);
-	cr_expect_str_eq(filled.open[0].thread, "pt_nccl");
-	cr_expect_str_eq(filled.open[0].function, "ncclAllReduce");
-	cr_expect_eq(filled.open[0].seconds, 42.5);
-	cr_expect_eq(filled.open[0].comm, 0xc0);
-	cr_expect_eq(filled.open[0].bytes, 64);
-	cr_assert_eq(filled.open[0].frames.nr, 2);
-	cr_expect_str_eq(filled.frames[filled.open[0].frames.first + 1], stack[1]);
+	cr_expect_not(read->open[0].group.complete);
+	cr_expect_eq(read->open[0].group.nr, 0);
+	cr_expect(read->open[2].group.complete);
+	cr_expect_eq(read->open[2].group.calls, 3);
+	cr_assert_eq(read->open[2].group.nr, 2);
+	cr_expect_str_eq(read->open[2].group.rows[0].operation, "ncclSend");
+	cr_expect_str_eq(read->open[2].group.rows[0].datatype, "float32");
+	cr_expect_eq(read->open[2].group.rows[0].comm, 0xc0);
+	cr_expect_eq(read->open[2].group.rows[0].stream, 7);
+	cr_expect_eq(read->open[2].group.rows[0].bytes, 4096);
+	cr_expect_eq(read->open[2].group.rows[0].count, 2);
+	cr_expect_str_eq(read->open[2].group.rows[0].extra_name, "peer");
+	cr_expect_str_eq(read->open[2].group.rows[0].extra, "3");
+	cr_expect_null(read->open[2].group.rows[1].extra);
+	cr_expect_eq(read->open[2].group.rows[1].comm, 0xdead);
+	cr_expect_not(read->open[3].group.complete);
+	cr_expect_eq(read->open[3].group.calls, 0);
+	cr_expect_not(read->open[0].since_before);
+	cr_expect(read->open[1].since_before);
+	cr_expect_eq(read->open[1].seconds, 1.5);
+	cr_expect_eq(read->open[1].comm, 0);
+	cr_expect_eq(read->open[0].tid, 102);
+	cr_expect_str_eq(read->open[0].thread, "pt_nccl");
+	cr_expect_str_eq(read->open[0].function, "ncclAllReduce");
+	cr_expect_eq(read->open[0].seconds, 42.5);
+	cr_expect_eq(read->open[0].comm, 0xc0);
+	cr_expect_eq(read->open[0].bytes, 64);
+	cr_assert_eq(read->open[0].nr_stack, 2);
+	cr_expect_str_eq(read->open[0].stack[1], stack[1]);
 	cr_expect_eq(filled.nr_not_understood, 0);
 	cr_expect_eq(filled.nr_left_out, 0);
 }
@@ -220,14 +226,14 @@ Test(gpu_read, ranges, .init = setup, .fini = teardown)
 		     0);
 	cr_assert_eq(filled.nr_files, 2);
 	cr_assert_eq(filled.nr_processes, 3);
-	cr_expect_eq(filled.processes[0].comms.nr, 2);
-	cr_expect_eq(filled.processes[1].comms.nr, 0);
-	cr_expect_eq(filled.processes[1].open.nr, 1);
+	cr_expect_eq(filled.processes[0].report->nr_comms, 2);
+	cr_expect_eq(filled.processes[1].report->nr_comms, 0);
+	cr_expect_eq(filled.processes[1].report->nr_open, 1);
 	cr_expect_eq(filled.processes[2].file, 1);
-	cr_expect_eq(filled.processes[2].comms.first, 2);
-	cr_expect_eq(filled.comms[2].process, 2);
-	cr_expect_eq(filled.comms[2].comm, 3);
-	cr_expect_eq(filled.open[0].process, 1);
+	cr_assert_eq(filled.processes[2].report->nr_comms, 1);
+	cr_expect_eq(filled.processes[2].report->comms[0].comm, 3);
+	cr_expect_eq(filled.nr_comms, 3);
+	cr_expect_eq(filled.nr_open, 1);
 	cr_expect_eq(filled.nr_not_understood, 0);
 }
 
@@ -262,7 +268,7 @@ Test(gpu_read, wrong_types, .init = setup, .fini = teardown)
 	static const struct {
 		const char *process;
 		uint64_t nr;
-		size_t nr_comms, nr_operations, nr_open;
+		size_t nr_comms, nr_collectives, nr_open;
 	} cases[] = {
 		{ "7", 1, 0, 0, 0 },
 		{ "{\"pid\":\"x\",\"name\":7,\"pod\":null,\"rank\":[]}", 3, 0, 0, 0 },
@@ -306,10 +312,12 @@ Test(gpu_read, wrong_types, .init = setup, .fini = teardown)
 		cr_expect_eq(filled.nr_not_understood, cases[i].nr, "%s: %lu", text,
 			     (unsigned long)filled.nr_not_understood);
 		cr_expect_eq(filled.nr_comms, cases[i].nr_comms, "%s", text);
-		cr_expect_eq(filled.nr_operations, cases[i].nr_operations, "%s", text);
+		cr_expect_eq(filled.nr_collectives, cases[i].nr_collectives, "%s", text);
 		cr_expect_eq(filled.nr_open, cases[i].nr_open, "%s", text);
-		cr_expect(!filled.nr_comms || filled.comms[0].known == false, "%s", text);
-		cr_expect(!filled.nr_processes || !filled.processes[0].device_known, "%s", text);
+		cr_expect(!filled.nr_comms || !filled.processes[0].report->comms[0].known, "%s",
+			  text);
+		cr_expect(!filled.nr_processes || !filled.processes[0].report->memory.device_known,
+			  "%s", text);
 	}
 }
 
@@ -351,6 +359,7 @@ Test(gpu_read, groups, .init = setup, .fini = teardown)
 		{ "\"group\":[{\"operation\":\"ncclRecv\",\"comm\":\"0x1\",\"count\":1}" CALLS("1"),
 		  0, 1, false },
 	};
+	const struct gpu_report_group *group;
 	char text[1024];
 	size_t i;
 
@@ -364,8 +373,9 @@ Test(gpu_read, groups, .init = setup, .fini = teardown)
 		cr_assert_eq(filled.nr_open, 1, "%s", text);
 		cr_expect_eq(filled.nr_not_understood, cases[i].nr_not_understood, "%s: %lu", text,
 			     (unsigned long)filled.nr_not_understood);
-		cr_expect_eq(filled.open[0].group.nr, cases[i].nr, "%s", text);
-		cr_expect_eq(filled.open[0].group_complete, cases[i].complete, "%s", text);
+		group = &filled.processes[0].report->open[0].group;
+		cr_expect_eq(group->nr, cases[i].nr, "%s", text);
+		cr_expect_eq(group->complete, cases[i].complete, "%s", text);
 	}
 }
 
@@ -375,9 +385,9 @@ Test(gpu_read, large_numbers, .init = setup, .fini = teardown)
 	cr_assert_eq(add("{\"host\":\"a\",\"seconds\":1e300,\"processes\":[{\"collectives\":["
 			 "{\"operation\":\"x\",\"calls\":1,\"bytes\":18446744073709551615}]}]}"),
 		     0);
-	cr_assert_eq(filled.nr_operations, 1);
-	cr_expect_eq(filled.operations[0].bytes, 1ULL << 60);
-	cr_expect_eq(filled.files[0].seconds, 1e9);
+	cr_assert_eq(filled.nr_collectives, 1);
+	cr_expect_eq(filled.processes[0].report->collectives[0].bytes, 1ULL << 60);
+	cr_expect_eq(filled.files[0].report.seconds, 1e9);
 }
 
 static char *repeated(const char *head, const char *one, size_t nr, const char *tail)
@@ -410,8 +420,8 @@ Test(gpu_read, too_many, .init = setup, .fini = teardown)
 			REDUCE ",", 600, REDUCE "]}]}]}");
 	cr_assert_eq(add(text), 0);
 	free(text);
-	cr_expect_eq(filled.open[0].group.nr, 512);
-	cr_expect_not(filled.open[0].group_complete);
+	cr_expect_eq(filled.processes[1].report->open[0].group.nr, 512);
+	cr_expect_not(filled.processes[1].report->open[0].group.complete);
 	cr_expect_eq(filled.nr_left_out, 5001 - 1024 + 601 - 512);
 	text = repeated("{\"host\":\"a\",\"processes\":[", "{},", 70000, "{}]}");
 	cr_assert_eq(add(text), 0);

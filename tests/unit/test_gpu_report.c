@@ -1104,18 +1104,17 @@ static const char golden_json[] =
 Test(gpu_report, json)
 {
 	static const char *const stack[] = { "read", "next_batch (x.py:7)" };
+	const struct gpu_report_where where[] = {
+		{ .tid = 78, .thread = "main", .stack = stack, .nr_stack = 2 },
+		{ .tid = 79, .thread = "engine", .was_in_nccl = true, .running = true },
+	};
 	const struct gpu_report_process processes[] = { busy, idle };
 	struct gpu_report_process silent = idle;
 	struct gpu_report report = report_of(processes, 2);
 	char *text, *shown;
 	int status;
 
-	silent.where[0] = (struct gpu_report_where){
-		.tid = 78, .thread = "main", .stack = stack, .nr_stack = 2
-	};
-	silent.where[1] = (struct gpu_report_where){
-		.tid = 79, .thread = "engine", .was_in_nccl = true, .running = true
-	};
+	silent.where = where;
 	silent.nr_where = 2;
 	report.silent = &silent;
 	report.nr_silent = 1;

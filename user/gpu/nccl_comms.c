@@ -38,10 +38,11 @@
 
 /* A rank of a communicator, in one process of one file. */
 struct member {
-	const struct gpu_read_comm *comm;
+	const struct gpu_report_comm *comm;
 	const struct gpu_read_process *process;
-	const struct gpu_read_open *open; /* the oldest in it, or end of a group; or NULL */
-	const struct gpu_read_open *other; /* the oldest elsewhere: waits for the device; or NULL */
+	const struct gpu_report_open *open; /* the oldest in it, or end of a group; or NULL */
+	const struct gpu_report_open
+		*other; /* the oldest elsewhere: waits for the device; or NULL */
 	double calls; /* collective ones */
 	bool last; /* of this rank: older files tell of older moments */
 	bool uncounted; /* in its call since before it was watched */
@@ -53,25 +54,25 @@ struct member {
 };
 
 /* The calls of a group wait in its end, which by itself does not say of which communicator they are. */
-static bool is_group_end(const struct gpu_read_open *open)
+static bool is_group_end(const struct gpu_report_open *open)
 {
 	return !strcmp(open->function, "ncclGroupEnd");
 }
 
 /* The first of them that is of this communicator, or NULL. */
-static const struct gpu_read_grouped *grouped_of(const struct gpu_read *read,
-						 const struct gpu_read_open *open, uint64_t comm)
+static const struct gpu_report_grouped *grouped_of(const struct gpu_report_open *open,
+						   uint64_t comm)
 {
 	size_t i;
 
 	for (i = 0; i < open->group.nr; i++)
-		if (read->grouped[open->group.first + i].comm == comm)
-			return &read->grouped[open->group.first + i];
+		if (open->group.rows[i].comm == comm)
+			return &open->group.rows[i];
 	return NULL;
 }
 
 /* A collective from before it was watched, whose frame did not tell of which communicator it is. */
-static bool is_of_unknown(const struct gpu_read_open *open)
+static bool is_of_unknown(const struct gpu_report_open *open)
 {
 	return open->since_before && !open->comm &&
 	       !strncmp(open->function, "nccl", strlen("nccl")) &&
@@ -82,29 +83,27 @@ static bool is_of_unknown(const struct gpu_read_open *open)
 /* How sure it is that the call waits for the others of a communicator; the surest one is told. */
 enum presence { NOT_IN_IT, MAYBE_IN_IT, IN_ITS_GROUP, IN_IT };
 
-static enum presence presence_of(const struct gpu_read *read, const struct gpu_read_open *open,
-				 const struct gpu_read_comm *comm)
+static enum presence presence_of(const struct gpu_report_open *open, uint64_t comm)
 {
 	if (!is_group_end(open) && is_of_unknown(open))
 		return MAYBE_IN_IT;
 	if (!is_group_end(open))
-		return open->comm == comm->comm ? IN_IT : NOT_IN_IT;
-	if (!open->group_complete)
+		return open->comm == comm ? IN_IT : NOT_IN_IT;
+	if (!open->group.complete)
 		return MAYBE_IN_IT;
-	return grouped_of(read, open, comm->comm) ? IN_ITS_GROUP : NOT_IN_IT;
+	return grouped_of(open, comm) ? IN_ITS_GROUP : NOT_IN_IT;
 }
 
-static const struct gpu_read_open *open_of(const struct gpu_read *read,
-					   const struct gpu_read_comm *comm)
+static const struct gpu_report_open *open_of(const struct gpu_report_process *process,
+					     uint64_t comm)
 {
-	const struct gpu_read_range *range = &read->processes[comm->process].open;
-	const struct gpu_read_open *found = NULL, *open;
+	const struct gpu_report_open *found = NULL, *open;
 	enum presence presence, best = NOT_IN_IT;
 	size_t i;
 
-	for (i = 0; i < range->nr; i++) {
-		open = &read->open[range->first + i];
-		presence = presence_of(read, open, comm);
+	for (i = 0; i < process->nr_open; i++) {
+		open = &process->open[i];
+		presence = presence_of(open, comm);
 		if (presence < best || presence == NOT_IN_IT)
 			continue;
 		if (presence > best || open->seconds > found->seconds)
@@ -115,41 +114,41 @@ static const struct gpu_read_open *open_of(const struct gpu_read *read,
 }
 
 /* Where NCCL's calls only enqueue, who waits does so in a synchronizing call. */
-static const struct gpu_read_open *other_open_of(const struct gpu_read *read,
-						 const struct gpu_read_comm *comm)
+static const struct gpu_report_open *other_open_of(const struct gpu_report_process *process,
+						   uint64_t comm)
 {
-	const struct gpu_read_range *range = &read->processes[comm->process].open;
-	const struct gpu_read_open *found = NULL, *open;
+	const struct gpu_report_open *found = NULL, *open;
 	size_t i;
 
-	for (i = 0; i < range->nr; i++) {
-		open = &read->open[range->first + i];
-		if (presence_of(read, open, comm) < IN_ITS_GROUP && open->seconds >= WAIT_SECONDS &&
+	for (i = 0; i < process->nr_open; i++) {
+		open = &process->open[i];
+		if (presence_of(open, comm) < IN_ITS_GROUP && open->seconds >= WAIT_SECONDS &&
 		    (!found || open->seconds > found->seconds))
 			found = open;
 	}
 	return found;
 }
 
-static double collective_calls(const struct gpu_read *read, const struct gpu_read_comm *comm)
+static double collective_calls(const struct gpu_report_process *process,
+			       const struct gpu_report_comm *comm)
 {
-	const struct gpu_read_range *range = &read->processes[comm->process].operations;
-	const struct gpu_read_operation *operation;
+	const struct gpu_report_collective *collective;
 	double calls = (double)comm->calls;
 	size_t i;
 
-	for (i = 0; i < range->nr; i++) {
-		operation = &read->operations[range->first + i];
-		if (operation->comm == comm->comm && gpu_read_is_between_two(operation->operation))
-			calls -= (double)operation->calls;
+	for (i = 0; i < process->nr_collectives; i++) {
+		collective = &process->collectives[i];
+		if (collective->comm == comm->comm &&
+		    gpu_read_is_between_two(collective->operation))
+			calls -= (double)collective->calls;
 	}
 	return calls > 0 ? calls : 0;
 }
 
 static int compare(const void *first, const void *second)
 {
-	const struct gpu_read_comm *a = ((const struct member *)first)->comm;
-	const struct gpu_read_comm *b = ((const struct member *)second)->comm;
+	const struct member *m = first, *n = second;
+	const struct gpu_report_comm *a = m->comm, *b = n->comm;
 
 	if (a->hash != b->hash)
 		return a->hash < b->hash ? -1 : 1;
@@ -157,8 +156,8 @@ static int compare(const void *first, const void *second)
 		return a->size < b->size ? -1 : 1;
 	if (a->rank != b->rank)
 		return a->rank < b->rank ? -1 : 1;
-	if (a->process != b->process)
-		return a->process < b->process ? -1 : 1;
+	if (m->process != n->process)
+		return m->process < n->process ? -1 : 1;
 	return a < b ? -1 : a > b;
 }
 
@@ -201,20 +200,20 @@ static void add_seconds(struct buf *dst, double seconds)
 }
 
 /* How long the call is known to have taken. */
-static void add_for(struct buf *dst, const struct gpu_read_open *open)
+static void add_for(struct buf *dst, const struct gpu_report_open *open)
 {
 	buf_add_str(dst, open->since_before ? " for more than " : " for ");
 	add_seconds(dst, open->seconds);
 }
 
 /* "ncclAllReduce", "ncclSend (group)": what the call does in that communicator. */
-static const char *call_text(char text[MAX_CALL_TEXT], const struct gpu_read *read,
-			     const struct gpu_read_open *open, uint64_t comm)
+static const char *call_text(char text[MAX_CALL_TEXT], const struct gpu_report_open *open,
+			     uint64_t comm)
 {
-	const struct gpu_read_grouped *grouped = NULL;
+	const struct gpu_report_grouped *grouped = NULL;
 
-	if (is_group_end(open) && open->group_complete)
-		grouped = grouped_of(read, open, comm);
+	if (is_group_end(open) && open->group.complete)
+		grouped = grouped_of(open, comm);
 	snprintf(text, MAX_CALL_TEXT, "%.64s%s", grouped ? grouped->operation : open->function,
 		 grouped ? " (group)" : "");
 	return text;
@@ -223,7 +222,7 @@ static const char *call_text(char text[MAX_CALL_TEXT], const struct gpu_read *re
 static void add_members(struct nccl_writer *w, const struct member *members, size_t nr)
 {
 	size_t shown = nr < w->rows ? nr : w->rows, i;
-	const struct gpu_read_open *call;
+	const struct gpu_report_open *call;
 	const struct member *member;
 	char text[MAX_CALL_TEXT];
 	struct buf open;
@@ -243,8 +242,7 @@ static void add_members(struct nccl_writer *w, const struct member *members, siz
 		buf_reset(&open);
 		call = member->open ? member->open : member->other;
 		if (call) {
-			buf_printf(&open, "%s for %s",
-				   call_text(text, w->read, call, member->comm->comm),
+			buf_printf(&open, "%s for %s", call_text(text, call, member->comm->comm),
 				   call->since_before ? "> " : "");
 			add_seconds(&open, call->seconds);
 		}
@@ -259,24 +257,19 @@ static void add_members(struct nccl_writer *w, const struct member *members, siz
 }
 
 /* By its hash, as everything here; by its address in its process where that is not known. */
-static void add_comm_name(struct nccl_writer *w, const struct gpu_read_process *process,
+static void add_comm_name(struct nccl_writer *w, const struct gpu_report_process *process,
 			  uint64_t va)
 {
-	const struct gpu_read_comm *comm;
-	size_t i;
+	const struct gpu_report_comm *comm = gpu_report_comm_of(process, va);
 
-	for (i = 0; i < process->comms.nr; i++) {
-		comm = &w->read->comms[process->comms.first + i];
-		if (comm->comm != va || !comm->known)
-			continue;
+	if (comm && comm->known)
 		buf_printf(w->dst, "communicator 0x%" PRIx64, comm->hash);
-		return;
-	}
-	buf_printf(w->dst, "communicator at 0x%" PRIx64, va);
+	else
+		buf_printf(w->dst, "communicator at 0x%" PRIx64, va);
 }
 
-static void add_grouped(struct nccl_writer *w, const struct gpu_read_process *process,
-			const struct gpu_read_grouped *grouped)
+static void add_grouped(struct nccl_writer *w, const struct gpu_report_process *process,
+			const struct gpu_report_grouped *grouped)
 {
 	char text[UNITS_TEXT];
 
@@ -285,44 +278,45 @@ static void add_grouped(struct nccl_writer *w, const struct gpu_read_process *pr
 	buf_add_char(w->dst, ' ');
 	nccl_add_name(w, grouped->datatype, MAX_FUNCTION);
 	buf_printf(w->dst, " %s", units_bytes(text, grouped->bytes));
-	if (grouped->between_two)
-		buf_printf(w->dst, " peer %" PRIu32, grouped->peer);
+	if (gpu_read_is_between_two(grouped->operation))
+		buf_printf(w->dst, " peer %s", grouped->extra ? grouped->extra : "0");
 	buf_add_str(w->dst, ", ");
 	add_comm_name(w, process, grouped->comm);
 	buf_printf(w->dst, ", stream 0x%" PRIx64 "\n", grouped->stream);
 }
 
 /* What ncclGroupEnd waits for, as far as it was told. */
-static void add_open_group(struct nccl_writer *w, const struct gpu_read_open *open)
+static void add_open_group(struct nccl_writer *w, const struct gpu_report_process *process,
+			   const struct gpu_report_group *group)
 {
-	size_t shown = open->group.nr < MAX_GROUP ? open->group.nr : MAX_GROUP, i;
+	size_t shown = group->nr < MAX_GROUP ? group->nr : MAX_GROUP, i;
 
 	for (i = 0; i < shown; i++) {
 		buf_add_str(w->dst, i ? "        and " : "        in the group: ");
-		add_grouped(w, &w->read->processes[open->process],
-			    &w->read->grouped[open->group.first + i]);
+		add_grouped(w, process, &group->rows[i]);
 	}
-	if (shown < open->group.nr)
-		buf_printf(w->dst, "        ... and %zu more\n", open->group.nr - shown);
-	if (open->group.nr && !open->group_complete)
+	if (shown < group->nr)
+		buf_printf(w->dst, "        ... and %zu more\n", group->nr - shown);
+	if (group->nr && !group->complete)
 		buf_add_str(w->dst, "        (that may not be all of it)\n");
 }
 
 /* Lines of a stack; none if there is none. */
-static void add_frames(struct nccl_writer *w, const struct gpu_read_range *frames)
+static void add_frames(struct nccl_writer *w, const char *const *stack, size_t nr)
 {
-	size_t shown = frames->nr < MAX_STACK ? frames->nr : MAX_STACK, i;
+	size_t shown = nr < MAX_STACK ? nr : MAX_STACK, i;
 
 	for (i = 0; i < shown; i++) {
 		buf_add_str(w->dst, "        ");
-		nccl_add_name(w, w->read->frames[frames->first + i], MAX_FRAME);
+		nccl_add_name(w, stack[i], MAX_FRAME);
 		buf_add_char(w->dst, '\n');
 	}
-	if (shown < frames->nr)
-		buf_printf(w->dst, "        ... and %zu more frames\n", frames->nr - shown);
+	if (shown < nr)
+		buf_printf(w->dst, "        ... and %zu more frames\n", nr - shown);
 }
 
-void nccl_add_open(struct nccl_writer *w, const struct gpu_read_open *open, bool of_many)
+void nccl_add_open(struct nccl_writer *w, const struct gpu_read_process *process,
+		   const struct gpu_report_open *open, bool of_many)
 {
 	buf_add_str(w->dst, "      in ");
 	nccl_add_name(w, open->function, MAX_OPEN_FUNCTION);
@@ -331,43 +325,44 @@ void nccl_add_open(struct nccl_writer *w, const struct gpu_read_open *open, bool
 	add_for(w->dst, open);
 	buf_add_str(w->dst, ": thread ");
 	if (!of_many)
-		buf_printf(w->dst, "%" PRIu64 " ", open->tid);
+		buf_printf(w->dst, "%" PRIu32 " ", open->tid);
 	nccl_add_name(w, open->thread, MAX_THREAD);
 	buf_add_char(w->dst, '\n');
-	add_open_group(w, open);
-	add_frames(w, &open->frames);
-	if (!open->frames.nr)
+	add_open_group(w, process->report, &open->group);
+	add_frames(w, open->stack, open->nr_stack);
+	if (!open->nr_stack)
 		buf_add_str(w->dst, "        (no stack was taken)\n");
 }
 
 static void add_dump_hint(struct nccl_writer *w, const struct gpu_read_process *process)
 {
-	buf_printf(w->dst, "; to see where: bpfprof dump -p %" PRIu64 ", on ", process->pid);
-	nccl_add_name(w, w->read->files[process->file].host, MAX_FUNCTION);
+	buf_printf(w->dst, "; to see where: bpfprof dump -p %" PRIu32 ", on ",
+		   process->report->pid);
+	nccl_add_name(w, w->read->files[process->file].report.host, MAX_FUNCTION);
 }
 
 void nccl_add_elsewhere(struct nccl_writer *w, const struct gpu_read_process *process, bool of_many)
 {
-	const struct gpu_read_where *where;
-	size_t i;
+	const struct gpu_report_where *where;
+	size_t nr = process->report->nr_where, i;
 
 	/* Of one that made none since, a call from before may not have been found. */
 	buf_add_str(w->dst, process->silent ? "      in no CUDA or NCCL call that is known"
 					    : "      in no CUDA or NCCL call");
-	for (i = 0; i < process->where.nr && i < MAX_WHERE; i++) {
-		where = &w->read->where[process->where.first + i];
+	for (i = 0; i < nr && i < MAX_WHERE; i++) {
+		where = &process->report->where[i];
 		buf_add_str(w->dst, i ? "      and thread " : ": thread ");
 		if (!of_many)
-			buf_printf(w->dst, "%" PRIu64 " ", where->tid);
+			buf_printf(w->dst, "%" PRIu32 " ", where->tid);
 		nccl_add_name(w, where->thread, MAX_THREAD);
-		if (where->was_in_nccl && process->where.nr > 1)
+		if (where->was_in_nccl && nr > 1)
 			buf_add_str(w->dst, ", the last seen in NCCL");
 		if (where->running)
 			buf_add_str(w->dst, ", on a CPU");
-		if (!where->frames.nr)
+		if (!where->nr_stack)
 			add_dump_hint(w, process);
 		buf_add_char(w->dst, '\n');
-		add_frames(w, &where->frames);
+		add_frames(w, where->stack, where->nr_stack);
 	}
 	if (!i) {
 		add_dump_hint(w, process);
@@ -378,15 +373,14 @@ void nccl_add_elsewhere(struct nccl_writer *w, const struct gpu_read_process *pr
 /* What it has open, of whatever kind, with the stacks; else where it is. */
 static void add_where(struct nccl_writer *w, const struct gpu_read_process *process)
 {
-	size_t shown = process->open.nr < MAX_OPEN ? process->open.nr : MAX_OPEN, i;
+	size_t nr = process->report->nr_open, shown = nr < MAX_OPEN ? nr : MAX_OPEN, i;
 
 	for (i = 0; i < shown; i++)
-		nccl_add_open(w, &w->read->open[process->open.first + i], false);
-	if (shown < process->open.nr)
-		buf_printf(w->dst, "      ... and %zu more calls open\n", process->open.nr - shown);
-	if (process->open.nr)
-		return;
-	nccl_add_elsewhere(w, process, false);
+		nccl_add_open(w, process, &process->report->open[i], false);
+	if (shown < nr)
+		buf_printf(w->dst, "      ... and %zu more calls open\n", nr - shown);
+	if (!nr)
+		nccl_add_elsewhere(w, process, false);
 }
 
 static bool is_idle(const struct member *member)
@@ -413,7 +407,7 @@ struct counts {
 static void counts_add(const struct nccl_writer *w, struct counts *counts,
 		       const struct member *member)
 {
-	double seconds = w->read->files[member->process->file].seconds;
+	double seconds = w->read->files[member->process->file].report.seconds;
 
 	if (!counts->busiest) {
 		counts->busiest = member;
@@ -470,7 +464,7 @@ static void add_longest(struct nccl_writer *w, const struct counts *counts)
 	char text[MAX_CALL_TEXT];
 
 	buf_add_str(w->dst, counts->nr_waiting > 1 ? ", the longest in " : ", in ");
-	call_text(text, w->read, counts->longest->open, counts->longest->comm->comm);
+	call_text(text, counts->longest->open, counts->longest->comm->comm);
 	nccl_add_name(w, text, MAX_FUNCTION + MAX_GROUP_MARK);
 	add_for(w->dst, counts->longest->open);
 }
@@ -626,49 +620,35 @@ static void add_mismatch(struct nccl_writer *w, const struct member *members, si
 	buf_printf(w->dst, " of %s\n", units_bytes(text, member->open->bytes));
 }
 
-static bool has_comm(const struct gpu_read *read, const struct gpu_read_process *process,
-		     const struct gpu_read_comm *comm)
+static bool has_comm(const struct gpu_report_process *process, const struct gpu_report_comm *comm)
 {
-	const struct gpu_read_comm *other;
+	const struct gpu_report_comm *other;
 	size_t i;
 
-	for (i = 0; i < process->comms.nr; i++) {
-		other = &read->comms[process->comms.first + i];
+	for (i = 0; i < process->nr_comms; i++) {
+		other = &process->comms[i];
 		if (other->known && other->hash == comm->hash && other->size == comm->size)
 			return true;
 	}
 	return false;
 }
 
-/* A rank as a number; false: it is none. */
-static bool rank_number(const char *text, uint32_t *ret)
-{
-	unsigned long value;
-	char *end;
-
-	if (*text < '0' || *text > '9' || (*text == '0' && text[1]))
-		return false;
-	value = strtoul(text, &end, 10);
-	*ret = (uint32_t)value;
-	return !*end && value <= UINT32_MAX;
-}
-
 /* The least of the ranks from first to last that one has who is not in the communicator. */
-static bool rank_find(struct nccl_writer *w, const struct gpu_read_comm *comm, uint32_t first,
+static bool rank_find(struct nccl_writer *w, const struct gpu_report_comm *comm, uint32_t first,
 		      uint32_t last, uint32_t *ret)
 {
-	const struct gpu_read_process *process;
+	const struct gpu_report_process *process;
 	bool found = false;
 	uint32_t rank;
 	size_t i;
 
 	for (i = 0; i < w->read->nr_processes; i++) {
-		process = &w->read->processes[i];
-		if (!rank_number(process->rank, &rank) || rank < first || rank > last ||
+		process = w->read->processes[i].report;
+		if (!gpu_read_number(process->rank, &rank) || rank < first || rank > last ||
 		    (found && rank >= *ret))
 			continue;
-		w->looks -= process->comms.nr < w->looks ? process->comms.nr : w->looks;
-		if (has_comm(w->read, process, comm))
+		w->looks -= process->nr_comms < w->looks ? process->nr_comms : w->looks;
+		if (has_comm(process, comm))
 			continue;
 		*ret = rank;
 		found = true;
@@ -677,7 +657,7 @@ static bool rank_find(struct nccl_writer *w, const struct gpu_read_comm *comm, u
 }
 
 /* Its environment calls it so: of the whole job, which this communicator may not be of. */
-static void add_hints(struct nccl_writer *w, const struct gpu_read_comm *comm, uint32_t first,
+static void add_hints(struct nccl_writer *w, const struct gpu_report_comm *comm, uint32_t first,
 		      uint32_t last, size_t *nr)
 {
 	const struct gpu_read_process *process;
@@ -690,8 +670,8 @@ static void add_hints(struct nccl_writer *w, const struct gpu_read_comm *comm, u
 			return;
 		for (i = 0; i < w->read->nr_processes && *nr < MAX_HINTS; i++) {
 			process = &w->read->processes[i];
-			if (!rank_number(process->rank, &of_process) || of_process != rank ||
-			    has_comm(w->read, process, comm))
+			if (!gpu_read_number(process->report->rank, &of_process) ||
+			    of_process != rank || has_comm(process->report, comm))
 				continue;
 			(*nr)++;
 			buf_printf(w->dst, "    RANK=%" PRIu32 ", if that is it: ", rank);
@@ -822,35 +802,33 @@ static bool is_in_call(const struct member *member)
 }
 
 /* Of what its group has of this communicator. */
-static bool is_peers_only(const struct gpu_read *read, const struct member *member)
+static bool is_peers_only(const struct member *member)
 {
-	const struct gpu_read_range *range = &member->open->group;
-	const struct gpu_read_grouped *grouped;
+	const struct gpu_report_group *group = &member->open->group;
 	size_t i;
 
-	for (i = 0; i < range->nr; i++) {
-		grouped = &read->grouped[range->first + i];
-		if (grouped->comm == member->comm->comm && !grouped->between_two)
+	for (i = 0; i < group->nr; i++)
+		if (group->rows[i].comm == member->comm->comm &&
+		    !gpu_read_is_between_two(group->rows[i].operation))
 			return false;
-	}
 	return true;
 }
 
-static void member_judge(const struct gpu_read *read, struct member *member)
+static void member_judge(struct member *member)
 {
 	if (!is_in_call(member))
 		return;
-	switch (presence_of(read, member->open, member->comm)) {
+	switch (presence_of(member->open, member->comm->comm)) {
 	case IN_IT:
 		member->waits = true;
 		member->peers_only = gpu_read_is_between_two(member->open->function);
 		break;
 	case IN_ITS_GROUP:
 		member->waits = true;
-		member->peers_only = is_peers_only(read, member);
+		member->peers_only = is_peers_only(member);
 		break;
 	default:
-		member->unsure = member->process->comms.nr > 1;
+		member->unsure = member->process->report->nr_comms > 1;
 		member->waits = !member->unsure;
 	}
 }
@@ -871,19 +849,23 @@ static struct member *member_find(struct member *members, size_t nr, uint32_t ra
 }
 
 /* A send or receive by itself may be the one that is waited for. */
-static void peer_await(struct member *members, size_t nr, uint32_t rank)
+static void peer_await(struct member *members, size_t nr, const char *operation, const char *extra)
 {
-	struct member *peer = member_find(members, nr, rank);
+	struct member *peer;
+	uint32_t rank;
 
+	if (!gpu_read_peer(operation, extra, &rank))
+		return;
+	peer = member_find(members, nr, rank);
 	if (peer && !is_in_call(peer))
 		peer->awaited = true;
 }
 
 /* In a collective each waits for all, in sends and receives for whom these are with. */
-static void awaited_mark(const struct gpu_read *read, struct member *members, size_t nr)
+static void awaited_mark(struct member *members, size_t nr)
 {
-	const struct gpu_read_grouped *grouped;
-	const struct gpu_read_open *open;
+	const struct gpu_report_grouped *grouped;
+	const struct gpu_report_open *open;
 	bool all = false;
 	size_t i, k;
 
@@ -897,34 +879,38 @@ static void awaited_mark(const struct gpu_read *read, struct member *members, si
 		if (all || !members[i].last || !members[i].waits)
 			continue;
 		open = members[i].open;
-		if (open->peer_known)
-			peer_await(members, nr, open->peer);
+		peer_await(members, nr, open->function, open->extra);
 		for (k = 0; k < open->group.nr; k++) {
-			grouped = &read->grouped[open->group.first + k];
+			grouped = &open->group.rows[k];
 			if (grouped->comm == members[i].comm->comm)
-				peer_await(members, nr, grouped->peer);
+				peer_await(members, nr, grouped->operation, grouped->extra);
 		}
 	}
 }
 
+static void member_init(struct member *member, const struct gpu_read_process *process,
+			const struct gpu_report_comm *comm)
+{
+	*member = (struct member){ .comm = comm,
+				   .process = process,
+				   .open = open_of(process->report, comm->comm),
+				   .other = other_open_of(process->report, comm->comm),
+				   .calls = collective_calls(process->report, comm) };
+	member->uncounted = member->open && member->open->since_before;
+	member_judge(member);
+}
+
 static size_t members_fill(const struct gpu_read *read, struct member *members)
 {
-	size_t nr = 0, i;
+	const struct gpu_report_process *process;
+	size_t nr = 0, i, k;
 
-	for (i = 0; i < read->nr_comms; i++) {
-		const struct gpu_read_comm *comm = &read->comms[i];
-		struct member *member = &members[nr];
-
-		if (!comm->known)
-			continue;
-		*member = (struct member){ .comm = comm,
-					   .process = &read->processes[comm->process],
-					   .open = open_of(read, comm),
-					   .other = other_open_of(read, comm),
-					   .calls = collective_calls(read, comm) };
-		member->uncounted = member->open && member->open->since_before;
-		member_judge(read, member);
-		nr++;
+	for (i = 0; i < read->nr_processes; i++) {
+		process = read->processes[i].report;
+		for (k = 0; k < process->nr_comms; k++)
+			if (process->comms[k].known)
+				member_init(&members[nr++], &read->processes[i],
+					    &process->comms[k]);
 	}
 	return nr;
 }
@@ -946,7 +932,7 @@ static size_t groups_fill(const struct nccl_writer *w, struct group *groups, str
 		group->nr++;
 	}
 	for (i = 0; i < nr_groups; i++) {
-		awaited_mark(w->read, groups[i].members, groups[i].nr);
+		awaited_mark(groups[i].members, groups[i].nr);
 		groups[i].counts = counts_of(w, groups[i].members, groups[i].nr);
 		groups[i].severity = severity_of(&groups[i]);
 	}

@@ -20,17 +20,18 @@
 
 /* What is pending on one communicator of one process. */
 struct row {
-	const struct gpu_read_completion *oldest;
+	const struct gpu_read_process *process;
+	const struct gpu_report_completion *oldest;
 	uint64_t nr;
 };
 
 static int compare_comm(const void *first, const void *second)
 {
-	const struct gpu_read_completion *a = ((const struct row *)first)->oldest;
-	const struct gpu_read_completion *b = ((const struct row *)second)->oldest;
+	const struct row *m = first, *n = second;
+	const struct gpu_report_completion *a = m->oldest, *b = n->oldest;
 
-	if (a->process != b->process)
-		return a->process < b->process ? -1 : 1;
+	if (m->process != n->process)
+		return m->process < n->process ? -1 : 1;
 	if (a->comm != b->comm)
 		return a->comm < b->comm ? -1 : 1;
 	if (a->pending_seconds != b->pending_seconds)
@@ -50,17 +51,22 @@ static int compare_age(const void *first, const void *second)
 /* One row of each process and communicator. */
 static size_t rows_fill(const struct gpu_read *read, struct row *rows)
 {
-	size_t all = 0, nr = 0, i;
+	const struct gpu_report_process *process;
+	size_t all = 0, nr = 0, i, k;
 	struct row row;
 
-	for (i = 0; i < read->nr_completions; i++)
-		if (read->completions[i].pending)
-			rows[all++] = (struct row){ .oldest = &read->completions[i],
-						    .nr = read->completions[i].pending };
+	for (i = 0; i < read->nr_processes; i++) {
+		process = read->processes[i].report;
+		for (k = 0; k < process->nr_completions; k++)
+			if (process->completions[k].pending)
+				rows[all++] = (struct row){ .process = &read->processes[i],
+							    .oldest = &process->completions[k],
+							    .nr = process->completions[k].pending };
+	}
 	qsort(rows, all, sizeof(*rows), compare_comm);
 	for (i = 0; i < all; i++) {
 		row = rows[i];
-		if (nr && rows[nr - 1].oldest->process == row.oldest->process &&
+		if (nr && rows[nr - 1].process == row.process &&
 		    rows[nr - 1].oldest->comm == row.oldest->comm)
 			rows[nr - 1].nr += row.nr;
 		else
@@ -74,8 +80,8 @@ static size_t rows_fill(const struct gpu_read *read, struct row *rows)
 
 static void add_row(struct nccl_writer *w, const struct row *row)
 {
-	const struct gpu_read_completion *oldest = row->oldest;
-	const struct gpu_read_comm *comm = gpu_read_comm_of(w->read, oldest->process, oldest->comm);
+	const struct gpu_report_completion *oldest = row->oldest;
+	const struct gpu_report_comm *comm = gpu_report_comm_of(row->process->report, oldest->comm);
 	char text[UNITS_TEXT];
 
 	buf_printf(w->dst, "  %11s  ", units_ns(text, nccl_ns(oldest->pending_seconds)));
@@ -91,7 +97,7 @@ static void add_row(struct nccl_writer *w, const struct row *row)
 	else
 		buf_printf(w->dst, "a communicator at 0x%" PRIx64, oldest->comm);
 	buf_add_str(w->dst, ": ");
-	nccl_add_process(w, &w->read->processes[oldest->process]);
+	nccl_add_process(w, row->process);
 	buf_add_char(w->dst, '\n');
 }
 

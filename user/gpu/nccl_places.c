@@ -19,22 +19,23 @@
 #define MAX_RANK 32 /* columns */
 #define MAX_RANK_DIGITS 9
 
+/* A call, or a process that is in none. */
+struct place {
+	const struct gpu_read_process *process;
+	const struct gpu_report_open *open; /* or NULL */
+};
+
 struct run {
 	size_t first, nr; /* in the places */
 	size_t nr_processes;
 };
 
-/* Calls, or processes, by their index in read. */
 struct places {
 	struct nccl_writer *w;
-	uint32_t *at;
+	struct place *at;
 	size_t nr;
 	struct run *runs; /* at the same place each */
 	size_t nr_runs;
-	int (*compare)(const struct gpu_read *read, uint32_t a, uint32_t b); /* 0: the same */
-	const struct gpu_read_process *(*process_of)(const struct gpu_read *read, uint32_t at);
-	/* What they are in, by the one of them that says most. */
-	void (*add)(struct nccl_writer *w, const uint32_t *at, size_t nr);
 };
 
 static int compare_numbers(uint64_t a, uint64_t b)
@@ -42,103 +43,110 @@ static int compare_numbers(uint64_t a, uint64_t b)
 	return a < b ? -1 : a > b;
 }
 
-/* Equal strings are one, in read. */
-static int compare_strings(const char *a, const char *b)
+static int compare_pointers(const void *a, const void *b)
 {
 	return compare_numbers((uintptr_t)a, (uintptr_t)b);
 }
 
-static int compare_frames(const struct gpu_read *read, const struct gpu_read_range *a,
-			  const struct gpu_read_range *b)
+/* Equal strings are one, in read. */
+static int compare_frames(const char *const *a, size_t nr_a, const char *const *b, size_t nr_b)
 {
-	int order = compare_numbers(a->nr, b->nr);
+	int order = compare_numbers(nr_a, nr_b);
 	size_t i;
 
-	for (i = 0; i < a->nr && !order; i++)
-		order = compare_strings(read->frames[a->first + i], read->frames[b->first + i]);
+	for (i = 0; i < nr_a && !order; i++)
+		order = compare_pointers(a[i], b[i]);
 	return order;
 }
 
-static int compare_calls(const struct gpu_read *read, uint32_t first, uint32_t second)
+/* As they were read. */
+static int compare_order(const struct place *a, const struct place *b)
 {
-	const struct gpu_read_open *a = &read->open[first], *b = &read->open[second];
-	int order = compare_strings(a->function, b->function);
+	int order = compare_pointers(a->process, b->process);
+
+	return order ? order : compare_pointers(a->open, b->open);
+}
+
+static int compare_calls(const struct place *first, const struct place *second)
+{
+	const struct gpu_report_open *a = first->open, *b = second->open;
+	int order = compare_pointers(a->function, b->function);
 
 	if (!order)
 		order = compare_numbers(a->bytes, b->bytes);
 	if (!order)
 		order = compare_numbers(!!a->group.nr, !!b->group.nr);
 	if (!order)
-		order = compare_frames(read, &a->frames, &b->frames);
+		order = compare_frames(a->stack, a->nr_stack, b->stack, b->nr_stack);
 	/* What a group has in it is of its process alone, and what has no stack is at no place. */
-	return order || (!a->group.nr && a->frames.nr) ? order : compare_numbers(first, second);
+	return order || (!a->group.nr && a->nr_stack) ? order : compare_order(first, second);
 }
 
-static int compare_where(const struct gpu_read *read, uint32_t first, uint32_t second)
+static int compare_where(const struct place *first, const struct place *second)
 {
-	const struct gpu_read_range *a = &read->processes[first].where,
-				    *b = &read->processes[second].where;
-	const struct gpu_read_where *at, *other;
-	int order = compare_numbers(a->nr, b->nr);
+	const struct gpu_report_process *a = first->process->report, *b = second->process->report;
+	const struct gpu_report_where *at, *other;
+	int order = compare_numbers(a->nr_where, b->nr_where);
 	size_t i;
 
 	/* Those of which it is not known are at no place. */
-	if (!order && !a->nr)
-		return compare_numbers(first, second);
-	for (i = 0; i < a->nr && !order; i++) {
-		at = &read->where[a->first + i];
-		other = &read->where[b->first + i];
-		order = compare_strings(at->thread, other->thread);
+	if (!order && !a->nr_where)
+		return compare_order(first, second);
+	for (i = 0; i < a->nr_where && !order; i++) {
+		at = &a->where[i];
+		other = &b->where[i];
+		order = compare_pointers(at->thread, other->thread);
 		if (!order)
 			order = compare_numbers(at->running, other->running);
 		if (!order)
-			order = at->frames.nr || other->frames.nr
-					? compare_frames(read, &at->frames, &other->frames)
-					: compare_numbers(first, second);
+			order = at->nr_stack || other->nr_stack
+					? compare_frames(at->stack, at->nr_stack, other->stack,
+							 other->nr_stack)
+					: compare_order(first, second);
 	}
 	return order;
 }
 
-static int compare_places(const void *first, const void *second, void *arg)
+/* 0: the same. */
+static int compare_place(const struct place *a, const struct place *b)
 {
-	const uint32_t *a = first, *b = second;
-	const struct places *places = arg;
-	int order = places->compare(places->w->read, *a, *b);
-
-	return order ? order : compare_numbers(*a, *b);
+	return a->open ? compare_calls(a, b) : compare_where(a, b);
 }
 
-/* The fewest first, else as they were told. */
+static int compare_places(const void *first, const void *second)
+{
+	int order = compare_place(first, second);
+
+	return order ? order : compare_order(first, second);
+}
+
+/* The fewest first, else as they were read. */
 static int compare_runs(const void *first, const void *second, void *arg)
 {
 	const struct run *a = first, *b = second;
 	const struct places *places = arg;
 	int order = compare_numbers(a->nr_processes, b->nr_processes);
 
-	return order ? order : compare_numbers(places->at[a->first], places->at[b->first]);
+	return order ? order : compare_order(&places->at[a->first], &places->at[b->first]);
 }
 
 /* Those of one process stand together. */
 static bool is_next_process(const struct places *places, const struct run *run, size_t i)
 {
-	const struct gpu_read *read = places->w->read;
-
-	return i == run->first || places->process_of(read, places->at[i]) !=
-					  places->process_of(read, places->at[i - 1]);
+	return i == run->first || places->at[i].process != places->at[i - 1].process;
 }
 
 static int runs_find(struct places *places)
 {
-	const struct gpu_read *read = places->w->read;
 	struct run *run;
 	size_t i;
 
 	places->runs = calloc(places->nr + 1, sizeof(*places->runs));
 	if (!places->runs)
 		return -ENOMEM;
-	qsort_r(places->at, places->nr, sizeof(*places->at), compare_places, places);
+	qsort(places->at, places->nr, sizeof(*places->at), compare_places);
 	for (i = 0; i < places->nr; i++) {
-		if (!i || places->compare(read, places->at[i - 1], places->at[i]))
+		if (!i || compare_place(&places->at[i - 1], &places->at[i]))
 			places->runs[places->nr_runs++].first = i;
 		run = &places->runs[places->nr_runs - 1];
 		run->nr++;
@@ -148,7 +156,7 @@ static int runs_find(struct places *places)
 	return 0;
 }
 
-static bool rank_of(const struct gpu_read_process *process, uint32_t *ret)
+static bool rank_of(const struct gpu_report_process *process, uint32_t *ret)
 {
 	size_t len = strlen(process->rank);
 
@@ -170,13 +178,12 @@ static int add_ranks(const struct places *places, const struct run *run)
 {
 	__cleanup(free_mem) uint32_t *ranks = calloc(run->nr, sizeof(*ranks));
 	struct nccl_ranges ranges = { .dst = places->w->dst };
-	const struct gpu_read *read = places->w->read;
 	size_t nr = 0, i, first;
 
 	if (!ranks)
 		return -ENOMEM;
 	for (i = 0; i < run->nr; i++)
-		nr += rank_of(places->process_of(read, places->at[run->first + i]), &ranks[nr]);
+		nr += rank_of(places->at[run->first + i].process->report, &ranks[nr]);
 	if (!nr)
 		return 0;
 	qsort(ranks, nr, sizeof(*ranks), compare_ranks);
@@ -194,9 +201,9 @@ static void add_process(struct nccl_writer *w, const struct gpu_read_process *pr
 {
 	buf_add_str(w->dst, "  ");
 	nccl_add_process(w, process);
-	if (*process->rank) {
+	if (*process->report->rank) {
 		buf_add_str(w->dst, ", rank ");
-		nccl_add_name(w, process->rank, MAX_RANK);
+		nccl_add_name(w, process->report->rank, MAX_RANK);
 	}
 	buf_add_char(w->dst, '\n');
 }
@@ -205,7 +212,7 @@ static int run_write(const struct places *places, const struct run *run)
 {
 	struct nccl_writer *w = places->w;
 	size_t max = w->rows == SIZE_MAX ? SIZE_MAX : MAX_ALIKE, nr = 0, i;
-	const uint32_t *at = places->at + run->first;
+	const struct place *at = places->at + run->first, *longest = at;
 
 	if (run->nr > 1) {
 		buf_printf(w->dst, "  %zu at the same place", run->nr_processes);
@@ -215,15 +222,21 @@ static int run_write(const struct places *places, const struct run *run)
 			return -ENOMEM;
 		buf_add_str(w->dst, ":\n");
 	}
+	for (i = 1; i < run->nr && at->open; i++)
+		if (at[i].open->seconds > longest->open->seconds)
+			longest = &at[i];
 	for (i = 0; i < run->nr && nr < max; i++) {
 		if (!is_next_process(places, run, run->first + i))
 			continue;
-		add_process(w, places->process_of(w->read, at[i]));
+		add_process(w, at[i].process);
 		nr++;
 	}
 	if (nr < run->nr_processes)
 		buf_printf(w->dst, "  ... and %zu more\n", run->nr_processes - nr);
-	places->add(w, at, run->nr);
+	if (at->open)
+		nccl_add_open(w, longest->process, longest->open, run->nr > 1);
+	else
+		nccl_add_elsewhere(w, at->process, run->nr > 1);
 	return 0;
 }
 
@@ -245,42 +258,16 @@ static int places_write(struct places *places, const char *title)
 	return err;
 }
 
-static const struct gpu_read_process *process_of_call(const struct gpu_read *read, uint32_t at)
-{
-	return &read->processes[read->open[at].process];
-}
-
-static const struct gpu_read_process *process_at(const struct gpu_read *read, uint32_t at)
-{
-	return &read->processes[at];
-}
-
-static void add_calls(struct nccl_writer *w, const uint32_t *at, size_t nr)
-{
-	const struct gpu_read_open *longest = &w->read->open[at[0]];
-	size_t i;
-
-	for (i = 1; i < nr; i++)
-		if (w->read->open[at[i]].seconds > longest->seconds)
-			longest = &w->read->open[at[i]];
-	nccl_add_open(w, longest, nr > 1);
-}
-
-static void add_elsewhere(struct nccl_writer *w, const uint32_t *at, size_t nr)
-{
-	nccl_add_elsewhere(w, &w->read->processes[at[0]], nr > 1);
-}
-
 /* Does it hang in a way that says nothing of a communicator? */
-static bool hangs(const struct gpu_read *read, const struct gpu_read_process *process)
+static bool hangs(const struct gpu_report_process *process)
 {
 	size_t i, nr_before = 0;
 
-	for (i = 0; i < process->comms.nr; i++)
-		if (read->comms[process->comms.first + i].known)
+	for (i = 0; i < process->nr_comms; i++)
+		if (process->comms[i].known)
 			return false;
-	for (i = 0; i < process->open.nr; i++)
-		nr_before += read->open[process->open.first + i].since_before;
+	for (i = 0; i < process->nr_open; i++)
+		nr_before += process->open[i].since_before;
 	return nr_before > 0;
 }
 
@@ -290,7 +277,7 @@ static void add_summary(struct nccl_writer *w, size_t nr_silent)
 	size_t nr = 0, i;
 
 	for (i = 0; i < w->read->nr_processes; i++)
-		nr += hangs(w->read, &w->read->processes[i]);
+		nr += hangs(w->read->processes[i].report);
 	if (!nr || !nr_silent)
 		return;
 	buf_printf(w->dst,
@@ -304,24 +291,23 @@ static void add_summary(struct nccl_writer *w, size_t nr_silent)
 int nccl_add_places(struct nccl_writer *w)
 {
 	const struct gpu_read *read = w->read;
-	struct places calls = {
-		.w = w, .compare = compare_calls, .process_of = process_of_call, .add = add_calls
-	};
-	struct places silent = {
-		.w = w, .compare = compare_where, .process_of = process_at, .add = add_elsewhere
-	};
+	struct places calls = { .w = w }, silent = { .w = w };
+	const struct gpu_read_process *process;
 	int err = -ENOMEM;
-	uint32_t i;
+	size_t i, k;
 
 	calls.at = calloc(read->nr_open + 1, sizeof(*calls.at));
 	silent.at = calloc(read->nr_processes + 1, sizeof(*silent.at));
+	for (i = 0; calls.at && silent.at && i < read->nr_processes; i++) {
+		process = &read->processes[i];
+		if (process->silent)
+			silent.at[silent.nr++].process = process;
+		for (k = 0; k < process->report->nr_open; k++)
+			if (process->report->open[k].since_before)
+				calls.at[calls.nr++] =
+					(struct place){ process, &process->report->open[k] };
+	}
 	if (calls.at && silent.at) {
-		for (i = 0; i < read->nr_open; i++)
-			if (read->open[i].since_before)
-				calls.at[calls.nr++] = i;
-		for (i = 0; i < read->nr_processes; i++)
-			if (read->processes[i].silent)
-				silent.at[silent.nr++] = i;
 		add_summary(w, silent.nr);
 		err = places_write(&calls, "\nCalls that began before they were watched:\n");
 		if (!err)

@@ -17,7 +17,7 @@
 static void add_files(struct nccl_writer *w)
 {
 	const struct gpu_read_file *file;
-	size_t i;
+	size_t nr, i;
 
 	for (i = 0; i < w->read->nr_files; i++) {
 		file = &w->read->files[i];
@@ -25,34 +25,35 @@ static void add_files(struct nccl_writer *w)
 			buf_printf(w->dst, "[%zu] ", i + 1);
 		nccl_add_name(w, file->path, MAX_PATH);
 		buf_add_str(w->dst, ": ");
-		nccl_add_name(w, file->host, MAX_HOST);
-		buf_printf(w->dst, ", %.1f s, %zu %s\n", file->seconds, file->nr_processes,
-			   file->nr_processes == 1 ? "process" : "processes");
+		nccl_add_name(w, file->report.host, MAX_HOST);
+		nr = file->report.nr_processes + file->report.nr_silent;
+		buf_printf(w->dst, ", %.1f s, %zu %s\n", file->report.seconds, nr,
+			   nr == 1 ? "process" : "processes");
 	}
 }
 
 static void add_memory(struct nccl_writer *w)
 {
-	const struct gpu_read_process *process;
+	const struct gpu_report_memory *memory;
 	char used[UNITS_TEXT], total[UNITS_TEXT], live[UNITS_TEXT];
 	size_t i, nr = 0;
 	double percent;
 
 	for (i = 0; i < w->read->nr_processes; i++) {
-		process = &w->read->processes[i];
-		if (!process->device_known)
+		memory = &w->read->processes[i].report->memory;
+		if (!memory->device_known)
 			continue;
-		percent = 100 - 100 * (double)process->device_free / (double)process->device_total;
+		percent = 100 - 100 * (double)memory->device_free / (double)memory->device_total;
 		if (percent <= NEARLY_FULL || nr++ >= w->rows)
 			continue;
 		if (nr == 1)
 			buf_add_str(w->dst, "\nDevice memory over 95%, which makes kernels and "
 					    "collectives many times slower:\n");
 		buf_printf(w->dst, "  %s of %s (%.1f%%), %s of it live allocations seen: ",
-			   units_bytes(used, process->device_total - process->device_free),
-			   units_bytes(total, process->device_total), percent,
-			   units_bytes(live, process->live_bytes));
-		nccl_add_process(w, process);
+			   units_bytes(used, memory->device_total - memory->device_free),
+			   units_bytes(total, memory->device_total), percent,
+			   units_bytes(live, memory->live_bytes));
+		nccl_add_process(w, &w->read->processes[i]);
 		buf_add_char(w->dst, '\n');
 	}
 	if (nr > w->rows)

@@ -47,17 +47,19 @@ int nccl_runs(const struct gpu_read *read, uint32_t **ret)
 {
 	__cleanup(free_mem) struct seen *seen = calloc(read->nr_comms + 1, sizeof(*seen));
 	uint32_t *runs = calloc(read->nr_files + 1, sizeof(*runs)), file;
-	size_t nr = 0, i;
+	const struct gpu_report_process *process;
+	size_t nr = 0, i, k;
 
 	*ret = runs;
 	if (!seen || !runs)
 		return -ENOMEM;
-	for (i = 0; i < read->nr_comms; i++)
-		if (read->comms[i].known)
-			seen[nr++] = (struct seen){
-				.hash = read->comms[i].hash,
-				.file = read->processes[read->comms[i].process].file
-			};
+	for (i = 0; i < read->nr_processes; i++) {
+		process = read->processes[i].report;
+		for (k = 0; k < process->nr_comms; k++)
+			if (process->comms[k].known)
+				seen[nr++] = (struct seen){ .hash = process->comms[k].hash,
+							    .file = read->processes[i].file };
+	}
 	qsort(seen, nr, sizeof(*seen), compare);
 	for (file = 0; file < read->nr_files; file++)
 		runs[file] = file;

@@ -24,10 +24,10 @@
 /* An operation on one communicator, in one process. */
 struct row {
 	const char *operation, *datatype;
-	uint32_t process;
+	const struct gpu_read_process *process;
 	size_t index; /* in what was read */
 	uint64_t comm_va;
-	const struct gpu_read_comm *comm; /* NULL: not known */
+	const struct gpu_report_comm *comm; /* NULL: not known */
 	uint32_t size; /* of it, 0: not known */
 	uint64_t hash; /* the same */
 	uint32_t run;
@@ -117,69 +117,70 @@ static int compare_sets(const void *first, const void *second)
 }
 
 /* Finds the communicator of a row, and its run. */
-static void comm_find(const struct gpu_read *read, const uint32_t *runs, struct row *row)
+static void comm_find(const uint32_t *runs, struct row *row)
 {
-	row->comm = gpu_read_comm_of(read, row->process, row->comm_va);
+	row->comm = gpu_report_comm_of(row->process->report, row->comm_va);
 	row->size = row->comm && row->comm->known ? row->comm->size : 0;
 	row->hash = row->comm && row->comm->known ? row->comm->hash : 0;
-	row->run = runs[read->processes[row->process].file];
+	row->run = runs[row->process->file];
 }
 
 /* Calls are counted when they begin, their time when they end. */
-static double nr_open(const struct gpu_read *read, const struct gpu_read_operation *operation)
+static double nr_open(const struct gpu_report_process *process,
+		      const struct gpu_report_collective *collective)
 {
-	const struct gpu_read_range *range = &read->processes[operation->process].open;
-	const struct gpu_read_open *open;
+	const struct gpu_report_open *open;
 	double nr = 0;
 	size_t i;
 
-	for (i = 0; i < range->nr; i++) {
-		open = &read->open[range->first + i];
-		nr += open->comm == operation->comm && open->stream == operation->stream &&
-		      !strcmp(open->function, operation->operation);
+	for (i = 0; i < process->nr_open; i++) {
+		open = &process->open[i];
+		nr += open->comm == collective->comm && open->stream == collective->stream &&
+		      !strcmp(open->function, collective->operation);
 	}
 	return nr;
 }
 
-static size_t rows_fill(const struct gpu_read *read, const uint32_t *runs, struct row *rows)
+static size_t rows_fill(const struct gpu_read_process *process, const uint32_t *runs,
+			struct row *rows, size_t nr)
 {
-	const struct gpu_read_operation *operation;
-	struct row *row;
-	size_t nr = 0, i;
+	const struct gpu_report_collective *collective;
+	size_t i;
 
-	for (i = 0; i < read->nr_operations; i++) {
-		operation = &read->operations[i];
-		if (operation->captured)
+	for (i = 0; i < process->report->nr_collectives; i++) {
+		collective = &process->report->collectives[i];
+		if (collective->captured)
 			continue;
-		row = &rows[nr++];
-		*row = (struct row){ .operation = operation->operation,
-				     .datatype = operation->datatype,
-				     .process = operation->process,
-				     .index = i,
-				     .comm_va = operation->comm,
-				     .calls = (double)operation->calls,
-				     .bytes = (double)operation->bytes / (double)operation->calls,
-				     .ns = (double)operation->ns,
-				     .max_ns = (double)operation->max_ns };
-		comm_find(read, runs, row);
-		row->returned = row->calls - nr_open(read, operation);
+		rows[nr] = (struct row){ .operation = collective->operation,
+					 .datatype = collective->datatype,
+					 .process = process,
+					 .index = nr,
+					 .comm_va = collective->comm,
+					 .calls = (double)collective->calls,
+					 .bytes = (double)collective->bytes /
+						  (double)collective->calls,
+					 .ns = (double)collective->ns,
+					 .max_ns = (double)collective->max_ns };
+		rows[nr].returned = rows[nr].calls - nr_open(process->report, collective);
+		comm_find(runs, &rows[nr++]);
 	}
 	return nr;
 }
 
-static size_t completions_fill(const struct gpu_read *read, const uint32_t *runs, struct row *rows)
+static size_t completions_fill(const struct gpu_read_process *process, const uint32_t *runs,
+			       struct row *rows, size_t nr)
 {
-	const struct gpu_read_completion *completion;
-	size_t nr = 0, i;
+	const struct gpu_report_completion *completion;
+	size_t i;
 
-	for (i = 0; i < read->nr_completions; i++) {
-		completion = &read->completions[i];
+	for (i = 0; i < process->report->nr_completions; i++) {
+		completion = &process->report->completions[i];
 		if (!completion->count)
 			continue;
 		rows[nr] = (struct row){ .operation = completion->operation,
 					 .datatype = completion->datatype,
-					 .process = completion->process,
-					 .index = i,
+					 .process = process,
+					 .index = nr,
 					 .comm_va = completion->comm,
 					 .calls = (double)completion->count,
 					 .returned = (double)completion->count,
@@ -187,7 +188,7 @@ static size_t completions_fill(const struct gpu_read *read, const uint32_t *runs
 					 .ns = (double)completion->ns,
 					 .max_ns = (double)completion->max_ns,
 					 .within_ns = (double)completion->within_ns };
-		comm_find(read, runs, &rows[nr++]);
+		comm_find(runs, &rows[nr++]);
 	}
 	return nr;
 }
@@ -338,7 +339,7 @@ static void add_row(struct nccl_writer *w, const struct row *row, bool completio
 		buf_printf(w->dst, "%6" PRIu32 "  ", row->comm->rank);
 	else
 		buf_printf(w->dst, "%6s  ", "?");
-	nccl_add_process(w, &w->read->processes[row->process]);
+	nccl_add_process(w, row->process);
 	buf_add_char(w->dst, '\n');
 }
 
@@ -381,21 +382,23 @@ static void add_set(struct nccl_writer *w, const struct set *set, bool completio
 	add_row(w, &set->rows[set->nr - 1], completions);
 }
 
-static int add_sets(struct nccl_writer *w, size_t nr, bool completions)
+static int add_sets(struct nccl_writer *w, size_t max, bool completions)
 {
-	__cleanup(free_mem) struct row *rows = calloc(nr + 1, sizeof(*rows));
-	__cleanup(free_mem) struct row *copies = calloc(nr + 1, sizeof(*copies));
-	__cleanup(free_mem) struct set *of = calloc(2 * nr + 1, sizeof(*of));
+	__cleanup(free_mem) struct row *rows = calloc(max + 1, sizeof(*rows));
+	__cleanup(free_mem) struct row *copies = calloc(max + 1, sizeof(*copies));
+	__cleanup(free_mem) struct set *of = calloc(2 * max + 1, sizeof(*of));
 	__cleanup(free_mem) uint32_t *runs = NULL;
 	struct sets sets = { .sets = of, .copies = copies };
-	size_t shown, i;
+	const struct gpu_read_process *process;
+	size_t nr = 0, shown, i;
 
 	if (nccl_runs(w->read, &runs) || !rows || !copies || !of)
 		return -ENOMEM;
-	if (completions)
-		nr = completions_fill(w->read, runs, rows);
-	else
-		nr = rows_fill(w->read, runs, rows);
+	for (i = 0; i < w->read->nr_processes; i++) {
+		process = &w->read->processes[i];
+		nr = completions ? completions_fill(process, runs, rows, nr)
+				 : rows_fill(process, runs, rows, nr);
+	}
 	sets_fill(&sets, rows, nr);
 	shown = sets.nr < w->rows ? sets.nr : w->rows;
 	for (i = 0; i < shown; i++)
@@ -416,10 +419,10 @@ int nccl_add_times(struct nccl_writer *w)
 			"the fastest;\nWithin: so much earlier they may have been\n");
 		err = add_sets(w, w->read->nr_completions, true);
 	}
-	if (err || !w->read->nr_operations)
+	if (err || !w->read->nr_collectives)
 		return err;
 	buf_add_str(w->dst,
 		    "\nTime in calls on the host, the slowest against the fastest; what the GPU "
 		    "does after\na call has returned is not in it\n");
-	return add_sets(w, w->read->nr_operations, false);
+	return add_sets(w, w->read->nr_collectives, false);
 }

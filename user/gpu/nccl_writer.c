@@ -28,12 +28,14 @@ void nccl_add_cell(struct nccl_writer *w, const char *name, size_t columns)
 		buf_add_char(w->dst, ' ');
 }
 
-void nccl_add_process(struct nccl_writer *w, const struct gpu_read_process *process)
+void nccl_add_process(struct nccl_writer *w, const struct gpu_read_process *from)
 {
+	const struct gpu_report_process *process = from->report;
+
 	if (w->read->nr_files > 1)
-		buf_printf(w->dst, "[%u] ", process->file + 1);
-	nccl_add_name(w, w->read->files[process->file].host, MAX_HOST);
-	buf_printf(w->dst, " pid %" PRIu64 " ", process->pid);
+		buf_printf(w->dst, "[%u] ", from->file + 1);
+	nccl_add_name(w, w->read->files[from->file].report.host, MAX_HOST);
+	buf_printf(w->dst, " pid %" PRIu32 " ", process->pid);
 	nccl_add_name(w, *process->ray_task ? process->ray_task : process->name, MAX_NAME);
 	if (!*process->pod)
 		return;

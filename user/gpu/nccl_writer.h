@@ -11,8 +11,8 @@
 #include "base/buf.h"
 
 struct gpu_read;
-struct gpu_read_open;
 struct gpu_read_process;
+struct gpu_report_open;
 
 struct nccl_writer {
 	struct buf *dst;
@@ -27,10 +27,11 @@ void nccl_add_name(struct nccl_writer *w, const char *name, size_t columns);
 /* The same, with blanks behind. */
 void nccl_add_cell(struct nccl_writer *w, const char *name, size_t columns);
 /* "[2] node-1 pid 4242 ray::Trainer.fit, pod ml/job-0" */
-void nccl_add_process(struct nccl_writer *w, const struct gpu_read_process *process);
+void nccl_add_process(struct nccl_writer *w, const struct gpu_read_process *from);
 uint64_t nccl_ns(double seconds);
 /* A call that had not returned, and its stack: whole lines. of_many: it is the longest of them. */
-void nccl_add_open(struct nccl_writer *w, const struct gpu_read_open *open, bool of_many);
+void nccl_add_open(struct nccl_writer *w, const struct gpu_read_process *process,
+		   const struct gpu_report_open *open, bool of_many);
 /* Of one that is in none: where it is, or how to learn that: whole lines. of_many: it is one of them. */
 void nccl_add_elsewhere(struct nccl_writer *w, const struct gpu_read_process *process,
 			bool of_many);

@@ -3,9 +3,10 @@
 #define BPFPROF_GPU_REPORT_H
 
 /*
- * What `bpfprof gpu` tells of CUDA and NCCL, as a table for people and as JSON (which
- * `report --nccl` reads). Plain arrays, borrowed while it is written. Every string may come from a
- * target and is made safe here; "" is what is not known, and none is NULL unless said.
+ * What `bpfprof gpu` reports of CUDA and NCCL, as a table for people and as JSON, which
+ * `report --nccl` reads into the same structs (gpu/report_fields.h has the keys). Plain arrays,
+ * borrowed while the report is written. Every string may come from a target and is made safe when it is
+ * written; "" is not known, and no string is NULL unless its comment says so.
  */
 
 #include <stdbool.h>
@@ -147,8 +148,6 @@ struct gpu_report_where {
 	size_t nr_stack;
 };
 
-#define GPU_REPORT_WHERE 2
-
 struct gpu_report_process {
 	uint32_t pid;
 	const char *name, *container, *pod, *namespace, *ray_task, *rank;
@@ -178,7 +177,7 @@ struct gpu_report_process {
 	uint64_t gc_calls, gc_ns,
 		gc_max_ns; /* Python's collections, which are among the calls, too */
 	/* gpu_json() alone shows them; the main thread is the first. None: not read. */
-	struct gpu_report_where where[GPU_REPORT_WHERE];
+	const struct gpu_report_where *where;
 	size_t nr_where;
 };
 
@@ -212,6 +211,10 @@ struct gpu_report_options {
 	size_t columns; /* 0 = 80 */
 	size_t screen_rows; /* of a screen for a first page, before all; 0: none */
 };
+
+/* The communicator at that address in a process, or NULL. */
+const struct gpu_report_comm *gpu_report_comm_of(const struct gpu_report_process *process,
+						 uint64_t comm);
 
 #define GPU_OVERVIEW_HEAD 5 /* lines at its top that are always there */
 

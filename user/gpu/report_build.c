@@ -22,6 +22,7 @@
 #include "gpu/launch_library.h"
 #include "gpu/recent.h"
 #include "gpu/report.h"
+#include "gpu/report_arrays.h"
 #include "gpu/trace.h"
 #include "gpu/waits.h"
 #include "kernel/probes/gpu_probes.h"
@@ -62,6 +63,9 @@ struct text {
 	size_t nr_frames;
 	struct gpu_report_grouped *grouped; /* in groups that these end */
 	size_t nr_grouped;
+	struct gpu_report_where *where; /* of absent ranks */
+	size_t nr_where;
+	struct gpu_arrays arrays; /* all these */
 	struct stats_reasons lost;
 };
 
@@ -518,14 +522,17 @@ static struct gpu_report_memory memory_of(const struct call_table_process *proce
 }
 
 /* Its strings are borrowed. */
-static void where_fill(struct gpu_report_process *to, const struct absent_rank *from)
+static void where_fill(struct text *t, struct gpu_report_process *to,
+		       const struct absent_rank *from)
 {
 	const struct absent_rank_thread *thread;
+	size_t i;
 
-	for (; from && to->nr_where < from->nr_threads && to->nr_where < GPU_REPORT_WHERE;
-	     to->nr_where++) {
-		thread = &from->threads[to->nr_where];
-		to->where[to->nr_where] =
+	to->where = t->where + t->nr_where;
+	to->nr_where = from ? from->nr_threads : 0;
+	for (i = 0; i < to->nr_where; i++) {
+		thread = &from->threads[i];
+		t->where[t->nr_where++] =
 			(struct gpu_report_where){ .tid = thread->tid,
 						   .thread = thread->name,
 						   .was_in_nccl = thread->was_in_nccl,
@@ -593,7 +600,7 @@ static int process_fill(struct text *t, struct gpu_report_process *to,
 	for (i = 0; i < nr_before && !from->ended; i++)
 		if (is_of(from, before[i].pid, before[i].start_ns))
 			before_add(t, to, &before[i]);
-	where_fill(to, absent_ranks_of(t->job->where, from->kernel_pid, from->start_ns));
+	where_fill(t, to, absent_ranks_of(t->job->where, from->kernel_pid, from->start_ns));
 	return err;
 }
 
@@ -648,26 +655,26 @@ static int fill(struct text *t)
 	processes = call_table_processes(t->job->watch.tally, &nr);
 	libraries = gpu_probes_libraries(t->job->watch.probes, &nr_libraries);
 	t->functions = gpu_functions(&t->nr_functions);
-	t->libraries = calloc(nr_libraries + 1, sizeof(*t->libraries));
-	t->processes = calloc(nr + 1, sizeof(*t->processes));
-	t->silent = calloc(nr + 1, sizeof(*t->silent));
-	t->calls = calloc(picture->nr_counts + 1, sizeof(*t->calls));
-	t->launches = calloc(picture->nr_counts + 1, sizeof(*t->launches));
-	t->graphs = calloc(picture->nr_counts + 1, sizeof(*t->graphs));
-	t->nodes = calloc(call_table_nr_nodes(t->job->watch.tally) + 1, sizeof(*t->nodes));
-	t->copies = calloc(picture->nr_counts + 1, sizeof(*t->copies));
-	t->collectives = calloc(picture->nr_counts + 1, sizeof(*t->collectives));
+	t->libraries = gpu_arrays_add(&t->arrays, nr_libraries, sizeof(*t->libraries));
+	t->processes = gpu_arrays_add(&t->arrays, nr, sizeof(*t->processes));
+	t->silent = gpu_arrays_add(&t->arrays, nr, sizeof(*t->silent));
+	t->calls = gpu_arrays_add(&t->arrays, picture->nr_counts, sizeof(*t->calls));
+	t->launches = gpu_arrays_add(&t->arrays, picture->nr_counts, sizeof(*t->launches));
+	t->graphs = gpu_arrays_add(&t->arrays, picture->nr_counts, sizeof(*t->graphs));
+	t->nodes = gpu_arrays_add(&t->arrays, call_table_nr_nodes(t->job->watch.tally),
+				  sizeof(*t->nodes));
+	t->copies = gpu_arrays_add(&t->arrays, picture->nr_counts, sizeof(*t->copies));
+	t->collectives = gpu_arrays_add(&t->arrays, picture->nr_counts, sizeof(*t->collectives));
 	gpu_waits_poll(t->job->watch.waits);
 	gpu_waits_rows(t->job->watch.waits, &nr_rows);
-	t->completions = calloc(nr_rows + 1, sizeof(*t->completions));
+	t->completions = gpu_arrays_add(&t->arrays, nr_rows, sizeof(*t->completions));
 	gpu_inflight_calls(t->job->before, &nr_before);
-	t->comms = calloc(picture->nr_comms + nr_before + 1, sizeof(*t->comms));
-	t->open = calloc(picture->nr_open + nr_before + 1, sizeof(*t->open));
-	t->frames = calloc(MAX_STACK_FRAMES, sizeof(*t->frames));
-	t->grouped = calloc(MAX_GROUPED, sizeof(*t->grouped));
-	if (!t->libraries || !t->processes || !t->silent || !t->calls || !t->launches ||
-	    !t->graphs || !t->nodes || !t->copies || !t->collectives || !t->completions ||
-	    !t->comms || !t->open || !t->frames || !t->grouped)
+	t->comms = gpu_arrays_add(&t->arrays, picture->nr_comms + nr_before, sizeof(*t->comms));
+	t->open = gpu_arrays_add(&t->arrays, picture->nr_open + nr_before, sizeof(*t->open));
+	t->frames = gpu_arrays_add(&t->arrays, MAX_STACK_FRAMES, sizeof(*t->frames));
+	t->grouped = gpu_arrays_add(&t->arrays, MAX_GROUPED, sizeof(*t->grouped));
+	t->where = gpu_arrays_add(&t->arrays, nr * ABSENT_RANKS_THREADS, sizeof(*t->where));
+	if (t->arrays.failed)
 		return -ENOMEM;
 	libraries_fill(t, libraries, nr_libraries);
 	for (i = 0; i < nr && !err; i++) {
@@ -719,19 +726,6 @@ int gpu_report_build(struct buf *dst, struct gpu_job *job, const struct gpu_snap
 	else if (!err)
 		gpu_table(dst, &t.report, &table);
 	strtab_free(t.strings);
-	free(t.libraries);
-	free(t.processes);
-	free(t.silent);
-	free(t.calls);
-	free(t.launches);
-	free(t.graphs);
-	free(t.nodes);
-	free(t.copies);
-	free(t.collectives);
-	free(t.completions);
-	free(t.comms);
-	free(t.open);
-	free(t.frames);
-	free(t.grouped);
+	gpu_arrays_fini(&t.arrays);
 	return err ?: buf_error(dst);
 }

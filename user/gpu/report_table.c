@@ -23,21 +23,10 @@
 
 /* Calls that have not returned. */
 
-static const struct gpu_report_comm *comm_find(const struct gpu_report_process *process,
-					       uint64_t comm)
-{
-	size_t i;
-
-	for (i = 0; i < process->nr_comms; i++)
-		if (process->comms[i].comm == comm)
-			return &process->comms[i];
-	return NULL;
-}
-
 /* What follows it tells of a call in it, too. */
 static void add_comm_of(struct gpu_writer *w, uint64_t va)
 {
-	const struct gpu_report_comm *comm = comm_find(w->process, va);
+	const struct gpu_report_comm *comm = gpu_report_comm_of(w->process, va);
 
 	buf_printf(w->dst, "communicator 0x%" PRIx64 ", ", va);
 	if (comm && comm->known)
@@ -413,7 +402,7 @@ static void add_comms(struct gpu_writer *w)
 		gpu_add_more(w, process->nr_comms, shown);
 	free(rows);
 	for (i = 0; i < process->nr_collectives; i++) {
-		if (comm_find(process, process->collectives[i].comm))
+		if (gpu_report_comm_of(process, process->collectives[i].comm))
 			continue;
 		for (k = 0; k < i; k++)
 			if (process->collectives[k].comm == process->collectives[i].comm)
