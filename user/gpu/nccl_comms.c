@@ -150,15 +150,9 @@ static int compare(const void *first, const void *second)
 	const struct member *m = first, *n = second;
 	const struct gpu_report_comm *a = m->comm, *b = n->comm;
 
-	if (a->hash != b->hash)
-		return a->hash < b->hash ? -1 : 1;
-	if (a->size != b->size)
-		return a->size < b->size ? -1 : 1;
-	if (a->rank != b->rank)
-		return a->rank < b->rank ? -1 : 1;
-	if (m->process != n->process)
-		return m->process < n->process ? -1 : 1;
-	return a < b ? -1 : a > b;
+	return GPU_ORDER(a->hash, b->hash) ?: GPU_ORDER(a->size, b->size) ?:
+	       GPU_ORDER(a->rank, b->rank) ?: GPU_ORDER(m->process, n->process) ?:
+	       GPU_ORDER(a, b);
 }
 
 static bool same_comm(const struct member *a, const struct member *b)
@@ -755,9 +749,7 @@ static int compare_groups(const void *first, const void *second)
 {
 	const struct group *a = first, *b = second;
 
-	if (a->severity != b->severity)
-		return a->severity > b->severity ? -1 : 1;
-	return a->members < b->members ? -1 : a->members > b->members;
+	return GPU_ORDER(b->severity, a->severity) ?: GPU_ORDER(a->members, b->members);
 }
 
 static void add_group(struct nccl_writer *w, const struct group *group)

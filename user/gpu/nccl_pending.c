@@ -30,22 +30,16 @@ static int compare_comm(const void *first, const void *second)
 	const struct row *m = first, *n = second;
 	const struct gpu_report_completion *a = m->oldest, *b = n->oldest;
 
-	if (m->process != n->process)
-		return m->process < n->process ? -1 : 1;
-	if (a->comm != b->comm)
-		return a->comm < b->comm ? -1 : 1;
-	if (a->pending_seconds != b->pending_seconds)
-		return a->pending_seconds > b->pending_seconds ? -1 : 1;
-	return a < b ? -1 : a > b;
+	return GPU_ORDER(m->process, n->process) ?: GPU_ORDER(a->comm, b->comm) ?:
+	       GPU_ORDER(b->pending_seconds, a->pending_seconds) ?: GPU_ORDER(a, b);
 }
 
 static int compare_age(const void *first, const void *second)
 {
 	const struct row *a = first, *b = second;
 
-	if (a->oldest->pending_seconds != b->oldest->pending_seconds)
-		return a->oldest->pending_seconds > b->oldest->pending_seconds ? -1 : 1;
-	return compare_comm(first, second);
+	return GPU_ORDER(b->oldest->pending_seconds, a->oldest->pending_seconds)
+		       ?: compare_comm(first, second);
 }
 
 /* One row of each process and communicator. */

@@ -17,7 +17,6 @@
 
 #define MAX_ALIKE 8 /* of which each is named, unless all rows were asked for */
 #define MAX_RANK 32 /* columns */
-#define MAX_RANK_DIGITS 9
 
 /* A call, or a process that is in none. */
 struct place {
@@ -38,46 +37,30 @@ struct places {
 	size_t nr_runs;
 };
 
-static int compare_numbers(uint64_t a, uint64_t b)
-{
-	return a < b ? -1 : a > b;
-}
-
-static int compare_pointers(const void *a, const void *b)
-{
-	return compare_numbers((uintptr_t)a, (uintptr_t)b);
-}
-
 /* Equal strings are one, in read. */
 static int compare_frames(const char *const *a, size_t nr_a, const char *const *b, size_t nr_b)
 {
-	int order = compare_numbers(nr_a, nr_b);
+	int order = GPU_ORDER(nr_a, nr_b);
 	size_t i;
 
 	for (i = 0; i < nr_a && !order; i++)
-		order = compare_pointers(a[i], b[i]);
+		order = GPU_ORDER(a[i], b[i]);
 	return order;
 }
 
-/* As they were read. */
+/* The order in which they were read. */
 static int compare_order(const struct place *a, const struct place *b)
 {
-	int order = compare_pointers(a->process, b->process);
-
-	return order ? order : compare_pointers(a->open, b->open);
+	return GPU_ORDER(a->process, b->process) ?: GPU_ORDER(a->open, b->open);
 }
 
 static int compare_calls(const struct place *first, const struct place *second)
 {
 	const struct gpu_report_open *a = first->open, *b = second->open;
-	int order = compare_pointers(a->function, b->function);
+	int order = GPU_ORDER(a->function, b->function) ?: GPU_ORDER(a->bytes, b->bytes) ?:
+	       GPU_ORDER(!!a->group.nr, !!b->group.nr) ?:
+	       compare_frames(a->stack, a->nr_stack, b->stack, b->nr_stack);
 
-	if (!order)
-		order = compare_numbers(a->bytes, b->bytes);
-	if (!order)
-		order = compare_numbers(!!a->group.nr, !!b->group.nr);
-	if (!order)
-		order = compare_frames(a->stack, a->nr_stack, b->stack, b->nr_stack);
 	/* What a group has in it is of its process alone, and what has no stack is at no place. */
 	return order || (!a->group.nr && a->nr_stack) ? order : compare_order(first, second);
 }
@@ -86,7 +69,7 @@ static int compare_where(const struct place *first, const struct place *second)
 {
 	const struct gpu_report_process *a = first->process->report, *b = second->process->report;
 	const struct gpu_report_where *at, *other;
-	int order = compare_numbers(a->nr_where, b->nr_where);
+	int order = GPU_ORDER(a->nr_where, b->nr_where);
 	size_t i;
 
 	/* Those of which it is not known are at no place. */
@@ -95,9 +78,8 @@ static int compare_where(const struct place *first, const struct place *second)
 	for (i = 0; i < a->nr_where && !order; i++) {
 		at = &a->where[i];
 		other = &b->where[i];
-		order = compare_pointers(at->thread, other->thread);
-		if (!order)
-			order = compare_numbers(at->running, other->running);
+		order = GPU_ORDER(at->thread, other->thread)
+				?: GPU_ORDER(at->running, other->running);
 		if (!order)
 			order = at->nr_stack || other->nr_stack
 					? compare_frames(at->stack, at->nr_stack, other->stack,
@@ -115,9 +97,7 @@ static int compare_place(const struct place *a, const struct place *b)
 
 static int compare_places(const void *first, const void *second)
 {
-	int order = compare_place(first, second);
-
-	return order ? order : compare_order(first, second);
+	return compare_place(first, second) ?: compare_order(first, second);
 }
 
 /* The fewest first, else as they were read. */
@@ -125,9 +105,9 @@ static int compare_runs(const void *first, const void *second, void *arg)
 {
 	const struct run *a = first, *b = second;
 	const struct places *places = arg;
-	int order = compare_numbers(a->nr_processes, b->nr_processes);
 
-	return order ? order : compare_order(&places->at[a->first], &places->at[b->first]);
+	return GPU_ORDER(a->nr_processes, b->nr_processes)
+		       ?: compare_order(&places->at[a->first], &places->at[b->first]);
 }
 
 /* Those of one process stand together. */
@@ -156,21 +136,11 @@ static int runs_find(struct places *places)
 	return 0;
 }
 
-static bool rank_of(const struct gpu_report_process *process, uint32_t *ret)
-{
-	size_t len = strlen(process->rank);
-
-	if (!len || len > MAX_RANK_DIGITS || strspn(process->rank, "0123456789") != len)
-		return false;
-	*ret = (uint32_t)strtoul(process->rank, NULL, 10);
-	return true;
-}
-
 static int compare_ranks(const void *first, const void *second)
 {
 	const uint32_t *a = first, *b = second;
 
-	return compare_numbers(*a, *b);
+	return GPU_ORDER(*a, *b);
 }
 
 /* ", ranks 0-2, 5": by their environments, as far as these tell. 0 or -ENOMEM. */
@@ -183,7 +153,7 @@ static int add_ranks(const struct places *places, const struct run *run)
 	if (!ranks)
 		return -ENOMEM;
 	for (i = 0; i < run->nr; i++)
-		nr += rank_of(places->at[run->first + i].process->report, &ranks[nr]);
+		nr += gpu_read_number(places->at[run->first + i].process->report->rank, &ranks[nr]);
 	if (!nr)
 		return 0;
 	qsort(ranks, nr, sizeof(*ranks), compare_ranks);

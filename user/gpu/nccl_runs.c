@@ -20,9 +20,7 @@ static int compare(const void *first, const void *second)
 {
 	const struct seen *a = first, *b = second;
 
-	if (a->hash != b->hash)
-		return a->hash < b->hash ? -1 : 1;
-	return a->file < b->file ? -1 : a->file > b->file;
+	return GPU_ORDER(a->hash, b->hash) ?: GPU_ORDER(a->file, b->file);
 }
 
 /* The least file of its run, as far as that is known. */

@@ -50,25 +50,15 @@ struct set {
 
 static int compare_kind(const struct row *a, const struct row *b)
 {
-	int order = strcmp(a->operation, b->operation);
-
-	if (!order)
-		order = strcmp(a->datatype, b->datatype);
-	if (!order && a->size != b->size)
-		order = a->size < b->size ? -1 : 1;
-	return order;
+	return strcmp(a->operation, b->operation) ?: strcmp(a->datatype, b->datatype) ?:
+		       GPU_ORDER(a->size, b->size);
 }
 
 static int compare_bytes(const void *first, const void *second)
 {
 	const struct row *a = first, *b = second;
-	int order = compare_kind(a, b);
 
-	if (order)
-		return order;
-	if (a->bytes != b->bytes)
-		return a->bytes < b->bytes ? -1 : 1;
-	return a->index < b->index ? -1 : a->index > b->index;
+	return compare_kind(a, b) ?: GPU_ORDER(a->bytes, b->bytes) ?: GPU_ORDER(a->index, b->index);
 }
 
 /* By run and communicator, then as compare_bytes(). */
@@ -76,44 +66,31 @@ static int compare_comm(const void *first, const void *second)
 {
 	const struct row *a = first, *b = second;
 
-	if (a->run != b->run)
-		return a->run < b->run ? -1 : 1;
-	if (a->hash != b->hash)
-		return a->hash < b->hash ? -1 : 1;
-	return compare_bytes(first, second);
+	return GPU_ORDER(a->run, b->run) ?: GPU_ORDER(a->hash, b->hash) ?:
+	       compare_bytes(first, second);
 }
 
 static int compare_source(const void *first, const void *second)
 {
 	const struct row *a = first, *b = second;
 
-	if (a->process != b->process)
-		return a->process < b->process ? -1 : 1;
-	if (a->comm_va != b->comm_va)
-		return a->comm_va < b->comm_va ? -1 : 1;
-	return a->index < b->index ? -1 : a->index > b->index;
+	return GPU_ORDER(a->process, b->process) ?: GPU_ORDER(a->comm_va, b->comm_va) ?:
+	       GPU_ORDER(a->index, b->index);
 }
 
 static int compare_mean(const void *first, const void *second)
 {
 	const struct row *a = first, *b = second;
 
-	if (a->mean_ns != b->mean_ns)
-		return a->mean_ns > b->mean_ns ? -1 : 1;
-	return compare_source(first, second);
+	return GPU_ORDER(b->mean_ns, a->mean_ns) ?: compare_source(first, second);
 }
 
 static int compare_sets(const void *first, const void *second)
 {
 	const struct set *a = first, *b = second;
 
-	if (a->ratio != b->ratio)
-		return a->ratio > b->ratio ? -1 : 1;
-	if (a->ns != b->ns)
-		return a->ns > b->ns ? -1 : 1;
-	if (a->of_comm != b->of_comm)
-		return a->of_comm ? -1 : 1;
-	return a->rows < b->rows ? -1 : a->rows > b->rows;
+	return GPU_ORDER(b->ratio, a->ratio) ?: GPU_ORDER(b->ns, a->ns) ?:
+	       GPU_ORDER(b->of_comm, a->of_comm) ?: GPU_ORDER(a->rows, b->rows);
 }
 
 /* Finds the communicator of a row, and its run. */

@@ -216,6 +216,9 @@ struct gpu_report_options {
 const struct gpu_report_comm *gpu_report_comm_of(const struct gpu_report_process *process,
 						 uint64_t comm);
 
+/* The order of two numbers or pointers for qsort(); several are chained with ?: */
+#define GPU_ORDER(a, b) (((a) > (b)) - ((a) < (b)))
+
 #define GPU_OVERVIEW_HEAD 5 /* lines at its top that are always there */
 
 /*

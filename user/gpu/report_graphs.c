@@ -34,7 +34,7 @@ static int compare_kernels(const void *a, const void *b)
 {
 	const struct graph_kernel *x = a, *y = b;
 
-	return strcmp(x->name, y->name) ?: (x->graph > y->graph) - (x->graph < y->graph);
+	return strcmp(x->name, y->name) ?: GPU_ORDER(x->graph, y->graph);
 }
 
 /* By name. How many there are. */

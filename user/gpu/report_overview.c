@@ -158,9 +158,7 @@ static int compare_stuck(const void *a, const void *b)
 {
 	const struct stuck *x = a, *y = b;
 
-	if (x->seconds != y->seconds)
-		return x->seconds > y->seconds ? -1 : 1;
-	return x->process < y->process ? -1 : x->process > y->process;
+	return GPU_ORDER(y->seconds, x->seconds) ?: GPU_ORDER(x->process, y->process);
 }
 
 static size_t stuck_fill(const struct gpu_report *report, struct stuck *stuck)
@@ -277,11 +275,8 @@ static int compare_recent(const void *a, const void *b)
 {
 	const struct kernel *x = a, *y = b;
 
-	if (x->recent != y->recent)
-		return x->recent > y->recent ? -1 : 1;
-	if (x->calls != y->calls)
-		return x->calls > y->calls ? -1 : 1;
-	return strcmp(x->name, y->name);
+	return GPU_ORDER(y->recent, x->recent) ?: GPU_ORDER(y->calls, x->calls) ?:
+	       strcmp(x->name, y->name);
 }
 
 /* Of all processes, each once. */

@@ -548,13 +548,8 @@ static int compare_processes(const void *a, const void *b)
 {
 	const struct ranked *x = a, *y = b;
 
-	if (x->hung != y->hung)
-		return x->hung > y->hung ? -1 : 1;
-	if (x->launches != y->launches)
-		return x->launches > y->launches ? -1 : 1;
-	if (x->blocked_ns != y->blocked_ns)
-		return x->blocked_ns > y->blocked_ns ? -1 : 1;
-	return x->index < y->index ? -1 : x->index > y->index;
+	return GPU_ORDER(y->hung, x->hung) ?: GPU_ORDER(y->launches, x->launches) ?:
+	       GPU_ORDER(y->blocked_ns, x->blocked_ns) ?: GPU_ORDER(x->index, y->index);
 }
 
 /* Those with calls that hang first, then those that do most now: to be freed. */

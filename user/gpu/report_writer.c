@@ -104,16 +104,9 @@ void gpu_add_time(struct gpu_writer *w, uint64_t ns)
 static int compare_ranked(const void *a, const void *b)
 {
 	const struct gpu_row *x = a, *y = b;
-	int order;
 
-	if (x->key != y->key)
-		return x->key > y->key ? -1 : 1;
-	if (x->calls != y->calls)
-		return x->calls > y->calls ? -1 : 1;
-	order = strcmp(x->name, y->name);
-	if (order)
-		return order;
-	return x->index < y->index ? -1 : x->index > y->index;
+	return GPU_ORDER(y->key, x->key) ?: GPU_ORDER(y->calls, x->calls) ?:
+	       strcmp(x->name, y->name) ?: GPU_ORDER(x->index, y->index);
 }
 
 void *gpu_rows_new(struct gpu_writer *w, size_t nr, size_t size)
