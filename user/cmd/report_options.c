@@ -9,14 +9,9 @@
 #include "formats/profile_read.h"
 #include "gpu/report_read.h"
 #include "options/outputs.h"
+#include "options/values.h"
 
 #define AT(field) FLAG_AT(struct report_options, field)
-
-static int reason(struct buf *why, const char *text)
-{
-	buf_add_str(why, text);
-	return -EINVAL;
-}
 
 static int take_file(void *object, const char *value, struct buf *why)
 {
@@ -26,10 +21,10 @@ static int take_file(void *object, const char *value, struct buf *why)
 	if (!*value)
 		return -EINVAL;
 	if (options->nr_files >= PROFILE_READ_FILES)
-		return reason(why, "at most 16384 files are read");
+		return value_refuse(why, "at most 16384 files are read");
 	for (i = 0; !strcmp(value, "-") && i < options->nr_files; i++)
 		if (!strcmp(options->files[i], "-"))
-			return reason(why, "standard input is read once");
+			return value_refuse(why, "standard input is read once");
 	return names_add(&options->files, &options->nr_files, value, strlen(value));
 }
 
@@ -145,12 +140,13 @@ static int check_files(void *object, struct buf *error)
 	size_t i, nr = 0;
 
 	if (options->nccl && options->nr_files > GPU_READ_FILES)
-		return reason(error, "--nccl: at most 1024 files are read");
+		return value_refuse(error, "--nccl: at most 1024 files are read");
 	for (i = 0; i < options->nr_files && options->tasks; i++)
 		nr += is_timeline(options->files[i]);
 	if (nr && nr < options->nr_files)
-		return reason(error, "--tasks: timelines (.json) or profiles, not both: a timeline "
-				     "has the CPU time, too");
+		return value_refuse(error,
+				    "--tasks: timelines (.json) or profiles, not both: a timeline "
+				    "has the CPU time, too");
 	options->timelines = nr > 0;
 	return 0;
 }
@@ -161,9 +157,9 @@ static int check_by_and_diff(void *object, struct buf *error)
 
 	if (options->record.nr_outputs && options->by != TALLY_FUNCTION &&
 	    (!tally_is_of_groups(options->by) || options->by == TALLY_THREAD))
-		return reason(error, "--by: with -o it must be process, rank, task or pod");
+		return value_refuse(error, "--by: with -o it must be process, rank, task or pod");
 	if (options->diff && options->nr_files != 2)
-		return reason(error, "--diff: compares two files, first the one from before");
+		return value_refuse(error, "--diff: compares two files, first the one from before");
 	return 0;
 }
 
@@ -175,7 +171,7 @@ static int choose_formats(void *object, struct buf *error)
 
 	for (size_t i = 0; i < options->record.nr_outputs && options->diff && !err; i++)
 		if (outputs[i].format != OUTPUT_HTML && outputs[i].format != OUTPUT_SVG)
-			err = reason(error, "--diff: with -o it writes .html and .svg only");
+			err = value_refuse(error, "--diff: with -o it writes .html and .svg only");
 	return err;
 }
 
@@ -224,10 +220,8 @@ static const char report_about[] =
 	"fewer calls, and those that no file has. Then the time per call of each operation\n"
 	"and size, the slowest rank or run against the fastest, and devices whose memory is\n"
 	"nearly full. Calls are counted from when bpfprof came: watch all nodes at the same\n"
-	"time. Of a call that began before only where it is is known.\n"
-	"\n";
+	"time. Of a call that began before only where it is is known.\n";
 static const char report_notes[] =
-	"\n"
 	"Examples:\n"
 	"  bpfprof report cpu.pb.gz --sort total --rows 20        a table of functions\n"
 	"  bpfprof report node*.pb.gz --by process                who takes the time?\n"

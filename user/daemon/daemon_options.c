@@ -19,12 +19,6 @@
 #define TOKEN_FILE_BYTES 4096
 #define TOKEN_BLANKS " \t\r\n"
 
-static int refuse(struct buf *why, const char *text)
-{
-	buf_add_str(why, text);
-	return -EINVAL;
-}
-
 static int take_output(void *object, const char *value, struct buf *why)
 {
 	struct daemon_options *options = object;
@@ -33,14 +27,14 @@ static int take_output(void *object, const char *value, struct buf *why)
 	int err;
 
 	if (!*value || !strcmp(value, "-"))
-		return refuse(why, "must be a folder");
+		return value_refuse(why, "must be a folder");
 	err = output_expand_path(&expanded, value, &names);
 	if (err == -EINVAL)
-		return refuse(why, "after % only h, p, t, w, {NAME} and % are understood");
+		return value_refuse(why, "after % only h, p, t, w, {NAME} and % are understood");
 	if (err == -ENOENT)
-		return refuse(why, "names an environment variable that is not set");
+		return value_refuse(why, "names an environment variable that is not set");
 	if (err && err != -ENOMEM)
-		return refuse(why, "the name is too long");
+		return value_refuse(why, "the name is too long");
 	return err ? err : value_string(&options->output, value);
 }
 
@@ -66,10 +60,11 @@ static int take_token(void *object, const char *value, struct buf *why)
 	while (end > at && strchr(TOKEN_BLANKS, end[-1]))
 		*--end = 0;
 	if (!at || !*at)
-		return refuse(why, "there is no token in that file");
+		return value_refuse(why, "there is no token in that file");
 	for (end = at; *end; end++)
 		if (*end <= ' ' || *end > '~')
-			return refuse(why, "a token is one word of printable ASCII characters");
+			return value_refuse(why,
+					    "a token is one word of printable ASCII characters");
 	return value_string(&options->token, at);
 }
 
@@ -179,10 +174,8 @@ static const char daemon_about[] =
 	"Profiles the whole machine for ever: a set of files per interval,\n"
 	"DIR/cpu-<start, UTC>-<seconds>s.pb.gz, .folded and .html, and links latest.*\n"
 	"to the newest; with --gpu cuda-... of CUDA's and NCCL's calls beside them, with\n"
-	"links latest.cuda.*. SIGTERM writes what there is and ends.\n"
-	"\n";
+	"links latest.cuda.*. SIGTERM writes what there is and ends.\n";
 static const char daemon_notes[] =
-	"\n"
 	"Every flag can also be set in the environment, BPFPROF_RETAIN_AGE=48h, or in the\n"
 	"file of --config; the command line wins, then the environment. On SIGHUP that\n"
 	"file is read again: --retain-age, --retain-bytes, --log-level, --pid,\n"

@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/names.h"
 #include "daemon/push_request.h"
+#include "options/values.h"
 
 #define AT(field) FLAG_AT(struct push_options, field)
 #define LABELS_MAX 16
@@ -18,10 +19,9 @@ static int take_label(void *object, const char *value, struct buf *why)
 
 	if (push_label_check(value))
 		return -EINVAL;
-	if (options->nr_labels < LABELS_MAX)
-		return names_add(&options->labels, &options->nr_labels, value, strlen(value));
-	buf_add_str(why, "16 labels are enough");
-	return -EINVAL;
+	return options->nr_labels == LABELS_MAX
+		       ? value_refuse(why, "16 labels are enough")
+		       : names_add(&options->labels, &options->nr_labels, value, strlen(value));
 }
 
 const struct flag push_flags[] = {

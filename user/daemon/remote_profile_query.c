@@ -14,6 +14,7 @@
 #include "base/time.h"
 #include "daemon/store.h"
 #include "options/flag.h"
+#include "options/values.h"
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 #define WHY_MAX 1024
@@ -30,12 +31,6 @@ void remote_profile_query_init(struct remote_profile_query *query)
 void remote_profile_query_fini(struct remote_profile_query *query)
 {
 	process_choice_fini(&query->choice);
-}
-
-static int refuse(struct buf *why, const char *text)
-{
-	buf_add_str(why, text);
-	return -EINVAL;
 }
 
 static int take_native(void *object, const char *value, struct buf *why)
@@ -88,7 +83,7 @@ static const struct flag parameters[] = {
 	{ "native", NULL, NULL, FLAG_CUSTOM, AT(native), .take = take_native,
 	  .refusal = "must be 1 or 0" },
 	{ "pid", NULL, NULL, FLAG_PIDS, CHOICE_AT(pids), .repeatable = true },
-	{ "pod", NULL, NULL, FLAG_CUSTOM, AT(choice.containers), .repeatable = true,
+	{ "pod", NULL, NULL, FLAG_CUSTOM, AT(choice.containers.nr_pods), .repeatable = true,
 	  .take = take_pod },
 	{ "worker", NULL, NULL, FLAG_PATTERNS, CHOICE_AT(workers), .repeatable = true },
 	{ .type = FLAG_END },
@@ -128,11 +123,12 @@ int remote_profile_query_take(struct remote_profile_query *query, enum remote_pr
 			      const char *name, const char *value, struct buf *why)
 {
 	__cleanup(buf_fini) struct buf reason = { .max = WHY_MAX };
-	struct flag_walk walk = { .next = parameters };
-	const struct flag *flag = flag_find(&walk, name, strlen(name));
+	struct flag_walk walk = flag_walk(parameters, query);
+	bool known = flag_find(&walk, name, strlen(name));
+	const struct flag *flag = walk.flag;
 	int err;
 
-	if (kind == REMOTE_PROFILE_FILES || !flag ||
+	if (kind == REMOTE_PROFILE_FILES || !known ||
 	    (flag->marked && kind != REMOTE_PROFILE_PROFILE)) {
 		text_add_typed(why, name);
 		buf_add_str(why, ": no such parameter");
@@ -145,7 +141,7 @@ int remote_profile_query_take(struct remote_profile_query *query, enum remote_pr
 	query->given |= parameter_bit(flag);
 	err = flag_take(flag, query, value, &reason);
 	if (!err && stars_of(&query->choice) > REMOTE_PROFILE_STARS_MAX)
-		err = refuse(&reason, "there may be 8 times * in all patterns together");
+		err = value_refuse(&reason, "there may be 8 times * in all patterns together");
 	if (err == -EINVAL) {
 		buf_printf(why, "%s=", name);
 		text_add_typed(why, value);
@@ -158,7 +154,7 @@ int remote_profile_query_check(const struct remote_profile_query *query,
 			       enum remote_profile_kind kind, struct buf *why)
 {
 	if (kind == REMOTE_PROFILE_DUMP && !process_choice_is_set(&query->choice))
-		return refuse(why, "pid=, pod= or worker= is missing: which process?");
+		return value_refuse(why, "pid=, pod= or worker= is missing: which process?");
 	return 0;
 }
 

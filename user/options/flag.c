@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "options/flag.h"
 
-#include <assert.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
@@ -12,77 +12,61 @@
 #include "base/names.h"
 #include "options/values.h"
 
-const struct flag *flag_next(struct flag_walk *walk)
-{
-	for (;;) {
-		const struct flag *flag = walk->next;
+/* Integers of all sizes are copied to and from the first bytes of a uint64_t. */
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers would be stored shifted");
 
-		if (flag->type == FLAG_INCLUDE) {
-			walk->outer = flag + 1;
-			walk->next = flag->include;
-			walk->offset = flag->offset;
-		} else if (flag->type != FLAG_END) {
-			walk->next++;
-			walk->nr++;
-			return flag;
-		} else if (walk->outer) {
-			*walk = (struct flag_walk){ .next = walk->outer, .nr = walk->nr };
-		} else {
-			return NULL;
-		}
+static void *field_of(const struct flag *flag, void *object)
+{
+	return (char *)object + flag->offset;
+}
+
+static size_t *length_of(const struct flag *flag, void *object)
+{
+	return (size_t *)(void *)((char *)object + flag->count);
+}
+
+struct flag_walk flag_walk(const struct flag *rows, void *options)
+{
+	return (struct flag_walk){ .next = rows, .nr = UINT_MAX, .options = options };
+}
+
+bool flag_next(struct flag_walk *walk)
+{
+	if (!walk->outer)
+		walk->object = walk->options;
+	if (walk->next->type == FLAG_INCLUDE) {
+		walk->object = walk->options ? field_of(walk->next, walk->options) : NULL;
+		walk->outer = walk->next + 1;
+		walk->next = walk->next->include;
+	} else if (walk->next->type == FLAG_END && walk->outer) {
+		walk->next = walk->outer;
+		walk->outer = NULL;
+		return flag_next(walk);
 	}
+	walk->flag = walk->next->type == FLAG_END ? NULL : walk->next++;
+	walk->nr++;
+	return walk->flag;
 }
 
-const struct flag *flag_find(struct flag_walk *walk, const char *name, size_t len)
+bool flag_find(struct flag_walk *walk, const char *name, size_t len)
 {
-	const struct flag *flag;
-
-	while ((flag = flag_next(walk)))
-		if (strlen(flag->name) == len && !memcmp(flag->name, name, len))
-			return flag;
-	return NULL;
+	while (flag_next(walk))
+		if (strlen(walk->flag->name) == len && !memcmp(walk->flag->name, name, len))
+			return true;
+	return false;
 }
 
-static void *field_at(void *object, size_t offset)
+static uint64_t number_get(const struct flag *flag, void *object)
 {
-	return (char *)object + offset;
-}
+	uint64_t number = 0;
 
-static const void *field_of(const void *object, size_t offset)
-{
-	return (const char *)object + offset;
-}
-
-static uint64_t number_get(const struct flag *flag, const void *object)
-{
-	const void *field = field_of(object, flag->offset);
-
-	switch (flag->size) {
-	case 1:
-		return *(const uint8_t *)field;
-	case 4:
-		return *(const uint32_t *)field;
-	default:
-		assert(flag->size == 8);
-		return *(const uint64_t *)field;
-	}
+	memcpy(&number, field_of(flag, object), flag->size);
+	return number;
 }
 
 static int number_set(const struct flag *flag, void *object, uint64_t number)
 {
-	void *field = field_at(object, flag->offset);
-
-	switch (flag->size) {
-	case 1:
-		*(uint8_t *)field = (uint8_t)number;
-		break;
-	case 4:
-		*(uint32_t *)field = (uint32_t)number;
-		break;
-	default:
-		assert(flag->size == 8);
-		*(uint64_t *)field = number;
-	}
+	memcpy(field_of(flag, object), &number, flag->size);
 	return 0;
 }
 
@@ -136,8 +120,8 @@ static int take_choice(const struct flag *flag, void *object, const char *value)
 
 static int take_typed(const struct flag *flag, void *object, const char *value, struct buf *why)
 {
-	void *field = field_at(object, flag->offset);
-	size_t *length = field_at(object, flag->count);
+	void *field = field_of(flag, object);
+	size_t *length = length_of(flag, object);
 
 	switch (flag->type) {
 	case FLAG_BOOL:
@@ -180,26 +164,23 @@ int flag_take(const struct flag *flag, void *object, const char *value, struct b
 	return err == -ERANGE ? -EINVAL : err;
 }
 
-bool flag_is_set(const struct flag *flag, const void *object, const char *word, size_t len)
+bool flag_is_set(const struct flag *flag, void *object, const char *choice, size_t len)
 {
-	const void *field = field_of(object, flag->offset);
-	const char *chosen;
+	uint64_t number = number_get(flag, object);
+	const char *word;
 
 	switch (flag->type) {
-	case FLAG_TEXT:
-	case FLAG_FOLDER:
-		return *(char *const *)field != NULL;
 	case FLAG_LIST:
 	case FLAG_PATTERNS:
 	case FLAG_PIDS:
-		return *(const size_t *)field_of(object, flag->count) > 0;
+		return *length_of(flag, object) > 0;
 	case FLAG_SET:
-		return number_get(flag, object) == flag->min;
+		return number == flag->min;
 	default:
-		if (!word)
-			return number_get(flag, object) != flag->initial;
-		chosen = flag->words[number_get(flag, object) - flag->min];
-		return strlen(chosen) == len && !memcmp(chosen, word, len);
+		if (!len)
+			return number != flag->initial;
+		word = flag->words[number - flag->min];
+		return strlen(word) == len - 1 && !memcmp(word, choice + 1, len - 1);
 	}
 }
 
@@ -211,19 +192,17 @@ void flag_init(const struct flag *flag, void *object)
 
 void flag_release(const struct flag *flag, void *object)
 {
-	void *field = field_at(object, flag->offset);
-
 	switch (flag->type) {
 	case FLAG_TEXT:
 	case FLAG_FOLDER:
-		free(*(char **)field);
+		free(*(char **)field_of(flag, object));
 		break;
 	case FLAG_LIST:
 	case FLAG_PATTERNS:
-		names_free(*(char ***)field, *(size_t *)field_at(object, flag->count));
+		names_free(*(char ***)field_of(flag, object), *length_of(flag, object));
 		break;
 	case FLAG_PIDS:
-		free(*(pid_t **)field);
+		free(*(pid_t **)field_of(flag, object));
 		break;
 	default:
 		if (flag->release)

@@ -86,20 +86,23 @@ struct flag {
 
 /* Goes through a table with all that it includes (one level deep). */
 struct flag_walk {
+	const struct flag *flag; /* the row where it stands, or NULL: at the end */
+	void *object; /* the struct that the row is of */
+	unsigned int nr; /* of the row, from 0 */
 	const struct flag *next, *outer;
-	size_t offset; /* of the struct that the last row is of */
-	unsigned int nr; /* rows so far */
+	void *options;
 };
 
-/* The next row, or NULL. walk starts as { .next = the table }. */
-const struct flag *flag_next(struct flag_walk *walk);
-/* Goes on to the row of that name, or NULL. */
-const struct flag *flag_find(struct flag_walk *walk, const char *name, size_t len);
+/* Starts before the first row. options may be NULL if the caller has no use for objects. */
+struct flag_walk flag_walk(const struct flag *rows, void *options);
+/* Goes on to the next row, or to that with a name. False: there is none. */
+bool flag_next(struct flag_walk *walk);
+bool flag_find(struct flag_walk *walk, const char *name, size_t len);
 
 /* Stores a value (NULL for a flag without one): 0, -ENOMEM, or -EINVAL with the reason added to why. */
 int flag_take(const struct flag *flag, void *object, const char *value, struct buf *why);
-/* Was a value stored that is not the default? With word[len]: is it this one of a choice? */
-bool flag_is_set(const struct flag *flag, const void *object, const char *word, size_t len);
+/* Was a value stored that is not the default? choice[len]: "", or "=WORD", then was it this one? */
+bool flag_is_set(const struct flag *flag, void *object, const char *choice, size_t len);
 /* Stores the default of an integer; the rest of the struct is zero. */
 void flag_init(const struct flag *flag, void *object);
 /* Frees what the field owns. */

@@ -79,44 +79,22 @@ struct cursor {
 	struct buf *error;
 };
 
-/* A row of the set, and where it belongs. */
-struct found {
-	const struct flag *flag; /* NULL: there is no such flag */
-	size_t offset; /* of the struct that the row is of, in the options */
-	unsigned int nr; /* counted from 0 */
-};
-
-static struct found find_letter(const struct cursor *cursor, char letter)
+static struct flag_walk flags_of(const struct cursor *cursor)
 {
-	struct flag_walk walk = { .next = cursor->set->flags };
-	const struct flag *flag;
-
-	while ((flag = flag_next(&walk)))
-		if (flag->letter == letter || flag->alias == letter)
-			break;
-	return (struct found){ .flag = flag, .offset = walk.offset, .nr = walk.nr - 1 };
-}
-
-static struct found find_name(const struct cursor *cursor, const char *name, size_t len)
-{
-	struct flag_walk walk = { .next = cursor->set->flags };
-	const struct flag *flag = flag_find(&walk, name, len);
-
-	return (struct found){ .flag = flag, .offset = walk.offset, .nr = walk.nr - 1 };
+	return flag_walk(cursor->set->flags, cursor->options);
 }
 
 static int unknown_flag(const struct cursor *cursor, const char *word, size_t len)
 {
-	struct flag_walk walk = { .next = cursor->set->flags };
+	struct flag_walk walk = flags_of(cursor);
 	const char *names[64], *nearest;
 	__cleanup(free_mem) char *typed = strndup(word, len);
-	const struct flag *flag;
 	size_t nr = 0;
 
 	if (!typed)
 		return -ENOMEM;
-	while (nr < 64 && (flag = flag_next(&walk)))
-		names[nr++] = flag->name;
+	while (nr < 64 && flag_next(&walk))
+		names[nr++] = walk.flag->name;
 	nearest = !strncmp(typed, "--", 2) ? word_nearest(typed + 2, names, nr) : NULL;
 	text_add_typed(cursor->error, typed);
 	if (nearest)
@@ -126,65 +104,59 @@ static int unknown_flag(const struct cursor *cursor, const char *word, size_t le
 	return -EINVAL;
 }
 
-/* How the user gave a value, for the sentence: "-F 0", "--rate=0", "BPFPROF_RATE=0". */
-struct given {
-	const char *flag;
-	size_t flag_len;
-	const char *separator;
-};
-
-static int take(struct cursor *cursor, struct found found, struct given given, const char *value)
+/* The row where the walk stands; given and the separator are what stands before the value. */
+static int take(struct cursor *cursor, const struct flag_walk *row, const char *given,
+		const char *separator, const char *value)
 {
 	__cleanup(buf_fini) struct buf why;
 	int err;
 
-	if (found.flag->marked)
-		*(const struct flag **)(void *)(cursor->options + cursor->set->mark) = found.flag;
+	cursor->seen |= 1ULL << row->nr;
+	if (row->flag->marked)
+		*(const struct flag **)(void *)(cursor->options + cursor->set->mark) = row->flag;
 	buf_init(&why, REASON_MAX);
-	err = flag_take(found.flag, cursor->options + found.offset, value, &why);
+	err = flag_take(row->flag, row->object, value, &why);
 	if (err != -EINVAL)
 		return err;
-	buf_add(cursor->error, given.flag, given.flag_len);
+	buf_add_str(cursor->error, given);
 	if (value) {
-		buf_add_str(cursor->error, given.separator);
+		buf_add_str(cursor->error, separator);
 		text_add_typed(cursor->error, value);
 	}
 	buf_printf(cursor->error, ": %s", why.data ? why.data : "not understood");
 	return -EINVAL;
 }
 
-/* The next word as the value of the flag. */
-static int take_next(struct cursor *cursor, struct found found, struct given given)
+/* If the flag has a value, it is the next word. */
+static int take_next(struct cursor *cursor, const struct flag_walk *row, const char *given)
 {
+	if (!row->flag->value)
+		return take(cursor, row, given, "", NULL);
 	if (cursor->next < cursor->argc)
-		return take(cursor, found, given, cursor->argv[cursor->next++]);
-	buf_add(cursor->error, given.flag, given.flag_len);
-	buf_printf(cursor->error, ": its value is missing (%s)", found.flag->value);
+		return take(cursor, row, given, " ", cursor->argv[cursor->next++]);
+	buf_printf(cursor->error, "%s: its value is missing (%s)", given, row->flag->value);
 	return -EINVAL;
 }
 
 /* --name, --name=VALUE, --name VALUE */
 static int parse_long(struct cursor *cursor, const char *word)
 {
-	size_t len = strcspn(word + 2, "=");
-	struct found found = find_name(cursor, word + 2, len);
-	struct given given = { .flag = word, .flag_len = len + 2, .separator = " " };
+	struct flag_walk walk = flags_of(cursor);
+	size_t len = strcspn(word, "=");
+	char given[64];
 
 	if (!strcmp(word, "--help"))
 		return -ECANCELED;
-	if (!found.flag)
-		return unknown_flag(cursor, word, len + 2);
-	cursor->seen |= 1ULL << found.nr;
-	if (!word[len + 2])
-		return found.flag->value ? take_next(cursor, found, given)
-					 : take(cursor, found, given, NULL);
-	if (!found.flag->value) {
-		buf_printf(cursor->error, "--%s: takes no value, leave out ", found.flag->name);
-		text_add_typed(cursor->error, word + len + 2);
-		return -EINVAL;
-	}
-	given.separator = "=";
-	return take(cursor, found, given, word + len + 3);
+	if (!flag_find(&walk, word + 2, len - 2))
+		return unknown_flag(cursor, word, len);
+	snprintf(given, sizeof(given), "--%s", walk.flag->name);
+	if (!word[len])
+		return take_next(cursor, &walk, given);
+	if (walk.flag->value)
+		return take(cursor, &walk, given, "=", word + len + 1);
+	buf_printf(cursor->error, "%s: takes no value, leave out ", given);
+	text_add_typed(cursor->error, word + len);
+	return -EINVAL;
 }
 
 /* -v, -F99, -F 99, -vF99 */
@@ -193,19 +165,19 @@ static int parse_letters(struct cursor *cursor, const char *word)
 	int err = 0;
 
 	for (const char *letter = word + 1; *letter && !err; letter++) {
-		struct found found = find_letter(cursor, *letter);
-		char text[] = { '-', *letter, 0 };
-		struct given given = { .flag = text, .flag_len = 2, .separator = " " };
+		struct flag_walk walk = flags_of(cursor);
+		char given[] = { '-', *letter, 0 };
 
-		if (*letter == 'h' && !found.flag)
-			return -ECANCELED;
-		if (!found.flag)
-			return unknown_flag(cursor, text, 2);
-		cursor->seen |= 1ULL << found.nr;
-		if (found.flag->value)
-			return letter[1] ? take(cursor, found, given, letter + 1)
-					 : take_next(cursor, found, given);
-		err = take(cursor, found, given, NULL);
+		while (flag_next(&walk))
+			if (walk.flag->letter == *letter || walk.flag->alias == *letter)
+				break;
+		if (!walk.flag)
+			return *letter == 'h' ? -ECANCELED : unknown_flag(cursor, given, 2);
+		if (walk.flag->value && letter[1])
+			return take(cursor, &walk, given, " ", letter + 1);
+		err = take_next(cursor, &walk, given);
+		if (walk.flag->value)
+			break;
 	}
 	return err;
 }
@@ -237,30 +209,28 @@ static int switch_parse(const char *text, bool repeatable)
 	return -EINVAL;
 }
 
-static int take_list(struct cursor *cursor, struct found found, struct given given,
+static int take_list(struct cursor *cursor, const struct flag_walk *row, const char *given,
 		     const char *text)
 {
-	for (const char *item = text; *item;) {
-		size_t len = strcspn(item, ",");
-		__cleanup(free_mem) char *value = strndup(item, len);
-		int err;
+	int err = 0;
+
+	while (*text && !err) {
+		size_t len = strcspn(text, ",");
+		__cleanup(free_mem) char *value = strndup(text, len);
 
 		if (!value)
 			return -ENOMEM;
-		err = len ? take(cursor, found, given, value) : 0;
-		if (err)
-			return err;
-		item += len + (item[len] == ',');
+		err = len ? take(cursor, row, given, "=", value) : 0;
+		text += len + (text[len] == ',');
 	}
-	return 0;
+	return err;
 }
 
-static int parse_twin(struct cursor *cursor, struct found found)
+static int parse_twin(struct cursor *cursor, const struct flag_walk *row)
 {
-	const struct flag *flag = found.flag;
-	char name[64];
-	struct given given = { .flag = name, .separator = "=" };
+	const struct flag *flag = row->flag;
 	const char *text;
+	char name[64];
 	int on, err = 0;
 
 	twin_name(name, flag, cursor->set->twins);
@@ -269,12 +239,11 @@ static int parse_twin(struct cursor *cursor, struct found found)
 		twin_name(name, flag, "");
 		text = config_get(cursor->config, name);
 	}
-	given.flag_len = strlen(name);
 	if (!text || !*text)
 		return 0;
 	if (flag->value)
-		return flag->repeatable ? take_list(cursor, found, given, text)
-					: take(cursor, found, given, text);
+		return flag->repeatable ? take_list(cursor, row, name, text)
+					: take(cursor, row, name, "=", text);
 	on = switch_parse(text, flag->repeatable);
 	if (on < 0) {
 		buf_printf(cursor->error, "%s=", name);
@@ -283,37 +252,20 @@ static int parse_twin(struct cursor *cursor, struct found found)
 		return -EINVAL;
 	}
 	while (on-- > 0 && !err)
-		err = take(cursor, found, given, NULL);
-	return err;
-}
-
-static int parse_twins(struct cursor *cursor)
-{
-	struct flag_walk walk = { .next = cursor->set->flags };
-	struct found found = { 0 };
-	int err = 0;
-
-	while (!err && (found.flag = flag_next(&walk))) {
-		found.offset = walk.offset;
-		if (!(cursor->seen & 1ULL << (walk.nr - 1)))
-			err = parse_twin(cursor, found);
-	}
+		err = take(cursor, row, name, "=", NULL);
 	return err;
 }
 
 static int take_operand(struct cursor *cursor, const char *word)
 {
-	const struct flag_set *set = cursor->set;
-	struct found found;
+	const char *operand = cursor->set->operand;
+	struct flag_walk walk = flags_of(cursor);
 
-	if (!set->operand || !*word) {
-		text_add_typed(cursor->error, *word ? word : "''");
-		buf_printf(cursor->error, ": %s", set->no_operand);
-		return -EINVAL;
-	}
-	found = find_name(cursor, set->operand, strlen(set->operand));
-	cursor->seen |= 1ULL << found.nr;
-	return take(cursor, found, (struct given){ .flag = "", .separator = "" }, word);
+	if (operand && *word && flag_find(&walk, operand, strlen(operand)))
+		return take(cursor, &walk, "", "", word);
+	text_add_typed(cursor->error, *word ? word : "''");
+	buf_printf(cursor->error, ": %s", cursor->set->no_operand);
+	return -EINVAL;
 }
 
 /* "-- CMD ARGS..." ends the flags. */
@@ -331,6 +283,7 @@ static int take_command(struct cursor *cursor)
 
 static int parse_words(struct cursor *cursor)
 {
+	struct flag_walk walk = flags_of(cursor);
 	int err = 0;
 
 	while (!err && cursor->next < cursor->argc) {
@@ -345,26 +298,26 @@ static int parse_words(struct cursor *cursor)
 		else
 			err = take_operand(cursor, word);
 	}
-	return err ?: parse_twins(cursor);
+	while (!err && flag_next(&walk))
+		if (!(cursor->seen & 1ULL << walk.nr))
+			err = parse_twin(cursor, &walk);
+	return err;
 }
 
 int options_read(const struct flag_set *set, void *options, const struct config *config, int argc,
 		 char *const argv[], struct buf *error)
 {
-	struct cursor cursor = { .set = set,
-				 .config = config,
-				 .options = options,
-				 .argc = argc,
-				 .argv = argv,
-				 .next = 1,
-				 .error = error };
-	struct flag_walk walk = { .next = set->flags };
-	const struct flag *flag;
+	struct cursor cursor = {
+		.set = set, .config = config, .options = options, .argc = argc, .argv = argv
+	};
+	struct flag_walk walk = flag_walk(set->flags, options);
 	int err;
 
+	cursor.next = 1;
+	cursor.error = error;
 	memset(options, 0, set->size);
-	while ((flag = flag_next(&walk)))
-		flag_init(flag, cursor.options + walk.offset);
+	while (flag_next(&walk))
+		flag_init(walk.flag, walk.object);
 	err = parse_words(&cursor);
 	if (err)
 		options_fini(set, options);
@@ -372,19 +325,17 @@ int options_read(const struct flag_set *set, void *options, const struct config 
 }
 
 /* One of the flags of a rule is set. */
-static bool any_set(const struct flag_set *set, const char *options, const char *names)
+static bool any_set(const struct flag_set *set, void *options, const char *names)
 {
-	while (*names) {
-		struct flag_walk walk = { .next = set->flags };
-		size_t len = strcspn(names, " "), name_len = strcspn(names, " =");
-		const struct flag *flag = flag_find(&walk, names, name_len);
+	for (size_t len; *names; names += len + (names[len] == ' ')) {
+		struct flag_walk walk = flag_walk(set->flags, options);
+		size_t name_len = strcspn(names, " =");
+		bool found = flag_find(&walk, names, name_len);
 
-		assert(flag);
-		if (flag_is_set(flag, options + walk.offset,
-				name_len < len ? names + name_len + 1 : NULL,
-				name_len < len ? len - name_len - 1 : 0))
+		assert(found);
+		len = strcspn(names, " ");
+		if (found && flag_is_set(walk.flag, walk.object, names + name_len, len - name_len))
 			return true;
-		names += len + (names[len] == ' ');
 	}
 	return false;
 }
@@ -394,9 +345,8 @@ static int check_rule(const struct flag_set *set, const struct flag_rule *rule, 
 {
 	if (rule->check)
 		return rule->check(options, error);
-	if (rule->flags && !any_set(set, options, rule->flags))
-		return 0;
-	if (any_set(set, options, rule->others) == (rule->relation == FLAG_NEEDS))
+	if ((rule->flags && !any_set(set, options, rule->flags)) ||
+	    any_set(set, options, rule->others) == (rule->relation == FLAG_NEEDS))
 		return 0;
 	buf_add_str(error, rule->sentence);
 	return -EINVAL;
@@ -405,12 +355,12 @@ static int check_rule(const struct flag_set *set, const struct flag_rule *rule, 
 int options_parse(const struct flag_set *set, void *options, const struct config *config, int argc,
 		  char *const argv[], struct buf *error)
 {
+	const struct flag_rule *rule = set->rules;
 	int err = options_read(set, options, config, argc, argv, error);
 
 	if (err)
 		return err;
-	for (const struct flag_rule *rule = set->rules;
-	     !err && rule && (rule->check || rule->sentence); rule++)
+	for (; !err && rule && (rule->check || rule->sentence); rule++)
 		err = check_rule(set, rule, options, error);
 	if (err)
 		options_fini(set, options);
@@ -419,11 +369,10 @@ int options_parse(const struct flag_set *set, void *options, const struct config
 
 void options_fini(const struct flag_set *set, void *options)
 {
-	struct flag_walk walk = { .next = set->flags };
-	const struct flag *flag;
+	struct flag_walk walk = flag_walk(set->flags, options);
 
-	while ((flag = flag_next(&walk)))
-		flag_release(flag, (char *)options + walk.offset);
+	while (flag_next(&walk))
+		flag_release(walk.flag, walk.object);
 	memset(options, 0, set->size);
 }
 
@@ -442,10 +391,10 @@ static void pad(struct buf *dst, size_t line_start)
 
 static void flags_help(struct buf *dst, const struct flag *flags)
 {
-	struct flag_walk walk = { .next = flags };
-	const struct flag *flag;
+	struct flag_walk walk = flag_walk(flags, NULL);
 
-	while ((flag = flag_next(&walk))) {
+	while (flag_next(&walk)) {
+		const struct flag *flag = walk.flag;
 		size_t start = dst->len;
 
 		buf_add_str(dst, "  ");
@@ -473,9 +422,9 @@ static void flags_help(struct buf *dst, const struct flag *flags)
 
 void options_help(struct buf *dst, const struct flag_set *set)
 {
-	buf_add_str(dst, set->about);
+	buf_printf(dst, "%s\n", set->about);
 	flags_help(dst, set->flags);
-	buf_add_str(dst, set->notes);
+	buf_printf(dst, "\n%s", set->notes);
 	buf_add_str(dst, exit_text);
 	if (set->statuses)
 		buf_add_str(dst, set->statuses);

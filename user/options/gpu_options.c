@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/time.h"
 #include "options/outputs.h"
+#include "options/values.h"
 
 #define AT(field) FLAG_AT(struct gpu_options, field)
 #define LIST_AT(list) FLAG_LIST_AT(struct gpu_options, record.list, record.nr_##list)
@@ -85,11 +85,11 @@ static int check_calls(void *object, struct buf *error)
 {
 	const struct gpu_options *options = object;
 
-	if (options->record.steps.kind != STEPS_CALLS || options->record.nr_workers)
-		return 0;
-	buf_add_str(error,
-		    "--steps calls: counts the calls of Ray workers, --worker must name them");
-	return -EINVAL;
+	return options->record.steps.kind == STEPS_CALLS && !options->record.nr_workers
+		       ? value_refuse(error,
+				      "--steps calls: counts the calls of Ray workers, --worker "
+				      "must name them")
+		       : 0;
 }
 
 static int choose_formats(void *object, struct buf *error)
@@ -127,10 +127,8 @@ static const char gpu_about[] =
 	"Python and native stack. It watches calls of libcuda and libnccl in programs that\n"
 	"run already, without a restart, CUPTI or a change of them. What the GPU itself\n"
 	"does, how long a kernel runs there, cannot be seen from outside, nor can NVTX\n"
-	"ranges. Without -p and --worker all programs of the machine are watched.\n"
-	"\n";
+	"ranges. Without -p and --worker all programs of the machine are watched.\n";
 static const char gpu_notes[] =
-	"\n"
 	"Examples:\n"
 	"  bpfprof gpu                                 a live table of the machine\n"
 	"  bpfprof gpu -p 1234 --once -d 10            one table of ten seconds\n"

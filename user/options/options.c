@@ -28,12 +28,6 @@
 	FLAG_CUSTOM, FLAG_AT(struct container_filter, nr_pods), .repeatable = true, .take = take_pod
 #define VERBOSE_MAX 2 /* more says nothing more */
 
-static int reason(struct buf *why, const char *text)
-{
-	buf_add_str(why, text);
-	return -EINVAL;
-}
-
 static int take_container(void *object, const char *value, struct buf *why)
 {
 	return container_filter_add_id(object, value, why);
@@ -129,8 +123,7 @@ static const struct flag record_rows[] = {
 	  "windows:3:5 or calls:3:5: only these are steps",
 	  FLAG_CUSTOM, RECORD_AT(steps.stop), .take = record_take_steps,
 	  .refusal = "must be START:STOP, counted from 1 and without STOP itself: 3:5 is steps 3 "
-		     "and 4; "
-		     "or windows:START:STOP, or calls:START:STOP" },
+		     "and 4; or windows:START:STOP, or calls:START:STOP" },
 	{ "no-subprocesses", NULL, "leave children of -p and CMD out", FLAG_BOOL,
 	  RECORD_AT(no_subprocesses) },
 	FLAG_ROWS(rate_flags),
@@ -200,33 +193,23 @@ static const struct flag record_rows[] = {
 	{ .type = FLAG_END },
 };
 
-static const char *default_path(enum output_format format)
-{
-	switch (format) {
-	case OUTPUT_PPROF:
-		return "bpfprof-%t.pb.gz";
-	case OUTPUT_FOLDED:
-		return "bpfprof-%t.folded";
-	case OUTPUT_SVG:
-		return "bpfprof-%t.svg";
-	case OUTPUT_SPEEDSCOPE:
-		return "bpfprof-%t.speedscope.json";
-	case OUTPUT_RAW:
-		return "bpfprof-%t.raw";
-	case OUTPUT_TRACE:
-		return "bpfprof-%t.json";
-	default:
-		return "bpfprof-%t.html";
-	}
-}
-
 static int choose_formats(void *object, struct buf *error)
 {
+	static const char *const default_paths[] = {
+		[OUTPUT_INVALID] = "bpfprof-%t.html",
+		[OUTPUT_PPROF] = "bpfprof-%t.pb.gz",
+		[OUTPUT_FOLDED] = "bpfprof-%t.folded",
+		[OUTPUT_HTML] = "bpfprof-%t.html",
+		[OUTPUT_SVG] = "bpfprof-%t.svg",
+		[OUTPUT_SPEEDSCOPE] = "bpfprof-%t.speedscope.json",
+		[OUTPUT_RAW] = "bpfprof-%t.raw",
+		[OUTPUT_TRACE] = "bpfprof-%t.json",
+	};
 	struct record_options *options = object;
 	int err = 0;
 
 	if (!options->nr_outputs)
-		err = outputs_take(options, default_path(options->format), error);
+		err = outputs_take(options, default_paths[options->format], error);
 	return err ?: outputs_choose_formats(options, true, error);
 }
 
@@ -235,7 +218,8 @@ static int check_timeline(void *object, struct buf *error)
 	const struct record_options *options = object;
 
 	return options->steps.stop && options->trace
-		       ? reason(error, "--steps: a timeline has all calls, leave -o FILE.json out")
+		       ? value_refuse(error,
+				      "--steps: a timeline has all calls, leave -o FILE.json out")
 		       : 0;
 }
 
@@ -244,10 +228,11 @@ static int check_command(void *object, struct buf *error)
 	const struct record_options *options = object;
 
 	if (options->command && !*options->command[0])
-		return reason(error, "--: the program to run has an empty name");
+		return value_refuse(error, "--: the program to run has an empty name");
 	if (options->command && container_filter_is_set(&options->containers))
-		return reason(error, "--: the program to run is in no container, leave --pod and "
-				     "--container out");
+		return value_refuse(error,
+				    "--: the program to run is in no container, leave --pod and "
+				    "--container out");
 	return 0;
 }
 
@@ -263,7 +248,7 @@ static int check_calls_path(const struct record_options *options, const char *pa
 		return 0;
 	output_path_insert(&calls, path, RECORD_CALLS_INFIX);
 	if (buf_error(&calls))
-		return reason(error, "--gpu: a file name is too long");
+		return value_refuse(error, "--gpu: a file name is too long");
 	taken = options->stats_path && outputs_same_path(options->stats_path, calls.data);
 	for (i = 0; i < options->nr_outputs; i++)
 		taken |= outputs_same_path(options->outputs[i].path, calls.data);
@@ -294,8 +279,8 @@ static int check_files(void *object, struct buf *error)
 			return -EINVAL;
 		if (options->split != RECORD_SPLIT_NODE && !strcmp(path, "-") &&
 		    options->outputs[i].format != OUTPUT_TRACE)
-			return reason(error,
-				      "-o -: --split writes several files and needs a file name");
+			return value_refuse(
+				error, "-o -: --split writes several files and needs a file name");
 	}
 	return 0;
 }
@@ -373,10 +358,8 @@ static const char record_about[] =
 	"Usage: bpfprof record [FLAG]... [-- CMD ARGS...]\n"
 	"Samples every CPU, the kernel's and the programs' stacks, and writes a profile.\n"
 	"Without -p, --comm, --worker and CMD the whole machine is recorded; a process is\n"
-	"recorded if any of the four names it, and it lives in a pod that --pod names.\n"
-	"\n";
+	"recorded if any of the four names it, and it lives in a pod that --pod names.\n";
 static const char record_notes[] =
-	"\n"
 	"File names: %h host, %p pid, %t UTC time, %w worker, %{NAME} environment variable;\n"
 	"missing folders are made. Every flag can also be set in the environment:\n"
 	"BPFPROF_RATE=199, BPFPROF_NATIVE=1, BPFPROF_PID=17,42, or for this command alone\n"
@@ -397,6 +380,9 @@ static const char record_notes[] =
 	"  bpfprof record --gpu --tensors -o x.pb.gz   and who holds memory for tensors\n"
 	"  bpfprof record -d 10 --pod 'ml/trainer-*'   some pods, whatever runs in them\n"
 	"  bpfprof record -d 60 -o '/shared/%h-%t.html' from many nodes into one folder\n";
+static const char record_statuses[] =
+	"With CMD: CMD's own status once it runs, 128 + the signal if it was killed; 127 if\n"
+	"CMD is not found, 126 if it cannot be run.\n";
 
 const struct flag_set record_flags = {
 	.flags = record_rows,
@@ -407,9 +393,7 @@ const struct flag_set record_flags = {
 	.twins = "RECORD",
 	.about = record_about,
 	.notes = record_notes,
-	.statuses = "With CMD: CMD's own status once it runs, 128 + the signal if it was killed; "
-		    "127 if\n"
-		    "CMD is not found, 126 if it cannot be run.\n",
+	.statuses = record_statuses,
 };
 
 /* Rows of struct record_options are rows of this one, too. */
@@ -465,10 +449,8 @@ static const struct flag_rule top_rules[] = {
 static const char top_about[] =
 	"Usage: bpfprof top [FLAG]...\n"
 	"Shows the functions that use the CPU right now. Without -p, --comm and\n"
-	"--worker the whole machine is watched. Press ? for the keys, q to quit.\n"
-	"\n";
+	"--worker the whole machine is watched. Press ? for the keys, q to quit.\n";
 static const char top_notes[] =
-	"\n"
 	"100% is one CPU core; %Own and %Total are of the last delay, OwnTime and\n"
 	"TotalTime are since the start.\n"
 	"Every flag can also be set in the environment: BPFPROF_DELAY=5; the command\n"
@@ -508,10 +490,8 @@ static const struct flag doctor_rows[] = {
 
 static const char doctor_about[] =
 	"Usage: bpfprof doctor [FLAG]...\n"
-	"Says for each thing that record needs whether it is there, and how to get it.\n"
-	"\n";
-static const char doctor_notes[] = "\n"
-				   "Examples:\n"
+	"Says for each thing that record needs whether it is there, and how to get it.\n";
+static const char doctor_notes[] = "Examples:\n"
 				   "  bpfprof doctor\n"
 				   "  bpfprof doctor --pid 1234\n"
 				   "  bpfprof doctor --json\n";
@@ -559,10 +539,8 @@ static const char dump_about[] =
 	"Usage: bpfprof dump -p PID | --pod [NS/]GLOB [-p PID] | --worker LIST [FLAG]...\n"
 	"Says what every thread of a process is doing, sleeping ones too, without stopping\n"
 	"it: Python stacks, and with --native the C ones between them. Processes that run no\n"
-	"Python get native stacks.\n"
-	"\n";
+	"Python get native stacks.\n";
 static const char dump_notes[] =
-	"\n"
 	"The text and the JSON are those of py-spy dump. Every flag can also be set in the\n"
 	"environment: BPFPROF_NATIVE=1; the command line wins.\n"
 	"\n"

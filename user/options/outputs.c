@@ -9,17 +9,12 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/text.h"
+#include "options/values.h"
 
 #define OUTPUTS_MAX 1024
 #define TRACE_BYTES_DEFAULT (256ULL << 20)
 #define TRACE_SUFFIX ".json"
 #define SUFFIXES ".pb.gz, .folded, .html, .svg, .speedscope.json or .raw"
-
-static int reason(struct buf *why, const char *text)
-{
-	buf_add_str(why, text);
-	return -EINVAL;
-}
 
 /* The next part of a path that says something: not "" nor "."; NULL at the end. */
 static const char *path_part(const char **path, size_t *ret_len)
@@ -63,19 +58,19 @@ int outputs_check_path(const char *path, struct buf *why)
 	int err;
 
 	if (!*path)
-		return reason(why, "must be a file name, or - for standard output");
+		return value_refuse(why, "must be a file name, or - for standard output");
 	err = output_expand_path(&expanded, path, &names);
 	if (err == -EINVAL)
-		return reason(why, "after % only h, p, t, w, {NAME} and % are understood");
+		return value_refuse(why, "after % only h, p, t, w, {NAME} and % are understood");
 	if (err == -ENOENT)
-		return reason(why, "names an environment variable that is not set");
+		return value_refuse(why, "names an environment variable that is not set");
 	if (err == -ENOMEM)
 		return err;
 	if (err)
-		return reason(why, "the file name is too long");
+		return value_refuse(why, "the file name is too long");
 	for (rest = expanded.data; path_part(&rest, &len);) {
 		if (len > NAME_MAX)
-			return reason(why, "the file name is too long");
+			return value_refuse(why, "the file name is too long");
 	}
 	return 0;
 }
@@ -91,12 +86,13 @@ int outputs_take(void *object, const char *value, struct buf *why)
 		return err;
 	for (size_t i = 0; i < options->nr_outputs; i++) {
 		if (outputs_same_path(options->outputs[i].path, value))
-			return reason(why, !strcmp(value, "-")
-						   ? "standard output can be written once only"
-						   : "this file is already named by another -o");
+			return value_refuse(why,
+					    !strcmp(value, "-")
+						    ? "standard output can be written once only"
+						    : "this file is already named by another -o");
 	}
 	if (options->nr_outputs == OUTPUTS_MAX)
-		return reason(why, "at most 1024 files can be written");
+		return value_refuse(why, "at most 1024 files can be written");
 	outputs = reallocarray(options->outputs, options->nr_outputs + 1, sizeof(*outputs));
 	if (!outputs)
 		return -ENOMEM;
@@ -177,7 +173,7 @@ int outputs_choose_formats(struct record_options *options, bool traces, struct b
 		return -EINVAL;
 	}
 	if (options->max_trace_bytes && !options->trace)
-		return reason(error, "--max-trace-bytes: goes with -o FILE.json");
+		return value_refuse(error, "--max-trace-bytes: goes with -o FILE.json");
 	if (!options->max_trace_bytes)
 		options->max_trace_bytes = TRACE_BYTES_DEFAULT;
 	return 0;

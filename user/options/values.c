@@ -16,7 +16,7 @@
 #define BYTES_MAX (1ULL << 60)
 #define MAX_LIST 1024 /* values of one repeatable flag */
 
-static int refuse(struct buf *why, const char *text)
+int value_refuse(struct buf *why, const char *text)
 {
 	buf_add_str(why, text);
 	return -EINVAL;
@@ -55,13 +55,13 @@ int value_folder(char **dst, const char *value, struct buf *why)
 	struct stat st;
 
 	if (value[0] != '/')
-		return refuse(why, "must be an absolute path, such as /host");
+		return value_refuse(why, "must be an absolute path, such as /host");
 	if (stat(value, &st)) {
 		buf_printf(why, "cannot be used as the node's file system: %s", strerror(errno));
 		return -EINVAL;
 	}
 	if (!S_ISDIR(st.st_mode))
-		return refuse(why, "is not a folder");
+		return value_refuse(why, "is not a folder");
 	return value_string(dst, value);
 }
 
@@ -108,13 +108,13 @@ static int take_pid(pid_t **list, size_t *nr, const char *value, struct buf *why
 	pid_t *pids, pid;
 
 	if (value_pid(value, &pid))
-		return refuse(why, "must be a process id, a whole number from 1");
+		return value_refuse(why, "must be a process id, a whole number from 1");
 	for (size_t i = 0; i < *nr; i++) {
 		if ((*list)[i] == pid)
 			return 0;
 	}
 	if (*nr == MAX_LIST)
-		return refuse(why, "at most 1024 processes can be named");
+		return value_refuse(why, "at most 1024 processes can be named");
 	pids = reallocarray(*list, *nr + 1, sizeof(*pids));
 	if (!pids)
 		return -ENOMEM;
@@ -144,7 +144,7 @@ int value_add_pids(pid_t **list, size_t *nr, const char *value, struct buf *why)
 int value_add_name(char ***list, size_t *nr, const char *name, size_t len, struct buf *why)
 {
 	return *nr < MAX_LIST ? names_add(list, nr, name, len)
-			      : refuse(why, "at most 1024 names can be given");
+			      : value_refuse(why, "at most 1024 names can be given");
 }
 
 int value_add_patterns(char ***list, size_t *nr, const char *value, struct buf *why)
@@ -160,7 +160,7 @@ int value_add_patterns(char ***list, size_t *nr, const char *value, struct buf *
 		while (len && (item[len - 1] == ' ' || item[len - 1] == '\t'))
 			len--;
 		if (len > WORKER_PATTERN_MAX)
-			return refuse(why, "a pattern may have 1023 bytes");
+			return value_refuse(why, "a pattern may have 1023 bytes");
 		if (len)
 			err = value_add_name(list, nr, item, len, why);
 		if (err || !*value)
@@ -168,6 +168,7 @@ int value_add_patterns(char ***list, size_t *nr, const char *value, struct buf *
 		item = value + 1;
 	}
 	if (!err && !*nr)
-		return refuse(why, "must be patterns like '*policy*' with commas between them");
+		return value_refuse(why,
+				    "must be patterns like '*policy*' with commas between them");
 	return err;
 }

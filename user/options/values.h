@@ -13,6 +13,9 @@
 
 struct buf;
 
+/* Adds the text, gives -EINVAL. */
+int value_refuse(struct buf *why, const char *text);
+
 /* Digits only: no sign, no blank, no base prefix. 0, -EINVAL, -ERANGE over max. */
 int value_number(const char *text, uint64_t max, uint64_t *ret);
 /* 1000, 64K, 1G, 1GiB; units are powers of 1024. 0, -EINVAL, -ERANGE if 0 or too large. */
