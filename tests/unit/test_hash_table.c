@@ -80,9 +80,26 @@ Test(hash_table, all_zero_is_empty)
 	uint32_t key = 0;
 
 	cr_assert_null(hash_table_find(&table, &key));
-	cr_assert_null(hash_table_add(&table, &key));
 	hash_table_each(&table, entry)
 		cr_assert_fail();
+	hash_table_clear(&table);
+}
+
+Test(hash_table, touched_is_newest)
+{
+	static const uint32_t order[] = { 0, 3, 1, 2 }, touched[] = { 3, 1, 2, 2 };
+	struct hash_table table;
+	struct entry *entry;
+	size_t i;
+
+	hash_table_init(&table, 4, struct entry, key);
+	fill(&table, 4);
+	for (i = 0; i < 4; i++)
+		hash_table_touch(&table, hash_table_find(&table, &touched[i]));
+	i = 0;
+	hash_table_each(&table, entry)
+		cr_assert_eq(entry->key, order[i++]);
+	cr_assert_eq(i, 4);
 	hash_table_clear(&table);
 }
 

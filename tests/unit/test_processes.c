@@ -307,7 +307,7 @@ static size_t nr_mappings_in_all(void)
 	struct process *process;
 	size_t nr = 0;
 
-	for (process = processes_first(processes); process; process = process->hh.next)
+	for (process = processes_first(processes); process; process = hash_table_next(process))
 		nr += process->cap_mappings;
 	return nr;
 }

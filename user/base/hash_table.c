@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/hash_table.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,6 +49,29 @@ static void chain_remove(struct hash_table *table, const struct hash_node *node)
 	*at = node->chain;
 }
 
+static void list_add(struct hash_table *table, struct hash_node *node)
+{
+	node->older = table->newest;
+	node->newer = NULL;
+	if (node->older)
+		node->older->newer = node;
+	else
+		table->oldest = node;
+	table->newest = node;
+}
+
+static void list_remove(struct hash_table *table, const struct hash_node *node)
+{
+	if (node->older)
+		node->older->newer = node->newer;
+	else
+		table->oldest = node->newer;
+	if (node->newer)
+		node->newer->older = node->older;
+	else
+		table->newest = node->older;
+}
+
 /* As many slots as entries; fewer, and longer chains, without memory for more. */
 static void slots_grow(struct hash_table *table)
 {
@@ -84,6 +108,7 @@ void *hash_table_add(struct hash_table *table, const void *key)
 {
 	struct hash_node *node = table->nr < table->max ? calloc(1, table->bytes) : NULL;
 
+	assert(table->bytes); /* it is initialised */
 	if (!node)
 		return NULL;
 	slots_grow(table);
@@ -94,12 +119,7 @@ void *hash_table_add(struct hash_table *table, const void *key)
 	memcpy(key_of(table, node), key, table->key_bytes);
 	node->hash = hash_of(table, key);
 	chain_add(table, node);
-	node->older = table->newest;
-	if (node->older)
-		node->older->newer = node;
-	else
-		table->oldest = node;
-	table->newest = node;
+	list_add(table, node);
 	table->nr++;
 	return node;
 }
@@ -116,20 +136,19 @@ void hash_table_remove(struct hash_table *table, void *entry)
 	struct hash_node *node = entry;
 
 	chain_remove(table, node);
-	if (node->older)
-		node->older->newer = node->newer;
-	else
-		table->oldest = node->newer;
-	if (node->newer)
-		node->newer->older = node->older;
-	else
-		table->newest = node->older;
+	list_remove(table, node);
 	free(node);
 	if (--table->nr)
 		return;
 	free(table->slots);
 	table->slots = NULL;
 	table->nr_slots = 0;
+}
+
+void hash_table_touch(struct hash_table *table, void *entry)
+{
+	list_remove(table, entry);
+	list_add(table, entry);
 }
 
 void hash_table_rekey(struct hash_table *table, void *entry, const void *key)

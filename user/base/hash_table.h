@@ -12,6 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Other limits bound the table, of memory or of what it belongs to. */
+#define HASH_TABLE_BOUNDED SIZE_MAX
+
 struct hash_node {
 	struct hash_node *older, *newer;
 	struct hash_node *chain; /* of entries with the same slot */
@@ -45,6 +48,8 @@ void *hash_table_add(struct hash_table *table, const void *key);
 void *hash_table_get(struct hash_table *table, const void *key);
 /* Frees the entry. */
 void hash_table_remove(struct hash_table *table, void *entry);
+/* The entry becomes the newest. */
+void hash_table_touch(struct hash_table *table, void *entry);
 /*
  * The entry gets another key and keeps its place in the order. No entry may have that key when
  * hash_table_find() is called next.

@@ -8,7 +8,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "base/vec.h"
+#include "base/index.h"
 
 #define CHUNK_BYTES 65536
 #define OVERFLOW_ID 1
@@ -21,15 +21,17 @@ struct chunk {
 };
 
 struct strtab {
-	const char **strings;
-	uint32_t *hashes; /* of strings[i] */
-	uint32_t nr, cap;
-	uint32_t *slots; /* open addressing: id + 1, 0 = free */
-	uint32_t nr_slots; /* power of two */
+	struct vec strings, hashes;
+	struct index index;
 	struct chunk *chunks;
 	size_t bytes, max_bytes;
 	uint64_t nr_lost;
 };
+
+static const char *string_at(const struct strtab *tab, uint32_t id)
+{
+	return ((const char **)tab->strings.data)[id];
+}
 
 static char *chunk_copy(struct strtab *tab, const char *str, size_t len)
 {
@@ -56,73 +58,31 @@ static char *chunk_copy(struct strtab *tab, const char *str, size_t len)
 	return copy;
 }
 
-static int grow_strings(struct strtab *tab)
-{
-	uint32_t cap = tab->cap;
-	int err = vec_grow(tab->strings, tab->nr + 1ULL, cap, UINT32_MAX);
-
-	return err ? err : vec_grow(tab->hashes, tab->nr + 1ULL, tab->cap, UINT32_MAX);
-}
-
-static int grow_slots(struct strtab *tab)
-{
-	uint32_t nr = tab->nr_slots ? tab->nr_slots * 2 : 512, i, slot;
-	uint32_t *slots;
-
-	if ((uint64_t)tab->nr * 4 < (uint64_t)tab->nr_slots * 3)
-		return 0;
-	slots = calloc(nr, sizeof(*slots));
-	if (!slots)
-		return -ENOMEM;
-	for (i = 0; i < tab->nr; i++) {
-		for (slot = tab->hashes[i] & (nr - 1); slots[slot]; slot = (slot + 1) & (nr - 1))
-			;
-		slots[slot] = i + 1;
-	}
-	free(tab->slots);
-	tab->slots = slots;
-	tab->nr_slots = nr;
-	return 0;
-}
-
-static int insert(struct strtab *tab, uint32_t *slot, uint32_t hash, const char *str, size_t len)
-{
-	char *copy;
-
-	if (grow_strings(tab))
-		return -ENOMEM;
-	copy = chunk_copy(tab, str, len);
-	if (!copy)
-		return -ENOMEM;
-	tab->strings[tab->nr] = copy;
-	tab->hashes[tab->nr] = hash;
-	*slot = ++tab->nr;
-	return 0;
-}
-
 uint32_t strtab_add_len(struct strtab *tab, const char *str, size_t len)
 {
-	uint32_t hash, slot, id;
+	struct table_budget budget = { .max_bytes = SIZE_MAX };
+	uint32_t slot, id;
+	char *copy = NULL;
+	uint64_t hash;
 
 	len = strnlen(str, len);
-	hash = (uint32_t)XXH3_64bits(str, len);
-	if (grow_slots(tab)) {
+	hash = XXH3_64bits(str, len);
+	if (index_start(&tab->index, hash, &slot))
+		while (index_next(&tab->index, &tab->hashes, hash, &slot, &id))
+			if (!strncmp(string_at(tab, id), str, len) && !string_at(tab, id)[len])
+				return id;
+	if (tab->strings.nr <= OVERFLOW_ID || tab->bytes + len + 1 <= tab->max_bytes)
+		copy = index_reserve(&budget, &tab->strings, sizeof(char *), &tab->hashes,
+				     &tab->index, hash, &slot)
+			       ? NULL
+			       : chunk_copy(tab, str, len);
+	if (!copy) {
 		tab->nr_lost++;
 		return OVERFLOW_ID;
 	}
-	for (slot = hash & (tab->nr_slots - 1); tab->slots[slot];
-	     slot = (slot + 1) & (tab->nr_slots - 1)) {
-		id = tab->slots[slot] - 1;
-		if (tab->hashes[id] == hash && !strncmp(tab->strings[id], str, len) &&
-		    !tab->strings[id][len])
-			return id;
-	}
-	if ((tab->nr > OVERFLOW_ID && tab->bytes + len + 1 > tab->max_bytes) ||
-	    insert(tab, &tab->slots[slot], hash, str, len)) {
-		tab->nr_lost++;
-		return OVERFLOW_ID;
-	}
-	return tab->nr - 1;
+	((const char **)tab->strings.data)[tab->strings.nr++] = copy;
+	index_put(&tab->index, &tab->hashes, hash, slot);
+	return (uint32_t)tab->strings.nr - 1;
 }
 
 uint32_t strtab_add(struct strtab *tab, const char *str)
@@ -139,7 +99,7 @@ int strtab_new(struct strtab **ret, size_t max_bytes)
 	tab->max_bytes = max_bytes;
 	strtab_add(tab, "");
 	strtab_add(tab, STRTAB_OVERFLOW);
-	if (tab->nr != 2) {
+	if (tab->strings.nr != 2) {
 		strtab_free(tab);
 		return -ENOMEM;
 	}
@@ -157,20 +117,20 @@ void strtab_free(struct strtab *tab)
 		next = c->next;
 		free(c);
 	}
-	free(tab->strings);
-	free(tab->hashes);
-	free(tab->slots);
+	free(tab->strings.data);
+	free(tab->hashes.data);
+	free(tab->index.slots);
 	free(tab);
 }
 
 const char *strtab_get(const struct strtab *tab, uint32_t id)
 {
-	return id < tab->nr ? tab->strings[id] : tab->strings[OVERFLOW_ID];
+	return string_at(tab, id < tab->strings.nr ? id : OVERFLOW_ID);
 }
 
 uint32_t strtab_count(const struct strtab *tab)
 {
-	return tab->nr;
+	return (uint32_t)tab->strings.nr;
 }
 
 uint64_t strtab_nr_lost(const struct strtab *tab)

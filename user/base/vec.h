@@ -44,4 +44,17 @@ void *vec_grown(void *data, size_t nr, size_t *cap, size_t size, size_t max, int
 		vec_data != NULL;                                                                  \
 	})
 
+/* The same where many arrays share a budget of memory. */
+struct table_budget {
+	size_t bytes, max_bytes;
+};
+
+struct vec {
+	void *data;
+	size_t nr, cap;
+};
+
+/* Room for n more of size bytes: 0, -E2BIG or -ENOMEM. */
+int vec_reserve(struct table_budget *budget, struct vec *vec, size_t n, size_t size);
+
 #endif

@@ -56,7 +56,8 @@ static void images_use(struct sweep *sweep, const struct sampler *sampler, const
 	const struct process *process;
 	size_t i;
 
-	for (process = processes_first(sampler->processes); process; process = process->hh.next)
+	for (process = processes_first(sampler->processes); process;
+	     process = hash_table_next(process))
 		for (i = 0; i < process->nr_mappings; i++)
 			use(sweep, process->mappings[i].image);
 	for (i = 0; i < nr_frames; i++)

@@ -6,11 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HASH_NONFATAL_OOM 1
-#define uthash_nonfatal_oom(item) ((item)->lost = true)
-#include <uthash.h>
-
 #include "base/deadline.h"
+#include "base/hash_table.h"
 #include "container/finder.h"
 
 #define SPACES_MAX (4 * CONTAINERS_MAX)
@@ -30,8 +27,7 @@ struct entry {
 
 /* What is known of one mount namespace. */
 struct space {
-	UT_hash_handle hh;
-	bool lost; /* uthash had no memory to add it */
+	struct hash_node node;
 	uint64_t mnt_ns;
 	uint64_t used_ns;
 	struct entry *entry; /* NULL: the node's own, or not known */
@@ -47,7 +43,7 @@ struct space {
 
 struct containers {
 	struct finder *finder;
-	struct space *spaces;
+	struct hash_table spaces;
 	struct entry *entries;
 	size_t nr_entries;
 	struct containers_stats stats;
@@ -60,6 +56,7 @@ int containers_new(struct containers **ret, struct deadline_runner *runner, cons
 
 	if (!containers)
 		return -ENOMEM;
+	hash_table_init(&containers->spaces, SPACES_MAX, struct space, mnt_ns);
 	if (finder_new(&containers->finder, runner, proc, host_root, &containers->stats)) {
 		free(containers);
 		return -ENOMEM;
@@ -70,20 +67,19 @@ int containers_new(struct containers **ret, struct deadline_runner *runner, cons
 
 static void space_free(struct containers *containers, struct space *space)
 {
-	HASH_DEL(containers->spaces, space);
 	if (space->entry)
 		space->entry->nr_spaces--;
-	free(space);
+	hash_table_remove(&containers->spaces, space);
 }
 
 void containers_free(struct containers *containers)
 {
-	struct space *space, *next_space;
+	struct space *space;
 	struct entry *entry;
 
 	if (!containers)
 		return;
-	HASH_ITER(hh, containers->spaces, space, next_space)
+	hash_table_each(&containers->spaces, space)
 		space_free(containers, space);
 	while ((entry = containers->entries)) {
 		containers->entries = entry->next;
@@ -191,11 +187,7 @@ static bool space_is_at(const struct space *space, const struct placement *place
 
 static struct space *space_find(struct containers *containers, uint64_t mnt_ns)
 {
-	struct space *space = NULL;
-
-	if (mnt_ns)
-		HASH_FIND(hh, containers->spaces, &mnt_ns, sizeof(mnt_ns), space);
-	return space;
+	return mnt_ns ? hash_table_find(&containers->spaces, &mnt_ns) : NULL;
 }
 
 /* NULL: no room or memory; then it is looked for again at the next call. */
@@ -203,20 +195,12 @@ static struct space *space_add(struct containers *containers, uint64_t mnt_ns)
 {
 	struct space *space;
 
-	if (HASH_COUNT(containers->spaces) >= SPACES_MAX) {
+	if (containers->spaces.nr >= SPACES_MAX) {
 		containers->stats.full++;
 		return NULL;
 	}
-	space = calloc(1, sizeof(*space));
-	if (space) {
-		space->mnt_ns = mnt_ns;
-		HASH_ADD(hh, containers->spaces, mnt_ns, sizeof(mnt_ns), space);
-	}
-	if (!space || space->lost) {
-		containers->stats.no_memory++;
-		free(space);
-		return NULL;
-	}
+	space = hash_table_add(&containers->spaces, &mnt_ns);
+	containers->stats.no_memory += !space;
 	return space;
 }
 
@@ -326,14 +310,14 @@ const struct container *containers_of(struct containers *containers, uint32_t pi
 void containers_expire(struct containers *containers, uint64_t now_ns)
 {
 	uint64_t keep_ns = CONTAINERS_KEEP_NS;
-	struct space *space, *next;
+	struct space *space;
 	struct entry **at = &containers->entries, *entry;
 
 	/* Nearly full: those of the last minute are worth more than the others. */
 	if (containers->nr_entries > CONTAINERS_MAX - CONTAINERS_MAX / 8 ||
-	    HASH_COUNT(containers->spaces) > SPACES_MAX - SPACES_MAX / 8)
+	    containers->spaces.nr > SPACES_MAX - SPACES_MAX / 8)
 		keep_ns /= 10;
-	HASH_ITER(hh, containers->spaces, space, next)
+	hash_table_each(&containers->spaces, space)
 		if (now_ns - space->used_ns > keep_ns)
 			space_free(containers, space);
 	while ((entry = *at)) {

@@ -34,7 +34,7 @@ int gpu_gaps_new(struct gpu_gaps **ret, struct gpu_gaps_room *room)
 	if (!gaps)
 		return -ENOMEM;
 	gaps->room = room;
-	hash_table_init(&gaps->stacks, SIZE_MAX, struct stack, at);
+	hash_table_init(&gaps->stacks, HASH_TABLE_BOUNDED, struct stack, at);
 	*ret = gaps;
 	return 0;
 }

@@ -123,7 +123,8 @@ static size_t processes_choose(struct gpu_inflight *before, uint32_t pids[MAX_PR
 	size_t nr_libraries, nr = 0, at;
 
 	libraries = gpu_probes_libraries(before->job->watch.probes, &nr_libraries);
-	for (process = processes_first(sampler->processes); process; process = process->hh.next) {
+	for (process = processes_first(sampler->processes); process;
+	     process = hash_table_next(process)) {
 		if (process->dead || !process->mappings_known ||
 		    (sampler->session.options.filter &&
 		     !session_is_target(&sampler->session, (pid_t)process->pid)) ||

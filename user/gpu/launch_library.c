@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <uthash.h>
-
+#include "base/hash_table.h"
 #include "base/strtab.h"
 #include "base/time.h"
 #include "gpu/job.h"
@@ -18,33 +17,35 @@
 #include "profile/symbolize.h"
 
 struct known_frame {
-	UT_hash_handle hh;
+	struct hash_node node;
 	uint64_t frame;
 	char *library, *entry;
 };
 
 struct launch_library {
-	struct known_frame *known;
+	struct hash_table known;
 };
 
 int launch_library_new(struct launch_library **ret)
 {
 	*ret = calloc(1, sizeof(**ret));
-	return *ret ? 0 : -ENOMEM;
+	if (!*ret)
+		return -ENOMEM;
+	hash_table_init(&(*ret)->known, LAUNCH_LIBRARY_MAX_FRAMES, struct known_frame, frame);
+	return 0;
 }
 
 void launch_library_free(struct launch_library *between)
 {
-	struct known_frame *known, *next;
+	struct known_frame *known;
 
 	if (!between)
 		return;
-	HASH_ITER(hh, between->known, known, next) {
-		HASH_DEL(between->known, known);
+	hash_table_each(&between->known, known) {
 		free(known->library);
 		free(known->entry);
-		free(known);
 	}
+	hash_table_clear(&between->known);
 	free(between);
 }
 
@@ -110,24 +111,21 @@ static char *entry_of(struct gpu_job *job, uint64_t frame)
 static const struct known_frame *frame_get(struct launch_library *between, struct gpu_job *job,
 					   uint64_t frame, const char *library)
 {
-	struct known_frame *known;
+	struct known_frame *known = hash_table_find(&between->known, &frame);
 
-	HASH_FIND(hh, between->known, &frame, sizeof(frame), known);
-	if (known || HASH_COUNT(between->known) >= LAUNCH_LIBRARY_MAX_FRAMES)
+	if (known)
 		return known;
-	known = calloc(1, sizeof(*known));
+	known = hash_table_add(&between->known, &frame);
 	if (!known)
 		return NULL;
-	known->frame = frame;
 	known->library = strdup(library);
 	known->entry = entry_of(job, frame);
 	if (!known->library || !known->entry) {
 		free(known->library);
 		free(known->entry);
-		free(known);
+		hash_table_remove(&between->known, known);
 		return NULL;
 	}
-	HASH_ADD(hh, between->known, frame, sizeof(known->frame), known);
 	return known;
 }
 

@@ -10,9 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <uthash.h>
-
 #include "base/cleanup.h"
+#include "base/hash_table.h"
 #include "base/json.h"
 #include "cuda/functions.h"
 #include "formats/chrome_trace.h"
@@ -44,7 +43,7 @@ struct stream_key {
 };
 
 struct stream {
-	UT_hash_handle hh;
+	struct hash_node node;
 	struct stream_key key;
 	struct stream *next; /* of the same process */
 	uint32_t track;
@@ -74,7 +73,7 @@ struct timeline {
 	const struct gpu_trace_process *processes;
 	size_t nr_processes, nr_threads;
 	struct view *views;
-	struct stream *streams;
+	struct hash_table streams;
 	struct ending endings[MAX_ENDINGS]; /* the next one last */
 	size_t nr_endings;
 	uint64_t streams_lost, next_id;
@@ -114,19 +113,17 @@ static struct stream *stream_get(struct timeline *t, const struct gpu_trace_even
 		key.value = 0;
 	if (key.value == STREAM_PER_THREAD)
 		key.tid = thread->tid;
-	HASH_FIND(hh, t->streams, &key, sizeof(key), stream);
+	stream = hash_table_find(&t->streams, &key);
 	if (stream)
 		return stream;
-	stream = HASH_COUNT(t->streams) < MAX_STREAMS ? calloc(1, sizeof(*stream)) : NULL;
+	stream = hash_table_add(&t->streams, &key);
 	if (!stream) {
 		t->streams_lost++;
 		return NULL;
 	}
-	stream->key = key;
-	stream->track = STREAM_TRACK + (uint32_t)HASH_COUNT(t->streams);
+	stream->track = STREAM_TRACK + (uint32_t)t->streams.nr - 1;
 	stream->next = view->streams;
 	view->streams = stream;
-	HASH_ADD(hh, t->streams, key, sizeof(stream->key), stream);
 	return stream;
 }
 
@@ -350,9 +347,9 @@ static void event_write(struct timeline *t, const struct gpu_trace_event *e)
 /* As before the first event. Which streams there are stays known. */
 static void spans_reset(struct timeline *t)
 {
-	struct stream *stream, *next;
+	struct stream *stream;
 
-	HASH_ITER(hh, t->streams, stream, next)
+	hash_table_each(&t->streams, stream)
 		stream->open = false;
 	t->nr_endings = 0;
 }
@@ -386,7 +383,7 @@ static int on_event(void *arg, const struct gpu_trace_event *e)
 /* All events, but for skip_bytes of the oldest ones. */
 static int pass(struct timeline *t, uint64_t skip_bytes)
 {
-	struct stream *stream, *next;
+	struct stream *stream;
 	uint32_t i;
 	int err;
 
@@ -405,7 +402,7 @@ static int pass(struct timeline *t, uint64_t skip_bytes)
 	}
 	while (t->nr_endings)
 		ending_write(t);
-	HASH_ITER(hh, t->streams, stream, next)
+	hash_table_each(&t->streams, stream)
 		if (stream->open)
 			span_write(t, stream, t->ask->facts.end_ns, stream->id, true);
 	for (i = 0; i < t->nr_processes; i++)
@@ -438,7 +435,7 @@ static void process_names(struct timeline *t, const struct view *view)
 static void names_write(struct timeline *t)
 {
 	const struct gpu_trace_thread *thread;
-	struct stream *stream, *next;
+	struct stream *stream;
 	size_t i;
 
 	for (i = 0; i < t->nr_processes; i++)
@@ -449,7 +446,7 @@ static void names_write(struct timeline *t)
 		chrome_trace_track(&t->chrome, t->views[thread->process].pid, shown_tid(t, thread),
 				   thread->name, 0);
 	}
-	HASH_ITER(hh, t->streams, stream, next)
+	hash_table_each(&t->streams, stream)
 		chrome_trace_track(&t->chrome, t->views[stream->key.process].pid, stream->track,
 				   stream_text(t, stream, ""),
 				   (int)(stream->track - STREAM_TRACK) + 1);
@@ -473,7 +470,7 @@ static uint64_t excess(struct timeline *t, uint64_t event_bytes)
 	rest += t->chrome.bytes - before;
 	if (rest + event_bytes <= t->ask->facts.max_bytes)
 		return 0;
-	rest += HASH_COUNT(t->streams) * AGAIN_BYTES;
+	rest += t->streams.nr * AGAIN_BYTES;
 	for (i = 0; i < t->nr_processes; i++)
 		rest += t->views[i].titled ? AGAIN_BYTES : 0;
 	if (rest >= t->ask->facts.max_bytes)
@@ -529,23 +526,20 @@ static int write_all(struct timeline *t, FILE *out)
 int gpu_timeline_write(FILE *out, void *timeline)
 {
 	struct timeline *t = calloc(1, sizeof(*t));
-	struct stream *stream, *next;
 	size_t nr;
 	int err;
 
 	if (!t)
 		return -ENOMEM;
 	t->ask = timeline;
+	hash_table_init(&t->streams, MAX_STREAMS, struct stream, key);
 	t->functions = gpu_functions(&nr);
 	t->processes = gpu_trace_processes(t->ask->trace, &t->nr_processes);
 	t->threads = gpu_trace_threads(t->ask->trace, &t->nr_threads);
 	buf_init(&t->args, MAX_ARGS_BYTES);
 	buf_init(&t->text, MAX_TEXT_BYTES);
 	err = write_all(t, out);
-	HASH_ITER(hh, t->streams, stream, next) {
-		HASH_DEL(t->streams, stream);
-		free(stream);
-	}
+	hash_table_clear(&t->streams);
 	buf_fini(&t->args);
 	buf_fini(&t->text);
 	free(t->views);

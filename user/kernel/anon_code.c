@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
+#include "base/hash_table.h"
 #include "base/time.h"
 #include "kernel/memory.h"
 #include "kernel/session.h"
@@ -29,7 +29,7 @@
 #define MAX_REACH (1ULL << 20) /* code further away belongs to something else */
 
 struct block {
-	UT_hash_handle hh;
+	struct hash_node node;
 	struct bpfprof_code_block key;
 	uint64_t row;
 	uint64_t learned_ns;
@@ -37,8 +37,7 @@ struct block {
 
 /* Each kind has its own time to live and its own room. */
 struct blocks {
-	struct block *first; /* oldest first */
-	size_t cap;
+	struct hash_table all;
 	uint64_t keep_ns;
 };
 
@@ -56,8 +55,10 @@ int anon_code_new(struct anon_code **ret, struct session *session, struct deadli
 		return -ENOMEM;
 	code->session = session;
 	code->runner = runner;
-	code->anon = (struct blocks){ .cap = MAX_BLOCKS, .keep_ns = KEEP_NS };
-	code->places = (struct blocks){ .cap = MAX_PLACES, .keep_ns = KEEP_PLACE_NS };
+	code->anon.keep_ns = KEEP_NS;
+	code->places.keep_ns = KEEP_PLACE_NS;
+	hash_table_init(&code->anon.all, MAX_BLOCKS, struct block, key);
+	hash_table_init(&code->places.all, MAX_PLACES, struct block, key);
 	*ret = code;
 	return 0;
 }
@@ -65,33 +66,27 @@ int anon_code_new(struct anon_code **ret, struct session *session, struct deadli
 static void block_remove(struct anon_code *code, struct blocks *in, struct block *block)
 {
 	bpf_map_delete_elem(bpf_map__fd(code->session->skel->maps.code_blocks), &block->key);
-	HASH_DEL(in->first, block);
-	free(block);
-}
-
-static void blocks_fini(struct blocks *blocks)
-{
-	struct block *block, *next;
-
-	HASH_ITER(hh, blocks->first, block, next) {
-		HASH_DEL(blocks->first, block);
-		free(block);
-	}
+	hash_table_remove(&in->all, block);
 }
 
 void anon_code_free(struct anon_code *code)
 {
 	if (!code)
 		return;
-	blocks_fini(&code->anon);
-	blocks_fini(&code->places);
+	hash_table_clear(&code->anon.all);
+	hash_table_clear(&code->places.all);
 	free(code);
 }
 
 static void blocks_expire(struct anon_code *code, struct blocks *blocks, uint64_t now_ns)
 {
-	while (blocks->first && now_ns - blocks->first->learned_ns >= blocks->keep_ns)
-		block_remove(code, blocks, blocks->first);
+	struct block *block;
+
+	hash_table_each(&blocks->all, block) {
+		if (now_ns - block->learned_ns < blocks->keep_ns)
+			break;
+		block_remove(code, blocks, block);
+	}
 }
 
 void anon_code_expire(struct anon_code *code, uint64_t now_ns)
@@ -108,10 +103,8 @@ static uint64_t block_of(uint64_t va)
 static struct block *block_find(const struct blocks *in, uint32_t asid, uint64_t number)
 {
 	struct bpfprof_code_block key = { .block = number, .asid = asid };
-	struct block *block;
 
-	HASH_FIND(hh, in->first, &key, sizeof(key), block);
-	return block;
+	return hash_table_find(&in->all, &key);
 }
 
 uint64_t anon_code_row(struct anon_code *code, const struct process *process, uint64_t pc,
@@ -131,19 +124,18 @@ uint64_t anon_code_row(struct anon_code *code, const struct process *process, ui
 static void block_add(struct anon_code *code, struct blocks *in, uint32_t asid, uint64_t number,
 		      uint64_t row, uint64_t now_ns)
 {
-	struct block *block = block_find(in, asid, number);
+	struct bpfprof_code_block key = { .block = number, .asid = asid };
+	struct block *block = hash_table_find(&in->all, &key);
 
 	if (block)
 		block_remove(code, in, block);
-	if (HASH_COUNT(in->first) >= in->cap)
-		block_remove(code, in, in->first);
-	block = calloc(1, sizeof(*block));
+	if (in->all.nr == in->all.max)
+		block_remove(code, in, (void *)in->all.oldest);
+	block = hash_table_add(&in->all, &key);
 	if (!block)
 		return;
-	block->key = (struct bpfprof_code_block){ .block = number, .asid = asid };
 	block->row = row;
 	block->learned_ns = now_ns;
-	HASH_ADD(hh, in->first, key, sizeof(block->key), block);
 	bpf_map_update_elem(bpf_map__fd(code->session->skel->maps.code_blocks), &block->key, &row,
 			    BPF_ANY);
 }

@@ -144,7 +144,7 @@ static void processes_check(struct liveness *gone)
 	int nr = 0;
 
 	for (process = processes_first(gone->processes); process && nr < CHECKS;
-	     process = process->hh.next) {
+	     process = hash_table_next(process)) {
 		if (process->dead || process->checked == gone->nr_rounds)
 			continue;
 		process->checked = gone->nr_rounds;

@@ -169,7 +169,8 @@ static int ids_collect(struct id_tally *ids, const struct processes *processes, 
 	const struct process *process;
 	int err = id_tally_add(ids, 0);
 
-	for (process = processes_first(processes); process && !err; process = process->hh.next) {
+	for (process = processes_first(processes); process && !err;
+	     process = hash_table_next(process)) {
 		if (process->python_id)
 			err = id_tally_add(ids, process->python_id);
 		if (old && process->python_old_id && !err)
@@ -245,7 +246,7 @@ static void quotas_renew(const struct python_maps *maps, const struct processes 
 	const struct process *process;
 	const struct id_count *count;
 
-	for (process = processes_first(processes); process; process = process->hh.next) {
+	for (process = processes_first(processes); process; process = hash_table_next(process)) {
 		if (!process->python_slots[0] ||
 		    bpf_map_lookup_elem(fd, &process->python_slots[0], &value) || !value.nr_codes)
 			continue;
@@ -314,10 +315,10 @@ void python_maps_sweep(struct python_maps *maps, struct processes *processes, st
 {
 	struct process *process;
 
-	for (process = processes_first(processes); process; process = process->hh.next)
+	for (process = processes_first(processes); process; process = hash_table_next(process))
 		process->python_old_id = 0;
 	codes_sweep_alive(processes, codes, frames, nr);
-	for (process = processes_first(processes); process; process = process->hh.next)
+	for (process = processes_first(processes); process; process = hash_table_next(process))
 		if (process->python_slots[0] && codes_is_crowded(codes, process->python_id))
 			id_renew(maps, process, now_ns);
 }

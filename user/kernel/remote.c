@@ -14,9 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <uthash.h>
-
 #include "base/cleanup.h"
+#include "base/hash_table.h"
 #include "base/time.h"
 #include "kernel/iterate.h"
 #include "kernel/session.h"
@@ -50,7 +49,7 @@ struct remote_child {
 enum page_state { PAGE_MISSING, PAGE_READ, PAGE_UNREADABLE, PAGE_HUNG };
 
 struct remote_page {
-	UT_hash_handle hh;
+	struct hash_node node;
 	uint64_t va;
 	enum page_state state;
 	bool wanted;
@@ -61,8 +60,7 @@ struct remote {
 	struct unwind_reader reader; /* first */
 	struct remote_child *child;
 	uint32_t tid;
-	struct remote_page *pages;
-	size_t nr_pages, max_pages;
+	struct hash_table pages;
 	uint64_t deadline_ns; /* UINT64_MAX: none */
 	struct remote_page *wanted[MAX_WANTED];
 	size_t nr_wanted;
@@ -328,22 +326,12 @@ void remote_fetch(struct remote *remote)
 
 static struct remote_page *page_get(struct remote *remote, uint64_t va)
 {
-	struct remote_page *page;
+	struct remote_page *page = hash_table_find(&remote->pages, &va);
 
-	HASH_FIND(hh, remote->pages, &va, sizeof(va), page);
 	if (page)
 		return page;
-	if (remote->nr_pages >= remote->max_pages) {
-		remote->counts.nr_refused++;
-		return NULL;
-	}
-	page = calloc(1, sizeof(*page));
-	if (!page)
-		return NULL;
-	page->va = va;
-	HASH_ADD(hh, remote->pages, va, sizeof(page->va), page);
-	remote->nr_pages++;
-	return page;
+	remote->counts.nr_refused += remote->pages.nr >= remote->pages.max;
+	return hash_table_add(&remote->pages, &va);
 }
 
 void remote_want(struct remote *remote, uint64_t va, uint64_t len)
@@ -367,9 +355,8 @@ void remote_want(struct remote *remote, uint64_t va, uint64_t len)
 
 static const struct remote_page *page_need(struct remote *remote, uint64_t va)
 {
-	struct remote_page *page;
+	struct remote_page *page = hash_table_find(&remote->pages, &va);
 
-	HASH_FIND(hh, remote->pages, &va, sizeof(va), page);
 	if (page && page->state != PAGE_MISSING)
 		return page;
 	if (remote->defer) {
@@ -381,8 +368,7 @@ static const struct remote_page *page_need(struct remote *remote, uint64_t va)
 	remote_want(remote, va, PAGE_BYTES);
 	remote_want(remote, va & ~(uint64_t)(AHEAD_BYTES - 1), AHEAD_BYTES);
 	remote_fetch(remote);
-	HASH_FIND(hh, remote->pages, &va, sizeof(va), page);
-	return page;
+	return hash_table_find(&remote->pages, &va);
 }
 
 static int remote_read(struct unwind_reader *reader, __u64 va, void *dst, __u32 len)
@@ -413,6 +399,7 @@ int remote_new(struct remote **ret, struct remote_child *child, uint32_t tid)
 	remote->reader.read = remote_read;
 	remote->child = child;
 	remote->tid = tid;
+	hash_table_init(&remote->pages, 0, struct remote_page, va);
 	remote_limit(remote, 0, REMOTE_MAX_PAGES);
 	*ret = remote;
 	return 0;
@@ -421,7 +408,7 @@ int remote_new(struct remote **ret, struct remote_child *child, uint32_t tid)
 void remote_limit(struct remote *remote, uint64_t deadline_ns, size_t max_pages)
 {
 	remote->deadline_ns = deadline_ns ? deadline_ns : UINT64_MAX;
-	remote->max_pages = max_pages;
+	remote->pages.max = max_pages;
 }
 
 bool remote_defer(struct remote *remote, bool defer)
@@ -435,17 +422,15 @@ bool remote_defer(struct remote *remote, bool defer)
 
 static void pages_drop(struct remote *remote, bool hung)
 {
-	struct remote_page *page, *next;
+	struct remote_page *page;
 
 	remote->nr_wanted = 0;
-	HASH_ITER(hh, remote->pages, page, next) {
+	hash_table_each(&remote->pages, page) {
 		page->wanted = false;
 		if (page->state == PAGE_HUNG && !hung)
 			continue;
-		HASH_DEL(remote->pages, page);
-		remote->nr_pages--;
 		free(page->data);
-		free(page);
+		hash_table_remove(&remote->pages, page);
 	}
 }
 

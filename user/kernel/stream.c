@@ -98,7 +98,7 @@ static void run_verify(struct stream *stream)
 	anon_code_expire(stream->walker->anon_code, stream->now_ns);
 	python_maps_clean(stream->walker->python_maps, stream->walker->processes, stream->codes);
 	for (process = processes_first(stream->walker->processes);
-	     process && nr < VERIFY_PER_SECOND; process = process->hh.next) {
+	     process && nr < VERIFY_PER_SECOND; process = hash_table_next(process)) {
 		if (process->dead || !process->sampled ||
 		    stream->now_ns - process->read_ns < VERIFY_EVERY_NS)
 			continue;

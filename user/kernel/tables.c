@@ -6,8 +6,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <uthash.h>
 
+#include "base/hash_table.h"
 #include "kernel/arena.h"
 #include "kernel/session.h"
 #include "proc/processes.h"
@@ -18,20 +18,17 @@
 #define PAGE_SIZE_SHIFT 12
 
 struct page {
-	UT_hash_handle hh;
+	struct hash_node node;
 	struct bpfprof_page_key key;
 	struct bpfprof_page value;
 	uint64_t used_ns;
 	uint64_t expire_ns;
-	struct page *older, *newer; /* order of use */
 };
 
 struct tables {
 	struct session *session;
 	struct arena *rows, *mappings;
-	struct page *pages;
-	struct page *oldest, *newest;
-	uint32_t max_pages; /* a little less than the map of them holds */
+	struct hash_table pages; /* in the order of use */
 	uint64_t next_generation;
 	uint32_t next_asid;
 	struct tables_counts counts;
@@ -40,13 +37,13 @@ struct tables {
 int tables_new(struct tables **ret, struct session *session)
 {
 	struct tables *tables = calloc(1, sizeof(*tables));
+	uint32_t max_pages = bpf_map__max_entries(session->skel->maps.pages);
 	int err;
 
 	if (!tables)
 		return -ENOMEM;
 	tables->session = session;
-	tables->max_pages = bpf_map__max_entries(session->skel->maps.pages);
-	tables->max_pages -= tables->max_pages / 32;
+	hash_table_init(&tables->pages, max_pages - max_pages / 32, struct page, key);
 	tables->next_generation = 1;
 	tables->next_asid = 1;
 	err = arena_new(&tables->rows, session->nr_rows, MIN_ROWS);
@@ -62,14 +59,9 @@ int tables_new(struct tables **ret, struct session *session)
 
 void tables_free(struct tables *tables)
 {
-	struct page *page, *next;
-
 	if (!tables)
 		return;
-	HASH_ITER(hh, tables->pages, page, next) {
-		HASH_DEL(tables->pages, page);
-		free(page);
-	}
+	hash_table_clear(&tables->pages);
 	arena_free(tables->rows);
 	arena_free(tables->mappings);
 	free(tables);
@@ -187,29 +179,6 @@ void tables_watch(struct tables *tables, const struct process *process)
 
 /* Pages of rows. */
 
-static void page_unlink(struct tables *tables, struct page *page)
-{
-	if (page->older)
-		page->older->newer = page->newer;
-	else
-		tables->oldest = page->newer;
-	if (page->newer)
-		page->newer->older = page->older;
-	else
-		tables->newest = page->older;
-}
-
-static void page_link(struct tables *tables, struct page *page)
-{
-	page->older = tables->newest;
-	page->newer = NULL;
-	if (tables->newest)
-		tables->newest->newer = page;
-	else
-		tables->oldest = page;
-	tables->newest = page;
-}
-
 static void page_remove(struct tables *tables, struct page *page, uint64_t now_ns)
 {
 	bpf_map_delete_elem(bpf_map__fd(tables->session->skel->maps.pages), &page->key);
@@ -217,18 +186,14 @@ static void page_remove(struct tables *tables, struct page *page, uint64_t now_n
 		__atomic_store_n(&tables->session->rows[page->value.first], 0, __ATOMIC_SEQ_CST);
 		arena_give(tables->rows, page->value.first, now_ns);
 	}
-	page_unlink(tables, page);
-	HASH_DEL(tables->pages, page);
-	free(page);
+	hash_table_remove(&tables->pages, page);
 }
 
 static struct page *page_find(struct tables *tables, uint32_t image, uint32_t page_nr)
 {
 	struct bpfprof_page_key key = { .image = image, .page = page_nr };
-	struct page *page;
 
-	HASH_FIND(hh, tables->pages, &key, sizeof(key), page);
-	return page;
+	return hash_table_find(&tables->pages, &key);
 }
 
 static void page_touch(struct tables *tables, struct page *page, uint64_t now_ns)
@@ -236,10 +201,7 @@ static void page_touch(struct tables *tables, struct page *page, uint64_t now_ns
 	if (page->used_ns == now_ns)
 		return;
 	page->used_ns = now_ns;
-	if (page != tables->newest) {
-		page_unlink(tables, page);
-		page_link(tables, page);
-	}
+	hash_table_touch(&tables->pages, page);
 }
 
 const uint64_t *tables_page(struct tables *tables, uint32_t image, uint32_t page_nr,
@@ -273,15 +235,17 @@ static int64_t rows_take(struct tables *tables, uint32_t nr, uint64_t now_ns)
 {
 	uint32_t evicted = 0, wanted = nr;
 	int64_t first = arena_take(tables->rows, nr, now_ns);
+	struct page *oldest;
 
 	/*
 	 * What is evicted now rests before it can be had: evict as much as is asked for,
 	 * the page itself comes into the kernel with a later sample.
 	 */
-	while (first < 0 && tables->oldest && evicted < wanted) {
-		evicted += tables->oldest->value.nr;
+	while (first < 0 && tables->pages.nr && evicted < wanted) {
+		oldest = (void *)tables->pages.oldest;
+		evicted += oldest->value.nr;
 		tables->counts.pages_evicted++;
-		page_remove(tables, tables->oldest, now_ns);
+		page_remove(tables, oldest, now_ns);
 		first = arena_take(tables->rows, nr, now_ns);
 	}
 	return first;
@@ -290,16 +254,17 @@ static int64_t rows_take(struct tables *tables, uint32_t nr, uint64_t now_ns)
 int tables_page_add(struct tables *tables, uint32_t image, uint32_t page_nr, const uint64_t *rows,
 		    uint32_t nr, uint64_t now_ns, uint64_t expire_ns)
 {
-	struct page *page = page_find(tables, image, page_nr);
+	struct bpfprof_page_key key = { .image = image, .page = page_nr };
+	struct page *page = hash_table_find(&tables->pages, &key);
 	int64_t first = 0;
 	uint64_t *slice;
 	uint32_t i;
 
 	if (page)
 		page_remove(tables, page, now_ns);
-	while (HASH_COUNT(tables->pages) >= tables->max_pages) {
+	while (tables->pages.nr && tables->pages.nr >= tables->pages.max) {
 		tables->counts.pages_evicted++;
-		page_remove(tables, tables->oldest, now_ns);
+		page_remove(tables, (void *)tables->pages.oldest, now_ns);
 	}
 	if (nr) {
 		first = rows_take(tables, nr + 1, now_ns);
@@ -308,13 +273,12 @@ int tables_page_add(struct tables *tables, uint32_t image, uint32_t page_nr, con
 			return (int)first;
 		}
 	}
-	page = calloc(1, sizeof(*page));
+	page = hash_table_add(&tables->pages, &key);
 	if (!page) {
 		if (nr)
 			arena_give(tables->rows, (uint32_t)first, now_ns);
 		return -ENOMEM;
 	}
-	page->key = (struct bpfprof_page_key){ .image = image, .page = page_nr };
 	page->value = (struct bpfprof_page){ .first = (uint32_t)first,
 					     .nr = nr,
 					     .generation = tables->next_generation++ };
@@ -326,8 +290,6 @@ int tables_page_add(struct tables *tables, uint32_t image, uint32_t page_nr, con
 			__atomic_store_n(&slice[i + 1], rows[i], __ATOMIC_RELAXED);
 		__atomic_store_n(&slice[0], page->value.generation, __ATOMIC_SEQ_CST);
 	}
-	HASH_ADD(hh, tables->pages, key, sizeof(page->key), page);
-	page_link(tables, page);
 	tables->counts.pages_built++;
 	if (bpf_map_update_elem(bpf_map__fd(tables->session->skel->maps.pages), &page->key,
 				&page->value, BPF_ANY)) {

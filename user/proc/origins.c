@@ -9,7 +9,7 @@
 #include "base/time.h"
 
 struct origins {
-	struct origin *by_pid; /* the one told longest ago first */
+	struct hash_table by_pid; /* the one told longest ago first */
 };
 
 int origins_new(struct origins **ret)
@@ -18,45 +18,50 @@ int origins_new(struct origins **ret)
 
 	if (!origins)
 		return -ENOMEM;
+	hash_table_init(&origins->by_pid, ORIGINS_MAX, struct origin, pid);
 	*ret = origins;
 	return 0;
 }
 
 static void origin_remove(struct origins *origins, struct origin *origin)
 {
-	HASH_DEL(origins->by_pid, origin);
 	free(origin->root);
-	free(origin);
+	hash_table_remove(&origins->by_pid, origin);
 }
 
 void origins_free(struct origins *origins)
 {
+	struct origin *origin;
+
 	if (!origins)
 		return;
-	while (origins->by_pid)
-		origin_remove(origins, origins->by_pid);
+	hash_table_each(&origins->by_pid, origin)
+		origin_remove(origins, origin);
 	free(origins);
 }
 
 void origins_set(struct origins *origins, const struct origin *from)
 {
-	struct origin *origin = calloc(1, sizeof(*origin)), *old;
+	struct origin *old = hash_table_find(&origins->by_pid, &from->pid), *origin;
+	struct origin copy = *from;
 
-	if (!origin)
-		return;
-	*origin = *from;
-	origin->root = from->root ? strdup(from->root) : NULL;
-	HASH_FIND(hh, origins->by_pid, &from->pid, sizeof(from->pid), old);
+	copy.root = from->root ? strdup(from->root) : NULL;
 	if (old) {
 		if (!from->told.ancestors[0].pod_pid && old->start_ns == from->start_ns &&
 		    old->exec_id == from->exec_id)
-			memcpy(origin->told.ancestors, old->told.ancestors,
-			       sizeof(origin->told.ancestors));
+			memcpy(copy.told.ancestors, old->told.ancestors,
+			       sizeof(copy.told.ancestors));
 		origin_remove(origins, old);
 	}
-	while (HASH_COUNT(origins->by_pid) >= ORIGINS_MAX)
-		origin_remove(origins, origins->by_pid);
-	HASH_ADD(hh, origins->by_pid, pid, sizeof(origin->pid), origin);
+	if (origins->by_pid.nr == ORIGINS_MAX)
+		origin_remove(origins, (void *)origins->by_pid.oldest);
+	origin = hash_table_add(&origins->by_pid, &copy.pid);
+	if (!origin) {
+		free(copy.root);
+		return;
+	}
+	copy.node = origin->node;
+	*origin = copy;
 }
 
 void origins_fork(struct origins *origins, uint32_t parent, const struct origin *ids)
@@ -79,10 +84,7 @@ void origins_fork(struct origins *origins, uint32_t parent, const struct origin 
 
 const struct origin *origins_find(const struct origins *origins, uint32_t pid)
 {
-	struct origin *origin;
-
-	HASH_FIND(hh, origins->by_pid, &pid, sizeof(pid), origin);
-	return origin;
+	return hash_table_find(&origins->by_pid, &pid);
 }
 
 bool origin_is_here(const struct origin *origin)

@@ -12,8 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <uthash.h>
-
+#include "base/hash_table.h"
 #include "bpfprof.h"
 
 #define ORIGINS_MAX 8192
@@ -21,7 +20,7 @@
 struct origins;
 
 struct origin {
-	UT_hash_handle hh;
+	struct hash_node node;
 	uint32_t pid; /* in our own pid namespace */
 	uint32_t pod_pid; /* in its own one */
 	uint64_t start_ns; /* CLOCK_BOOTTIME */

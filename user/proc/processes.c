@@ -10,7 +10,7 @@
 #include "proc/title.h"
 
 struct processes {
-	struct process *by_pid;
+	struct hash_table by_pid;
 	process_retire_fn retire;
 	void *arg;
 	size_t nr_mappings; /* room for so many is allocated, in all */
@@ -25,6 +25,7 @@ int processes_new(struct processes **ret, process_retire_fn retire, void *arg)
 		return -ENOMEM;
 	processes->retire = retire;
 	processes->arg = arg;
+	hash_table_init(&processes->by_pid, PROCESSES_MAX, struct process, pid);
 	*ret = processes;
 	return 0;
 }
@@ -57,8 +58,9 @@ static void mappings_trim(struct processes *processes, const struct process *kee
 
 	if (processes->nr_mappings <= PROCESSES_MAX_MAPPINGS)
 		return;
-	for (process = processes->by_pid; process && processes->nr_mappings > max;
-	     process = process->hh.next) {
+	hash_table_each(&processes->by_pid, process) {
+		if (processes->nr_mappings <= max)
+			break;
 		if (process == keep || !process->cap_mappings)
 			continue;
 		processes->retire(processes->arg, process);
@@ -95,29 +97,27 @@ static int title_put(struct process *process, const char *title)
 static void process_remove(struct processes *processes, struct process *process)
 {
 	processes->retire(processes->arg, process);
-	HASH_DEL(processes->by_pid, process);
 	mappings_free(process);
 	title_forget(process);
 	free(process->role);
 	free(process->ranks);
-	free(process);
+	hash_table_remove(&processes->by_pid, process);
 }
 
 void processes_free(struct processes *processes)
 {
+	struct process *process;
+
 	if (!processes)
 		return;
-	while (processes->by_pid)
-		process_remove(processes, processes->by_pid);
+	hash_table_each(&processes->by_pid, process)
+		process_remove(processes, process);
 	free(processes);
 }
 
 struct process *processes_find(struct processes *processes, uint32_t pid)
 {
-	struct process *process;
-
-	HASH_FIND(hh, processes->by_pid, &pid, sizeof(pid), process);
-	return process;
+	return hash_table_find(&processes->by_pid, &pid);
 }
 
 static void container_forget(struct process *process)
@@ -168,16 +168,14 @@ struct process *processes_get(struct processes *processes, const struct bpfprof_
 	struct process *process = processes_find(processes, task->pid);
 
 	if (!process) {
-		process = calloc(1, sizeof(*process));
+		if (processes->by_pid.nr == PROCESSES_MAX)
+			process_remove(processes, (void *)processes->by_pid.oldest);
+		process = hash_table_add(&processes->by_pid, &task->pid);
 		if (!process)
 			return NULL;
-		if (HASH_COUNT(processes->by_pid) >= PROCESSES_MAX)
-			process_remove(processes, processes->by_pid);
 		process->processes = processes;
-		process->pid = task->pid;
 		process->start_ns = task->start_ns;
 		process->exec_id = task->exec_id;
-		HASH_ADD(hh, processes->by_pid, pid, sizeof(process->pid), process);
 	} else if (is_earlier(task, process)) {
 		return NULL;
 	} else if (process->start_ns != task->start_ns || process->exec_id != task->exec_id) {
@@ -236,9 +234,9 @@ void processes_exit(struct processes *processes, const struct bpfprof_task_id *t
 
 void processes_expire(struct processes *processes, uint64_t now_ns)
 {
-	struct process *process, *next;
+	struct process *process;
 
-	HASH_ITER(hh, processes->by_pid, process, next) {
+	hash_table_each(&processes->by_pid, process) {
 		if (process->dead && now_ns - process->dead_ns > PROCESS_KEEP_DEAD_NS)
 			process_remove(processes, process);
 	}
@@ -284,18 +282,18 @@ void processes_forget_containers(struct processes *processes)
 {
 	struct process *process;
 
-	for (process = processes->by_pid; process; process = process->hh.next)
+	hash_table_each(&processes->by_pid, process)
 		container_forget(process);
 }
 
 struct process *processes_first(const struct processes *processes)
 {
-	return processes->by_pid;
+	return (void *)processes->by_pid.oldest;
 }
 
 size_t processes_count(const struct processes *processes)
 {
-	return HASH_COUNT(processes->by_pid);
+	return processes->by_pid.nr;
 }
 
 /* Index of the first mapping that ends above va. */

@@ -18,8 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <uthash.h>
-
+#include "base/hash_table.h"
 #include "bpfprof.h"
 
 #define PROCESS_MAX_MAPPINGS 8192
@@ -47,7 +46,7 @@ struct processes;
 struct ranks;
 
 struct process {
-	UT_hash_handle hh;
+	struct hash_node node;
 	struct processes *processes; /* that it is one of */
 	uint32_t pid;
 	uint64_t start_ns;
@@ -121,7 +120,7 @@ int process_ranks_set(struct process *process, const struct ranks *ranks);
 /* Whoever lent containers wants them back. */
 void processes_forget_containers(struct processes *processes);
 
-/* First process of the table; on with process->hh.next. */
+/* First process of the table; on with hash_table_next(). */
 struct process *processes_first(const struct processes *processes);
 size_t processes_count(const struct processes *processes);
 

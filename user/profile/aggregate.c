@@ -9,12 +9,12 @@
 #include <xxhash.h>
 
 #include "base/hash_seed.h"
+#include "base/index.h"
 #include "base/strtab.h"
 #include "container/containers.h"
 #include "proc/ranks.h"
 #include "profile/call_list.h"
 #include "profile/profile.h"
-#include "profile/table.h"
 #include "python/merge.h"
 
 #define MAX_STACK AGGREGATE_MAX_STACK

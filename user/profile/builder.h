@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/index.h"
 #include "profile/profile.h"
-#include "profile/table.h"
 
 /* Each distinct piece once; equal is what has the same bytes, padding is to be zero. */
 struct piece_set {

@@ -7,8 +7,8 @@
  * common (found by hash), and their samples. All of it out of the aggregate's budget.
  */
 
+#include "base/index.h"
 #include "profile/aggregate.h"
-#include "profile/table.h"
 
 struct call_list {
 	struct strtab *labels; /* NULL until the first one */

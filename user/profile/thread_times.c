@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <uthash.h>
-
+#include "base/hash_table.h"
 #include "profile/aggregate.h"
 #include "profile/aggregate_rollover.h"
 #include "profile/stats.h"
@@ -29,7 +28,7 @@ struct thread_samples {
 };
 
 struct thread_time {
-	UT_hash_handle hh;
+	struct hash_node node;
 	struct thread_key key;
 	struct thread_samples ended, latest;
 	int64_t run_ahead_ns, wait_ahead_ns; /* told before samples do */
@@ -50,7 +49,7 @@ struct thread_times {
 	struct aggregate *aggregate; /* may be NULL after a border */
 	struct aggregate *ended; /* NULL: no border, or closed */
 	uint64_t from_ns, ended_from_ns, boundary_ns;
-	struct thread_time *threads;
+	struct hash_table threads;
 	uint64_t nr_full, nr_gil_waits, nr_holders_unknown;
 };
 
@@ -62,20 +61,16 @@ int thread_times_new(struct thread_times **ret, struct aggregate *aggregate, uin
 		return -ENOMEM;
 	times->aggregate = aggregate;
 	times->from_ns = from_ns;
+	hash_table_init(&times->threads, THREAD_TIMES_MAX, struct thread_time, key);
 	*ret = times;
 	return 0;
 }
 
 void thread_times_free(struct thread_times *times)
 {
-	struct thread_time *thread, *next;
-
 	if (!times)
 		return;
-	HASH_ITER(hh, times->threads, thread, next) {
-		HASH_DEL(times->threads, thread);
-		free(thread);
-	}
+	hash_table_clear(&times->threads);
 	free(times);
 }
 
@@ -83,36 +78,30 @@ static struct thread_time *thread_find(const struct thread_times *times,
 				       const struct bpfprof_task_id *task)
 {
 	struct thread_key key = { .pid = task->pid, .tid = task->tid, .start_ns = task->start_ns };
-	struct thread_time *thread;
 
-	HASH_FIND(hh, times->threads, &key, sizeof(key), thread);
-	return thread;
+	return hash_table_find(&times->threads, &key);
 }
 
 /* fresh: it was not known before. */
 static struct thread_time *thread_get(struct thread_times *times,
 				      const struct bpfprof_task_id *task, bool *fresh)
 {
-	struct thread_time *thread = thread_find(times, task);
+	struct thread_key key = { .pid = task->pid, .tid = task->tid, .start_ns = task->start_ns };
+	struct thread_time *thread = hash_table_find(&times->threads, &key);
 
 	*fresh = !thread;
 	if (thread) {
 		thread->seen = true;
 		return thread;
 	}
-	if (HASH_COUNT(times->threads) < THREAD_TIMES_MAX)
-		thread = calloc(1, sizeof(*thread));
+	thread = hash_table_add(&times->threads, &key);
 	if (!thread) {
 		times->nr_full++;
 		return NULL;
 	}
-	thread->key = (struct thread_key){ .pid = task->pid,
-					   .tid = task->tid,
-					   .start_ns = task->start_ns };
 	thread->latest.run = thread->latest.wait = -1;
 	thread->ended = thread->latest;
 	thread->seen = true;
-	HASH_ADD(hh, times->threads, key, sizeof(thread->key), thread);
 	return thread;
 }
 
@@ -258,13 +247,13 @@ void thread_times_add(struct thread_times *times, const struct aggregate_input *
 
 void thread_times_boundary(struct thread_times *times, struct aggregate *next, uint64_t boundary_ns)
 {
-	struct thread_time *thread, *following;
+	struct thread_time *thread;
 
 	times->ended = times->aggregate;
 	times->aggregate = next;
 	times->ended_from_ns = times->from_ns;
 	times->from_ns = times->boundary_ns = boundary_ns;
-	HASH_ITER(hh, times->threads, thread, following) {
+	hash_table_each(&times->threads, thread) {
 		thread->ended = thread->latest;
 		thread->latest.run = thread->latest.wait = -1;
 		thread->after_ns = 0;
@@ -274,15 +263,12 @@ void thread_times_boundary(struct thread_times *times, struct aggregate *next, u
 
 void thread_times_close(struct thread_times *times)
 {
-	struct thread_time *thread, *next;
+	struct thread_time *thread;
 
 	times->ended = NULL;
-	HASH_ITER(hh, times->threads, thread, next) {
-		if (thread->seen)
-			continue;
-		HASH_DEL(times->threads, thread);
-		free(thread);
-	}
+	hash_table_each(&times->threads, thread)
+		if (!thread->seen)
+			hash_table_remove(&times->threads, thread);
 }
 
 /* What settling is about: the interval that has ended, or all. */
@@ -449,20 +435,14 @@ void thread_times_end(struct thread_times *times, const struct aggregate_input *
 	thread_times_settle(times, input, rest);
 	times->ended = ended;
 	thread = thread_find(times, &input->sample->task);
-	if (thread && !ended) {
-		HASH_DEL(times->threads, thread);
-		free(thread);
-	}
+	if (thread && !ended)
+		hash_table_remove(&times->threads, thread);
 }
 
 size_t thread_times_bytes(const struct thread_times *times)
 {
-	const struct thread_time *first = times->threads;
-
-	if (!first)
-		return 0;
-	return HASH_COUNT(first) * (sizeof(*first) + MALLOC_BYTES) +
-	       first->hh.tbl->num_buckets * sizeof(UT_hash_bucket);
+	return times->threads.nr * (sizeof(struct thread_time) + MALLOC_BYTES) +
+	       times->threads.nr_slots * sizeof(*times->threads.slots);
 }
 
 void thread_times_stats(const struct thread_times *times, struct stats_reasons *waits)

@@ -10,6 +10,7 @@
 
 #include <uthash.h>
 
+#include "base/hash_table.h"
 #include "proc/ranks.h"
 #include "proc/title.h"
 #include "profile/aggregate.h"
@@ -32,13 +33,13 @@ struct entry {
 };
 
 struct link_entry {
-	UT_hash_handle hh;
+	struct hash_node node;
 	struct waker_link link; /* by all but its counts */
 };
 
 struct wakers {
 	struct entry *entries;
-	struct link_entry *links;
+	struct hash_table links;
 	size_t bytes;
 	struct wakers_stats stats;
 	struct waker taken;
@@ -50,7 +51,11 @@ struct wakers {
 int wakers_new(struct wakers **ret)
 {
 	*ret = calloc(1, sizeof(**ret));
-	return *ret ? 0 : -ENOMEM;
+	if (!*ret)
+		return -ENOMEM;
+	hash_table_init_raw(&(*ret)->links, WAKERS_MAX_LINKS, sizeof(struct link_entry),
+			    offsetof(struct link_entry, link), LINK_KEY_BYTES);
+	return 0;
 }
 
 static size_t entry_bytes(const struct entry *entry)
@@ -66,7 +71,6 @@ static void entry_remove(struct wakers *wakers, struct entry *entry)
 
 void wakers_free(struct wakers *wakers)
 {
-	struct link_entry *link, *next_link;
 	struct entry *entry, *next;
 
 	if (!wakers)
@@ -75,10 +79,7 @@ void wakers_free(struct wakers *wakers)
 		HASH_DEL(wakers->entries, entry);
 		free(entry);
 	}
-	HASH_ITER(hh, wakers->links, link, next_link) {
-		HASH_DEL(wakers->links, link);
-		free(link);
-	}
+	hash_table_clear(&wakers->links);
 	free(wakers->taken_entry);
 	free(wakers);
 }
@@ -178,16 +179,8 @@ static void link_count(struct wakers *wakers, const struct bpfprof_sample *wait,
 					.tid = wait->task.tid,
 					.by_pid = entry->waker_pid,
 					.by_tid = entry->waker_tid };
-	struct link_entry *found;
+	struct link_entry *found = hash_table_get(&wakers->links, &key);
 
-	HASH_FIND(hh, wakers->links, &key, LINK_KEY_BYTES, found);
-	if (!found && HASH_COUNT(wakers->links) < WAKERS_MAX_LINKS) {
-		found = calloc(1, sizeof(*found));
-		if (found) {
-			found->link = key;
-			HASH_ADD(hh, wakers->links, link, LINK_KEY_BYTES, found);
-		}
-	}
 	if (!found) {
 		wakers->stats.links_no_room++;
 		return;
@@ -234,13 +227,13 @@ const struct wakers_stats *wakers_stats(const struct wakers *wakers)
 
 int wakers_links(const struct wakers *wakers, struct waker_link **ret, size_t *ret_nr)
 {
-	struct waker_link *links = calloc(HASH_COUNT(wakers->links) + 1, sizeof(*links));
-	struct link_entry *entry, *next;
+	struct waker_link *links = calloc(wakers->links.nr + 1, sizeof(*links));
+	struct link_entry *entry;
 	size_t nr = 0;
 
 	if (!links)
 		return -ENOMEM;
-	HASH_ITER(hh, wakers->links, entry, next)
+	hash_table_each(&wakers->links, entry)
 		links[nr++] = entry->link;
 	*ret = links;
 	*ret_nr = nr;

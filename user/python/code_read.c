@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
+#include "base/hash_table.h"
 #include "python/heap.h"
 #include "python/lines.h"
 
@@ -111,14 +111,14 @@ uint32_t python_code_line(const struct python_code *code, uint32_t lasti)
 }
 
 struct cached {
+	struct hash_node node;
 	struct python_code code;
 	int err;
-	UT_hash_handle hh;
 };
 
 struct python_code_cache {
 	struct python_heap *heap;
-	struct cached *codes; /* by code.va */
+	struct hash_table codes; /* by code.va */
 	size_t bytes; /* of what they point to */
 };
 
@@ -129,21 +129,20 @@ int python_code_cache_new(struct python_code_cache **ret, struct python_heap *he
 	if (!cache)
 		return -ENOMEM;
 	cache->heap = heap;
+	hash_table_init(&cache->codes, MAX_CACHED, struct cached, code.va);
 	*ret = cache;
 	return 0;
 }
 
 void python_code_cache_free(struct python_code_cache *cache)
 {
-	struct cached *at, *next;
+	struct cached *at;
 
 	if (!cache)
 		return;
-	HASH_ITER(hh, cache->codes, at, next) {
-		HASH_DEL(cache->codes, at);
+	hash_table_each(&cache->codes, at)
 		python_code_fini(&at->code);
-		free(at);
-	}
+	hash_table_clear(&cache->codes);
 	free(cache);
 }
 
@@ -151,11 +150,11 @@ static int cached_add(struct python_code_cache *cache, uint64_t va, struct cache
 {
 	struct cached *fresh;
 
-	if (HASH_COUNT(cache->codes) >= MAX_CACHED || cache->bytes >= MAX_CACHED_BYTES) {
+	if (cache->codes.nr >= MAX_CACHED || cache->bytes >= MAX_CACHED_BYTES) {
 		cache->heap->counts.nr_cut++;
 		return -E2BIG;
 	}
-	fresh = calloc(1, sizeof(*fresh));
+	fresh = hash_table_add(&cache->codes, &va);
 	if (!fresh)
 		return -ENOMEM;
 	fresh->err = python_code_read(&fresh->code, cache->heap, va);
@@ -163,7 +162,6 @@ static int cached_add(struct python_code_cache *cache, uint64_t va, struct cache
 	if (!fresh->err)
 		cache->bytes +=
 			fresh->code.table_len + strlen(fresh->code.name) + strlen(fresh->code.file);
-	HASH_ADD(hh, cache->codes, code.va, sizeof(va), fresh);
 	*ret = fresh;
 	return 0;
 }
@@ -171,10 +169,9 @@ static int cached_add(struct python_code_cache *cache, uint64_t va, struct cache
 const struct python_code *python_code_cache_get(struct python_code_cache *cache, uint64_t va,
 						int *ret_err)
 {
-	struct cached *found = NULL;
+	struct cached *found = hash_table_find(&cache->codes, &va);
 	int err = 0;
 
-	HASH_FIND(hh, cache->codes, &va, sizeof(va), found);
 	if (!found)
 		err = cached_add(cache, va, &found);
 	if (!err)

@@ -30,6 +30,8 @@ int codes_new(struct codes **ret, size_t max_bytes)
 	if (!codes)
 		return -ENOMEM;
 	codes->max_bytes = max_bytes;
+	hash_table_init(&codes->objects, HASH_TABLE_BOUNDED, struct object, id);
+	hash_table_init(&codes->shares, HASH_TABLE_BOUNDED, struct share, python);
 	codes->nr_slots = 4096;
 	codes->slots = calloc(codes->nr_slots, sizeof(*codes->slots));
 	if (!codes->slots || strtab_new(&codes->strings, max_bytes / 4)) {
@@ -43,21 +45,15 @@ int codes_new(struct codes **ret, size_t max_bytes)
 
 void codes_free(struct codes *codes)
 {
-	struct object *object, *next;
-	struct share *share, *next_share;
+	struct object *object;
 	uint32_t i;
 
 	if (!codes)
 		return;
-	HASH_ITER(hh, codes->objects, object, next) {
-		HASH_DEL(codes->objects, object);
+	hash_table_each(&codes->objects, object)
 		free(object->table);
-		free(object);
-	}
-	HASH_ITER(hh, codes->shares, share, next_share) {
-		HASH_DEL(codes->shares, share);
-		free(share);
-	}
+	hash_table_clear(&codes->objects);
+	hash_table_clear(&codes->shares);
 	for (i = 0; i < codes->nr_codes; i++)
 		free(codes->codes[i].table);
 	free(codes->codes);
@@ -83,18 +79,11 @@ static bool room_take(struct codes *codes, size_t bytes)
 
 static struct share *share_get(struct codes *codes, uint32_t python)
 {
-	struct share *share;
+	struct share *share = hash_table_find(&codes->shares, &python);
 
-	HASH_FIND(hh, codes->shares, &python, sizeof(python), share);
-	if (share)
-		return share;
-	share = room_take(codes, sizeof(*share)) ? calloc(1, sizeof(*share)) : NULL;
-	if (!share) {
-		codes->was_full = true;
-		return NULL;
-	}
-	share->python = python;
-	HASH_ADD(hh, codes->shares, python, sizeof(share->python), share);
+	if (!share && room_take(codes, sizeof(*share)))
+		share = hash_table_add(&codes->shares, &python);
+	codes->was_full |= !share;
 	return share;
 }
 
@@ -120,10 +109,7 @@ static bool process_take(struct codes *codes, uint32_t python, size_t bytes)
 
 static struct object *object_find(struct codes *codes, uint64_t id)
 {
-	struct object *object;
-
-	HASH_FIND(hh, codes->objects, &id, sizeof(id), object);
-	return object;
+	return hash_table_find(&codes->objects, &id);
 }
 
 static struct object *object_get(struct codes *codes, uint64_t id, uint32_t python)
@@ -134,12 +120,10 @@ static struct object *object_get(struct codes *codes, uint64_t id, uint32_t pyth
 		return object;
 	if (!process_take(codes, python, sizeof(*object)))
 		return NULL;
-	object = calloc(1, sizeof(*object));
+	object = hash_table_add(&codes->objects, &id);
 	if (!object)
 		return NULL;
-	object->id = id;
 	object->python = python;
-	HASH_ADD(hh, codes->objects, id, sizeof(object->id), object);
 	codes->counts.nr_objects++;
 	return object;
 }
@@ -434,10 +418,10 @@ uint64_t codes_frame_of(struct codes *codes, const char *name, const char *file,
 
 void codes_forget(struct codes *codes, bool (*is_alive)(void *arg, uint32_t python), void *arg)
 {
-	struct object *object, *next;
+	struct object *object;
 	struct share *share;
 
-	HASH_ITER(hh, codes->objects, object, next) {
+	hash_table_each(&codes->objects, object) {
 		if (is_alive(arg, object->python))
 			continue;
 		share = share_get(codes, object->python);
@@ -450,8 +434,7 @@ void codes_forget(struct codes *codes, bool (*is_alive)(void *arg, uint32_t pyth
 		}
 		if (object->raw)
 			continue;
-		HASH_DEL(codes->objects, object);
-		free(object);
+		hash_table_remove(&codes->objects, object);
 		codes->bytes -= sizeof(*object);
 		share->bytes -= sizeof(*object);
 	}

@@ -8,9 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <uthash.h>
-
 #include "base/budget.h"
+#include "base/hash_table.h"
 #include "python/codes.h"
 
 struct strtab;
@@ -34,7 +33,7 @@ struct code {
 
 /* A code object by BPF's id. */
 struct object {
-	UT_hash_handle hh;
+	struct hash_node node;
 	uint64_t id;
 	uint32_t python; /* id of its process */
 	uint32_t code; /* index + 1, 0 = not all there yet */
@@ -48,7 +47,7 @@ struct object {
 
 /* What the code objects of one process take. */
 struct share {
-	UT_hash_handle hh;
+	struct hash_node node;
 	uint32_t python;
 	size_t bytes;
 	bool was_full; /* since the last sweep */
@@ -65,8 +64,7 @@ struct codes {
 	bool is_crowded; /* at the last sweep: all processes are */
 	uint64_t seed;
 	struct strtab *strings;
-	struct object *objects;
-	struct share *shares;
+	struct hash_table objects, shares;
 	struct budget lines, end;
 	struct code *codes;
 	uint32_t nr_codes, cap_codes;

@@ -28,7 +28,7 @@ static void frames_mark(struct codes *codes, const uint64_t *frames, size_t nr)
 				codes->codes[id].marked = true;
 			continue;
 		}
-		HASH_FIND(hh, codes->objects, &id, sizeof(id), object);
+		object = hash_table_find(&codes->objects, &id);
 		if (object)
 			object->raw = true;
 	}
@@ -84,7 +84,7 @@ static void strings_move(struct codes *codes)
 		code->name = string_move(codes, strings, code->name);
 		code->file = string_move(codes, strings, code->file);
 	}
-	for (object = codes->objects; object; object = object->hh.next) {
+	hash_table_each(&codes->objects, object) {
 		object->name = string_move(codes, strings, object->name);
 		object->file = string_move(codes, strings, object->file);
 	}
@@ -95,9 +95,9 @@ static void strings_move(struct codes *codes)
 /* What is there, counted anew; processes that have nothing have no share any more. */
 static void bytes_count(struct codes *codes)
 {
-	struct share *share, *next;
+	struct share *share;
 	struct object *object;
-	uint32_t i, python;
+	uint32_t i;
 
 	codes->bytes =
 		codes->cap_codes * sizeof(*codes->codes) + codes->nr_slots * sizeof(*codes->slots);
@@ -105,22 +105,20 @@ static void bytes_count(struct codes *codes)
 		codes->bytes += codes->codes[i].in_use ? codes->codes[i].len : 0;
 	for (i = 0; i < strtab_count(codes->strings); i++)
 		codes->bytes += strlen(strtab_get(codes->strings, i)) + 1;
-	for (share = codes->shares; share; share = share->hh.next)
+	hash_table_each(&codes->shares, share)
 		share->bytes = 0;
-	for (object = codes->objects; object; object = object->hh.next) {
-		python = object->python;
-		HASH_FIND(hh, codes->shares, &python, sizeof(python), share);
+	hash_table_each(&codes->objects, object) {
+		share = hash_table_find(&codes->shares, &object->python);
 		if (share)
 			share->bytes += sizeof(*object) + object->have;
 		codes->bytes += sizeof(*object) + (object->table ? object->have : 0);
 	}
-	HASH_ITER(hh, codes->shares, share, next) {
+	hash_table_each(&codes->shares, share) {
 		codes->bytes += sizeof(*share);
 		if (share->bytes)
 			continue;
 		codes->bytes -= sizeof(*share);
-		HASH_DEL(codes->shares, share);
-		free(share);
+		hash_table_remove(&codes->shares, share);
 	}
 }
 
@@ -132,11 +130,11 @@ void codes_sweep(struct codes *codes, const uint64_t *frames, size_t nr,
 
 	for (i = 0; i < codes->nr_codes; i++)
 		codes->codes[i].marked = false;
-	for (object = codes->objects; object; object = object->hh.next)
+	hash_table_each(&codes->objects, object)
 		object->raw = false;
 	frames_mark(codes, frames, nr);
 	codes_forget(codes, is_alive, arg);
-	for (object = codes->objects; object; object = object->hh.next)
+	hash_table_each(&codes->objects, object)
 		if (object->code)
 			codes->codes[object->code - 1].marked = true;
 	for (i = 0; i < codes->nr_codes; i++)
@@ -147,7 +145,7 @@ void codes_sweep(struct codes *codes, const uint64_t *frames, size_t nr,
 	slots_fill(codes);
 	bytes_count(codes);
 	/* There may be room now for what had none. */
-	for (object = codes->objects; object; object = object->hh.next)
+	hash_table_each(&codes->objects, object)
 		if (!object->code && object->table && object_is_whole(object))
 			object_complete(codes, object);
 	codes->is_crowded = codes->was_full || codes->bytes > codes->max_bytes / 4 * 3;
@@ -156,9 +154,8 @@ void codes_sweep(struct codes *codes, const uint64_t *frames, size_t nr,
 
 bool codes_is_crowded(const struct codes *codes, uint32_t python)
 {
-	const struct share *share;
+	const struct share *share = hash_table_find(&codes->shares, &python);
 
-	HASH_FIND(hh, codes->shares, &python, sizeof(python), share);
 	return codes->is_crowded ||
 	       (share && (share->was_full || share->bytes > codes->max_bytes / PROCESS_SHARE / 2));
 }

@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <uthash.h>
-
+#include "base/hash_table.h"
 #include "base/vec.h"
 #include "elf/image.h"
 #include "proc/images.h"
@@ -21,7 +20,7 @@
 
 /* A file that is an interpreter. */
 struct interpreter {
-	UT_hash_handle hh;
+	struct hash_node node;
 	uint32_t image; /* id */
 	uint32_t layout;
 	struct python_image python; /* ranges as file offsets */
@@ -35,7 +34,7 @@ struct pythons {
 	void *arg;
 	uint8_t *looked; /* by image id: times, MAX_TRIES = no more */
 	uint32_t cap_looked;
-	struct interpreter *interpreters;
+	struct hash_table interpreters;
 	struct bpfprof_python_layout layouts[PYTHONS_MAX_LAYOUTS];
 	uint32_t nr_layouts;
 	struct pythons_counts counts;
@@ -52,21 +51,20 @@ int pythons_new(struct pythons **ret, pythons_layout_fn layout, pythons_unknown_
 	pythons->unknown = unknown;
 	pythons->arg = arg;
 	pythons->nr_layouts = 1; /* 0 is none */
+	hash_table_init(&pythons->interpreters, MAX_INTERPRETERS, struct interpreter, image);
 	*ret = pythons;
 	return 0;
 }
 
 void pythons_free(struct pythons *pythons)
 {
-	struct interpreter *interpreter, *next;
+	struct interpreter *interpreter;
 
 	if (!pythons)
 		return;
-	HASH_ITER(hh, pythons->interpreters, interpreter, next) {
-		HASH_DEL(pythons->interpreters, interpreter);
+	hash_table_each(&pythons->interpreters, interpreter)
 		python_image_fini(&interpreter->python);
-		free(interpreter);
-	}
+	hash_table_clear(&pythons->interpreters);
 	free(pythons->looked);
 	free(pythons);
 }
@@ -151,7 +149,7 @@ static int interpreter_add(struct pythons *pythons, struct image *image,
 	uint32_t layout;
 	size_t i, nr = 0;
 
-	if (HASH_COUNT(pythons->interpreters) >= MAX_INTERPRETERS) {
+	if (pythons->interpreters.nr >= MAX_INTERPRETERS) {
 		pythons->counts.nr_full++;
 		return -ENOSPC;
 	}
@@ -160,10 +158,9 @@ static int interpreter_add(struct pythons *pythons, struct image *image,
 		pythons->counts.nr_malformed += pythons->counts.nr_full == nr_full;
 		return -EBADMSG;
 	}
-	interpreter = calloc(1, sizeof(*interpreter));
+	interpreter = hash_table_add(&pythons->interpreters, &image->id);
 	if (!interpreter)
 		return -ENOMEM;
-	interpreter->image = image->id;
 	interpreter->layout = layout;
 	interpreter->text = *text;
 	for (i = 0; i < python->nr_ranges; i++) { /* frames carry file offsets */
@@ -174,7 +171,6 @@ static int interpreter_add(struct pythons *pythons, struct image *image,
 	python->nr_ranges = nr;
 	interpreter->python = *python;
 	memset(python, 0, sizeof(*python));
-	HASH_ADD(hh, pythons->interpreters, image, sizeof(interpreter->image), interpreter);
 	return 0;
 }
 
@@ -205,22 +201,17 @@ int pythons_scan(struct pythons *pythons, struct image *image)
 
 static struct interpreter *interpreter_find(const struct pythons *pythons, uint32_t image)
 {
-	struct interpreter *interpreter;
-
-	HASH_FIND(hh, pythons->interpreters, &image, sizeof(image), interpreter);
-	return interpreter;
+	return hash_table_find(&pythons->interpreters, &image);
 }
 
 void pythons_forget(struct pythons *pythons, uint32_t image)
 {
-	struct interpreter *interpreter;
+	struct interpreter *interpreter = interpreter_find(pythons, image);
 
-	HASH_FIND(hh, pythons->interpreters, &image, sizeof(image), interpreter);
 	if (!interpreter)
 		return;
-	HASH_DEL(pythons->interpreters, interpreter);
 	python_image_fini(&interpreter->python);
-	free(interpreter);
+	hash_table_remove(&pythons->interpreters, interpreter);
 }
 
 /* Where the runtime of an interpreter would be, by one of its mappings. */
@@ -333,7 +324,7 @@ bool pythons_find(struct pythons *pythons, struct process *process)
 	size_t nr = 0, i;
 	bool differ;
 
-	if (pythons->interpreters && process->nr_mappings)
+	if (pythons->interpreters.nr && process->nr_mappings)
 		places = calloc(process->nr_mappings, sizeof(*places));
 	if (places)
 		nr = places_find(pythons, process, places);

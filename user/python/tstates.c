@@ -5,60 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/map.h"
 #include "base/vec.h"
 #include "python/heap.h"
-
-#define FIRST_CAP 64
-
-/* Addresses that were met, so that a list that comes back to one of them ends. */
-struct seen {
-	uint64_t *slots; /* 0 = free */
-	size_t cap; /* a power of two, more than twice nr */
-	size_t nr;
-};
-
-static size_t seen_place(const struct seen *seen, uint64_t va)
-{
-	size_t at = (va * 0x9e3779b97f4a7c15ULL >> 32) & (seen->cap - 1);
-
-	while (seen->slots[at] && seen->slots[at] != va)
-		at = (at + 1) & (seen->cap - 1);
-	return at;
-}
-
-static int seen_grow(struct seen *seen)
-{
-	struct seen larger = { .cap = seen->cap ? seen->cap * 2 : 4 * FIRST_CAP, .nr = seen->nr };
-
-	larger.slots = calloc(larger.cap, sizeof(*larger.slots));
-	if (!larger.slots)
-		return -ENOMEM;
-	for (size_t i = 0; i < seen->cap; i++)
-		if (seen->slots[i])
-			larger.slots[seen_place(&larger, seen->slots[i])] = seen->slots[i];
-	free(seen->slots);
-	*seen = larger;
-	return 0;
-}
-
-/* 1: it is new; 0: it was there; -ENOMEM. */
-static int seen_add(struct seen *seen, uint64_t va)
-{
-	size_t at;
-	int err;
-
-	if (seen->cap < 2 * (seen->nr + 1)) {
-		err = seen_grow(seen);
-		if (err)
-			return err;
-	}
-	at = seen_place(seen, va);
-	if (seen->slots[at])
-		return 0;
-	seen->slots[at] = va;
-	seen->nr++;
-	return 1;
-}
 
 static int state_read(struct python_heap *heap, uint64_t runtime_current,
 		      struct python_tstate *tstate, uint64_t *ret_next)
@@ -122,7 +71,8 @@ int python_tstate_refresh(struct python_tstate *tstate, struct python_heap *heap
 struct reading {
 	struct python_tstates *ret;
 	struct python_heap *heap;
-	struct seen seen;
+	struct map
+		seen; /* addresses that were met, so that a list that comes back to one of them ends */
 	size_t cap;
 	uint64_t current;
 };
@@ -138,19 +88,21 @@ static int state_add(struct reading *r, const struct python_tstate *tstate)
 /* May the list go on with va? 1, 0 (and complete is false), -ENOMEM. */
 static int list_goes_on(struct reading *r, uint64_t va, size_t nr, size_t max)
 {
-	int fresh;
+	uint32_t before;
+	int err;
 
 	if (nr == max) {
 		r->heap->counts.nr_cut++;
 		r->ret->complete = false;
 		return 0;
 	}
-	fresh = seen_add(&r->seen, va);
-	if (!fresh) {
+	if (map_find(&r->seen, va, &before)) {
 		r->heap->counts.nr_cyclic++;
 		r->ret->complete = false;
+		return 0;
 	}
-	return fresh;
+	err = map_set(&r->seen, va, 0);
+	return err ? err : 1;
 }
 
 static int threads_read(struct reading *r, uint64_t interpreter, uint64_t va)
@@ -235,10 +187,11 @@ int python_tstates_read(struct python_tstates *ret, struct python_heap *heap)
 		return err;
 	if (!interpreter)
 		return -ENODATA;
+	map_init(&r.seen, PYTHON_MAX_TSTATES + PYTHON_MAX_INTERPRETERS);
 	r.current = current_read(heap);
 	tstates.gil_known = !l->free_threaded && (l->runtime_current || l->status_mask);
 	err = interpreters_read(&r, interpreter);
-	free(r.seen.slots);
+	map_fini(&r.seen);
 	if (err) {
 		free(tstates.states);
 		return err;

@@ -13,9 +13,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <uthash.h>
-
 #include "base/cleanup.h"
+#include "base/hash_table.h"
 #include "base/log.h"
 #include "base/time.h"
 #include "cuda/functions.h"
@@ -30,11 +29,12 @@
 #include "proc/processes.h"
 #include "bpfprof.skel.h"
 
+#define MAX_LOOKED_AT (4 * PROCESSES_MAX) /* processes, with those whose end was not seen */
 #define MAX_LISTED (2 * BPFPROF_GPU_MAX_FILES)
 
 /* What was found out of a process, as its mappings were then. */
 struct looked_at {
-	UT_hash_handle hh;
+	struct hash_node node;
 	uint32_t pid;
 	uint64_t start_ns, exec_id, read_ns;
 	size_t nr_mappings;
@@ -61,7 +61,7 @@ struct gpu_probes {
 	uint64_t nr_unsearched;
 	/* Only if links are of single processes: */
 	struct processes *processes;
-	struct looked_at *looked_at;
+	struct hash_table looked_at;
 	struct listed_image listed[MAX_LISTED]; /* images that are hooked files */
 	size_t nr_listed;
 	uint64_t begun_boot_ns; /* when those who were there at first had been looked at, or 0 */
@@ -409,15 +409,12 @@ static void widen(struct gpu_probes *probes)
 /* False: nothing has changed since it was looked at. */
 static bool process_is_news(struct gpu_probes *probes, const struct process *process)
 {
-	struct looked_at *last;
+	struct looked_at *last = hash_table_find(&probes->looked_at, &process->pid);
 
-	HASH_FIND(hh, probes->looked_at, &process->pid, sizeof(process->pid), last);
 	if (!last) {
-		last = calloc(1, sizeof(*last));
+		last = hash_table_add(&probes->looked_at, &process->pid);
 		if (!last)
 			return false;
-		last->pid = process->pid;
-		HASH_ADD(hh, probes->looked_at, pid, sizeof(last->pid), last);
 	} else if (last->start_ns == process->start_ns && last->read_ns == process->read_ns &&
 		   last->nr_mappings == process->nr_mappings) {
 		return false;
@@ -452,7 +449,7 @@ static void processes_scan(struct gpu_probes *probes)
 	uint64_t now_ns;
 	const struct process *process = processes_first(probes->processes);
 
-	for (; process; process = process->hh.next)
+	for (; process; process = hash_table_next(process))
 		if (process->mappings_known && !process->dead &&
 		    session_is_target(probes->session, (pid_t)process->pid) &&
 		    process_is_news(probes, process) && gpu_links_are_scoped(probes->links))
@@ -494,10 +491,9 @@ void gpu_probes_exit(struct gpu_probes *probes, uint32_t pid, uint64_t start_ns)
 	gpu_links_exit(probes->links, pid);
 	if (!probes->processes)
 		return;
-	HASH_FIND(hh, probes->looked_at, &pid, sizeof(pid), last);
+	last = hash_table_find(&probes->looked_at, &pid);
 	if (last) {
-		HASH_DEL(probes->looked_at, last);
-		free(last);
+		hash_table_remove(&probes->looked_at, last);
 		return;
 	}
 	process = processes_find(probes->processes, pid); /* gone before it was looked at */
@@ -923,6 +919,7 @@ int gpu_probes_new(struct gpu_probes **ret, struct session *session, struct imag
 	probes->session = session;
 	probes->images = images;
 	probes->next_image = BPFPROF_IMAGE_FIRST_FILE;
+	hash_table_init(&probes->looked_at, MAX_LOOKED_AT, struct looked_at, pid);
 	err = gpu_links_new(&probes->links, session, runner);
 	if (!err)
 		err = maps_fill(session->skel);
@@ -942,17 +939,13 @@ void gpu_probes_scope(struct gpu_probes *probes, struct processes *processes)
 
 void gpu_probes_free(struct gpu_probes *probes)
 {
-	struct looked_at *last, *next;
 	size_t i;
 
 	if (!probes)
 		return;
 	gpu_links_free(probes->links);
 	gpu_hidden_free(probes->hidden);
-	HASH_ITER(hh, probes->looked_at, last, next) {
-		HASH_DEL(probes->looked_at, last);
-		free(last);
-	}
+	hash_table_clear(&probes->looked_at);
 	for (i = 0; i < probes->nr_libraries; i++)
 		free(probes->libraries[i].path);
 	free(probes);

@@ -1,33 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "profile/table.h"
+#include "base/index.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #define FIRST_SLOTS 1024
-
-int vec_reserve(struct table_budget *budget, struct vec *vec, size_t n, size_t size)
-{
-	size_t cap = vec->cap ? vec->cap * 2 : 64;
-	void *tmp;
-
-	if (vec->nr + n <= vec->cap)
-		return 0;
-	while (cap < vec->nr + n)
-		cap *= 2;
-	/* Near the budget's end smaller steps: half of it is not left unused. */
-	if (budget->bytes + (cap - vec->cap) * size > budget->max_bytes)
-		cap = vec->nr + n + vec->cap / 8;
-	if (budget->bytes + (cap - vec->cap) * size > budget->max_bytes)
-		return -E2BIG;
-	tmp = realloc(vec->data, cap * size);
-	if (!tmp)
-		return -ENOMEM;
-	budget->bytes += (cap - vec->cap) * size;
-	vec->data = tmp;
-	vec->cap = cap;
-	return 0;
-}
 
 static int index_grow(struct table_budget *budget, struct index *index, const struct vec *hashes)
 {

@@ -1,24 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef BPFPROF_PROFILE_TABLE_H
-#define BPFPROF_PROFILE_TABLE_H
+#ifndef BPFPROF_BASE_INDEX_H
+#define BPFPROF_BASE_INDEX_H
 
 /*
- * Growing arrays, and hash indexes over them, that take their memory out of one budget. What lies
- * in them is freed by whoever has them, data and slots by free().
+ * Hash indexes over arrays whose elements are never removed: what is found is a number. They take their
+ * memory out of the budget of the array. The owner frees slots, and data of the array and its hashes.
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-struct table_budget {
-	size_t bytes, max_bytes;
-};
-
-struct vec {
-	void *data;
-	size_t nr, cap;
-};
+#include "base/vec.h"
 
 /* Open addressing: slots hold index + 1, 0 = free. Keys are compared by the caller. */
 struct index {
@@ -26,9 +19,6 @@ struct index {
 	uint32_t nr_slots; /* power of two */
 	uint32_t nr;
 };
-
-/* Room for n more of size bytes: 0, -E2BIG or -ENOMEM. */
-int vec_reserve(struct table_budget *budget, struct vec *vec, size_t n, size_t size);
 
 /* First place to look at for hash; false: nothing was put there yet. */
 bool index_start(const struct index *index, uint64_t hash, uint32_t *slot);
