@@ -172,6 +172,7 @@ Test(stats, text)
 			 "Samples: 1000 in 10.2 s: 900 user (400 Python), 100 kernel only\n"
 			 "Lost: 8 (0.8%; ring full 8)\n"
 			 "Stacks: 97.0% complete, 27 truncated, 3 not merged (miss window 27)\n"
+			 "Clock: timer; cpus unarmed 1\n"
 			 "Files: malformed 2\n"
 			 "Steps: seen 5\n"
 			 "Profiler: 1.50 s CPU, 25.0 MiB, 10.0 us per sample in the kernel\n");

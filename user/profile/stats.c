@@ -363,14 +363,24 @@ static void gpu_calls_text(struct buf *dst, const struct run_stats *stats)
 	buf_add_char(dst, '\n');
 }
 
+/* A clock that only ticked is of no interest: all else that it counts is a loss. */
+static void clock_text(struct buf *dst, const struct run_stats *stats, bool inner)
+{
+	const struct stats_reasons *clock = &stats->clock;
+	size_t i;
+
+	for (i = 0; i < clock->nr && !inner; i++)
+		inner = clock->reasons[i].count && strcmp(clock->reasons[i].name, "ticks");
+	if (!stats->clock_name || !inner)
+		return;
+	buf_printf(dst, "Clock: %s", stats->clock_name);
+	add_words(dst, "; ", clock, "");
+	buf_add_char(dst, '\n');
+}
+
 /* How the profiler worked: of no use to somebody who looks for a slow function. */
 static void inner_text(struct buf *dst, const struct run_stats *stats)
 {
-	if (stats->clock_name) {
-		buf_printf(dst, "Clock: %s", stats->clock_name);
-		add_words(dst, "; ", &stats->clock, "");
-		buf_add_char(dst, '\n');
-	}
 	add_words(dst, "Walks: ", &stats->walk, "\n");
 	add_words(dst, "Containers: ", &stats->containers, "\n");
 	add_words(dst, "Environments: ", &stats->environments, "\n");
@@ -384,6 +394,7 @@ void stats_text(struct buf *dst, const struct run_stats *stats, bool inner)
 	if (stats->rest_of)
 		buf_printf(dst, "What was lost, the reasons and all below are of the whole %s.\n",
 			   stats->rest_of);
+	clock_text(dst, stats, inner);
 	if (inner)
 		inner_text(dst, stats);
 	add_words(dst, "Files: ", &stats->files, "\n");
