@@ -161,7 +161,7 @@ static __always_inline __u64 regs_argument(struct pt_regs *regs, __u32 nr)
 	return value;
 }
 
-/* Where the arguments behind those lie. */
+/* The address of an argument that the caller passes on the stack: the seventh and those after it. */
 static __always_inline __u64 regs_argument_va(const struct pt_regs *regs, __u32 nr)
 {
 	return regs->sp + 8 * (nr - REGISTER_ARGUMENTS);

@@ -69,7 +69,8 @@ static __always_inline bool call_count(const struct bpfprof_gpu_function *f,
 		return false;
 	__sync_fetch_and_add(&count->calls, 1);
 	count->last_ns = call->begin_ns;
-	if (f->kind != GPU_KIND_ALLOC && call->bytes) /* it may fail, and its size be told later */
+	/* An allocation may fail: its bytes are counted when it returns. */
+	if (f->kind != GPU_KIND_ALLOC && call->bytes)
 		__sync_fetch_and_add(&count->bytes, call->bytes);
 	return fresh;
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Hooked calls of libcuda and libnccl: every one is counted, of some the stack is sent.
+ * Hooked calls of libcuda and libnccl: the programs count every call and send the stacks of some.
  *
- * gpu_enter runs where a function begins and gpu_return, for those whose end matters, where it has
- * returned; the cookie of a probe says which function of which file it is. Both decide whether
- * a stack is to be sent and leave that to gpu_stack, a program of its own for the verifier's sake, by
- * a tail call. A stack is sent of a call that differs from all before in what it is counted by, of
- * one that took long, and otherwise while the thread has tokens.
+ * gpu_enter runs where a function begins. gpu_return runs where it has returned, for functions whose
+ * end matters. The cookie of a probe names the function and the file. Both programs decide whether
+ * the stack is sent, and tail-call gpu_stack, which sends it; the verifier could not follow all of it
+ * in one program. The stack of a call is sent if the call has a new key, if it took long, and
+ * otherwise while the thread has tokens.
  *
  * These programs can be preempted and run on many CPUs at once: what is shared is added to
  * atomically; what belongs to a thread is written by that thread alone.
@@ -37,7 +37,7 @@ struct {
 	__type(value, struct bpfprof_gpu_memory);
 } gpu_memory SEC(".maps");
 
-/* What is known when a call begins. */
+/* Fills in what the first instruction of a function shows of the call. */
 static __always_inline void call_begin(struct pt_regs *ctx, const struct bpfprof_gpu_function *f,
 				       struct task_struct *task, __u32 function,
 				       struct bpfprof_gpu_call *call)

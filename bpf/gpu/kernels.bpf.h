@@ -247,7 +247,7 @@ __noinline int name_send(__u64 out, __u64 name, __u32 kind)
 	flags = kernel_named(&at, hash);
 	e->flags = flags;
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
-	/* Behind that and without a place in the ring, which nobody could read past meanwhile. */
+	/* The name is submitted first: user space cannot read past a record that is only reserved. */
 	return flags & BPFPROF_NAME_REUSED ? kernel_reused(&at) : 0;
 }
 

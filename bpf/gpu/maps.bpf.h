@@ -47,7 +47,7 @@ struct {
 } gpu_counters SEC(".maps");
 
 /*
- * Key 0: gpu_stack; key 1: nobody. Writer: user space.
+ * Key 0: gpu_stack; key 1 stays empty. Writer: user space.
  *
  * Linux 6.13 and later give programs of this type a stack per CPU, as if they could not be
  * preempted: two threads on one CPU overwrite each other's variables, and the kernel dies of it

@@ -3,8 +3,8 @@
 #define BPFPROF_BPF_GPU_STEPS_BPF_H
 
 /*
- * Which steps of a job are wanted: windows of the profiler, which the job makes itself, or calls of a method,
- * of which user space says when they begin and end.
+ * The steps of a job that are wanted. A step is a window that the job itself opens in the profiler, or a
+ * call of a method; user space reports when such a call begins and ends.
  */
 
 #include "gpu/maps.bpf.h"

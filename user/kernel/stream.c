@@ -344,7 +344,7 @@ static void on_fork(struct stream *stream, const struct bpfprof_fork_event *e)
 	/* Python frames can be had in the kernel only: not even the first sample may miss. */
 	if ((child->nr_pythons || hooked) && child->mappings_known && !child->published)
 		walker_publish(stream->walker, child, stream->now_ns);
-	/* What it mapped before that was told of by nobody. */
+	/* Mappings made before the hooks were attached raised no event. */
 	if (hooked) {
 		child->known_ns = stream->now_ns;
 		reread_later(stream, child, 2 * REREAD_DELAY_NS);
