@@ -4,18 +4,17 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
+
+#include "base/hash_seed.h"
 
 #define FIRST_SLOTS 256
 
 void map_init(struct map *map, uint32_t max)
 {
-	*map = (struct map){ .max = max };
-	if (getrandom(&map->seed, sizeof(map->seed), GRND_NONBLOCK) != sizeof(map->seed))
-		map->seed = (uint64_t)(uintptr_t)map;
+	*map = (struct map){ .max = max, .seed = hash_seed() };
 }
 
 void map_fini(struct map *map)

@@ -5,17 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/vec.h"
+
 int names_add(char ***list, size_t *nr, const char *name, size_t len)
 {
-	char **names = reallocarray(*list, *nr + 1, sizeof(*names));
+	char *copy = strndup(name, len);
 
-	if (!names)
+	if (!copy || !vec_fit(*list, *nr + 1)) {
+		free(copy);
 		return -ENOMEM;
-	*list = names;
-	names[*nr] = strndup(name, len);
-	if (!names[*nr])
-		return -ENOMEM;
-	(*nr)++;
+	}
+	(*list)[(*nr)++] = copy;
 	return 0;
 }
 

@@ -13,7 +13,5 @@ void *process_map_add(struct hash_table *map, uint32_t pid, uint64_t start_ns)
 
 void *process_map_get(struct hash_table *map, uint32_t pid, uint64_t start_ns)
 {
-	void *entry = process_map_find(map, pid, start_ns);
-
-	return entry ? entry : process_map_add(map, pid, start_ns);
+	return hash_table_get(map, &(struct process_key){ .start_ns = start_ns, .pid = pid });
 }

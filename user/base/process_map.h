@@ -16,10 +16,9 @@ struct process_key {
 	uint32_t pid, pad;
 };
 
-/* hash_table_find() and hash_table_add(), by pid and start. */
+/* hash_table_find(), hash_table_add() and hash_table_get(), by pid and start. */
 void *process_map_find(const struct hash_table *map, uint32_t pid, uint64_t start_ns);
 void *process_map_add(struct hash_table *map, uint32_t pid, uint64_t start_ns);
-/* The same in one: the entry, made if needed. NULL: no room or no memory. */
 void *process_map_get(struct hash_table *map, uint32_t pid, uint64_t start_ns);
 
 #endif

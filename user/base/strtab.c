@@ -8,6 +8,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "base/hash_seed.h"
 #include "base/index.h"
 
 #define CHUNK_BYTES 65536
@@ -26,6 +27,7 @@ struct strtab {
 	struct chunk *chunks;
 	size_t bytes, max_bytes;
 	uint64_t nr_lost;
+	uint64_t seed; /* targets choose many of the strings */
 };
 
 static const char *string_at(const struct strtab *tab, uint32_t id)
@@ -66,7 +68,7 @@ uint32_t strtab_add_len(struct strtab *tab, const char *str, size_t len)
 	uint64_t hash;
 
 	len = strnlen(str, len);
-	hash = XXH3_64bits(str, len);
+	hash = XXH3_64bits_withSeed(str, len, tab->seed);
 	if (index_start(&tab->index, hash, &slot))
 		while (index_next(&tab->index, &tab->hashes, hash, &slot, &id))
 			if (!strncmp(string_at(tab, id), str, len) && !string_at(tab, id)[len])
@@ -97,6 +99,7 @@ int strtab_new(struct strtab **ret, size_t max_bytes)
 	if (!tab)
 		return -ENOMEM;
 	tab->max_bytes = max_bytes;
+	tab->seed = hash_seed();
 	strtab_add(tab, "");
 	strtab_add(tab, STRTAB_OVERFLOW);
 	if (tab->strings.nr != 2) {

@@ -10,7 +10,6 @@
 #include "capture/ray_roles.h"
 #include "capture/worker_steps.h"
 #include "capture/workers.h"
-#include "kernel/stream.h"
 #include "proc/processes.h"
 #include "profile/aggregate.h"
 

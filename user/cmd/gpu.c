@@ -45,7 +45,6 @@ static void on_event(void *arg, const struct event *event)
 
 	switch (event->kind) {
 	case EVENT_EXIT:
-		gpu_monitor_exit(&job->watch, event->task, event->end);
 		gpu_trace_on_exit(job, event->task);
 		break;
 	case EVENT_TRACED_CALL:

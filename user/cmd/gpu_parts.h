@@ -12,7 +12,7 @@ struct gpu_snapshot;
 
 /*
  * gpu_files.c. Each returns an exit status and has printed what went wrong. check: before anything
- * is opened; start: once the sampler is open; write: at the end.
+ * is opened; start: before the sampler is opened; write: at the end.
  */
 int gpu_files_check(const struct gpu_job *job);
 int gpu_files_start(struct gpu_job *job);
@@ -23,8 +23,9 @@ int gpu_trace_start(struct gpu_job *job, const char *path);
 /* For the events of these names. */
 void gpu_trace_on_call(struct gpu_job *job, const struct bpfprof_gpu_trace *call);
 void gpu_trace_on_title(struct gpu_job *job, const struct bpfprof_title_event *event);
-/* A process has ended; it made calls, and its threads are known to gpu_probes yet. */
+/* A process has ended. */
 void gpu_trace_on_exit(struct gpu_job *job, const struct bpfprof_task_id *task);
+/* A process that made calls has ended; gpu_probes still knows its threads. */
 void gpu_trace_on_end(struct gpu_job *job, const struct bpfprof_task_id *task);
 /* Takes what is still under way. 0 or -errno. */
 int gpu_trace_finish(struct gpu_job *job);

@@ -31,7 +31,6 @@
 #include "findings/record_findings.h"
 #include "gpu/waits.h"
 #include "kernel/session.h"
-#include "kernel/stream.h"
 #include "kernel/waits.h"
 #include "options/options.h"
 #include "proc/images.h"
@@ -82,8 +81,6 @@ static void on_exit_event(struct recording *rec, const struct bpfprof_task_id *t
 	record_findings_exit(rec->findings, task, end->ts_ns);
 	record_timeline_exit(rec->timeline, task, end->ts_ns);
 	aggregate_exit(rec->aggregate, task, end->cpu_ns);
-	if (rec->options->gpu)
-		gpu_monitor_exit(&rec->watch, task, end);
 }
 
 static void on_event(void *arg, const struct event *event)
@@ -318,7 +315,7 @@ static int has_comm(void *arg, pid_t pid, const struct proc_usage *usage)
 	return 0;
 }
 
-/* Of nobody that --comm or --worker names there was a sample. */
+/* No sample matched --comm or --worker. */
 static void say_no_name(struct recording *rec)
 {
 	const struct record_options *options = rec->options;

@@ -75,10 +75,6 @@ static void on_event(void *arg, const struct event *event)
 	case EVENT_THREAD_END:
 		thread_times_end(top->times, event->input, event->rest);
 		break;
-	case EVENT_EXIT:
-		if (top->options->record.gpu)
-			gpu_monitor_exit(&top->calls.watch, event->task, event->end);
-		break;
 	default:
 		break;
 	}

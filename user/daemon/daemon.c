@@ -21,7 +21,6 @@
 #include "daemon/http.h"
 #include "daemon/service.h"
 #include "formats/output.h"
-#include "kernel/stream.h"
 #include "profile/aggregate.h"
 #include "profile/thread_times.h"
 
@@ -150,8 +149,6 @@ static void on_event(void *arg, const struct event *event)
 		break;
 	case EVENT_EXIT:
 		aggregate_exit(daemon->running.aggregate, event->task, event->end->cpu_ns);
-		if (daemon->options->record.gpu)
-			gpu_monitor_exit(&daemon->calls.watch, event->task, event->end);
 		remote_profile_exit(daemon, event->task, event->end->cpu_ns);
 		break;
 	default:

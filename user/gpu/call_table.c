@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/capped.h"
-#include "base/hash_seed.h"
 #include "container/containers.h"
 #include "gpu/call_table_state.h"
 #include "gpu/handle_generations.h"

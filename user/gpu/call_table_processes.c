@@ -3,8 +3,6 @@
 #include "base/vec.h"
 #include "gpu/call_table_state.h"
 
-#include <stdlib.h>
-
 struct process_entry *call_table_process_find(const struct call_table *tally, uint32_t pid,
 					      uint64_t start_ns)
 {

@@ -18,7 +18,6 @@
 #include "kernel/probes/gpu_waits_map.h"
 #include "kernel/probes/uprobe_multi.h"
 #include "kernel/probes/uprobe_perf.h"
-#include "kernel/stream.h"
 #include "profile/aggregate.h"
 #include "profile/aggregate_stats.h"
 
@@ -62,11 +61,57 @@ static void on_call_stack(struct gpu_monitor *watch, const struct event *event)
 		call_table_process(watch->tally, key->pid, key->start_ns);
 }
 
+struct ending {
+	struct gpu_monitor *watch;
+	uint64_t ended_ns;
+};
+
+/* Who is killed in a call has blocked there until then. */
+static void on_last_calls(void *arg, uint32_t tid, const struct bpfprof_gpu_thread *thread)
+{
+	const struct ending *ending = arg;
+	const struct bpfprof_gpu_open *open;
+	uint32_t i;
+
+	for (i = 0; i < thread->depth && i < BPFPROF_GPU_MAX_OPEN; i++) {
+		open = &thread->open[i];
+		if (!gpu_snapshot_is_waiting(open) || ending->ended_ns <= open->begin_ns)
+			continue;
+		gpu_probes_count_add(ending->watch->probes, &open->key,
+				     ending->ended_ns - open->begin_ns);
+		call_table_waited(ending->watch->tally, open, tid, ending->ended_ns);
+	}
+}
+
+/* end: NULL if it is not known when; then the time that it was in calls at its end is not counted. */
+static void on_exit_event(struct gpu_monitor *watch, const struct bpfprof_task_id *task,
+			  const struct process_end *end)
+{
+	/* One that was found out later ended nobody knows when. */
+	struct ending ending = { .watch = watch, .ended_ns = end && end->cpu_ns ? end->ts_ns : 0 };
+	bool known = call_table_exit(watch->tally, task);
+
+	gpu_probes_exit(watch->probes, task->pid, task->start_ns);
+	if (known && watch->ended)
+		watch->ended(watch->arg, task);
+	if (known) {
+		gpu_probes_forget_threads(watch->probes, task->pid, task->start_ns, on_last_calls,
+					  &ending);
+		gpu_waits_map_forget(&watch->sampler->session, task->pid, task->start_ns,
+				     gpu_monitor_device_idle, watch);
+	}
+	if (watch->waits)
+		gpu_waits_exit(watch->waits, task->pid, task->start_ns, ending.ended_ns);
+}
+
 static void on_event(void *arg, const struct event *event)
 {
 	struct gpu_monitor *watch = arg;
 
 	switch (event->kind) {
+	case EVENT_EXIT:
+		on_exit_event(watch, event->task, event->end);
+		break;
 	case EVENT_CALL_STACK:
 		on_call_stack(watch, event);
 		break;
@@ -155,48 +200,6 @@ bool gpu_monitor_run(struct gpu_monitor *watch, uint64_t now_ns)
 	watch->tick_ns = now_ns + TICK_NS;
 	gpu_probes_sweep(watch->probes, now_ns - IDLE_NS);
 	return more;
-}
-
-struct ending {
-	struct gpu_monitor *watch;
-	uint64_t ended_ns;
-};
-
-/* Who is killed in a call has blocked there until then. */
-static void on_last_calls(void *arg, uint32_t tid, const struct bpfprof_gpu_thread *thread)
-{
-	const struct ending *ending = arg;
-	const struct bpfprof_gpu_open *open;
-	uint32_t i;
-
-	for (i = 0; i < thread->depth && i < BPFPROF_GPU_MAX_OPEN; i++) {
-		open = &thread->open[i];
-		if (!gpu_snapshot_is_waiting(open) || ending->ended_ns <= open->begin_ns)
-			continue;
-		gpu_probes_count_add(ending->watch->probes, &open->key,
-				     ending->ended_ns - open->begin_ns);
-		call_table_waited(ending->watch->tally, open, tid, ending->ended_ns);
-	}
-}
-
-void gpu_monitor_exit(struct gpu_monitor *watch, const struct bpfprof_task_id *task,
-		      const struct process_end *end)
-{
-	/* One that was found out later ended nobody knows when. */
-	struct ending ending = { .watch = watch, .ended_ns = end && end->cpu_ns ? end->ts_ns : 0 };
-	bool known = call_table_exit(watch->tally, task);
-
-	gpu_probes_exit(watch->probes, task->pid, task->start_ns);
-	if (known && watch->ended)
-		watch->ended(watch->arg, task);
-	if (known) {
-		gpu_probes_forget_threads(watch->probes, task->pid, task->start_ns, on_last_calls,
-					  &ending);
-		gpu_waits_map_forget(&watch->sampler->session, task->pid, task->start_ns,
-				     gpu_monitor_device_idle, watch);
-	}
-	if (watch->waits)
-		gpu_waits_exit(watch->waits, task->pid, task->start_ns, ending.ended_ns);
 }
 
 void gpu_monitor_next(struct gpu_monitor *watch, struct aggregate *next, size_t max_bytes)
@@ -432,7 +435,7 @@ void gpu_monitor_find_gone(struct gpu_monitor *watch, const struct gpu_snapshot 
 		task.start_ns = key->start_ns;
 		if (!has_ended(watch, key->pid, key->start_ns) &&
 		    gpu_probes_process_is_gone(watch->probes, key->pid))
-			gpu_monitor_exit(watch, &task, NULL);
+			on_exit_event(watch, &task, NULL);
 	}
 }
 

@@ -24,7 +24,6 @@ struct aggregate;
 struct gpu_probes;
 struct gpu_waits;
 struct kernel_names;
-struct process_end;
 struct sampler;
 
 struct gpu_open_call {
@@ -108,9 +107,6 @@ void gpu_monitor_device_idle(void *arg, const struct bpfprof_gpu_waits *process)
 void gpu_monitor_start(struct gpu_monitor *watch);
 /* Hooks what is new and forgets threads that idle. True: there is more to do at once. */
 bool gpu_monitor_run(struct gpu_monitor *watch, uint64_t now_ns);
-/* end: NULL if it is not known when; then the time that it was in calls at its end is not told. */
-void gpu_monitor_exit(struct gpu_monitor *watch, const struct bpfprof_task_id *task,
-		      const struct process_end *end);
 /*
  * For who runs for ever. Ends processes whose end nobody told us of: an event was lost, or came before
  * we knew that they make calls.

@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 
-#include "base/text.h"
 #include "base/units.h"
 #include "gpu/nccl_writer.h"
 #include "gpu/report_read.h"

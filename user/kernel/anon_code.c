@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/hash_table.h"
 #include "base/time.h"

@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/names.h"
+#include "base/vec.h"
 #include "ray/worker_match.h"
 
 #define BYTES_MAX (1ULL << 60)
@@ -105,7 +106,7 @@ int value_pid(const char *text, pid_t *ret)
 
 static int take_pid(pid_t **list, size_t *nr, const char *value, struct buf *why)
 {
-	pid_t *pids, pid;
+	pid_t pid;
 
 	if (value_pid(value, &pid))
 		return value_refuse(why, "must be a process id, a whole number from 1");
@@ -115,11 +116,9 @@ static int take_pid(pid_t **list, size_t *nr, const char *value, struct buf *why
 	}
 	if (*nr == MAX_LIST)
 		return value_refuse(why, "at most 1024 processes can be named");
-	pids = reallocarray(*list, *nr + 1, sizeof(*pids));
-	if (!pids)
+	if (!vec_fit(*list, *nr + 1))
 		return -ENOMEM;
-	*list = pids;
-	pids[(*nr)++] = pid;
+	(*list)[(*nr)++] = pid;
 	return 0;
 }
 

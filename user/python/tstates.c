@@ -71,8 +71,8 @@ int python_tstate_refresh(struct python_tstate *tstate, struct python_heap *heap
 struct reading {
 	struct python_tstates *ret;
 	struct python_heap *heap;
-	struct map
-		seen; /* addresses that were met, so that a list that comes back to one of them ends */
+	/* Addresses that were met: a list that comes back to one of them ends. */
+	struct map seen;
 	size_t cap;
 	uint64_t current;
 };
@@ -85,7 +85,7 @@ static int state_add(struct reading *r, const struct python_tstate *tstate)
 	return 0;
 }
 
-/* May the list go on with va? 1, 0 (and complete is false), -ENOMEM. */
+/* May the list go on with va? 1, 0 (and complete is false), or what map_set() fails with. */
 static int list_goes_on(struct reading *r, uint64_t va, size_t nr, size_t max)
 {
 	uint32_t before;
@@ -187,7 +187,8 @@ int python_tstates_read(struct python_tstates *ret, struct python_heap *heap)
 		return err;
 	if (!interpreter)
 		return -ENODATA;
-	map_init(&r.seen, PYTHON_MAX_TSTATES + PYTHON_MAX_INTERPRETERS);
+	/* Each interpreter, the states that are kept, and the one at which a list could not be read. */
+	map_init(&r.seen, PYTHON_MAX_TSTATES + 2 * PYTHON_MAX_INTERPRETERS);
 	r.current = current_read(heap);
 	tstates.gil_known = !l->free_threaded && (l->runtime_current || l->status_mask);
 	err = interpreters_read(&r, interpreter);

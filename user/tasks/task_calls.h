@@ -21,7 +21,6 @@
 
 struct task_calls;
 
-/* A worker's process, for hashes: its pid may come again. */
 /* A worker has a new title. */
 struct task_change {
 	uint32_t pid; /* by which the worker is known in samples */

@@ -406,12 +406,23 @@ static void widen(struct gpu_probes *probes)
 	probes->widened_boot_ns = time_of_clock_ns(CLOCK_BOOTTIME);
 }
 
-/* False: nothing has changed since it was looked at. */
+/* The process is looked at once more if it is still there. */
+static void looked_at_evict(struct gpu_probes *probes)
+{
+	struct looked_at *oldest = (void *)probes->looked_at.oldest;
+
+	late_set(probes, oldest, false);
+	hash_table_remove(&probes->looked_at, oldest);
+}
+
+/* False: nothing has changed since it was looked at, or there is no memory. */
 static bool process_is_news(struct gpu_probes *probes, const struct process *process)
 {
 	struct looked_at *last = hash_table_find(&probes->looked_at, &process->pid);
 
 	if (!last) {
+		if (probes->looked_at.nr == MAX_LOOKED_AT)
+			looked_at_evict(probes);
 		last = hash_table_add(&probes->looked_at, &process->pid);
 		if (!last)
 			return false;
