@@ -187,7 +187,7 @@ Test(flags, refusals)
 		{ { "--colour=grey" }, "--colour=grey: a colour" },
 		{ { "--colour=red", "--blue" }, "--blue: two colours" },
 		{ { "--text=" }, "--text=: a text" },
-		{ { "--name", "" }, "--name : a name" },
+		{ { "--name", "" }, "--name '': a name" },
 		{ { "--on" }, "needs a name" },
 		{ { "-m" }, "needs a name" },
 		{ { "--colour=red", "-F6" }, "red excludes rate" },

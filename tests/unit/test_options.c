@@ -345,7 +345,7 @@ Test(options, refusals)
 		{ "--wall --off-cpu", "--off-cpu: ", "cannot be combined" },
 		{ "--parked", "--parked: ", "add --wall or" },
 		{ "--waker", "--waker: ", "add --wall or" },
-		{ "--wall --gil", "--gil: ", "leave --wall and --off-cpu out" },
+		{ "--wall --gil", "--gil cannot be combined", "with --wall and --off-cpu: " },
 		{ "--off-cpu --gpu", "--gpu: ", "leave --wall and --off-cpu out" },
 		{ "--wall --event cycles", "--event cycles: ", "leave --wall and --off-cpu out" },
 		{ "--tensors", "--tensors: ", "add --gpu" },

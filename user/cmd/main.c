@@ -224,7 +224,7 @@ static int unknown_command(const char *word)
 	if (!nearest && word_nearest(word, versions, ARRAY_SIZE(versions)))
 		nearest = "--version";
 	buf_init(&typed, MESSAGE_MAX);
-	text_add_typed(&typed, word);
+	text_add_typed(&typed, *word ? word : "''");
 	if (nearest)
 		log_error("%s: no such command, did you mean bpfprof %s?", typed.data, nearest);
 	else

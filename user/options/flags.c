@@ -121,7 +121,7 @@ static int take(struct cursor *cursor, const struct flag_walk *row, const char *
 	buf_add_str(cursor->error, given);
 	if (value) {
 		buf_add_str(cursor->error, separator);
-		text_add_typed(cursor->error, value);
+		text_add_typed(cursor->error, *value || *separator == '=' ? value : "''");
 	}
 	buf_printf(cursor->error, ": %s", why.data ? why.data : "not understood");
 	return -EINVAL;
@@ -261,7 +261,7 @@ static int take_operand(struct cursor *cursor, const char *word)
 	const char *operand = cursor->set->operand;
 	struct flag_walk walk = flags_of(cursor);
 
-	if (operand && *word && flag_find(&walk, operand, strlen(operand)))
+	if (operand && flag_find(&walk, operand, strlen(operand)))
 		return take(cursor, &walk, "", "", word);
 	text_add_typed(cursor->error, *word ? word : "''");
 	buf_printf(cursor->error, ": %s", cursor->set->no_operand);

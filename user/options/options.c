@@ -335,7 +335,9 @@ static const struct flag_rule record_rules[] = {
 	{ "parked", FLAG_NEEDS, "wall off-cpu",
 	  .sentence = "--parked: is about time that threads wait, add --wall or --off-cpu" },
 	{ "gil", FLAG_EXCLUDES, "wall off-cpu",
-	  .sentence = "--gil: who waits holds no GIL, leave --wall and --off-cpu out" },
+	  .sentence =
+		  "--gil cannot be combined with --wall and --off-cpu: a waiting thread does not "
+		  "hold the GIL" },
 	{ "gpu", FLAG_EXCLUDES, "wall off-cpu",
 	  .sentence = "--gpu: waits and hooked calls cannot be recorded together, leave --wall and "
 		      "--off-cpu out" },
@@ -439,7 +441,8 @@ static const struct flag_rule top_rules[] = {
 	{ "parked", FLAG_NEEDS, "wall",
 	  .sentence = "--parked: is about time that threads wait, add --wall" },
 	{ "gil", FLAG_EXCLUDES, "wall",
-	  .sentence = "--gil: who waits holds no GIL, leave --wall out" },
+	  .sentence =
+		  "--gil cannot be combined with --wall: a waiting thread does not hold the GIL" },
 	{ "gpu", FLAG_EXCLUDES, "wall",
 	  .sentence =
 		  "--gpu: waits and hooked calls cannot be recorded together, leave --wall out" },
