@@ -334,6 +334,9 @@ def run_all(names, builder):
     """
     wanted = [(one, mode) for mode in MODES for one in TESTS if mode in one.modes and
               (not names or any(name in "%s [%s]" % (one.name, mode) for name in names))]
+    if not wanted:
+        print("system: no test has a name with %s in it" % " or ".join(names))
+        return False
     results = {}
     for at_once in (BESIDE, PAIRED):
         results.update(attempt_beside([(one, mode) for one, mode in wanted if one.lanes == at_once],

@@ -47,9 +47,7 @@ def counters():
         return set(re.findall(r"`(\w+)`", file.read()))
 
 
-# Reasons of user/proc/images.c: the page lacks these.
-FILE_PROBLEMS = {"file_gone", "file_unreadable", "file_blocked", "file_malformed", "file_not_elf", "file_too_many"}
-COUNTERS = counters() | FILE_PROBLEMS
+COUNTERS = counters()
 COUNTER = re.compile(r'(?:[.:] ?|")([a-z][a-z0-9_ ]*)(?:: number|"\} N| N)$')
 
 
@@ -112,6 +110,7 @@ RULES = [(re.compile(pattern, re.MULTILINE), to) for pattern, to in (
     (r"^    \S+_\[k\]$", "    KERNEL"),
     (r"^    \S+ \((python|lib|ld-)[^:]*\)$", "    NATIVE"),
     (r"\+N( B)?(?=  )", "+N"),
+    (r"(?<=Lost N) \([a-z_ N,]+\)", ""),
     (r"(?<=N more function)s?$", "s"),
 )]
 LIST = re.compile(r"((?:[A-Z][a-z]+|lost|stacks|clock): )(.*[,;] .*)")

@@ -143,17 +143,19 @@ static void say_counts(pid_t pid, const struct dump_read_counts *counts)
 			 pid, (unsigned long long)counts->nr_refused,
 			 REMOTE_MAX_PAGES / (1048576 / BPFPROF_READ_BYTES));
 	if (counts->nr_inconsistent && !counts->gone)
-		log_warn("pid %d: %llu threads ran each time they were read: their frames may not "
-			 "belong together",
-			 pid, (unsigned long long)counts->nr_inconsistent);
+		log_warn(
+			"pid %d: threads that ran each time they were read: %llu; their frames may "
+			"not belong together",
+			pid, (unsigned long long)counts->nr_inconsistent);
 	if (counts->nr_cut)
 		log_warn("pid %d: %llu stacks or lists of variables were left out: at most %u "
 			 "frames and %u variables are kept",
 			 pid, (unsigned long long)counts->nr_cut, DUMP_MAX_FRAMES,
 			 DUMP_MAX_VARIABLES);
 	if (counts->nr_bad)
-		log_warn("pid %d: %llu objects of its interpreter make no sense", pid,
-			 (unsigned long long)counts->nr_bad);
+		log_warn("pid %d: objects of its interpreter that contradict themselves, since the "
+			 "process ran meanwhile or is damaged: %llu; frames may be missing",
+			 pid, (unsigned long long)counts->nr_bad);
 	log_debug("pid %d: read in %.1f ms, %llu rounds, %llu passes, %llu pages; %llu objects "
 		  "unreadable",
 		  pid, (double)counts->read_ns / 1e6, (unsigned long long)counts->nr_rounds,

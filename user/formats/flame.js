@@ -13,7 +13,7 @@ const KINDS = [
 	{ label: "native", hsl: [212, 68, 71] },
 	{ label: "Python", hsl: [138, 44, 63] },
 	{ label: "marker", hsl: [0, 0, 72] },
-	{ label: "GPU call", hsl: [46, 78, 62] },
+	{ label: data.unit === "call" ? "GPU call" : "waiting", hsl: [46, 78, 62] },
 	{ label: "thread", hsl: [262, 16, 80] },
 ];
 const LEGEND = [5, 3, 2, 1, 4];
