@@ -12,13 +12,47 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+static void check_texts(const char *const *texts, size_t nr)
+{
+	size_t i, bytes = 0;
+
+	if (nr > 1024)
+		abort();
+	for (i = 0; i < nr; i++)
+		bytes += strlen(texts[i]);
+	if (bytes > 8192 * nr) /* an input is no longer; and all of them were read */
+		abort();
+}
+
+static void check_open(const struct gpu_report_open *open)
+{
+	size_t i;
+
+	if ((open->group.complete && !open->group.nr) || open->group.nr > 512)
+		abort();
+	check_texts(open->stack, open->nr_stack);
+	check_texts(&open->function, 1);
+	check_texts(&open->thread, 1);
+	for (i = 0; i < open->group.nr; i++)
+		check_texts(&open->group.rows[i].operation, 1);
+}
+
 static void check_process(const struct gpu_report_process *process)
 {
 	size_t i;
 
+	if (process->nr_open > 1024 || process->nr_comms > 1024 || process->nr_collectives > 4096 ||
+	    process->nr_completions > 4096 || process->nr_where > 16)
+		abort();
+	check_texts(&process->name, 1);
 	for (i = 0; i < process->nr_open; i++)
-		if (process->open[i].group.complete && !process->open[i].group.nr)
-			abort();
+		check_open(&process->open[i]);
+	for (i = 0; i < process->nr_collectives; i++)
+		check_texts(&process->collectives[i].operation, 1);
+	for (i = 0; i < process->nr_completions; i++)
+		check_texts(&process->completions[i].operation, 1);
+	for (i = 0; i < process->nr_where; i++)
+		check_texts(process->where[i].stack, process->where[i].nr_stack);
 	for (i = 0; i < process->nr_comms; i++)
 		if (process->comms[i].known && process->comms[i].rank >= process->comms[i].size)
 			abort();

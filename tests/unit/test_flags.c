@@ -26,6 +26,13 @@ static void check_row(const struct flag_set *set, const struct flag_walk *at)
 	cr_expect_eq(!flag->value, flag->type <= FLAG_COUNT, "%s --%s", set->twins, flag->name);
 	cr_expect_eq(flag->type == FLAG_CHOICE, flag->words != NULL, "--%s", flag->name);
 	cr_expect(flag->size <= 8 || flag->take, "--%s", flag->name);
+	cr_expect(flag->type != FLAG_BOOL || flag->size == sizeof(bool), "--%s", flag->name);
+	cr_expect(flag->type < FLAG_TEXT || flag->type > FLAG_PIDS || flag->size == sizeof(void *),
+		  "--%s", flag->name);
+	cr_expect(flag->size >= 8 ||
+			  !(flag->max / (flag->unit_ns ? flag->unit_ns : 1) >> 8 * flag->size),
+		  "--%s", flag->name);
+	cr_expect(flag->type != FLAG_NUMBER || flag->max, "--%s", flag->name);
 	cr_expect(flag->type < FLAG_NUMBER || flag->type > FLAG_CHOICE || flag->refusal, "--%s",
 		  flag->name);
 	cr_expect(flag->type != FLAG_CUSTOM || flag->take, "--%s", flag->name);
@@ -36,6 +43,9 @@ static void check_row(const struct flag_set *set, const struct flag_walk *at)
 		cr_expect(!flag->letter || (flag->letter != other.flag->letter &&
 					    flag->letter != other.flag->alias),
 			  "%s -%c", set->twins, flag->letter);
+		cr_expect(!flag->alias || (flag->alias != other.flag->letter &&
+					   flag->alias != other.flag->alias),
+			  "%s -%c", set->twins, flag->alias);
 	}
 }
 
@@ -60,7 +70,8 @@ static void check_names(const struct flag_set *set, const char *names)
 
 		cr_assert(found, "%s: %s", set->twins, names);
 		for (size_t i = 0; !known && walk.flag->words && walk.flag->words[i]; i++)
-			known = !strncmp(walk.flag->words[i], names + name + 1, len - name - 1);
+			known = strlen(walk.flag->words[i]) == len - name - 1 &&
+				!strncmp(walk.flag->words[i], names + name + 1, len - name - 1);
 		cr_expect(known, "%s: %s", set->twins, names);
 		names += len + (names[len] == ' ');
 	}

@@ -94,13 +94,19 @@ Test(gpu_read, what_gpu_writes, .init = setup, .fini = teardown)
 			    .device_free = 17,
 			    .device_total = 800 },
 	};
+	const struct gpu_report_where where[] = {
+		{ .tid = 201, .thread = "python3", .running = true, .stack = stack, .nr_stack = 2 },
+		{ .tid = 202, .thread = "pt_nccl", .was_in_nccl = true },
+	};
 	const struct gpu_report_process silent = { .pid = 4243,
 						   .name = "python3",
 						   .container = "",
 						   .pod = "job-1",
 						   .namespace = "",
 						   .ray_task = "",
-						   .rank = "4" };
+						   .rank = "4",
+						   .where = where,
+						   .nr_where = 2 };
 	const struct gpu_report report = { .host = "node-1",
 					   .seconds = 10,
 					   .processes = &process,
@@ -109,6 +115,7 @@ Test(gpu_read, what_gpu_writes, .init = setup, .fini = teardown)
 					   .nr_silent = 1 };
 	const struct gpu_report_process *read, *other;
 	struct buf text;
+	uint32_t peer;
 
 	buf_init(&text, 1 << 20);
 	gpu_json(&text, &report);
@@ -133,6 +140,18 @@ Test(gpu_read, what_gpu_writes, .init = setup, .fini = teardown)
 	cr_expect_str_eq(other->pod, "job-1");
 	cr_expect_str_eq(other->rank, "4");
 	cr_expect_eq(other->nr_open, 0);
+	cr_assert_eq(other->nr_where, 2);
+	cr_expect_eq(other->where[0].tid, 201);
+	cr_expect_str_eq(other->where[0].thread, "python3");
+	cr_expect(other->where[0].running);
+	cr_expect_not(other->where[0].was_in_nccl);
+	cr_assert_eq(other->where[0].nr_stack, 2);
+	cr_expect_str_eq(other->where[0].stack[0], stack[0]);
+	cr_expect_str_eq(other->where[0].stack[1], stack[1]);
+	cr_expect_eq(other->where[1].tid, 202);
+	cr_expect_not(other->where[1].running);
+	cr_expect(other->where[1].was_in_nccl);
+	cr_expect_eq(other->where[1].nr_stack, 0);
 	cr_expect_not(filled.processes[0].silent);
 	cr_expect_eq(read->pid, 4242);
 	cr_expect_str_eq(read->name, "python3");
@@ -186,6 +205,7 @@ Test(gpu_read, what_gpu_writes, .init = setup, .fini = teardown)
 	cr_expect(read->open[2].group.complete);
 	cr_expect_eq(read->open[2].group.calls, 3);
 	cr_assert_eq(read->open[2].group.nr, 2);
+	cr_expect_eq(filled.nr_rows[GPU_ROW_GROUPED], 2);
 	cr_expect_str_eq(read->open[2].group.rows[0].operation, "ncclSend");
 	cr_expect_str_eq(read->open[2].group.rows[0].datatype, "float32");
 	cr_expect_eq(read->open[2].group.rows[0].comm, 0xc0);
@@ -194,7 +214,10 @@ Test(gpu_read, what_gpu_writes, .init = setup, .fini = teardown)
 	cr_expect_eq(read->open[2].group.rows[0].count, 2);
 	cr_expect_str_eq(read->open[2].group.rows[0].extra_name, "peer");
 	cr_expect_str_eq(read->open[2].group.rows[0].extra, "3");
+	cr_expect(gpu_read_peer("ncclSend", read->open[2].group.rows[0].extra, &peer));
+	cr_expect_eq(peer, 3);
 	cr_expect_null(read->open[2].group.rows[1].extra);
+	cr_expect_not(gpu_read_is_between_two(read->open[2].group.rows[1].operation));
 	cr_expect_eq(read->open[2].group.rows[1].comm, 0xdead);
 	cr_expect_not(read->open[3].group.complete);
 	cr_expect_eq(read->open[3].group.calls, 0);
@@ -288,6 +311,11 @@ Test(gpu_read, wrong_types, .init = setup, .fini = teardown)
 		  1, 1, 0, 0 },
 		{ "{\"communicators\":[{\"comm\":\"0x1\",\"hash\":\"0x2\",\"size\":8}]}", 1, 1, 0,
 		  0 },
+		{ "{\"communicators\":[{\"comm\":\"0x1\",\"hash\":\"0x2\",\"rank\":0.5,"
+		  "\"size\":0.9}]}",
+		  1, 1, 0, 0 },
+		{ "{\"pid\":4294967296}", 1, 0, 0, 0 },
+		{ "{\"pid\":4294967295}", 0, 0, 0, 0 },
 		{ "{\"collectives\":[{},{\"operation\":\"x\"},{\"operation\":\"x\",\"calls\":1}]}",
 		  2, 0, 1, 0 },
 		{ "{\"open\":[{},{\"function\":\"x\",\"stack\":[1,\"y\"]},{\"function\":\"\"}]}", 3,
@@ -343,6 +371,8 @@ Test(gpu_read, groups, .init = setup, .fini = teardown)
 		{ "\"group\":[" CALLS("0"), 0, 0, false },
 		{ "\"group\":7,\"group_complete\":true", 1, 0, false },
 		{ "\"group\":null,\"group_calls\":null,\"group_complete\":false", 0, 0, false },
+		{ "\"group\":[{\"operation\":\"x\",\"comm\":\"0x0\",\"count\":1}" CALLS("1"), 0, 1,
+		  true },
 		{ "\"group\":[{\"operation\":\"x\",\"comm\":null,\"count\":1}" CALLS("1"), 0, 1,
 		  false },
 		{ "\"group\":[{\"operation\":\"x\",\"comm\":\"0x1\",\"count\":-1}" CALLS("0"), 2, 0,

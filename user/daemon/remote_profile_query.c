@@ -9,7 +9,6 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "base/duration.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "daemon/store.h"
@@ -19,7 +18,6 @@
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 #define WHY_MAX 1024
 #define PATH_DEPTH 3 /* NAMESPACE/POD/FILE */
-#define TOKEN_MAX 4096
 
 void remote_profile_query_init(struct remote_profile_query *query)
 {

@@ -256,7 +256,9 @@ static void add_comm_name(struct nccl_writer *w, const struct gpu_report_process
 {
 	const struct gpu_report_comm *comm = gpu_report_comm_of(process, va);
 
-	if (comm && comm->known)
+	if (va == UINT64_MAX)
+		buf_add_str(w->dst, "communicator not known");
+	else if (comm && comm->known)
 		buf_printf(w->dst, "communicator 0x%" PRIx64, comm->hash);
 	else
 		buf_printf(w->dst, "communicator at 0x%" PRIx64, va);

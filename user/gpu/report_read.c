@@ -66,6 +66,17 @@ static double real_of(struct gpu_read *read, const json_t *value, double max)
 	return 0;
 }
 
+/* A number that does not fit, such as a pid that no kernel gives, is of no use when it is cut. */
+static uint32_t u32_of(struct gpu_read *read, const json_t *value)
+{
+	double number = real_of(read, value, 0x1p60);
+
+	if (number <= UINT32_MAX)
+		return (uint32_t)number;
+	not_understood(read, value);
+	return 0;
+}
+
 /* Text such as "0x1f". False: the value is something else, and *ret stays as it was. */
 static bool hex_of(struct gpu_read *read, const json_t *value, uint64_t *ret)
 {
@@ -94,8 +105,10 @@ bool gpu_read_number(const char *text, uint32_t *ret)
 	if (*text < '0' || *text > '9' || (*text == '0' && text[1]))
 		return false;
 	value = strtoul(text, &end, 10);
+	if (*end || value > UINT32_MAX)
+		return false;
 	*ret = (uint32_t)value;
-	return !*end && value <= UINT32_MAX;
+	return true;
 }
 
 bool gpu_read_peer(const char *operation, const char *extra, uint32_t *ret)
@@ -128,7 +141,7 @@ static bool comm_check(struct gpu_read *read, const json_t *from, void *row)
 {
 	const json_t *comm = json_object_get(from, "comm"), *rank = json_object_get(from, "rank");
 	struct gpu_report_comm *to = row;
-	double size;
+	uint32_t size;
 
 	if (!hex_of(read, comm, &to->comm)) {
 		read->nr_not_understood += !comm;
@@ -136,11 +149,13 @@ static bool comm_check(struct gpu_read *read, const json_t *from, void *row)
 	}
 	if (!hex_of(read, json_object_get(from, "hash"), &to->hash))
 		return true;
-	size = real_of(read, json_object_get(from, "size"), UINT32_MAX);
-	to->known = is_number(rank) && json_real_value(rank) < size;
+	/* Both lose their fractions before they are compared: a rank is less than the size. */
+	size = (uint32_t)real_of(read, json_object_get(from, "size"), UINT32_MAX);
+	to->known = is_number(rank) && json_real_value(rank) < UINT32_MAX &&
+		    (uint32_t)json_real_value(rank) < size;
 	read->nr_not_understood += !to->known;
 	to->rank = to->known ? (uint32_t)json_real_value(rank) : 0;
-	to->size = to->known ? (uint32_t)size : 0;
+	to->size = to->known ? size : 0;
 	return true;
 }
 
@@ -167,9 +182,9 @@ static bool open_check(struct gpu_read *read, const json_t *from, void *row)
 	for (i = 0; i < group->nr; i++) {
 		grouped = &group->rows[i];
 		nr_calls += grouped->count;
-		group->complete &=
-			grouped->comm && (!gpu_read_is_between_two(grouped->operation) ||
-					  gpu_read_peer(grouped->operation, grouped->extra, &peer));
+		group->complete &= grouped->comm != UINT64_MAX &&
+				   (!gpu_read_is_between_two(grouped->operation) ||
+				    gpu_read_peer(grouped->operation, grouped->extra, &peer));
 	}
 	group->complete &= group->nr &&
 			   group->nr == json_array_size(json_object_get(from, "group")) &&
@@ -303,7 +318,7 @@ static int field_read(struct gpu_read *read, const json_t *from, const struct gp
 		*(const char **)to = text_of(read, value);
 		break;
 	case GPU_FIELD_U32:
-		*(uint32_t *)to = (uint32_t)real_of(read, value, UINT32_MAX);
+		*(uint32_t *)to = u32_of(read, value);
 		break;
 	case GPU_FIELD_U64:
 		/* Less than UINT64_MAX, so that sums of a few do not wrap; nothing real is near it. */
@@ -315,8 +330,11 @@ static int field_read(struct gpu_read *read, const json_t *from, const struct gp
 	case GPU_FIELD_SECONDS:
 		*(double *)to = real_of(read, value, MAX_SECONDS);
 		break;
-	case GPU_FIELD_HEX:
 	case GPU_FIELD_HEX_OR_MAX:
+		*(uint64_t *)to = UINT64_MAX;
+		hex_of(read, value, to);
+		break;
+	case GPU_FIELD_HEX:
 		hex_of(read, value, to);
 		break;
 	case GPU_FIELD_EXTRA:

@@ -7,7 +7,9 @@
  * is bounded in bytes, depth and in how much of it is kept; an entry of the wrong type is skipped and
  * counted. Of gpu/report.h the reader fills what the analysis of NCCL needs (the kinds in
  * gpu/report_fields.h). Strings are as the file has them, up to a NUL, not yet fit for a terminal, and equal
- * ones are one. Everything lives until gpu_read_fini().
+ * ones are one. Of a silent process the reader takes only what names it and where it is. A report that was
+ * read is not for gpu_json(): flags that say what is known are not all set. Everything lives until
+ * gpu_read_fini().
  */
 
 #include <stdbool.h>

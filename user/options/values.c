@@ -32,8 +32,8 @@ int value_number(const char *text, uint64_t max, uint64_t *ret)
 	for (; *text; text++) {
 		if (!isdigit((unsigned char)*text))
 			return -EINVAL;
-		value = value * 10 + (uint64_t)(*text - '0');
-		if (value > max)
+		if (__builtin_mul_overflow(value, 10, &value) ||
+		    __builtin_add_overflow(value, (uint64_t)(*text - '0'), &value) || value > max)
 			return -ERANGE;
 	}
 	*ret = value;
@@ -94,7 +94,7 @@ int value_bytes(const char *text, uint64_t *ret)
 	return 0;
 }
 
-int value_pid(const char *text, pid_t *ret)
+static int value_pid(const char *text, pid_t *ret)
 {
 	uint64_t value;
 

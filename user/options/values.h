@@ -26,7 +26,6 @@ int value_string(char **dst, const char *value);
 /* The node's file system: an absolute path to a folder. */
 int value_folder(char **dst, const char *value, struct buf *why);
 
-int value_pid(const char *text, pid_t *ret); /* 0 or -EINVAL */
 /* Those of "1,2" that the list does not have yet, as perf takes them; at most 1024 in all. */
 int value_add_pids(pid_t **list, size_t *nr, const char *value, struct buf *why);
 /* A copy of name[len]. */
