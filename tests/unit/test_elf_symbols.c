@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+/* Functions and PLT entries of real files as binutils names them; names in odd and malformed files. */
 #include "elf/symbols.h"
 
 #include <criterion/criterion.h>
 #include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,51 +14,10 @@
 #include "base/strtab.h"
 #include "elf/image.h"
 #include "test_elf_fixture.h"
+#include "elf_names.h"
 
 #define LIBC "/lib/x86_64-linux-gnu/libc.so.6"
 #define LIBSTDCXX "/usr/lib/x86_64-linux-gnu/libstdc++.so.6"
-
-static struct strtab *names;
-
-static void setup(void)
-{
-	cr_assert(!strtab_new(&names, 64 << 20));
-}
-
-static void teardown(void)
-{
-	strtab_free(names);
-}
-
-TestSuite(elf_symbols, .init = setup, .fini = teardown, .timeout = 120);
-
-static int compare_rva(const void *a, const void *b)
-{
-	const struct elf_symbol *x = a, *y = b;
-
-	return x->rva < y->rva ? -1 : x->rva > y->rva;
-}
-
-static int resolve(const char *file, const struct elf_debug_paths *paths, struct elf_symbol *syms,
-		   size_t nr)
-{
-	struct elf_image *img = fixture_open(file);
-	int err;
-
-	qsort(syms, nr, sizeof(*syms), compare_rva);
-	err = elf_symbols_resolve(img, paths, NULL, names, syms, nr);
-	elf_image_free(img);
-	return err;
-}
-
-/* The name of one address, "" if it has none. */
-static const char *name_of(const char *file, const struct elf_debug_paths *paths, uint64_t rva)
-{
-	struct elf_symbol sym = { .rva = rva };
-
-	cr_assert_eq(resolve(file, paths, &sym, 1), 0);
-	return strtab_get(names, sym.name);
-}
 
 static bool is_function(const struct nm_symbol *sym)
 {
@@ -91,7 +50,7 @@ static const struct nm_symbol *innermost(const struct nm_symbol *nm, size_t nr, 
 static bool is_alias(const struct nm_symbol *nm, size_t nr, const struct nm_symbol *best,
 		     const struct elf_symbol *sym)
 {
-	const char *name = strtab_get(names, sym->name);
+	const char *name = strtab_get(elf_names, sym->name);
 	size_t i = (size_t)(best - nm);
 
 	while (i > 0 && nm[i - 1].value == best->value)
@@ -127,9 +86,9 @@ static size_t compare_with_nm(const char *file, const char *nm_args)
 		syms[nr++].rva = nm[i].value + nm[i].bytes - 1;
 		syms[nr++].rva = nm[i].value + nm[i].bytes;
 	}
-	cr_assert_eq(resolve(path, NULL, syms, nr), 0);
+	cr_assert_eq(elf_names_resolve(path, NULL, syms, nr), 0);
 	for (sym = syms; sym < syms + nr; sym++) {
-		name = strtab_get(names, sym->name);
+		name = strtab_get(elf_names, sym->name);
 		best = innermost(nm, nr_nm, sym->rva);
 		if (best)
 			cr_assert(is_alias(nm, nr_nm, best, sym), "%s: %#lx is %s, not %s", path,
@@ -176,7 +135,7 @@ static struct elf_symbol same_of(const char *file, uint64_t rva)
 {
 	struct elf_symbol sym = { .rva = rva, .same_end = UINT64_MAX };
 
-	cr_assert_eq(resolve(file, NULL, &sym, 1), 0);
+	cr_assert_eq(elf_names_resolve(file, NULL, &sym, 1), 0);
 	cr_assert(sym.same_start <= rva && rva < sym.same_end);
 	return sym;
 }
@@ -211,12 +170,12 @@ Test(elf_symbols, the_answer_is_the_same_between_the_borders)
 	cr_assert(base);
 	for (i = 0; i < 9; i++) {
 		sym = same_of("a.so", base + cases[i].off);
-		cr_expect_str_eq(strtab_get(names, sym.name), cases[i].name);
+		cr_expect_str_eq(strtab_get(elf_names, sym.name), cases[i].name);
 		cr_expect_eq(sym.same_start, base + cases[i].start, "%zu", i);
 		cr_expect_eq(sym.same_end, base + cases[i].end, "%zu", i);
 		all[i] = (struct elf_symbol){ .rva = sym.rva, .same_end = UINT64_MAX };
 	}
-	cr_assert_eq(resolve("a.so", NULL, all, 9), 0);
+	cr_assert_eq(elf_names_resolve("a.so", NULL, all, 9), 0);
 	for (i = 0; i < 9; i++)
 		cr_expect(all[i].same_start == base + cases[i].start &&
 				  all[i].same_end == base + cases[i].end,
@@ -247,7 +206,7 @@ struct disassembled {
 	char name[128];
 };
 
-/* Where objdump sees PLT entries: it finds their names on its own. */
+/* Where objdump sees PLT entries: it finds their elf_names on its own. */
 static struct disassembled *objdump_plt(const char *path, size_t *ret_nr)
 {
 	struct disassembled *plt = calloc(100000, sizeof(*plt));
@@ -288,8 +247,8 @@ static size_t compare_with_objdump(const char *file)
 		memset(syms, 0, sizeof(syms));
 		syms[0].rva = plt[i].rva;
 		syms[1].rva = plt[i].rva + 5;
-		cr_assert_eq(elf_symbols_resolve(img, NULL, NULL, names, syms, 2), 0);
-		name = strtab_get(names, syms[0].name);
+		cr_assert_eq(elf_symbols_resolve(img, NULL, NULL, elf_names, syms, 2), 0);
+		name = strtab_get(elf_names, syms[0].name);
 		cr_assert_eq(syms[0].name, syms[1].name);
 		cr_assert(syms[0].name && strstr(name, "@plt"), "%s: %#lx is '%s', not %s", path,
 			  plt[i].rva, name, plt[i].name);
@@ -358,7 +317,7 @@ Test(elf_symbols, plt_of_static_programs_is_named_by_resolvers)
 		entry = strtoull(line, &next, 16);
 		resolver = strtoull(next, &next, 16);
 		nr_seen++;
-		name = name_of("static", NULL, entry + 2);
+		name = elf_name_of("static", NULL, entry + 2);
 		for (i = 0; i < nr; i++) {
 			snprintf(want, sizeof(want), "%s@plt", nm[i].name);
 			if (nm[i].value == resolver && !strcmp(want, name))
@@ -372,299 +331,23 @@ Test(elf_symbols, plt_of_static_programs_is_named_by_resolvers)
 	free(nm);
 }
 
-static uint64_t section_va(const char *file, const char *section)
-{
-	struct elf_image *img = fixture_open(file);
-	const struct elf_section *sec = elf_image_section(img, section);
-	uint64_t va = sec ? sec->va : 0;
-
-	elf_image_free(img);
-	cr_assert_neq(va, 0);
-	return va;
-}
-
 /* No name at all rather than that of a function which merely precedes. */
 Test(elf_symbols, plt_header_is_not_init)
 {
 	fixture_write("a.c", "#include <stdio.h>\nint main(void) { puts(\"\"); }\n");
 	fixture_run("gcc -Wl,-z,lazy -o a a.c; strip -o stripped a;"
 		    "gcc -fcf-protection -Wl,-z,ibtplt,-z,lazy -o ibt a.c");
-	cr_assert_str_eq(name_of("a", NULL, section_va("a", ".plt")), "");
-	cr_assert_str_eq(name_of("a", NULL, section_va("a", ".plt") + 8), "");
-	cr_assert_str_eq(name_of("a", NULL, section_va("a", ".plt") + 16), "puts@plt");
-	cr_assert_str_eq(name_of("a", NULL, section_va("a", ".init") + 4), "_init");
-	cr_assert_str_eq(name_of("ibt", NULL, section_va("ibt", ".plt") + 4), "");
-	cr_assert_str_eq(name_of("ibt", NULL, section_va("ibt", ".plt") + 20), "puts@plt");
-	cr_assert_str_eq(name_of("ibt", NULL, section_va("ibt", ".plt.sec") + 4), "puts@plt");
-	cr_assert_str_eq(name_of("stripped", NULL, section_va("a", ".plt") + 16), "puts@plt");
-	cr_assert_str_eq(name_of("stripped", NULL, section_va("a", ".init") + 4), "");
-}
-
-/* Offsets are written out so that expected names can be read off the source. */
-static const char assembly[] =
-	".text\n"
-	".balign 256\n"
-	".globl base; base: .skip 16\n" /* 0: a label, nothing else */
-	".globl sized; .type sized,@function; sized: .skip 8\n" /* 16 */
-	"inner: .skip 8\n" /* 24: label inside of sized */
-	".size sized,16\n"
-	".skip 16\n" /* 32: nobody's */
-	".type unsized,@function; unsized: .skip 16\n" /* 48 */
-	".globl object; .type object,@object; object: .skip 16\n" /* 64 */
-	".type outer,@function; outer: .skip 4\n" /* 80 */
-	".type nested,@function; nested: .skip 4; .size nested,4\n" /* 84 */
-	".skip 8; .size outer,16\n" /* 88 */
-	".weak weak_name; .globl a_global; .type a_global,@function\n"
-	".type weak_name,@function; .type alias,@function\n"
-	"weak_name: alias: a_global: .skip 16\n" /* 96 */
-	".size weak_name,16; .size alias,16; .size a_global,16\n"
-	".globl longer, short; .type longer,@function; .type short,@function\n"
-	"longer: short: .skip 16\n" /* 112 */
-	".size longer,16; .size short,16\n"
-	".globl untyped; untyped: .skip 16; .size untyped,16\n" /* 128 */
-	".globl big; .type big,@function; .type small,@function\n"
-	"big: small: .skip 16; .size big,16; .size small,8\n" /* 144 */
-	".type first_one,@function; .type o,@function; .type last_one,@function\n"
-	"first_one: o: last_one: .skip 16\n" /* 160 */
-	".size first_one,16; .size o,16; .size last_one,16\n"
-	".globl part; .type whole,@function; .type part,@function\n"
-	"whole: part: .skip 16; .size whole,16; .size part,8\n" /* 176 */
-	".globl last; .type last,@function; last: .skip 16\n" /* 192 */
-	".section .other,\"ax\",@progbits\n"
-	".skip 64\n"
-	".globl huge; .type huge,@function; huge: .skip 16; .size huge,4096\n";
-
-Test(elf_symbols, sizes_labels_and_ranks)
-{
-	static const struct {
-		uint64_t off;
-		const char *name;
-	} cases[] = {
-		{ 0, "base" },	    { 15, "base" },	 { 16, "sized" },  { 24, "sized" },
-		{ 31, "sized" },    { 32, "" },		 { 47, "" },	   { 48, "unsized" },
-		{ 63, "unsized" },  { 64, "object" },	 { 79, "object" }, { 80, "outer" },
-		{ 84, "nested" },   { 87, "nested" },	 { 88, "outer" },  { 95, "outer" },
-		{ 96, "a_global" }, { 111, "a_global" }, { 112, "short" }, { 127, "short" },
-		{ 128, "untyped" }, { 143, "untyped" },	 { 144, "small" }, { 152, "big" },
-		{ 160, "o" },	    { 175, "o" },	 { 176, "part" },  { 184, "whole" },
-		{ 192, "last" },    { 207, "last" },	 { 208, "" },
-	};
-	uint64_t base, other;
-	size_t i;
-
-	fixture_write("a.S", assembly);
-	fixture_run("gcc -c -o a.o a.S; ld -e base -o a a.o; strip -x -o globals a");
-	base = fixture_value("a", "base");
-	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-		cr_assert_str_eq(name_of("a", NULL, base + cases[i].off), cases[i].name, "%lu",
-				 cases[i].off);
-	/* A symbol ends with its section, and another section's symbols do not precede. */
-	other = section_va("a", ".other");
-	cr_assert_str_eq(name_of("a", NULL, other), "");
-	cr_assert_str_eq(name_of("a", NULL, other + 64), "huge");
-	cr_assert_str_eq(name_of("a", NULL, other + 79), "huge");
-	cr_assert_str_eq(name_of("a", NULL, other + 80), "");
-	/* Local symbols were removed: anything may follow a label now. */
-	cr_assert_str_eq(name_of("globals", NULL, base + 16), "sized");
-	cr_assert_str_eq(name_of("globals", NULL, base + 48), "");
-	cr_assert_str_eq(name_of("globals", NULL, base + 196), "");
-}
-
-/* Queries in one call or one by one: the same; entries with a name are left alone. */
-Test(elf_symbols, many_at_once_and_named_ones)
-{
-	struct elf_symbol syms[200] = { 0 };
-	uint64_t base;
-	size_t i;
-
-	fixture_write("a.S", assembly);
-	fixture_run("gcc -c -o a.o a.S; ld -e base -o a a.o");
-	base = fixture_value("a", "base");
-	for (i = 0; i < 200; i++)
-		syms[i].rva = base + i - 20;
-	syms[40].name = strtab_add(names, "known");
-	cr_assert_eq(resolve("a", NULL, syms, 200), 0);
-	for (i = 0; i < 200; i++)
-		if (i != 40)
-			cr_assert_str_eq(strtab_get(names, syms[i].name),
-					 name_of("a", NULL, syms[i].rva), "%zu", i);
-	cr_assert_str_eq(strtab_get(names, syms[40].name), "known");
-	cr_assert_eq(resolve("a", NULL, syms, 0), 0);
-}
-
-static const char two_functions[] =
-	"static __attribute__((noinline)) int hidden(int n) { return n * 3 + 1; }\n"
-	"__attribute__((noinline)) int exported(int n) { return hidden(n) * 5; }\n"
-	"int main(int n, char **v) { (void)v; return exported(n); }\n"
-	"asm(\".text\\n.type bare,@function\\nbare: .skip 16\\n.globl shown\\n.type "
-	"shown,@function\\n\"\n"
-	"    \"shown: .skip 16\\n.size shown,16\\n.skip 16\");\n";
-
-/* The recipe of Fedora's find-debuginfo: functions that .dynsym lacks, xz, one section. */
-static const char minidebuginfo[] =
-	"gcc -O1 -rdynamic -o full a.c; nm -D full --format=posix --defined-only | awk '{print "
-	"$1}' | sort > dyn;"
-	"nm full --format=posix --defined-only | awk '$2 ~ /[Tt]/ {print $1}' | sort > all;"
-	"comm -13 dyn all > keep; objcopy -S --keep-symbols=keep full mini.debug 2>/dev/null;"
-	"objcopy --only-keep-debug full only; objcopy -S --remove-section .comment "
-	"--keep-symbols=keep only mini;"
-	"xz -k mini; strip -o a full; objcopy --add-section .gnu_debugdata=mini.xz a";
-
-Test(elf_symbols, debugdata_inside_the_file)
-{
-	uint64_t hidden;
-
-	fixture_write("a.c", two_functions);
-	fixture_run(minidebuginfo);
-	hidden = fixture_value("full", "hidden");
-	cr_assert_str_eq(name_of("a", NULL, hidden), "hidden");
-	cr_assert_str_eq(name_of("a", NULL, fixture_value("full", "exported") + 1), "exported");
-	/* Its symbols do not border on those of .dynsym: no names for what has no size. */
-	cr_assert_str_eq(name_of("full", NULL, fixture_value("full", "bare") + 1), "bare");
-	cr_assert_str_eq(name_of("a", NULL, fixture_value("full", "bare") + 1), "");
-	cr_assert_str_eq(name_of("a", NULL, fixture_value("full", "shown") + 1), "shown");
-	cr_assert_str_eq(name_of("a", NULL, fixture_value("full", "shown") + 20), "");
-	fixture_run("strip -R .gnu_debugdata -o none a");
-	cr_assert_str_eq(name_of("none", NULL, hidden), "");
-	cr_assert_str_eq(name_of("none", NULL, fixture_value("full", "exported") + 1), "exported");
-}
-
-Test(elf_symbols, debugdata_bombs_are_refused)
-{
-	struct elf_symbol syms[2] = { 0 };
-	uint64_t hidden, exported;
-
-	fixture_write("a.c", two_functions);
-	fixture_run(minidebuginfo);
-	hidden = fixture_value("full", "hidden");
-	exported = fixture_value("full", "exported");
-	fixture_run(
-		"set_data() { objcopy --update-section .gnu_debugdata=$1 a $2; };"
-		"head -c 40000000 /dev/zero | xz > bomb.xz; set_data bomb.xz bomb;"
-		"xz -k --lzma2=dict=512MiB -c mini > wide.xz; set_data wide.xz wide;"
-		"head -c 100 mini.xz > cut.xz; set_data cut.xz cut;"
-		"head -c 500 mini.xz | tr '\\000-\\377' '\\377\\000-\\376' > bad.xz; set_data "
-		"bad.xz bad;"
-		"xz -c full.c > text.xz 2>/dev/null || xz -c a.c > text.xz; set_data text.xz text");
-	static const struct {
-		const char *file;
-		int want;
-	} cases[] = { { "bomb", -E2BIG },
-		      { "wide", -E2BIG },
-		      { "cut", -EBADMSG },
-		      { "bad", -EBADMSG },
-		      { "text", -EBADMSG } };
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		memset(syms, 0, sizeof(syms));
-		syms[0].rva = hidden;
-		syms[1].rva = exported;
-		cr_assert_eq(resolve(cases[i].file, NULL, syms, 2), cases[i].want, "%s",
-			     cases[i].file);
-		/* What was found before stays. */
-		cr_assert_str_eq(strtab_get(names, syms[syms[1].rva == exported].name), "exported");
-		cr_assert_eq(syms[syms[1].rva != exported].name, 0);
-	}
-}
-
-struct opened {
-	char paths[1024];
-};
-
-static struct elf_image *open_recorded(void *arg, const char *path)
-{
-	struct opened *opened = arg;
-	struct elf_image *img = NULL;
-	int fd;
-
-	if (strlen(opened->paths) + strlen(path) + 2 < sizeof(opened->paths)) {
-		strncat(opened->paths, path + strlen(fixture_dir()), 256);
-		strncat(opened->paths, "\n", 2);
-	}
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	return fd >= 0 && !elf_image_open_fd(&img, fd) ? img : NULL;
-}
-
-Test(elf_symbols, separate_debug_files)
-{
-	struct opened opened = { 0 };
-	char root[100], script[600];
-	struct elf_debug_paths paths = {
-		.dir = fixture_dir(), .root = root, .open = open_recorded, .arg = &opened
-	};
-	uint64_t hidden;
-
-	snprintf(root, sizeof(root), "%s/debug", fixture_dir());
-	fixture_write("a.c", two_functions);
-	fixture_run("gcc -g -O1 -Wl,--build-id=0xabcdef0123 -o full a.c; objcopy --only-keep-debug "
-		    "full x.debug;"
-		    "strip -o a full; objcopy --add-gnu-debuglink=x.debug a linked;"
-		    "mkdir -p debug/.build-id/ab .debug");
-	hidden = fixture_value("full", "hidden");
-	/* Beside the image. */
-	cr_assert_str_eq(name_of("linked", &paths, hidden), "hidden");
-	cr_assert_str_eq(opened.paths, "/debug/.build-id/ab/cdef0123.debug\n/x.debug\n");
-	cr_assert_str_eq(name_of("linked", NULL, hidden), "");
-	cr_assert_str_eq(name_of("a", &paths, hidden), "");
-	/* .debug, root/dir, .build-id */
-	fixture_run("mv x.debug .debug/");
-	cr_assert_str_eq(name_of("linked", &paths, hidden), "hidden");
-	snprintf(script, sizeof(script), "mkdir -p debug%s; mv .debug/x.debug debug%s/",
-		 fixture_dir(), fixture_dir());
-	fixture_run(script);
-	cr_assert_str_eq(name_of("linked", &paths, hidden), "hidden");
-	snprintf(script, sizeof(script), "mv debug%s/x.debug debug/.build-id/ab/cdef0123.debug",
-		 fixture_dir());
-	fixture_run(script);
-	cr_assert_str_eq(name_of("a", &paths, hidden), "hidden");
-	cr_assert_str_eq(name_of("linked", &paths, hidden), "hidden");
-	/* Another build's file is not believed, wherever it lies. */
-	fixture_run("gcc -g -O1 -Wl,--build-id=0xabcdef0124 -o other a.c; cp other x.debug;"
-		    "cp other debug/.build-id/ab/cdef0123.debug");
-	cr_assert_str_eq(name_of("linked", &paths, hidden), "");
-	cr_assert_str_eq(name_of("a", &paths, hidden), "");
-}
-
-Test(elf_symbols, debuglink_without_build_id_needs_its_checksum)
-{
-	struct opened opened = { 0 };
-	struct elf_debug_paths paths = { .dir = fixture_dir(),
-					 .open = open_recorded,
-					 .arg = &opened };
-	uint64_t hidden;
-
-	fixture_write("a.c", two_functions);
-	fixture_run("gcc -g -O1 -Wl,--build-id=none -o full a.c; objcopy --only-keep-debug full "
-		    "x.debug;"
-		    "strip -o a full; objcopy --add-gnu-debuglink=x.debug a");
-	hidden = fixture_value("full", "hidden");
-	cr_assert_str_eq(name_of("a", &paths, hidden), "hidden");
-	fixture_run("printf x >> x.debug");
-	cr_assert_str_eq(name_of("a", &paths, hidden), "");
-}
-
-Test(elf_symbols, debuglink_cannot_lead_elsewhere)
-{
-	struct opened opened = { 0 };
-	struct elf_debug_paths paths = { .dir = fixture_dir(),
-					 .open = open_recorded,
-					 .arg = &opened };
-	uint64_t hidden;
-
-	fixture_write("a.c", two_functions);
-	fixture_run(
-		"gcc -g -O1 -o full a.c; strip -o a full; mkdir sub; cp full sub/x;"
-		"printf 'sub/x\\0\\0\\0abcd' > link; objcopy --add-section .gnu_debuglink=link a "
-		"slash;"
-		"printf '..\\0\\0abcd' > link; objcopy --add-section .gnu_debuglink=link a dots;"
-		"printf '\\0\\0\\0\\0abcd' > link; objcopy --add-section .gnu_debuglink=link a "
-		"empty;"
-		"printf 'abcdefgh' > link; objcopy --add-section .gnu_debuglink=link a unended");
-	hidden = fixture_value("full", "hidden");
-	cr_assert_str_eq(name_of("slash", &paths, hidden), "");
-	cr_assert_str_eq(name_of("dots", &paths, hidden), "");
-	cr_assert_str_eq(name_of("empty", &paths, hidden), "");
-	cr_assert_str_eq(name_of("unended", &paths, hidden), "");
-	cr_assert_str_eq(opened.paths, "");
+	cr_assert_str_eq(elf_name_of("a", NULL, elf_section_va("a", ".plt")), "");
+	cr_assert_str_eq(elf_name_of("a", NULL, elf_section_va("a", ".plt") + 8), "");
+	cr_assert_str_eq(elf_name_of("a", NULL, elf_section_va("a", ".plt") + 16), "puts@plt");
+	cr_assert_str_eq(elf_name_of("a", NULL, elf_section_va("a", ".init") + 4), "_init");
+	cr_assert_str_eq(elf_name_of("ibt", NULL, elf_section_va("ibt", ".plt") + 4), "");
+	cr_assert_str_eq(elf_name_of("ibt", NULL, elf_section_va("ibt", ".plt") + 20), "puts@plt");
+	cr_assert_str_eq(elf_name_of("ibt", NULL, elf_section_va("ibt", ".plt.sec") + 4),
+			 "puts@plt");
+	cr_assert_str_eq(elf_name_of("stripped", NULL, elf_section_va("a", ".plt") + 16),
+			 "puts@plt");
+	cr_assert_str_eq(elf_name_of("stripped", NULL, elf_section_va("a", ".init") + 4), "");
 }
 
 Test(elf_symbols, versions_are_no_part_of_a_name)
@@ -674,7 +357,8 @@ Test(elf_symbols, versions_are_no_part_of_a_name)
 	fixture_run("echo 'V1 { global: versioned; local: *; };' > map;"
 		    "gcc -shared -fPIC -O0 -Wl,--version-script=map -o a.so a.c; nm a.so | grep -q "
 		    "versioned@@V1");
-	cr_assert_str_eq(name_of("a.so", NULL, fixture_value("a.so", "versioned")), "versioned");
+	cr_assert_str_eq(elf_name_of("a.so", NULL, fixture_value("a.so", "versioned")),
+			 "versioned");
 }
 
 /* As in the memory of a process, or after `strip --strip-section-headers`. */
@@ -700,10 +384,10 @@ Test(elf_symbols, without_section_headers)
 		memset(data + offsetof(Elf64_Ehdr, e_shoff), 0, 8);
 		memset(data + offsetof(Elf64_Ehdr, e_shnum), 0, 4);
 		cr_assert_eq(elf_image_open_memory(&img, data, len), 0);
-		cr_assert_eq(elf_symbols_resolve(img, NULL, NULL, names, syms, 3), 0);
-		cr_assert_str_eq(strtab_get(names, syms[0].name), "one", "%s", styles[i]);
-		cr_assert_str_eq(strtab_get(names, syms[1].name), "two", "%s", styles[i]);
-		cr_assert_str_eq(strtab_get(names, syms[2].name), "", "%s", styles[i]);
+		cr_assert_eq(elf_symbols_resolve(img, NULL, NULL, elf_names, syms, 3), 0);
+		cr_assert_str_eq(strtab_get(elf_names, syms[0].name), "one", "%s", styles[i]);
+		cr_assert_str_eq(strtab_get(elf_names, syms[1].name), "two", "%s", styles[i]);
+		cr_assert_str_eq(strtab_get(elf_names, syms[2].name), "", "%s", styles[i]);
 		elf_image_free(img);
 		free(data);
 	}
@@ -737,7 +421,7 @@ Test(elf_symbols, malformed_tables)
 		{ SHT_STRTAB, offsetof(Elf64_Shdr, sh_size), 8, 0, 0 },
 	};
 
-	fixture_write("a.c", two_functions);
+	fixture_write("a.c", elf_two_functions);
 	fixture_run("gcc -O1 -o a a.c");
 	sym.rva = fixture_value("a", "hidden");
 	data = fixture_read("a", &len);
@@ -752,278 +436,10 @@ Test(elf_symbols, malformed_tables)
 		memcpy((char *)&sh[k] + cases[i].offset, &cases[i].value, cases[i].bytes);
 		cr_assert_eq(elf_image_open_memory(&img, copy, len), 0);
 		sym.name = 0;
-		err = elf_symbols_resolve(img, NULL, NULL, names, &sym, 1);
+		err = elf_symbols_resolve(img, NULL, NULL, elf_names, &sym, 1);
 		cr_assert_eq(err, cases[i].want, "case %zu: %d", i, err);
 		elf_image_free(img);
 		free(copy);
 	}
 	free(data);
-}
-
-/* The name of rva, if the unwind table says that its function begins at that address. */
-static void starts_find(void *arg, struct elf_symbol *syms, size_t nr)
-{
-	size_t i;
-
-	for (i = 0; i < nr; i++)
-		if (!syms[i].name)
-			syms[i].function = *(uint64_t *)arg;
-}
-
-static const char *name_with_start(const char *file, uint64_t rva, uint64_t start)
-{
-	struct elf_starts starts = { .find = starts_find, .arg = &start };
-	struct elf_symbol sym = { .rva = rva };
-	struct elf_image *img = fixture_open(file);
-
-	cr_assert_eq(elf_symbols_resolve(img, NULL, &starts, names, &sym, 1), 0);
-	elf_image_free(img);
-	return strtab_get(names, sym.name);
-}
-
-Test(elf_symbols, an_unwind_table_proves_where_a_function_begins)
-{
-	uint64_t base;
-
-	fixture_write("a.S", assembly);
-	fixture_run("gcc -c -o a.o a.S; ld -e base -o a a.o; strip -x -o globals a;"
-		    "ld -shared -s -o exported.so a.o");
-	base = fixture_value("a", "base");
-	/* What begins at a symbol without a size has its name, also where others were removed. */
-	cr_assert_str_eq(name_with_start("globals", base + 196, 0), "");
-	cr_assert_str_eq(name_with_start("globals", base + 196, base + 192), "last");
-	cr_assert_str_eq(name_with_start("globals", base + 196, base + 196), "");
-	cr_assert_str_eq(name_with_start("globals", base + 52, base + 48), "");
-	/* What begins behind it has not, though nothing else precedes. */
-	cr_assert_str_eq(name_with_start("a", base + 52, 0), "unsized");
-	cr_assert_str_eq(name_with_start("a", base + 52, base + 48), "unsized");
-	cr_assert_str_eq(name_with_start("a", base + 52, base + 50), "");
-	/* A label inside of a function that says where it begins. */
-	cr_assert_str_eq(name_with_start("a", base + 12, base - 16), "base");
-	cr_assert_str_eq(name_with_start("a", base + 36, base + 32), "");
-	base = fixture_value("a", "base");
-	cr_assert_str_eq(name_with_start("a", base + 36, base + 24), "inner");
-}
-
-Test(elf_symbols, tables_complete_each_other)
-{
-	static const struct {
-		const char *function, *sparse, *partly;
-	} cases[] = {
-		{ "first", "first", "first" }, { "second", "second", "second" },
-		{ "hidden", "", "" },	       { "late", "late", "late" },
-		{ "local", "", "local" },
-	};
-	uint64_t va;
-	size_t i;
-
-	fixture_write("a.c",
-		      "__attribute__((noinline)) int first(int x) { return x * 3; }\n"
-		      "static __attribute__((noinline)) int hidden(int x) { return x * 7; }\n"
-		      "__attribute__((noinline)) int second(int x) { return hidden(x) * 5; }\n"
-		      "static __attribute__((noinline)) int local(int x) { return x * 11; }\n"
-		      "__attribute__((noinline)) int late(int x) { return local(x) * 9; }\n"
-		      "int marker;\n");
-	fixture_write("l.S", ".text\nlabel: ret\n");
-	fixture_run("gcc -O1 -fno-ipa-icf -shared -fPIC -o full.so l.S a.c; strip -s -K marker -o "
-		    "sparse.so full.so;"
-		    "strip -s -K local -o partly.so full.so; strip -s -K label -o label.so full.so;"
-		    "gcc -c -O1 -fno-ipa-icf -o a.o a.c");
-	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		va = fixture_value("full.so", cases[i].function);
-		cr_assert_str_eq(name_of("sparse.so", NULL, va + 1), cases[i].sparse);
-		cr_assert_str_eq(name_of("partly.so", NULL, va + 1), cases[i].partly);
-		/* The label merely precedes all of it. */
-		cr_assert_str_eq(name_of("label.so", NULL, va + 1), cases[i].sparse);
-		cr_assert_str_eq(name_with_start("label.so", va + 1, va), cases[i].sparse);
-	}
-}
-
-/* Names of code count, whatever type they have; those of data do not. */
-Test(elf_symbols, code_of_any_type)
-{
-	static const struct {
-		const char *symbol;
-		uint64_t off;
-		const char *name;
-	} cases[] = {
-		{ "object", 0, "object" },    { "object", 15, "object" },
-		{ "object", 16, "" },	      { "untyped", 9, "untyped" },
-		{ "label", 3, "label" },      { "label", 40, "function" },
-		{ "unsized", 12, "unsized" }, { "both", 1, "both" },
-		{ "table", 1, "table" },      { "_start", 2, "_start" },
-	};
-	size_t i;
-
-	fixture_write("a.S",
-		      ".text\n.globl _start; _start: .skip 16\n"
-		      ".globl object; .type object,@object; object: .skip 16; .size object,16\n"
-		      ".skip 16\n"
-		      ".globl untyped; untyped: .skip 16; .size untyped,16\n"
-		      ".globl label; label: .skip 32\n"
-		      ".globl function; .type function,@function; function: .skip 16\n"
-		      ".size function,16\n"
-		      ".globl unsized; .type unsized,@object; unsized: .skip 16\n"
-		      ".globl alias, both; .type alias,@object; .type both,@function\n"
-		      "alias: both: .skip 16; .size alias,16; .size both,16\n"
-		      ".globl table; .type table,@object; table: .skip 16; .size table,4096\n"
-		      ".section .late,\"ax\"; late: .skip 16\n"
-		      ".data; .globl data; .type data,@object; data: .skip 16; .size data,16\n");
-	fixture_run("gcc -c -o a.o a.S; ld -o a a.o; grep -v size a.S > b.S;"
-		    "sed -n '/_start/p; /label/p; /unsized/p' a.S | sed '1i .text' > c.S;"
-		    "gcc -c -o c.o c.S; ld -o c c.o");
-	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-		cr_assert_str_eq(
-			name_of("a", NULL, fixture_value("a", cases[i].symbol) + cases[i].off),
-			cases[i].name, "%s + %lu", cases[i].symbol, cases[i].off);
-	cr_assert_str_eq(name_of("a", NULL, section_va("a", ".late")), "late");
-	/* Assembler alone: no local symbol tells that all are there, and no size that some were removed. */
-	cr_assert_str_eq(name_of("c", NULL, fixture_value("c", "_start") + 3), "_start");
-	cr_assert_str_eq(name_of("c", NULL, fixture_value("c", "label") + 31), "label");
-	cr_assert_str_eq(name_of("c", NULL, fixture_value("c", "unsized") + 1), "unsized");
-}
-
-/* More than 16 bits can count: with the count in section 0 and a table of the symbols' sections. */
-Test(elf_symbols, sections_of_each_function)
-{
-	static const size_t numbers[] = { 3000, 5000, 70000 };
-	char script[512], name[24];
-	uint64_t last;
-	size_t i, k;
-
-	for (i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-		snprintf(
-			script, sizeof(script),
-			"awk 'BEGIN { for (i = 0; i < %zu; i++) printf \".section "
-			".p%%d,\\\"ax\\\"\\n"
-			".globl f%%d\\n.type f%%d,@function\\nf%%d: .skip 16\\n.size f%%d,%%d\\n\","
-			" i, i, i, i, i, i %% 2 ? 16 : 64 }' > a.S; gcc -c -o a.o a.S; ld -e f0 -o "
-			"a a.o",
-			numbers[i]);
-		fixture_run(script);
-		last = fixture_value("a", "f0");
-		for (k = 0; k < numbers[i]; k += numbers[i] / 2 - 1) {
-			snprintf(name, sizeof(name), "f%zu", k);
-			last = fixture_value("a", name);
-			cr_assert_str_eq(name_of("a", NULL, last), name);
-			cr_assert_str_eq(name_of("a", NULL, last + 15), name);
-		}
-		/* Nothing is beyond the last sections, whatever the size of the last but one says. */
-		snprintf(name, sizeof(name), "f%zu", numbers[i] - 2);
-		cr_assert_str_eq(name_of("a", NULL, fixture_value("a", name) + 40), "");
-	}
-}
-
-/* A label names code behind the address at which an empty section begins, inside of the section that holds both. */
-Test(elf_symbols, sections_without_bytes)
-{
-	fixture_write("a.S", ".section .held,\"ax\"; .globl _start; .type _start,@function\n"
-			     "_start: .skip 16; label: .skip 16; .size _start,16\n"
-			     ".section .empty,\"ax\"\n");
-	fixture_write("a.ld", "SECTIONS { .held 0x1000 : { *(.held) } .empty 0x1010 : { "
-			      "*(.empty) . = .; } }\n");
-	fixture_run("gcc -c -o a.o a.S; ld -T a.ld -o a a.o");
-	cr_assert_eq(section_va("a", ".empty"), 0x1010);
-	cr_assert_str_eq(name_of("a", NULL, 0x1010), "label");
-	cr_assert_str_eq(name_of("a", NULL, 0x101f), "label");
-}
-
-/*
- * As many sections as there may be, and symbols that all cover the address: a look at each section for each
- * symbol would take a minute, far beyond the time that the test has.
- */
-Test(elf_symbols, work_of_sections, .timeout = 20)
-{
-	enum { NR_SECTIONS = ELF_IMAGE_MAX_SECTIONS, NR_SYMBOLS = 300000 };
-	size_t at_symbols = 0x1000 + NR_SECTIONS * sizeof(Elf64_Shdr), i;
-	size_t len = at_symbols + NR_SYMBOLS * sizeof(Elf64_Sym);
-	struct elf_symbol syms[] = { { .rva = 0x200 }, { .rva = 0x900 } };
-	char *data = calloc(1, len);
-	Elf64_Shdr *sections = (Elf64_Shdr *)(data + 0x1000);
-	Elf64_Sym *symbols = (Elf64_Sym *)(data + at_symbols);
-	struct elf_image *img;
-
-	cr_assert(data);
-	*(Elf64_Ehdr *)data =
-		(Elf64_Ehdr){ .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, 1 },
-			      .e_type = ET_DYN,
-			      .e_machine = EM_X86_64,
-			      .e_shoff = 0x1000,
-			      .e_shentsize = sizeof(*sections) };
-	memcpy(data + 0x801, "covers", 7);
-	for (i = 0; i < NR_SECTIONS; i++)
-		sections[i] = (Elf64_Shdr){ .sh_flags = SHF_EXECINSTR,
-					    .sh_addr = 0x70000000,
-					    .sh_size = 1 };
-	sections[0] = (Elf64_Shdr){ .sh_size = NR_SECTIONS };
-	sections[1] = (Elf64_Shdr){ .sh_type = SHT_STRTAB, .sh_offset = 0x800, .sh_size = 64 };
-	sections[2] = (Elf64_Shdr){ .sh_type = SHT_SYMTAB,
-				    .sh_offset = at_symbols,
-				    .sh_size = NR_SYMBOLS * sizeof(*symbols),
-				    .sh_entsize = sizeof(*symbols),
-				    .sh_link = 1 };
-	/* The last one has the first address. */
-	sections[NR_SECTIONS - 1].sh_addr = 0x100;
-	sections[NR_SECTIONS - 1].sh_size = 0x800;
-	for (i = 0; i < NR_SYMBOLS; i++)
-		symbols[i] = (Elf64_Sym){ .st_name = 1,
-					  .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC),
-					  .st_shndx = SHN_XINDEX,
-					  .st_value = 0x100,
-					  .st_size = 0x1000 };
-	cr_assert_eq(elf_image_open_memory(&img, data, len), 0);
-	cr_assert_eq(elf_symbols_resolve(img, NULL, NULL, names, syms, 2), 0);
-	cr_assert_str_eq(strtab_get(names, syms[0].name), "covers");
-	cr_assert_eq(syms[1].name, 0); /* it is behind the section */
-	elf_image_free(img);
-	free(data);
-}
-
-/* The end of a name tells which function it is, however long it is. */
-Test(elf_symbols, long_names_keep_their_end)
-{
-	size_t lengths[] = { 16382, 16383, 16390, 65535, 65536, 70000 }, i, k;
-	const char *name, *before;
-	char script[512];
-
-	for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
-		snprintf(
-			script, sizeof(script),
-			"awk 'BEGIN { n = \"x\"; while (length(n) < %zu) n = n n; n = substr(n, 1, "
-			"%zu);"
-			"print \".text\\n.globl base\\nbase: .skip 8\";"
-			"for (i = 0; i < 3; i++) printf \".globl %%s%%d\\n.type %%s%%d,@function\\n"
-			"%%s%%d: .skip 8\\n.size %%s%%d,8\\n\", n, i, n, i, n, i, n, i }' > a.S;"
-			"gcc -c -o a.o a.S; ld -e base -o a a.o",
-			lengths[i], lengths[i] - 1);
-		fixture_run(script);
-		before = "";
-		for (k = 0; k < 3; k++) {
-			name = name_of("a", NULL, fixture_value("a", "base") + 8 * (k + 1));
-			cr_assert_str_neq(name, before);
-			cr_assert_eq(strlen(name), lengths[i] < 16383 ? 16382 : 1023);
-			if (lengths[i] < 65536)
-				cr_assert_eq(name[strlen(name) - 1], (char)('0' + k));
-			before = name;
-		}
-	}
-}
-
-/* Symbols that all cover all addresses: the work is bounded. */
-Test(elf_symbols, nested_symbols_do_not_take_forever)
-{
-	struct elf_symbol *syms = calloc(4096, sizeof(*syms));
-	uint64_t base;
-	size_t i;
-
-	fixture_run("awk 'BEGIN { print \".text\\n.globl base\\nbase: .skip 8192\";"
-		    "for (i = 0; i < 30000; i++) printf \".globl s%d\\n.type s%d,@function\\n"
-		    ".set s%d,base\\n.size s%d,8192\\n\", i, i, i, i }' > a.S;"
-		    "gcc -c -o a.o a.S; ld -e base -o a a.o");
-	base = fixture_value("a", "base");
-	for (i = 0; i < 4096; i++)
-		syms[i].rva = base + i;
-	cr_assert_eq(resolve("a", NULL, syms, 4096), -E2BIG);
-	cr_assert_neq(syms[0].name, 0);
-	free(syms);
 }
