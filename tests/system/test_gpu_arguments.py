@@ -7,8 +7,8 @@ The fake libnccl has in its frames what the real one has there (tests/heavy/real
 import json
 import re
 
+from gpu_truth import Caller, Seen, Watch, asleep_by, equal
 from harness import MODES, check, test
-from test_gpu import Caller, Seen, Watch, asleep_by, equal
 
 BESIDE = True
 

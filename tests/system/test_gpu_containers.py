@@ -6,9 +6,9 @@ import os
 import secrets
 
 import containers
+from gpu_truth import OUTPUTS, Seen, Watch, check_all, fakes
 from harness import CAPS, check, test
 from pprof import Pprof
-from test_gpu import OUTPUTS, Seen, Watch, check_all, fakes
 
 BESIDE = True
 FOLDER = "/opt/cuda"

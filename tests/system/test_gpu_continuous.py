@@ -15,12 +15,12 @@ import time
 import urllib.request
 
 import chains
+from gpu_truth import SECONDS, TYPES, Caller, equal, fakes, is_frame, shown
 from harness import MODES, Skip, check, test
 from loaded import private_stacks
 from pprof import Pprof
 from test_daemon import Daemon
 from test_dump import wait_for
-from test_gpu import SECONDS, TYPES, Caller, equal, fakes, is_frame, shown
 from test_gpu_gc import BEGIN, SPOILED, interpreter
 
 BESIDE = True

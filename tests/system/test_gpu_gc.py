@@ -8,9 +8,8 @@ import shutil
 import subprocess
 import time
 
+from gpu_truth import NANOSECONDS, OUTPUTS, Caller, Seen, Watch, check_all, check_files, check_open, check_times, equal, fakes
 from harness import MODES, Skip, check, test
-from test_gpu import (NANOSECONDS, OUTPUTS, Caller, Seen, Watch, check_all, check_files, check_open,
-                      check_times, equal, fakes)
 from test_gpu_trace import STREAMS, read
 
 BESIDE = True

@@ -5,8 +5,8 @@ import os
 import re
 import signal
 
+from gpu_truth import Caller, equal
 from harness import check, test
-from test_gpu import Caller, equal
 from test_top import Terminal
 
 HEAD = 5  # lines that always stand at the top

@@ -13,8 +13,8 @@ import threading
 import time
 
 from containers import wait_for
+from gpu_truth import Caller, Seen, Watch, check_all, fakes
 from harness import check, test
-from test_gpu import Caller, Seen, Watch, check_all, fakes
 from test_wall_daemon import maps_bytes, memory_limit, own_bytes
 
 NR_PROCESSES = 1000

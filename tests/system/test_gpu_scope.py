@@ -9,9 +9,8 @@ import signal
 import subprocess
 import time
 
+from gpu_truth import OUTPUTS, Caller, Files, Seen, Watch, check_all, check_calls, check_launches, fakes, watched
 from harness import MODES, check, test
-from test_gpu import (OUTPUTS, Caller, Files, Seen, Watch, check_all, check_calls, check_launches,
-                      fakes, watched)
 from test_top import python
 
 BESIDE = True

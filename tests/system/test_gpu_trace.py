@@ -6,9 +6,8 @@ import os
 import time
 
 from chrome_trace import Broken, Trace
+from gpu_truth import OUTPUTS, Caller, Files, Seen, Watch, check_all, equal, kernel_name, launch_key, operation_key, shown, sums
 from harness import MODES, check, test
-from test_gpu import (OUTPUTS, Caller, Files, Seen, Watch, check_all, equal, kernel_name, launch_key,
-                      operation_key, shown, sums)
 
 BESIDE = True
 

@@ -10,9 +10,9 @@ import re
 import time
 
 from chrome_trace import Trace
+from gpu_truth import Caller, Seen, Watch, asleep_by, check_asleep, equal, is_frame, shown, sums
 from harness import MODES, check, test
 from pprof import Pprof
-from test_gpu import Caller, Seen, Watch, asleep_by, check_asleep, equal, is_frame, shown, sums
 
 BESIDE = True
 SHARED_NS = 20000000  # two samples of the clock

@@ -8,8 +8,8 @@ import subprocess
 import time
 
 import containers
+from gpu_truth import Caller, Seen, Watch, fakes
 from harness import check, test
-from test_gpu import Caller, Seen, Watch, fakes
 from test_top import python
 from test_usage import one_sentence
 

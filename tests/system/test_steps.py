@@ -7,8 +7,8 @@ import signal
 import time
 
 import chains
+from gpu_truth import Caller, Files, fakes
 from harness import MODES, check, test
-from test_gpu import Caller, Files, fakes
 from test_gpu_continuous import Run
 
 BESIDE = True
