@@ -1,289 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of CUDA beside the samples: record --gpu, daemon --gpu, top --gpu.
+"""Calls of CUDA beside the samples: daemon --gpu, top --gpu.
 
 Against programs that count their calls; what is equal must be equal.
 """
 
-import collections
 import glob
 import json
 import os
 import re
 import signal
-import subprocess
 import time
 import urllib.request
 
-import chains
-from gpu_truth import SECONDS, TYPES, Caller, equal, fakes, is_frame, shown
-from harness import MODES, Skip, check, test
+from gpu_profiles import (
+    ALLOCATE, BUDGET, KINDS, PARTS, TENSORS, ZERO, Calls, Rounds, Run, Steps, check_completions,
+    check_parts, completions, launched, launched_of)
+from gpu_truth import SECONDS, Caller
+from harness import Skip, check, test
 from loaded import private_stacks
-from pprof import Pprof
 from test_daemon import Daemon
 from test_dump import wait_for
 from test_gpu_gc import BEGIN, SPOILED, interpreter
 
 BESIDE = True
-SHARE = 0.06  # how far a share of the samples may be off: 1,000 of them and more
-BUDGET = 64 << 20  # of docs/setup.md
-KINDS = ("launch", "sync", "alloc", "free")
-
-
-class Steps(Caller):
-    """A running gpu_steps."""
-
-    def __init__(self, context, *args):
-        where = fakes(context)
-        self.process = context.spawn([where.steps, where.folder, *args], stdin=subprocess.PIPE,
-                                     stdout=subprocess.PIPE)
-        self.pid = self.process.pid
-        self.rest = b""
-        check(self.line() == "ready", "not ready")
-
-    def run(self, number):
-        """What it has done since its start, after so many steps more."""
-        self.say(str(number))
-        return json.loads(self.line())
-
-    def end(self):
-        self.process.stdin.close()
-        self.process.wait(SECONDS)
-
-
-class Run:
-    """A running bpfprof that has hooked libcuda."""
-
-    def __init__(self, context, *args):
-        self.context = context
-        self.path = context.path("messages-%d" % len(os.listdir(context.dir)))
-        with open(self.path, "wb") as file:
-            self.process = context.start(*args, stderr=file)
-
-    def messages(self):
-        with open(self.path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-
-    def wait_for(self, pattern):
-        end = time.monotonic() + SECONDS
-        while not re.search(pattern, self.messages()):
-            check(self.process.poll() is None, "it has ended: " + self.messages()[-2000:])
-            check(time.monotonic() < end, "never said: %s\n%s" % (pattern, self.messages()[-2000:]))
-            time.sleep(0.05)
-
-    def interrupt(self):
-        self.process.send_signal(2)
-        done = self.context.finish(self.process, 2 * SECONDS)
-        done.err = self.messages().encode()
-        return done.expect(0)
-
-
-class Calls:
-    """A profile of calls: (frames, values, labels) of each sample."""
-
-    def __init__(self, data):
-        profile = Pprof(data)
-        check(profile.sample_types == TYPES, "sample types: %s" % profile.sample_types)
-        self.stats = profile.stats
-        self.samples = [([name for at in sample["stack"]
-                          for name in profile.locations[at]["functions"]],
-                         dict(zip(TYPES, sample["values"])), sample["labels"])
-                        for sample in profile.samples]
-
-    def total(self, kind, pid=None, frame=None):
-        return sum(values[kind] for frames, values, labels in self.samples
-                   if (pid is None or labels.get("pid") == pid) and
-                   (frame is None or frame in frames))
-
-
-def shares_of(data):
-    """{function: its share of the CPU samples that have forward, backward or wait_step}, and how many."""
-    names = ("forward", "backward", "wait_step")
-    profile, found = Pprof(data), collections.Counter()
-    for sample in profile.samples:
-        frames = [name for at in sample["stack"] for name in profile.locations[at]["functions"]]
-        for name in names:
-            if name in frames:
-                found[name] += sample["values"][0]
-    total = sum(found.values())
-    return {name: found[name] / max(1, total) for name in names}, total
-
-
-def folded_total(text):
-    return sum(int(line.rsplit(" ", 1)[1]) for line in text.splitlines()
-               if line and not line.startswith("#"))
-
-
-@test(modes=MODES)
-def record(context):
-    """Shares of the CPU as the program took it, in hooked calls too; beside it all of its calls."""
-    steps = Steps(context, "spin")
-    run = Run(context, "record", "--gpu", "-p", steps.pid, "-F", "499", "-d", "120", "-o", "x.pb.gz",
-              "-o", "x.folded", "-o", "x.html", "--stats", "s.json")
-    run.wait_for(r"watching \d+ functions? in \d+ librar")
-    truth = steps.run(300)
-    done = run.interrupt()
-    shares, samples = shares_of(context.read("x.pb.gz"))
-    took = sum(truth["cpu"].values())
-    check(samples > 700, "%d samples" % samples)
-    for name, ns in truth["cpu"].items():
-        check(abs(shares[name] - ns / took) < SHARE, "%s: %.3f of the samples, not %.3f" % (
-            name, shares[name], ns / took))
-    stats = context.json("s.json")
-    stacks = stats["stacks"]
-    check(stacks["truncated"] * 50 < stats["samples"]["total"], "cut short: %s" % stacks)
-    calls = Calls(context.read("x.cuda.pb.gz"))
-    check(calls.total("calls/count") == truth["calls"], "%d calls, not %d" % (
-        calls.total("calls/count"), truth["calls"]))
-    check(folded_total(context.text("x.cuda.folded")) == truth["calls"], "the folded file")
-    for name, wanted in (("forward", 1200), ("backward", 1800), ("wait_step", 300), ("keep", 30),
-                         ("scratch", 60)):
-        check(calls.total("calls/count", frame=name) == wanted, "%s: %d calls, not %d" % (
-            name, calls.total("calls/count", frame=name), wanted))
-    check(calls.total("inuse/bytes", frame="keep") == truth["inuse"], "in use")
-    check(calls.total("inuse/bytes") == truth["inuse"], "in use, by others")
-    check("train_kernel" in context.text("x.cuda.folded"), "no name")
-    check(context.text("x.cuda.html").rstrip().endswith("</html>"), "no flame graph")
-    gpu = stats["gpu"]
-    check(gpu["calls"]["total"] == truth["calls"], "stats: %s" % gpu)
-    check({kind: gpu["calls"][kind] for kind in KINDS} == {kind: truth[kind] for kind in KINDS},
-          "stats: %s" % gpu)
-    check(not any(gpu["lost"].values()), "lost: %s" % gpu["lost"])
-    check("CUDA and NCCL calls: %d:" % truth["calls"] in done.text, done.text)
-    check(calls.stats["gpu"]["calls"]["launch"] == truth["launch"], "comments: %s" % calls.stats)
-    context.note("%d samples, %s; startup %.2f s" % (
-        samples, {k: round(v, 3) for k, v in shares.items()}, stats["agent"]["startup_seconds"]))
-
-
-class Rounds(Caller):
-    """A running gpu_calls.py that holds tensors and collects garbage."""
-
-    def __init__(self, context, path=None):
-        super().__init__(context, "rounds", with_python=True, interpreter=path or interpreter())
-
-    def round(self):
-        """What it has done since its start, after one round more."""
-        self.say("round")
-        return json.loads(self.line())
-
-    def hoard(self, count):
-        self.say("hoard %d" % count)
-        return json.loads(self.line())
-
-    def end(self):
-        self.say("exit")
-        self.process.wait(SECONDS)
-
-
-ALLOCATE, FREE = "pytorch:malloc", "pytorch:free"
-PARTS = {BEGIN: "gc", ALLOCATE: "tensor_alloc", FREE: "tensor_free"}  # as the summary calls them
-ZERO = {"calls": {}, "where": {}, "tensor_allocated": {}, "tensor_inuse": {}, "collected_ns": {}}
-TENSORS = 7168  # that a daemon follows of one process, along with what the driver handed out
-COLLECTED = 0.2  # how far below what Python says of its collections their time may be
-
-
-def grown(now, before):
-    """{name: by how much}, without what has not changed."""
-    return {name: count - before.get(name, 0) for name, count in now.items()
-            if count != before.get(name, 0)}
-
-
-def by_place(calls, kind, pid, places, function=None):
-    """{Python function: the sum of its samples}, of one hooked function or of all."""
-    sums = collections.Counter()
-    for frames, values, labels in calls.samples:
-        if labels.get("pid") == pid and (not function or shown(frames[0]) == shown(function)):
-            where = [place for place in places if any(is_frame(frame, place) for frame in frames)]
-            sums[where[0] if where else "nowhere"] += values[kind]
-    return {where: count for where, count in sums.items() if count}
-
-
-def check_parts(calls, truth, before):
-    """Tensors and collections between two states of a program, in the profile of that time."""
-    pid, places = truth["pid"], truth["where"]
-    for name in PARTS:
-        wanted = {where: names[name] - before["where"].get(where, {}).get(name, 0)
-                  for where, names in places.items() if name in names}
-        equal(by_place(calls, "calls/count", pid, places, "python:gc" if name == BEGIN else name),
-              {where: count for where, count in wanted.items() if count}, name)
-    equal(by_place(calls, "tensor_allocated/bytes", pid, places),
-          grown(truth["tensor_allocated"], before["tensor_allocated"]), "tensors allocated")
-    equal(by_place(calls, "tensor_inuse/bytes", pid, places),
-          {where: size for where, size in truth["tensor_inuse"].items() if size}, "tensors in use")
-    took = by_place(calls, "gc/nanoseconds", pid, places)
-    wanted = grown(truth["collected_ns"], before["collected_ns"])
-    check(took.keys() == wanted.keys(), "collections: %s, not %s" % (took, wanted))
-    for where, ns in wanted.items():  # Python's own clock runs around the probes
-        check((1 - COLLECTED) * ns < took[where] <= ns, "%s: %d ns, not %d" % (where, took[where], ns))
-
-
-@test(alone=True)  # a probe is on in all processes of the file, whoever asked for it
-def record_parts(context):
-    """--tensors and --gc beside the samples; neither unless it is asked for."""
-    caller = Rounds(context)
-    bare = Run(context, "record", "--gpu", "-p", caller.pid, "-d", "120", "-o", "y.folded", "--stats", "t.json")
-    bare.wait_for(r"watching \d+ functions? in \d+ librar")
-    before = caller.round()
-    bare.interrupt()
-    check(before["semaphores"][-1] == 0, "PyTorch's probes are on: %s" % before["semaphores"])
-    check(not set(PARTS.values()) & set(context.json("t.json")["gpu"]["calls"]), "told, not asked for")
-    run = Run(context, "record", "--gpu", "--tensors", "--gc", "-p", caller.pid, "-d", "120", "-o", "x.pb.gz",
-              "-o", "x.folded", "-o", "x.html", "--stats", "s.json")
-    run.wait_for(r"watching \d+ functions? in \d+ librar")
-    truth = caller.round()
-    done = run.interrupt()
-    check(truth["semaphores"][-1] == 3, "semaphores: %s" % truth["semaphores"])
-    calls = Calls(context.read("x.cuda.pb.gz"))
-    held = [before["tensor_inuse"], truth["tensor_inuse"]]
-    # What was handed out before is not known, nor are its frees those of anything.
-    known = dict(truth, tensor_inuse={where: size - (held[0][where] if where != "py_activation" else 2 << 20)
-                                      for where, size in held[1].items()})
-    check_parts(calls, known, before)
-    gpu = context.json("s.json")["gpu"]
-    wanted = {PARTS[name]: truth["calls"][name]["calls"] - before["calls"][name]["calls"] for name in PARTS}
-    equal({kind: gpu["calls"].get(kind) for kind in wanted}, wanted, "stats")
-    total = sum(one["calls"] - before["calls"][name]["calls"] for name, one in truth["calls"].items())
-    check(gpu["calls"]["total"] == calls.total("calls/count") == folded_total(context.text("x.cuda.folded")) ==
-          total, "%s: %d in the profile, not %d" % (gpu["calls"], calls.total("calls/count"), total))
-    check(not any(gpu["lost"].values()), "lost: %s" % gpu["lost"])
-    for kind, count in wanted.items():
-        check(re.search(r"CUDA and NCCL calls: .*\b%s %d\b" % (kind.replace("_", " "), count), done.text),
-              done.text)
-        check(calls.stats["gpu"]["calls"][kind] == count, "comments: %s" % calls.stats)
-    check("python:gc" in context.text("x.cuda.html"), "no collection in the flame graph")
-
-
-def completions(calls, pid):
-    """{where: (collectives called there, those known to be complete, how long these took)}"""
-    return {where: tuple(sum(values[kind] for frames, values, labels in calls.samples
-                             if labels["pid"] == pid and labels.get("op") == "ncclAllReduce" and
-                             any(is_frame(frame, where) for frame in frames))
-                         for kind in ("calls/count", "completed/count", "complete/nanoseconds"))
-            for where in ("first_half", "second_half")}
-
-
-def check_completions(calls, pid, wanted, bounds):
-    """wanted: collectives called, and complete; bounds: of the time of these."""
-    found = completions(calls, pid)
-    for where, part in (("first_half", 6), ("second_half", 2)):
-        check(found[where][:2] == tuple(part * n // 8 for n in wanted), "%s: %s, not %s" % (where, found, wanted))
-    total = sum(one[2] for one in found.values())
-    check(bounds[0] <= total <= bounds[1], "%d ns until complete, not %s" % (total, bounds))
-    # All of one kind take the same.
-    check(abs(found["first_half"][2] - total * 6 // 8) < 8, str(found))
-
-
-@test()
-def record_completions(context):
-    """How long collectives took, by the stacks that called them."""
-    caller = Caller(context, "rounds", script="gpu_waits.py")
-    run = Run(context, "record", "--gpu", "-p", caller.pid, "-d", "120", "-o", "x.pb.gz", "--stats", "s.json")
-    run.wait_for(r"watching \d+ functions? in \d+ librar")
-    row, = [caller.work() for _ in range(5)][-1]["completions"]
-    run.interrupt()
-    check((row["count"], row["pending"]) == (32, 8), str(row))
-    check_completions(Calls(context.read("x.cuda.pb.gz")), caller.pid, (40, 32), row["ns"])
-    lost = context.json("s.json")["gpu"]["lost"]
-    check(not any(lost.values()), "lost: %s" % lost)
 
 
 @test()
@@ -316,44 +55,6 @@ def completions_of_intervals(context):
                           [after - before for after, before in zip(row["ns"], took)])
         done, took = row["count"], row["ns"]
     check(done == 24 and never == 8, "%d complete, of %d it is never known" % (done, never))
-
-
-@test()
-def record_long_wait(context):
-    """A call that has not returned at the end has blocked until then, on its stack."""
-    caller = Caller(context, "long", script="gpu_waits.py")
-    run = Run(context, "record", "--gpu", "-p", caller.pid, "-d", "120", "-o", "x.pb.gz")
-    run.wait_for(r"watching \d+ functions? in \d+ librar")
-    caller.say("go\n60")
-    begin = json.loads(caller.line())["begin"]
-    time.sleep(2)
-    least = time.monotonic_ns() - begin[1]
-    run.interrupt()
-    most = time.monotonic_ns() - begin[0]
-    calls = Calls(context.read("x.cuda.pb.gz"))
-    found = calls.total("blocked/nanoseconds", frame="long_wait")
-    check(least <= found <= most, "blocked for %d ns, not %d to %d" % (found, least, most))
-    check(calls.total("calls/count", frame="long_wait") == 1, "calls")
-
-
-@test(paired=True, lock="gpu")
-def record_killed_in_it(context):
-    """Who is killed in a call has blocked until then."""
-    caller = Caller(context, "long", script="gpu_waits.py")
-    run = Run(context, "record", "--gpu", "-d", "120", "-o", "x.pb.gz")
-    run.wait_for(r"watching \d+ functions? in \d+ librar")
-    caller.say("go\n60")
-    begin = json.loads(caller.line())["begin"]
-    time.sleep(2)
-    least = time.monotonic_ns() - begin[1]
-    caller.process.kill()
-    caller.process.wait()
-    most = time.monotonic_ns() - begin[0]
-    time.sleep(1)
-    run.interrupt()
-    calls = Calls(context.read("x.cuda.pb.gz"))
-    found = calls.total("blocked/nanoseconds", pid=caller.pid, frame="long_wait")
-    check(least <= found <= most, "blocked for %d ns, not %d to %d" % (found, least, most))
 
 
 @test()
@@ -397,90 +98,6 @@ def long_wait_of_intervals(context):
     others = [calls.total("blocked/nanoseconds", pid=caller.pid, frame="wait_later")
               for calls in calls_files(daemon.output).values()]
     check(max(others) < 1.5e9, "short waits: %s" % others)
-
-
-@test(alone=True)
-def parts_alone(context):
-    """Both are parts of --gpu."""
-    for command in (["record", "-d", "1"], ["daemon", "--output", context.path("o")]):
-        for flag in ("--tensors", "--gc"):
-            done = context.bpfprof(*command, flag, timeout=20).expect(2)
-            check(re.search(r"%s: .*add --gpu" % flag, done.text), done.text)
-
-
-NR_WITHIN = 9  # programs that call; three have ended after 400 samples on a fast machine
-
-
-@test(alone=True)
-def samples_within_walks(context):
-    """A sample that comes while the stack of a call is taken is none the worse for it."""
-    callers = [Caller(context, "threads") for _ in range(NR_WITHIN)]
-    for caller in callers:
-        subprocess.run(["taskset", "-a", "-p", "-c", "0", str(caller.pid)], check=True,
-                       stdout=subprocess.DEVNULL)
-    run = Run(context, "record", "--gpu", "-F", "9999", "-d", "120", "-o", "x.folded", "--stats", "s.json")
-    run.wait_for(r"watching \d+ functions? in \d+ librar")
-    for caller in callers:
-        caller.say("go")
-    calls = [json.loads(caller.line())["calls"] for caller in callers]
-    run.interrupt()
-    stats = context.json("s.json")
-    lost = {name: n for name, n in stats["lost"].items() if n}
-    context.note("%s, %d stacks of calls, lost: %s" % (
-        stats["samples"], stats["gpu"]["stacks"]["taken"], lost))
-    samples = sum(count for process, _, count in chains.read_folded(context.text("x.folded"))
-                  if process == "gpu_calls")
-    check(samples > 500, "%d samples of who calls, %s" % (samples, stats["samples"]))
-    check(len(calls) == NR_WITHIN and stats["gpu"]["stacks"]["taken"] > 1000, "%s" % stats["gpu"]["stacks"])
-    check("scratch_busy" not in lost, "lost: %s" % lost)
-    check(not stats["gpu"]["lost"]["stacks_scratch_busy"], "lost: %s" % stats["gpu"]["lost"])
-
-
-@test()
-def record_timer(context):
-    """The other clock walks over hooked returns, too."""
-    steps = Steps(context, "spin")
-    run = Run(context, "record", "--gpu", "--clock", "timer", "-p", steps.pid, "-F", "499", "-d",
-              "120", "-o", "x.pb.gz")
-    run.wait_for(r"watching \d+ functions? in \d+ librar")
-    truth = steps.run(200)
-    run.interrupt()
-    shares, samples = shares_of(context.read("x.pb.gz"))
-    took = sum(truth["cpu"].values())
-    check(samples > 400, "%d samples" % samples)
-    for name, ns in truth["cpu"].items():
-        check(abs(shares[name] - ns / took) < 1.5 * SHARE, "%s: %.3f of the samples, not %.3f" % (
-            name, shares[name], ns / took))
-    check(Calls(context.read("x.cuda.pb.gz")).total("calls/count") == truth["calls"], "calls")
-
-
-@test()
-def record_others(context):
-    """Processes that a name leaves out have no calls either; one file per process."""
-    one, other = Steps(context), Caller(context, "launches")
-    run = Run(context, "record", "--gpu", "--comm", "gpu_steps", "-d", "120", "--split", "process",
-              "-o", "x.pb.gz", "--stats", "s.json")
-    run.wait_for(r"watching \d+ functions? in \d+ librar")
-    truth = one.run(5)
-    other.work()
-    run.interrupt()
-    check(context.json("s.json")["gpu"]["calls"]["total"] == truth["calls"], "calls of others")
-    calls = Calls(context.read("x.%d.cuda.pb.gz" % one.pid))
-    check(calls.total("calls/count") == truth["calls"], "calls of one process")
-    check(not os.path.exists(context.path("x.%d.cuda.pb.gz" % other.pid)), "a file of the other")
-
-
-@test()
-def record_standard_output(context):
-    """There is one standard output: it is the CPU's."""
-    done = context.bpfprof("record", "--gpu", "-d", "0.5", "--format", "folded", "-o", "-").expect(0)
-    check(done.out.startswith(b"# {"), "not a collapsed file: %s" % done.out[:200])
-    check(done.out.count(b"\n# {") == 0, "two files")
-    check(b"the profile of calls goes into files alone" in done.err, "not said: %s" % done.err)
-    for arguments in (("-o", "x.pb.gz", "-o", "x.cuda.pb.gz"),
-                      ("-o", "x.folded", "--stats", "x.cuda.folded")):
-        done = context.bpfprof("record", "--gpu", *arguments, timeout=20).expect(2)
-        check(b"--gpu" in done.err, "%s: %s" % (arguments, done.text))
 
 
 def calls_files(folder, pattern="cuda-*.pb.gz"):
@@ -590,23 +207,6 @@ def intervals(context):
     context.note("%d intervals, %.1f MiB" % (len(found_files), memory / (1 << 20)))
 
 
-def launched(truth, before):
-    """{kernel: launches} since then."""
-    found = collections.Counter()
-    for sign, rows in ((1, truth["launches"]), (-1, before)):
-        for row in rows:
-            found[row["kernel"]] += sign * row["calls"]
-    return {kernel: calls for kernel, calls in found.items() if calls}
-
-
-def launched_of(calls, pid):
-    found = collections.Counter()
-    for _, values, labels in calls.samples:
-        if labels["pid"] == pid and "kernel" in labels:
-            found[labels["kernel"]] += values["calls/count"]
-    return {kernel: calls for kernel, calls in found.items() if calls}
-
-
 @test()
 def handles_again_in_intervals(context):
     """Each kernel has its launches of an interval, whoever had its handle in that interval or before."""
@@ -631,20 +231,6 @@ def handles_again_in_intervals(context):
     check(found == told, "%s, not %s" % (found, told))
     check(all(len(one) == 3 for one in told), "two kernels and one without a name: %s" % told)
     check(unknown == sum(one["kernel@0x4711"] for one in told), "of unknown kernels: %d" % unknown)
-
-
-@test()
-def record_handles_again(context):
-    caller = Caller(context, "modules", with_python=True)
-    run = Run(context, "record", "--gpu", "-p", str(caller.pid), "-d", "120", "-o", "x.pb.gz",
-              "--stats", "s.json")
-    run.wait_for(r"watching \d+ functions? in \d+ librar")
-    truth = caller.work()
-    run.interrupt()
-    found = launched_of(Calls(context.read("x.cuda.pb.gz")), caller.pid)
-    check(found == launched(truth, []), "%s, not %s" % (found, launched(truth, [])))
-    lost = context.json("s.json")["gpu"]["lost"]
-    check(lost["kernel_names_of_launches"] == found["kernel@0x4711"] == 3, str(lost))
 
 
 def hooked_files(daemon, *parts):

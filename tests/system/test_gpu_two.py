@@ -9,9 +9,9 @@ import subprocess
 import time
 
 import chains
+from gpu_profiles import Steps
 from gpu_truth import NANOSECONDS, OUTPUTS, Caller, Files, Seen, Watch, check_all, check_blocked, check_calls, check_files, check_launches, check_open, fakes
 from harness import Skip, check, test
-from test_gpu_continuous import Steps
 from test_gpu_trace import Made, check_args, check_each, read
 
 BESIDE = True

@@ -7,9 +7,9 @@ import signal
 import time
 
 import chains
+from gpu_profiles import Run
 from gpu_truth import Caller, Files, fakes
 from harness import MODES, check, test
-from test_gpu_continuous import Run
 
 BESIDE = True
 LOCK = "workers"
