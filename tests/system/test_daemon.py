@@ -2,7 +2,6 @@
 """daemon: a profile per interval, whole and without gaps, whatever happens to it and to its disk."""
 
 import contextlib
-import json
 import os
 import random
 import re
@@ -13,116 +12,13 @@ import stat
 import statistics
 import subprocess
 import time
-import urllib.parse
 
+from daemons import (
+    HZ, Daemon, ask, busy, check_files, cpu_of, get, metrics_of, profiles, query, stored)
 from harness import BPFPROF, CAPS, MODES, ROOT, Skip, check, test
 from pprof import Pprof
 
 BESIDE = True
-SUFFIXES = (".pb.gz", ".folded", ".html")
-NAME = re.compile(r"^cpu-(\d{8}T\d{6}Z)-(\d+)s(-\d+)?(\.pb\.gz|\.folded|\.html)$")
-HZ = 99
-
-
-class Daemon:
-    """A daemon that runs; its log lines as dictionaries."""
-
-    def __init__(self, context, *args, output=None, interval="1s", listen="none", log="log",
-                 **kwargs):
-        self.context = context
-        self.output = output or context.path("out")
-        self.log_path = context.path(log)
-        self.log = open(self.log_path, "ab")
-        context.stack.callback(self.log.close)
-        self.process = context.start("daemon", "--output", self.output, "--interval", interval,
-                                     "--log-format", "json", "--listen", listen, *args, stderr=self.log, **kwargs)
-
-    def lines(self):
-        with open(self.log_path, encoding="utf-8") as file:
-            return [json.loads(line) for line in file.read().splitlines() if line]
-
-    def said(self, message):
-        return [line for line in self.lines() if line["msg"] == message]
-
-    def wait(self, message, count=1, timeout=30):
-        end = time.monotonic() + timeout
-        while len(self.said(message)) < count:
-            check(self.process.poll() is None, "ended: %s" % self.lines()[-3:])
-            check(time.monotonic() < end, "'%s' not said %d times: %s" %
-                  (message, count, self.lines()[-3:]))
-            time.sleep(0.05)
-        return self.said(message)
-
-    def end(self, how=signal.SIGTERM, timeout=30):
-        self.process.send_signal(how)
-        return self.process.wait(timeout)
-
-
-def stored(folder):
-    """{name without suffix: {suffix: path}} of the sets, by name."""
-    found = {}
-    for name in sorted(os.listdir(folder)):
-        match = NAME.match(name)
-        path = os.path.join(folder, name)
-        if match and stat.S_ISREG(os.lstat(path).st_mode):
-            base = name[:-len(match.group(4))]
-            found.setdefault(base, {})[match.group(4)] = path
-    return found
-
-
-def profiles(folder):
-    """All pprof files by their start."""
-    found = []
-    for files in stored(folder).values():
-        if ".pb.gz" in files:
-            with open(files[".pb.gz"], "rb") as file:
-                found.append(Pprof(file.read()))
-    return sorted(found, key=lambda profile: profile.scalars[9])
-
-
-def check_files(folder, complete=True):
-    """Every file is whole; latest.* lead to the newest set."""
-    sets = stored(folder)
-    for base, files in sets.items():
-        check(not complete or len(files) == 3, "%s has only %s" % (base, sorted(files)))
-        for suffix, path in files.items():
-            check_whole(suffix, path)
-    for suffix in SUFFIXES:
-        link = os.path.join(folder, "latest" + suffix)
-        if sets:
-            check(os.path.islink(link), link + " is no link")
-            check(NAME.match(os.readlink(link)), link + " leads to " + os.readlink(link))
-            check_whole(suffix, link)
-    return sets
-
-
-def check_whole(suffix, path):
-    with open(path, "rb") as file:
-        data = file.read()
-    if suffix == ".pb.gz":
-        Pprof(data)
-    elif suffix == ".folded":
-        check(data.startswith(b"# {") and data.endswith(b"\n"), path + " is cut")
-        json.loads(data.split(b"\n", 1)[0][2:])
-    else:
-        check(data.rstrip().endswith(b"</html>"), path + " is cut")
-
-
-def busy(context):
-    """A program that takes CPU time until it is told to end; it says how much that was."""
-    return context.spawn(["/usr/bin/python3", "-c", """
-import signal, sys, time
-signal.signal(signal.SIGTERM, lambda *_: (print(time.process_time(), flush=True), sys.exit()))
-while True:
-    sum(range(10000))
-"""], stdout=subprocess.PIPE)
-
-
-def cpu_of(pid):
-    """CPU seconds of a process."""
-    with open("/proc/%d/stat" % pid, encoding="ascii") as file:
-        fields = file.read().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @test(modes=CAPS)
@@ -415,34 +311,6 @@ def service(context):
     check(done.returncode == 0 and not said, "systemd-analyze: %s" % done.stdout.decode())
 
 
-def ask(port, text, timeout=15):
-    """What the server answers to these bytes, until it closes."""
-    with socket.create_connection(("127.0.0.1", port), timeout) as connection:
-        connection.settimeout(timeout)
-        data = b""
-        with contextlib.suppress(ConnectionError, socket.timeout):
-            connection.sendall(text)
-            while True:
-                part = connection.recv(65536)
-                if not part:
-                    break
-                data += part
-    return data
-
-
-def get(port, path, method="GET"):
-    """(status, headers, body)"""
-    head, _, body = ask(port, ("%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" %
-                               (method, path)).encode()).partition(b"\r\n\r\n")
-    return int(head.split()[1]), head.decode(), body.decode()
-
-
-def metrics_of(text):
-    """{name with labels: value}"""
-    return {name: float(value) for name, value in
-            (line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))}
-
-
 @test(modes=CAPS)
 def metrics(context):
     """Prometheus' own checker finds nothing; counters never fall, and agree with the log."""
@@ -482,15 +350,6 @@ def metrics(context):
     check(done.returncode == 0 and not done.stdout.strip(), done.stdout.decode())
     program.kill()
     check(daemon.end() == 0, "exit status %s" % daemon.process.returncode)
-
-
-def query(port, text):
-    """Values that Prometheus has for it, by what tells them apart."""
-    path = "/api/v1/query?query=" + urllib.parse.quote(text)
-    answer = json.loads(get(port, path)[2])
-    check(answer["status"] == "success", str(answer))
-    return {one["metric"].get("kind", ""): float(one["value"][1])
-            for one in answer["data"]["result"]}
 
 
 @test(modes=CAPS, alone=True)
@@ -723,7 +582,6 @@ while True:
     os.unlink(copy)
     print(number, flush=True)
 """
-
 BURN = r"""
 #include <time.h>
 int main(void)

@@ -13,9 +13,9 @@ import time
 
 import containers
 import test_container_tags
+from daemons import Daemon, ask, busy, check_files, cpu_of, metrics_of, profiles
 from harness import BPFPROF, CAPS, check, descendants, stop, test
 from pprof import Pprof
-from test_daemon import Daemon, ask, busy, check_files, cpu_of, metrics_of, profiles
 
 BESIDE = True
 TOKEN = "correct-horse.battery/staple=="

@@ -9,9 +9,9 @@ import random
 import signal
 import time
 
+from daemons import SUFFIXES, Daemon, check_whole, stored
 from harness import CAPS, check, test
 from pprof import Pprof
-from test_daemon import SUFFIXES, Daemon, check_whole, stored
 
 BESIDE = True
 LANES = 4  # daemons side by side, each with a folder of its own

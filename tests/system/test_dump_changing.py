@@ -6,8 +6,8 @@ import re
 import subprocess
 import time
 
+from dumps import wait_for
 from harness import check, test
-from test_dump import wait_for
 from test_python import pick, spawn
 
 BESIDE = True

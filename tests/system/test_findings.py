@@ -9,9 +9,9 @@ import signal
 import subprocess
 import time
 
+from dumps import wait_for
 from harness import check, test
 from pprof import Pprof
-from test_dump import wait_for
 
 BESIDE = True
 LOCK = "workers"

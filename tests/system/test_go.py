@@ -8,8 +8,8 @@ import signal
 import subprocess
 
 from chains import KERNEL, TRUNCATED, read_folded
+from dumps import still, wait_for
 from harness import ROOT, Skip, check, test
-from test_dump import still, wait_for
 
 BESIDE = True
 TARGETS = os.path.join(ROOT, "tests", "system", "targets")

@@ -24,12 +24,12 @@ import subprocess
 import time
 
 import test_timeline
+from daemons import Daemon
+from dumps import still, wait_for
 from gpu_truth import Caller, Watch
 from harness import ROOT, Skip, check, test
 from pprof import Pprof, lines_of
-from test_daemon import Daemon
 from test_daemon_http import TOKEN, Server
-from test_dump import still, wait_for
 from test_steps import Actor
 from test_top import script
 

@@ -6,11 +6,11 @@ import json
 import math
 import os
 
+from daemons import Daemon
 from gpu_profiles import Run
 from gpu_truth import Caller, Seen, Watch, fakes, is_frame
 from harness import MODES, check, test
 from pprof import Pprof
-from test_daemon import Daemon
 from test_gpu_continuous import hooked, next_interval
 
 PAIRED = True

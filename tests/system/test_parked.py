@@ -4,8 +4,8 @@
 import json
 import os
 
+from dumps import wait_for
 from harness import ROOT, check, test
-from test_dump import wait_for
 from test_python import compiled, spawn
 from test_wall import by_thread, record, some_pythons, span, time_under, within
 

@@ -12,9 +12,9 @@ import subprocess
 import threading
 import time
 
+from daemons import Daemon, busy, get, metrics_of, profiles, stored
 from harness import CAPS, check, test
 from pprof import Pprof
-from test_daemon import Daemon, busy, get, metrics_of, profiles, stored
 
 BESIDE = True
 HOST = socket.gethostname()

@@ -13,9 +13,9 @@ import subprocess
 import sys
 import zipfile
 
+from dumps import py_spy
 from harness import Skip, check, test
 from pprof import Pprof
-from test_dump import py_spy
 from test_python import CACHE
 from test_top import python, script
 from test_usage import one_sentence

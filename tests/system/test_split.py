@@ -8,9 +8,9 @@ import signal
 import time
 
 import containers
+from daemons import Daemon, NAME, busy, check_files, get, metrics_of, profiles, stored
 from harness import CAPS, Failure, check, test
 from pprof import Pprof
-from test_daemon import Daemon, NAME, busy, check_files, get, metrics_of, profiles, stored
 from test_push import Server, TARGET
 
 BESIDE = True

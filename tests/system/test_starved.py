@@ -5,9 +5,9 @@ import json
 import os
 import re
 
+from dumps import wait_for
 from harness import ROOT, check, test
 from pprof import Pprof
-from test_dump import wait_for
 from test_python import spawn
 from test_wakers import Sample
 from test_wall import SLACK_NS, some_pythons, span, within

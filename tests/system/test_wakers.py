@@ -5,9 +5,9 @@ import json
 import os
 
 import chains
+from dumps import wait_for
 from harness import check, test
 from kernel_events import wait_events
-from test_dump import wait_for
 from test_python import spawn
 from test_wall import SLACK_NS, WITHIN, record, some_pythons, span, within
 

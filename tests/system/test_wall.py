@@ -6,9 +6,9 @@ import os
 import subprocess
 
 import chains
+from dumps import wait_for
 from harness import ROOT, check, test
 from pprof import Pprof
-from test_dump import wait_for
 from test_python import all_pythons, spawn
 
 PAIRED = True

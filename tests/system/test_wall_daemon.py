@@ -8,9 +8,9 @@ import subprocess
 import time
 import urllib.request
 
+from daemons import Daemon, stored
 from harness import check, test
 from pprof import Pprof
-from test_daemon import Daemon, stored
 from test_python import spawn
 from test_wall import Waits, by_thread, some_pythons, span, time_under
 

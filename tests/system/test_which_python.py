@@ -8,8 +8,8 @@ import subprocess
 import time
 
 import python_truth as truth
+from dumps import PROGRAMS, py_spy
 from harness import Failure, Skip, check, test
-from test_dump import PROGRAMS, py_spy
 from test_python import all_pythons, spawn
 
 BESIDE = True
