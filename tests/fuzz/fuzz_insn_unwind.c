@@ -6,6 +6,7 @@
 
 #include "elf/image.h"
 #include "unwind/reader.h"
+#include "unwind/x86_64/code_look.h"
 #include "unwind/x86_64/insn_unwind.h"
 #include "unwind_native.h"
 

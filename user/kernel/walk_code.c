@@ -14,7 +14,7 @@
 #include "proc/processes.h"
 #include "unwind/cfi.h"
 #include "unwind/reader.h"
-#include "unwind/x86_64/insn_unwind.h"
+#include "unwind/x86_64/code_look.h"
 #include "bpfprof.h"
 #include "unwind_native.h"
 

@@ -8,6 +8,7 @@
 #include "unwind/cfi.h"
 #include "unwind/cfi_state.h"
 #include "unwind/reader.h"
+#include "unwind/x86_64/code_look.h"
 #include "unwind_native.h"
 
 #define MAX_LEARNED 8192 /* beyond that all is forgotten, and learned anew where it is needed */
