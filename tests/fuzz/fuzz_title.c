@@ -107,7 +107,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	size_t at, len;
 	char *raw;
 
-	if (processes_new(&processes, on_retire, NULL))
+	if (processes_new(&processes, NULL, 0, on_retire, NULL))
 		abort();
 	process = processes_get(processes, &task);
 	if (!process)

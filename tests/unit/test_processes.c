@@ -8,25 +8,49 @@
 #include "proc/ranks.h"
 #include "proc/title.h"
 
+/* The state that other rooms keep for a process, for these tests. */
+struct process_pythons {
+	char text[3];
+};
+
+struct process_owner {
+	char *text;
+	uint64_t nr;
+};
+
+static unsigned int nr_cleared;
+
+static void owner_clear(void *state)
+{
+	nr_cleared++;
+	free(((struct process_owner *)state)->text);
+}
+
+static const struct process_part parts[] = {
+	{ PROCESS_PART(pythons), .follows_mappings = true },
+	{ PROCESS_PART(owner), .clear = owner_clear },
+};
+
 #define PAGE 4096ULL
 
 static struct processes *processes;
 static unsigned int nr_retired;
 static uint32_t last_retired;
 
-/* What is taken back is the old incarnation: its tables are still noted in it. */
+/* The old incarnation is retired: the state of its tables is still there. */
 static void on_retire(void *arg, struct process *process)
 {
 	cr_assert_eq(arg, &nr_retired);
 	nr_retired++;
 	last_retired = process->pid;
-	process->published = false;
+	cr_assert_not_null(process->owner);
 }
 
 static void setup(void)
 {
 	nr_retired = 0;
-	cr_assert_eq(processes_new(&processes, on_retire, &nr_retired), 0);
+	nr_cleared = 0;
+	cr_assert_eq(processes_new(&processes, parts, 2, on_retire, &nr_retired), 0);
 }
 
 static void teardown(void)
@@ -477,35 +501,50 @@ static struct bpfprof_place place_of(uint64_t mnt_ns, uint32_t pod_pid)
 Test(processes, place)
 {
 	static const struct bpfprof_place unknown;
-	const struct container *container = (const void *)&nr_retired;
 	struct bpfprof_place place = place_of(7, 12);
 	struct process *process = get(1, 10, 0);
 
 	process_place_set(process, &place);
-	process->container = container;
-	process->container_due_ns = 5;
-	/* Nothing new: what is known stays. */
+	/* A field that is not known stays. */
 	process_place_set(process, &unknown);
-	process_place_set(process, &place);
 	cr_expect_eq(process->place.mnt_ns, 7);
 	cr_expect_eq(process->place.pod_pid, 12);
-	cr_expect_eq(process->container, container);
-	cr_expect_eq(process->container_due_ns, 5);
-	/* Another mount namespace, another container. */
 	place = place_of(8, 12);
 	process_place_set(process, &place);
 	cr_expect_eq(process->place.mnt_ns, 8);
-	cr_expect_null(process->container);
-	cr_expect_eq(process->container_due_ns, 0);
-	/* So may exec bring. */
-	process->container = container;
 	cr_expect_eq(get(1, 10, 1), process);
 	cr_expect_eq(process->place.mnt_ns, 0);
 	cr_expect_eq(process->place.pod_pid, 0);
-	cr_expect_null(process->container);
-	process->container = container;
-	processes_forget_containers(processes);
-	cr_expect_null(process->container);
+}
+
+/* Each process has its own state of each room; a child gets a copy only if the part says so. */
+Test(processes, parts)
+{
+	const struct bpfprof_task_id parent = { .pid = 1, .start_ns = 10 };
+	const struct bpfprof_task_id child = { .pid = 2, .start_ns = 11 };
+	struct process *process = get(1, 10, 0), *to;
+
+	cr_assert_null(process->tables, "no such part");
+	cr_assert_eq((uintptr_t)process->owner % sizeof(uint64_t), 0);
+	cr_expect_null(process->owner->text);
+	memcpy(process->pythons->text, "abc", 3);
+	process->owner->text = strdup("pod");
+	process->owner->nr = UINT64_MAX;
+	process_mappings_set(process, NULL, 0);
+	processes_fork(processes, &parent, &child);
+	to = processes_find(processes, 2);
+	cr_assert_not_null(to);
+	cr_expect(!memcmp(to->pythons->text, "abc", 3));
+	cr_expect_null(to->owner->text);
+	cr_expect_eq(to->owner->nr, 0);
+	/* Another program starts with zeros. */
+	cr_expect_eq(get(1, 10, 1), process);
+	cr_expect_eq(nr_cleared, 1);
+	cr_expect_null(process->owner->text);
+	cr_expect_eq(process->owner->nr, 0);
+	cr_expect_eq(process->pythons->text[0], 0);
+	cr_expect_eq(to->pythons->text[0], 'a');
+	process->owner->text = strdup("freed with the process");
 }
 
 /* A child that only forks has its parent's; another program starts over. */

@@ -105,13 +105,14 @@ static int look(struct seen *seen, uint32_t id, const char *file)
 static bool find(const struct seen *seen, struct process_mapping *mappings, size_t nr,
 		 uint64_t *runtime, uint32_t *layout)
 {
-	struct process process = { .mappings = mappings, .nr_mappings = nr };
+	struct process_pythons places = { 0 };
+	struct process process = { .mappings = mappings, .pythons = &places, .nr_mappings = nr };
 
 	pythons_find(seen->pythons, &process);
-	cr_assert_leq(process.nr_pythons, 1);
-	*runtime = process.pythons[0].runtime;
-	*layout = process.pythons[0].layout;
-	return process.nr_pythons;
+	cr_assert_leq(places.nr, 1);
+	*runtime = places.list[0].runtime;
+	*layout = places.list[0].layout;
+	return places.nr;
 }
 
 /* This process's executable mappings; those of path are of IMAGE. */
@@ -277,7 +278,8 @@ static uint64_t runtime_of(const struct made_code *code, uint64_t n)
 Test(pythons, every_place)
 {
 	struct process_mapping mappings[4];
-	struct process process = { .mappings = mappings };
+	struct process_pythons places = { 0 };
+	struct process process = { .mappings = mappings, .pythons = &places };
 	struct made_code code;
 	struct seen seen;
 
@@ -287,11 +289,11 @@ Test(pythons, every_place)
 	cr_assert_eq(look(&seen, IMAGE, "libmade.so"), 0);
 	process.nr_mappings = code_map(mappings, 2, 1, code.off);
 	cr_assert(pythons_find(seen.pythons, &process));
-	cr_assert_eq(process.nr_pythons, 2);
-	cr_assert_eq(process.pythons[0].runtime, runtime_of(&code, 1));
-	cr_assert_eq(process.pythons[1].runtime, runtime_of(&code, 2));
-	cr_assert_eq(process.pythons[0].layout, 1);
-	cr_assert_eq(process.pythons[1].image, IMAGE);
+	cr_assert_eq(places.nr, 2);
+	cr_assert_eq(places.list[0].runtime, runtime_of(&code, 1));
+	cr_assert_eq(places.list[1].runtime, runtime_of(&code, 2));
+	cr_assert_eq(places.list[0].layout, 1);
+	cr_assert_eq(places.list[1].image, IMAGE);
 	cr_assert_not(pythons_find(seen.pythons, &process), "nothing has changed");
 
 	/* Code that is mapped in pieces, one behind another, is one place. */
@@ -299,11 +301,11 @@ Test(pythons, every_place)
 	mappings[1].end = mappings[1].start + PAGE;
 	mappings[1].off = code.off + PAGE;
 	cr_assert(pythons_find(seen.pythons, &process));
-	cr_assert_eq(process.nr_pythons, 1);
-	cr_assert_eq(process.pythons[0].runtime, runtime_of(&code, 1));
+	cr_assert_eq(places.nr, 1);
+	cr_assert_eq(places.list[0].runtime, runtime_of(&code, 1));
 	process.nr_mappings = 0;
 	cr_assert(pythons_find(seen.pythons, &process));
-	cr_assert_eq(process.nr_pythons, 0);
+	cr_assert_eq(places.nr, 0);
 	pythons_free(seen.pythons);
 }
 
@@ -311,7 +313,8 @@ Test(pythons, every_place)
 Test(pythons, too_many_places)
 {
 	struct process_mapping mappings[BPFPROF_MAX_RUNTIMES + 3];
-	struct process process = { .mappings = mappings };
+	struct process_pythons places = { 0 };
+	struct process process = { .mappings = mappings, .pythons = &places };
 	struct made_code code;
 	struct seen seen;
 	bool found = false;
@@ -323,9 +326,9 @@ Test(pythons, too_many_places)
 	process.nr_mappings = code_map(mappings, BPFPROF_MAX_RUNTIMES + 3, 1, code.off + 16);
 	mappings[BPFPROF_MAX_RUNTIMES + 1].off = code.off; /* has 16 bytes more of it */
 	pythons_find(seen.pythons, &process);
-	cr_assert_eq(process.nr_pythons, BPFPROF_MAX_RUNTIMES);
-	for (uint32_t i = 0; i < process.nr_pythons; i++)
-		found |= process.pythons[i].runtime == runtime_of(&code, BPFPROF_MAX_RUNTIMES + 2);
+	cr_assert_eq(places.nr, BPFPROF_MAX_RUNTIMES);
+	for (uint32_t i = 0; i < places.nr; i++)
+		found |= places.list[i].runtime == runtime_of(&code, BPFPROF_MAX_RUNTIMES + 2);
 	cr_assert(found, "the one that has most is left out");
 	cr_assert_eq(counts(&seen)->nr_beyond, 3);
 	pythons_free(seen.pythons);
@@ -335,7 +338,8 @@ Test(pythons, too_many_places)
 Test(pythons, loaded_last_first)
 {
 	struct process_mapping mappings[3];
-	struct process process = { .mappings = mappings, .program = IMAGE + 1 };
+	struct process_pythons places = { 0 };
+	struct process process = { .mappings = mappings, .pythons = &places, .program = IMAGE + 1 };
 	struct made_code code;
 	struct seen seen;
 
@@ -347,10 +351,10 @@ Test(pythons, loaded_last_first)
 	process.nr_mappings = code_map(mappings, 3, 1, code.off);
 	mappings[0].image = IMAGE + 1;
 	pythons_find(seen.pythons, &process);
-	cr_assert_eq(process.nr_pythons, 3);
-	cr_assert_eq(process.pythons[0].runtime, runtime_of(&code, 2));
-	cr_assert_eq(process.pythons[1].runtime, runtime_of(&code, 3));
-	cr_assert_eq(process.pythons[2].runtime, runtime_of(&code, 1));
+	cr_assert_eq(places.nr, 3);
+	cr_assert_eq(places.list[0].runtime, runtime_of(&code, 2));
+	cr_assert_eq(places.list[1].runtime, runtime_of(&code, 3));
+	cr_assert_eq(places.list[2].runtime, runtime_of(&code, 1));
 	pythons_free(seen.pythons);
 }
 

@@ -8,10 +8,12 @@
 #include <string.h>
 
 #include "base/time.h"
+#include "capture/process_owner.h"
 #include "capture/sampler.h"
 #include "proc/images.h"
 #include "proc/processes.h"
 #include "proc/usage.h"
+#include "python/pythons.h"
 #include "ray/ray_role.h"
 #include "bpfprof.h"
 
@@ -40,7 +42,7 @@ static bool is_candidate(const struct sampler *sampler, const struct process *pr
 {
 	return process->title || !strncmp(sample->leader_comm, "raylet", BPFPROF_COMM_LEN) ||
 	       !strncmp(sample->leader_comm, "gcs_server", BPFPROF_COMM_LEN) ||
-	       (process->nr_pythons && maps_ray(sampler, process));
+	       (process->pythons->nr && maps_ray(sampler, process));
 }
 
 void ray_roles_poll(struct sampler *sampler, struct process *process,
@@ -52,24 +54,24 @@ void ray_roles_poll(struct sampler *sampler, struct process *process,
 	enum ray_role role;
 	ssize_t len;
 
-	if (process->role || !pid || now_ns < process->role_due_ns)
+	if (process->owner->role || !pid || now_ns < process->owner->role_due_ns)
 		return;
-	process->role_due_ns = now_ns + LOOK_EVERY_NS;
+	process->owner->role_due_ns = now_ns + LOOK_EVERY_NS;
 	if (process->start_ns != sample->task.start_ns ||
 	    process->exec_id != sample->task.exec_id || !is_candidate(sampler, process, sample))
 		return;
 	len = proc_argv_read(sampler->runner, argv, sizeof(argv), (pid_t)pid);
 	if (len == -ETIMEDOUT) /* it would hold us up again and again */
-		process->role_due_ns = UINT64_MAX;
+		process->owner->role_due_ns = UINT64_MAX;
 	if (len < 0)
 		return;
 	role = ray_role_of_argv(argv, (size_t)len);
 	if (role != RAY_ROLE_NONE)
 		snprintf(text, sizeof(text), "%s", ray_role_name(role));
-	else if (process->title || !process->nr_pythons || !ray_role_has_joined((pid_t)pid) ||
+	else if (process->title || !process->pythons->nr || !ray_role_has_joined((pid_t)pid) ||
 		 ray_role_script(text + prefix, sizeof(text) - prefix, argv, (size_t)len))
 		return;
-	process->role = strdup(text);
+	process->owner->role = strdup(text);
 }
 
 const char *ray_roles_script(const char *role)

@@ -13,7 +13,7 @@ struct bpfprof_sample;
 struct process;
 struct sampler;
 
-/* Sets process->role if it has one and that was not known yet. */
+/* Sets the role in process->owner if the process has one that was not known yet. */
 void ray_roles_poll(struct sampler *sampler, struct process *process,
 		    const struct bpfprof_sample *sample, uint64_t now_ns);
 

@@ -20,6 +20,7 @@
 #include "base/time.h"
 #include "base/vec.h"
 #include "capture/container_filter.h"
+#include "capture/process_owner.h"
 #include "capture/ray_roles.h"
 #include "capture/requirements.h"
 #include "capture/target.h"
@@ -303,6 +304,13 @@ static int open_session(struct sampler *sampler, enum session_clock clock)
 	return err == -EPERM || err == -EACCES ? EXIT_PRIVILEGE : EXIT_FAILED;
 }
 
+/* The state that rooms keep for each process. */
+static const struct process_part process_parts[] = {
+	{ PROCESS_PART(pythons), .follows_mappings = true },
+	{ PROCESS_PART(tables) },
+	{ PROCESS_PART(owner), .clear = process_owner_clear },
+};
+
 static int setup_tables(struct sampler *sampler)
 {
 	int err;
@@ -327,7 +335,9 @@ static int setup_tables(struct sampler *sampler)
 							 ? sampler->options->codes_bytes
 							 : CODES_BYTES);
 	if (!err)
-		err = processes_new(&sampler->processes, on_retire, sampler);
+		err = processes_new(&sampler->processes, process_parts,
+				    sizeof(process_parts) / sizeof(process_parts[0]), on_retire,
+				    sampler);
 	if (err)
 		return err;
 	images_set_private(sampler->images, private_files_open, sampler->private_files);

@@ -7,6 +7,7 @@
 
 #include "base/time.h"
 #include "capture/container_filter.h"
+#include "capture/process_owner.h"
 #include "container/containers.h"
 #include "proc/processes.h"
 
@@ -26,53 +27,59 @@ static bool is_outside(struct sampler *sampler, struct process *process)
 {
 	if (process->place.agent_pid)
 		return false;
-	if (process->place.mnt_ns && !process->container_due_ns) {
-		process->container_due_ns = UINT64_MAX;
+	if (process->place.mnt_ns && !process->owner->container_due_ns) {
+		process->owner->container_due_ns = UINT64_MAX;
 		sampler->nr_container_outside++;
 	}
 	return true;
 }
 
 /* What its cgroup or its mounts say is had for want of better. */
-static bool is_known(const struct process *process)
+static bool is_known(const struct container *container)
 {
-	return process->container && process->container->source == CONTAINER_FROM_BUNDLE;
+	return container && container->source == CONTAINER_FROM_BUNDLE;
 }
 
 const struct container *sampler_container(struct sampler *sampler, struct process *process)
 {
+	struct process_owner *owner = process->owner;
 	const struct container *found;
 	uint64_t now_ns;
 
-	if (is_known(process) || is_outside(sampler, process))
-		return process->container;
+	process_owner_place(owner, process->place.mnt_ns);
+	if (is_known(owner->container) || is_outside(sampler, process))
+		return owner->container;
 	now_ns = time_monotonic_ns();
-	if (now_ns < process->container_due_ns)
-		return process->container;
+	if (now_ns < owner->container_due_ns)
+		return owner->container;
 	if (!budget_allows(&sampler->asking, ASK_SHARE, ASK_SAVED_NS, now_ns)) {
 		sampler->nr_container_deferred++;
-		return process->container;
+		return owner->container;
 	}
 	found = containers_of(sampler->containers, process->place.agent_pid, process->place.mnt_ns,
 			      now_ns);
 	if (found)
-		process->container = found;
+		owner->container = found;
 	budget_spend(&sampler->asking, time_monotonic_ns() - now_ns);
-	process->container_wait_ns = process->container_wait_ns
-					     ? process->container_wait_ns * ASK_AGAIN_FACTOR
-					     : ASK_AGAIN_NS;
-	if (process->container_wait_ns > ASK_AGAIN_MAX_NS)
-		process->container_wait_ns = ASK_AGAIN_MAX_NS;
-	process->container_due_ns = now_ns + process->container_wait_ns;
-	return process->container;
+	owner->container_wait_ns = owner->container_wait_ns
+					   ? owner->container_wait_ns * ASK_AGAIN_FACTOR
+					   : ASK_AGAIN_NS;
+	if (owner->container_wait_ns > ASK_AGAIN_MAX_NS)
+		owner->container_wait_ns = ASK_AGAIN_MAX_NS;
+	owner->container_due_ns = now_ns + owner->container_wait_ns;
+	return owner->container;
 }
 
 void sampler_containers_tick(struct sampler *sampler, uint64_t now_ns)
 {
+	struct process *process;
+
 	if (now_ns < sampler->expire_ns)
 		return;
 	if (sampler->expire_ns) {
-		processes_forget_containers(sampler->processes);
+		for (process = processes_first(sampler->processes); process;
+		     process = hash_table_next(process))
+			process_owner_forget_container(process->owner);
 		containers_expire(sampler->containers, now_ns);
 	}
 	sampler->expire_ns = now_ns + EXPIRE_EVERY_NS;

@@ -7,6 +7,7 @@
 
 #include "base/time.h"
 #include "capture/container_filter.h"
+#include "capture/process_owner.h"
 #include "capture/ray_roles.h"
 #include "capture/worker_steps.h"
 #include "capture/workers.h"
@@ -69,7 +70,7 @@ void sampler_input_fill(struct sampler *sampler, const struct sample_view *view,
 
 	if (view->process) {
 		ray_roles_poll(sampler, view->process, view->sample, time_monotonic_ns());
-		input.role = view->process->role;
+		input.role = view->process->owner->role;
 		input.program = view->process->program;
 		input.container = sampler_container(sampler, view->process);
 		if (!(view->sample->flags & BPFPROF_SAMPLE_KTHREAD))

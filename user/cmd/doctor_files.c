@@ -68,8 +68,9 @@ static void python_line(struct requirements *reqs, struct sampler *sampler,
 {
 	uint32_t versions[BPFPROF_MAX_RUNTIMES], i, k;
 
-	for (i = 0; i < process->nr_pythons; i++) {
-		versions[i] = pythons_version(sampler->pythons, process->pythons[i].image) >> 16;
+	for (i = 0; i < process->pythons->nr; i++) {
+		versions[i] =
+			pythons_version(sampler->pythons, process->pythons->list[i].image) >> 16;
 		for (k = 0; k < i && versions[k] != versions[i]; k++)
 			;
 		if (k == i)
@@ -77,7 +78,7 @@ static void python_line(struct requirements *reqs, struct sampler *sampler,
 					 "%u.%u: frames are named", versions[i] >> 8,
 					 versions[i] & 0xff);
 	}
-	if (!process->nr_pythons)
+	if (!process->pythons->nr)
 		other_python_line(reqs, sampler, process);
 }
 

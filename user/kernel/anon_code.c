@@ -10,6 +10,7 @@
 #include "base/time.h"
 #include "kernel/memory.h"
 #include "kernel/session.h"
+#include "kernel/tables.h"
 #include "proc/processes.h"
 #include "unwind/reader.h"
 #include "unwind/x86_64/insn_unwind.h"
@@ -112,11 +113,11 @@ uint64_t anon_code_row(struct anon_code *code, const struct process *process, ui
 	struct block *block;
 
 	anon_code_expire(code, now_ns);
-	if (!process->published)
+	if (!process->tables->published)
 		return 0;
-	block = block_find(&code->anon, process->asid, block_of(pc));
+	block = block_find(&code->anon, process->tables->asid, block_of(pc));
 	if (!block)
-		block = block_find(&code->anon, process->asid, pc | BPFPROF_CODE_BLOCK_PC);
+		block = block_find(&code->anon, process->tables->asid, pc | BPFPROF_CODE_BLOCK_PC);
 	return block ? block->row : 0;
 }
 
@@ -190,8 +191,8 @@ static uint64_t learn(struct anon_code *code, const struct process *process,
 	verdict = check(arg, rules[at].row, false);
 	if (verdict != CFI_PROVEN && verdict != CFI_POSSIBLE)
 		return 0;
-	for (i = 0; i < nr && process->published; i++)
-		rule_publish(code, process->asid, &rules[i], &left, now_ns);
+	for (i = 0; i < nr && process->tables->published; i++)
+		rule_publish(code, process->tables->asid, &rules[i], &left, now_ns);
 	return rules[at].row;
 }
 
@@ -199,9 +200,10 @@ static uint64_t learn(struct anon_code *code, const struct process *process,
 static void pc_add(struct anon_code *code, const struct process *process, uint64_t lookup_pc,
 		   uint64_t row, uint64_t now_ns)
 {
-	if (process->published && !block_find(&code->anon, process->asid, block_of(lookup_pc)))
-		block_add(code, &code->anon, process->asid, lookup_pc | BPFPROF_CODE_BLOCK_PC, row,
-			  now_ns);
+	if (process->tables->published &&
+	    !block_find(&code->anon, process->tables->asid, block_of(lookup_pc)))
+		block_add(code, &code->anon, process->tables->asid,
+			  lookup_pc | BPFPROF_CODE_BLOCK_PC, row, now_ns);
 }
 
 uint64_t anon_code_learn(struct anon_code *code, const struct process *process,
@@ -234,13 +236,14 @@ uint64_t anon_code_place(struct anon_code *code, const struct process *process, 
 	struct block *block;
 
 	blocks_expire(code, &code->places, now_ns);
-	block = process->published ? block_find(&code->places, process->asid, frame) : NULL;
+	block = process->tables->published ? block_find(&code->places, process->tables->asid, frame)
+					   : NULL;
 	return block ? block->row : 0;
 }
 
 void anon_code_place_add(struct anon_code *code, const struct process *process, uint64_t frame,
 			 uint64_t row, uint64_t now_ns)
 {
-	if (process->published)
-		block_add(code, &code->places, process->asid, frame, row, now_ns);
+	if (process->tables->published)
+		block_add(code, &code->places, process->tables->asid, frame, row, now_ns);
 }

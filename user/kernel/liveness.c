@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "kernel/session.h"
+#include "kernel/tables.h"
 #include "proc/processes.h"
 #include "proc/usage.h"
 #include "bpfprof.skel.h"
@@ -145,9 +146,9 @@ static void processes_check(struct liveness *gone)
 
 	for (process = processes_first(gone->processes); process && nr < CHECKS;
 	     process = hash_table_next(process)) {
-		if (process->dead || process->checked == gone->nr_rounds)
+		if (process->dead || process->tables->liveness_round == gone->nr_rounds)
 			continue;
-		process->checked = gone->nr_rounds;
+		process->tables->liveness_round = gone->nr_rounds;
 		nr++;
 		if (process_is_gone(gone, process, round->zombies))
 			suspect_add(gone, process->pid, process, round->zombies);

@@ -11,10 +11,12 @@
 #include "base/cleanup.h"
 #include "kernel/arena.h"
 #include "kernel/session.h"
+#include "kernel/tables.h"
 #include "proc/processes.h"
 #include "python/codes.h"
 #include "python/id_tally.h"
 #include "python/layout.h"
+#include "python/pythons.h"
 #include "bpfprof.h"
 #include "bpfprof.skel.h"
 
@@ -110,15 +112,15 @@ static int slots_take(struct python_maps *maps, struct process *process, uint64_
 	uint32_t i;
 	int64_t slot;
 
-	for (i = process->nr_pythons; i < BPFPROF_MAX_RUNTIMES; i++)
-		slot_clear(maps, &process->python_slots[i], now_ns);
-	for (i = 0; i < process->nr_pythons; i++) {
-		if (process->python_slots[i])
+	for (i = process->pythons->nr; i < BPFPROF_MAX_RUNTIMES; i++)
+		slot_clear(maps, &process->tables->python_slots[i], now_ns);
+	for (i = 0; i < process->pythons->nr; i++) {
+		if (process->tables->python_slots[i])
 			continue;
 		slot = arena_take(maps->slots, 1, now_ns);
 		if (slot < 0)
 			return (int)slot;
-		process->python_slots[i] = (uint32_t)slot;
+		process->tables->python_slots[i] = (uint32_t)slot;
 	}
 	return 0;
 }
@@ -130,21 +132,23 @@ int python_maps_set(struct python_maps *maps, struct process *process, uint64_t 
 	struct bpfprof_python value;
 	uint32_t i;
 
-	if (!process->python_id && process->python_slots[0])
-		process->python_id = maps->next_id++;
-	for (i = process->nr_pythons;
+	if (!process->tables->python_id && process->tables->python_slots[0])
+		process->tables->python_id = maps->next_id++;
+	for (i = process->pythons->nr;
 	     i--;) { /* an element leads to the next one: that comes first */
-		if (!process->python_slots[i])
+		if (!process->tables->python_slots[i])
 			continue;
 		value = (struct bpfprof_python){
-			.runtime = process->pythons[i].runtime,
+			.runtime = process->pythons->list[i].runtime,
 			.start_ns = process->start_ns,
-			.id = process->python_id,
-			.layout = process->pythons[i].layout,
+			.id = process->tables->python_id,
+			.layout = process->pythons->list[i].layout,
 			.pid = process->pid,
-			.next = i + 1 < process->nr_pythons ? process->python_slots[i + 1] : 0,
+			.next = i + 1 < process->pythons->nr ? process->tables->python_slots[i + 1]
+							     : 0,
 		};
-		if (bpf_map_update_elem(fd, &process->python_slots[i], &value, BPF_ANY) && !err)
+		if (bpf_map_update_elem(fd, &process->tables->python_slots[i], &value, BPF_ANY) &&
+		    !err)
 			err = -errno;
 	}
 	return err;
@@ -155,9 +159,9 @@ void python_maps_clear(struct python_maps *maps, struct process *process, uint64
 	uint32_t i;
 
 	for (i = 0; i < BPFPROF_MAX_RUNTIMES; i++)
-		slot_clear(maps, &process->python_slots[i], now_ns);
-	process->python_id = 0;
-	process->python_old_id = 0;
+		slot_clear(maps, &process->tables->python_slots[i], now_ns);
+	process->tables->python_id = 0;
+	process->tables->python_old_id = 0;
 }
 
 /*
@@ -171,10 +175,10 @@ static int ids_collect(struct id_tally *ids, const struct processes *processes, 
 
 	for (process = processes_first(processes); process && !err;
 	     process = hash_table_next(process)) {
-		if (process->python_id)
-			err = id_tally_add(ids, process->python_id);
-		if (old && process->python_old_id && !err)
-			err = id_tally_add(ids, process->python_old_id);
+		if (process->tables->python_id)
+			err = id_tally_add(ids, process->tables->python_id);
+		if (old && process->tables->python_old_id && !err)
+			err = id_tally_add(ids, process->tables->python_old_id);
 	}
 	id_tally_sort(ids);
 	return err;
@@ -247,12 +251,13 @@ static void quotas_renew(const struct python_maps *maps, const struct processes 
 	const struct id_count *count;
 
 	for (process = processes_first(processes); process; process = hash_table_next(process)) {
-		if (!process->python_slots[0] ||
-		    bpf_map_lookup_elem(fd, &process->python_slots[0], &value) || !value.nr_codes)
+		if (!process->tables->python_slots[0] ||
+		    bpf_map_lookup_elem(fd, &process->tables->python_slots[0], &value) ||
+		    !value.nr_codes)
 			continue;
-		count = id_tally_find(kept, process->python_id);
+		count = id_tally_find(kept, process->tables->python_id);
 		value.nr_codes = count ? count->nr : 0;
-		bpf_map_update_elem(fd, &process->python_slots[0], &value, BPF_ANY);
+		bpf_map_update_elem(fd, &process->tables->python_slots[0], &value, BPF_ANY);
 	}
 }
 
@@ -294,8 +299,8 @@ out:
  */
 static void id_renew(struct python_maps *maps, struct process *process, uint64_t now_ns)
 {
-	process->python_old_id = process->python_id;
-	process->python_id = maps->next_id++;
+	process->tables->python_old_id = process->tables->python_id;
+	process->tables->python_id = maps->next_id++;
 	python_maps_set(maps, process, now_ns);
 	maps->nr_new = CLEAN_EVERY; /* what it had under the old one is no use to anybody */
 }
@@ -316,9 +321,10 @@ void python_maps_sweep(struct python_maps *maps, struct processes *processes, st
 	struct process *process;
 
 	for (process = processes_first(processes); process; process = hash_table_next(process))
-		process->python_old_id = 0;
+		process->tables->python_old_id = 0;
 	codes_sweep_alive(processes, codes, frames, nr);
 	for (process = processes_first(processes); process; process = hash_table_next(process))
-		if (process->python_slots[0] && codes_is_crowded(codes, process->python_id))
+		if (process->tables->python_slots[0] &&
+		    codes_is_crowded(codes, process->tables->python_id))
 			id_renew(maps, process, now_ns);
 }

@@ -33,7 +33,7 @@ int python_maps_evals(struct python_maps *maps, uint32_t image, const struct pyt
 		      size_t nr);
 
 /*
- * Puts process->pythons in force: each has an element then (process->python_slots). 0; -ENOSPC: too
+ * Puts process->pythons in force: each has an element then (process->tables->python_slots). 0; -ENOSPC: too
  * many such processes, so that the last ones of this one have none.
  */
 int python_maps_set(struct python_maps *maps, struct process *process, uint64_t now_ns);

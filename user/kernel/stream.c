@@ -154,7 +154,7 @@ static void merge(struct stream *stream, const struct process *process, struct s
 	for (i = 0; i < view->nr_user; i++)
 		if (stream->merged[i] >> BPFPROF_FRAME_SHIFT == BPFPROF_FRAME_PYTHON)
 			stream->merged[i] = codes_frame(stream->codes, stream->merged[i],
-							process ? process->python_id : 0);
+							process ? process->tables->python_id : 0);
 }
 
 /* The title that a sample of a Ray worker counts for: a bad one is taken for the last good one. */
@@ -249,7 +249,7 @@ static void on_sample(struct stream *stream, const struct bpfprof_sample *sample
 	if (process)
 		process->sampled = true;
 	place_take(&view, process, is_miss ? &miss : NULL);
-	if (sample->nr_python || (process && process->nr_pythons))
+	if (sample->nr_python || (process && process->pythons->nr))
 		merge(stream, process, &view);
 	if (sample->flags & BPFPROF_SAMPLE_RAY || (process && process->title))
 		view.title = title_take(stream, process, sample, (const char *)(frames + nr));
@@ -342,7 +342,7 @@ static void on_fork(struct stream *stream, const struct bpfprof_fork_event *e)
 	if (parent && parent->start_ns == e->parent.start_ns && child->mappings_known)
 		walker_forked(stream->walker, parent, child);
 	/* Python frames can be had in the kernel only: not even the first sample may miss. */
-	if ((child->nr_pythons || hooked) && child->mappings_known && !child->published)
+	if ((child->pythons->nr || hooked) && child->mappings_known && !child->tables->published)
 		walker_publish(stream->walker, child, stream->now_ns);
 	/* Mappings made before the hooks were attached raised no event. */
 	if (hooked) {

@@ -93,8 +93,8 @@ static void mapping_store(struct bpfprof_mapping *dst, const struct process_mapp
 int tables_publish(struct tables *tables, struct process *process, uint64_t now_ns)
 {
 	int fd = bpf_map__fd(tables->session->skel->maps.procs);
-	uint32_t old = process->slice, nr = (uint32_t)process->nr_mappings, i;
-	bool had_one = process->published;
+	uint32_t old = process->tables->slice, nr = (uint32_t)process->nr_mappings, i;
+	bool had_one = process->tables->published;
 	struct bpfprof_mapping *slice;
 	struct bpfprof_proc value;
 	int64_t first;
@@ -115,7 +115,7 @@ int tables_publish(struct tables *tables, struct process *process, uint64_t now_
 		.asid = tables->next_asid++,
 		.first = (uint32_t)first,
 		.nr = nr,
-		.python = process->python_slots[0],
+		.python = process->tables->python_slots[0],
 		.flags = process->title ? BPFPROF_PROC_RAY : 0,
 	};
 	slice = tables->session->mappings + first;
@@ -132,9 +132,9 @@ int tables_publish(struct tables *tables, struct process *process, uint64_t now_
 		tables->counts.mappings_full++;
 		return err;
 	}
-	process->published = true;
-	process->asid = value.asid;
-	process->slice = (uint32_t)first;
+	process->tables->published = true;
+	process->tables->asid = value.asid;
+	process->tables->slice = (uint32_t)first;
 	if (had_one)
 		slice_clear(tables, old, now_ns);
 	return 0;
@@ -145,7 +145,7 @@ void tables_set_ray(struct tables *tables, const struct process *process)
 	int fd = bpf_map__fd(tables->session->skel->maps.procs);
 	struct bpfprof_proc value;
 
-	if (!process->published || bpf_map_lookup_elem(fd, &process->pid, &value))
+	if (!process->tables->published || bpf_map_lookup_elem(fd, &process->pid, &value))
 		return;
 	value.flags |= BPFPROF_PROC_RAY;
 	if (bpf_map_update_elem(fd, &process->pid, &value, BPF_EXIST))
@@ -156,24 +156,25 @@ void tables_retire(struct tables *tables, struct process *process, uint64_t now_
 {
 	int fd = bpf_map__fd(tables->session->skel->maps.procs);
 
-	if (!process->published)
+	if (!process->tables->published)
 		return;
 	bpf_map_delete_elem(fd, &process->pid);
-	slice_clear(tables, process->slice, now_ns);
-	process->published = false;
-	process->asid = 0;
+	slice_clear(tables, process->tables->slice, now_ns);
+	process->tables->published = false;
+	process->tables->asid = 0;
 }
 
 int tables_is_void(const struct tables *tables, const struct process *process)
 {
-	return !process->published ||
-	       __atomic_load_n(&tables->session->mappings[process->slice].start, __ATOMIC_SEQ_CST);
+	return !process->tables->published ||
+	       __atomic_load_n(&tables->session->mappings[process->tables->slice].start,
+			       __ATOMIC_SEQ_CST);
 }
 
 void tables_watch(struct tables *tables, const struct process *process)
 {
-	if (process->published)
-		__atomic_store_n(&tables->session->mappings[process->slice].off, 0,
+	if (process->tables->published)
+		__atomic_store_n(&tables->session->mappings[process->tables->slice].off, 0,
 				 __ATOMIC_SEQ_CST);
 }
 

@@ -11,7 +11,10 @@
  * page that no sample used for the longest time makes room.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
+
+#include "bpfprof.h"
 
 struct process;
 struct session;
@@ -20,6 +23,17 @@ struct tables;
 struct tables_counts {
 	uint64_t pages_built, pages_evicted, pages_full; /* full: no room even after evicting */
 	uint64_t mappings_full; /* processes that could not be published */
+};
+
+/* State of a process in the maps of the kernel: `tables` of struct process. */
+struct process_tables {
+	bool published;
+	uint32_t asid;
+	uint32_t slice; /* first entry in the map mappings */
+	uint32_t python_slots[BPFPROF_MAX_RUNTIMES]; /* elements of the map pythons, 0: none */
+	uint32_t python_id; /* names all code objects of the process, 0: it has none */
+	uint32_t python_old_id; /* the id before the last sweep: frames under way may have it */
+	uint32_t liveness_round; /* of kernel/liveness.c that checked the process last */
 };
 
 int tables_new(struct tables **ret, struct session *session);

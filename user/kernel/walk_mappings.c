@@ -152,7 +152,7 @@ static void look_at_images(struct walker *walker, struct process *process, uint6
 
 int walker_publish(struct walker *walker, struct process *process, uint64_t now_ns)
 {
-	if ((process->nr_pythons || process->python_slots[0]) &&
+	if ((process->pythons->nr || process->tables->python_slots[0]) &&
 	    python_maps_set(walker->python_maps, process, now_ns) == -ENOSPC)
 		walker->pythons_too_many++;
 	return tables_publish(walker->tables, process, now_ns);
@@ -253,7 +253,7 @@ static int mappings_take(struct walker *walker, struct process *process, struct 
 					 .process = process,
 					 .pid = c->own_pid,
 					 .now_ns = now_ns };
-	bool was_python = process->nr_pythons, pythons_differ = false, differ;
+	bool was_python = process->pythons->nr, pythons_differ = false, differ;
 	const struct process_mapping *executed;
 
 	open_images(walker, process, c->mappings, c->nr, now_ns);
@@ -268,7 +268,7 @@ static int mappings_take(struct walker *walker, struct process *process, struct 
 		look_at_images(walker, process, now_ns);
 		pythons_differ = pythons_find(walker->pythons, process);
 	}
-	if (process->nr_pythons && !was_python)
+	if (process->pythons->nr && !was_python)
 		title_scan(walker, process);
 	return differ || was_void || pythons_differ ? walker_publish(walker, process, now_ns) : 0;
 }

@@ -11,23 +11,83 @@
 
 struct processes {
 	struct hash_table by_pid;
+	const struct process_part *parts;
+	size_t nr_parts;
 	process_retire_fn retire;
 	void *arg;
 	size_t nr_mappings; /* room for so many is allocated, in all */
 	size_t title_bytes;
 };
 
-int processes_new(struct processes **ret, process_retire_fn retire, void *arg)
+/* A part takes this much of an entry: the next one is aligned. */
+static size_t part_bytes(const struct process_part *part)
+{
+	return (part->bytes + sizeof(uint64_t) - 1) & ~(sizeof(uint64_t) - 1);
+}
+
+int processes_new(struct processes **ret, const struct process_part *parts, size_t nr,
+		  process_retire_fn retire, void *arg)
 {
 	struct processes *processes = calloc(1, sizeof(*processes));
+	size_t i, bytes = sizeof(struct process);
 
 	if (!processes)
 		return -ENOMEM;
+	processes->parts = parts;
+	processes->nr_parts = nr;
 	processes->retire = retire;
 	processes->arg = arg;
-	hash_table_init(&processes->by_pid, PROCESSES_MAX, struct process, pid);
+	for (i = 0; i < nr; i++)
+		bytes += part_bytes(&parts[i]);
+	hash_table_init_raw(&processes->by_pid, PROCESSES_MAX, bytes, offsetof(struct process, pid),
+			    sizeof(uint32_t));
 	*ret = processes;
 	return 0;
+}
+
+static void *part_of(const struct process *process, const struct process_part *part)
+{
+	void *state;
+
+	memcpy(&state, (const char *)process + part->off, sizeof(state));
+	return state;
+}
+
+/* The parts of an entry lie behind its struct process. */
+static void parts_place(struct process *process)
+{
+	const struct processes *processes = process->processes;
+	char *state = (char *)(process + 1);
+	size_t i;
+
+	for (i = 0; i < processes->nr_parts; i++) {
+		memcpy((char *)process + processes->parts[i].off, &state, sizeof(state));
+		state += part_bytes(&processes->parts[i]);
+	}
+}
+
+static void parts_clear(struct process *process)
+{
+	const struct processes *processes = process->processes;
+	const struct process_part *part = processes->parts;
+	void *state;
+
+	for (; part < processes->parts + processes->nr_parts; part++) {
+		state = part_of(process, part);
+		if (part->clear)
+			part->clear(state);
+		memset(state, 0, part->bytes);
+	}
+}
+
+static void parts_inherit(struct process *to, const struct process *from)
+{
+	const struct processes *processes = to->processes;
+	const struct process_part *part = processes->parts;
+
+	for (; part < processes->parts + processes->nr_parts; part++)
+		if (part->follows_mappings)
+			memcpy(part_of(to, part), part_of(from, part), part->bytes);
 }
 
 static void mappings_free(struct process *process)
@@ -38,7 +98,7 @@ static void mappings_free(struct process *process)
 	process->nr_mappings = process->cap_mappings = 0;
 }
 
-/* Room for cap mappings at least. What is there stays, also when this fails. */
+/* Makes room for at least cap mappings. On failure the mappings stay. */
 static int mappings_reserve(struct process *process, size_t cap)
 {
 	if (cap <= process->cap_mappings)
@@ -50,7 +110,7 @@ static int mappings_reserve(struct process *process, size_t cap)
 	return 0;
 }
 
-/* Keeps the sum of all mappings within bounds, with some room so that it is seldom done; keep stays. */
+/* Keeps the sum of all mappings within bounds, and frees some more so that this is rare. keep keeps its own. */
 static void mappings_trim(struct processes *processes, const struct process *keep)
 {
 	size_t max = PROCESSES_MAX_MAPPINGS - PROCESSES_MAX_MAPPINGS / 8;
@@ -99,7 +159,7 @@ static void process_remove(struct processes *processes, struct process *process)
 	processes->retire(processes->arg, process);
 	mappings_free(process);
 	title_forget(process);
-	free(process->role);
+	parts_clear(process);
 	free(process->ranks);
 	hash_table_remove(&processes->by_pid, process);
 }
@@ -120,14 +180,7 @@ struct process *processes_find(struct processes *processes, uint32_t pid)
 	return hash_table_find(&processes->by_pid, &pid);
 }
 
-static void container_forget(struct process *process)
-{
-	process->container = NULL;
-	process->container_due_ns = 0;
-	process->container_wait_ns = 0;
-}
-
-/* Another program, or another process under the same number: nothing known of it holds any more. */
+/* Another program, or another process with the same pid: no fact about the old one holds. */
 static void process_start_over(struct processes *processes, struct process *process,
 			       const struct bpfprof_task_id *task)
 {
@@ -135,7 +188,6 @@ static void process_start_over(struct processes *processes, struct process *proc
 	process->start_ns = task->start_ns;
 	process->exec_id = task->exec_id;
 	process->place = (struct bpfprof_place){ 0 };
-	container_forget(process);
 	process->nr_mappings = 0;
 	process->mappings_known = false;
 	process->program = 0;
@@ -145,11 +197,8 @@ static void process_start_over(struct processes *processes, struct process *proc
 	process->reread_ns = 0;
 	process->sampled = false;
 	process->dead = false;
-	process->nr_pythons = 0;
 	title_forget(process);
-	free(process->role);
-	process->role = NULL;
-	process->role_due_ns = 0;
+	parts_clear(process);
 	free(process->ranks);
 	process->ranks = NULL;
 	process->ranks_known = false;
@@ -174,6 +223,7 @@ struct process *processes_get(struct processes *processes, const struct bpfprof_
 		if (!process)
 			return NULL;
 		process->processes = processes;
+		parts_place(process);
 		process->start_ns = task->start_ns;
 		process->exec_id = task->exec_id;
 	} else if (is_earlier(task, process)) {
@@ -195,7 +245,7 @@ void processes_fork(struct processes *processes, const struct bpfprof_task_id *p
 	to = processes_get(processes, child);
 	if (!to || to->mappings_known)
 		return;
-	/* That may have freed the parent's. */
+	/* processes_get() may have freed the parent's entry. */
 	if (processes_find(processes, parent->pid) != from || from == to)
 		return;
 	if (from->ranks_known && !to->ranks_known)
@@ -209,10 +259,8 @@ void processes_fork(struct processes *processes, const struct bpfprof_task_id *p
 	to->nr_mappings = from->nr_mappings;
 	to->mappings_known = true;
 	to->program = from->program;
-	to->images_failed =
-		from->images_failed; /* what was not to be read is tried again for it too */
-	memcpy(to->pythons, from->pythons, sizeof(to->pythons));
-	to->nr_pythons = from->nr_pythons;
+	to->images_failed = from->images_failed; /* the child tries those files again too */
+	parts_inherit(to, from);
 	if (from->title && !to->title) {
 		title_put(to, from->title);
 		to->titles_seen = from->titles_seen;
@@ -256,10 +304,8 @@ void process_place_set(struct process *process, const struct bpfprof_place *plac
 		process->place.pod_pid = place->pod_pid;
 	if (place->agent_pid)
 		process->place.agent_pid = place->agent_pid;
-	if (!place->mnt_ns || place->mnt_ns == process->place.mnt_ns)
-		return;
-	process->place.mnt_ns = place->mnt_ns;
-	container_forget(process);
+	if (place->mnt_ns)
+		process->place.mnt_ns = place->mnt_ns;
 }
 
 int process_ranks_set(struct process *process, const struct ranks *ranks)
@@ -276,14 +322,6 @@ int process_ranks_set(struct process *process, const struct ranks *ranks)
 	process->ranks = copy;
 	process->ranks_known = true;
 	return 0;
-}
-
-void processes_forget_containers(struct processes *processes)
-{
-	struct process *process;
-
-	hash_table_each(&processes->by_pid, process)
-		container_forget(process);
 }
 
 struct process *processes_first(const struct processes *processes)
@@ -343,8 +381,8 @@ int process_mapping_add(struct process *process, const struct process_mapping *m
 }
 
 /*
- * Could next have been read while it was written over old? Then it ends where old does. True of some
- * titles that are whole, too.
+ * May next have been read while the process wrote it over old? Then both have the same length. Some
+ * complete titles have the same length too.
  */
 static bool title_may_be_torn(const char *old, const char *next)
 {
@@ -373,7 +411,7 @@ int process_title_set(struct process *process, const char *raw, size_t len)
 	bit = title_bit(title);
 	is_new = !(process->titles_seen & bit);
 	process->titles_seen |= bit;
-	/* One that is whole comes again; it has lost one sample then, to the title before. */
+	/* A complete title is read again; only its first sample counts for the old title. */
 	if (is_new && process->title && title_may_be_torn(process->title, title))
 		return -EAGAIN;
 	return title_put(process, title);
@@ -386,7 +424,7 @@ static int mapping_compare(const void *a, const void *b)
 	return x->start < y->start ? -1 : x->start > y->start;
 }
 
-/* Mappings that moved while they were read can come twice: the first one stays. */
+/* A mapping that moved during the read can appear twice: the first one stays. */
 static size_t mappings_clean(struct process_mapping *mappings, size_t nr)
 {
 	size_t i, kept = 0;
@@ -410,7 +448,7 @@ bool process_mappings_set(struct process *process, struct process_mapping *mappi
 	       (!nr || !memcmp(mappings, process->mappings, nr * sizeof(*mappings)));
 	if (same)
 		return false;
-	/* Not a tenant's high-water mark for ever. */
+	/* A process that shrank gives memory back. */
 	if (nr > process->cap_mappings || nr < process->cap_mappings / 4) {
 		mappings_free(process);
 		if (nr && mappings_reserve(process, nr))

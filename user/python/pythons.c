@@ -342,9 +342,10 @@ bool pythons_find(struct pythons *pythons, struct process *process)
 						    .layout = places[i].layout,
 						    .image = places[i].image };
 	free(places);
-	differ = nr != process->nr_pythons || memcmp(found, process->pythons, sizeof(found)) != 0;
-	memcpy(process->pythons, found, sizeof(found));
-	process->nr_pythons = (uint32_t)nr;
+	differ = nr != process->pythons->nr ||
+		 memcmp(found, process->pythons->list, sizeof(found)) != 0;
+	memcpy(process->pythons->list, found, sizeof(found));
+	process->pythons->nr = (uint32_t)nr;
 	return differ;
 }
 

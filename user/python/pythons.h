@@ -24,6 +24,19 @@ struct python_image;
 
 #define PYTHONS_MAX_LAYOUTS 64 /* as many as the map layouts holds */
 
+/* A CPython runtime that is mapped. Only memory shows whether it runs an interpreter. */
+struct process_python {
+	uint64_t runtime; /* address of _PyRuntime */
+	uint32_t layout; /* of pythons_layout() */
+	uint32_t image;
+};
+
+/* The runtimes of a process, loaded last first: `pythons` of struct process. */
+struct process_pythons {
+	struct process_python list[BPFPROF_MAX_RUNTIMES];
+	uint32_t nr; /* 0: the process maps no CPython of a known version */
+};
+
 struct pythons_counts {
 	uint64_t nr_full; /* interpreters that there was no room for */
 	uint64_t nr_beyond; /* runtimes of a process beyond the first BPFPROF_MAX_RUNTIMES */

@@ -101,9 +101,9 @@ void reading_pythons_begin(struct reading *reading)
 	uint32_t i;
 
 	reading->nr_pythons = 0;
-	for (i = 0; i < process->nr_pythons; i++) {
+	for (i = 0; i < process->pythons->nr; i++) {
 		python = &reading->pythons[reading->nr_pythons];
-		err = python_begin(reading, python, &process->pythons[i]);
+		err = python_begin(reading, python, &process->pythons->list[i]);
 		if (!err)
 			reading->nr_pythons++;
 		else if (is_better(err, why))
