@@ -29,10 +29,9 @@ static struct bpfprof_gpu_key key_of(uint32_t pid, const char *function, uint64_
 	};
 }
 
-static struct gpu_waiting_call open_of(struct bpfprof_gpu_key key, uint32_t tid, uint64_t begin_ns)
+static struct gpu_open_call open_of(struct bpfprof_gpu_key key, uint32_t tid, uint64_t begin_ns)
 {
-	return (struct gpu_waiting_call){ .tid = tid,
-					  .open = { .key = key, .begin_ns = begin_ns } };
+	return (struct gpu_open_call){ .tid = tid, .open = { .key = key, .begin_ns = begin_ns } };
 }
 
 /* Each goes to the count with its key and to no other, of whichever process that is. */
@@ -47,7 +46,7 @@ Test(gpu_snapshot, waits_by_key)
 		{ .key = key_of(4, "cuCtxSynchronize", 0) },
 		{ .key = key_of(6, "cuStreamSynchronize", 1) },
 	};
-	struct gpu_waiting_call waiting[] = {
+	struct gpu_open_call waiting[] = {
 		open_of(key_of(2, "cuStreamSynchronize", 1), 2, 1000), /* not counted */
 		open_of(key_of(3, "cuStreamSynchronize", 1), 31, 1000),
 		open_of(key_of(3, "cuStreamSynchronize", 9), 33, 1000), /* not counted */

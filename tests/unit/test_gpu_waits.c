@@ -361,30 +361,30 @@ Test(gpu_waits, device_idle, .init = setup, .fini = teardown)
 						   .spans = 5,
 						   .spans_ns = 800,
 						   .span_max_ns = 200 };
-	struct gpu_waits_device_idle device_idle;
-	struct gpu_waits_spans spans;
+	const struct gpu_waits_times *times;
 
-	cr_expect_not(gpu_waits_spans(waits, PID, START, &spans));
-	cr_expect_not(gpu_waits_device_idle(waits, PID, START, &device_idle));
+	cr_expect_null(gpu_waits_times(waits, PID, START));
 	gpu_waits_process(waits, &process);
-	cr_assert(gpu_waits_device_idle(waits, PID, START, &device_idle));
-	cr_expect_eq(device_idle.ns, 500);
-	cr_expect_eq(device_idle.copy_ns, 60);
-	cr_expect_eq(device_idle.max_ns, 300);
-	cr_expect_eq(device_idle.gaps, 4);
-	cr_expect_eq(device_idle.since_ns, 77);
-	cr_assert(gpu_waits_spans(waits, PID, START, &spans));
-	cr_expect(spans.count == 5 && spans.ns == 800 && spans.max_ns == 200);
-	cr_expect_eq(spans.since_ns, 1000);
-	gpu_waits_exit(waits, PID, START, 1300); /* it has no device any more that could starve */
-	cr_assert(gpu_waits_device_idle(waits, PID, START, &device_idle));
-	cr_expect_eq(device_idle.ns, 500);
-	cr_expect_eq(device_idle.since_ns, 0);
-	cr_assert(gpu_waits_spans(waits, PID, START, &spans)); /* the last one ends with it */
-	cr_expect(spans.count == 6 && spans.ns == 1100 && spans.max_ns == 300);
-	cr_expect_eq(spans.since_ns, 0);
+	times = gpu_waits_times(waits, PID, START);
+	cr_assert_not_null(times);
+	cr_expect_eq(times->device_idle.ns, 500);
+	cr_expect_eq(times->device_idle.copy_ns, 60);
+	cr_expect_eq(times->device_idle.max_ns, 300);
+	cr_expect_eq(times->device_idle.gaps, 4);
+	cr_expect_eq(times->device_idle.since_ns, 77);
+	cr_expect(times->spans.count == 5 && times->spans.ns == 800 && times->spans.max_ns == 200);
+	cr_expect_eq(times->spans.since_ns, 1000);
+	gpu_waits_exit(waits, PID, START, 1300); /* its device can no longer be idle */
+	times = gpu_waits_times(waits, PID, START);
+	cr_assert_not_null(times);
+	cr_expect_eq(times->device_idle.ns, 500);
+	cr_expect_eq(times->device_idle.since_ns, 0);
+	/* The last span ends with the process. */
+	cr_expect(times->spans.count == 6 && times->spans.ns == 1100 && times->spans.max_ns == 300);
+	cr_expect_eq(times->spans.since_ns, 0);
 	gpu_waits_process(waits, &process);
-	gpu_waits_exit(waits, PID, START, 0); /* nobody knows when */
-	cr_assert(gpu_waits_spans(waits, PID, START, &spans));
-	cr_expect(spans.count == 5 && !spans.since_ns);
+	gpu_waits_exit(waits, PID, START, 0); /* the time of its end is not known */
+	times = gpu_waits_times(waits, PID, START);
+	cr_assert_not_null(times);
+	cr_expect(times->spans.count == 5 && !times->spans.since_ns);
 }

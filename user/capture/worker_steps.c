@@ -93,7 +93,8 @@ void worker_steps_hold(struct worker_steps *all, bool held)
 static void worker_remove(struct worker_steps *all, struct worker *worker)
 {
 	if (all->probes)
-		gpu_probes_tell_windows(all->probes, worker->key.pid, worker->key.start_ns, false);
+		gpu_probes_report_windows(all->probes, worker->key.pid, worker->key.start_ns,
+					  false);
 	calls_fini(&worker->calls);
 	free(worker->name);
 	free(worker->title);
@@ -157,7 +158,7 @@ static struct worker *worker_add(struct worker_steps *all, const struct bpfprof_
 	worker->pattern = pattern;
 	worker->windows = all->sampler->options->steps->kind == STEPS_WINDOWS;
 	if (all->probes) /* from now on its windows are told */
-		gpu_probes_tell_windows(all->probes, task->pid, task->start_ns, true);
+		gpu_probes_report_windows(all->probes, task->pid, task->start_ns, true);
 	return worker;
 }
 

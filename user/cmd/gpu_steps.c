@@ -12,6 +12,7 @@
 #include "capture/worker_steps.h"
 #include "cmd/gpu_workers.h"
 #include "gpu/job.h"
+#include "kernel/probes/gpu_maps.h"
 #include "kernel/probes/gpu_probes.h"
 #include "kernel/session.h"
 #include "options/gpu_options.h"
@@ -41,8 +42,8 @@ int gpu_steps_begin(struct gpu_monitor *watch, const struct steps_range *range)
 	if (watch->sampler->steps)
 		worker_steps_notify(watch->sampler->steps, on_step, watch->probes);
 	if (range->kind == STEPS_CALLS)
-		return gpu_probes_steps(watch->probes, NO_WINDOW, NO_WINDOW);
-	return gpu_probes_steps(watch->probes, range->start, range->stop);
+		return gpu_maps_steps(&watch->sampler->session, NO_WINDOW, NO_WINDOW);
+	return gpu_maps_steps(&watch->sampler->session, range->start, range->stop);
 }
 
 struct progress {
@@ -52,12 +53,13 @@ struct progress {
 	uint64_t nr_none; /* workers without a window */
 };
 
-static void windows_each(struct progress *progress,
-			 void (*each)(void *arg, const struct bpfprof_gpu_process_key *key,
-				      const struct bpfprof_gpu_window *window))
+/* Begins a walk over the windows of all processes; false: calls of methods are steps, not windows. */
+static bool windows_begin(const struct progress *progress, struct gpu_map_walk *walk)
 {
-	if (progress->range->kind != STEPS_CALLS)
-		gpu_probes_windows(progress->job->watch.probes, each, progress);
+	if (progress->range->kind == STEPS_CALLS)
+		return false;
+	gpu_map_begin(walk, &progress->job->sampler.session, GPU_MAP_WINDOWS);
+	return true;
 }
 
 static bool is_through(const struct steps_range *range, const struct bpfprof_gpu_window *window)
@@ -65,36 +67,31 @@ static bool is_through(const struct steps_range *range, const struct bpfprof_gpu
 	return window->begun >= range->stop || (window->begun == range->stop - 1 && !window->open);
 }
 
-static void look(void *arg, const struct bpfprof_gpu_process_key *key,
-		 const struct bpfprof_gpu_window *window)
-{
-	struct progress *progress = arg;
-
-	(void)key;
-	progress->nr += window->begun > 0;
-	progress->nr_through += is_through(progress->range, window);
-}
-
 bool gpu_steps_through(const struct gpu_job *job)
 {
 	struct progress progress = { .job = job, .range = range_of(job) };
+	const struct bpfprof_gpu_window *window;
+	struct gpu_map_walk walk;
 
 	if (!progress.range)
 		return false;
-	windows_each(&progress, look);
+	if (windows_begin(&progress, &walk))
+		while (gpu_map_next(&walk)) {
+			window = &walk.value.window;
+			progress.nr += window->begun > 0;
+			progress.nr_through += is_through(progress.range, window);
+		}
 	if (progress.nr)
 		return progress.nr_through == progress.nr;
 	return job->sampler.steps && worker_steps_through(job->sampler.steps);
 }
 
-static void choose(void *arg, const struct bpfprof_gpu_process_key *process,
-		   const struct bpfprof_gpu_window *window)
+/* Drops the calls of a process that are in none of its windows. */
+static void choose(struct gpu_snapshot *picture, const struct bpfprof_gpu_process_key *process)
 {
-	struct gpu_snapshot *picture = arg;
 	const struct bpfprof_gpu_key *key;
 	size_t i, kept = 0;
 
-	(void)window;
 	for (i = 0; i < picture->nr_counts; i++) {
 		key = &picture->counts[i].key;
 		if (key->pid != process->pid || key->start_ns != process->start_ns ||
@@ -107,8 +104,13 @@ static void choose(void *arg, const struct bpfprof_gpu_process_key *process,
 void gpu_steps_choose(const struct gpu_monitor *watch, const struct steps_range *range,
 		      struct gpu_snapshot *picture)
 {
-	if (range->stop && range->kind != STEPS_CALLS)
-		gpu_probes_windows(watch->probes, choose, picture);
+	struct gpu_map_walk walk;
+
+	if (!range->stop || range->kind == STEPS_CALLS)
+		return;
+	gpu_map_begin(&walk, &watch->sampler->session, GPU_MAP_WINDOWS);
+	while (gpu_map_next(&walk))
+		choose(picture, &walk.key.process);
 }
 
 /* As we see it, where that is known. */
@@ -144,10 +146,9 @@ static void subject_add(struct buf *dst, const struct gpu_job *job,
 	buf_printf(dst, "pid %u", pid);
 }
 
-static void tell(void *arg, const struct bpfprof_gpu_process_key *key,
-		 const struct bpfprof_gpu_window *window)
+static void windows_log(struct progress *progress, const struct bpfprof_gpu_process_key *key,
+			const struct bpfprof_gpu_window *window)
 {
-	struct progress *progress = arg;
 	uint64_t first = progress->range->start, stop = progress->range->stop;
 	uint64_t wanted = window->begun >= stop	   ? stop - first
 			  : window->begun >= first ? window->begun - first + 1
@@ -173,7 +174,7 @@ static bool none_tell(void *arg, const struct bpfprof_task_id *task)
 	const struct bpfprof_gpu_process_key key = { .start_ns = task->start_ns, .pid = task->pid };
 	__cleanup(buf_fini) struct buf subject = { .max = NAME_BYTES };
 
-	if (gpu_probes_has_window(progress->job->watch.probes, task->pid, task->start_ns))
+	if (gpu_maps_has_window(&progress->job->sampler.session, task->pid, task->start_ns))
 		return false;
 	if (progress->nr_none++ >= MAX_REPORTED)
 		return true;
@@ -189,10 +190,13 @@ static bool none_tell(void *arg, const struct bpfprof_task_id *task)
 void gpu_steps_tell(struct gpu_job *job)
 {
 	struct progress progress = { .job = job, .range = range_of(job) };
+	struct gpu_map_walk walk;
 
 	if (!progress.range)
 		return;
-	windows_each(&progress, tell);
+	if (windows_begin(&progress, &walk))
+		while (gpu_map_next(&walk))
+			windows_log(&progress, &walk.key.process, &walk.value.window);
 	if (progress.nr > MAX_REPORTED)
 		log_info("and %" PRIu64 " more processes", progress.nr - MAX_REPORTED);
 	if (progress.nr && job->workers)

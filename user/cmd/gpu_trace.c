@@ -17,7 +17,7 @@
 #include "gpu/job.h"
 #include "gpu/timeline.h"
 #include "gpu/trace.h"
-#include "kernel/probes/gpu_probes.h"
+#include "kernel/probes/gpu_maps.h"
 #include "kernel/titles.h"
 #include "options/gpu_options.h"
 #include "profile/stats.h"
@@ -58,20 +58,6 @@ void gpu_trace_on_title(struct gpu_job *job, const struct bpfprof_title_event *e
 	gpu_trace_title(job->trace, event);
 }
 
-struct leaving {
-	struct gpu_trace *trace;
-	const struct bpfprof_task_id *task;
-	uint64_t now_ns;
-};
-
-static void leave_one(void *arg, uint32_t tid, const struct bpfprof_gpu_thread *thread)
-{
-	const struct leaving *leaving = arg;
-
-	if (thread->pid == leaving->task->pid && thread->start_ns == leaving->task->start_ns)
-		gpu_trace_leave(leaving->trace, tid, thread, leaving->now_ns);
-}
-
 void gpu_trace_on_exit(struct gpu_job *job, const struct bpfprof_task_id *task)
 {
 	if (job->trace && !job->trace_closed)
@@ -80,22 +66,27 @@ void gpu_trace_on_exit(struct gpu_job *job, const struct bpfprof_task_id *task)
 
 void gpu_trace_on_end(struct gpu_job *job, const struct bpfprof_task_id *task)
 {
-	struct leaving leaving = { job->trace, task, time_monotonic_ns() };
+	uint64_t now_ns = time_monotonic_ns();
+	struct gpu_map_walk walk;
 
-	if (job->trace && !job->trace_closed)
-		gpu_probes_threads(job->watch.probes, leave_one, &leaving);
-}
-
-static void note_one(void *arg, uint32_t tid, const struct bpfprof_gpu_thread *thread)
-{
-	gpu_trace_note_open(arg, tid, thread);
+	if (!job->trace || job->trace_closed)
+		return;
+	gpu_map_begin(&walk, &job->sampler.session, GPU_MAP_THREADS);
+	while (gpu_map_next(&walk))
+		if (walk.value.thread.pid == task->pid &&
+		    walk.value.thread.start_ns == task->start_ns)
+			gpu_trace_leave(job->trace, walk.key.tid, &walk.value.thread, now_ns);
 }
 
 int gpu_trace_finish(struct gpu_job *job)
 {
+	struct gpu_map_walk walk;
+
 	if (!job->trace)
 		return 0;
-	gpu_probes_threads(job->watch.probes, note_one, job->trace);
+	gpu_map_begin(&walk, &job->sampler.session, GPU_MAP_THREADS);
+	while (gpu_map_next(&walk))
+		gpu_trace_note_open(job->trace, walk.key.tid, &walk.value.thread);
 	sampler_run(&job->sampler);
 	job->trace_closed = true;
 	job->end_ns = time_monotonic_ns();

@@ -16,6 +16,7 @@
 #include "base/vec.h"
 #include "capture/worker_processes.h"
 #include "gpu/job.h"
+#include "kernel/probes/gpu_maps.h"
 #include "kernel/probes/gpu_probes.h"
 #include "options/gpu_options.h"
 #include "proc/pids.h"
@@ -250,16 +251,14 @@ static void others_watched(struct others *others, const struct gpu_snapshot *pic
 	}
 }
 
-static void count_one(void *arg, const struct bpfprof_gpu_key *key,
-		      const struct bpfprof_gpu_count *count)
+static void count_add(struct others *others, const struct bpfprof_gpu_key *key, uint64_t calls)
 {
-	struct others *others = arg;
 	size_t i;
 
 	for (i = 0; i < others->nr_pids; i++)
 		if (others->tallies[i].task.pid == key->pid &&
 		    others->tallies[i].task.start_ns == key->start_ns)
-			others->tallies[i].calls += count->calls;
+			others->tallies[i].calls += calls;
 }
 
 /* Processes of the same Ray node that nobody asked for: hooked for a moment, to see which call. */
@@ -267,6 +266,7 @@ static void others_try(struct others *others)
 {
 	struct gpu_job *job = others->workers->job;
 	struct sampler *sampler = &job->sampler;
+	struct gpu_map_walk walk;
 	uint64_t end_ns;
 	size_t i;
 	pid_t pid;
@@ -291,7 +291,9 @@ static void others_try(struct others *others)
 		gpu_probes_scan(job->watch.probes, time_monotonic_ns(), OTHERS_NS);
 		poll(NULL, 0, POLL_MS);
 	}
-	gpu_probes_counts(job->watch.probes, count_one, others);
+	gpu_map_begin(&walk, &sampler->session, GPU_MAP_COUNTS);
+	while (gpu_map_next(&walk))
+		count_add(others, &walk.key.call, walk.value.count.calls);
 	for (i = 0; i < others->nr_pids; i++)
 		if (others->tallies[i].calls)
 			other_tell(others, others->pids[i], others->tallies[i].calls);

@@ -43,22 +43,14 @@ static bool is_of(const struct top_calls_process *process, const struct bpfprof_
 
 static bool blocks(uint32_t function)
 {
-	const struct gpu_function *functions;
-	size_t nr;
-
-	functions = gpu_functions(&nr);
-	return function < nr && functions[function].wire.flags & BPFPROF_GPU_BLOCKS;
+	return gpu_function(function)->wire.flags & BPFPROF_GPU_BLOCKS;
 }
 
 static bool launches(uint32_t function)
 {
-	const struct gpu_function *functions;
-	uint32_t kind;
-	size_t nr;
+	uint32_t kind = gpu_function(function)->wire.kind;
 
-	functions = gpu_functions(&nr);
-	kind = function < nr ? functions[function].wire.kind : GPU_KIND_INVALID;
-	return kind == GPU_KIND_LAUNCH || kind == GPU_KIND_LAUNCH_CONFIG || kind == GPU_KIND_GRAPH;
+	return BPFPROF_GPU_IS_LAUNCH(kind) || kind == GPU_KIND_GRAPH;
 }
 
 /* What each process has done since the start; counts are sorted by process, and so are open calls. */

@@ -245,6 +245,11 @@ const struct gpu_function *gpu_functions(size_t *ret_nr)
 	return functions;
 }
 
+const struct gpu_function *gpu_function(uint32_t nr)
+{
+	return &functions[nr < NR_FUNCTIONS ? nr : 0];
+}
+
 const char *gpu_nccl_type(uint32_t type, char room[24])
 {
 	static const char *const types[] = { "int8",	"uint8",    "int32",	  "uint32",

@@ -47,6 +47,8 @@ static inline bool gpu_is_site(const struct gpu_function *function)
 
 /* All of them, [0] unused; at most BPFPROF_GPU_MAX_FUNCTIONS. */
 const struct gpu_function *gpu_functions(size_t *ret_nr);
+/* The function with that number; [0], which is all zero, if there is none. */
+const struct gpu_function *gpu_function(uint32_t nr);
 
 /* "float32" and so on of an NCCL 2.28 datatype, "type 42" of others; static or in room. */
 const char *gpu_nccl_type(uint32_t type, char room[24]);

@@ -83,7 +83,7 @@ static void hook_add(struct gpu_library *lib, struct code_reader *reader, uint32
 	if (is_hooked(lib, off))
 		return;
 	lib->hooks[lib->nr++] = (struct gpu_hook){ .function = function, .off = off };
-	lib->layers |= 1U << gpu_functions(&nr)[function].wire.layer;
+	lib->layers |= 1U << gpu_function(function)->wire.layer;
 }
 
 /* What was compiled for a GPU, as NCCL's kernels are, is in the file that they were linked into. */

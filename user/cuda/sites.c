@@ -103,7 +103,7 @@ int gpu_sites_read(struct gpu_site sites[GPU_SITES_MAX], size_t *ret_nr, uint32_
 {
 	struct usdt_probe probes[MAX_PROBES];
 	const struct bpfprof_gpu_function *wire;
-	size_t nr_probes, nr_functions, nr = 0, i;
+	size_t nr_probes, nr = 0, i;
 	struct gpu_site site;
 	uint32_t bad = 0;
 	int err;
@@ -123,7 +123,7 @@ int gpu_sites_read(struct gpu_site sites[GPU_SITES_MAX], size_t *ret_nr, uint32_
 			continue;
 		if (nr == GPU_SITES_MAX)
 			return -E2BIG;
-		wire = &gpu_functions(&nr_functions)[site.wire.function].wire;
+		wire = &gpu_function(site.wire.function)->wire;
 		if (value_fill(&probes[i], wire->handle ? wire->handle : wire->extra,
 			       &site.wire.va) &&
 		    (!wire->handle || is_address(&site.wire.va)) &&

@@ -14,7 +14,7 @@
 #include "base/vec.h"
 #include "cuda/functions.h"
 #include "gpu/waits.h"
-#include "kernel/probes/gpu_probes.h"
+#include "kernel/probes/gpu_maps.h"
 #include "kernel/probes/gpu_waits_map.h"
 #include "kernel/tasks.h"
 #include "proc/processes.h"
@@ -122,7 +122,7 @@ static void ended_take(struct daemon_calls *calls, struct gpu_snapshot *picture)
 		ended = (struct counts){ .all = calls->ended, .nr = calls->nr_ended };
 		parts_since(calls, count, &ended);
 		calls->nr_ended = ended.nr;
-		gpu_probes_count_delete(calls->watch.probes, &count->key);
+		gpu_maps_count_delete(&calls->watch.sampler->session, &count->key);
 		left--;
 	}
 	picture->nr_counts = left;

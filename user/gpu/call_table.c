@@ -140,7 +140,7 @@ static void gap_end(struct process_entry *process, const struct bpfprof_gpu_call
 static void call_done(struct call_table *tally, struct process_entry *process,
 		      const struct bpfprof_gpu_call *call, struct stack_entry *stack)
 {
-	uint32_t kind = call_table_function(tally, call->key.function)->wire.kind;
+	uint32_t kind = gpu_function(call->key.function)->wire.kind;
 
 	if (stack) {
 		stack->bytes = capped_add(stack->bytes, call->bytes);
@@ -204,7 +204,7 @@ static void open_set(struct call_table *tally, uint32_t tid, const struct bpfpro
 void call_table_stack(struct call_table *tally, const struct aggregate_input *input,
 		      const struct bpfprof_gpu_call *call)
 {
-	const struct gpu_function *function = call_table_function(tally, call->key.function);
+	const struct gpu_function *function = gpu_function(call->key.function);
 	struct process_entry *process =
 		call_table_process_get(tally, call->key.pid, call->key.start_ns);
 	uint64_t leaf = function_label(tally, function);
@@ -267,7 +267,7 @@ void call_table_call(struct call_table *tally, const struct bpfprof_gpu_event *e
 	if (open && !memcmp(&open->key, &call->key, sizeof(open->key))) {
 		stack = open->stack;
 		open->begin_ns = 0;
-	} else if (call_table_function(tally, call->key.function)->wire.kind == GPU_KIND_ALLOC &&
+	} else if (gpu_function(call->key.function)->wire.kind == GPU_KIND_ALLOC &&
 		   !call_table_no_stack(tally, &call->key, &at)) {
 		/* All allocations are told, with a stack or without: these have `[no stack]`. */
 		stack = stack_seen(tally, process, &call->key, &at);
@@ -292,7 +292,7 @@ bool call_table_graph_of(const struct call_table *tally, const struct bpfprof_gp
 	    !gpu_graphs_find(tally->graphs, key->pid, key->start_ns, key->handle, ret))
 		return false;
 	for (i = 0; i < ret->nr; i++) /* of another graph in it only that is told */
-		if (call_table_function(tally, ret->nodes[i].function)->wire.kind == GPU_KIND_GRAPH)
+		if (gpu_function(ret->nodes[i].function)->wire.kind == GPU_KIND_GRAPH)
 			ret->complete = false;
 	return true;
 }
@@ -444,7 +444,7 @@ int call_table_nowhere(struct call_table *tally, const struct bpfprof_gpu_key *k
 int call_table_no_stack(struct call_table *tally, const struct bpfprof_gpu_key *key,
 			struct aggregate_call_at *ret)
 {
-	const char *shown = call_table_function(tally, key->function)->shown;
+	const char *shown = gpu_function(key->function)->shown;
 
 	return call_table_nowhere(tally, key, shown ? shown : "", ret);
 }
@@ -483,7 +483,6 @@ int call_table_new(struct call_table **ret, struct aggregate *aggregate)
 	hash_table_init(&tally->keys, 2 * CALL_TABLE_MAX_STACKS, struct key_entry, key);
 	hash_table_init(&tally->stacks, CALL_TABLE_MAX_STACKS, struct stack_entry, key);
 	hash_table_init(&tally->live, CALL_TABLE_MAX_LIVE, struct live_entry, key);
-	tally->functions = gpu_functions(&tally->nr_functions);
 	if (gpu_graphs_new(&tally->graphs) || handle_generations_new(&tally->reuse)) {
 		call_table_free(tally);
 		return -ENOMEM;

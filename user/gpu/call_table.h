@@ -119,6 +119,11 @@ bool call_table_waited(struct call_table *tally, const struct bpfprof_gpu_open *
 
 /* What the kernel of a key is called, demangled: borrowed; NULL if that is not known. */
 const char *call_table_kernel(const struct call_table *tally, const struct bpfprof_gpu_key *key);
+#define CALL_TABLE_KERNEL_TEXT 32
+/* The same; "kernel@0x1f" in room if the name is not known. */
+const char *call_table_kernel_text(const struct call_table *tally,
+				   const struct bpfprof_gpu_key *key,
+				   char room[CALL_TABLE_KERNEL_TEXT]);
 /* The key of launches of that kernel at that time. */
 struct bpfprof_gpu_key call_table_kernel_at(const struct call_table *tally, uint32_t pid,
 					    uint64_t start_ns, uint64_t handle, uint64_t ts_ns);

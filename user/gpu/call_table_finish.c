@@ -8,7 +8,7 @@
 #include "base/capped.h"
 #include "gpu/shares.h"
 
-#define HANDLE_TEXT_BYTES 32
+#define STREAM_TEXT_BYTES 32
 #define GRAPH_TEXT_BYTES 56
 #define DEVICE_IDLE_LABEL "launch"
 #define UNSEEN_LABEL "[before this launch]" /* time in which nobody was seen to do anything */
@@ -70,18 +70,6 @@ static void sample_add(struct call_table *tally, const struct aggregate_call_at 
 		tally->calls_lost += values[PROFILE_CALLS]; /* the aggregate counts no others */
 }
 
-static const char *kernel_text(struct call_table *tally, const struct bpfprof_gpu_key *key,
-			       char room[HANDLE_TEXT_BYTES])
-{
-	const char *name = call_table_kernel(tally, key);
-
-	if (!name) {
-		snprintf(room, HANDLE_TEXT_BYTES, "kernel@0x%" PRIx64, (uint64_t)key->handle);
-		name = room;
-	}
-	return name;
-}
-
 /* "graph of 412 kernels"; NULL: what is in it is not known. */
 static const char *graph_text(const struct call_table *tally, const struct bpfprof_gpu_key *key,
 			      char room[GRAPH_TEXT_BYTES])
@@ -93,8 +81,7 @@ static const char *graph_text(const struct call_table *tally, const struct bpfpr
 	if (!call_table_graph_of(tally, key, &graph) || (!graph.complete && !graph.nr))
 		return NULL;
 	for (i = 0; i < graph.nr; i++)
-		if (BPFPROF_GPU_IS_LAUNCH(
-			    call_table_function(tally, graph.nodes[i].function)->wire.kind))
+		if (BPFPROF_GPU_IS_LAUNCH(gpu_function(graph.nodes[i].function)->wire.kind))
 			nr += graph.nodes[i].count;
 	snprintf(room, GRAPH_TEXT_BYTES, "graph of %s%" PRIu64 " kernel%s",
 		 graph.complete ? "" : "at least ", nr, nr == 1 ? "" : "s");
@@ -134,7 +121,7 @@ static void unseen_add(struct call_table *tally, const struct stack_entry *stack
 static void key_finish(struct call_table *tally, const struct call_table_count *counted,
 		       const struct aggregate_call_labels *labels)
 {
-	const struct gpu_function *function = call_table_function(tally, counted->key.function);
+	const struct gpu_function *function = gpu_function(counted->key.function);
 	uint32_t call = aggregate_call(tally->aggregate, labels);
 	uint64_t calls = counted->count.calls, bytes = counted->count.bytes, ns = counted->count.ns;
 	bool captured = counted->key.flags & BPFPROF_KEY_CAPTURED;
@@ -243,7 +230,7 @@ int call_table_finish(struct call_table *tally, const struct call_table_count *c
 					char rank[16]),
 		      void *arg)
 {
-	char stream[HANDLE_TEXT_BYTES], kernel[HANDLE_TEXT_BYTES], comm[24], rank[16];
+	char stream[STREAM_TEXT_BYTES], kernel[CALL_TABLE_KERNEL_TEXT], comm[24], rank[16];
 	char graph[GRAPH_TEXT_BYTES];
 	struct process_entry *process;
 	size_t i;
@@ -252,7 +239,7 @@ int call_table_finish(struct call_table *tally, const struct call_table_count *c
 		gaps_finish(tally, process);
 	for (i = 0; i < nr; i++) {
 		const struct bpfprof_gpu_key *key = &counts[i].key;
-		const struct gpu_function *function = call_table_function(tally, key->function);
+		const struct gpu_function *function = gpu_function(key->function);
 		struct aggregate_call_labels labels = { .function = function->shown };
 
 		if (function->wire.stream || function->wire.kind == GPU_KIND_LAUNCH_CONFIG) {
@@ -260,7 +247,7 @@ int call_table_finish(struct call_table *tally, const struct call_table_count *c
 			labels.stream = key->stream == BPFPROF_GPU_OTHER ? "[other]" : stream;
 		}
 		if (BPFPROF_GPU_IS_LAUNCH(function->wire.kind))
-			labels.kernel = kernel_text(tally, key, kernel);
+			labels.kernel = call_table_kernel_text(tally, key, kernel);
 		else if (function->wire.kind == GPU_KIND_GRAPH)
 			labels.kernel = graph_text(tally, key, graph);
 		if (function->wire.kind == GPU_KIND_COLLECTIVE) {
@@ -286,7 +273,7 @@ uint64_t call_table_nr_unknown(const struct call_table *tally,
 
 	for (i = 0; i < nr; i++) {
 		key = &counts[i].key;
-		if (BPFPROF_GPU_IS_LAUNCH(call_table_function(tally, key->function)->wire.kind) &&
+		if (BPFPROF_GPU_IS_LAUNCH(gpu_function(key->function)->wire.kind) &&
 		    !call_table_kernel(tally, key))
 			unknown += counts[i].count.calls;
 	}

@@ -42,8 +42,7 @@ static struct handle_key live_key(const struct call_table *tally,
 	return (struct handle_key){ .start_ns = call->key.start_ns,
 				    .value = value,
 				    .pid = call->key.pid,
-				    .space =
-					    call_table_function(tally, call->key.function)->space };
+				    .space = gpu_function(call->key.function)->space };
 }
 
 static struct live_entry *live_find(const struct call_table *tally, const struct handle_key *key)
@@ -240,7 +239,7 @@ static void on_map(struct call_table *tally, struct process_entry *process,
 void call_table_memory_call(struct call_table *tally, struct process_entry *process,
 			    const struct bpfprof_gpu_call *call, struct stack_entry *stack)
 {
-	switch (call_table_function(tally, call->key.function)->wire.kind) {
+	switch (gpu_function(call->key.function)->wire.kind) {
 	case GPU_KIND_ALLOC:
 		on_alloc(tally, process, call, stack);
 		break;

@@ -215,6 +215,16 @@ const char *call_table_kernel(const struct call_table *tally, const struct bpfpr
 	return entry && !entry->untold && *entry->name ? entry->name : NULL;
 }
 
+const char *call_table_kernel_text(const struct call_table *tally,
+				   const struct bpfprof_gpu_key *key,
+				   char room[CALL_TABLE_KERNEL_TEXT])
+{
+	const char *name = call_table_kernel(tally, key);
+
+	snprintf(room, CALL_TABLE_KERNEL_TEXT, "kernel@0x%" PRIx64, (uint64_t)key->handle);
+	return name ? name : room;
+}
+
 struct bpfprof_gpu_key call_table_kernel_at(const struct call_table *tally, uint32_t pid,
 					    uint64_t start_ns, uint64_t handle, uint64_t ts_ns)
 {

@@ -108,8 +108,6 @@ struct open_entry {
 
 struct call_table {
 	struct aggregate *aggregate;
-	const struct gpu_function *functions;
-	size_t nr_functions;
 	struct hash_table by_process, names, keys, stacks, live, open;
 	struct call_table_process *processes;
 	size_t nr_processes;
@@ -132,12 +130,6 @@ struct call_table {
 struct call_table_sums {
 	uint64_t seen, bytes, ns;
 };
-
-static inline const struct gpu_function *call_table_function(const struct call_table *tally,
-							     uint32_t nr)
-{
-	return &tally->functions[nr < tally->nr_functions ? nr : 0];
-}
 
 /* call_table_processes.c */
 

@@ -10,7 +10,7 @@
 #include "capture/sampler.h"
 #include "gpu/call_table.h"
 #include "gpu/monitor.h"
-#include "kernel/probes/gpu_probes.h"
+#include "kernel/probes/gpu_maps.h"
 #include "kernel/probes/gpu_waits_map.h"
 #include "kernel/remote.h"
 #include "kernel/tasks.h"
@@ -262,7 +262,8 @@ static void process_scan(struct gap_sampler *sleepers, struct sleeper *sleeper,
 		sleeper->reported_ns = waits->idle_ns;
 	}
 	/* That is no time of the gap. Asked first: a copy that begins after this is not slept in until now. */
-	if (gpu_probes_thread_copies(sleepers->watch->probes, waits->idle_tid, waits->start_ns))
+	if (gpu_maps_thread_copies(&sleepers->watch->sampler->session, waits->idle_tid,
+				   waits->start_ns))
 		return;
 	if (tasks_read(&tasks, session, waits->pid, &choice))
 		return;

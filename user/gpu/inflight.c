@@ -12,6 +12,7 @@
 #include "cuda/functions.h"
 #include "gpu/job.h"
 #include "gpu/polling_threads.h"
+#include "kernel/probes/gpu_maps.h"
 #include "kernel/probes/gpu_probes.h"
 #include "kernel/remote.h"
 #include "kernel/tasks.h"
@@ -536,9 +537,8 @@ static bool called_since(const struct gpu_inflight *before, size_t at)
 	const struct gpu_inflight_call *call = &before->calls[at];
 
 	return strncmp(call->function, "nccl", strlen("nccl")) != 0 &&
-	       gpu_probes_thread_has_called(before->job->watch.probes,
-					    before->states[at].kernel_tid, call->pid,
-					    call->start_ns);
+	       gpu_maps_thread_has_called(&before->job->sampler.session,
+					  before->states[at].kernel_tid, call->pid, call->start_ns);
 }
 
 /* Has it left its call, by samples or calls since, or has its thread ended? */
@@ -546,7 +546,7 @@ static bool spin_is_over(const struct gpu_inflight *before, size_t at)
 {
 	return !polling_threads_holds(before->spins, before->states[at].spin - 1) ||
 	       called_since(before, at) ||
-	       gpu_probes_thread_is_gone(before->job->watch.probes, before->calls[at].pid,
+	       gpu_maps_thread_has_ended(&before->job->sampler.session, before->calls[at].pid,
 					 before->states[at].kernel_tid);
 }
 

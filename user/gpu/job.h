@@ -20,8 +20,7 @@ struct gpu_recent;
 struct gpu_report_completion;
 struct gpu_report_group;
 struct gpu_report_grouped;
-struct gpu_report_spans;
-struct gpu_report_device_idle;
+struct gpu_report_process;
 struct gap_sampler;
 struct gpu_trace;
 struct absent_ranks;
@@ -76,9 +75,8 @@ void gpu_group_fill(struct gpu_report_group *to, struct gpu_report_grouped *rows
 		    const struct gpu_monitor *watch, const struct gpu_snapshot *picture,
 		    const struct gpu_open_call *open, struct strtab *strings);
 
-void gpu_spans_fill(struct gpu_report_spans *to, const struct gpu_waits *waits,
+/* The same file: how long the device had work and had none, if that is known. */
+void gpu_times_fill(struct gpu_report_process *to, const struct gpu_waits *waits,
 		    const struct call_table_process *process, uint64_t now_ns);
-void gpu_device_idle_fill(struct gpu_report_device_idle *to, const struct gpu_waits *waits,
-			  const struct call_table_process *process, uint64_t now_ns);
 
 #endif

@@ -14,6 +14,7 @@
 #include "cuda/functions.h"
 #include "cuda/kernel_names.h"
 #include "gpu/waits.h"
+#include "kernel/probes/gpu_maps.h"
 #include "kernel/probes/gpu_probes.h"
 #include "kernel/probes/gpu_waits_map.h"
 #include "kernel/probes/uprobe_multi.h"
@@ -61,25 +62,34 @@ static void on_call_stack(struct gpu_monitor *watch, const struct event *event)
 		call_table_process(watch->tally, key->pid, key->start_ns);
 }
 
-struct ending {
-	struct gpu_monitor *watch;
-	uint64_t ended_ns;
-};
-
-/* Who is killed in a call has blocked there until then. */
-static void on_last_calls(void *arg, uint32_t tid, const struct bpfprof_gpu_thread *thread)
+/* A thread that is killed in a call has blocked there until its process ended. */
+static void last_calls_add(struct gpu_monitor *watch, uint32_t tid,
+			   const struct bpfprof_gpu_thread *thread, uint64_t ended_ns)
 {
-	const struct ending *ending = arg;
 	const struct bpfprof_gpu_open *open;
 	uint32_t i;
 
 	for (i = 0; i < thread->depth && i < BPFPROF_GPU_MAX_OPEN; i++) {
 		open = &thread->open[i];
-		if (!gpu_snapshot_is_waiting(open) || ending->ended_ns <= open->begin_ns)
+		if (!gpu_snapshot_is_waiting(open) || ended_ns <= open->begin_ns)
 			continue;
-		gpu_probes_count_add(ending->watch->probes, &open->key,
-				     ending->ended_ns - open->begin_ns);
-		call_table_waited(ending->watch->tally, open, tid, ending->ended_ns);
+		gpu_maps_count_add(&watch->sampler->session, &open->key, ended_ns - open->begin_ns);
+		call_table_waited(watch->tally, open, tid, ended_ns);
+	}
+}
+
+static void threads_forget(struct gpu_monitor *watch, const struct bpfprof_task_id *task,
+			   uint64_t ended_ns)
+{
+	struct gpu_map_walk walk;
+
+	gpu_map_begin(&walk, &watch->sampler->session, GPU_MAP_THREADS);
+	while (gpu_map_next(&walk)) {
+		if (walk.value.thread.pid != task->pid ||
+		    walk.value.thread.start_ns != task->start_ns)
+			continue;
+		last_calls_add(watch, walk.key.tid, &walk.value.thread, ended_ns);
+		gpu_maps_thread_delete(&watch->sampler->session, walk.key.tid);
 	}
 }
 
@@ -87,21 +97,20 @@ static void on_last_calls(void *arg, uint32_t tid, const struct bpfprof_gpu_thre
 static void on_exit_event(struct gpu_monitor *watch, const struct bpfprof_task_id *task,
 			  const struct process_end *end)
 {
-	/* One that was found out later ended nobody knows when. */
-	struct ending ending = { .watch = watch, .ended_ns = end && end->cpu_ns ? end->ts_ns : 0 };
+	/* Without an event of its end the time of it is not known. */
+	uint64_t ended_ns = end && end->cpu_ns ? end->ts_ns : 0;
 	bool known = call_table_exit(watch->tally, task);
 
 	gpu_probes_exit(watch->probes, task->pid, task->start_ns);
 	if (known && watch->ended)
 		watch->ended(watch->arg, task);
 	if (known) {
-		gpu_probes_forget_threads(watch->probes, task->pid, task->start_ns, on_last_calls,
-					  &ending);
+		threads_forget(watch, task, ended_ns);
 		gpu_waits_map_forget(&watch->sampler->session, task->pid, task->start_ns,
 				     gpu_monitor_device_idle, watch);
 	}
 	if (watch->waits)
-		gpu_waits_exit(watch->waits, task->pid, task->start_ns, ending.ended_ns);
+		gpu_waits_exit(watch->waits, task->pid, task->start_ns, ended_ns);
 }
 
 static void on_event(void *arg, const struct event *event)
@@ -198,7 +207,7 @@ bool gpu_monitor_run(struct gpu_monitor *watch, uint64_t now_ns)
 	if (now_ns < watch->tick_ns)
 		return more;
 	watch->tick_ns = now_ns + TICK_NS;
-	gpu_probes_sweep(watch->probes, now_ns - IDLE_NS);
+	gpu_maps_sweep(&watch->sampler->session, now_ns - IDLE_NS);
 	return more;
 }
 
@@ -324,12 +333,11 @@ void gpu_monitor_kinds(const struct gpu_monitor *watch, const struct call_table_
 		[GPU_SPACE_TENSOR] = { [GPU_KIND_ALLOC] = "tensor_alloc",
 				       [GPU_KIND_FREE] = "tensor_free" },
 	};
-	const struct gpu_function *functions, *function;
-	size_t nr_functions, i;
+	const struct gpu_function *function;
+	size_t i;
 	const char *name;
 	uint32_t kind;
 
-	functions = gpu_functions(&nr_functions);
 	for (kind = 0; kind < GPU_NR_KINDS; kind++) {
 		if (names[kind])
 			stats_add(dst, names[kind], 0);
@@ -342,8 +350,7 @@ void gpu_monitor_kinds(const struct gpu_monitor *watch, const struct call_table_
 	if (options->gpu_gc)
 		stats_add(dst, GC_NAME, 0);
 	for (i = 0; i < nr; i++) {
-		function = &functions[counts[i].key.function < nr_functions ? counts[i].key.function
-									    : 0];
+		function = gpu_function(counts[i].key.function);
 		name = (function->space ? others[function->space] : names)[function->wire.kind];
 		if (function->wire.kind == GPU_KIND_GC)
 			name = GC_NAME;
@@ -434,13 +441,14 @@ void gpu_monitor_find_gone(struct gpu_monitor *watch, const struct gpu_snapshot 
 		task.pid = key->pid;
 		task.start_ns = key->start_ns;
 		if (!has_ended(watch, key->pid, key->start_ns) &&
-		    gpu_probes_process_is_gone(watch->probes, key->pid))
+		    gpu_maps_process_has_ended(&watch->sampler->session, key->pid))
 			on_exit_event(watch, &task, NULL);
 	}
 }
 
 void gpu_monitor_forget_ended(struct gpu_monitor *watch, struct gpu_snapshot *picture)
 {
+	const struct session *session = &watch->sampler->session;
 	const struct call_table_process *processes;
 	size_t nr, i, left = 0;
 
@@ -448,22 +456,21 @@ void gpu_monitor_forget_ended(struct gpu_monitor *watch, struct gpu_snapshot *pi
 		const struct bpfprof_gpu_key *key = &picture->counts[i].key;
 
 		if (has_ended(watch, key->pid, key->start_ns))
-			gpu_probes_count_delete(watch->probes, key);
+			gpu_maps_count_delete(session, key);
 		else
 			picture->counts[left++] = picture->counts[i];
 	}
 	picture->nr_counts = left;
 	for (i = 0; i < picture->nr_comms; i++)
 		if (has_ended(watch, picture->comms[i].key.pid, picture->comms[i].key.start_ns))
-			gpu_probes_comm_delete(watch->probes, &picture->comms[i].key);
+			gpu_maps_comm_delete(session, &picture->comms[i].key);
 	for (i = 0; i < picture->nr_memory; i++)
 		if (has_ended(watch, picture->memory[i].key.pid, picture->memory[i].key.start_ns))
-			gpu_probes_memory_delete(watch->probes, &picture->memory[i].key);
+			gpu_maps_memory_delete(session, &picture->memory[i].key);
 	processes = call_table_processes(watch->tally, &nr);
 	for (i = 0; i < nr; i++)
 		if (processes[i].ended)
-			gpu_probes_process_delete(watch->probes,
-						  &(struct bpfprof_gpu_process_key){
-							  .start_ns = processes[i].start_ns,
-							  .pid = processes[i].kernel_pid });
+			gpu_maps_process_delete(session, &(struct bpfprof_gpu_process_key){
+								 .start_ns = processes[i].start_ns,
+								 .pid = processes[i].kernel_pid });
 }

@@ -26,17 +26,12 @@ struct gpu_waits;
 struct kernel_names;
 struct sampler;
 
+/* A call that has not returned. */
 struct gpu_open_call {
 	uint32_t tid;
 	char thread[BPFPROF_COMM_LEN + 1];
-	struct bpfprof_gpu_open open; /* the outermost one of its thread */
-	uint32_t groups, grouped; /* as the thread's */
-};
-
-/* A call that blocks and has not returned, which may be in another one (of the driver's, in NCCL's). */
-struct gpu_waiting_call {
-	uint32_t tid;
 	struct bpfprof_gpu_open open;
+	uint32_t groups, grouped; /* of the thread: as in struct bpfprof_gpu_thread */
 };
 
 struct gpu_comm_entry {
@@ -53,9 +48,10 @@ struct gpu_memory_entry {
 struct gpu_snapshot {
 	struct call_table_count *counts;
 	size_t nr_counts, cap_counts;
-	struct gpu_open_call *open;
+	struct gpu_open_call *open; /* the outermost call of each thread */
 	size_t nr_open, cap_open;
-	struct gpu_waiting_call *waiting;
+	struct gpu_open_call
+		*waiting; /* all that block; one may be in another: the driver's, in NCCL's */
 	size_t nr_waiting, cap_waiting;
 	struct gpu_comm_entry *comms;
 	size_t nr_comms, cap_comms;

@@ -47,21 +47,18 @@ void gpu_names_find(struct gpu_monitor *watch, const struct gpu_snapshot *pictur
 		    uint64_t limit_ns)
 {
 	uint64_t deadline_ns = time_monotonic_ns() + limit_ns;
-	const struct gpu_function *functions;
 	const struct bpfprof_gpu_key *key;
 	struct aggregate_view view;
 	const struct aggregate_stack *stack;
 	const char *name;
-	size_t nr, i;
-	uint32_t at, kind;
+	uint32_t at;
 	int err = 0;
+	size_t i;
 
-	functions = gpu_functions(&nr);
 	aggregate_view_get(watch->aggregate, &view);
 	for (i = 0; i < picture->nr_counts && err != -ETIME; i++) {
 		key = &picture->counts[i].key;
-		kind = key->function < nr ? functions[key->function].wire.kind : 0;
-		if ((kind != GPU_KIND_LAUNCH && kind != GPU_KIND_LAUNCH_CONFIG) ||
+		if (!BPFPROF_GPU_IS_LAUNCH(gpu_function(key->function)->wire.kind) ||
 		    call_table_kernel(watch->tally, key) ||
 		    !call_table_launch_stack(watch->tally, key, &at) || at >= view.nr_stacks)
 			continue;

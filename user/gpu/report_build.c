@@ -42,8 +42,6 @@ struct text {
 	struct gpu_job *job;
 	const struct gpu_snapshot *picture;
 	const struct gpu_recent *recent; /* or NULL */
-	const struct gpu_function *functions;
-	size_t nr_functions;
 	struct strtab *strings;
 	struct gpu_report report;
 	struct gpu_report_library *libraries;
@@ -72,11 +70,6 @@ struct text {
 static const char *keep(struct text *t, const char *text)
 {
 	return strtab_get(t->strings, strtab_add(t->strings, text));
-}
-
-static const struct gpu_function *function_of(const struct text *t, uint32_t nr)
-{
-	return &t->functions[nr < t->nr_functions ? nr : 0];
 }
 
 /*
@@ -172,13 +165,10 @@ static void call_add(struct text *t, struct gpu_report_process *process,
 /* Of a kernel, for as long as the report. */
 static const char *kernel_text(struct text *t, const struct bpfprof_gpu_key *key)
 {
-	const char *name = call_table_kernel(t->job->watch.tally, key);
-	char unknown[32];
+	char room[CALL_TABLE_KERNEL_TEXT];
+	const char *name = call_table_kernel_text(t->job->watch.tally, key, room);
 
-	if (name)
-		return name;
-	snprintf(unknown, sizeof(unknown), "kernel@0x%" PRIx64, (uint64_t)key->handle);
-	return keep(t, unknown);
+	return name == room ? keep(t, room) : name;
 }
 
 /* Of a node of a graph. */
@@ -230,7 +220,7 @@ static void nodes_add(struct text *t, struct gpu_report_graph *graph,
 	graph->complete = known.complete;
 	graph->nr_nodes = known.nr;
 	for (i = 0; i < known.nr; i++) {
-		function = function_of(t, known.nodes[i].function);
+		function = gpu_function(known.nodes[i].function);
 		node = &t->nodes[t->nr_nodes++];
 		*node = (struct gpu_report_node){ .function = function->shown,
 						  .count = known.nodes[i].count };
@@ -351,7 +341,7 @@ static void recent_add(struct text *t, struct gpu_report_process *process,
 static void count_add(struct text *t, struct gpu_report_process *process,
 		      const struct call_table_count *from)
 {
-	const struct gpu_function *function = function_of(t, from->key.function);
+	const struct gpu_function *function = gpu_function(from->key.function);
 
 	call_add(t, process, function, from);
 	kind_add(t, process, function, from);
@@ -385,7 +375,7 @@ static int open_add(struct text *t, struct gpu_report_process *process,
 		    const struct gpu_open_call *from)
 {
 	const struct bpfprof_gpu_open *open = &from->open;
-	const struct gpu_function *function = function_of(t, open->key.function);
+	const struct gpu_function *function = gpu_function(open->key.function);
 	struct gpu_report_open *to = &t->open[t->nr_open++];
 	uint32_t kind = function->wire.kind, stack;
 
@@ -496,7 +486,7 @@ static void comm_add(struct text *t, struct gpu_report_process *process,
 					  .rank = known ? comm->rank : 0,
 					  .size = known ? comm->size : 0,
 					  .calls = comm->calls,
-					  .last = function_of(t, comm->last_function)->shown };
+					  .last = gpu_function(comm->last_function)->shown };
 }
 
 static bool is_of(const struct call_table_process *process, uint32_t pid, uint64_t start_ns)
@@ -592,8 +582,7 @@ static int process_fill(struct text *t, struct gpu_report_process *to,
 		to->memory.device_free = picture->memory[i].memory.free_bytes;
 		to->memory.device_total = picture->memory[i].memory.total_bytes;
 	}
-	gpu_device_idle_fill(&to->device_idle, t->job->watch.waits, from, picture->ts_ns);
-	gpu_spans_fill(&to->spans, t->job->watch.waits, from, picture->ts_ns);
+	gpu_times_fill(to, t->job->watch.waits, from, picture->ts_ns);
 	for (i = 0; i < picture->nr_open && !from->ended && !err; i++)
 		if (is_of(from, picture->open[i].open.key.pid, picture->open[i].open.key.start_ns))
 			err = open_add(t, to, &picture->open[i]);
@@ -654,7 +643,6 @@ static int fill(struct text *t)
 
 	processes = call_table_processes(t->job->watch.tally, &nr);
 	libraries = gpu_probes_libraries(t->job->watch.probes, &nr_libraries);
-	t->functions = gpu_functions(&t->nr_functions);
 	t->libraries = gpu_arrays_add(&t->arrays, nr_libraries, sizeof(*t->libraries));
 	t->processes = gpu_arrays_add(&t->arrays, nr, sizeof(*t->processes));
 	t->silent = gpu_arrays_add(&t->arrays, nr, sizeof(*t->silent));

@@ -30,22 +30,24 @@ static uint64_t stream_of(uint64_t kept)
 	return (uint32_t)kept == PER_THREAD ? PER_THREAD : kept;
 }
 
+static double seconds_since(uint64_t since_ns, uint64_t now_ns)
+{
+	return since_ns && since_ns < now_ns ? (double)(now_ns - since_ns) / 1e9 : 0;
+}
+
 size_t gpu_completions_fill(struct gpu_report_completion *to, const struct gpu_waits *waits,
 			    const struct call_table_process *process, uint64_t now_ns,
 			    struct strtab *strings)
 {
 	const struct gpu_waits_row *rows;
-	const struct gpu_function *functions;
-	size_t nr, nr_functions, i, filled = 0;
+	size_t nr, i, filled = 0;
 	char type[24], extra[16];
 
 	rows = gpu_waits_rows(waits, &nr);
-	functions = gpu_functions(&nr_functions);
 	for (i = 0; i < nr; i++) {
 		const struct gpu_waits_row *row = &rows[i];
 		const struct gpu_waits_key *key = &row->key;
-		const struct gpu_function *function =
-			&functions[key->function < nr_functions ? key->function : 0];
+		const struct gpu_function *function = gpu_function(key->function);
 		const char *text;
 
 		if (key->pid != process->kernel_pid || key->start_ns != process->start_ns ||
@@ -64,9 +66,8 @@ size_t gpu_completions_fill(struct gpu_report_completion *to, const struct gpu_w
 			.within_ns = row->within_ns,
 			.within_max_ns = row->within_max_ns,
 			.pending = row->pending,
-			.pending_seconds = row->pending && now_ns > row->pending_ns
-						   ? (double)(now_ns - row->pending_ns) / 1e9
-						   : 0,
+			.pending_seconds =
+				row->pending ? seconds_since(row->pending_ns, now_ns) : 0,
 			.pending_stream = stream_of(row->pending_stream),
 			.unknown = row->unknown,
 		};
@@ -81,13 +82,10 @@ static bool grouped_fill(struct gpu_report_grouped *to, const struct gpu_waits_g
 			 struct strtab *strings)
 {
 	const struct gpu_waits_key *key = &from->key;
-	const struct gpu_function *functions, *function;
+	const struct gpu_function *function = gpu_function(key->function);
 	char type[24], extra[16];
 	const char *text;
-	size_t nr;
 
-	functions = gpu_functions(&nr);
-	function = &functions[key->function < nr ? key->function : 0];
 	if (!function->shown)
 		return false;
 	text = gpu_nccl_type(key->dims[0], type);
@@ -139,32 +137,27 @@ void gpu_group_fill(struct gpu_report_group *to, struct gpu_report_grouped *rows
 	to->complete &= told == total;
 }
 
-void gpu_spans_fill(struct gpu_report_spans *to, const struct gpu_waits *waits,
+void gpu_times_fill(struct gpu_report_process *to, const struct gpu_waits *waits,
 		    const struct call_table_process *process, uint64_t now_ns)
 {
-	struct gpu_waits_spans spans;
+	const struct gpu_waits_times *times =
+		gpu_waits_times(waits, process->kernel_pid, process->start_ns);
 
-	if (!gpu_waits_spans(waits, process->kernel_pid, process->start_ns, &spans))
+	if (!times)
 		return;
-	*to = (struct gpu_report_spans){
-		.known = true, .count = spans.count, .ns = spans.ns, .max_ns = spans.max_ns
+	to->spans = (struct gpu_report_spans){
+		.known = true,
+		.count = times->spans.count,
+		.ns = times->spans.ns,
+		.max_ns = times->spans.max_ns,
+		.since_seconds = seconds_since(times->spans.since_ns, now_ns),
 	};
-	if (spans.since_ns && spans.since_ns < now_ns)
-		to->since_seconds = (double)(now_ns - spans.since_ns) / 1e9;
-}
-
-void gpu_device_idle_fill(struct gpu_report_device_idle *to, const struct gpu_waits *waits,
-			  const struct call_table_process *process, uint64_t now_ns)
-{
-	struct gpu_waits_device_idle device_idle;
-
-	if (!gpu_waits_device_idle(waits, process->kernel_pid, process->start_ns, &device_idle))
-		return;
-	*to = (struct gpu_report_device_idle){ .known = true,
-					       .ns = device_idle.ns,
-					       .max_ns = device_idle.max_ns,
-					       .gaps = device_idle.gaps,
-					       .copy_ns = device_idle.copy_ns };
-	if (device_idle.since_ns && device_idle.since_ns < now_ns)
-		to->since_seconds = (double)(now_ns - device_idle.since_ns) / 1e9;
+	to->device_idle = (struct gpu_report_device_idle){
+		.known = true,
+		.ns = times->device_idle.ns,
+		.max_ns = times->device_idle.max_ns,
+		.gaps = times->device_idle.gaps,
+		.copy_ns = times->device_idle.copy_ns,
+		.since_seconds = seconds_since(times->device_idle.since_ns, now_ns),
+	};
 }

@@ -8,10 +8,12 @@
 
 #include "base/time.h"
 #include "base/vec.h"
+#include "cuda/functions.h"
 #include "gpu/job.h"
 #include "gpu/monitor.h"
+#include "gpu/report.h"
 #include "gpu/waits.h"
-#include "kernel/probes/gpu_probes.h"
+#include "kernel/probes/gpu_maps.h"
 #include "kernel/probes/gpu_waits_map.h"
 
 bool gpu_monitor_wants(const struct gpu_monitor *watch, const struct bpfprof_gpu_key *key)
@@ -19,25 +21,20 @@ bool gpu_monitor_wants(const struct gpu_monitor *watch, const struct bpfprof_gpu
 	return !watch->chosen || call_table_is_described(watch->tally, key->pid, key->start_ns);
 }
 
-/* Whether vec_grow() has made room; false is noted. */
-static bool has_room(struct gpu_snapshot *picture, int err)
-{
-	picture->no_memory |= err != 0;
-	return !err;
-}
+/* Appends an element to an array of the snapshot; a missing element is noted. */
+#define APPEND(snapshot, array, element)                                                           \
+	do {                                                                                       \
+		if (vec_grow((snapshot)->array, (snapshot)->nr_##array + 1,                        \
+			     (snapshot)->cap_##array, VEC_BOUNDED))                                \
+			(snapshot)->no_memory = true;                                              \
+		else                                                                               \
+			(snapshot)->array[(snapshot)->nr_##array++] = (element);                   \
+	} while (0)
 
-static void add_count(void *arg, const struct bpfprof_gpu_key *key,
-		      const struct bpfprof_gpu_count *count)
+static void add_count(struct gpu_snapshot *picture, const struct call_table_count *count)
 {
-	struct gpu_snapshot *picture = arg;
-
-	if (picture->only && !gpu_monitor_wants(picture->only, key))
-		return;
-	if (!has_room(picture, vec_grow(picture->counts, picture->nr_counts + 1,
-					picture->cap_counts, VEC_BOUNDED)))
-		return;
-	picture->counts[picture->nr_counts++] =
-		(struct call_table_count){ .key = *key, .count = *count };
+	if (!picture->only || gpu_monitor_wants(picture->only, &count->key))
+		APPEND(picture, counts, *count);
 }
 
 /*
@@ -46,13 +43,10 @@ static void add_count(void *arg, const struct bpfprof_gpu_key *key,
  */
 static const struct bpfprof_gpu_open *open_choose(const struct bpfprof_gpu_thread *thread)
 {
-	const struct gpu_function *functions;
-	size_t nr, i;
+	size_t i;
 
-	functions = gpu_functions(&nr);
 	for (i = 0; i < thread->depth && i < BPFPROF_GPU_MAX_OPEN; i++)
-		if (thread->open[i].key.function >= nr ||
-		    functions[thread->open[i].key.function].wire.kind != GPU_KIND_GC)
+		if (gpu_function(thread->open[i].key.function)->wire.kind != GPU_KIND_GC)
 			return &thread->open[i];
 	return &thread->open[0];
 }
@@ -61,78 +55,39 @@ bool gpu_snapshot_is_waiting(const struct bpfprof_gpu_open *open)
 {
 	const uint32_t uncounted =
 		BPFPROF_CALL_OUTSIDE | BPFPROF_CALL_NESTED | BPFPROF_CALL_TRACE_ONLY;
-	const struct gpu_function *functions;
-	size_t nr;
 
-	functions = gpu_functions(&nr);
-	return open->key.function < nr && !(open->flags & uncounted) &&
-	       functions[open->key.function].wire.flags & BPFPROF_GPU_BLOCKS;
+	return !(open->flags & uncounted) &&
+	       gpu_function(open->key.function)->wire.flags & BPFPROF_GPU_BLOCKS;
 }
 
-static void add_waiting(struct gpu_snapshot *picture, uint32_t tid,
-			const struct bpfprof_gpu_thread *thread)
+static void add_thread(struct gpu_snapshot *picture, uint32_t tid,
+		       const struct bpfprof_gpu_thread *thread)
 {
+	const struct bpfprof_gpu_open *chosen = open_choose(thread);
+	struct gpu_open_call call = { .tid = tid,
+				      .groups = thread->groups,
+				      .grouped = thread->grouped };
 	uint32_t i;
 
+	memcpy(call.thread, thread->comm, BPFPROF_COMM_LEN);
 	for (i = 0; i < thread->depth && i < BPFPROF_GPU_MAX_OPEN; i++) {
-		if (!gpu_snapshot_is_waiting(&thread->open[i]) ||
-		    !has_room(picture, vec_grow(picture->waiting, picture->nr_waiting + 1,
-						picture->cap_waiting, VEC_BOUNDED)))
-			continue;
-		picture->waiting[picture->nr_waiting++] =
-			(struct gpu_waiting_call){ .tid = tid, .open = thread->open[i] };
+		call.open = thread->open[i];
+		if (gpu_snapshot_is_waiting(&call.open))
+			APPEND(picture, waiting, call);
 	}
-}
-
-static void add_thread(void *arg, uint32_t tid, const struct bpfprof_gpu_thread *thread)
-{
-	struct gpu_snapshot *picture = arg;
-	struct gpu_open_call *open;
-	const struct bpfprof_gpu_open *chosen = open_choose(thread);
-
-	add_waiting(picture, tid, thread);
-	if (!thread->depth || chosen->flags & BPFPROF_CALL_OUTSIDE ||
-	    !has_room(picture, vec_grow(picture->open, picture->nr_open + 1, picture->cap_open,
-					VEC_BOUNDED)))
-		return;
-	open = &picture->open[picture->nr_open++];
-	*open = (struct gpu_open_call){
-		.tid = tid, .open = *chosen, .groups = thread->groups, .grouped = thread->grouped
-	};
-	memcpy(open->thread, thread->comm, BPFPROF_COMM_LEN);
-}
-
-static void add_comm(void *arg, const struct bpfprof_gpu_comm_key *key,
-		     const struct bpfprof_gpu_comm *comm)
-{
-	struct gpu_snapshot *picture = arg;
-
-	if (!has_room(picture, vec_grow(picture->comms, picture->nr_comms + 1, picture->cap_comms,
-					VEC_BOUNDED)))
-		return;
-	picture->comms[picture->nr_comms++] = (struct gpu_comm_entry){ .key = *key, .comm = *comm };
-}
-
-static void add_memory(void *arg, const struct bpfprof_gpu_process_key *key,
-		       const struct bpfprof_gpu_memory *memory)
-{
-	struct gpu_snapshot *picture = arg;
-
-	if (!has_room(picture, vec_grow(picture->memory, picture->nr_memory + 1,
-					picture->cap_memory, VEC_BOUNDED)))
-		return;
-	picture->memory[picture->nr_memory++] =
-		(struct gpu_memory_entry){ .key = *key, .memory = *memory };
-}
-
-static int compare(uint64_t a, uint64_t b)
-{
-	return a < b ? -1 : a > b;
+	call.open = *chosen;
+	if (thread->depth && !(chosen->flags & BPFPROF_CALL_OUTSIDE))
+		APPEND(picture, open, call);
 }
 
 static int compare_process(uint32_t pid_a, uint64_t start_a, uint32_t pid_b, uint64_t start_b)
 {
-	return compare(pid_a, pid_b) ?: compare(start_a, start_b);
+	return GPU_ORDER(pid_a, pid_b) ?: GPU_ORDER(start_a, start_b);
+}
+
+static int compare_key_process(const struct bpfprof_gpu_key *a, const struct bpfprof_gpu_key *b)
+{
+	return compare_process(a->pid, a->start_ns, b->pid, b->start_ns);
 }
 
 /* By process, then what is used most, so that tables need not sort again. */
@@ -140,27 +95,16 @@ static int compare_counts(const void *a, const void *b)
 {
 	const struct call_table_count *x = a, *y = b;
 
-	return compare_process(x->key.pid, x->key.start_ns, y->key.pid, y->key.start_ns)
-	       ?: compare(y->count.calls, x->count.calls)
+	return compare_key_process(&x->key, &y->key) ?: GPU_ORDER(y->count.calls, x->count.calls)
 	       ?: memcmp(&x->key, &y->key, sizeof(x->key));
 }
 
 static int compare_open(const void *a, const void *b)
 {
-	const struct gpu_open_call *x = a, *y = b;
+	const struct bpfprof_gpu_open *x = &((const struct gpu_open_call *)a)->open;
+	const struct bpfprof_gpu_open *y = &((const struct gpu_open_call *)b)->open;
 
-	return compare_process(x->open.key.pid, x->open.key.start_ns, y->open.key.pid,
-			       y->open.key.start_ns)
-		       ?: compare(x->open.begin_ns, y->open.begin_ns);
-}
-
-static int compare_waiting(const void *a, const void *b)
-{
-	const struct gpu_waiting_call *x = a, *y = b;
-
-	return compare_process(x->open.key.pid, x->open.key.start_ns, y->open.key.pid,
-			       y->open.key.start_ns)
-		       ?: compare(x->open.begin_ns, y->open.begin_ns);
+	return compare_key_process(&x->key, &y->key) ?: GPU_ORDER(x->begin_ns, y->begin_ns);
 }
 
 static int compare_comms(const void *a, const void *b)
@@ -168,7 +112,7 @@ static int compare_comms(const void *a, const void *b)
 	const struct gpu_comm_entry *x = a, *y = b;
 
 	return compare_process(x->key.pid, x->key.start_ns, y->key.pid, y->key.start_ns)
-		       ?: compare(x->key.comm, y->key.comm);
+		       ?: GPU_ORDER(x->key.comm, y->key.comm);
 }
 
 const struct gpu_comm_entry *gpu_snapshot_comm(const struct gpu_snapshot *picture,
@@ -182,11 +126,6 @@ const struct gpu_comm_entry *gpu_snapshot_comm(const struct gpu_snapshot *pictur
 		return NULL;
 	return bsearch(&wanted, picture->comms, picture->nr_comms, sizeof(*picture->comms),
 		       compare_comms);
-}
-
-static int compare_key_process(const struct bpfprof_gpu_key *a, const struct bpfprof_gpu_key *b)
-{
-	return compare_process(a->pid, a->start_ns, b->pid, b->start_ns);
 }
 
 void gpu_snapshot_waits(const struct gpu_snapshot *picture, struct call_table *tally,
@@ -237,42 +176,26 @@ static void sort(void *data, size_t nr, size_t size, int (*by)(const void *a, co
 }
 
 /*
- * Of a call that has returned by the time that counts are read they have all of its time: what it had
- * waited before would be told twice. Of threads that were cancelled or ended themselves in one it
- * hangs no more.
+ * Drops calls that are over. The counts, which are read later, have all the time of a call that has
+ * returned, so that it would count twice; a thread that ended in a call hangs no more.
  */
-static bool is_over(const struct gpu_probes *probes, uint32_t tid,
-		    const struct bpfprof_gpu_open *open)
+static void drop_over(struct gpu_open_call *calls, size_t *nr, const struct session *session)
 {
-	return !gpu_probes_thread_is_in(probes, tid, open) ||
-	       gpu_probes_thread_is_gone(probes, open->key.pid, tid);
-}
+	const struct gpu_open_call *call;
+	size_t left = 0, i;
 
-static void drop_over(struct gpu_snapshot *picture, const struct gpu_probes *probes)
-{
-	const struct gpu_waiting_call *waiting;
-	const struct gpu_open_call *open;
-	size_t nr = 0, i;
-
-	for (i = 0; i < picture->nr_open; i++) {
-		open = &picture->open[i];
-		if (!is_over(probes, open->tid, &open->open))
-			picture->open[nr++] = *open;
+	for (i = 0; i < *nr; i++) {
+		call = &calls[i];
+		if (gpu_maps_thread_is_in(session, call->tid, &call->open) &&
+		    !gpu_maps_thread_has_ended(session, call->open.key.pid, call->tid))
+			calls[left++] = *call;
 	}
-	picture->nr_open = nr;
-	for (i = 0, nr = 0; i < picture->nr_waiting; i++) {
-		waiting = &picture->waiting[i];
-		if (!is_over(probes, waiting->tid, &waiting->open))
-			picture->waiting[nr++] = *waiting;
-	}
-	picture->nr_waiting = nr;
+	*nr = left;
 }
 
 static void add_part(void *arg, const struct call_table_count *part)
 {
-	struct gpu_snapshot *picture = arg;
-
-	add_count(picture, &part->key, &part->count);
+	add_count(arg, part);
 }
 
 /* By kernel, where several had the same handle one after the other. */
@@ -305,6 +228,33 @@ void gpu_monitor_device_idle(void *arg, const struct bpfprof_gpu_waits *process)
 		gpu_waits_process(watch->waits, process);
 }
 
+/* Reads the threads first: a call that is open then is among the counts. */
+static void maps_read(struct gpu_snapshot *picture, const struct gpu_monitor *watch)
+{
+	const struct session *session = &watch->sampler->session;
+	struct gpu_map_walk walk;
+
+	gpu_map_begin(&walk, session, GPU_MAP_THREADS);
+	while (gpu_map_next(&walk))
+		add_thread(picture, walk.key.tid, &walk.value.thread);
+	gpu_map_begin(&walk, session, GPU_MAP_COUNTS);
+	while (gpu_map_next(&walk))
+		add_count(picture, &(struct call_table_count){ .key = walk.key.call,
+							       .count = walk.value.count });
+	if (picture->only)
+		split(picture, watch->tally);
+	drop_over(picture->open, &picture->nr_open, session);
+	drop_over(picture->waiting, &picture->nr_waiting, session);
+	gpu_map_begin(&walk, session, GPU_MAP_COMMS);
+	while (gpu_map_next(&walk))
+		APPEND(picture, comms, ((struct gpu_comm_entry){ walk.key.comm, walk.value.comm }));
+	gpu_map_begin(&walk, session, GPU_MAP_MEMORY);
+	while (gpu_map_next(&walk))
+		APPEND(picture, memory,
+		       ((struct gpu_memory_entry){ walk.key.process, walk.value.memory }));
+	gpu_maps_counters(session, picture->counters);
+}
+
 static int take(struct gpu_snapshot *picture, const struct gpu_monitor *watch)
 {
 	const struct bpfprof_gpu_key *key;
@@ -314,27 +264,18 @@ static int take(struct gpu_snapshot *picture, const struct gpu_monitor *watch)
 	picture->nr_waiting = 0;
 	picture->no_memory = false;
 	picture->ts_ns = time_monotonic_ns();
-	/* Open calls first: one that is among them has been counted. */
-	gpu_probes_threads(watch->probes, add_thread, picture);
-	gpu_probes_counts(watch->probes, add_count, picture);
-	if (picture->only)
-		split(picture, watch->tally);
-	drop_over(picture, watch->probes);
-	gpu_probes_comms(watch->probes, add_comm, picture);
-	gpu_probes_memory(watch->probes, add_memory, picture);
-	gpu_probes_counters(watch->probes, picture->counters);
+	maps_read(picture, watch);
 	if (watch->choose)
 		watch->choose(watch->arg, picture);
 	sort(picture->counts, picture->nr_counts, sizeof(*picture->counts), compare_counts);
 	for (i = 0; i < picture->nr_counts; i++) {
 		key = &picture->counts[i].key;
-		if (!i || key->start_ns != picture->counts[i - 1].key.start_ns ||
-		    key->pid != picture->counts[i - 1].key.pid)
+		if (!i || compare_key_process(key, &picture->counts[i - 1].key))
 			call_table_process(watch->tally, key->pid, key->start_ns);
 	}
 	gpu_waits_map_each(&watch->sampler->session, gpu_monitor_device_idle, (void *)watch);
 	sort(picture->open, picture->nr_open, sizeof(*picture->open), compare_open);
-	sort(picture->waiting, picture->nr_waiting, sizeof(*picture->waiting), compare_waiting);
+	sort(picture->waiting, picture->nr_waiting, sizeof(*picture->waiting), compare_open);
 	sort(picture->comms, picture->nr_comms, sizeof(*picture->comms), compare_comms);
 	return picture->no_memory ? -ENOMEM : 0;
 }

@@ -68,7 +68,6 @@ struct ending {
 
 struct timeline {
 	struct gpu_timeline *ask;
-	const struct gpu_function *functions;
 	const struct gpu_trace_thread *threads;
 	const struct gpu_trace_process *processes;
 	size_t nr_processes, nr_threads;
@@ -283,7 +282,7 @@ static const char *category(const struct gpu_function *function)
 
 static void call_write(struct timeline *t, const struct gpu_trace_event *e)
 {
-	const struct gpu_function *function = &t->functions[e->function];
+	const struct gpu_function *function = gpu_function(e->function);
 	const struct gpu_trace_thread *thread = &t->threads[e->thread];
 	const struct gpu_trace_process *process = &t->processes[thread->process];
 	uint32_t kind = function->wire.kind;
@@ -296,16 +295,12 @@ static void call_write(struct timeline *t, const struct gpu_trace_event *e)
 	struct gpu_timeline_comm comm = { 0 };
 	struct bpfprof_gpu_key key;
 	const char *kernel = NULL;
-	char unknown[32];
+	char room[CALL_TABLE_KERNEL_TEXT];
 
 	if (is_launch(kind) && kind != GPU_KIND_GRAPH) {
 		key = call_table_kernel_at(t->ask->tally, process->pid, process->start_ns,
 					   e->handle, e->begin_ns);
-		kernel = call_table_kernel(t->ask->tally, &key);
-		if (!kernel) {
-			snprintf(unknown, sizeof(unknown), "kernel@0x%" PRIx64, e->handle);
-			kernel = unknown;
-		}
+		kernel = call_table_kernel_text(t->ask->tally, &key, room);
 	}
 	if (has_comm(kind) && e->handle)
 		t->ask->comm(t->ask->arg, process->pid, process->start_ns, e->handle, &comm);
@@ -526,14 +521,12 @@ static int write_all(struct timeline *t, FILE *out)
 int gpu_timeline_write(FILE *out, void *timeline)
 {
 	struct timeline *t = calloc(1, sizeof(*t));
-	size_t nr;
 	int err;
 
 	if (!t)
 		return -ENOMEM;
 	t->ask = timeline;
 	hash_table_init(&t->streams, MAX_STREAMS, struct stream, key);
-	t->functions = gpu_functions(&nr);
 	t->processes = gpu_trace_processes(t->ask->trace, &t->nr_processes);
 	t->threads = gpu_trace_threads(t->ask->trace, &t->nr_threads);
 	buf_init(&t->args, MAX_ARGS_BYTES);

@@ -39,8 +39,6 @@ struct thread_entry {
 struct gpu_trace {
 	struct spool *spool;
 	struct strtab *titles;
-	const struct gpu_function *functions;
-	size_t nr_functions;
 	struct hash_table by_process, by_thread;
 	struct gpu_trace_process processes[GPU_TRACE_MAX_PROCESSES];
 	struct gpu_trace_thread *threads;
@@ -84,14 +82,9 @@ static struct thread_entry *thread_get(struct gpu_trace *trace, uint32_t process
 	return entry;
 }
 
-static const struct gpu_function *function_of(const struct gpu_trace *trace, uint32_t nr)
-{
-	return &trace->functions[nr < trace->nr_functions ? nr : 0];
-}
-
 static void call_add(struct gpu_trace *trace, const struct bpfprof_gpu_trace *call)
 {
-	const struct gpu_function *function = function_of(trace, call->function);
+	const struct gpu_function *function = gpu_function(call->function);
 	bool returned = !(call->flags & BPFPROF_CALL_UNRETURNED);
 	struct gpu_trace_event event = {
 		.begin_ns = call->begin_ns,
@@ -99,7 +92,7 @@ static void call_add(struct gpu_trace *trace, const struct bpfprof_gpu_trace *ca
 		.stream = call->stream,
 		.bytes = call->bytes,
 		.result = call->result,
-		.function = (uint16_t)(function - trace->functions),
+		.function = function->name ? (uint16_t)call->function : 0,
 		.flags = (call->flags & BPFPROF_CALL_NESTED ? GPU_TRACE_NESTED : 0) |
 			 (call->flags & BPFPROF_CALL_CAPTURED ? GPU_TRACE_CAPTURED : 0) |
 			 (returned ? 0 : GPU_TRACE_UNRETURNED),
@@ -165,7 +158,7 @@ static bool open_fill(const struct gpu_trace *trace, uint32_t tid,
 		.function = open->key.function,
 		.flags = open->flags | BPFPROF_CALL_UNRETURNED,
 	};
-	if (!ret->handle && !function_of(trace, open->key.function)->wire.out)
+	if (!ret->handle && !gpu_function(open->key.function)->wire.out)
 		ret->handle = open->out;
 	memcpy(ret->dims, open->key.dims, sizeof(ret->dims));
 	memcpy(ret->comm, thread->comm, sizeof(ret->comm));
@@ -313,7 +306,6 @@ int gpu_trace_new(struct gpu_trace **ret, const char *folder, uint64_t max_bytes
 
 	if (!trace)
 		return -ENOMEM;
-	trace->functions = gpu_functions(&trace->nr_functions);
 	hash_table_init(&trace->by_process, GPU_TRACE_MAX_PROCESSES, struct process_entry, key);
 	hash_table_init(&trace->by_thread, GPU_TRACE_MAX_THREADS, struct thread_entry, key);
 	err = strtab_new(&trace->titles, GPU_TRACE_TITLE_BYTES);

@@ -28,8 +28,7 @@ struct process {
 	struct process_key key;
 	struct pending *first, **end;
 	uint32_t nr_rows, nr_pending;
-	struct gpu_waits_device_idle device_idle;
-	struct gpu_waits_spans spans;
+	struct gpu_waits_times times;
 };
 
 struct row_entry {
@@ -252,15 +251,17 @@ void gpu_waits_process(struct gpu_waits *waits, const struct bpfprof_gpu_waits *
 
 	if (!process)
 		return;
-	process->device_idle = (struct gpu_waits_device_idle){ .ns = from->device_idle_ns,
-							       .max_ns = from->device_idle_max_ns,
-							       .gaps = from->gaps,
-							       .copy_ns = from->device_idle_copy_ns,
-							       .since_ns = from->idle_ns };
-	process->spans = (struct gpu_waits_spans){ .count = from->spans,
-						   .ns = from->spans_ns,
-						   .max_ns = from->span_max_ns,
-						   .since_ns = from->span_ns };
+	process->times = (struct gpu_waits_times){
+		.device_idle = { .ns = from->device_idle_ns,
+				 .max_ns = from->device_idle_max_ns,
+				 .gaps = from->gaps,
+				 .copy_ns = from->device_idle_copy_ns,
+				 .since_ns = from->idle_ns },
+		.spans = { .count = from->spans,
+			   .ns = from->spans_ns,
+			   .max_ns = from->span_max_ns,
+			   .since_ns = from->span_ns },
+	};
 }
 
 static void span_end(struct gpu_waits_spans *spans, uint64_t ended_ns)
@@ -283,8 +284,8 @@ void gpu_waits_exit(struct gpu_waits *waits, uint32_t pid, uint64_t start_ns, ui
 	if (!process)
 		return;
 	give_up(waits, process, NULL);
-	process->device_idle.since_ns = 0;
-	span_end(&process->spans, ended_ns);
+	process->times.device_idle.since_ns = 0;
+	span_end(&process->times.spans, ended_ns);
 	if (waits->no_rows)
 		hash_table_remove(&waits->processes, process);
 }
@@ -318,24 +319,12 @@ const struct gpu_waits_row *gpu_waits_rows(const struct gpu_waits *waits, size_t
 	return waits->rows;
 }
 
-bool gpu_waits_device_idle(const struct gpu_waits *waits, uint32_t pid, uint64_t start_ns,
-			   struct gpu_waits_device_idle *ret)
+const struct gpu_waits_times *gpu_waits_times(const struct gpu_waits *waits, uint32_t pid,
+					      uint64_t start_ns)
 {
 	const struct process *process = process_map_find(&waits->processes, pid, start_ns);
 
-	if (process)
-		*ret = process->device_idle;
-	return process;
-}
-
-bool gpu_waits_spans(const struct gpu_waits *waits, uint32_t pid, uint64_t start_ns,
-		     struct gpu_waits_spans *ret)
-{
-	const struct process *process = process_map_find(&waits->processes, pid, start_ns);
-
-	if (process)
-		*ret = process->spans;
-	return process;
+	return process ? &process->times : NULL;
 }
 
 static void grouped_add(struct gpu_waits_grouped *dst, size_t max, size_t *nr,

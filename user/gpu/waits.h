@@ -59,6 +59,12 @@ struct gpu_waits_spans {
 	uint64_t since_ns; /* CLOCK_MONOTONIC, of one that is not over; 0: none */
 };
 
+/* What the kernel has counted of a process. */
+struct gpu_waits_times {
+	struct gpu_waits_device_idle device_idle;
+	struct gpu_waits_spans spans;
+};
+
 /* Collectives of one kind in a group that has not ended. */
 struct gpu_waits_grouped {
 	struct gpu_waits_key key;
@@ -89,11 +95,9 @@ void gpu_waits_exit(struct gpu_waits *waits, uint32_t pid, uint64_t start_ns, ui
 const struct gpu_waits_row *gpu_waits_rows(const struct gpu_waits *waits, size_t *ret_nr);
 /* Finds in all rows the oldest that is pending. */
 void gpu_waits_poll(struct gpu_waits *waits);
-/* False: nothing is known of that process. */
-bool gpu_waits_device_idle(const struct gpu_waits *waits, uint32_t pid, uint64_t start_ns,
-			   struct gpu_waits_device_idle *ret);
-bool gpu_waits_spans(const struct gpu_waits *waits, uint32_t pid, uint64_t start_ns,
-		     struct gpu_waits_spans *ret);
+/* Borrowed until the next call; NULL: nothing is known of that process. */
+const struct gpu_waits_times *gpu_waits_times(const struct gpu_waits *waits, uint32_t pid,
+					      uint64_t start_ns);
 /*
  * What a thread has put into the group whose end it has been in since end_ns: the first max kinds, in
  * the order of their calls, and *ret_nr of them. How many collectives there are in all, of whatever

@@ -1,17 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel/probes/gpu_probes.h"
 
-#include <bpf/bpf.h>
-#include <bpf/libbpf.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/magic.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/hash_table.h"
@@ -23,17 +16,17 @@
 #include "elf/image.h"
 #include "elf/symbol_find.h"
 #include "kernel/probes/gpu_links.h"
+#include "kernel/probes/gpu_maps.h"
 #include "kernel/session.h"
 #include "proc/image_file.h"
 #include "proc/images.h"
 #include "proc/processes.h"
-#include "bpfprof.skel.h"
 
-#define MAX_LOOKED_AT (4 * PROCESSES_MAX) /* processes, with those whose end was not seen */
+#define MAX_SCANNED (4 * PROCESSES_MAX) /* processes, with those whose end was not seen */
 #define MAX_LISTED (2 * BPFPROF_GPU_MAX_FILES)
 
 /* What was found out of a process, as its mappings were then. */
-struct looked_at {
+struct scanned_process {
 	struct hash_node node;
 	uint32_t pid;
 	uint64_t start_ns, exec_id, read_ns;
@@ -61,7 +54,7 @@ struct gpu_probes {
 	uint64_t nr_unsearched;
 	/* Only if links are of single processes: */
 	struct processes *processes;
-	struct hash_table looked_at;
+	struct hash_table scanned;
 	struct listed_image listed[MAX_LISTED]; /* images that are hooked files */
 	size_t nr_listed;
 	uint64_t begun_boot_ns; /* when those who were there at first had been looked at, or 0 */
@@ -157,7 +150,7 @@ static void library_list(struct gpu_probes *probes, const struct image *image,
 		log_debug("hooked %s: %u functions", entry->path, entry->functions);
 }
 
-static void process_tell(const struct gpu_probes *probes, int file, const struct process *process)
+static void process_log(const struct gpu_probes *probes, int file, const struct process *process)
 {
 	size_t i;
 
@@ -239,13 +232,11 @@ static int sites_read(struct gpu_probes *probes, struct gpu_library *ret, const 
 /* Of what it exports only where windows of the profiler begin and end. Is that there? */
 static bool windows_only(struct gpu_library *library)
 {
-	const struct gpu_function *functions;
-	size_t nr_functions, i, kept = 0;
+	size_t i, kept = 0;
 	uint32_t kind;
 
-	functions = gpu_functions(&nr_functions);
 	for (i = 0; i < library->nr; i++) {
-		kind = functions[library->hooks[i].function].wire.kind;
+		kind = gpu_function(library->hooks[i].function)->wire.kind;
 		if (kind == GPU_KIND_WINDOW_BEGIN || kind == GPU_KIND_WINDOW_END)
 			library->hooks[kept++] = library->hooks[i];
 	}
@@ -374,7 +365,7 @@ static int file_next(const struct gpu_probes *probes, const struct process *proc
 	return -1;
 }
 
-static void late_set(struct gpu_probes *probes, struct looked_at *last, bool late)
+static void late_set(struct gpu_probes *probes, struct scanned_process *last, bool late)
 {
 	probes->nr_late += late;
 	probes->nr_late -= last->late;
@@ -407,23 +398,23 @@ static void widen(struct gpu_probes *probes)
 }
 
 /* The process is looked at once more if it is still there. */
-static void looked_at_evict(struct gpu_probes *probes)
+static void scanned_evict(struct gpu_probes *probes)
 {
-	struct looked_at *oldest = (void *)probes->looked_at.oldest;
+	struct scanned_process *oldest = (void *)probes->scanned.oldest;
 
 	late_set(probes, oldest, false);
-	hash_table_remove(&probes->looked_at, oldest);
+	hash_table_remove(&probes->scanned, oldest);
 }
 
 /* False: nothing has changed since it was looked at, or there is no memory. */
-static bool process_is_news(struct gpu_probes *probes, const struct process *process)
+static bool process_has_changed(struct gpu_probes *probes, const struct process *process)
 {
-	struct looked_at *last = hash_table_find(&probes->looked_at, &process->pid);
+	struct scanned_process *last = hash_table_find(&probes->scanned, &process->pid);
 
 	if (!last) {
-		if (probes->looked_at.nr == MAX_LOOKED_AT)
-			looked_at_evict(probes);
-		last = hash_table_add(&probes->looked_at, &process->pid);
+		if (probes->scanned.nr == MAX_SCANNED)
+			scanned_evict(probes);
+		last = hash_table_add(&probes->scanned, &process->pid);
 		if (!last)
 			return false;
 	} else if (last->start_ns == process->start_ns && last->read_ns == process->read_ns &&
@@ -451,7 +442,7 @@ static void process_scan(struct gpu_probes *probes, const struct process *proces
 
 	while ((file = file_next(probes, process, &at)) >= 0)
 		if (gpu_links_process(probes->links, file, process->pid, own_pid) > 0)
-			process_tell(probes, file, process);
+			process_log(probes, file, process);
 }
 
 /* Also when all are hooked: of children that began before that it is told who was late. */
@@ -463,7 +454,7 @@ static void processes_scan(struct gpu_probes *probes)
 	for (; process; process = hash_table_next(process))
 		if (process->mappings_known && !process->dead &&
 		    session_is_target(probes->session, (pid_t)process->pid) &&
-		    process_is_news(probes, process) && gpu_links_are_scoped(probes->links))
+		    process_has_changed(probes, process) && gpu_links_are_scoped(probes->links))
 			process_scan(probes, process);
 	now_ns = time_of_clock_ns(CLOCK_BOOTTIME);
 	if (!probes->begun_boot_ns)
@@ -497,14 +488,14 @@ bool gpu_probes_scan(struct gpu_probes *probes, uint64_t now_ns, uint64_t limit_
 void gpu_probes_exit(struct gpu_probes *probes, uint32_t pid, uint64_t start_ns)
 {
 	const struct process *process;
-	struct looked_at *last;
+	struct scanned_process *last;
 
 	gpu_links_exit(probes->links, pid);
 	if (!probes->processes)
 		return;
-	last = hash_table_find(&probes->looked_at, &pid);
+	last = hash_table_find(&probes->scanned, &pid);
 	if (last) {
-		hash_table_remove(&probes->looked_at, last);
+		hash_table_remove(&probes->scanned, last);
 		return;
 	}
 	process = processes_find(probes->processes, pid); /* gone before it was looked at */
@@ -558,365 +549,21 @@ uint64_t gpu_probes_nr_refused(const struct gpu_probes *probes)
 	return probes->nr_refused;
 }
 
-/* Calls each() with key and value of every entry of map. */
-static void map_each(struct bpf_map *map, void *key, void *next, void *value,
-		     void (*each)(void *arg), void *arg)
-{
-	size_t key_bytes = bpf_map__key_size(map), value_bytes = bpf_map__value_size(map);
-	/* Entries may come while this goes on. */
-	size_t left = 2 * (size_t)bpf_map__max_entries(map);
-	int err = bpf_map__get_next_key(map, NULL, next, key_bytes);
-
-	while (!err && left--) {
-		memcpy(key, next, key_bytes);
-		/* Asked for before each(), which may delete the entry. */
-		err = bpf_map__get_next_key(map, key, next, key_bytes);
-		if (!bpf_map__lookup_elem(map, key, key_bytes, value, value_bytes, 0))
-			each(arg);
-	}
-}
-
-struct counts_call {
-	struct bpfprof_gpu_key key, next;
-	struct bpfprof_gpu_count value;
-	void (*each)(void *arg, const struct bpfprof_gpu_key *key,
-		     const struct bpfprof_gpu_count *count);
-	void *arg;
-};
-
-static void counts_one(void *arg)
-{
-	struct counts_call *call = arg;
-
-	call->each(call->arg, &call->key, &call->value);
-}
-
-void gpu_probes_counts(const struct gpu_probes *probes,
-		       void (*each)(void *arg, const struct bpfprof_gpu_key *key,
-				    const struct bpfprof_gpu_count *count),
-		       void *arg)
-{
-	struct counts_call call = { .each = each, .arg = arg };
-
-	map_each(probes->session->skel->maps.gpu_counts, &call.key, &call.next, &call.value,
-		 counts_one, &call);
-}
-
-struct threads_call {
-	uint32_t key, next;
-	struct bpfprof_gpu_thread value;
-	void (*each)(void *arg, uint32_t tid, const struct bpfprof_gpu_thread *thread);
-	void *arg;
-};
-
-static void threads_one(void *arg)
-{
-	struct threads_call *call = arg;
-
-	if (call->value.depth <= BPFPROF_GPU_MAX_OPEN)
-		call->each(call->arg, call->key, &call->value);
-}
-
-void gpu_probes_threads(const struct gpu_probes *probes,
-			void (*each)(void *arg, uint32_t tid,
-				     const struct bpfprof_gpu_thread *thread),
-			void *arg)
-{
-	struct threads_call call = { .each = each, .arg = arg };
-
-	map_each(probes->session->skel->maps.gpu_threads, &call.key, &call.next, &call.value,
-		 threads_one, &call);
-}
-
-static bool thread_get(const struct gpu_probes *probes, uint32_t tid,
-		       struct bpfprof_gpu_thread *ret)
-{
-	return !bpf_map__lookup_elem(probes->session->skel->maps.gpu_threads, &tid, sizeof(tid),
-				     ret, sizeof(*ret), 0);
-}
-
-bool gpu_probes_thread_has_called(const struct gpu_probes *probes, uint32_t tid, uint32_t pid,
-				  uint64_t start_ns)
-{
-	struct bpfprof_gpu_thread thread;
-
-	return thread_get(probes, tid, &thread) && thread.pid == pid && thread.start_ns == start_ns;
-}
-
-bool gpu_probes_thread_is_in(const struct gpu_probes *probes, uint32_t tid,
-			     const struct bpfprof_gpu_open *open)
-{
-	struct bpfprof_gpu_thread thread;
-	uint32_t i;
-
-	if (!thread_get(probes, tid, &thread))
-		return false;
-	for (i = 0; i < thread.depth && i < BPFPROF_GPU_MAX_OPEN; i++)
-		if (thread.open[i].begin_ns == open->begin_ns &&
-		    !memcmp(&thread.open[i].key, &open->key, sizeof(open->key)))
-			return true;
-	return false;
-}
-
-bool gpu_probes_thread_copies(const struct gpu_probes *probes, uint32_t tid, uint64_t start_ns)
-{
-	struct bpfprof_gpu_thread thread;
-	uint32_t i;
-
-	if (!thread_get(probes, tid, &thread) || thread.start_ns != start_ns)
-		return false;
-	for (i = 0; i < thread.depth && i < BPFPROF_GPU_MAX_OPEN; i++)
-		if (thread.open[i].flags & BPFPROF_CALL_TO_DEVICE)
-			return true;
-	return false;
-}
-
-struct comms_call {
-	struct bpfprof_gpu_comm_key key, next;
-	struct bpfprof_gpu_comm value;
-	void (*each)(void *arg, const struct bpfprof_gpu_comm_key *key,
-		     const struct bpfprof_gpu_comm *comm);
-	void *arg;
-};
-
-static void comms_one(void *arg)
-{
-	struct comms_call *call = arg;
-
-	call->each(call->arg, &call->key, &call->value);
-}
-
-void gpu_probes_comms(const struct gpu_probes *probes,
-		      void (*each)(void *arg, const struct bpfprof_gpu_comm_key *key,
-				   const struct bpfprof_gpu_comm *comm),
-		      void *arg)
-{
-	struct comms_call call = { .each = each, .arg = arg };
-
-	map_each(probes->session->skel->maps.gpu_comms, &call.key, &call.next, &call.value,
-		 comms_one, &call);
-}
-
-struct memory_call {
-	struct bpfprof_gpu_process_key key, next;
-	struct bpfprof_gpu_memory value;
-	void (*each)(void *arg, const struct bpfprof_gpu_process_key *key,
-		     const struct bpfprof_gpu_memory *memory);
-	void *arg;
-};
-
-static void memory_one(void *arg)
-{
-	struct memory_call *call = arg;
-
-	call->each(call->arg, &call->key, &call->value);
-}
-
-void gpu_probes_memory(const struct gpu_probes *probes,
-		       void (*each)(void *arg, const struct bpfprof_gpu_process_key *key,
-				    const struct bpfprof_gpu_memory *memory),
-		       void *arg)
-{
-	struct memory_call call = { .each = each, .arg = arg };
-
-	map_each(probes->session->skel->maps.gpu_memory, &call.key, &call.next, &call.value,
-		 memory_one, &call);
-}
-
-struct windows_call {
-	struct bpfprof_gpu_process_key key, next;
-	struct bpfprof_gpu_window value;
-	void (*each)(void *arg, const struct bpfprof_gpu_process_key *key,
-		     const struct bpfprof_gpu_window *window);
-	void *arg;
-};
-
-static void windows_one(void *arg)
-{
-	struct windows_call *call = arg;
-
-	call->each(call->arg, &call->key, &call->value);
-}
-
-void gpu_probes_windows(const struct gpu_probes *probes,
-			void (*each)(void *arg, const struct bpfprof_gpu_process_key *key,
-				     const struct bpfprof_gpu_window *window),
-			void *arg)
-{
-	struct windows_call call = { .each = each, .arg = arg };
-
-	map_each(probes->session->skel->maps.gpu_windows, &call.key, &call.next, &call.value,
-		 windows_one, &call);
-}
-
-bool gpu_probes_has_window(const struct gpu_probes *probes, uint32_t pid, uint64_t start_ns)
-{
-	const struct bpfprof_gpu_process_key key = { .start_ns = start_ns, .pid = pid };
-	struct bpfprof_gpu_window window;
-
-	return !bpf_map__lookup_elem(probes->session->skel->maps.gpu_windows, &key, sizeof(key),
-				     &window, sizeof(window), 0);
-}
-
-int gpu_probes_steps(struct gpu_probes *probes, uint64_t start, uint64_t stop)
-{
-	const struct bpfprof_gpu_steps steps = { .start = start, .stop = stop };
-	uint32_t zero = 0;
-
-	return bpf_map__update_elem(probes->session->skel->maps.gpu_steps, &zero, sizeof(zero),
-				    &steps, sizeof(steps), BPF_ANY)
-		       ? -errno
-		       : 0;
-}
-
-static void stepping_set(struct gpu_probes *probes, uint32_t pid, uint64_t start_ns, uint32_t bit,
-			 bool on)
-{
-	const struct bpfprof_gpu_process_key key = { .start_ns = start_ns, .pid = pid };
-	struct bpf_map *map = probes->session->skel->maps.gpu_stepping;
-	uint32_t bits = 0;
-
-	if (bpf_map__lookup_elem(map, &key, sizeof(key), &bits, sizeof(bits), 0))
-		bits = 0;
-	bits = on ? bits | bit : bits & ~bit;
-	if (!bits)
-		bpf_map__delete_elem(map, &key, sizeof(key), 0);
-	else if (bpf_map__update_elem(map, &key, sizeof(key), &bits, sizeof(bits), BPF_ANY))
-		probes->nr_steps_refused++;
-}
-
 void gpu_probes_step(struct gpu_probes *probes, uint32_t pid, uint64_t start_ns, bool in_step)
 {
-	stepping_set(probes, pid, start_ns, BPFPROF_STEPPING_IN_STEP, in_step);
+	probes->nr_steps_refused += !gpu_maps_stepping_set(probes->session, pid, start_ns,
+							   BPFPROF_STEPPING_IN_STEP, in_step);
 }
 
-void gpu_probes_tell_windows(struct gpu_probes *probes, uint32_t pid, uint64_t start_ns, bool tell)
+void gpu_probes_report_windows(struct gpu_probes *probes, uint32_t pid, uint64_t start_ns, bool on)
 {
-	stepping_set(probes, pid, start_ns, BPFPROF_STEPPING_WINDOWS, tell);
+	probes->nr_steps_refused += !gpu_maps_stepping_set(probes->session, pid, start_ns,
+							   BPFPROF_STEPPING_WINDOWS, on);
 }
 
 uint64_t gpu_probes_nr_steps_refused(const struct gpu_probes *probes)
 {
 	return probes->nr_steps_refused;
-}
-
-void gpu_probes_counters(const struct gpu_probes *probes, uint64_t counters[GPU_NR_COUNTERS])
-{
-	struct bpf_map *map = probes->session->skel->maps.gpu_counters;
-	uint32_t i;
-
-	for (i = 0; i < GPU_NR_COUNTERS; i++)
-		if (bpf_map__lookup_elem(map, &i, sizeof(i), &counters[i], sizeof(counters[i]), 0))
-			counters[i] = 0;
-}
-
-void gpu_probes_count_add(struct gpu_probes *probes, const struct bpfprof_gpu_key *key, uint64_t ns)
-{
-	struct bpf_map *map = probes->session->skel->maps.gpu_counts;
-	struct bpfprof_gpu_count count;
-
-	if (bpf_map__lookup_elem(map, key, sizeof(*key), &count, sizeof(count), 0))
-		return;
-	count.ns += ns;
-	if (count.max_ns < ns)
-		count.max_ns = ns;
-	bpf_map__update_elem(map, key, sizeof(*key), &count, sizeof(count), BPF_EXIST);
-}
-
-void gpu_probes_count_delete(struct gpu_probes *probes, const struct bpfprof_gpu_key *key)
-{
-	bpf_map__delete_elem(probes->session->skel->maps.gpu_counts, key, sizeof(*key), 0);
-}
-
-void gpu_probes_comm_delete(struct gpu_probes *probes, const struct bpfprof_gpu_comm_key *key)
-{
-	bpf_map__delete_elem(probes->session->skel->maps.gpu_comms, key, sizeof(*key), 0);
-}
-
-void gpu_probes_memory_delete(struct gpu_probes *probes, const struct bpfprof_gpu_process_key *key)
-{
-	bpf_map__delete_elem(probes->session->skel->maps.gpu_memory, key, sizeof(*key), 0);
-}
-
-void gpu_probes_process_delete(struct gpu_probes *probes, const struct bpfprof_gpu_process_key *key)
-{
-	bpf_map__delete_elem(probes->session->skel->maps.gpu_processes, key, sizeof(*key), 0);
-}
-
-bool gpu_probes_process_is_gone(const struct gpu_probes *probes, uint32_t pid)
-{
-	return session_pids_are_the_nodes(probes->session) && kill((pid_t)pid, 0) && errno == ESRCH;
-}
-
-struct sweep {
-	const struct gpu_probes *probes;
-	struct bpf_map *map;
-	uint64_t idle_since_ns;
-	uint32_t pid;
-	uint64_t start_ns;
-	void (*each)(void *arg, uint32_t tid, const struct bpfprof_gpu_thread *thread);
-	void *arg;
-};
-
-bool gpu_probes_thread_is_gone(const struct gpu_probes *probes, uint32_t pid, uint32_t tid)
-{
-	return session_pids_are_the_nodes(probes->session) && syscall(SYS_tgkill, pid, tid, 0) &&
-	       errno == ESRCH;
-}
-
-static void sweep_one(void *arg, uint32_t tid, const struct bpfprof_gpu_thread *thread)
-{
-	struct sweep *sweep = arg;
-	bool gone = sweep->pid && thread->pid == sweep->pid && thread->start_ns == sweep->start_ns;
-
-	if (!sweep->pid && thread->last_ns < sweep->idle_since_ns)
-		gone = !thread->depth || gpu_probes_thread_is_gone(sweep->probes, thread->pid, tid);
-	if (!gone)
-		return;
-	if (sweep->each)
-		sweep->each(sweep->arg, tid, thread);
-	bpf_map__delete_elem(sweep->map, &tid, sizeof(tid), 0);
-}
-
-void gpu_probes_sweep(struct gpu_probes *probes, uint64_t idle_since_ns)
-{
-	struct sweep sweep = { .probes = probes,
-			       .map = probes->session->skel->maps.gpu_threads,
-			       .idle_since_ns = idle_since_ns };
-
-	gpu_probes_threads(probes, sweep_one, &sweep);
-}
-
-void gpu_probes_forget_threads(struct gpu_probes *probes, uint32_t pid, uint64_t start_ns,
-			       void (*each)(void *arg, uint32_t tid,
-					    const struct bpfprof_gpu_thread *thread),
-			       void *arg)
-{
-	struct sweep sweep = { .map = probes->session->skel->maps.gpu_threads,
-			       .pid = pid,
-			       .start_ns = start_ns,
-			       .each = each,
-			       .arg = arg };
-
-	gpu_probes_threads(probes, sweep_one, &sweep);
-}
-
-static int maps_fill(struct bpfprof_bpf *skel)
-{
-	const struct gpu_function *functions;
-	int stack_fd = bpf_program__fd(skel->progs.gpu_stack);
-	uint32_t i = 0;
-	size_t nr;
-
-	if (stack_fd >= 0 && bpf_map__update_elem(skel->maps.gpu_programs, &i, sizeof(i), &stack_fd,
-						  sizeof(stack_fd), BPF_ANY))
-		return -errno;
-	functions = gpu_functions(&nr);
-	for (i = 1; i < nr && i < BPFPROF_GPU_MAX_FUNCTIONS; i++)
-		if (bpf_map__update_elem(skel->maps.gpu_functions, &i, sizeof(i),
-					 &functions[i].wire, sizeof(functions[i].wire), BPF_ANY))
-			return -errno;
-	return 0;
 }
 
 int gpu_probes_new(struct gpu_probes **ret, struct session *session, struct images *images,
@@ -930,10 +577,10 @@ int gpu_probes_new(struct gpu_probes **ret, struct session *session, struct imag
 	probes->session = session;
 	probes->images = images;
 	probes->next_image = BPFPROF_IMAGE_FIRST_FILE;
-	hash_table_init(&probes->looked_at, MAX_LOOKED_AT, struct looked_at, pid);
+	hash_table_init(&probes->scanned, MAX_SCANNED, struct scanned_process, pid);
 	err = gpu_links_new(&probes->links, session, runner);
 	if (!err)
-		err = maps_fill(session->skel);
+		err = gpu_maps_init(session);
 	if (err) {
 		gpu_probes_free(probes);
 		return err;
@@ -956,7 +603,7 @@ void gpu_probes_free(struct gpu_probes *probes)
 		return;
 	gpu_links_free(probes->links);
 	gpu_hidden_free(probes->hidden);
-	hash_table_clear(&probes->looked_at);
+	hash_table_clear(&probes->scanned);
 	for (i = 0; i < probes->nr_libraries; i++)
 		free(probes->libraries[i].path);
 	free(probes);

@@ -56,70 +56,10 @@ uint64_t gpu_probes_nr_bad_sites(const struct gpu_probes *probes, enum bpfprof_g
 /* Files of theirs that have none, or none that we can read: they are listed, too. */
 uint64_t gpu_probes_nr_without_sites(const struct gpu_probes *probes, enum bpfprof_gpu_layer layer);
 
-/* What the kernel has counted: each() for every entry, as it is at that moment. */
-void gpu_probes_counts(const struct gpu_probes *probes,
-		       void (*each)(void *arg, const struct bpfprof_gpu_key *key,
-				    const struct bpfprof_gpu_count *count),
-		       void *arg);
-void gpu_probes_threads(const struct gpu_probes *probes,
-			void (*each)(void *arg, uint32_t tid,
-				     const struct bpfprof_gpu_thread *thread),
-			void *arg);
-/* Has the thread made a call since it was hooked, and not idled for long since? */
-bool gpu_probes_thread_has_called(const struct gpu_probes *probes, uint32_t tid, uint32_t pid,
-				  uint64_t start_ns);
-/* Is it still in that call, in which it was before? */
-bool gpu_probes_thread_is_in(const struct gpu_probes *probes, uint32_t tid,
-			     const struct bpfprof_gpu_open *open);
-/* Is it, of the process that started then, in a copy to the device that it waits for? */
-bool gpu_probes_thread_copies(const struct gpu_probes *probes, uint32_t tid, uint64_t start_ns);
-void gpu_probes_comms(const struct gpu_probes *probes,
-		      void (*each)(void *arg, const struct bpfprof_gpu_comm_key *key,
-				   const struct bpfprof_gpu_comm *comm),
-		      void *arg);
-void gpu_probes_memory(const struct gpu_probes *probes,
-		       void (*each)(void *arg, const struct bpfprof_gpu_process_key *key,
-				    const struct bpfprof_gpu_memory *memory),
-		       void *arg);
-/* Of a process that has ended: nobody writes them any more. */
-/* Its process has ended, in a call that it was in for so long: nobody else writes there any more. */
-void gpu_probes_count_add(struct gpu_probes *probes, const struct bpfprof_gpu_key *key,
-			  uint64_t ns);
-void gpu_probes_count_delete(struct gpu_probes *probes, const struct bpfprof_gpu_key *key);
-void gpu_probes_comm_delete(struct gpu_probes *probes, const struct bpfprof_gpu_comm_key *key);
-void gpu_probes_memory_delete(struct gpu_probes *probes, const struct bpfprof_gpu_process_key *key);
-/* How many of the kernel's counts are its own is forgotten: once they are deleted. */
-void gpu_probes_process_delete(struct gpu_probes *probes,
-			       const struct bpfprof_gpu_process_key *key);
-/* False where we cannot ask (a pid namespace of our own). */
-bool gpu_probes_process_is_gone(const struct gpu_probes *probes, uint32_t pid);
-
-void gpu_probes_counters(const struct gpu_probes *probes, uint64_t counters[GPU_NR_COUNTERS]);
-
-/*
- * Only calls in the profiler's windows [start, stop) of each process count, key.flags say so, and
- * those of processes that are told to be in a step. 0 or -errno.
- */
-int gpu_probes_steps(struct gpu_probes *probes, uint64_t start, uint64_t stop);
+/* After gpu_maps_steps(): calls of the process count while it is in a step. */
 void gpu_probes_step(struct gpu_probes *probes, uint32_t pid, uint64_t start_ns, bool in_step);
-/* Is it told as a window of that process begins and ends? */
-void gpu_probes_tell_windows(struct gpu_probes *probes, uint32_t pid, uint64_t start_ns, bool tell);
+/* While on, the stream reports each begin and end of a window of the process. */
+void gpu_probes_report_windows(struct gpu_probes *probes, uint32_t pid, uint64_t start_ns, bool on);
 uint64_t gpu_probes_nr_steps_refused(const struct gpu_probes *probes); /* there was no room */
-/* Has that process made a window? */
-bool gpu_probes_has_window(const struct gpu_probes *probes, uint32_t pid, uint64_t start_ns);
-void gpu_probes_windows(const struct gpu_probes *probes,
-			void (*each)(void *arg, const struct bpfprof_gpu_process_key *key,
-				     const struct bpfprof_gpu_window *window),
-			void *arg);
-
-/* Has it ended, in a call that it never returned from? Where we cannot ask, its process's end tells. */
-bool gpu_probes_thread_is_gone(const struct gpu_probes *probes, uint32_t pid, uint32_t tid);
-/* Threads that are in no call and were in none since idle_since_ns make room for others. */
-void gpu_probes_sweep(struct gpu_probes *probes, uint64_t idle_since_ns);
-/* A process that has ended leaves calls open that never return: each() for each of its threads. */
-void gpu_probes_forget_threads(struct gpu_probes *probes, uint32_t pid, uint64_t start_ns,
-			       void (*each)(void *arg, uint32_t tid,
-					    const struct bpfprof_gpu_thread *thread),
-			       void *arg);
 
 #endif
