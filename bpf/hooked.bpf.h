@@ -13,7 +13,7 @@
 #error "hooked.bpf.h comes first"
 #endif
 #define HOOKED_RETURNS
-#include "walk.bpf.h"
+#include "send.bpf.h"
 
 /* Key tid. Writer: BPF; user space deletes idle ones and those of processes that are gone. */
 struct {

@@ -6,7 +6,7 @@
  * Two clocks run the same code: a perf event per CPU (sample_perf), or where
  * that is refused a BPF timer per CPU (timer_tick, armed by arm_timer).
  */
-#include "walk.bpf.h"
+#include "send.bpf.h"
 #include "own_frames.h"
 #include "waiters.bpf.h"
 

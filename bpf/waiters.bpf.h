@@ -7,7 +7,7 @@
  * that no sample has told yet. Each thread's entry is written where it is switched, with the lock of
  * its run queue held, and in interrupts on the CPU that it runs on: never by two at once.
  */
-#include "walk.bpf.h"
+#include "send.bpf.h"
 #include "wait_times.h"
 
 #define NS_PER_MS 1000000

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef BPFPROF_BPF_SEND_BPF_H
+#define BPFPROF_BPF_SEND_BPF_H
+
+/*
+ * A sample from its scratch to the ring buffer: begun, walked by walk.bpf.h, and sent; a miss with
+ * a copy of the stack.
+ */
+#include "walk.bpf.h"
+#include "vma.bpf.h"
+#include "returns.bpf.h"
+
+#define MISS_BLIND_BYTES 65536 /* of a stack whose end is not known, a miss sends this much */
+#define MISS_STEPS 80 /* steps in which the window grows to its full size, mostly of holes */
+#define MISS_MIN_BYTES 16384 /* most misses are smaller */
+#define MISS_RING_SHARE 24 /* of the room for misses that one may take: 256 KiB of 6 MiB */
+#define MISS_SAVED_MS 1000 /* a virtual CPU that the reader runs on may stand still for long */
+
+static __always_inline bool is_miss(__u32 stop)
+{
+	return (stop >= BPFPROF_STOP_NO_PROCESS && stop <= BPFPROF_STOP_STALE) ||
+	       stop == BPFPROF_STOP_REG_LOST;
+}
+
+static long vma_found(struct task_struct *task, struct vm_area_struct *vma, struct reader_ctx *ctx)
+{
+	if (vma->vm_flags & VM_EXEC) {
+		vma_fill(&ctx->r->rec.at.leaf_vma, vma);
+		ctx->r->rec.sample.flags |= BPFPROF_SAMPLE_VMA;
+	}
+	return 0;
+}
+
+static __always_inline __u64 at_most(__u64 n, __u64 limit)
+{
+	return n < limit ? n : limit;
+}
+
+/*
+ * Copies the rest of the stack, as far as it may be of use; a step of bpf_loop. A large
+ * array that was never written to has no memory: such pages are noted and passed over.
+ */
+static long window_fill(__u32 i, struct reader_ctx *ctx)
+{
+	struct unwind_reader *r = ctx->r;
+	__u64 va = r->rec.at.stack_va + r->rec.at.stack_len, wanted = MISS_BLIND_BYTES;
+	__u64 page = va / PAGE_BYTES - r->rec.at.stack_va / PAGE_BYTES;
+
+	if (r->stack_end)
+		wanted = r->stack_end - r->rec.at.stack_va;
+	wanted = at_most(wanted, r->miss_window);
+	if (r->rec.at.stack_len >= wanted || page >= BPFPROF_STACK_PAGES)
+		return 1;
+	if (!window_grow(r))
+		return 0;
+	if (!r->stack_end) /* it may be over */
+		return 1;
+	r->rec.at.stack_holes |= 1ULL << page;
+	r->rec.at.stack_len += PAGE_BYTES - (va & (PAGE_BYTES - 1));
+	r->hole = HOLE_UNKNOWN;
+	return r->rec.at.stack_len >= BPFPROF_STACK_BYTES;
+}
+
+/* May this CPU send another miss? A steady allowance, some of which can be saved up. */
+static __always_inline bool miss_allowed(struct unwind_reader *r, __u64 now, __u64 in_ring)
+{
+	__u64 ms = now / 1000000, passed = ms - r->miss_ms;
+	__u64 cap = cfg.miss_bytes_per_ms * MISS_SAVED_MS, room = cfg.ring_bytes / 4 * 3;
+
+	if (cap < sizeof(struct bpfprof_miss) + BPFPROF_STACK_BYTES)
+		cap = sizeof(struct bpfprof_miss) + BPFPROF_STACK_BYTES;
+	if (passed > MISS_SAVED_MS)
+		passed = MISS_SAVED_MS;
+	r->miss_ms = ms;
+	r->miss_bytes += passed * cfg.miss_bytes_per_ms;
+	if (r->miss_bytes > cap)
+		r->miss_bytes = cap;
+	if (r->miss_bytes < MISS_MIN_BYTES || in_ring >= room)
+		return false;
+	/* When the reader is late, large stacks must not leave nothing for all others. */
+	r->miss_window = (room - in_ring) / MISS_RING_SHARE;
+	return true;
+}
+
+/* Global, so that the verifier goes through it once. */
+__weak __noinline int miss_returns(struct unwind_reader *r)
+{
+	if (r)
+		r->rec.at.nr_returns = returns_list(r->rec.at.returns, bpf_get_current_task_btf());
+	return 0;
+}
+
+static __always_inline void miss_prepare(struct unwind_reader *r, struct task_struct *task)
+{
+	struct reader_ctx ctx = { .r = r };
+	__u64 sp = r->state.regs[UNWIND_SP], off = sp - r->rec.at.stack_va;
+	int i;
+
+	/*
+	 * Rows follow three registers alone; some rules build on another one. So user
+	 * space walks again from the leaf, where all are known, unless the walk has gone so far
+	 * up, or to another stack, that the copy would not reach.
+	 */
+	if (off <= BPFPROF_STACK_BYTES / 4 || r->stop == BPFPROF_STOP_REG_LOST) {
+		walk_begin(r, task);
+		r->rec.sample.nr_user = 0;
+		r->rec.at.next_entry = 0;
+		sp = r->state.regs[UNWIND_SP];
+	} else {
+		unwind_settle(&r->state, r);
+		r->rec.sample.nr_user -= r->noted; /* user space will note it */
+	}
+	for (i = 0; i < BPFPROF_NR_REGS; i++)
+		r->rec.at.regs[i] = r->state.regs[i];
+	r->rec.at.regs_valid = r->state.valid;
+	r->rec.at.pc_exact = r->state.exact;
+	place_fill(&r->rec.at.place, task);
+	miss_returns(r);
+	if (sp - r->rec.at.stack_va > RED_ZONE_BYTES)
+		window_begin(r, task, sp);
+	bpf_loop(MISS_STEPS, window_fill, &ctx, 0);
+	if (r->stop == BPFPROF_STOP_NO_PROCESS || r->stop == BPFPROF_STOP_NO_MAPPING)
+		bpf_find_vma(task, unwind_lookup_pc(&r->state), vma_found, &ctx, 0);
+}
+
+/* head bytes of the record and what is used of the rest of a miss. 0, or nothing was sent. */
+static __always_inline long miss_output(struct unwind_reader *r, __u64 head, __u64 entries,
+					__u64 stack)
+{
+	__u64 size = head + sizeof(r->rec.at) + entries + stack;
+	struct bpf_dynptr dst;
+	long err;
+
+	r->rec.sample.rec.size = size;
+	r->miss_bytes -= size < r->miss_bytes ? size : r->miss_bytes;
+	err = bpf_ringbuf_reserve_dynptr(&ring, size, 0, &dst);
+	if (!err) {
+		bpf_dynptr_write(&dst, 0, &r->rec, head, 0);
+		bpf_dynptr_write(&dst, head, &r->rec.at, sizeof(r->rec.at), 0);
+		head += sizeof(r->rec.at);
+		bpf_dynptr_write(&dst, head, r->entries, entries, 0);
+		bpf_dynptr_write(&dst, head + entries, r->stack, stack, 0);
+	}
+	bpf_ringbuf_submit_dynptr(&dst, BPF_RB_FORCE_WAKEUP); /* whether it was reserved or not */
+	return err;
+}
+
+/*
+ * A Ray worker overwrites its arguments with what it does at the moment: they are read for each
+ * sample, so that shares per task are exact. Into the scratch with this index, behind all frames. A
+ * global function: on Linux 6.1 the verifier would go through all that follows for each way through it.
+ */
+__weak __noinline int title_take(__u32 index)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct unwind_reader *r = bpf_map_lookup_elem(&scratches, &index);
+	struct bpfprof_sample *s;
+	void *title, *from;
+	__u64 nr;
+	long len;
+
+	if (!r || !task->mm)
+		return 0;
+	s = &r->rec.sample;
+	nr = s->nr_kernel + s->nr_python + s->nr_user;
+	title = &r->rec.frames[at_most(nr, BPFPROF_MAX_FRAMES)];
+	from = (void *)task->mm->arg_start;
+	len = bpf_probe_read_user_str(title, BPFPROF_TITLE_SHORT, from);
+	if (len == BPFPROF_TITLE_SHORT)
+		len = bpf_probe_read_user_str(title, BPFPROF_TITLE_BYTES, from);
+	if (len > 0)
+		s->title_words = ((__u64)len + 7) / 8;
+	return 0;
+}
+
+/* To be called once all frames are there. */
+static __always_inline void title_read(struct unwind_reader *r)
+{
+	if (r->rec.sample.flags & BPFPROF_SAMPLE_RAY)
+		title_take(r->index);
+}
+
+/* Words after the sample: its frames and its title. */
+static __always_inline __u64 sample_words(const struct bpfprof_sample *s)
+{
+	__u64 nr = s->nr_kernel + s->nr_python + s->nr_user + s->title_words;
+
+	return at_most(nr, BPFPROF_MAX_FRAMES + BPFPROF_TITLE_BYTES / 8);
+}
+
+/* Bytes of the sample with all that follows. */
+static __always_inline __u64 sample_bytes(const struct bpfprof_sample *s)
+{
+	return sizeof(*s) + sample_words(s) * 8 +
+	       (s->flags & BPFPROF_SAMPLE_CALL ? BPFPROF_CALL_BYTES : 0);
+}
+
+/* To be called once all frames and the title are there. */
+static __always_inline void call_append(struct unwind_reader *r)
+{
+	__u64 nr = sample_words(&r->rec.sample);
+
+	if (r->rec.sample.flags & BPFPROF_SAMPLE_CALL)
+		*(struct bpfprof_gpu_call *)&r->rec.frames[nr] = r->call;
+}
+
+static __always_inline long miss_send(struct unwind_reader *r, struct task_struct *task)
+{
+	struct bpfprof_sample *s = &r->rec.sample;
+
+	miss_prepare(r, task);
+	title_read(r);
+	call_append(r);
+	s->rec.kind = BPFPROF_KIND_MISS;
+	count_add(BPFPROF_COUNT_MISSES, 1);
+	return miss_output(r, sample_bytes(s),
+			   at_most(r->rec.at.nr_entries, BPFPROF_MAX_PYTHON_ENTRIES) *
+				   sizeof(r->entries[0]),
+			   at_most(r->rec.at.stack_len, BPFPROF_STACK_BYTES));
+}
+
+/* Sends what was gathered; counts it sent or lost. */
+static __noinline int sample_send(struct unwind_reader *r, struct task_struct *task)
+{
+	struct bpfprof_sample *s = &r->rec.sample;
+	__u64 avail = bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA), flags;
+	bool miss = is_miss(r->stop) && miss_allowed(r, s->rec.ts_ns, avail);
+	long err;
+
+	if (is_miss(r->stop) && !miss)
+		r->stop = BPFPROF_STOP_MISS_RATE;
+	s->stop = r->stop;
+	flags = avail > cfg.ring_bytes / 8 ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+	if (avail + sizeof(r->rec.frames) > cfg.ring_bytes) { /* what is left is for events */
+		err = -1;
+	} else if (miss) {
+		err = miss_send(r, task);
+	} else {
+		title_read(r);
+		call_append(r);
+		s->rec.size = sample_bytes(s);
+		err = bpf_ringbuf_output(&ring, &r->rec, sample_bytes(s), flags);
+	}
+	count_add(err ? BPFPROF_COUNT_RING_FULL : BPFPROF_COUNT_SAMPLES, 1);
+	return 0;
+}
+
+/*
+ * Which scratch to try first. Of a few for all CPUs it is any: clocks of two CPUs that keep in step would
+ * want the same one of them again and again.
+ */
+static __always_inline __u32 scratch_choose(void)
+{
+	__u32 few = cfg.few_scratches;
+
+	return few ? bpf_get_prandom_u32() % few : bpf_get_smp_processor_id();
+}
+
+/*
+ * A scratch for a walk, marked busy: this CPU's, or a spare one. What interrupts a walk, or the thread that
+ * runs instead of the one that makes it, needs one of its own meanwhile, which happens where
+ * calls are hooked: elsewhere there are no spare ones, and the verifier need not follow that. NULL:
+ * none is free.
+ */
+static __always_inline struct unwind_reader *scratch_take(void)
+{
+	__u32 i, key = scratch_choose();
+	struct unwind_reader *r;
+
+	for (i = 0; i <= SPARE_SCRATCHES; i++) {
+		r = bpf_map_lookup_elem(&scratches, &key);
+		if (!r)
+			break;
+		if (!__sync_lock_test_and_set(&r->busy, 1)) {
+			r->index = key;
+			return r;
+		}
+		key = cfg.nr_cpus + i;
+	}
+	return NULL;
+}
+
+/* By words: a byte of a kernel object costs as much as eight. */
+static __always_inline void comm_copy(char dst[BPFPROF_COMM_LEN], struct task_struct *task)
+{
+	const __u64 *comm = (const void *)task->comm;
+
+	((__u64 *)dst)[0] = comm[0];
+	((__u64 *)dst)[1] = comm[1];
+}
+
+static __always_inline void sample_fill(struct unwind_reader *r, struct task_struct *task,
+					__u64 period_ns, __u32 flags)
+{
+	struct bpfprof_sample *s = &r->rec.sample;
+
+	record_fill(&s->rec, BPFPROF_KIND_SAMPLE, 0);
+	task_id_fill(&s->task, task);
+	s->period_ns = period_ns;
+	s->asid = 0;
+	s->flags = flags;
+	s->nr_kernel = 0;
+	s->nr_user = 0;
+	s->skip = 0;
+	s->nr_python = 0;
+	s->python_stop = PYTHON_STOP_NONE;
+	s->python_flags = 0;
+	s->title_words = 0;
+	r->point = CALL_NONE;
+	r->nr_returns = 0;
+	s->runnable_ns = 0;
+	s->holder_tid = 0;
+	s->wait_nr = 0;
+	s->gap_ns = 0;
+	r->rec.at.nr_entries = 0;
+	r->rec.at.next_entry = 0;
+	r->next_va = 0;
+	r->proof.inner_at = 0;
+	r->proof.in_vain = 0;
+	comm_copy(s->comm, task);
+	comm_copy(s->leader_comm, task->group_leader);
+	if ((*(__u64 *)s->leader_comm & RAY_NAME_MASK) == RAY_NAME)
+		s->flags |= BPFPROF_SAMPLE_RAY;
+}
+
+#endif
