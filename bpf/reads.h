@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+#ifndef BPFPROF_BPF_READS_H
+#define BPFPROF_BPF_READS_H
+
+/*
+ * Part of the wire contract (bpfprof.h): requests for memory, threads and environments, and what
+ * the iterators and programs that serve them write.
+ */
+
+#include "frame.h"
+#include "record.h"
+
+#define BPFPROF_MAX_RETURNS 8
+
+/*
+ * A return probe, of ours or of anybody else, is on a function that has not returned yet: the kernel's own
+ * address, the beginning of a page, lies where the return address was (Linux, kernel/events/uprobes.c).
+ */
+struct bpfprof_return {
+	__u64 va; /* of that place */
+	__u64 to; /* what lay there */
+};
+
+/* Value of the map memory_requests: what the next pass of the memory iterator reads. */
+#define BPFPROF_MEMORY_BYTES 16384
+#define BPFPROF_MEMORY_SLOTS 4 /* a read that hangs keeps its slot */
+#define BPFPROF_ENVIRON_SLOTS 2 /* these come behind */
+
+struct bpfprof_memory_request {
+	__u64 va;
+	__u32 len; /* at most BPFPROF_MEMORY_BYTES */
+	__u32 pad;
+	__u8 data[BPFPROF_MEMORY_BYTES]; /* scratch of the program */
+};
+
+/* What the iterator task_states writes of each thread: one of these. Touches no user memory. */
+#define BPFPROF_TASK_KTHREAD 1U
+#define BPFPROF_TASK_ON_CPU 2U /* it runs at this moment: registers and kernel stack mean nothing */
+#define BPFPROF_TASK_NO_MEMORY 4U /* no user memory (any more) */
+#define BPFPROF_TASK_TRACED 8U /* by somebody's ptrace */
+#define BPFPROF_TASK_COMPAT32 16U /* 32-bit code */
+
+struct bpfprof_task_state {
+	struct bpfprof_task_id task;
+	__u64 nr_switches; /* times it left a CPU, of itself or not */
+	__u64 asleep_ns; /* at least, since it was on a CPU last; 0: it is awake, or that is not known */
+	__u64 fs_base;
+	__u64 regs[BPFPROF_NR_REGS]; /* those it entered the kernel with */
+	__s64 syscall; /* system call that it is in, negative: none */
+	__u32 state; /* the kernel's TASK_*: 0 = on a CPU or waiting for one */
+	__u32 exit_state; /* not 0: it has ended */
+	__u32 flags; /* BPFPROF_TASK_* */
+	__u32 nr_kernel;
+	__u32 reader_tid; /* as the pid namespace of the reader numbers it; 0: not in there */
+	__u32 nr_returns;
+	struct bpfprof_return returns[BPFPROF_MAX_RETURNS];
+	char comm[BPFPROF_COMM_LEN];
+	char leader_comm[BPFPROF_COMM_LEN];
+	__u64 kernel[BPFPROF_MAX_KERNEL_FRAMES + 1]; /* leaf first; the last is padding */
+};
+
+/*
+ * What the iterator task_environ writes: this header, then len bytes of the environment that the
+ * process was started with, from the offset asked for on. Secrets are among them.
+ */
+struct bpfprof_environ {
+	struct bpfprof_task_id task;
+	__u64 total; /* bytes of the environment, 0: it has none */
+	__u32 len; /* at most BPFPROF_MEMORY_BYTES; less than there is: not to be read */
+	__u32 pad;
+};
+
+/*
+ * Value of the map task_reads, memory-mapped by user space: pages of a process's memory, which the
+ * iterator task_pages fills in as the list says. result: 1 = not done yet, 0, or -errno.
+ */
+#define BPFPROF_READ_PAGES 32 /* a power of two */
+#define BPFPROF_READ_SHIFT 12
+#define BPFPROF_READ_BYTES (1U << BPFPROF_READ_SHIFT)
+#define BPFPROF_READ_SLOTS 4 /* a read that hangs keeps its slot */
+
+struct bpfprof_task_read {
+	__u64 va[BPFPROF_READ_PAGES]; /* multiples of BPFPROF_READ_BYTES */
+	__s32 result[BPFPROF_READ_PAGES];
+	__u32 nr;
+	__u32 pad;
+	__u8 data[BPFPROF_READ_PAGES][BPFPROF_READ_BYTES];
+};
+
+/*
+ * Value of the map kernel_reads, memory-mapped by user space: pieces of the kernel's own memory, which
+ * the program kernel_read fills in as the list says. result: 0 or -errno.
+ */
+#define BPFPROF_KERNEL_PIECES 16
+#define BPFPROF_KERNEL_BYTES 4096 /* at most, of one piece */
+
+struct bpfprof_kernel_read {
+	__u64 va[BPFPROF_KERNEL_PIECES];
+	__u32 len[BPFPROF_KERNEL_PIECES];
+	__s32 result[BPFPROF_KERNEL_PIECES];
+	__u32 nr;
+	__u32 pad;
+	__u8 data[BPFPROF_KERNEL_PIECES][BPFPROF_KERNEL_BYTES];
+};
+
+/*
+ * Value of the map kernel_layouts, filled in by the program kernel_layout: where the kernel's
+ * structs have the members by which a file's pages are found, and an inode of our own.
+ */
+struct bpfprof_kernel_layout {
+	__u64 own_inode; /* of the file open as own_fd; 0: there is none */
+	__u32 own_fd; /* set by user space */
+	__u32 mount_mnt, mount_parent, mount_point, mount_mounts, mount_child; /* struct mount */
+	__u32 vfsmount_root;
+	/* struct dentry; the pointer to the first child, and that of a child to the next one */
+	__u32 dentry_parent, dentry_inode, dentry_name, dentry_name_len, dentry_hash_pprev;
+	__u32 dentry_children, dentry_next;
+	__u32 inode_mode, inode_uid, inode_sb, inode_mapping, inode_ino, inode_nlink, inode_size;
+	__u32 inode_generation, inode_mtime_sec;
+	__u32 super_magic;
+	__u32 mapping_host, mapping_head; /* struct address_space; its xarray's head */
+	__u32 node_shift, node_slots, node_nr_slots; /* struct xa_node */
+	__u32 folio_flags, folio_mapping, folio_index;
+	__u32 folio_uptodate; /* number of that flag */
+	__u32 page_bytes; /* of struct page */
+	__u32 pad;
+};
+
+/* The iterator task_root writes one of these for a thread: the folder in which its paths begin. */
+struct bpfprof_task_root {
+	struct bpfprof_task_id task;
+	__u64 mount; /* struct vfsmount */
+	__u64 dentry;
+};
+
+_Static_assert(sizeof(struct bpfprof_task_state) % 8 == 0, "wire");
+_Static_assert(sizeof(struct bpfprof_environ) == 40, "wire");
+_Static_assert(sizeof(struct bpfprof_kernel_read) % 8 == 0, "wire");
+_Static_assert(sizeof(struct bpfprof_kernel_layout) == 152, "wire");
+_Static_assert(sizeof(struct bpfprof_task_root) == 40, "wire");
+
+#endif
