@@ -9,8 +9,8 @@
 #include "base/buf.h"
 #include "base/strtab.h"
 #include "cmd/dump_tree.h"
-#include "threads/dump_gpu.h"
-#include "threads/dump_waits.h"
+#include "threads/thread_call.h"
+#include "threads/wait_reason.h"
 #include "threads/thread_dump.h"
 #include "bpfprof.h"
 

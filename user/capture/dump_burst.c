@@ -14,8 +14,8 @@
 #include "capture/sampler.h"
 #include "profile/aggregate.h"
 #include "profile/stats.h"
-#include "threads/dump_names.h"
-#include "threads/dump_sample.h"
+#include "threads/frame_names.h"
+#include "threads/thread_sample.h"
 #include "threads/thread_dump.h"
 
 #define BURST_HZ 1997

@@ -87,7 +87,7 @@ struct sampler_options {
 	bool gpu_gc; /* and Python's garbage collections */
 	bool gpu_waits; /* and what tells when collectives are complete */
 	bool fork_wakes; /* forks of targets are told at once */
-	bool threads; /* stacks of threads that sleep can be read (threads/dump_read.h) */
+	bool threads; /* stacks of threads that sleep can be read (threads/thread_read.h) */
 	bool gaps_alone; /* with gpu_waits: no samples but those of gaps */
 	uint32_t call_keys; /* of gpu, as of struct session_options */
 	bool iterators; /* nothing is sampled: not to be started; quicker to open */

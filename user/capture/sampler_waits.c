@@ -24,7 +24,7 @@
 #include "profile/wakers.h"
 #include "python/codes.h"
 #include "python/merge.h"
-#include "threads/dump_read.h"
+#include "threads/thread_read.h"
 #include "threads/thread_dump.h"
 
 /* Reading stacks of a whole node, at most, where nothing else is said. */

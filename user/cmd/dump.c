@@ -30,10 +30,10 @@
 #include "profile/stats.h"
 #include "profile/symbolize.h"
 #include "threads/dump.h"
-#include "threads/dump_gpu.h"
-#include "threads/dump_names.h"
-#include "threads/dump_read.h"
-#include "threads/dump_waits.h"
+#include "threads/thread_call.h"
+#include "threads/frame_names.h"
+#include "threads/thread_read.h"
+#include "threads/wait_reason.h"
 #include "threads/thread_dump.h"
 
 #define MAX_OUTPUT_BYTES (256U << 20)

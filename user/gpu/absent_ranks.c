@@ -15,8 +15,8 @@
 #include "kernel/remote.h"
 #include "kernel/tasks.h"
 #include "profile/stats.h"
-#include "threads/dump_names.h"
-#include "threads/dump_read.h"
+#include "threads/frame_names.h"
+#include "threads/thread_read.h"
 #include "threads/dump_view.h"
 #include "threads/thread_dump.h"
 

@@ -16,7 +16,7 @@
 #include "kernel/tasks.h"
 #include "profile/aggregate.h"
 #include "profile/stats.h"
-#include "threads/dump_read.h"
+#include "threads/thread_read.h"
 #include "threads/thread_dump.h"
 #include "gpu_calls.h"
 

@@ -21,9 +21,9 @@
 #include "proc/processes.h"
 #include "profile/aggregate.h"
 #include "profile/stats.h"
-#include "threads/dump_gpu.h"
-#include "threads/dump_names.h"
-#include "threads/dump_read.h"
+#include "threads/thread_call.h"
+#include "threads/frame_names.h"
+#include "threads/thread_read.h"
 #include "threads/dump_view.h"
 #include "threads/thread_dump.h"
 

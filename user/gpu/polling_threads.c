@@ -12,9 +12,9 @@
 #include "capture/sampler.h"
 #include "profile/aggregate.h"
 #include "profile/stats.h"
-#include "threads/dump_gpu.h"
-#include "threads/dump_names.h"
-#include "threads/dump_sample.h"
+#include "threads/thread_call.h"
+#include "threads/frame_names.h"
+#include "threads/thread_sample.h"
 #include "threads/thread_dump.h"
 
 #define SPINS_HZ 97

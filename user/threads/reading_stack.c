@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The stack of one thread that sleeps: Python's, native and kernel frames, merged. */
-#include "threads/dump_reading.h"
+#include "threads/reading.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "threads/dump_sample.h"
+#include "threads/thread_sample.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "threads/dump_gpu.h"
+#include "threads/thread_call.h"
 
 #include <ctype.h>
 #include <stdbool.h>

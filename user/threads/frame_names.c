@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "threads/dump_names.h"
+#include "threads/frame_names.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef BPFPROF_THREADS_DUMP_SAMPLE_H
-#define BPFPROF_THREADS_DUMP_SAMPLE_H
+#ifndef BPFPROF_THREADS_THREAD_SAMPLE_H
+#define BPFPROF_THREADS_THREAD_SAMPLE_H
 
 /* The stack of a sample as that of a thread of a dump: of those on a CPU there is no other. */
 

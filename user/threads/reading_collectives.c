@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the frames of NCCL's functions say of the collectives that a thread is in. */
-#include "threads/dump_reading.h"
+#include "threads/reading.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include "kernel/walk.h"
 #include "proc/images.h"
 #include "proc/processes.h"
-#include "threads/dump_gpu.h"
+#include "threads/thread_call.h"
 #include "unwind/reader.h"
 
 /*

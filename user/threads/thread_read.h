@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef BPFPROF_THREADS_DUMP_READ_H
-#define BPFPROF_THREADS_DUMP_READ_H
+#ifndef BPFPROF_THREADS_THREAD_READ_H
+#define BPFPROF_THREADS_THREAD_READ_H
 
 /*
  * Room threads: reads the stacks of all threads of a process without stopping it.

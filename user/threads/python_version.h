@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef BPFPROF_THREADS_DUMP_VERSION_H
-#define BPFPROF_THREADS_DUMP_VERSION_H
+#ifndef BPFPROF_THREADS_PYTHON_VERSION_H
+#define BPFPROF_THREADS_PYTHON_VERSION_H
 
 #include <stdint.h>
 

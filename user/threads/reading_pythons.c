@@ -3,7 +3,7 @@
  * Which CPython a process runs. Its mappings name places where a runtime would be; a runtime runs if
  * its lists lead to thread states that say that they belong there. There may be several.
  */
-#include "threads/dump_reading.h"
+#include "threads/reading.h"
 
 #include <errno.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 #include "proc/processes.h"
 #include "python/code_read.h"
 #include "python/pythons.h"
-#include "threads/dump_version.h"
+#include "threads/python_version.h"
 
 #define MAX_LIST_READS 8
 #define MAX_VERSIONS_TEXT 256

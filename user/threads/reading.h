@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef BPFPROF_THREADS_DUMP_READING_H
-#define BPFPROF_THREADS_DUMP_READING_H
+#ifndef BPFPROF_THREADS_READING_H
+#define BPFPROF_THREADS_READING_H
 
 /*
- * One process while it is read: shared by dump_read.c, which goes from round to round, and
- * dump_stack.c, which takes one thread's stack, and by nobody else.
+ * One process while it is read: shared by thread_read.c, which goes from round to round, and
+ * reading_stack.c, which takes one thread's stack, and by nobody else.
  */
 
 #include <stdbool.h>
@@ -17,7 +17,7 @@
 #include "python/heap.h"
 #include "python/thread_names.h"
 #include "python/tstates.h"
-#include "threads/dump_read.h"
+#include "threads/thread_read.h"
 #include "threads/thread_dump.h"
 
 #define DUMP_MAX_NATIVE_FRAMES 16384
@@ -82,7 +82,7 @@ struct reading {
 	uint64_t merged[2 * DUMP_MAX_NATIVE_FRAMES + PYTHON_CHAIN_MAX_FRAMES + 1];
 };
 
-/* dump_collectives.c */
+/* reading_collectives.c */
 
 /* Reads what frames of NCCL's say, of nr native and nr_merged merged ones. first: thread->frames has so many before these. 0 or -ENOMEM. */
 int reading_collectives(struct reading *reading, struct thread_dump *thread, uint32_t nr,
@@ -90,7 +90,7 @@ int reading_collectives(struct reading *reading, struct thread_dump *thread, uin
 /* The same, and takes nothing of it. */
 void reading_collectives_try(struct reading *reading, uint32_t nr);
 
-/* dump_pythons.c */
+/* reading_pythons.c */
 
 /* Which of the runtimes of the process run, and their thread states; anew in each round. */
 void reading_pythons_begin(struct reading *reading);
@@ -104,7 +104,7 @@ void reading_chain(struct reading *reading, const struct bpfprof_task_state *tas
 /* The Python that runs the frame of that index. */
 struct reading_python *reading_python_of(struct reading *reading, size_t index);
 
-/* dump_stack.c */
+/* reading_stack.c */
 
 /* Are native frames needed: asked for, or all there is? */
 bool reading_wants_native(const struct reading *reading);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef BPFPROF_THREADS_DUMP_NAMES_H
-#define BPFPROF_THREADS_DUMP_NAMES_H
+#ifndef BPFPROF_THREADS_FRAME_NAMES_H
+#define BPFPROF_THREADS_FRAME_NAMES_H
 
 /*
  * Gives the frames of a dump that have none their names, the same that `record` gives them.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "threads/dump_read.h"
+#include "threads/thread_read.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #include "proc/usage.h"
 #include "python/others.h"
 #include "python/pythons.h"
-#include "threads/dump_reading.h"
+#include "threads/reading.h"
 #include "unwind_native.h"
 
 #define MAX_ROUNDS 4

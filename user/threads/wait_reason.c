@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "threads/dump_waits.h"
+#include "threads/wait_reason.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef BPFPROF_THREADS_DUMP_WAITS_H
-#define BPFPROF_THREADS_DUMP_WAITS_H
+#ifndef BPFPROF_THREADS_WAIT_REASON_H
+#define BPFPROF_THREADS_WAIT_REASON_H
 
 #include <stdbool.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "threads/dump_version.h"
+#include "threads/python_version.h"
 
 #include <ctype.h>
 #include <stdio.h>

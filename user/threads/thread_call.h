@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef BPFPROF_THREADS_DUMP_GPU_H
-#define BPFPROF_THREADS_DUMP_GPU_H
+#ifndef BPFPROF_THREADS_THREAD_CALL_H
+#define BPFPROF_THREADS_THREAD_CALL_H
 
 #include <stdbool.h>
 
