@@ -56,7 +56,7 @@ Test(daemon_options, defaults)
 	cr_expect_eq(options.limits.age_seconds, 86400);
 	cr_expect_eq(options.limits.bytes, 1ULL << 30);
 	cr_expect_eq(options.max_memory, 0);
-	cr_expect_eq(options.record.hz, 99);
+	cr_expect_eq(options.capture.session.hz, 99);
 	cr_expect_eq(options.log_format, LOG_LOGFMT);
 	cr_expect_eq(options.log_level, LOG_INFO);
 	cr_expect_eq(options.split, DAEMON_SPLIT_NODE);
@@ -131,7 +131,8 @@ Test(daemon_options, parts)
 	cr_assert_eq(
 		CONFIGURE(&options, &config, "-o", "x", "--config", "conf", "--gpu", "--tensors"),
 		0, "%s", error.data);
-	cr_expect(options.record.gpu && options.record.tensors && options.record.gc);
+	cr_expect(options.capture.session.gpu && options.capture.session.gpu_tensors &&
+		  options.capture.session.gpu_gc);
 	config_unload(&config);
 	options_fini(&daemon_flags, &options);
 }

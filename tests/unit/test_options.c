@@ -73,23 +73,23 @@ Test(options, defaults)
 	struct line line;
 
 	parse_good(&line, "", &options);
-	cr_expect_eq(options.nr_pids, 0);
-	cr_expect_eq(options.nr_comms, 0);
+	cr_expect_eq(options.capture.nr_pids, 0);
+	cr_expect_eq(options.capture.nr_comms, 0);
 	cr_expect_null(options.command);
-	cr_expect_eq(options.hz, 99);
+	cr_expect_eq(options.capture.session.hz, 99);
 	cr_expect_eq(options.duration_ns, 0);
-	cr_expect_eq(options.clock, SAMPLER_CLOCK_AUTO);
-	cr_expect_eq(options.event, RECORD_EVENT_CPU_CLOCK);
+	cr_expect_eq(options.capture.session.clock, SESSION_CLOCK_AUTO);
+	cr_expect_not(options.capture.session.cycles);
 	cr_expect_eq(options.split, RECORD_SPLIT_NODE);
 	cr_assert_eq(options.nr_outputs, 1);
 	cr_expect_str_eq(options.outputs[0].path, "bpfprof-%t.html");
 	cr_expect_eq(options.outputs[0].format, OUTPUT_HTML);
 	cr_expect_not(options.native || options.threads || options.verbose ||
-		      options.no_subprocesses);
+		      options.capture.no_subprocesses);
 	cr_expect_null(options.stats_path);
-	cr_expect_null(options.host_root);
-	cr_expect_eq(options.test_ring_bytes, 0);
-	cr_expect_eq(options.test_row_slots, 0);
+	cr_expect_null(options.capture.host_root);
+	cr_expect_eq(options.capture.session.ring_bytes, 0);
+	cr_expect_eq(options.capture.session.nr_rows, 0);
 	options_fini(&record_flags, &options);
 }
 
@@ -102,40 +102,41 @@ Test(options, everything)
 		   "-p 17 --pid=42 -p 17 --comm py* --comm cc1 --no-subprocesses -F 997 -d 1.5m "
 		   "--clock=timer --worker=,*policy*,,a_b,",
 		   &options);
-	cr_assert_eq(options.nr_pids, 2);
-	cr_expect_eq(options.pids[0], 17);
-	cr_expect_eq(options.pids[1], 42);
-	cr_assert_eq(options.nr_comms, 2);
-	cr_expect_str_eq(options.comms[0], "py*");
-	cr_expect_str_eq(options.comms[1], "cc1");
-	cr_assert_eq(options.nr_workers, 2);
-	cr_expect_str_eq(options.workers[0], "*policy*");
-	cr_expect_str_eq(options.workers[1], "a_b");
+	cr_assert_eq(options.capture.nr_pids, 2);
+	cr_expect_eq(options.capture.pids[0], 17);
+	cr_expect_eq(options.capture.pids[1], 42);
+	cr_assert_eq(options.capture.nr_comms, 2);
+	cr_expect_str_eq(options.capture.comms[0], "py*");
+	cr_expect_str_eq(options.capture.comms[1], "cc1");
+	cr_assert_eq(options.capture.nr_workers, 2);
+	cr_expect_str_eq(options.capture.workers[0], "*policy*");
+	cr_expect_str_eq(options.capture.workers[1], "a_b");
 	cr_expect_eq(options.by, PROFILE_BY_TASK);
-	cr_expect(options.no_subprocesses);
-	cr_expect_eq(options.hz, 997);
+	cr_expect(options.capture.no_subprocesses);
+	cr_expect_eq(options.capture.session.hz, 997);
 	cr_expect_eq(options.duration_ns, 90 * SECOND);
-	cr_expect_eq(options.clock, SAMPLER_CLOCK_TIMER);
+	cr_expect_eq(options.capture.session.clock, SESSION_CLOCK_TIMER);
 	options_fini(&record_flags, &options);
 
 	parse_good(&line, "--pod ml/a* --container 4f --pod=b -p 7", &options);
-	cr_assert(options.containers.nr_pods == 2 && options.containers.nr_ids == 1);
-	cr_expect_str_eq(options.containers.pods[0], "ml/a*");
-	cr_expect_str_eq(options.containers.pods[1], "b");
-	cr_expect_str_eq(options.containers.ids[0], "4f");
-	cr_expect_eq(options.nr_pids, 1);
+	cr_assert(options.capture.containers.nr_pods == 2 &&
+		  options.capture.containers.nr_ids == 1);
+	cr_expect_str_eq(options.capture.containers.pods[0], "ml/a*");
+	cr_expect_str_eq(options.capture.containers.pods[1], "b");
+	cr_expect_str_eq(options.capture.containers.ids[0], "4f");
+	cr_expect_eq(options.capture.nr_pids, 1);
 	options_fini(&record_flags, &options);
 
 	parse_good(&line,
 		   "--event cycles --clock perf --native --threads --split process -v "
 		   "--stats s.json --host-root /",
 		   &options);
-	cr_expect_eq(options.event, RECORD_EVENT_CYCLES);
-	cr_expect_eq(options.clock, SAMPLER_CLOCK_PERF);
+	cr_expect(options.capture.session.cycles);
+	cr_expect_eq(options.capture.session.clock, SESSION_CLOCK_PERF);
 	cr_expect(options.native && options.threads && options.verbose);
 	cr_expect_eq(options.split, RECORD_SPLIT_PROCESS);
 	cr_expect_str_eq(options.stats_path, "s.json");
-	cr_expect_str_eq(options.host_root, "/");
+	cr_expect_str_eq(options.capture.host_root, "/");
 	options_fini(&record_flags, &options);
 }
 
@@ -150,7 +151,8 @@ Test(options, ways_to_give_a_value)
 		struct line line;
 
 		parse_good(&line, lines[i], &options);
-		cr_expect_eq(options.hz, 250, "%s: %u", lines[i], options.hz);
+		cr_expect_eq(options.capture.session.hz, 250, "%s: %u", lines[i],
+			     options.capture.session.hz);
 		options_fini(&record_flags, &options);
 	}
 }
@@ -161,10 +163,10 @@ Test(options, several_pids_in_one_value)
 	struct line line;
 
 	parse_good(&line, "-p 3,2,3 -p 1", &options);
-	cr_assert_eq(options.nr_pids, 3);
-	cr_expect_eq(options.pids[0], 3);
-	cr_expect_eq(options.pids[1], 2);
-	cr_expect_eq(options.pids[2], 1);
+	cr_assert_eq(options.capture.nr_pids, 3);
+	cr_expect_eq(options.capture.pids[0], 3);
+	cr_expect_eq(options.capture.pids[1], 2);
+	cr_expect_eq(options.capture.pids[2], 1);
 	options_fini(&record_flags, &options);
 }
 
@@ -179,7 +181,7 @@ Test(options, command)
 	cr_expect_str_eq(options.command[1], "-F");
 	cr_expect_str_eq(options.command[3], "--help");
 	cr_expect_null(options.command[4]);
-	cr_expect_eq(options.hz, 49);
+	cr_expect_eq(options.capture.session.hz, 49);
 	options_fini(&record_flags, &options);
 }
 
@@ -418,18 +420,18 @@ Test(options, environment)
 	setenv("BPFPROF_TEST_LATE_NAMES", "2", 1);
 	setenv("BPFPROF_SERVICE_HOST", "10.0.0.1", 1); /* what Kubernetes sets for a service */
 	parse_good(&line, "", &options);
-	cr_expect_eq(options.hz, 250);
+	cr_expect_eq(options.capture.session.hz, 250);
 	cr_expect_eq(options.duration_ns, 300 * SECOND);
-	cr_assert_eq(options.nr_pids, 2);
-	cr_expect_eq(options.pids[1], 7);
+	cr_assert_eq(options.capture.nr_pids, 2);
+	cr_expect_eq(options.capture.pids[1], 7);
 	cr_assert_eq(options.nr_outputs, 2);
 	cr_expect_str_eq(options.outputs[1].path, "b.raw");
-	cr_expect(options.no_subprocesses);
+	cr_expect(options.capture.no_subprocesses);
 	cr_expect_not(options.native || options.threads);
-	cr_expect_str_eq(options.host_root, "/");
-	cr_expect_eq(options.test_ring_bytes, 65536);
-	cr_expect_eq(options.test_row_slots, 1024);
-	cr_expect_eq(options.test_waiter_places, 1);
+	cr_expect_str_eq(options.capture.host_root, "/");
+	cr_expect_eq(options.capture.session.ring_bytes, 65536);
+	cr_expect_eq(options.capture.session.nr_rows, 1024);
+	cr_expect_eq(options.capture.session.waiter_places, 1);
 	cr_expect_eq(options.test_late_names, 2);
 	options_fini(&record_flags, &options);
 }
@@ -461,13 +463,13 @@ Test(options, command_line_beats_environment)
 	setenv("BPFPROF_WORKER", "x", 1);
 	setenv("BPFPROF_STEPS", "1:2", 1);
 	parse_good(&line, "-r 49 --steps 3:5", &options);
-	cr_expect_eq(options.steps.start, 3);
-	cr_expect_eq(options.steps.stop, 5);
-	cr_expect_eq(options.steps.kind, STEPS_EITHER);
+	cr_expect_eq(options.capture.steps.start, 3);
+	cr_expect_eq(options.capture.steps.stop, 5);
+	cr_expect_eq(options.capture.steps.kind, STEPS_EITHER);
 	options_fini(&record_flags, &options);
 	parse_good(&line, "-r 49 --steps windows:3:5", &options);
-	cr_expect_eq(options.steps.stop, 5);
-	cr_expect_eq(options.steps.kind, STEPS_WINDOWS);
+	cr_expect_eq(options.capture.steps.stop, 5);
+	cr_expect_eq(options.capture.steps.kind, STEPS_WINDOWS);
 	options_fini(&record_flags, &options);
 	unsetenv("BPFPROF_STEPS");
 
@@ -475,15 +477,15 @@ Test(options, command_line_beats_environment)
 	setenv("BPFPROF_OUTPUT", "a.html", 1);
 	setenv("BPFPROF_WORKER", " a b , , c\t", 1);
 	parse_good(&line, "-r 49 -p 9 -o b.html --by process", &options);
-	cr_expect_eq(options.hz, 49);
-	cr_assert_eq(options.nr_pids, 1);
-	cr_expect_eq(options.pids[0], 9);
+	cr_expect_eq(options.capture.session.hz, 49);
+	cr_assert_eq(options.capture.nr_pids, 1);
+	cr_expect_eq(options.capture.pids[0], 9);
 	cr_assert_eq(options.nr_outputs, 1);
 	cr_expect_str_eq(options.outputs[0].path, "b.html");
-	cr_assert_eq(options.nr_workers, 2);
+	cr_assert_eq(options.capture.nr_workers, 2);
 	cr_expect_eq(options.by, PROFILE_BY_PROCESS);
-	cr_expect_str_eq(options.workers[0], "a b");
-	cr_expect_str_eq(options.workers[1], "c");
+	cr_expect_str_eq(options.capture.workers[0], "a b");
+	cr_expect_str_eq(options.capture.workers[1], "c");
 	options_fini(&record_flags, &options);
 }
 
@@ -647,8 +649,8 @@ Test(options, top)
 	line_split(&line, "");
 	cr_assert_eq(options_parse(&top_flags, &options, NULL, line.argc, line.argv, &error),
 		     OPTIONS_RUN);
-	cr_expect(options.delay_ns == SECOND && !options.once && !options.record.nr_pids &&
-		  options.record.hz == 99);
+	cr_expect(options.delay_ns == SECOND && !options.once && !options.capture.nr_pids &&
+		  options.capture.session.hz == 99);
 	options_fini(&top_flags, &options);
 
 	setenv("BPFPROF_DELAY", "7", 1);
@@ -656,15 +658,15 @@ Test(options, top)
 	cr_assert_eq(options_parse(&top_flags, &options, NULL, line.argc, line.argv, &error),
 		     OPTIONS_RUN);
 	cr_expect(options.delay_ns == SECOND * 5 / 2 && options.once);
-	cr_expect(options.record.nr_pids == 2 && options.record.pids[1] == 18);
-	cr_expect(options.record.native && options.record.gil && options.record.no_subprocesses &&
-		  options.record.hz == 50);
+	cr_expect(options.capture.nr_pids == 2 && options.capture.pids[1] == 18);
+	cr_expect(options.native && options.capture.gil && options.capture.no_subprocesses &&
+		  options.capture.session.hz == 50);
 	options_fini(&top_flags, &options);
 	line_split(&line, "--comm py* --worker x");
 	cr_assert_eq(options_parse(&top_flags, &options, NULL, line.argc, line.argv, &error),
 		     OPTIONS_RUN);
-	cr_expect(options.delay_ns == 7 * SECOND && options.record.nr_comms == 1 &&
-		  options.record.nr_workers == 1);
+	cr_expect(options.delay_ns == 7 * SECOND && options.capture.nr_comms == 1 &&
+		  options.capture.nr_workers == 1);
 	options_fini(&top_flags, &options);
 	unsetenv("BPFPROF_DELAY");
 

@@ -124,24 +124,24 @@ int dump_burst(struct dump *dump, const struct dump_burst_options *options)
 {
 	__cleanup(free_mem) pid_t *pids = calloc(dump->nr_processes + 1, sizeof(*pids));
 	struct burst burst = { .dump = dump };
-	struct sampler_options sampler_options = { .hz = BURST_HZ,
-						   .pids = pids,
-						   .no_subprocesses = true,
-						   .host_root = options->host_root,
-						   .small = options->small,
-						   .test_ring_bytes = options->small
-									      ? RING_BYTES / 4
-									      : RING_BYTES,
-						   .test_row_slots = DUMP_ROW_SLOTS };
+	struct capture_options capture = {
+		.session = { .hz = BURST_HZ,
+			     .small = options->small,
+			     .ring_bytes = options->small ? RING_BYTES / 4 : RING_BYTES,
+			     .nr_rows = DUMP_ROW_SLOTS },
+		.pids = pids,
+		.no_subprocesses = true,
+		.host_root = options->host_root,
+	};
 	struct sampler sampler;
 	int status;
 
 	if (!pids)
 		return EXIT_FAILED;
-	sampler_options.nr_pids = running_collect(dump, pids, &burst.nr_waiting);
-	if (!sampler_options.nr_pids)
+	capture.nr_pids = running_collect(dump, pids, &burst.nr_waiting);
+	if (!capture.nr_pids)
 		return EXIT_DONE;
-	status = sampler_open(&sampler, &sampler_options);
+	status = sampler_open(&sampler, &capture);
 	sampler_observe(&sampler, on_event, &burst);
 	if (!status)
 		status = sampler_start(&sampler);

@@ -56,17 +56,6 @@
 #define SHORT_SLICE_NS 100000ULL
 #define MESSAGE_MAX 4096
 
-/* Is the clock there for gaps only? */
-static bool gaps_alone(const struct sampler_options *options)
-{
-	return options->gaps_alone || (options->gpu_waits && options->waits == SESSION_OFF_CPU);
-}
-
-static bool has_clock(const struct sampler_options *options)
-{
-	return !options->iterators && (options->waits != SESSION_OFF_CPU || gaps_alone(options));
-}
-
 static void on_sample(struct sampler *sampler, const struct sample_view *view)
 {
 	struct aggregate_input input;
@@ -89,7 +78,7 @@ static void on_sample(struct sampler *sampler, const struct sample_view *view)
 		event.kind = EVENT_GAP;
 		sampler_emit(sampler, &event);
 	}
-	if (gaps_alone(sampler->options) && !(view->sample->flags & BPFPROF_SAMPLE_WAIT))
+	if (sampler->session.options.gaps_alone && !(view->sample->flags & BPFPROF_SAMPLE_WAIT))
 		return;
 	if (sampler->options->gil && !(view->sample->python_flags & BPFPROF_PYTHON_GIL_HELD)) {
 		sampler->nr_gil_unknown += view->sample->nr_python &&
@@ -131,7 +120,7 @@ static void on_event(void *arg, const struct event *event)
 	case EVENT_TITLE:
 		if (sampler->steps)
 			worker_steps_title(sampler->steps, event->title, event->process);
-		if (sampler->steps && !sampler->options->gpu_trace)
+		if (sampler->steps && !sampler->session.options.gpu_trace)
 			return;
 		break;
 	default:
@@ -181,26 +170,28 @@ static void on_unknown_python(void *arg, const char *path, uint32_t version)
 		log_warn("%s: a Python of unknown version: native frames only", path);
 }
 
-static int choose_clock(const struct sampler_options *options, enum session_clock *ret)
+/* Leaves perf or timer in place of auto. An exit status. */
+static int choose_clock(struct session_options *session)
 {
+	enum session_clock asked = session->clock;
 	int err;
 
-	*ret = SESSION_CLOCK_TIMER;
-	if (options->clock == SAMPLER_CLOCK_TIMER && !options->cycles)
+	session->clock = SESSION_CLOCK_TIMER;
+	if (!session->no_clock && asked == SESSION_CLOCK_TIMER && !session->cycles)
 		return EXIT_DONE;
-	err = clock_probe_perf(options->cycles);
+	err = session->no_clock ? 0 : clock_probe_perf(session->cycles);
 	if (!err) {
-		*ret = SESSION_CLOCK_PERF;
+		session->clock = SESSION_CLOCK_PERF;
 		return EXIT_DONE;
 	}
-	if (options->cycles) {
+	if (session->cycles) {
 		log_error("--event cycles: %s; use the default, --event cpu-clock",
 			  err == -ENOENT || err == -EOPNOTSUPP
 				  ? "this machine has no hardware cycle counter"
 				  : strerror(-err));
 		return EXIT_PRIVILEGE;
 	}
-	if (options->clock == SAMPLER_CLOCK_PERF) {
+	if (asked == SESSION_CLOCK_PERF) {
 		log_error("--clock perf: perf_event_open is refused (%s): sysctl -w "
 			  "kernel.perf_event_paranoid=2, or use --clock timer",
 			  strerror(-err));
@@ -247,42 +238,13 @@ static void ask_short_slice(void)
 		log_debug("no short slice: %s", strerror(errno));
 }
 
-static int open_session(struct sampler *sampler, enum session_clock clock)
+static int open_session(struct sampler *sampler, const struct session_options *session)
 {
-	const struct sampler_options *options = sampler->options;
-	struct session_options session = {
-		.hz = options->hz,
-		.clock = clock,
-		.cycles = options->cycles,
-		.filter = options->explicit_targets || ((options->nr_pids || options->child) &&
-							!options->nr_comms && !options->nr_workers),
-		.follow = options->follow ||
-			  ((options->nr_pids || options->child) && !options->no_subprocesses),
-		.ring_bytes = options->test_ring_bytes,
-		.nr_rows = options->test_row_slots,
-		.small = options->small,
-		.waiter_places = options->test_waiter_places,
-		.titles = options->steps || options->titles || options->gpu_trace,
-		.gpu = options->gpu,
-		.gpu_trace = options->gpu_trace,
-		.gpu_tensors = options->gpu_tensors,
-		.gpu_gc = options->gpu_gc,
-		.gpu_waits = options->gpu_waits,
-		.gpu_windows = options->step_windows,
-		.threads = options->threads,
-		.no_clock = !has_clock(options),
-		.gaps_alone = gaps_alone(options),
-		.fork_wakes = options->fork_wakes,
-		.call_keys = options->call_keys,
-		.waits = options->waits,
-		.wakers = options->wakers,
-		.iterators = options->iterators,
-	};
 	__cleanup(buf_fini) struct buf message = { .max = MESSAGE_MAX };
 	int err;
 
-	err = session_open(&sampler->session, &session);
-	if (!err && options->wakers && !session_tells_interrupts(&sampler->session)) {
+	err = session_open(&sampler->session, session);
+	if (!err && session->wakers && !session_tells_interrupts(&sampler->session)) {
 		log_error("--waker: threads cannot be told from interrupts, since the kernel's "
 			  "symbols are not to be seen in /proc/kallsyms: CAP_SYSLOG is needed, and "
 			  "kernel.kptr_restrict below 2");
@@ -349,7 +311,7 @@ static int setup_tables(struct sampler *sampler)
 	sampler->walker.pythons = sampler->pythons;
 	sampler->walker.python_maps = sampler->python_maps;
 	err = walker_init(&sampler->walker);
-	return err || sampler->options->iterators
+	return err || sampler->session.options.iterators
 		       ? err
 		       : stream_new(&sampler->stream, &sampler->session, &sampler->walker,
 				    sampler->codes, on_event, sampler);
@@ -440,7 +402,7 @@ int sampler_targets_add(struct sampler *sampler, const pid_t *pids, size_t nr_pi
 
 static int setup_targets(struct sampler *sampler)
 {
-	const struct sampler_options *options = sampler->options;
+	const struct capture_options *options = sampler->options;
 	struct parents none = { 0 };
 	struct target target;
 	uint32_t child;
@@ -470,7 +432,7 @@ static int setup_targets(struct sampler *sampler)
 static void learn_processes(struct sampler *sampler)
 {
 	/* Without samples nobody tells of the others later. */
-	uint64_t limit_ns = sampler->options->gpu ? LEARN_ALL_NS : LEARN_NS;
+	uint64_t limit_ns = sampler->session.options.gpu ? LEARN_ALL_NS : LEARN_NS;
 	uint64_t start_ns = time_monotonic_ns(), now_ns = start_ns;
 	struct parents all = { 0 };
 	pid_t pid;
@@ -486,7 +448,7 @@ static void learn_processes(struct sampler *sampler)
 		if (!sampler->session.options.filter || session_is_target(&sampler->session, pid))
 			err = walker_learn(&sampler->walker, (uint32_t)pid, now_ns, NULL);
 		/* One that is about to map something keeps us waiting: asked once more. */
-		if (err == -ETIMEDOUT && sampler->options->gpu)
+		if (err == -ETIMEDOUT && sampler->session.options.gpu)
 			walker_learn(&sampler->walker, (uint32_t)pid, now_ns, NULL);
 		err = 0;
 		now_ns = time_monotonic_ns();
@@ -544,30 +506,30 @@ int sampler_check_targets(const pid_t *pids, size_t nr)
 	return EXIT_DONE;
 }
 
-int sampler_open(struct sampler *sampler, const struct sampler_options *options)
+int sampler_open(struct sampler *sampler, const struct capture_options *options)
 {
-	enum session_clock clock = SESSION_CLOCK_PERF;
+	struct session_options session = capture_session_options(options);
 	int status, err;
 
 	*sampler = (struct sampler){ .options = options };
 	raise_file_limit();
 	ask_short_slice();
-	status = has_clock(options) ? choose_clock(options, &clock) : EXIT_DONE;
+	status = choose_clock(&session);
 	if (!status)
-		status = open_session(sampler, clock);
+		status = open_session(sampler, &session);
 	if (status)
 		return status;
 	err = setup_tables(sampler);
-	if (!err && options->wakers)
+	if (!err && options->session.wakers)
 		err = wakers_new(&sampler->wakers);
-	if (!err && options->steps)
+	if (!err && options->steps.stop)
 		err = worker_steps_new(&sampler->steps, sampler);
-	if (!err && options->step_windows && !options->gpu)
+	if (!err && options->session.gpu_windows && !options->session.gpu)
 		err = gpu_probes_new(&sampler->windows, &sampler->session, sampler->images,
 				     sampler->runner);
 	if (!err && sampler->windows)
 		worker_steps_windows(sampler->steps, sampler->windows);
-	if (!err && options->nr_workers && !options->steps)
+	if (!err && options->nr_workers && !options->steps.stop)
 		err = workers_new(&sampler->workers, options->workers, options->nr_workers);
 	return err ? cannot_start(err) : EXIT_DONE;
 }
@@ -585,9 +547,9 @@ int sampler_start(struct sampler *sampler)
 		target_program_note(sampler);
 	if (!err && sampler->steps)
 		worker_steps_poll(sampler->steps);
-	if (!err && sampler->options->waits != SESSION_NO_WAITS)
+	if (!err && sampler->session.options.waits != SESSION_NO_WAITS)
 		err = sampler_waits_start(sampler);
-	if (!err && has_clock(sampler->options))
+	if (!err && !sampler->session.options.no_clock)
 		err = clock_start(&sampler->clock, &sampler->session);
 	if (err)
 		return cannot_start(err);
@@ -623,7 +585,7 @@ int sampler_run(struct sampler *sampler)
 
 bool sampler_targets_gone(const struct sampler *sampler)
 {
-	const struct sampler_options *options = sampler->options;
+	const struct capture_options *options = sampler->options;
 	size_t i;
 
 	if (!options->nr_pids || options->nr_comms || options->nr_workers || options->child)

@@ -17,6 +17,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "capture/capture_options.h"
 #include "kernel/event.h"
 #include "kernel/session.h"
 #include "kernel/walk.h"
@@ -27,7 +28,6 @@ struct bpfprof_task_state;
 struct clock;
 struct codes;
 struct container;
-struct container_filter;
 struct containers;
 struct deadline_runner;
 struct dump;
@@ -41,7 +41,6 @@ struct pythons;
 struct remote_child;
 struct run_stats;
 struct stats_reasons;
-struct steps_range;
 struct stream;
 struct tables;
 struct thread_rest;
@@ -52,48 +51,6 @@ struct worker_steps;
 struct workers;
 
 #define SAMPLER_GROUP 1U /* of session_target_add(): the options' own pids */
-
-enum sampler_clock { SAMPLER_CLOCK_AUTO, SAMPLER_CLOCK_PERF, SAMPLER_CLOCK_TIMER };
-
-/* Borrowed by the sampler for as long as it is open. */
-struct sampler_options {
-	uint32_t hz;
-	enum sampler_clock clock;
-	bool cycles; /* hardware event instead of the CPU clock */
-	const pid_t
-		*pids; /* with pids or a child, and no comms or workers, nothing else is sampled */
-	size_t nr_pids;
-	char *const *comms; /* fnmatch(3) patterns; samples of other processes are passed over */
-	size_t nr_comms;
-	const struct container_filter *containers; /* NULL: wherever they live */
-	char *const *workers; /* --worker: patterns of ray/worker_match.h, the same */
-	size_t nr_workers;
-	bool step_windows; /* with steps: those of cudaProfilerStart, too */
-	const struct steps_range *steps; /* --steps: only of workers, and of these calls; or NULL */
-	bool titles; /* what Ray workers do is told as it changes, to observers */
-	bool tell_workers; /* say on standard error which were found */
-	pid_t child; /* one more process, 0 = none */
-	bool no_subprocesses; /* children of pids and of the child do not count */
-	bool explicit_targets; /* nothing but what sampler_targets_add() is told of, and pids */
-	bool follow; /* children of what sampler_targets_add() is told later do count */
-	bool gil; /* only samples whose thread held Python's GIL */
-	const char *host_root; /* or NULL */
-	size_t codes_bytes; /* for what is known of Python code; 0: the default */
-	bool small; /* as of struct session_options */
-	uint32_t test_ring_bytes, test_row_slots, test_waiter_places; /* 0: the defaults */
-	bool gpu; /* hooked calls, too: what gpu_probes.h needs is loaded */
-	bool gpu_trace; /* and each call is told by itself, as are titles */
-	bool gpu_tensors; /* and what PyTorch hands out for tensors */
-	bool gpu_gc; /* and Python's garbage collections */
-	bool gpu_waits; /* and what tells when collectives are complete */
-	bool fork_wakes; /* forks of targets are told at once */
-	bool threads; /* stacks of threads that sleep can be read (threads/thread_read.h) */
-	bool gaps_alone; /* with gpu_waits: no samples but those of gaps */
-	uint32_t call_keys; /* of gpu, as of struct session_options */
-	bool iterators; /* nothing is sampled: not to be started; quicker to open */
-	enum session_waits waits; /* time off a CPU instead of time on it, or both */
-	bool wakers; /* with them: who ends them */
-};
 
 #define SAMPLER_MAX_OBSERVERS 4
 
@@ -114,7 +71,7 @@ struct sampler_ranks_stats {
 };
 
 struct sampler {
-	const struct sampler_options *options;
+	const struct capture_options *options;
 	struct sampler_observer observers[SAMPLER_MAX_OBSERVERS];
 	size_t nr_observers;
 	struct session session;
@@ -140,7 +97,7 @@ struct sampler {
 	struct clock *clock;
 	struct workers *workers; /* NULL without --worker, and with --steps */
 	struct worker_steps *steps; /* NULL without --steps */
-	struct gpu_probes *windows; /* NULL without step_windows, and with gpu, which has its own */
+	struct gpu_probes *windows; /* NULL without gpu_windows, and with gpu, which has its own */
 	struct waits *waits; /* NULL without waits, */
 	struct remote_child *remote; /* while stacks are read */
 	struct wakers *wakers; /* NULL if not asked for */
@@ -159,7 +116,7 @@ int sampler_check(void);
 int sampler_check_targets(const pid_t *pids, size_t nr);
 
 /* Loads everything. sampler_close() is due whatever this returns. */
-int sampler_open(struct sampler *sampler, const struct sampler_options *options);
+int sampler_open(struct sampler *sampler, const struct capture_options *options);
 /*
  * Between sampler_open() and sampler_start(). The kinds of events (kernel/event.h) follow from the
  * options: EVENT_SAMPLE is a sample that was asked for, titles come without --steps or with
@@ -195,7 +152,7 @@ void sampler_let_go(struct sampler *sampler);
 void sampler_close(struct sampler *sampler);
 
 /* sampler_input.c: is it a name that --comm means? */
-bool sampler_comm_matches(const struct sampler_options *options, const char comm[BPFPROF_COMM_LEN]);
+bool sampler_comm_matches(const struct capture_options *options, const char comm[BPFPROF_COMM_LEN]);
 /* What is known of a sample for who takes it. False: it was not asked for. */
 bool sampler_input(struct sampler *sampler, const struct sample_view *view,
 		   struct aggregate_input *ret);

@@ -14,7 +14,7 @@
 #include "proc/processes.h"
 #include "profile/aggregate.h"
 
-bool sampler_comm_matches(const struct sampler_options *options, const char comm[BPFPROF_COMM_LEN])
+bool sampler_comm_matches(const struct capture_options *options, const char comm[BPFPROF_COMM_LEN])
 {
 	char name[BPFPROF_COMM_LEN + 1] = { 0 };
 	size_t i;
@@ -32,14 +32,14 @@ bool sampler_comm_matches(const struct sampler_options *options, const char comm
  */
 static bool is_wanted(struct sampler *sampler, const struct aggregate_input *input)
 {
-	const struct sampler_options *options = sampler->options;
+	const struct capture_options *options = sampler->options;
 	const struct bpfprof_sample *sample = input->sample;
 
-	if (options->containers && !container_filter_matches(options->containers, input->container))
+	if (!container_filter_matches(&options->containers, input->container))
 		return false;
 	/* With steps the kernel has left out the calls that are in none. */
 	if (sampler->steps && sample->flags & BPFPROF_SAMPLE_CALL)
-		return options->explicit_targets ||
+		return sampler->session.options.filter ||
 		       worker_steps_know(sampler->steps, &sample->task);
 	if (sampler->steps)
 		return worker_steps_want(sampler->steps, sample);

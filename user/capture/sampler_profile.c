@@ -35,10 +35,10 @@ int sampler_profile(struct sampler *sampler, const struct aggregate *aggregate, 
 	sampler->cut_map_reported |= cut_map[0] != '\0';
 	host_name(host);
 	ret->host = strtab_add(ret->strings, host);
-	ret->hz = sampler->options->hz;
-	if (sampler->options->waits == SESSION_WALL)
+	ret->hz = sampler->options->session.hz;
+	if (sampler->options->session.waits == SESSION_WALL)
 		ret->time = PROFILE_TIME_WALL;
-	else if (sampler->options->waits == SESSION_OFF_CPU)
+	else if (sampler->options->session.waits == SESSION_OFF_CPU)
 		ret->time = PROFILE_TIME_OFF_CPU;
 	return 0;
 }

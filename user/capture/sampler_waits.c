@@ -62,7 +62,7 @@ struct cutting {
 
 int sampler_waits_start(struct sampler *sampler)
 {
-	return waits_start(&sampler->waits, &sampler->session, sampler->options->hz);
+	return waits_start(&sampler->waits, &sampler->session, sampler->session.options.hz);
 }
 
 static void sample_begin(struct bpfprof_sample *sample, const struct bpfprof_task_id *task,
@@ -91,7 +91,7 @@ static void rest_fill(const struct sampler *sampler, const struct bpfprof_waiter
 		      uint64_t at_ns, struct thread_rest *ret)
 {
 	uint64_t since_ns = waits_open_since_ns(sampler->waits, waiter);
-	bool wall = sampler->options->waits == SESSION_WALL;
+	bool wall = sampler->session.options.waits == SESSION_WALL;
 
 	*ret = (struct thread_rest){ .wait_ns = waiter->owed_ns, .since_ns = since_ns };
 	if (wall)

@@ -156,7 +156,7 @@ static struct worker *worker_add(struct worker_steps *all, const struct bpfprof_
 	worker->name = name;
 	worker->task = *task;
 	worker->pattern = pattern;
-	worker->windows = all->sampler->options->steps->kind == STEPS_WINDOWS;
+	worker->windows = all->sampler->options->steps.kind == STEPS_WINDOWS;
 	if (all->probes) /* from now on its windows are told */
 		gpu_probes_report_windows(all->probes, task->pid, task->start_ns, true);
 	return worker;
@@ -175,15 +175,15 @@ static void worker_tell(const struct worker_steps *all, const struct worker *wor
 /* Does it live where --pod and --container say? Told of once, if so. */
 static bool worker_is_asked_for(struct worker_steps *all, struct worker *worker)
 {
-	const struct sampler_options *options = all->sampler->options;
+	const struct capture_options *options = all->sampler->options;
 	struct process *process;
 
 	if (worker->told)
 		return true;
-	if (options->containers && container_filter_is_set(options->containers)) {
+	if (container_filter_is_set(&options->containers)) {
 		process = processes_find(all->sampler->processes, worker->task.pid);
 		if (!process || process->start_ns != worker->task.start_ns ||
-		    !container_filter_matches(options->containers,
+		    !container_filter_matches(&options->containers,
 					      sampler_container(all->sampler, process)))
 			return false;
 	}
@@ -195,7 +195,7 @@ static bool worker_is_asked_for(struct worker_steps *all, struct worker *worker)
 /* How a title and the name that comes with it are judged. */
 static int judge(const struct worker_steps *all, const char *title, bool class_too)
 {
-	const struct sampler_options *options = all->sampler->options;
+	const struct capture_options *options = all->sampler->options;
 	char comm[BPFPROF_COMM_LEN] = { 0 };
 	const struct worker_names names = { .title = title, .comm = comm };
 
@@ -212,7 +212,7 @@ static bool left_out(const struct worker *worker)
 
 static bool is_through(const struct worker_steps *all, const struct worker *worker)
 {
-	return worker->steps.nr_ended >= all->sampler->options->steps->stop - 1;
+	return worker->steps.nr_ended >= all->sampler->options->steps.stop - 1;
 }
 
 static void step_begins(struct worker_steps *all, struct worker *worker, uint64_t ts_ns)
@@ -221,7 +221,7 @@ static void step_begins(struct worker_steps *all, struct worker *worker, uint64_
 
 	if (all->held && !worker->windows)
 		return;
-	steps_begin(&worker->steps, all->sampler->options->steps, ts_ns);
+	steps_begin(&worker->steps, &all->sampler->options->steps, ts_ns);
 	if (all->notify && !worker->windows && worker->steps.nr_windows > before)
 		all->notify(all->notify_arg, &worker->task, true);
 }
@@ -507,7 +507,7 @@ void worker_steps_tell(struct worker_steps *all)
 		if (left_out(worker) || !worker->told)
 			continue;
 		if (nr++ < MAX_REPORTED)
-			worker_tell_end(worker, all->sampler->options->steps);
+			worker_tell_end(worker, &all->sampler->options->steps);
 	}
 	if (nr > MAX_REPORTED || all->nr_forgotten)
 		log_info("and %" PRIu64 " more workers",
@@ -521,7 +521,7 @@ void worker_steps_tell_one(struct worker_steps *all, const struct bpfprof_task_i
 	const struct worker *worker = worker_find(all, task);
 
 	if (worker && worker->told && !left_out(worker))
-		worker_tell_end(worker, all->sampler->options->steps);
+		worker_tell_end(worker, &all->sampler->options->steps);
 }
 
 static void add(struct stats_reasons *dst, const char *name, uint64_t count)

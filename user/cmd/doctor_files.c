@@ -155,7 +155,8 @@ static void file_lines(struct requirements *reqs, struct sampler *sampler,
 
 int doctor_files(struct requirements *reqs, pid_t pid, const char *host_root)
 {
-	struct sampler_options options = { .hz = 99, .iterators = true, .host_root = host_root };
+	struct capture_options options = { .session = { .hz = 99, .iterators = true },
+					   .host_root = host_root };
 	struct sampler *sampler = calloc(1, sizeof(*sampler));
 	struct process *process;
 	uint64_t now_ns = time_monotonic_ns();

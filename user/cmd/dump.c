@@ -47,7 +47,7 @@
 /* One `bpfprof dump`. */
 struct dumping {
 	const struct dump_options *options;
-	struct sampler_options sampler_options;
+	struct capture_options capture;
 	struct sampler sampler;
 	struct remote_child *child;
 	const pid_t *pids; /* that were asked for, as we see them */
@@ -491,7 +491,7 @@ static int run(struct dumping *dumping)
 {
 	int status, err, named;
 
-	status = sampler_open(&dumping->sampler, &dumping->sampler_options);
+	status = sampler_open(&dumping->sampler, &dumping->capture);
 	if (status)
 		return status;
 	deadline_patience(dumping->sampler.runner, READY_MS, ASLEEP_MS);
@@ -520,11 +520,11 @@ static int run(struct dumping *dumping)
 
 int dump_run(const struct dump_options *options)
 {
-	struct dumping dumping = { .options = options,
-				   .sampler_options = { .hz = 1,
-							.host_root = options->host_root,
-							.test_row_slots = DUMP_ROW_SLOTS,
-							.iterators = true } };
+	struct dumping dumping = {
+		.options = options,
+		.capture = { .session = { .hz = 1, .nr_rows = DUMP_ROW_SLOTS, .iterators = true },
+			     .host_root = options->host_root }
+	};
 	int status = sampler_check();
 	size_t i;
 

@@ -67,7 +67,7 @@ static void choose(void *arg, struct gpu_snapshot *picture)
 {
 	const struct gpu_job *job = arg;
 
-	gpu_steps_choose(&job->watch, &job->options->record.steps, picture);
+	gpu_steps_choose(&job->watch, &job->options->record.capture.steps, picture);
 }
 
 static size_t columns_of_stdout(void)
@@ -160,7 +160,7 @@ static int loop(struct gpu_job *job, int signal_fd, struct gpu_screen *screen,
 		sleepers_ms = gap_sampler_run(job->sleepers, now_ns);
 		if (wait_ms > sleepers_ms)
 			wait_ms = sleepers_ms;
-		if (job->options->record.steps.stop && wait_ms > GPU_STEPS_MS)
+		if (job->options->record.capture.steps.stop && wait_ms > GPU_STEPS_MS)
 			wait_ms = GPU_STEPS_MS;
 		say_widened(job);
 		if (now_ns >= tick_ns) {
@@ -292,7 +292,7 @@ static int open_all(struct gpu_job *job)
 		status = EXIT_FAILED;
 	}
 	if (!status)
-		status = sampler_open(&job->sampler, &job->sampler_options);
+		status = sampler_open(&job->sampler, &job->capture);
 	if (!status)
 		sampler_observe(&job->sampler, on_event, job);
 	if (!status)
@@ -305,20 +305,37 @@ static int open_all(struct gpu_job *job)
 	job->watch.arg = job;
 	if (job->scoped)
 		gpu_probes_scope(job->watch.probes, job->sampler.processes);
-	if (job->options->record.nr_workers)
+	if (job->options->record.capture.nr_workers)
 		err = gpu_workers_new(&job->workers, job);
 	if (!err)
-		err = gpu_steps_begin(&job->watch, &job->options->record.steps);
+		err = gpu_steps_begin(&job->watch, &job->options->record.capture.steps);
 	return err ? EXIT_FAILED : EXIT_DONE;
+}
+
+/* Of what the user asked for the sampler chooses steps that are calls; probes choose all else. */
+static void capture_fill(struct gpu_job *job)
+{
+	struct capture_options *capture = &job->capture;
+	struct session_options *session = &capture->session;
+
+	*capture = job->options->record.capture;
+	session->hz = RECORD_HZ_DEFAULT;
+	session->filter = capture->nr_workers;
+	session->follow = capture->nr_workers && !capture->no_subprocesses;
+	session->gpu = true;
+	session->gpu_trace = job->options->record.trace;
+	session->gpu_waits = true;
+	session->gaps_alone = true;
+	session->threads = true;
+	session->fork_wakes = job->scoped; /* the child may have to be hooked */
+	if (!capture->nr_workers || capture->steps.kind == STEPS_WINDOWS)
+		capture->steps.stop = 0;
+	if (!capture->steps.stop)
+		capture->nr_workers = 0;
 }
 
 static int run_with(struct gpu_job *job)
 {
-	const struct record_options *record = &job->options->record;
-	const struct steps_range *calls =
-		record->nr_workers && record->steps.stop && record->steps.kind != STEPS_WINDOWS
-			? &record->steps
-			: NULL;
 	__cleanup(close_fd) int signal_fd = -1;
 	struct sigaction hangup;
 	sigset_t signals;
@@ -337,28 +354,7 @@ static int run_with(struct gpu_job *job)
 		log_error("%s", strerror(errno));
 		return EXIT_FAILED;
 	}
-	job->sampler_options = (struct sampler_options){
-		.hz = RECORD_HZ_DEFAULT,
-		.pids = record->pids,
-		.nr_pids = record->nr_pids,
-		.no_subprocesses = record->no_subprocesses,
-		.explicit_targets = record->nr_workers,
-		.workers = calls ? record->workers : NULL,
-		.nr_workers = calls ? record->nr_workers : 0,
-		.steps = calls,
-		.follow = record->nr_workers && !record->no_subprocesses,
-		.host_root = record->host_root,
-		.gpu = true,
-		.fork_wakes = job->scoped, /* the child may have to be hooked */
-		.threads = true,
-		.gaps_alone = true,
-		.gpu_trace = job->options->record.trace,
-		.gpu_waits = true,
-		.gpu_tensors = record->tensors,
-		.gpu_gc = record->gc,
-		.test_ring_bytes = record->test_ring_bytes,
-		.test_row_slots = record->test_row_slots,
-	};
+	capture_fill(job);
 	status = open_all(job);
 	if (!status)
 		status = run(job, signal_fd);
@@ -381,11 +377,12 @@ int gpu_run(const struct gpu_options *options)
 	if (!status)
 		status = gpu_monitor_check();
 	/* Before there are threads: it forks. */
-	job.scoped = (options->record.nr_pids || options->record.nr_workers) &&
+	job.scoped = (options->record.capture.nr_pids || options->record.capture.nr_workers) &&
 		     uprobe_multi_pids_work() > 0;
 	if (!status)
 		status = gpu_files_check(&job);
 	if (!status)
-		status = sampler_check_targets(options->record.pids, options->record.nr_pids);
+		status = sampler_check_targets(options->record.capture.pids,
+					       options->record.capture.nr_pids);
 	return status ? status : run_with(&job);
 }

@@ -23,7 +23,8 @@ static int expand(struct buf *dst, const struct gpu_job *job, const char *patter
 	char host[HOST_NAME_BYTES];
 	const struct output_names names = {
 		.host = host,
-		.pid = (uint32_t)(record->nr_pids == 1 ? record->pids[0] : getpid()),
+		.pid = (uint32_t)(record->capture.nr_pids == 1 ? record->capture.pids[0]
+							       : getpid()),
 		.time_ns = job->start_wall_ns,
 	};
 
@@ -87,7 +88,7 @@ static int write_all(struct gpu_job *job, const struct gpu_snapshot *picture,
 {
 	const struct record_options *record = &job->options->record;
 	const struct output_options options = { .threads = record->threads,
-						.several = record->nr_pids != 1 };
+						.several = record->capture.nr_pids != 1 };
 	int status = EXIT_DONE, err;
 	size_t i;
 

@@ -25,7 +25,7 @@
 
 static const struct steps_range *range_of(const struct gpu_job *job)
 {
-	const struct steps_range *range = &job->options->record.steps;
+	const struct steps_range *range = &job->options->record.capture.steps;
 
 	return range->stop ? range : NULL;
 }

@@ -52,7 +52,8 @@ void gpu_trace_on_title(struct gpu_job *job, const struct bpfprof_title_event *e
 
 	if (!job->trace || job->trace_closed)
 		return;
-	if (job->options->record.nr_pids && !session_is_target(session, (pid_t)event->task.pid))
+	if (job->options->record.capture.nr_pids &&
+	    !session_is_target(session, (pid_t)event->task.pid))
 		return;
 	titles_judge(session, event, true);
 	gpu_trace_title(job->trace, event);

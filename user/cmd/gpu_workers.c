@@ -143,8 +143,8 @@ int gpu_workers_poll(struct gpu_workers *workers, uint64_t now_ns)
 		return 0;
 	workers->due_ns = now_ns + LOOK_NS;
 	workers->fresh.nr = 0;
-	err = worker_processes_each(sampler->runner, record->workers, record->nr_workers, found,
-				    workers);
+	err = worker_processes_each(sampler->runner, record->capture.workers,
+				    record->capture.nr_workers, found, workers);
 	if (!err && workers->fresh.nr)
 		err = targets_add(workers, workers->fresh.list, workers->fresh.nr, SAMPLER_GROUP);
 	for (i = first; i < workers->nr && !err; i++)
@@ -325,7 +325,7 @@ static void worker_tell(struct gpu_workers *workers, const struct worker *worker
 	__cleanup(buf_fini) struct buf name = { .max = TEXT_BYTES };
 
 	text_add_shown(&name, worker->name);
-	if (workers->job->options->record.steps.stop) {
+	if (workers->job->options->record.capture.steps.stop) {
 		log_warn("worker '%s' pid %d made no GPU call in a step",
 			 name.data ? name.data : "", worker->pid);
 		return;

@@ -69,7 +69,7 @@ static int run_dump(const union any_options *options)
 
 static int run_top(const union any_options *options)
 {
-	set_verbose(options->top.record.verbose);
+	set_verbose(options->top.verbose);
 	return top_run(&options->top);
 }
 

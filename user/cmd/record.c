@@ -114,7 +114,7 @@ static void choose_calls(void *arg, struct gpu_snapshot *picture)
 {
 	const struct recording *rec = arg;
 
-	gpu_steps_choose(&rec->watch, &rec->options->steps, picture);
+	gpu_steps_choose(&rec->watch, &rec->options->capture.steps, picture);
 }
 
 /* In the child: waits until sampling runs, then becomes the command. */
@@ -221,10 +221,11 @@ static void say_gone(const struct recording *rec)
 	const struct record_options *options = rec->options;
 	double seconds = (double)(time_monotonic_ns() - rec->start_mono_ns) / 1e9;
 
-	if (options->nr_pids == 1)
-		log_info("pid %d has exited, after %.1f s", options->pids[0], seconds);
+	if (options->capture.nr_pids == 1)
+		log_info("pid %d has exited, after %.1f s", options->capture.pids[0], seconds);
 	else
-		log_info("all %zu processes have exited, after %.1f s", options->nr_pids, seconds);
+		log_info("all %zu processes have exited, after %.1f s", options->capture.nr_pids,
+			 seconds);
 }
 
 static uint64_t memory_used(const struct recording *rec)
@@ -242,7 +243,7 @@ static void memory_poll(struct recording *rec)
 	if (memory_used(rec) <= rec->memory_max)
 		return;
 	aggregate_freeze(rec->aggregate, AGGREGATE_MIN_BYTES);
-	if (rec->options->gpu)
+	if (rec->options->capture.session.gpu)
 		aggregate_freeze(rec->watch.aggregate, CALLS_MIN_BYTES);
 }
 
@@ -272,7 +273,7 @@ static void loop(struct recording *rec, int signal_fd)
 		    (rec->sampler.steps && worker_steps_through(rec->sampler.steps)))
 			break;
 		now_ns = time_monotonic_ns();
-		if (rec->options->gpu && gpu_monitor_run(&rec->watch, now_ns))
+		if (rec->options->capture.session.gpu && gpu_monitor_run(&rec->watch, now_ns))
 			wait_ms = 0;
 		record_findings_tick(rec->findings, now_ns);
 		if (now_ns >= memory_ns) {
@@ -281,14 +282,15 @@ static void loop(struct recording *rec, int signal_fd)
 		}
 		if (now_ns >= tick_ns) {
 			tick_ns = now_ns + TICK_NS;
-			if (rec->options->gpu)
+			if (rec->options->capture.session.gpu)
 				gpu_monitor_tell_new(&rec->watch);
 			if (sampler_targets_gone(&rec->sampler)) {
 				say_gone(rec);
 				break;
 			}
 		}
-		if (rec->options->gpu && rec->sampler.steps && wait_ms > GPU_STEPS_MS)
+		if (rec->options->capture.session.gpu && rec->sampler.steps &&
+		    wait_ms > GPU_STEPS_MS)
 			wait_ms = GPU_STEPS_MS;
 		if (end_ns > now_ns && (end_ns - now_ns) / 1000000 < (uint64_t)wait_ms)
 			wait_ms = (int)((end_ns - now_ns) / 1000000) + 1;
@@ -309,8 +311,8 @@ static int has_comm(void *arg, pid_t pid, const struct proc_usage *usage)
 	struct search *search = arg;
 	size_t i;
 
-	for (i = 0; i < search->options->nr_comms && !search->found; i++)
-		if (!fnmatch(search->options->comms[i], usage->comm, 0))
+	for (i = 0; i < search->options->capture.nr_comms && !search->found; i++)
+		if (!fnmatch(search->options->capture.comms[i], usage->comm, 0))
 			search->found = pid;
 	return 0;
 }
@@ -322,38 +324,38 @@ static void say_no_name(struct recording *rec)
 	struct search search = { .options = options };
 	struct pids workers = { 0 };
 
-	if (options->nr_comms)
+	if (options->capture.nr_comms)
 		pids_each(has_comm, &search);
-	if (options->nr_workers &&
-	    !worker_processes_find(&workers, rec->sampler.runner, options->workers,
-				   options->nr_workers) &&
+	if (options->capture.nr_workers &&
+	    !worker_processes_find(&workers, rec->sampler.runner, options->capture.workers,
+				   options->capture.nr_workers) &&
 	    workers.nr)
 		search.found = workers.list[0];
 	if (search.found)
 		log_info("what is named so did not run on a CPU in that time%s: bpfprof dump -p %d "
 			 "shows where it waits",
-			 container_filter_is_set(&options->containers)
+			 container_filter_is_set(&options->capture.containers)
 				 ? ", or is elsewhere than was asked for"
 				 : "",
 			 search.found);
 	else
-		log_info("no process matched %s in that time", !options->nr_workers ? "--comm"
-							       : options->nr_comms
-								       ? "--comm or --worker"
-								       : "--worker");
+		log_info("no process matched %s in that time",
+			 !options->capture.nr_workers ? "--comm"
+			 : options->capture.nr_comms  ? "--comm or --worker"
+						      : "--worker");
 	pids_fini(&workers);
 }
 
 /* Nothing ran that was asked for: is there nothing, or does it sleep? */
 static void say_nothing_matched(struct recording *rec)
 {
-	const struct container_filter *filter = &rec->options->containers;
+	const struct container_filter *filter = &rec->options->capture.containers;
 	__cleanup(buf_fini) struct buf text = { .max = MESSAGE_MAX };
 	struct pids found;
 
 	if (rec->sampler.steps && worker_steps_found(rec->sampler.steps))
 		log_info("no sample fell into a step: they were short or waited; -F takes more");
-	else if (rec->options->nr_comms || rec->options->nr_workers)
+	else if (rec->options->capture.nr_comms || rec->options->capture.nr_workers)
 		say_no_name(rec);
 	if (!container_filter_is_set(filter))
 		return;
@@ -386,7 +388,7 @@ static int calls_finish(struct recording *rec, struct gpu_monitor_profile *calls
 /* What threads do that have nothing to do. */
 static int park(struct recording *rec, struct profile *profile)
 {
-	if (rec->options->waits == SESSION_NO_WAITS || rec->options->parked)
+	if (rec->options->capture.session.waits == SESSION_NO_WAITS || rec->options->parked)
 		return 0;
 	return profile_fold_idle_counted(profile, &rec->stats.waits);
 }
@@ -443,11 +445,11 @@ static int calls_open(struct recording *rec)
 	gpu_waits_no_rows(rec->watch.waits, 1);
 	rec->watch.choose = choose_calls;
 	rec->watch.arg = rec;
-	if (rec->sampler_options.step_windows)
+	if (rec->options->capture.session.gpu_windows)
 		worker_steps_windows(steps, rec->watch.probes);
 	if (steps)
 		worker_steps_hold(steps, true);
-	err = gpu_steps_begin(&rec->watch, &rec->options->steps);
+	err = gpu_steps_begin(&rec->watch, &rec->options->capture.steps);
 	if (err)
 		log_error("--steps: %s", strerror(-err));
 	return err ? EXIT_FAILED : EXIT_DONE;
@@ -455,7 +457,7 @@ static int calls_open(struct recording *rec)
 
 static void calls_close(struct recording *rec)
 {
-	if (rec->options->gpu && rec->sampler.steps) {
+	if (rec->options->capture.session.gpu && rec->sampler.steps) {
 		worker_steps_windows(rec->sampler.steps, NULL);
 		worker_steps_notify(rec->sampler.steps, NULL, NULL);
 	}
@@ -484,17 +486,18 @@ static int finish(struct recording *rec)
 	int err = 0, status;
 
 	recording_stats(rec);
-	if (rec->options->gpu) {
+	if (rec->options->capture.session.gpu) {
 		gpu_monitor_tell_new(&rec->watch);
 		err = calls_finish(rec, &calls);
 	}
 	calls_close(rec);
-	if (rec->sampler_options.steps && rec->options->steps.kind != STEPS_CALLS &&
-	    !rec->sampler_options.step_windows && knows_driver(rec))
+	if (rec->options->capture.steps.stop && rec->options->capture.steps.kind != STEPS_CALLS &&
+	    !rec->options->capture.session.gpu_windows && knows_driver(rec))
 		log_warn("windows of the profiler (cudaProfilerStart) are not seen: that takes "
 			 "Linux 6.6 or newer, or CAP_SYS_ADMIN; calls are the steps");
 	sampler_let_go(&rec->sampler);
-	status = profile_finish(rec, rec->options->gpu && !err ? &calls.profile : NULL);
+	status = profile_finish(rec,
+				rec->options->capture.session.gpu && !err ? &calls.profile : NULL);
 	profile_fini(&calls.profile);
 	return err ? EXIT_FAILED : status;
 }
@@ -537,7 +540,7 @@ static int start(struct recording *rec)
 		rec->stats.startup_seconds = self.age_seconds;
 		memory_begin(rec, &self);
 	}
-	if (rec->options->gpu) {
+	if (rec->options->capture.session.gpu) {
 		gpu_monitor_start(&rec->watch);
 		if (rec->sampler.steps) { /* what began before the hooks were there is no step */
 			sampler_run(&rec->sampler);
@@ -559,8 +562,8 @@ static int start(struct recording *rec)
 /* By what only a sample tells of its process. */
 static bool samples_are_chosen(const struct record_options *options)
 {
-	return options->nr_comms || options->nr_workers ||
-	       container_filter_is_set(&options->containers);
+	return options->capture.nr_comms || options->capture.nr_workers ||
+	       container_filter_is_set(&options->capture.containers);
 }
 
 static int run(struct recording *rec, int signal_fd)
@@ -569,20 +572,20 @@ static int run(struct recording *rec, int signal_fd)
 	int status, err;
 
 	err = aggregate_new(&rec->aggregate, rec->options->threads, AGGREGATE_BYTES);
-	if (!err && rec->sampler_options.steps)
+	if (!err && rec->options->capture.steps.stop)
 		aggregate_may_forget(rec->aggregate);
-	if (!err && rec->options->waits != SESSION_NO_WAITS)
+	if (!err && rec->options->capture.session.waits != SESSION_NO_WAITS)
 		err = thread_times_new(&rec->times, rec->aggregate, 0);
 	if (err) {
 		log_error("%s", strerror(-err));
 		return EXIT_FAILED;
 	}
-	status = sampler_open(&rec->sampler, &rec->sampler_options);
+	status = sampler_open(&rec->sampler, &rec->options->capture);
 	sampler_observe(&rec->sampler, on_event, rec);
-	if (!status && rec->options->gpu)
+	if (!status && rec->options->capture.session.gpu)
 		status = calls_open(rec);
 	if (!status && rec->options->findings &&
-	    record_findings_new(&rec->findings, &rec->sampler, rec->options->host_root,
+	    record_findings_new(&rec->findings, &rec->sampler, rec->options->capture.host_root,
 				samples_are_chosen(rec->options), !rec->options->trace)) {
 		log_error("out of memory");
 		status = EXIT_FAILED;
@@ -592,7 +595,7 @@ static int run(struct recording *rec, int signal_fd)
 	if (status)
 		return status;
 	if (isatty(STDERR_FILENO))
-		log_info("sampling at %u Hz%s", rec->options->hz,
+		log_info("sampling at %u Hz%s", rec->options->capture.session.hz,
 			 rec->options->duration_ns ? "" : ", Ctrl-C ends it and writes");
 	loop(rec, signal_fd);
 	rec->end_mono_ns = time_monotonic_ns();
@@ -609,43 +612,20 @@ static int run(struct recording *rec, int signal_fd)
 	return final_status(rec, finish(rec));
 }
 
-static void sampler_options_fill(struct recording *rec)
+/* What recording asks of the sampler beyond the flags. */
+static void capture_complete(struct record_options *options)
 {
-	const struct record_options *options = rec->options;
+	struct capture_options *capture = &options->capture;
+	struct session_options *session = &capture->session;
 
-	rec->sampler_options = (struct sampler_options){
-		.hz = options->hz,
-		.clock = options->clock,
-		.cycles = options->event == RECORD_EVENT_CYCLES,
-		.pids = options->pids,
-		.nr_pids = options->nr_pids,
-		.comms = options->comms,
-		.nr_comms = options->nr_comms,
-		.workers = options->workers,
-		.nr_workers = options->nr_workers,
-		.steps = options->steps.stop ? &options->steps : NULL,
-		.step_windows = options->steps.stop && options->steps.kind != STEPS_CALLS &&
-				gpu_monitor_may_hook(),
-		.tell_workers = true,
-		.titles = options->findings || options->trace,
-		.child = rec->command_pid,
-		.containers = &options->containers,
-		.no_subprocesses = options->no_subprocesses,
-		.gil = options->gil,
-		.gpu = options->gpu,
-		.gpu_tensors = options->tensors,
-		.gpu_gc = options->gc,
-		.gpu_waits = options->gpu,
-		.waits = options->waits,
-		.wakers = options->wakers,
-		.host_root = options->host_root,
-		.test_ring_bytes = options->test_ring_bytes,
-		.test_row_slots = options->test_row_slots,
-		.test_waiter_places = options->test_waiter_places,
-	};
+	capture->tell_workers = true;
+	session->titles = options->findings || options->trace;
+	session->gpu_waits = session->gpu;
+	session->gpu_windows =
+		capture->steps.stop && capture->steps.kind != STEPS_CALLS && gpu_monitor_may_hook();
 }
 
-static int run_with(const struct record_options *options)
+static int run_with(struct record_options *options)
 {
 	struct recording rec = { .options = options,
 				 .memory_max = UINT64_MAX,
@@ -656,7 +636,7 @@ static int run_with(const struct record_options *options)
 	int status;
 
 	hash_table_init(&rec.seen, RECORDING_MAX_SEEN, struct seen_process, key);
-	status = sampler_check_targets(options->pids, options->nr_pids);
+	status = sampler_check_targets(options->capture.pids, options->capture.nr_pids);
 	if (status)
 		return status;
 	sigemptyset(&signals);
@@ -669,7 +649,7 @@ static int run_with(const struct record_options *options)
 		log_error("%s", strerror(errno));
 		return EXIT_FAILED;
 	}
-	sampler_options_fill(&rec);
+	options->capture.child = rec.command_pid;
 	status = run(&rec, signal_fd);
 	teardown(&rec);
 	return status;
@@ -682,9 +662,9 @@ int record_run(const struct record_options *options)
 	int status;
 
 	status = sampler_check();
-	if (!status && options->gpu)
+	if (!status && options->capture.session.gpu)
 		status = gpu_monitor_check();
-	if (!status && options->steps.kind == STEPS_WINDOWS && !gpu_monitor_may_hook()) {
+	if (!status && options->capture.steps.kind == STEPS_WINDOWS && !gpu_monitor_may_hook()) {
 		log_error("--steps windows: they cannot be seen: this kernel lacks uprobe_multi "
 			  "links, and refuses perf's uprobes; remedy: Linux 6.6 or newer, or "
 			  "CAP_SYS_ADMIN");
@@ -692,14 +672,17 @@ int record_run(const struct record_options *options)
 	}
 	if (!status)
 		status = recording_check_outputs(options);
-	if (!status && options->nr_pids && options->containers.nr_pods) {
-		status = pod_processes_resolve(&processes, &options->containers, options->pids,
-					       options->nr_pids, options->host_root);
-		resolved.pids = processes.list;
-		resolved.nr_pids = processes.nr;
+	if (!status && options->capture.nr_pids && options->capture.containers.nr_pods) {
+		status = pod_processes_resolve(&processes, &options->capture.containers,
+					       options->capture.pids, options->capture.nr_pids,
+					       options->capture.host_root);
+		resolved.capture.pids = processes.list;
+		resolved.capture.nr_pids = processes.nr;
 	}
-	if (!status)
+	if (!status) {
+		capture_complete(&resolved);
 		status = run_with(&resolved);
+	}
 	pids_fini(&processes);
 	return status;
 }

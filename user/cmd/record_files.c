@@ -93,7 +93,7 @@ static int check_one(const char *pattern, const struct file_of *of)
 /* Of a recording of one process that process, else our own. */
 static uint32_t pid_of(const struct record_options *options)
 {
-	return (uint32_t)(options->nr_pids == 1 ? options->pids[0] : getpid());
+	return (uint32_t)(options->capture.nr_pids == 1 ? options->capture.pids[0] : getpid());
 }
 
 int recording_check_outputs(const struct record_options *options)
@@ -106,7 +106,7 @@ int recording_check_outputs(const struct record_options *options)
 		of.calls = false;
 		if (check_one(options->outputs[i].path, &of))
 			return EXIT_FAILED;
-		of.calls = options->gpu;
+		of.calls = options->capture.session.gpu;
 		if (of.calls && check_one(options->outputs[i].path, &of))
 			return EXIT_FAILED;
 	}

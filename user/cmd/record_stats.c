@@ -58,8 +58,8 @@ static bool is_asked_for(const struct record_options *options, uint32_t pid)
 {
 	size_t i;
 
-	for (i = 0; i < options->nr_pids; i++)
-		if ((uint32_t)options->pids[i] == pid)
+	for (i = 0; i < options->capture.nr_pids; i++)
+		if ((uint32_t)options->capture.pids[i] == pid)
 			return true;
 	return false;
 }
@@ -105,22 +105,22 @@ static void add_idle_targets(struct recording *rec, struct profile *profile)
 	char cmdline[CMDLINE_MAX];
 	size_t i, k;
 
-	for (i = 0; i < options->nr_pids; i++) {
+	for (i = 0; i < options->capture.nr_pids; i++) {
 		for (k = 0; k < profile->nr_processes; k++)
-			if (profile->processes[k].pid == (uint32_t)options->pids[i])
+			if (profile->processes[k].pid == (uint32_t)options->capture.pids[i])
 				break;
-		if (k < profile->nr_processes || proc_usage_read(&usage, options->pids[i]))
+		if (k < profile->nr_processes || proc_usage_read(&usage, options->capture.pids[i]))
 			continue;
 		if (!vec_fit(profile->processes, profile->nr_processes + 1))
 			return;
 		p = &profile->processes[profile->nr_processes++];
-		*p = (struct profile_process){ .pid = (uint32_t)options->pids[i],
+		*p = (struct profile_process){ .pid = (uint32_t)options->capture.pids[i],
 					       .kernel_pid = rec->sampler.target_pids[i],
 					       .asked_for = true };
 		p->comm = strtab_add(profile->strings, usage.comm);
 		p->title = p->comm;
 		if (!proc_cmdline_read(rec->sampler.runner, cmdline, sizeof(cmdline),
-				       options->pids[i]))
+				       options->capture.pids[i]))
 			p->cmdline = strtab_add(profile->strings, cmdline);
 	}
 }

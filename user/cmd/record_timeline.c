@@ -56,7 +56,7 @@ struct record_timeline {
 /* As of samples: by pid, name or worker; all, where none of these was asked for. */
 static bool is_chosen(const struct record_timeline *timeline, uint32_t pid, const char *title)
 {
-	const struct sampler_options *options = timeline->sampler->options;
+	const struct capture_options *options = timeline->sampler->options;
 	const struct session *session = &timeline->sampler->session;
 	char comm[BPFPROF_COMM_LEN] = { 0 };
 	const struct worker_names names = { .title = title, .comm = comm };
@@ -94,7 +94,7 @@ static const char *label_of(void *arg, const struct task_call *call)
 static void on_call(void *arg, const struct task_call *call)
 {
 	struct record_timeline *timeline = arg;
-	const struct container_filter *filter = &timeline->options->containers;
+	const struct container_filter *filter = &timeline->options->capture.containers;
 	const struct container *container;
 
 	if (!call->chosen) /* decided when it began: a worker that has died is no target any more */
@@ -315,7 +315,7 @@ int record_timeline_write(struct record_timeline *timeline, const char *path,
 
 	host_name(host);
 	lost_fill(timeline, &lost);
-	if (!timeline->options->gil)
+	if (!timeline->options->capture.gil)
 		cpus = task_cpu_list(profile, &made.nr_cpus);
 	made.cpus = cpus;
 	err = output_write_by(path, task_timeline_write, &made);

@@ -37,7 +37,6 @@ struct seen_process {
 struct recording {
 	const struct record_options *options;
 	struct sampler sampler;
-	struct sampler_options sampler_options;
 	struct aggregate *aggregate;
 	struct gpu_monitor watch; /* with --gpu */
 	struct thread_times *times; /* NULL without --wall and --off-cpu */

@@ -43,7 +43,6 @@
 
 struct top {
 	const struct top_options *options;
-	struct sampler_options sampler_options;
 	struct sampler sampler;
 	struct aggregate *aggregate; /* of the interval that runs */
 	struct thread_times *times; /* NULL without --wall */
@@ -102,39 +101,40 @@ static void where_fill(char *dst, size_t cap, const struct container_filter *fil
 /* What is watched, for the first line. */
 static void what_fill(struct top *top)
 {
-	const struct record_options *record = &top->options->record;
+	const struct capture_options *capture = &top->options->capture;
 	char cmdline[128] = "";
 	size_t len;
 
-	if (record->nr_workers)
-		snprintf(top->what, sizeof(top->what), "workers '%s'%s", record->workers[0],
-			 record->nr_workers + record->nr_comms + record->nr_pids > 1 ? " and others"
-										     : "");
-	else if (record->nr_comms)
-		snprintf(top->what, sizeof(top->what), "processes named '%s'%s", record->comms[0],
-			 record->nr_comms + record->nr_pids > 1 ? " and others" : "");
-	else if (record->nr_pids > 1)
-		snprintf(top->what, sizeof(top->what), "%zu processes", record->nr_pids);
-	else if (!record->nr_pids)
+	if (capture->nr_workers)
+		snprintf(top->what, sizeof(top->what), "workers '%s'%s", capture->workers[0],
+			 capture->nr_workers + capture->nr_comms + capture->nr_pids > 1
+				 ? " and others"
+				 : "");
+	else if (capture->nr_comms)
+		snprintf(top->what, sizeof(top->what), "processes named '%s'%s", capture->comms[0],
+			 capture->nr_comms + capture->nr_pids > 1 ? " and others" : "");
+	else if (capture->nr_pids > 1)
+		snprintf(top->what, sizeof(top->what), "%zu processes", capture->nr_pids);
+	else if (!capture->nr_pids)
 		snprintf(top->what, sizeof(top->what), "%s",
-			 container_filter_is_set(&record->containers) ? "everything"
-								      : "the whole machine");
+			 container_filter_is_set(&capture->containers) ? "everything"
+								       : "the whole machine");
 	else if (!proc_cmdline_read(top->sampler.runner, cmdline, sizeof(cmdline),
-				    record->pids[0]) &&
+				    capture->pids[0]) &&
 		 cmdline[0])
-		snprintf(top->what, sizeof(top->what), "pid %d, '%s'", record->pids[0], cmdline);
+		snprintf(top->what, sizeof(top->what), "pid %d, '%s'", capture->pids[0], cmdline);
 	else
-		snprintf(top->what, sizeof(top->what), "pid %d", record->pids[0]);
+		snprintf(top->what, sizeof(top->what), "pid %d", capture->pids[0]);
 	len = strlen(top->what);
-	where_fill(top->what + len, sizeof(top->what) - len, &record->containers);
+	where_fill(top->what + len, sizeof(top->what) - len, &capture->containers);
 }
 
-static bool is_named(const struct record_options *record, uint32_t pid)
+static bool is_named(const struct capture_options *capture, uint32_t pid)
 {
 	size_t i;
 
-	for (i = 0; i < record->nr_pids; i++)
-		if ((uint32_t)record->pids[i] == pid)
+	for (i = 0; i < capture->nr_pids; i++)
+		if ((uint32_t)capture->pids[i] == pid)
 			return true;
 	return false;
 }
@@ -161,21 +161,21 @@ static uint64_t threads_of_machine(void)
 /* Processes that ran in the interval, and the threads of those that are watched. */
 static void count_threads(struct top *top, uint64_t *ret_processes, uint64_t *ret_threads)
 {
-	const struct record_options *record = &top->options->record;
-	bool all = !record->nr_pids && !record->nr_comms && !record->nr_workers &&
-		   !container_filter_is_set(&record->containers);
+	const struct capture_options *capture = &top->options->capture;
+	bool all = !capture->nr_pids && !capture->nr_comms && !capture->nr_workers &&
+		   !container_filter_is_set(&capture->containers);
 	const struct live_process *processes;
 	size_t nr, i, nr_children = 0;
 	uint64_t threads = 0, ran = 0;
 
-	for (i = 0; i < record->nr_pids; i++)
-		threads += threads_of(record->pids[i]);
+	for (i = 0; i < capture->nr_pids; i++)
+		threads += threads_of(capture->pids[i]);
 	processes = live_processes(top->live, &nr);
 	for (i = 0; i < nr; i++) {
 		if (!processes[i].kernel_pid || !processes[i].now.samples)
 			continue;
 		ran++;
-		if (!all && processes[i].pid && !is_named(record, processes[i].pid) &&
+		if (!all && processes[i].pid && !is_named(capture, processes[i].pid) &&
 		    nr_children++ < MAX_CHILDREN)
 			threads += threads_of((pid_t)processes[i].pid);
 	}
@@ -206,27 +206,27 @@ static void lost_fill(struct top *top)
 
 static void dump_pids_fill(struct top *top)
 {
-	const struct record_options *record = &top->options->record;
+	const struct capture_options *capture = &top->options->capture;
 	size_t i;
 
 	buf_reset(&top->dump_pids);
 	buf_add_str(&top->dump_pids, "");
 	if (view_pid(top->view))
 		buf_printf(&top->dump_pids, "-p %u", view_pid(top->view));
-	for (i = 0; !view_pid(top->view) && i < record->nr_pids; i++)
-		buf_printf(&top->dump_pids, "%s-p %d", i ? " " : "", record->pids[i]);
+	for (i = 0; !view_pid(top->view) && i < capture->nr_pids; i++)
+		buf_printf(&top->dump_pids, "%s-p %d", i ? " " : "", capture->pids[i]);
 }
 
 static void message_fill(struct top *top)
 {
-	const struct record_options *record = &top->options->record;
+	const struct capture_options *capture = &top->options->capture;
 
 	buf_reset(&top->message);
 	buf_add_str(&top->message, "");
-	if (top->gone && record->nr_pids == 1)
-		buf_printf(&top->message, "pid %d has exited", record->pids[0]);
+	if (top->gone && capture->nr_pids == 1)
+		buf_printf(&top->message, "pid %d has exited", capture->pids[0]);
 	else if (top->gone)
-		buf_printf(&top->message, "all %zu processes have exited", record->nr_pids);
+		buf_printf(&top->message, "all %zu processes have exited", capture->nr_pids);
 	else if (view_pid(top->view) && kill((pid_t)view_pid(top->view), 0) && errno == ESRCH)
 		buf_printf(&top->message, "pid %u has exited", view_pid(top->view));
 	else if (top->symbolizer.kernel_names_hidden)
@@ -254,12 +254,12 @@ static int page_make(struct top *top, size_t columns, size_t rows, struct page *
 	const struct live_counters *counters = live_counters(top->live);
 	struct view_status status = {
 		.what = top->what,
-		.hz = top->options->record.hz,
+		.hz = top->options->capture.session.hz,
 		.interval_ns = top->interval_ns,
 		.truncated = nr_truncated(counters),
 		.unmerged = counters->unmerged,
 		.dropped = counters->rows_evicted,
-		.gpu = top->options->record.gpu,
+		.gpu = top->options->capture.session.gpu,
 		.wall = top->times,
 		.calls = top->calls.rows,
 		.nr_calls = top->calls.nr_rows,
@@ -312,7 +312,7 @@ static int interval_end(struct top *top, uint64_t now_ns)
 	aggregate_view_get(ended, &view);
 	err = live_feed(top->live, &view, &symbolizer);
 	aggregate_free(ended);
-	if (!err && top->options->record.gpu)
+	if (!err && top->options->capture.session.gpu)
 		err = top_calls_update(&top->calls);
 	top->interval_ns = now_ns - top->start_ns;
 	top->start_ns = now_ns;
@@ -401,7 +401,7 @@ static int wait_ms(const struct top *top, int sampler_ms, uint64_t end_ns)
 
 	if ((uint64_t)sampler_ms < ms)
 		ms = (uint64_t)sampler_ms;
-	return top->sampler_options.nr_pids && ms > LOOK_MS ? LOOK_MS : (int)ms;
+	return top->options->capture.nr_pids && ms > LOOK_MS ? LOOK_MS : (int)ms;
 }
 
 /* One interval: until the delay is over, the user quits or the targets are gone. */
@@ -416,7 +416,7 @@ static int watch(struct top *top, int signal_fd)
 
 	while (!top->quit && !top->gone && time_monotonic_ns() < end_ns && !err) {
 		ms = sampler_run(&top->sampler);
-		if (top->options->record.gpu &&
+		if (top->options->capture.session.gpu &&
 		    gpu_monitor_run(&top->calls.watch, time_monotonic_ns()))
 			ms = 0;
 		poll(fds, nr, wait_ms(top, ms, end_ns));
@@ -457,15 +457,15 @@ static int watch_screen(struct top *top, int signal_fd)
 
 static int run(struct top *top, int signal_fd)
 {
-	const struct record_options *record = &top->options->record;
-	struct view_options view = { .native = record->native };
+	const struct capture_options *capture = &top->options->capture;
+	struct view_options view = { .native = top->options->native };
 	int err;
 
-	view.processes = record->nr_pids != 1;
+	view.processes = capture->nr_pids != 1;
 	err = view_new(&top->view, &view);
 	if (!err)
 		err = live_new(&top->live);
-	if (!err && top->times && !record->parked)
+	if (!err && top->times && !top->options->parked)
 		live_idle(top->live);
 	if (!err && !top->options->once) {
 		err = screen_open();
@@ -498,29 +498,6 @@ static int run(struct top *top, int signal_fd)
 	return EXIT_DONE;
 }
 
-static void sampler_options_fill(struct top *top)
-{
-	const struct record_options *record = &top->options->record;
-
-	top->sampler_options = (struct sampler_options){
-		.hz = record->hz,
-		.clock = record->clock,
-		.pids = record->pids,
-		.nr_pids = record->nr_pids,
-		.comms = record->comms,
-		.nr_comms = record->nr_comms,
-		.containers = &record->containers,
-		.workers = record->workers,
-		.nr_workers = record->nr_workers,
-		.tell_workers = top->options->once, /* else there is a screen */
-		.no_subprocesses = record->no_subprocesses,
-		.gil = record->gil,
-		.gpu = record->gpu,
-		.waits = record->waits,
-		.host_root = record->host_root,
-	};
-}
-
 static void symbolizer_fill(struct top *top)
 {
 	top->symbolizer.images = top->sampler.images;
@@ -532,7 +509,8 @@ static void symbolizer_fill(struct top *top)
 
 static int start(struct top *top, int signal_fd)
 {
-	bool gpu = top->options->record.gpu, wall = top->options->record.waits != SESSION_NO_WAITS;
+	bool gpu = top->options->capture.session.gpu,
+	     wall = top->options->capture.session.waits != SESSION_NO_WAITS;
 	int status;
 
 	if (aggregate_new(&top->aggregate, false, AGGREGATE_BYTES) ||
@@ -540,7 +518,7 @@ static int start(struct top *top, int signal_fd)
 		log_error("out of memory");
 		return EXIT_FAILED;
 	}
-	status = sampler_open(&top->sampler, &top->sampler_options);
+	status = sampler_open(&top->sampler, &top->options->capture);
 	sampler_observe(&top->sampler, on_event, top);
 	if (!status && gpu)
 		status = top_calls_open(&top->calls, &top->sampler);
@@ -576,7 +554,7 @@ static int run_with(const struct top_options *options)
 	__cleanup(close_fd) int signal_fd = -1;
 	int status;
 
-	status = sampler_check_targets(options->record.pids, options->record.nr_pids);
+	status = sampler_check_targets(options->capture.pids, options->capture.nr_pids);
 	if (status)
 		return status;
 	if (!options->once && (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))) {
@@ -593,9 +571,8 @@ static int run_with(const struct top_options *options)
 	buf_init(&top.lost_reasons, MESSAGE_MAX);
 	buf_init(&top.dump_pids, 16 * MESSAGE_MAX);
 	buf_init(&top.message, MESSAGE_MAX);
-	sampler_options_fill(&top);
 	status = start(&top, signal_fd);
-	if (options->record.gpu)
+	if (options->capture.session.gpu)
 		top_calls_close(&top.calls);
 	sampler_close(&top.sampler);
 	thread_times_free(top.times);
@@ -611,19 +588,20 @@ static int run_with(const struct top_options *options)
 
 int top_run(const struct top_options *options)
 {
-	const struct record_options *record = &options->record;
+	const struct capture_options *capture = &options->capture;
 	struct top_options resolved = *options;
 	struct pids processes = { 0 };
 	int status = sampler_check();
 
-	if (!status && record->gpu)
+	if (!status && capture->session.gpu)
 		status = gpu_monitor_check();
-	if (!status && record->nr_pids && record->containers.nr_pods) {
-		status = pod_processes_resolve(&processes, &record->containers, record->pids,
-					       record->nr_pids, record->host_root);
-		resolved.record.pids = processes.list;
-		resolved.record.nr_pids = processes.nr;
+	if (!status && capture->nr_pids && capture->containers.nr_pods) {
+		status = pod_processes_resolve(&processes, &capture->containers, capture->pids,
+					       capture->nr_pids, capture->host_root);
+		resolved.capture.pids = processes.list;
+		resolved.capture.nr_pids = processes.nr;
 	}
+	resolved.capture.tell_workers = options->once; /* else there is a screen */
 	if (!status)
 		status = run_with(&resolved);
 	pids_fini(&processes);

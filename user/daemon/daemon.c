@@ -80,7 +80,7 @@ static int interval_begin(struct daemon *daemon, struct interval *interval, uint
 	else
 		bytes = taken + bytes / 4 < bytes ? bytes - taken : bytes / 4;
 	interval->end_ns = next_boundary(daemon, interval, now_ns);
-	return aggregate_new(&interval->aggregate, daemon->options->record.threads, bytes);
+	return aggregate_new(&interval->aggregate, daemon->options->threads, bytes);
 }
 
 /*
@@ -255,7 +255,7 @@ static void sweep(struct daemon *daemon)
 	};
 	size_t nr = 1 + remote_profile_aggregates(daemon, aggregates + 1);
 
-	if (daemon->options->record.gpu)
+	if (daemon->options->capture.session.gpu)
 		aggregates[nr++] = daemon->calls.watch.aggregate;
 	sampler_sweep(&daemon->sampler, aggregates, nr);
 }
@@ -360,9 +360,9 @@ static void memory_share(struct daemon *daemon)
 		bytes = MEMORY_BYTES + of_cpus;
 	if (daemon->options->push.url)
 		fixed += PUSH_BYTES;
-	if (daemon->options->record.gpu)
+	if (daemon->options->capture.session.gpu)
 		fixed += CALLS_BYTES;
-	if (daemon->options->record.waits)
+	if (daemon->options->capture.session.waits)
 		fixed += WAITS_BYTES;
 	if (bytes < fixed + VARIABLE_MIN_BYTES) {
 		log_warn("--max-memory: it takes at least %llu MiB here",
@@ -372,7 +372,7 @@ static void memory_share(struct daemon *daemon)
 	daemon->aggregate_bytes = (bytes - fixed) / 2;
 	if (daemon->options->token) /* two profiles take a quarter of it each */
 		daemon->aggregate_bytes -= daemon->aggregate_bytes / 3;
-	daemon->sampler_options.codes_bytes = (bytes - fixed) / 4;
+	daemon->options->capture.codes_bytes = (bytes - fixed) / 4;
 }
 
 static int folder_name(struct daemon *daemon)
@@ -474,15 +474,15 @@ static int run(struct daemon *daemon, int signal_fd)
 	struct log_field fields[] = {
 		{ .key = "folder", .text = daemon->output },
 		{ .key = "interval_seconds", .number = daemon->options->interval_seconds },
-		{ .key = "hz", .number = daemon->options->record.hz },
+		{ .key = "hz", .number = daemon->options->capture.session.hz },
 		{ .key = "sets", .number = daemon->totals.sets },
 		{ .key = "stale_removed", .number = daemon->totals.stale_removed }
 	};
 	int status;
 
-	status = sampler_open(&daemon->sampler, &daemon->sampler_options);
+	status = sampler_open(&daemon->sampler, &daemon->options->capture);
 	sampler_observe(&daemon->sampler, on_event, daemon);
-	if (!status && daemon->options->record.gpu)
+	if (!status && daemon->options->capture.session.gpu)
 		status = calls_open(daemon);
 	if (status)
 		return status;
@@ -499,7 +499,7 @@ static int run(struct daemon *daemon, int signal_fd)
 		return EXIT_FAILED;
 	}
 	daemon->last_good_ns = daemon->running.start_ns;
-	if (daemon->options->record.gpu) { /* it hands over what comes meanwhile */
+	if (daemon->options->capture.session.gpu) { /* it hands over what comes meanwhile */
 		gpu_monitor_start(&daemon->calls.watch);
 		gpu_monitor_tell(&daemon->calls.watch);
 	}
@@ -531,7 +531,7 @@ int daemon_run(struct daemon_options *options, struct config *config, int argc, 
 	int status;
 
 	status = sampler_check();
-	if (!status && options->record.gpu)
+	if (!status && options->capture.session.gpu)
 		status = gpu_monitor_check();
 	if (status)
 		return status;
@@ -540,18 +540,9 @@ int daemon_run(struct daemon_options *options, struct config *config, int argc, 
 		log_error("%s", strerror(errno));
 		return EXIT_FAILED;
 	}
-	daemon.sampler_options = (struct sampler_options){
-		.hz = options->record.hz,
-		.clock = options->record.clock,
-		.follow = true, /* pids may be asked for at any time */
-		.host_root = options->record.host_root,
-		.gpu = options->record.gpu,
-		.gpu_tensors = options->record.tensors,
-		.gpu_gc = options->record.gc,
-		.gpu_waits = options->record.gpu,
-		.waits = options->record.waits,
-		.call_keys = CALL_KEYS,
-	};
+	options->capture.session.follow = true; /* pids may be asked for at any time */
+	options->capture.session.gpu_waits = options->capture.session.gpu;
+	options->capture.session.call_keys = CALL_KEYS;
 	memory_share(&daemon);
 	status = push_start(&daemon);
 	if (!status)

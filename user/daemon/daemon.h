@@ -140,7 +140,6 @@ struct daemon {
 	int argc;
 	char *const *argv; /* to be parsed again */
 	struct sampler sampler;
-	struct sampler_options sampler_options;
 	struct store *store;
 	struct interval running;
 	struct interval ended; /* waits for being written; aggregate NULL: none does */

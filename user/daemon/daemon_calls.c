@@ -187,7 +187,7 @@ bool calls_run(struct daemon *daemon, uint64_t now_ns)
 {
 	struct daemon_calls *calls = &daemon->calls;
 
-	if (!daemon->options->record.gpu)
+	if (!daemon->options->capture.session.gpu)
 		return false;
 	if (now_ns >= calls->look_ns) {
 		gpu_monitor_tell_new(&calls->watch);
@@ -264,15 +264,14 @@ void calls_rotate(struct daemon *daemon, struct interval *interval)
 	size_t nr = 0;
 	int err;
 
-	if (!daemon->options->record.gpu)
+	if (!daemon->options->capture.session.gpu)
 		return;
 	err = gpu_snapshot_take_all(&picture, &calls->watch);
 	if (!err)
 		gpu_snapshot_waits(&picture, calls->watch.tally, picture.counts, picture.nr_counts);
 	if (!err)
 		counts = counts_since(calls, &picture, &nr);
-	if (!err &&
-	    (!counts || aggregate_new(&next, daemon->options->record.threads, AGGREGATE_BYTES)))
+	if (!err && (!counts || aggregate_new(&next, daemon->options->threads, AGGREGATE_BYTES)))
 		err = -ENOMEM;
 	if (err) {
 		log_warn("calls of this interval go to the next one: %s", strerror(-err));
@@ -323,8 +322,8 @@ static bool counts(void *arg, const struct aggregate_input *input)
 int calls_open(struct daemon *daemon)
 {
 	struct daemon_calls *calls = &daemon->calls;
-	int status = gpu_monitor_open(&calls->watch, &daemon->sampler,
-				      daemon->options->record.threads, AGGREGATE_BYTES);
+	int status = gpu_monitor_open(&calls->watch, &daemon->sampler, daemon->options->threads,
+				      AGGREGATE_BYTES);
 
 	if (status)
 		return status;
@@ -408,7 +407,7 @@ void calls_choose(struct daemon *daemon)
 	const struct call_table_process *processes;
 	size_t nr, i;
 
-	if (!daemon->options->record.gpu)
+	if (!daemon->options->capture.session.gpu)
 		return;
 	ended_choose(&daemon->calls);
 	if (unwanted_forget(&daemon->calls, &daemon->sampler.session))

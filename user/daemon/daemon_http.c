@@ -274,7 +274,7 @@ static void metrics(struct daemon *daemon, struct http_reply *reply)
 		buf_init(text, METRICS_BYTES);
 		own_metrics(text, daemon);
 		sampling_metrics(text, daemon);
-		if (daemon->options->record.gpu)
+		if (daemon->options->capture.session.gpu)
 			calls_metrics(text, daemon);
 		writing_metrics(text, daemon);
 		push_metrics(text, daemon);

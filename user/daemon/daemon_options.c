@@ -78,9 +78,6 @@ static int take_listen(void *object, const char *value, struct buf *why)
 		       : value_string(&options->listen, value);
 }
 
-/* Rows of struct record_options are rows of this one, too. */
-_Static_assert(offsetof(struct daemon_options, record) == 0, "record is not the first member");
-
 static const struct flag rows[] = {
 	{ "output", "DIR", "write into this folder, made if need be", FLAG_TEXT, AT(output),
 	  .letter = 'o', .take = take_output },
@@ -93,19 +90,19 @@ static const struct flag rows[] = {
 	  .refusal = "must be a duration from 1s to 366 days, like 24h" },
 	{ "retain-bytes", "BYTES", "remove the oldest over that: 500M, 1G (1G)", FLAG_BYTES,
 	  AT(limits.bytes), .initial = 1ULL << 30, .refusal = BYTES_REFUSAL },
-	FLAG_ROWS(rate_flags),
-	FLAG_ROWS(clock_flags),
-	{ "threads", NULL, "keep threads apart", FLAG_BOOL, AT(record.threads) },
+	FLAG_GROUP(rate_flags, struct daemon_options, capture),
+	FLAG_GROUP(clock_flags, struct daemon_options, capture),
+	{ "threads", NULL, "keep threads apart", FLAG_BOOL, AT(threads) },
 	{ "gpu", NULL, "CUDA and NCCL calls too: cuda-... files beside cpu-...", FLAG_BOOL,
-	  AT(record.gpu) },
+	  AT(capture.session.gpu) },
 	{ "tensors", NULL, "--gpu: memory that PyTorch hands out for tensors, too", FLAG_BOOL,
-	  AT(record.tensors) },
+	  AT(capture.session.gpu_tensors) },
 	{ "gc", NULL, "--gpu: garbage collections of Python, too, in\nprocesses that launch",
-	  FLAG_BOOL, AT(record.gc) },
+	  FLAG_BOOL, AT(capture.session.gpu_gc) },
 	{ "wall", NULL, "all time of threads, running and waiting, and what\nthey wait for",
-	  FLAG_SET, AT(record.waits), .min = SESSION_WALL },
+	  FLAG_SET, AT(capture.session.waits), .min = SESSION_WALL },
 	{ "parked", NULL, "--wall: stacks of idle pool threads and pollers too,\nnot only [parked]",
-	  FLAG_BOOL, AT(record.parked) },
+	  FLAG_BOOL, AT(parked) },
 	{ "split", "node|pod",
 	  "a profile of the node, or one per pod in\nDIR/NAMESPACE/POD and one of the rest (node)",
 	  FLAG_CHOICE, AT(split), FLAG_WORDS("node", "pod"), .refusal = "must be node or pod" },
@@ -137,7 +134,7 @@ static const struct flag rows[] = {
 	{ "log-level", "LEVEL", "error, warn, info or debug (info)", FLAG_CHOICE, AT(log_level),
 	  FLAG_WORDS("error", "warn", "info", "debug"), .initial = LOG_INFO,
 	  .refusal = "log level must be error, warn, info or debug" },
-	FLAG_GROUP(host_root_flags, struct daemon_options, record.host_root),
+	FLAG_GROUP(host_root_flags, struct daemon_options, capture.host_root),
 	{ "verbose", NULL, "the same as --log-level debug", FLAG_SET, AT(log_level), .letter = 'v',
 	  .min = LOG_DEBUG },
 	{ .type = FLAG_END },

@@ -19,8 +19,9 @@ struct config;
 enum daemon_split { DAEMON_SPLIT_NODE, DAEMON_SPLIT_POD };
 
 struct daemon_options {
-	struct record_options
-		record; /* what is sampled, and how; no processes, files or duration */
+	struct capture_options capture; /* of all processes */
+	bool threads; /* keep threads apart */
+	bool parked; /* with waits: stacks of threads that are idle, too */
 	char *output; /* folder, pattern with % forms; never empty */
 	uint64_t interval_seconds;
 	struct store_limits limits;

@@ -66,7 +66,7 @@ int push_start(struct daemon *daemon)
 		.labels = { .host = state->host,
 			    .more = push->labels,
 			    .nr_more = push->nr_labels,
-			    .hz = daemon->options->record.hz },
+			    .hz = daemon->options->capture.session.hz },
 		.queue = push->queue,
 	};
 	err = pusher_new(&state->pusher, &state->options);

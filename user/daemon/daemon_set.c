@@ -15,7 +15,7 @@ int set_write(const struct daemon *daemon, struct store *store, const struct sto
 		[STORE_HTML] = OUTPUT_HTML,	     [STORE_CUDA_PPROF] = OUTPUT_PPROF,
 		[STORE_CUDA_FOLDED] = OUTPUT_FOLDED, [STORE_CUDA_HTML] = OUTPUT_HTML,
 	};
-	struct output_options options = { .threads = daemon->options->record.threads };
+	struct output_options options = { .threads = daemon->options->threads };
 	uint64_t seconds;
 	enum store_file file;
 	int err;

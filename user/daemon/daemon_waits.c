@@ -46,7 +46,7 @@ int daemon_waits_open(struct daemon *daemon)
 {
 	struct interval *running = &daemon->running;
 
-	if (!daemon->options->record.waits)
+	if (!daemon->options->capture.session.waits)
 		return 0;
 	/* Every thread's time from here on is in some profile. */
 	running->start_ns = waits_start_ns(daemon->sampler.waits);
@@ -143,14 +143,14 @@ void daemon_waits_periods(struct daemon *daemon, struct stats_reasons *waits)
 int daemon_waits_idle(const struct daemon *daemon, struct profile *profile,
 		      struct stats_reasons *waits)
 {
-	return daemon->options->record.waits && !daemon->options->record.parked
+	return daemon->options->capture.session.waits && !daemon->options->parked
 		       ? profile_fold_idle_counted(profile, waits)
 		       : 0;
 }
 
 int job_waits_open(struct remote_profile_job *job)
 {
-	return job->daemon->options->record.waits
+	return job->daemon->options->capture.session.waits
 		       ? thread_times_new(&job->times, job->aggregate, job->start_ns)
 		       : 0;
 }

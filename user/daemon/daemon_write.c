@@ -114,7 +114,7 @@ static int calls_profile(struct daemon *daemon, struct profile *ret, struct run_
 	calls_profile_stats(&interval->calls, stats);
 	ret->time_ns = interval->start_ns + interval->offset_ns;
 	ret->duration_ns = interval->end_ns - interval->start_ns;
-	ret->threads = daemon->options->record.threads;
+	ret->threads = daemon->options->threads;
 	ret->hz = 0;
 	ret->stats = stats;
 	return 0;
@@ -148,7 +148,7 @@ static int interval_write(struct daemon *daemon, struct write_result *result)
 		stats->memory_bytes += result->private_bytes - samples;
 	profile.time_ns = interval->start_ns + interval->offset_ns;
 	profile.duration_ns = interval->end_ns - interval->start_ns;
-	profile.threads = daemon->options->record.threads;
+	profile.threads = daemon->options->threads;
 	profile.stats = stats;
 	err = daemon_waits_idle(daemon, &profile, &stats->waits);
 	if (err)

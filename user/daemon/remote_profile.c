@@ -306,7 +306,7 @@ static int profile_begin(struct remote_profile_job *job, size_t slot, struct buf
 	err = process_filter_open(&job->filter, &daemon->sampler, &job->query.choice, GROUP(slot),
 				  why);
 	if (!err)
-		err = aggregate_new(&job->aggregate, daemon->options->record.threads,
+		err = aggregate_new(&job->aggregate, daemon->options->threads,
 				    daemon->aggregate_bytes / PROFILE_SHARE);
 	if (err)
 		return err;

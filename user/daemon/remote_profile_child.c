@@ -54,7 +54,7 @@ static bool is_nowhere(struct remote_profile_job *job, struct remote_profile_hea
 static bool profile_write(struct remote_profile_job *job, int fd)
 {
 	struct remote_profile_head head = { .status = 200, .size = HTTP_LATER_SIZE_UNKNOWN };
-	struct output_options options = { .threads = job->daemon->options->record.threads,
+	struct output_options options = { .threads = job->daemon->options->threads,
 					  .native = job->query.native };
 	struct profile profile = { 0 };
 	struct aggregate_view view;
@@ -151,8 +151,8 @@ static void dump_exec(struct remote_profile_job *job, int fd)
 		word_add(&words, "--worker=", workers_text(&workers, choice));
 	if (job->query.native)
 		word_add(&words, "--native", "");
-	if (job->daemon->options->record.host_root)
-		word_add(&words, "--host-root=", job->daemon->options->record.host_root);
+	if (job->daemon->options->capture.host_root)
+		word_add(&words, "--host-root=", job->daemon->options->capture.host_root);
 	environment_clear();
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);

@@ -274,7 +274,7 @@ static int sampled_take(struct absent_ranks *where, const struct dump *dump)
 static int running_sample(struct absent_ranks *where, const struct gpu_job *job)
 {
 	const struct dump_burst_options options = {
-		.host_root = job->sampler_options.host_root,
+		.host_root = job->capture.host_root,
 		.small = true,
 		.ns = BURST_NS,
 		.names_ns = NAMES_NS,

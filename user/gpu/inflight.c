@@ -259,7 +259,7 @@ static void call_add(struct gpu_inflight *before, const struct dump *dump,
 static void spin_add(struct gpu_inflight *before, const struct bpfprof_task_state *task,
 		     uint32_t own_pid)
 {
-	const char *host_root = before->job->options->record.host_root;
+	const char *host_root = before->job->options->record.capture.host_root;
 
 	if ((!before->spins && polling_threads_new(&before->spins, host_root)) ||
 	    polling_threads_add(before->spins, own_pid, task))

@@ -30,7 +30,7 @@ struct strtab;
 
 struct gpu_job {
 	const struct gpu_options *options;
-	struct sampler_options sampler_options;
+	struct capture_options capture;
 	struct sampler sampler;
 	struct gpu_monitor watch;
 	struct launch_library *between;

@@ -140,7 +140,7 @@ static void on_event(void *arg, const struct event *event)
 	case EVENT_GAP:
 		if (!watch->counts || watch->counts(watch->arg, event->input))
 			call_table_gap(watch->tally, event->input,
-				       NS_PER_SECOND / watch->sampler->options->hz, false);
+				       NS_PER_SECOND / watch->sampler->options->session.hz, false);
 		break;
 	default:
 		break;
@@ -154,17 +154,17 @@ static void on_complete(void *arg, const struct bpfprof_gpu_key *key, uint64_t n
 
 int gpu_monitor_open(struct gpu_monitor *watch, struct sampler *sampler, bool threads, size_t bytes)
 {
-	const struct sampler_options *options = sampler->options;
+	const struct capture_options *options = sampler->options;
 	int err;
 
 	*watch = (struct gpu_monitor){ .sampler = sampler };
 	/* The kernel knows pids only: what else chooses is asked of each stack, and there is one of each. */
 	watch->chosen = options->nr_comms || options->nr_workers ||
-			(options->containers && container_filter_is_set(options->containers));
+			container_filter_is_set(&options->containers);
 	err = aggregate_new(&watch->aggregate, threads, bytes);
 	if (!err)
 		err = call_table_new(&watch->tally, watch->aggregate);
-	if (!err && options->gpu_waits)
+	if (!err && options->session.gpu_waits)
 		err = gpu_waits_new(&watch->waits);
 	if (watch->waits)
 		gpu_waits_notify(watch->waits, on_complete, watch->tally);
@@ -311,7 +311,7 @@ void gpu_monitor_lost(const struct gpu_monitor *watch, const uint64_t counters[G
 void gpu_monitor_kinds(const struct gpu_monitor *watch, const struct call_table_count *counts,
 		       size_t nr, struct stats_reasons *dst)
 {
-	const struct sampler_options *options = watch->sampler->options;
+	const struct capture_options *options = watch->sampler->options;
 	static const char *const names[GPU_NR_KINDS] = {
 		[GPU_KIND_LAUNCH] = "launch",
 		[GPU_KIND_LAUNCH_CONFIG] = "launch",
@@ -343,11 +343,11 @@ void gpu_monitor_kinds(const struct gpu_monitor *watch, const struct call_table_
 			stats_add(dst, names[kind], 0);
 		if (others[GPU_SPACE_HOST][kind])
 			stats_add(dst, others[GPU_SPACE_HOST][kind], 0);
-		if (options->gpu_tensors && others[GPU_SPACE_TENSOR][kind])
+		if (options->session.gpu_tensors && others[GPU_SPACE_TENSOR][kind])
 			stats_add(dst, others[GPU_SPACE_TENSOR][kind], 0);
 	}
 	stats_add(dst, CAPTURED_NAME, 0);
-	if (options->gpu_gc)
+	if (options->session.gpu_gc)
 		stats_add(dst, GC_NAME, 0);
 	for (i = 0; i < nr; i++) {
 		function = gpu_function(counts[i].key.function);

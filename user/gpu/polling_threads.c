@@ -31,7 +31,7 @@ struct spin {
 };
 
 struct polling_threads {
-	struct sampler_options options;
+	struct capture_options options;
 	struct sampler sampler;
 	bool started;
 	struct dump dump;
@@ -268,12 +268,14 @@ int polling_threads_new(struct polling_threads **ret, const char *host_root)
 		free(spins);
 		return -ENOMEM;
 	}
-	spins->options = (struct sampler_options){ .hz = SPINS_HZ,
-						   .no_subprocesses = true,
-						   .host_root = host_root,
-						   .small = true,
-						   .test_ring_bytes = RING_BYTES,
-						   .test_row_slots = DUMP_ROW_SLOTS };
+	spins->options = (struct capture_options){
+		.session = { .hz = SPINS_HZ,
+			     .small = true,
+			     .ring_bytes = RING_BYTES,
+			     .nr_rows = DUMP_ROW_SLOTS },
+		.no_subprocesses = true,
+		.host_root = host_root,
+	};
 	*ret = spins;
 	return 0;
 }

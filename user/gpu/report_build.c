@@ -558,7 +558,7 @@ static int process_fill(struct text *t, struct gpu_report_process *to,
 		.open = t->open + t->nr_open,
 		.memory = memory_of(from, GPU_SPACE_DEVICE),
 		.host_memory = memory_of(from, GPU_SPACE_HOST),
-		.tensors_known = t->job->options->record.tensors,
+		.tensors_known = t->job->options->record.capture.session.gpu_tensors,
 		.tensor_memory = memory_of(from, GPU_SPACE_TENSOR),
 	};
 	for (i = 0; i < picture->nr_counts; i++)

@@ -140,7 +140,7 @@ static void config_set(struct session *session)
 	cfg->jitter = JITTER_1024;
 	cfg->mmap_nr = SYS_mmap;
 	cfg->pid_ns = own_pid_ns();
-	cfg->call_tokens = options->call_stacks_hz ? options->call_stacks_hz : CALL_STACKS_HZ;
+	cfg->call_tokens = CALL_STACKS_HZ;
 	cfg->call_token_ns = NS_PER_SECOND / cfg->call_tokens;
 	cfg->call_long_ns = CALL_LONG_NS;
 	cfg->gpu_trace = options->gpu_trace;

@@ -22,7 +22,8 @@ struct bpf_program;
 struct bpfprof_bpf;
 struct deadline_runner;
 
-enum session_clock { SESSION_CLOCK_PERF, SESSION_CLOCK_TIMER };
+/* A session is opened with perf or timer; auto is for its caller, which has to choose one. */
+enum session_clock { SESSION_CLOCK_AUTO, SESSION_CLOCK_PERF, SESSION_CLOCK_TIMER };
 
 /* Waits of threads (waits.h): none, time off a CPU, or all time, that on a CPU included. */
 enum session_waits { SESSION_NO_WAITS, SESSION_OFF_CPU, SESSION_WALL };
@@ -30,30 +31,28 @@ enum session_waits { SESSION_NO_WAITS, SESSION_OFF_CPU, SESSION_WALL };
 struct session_options {
 	uint32_t hz;
 	enum session_clock clock;
-	bool cycles; /* hardware event instead of the CPU clock */
-	bool filter; /* only the pids given to session_target_add(), */
-	bool follow; /* and their children */
-	uint32_t ring_bytes; /* 0: default */
-	uint32_t nr_rows; /* entries of the row arena, power of two; 0: default */
-	bool small; /* not with gpu: room for some 100 processes, sampled some 100 times a second */
-	uint32_t waiter_places; /* of threads that wait: all others are taken; 0: all are free */
-	bool titles; /* changes of Ray workers' titles are told */
-	bool gpu; /* what gpu_probes.h needs is loaded, too */
-	enum session_waits waits;
-	bool wakers; /* with them: who ends waits is told (BPFPROF_SAMPLE_WAKER) */
-	bool gpu_trace; /* with gpu: every call is sent by itself, too */
-	bool gpu_tensors; /* with gpu: what PyTorch hands out, too */
-	bool gpu_gc; /* the same: Python's garbage collections */
-	bool gpu_waits; /* with gpu: and when collectives are complete */
-	bool gpu_windows; /* without gpu: windows of the profiler are told, for gpu_probes.h, too */
-	bool no_clock; /* nothing is sampled; with gpu, or with waits that are off a CPU */
-	bool gaps_alone; /* with gpu_waits: only whose device has nothing to do */
-	bool fork_wakes; /* forks of targets are told at once */
+	bool cycles; /* the clock is the hardware's counter of cycles, not CPU time */
+	bool no_clock; /* the clock is not loaded: hooked calls, or waits off a CPU, alone */
+	bool filter; /* only processes given to session_target_add() are recorded */
+	bool follow; /* children of these are recorded, too */
+	bool iterators; /* only iterators over tasks are loaded; the session cannot be attached */
 	bool threads; /* tasks.h and remote.h can be used; with waits they always can */
-	uint32_t
-		call_keys; /* of hooked calls, that one process may be counted by; 0: the default */
-	uint32_t call_stacks_hz; /* of hooked calls: stacks per thread and second, 0: the default */
-	bool iterators; /* nothing that samples is loaded: quicker, for dump; not to be attached */
+	bool titles; /* the stream has changes of the titles of Ray workers */
+	bool fork_wakes; /* a fork of a target wakes the reader of the stream at once */
+	enum session_waits waits;
+	bool wakers; /* with waits: stacks of threads that end them (BPFPROF_SAMPLE_WAKER) */
+	bool gpu; /* the programs and maps that gpu_probes.h needs are loaded */
+	bool gpu_trace; /* with gpu: the stream has each call */
+	bool gpu_tensors; /* with gpu: memory that PyTorch hands out for tensors is counted */
+	bool gpu_gc; /* with gpu: garbage collections of Python are counted */
+	bool gpu_waits; /* with gpu: the stream says when collectives are complete */
+	bool gpu_windows; /* gpu_probes.h sees windows of cudaProfilerStart, without gpu, too */
+	bool gaps_alone; /* with gpu_waits: the clock samples only processes whose device is idle */
+	bool small; /* not with gpu: room for some 100 processes at some 100 Hz */
+	uint32_t call_keys; /* counts of hooked calls that one process may have; 0: the default */
+	uint32_t ring_bytes; /* power of two; 0: the default */
+	uint32_t nr_rows; /* entries of the row arena, power of two; 0: the default */
+	uint32_t waiter_places; /* for tests: threads whose waits have room, power of two; 0: all */
 };
 
 struct session {

@@ -69,11 +69,7 @@ struct flag {
 #define FLAG_AT(object, field)                                                                     \
 	.offset = offsetof(object, field), .size = sizeof(((object *)NULL)->field)
 #define FLAG_LIST_AT(object, list, length) FLAG_AT(object, list), .count = offsetof(object, length)
-/* Rows that include a table: one for the same struct, and one for the struct, or the field, in it. */
-#define FLAG_ROWS(rows)                                                                            \
-	{                                                                                          \
-		.type = FLAG_INCLUDE, .include = rows                                              \
-	}
+/* A row that includes a table, whose rows are of a struct, or the field, in the object. */
 #define FLAG_GROUP(rows, object, field)                                                            \
 	{                                                                                          \
 		.type = FLAG_INCLUDE, .include = rows, .offset = offsetof(object, field)           \

@@ -9,7 +9,8 @@
 #include "options/values.h"
 
 #define AT(field) FLAG_AT(struct gpu_options, field)
-#define LIST_AT(list) FLAG_LIST_AT(struct gpu_options, record.list, record.nr_##list)
+#define LIST_AT(list)                                                                              \
+	FLAG_LIST_AT(struct gpu_options, record.capture.list, record.capture.nr_##list)
 #define ONCE_NS NS_PER_SECOND
 
 static int take_sort(void *object, const char *value, struct buf *why)
@@ -41,11 +42,11 @@ static const struct flag rows[] = {
 	  "of the workers' methods. 3:5 is the third and the fourth;\n"
 	  "ends after them. windows:3:5 or calls:3:5: only these\n"
 	  "are steps, for jobs that do both",
-	  FLAG_CUSTOM, AT(record.steps.stop), .take = record_take_steps,
+	  FLAG_CUSTOM, AT(record.capture.steps.stop), .take = record_take_steps,
 	  .refusal = "must be START:STOP, whole numbers from 1 on, STOP the greater, or "
 		     "windows:START:STOP, or calls:START:STOP" },
 	{ "no-subprocesses", NULL, "leave children of -p and --worker out", FLAG_BOOL,
-	  AT(record.no_subprocesses) },
+	  AT(record.capture.no_subprocesses) },
 	{ "duration", "TIME",
 	  "stop after so many seconds, or 30s, 5m, 2h; without\nit Ctrl-C ends it", FLAG_DURATION,
 	  AT(record.duration_ns), .letter = 'd',
@@ -65,17 +66,17 @@ static const struct flag rows[] = {
 	  AT(once) },
 	{ "json", NULL, "with --once: JSON instead of a table", FLAG_BOOL, AT(json) },
 	{ "tensors", NULL, "memory that PyTorch hands out for tensors, too, by stack", FLAG_BOOL,
-	  AT(record.tensors) },
+	  AT(record.capture.session.gpu_tensors) },
 	{ "gc", NULL,
 	  "garbage collections of Python, too, in processes that\n"
 	  "launch; for Pythons that have probes for it",
-	  FLAG_BOOL, AT(record.gc) },
+	  FLAG_BOOL, AT(record.capture.session.gpu_gc) },
 	{ "sort", "KEY", "tables by calls, bytes or blocked time (calls)", FLAG_CUSTOM,
 	  .take = take_sort, .refusal = "must be calls, bytes or blocked" },
 	{ "rows", "N", "of each table, 0 shows all (20)", FLAG_NUMBER, AT(rows), .max = 100000,
 	  .initial = 20, .refusal = "must be a number up to 100000; 0 shows all" },
 	{ "threads", NULL, "keep threads apart in the files", FLAG_BOOL, AT(record.threads) },
-	FLAG_GROUP(host_root_flags, struct gpu_options, record.host_root),
+	FLAG_GROUP(host_root_flags, struct gpu_options, record.capture.host_root),
 	{ "verbose", NULL, "say which libraries are hooked; -vv libbpf's log too", FLAG_COUNT,
 	  AT(record.verbose), .letter = 'v', .repeatable = true, .max = 2 },
 	{ .type = FLAG_END },
@@ -83,9 +84,10 @@ static const struct flag rows[] = {
 
 static int check_calls(void *object, struct buf *error)
 {
-	const struct gpu_options *options = object;
+	const struct capture_options *capture =
+		&((const struct gpu_options *)object)->record.capture;
 
-	return options->record.steps.kind == STEPS_CALLS && !options->record.nr_workers
+	return capture->steps.kind == STEPS_CALLS && !capture->nr_workers
 		       ? value_refuse(error,
 				      "--steps calls: counts the calls of Ray workers, --worker "
 				      "must name them")
@@ -103,7 +105,7 @@ static int fill(void *object, struct buf *error)
 
 	(void)error;
 	options->sort = options->sort ?: "calls";
-	if (options->once && !options->record.duration_ns && !options->record.steps.stop)
+	if (options->once && !options->record.duration_ns && !options->record.capture.steps.stop)
 		options->record.duration_ns = ONCE_NS;
 	return 0;
 }

@@ -16,7 +16,8 @@
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 #define RECORD_AT(field) FLAG_AT(struct record_options, field)
-#define RECORD_LIST_AT(list) FLAG_LIST_AT(struct record_options, list, nr_##list)
+#define TOP_AT(field) FLAG_AT(struct top_options, field)
+#define CAPTURE_LIST_AT(object, list) FLAG_LIST_AT(object, capture.list, capture.nr_##list)
 #define DUMP_AT(field) FLAG_AT(struct dump_options, field)
 #define DUMP_LIST_AT(list) FLAG_LIST_AT(struct dump_options, list, nr_##list)
 #define ONE_KIND_OF_WAITS "--wall and --off-cpu cannot be combined: --wall holds both"
@@ -64,8 +65,9 @@ static const struct flag dump_container_flags[] = {
 };
 
 const struct flag rate_flags[] = {
-	{ "rate", "HZ", "samples per second and CPU, 1 to 10000 (99)", FLAG_NUMBER, RECORD_AT(hz),
-	  .letter = 'F', .alias = 'r', .min = 1, .max = 10000, .initial = RECORD_HZ_DEFAULT,
+	{ "rate", "HZ", "samples per second and CPU, 1 to 10000 (99)", FLAG_NUMBER,
+	  FLAG_AT(struct capture_options, session.hz), .letter = 'F', .alias = 'r', .min = 1,
+	  .max = 10000, .initial = RECORD_HZ_DEFAULT,
 	  .refusal = "rate must be a whole number between 1 and 10000 Hz" },
 	{ .type = FLAG_END },
 };
@@ -73,8 +75,8 @@ const struct flag rate_flags[] = {
 const struct flag clock_flags[] = {
 	{ "clock", "CLOCK",
 	  "auto, perf or timer (auto: perf events, and BPF\ntimers where the kernel refuses those)",
-	  FLAG_CHOICE, RECORD_AT(clock), FLAG_WORDS("auto", "perf", "timer"),
-	  .refusal = "clock must be auto, perf or timer" },
+	  FLAG_CHOICE, FLAG_AT(struct capture_options, session.clock),
+	  FLAG_WORDS("auto", "perf", "timer"), .refusal = "clock must be auto, perf or timer" },
 	{ .type = FLAG_END },
 };
 
@@ -95,7 +97,7 @@ int record_take_steps(void *object, const char *value, struct buf *why)
 	struct record_options *options = object;
 
 	(void)why;
-	return steps_range_parse(&options->steps, value);
+	return steps_range_parse(&options->capture.steps, value);
 }
 
 static int take_stats(void *object, const char *value, struct buf *why)
@@ -107,35 +109,36 @@ static int take_stats(void *object, const char *value, struct buf *why)
 
 static const struct flag record_rows[] = {
 	{ "pid", "PID", "record this process, its threads and children", FLAG_PIDS,
-	  RECORD_LIST_AT(pids), .letter = 'p', .repeatable = true },
+	  CAPTURE_LIST_AT(struct record_options, pids), .letter = 'p', .repeatable = true },
 	{ "comm", "GLOB", "record processes with this name ('python*')", FLAG_LIST,
-	  RECORD_LIST_AT(comms), .repeatable = true,
+	  CAPTURE_LIST_AT(struct record_options, comms), .repeatable = true,
 	  .refusal = "must be a process name or a pattern like 'python*'" },
-	FLAG_GROUP(container_flags, struct record_options, containers),
+	FLAG_GROUP(container_flags, struct record_options, capture.containers),
 	{ "worker", "LIST",
 	  "record Ray workers whose task, class or name matches\n"
 	  "one of the patterns ('*policy*,sort_numbers')",
-	  FLAG_PATTERNS, RECORD_LIST_AT(workers) },
+	  FLAG_PATTERNS, CAPTURE_LIST_AT(struct record_options, workers) },
 	{ "steps", "START:STOP",
 	  "of --worker, only these calls of each: 3:5 is the third\n"
 	  "and the fourth that it begins; of one that makes windows\n"
 	  "with cudaProfilerStart, these windows; ends after them.\n"
 	  "windows:3:5 or calls:3:5: only these are steps",
-	  FLAG_CUSTOM, RECORD_AT(steps.stop), .take = record_take_steps,
+	  FLAG_CUSTOM, RECORD_AT(capture.steps.stop), .take = record_take_steps,
 	  .refusal = "must be START:STOP, counted from 1 and without STOP itself: 3:5 is steps 3 "
 		     "and 4; or windows:START:STOP, or calls:START:STOP" },
 	{ "no-subprocesses", NULL, "leave children of -p and CMD out", FLAG_BOOL,
-	  RECORD_AT(no_subprocesses) },
-	FLAG_ROWS(rate_flags),
+	  RECORD_AT(capture.no_subprocesses) },
+	FLAG_GROUP(rate_flags, struct record_options, capture),
 	{ "duration", "DURATION", "30, 30s, 1.5, 5m, 2h (until Ctrl-C, or until\nCMD exits)",
 	  FLAG_DURATION, RECORD_AT(duration_ns), .letter = 'd',
 	  .refusal = "duration must be a number of seconds, or one like 30s, 5m, 2h",
 	  .out_of_range =
 		  "duration must be more than 0 and at most 366 days; leave -d out to record "
 		  "until Ctrl-C" },
-	FLAG_ROWS(clock_flags),
-	{ "event", "EVENT", "cpu-clock or cycles (cpu-clock)", FLAG_CHOICE, RECORD_AT(event),
-	  FLAG_WORDS("cpu-clock", "cycles"), .refusal = "event must be cpu-clock or cycles" },
+	FLAG_GROUP(clock_flags, struct record_options, capture),
+	{ "event", "EVENT", "cpu-clock or cycles (cpu-clock)", FLAG_CHOICE,
+	  RECORD_AT(capture.session.cycles), FLAG_WORDS("cpu-clock", "cycles"),
+	  .refusal = "event must be cpu-clock or cycles" },
 	{ "output", "FILE",
 	  "write FILE, may be given again; its suffix chooses\n"
 	  "the format: .pb.gz .folded .html .svg\n"
@@ -152,24 +155,25 @@ static const struct flag record_rows[] = {
 	{ "native", NULL, ".raw: native frames too", FLAG_BOOL, RECORD_AT(native) },
 	{ "threads", NULL, "keep threads apart", FLAG_BOOL, RECORD_AT(threads) },
 	{ "wall", NULL, "all time of every thread: on a CPU, waiting for one,\nand blocked",
-	  FLAG_SET, RECORD_AT(waits), .min = SESSION_WALL, .refusal = ONE_KIND_OF_WAITS },
-	{ "off-cpu", NULL, "only time that threads are blocked", FLAG_SET, RECORD_AT(waits),
-	  .min = SESSION_OFF_CPU, .refusal = ONE_KIND_OF_WAITS },
+	  FLAG_SET, RECORD_AT(capture.session.waits), .min = SESSION_WALL,
+	  .refusal = ONE_KIND_OF_WAITS },
+	{ "off-cpu", NULL, "only time that threads are blocked", FLAG_SET,
+	  RECORD_AT(capture.session.waits), .min = SESSION_OFF_CPU, .refusal = ONE_KIND_OF_WAITS },
 	{ "parked", NULL,
 	  "--wall, --off-cpu: stacks of idle pool threads and pollers\ntoo, not only [parked]",
 	  FLAG_BOOL, RECORD_AT(parked) },
 	{ "waker", NULL,
 	  "--wall, --off-cpu: above each wait who ended it, and that\nthread's stack", FLAG_BOOL,
-	  RECORD_AT(wakers) },
-	{ "gil", NULL, "only Python threads that hold the GIL", FLAG_BOOL, RECORD_AT(gil) },
+	  RECORD_AT(capture.session.wakers) },
+	{ "gil", NULL, "only Python threads that hold the GIL", FLAG_BOOL, RECORD_AT(capture.gil) },
 	{ "gpu", NULL,
 	  "CUDA and NCCL calls too, in files beside the others:\n"
 	  "x.pb.gz is of the CPU, x.cuda.pb.gz of the calls",
-	  FLAG_BOOL, RECORD_AT(gpu) },
+	  FLAG_BOOL, RECORD_AT(capture.session.gpu) },
 	{ "tensors", NULL, "--gpu: memory that PyTorch hands out for tensors, too,\nby stack",
-	  FLAG_BOOL, RECORD_AT(tensors) },
+	  FLAG_BOOL, RECORD_AT(capture.session.gpu_tensors) },
 	{ "gc", NULL, "--gpu: garbage collections of Python, too, in processes\nthat launch",
-	  FLAG_BOOL, RECORD_AT(gc) },
+	  FLAG_BOOL, RECORD_AT(capture.session.gpu_gc) },
 	{ "by", "WHAT",
 	  "task: stacks begin with a Ray task or a process name;\n"
 	  "process: with NAME-PID; rank: with RANK of a\n"
@@ -188,7 +192,7 @@ static const struct flag record_rows[] = {
 	  "takes far longer, too many threads, a limit that stops\n"
 	  "them, growing memory, one thread that keeps the GIL",
 	  FLAG_SET, RECORD_AT(findings), .min = false, .initial = true },
-	FLAG_GROUP(host_root_flags, struct record_options, host_root),
+	FLAG_GROUP(host_root_flags, struct record_options, capture.host_root),
 	FLAG_GROUP(verbose_flags, struct record_options, verbose),
 	{ .type = FLAG_END },
 };
@@ -217,7 +221,7 @@ static int check_timeline(void *object, struct buf *error)
 {
 	const struct record_options *options = object;
 
-	return options->steps.stop && options->trace
+	return options->capture.steps.stop && options->trace
 		       ? value_refuse(error,
 				      "--steps: a timeline has all calls, leave -o FILE.json out")
 		       : 0;
@@ -229,7 +233,7 @@ static int check_command(void *object, struct buf *error)
 
 	if (options->command && !*options->command[0])
 		return value_refuse(error, "--: the program to run has an empty name");
-	if (options->command && container_filter_is_set(&options->containers))
+	if (options->command && container_filter_is_set(&options->capture.containers))
 		return value_refuse(error,
 				    "--: the program to run is in no container, leave --pod and "
 				    "--container out");
@@ -274,7 +278,7 @@ static int check_files(void *object, struct buf *error)
 			buf_add_str(error, ": this file is already named by -o");
 			return -EINVAL;
 		}
-		if (options->gpu && options->outputs[i].format != OUTPUT_TRACE &&
+		if (options->capture.session.gpu && options->outputs[i].format != OUTPUT_TRACE &&
 		    check_calls_path(options, path, error))
 			return -EINVAL;
 		if (options->split != RECORD_SPLIT_NODE && !strcmp(path, "-") &&
@@ -305,15 +309,16 @@ static int test_knob(const char *name, uint64_t min, uint32_t *ret, struct buf *
 int record_take_test_knobs(void *object, struct buf *error)
 {
 	struct record_options *options = object;
+	struct session_options *session = &options->capture.session;
 	const struct {
 		const char *name;
 		uint64_t min;
 		uint32_t *knob;
 	} knobs[] = {
 		{ "BPFPROF_TEST_RING_BYTES", (uint64_t)sysconf(_SC_PAGESIZE),
-		  &options->test_ring_bytes },
-		{ "BPFPROF_TEST_ROW_SLOTS", 64, &options->test_row_slots },
-		{ "BPFPROF_TEST_WAITER_PLACES", 1, &options->test_waiter_places },
+		  &session->ring_bytes },
+		{ "BPFPROF_TEST_ROW_SLOTS", 64, &session->nr_rows },
+		{ "BPFPROF_TEST_WAITER_PLACES", 1, &session->waiter_places },
 		{ "BPFPROF_TEST_LATE_NAMES", 1, &options->test_late_names },
 	};
 	int err = 0;
@@ -398,42 +403,38 @@ const struct flag_set record_flags = {
 	.statuses = record_statuses,
 };
 
-/* Rows of struct record_options are rows of this one, too. */
-_Static_assert(offsetof(struct top_options, record) == 0, "record is not the first member");
-
 static const struct flag top_rows[] = {
 	{ "pid", "PID", "watch this process, its threads and children", FLAG_PIDS,
-	  RECORD_LIST_AT(pids), .letter = 'p', .repeatable = true },
+	  CAPTURE_LIST_AT(struct top_options, pids), .letter = 'p', .repeatable = true },
 	{ "comm", "GLOB", "watch processes with this name ('python*')", FLAG_LIST,
-	  RECORD_LIST_AT(comms), .repeatable = true,
+	  CAPTURE_LIST_AT(struct top_options, comms), .repeatable = true,
 	  .refusal = "must be a process name or a pattern like 'python*'" },
-	FLAG_GROUP(container_flags, struct record_options, containers),
+	FLAG_GROUP(container_flags, struct top_options, capture.containers),
 	{ "worker", "LIST",
 	  "watch Ray workers whose task, class or name matches\n"
 	  "one of the patterns ('*policy*,sort_numbers')",
-	  FLAG_PATTERNS, RECORD_LIST_AT(workers) },
+	  FLAG_PATTERNS, CAPTURE_LIST_AT(struct top_options, workers) },
 	{ "no-subprocesses", NULL, "leave children of -p out", FLAG_BOOL,
-	  RECORD_AT(no_subprocesses) },
-	FLAG_ROWS(rate_flags),
+	  TOP_AT(capture.no_subprocesses) },
+	FLAG_GROUP(rate_flags, struct top_options, capture),
 	{ "delay", "SECONDS", "time between two pictures, from 0.1 (1)", FLAG_DURATION,
-	  FLAG_AT(struct top_options, delay_ns), .min = NS_PER_SECOND / 10,
-	  .max = 3600 * NS_PER_SECOND, .initial = NS_PER_SECOND,
+	  TOP_AT(delay_ns), .min = NS_PER_SECOND / 10, .max = 3600 * NS_PER_SECOND,
+	  .initial = NS_PER_SECOND,
 	  .refusal = "delay must be a number of seconds from 0.1 to 3600" },
-	{ "once", NULL, "watch for one delay, print one table, exit", FLAG_BOOL,
-	  FLAG_AT(struct top_options, once) },
-	{ "native", NULL, "native frames in Python programs too", FLAG_BOOL, RECORD_AT(native) },
-	{ "wall", NULL, "all time of every thread: where it waits, too", FLAG_SET, RECORD_AT(waits),
-	  .min = SESSION_WALL },
+	{ "once", NULL, "watch for one delay, print one table, exit", FLAG_BOOL, TOP_AT(once) },
+	{ "native", NULL, "native frames in Python programs too", FLAG_BOOL, TOP_AT(native) },
+	{ "wall", NULL, "all time of every thread: where it waits, too", FLAG_SET,
+	  TOP_AT(capture.session.waits), .min = SESSION_WALL },
 	{ "parked", NULL, "--wall: idle pool threads and pollers too, not only\n[parked]",
-	  FLAG_BOOL, RECORD_AT(parked) },
-	{ "gil", NULL, "only Python threads that hold the GIL", FLAG_BOOL, RECORD_AT(gil) },
+	  FLAG_BOOL, TOP_AT(parked) },
+	{ "gil", NULL, "only Python threads that hold the GIL", FLAG_BOOL, TOP_AT(capture.gil) },
 	{ "gpu", NULL,
 	  "CUDA's launches per second and the time that threads are\n"
 	  "blocked in its calls and NCCL's, by process",
-	  FLAG_BOOL, RECORD_AT(gpu) },
-	FLAG_ROWS(clock_flags),
-	FLAG_GROUP(host_root_flags, struct record_options, host_root),
-	FLAG_GROUP(verbose_flags, struct record_options, verbose),
+	  FLAG_BOOL, TOP_AT(capture.session.gpu) },
+	FLAG_GROUP(clock_flags, struct top_options, capture),
+	FLAG_GROUP(host_root_flags, struct top_options, capture.host_root),
+	FLAG_GROUP(verbose_flags, struct top_options, verbose),
 	{ .type = FLAG_END },
 };
 

@@ -17,18 +17,15 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "capture/container_filter.h"
-#include "capture/sampler.h"
+#include "capture/capture_options.h"
 #include "formats/output.h"
 #include "options/flags.h"
 #include "profile/grouping.h"
-#include "ray/steps.h"
 
 struct buf;
 
 #define RECORD_HZ_DEFAULT 99U
 
-enum record_event { RECORD_EVENT_CPU_CLOCK, RECORD_EVENT_CYCLES };
 enum record_split { RECORD_SPLIT_NODE, RECORD_SPLIT_POD, RECORD_SPLIT_PROCESS };
 
 /* x.pb.gz is of the CPU, x.cuda.pb.gz of the GPU's calls. */
@@ -39,26 +36,10 @@ struct record_output {
 	enum output_format format; /* never OUTPUT_INVALID */
 };
 
-/*
- * Filters add up: a process is recorded if a pid, a comm glob, a worker pattern or the command
- * names it; without any of the four, all are. --pod and --container take away from that what lives
- * elsewhere.
- */
 struct record_options {
-	pid_t *pids; /* -p, each once; with pods, as these see them */
-	size_t nr_pids;
-	char **comms; /* --comm, fnmatch(3) patterns */
-	size_t nr_comms;
-	struct container_filter containers; /* --container, --pod */
-	char **workers; /* --worker, patterns of ray/worker_match.h without blanks around them */
-	size_t nr_workers;
-	struct steps_range steps; /* --steps, with workers; 0, 0: all of the time */
+	struct capture_options capture;
 	char **command; /* after "--": borrowed from argv, ends with NULL; or NULL */
-	bool no_subprocesses;
-	uint32_t hz;
 	uint64_t duration_ns; /* 0: until Ctrl-C, or until the command has exited */
-	enum sampler_clock clock;
-	enum record_event event;
 	struct record_output
 		*outputs; /* never empty: "bpfprof-%t.html" where nothing was asked for */
 	size_t nr_outputs;
@@ -66,31 +47,24 @@ struct record_options {
 	bool trace; /* one of them is a trace */
 	uint64_t max_trace_bytes; /* of it */
 	bool native; /* .raw: native frames too */
-	bool threads;
-	bool gil; /* only samples whose thread held Python's GIL */
-	bool gpu; /* calls of CUDA and NCCL, too */
-	bool tensors; /* with them, and of bpfprof gpu: PyTorch's allocator tells, too, */
-	bool gc; /* and Python's garbage collector */
+	bool threads; /* keep threads apart */
 	bool findings; /* say what stands out: unless --no-findings */
-	enum session_waits waits; /* --wall, --off-cpu */
-	bool parked; /* with them: stacks of threads that have nothing to do, too */
-	bool wakers; /* --waker: and who ends waits */
+	bool parked; /* with waits: stacks of threads that are idle, too */
 	enum profile_by by;
 	enum record_split split;
 	char *stats_path; /* or NULL; "-" is standard output */
-	char *host_root; /* or NULL; absolute */
 	unsigned int verbose; /* times that --verbose was given */
-	/* For tests only, from BPFPROF_TEST_RING_BYTES and so on; 0: the defaults. */
-	uint32_t test_ring_bytes; /* a power of two, at least a page */
-	uint32_t test_row_slots; /* entries of the row arena, a power of two */
-	uint32_t test_waiter_places; /* that are free for threads that wait, a power of two */
-	uint32_t test_late_names; /* tries at what runs at the start that name nothing, likewise */
+	/* For tests: searches for names of kernels that find nothing at the start; else 0. */
+	uint32_t test_late_names;
 };
 
 struct top_options {
-	struct record_options record; /* what is sampled, and how; no files, no duration */
+	struct capture_options capture;
 	uint64_t delay_ns;
 	bool once;
+	bool native; /* native frames too */
+	bool parked; /* with waits: stacks of threads that are idle, too */
+	unsigned int verbose; /* times that --verbose was given */
 };
 
 struct doctor_options {
@@ -117,7 +91,7 @@ struct dump_options {
 
 extern const struct flag_set record_flags, top_flags, doctor_flags, dump_flags;
 
-/* Rows that commands share: of a record_options, ... */
+/* Rows that commands share: of a capture_options, ... */
 extern const struct flag rate_flags[], clock_flags[];
 /* ... of a container_filter, of a char *, of an unsigned int. */
 extern const struct flag container_flags[], host_root_flags[], verbose_flags[];

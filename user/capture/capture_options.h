@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BPFPROF_CAPTURE_CAPTURE_OPTIONS_H
+#define BPFPROF_CAPTURE_CAPTURE_OPTIONS_H
+
+/*
+ * What one recording takes: of which processes, and what of them. Flags fill the struct, the command
+ * adds what it decides itself, and sampler_open() borrows it. All zero but session.hz is the whole
+ * machine. A field that the BPF programs need is a field of struct session_options.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "capture/container_filter.h"
+#include "kernel/session.h"
+#include "ray/steps.h"
+
+/*
+ * Filters add up: a process is recorded if a pid, a comm glob, a worker pattern or the child names
+ * it; without any of the four, all are. The containers take away from that what lives elsewhere.
+ */
+struct capture_options {
+	struct session_options
+		session; /* what the command asks for; see capture_session_options() */
+	const pid_t *pids; /* -p, each once; with pods, as these see them */
+	size_t nr_pids;
+	char *const *comms; /* --comm, fnmatch(3) patterns */
+	size_t nr_comms;
+	char *const
+		*workers; /* --worker, patterns of ray/worker_match.h without blanks around them */
+	size_t nr_workers;
+	struct container_filter containers; /* --container, --pod */
+	pid_t child; /* one more process, from its next exec on; 0: none */
+	bool no_subprocesses; /* children of pids and of the child do not count */
+	struct steps_range
+		steps; /* --steps, with workers: only these calls; stop 0: all of the time */
+	bool tell_workers; /* name the workers that were found on standard error */
+	bool gil; /* only samples whose thread holds Python's GIL */
+	const char *host_root; /* absolute; or NULL */
+	size_t codes_bytes; /* limit of what is kept of Python code; 0: the default */
+};
+
+/* The session for these options: filter, follow, titles, gaps_alone and no_clock follow from others. */
+struct session_options capture_session_options(const struct capture_options *options);
+
+#endif
