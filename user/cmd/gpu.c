@@ -21,6 +21,7 @@
 #include "cmd/gpu_screen.h"
 #include "cmd/gpu_steps.h"
 #include "cmd/gpu_workers.h"
+#include "cmd/output_files.h"
 #include "gpu/absent_ranks.h"
 #include "gpu/gap_sampler.h"
 #include "gpu/inflight.h"
@@ -199,17 +200,6 @@ static int print_text(struct gpu_job *job, const struct gpu_snapshot *picture)
 	return err;
 }
 
-static bool to_stdout(const struct gpu_job *job)
-{
-	const struct record_options *record = &job->options->record;
-	size_t i;
-
-	for (i = 0; i < record->nr_outputs; i++)
-		if (!strcmp(record->outputs[i].path, "-"))
-			return true;
-	return false;
-}
-
 static int finish(struct gpu_job *job, struct gpu_snapshot *picture)
 {
 	int err, status;
@@ -227,7 +217,7 @@ static int finish(struct gpu_job *job, struct gpu_snapshot *picture)
 		if (job->options->json)
 			err = absent_ranks_new(&job->where, job, picture);
 	}
-	if (!err && !to_stdout(job))
+	if (!err && !output_files_have_standard(&job->options->record))
 		err = print_text(job, picture);
 	if (err)
 		log_error("%s", strerror(-err));

@@ -4,14 +4,13 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/exit_status.h"
-#include "base/host_name.h"
 #include "base/log.h"
 #include "cmd/gpu_parts.h"
+#include "cmd/output_files.h"
 #include "formats/output.h"
 #include "gpu/job.h"
 #include "options/gpu_options.h"
@@ -19,16 +18,9 @@
 
 static int expand(struct buf *dst, const struct gpu_job *job, const char *pattern)
 {
-	const struct record_options *record = &job->options->record;
-	char host[HOST_NAME_BYTES];
-	const struct output_names names = {
-		.host = host,
-		.pid = (uint32_t)(record->capture.nr_pids == 1 ? record->capture.pids[0]
-							       : getpid()),
-		.time_ns = job->start_wall_ns,
-	};
+	const struct output_names names =
+		output_files_names(&job->options->record, job->start_wall_ns);
 
-	host_name(host);
 	return output_expand_path(dst, pattern, &names);
 }
 
@@ -45,40 +37,41 @@ int gpu_files_check(const struct gpu_job *job)
 		if (!err)
 			err = output_check(path.data);
 		if (err) {
-			log_error("%s: cannot be written: %s", record->outputs[i].path,
-				  strerror(-err));
+			output_files_tell(record->outputs[i].path, path.data, err);
 			return EXIT_FAILED;
 		}
 	}
 	return EXIT_DONE;
 }
 
-static const char *trace_pattern(const struct gpu_job *job)
+/* The first output that is a trace, or that is none; NULL: there is no such output. */
+static const char *first_pattern(const struct gpu_job *job, bool trace)
 {
 	const struct record_options *record = &job->options->record;
 	size_t i;
 
 	for (i = 0; i < record->nr_outputs; i++)
-		if (record->outputs[i].format == OUTPUT_TRACE)
+		if ((record->outputs[i].format == OUTPUT_TRACE) == trace)
 			return record->outputs[i].path;
-	return "-";
+	return NULL;
 }
 
 int gpu_files_start(struct gpu_job *job)
 {
 	__cleanup(buf_fini) struct buf path = { .max = PATH_MAX };
+	const char *pattern = first_pattern(job, true);
 	int err;
 
-	if (!job->options->record.trace)
+	if (!pattern)
 		return EXIT_DONE;
-	err = expand(&path, job, trace_pattern(job));
+	err = expand(&path, job, pattern);
 	if (!err)
 		err = gpu_trace_start(job, path.data);
 	if (!err)
 		return EXIT_DONE;
 	log_error("%s: no room for calls until it is written: %s; remedy: TMPDIR=FOLDER, or -o "
 		  "FOLDER/NAME.json",
-		  trace_pattern(job), strerror(-err));
+		  pattern, strerror(-err));
 	return EXIT_FAILED;
 }
 
@@ -100,25 +93,10 @@ static int write_all(struct gpu_job *job, const struct gpu_snapshot *picture,
 			err = gpu_trace_write(job, picture, path.data);
 		else if (!err)
 			err = output_write(path.data, record->outputs[i].format, profile, &options);
-		if (err) {
-			log_error("%s: %s", record->outputs[i].path, strerror(-err));
+		if (output_files_tell(record->outputs[i].path, path.data, err))
 			status = EXIT_FAILED;
-		} else if (strcmp(path.data, "-")) {
-			log_info("wrote %s", path.data);
-		}
 	}
 	return status;
-}
-
-static bool needs_profile(const struct gpu_job *job)
-{
-	const struct record_options *record = &job->options->record;
-	size_t i;
-
-	for (i = 0; i < record->nr_outputs; i++)
-		if (record->outputs[i].format != OUTPUT_TRACE)
-			return true;
-	return false;
 }
 
 int gpu_files_write(struct gpu_job *job, const struct gpu_snapshot *picture)
@@ -126,7 +104,7 @@ int gpu_files_write(struct gpu_job *job, const struct gpu_snapshot *picture)
 	struct gpu_monitor_profile calls = { 0 };
 	int status, err;
 
-	if (!needs_profile(job))
+	if (!first_pattern(job, false))
 		return write_all(job, picture, NULL);
 	err = gpu_monitor_profile_make(&job->watch, picture, &calls);
 	if (err) {

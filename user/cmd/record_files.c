@@ -4,14 +4,13 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/exit_status.h"
-#include "base/host_name.h"
 #include "base/log.h"
 #include "base/strtab.h"
+#include "cmd/output_files.h"
 #include "cmd/record_timeline.h"
 #include "cmd/recording.h"
 #include "daemon/tree.h"
@@ -40,26 +39,19 @@ static bool has_pid(const char *pattern)
 	return false;
 }
 
-/* What a file name has to be made of. */
+/* What a file name is made of; names.worker is NULL for several. */
 struct file_of {
-	uint32_t pid;
-	const char *worker; /* NULL: of several */
+	struct output_names names;
 	bool with_pid_always;
 	bool calls; /* of the GPU, beside that of the CPU */
 };
 
-static int path_make(struct buf *dst, const char *pattern, uint64_t time_ns,
-		     const struct file_of *of)
+static int path_make(struct buf *dst, const char *pattern, const struct file_of *of)
 {
 	__cleanup(buf_fini) struct buf with_pid = { .max = PATH_MAX };
 	__cleanup(buf_fini) struct buf of_calls = { .max = PATH_MAX };
-	char host[HOST_NAME_BYTES];
-	struct output_names names = {
-		.host = host, .pid = of->pid, .time_ns = time_ns, .worker = of->worker
-	};
 	bool standard = !strcmp(pattern, "-");
 
-	host_name(host);
 	if (of->with_pid_always && !has_pid(pattern) && !standard) {
 		output_path_insert(&with_pid, pattern, ".%p");
 		if (buf_error(&with_pid))
@@ -72,33 +64,24 @@ static int path_make(struct buf *dst, const char *pattern, uint64_t time_ns,
 			return buf_error(&of_calls);
 		pattern = of_calls.data;
 	}
-	return output_expand_path(dst, pattern, &names);
+	return output_expand_path(dst, pattern, &of->names);
 }
 
 static int check_one(const char *pattern, const struct file_of *of)
 {
-	struct buf path;
-	int err;
+	__cleanup(buf_fini) struct buf path = { .max = PATH_MAX };
+	int err = path_make(&path, pattern, of);
 
-	buf_init(&path, PATH_MAX);
-	err = path_make(&path, pattern, 0, of);
 	if (!err)
 		err = output_check(path.data);
 	if (err)
-		log_error("%s: cannot be written: %s", pattern, strerror(-err));
-	buf_fini(&path);
-	return err ? EXIT_FAILED : EXIT_DONE;
-}
-
-/* Of a recording of one process that process, else our own. */
-static uint32_t pid_of(const struct record_options *options)
-{
-	return (uint32_t)(options->capture.nr_pids == 1 ? options->capture.pids[0] : getpid());
+		output_files_tell(pattern, path.data, err);
+	return err;
 }
 
 int recording_check_outputs(const struct record_options *options)
 {
-	struct file_of of = { .pid = pid_of(options),
+	struct file_of of = { .names = output_files_names(options, 0),
 			      .with_pid_always = options->split == RECORD_SPLIT_PROCESS };
 	size_t i;
 
@@ -114,17 +97,6 @@ int recording_check_outputs(const struct record_options *options)
 	if (options->stats_path && check_one(options->stats_path, &of))
 		return EXIT_FAILED;
 	return EXIT_DONE;
-}
-
-/* More than one process: names and titles of one are not. */
-static bool has_several(const struct profile *profile)
-{
-	size_t i;
-
-	for (i = 1; i < profile->nr_processes; i++)
-		if (profile->processes[i].kernel_pid != profile->processes[0].kernel_pid)
-			return true;
-	return false;
 }
 
 /* Of one process under all its titles: its class, if it is a Ray worker; "" if there is nobody. */
@@ -170,6 +142,11 @@ static int path_put_pod(struct buf *path, const struct profile_part *part)
 	return err;
 }
 
+static struct file_of file_of(const struct recording *rec)
+{
+	return (struct file_of){ .names = output_files_names(rec->options, rec->start_wall_ns) };
+}
+
 /* part NULL: the whole. calls: it is the GPU's profile, which goes into files alone. */
 static int write_one(const struct recording *rec, const struct profile *profile,
 		     const struct profile_part *part, const struct record_output *output,
@@ -179,33 +156,28 @@ static int write_one(const struct recording *rec, const struct profile *profile,
 	struct output_options options = {
 		.threads = rec->options->threads,
 		.native = rec->options->native,
-		.several = has_several(profile),
+		.several = output_files_several(profile),
 	};
 	__cleanup(buf_fini) struct buf worker = { .max = NAME_MAX };
-	struct file_of of = { .pid = is_process ? part->pid : pid_of(rec->options),
-			      .with_pid_always = is_process,
-			      .calls = calls };
-	struct buf path;
+	__cleanup(buf_fini) struct buf path = { .max = PATH_MAX };
+	struct file_of of = file_of(rec);
 	int err;
 
 	if (output->format == OUTPUT_TRACE || (calls && !strcmp(output->path, "-")))
 		return 0;
 	if (!options.several)
 		worker_of(&worker, profile);
-	of.worker = buf_error(&worker) ? NULL : worker.data;
-	buf_init(&path, PATH_MAX);
-	err = path_make(&path, output->path, rec->start_wall_ns, &of);
+	if (is_process)
+		of.names.pid = part->pid;
+	of.names.worker = buf_error(&worker) ? NULL : worker.data;
+	of.with_pid_always = is_process;
+	of.calls = calls;
+	err = path_make(&path, output->path, &of);
 	if (!err && part && part->pod)
 		err = path_put_pod(&path, part);
 	if (!err)
 		err = output_write(path.data, output->format, profile, &options);
-	if (err)
-		log_error("%s: cannot be written: %s", path.data ? path.data : output->path,
-			  strerror(-err));
-	else if (strcmp(output->path, "-"))
-		log_info("wrote %s", path.data);
-	buf_fini(&path);
-	return err;
+	return output_files_tell(output->path, path.data, err);
 }
 
 static int write_parts(const struct recording *rec, const struct profile *profile, bool calls)
@@ -240,7 +212,7 @@ static int write_parts(const struct recording *rec, const struct profile *profil
 int recording_timeline_start(struct recording *rec)
 {
 	const struct record_options *options = rec->options;
-	const struct file_of of = { .pid = pid_of(options) };
+	const struct file_of of = file_of(rec);
 	__cleanup(buf_fini) struct buf path = { .max = PATH_MAX };
 	size_t i;
 	int err;
@@ -249,7 +221,7 @@ int recording_timeline_start(struct recording *rec)
 		return EXIT_DONE;
 	for (i = 0; options->outputs[i].format != OUTPUT_TRACE; i++)
 		;
-	err = path_make(&path, options->outputs[i].path, rec->start_wall_ns, &of);
+	err = path_make(&path, options->outputs[i].path, &of);
 	if (!err)
 		err = record_timeline_new(&rec->timeline, &rec->sampler, options, path.data,
 					  rec->start_mono_ns);
@@ -259,7 +231,7 @@ int recording_timeline_start(struct recording *rec)
 /* Of the whole node, whatever else is cut into parts. */
 static int write_timelines(const struct recording *rec, const struct profile *profile)
 {
-	const struct file_of of = { .pid = pid_of(rec->options) };
+	const struct file_of of = file_of(rec);
 	int err, failed = 0;
 	size_t i;
 
@@ -269,28 +241,22 @@ static int write_timelines(const struct recording *rec, const struct profile *pr
 
 		if (output->format != OUTPUT_TRACE)
 			continue;
-		err = path_make(&path, output->path, rec->start_wall_ns, &of);
+		err = path_make(&path, output->path, &of);
 		if (!err)
 			err = record_timeline_write(rec->timeline, path.data, profile);
-		if (err)
-			log_error("%s: cannot be written: %s", output->path, strerror(-err));
-		else if (strcmp(output->path, "-"))
-			log_info("wrote %s", path.data);
-		failed |= err != 0;
+		failed |= output_files_tell(output->path, path.data, err) != 0;
 	}
 	return failed;
 }
 
 static int write_stats(const struct recording *rec)
 {
-	const struct file_of of = { .pid = pid_of(rec->options) };
-	struct buf json, path;
+	const struct file_of of = file_of(rec);
+	__cleanup(buf_fini) struct buf json = { .max = TEXT_MAX }, path = { .max = PATH_MAX };
 	int err;
 
 	if (!rec->options->stats_path)
 		return 0;
-	buf_init(&json, TEXT_MAX);
-	buf_init(&path, PATH_MAX);
 	stats_json(&json, &rec->stats);
 	if (rec->findings && !buf_error(&json)) { /* one more member */
 		json.len--;
@@ -301,47 +267,31 @@ static int write_stats(const struct recording *rec)
 	buf_add_char(&json, '\n');
 	err = buf_error(&json);
 	if (!err)
-		err = path_make(&path, rec->options->stats_path, rec->start_wall_ns, &of);
+		err = path_make(&path, rec->options->stats_path, &of);
 	if (!err)
 		err = output_write_bytes(path.data, json.data, json.len);
 	if (err)
-		log_error("%s: cannot be written: %s", rec->options->stats_path, strerror(-err));
-	buf_fini(&path);
-	buf_fini(&json);
+		output_files_tell(rec->options->stats_path, path.data, err);
 	return err;
-}
-
-static bool has_standard_output(const struct record_options *options)
-{
-	size_t i;
-
-	for (i = 0; i < options->nr_outputs; i++)
-		if (!strcmp(options->outputs[i].path, "-"))
-			return true;
-	return false;
 }
 
 /* The top functions and the counters: to standard output unless a result goes there. */
 static int print_summary(const struct recording *rec, const struct profile *profile)
 {
 	const struct record_options *options = rec->options;
-	FILE *out = has_standard_output(options) ? stderr : stdout;
-	struct buf text;
-	int failed = 1;
+	FILE *out = output_files_have_standard(options) ? stderr : stdout;
+	__cleanup(buf_fini) struct buf text = { .max = TEXT_MAX };
 
 	if (options->stats_path && !strcmp(options->stats_path, "-"))
 		out = stderr;
-	buf_init(&text, TEXT_MAX);
 	top_text(&text, profile, TOP_ROWS);
 	buf_add_char(&text, '\n');
 	stats_text(&text, &rec->stats, log_get_level() >= LOG_DEBUG);
 	if (!buf_error(&text) && fputs(text.data, out) >= 0 && !fflush(out))
-		failed = 0;
-	else
-		log_error("the summary cannot be written: %s",
-			  buf_error(&text) ? "out of memory" : strerror(errno));
-	buf_fini(&text);
-	return failed;
+		return 0;
+	log_error("the summary cannot be written: %s",
+		  buf_error(&text) ? "out of memory" : strerror(errno));
+	return 1;
 }
 
 static int write_all(const struct recording *rec, const struct profile *profile, bool calls)
@@ -363,7 +313,7 @@ int recording_write(struct recording *rec, const struct profile *profile,
 
 	failed |= write_all(rec, profile, false);
 	failed |= write_timelines(rec, profile);
-	if (calls && has_standard_output(rec->options))
+	if (calls && output_files_have_standard(rec->options))
 		log_info("standard output has the profile of the CPU: the profile of calls goes "
 			 "into files alone");
 	if (calls)

@@ -7,14 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/exit_status.h"
-#include "base/host_name.h"
 #include "base/log.h"
 #include "base/strtab.h"
+#include "cmd/output_files.h"
 #include "cmd/report_options.h"
 #include "formats/output.h"
 #include "formats/profile_read.h"
@@ -157,35 +156,17 @@ int report_input_group(struct report_input *input, enum tally_by by)
 	return err;
 }
 
-static bool has_several(const struct profile *profile)
+static int write_one(const struct record_options *options, const struct record_output *output,
+		     const struct profile *profile, const struct output_options *how)
 {
-	size_t i;
-
-	for (i = 1; i < profile->nr_processes; i++)
-		if (profile->processes[i].kernel_pid != profile->processes[0].kernel_pid)
-			return true;
-	return false;
-}
-
-static int write_one(const struct record_output *output, const struct profile *profile,
-		     const struct output_options *how)
-{
+	const struct output_names names = output_files_names(options, profile->time_ns);
 	__cleanup(buf_fini) struct buf path = { .max = PATH_MAX };
-	char host[HOST_NAME_BYTES];
-	const struct output_names names = { .host = host,
-					    .pid = (uint32_t)getpid(),
-					    .time_ns = profile->time_ns };
 	int err;
 
-	host_name(host);
 	err = output_expand_path(&path, output->path, &names);
 	if (!err)
 		err = output_write(path.data, output->format, profile, how);
-	if (err)
-		log_error("%s: cannot be written: %s", output->path, strerror(-err));
-	else if (strcmp(path.data, "-"))
-		log_info("wrote %s", path.data);
-	return err;
+	return output_files_tell(output->path, path.data, err);
 }
 
 int report_write(const struct report_options *options, const struct profile *profile,
@@ -195,7 +176,7 @@ int report_write(const struct report_options *options, const struct profile *pro
 	size_t i;
 
 	for (i = 0; i < options->record.nr_outputs; i++)
-		if (write_one(&options->record.outputs[i], profile, how))
+		if (write_one(&options->record, &options->record.outputs[i], profile, how))
 			status = EXIT_FAILED;
 	return status;
 }
@@ -231,7 +212,7 @@ static int write_files(const struct report_options *options, const struct profil
 	const struct output_options how = {
 		.threads = options->record.threads && profile->threads,
 		.native = options->record.native,
-		.several = has_several(profile),
+		.several = output_files_several(profile),
 	};
 
 	return report_write(options, profile, &how);

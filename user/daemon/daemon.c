@@ -378,14 +378,9 @@ static void memory_share(struct daemon *daemon)
 static int folder_name(struct daemon *daemon)
 {
 	__cleanup(buf_fini) struct buf path = { .max = PATH_MAX };
-	char host[HOST_NAME_BYTES];
-	struct output_names names = { .host = host,
-				      .pid = (uint32_t)getpid(),
-				      .time_ns = time_wall_ns() };
-	int err;
+	const struct output_names names = { .pid = (uint32_t)getpid(), .time_ns = time_wall_ns() };
+	int err = output_expand_path(&path, daemon->options->output, &names);
 
-	host_name(host);
-	err = output_expand_path(&path, daemon->options->output, &names);
 	if (err)
 		return err;
 	daemon->output = buf_take(&path);

@@ -2,6 +2,7 @@
 #include "formats/output.h"
 
 #include "base/buf.h"
+#include "base/host_name.h"
 #include "profile/profile.h"
 
 #include <errno.h>
@@ -126,12 +127,15 @@ static int add_variable(struct buf *dst, const char **pattern)
 
 static int add_form(struct buf *dst, const char **pattern, const struct output_names *names)
 {
+	char host[HOST_NAME_BYTES];
+
 	switch (**pattern) {
 	case '%':
 		buf_add_char(dst, '%');
 		return 0;
 	case 'h':
-		add_value(dst, names->host ? names->host : "localhost");
+		host_name(host);
+		add_value(dst, names->host ? names->host : host);
 		return 0;
 	case 'p':
 		buf_printf(dst, "%" PRIu32, names->pid);

@@ -61,7 +61,7 @@ void output_path_insert(struct buf *dst, const char *path, const char *what);
 
 /* Values for the % forms of file names. */
 struct output_names {
-	const char *host; /* %h */
+	const char *host; /* %h; NULL: this machine */
 	uint32_t pid; /* %p */
 	uint64_t time_ns; /* %t as yyyymmddThhmmssZ */
 	const char *worker; /* %w */
