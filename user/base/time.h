@@ -31,4 +31,12 @@ static inline uint64_t time_wall_ns(void)
 	return time_of_clock_ns(CLOCK_REALTIME);
 }
 
+/* Milliseconds for poll(): until end_ns, but at most max_ms. */
+static inline int time_poll_ms(uint64_t now_ns, uint64_t end_ns, int max_ms)
+{
+	uint64_t ms = end_ns > now_ns ? (end_ns - now_ns) / 1000000 + 1 : 0;
+
+	return ms < (uint64_t)max_ms ? (int)ms : max_ms;
+}
+
 #endif

@@ -12,7 +12,7 @@
 #include "base/exit_status.h"
 #include "base/log.h"
 #include "base/time.h"
-#include "capture/container_filter.h"
+#include "capture/capture_options.h"
 #include "capture/target.h"
 #include "container/containers.h"
 #include "proc/pids.h"
@@ -83,24 +83,29 @@ int pod_processes_none(struct containers *containers, const struct container_fil
 	return EXIT_NO_TARGET;
 }
 
-int pod_processes_resolve(struct pids *ret, const struct container_filter *filter,
-			  const pid_t *pod_pids, size_t nr_pod_pids, const char *host_root)
+int pod_processes_resolve(struct pids *ret, struct capture_options *options)
 {
+	const struct container_filter *filter = &options->containers;
 	struct containers *containers = NULL;
 	struct deadline_runner *runner = NULL;
-	int err = deadline_runner_new(&runner), status = EXIT_DONE;
+	int err, status = EXIT_DONE;
 
+	if (!options->nr_pids || !filter->nr_pods)
+		return EXIT_DONE;
+	err = deadline_runner_new(&runner);
 	if (!err)
-		err = containers_new(&containers, runner, "/proc", host_root);
+		err = containers_new(&containers, runner, "/proc", options->host_root);
 	if (!err)
-		err = pod_processes_find(ret, containers, filter, pod_pids, nr_pod_pids);
+		err = pod_processes_find(ret, containers, filter, options->pids, options->nr_pids);
 	if (err) {
 		log_error("processes: %s", strerror(-err));
 		status = EXIT_FAILED;
 	} else if (!ret->nr) {
-		status = pod_processes_none(containers, filter, pod_pids, nr_pod_pids);
+		status = pod_processes_none(containers, filter, options->pids, options->nr_pids);
 		pids_fini(ret);
 	}
+	options->pids = ret->list;
+	options->nr_pids = ret->nr;
 	containers_free(containers);
 	deadline_runner_free(runner);
 	return status;

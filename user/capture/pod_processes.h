@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+struct capture_options;
 struct container_filter;
 struct containers;
 struct pids;
@@ -23,11 +24,10 @@ int pod_processes_find(struct pids *ret, struct containers *containers,
 		       size_t nr_pod_pids);
 
 /*
- * For a command line with --pod: what -p names in there. Says what is wrong; a status of
- * base/exit_status.h. Needs no sampler.
+ * For a command line with -p and --pod: its pids, as the pods see them, become pids as we see them,
+ * which ret owns. Reports what is wrong; a status of base/exit_status.h. Needs no sampler.
  */
-int pod_processes_resolve(struct pids *ret, const struct container_filter *filter,
-			  const pid_t *pod_pids, size_t nr_pod_pids, const char *host_root);
+int pod_processes_resolve(struct pids *ret, struct capture_options *options);
 /* Says that nothing matches, or that what matches is not among it. EXIT_NO_TARGET. */
 int pod_processes_none(struct containers *containers, const struct container_filter *filter,
 		       const pid_t *pod_pids, size_t nr_pod_pids);

@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/exit_status.h"
 #include "base/log.h"
+#include "base/signals.h"
 #include "base/time.h"
 #include "cmd/command.h"
 #include "cmd/gpu_parts.h"
@@ -103,11 +103,11 @@ static void say_widened(struct gpu_job *job)
 /* Does one of the signals that came end it? Another size of the terminal is all that the others tell. */
 static bool signals_take(int fd, bool *resized)
 {
-	struct signalfd_siginfo info;
 	bool end = false;
+	int signal;
 
-	while (read(fd, &info, sizeof(info)) == sizeof(info)) {
-		if (info.ssi_signo == SIGWINCH)
+	while ((signal = signals_next(fd))) {
+		if (signal == SIGWINCH)
 			*resized = true;
 		else
 			end = true;
@@ -177,9 +177,7 @@ static int loop(struct gpu_job *job, int signal_fd, struct gpu_screen *screen,
 			if (gpu_steps_through(job))
 				break;
 		}
-		if (end_ns > now_ns && (end_ns - now_ns) / 1000000 < (uint64_t)wait_ms)
-			wait_ms = (int)((end_ns - now_ns) / 1000000) + 1;
-		poll(fds, screen ? 3 : 2, wait_ms);
+		poll(fds, screen ? 3 : 2, time_poll_ms(now_ns, end_ns, wait_ms));
 		if (!err)
 			err = react(job, screen, picture, &fds[1], &fds[2], &end);
 		now_ns = time_monotonic_ns();
@@ -327,21 +325,15 @@ static void capture_fill(struct gpu_job *job)
 static int run_with(struct gpu_job *job)
 {
 	__cleanup(close_fd) int signal_fd = -1;
+	int signals[] = { SIGINT, SIGTERM, SIGWINCH, SIGHUP, 0 };
 	struct sigaction hangup;
-	sigset_t signals;
 	int status;
 
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGWINCH);
-	/* Of nohup: it is not to be heard of. */
-	if (!sigaction(SIGHUP, NULL, &hangup) && hangup.sa_handler != SIG_IGN)
-		sigaddset(&signals, SIGHUP);
-	sigprocmask(SIG_BLOCK, &signals, NULL);
-	signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (sigaction(SIGHUP, NULL, &hangup) || hangup.sa_handler == SIG_IGN)
+		signals[3] = 0; /* nohup ignores it */
+	signal_fd = signals_open(signals, NULL);
 	if (signal_fd < 0) {
-		log_error("%s", strerror(errno));
+		log_error("%s", strerror(-signal_fd));
 		return EXIT_FAILED;
 	}
 	capture_fill(job);

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +18,7 @@
 #include "base/cleanup.h"
 #include "base/exit_status.h"
 #include "base/log.h"
+#include "base/signals.h"
 #include "base/time.h"
 #include "capture/memory_limit.h"
 #include "capture/pod_processes.h"
@@ -209,13 +209,6 @@ static int final_status(struct recording *rec, int own)
 	return rec->command_done && rec->command_status ? rec->command_status : own;
 }
 
-static bool signal_arrived(int fd)
-{
-	struct signalfd_siginfo info;
-
-	return read(fd, &info, sizeof(info)) == sizeof(info);
-}
-
 static void say_gone(const struct recording *rec)
 {
 	const struct record_options *options = rec->options;
@@ -292,10 +285,8 @@ static void loop(struct recording *rec, int signal_fd)
 		if (rec->options->capture.session.gpu && rec->sampler.steps &&
 		    wait_ms > GPU_STEPS_MS)
 			wait_ms = GPU_STEPS_MS;
-		if (end_ns > now_ns && (end_ns - now_ns) / 1000000 < (uint64_t)wait_ms)
-			wait_ms = (int)((end_ns - now_ns) / 1000000) + 1;
-		poll(fds, 2, wait_ms);
-		if (fds[1].revents && signal_arrived(signal_fd))
+		poll(fds, 2, time_poll_ms(now_ns, end_ns, wait_ms));
+		if (fds[1].revents && signals_next(signal_fd))
 			break;
 		now_ns = time_monotonic_ns();
 	}
@@ -632,21 +623,20 @@ static int run_with(struct record_options *options)
 				 .command_go_fd = -1,
 				 .command_error_fd = -1 };
 	__cleanup(close_fd) int signal_fd = -1;
-	sigset_t signals, old_signals;
-	int status;
+	sigset_t old_signals;
+	int status, err;
 
 	hash_table_init(&rec.seen, RECORDING_MAX_SEEN, struct seen_process, key);
 	status = sampler_check_targets(options->capture.pids, options->capture.nr_pids);
 	if (status)
 		return status;
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGTERM);
-	sigprocmask(SIG_BLOCK, &signals, &old_signals);
-	signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	signal_fd = signals_open((const int[]){ SIGINT, SIGTERM, 0 }, &old_signals);
+	err = signal_fd < 0 ? signal_fd : 0;
 	/* Before the sampler: the command must not inherit what that asks of the scheduler. */
-	if (signal_fd < 0 || (options->command && command_fork(&rec, &old_signals))) {
-		log_error("%s", strerror(errno));
+	if (!err && options->command)
+		err = command_fork(&rec, &old_signals);
+	if (err) {
+		log_error("%s", strerror(-err));
 		return EXIT_FAILED;
 	}
 	options->capture.child = rec.command_pid;
@@ -672,13 +662,8 @@ int record_run(const struct record_options *options)
 	}
 	if (!status)
 		status = recording_check_outputs(options);
-	if (!status && options->capture.nr_pids && options->capture.containers.nr_pods) {
-		status = pod_processes_resolve(&processes, &options->capture.containers,
-					       options->capture.pids, options->capture.nr_pids,
-					       options->capture.host_root);
-		resolved.capture.pids = processes.list;
-		resolved.capture.nr_pids = processes.nr;
-	}
+	if (!status)
+		status = pod_processes_resolve(&processes, &resolved.capture);
 	if (!status) {
 		capture_complete(&resolved);
 		status = run_with(&resolved);

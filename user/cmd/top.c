@@ -2,18 +2,19 @@
 /* bpfprof top: what uses the CPU right now, or what all threads do, interval by interval. */
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/exit_status.h"
 #include "base/log.h"
+#include "base/signals.h"
 #include "base/time.h"
 #include "capture/container_filter.h"
 #include "capture/pod_processes.h"
@@ -382,26 +383,16 @@ static void on_keys(struct top *top)
 
 static void on_signals(struct top *top, int fd)
 {
-	struct signalfd_siginfo info;
+	int signal;
 
-	while (read(fd, &info, sizeof(info)) == sizeof(info)) {
-		if (info.ssi_signo != SIGWINCH) {
+	while ((signal = signals_next(fd))) {
+		if (signal != SIGWINCH) {
 			top->quit = true;
 		} else if (!top->options->once) {
 			screen_resize();
 			top->dirty = true;
 		}
 	}
-}
-
-static int wait_ms(const struct top *top, int sampler_ms, uint64_t end_ns)
-{
-	uint64_t now_ns = time_monotonic_ns();
-	uint64_t ms = end_ns > now_ns ? (end_ns - now_ns) / 1000000 + 1 : 0;
-
-	if ((uint64_t)sampler_ms < ms)
-		ms = (uint64_t)sampler_ms;
-	return top->options->capture.nr_pids && ms > LOOK_MS ? LOOK_MS : (int)ms;
 }
 
 /* One interval: until the delay is over, the user quits or the targets are gone. */
@@ -412,14 +403,14 @@ static int watch(struct top *top, int signal_fd)
 				{ .fd = signal_fd, .events = POLLIN },
 				{ .fd = STDIN_FILENO, .events = POLLIN } };
 	nfds_t nr = top->options->once ? 2 : 3;
-	int err = 0, ms;
+	int err = 0, ms, max_ms = top->options->capture.nr_pids ? LOOK_MS : INT_MAX;
 
 	while (!top->quit && !top->gone && time_monotonic_ns() < end_ns && !err) {
 		ms = sampler_run(&top->sampler);
 		if (top->options->capture.session.gpu &&
 		    gpu_monitor_run(&top->calls.watch, time_monotonic_ns()))
 			ms = 0;
-		poll(fds, nr, wait_ms(top, ms, end_ns));
+		poll(fds, nr, time_poll_ms(time_monotonic_ns(), end_ns, ms < max_ms ? ms : max_ms));
 		if (fds[1].revents)
 			on_signals(top, signal_fd);
 		if (nr == 3 && fds[2].revents & POLLIN)
@@ -534,20 +525,6 @@ static int start(struct top *top, int signal_fd)
 	return run(top, signal_fd);
 }
 
-static int signals_open(void)
-{
-	sigset_t signals;
-
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGHUP);
-	sigaddset(&signals, SIGQUIT);
-	sigaddset(&signals, SIGWINCH);
-	sigprocmask(SIG_BLOCK, &signals, NULL);
-	return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
 static int run_with(const struct top_options *options)
 {
 	struct top top = { .options = options };
@@ -562,9 +539,10 @@ static int run_with(const struct top_options *options)
 			  "bpfprof top --once prints one table anywhere");
 		return EXIT_USAGE;
 	}
-	signal_fd = signals_open();
+	signal_fd =
+		signals_open((const int[]){ SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, 0 }, NULL);
 	if (signal_fd < 0) {
-		log_error("%s", strerror(errno));
+		log_error("%s", strerror(-signal_fd));
 		return EXIT_FAILED;
 	}
 	width_init();
@@ -588,19 +566,14 @@ static int run_with(const struct top_options *options)
 
 int top_run(const struct top_options *options)
 {
-	const struct capture_options *capture = &options->capture;
 	struct top_options resolved = *options;
 	struct pids processes = { 0 };
 	int status = sampler_check();
 
-	if (!status && capture->session.gpu)
+	if (!status && options->capture.session.gpu)
 		status = gpu_monitor_check();
-	if (!status && capture->nr_pids && capture->containers.nr_pods) {
-		status = pod_processes_resolve(&processes, &capture->containers, capture->pids,
-					       capture->nr_pids, capture->host_root);
-		resolved.capture.pids = processes.list;
-		resolved.capture.nr_pids = processes.nr;
-	}
+	if (!status)
+		status = pod_processes_resolve(&processes, &resolved.capture);
 	resolved.capture.tell_workers = options->once; /* else there is a screen */
 	if (!status)
 		status = run_with(&resolved);

@@ -10,13 +10,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/exit_status.h"
 #include "base/log.h"
+#include "base/signals.h"
 #include "base/time.h"
 #include "daemon/http.h"
 #include "daemon/service.h"
@@ -228,24 +228,16 @@ static void reload(struct daemon *daemon)
 /* True: it is to end. */
 static bool on_signals(struct daemon *daemon, int fd)
 {
-	struct signalfd_siginfo info;
 	bool quit = false;
+	int signal;
 
-	while (read(fd, &info, sizeof(info)) == sizeof(info)) {
-		if (info.ssi_signo == SIGHUP)
+	while ((signal = signals_next(fd))) {
+		if (signal == SIGHUP)
 			reload(daemon);
 		else
 			quit = true;
 	}
 	return quit;
-}
-
-static int wait_ms(const struct daemon *daemon, int sampler_ms)
-{
-	uint64_t now_ns = time_monotonic_ns(), end_ns = daemon->running.end_ns;
-	uint64_t ms = end_ns > now_ns ? (end_ns - now_ns) / 1000000 + 1 : 0;
-
-	return (uint64_t)sampler_ms < ms ? sampler_ms : (int)ms;
 }
 
 static void sweep(struct daemon *daemon)
@@ -291,7 +283,8 @@ static void loop(struct daemon *daemon, int signal_fd)
 		push_watch(daemon);
 		if ((daemon->http && http_is_pending(daemon->http)) || calls_run(daemon, now_ns))
 			ms = 0;
-		poll(fds, sizeof(fds) / sizeof(fds[0]), wait_ms(daemon, ms));
+		poll(fds, sizeof(fds) / sizeof(fds[0]),
+		     time_poll_ms(time_monotonic_ns(), daemon->running.end_ns, ms));
 		if (daemon->http)
 			http_run(daemon->http);
 		if (fds[1].revents && on_signals(daemon, signal_fd))
@@ -507,18 +500,6 @@ static int run(struct daemon *daemon, int signal_fd)
 	return finish(daemon, signal_fd);
 }
 
-static int signals_open(void)
-{
-	sigset_t signals;
-
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGHUP);
-	sigprocmask(SIG_BLOCK, &signals, NULL);
-	return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
 int daemon_run(struct daemon_options *options, struct config *config, int argc, char *const argv[])
 {
 	struct daemon daemon = { .options = options, .config = config, .argc = argc, .argv = argv };
@@ -530,9 +511,9 @@ int daemon_run(struct daemon_options *options, struct config *config, int argc, 
 		status = gpu_monitor_check();
 	if (status)
 		return status;
-	signal_fd = signals_open();
+	signal_fd = signals_open((const int[]){ SIGINT, SIGTERM, SIGHUP, 0 }, NULL);
 	if (signal_fd < 0) {
-		log_error("%s", strerror(errno));
+		log_error("%s", strerror(-signal_fd));
 		return EXIT_FAILED;
 	}
 	options->capture.session.follow = true; /* pids may be asked for at any time */
