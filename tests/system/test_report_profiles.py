@@ -345,6 +345,17 @@ def repeated(context):
     check("cuda-1.folded: it counts calls, the files before it samples; give" in said, said)
 
 
+@test(modes=("root",))
+def reader_ends(context):
+    """`report FILE | head` ends quietly where head has read enough."""
+    stored(context, "x.folded", 10, {"f": 7})
+    reads, writes = os.pipe()
+    os.close(reads)
+    done = context.finish(context.start("report", "x.folded", stdout=writes), 30).expect(0)
+    os.close(writes)
+    check(not done.err, done.text)
+
+
 @functools.lru_cache(maxsize=None)
 def itwinai():
     """itwinai's own module that reads py-spy's files, out of its package, beside pydantic."""

@@ -4,6 +4,7 @@
 import contextlib
 import os
 import re
+import shutil
 import signal
 import time
 
@@ -126,7 +127,9 @@ def report(context):
     made(actor, 60)
     made(task, 70)
     trace, _ = end(context, recorder)
-    done = context.bpfprof("report", "--tasks", "x.json", "x.json").expect(0)
+    shutil.copy(context.path("x.json"), context.path("y.json"))
+    done = context.bpfprof("report", "--tasks", "x.json", "y.json", "x.json").expect(0)
+    check("x.json: the same file as x.json, which is taken once" in done.text, done.text)
     for name, worker in (("Trainer.step", actor), ("sort_numbers", task)):
         found = sorted(one.end - one.begin for one in of(trace, worker.pid))
         row = next(line.split() for line in done.text.split("\n") if line.endswith(" " + name))

@@ -5,7 +5,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -13,8 +15,10 @@
 #include "base/exit_status.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "base/vec.h"
 
 #define CHUNK_BYTES 65536
+#define NAME_BYTES 1024
 
 int report_load_fd(struct buf *dst, int fd)
 {
@@ -42,6 +46,35 @@ int report_open(const char *path)
 	return fd < 0 ? -errno : fd;
 }
 
+/* `*.pb.gz` takes a link to the newest file, too. Pipes and the like may give more each time. */
+bool report_is_seen(struct report_seen *seen, int fd, const char *path)
+{
+	__cleanup(buf_fini) struct buf name = { .max = NAME_BYTES }, other = { .max = NAME_BYTES };
+	struct report_place *place;
+	struct stat st;
+	size_t i;
+
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode))
+		return false;
+	for (i = 0; i < seen->nr; i++) {
+		place = &seen->places[i];
+		if (place->dev != st.st_dev || place->ino != st.st_ino)
+			continue;
+		report_file_name(&name, path);
+		report_file_name(&other, place->path);
+		log_warn("%s: the same file as %s, which is taken once", name.data, other.data);
+		return true;
+	}
+	if (!vec_grow(seen->places, seen->nr + 1, seen->cap, VEC_BOUNDED))
+		seen->places[seen->nr++] = (struct report_place){ st.st_dev, st.st_ino, path };
+	return false;
+}
+
+void report_seen_fini(struct report_seen *seen)
+{
+	free(seen->places);
+}
+
 int report_load(struct buf *dst, const char *path)
 {
 	__cleanup(close_fd) int fd = report_open(path);
@@ -59,6 +92,8 @@ int report_print(const struct buf *text, int err)
 		return EXIT_FAILED;
 	}
 	if (fwrite(text->data, 1, text->len, stdout) == text->len && !fflush(stdout))
+		return EXIT_DONE;
+	if (errno == EPIPE) /* `| head` has read enough */
 		return EXIT_DONE;
 	log_error("standard output: %s", strerror(errno));
 	return EXIT_FAILED;

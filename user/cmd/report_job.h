@@ -2,9 +2,11 @@
 #ifndef BPFPROF_CMD_REPORT_JOB_H
 #define BPFPROF_CMD_REPORT_JOB_H
 
-/* The parts of bpfprof report. What went wrong was said. */
+/* The parts of bpfprof report. They report errors. */
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "formats/output.h"
 #include "formats/profile_read.h"
@@ -22,16 +24,30 @@ struct report_input {
 	struct profile profile;
 };
 
+/* Files that were read. All zero to begin with. */
+struct report_seen {
+	struct report_place {
+		dev_t dev;
+		ino_t ino;
+		const char *path;
+	} * places;
+	size_t nr, cap;
+};
+
+/* Was this open file read before, under any name? A warning reports it; else it is added. */
+bool report_is_seen(struct report_seen *seen, int fd, const char *path);
+void report_seen_fini(struct report_seen *seen);
+
 /* How a file is named in messages: nothing in it controls a terminal. */
 void report_file_name(struct buf *dst, const char *path);
 int report_open(const char *path); /* a file, or standard input for "-"; or -errno */
 /* All of a file, or of standard input for "-". 0, -E2BIG past dst's maximum, -ENOMEM, or why it cannot be read. */
 int report_load(struct buf *dst, const char *path);
 int report_load_fd(struct buf *dst, int fd); /* the same of an open one */
-/* To standard output. err: what making the text said. An exit status. */
+/* To standard output. err: of making the text. An exit status. */
 int report_print(const struct buf *text, int err);
 
-/* 0 or an error that was said; report_input_fini() is due. */
+/* 0 or an error, which is reported; report_input_fini() is due. */
 int report_input_read(struct report_input *input, char *const *files, size_t nr,
 		      const char *sample_type);
 void report_input_fini(struct report_input *input);

@@ -6,7 +6,6 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -23,41 +22,7 @@
 
 #define NAME_BYTES 1024
 
-/* Files that were read, by where they are. */
-struct place {
-	dev_t dev;
-	ino_t ino;
-	const char *path;
-};
-
-struct seen {
-	struct place *places;
-	size_t nr;
-};
-
-/* `*.pb.gz` takes a link to the newest file, too. Pipes and the like may give more each time. */
-static bool is_seen(struct seen *seen, int fd, const char *path)
-{
-	__cleanup(buf_fini) struct buf name = { .max = NAME_BYTES }, other = { .max = NAME_BYTES };
-	struct stat st;
-	size_t i;
-
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode))
-		return false;
-	for (i = 0; i < seen->nr; i++)
-		if (seen->places[i].dev == st.st_dev && seen->places[i].ino == st.st_ino)
-			break;
-	if (i == seen->nr) {
-		seen->places[seen->nr++] = (struct place){ st.st_dev, st.st_ino, path };
-		return false;
-	}
-	report_file_name(&name, path);
-	report_file_name(&other, seen->places[i].path);
-	log_warn("%s: the same file as %s, which is taken once", name.data, other.data);
-	return true;
-}
-
-static int read_one(struct profile_read *read, const char *path, struct seen *seen)
+static int read_one(struct profile_read *read, const char *path, struct report_seen *seen)
 {
 	__cleanup(close_fd) int fd = report_open(path);
 	__cleanup(buf_fini) struct buf data, why, name;
@@ -67,7 +32,7 @@ static int read_one(struct profile_read *read, const char *path, struct seen *se
 	buf_init(&why, NAME_BYTES);
 	buf_init(&name, NAME_BYTES);
 	report_file_name(&name, path);
-	if (fd >= 0 && is_seen(seen, fd, path))
+	if (fd >= 0 && report_is_seen(seen, fd, path))
 		return 0;
 	err = fd < 0 ? fd : report_load_fd(&data, fd);
 	if (err == -E2BIG)
@@ -85,17 +50,15 @@ int report_input_read(struct report_input *input, char *const *files, size_t nr,
 {
 	struct profile_read *read = &input->read;
 	int err = profile_read_init(read, sample_type);
-	struct seen seen = { .places = calloc(nr + 1, sizeof(*seen.places)) };
+	struct report_seen seen = { 0 };
 	size_t i;
 
 	input->profile = (struct profile){ 0 };
-	if (!err && !seen.places)
-		err = -ENOMEM;
 	if (err)
 		log_error("%s", strerror(-err));
 	for (i = 0; i < nr && !err; i++)
 		err = read_one(read, files[i], &seen);
-	free(seen.places);
+	report_seen_fini(&seen);
 	if (err)
 		return err;
 	profile_read_finish(read, &input->profile);

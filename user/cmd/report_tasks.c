@@ -38,13 +38,16 @@ static int read_fd(struct task_read *read_to, int fd, bool *ret_empty)
 	return err ?: task_read_end(read_to);
 }
 
-static int read_file(struct task_read *read_to, const char *path)
+static int read_file(struct task_read *read_to, const char *path, struct report_seen *seen)
 {
 	__cleanup(close_fd) int fd = report_open(path);
 	__cleanup(buf_fini) struct buf name = { .max = NAME_BYTES };
 	bool empty = false;
-	int err = fd < 0 ? fd : read_fd(read_to, fd, &empty);
+	int err;
 
+	if (fd >= 0 && report_is_seen(seen, fd, path))
+		return 0;
+	err = fd < 0 ? fd : read_fd(read_to, fd, &empty);
 	if (!err)
 		return 0;
 	report_file_name(&name, path);
@@ -62,13 +65,16 @@ static int read_file(struct task_read *read_to, const char *path)
 static int print_timelines(const struct report_options *options, struct task_read *read_to)
 {
 	__cleanup(buf_fini) struct buf text = { .max = REPORT_TEXT_BYTES };
+	struct report_seen seen = { 0 };
 	struct task_row *list;
 	size_t nr, i;
-	int status;
+	int status, err = 0;
 
-	for (i = 0; i < options->nr_files; i++)
-		if (read_file(read_to, options->files[i]))
-			return EXIT_FAILED;
+	for (i = 0; i < options->nr_files && !err; i++)
+		err = read_file(read_to, options->files[i], &seen);
+	report_seen_fini(&seen);
+	if (err)
+		return EXIT_FAILED;
 	list = task_read_rows(read_to, &nr);
 	if (list)
 		task_report(&text, list, nr, task_read_totals(read_to), options->rows);
