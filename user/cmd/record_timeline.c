@@ -206,38 +206,25 @@ void record_timeline_free(struct record_timeline *timeline)
 void record_timeline_title(struct record_timeline *timeline,
 			   const struct bpfprof_title_event *event)
 {
-	char title[TITLE_MAX + 1], old_comm[BPFPROF_COMM_LEN + 1] = { 0 };
+	struct task_change_texts texts;
 	struct task_change change;
 	struct session *session;
-	bool chosen;
 
 	if (!timeline)
 		return;
 	session = &timeline->sampler->session;
-	if (title_parse(title, event->title, sizeof(event->title))) {
+	if (task_change_read(&change, &texts, session, event)) {
 		timeline->nr_bad++;
 		titles_judge(session, event, false);
 		return;
 	}
-	titles_judge(session, event, !calls_is_idle(title)); /* of IDLE only what ends a call */
-	chosen = is_chosen(timeline, event->task.pid, title);
-	timeline->nr_missed += chosen ? event->lost : 0;
-	/* Whose calls nobody asked for may have them in threads, too. */
-	if (!chosen && event->task.tid != event->task.pid)
-		return;
-	memcpy(old_comm, event->old_comm, sizeof(event->old_comm));
-	change = (struct task_change){
-		.pid = event->task.pid,
-		.own_pid = session_own_pid(session, event->task.pid, event->place.agent_pid),
-		.start_ns = event->task.start_ns,
-		.ts_ns = event->rec.ts_ns,
-		.main_thread = event->task.tid == event->task.pid,
-		.chosen = chosen,
-		.lost = event->lost,
-		.title = title,
-		.old_comm = old_comm,
-	};
-	task_calls_see(timeline->calls, &change);
+	/* Of changes to IDLE only those that end a call count. */
+	titles_judge(session, event, !calls_is_idle(change.title));
+	change.chosen = is_chosen(timeline, event->task.pid, change.title);
+	timeline->nr_missed += change.chosen ? event->lost : 0;
+	/* A worker that is not recorded may have calls in threads, too. */
+	if (change.chosen || change.main_thread)
+		task_calls_see(timeline->calls, &change);
 }
 
 /* The kernel tells of changes that were lost with the next one: of these there is none. */

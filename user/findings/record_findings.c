@@ -102,33 +102,17 @@ static void judge(const struct record_findings *findings, const struct bpfprof_t
 void record_findings_title(struct record_findings *findings,
 			   const struct bpfprof_title_event *event)
 {
-	char title[TITLE_MAX + 1], old_comm[BPFPROF_COMM_LEN + 1] = { 0 };
+	struct task_change_texts texts;
 	struct task_change change;
-	struct session *session;
 
 	if (!findings)
 		return;
-	session = &findings->sampler->session;
-	if (title_parse(title, event->title, sizeof(event->title))) {
+	if (task_change_read(&change, &texts, &findings->sampler->session, event))
 		judge(findings, event, false);
-		return;
-	}
-	if (!is_recorded(findings, &event->task)) {
-		judge(findings, event, !calls_is_idle(title)); /* do not wake us for it */
-		return;
-	}
-	memcpy(old_comm, event->old_comm, sizeof(event->old_comm));
-	change = (struct task_change){
-		.pid = event->task.pid,
-		.own_pid = session_own_pid(session, event->task.pid, event->place.agent_pid),
-		.start_ns = event->task.start_ns,
-		.ts_ns = event->rec.ts_ns,
-		.main_thread = event->task.tid == event->task.pid,
-		.lost = event->lost,
-		.title = title,
-		.old_comm = old_comm,
-	};
-	judge(findings, event, task_times_see(findings->times, &change));
+	else if (!is_recorded(findings, &event->task))
+		judge(findings, event, !calls_is_idle(change.title)); /* do not wake us for it */
+	else
+		judge(findings, event, task_times_see(findings->times, &change));
 }
 
 /* The kernel tells of changes that were lost with the next one: of these there is none. */

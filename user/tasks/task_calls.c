@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/process_map.h"
+#include "kernel/session.h"
 #include "ray/calls.h"
 
 struct worker {
@@ -30,6 +31,29 @@ struct task_calls {
 	void (*call)(void *arg, const struct task_call *call);
 	void *arg;
 };
+
+int task_change_read(struct task_change *ret, struct task_change_texts *texts,
+		     const struct session *session, const struct bpfprof_title_event *event)
+{
+	const struct bpfprof_task_id *task = &event->task;
+	int err = title_parse(texts->title, event->title, sizeof(event->title));
+
+	if (err)
+		return err;
+	memcpy(texts->old_comm, event->old_comm, BPFPROF_COMM_LEN);
+	texts->old_comm[BPFPROF_COMM_LEN] = 0;
+	*ret = (struct task_change){
+		.pid = task->pid,
+		.own_pid = session_own_pid(session, task->pid, event->place.agent_pid),
+		.start_ns = task->start_ns,
+		.ts_ns = event->rec.ts_ns,
+		.main_thread = task->tid == task->pid,
+		.lost = event->lost,
+		.title = texts->title,
+		.old_comm = texts->old_comm,
+	};
+	return 0;
+}
 
 int task_calls_new(struct task_calls **ret, size_t max_workers,
 		   void (*call)(void *arg, const struct task_call *call), void *arg)

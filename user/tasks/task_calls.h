@@ -16,9 +16,11 @@
 #include <stdint.h>
 
 #include "proc/title.h"
+#include "bpfprof.h"
 
 #define TASK_CALLS_MAX_BYTES (8U << 20)
 
+struct session;
 struct task_calls;
 
 /* A worker has a new title. */
@@ -33,6 +35,15 @@ struct task_change {
 	const char *title; /* of proc/title.h */
 	const char *old_comm; /* what the thread was named until then, with a NUL */
 };
+
+/* The texts of a change that an event reports. */
+struct task_change_texts {
+	char title[TITLE_MAX + 1], old_comm[BPFPROF_COMM_LEN + 1];
+};
+
+/* The change that an event of the stream reports, not chosen. -EINVAL: the title is none of Ray's. */
+int task_change_read(struct task_change *ret, struct task_change_texts *texts,
+		     const struct session *session, const struct bpfprof_title_event *event);
 
 enum task_call_kind {
 	TASK_CALL_INVALID = 0,
