@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/sorted.h"
 #include "base/vec.h"
 #include "proc/mountinfo.h"
 
@@ -149,8 +150,8 @@ static int mount_compare(const void *a, const void *b)
 	const struct host_mount *x = a, *y = b;
 
 	if (x->dev != y->dev)
-		return x->dev < y->dev ? -1 : 1;
-	return (x->root > y->root) - (x->root < y->root); /* as listed */
+		return sorted_order(x->dev, y->dev);
+	return sorted_order(x->root, y->root); /* as listed */
 }
 
 static int open_own(struct host_mounts *mounts)
@@ -211,16 +212,7 @@ int host_mounts_refresh(struct host_mounts *mounts)
 /* First mount of dev; those of it follow. */
 static size_t list_find(const struct mount_list *list, dev_t dev)
 {
-	size_t lo = 0, hi = list->nr, mid;
-
-	while (lo < hi) {
-		mid = lo + (hi - lo) / 2;
-		if (list->mounts[mid].dev < dev)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
+	return sorted_count(list->nr, i, list->mounts[i].dev < dev);
 }
 
 bool host_mounts_is_root(const struct host_mounts *mounts, dev_t dev, const char *root)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sorted.h"
 #include "elf/image.h"
 
 #define MAX_RANGES 8
@@ -182,13 +183,6 @@ static int sweep(struct walk *w, struct code_range range)
 	return err;
 }
 
-static int compare_rva(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 static void leaders_fini(struct walk *w)
 {
 	size_t i;
@@ -210,7 +204,7 @@ static int leaders_init(struct walk *w)
 			return err;
 		w->nr_swept_ranges++;
 	}
-	qsort(w->targets, w->nr_targets, sizeof(*w->targets), compare_rva);
+	qsort(w->targets, w->nr_targets, sizeof(*w->targets), sorted_by_u64);
 	for (i = 0; i < w->nr_targets; i++) {
 		if (w->nr_leaders && w->targets[i] == w->leaders[w->nr_leaders - 1].rva)
 			continue;
@@ -229,15 +223,8 @@ static int leaders_init(struct walk *w)
 
 static struct leader *leader_find(struct walk *w, uint64_t rva)
 {
-	size_t low = 0, high = w->nr_leaders, mid;
+	size_t low = sorted_count(w->nr_leaders, i, w->leaders[i].rva < rva);
 
-	while (low < high) {
-		mid = low + (high - low) / 2;
-		if (w->leaders[mid].rva < rva)
-			low = mid + 1;
-		else
-			high = mid;
-	}
 	return low < w->nr_leaders && w->leaders[low].rva == rva ? &w->leaders[low] : NULL;
 }
 

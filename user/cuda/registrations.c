@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "base/sorted.h"
 #include "base/time.h"
 #include "base/vec.h"
 #include "cuda/code_values.h"
@@ -257,15 +258,8 @@ static int note_init(struct registrations_reader *r, struct elf_image *img,
 
 static struct word *word_find(struct registrations_reader *r, uint64_t rva)
 {
-	size_t low = 0, high = r->nr_words, mid;
+	size_t low = sorted_count(r->nr_words, i, r->words[i].rva < rva);
 
-	while (low < high) {
-		mid = low + (high - low) / 2;
-		if (r->words[mid].rva < rva)
-			low = mid + 1;
-		else
-			high = mid;
-	}
 	return low < r->nr_words && r->words[low].rva == rva ? &r->words[low] : NULL;
 }
 
@@ -518,7 +512,7 @@ static int compare_word(const void *a, const void *b)
 {
 	const struct word *x = a, *y = b;
 
-	return x->rva < y->rva ? -1 : x->rva > y->rva;
+	return sorted_order(x->rva, y->rva);
 }
 
 /* The words that hosts are loaded from, each once. */
@@ -706,29 +700,15 @@ void registrations_fini(struct registrations *regs)
 
 size_t registrations_find(const struct registrations *regs, uint64_t host)
 {
-	size_t low = 0, high = regs->nr, mid;
+	size_t low = sorted_count(regs->nr, i, regs->kernels[i].host < host);
 
-	while (low < high) {
-		mid = low + (high - low) / 2;
-		if (regs->kernels[mid].host < host)
-			low = mid + 1;
-		else
-			high = mid;
-	}
 	return low < regs->nr && regs->kernels[low].host == host ? low : SIZE_MAX;
 }
 
 size_t registrations_find_word(const struct registrations *regs, uint64_t rva)
 {
-	size_t low = 0, high = regs->nr_words, mid;
+	size_t low = sorted_count(regs->nr_words, i, regs->words[i].rva < rva);
 
-	while (low < high) {
-		mid = low + (high - low) / 2;
-		if (regs->words[mid].rva < rva)
-			low = mid + 1;
-		else
-			high = mid;
-	}
 	return low < regs->nr_words && regs->words[low].rva == rva ? regs->words[low].what
 								   : SIZE_MAX;
 }

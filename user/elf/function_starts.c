@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/sorted.h"
 #include "base/vec.h"
 #include "elf/image.h"
 #include "elf/symtab.h"
@@ -64,13 +65,6 @@ static int table_add(struct function_starts *ret, struct elf_image *img, uint32_
 	return 0;
 }
 
-static int compare(const void *a, const void *b)
-{
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 static int load(struct function_starts *ret, struct elf_image *img)
 {
 	int err;
@@ -103,7 +97,7 @@ int function_starts_load(struct function_starts *ret, struct elf_image *img, uin
 		free(starts.starts);
 		return err;
 	}
-	qsort(starts.starts, starts.nr, sizeof(*starts.starts), compare);
+	qsort(starts.starts, starts.nr, sizeof(*starts.starts), sorted_by_u32);
 	(void)vec_fit(starts.starts, starts.nr + 1);
 	*ret = starts;
 	return 0;
@@ -118,16 +112,7 @@ void function_starts_fini(struct function_starts *starts)
 /* How many begin at or before rva, which is in the part that was read. */
 static size_t upper_bound(const struct function_starts *starts, uint64_t rva)
 {
-	size_t low = 0, high = starts->nr, mid;
-
-	while (low < high) {
-		mid = low + (high - low) / 2;
-		if (starts->starts[mid] <= rva - starts->low)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	return sorted_count(starts->nr, i, starts->starts[i] <= rva - starts->low);
 }
 
 uint64_t function_starts_before(const struct function_starts *starts, uint64_t rva)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/sorted.h"
 #include "base/strtab.h"
 #include "elf/image.h"
 #include "elf/symbols.h"
@@ -116,30 +117,24 @@ static int slot_compare(const void *a, const void *b)
 {
 	const struct slot *x = a, *y = b;
 
-	return x->got < y->got ? -1 : x->got > y->got;
+	return sorted_order(x->got, y->got);
 }
 
 static int slot_compare_resolver(const void *a, const void *b)
 {
 	const struct slot *x = a, *y = b;
 
-	return x->resolver < y->resolver ? -1 : x->resolver > y->resolver;
+	return sorted_order(x->resolver, y->resolver);
 }
 
 static void offer_reloc(const Elf64_Rela *rela, struct slot *slots, size_t nr)
 {
 	uint32_t type = ELF64_R_TYPE(rela->r_info);
-	size_t low = 0, high = nr, mid;
+	size_t low;
 
 	if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && type != R_X86_64_IRELATIVE)
 		return;
-	while (low < high) {
-		mid = low + (high - low) / 2;
-		if (slots[mid].got < rela->r_offset)
-			low = mid + 1;
-		else
-			high = mid;
-	}
+	low = sorted_count(nr, i, slots[i].got < rela->r_offset);
 	for (; low < nr && slots[low].got == rela->r_offset; low++) {
 		if (slots[low].symbol ||
 		    slots[low].resolver) /* hostile: one word, many relocations */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/sorted.h"
 #include "elf/image.h"
 #include "elf/symtab.h"
 
@@ -321,7 +322,7 @@ static int place_compare(const void *a, const void *b)
 {
 	const struct place *x = a, *y = b;
 
-	return x->off < y->off ? -1 : x->off > y->off;
+	return sorted_order(x->off, y->off);
 }
 
 static int strings_step(struct symbol_search *search, struct elf_image *img)

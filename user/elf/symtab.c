@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/name_cut.h"
+#include "base/sorted.h"
 #include "base/strtab.h"
 #include "elf/image.h"
 #include "elf/symbols.h"
@@ -162,18 +163,10 @@ static bool candidate_better(struct scan *s, struct candidate *a, struct candida
 	return name_len(s, a) < name_len(s, b);
 }
 
-static size_t lower_bound(const struct elf_symbol *syms, size_t nr, uint64_t rva)
+/* The number of the first query at or after rva. */
+static size_t first_query(const struct scan *s, uint64_t rva)
 {
-	size_t low = 0, high = nr, mid;
-
-	while (low < high) {
-		mid = low + (high - low) / 2;
-		if (syms[mid].rva < rva)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	return sorted_count(s->nr, i, s->syms[i].rva < rva);
 }
 
 static int compare_va(const void *a, const void *b)
@@ -182,8 +175,8 @@ static int compare_va(const void *a, const void *b)
 	const struct elf_section *y = *(const struct elf_section *const *)b;
 
 	if (x->va != y->va)
-		return x->va < y->va ? -1 : 1;
-	return x < y ? -1 : x > y; /* and so in one order whenever it is asked */
+		return sorted_order(x->va, y->va);
+	return sorted_order(x, y); /* the order is the same each time */
 }
 
 /* One without bytes holds nothing, and begins where another one may lie. */
@@ -215,15 +208,8 @@ static int sections_find(struct scan *s, const struct symtab *tab)
 /* The section of code that rva is in (of those that overlap, the last to begin), or NULL. */
 static const struct elf_section *code_section(const struct scan *s, uint64_t rva)
 {
-	size_t low = 0, high = s->nr_code, mid;
+	size_t low = sorted_count(s->nr_code, i, s->code[i]->va <= rva);
 
-	while (low < high) {
-		mid = low + (high - low) / 2;
-		if (s->code[mid]->va <= rva)
-			low = mid + 1;
-		else
-			high = mid;
-	}
 	return low && rva - s->code[low - 1]->va < s->code[low - 1]->bytes ? s->code[low - 1]
 									   : NULL;
 }
@@ -252,7 +238,7 @@ static void offer_border(struct scan *s, uint64_t va)
 	if (!s->low)
 		return;
 	/* Those that stand exactly on the border lie behind it. */
-	i = lower_bound(s->syms, s->nr, va);
+	i = first_query(s, va);
 	if (i < s->nr && s->low[i] < va)
 		s->low[i] = va;
 	if (i > 0 && s->high[i - 1] > va)
@@ -308,7 +294,7 @@ static void offer_symbol(struct scan *s, const Elf64_Sym *sym)
 	    elf_image_machine(s->tab->img) == EM_AARCH64)
 		return;
 	s->has_sizes[tab] |= sym->st_size != 0;
-	first = lower_bound(s->syms, s->nr, sym->st_value);
+	first = first_query(s, sym->st_value);
 	c.rank = (function	       ? 0
 		  : type == STT_NOTYPE ? 4
 				       : 8) +

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sorted.h"
 #include "base/time.h"
 #include "elf/image.h"
 #include "kernel/memory.h"
@@ -250,7 +251,7 @@ static int piece_compare(const void *a, const void *b)
 {
 	const struct process_mapping *x = a, *y = b;
 
-	return x->start < y->start ? -1 : x->start > y->start;
+	return sorted_order(x->start, y->start);
 }
 
 /* Cuts the pieces out of the ranges that they lie in. */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "base/sorted.h"
 #include "base/time.h"
 #include "kernel/tables.h"
 #include "kernel/walk.h"
@@ -64,16 +65,9 @@ void rows_prefetch(struct walker *walker, struct image *image, const struct proc
 
 uint64_t rows_find(const uint64_t *rows, uint32_t nr, uint32_t low, bool exact)
 {
-	uint32_t lo = 0, hi = nr, mid;
+	size_t lo = sorted_count(nr, i, unwind_row_low(rows[i]) <= low);
 	uint64_t row;
 
-	while (lo < hi) {
-		mid = lo + (hi - lo) / 2;
-		if (unwind_row_low(rows[mid]) <= low)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
 	if (!lo)
 		return unwind_row_make(0, ROW_NONE, 0, 0, 0, 0, UNWIND_LOOKED_AT);
 	row = rows[lo - 1];

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sorted.h"
 #include "base/vec.h"
 #include "proc/ranks.h"
 #include "proc/title.h"
@@ -337,16 +338,7 @@ size_t processes_count(const struct processes *processes)
 /* Index of the first mapping that ends above va. */
 static size_t mapping_index(const struct process *process, uint64_t va)
 {
-	size_t lo = 0, hi = process->nr_mappings, mid;
-
-	while (lo < hi) {
-		mid = lo + (hi - lo) / 2;
-		if (process->mappings[mid].end <= va)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
+	return sorted_count(process->nr_mappings, i, process->mappings[i].end <= va);
 }
 
 const struct process_mapping *process_mapping_find(const struct process *process, uint64_t va)
@@ -421,7 +413,7 @@ static int mapping_compare(const void *a, const void *b)
 {
 	const struct process_mapping *x = a, *y = b;
 
-	return x->start < y->start ? -1 : x->start > y->start;
+	return sorted_order(x->start, y->start);
 }
 
 /* A mapping that moved during the read can appear twice: the first one stays. */

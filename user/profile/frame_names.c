@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sorted.h"
+
 #define MAX_FRAMES 65536
 #define MAX_RANGES 16384
 
@@ -48,16 +50,7 @@ void frame_names_make_room(struct frame_names *names)
 /* Number of ranges that begin at or before frame. */
 static size_t ranges_before(const struct frame_names *names, uint64_t frame)
 {
-	size_t low = 0, high = names->nr_ranges, mid;
-
-	while (low < high) {
-		mid = low + (high - low) / 2;
-		if (names->ranges[mid].start <= frame)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	return sorted_count(names->nr_ranges, i, names->ranges[i].start <= frame);
 }
 
 void frame_names_add_range(struct frame_names *names, uint64_t start, uint64_t end,

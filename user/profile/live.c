@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/map.h"
+#include "base/sorted.h"
 #include "base/strtab.h"
 #include "base/vec.h"
 #include "proc/title.h"
@@ -94,13 +95,6 @@ void live_named(struct live *live, uint64_t frame, const struct live_name *name)
 
 /* Processes. */
 
-static int compare_u64(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 static uint64_t row_key(uint32_t process, uint32_t text, uint32_t kinds)
 {
 	return (uint64_t)process << 34 | (uint64_t)text << 2 | kinds;
@@ -150,7 +144,7 @@ static void processes_evict(struct live *live)
 		return;
 	for (i = 0; i < live->nr_processes; i++)
 		last[i] = live->processes[i].last;
-	qsort(last, live->nr_processes, sizeof(*last), compare_u64);
+	qsort(last, live->nr_processes, sizeof(*last), sorted_by_u64);
 	border = last[live->nr_processes / 2];
 	free(last);
 	for (i = 0; i < live->nr_processes; i++) {
@@ -502,7 +496,7 @@ static int compare_frame(const void *a, const void *b)
 {
 	const struct unknown *x = a, *y = b;
 
-	return compare_u64(&x->frame, &y->frame);
+	return sorted_by_u64(&x->frame, &y->frame);
 }
 
 /* By kind, then by process, then by frame. */

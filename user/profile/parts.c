@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sorted.h"
 #include "base/strtab.h"
 
 /* Old indexes to new ones, of one kind of thing, for the part that is being made. */
@@ -50,7 +51,7 @@ static int compare_keys(const void *a, const void *b, void *arg)
 {
 	uint64_t x = key_of(arg, *(const uint32_t *)a), y = key_of(arg, *(const uint32_t *)b);
 
-	return x < y ? -1 : x > y;
+	return sorted_order(x, y);
 }
 
 /* Of pods, group 0 is that of no pod, whether there is one or not. */
@@ -190,20 +191,13 @@ static void use(struct remap *map, uint32_t old)
 	map->used[map->nr++] = old;
 }
 
-static int compare_indexes(const void *a, const void *b)
-{
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 /* New indexes, in the order of the old ones. */
 static void number(struct remap *map)
 {
 	size_t i;
 
 	if (map->nr)
-		qsort(map->used, map->nr, sizeof(*map->used), compare_indexes);
+		qsort(map->used, map->nr, sizeof(*map->used), sorted_by_u32);
 	for (i = 0; i < map->nr; i++)
 		map->to[map->used[i]] = (uint32_t)i + 1;
 }

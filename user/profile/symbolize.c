@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/sorted.h"
 #include "base/strtab.h"
 #include "base/time.h"
 #include "base/vec.h"
@@ -54,13 +55,6 @@ struct symbolizer {
 	int kernel_names_hidden;
 };
 
-static int frame_compare(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 /* Adds nr frames, which it sorts, to the distinct ones there are, *frames, ascending as they are. */
 static int frames_merge(uint64_t **frames, size_t *nr_frames, uint64_t *more, size_t nr)
 {
@@ -69,7 +63,7 @@ static int frames_merge(uint64_t **frames, size_t *nr_frames, uint64_t *more, si
 
 	if (!merged)
 		return -ENOMEM;
-	qsort(more, nr, sizeof(*more), frame_compare);
+	qsort(more, nr, sizeof(*more), sorted_by_u64);
 	while (i < *nr_frames || k < nr) {
 		next = k == nr || (i < *nr_frames && old[i] <= more[k]) ? old[i++] : more[k++];
 		if (!n || next != merged[n - 1])
@@ -668,7 +662,7 @@ static int locations_resolve(struct symbolizer *s, int rank)
 
 static uint32_t location_of(const struct symbolizer *s, uint64_t frame)
 {
-	const uint64_t *found = bsearch(&frame, s->frames, s->nr, sizeof(frame), frame_compare);
+	const uint64_t *found = bsearch(&frame, s->frames, s->nr, sizeof(frame), sorted_by_u64);
 
 	return (uint32_t)(found - s->frames);
 }

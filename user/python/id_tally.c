@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/sorted.h"
 #include "base/vec.h"
 
 int id_tally_add(struct id_tally *tally, uint32_t id)
@@ -14,17 +15,10 @@ int id_tally_add(struct id_tally *tally, uint32_t id)
 	return 0;
 }
 
-static int compare(const void *a, const void *b)
-{
-	uint32_t x = ((const struct id_count *)a)->id, y = ((const struct id_count *)b)->id;
-
-	return x < y ? -1 : x > y;
-}
-
 void id_tally_sort(struct id_tally *tally)
 {
 	if (tally->nr)
-		qsort(tally->counts, tally->nr, sizeof(*tally->counts), compare);
+		qsort(tally->counts, tally->nr, sizeof(*tally->counts), sorted_by_u32);
 }
 
 struct id_count *id_tally_find(const struct id_tally *tally, uint32_t id)
@@ -33,7 +27,7 @@ struct id_count *id_tally_find(const struct id_tally *tally, uint32_t id)
 
 	if (!tally->nr)
 		return NULL;
-	return bsearch(&key, tally->counts, tally->nr, sizeof(key), compare);
+	return bsearch(&key, tally->counts, tally->nr, sizeof(key), sorted_by_u32);
 }
 
 void id_tally_fini(struct id_tally *tally)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/sorted.h"
 #include "base/vec.h"
 #include "elf/image.h"
 #include "elf/symbol_find.h"
@@ -189,7 +190,7 @@ static int range_compare(const void *a, const void *b)
 {
 	const struct python_range *x = a, *y = b;
 
-	return x->rva < y->rva ? -1 : x->rva > y->rva;
+	return sorted_order(x->rva, y->rva);
 }
 
 /* Sorted, and one where several follow one another, as tail-call handlers do. */

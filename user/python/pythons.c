@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/hash_table.h"
+#include "base/sorted.h"
 #include "base/vec.h"
 #include "elf/image.h"
 #include "proc/images.h"
@@ -253,8 +254,8 @@ static int by_runtime(const void *a, const void *b)
 	const struct place *x = a, *y = b;
 
 	if (x->runtime != y->runtime)
-		return x->runtime < y->runtime ? -1 : 1;
-	return x->image < y->image ? -1 : x->image > y->image;
+		return sorted_order(x->runtime, y->runtime);
+	return sorted_order(x->image, y->image);
 }
 
 static int by_bytes(const void *a, const void *b)
@@ -262,7 +263,7 @@ static int by_bytes(const void *a, const void *b)
 	const struct place *x = a, *y = b;
 
 	if (x->bytes != y->bytes)
-		return x->bytes > y->bytes ? -1 : 1;
+		return sorted_order(y->bytes, x->bytes);
 	return by_runtime(a, b);
 }
 
@@ -271,7 +272,7 @@ static int by_address(const void *a, const void *b)
 {
 	const struct place *x = a, *y = b;
 
-	return x->va < y->va ? -1 : x->va > y->va;
+	return sorted_order(x->va, y->va);
 }
 
 /* Mappings of the same place become one. How many there are. */
@@ -367,22 +368,14 @@ static const struct python_range *eval_range(const struct pythons *pythons, uint
 {
 	const struct interpreter *interpreter = interpreter_find(pythons, image);
 	const struct python_range *range;
-	size_t lo = 0, hi, mid;
+	size_t nr;
 
 	if (!interpreter)
 		return NULL;
-	hi = interpreter->python.nr_ranges;
-	while (lo < hi) {
-		mid = lo + (hi - lo) / 2;
-		if (interpreter->python.ranges[mid].rva <= off)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	if (!lo)
-		return NULL;
-	range = &interpreter->python.ranges[lo - 1];
-	return off - range->rva < range->bytes ? range : NULL;
+	range = interpreter->python.ranges;
+	nr = sorted_count(interpreter->python.nr_ranges, i, range[i].rva <= off);
+	range += nr - 1;
+	return nr && off - range->rva < range->bytes ? range : NULL;
 }
 
 size_t pythons_holding_ranges(const struct pythons *pythons, uint32_t image,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sorted.h"
 #include "base/vec.h"
 #include "python/heap.h"
 #include "python/tstates.h"
@@ -146,8 +147,8 @@ static int name_compare(const void *a, const void *b)
 	const struct python_thread_name *x = a, *y = b;
 
 	if (x->interpreter_va != y->interpreter_va)
-		return x->interpreter_va < y->interpreter_va ? -1 : 1;
-	return x->thread_id < y->thread_id ? -1 : x->thread_id > y->thread_id;
+		return sorted_order(x->interpreter_va, y->interpreter_va);
+	return sorted_order(x->thread_id, y->thread_id);
 }
 
 int python_thread_names_read(struct python_thread_names *ret, struct python_heap *heap,

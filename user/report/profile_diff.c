@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/sorted.h"
 #include "base/strtab.h"
 #include "base/text.h"
 #include "base/vec.h"
@@ -21,18 +22,11 @@
 #define CERTAIN 3
 #define BY_CHANCE 0.0455 /* of differences that are none, so many are beyond LIKELY */
 
-static int compare_words(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 static size_t count_distinct(uint64_t *words, size_t nr)
 {
 	size_t i, distinct = 0;
 
-	qsort(words, nr, sizeof(*words), compare_words);
+	qsort(words, nr, sizeof(*words), sorted_by_u64);
 	for (i = 0; i < nr; i++)
 		distinct += words[i] && (!i || words[i] != words[i - 1]);
 	return distinct;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/sorted.h"
 #include "base/strtab.h"
 #include "base/vec.h"
 #include "symbol/lines.h"
@@ -124,17 +125,10 @@ static uint32_t ksym_rank(const struct ksym *sym)
 static int offer_symbol(const struct ksym *sym, const struct kallsyms_query *queries, size_t nr,
 			struct slot *slots)
 {
-	size_t low = 0, high = nr, mid;
+	size_t low = sorted_count(nr, i, queries[i].va < sym->va);
 	uint32_t rank = ksym_rank(sym);
 	struct slot *slot;
 
-	while (low < high) {
-		mid = low + (high - low) / 2;
-		if (queries[mid].va < sym->va)
-			low = mid + 1;
-		else
-			high = mid;
-	}
 	if (low > 0 && sym->va < slots[low - 1].next)
 		slots[low - 1].next = sym->va;
 	if (low == nr)
@@ -393,10 +387,10 @@ static int entry_compare(const void *a, const void *b)
 	const struct entry *x = a, *y = b;
 
 	if (x->va != y->va)
-		return x->va < y->va ? -1 : 1;
+		return sorted_order(x->va, y->va);
 	if (x->rank != y->rank)
-		return x->rank < y->rank ? -1 : 1;
-	return x->name < y->name ? -1 : x->name > y->name;
+		return sorted_order(x->rank, y->rank);
+	return sorted_order(x->name, y->name);
 }
 
 static void table_sort(struct kallsyms_table *table)
@@ -442,17 +436,10 @@ void kallsyms_table_free(struct kallsyms_table *table)
 const char *kallsyms_table_find(const struct kallsyms_table *table, uint64_t va,
 				uint64_t *ret_start, uint64_t *ret_end)
 {
-	size_t low = 0, high = table->nr, mid;
+	size_t low = sorted_count(table->nr, i, table->entries[i].va <= va);
 	const struct entry *entry;
 	uint64_t end;
 
-	while (low < high) {
-		mid = low + (high - low) / 2;
-		if (table->entries[mid].va <= va)
-			low = mid + 1;
-		else
-			high = mid;
-	}
 	if (!low)
 		return NULL;
 	entry = &table->entries[low - 1];

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/sorted.h"
 #include "base/strtab.h"
 #include "elf/image.h"
 #include "symbol/lines.h"
@@ -72,18 +73,12 @@ static bool entry_parse(struct entry *ret, const char *line, size_t len)
 
 static void offer_line(struct perfmap *map, const char *line, size_t len, uint64_t off)
 {
-	size_t low = 0, high = map->nr, mid;
 	struct entry e;
+	size_t low;
 
 	if (!entry_parse(&e, line, len))
 		return;
-	while (low < high) {
-		mid = low + (high - low) / 2;
-		if (map->queries[mid].va < e.start)
-			low = mid + 1;
-		else
-			high = mid;
-	}
+	low = sorted_count(map->nr, i, map->queries[i].va < e.start);
 	for (; low < map->nr && map->queries[low].va - e.start < e.bytes; low++) {
 		if (map->nr_offers++ >= MAX_OFFERS)
 			return;

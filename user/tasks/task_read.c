@@ -10,6 +10,7 @@
 #include <uthash.h>
 
 #include "base/buf.h"
+#include "base/sorted.h"
 #include "base/vec.h"
 #include "proc/title.h"
 
@@ -322,13 +323,6 @@ int task_read_end(struct task_read *read)
 	return err;
 }
 
-static int compare_ns(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 static int compare_total(const void *a, const void *b)
 {
 	const struct task_row *x = a, *y = b;
@@ -393,7 +387,7 @@ static int row_make(struct task_row *row, const struct task_member *members, str
 	if (!row->nr)
 		return 0;
 	/* The median is the lower of two in the middle, as in findings. */
-	qsort(all->calls_ns, all->nr, sizeof(*all->calls_ns), compare_ns);
+	qsort(all->calls_ns, all->nr, sizeof(*all->calls_ns), sorted_by_u64);
 	row->median_ns = all->calls_ns[(all->nr - 1) / 2];
 	return 0;
 }

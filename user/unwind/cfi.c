@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sorted.h"
 #include "unwind/cfi_eval.h"
 #include "unwind/cfi_expr.h"
 #include "unwind/cfi_row.h"
@@ -155,16 +156,9 @@ static void page_append(struct page_build *b, uint64_t end, uint64_t row)
 
 size_t cfi_learned_after(const struct cfi *cfi, uint64_t off)
 {
-	size_t lo = 0, hi = cfi->nr_learned, mid;
+	const struct insn_rule *rule = cfi->learned;
 
-	while (lo < hi) {
-		mid = lo + (hi - lo) / 2;
-		if (cfi->learned[mid].off + cfi->learned[mid].len <= off)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
+	return sorted_count(cfi->nr_learned, i, rule[i].off + rule[i].len <= off);
 }
 
 /*

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sorted.h"
 #include "base/vec.h"
 #include "elf/image.h"
 
@@ -288,13 +289,6 @@ static int index_add(struct eh_frame *frame, size_t *cap, const struct eh_fde *f
 	return err;
 }
 
-static int index_compare(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 /* Ends at the terminator or where records can no longer be told apart. */
 static int index_fill(struct eh_frame *frame, struct eh_pass *pass)
 {
@@ -343,7 +337,7 @@ int eh_frame_prepare(struct eh_frame *frame)
 		return err;
 	}
 	(void)vec_fit(frame->index, frame->nr);
-	qsort(frame->index, frame->nr, sizeof(*frame->index), index_compare);
+	qsort(frame->index, frame->nr, sizeof(*frame->index), sorted_by_u64);
 	return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sorted.h"
 #include "base/vec.h"
 #include "elf/image.h"
 #include "unwind/x86_64/insn_execute.h"
@@ -372,7 +373,7 @@ static int by_offset(const void *a, const void *b, void *arg)
 	const struct instruction *x = &instructions[*(const int32_t *)a];
 	const struct instruction *y = &instructions[*(const int32_t *)b];
 
-	return x->off < y->off ? -1 : x->off > y->off;
+	return sorted_order(x->off, y->off);
 }
 
 /* If there is no room for all, the rules around the origin are kept. */
