@@ -19,27 +19,15 @@ int code_reader_init(struct code_reader *reader, struct elf_image *img)
 	return 0;
 }
 
-static bool segment_has(const struct elf_segment *seg, uint64_t rva)
-{
-	return seg && rva >= seg->va && rva - seg->va < seg->file_bytes;
-}
-
 bool code_reader_has(struct code_reader *reader, uint64_t rva)
 {
-	const struct elf_segment *segs;
-	size_t nr, i;
+	const struct elf_segment *seg = reader->segment;
 
-	if (segment_has(reader->segment, rva))
-		return true;
-	segs = elf_image_segments(reader->img, &nr);
-	for (i = 0; i < nr; i++) {
-		if (segs[i].type != PT_LOAD || !(segs[i].flags & PF_X) ||
-		    !segment_has(&segs[i], rva))
-			continue;
-		reader->segment = &segs[i];
-		return true;
-	}
-	return false;
+	if (!seg || rva < seg->va || rva - seg->va >= seg->file_bytes)
+		seg = elf_image_segment_at(reader->img, rva, PF_X);
+	if (seg)
+		reader->segment = seg;
+	return seg;
 }
 
 int code_reader_get(struct code_reader *reader, uint64_t rva, struct code_instruction *ret)

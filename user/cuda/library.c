@@ -35,27 +35,18 @@ struct code {
 
 static bool code_find(struct elf_image *img, const struct symbol_found *sym, struct code *ret)
 {
-	const struct elf_segment *seg;
+	const struct elf_segment *seg = elf_image_segment_at(img, sym->value, PF_X);
 	uint64_t off, left;
-	size_t nr, i;
 
-	if (sym->type != STT_FUNC || elf_image_rva_to_off(img, sym->value, &off) ||
-	    off >= elf_image_size(img))
+	if (sym->type != STT_FUNC || !seg || elf_image_rva_to_off(img, sym->value, &off) ||
+	    off >= elf_image_size(img) || seg->off + (sym->value - seg->va) != off)
 		return false;
-	seg = elf_image_segments(img, &nr);
-	for (i = 0; i < nr; i++) {
-		if (seg[i].type != PT_LOAD || !(seg[i].flags & PF_X) || sym->value < seg[i].va ||
-		    sym->value - seg[i].va >= seg[i].file_bytes ||
-		    seg[i].off + (sym->value - seg[i].va) != off)
-			continue;
-		left = seg[i].file_bytes - (sym->value - seg[i].va);
-		if (left > elf_image_size(img) - off)
-			left = elf_image_size(img) - off;
-		ret->off = off;
-		ret->bytes = sym->bytes && sym->bytes < left ? sym->bytes : left;
-		return true;
-	}
-	return false;
+	left = seg->file_bytes - (sym->value - seg->va);
+	if (left > elf_image_size(img) - off)
+		left = elf_image_size(img) - off;
+	ret->off = off;
+	ret->bytes = sym->bytes && sym->bytes < left ? sym->bytes : left;
+	return true;
 }
 
 static bool is_hooked(const struct gpu_library *lib, uint64_t off)

@@ -207,10 +207,8 @@ static int note_function(struct registrations_reader *r, struct elf_image *img,
 static bool has_magic(struct elf_image *img, uint64_t rva)
 {
 	uint32_t magic;
-	uint64_t off;
 
-	return !elf_image_rva_to_off(img, rva, &off) &&
-	       !elf_image_read(img, off, &magic, sizeof(magic)) && magic == WRAPPER_MAGIC;
+	return !elf_image_read_rva(img, rva, &magic, sizeof(magic)) && magic == WRAPPER_MAGIC;
 }
 
 /*
@@ -307,10 +305,9 @@ static int pass_relocations(struct registrations_reader *r, struct elf_image *im
 /* Might a kernel's name begin there? */
 static bool has_name(struct elf_image *img, uint64_t rva)
 {
-	uint64_t off;
 	char c;
 
-	return !elf_image_rva_to_off(img, rva, &off) && !elf_image_read(img, off, &c, 1) &&
+	return !elf_image_read_rva(img, rva, &c, 1) &&
 	       ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_');
 }
 
@@ -537,12 +534,10 @@ static int words_collect(struct registrations_reader *r)
 static void words_read(struct registrations_reader *r, struct elf_image *img)
 {
 	struct word *word;
-	uint64_t off;
 
 	for (word = r->words; word < r->words + r->nr_words; word++)
 		if (!word->is_filled &&
-		    (elf_image_rva_to_off(img, word->rva, &off) ||
-		     elf_image_read(img, off, &word->value, sizeof(word->value))))
+		    elf_image_read_rva(img, word->rva, &word->value, sizeof(word->value)))
 			word->is_lost = true;
 }
 

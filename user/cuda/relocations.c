@@ -4,78 +4,10 @@
 #include <errno.h>
 #include <string.h>
 
+#include "elf/dynamic.h"
 #include "elf/image.h"
 
-#define MAX_DYNAMIC_BYTES (16384U)
 #define CHUNK 64
-
-struct dynamic {
-	uint64_t init, init_bytes, rela, rela_bytes, plt, plt_bytes, plt_kind;
-	uint64_t symbols, strings, strings_bytes;
-};
-
-static void dynamic_note(struct dynamic *dyn, const Elf64_Dyn *entry)
-{
-	switch (entry->d_tag) {
-	case DT_INIT_ARRAY:
-		dyn->init = entry->d_un.d_ptr;
-		break;
-	case DT_INIT_ARRAYSZ:
-		dyn->init_bytes = entry->d_un.d_val;
-		break;
-	case DT_RELA:
-		dyn->rela = entry->d_un.d_ptr;
-		break;
-	case DT_RELASZ:
-		dyn->rela_bytes = entry->d_un.d_val;
-		break;
-	case DT_JMPREL:
-		dyn->plt = entry->d_un.d_ptr;
-		break;
-	case DT_PLTRELSZ:
-		dyn->plt_bytes = entry->d_un.d_val;
-		break;
-	case DT_PLTREL:
-		dyn->plt_kind = entry->d_un.d_val;
-		break;
-	case DT_SYMTAB:
-		dyn->symbols = entry->d_un.d_ptr;
-		break;
-	case DT_STRTAB:
-		dyn->strings = entry->d_un.d_ptr;
-		break;
-	case DT_STRSZ:
-		dyn->strings_bytes = entry->d_un.d_val;
-		break;
-	default:
-		break;
-	}
-}
-
-static int dynamic_read(struct dynamic *dyn, struct elf_image *img)
-{
-	const struct elf_segment *segs;
-	uint64_t off, end;
-	Elf64_Dyn entry;
-	size_t nr, i;
-	int err;
-
-	segs = elf_image_segments(img, &nr);
-	for (i = 0; i < nr && segs[i].type != PT_DYNAMIC; i++)
-		;
-	if (i == nr)
-		return 0;
-	end = segs[i].file_bytes < MAX_DYNAMIC_BYTES ? segs[i].file_bytes : MAX_DYNAMIC_BYTES;
-	for (off = 0; off + sizeof(entry) <= end; off += sizeof(entry)) {
-		err = elf_image_read(img, segs[i].off + off, &entry, sizeof(entry));
-		if (err)
-			return err;
-		if (entry.d_tag == DT_NULL)
-			break;
-		dynamic_note(dyn, &entry);
-	}
-	return 0;
-}
 
 /* A static program has no PT_DYNAMIC, and its start-up code knows where the array is. */
 static void init_by_section(struct relocations *relocs, struct elf_image *img)
@@ -110,21 +42,22 @@ static int table_init(struct relocations *relocs, uint32_t table, struct elf_ima
 
 int relocations_init(struct relocations *ret, struct elf_image *img)
 {
-	struct dynamic dyn = { 0 };
-	int err = dynamic_read(&dyn, img);
+	struct elf_dynamic dyn;
+	const uint64_t *tags = dyn.tags;
+	int err = elf_dynamic_read(&dyn, img);
 
-	if (err)
+	if (err && err != -ENODATA)
 		return err;
-	*ret = (struct relocations){ .init_va = dyn.init,
-				     .init_bytes = dyn.init ? dyn.init_bytes : 0,
-				     .symbols_va = dyn.symbols,
-				     .strings_va = dyn.strings,
-				     .strings_bytes = dyn.strings_bytes };
-	if (!dyn.init)
+	*ret = (struct relocations){ .init_va = tags[DT_INIT_ARRAY],
+				     .init_bytes = tags[DT_INIT_ARRAY] ? tags[DT_INIT_ARRAYSZ] : 0,
+				     .symbols_va = tags[DT_SYMTAB],
+				     .strings_va = tags[DT_STRTAB],
+				     .strings_bytes = tags[DT_STRSZ] };
+	if (!ret->init_va)
 		init_by_section(ret, img);
-	err = table_init(ret, 0, img, dyn.rela, dyn.rela_bytes);
-	if (!err && dyn.plt_kind == DT_RELA)
-		err = table_init(ret, 1, img, dyn.plt, dyn.plt_bytes);
+	err = table_init(ret, 0, img, tags[DT_RELA], tags[DT_RELASZ]);
+	if (!err && tags[DT_PLTREL] == DT_RELA)
+		err = table_init(ret, 1, img, tags[DT_JMPREL], tags[DT_PLTRELSZ]);
 	return err;
 }
 

@@ -87,12 +87,19 @@ static int entry_read(const struct go_table *tab, uint64_t i, uint64_t *ret_star
 	return 0;
 }
 
-/* The number of bytes before functions that look as if something was filled up there. */
+/* Does the byte before rva fill up space between functions? */
+static bool is_filled_before(const struct go_table *tab, uint64_t rva)
+{
+	uint8_t byte;
+
+	return rva && !elf_image_read_rva(tab->img, rva - 1, &byte, 1) && byte == INT3;
+}
+
+/* The number of functions that have such a byte before them. */
 static int filled_before(const struct go_table *tab, uint64_t first, uint64_t step, uint32_t nr,
 			 uint32_t *ret)
 {
-	uint64_t i, rva, pos, off;
-	uint8_t byte;
+	uint64_t i, rva, pos;
 	int err;
 
 	*ret = 0;
@@ -100,30 +107,15 @@ static int filled_before(const struct go_table *tab, uint64_t first, uint64_t st
 		err = entry_read(tab, first + i * step, &rva, &pos);
 		if (err)
 			return err;
-		if (rva && !elf_image_rva_to_off(tab->img, rva - 1, &off) &&
-		    !elf_image_read(tab->img, off, &byte, 1) && byte == INT3)
-			++*ret;
+		*ret += is_filled_before(tab, rva);
 	}
 	return 0;
 }
 
-static bool is_code(struct elf_image *img, uint64_t rva)
-{
-	const struct elf_segment *segs;
-	size_t nr, i;
-
-	segs = elf_image_segments(img, &nr);
-	for (i = 0; i < nr; i++)
-		if (segs[i].type == PT_LOAD && segs[i].flags & PF_X && rva >= segs[i].va &&
-		    rva - segs[i].va < segs[i].file_bytes)
-			return true;
-	return false;
-}
-
 static bool covers_code(const struct go_table *tab)
 {
-	return tab->end > tab->start && is_code(tab->img, tab->start) &&
-	       is_code(tab->img, tab->end - 1);
+	return tab->end > tab->start && elf_image_segment_at(tab->img, tab->start, PF_X) &&
+	       elf_image_segment_at(tab->img, tab->end - 1, PF_X);
 }
 
 /*
@@ -539,13 +531,7 @@ int go_table_function(const struct go_table *tab, uint64_t rva, struct go_functi
 
 uint64_t go_table_look_up_from(const struct go_table *tab, uint64_t start)
 {
-	uint64_t off;
-	uint8_t byte;
-
-	if (start > tab->start && !elf_image_rva_to_off(tab->img, start - 1, &off) &&
-	    !elf_image_read(tab->img, off, &byte, 1) && byte == INT3)
-		return start - 1;
-	return start;
+	return start > tab->start && is_filled_before(tab, start) ? start - 1 : start;
 }
 
 /* The string at pos of the table, cut at cap - 1 bytes. Its length, or -errno. */

@@ -343,6 +343,28 @@ const struct elf_segment *elf_image_segments(const struct elf_image *img, size_t
 	return img->segments;
 }
 
+const struct elf_segment *elf_image_segment(const struct elf_image *img, uint32_t type)
+{
+	size_t i;
+
+	for (i = 0; i < img->nr_segments; i++)
+		if (img->segments[i].type == type)
+			return &img->segments[i];
+	return NULL;
+}
+
+const struct elf_segment *elf_image_segment_at(const struct elf_image *img, uint64_t rva,
+					       uint32_t flags)
+{
+	const struct elf_segment *seg = img->segments, *end = seg + img->nr_segments;
+
+	for (; seg < end; seg++)
+		if (seg->type == PT_LOAD && (seg->flags & flags) == flags && rva >= seg->va &&
+		    rva - seg->va < seg->file_bytes)
+			return seg;
+	return NULL;
+}
+
 static uint32_t clamp(uint64_t value)
 {
 	return value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
@@ -481,17 +503,20 @@ int elf_image_off_to_rva(const struct elf_image *img, uint64_t off, uint64_t *re
 
 int elf_image_rva_to_off(const struct elf_image *img, uint64_t rva, uint64_t *ret_off)
 {
-	const struct elf_segment *seg;
-	size_t i;
+	const struct elf_segment *seg = elf_image_segment_at(img, rva, 0);
 
-	for (i = 0; i < img->nr_segments; i++) {
-		seg = &img->segments[i];
-		if (seg->type != PT_LOAD || rva < seg->va || rva - seg->va >= seg->file_bytes)
-			continue;
-		*ret_off = seg->off + (rva - seg->va);
-		return 0;
-	}
-	return -ENOENT;
+	if (!seg)
+		return -ENOENT;
+	*ret_off = seg->off + (rva - seg->va);
+	return 0;
+}
+
+int elf_image_read_rva(struct elf_image *img, uint64_t rva, void *dst, size_t len)
+{
+	uint64_t off;
+
+	return elf_image_rva_to_off(img, rva, &off) ? -EBADMSG
+						    : elf_image_read(img, off, dst, len);
 }
 
 static uint64_t align_up(uint64_t value, uint64_t align)

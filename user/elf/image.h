@@ -76,6 +76,11 @@ uint16_t elf_image_type(const struct elf_image *img); /* ET_EXEC or ET_DYN */
 uint64_t elf_image_entry(const struct elf_image *img);
 
 const struct elf_segment *elf_image_segments(const struct elf_image *img, size_t *ret_nr);
+/* The first segment of this type (PT_*), or NULL. */
+const struct elf_segment *elf_image_segment(const struct elf_image *img, uint32_t type);
+/* The first PT_LOAD segment with all of flags (PF_*) that has rva in the file, or NULL. */
+const struct elf_segment *elf_image_segment_at(const struct elf_image *img, uint64_t rva,
+					       uint32_t flags);
 /* Section headers are read on the first call; 0 sections when stripped of them or malformed. */
 const struct elf_section *elf_image_sections(struct elf_image *img, size_t *ret_nr);
 /* Why there are 0 of them: 0 when the file has none, -EBADMSG, -E2BIG, -ENOMEM or of the source. */
@@ -86,6 +91,8 @@ const struct elf_section *elf_image_section(struct elf_image *img, const char *n
 /* Between file offsets and image-relative addresses, by PT_LOAD. -ENOENT outside of all of them. */
 int elf_image_off_to_rva(const struct elf_image *img, uint64_t off, uint64_t *ret_rva);
 int elf_image_rva_to_off(const struct elf_image *img, uint64_t rva, uint64_t *ret_off);
+/* elf_image_read() at an image-relative address: -EBADMSG also outside of all segments. */
+int elf_image_read_rva(struct elf_image *img, uint64_t rva, void *dst, size_t len);
 
 /* What one other module has found out about the file at some cost: allocated memory, freed with the image. */
 void **elf_image_memo(struct elf_image *img);

@@ -9,70 +9,15 @@
 
 #include "base/cleanup.h"
 #include "base/sorted.h"
+#include "elf/dynamic.h"
 #include "elf/image.h"
 #include "elf/symtab.h"
 
-#define MAX_DYNAMIC 1024 /* entries of the dynamic section */
 #define MAX_CHAIN 4096 /* symbols of one hash bucket */
 #define MAX_NAME 256 /* of a name asked for, with its NUL */
 #define ALIKE_BYTES 4 /* patterns that begin with the same are searched for together */
 #define CHUNK_SYMBOLS 1024
 #define CHUNK_BYTES 65536
-
-/* What the loader uses to find a symbol: addresses as in the file. */
-struct dynamic {
-	uint64_t symtab;
-	uint64_t strings;
-	uint64_t strings_bytes;
-	uint64_t hash;
-	uint64_t gnu_hash;
-};
-
-static int read_rva(struct elf_image *img, uint64_t rva, void *dst, size_t len)
-{
-	uint64_t off;
-
-	if (elf_image_rva_to_off(img, rva, &off))
-		return -EBADMSG;
-	return elf_image_read(img, off, dst, len);
-}
-
-static int dynamic_read(struct elf_image *img, struct dynamic *ret)
-{
-	const struct elf_segment *seg;
-	struct dynamic dyn = { 0 };
-	size_t nr_segments, k;
-	Elf64_Dyn entry;
-	uint64_t i;
-	int err;
-
-	seg = elf_image_segments(img, &nr_segments);
-	for (k = 0; k < nr_segments && seg[k].type != PT_DYNAMIC; k++)
-		;
-	if (k == nr_segments)
-		return -ENODATA;
-	for (i = 0; i < seg[k].file_bytes / sizeof(entry) && i < MAX_DYNAMIC; i++) {
-		err = elf_image_read(img, seg[k].off + i * sizeof(entry), &entry, sizeof(entry));
-		if (err)
-			return err;
-		if (entry.d_tag == DT_NULL)
-			break;
-		if (entry.d_tag == DT_SYMTAB)
-			dyn.symtab = entry.d_un.d_ptr;
-		else if (entry.d_tag == DT_STRTAB)
-			dyn.strings = entry.d_un.d_ptr;
-		else if (entry.d_tag == DT_STRSZ)
-			dyn.strings_bytes = entry.d_un.d_val;
-		else if (entry.d_tag == DT_HASH)
-			dyn.hash = entry.d_un.d_ptr;
-		else if (entry.d_tag == DT_GNU_HASH)
-			dyn.gnu_hash = entry.d_un.d_ptr;
-	}
-	if (!dyn.symtab || !dyn.strings || (!dyn.hash && !dyn.gnu_hash))
-		return -ENODATA;
-	*ret = dyn;
-	return 0;
-}
 
 static bool is_definition(const Elf64_Sym *sym)
 {
@@ -89,20 +34,20 @@ static void found_fill(struct symbol_found *found, const Elf64_Sym *sym, uint32_
 }
 
 /* 1 and *ret if symbol number `index` is a definition of name, 0 if not. */
-static int symbol_try(struct elf_image *img, const struct dynamic *dyn, uint32_t index,
+static int symbol_try(struct elf_image *img, const struct elf_dynamic *dyn, uint32_t index,
 		      const char *name, Elf64_Sym *ret)
 {
 	size_t len = strlen(name) + 1;
 	char text[MAX_NAME];
 	int err;
 
-	err = read_rva(img, dyn->symtab + (uint64_t)index * sizeof(*ret), ret, sizeof(*ret));
+	err = elf_image_read_rva(img, dyn->tags[DT_SYMTAB] + (uint64_t)index * sizeof(*ret), ret, sizeof(*ret));
 	if (err)
 		return err;
-	if (!is_definition(ret) || len > sizeof(text) || ret->st_name >= dyn->strings_bytes ||
-	    len > dyn->strings_bytes - ret->st_name)
+	if (!is_definition(ret) || len > sizeof(text) || ret->st_name >= dyn->tags[DT_STRSZ] ||
+	    len > dyn->tags[DT_STRSZ] - ret->st_name)
 		return 0;
-	err = read_rva(img, dyn->strings + ret->st_name, text, len);
+	err = elf_image_read_rva(img, dyn->tags[DT_STRTAB] + ret->st_name, text, len);
 	return err ? err : !memcmp(text, name, len);
 }
 
@@ -128,26 +73,26 @@ static uint32_t gnu_hash(const char *name)
 }
 
 /* {nbucket, nchain, bucket[nbucket], chain[nchain]}: 1 found, 0 not there, or an error. */
-static int sysv_find(struct elf_image *img, const struct dynamic *dyn, const char *name,
+static int sysv_find(struct elf_image *img, const struct elf_dynamic *dyn, const char *name,
 		     Elf64_Sym *ret)
 {
 	uint32_t head[2], index, i;
-	uint64_t buckets = dyn->hash + sizeof(head);
+	uint64_t buckets = dyn->tags[DT_HASH] + sizeof(head);
 	int err;
 
-	err = read_rva(img, dyn->hash, head, sizeof(head));
+	err = elf_image_read_rva(img, dyn->tags[DT_HASH], head, sizeof(head));
 	if (err)
 		return err;
 	if (!head[0])
 		return 0;
-	err = read_rva(img, buckets + (uint64_t)(sysv_hash(name) % head[0]) * 4, &index, 4);
+	err = elf_image_read_rva(img, buckets + (uint64_t)(sysv_hash(name) % head[0]) * 4, &index, 4);
 	for (i = 0; !err && index != STN_UNDEF; i++) {
 		if (i == MAX_CHAIN || index >= head[1])
 			return -EBADMSG;
 		err = symbol_try(img, dyn, index, name, ret);
 		if (err)
 			return err;
-		err = read_rva(img, buckets + ((uint64_t)head[0] + index) * 4, &index, 4);
+		err = elf_image_read_rva(img, buckets + ((uint64_t)head[0] + index) * 4, &index, 4);
 	}
 	return err;
 }
@@ -157,32 +102,32 @@ static int sysv_find(struct elf_image *img, const struct dynamic *dyn, const cha
  * `first` on, its lowest bit set in the last of a bucket}. The bloom filter says no to
  * almost every name that is not there.
  */
-static int gnu_find(struct elf_image *img, const struct dynamic *dyn, const char *name,
+static int gnu_find(struct elf_image *img, const struct elf_dynamic *dyn, const char *name,
 		    Elf64_Sym *ret)
 {
 	uint32_t head[4], hash = gnu_hash(name), index, other, i;
 	uint64_t bloom = dyn->gnu_hash + sizeof(head), buckets, chain, word;
 	int err;
 
-	err = read_rva(img, dyn->gnu_hash, head, sizeof(head));
+	err = elf_image_read_rva(img, dyn->gnu_hash, head, sizeof(head));
 	if (err)
 		return err;
 	if (!head[0] || !head[2])
 		return 0;
-	err = read_rva(img, bloom + (uint64_t)(hash / 64 % head[2]) * 8, &word, sizeof(word));
+	err = elf_image_read_rva(img, bloom + (uint64_t)(hash / 64 % head[2]) * 8, &word, sizeof(word));
 	if (err)
 		return err;
 	if (!(word >> hash % 64 & word >> (hash >> head[3] % 32) % 64 & 1))
 		return 0;
 	buckets = bloom + (uint64_t)head[2] * 8;
 	chain = buckets + (uint64_t)head[0] * 4;
-	err = read_rva(img, buckets + (uint64_t)(hash % head[0]) * 4, &index, sizeof(index));
+	err = elf_image_read_rva(img, buckets + (uint64_t)(hash % head[0]) * 4, &index, sizeof(index));
 	if (err)
 		return err;
 	if (index < head[1])
 		return 0;
 	for (i = 0; i < MAX_CHAIN; i++, index++) {
-		err = read_rva(img, chain + (uint64_t)(index - head[1]) * 4, &other, sizeof(other));
+		err = elf_image_read_rva(img, chain + (uint64_t)(index - head[1]) * 4, &other, sizeof(other));
 		if (err)
 			return err;
 		if ((other | 1) == (hash | 1)) {
@@ -200,14 +145,17 @@ int symbol_find_dynamic(struct elf_image *img, const char *const *names, size_t 
 			struct symbol_found *found)
 {
 	__cleanup(free_mem) struct symbol_found *got = calloc(nr ? nr : 1, sizeof(*got));
-	struct dynamic dyn;
+	struct elf_dynamic dyn;
 	Elf64_Sym sym;
 	size_t i;
 	int err;
 
 	if (!got)
 		return -ENOMEM;
-	err = dynamic_read(img, &dyn);
+	err = elf_dynamic_read(&dyn, img);
+	if (!err && (!dyn.tags[DT_SYMTAB] || !dyn.tags[DT_STRTAB] ||
+		     (!dyn.tags[DT_HASH] && !dyn.gnu_hash)))
+		err = -ENODATA;
 	for (i = 0; !err && i < nr; i++) {
 		err = dyn.gnu_hash ? gnu_find(img, &dyn, names[i], &sym)
 				   : sysv_find(img, &dyn, names[i], &sym);

@@ -94,16 +94,9 @@ static int note_take(struct notes *notes, struct note *ret)
 /* Where bytes at an address lie in the file, in a segment with that flag; 0: nowhere. */
 static uint64_t place(const struct elf_image *img, uint64_t va, uint64_t bytes, uint32_t flag)
 {
-	const struct elf_segment *seg;
-	size_t nr, i;
+	const struct elf_segment *seg = elf_image_segment_at(img, va, flag);
 
-	seg = elf_image_segments(img, &nr);
-	for (i = 0; i < nr; i++)
-		if (seg[i].type == PT_LOAD && seg[i].flags & flag && va >= seg[i].va &&
-		    va - seg[i].va < seg[i].file_bytes &&
-		    seg[i].file_bytes - (va - seg[i].va) >= bytes)
-			return seg[i].off + (va - seg[i].va);
-	return 0;
+	return seg && seg->file_bytes - (va - seg->va) >= bytes ? seg->off + (va - seg->va) : 0;
 }
 
 /* The text with its NUL. False: there is no room. */

@@ -66,17 +66,7 @@ static bool has(const struct symbol_found *found, unsigned int name)
 /* A program, not a library. */
 static bool is_program(const struct elf_image *img)
 {
-	const struct elf_segment *seg;
-	bool dynamic = false;
-	size_t nr, i;
-
-	seg = elf_image_segments(img, &nr);
-	for (i = 0; i < nr; i++) {
-		if (seg[i].type == PT_INTERP)
-			return true;
-		dynamic |= seg[i].type == PT_DYNAMIC;
-	}
-	return !dynamic;
+	return elf_image_segment(img, PT_INTERP) || !elf_image_segment(img, PT_DYNAMIC);
 }
 
 /* A program that has CPython built in and exports nothing of it. */
@@ -138,15 +128,6 @@ static int symbols_read(struct elf_image *img, struct symbol_found found[NR_NAME
 	return 0;
 }
 
-static int read_rva(struct elf_image *img, uint64_t rva, void *dst, size_t len)
-{
-	uint64_t off;
-
-	if (elf_image_rva_to_off(img, rva, &off))
-		return -EBADMSG;
-	return elf_image_read(img, off, dst, len);
-}
-
 /* As PY_VERSION_HEX, as far as known; 0 = not at all. */
 static int version_find(struct elf_image *img, const struct symbol_found *found, uint32_t *ret)
 {
@@ -154,7 +135,7 @@ static int version_find(struct elf_image *img, const struct symbol_found *found,
 	int err;
 
 	if (has(found, VERSION)) {
-		err = read_rva(img, found[VERSION].value, &version, sizeof(version));
+		err = elf_image_read_rva(img, found[VERSION].value, &version, sizeof(version));
 		if (err)
 			return err;
 		/* The symbol came with 3.11. */
@@ -197,7 +178,7 @@ static int version_of_section(struct elf_image *img, const struct symbol_found *
 	size_t i;
 	int err;
 
-	err = read_rva(img, runtime->value, head, sizeof(head));
+	err = elf_image_read_rva(img, runtime->value, head, sizeof(head));
 	if (err)
 		return err;
 	*ret = python_debug_offsets_version(head);
@@ -240,7 +221,7 @@ static int layout_from_file(struct elf_image *img, const struct symbol_found *ru
 
 	if (runtime->bytes && runtime->bytes < len)
 		len = runtime->bytes;
-	err = read_rva(img, runtime->value, data, len);
+	err = elf_image_read_rva(img, runtime->value, data, len);
 	if (err)
 		return err;
 	return python_debug_offsets_parse(ret, data, len, version, runtime->bytes);

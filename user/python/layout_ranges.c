@@ -39,20 +39,14 @@ static bool range_has(const struct python_range *range, uint64_t rva)
 static void range_add(struct ranges *ranges, const struct elf_image *img, uint64_t rva,
 		      uint64_t bytes)
 {
-	const struct elf_segment *seg;
+	const struct elf_segment *seg = elf_image_segment_at(img, rva, PF_X);
 	uint64_t room;
-	size_t nr, i;
 
-	seg = elf_image_segments(img, &nr);
-	for (i = 0; i < nr && ranges->nr < MAX_RANGES; i++) {
-		if (seg[i].type != PT_LOAD || !(seg[i].flags & PF_X) || rva < seg[i].va ||
-		    rva - seg[i].va >= seg[i].file_bytes || !bytes)
-			continue;
-		room = seg[i].file_bytes - (rva - seg[i].va);
-		ranges->list[ranges->nr++] =
-			(struct python_range){ .rva = rva, .bytes = bytes < room ? bytes : room };
+	if (!seg || !bytes || ranges->nr == MAX_RANGES)
 		return;
-	}
+	room = seg->file_bytes - (rva - seg->va);
+	ranges->list[ranges->nr++] =
+		(struct python_range){ .rva = rva, .bytes = bytes < room ? bytes : room };
 }
 
 /* 1; 0 if there is no .symtab or the function is not in it; -ENOMEM. */
@@ -173,12 +167,11 @@ static int add_by_jumps(struct ranges *ranges, struct elf_image *img)
 	struct part_search s = {
 		.img = img, .pass = pass, .ranges = ranges, .work_left = EH_FRAME_WORK
 	};
-	uint64_t off;
 
 	if (!pass || !code)
 		return -ENOMEM;
-	if (elf_image_machine(img) != EM_X86_64 || elf_image_rva_to_off(img, function.rva, &off) ||
-	    elf_image_read(img, off, code, len) || eh_frame_init(&s.frame, img))
+	if (elf_image_machine(img) != EM_X86_64 ||
+	    elf_image_read_rva(img, function.rva, code, len) || eh_frame_init(&s.frame, img))
 		return 0;
 	if (!eh_frame_prepare(&s.frame))
 		jumps_follow(&s, code, len, function.rva);

@@ -67,25 +67,19 @@ static bool mapping_bias(const struct elf_image *elf, const struct process_mappi
 /* A string in what a program cannot have changed without being told to: it is the file's. */
 static bool text_read(struct elf_image *elf, uint64_t rva, char name[NCCL_INFO_NAME_BYTES])
 {
+	const struct elf_segment *seg = elf_image_segment_at(elf, rva, 0);
 	char text[NCCL_INFO_NAME_BYTES];
-	const struct elf_segment *seg;
 	uint64_t left;
-	size_t nr, i, len;
+	size_t len;
 
-	seg = elf_image_segments(elf, &nr);
-	for (i = 0; i < nr; i++) {
-		if (seg[i].type != PT_LOAD || seg[i].flags & PF_W || rva < seg[i].va ||
-		    rva - seg[i].va >= seg[i].file_bytes)
-			continue;
-		left = seg[i].file_bytes - (rva - seg[i].va);
-		len = left < sizeof(text) ? (size_t)left : sizeof(text);
-		if (elf_image_read(elf, seg[i].off + (rva - seg[i].va), text, len) ||
-		    strnlen(text, len) == len)
-			return false;
-		memcpy(name, text, strlen(text));
-		return true;
-	}
-	return false;
+	if (!seg || seg->flags & PF_W)
+		return false;
+	left = seg->file_bytes - (rva - seg->va);
+	len = left < sizeof(text) ? (size_t)left : sizeof(text);
+	if (elf_image_read_rva(elf, rva, text, len) || strnlen(text, len) == len)
+		return false;
+	memcpy(name, text, strlen(text));
+	return true;
 }
 
 /* Where the process has the image; false: at more places than are looked at. */

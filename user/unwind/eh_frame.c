@@ -242,18 +242,6 @@ static int fde_get(const struct eh_frame *frame, struct eh_pass *pass, uint64_t 
 	return fde_parse(frame, pass, &rec, fde);
 }
 
-static bool code_has(const struct eh_frame *frame, uint64_t va)
-{
-	size_t nr;
-	const struct elf_segment *segs = elf_image_segments(frame->img, &nr);
-
-	for (size_t i = 0; i < nr; i++)
-		if (segs[i].type == PT_LOAD && segs[i].flags & PF_X && va >= segs[i].va &&
-		    va - segs[i].va < segs[i].file_bytes)
-			return true;
-	return false;
-}
-
 bool eh_frame_starts_here(const struct eh_frame *frame, struct eh_pass *pass)
 {
 	const struct cfi_cie *cie;
@@ -265,7 +253,7 @@ bool eh_frame_starts_here(const struct eh_frame *frame, struct eh_pass *pass)
 	return !cie_get(frame, pass, frame->off, &cie) && cie->data_align == -8 &&
 	       cie->ra_reg == 16 && !record_open(frame, pass, frame->off, &rec, &next) &&
 	       !fde_get(frame, pass, next, &fde) && fde.cie->off == frame->off &&
-	       code_has(frame, fde.start);
+	       elf_image_segment_at(frame->img, fde.start, PF_X);
 }
 
 void eh_frame_fini(struct eh_frame *frame)
@@ -279,7 +267,7 @@ static int index_add(struct eh_frame *frame, size_t *cap, const struct eh_fde *f
 	uint64_t start = fde->start - frame->code_va;
 	int err;
 
-	if (fde->end == fde->start || fde->start < frame->code_va || !code_has(frame, fde->start))
+	if (fde->end == fde->start || fde->start < frame->code_va || !elf_image_segment_at(frame->img, fde->start, PF_X))
 		return 0; /* of code that the linker threw away */
 	if (start > UINT32_MAX || off - frame->off > UINT32_MAX)
 		return -E2BIG;

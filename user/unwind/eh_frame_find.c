@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Where the records of an image are: by .eh_frame_hdr, by section header, by their looks. */
+/* Finds the records of an image: by .eh_frame_hdr, by section header, by a scan for their first bytes. */
 #include "unwind/eh_frame.h"
 
 #include <dwarf.h>
@@ -13,23 +13,18 @@
 #define MAX_SCAN_BYTES (64U << 20)
 #define HDR_WORK (1 << 16)
 
-/* Where and at which address the records are, from an address in them. */
+/* Finds the records by an address in them. */
 static int frame_set_va(struct eh_frame *frame, uint64_t va)
 {
-	size_t nr;
-	const struct elf_segment *segs = elf_image_segments(frame->img, &nr);
+	const struct elf_segment *seg = elf_image_segment_at(frame->img, va, 0);
 
-	for (size_t i = 0; i < nr; i++) {
-		if (segs[i].type != PT_LOAD || va < segs[i].va ||
-		    va - segs[i].va >= segs[i].file_bytes)
-			continue;
-		frame->off = segs[i].off + (va - segs[i].va);
-		frame->end = segs[i].off + segs[i].file_bytes;
-		frame->va_delta = segs[i].va - segs[i].off;
-		frame->to_terminator = true;
-		return 0;
-	}
-	return -EBADMSG;
+	if (!seg)
+		return -EBADMSG;
+	frame->off = seg->off + (va - seg->va);
+	frame->end = seg->off + seg->file_bytes;
+	frame->va_delta = seg->va - seg->off;
+	frame->to_terminator = true;
+	return 0;
 }
 
 /* .eh_frame_hdr: LSB 10.6.2. */
@@ -67,14 +62,9 @@ static int hdr_parse(struct eh_frame *frame, struct eh_pass *pass, const struct 
 
 static int frame_find_by_hdr(struct eh_frame *frame, struct eh_pass *pass)
 {
-	size_t nr;
-	const struct elf_segment *segs = elf_image_segments(frame->img, &nr);
+	const struct elf_segment *hdr = elf_image_segment(frame->img, PT_GNU_EH_FRAME);
 
-	for (size_t i = 0; i < nr; i++) {
-		if (segs[i].type == PT_GNU_EH_FRAME && segs[i].file_bytes)
-			return hdr_parse(frame, pass, &segs[i]);
-	}
-	return -ENODATA;
+	return hdr && hdr->file_bytes ? hdr_parse(frame, pass, hdr) : -ENODATA;
 }
 
 static int frame_find_by_section(struct eh_frame *frame, const char *name)
