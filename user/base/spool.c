@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,31 +87,13 @@ void spool_free(struct spool *spool)
 	free(spool);
 }
 
-static int file_write(const struct spool *spool, const void *data, size_t len, uint64_t at)
+static int file_copy(const struct spool *spool, uint8_t *bytes, size_t len, uint64_t at, bool write)
 {
-	const uint8_t *bytes = data;
 	ssize_t ret;
 
 	while (len) {
-		ret = pwrite(spool->fd, bytes, len, (off_t)at);
-		if (ret < 0 && errno == EINTR)
-			continue;
-		if (ret <= 0)
-			return ret ? -errno : -EIO;
-		bytes += ret;
-		at += (uint64_t)ret;
-		len -= (size_t)ret;
-	}
-	return 0;
-}
-
-static int file_read(const struct spool *spool, void *data, size_t len, uint64_t at)
-{
-	uint8_t *bytes = data;
-	ssize_t ret;
-
-	while (len) {
-		ret = pread(spool->fd, bytes, len, (off_t)at);
+		ret = write ? pwrite(spool->fd, bytes, len, (off_t)at)
+			    : pread(spool->fd, bytes, len, (off_t)at);
 		if (ret < 0 && errno == EINTR)
 			continue;
 		if (ret <= 0)
@@ -131,7 +114,7 @@ static int block_write(struct spool *spool)
 {
 	uint64_t place = spool->nr_blocks % spool->cap_blocks;
 
-	return file_write(spool, spool->block, block_bytes(spool), place * block_bytes(spool));
+	return file_copy(spool, spool->block, block_bytes(spool), place * block_bytes(spool), true);
 }
 
 /* The block in memory goes to the file, over the oldest one there if need be. */
@@ -191,11 +174,11 @@ int spool_sort(struct spool *spool, int (*compare)(const void *a, const void *b)
 	for (at = 0; at < blocks && !err; at += RUN_BLOCKS) {
 		nr = blocks - at < RUN_BLOCKS ? blocks - at : RUN_BLOCKS;
 		bytes = nr * block_bytes(spool);
-		err = file_read(spool, run, bytes, at * block_bytes(spool));
+		err = file_copy(spool, run, bytes, at * block_bytes(spool), false);
 		if (err)
 			break;
 		qsort(run, nr * BLOCK_RECORDS, spool->record_bytes, compare);
-		err = file_write(spool, run, bytes, at * block_bytes(spool));
+		err = file_copy(spool, run, bytes, at * block_bytes(spool), true);
 	}
 	free(run);
 	if (spool->nr)
@@ -214,8 +197,8 @@ static int cursor_fill(const struct spool *spool, struct cursor *cursor)
 		return 0;
 	if (nr > CURSOR_RECORDS)
 		nr = CURSOR_RECORDS;
-	err = file_read(spool, cursor->buffer, nr * spool->record_bytes,
-			cursor->from * spool->record_bytes);
+	err = file_copy(spool, cursor->buffer, nr * spool->record_bytes,
+			cursor->from * spool->record_bytes, false);
 	if (err)
 		return err;
 	cursor->from += nr;

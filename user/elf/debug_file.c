@@ -57,18 +57,13 @@ static int decode(struct elf_image *img, const struct elf_section *sec, lzma_str
 	}
 }
 
-static ssize_t plain_read(void *arg, void *dst, size_t len, uint64_t off)
-{
-	memcpy(dst, (const char *)arg + off, len);
-	return (ssize_t)len;
-}
-
 int debug_data_open(struct elf_image **ret, struct elf_image *img)
 {
 	const struct elf_section *sec = elf_image_section(img, ".gnu_debugdata");
-	struct elf_source source = { .read = plain_read, .close = free };
 	lzma_stream xz = LZMA_STREAM_INIT;
 	struct buf out;
+	size_t len;
+	char *data;
 	int err;
 
 	if (!sec || sec->type != SHT_PROGBITS)
@@ -81,9 +76,9 @@ int debug_data_open(struct elf_image **ret, struct elf_image *img)
 	err = decode(img, sec, &xz, &out);
 	lzma_end(&xz);
 	if (!err) {
-		source.size = out.len;
-		source.arg = buf_take(&out);
-		err = source.arg ? elf_image_new(ret, &source) : -ENOMEM;
+		len = out.len;
+		data = buf_take(&out);
+		err = data ? elf_image_take_memory(ret, data, len) : -ENOMEM;
 		if (err == -ENOEXEC)
 			err = -EBADMSG;
 	}

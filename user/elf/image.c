@@ -312,6 +312,13 @@ int elf_image_open_memory(struct elf_image **ret, const void *data, size_t len)
 	return elf_image_new(ret, &source);
 }
 
+int elf_image_take_memory(struct elf_image **ret, void *data, size_t len)
+{
+	struct elf_source source = { .read = memory_read, .close = free, .arg = data, .size = len };
+
+	return elf_image_new(ret, &source);
+}
+
 void **elf_image_memo(struct elf_image *img)
 {
 	return &img->memo;
@@ -515,8 +522,7 @@ int elf_image_read_rva(struct elf_image *img, uint64_t rva, void *dst, size_t le
 {
 	uint64_t off;
 
-	return elf_image_rva_to_off(img, rva, &off) ? -EBADMSG
-						    : elf_image_read(img, off, dst, len);
+	return elf_image_rva_to_off(img, rva, &off) ? -EBADMSG : elf_image_read(img, off, dst, len);
 }
 
 static uint64_t align_up(uint64_t value, uint64_t align)

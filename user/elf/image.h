@@ -59,6 +59,7 @@ int elf_image_new(struct elf_image **ret, const struct elf_source *source);
 int elf_image_open_fd(struct elf_image **ret,
 		      int fd); /* takes fd; regular files only, else -ENOEXEC */
 int elf_image_open_memory(struct elf_image **ret, const void *data, size_t len); /* borrows data */
+int elf_image_take_memory(struct elf_image **ret, void *data, size_t len); /* frees data, in any case */
 void elf_image_free(struct elf_image *img);
 
 /*

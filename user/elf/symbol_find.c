@@ -41,7 +41,8 @@ static int symbol_try(struct elf_image *img, const struct elf_dynamic *dyn, uint
 	char text[MAX_NAME];
 	int err;
 
-	err = elf_image_read_rva(img, dyn->tags[DT_SYMTAB] + (uint64_t)index * sizeof(*ret), ret, sizeof(*ret));
+	err = elf_image_read_rva(img, dyn->tags[DT_SYMTAB] + (uint64_t)index * sizeof(*ret), ret,
+				 sizeof(*ret));
 	if (err)
 		return err;
 	if (!is_definition(ret) || len > sizeof(text) || ret->st_name >= dyn->tags[DT_STRSZ] ||
@@ -85,7 +86,8 @@ static int sysv_find(struct elf_image *img, const struct elf_dynamic *dyn, const
 		return err;
 	if (!head[0])
 		return 0;
-	err = elf_image_read_rva(img, buckets + (uint64_t)(sysv_hash(name) % head[0]) * 4, &index, 4);
+	err = elf_image_read_rva(img, buckets + (uint64_t)(sysv_hash(name) % head[0]) * 4, &index,
+				 4);
 	for (i = 0; !err && index != STN_UNDEF; i++) {
 		if (i == MAX_CHAIN || index >= head[1])
 			return -EBADMSG;
@@ -114,20 +116,23 @@ static int gnu_find(struct elf_image *img, const struct elf_dynamic *dyn, const 
 		return err;
 	if (!head[0] || !head[2])
 		return 0;
-	err = elf_image_read_rva(img, bloom + (uint64_t)(hash / 64 % head[2]) * 8, &word, sizeof(word));
+	err = elf_image_read_rva(img, bloom + (uint64_t)(hash / 64 % head[2]) * 8, &word,
+				 sizeof(word));
 	if (err)
 		return err;
 	if (!(word >> hash % 64 & word >> (hash >> head[3] % 32) % 64 & 1))
 		return 0;
 	buckets = bloom + (uint64_t)head[2] * 8;
 	chain = buckets + (uint64_t)head[0] * 4;
-	err = elf_image_read_rva(img, buckets + (uint64_t)(hash % head[0]) * 4, &index, sizeof(index));
+	err = elf_image_read_rva(img, buckets + (uint64_t)(hash % head[0]) * 4, &index,
+				 sizeof(index));
 	if (err)
 		return err;
 	if (index < head[1])
 		return 0;
 	for (i = 0; i < MAX_CHAIN; i++, index++) {
-		err = elf_image_read_rva(img, chain + (uint64_t)(index - head[1]) * 4, &other, sizeof(other));
+		err = elf_image_read_rva(img, chain + (uint64_t)(index - head[1]) * 4, &other,
+					 sizeof(other));
 		if (err)
 			return err;
 		if ((other | 1) == (hash | 1)) {
@@ -153,8 +158,8 @@ int symbol_find_dynamic(struct elf_image *img, const char *const *names, size_t 
 	if (!got)
 		return -ENOMEM;
 	err = elf_dynamic_read(&dyn, img);
-	if (!err && (!dyn.tags[DT_SYMTAB] || !dyn.tags[DT_STRTAB] ||
-		     (!dyn.tags[DT_HASH] && !dyn.gnu_hash)))
+	if (!err &&
+	    (!dyn.tags[DT_SYMTAB] || !dyn.tags[DT_STRTAB] || (!dyn.tags[DT_HASH] && !dyn.gnu_hash)))
 		err = -ENODATA;
 	for (i = 0; !err && i < nr; i++) {
 		err = dyn.gnu_hash ? gnu_find(img, &dyn, names[i], &sym)

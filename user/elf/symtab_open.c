@@ -44,7 +44,8 @@ static int count_by_gnu_hash(struct elf_image *img, uint64_t va, uint64_t *ret)
 	}
 	va = buckets + (uint64_t)head[0] * 4;
 	for (i = last; i < SYMTAB_MAX_SYMBOLS; i++) {
-		err = elf_image_read_rva(img, va + (uint64_t)(i - head[1]) * 4, &bucket, sizeof(bucket));
+		err = elf_image_read_rva(img, va + (uint64_t)(i - head[1]) * 4, &bucket,
+					 sizeof(bucket));
 		if (err)
 			return err;
 		if (bucket & 1) {

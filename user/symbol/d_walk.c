@@ -66,6 +66,11 @@ static bool eat(struct walk *w, const char *set)
 	return found;
 }
 
+static void expect(struct walk *w, const char *set)
+{
+	w->bad |= !eat(w, set);
+}
+
 static bool is_text(const struct walk *w, size_t pos, const char *text)
 {
 	return pos < w->len && !strncmp(w->text + pos, text, strlen(text));
@@ -257,8 +262,7 @@ static void walk_attributes(struct walk *w)
 		w->bad = true;
 	while (peek(w) == 'N' && !is_one_of(char_at(w, w->pos + 1), "ghkn")) {
 		w->pos++;
-		if (!eat(w, "abcdefijlm"))
-			w->bad = true;
+		expect(w, "abcdefijlm");
 		write_text(w, KEYWORD_BYTES);
 	}
 }
@@ -280,8 +284,7 @@ static void walk_parameters(struct walk *w)
 
 static void walk_function(struct walk *w)
 {
-	if (!eat(w, "FUWVRY"))
-		w->bad = true;
+	expect(w, "FUWVRY");
 	walk_attributes(w);
 	walk_parameters(w);
 }
@@ -328,14 +331,9 @@ static void walk_type(struct walk *w)
 	switch (c) {
 	case 'N':
 		if (!eat(w, "n")) {
-			if (!eat(w, "gh"))
-				w->bad = true;
+			expect(w, "gh");
 			walk_type(w);
 		}
-		break;
-	case 'G':
-		walk_digits(w);
-		walk_type(w);
 		break;
 	case 'H':
 		walk_type(w);
@@ -348,6 +346,9 @@ static void walk_type(struct walk *w)
 		else
 			walk_type(w);
 		break;
+	case 'G':
+		walk_digits(w);
+		/* fall through */
 	case 'O':
 	case 'x':
 	case 'y':
@@ -370,8 +371,7 @@ static void walk_type(struct walk *w)
 		walk_type_reference(w, false);
 		break;
 	case 'z':
-		if (!eat(w, "ik"))
-			w->bad = true;
+		expect(w, "ik");
 		break;
 	default:
 		if (is_one_of(c, "FUWVRY"))
@@ -403,8 +403,7 @@ static void walk_real(struct walk *w)
 		w->bad = true;
 	while (isxdigit((unsigned char)peek(w)))
 		w->pos++;
-	if (!eat(w, "P"))
-		w->bad = true;
+	expect(w, "P");
 	eat(w, "N");
 	walk_digits(w);
 	write_text(w, w->pos - from);
@@ -414,8 +413,7 @@ static void walk_string(struct walk *w)
 {
 	size_t len = walk_number(w), i;
 
-	if (!eat(w, "_"))
-		w->bad = true;
+	expect(w, "_");
 	for (i = 0; i < 2 * len && !w->bad; i++, w->pos++) {
 		write_text(w, 2); /* two digits of an escape sequence of four characters */
 		if (!isxdigit((unsigned char)peek(w)))
@@ -448,8 +446,7 @@ static void walk_value(struct walk *w, char type)
 		break;
 	case 'c':
 		walk_real(w);
-		if (!eat(w, "c"))
-			w->bad = true;
+		expect(w, "c");
 		walk_real(w);
 		break;
 	case 'a':

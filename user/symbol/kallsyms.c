@@ -109,31 +109,34 @@ static uint32_t ksym_rank(const struct ksym *sym)
 	enum rank rank = RANK_NAMELESS;
 	uint32_t underscores = 0;
 
-	if (is_border(sym))
-		rank = RANK_NAMELESS;
-	else if (sym->type == 'T')
-		rank = RANK_GLOBAL;
-	else if (sym->type == 'w' || sym->type == 'W')
-		rank = RANK_WEAK;
-	else if (sym->type == 't')
-		rank = RANK_LOCAL;
+	if (!is_border(sym))
+		rank = sym->type == 'T'			      ? RANK_GLOBAL
+		       : sym->type == 'w' || sym->type == 'W' ? RANK_WEAK
+		       : sym->type == 't'		      ? RANK_LOCAL
+							      : RANK_NAMELESS;
 	while (underscores < 15 && underscores < sym->name_len && sym->name[underscores] == '_')
 		underscores++;
 	return (uint32_t)rank << 16 | underscores << 12 | (uint32_t)sym->name_len;
 }
 
-static int offer_symbol(const struct ksym *sym, const struct kallsyms_query *queries, size_t nr,
-			struct slot *slots)
+struct resolve {
+	struct kallsyms_query *queries;
+	size_t nr;
+	struct slot *slots;
+};
+
+static int offer_symbol(const struct ksym *sym, void *arg)
 {
-	size_t low = sorted_count(nr, i, queries[i].va < sym->va);
+	struct resolve *r = arg;
+	size_t low = sorted_count(r->nr, i, r->queries[i].va < sym->va);
 	uint32_t rank = ksym_rank(sym);
 	struct slot *slot;
 
-	if (low > 0 && sym->va < slots[low - 1].next)
-		slots[low - 1].next = sym->va;
-	if (low == nr)
+	if (low > 0 && sym->va < r->slots[low - 1].next)
+		r->slots[low - 1].next = sym->va;
+	if (low == r->nr)
 		return 0;
-	slot = &slots[low];
+	slot = &r->slots[low];
 	if (slot->rank != RANK_NONE << 16 &&
 	    (sym->va < slot->va || (sym->va == slot->va && rank >= slot->rank)))
 		return 0;
@@ -185,19 +188,6 @@ static int kallsyms_scan(const char *path, ksym_fn fn, void *arg)
 	if (err)
 		return err;
 	return any && !any_va ? -EACCES : 0;
-}
-
-struct resolve {
-	struct kallsyms_query *queries;
-	size_t nr;
-	struct slot *slots;
-};
-
-static int resolve_symbol(const struct ksym *sym, void *arg)
-{
-	struct resolve *r = arg;
-
-	return offer_symbol(sym, r->queries, r->nr, r->slots);
 }
 
 static bool is_kernel(const char *module, size_t len)
@@ -265,7 +255,7 @@ int kallsyms_resolve(const char *path, struct strtab *names, struct kallsyms_que
 		r.slots[i].rank = RANK_NONE << 16;
 		r.slots[i].next = UINT64_MAX;
 	}
-	err = kallsyms_scan(path, resolve_symbol, &r);
+	err = kallsyms_scan(path, offer_symbol, &r);
 	if (!err)
 		commit(&r, names);
 	for (i = 0; i < nr; i++)

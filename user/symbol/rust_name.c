@@ -153,8 +153,7 @@ static void walk_const(struct walk *w)
 		eat(w, 'n');
 		while (isxdigit((unsigned char)peek(w)))
 			w->pos++;
-		if (!eat(w, '_'))
-			w->bad = true;
+		w->bad |= !eat(w, '_');
 	}
 	leave(w);
 }

@@ -348,28 +348,36 @@ static uint64_t learned_row(const struct cfi *cfi, uint64_t off)
 	return i < cfi->nr_learned && cfi->learned[i].off <= off ? cfi->learned[i].row : 0;
 }
 
+/* The FDE that covers rva, and its end. -ENODATA: there is none. */
+static int fde_find(const struct eh_frame *frame, struct eh_pass *pass, uint64_t rva,
+		    struct eh_fde *ret, uint64_t *ret_end)
+{
+	uint64_t start, next;
+	size_t i;
+	int err;
+
+	err = eh_frame_find(frame, pass, rva, &i);
+	if (err || i >= frame->nr)
+		return err ? err : -ENODATA;
+	err = eh_frame_get(frame, pass, &i, ret, &start, &next);
+	if ((!err || err == -EBADMSG) && start > rva)
+		return -ENODATA;
+	if (err)
+		return err;
+	*ret_end = ret->end < next ? ret->end : next;
+	return rva < *ret_end ? 0 : -ENODATA;
+}
+
 /* The program of the function that has rva, run up to there. 0, or enum bpfprof_stop. */
 static int program_find(const struct eh_frame *frame, struct eh_pass *pass, uint64_t rva)
 {
 	struct cfi_program *prog = &pass->prog;
-	uint64_t start, next;
 	struct eh_fde fde;
-	size_t i;
-	int err;
+	uint64_t end;
+	int err = fde_find(frame, pass, rva, &fde, &end);
 
-	if (eh_frame_find(frame, pass, rva, &i))
-		return BPFPROF_STOP_BAD_CFI;
-	if (i >= frame->nr)
-		return BPFPROF_STOP_NO_TABLE;
-	err = eh_frame_get(frame, pass, &i, &fde, &start, &next);
-	if (err && err != -EBADMSG)
-		return BPFPROF_STOP_BAD_CFI;
-	if (start > rva)
-		return BPFPROF_STOP_NO_TABLE;
 	if (err)
-		return BPFPROF_STOP_BAD_CFI;
-	if (rva >= fde.end || rva >= next)
-		return BPFPROF_STOP_NO_TABLE;
+		return err == -ENODATA ? BPFPROF_STOP_NO_TABLE : BPFPROF_STOP_BAD_CFI;
 	cfi_program_init(prog, &fde.program, fde.cie, fde.start, fde.end);
 	do {
 		err = cfi_program_next(prog);
@@ -430,37 +438,22 @@ int cfi_step(struct cfi *cfi, uint64_t off, struct unwind_state *state,
 	return row && unwind_row_kind(row) != ROW_RARE ? unwind_step(state, row, reader) : err;
 }
 
-static int function_find(const struct eh_frame *frame, struct eh_pass *pass, uint64_t rva,
-			 uint64_t *ret_start, uint64_t *ret_end)
-{
-	uint64_t start, next;
-	struct eh_fde fde;
-	size_t i;
-	int err;
-
-	err = eh_frame_find(frame, pass, rva, &i);
-	if (err || i >= frame->nr)
-		return err ? err : -ENODATA;
-	err = eh_frame_get(frame, pass, &i, &fde, &start, &next);
-	if (err)
-		return err;
-	if (rva < fde.start || rva >= fde.end || rva >= next)
-		return -ENODATA;
-	*ret_start = fde.start;
-	*ret_end = fde.end < next ? fde.end : next;
-	return 0;
-}
-
 int cfi_function(struct cfi *cfi, uint64_t rva, uint64_t *ret_start, uint64_t *ret_end)
 {
 	struct eh_pass *pass;
+	struct eh_fde fde;
+	uint64_t end;
 	int err = cfi_pass_new(cfi, &pass), table = -1;
 
 	if (err)
 		return err;
 	err = -ENODATA;
 	while (err == -ENODATA && (table = cfi_frame_after(cfi, table)) < NR_TABLES)
-		err = function_find(&cfi->frames[table], pass, rva, ret_start, ret_end);
+		err = fde_find(&cfi->frames[table], pass, rva, &fde, &end);
 	free(pass);
+	if (!err) {
+		*ret_start = fde.start;
+		*ret_end = end;
+	}
 	return err;
 }

@@ -223,21 +223,21 @@ static int expr_unary(struct expr_machine *m, uint8_t op)
 	switch (op) {
 	case DW_OP_drop:
 		m->nr--;
-		return 0;
+		break;
 	case DW_OP_abs:
 		*top = (int64_t)*top < 0 ? -*top : *top;
-		return 0;
+		break;
 	case DW_OP_neg:
 		*top = -*top;
-		return 0;
+		break;
 	case DW_OP_not:
 		*top = ~*top;
-		return 0;
+		break;
 	case DW_OP_plus_uconst:
 		*top += cursor_uleb(&m->cur);
-		return 0;
+		break;
 	}
-	return BPFPROF_STOP_BAD_CFI;
+	return 0;
 }
 
 static uint64_t expr_shift(uint64_t value, uint64_t count, uint8_t op)
@@ -249,77 +249,61 @@ static uint64_t expr_shift(uint64_t value, uint64_t count, uint8_t op)
 	return op == DW_OP_shl ? value << count : value >> count;
 }
 
-/* a: the entry below the top, b: the top. */
-static int expr_binary_value(uint8_t op, uint64_t a, uint64_t b, uint64_t *ret)
+/* a: the entry below the top, b: the top. Sets *bad for an unknown op and for a division by 0. */
+static uint64_t expr_binary_value(uint8_t op, uint64_t a, uint64_t b, bool *bad)
 {
 	int64_t sa = (int64_t)a, sb = (int64_t)b;
 
 	switch (op) {
 	case DW_OP_and:
-		*ret = a & b;
-		return 0;
+		return a & b;
 	case DW_OP_or:
-		*ret = a | b;
-		return 0;
+		return a | b;
 	case DW_OP_xor:
-		*ret = a ^ b;
-		return 0;
+		return a ^ b;
 	case DW_OP_plus:
-		*ret = a + b;
-		return 0;
+		return a + b;
 	case DW_OP_minus:
-		*ret = a - b;
-		return 0;
+		return a - b;
 	case DW_OP_mul:
-		*ret = a * b;
-		return 0;
+		return a * b;
 	case DW_OP_div: /* signed; INT64_MIN / -1 overflows */
-		if (!b)
-			return BPFPROF_STOP_BAD_CFI;
-		*ret = sb == -1 ? -a : (uint64_t)(sa / sb);
-		return 0;
+		*bad = !b;
+		return !b ? 0 : sb == -1 ? -a : (uint64_t)(sa / sb);
 	case DW_OP_mod: /* unsigned */
-		if (!b)
-			return BPFPROF_STOP_BAD_CFI;
-		*ret = a % b;
-		return 0;
+		*bad = !b;
+		return b ? a % b : 0;
 	case DW_OP_shl:
 	case DW_OP_shr:
 	case DW_OP_shra:
-		*ret = expr_shift(a, b, op);
-		return 0;
+		return expr_shift(a, b, op);
 	case DW_OP_eq:
-		*ret = a == b;
-		return 0;
+		return a == b;
 	case DW_OP_ne:
-		*ret = a != b;
-		return 0;
+		return a != b;
 	case DW_OP_ge:
-		*ret = sa >= sb;
-		return 0;
+		return sa >= sb;
 	case DW_OP_gt:
-		*ret = sa > sb;
-		return 0;
+		return sa > sb;
 	case DW_OP_le:
-		*ret = sa <= sb;
-		return 0;
+		return sa <= sb;
 	case DW_OP_lt:
-		*ret = sa < sb;
-		return 0;
+		return sa < sb;
 	}
-	return BPFPROF_STOP_BAD_CFI;
+	*bad = true;
+	return 0;
 }
 
 static int expr_binary(struct expr_machine *m, uint8_t op)
 {
 	uint64_t value;
-	int stop;
+	bool bad = false;
 
 	if (m->nr < 2)
 		return BPFPROF_STOP_BAD_CFI;
-	stop = expr_binary_value(op, m->stack[m->nr - 2], m->stack[m->nr - 1], &value);
-	if (stop)
-		return stop;
+	value = expr_binary_value(op, m->stack[m->nr - 2], m->stack[m->nr - 1], &bad);
+	if (bad)
+		return BPFPROF_STOP_BAD_CFI;
 	m->nr--;
 	m->stack[m->nr - 1] = value;
 	return 0;

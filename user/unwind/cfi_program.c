@@ -3,6 +3,7 @@
 
 #include <dwarf.h>
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 static int rule_set(struct cfi_state *state, uint64_t reg, uint32_t kind, int64_t value)
@@ -24,18 +25,35 @@ static int rule_set_register(struct cfi_program *prog, uint64_t reg, uint64_t fr
 				: rule_set(&prog->state, reg, RULE_REGISTER, (int64_t)from);
 }
 
-static int rule_set_expression(struct cfi_program *prog, uint64_t reg, uint32_t kind)
+/* ret may be NULL: the expression is skipped. */
+static int expression_read(struct cfi_program *prog, uint32_t kind, struct cfi_rule *ret)
 {
 	uint64_t len = cursor_uleb(&prog->cur);
 	uint64_t off = cursor_block(&prog->cur, len);
 
 	if (len > UINT32_MAX || off > INT64_MAX)
 		return -EBADMSG;
-	if (reg < CFI_NR_RULES)
-		prog->state.regs[reg] = (struct cfi_rule){ .kind = kind,
-							   .len = (uint32_t)len,
-							   .value = (int64_t)off };
+	if (ret)
+		*ret = (struct cfi_rule){ .kind = kind,
+					  .len = (uint32_t)len,
+					  .value = (int64_t)off };
 	return 0;
+}
+
+static int rule_set_expression(struct cfi_program *prog, uint32_t kind)
+{
+	uint64_t reg = cursor_uleb(&prog->cur);
+
+	return expression_read(prog, kind, reg < CFI_NR_RULES ? &prog->state.regs[reg] : NULL);
+}
+
+/* A register, and an offset that is signed or not. */
+static int rule_set_factored(struct cfi_program *prog, uint32_t kind, bool is_signed)
+{
+	uint64_t reg = cursor_uleb(&prog->cur);
+	uint64_t off = is_signed ? (uint64_t)cursor_sleb(&prog->cur) : cursor_uleb(&prog->cur);
+
+	return rule_set(&prog->state, reg, kind, factored(prog, off));
 }
 
 static int rule_restore(struct cfi_program *prog, uint64_t reg)
@@ -51,19 +69,6 @@ static int cfa_set(struct cfi_program *prog, uint64_t reg, int64_t off)
 {
 	prog->state.cfa.reg = reg;
 	prog->state.cfa.rule = (struct cfi_rule){ .kind = RULE_REGISTER, .value = off };
-	return 0;
-}
-
-static int cfa_set_expression(struct cfi_program *prog)
-{
-	uint64_t len = cursor_uleb(&prog->cur);
-	uint64_t off = cursor_block(&prog->cur, len);
-
-	if (len > UINT32_MAX || off > INT64_MAX)
-		return -EBADMSG;
-	prog->state.cfa.rule = (struct cfi_rule){ .kind = RULE_VAL_EXPRESSION,
-						  .len = (uint32_t)len,
-						  .value = (int64_t)off };
 	return 0;
 }
 
@@ -105,7 +110,6 @@ static int location_advance(struct cfi_program *prog, uint64_t factored)
 static int instruction_run_cfa(struct cfi_program *prog, uint8_t op)
 {
 	struct frame_cursor *cur = &prog->cur;
-	bool by_reg = prog->state.cfa.rule.kind == RULE_REGISTER;
 	uint64_t reg;
 
 	switch (op) {
@@ -123,21 +127,20 @@ static int instruction_run_cfa(struct cfi_program *prog, uint8_t op)
 	case DW_CFA_def_cfa_sf:
 		reg = cursor_uleb(cur);
 		return cfa_set(prog, reg, factored(prog, (uint64_t)cursor_sleb(cur)));
+	case DW_CFA_def_cfa_expression:
+		return expression_read(prog, RULE_VAL_EXPRESSION, &prog->state.cfa.rule);
+	}
+	if (prog->state.cfa.rule.kind !=
+	    RULE_REGISTER) /* the others change one part of such a rule */
+		return -EBADMSG;
+	switch (op) {
 	case DW_CFA_def_cfa_register:
-		if (!by_reg)
-			return -EBADMSG;
 		return cfa_set(prog, cursor_uleb(cur), prog->state.cfa.rule.value);
 	case DW_CFA_def_cfa_offset:
-		if (!by_reg)
-			return -EBADMSG;
 		return cfa_set(prog, prog->state.cfa.reg, (int64_t)cursor_uleb(cur));
 	case DW_CFA_def_cfa_offset_sf:
-		if (!by_reg)
-			return -EBADMSG;
 		return cfa_set(prog, prog->state.cfa.reg,
 			       factored(prog, (uint64_t)cursor_sleb(cur)));
-	case DW_CFA_def_cfa_expression:
-		return cfa_set_expression(prog);
 	}
 	return -EBADMSG;
 }
@@ -161,22 +164,16 @@ static int instruction_run(struct cfi_program *prog)
 	case DW_CFA_nop:
 		return 0;
 	case DW_CFA_offset_extended:
-		reg = cursor_uleb(cur);
-		return rule_set(state, reg, RULE_OFFSET, factored(prog, cursor_uleb(cur)));
+		return rule_set_factored(prog, RULE_OFFSET, false);
 	case DW_CFA_offset_extended_sf:
-		reg = cursor_uleb(cur);
-		return rule_set(state, reg, RULE_OFFSET,
-				factored(prog, (uint64_t)cursor_sleb(cur)));
+		return rule_set_factored(prog, RULE_OFFSET, true);
 	case DW_CFA_GNU_negative_offset_extended:
 		reg = cursor_uleb(cur);
 		return rule_set(state, reg, RULE_OFFSET, factored(prog, -cursor_uleb(cur)));
 	case DW_CFA_val_offset:
-		reg = cursor_uleb(cur);
-		return rule_set(state, reg, RULE_VAL_OFFSET, factored(prog, cursor_uleb(cur)));
+		return rule_set_factored(prog, RULE_VAL_OFFSET, false);
 	case DW_CFA_val_offset_sf:
-		reg = cursor_uleb(cur);
-		return rule_set(state, reg, RULE_VAL_OFFSET,
-				factored(prog, (uint64_t)cursor_sleb(cur)));
+		return rule_set_factored(prog, RULE_VAL_OFFSET, true);
 	case DW_CFA_restore_extended:
 		return rule_restore(prog, cursor_uleb(cur));
 	case DW_CFA_undefined:
@@ -187,9 +184,9 @@ static int instruction_run(struct cfi_program *prog)
 		reg = cursor_uleb(cur);
 		return rule_set_register(prog, reg, cursor_uleb(cur));
 	case DW_CFA_expression:
-		return rule_set_expression(prog, cursor_uleb(cur), RULE_EXPRESSION);
+		return rule_set_expression(prog, RULE_EXPRESSION);
 	case DW_CFA_val_expression:
-		return rule_set_expression(prog, cursor_uleb(cur), RULE_VAL_EXPRESSION);
+		return rule_set_expression(prog, RULE_VAL_EXPRESSION);
 	case DW_CFA_remember_state:
 		return state_remember(prog);
 	case DW_CFA_restore_state:

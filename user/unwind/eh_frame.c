@@ -82,7 +82,7 @@ static int cie_parse_augmentation_data(struct frame_cursor *cur, const char *let
 	uint64_t len = cursor_uleb(cur), start = cur->off;
 	uint8_t enc;
 
-	cursor_skip(cur, len);
+	cursor_block(cur, len);
 	if (cur->error)
 		return cur->error;
 	struct frame_cursor data = *cur;
@@ -130,7 +130,7 @@ static int cie_parse(struct eh_pass *pass, struct eh_record *rec, struct cfi_cie
 	if (version == 4 && (cursor_u8(cur) != 8 || cursor_u8(cur) != 0))
 		return -EBADMSG; /* size of an address, of a segment selector */
 	if (!strcmp(letters, "eh")) /* gcc 2: a pointer to its exception table */
-		cursor_skip(cur, 8);
+		cursor_block(cur, 8);
 	else if (letters[0] && letters[0] != 'z')
 		return -EBADMSG;
 	cie->code_align = cursor_uleb(cur);
@@ -218,7 +218,7 @@ static int fde_parse(const struct eh_frame *frame, struct eh_pass *pass, struct 
 	}
 	bytes = cursor_pointer(cur, enc & 0x0f, 0);
 	if (fde->cie->has_augmentation_data)
-		cursor_skip(cur, cursor_uleb(cur));
+		cursor_block(cur, cursor_uleb(cur));
 	if (cur->error)
 		return cur->error;
 	if (bytes > UINT64_MAX - start)
@@ -267,7 +267,8 @@ static int index_add(struct eh_frame *frame, size_t *cap, const struct eh_fde *f
 	uint64_t start = fde->start - frame->code_va;
 	int err;
 
-	if (fde->end == fde->start || fde->start < frame->code_va || !elf_image_segment_at(frame->img, fde->start, PF_X))
+	if (fde->end == fde->start || fde->start < frame->code_va ||
+	    !elf_image_segment_at(frame->img, fde->start, PF_X))
 		return 0; /* of code that the linker threw away */
 	if (start > UINT32_MAX || off - frame->off > UINT32_MAX)
 		return -E2BIG;

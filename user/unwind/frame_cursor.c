@@ -176,11 +176,6 @@ uint64_t cursor_block(struct frame_cursor *cur, uint64_t len)
 	return off;
 }
 
-void cursor_skip(struct frame_cursor *cur, uint64_t len)
-{
-	cursor_block(cur, len);
-}
-
 uint32_t frame_pointer_bytes(uint8_t enc)
 {
 	switch (enc & 0x0f) {
@@ -203,7 +198,7 @@ uint64_t cursor_pointer(struct frame_cursor *cur, uint8_t enc, uint64_t data_va)
 	uint64_t base, value;
 
 	if (enc == DW_EH_PE_aligned) { /* an absolute pointer at the next multiple of 8 */
-		cursor_skip(cur, -(cur->off + cur->va_delta) & 7);
+		cursor_block(cur, -(cur->off + cur->va_delta) & 7);
 		enc = DW_EH_PE_absptr;
 	}
 	switch (enc & 0x70) {

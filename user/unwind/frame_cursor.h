@@ -48,8 +48,7 @@ uint64_t cursor_uint(struct frame_cursor *cur, uint32_t len); /* 1, 2, 4 or 8 by
 int64_t cursor_sint(struct frame_cursor *cur, uint32_t len);
 uint64_t cursor_uleb(struct frame_cursor *cur);
 int64_t cursor_sleb(struct frame_cursor *cur);
-void cursor_skip(struct frame_cursor *cur, uint64_t len);
-/* The offset of a block of len bytes, which is skipped. */
+/* Skips a block of len bytes. Its offset. */
 uint64_t cursor_block(struct frame_cursor *cur, uint64_t len);
 
 /*
