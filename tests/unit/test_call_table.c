@@ -236,7 +236,7 @@ static uint64_t value_sum(const struct aggregate_view *view, enum profile_call_v
 
 static const uint64_t *frames_of(const struct aggregate_view *view, size_t sample, size_t *ret_nr)
 {
-	const struct aggregate_stack *stack = &view->stacks[view->call_samples[sample].at.stack];
+	const struct profile_stack *stack = &view->stacks[view->call_samples[sample].at.stack];
 
 	*ret_nr = stack->nr;
 	return view->frames + stack->first;
@@ -1650,7 +1650,7 @@ Test(call_table, labels_of_calls)
 					       .count.calls = 1 } };
 	char hash[] = "0xfeed";
 	struct aggregate_view view;
-	const struct aggregate_call *call;
+	const struct profile_call *call;
 
 	counts[0].key.handle = 0xc0;
 	counts[0].key.stream = 0x51;
@@ -1685,7 +1685,7 @@ Test(call_table, stack_with_a_leaf)
 	uint64_t function = aggregate_label(a, "f"), kernel = aggregate_label(a, "k");
 	struct aggregate_call_at at;
 	struct aggregate_view view;
-	const struct aggregate_stack *stack;
+	const struct profile_stack *stack;
 	uint32_t with;
 
 	cr_assert_eq(aggregate_add_call(a, &input, &function, 1, &at), 0);

@@ -79,7 +79,7 @@ static void feed_as(const struct aggregate_process *process, const struct stack 
 {
 	const struct live_names symbolizer = { .name = name_frames };
 	struct aggregate_sample samples[64] = { 0 };
-	struct aggregate_stack ranges[64];
+	struct profile_stack ranges[64];
 	uint64_t frames[64 * 6];
 	struct aggregate_view view = { .processes = process,
 				       .nr_processes = 1,
@@ -409,7 +409,7 @@ Test(live, helpers_that_have_nothing_to_do_are_one_row)
 		.pid = 42, .agent_pid = 42, .start_ns = 1, .comm = "prog"
 	};
 	const uint64_t frames[] = { NATIVE(0), NATIVE(1), NATIVE(0), NATIVE(2), NATIVE(1) };
-	const struct aggregate_stack stacks[] = { { 0, 2 }, { 2, 3 } };
+	const struct profile_stack stacks[] = { { 0, 2 }, { 2, 3 } };
 	const struct aggregate_sample samples[] = {
 		{ .stack = 0, .count = 1, .value_ns = MS, .sleeper = PROFILE_FIRST_SLEEPS },
 		{ .stack = 0, .count = 1, .value_ns = 10 * MS, .sleeper = PROFILE_HELPER_SLEEPS },

@@ -113,7 +113,7 @@ static void resolve(const uint64_t *frames, size_t nr, const char *kallsyms)
 {
 	static struct aggregate_process processes[2];
 	static const char threads[][BPFPROF_COMM_LEN] = { "", "worker" };
-	struct aggregate_stack stacks[] = { { 0, 0 }, { 0, (uint32_t)nr } };
+	struct profile_stack stacks[] = { { 0, 0 }, { 0, (uint32_t)nr } };
 	struct aggregate_sample samples[] = {
 		{ .process = 1, .stack = 1, .tid = 12, .thread = 1, .count = 3, .value_ns = 30 },
 	};
@@ -620,7 +620,7 @@ static void live_frames(struct live *live, struct live_symbolizer *symbolizer,
 {
 	const struct aggregate_process process = { .pid = (uint32_t)getpid(), .start_ns = 1 };
 	const struct live_names how = live_symbolizer_fill(symbolizer);
-	struct aggregate_stack stacks[8];
+	struct profile_stack stacks[8];
 	struct aggregate_sample samples[8] = { 0 };
 	struct aggregate_view view = { .processes = &process,
 				       .nr_processes = 1,
@@ -633,7 +633,7 @@ static void live_frames(struct live *live, struct live_symbolizer *symbolizer,
 	size_t i;
 
 	for (i = 0; i < nr; i++) {
-		stacks[i] = (struct aggregate_stack){ (uint32_t)i, 1 };
+		stacks[i] = (struct profile_stack){ (uint32_t)i, 1 };
 		samples[i].stack = (uint32_t)i;
 		samples[i].value_ns = 1;
 	}

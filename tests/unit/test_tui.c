@@ -51,7 +51,7 @@ static void feed_in(const struct aggregate_container *container, const struct st
 {
 	static const uint64_t frames[] = { PYTHON(1), PYTHON(0), NATIVE(5), PYTHON(1), PYTHON(0),
 					   PYTHON(2), PYTHON(0), PYTHON(3), PYTHON(0), PYTHON(4) };
-	static const struct aggregate_stack stacks[] = {
+	static const struct profile_stack stacks[] = {
 		{ 0, 2 }, { 2, 3 }, { 5, 2 }, { 7, 2 }, { 9, 1 }
 	};
 	const struct aggregate_process processes[] = {

@@ -133,7 +133,7 @@ void launch_library_find(struct launch_library *between, struct gpu_job *job,
 			 const struct bpfprof_gpu_key *key, const char **ret_library,
 			 const char **ret_entry)
 {
-	const struct aggregate_stack *stack;
+	const struct profile_stack *stack;
 	const struct known_frame *known;
 	struct aggregate_view view;
 	const uint64_t *frames;

@@ -49,7 +49,7 @@ void gpu_names_find(struct gpu_monitor *watch, const struct gpu_snapshot *pictur
 	uint64_t deadline_ns = time_monotonic_ns() + limit_ns;
 	const struct bpfprof_gpu_key *key;
 	struct aggregate_view view;
-	const struct aggregate_stack *stack;
+	const struct profile_stack *stack;
 	const char *name;
 	uint32_t at;
 	int err = 0;

@@ -88,7 +88,7 @@ static int stack_names(struct text *t, uint32_t stack, const char *function,
 	struct profile profile = { 0 };
 	struct stats_reasons files = { 0 };
 	struct aggregate_view view;
-	const struct aggregate_stack *found;
+	const struct profile_stack *found;
 	const uint64_t *frames;
 	size_t i, k, nr = 0;
 	int err, hidden;

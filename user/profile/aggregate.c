@@ -14,6 +14,7 @@
 #include "container/containers.h"
 #include "proc/ranks.h"
 #include "profile/call_list.h"
+#include "profile/piece_set.h"
 #include "profile/profile.h"
 #include "python/merge.h"
 
@@ -27,17 +28,38 @@ struct aggregate {
 	bool threads;
 	uint64_t seed; /* of the hashes: targets choose what is hashed */
 	struct table_budget budget;
-	struct vec processes, frames, stacks, samples, thread_names, thread_set, containers, titles;
-	struct vec ranks;
-	struct strtab *strings; /* of containers */
+	struct vec processes, process_hashes, frames, stacks, stack_hashes, titles;
+	struct index process_index, stack_index;
+	struct piece_set samples, thread_names, threads_seen, containers, ranks;
+	struct strtab *strings; /* of containers and ranks */
 	struct call_list calls;
-	struct vec process_hashes, stack_hashes, sample_hashes, name_hashes, set_hashes;
-	struct index process_index, stack_index, sample_index, name_index, set_index;
 	uint64_t nr_table_full, nr_lost, nr_containers_full, nr_titles_over, nr_ranks_full;
 	struct aggregate_counts counts;
 	bool may_forget;
 	struct vec process_counts; /* of each process, if it may be forgotten */
 };
+
+static int piece_add(struct aggregate *a, struct piece_set *set, const void *item,
+		     struct piece_type type, uint32_t *ret)
+{
+	return piece_set_add(set, &a->budget, a->seed, item, type, ret);
+}
+
+/* Elements of the arrays. */
+static struct aggregate_process *process_at(const struct aggregate *a, uint32_t process)
+{
+	return (struct aggregate_process *)a->processes.data + process;
+}
+
+static const struct profile_stack *stack_at(const struct aggregate *a, uint32_t stack)
+{
+	return (const struct profile_stack *)a->stacks.data + stack;
+}
+
+static const uint64_t *frames_at(const struct aggregate *a, const struct profile_stack *stack)
+{
+	return (const uint64_t *)a->frames.data + stack->first;
+}
 
 struct thread_key {
 	uint32_t process, tid;
@@ -50,11 +72,11 @@ static uint64_t process_hash(const struct aggregate *a, const struct bpfprof_tas
 	return XXH3_64bits_withSeed(key, sizeof(key), a->seed);
 }
 
-/* Index + 1 of a copy, or 0 if there is no room. Asked when a process is met first: there are few. */
+/* Index + 1 of a copy, or 0 if there is no room. */
 static uint32_t container_get(struct aggregate *a, const struct container *from)
 {
-	struct aggregate_container copy, *all = a->containers.data;
-	size_t i;
+	struct aggregate_container copy;
+	uint32_t index;
 
 	if (!a->strings && strtab_new(&a->strings, MAX_STRING_BYTES))
 		return 0;
@@ -76,42 +98,33 @@ static uint32_t container_get(struct aggregate *a, const struct container *from)
 			.slurm_node = strtab_add(a->strings, from->slurm_node),
 		},
 	};
-	for (i = 0; i < a->containers.nr; i++)
-		if (!memcmp(&all[i], &copy, sizeof(copy)))
-			return (uint32_t)i + 1;
-	if (i == AGGREGATE_MAX_CONTAINERS ||
-	    vec_reserve(&a->budget, &a->containers, 1, sizeof(copy))) {
+	if (piece_add(a, &a->containers, &copy, PIECE_TYPE(copy), &index) < 0) {
 		a->nr_containers_full++;
 		return 0;
 	}
-	((struct aggregate_container *)a->containers.data)[a->containers.nr++] = copy;
-	return (uint32_t)a->containers.nr;
+	return index + 1;
 }
 
 /* The same. Processes of one rank share it. */
 static uint32_t ranks_get(struct aggregate *a, const struct ranks *from)
 {
-	struct aggregate_ranks copy, *all = a->ranks.data;
-	size_t i;
+	struct profile_ranks copy;
+	uint32_t index;
 
 	if (!a->strings && strtab_new(&a->strings, MAX_STRING_BYTES))
 		return 0;
-	copy = (struct aggregate_ranks){
+	copy = (struct profile_ranks){
 		.rank = strtab_add(a->strings, from->rank),
 		.local_rank = strtab_add(a->strings, from->local_rank),
 		.world_size = strtab_add(a->strings, from->world_size),
 		.slurm_job = strtab_add(a->strings, from->slurm_job),
 		.slurm_node = strtab_add(a->strings, from->slurm_node),
 	};
-	for (i = 0; i < a->ranks.nr; i++)
-		if (!memcmp(&all[i], &copy, sizeof(copy)))
-			return (uint32_t)i + 1;
-	if (i == AGGREGATE_MAX_RANKS || vec_reserve(&a->budget, &a->ranks, 1, sizeof(copy))) {
+	if (piece_add(a, &a->ranks, &copy, PIECE_TYPE(copy), &index) < 0) {
 		a->nr_ranks_full++;
 		return 0;
 	}
-	((struct aggregate_ranks *)a->ranks.data)[a->ranks.nr++] = copy;
-	return (uint32_t)a->ranks.nr;
+	return index + 1;
 }
 
 /* What was not known of the process when it was met. */
@@ -231,7 +244,7 @@ static int64_t process_get(struct aggregate *a, const struct aggregate_input *in
 		found = process_find(a, &key, input, title, hash, &slot, &nr_titles);
 	}
 	if (found >= 0) {
-		process_complete(a, &((struct aggregate_process *)a->processes.data)[found], input);
+		process_complete(a, process_at(a, (uint32_t)found), input);
 		return found;
 	}
 	if ((title && title_add(a, title, &key.title)) || process_counts_add(a) ||
@@ -257,49 +270,28 @@ static void role_note(struct aggregate *a, struct aggregate_process *process, co
 static int64_t name_get(struct aggregate *a, const char *comm)
 {
 	char name[BPFPROF_COMM_LEN] = { 0 };
-	char(*all)[BPFPROF_COMM_LEN] = a->thread_names.data;
-	uint64_t hash;
-	uint32_t slot, i;
+	uint32_t index;
+	int err;
 
 	memcpy(name, comm, strnlen(comm, sizeof(name) - 1));
-	hash = XXH3_64bits_withSeed(name, sizeof(name), a->seed);
-	if (index_start(&a->name_index, hash, &slot))
-		while (index_next(&a->name_index, &a->name_hashes, hash, &slot, &i))
-			if (!memcmp(all[i], name, sizeof(name)))
-				return i;
-	if (index_reserve(&a->budget, &a->thread_names, sizeof(name), &a->name_hashes,
-			  &a->name_index, hash, &slot))
-		return -ENOMEM;
-	all = a->thread_names.data;
-	memcpy(all[a->thread_names.nr++], name, sizeof(name));
-	index_put(&a->name_index, &a->name_hashes, hash, slot);
-	return (int64_t)a->thread_names.nr - 1;
+	err = piece_add(a, &a->thread_names, name, PIECE_TYPE(name), &index);
+	return err < 0 ? err : (int64_t)index;
 }
 
-/* Counts a thread of the process the first time it is seen. */
+/* Counts a thread of the process with its first sample. */
 static void thread_note(struct aggregate *a, uint32_t process, uint32_t tid)
 {
-	struct thread_key key = { .process = process, .tid = tid }, *all = a->thread_set.data;
-	uint64_t hash = XXH3_64bits_withSeed(&key, sizeof(key), a->seed);
-	uint32_t slot, i;
+	struct thread_key key = { .process = process, .tid = tid };
+	uint32_t index;
 
-	if (index_start(&a->set_index, hash, &slot))
-		while (index_next(&a->set_index, &a->set_hashes, hash, &slot, &i))
-			if (all[i].process == process && all[i].tid == tid)
-				return;
-	if (index_reserve(&a->budget, &a->thread_set, sizeof(key), &a->set_hashes, &a->set_index,
-			  hash, &slot))
-		return;
-	all = a->thread_set.data;
-	all[a->thread_set.nr++] = key;
-	index_put(&a->set_index, &a->set_hashes, hash, slot);
-	((struct aggregate_process *)a->processes.data)[process].nr_threads++;
+	if (piece_add(a, &a->threads_seen, &key, PIECE_TYPE(key), &index) > 0)
+		process_at(a, process)->nr_threads++;
 }
 
 static int64_t stack_add(struct aggregate *a, const uint64_t *frames, size_t nr, uint64_t hash,
 			 uint32_t slot)
 {
-	struct aggregate_stack stack = { .first = (uint32_t)a->frames.nr, .nr = (uint32_t)nr };
+	struct profile_stack stack = { .first = (uint32_t)a->frames.nr, .nr = (uint32_t)nr };
 
 	if (a->frames.nr + nr > UINT32_MAX ||
 	    vec_reserve(&a->budget, &a->frames, nr, sizeof(*frames)) ||
@@ -309,7 +301,7 @@ static int64_t stack_add(struct aggregate *a, const uint64_t *frames, size_t nr,
 	if (nr)
 		memcpy((uint64_t *)a->frames.data + a->frames.nr, frames, nr * sizeof(*frames));
 	a->frames.nr += nr;
-	((struct aggregate_stack *)a->stacks.data)[a->stacks.nr++] = stack;
+	((struct profile_stack *)a->stacks.data)[a->stacks.nr++] = stack;
 	index_put(&a->stack_index, &a->stack_hashes, hash, slot);
 	return (int64_t)a->stacks.nr - 1;
 }
@@ -318,7 +310,7 @@ static int64_t stack_add(struct aggregate *a, const uint64_t *frames, size_t nr,
 static int64_t stack_keep(struct aggregate *a, const uint64_t *frames, size_t nr, size_t kept)
 {
 	uint64_t hash = XXH3_64bits_withSeed(frames, nr * sizeof(*frames), a->seed);
-	const struct aggregate_stack *all = a->stacks.data;
+	const struct profile_stack *all = a->stacks.data;
 	size_t max_bytes = a->budget.max_bytes;
 	uint32_t slot, i;
 	int64_t stack;
@@ -326,8 +318,7 @@ static int64_t stack_keep(struct aggregate *a, const uint64_t *frames, size_t nr
 	if (index_start(&a->stack_index, hash, &slot))
 		while (index_next(&a->stack_index, &a->stack_hashes, hash, &slot, &i))
 			if (all[i].nr == nr &&
-			    (!nr || !memcmp((uint64_t *)a->frames.data + all[i].first, frames,
-					    nr * sizeof(*frames))))
+			    (!nr || !memcmp(frames_at(a, &all[i]), frames, nr * sizeof(*frames))))
 				return i;
 	a->budget.max_bytes -= kept;
 	stack = stack_add(a, frames, nr, hash, slot);
@@ -341,37 +332,23 @@ static int64_t stack_get(struct aggregate *a, const uint64_t *frames, size_t nr)
 	return stack_keep(a, frames, nr, a->budget.max_bytes / 8);
 }
 
-/* Its index, or -ENOMEM. */
-static int64_t sample_count(struct aggregate *a, const struct aggregate_sample *key,
-			    uint64_t value_ns)
+/* Adds to the sample that equals key but for its numbers. Its index, or -ENOMEM. */
+static int64_t sample_count(struct aggregate *a, struct aggregate_sample key, uint64_t value_ns)
 {
-	uint32_t id[6] = {
-		key->process, key->stack, key->tid, key->thread, key->gil, key->sleeper
-	};
-	uint64_t hash = XXH3_64bits_withSeed(id, sizeof(id), a->seed);
-	struct aggregate_sample *all = a->samples.data;
-	uint32_t slot, i;
+	const struct piece_type type = { .bytes = sizeof(key),
+					 .key_bytes = offsetof(struct aggregate_sample, count) };
+	struct aggregate_sample *sample;
+	uint32_t index;
 
-	if (index_start(&a->sample_index, hash, &slot)) {
-		while (index_next(&a->sample_index, &a->sample_hashes, hash, &slot, &i)) {
-			if (all[i].process == key->process && all[i].stack == key->stack &&
-			    all[i].tid == key->tid && all[i].thread == key->thread &&
-			    all[i].gil == key->gil && all[i].sleeper == key->sleeper) {
-				all[i].count++;
-				all[i].value_ns += value_ns;
-				return i;
-			}
-		}
-	}
-	if (index_reserve(&a->budget, &a->samples, sizeof(*key), &a->sample_hashes,
-			  &a->sample_index, hash, &slot))
+	_Static_assert(offsetof(struct aggregate_sample, count) == 6 * sizeof(uint32_t),
+		       "the numbers come last");
+	key.count = key.value_ns = 0;
+	if (piece_add(a, &a->samples, &key, type, &index) < 0)
 		return -ENOMEM;
-	all = a->samples.data;
-	all[a->samples.nr] = *key;
-	all[a->samples.nr].count = 1;
-	all[a->samples.nr++].value_ns = value_ns;
-	index_put(&a->sample_index, &a->sample_hashes, hash, slot);
-	return (int64_t)a->samples.nr - 1;
+	sample = (struct aggregate_sample *)a->samples.items.data + index;
+	sample->count++;
+	sample->value_ns += value_ns;
+	return index;
 }
 
 static uint64_t kernel_frame(uint64_t va, bool caller)
@@ -443,10 +420,9 @@ static int place_get(struct aggregate *a, const struct aggregate_input *input,
 
 	if (process < 0)
 		return -ENOMEM;
-	((struct aggregate_process *)a->processes.data)[process].samples++;
+	process_at(a, (uint32_t)process)->samples++;
 	if (input->role)
-		role_note(a, &((struct aggregate_process *)a->processes.data)[process],
-			  input->role);
+		role_note(a, process_at(a, (uint32_t)process), input->role);
 	thread_note(a, (uint32_t)process, s->task.tid);
 	key->process = (uint32_t)process;
 	key->gil = gil_of(s);
@@ -469,13 +445,13 @@ static int64_t stack_sample(struct aggregate *a, struct aggregate_sample *key,
 		stack = 0;
 	}
 	key->stack = (uint32_t)stack;
-	sample = sample_count(a, key, value_ns);
+	sample = sample_count(a, *key, value_ns);
 	if (sample >= 0)
 		return sample;
 	/* Its stack is known, but not with this process or thread. */
 	a->nr_table_full += key->stack != 0;
 	key->stack = 0;
-	sample = sample_count(a, key, value_ns);
+	sample = sample_count(a, *key, value_ns);
 	a->nr_lost += sample < 0;
 	return sample;
 }
@@ -530,9 +506,9 @@ void aggregate_add_parts(struct aggregate *a, const struct aggregate_input *inpu
 
 static struct aggregate_sample *sample_at(const struct aggregate *a, int64_t sample)
 {
-	if (sample < 0 || (uint64_t)sample >= a->samples.nr)
+	if (sample < 0 || (uint64_t)sample >= a->samples.items.nr)
 		return NULL;
-	return (struct aggregate_sample *)a->samples.data + sample;
+	return (struct aggregate_sample *)a->samples.items.data + sample;
 }
 
 int64_t aggregate_hold(struct aggregate *a, const struct aggregate_call_at *at, uint32_t sleeper)
@@ -547,11 +523,11 @@ int64_t aggregate_hold(struct aggregate *a, const struct aggregate_call_at *at, 
 
 	if (at->process >= a->processes.nr || at->stack >= a->stacks.nr)
 		return -EINVAL;
-	sample = sample_count(a, &key, 0);
+	sample = sample_count(a, key, 0);
 	if (sample < 0)
 		return sample;
 	sample_at(a, sample)->count--;
-	((struct aggregate_process *)a->processes.data)[at->process].samples--;
+	process_at(a, at->process)->samples--;
 	return sample;
 }
 
@@ -559,8 +535,8 @@ int64_t aggregate_hold(struct aggregate *a, const struct aggregate_call_at *at, 
 static void ends_fill(const struct aggregate *a, uint32_t stack, struct aggregate_input *input,
 		      struct bpfprof_sample *sample)
 {
-	const struct aggregate_stack *s = (const struct aggregate_stack *)a->stacks.data + stack;
-	const uint64_t *frames = (const uint64_t *)a->frames.data + s->first;
+	const struct profile_stack *s = stack_at(a, stack);
+	const uint64_t *frames = frames_at(a, s);
 	uint32_t i, kind;
 
 	input->sample = sample;
@@ -588,7 +564,7 @@ void aggregate_release(struct aggregate *a, int64_t sample)
 	if (!s || s->count)
 		return;
 	s->count = 1;
-	((struct aggregate_process *)a->processes.data)[s->process].samples++;
+	process_at(a, s->process)->samples++;
 	ends_fill(a, s->stack, &input, &of);
 	stack_count(&a->counts, &input);
 }
@@ -644,7 +620,7 @@ uint64_t aggregate_forget(struct aggregate *a, const struct bpfprof_task_id *tas
 {
 	struct aggregate_process *processes = a->processes.data, *process;
 	struct aggregate_counts *counts = a->process_counts.data;
-	struct aggregate_sample *samples = a->samples.data;
+	struct aggregate_sample *samples = a->samples.items.data;
 	uint64_t before = a->counts.nr_taken;
 	size_t i;
 
@@ -655,7 +631,7 @@ uint64_t aggregate_forget(struct aggregate *a, const struct bpfprof_task_id *tas
 			counts_take(&a->counts, &counts[i]);
 			processes[i].samples = 0;
 		}
-	for (i = 0; i < a->samples.nr; i++) {
+	for (i = 0; i < a->samples.items.nr; i++) {
 		process = &processes[samples[i].process];
 		if (process->pid != task->pid || process->start_ns != task->start_ns)
 			continue;
@@ -722,15 +698,14 @@ int aggregate_add_call(struct aggregate *a, const struct aggregate_input *input,
 uint32_t aggregate_stack_with(struct aggregate *a, uint32_t stack, uint64_t leaf)
 {
 	uint64_t frames[1 + MAX_LEAVES + MAX_STACK];
-	const struct aggregate_stack *all = a->stacks.data;
+	const struct profile_stack *old = stack_at(a, stack);
 	int64_t found;
 
-	if (stack >= a->stacks.nr || all[stack].nr >= MAX_LEAVES + MAX_STACK)
+	if (stack >= a->stacks.nr || old->nr >= MAX_LEAVES + MAX_STACK)
 		return stack;
 	frames[0] = leaf;
-	memcpy(frames + 1, (uint64_t *)a->frames.data + all[stack].first,
-	       all[stack].nr * sizeof(*frames));
-	found = stack_get(a, frames, all[stack].nr + 1);
+	memcpy(frames + 1, frames_at(a, old), old->nr * sizeof(*frames));
+	found = stack_get(a, frames, old->nr + 1);
 	if (found >= 0)
 		return (uint32_t)found;
 	a->nr_table_full++;
@@ -744,7 +719,7 @@ int aggregate_call_sample(struct aggregate *a, const struct aggregate_call_at *a
 	int err;
 
 	if (at->process >= a->processes.nr || at->stack >= a->stacks.nr ||
-	    at->thread >= a->thread_names.nr || call > a->calls.calls.nr)
+	    at->thread >= a->thread_names.items.nr || call > a->calls.calls.items.nr)
 		return -EINVAL;
 	memcpy(sample.values, values, sizeof(sample.values));
 	err = call_list_sample(&a->calls, &a->budget, &sample);
@@ -781,6 +756,8 @@ int aggregate_new(struct aggregate **ret, bool threads, size_t max_bytes)
 	a->threads = threads;
 	a->budget.max_bytes = max_bytes;
 	a->seed = hash_seed();
+	a->containers.max = AGGREGATE_MAX_CONTAINERS;
+	a->ranks.max = AGGREGATE_MAX_RANKS;
 	/* Stack 0 is a marker alone, thread name 0 is "": what is left when there is no room. */
 	if (stack_get(a, &marker, 1) || name_get(a, "") || title_add(a, "", &none)) {
 		aggregate_free(a);
@@ -798,24 +775,18 @@ void aggregate_free(struct aggregate *a)
 	free(a->process_counts.data);
 	free(a->frames.data);
 	free(a->stacks.data);
-	free(a->samples.data);
-	free(a->thread_names.data);
-	free(a->thread_set.data);
-	free(a->containers.data);
-	free(a->ranks.data);
-	strtab_free(a->strings);
-	free(a->titles.data);
-	call_list_fini(&a->calls);
 	free(a->process_hashes.data);
-	free(a->stack_hashes.data);
-	free(a->sample_hashes.data);
-	free(a->name_hashes.data);
-	free(a->set_hashes.data);
 	free(a->process_index.slots);
+	free(a->stack_hashes.data);
 	free(a->stack_index.slots);
-	free(a->sample_index.slots);
-	free(a->name_index.slots);
-	free(a->set_index.slots);
+	free(a->titles.data);
+	piece_set_fini(&a->samples);
+	piece_set_fini(&a->thread_names);
+	piece_set_fini(&a->threads_seen);
+	piece_set_fini(&a->containers);
+	piece_set_fini(&a->ranks);
+	strtab_free(a->strings);
+	call_list_fini(&a->calls);
 	free(a);
 }
 
@@ -848,15 +819,15 @@ void aggregate_view_get(const struct aggregate *a, struct aggregate_view *view)
 		.nr_frames = a->frames.nr,
 		.stacks = a->stacks.data,
 		.nr_stacks = a->stacks.nr,
-		.samples = a->samples.data,
-		.nr_samples = a->samples.nr,
-		.containers = a->containers.data,
-		.nr_containers = a->containers.nr,
-		.ranks = a->ranks.data,
-		.nr_ranks = a->ranks.nr,
+		.samples = a->samples.items.data,
+		.nr_samples = a->samples.items.nr,
+		.containers = a->containers.items.data,
+		.nr_containers = a->containers.items.nr,
+		.ranks = a->ranks.items.data,
+		.nr_ranks = a->ranks.items.nr,
 		.strings = a->strings,
-		.threads = (const char(*)[BPFPROF_COMM_LEN])a->thread_names.data,
-		.nr_threads = a->thread_names.nr,
+		.threads = (const char(*)[BPFPROF_COMM_LEN])a->thread_names.items.data,
+		.nr_threads = a->thread_names.items.nr,
 		.titles = a->titles.data,
 		.nr_titles_over = a->nr_titles_over,
 		.counts = a->counts,

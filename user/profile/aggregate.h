@@ -29,16 +29,11 @@ struct ranks;
 struct strtab;
 struct waker;
 
-/* Place in a distributed job (proc/ranks.h); strings of the view, 0 = not known. */
-struct aggregate_ranks {
-	uint32_t rank, local_rank, world_size, slurm_job, slurm_node;
-};
-
 /* A container that some process lives in; strings of the view, 0 = not known. */
 struct aggregate_container {
 	uint32_t id, name, pod, namespace, pod_uid, image;
 	uint32_t ray_cluster, ray_group, ray_node_type;
-	struct aggregate_ranks ranks; /* of the environment that it was started with */
+	struct profile_ranks ranks; /* of the environment that it was started with */
 };
 
 #define AGGREGATE_MAX_CONTAINERS 4096
@@ -64,10 +59,6 @@ struct aggregate_process {
 	uint64_t samples;
 };
 
-struct aggregate_stack {
-	uint32_t first, nr; /* in frames */
-};
-
 struct aggregate_sample {
 	uint32_t process, stack;
 	uint32_t tid; /* 0 unless threads are kept apart */
@@ -77,12 +68,7 @@ struct aggregate_sample {
 	uint64_t count, value_ns; /* both 0: held, no sample at all */
 };
 
-/* What calls have in common; strings of the view's labels, 0 = "". */
-struct aggregate_call {
-	uint32_t function, kernel, stream, comm, rank, op;
-};
-
-/* The same as texts, copied; NULL is "". */
+/* The description of a call (struct profile_call) as texts, copied; NULL is "". */
 struct aggregate_call_labels {
 	const char *function, *kernel, *stream, *comm, *rank, *op;
 };
@@ -115,18 +101,18 @@ struct aggregate_view {
 	const uint64_t
 		*frames; /* wire frames, leaf first; kernel frames tagged, callers minus one */
 	size_t nr_frames;
-	const struct aggregate_stack *stacks;
+	const struct profile_stack *stacks; /* of frames */
 	size_t nr_stacks;
 	const struct aggregate_sample *samples;
 	size_t nr_samples;
-	const struct aggregate_call *calls;
+	const struct profile_call *calls; /* strings of labels */
 	size_t nr_calls;
 	const struct aggregate_call_sample *call_samples;
 	size_t nr_call_samples;
 	const struct strtab *labels; /* of LABEL frames and calls; NULL without */
 	const struct aggregate_container *containers;
 	size_t nr_containers;
-	const struct aggregate_ranks *ranks;
+	const struct profile_ranks *ranks; /* strings of the view, 0 = not known */
 	size_t nr_ranks;
 	const struct strtab *strings; /* NULL without containers and ranks */
 	const char (*threads)[BPFPROF_COMM_LEN];

@@ -28,7 +28,7 @@ static const char *text(const struct aggregate_view *from, uint32_t id)
 }
 
 static void ranks_fill(struct ranks *ranks, const struct aggregate_view *from,
-		       const struct aggregate_ranks *ids)
+		       const struct profile_ranks *ids)
 {
 	snprintf(ranks->rank, sizeof(ranks->rank), "%s", text(from, ids->rank));
 	snprintf(ranks->local_rank, sizeof(ranks->local_rank), "%s", text(from, ids->local_rank));
@@ -93,7 +93,7 @@ static uint32_t kind_of(uint64_t frame)
 
 /* As the sample had them: leaves apart, no process in addresses, the marker at the root as its reason. */
 static size_t frames_fill(struct rolled_over *c, struct aggregate *to,
-			  const struct aggregate_view *from, const struct aggregate_stack *stack,
+			  const struct aggregate_view *from, const struct profile_stack *stack,
 			  uint64_t leaves[MAX_LEAVES], uint64_t *user)
 {
 	const uint64_t *frames = from->frames + stack->first;

@@ -27,13 +27,6 @@ int profile_builder_init(struct profile_builder *b, size_t max_bytes)
 	return -ENOMEM;
 }
 
-void piece_set_fini(struct piece_set *set)
-{
-	free(set->items.data);
-	free(set->hashes.data);
-	free(set->index.slots);
-}
-
 void profile_builder_fini(struct profile_builder *b)
 {
 	strtab_free(b->strings);
@@ -51,39 +44,13 @@ void profile_builder_fini(struct profile_builder *b)
 	*b = (struct profile_builder){ 0 };
 }
 
-/* The first key_size bytes of an item tell it from others. *ret_new: it was not there. */
-static int set_add(struct profile_builder *b, struct piece_set *set, const void *item, size_t size,
-		   size_t key_size, uint32_t *ret, bool *ret_new)
-{
-	uint64_t hash = XXH3_64bits_withSeed(item, key_size, b->seed);
-	uint32_t slot, found;
-	char *items;
-	int err;
-
-	*ret_new = false;
-	if (index_start(&set->index, hash, &slot))
-		while (index_next(&set->index, &set->hashes, hash, &slot, &found))
-			if (!memcmp((char *)set->items.data + found * size, item, key_size)) {
-				*ret = found;
-				return 0;
-			}
-	err = index_reserve(&b->budget, &set->items, size, &set->hashes, &set->index, hash, &slot);
-	if (err)
-		return err;
-	items = set->items.data;
-	memcpy(items + set->items.nr * size, item, size);
-	*ret = (uint32_t)set->items.nr++;
-	index_put(&set->index, &set->hashes, hash, slot);
-	*ret_new = true;
-	return 0;
-}
-
 int profile_builder_piece(struct profile_builder *b, struct piece_set *set, const void *item,
 			  size_t size, uint32_t *ret)
 {
-	bool is_new;
+	const struct piece_type type = { .bytes = size, .key_bytes = size };
+	int err = piece_set_add(set, &b->budget, b->seed, item, type, ret);
 
-	return set_add(b, set, item, size, size, ret, &is_new);
+	return err < 0 ? err : 0;
 }
 
 int profile_builder_mapping(struct profile_builder *b, const struct profile_mapping *mapping,
@@ -190,18 +157,18 @@ static int values_add(struct profile_builder *b, uint32_t sample,
 int profile_builder_sample(struct profile_builder *b, const struct profile_sample *sample,
 			   const uint64_t values[PROFILE_NR_CALL_VALUES])
 {
+	const struct piece_type type = { .bytes = sizeof(*sample),
+					 .key_bytes = offsetof(struct profile_sample, count) };
 	struct profile_sample *to;
 	uint32_t at;
-	bool is_new;
 	int err;
 
 	_Static_assert(offsetof(struct profile_sample, count) == 6 * sizeof(uint32_t),
 		       "the numbers come last");
-	err = set_add(b, &b->samples, sample, sizeof(*sample),
-		      offsetof(struct profile_sample, count), &at, &is_new);
-	if (err)
+	err = piece_set_add(&b->samples, &b->budget, b->seed, sample, type, &at);
+	if (err < 0)
 		return err;
-	if (!is_new) {
+	if (!err) {
 		to = (struct profile_sample *)b->samples.items.data + at;
 		to->count = capped_add(to->count, sample->count);
 		to->value_ns = capped_add(to->value_ns, sample->value_ns);

@@ -12,13 +12,8 @@
 #include <stdint.h>
 
 #include "base/index.h"
+#include "profile/piece_set.h"
 #include "profile/profile.h"
-
-/* Each distinct piece once; equal is what has the same bytes, padding is to be zero. */
-struct piece_set {
-	struct vec items, hashes;
-	struct index index;
-};
 
 struct profile_builder {
 	struct strtab *strings; /* of the profile: to be filled by the caller */
@@ -37,7 +32,6 @@ void profile_builder_fini(struct profile_builder *b);
 /* The index of item[size] in set, which it is added to. 0, -E2BIG or -ENOMEM. */
 int profile_builder_piece(struct profile_builder *b, struct piece_set *set, const void *item,
 			  size_t size, uint32_t *ret);
-void piece_set_fini(struct piece_set *set);
 
 /*
  * These add one piece and give its number, as profile.h has it: index + 1 of mappings, containers and

@@ -5,9 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include "base/strtab.h"
 #include "base/utf8.h"
 
@@ -16,10 +13,8 @@
 void call_list_fini(struct call_list *list)
 {
 	strtab_free(list->labels);
-	free(list->calls.data);
-	free(list->call_hashes.data);
+	piece_set_fini(&list->calls);
 	free(list->samples.data);
-	free(list->call_index.slots);
 	*list = (struct call_list){ 0 };
 }
 
@@ -64,7 +59,7 @@ uint32_t call_list_label(struct call_list *list, struct table_budget *budget, co
 uint32_t call_list_add(struct call_list *list, struct table_budget *budget, uint64_t seed,
 		       const struct aggregate_call_labels *labels)
 {
-	struct aggregate_call call = {
+	struct profile_call call = {
 		.function = call_list_label(list, budget, labels->function),
 		.kernel = call_list_label(list, budget, labels->kernel),
 		.stream = call_list_label(list, budget, labels->stream),
@@ -72,23 +67,13 @@ uint32_t call_list_add(struct call_list *list, struct table_budget *budget, uint
 		.rank = call_list_label(list, budget, labels->rank),
 		.op = call_list_label(list, budget, labels->op),
 	};
-	uint64_t hash = XXH3_64bits_withSeed(&call, sizeof(call), seed);
-	struct aggregate_call *all = list->calls.data;
-	uint32_t slot, i;
+	uint32_t index;
 
-	if (index_start(&list->call_index, hash, &slot))
-		while (index_next(&list->call_index, &list->call_hashes, hash, &slot, &i))
-			if (!memcmp(&all[i], &call, sizeof(call)))
-				return i + 1;
-	if (index_reserve(budget, &list->calls, sizeof(call), &list->call_hashes, &list->call_index,
-			  hash, &slot)) {
+	if (piece_set_add(&list->calls, budget, seed, &call, PIECE_TYPE(call), &index) < 0) {
 		list->nr_unlabelled++;
 		return 0;
 	}
-	all = list->calls.data;
-	all[list->calls.nr++] = call;
-	index_put(&list->call_index, &list->call_hashes, hash, slot);
-	return (uint32_t)list->calls.nr;
+	return index + 1;
 }
 
 int call_list_sample(struct call_list *list, struct table_budget *budget,
@@ -103,8 +88,8 @@ int call_list_sample(struct call_list *list, struct table_budget *budget,
 
 void call_list_view(const struct call_list *list, struct aggregate_view *view)
 {
-	view->calls = list->calls.data;
-	view->nr_calls = list->calls.nr;
+	view->calls = list->calls.items.data;
+	view->nr_calls = list->calls.items.nr;
 	view->call_samples = list->samples.data;
 	view->nr_call_samples = list->samples.nr;
 	view->labels = list->labels;

@@ -3,17 +3,18 @@
 #define BPFPROF_PROFILE_CALL_LIST_H
 
 /*
- * What an aggregate keeps of calls: the texts that they are told by, what equal ones have in
- * common (found by hash), and their samples. All of it out of the aggregate's budget.
+ * The calls of an aggregate: the texts that describe them, each distinct description once, and
+ * their samples. The memory comes out of the aggregate's budget.
  */
 
-#include "base/index.h"
+#include "base/vec.h"
 #include "profile/aggregate.h"
+#include "profile/piece_set.h"
 
 struct call_list {
 	struct strtab *labels; /* NULL until the first one */
-	struct vec calls, call_hashes, samples;
-	struct index call_index;
+	struct piece_set calls; /* struct profile_call */
+	struct vec samples; /* struct aggregate_call_sample */
 	uint64_t nr_lost; /* calls */
 	uint64_t nr_unlabelled; /* calls that there was no room for */
 };

@@ -528,7 +528,7 @@ static uint32_t frame_process(uint64_t frame, uint32_t runs)
 static size_t unknown_find(struct live *live, const struct aggregate_view *view,
 			   const uint64_t *frames, const uint32_t *runs, struct unknown *unknown)
 {
-	const struct aggregate_stack *stack;
+	const struct profile_stack *stack;
 	struct frame_name name;
 	size_t i, k, nr = 0, nr_distinct = 0;
 
@@ -617,7 +617,7 @@ static void samples_count(struct live *live, const struct aggregate_view *view,
 			  enum verdict *verdicts, const uint64_t *frames, const int64_t *processes)
 {
 	const struct aggregate_sample *sample;
-	const struct aggregate_stack *stack;
+	const struct profile_stack *stack;
 	bool runs;
 	size_t i;
 

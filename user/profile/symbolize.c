@@ -707,7 +707,7 @@ static uint32_t title_copy(struct strtab *strings, const struct aggregate_view *
 static struct profile_ranks ranks_copy(struct profile *p, const struct aggregate_view *view,
 				       const struct aggregate_process *process)
 {
-	struct aggregate_ranks own = { 0 }, outer = { 0 };
+	struct profile_ranks own = { 0 }, outer = { 0 };
 
 	if (process->ranks)
 		own = view->ranks[process->ranks - 1];
@@ -740,7 +740,7 @@ static int stack_locations_make(struct symbolizer *s, const struct aggregate_vie
 static int owners_make(struct symbolizer *s, const struct aggregate_view *view)
 {
 	__cleanup(free_mem) uint32_t *runs = calloc(view->nr_stacks + 1, sizeof(*runs));
-	const struct aggregate_stack *stack;
+	const struct profile_stack *stack;
 	size_t i, k, at;
 
 	s->owners = calloc(s->nr + 1, sizeof(*s->owners));
@@ -847,7 +847,7 @@ static int calls_copy(struct symbolizer *s, const struct aggregate_view *view)
 {
 	struct profile *p = s->profile;
 	const struct aggregate_call_sample *from;
-	const struct aggregate_call *call;
+	const struct profile_call *call;
 	size_t i;
 
 	if (!view->nr_call_samples && !s->options->calls)

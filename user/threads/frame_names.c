@@ -97,7 +97,7 @@ int dump_names(struct dump *dump, struct images *images, const struct dump_names
 						       .runner = options->runner };
 	struct collected c = { 0 };
 	struct aggregate_view view = { 0 };
-	struct aggregate_stack stack = { 0 };
+	struct profile_stack stack = { 0 };
 	struct profile profile = { 0 };
 	size_t i;
 	int err = collect(&c, dump, options);
