@@ -351,6 +351,11 @@ static int64_t sample_count(struct aggregate *a, struct aggregate_sample key, ui
 	return index;
 }
 
+uint32_t aggregate_frame_kind(uint64_t frame)
+{
+	return (uint32_t)(frame >> BPFPROF_FRAME_SHIFT);
+}
+
 static uint64_t kernel_frame(uint64_t va, bool caller)
 {
 	return (uint64_t)BPFPROF_FRAME_KERNEL << BPFPROF_FRAME_SHIFT |
@@ -359,7 +364,7 @@ static uint64_t kernel_frame(uint64_t va, bool caller)
 
 static uint64_t user_frame(uint64_t frame, uint32_t process)
 {
-	if (frame >> BPFPROF_FRAME_SHIFT != BPFPROF_FRAME_NATIVE_VA)
+	if (aggregate_frame_kind(frame) != BPFPROF_FRAME_NATIVE_VA)
 		return frame;
 	return (frame & ~BPFPROF_FRAME_MASK) | (frame & AGGREGATE_VA_MASK) |
 	       (process < AGGREGATE_MAX_VA_PROCESSES ? (uint64_t)(process + 1) << AGGREGATE_VA_BITS
@@ -542,7 +547,7 @@ static void ends_fill(const struct aggregate *a, uint32_t stack, struct aggregat
 	input->sample = sample;
 	input->stop = BPFPROF_STOP_NO_USER;
 	for (i = 0; i < s->nr; i++) {
-		kind = (uint32_t)(frames[i] >> BPFPROF_FRAME_SHIFT);
+		kind = aggregate_frame_kind(frames[i]);
 		if (kind == BPFPROF_FRAME_KERNEL || kind == BPFPROF_FRAME_LABEL)
 			continue;
 		input->stop = BPFPROF_STOP_COMPLETE;

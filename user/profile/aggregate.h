@@ -162,6 +162,9 @@ struct aggregate_input {
 #define AGGREGATE_VA_MASK ((1ULL << AGGREGATE_VA_BITS) - 1)
 #define AGGREGATE_MAX_VA_PROCESSES 8190
 
+/* BPFPROF_FRAME_NATIVE and so on: the kind of a wire frame. */
+uint32_t aggregate_frame_kind(uint64_t frame);
+
 /* threads: by thread id too; their names are kept in any case. */
 int aggregate_new(struct aggregate **ret, bool threads, size_t max_bytes);
 void aggregate_free(struct aggregate *aggregate);

@@ -86,11 +86,6 @@ static void process_fill(struct rolled_over *c, const struct aggregate_view *fro
 	}
 }
 
-static uint32_t kind_of(uint64_t frame)
-{
-	return (uint32_t)(frame >> BPFPROF_FRAME_SHIFT);
-}
-
 /* As the sample had them: leaves apart, no process in addresses, the marker at the root as its reason. */
 static size_t frames_fill(struct rolled_over *c, struct aggregate *to,
 			  const struct aggregate_view *from, const struct profile_stack *stack,
@@ -99,7 +94,8 @@ static size_t frames_fill(struct rolled_over *c, struct aggregate *to,
 	const uint64_t *frames = from->frames + stack->first;
 	size_t nr_leaves = 0, i = 0;
 
-	for (; i < stack->nr && from->labels && kind_of(frames[i]) == BPFPROF_FRAME_LABEL &&
+	for (; i < stack->nr && from->labels &&
+	       aggregate_frame_kind(frames[i]) == BPFPROF_FRAME_LABEL &&
 	       frames[i] & BPFPROF_FRAME_MASK && nr_leaves < MAX_LEAVES;
 	     i++)
 		leaves[nr_leaves++] = aggregate_label(
@@ -107,16 +103,16 @@ static size_t frames_fill(struct rolled_over *c, struct aggregate *to,
 	c->input.user = user;
 	c->input.stop = BPFPROF_STOP_COMPLETE;
 	for (; i < stack->nr; i++) {
-		if (kind_of(frames[i]) == BPFPROF_FRAME_LABEL) { /* `[no stack]` */
+		if (aggregate_frame_kind(frames[i]) == BPFPROF_FRAME_LABEL) { /* `[no stack]` */
 			c->input.stop = BPFPROF_STOP_INVALID;
 			break;
 		}
-		if (kind_of(frames[i]) == BPFPROF_FRAME_MARKER && i + 1 == stack->nr) {
+		if (aggregate_frame_kind(frames[i]) == BPFPROF_FRAME_MARKER && i + 1 == stack->nr) {
 			c->input.stop = (uint32_t)(frames[i] & BPFPROF_FRAME_MASK);
 			break;
 		}
 		user[c->input.nr_user] = frames[i];
-		if (kind_of(frames[i]) == BPFPROF_FRAME_NATIVE_VA)
+		if (aggregate_frame_kind(frames[i]) == BPFPROF_FRAME_NATIVE_VA)
 			user[c->input.nr_user] =
 				frames[i] & (~BPFPROF_FRAME_MASK | AGGREGATE_VA_MASK);
 		c->input.nr_user++;

@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/strtab.h"
+#include "base/text.h"
 #include "base/vec.h"
 #include "profile/profile.h"
 #include "profile/stats.h"
@@ -225,16 +226,15 @@ static bool is_library(const char *base, const char *const *names, size_t nr)
 static bool pool_is_idle(const struct profile *profile, const struct profile_stack *stack, size_t i)
 {
 	const struct profile_location *location;
-	const char *path, *slash;
+	const char *path;
 	bool pool = false;
 
 	for (; i < stack->nr; i++) {
 		location = frame(profile, stack, i);
 		if (location->kind != LOCATION_NATIVE || !location->mapping)
 			return false;
-		path = strtab_get(profile->strings, profile->mappings[location->mapping - 1].path);
-		slash = strrchr(path, '/');
-		path = slash ? slash + 1 : path;
+		path = text_base_name(strtab_get(profile->strings,
+						 profile->mappings[location->mapping - 1].path));
 		if (is_library(path, pool_libraries, ARRAY_SIZE(pool_libraries)))
 			pool = true;
 		else if (!is_library(path, thread_libraries, ARRAY_SIZE(thread_libraries)))

@@ -6,15 +6,14 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/map.h"
 #include "base/sorted.h"
 #include "base/strtab.h"
-#include "base/vec.h"
 #include "proc/title.h"
 #include "profile/aggregate.h"
 #include "profile/frame_names.h"
 #include "profile/idle.h"
 #include "profile/idle_names.h"
+#include "profile/live_rows.h"
 #include "profile/profile.h"
 
 #define MAX_TEXT_BYTES (4U << 20)
@@ -23,27 +22,17 @@
 #define NO_STACK "[no stack]"
 #define NO_NAME "[no name]"
 
-/* A row, with what a sample has counted for it already. */
-struct counted {
-	uint64_t sample;
-	uint32_t views;
-};
-
 /* Of a stack, whether who sleeps with it has nothing to do. */
 enum verdict { VERDICT_UNKNOWN, VERDICT_NOT_IDLE, VERDICT_IDLE };
 
 struct live {
 	bool park; /* threads that have nothing to do are one row */
-	struct live_row *rows;
-	struct counted *counted;
-	size_t nr_rows, cap_rows;
-	struct map row_index; /* row_key() */
+	struct live_rows rows;
 	struct live_process *processes;
 	size_t nr_processes;
 	struct strtab *texts;
 	struct frame_names names;
 	struct live_use now, ever;
-	uint64_t sample; /* number of the one being counted */
 	struct live_counters counters;
 };
 
@@ -53,7 +42,7 @@ int live_new(struct live **ret)
 
 	if (!live)
 		return -ENOMEM;
-	map_init(&live->row_index, LIVE_MAX_ROWS);
+	live_rows_init(&live->rows);
 	live->processes = calloc(LIVE_MAX_PROCESSES, sizeof(*live->processes));
 	if (!live->processes || frame_names_init(&live->names) ||
 	    strtab_new(&live->texts, MAX_TEXT_BYTES)) {
@@ -69,10 +58,8 @@ void live_free(struct live *live)
 	if (!live)
 		return;
 	strtab_free(live->texts);
-	map_fini(&live->row_index);
+	live_rows_fini(&live->rows);
 	frame_names_fini(&live->names);
-	free(live->rows);
-	free(live->counted);
 	free(live->processes);
 	free(live);
 }
@@ -94,40 +81,6 @@ void live_named(struct live *live, uint64_t frame, const struct live_name *name)
 }
 
 /* Processes. */
-
-static uint64_t row_key(uint32_t process, uint32_t text, uint32_t kinds)
-{
-	return (uint64_t)process << 34 | (uint64_t)text << 2 | kinds;
-}
-
-static void rows_index(struct live *live)
-{
-	const struct live_row *row;
-	size_t i;
-
-	map_clear(&live->row_index);
-	for (i = 0; i < live->nr_rows; i++) {
-		row = &live->rows[i];
-		if (map_set(&live->row_index, row_key(row->process, row->text, row->kinds),
-			    (uint32_t)i))
-			break;
-	}
-}
-
-static void rows_drop_orphans(struct live *live)
-{
-	size_t i, nr = 0;
-
-	for (i = 0; i < live->nr_rows; i++) {
-		if (!live->processes[live->rows[i].process].kernel_pid)
-			continue;
-		live->rows[nr] = live->rows[i];
-		live->counted[nr++] = live->counted[i];
-	}
-	live->counters.rows_evicted += live->nr_rows - nr;
-	live->nr_rows = nr;
-	rows_index(live);
-}
 
 /*
  * Forgets the half of the processes that have not run for the longest time. Their rows go with
@@ -155,7 +108,7 @@ static void processes_evict(struct live *live)
 		live->processes[i] = none;
 		live->counters.processes_evicted++;
 	}
-	rows_drop_orphans(live);
+	live_rows_drop_orphans(&live->rows, live->processes);
 	frame_names_forget(&live->names);
 }
 
@@ -222,33 +175,6 @@ static int64_t process_get(struct live *live, const struct aggregate_view *view,
 	return at;
 }
 
-/* Rows. */
-
-struct rank {
-	uint64_t ns;
-	size_t row;
-};
-
-static int compare_rank(const void *a, const void *b)
-{
-	const struct rank *x = a, *y = b;
-
-	return x->ns < y->ns ? 1 : x->ns > y->ns ? -1 : 0;
-}
-
-static uint64_t row_weight(const struct live_row *row)
-{
-	uint64_t weight = 0;
-	size_t view;
-
-	for (view = 0; view < LIVE_NR_VIEWS; view++) {
-		weight = row->ever.total_ns[view] > weight ? row->ever.total_ns[view] : weight;
-		if (row->now.total_ns[view])
-			return UINT64_MAX;
-	}
-	return weight;
-}
-
 /* The names of rows that are gone go too. */
 static void texts_renew(struct live *live)
 {
@@ -258,87 +184,15 @@ static void texts_renew(struct live *live)
 	frame_names_forget(&live->names);
 	if (strtab_new(&texts, MAX_TEXT_BYTES))
 		return;
-	for (i = 0; i < live->nr_rows; i++)
-		live->rows[i].text = strtab_add(texts, strtab_get(live->texts, live->rows[i].text));
+	for (i = 0; i < live->rows.nr; i++)
+		live->rows.list[i].text =
+			strtab_add(texts, strtab_get(live->texts, live->rows.list[i].text));
 	strtab_free(live->texts);
 	live->texts = texts;
-	rows_index(live);
-}
-
-static void rows_evict(struct live *live)
-{
-	size_t i, keep = live->nr_rows / 2;
-	__cleanup(free_mem) struct rank *ranks = malloc((live->nr_rows + 1) * sizeof(*ranks));
-	__cleanup(free_mem) struct live_row *rows = malloc((keep + 1) * sizeof(*rows));
-	__cleanup(free_mem) struct counted *counted = malloc((keep + 1) * sizeof(*counted));
-
-	if (!ranks || !rows || !counted)
-		return;
-	for (i = 0; i < live->nr_rows; i++)
-		ranks[i] = (struct rank){ row_weight(&live->rows[i]), i };
-	qsort(ranks, live->nr_rows, sizeof(*ranks), compare_rank);
-	for (i = 0; i < keep; i++) {
-		rows[i] = live->rows[ranks[i].row];
-		counted[i] = live->counted[ranks[i].row];
-	}
-	memcpy(live->rows, rows, keep * sizeof(*rows));
-	memcpy(live->counted, counted, keep * sizeof(*counted));
-	live->counters.rows_evicted += live->nr_rows - keep;
-	live->nr_rows = keep;
-	rows_index(live);
-}
-
-static int rows_reserve(struct live *live)
-{
-	size_t cap = live->cap_rows;
-	int err = vec_grow(live->rows, live->nr_rows + 1, cap, VEC_BOUNDED);
-
-	return err ? err : vec_grow(live->counted, live->nr_rows + 1, live->cap_rows, VEC_BOUNDED);
-}
-
-/* Counts ns for one row, as total in views, and as own in those of leaf_views. */
-static void row_count(struct live *live, uint32_t process, uint32_t text, uint32_t kinds,
-		      uint32_t views, uint32_t leaf_views, uint64_t ns)
-{
-	uint64_t key = row_key(process, text, kinds);
-	struct live_row *row;
-	uint32_t at, view;
-
-	if (!map_find(&live->row_index, key, &at)) {
-		if (live->nr_rows == LIVE_MAX_ROWS)
-			rows_evict(live);
-		if (rows_reserve(live))
-			return;
-		at = (uint32_t)live->nr_rows;
-		if (map_set(&live->row_index, key, at))
-			return;
-		live->nr_rows++;
-		live->rows[at] =
-			(struct live_row){ .process = process, .text = text, .kinds = kinds };
-		live->counted[at] = (struct counted){ 0 };
-	}
-	row = &live->rows[at];
-	if (live->counted[at].sample != live->sample)
-		live->counted[at] = (struct counted){ .sample = live->sample };
-	for (view = 0; view < LIVE_NR_VIEWS; view++) {
-		if (leaf_views >> view & 1) {
-			row->now.own_ns[view] += ns;
-			row->ever.own_ns[view] += ns;
-		}
-		if ((views & ~live->counted[at].views) >> view & 1) {
-			row->now.total_ns[view] += ns;
-			row->ever.total_ns[view] += ns;
-		}
-	}
-	live->counted[at].views |= views;
+	live_rows_reindex(&live->rows);
 }
 
 /* Counting. */
-
-static uint32_t frame_kind(uint64_t frame)
-{
-	return (uint32_t)(frame >> BPFPROF_FRAME_SHIFT);
-}
 
 /* The views that show a frame of each kind, on a stack of these frames. */
 static void stack_views(const uint64_t *frames, size_t nr, uint32_t views[16])
@@ -347,9 +201,9 @@ static void stack_views(const uint64_t *frames, size_t nr, uint32_t views[16])
 	size_t i;
 
 	for (i = 0; i < nr; i++) {
-		python |= frame_kind(frames[i]) == BPFPROF_FRAME_PYTHON;
-		native |= frame_kind(frames[i]) == BPFPROF_FRAME_NATIVE ||
-			  frame_kind(frames[i]) == BPFPROF_FRAME_NATIVE_VA;
+		python |= aggregate_frame_kind(frames[i]) == BPFPROF_FRAME_PYTHON;
+		native |= aggregate_frame_kind(frames[i]) == BPFPROF_FRAME_NATIVE ||
+			  aggregate_frame_kind(frames[i]) == BPFPROF_FRAME_NATIVE_VA;
 	}
 	memset(views, 0, 16 * sizeof(*views));
 	for (i = 0; i < LIVE_NR_VIEWS; i++) {
@@ -363,56 +217,65 @@ static void stack_views(const uint64_t *frames, size_t nr, uint32_t views[16])
 	views[BPFPROF_FRAME_LABEL] = ALL_VIEWS;
 }
 
-/* Where it is a text of the view's, or the stack's own name. */
-static void label_count(struct live *live, uint32_t process, const char *text, uint32_t leaf,
-			uint64_t ns)
+/* A text that is a row of both kinds, shown in all views. */
+static void text_count(struct live *live, uint32_t process, const char *text, uint32_t leaf_views,
+		       uint64_t ns)
 {
-	row_count(live, process, strtab_add(live->texts, text), LIVE_FUNCTION | LIVE_LINE,
-		  ALL_VIEWS, leaf, ns);
+	const struct live_amount amount = { .views = ALL_VIEWS,
+					    .leaf_views = leaf_views,
+					    .ns = ns };
+
+	live_rows_count(&live->rows, process, strtab_add(live->texts, text),
+			LIVE_FUNCTION | LIVE_LINE, &amount);
+}
+
+static void frame_count(struct live *live, uint32_t process, uint64_t frame,
+			const struct live_amount *amount)
+{
+	struct frame_name name;
+
+	if (!frame_names_find(&live->names, frame, live->counters.nr_intervals, &name))
+		name.function = name.line = strtab_add(live->texts, NO_NAME);
+	/* Python has two rows always, so that a frame without a line does not get a row of its own. */
+	if (name.function == name.line && aggregate_frame_kind(frame) != BPFPROF_FRAME_PYTHON) {
+		live_rows_count(&live->rows, process, name.line, LIVE_FUNCTION | LIVE_LINE, amount);
+		return;
+	}
+	live_rows_count(&live->rows, process, name.function, LIVE_FUNCTION, amount);
+	live_rows_count(&live->rows, process, name.line, LIVE_LINE, amount);
 }
 
 static void stack_count(struct live *live, uint32_t process, const uint64_t *frames, size_t nr,
 			uint64_t ns, const struct strtab *labels)
 {
-	uint32_t views[16], leaf = ALL_VIEWS, shown;
-	struct frame_name name;
+	uint32_t views[16], leaf = ALL_VIEWS;
+	struct live_amount amount = { .ns = ns };
 	size_t i;
 
 	stack_views(frames, nr, views);
-	live->sample++;
+	live->rows.sample++;
 	for (i = 0; i < nr; i++) {
-		shown = views[frame_kind(frames[i])];
-		if (!shown)
+		amount.views = views[aggregate_frame_kind(frames[i])];
+		amount.leaf_views = amount.views & leaf;
+		if (!amount.views)
 			continue;
-		if (frame_kind(frames[i]) == BPFPROF_FRAME_LABEL) {
-			label_count(live, process,
-				    strtab_get(labels, (uint32_t)(frames[i] & BPFPROF_FRAME_MASK)),
-				    leaf, ns);
-			leaf = 0;
-			continue;
-		}
-		if (!frame_names_find(&live->names, frames[i], live->counters.nr_intervals, &name))
-			name.function = name.line = strtab_add(live->texts, NO_NAME);
-		/* Python's always apart, so that what is one row in one place is not two in another. */
-		if (name.function == name.line && frame_kind(frames[i]) != BPFPROF_FRAME_PYTHON) {
-			row_count(live, process, name.line, LIVE_FUNCTION | LIVE_LINE, shown,
-				  shown & leaf, ns);
-		} else {
-			row_count(live, process, name.function, LIVE_FUNCTION, shown, shown & leaf,
-				  ns);
-			row_count(live, process, name.line, LIVE_LINE, shown, shown & leaf, ns);
-		}
-		leaf &= ~shown;
+		if (aggregate_frame_kind(frames[i]) == BPFPROF_FRAME_LABEL)
+			text_count(live, process,
+				   strtab_get(labels, (uint32_t)(frames[i] & BPFPROF_FRAME_MASK)),
+				   leaf, ns);
+		else
+			frame_count(live, process, frames[i], &amount);
+		leaf &= ~amount.views;
 	}
-	if (leaf) {
-		shown = strtab_add(live->texts, NO_STACK);
-		row_count(live, process, shown, LIVE_FUNCTION | LIVE_LINE, leaf, leaf, ns);
-	}
+	amount.views = amount.leaf_views = leaf;
+	if (leaf)
+		live_rows_count(&live->rows, process, strtab_add(live->texts, NO_STACK),
+				LIVE_FUNCTION | LIVE_LINE, &amount);
 }
 
 static enum location_kind location_kind_of(uint64_t frame)
 {
-	switch (frame_kind(frame)) {
+	switch (aggregate_frame_kind(frame)) {
 	case BPFPROF_FRAME_KERNEL:
 		return LOCATION_KERNEL;
 	case BPFPROF_FRAME_PYTHON:
@@ -475,7 +338,7 @@ static void frames_translate(uint64_t *frames, size_t nr, const int64_t *process
 	size_t i;
 
 	for (i = 0; i < nr; i++) {
-		if (frame_kind(frames[i]) != BPFPROF_FRAME_NATIVE_VA)
+		if (aggregate_frame_kind(frames[i]) != BPFPROF_FRAME_NATIVE_VA)
 			continue;
 		process = (frames[i] & BPFPROF_FRAME_MASK) >> AGGREGATE_VA_BITS;
 		process = process && process <= nr_processes && processes[process - 1] >= 0
@@ -496,14 +359,14 @@ static int compare_frame(const void *a, const void *b)
 {
 	const struct unknown *x = a, *y = b;
 
-	return sorted_by_u64(&x->frame, &y->frame);
+	return sorted_order(x->frame, y->frame);
 }
 
 /* By kind, then by process, then by frame. */
 static int compare_group(const void *a, const void *b)
 {
 	const struct unknown *x = a, *y = b;
-	uint32_t kinds[] = { frame_kind(x->frame), frame_kind(y->frame) };
+	uint32_t kinds[] = { aggregate_frame_kind(x->frame), aggregate_frame_kind(y->frame) };
 
 	if (kinds[0] != kinds[1])
 		return kinds[0] < kinds[1] ? -1 : 1;
@@ -514,7 +377,7 @@ static int compare_group(const void *a, const void *b)
 
 static uint32_t frame_process(uint64_t frame, uint32_t runs)
 {
-	switch (frame_kind(frame)) {
+	switch (aggregate_frame_kind(frame)) {
 	case BPFPROF_FRAME_NATIVE_VA:
 		return (uint32_t)((frame & BPFPROF_FRAME_MASK) >> AGGREGATE_VA_BITS);
 	case BPFPROF_FRAME_PYTHON:
@@ -535,8 +398,8 @@ static size_t unknown_find(struct live *live, const struct aggregate_view *view,
 	for (i = 0; i < view->nr_stacks; i++) {
 		stack = &view->stacks[i];
 		for (k = stack->first; k < (size_t)stack->first + stack->nr; k++)
-			if (frame_kind(frames[k]) != BPFPROF_FRAME_MARKER &&
-			    frame_kind(frames[k]) != BPFPROF_FRAME_LABEL &&
+			if (aggregate_frame_kind(frames[k]) != BPFPROF_FRAME_MARKER &&
+			    aggregate_frame_kind(frames[k]) != BPFPROF_FRAME_LABEL &&
 			    !frame_names_find(&live->names, frames[k], live->counters.nr_intervals,
 					      &name))
 				unknown[nr++] =
@@ -570,7 +433,8 @@ static int frames_name(struct live *live, const struct aggregate_view *view, con
 	for (i = 0; i < nr; i = end) {
 		process = unknown[i].process;
 		for (end = i, n = 0; end < nr && unknown[end].process == process &&
-				     frame_kind(unknown[end].frame) == frame_kind(unknown[i].frame);
+				     aggregate_frame_kind(unknown[end].frame) ==
+					     aggregate_frame_kind(unknown[i].frame);
 		     end++)
 			group[n++] = unknown[end].frame;
 		symbolizer->name(symbolizer->arg, live, group, n,
@@ -585,15 +449,15 @@ static void interval_begin(struct live *live)
 
 	/* Not in the middle of an interval: all its frames must stay known. */
 	if (strtab_nr_lost(live->texts))
-		rows_evict(live);
+		live_rows_evict(&live->rows);
 	if (strtab_nr_lost(live->texts) || strtab_count(live->texts) > MAX_TEXTS)
 		texts_renew(live);
 	else
 		frame_names_make_room(&live->names);
 	live->counters.nr_intervals++;
 	live->now = (struct live_use){ 0 };
-	for (i = 0; i < live->nr_rows; i++)
-		live->rows[i].now = (struct live_counts){ 0 };
+	for (i = 0; i < live->rows.nr; i++)
+		live->rows.list[i].now = (struct live_counts){ 0 };
 	for (i = 0; i < live->nr_processes; i++)
 		live->processes[i].now = (struct live_use){ 0 };
 }
@@ -633,16 +497,16 @@ static void samples_count(struct live *live, const struct aggregate_view *view,
 		/* Waits have a reason for a leaf, or are sleep. */
 		runs = sample->sleeper == PROFILE_FIRST_RUNS ||
 		       (sample->sleeper == PROFILE_NOT_ASLEEP && stack->nr &&
-			frame_kind(frames[stack->first]) != BPFPROF_FRAME_LABEL);
+			aggregate_frame_kind(frames[stack->first]) != BPFPROF_FRAME_LABEL);
 		use_add(&live->now, sample, runs);
 		use_add(&live->ever, sample, runs);
 		use_add(&live->processes[processes[sample->process]].now, sample, runs);
 		use_add(&live->processes[processes[sample->process]].ever, sample, runs);
 		if (is_idle(live, sample, &verdicts[sample->stack], frames + stack->first,
 			    stack->nr)) {
-			live->sample++;
-			label_count(live, (uint32_t)processes[sample->process], IDLE_FRAME,
-				    ALL_VIEWS, sample->value_ns);
+			live->rows.sample++;
+			text_count(live, (uint32_t)processes[sample->process], IDLE_FRAME,
+				   ALL_VIEWS, sample->value_ns);
 			continue;
 		}
 		stack_count(live, (uint32_t)processes[sample->process], frames + stack->first,
@@ -672,6 +536,7 @@ int live_feed(struct live *live, const struct aggregate_view *view,
 	err = frames_name(live, view, frames, processes, symbolizer);
 	if (!err)
 		samples_count(live, view, verdicts, frames, processes);
+	live->counters.rows_evicted = live->rows.nr_evicted;
 	return err;
 }
 
@@ -679,8 +544,7 @@ void live_reset(struct live *live)
 {
 	size_t i;
 
-	live->nr_rows = 0;
-	map_clear(&live->row_index);
+	live_rows_clear(&live->rows);
 	live->now = live->ever = (struct live_use){ 0 };
 	for (i = 0; i < live->nr_processes; i++)
 		live->processes[i].now = live->processes[i].ever = (struct live_use){ 0 };
@@ -688,8 +552,8 @@ void live_reset(struct live *live)
 
 const struct live_row *live_rows(const struct live *live, size_t *ret_nr)
 {
-	*ret_nr = live->nr_rows;
-	return live->rows;
+	*ret_nr = live->rows.nr;
+	return live->rows.list;
 }
 
 const char *live_text(const struct live *live, uint32_t text)

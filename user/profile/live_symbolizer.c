@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/strtab.h"
+#include "base/text.h"
 #include "base/time.h"
 #include "proc/images.h"
 #include "profile/aggregate.h"
@@ -19,44 +20,33 @@
 /* A quarter of a percent of the time, and that much at once. */
 #define PASS_SHARE 400
 #define PASS_SAVED_NS NS_PER_SECOND
-#define TEXT_MAX 2048
-
-static uint32_t frame_kind(uint64_t frame)
-{
-	return (uint32_t)(frame >> BPFPROF_FRAME_SHIFT);
-}
-
-static const char *path_base(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash && slash[1] ? slash + 1 : path;
-}
+#define NAME_BYTES 2048
 
 static const char *mapping_base(const struct profile *profile, const struct profile_location *loc)
 {
 	if (!loc->mapping)
 		return "";
-	return path_base(strtab_get(profile->strings, profile->mappings[loc->mapping - 1].path));
+	return text_base_name(
+		strtab_get(profile->strings, profile->mappings[loc->mapping - 1].path));
 }
 
 /* `name (file)`, and with the line that runs `name (file:line)`. */
 static void python_texts(const struct profile *profile, const struct profile_location *loc,
-			 char function[TEXT_MAX], char line[TEXT_MAX])
+			 char function[NAME_BYTES], char line[NAME_BYTES])
 {
 	const char *name = strtab_get(profile->strings, loc->name);
 	const char *file = strtab_get(profile->strings, loc->short_file);
 
 	if (!file[0]) {
-		snprintf(function, TEXT_MAX, "%s", name);
-		snprintf(line, TEXT_MAX, "%s", name);
+		snprintf(function, NAME_BYTES, "%s", name);
+		snprintf(line, NAME_BYTES, "%s", name);
 		return;
 	}
-	snprintf(function, TEXT_MAX, "%s (%s)", name, file);
+	snprintf(function, NAME_BYTES, "%s (%s)", name, file);
 	if (loc->line)
-		snprintf(line, TEXT_MAX, "%s (%s:%u)", name, file, loc->line);
+		snprintf(line, NAME_BYTES, "%s (%s:%u)", name, file, loc->line);
 	else
-		snprintf(line, TEXT_MAX, "%s", function);
+		snprintf(line, NAME_BYTES, "%s", function);
 }
 
 /*
@@ -64,21 +54,21 @@ static void python_texts(const struct profile *profile, const struct profile_loc
  * `[libfoo.so]`.
  */
 static void native_texts(const struct profile *profile, const struct profile_location *loc,
-			 char function[TEXT_MAX], char line[TEXT_MAX])
+			 char function[NAME_BYTES], char line[NAME_BYTES])
 {
 	const char *name = strtab_get(profile->strings, loc->name);
 	const char *base = mapping_base(profile, loc);
 
 	if (!loc->has_symbol && !loc->has_start) {
-		snprintf(function, TEXT_MAX, "[%s]", base[0] ? base : "anon");
-		snprintf(line, TEXT_MAX, "%s", name);
+		snprintf(function, NAME_BYTES, "[%s]", base[0] ? base : "anon");
+		snprintf(line, NAME_BYTES, "%s", name);
 		return;
 	}
 	if (loc->has_symbol && base[0])
-		snprintf(function, TEXT_MAX, "%s (%s)", name, base);
+		snprintf(function, NAME_BYTES, "%s (%s)", name, base);
 	else
-		snprintf(function, TEXT_MAX, "%s", name);
-	snprintf(line, TEXT_MAX, "%s", function);
+		snprintf(function, NAME_BYTES, "%s", name);
+	snprintf(line, NAME_BYTES, "%s", function);
 }
 
 /*
@@ -93,15 +83,15 @@ static void name_range(struct live_name *name, uint64_t frame, uint64_t address,
 	name->start = frame - (address - start);
 	name->end = frame + (end - address);
 	if (name->start > frame || name->end < frame ||
-	    frame_kind(name->start) != frame_kind(frame) ||
-	    frame_kind(name->end - 1) != frame_kind(frame))
+	    aggregate_frame_kind(name->start) != aggregate_frame_kind(frame) ||
+	    aggregate_frame_kind(name->end - 1) != aggregate_frame_kind(frame))
 		name->start = name->end = 0;
 }
 
 static void location_name(struct live *live, const struct profile *profile, uint64_t frame,
 			  const struct profile_location *loc)
 {
-	char function[TEXT_MAX], line[TEXT_MAX];
+	char function[NAME_BYTES], line[NAME_BYTES];
 	struct live_name name = { .function = function, .line = line };
 
 	if (loc->kind == LOCATION_PYTHON) {
@@ -121,13 +111,13 @@ static void makeshift(struct live_symbolizer *symbolizer, struct live *live, con
 	uint32_t id = (uint32_t)((frames[0] & BPFPROF_FRAME_MASK) >> BPFPROF_OFF_BITS);
 	struct live_name name = { .passing = true };
 	const struct image *image = NULL;
-	char text[TEXT_MAX];
+	char text[NAME_BYTES];
 	size_t i;
 
-	if (frame_kind(frames[0]) == BPFPROF_FRAME_NATIVE)
+	if (aggregate_frame_kind(frames[0]) == BPFPROF_FRAME_NATIVE)
 		image = images_get(symbolizer->images, id);
 	snprintf(text, sizeof(text), "%s [no name yet]",
-		 image && image->path[0] ? path_base(image->path) : "[anon]");
+		 image && image->path[0] ? text_base_name(image->path) : "[anon]");
 	name.function = name.line = text;
 	for (i = 0; i < nr; i++)
 		live_named(live, frames[i], &name);
@@ -158,7 +148,7 @@ static void kernel_name(struct live_symbolizer *symbolizer, struct live *live,
 {
 	struct live_name name;
 	uint64_t va, start, end;
-	char text[TEXT_MAX];
+	char text[NAME_BYTES];
 	const char *found;
 	size_t i;
 
@@ -186,7 +176,7 @@ static uint64_t *frames_own(const uint64_t *frames, size_t nr)
 
 	for (i = 0; own && i < nr; i++) {
 		own[i] = frames[i];
-		if (frame_kind(frames[i]) == BPFPROF_FRAME_NATIVE_VA)
+		if (aggregate_frame_kind(frames[i]) == BPFPROF_FRAME_NATIVE_VA)
 			own[i] = (uint64_t)BPFPROF_FRAME_NATIVE_VA << BPFPROF_FRAME_SHIFT |
 				 1ULL << AGGREGATE_VA_BITS | (frames[i] & AGGREGATE_VA_MASK);
 	}
@@ -201,7 +191,7 @@ static void group_name(struct live_symbolizer *symbolizer, struct live *live,
 					     .runner = symbolizer->runner,
 					     .ranges = true };
 	const struct aggregate_process process = { .pid = pid };
-	bool python = frame_kind(frames[0]) == BPFPROF_FRAME_PYTHON;
+	bool python = aggregate_frame_kind(frames[0]) == BPFPROF_FRAME_PYTHON;
 	__cleanup(free_mem) uint64_t *own = NULL;
 	struct profile profile;
 	size_t i;
@@ -237,7 +227,7 @@ static void name_frames(void *arg, struct live *live, const uint64_t *frames, si
 
 	for (first = 0; first < nr; first += end) {
 		end = symbolize_group(frames + first, nr - first);
-		if (frame_kind(frames[first]) == BPFPROF_FRAME_KERNEL)
+		if (aggregate_frame_kind(frames[first]) == BPFPROF_FRAME_KERNEL)
 			kernel_name(symbolizer, live, frames + first, end);
 		else
 			group_name(symbolizer, live, frames + first, end, pid);

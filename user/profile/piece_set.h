@@ -25,7 +25,11 @@ struct piece_type {
 	size_t bytes, key_bytes;
 };
 
-#define PIECE_TYPE(type) (struct piece_type){ sizeof(type), sizeof(type) }
+#define PIECE_TYPE(type)                                                                           \
+	(struct piece_type)                                                                        \
+	{                                                                                          \
+		sizeof(type), sizeof(type)                                                         \
+	}
 
 /*
  * Looks the item up by its key and adds it if it is new; *ret is its index. 1: it is new. 0: it was

@@ -11,16 +11,18 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/sorted.h"
 #include "base/strtab.h"
+#include "base/text.h"
 #include "base/time.h"
 #include "base/vec.h"
 #include "elf/image.h"
 #include "elf/symbols.h"
 #include "proc/image_file.h"
 #include "proc/images.h"
-#include "proc/origins.h"
 #include "profile/aggregate.h"
+#include "profile/assemble.h"
+#include "profile/frame_set.h"
+#include "profile/jit_names.h"
 #include "profile/profile.h"
 #include "profile/short_file.h"
 #include "profile/stats.h"
@@ -33,9 +35,7 @@
 #include "bpfprof.h"
 
 #define ANON_NAME_BYTES UINT64_C(4096)
-#define COLLECT_FRAMES 65536U
 #define MAX_STRING_BYTES (32U << 20)
-#define MAX_PERFMAP_BYTES (2ULL * PERFMAP_MAX_BYTES) /* of all processes: parsing takes time */
 #define MAX_ASKED 16 /* processes, where Python code lies */
 #define DEBUG_ROOT "/usr/lib/debug"
 
@@ -51,52 +51,9 @@ struct symbolizer {
 	size_t nr;
 	uint32_t *
 		owners; /* of Python's: index + 1 of a process that runs it, 0: not known; or NULL */
-	uint64_t perfmap_bytes; /* read so far */
+	struct jit_names jit;
 	int kernel_names_hidden;
 };
-
-/* Adds nr frames, which it sorts, to the distinct ones there are, *frames, ascending as they are. */
-static int frames_merge(uint64_t **frames, size_t *nr_frames, uint64_t *more, size_t nr)
-{
-	uint64_t *old = *frames, *merged = malloc((*nr_frames + nr + 1) * sizeof(*merged)), next;
-	size_t i = 0, k = 0, n = 0;
-
-	if (!merged)
-		return -ENOMEM;
-	qsort(more, nr, sizeof(*more), sorted_by_u64);
-	while (i < *nr_frames || k < nr) {
-		next = k == nr || (i < *nr_frames && old[i] <= more[k]) ? old[i++] : more[k++];
-		if (!n || next != merged[n - 1])
-			merged[n++] = next;
-	}
-	free(old);
-	*frames = merged;
-	*nr_frames = n;
-	return 0;
-}
-
-/*
- * The distinct frames of all stacks, ascending; freed by the caller. Part by part: they are few beside
- * all frames, of which two copies would be most of what a profile takes.
- */
-static int frames_collect(const struct aggregate_view *view, uint64_t **ret, size_t *ret_nr)
-{
-	__cleanup(free_mem) uint64_t *part = malloc(COLLECT_FRAMES * sizeof(*part));
-	size_t at, n;
-	int err = part ? frames_merge(ret, ret_nr, part, 0) : -ENOMEM;
-
-	for (at = 0; at < view->nr_frames && !err; at += n) {
-		n = view->nr_frames - at < COLLECT_FRAMES ? view->nr_frames - at : COLLECT_FRAMES;
-		memcpy(part, view->frames + at, n * sizeof(*part));
-		err = frames_merge(ret, ret_nr, part, n);
-	}
-	return err;
-}
-
-static uint32_t frame_kind(uint64_t frame)
-{
-	return (uint32_t)(frame >> BPFPROF_FRAME_SHIFT);
-}
 
 static uint32_t frame_image(uint64_t frame)
 {
@@ -174,13 +131,6 @@ static int kernel_resolve(struct symbolizer *s, size_t first, size_t nr)
 }
 
 /* Native frames: image by image. */
-
-static const char *path_base(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash && slash[1] ? slash + 1 : path;
-}
 
 static struct profile_mapping image_mapping(struct symbolizer *s, const struct image *image)
 {
@@ -352,7 +302,7 @@ static int image_resolve(struct symbolizer *s, size_t first, size_t nr)
 	mapping_id = mapping_add(s->profile, &mapping);
 	for (i = 0; i < nr; i++)
 		native_location(s, first + i, &symbols[i],
-				path_base(strtab_get(s->profile->strings, mapping.path)),
+				text_base_name(strtab_get(s->profile->strings, mapping.path)),
 				mapping_id);
 	return 0;
 }
@@ -361,103 +311,6 @@ static int image_resolve(struct symbolizer *s, size_t first, size_t nr)
 static uint32_t process_pid(const struct aggregate_process *process)
 {
 	return process->agent_pid ? process->agent_pid : process->pid;
-}
-
-/* JIT code: /tmp/perf-PID.map of the process, if it wrote one. */
-
-static void perfmap_read(struct symbolizer *s, const char *path, const struct elf_source *source,
-			 struct perfmap_query *queries, size_t nr)
-{
-	int err;
-
-	s->perfmap_bytes += source->size < PERFMAP_MAX_BYTES ? source->size : PERFMAP_MAX_BYTES;
-	if (s->perfmap_bytes > MAX_PERFMAP_BYTES) {
-		stats_add(s->files, "perfmap_too_big", 1);
-		source->close(source->arg);
-		return;
-	}
-	err = perfmap_resolve(source, s->profile->strings, queries, nr);
-	if (err)
-		stats_add(s->files, err > 0 ? "perfmap_cut" : "perfmap_unreadable", 1);
-	if (err > 0 && s->options->cut_map)
-		snprintf(s->options->cut_map, SYMBOLIZE_MAP_BYTES, "%s", path);
-}
-
-static const char *perfmap_refusal(int err)
-{
-	switch (err) {
-	case -EPERM:
-	case -ELOOP:
-		return "perfmap_refused";
-	case -EKEYEXPIRED:
-		return "perfmap_stale";
-	case -EXDEV:
-		return "perfmap_not_visible";
-	case -ESRCH:
-	case -ESTALE:
-		return "perfmap_gone";
-	case -EACCES:
-	case -E2BIG:
-	case -EBUSY:
-	case -EIO:
-	case -ETIMEDOUT:
-		return "perfmap_unreadable";
-	default: /* it wrote none */
-		return NULL;
-	}
-}
-
-/* The map that was written under that number, for the queries that have no name yet. 0, -ENOMEM; none can be seen: -EXDEV, -ESRCH, -ESTALE. */
-static int perfmap_ask(struct symbolizer *s, uint32_t pid, uint32_t number, uint64_t since_ns,
-		       struct perfmap_query *queries, size_t nr)
-{
-	__cleanup(free_mem) struct perfmap_query *open = calloc(nr, sizeof(*open));
-	struct elf_source source;
-	char path[SYMBOLIZE_MAP_BYTES];
-	size_t i, nr_open = 0;
-	int err;
-
-	if (!open)
-		return -ENOMEM;
-	for (i = 0; i < nr; i++)
-		if (!queries[i].name)
-			open[nr_open++].va = queries[i].va;
-	if (!nr_open || !number)
-		return 0;
-	snprintf(path, sizeof(path), "/tmp/perf-%u.map", number);
-	err = images_open_owned(s->images, pid, path, since_ns, &source);
-	if (!err)
-		perfmap_read(s, path, &source, open, nr_open);
-	else if (perfmap_refusal(err))
-		stats_add(s->files, perfmap_refusal(err), 1);
-	for (i = nr_open = 0; i < nr; i++)
-		if (!queries[i].name)
-			queries[i] = open[nr_open++];
-	return err == -EXDEV || err == -ESRCH || err == -ESTALE ? err : 0;
-}
-
-/*
- * A process numbers itself in its own pid namespace and writes to its own /tmp. What it was
- * forked with stands in the maps of those that it was forked from.
- */
-static int perfmaps_ask(struct symbolizer *s, const struct aggregate_process *process,
-			struct perfmap_query *queries, size_t nr)
-{
-	uint32_t pid = process_pid(process);
-	const struct origin *origin = origins_find(images_origins(s->images), pid);
-	struct bpfprof_origin told;
-	int err, i;
-
-	if (!origin || (process->start_ns && origin->start_ns != process->start_ns)) {
-		stats_add(s->files, perfmap_refusal(-ESRCH), 1);
-		return 0;
-	}
-	told = origin->told;
-	err = perfmap_ask(s, pid, origin->pod_pid, origin->since_ns, queries, nr);
-	for (i = 0; i < BPFPROF_ANCESTORS && !err; i++)
-		err = perfmap_ask(s, pid, told.ancestors[i].pod_pid, told.ancestors[i].start_ns,
-				  queries, nr);
-	return err == -ENOMEM ? err : 0;
 }
 
 /* Code that has no name at all is told apart by pages: each instruction a frame would be noise. */
@@ -473,7 +326,8 @@ static int va_resolve(struct symbolizer *s, size_t first, size_t nr)
 	for (i = 0; i < nr; i++)
 		queries[i].va = s->frames[first + i] & AGGREGATE_VA_MASK;
 	if (process && process <= s->nr_processes &&
-	    perfmaps_ask(s, &s->processes[process - 1], queries, nr))
+	    jit_names_find(&s->jit, process_pid(&s->processes[process - 1]),
+			   s->processes[process - 1].start_ns, queries, nr))
 		return -ENOMEM;
 	for (i = 0; i < nr; i++) {
 		loc = &s->profile->locations[first + i];
@@ -565,13 +419,6 @@ static int marker_resolve(struct symbolizer *s, size_t first, size_t nr)
 	return 0;
 }
 
-static uint32_t label_copy(struct profile *p, const struct strtab *labels, uint32_t id)
-{
-	if (!id)
-		return 0;
-	return strtab_add(p->strings, labels ? strtab_get(labels, id) : STRTAB_OVERFLOW);
-}
-
 /* Label 0: see aggregate_add_call(). */
 static int label_resolve(struct symbolizer *s, size_t first, size_t nr)
 {
@@ -584,7 +431,7 @@ static int label_resolve(struct symbolizer *s, size_t first, size_t nr)
 		id = (uint32_t)s->frames[i];
 		loc->kind = id ? LOCATION_CALL : LOCATION_MARKER;
 		loc->has_symbol = id;
-		loc->name = id ? label_copy(s->profile, s->labels, id)
+		loc->name = id ? assemble_label(s->profile, s->labels, id)
 			       : strtab_add(s->profile->strings, "[no stack]");
 		loc->system_name = loc->name;
 	}
@@ -594,7 +441,7 @@ static int label_resolve(struct symbolizer *s, size_t first, size_t nr)
 /* Frames that are resolved together: of one kind, and of one image or process. */
 static uint64_t frame_group(uint64_t frame)
 {
-	switch (frame_kind(frame)) {
+	switch (aggregate_frame_kind(frame)) {
 	case BPFPROF_FRAME_NATIVE:
 		return frame >> BPFPROF_OFF_BITS;
 	case BPFPROF_FRAME_NATIVE_VA:
@@ -606,7 +453,7 @@ static uint64_t frame_group(uint64_t frame)
 
 static int group_resolve(struct symbolizer *s, size_t first, size_t nr)
 {
-	switch (frame_kind(s->frames[first])) {
+	switch (aggregate_frame_kind(s->frames[first])) {
 	case BPFPROF_FRAME_KERNEL:
 		return kernel_resolve(s, first, nr);
 	case BPFPROF_FRAME_NATIVE:
@@ -627,9 +474,9 @@ enum { RANK_FILES, RANK_OTHERS, RANK_KERNEL, NR_RANKS };
 
 static int frame_rank(uint64_t frame)
 {
-	if (frame_kind(frame) == BPFPROF_FRAME_KERNEL)
+	if (aggregate_frame_kind(frame) == BPFPROF_FRAME_KERNEL)
 		return RANK_KERNEL;
-	if (frame_kind(frame) == BPFPROF_FRAME_NATIVE &&
+	if (aggregate_frame_kind(frame) == BPFPROF_FRAME_NATIVE &&
 	    frame_image(frame) >= BPFPROF_IMAGE_FIRST_FILE)
 		return RANK_FILES;
 	return RANK_OTHERS;
@@ -640,7 +487,7 @@ size_t symbolize_group(const uint64_t *frames, size_t nr)
 	size_t end;
 
 	for (end = 1; end < nr; end++)
-		if (frame_kind(frames[end]) != frame_kind(frames[0]) ||
+		if (aggregate_frame_kind(frames[end]) != aggregate_frame_kind(frames[0]) ||
 		    frame_group(frames[end]) != frame_group(frames[0]))
 			break;
 	return end;
@@ -660,71 +507,6 @@ static int locations_resolve(struct symbolizer *s, int rank)
 	return err;
 }
 
-static uint32_t location_of(const struct symbolizer *s, uint64_t frame)
-{
-	const uint64_t *found = bsearch(&frame, s->frames, s->nr, sizeof(frame), sorted_by_u64);
-
-	return (uint32_t)(found - s->frames);
-}
-
-static uint32_t string_copy(struct profile *p, const struct aggregate_view *view, uint32_t id)
-{
-	return strtab_add(p->strings, strtab_get(view->strings, id));
-}
-
-static int containers_copy(struct profile *p, const struct aggregate_view *view)
-{
-	const struct aggregate_container *from;
-	size_t i;
-
-	p->containers = calloc(view->nr_containers + 1, sizeof(*p->containers));
-	if (!p->containers)
-		return -ENOMEM;
-	for (i = 0; i < view->nr_containers; i++) {
-		from = &view->containers[i];
-		p->containers[i] = (struct profile_container){
-			.id = string_copy(p, view, from->id),
-			.name = string_copy(p, view, from->name),
-			.pod = string_copy(p, view, from->pod),
-			.namespace = string_copy(p, view, from->namespace),
-			.image = string_copy(p, view, from->image),
-			.ray_cluster = string_copy(p, view, from->ray_cluster),
-			.ray_group = string_copy(p, view, from->ray_group),
-			.ray_node_type = string_copy(p, view, from->ray_node_type),
-		};
-	}
-	p->nr_containers = view->nr_containers;
-	return 0;
-}
-
-/* A title or role of a process, 0 if it has none. */
-static uint32_t title_copy(struct strtab *strings, const struct aggregate_view *view, uint32_t at)
-{
-	return at ? strtab_add(strings, view->titles + at) : 0;
-}
-
-/* Variable by variable: a process that was started with a rank may have the job from its container. */
-static struct profile_ranks ranks_copy(struct profile *p, const struct aggregate_view *view,
-				       const struct aggregate_process *process)
-{
-	struct profile_ranks own = { 0 }, outer = { 0 };
-
-	if (process->ranks)
-		own = view->ranks[process->ranks - 1];
-	if (process->container)
-		outer = view->containers[process->container - 1].ranks;
-	return (struct profile_ranks){
-		.rank = string_copy(p, view, own.rank ? own.rank : outer.rank),
-		.local_rank =
-			string_copy(p, view, own.local_rank ? own.local_rank : outer.local_rank),
-		.world_size =
-			string_copy(p, view, own.world_size ? own.world_size : outer.world_size),
-		.slurm_job = string_copy(p, view, own.slurm_job ? own.slurm_job : outer.slurm_job),
-		.slurm_node =
-			string_copy(p, view, own.slurm_node ? own.slurm_node : outer.slurm_node),
-	};
-}
-
 static int stack_locations_make(struct symbolizer *s, const struct aggregate_view *view)
 {
 	uint32_t *all = malloc((view->nr_frames + 1) * sizeof(*all));
@@ -732,7 +514,7 @@ static int stack_locations_make(struct symbolizer *s, const struct aggregate_vie
 
 	s->profile->stack_locations = all;
 	for (i = 0; all && i < view->nr_frames; i++)
-		all[i] = location_of(s, view->frames[i]);
+		all[i] = (uint32_t)frame_set_find(s->frames, s->nr, view->frames[i]);
 	return all ? 0 : -ENOMEM;
 }
 
@@ -754,59 +536,11 @@ static int owners_make(struct symbolizer *s, const struct aggregate_view *view)
 		stack = &view->stacks[i];
 		for (k = stack->first; k < (size_t)stack->first + stack->nr; k++) {
 			at = s->profile->stack_locations[k];
-			if (frame_kind(view->frames[k]) == BPFPROF_FRAME_PYTHON && !s->owners[at])
+			if (aggregate_frame_kind(view->frames[k]) == BPFPROF_FRAME_PYTHON &&
+			    !s->owners[at])
 				s->owners[at] = runs[i];
 		}
 	}
-	return 0;
-}
-
-static int stacks_copy(struct symbolizer *s, const struct aggregate_view *view)
-{
-	struct profile *p = s->profile;
-	size_t nr_samples = view->nr_samples + view->nr_call_samples, i;
-	const struct aggregate_sample *from;
-
-	p->stacks = calloc(view->nr_stacks + 1, sizeof(*p->stacks));
-	p->samples = calloc(nr_samples + 1, sizeof(*p->samples));
-	p->processes = calloc(view->nr_processes + 1, sizeof(*p->processes));
-	if (!p->stacks || !p->samples || !p->processes)
-		return -ENOMEM;
-	for (i = 0; i < view->nr_stacks; i++) {
-		p->stacks[i].first = view->stacks[i].first;
-		p->stacks[i].nr = view->stacks[i].nr;
-	}
-	for (i = 0; i < view->nr_samples; i++) {
-		from = &view->samples[i];
-		if (!from->count && !from->value_ns)
-			continue;
-		p->samples[p->nr_samples++] = (struct profile_sample){
-			.process = from->process,
-			.stack = from->stack,
-			.tid = from->tid,
-			.gil = from->gil,
-			.sleeper = from->sleeper,
-			.thread = strtab_add(p->strings, view->threads[from->thread]),
-			.count = from->count,
-			.value_ns = from->value_ns,
-		};
-	}
-	for (i = 0; i < view->nr_processes; i++) {
-		p->processes[i].pid = view->processes[i].agent_pid;
-		p->processes[i].kernel_pid = view->processes[i].pid;
-		p->processes[i].comm = strtab_add(p->strings, view->processes[i].comm);
-		p->processes[i].ray_role = title_copy(p->strings, view, view->processes[i].role);
-		p->processes[i].task = title_copy(p->strings, view, view->processes[i].title);
-		p->processes[i].title =
-			p->processes[i].task ? p->processes[i].task : p->processes[i].comm;
-		p->processes[i].nr_threads = view->processes[i].nr_threads;
-		p->processes[i].pod_pid = view->processes[i].pod_pid;
-		p->processes[i].container = view->processes[i].container;
-		if (view->strings)
-			p->processes[i].ranks = ranks_copy(p, view, &view->processes[i]);
-	}
-	p->nr_stacks = view->nr_stacks;
-	p->nr_processes = view->nr_processes;
 	return 0;
 }
 
@@ -842,49 +576,6 @@ static int programs_find(struct symbolizer *s, const struct aggregate_view *view
 	return 0;
 }
 
-/* After the ordinary ones. */
-static int calls_copy(struct symbolizer *s, const struct aggregate_view *view)
-{
-	struct profile *p = s->profile;
-	const struct aggregate_call_sample *from;
-	const struct profile_call *call;
-	size_t i;
-
-	if (!view->nr_call_samples && !s->options->calls)
-		return 0;
-	p->calls = calloc(view->nr_calls + 1, sizeof(*p->calls));
-	p->call_values = calloc(p->nr_samples + view->nr_call_samples + 1, sizeof(*p->call_values));
-	if (!p->calls || !p->call_values)
-		return -ENOMEM;
-	for (i = 0; i < view->nr_calls; i++) {
-		call = &view->calls[i];
-		p->calls[i] = (struct profile_call){
-			.function = label_copy(p, view->labels, call->function),
-			.kernel = label_copy(p, view->labels, call->kernel),
-			.stream = label_copy(p, view->labels, call->stream),
-			.comm = label_copy(p, view->labels, call->comm),
-			.rank = label_copy(p, view->labels, call->rank),
-			.op = label_copy(p, view->labels, call->op),
-		};
-	}
-	p->nr_calls = view->nr_calls;
-	for (i = 0; i < view->nr_call_samples; i++) {
-		from = &view->call_samples[i];
-		memcpy(p->call_values[p->nr_samples], from->values, sizeof(from->values));
-		p->samples[p->nr_samples++] = (struct profile_sample){
-			.process = from->at.process,
-			.stack = from->at.stack,
-			.tid = from->at.tid,
-			.thread = strtab_add(p->strings, view->threads[from->at.thread]),
-			.gil = from->at.gil,
-			.call = from->call,
-			.count = from->values[PROFILE_CALLS],
-			.value_ns = from->values[PROFILE_BLOCKED_NS],
-		};
-	}
-	return 0;
-}
-
 /* Makes the strings and the locations. The caller frees the profile also after a failure. */
 static int frames_locate(struct symbolizer *s)
 {
@@ -894,6 +585,10 @@ static int frames_locate(struct symbolizer *s)
 	err = strtab_new(&profile->strings, MAX_STRING_BYTES);
 	if (err)
 		return err;
+	s->jit = (struct jit_names){ .images = s->images,
+				     .strings = profile->strings,
+				     .reasons = s->files,
+				     .cut_map = s->options->cut_map };
 	profile->locations = calloc(s->nr + 1, sizeof(*profile->locations));
 	if (!profile->locations)
 		return -ENOMEM;
@@ -943,7 +638,7 @@ int symbolize(struct profile *ret, const struct aggregate_view *view, struct ima
 				.files = files };
 	int err;
 
-	err = frames_collect(view, &frames, &s.nr);
+	err = frame_set_collect(view->frames, view->nr_frames, &frames, &s.nr);
 	s.frames = frames;
 	if (!err)
 		err = stack_locations_make(&s, view);
@@ -953,13 +648,9 @@ int symbolize(struct profile *ret, const struct aggregate_view *view, struct ima
 		err = frames_locate(&s);
 	free(s.owners);
 	if (!err)
-		err = stacks_copy(&s, view);
+		err = assemble(&profile, view, options->calls);
 	if (!err)
 		err = programs_find(&s, view);
-	if (!err)
-		err = calls_copy(&s, view);
-	if (!err)
-		err = containers_copy(&profile, view);
 	if (err) {
 		profile_fini(&profile);
 		return err;
