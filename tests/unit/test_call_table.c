@@ -21,13 +21,13 @@
 #define VA 0x7f0000000000ULL
 
 static struct aggregate *a;
-static struct call_table *tally;
+static struct call_table *table;
 static uint64_t clock_ns = 100;
 
 static void make(size_t max_bytes)
 {
 	cr_assert_eq(aggregate_new(&a, false, max_bytes), 0);
-	cr_assert_eq(call_table_new(&tally, a), 0);
+	cr_assert_eq(call_table_new(&table, a), 0);
 }
 
 static void setup(void)
@@ -37,9 +37,9 @@ static void setup(void)
 
 static void teardown(void)
 {
-	call_table_free(tally);
+	call_table_free(table);
 	aggregate_free(a);
-	tally = NULL;
+	table = NULL;
 	a = NULL;
 }
 
@@ -93,7 +93,7 @@ static void send_stack(const struct bpfprof_gpu_call *call, uint32_t tid, uint64
 					 .stop = BPFPROF_STOP_COMPLETE,
 					 .own_pid = call->key.pid };
 
-	call_table_stack(tally, &input, call);
+	call_table_stack(table, &input, call);
 }
 
 static void send_call(const struct bpfprof_gpu_call *call, uint32_t tid)
@@ -103,7 +103,7 @@ static void send_call(const struct bpfprof_gpu_call *call, uint32_t tid)
 		.call = *call
 	};
 
-	call_table_call(tally, &event);
+	call_table_call(table, &event);
 }
 
 /* Allocates: told whole by its return, without a stack. */
@@ -146,7 +146,7 @@ static const struct call_table_process *process_at(uint32_t pid, uint64_t start_
 	const struct call_table_process *all;
 	size_t nr, i;
 
-	all = call_table_processes(tally, &nr);
+	all = call_table_processes(table, &nr);
 	for (i = 0; i < nr; i++)
 		if (all[i].kernel_pid == pid && all[i].start_ns == start_ns)
 			return &all[i];
@@ -171,7 +171,7 @@ static void name_send_as(uint32_t flags, uint32_t pid, uint64_t handle, uint64_t
 				      .flags = flags };
 
 	snprintf(e.name, sizeof(e.name), "%s", name);
-	call_table_name(tally, &e);
+	call_table_name(table, &e);
 }
 
 static void name_send(uint32_t pid, uint64_t handle, uint64_t other, const char *name)
@@ -182,7 +182,7 @@ static void name_send(uint32_t pid, uint64_t handle, uint64_t other, const char 
 static const char *kernel_name(uint32_t pid, uint64_t handle)
 {
 	const struct bpfprof_gpu_key key = { .start_ns = START_NS, .pid = pid, .handle = handle };
-	const char *name = call_table_kernel(tally, &key);
+	const char *name = call_table_kernel(table, &key);
 
 	return name ? name : "(none)";
 }
@@ -192,7 +192,7 @@ static uint64_t lost(const char *reason)
 	struct stats_reasons all = { 0 };
 	size_t i;
 
-	call_table_lost(tally, &all);
+	call_table_lost(table, &all);
 	for (i = 0; i < all.nr; i++)
 		if (!strcmp(all.reasons[i].name, reason))
 			return all.reasons[i].count;
@@ -209,7 +209,7 @@ static void no_comm(void *arg, const struct bpfprof_gpu_key *key, char comm[24],
 
 static void finish(const struct call_table_count *counts, size_t nr, struct aggregate_view *view)
 {
-	cr_assert_eq(call_table_finish(tally, counts, nr, no_comm, NULL), 0);
+	cr_assert_eq(call_table_finish(table, counts, nr, no_comm, NULL), 0);
 	aggregate_view_get(a, view);
 }
 
@@ -219,7 +219,7 @@ static void next(const struct call_table_count *counts, size_t nr, struct aggreg
 	struct aggregate *before = a;
 
 	cr_assert_eq(aggregate_new(&a, false, 16 * MIB), 0);
-	call_table_next(tally, a, 16 * MIB);
+	call_table_next(table, a, 16 * MIB);
 	aggregate_free(before);
 	if (view)
 		finish(counts, nr, view);
@@ -279,12 +279,12 @@ Test(call_table, launches_by_kernel)
 	uint32_t stack;
 	size_t nr;
 
-	cr_expect_not(call_table_launch_stack(tally, &counts[0].key, &stack));
+	cr_expect_not(call_table_launch_stack(table, &counts[0].key, &stack));
 	for (int i = 0; i < 3; i++)
 		send_stack(&call, 7, i == 2 ? 2 : 1);
 	name_send(7, 0x10, 0, "_Z4gemmPKfPf");
-	cr_expect(call_table_launch_stack(tally, &counts[0].key, &stack));
-	cr_expect_not(call_table_launch_stack(tally, &counts[1].key, &stack));
+	cr_expect(call_table_launch_stack(table, &counts[0].key, &stack));
+	cr_expect_not(call_table_launch_stack(table, &counts[1].key, &stack));
 	finish(counts, 2, &view);
 	cr_assert_eq(view.nr_call_samples, 3);
 	cr_expect_eq(values_at(&view, 2, 1)[PROFILE_CALLS], 60);
@@ -297,7 +297,7 @@ Test(call_table, launches_by_kernel)
 	frames = frames_of(&view, 2, &nr);
 	cr_expect(nr == 3 && frames[2] == (uint64_t)BPFPROF_FRAME_LABEL << BPFPROF_FRAME_SHIFT,
 		  "[no stack]");
-	cr_expect_eq(call_table_nr_stacks(tally), 3);
+	cr_expect_eq(call_table_nr_stacks(table), 3);
 }
 
 /* Of kernels only, and only of those that nobody has named; what has no room of its own is known to be so. */
@@ -313,9 +313,9 @@ Test(call_table, kernel_names_of_launches)
 		{ .key = launch_of(7, BPFPROF_GPU_OTHER), .count.calls = 1000 },
 	};
 
-	cr_expect_eq(call_table_nr_unknown(tally, counts, 7), 117);
+	cr_expect_eq(call_table_nr_unknown(table, counts, 7), 117);
 	name_send(7, 0x10, 0, "gemm");
-	cr_expect_eq(call_table_nr_unknown(tally, counts, 7), 27);
+	cr_expect_eq(call_table_nr_unknown(table, counts, 7), 27);
 }
 
 /*
@@ -341,10 +341,10 @@ Test(call_table, device_idle)
 	call = call_of(key_of(7, "cuMemFree_v2")); /* this is an address */
 	call.va = VA;
 	send_stack(&call, 7, 4);
-	call_table_device_idle(tally, 7, START_NS, 600, 0);
-	call_table_process(tally, 8, START_NS);
-	call_table_device_idle(tally, 8, START_NS, 30, 0);
-	call_table_device_idle(tally, 9, START_NS, 7, 0); /* of which nothing is known */
+	call_table_device_idle(table, 7, START_NS, 600, 0);
+	call_table_process(table, 8, START_NS);
+	call_table_device_idle(table, 8, START_NS, 30, 0);
+	call_table_device_idle(table, 9, START_NS, 7, 0); /* of which nothing is known */
 	finish(counts, 2, &view);
 	cr_expect_eq(values_at(&view, 3, 1)[PROFILE_DEVICE_IDLE_NS], 500);
 	cr_expect_eq(values_at(&view, 2, 1)[PROFILE_DEVICE_IDLE_NS], 0);
@@ -369,7 +369,7 @@ static void send_gap(uint32_t pid, uint64_t leaf, uint64_t begin_ns, uint64_t ns
 					 .stop = BPFPROF_STOP_COMPLETE,
 					 .own_pid = pid };
 
-	call_table_gap(tally, &input, ns, false);
+	call_table_gap(table, &input, ns, false);
 }
 
 /* Stacks that ran have the gap, with no call above them; the sum is what it was without them. */
@@ -389,7 +389,7 @@ Test(call_table, device_idle_where)
 	call.va = 3000; /* short: with what no stack came of */
 	call.idle_ns = 200;
 	send_stack(&call, 7, 2);
-	call_table_device_idle(tally, 7, START_NS, call_ns + 3000 + 5000, 0);
+	call_table_device_idle(table, 7, START_NS, call_ns + 3000 + 5000, 0);
 	finish(&count, 1, &view);
 	cr_expect_eq(value_sum(&view, PROFILE_DEVICE_IDLE_NS), call_ns + 8000);
 	cr_expect_eq(values_at(&view, 0, 11)[PROFILE_DEVICE_IDLE_NS], call_ns * 2 / 3 + 8000);
@@ -409,7 +409,7 @@ Test(call_table, device_idle_over_boundary)
 	struct aggregate_view view;
 
 	send_gap(7, 11, 100, second);
-	call_table_device_idle(tally, 7, START_NS, 0, 100);
+	call_table_device_idle(table, 7, START_NS, 0, 100);
 	finish(NULL, 0, &view);
 	cr_expect_eq(value_sum(&view, PROFILE_DEVICE_IDLE_NS), 0);
 	next(NULL, 0, NULL);
@@ -417,7 +417,7 @@ Test(call_table, device_idle_over_boundary)
 	call.va = 4 * second;
 	call.idle_ns = 100;
 	send_stack(&call, 7, 1);
-	call_table_device_idle(tally, 7, START_NS, 4 * second, 0);
+	call_table_device_idle(table, 7, START_NS, 4 * second, 0);
 	finish(&count, 1, &view);
 	cr_expect_eq(value_sum(&view, PROFILE_DEVICE_IDLE_NS), 4 * second);
 	cr_expect_eq(values_at(&view, 0, 11)[PROFILE_DEVICE_IDLE_NS], second);
@@ -439,9 +439,9 @@ Test(call_table, complete)
 	for (i = 0; i < 4; i++)
 		send_stack(&call, 7, i ? 1 : 2);
 	for (i = 0; i < 8; i++)
-		call_table_complete(tally, &counts[0].key, 100);
-	call_table_complete(tally, &counts[1].key, UINT64_MAX);
-	call_table_complete(tally, &counts[1].key, 5); /* does not go round */
+		call_table_complete(table, &counts[0].key, 100);
+	call_table_complete(table, &counts[1].key, UINT64_MAX);
+	call_table_complete(table, &counts[1].key, 5); /* does not go round */
 	finish(counts, 2, &view);
 	cr_expect_eq(values_at(&view, 1, 1)[PROFILE_COMPLETED], 6);
 	cr_expect_eq(values_at(&view, 1, 1)[PROFILE_COMPLETE_NS], 600);
@@ -572,9 +572,9 @@ Test(call_table, begun_and_returned)
 	call.bytes = 4096;
 	send_stack(&call, 70, 1);
 	cr_expect_eq(memory_of(7).allocations, 0, "it has only begun");
-	cr_expect(call_table_open_stack(tally, 70, call.begin_ns, &stack));
-	cr_expect_not(call_table_open_stack(tally, 70, call.begin_ns + 1, &stack));
-	cr_expect_not(call_table_open_stack(tally, 71, call.begin_ns, &stack));
+	cr_expect(call_table_open_stack(table, 70, call.begin_ns, &stack));
+	cr_expect_not(call_table_open_stack(table, 70, call.begin_ns + 1, &stack));
+	cr_expect_not(call_table_open_stack(table, 71, call.begin_ns, &stack));
 	send_call(&call, 70);
 	cr_expect_eq(memory_of(7).allocations, 0, "an entry is no call, in an event neither");
 	call.flags = BPFPROF_CALL_STACK;
@@ -607,16 +607,16 @@ Test(call_table, thread_numbers_again)
 
 	first.flags = second.flags = BPFPROF_CALL_ENTRY | BPFPROF_CALL_STACK;
 	send_stack(&first, 70, 1);
-	cr_assert(call_table_open_stack(tally, 70, first.begin_ns, &one));
+	cr_assert(call_table_open_stack(table, 70, first.begin_ns, &one));
 	send_stack(&second, 70, 2);
-	cr_expect_not(call_table_open_stack(tally, 70, first.begin_ns, &two));
-	cr_assert(call_table_open_stack(tally, 70, second.begin_ns, &two));
+	cr_expect_not(call_table_open_stack(table, 70, first.begin_ns, &two));
+	cr_assert(call_table_open_stack(table, 70, second.begin_ns, &two));
 	cr_expect_neq(one, two);
 	/* So many threads do not fill anything: the oldest one goes. */
 	for (uint32_t tid = 1000; tid < 40000; tid++)
 		send_stack(&first, tid, 1);
-	cr_expect_not(call_table_open_stack(tally, 70, second.begin_ns, &two));
-	cr_expect(call_table_open_stack(tally, 39999, first.begin_ns, &two));
+	cr_expect_not(call_table_open_stack(table, 70, second.begin_ns, &two));
+	cr_expect(call_table_open_stack(table, 39999, first.begin_ns, &two));
 	cr_expect_eq(lost("stacks_no_room"), 0);
 }
 
@@ -632,9 +632,9 @@ Test(call_table, calls_inside_each_other)
 		calls[i].flags = BPFPROF_CALL_ENTRY | BPFPROF_CALL_STACK;
 		send_stack(&calls[i], 70, i + 1);
 	}
-	cr_expect_not(call_table_open_stack(tally, 70, calls[0].begin_ns, &stacks[0]));
+	cr_expect_not(call_table_open_stack(table, 70, calls[0].begin_ns, &stacks[0]));
 	for (i = 1; i <= BPFPROF_GPU_MAX_OPEN; i++) {
-		cr_assert(call_table_open_stack(tally, 70, calls[i].begin_ns, &stacks[i]), "%u", i);
+		cr_assert(call_table_open_stack(table, 70, calls[i].begin_ns, &stacks[i]), "%u", i);
 		for (k = 1; k < i; k++)
 			cr_expect_neq(stacks[i], stacks[k]);
 	}
@@ -831,7 +831,7 @@ Test(call_table, mappings_are_bounded)
 	expect_memory(103, 0, 0);
 	unmap(VA, (most + 4) * 10);
 	expect_memory(0, 2, 0);
-	call_table_exit(tally, &(struct bpfprof_task_id){ .pid = 7, .start_ns = START_NS });
+	call_table_exit(table, &(struct bpfprof_task_id){ .pid = 7, .start_ns = START_NS });
 }
 
 /* Nested and outside of the steps: followed, not counted. */
@@ -944,9 +944,9 @@ Test(call_table, exit_drops_live_bytes)
 	alloc(7, VA + 1, 100);
 	alloc(8, VA, 30);
 	alloc_ns(7, START_NS + 1, VA, 4);
-	call_table_exit(tally, &stranger);
-	call_table_exit(tally, &task);
-	call_table_exit(tally, &task);
+	call_table_exit(table, &stranger);
+	call_table_exit(table, &task);
+	call_table_exit(table, &task);
 	cr_expect_eq(memory_of(7).live_bytes, 0);
 	cr_expect_eq(memory_of(7).peak_bytes, 200);
 	cr_expect(process_at(7, START_NS)->ended);
@@ -1012,7 +1012,7 @@ Test(call_table, names_and_aliases)
 	name_send(10, 1, 0, "");
 	cr_expect_not_null(process_at(10, START_NS));
 	key = launch_of(9, 5);
-	call_table_kernel_set(tally, &key, "_Z3addi");
+	call_table_kernel_set(table, &key, "_Z3addi");
 	cr_expect_str_eq(kernel_name(9, 5), "add");
 	process = process_at(9, START_NS);
 	cr_assert_not_null(process);
@@ -1026,7 +1026,7 @@ static size_t nr_parts;
 static void add_part(void *arg, const struct call_table_count *part)
 {
 	(void)arg;
-	cr_assert(nr_parts < 16 && nr_parts < call_table_nr_parts(tally));
+	cr_assert(nr_parts < 16 && nr_parts < call_table_nr_parts(table));
 	parts[nr_parts++] = *part;
 }
 
@@ -1036,13 +1036,13 @@ static void split(struct bpfprof_gpu_key key, uint64_t before, uint64_t now)
 	struct call_table_count count = { .key = key, .count.calls = now - before };
 
 	nr_parts = 0;
-	call_table_split(tally, &count, before, add_part, NULL);
+	call_table_split(table, &count, before, add_part, NULL);
 	parts[nr_parts++] = count;
 }
 
 static void expect_part(size_t at, uint64_t calls, const char *name)
 {
-	const char *found = call_table_kernel(tally, &parts[at].key);
+	const char *found = call_table_kernel(table, &parts[at].key);
 
 	cr_assert_lt(at, nr_parts);
 	cr_expect_eq(parts[at].count.calls, calls, "%zu: %" PRIu64, at,
@@ -1078,7 +1078,7 @@ Test(call_table, handles_of_kernels_again)
 	expect_part(0, 10, "(none)");
 	expect_part(1, 20, "first");
 	expect_part(2, 30, "second");
-	cr_expect_eq(call_table_nr_unknown(tally, parts, nr_parts), 10);
+	cr_expect_eq(call_table_nr_unknown(table, parts, nr_parts), 10);
 	finish(parts, nr_parts, &view);
 	cr_assert_eq(view.nr_call_samples, 3);
 	for (size_t i = 0; i < 3; i++)
@@ -1122,11 +1122,11 @@ Test(call_table, kernels_at_a_time)
 		times[i] = clock_ns++;
 	}
 	for (size_t i = 0; i < 3; i++) {
-		key = call_table_kernel_at(tally, 7, START_NS, 1, times[i]);
-		cr_expect_str_eq(call_table_kernel(tally, &key), names[i]);
+		key = call_table_kernel_at(table, 7, START_NS, 1, times[i]);
+		cr_expect_str_eq(call_table_kernel(table, &key), names[i]);
 	}
-	key = call_table_kernel_at(tally, 7, START_NS, 2, 0);
-	cr_expect_null(call_table_kernel(tally, &key));
+	key = call_table_kernel_at(table, 7, START_NS, 2, 0);
+	cr_expect_null(call_table_kernel(table, &key));
 }
 
 /* Where the two cannot be told apart neither name is given. */
@@ -1141,7 +1141,7 @@ Test(call_table, kernels_that_are_mixed)
 	cr_expect_str_eq(kernel_name(7, 9), "first");
 	name_send_as(BPFPROF_NAME_UNSEEN, 7, 1, 0, "second");
 	cr_expect_str_eq(kernel_name(7, 1), "(none)");
-	call_table_kernel_set(tally, &key, "third");
+	call_table_kernel_set(table, &key, "third");
 	cr_expect_str_eq(kernel_name(7, 1), "(none)", "of one of them at most");
 	/* What was told so is remembered at the next look-ups, whatever they say. */
 	name_send(7, 1, 0, "second");
@@ -1178,7 +1178,7 @@ Test(call_table, kernels_that_are_mixed)
 	/* An end of a key whose handle has none. */
 	reused_send(launch_of(7, 3), 10);
 	name_send(7, 3, 0, "again");
-	cr_expect_eq(call_table_nr_parts(tally), 6);
+	cr_expect_eq(call_table_nr_parts(table), 6);
 }
 
 /* The word that a handle is another kernel's, or the end of it, does not come: no name is guessed. */
@@ -1193,7 +1193,7 @@ Test(call_table, kernels_whose_names_are_lost)
 	cr_expect_str_eq(kernel_name(7, 1), "(none)", "some launches may be of the first");
 	name_send_as(BPFPROF_NAME_REUSED, 7, 1, 0, "second");
 	reused_send(key, 10);
-	call_table_kernel_set(tally, &key, "third");
+	call_table_kernel_set(table, &key, "third");
 	name_send(7, 1, 0, "second");
 	cr_expect_str_eq(kernel_name(7, 1), "(none)", "others may not have been told");
 	name_send_as(BPFPROF_NAME_REUSED, 7, 1, 0, "fourth");
@@ -1218,7 +1218,7 @@ Test(call_table, kernels_named_by_two_threads)
 	name_send_as(BPFPROF_NAME_REUSED, 7, 1, 0, "second");
 	name_send(7, 1, 0, "second");
 	reused_send(key, 10);
-	call_table_kernel_set(tally, &key, "third"); /* by a stack, meanwhile */
+	call_table_kernel_set(table, &key, "third"); /* by a stack, meanwhile */
 	told_send(7, 1, true);
 	split(key, 0, 15);
 	cr_assert_eq(nr_parts, 2);
@@ -1244,10 +1244,10 @@ Test(call_table, handles_again_in_intervals)
 		if (i % 1000)
 			continue;
 		cr_assert_eq(aggregate_new(&next, false, 16 * MIB), 0);
-		call_table_next(tally, next, 16 * MIB);
+		call_table_next(table, next, 16 * MIB);
 		aggregate_free(a);
 		a = next;
-		cr_assert_eq(call_table_nr_parts(tally), 0);
+		cr_assert_eq(call_table_nr_parts(table), 0);
 		split(key, 10 * i, 10 * i + 3);
 		cr_assert_eq(nr_parts, 1);
 		expect_part(0, 3, name);
@@ -1259,7 +1259,7 @@ Test(call_table, handles_again_in_intervals)
 	name_send_as(BPFPROF_NAME_REUSED, 8, 1, 0, "second");
 	reused_send(unknown, 5);
 	cr_assert_eq(aggregate_new(&next, false, 16 * MIB), 0);
-	call_table_next(tally, next, 16 * MIB);
+	call_table_next(table, next, 16 * MIB);
 	aggregate_free(a);
 	a = next;
 	split(unknown, 0, 7);
@@ -1309,34 +1309,34 @@ Test(call_table, graphs)
 	event.kind = GPU_GRAPH_NODE;
 	event.function = function_nr("cuLaunchKernel");
 	for (i = 0; i < 3; i++)
-		call_table_graph(tally, &event);
+		call_table_graph(table, &event);
 	event.number = 2;
-	call_table_graph(tally, &event);
+	call_table_graph(table, &event);
 	event.function = function_nr("cuGraphLaunch");
-	call_table_graph(tally, &event);
+	call_table_graph(table, &event);
 	event.function = function_nr("cuMemsetD8Async");
 	event.number = 1;
-	call_table_graph(tally, &event);
+	call_table_graph(table, &event);
 	event.kind = GPU_GRAPH_MADE;
 	event.handle = 0xc1;
 	event.nodes = 4;
-	call_table_graph(tally, &event);
+	call_table_graph(table, &event);
 	event.number = 2;
 	event.handle = 0xc2;
 	event.nodes = 2;
-	call_table_graph(tally, &event);
+	call_table_graph(table, &event);
 	for (i = 0; i < 4; i++) {
 		counts[i] = (struct call_table_count){ .key = key_of(7, "cuGraphLaunch"),
 						       .count = { .calls = 1U << i } };
 		counts[i].key.handle = 0xc0 + i;
 	}
-	cr_expect_eq(call_table_nr_nodes(tally), 4);
-	cr_expect(call_table_graph_of(tally, &counts[1].key, &graph) && graph.complete);
-	cr_expect(call_table_graph_of(tally, &counts[2].key, &graph) && !graph.complete,
+	cr_expect_eq(call_table_nr_nodes(table), 4);
+	cr_expect(call_table_graph_of(table, &counts[1].key, &graph) && graph.complete);
+	cr_expect(call_table_graph_of(table, &counts[2].key, &graph) && !graph.complete,
 		  "another graph is in it");
-	cr_expect_not(call_table_graph_of(tally, &counts[3].key, &graph));
+	cr_expect_not(call_table_graph_of(table, &counts[3].key, &graph));
 	counts[0].key.handle = 0;
-	cr_expect_not(call_table_graph_of(tally, &counts[0].key, &graph));
+	cr_expect_not(call_table_graph_of(table, &counts[0].key, &graph));
 	finish(counts, 4, &view);
 	cr_assert_eq(view.nr_call_samples, 4);
 	for (i = 0; i < 4; i++) {
@@ -1358,20 +1358,20 @@ Test(call_table, names_without_an_end)
 				      .handle = 1 };
 
 	memset(e.name, 'x', sizeof(e.name));
-	call_table_name(tally, &e);
+	call_table_name(table, &e);
 	cr_expect_eq(strlen(kernel_name(7, 1)), sizeof(e.name) - 1);
 	/* Another one that begins so is another one, and what could be demangled of it is not. */
 	memcpy(e.name, "_Z3foov.", 8);
 	e.handle = 2;
-	call_table_name(tally, &e);
+	call_table_name(table, &e);
 	e.handle = 3;
-	call_table_name(tally, &e);
+	call_table_name(table, &e);
 	cr_expect_str_neq(kernel_name(7, 2), kernel_name(7, 3));
 	cr_expect(!strncmp(kernel_name(7, 2), "_Z3foov.xxx", 11));
 	memset(e.name, 'x', 8);
 	memset(e.name, '\xff', sizeof(e.name));
 	e.handle = UINT64_MAX;
-	call_table_name(tally, &e);
+	call_table_name(table, &e);
 	for (const char *c = kernel_name(7, UINT64_MAX); *c; c++)
 		cr_assert(*c >= ' ' && *c < 0x7f, "it is for a terminal");
 }
@@ -1388,7 +1388,7 @@ Test(call_table, names_of_one_process)
 	}
 	cr_expect_eq(lost("kernel_names_no_room"), 3);
 	cr_expect_str_eq(kernel_name(7, CALL_TABLE_MAX_PROCESS_NAMES + 1), "(none)");
-	call_table_kernel_set(tally, &first, "renamed");
+	call_table_kernel_set(table, &first, "renamed");
 	cr_expect_str_eq(kernel_name(7, 1), "renamed");
 	name_send(8, 1, 0, "other");
 	cr_expect_str_eq(kernel_name(8, 1), "other");
@@ -1409,13 +1409,13 @@ Test(call_table, name_bytes_of_one_process)
 	cr_expect_str_eq(kernel_name(7, fit), name);
 	cr_expect_str_eq(kernel_name(7, fit + 1), "(none)");
 	name[0] = 'm';
-	call_table_kernel_set(tally, &first, name);
+	call_table_kernel_set(table, &first, name);
 	cr_expect_str_eq(kernel_name(7, 1), name);
 	name_send(8, 1, 0, name);
 	cr_expect_str_eq(kernel_name(8, 1), name);
 	cr_expect_eq(lost("kernel_names_no_room"), 3);
 	/* What it gives back is to be had again. */
-	call_table_kernel_set(tally, &first, "s");
+	call_table_kernel_set(table, &first, "s");
 	name_send(7, fit + 1, 0, "t");
 	cr_expect_str_eq(kernel_name(7, fit + 1), "t");
 }
@@ -1454,7 +1454,7 @@ Test(call_table, allocations_are_bounded)
 	alloc(10, 1, 1);
 	cr_expect_eq(lost("allocations_no_room"), 6);
 	cr_expect_eq(memory_of(10).live_bytes, 0);
-	call_table_exit(tally, &(struct bpfprof_task_id){ .pid = 7, .start_ns = START_NS });
+	call_table_exit(table, &(struct bpfprof_task_id){ .pid = 7, .start_ns = START_NS });
 	alloc(10, 1, 1);
 	cr_expect_eq(memory_of(10).live_bytes, 1);
 }
@@ -1470,7 +1470,7 @@ Test(call_table, tensors_leave_room)
 
 	for (uint64_t i = 1; i <= most + 5; i++) {
 		event.call.va = i;
-		call_table_call(tally, &event);
+		call_table_call(table, &event);
 	}
 	cr_expect_eq(lost("allocations_no_room"), 5);
 	for (uint64_t i = 1; i <= CALL_TABLE_MAX_PROCESS_LIVE / 8; i++)
@@ -1545,7 +1545,7 @@ Test(call_table, no_aggregate_to_speak_of)
 		teardown();
 		if (aggregate_new(&a, false, bytes))
 			continue;
-		cr_assert_eq(call_table_new(&tally, a), 0);
+		cr_assert_eq(call_table_new(&table, a), 0);
 		send_stack(&call, 7, 1);
 		finish(&count, 1, &view);
 		cr_expect_geq(value_sum(&view, PROFILE_CALLS) + view.nr_calls_lost +
@@ -1614,7 +1614,7 @@ Test(call_table, processes_are_described)
 	/* Neither ends with a NUL. */
 	memset(sample.leader_comm, 'x', sizeof(sample.leader_comm));
 	memset(ranks.slurm_job, '9', sizeof(ranks.slurm_job));
-	call_table_stack(tally, &input, &call);
+	call_table_stack(table, &input, &call);
 	process = process_at(7, START_NS);
 	cr_expect(process->pid == 4 && !process->rank && !process->pod);
 	cr_expect_eq(strlen(process->name), BPFPROF_COMM_LEN);
@@ -1623,7 +1623,7 @@ Test(call_table, processes_are_described)
 	ranks.slurm_job[0] = 0;
 	memcpy(sample.leader_comm, "train", 6);
 	input.title = "ray::A.g";
-	call_table_stack(tally, &input, &call);
+	call_table_stack(table, &input, &call);
 	process = process_at(7, START_NS);
 	cr_expect_str_eq(process->name, "train");
 	cr_expect_str_eq(process->ray_task, "ray::A.g");
@@ -1655,7 +1655,7 @@ Test(call_table, labels_of_calls)
 	counts[0].key.handle = 0xc0;
 	counts[0].key.stream = 0x51;
 	counts[1].key.stream = 0;
-	cr_assert_eq(call_table_finish(tally, counts, 3, told_comm, hash), 0);
+	cr_assert_eq(call_table_finish(table, counts, 3, told_comm, hash), 0);
 	aggregate_view_get(a, &view);
 	cr_assert_eq(view.nr_call_samples, 3);
 	cr_assert_eq(view.nr_calls, 3);
@@ -1791,7 +1791,7 @@ Test(call_table, next_interval_of_an_open_call)
 	call.flags = BPFPROF_CALL_ENTRY | BPFPROF_CALL_STACK;
 	send_stack(&call, 7, 1);
 	next(NULL, 0, NULL);
-	cr_expect(call_table_open_stack(tally, 7, call.begin_ns, &stack));
+	cr_expect(call_table_open_stack(table, 7, call.begin_ns, &stack));
 	call.flags = BPFPROF_CALL_STACK;
 	call.ns = 900;
 	send_call(&call, 7);
@@ -1816,17 +1816,17 @@ Test(call_table, next_interval_forgets)
 		}
 		for (task.pid = 1; task.pid <= 50; task.pid++)
 			if (task.pid != 20)
-				cr_expect(call_table_exit(tally, &task));
-		cr_expect(call_table_has_ended(tally, 21, START_NS));
+				cr_expect(call_table_exit(table, &task));
+		cr_expect(call_table_has_ended(table, 21, START_NS));
 		next(NULL, 0, NULL);
-		call_table_processes(tally, &nr);
+		call_table_processes(table, &nr);
 		cr_expect_eq(nr, 1);
 		cr_assert_not_null(process_at(20, START_NS));
 		cr_expect_str_eq(process_at(20, START_NS)->name, "train");
 		cr_expect_eq(memory_of(20).live_bytes, 20);
 		cr_expect_str_eq(kernel_name(20, 0x10), "even");
 		cr_expect_str_eq(kernel_name(21, 0x10), "(none)");
-		cr_expect_not(call_table_has_ended(tally, 20, START_NS));
+		cr_expect_not(call_table_has_ended(table, 20, START_NS));
 	}
 }
 
@@ -1839,7 +1839,7 @@ Test(call_table, device_idle_by_interval)
 
 	call.va = 500;
 	send_stack(&call, 7, 1);
-	call_table_device_idle(tally, 7, START_NS, 600, 0);
+	call_table_device_idle(table, 7, START_NS, 600, 0);
 	finish(&count, 1, &view);
 	cr_expect_eq(value_sum(&view, PROFILE_DEVICE_IDLE_NS), 600);
 	next(&count, 1, &view);
@@ -1847,7 +1847,7 @@ Test(call_table, device_idle_by_interval)
 	next(NULL, 0, NULL);
 	call.va = 50;
 	send_stack(&call, 7, 1);
-	call_table_device_idle(tally, 7, START_NS, 700, 0);
+	call_table_device_idle(table, 7, START_NS, 700, 0);
 	finish(&count, 1, &view);
 	cr_expect_eq(value_sum(&view, PROFILE_DEVICE_IDLE_NS), 100);
 	cr_expect_eq(values_at(&view, 3, 1)[PROFILE_DEVICE_IDLE_NS], 50);
@@ -1858,7 +1858,7 @@ Test(call_table, device_idle_by_interval)
 	finish(&count, 1, &view);
 	cr_expect_eq(value_sum(&view, PROFILE_DEVICE_IDLE_NS), 30);
 	next(NULL, 0, NULL);
-	call_table_device_idle(tally, 7, START_NS, 735, 0);
+	call_table_device_idle(table, 7, START_NS, 735, 0);
 	finish(&count, 1, &view);
 	cr_expect_eq(value_sum(&view, PROFILE_DEVICE_IDLE_NS), 5);
 }
@@ -1871,14 +1871,14 @@ Test(call_table, complete_by_interval)
 	struct aggregate_view view;
 
 	send_stack(&call, 7, 1);
-	call_table_complete(tally, &count.key, 100);
+	call_table_complete(table, &count.key, 100);
 	finish(&count, 1, &view);
 	cr_expect_eq(value_sum(&view, PROFILE_COMPLETE_NS), 100);
 	count.count.calls = 0;
 	next(&count, 1, &view);
 	cr_expect_eq(value_sum(&view, PROFILE_COMPLETED), 0);
 	next(NULL, 0, NULL);
-	call_table_complete(tally, &count.key, 250);
+	call_table_complete(table, &count.key, 250);
 	finish(&count, 1, &view);
 	cr_expect_eq(values_at(&view, 1, 1)[PROFILE_COMPLETED], 1);
 	cr_expect_eq(values_at(&view, 1, 1)[PROFILE_COMPLETE_NS], 250);
@@ -1901,8 +1901,8 @@ Test(call_table, waits_by_interval)
 	other.ns = 50;
 	send_stack(&other, 8, 2);
 	send_stack(&other, 8, 2);
-	call_table_waits(tally, &open, 7, 4000);
-	call_table_waits(tally, &open, 9, 4000); /* of which nothing is known */
+	call_table_waits(table, &open, 7, 4000);
+	call_table_waits(table, &open, 9, 4000); /* of which nothing is known */
 	count.count.ns = 3000 + 100;
 	finish(&count, 1, &view);
 	cr_expect_eq(values_at(&view, 1, 1)[PROFILE_BLOCKED_NS], 3000);
@@ -1911,7 +1911,7 @@ Test(call_table, waits_by_interval)
 	next(NULL, 0, NULL);
 	other.begin_ns = 5000;
 	send_stack(&other, 8, 2);
-	call_table_waits(tally, &open, 7, 6000);
+	call_table_waits(table, &open, 7, 6000);
 	count.count = (struct bpfprof_gpu_count){ .calls = 1, .ns = 2000 + 50 };
 	finish(&count, 1, &view);
 	cr_expect_eq(values_at(&view, 1, 1)[PROFILE_BLOCKED_NS], 2000);
@@ -1923,7 +1923,7 @@ Test(call_table, waits_by_interval)
 	event.call = call;
 	event.call.flags = BPFPROF_CALL_STACK;
 	event.call.ns = 5400;
-	call_table_call(tally, &event);
+	call_table_call(table, &event);
 	count.count = (struct bpfprof_gpu_count){ .calls = 1, .ns = 400 + 50 };
 	finish(&count, 1, &view);
 	cr_expect_eq(values_at(&view, 1, 1)[PROFILE_BLOCKED_NS], 400);
@@ -1936,14 +1936,14 @@ Test(call_table, next_interval_is_bounded)
 	struct aggregate *before = a;
 	struct bpfprof_gpu_call call;
 
-	call_table_bound(tally, 4);
+	call_table_bound(table, 4);
 	for (uint32_t i = 0; i < 3000; i++) {
 		call = call_of(launch_of(7, i + 1));
 		send_stack(&call, 7, i + 1);
 	}
 	cr_expect_eq(lost("stacks_no_room"), 0);
 	cr_assert_eq(aggregate_new(&a, false, MIB / 4), 0);
-	call_table_next(tally, a, MIB / 4);
+	call_table_next(table, a, MIB / 4);
 	aggregate_free(before);
 	cr_expect_lt(aggregate_bytes(a), MIB / 4 * 3 / 4);
 	cr_expect_gt(lost("stacks_no_room"), 0);
@@ -1955,15 +1955,15 @@ Test(call_table, undescribed)
 {
 	struct bpfprof_gpu_call call = call_of(launch_of(7, 1));
 
-	cr_expect_not(call_table_is_described(tally, 7, START_NS));
+	cr_expect_not(call_table_is_described(table, 7, START_NS));
 	alloc(7, VA, 1);
-	cr_expect_not(call_table_is_described(tally, 7, START_NS));
+	cr_expect_not(call_table_is_described(table, 7, START_NS));
 	send_stack(&call, 7, 1);
-	cr_expect(call_table_is_described(tally, 7, START_NS));
-	call_table_undescribe(tally);
-	cr_expect_not(call_table_is_described(tally, 7, START_NS));
+	cr_expect(call_table_is_described(table, 7, START_NS));
+	call_table_undescribe(table);
+	cr_expect_not(call_table_is_described(table, 7, START_NS));
 	send_stack(&call, 7, 1);
-	cr_expect(call_table_is_described(tally, 7, START_NS));
+	cr_expect(call_table_is_described(table, 7, START_NS));
 }
 
 /* One of which no stack came has its pid all the same, where the kernel's pids are ours. */
@@ -1973,9 +1973,9 @@ Test(call_table, pid_without_a_stack)
 					     { .key = launch_of(8, 1), .count.calls = 5 } };
 	struct aggregate_view view;
 
-	call_table_process(tally, 7, START_NS);
-	call_table_pids_are_own(tally);
-	call_table_process(tally, 8, START_NS);
+	call_table_process(table, 7, START_NS);
+	call_table_pids_are_own(table);
+	call_table_process(table, 8, START_NS);
 	finish(counts, 2, &view);
 	cr_assert_eq(view.nr_processes, 2);
 	cr_expect(view.processes[0].pid == 7 && view.processes[0].agent_pid == 0);
@@ -1993,7 +1993,7 @@ Test(call_table, other_kernels)
 	struct aggregate_view view;
 
 	count.key.stream = BPFPROF_GPU_OTHER;
-	call_table_process(tally, 7, START_NS);
+	call_table_process(table, 7, START_NS);
 	finish(&count, 1, &view);
 	cr_assert_eq(view.nr_call_samples, 1);
 	cr_expect_str_eq(label_at(&view, 0, 0), "[other kernels]");

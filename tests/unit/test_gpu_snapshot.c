@@ -56,21 +56,21 @@ Test(gpu_snapshot, waits_by_key)
 		open_of(key_of(4, "ncclGroupEnd", 0), 5, NOW_NS), /* since then */
 		open_of(key_of(7, "cuStreamSynchronize", 1), 7, 1000), /* not counted */
 	};
-	const struct gpu_snapshot picture = { .waiting = waiting,
-					      .nr_waiting = sizeof(waiting) / sizeof(waiting[0]),
-					      .ts_ns = NOW_NS };
+	const struct gpu_snapshot snapshot = { .waiting = waiting,
+					       .nr_waiting = sizeof(waiting) / sizeof(waiting[0]),
+					       .ts_ns = NOW_NS };
 	const uint64_t wanted[] = { 5, 0, 0, 9000 + 6000, 1000, 500, 0 };
-	struct call_table *tally;
+	struct call_table *table;
 	struct aggregate *a;
 	size_t i;
 
 	cr_assert_eq(aggregate_new(&a, false, 1U << 20), 0);
-	cr_assert_eq(call_table_new(&tally, a), 0);
-	gpu_snapshot_waits(&picture, tally, counts, sizeof(counts) / sizeof(counts[0]));
+	cr_assert_eq(call_table_new(&table, a), 0);
+	gpu_snapshot_waits(&snapshot, table, counts, sizeof(counts) / sizeof(counts[0]));
 	for (i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
 		cr_expect_eq(counts[i].count.ns, wanted[i], "%zu: %llu", i,
 			     (unsigned long long)counts[i].count.ns);
-	gpu_snapshot_waits(&picture, tally, counts, 0);
-	call_table_free(tally);
+	gpu_snapshot_waits(&snapshot, table, counts, 0);
+	call_table_free(table);
 	aggregate_free(a);
 }

@@ -19,7 +19,7 @@
 #define END_NS 1000000000ULL
 
 static struct aggregate *a;
-static struct call_table *tally;
+static struct call_table *table;
 static struct gpu_trace *trace;
 static char *text;
 static size_t text_len;
@@ -28,14 +28,14 @@ static uint64_t nr_kept, nr_dropped;
 static void setup(void)
 {
 	cr_assert_eq(aggregate_new(&a, false, 16U << 20), 0);
-	cr_assert_eq(call_table_new(&tally, a), 0);
+	cr_assert_eq(call_table_new(&table, a), 0);
 	cr_assert_eq(gpu_trace_new(&trace, "/tmp", 64U << 20), 0);
 }
 
 static void teardown(void)
 {
 	gpu_trace_free(trace);
-	call_table_free(tally);
+	call_table_free(table);
 	aggregate_free(a);
 	free(text);
 }
@@ -91,7 +91,7 @@ static json_t *written(uint64_t max_bytes)
 {
 	struct stats_reasons lost = { 0 };
 	struct gpu_timeline timeline = { .trace = trace,
-					 .tally = tally,
+					 .table = table,
 					 .comm = comm_known,
 					 .facts.max_bytes = max_bytes,
 					 .facts.host = "host",

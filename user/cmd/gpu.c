@@ -83,7 +83,7 @@ static int show(struct gpu_job *job, struct gpu_screen *screen, struct gpu_snaps
 {
 	int err = gpu_snapshot_take(picture, &job->watch);
 
-	gpu_inflight_poll(job->before, picture, false);
+	gpu_inflight_poll(job->inflight, picture, false);
 	if (err)
 		return err;
 	gpu_names_find(&job->watch, picture, NAMES_LIVE_NS);
@@ -157,8 +157,8 @@ static int loop(struct gpu_job *job, int signal_fd, struct gpu_screen *screen,
 		now_ns = time_monotonic_ns();
 		if (gpu_monitor_run(&job->watch, now_ns))
 			wait_ms = 0;
-		gpu_inflight_run(job->before, now_ns);
-		sleepers_ms = gap_sampler_run(job->sleepers, now_ns);
+		gpu_inflight_run(job->inflight, now_ns);
+		sleepers_ms = gap_sampler_run(job->gap_sampler, now_ns);
 		if (wait_ms > sleepers_ms)
 			wait_ms = sleepers_ms;
 		if (job->options->record.capture.steps.stop && wait_ms > GPU_STEPS_MS)
@@ -210,10 +210,10 @@ static int finish(struct gpu_job *job, struct gpu_snapshot *picture)
 	if (!err)
 		err = gpu_snapshot_take(picture, &job->watch);
 	if (!err) {
-		gpu_inflight_poll(job->before, picture, true);
+		gpu_inflight_poll(job->inflight, picture, true);
 		gpu_names_find(&job->watch, picture, NAMES_END_NS);
 		if (job->options->json)
-			err = absent_ranks_new(&job->where, job, picture);
+			err = absent_ranks_new(&job->absent_ranks, job, picture);
 	}
 	if (!err && !output_files_have_standard(&job->options->record))
 		err = print_text(job, picture);
@@ -244,7 +244,7 @@ static int run(struct gpu_job *job, int signal_fd)
 	gpu_monitor_start(&job->watch);
 	job->start_ns = time_monotonic_ns();
 	job->start_wall_ns = time_wall_ns();
-	gpu_inflight_begin(job->before);
+	gpu_inflight_begin(job->inflight);
 	if (!live)
 		gpu_monitor_tell(&job->watch);
 	else
@@ -274,8 +274,9 @@ static int open_all(struct gpu_job *job)
 	int status, err = 0;
 
 	status = gpu_files_start(job);
-	if (!status && (launch_library_new(&job->between) || gpu_inflight_new(&job->before, job) ||
-			gap_sampler_new(&job->sleepers, &job->watch))) {
+	if (!status &&
+	    (launch_library_new(&job->launch_library) || gpu_inflight_new(&job->inflight, job) ||
+	     gap_sampler_new(&job->gap_sampler, &job->watch))) {
 		log_error("%s", strerror(ENOMEM));
 		status = EXIT_FAILED;
 	}
@@ -341,13 +342,13 @@ static int run_with(struct gpu_job *job)
 	if (!status)
 		status = run(job, signal_fd);
 	gpu_workers_free(job->workers);
-	gpu_inflight_free(job->before);
-	gap_sampler_free(job->sleepers);
-	absent_ranks_free(job->where);
+	gpu_inflight_free(job->inflight);
+	gap_sampler_free(job->gap_sampler);
+	absent_ranks_free(job->absent_ranks);
 	gpu_monitor_close(&job->watch);
 	sampler_close(&job->sampler);
 	gpu_trace_free(job->trace);
-	launch_library_free(job->between);
+	launch_library_free(job->launch_library);
 	return status;
 }
 

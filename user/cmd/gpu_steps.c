@@ -121,7 +121,7 @@ static uint32_t shown_pid(const struct gpu_job *job, const struct bpfprof_gpu_pr
 
 	if (session_pids_are_the_nodes(&job->sampler.session))
 		return key->pid;
-	processes = call_table_processes(job->watch.tally, &nr);
+	processes = call_table_processes(job->watch.table, &nr);
 	for (i = 0; i < nr; i++)
 		if (processes[i].kernel_pid == key->pid && processes[i].start_ns == key->start_ns &&
 		    processes[i].pid)

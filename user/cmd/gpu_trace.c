@@ -116,7 +116,7 @@ int gpu_trace_write(struct gpu_job *job, const struct gpu_snapshot *picture, con
 	char host[HOST_NAME_BYTES];
 	struct stats_reasons lost = { 0 };
 	struct gpu_timeline timeline = { .trace = job->trace,
-					 .tally = job->watch.tally,
+					 .table = job->watch.table,
 					 .comm = comm_find,
 					 .arg = (void *)picture,
 					 .facts = { .max_bytes =

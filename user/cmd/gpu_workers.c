@@ -239,7 +239,7 @@ static void others_watched(struct others *others, const struct gpu_snapshot *pic
 	uint64_t calls;
 	size_t nr, i;
 
-	processes = call_table_processes(others->workers->job->watch.tally, &nr);
+	processes = call_table_processes(others->workers->job->watch.table, &nr);
 	for (i = 0; i < nr; i++) {
 		task.pid = processes[i].kernel_pid;
 		task.start_ns = processes[i].start_ns;

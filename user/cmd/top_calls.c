@@ -23,7 +23,7 @@ int top_calls_open(struct top_calls *calls, struct sampler *sampler)
 	int status = gpu_monitor_open(&calls->watch, sampler, false, AGGREGATE_BYTES);
 
 	if (!status)
-		call_table_bound(calls->watch.tally, TALLY_SHARE);
+		call_table_bound(calls->watch.table, TALLY_SHARE);
 	calls->before_ns = time_monotonic_ns();
 	return status;
 }
@@ -124,7 +124,7 @@ static void row_fill(struct top_calls *calls, struct table_calls *row,
 		.blocked = (double)since(now->blocked_ns, before.blocked_ns) * 100 /
 			   (double)interval_ns,
 	};
-	known = call_table_processes(calls->watch.tally, &nr);
+	known = call_table_processes(calls->watch.table, &nr);
 	for (i = 0; i < nr; i++) {
 		if (known[i].kernel_pid != now->pid || known[i].start_ns != now->start_ns)
 			continue;

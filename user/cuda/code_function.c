@@ -223,9 +223,7 @@ static int leaders_init(struct walk *w)
 
 static struct leader *leader_find(struct walk *w, uint64_t rva)
 {
-	size_t low = sorted_count(w->nr_leaders, i, w->leaders[i].rva < rva);
-
-	return low < w->nr_leaders && w->leaders[low].rva == rva ? &w->leaders[low] : NULL;
+	return bsearch(&rva, w->leaders, w->nr_leaders, sizeof(*w->leaders), sorted_by_u64);
 }
 
 /* The machine comes to rva in this state. */

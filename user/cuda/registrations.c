@@ -211,20 +211,27 @@ static bool has_magic(struct elf_image *img, uint64_t rva)
 	return !elf_image_read_rva(img, rva, &magic, sizeof(magic)) && magic == WRAPPER_MAGIC;
 }
 
+/* The value that a relocation puts into its word. False: it is known at run time only. */
+static bool reloc_value(struct registrations_reader *r, struct elf_image *img,
+			const struct relocation *reloc, uint64_t *ret)
+{
+	*ret = reloc->value;
+	return reloc->is_known ||
+	       (reloc->symbol && !relocations_symbol(&r->relocs, img, reloc->symbol, ret));
+}
+
 /*
- * In a shared library that is linked with -rdc=true wrappers are symbols that others could have, too,
- * and constructors load their addresses.
+ * In a shared library that is linked with -rdc=true the symbols of wrappers are not local, and
+ * constructors load their addresses.
  */
 static int note_wrapper(struct registrations_reader *r, struct elf_image *img,
 			const struct relocation *reloc)
 {
-	uint64_t value = reloc->value;
+	uint64_t value;
 	int err;
 
-	if (!reloc->is_known &&
-	    (!reloc->symbol || relocations_symbol(&r->relocs, img, reloc->symbol, &value)))
-		return 0;
-	if (value - r->wrappers_va >= r->wrappers_bytes || !has_magic(img, value))
+	if (!reloc_value(r, img, reloc, &value) || value - r->wrappers_va >= r->wrappers_bytes ||
+	    !has_magic(img, value))
 		return 0;
 	err = map_set(&r->wrapper_words, reloc->rva, 0);
 	return err == -ENOSPC ? -E2BIG : err;
@@ -233,44 +240,37 @@ static int note_wrapper(struct registrations_reader *r, struct elf_image *img,
 static int note_init(struct registrations_reader *r, struct elf_image *img,
 		     const struct relocation *reloc)
 {
-	uint64_t off = reloc->rva - r->relocs.init_va;
+	uint64_t off = reloc->rva - r->relocs.init_va, *init;
 	int err;
 
-	if (reloc->symbol) {
-		if (note_function(r, img, reloc))
-			return -EBADMSG;
-	}
+	if (reloc->symbol && note_function(r, img, reloc))
+		return -EBADMSG;
 	err = note_wrapper(r, img, reloc);
 	if (err)
 		return err;
 	if (reloc->rva < r->relocs.init_va || off / sizeof(*r->inits) >= r->nr_inits ||
 	    off % sizeof(*r->inits))
 		return 0;
-	if (reloc->is_known)
-		r->inits[off / sizeof(*r->inits)] = reloc->value;
-	else if (!reloc->symbol || relocations_symbol(&r->relocs, img, reloc->symbol,
-						      &r->inits[off / sizeof(*r->inits)]))
-		r->inits[off / sizeof(*r->inits)] = 0;
+	init = &r->inits[off / sizeof(*r->inits)];
+	if (!reloc_value(r, img, reloc, init))
+		*init = 0;
 	return 0;
 }
 
 static struct word *word_find(struct registrations_reader *r, uint64_t rva)
 {
-	size_t low = sorted_count(r->nr_words, i, r->words[i].rva < rva);
-
-	return low < r->nr_words && r->words[low].rva == rva ? &r->words[low] : NULL;
+	return bsearch(&rva, r->words, r->nr_words, sizeof(*r->words), sorted_by_u64);
 }
 
 static int note_word(struct registrations_reader *r, struct elf_image *img,
 		     const struct relocation *reloc)
 {
 	struct word *word = word_find(r, reloc->rva);
-	uint64_t value = reloc->value;
+	uint64_t value;
 
 	if (!word)
 		return 0;
-	if (!reloc->is_known &&
-	    (!reloc->symbol || relocations_symbol(&r->relocs, img, reloc->symbol, &value)))
+	if (!reloc_value(r, img, reloc, &value))
 		word->is_lost = true;
 	if (word->is_filled && word->value != value)
 		word->is_lost = true;
@@ -505,13 +505,6 @@ static int pass_code(struct registrations_reader *r, struct elf_image *img, uint
 	}
 }
 
-static int compare_word(const void *a, const void *b)
-{
-	const struct word *x = a, *y = b;
-
-	return sorted_order(x->rva, y->rva);
-}
-
 /* The words that hosts are loaded from, each once. */
 static int words_collect(struct registrations_reader *r)
 {
@@ -523,7 +516,7 @@ static int words_collect(struct registrations_reader *r)
 	for (i = 0; i < r->nr_found; i++)
 		if (r->found[i].is_word)
 			r->words[nr++].rva = r->found[i].host;
-	qsort(r->words, nr, sizeof(*r->words), compare_word);
+	qsort(r->words, nr, sizeof(*r->words), sorted_by_u64);
 	for (i = 0; i < nr; i++)
 		if (!r->nr_words || r->words[r->nr_words - 1].rva != r->words[i].rva)
 			r->words[r->nr_words++] = r->words[i];
@@ -695,17 +688,20 @@ void registrations_fini(struct registrations *regs)
 
 size_t registrations_find(const struct registrations *regs, uint64_t host)
 {
-	size_t low = sorted_count(regs->nr, i, regs->kernels[i].host < host);
+	const struct registration *found = NULL;
 
-	return low < regs->nr && regs->kernels[low].host == host ? low : SIZE_MAX;
+	if (regs->nr)
+		found = bsearch(&host, regs->kernels, regs->nr, sizeof(*found), sorted_by_u64);
+	return found ? (size_t)(found - regs->kernels) : SIZE_MAX;
 }
 
 size_t registrations_find_word(const struct registrations *regs, uint64_t rva)
 {
-	size_t low = sorted_count(regs->nr_words, i, regs->words[i].rva < rva);
+	const struct registration_word *found = NULL;
 
-	return low < regs->nr_words && regs->words[low].rva == rva ? regs->words[low].what
-								   : SIZE_MAX;
+	if (regs->nr_words)
+		found = bsearch(&rva, regs->words, regs->nr_words, sizeof(*found), sorted_by_u64);
+	return found ? found->what : SIZE_MAX;
 }
 
 enum registered_function registrations_function(const struct registrations *regs, uint64_t rva)

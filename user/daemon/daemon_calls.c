@@ -80,14 +80,14 @@ static void parts_since(const struct daemon_calls *calls, const struct call_tabl
 	const struct call_table_count *before = count_before(calls, now);
 	struct call_table_count count = count_since(calls, now);
 
-	call_table_split(calls->watch.tally, &count, before ? before->count.calls : 0, add_part,
+	call_table_split(calls->watch.table, &count, before ? before->count.calls : 0, add_part,
 			 to);
 	add_part(to, &count);
 }
 
 static bool has_ended(const struct daemon_calls *calls, uint32_t pid, uint64_t start_ns)
 {
-	return call_table_has_ended(calls->watch.tally, pid, start_ns);
+	return call_table_has_ended(calls->watch.table, pid, start_ns);
 }
 
 /*
@@ -107,7 +107,7 @@ static void ended_choose(struct daemon_calls *calls)
 /* Counts of what has ended make room in the kernel for others, and wait here for the border. */
 static void ended_take(struct daemon_calls *calls, struct gpu_snapshot *picture)
 {
-	size_t parts = call_table_nr_parts(calls->watch.tally) + 1, i, left = 0;
+	size_t parts = call_table_nr_parts(calls->watch.table) + 1, i, left = 0;
 	struct call_table_count *count;
 	struct counts ended;
 
@@ -132,7 +132,7 @@ static void ended_take(struct daemon_calls *calls, struct gpu_snapshot *picture)
 static struct call_table_count *counts_since(const struct daemon_calls *calls,
 					     const struct gpu_snapshot *picture, size_t *ret_nr)
 {
-	size_t parts = call_table_nr_parts(calls->watch.tally), i;
+	size_t parts = call_table_nr_parts(calls->watch.table), i;
 	struct counts counts = { .all = calloc(picture->nr_counts + parts + calls->nr_ended + 1,
 					       sizeof(*counts.all)) };
 
@@ -232,7 +232,7 @@ static void interval_fill(struct daemon_calls *calls, struct calls_interval *int
 			  const struct gpu_snapshot *picture, const struct call_table_count *counts,
 			  size_t nr)
 {
-	uint64_t stacks = call_table_nr_stacks(calls->watch.tally);
+	uint64_t stacks = call_table_nr_stacks(calls->watch.table);
 	uint64_t skipped = picture->counters[GPU_COUNT_NO_TOKEN];
 	struct stats_reasons lost = { 0 };
 	size_t i;
@@ -241,7 +241,7 @@ static void interval_fill(struct daemon_calls *calls, struct calls_interval *int
 					     .stacks = stacks - calls->stacks_before,
 					     .skipped = skipped - calls->skipped_before };
 	gpu_monitor_kinds(&calls->watch, counts, nr, &interval->calls);
-	calls->nr_unknown += call_table_nr_unknown(calls->watch.tally, counts, nr);
+	calls->nr_unknown += call_table_nr_unknown(calls->watch.table, counts, nr);
 	gpu_monitor_lost(&calls->watch, picture->counters, calls->nr_unknown, &lost);
 	interval->lost = lost;
 	stats_reasons_since(&interval->lost, &calls->lost_before);
@@ -268,7 +268,7 @@ void calls_rotate(struct daemon *daemon, struct interval *interval)
 		return;
 	err = gpu_snapshot_take_all(&picture, &calls->watch);
 	if (!err)
-		gpu_snapshot_waits(&picture, calls->watch.tally, picture.counts, picture.nr_counts);
+		gpu_snapshot_waits(&picture, calls->watch.table, picture.counts, picture.nr_counts);
 	if (!err)
 		counts = counts_since(calls, &picture, &nr);
 	if (!err && (!counts || aggregate_new(&next, daemon->options->threads, AGGREGATE_BYTES)))
@@ -277,7 +277,7 @@ void calls_rotate(struct daemon *daemon, struct interval *interval)
 		log_warn("calls of this interval go to the next one: %s", strerror(-err));
 		goto out;
 	}
-	call_table_finish(calls->watch.tally, counts, nr, gpu_snapshot_comm_text, &picture);
+	call_table_finish(calls->watch.table, counts, nr, gpu_snapshot_comm_text, &picture);
 	interval_fill(calls, &interval->calls, &picture, counts, nr);
 	gpu_monitor_forget_ended(&calls->watch, &picture);
 	before_set(calls, &picture);
@@ -329,7 +329,7 @@ int calls_open(struct daemon *daemon)
 		return status;
 	calls->watch.counts = counts;
 	calls->watch.arg = daemon;
-	call_table_bound(calls->watch.tally, TALLY_SHARE);
+	call_table_bound(calls->watch.table, TALLY_SHARE);
 	gpu_waits_no_rows(calls->watch.waits, TALLY_SHARE);
 	return 0;
 }
@@ -354,7 +354,7 @@ static void process_choose(struct daemon *daemon, const struct call_table_proces
 	if (tasks.states[0].task.start_ns == process->start_ns &&
 	    sampler_thread_input(&daemon->sampler, &tasks.states[0], &sample, &input) &&
 	    process_filter_wants(&daemon->filter, &daemon->sampler, &input))
-		call_table_describe(daemon->calls.watch.tally, &input);
+		call_table_describe(daemon->calls.watch.table, &input);
 	tasks_fini(&tasks);
 }
 
@@ -363,8 +363,8 @@ static void on_unwanted_device_idle(void *arg, const struct bpfprof_gpu_waits *p
 	struct daemon_calls *calls = arg;
 
 	if (calls->watch.chosen &&
-	    !call_table_is_described(calls->watch.tally, process->pid, process->start_ns))
-		call_table_device_idle_forget(calls->watch.tally, process->pid, process->start_ns,
+	    !call_table_is_described(calls->watch.table, process->pid, process->start_ns))
+		call_table_device_idle_forget(calls->watch.table, process->pid, process->start_ns,
 					      process->device_idle_ns);
 }
 
@@ -403,7 +403,7 @@ static int unwanted_forget(struct daemon_calls *calls, const struct session *ses
 
 void calls_choose(struct daemon *daemon)
 {
-	struct call_table *tally = daemon->calls.watch.tally;
+	struct call_table *tally = daemon->calls.watch.table;
 	const struct call_table_process *processes;
 	size_t nr, i;
 

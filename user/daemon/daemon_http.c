@@ -176,7 +176,7 @@ static void calls_metrics(struct buf *dst, const struct daemon *daemon)
 		"Calls, stacks and names of them that are not known, by reason.", &calls->lost);
 	gauge(dst, "bpfprof_gpu_keys", calls->nr_keys,
 	      "What such calls are told apart by, of processes that live: 16384 at most.");
-	counter(dst, "bpfprof_gpu_stacks_total", call_table_nr_stacks(calls->watch.tally),
+	counter(dst, "bpfprof_gpu_stacks_total", call_table_nr_stacks(calls->watch.table),
 		"Stacks of such calls.");
 }
 

@@ -52,7 +52,7 @@ static bool has_nccl(const struct gpu_job *job, const struct gpu_snapshot *pictu
 		if (key->pid == process->kernel_pid && key->start_ns == process->start_ns)
 			return true;
 	}
-	return gpu_inflight_was_silent(job->before, process->kernel_pid, process->start_ns);
+	return gpu_inflight_was_silent(job->inflight, process->kernel_pid, process->start_ns);
 }
 
 static bool is_in_call(const struct gpu_job *job, const struct gpu_snapshot *picture,
@@ -67,7 +67,7 @@ static bool is_in_call(const struct gpu_job *job, const struct gpu_snapshot *pic
 		if (key->pid == process->kernel_pid && key->start_ns == process->start_ns)
 			return true;
 	}
-	before = gpu_inflight_calls(job->before, &nr);
+	before = gpu_inflight_calls(job->inflight, &nr);
 	for (i = 0; i < nr; i++)
 		if (before[i].pid == process->kernel_pid && before[i].start_ns == process->start_ns)
 			return true;
@@ -305,7 +305,7 @@ int absent_ranks_new(struct absent_ranks **ret, struct gpu_job *job,
 	if (!where)
 		return -ENOMEM;
 	err = strtab_new(&where->strings, MAX_TEXT_BYTES);
-	processes = call_table_processes(job->watch.tally, &nr);
+	processes = call_table_processes(job->watch.table, &nr);
 	for (i = 0; i < nr && err != -ENOMEM; i++) {
 		if (processes[i].ended || !has_nccl(job, picture, &processes[i]) ||
 		    is_in_call(job, picture, &processes[i]))

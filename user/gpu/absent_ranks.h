@@ -42,7 +42,7 @@ struct absent_rank {
 	size_t nr_threads;
 };
 
-/* picture tells who is in a call; so does job->before. 0 or -ENOMEM. */
+/* picture tells who is in a call; so does job->inflight. 0 or -ENOMEM. */
 int absent_ranks_new(struct absent_ranks **ret, struct gpu_job *job,
 		     const struct gpu_snapshot *picture);
 void absent_ranks_free(struct absent_ranks *where); /* NULL is fine */

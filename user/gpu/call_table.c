@@ -25,11 +25,11 @@ void call_table_process_clear(struct call_table_process *process)
 	free(process->rank);
 }
 
-void call_table_process_free(struct call_table *tally, struct process_entry *process)
+void call_table_process_free(struct call_table *table, struct process_entry *process)
 {
-	call_table_mappings_forget(tally, process);
+	call_table_mappings_forget(table, process);
 	gpu_gaps_free(process->gaps);
-	hash_table_remove(&tally->by_process, process);
+	hash_table_remove(&table->by_process, process);
 }
 
 /* The newest word is the best one: more is known as time goes on. */
@@ -46,10 +46,10 @@ static void text_set(char **dst, const char *text, size_t max)
 	*dst = copy;
 }
 
-static void process_describe(struct call_table *tally, struct process_entry *entry,
+static void process_describe(struct call_table *table, struct process_entry *entry,
 			     const struct aggregate_input *input)
 {
-	struct call_table_process *process = &tally->processes[entry->index];
+	struct call_table_process *process = &table->processes[entry->index];
 	const struct container *container = input->container;
 
 	if (input->own_pid)
@@ -67,16 +67,16 @@ static void process_describe(struct call_table *tally, struct process_entry *ent
 }
 
 /* The label of a function; "" is told as one that has no name. */
-static uint64_t function_label(struct call_table *tally, const struct gpu_function *function)
+static uint64_t function_label(struct call_table *table, const struct gpu_function *function)
 {
-	return aggregate_label(tally->aggregate, function->shown ? function->shown : "");
+	return aggregate_label(table->aggregate, function->shown ? function->shown : "");
 }
 
 /*
  * Where calls with that key were made, seen once more; the same for the same. NULL if there is no
  * room, which is counted.
  */
-static struct stack_entry *stack_seen(struct call_table *tally, struct process_entry *process,
+static struct stack_entry *stack_seen(struct call_table *table, struct process_entry *process,
 				      const struct bpfprof_gpu_key *key,
 				      const struct aggregate_call_at *at)
 {
@@ -85,20 +85,20 @@ static struct stack_entry *stack_seen(struct call_table *tally, struct process_e
 	};
 	struct stack_entry *entry = NULL;
 
-	wanted.of = hash_table_find(&tally->keys, key);
+	wanted.of = hash_table_find(&table->keys, key);
 	if (wanted.of)
-		entry = hash_table_find(&tally->stacks, &wanted);
+		entry = hash_table_find(&table->stacks, &wanted);
 	if (entry) {
 		entry->seen++;
 		return entry;
 	}
-	if (tally->stacks.nr < tally->stacks.max &&
-	    process->nr_stacks < CALL_TABLE_MAX_PROCESS_STACKS / tally->share) {
-		wanted.of = hash_table_get(&tally->keys, key);
-		entry = wanted.of ? hash_table_add(&tally->stacks, &wanted) : NULL;
+	if (table->stacks.nr < table->stacks.max &&
+	    process->nr_stacks < CALL_TABLE_MAX_PROCESS_STACKS / table->share) {
+		wanted.of = hash_table_get(&table->keys, key);
+		entry = wanted.of ? hash_table_add(&table->stacks, &wanted) : NULL;
 	}
 	if (!entry) {
-		tally->stacks_lost++;
+		table->stacks_lost++;
 		return NULL;
 	}
 	entry->at = *at;
@@ -110,9 +110,9 @@ static struct stack_entry *stack_seen(struct call_table *tally, struct process_e
 }
 
 /* How long a call took, but for what was told of it while it had not returned. */
-static uint64_t ns_unreported(const struct call_table *tally, uint64_t begin_ns, uint64_t ns)
+static uint64_t ns_unreported(const struct call_table *table, uint64_t begin_ns, uint64_t ns)
 {
-	uint64_t told = tally->waited_ns > begin_ns ? tally->waited_ns - begin_ns : 0;
+	uint64_t told = table->waited_ns > begin_ns ? table->waited_ns - begin_ns : 0;
 
 	return ns > told ? ns - told : 0;
 }
@@ -137,23 +137,23 @@ static void gap_end(struct process_entry *process, const struct bpfprof_gpu_call
 }
 
 /* What a call that is told whole has done. stack: where it was made, or NULL. */
-static void call_done(struct call_table *tally, struct process_entry *process,
+static void call_done(struct call_table *table, struct process_entry *process,
 		      const struct bpfprof_gpu_call *call, struct stack_entry *stack)
 {
 	uint32_t kind = gpu_function(call->key.function)->wire.kind;
 
 	if (stack) {
 		stack->bytes = capped_add(stack->bytes, call->bytes);
-		stack->ns = capped_add(stack->ns, ns_unreported(tally, call->begin_ns, call->ns));
+		stack->ns = capped_add(stack->ns, ns_unreported(table, call->begin_ns, call->ns));
 	}
 	if (BPFPROF_GPU_IS_LAUNCH(kind) || kind == GPU_KIND_GRAPH)
 		gap_end(process, call, stack);
-	call_table_memory_call(tally, process, call, stack);
+	call_table_memory_call(table, process, call, stack);
 }
 
-static struct open_call *open_find(const struct call_table *tally, uint32_t tid, uint64_t begin_ns)
+static struct open_call *open_find(const struct call_table *table, uint32_t tid, uint64_t begin_ns)
 {
-	struct open_entry *open = hash_table_find(&tally->open, &tid);
+	struct open_entry *open = hash_table_find(&table->open, &tid);
 	int i;
 
 	for (i = 0; open && i < BPFPROF_GPU_MAX_OPEN; i++)
@@ -185,15 +185,15 @@ static bool is_of_nccl(uint32_t kind)
 	       kind == GPU_KIND_COMM_INIT || kind == GPU_KIND_COMM_END;
 }
 
-static void open_set(struct call_table *tally, uint32_t tid, const struct bpfprof_gpu_call *call,
+static void open_set(struct call_table *table, uint32_t tid, const struct bpfprof_gpu_call *call,
 		     struct stack_entry *stack)
 {
-	struct open_entry *open = hash_table_find(&tally->open, &tid);
+	struct open_entry *open = hash_table_find(&table->open, &tid);
 
 	if (!open) {
-		if (tally->open.nr == MAX_OPEN)
-			hash_table_remove(&tally->open, tally->open.oldest);
-		open = hash_table_add(&tally->open, &tid);
+		if (table->open.nr == MAX_OPEN)
+			hash_table_remove(&table->open, table->open.oldest);
+		open = hash_table_add(&table->open, &tid);
 		if (!open)
 			return;
 	}
@@ -201,57 +201,57 @@ static void open_set(struct call_table *tally, uint32_t tid, const struct bpfpro
 		(struct open_call){ .begin_ns = call->begin_ns, .key = call->key, .stack = stack };
 }
 
-void call_table_stack(struct call_table *tally, const struct aggregate_input *input,
+void call_table_stack(struct call_table *table, const struct aggregate_input *input,
 		      const struct bpfprof_gpu_call *call)
 {
 	const struct gpu_function *function = gpu_function(call->key.function);
 	struct process_entry *process =
-		call_table_process_get(tally, call->key.pid, call->key.start_ns);
-	uint64_t leaf = function_label(tally, function);
+		call_table_process_get(table, call->key.pid, call->key.start_ns);
+	uint64_t leaf = function_label(table, function);
 	struct stack_entry *stack = NULL;
 	struct aggregate_call_at at;
 
-	tally->nr_stacks++;
+	table->nr_stacks++;
 	if (!process)
 		return;
-	process_describe(tally, process, input);
+	process_describe(table, process, input);
 	if (is_of_nccl(function->wire.kind))
-		tally->processes[process->index].nccl_tid = input->sample->task.tid;
-	if (!aggregate_add_call(tally->aggregate, input, &leaf, 1, &at))
-		stack = stack_seen(tally, process, &call->key, &at);
+		table->processes[process->index].nccl_tid = input->sample->task.tid;
+	if (!aggregate_add_call(table->aggregate, input, &leaf, 1, &at))
+		stack = stack_seen(table, process, &call->key, &at);
 	else
-		tally->stacks_lost++;
+		table->stacks_lost++;
 	if (call->flags & BPFPROF_CALL_ENTRY)
-		open_set(tally, input->sample->task.tid, call, stack);
+		open_set(table, input->sample->task.tid, call, stack);
 	else
-		call_done(tally, process, call, stack);
+		call_done(table, process, call, stack);
 }
 
-bool call_table_waited(struct call_table *tally, const struct bpfprof_gpu_open *call, uint32_t tid,
+bool call_table_waited(struct call_table *table, const struct bpfprof_gpu_open *call, uint32_t tid,
 		       uint64_t now_ns)
 {
-	struct open_call *open = open_find(tally, tid, call->begin_ns);
+	struct open_call *open = open_find(table, tid, call->begin_ns);
 
 	if (!open || !open->stack || now_ns < call->begin_ns ||
 	    memcmp(&open->key, &call->key, sizeof(open->key)))
 		return false;
 	open->stack->ns = capped_add(open->stack->ns,
-				     ns_unreported(tally, call->begin_ns, now_ns - call->begin_ns));
+				     ns_unreported(table, call->begin_ns, now_ns - call->begin_ns));
 	return true;
 }
 
-void call_table_waits(struct call_table *tally, const struct bpfprof_gpu_open *call, uint32_t tid,
+void call_table_waits(struct call_table *table, const struct bpfprof_gpu_open *call, uint32_t tid,
 		      uint64_t now_ns)
 {
-	if (call_table_waited(tally, call, tid, now_ns))
-		tally->waits_ns = now_ns;
+	if (call_table_waited(table, call, tid, now_ns))
+		table->waits_ns = now_ns;
 }
 
-void call_table_call(struct call_table *tally, const struct bpfprof_gpu_event *event)
+void call_table_call(struct call_table *table, const struct bpfprof_gpu_event *event)
 {
 	const struct bpfprof_gpu_call *call = &event->call;
 	struct process_entry *process =
-		call_table_process_get(tally, call->key.pid, call->key.start_ns);
+		call_table_process_get(table, call->key.pid, call->key.start_ns);
 	struct open_call *open = NULL;
 	struct stack_entry *stack = NULL;
 	struct aggregate_call_at at;
@@ -259,37 +259,37 @@ void call_table_call(struct call_table *tally, const struct bpfprof_gpu_event *e
 	if (!process || call->flags & BPFPROF_CALL_ENTRY)
 		return;
 	if (call->flags & BPFPROF_CALL_REUSED) {
-		call_table_reused(tally, call);
+		call_table_reused(table, call);
 		return;
 	}
 	if (call->flags & BPFPROF_CALL_STACK)
-		open = open_find(tally, event->task.tid, call->begin_ns);
+		open = open_find(table, event->task.tid, call->begin_ns);
 	if (open && !memcmp(&open->key, &call->key, sizeof(open->key))) {
 		stack = open->stack;
 		open->begin_ns = 0;
 	} else if (gpu_function(call->key.function)->wire.kind == GPU_KIND_ALLOC &&
-		   !call_table_no_stack(tally, &call->key, &at)) {
+		   !call_table_no_stack(table, &call->key, &at)) {
 		/* All allocations are told, with a stack or without: these have `[no stack]`. */
-		stack = stack_seen(tally, process, &call->key, &at);
+		stack = stack_seen(table, process, &call->key, &at);
 	}
-	call_done(tally, process, call, stack);
+	call_done(table, process, call, stack);
 }
 
-void call_table_graph(struct call_table *tally, const struct bpfprof_gpu_graph_event *event)
+void call_table_graph(struct call_table *table, const struct bpfprof_gpu_graph_event *event)
 {
-	struct process_entry *process = call_table_process_get(tally, event->pid, event->start_ns);
+	struct process_entry *process = call_table_process_get(table, event->pid, event->start_ns);
 
 	if (process)
-		gpu_graphs_event(tally->graphs, event, &process->graphs);
+		gpu_graphs_event(table->graphs, event, &process->graphs);
 }
 
-bool call_table_graph_of(const struct call_table *tally, const struct bpfprof_gpu_key *key,
+bool call_table_graph_of(const struct call_table *table, const struct bpfprof_gpu_key *key,
 			 struct gpu_graph *ret)
 {
 	size_t i;
 
 	if (!key->handle || key->handle == BPFPROF_GPU_OTHER ||
-	    !gpu_graphs_find(tally->graphs, key->pid, key->start_ns, key->handle, ret))
+	    !gpu_graphs_find(table->graphs, key->pid, key->start_ns, key->handle, ret))
 		return false;
 	for (i = 0; i < ret->nr; i++) /* of another graph in it only that is told */
 		if (gpu_function(ret->nodes[i].function)->wire.kind == GPU_KIND_GRAPH)
@@ -297,47 +297,47 @@ bool call_table_graph_of(const struct call_table *tally, const struct bpfprof_gp
 	return true;
 }
 
-size_t call_table_nr_nodes(const struct call_table *tally)
+size_t call_table_nr_nodes(const struct call_table *table)
 {
-	return gpu_graphs_nr_nodes(tally->graphs);
+	return gpu_graphs_nr_nodes(table->graphs);
 }
 
-bool call_table_exit(struct call_table *tally, const struct bpfprof_task_id *task)
+bool call_table_exit(struct call_table *table, const struct bpfprof_task_id *task)
 {
-	struct process_entry *process = call_table_process_find(tally, task->pid, task->start_ns);
+	struct process_entry *process = call_table_process_find(table, task->pid, task->start_ns);
 
 	if (!process)
 		return false;
-	tally->processes[process->index].ended = true;
-	call_table_memory_forget(tally, process);
+	table->processes[process->index].ended = true;
+	call_table_memory_forget(table, process);
 	return true;
 }
 
-bool call_table_is_described(const struct call_table *tally, uint32_t pid, uint64_t start_ns)
+bool call_table_is_described(const struct call_table *table, uint32_t pid, uint64_t start_ns)
 {
-	const struct process_entry *process = call_table_process_find(tally, pid, start_ns);
+	const struct process_entry *process = call_table_process_find(table, pid, start_ns);
 
-	return process && tally->processes[process->index].name;
+	return process && table->processes[process->index].name;
 }
 
-void call_table_describe(struct call_table *tally, const struct aggregate_input *input)
+void call_table_describe(struct call_table *table, const struct aggregate_input *input)
 {
-	struct process_entry *process = call_table_process_get(tally, input->sample->task.pid,
+	struct process_entry *process = call_table_process_get(table, input->sample->task.pid,
 							       input->sample->task.start_ns);
 
 	if (process)
-		process_describe(tally, process, input);
+		process_describe(table, process, input);
 }
 
-void call_table_process(struct call_table *tally, uint32_t pid, uint64_t start_ns)
+void call_table_process(struct call_table *table, uint32_t pid, uint64_t start_ns)
 {
-	call_table_process_get(tally, pid, start_ns);
+	call_table_process_get(table, pid, start_ns);
 }
 
-void call_table_device_idle(struct call_table *tally, uint32_t pid, uint64_t start_ns, uint64_t ns,
+void call_table_device_idle(struct call_table *table, uint32_t pid, uint64_t start_ns, uint64_t ns,
 			    uint64_t idle_ns)
 {
-	struct process_entry *process = call_table_process_find(tally, pid, start_ns);
+	struct process_entry *process = call_table_process_find(table, pid, start_ns);
 
 	if (!process)
 		return;
@@ -345,52 +345,52 @@ void call_table_device_idle(struct call_table *tally, uint32_t pid, uint64_t sta
 	process->idle_ns = idle_ns;
 }
 
-void call_table_gap(struct call_table *tally, const struct aggregate_input *input, uint64_t ns,
+void call_table_gap(struct call_table *table, const struct aggregate_input *input, uint64_t ns,
 		    bool asleep)
 {
 	const struct bpfprof_sample *sample = input->sample;
 	struct process_entry *process =
-		call_table_process_get(tally, sample->task.pid, sample->task.start_ns);
-	const uint64_t leaf = asleep ? aggregate_label(tally->aggregate, ASLEEP_LABEL) : 0;
+		call_table_process_get(table, sample->task.pid, sample->task.start_ns);
+	const uint64_t leaf = asleep ? aggregate_label(table->aggregate, ASLEEP_LABEL) : 0;
 	struct aggregate_call_at at;
 
-	if (!process || (!process->gaps && gpu_gaps_new(&process->gaps, &tally->gaps_room)))
+	if (!process || (!process->gaps && gpu_gaps_new(&process->gaps, &table->gaps_room)))
 		return;
-	if (aggregate_add_call(tally->aggregate, input, &leaf, asleep, &at))
-		tally->gaps_room.lost++;
+	if (aggregate_add_call(table->aggregate, input, &leaf, asleep, &at))
+		table->gaps_room.lost++;
 	else
 		gpu_gaps_seen(process->gaps, &at, sample->gap_ns, ns, asleep);
 }
 
-void call_table_device_idle_forget(struct call_table *tally, uint32_t pid, uint64_t start_ns,
+void call_table_device_idle_forget(struct call_table *table, uint32_t pid, uint64_t start_ns,
 				   uint64_t ns)
 {
-	struct process_entry *process = call_table_process_find(tally, pid, start_ns);
+	struct process_entry *process = call_table_process_find(table, pid, start_ns);
 
 	if (process)
 		process->device_idle_ns = process->device_idle_reported_ns = ns;
 }
 
-void call_table_complete(struct call_table *tally, const struct bpfprof_gpu_key *key, uint64_t ns)
+void call_table_complete(struct call_table *table, const struct bpfprof_gpu_key *key, uint64_t ns)
 {
 	/* As a rule a stack has come of it, and it is there. */
-	struct key_entry *of = hash_table_find(&tally->keys, key);
+	struct key_entry *of = hash_table_find(&table->keys, key);
 
-	if (!of && tally->keys.nr < tally->stacks.max)
-		of = hash_table_add(&tally->keys, key);
+	if (!of && table->keys.nr < table->stacks.max)
+		of = hash_table_add(&table->keys, key);
 	if (!of) {
-		tally->completed_lost++;
+		table->completed_lost++;
 		return;
 	}
 	of->completed++;
 	of->complete_ns = capped_add(of->complete_ns, ns);
 }
 
-bool call_table_launch_stack(const struct call_table *tally, const struct bpfprof_gpu_key *key,
+bool call_table_launch_stack(const struct call_table *table, const struct bpfprof_gpu_key *key,
 			     uint32_t *ret_stack)
 {
 	const struct stack_entry *stack, *most;
-	const struct key_entry *of = hash_table_find(&tally->keys, key);
+	const struct key_entry *of = hash_table_find(&table->keys, key);
 
 	if (!of || !of->stacks)
 		return false;
@@ -402,10 +402,10 @@ bool call_table_launch_stack(const struct call_table *tally, const struct bpfpro
 	return true;
 }
 
-bool call_table_open_stack(const struct call_table *tally, uint32_t tid, uint64_t begin_ns,
+bool call_table_open_stack(const struct call_table *table, uint32_t tid, uint64_t begin_ns,
 			   uint32_t *ret_stack)
 {
-	const struct open_call *open = open_find(tally, tid, begin_ns);
+	const struct open_call *open = open_find(table, tid, begin_ns);
 
 	if (!open || !open->stack)
 		return false;
@@ -413,139 +413,139 @@ bool call_table_open_stack(const struct call_table *tally, uint32_t tid, uint64_
 	return true;
 }
 
-const struct call_table_process *call_table_processes(const struct call_table *tally,
+const struct call_table_process *call_table_processes(const struct call_table *table,
 						      size_t *ret_nr)
 {
-	*ret_nr = tally->nr_processes;
-	return tally->processes;
+	*ret_nr = table->nr_processes;
+	return table->processes;
 }
 
 /* A place for what no stack came of, under a label. */
-int call_table_nowhere(struct call_table *tally, const struct bpfprof_gpu_key *key,
+int call_table_nowhere(struct call_table *table, const struct bpfprof_gpu_key *key,
 		       const char *label, struct aggregate_call_at *ret)
 {
 	const struct process_entry *process =
-		call_table_process_find(tally, key->pid, key->start_ns);
-	const char *name = process ? tally->processes[process->index].name : NULL;
+		call_table_process_find(table, key->pid, key->start_ns);
+	const char *name = process ? table->processes[process->index].name : NULL;
 	struct bpfprof_sample sample = {
 		.task = { .pid = key->pid, .tid = key->pid, .start_ns = key->start_ns }
 	};
 	struct aggregate_input input = { .sample = &sample, .stop = BPFPROF_STOP_INVALID };
-	uint64_t leaf = aggregate_label(tally->aggregate, label);
+	uint64_t leaf = aggregate_label(table->aggregate, label);
 
 	if (process)
-		input.own_pid = tally->processes[process->index].pid;
+		input.own_pid = table->processes[process->index].pid;
 	if (name)
 		memcpy(sample.leader_comm, name, strnlen(name, sizeof(sample.leader_comm) - 1));
-	return aggregate_add_call(tally->aggregate, &input, &leaf, 1, ret);
+	return aggregate_add_call(table->aggregate, &input, &leaf, 1, ret);
 }
 
 /* The same of calls. */
-int call_table_no_stack(struct call_table *tally, const struct bpfprof_gpu_key *key,
+int call_table_no_stack(struct call_table *table, const struct bpfprof_gpu_key *key,
 			struct aggregate_call_at *ret)
 {
 	const char *shown = gpu_function(key->function)->shown;
 
-	return call_table_nowhere(tally, key, shown ? shown : "", ret);
+	return call_table_nowhere(table, key, shown ? shown : "", ret);
 }
 
-uint64_t call_table_nr_stacks(const struct call_table *tally)
+uint64_t call_table_nr_stacks(const struct call_table *table)
 {
-	return tally->nr_stacks;
+	return table->nr_stacks;
 }
 
-void call_table_lost(const struct call_table *tally, struct stats_reasons *dst)
+void call_table_lost(const struct call_table *table, struct stats_reasons *dst)
 {
-	stats_add(dst, "kernel_names_no_room", tally->names_lost);
-	stats_add(dst, "allocations_no_room", tally->live_lost);
-	stats_add(dst, "mappings_no_room", tally->mappings_lost);
-	stats_add(dst, "stacks_no_room", tally->stacks_lost);
-	stats_add(dst, "processes_no_room", tally->processes_lost);
-	stats_add(dst, "calls_no_place", tally->calls_lost);
-	stats_add(dst, "completions_no_room", tally->completed_lost);
-	stats_add(dst, "stacks_of_gaps_no_room", tally->gaps_room.lost);
-	gpu_graphs_lost(tally->graphs, dst);
-	handle_generations_lost(tally->reuse, dst);
+	stats_add(dst, "kernel_names_no_room", table->names_lost);
+	stats_add(dst, "allocations_no_room", table->live_lost);
+	stats_add(dst, "mappings_no_room", table->mappings_lost);
+	stats_add(dst, "stacks_no_room", table->stacks_lost);
+	stats_add(dst, "processes_no_room", table->processes_lost);
+	stats_add(dst, "calls_no_place", table->calls_lost);
+	stats_add(dst, "completions_no_room", table->completed_lost);
+	stats_add(dst, "stacks_of_gaps_no_room", table->gaps_room.lost);
+	gpu_graphs_lost(table->graphs, dst);
+	handle_generations_lost(table->generations, dst);
 }
 
 int call_table_new(struct call_table **ret, struct aggregate *aggregate)
 {
-	struct call_table *tally = calloc(1, sizeof(*tally));
+	struct call_table *table = calloc(1, sizeof(*table));
 
-	if (!tally)
+	if (!table)
 		return -ENOMEM;
-	tally->aggregate = aggregate;
-	tally->share = 1;
-	tally->gaps_room.max = CALL_TABLE_MAX_GAP_STACKS;
-	hash_table_init(&tally->by_process, CALL_TABLE_MAX_PROCESSES, struct process_entry, key);
-	hash_table_init(&tally->open, MAX_OPEN, struct open_entry, tid);
-	hash_table_init(&tally->names, CALL_TABLE_MAX_NAMES, struct name_entry, key);
-	hash_table_init(&tally->keys, 2 * CALL_TABLE_MAX_STACKS, struct key_entry, key);
-	hash_table_init(&tally->stacks, CALL_TABLE_MAX_STACKS, struct stack_entry, key);
-	hash_table_init(&tally->live, CALL_TABLE_MAX_LIVE, struct live_entry, key);
-	if (gpu_graphs_new(&tally->graphs) || handle_generations_new(&tally->reuse)) {
-		call_table_free(tally);
+	table->aggregate = aggregate;
+	table->share = 1;
+	table->gaps_room.max = CALL_TABLE_MAX_GAP_STACKS;
+	hash_table_init(&table->by_process, CALL_TABLE_MAX_PROCESSES, struct process_entry, key);
+	hash_table_init(&table->open, MAX_OPEN, struct open_entry, tid);
+	hash_table_init(&table->names, CALL_TABLE_MAX_NAMES, struct name_entry, key);
+	hash_table_init(&table->keys, 2 * CALL_TABLE_MAX_STACKS, struct key_entry, key);
+	hash_table_init(&table->stacks, CALL_TABLE_MAX_STACKS, struct stack_entry, key);
+	hash_table_init(&table->live, CALL_TABLE_MAX_LIVE, struct live_entry, key);
+	if (gpu_graphs_new(&table->graphs) || handle_generations_new(&table->generations)) {
+		call_table_free(table);
 		return -ENOMEM;
 	}
-	*ret = tally;
+	*ret = table;
 	return 0;
 }
 
-void call_table_bound(struct call_table *tally, unsigned int share)
+void call_table_bound(struct call_table *table, unsigned int share)
 {
-	tally->share = share;
-	tally->names.max = CALL_TABLE_MAX_NAMES / share;
-	tally->stacks.max = CALL_TABLE_MAX_STACKS / share;
-	tally->keys.max =
-		2 * tally->stacks.max; /* those of stacks, and those that stacks will follow */
-	tally->gaps_room.max = CALL_TABLE_MAX_GAP_STACKS / share;
-	gpu_graphs_bound(tally->graphs, share);
-	handle_generations_bound(tally->reuse, share);
+	table->share = share;
+	table->names.max = CALL_TABLE_MAX_NAMES / share;
+	table->stacks.max = CALL_TABLE_MAX_STACKS / share;
+	table->keys.max =
+		2 * table->stacks.max; /* those of stacks, and those that stacks will follow */
+	table->gaps_room.max = CALL_TABLE_MAX_GAP_STACKS / share;
+	gpu_graphs_bound(table->graphs, share);
+	handle_generations_bound(table->generations, share);
 }
 
-void call_table_pids_are_own(struct call_table *tally)
+void call_table_pids_are_own(struct call_table *table)
 {
-	tally->pids_are_own = true;
+	table->pids_are_own = true;
 }
 
-bool call_table_has_ended(const struct call_table *tally, uint32_t pid, uint64_t start_ns)
+bool call_table_has_ended(const struct call_table *table, uint32_t pid, uint64_t start_ns)
 {
-	const struct process_entry *process = call_table_process_find(tally, pid, start_ns);
+	const struct process_entry *process = call_table_process_find(table, pid, start_ns);
 
-	return process && tally->processes[process->index].ended;
+	return process && table->processes[process->index].ended;
 }
 
-void call_table_undescribe(struct call_table *tally)
+void call_table_undescribe(struct call_table *table)
 {
 	size_t i;
 
-	for (i = 0; i < tally->nr_processes; i++) {
-		free(tally->processes[i].name);
-		tally->processes[i].name = NULL;
+	for (i = 0; i < table->nr_processes; i++) {
+		free(table->processes[i].name);
+		table->processes[i].name = NULL;
 	}
 }
 
-void call_table_free(struct call_table *tally)
+void call_table_free(struct call_table *table)
 {
 	struct process_entry *process;
 	struct name_entry *name;
 	size_t i;
 
-	if (!tally)
+	if (!table)
 		return;
-	gpu_graphs_free(tally->graphs); /* it points to shares of processes */
-	handle_generations_free(tally->reuse);
-	hash_table_each(&tally->by_process, process)
-		call_table_process_free(tally, process);
-	hash_table_each(&tally->names, name)
+	gpu_graphs_free(table->graphs); /* it points to shares of processes */
+	handle_generations_free(table->generations);
+	hash_table_each(&table->by_process, process)
+		call_table_process_free(table, process);
+	hash_table_each(&table->names, name)
 		free(name->name);
-	hash_table_clear(&tally->names);
-	hash_table_clear(&tally->live);
-	hash_table_clear(&tally->open);
-	hash_table_clear(&tally->stacks);
-	hash_table_clear(&tally->keys);
-	for (i = 0; i < tally->nr_processes; i++)
-		call_table_process_clear(&tally->processes[i]);
-	free(tally->processes);
-	free(tally);
+	hash_table_clear(&table->names);
+	hash_table_clear(&table->live);
+	hash_table_clear(&table->open);
+	hash_table_clear(&table->stacks);
+	hash_table_clear(&table->keys);
+	for (i = 0; i < table->nr_processes; i++)
+		call_table_process_clear(&table->processes[i]);
+	free(table->processes);
+	free(table);
 }

@@ -49,7 +49,7 @@ static void values_fill(const struct gpu_function *function, bool captured, uint
 }
 
 /* What there is no room for is counted as lost; the others are told all the same. */
-static void sample_add(struct call_table *tally, const struct aggregate_call_at *from,
+static void sample_add(struct call_table *table, const struct aggregate_call_at *from,
 		       bool captured, const char *kernel, uint32_t call,
 		       const uint64_t values[PROFILE_NR_CALL_VALUES])
 {
@@ -61,24 +61,24 @@ static void sample_add(struct call_table *tally, const struct aggregate_call_at 
 	if (i == PROFILE_NR_CALL_VALUES)
 		return;
 	if (captured)
-		at.stack = aggregate_stack_with(tally->aggregate, at.stack,
-						aggregate_label(tally->aggregate, CAPTURED_LABEL));
+		at.stack = aggregate_stack_with(table->aggregate, at.stack,
+						aggregate_label(table->aggregate, CAPTURED_LABEL));
 	if (kernel)
-		at.stack = aggregate_stack_with(tally->aggregate, at.stack,
-						aggregate_label(tally->aggregate, kernel));
-	if (aggregate_call_sample(tally->aggregate, &at, call, values) == -EINVAL)
-		tally->calls_lost += values[PROFILE_CALLS]; /* the aggregate counts no others */
+		at.stack = aggregate_stack_with(table->aggregate, at.stack,
+						aggregate_label(table->aggregate, kernel));
+	if (aggregate_call_sample(table->aggregate, &at, call, values) == -EINVAL)
+		table->calls_lost += values[PROFILE_CALLS]; /* the aggregate counts no others */
 }
 
 /* "graph of 412 kernels"; NULL: what is in it is not known. */
-static const char *graph_text(const struct call_table *tally, const struct bpfprof_gpu_key *key,
+static const char *graph_text(const struct call_table *table, const struct bpfprof_gpu_key *key,
 			      char room[GRAPH_TEXT_BYTES])
 {
 	uint64_t nr = 0;
 	struct gpu_graph graph;
 	size_t i;
 
-	if (!call_table_graph_of(tally, key, &graph) || (!graph.complete && !graph.nr))
+	if (!call_table_graph_of(table, key, &graph) || (!graph.complete && !graph.nr))
 		return NULL;
 	for (i = 0; i < graph.nr; i++)
 		if (BPFPROF_GPU_IS_LAUNCH(gpu_function(graph.nodes[i].function)->wire.kind))
@@ -98,11 +98,11 @@ static void seen_before(struct key_entry *of)
 }
 
 /* Time before launches from there in which nobody was seen. */
-static void unseen_add(struct call_table *tally, const struct stack_entry *stack,
+static void unseen_add(struct call_table *table, const struct stack_entry *stack,
 		       const char *kernel, uint32_t call)
 {
 	const struct bpfprof_gpu_key *key = &stack->key.of->key;
-	struct process_entry *process = call_table_process_find(tally, key->pid, key->start_ns);
+	struct process_entry *process = call_table_process_find(table, key->pid, key->start_ns);
 	uint64_t values[PROFILE_NR_CALL_VALUES] = { [PROFILE_DEVICE_IDLE_NS] =
 							    stack->device_idle_ns };
 	struct aggregate_call_at at = stack->at;
@@ -113,22 +113,22 @@ static void unseen_add(struct call_table *tally, const struct stack_entry *stack
 	if (!values[PROFILE_DEVICE_IDLE_NS])
 		return;
 	if (kernel)
-		at.stack = aggregate_stack_with(tally->aggregate, at.stack,
-						aggregate_label(tally->aggregate, kernel));
-	sample_add(tally, &at, false, UNSEEN_LABEL, call, values);
+		at.stack = aggregate_stack_with(table->aggregate, at.stack,
+						aggregate_label(table->aggregate, kernel));
+	sample_add(table, &at, false, UNSEEN_LABEL, call, values);
 }
 
-static void key_finish(struct call_table *tally, const struct call_table_count *counted,
+static void key_finish(struct call_table *table, const struct call_table_count *counted,
 		       const struct aggregate_call_labels *labels)
 {
 	const struct gpu_function *function = gpu_function(counted->key.function);
-	uint32_t call = aggregate_call(tally->aggregate, labels);
+	uint32_t call = aggregate_call(table->aggregate, labels);
 	uint64_t calls = counted->count.calls, bytes = counted->count.bytes, ns = counted->count.ns;
 	bool captured = counted->key.flags & BPFPROF_KEY_CAPTURED;
 	uint64_t completed = 0, complete_ns = 0;
 	const struct stack_entry *stack;
 	struct aggregate_call_at at;
-	struct key_entry *of = hash_table_find(&tally->keys, &counted->key);
+	struct key_entry *of = hash_table_find(&table->keys, &counted->key);
 	struct call_table_sums left;
 
 	left = call_table_sums(of ? of->stacks : NULL);
@@ -156,8 +156,8 @@ static void key_finish(struct call_table *tally, const struct call_table_count *
 		values[memory_values[function->space].inuse] = stack->live_bytes;
 		values[PROFILE_COMPLETED] = share_take(&completed, &seen_completed, stack->seen);
 		values[PROFILE_COMPLETE_NS] = share_take(&complete_ns, &seen_complete, stack->seen);
-		sample_add(tally, &stack->at, captured, labels->kernel, call, values);
-		unseen_add(tally, stack, labels->kernel, call);
+		sample_add(table, &stack->at, captured, labels->kernel, call, values);
+		unseen_add(table, stack, labels->kernel, call);
 	}
 	if (calls || bytes || ns || completed) {
 		uint64_t values[PROFILE_NR_CALL_VALUES] = { 0 };
@@ -165,10 +165,10 @@ static void key_finish(struct call_table *tally, const struct call_table_count *
 		values_fill(function, captured, calls, bytes, ns, values);
 		values[PROFILE_COMPLETED] = completed;
 		values[PROFILE_COMPLETE_NS] = complete_ns;
-		if (!call_table_no_stack(tally, &counted->key, &at))
-			sample_add(tally, &at, captured, labels->kernel, call, values);
+		if (!call_table_no_stack(table, &counted->key, &at))
+			sample_add(table, &at, captured, labels->kernel, call, values);
 		else
-			tally->calls_lost += calls;
+			table->calls_lost += calls;
 	}
 }
 
@@ -181,7 +181,7 @@ uint64_t call_table_device_idle_rest(const struct process_entry *process)
 }
 
 struct gap_finish {
-	struct call_table *tally;
+	struct call_table *table;
 	uint32_t call;
 };
 
@@ -190,26 +190,26 @@ static void gap_add(void *arg, const struct aggregate_call_at *at, uint64_t ns)
 	const uint64_t values[PROFILE_NR_CALL_VALUES] = { [PROFILE_DEVICE_IDLE_NS] = ns };
 	const struct gap_finish *finish = arg;
 
-	sample_add(finish->tally, at, false, NULL, finish->call, values);
+	sample_add(finish->table, at, false, NULL, finish->call, values);
 }
 
 /* What threads were seen to do in gaps. The rest is left for the launches that ended them. */
-static void gaps_finish(struct call_table *tally, struct process_entry *process)
+static void gaps_finish(struct call_table *table, struct process_entry *process)
 {
 	const struct aggregate_call_labels labels = { .function = GAP_LABEL };
-	struct gap_finish finish = { .tally = tally };
+	struct gap_finish finish = { .table = table };
 	uint64_t ns = capped_add(process->short_ns, call_table_device_idle_rest(process));
 
 	process->short_all_ns = process->short_left_ns = ns;
 	if (!process->gaps)
 		return;
 	process->short_left_ns -= gpu_gaps_share(process->gaps, ns, process->idle_ns);
-	finish.call = aggregate_call(tally->aggregate, &labels);
+	finish.call = aggregate_call(table->aggregate, &labels);
 	gpu_gaps_each(process->gaps, gap_add, &finish);
 }
 
 /* Time before launches that no stack came of. */
-static void device_idle_finish(struct call_table *tally, struct process_entry *process)
+static void device_idle_finish(struct call_table *table, struct process_entry *process)
 {
 	const struct bpfprof_gpu_key key = { .start_ns = process->key.start_ns,
 					     .pid = process->key.pid };
@@ -220,12 +220,12 @@ static void device_idle_finish(struct call_table *tally, struct process_entry *p
 	values[PROFILE_DEVICE_IDLE_NS] = share_take(&process->short_left_ns, &process->short_all_ns,
 						    call_table_device_idle_rest(process));
 	if (values[PROFILE_DEVICE_IDLE_NS] &&
-	    !call_table_nowhere(tally, &key, DEVICE_IDLE_LABEL, &at))
-		sample_add(tally, &at, false, NULL, aggregate_call(tally->aggregate, &labels),
+	    !call_table_nowhere(table, &key, DEVICE_IDLE_LABEL, &at))
+		sample_add(table, &at, false, NULL, aggregate_call(table->aggregate, &labels),
 			   values);
 }
 
-int call_table_finish(struct call_table *tally, const struct call_table_count *counts, size_t nr,
+int call_table_finish(struct call_table *table, const struct call_table_count *counts, size_t nr,
 		      void (*comm_text)(void *arg, const struct bpfprof_gpu_key *key, char comm[24],
 					char rank[16]),
 		      void *arg)
@@ -235,8 +235,8 @@ int call_table_finish(struct call_table *tally, const struct call_table_count *c
 	struct process_entry *process;
 	size_t i;
 
-	hash_table_each(&tally->by_process, process)
-		gaps_finish(tally, process);
+	hash_table_each(&table->by_process, process)
+		gaps_finish(table, process);
 	for (i = 0; i < nr; i++) {
 		const struct bpfprof_gpu_key *key = &counts[i].key;
 		const struct gpu_function *function = gpu_function(key->function);
@@ -247,9 +247,9 @@ int call_table_finish(struct call_table *tally, const struct call_table_count *c
 			labels.stream = key->stream == BPFPROF_GPU_OTHER ? "[other]" : stream;
 		}
 		if (BPFPROF_GPU_IS_LAUNCH(function->wire.kind))
-			labels.kernel = call_table_kernel_text(tally, key, kernel);
+			labels.kernel = call_table_kernel_text(table, key, kernel);
 		else if (function->wire.kind == GPU_KIND_GRAPH)
-			labels.kernel = graph_text(tally, key, graph);
+			labels.kernel = graph_text(table, key, graph);
 		if (function->wire.kind == GPU_KIND_COLLECTIVE) {
 			comm[0] = rank[0] = 0;
 			comm_text(arg, key, comm, rank);
@@ -257,14 +257,14 @@ int call_table_finish(struct call_table *tally, const struct call_table_count *c
 			labels.rank = rank;
 			labels.op = function->shown;
 		}
-		key_finish(tally, &counts[i], &labels);
+		key_finish(table, &counts[i], &labels);
 	}
-	hash_table_each(&tally->by_process, process)
-		device_idle_finish(tally, process);
+	hash_table_each(&table->by_process, process)
+		device_idle_finish(table, process);
 	return 0;
 }
 
-uint64_t call_table_nr_unknown(const struct call_table *tally,
+uint64_t call_table_nr_unknown(const struct call_table *table,
 			       const struct call_table_count *counts, size_t nr)
 {
 	const struct bpfprof_gpu_key *key;
@@ -274,7 +274,7 @@ uint64_t call_table_nr_unknown(const struct call_table *tally,
 	for (i = 0; i < nr; i++) {
 		key = &counts[i].key;
 		if (BPFPROF_GPU_IS_LAUNCH(gpu_function(key->function)->wire.kind) &&
-		    !call_table_kernel(tally, key))
+		    !call_table_kernel(table, key))
 			unknown += counts[i].count.calls;
 	}
 	return unknown;

@@ -9,35 +9,34 @@
 
 _Static_assert(MAX_ALLOCATION_BYTES <= UINT64_MAX / CALL_TABLE_MAX_LIVE, "sums do not overflow");
 
-static struct call_table_memory *memory_of(struct call_table *tally, struct process_entry *entry,
+static struct call_table_memory *memory_of(struct call_table *table, struct process_entry *entry,
 					   uint32_t space)
 {
-	return &tally->processes[entry->index].memory[space];
+	return &table->processes[entry->index].memory[space];
 }
 
-void call_table_mappings_forget(struct call_table *tally, struct process_entry *process)
+void call_table_mappings_forget(struct call_table *table, struct process_entry *process)
 {
-	tally->nr_mappings -= process->mappings.nr;
+	table->nr_mappings -= process->mappings.nr;
 	gpu_mappings_fini(&process->mappings);
 }
 
-static void live_remove(struct call_table *tally, struct live_entry *live)
+static void live_remove(struct call_table *table, struct live_entry *live)
 {
 	struct process_entry *process =
-		call_table_process_find(tally, live->key.pid, live->key.start_ns);
+		call_table_process_find(table, live->key.pid, live->key.start_ns);
 
 	if (process) {
-		memory_of(tally, process, live->key.space)->live_bytes -= live->bytes;
+		memory_of(table, process, live->key.space)->live_bytes -= live->bytes;
 		process->nr_live--;
 	}
 	if (live->stack)
 		live->stack->live_bytes -= live->bytes;
-	hash_table_remove(&tally->live, live);
+	hash_table_remove(&table->live, live);
 }
 
 /* What a call allocates or frees, refers to or maps. */
-static struct handle_key live_key(const struct call_table *tally,
-				  const struct bpfprof_gpu_call *call, uint64_t value)
+static struct handle_key live_key(const struct bpfprof_gpu_call *call, uint64_t value)
 {
 	return (struct handle_key){ .start_ns = call->key.start_ns,
 				    .value = value,
@@ -45,57 +44,57 @@ static struct handle_key live_key(const struct call_table *tally,
 				    .space = gpu_function(call->key.function)->space };
 }
 
-static struct live_entry *live_find(const struct call_table *tally, const struct handle_key *key)
+static struct live_entry *live_find(const struct call_table *table, const struct handle_key *key)
 {
-	return hash_table_find(&tally->live, key);
+	return hash_table_find(&table->live, key);
 }
 
 /* Tensors are far more than what the driver hands out, which must have room beside them. */
-static bool live_has_room(const struct call_table *tally, const struct process_entry *process,
+static bool live_has_room(const struct call_table *table, const struct process_entry *process,
 			  uint32_t space)
 {
-	uint32_t of_process = CALL_TABLE_MAX_PROCESS_LIVE / tally->share;
-	uint32_t all = CALL_TABLE_MAX_LIVE / tally->share;
+	uint32_t of_process = CALL_TABLE_MAX_PROCESS_LIVE / table->share;
+	uint32_t all = CALL_TABLE_MAX_LIVE / table->share;
 
 	if (space == GPU_SPACE_TENSOR) {
 		of_process -= of_process / TENSOR_REST;
 		all -= all / TENSOR_REST;
 	}
-	return process->nr_live < of_process && tally->live.nr < all;
+	return process->nr_live < of_process && table->live.nr < all;
 }
 
 /* With one reference, and no bytes yet. NULL if there is no room, which is counted. */
-static struct live_entry *live_add(struct call_table *tally, struct process_entry *process,
+static struct live_entry *live_add(struct call_table *table, struct process_entry *process,
 				   const struct handle_key *key)
 {
-	struct live_entry *live = live_has_room(tally, process, key->space)
-					  ? hash_table_add(&tally->live, key)
+	struct live_entry *live = live_has_room(table, process, key->space)
+					  ? hash_table_add(&table->live, key)
 					  : NULL;
 
 	if (!live) {
-		tally->live_lost++;
+		table->live_lost++;
 		return NULL;
 	}
-	live->serial = ++tally->nr_serials;
+	live->serial = ++table->nr_serials;
 	live->refs = 1;
 	process->nr_live++;
 	return live;
 }
 
-static void on_alloc(struct call_table *tally, struct process_entry *process,
+static void on_alloc(struct call_table *table, struct process_entry *process,
 		     const struct bpfprof_gpu_call *call, struct stack_entry *stack)
 {
-	struct handle_key key = live_key(tally, call, call->va);
-	struct call_table_memory *memory = memory_of(tally, process, key.space);
-	struct live_entry *live = live_find(tally, &key);
+	struct handle_key key = live_key(call, call->va);
+	struct call_table_memory *memory = memory_of(table, process, key.space);
+	struct live_entry *live = live_find(table, &key);
 	uint64_t bytes = call->bytes < MAX_ALLOCATION_BYTES ? call->bytes : MAX_ALLOCATION_BYTES;
 
 	if (call->result)
 		return;
 	if (live) /* its free was not seen */
-		live_remove(tally, live);
+		live_remove(table, live);
 	memory->allocations++;
-	live = live_add(tally, process, &key);
+	live = live_add(table, process, &key);
 	if (!live)
 		return;
 	live->bytes = bytes;
@@ -108,13 +107,13 @@ static void on_alloc(struct call_table *tally, struct process_entry *process,
 }
 
 /* A reference or a mapping of it is no more. Is it freed by that, and was it allocated here? */
-static bool live_drop(struct call_table *tally, struct live_entry *live)
+static bool live_drop(struct call_table *table, struct live_entry *live)
 {
 	bool freed = !live->borrowed;
 
 	if (live->refs || live->nr_mapped)
 		return false;
-	live_remove(tally, live);
+	live_remove(table, live);
 	return freed;
 }
 
@@ -124,21 +123,21 @@ static bool is_uncounted(const struct bpfprof_gpu_call *call)
 	return call->flags & (BPFPROF_CALL_NESTED | BPFPROF_CALL_OUTSIDE);
 }
 
-static void on_free(struct call_table *tally, struct process_entry *process,
+static void on_free(struct call_table *table, struct process_entry *process,
 		    const struct bpfprof_gpu_call *call)
 {
-	struct handle_key key = live_key(tally, call, call->va);
-	struct call_table_memory *memory = memory_of(tally, process, key.space);
+	struct handle_key key = live_key(call, call->va);
+	struct call_table_memory *memory = memory_of(table, process, key.space);
 	struct live_entry *live;
 	bool known, freed = true;
 
 	if (!call->va) /* freeing nothing is allowed */
 		return;
-	live = live_find(tally, &key);
+	live = live_find(table, &key);
 	known = live && live->refs;
 	if (known) {
 		live->refs--;
-		freed = live_drop(tally, live);
+		freed = live_drop(table, live);
 	}
 	if (is_uncounted(call))
 		return;
@@ -150,23 +149,23 @@ static void on_free(struct call_table *tally, struct process_entry *process,
  * One more reference to memory by handle. That of others, or from before our time, is of no size
  * here, and giving that reference back frees nothing.
  */
-static void on_ref(struct call_table *tally, struct process_entry *process,
+static void on_ref(struct call_table *table, struct process_entry *process,
 		   const struct bpfprof_gpu_call *call)
 {
-	struct handle_key key = live_key(tally, call, call->va);
-	struct live_entry *live = live_find(tally, &key);
+	struct handle_key key = live_key(call, call->va);
+	struct live_entry *live = live_find(table, &key);
 
 	if (live) {
 		live->refs += live->refs < UINT32_MAX;
 		return;
 	}
-	live = live_add(tally, process, &key);
+	live = live_add(table, process, &key);
 	if (live)
 		live->borrowed = true;
 }
 
 /* Mappings of a process, one after the other, are no more. How many allocations are freed by that? */
-static uint64_t mappings_end(struct call_table *tally, struct process_entry *process,
+static uint64_t mappings_end(struct call_table *table, struct process_entry *process,
 			     const struct bpfprof_gpu_call *call, size_t first, size_t nr)
 {
 	const struct gpu_mapping *mapping;
@@ -177,15 +176,15 @@ static uint64_t mappings_end(struct call_table *tally, struct process_entry *pro
 
 	for (i = first; i < first + nr; i++) {
 		mapping = &process->mappings.all[i];
-		key = live_key(tally, call, mapping->handle);
-		live = live_find(tally, &key);
+		key = live_key(call, mapping->handle);
+		live = live_find(table, &key);
 		if (!live || live->serial != mapping->serial)
 			continue;
 		live->nr_mapped--;
-		freed += live_drop(tally, live);
+		freed += live_drop(table, live);
 	}
 	gpu_mappings_remove(&process->mappings, first, nr);
-	tally->nr_mappings -= nr;
+	table->nr_mappings -= nr;
 	return freed;
 }
 
@@ -194,7 +193,7 @@ static uint64_t mapping_end(const struct bpfprof_gpu_call *call)
 	return call->va + call->bytes < call->va ? UINT64_MAX : call->va + call->bytes;
 }
 
-static void on_unmap(struct call_table *tally, struct process_entry *process,
+static void on_unmap(struct call_table *table, struct process_entry *process,
 		     const struct bpfprof_gpu_call *call)
 {
 	const struct gpu_mappings *mappings = &process->mappings;
@@ -204,15 +203,15 @@ static void on_unmap(struct call_table *tally, struct process_entry *process,
 	/* The driver refuses to unmap a part of what was mapped. */
 	if (!nr || mappings->all[first].va < call->va || mappings->all[first + nr - 1].end > end)
 		return;
-	freed = mappings_end(tally, process, call, first, nr);
+	freed = mappings_end(table, process, call, first, nr);
 	if (!is_uncounted(call))
-		memory_of(tally, process, live_key(tally, call, 0).space)->frees += freed;
+		memory_of(table, process, live_key(call, 0).space)->frees += freed;
 }
 
-static void on_map(struct call_table *tally, struct process_entry *process,
+static void on_map(struct call_table *table, struct process_entry *process,
 		   const struct bpfprof_gpu_call *call)
 {
-	struct handle_key key = live_key(tally, call, call->key.handle);
+	struct handle_key key = live_key(call, call->key.handle);
 	struct gpu_mapping mapping = { .va = call->va,
 				       .end = mapping_end(call),
 				       .handle = key.value };
@@ -220,54 +219,54 @@ static void on_map(struct call_table *tally, struct process_entry *process,
 	struct live_entry *live;
 
 	if (nr) /* their end was not seen */
-		memory_of(tally, process, key.space)->frees +=
-			mappings_end(tally, process, call, first, nr);
-	live = live_find(tally, &key);
+		memory_of(table, process, key.space)->frees +=
+			mappings_end(table, process, call, first, nr);
+	live = live_find(table, &key);
 	if (!live || !call->bytes)
 		return;
 	mapping.serial = live->serial;
-	if (process->mappings.nr >= CALL_TABLE_MAX_PROCESS_LIVE / tally->share ||
-	    tally->nr_mappings >= CALL_TABLE_MAX_LIVE / tally->share ||
+	if (process->mappings.nr >= CALL_TABLE_MAX_PROCESS_LIVE / table->share ||
+	    table->nr_mappings >= CALL_TABLE_MAX_LIVE / table->share ||
 	    gpu_mappings_add(&process->mappings, &mapping)) {
-		tally->mappings_lost++;
+		table->mappings_lost++;
 		return;
 	}
-	tally->nr_mappings++;
+	table->nr_mappings++;
 	live->nr_mapped++;
 }
 
-void call_table_memory_call(struct call_table *tally, struct process_entry *process,
+void call_table_memory_call(struct call_table *table, struct process_entry *process,
 			    const struct bpfprof_gpu_call *call, struct stack_entry *stack)
 {
 	switch (gpu_function(call->key.function)->wire.kind) {
 	case GPU_KIND_ALLOC:
-		on_alloc(tally, process, call, stack);
+		on_alloc(table, process, call, stack);
 		break;
 	case GPU_KIND_FREE:
-		on_free(tally, process, call);
+		on_free(table, process, call);
 		break;
 	case GPU_KIND_MEMORY_REF:
-		on_ref(tally, process, call);
+		on_ref(table, process, call);
 		break;
 	case GPU_KIND_MEMORY_MAP:
-		on_map(tally, process, call);
+		on_map(table, process, call);
 		break;
 	case GPU_KIND_MEMORY_UNMAP:
-		on_unmap(tally, process, call);
+		on_unmap(table, process, call);
 		break;
 	}
 }
 
-void call_table_memory_forget(struct call_table *tally, struct process_entry *process)
+void call_table_memory_forget(struct call_table *table, struct process_entry *process)
 {
 	struct live_entry *live;
 
-	call_table_mappings_forget(tally, process);
+	call_table_mappings_forget(table, process);
 	if (!process->nr_live)
 		return;
-	hash_table_each(&tally->live, live) {
+	hash_table_each(&table->live, live) {
 		if (live->key.pid == process->key.pid &&
 		    live->key.start_ns == process->key.start_ns)
-			live_remove(tally, live);
+			live_remove(table, live);
 	}
 }

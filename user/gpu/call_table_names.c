@@ -23,48 +23,48 @@ static struct handle_key kernel_key(const struct bpfprof_gpu_key *key)
 				    .space = CALL_TABLE_GENERATION(key) };
 }
 
-static struct name_entry *name_find(const struct call_table *tally, const struct handle_key *key)
+static struct name_entry *name_find(const struct call_table *table, const struct handle_key *key)
 {
-	return hash_table_find(&tally->names, key);
+	return hash_table_find(&table->names, key);
 }
 
-static void name_set(struct call_table *tally, const struct handle_key *key, const char *name)
+static void name_set(struct call_table *table, const struct handle_key *key, const char *name)
 {
-	struct name_entry *entry = name_find(tally, key);
-	struct process_entry *process = call_table_process_get(tally, key->pid, key->start_ns);
+	struct name_entry *entry = name_find(table, key);
+	struct process_entry *process = call_table_process_get(table, key->pid, key->start_ns);
 	size_t len = strlen(name), old = entry ? strlen(entry->name) : 0;
 	char *copy;
 
 	if (!process || !key->value)
 		return;
-	if ((!entry && (process->nr_names >= CALL_TABLE_MAX_PROCESS_NAMES / tally->share ||
-			tally->names.nr >= tally->names.max)) ||
-	    process->name_bytes - old + len > CALL_TABLE_PROCESS_NAME_BYTES / tally->share ||
-	    tally->name_bytes - old + len > CALL_TABLE_NAME_BYTES / tally->share) {
-		tally->names_lost++;
+	if ((!entry && (process->nr_names >= CALL_TABLE_MAX_PROCESS_NAMES / table->share ||
+			table->names.nr >= table->names.max)) ||
+	    process->name_bytes - old + len > CALL_TABLE_PROCESS_NAME_BYTES / table->share ||
+	    table->name_bytes - old + len > CALL_TABLE_NAME_BYTES / table->share) {
+		table->names_lost++;
 		return;
 	}
 	copy = strdup(name);
 	if (copy && !entry) {
-		entry = hash_table_add(&tally->names, key);
+		entry = hash_table_add(&table->names, key);
 		process->nr_names += entry != NULL;
 	}
 	if (!copy || !entry) {
 		free(copy);
-		tally->names_lost++;
+		table->names_lost++;
 		return;
 	}
 	free(entry->name);
 	entry->name = copy;
 	process->name_bytes += len - old;
-	tally->name_bytes += len - old;
+	table->name_bytes += len - old;
 }
 
-void call_table_kernel_set(struct call_table *tally, const struct bpfprof_gpu_key *key,
+void call_table_kernel_set(struct call_table *table, const struct bpfprof_gpu_key *key,
 			   const char *name)
 {
 	const struct handle_key kernel = kernel_key(key);
-	const struct name_entry *entry = name_find(tally, &kernel);
+	const struct name_entry *entry = name_find(table, &kernel);
 	char text[DEMANGLE_MAX_OUTPUT];
 
 	if (!*name) /* or it would be shown as one that is called something */
@@ -72,7 +72,7 @@ void call_table_kernel_set(struct call_table *tally, const struct bpfprof_gpu_ke
 	if (entry && (entry->untold || !*entry->name))
 		return;
 	demangle(name, text);
-	name_set(tally, &kernel, text);
+	name_set(table, &kernel, text);
 }
 
 /* Of a name whose end was not read: no part of it is demangled, and its handle tells it apart. */
@@ -90,7 +90,7 @@ static void name_without_end(const char *name, uint64_t handle, char text[DEMANG
 }
 
 /* What a look-up says that a handle is called; NULL: that is not known; "": it is one of several. */
-static const char *name_reported(const struct call_table *tally, const struct bpfprof_gpu_name *e,
+static const char *name_reported(const struct call_table *table, const struct bpfprof_gpu_name *e,
 				 char text[DEMANGLE_MAX_OUTPUT])
 {
 	const struct handle_key key = { .start_ns = e->task.start_ns,
@@ -100,7 +100,7 @@ static const char *name_reported(const struct call_table *tally, const struct bp
 	const struct name_entry *other;
 
 	if (e->other) {
-		other = name_find(tally, &key);
+		other = name_find(table, &key);
 		return other ? other->name : NULL;
 	}
 	memcpy(mangled, e->name, sizeof(mangled));
@@ -115,50 +115,50 @@ static const char *name_reported(const struct call_table *tally, const struct bp
 }
 
 /* What was told of a handle was of a kernel that is no more. False: there is no room to tell it apart. */
-static bool generation_end(struct call_table *tally, const struct handle_key *key, uint64_t ts_ns)
+static bool generation_end(struct call_table *table, const struct handle_key *key, uint64_t ts_ns)
 {
-	uint32_t generation =
-		handle_generations_end(tally->reuse, key->pid, key->start_ns, key->value, ts_ns);
-	struct name_entry *entry = name_find(tally, key);
+	uint32_t generation = handle_generations_end(table->generations, key->pid, key->start_ns,
+						     key->value, ts_ns);
+	struct name_entry *entry = name_find(table, key);
 	struct handle_key ended = *key;
 
 	if (!generation)
 		return false;
 	ended.space = generation;
 	if (entry)
-		hash_table_rekey(&tally->names, entry, &ended);
-	gpu_graphs_generation_end(tally->graphs, key->pid, key->start_ns, key->value, generation);
+		hash_table_rekey(&table->names, entry, &ended);
+	gpu_graphs_generation_end(table->graphs, key->pid, key->start_ns, key->value, generation);
 	return true;
 }
 
-static void name_reused(struct call_table *tally, const struct handle_key *key, const char *name,
+static void name_reused(struct call_table *table, const struct handle_key *key, const char *name,
 			uint64_t ts_ns)
 {
 	struct name_entry *entry;
 
-	if (!generation_end(tally, key, ts_ns))
+	if (!generation_end(table, key, ts_ns))
 		name = "";
 	if (name)
-		name_set(tally, key, name);
-	entry = name_find(tally, key);
+		name_set(table, key, name);
+	entry = name_find(table, key);
 	if (entry)
 		entry->untold = true;
 }
 
-void call_table_name(struct call_table *tally, const struct bpfprof_gpu_name *e)
+void call_table_name(struct call_table *table, const struct bpfprof_gpu_name *e)
 {
 	const struct handle_key key = { .start_ns = e->task.start_ns,
 					.value = e->handle,
 					.pid = e->task.pid };
 	char text[DEMANGLE_MAX_OUTPUT];
-	const char *name = name_reported(tally, e, text);
-	const struct name_entry *before = name_find(tally, &key);
+	const char *name = name_reported(table, e, text);
+	const struct name_entry *before = name_find(table, &key);
 
 	/* One that only looks kernels up has elements of maps, too. */
-	if (!call_table_process_get(tally, key.pid, key.start_ns))
+	if (!call_table_process_get(table, key.pid, key.start_ns))
 		return;
 	if (e->flags & BPFPROF_NAME_REUSED) {
-		name_reused(tally, &key, name, e->rec.ts_ns);
+		name_reused(table, &key, name, e->rec.ts_ns);
 		return;
 	}
 	if (before && name && *name && strcmp(before->name, name)) {
@@ -168,22 +168,22 @@ void call_table_name(struct call_table *tally, const struct bpfprof_gpu_name *e)
 		name = "";
 	}
 	if (name)
-		name_set(tally, &key, name);
+		name_set(table, &key, name);
 }
 
 /* All that was counted of kernels before has been told; or it is not known of which launches are. */
-static void on_reported(struct call_table *tally, const struct handle_key *kernel, bool all)
+static void on_reported(struct call_table *table, const struct handle_key *kernel, bool all)
 {
-	struct name_entry *entry = name_find(tally, kernel);
+	struct name_entry *entry = name_find(table, kernel);
 
 	if (!all)
-		name_set(tally, kernel, "");
+		name_set(table, kernel, "");
 	else if (entry)
 		entry->untold = false;
 }
 
 /* So many calls with a key were of the kernel before, and so are all stacks that came. */
-void call_table_reused(struct call_table *tally, const struct bpfprof_gpu_call *call)
+void call_table_reused(struct call_table *table, const struct bpfprof_gpu_call *call)
 {
 	const struct handle_key kernel = kernel_key(&call->key);
 	struct bpfprof_gpu_key ended = call->key;
@@ -191,50 +191,51 @@ void call_table_reused(struct call_table *tally, const struct bpfprof_gpu_call *
 	struct key_entry *of;
 
 	if (!call->key.function) {
-		on_reported(tally, &kernel, call->bytes);
+		on_reported(table, &kernel, call->bytes);
 		return;
 	}
-	generation = handle_generations_key_end(tally->reuse, &call->key, call->bytes);
+	generation = handle_generations_key_end(table->generations, &call->key, call->bytes);
 	if (!generation) { /* nobody can say of what they were any more */
-		name_set(tally, &kernel, "");
+		name_set(table, &kernel, "");
 		return;
 	}
 	generation_set(&ended, generation);
-	of = hash_table_find(&tally->keys, &call->key);
-	if (of && !hash_table_find(&tally->keys, &ended))
-		hash_table_rekey(&tally->keys, of, &ended);
+	of = hash_table_find(&table->keys, &call->key);
+	if (of && !hash_table_find(&table->keys, &ended))
+		hash_table_rekey(&table->keys, of, &ended);
 }
 
-const char *call_table_kernel(const struct call_table *tally, const struct bpfprof_gpu_key *key)
+const char *call_table_kernel(const struct call_table *table, const struct bpfprof_gpu_key *key)
 {
 	const struct handle_key kernel = kernel_key(key);
-	const struct name_entry *entry = name_find(tally, &kernel);
+	const struct name_entry *entry = name_find(table, &kernel);
 
 	if (key->handle == BPFPROF_GPU_OTHER)
 		return "[other kernels]";
 	return entry && !entry->untold && *entry->name ? entry->name : NULL;
 }
 
-const char *call_table_kernel_text(const struct call_table *tally,
+const char *call_table_kernel_text(const struct call_table *table,
 				   const struct bpfprof_gpu_key *key,
 				   char room[CALL_TABLE_KERNEL_TEXT])
 {
-	const char *name = call_table_kernel(tally, key);
+	const char *name = call_table_kernel(table, key);
 
 	snprintf(room, CALL_TABLE_KERNEL_TEXT, "kernel@0x%" PRIx64, (uint64_t)key->handle);
 	return name ? name : room;
 }
 
-struct bpfprof_gpu_key call_table_kernel_at(const struct call_table *tally, uint32_t pid,
+struct bpfprof_gpu_key call_table_kernel_at(const struct call_table *table, uint32_t pid,
 					    uint64_t start_ns, uint64_t handle, uint64_t ts_ns)
 {
 	struct bpfprof_gpu_key key = { .start_ns = start_ns, .pid = pid, .handle = handle };
 
-	generation_set(&key, handle_generations_at(tally->reuse, pid, start_ns, handle, ts_ns));
+	generation_set(&key,
+		       handle_generations_at(table->generations, pid, start_ns, handle, ts_ns));
 	return key;
 }
 
-void call_table_split(const struct call_table *tally, struct call_table_count *count,
+void call_table_split(const struct call_table *table, struct call_table_count *count,
 		      uint64_t before, void (*add)(void *arg, const struct call_table_count *part),
 		      void *arg)
 {
@@ -243,7 +244,7 @@ void call_table_split(const struct call_table *tally, struct call_table_count *c
 	struct call_table_count part;
 	size_t nr, i;
 
-	ends = handle_generations_ends(tally->reuse, &count->key, &nr);
+	ends = handle_generations_ends(table->generations, &count->key, &nr);
 	for (i = 0; i < nr && before < calls; i++) {
 		if (ends[i].calls <= before)
 			continue;
@@ -256,22 +257,22 @@ void call_table_split(const struct call_table *tally, struct call_table_count *c
 	}
 }
 
-size_t call_table_nr_parts(const struct call_table *tally)
+size_t call_table_nr_parts(const struct call_table *table)
 {
-	return handle_generations_nr(tally->reuse);
+	return handle_generations_nr(table->generations);
 }
 
-void call_table_name_forget(struct call_table *tally, struct name_entry *name)
+void call_table_name_forget(struct call_table *table, struct name_entry *name)
 {
 	struct process_entry *process =
-		call_table_process_find(tally, name->key.pid, name->key.start_ns);
+		call_table_process_find(table, name->key.pid, name->key.start_ns);
 	size_t len = strlen(name->name);
 
 	if (process) {
 		process->nr_names--;
 		process->name_bytes -= len;
 	}
-	tally->name_bytes -= len;
+	table->name_bytes -= len;
 	free(name->name);
-	hash_table_remove(&tally->names, name);
+	hash_table_remove(&table->names, name);
 }

@@ -8,29 +8,29 @@
 #include "profile/aggregate_rollover.h"
 
 /* Or is not known. */
-static bool is_over(const struct call_table *tally, uint32_t pid, uint64_t start_ns)
+static bool is_over(const struct call_table *table, uint32_t pid, uint64_t start_ns)
 {
-	const struct process_entry *process = call_table_process_find(tally, pid, start_ns);
+	const struct process_entry *process = call_table_process_find(table, pid, start_ns);
 
-	return !process || tally->processes[process->index].ended;
+	return !process || table->processes[process->index].ended;
 }
 
 /* All that was launched of generations that have ended has been told. */
 static bool is_settled(const void *arg, uint32_t pid, uint64_t start_ns)
 {
-	const struct call_table *tally = arg;
+	const struct call_table *table = arg;
 
-	return is_over(tally, pid, start_ns) || call_table_is_described(tally, pid, start_ns);
+	return is_over(table, pid, start_ns) || call_table_is_described(table, pid, start_ns);
 }
 
 /* Puts what is wanted of one key into next; the others of it are not kept. */
-static void key_rollover(struct call_table *tally, struct key_entry *of,
+static void key_rollover(struct call_table *table, struct key_entry *of,
 			 const struct aggregate_view *from, struct aggregate *next,
 			 size_t max_bytes)
 {
 	bool ended = CALL_TABLE_GENERATION(&of->key)
-			     ? is_settled(tally, of->key.pid, of->key.start_ns)
-			     : is_over(tally, of->key.pid, of->key.start_ns);
+			     ? is_settled(table, of->key.pid, of->key.start_ns)
+			     : is_over(table, of->key.pid, of->key.start_ns);
 	bool any = call_table_sums(of->stacks).seen != 0;
 	struct aggregate_call_at at;
 	struct stack_entry *stack;
@@ -43,7 +43,7 @@ static void key_rollover(struct call_table *tally, struct key_entry *of,
 			continue;
 		if (aggregate_bytes(next) > max_bytes / 2 ||
 		    aggregate_rollover(next, from, &stack->at, &at)) {
-			tally->stacks_lost++;
+			table->stacks_lost++;
 			continue;
 		}
 		stack->kept = true;
@@ -54,7 +54,7 @@ static void key_rollover(struct call_table *tally, struct key_entry *of,
 }
 
 /* Forgets calls of processes that are over, and stacks that are not kept. Is any call left? */
-static bool open_unlink(const struct call_table *tally, struct open_entry *open)
+static bool open_unlink(const struct call_table *table, struct open_entry *open)
 {
 	struct open_call *call;
 	bool any = false;
@@ -64,7 +64,7 @@ static bool open_unlink(const struct call_table *tally, struct open_entry *open)
 		call = &open->calls[i];
 		if (call->stack && !call->stack->kept)
 			call->stack = NULL;
-		if (call->begin_ns && is_over(tally, call->key.pid, call->key.start_ns))
+		if (call->begin_ns && is_over(table, call->key.pid, call->key.start_ns))
 			call->begin_ns = 0;
 		any |= call->begin_ns;
 	}
@@ -72,24 +72,24 @@ static bool open_unlink(const struct call_table *tally, struct open_entry *open)
 }
 
 /* Nothing leads to a stack any more that is not kept. */
-static void stacks_unlink(struct call_table *tally)
+static void stacks_unlink(struct call_table *table)
 {
 	struct open_entry *open;
 	struct live_entry *live;
 
-	hash_table_each(&tally->live, live)
+	hash_table_each(&table->live, live)
 		if (live->stack && !live->stack->kept)
 			live->stack = NULL;
-	hash_table_each(&tally->open, open)
-		if (!open_unlink(tally, open))
-			hash_table_remove(&tally->open, open);
+	hash_table_each(&table->open, open)
+		if (!open_unlink(table, open))
+			hash_table_remove(&table->open, open);
 }
 
 /* The stacks of a key that are kept, under their new places; the others go. */
-static void key_relink(struct call_table *tally, struct key_entry *of)
+static void key_relink(struct call_table *table, struct key_entry *of)
 {
 	struct process_entry *process =
-		call_table_process_find(tally, of->key.pid, of->key.start_ns);
+		call_table_process_find(table, of->key.pid, of->key.start_ns);
 	struct stack_entry *stack = of->stacks, *next;
 	struct stack_key key = { .of = of };
 
@@ -99,78 +99,78 @@ static void key_relink(struct call_table *tally, struct key_entry *of)
 		if (!stack->kept) {
 			if (process)
 				process->nr_stacks--;
-			hash_table_remove(&tally->stacks, stack);
+			hash_table_remove(&table->stacks, stack);
 			continue;
 		}
 		key.process = stack->at.process;
 		key.stack = stack->at.stack;
 		key.tid = stack->at.tid;
 		key.thread = stack->at.thread;
-		hash_table_rekey(&tally->stacks, stack, &key);
+		hash_table_rekey(&table->stacks, stack, &key);
 		stack->next = of->stacks;
 		of->stacks = stack;
 	}
 }
 
-static bool graph_is_over(const void *tally, uint32_t pid, uint64_t start_ns)
+static bool graph_is_over(const void *table, uint32_t pid, uint64_t start_ns)
 {
-	return is_over(tally, pid, start_ns);
+	return is_over(table, pid, start_ns);
 }
 
-static void ended_forget(struct call_table *tally)
+static void ended_forget(struct call_table *table)
 {
 	struct process_entry *process, *last;
 	struct name_entry *name;
 
-	hash_table_each(&tally->names, name) {
-		if (is_over(tally, name->key.pid, name->key.start_ns) ||
-		    (name->key.space && is_settled(tally, name->key.pid, name->key.start_ns)))
-			call_table_name_forget(tally, name);
+	hash_table_each(&table->names, name) {
+		if (is_over(table, name->key.pid, name->key.start_ns) ||
+		    (name->key.space && is_settled(table, name->key.pid, name->key.start_ns)))
+			call_table_name_forget(table, name);
 	}
-	gpu_graphs_forget(tally->graphs, graph_is_over, tally);
-	handle_generations_forget(tally->reuse, is_settled, tally);
-	hash_table_each(&tally->by_process, process) {
-		struct call_table_process *moved = &tally->processes[tally->nr_processes - 1];
+	gpu_graphs_forget(table->graphs, graph_is_over, table);
+	handle_generations_forget(table->generations, is_settled, table);
+	hash_table_each(&table->by_process, process) {
+		struct call_table_process *moved = &table->processes[table->nr_processes - 1];
 
-		if (!tally->processes[process->index].ended)
+		if (!table->processes[process->index].ended)
 			continue;
-		call_table_process_clear(&tally->processes[process->index]);
-		last = call_table_process_find(tally, moved->kernel_pid, moved->start_ns);
+		call_table_process_clear(&table->processes[process->index]);
+		last = call_table_process_find(table, moved->kernel_pid, moved->start_ns);
 		if (last) {
-			tally->processes[process->index] = *moved;
+			table->processes[process->index] = *moved;
 			last->index = process->index;
 		}
-		tally->nr_processes--;
-		call_table_process_free(tally, process);
+		table->nr_processes--;
+		call_table_process_free(table, process);
 	}
 }
 
-void call_table_next(struct call_table *tally, struct aggregate *next, size_t max_bytes)
+void call_table_next(struct call_table *table, struct aggregate *next, size_t max_bytes)
 {
 	struct process_entry *process;
 	struct key_entry *key;
 	struct aggregate_view from;
 
-	hash_table_each(&tally->by_process, process) {
+	hash_table_each(&table->by_process, process) {
 		process->device_idle_reported_ns += capped_add(
 			process->device_idle_seen_ns, call_table_device_idle_rest(process));
 		process->device_idle_seen_ns = process->short_ns = 0;
 	}
-	if (tally->waits_ns)
-		tally->waited_ns = tally->waits_ns;
-	aggregate_view_get(tally->aggregate, &from);
-	hash_table_each(&tally->by_process, process)
+	if (table->waits_ns)
+		table->waited_ns = table->waits_ns;
+	aggregate_view_get(table->aggregate, &from);
+	hash_table_each(&table->by_process, process)
 		if (process->gaps)
 			gpu_gaps_next(process->gaps, &from, next, max_bytes / 2);
-	hash_table_each(&tally->keys, key)
-		key_rollover(tally, key, &from, next, max_bytes);
-	stacks_unlink(tally);
-	hash_table_each(&tally->keys, key) {
-		key_relink(tally, key);
+	hash_table_each(&table->keys, key)
+		key_rollover(table, key, &from, next, max_bytes);
+	stacks_unlink(table);
+	hash_table_each(&table->keys, key) {
+		key_relink(table, key);
 		key->completed = key->complete_ns = 0;
 		if (!key->stacks)
-			hash_table_remove(&tally->keys, key);
+			hash_table_remove(&table->keys, key);
 	}
-	ended_forget(tally);
-	tally->aggregate = next;
+	ended_forget(table);
+	table->aggregate = next;
 }

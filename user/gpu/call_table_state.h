@@ -3,7 +3,7 @@
 #define BPFPROF_GPU_CALL_TABLE_STATE_H
 
 /*
- * What a tally keeps: shared by call_table.c, which takes in what comes, call_table_memory.c and
+ * What a table keeps: shared by call_table.c, which takes in what comes, call_table_memory.c and
  * call_table_names.c, which know what is allocated and what kernels are called, call_table_finish.c, which
  * makes samples of an interval, and call_table_next.c, which begins the next; and by nobody else.
  */
@@ -116,7 +116,7 @@ struct call_table {
 	size_t nr_mappings;
 	struct gpu_graphs *graphs;
 	struct gpu_gaps_room gaps_room;
-	struct handle_generations *reuse;
+	struct handle_generations *generations;
 	uint64_t nr_stacks;
 	unsigned int share; /* by which limits are divided */
 	bool pids_are_own;
@@ -134,38 +134,38 @@ struct call_table_sums {
 /* call_table_processes.c */
 
 /* NULL: it is not known. */
-struct process_entry *call_table_process_find(const struct call_table *tally, uint32_t pid,
+struct process_entry *call_table_process_find(const struct call_table *table, uint32_t pid,
 					      uint64_t start_ns);
 /* The same, made as needed. NULL if there is no room, which is counted. */
-struct process_entry *call_table_process_get(struct call_table *tally, uint32_t pid,
+struct process_entry *call_table_process_get(struct call_table *table, uint32_t pid,
 					     uint64_t start_ns);
 
 /* call_table.c */
 
-void call_table_process_free(struct call_table *tally, struct process_entry *process);
+void call_table_process_free(struct call_table *table, struct process_entry *process);
 /* Frees the strings. */
 void call_table_process_clear(struct call_table_process *process);
 /* A place for what no stack came of, under a label; 0, or -errno. */
-int call_table_nowhere(struct call_table *tally, const struct bpfprof_gpu_key *key,
+int call_table_nowhere(struct call_table *table, const struct bpfprof_gpu_key *key,
 		       const char *label, struct aggregate_call_at *ret);
 /* The same of calls. */
-int call_table_no_stack(struct call_table *tally, const struct bpfprof_gpu_key *key,
+int call_table_no_stack(struct call_table *table, const struct bpfprof_gpu_key *key,
 			struct aggregate_call_at *ret);
 
 /* call_table_memory.c */
 
 /* A call that is told whole, if it allocates or frees; stack: where it was made, or NULL. */
-void call_table_memory_call(struct call_table *tally, struct process_entry *process,
+void call_table_memory_call(struct call_table *table, struct process_entry *process,
 			    const struct bpfprof_gpu_call *call, struct stack_entry *stack);
 /* All that a process has. */
-void call_table_memory_forget(struct call_table *tally, struct process_entry *process);
-void call_table_mappings_forget(struct call_table *tally, struct process_entry *process);
+void call_table_memory_forget(struct call_table *table, struct process_entry *process);
+void call_table_mappings_forget(struct call_table *table, struct process_entry *process);
 
 /* call_table_names.c */
 
 /* So many calls with a key were of the kernel before, and so are all stacks that came. */
-void call_table_reused(struct call_table *tally, const struct bpfprof_gpu_call *call);
-void call_table_name_forget(struct call_table *tally, struct name_entry *name);
+void call_table_reused(struct call_table *table, const struct bpfprof_gpu_call *call);
+void call_table_name_forget(struct call_table *table, struct name_entry *name);
 
 /* call_table_finish.c */
 

@@ -242,7 +242,7 @@ static void thread_scan(struct gap_sampler *sleepers, struct sleeper *sleeper,
 		return;
 	sleeper->reported_ns = now_ns;
 	sleeper->stack->sample.gap_ns = sleeper->gap_ns;
-	call_table_gap(sleepers->watch->tally, &input, now_ns - from_ns, true);
+	call_table_gap(sleepers->watch->table, &input, now_ns - from_ns, true);
 }
 
 static void process_scan(struct gap_sampler *sleepers, struct sleeper *sleeper,

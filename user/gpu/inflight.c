@@ -365,7 +365,7 @@ static void process_begin(struct gpu_inflight *before, uint32_t pid)
 				(struct silent){ .pid = pid,
 						 .start_ns = tasks.states[0].task.start_ns };
 		if ((read && nccl) || before->nr_calls > nr_before)
-			call_table_describe(before->job->watch.tally, &input);
+			call_table_describe(before->job->watch.table, &input);
 		dump_fini(&dump);
 	}
 	tasks_fini(&tasks);
@@ -409,7 +409,7 @@ static void process_describe(struct gpu_inflight *before, uint32_t own_pid)
 	if (err && err != -E2BIG)
 		return;
 	if (tasks.nr && sampler_thread_input(sampler, &tasks.states[0], &sample, &input))
-		call_table_describe(before->job->watch.tally, &input);
+		call_table_describe(before->job->watch.table, &input);
 	tasks_fini(&tasks);
 }
 

@@ -14,6 +14,7 @@
 struct buf;
 struct gpu_inflight;
 struct launch_library;
+struct gpu_arrays;
 struct gpu_function;
 struct gpu_options;
 struct gpu_recent;
@@ -26,17 +27,16 @@ struct gpu_trace;
 struct absent_ranks;
 struct gpu_workers;
 struct stats_reasons;
-struct strtab;
 
 struct gpu_job {
 	const struct gpu_options *options;
 	struct capture_options capture;
 	struct sampler sampler;
 	struct gpu_monitor watch;
-	struct launch_library *between;
-	struct gpu_inflight *before;
-	struct gap_sampler *sleepers;
-	struct absent_ranks *where; /* NULL until the end, and where nobody wants it */
+	struct launch_library *launch_library;
+	struct gpu_inflight *inflight;
+	struct gap_sampler *gap_sampler;
+	struct absent_ranks *absent_ranks; /* NULL until the end, and where nobody wants it */
 	struct gpu_workers *workers; /* NULL without --worker */
 	bool scoped; /* only the processes that are watched are hooked */
 	struct gpu_trace *trace; /* NULL: none was asked for */
@@ -52,11 +52,11 @@ struct gpu_report_how {
 };
 
 /* report_build.c: adds the table, or the JSON. 0 or -ENOMEM. */
-int gpu_report_build(struct buf *dst, struct gpu_job *job, const struct gpu_snapshot *picture,
+int gpu_report_build(struct buf *dst, struct gpu_job *job, const struct gpu_snapshot *snapshot,
 		     const struct gpu_report_how *how);
 
 /* The same file: adds what was lost in the kernel and here. */
-void gpu_lost(struct gpu_job *job, const struct gpu_snapshot *picture, struct stats_reasons *lost);
+void gpu_lost(struct gpu_job *job, const struct gpu_snapshot *snapshot, struct stats_reasons *lost);
 
 /* report_build_waits.c: the value of what gpu_nccl_extra() names, as text; constant or in room. */
 const char *gpu_extra_text(const struct gpu_function *function, uint32_t value, char room[16]);
@@ -66,14 +66,14 @@ const char *gpu_extra_text(const struct gpu_function *function, uint32_t value, 
  */
 size_t gpu_completions_fill(struct gpu_report_completion *to, const struct gpu_waits *waits,
 			    const struct call_table_process *process, uint64_t now_ns,
-			    struct strtab *strings);
+			    struct gpu_arrays *arrays);
 
 /*
  * The same file: what an open ncclGroupEnd waits for, by at most max rows. Strings as above.
  */
 void gpu_group_fill(struct gpu_report_group *to, struct gpu_report_grouped *rows, size_t max,
-		    const struct gpu_monitor *watch, const struct gpu_snapshot *picture,
-		    const struct gpu_open_call *open, struct strtab *strings);
+		    const struct gpu_monitor *watch, const struct gpu_snapshot *snapshot,
+		    const struct gpu_open_call *open, struct gpu_arrays *arrays);
 
 /* The same file: how long the device had work and had none, if that is known. */
 void gpu_times_fill(struct gpu_report_process *to, const struct gpu_waits *waits,

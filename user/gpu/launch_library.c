@@ -143,7 +143,7 @@ void launch_library_find(struct launch_library *between, struct gpu_job *job,
 
 	*ret_library = *ret_entry = "";
 	aggregate_view_get(job->watch.aggregate, &view);
-	if (!call_table_launch_stack(job->watch.tally, key, &at) || at >= view.nr_stacks)
+	if (!call_table_launch_stack(job->watch.table, key, &at) || at >= view.nr_stacks)
 		return;
 	stack = &view.stacks[at];
 	frames = view.frames + stack->first;

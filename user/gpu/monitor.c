@@ -57,9 +57,9 @@ static void on_call_stack(struct gpu_monitor *watch, const struct event *event)
 	const struct bpfprof_gpu_key *key = &event->call_stack->key;
 
 	if (!watch->counts || watch->counts(watch->arg, event->input))
-		call_table_stack(watch->tally, event->input, event->call_stack);
+		call_table_stack(watch->table, event->input, event->call_stack);
 	else /* its end must be noticed */
-		call_table_process(watch->tally, key->pid, key->start_ns);
+		call_table_process(watch->table, key->pid, key->start_ns);
 }
 
 /* A thread that is killed in a call has blocked there until its process ended. */
@@ -74,7 +74,7 @@ static void last_calls_add(struct gpu_monitor *watch, uint32_t tid,
 		if (!gpu_snapshot_is_waiting(open) || ended_ns <= open->begin_ns)
 			continue;
 		gpu_maps_count_add(&watch->sampler->session, &open->key, ended_ns - open->begin_ns);
-		call_table_waited(watch->tally, open, tid, ended_ns);
+		call_table_waited(watch->table, open, tid, ended_ns);
 	}
 }
 
@@ -99,7 +99,7 @@ static void on_exit_event(struct gpu_monitor *watch, const struct bpfprof_task_i
 {
 	/* Without an event of its end the time of it is not known. */
 	uint64_t ended_ns = end && end->cpu_ns ? end->ts_ns : 0;
-	bool known = call_table_exit(watch->tally, task);
+	bool known = call_table_exit(watch->table, task);
 
 	gpu_probes_exit(watch->probes, task->pid, task->start_ns);
 	if (known && watch->ended)
@@ -125,21 +125,21 @@ static void on_event(void *arg, const struct event *event)
 		on_call_stack(watch, event);
 		break;
 	case EVENT_CALL:
-		call_table_call(watch->tally, event->call);
+		call_table_call(watch->table, event->call);
 		break;
 	case EVENT_KERNEL_NAME:
-		call_table_name(watch->tally, event->kernel_name);
+		call_table_name(watch->table, event->kernel_name);
 		break;
 	case EVENT_WAIT:
 		if (watch->waits)
 			gpu_waits_record(watch->waits, event->wait);
 		break;
 	case EVENT_GRAPH:
-		call_table_graph(watch->tally, event->graph);
+		call_table_graph(watch->table, event->graph);
 		break;
 	case EVENT_GAP:
 		if (!watch->counts || watch->counts(watch->arg, event->input))
-			call_table_gap(watch->tally, event->input,
+			call_table_gap(watch->table, event->input,
 				       NS_PER_SECOND / watch->sampler->options->session.hz, false);
 		break;
 	default:
@@ -163,18 +163,18 @@ int gpu_monitor_open(struct gpu_monitor *watch, struct sampler *sampler, bool th
 			container_filter_is_set(&options->containers);
 	err = aggregate_new(&watch->aggregate, threads, bytes);
 	if (!err)
-		err = call_table_new(&watch->tally, watch->aggregate);
+		err = call_table_new(&watch->table, watch->aggregate);
 	if (!err && options->session.gpu_waits)
 		err = gpu_waits_new(&watch->waits);
 	if (watch->waits)
-		gpu_waits_notify(watch->waits, on_complete, watch->tally);
+		gpu_waits_notify(watch->waits, on_complete, watch->table);
 	if (!err)
 		err = kernel_names_new(&watch->names);
 	if (!err)
 		err = gpu_probes_new(&watch->probes, &sampler->session, sampler->images,
 				     sampler->runner);
 	if (!err && session_pids_are_the_nodes(&sampler->session))
-		call_table_pids_are_own(watch->tally);
+		call_table_pids_are_own(watch->table);
 	if (!err) {
 		sampler_observe(sampler, on_event, watch);
 		return EXIT_DONE;
@@ -187,7 +187,7 @@ int gpu_monitor_open(struct gpu_monitor *watch, struct sampler *sampler, bool th
 void gpu_monitor_close(struct gpu_monitor *watch)
 {
 	gpu_probes_free(watch->probes);
-	call_table_free(watch->tally);
+	call_table_free(watch->table);
 	gpu_waits_free(watch->waits);
 	kernel_names_free(watch->names);
 	aggregate_free(watch->aggregate);
@@ -217,7 +217,7 @@ void gpu_monitor_next(struct gpu_monitor *watch, struct aggregate *next, size_t 
 
 	aggregate_view_get(watch->aggregate, &view);
 	watch->nr_table_full += view.nr_table_full;
-	call_table_next(watch->tally, next, max_bytes);
+	call_table_next(watch->table, next, max_bytes);
 	watch->aggregate = next;
 }
 
@@ -303,7 +303,7 @@ void gpu_monitor_lost(const struct gpu_monitor *watch, const uint64_t counters[G
 		  gpu_probes_nr_without_sites(watch->probes, GPU_LAYER_PYTHON));
 	stats_add(dst, "children_hooked_late", gpu_probes_nr_late(watch->probes));
 	stats_add(dst, "steps_no_room", gpu_probes_nr_steps_refused(watch->probes));
-	call_table_lost(watch->tally, dst);
+	call_table_lost(watch->table, dst);
 	if (watch->waits)
 		gpu_waits_lost(watch->waits, dst);
 }
@@ -360,33 +360,33 @@ void gpu_monitor_kinds(const struct gpu_monitor *watch, const struct call_table_
 	}
 }
 
-static void gpu_stats_fill(const struct gpu_monitor *watch, const struct gpu_snapshot *picture,
+static void gpu_stats_fill(const struct gpu_monitor *watch, const struct gpu_snapshot *snapshot,
 			   struct run_stats *stats)
 {
-	gpu_monitor_kinds(watch, picture->counts, picture->nr_counts, &stats->gpu_calls);
-	gpu_monitor_lost(watch, picture->counters,
-			 call_table_nr_unknown(watch->tally, picture->counts, picture->nr_counts),
+	gpu_monitor_kinds(watch, snapshot->counts, snapshot->nr_counts, &stats->gpu_calls);
+	gpu_monitor_lost(watch, snapshot->counters,
+			 call_table_nr_unknown(watch->table, snapshot->counts, snapshot->nr_counts),
 			 &stats->gpu_lost);
-	stats->gpu_stacks = call_table_nr_stacks(watch->tally);
-	stats->gpu_stacks_skipped = picture->counters[GPU_COUNT_NO_TOKEN];
+	stats->gpu_stacks = call_table_nr_stacks(watch->table);
+	stats->gpu_stacks_skipped = snapshot->counters[GPU_COUNT_NO_TOKEN];
 }
 
-int gpu_monitor_profile_make(struct gpu_monitor *watch, const struct gpu_snapshot *picture,
+int gpu_monitor_profile_make(struct gpu_monitor *watch, const struct gpu_snapshot *snapshot,
 			     struct gpu_monitor_profile *ret)
 {
 	__cleanup(free_mem) struct call_table_count *counts =
-		calloc(picture->nr_counts + 1, sizeof(*counts));
+		calloc(snapshot->nr_counts + 1, sizeof(*counts));
 	struct run_stats *stats = &ret->stats;
 	struct aggregate_view view;
 	int hidden = 0, err;
 
 	if (!counts)
 		return -ENOMEM;
-	if (picture->nr_counts)
-		memcpy(counts, picture->counts, picture->nr_counts * sizeof(*counts));
-	gpu_snapshot_waits(picture, watch->tally, counts, picture->nr_counts);
-	err = call_table_finish(watch->tally, counts, picture->nr_counts, gpu_snapshot_comm_text,
-				(void *)picture);
+	if (snapshot->nr_counts)
+		memcpy(counts, snapshot->counts, snapshot->nr_counts * sizeof(*counts));
+	gpu_snapshot_waits(snapshot, watch->table, counts, snapshot->nr_counts);
+	err = call_table_finish(watch->table, counts, snapshot->nr_counts, gpu_snapshot_comm_text,
+				(void *)snapshot);
 	if (!err)
 		err = sampler_profile(watch->sampler, watch->aggregate, &ret->profile,
 				      &stats->files, &hidden);
@@ -400,7 +400,7 @@ int gpu_monitor_profile_make(struct gpu_monitor *watch, const struct gpu_snapsho
 	stats->memory_bytes += watch->other_map_bytes;
 	aggregate_view_get(watch->aggregate, &view);
 	aggregate_stats(stats, &view);
-	gpu_stats_fill(watch, picture, stats);
+	gpu_stats_fill(watch, snapshot, stats);
 	ret->profile.hz = 0;
 	ret->profile.stats = stats;
 	return 0;
@@ -409,32 +409,32 @@ int gpu_monitor_profile_make(struct gpu_monitor *watch, const struct gpu_snapsho
 int gpu_monitor_finish(struct gpu_monitor *watch, struct gpu_monitor_profile *ret,
 		       struct run_stats *stats)
 {
-	struct gpu_snapshot picture = { 0 };
+	struct gpu_snapshot snapshot = { 0 };
 	int err;
 
-	err = gpu_snapshot_take(&picture, watch);
+	err = gpu_snapshot_take(&snapshot, watch);
 	if (!err) {
-		gpu_names_find(watch, &picture, NAMES_END_NS);
-		err = gpu_monitor_profile_make(watch, &picture, ret);
+		gpu_names_find(watch, &snapshot, NAMES_END_NS);
+		err = gpu_monitor_profile_make(watch, &snapshot, ret);
 	}
 	if (!err && stats)
-		gpu_stats_fill(watch, &picture, stats);
-	gpu_snapshot_fini(&picture);
+		gpu_stats_fill(watch, &snapshot, stats);
+	gpu_snapshot_fini(&snapshot);
 	return err;
 }
 
 static bool has_ended(const struct gpu_monitor *watch, uint32_t pid, uint64_t start_ns)
 {
-	return call_table_has_ended(watch->tally, pid, start_ns);
+	return call_table_has_ended(watch->table, pid, start_ns);
 }
 
-void gpu_monitor_find_gone(struct gpu_monitor *watch, const struct gpu_snapshot *picture)
+void gpu_monitor_find_gone(struct gpu_monitor *watch, const struct gpu_snapshot *snapshot)
 {
 	struct bpfprof_task_id task = { 0 };
 	size_t i;
 
-	for (i = 0; i < picture->nr_counts; i++) {
-		const struct bpfprof_gpu_key *key = &picture->counts[i].key;
+	for (i = 0; i < snapshot->nr_counts; i++) {
+		const struct bpfprof_gpu_key *key = &snapshot->counts[i].key;
 
 		if (key->pid == task.pid && key->start_ns == task.start_ns)
 			continue;
@@ -446,28 +446,28 @@ void gpu_monitor_find_gone(struct gpu_monitor *watch, const struct gpu_snapshot 
 	}
 }
 
-void gpu_monitor_forget_ended(struct gpu_monitor *watch, struct gpu_snapshot *picture)
+void gpu_monitor_forget_ended(struct gpu_monitor *watch, struct gpu_snapshot *snapshot)
 {
 	const struct session *session = &watch->sampler->session;
 	const struct call_table_process *processes;
 	size_t nr, i, left = 0;
 
-	for (i = 0; i < picture->nr_counts; i++) {
-		const struct bpfprof_gpu_key *key = &picture->counts[i].key;
+	for (i = 0; i < snapshot->nr_counts; i++) {
+		const struct bpfprof_gpu_key *key = &snapshot->counts[i].key;
 
 		if (has_ended(watch, key->pid, key->start_ns))
 			gpu_maps_count_delete(session, key);
 		else
-			picture->counts[left++] = picture->counts[i];
+			snapshot->counts[left++] = snapshot->counts[i];
 	}
-	picture->nr_counts = left;
-	for (i = 0; i < picture->nr_comms; i++)
-		if (has_ended(watch, picture->comms[i].key.pid, picture->comms[i].key.start_ns))
-			gpu_maps_comm_delete(session, &picture->comms[i].key);
-	for (i = 0; i < picture->nr_memory; i++)
-		if (has_ended(watch, picture->memory[i].key.pid, picture->memory[i].key.start_ns))
-			gpu_maps_memory_delete(session, &picture->memory[i].key);
-	processes = call_table_processes(watch->tally, &nr);
+	snapshot->nr_counts = left;
+	for (i = 0; i < snapshot->nr_comms; i++)
+		if (has_ended(watch, snapshot->comms[i].key.pid, snapshot->comms[i].key.start_ns))
+			gpu_maps_comm_delete(session, &snapshot->comms[i].key);
+	for (i = 0; i < snapshot->nr_memory; i++)
+		if (has_ended(watch, snapshot->memory[i].key.pid, snapshot->memory[i].key.start_ns))
+			gpu_maps_memory_delete(session, &snapshot->memory[i].key);
+	processes = call_table_processes(watch->table, &nr);
 	for (i = 0; i < nr; i++)
 		if (processes[i].ended)
 			gpu_maps_process_delete(session, &(struct bpfprof_gpu_process_key){

@@ -67,7 +67,7 @@ struct gpu_snapshot {
 struct gpu_monitor {
 	struct sampler *sampler; /* borrowed */
 	struct aggregate *aggregate;
-	struct call_table *tally;
+	struct call_table *table;
 	struct gpu_probes *probes;
 	struct kernel_names *names;
 	struct gpu_waits *waits; /* NULL unless the sampler has gpu_waits */
@@ -77,8 +77,8 @@ struct gpu_monitor {
 	bool chosen; /* only processes count of which the sampler has handed over a stack */
 	/* NULL: calls and gaps of every process count. */
 	bool (*counts)(void *arg, const struct aggregate_input *input);
-	/* NULL is fine. Leaves in a picture what is to count; a process that made calls has ended. */
-	void (*choose)(void *arg, struct gpu_snapshot *picture);
+	/* NULL is fine. Leaves in a snapshot what is to count; a process that made calls has ended. */
+	void (*choose)(void *arg, struct gpu_snapshot *snapshot);
 	void (*ended)(void *arg, const struct bpfprof_task_id *task);
 	void *arg;
 	uint64_t tick_ns;
@@ -95,7 +95,7 @@ void gpu_monitor_close(struct gpu_monitor *watch);
 
 /*
  * What the kernel has counted of a process while its device had nothing to do, to the waits and the
- * tally of a watch, which is arg; nothing of a process that does not count.
+ * table of a watch, which is arg; nothing of a process that does not count.
  */
 void gpu_monitor_device_idle(void *arg, const struct bpfprof_gpu_waits *process);
 
@@ -107,9 +107,9 @@ bool gpu_monitor_run(struct gpu_monitor *watch, uint64_t now_ns);
  * For who runs for ever. Ends processes whose end nobody told us of: an event was lost, or came before
  * we knew that they make calls.
  */
-void gpu_monitor_find_gone(struct gpu_monitor *watch, const struct gpu_snapshot *picture);
-/* Deletes in the kernel what belongs to processes that have ended; their counts leave the picture. */
-void gpu_monitor_forget_ended(struct gpu_monitor *watch, struct gpu_snapshot *picture);
+void gpu_monitor_find_gone(struct gpu_monitor *watch, const struct gpu_snapshot *snapshot);
+/* Deletes in the kernel what belongs to processes that have ended; their counts leave the snapshot. */
+void gpu_monitor_forget_ended(struct gpu_monitor *watch, struct gpu_snapshot *snapshot);
 /* call_table_next(). The aggregate before is the caller's from now on. */
 void gpu_monitor_next(struct gpu_monitor *watch, struct aggregate *next, size_t max_bytes);
 /* Which libraries are hooked, or that none is, on standard error. */
@@ -118,7 +118,7 @@ void gpu_monitor_tell(struct gpu_monitor *watch);
 void gpu_monitor_tell_new(struct gpu_monitor *watch);
 
 /*
- * Why less is known of calls than there were; counters as of a picture; unknown launches of kernels
+ * Why less is known of calls than there were; counters as of a snapshot; unknown launches of kernels
  * without a name, as of call_table_nr_unknown(). What the sampler has lost is not among it.
  */
 void gpu_monitor_lost(const struct gpu_monitor *watch, const uint64_t counters[GPU_NR_COUNTERS],
@@ -141,8 +141,8 @@ struct gpu_monitor_profile {
  */
 int gpu_monitor_finish(struct gpu_monitor *watch, struct gpu_monitor_profile *ret,
 		       struct run_stats *stats);
-/* The same of a picture, with nothing to be found out. */
-int gpu_monitor_profile_make(struct gpu_monitor *watch, const struct gpu_snapshot *picture,
+/* The same of a snapshot, with nothing to be found out. */
+int gpu_monitor_profile_make(struct gpu_monitor *watch, const struct gpu_snapshot *snapshot,
 			     struct gpu_monitor_profile *ret);
 
 /* Is it of a process that was chosen? */
@@ -152,26 +152,26 @@ bool gpu_monitor_wants(const struct gpu_monitor *watch, const struct bpfprof_gpu
  * snapshot.c: 0 or -ENOMEM. Counts are those that the watch wants, split by kernel (call_table_split());
  * or all, as the kernel has them: for who runs for ever, and deletes what has ended, whoever it was.
  */
-int gpu_snapshot_take_all(struct gpu_snapshot *picture, const struct gpu_monitor *watch);
-int gpu_snapshot_take(struct gpu_snapshot *picture, const struct gpu_monitor *watch);
-void gpu_snapshot_fini(struct gpu_snapshot *picture);
+int gpu_snapshot_take_all(struct gpu_snapshot *snapshot, const struct gpu_monitor *watch);
+int gpu_snapshot_take(struct gpu_snapshot *snapshot, const struct gpu_monitor *watch);
+void gpu_snapshot_fini(struct gpu_snapshot *snapshot);
 /* Of an open call: is it counted, and is its time? */
 bool gpu_snapshot_is_waiting(const struct bpfprof_gpu_open *open);
 /* The communicator of a collective, or NULL. */
-const struct gpu_comm_entry *gpu_snapshot_comm(const struct gpu_snapshot *picture,
+const struct gpu_comm_entry *gpu_snapshot_comm(const struct gpu_snapshot *snapshot,
 					       const struct bpfprof_gpu_key *key);
 /*
- * Calls that block and have not returned have blocked until the picture was taken: adds that to counts,
- * which are of the same time and sorted as its own, and tells the tally of it. NULL: none.
+ * Calls that block and have not returned have blocked until the snapshot was taken: adds that to counts,
+ * which are of the same time and sorted as its own, and tells the table of it. NULL: none.
  */
-void gpu_snapshot_waits(const struct gpu_snapshot *picture, struct call_table *tally,
+void gpu_snapshot_waits(const struct gpu_snapshot *snapshot, struct call_table *table,
 			struct call_table_count *counts, size_t nr);
-/* Of call_table_finish(), its arg a picture. */
+/* Of call_table_finish(), its arg a snapshot. */
 void gpu_snapshot_comm_text(void *arg, const struct bpfprof_gpu_key *key, char comm[24],
 			    char rank[16]);
 
-/* names.c: tells the tally what kernels that it has no name for are called, as far as time allows. */
-void gpu_names_find(struct gpu_monitor *watch, const struct gpu_snapshot *picture,
+/* names.c: tells the table what kernels that it has no name for are called, as far as time allows. */
+void gpu_names_find(struct gpu_monitor *watch, const struct gpu_snapshot *snapshot,
 		    uint64_t limit_ns);
 
 #endif

@@ -43,7 +43,7 @@ static int stack_name(struct gpu_monitor *watch, const uint64_t *frames, size_t 
 	return -ENOENT;
 }
 
-void gpu_names_find(struct gpu_monitor *watch, const struct gpu_snapshot *picture,
+void gpu_names_find(struct gpu_monitor *watch, const struct gpu_snapshot *snapshot,
 		    uint64_t limit_ns)
 {
 	uint64_t deadline_ns = time_monotonic_ns() + limit_ns;
@@ -56,11 +56,11 @@ void gpu_names_find(struct gpu_monitor *watch, const struct gpu_snapshot *pictur
 	size_t i;
 
 	aggregate_view_get(watch->aggregate, &view);
-	for (i = 0; i < picture->nr_counts && err != -ETIME; i++) {
-		key = &picture->counts[i].key;
+	for (i = 0; i < snapshot->nr_counts && err != -ETIME; i++) {
+		key = &snapshot->counts[i].key;
 		if (!BPFPROF_GPU_IS_LAUNCH(gpu_function(key->function)->wire.kind) ||
-		    call_table_kernel(watch->tally, key) ||
-		    !call_table_launch_stack(watch->tally, key, &at) || at >= view.nr_stacks)
+		    call_table_kernel(watch->table, key) ||
+		    !call_table_launch_stack(watch->table, key, &at) || at >= view.nr_stacks)
 			continue;
 		stack = &view.stacks[at];
 		if (!stack->nr) /* the first frame is the label of the call */
@@ -68,6 +68,6 @@ void gpu_names_find(struct gpu_monitor *watch, const struct gpu_snapshot *pictur
 		err = stack_name(watch, view.frames + stack->first + 1, stack->nr - 1, deadline_ns,
 				 &name);
 		if (!err)
-			call_table_kernel_set(watch->tally, key, name);
+			call_table_kernel_set(watch->table, key, name);
 	}
 }

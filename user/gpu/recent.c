@@ -8,7 +8,7 @@
 #include "gpu/monitor.h"
 
 struct count {
-	struct call_table_count at; /* as in the picture, */
+	struct call_table_count at; /* as in the snapshot, */
 	uint64_t calls, ns; /* and how much of it is new since the one before */
 };
 
@@ -106,9 +106,9 @@ void gpu_recent_free(struct gpu_recent *recent)
 	free(recent);
 }
 
-int gpu_recent_take(struct gpu_recent *recent, const struct gpu_snapshot *picture)
+int gpu_recent_take(struct gpu_recent *recent, const struct gpu_snapshot *snapshot)
 {
-	struct counts now = { .nr = picture->nr_counts };
+	struct counts now = { .nr = snapshot->nr_counts };
 	struct call_table_count *waited = calloc(now.nr + 1, sizeof(*waited));
 	size_t i;
 
@@ -119,8 +119,8 @@ int gpu_recent_take(struct gpu_recent *recent, const struct gpu_snapshot *pictur
 		return -ENOMEM;
 	}
 	if (now.nr)
-		memcpy(waited, picture->counts, now.nr * sizeof(*waited));
-	gpu_snapshot_waits(picture, NULL, waited, now.nr);
+		memcpy(waited, snapshot->counts, now.nr * sizeof(*waited));
+	gpu_snapshot_waits(snapshot, NULL, waited, now.nr);
 	for (i = 0; i < now.nr; i++)
 		now.counts[i].at = waited[i];
 	free(waited);
@@ -129,7 +129,7 @@ int gpu_recent_take(struct gpu_recent *recent, const struct gpu_snapshot *pictur
 	free(recent->now.counts);
 	recent->now = now;
 	recent->before_ns = recent->now_ns;
-	recent->now_ns = picture->ts_ns;
+	recent->now_ns = snapshot->ts_ns;
 	return 0;
 }
 

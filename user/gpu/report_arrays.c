@@ -3,10 +3,18 @@
 
 #include <stdlib.h>
 
+#include "base/strtab.h"
+
 struct gpu_arrays_block {
 	struct gpu_arrays_block *next;
 	_Alignas(16) char data[];
 };
+
+int gpu_arrays_init(struct gpu_arrays *arrays, size_t max_string_bytes)
+{
+	*arrays = (struct gpu_arrays){ 0 };
+	return strtab_new(&arrays->strings, max_string_bytes);
+}
 
 void *gpu_arrays_add(struct gpu_arrays *arrays, size_t nr, size_t size)
 {
@@ -25,6 +33,11 @@ void *gpu_arrays_add(struct gpu_arrays *arrays, size_t nr, size_t size)
 	return block->data;
 }
 
+const char *gpu_arrays_text(struct gpu_arrays *arrays, const char *text)
+{
+	return strtab_get(arrays->strings, strtab_add(arrays->strings, text));
+}
+
 void gpu_arrays_fini(struct gpu_arrays *arrays)
 {
 	struct gpu_arrays_block *block;
@@ -33,4 +46,5 @@ void gpu_arrays_fini(struct gpu_arrays *arrays)
 		arrays->blocks = block->next;
 		free(block);
 	}
+	strtab_free(arrays->strings);
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The picture of hooked calls as what gpu/report.h writes. */
+/* Makes the report of gpu/report.h out of a snapshot and of what is known of its processes. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sorted.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/host_name.h"
-#include "base/strtab.h"
 #include "base/time.h"
 #include "cuda/functions.h"
 #include "cuda/nccl_info.h"
@@ -37,95 +37,95 @@
 #define MAX_STACK_FRAMES 4096 /* of all open calls together */
 #define MAX_GROUPED 4096 /* kinds of collectives in all open groups, the same */
 
-/* Everything that the report points to. */
-struct text {
+/*
+ * A report in progress. Rows of a process are next to each other: those of the process that is filled
+ * now begin at calls, launches and so on.
+ */
+struct build {
 	struct gpu_job *job;
-	const struct gpu_snapshot *picture;
+	const struct gpu_snapshot *snapshot;
 	const struct gpu_recent *recent; /* or NULL */
-	struct strtab *strings;
 	struct gpu_report report;
-	struct gpu_report_library *libraries;
-	struct gpu_report_process *processes, *silent;
 	struct gpu_report_call *calls;
 	struct gpu_report_launch *launches;
 	struct gpu_report_graph *graphs;
-	struct gpu_report_node *nodes; /* in these */
+	struct gpu_report_node *nodes; /* the next unused one */
 	struct gpu_report_copy *copies;
 	struct gpu_report_collective *collectives;
 	struct gpu_report_completion *completions;
 	struct gpu_report_comm *comms;
 	struct gpu_report_open *open;
-	size_t nr_calls, nr_launches, nr_copies, nr_collectives, nr_comms, nr_open; /* filled */
-	size_t nr_completions, nr_graphs, nr_nodes;
 	const char **frames; /* of open calls */
 	size_t nr_frames;
 	struct gpu_report_grouped *grouped; /* in groups that these end */
 	size_t nr_grouped;
 	struct gpu_report_where *where; /* of absent ranks */
-	size_t nr_where;
-	struct gpu_arrays arrays; /* all these */
+	struct gpu_arrays arrays; /* all these, and strings */
 	struct stats_reasons lost;
 };
 
-static const char *keep(struct text *t, const char *text)
+static const char *keep(struct build *b, const char *text)
 {
-	return strtab_get(t->strings, strtab_add(t->strings, text));
+	return gpu_arrays_text(&b->arrays, text);
+}
+
+/* Sorts frames and drops those that are equal; the number of the others. */
+static size_t frames_unique(uint64_t *frames, size_t nr)
+{
+	size_t unique = 0, i;
+
+	qsort(frames, nr, sizeof(*frames), sorted_by_u64);
+	for (i = 0; i < nr; i++)
+		if (!unique || frames[unique - 1] != frames[i])
+			frames[unique++] = frames[i];
+	return unique;
 }
 
 /*
- * Names of the frames of one stack of the aggregate, leaf first, which is the function: its label
- * stands there. What there is no room for is left out.
+ * The names of the frames of a stack of the aggregate, leaf first. The first frame is the label of the
+ * function, which is shown as `function`. Past MAX_STACK_FRAMES a stack has no names.
  */
-static int stack_names(struct text *t, uint32_t stack, const char *function,
+static int stack_names(struct build *b, uint32_t stack, const char *function,
 		       const char *const **ret, size_t *ret_nr)
 {
 	struct symbolize_options options = { .kallsyms = "/proc/kallsyms",
-					     .codes = t->job->sampler.codes,
-					     .runner = t->job->sampler.runner,
+					     .codes = b->job->sampler.codes,
+					     .runner = b->job->sampler.runner,
 					     .now_ns = time_monotonic_ns() };
 	__cleanup(buf_fini) struct buf name = { .max = MAX_FRAME_BYTES };
 	__cleanup(free_mem) uint64_t *sorted = NULL;
 	struct profile profile = { 0 };
 	struct stats_reasons files = { 0 };
 	struct aggregate_view view;
-	const struct profile_stack *found;
-	const uint64_t *frames;
-	size_t i, k, nr = 0;
+	const uint64_t *frames, *at;
+	size_t i, all, nr;
 	int err, hidden;
 
-	aggregate_view_get(t->job->watch.aggregate, &view);
+	aggregate_view_get(b->job->watch.aggregate, &view);
 	if (stack >= view.nr_stacks)
 		return 0;
-	found = &view.stacks[stack];
-	frames = view.frames + found->first;
-	if (t->nr_frames + found->nr > MAX_STACK_FRAMES)
+	all = view.stacks[stack].nr;
+	frames = view.frames + view.stacks[stack].first;
+	if (!all || b->nr_frames + all > MAX_STACK_FRAMES)
 		return 0;
-	sorted = malloc((found->nr + 1) * sizeof(*sorted));
+	sorted = malloc(all * sizeof(*sorted));
 	if (!sorted)
 		return -ENOMEM;
-	for (i = 1; i < found->nr; i++) { /* insertion: there are few */
-		for (k = nr; k && sorted[k - 1] > frames[i]; k--)
-			;
-		if (k && sorted[k - 1] == frames[i])
-			continue;
-		memmove(sorted + k + 1, sorted + k, (nr - k) * sizeof(*sorted));
-		sorted[k] = frames[i];
-		nr++;
-	}
+	memcpy(sorted, frames + 1, (all - 1) * sizeof(*sorted));
+	nr = frames_unique(sorted, all - 1);
 	err = symbolize_frames(&profile, sorted, nr, view.processes, view.nr_processes,
-			       t->job->sampler.images, &options, &files, &hidden);
+			       b->job->sampler.images, &options, &files, &hidden);
 	if (err)
 		return err;
-	*ret = t->frames + t->nr_frames;
-	*ret_nr = found->nr;
-	t->frames[t->nr_frames++] = function;
-	for (i = 1; i < found->nr; i++) {
-		for (k = 0; k < nr && sorted[k] != frames[i]; k++)
-			;
+	*ret = b->frames + b->nr_frames;
+	*ret_nr = all;
+	b->frames[b->nr_frames++] = function;
+	for (i = 1; i < all; i++) {
+		at = bsearch(&frames[i], sorted, nr, sizeof(*sorted), sorted_by_u64);
 		buf_reset(&name);
-		frame_text(&name, &profile, &profile.locations[k]);
-		t->frames[t->nr_frames++] =
-			keep(t, buf_error(&name) || !name.data ? "" : name.data);
+		frame_text(&name, &profile, &profile.locations[at - sorted]);
+		b->frames[b->nr_frames++] =
+			keep(b, buf_error(&name) || !name.data ? "" : name.data);
 	}
 	profile_fini(&profile);
 	return 0;
@@ -136,21 +136,20 @@ static bool is_captured(const struct call_table_count *from)
 	return from->key.flags & BPFPROF_KEY_CAPTURED;
 }
 
-/* One row for each function, however many keys it is counted by. */
-static void call_add(struct text *t, struct gpu_report_process *process,
+/* Keys with the same function are one row. */
+static void call_add(struct build *b, struct gpu_report_process *process,
 		     const struct gpu_function *function, const struct call_table_count *from)
 {
 	const struct bpfprof_gpu_count *count = &from->count;
-	struct gpu_report_call *call = t->calls + t->nr_calls - process->nr_calls, *end;
+	struct gpu_report_call *call = b->calls, *end = b->calls + process->nr_calls;
 
-	for (end = t->calls + t->nr_calls; call < end && call->exported != function->name; call++)
+	for (; call < end && call->exported != function->name; call++)
 		;
 	if (call == end) {
 		*call = (struct gpu_report_call){ .function = function->shown,
 						  .exported = function->name,
 						  .blocks = function->wire.flags &
 							    BPFPROF_GPU_BLOCKS };
-		t->nr_calls++;
 		process->nr_calls++;
 	}
 	call->calls += count->calls;
@@ -162,17 +161,17 @@ static void call_add(struct text *t, struct gpu_report_process *process,
 	call->errors += count->errors;
 }
 
-/* Of a kernel, for as long as the report. */
-static const char *kernel_text(struct text *t, const struct bpfprof_gpu_key *key)
+/* The name of a kernel; it lives as long as the report. */
+static const char *kernel_text(struct build *b, const struct bpfprof_gpu_key *key)
 {
 	char room[CALL_TABLE_KERNEL_TEXT];
-	const char *name = call_table_kernel_text(t->job->watch.tally, key, room);
+	const char *name = call_table_kernel_text(b->job->watch.table, key, room);
 
-	return name == room ? keep(t, room) : name;
+	return name == room ? keep(b, room) : name;
 }
 
-/* Of a node of a graph. */
-static const char *node_text(struct text *t, const struct bpfprof_gpu_key *graph,
+/* The same of a node of a graph. */
+static const char *node_text(struct build *b, const struct bpfprof_gpu_key *graph,
 			     const struct gpu_graph_node *node)
 {
 	const struct bpfprof_gpu_key key = { .start_ns = graph->start_ns,
@@ -181,32 +180,31 @@ static const char *node_text(struct text *t, const struct bpfprof_gpu_key *graph
 								 << CALL_TABLE_GENERATION_SHIFT),
 					     .handle = node->handle };
 
-	return kernel_text(t, &key);
+	return kernel_text(b, &key);
 }
 
-static void launch_add(struct text *t, struct gpu_report_process *process,
+static void launch_add(struct build *b, struct gpu_report_process *process,
 		       const struct gpu_function *function, const struct call_table_count *from)
 {
 	const struct bpfprof_gpu_key *key = &from->key;
-	struct gpu_report_launch *launch = &t->launches[t->nr_launches++];
+	struct gpu_report_launch *launch = &b->launches[process->nr_launches++];
 	int i;
 
-	process->nr_launches++;
-	*launch = (struct gpu_report_launch){ .kernel = kernel_text(t, key),
+	*launch = (struct gpu_report_launch){ .kernel = kernel_text(b, key),
 					      .handle = key->handle,
 					      .function = function->shown,
 					      .exported = function->name,
 					      .stream = key->stream,
 					      .calls = from->count.calls,
 					      .captured = is_captured(from) };
-	launch_library_find(t->job->between, t->job, key, &launch->library, &launch->entry);
+	launch_library_find(b->job->launch_library, b->job, key, &launch->library, &launch->entry);
 	for (i = 0; i < 3; i++) {
 		launch->grid[i] = key->dims[i];
 		launch->block[i] = key->dims[3 + i];
 	}
 }
 
-static void nodes_add(struct text *t, struct gpu_report_graph *graph,
+static void nodes_add(struct build *b, struct gpu_report_graph *graph,
 		      const struct bpfprof_gpu_key *key)
 {
 	const struct gpu_function *function;
@@ -214,50 +212,46 @@ static void nodes_add(struct text *t, struct gpu_report_graph *graph,
 	struct gpu_graph known;
 	size_t i;
 
-	graph->nodes = t->nodes + t->nr_nodes;
-	if (!call_table_graph_of(t->job->watch.tally, key, &known))
+	graph->nodes = b->nodes;
+	if (!call_table_graph_of(b->job->watch.table, key, &known))
 		return;
 	graph->complete = known.complete;
 	graph->nr_nodes = known.nr;
 	for (i = 0; i < known.nr; i++) {
 		function = gpu_function(known.nodes[i].function);
-		node = &t->nodes[t->nr_nodes++];
+		node = b->nodes++;
 		*node = (struct gpu_report_node){ .function = function->shown,
 						  .count = known.nodes[i].count };
 		if (BPFPROF_GPU_IS_LAUNCH(function->wire.kind))
-			node->kernel = node_text(t, key, &known.nodes[i]);
+			node->kernel = node_text(b, key, &known.nodes[i]);
 	}
 }
 
-/* One row for graphs with the same in them, wherever they were launched. */
-static void graph_add(struct text *t, struct gpu_report_process *process,
+/* Graphs with the same content are one row. */
+static void graph_add(struct build *b, struct gpu_report_process *process,
 		      const struct call_table_count *from)
 {
-	struct gpu_report_graph *graph = t->graphs + t->nr_graphs - process->nr_graphs;
-	struct gpu_report_graph *end = t->graphs + t->nr_graphs;
+	struct gpu_report_graph *graph = b->graphs, *end = b->graphs + process->nr_graphs;
 	uint64_t content = from->key.handle != BPFPROF_GPU_OTHER ? from->key.handle : 0;
 
 	if (is_captured(from))
 		return;
-	for (; graph < end; graph++)
-		if (graph->content == content)
-			break;
+	for (; graph < end && graph->content != content; graph++)
+		;
 	if (graph == end) {
 		*graph = (struct gpu_report_graph){ .content = content };
-		nodes_add(t, graph, &from->key);
-		t->nr_graphs++;
+		nodes_add(b, graph, &from->key);
 		process->nr_graphs++;
 	}
 	graph->launches += from->count.calls;
 }
 
-static void copy_add(struct text *t, struct gpu_report_process *process,
+static void copy_add(struct build *b, struct gpu_report_process *process,
 		     const struct gpu_function *function, const struct call_table_count *from)
 {
 	static const char *const directions[] = { "set", "HtoD", "DtoH", "DtoD", "any" };
 
-	process->nr_copies++;
-	t->copies[t->nr_copies++] =
+	b->copies[process->nr_copies++] =
 		(struct gpu_report_copy){ .direction = directions[function->copy],
 					  .function = function->shown,
 					  .stream = from->key.stream,
@@ -267,17 +261,16 @@ static void copy_add(struct text *t, struct gpu_report_process *process,
 					  .captured = is_captured(from) };
 }
 
-static void collective_add(struct text *t, struct gpu_report_process *process,
+static void collective_add(struct build *b, struct gpu_report_process *process,
 			   const struct gpu_function *function, const struct call_table_count *from)
 {
 	char type[24], extra[16];
 
-	process->nr_collectives++;
-	t->collectives[t->nr_collectives++] = (struct gpu_report_collective){
+	b->collectives[process->nr_collectives++] = (struct gpu_report_collective){
 		.operation = function->shown,
-		.datatype = keep(t, gpu_nccl_type(from->key.dims[0], type)),
+		.datatype = keep(b, gpu_nccl_type(from->key.dims[0], type)),
 		.extra_name = gpu_nccl_extra(function),
-		.extra = keep(t, gpu_extra_text(function, from->key.dims[1], extra)),
+		.extra = keep(b, gpu_extra_text(function, from->key.dims[1], extra)),
 		.comm = from->key.handle,
 		.stream = from->key.stream,
 		.calls = from->count.calls,
@@ -296,23 +289,23 @@ static void gc_add(struct gpu_report_process *process, const struct bpfprof_gpu_
 		process->gc_max_ns = count->max_ns;
 }
 
-static void kind_add(struct text *t, struct gpu_report_process *process,
+static void kind_add(struct build *b, struct gpu_report_process *process,
 		     const struct gpu_function *function, const struct call_table_count *from)
 {
 	switch (function->wire.kind) {
 	case GPU_KIND_LAUNCH:
 	case GPU_KIND_LAUNCH_CONFIG:
-		launch_add(t, process, function, from);
+		launch_add(b, process, function, from);
 		break;
 	case GPU_KIND_GRAPH:
-		graph_add(t, process, from);
+		graph_add(b, process, from);
 		break;
 	case GPU_KIND_COPY:
 	case GPU_KIND_SET:
-		copy_add(t, process, function, from);
+		copy_add(b, process, function, from);
 		break;
 	case GPU_KIND_COLLECTIVE:
-		collective_add(t, process, function, from);
+		collective_add(b, process, function, from);
 		break;
 	case GPU_KIND_GC:
 		gc_add(process, &from->count);
@@ -320,14 +313,14 @@ static void kind_add(struct text *t, struct gpu_report_process *process,
 	}
 }
 
-/* What of it is new since the last picture. */
-static void recent_add(struct text *t, struct gpu_report_process *process,
+/* What is new of a key since the last snapshot. */
+static void recent_add(struct build *b, struct gpu_report_process *process,
 		       const struct gpu_function *function, const struct bpfprof_gpu_key *key)
 {
 	bool launch = BPFPROF_GPU_IS_LAUNCH(function->wire.kind);
 	uint64_t calls, ns;
 
-	gpu_recent_find(t->recent, key, &calls, &ns);
+	gpu_recent_find(b->recent, key, &calls, &ns);
 	if (function->wire.flags & BPFPROF_GPU_BLOCKS)
 		process->recent_blocked_ns += ns;
 	if (key->flags & BPFPROF_KEY_CAPTURED)
@@ -335,34 +328,34 @@ static void recent_add(struct text *t, struct gpu_report_process *process,
 	if (launch || function->wire.kind == GPU_KIND_GRAPH)
 		process->recent_launches += calls;
 	if (launch)
-		t->launches[t->nr_launches - 1].recent = calls;
+		b->launches[process->nr_launches - 1].recent = calls;
 }
 
-static void count_add(struct text *t, struct gpu_report_process *process,
+static void count_add(struct build *b, struct gpu_report_process *process,
 		      const struct call_table_count *from)
 {
 	const struct gpu_function *function = gpu_function(from->key.function);
 
-	call_add(t, process, function, from);
-	kind_add(t, process, function, from);
-	if (t->recent)
-		recent_add(t, process, function, &from->key);
+	call_add(b, process, function, from);
+	kind_add(b, process, function, from);
+	if (b->recent)
+		recent_add(b, process, function, &from->key);
 }
 
-/* Until the picture was taken. What was found out while it was shown may be newer. */
-static double seconds_since(const struct text *t, uint64_t begin_ns)
+/* Until the snapshot was taken; 0 for what began after it. */
+static double seconds_since(const struct build *b, uint64_t begin_ns)
 {
-	return t->picture->ts_ns > begin_ns ? (double)(t->picture->ts_ns - begin_ns) / 1e9 : 0;
+	return b->snapshot->ts_ns > begin_ns ? (double)(b->snapshot->ts_ns - begin_ns) / 1e9 : 0;
 }
 
-static void open_collective(struct text *t, struct gpu_report_open *to,
+static void open_collective(struct build *b, struct gpu_report_open *to,
 			    const struct gpu_function *function, const struct bpfprof_gpu_key *key)
 {
 	const char *extra_name = gpu_nccl_extra(function), *extra;
 	char type[24], room[16];
 
-	to->datatype = keep(t, gpu_nccl_type(key->dims[0], type));
-	extra = keep(t, gpu_extra_text(function, key->dims[1], room));
+	to->datatype = keep(b, gpu_nccl_type(key->dims[0], type));
+	extra = keep(b, gpu_extra_text(function, key->dims[1], room));
 	if (!strcmp(extra_name, "op")) {
 		to->op = extra;
 	} else if (*extra_name) {
@@ -371,20 +364,19 @@ static void open_collective(struct text *t, struct gpu_report_open *to,
 	}
 }
 
-static int open_add(struct text *t, struct gpu_report_process *process,
+static int open_add(struct build *b, struct gpu_report_process *process,
 		    const struct gpu_open_call *from)
 {
 	const struct bpfprof_gpu_open *open = &from->open;
 	const struct gpu_function *function = gpu_function(open->key.function);
-	struct gpu_report_open *to = &t->open[t->nr_open++];
+	struct gpu_report_open *to = &b->open[process->nr_open++];
 	uint32_t kind = function->wire.kind, stack;
 
-	process->nr_open++;
 	*to = (struct gpu_report_open){
 		.tid = from->tid,
 		.thread = from->thread,
 		.function = function->shown,
-		.seconds = seconds_since(t, open->begin_ns),
+		.seconds = seconds_since(b, open->begin_ns),
 		.stream = open->key.stream,
 		.comm = kind == GPU_KIND_COLLECTIVE || kind == GPU_KIND_COMM_END ? open->key.handle
 										 : 0,
@@ -392,19 +384,19 @@ static int open_add(struct text *t, struct gpu_report_process *process,
 		.ends_group = kind == GPU_KIND_GROUP_END,
 	};
 	if (kind == GPU_KIND_COLLECTIVE)
-		open_collective(t, to, function, &open->key);
+		open_collective(b, to, function, &open->key);
 	if (to->ends_group) {
-		gpu_group_fill(&to->group, t->grouped + t->nr_grouped, MAX_GROUPED - t->nr_grouped,
-			       &t->job->watch, t->picture, from, t->strings);
-		t->nr_grouped += to->group.nr;
+		gpu_group_fill(&to->group, b->grouped + b->nr_grouped, MAX_GROUPED - b->nr_grouped,
+			       &b->job->watch, b->snapshot, from, &b->arrays);
+		b->nr_grouped += to->group.nr;
 	}
-	if (call_table_open_stack(t->job->watch.tally, from->tid, open->begin_ns, &stack))
-		return stack_names(t, stack, to->function, &to->stack, &to->nr_stack);
+	if (call_table_open_stack(b->job->watch.table, from->tid, open->begin_ns, &stack))
+		return stack_names(b, stack, to->function, &to->stack, &to->nr_stack);
 	return 0;
 }
 
-static void before_collective(struct text *t, struct gpu_report_open *to,
-			      const struct gpu_inflight_call *from)
+static void inflight_collective(struct build *b, struct gpu_report_open *to,
+				const struct gpu_inflight_call *from)
 {
 	const struct nccl_info_has has = nccl_info_has(from->function);
 	const struct nccl_info *info = &from->arguments.info;
@@ -414,28 +406,27 @@ static void before_collective(struct text *t, struct gpu_report_open *to,
 	to->comm = info->comm;
 	to->bytes = info->bytes;
 	if (info->type != NCCL_INFO_TYPE_UNKNOWN)
-		to->datatype = keep(t, gpu_nccl_type(info->type, room));
+		to->datatype = keep(b, gpu_nccl_type(info->type, room));
 	if (has.op)
 		to->op = gpu_nccl_operation(info->op);
 	if (!has.root && !has.peer)
 		return;
 	snprintf(room, sizeof(room), "%" PRIu32, info->root);
 	to->extra_name = has.peer ? "peer" : "root";
-	to->extra = keep(t, room);
+	to->extra = keep(b, room);
 }
 
-/* One that began before we came. Its strings are borrowed. */
-static void before_add(struct text *t, struct gpu_report_process *process,
-		       const struct gpu_inflight_call *from)
+/* A call that began before the hooks were attached. The report borrows its strings. */
+static void inflight_add(struct build *b, struct gpu_report_process *process,
+			 const struct gpu_inflight_call *from)
 {
-	struct gpu_report_open *to = &t->open[t->nr_open++];
+	struct gpu_report_open *to = &b->open[process->nr_open++];
 
-	process->nr_open++;
 	*to = (struct gpu_report_open){
 		.tid = from->tid,
 		.thread = from->thread,
 		.function = from->function,
-		.seconds = seconds_since(t, from->since_ns),
+		.seconds = seconds_since(b, from->since_ns),
 		.since_before = true,
 		.arguments_unknown = !from->arguments_known,
 		.stack = from->stack,
@@ -443,15 +434,14 @@ static void before_add(struct text *t, struct gpu_report_process *process,
 		.ends_group = !strcmp(from->function, "ncclGroupEnd"),
 	};
 	if (from->arguments_known)
-		before_collective(t, to, from);
+		inflight_collective(b, to, from);
 }
 
-/* Of such a one, unless a call in it that we saw has told of it: then what is known of it is added. */
-static void before_comm_add(struct text *t, struct gpu_report_process *process,
-			    const struct gpu_inflight_call *from)
+/* The communicator of such a call, unless a call that was seen has reported it already. */
+static void inflight_comm_add(struct build *b, struct gpu_report_process *process,
+			      const struct gpu_inflight_call *from)
 {
-	struct gpu_report_comm *comm = t->comms + t->nr_comms - process->nr_comms;
-	struct gpu_report_comm *end = t->comms + t->nr_comms;
+	struct gpu_report_comm *comm = b->comms, *end = b->comms + process->nr_comms;
 
 	if (!from->arguments.comm_known)
 		return;
@@ -460,7 +450,6 @@ static void before_comm_add(struct text *t, struct gpu_report_process *process,
 	if (comm == end) {
 		*comm = (struct gpu_report_comm){ .comm = from->arguments.info.comm,
 						  .last = from->function };
-		t->nr_comms++;
 		process->nr_comms++;
 	} else if (comm->known) {
 		return;
@@ -471,15 +460,14 @@ static void before_comm_add(struct text *t, struct gpu_report_process *process,
 	comm->size = from->arguments.size;
 }
 
-static void comm_add(struct text *t, struct gpu_report_process *process,
+static void comm_add(struct build *b, struct gpu_report_process *process,
 		     const struct gpu_comm_entry *from)
 {
 	const struct bpfprof_gpu_comm *comm = &from->comm;
-	/* A rank past the size: it was read at the wrong place, or freed since. */
+	/* With a rank past the size the memory is something else, or was freed. */
 	bool known = comm->size && comm->rank < comm->size;
 
-	process->nr_comms++;
-	t->comms[t->nr_comms++] =
+	b->comms[process->nr_comms++] =
 		(struct gpu_report_comm){ .comm = from->key.comm,
 					  .known = known,
 					  .hash = known ? comm->hash : 0,
@@ -511,33 +499,45 @@ static struct gpu_report_memory memory_of(const struct call_table_process *proce
 					   .unknown_frees = memory->unknown_frees };
 }
 
-/* Its strings are borrowed. */
-static void where_fill(struct text *t, struct gpu_report_process *to,
+/* The report borrows the strings of `from`, which may be NULL. */
+static void where_fill(struct build *b, struct gpu_report_process *to,
 		       const struct absent_rank *from)
 {
 	const struct absent_rank_thread *thread;
 	size_t i;
 
-	to->where = t->where + t->nr_where;
+	to->where = b->where;
 	to->nr_where = from ? from->nr_threads : 0;
 	for (i = 0; i < to->nr_where; i++) {
 		thread = &from->threads[i];
-		t->where[t->nr_where++] =
-			(struct gpu_report_where){ .tid = thread->tid,
-						   .thread = thread->name,
-						   .was_in_nccl = thread->was_in_nccl,
-						   .running = thread->running,
-						   .stack = thread->frames,
-						   .nr_stack = thread->nr_frames };
+		*b->where++ = (struct gpu_report_where){ .tid = thread->tid,
+							 .thread = thread->name,
+							 .was_in_nccl = thread->was_in_nccl,
+							 .running = thread->running,
+							 .stack = thread->frames,
+							 .nr_stack = thread->nr_frames };
 	}
 }
 
-static int process_fill(struct text *t, struct gpu_report_process *to,
+/* The rows of the next process begin where those of this one end. */
+static void rows_end(struct build *b, const struct gpu_report_process *process)
+{
+	b->calls += process->nr_calls;
+	b->launches += process->nr_launches;
+	b->graphs += process->nr_graphs;
+	b->copies += process->nr_copies;
+	b->collectives += process->nr_collectives;
+	b->completions += process->nr_completions;
+	b->comms += process->nr_comms;
+	b->open += process->nr_open;
+}
+
+static int process_fill(struct build *b, struct gpu_report_process *to,
 			const struct call_table_process *from)
 {
-	const struct gpu_snapshot *picture = t->picture;
-	const struct gpu_inflight_call *before;
-	size_t nr_before, i;
+	const struct gpu_snapshot *snapshot = b->snapshot;
+	const struct gpu_inflight_call *inflight;
+	size_t nr_inflight, i;
 	int err = 0;
 
 	*to = (struct gpu_report_process){
@@ -548,83 +548,93 @@ static int process_fill(struct text *t, struct gpu_report_process *to,
 		.namespace = known(from->namespace),
 		.ray_task = known(from->ray_task),
 		.rank = known(from->rank),
-		.calls = t->calls + t->nr_calls,
-		.launches = t->launches + t->nr_launches,
-		.graphs = t->graphs + t->nr_graphs,
-		.copies = t->copies + t->nr_copies,
-		.collectives = t->collectives + t->nr_collectives,
-		.completions = t->completions + t->nr_completions,
-		.comms = t->comms + t->nr_comms,
-		.open = t->open + t->nr_open,
+		.calls = b->calls,
+		.launches = b->launches,
+		.graphs = b->graphs,
+		.copies = b->copies,
+		.collectives = b->collectives,
+		.completions = b->completions,
+		.comms = b->comms,
+		.open = b->open,
 		.memory = memory_of(from, GPU_SPACE_DEVICE),
 		.host_memory = memory_of(from, GPU_SPACE_HOST),
-		.tensors_known = t->job->options->record.capture.session.gpu_tensors,
+		.tensors_known = b->job->options->record.tensors,
 		.tensor_memory = memory_of(from, GPU_SPACE_TENSOR),
 	};
-	for (i = 0; i < picture->nr_counts; i++)
-		if (is_of(from, picture->counts[i].key.pid, picture->counts[i].key.start_ns))
-			count_add(t, to, &picture->counts[i]);
-	to->nr_completions =
-		gpu_completions_fill(t->completions + t->nr_completions, t->job->watch.waits, from,
-				     picture->ts_ns, t->strings);
-	t->nr_completions += to->nr_completions;
-	for (i = 0; i < picture->nr_comms; i++)
-		if (is_of(from, picture->comms[i].key.pid, picture->comms[i].key.start_ns))
-			comm_add(t, to, &picture->comms[i]);
-	before = gpu_inflight_calls(t->job->before, &nr_before);
-	for (i = 0; i < nr_before && !from->ended; i++)
-		if (is_of(from, before[i].pid, before[i].start_ns))
-			before_comm_add(t, to, &before[i]);
-	for (i = 0; i < picture->nr_memory; i++) {
-		if (!is_of(from, picture->memory[i].key.pid, picture->memory[i].key.start_ns))
+	for (i = 0; i < snapshot->nr_counts; i++)
+		if (is_of(from, snapshot->counts[i].key.pid, snapshot->counts[i].key.start_ns))
+			count_add(b, to, &snapshot->counts[i]);
+	to->nr_completions = gpu_completions_fill(b->completions, b->job->watch.waits, from,
+						  snapshot->ts_ns, &b->arrays);
+	for (i = 0; i < snapshot->nr_comms; i++)
+		if (is_of(from, snapshot->comms[i].key.pid, snapshot->comms[i].key.start_ns))
+			comm_add(b, to, &snapshot->comms[i]);
+	inflight = gpu_inflight_calls(b->job->inflight, &nr_inflight);
+	for (i = 0; i < nr_inflight && !from->ended; i++)
+		if (is_of(from, inflight[i].pid, inflight[i].start_ns))
+			inflight_comm_add(b, to, &inflight[i]);
+	for (i = 0; i < snapshot->nr_memory; i++) {
+		if (!is_of(from, snapshot->memory[i].key.pid, snapshot->memory[i].key.start_ns))
 			continue;
 		to->memory.device_known = true;
-		to->memory.device_free = picture->memory[i].memory.free_bytes;
-		to->memory.device_total = picture->memory[i].memory.total_bytes;
+		to->memory.device_free = snapshot->memory[i].memory.free_bytes;
+		to->memory.device_total = snapshot->memory[i].memory.total_bytes;
 	}
-	gpu_times_fill(to, t->job->watch.waits, from, picture->ts_ns);
-	for (i = 0; i < picture->nr_open && !from->ended && !err; i++)
-		if (is_of(from, picture->open[i].open.key.pid, picture->open[i].open.key.start_ns))
-			err = open_add(t, to, &picture->open[i]);
-	for (i = 0; i < nr_before && !from->ended; i++)
-		if (is_of(from, before[i].pid, before[i].start_ns))
-			before_add(t, to, &before[i]);
-	where_fill(t, to, absent_ranks_of(t->job->where, from->kernel_pid, from->start_ns));
+	gpu_times_fill(to, b->job->watch.waits, from, snapshot->ts_ns);
+	for (i = 0; i < snapshot->nr_open && !from->ended && !err; i++)
+		if (is_of(from, snapshot->open[i].open.key.pid,
+			  snapshot->open[i].open.key.start_ns))
+			err = open_add(b, to, &snapshot->open[i]);
+	for (i = 0; i < nr_inflight && !from->ended; i++)
+		if (is_of(from, inflight[i].pid, inflight[i].start_ns))
+			inflight_add(b, to, &inflight[i]);
+	where_fill(b, to, absent_ranks_of(b->job->absent_ranks, from->kernel_pid, from->start_ns));
+	rows_end(b, to);
 	return err;
 }
 
-void gpu_lost(struct gpu_job *job, const struct gpu_snapshot *picture, struct stats_reasons *lost)
+void gpu_lost(struct gpu_job *job, const struct gpu_snapshot *snapshot, struct stats_reasons *lost)
 {
 	struct run_stats stats = { 0 };
 	size_t i;
 
 	gpu_monitor_lost(
-		&job->watch, picture->counters,
-		call_table_nr_unknown(job->watch.tally, picture->counts, picture->nr_counts), lost);
+		&job->watch, snapshot->counters,
+		call_table_nr_unknown(job->watch.table, snapshot->counts, snapshot->nr_counts),
+		lost);
 	sampler_stats(&job->sampler, &stats);
 	for (i = 0; i < stats.lost.nr; i++)
 		stats_add(lost, stats.lost.reasons[i].name, stats.lost.reasons[i].count);
-	gpu_inflight_lost(job->before, lost);
-	gap_sampler_lost(job->sleepers, lost);
-	absent_ranks_lost(job->where, lost);
+	gpu_inflight_lost(job->inflight, lost);
+	gap_sampler_lost(job->gap_sampler, lost);
+	absent_ranks_lost(job->absent_ranks, lost);
 	if (job->trace)
 		gpu_trace_lost(job->trace, lost);
 }
 
-static void libraries_fill(struct text *t, const struct gpu_probes_library *libraries, size_t nr)
+static int libraries_fill(struct build *b)
 {
-	size_t i;
+	const struct gpu_probes_library *from;
+	struct gpu_report_library *to;
+	size_t nr, i;
 
+	from = gpu_probes_libraries(b->job->watch.probes, &nr);
+	to = gpu_arrays_add(&b->arrays, nr, sizeof(*to));
+	if (!to)
+		return -ENOMEM;
+	b->report.libraries = to;
+	b->report.nr_libraries = nr;
 	for (i = 0; i < nr; i++)
-		t->libraries[i] = (struct gpu_report_library){
-			.path = libraries[i].path,
-			.cuda = libraries[i].layers & 1U << GPU_LAYER_DRIVER,
-			.nccl = libraries[i].layers & 1U << GPU_LAYER_NCCL,
-			.torch = libraries[i].layers & 1U << GPU_LAYER_TORCH,
-			.python = libraries[i].layers & 1U << GPU_LAYER_PYTHON,
-			.functions = libraries[i].functions,
-			.problem = libraries[i].problem,
+		to[i] = (struct gpu_report_library){
+			.path = from[i].path,
+			.cuda = from[i].layers & 1U << GPU_LAYER_DRIVER,
+			.nccl = from[i].layers & 1U << GPU_LAYER_NCCL,
+			.torch = from[i].layers & 1U << GPU_LAYER_TORCH,
+			.python = from[i].layers & 1U << GPU_LAYER_PYTHON,
+			.functions = from[i].functions,
+			.problem = from[i].problem,
 		};
+	return 0;
 }
 
 static bool has_something(const struct gpu_report_process *process)
@@ -632,63 +642,74 @@ static bool has_something(const struct gpu_report_process *process)
 	return process->nr_calls || process->nr_open || process->nr_comms;
 }
 
-static int fill(struct text *t)
+/* Room for all rows of nr processes. */
+static int rows_new(struct build *b, size_t nr)
 {
-	const struct call_table_process *processes;
-	const struct gpu_probes_library *libraries;
-	const struct gpu_snapshot *picture = t->picture;
-	struct gpu_report_process *process;
-	size_t nr, nr_libraries, nr_rows, nr_before, i;
-	int err = 0;
+	const struct gpu_snapshot *snapshot = b->snapshot;
+	struct gpu_arrays *arrays = &b->arrays;
+	size_t nr_counts = snapshot->nr_counts, nr_rows, nr_inflight;
 
-	processes = call_table_processes(t->job->watch.tally, &nr);
-	libraries = gpu_probes_libraries(t->job->watch.probes, &nr_libraries);
-	t->libraries = gpu_arrays_add(&t->arrays, nr_libraries, sizeof(*t->libraries));
-	t->processes = gpu_arrays_add(&t->arrays, nr, sizeof(*t->processes));
-	t->silent = gpu_arrays_add(&t->arrays, nr, sizeof(*t->silent));
-	t->calls = gpu_arrays_add(&t->arrays, picture->nr_counts, sizeof(*t->calls));
-	t->launches = gpu_arrays_add(&t->arrays, picture->nr_counts, sizeof(*t->launches));
-	t->graphs = gpu_arrays_add(&t->arrays, picture->nr_counts, sizeof(*t->graphs));
-	t->nodes = gpu_arrays_add(&t->arrays, call_table_nr_nodes(t->job->watch.tally),
-				  sizeof(*t->nodes));
-	t->copies = gpu_arrays_add(&t->arrays, picture->nr_counts, sizeof(*t->copies));
-	t->collectives = gpu_arrays_add(&t->arrays, picture->nr_counts, sizeof(*t->collectives));
-	gpu_waits_poll(t->job->watch.waits);
-	gpu_waits_rows(t->job->watch.waits, &nr_rows);
-	t->completions = gpu_arrays_add(&t->arrays, nr_rows, sizeof(*t->completions));
-	gpu_inflight_calls(t->job->before, &nr_before);
-	t->comms = gpu_arrays_add(&t->arrays, picture->nr_comms + nr_before, sizeof(*t->comms));
-	t->open = gpu_arrays_add(&t->arrays, picture->nr_open + nr_before, sizeof(*t->open));
-	t->frames = gpu_arrays_add(&t->arrays, MAX_STACK_FRAMES, sizeof(*t->frames));
-	t->grouped = gpu_arrays_add(&t->arrays, MAX_GROUPED, sizeof(*t->grouped));
-	t->where = gpu_arrays_add(&t->arrays, nr * ABSENT_RANKS_THREADS, sizeof(*t->where));
-	if (t->arrays.failed)
-		return -ENOMEM;
-	libraries_fill(t, libraries, nr_libraries);
+	gpu_waits_poll(b->job->watch.waits);
+	gpu_waits_rows(b->job->watch.waits, &nr_rows);
+	gpu_inflight_calls(b->job->inflight, &nr_inflight);
+	b->calls = gpu_arrays_add(arrays, nr_counts, sizeof(*b->calls));
+	b->launches = gpu_arrays_add(arrays, nr_counts, sizeof(*b->launches));
+	b->graphs = gpu_arrays_add(arrays, nr_counts, sizeof(*b->graphs));
+	b->nodes =
+		gpu_arrays_add(arrays, call_table_nr_nodes(b->job->watch.table), sizeof(*b->nodes));
+	b->copies = gpu_arrays_add(arrays, nr_counts, sizeof(*b->copies));
+	b->collectives = gpu_arrays_add(arrays, nr_counts, sizeof(*b->collectives));
+	b->completions = gpu_arrays_add(arrays, nr_rows, sizeof(*b->completions));
+	b->comms = gpu_arrays_add(arrays, snapshot->nr_comms + nr_inflight, sizeof(*b->comms));
+	b->open = gpu_arrays_add(arrays, snapshot->nr_open + nr_inflight, sizeof(*b->open));
+	b->frames = gpu_arrays_add(arrays, MAX_STACK_FRAMES, sizeof(*b->frames));
+	b->grouped = gpu_arrays_add(arrays, MAX_GROUPED, sizeof(*b->grouped));
+	b->where = gpu_arrays_add(arrays, nr * ABSENT_RANKS_THREADS, sizeof(*b->where));
+	return arrays->failed ? -ENOMEM : 0;
+}
+
+static int processes_fill(struct build *b)
+{
+	const struct call_table_process *from;
+	struct gpu_report_process *processes, *silent, *process;
+	size_t nr, i;
+	int err;
+
+	from = call_table_processes(b->job->watch.table, &nr);
+	b->report.processes = processes = gpu_arrays_add(&b->arrays, nr, sizeof(*processes));
+	b->report.silent = silent = gpu_arrays_add(&b->arrays, nr, sizeof(*silent));
+	err = rows_new(b, nr);
 	for (i = 0; i < nr && !err; i++) {
-		process = &t->processes[t->report.nr_processes];
-		err = process_fill(t, process, &processes[i]);
+		process = &processes[b->report.nr_processes];
+		err = process_fill(b, process, &from[i]);
 		if (has_something(process))
-			t->report.nr_processes++;
-		else if (!processes[i].ended &&
-			 gpu_inflight_was_silent(t->job->before, processes[i].kernel_pid,
-						 processes[i].start_ns))
-			t->silent[t->report.nr_silent++] = *process;
+			b->report.nr_processes++;
+		else if (!from[i].ended &&
+			 gpu_inflight_was_silent(b->job->inflight, from[i].kernel_pid,
+						 from[i].start_ns))
+			silent[b->report.nr_silent++] = *process;
 	}
-	gpu_lost(t->job, t->picture, &t->lost);
-	t->report.libraries = t->libraries;
-	t->report.nr_libraries = nr_libraries;
-	t->report.processes = t->processes;
-	t->report.silent = t->silent;
-	t->report.stacks_taken = call_table_nr_stacks(t->job->watch.tally);
-	t->report.stacks_skipped = picture->counters[GPU_COUNT_NO_TOKEN];
-	t->report.stacks_hz = session_call_stacks_hz(&t->job->sampler.session);
-	t->report.lost = t->lost.reasons;
-	t->report.nr_lost = t->lost.nr;
 	return err;
 }
 
-int gpu_report_build(struct buf *dst, struct gpu_job *job, const struct gpu_snapshot *picture,
+static int report_fill(struct build *b)
+{
+	int err = gpu_arrays_init(&b->arrays, MAX_TEXT_BYTES);
+
+	if (!err)
+		err = libraries_fill(b);
+	if (!err)
+		err = processes_fill(b);
+	gpu_lost(b->job, b->snapshot, &b->lost);
+	b->report.stacks_taken = call_table_nr_stacks(b->job->watch.table);
+	b->report.stacks_skipped = b->snapshot->counters[GPU_COUNT_NO_TOKEN];
+	b->report.stacks_hz = session_call_stacks_hz(&b->job->sampler.session);
+	b->report.lost = b->lost.reasons;
+	b->report.nr_lost = b->lost.nr;
+	return err;
+}
+
+int gpu_report_build(struct buf *dst, struct gpu_job *job, const struct gpu_snapshot *snapshot,
 		     const struct gpu_report_how *how)
 {
 	const struct gpu_options *options = job->options;
@@ -696,24 +717,20 @@ int gpu_report_build(struct buf *dst, struct gpu_job *job, const struct gpu_snap
 						  .sort = how->sort ? how->sort : options->sort,
 						  .columns = how->columns,
 						  .screen_rows = how->screen_rows };
+	struct build b = { .job = job, .snapshot = snapshot, .recent = how->recent };
+	uint64_t end_ns = job->end_ns ? job->end_ns : snapshot->ts_ns;
 	char host[HOST_NAME_BYTES];
-	struct text t = { .job = job, .picture = picture, .recent = how->recent };
-	int err;
+	int err = report_fill(&b);
 
-	err = strtab_new(&t.strings, MAX_TEXT_BYTES);
-	if (!err)
-		err = fill(&t);
 	host_name(host);
-	t.report.host = host;
-	t.report.seconds =
-		(double)((job->end_ns ? job->end_ns : picture->ts_ns) - job->start_ns) / 1e9;
+	b.report.host = host;
+	b.report.seconds = (double)(end_ns - job->start_ns) / 1e9;
 	if (how->recent)
-		t.report.recent_seconds = gpu_recent_seconds(how->recent);
+		b.report.recent_seconds = gpu_recent_seconds(how->recent);
 	if (!err && options->json)
-		gpu_json(dst, &t.report);
+		gpu_json(dst, &b.report);
 	else if (!err)
-		gpu_table(dst, &t.report, &table);
-	strtab_free(t.strings);
-	gpu_arrays_fini(&t.arrays);
+		gpu_table(dst, &b.report, &table);
+	gpu_arrays_fini(&b.arrays);
 	return err ?: buf_error(dst);
 }

@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/strtab.h"
 #include "cuda/functions.h"
 #include "gpu/job.h"
 #include "gpu/report.h"
+#include "gpu/report_arrays.h"
 #include "gpu/waits.h"
 
 #define MAX_KINDS 512 /* of collectives in one group: an all-to-all has two for each rank */
@@ -37,7 +37,7 @@ static double seconds_since(uint64_t since_ns, uint64_t now_ns)
 
 size_t gpu_completions_fill(struct gpu_report_completion *to, const struct gpu_waits *waits,
 			    const struct call_table_process *process, uint64_t now_ns,
-			    struct strtab *strings)
+			    struct gpu_arrays *arrays)
 {
 	const struct gpu_waits_row *rows;
 	size_t nr, i, filled = 0;
@@ -56,7 +56,7 @@ size_t gpu_completions_fill(struct gpu_report_completion *to, const struct gpu_w
 		text = gpu_nccl_type(key->dims[0], type);
 		to[filled] = (struct gpu_report_completion){
 			.operation = function->shown,
-			.datatype = strtab_get(strings, strtab_add(strings, text)),
+			.datatype = gpu_arrays_text(arrays, text),
 			.extra_name = gpu_nccl_extra(function),
 			.comm = key->comm,
 			.bytes = key->bytes,
@@ -72,14 +72,14 @@ size_t gpu_completions_fill(struct gpu_report_completion *to, const struct gpu_w
 			.unknown = row->unknown,
 		};
 		text = gpu_extra_text(function, key->dims[1], extra);
-		to[filled++].extra = strtab_get(strings, strtab_add(strings, text));
+		to[filled++].extra = gpu_arrays_text(arrays, text);
 	}
 	return filled;
 }
 
 /* False: of a function that there is none of. */
 static bool grouped_fill(struct gpu_report_grouped *to, const struct gpu_waits_grouped *from,
-			 struct strtab *strings)
+			 struct gpu_arrays *arrays)
 {
 	const struct gpu_waits_key *key = &from->key;
 	const struct gpu_function *function = gpu_function(key->function);
@@ -91,7 +91,7 @@ static bool grouped_fill(struct gpu_report_grouped *to, const struct gpu_waits_g
 	text = gpu_nccl_type(key->dims[0], type);
 	*to = (struct gpu_report_grouped){
 		.operation = function->shown,
-		.datatype = strtab_get(strings, strtab_add(strings, text)),
+		.datatype = gpu_arrays_text(arrays, text),
 		.extra_name = gpu_nccl_extra(function),
 		.comm = key->comm,
 		.stream = stream_of(from->stream),
@@ -99,7 +99,7 @@ static bool grouped_fill(struct gpu_report_grouped *to, const struct gpu_waits_g
 		.count = from->count,
 	};
 	text = gpu_extra_text(function, key->dims[1], extra);
-	to->extra = strtab_get(strings, strtab_add(strings, text));
+	to->extra = gpu_arrays_text(arrays, text);
 	return true;
 }
 
@@ -109,8 +109,8 @@ static bool grouped_fill(struct gpu_report_grouped *to, const struct gpu_waits_g
  * be of an earlier group, whose end is what was lost.
  */
 void gpu_group_fill(struct gpu_report_group *to, struct gpu_report_grouped *rows, size_t max,
-		    const struct gpu_monitor *watch, const struct gpu_snapshot *picture,
-		    const struct gpu_open_call *open, struct strtab *strings)
+		    const struct gpu_monitor *watch, const struct gpu_snapshot *snapshot,
+		    const struct gpu_open_call *open, struct gpu_arrays *arrays)
 {
 	const struct bpfprof_task_id task = { .pid = open->open.key.pid,
 					      .tid = open->tid,
@@ -127,9 +127,9 @@ void gpu_group_fill(struct gpu_report_group *to, struct gpu_report_grouped *rows
 	to->calls = open->grouped;
 	/* What is inside of another group is not put on its stream by this end, and waits for nobody. */
 	to->complete = open->groups == 1 && total && total == to->calls &&
-		       !picture->counters[GPU_COUNT_WAITS_LOST];
+		       !snapshot->counters[GPU_COUNT_WAITS_LOST];
 	for (i = 0; i < nr; i++) {
-		if (!grouped_fill(&rows[to->nr], &found[i], strings))
+		if (!grouped_fill(&rows[to->nr], &found[i], arrays))
 			continue;
 		told += rows[to->nr].count;
 		to->complete &= rows[to->nr++].comm != BPFPROF_GPU_OTHER;

@@ -21,7 +21,7 @@ static size_t least(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* Since the last picture, per second. */
+/* Since the last snapshot, per second. */
 static double recent_rate(const struct gpu_writer *w, uint64_t count)
 {
 	double seconds = gpu_seconds(w->report->recent_seconds);

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/strtab.h"
 #include "base/wiped_json.h"
 
 /* A value takes up to 15 times the bytes of its text. */
@@ -20,23 +19,19 @@
 int gpu_read_init(struct gpu_read *read)
 {
 	*read = (struct gpu_read){ 0 };
+	if (gpu_arrays_init(&read->arrays, MAX_STRING_BYTES))
+		return -ENOMEM;
 	read->files = gpu_arrays_add(&read->arrays, GPU_READ_FILES, sizeof(*read->files));
 	read->processes = gpu_arrays_add(&read->arrays, MAX_PROCESSES, sizeof(*read->processes));
-	if (!read->arrays.failed && !strtab_new(&read->strings, MAX_STRING_BYTES))
+	if (!read->arrays.failed)
 		return 0;
-	gpu_arrays_fini(&read->arrays);
+	gpu_read_fini(read);
 	return -ENOMEM;
 }
 
 void gpu_read_fini(struct gpu_read *read)
 {
 	gpu_arrays_fini(&read->arrays);
-	strtab_free(read->strings);
-}
-
-static const char *keep(struct gpu_read *read, const char *text)
-{
-	return strtab_get(read->strings, strtab_add(read->strings, text));
 }
 
 /* Counts a value of a wrong type. Null means not known, and older files have fewer keys. */
@@ -48,7 +43,7 @@ static void not_understood(struct gpu_read *read, const json_t *value)
 static const char *text_of(struct gpu_read *read, const json_t *value)
 {
 	if (json_is_string(value))
-		return keep(read, json_string_value(value));
+		return gpu_arrays_text(&read->arrays, json_string_value(value));
 	not_understood(read, value);
 	return "";
 }
@@ -260,7 +255,7 @@ static int element_read(struct gpu_read *read, const json_t *from, const struct 
 	if (field->type == GPU_FIELD_ARRAY)
 		return object_read(read, from, field->of, rows + nr * field->of->size);
 	if (json_is_string(from))
-		((const char **)rows)[nr] = keep(read, json_string_value(from));
+		((const char **)rows)[nr] = gpu_arrays_text(&read->arrays, json_string_value(from));
 	read->nr_not_understood += !json_is_string(from);
 	return json_is_string(from);
 }
@@ -302,7 +297,7 @@ static void extra_read(struct gpu_read *read, const json_t *peer, const char **k
 		return;
 	snprintf(digits, sizeof(digits), "%" PRIu32, rank);
 	*key = "peer";
-	*text = keep(read, digits);
+	*text = gpu_arrays_text(&read->arrays, digits);
 }
 
 static int field_read(struct gpu_read *read, const json_t *from, const struct gpu_field *field,
@@ -396,7 +391,7 @@ static int file_add(struct gpu_read *read, const char *path, const json_t *json)
 	    !json_is_string(json_object_get(json, "host")))
 		return -EBADMSG;
 	read->nr_files++;
-	to->path = keep(read, path);
+	to->path = gpu_arrays_text(&read->arrays, path);
 	err = fields_read(read, json, &gpu_report_fields, (char *)&to->report);
 	if (err)
 		return err;

@@ -23,8 +23,6 @@
 #define GPU_READ_FILE_BYTES (64U << 20)
 #define GPU_READ_FILES 1024
 
-struct strtab;
-
 struct gpu_read_file {
 	const char *path; /* as the user named it */
 	struct gpu_report report; /* seconds: 0 if they are not known */
@@ -45,8 +43,8 @@ struct gpu_read {
 	size_t nr_rows[GPU_NR_ROWS]; /* memory was taken for so many of each kind */
 	uint64_t nr_not_understood; /* entries of another type than they should have */
 	uint64_t nr_left_out; /* entries past the limits */
-	struct strtab *strings;
-	struct gpu_arrays arrays; /* all arrays above, and those of the reports */
+	struct gpu_arrays
+		arrays; /* all arrays above, and those of the reports with their strings */
 };
 
 int gpu_read_init(struct gpu_read *read); /* 0 or -ENOMEM */

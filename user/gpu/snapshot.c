@@ -18,7 +18,7 @@
 
 bool gpu_monitor_wants(const struct gpu_monitor *watch, const struct bpfprof_gpu_key *key)
 {
-	return !watch->chosen || call_table_is_described(watch->tally, key->pid, key->start_ns);
+	return !watch->chosen || call_table_is_described(watch->table, key->pid, key->start_ns);
 }
 
 /* Appends an element to an array of the snapshot; a missing element is noted. */
@@ -31,10 +31,10 @@ bool gpu_monitor_wants(const struct gpu_monitor *watch, const struct bpfprof_gpu
 			(snapshot)->array[(snapshot)->nr_##array++] = (element);                   \
 	} while (0)
 
-static void add_count(struct gpu_snapshot *picture, const struct call_table_count *count)
+static void add_count(struct gpu_snapshot *snapshot, const struct call_table_count *count)
 {
-	if (!picture->only || gpu_monitor_wants(picture->only, &count->key))
-		APPEND(picture, counts, *count);
+	if (!snapshot->only || gpu_monitor_wants(snapshot->only, &count->key))
+		APPEND(snapshot, counts, *count);
 }
 
 /*
@@ -60,7 +60,7 @@ bool gpu_snapshot_is_waiting(const struct bpfprof_gpu_open *open)
 	       gpu_function(open->key.function)->wire.flags & BPFPROF_GPU_BLOCKS;
 }
 
-static void add_thread(struct gpu_snapshot *picture, uint32_t tid,
+static void add_thread(struct gpu_snapshot *snapshot, uint32_t tid,
 		       const struct bpfprof_gpu_thread *thread)
 {
 	const struct bpfprof_gpu_open *chosen = open_choose(thread);
@@ -73,11 +73,11 @@ static void add_thread(struct gpu_snapshot *picture, uint32_t tid,
 	for (i = 0; i < thread->depth && i < BPFPROF_GPU_MAX_OPEN; i++) {
 		call.open = thread->open[i];
 		if (gpu_snapshot_is_waiting(&call.open))
-			APPEND(picture, waiting, call);
+			APPEND(snapshot, waiting, call);
 	}
 	call.open = *chosen;
 	if (thread->depth && !(chosen->flags & BPFPROF_CALL_OUTSIDE))
-		APPEND(picture, open, call);
+		APPEND(snapshot, open, call);
 }
 
 static int compare_process(uint32_t pid_a, uint64_t start_a, uint32_t pid_b, uint64_t start_b)
@@ -115,28 +115,28 @@ static int compare_comms(const void *a, const void *b)
 		       ?: GPU_ORDER(x->key.comm, y->key.comm);
 }
 
-const struct gpu_comm_entry *gpu_snapshot_comm(const struct gpu_snapshot *picture,
+const struct gpu_comm_entry *gpu_snapshot_comm(const struct gpu_snapshot *snapshot,
 					       const struct bpfprof_gpu_key *key)
 {
 	const struct gpu_comm_entry wanted = {
 		.key = { .start_ns = key->start_ns, .comm = key->handle, .pid = key->pid }
 	};
 
-	if (!picture->nr_comms)
+	if (!snapshot->nr_comms)
 		return NULL;
-	return bsearch(&wanted, picture->comms, picture->nr_comms, sizeof(*picture->comms),
+	return bsearch(&wanted, snapshot->comms, snapshot->nr_comms, sizeof(*snapshot->comms),
 		       compare_comms);
 }
 
-void gpu_snapshot_waits(const struct gpu_snapshot *picture, struct call_table *tally,
+void gpu_snapshot_waits(const struct gpu_snapshot *snapshot, struct call_table *table,
 			struct call_table_count *counts, size_t nr)
 {
 	size_t first = 0, i, k;
 
-	for (i = 0; i < picture->nr_waiting; i++) {
-		const struct bpfprof_gpu_open *open = &picture->waiting[i].open;
+	for (i = 0; i < snapshot->nr_waiting; i++) {
+		const struct bpfprof_gpu_open *open = &snapshot->waiting[i].open;
 
-		if (picture->ts_ns <= open->begin_ns)
+		if (snapshot->ts_ns <= open->begin_ns)
 			continue;
 		while (first < nr && compare_key_process(&counts[first].key, &open->key) < 0)
 			first++;
@@ -147,9 +147,9 @@ void gpu_snapshot_waits(const struct gpu_snapshot *picture, struct call_table *t
 		/* There was no room for it, or nobody wants it. */
 		if (k == nr || compare_key_process(&counts[k].key, &open->key))
 			continue;
-		counts[k].count.ns += picture->ts_ns - open->begin_ns;
-		if (tally)
-			call_table_waits(tally, open, picture->waiting[i].tid, picture->ts_ns);
+		counts[k].count.ns += snapshot->ts_ns - open->begin_ns;
+		if (table)
+			call_table_waits(table, open, snapshot->waiting[i].tid, snapshot->ts_ns);
 	}
 }
 
@@ -199,20 +199,20 @@ static void add_part(void *arg, const struct call_table_count *part)
 }
 
 /* By kernel, where several had the same handle one after the other. */
-static void split(struct gpu_snapshot *picture, const struct call_table *tally)
+static void split(struct gpu_snapshot *snapshot, const struct call_table *table)
 {
-	size_t nr = picture->nr_counts, left = 0, i;
+	size_t nr = snapshot->nr_counts, left = 0, i;
 	struct call_table_count count;
 
 	for (i = 0; i < nr; i++) { /* which may move them */
-		count = picture->counts[i];
-		call_table_split(tally, &count, 0, add_part, picture);
-		picture->counts[i].count.calls = count.count.calls;
+		count = snapshot->counts[i];
+		call_table_split(table, &count, 0, add_part, snapshot);
+		snapshot->counts[i].count.calls = count.count.calls;
 	}
-	for (i = 0; i < picture->nr_counts; i++)
-		if (picture->counts[i].count.calls)
-			picture->counts[left++] = picture->counts[i];
-	picture->nr_counts = left;
+	for (i = 0; i < snapshot->nr_counts; i++)
+		if (snapshot->counts[i].count.calls)
+			snapshot->counts[left++] = snapshot->counts[i];
+	snapshot->nr_counts = left;
 }
 
 void gpu_monitor_device_idle(void *arg, const struct bpfprof_gpu_waits *process)
@@ -220,84 +220,85 @@ void gpu_monitor_device_idle(void *arg, const struct bpfprof_gpu_waits *process)
 	const struct gpu_monitor *watch = arg;
 	uint32_t pid = process->pid;
 
-	if (watch->chosen && !call_table_is_described(watch->tally, pid, process->start_ns))
+	if (watch->chosen && !call_table_is_described(watch->table, pid, process->start_ns))
 		return;
-	call_table_device_idle(watch->tally, pid, process->start_ns, process->device_idle_ns,
+	call_table_device_idle(watch->table, pid, process->start_ns, process->device_idle_ns,
 			       process->idle_ns);
 	if (watch->waits)
 		gpu_waits_process(watch->waits, process);
 }
 
 /* Reads the threads first: a call that is open then is among the counts. */
-static void maps_read(struct gpu_snapshot *picture, const struct gpu_monitor *watch)
+static void maps_read(struct gpu_snapshot *snapshot, const struct gpu_monitor *watch)
 {
 	const struct session *session = &watch->sampler->session;
 	struct gpu_map_walk walk;
 
 	gpu_map_begin(&walk, session, GPU_MAP_THREADS);
 	while (gpu_map_next(&walk))
-		add_thread(picture, walk.key.tid, &walk.value.thread);
+		add_thread(snapshot, walk.key.tid, &walk.value.thread);
 	gpu_map_begin(&walk, session, GPU_MAP_COUNTS);
 	while (gpu_map_next(&walk))
-		add_count(picture, &(struct call_table_count){ .key = walk.key.call,
-							       .count = walk.value.count });
-	if (picture->only)
-		split(picture, watch->tally);
-	drop_over(picture->open, &picture->nr_open, session);
-	drop_over(picture->waiting, &picture->nr_waiting, session);
+		add_count(snapshot, &(struct call_table_count){ .key = walk.key.call,
+								.count = walk.value.count });
+	if (snapshot->only)
+		split(snapshot, watch->table);
+	drop_over(snapshot->open, &snapshot->nr_open, session);
+	drop_over(snapshot->waiting, &snapshot->nr_waiting, session);
 	gpu_map_begin(&walk, session, GPU_MAP_COMMS);
 	while (gpu_map_next(&walk))
-		APPEND(picture, comms, ((struct gpu_comm_entry){ walk.key.comm, walk.value.comm }));
+		APPEND(snapshot, comms,
+		       ((struct gpu_comm_entry){ walk.key.comm, walk.value.comm }));
 	gpu_map_begin(&walk, session, GPU_MAP_MEMORY);
 	while (gpu_map_next(&walk))
-		APPEND(picture, memory,
+		APPEND(snapshot, memory,
 		       ((struct gpu_memory_entry){ walk.key.process, walk.value.memory }));
-	gpu_maps_counters(session, picture->counters);
+	gpu_maps_counters(session, snapshot->counters);
 }
 
-static int take(struct gpu_snapshot *picture, const struct gpu_monitor *watch)
+static int take(struct gpu_snapshot *snapshot, const struct gpu_monitor *watch)
 {
 	const struct bpfprof_gpu_key *key;
 	size_t i;
 
-	picture->nr_counts = picture->nr_open = picture->nr_comms = picture->nr_memory = 0;
-	picture->nr_waiting = 0;
-	picture->no_memory = false;
-	picture->ts_ns = time_monotonic_ns();
-	maps_read(picture, watch);
+	snapshot->nr_counts = snapshot->nr_open = snapshot->nr_comms = snapshot->nr_memory = 0;
+	snapshot->nr_waiting = 0;
+	snapshot->no_memory = false;
+	snapshot->ts_ns = time_monotonic_ns();
+	maps_read(snapshot, watch);
 	if (watch->choose)
-		watch->choose(watch->arg, picture);
-	sort(picture->counts, picture->nr_counts, sizeof(*picture->counts), compare_counts);
-	for (i = 0; i < picture->nr_counts; i++) {
-		key = &picture->counts[i].key;
-		if (!i || compare_key_process(key, &picture->counts[i - 1].key))
-			call_table_process(watch->tally, key->pid, key->start_ns);
+		watch->choose(watch->arg, snapshot);
+	sort(snapshot->counts, snapshot->nr_counts, sizeof(*snapshot->counts), compare_counts);
+	for (i = 0; i < snapshot->nr_counts; i++) {
+		key = &snapshot->counts[i].key;
+		if (!i || compare_key_process(key, &snapshot->counts[i - 1].key))
+			call_table_process(watch->table, key->pid, key->start_ns);
 	}
 	gpu_waits_map_each(&watch->sampler->session, gpu_monitor_device_idle, (void *)watch);
-	sort(picture->open, picture->nr_open, sizeof(*picture->open), compare_open);
-	sort(picture->waiting, picture->nr_waiting, sizeof(*picture->waiting), compare_open);
-	sort(picture->comms, picture->nr_comms, sizeof(*picture->comms), compare_comms);
-	return picture->no_memory ? -ENOMEM : 0;
+	sort(snapshot->open, snapshot->nr_open, sizeof(*snapshot->open), compare_open);
+	sort(snapshot->waiting, snapshot->nr_waiting, sizeof(*snapshot->waiting), compare_open);
+	sort(snapshot->comms, snapshot->nr_comms, sizeof(*snapshot->comms), compare_comms);
+	return snapshot->no_memory ? -ENOMEM : 0;
 }
 
-int gpu_snapshot_take(struct gpu_snapshot *picture, const struct gpu_monitor *watch)
+int gpu_snapshot_take(struct gpu_snapshot *snapshot, const struct gpu_monitor *watch)
 {
-	picture->only = watch;
-	return take(picture, watch);
+	snapshot->only = watch;
+	return take(snapshot, watch);
 }
 
-int gpu_snapshot_take_all(struct gpu_snapshot *picture, const struct gpu_monitor *watch)
+int gpu_snapshot_take_all(struct gpu_snapshot *snapshot, const struct gpu_monitor *watch)
 {
-	picture->only = NULL;
-	return take(picture, watch);
+	snapshot->only = NULL;
+	return take(snapshot, watch);
 }
 
-void gpu_snapshot_fini(struct gpu_snapshot *picture)
+void gpu_snapshot_fini(struct gpu_snapshot *snapshot)
 {
-	free(picture->counts);
-	free(picture->open);
-	free(picture->waiting);
-	free(picture->comms);
-	free(picture->memory);
-	*picture = (struct gpu_snapshot){ 0 };
+	free(snapshot->counts);
+	free(snapshot->open);
+	free(snapshot->waiting);
+	free(snapshot->comms);
+	free(snapshot->memory);
+	*snapshot = (struct gpu_snapshot){ 0 };
 }

@@ -298,9 +298,9 @@ static void call_write(struct timeline *t, const struct gpu_trace_event *e)
 	char room[CALL_TABLE_KERNEL_TEXT];
 
 	if (is_launch(kind) && kind != GPU_KIND_GRAPH) {
-		key = call_table_kernel_at(t->ask->tally, process->pid, process->start_ns,
+		key = call_table_kernel_at(t->ask->table, process->pid, process->start_ns,
 					   e->handle, e->begin_ns);
-		kernel = call_table_kernel_text(t->ask->tally, &key, room);
+		kernel = call_table_kernel_text(t->ask->table, &key, room);
 	}
 	if (has_comm(kind) && e->handle)
 		t->ask->comm(t->ask->arg, process->pid, process->start_ns, e->handle, &comm);
@@ -478,7 +478,7 @@ static int views_make(struct timeline *t)
 	const struct call_table_process *known;
 	size_t i, k, nr;
 
-	known = call_table_processes(t->ask->tally, &nr);
+	known = call_table_processes(t->ask->table, &nr);
 	t->views = calloc(t->nr_processes + 1, sizeof(*t->views));
 	if (!t->views)
 		return -ENOMEM;

@@ -25,7 +25,7 @@ struct gpu_timeline_comm {
 
 struct gpu_timeline {
 	struct gpu_trace *trace; /* closed */
-	const struct call_table *tally; /* names of kernels and processes */
+	const struct call_table *table; /* names of kernels and processes */
 	/* What is known of a communicator; false: nothing. */
 	bool (*comm)(void *arg, uint32_t pid, uint64_t start_ns, uint64_t comm,
 		     struct gpu_timeline_comm *ret);
