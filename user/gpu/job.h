@@ -14,14 +14,8 @@
 struct buf;
 struct gpu_inflight;
 struct launch_library;
-struct gpu_arrays;
-struct gpu_function;
 struct gpu_options;
 struct gpu_recent;
-struct gpu_report_completion;
-struct gpu_report_group;
-struct gpu_report_grouped;
-struct gpu_report_process;
 struct gap_sampler;
 struct gpu_trace;
 struct absent_ranks;
@@ -57,26 +51,5 @@ int gpu_report_build(struct buf *dst, struct gpu_job *job, const struct gpu_snap
 
 /* The same file: adds what was lost in the kernel and here. */
 void gpu_lost(struct gpu_job *job, const struct gpu_snapshot *snapshot, struct stats_reasons *lost);
-
-/* report_build_waits.c: the value of what gpu_nccl_extra() names, as text; constant or in room. */
-const char *gpu_extra_text(const struct gpu_function *function, uint32_t value, char room[16]);
-/*
- * The same file: what is known of when the collectives of a process were complete. How many it
- * filled in: at most all rows of waits. Strings are kept in strings, or constants.
- */
-size_t gpu_completions_fill(struct gpu_report_completion *to, const struct gpu_waits *waits,
-			    const struct call_table_process *process, uint64_t now_ns,
-			    struct gpu_arrays *arrays);
-
-/*
- * The same file: what an open ncclGroupEnd waits for, by at most max rows. Strings as above.
- */
-void gpu_group_fill(struct gpu_report_group *to, struct gpu_report_grouped *rows, size_t max,
-		    const struct gpu_monitor *watch, const struct gpu_snapshot *snapshot,
-		    const struct gpu_open_call *open, struct gpu_arrays *arrays);
-
-/* The same file: how long the device had work and had none, if that is known. */
-void gpu_times_fill(struct gpu_report_process *to, const struct gpu_waits *waits,
-		    const struct call_table_process *process, uint64_t now_ns);
 
 #endif

@@ -1,63 +1,72 @@
 // SPDX-License-Identifier: Apache-2.0
-/* When collectives were complete, and what is in groups, as what gpu/report.h writes. */
+/* Rows of a report about the device's time: completed collectives, open groups, idle time. */
+#include "gpu/report_build.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "cuda/functions.h"
 #include "gpu/job.h"
-#include "gpu/report.h"
-#include "gpu/report_arrays.h"
 #include "gpu/waits.h"
 
 #define MAX_KINDS 512 /* of collectives in one group: an all-to-all has two for each rank */
 #define PER_THREAD 2 /* CU_STREAM_PER_THREAD */
 
-const char *gpu_extra_text(const struct gpu_function *function, uint32_t value, char room[16])
+double gpu_build_seconds(const struct gpu_build *b, uint64_t since_ns)
+{
+	uint64_t now_ns = b->snapshot->ts_ns;
+
+	return since_ns && since_ns < now_ns ? (double)(now_ns - since_ns) / 1e9 : 0;
+}
+
+const char *gpu_build_type(struct gpu_build *b, uint32_t type)
+{
+	char room[24];
+
+	return gpu_arrays_text(&b->arrays, gpu_nccl_type(type, room));
+}
+
+const char *gpu_build_extra(struct gpu_build *b, const struct gpu_function *function,
+			    uint32_t value)
 {
 	const char *name = gpu_nccl_extra(function);
+	char room[16];
 
 	if (!strcmp(name, "op"))
 		return gpu_nccl_operation(value);
 	if (!*name)
 		return "";
-	snprintf(room, 16, "%u", value);
-	return room;
+	snprintf(room, sizeof(room), "%u", value);
+	return gpu_arrays_text(&b->arrays, room);
 }
 
-/* The default one of a thread is kept apart from those of others: see stream_key(). */
+/* The default stream of a thread, which stream_key() of bpf/gpu keeps apart from those of others. */
 static uint64_t stream_of(uint64_t kept)
 {
 	return (uint32_t)kept == PER_THREAD ? PER_THREAD : kept;
 }
 
-static double seconds_since(uint64_t since_ns, uint64_t now_ns)
+void gpu_build_completions(struct gpu_build *b, struct gpu_report_process *process,
+			   const struct call_table_process *from)
 {
-	return since_ns && since_ns < now_ns ? (double)(now_ns - since_ns) / 1e9 : 0;
-}
+	const struct gpu_waits_row *rows, *row;
+	const struct gpu_function *function;
+	const struct gpu_waits_key *key;
+	size_t nr, i;
 
-size_t gpu_completions_fill(struct gpu_report_completion *to, const struct gpu_waits *waits,
-			    const struct call_table_process *process, uint64_t now_ns,
-			    struct gpu_arrays *arrays)
-{
-	const struct gpu_waits_row *rows;
-	size_t nr, i, filled = 0;
-	char type[24], extra[16];
-
-	rows = gpu_waits_rows(waits, &nr);
+	rows = gpu_waits_rows(b->job->watch.waits, &nr);
 	for (i = 0; i < nr; i++) {
-		const struct gpu_waits_row *row = &rows[i];
-		const struct gpu_waits_key *key = &row->key;
-		const struct gpu_function *function = gpu_function(key->function);
-		const char *text;
-
-		if (key->pid != process->kernel_pid || key->start_ns != process->start_ns ||
+		row = &rows[i];
+		key = &row->key;
+		function = gpu_function(key->function);
+		if (key->pid != from->kernel_pid || key->start_ns != from->start_ns ||
 		    !function->shown)
 			continue;
-		text = gpu_nccl_type(key->dims[0], type);
-		to[filled] = (struct gpu_report_completion){
+		b->completions[process->nr_completions++] = (struct gpu_report_completion){
 			.operation = function->shown,
-			.datatype = gpu_arrays_text(arrays, text),
+			.datatype = gpu_build_type(b, key->dims[0]),
 			.extra_name = gpu_nccl_extra(function),
+			.extra = gpu_build_extra(b, function, key->dims[1]),
 			.comm = key->comm,
 			.bytes = key->bytes,
 			.count = row->count,
@@ -66,82 +75,71 @@ size_t gpu_completions_fill(struct gpu_report_completion *to, const struct gpu_w
 			.within_ns = row->within_ns,
 			.within_max_ns = row->within_max_ns,
 			.pending = row->pending,
-			.pending_seconds =
-				row->pending ? seconds_since(row->pending_ns, now_ns) : 0,
+			.pending_seconds = row->pending ? gpu_build_seconds(b, row->pending_ns) : 0,
 			.pending_stream = stream_of(row->pending_stream),
 			.unknown = row->unknown,
 		};
-		text = gpu_extra_text(function, key->dims[1], extra);
-		to[filled++].extra = gpu_arrays_text(arrays, text);
 	}
-	return filled;
 }
 
-/* False: of a function that there is none of. */
-static bool grouped_fill(struct gpu_report_grouped *to, const struct gpu_waits_grouped *from,
-			 struct gpu_arrays *arrays)
+static void grouped_fill(struct gpu_build *b, struct gpu_report_grouped *to,
+			 const struct gpu_waits_grouped *from, const struct gpu_function *function)
 {
-	const struct gpu_waits_key *key = &from->key;
-	const struct gpu_function *function = gpu_function(key->function);
-	char type[24], extra[16];
-	const char *text;
-
-	if (!function->shown)
-		return false;
-	text = gpu_nccl_type(key->dims[0], type);
 	*to = (struct gpu_report_grouped){
 		.operation = function->shown,
-		.datatype = gpu_arrays_text(arrays, text),
+		.datatype = gpu_build_type(b, from->key.dims[0]),
 		.extra_name = gpu_nccl_extra(function),
-		.comm = key->comm,
+		.extra = gpu_build_extra(b, function, from->key.dims[1]),
+		.comm = from->key.comm,
 		.stream = stream_of(from->stream),
-		.bytes = key->bytes,
+		.bytes = from->key.bytes,
 		.count = from->count,
 	};
-	text = gpu_extra_text(function, key->dims[1], extra);
-	to->extra = gpu_arrays_text(arrays, text);
-	return true;
 }
 
 /*
- * The kernel counts what a thread calls between ncclGroupStart and ncclGroupEnd, whether it could tell
- * of it or not, so that what is missing is known to be. But once a record was lost, one of these may
- * be of an earlier group, whose end is what was lost.
+ * The kernel counts what a thread calls between ncclGroupStart and ncclGroupEnd, whether it could
+ * report the call or not, so that a missing call is noticed. But once a record was lost, one of these
+ * calls may be of an earlier group, whose end is the lost record.
  */
-void gpu_group_fill(struct gpu_report_group *to, struct gpu_report_grouped *rows, size_t max,
-		    const struct gpu_monitor *watch, const struct gpu_snapshot *snapshot,
-		    const struct gpu_open_call *open, struct gpu_arrays *arrays)
+void gpu_build_group(struct gpu_build *b, struct gpu_report_group *to,
+		     const struct gpu_open_call *open)
 {
 	const struct bpfprof_task_id task = { .pid = open->open.key.pid,
 					      .tid = open->tid,
 					      .start_ns = open->open.key.start_ns };
+	struct gpu_report_grouped *rows = b->grouped + b->nr_grouped;
+	size_t max = GPU_BUILD_MAX_GROUPED - b->nr_grouped, nr, i;
 	struct gpu_waits_grouped found[MAX_KINDS];
-	uint64_t total, told = 0;
-	size_t nr, i;
+	const struct gpu_function *function;
+	uint64_t total, known = 0;
 
 	*to = (struct gpu_report_group){ .known = open->groups, .rows = rows };
 	if (!open->groups)
 		return;
-	total = gpu_waits_group(watch->waits, &task, open->open.begin_ns, found,
+	total = gpu_waits_group(b->job->watch.waits, &task, open->open.begin_ns, found,
 				max < MAX_KINDS ? max : MAX_KINDS, &nr);
 	to->calls = open->grouped;
-	/* What is inside of another group is not put on its stream by this end, and waits for nobody. */
+	/* In a group inside another this end puts nothing on a stream, and waits for no rank. */
 	to->complete = open->groups == 1 && total && total == to->calls &&
-		       !snapshot->counters[GPU_COUNT_WAITS_LOST];
+		       !b->snapshot->counters[GPU_COUNT_WAITS_LOST];
 	for (i = 0; i < nr; i++) {
-		if (!grouped_fill(&rows[to->nr], &found[i], arrays))
+		function = gpu_function(found[i].key.function);
+		if (!function->shown)
 			continue;
-		told += rows[to->nr].count;
-		to->complete &= rows[to->nr++].comm != BPFPROF_GPU_OTHER;
+		grouped_fill(b, &rows[to->nr++], &found[i], function);
+		known += found[i].count;
+		to->complete &= found[i].key.comm != BPFPROF_GPU_OTHER;
 	}
-	to->complete &= told == total;
+	to->complete &= known == total;
+	b->nr_grouped += to->nr;
 }
 
-void gpu_times_fill(struct gpu_report_process *to, const struct gpu_waits *waits,
-		    const struct call_table_process *process, uint64_t now_ns)
+void gpu_build_times(const struct gpu_build *b, struct gpu_report_process *to,
+		     const struct call_table_process *process)
 {
 	const struct gpu_waits_times *times =
-		gpu_waits_times(waits, process->kernel_pid, process->start_ns);
+		gpu_waits_times(b->job->watch.waits, process->kernel_pid, process->start_ns);
 
 	if (!times)
 		return;
@@ -150,7 +148,7 @@ void gpu_times_fill(struct gpu_report_process *to, const struct gpu_waits *waits
 		.count = times->spans.count,
 		.ns = times->spans.ns,
 		.max_ns = times->spans.max_ns,
-		.since_seconds = seconds_since(times->spans.since_ns, now_ns),
+		.since_seconds = gpu_build_seconds(b, times->spans.since_ns),
 	};
 	to->device_idle = (struct gpu_report_device_idle){
 		.known = true,
@@ -158,6 +156,6 @@ void gpu_times_fill(struct gpu_report_process *to, const struct gpu_waits *waits
 		.max_ns = times->device_idle.max_ns,
 		.gaps = times->device_idle.gaps,
 		.copy_ns = times->device_idle.copy_ns,
-		.since_seconds = seconds_since(times->device_idle.since_ns, now_ns),
+		.since_seconds = gpu_build_seconds(b, times->device_idle.since_ns),
 	};
 }
