@@ -77,7 +77,7 @@ int nccl_report(struct buf *dst, const struct gpu_read *read,
 	struct nccl_writer w = { .dst = dst,
 				 .read = read,
 				 .rows = options->rows ? options->rows : SIZE_MAX,
-				 .looks = MAX_SCANS };
+				 .scans_left = MAX_SCANS };
 	int err;
 
 	buf_init(&w.text, MAX_TEXT_BYTES);

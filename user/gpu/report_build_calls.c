@@ -208,7 +208,7 @@ static void recent_add(struct gpu_build *b, struct gpu_report_process *process,
 }
 
 void gpu_build_count(struct gpu_build *b, struct gpu_report_process *process,
-		      const struct call_table_count *from)
+		     const struct call_table_count *from)
 {
 	const struct gpu_function *function = gpu_function(from->key.function);
 
@@ -217,4 +217,3 @@ void gpu_build_count(struct gpu_build *b, struct gpu_report_process *process,
 	if (b->recent)
 		recent_add(b, process, function, &from->key);
 }
-

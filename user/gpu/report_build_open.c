@@ -79,8 +79,8 @@ static int stack_names(struct gpu_build *b, uint32_t stack, const char *function
 		at = bsearch(&frames[i], sorted, nr, sizeof(*sorted), sorted_by_u64);
 		buf_reset(&name);
 		frame_text(&name, &profile, &profile.locations[at - sorted]);
-		b->frames[b->nr_frames++] =
-			gpu_arrays_text(&b->arrays, buf_error(&name) || !name.data ? "" : name.data);
+		b->frames[b->nr_frames++] = gpu_arrays_text(
+			&b->arrays, buf_error(&name) || !name.data ? "" : name.data);
 	}
 	profile_fini(&profile);
 	return 0;
@@ -102,7 +102,7 @@ static void open_collective(struct gpu_build *b, struct gpu_report_open *to,
 }
 
 int gpu_build_open(struct gpu_build *b, struct gpu_report_process *process,
-		    const struct gpu_open_call *from)
+		   const struct gpu_open_call *from)
 {
 	const struct bpfprof_gpu_open *open = &from->open;
 	const struct gpu_function *function = gpu_function(open->key.function);
@@ -152,7 +152,7 @@ static void inflight_collective(struct gpu_build *b, struct gpu_report_open *to,
 
 /* A call that began before the hooks were attached. The report borrows its strings. */
 void gpu_build_inflight(struct gpu_build *b, struct gpu_report_process *process,
-			 const struct gpu_inflight_call *from)
+			const struct gpu_inflight_call *from)
 {
 	struct gpu_report_open *to = &b->open[process->nr_open++];
 
@@ -170,4 +170,3 @@ void gpu_build_inflight(struct gpu_build *b, struct gpu_report_process *process,
 	if (from->arguments_known)
 		inflight_collective(b, to, from);
 }
-
