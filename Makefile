@@ -54,7 +54,7 @@ HOSTBPF_OBJ := $(HOSTBPF_SRC:%.c=$(B)/%.o)
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .PHONY: all deps demo check check-heavy prepare-heavy unit hostbpf system kernels fuzz-smoke fuzz bench lint format \
-	layouts image \
+	layouts image counters \
 	install uninstall clean help vmlinux
 all: $(B)/bpfprof
 
@@ -122,6 +122,7 @@ check: deps ; @tests/run-all
 check-heavy: deps ; @tests/run-heavy
 prepare-heavy: ; @tests/heavy/ray_and_torch --prepare
 unit: $(B)/unit ; @tests/run-criterion $(B)/unit $(UNIT_FLAGS)
+counters: $(B)/unit ; @WRITE_PAGE=1 $(B)/unit --filter counters/page
 hostbpf: $(B)/hostbpf ; @tests/run-criterion $(B)/hostbpf
 system: all ; @tests/system/run
 kernels: all ; @tests/kernels/run
@@ -152,5 +153,6 @@ help:
 	'make bench        measure costs side by side with perf' \
 	'make image        the container image, $(B)/bpfprof-image.tar' \
 	'make install      PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)' \
+	'make counters     write the tables of docs/counters.md' \
 	'make layouts     compare user/python/layouts.h with the CPython headers found here' \
 	'make format vmlinux clean'

@@ -17,6 +17,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/counters.h"
 #include "capture/capture_options.h"
 #include "kernel/event.h"
 #include "kernel/session.h"
@@ -217,6 +218,7 @@ void sampler_containers_tick(struct sampler *sampler, uint64_t now_ns);
 /* sampler_ranks.c: sees to it that process->ranks is known, if it can be. Cheap once it is. */
 void sampler_ranks_scan(struct sampler *sampler, struct process *process);
 
+extern const struct counter sampler_counters[], sampler_image_counters[];
 /*
  * sampler_stats.c: adds what was counted since the start in the kernel, by the walker and of
  * images: lost, clock, walk and files; sets the BPF programs' run time and the clock's name.

@@ -524,39 +524,63 @@ void worker_steps_tell_one(struct worker_steps *all, const struct bpfprof_task_i
 		worker_tell_end(worker, &all->sampler->options->steps);
 }
 
-static void add(struct stats_reasons *dst, const char *name, uint64_t count)
-{
-	if (count)
-		stats_add(dst, name, count);
-}
+/* What the rows read. */
+struct steps_counts {
+	uint64_t workers, seen, recorded, in_part, outside, late, before_windows, windows;
+	uint64_t changes, bad, threads, unread, full, forgotten;
+};
+
+#define AT(field) offsetof(struct steps_counts, field)
+
+const struct counter worker_steps_counters[] = {
+	{ COUNTER_STEPS, "workers", AT(workers), .help = "workers that matched", .zero = true },
+	{ COUNTER_STEPS, "seen", AT(seen), .help = "steps of these workers", .zero = true },
+	{ COUNTER_STEPS, "recorded", AT(recorded), .help = "steps that were recorded",
+	  .zero = true },
+	{ COUNTER_STEPS, "recorded_in_part", AT(in_part),
+	  .help = "windows that were recorded, and had begun before" },
+	{ COUNTER_STEPS, "samples_outside", AT(outside), .help = "samples that belong to no step" },
+	{ COUNTER_STEPS, "samples_too_late", AT(late),
+	  .help = "samples that came after their step was over" },
+	{ COUNTER_STEPS, "samples_before_windows", AT(before_windows),
+	  .help = "samples before it was known that there are windows" },
+	{ COUNTER_STEPS, "workers_with_windows", AT(windows),
+	  .help = "workers whose job marks its steps itself (cudaProfilerStart)" },
+	{ COUNTER_STEPS, "title_changes", AT(changes), .help = "changes of titles" },
+	{ COUNTER_STEPS, "titles_bad", AT(bad), .help = "titles that could not be read" },
+	{ COUNTER_STEPS, "workers_in_threads", AT(threads),
+	  .help = "workers without steps, as they run several calls at once" },
+	{ COUNTER_STEPS, "processes_unread", AT(unread),
+	  .help = "workers without steps, as their process could not be read" },
+	{ COUNTER_STEPS, "workers_no_room", AT(full), .help = "workers beyond the room" },
+	{ COUNTER_STEPS, "workers_forgotten", AT(forgotten),
+	  .help = "workers that ended long ago" },
+	{ 0 },
+};
 
 void worker_steps_stats(const struct worker_steps *all, struct stats_reasons *dst)
 {
-	uint64_t seen = 0, recorded = 0, in_part = 0, threads = 0, workers = 0, windows = 0;
 	const struct worker *worker;
+	struct steps_counts c = {
+		.outside = all->nr_outside,
+		.late = all->nr_late,
+		.before_windows = all->nr_forgotten_samples,
+		.changes = all->nr_changes,
+		.bad = all->nr_bad,
+		.unread = all->nr_unread,
+		.full = all->nr_full,
+		.forgotten = all->nr_forgotten,
+	};
 
 	hash_table_each(&all->workers, worker) {
 		if (!worker->told)
 			continue;
-		workers++;
-		seen += worker->steps.nr_begun;
-		recorded += worker->steps.nr_recorded;
-		in_part += worker->steps.nr_windows - worker->steps.nr_recorded;
-		threads += left_out(worker);
-		windows += worker->windows && worker->steps.nr_begun;
+		c.workers++;
+		c.seen += worker->steps.nr_begun;
+		c.recorded += worker->steps.nr_recorded;
+		c.in_part += worker->steps.nr_windows - worker->steps.nr_recorded;
+		c.threads += left_out(worker);
+		c.windows += worker->windows && worker->steps.nr_begun;
 	}
-	stats_add(dst, "workers", workers);
-	stats_add(dst, "seen", seen);
-	stats_add(dst, "recorded", recorded);
-	add(dst, "recorded_in_part", in_part);
-	add(dst, "samples_outside", all->nr_outside);
-	add(dst, "samples_too_late", all->nr_late);
-	add(dst, "samples_before_windows", all->nr_forgotten_samples);
-	add(dst, "workers_with_windows", windows);
-	add(dst, "title_changes", all->nr_changes);
-	add(dst, "titles_bad", all->nr_bad);
-	add(dst, "workers_in_threads", threads);
-	add(dst, "processes_unread", all->nr_unread);
-	add(dst, "workers_no_room", all->nr_full);
-	add(dst, "workers_forgotten", all->nr_forgotten);
+	stats_add_rows(dst, worker_steps_counters, &c, false);
 }

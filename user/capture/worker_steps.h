@@ -14,6 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/counters.h"
+
 struct bpfprof_sample;
 struct bpfprof_task_id;
 struct bpfprof_title_event;
@@ -64,6 +66,7 @@ bool worker_steps_found(const struct worker_steps *all); /* any worker at all */
 void worker_steps_tell(struct worker_steps *all);
 /* Of one that was seen and is asked for; else nothing. */
 void worker_steps_tell_one(struct worker_steps *all, const struct bpfprof_task_id *task);
+extern const struct counter worker_steps_counters[];
 void worker_steps_stats(const struct worker_steps *all, struct stats_reasons *dst);
 
 #endif

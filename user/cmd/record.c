@@ -405,7 +405,7 @@ static int profile_finish(struct recording *rec, const struct profile *calls)
 		profile_fini(&profile);
 		return EXIT_FAILED;
 	}
-	stats_add(&rec->stats.walk, "frames_without_name", profile_nameless(&profile));
+	profile_count_nameless(&profile, &rec->stats.walk);
 	profile.time_ns = rec->start_wall_ns;
 	profile.duration_ns = rec->end_mono_ns - rec->start_mono_ns;
 	profile.threads = rec->options->threads;

@@ -257,18 +257,43 @@ int record_timeline_finish(struct record_timeline *timeline, uint64_t end_ns)
 	return task_trace_close(timeline->trace);
 }
 
+/* What the rows read. */
+struct timeline_counts {
+	uint64_t bpf[BPFPROF_NR_COUNTERS];
+	uint64_t bad, in_threads, no_room, unread, no_container;
+};
+
+#define AT(field) offsetof(struct timeline_counts, field)
+
+const struct counter record_timeline_counters[] = {
+	{ COUNTER_TRACE, "title_changes_lost", AT(bpf[BPFPROF_COUNT_TITLES_LOST]),
+	  .help = "changes of titles that the kernel could not send, of all workers" },
+	{ COUNTER_TRACE, "title_changes_too_many", AT(bpf[BPFPROF_COUNT_TITLES_LIMITED]),
+	  .help = "changes of titles beyond 20,000 a second, of all workers" },
+	{ COUNTER_TRACE, "titles_bad", AT(bad), .help = "titles that could not be read" },
+	{ COUNTER_TRACE, "workers_in_threads", AT(in_threads),
+	  .help = "actors that run several calls at once: the title does not say which" },
+	{ COUNTER_TRACE, "changes_no_room", AT(no_room),
+	  .help = "changes of titles beyond the room of a trace" },
+	{ COUNTER_TRACE, "processes_unread", AT(unread),
+	  .help = "workers whose process could not be read any more" },
+	{ COUNTER_TRACE, "calls_without_container", AT(no_container),
+	  .help = "calls for which the container is not known any more" },
+	{ 0 },
+};
+
 static void lost_fill(const struct record_timeline *timeline, struct stats_reasons *lost)
 {
-	const uint64_t *c = timeline->counters;
+	struct timeline_counts counts = {
+		.bad = timeline->nr_bad,
+		.in_threads = task_calls_nr_in_threads(timeline->calls),
+		.no_room = task_calls_nr_no_room(timeline->calls),
+		.unread = timeline->nr_unread,
+		.no_container = timeline->nr_no_container,
+	};
 
-	/* Of all workers, those that are not recorded included: nr_missed is a part of these two. */
-	stats_add(lost, "title_changes_lost", c[BPFPROF_COUNT_TITLES_LOST]);
-	stats_add(lost, "title_changes_too_many", c[BPFPROF_COUNT_TITLES_LIMITED]);
-	stats_add(lost, "titles_bad", timeline->nr_bad);
-	stats_add(lost, "workers_in_threads", task_calls_nr_in_threads(timeline->calls));
-	stats_add(lost, "changes_no_room", task_calls_nr_no_room(timeline->calls));
-	stats_add(lost, "processes_unread", timeline->nr_unread);
-	stats_add(lost, "calls_without_container", timeline->nr_no_container);
+	memcpy(counts.bpf, timeline->counters, sizeof(counts.bpf));
+	stats_add_rows(lost, record_timeline_counters, &counts, true);
 	task_trace_lost(timeline->trace, lost);
 }
 

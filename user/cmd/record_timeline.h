@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/counters.h"
+
 struct bpfprof_task_id;
 struct bpfprof_title_event;
 struct buf;
@@ -18,6 +20,8 @@ struct profile;
 struct record_options;
 struct record_timeline;
 struct sampler;
+
+extern const struct counter record_timeline_counters[];
 
 /*
  * Of a sampler that has started; borrows it and options. path: what the file will be called, as far

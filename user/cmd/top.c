@@ -186,6 +186,12 @@ static void count_threads(struct top *top, uint64_t *ret_processes, uint64_t *re
 	*ret_threads = view_pid(top->view) ? threads_of((pid_t)view_pid(top->view)) : threads;
 }
 
+static const struct counter live_lost_counters[] = {
+	{ COUNTER_LOST, "process_table_full", offsetof(struct live_counters, samples_lost),
+	  .help = NULL },
+	{ 0 },
+};
+
 static void lost_fill(struct top *top)
 {
 	const struct live_counters *counters = live_counters(top->live);
@@ -194,8 +200,7 @@ static void lost_fill(struct top *top)
 
 	top->stats = (struct run_stats){ 0 };
 	sampler_stats(&top->sampler, &top->stats);
-	if (counters->samples_lost)
-		stats_add(&top->stats.lost, "process_table_full", counters->samples_lost);
+	stats_add_rows(&top->stats.lost, live_lost_counters, counters, false);
 	buf_reset(&top->lost_reasons);
 	buf_add_str(&top->lost_reasons, "");
 	for (i = 0; i < lost->nr; i++)

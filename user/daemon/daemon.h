@@ -92,11 +92,8 @@ struct writer {
 };
 
 struct daemon_totals {
-	uint64_t samples, user, kernel_only, python;
-	uint64_t complete, truncated, unmerged;
-	struct stats_reasons stack_reasons;
-	struct stats_reasons lost_in_tables; /* samples that an aggregate had no room for */
-	struct stats_reasons files; /* problems that writers met */
+	/* Samples and stacks; samples that an aggregate had no room for; problems that writers met. */
+	struct run_stats counted;
 	uint64_t profiles, write_errors, bytes;
 	uint64_t pod_profiles, pod_write_errors;
 	uint64_t intervals_extended, clock_steps;
@@ -167,6 +164,7 @@ struct daemon {
  * then it is freed and lost, and that has been said.
  */
 int writer_start(struct daemon *daemon);
+extern const struct counter daemon_counters[];
 /* daemon_set.c: a whole set of files in one folder; limits as store_begin() wants them. 0 or -errno. */
 int set_write(const struct daemon *daemon, struct store *store, const struct store_limits *limits,
 	      const struct profiles *profiles, struct store_set *set, struct store_counts *counts);

@@ -235,7 +235,6 @@ static void interval_fill(struct daemon_calls *calls, struct calls_interval *int
 	uint64_t stacks = call_table_nr_stacks(calls->watch.table);
 	uint64_t skipped = picture->counters[GPU_COUNT_NO_TOKEN];
 	struct stats_reasons lost = { 0 };
-	size_t i;
 
 	*interval = (struct calls_interval){ .aggregate = calls->watch.aggregate,
 					     .stacks = stacks - calls->stacks_before,
@@ -249,9 +248,7 @@ static void interval_fill(struct daemon_calls *calls, struct calls_interval *int
 	calls->lost = lost;
 	calls->stacks_before = stacks;
 	calls->skipped_before = skipped;
-	for (i = 0; i < interval->calls.nr; i++)
-		stats_add(&calls->finished, interval->calls.reasons[i].name,
-			  interval->calls.reasons[i].count);
+	stats_add_reasons(&calls->finished, &interval->calls);
 	calls->running = (struct stats_reasons){ 0 };
 }
 
@@ -302,14 +299,7 @@ void calls_profile_stats(const struct calls_interval *interval, struct run_stats
 
 	aggregate_view_get(interval->aggregate, &view);
 	aggregate_stats(&samples, &view);
-	stats->samples = samples.samples;
-	stats->user = samples.user;
-	stats->kernel_only = samples.kernel_only;
-	stats->python = samples.python;
-	stats->complete = samples.complete;
-	stats->truncated = samples.truncated;
-	stats->unmerged = samples.unmerged;
-	stats->stack_reasons = samples.stack_reasons;
+	stats_set_samples(stats, &samples);
 }
 
 static bool counts(void *arg, const struct aggregate_input *input)

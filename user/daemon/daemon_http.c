@@ -82,20 +82,11 @@ static void unwind_errors(struct buf *dst, const struct stats_reasons *list)
 	}
 }
 
-static void reasons_sum(struct stats_reasons *to, const struct stats_reasons *from)
-{
-	size_t i;
-
-	for (i = 0; i < from->nr; i++)
-		stats_add(to, from->reasons[i].name, from->reasons[i].count);
-}
-
 /* Of finished intervals, the one that waits and the one that runs. */
 static void stats_now(struct daemon *daemon, struct run_stats *stats)
 {
 	const struct interval *intervals[] = { &daemon->running, &daemon->ended };
-	const struct daemon_totals *totals = &daemon->totals;
-	struct stats_reasons table_full = { 0 };
+	const struct run_stats *counted = &daemon->totals.counted;
 	struct aggregate_view view;
 	struct run_stats part;
 	size_t i;
@@ -103,33 +94,18 @@ static void stats_now(struct daemon *daemon, struct run_stats *stats)
 	*stats = (struct run_stats){ 0 };
 	/* Since the start: lost, clock, walk, files. */
 	sampler_stats(&daemon->sampler, stats);
-	stats->samples = totals->samples;
-	stats->user = totals->user;
-	stats->kernel_only = totals->kernel_only;
-	stats->python = totals->python;
-	stats->complete = totals->complete;
-	stats->truncated = totals->truncated;
-	stats->unmerged = totals->unmerged;
-	reasons_sum(&stats->stack_reasons, &totals->stack_reasons);
+	stats_add_samples(stats, counted);
 	for (i = 0; i < 2; i++) {
 		if (!intervals[i]->aggregate)
 			continue;
 		part = (struct run_stats){ 0 };
 		aggregate_view_get(intervals[i]->aggregate, &view);
 		aggregate_stats(&part, &view);
-		stats->samples += part.samples;
-		stats->user += part.user;
-		stats->kernel_only += part.kernel_only;
-		stats->python += part.python;
-		stats->complete += part.complete;
-		stats->truncated += part.truncated;
-		stats->unmerged += part.unmerged;
-		reasons_sum(&stats->stack_reasons, &part.stack_reasons);
-		reasons_sum(&table_full, &part.lost);
+		stats_add_samples(stats, &part);
+		stats_add_reasons(&stats->lost, &part.lost);
 	}
-	reasons_sum(&stats->lost, &table_full);
-	reasons_sum(&stats->lost, &totals->lost_in_tables);
-	reasons_sum(&stats->files, &totals->files);
+	stats_add_reasons(&stats->lost, &counted->lost);
+	stats_add_reasons(&stats->files, &counted->files);
 }
 
 static void sampling_metrics(struct buf *dst, struct daemon *daemon)
@@ -169,8 +145,8 @@ static void calls_metrics(struct buf *dst, const struct daemon *daemon)
 	const struct daemon_calls *calls = &daemon->calls;
 	struct stats_reasons sum = { 0 };
 
-	reasons_sum(&sum, &calls->finished);
-	reasons_sum(&sum, &calls->running);
+	stats_add_reasons(&sum, &calls->finished);
+	stats_add_reasons(&sum, &calls->running);
 	reasons(dst, "bpfprof_gpu_calls_total", "kind", "Calls of CUDA and NCCL, by kind.", &sum);
 	reasons(dst, "bpfprof_gpu_lost_total", "reason",
 		"Calls, stacks and names of them that are not known, by reason.", &calls->lost);

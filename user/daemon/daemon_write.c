@@ -75,28 +75,6 @@ static int files_write(struct daemon *daemon, const struct profiles *profiles,
 	return 0;
 }
 
-/* Problems of files that were met since the fork. */
-static void problems_add(struct daemon *daemon, const uint64_t *before,
-			 struct stats_reasons *reasons)
-{
-	enum image_problem problem;
-	uint64_t nr;
-
-	for (problem = IMAGE_GONE; problem < IMAGE_NR_PROBLEMS; problem++) {
-		nr = images_nr_problem(daemon->sampler.images, problem) - before[problem];
-		if (nr)
-			stats_add(reasons, image_problem_name(problem), nr);
-	}
-}
-
-static void reasons_add(struct stats_reasons *to, const struct stats_reasons *from)
-{
-	size_t i;
-
-	for (i = 0; i < from->nr; i++)
-		stats_add(to, from->reasons[i].name, from->reasons[i].count);
-}
-
 /* Of the interval's calls; stats, which it points to, are those of the samples otherwise. */
 static int calls_profile(struct daemon *daemon, struct profile *ret, struct run_stats *stats,
 			 struct write_result *result)
@@ -124,23 +102,23 @@ static int interval_write(struct daemon *daemon, struct write_result *result)
 {
 	struct interval *interval = &daemon->ended;
 	struct run_stats *stats = &daemon->writer.stats;
-	uint64_t problems[IMAGE_NR_PROBLEMS];
+	struct run_stats before = { 0 }, now = { 0 };
 	struct profile profile = { 0 }, calls = { 0 };
 	struct profiles profiles = { .cpu = &profile };
 	struct run_stats calls_stats;
-	enum image_problem problem;
 	uint64_t samples;
 	int err, hidden = 0;
 
-	for (problem = IMAGE_GONE; problem < IMAGE_NR_PROBLEMS; problem++)
-		problems[problem] = images_nr_problem(daemon->sampler.images, problem);
+	sampler_image_stats(&daemon->sampler, &before);
 	err = sampler_profile(&daemon->sampler, interval->aggregate, &profile, &result->files,
 			      &hidden);
 	if (err)
 		return err;
 	result->kernel_names_hidden = hidden;
-	problems_add(daemon, problems, &result->files);
-	reasons_add(&stats->files, &result->files);
+	sampler_image_stats(&daemon->sampler, &now);
+	stats_reasons_since(&now.files, &before.files);
+	stats_add_reasons(&result->files, &now.files);
+	stats_add_reasons(&stats->files, &result->files);
 	result->private_bytes = self_private_bytes();
 	/* The interval's samples are ours alone by now, and in the daemon's figure. */
 	samples = aggregate_bytes(interval->aggregate);
@@ -153,7 +131,7 @@ static int interval_write(struct daemon *daemon, struct write_result *result)
 	err = daemon_waits_idle(daemon, &profile, &stats->waits);
 	if (err)
 		return err;
-	stats_add(&stats->walk, "frames_without_name", profile_nameless(&profile));
+	profile_count_nameless(&profile, &stats->walk);
 	if (interval->calls.aggregate) {
 		err = calls_profile(daemon, &calls, &calls_stats, result);
 		if (err)
@@ -183,10 +161,17 @@ static void child_main(struct daemon *daemon, int fd)
 	_exit(0);
 }
 
+const struct counter daemon_counters[] = {
+	{ COUNTER_CLOCK, "clock_step", 0,
+	  .help = "times that the clock of the machine was set during this interval" },
+	{ 0 },
+};
+
 /* What was counted in the interval that has ended. */
 static void interval_stats(struct daemon *daemon, struct run_stats *stats)
 {
 	const struct interval *interval = &daemon->ended;
+	const uint64_t clock_steps = interval->clock_step;
 	struct run_stats now = { 0 }, samples = { 0 };
 	struct aggregate_view view;
 	struct rusage children;
@@ -204,32 +189,12 @@ static void interval_stats(struct daemon *daemon, struct run_stats *stats)
 	daemon->before = now;
 	aggregate_view_get(interval->aggregate, &view);
 	aggregate_stats(&samples, &view);
-	stats->samples = samples.samples;
-	stats->user = samples.user;
-	stats->kernel_only = samples.kernel_only;
-	stats->python = samples.python;
-	stats->complete = samples.complete;
-	stats->truncated = samples.truncated;
-	stats->unmerged = samples.unmerged;
-	reasons_add(&stats->stack_reasons, &samples.stack_reasons);
-	reasons_add(&stats->lost, &samples.lost);
-	reasons_add(&daemon->totals.lost_in_tables, &samples.lost);
+	stats_add_samples(stats, &samples);
+	stats_add_reasons(&stats->lost, &samples.lost);
+	stats_add_reasons(&daemon->totals.counted.lost, &samples.lost);
 	calls_interval_stats(&interval->calls, stats);
 	stats->duration_seconds = (double)(interval->end_ns - interval->start_ns) / 1e9;
-	if (interval->clock_step)
-		stats_add(&stats->clock, "clock_step", 1);
-}
-
-static void totals_add(struct daemon_totals *totals, const struct run_stats *stats)
-{
-	totals->samples += stats->samples;
-	totals->user += stats->user;
-	totals->kernel_only += stats->kernel_only;
-	totals->python += stats->python;
-	totals->complete += stats->complete;
-	totals->truncated += stats->truncated;
-	totals->unmerged += stats->unmerged;
-	reasons_add(&totals->stack_reasons, &stats->stack_reasons);
+	stats_add_rows(&stats->clock, daemon_counters, &clock_steps, false);
 }
 
 static void write_failed(struct daemon *daemon, const char *why)
@@ -250,7 +215,7 @@ int writer_start(struct daemon *daemon)
 	int fds[2] = { -1, -1 }, err = 0;
 
 	interval_stats(daemon, &writer->stats);
-	totals_add(&daemon->totals, &writer->stats);
+	stats_add_samples(&daemon->totals.counted, &writer->stats);
 	writer->start_ns = time_monotonic_ns();
 	writer->aggregate_bytes = aggregate_bytes(daemon->ended.aggregate);
 	writer->from_s = (daemon->ended.start_ns + daemon->ended.offset_ns) / NS_PER_SECOND;
@@ -421,7 +386,7 @@ void writer_done(struct daemon *daemon)
 	}
 	totals_count(&daemon->totals, &result.counts);
 	daemon->totals.pod_write_errors += result.pods_failed;
-	reasons_add(&daemon->totals.files, &result.files);
+	stats_add_reasons(&daemon->totals.counted.files, &result.files);
 	if (result.error)
 		write_failed(daemon, strerror(-result.error));
 	else

@@ -141,21 +141,33 @@ void record_findings_tick(struct record_findings *findings, uint64_t now_ns)
 		process_watch_tick(findings->watch, now_ns);
 }
 
+/* What the rows read. */
+struct left_out {
+	uint64_t limits, titles, samples;
+};
+
+#define AT(field) offsetof(struct left_out, field)
+
+const struct counter record_findings_counters[] = {
+	{ COUNTER_WALK, "cgroup_limits_not_visible", AT(limits),
+	  .help = "processes whose limit of CPU time cannot be read" },
+	{ COUNTER_WALK, "title_changes_not_timed", AT(titles),
+	  .help = "changes of titles that were too many to be timed" },
+	{ COUNTER_WALK, "samples_not_watched", AT(samples),
+	  .help = "samples of processes that were too many to be watched" },
+	{ 0 },
+};
+
 void record_findings_stats(const struct record_findings *findings, struct stats_reasons *dst)
 {
-	uint64_t titles, samples, hidden;
+	struct left_out left_out;
 
 	if (!findings)
 		return;
-	titles = task_times_nr_left_out(findings->times);
-	samples = process_watch_nr_left_out(findings->watch);
-	hidden = process_watch_nr_limits_hidden(findings->watch);
-	if (hidden)
-		stats_add(dst, "cgroup_limits_not_visible", hidden);
-	if (titles)
-		stats_add(dst, "title_changes_not_timed", titles);
-	if (samples)
-		stats_add(dst, "samples_not_watched", samples);
+	left_out = (struct left_out){ process_watch_nr_limits_hidden(findings->watch),
+				      task_times_nr_left_out(findings->times),
+				      process_watch_nr_left_out(findings->watch) };
+	stats_add_rows(dst, record_findings_counters, &left_out, false);
 }
 
 void record_findings_end(struct record_findings *findings, uint64_t now_ns)

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/counters.h"
 #include "bpfprof.h"
 
 struct aggregate_input;
@@ -41,6 +42,7 @@ void record_findings_exit(struct record_findings *findings, const struct bpfprof
 			  uint64_t ts_ns);
 void record_findings_tick(struct record_findings *findings, uint64_t now_ns);
 
+extern const struct counter record_findings_counters[];
 /* Adds what findings do not know of for want of room. */
 void record_findings_stats(const struct record_findings *findings, struct stats_reasons *dst);
 

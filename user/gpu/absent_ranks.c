@@ -355,21 +355,33 @@ const struct absent_rank *absent_ranks_of(const struct absent_ranks *where, uint
 	return NULL;
 }
 
-static uint64_t nr_unsampled(const struct absent_ranks *where)
-{
-	uint64_t nr = 0;
-	size_t i, k;
+/* What the rows read. */
+struct absent_ranks_counts {
+	uint64_t unread, unsampled, cut;
+};
 
-	for (i = 0; where && i < where->nr; i++)
-		for (k = 0; k < where->processes[i].nr_threads; k++)
-			nr += where->processes[i].threads[k].running &&
-			      !where->processes[i].threads[k].nr_frames;
-	return nr;
-}
+#define AT(field) offsetof(struct absent_ranks_counts, field)
+
+const struct counter absent_ranks_counters[] = {
+	{ COUNTER_GPU, "processes_without_calls_not_read", AT(unread),
+	  .help = "processes without calls that could not be read" },
+	{ COUNTER_GPU, "threads_without_calls_not_sampled", AT(unsampled),
+	  .help = "running threads of processes without calls, of which no stack was sampled" },
+	{ COUNTER_GPU, "stacks_without_calls_cut", AT(cut),
+	  .help = "stacks of processes without calls that are not complete" },
+	{ 0 },
+};
 
 void absent_ranks_lost(const struct absent_ranks *where, struct stats_reasons *dst)
 {
-	stats_add(dst, "processes_without_calls_not_read", where ? where->unread : 0);
-	stats_add(dst, "threads_without_calls_not_sampled", nr_unsampled(where));
-	stats_add(dst, "stacks_without_calls_cut", where ? where->cut : 0);
+	struct absent_ranks_counts counts = { 0 };
+	size_t i, k;
+
+	if (where)
+		counts = (struct absent_ranks_counts){ .unread = where->unread, .cut = where->cut };
+	for (i = 0; where && i < where->nr; i++)
+		for (k = 0; k < where->processes[i].nr_threads; k++)
+			counts.unsampled += where->processes[i].threads[k].running &&
+					    !where->processes[i].threads[k].nr_frames;
+	stats_add_rows(dst, absent_ranks_counters, &counts, true);
 }

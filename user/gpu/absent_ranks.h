@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/counters.h"
 #include "bpfprof.h"
 
 struct dump;
@@ -49,6 +50,7 @@ void absent_ranks_free(struct absent_ranks *where); /* NULL is fine */
 /* Of that process; NULL: not known, or it is in a call. Of no where it is NULL, too. */
 const struct absent_rank *absent_ranks_of(const struct absent_ranks *where, uint32_t pid,
 					  uint64_t start_ns);
+extern const struct counter absent_ranks_counters[];
 void absent_ranks_lost(const struct absent_ranks *where,
 		       struct stats_reasons *dst); /* NULL is fine */
 

@@ -454,16 +454,31 @@ uint64_t call_table_nr_stacks(const struct call_table *table)
 	return table->nr_stacks;
 }
 
+#define AT(field) offsetof(struct call_table, field)
+
+const struct counter call_table_counters[] = {
+	{ COUNTER_GPU, "kernel_names_no_room", AT(names_lost),
+	  .help = "names of kernels beyond the room" },
+	{ COUNTER_GPU, "allocations_no_room", AT(live_lost),
+	  .help = "allocations of memory that are not followed" },
+	{ COUNTER_GPU, "mappings_no_room", AT(mappings_lost),
+	  .help = "mappings of memory that are not followed" },
+	{ COUNTER_GPU, "stacks_no_room", AT(stacks_lost),
+	  .help = "stacks of calls beyond the room" },
+	{ COUNTER_GPU, "processes_no_room", AT(processes_lost),
+	  .help = "processes beyond the room" },
+	{ COUNTER_GPU, "calls_no_place", AT(calls_lost),
+	  .help = "calls in the totals, but in no sample of a file" },
+	{ COUNTER_GPU, "completions_no_room", AT(completed_lost),
+	  .help = "calls for which the end of the work on the device is not known" },
+	{ COUNTER_GPU, "stacks_of_gaps_no_room", AT(gaps_room.lost),
+	  .help = "stacks of threads whose device is idle, beyond the room" },
+	{ 0 },
+};
+
 void call_table_lost(const struct call_table *table, struct stats_reasons *dst)
 {
-	stats_add(dst, "kernel_names_no_room", table->names_lost);
-	stats_add(dst, "allocations_no_room", table->live_lost);
-	stats_add(dst, "mappings_no_room", table->mappings_lost);
-	stats_add(dst, "stacks_no_room", table->stacks_lost);
-	stats_add(dst, "processes_no_room", table->processes_lost);
-	stats_add(dst, "calls_no_place", table->calls_lost);
-	stats_add(dst, "completions_no_room", table->completed_lost);
-	stats_add(dst, "stacks_of_gaps_no_room", table->gaps_room.lost);
+	stats_add_rows(dst, call_table_counters, table, true);
 	gpu_graphs_lost(table->graphs, dst);
 	handle_generations_lost(table->generations, dst);
 }

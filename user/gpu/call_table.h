@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/counters.h"
 #include "cuda/functions.h"
 #include "gpu/graphs.h"
 #include "gpu_calls.h"
@@ -192,6 +193,7 @@ uint64_t call_table_nr_unknown(const struct call_table *table,
 			       const struct call_table_count *counts, size_t nr);
 
 uint64_t call_table_nr_stacks(const struct call_table *table); /* that came */
+extern const struct counter call_table_counters[];
 void call_table_lost(const struct call_table *table, struct stats_reasons *dst);
 
 #endif

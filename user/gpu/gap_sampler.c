@@ -321,6 +321,18 @@ int gap_sampler_run(struct gap_sampler *sleepers, uint64_t now_ns)
 	return (int)(every_ns / 1000000);
 }
 
+#define AT(field) offsetof(struct unread, field)
+
+const struct counter gap_sampler_counters[] = {
+	{ COUNTER_GPU, "stacks_of_sleepers_unread", AT(failed),
+	  .help = "stacks of threads whose device is idle, which could not be read before the gap "
+		  "was "
+		  "over" },
+	{ COUNTER_GPU, "stacks_of_sleepers_no_time", AT(no_time),
+	  .help = "stacks of threads whose device is idle, which were too much to read" },
+	{ 0 },
+};
+
 void gap_sampler_lost(const struct gap_sampler *sleepers, struct stats_reasons *dst)
 {
 	struct unread unread = sleepers->unread;
@@ -328,6 +340,5 @@ void gap_sampler_lost(const struct gap_sampler *sleepers, struct stats_reasons *
 
 	for (i = 0; i < BPFPROF_GPU_MAX_WAITS; i++)
 		unread_add(&unread, &sleepers->all[i]);
-	stats_add(dst, "stacks_of_sleepers_unread", unread.failed);
-	stats_add(dst, "stacks_of_sleepers_no_time", unread.no_time);
+	stats_add_rows(dst, gap_sampler_counters, &unread, true);
 }

@@ -10,6 +10,8 @@
 
 #include <stdint.h>
 
+#include "base/counters.h"
+
 struct gap_sampler;
 struct gpu_monitor;
 struct stats_reasons;
@@ -21,6 +23,7 @@ void gap_sampler_free(struct gap_sampler *sleepers); /* NULL is fine */
 /* Looks, if it is time to. Milliseconds until it wants to be called again. */
 int gap_sampler_run(struct gap_sampler *sleepers, uint64_t now_ns);
 /* Stacks that could not be read, or were not since others had taken all the time that is allowed for it. */
+extern const struct counter gap_sampler_counters[];
 void gap_sampler_lost(const struct gap_sampler *sleepers, struct stats_reasons *dst);
 
 #endif

@@ -241,10 +241,18 @@ size_t gpu_graphs_nr_nodes(const struct gpu_graphs *graphs)
 	return graphs->nr_nodes;
 }
 
+#define AT(field) offsetof(struct gpu_graphs, field)
+
+const struct counter gpu_graphs_counters[] = {
+	{ COUNTER_GPU, "graphs_no_room", AT(graphs_lost), .help = "CUDA graphs beyond the room" },
+	{ COUNTER_GPU, "nodes_of_graphs_no_room", AT(nodes_lost),
+	  .help = "kinds of nodes of CUDA graphs beyond the room" },
+	{ 0 },
+};
+
 void gpu_graphs_lost(const struct gpu_graphs *graphs, struct stats_reasons *dst)
 {
-	stats_add(dst, "graphs_no_room", graphs->graphs_lost);
-	stats_add(dst, "nodes_of_graphs_no_room", graphs->nodes_lost);
+	stats_add_rows(dst, gpu_graphs_counters, graphs, true);
 }
 
 int gpu_graphs_new(struct gpu_graphs **ret)

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/counters.h"
 #include "gpu_calls.h"
 
 struct gpu_graphs;
@@ -62,6 +63,7 @@ void gpu_graphs_forget(struct gpu_graphs *graphs,
 bool gpu_graphs_find(const struct gpu_graphs *graphs, uint32_t pid, uint64_t start_ns,
 		     uint64_t content, struct gpu_graph *ret);
 size_t gpu_graphs_nr_nodes(const struct gpu_graphs *graphs); /* kinds, of all */
+extern const struct counter gpu_graphs_counters[];
 void gpu_graphs_lost(const struct gpu_graphs *graphs, struct stats_reasons *dst);
 
 #endif

@@ -146,9 +146,17 @@ void handle_generations_forget(struct handle_generations *reuse,
 			hash_table_remove(&reuse->shares, share);
 }
 
+#define AT(field) offsetof(struct handle_generations, field)
+
+const struct counter handle_generations_counters[] = {
+	{ COUNTER_GPU, "kernel_handles_reused_no_room", AT(lost),
+	  .help = "reused handles of kernels beyond the room" },
+	{ 0 },
+};
+
 void handle_generations_lost(const struct handle_generations *reuse, struct stats_reasons *dst)
 {
-	stats_add(dst, "kernel_handles_reused_no_room", reuse->lost);
+	stats_add_rows(dst, handle_generations_counters, reuse, true);
 }
 
 int handle_generations_new(struct handle_generations **ret)

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/counters.h"
 #include "gpu_calls.h"
 
 struct handle_generations;
@@ -55,6 +56,7 @@ size_t handle_generations_nr(
 void handle_generations_forget(struct handle_generations *reuse,
 			       bool (*over)(const void *arg, uint32_t pid, uint64_t start_ns),
 			       const void *arg);
+extern const struct counter handle_generations_counters[];
 void handle_generations_lost(const struct handle_generations *reuse, struct stats_reasons *dst);
 
 #endif

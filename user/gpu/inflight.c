@@ -784,16 +784,28 @@ const struct gpu_inflight_call *gpu_inflight_calls(const struct gpu_inflight *be
 	return before ? before->calls : NULL;
 }
 
+#define AT(field) offsetof(struct gpu_inflight, field)
+
+const struct counter gpu_inflight_counters[] = {
+	{ COUNTER_GPU, "processes_not_read_at_the_start", AT(processes_unread),
+	  .help = "processes that could not be read when `gpu` began" },
+	{ COUNTER_GPU, "threads_running_at_the_start_not_read", AT(running),
+	  .help = "threads that ran when `gpu` began, and could not be read" },
+	{ COUNTER_GPU, "threads_in_calls_from_before_not_read", AT(unread),
+	  .help = "threads in a call when `gpu` began, which could not be read" },
+	{ COUNTER_GPU, "stacks_at_the_start_cut", AT(cut),
+	  .help = "stacks of calls in flight when `gpu` began that are not complete" },
+	{ COUNTER_GPU, "memory_pages_at_the_start_not_read", AT(pages),
+	  .help = "pages of memory that could not be read when `gpu` began" },
+	{ COUNTER_GPU, "calls_from_before_no_room", AT(refused),
+	  .help = "calls in flight when `gpu` began, beyond the room" },
+	{ 0 },
+};
+
 void gpu_inflight_lost(const struct gpu_inflight *before, struct stats_reasons *dst)
 {
-	if (!before)
-		return;
-	stats_add(dst, "processes_not_read_at_the_start", before->processes_unread);
-	stats_add(dst, "threads_running_at_the_start_not_read", before->running);
-	stats_add(dst, "threads_in_calls_from_before_not_read", before->unread);
-	stats_add(dst, "stacks_at_the_start_cut", before->cut);
-	stats_add(dst, "memory_pages_at_the_start_not_read", before->pages);
-	stats_add(dst, "calls_from_before_no_room", before->refused);
+	if (before)
+		stats_add_rows(dst, gpu_inflight_counters, before, true);
 }
 
 int gpu_inflight_new(struct gpu_inflight **ret, struct gpu_job *job)

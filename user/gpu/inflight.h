@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/counters.h"
 #include "bpfprof.h"
 #include "threads/thread_dump.h"
 
@@ -57,6 +58,7 @@ bool gpu_inflight_was_silent(const struct gpu_inflight *before, uint32_t pid, ui
 /* In no order; borrowed until the next look. NULL is fine: none. */
 const struct gpu_inflight_call *gpu_inflight_calls(const struct gpu_inflight *before,
 						   size_t *ret_nr);
+extern const struct counter gpu_inflight_counters[];
 void gpu_inflight_lost(const struct gpu_inflight *before, struct stats_reasons *dst);
 
 #endif

@@ -27,6 +27,7 @@
 #define NAMES_END_NS (2 * NS_PER_SECOND)
 #define IDLE_NS (5 * NS_PER_SECOND)
 #define GC_NAME "gc"
+#define OTHER_NAME "other" /* of a kind that has no name */
 #define CAPTURED_NAME "captured" /* of any kind, written into a graph */
 
 bool gpu_monitor_may_hook(void)
@@ -253,56 +254,104 @@ void gpu_monitor_tell(struct gpu_monitor *watch)
 		log_info("no process has loaded libcuda or libnccl yet");
 }
 
+/* What the rows read. */
+struct lost {
+	uint64_t counters[GPU_NR_COUNTERS];
+	uint64_t unknown, table_full, refused, unsearched;
+	uint64_t torch_bad, torch_without, python_bad, python_without;
+	uint64_t late, steps_refused;
+};
+
+#define AT(field) offsetof(struct lost, field)
+#define COUNT(counter) AT(counters[GPU_COUNT_##counter])
+
+const struct counter gpu_monitor_counters[] = {
+	{ COUNTER_GPU, "calls_no_room", COUNT(KEYS_FULL),
+	  .help = "calls that are not counted: no room for their kind" },
+	{ COUNTER_GPU, "calls_of_threads_no_room", COUNT(THREADS_FULL),
+	  .help = "calls whose end was not followed: too many threads" },
+	{ COUNTER_GPU, "calls_too_deep", COUNT(TOO_DEEP),
+	  .help = "calls whose end was not followed: too many inside each other" },
+	{ COUNTER_GPU, "returns_of_calls_not_seen", COUNT(RETURN_UNKNOWN),
+	  .help = "calls that had begun before, and ended" },
+	{ COUNTER_GPU, "stacks_scratch_busy", COUNT(SCRATCH_BUSY),
+	  .help = "stacks of calls that were not taken, as the CPU took another sample" },
+	{ COUNTER_GPU, "events_ring_full", COUNT(EVENTS_LOST),
+	  .help = "events that the kernel wrote faster than bpfprof read" },
+	{ COUNTER_GPU, "kernel_names_ring_full", COUNT(NAMES_LOST),
+	  .help = "names of kernels that the kernel wrote faster than bpfprof read" },
+	{ COUNTER_GPU, "arguments_unreadable", COUNT(ARGUMENT_FAULT),
+	  .help = "arguments that point to no memory" },
+	{ COUNTER_GPU, "communicators_no_room", COUNT(COMMS_FULL),
+	  .help = "NCCL communicators beyond the room" },
+	{ COUNTER_GPU, "calls_without_detail", COUNT(OTHER),
+	  .help = "calls counted by function only, past one process's share" },
+	{ COUNTER_GPU, "traced_calls_ring_full", COUNT(TRACE_LOST),
+	  .help = "calls of a trace that the kernel wrote faster than bpfprof read" },
+	{ COUNTER_GPU, "processes_of_waits_no_room", COUNT(WAITS_FULL),
+	  .help = "processes for which the end of the work on the device is not known" },
+	{ COUNTER_GPU, "streams_no_room", COUNT(STREAMS_FULL),
+	  .help = "streams for which the end of the work on the device is not known" },
+	{ COUNTER_GPU, "cuda_events_no_room", COUNT(EVENTS_FULL),
+	  .help = "CUDA events beyond the room: the end of the work before them is not known" },
+	{ COUNTER_GPU, "waits_ring_full", COUNT(WAITS_LOST),
+	  .help = "waits that the kernel wrote faster than bpfprof read" },
+	{ COUNTER_GPU, "calls_left_without_return", COUNT(LEFT),
+	  .help = "calls that an exception or longjmp left" },
+	{ COUNTER_GPU, "batches_of_copies_not_all_bytes", COUNT(BATCH_CUT),
+	  .help = "batches of copies too long, or of arrays, for all their bytes" },
+	{ COUNTER_GPU, "waits_between_streams_no_room", COUNT(AFTER_FULL),
+	  .help = "waits of a stream for another one, beyond the room" },
+	{ COUNTER_GPU, "captured_streams_no_room", COUNT(CAPTURES_FULL),
+	  .help = "streams that are captured into a CUDA graph, beyond the room" },
+	{ COUNTER_GPU, "kernel_handles_no_room", COUNT(KERNELS_FULL),
+	  .help = "handles of kernels beyond the room" },
+	{ COUNTER_GPU, "graph_handles_no_room", COUNT(GRAPHS_FULL),
+	  .help = "handles of CUDA graphs beyond the room" },
+	{ COUNTER_GPU, "nodes_of_graphs_ring_full", COUNT(NODES_LOST),
+	  .help = "nodes of CUDA graphs that the kernel wrote faster than bpfprof read" },
+	{ COUNTER_GPU, "kernel_names_of_launches", AT(unknown),
+	  .help = "launches shown as `kernel@0x...`" },
+	{ COUNTER_GPU, "stack_table_full", AT(table_full),
+	  .help = "stacks of calls beyond the room of a file" },
+	{ COUNTER_GPU, "libraries_no_room", AT(refused), .help = "library files beyond the room" },
+	{ COUNTER_GPU, "libraries_not_searched_for_nccl", AT(unsearched),
+	  .help = "libraries too large to be searched for an NCCL inside" },
+	{ COUNTER_GPU, "pytorch_probes_not_understood", AT(torch_bad),
+	  .help = "probes for tensors that are not as expected" },
+	{ COUNTER_GPU, "pytorch_libraries_without_probes", AT(torch_without),
+	  .help = "libraries of PyTorch without probes for tensors" },
+	{ COUNTER_GPU, "python_probes_not_understood", AT(python_bad),
+	  .help = "probes for garbage collections that are not as expected" },
+	{ COUNTER_GPU, "pythons_without_probes", AT(python_without),
+	  .help = "interpreters without probes for garbage collections" },
+	{ COUNTER_GPU, "children_hooked_late", AT(late),
+	  .help = "children that may have made calls before they were hooked" },
+	{ COUNTER_GPU, "steps_no_room", AT(steps_refused), .help = "steps beyond the room" },
+	{ 0 },
+};
+
 void gpu_monitor_lost(const struct gpu_monitor *watch, const uint64_t counters[GPU_NR_COUNTERS],
 		      uint64_t unknown, struct stats_reasons *dst)
 {
-	static const struct {
-		uint32_t counter;
-		const char *name;
-	} names[] = {
-		{ GPU_COUNT_KEYS_FULL, "calls_no_room" },
-		{ GPU_COUNT_THREADS_FULL, "calls_of_threads_no_room" },
-		{ GPU_COUNT_TOO_DEEP, "calls_too_deep" },
-		{ GPU_COUNT_RETURN_UNKNOWN, "returns_of_calls_not_seen" },
-		{ GPU_COUNT_SCRATCH_BUSY, "stacks_scratch_busy" },
-		{ GPU_COUNT_EVENTS_LOST, "events_ring_full" },
-		{ GPU_COUNT_NAMES_LOST, "kernel_names_ring_full" },
-		{ GPU_COUNT_ARGUMENT_FAULT, "arguments_unreadable" },
-		{ GPU_COUNT_COMMS_FULL, "communicators_no_room" },
-		{ GPU_COUNT_OTHER, "calls_without_detail" },
-		{ GPU_COUNT_TRACE_LOST, "traced_calls_ring_full" },
-		{ GPU_COUNT_WAITS_FULL, "processes_of_waits_no_room" },
-		{ GPU_COUNT_STREAMS_FULL, "streams_no_room" },
-		{ GPU_COUNT_EVENTS_FULL, "cuda_events_no_room" },
-		{ GPU_COUNT_WAITS_LOST, "waits_ring_full" },
-		{ GPU_COUNT_LEFT, "calls_left_without_return" },
-		{ GPU_COUNT_BATCH_CUT, "batches_of_copies_not_all_bytes" },
-		{ GPU_COUNT_AFTER_FULL, "waits_between_streams_no_room" },
-		{ GPU_COUNT_CAPTURES_FULL, "captured_streams_no_room" },
-		{ GPU_COUNT_KERNELS_FULL, "kernel_handles_no_room" },
-		{ GPU_COUNT_GRAPHS_FULL, "graph_handles_no_room" },
-		{ GPU_COUNT_NODES_LOST, "nodes_of_graphs_ring_full" },
-	};
+	const struct gpu_probes *probes = watch->probes;
 	struct aggregate_view view;
-	size_t i;
+	struct lost lost = {
+		.unknown = unknown,
+		.refused = gpu_probes_nr_refused(probes),
+		.unsearched = gpu_probes_nr_unsearched(probes),
+		.torch_bad = gpu_probes_nr_bad_sites(probes, GPU_LAYER_TORCH),
+		.torch_without = gpu_probes_nr_without_sites(probes, GPU_LAYER_TORCH),
+		.python_bad = gpu_probes_nr_bad_sites(probes, GPU_LAYER_PYTHON),
+		.python_without = gpu_probes_nr_without_sites(probes, GPU_LAYER_PYTHON),
+		.late = gpu_probes_nr_late(probes),
+		.steps_refused = gpu_probes_nr_steps_refused(probes),
+	};
 
-	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		stats_add(dst, names[i].name, counters[names[i].counter]);
-	stats_add(dst, "kernel_names_of_launches", unknown);
+	memcpy(lost.counters, counters, sizeof(lost.counters));
 	aggregate_view_get(watch->aggregate, &view);
-	stats_add(dst, "stack_table_full", watch->nr_table_full + view.nr_table_full);
-	stats_add(dst, "libraries_no_room", gpu_probes_nr_refused(watch->probes));
-	stats_add(dst, "libraries_not_searched_for_nccl", gpu_probes_nr_unsearched(watch->probes));
-	stats_add(dst, "pytorch_probes_not_understood",
-		  gpu_probes_nr_bad_sites(watch->probes, GPU_LAYER_TORCH));
-	stats_add(dst, "pytorch_libraries_without_probes",
-		  gpu_probes_nr_without_sites(watch->probes, GPU_LAYER_TORCH));
-	stats_add(dst, "python_probes_not_understood",
-		  gpu_probes_nr_bad_sites(watch->probes, GPU_LAYER_PYTHON));
-	stats_add(dst, "pythons_without_probes",
-		  gpu_probes_nr_without_sites(watch->probes, GPU_LAYER_PYTHON));
-	stats_add(dst, "children_hooked_late", gpu_probes_nr_late(watch->probes));
-	stats_add(dst, "steps_no_room", gpu_probes_nr_steps_refused(watch->probes));
+	lost.table_full = watch->nr_table_full + view.nr_table_full;
+	stats_add_rows(dst, gpu_monitor_counters, &lost, true);
 	call_table_lost(watch->table, dst);
 	if (watch->waits)
 		gpu_waits_lost(watch->waits, dst);
@@ -356,7 +405,7 @@ void gpu_monitor_kinds(const struct gpu_monitor *watch, const struct call_table_
 			name = GC_NAME;
 		if (counts[i].key.flags & BPFPROF_KEY_CAPTURED)
 			name = CAPTURED_NAME;
-		stats_add(dst, name ? name : "other", counts[i].count.calls);
+		stats_add(dst, name ? name : OTHER_NAME, counts[i].count.calls);
 	}
 }
 

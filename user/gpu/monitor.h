@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/counters.h"
 #include "gpu_calls.h"
 #include "gpu/call_table.h"
 #include "profile/profile.h"
@@ -117,6 +118,7 @@ void gpu_monitor_tell(struct gpu_monitor *watch);
 /* Which of those that came since then or since the last time are not. */
 void gpu_monitor_tell_new(struct gpu_monitor *watch);
 
+extern const struct counter gpu_monitor_counters[];
 /*
  * Why less is known of calls than there were; counters as of a snapshot; unknown launches of kernels
  * without a name, as of call_table_nr_unknown(). What the sampler has lost is not among it.

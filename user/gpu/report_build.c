@@ -178,15 +178,13 @@ static int process_fill(struct gpu_build *b, struct gpu_report_process *to,
 void gpu_lost(struct gpu_job *job, const struct gpu_snapshot *snapshot, struct stats_reasons *lost)
 {
 	struct run_stats stats = { 0 };
-	size_t i;
 
 	gpu_monitor_lost(
 		&job->watch, snapshot->counters,
 		call_table_nr_unknown(job->watch.table, snapshot->counts, snapshot->nr_counts),
 		lost);
 	sampler_stats(&job->sampler, &stats);
-	for (i = 0; i < stats.lost.nr; i++)
-		stats_add(lost, stats.lost.reasons[i].name, stats.lost.reasons[i].count);
+	stats_add_reasons(lost, &stats.lost);
 	gpu_inflight_lost(job->inflight, lost);
 	gap_sampler_lost(job->gap_sampler, lost);
 	absent_ranks_lost(job->absent_ranks, lost);

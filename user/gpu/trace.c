@@ -293,10 +293,19 @@ int gpu_trace_error(const struct gpu_trace *trace)
 	return spool_error(trace->spool);
 }
 
+#define AT(field) offsetof(struct gpu_trace, field)
+
+const struct counter gpu_trace_counters[] = {
+	{ COUNTER_GPU, "traced_calls_no_room", AT(calls_lost),
+	  .help = "calls of a trace (`-o x.json`) beyond the room" },
+	{ COUNTER_GPU, "traced_titles", AT(titles_lost),
+	  .help = "titles of a trace beyond the room" },
+	{ 0 },
+};
+
 void gpu_trace_lost(const struct gpu_trace *trace, struct stats_reasons *dst)
 {
-	stats_add(dst, "traced_calls_no_room", trace->calls_lost);
-	stats_add(dst, "traced_titles", trace->titles_lost);
+	stats_add_rows(dst, gpu_trace_counters, trace, true);
 }
 
 int gpu_trace_new(struct gpu_trace **ret, const char *folder, uint64_t max_bytes)

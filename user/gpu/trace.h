@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/counters.h"
 #include "gpu_calls.h"
 
 struct bpfprof_title_event;
@@ -80,6 +81,7 @@ const char *gpu_trace_title_text(const struct gpu_trace *trace, uint64_t handle)
 uint64_t
 gpu_trace_nr_calls(const struct gpu_trace *trace); /* that there was room for, kept or not */
 int gpu_trace_error(const struct gpu_trace *trace); /* spool_error() */
+extern const struct counter gpu_trace_counters[];
 void gpu_trace_lost(const struct gpu_trace *trace, struct stats_reasons *dst);
 
 #endif

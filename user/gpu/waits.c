@@ -361,13 +361,24 @@ uint64_t gpu_waits_group(const struct gpu_waits *waits, const struct bpfprof_tas
 	return total;
 }
 
+#define AT(field) offsetof(struct gpu_waits, field)
+
+const struct counter gpu_waits_counters[] = {
+	{ COUNTER_GPU, "processes_of_waits_no_room", AT(processes_lost), .help = NULL },
+	{ COUNTER_GPU, "kinds_of_collectives_no_room", AT(rows_lost),
+	  .help = "kinds of NCCL collectives beyond the room" },
+	{ COUNTER_GPU, "collectives_under_way_no_room", AT(pending_lost),
+	  .help = "in-flight NCCL collectives beyond the room" },
+	{ COUNTER_GPU, "collectives_in_graphs_not_timed", AT(captured),
+	  .help = "collectives without a duration, as they run in a CUDA graph" },
+	{ COUNTER_GPU, "collectives_never_known_complete", AT(unknown),
+	  .help = "collectives without a duration, as nothing proved their end" },
+	{ 0 },
+};
+
 void gpu_waits_lost(const struct gpu_waits *waits, struct stats_reasons *dst)
 {
-	stats_add(dst, "processes_of_waits_no_room", waits->processes_lost);
-	stats_add(dst, "kinds_of_collectives_no_room", waits->rows_lost);
-	stats_add(dst, "collectives_under_way_no_room", waits->pending_lost);
-	stats_add(dst, "collectives_in_graphs_not_timed", waits->captured);
-	stats_add(dst, "collectives_never_known_complete", waits->unknown);
+	stats_add_rows(dst, gpu_waits_counters, waits, true);
 }
 
 void gpu_waits_notify(struct gpu_waits *waits,

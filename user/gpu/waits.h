@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/counters.h"
 #include "gpu_calls.h"
 
 struct gpu_waits;
@@ -106,6 +107,7 @@ const struct gpu_waits_times *gpu_waits_times(const struct gpu_waits *waits, uin
 uint64_t gpu_waits_group(const struct gpu_waits *waits, const struct bpfprof_task_id *task,
 			 uint64_t end_ns, struct gpu_waits_grouped *dst, size_t max,
 			 size_t *ret_nr);
+extern const struct counter gpu_waits_counters[];
 void gpu_waits_lost(const struct gpu_waits *waits, struct stats_reasons *dst);
 
 #endif

@@ -626,19 +626,33 @@ uint64_t images_nr_problem(const struct images *images, enum image_problem probl
 	return images->nr_problem[problem];
 }
 
+const uint64_t *images_problems(const struct images *images)
+{
+	return images->nr_problem;
+}
+
+#define AT(problem) ((problem) * sizeof(uint64_t))
+
+/* In the order of enum image_problem. */
+const struct counter image_counters[] = {
+	{ COUNTER_FILES, "file_gone", AT(IMAGE_GONE),
+	  .help = "files that no path leads to any more, and that could not be opened by inode" },
+	{ COUNTER_FILES, "file_unreadable", AT(IMAGE_UNREADABLE),
+	  .help = "files that could not be opened or read" },
+	{ COUNTER_FILES, "file_blocked", AT(IMAGE_BLOCKED),
+	  .help = "files whose file system did not answer in time" },
+	{ COUNTER_FILES, "file_malformed", AT(IMAGE_MALFORMED), .help = "broken ELF files" },
+	{ COUNTER_FILES, "file_not_elf", AT(IMAGE_NOT_ELF),
+	  .help = "files that are no ELF files of this kind of machine" },
+	{ COUNTER_FILES, "file_too_many", AT(IMAGE_TOO_MANY),
+	  .help = "files beyond the 65536 that bpfprof knows at once, each time that it meets "
+		  "one" },
+	{ 0 },
+};
+
 const char *image_problem_name(enum image_problem problem)
 {
-	static const char *const names[IMAGE_NR_PROBLEMS] = {
-		[IMAGE_FINE] = "fine",
-		[IMAGE_GONE] = "file_gone",
-		[IMAGE_UNREADABLE] = "file_unreadable",
-		[IMAGE_BLOCKED] = "file_blocked",
-		[IMAGE_MALFORMED] = "file_malformed",
-		[IMAGE_NOT_ELF] = "file_not_elf",
-		[IMAGE_TOO_MANY] = "file_too_many",
-	};
-
-	return names[problem];
+	return problem == IMAGE_FINE ? "fine" : image_counters[problem - 1].name;
 }
 
 int images_open_source(struct images *images, uint32_t pid, const char *path,

@@ -21,6 +21,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/counters.h"
 #include "bpfprof.h"
 #include "elf/image.h"
 #include "proc/image_find.h"
@@ -131,6 +132,8 @@ uint32_t images_nr_files(const struct images *images); /* that are known now */
 
 /* Files with that problem, each counted once. */
 uint64_t images_nr_problem(const struct images *images, enum image_problem problem);
+const uint64_t *images_problems(const struct images *images); /* by problem, for image_counters */
+extern const struct counter image_counters[];
 const char *image_problem_name(enum image_problem problem);
 /* Files that were had in that way last, those that were forgotten too: it only rises. */
 uint64_t images_nr_way(const struct images *images, enum image_way way);

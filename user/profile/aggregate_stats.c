@@ -4,59 +4,106 @@
 #include "profile/aggregate.h"
 #include "profile/stats.h"
 
-static const char *const stop_names[BPFPROF_NR_STOPS] = {
-	[BPFPROF_STOP_COMPAT32] = "compat32",
-	[BPFPROF_STOP_DEPTH] = "too_deep",
-	[BPFPROF_STOP_READ_FAULT] = "stack_unreadable",
-	[BPFPROF_STOP_NO_PROCESS] = "process_unknown",
-	[BPFPROF_STOP_NO_MAPPING] = "mapping_unknown",
-	[BPFPROF_STOP_NO_PAGE] = "table_missing",
-	[BPFPROF_STOP_RARE_RULE] = "rare_rule",
-	[BPFPROF_STOP_STALE] = "table_replaced",
-	[BPFPROF_STOP_BAD_FRAME] = "bad_frame",
-	[BPFPROF_STOP_NO_TABLE] = "no_table",
-	[BPFPROF_STOP_MISS_WINDOW] = "miss_window",
-	[BPFPROF_STOP_MISS_RATE] = "miss_rate",
-	[BPFPROF_STOP_MISS_GONE] = "process_gone",
-	[BPFPROF_STOP_MISS_FILE] = "file_unreadable",
-	[BPFPROF_STOP_BAD_CFI] = "bad_cfi",
-	[BPFPROF_STOP_REG_LOST] = "register_lost",
-	[BPFPROF_STOP_BUSY] = "busy",
-	[BPFPROF_STOP_PYTHON_BROKEN] = "python_chain_broken",
+#define AT(field) offsetof(struct aggregate_view, field)
+
+const struct counter aggregate_counters[] = {
+	{ COUNTER_STACKS, "python_frames_missing", AT(counts.unmerged[PYTHON_UNMERGED_MISSING]),
+	  .help = "unmerged: Python runs, and its frames are not known (yet)" },
+	{ COUNTER_STACKS, "python_calls_without_frames", AT(counts.unmerged[PYTHON_UNMERGED_CALLS]),
+	  .help = "unmerged: C calls of Python's eval loop for which there is no Python frame, as "
+		  "in "
+		  "stacks that a library switches" },
+	{ COUNTER_STACKS, "python_frames_without_calls",
+	  AT(counts.unmerged[PYTHON_UNMERGED_FRAMES]),
+	  .help = "unmerged: Python frames that no C call of Python's eval loop runs; compiled "
+		  "Python "
+		  "makes such" },
+	{ COUNTER_STACKS, "python_calls_unproven", AT(counts.unmerged[PYTHON_UNMERGED_UNPROVEN]),
+	  .help = "unmerged: up to 3.10, as many calls as frames, but nothing shows which is "
+		  "whose; they "
+		  "are paired in turn" },
+	{ COUNTER_STACKS, "python_not_merged", AT(counts.unmerged[PYTHON_UNMERGED_READ]),
+	  .help = "unmerged, of a thread that slept: the reason is not known" },
+	{ COUNTER_STACKS, "compat32", AT(counts.stops[BPFPROF_STOP_COMPAT32]),
+	  .help = "a 32-bit program" },
+	{ COUNTER_STACKS, "too_deep", AT(counts.stops[BPFPROF_STOP_DEPTH]),
+	  .help = "more native frames than are kept" },
+	{ COUNTER_STACKS, "stack_unreadable", AT(counts.stops[BPFPROF_STOP_READ_FAULT]),
+	  .help = "a part of the stack was not in memory" },
+	{ COUNTER_STACKS, "process_unknown", AT(counts.stops[BPFPROF_STOP_NO_PROCESS]),
+	  .help = "user space was to finish a walk in a process that it did not know" },
+	{ COUNTER_STACKS, "mapping_unknown", AT(counts.stops[BPFPROF_STOP_NO_MAPPING]),
+	  .help = "the same, in code of an unknown mapping" },
+	{ COUNTER_STACKS, "table_missing", AT(counts.stops[BPFPROF_STOP_NO_PAGE]),
+	  .help = "the same, in code whose unwind table was missing" },
+	{ COUNTER_STACKS, "rare_rule", AT(counts.stops[BPFPROF_STOP_RARE_RULE]),
+	  .help = "the same, at a rare kind of unwind rule" },
+	{ COUNTER_STACKS, "table_replaced", AT(counts.stops[BPFPROF_STOP_STALE]),
+	  .help = "the same, in an unwind table that was replaced" },
+	{ COUNTER_STACKS, "bad_frame", AT(counts.stops[BPFPROF_STOP_BAD_FRAME]),
+	  .help = "code without unwind tables, whose frame contradicts itself",
+	  .remedy = "build it with tables or frame pointers" },
+	{ COUNTER_STACKS, "no_table", AT(counts.stops[BPFPROF_STOP_NO_TABLE]),
+	  .help = "code without unwind tables, in which no rule was found",
+	  .remedy = "build it with tables or frame pointers" },
+	{ COUNTER_STACKS, "miss_window", AT(counts.stops[BPFPROF_STOP_MISS_WINDOW]),
+	  .help = "the stack goes on above the part that was copied" },
+	{ COUNTER_STACKS, "miss_rate", AT(counts.stops[BPFPROF_STOP_MISS_RATE]),
+	  .help = "too many walks for user space at once, as when many processes start, new code "
+		  "is read, "
+		  "or the unwind rules of a file take long",
+	  .remedy = "it passes after some seconds" },
+	{ COUNTER_STACKS, "process_gone", AT(counts.stops[BPFPROF_STOP_MISS_GONE]),
+	  .help = "the process ended before its mappings were read" },
+	{ COUNTER_STACKS, "file_unreadable", AT(counts.stops[BPFPROF_STOP_MISS_FILE]),
+	  .help = "the file of some code cannot be read",
+	  .remedy = "`bpfprof doctor --pid PID` says why" },
+	{ COUNTER_STACKS, "bad_cfi", AT(counts.stops[BPFPROF_STOP_BAD_CFI]),
+	  .help = "unwind tables that contradict themselves" },
+	{ COUNTER_STACKS, "register_lost", AT(counts.stops[BPFPROF_STOP_REG_LOST]),
+	  .help = "code without unwind tables, which needs a register that is not known",
+	  .remedy = "build it with tables or frame pointers" },
+	{ COUNTER_STACKS, "busy", AT(counts.stops[BPFPROF_STOP_BUSY]),
+	  .help = "a walk came while another one ran on the CPU" },
+	{ COUNTER_STACKS, "python_chain_broken", AT(counts.stops[BPFPROF_STOP_PYTHON_BROKEN]),
+	  .help = "up to 3.9, an exception goes through waiting coroutines: Python itself does not "
+		  "know "
+		  "what called them",
+	  .remedy = "Python 3.10" },
+	{ COUNTER_STACKS, "python_unreadable", AT(counts.python_stops[PYTHON_STOP_READ_FAULT]),
+	  .help = "Python's memory was not readable, or changed meanwhile" },
+	{ COUNTER_STACKS, "python_too_deep", AT(counts.python_stops[PYTHON_STOP_DEPTH]),
+	  .help = "more Python frames than are followed ([limits](limits.md#python))" },
+	{ COUNTER_STACKS, "python_too_many_calls", AT(counts.python_stops[PYTHON_STOP_ENTRIES]),
+	  .help = "more C calls between Python frames than are followed "
+		  "([limits](limits.md#python))" },
+	{ COUNTER_STACKS, "python_too_many_threads", AT(counts.python_stops[PYTHON_STOP_THREADS]),
+	  .help = "more threads of Python than are followed ([limits](limits.md#python))" },
+	{ COUNTER_STACKS, "python_bad_frame", AT(counts.python_stops[PYTHON_STOP_BAD]),
+	  .help = "a frame of Python contradicts itself" },
+	{ COUNTER_STACKS, "stack_table_full", AT(nr_table_full),
+	  .help = "more different stacks than one file may have",
+	  .remedy = "a filter, or shorter intervals" },
+	{ COUNTER_WALK, "ray_titles_too_many", AT(nr_titles_over),
+	  .help = "samples whose title is beyond the room: they have the name `ray::(other)`" },
+	{ COUNTER_LOST, "process_table_full", AT(nr_lost),
+	  .help = "more processes than a file may have",
+	  .remedy = "a filter, or shorter intervals" },
+	{ COUNTER_LOST, "call_table_full", AT(nr_calls_lost),
+	  .help = "more kinds of calls than a file may have",
+	  .remedy = "a filter, or shorter intervals" },
+	{ COUNTER_WALK, "call_labels_full", AT(nr_labels_lost),
+	  .help = "labels of calls beyond the room" },
+	{ COUNTER_CONTAINERS, "no_room", AT(nr_containers_full), .help = NULL },
+	{ COUNTER_ENVIRONMENTS, "samples_no_room", AT(nr_ranks_full),
+	  .help = "samples whose rank is beyond the room" },
+	{ 0 },
 };
-
-static const char *const python_stop_names[PYTHON_NR_STOPS] = {
-	[PYTHON_STOP_READ_FAULT] = "python_unreadable",
-	[PYTHON_STOP_DEPTH] = "python_too_deep",
-	[PYTHON_STOP_ENTRIES] = "python_too_many_calls",
-	[PYTHON_STOP_THREADS] = "python_too_many_threads",
-	[PYTHON_STOP_BAD] = "python_bad_frame",
-};
-
-static const char *const unmerged_names[PYTHON_NR_UNMERGED] = {
-	[PYTHON_UNMERGED_MISSING] = "python_frames_missing",
-	[PYTHON_UNMERGED_CALLS] = "python_calls_without_frames",
-	[PYTHON_UNMERGED_FRAMES] = "python_frames_without_calls",
-	[PYTHON_UNMERGED_UNPROVEN] = "python_calls_unproven",
-	[PYTHON_UNMERGED_READ] = "python_not_merged",
-};
-
-/* They are complete otherwise. */
-static void unmerged_add(struct run_stats *stats, const uint64_t nr[PYTHON_NR_UNMERGED])
-{
-	uint32_t why;
-
-	stats->unmerged = 0;
-	for (why = PYTHON_MERGED + 1; why < PYTHON_NR_UNMERGED; why++) {
-		stats->unmerged += nr[why];
-		if (nr[why])
-			stats_add(&stats->stack_reasons, unmerged_names[why], nr[why]);
-	}
-}
 
 void aggregate_stats(struct run_stats *stats, const struct aggregate_view *view)
 {
-	uint32_t stop;
+	const struct counter *row;
+	uint32_t why;
 
 	stats->samples = view->counts.nr_taken;
 	stats->user = view->counts.nr_user;
@@ -65,28 +112,12 @@ void aggregate_stats(struct run_stats *stats, const struct aggregate_view *view)
 	stats->complete = view->counts.stops[BPFPROF_STOP_COMPLETE] +
 			  view->counts.stops[BPFPROF_STOP_NO_USER];
 	stats->truncated = view->counts.nr_taken - stats->complete;
-	unmerged_add(stats, view->counts.unmerged);
+	stats->unmerged = 0; /* they are complete otherwise */
+	for (why = PYTHON_MERGED + 1; why < PYTHON_NR_UNMERGED; why++)
+		stats->unmerged += view->counts.unmerged[why];
 	stats->complete -= stats->unmerged;
-	for (stop = 0; stop < BPFPROF_NR_STOPS; stop++)
-		if (stop_names[stop] && view->counts.stops[stop])
-			stats_add(&stats->stack_reasons, stop_names[stop],
-				  view->counts.stops[stop]);
-	for (stop = 0; stop < PYTHON_NR_STOPS; stop++)
-		if (python_stop_names[stop] && view->counts.python_stops[stop])
-			stats_add(&stats->stack_reasons, python_stop_names[stop],
-				  view->counts.python_stops[stop]);
-	if (view->nr_table_full)
-		stats_add(&stats->stack_reasons, "stack_table_full", view->nr_table_full);
-	if (view->nr_titles_over)
-		stats_add(&stats->walk, "ray_titles_too_many", view->nr_titles_over);
-	if (view->nr_lost)
-		stats_add(&stats->lost, "process_table_full", view->nr_lost);
-	if (view->nr_calls_lost)
-		stats_add(&stats->lost, "call_table_full", view->nr_calls_lost);
-	if (view->nr_labels_lost)
-		stats_add(&stats->walk, "call_labels_full", view->nr_labels_lost);
-	if (view->nr_containers_full)
-		stats_add(&stats->containers, "no_room", view->nr_containers_full);
-	if (view->nr_ranks_full)
-		stats_add(&stats->environments, "samples_no_room", view->nr_ranks_full);
+	for (row = aggregate_counters; row->group; row++)
+		if (stats_row_count(row, view))
+			stats_add(stats_group(stats, row->group), row->name,
+				  stats_row_count(row, view));
 }

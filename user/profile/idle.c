@@ -364,15 +364,30 @@ int profile_fold_idle(struct profile *profile, struct idle_counts *ret)
 	return 0;
 }
 
+/* What the rows read. */
+struct parked_counts {
+	uint64_t samples, stacks, ms;
+};
+
+#define AT(field) offsetof(struct parked_counts, field)
+
+const struct counter idle_counters[] = {
+	{ COUNTER_WAITS, "parked_samples", AT(samples),
+	  .help = "samples of threads that waited all the time" },
+	{ COUNTER_WAITS, "parked_stacks", AT(stacks), .help = "different stacks of such threads" },
+	{ COUNTER_WAITS, "parked_ms", AT(ms), .help = "time of such threads" },
+	{ 0 },
+};
+
 int profile_fold_idle_counted(struct profile *profile, struct stats_reasons *waits)
 {
 	struct idle_counts counts;
+	struct parked_counts parked;
 	int err = profile_fold_idle(profile, &counts);
 
 	if (err || !counts.nr_stacks)
 		return err;
-	stats_add(waits, "parked_samples", counts.samples);
-	stats_add(waits, "parked_stacks", counts.nr_stacks);
-	stats_add(waits, "parked_ms", counts.ns / 1000000);
+	parked = (struct parked_counts){ counts.samples, counts.nr_stacks, counts.ns / 1000000 };
+	stats_add_rows(waits, idle_counters, &parked, true);
 	return 0;
 }

@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/counters.h"
+
 struct profile;
 struct profile_stack;
 struct stats_reasons;
@@ -22,6 +24,7 @@ struct idle_counts {
 	uint32_t nr_stacks; /* different ones that they had */
 };
 
+extern const struct counter idle_counters[];
 /*
  * Replaces the stack of every sample that tells of a parked thread by IDLE_FRAME alone; what is
  * alike then becomes one sample. Only of waits, never of a process's first thread. 0 or -ENOMEM,

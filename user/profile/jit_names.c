@@ -14,45 +14,86 @@
 
 #define MAX_BYTES (2ULL * PERFMAP_MAX_BYTES) /* of all maps together */
 
+enum problem {
+	CUT,
+	GONE,
+	NOT_VISIBLE,
+	REFUSED,
+	STALE,
+	TOO_BIG,
+	UNREADABLE,
+	NR_PROBLEMS,
+};
+
+/* Counted one by one, by enum problem. */
+const struct counter jit_names_counters[] = {
+	[CUT] = { COUNTER_FILES, "perfmap_cut", 0,
+		  .help = "maps that were read in part: the head and the end of a large one, or "
+			  "what a tmpfs has not swapped out; a message names one" },
+	[GONE] = { COUNTER_FILES, "perfmap_gone", 0,
+		   .help = "processes with code of no file that stayed without names, as they "
+			   "ended before their `/tmp` was read" },
+	[NOT_VISIBLE] = { COUNTER_FILES, "perfmap_not_visible", 0,
+			  .help = "processes whose `/tmp` is mounted for them only and is no tmpfs "
+				  "or ramfs, or is mounted by themselves in a user namespace of "
+				  "their own ([limits](limits.md#native-code))" },
+	[REFUSED] = { COUNTER_FILES, "perfmap_refused", 0,
+		      .help = "maps that belong to another user, or are a link, have a second "
+			      "name, or are no plain file" },
+	[STALE] = { COUNTER_FILES, "perfmap_stale", 0,
+		    .help = "maps that are older than their process" },
+	[TOO_BIG] = { COUNTER_FILES, "perfmap_too_big", 0,
+		      .help = "maps that were too much together with the others" },
+	[UNREADABLE] = { COUNTER_FILES, "perfmap_unreadable", 0,
+			 .help = "maps of JIT code (`/tmp/perf-PID.map`) that could not be read" },
+	[NR_PROBLEMS] = { 0 },
+};
+
+static void problem_count(struct jit_names *names, enum problem problem)
+{
+	if (problem != NR_PROBLEMS)
+		stats_add(names->reasons, jit_names_counters[problem].name, 1);
+}
+
 static void map_read(struct jit_names *names, const char *path, const struct elf_source *source,
-			 struct perfmap_query *queries, size_t nr)
+		     struct perfmap_query *queries, size_t nr)
 {
 	int err;
 
 	names->bytes += source->size < PERFMAP_MAX_BYTES ? source->size : PERFMAP_MAX_BYTES;
 	if (names->bytes > MAX_BYTES) {
-		stats_add(names->reasons, "perfmap_too_big", 1);
+		problem_count(names, TOO_BIG);
 		source->close(source->arg);
 		return;
 	}
 	err = perfmap_resolve(source, names->strings, queries, nr);
 	if (err)
-		stats_add(names->reasons, err > 0 ? "perfmap_cut" : "perfmap_unreadable", 1);
+		problem_count(names, err > 0 ? CUT : UNREADABLE);
 	if (err > 0 && names->cut_map)
 		snprintf(names->cut_map, JIT_NAMES_PATH_BYTES, "%s", path);
 }
 
-static const char *refusal_reason(int err)
+static enum problem refusal(int err)
 {
 	switch (err) {
 	case -EPERM:
 	case -ELOOP:
-		return "perfmap_refused";
+		return REFUSED;
 	case -EKEYEXPIRED:
-		return "perfmap_stale";
+		return STALE;
 	case -EXDEV:
-		return "perfmap_not_visible";
+		return NOT_VISIBLE;
 	case -ESRCH:
 	case -ESTALE:
-		return "perfmap_gone";
+		return GONE;
 	case -EACCES:
 	case -E2BIG:
 	case -EBUSY:
 	case -EIO:
 	case -ETIMEDOUT:
-		return "perfmap_unreadable";
+		return UNREADABLE;
 	default: /* the process wrote no map */
-		return NULL;
+		return NR_PROBLEMS;
 	}
 }
 
@@ -61,7 +102,7 @@ static const char *refusal_reason(int err)
  * -ESTALE: no map of the process can be read.
  */
 static int map_query(struct jit_names *names, uint32_t pid, uint32_t number, uint64_t since_ns,
-		       struct perfmap_query *queries, size_t nr)
+		     struct perfmap_query *queries, size_t nr)
 {
 	__cleanup(free_mem) struct perfmap_query *open = calloc(nr, sizeof(*open));
 	struct elf_source source;
@@ -80,8 +121,8 @@ static int map_query(struct jit_names *names, uint32_t pid, uint32_t number, uin
 	err = images_open_owned(names->images, pid, path, since_ns, &source);
 	if (!err)
 		map_read(names, path, &source, open, nr_open);
-	else if (refusal_reason(err))
-		stats_add(names->reasons, refusal_reason(err), 1);
+	else
+		problem_count(names, refusal(err));
 	for (i = nr_open = 0; i < nr; i++)
 		if (!queries[i].name)
 			queries[i] = open[nr_open++];
@@ -100,7 +141,7 @@ int jit_names_find(struct jit_names *names, uint32_t pid, uint64_t start_ns,
 	int err, i;
 
 	if (!origin || (start_ns && origin->start_ns != start_ns)) {
-		stats_add(names->reasons, refusal_reason(-ESRCH), 1);
+		problem_count(names, GONE);
 		return 0;
 	}
 	told = origin->told;

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/counters.h"
+
 #define JIT_NAMES_PATH_BYTES 64
 
 struct images;
@@ -32,5 +34,7 @@ struct jit_names {
  */
 int jit_names_find(struct jit_names *names, uint32_t pid, uint64_t start_ns,
 		   struct perfmap_query *queries, size_t nr);
+
+extern const struct counter jit_names_counters[];
 
 #endif

@@ -135,8 +135,6 @@ static void kallsyms_refresh(struct live_symbolizer *symbolizer)
 	symbolizer->kallsyms_ns = now_ns;
 	err = kallsyms_table_new(&table, KALLSYMS);
 	symbolizer->kernel_names_hidden = err == -EACCES;
-	if (err && err != -EACCES)
-		stats_add(&symbolizer->files, "kallsyms_unreadable", 1);
 	if (err)
 		return;
 	kallsyms_table_free(symbolizer->kallsyms);

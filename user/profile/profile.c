@@ -2,6 +2,7 @@
 #include "profile/profile.h"
 
 #include "base/strtab.h"
+#include "profile/stats.h"
 #include "profile/wakers.h"
 
 #include <errno.h>
@@ -132,6 +133,18 @@ uint64_t profile_nameless(const struct profile *profile)
 				nr += profile->samples[i].count;
 	}
 	return nr;
+}
+
+const struct counter profile_counters[] = {
+	{ COUNTER_WALK, "frames_without_name", 0, .help = "frames that are shown as `file+0x...`" },
+	{ 0 },
+};
+
+void profile_count_nameless(const struct profile *profile, struct stats_reasons *walk)
+{
+	const uint64_t nr = profile_nameless(profile);
+
+	stats_add_rows(walk, profile_counters, &nr, true);
 }
 
 uint32_t profile_wait_first(const struct profile *profile, const struct profile_stack *stack)

@@ -12,8 +12,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/counters.h"
+
 struct strtab;
 struct run_stats;
+struct stats_reasons;
 
 enum location_kind {
 	LOCATION_INVALID = 0,
@@ -226,5 +229,7 @@ uint64_t profile_weight(const struct profile *profile, size_t sample);
 
 /* Frames of all samples that have no name: code without symbols, Python code that is not known. */
 uint64_t profile_nameless(const struct profile *profile);
+extern const struct counter profile_counters[];
+void profile_count_nameless(const struct profile *profile, struct stats_reasons *walk);
 
 #endif

@@ -25,6 +25,65 @@ void stats_add(struct stats_reasons *reasons, const char *name, uint64_t count)
 	reasons->reasons[i].count += count;
 }
 
+uint64_t stats_row_count(const struct counter *row, const void *values)
+{
+	return *(const uint64_t *)((const char *)values + row->offset);
+}
+
+void stats_add_rows(struct stats_reasons *reasons, const struct counter *rows, const void *values,
+		    bool zeros)
+{
+	for (; rows->group; rows++)
+		if (zeros || rows->zero || stats_row_count(rows, values))
+			stats_add(reasons, rows->name, stats_row_count(rows, values));
+}
+
+void stats_add_reasons(struct stats_reasons *to, const struct stats_reasons *from)
+{
+	size_t i;
+
+	for (i = 0; i < from->nr; i++)
+		stats_add(to, from->reasons[i].name, from->reasons[i].count);
+}
+
+struct stats_reasons *stats_group(struct run_stats *stats, enum counter_group group)
+{
+	static const size_t offsets[COUNTER_NR_GROUPS] = {
+		[COUNTER_LOST] = offsetof(struct run_stats, lost),
+		[COUNTER_STACKS] = offsetof(struct run_stats, stack_reasons),
+		[COUNTER_CLOCK] = offsetof(struct run_stats, clock),
+		[COUNTER_WALK] = offsetof(struct run_stats, walk),
+		[COUNTER_FILES] = offsetof(struct run_stats, files),
+		[COUNTER_CONTAINERS] = offsetof(struct run_stats, containers),
+		[COUNTER_ENVIRONMENTS] = offsetof(struct run_stats, environments),
+		[COUNTER_STEPS] = offsetof(struct run_stats, steps),
+		[COUNTER_GPU] = offsetof(struct run_stats, gpu_lost),
+		[COUNTER_WAITS] = offsetof(struct run_stats, waits),
+	};
+
+	return (struct stats_reasons *)((char *)stats + offsets[group]);
+}
+
+void stats_add_samples(struct run_stats *to, const struct run_stats *from)
+{
+	to->samples += from->samples;
+	to->user += from->user;
+	to->kernel_only += from->kernel_only;
+	to->python += from->python;
+	to->complete += from->complete;
+	to->truncated += from->truncated;
+	to->unmerged += from->unmerged;
+	stats_add_reasons(&to->stack_reasons, &from->stack_reasons);
+}
+
+void stats_set_samples(struct run_stats *to, const struct run_stats *from)
+{
+	to->samples = to->user = to->kernel_only = to->python = 0;
+	to->complete = to->truncated = to->unmerged = 0;
+	to->stack_reasons.nr = 0;
+	stats_add_samples(to, from);
+}
+
 void stats_reasons_since(struct stats_reasons *reasons, const struct stats_reasons *before)
 {
 	struct stats_reason *reason;
@@ -47,6 +106,8 @@ void stats_reasons_since(struct stats_reasons *reasons, const struct stats_reaso
 
 void stats_since(struct run_stats *stats, const struct run_stats *before)
 {
+	enum counter_group group;
+
 	stats->samples -= before->samples;
 	stats->user -= before->user;
 	stats->kernel_only -= before->kernel_only;
@@ -54,17 +115,10 @@ void stats_since(struct run_stats *stats, const struct run_stats *before)
 	stats->complete -= before->complete;
 	stats->truncated -= before->truncated;
 	stats->unmerged -= before->unmerged;
-	stats_reasons_since(&stats->lost, &before->lost);
-	stats_reasons_since(&stats->stack_reasons, &before->stack_reasons);
-	stats_reasons_since(&stats->clock, &before->clock);
-	stats_reasons_since(&stats->walk, &before->walk);
-	stats_reasons_since(&stats->files, &before->files);
-	stats_reasons_since(&stats->containers, &before->containers);
-	stats_reasons_since(&stats->environments, &before->environments);
-	stats_reasons_since(&stats->steps, &before->steps);
-	stats_reasons_since(&stats->waits, &before->waits);
+	for (group = COUNTER_LOST; group < COUNTER_TRACE; group++)
+		stats_reasons_since(stats_group(stats, group),
+				    stats_group((struct run_stats *)before, group));
 	stats_reasons_since(&stats->gpu_calls, &before->gpu_calls);
-	stats_reasons_since(&stats->gpu_lost, &before->gpu_lost);
 	stats->gpu_stacks -= before->gpu_stacks;
 	stats->gpu_stacks_skipped -= before->gpu_stacks_skipped;
 	stats->cpu_seconds -= before->cpu_seconds;

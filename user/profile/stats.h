@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/counters.h"
+
 struct buf;
 
 #define STATS_MAX_REASONS 64
@@ -56,9 +58,19 @@ struct run_stats {
 
 /* Adds count to the reason of that name. Past STATS_MAX_REASONS names: to the last, "other". */
 void stats_add(struct stats_reasons *reasons, const char *name, uint64_t count);
+/* Adds the fields of values that the rows name. zeros: also those that counted nothing. */
+void stats_add_rows(struct stats_reasons *reasons, const struct counter *rows, const void *values,
+		    bool zeros);
+uint64_t stats_row_count(const struct counter *row, const void *values);
+void stats_add_reasons(struct stats_reasons *to, const struct stats_reasons *from);
+/* The list of a group that is not COUNTER_TRACE. */
+struct stats_reasons *stats_group(struct run_stats *stats, enum counter_group group);
+/* Adds the counts of samples and of stacks, and the reasons of stacks; or replaces them. */
+void stats_add_samples(struct run_stats *to, const struct run_stats *from);
+void stats_set_samples(struct run_stats *to, const struct run_stats *from);
 /*
- * Of two counts of the same since the start: what has come since `before` stays in stats. Gauges
- * (memory, seconds since the start) and the duration are left as they are.
+ * Both are counts since the same start; leaves in stats what came after `before`. Gauges (memory,
+ * seconds since the start) and the duration stay as they are.
  */
 void stats_since(struct run_stats *stats, const struct run_stats *before);
 void stats_reasons_since(struct stats_reasons *reasons, const struct stats_reasons *before);

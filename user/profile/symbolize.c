@@ -39,6 +39,40 @@
 #define MAX_ASKED 16 /* processes, where Python code lies */
 #define DEBUG_ROOT "/usr/lib/debug"
 
+enum problem {
+	CODE_PENDING,
+	KALLSYMS_UNREADABLE,
+	SYMBOLS_MALFORMED,
+	SYMBOLS_NO_TIME,
+	SYMBOLS_TOO_MANY,
+	SYMBOLS_UNREADABLE,
+	NR_PROBLEMS,
+};
+
+/* Counted one by one, by enum problem. */
+const struct counter symbolize_counters[] = {
+	[CODE_PENDING] = { COUNTER_FILES, "code_pending", 0,
+			   .help = "Python functions whose names had not arrived" },
+	[KALLSYMS_UNREADABLE] = { COUNTER_FILES, "kallsyms_unreadable", 0,
+				  .help = "times that the kernel's symbols could not be read: its "
+					  "functions have no names" },
+	[SYMBOLS_MALFORMED] = { COUNTER_FILES, "symbols_malformed", 0,
+				.help = "files whose section headers, symbol table, or function "
+					"table of "
+					"Go contradict themselves, or are cut off" },
+	[SYMBOLS_NO_TIME] = { COUNTER_FILES, "symbols_no_time", 0,
+			      .help = "files that were left without names, as there was no time "
+				      "for them "
+				      "any more" },
+	[SYMBOLS_TOO_MANY] = { COUNTER_FILES, "symbols_too_many", 0,
+			       .help = "files with more sections, symbols or compressed symbols "
+				       "than are "
+				       "read" },
+	[SYMBOLS_UNREADABLE] = { COUNTER_FILES, "symbols_unreadable", 0,
+				 .help = "files that could not be read to their end" },
+	[NR_PROBLEMS] = { 0 },
+};
+
 struct symbolizer {
 	struct profile *profile;
 	const struct aggregate_process *processes;
@@ -54,6 +88,11 @@ struct symbolizer {
 	struct jit_names jit;
 	int kernel_names_hidden;
 };
+
+static void problem_count(struct symbolizer *s, enum problem problem)
+{
+	stats_add(s->files, symbolize_counters[problem].name, 1);
+}
 
 static uint32_t frame_image(uint64_t frame)
 {
@@ -118,7 +157,7 @@ static int kernel_resolve(struct symbolizer *s, size_t first, size_t nr)
 	if (err == -EACCES)
 		s->kernel_names_hidden = 1;
 	else if (err)
-		stats_add(s->files, "kallsyms_unreadable", 1);
+		problem_count(s, KALLSYMS_UNREADABLE);
 	mapping.path = strtab_add(s->profile->strings, "[kernel.kallsyms]");
 	mapping.start = queries[0].va & ~0xfffULL;
 	mapping.limit = (queries[nr - 1].va | 0xfff) + 1;
@@ -235,15 +274,15 @@ const char *symbolize_problem(const struct stats_reasons *files)
 }
 
 /* What went wrong with the symbols of a file; each has a counter. */
-static const char *symbols_problem(int err)
+static enum problem symbols_problem(int err)
 {
 	switch (err) {
 	case -EBADMSG:
-		return "symbols_malformed";
+		return SYMBOLS_MALFORMED;
 	case -E2BIG:
-		return "symbols_too_many";
+		return SYMBOLS_TOO_MANY;
 	default:
-		return "symbols_unreadable";
+		return SYMBOLS_UNREADABLE;
 	}
 }
 
@@ -266,7 +305,7 @@ static void symbols_resolve(struct symbolizer *s, struct image *image, struct el
 	if (err == -ETIMEDOUT)
 		images_fail(s->images, image, err, s->options->now_ns);
 	else if (err && !image->copy) /* a copy has no section headers, and is counted as such */
-		stats_add(s->files, symbols_problem(err), 1);
+		problem_count(s, symbols_problem(err));
 }
 
 static int image_resolve(struct symbolizer *s, size_t first, size_t nr)
@@ -282,7 +321,7 @@ static int image_resolve(struct symbolizer *s, size_t first, size_t nr)
 		return -ENOMEM;
 	if (s->options->deadline_ns && time_monotonic_ns() >= s->options->deadline_ns) {
 		err = -ETIMEDOUT;
-		stats_add(s->files, "symbols_no_time", 1);
+		problem_count(s, SYMBOLS_NO_TIME);
 	} else {
 		err = image ? images_open(s->images, image, s->options->now_ns) : -ENOENT;
 	}
@@ -383,7 +422,7 @@ static int python_resolve(struct symbolizer *s, size_t first, size_t nr)
 		if (!s->options->codes || codes_describe(s->options->codes, s->frames[i], &info)) {
 			loc->name = strtab_add(strings, "[python]");
 			loc->system_name = loc->name;
-			stats_add(s->files, "code_pending", 1);
+			problem_count(s, CODE_PENDING);
 			continue;
 		}
 		loc->name = strtab_add(strings, info.name);
@@ -400,7 +439,7 @@ static int python_resolve(struct symbolizer *s, size_t first, size_t nr)
 		loc->line = info.line;
 		loc->start_line = info.first_line;
 		if (s->frames[i] & (BPFPROF_CODE_ID_RAW << BPFPROF_LASTI_BITS))
-			stats_add(s->files, "code_pending", 1);
+			problem_count(s, CODE_PENDING);
 	}
 	return 0;
 }

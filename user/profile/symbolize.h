@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/counters.h"
+
 struct aggregate_process;
 struct aggregate_view;
 struct codes;
@@ -56,6 +58,8 @@ int symbolize_frames(struct profile *ret, const uint64_t *frames, size_t nr,
 
 /* The first of files that says why a file gave no names, or not all; NULL: none. */
 const char *symbolize_problem(const struct stats_reasons *files);
+
+extern const struct counter symbolize_counters[];
 
 /* How many of the first of them are resolved together, in one pass over one file. */
 size_t symbolize_group(const uint64_t *frames, size_t nr);

@@ -445,12 +445,17 @@ size_t thread_times_bytes(const struct thread_times *times)
 	       times->threads.nr_slots * sizeof(*times->threads.slots);
 }
 
+#define AT(field) offsetof(struct thread_times, field)
+
+const struct counter thread_times_counters[] = {
+	{ COUNTER_WAITS, "for_the_gil", AT(nr_gil_waits), .help = "waits for Python's GIL" },
+	{ COUNTER_WAITS, "gil_holder_unknown", AT(nr_holders_unknown),
+	  .help = "waits for the GIL whose holder is not known" },
+	{ COUNTER_WAITS, "threads_no_room", AT(nr_full), .help = "threads beyond the room" },
+	{ 0 },
+};
+
 void thread_times_stats(const struct thread_times *times, struct stats_reasons *waits)
 {
-	if (times->nr_gil_waits)
-		stats_add(waits, "for_the_gil", times->nr_gil_waits);
-	if (times->nr_holders_unknown)
-		stats_add(waits, "gil_holder_unknown", times->nr_holders_unknown);
-	if (times->nr_full)
-		stats_add(waits, "threads_no_room", times->nr_full);
+	stats_add_rows(waits, thread_times_counters, times, false);
 }

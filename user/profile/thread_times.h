@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/counters.h"
 #include "bpfprof.h"
 
 struct aggregate;
@@ -74,6 +75,7 @@ void thread_times_end(struct thread_times *times, const struct aggregate_input *
 
 /* What it takes, without aggregates. */
 size_t thread_times_bytes(const struct thread_times *times);
+extern const struct counter thread_times_counters[];
 /* Adds what was counted since the start: waits for the GIL, and threads that there was no room for. */
 void thread_times_stats(const struct thread_times *times, struct stats_reasons *waits);
 

@@ -130,10 +130,25 @@ int task_trace_error(const struct task_trace *trace)
 	return spool_error(trace->spool);
 }
 
+/* What the rows read. */
+struct task_trace_counts {
+	uint64_t calls, names;
+};
+
+#define AT(field) offsetof(struct task_trace_counts, field)
+
+const struct counter task_trace_counters[] = {
+	{ COUNTER_TRACE, "calls_no_room", AT(calls), .help = "calls beyond the room of a trace" },
+	{ COUNTER_TRACE, "names_no_room", AT(names),
+	  .help = "names of tasks beyond the room of a trace" },
+	{ 0 },
+};
+
 void task_trace_lost(const struct task_trace *trace, struct stats_reasons *dst)
 {
-	stats_add(dst, "calls_no_room", trace->calls_lost);
-	stats_add(dst, "names_no_room", strtab_nr_lost(trace->names));
+	const struct task_trace_counts counts = { trace->calls_lost, strtab_nr_lost(trace->names) };
+
+	stats_add_rows(dst, task_trace_counters, &counts, true);
 }
 
 int task_trace_new(struct task_trace **ret, const char *folder, uint64_t max_bytes)

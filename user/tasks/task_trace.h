@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/counters.h"
+
 struct stats_reasons;
 struct task_call;
 struct task_trace;
@@ -57,6 +59,7 @@ const char *task_trace_name(const struct task_trace *trace, uint32_t name); /* b
 uint64_t
 task_trace_nr_calls(const struct task_trace *trace); /* that there was room for, kept or not */
 int task_trace_error(const struct task_trace *trace); /* spool_error() */
+extern const struct counter task_trace_counters[];
 void task_trace_lost(const struct task_trace *trace, struct stats_reasons *dst);
 
 #endif
