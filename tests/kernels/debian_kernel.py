@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels of other Debian suites, through a private apt state: the machine's own is not touched."""
 
+import fcntl
 import glob
 import lzma
 import os
@@ -116,10 +117,16 @@ def unpack(packages, folder):
 
 
 def kernel_get(suite, cache):
-    """The cloud kernel of a suite, downloaded once into cache."""
+    """The cloud kernel of a suite, downloaded once into cache; one process at a time does that."""
     folder = os.path.join(cache, suite)
-    if os.path.exists(os.path.join(folder, "version")):
-        return Kernel(folder)
+    with open(os.path.join(cache, "lock-" + suite), "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not os.path.exists(os.path.join(folder, "version")):
+            download(suite, cache, folder)
+    return Kernel(folder)
+
+
+def download(suite, cache, folder):
     state = os.path.join(cache, "apt-" + suite)
     environment = apt_state(suite, state)
     run_apt(["apt-get", "update", "-q"], environment, state)
@@ -132,4 +139,3 @@ def kernel_get(suite, cache):
     run_apt(["apt-get", "download", "-q"] + wanted, environment, state)
     unpack(glob.glob(state + "/*.deb"), folder)
     shutil.rmtree(state)
-    return Kernel(folder)
