@@ -2,12 +2,14 @@
 """What is recorded: -p, --comm, -- CMD, children, threads; how a recording ends."""
 
 import os
+import re
 import signal
 import subprocess
 import time
 
 import chains
-from harness import MODES, check, test
+from dumps import wait_for
+from harness import MODES, check, descendants, test
 
 BESIDE = True
 HZ = 499
@@ -18,6 +20,14 @@ def processes(context, name="x.folded"):
     for process, _, count in chains.read_folded(context.text(name)):
         seen[process] = seen.get(process, 0) + count
     return seen
+
+
+def comm_of(pid):
+    try:
+        with open("/proc/%d/comm" % pid, "rb") as file:
+            return file.read().strip()
+    except OSError:
+        return None
 
 
 @test(modes=MODES)
@@ -79,11 +89,16 @@ def command(context):
     calls = context.target("calls_gO2").path
     began = time.monotonic()
     done = context.bpfprof("record", "-F", HZ, "-o", "x.folded", "--", "sh", "-c",
-                           "echo hello; %s 2; exit 0" % calls).expect(0)
+                           "echo hello; %s 2; times; exit 0" % calls).expect(0)
     check(1.5 < time.monotonic() - began < 15, "took %.1f s" % (time.monotonic() - began))
     check(b"hello" in done.out, "the command's output is gone:\n" + done.text)
     seen = processes(context)
-    check(seen.get("calls_gO2", 0) > HZ, "recorded: %s" % seen)
+    # Other tests may have the processors: what counts is the CPU time that the shell's child says it had.
+    times = [60 * int(minutes) + float(seconds)
+             for minutes, seconds in re.findall(r"(\d+)m([\d.]+)s", done.out.decode())]
+    took = sum(times[2:])
+    check(took > 0.05 and seen.get("calls_gO2", 0) > 0.7 * HZ * took,
+          "recorded in %.2f s of CPU time: %s" % (took, seen))
     check(set(seen) <= {"calls_gO2", "sh"}, "recorded: %s" % seen)
     # Before it executes the command our child is nothing but a copy of us.
     for _ in range(5):
@@ -135,6 +150,8 @@ def command_interrupted(context):
         recording = context.start("record", "-F", HZ, "-o", "x.folded", "-o", "x.pb.gz", "--stats",
                                   "x.json", "--", *argv, start_new_session=True)
         context.sampling(recording)
+        # Both commands end in a sleep: once that runs, the shell has set its trap.
+        wait_for(lambda: b"sleep" in map(comm_of, descendants(recording.pid)), "the command")
         time.sleep(1)
         os.killpg(recording.pid, number)
         done = context.finish(recording, 20)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernel frames: named, and honest where the names are not to be had."""
+"""Kernel frames: named, and honest where the names are not available.
+
+Tests that hide the names hide them from the whole machine: no other test may run meanwhile.
+"""
 
 import re
 import subprocess
@@ -23,7 +26,7 @@ def named(context):
     check("[kernel]_[k]" not in text, "frames without a name")
 
 
-@test()
+@test(alone=True)
 def hidden(context):
     """kptr_restrict=2 hides them even from root: said, and shown as [kernel]_[k]."""
     old = sysctl("kernel.kptr_restrict", 2)
@@ -40,9 +43,9 @@ def hidden(context):
     check("kptr_restrict" in done.text, "not said:\n" + done.text)
 
 
-@test()
+@test(alone=True)
 def own_frames(context):
-    """The timer's own frames are taken off; where they cannot be told from others, that is counted."""
+    """The timer's own frames are removed; where they look like others, that is counted."""
     target = context.spawn(["dd", "if=/dev/zero", "of=/dev/null", "bs=1M"],
                            stderr=subprocess.DEVNULL)
     unknown = []
@@ -59,13 +62,13 @@ def own_frames(context):
         if restrict != 2:
             own = re.findall(r".*hrtimer_run_softirq.*", context.text("x.folded"))
             check(not own, "own frames:\n" + "\n".join(own)[:1000])
-    context.note("not told: %.1f%%, without names %.1f%%" % (100 * unknown[0], 100 * unknown[1]))
-    check(unknown[0] < 0.02, "not told, though names are there")
-    check(unknown[1] > 0.9, "told, though names are hidden")
+    context.note("own frames unknown: %.1f%% of samples, without names %.1f%%" % (100 * unknown[0], 100 * unknown[1]))
+    check(unknown[0] < 0.02, "own frames are unknown, though kernel names are available")
+    check(unknown[1] > 0.9, "own frames are known, though kernel names are hidden")
     check("own frames unknown" in done.text, "not shown:\n" + done.text)
 
 
-@test(modes=("caps",))
+@test(modes=("caps",), alone=True)
 def no_syslog(context):
     """Without CAP_SYSLOG: the same, with that capability named."""
     target = context.spawn(["dd", "if=/dev/zero", "of=/dev/null", "bs=1M"],

@@ -369,7 +369,7 @@ def names_and_tasks(context):
     for name, mode, pattern in (("Owner", "named", "special"), ("sort_numbers", "task", "sort*")):
         # One begins while it calls, one while it rests.
         for gate in (False, True):
-            actor = Actor(context, name, 40, 10, mode, gate=gate)
+            actor = Actor(context, name, 120, 30, mode, gate=gate)
             time.sleep(0.3)
             recorder = context.start("record", "-F", HZ, "--worker", pattern, "--steps", "2:4",
                                      "-o", "x.folded")

@@ -260,9 +260,10 @@ Test(deadline, threads_end, .init = setup)
 			;
 		deadline_runner_free(runner);
 	}
-	for (i = 0; i < 5000 && (now = nr_threads()) != before; i++)
+	/* Fewer than before: a thread of the test framework may have ended meanwhile. */
+	for (i = 0; i < 5000 && (now = nr_threads()) > before; i++)
 		usleep(1000);
-	cr_expect_eq(now, before);
+	cr_expect_leq(now, before);
 }
 
 /* A thread that has not even begun when the time is up gives its job back all the same. */
