@@ -3,9 +3,9 @@
 #define BPFPROF_BPF_ARCH_H
 
 /*
- * The CPU that the program is built for. Its header has all that the walkers and the BPF programs know of
- * it; one for another CPU defines the same names. Code that makes unwind rules out of instructions is in
- * user/unwind/, in a folder for each CPU.
+ * The CPU of the build. Its header has everything that the walkers and the BPF programs know about
+ * it; a header for another CPU defines the same names. Code that makes unwind rules from
+ * instructions is in user/unwind/, in a folder per CPU.
  */
 
 #ifdef __bpf__

@@ -3,14 +3,15 @@
 #define BPFPROF_BPF_ARCH_X86_64_H
 
 /*
- * x86-64: registers, calls, signal frames and system calls (System V ABI, AMD64 supplement, 3.2 and 3.4;
- * Linux, arch/x86/include/asm/ptrace.h). Include arch.h instead. The first part is plain C for BPF, user
- * space and the tests; the second one is for BPF programs.
+ * x86-64: registers, calls, signal frames and system calls (System V ABI, AMD64 supplement, 3.2 and
+ * 3.4; Linux, arch/x86/include/asm/ptrace.h). Include arch.h instead. The first part is plain C for
+ * BPF, user space and the tests; the second part is for BPF programs.
  */
 
 #define BPFPROF_NR_REGS 17 /* in DWARF order: rax rdx rcx rbx rsi rdi rbp rsp r8-r15 rip */
-#define BPFPROF_USER_VA_END (1ULL << 56) /* no address of user memory is as high */
-#define RED_ZONE_BYTES 128 /* below the stack pointer, which a function uses without moving that */
+#define BPFPROF_USER_VA_END (1ULL << 56) /* user memory lies below this address */
+/* A function may use so much below the stack pointer without moving it. */
+#define RED_ZONE_BYTES 128
 
 enum {
 	UNWIND_RAX = 0,
@@ -18,7 +19,7 @@ enum {
 	UNWIND_RBP = 6,
 	UNWIND_RSP = 7,
 	UNWIND_RIP = 16,
-	/* The walkers follow these and name them by their purpose. */
+	/* Registers that the walkers follow, named by their purpose. */
 	UNWIND_BASE = UNWIND_RBX, /* some functions build their frame on it */
 	UNWIND_FP = UNWIND_RBP,
 	UNWIND_SP = UNWIND_RSP,
@@ -28,17 +29,23 @@ enum {
 #define UNWIND_RBX_SAVED UNWIND_BASE_SAVED /* bit of unwind_state.valid, see unwind_native.h */
 
 /*
- * The rule of the return address, which no row holds: a call pushes it, so it lies here from the CFA in each
- * frame, and at the stack pointer when a function begins.
+ * The rule of the return address, which is the same for all rows: a call pushes it, so it lies at
+ * this offset from the CFA, and at the stack pointer when a function begins.
  */
 #define UNWIND_RETURN_OFF (-CALL_PUSHES)
 #define CALL_PUSHES 8 /* bytes */
 
-/* The frame pointer leads to the caller's one; the return address is behind it, and then the caller's stack. */
+/*
+ * The frame pointer points to the caller's frame pointer, followed by the return address and the
+ * caller's stack.
+ */
 #define UNWIND_RECORD_RETURN 8
 #define UNWIND_RECORD_BYTES 16
 
-/* Which register each word of uc_mcontext is (asm/sigcontext.h): r8-r15 rdi rsi rbp rbx rdx rax rcx rsp rip. */
+/*
+ * The register in each word of uc_mcontext (asm/sigcontext.h): r8-r15 rdi rsi rbp rbx rdx rax rcx
+ * rsp rip.
+ */
 #define UNWIND_SIGNAL_ORDER                                                                        \
 	{                                                                                          \
 		8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7, 16                           \
@@ -50,8 +57,7 @@ enum {
 #define PAGE_BYTES (1 << PAGE_SHIFT)
 #define SYS_FUTEX 202
 #define USER32_CS 0x23
-#define TASK_TLS_BASE                                                                              \
-	thread.fsbase /* the member of a task that holds what pthread_self() returns */
+#define TASK_TLS_BASE thread.fsbase /* member of a task with the result of pthread_self() */
 
 static __always_inline __u64 regs_sp(const struct pt_regs *regs)
 {
@@ -63,7 +69,7 @@ static __always_inline __u64 regs_pc(const struct pt_regs *regs)
 	return regs->ip;
 }
 
-/* Copies BPFPROF_NR_REGS of them. */
+/* Copies BPFPROF_NR_REGS registers. */
 static __always_inline void regs_copy(__u64 *dst, const struct pt_regs *regs)
 {
 	dst[0] = regs->ax;
@@ -85,7 +91,9 @@ static __always_inline void regs_copy(__u64 *dst, const struct pt_regs *regs)
 	dst[16] = regs->ip;
 }
 
-/* The number of the system call that user mode was left by; negative: by something else. */
+/*
+ * The number of the system call by which the thread left user mode; negative: it left it otherwise.
+ */
 static __always_inline __s64 regs_syscall(const struct pt_regs *regs)
 {
 	return (__s64)regs->orig_ax;
@@ -98,21 +106,24 @@ static __always_inline __u64 regs_syscall_argument(const struct pt_regs *regs)
 }
 
 /*
- * Is the pc an instruction that was interrupted? The syscall instruction leaves rip in rcx and rflags in r11;
- * then rip is the instruction after it, which may belong to no function or another one.
+ * Is the pc an interrupted instruction? The syscall instruction leaves rip in rcx and rflags in
+ * r11; then rip is the instruction after it, which may belong to another function or to none.
  */
 static __always_inline bool regs_are_exact(const struct pt_regs *regs)
 {
 	return !(regs->cx == regs->ip && regs->r11 == regs->flags && regs_syscall(regs) >= 0);
 }
 
-/* Do they belong to 32-bit code? */
+/* Do the registers belong to 32-bit code? */
 static __always_inline bool regs_are_compat32(const struct pt_regs *regs)
 {
 	return (regs->cs & 0xffff) == USER32_CS;
 }
 
-/* Did a perf event interrupt user mode? The verifier lets its context be read by whole words; pt_regs comes first. */
+/*
+ * Did the perf event interrupt user mode? The verifier lets programs read the context of the event
+ * by whole words; pt_regs comes first.
+ */
 static __always_inline bool perf_is_user(const struct bpf_perf_event_data *ctx)
 {
 	const __u32 cs = __builtin_offsetof(struct pt_regs, cs);
@@ -120,7 +131,10 @@ static __always_inline bool perf_is_user(const struct bpf_perf_event_data *ctx)
 	return (*(volatile __u64 *)((void *)ctx + cs) & 3) == 3;
 }
 
-/* At the first instruction of a function: its return address. The kernel sets what it cannot read to 0. */
+/*
+ * Return address at the first instruction of a function. The kernel sets it to 0 if it cannot be
+ * read.
+ */
 static __always_inline void regs_return_read(const struct pt_regs *regs, __u64 *dst)
 {
 	bpf_probe_read_user(dst, sizeof(*dst), (void *)regs->sp);
@@ -133,8 +147,8 @@ static __always_inline __u64 regs_result(const struct pt_regs *regs)
 }
 
 /*
- * In assembly, since the verifier wants each place in the context of a probe by its own constant, which the
- * compiler makes one variable of.
+ * In assembly: the verifier wants a constant offset for each read of a probe's context, and the
+ * compiler would merge them into a variable one.
  */
 #define REGS_TAKE(nr, field)                                                                       \
 	case nr:                                                                                   \
@@ -145,7 +159,10 @@ static __always_inline __u64 regs_result(const struct pt_regs *regs)
 
 #define REGISTER_ARGUMENTS 6
 
-/* One of the first arguments by its number, from 1 on, at the first instruction of a function; else 0. */
+/*
+ * One of the first arguments by its number, from 1 on, at the first instruction of a function; 0
+ * for other numbers.
+ */
 static __always_inline __u64 regs_argument(struct pt_regs *regs, __u32 nr)
 {
 	__u64 value = 0;
@@ -161,13 +178,13 @@ static __always_inline __u64 regs_argument(struct pt_regs *regs, __u32 nr)
 	return value;
 }
 
-/* The address of an argument that the caller passes on the stack: the seventh and those after it. */
+/* The address of an argument on the stack: the seventh and later ones. */
 static __always_inline __u64 regs_argument_va(const struct pt_regs *regs, __u32 nr)
 {
 	return regs->sp + 8 * (nr - REGISTER_ARGUMENTS);
 }
 
-/* A register by its number in instructions: Intel's manual, volume 2, 3.1.1.1. */
+/* A register by its number in instructions (Intel's manual, volume 2, 3.1.1.1). */
 static __always_inline __u64 regs_by_number(struct pt_regs *regs, __u32 nr)
 {
 	__u64 value = 0;

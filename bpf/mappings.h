@@ -3,8 +3,8 @@
 #define BPFPROF_BPF_MAPPINGS_H
 
 /*
- * Part of the wire contract (bpfprof.h): mappings of processes, as the kernel reports them and as the walker finds
- * them, and the unwind rows of mapped files.
+ * Part of the wire contract (bpfprof.h): mappings, as the kernel reports them and as the walker
+ * finds them, and unwind rows.
  */
 
 #include "record.h"
@@ -13,7 +13,7 @@
 
 #define BPFPROF_PAGE_SHIFT 16 /* a page of unwind rows covers 64 KiB of file */
 
-/* One executable mapping as the kernel knows it. */
+/* One mapping as the kernel knows it. */
 struct bpfprof_vma {
 	__u64 start;
 	__u64 end;
@@ -21,33 +21,33 @@ struct bpfprof_vma {
 	__u64 ino; /* of the real file (f_inode); 0 = anonymous */
 	__u64 size; /* of the file, bytes */
 	__u32 dev; /* kernel's dev_t of the real file's file system */
-	__u32 ino_gen; /* i_generation: with ino and dev it names the file for ever */
+	__u32 ino_gen; /* i_generation; dev, ino and ino_gen never name another file */
 	__u32 flags; /* BPFPROF_VMA_* */
-	__u32 path_len; /* with the NUL; 0 = no path */
+	__u32 path_len; /* with the NUL; 0 = no path follows */
 	__s64 mtime_sec;
 };
 
 #define BPFPROF_VMA_VDSO 1U
 #define BPFPROF_VMA_OVERLAY 2U /* the path belongs to an overlay file system */
 #define BPFPROF_VMA_UNLINKED 4U /* no directory entry is left */
-#define BPFPROF_VMA_DATA 8U /* not executable: told when all parts of files are asked for */
-#define BPFPROF_VMA_REMOTE 16U /* told by the iterator: its file system waits for somebody else */
-#define BPFPROF_VMA_PROGRAM 32U /* the iterator sets it: the code that exec started begins in it */
+#define BPFPROF_VMA_DATA 8U /* not executable; sent when the request asks for all parts of files */
+#define BPFPROF_VMA_REMOTE 16U /* set by the iterator: the file system waits for a server */
+#define BPFPROF_VMA_PROGRAM 32U /* set by the iterator: the entry point of the program lies in it */
 #define BPFPROF_VMA_MEMORY 64U /* shared memory, memfd, huge pages: no file on a disk */
 
 #define BPFPROF_ANCESTORS 3
 
-/*
- * Where the files that a process names lie, and whose memory its own began as: told with its
- * mappings.
- */
+/* The root folder, the user and the ancestors of a process; sent with its mappings. */
 struct bpfprof_origin {
 	__u64 root_ino; /* inode of its root folder */
-	__u32 uid; /* that it makes files with */
+	__u32 uid; /* owner of the files that the process makes */
 	__u32 flags; /* BPFPROF_ORIGIN_* */
 	__u32 root_dev; /* kernel's dev_t of the file system that root_ino is in */
 	__u32 pad;
-	/* Processes that it was forked from with no exec since, its parent first; pid 0: no more. */
+	/*
+	 * Processes that it was forked from with no exec since, its parent first; pid 0 ends the
+	 * list.
+	 */
 	struct bpfprof_ancestor {
 		__u64 start_ns; /* CLOCK_BOOTTIME */
 		__u32 pod_pid; /* in its own pid namespace */
@@ -55,12 +55,12 @@ struct bpfprof_origin {
 	} ancestors[BPFPROF_ANCESTORS];
 };
 
-#define BPFPROF_ORIGIN_OUR_MOUNTS 1U /* it lives in the reader's mount namespace */
-#define BPFPROF_ORIGIN_OUR_ROOT 2U /* and has the reader's root folder */
-/* The user namespace that its mount namespace belongs to is that of the reader's: it cannot mount what it likes. */
+#define BPFPROF_ORIGIN_OUR_MOUNTS 1U /* the process lives in the reader's mount namespace */
+#define BPFPROF_ORIGIN_OUR_ROOT 2U /* its root folder is the reader's */
+/* Its mount namespace belongs to the reader's user namespace, so it cannot mount what it likes. */
 #define BPFPROF_ORIGIN_OUR_USERS 4U
 
-/* What the VMA iterator writes: this header, then path_len bytes, padded to 8. */
+/* The VMA iterator writes this header, then path_len bytes, padded to 8. */
 struct bpfprof_vma_record {
 	struct bpfprof_task_id task;
 	char comm[BPFPROF_COMM_LEN]; /* of the leader */
@@ -70,10 +70,10 @@ struct bpfprof_vma_record {
 };
 
 /*
- * Rules of code that is in no file (made at run time), where frame pointers do not do: by
- * address space and block of code that one rule holds for, or where several do by
- * instruction. Rules of code in a file that hold for one process alone: by address space and place.
- * Value: row of unwind_native.h.
+ * Key of the map code_blocks; its value is a row of unwind_native.h. The map has rules of code that
+ * the map rows cannot serve: code in no file (made at run time) without frame pointers, and code in
+ * a file whose rule holds for one process alone. Code in no file has one rule per block, or one per
+ * instruction where a block needs several.
  */
 #define BPFPROF_CODE_BLOCK_SHIFT 6
 #define BPFPROF_CODE_BLOCK_PC (1ULL << 63)
@@ -88,10 +88,9 @@ struct bpfprof_code_block {
 };
 
 /*
- * Value of the map mappings (array). The first of a slice is its header: asid in
- * image; start is set to 1 by BPF when a range in the slice is handed out again (the slice
- * is void from then on); off is set to 1 by BPF when it sent an MMAP event, to 0 by
- * user space before it reads the mappings again.
+ * Value of the map mappings (array). A slice begins with a header: image is the asid. BPF sets
+ * start to 1 when a range of the slice is mapped again; the slice is void from then on. BPF sets
+ * off to 1 when it sends an MMAP event; user space sets it to 0 before it reads the mappings again.
  */
 struct bpfprof_mapping {
 	__u64 start;
@@ -107,9 +106,9 @@ struct bpfprof_page_key {
 };
 
 struct bpfprof_page {
-	__u32 first; /* slice header's index in the map rows; header = generation */
-	__u32 nr; /* rows after the header, sorted; 0: no code here has a table */
-	__u64 generation; /* 0 never */
+	__u32 first; /* index of the slice header in the map rows; the header is the generation */
+	__u32 nr; /* rows after the header, sorted; 0: no code here has unwind rows */
+	__u64 generation; /* never 0 */
 };
 
 _Static_assert(sizeof(struct bpfprof_vma) == 64, "wire");

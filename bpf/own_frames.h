@@ -3,18 +3,18 @@
 #define BPFPROF_BPF_OWN_FRAMES_H
 
 /*
- * How many frames at the leaf end of a kernel stack are those of the timer's own interrupt. Plain
- * C: tests/hostbpf compiles it, too.
+ * The number of frames at the leaf end of a kernel stack that belong to the timer's own interrupt.
+ * Plain C; tests/hostbpf compiles it, too.
  */
 
 #include "bpfprof.h"
 
 #define MAX_IRQ_FRAMES 24
 
-/* va lies in one of the ranges of cfg; without kallsyms, or without FRED, they are empty. */
+/* Is va in this range of cfg? A range is empty without kallsyms, or without FRED. */
 #define OWN_FRAMES_IN(cfg, range, va) ((va) >= (cfg)->range##_start && (va) < (cfg)->range##_end)
 
-/* Does an interrupt come in there? in_syscall: the thread is in a system call. */
+/* Is va in an interrupt entry? in_syscall: the thread is in a system call. */
 static __always_inline int is_interrupt_entry(const volatile struct bpfprof_cfg *cfg, __u64 va,
 					      int in_syscall)
 {
@@ -23,8 +23,8 @@ static __always_inline int is_interrupt_entry(const volatile struct bpfprof_cfg 
 }
 
 /*
- * The interrupt is served, and its thread goes on from there: to other threads or, from user mode, to
- * signals and its own end.
+ * Is va in the exit of an interrupt, from where its thread goes on: to other threads or, from user
+ * mode, to signals and its own end?
  */
 static __always_inline int is_interrupt_exit(const volatile struct bpfprof_cfg *cfg, __u64 va)
 {
@@ -37,9 +37,10 @@ static __always_inline int is_wake_function(const volatile struct bpfprof_cfg *c
 }
 
 /*
- * The stack ends with the interrupt entry or, when the timer ran at the end of a section that had
- * bottom halves disabled, with do_softirq. With FRED system calls come in by the entry for all that
- * interrupts user mode: in one (in_syscall), nothing but do_softirq tells. 0: neither was found.
+ * The interrupt's frames end at an interrupt entry or, when the timer ran at the end of a section
+ * with bottom halves disabled, at do_softirq. With FRED a system call has the same entry as
+ * interrupts of user mode, so inside a system call (in_syscall) only do_softirq counts. 0: none was
+ * found.
  */
 static __always_inline __u32 own_frames(const volatile struct bpfprof_cfg *cfg, const __u64 *frames,
 					__u32 nr, int in_syscall)

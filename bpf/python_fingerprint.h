@@ -3,9 +3,9 @@
 #define BPFPROF_BPF_PYTHON_FINGERPRINT_H
 
 /*
- * What a code object is known by: a keyed hash of what it points to and says of itself, made again
- * in every sample, since its memory may hold another one by then. The key keeps processes from
- * making their code pass for another's. Plain C over spans.h: tests/hostbpf compiles it, too.
+ * The identity of a code object: a keyed hash of its pointers and fields, computed again in every
+ * sample, because its memory may hold another object by then. The key keeps a process from making
+ * its code pass for another's. Plain C over spans.h; tests/hostbpf compiles it, too.
  */
 
 #include "spans.h"
@@ -14,9 +14,10 @@
 #define DIGESTED_FILES 16 /* a power of two */
 #define STRING_HEADER_BYTES 40
 #define STRING_HEADER_FT_BYTES 56 /* of free-threaded builds */
-#define CODE_FIELD_MASK 0xff /* shows the verifier how far in a code object a field can be */
+/* Shows the verifier how far a field can be from the start of a code object. */
+#define CODE_FIELD_MASK 0xff
 
-/* Hash of a file's name, good for one sample. */
+/* Hash of a file name, valid for one sample. */
 struct digested_file {
 	__u64 va;
 	__u64 hash;
@@ -25,7 +26,7 @@ struct digested_file {
 };
 
 struct python_prints {
-	__u64 seed; /* of this process in this recording */
+	__u64 seed; /* of the process in this recording */
 	struct digested_file files[DIGESTED_FILES];
 	struct spans spans;
 };
@@ -46,7 +47,10 @@ static __always_inline __u32 code_u32(const __u8 *code, __u32 off)
 	return *(const __u32 *)(code + (off & CODE_FIELD_MASK));
 }
 
-/* Text begins anywhere. The verifier allows that, and a copy it would make byte by byte. */
+/*
+ * Text may be unaligned. The verifier allows unaligned reads; a memcpy would copy each byte by
+ * itself.
+ */
 static __always_inline __u64 word_at(const __u8 *p)
 {
 #ifdef __bpf__
@@ -60,10 +64,11 @@ static __always_inline __u64 word_at(const __u8 *p)
 }
 
 /*
- * Digest of the text that ends with the word at `last`: DIGEST_BYTES at most, in blocks of four words. The first block takes
- * the word at `last` in place of each word behind it. A later block that would go on behind it begins earlier and
- * ends with it. This has one branch; with one for each word or block the verifier reads a third more.
- * Each of the four parts depends on a quarter of the words: the CPU works on four words at a time.
+ * Digest of the text that ends with the word at `last`: at most DIGEST_BYTES, in blocks of four
+ * words. In the first block, the word at `last` stands for each word behind it. A later block that
+ * would go on behind it begins earlier and ends with it. This needs one branch; with one for each
+ * word or block the verifier reads a third more. The four parts do not depend on each other, so the
+ * CPU works on four words at a time.
  */
 static __always_inline __u64 words_digest(const __u8 *p, __u64 last)
 {
@@ -85,8 +90,8 @@ static __always_inline __u64 words_digest(const __u8 *p, __u64 last)
 }
 
 /*
- * The same of all the words of a code object, of which there are more than a block: the last one
- * ends where they do, over words of the one before.
+ * Digest of all words of a code object, which has more than one block: the last block ends with the
+ * object and overlaps the one before.
  */
 static __always_inline __u64 object_digest(const __u8 *p, __u64 last)
 {
@@ -102,7 +107,7 @@ static __always_inline __u64 object_digest(const __u8 *p, __u64 last)
 	return mix(mix(mix(mix(last, part[0]), part[1]), part[2]), part[3]);
 }
 
-/* Of the characters of a str object, of which the last tell most in a path. */
+/* Digest of the last characters of a str object: in a path they differ most. */
 static __always_inline __u64 string_digest(struct unwind_reader *r, struct python_prints *prints,
 					   const struct bpfprof_python_layout *l, __u64 va)
 {
@@ -132,7 +137,7 @@ static __always_inline __u64 string_digest(struct unwind_reader *r, struct pytho
 	return mix(bytes, words_digest(p, len - 8));
 }
 
-/* Of the file's name, which most functions on a stack share with others on it. */
+/* Digest of the file name; most functions on a stack share it with others. */
 static __always_inline __u64 file_digest(struct unwind_reader *r, struct python_prints *prints,
 					 const struct bpfprof_python_layout *l, __u64 va)
 {
@@ -147,9 +152,9 @@ static __always_inline __u64 file_digest(struct unwind_reader *r, struct python_
 }
 
 /*
- * Up to 3.11 nothing numbers code objects, and two that a program makes and frees in turn have the
- * same addresses of everything: what the object says of itself, and the names, tell them
- * apart. The word with the flags is left out: 3.11 counts in it.
+ * Up to 3.11 code objects have no number, and two that a program makes and frees in turn may have
+ * equal addresses everywhere. Only their fields and names differ. The word with the flags is left
+ * out, because 3.11 counts in it.
  */
 static __always_inline __u64 contents_digest(struct unwind_reader *r, struct python_prints *prints,
 					     const struct bpfprof_python_layout *l, __u8 *code)
@@ -163,13 +168,13 @@ static __always_inline __u64 contents_digest(struct unwind_reader *r, struct pyt
 	code += l->code_start & 0x78;
 	hash = object_digest(code, last);
 	*flags = kept;
-	/* The copy of the code object may be overwritten from here on. */
+	/* From here on the copy of the code object may be overwritten. */
 	name = spans_at(r, &prints->spans, name_va + l->unicode_hash, 8, 0);
 	hash = mix(hash, name ? *(const __u64 *)name : 0);
 	return mix(hash, file_digest(r, prints, l, file_va));
 }
 
-/* Never 0. code: the copy of the object at va, as spans_at() brings it. */
+/* Never 0. code: copy of the object at va, from spans_at(). */
 static __always_inline __u64 code_fingerprint(struct unwind_reader *r, struct python_prints *prints,
 					      const struct bpfprof_python_layout *l, __u8 *code,
 					      __u64 va)

@@ -3,22 +3,24 @@
 #define BPFPROF_BPF_PYTHON_PLACE_H
 
 /*
- * Where the C calls of one build's eval loop, up to 3.10, hold the frames that they run. Plain C, for BPF and
- * for user space; each numbers the registers and words of a C frame in its own way, from 1 on.
+ * The place where C calls of one build's eval loop, up to 3.10, hold the frames that they run.
+ * Plain C for BPF and user space; each has its own numbers of registers and words of a C frame,
+ * from 1 on.
  */
 
 #include "bpfprof.h"
 
-#define PYTHON_PLACE_SURE 4 /* at most so many calls outweigh those that disagree */
-#define PYTHON_PLACE_TRIES                                                                         \
-	16 /* calls of a stack that hold no frame, until less is asked of the others */
+/* Score cannot exceed this, so a few disagreeing calls change the place. */
+#define PYTHON_PLACE_SURE 4
+/* After so many calls of a stack without a frame, fewer checks are made. */
+#define PYTHON_PLACE_TRIES 16
 
 struct python_place {
-	__u32 place; /* means nothing while score is 0 */
-	__u32 score; /* calls that hold their frame there, less those that hold it elsewhere */
+	__u32 place; /* invalid while score is 0 */
+	__u32 score; /* calls that hold their frame there, minus calls that hold it elsewhere */
 };
 
-/* A call held its frame at the place found: a vote for that. */
+/* Counts a call that holds its frame at the place found. */
 static inline void python_place_vote(struct python_place *p, __u32 found)
 {
 	if (!p->score) {

@@ -3,8 +3,8 @@
 #define BPFPROF_BPF_READS_H
 
 /*
- * Part of the wire contract (bpfprof.h): requests for memory, threads and environments, and what
- * the iterators and programs that serve them write.
+ * Part of the wire contract (bpfprof.h): requests for memory, threads and environments, and the
+ * answers of iterators and programs.
  */
 
 #include "frame.h"
@@ -13,18 +13,18 @@
 #define BPFPROF_MAX_RETURNS 8
 
 /*
- * A return probe, of ours or of anybody else, is on a function that has not returned yet: the kernel's own
- * address, the beginning of a page, lies where the return address was (Linux, kernel/events/uprobes.c).
+ * A function with a return probe (of any tracer) that has not returned yet. The kernel has replaced
+ * the return address with its own address, which begins a page (Linux, kernel/events/uprobes.c).
  */
 struct bpfprof_return {
-	__u64 va; /* of that place */
-	__u64 to; /* what lay there */
+	__u64 va; /* where the return address was */
+	__u64 to; /* the original return address */
 };
 
-/* Value of the map memory_requests: what the next pass of the memory iterator reads. */
+/* Value of the map memory_requests: one request for the next pass of the memory iterator. */
 #define BPFPROF_MEMORY_BYTES 16384
 #define BPFPROF_MEMORY_SLOTS 4 /* a read that hangs keeps its slot */
-#define BPFPROF_ENVIRON_SLOTS 2 /* these come behind */
+#define BPFPROF_ENVIRON_SLOTS 2 /* behind the memory slots */
 
 struct bpfprof_memory_request {
 	__u64 va;
@@ -33,46 +33,48 @@ struct bpfprof_memory_request {
 	__u8 data[BPFPROF_MEMORY_BYTES]; /* scratch of the program */
 };
 
-/* What the iterator task_states writes of each thread: one of these. Touches no user memory. */
+/* The iterator task_states writes one of these for each thread. It reads no user memory. */
 #define BPFPROF_TASK_KTHREAD 1U
-#define BPFPROF_TASK_ON_CPU 2U /* it runs at this moment: registers and kernel stack mean nothing */
-#define BPFPROF_TASK_NO_MEMORY 4U /* no user memory (any more) */
-#define BPFPROF_TASK_TRACED 8U /* by somebody's ptrace */
+/* It runs at this moment: registers and kernel stack are not valid. */
+#define BPFPROF_TASK_ON_CPU 2U
+#define BPFPROF_TASK_NO_MEMORY 4U /* it has no user memory (any more) */
+#define BPFPROF_TASK_TRACED 8U /* ptrace traces it */
 #define BPFPROF_TASK_COMPAT32 16U /* 32-bit code */
 
 struct bpfprof_task_state {
 	struct bpfprof_task_id task;
-	__u64 nr_switches; /* times it left a CPU, of itself or not */
-	__u64 asleep_ns; /* at least, since it was on a CPU last; 0: it is awake, or that is not known */
+	__u64 nr_switches; /* times that it left a CPU, of its own accord or preempted */
+	__u64 asleep_ns; /* at least so long since it was on a CPU; 0: it is awake, or not known */
 	__u64 fs_base;
-	__u64 regs[BPFPROF_NR_REGS]; /* those it entered the kernel with */
-	__s64 syscall; /* system call that it is in, negative: none */
+	__u64 regs[BPFPROF_NR_REGS]; /* user registers at its entry into the kernel */
+	__s64 syscall; /* number of the system call that it is in, negative: none */
 	__u32 state; /* the kernel's TASK_*: 0 = on a CPU or waiting for one */
-	__u32 exit_state; /* not 0: it has ended */
+	__u32 exit_state; /* not 0: the thread has ended */
 	__u32 flags; /* BPFPROF_TASK_* */
 	__u32 nr_kernel;
-	__u32 reader_tid; /* as the pid namespace of the reader numbers it; 0: not in there */
+	__u32 reader_tid; /* tid in the pid namespace of the reader; 0: it has none there */
 	__u32 nr_returns;
 	struct bpfprof_return returns[BPFPROF_MAX_RETURNS];
 	char comm[BPFPROF_COMM_LEN];
 	char leader_comm[BPFPROF_COMM_LEN];
-	__u64 kernel[BPFPROF_MAX_KERNEL_FRAMES + 1]; /* leaf first; the last is padding */
+	__u64 kernel[BPFPROF_MAX_KERNEL_FRAMES + 1]; /* leaf first; the last one is padding */
 };
 
 /*
- * What the iterator task_environ writes: this header, then len bytes of the environment that the
- * process was started with, from the offset asked for on. Secrets are among them.
+ * The iterator task_environ writes this header, then len bytes of the initial environment of the
+ * process, from the requested offset on. It may contain secrets.
  */
 struct bpfprof_environ {
 	struct bpfprof_task_id task;
-	__u64 total; /* bytes of the environment, 0: it has none */
-	__u32 len; /* at most BPFPROF_MEMORY_BYTES; less than there is: not to be read */
+	__u64 total; /* bytes of the whole environment, 0: it has none */
+	/* At most BPFPROF_MEMORY_BYTES; fewer than requested: the rest is not readable. */
+	__u32 len;
 	__u32 pad;
 };
 
 /*
- * Value of the map task_reads, memory-mapped by user space: pages of a process's memory, which the
- * iterator task_pages fills in as the list says. result: 1 = not done yet, 0, or -errno.
+ * Value of the map task_reads, memory-mapped by user space: a list of pages of a process, which the
+ * iterator task_pages fills in. result: 1 = not read yet, 0, or -errno.
  */
 #define BPFPROF_READ_PAGES 32 /* a power of two */
 #define BPFPROF_READ_SHIFT 12
@@ -88,11 +90,11 @@ struct bpfprof_task_read {
 };
 
 /*
- * Value of the map kernel_reads, memory-mapped by user space: pieces of the kernel's own memory, which
- * the program kernel_read fills in as the list says. result: 0 or -errno.
+ * Value of the map kernel_reads, memory-mapped by user space: a list of pieces of kernel memory,
+ * which the program kernel_read fills in. result: 0 or -errno.
  */
 #define BPFPROF_KERNEL_PIECES 16
-#define BPFPROF_KERNEL_BYTES 4096 /* at most, of one piece */
+#define BPFPROF_KERNEL_BYTES 4096 /* of one piece, at most */
 
 struct bpfprof_kernel_read {
 	__u64 va[BPFPROF_KERNEL_PIECES];
@@ -104,29 +106,29 @@ struct bpfprof_kernel_read {
 };
 
 /*
- * Value of the map kernel_layouts, filled in by the program kernel_layout: where the kernel's
- * structs have the members by which a file's pages are found, and an inode of our own.
+ * Value of the map kernel_layouts, written by the program kernel_layout: offsets of the members of
+ * kernel structs that lead to the pages of a file, and one of our own inodes.
  */
 struct bpfprof_kernel_layout {
-	__u64 own_inode; /* of the file open as own_fd; 0: there is none */
+	__u64 own_inode; /* inode of the file that is open as own_fd; 0: none */
 	__u32 own_fd; /* set by user space */
 	__u32 mount_mnt, mount_parent, mount_point, mount_mounts, mount_child; /* struct mount */
 	__u32 vfsmount_root;
-	/* struct dentry; the pointer to the first child, and that of a child to the next one */
+	/* Struct dentry; dentry_children: first child, dentry_next: next sibling. */
 	__u32 dentry_parent, dentry_inode, dentry_name, dentry_name_len, dentry_hash_pprev;
 	__u32 dentry_children, dentry_next;
 	__u32 inode_mode, inode_uid, inode_sb, inode_mapping, inode_ino, inode_nlink, inode_size;
 	__u32 inode_generation, inode_mtime_sec;
 	__u32 super_magic;
-	__u32 mapping_host, mapping_head; /* struct address_space; its xarray's head */
+	__u32 mapping_host, mapping_head; /* struct address_space, and the head of its xarray */
 	__u32 node_shift, node_slots, node_nr_slots; /* struct xa_node */
 	__u32 folio_flags, folio_mapping, folio_index;
-	__u32 folio_uptodate; /* number of that flag */
-	__u32 page_bytes; /* of struct page */
+	__u32 folio_uptodate; /* number of the flag */
+	__u32 page_bytes; /* size of struct page */
 	__u32 pad;
 };
 
-/* The iterator task_root writes one of these for a thread: the folder in which its paths begin. */
+/* The iterator task_root writes one of these for a thread: its root folder. */
 struct bpfprof_task_root {
 	struct bpfprof_task_id task;
 	__u64 mount; /* struct vfsmount */

@@ -4,7 +4,7 @@
 
 /*
  * Part of the wire contract (bpfprof.h): the head of each record of the ring buffer, and the
- * names of tasks and processes in records and map values.
+ * identity of tasks and processes.
  */
 
 #include "arch.h"
@@ -19,21 +19,21 @@ enum bpfprof_kind {
 	BPFPROF_KIND_FORK = 4,
 	BPFPROF_KIND_EXIT = 5,
 	BPFPROF_KIND_RENAME = 6,
-	BPFPROF_KIND_MMAP = 7, /* a range that may hold a new file mapping was handed out */
+	BPFPROF_KIND_MMAP = 7, /* a range that may hold a new file mapping was mapped */
 	BPFPROF_KIND_PYTHON_CODE = 8,
 	BPFPROF_KIND_TITLE = 9,
-	BPFPROF_KIND_GPU_CALL = 10, /* these two: gpu_calls.h */
+	BPFPROF_KIND_GPU_CALL = 10, /* gpu_calls.h */
 	BPFPROF_KIND_GPU_NAME = 11,
 	BPFPROF_KIND_GPU_TRACE = 12, /* gpu_calls.h */
-	BPFPROF_KIND_GPU_WAIT = 13, /* the same */
+	BPFPROF_KIND_GPU_WAIT = 13, /* gpu_calls.h */
 	BPFPROF_KIND_WAITER = 14, /* wait_times.h */
 	BPFPROF_KIND_WINDOW = 15, /* gpu_calls.h */
-	BPFPROF_KIND_GPU_GRAPH = 16, /* the same */
+	BPFPROF_KIND_GPU_GRAPH = 16, /* gpu_calls.h */
 };
 
 struct bpfprof_record {
 	__u32 kind; /* enum bpfprof_kind */
-	__u32 size; /* whole record, bytes */
+	__u32 size; /* bytes of the whole record */
 	__u64 ts_ns; /* CLOCK_MONOTONIC */
 	__u32 cpu;
 	__u32 pad;
@@ -48,14 +48,14 @@ struct bpfprof_task_id {
 };
 
 /*
- * Where a process lives: what its container is found by, also when it has exited by then. Told
- * when a process begins, when its mappings are read and with a miss (as is the first sample of
- * a process not known yet), so that a sample costs no more for it.
+ * Where a process lives. It leads to the container of the process even after the process has ended.
+ * It is sent when a process begins, with its mappings and with a miss (the first sample of an
+ * unknown process is a miss), so other samples do not pay for it.
  */
 struct bpfprof_place {
-	__u64 mnt_ns; /* number of its mount namespace, never given to another; 0 = not known */
+	__u64 mnt_ns; /* number of its mount namespace, never reused; 0 = not known */
 	__u32 pod_pid; /* its pid in its own pid namespace, 0 = not known */
-	__u32 agent_pid; /* and in that of cfg.pid_ns, 0 = it has none there */
+	__u32 agent_pid; /* its pid in the pid namespace cfg.pid_ns, 0 = it has none there */
 };
 
 _Static_assert(sizeof(struct bpfprof_record) == 24, "wire");

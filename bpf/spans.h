@@ -3,11 +3,11 @@
 #define BPFPROF_BPF_SPANS_H
 
 /*
- * Parts of a process's memory, each copied once per sample. A read of user memory costs 75 ns
- * whatever its length and 10 ns more per KiB, and what a Python stack refers to lies together:
- * objects of one size, frames one above another. So of each 16 KiB one piece is copied, from the
- * first to the last byte that was asked for in the samples before. That only tells how much to
- * copy: no byte outlives its sample. Plain C: tests/hostbpf compiles it, too. The includer brings
+ * Copies of a process's memory, made once per sample. A read of user memory costs 75 ns plus 10 ns
+ * per KiB, and a Python stack refers to memory that lies together: objects of one size, frames one
+ * above another. So one read copies the used part of a block of 16 KiB: from the first to the last
+ * byte that earlier samples asked for. Earlier samples only decide how much to copy: no copied byte
+ * outlives its sample. Plain C; tests/hostbpf compiles it, too. The includer defines
  *
  *	static int spans_read(struct unwind_reader *reader, __u8 *dst, __u32 len, __u64 va);
  *
@@ -17,34 +17,38 @@
 #include "bpfprof.h"
 
 #define SPANS_PAGE_BYTES 4096
-#define SPANS_BLOCK_BYTES 16384 /* a gap as long as that costs no less than another read */
+#define SPANS_BLOCK_BYTES 16384 /* another read costs as much as copying a gap of this size */
 #define SPANS_SLOTS 256 /* blocks; a power of two */
 #define SPANS_RING_BYTES 65536 /* a power of two */
-#define SPANS_OBJECT_BYTES 256 /* more than what is asked for at once */
-#define SPANS_MAX_BYTES (SPANS_BLOCK_BYTES + SPANS_OBJECT_BYTES) /* of a piece */
-#define SPANS_FORGET_RUNS 256 /* a power of two: memory is put to other uses */
+#define SPANS_OBJECT_BYTES 256 /* more than one request can ask for */
+#define SPANS_MAX_BYTES (SPANS_BLOCK_BYTES + SPANS_OBJECT_BYTES) /* of one piece */
+/* A power of two; afterwards ranges are forgotten, as memory changes its use. */
+#define SPANS_FORGET_RUNS 256
 
-/* Of this block the bytes from lo on and below hi (perhaps in the next one), at pos of the ring. */
+/* Bytes [lo, hi) of a block (hi may be in the next one), copied to pos in the ring. */
 struct span {
 	__u64 block;
-	__u32 run; /* when it was copied */
+	__u32 run; /* the sample that copied it */
 	__u32 pos;
 	__u32 lo;
 	__u32 hi;
-	__u32 torn; /* something between what was asked for is not there */
+	__u32 torn; /* memory between the requested parts is unreadable */
 	__u32 pad;
 };
 
-/* Zeroed at first. What is more than the size of the ring behind its head is gone. */
+/* Zeroed at first. Pieces further behind head than the size of the ring are overwritten. */
 struct spans {
 	__u32 run;
 	__u32 head;
 	struct span span[SPANS_SLOTS];
 	__u8 ring[SPANS_RING_BYTES];
-	__u8 slack[SPANS_MAX_BYTES]; /* for the last piece in the ring */
+	__u8 slack[SPANS_MAX_BYTES]; /* for the last piece of the ring */
 };
 
-/* Another sample: nothing that was copied counts any more. The ring begins anew, in the caches. */
+/*
+ * Begins a sample: all copies become invalid. The ring begins anew, so that it stays in the CPU's
+ * caches.
+ */
 static __always_inline void spans_begin(struct spans *spans)
 {
 	spans->run++;
@@ -58,13 +62,13 @@ static __always_inline struct span *span_of(struct spans *spans, __u64 va)
 	return &spans->span[block * 0x9e3779b97f4a7c15ULL >> 40 & (SPANS_SLOTS - 1)];
 }
 
-/* To the head of the ring. A read that fails has written there, too: nothing else is there then. */
+/* Copies to the head of the ring. A failed read overwrites it, too; nothing valid is there then. */
 static __always_inline int span_copy(struct unwind_reader *reader, struct spans *spans,
 				     struct span *span, __u64 block, __u32 lo, __u32 hi)
 {
 	__u32 pos = spans->head, len;
 
-	lo &= ~7U; /* what is aligned there is so in the ring */
+	lo &= ~7U; /* keeps the alignment of the source */
 	len = hi - lo;
 	if (len > SPANS_MAX_BYTES)
 		return -1;
@@ -81,8 +85,8 @@ static __always_inline int span_copy(struct unwind_reader *reader, struct spans 
 }
 
 /*
- * [va, va + len), what of its page is up to `below` bytes before, and what of its block was asked
- * for lately.
+ * Copies [va, va + len), up to `below` bytes before it in its page, and the range of its block that
+ * was requested lately.
  */
 static __noinline int span_fill(struct unwind_reader *reader, struct spans *spans, __u64 va,
 				__u32 len, __u32 below)
@@ -111,8 +115,8 @@ static __noinline int span_fill(struct unwind_reader *reader, struct spans *span
 }
 
 /*
- * Where a copy of [va, va + len) is, or NULL if it cannot be read; len: less than
- * SPANS_OBJECT_BYTES. Good until two more have been asked for.
+ * A copy of [va, va + len), or NULL if it cannot be read; len: less than SPANS_OBJECT_BYTES. Valid
+ * until the second call after it.
  */
 static __always_inline __u8 *spans_at(struct unwind_reader *reader, struct spans *spans, __u64 va,
 				      __u32 len, __u32 below)

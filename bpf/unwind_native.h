@@ -3,19 +3,19 @@
 #define BPFPROF_BPF_UNWIND_NATIVE_H
 
 /*
- * One step up a native stack. Plain C, compiled into the BPF programs, into
- * user space (misses, dump) and into the tests. The includer brings the reader:
+ * One step up a native stack. Plain C, compiled into the BPF programs, into user space (misses, dump)
+ * and into the tests. The includer defines the reader (struct unwind_reader is its own):
  *
  *	static int unwind_read(struct unwind_reader *reader, __u64 va, void *dst, __u32 len);
  *	static int unwind_read_u64(struct unwind_reader *reader, __u64 va, __u64 *dst);
  *
- * (0 or negative), where struct unwind_reader is whatever the includer needs.
+ * (0 or negative).
  *
- * The rules come from rows, 8 bytes each: .eh_frame boiled down to what compiled code uses (on x86-64: System
- * V ABI, AMD64 supplement, 3.7). No row holds the rule of the return address: arch.h has the one rule of
- * all, UNWIND_RETURN_OFF, and says which registers the stack pointer (sp), the frame pointer (fp) and the base
- * register (base) are. A rule that no row can hold is ROW_RARE and is left to user space. A row rules from its
- * address to that of the next row.
+ * The rules come from rows of 8 bytes: .eh_frame reduced to what compiled code uses (on x86-64: System V
+ * ABI, AMD64 supplement, 3.7). The rule of the return address is the same for all rows: arch.h defines it
+ * as UNWIND_RETURN_OFF, together with the stack pointer (sp), the frame pointer (fp) and the base register
+ * (base). A rule that no row can hold is ROW_RARE and is left to user space. A row is valid from its
+ * address to the address of the next row.
  *
  *	bits  0-15  file offset & 0xffff: rows are sorted by it within a page
  *	bits 16-19  kind
@@ -26,11 +26,11 @@
  *	bits 56-63  second number, signed: addend / 8 of ROW_DEREF and ROW_INDEX, pc threshold
  *	            of ROW_PLT; of ROW_CFA the rule of base: offset from the cfa / 8 of the saved
  *	            one, 0 = same, 1 = lost (rows that lead to other stacks always lose it); of
- *	            ROW_NONE UNWIND_LOOKED_AT (else there may be a rule that nobody has looked for
- *	            yet), UNWIND_NO_START, UNWIND_NO_RULE; of ROW_UNPROVEN UNWIND_HALTS
+ *	            ROW_NONE UNWIND_LOOKED_AT (without it user space has not searched the code for
+ *	            a rule yet), UNWIND_NO_START, UNWIND_NO_RULE; of ROW_UNPROVEN UNWIND_HALTS
  *
- * base is followed because the loader's _dl_runtime_resolve builds its frame on it; only
- * where it lies, so that a frame costs no read for it.
+ * The walk follows base because the loader's _dl_runtime_resolve builds its frame on it. It keeps only
+ * the place of a saved base, so that a frame costs no read for it.
  */
 
 #include "bpfprof.h"
@@ -42,15 +42,15 @@ enum unwind_row_kind {
 	ROW_DEREF = 3, /* cfa = *(reg + off) + second */
 	ROW_SIGNAL = 4, /* signal frame: the registers lie at sp + off (uc_mcontext) */
 	ROW_END = 5, /* return address undefined: outermost frame */
-	ROW_NONE = 6, /* code without a rule: follow the frame pointer */
+	ROW_NONE = 6, /* code without a rule: the walk follows the frame pointer */
 	ROW_RARE = 7, /* a rule that a row cannot hold */
-	ROW_UNREADABLE = 8, /* the file could not be read: nothing is known of this code */
+	ROW_UNREADABLE = 8, /* the file could not be read, so its rules are not known */
 	ROW_INDEX = 9, /* cfa = *(sp + 8 * reg + off) + second (OpenSSL's multiplications) */
 	/* From here on the caller's frame may be on another stack, at a lower address. */
 	ROW_FAR = 10, /* cfa = reg + off + second * 256 KiB */
-	ROW_GO_C =
-		11, /* Go's asmcgocall, on the stack that C code runs on, see unwind_go_stack() */
-	ROW_UNPROVEN = 12, /* code without a table, which was read in vain: here the walk ends */
+	ROW_GO_C = 11, /* Go's asmcgocall on the stack for C code, see unwind_go_stack() */
+	/* Code without a table and without a rule in its instructions: the walk ends. */
+	ROW_UNPROVEN = 12,
 };
 
 #define UNWIND_FAR_BYTES (1 << 18)
@@ -59,9 +59,10 @@ enum unwind_row_kind {
 	 1U << ROW_GO_C)
 
 #define UNWIND_LOOKED_AT 1
-#define UNWIND_NO_START 2 /* what the next row rules is not the start of a function */
-#define UNWIND_NO_RULE 4 /* it was read in vain: where its stack ends is not known */
-#define UNWIND_HALTS 1 /* second number of ROW_UNPROVEN: it stops the processor before it returns */
+#define UNWIND_NO_START 2 /* the next row is not the start of a function */
+#define UNWIND_NO_RULE 4 /* the instructions gave no rule: the end of the stack is not known */
+/* Second number of ROW_UNPROVEN: the code stops the processor before it returns. */
+#define UNWIND_HALTS 1
 
 enum unwind_bp_rule {
 	BP_SAME = 0,
@@ -71,11 +72,10 @@ enum unwind_bp_rule {
 };
 
 #define UNWIND_ALL_REGS ((1U << BPFPROF_NR_REGS) - 1)
-#define UNWIND_BASE_SAVED                                                                          \
-	(1U                                                                                        \
-	 << BPFPROF_NR_REGS) /* in valid, instead of its own bit: regs[UNWIND_BASE] is where it lies */
+/* In valid, instead of the bit of base: regs[UNWIND_BASE] is the place of base. */
+#define UNWIND_BASE_SAVED (1U << BPFPROF_NR_REGS)
 #define UNWIND_FRAME_REGS ((1U << UNWIND_FP) | (1U << UNWIND_SP) | (1U << UNWIND_PC))
-#define UNWIND_MAX_FRAME_BYTES (16U << 20) /* a frame pointer further up than this is none */
+#define UNWIND_MAX_FRAME_BYTES (16U << 20) /* a frame pointer further up is not followed */
 
 struct unwind_state {
 	__u64 regs[BPFPROF_NR_REGS];
@@ -126,16 +126,16 @@ static inline __s64 unwind_row_second(__u64 row)
 	return (__s64)row >> 56;
 }
 
-/* Code without a rule that nobody has looked for in the code itself: user space can. */
+/* Code without a rule whose instructions user space has not searched yet. */
 static inline int unwind_row_unexplored(__u64 row)
 {
 	return unwind_row_kind(row) == ROW_NONE && !(unwind_row_second(row) & UNWIND_LOOKED_AT);
 }
 
 /*
- * Does a return address with this row before it, and the next row at next_low, start a stack?
- * One that is the first byte of a function, with nothing before it, was never pushed
- * by a call: a trampoline (makecontext).
+ * Does a stack start at a return address with this row before it, and the next row at next_low? A
+ * return address at the first byte of a function, with no code before it, was not pushed by a call:
+ * it belongs to a trampoline (makecontext).
  */
 static inline int unwind_row_starts_stack(__u64 row, __u32 low, __u32 next_low)
 {
@@ -143,16 +143,16 @@ static inline int unwind_row_starts_stack(__u64 row, __u32 low, __u32 next_low)
 	       !(unwind_row_second(row) & UNWIND_NO_START);
 }
 
-/* The address to look up for the frame that s stands in. */
+/* The address to look up for the current frame of s. */
 static inline __u64 unwind_lookup_pc(const struct unwind_state *s)
 {
 	return s->exact ? s->regs[UNWIND_PC] : s->regs[UNWIND_PC] - 1;
 }
 
 /*
- * A signal handler returns to the first byte of its trampoline, which was never called: that byte
- * is the frame's, and not the one before it, though the table has its row begin there. How
- * many bytes from off, which was looked up.
+ * A signal handler returns to the first byte of its trampoline, which no call has entered: that
+ * byte belongs to the frame, not the byte before it, although the row of the table begins there.
+ * Returns the distance from off, the address looked up.
  */
 static inline __u64 unwind_signal_entry(const struct unwind_state *s, __u64 row, __u64 off)
 {
@@ -160,7 +160,9 @@ static inline __u64 unwind_signal_entry(const struct unwind_state *s, __u64 row,
 	       unwind_row_low(row) == (off & 0xffff);
 }
 
-/* The registers that a signal handler will put back lie at va (uc_mcontext of the signal frame). */
+/*
+ * Takes the registers that a signal handler will restore from va (uc_mcontext of the signal frame).
+ */
 static inline int unwind_signal_frame(struct unwind_state *s, __u64 va,
 				      struct unwind_reader *reader)
 {
@@ -184,7 +186,7 @@ static inline int unwind_frame_pointer(struct unwind_state *s, struct unwind_rea
 
 	if (!(s->valid & 1U << UNWIND_FP))
 		return BPFPROF_STOP_REG_LOST;
-	if (!bp) /* the ABI's mark of the outermost frame */
+	if (!bp) /* by the ABI this is the outermost frame */
 		return BPFPROF_STOP_COMPLETE;
 	if (bp < sp || bp & 7 || bp - sp > UNWIND_MAX_FRAME_BYTES)
 		return BPFPROF_STOP_NO_TABLE;
@@ -202,8 +204,9 @@ static inline int unwind_frame_pointer(struct unwind_state *s, struct unwind_rea
 }
 
 /*
- * Was what unwind_frame_pointer() says only guessed? It leaves s as it was. fp may hold anything in code
- * without a rule; 0 is the ABI's mark of the outermost frame, but in the innermost it may be a number, too.
+ * Was the result of unwind_frame_pointer() only a guess? It leaves s unchanged. In code without a
+ * rule, fp may hold anything; 0 marks the outermost frame by the ABI, but in the innermost frame it
+ * may be a number, too.
  */
 static inline int unwind_end_guessed(const struct unwind_state *s, int stop)
 {
@@ -211,7 +214,7 @@ static inline int unwind_end_guessed(const struct unwind_state *s, int stop)
 	       (stop == BPFPROF_STOP_COMPLETE && (s->exact || s->regs[UNWIND_FP]));
 }
 
-/* Reads base if only its place is known: 0, or -1 if that cannot be read (then it is lost). */
+/* Reads base if only its place is known: 0, or -1 if it cannot be read (then base is lost). */
 static inline int unwind_settle(struct unwind_state *s, struct unwind_reader *reader)
 {
 	if (!(s->valid & UNWIND_BASE_SAVED))
@@ -224,9 +227,10 @@ static inline int unwind_settle(struct unwind_state *s, struct unwind_reader *re
 }
 
 /*
- * Go code that calls C changes to the thread's own stack. At sp + bp_off it leaves g, whose stack it
- * comes from (a goroutine's may be moved meanwhile), and at sp + 8 * second how far below
- * the end of that (g.stack.hi) it was; or without g, where it was.
+ * Go code that calls C switches to the thread's own stack. At sp + bp_off it leaves g, the
+ * goroutine whose stack it left (which may be moved meanwhile), and at sp + 8 * second the distance
+ * of the old stack pointer from the end of that stack (g.stack.hi); or, without g, the old stack
+ * pointer.
  */
 static inline int unwind_go_stack(struct unwind_state *s, __u64 row, struct unwind_reader *reader,
 				  __u64 *ret_cfa)
@@ -245,7 +249,7 @@ static inline int unwind_go_stack(struct unwind_state *s, __u64 row, struct unwi
 	return 0;
 }
 
-/* Rows that have no CFA: what such a step comes to. */
+/* The result of a step by a row without a CFA. */
 static inline int unwind_without_cfa(struct unwind_state *s, __u64 row,
 				     struct unwind_reader *reader)
 {
@@ -258,7 +262,7 @@ static inline int unwind_without_cfa(struct unwind_state *s, __u64 row,
 		return unwind_signal_frame(s, s->regs[UNWIND_SP] + unwind_row_off(row), reader);
 	if (kind == ROW_UNREADABLE)
 		return BPFPROF_STOP_MISS_FILE;
-	if (kind == ROW_UNPROVEN) /* the outermost frame has fp 0, as the ABI says */
+	if (kind == ROW_UNPROVEN) /* by the ABI the outermost frame has fp 0 */
 		return unwind_row_second(row) && !s->exact && s->valid & 1U << UNWIND_FP &&
 				       !s->regs[UNWIND_FP]
 			       ? BPFPROF_STOP_COMPLETE
@@ -301,13 +305,16 @@ static inline int unwind_other_cfa(struct unwind_state *s, __u64 row, struct unw
 	return 0;
 }
 
-/* BP_AT_CFA finds the saved fp at this offset from the CFA. ROW_GO_C keeps g's place in the field for it. */
+/* BP_AT_CFA: offset of the saved fp from the CFA. ROW_GO_C keeps the place of g in this field. */
 static inline __s64 unwind_saved_bp(__u64 row)
 {
 	return unwind_row_kind(row) == ROW_GO_C ? -UNWIND_RECORD_BYTES : unwind_row_bp_off(row);
 }
 
-/* The caller's registers, once the CFA is known. bx_rule: of base, as the second number of ROW_CFA is. */
+/*
+ * Sets the caller's registers from the CFA. bx_rule: rule of base, as in the second number of
+ * ROW_CFA.
+ */
 static inline int unwind_to_caller(struct unwind_state *s, __u64 row, __u64 cfa, __s64 bx_rule,
 				   struct unwind_reader *reader)
 {
@@ -345,7 +352,7 @@ static inline int unwind_to_caller(struct unwind_state *s, __u64 row, __u64 cfa,
 	return ra ? 0 : BPFPROF_STOP_COMPLETE;
 }
 
-/* unwind_step() for ROW_CFA, which nearly all rows are. */
+/* unwind_step() for ROW_CFA, the kind of nearly all rows. */
 static inline int unwind_step_cfa(struct unwind_state *s, __u64 row, struct unwind_reader *reader)
 {
 	__u32 reg = unwind_row_reg(row) & 15;
@@ -379,9 +386,9 @@ static inline int unwind_step_other(struct unwind_state *s, __u64 row, struct un
 }
 
 /*
- * Moves s one frame up by row. 0, or enum bpfprof_stop; after COMPLETE and
- * failures s is of no further use, except that after RARE_RULE, READ_FAULT and all of
- * ROW_NONE it is as before (base perhaps settled).
+ * Moves s one frame up by row. 0, or enum bpfprof_stop. After COMPLETE and failures s is invalid,
+ * except after RARE_RULE, READ_FAULT and any stop of ROW_NONE: then it is unchanged (but base may
+ * be settled).
  */
 static inline int unwind_step(struct unwind_state *s, __u64 row, struct unwind_reader *reader)
 {

@@ -5,20 +5,20 @@
 /*
  * One step up a chain of CPython frames (CPython: Include/cpython/frameobject.h up to 3.10,
  * Include/internal/pycore_frame.h 3.11-3.13, pycore_interpframe_structs.h 3.14+). Plain C, compiled into
- * the BPF programs, into user space and into the tests. The includer brings the
- * reader:
+ * the BPF programs, into user space and into the tests. The includer defines the reader:
  *
  *	static int python_frame_read(struct unwind_reader *reader, __u64 va, __u32 len,
  *				     __u8 dst[PYTHON_FRAME_ROOM]);
  *	static int unwind_read_u64(struct unwind_reader *reader, __u64 va, __u64 *dst);
  *
- * (0 or negative). One that has the frame in its memory already defines python_frame_at()
- * instead, and PYTHON_FRAME_AT: it returns where, or NULL. How C and Python frames pair up is told by addresses: from 3.11 on
- * every C call of the eval loop has something of the chain in its own C frame: its cframe
- * (3.11), the shim frame that ends its part of the chain (3.12+). Before, each C call
- * of the eval loop runs one frame and holds its address, in a register or in its C frame.
- * Frames that no call of the eval loop runs belong to the next call outside of them: those of
- * coroutines that wait when something is thrown into them (up to 3.11), and of compiled Python.
+ * (0 or negative). An includer with frames in its own memory defines python_frame_at() and PYTHON_FRAME_AT
+ * instead: it returns the address, or NULL.
+ *
+ * Addresses pair C frames with Python frames. From 3.11 on every C call of the eval loop has an object of
+ * the chain in its own C frame: its cframe (3.11), or the shim frame that ends its part of the chain
+ * (3.12+). Up to 3.10 each C call of the eval loop runs one frame and holds its address, in a register or
+ * in its C frame. Frames that no call of the eval loop runs belong to the next call outside of them: frames
+ * of waiting coroutines into which something is thrown (up to 3.11), and frames of compiled Python.
  */
 
 #include "bpfprof.h"
@@ -27,16 +27,16 @@
 #define PYTHON_MIN_VA 4096ULL
 
 struct python_walk {
-	__u64 frame; /* the next to read */
-	__u64 cframe; /* 3.11: of the C call of the eval loop that is gone through now, */
-	__u64 outer; /* of the one outside of it, */
-	__u64 boundary; /* the frame that was the current one there when the inner one began, */
-	__u64 further; /* and the cframe further out */
-	/* Of the frame just read: */
+	__u64 frame; /* the next frame to read */
+	__u64 cframe; /* 3.11: cframe of the present C call of the eval loop */
+	__u64 outer; /* 3.11: cframe of the next outer call */
+	__u64 boundary; /* 3.11: current frame of the outer call when the present one began */
+	__u64 further; /* 3.11: cframe of the call after that */
+	/* The frame just read: */
 	__u64 code; /* address of its code object, 0 = a shim */
 	/*
-	 * An address that shows the C call of the eval loop that ends here: one in its C frame,
-	 * or, up to 3.10, the frame, which it holds. 0 = none ends here.
+	 * An address that identifies the C call of the eval loop that ends here: an address in its
+	 * C frame, or up to 3.10 the frame that it holds. 0 = no call ends here.
 	 */
 	__u64 entry;
 	__u32 lasti; /* index of the instruction, or BPFPROF_LASTI_NONE */
@@ -80,7 +80,7 @@ static inline __u32 python_lasti_int(const struct bpfprof_python_layout *layout,
 }
 
 #ifndef UNWIND_READ_TWO
-/* Two numbers, one behind the other. */
+/* Reads two neighbouring numbers. */
 static inline int unwind_read_two(struct unwind_reader *reader, __u64 va, __u64 *first,
 				  __u64 *second)
 {
@@ -88,7 +88,10 @@ static inline int unwind_read_two(struct unwind_reader *reader, __u64 va, __u64 
 }
 #endif
 
-/* 3.11: reads the cframe w->outer, which has the current frame and the next cframe side by side. 0 or -1. */
+/*
+ * 3.11: reads the cframe w->outer, which has the current frame and the next cframe side by side. 0
+ * or -1.
+ */
 static inline int python_outer_read(struct python_walk *w,
 				    const struct bpfprof_python_layout *layout,
 				    struct unwind_reader *reader)
@@ -112,8 +115,8 @@ static inline int python_cframe_next(struct python_walk *w,
 }
 
 /*
- * 3.11: the chain goes on with what the next C call of the eval loop ran when it began the one before.
- * Whether a frame says that it is an entry proves nothing: a coroutine that waits says so still when an
+ * 3.11: goes on with the frame that the next C call of the eval loop ran when it began the call
+ * before. The flag is_entry of a frame proves nothing: a waiting coroutine keeps it while an
  * exception is thrown through it. 0 or -1.
  */
 static inline int python_cframe_begin(struct python_walk *w,
@@ -127,12 +130,12 @@ static inline int python_cframe_begin(struct python_walk *w,
 	if (w->frame != w->boundary || !w->outer)
 		return 0;
 	return python_cframe_next(w, layout,
-				  reader); /* the innermost one is over, but for its return */
+				  reader); /* the innermost call has finished, but for its return */
 }
 
 /*
- * Reads the frame at w->frame into w and goes on to the one that called it. 0, or enum
- * bpfprof_python_stop: COMPLETE if there was none left.
+ * Reads the frame at w->frame into w and goes on to its caller. 0, or enum bpfprof_python_stop:
+ * COMPLETE if there was none left.
  */
 static inline int python_step(struct python_walk *w, const struct bpfprof_python_layout *layout,
 			      struct unwind_reader *reader, __u8 room[PYTHON_FRAME_ROOM])
@@ -182,9 +185,9 @@ static inline int python_step(struct python_walk *w, const struct bpfprof_python
 }
 
 /*
- * Is this, the beginning of a code object, none that a traceback would show? From 3.13 on a class that is
- * called runs __init__ above a frame of the interpreter's own (_Py_InitCleanup in
- * Python/specialize.c), whose static code object has one string for all its names, and no line.
+ * Does a traceback hide this code object (code: its beginning)? From 3.13 on a call of a class runs
+ * __init__ above a frame of the interpreter (_Py_InitCleanup in Python/specialize.c), whose static
+ * code object has one string for all its names, and no line.
  */
 static inline int python_code_hidden(const struct bpfprof_python_layout *layout, const __u8 *code)
 {
